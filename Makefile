@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# freeflow's build. `make` builds into build/, `make SAN=1` into build-san/ with ASan and UBSan.
+#
+#   make deps       install the Debian packages that building, demo and tests need (root)
+#   make demo       ib_write_bw and ib_send_lat between two Docker containers
+#   make test       every test that this machine can run; the runner is tests/run
+#   make unit       the unit tests only; likewise conformance, fuzz, system, lint
+#   make bench      the benchmarks, with their peers
+#   make format     clang-format in place
+#   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
+#
+# ffl/build.mk, ffr/build.mk and ffo/build.mk name their sources, append what they make to ALL and
+# give the link rules; how a .c becomes a .o is said once, here.
+
+, := ,
+B := $(if $(SAN),build-san,build)
+PREFIX ?= /usr
+SYSCONFDIR ?= /etc
+SHELL := /bin/bash
+.SHELLFLAGS := -e -o pipefail -c
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+CC = gcc
+CLANG = clang
+AR = ar
+SANFLAGS := $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer)
+CPPFLAGS += -I. -D_GNU_SOURCE
+CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra -Werror $(SANFLAGS)
+LDFLAGS = $(SANFLAGS) -Wl,--as-needed
+FUZZFLAGS = -std=gnu11 -O1 -g -Wall -Wextra -fno-omit-frame-pointer \
+	-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined
+
+ALL :=
+-include ffl/build.mk
+-include ffr/build.mk
+-include ffo/build.mk
+
+# ---- objects, archives, man pages --------------------------------------------------------------
+
+# V=1 shows the compiler's command lines.
+Q := $(if $(V),,@)
+$(B)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC $<"
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+$(B)/%.a:
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# What /etc/ld.so.preload of a container says: where the library is found inside it.
+FFL_INSIDE := /usr/lib/freeflow/libibverbs.so.1
+ASAN_INSIDE := $(if $(SAN),/usr/lib/freeflow/libasan.so.8 )
+$(B)/lib/ld.so.preload:
+	@mkdir -p $(@D)
+	echo '$(ASAN_INSIDE)$(FFL_INSIDE)' >$@
+
+# The preload of a sanitized library needs its run-time first and beside it.
+$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1:
+	@mkdir -p $(@D)
+	cp -L $$($(CC) -print-file-name=$(@F)) $@
+
+MAN_SRC := $(wildcard man/*.scd ffl/*.scd ffr/*.scd ffo/*.scd)
+MAN := $(patsubst %.scd,$(B)/man/%,$(notdir $(MAN_SRC)))
+vpath %.scd man ffl ffr ffo
+$(B)/man/%: %.scd
+	@mkdir -p $(@D)
+	scdoc <$< >$@
+
+ALL += $(B)/lib/ld.so.preload $(MAN)
+ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
+# The lab's own helper is never sanitized: it enters containers of any build.
+build/tests/lab/nsrun: tests/lab/nsrun.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) -std=gnu11 -O2 -g -Wall -Wextra -Werror -o $@ $<
+ALL += build/tests/lab/nsrun
+
+all: $(ALL)
+
+# ---- tests -------------------------------------------------------------------------------------
+#
+# A test program is one .c file; a line `build: a.c b.c -lfoo` in a comment of it names what else
+# is compiled and linked. $(call extra,FILE) is that line.
+
+extra = $(shell sed -n 's|.*\<build:\(.*\)|\1|p' $(1) | head -n 1 | sed 's|\*/.*||')
+ARCHIVES := $(filter %.a,$(ALL) $(wildcard $(B)/*.a)) $(if $(wildcard ffr/build.mk),$(B)/libffr.a) \
+	$(if $(wildcard ffo/build.mk),$(B)/libffo.a)
+ARCHIVES := $(sort $(ARCHIVES))
+DAEMON_LIBS := -luv -lconfuse -ljansson -lsqlite3 -lbsd -lpthread
+
+# $(1) source; $(2) the program's libraries; $(3) archives. A test of ffl is linked with what it
+# names only: ffl and the router both define what the other must not see.
+define test_program
+$(B)/$(1:.c=): $(B)/$(1:.c=.o) $(patsubst %.c,$(B)/%.o,$(filter %.c,$(call extra,$(1)))) $(3)
+	@mkdir -p $$(@D)
+	$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
+		$(filter -l%,$(call extra,$(1))) $(2)
+endef
+
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRC))
+is_ffl = $(findstring test_ffl_,$(1))$(filter ffl/%,$(call extra,$(1)))
+$(foreach s,$(UNIT_SRC),$(eval $(call test_program,$(s),-lcmocka \
+	$(if $(call is_ffl,$(s)),-lpthread,$(DAEMON_LIBS)),$(if $(call is_ffl,$(s)),,$(ARCHIVES)))))
+
+# Plain verbs programs against the system's headers and library; the lab puts ffl in its place.
+SYSTEM_SRC := $(wildcard tests/system/*.c)
+SYSTEM := $(patsubst %.c,$(B)/%,$(SYSTEM_SRC))
+$(foreach s,$(SYSTEM_SRC),$(eval $(call test_program,$(s),-libverbs -lpthread,)))
+
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ := $(patsubst %.c,build/%,$(FUZZ_SRC))
+build/fuzz/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CLANG $<"
+	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+define fuzz_program
+build/$(1:.c=): $(patsubst %.c,build/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1))))
+	@mkdir -p $$(@D)
+	$$(CLANG) $$(FUZZFLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $$@ $$^ \
+		$(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
+endef
+$(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_program,$(s))))
+
+unit-programs: $(UNIT)
+system-programs: $(SYSTEM)
+fuzz-programs: $(FUZZ)
+
+unit conformance fuzz system lint:
+	tests/run $@
+
+test: deps
+	tests/run
+
+demo: deps
+	$(MAKE) all
+	tests/lab/demo
+
+bench: all
+	tests/bench/run
+
+deps:
+	@deploy/deps
+
+format:
+	clang-format -i $$(tests/lib/sources c)
+
+# ---- install -----------------------------------------------------------------------------------
+
+I := $(DESTDIR)$(PREFIX)
+install: all
+	install -D -m 755 $(B)/bin/ffr $(I)/sbin/ffr
+	install -D -m 755 $(B)/bin/ffo $(I)/sbin/ffo
+	install -D -m 755 $(B)/bin/ffctl $(I)/bin/ffctl
+	install -D -m 644 $(B)/lib/libibverbs.so.1 $(I)/lib/freeflow/libibverbs.so.1
+	install -D -m 644 $(B)/lib/ld.so.preload $(I)/lib/freeflow/ld.so.preload
+	for m in $(MAN); do \
+		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
+	for u in deploy/systemd/*.service; do \
+		install -D -m 644 $$u $(I)/lib/systemd/system/$${u##*/}; done
+	[ -e $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf ] || \
+		install -D -m 644 deploy/ffr.conf $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf
+
+# The configuration stays.
+uninstall:
+	rm -f $(I)/sbin/ffr $(I)/sbin/ffo $(I)/bin/ffctl
+	rm -rf $(I)/lib/freeflow
+	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
+	for u in deploy/systemd/*.service; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
+
+clean:
+	rm -rf build build-san
+
+.PHONY: all deps demo test unit conformance fuzz system lint bench format install uninstall clean \
+	unit-programs system-programs fuzz-programs
+
+-include $(shell [ ! -d $(B) ] || find $(B) -name '*.d')
