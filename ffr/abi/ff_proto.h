@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ff_proto.h - the control protocol between ffl (in a container) and ffr: the message table, the
+ * structs, the version. Included by both sides; dispatch, length checks, log names and the fuzz
+ * target are generated from FF_MSG_TABLE.
+ *
+ * Transport: a SOCK_SEQPACKET Unix socket, one for each container, connected once for each opened
+ * device. One packet is one message: struct ff_hdr, then the body. The client sends a request and
+ * waits for the response with the same type and seq; the router never speaks first here (events
+ * have sockets of their own). A message is of exact length: the body of its table row, plus, where
+ * the row names a tail element, `n_tail` elements of that size, as the header says. Descriptors
+ * travel only where the row says so, and only from the router to the client; a request that
+ * carries one is an error. The first request is HELLO. Whatever breaks these rules closes the
+ * session with a line in the log; a request that is well formed but cannot be served is answered
+ * with status < 0 (-errno) and its body zeroed.
+ *
+ * Numbers are in the host's byte order, GIDs and IP addresses in network byte order. Handles are
+ * chosen by the router, mean something only within the session, and are never 0. Their low 16
+ * bits are an index (for QPs the one of the dirty set), the others a generation.
+ */
+#ifndef FF_PROTO_H
+#define FF_PROTO_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FF_PROTO_MAGIC	 0x6666u /* "ff" */
+#define FF_PROTO_VERSION 1u
+#define FF_MSG_MAX	 32768u /* bytes of the largest message, header included */
+
+#define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
+#define FF_DEVICE_NAME	  "ff0"
+
+#define FF_HANDLE_INDEX(h) ((h) & 0xffffu)
+
+struct ff_hdr {
+	uint16_t magic;
+	uint16_t type;	 /* enum ff_msg_type */
+	uint32_t seq;	 /* chosen by the client, repeated in the response */
+	int32_t status;	 /* response: 0 or -errno; request: 0 */
+	uint16_t n_tail; /* elements behind the body */
+	uint16_t n_fds;	 /* descriptors that travel with this packet */
+};
+static_assert(sizeof(struct ff_hdr) == 16, "ABI");
+
+/*
+ * X(NUMBER, NAME, name, tail element of the request or ff_none, descriptors of the response at most)
+ * The structs are struct ff_<name>_req and struct ff_<name>_resp. Numbers are never reused.
+ */
+#define FF_MSG_TABLE(X)                                                                            \
+	X(1, HELLO, hello, ff_none, 3)                                                             \
+	X(2, GET_SEG, get_seg, ff_none, 1)                                                         \
+	X(3, QUERY_DEVICE, query_device, ff_none, 0)                                               \
+	X(4, QUERY_PORT, query_port, ff_none, 0)                                                   \
+	X(5, QUERY_GID, query_gid, ff_none, 0)                                                     \
+	X(6, ALLOC_PD, alloc_pd, ff_none, 0)                                                       \
+	X(7, DEALLOC_PD, dealloc_pd, ff_none, 0)                                                   \
+	X(8, SHADOW_GROW, shadow_grow, ff_none, 1)                                                 \
+	X(9, REG_MR, reg_mr, ff_mr_run, 0)                                                         \
+	X(10, REREG_MR, rereg_mr, ff_mr_run, 0)                                                    \
+	X(11, DEREG_MR, dereg_mr, ff_none, 0)                                                      \
+	X(12, CREATE_CHANNEL, create_channel, ff_none, 1)                                          \
+	X(13, DESTROY_CHANNEL, destroy_channel, ff_none, 0)                                        \
+	X(14, CREATE_CQ, create_cq, ff_none, 0)                                                    \
+	X(15, RESIZE_CQ, resize_cq, ff_none, 0)                                                    \
+	X(16, DESTROY_CQ, destroy_cq, ff_none, 0)                                                  \
+	X(17, CREATE_SRQ, create_srq, ff_none, 0)                                                  \
+	X(18, MODIFY_SRQ, modify_srq, ff_none, 0)                                                  \
+	X(19, QUERY_SRQ, query_srq, ff_none, 0)                                                    \
+	X(20, DESTROY_SRQ, destroy_srq, ff_none, 0)                                                \
+	X(21, CREATE_QP, create_qp, ff_none, 0)                                                    \
+	X(22, MODIFY_QP, modify_qp, ff_none, 0)                                                    \
+	X(23, QUERY_QP, query_qp, ff_none, 0)                                                      \
+	X(24, DESTROY_QP, destroy_qp, ff_none, 0)                                                  \
+	X(25, CREATE_AH, create_ah, ff_none, 0)                                                    \
+	X(26, DESTROY_AH, destroy_ah, ff_none, 0)
+
+enum ff_msg_type {
+#define X(num, NAME, name, tail, fds) FF_MSG_##NAME = num,
+	FF_MSG_TABLE(X)
+#undef X
+	FF_MSG_NUM
+};
+
+/* "No tail element": its size counts as 0. A response or request without fields has `reserved`. */
+struct ff_none {
+	uint32_t reserved;
+};
+
+/* HELLO: agree on a version, learn who one is. */
+struct ff_hello_req {
+	uint32_t version_min, version_max;
+	char comm[16]; /* the program's name, for ffctl and the log */
+};
+
+enum ff_mode { FF_MODE_ADAPTIVE, FF_MODE_SPIN, FF_MODE_SOCKET, FF_MODE_NUM };
+
+/* Descriptors: [0] async events, [1] doorbell eventfd, [2] /dev/userfaultfd if has_uffd. */
+struct ff_hello_resp {
+	uint32_t version;
+	uint32_t session;  /* number of this session, for the log */
+	uint32_t mode;	   /* enum ff_mode */
+	uint32_t has_uffd; /* 1: a third descriptor came along */
+	uint32_t seg0_size; /* bytes of segment 0, which starts with struct ff_ses_hdr */
+	uint32_t num_ports;
+	uint64_t node_guid; /* network byte order */
+};
+
+/* GET_SEG: the descriptor of a segment that an answer named and the client does not know yet. */
+struct ff_get_seg_req {
+	uint32_t seg;
+	uint32_t reserved;
+};
+struct ff_get_seg_resp {
+	uint64_t size; /* bytes */
+};
+
+struct ff_query_device_req {
+	uint32_t reserved;
+};
+/* What verbs' device attributes are made of. Counts are limits for one session. */
+struct ff_query_device_resp {
+	uint64_t node_guid, sys_image_guid; /* network byte order */
+	uint64_t max_mr_size;		    /* bytes */
+	uint64_t page_size_cap;
+	uint64_t device_cap_flags; /* IBV_DEVICE_*, the 64-bit form */
+	uint64_t hca_core_clock;   /* kHz of completion timestamps */
+	uint64_t timestamp_mask;
+	char fw_ver[64];
+	uint32_t vendor_id, vendor_part_id, hw_ver;
+	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_inline;
+	uint32_t max_cq, max_cqe, max_mr, max_pd;
+	uint32_t max_qp_rd_atom, max_qp_init_rd_atom, max_res_rd_atom;
+	uint32_t max_ah, max_srq, max_srq_wr, max_srq_sge;
+	uint32_t max_pkeys, local_ca_ack_delay;
+	uint32_t atomic_cap; /* enum ibv_atomic_cap */
+	uint32_t phys_port_cnt;
+	uint32_t num_comp_vectors;
+};
+
+struct ff_query_port_req {
+	uint32_t port; /* from 1 */
+	uint32_t reserved;
+};
+struct ff_query_port_resp {
+	uint32_t state, max_mtu, active_mtu; /* the verbs' enums */
+	uint32_t gid_tbl_len, pkey_tbl_len;
+	uint32_t port_cap_flags, max_msg_sz;
+	uint32_t active_speed; /* 1, 2, 4 … as in ibv_port_attr.active_speed */
+	uint16_t lid, sm_lid, port_cap_flags2, pkey0;
+	uint8_t active_width, phys_state, link_layer, lmc, max_vl_num, sm_sl, flags, reserved;
+};
+
+struct ff_query_gid_req {
+	uint32_t port, index;
+};
+struct ff_query_gid_resp {
+	uint8_t gid[16];
+	uint32_t gid_type; /* enum ibv_gid_type of <infiniband/verbs.h> */
+	uint32_t ndev_ifindex;
+};
+
+struct ff_alloc_pd_req {
+	uint32_t reserved;
+};
+struct ff_alloc_pd_resp {
+	uint32_t pd;
+};
+struct ff_dealloc_pd_req {
+	uint32_t pd;
+};
+struct ff_dealloc_pd_resp {
+	uint32_t reserved;
+};
+
+/*
+ * SHADOW_GROW: a further memfd of shadow memory. The client divides it as it likes (it belongs to
+ * this session alone) and names parts of it in REG_MR. The descriptor comes with the answer.
+ */
+struct ff_shadow_grow_req {
+	uint64_t size; /* bytes wanted, a multiple of the page size */
+};
+struct ff_shadow_grow_resp {
+	uint64_t size; /* bytes got, at least as many */
+	uint32_t seg;
+	uint32_t reserved;
+};
+
+/*
+ * A run of an MR: whole pages at [va, va + len) that the router can reach by a mapping of its own.
+ * Runs are sorted and disjoint; what no run covers is reached by process_vm_readv/writev.
+ */
+enum ff_run_kind {
+	FF_RUN_SHADOW = 1, /* pages of shadow segment `seg` from `off` */
+	FF_RUN_SHARED = 2, /* a shared mapping of the application; the router finds out which */
+};
+struct ff_mr_run {
+	uint64_t va, len; /* bytes, page-aligned */
+	uint64_t off;
+	uint32_t seg;
+	uint32_t kind; /* enum ff_run_kind */
+};
+#define FF_MR_MAX_RUNS 512u
+
+struct ff_reg_mr_req {
+	uint64_t addr, length, iova;
+	uint32_t pd;
+	uint32_t access; /* IBV_ACCESS_*, optional bits cleared */
+};
+struct ff_reg_mr_resp {
+	uint32_t mr, lkey, rkey, reserved;
+	uint64_t zero_copy; /* bytes reached without process_vm_* */
+};
+/* REREG_MR: flags are IBV_REREG_MR_*; what they do not name is ignored. Keys change. */
+struct ff_rereg_mr_req {
+	uint64_t addr, length, iova;
+	uint32_t mr, flags, pd, access;
+};
+struct ff_rereg_mr_resp {
+	uint32_t lkey, rkey;
+	uint64_t zero_copy;
+};
+struct ff_dereg_mr_req {
+	uint32_t mr;
+};
+struct ff_dereg_mr_resp {
+	uint32_t reserved;
+};
+
+struct ff_create_channel_req {
+	uint32_t reserved;
+};
+struct ff_create_channel_resp {
+	uint32_t channel;
+};
+struct ff_destroy_channel_req {
+	uint32_t channel;
+};
+struct ff_destroy_channel_resp {
+	uint32_t reserved;
+};
+
+/* Where a ring is: `off` is the header's offset in `seg`, `ring_off` the first entry's. */
+struct ff_ring_at {
+	uint32_t seg, off, ring_off;
+	uint32_t depth;	 /* entries, a power of two */
+	uint32_t stride; /* bytes */
+	uint32_t reserved;
+};
+
+#define FF_CQ_TIMESTAMP 0x1 /* flags: fill in ff_cqe.timestamp */
+
+struct ff_create_cq_req {
+	uint32_t cqe; /* entries wanted */
+	uint32_t channel; /* handle or 0 */
+	uint32_t comp_vector;
+	uint32_t flags;
+};
+struct ff_create_cq_resp {
+	uint32_t cq;
+	uint32_t cqe; /* entries that the CQ holds */
+	struct ff_ring_at ring;
+};
+/* RESIZE_CQ: entries not consumed yet are copied to the start of the new ring, oldest first. */
+struct ff_resize_cq_req {
+	uint32_t cq, cqe;
+};
+struct ff_resize_cq_resp {
+	uint32_t cqe, reserved;
+	struct ff_ring_at ring;
+};
+struct ff_destroy_cq_req {
+	uint32_t cq;
+};
+struct ff_destroy_cq_resp {
+	uint32_t reserved;
+};
+
+struct ff_create_srq_req {
+	uint32_t pd, max_wr, max_sge, srq_limit;
+};
+struct ff_create_srq_resp {
+	uint32_t srq, max_wr, max_sge, srq_num;
+	struct ff_ring_at ring;
+};
+struct ff_modify_srq_req {
+	uint32_t srq;
+	uint32_t mask; /* IBV_SRQ_* */
+	uint32_t max_wr, srq_limit;
+};
+struct ff_modify_srq_resp {
+	uint32_t reserved;
+};
+struct ff_query_srq_req {
+	uint32_t srq;
+};
+struct ff_query_srq_resp {
+	uint32_t max_wr, max_sge, srq_limit, reserved;
+};
+struct ff_destroy_srq_req {
+	uint32_t srq;
+};
+struct ff_destroy_srq_resp {
+	uint32_t reserved;
+};
+
+/* A path: struct ibv_ah_attr with fixed widths. */
+struct ff_ah_attr {
+	uint8_t dgid[16];
+	uint32_t flow_label;
+	uint16_t dlid;
+	uint8_t sgid_index, hop_limit, traffic_class;
+	uint8_t sl, src_path_bits, static_rate, is_global, port_num;
+	uint8_t reserved[2];
+};
+static_assert(sizeof(struct ff_ah_attr) == 32, "ABI");
+
+struct ff_qp_cap {
+	uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+};
+
+struct ff_create_qp_req {
+	uint32_t pd, send_cq, recv_cq;
+	uint32_t srq; /* handle or 0 */
+	uint32_t qp_type; /* enum ibv_qp_type */
+	uint32_t sq_sig_all;
+	uint32_t create_flags;
+	struct ff_qp_cap cap;
+};
+struct ff_create_qp_resp {
+	uint32_t qp, qp_num;
+	struct ff_qp_cap cap;
+	uint32_t reserved;
+	struct ff_ring_at sq; /* off is the ff_qp_hdr's offset */
+	struct ff_ring_at rq; /* depth 0: none (an SRQ) */
+};
+
+/* struct ibv_qp_attr with fixed widths; enums are the verbs'. */
+struct ff_qp_attr {
+	struct ff_ah_attr ah, alt_ah;
+	struct ff_qp_cap cap;
+	uint32_t qkey, rq_psn, sq_psn, dest_qp_num, qp_access_flags;
+	uint32_t rate_limit;
+	uint16_t pkey_index, alt_pkey_index;
+	uint8_t qp_state, cur_qp_state, path_mtu, path_mig_state;
+	uint8_t en_sqd_async_notify, sq_draining, max_rd_atomic, max_dest_rd_atomic;
+	uint8_t min_rnr_timer, port_num, timeout, retry_cnt;
+	uint8_t rnr_retry, alt_port_num, alt_timeout, reserved;
+};
+
+struct ff_modify_qp_req {
+	uint32_t qp;
+	uint32_t mask; /* enum ibv_qp_attr_mask */
+	struct ff_qp_attr attr;
+};
+struct ff_modify_qp_resp {
+	uint32_t qp_state;
+};
+struct ff_query_qp_req {
+	uint32_t qp;
+};
+struct ff_query_qp_resp {
+	struct ff_qp_attr attr;
+	uint32_t sq_sig_all;
+};
+struct ff_destroy_qp_req {
+	uint32_t qp;
+};
+struct ff_destroy_qp_resp {
+	uint32_t reserved;
+};
+
+struct ff_create_ah_req {
+	uint32_t pd;
+	struct ff_ah_attr attr;
+};
+struct ff_create_ah_resp {
+	uint32_t ah;
+};
+struct ff_destroy_ah_req {
+	uint32_t ah;
+};
+struct ff_destroy_ah_resp {
+	uint32_t reserved;
+};
+
+/* Every struct is free of implicit padding that the compilers of both sides could disagree on. */
+#define X(num, NAME, name, tail, fds)                                                              \
+	static_assert(sizeof(struct ff_##name##_req) % 4 == 0, #name);                             \
+	static_assert(sizeof(struct ff_##name##_resp) % 4 == 0, #name);                            \
+	static_assert(sizeof(struct ff_##name##_req) + sizeof(struct ff_hdr) <= FF_MSG_MAX, #name);
+FF_MSG_TABLE(X)
+#undef X
+static_assert(sizeof(struct ff_hello_resp) == 32, "ABI");
+static_assert(sizeof(struct ff_ring_at) == 24, "ABI");
+static_assert(sizeof(struct ff_mr_run) == 32, "ABI");
+static_assert(sizeof(struct ff_reg_mr_req) == 32, "ABI");
+static_assert(sizeof(struct ff_qp_attr) == 128, "ABI");
+static_assert(sizeof(struct ff_create_qp_resp) == 80, "ABI");
+static_assert(sizeof(struct ff_rereg_mr_req) + FF_MR_MAX_RUNS * sizeof(struct ff_mr_run) +
+		      sizeof(struct ff_hdr) <=
+	      FF_MSG_MAX,
+	      "MR_MAX_RUNS");
+
+/* What comes out of the async socket: one packet, one event. */
+enum ff_async_kind { FF_ASYNC_DEVICE, FF_ASYNC_PORT, FF_ASYNC_QP, FF_ASYNC_CQ, FF_ASYNC_SRQ };
+struct ff_async_event {
+	uint32_t event_type; /* enum ibv_event_type */
+	uint32_t kind;	     /* enum ff_async_kind: what `handle` is */
+	uint32_t handle;     /* or the port's number */
+	uint32_t reserved;
+};
+
+/* What comes out of a completion channel: one packet, one event. */
+struct ff_comp_event {
+	uint32_t cq; /* handle */
+	uint32_t reserved;
+};
+
+/* Why a completion failed or a session was closed, more finely than verbs' status. */
+enum ff_vendor_err {
+	FF_VERR_NONE,
+	FF_VERR_BAD_OPCODE,   /* unknown, or not for this QP type */
+	FF_VERR_BAD_SGE,      /* more SGEs or inline bytes than the QP was made for */
+	FF_VERR_LKEY,	      /* unknown, revoked, of another PD */
+	FF_VERR_LKEY_BOUNDS,  /* outside the MR */
+	FF_VERR_LKEY_ACCESS,  /* the MR lacks the access right */
+	FF_VERR_RKEY,
+	FF_VERR_RKEY_BOUNDS,
+	FF_VERR_RKEY_ACCESS,
+	FF_VERR_MSG_SIZE,     /* longer than the device or the path's MTU (UD) allows */
+	FF_VERR_NO_AH,	      /* unknown address handle */
+	FF_VERR_FAULT,	      /* the application's memory is gone */
+	FF_VERR_RD_ATOMIC,    /* READ or atomic with no depth for it */
+	FF_VERR_ALIGN,	      /* atomic on an unaligned address */
+	FF_VERR_FLUSH,
+	FF_VERR_NUM
+};
+
+#endif

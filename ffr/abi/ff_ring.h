@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ff_ring.h - the data path between ffl and ffr: layout of the shared memory and ring inlines.
+ *
+ * Included by both sides. Everything here lives in sealed memfds that the router created, and is
+ * written by a client that may be hostile: the router copies an entry, checks the copy and uses
+ * the copy; it never takes an index, a length or an address from shared memory twice.
+ *
+ * Theory of operation
+ * -------------------
+ * A QP has a send ring (SQ) and, unless it uses an SRQ, a receive ring (RQ). An entry (SQE, RQE)
+ * carries its own sequence number, stored last: entry i (counted from 0 since creation) is valid
+ * when its `seq` is (uint16_t)(i + 1). The router looks at the next entry only, so that finding
+ * work costs one cache line, the one that holds the work. Depths are powers of two up to
+ * FF_MAX_WR, so a sequence number never repeats within one lap.
+ *
+ * A CQ is a ring of 64-byte CQEs. Entry i is valid when its `phase` equals ff_cqe_phase(i): the
+ * lap number's parity. An empty poll reads one cache line and makes no system call. The client
+ * publishes how far it has consumed in ff_cq_hdr.ci; the router reads it only when the ring looks
+ * full.
+ *
+ * Doorbell. While the router watches a QP (it did something lately) it polls the next SQE and the
+ * client writes nothing but the SQE. When the router stops watching, it publishes
+ *	hdr->evt  = index of the entry whose posting must be announced, and then
+ *	hdr->need = 1
+ * followed by a full fence and another look at the ring. The client, after its SQE and a full
+ * fence, reads `need`; if it is set and its posting passed `evt`, it exchanges `need` for 0, sets
+ * the QP's bit in the session's dirty set, and, if the session's need_wakeup is set, exchanges
+ * that for 0 and writes the session's eventfd. Both fences are necessary (Dekker's store-load).
+ * `need`, `evt` and need_wakeup are the router's to trust for nothing: a client that ignores them
+ * makes only itself wait.
+ */
+#ifndef FF_RING_H
+#define FF_RING_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FF_CACHELINE 64
+#define FF_PAGE 4096u
+
+/* Limits of the rings. The device attributes that programs see are derived from these. */
+#define FF_MAX_WR	16384u /* entries of an SQ, RQ or SRQ */
+#define FF_MAX_SGE	32u    /* scatter-gather entries of a WR */
+#define FF_MAX_INLINE	1024u  /* bytes of inline data */
+#define FF_MAX_CQE	(1u << 20)
+#define FF_MAX_QP	32768u /* QPs of a session; also the size of the dirty set */
+#define FF_MAX_MSG_SZ	(1u << 31) /* bytes of a message */
+
+/* Operation codes of an SQE. Zero is not one, so that a zeroed entry is never a valid WR. */
+enum ff_opcode {
+	FF_OP_SEND = 1,
+	FF_OP_SEND_IMM,
+	FF_OP_WRITE,
+	FF_OP_WRITE_IMM,
+	FF_OP_READ,
+	FF_OP_CMP_SWAP,
+	FF_OP_FETCH_ADD,
+	FF_OP_NUM
+};
+
+/* Flags of an SQE */
+#define FF_SQE_SIGNALED		0x01
+#define FF_SQE_SOLICITED	0x02
+#define FF_SQE_FENCE		0x04
+#define FF_SQE_INLINE		0x08 /* num_sge is the length of the data behind the header */
+
+struct ff_sge {
+	uint64_t addr;
+	uint32_t length; /* bytes; 0 is an empty entry */
+	uint32_t lkey;
+};
+
+/* A send work queue entry. The header fills 48 bytes, so that a WR of one SGE is one cache line. */
+struct ff_sqe {
+	_Atomic uint16_t seq; /* stored last, with release */
+	uint16_t cpu;	      /* CPU that the poster ran on */
+	uint8_t opcode;	      /* enum ff_opcode */
+	uint8_t flags;	      /* FF_SQE_* */
+	uint16_t num_sge;     /* entries in sge[], or bytes in inl[] with FF_SQE_INLINE */
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint32_t rkey;
+	uint32_t imm; /* as given by the application (network byte order); the rkey to invalidate */
+	union {
+		struct {
+			uint64_t compare_add;
+			uint64_t swap;
+		} atomic;
+		struct {
+			uint32_t ah; /* handle */
+			uint32_t remote_qpn;
+			uint32_t remote_qkey;
+			uint32_t reserved;
+		} ud;
+	};
+	union {
+		struct ff_sge sge[1]; /* really num_sge */
+		uint8_t inl[16];      /* really num_sge bytes */
+	};
+};
+static_assert(sizeof(struct ff_sqe) == 64 && offsetof(struct ff_sqe, sge) == 48, "ABI");
+
+/* A receive work queue entry, of RQ and SRQ alike */
+struct ff_rqe {
+	_Atomic uint16_t seq; /* stored last, with release */
+	uint16_t num_sge;
+	uint32_t reserved;
+	uint64_t wr_id;
+	struct ff_sge sge[1]; /* really num_sge */
+};
+static_assert(sizeof(struct ff_rqe) == 32 && offsetof(struct ff_rqe, sge) == 16, "ABI");
+
+/* Flags of a CQE */
+#define FF_CQE_GRH	0x01
+#define FF_CQE_IMM	0x02
+#define FF_CQE_INV	0x04 /* imm is the invalidated rkey */
+#define FF_CQE_SOLICITED 0x08
+
+/* A completion. status and opcode are the verbs' own numbers (enum ibv_wc_status, ibv_wc_opcode). */
+struct ff_cqe {
+	uint64_t wr_id;
+	uint64_t timestamp; /* ns, the router's CLOCK_MONOTONIC */
+	uint32_t qp;	    /* session's handle of the QP */
+	uint32_t qp_num;
+	uint32_t src_qp;
+	uint32_t byte_len;
+	uint32_t imm;
+	uint32_t vendor_err; /* enum ff_vendor_err: why, for ffl's log */
+	uint8_t status;
+	uint8_t opcode; /* ibv_wc_opcode & 0x7f, with bit 7 for IBV_WC_RECV's group */
+	uint8_t flags;	/* FF_CQE_* */
+	uint8_t sl;
+	uint16_t slid;
+	uint16_t pkey_index;
+	uint8_t dlid_path_bits;
+	uint8_t reserved[14];
+	_Atomic uint8_t phase; /* stored last, with release */
+};
+static_assert(sizeof(struct ff_cqe) == 64 && offsetof(struct ff_cqe, phase) == 63, "ABI");
+
+#define FF_CQE_RECV 0x80 /* in ff_cqe.opcode: IBV_WC_RECV and its kind (verbs: 1 << 7) */
+
+/* Written by the router, read at every post; the client only exchanges need and rq_need for 0. */
+struct ff_qp_hdr {
+	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: announce a posting that passes evt */
+	_Atomic uint32_t evt;	  /* index, counted as postings are, without wrapping at depth */
+	_Atomic uint32_t rq_need; /* 1: a sender waits for a receive; a hint, read without fence */
+	/* Written by the router after each batch, read by the client when a ring looks full. */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_head; /* SQEs completed since creation */
+	_Atomic uint32_t rq_head;			 /* RQEs taken since creation */
+};
+static_assert(sizeof(struct ff_qp_hdr) == 128, "ABI");
+
+struct ff_srq_hdr {
+	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: a sender waits for a receive (hint) */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t head; /* RQEs taken since creation */
+};
+static_assert(sizeof(struct ff_srq_hdr) == 128, "ABI");
+
+/* How a CQ is armed: ff_cq_hdr.arm. The router exchanges it for 0 when it sends the event. */
+enum { FF_CQ_DISARMED = 0, FF_CQ_ARM_SOLICITED = 1, FF_CQ_ARM_ANY = 2 };
+
+struct ff_cq_hdr {
+	_Alignas(FF_CACHELINE) _Atomic uint32_t ci; /* client: CQEs consumed since creation */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t arm;
+};
+static_assert(sizeof(struct ff_cq_hdr) == 128, "ABI");
+
+/*
+ * The session's own page, at the start of segment 0. The dirty set has a bit for each QP (by the
+ * index part of its handle) and a summary bit for each 64 of them; the client sets the bit, then
+ * the summary bit; the router exchanges the summary word for 0, then the words it names.
+ */
+struct ff_ses_hdr {
+	_Alignas(FF_CACHELINE) _Atomic uint32_t need_wakeup; /* 1: write the eventfd */
+	_Atomic uint32_t yield_polls; /* router: empty polls of a CQ before the poller yields */
+	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty_sum[FF_MAX_QP / 64 / 64];
+	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty[FF_MAX_QP / 64];
+	/* client: counts postings to SRQs on which `need` was seen */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t srq_kick;
+};
+static_assert(offsetof(struct ff_ses_hdr, dirty_sum) == 64, "ABI");
+static_assert(offsetof(struct ff_ses_hdr, dirty) == 128, "ABI");
+static_assert(sizeof(struct ff_ses_hdr) == 128 + FF_MAX_QP / 8 + 64, "ABI");
+
+/* Bytes of an SQ entry for WRs of up to max_sge entries and max_inline bytes of inline data. */
+static inline uint32_t ff_sqe_stride(uint32_t max_sge, uint32_t max_inline)
+{
+	uint32_t tail = max_sge * (uint32_t)sizeof(struct ff_sge);
+
+	if (max_inline > tail)
+		tail = max_inline;
+	return (uint32_t)(offsetof(struct ff_sqe, sge) + tail + 63) & ~63u;
+}
+
+/* Bytes of an RQ or SRQ entry for WRs of up to max_sge entries. */
+static inline uint32_t ff_rqe_stride(uint32_t max_sge)
+{
+	return (uint32_t)(offsetof(struct ff_rqe, sge) + max_sge * sizeof(struct ff_sge) + 31) & ~31u;
+}
+
+/* The sequence number that makes entry i (counted since creation) valid. */
+static inline uint16_t ff_seq(uint32_t i)
+{
+	return (uint16_t)(i + 1);
+}
+
+/* The phase that makes CQE i (counted since creation) valid; depth is a power of two. */
+static inline uint8_t ff_cqe_phase(uint32_t i, uint32_t depth)
+{
+	return (i & depth) ? 2 : 1;
+}
+
+/*
+ * Did posting the entries old..new-1 pass the announced index evt? (virtio's vring_need_event:
+ * evt itself is one of the entries posted.)
+ */
+static inline bool ff_need_event(uint32_t evt, uint32_t new_idx, uint32_t old_idx)
+{
+	return new_idx - evt - 1 < new_idx - old_idx;
+}
+
+#endif
