@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * context.c - a session with the router: opening and closing the device, the table of operations
+ * that programs call through, fork. Any thread; neighbours: call.c, device.c, mr.c.
+ *
+ * Fork. A session belongs to the process that opened the device; the router knows it by its
+ * socket. A child has copies of the descriptors and, but for what follows, would share the rings.
+ * So the rings' segments are MADV_DONTFORK, and in the child, before fork() returns there, the
+ * sockets are closed (else the router would not see the parent die), zeroed private pages are put
+ * where the rings were (a poll finds nothing, a posting goes nowhere) and the context is marked
+ * dead: its verbs fail with EIO, and closing it frees the child's memory only. Children that never
+ * ran these handlers (vfork, posix_spawn, bare clone) are held off by the process ID where the
+ * parent could be harmed. The child may open the device for itself.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ffl.h"
+
+#define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* the two below; held across fork */
+static struct ffl_context *contexts;
+static bool fork_handled;
+
+/* ---- fork ------------------------------------------------------------------------------------------- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&list_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* In the child: let go of the parent's session. Other threads do not exist, so no lock. */
+static void abandon(struct ffl_context *ctx)
+{
+	struct ffl_seg *s;
+
+	atomic_store(&ctx->dead, true);
+	close_fd(&ctx->sock);
+	close_fd(&ctx->bell_fd);
+	close_fd(&ctx->uffd_dev);
+	for (s = ctx->seg; s < ctx->seg + ctx->num_seg; s++)
+		if (s->map)
+			mmap(s->map, s->size, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	/* another thread of the parent may have held them */
+	pthread_mutex_init(&ctx->call_lock, NULL);
+	pthread_mutex_init(&ctx->table_lock, NULL);
+	pthread_cond_init(&ctx->event_cond, NULL);
+}
+
+static void fork_child(void)
+{
+	struct ffl_context *ctx;
+
+	for (ctx = contexts; ctx; ctx = ctx->next)
+		abandon(ctx);
+	pthread_mutex_unlock(&list_lock);
+}
+
+static int list_add(struct ffl_context *ctx)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&list_lock);
+	if (!fork_handled)
+		ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
+	if (!ret) {
+		fork_handled = true;
+		ctx->next = contexts;
+		contexts = ctx;
+	}
+	pthread_mutex_unlock(&list_lock);
+	return -ret;
+}
+
+static void list_del(struct ffl_context *ctx)
+{
+	struct ffl_context **p;
+
+	pthread_mutex_lock(&list_lock);
+	for (p = &contexts; *p; p = &(*p)->next)
+		if (*p == ctx) {
+			*p = ctx->next;
+			break;
+		}
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- session ---------------------------------------------------------------------------------------- */
+
+/* Agree on a version; keep the descriptors that come along. 0 or -errno. */
+static int hello(struct ffl_context *ctx)
+{
+	struct ff_hello_req req = { .version_min = FF_PROTO_VERSION,
+				    .version_max = FF_PROTO_VERSION };
+	struct ff_hello_resp resp;
+	unsigned int n_fds;
+	int ret, fds[3];
+
+	strncpy(req.comm, program_invocation_short_name, sizeof(req.comm) - 1);
+	ret = ffl_call(ctx, FF_MSG_HELLO, &req, sizeof(req), NULL, 0, 0, &resp, sizeof(resp), fds,
+		       ARRAY_SIZE(fds), &n_fds);
+	if (ret) {
+		if (ret != -EIO) /* of which call.c has told */
+			ffl_log(FFL_ERR, "router: HELLO refused: %s", strerror(-ret));
+		return ret;
+	}
+	if (n_fds > 0)
+		ctx->v.context.async_fd = fds[0]; /* the program's to see, so not moved */
+	if (n_fds > 1)
+		ctx->bell_fd = ffl_fd_high(fds[1]);
+	if (n_fds > 2)
+		ctx->uffd_dev = ffl_fd_high(fds[2]);
+	if (resp.version != FF_PROTO_VERSION || resp.mode >= FF_MODE_NUM ||
+	    n_fds != 2 + !!resp.has_uffd || resp.seg0_size < sizeof(struct ff_ses_hdr)) {
+		ffl_log(FFL_ERR, "router: protocol version %u, mode %u, %u descriptors",
+			resp.version, resp.mode, n_fds);
+		return -EPROTO;
+	}
+	ctx->mode = resp.mode;
+	ctx->node_guid = resp.node_guid;
+	return 0;
+}
+
+struct ffl_context *ffl_session_new(uint32_t call_timeout)
+{
+	const char *path = secure_getenv("FFL_SOCKET");
+	struct ffl_context *ctx;
+	int ret;
+
+	if (!path || !*path)
+		path = FF_SOCKET_DEFAULT;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return ffl_err_ptr(ENOMEM);
+	ctx->sock = ctx->bell_fd = ctx->uffd_dev = -1;
+	ctx->v.context.cmd_fd = ctx->v.context.async_fd = -1;
+	ctx->pid = getpid();
+	ctx->call_timeout = call_timeout;
+	pthread_mutex_init(&ctx->v.context.mutex, NULL);
+	pthread_mutex_init(&ctx->call_lock, NULL);
+	pthread_mutex_init(&ctx->table_lock, NULL);
+	pthread_cond_init(&ctx->event_cond, NULL);
+
+	ret = ffl_connect(path);
+	if (ret < 0) {
+		ffl_log(FFL_INFO, "no router at %s: %s", path, strerror(-ret));
+		goto err;
+	}
+	ctx->sock = ret;
+	ret = hello(ctx);
+	if (ret)
+		goto err;
+	return ctx;
+
+err:
+	ffl_session_free(ctx);
+	return ffl_err_ptr(-ret);
+}
+
+/* Close what this process holds of the session; the router ends it when the socket closes. */
+void ffl_session_free(struct ffl_context *ctx)
+{
+	unsigned int i;
+
+	close_fd(&ctx->sock);
+	close_fd(&ctx->bell_fd);
+	close_fd(&ctx->uffd_dev);
+	close_fd(&ctx->v.context.async_fd);
+	ffl_segs_free(ctx);
+	for (i = 0; i < FFL_NUM_KINDS; i++)
+		free(ctx->table[i].slot);
+	pthread_mutex_destroy(&ctx->v.context.mutex);
+	pthread_mutex_destroy(&ctx->call_lock);
+	pthread_mutex_destroy(&ctx->table_lock);
+	pthread_cond_destroy(&ctx->event_cond);
+	free(ctx);
+}
+
+/* ---- the device -------------------------------------------------------------------------------------- */
+
+/*
+ * What a program built with any headers since v15 finds behind the context. Operations that are
+ * not set are NULL, to which the inline verbs answer EOPNOTSUPP; the private pointer is NULL.
+ */
+void ffl_context_init_ops(struct ffl_context *ctx)
+{
+	struct ibv_context_ops *ops = &ctx->v.context.ops;
+
+	ctx->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ctx->v.sz = FFL_VERBS_CONTEXT_SZ;
+	ctx->v.query_port = ffl_query_port;
+	ctx->v.query_device_ex = ffl_query_device_ex;
+	ctx->v.query_rt_values = ffl_query_rt_values;
+	ctx->v.create_cq_ex = ffl_create_cq_ex;
+	ctx->v.create_qp_ex = ffl_create_qp_ex;
+	ctx->v.create_srq_ex = ffl_create_srq_ex;
+#undef ibv_query_port
+	ops->_compat_query_device = ibv_query_device;
+	ops->_compat_query_port = ibv_query_port;
+	ops->poll_cq = ffl_poll_cq;
+	ops->req_notify_cq = ffl_req_notify_cq;
+	ops->post_send = ffl_post_send;
+	ops->post_recv = ffl_post_recv;
+	ops->post_srq_recv = ffl_post_srq_recv;
+}
+
+FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ff_query_device_req req = { 0 };
+	struct ffl_context *ctx;
+	int ret;
+
+	ffl_log_init();
+	ctx = ffl_session_new(CALL_TIMEOUT_MS);
+	if (!ctx)
+		return NULL;
+	ctx->v.context.device = device;
+	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
+	if (ret)
+		goto err_session;
+	ctx->v.context.num_comp_vectors = ctx->dev.num_comp_vectors ? ctx->dev.num_comp_vectors : 1;
+	ctx->hdr = ffl_seg_at(ctx, 0, 0);
+	if (!ctx->hdr) {
+		ret = -errno;
+		goto err_session;
+	}
+	ffl_context_init_ops(ctx);
+	ret = ffl_mr_context_init(ctx);
+	if (ret)
+		goto err_session;
+	ret = list_add(ctx);
+	if (ret)
+		goto err_mr;
+	return &ctx->v.context;
+
+err_mr:
+	ffl_mr_context_fini(ctx);
+err_session:
+	ffl_session_free(ctx);
+	return ffl_err_ptr(-ret);
+}
+
+/* Whatever the program did not destroy ends with the session. */
+FFL_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	struct ffl_context *ctx = to_ctx(context);
+
+	list_del(ctx);
+	ffl_mr_context_fini(ctx);
+	ffl_session_free(ctx);
+	return 0;
+}
+
+/* ---- spin lock --------------------------------------------------------------------------------------- */
+
+static void relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#else
+	atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
+
+/* The lock is held for the length of a posting or a poll: pause a little, then let the holder run. */
+void ffl_spin_wait(struct ffl_spin *l)
+{
+	unsigned int n = 0;
+
+	do {
+		while (atomic_load_explicit(&l->v, memory_order_relaxed))
+			if (++n % 128)
+				relax();
+			else
+				sched_yield();
+	} while (atomic_exchange_explicit(&l->v, 1, memory_order_acquire));
+}

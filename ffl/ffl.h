@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ffl.h - internals of libibverbs.so.1 as freeflow builds it. Nothing here is seen by programs.
+ *
+ * Rules of this library: it depends on libc only, with no symbol newer than GLIBC_2.28; it starts
+ * no thread, never exits, never writes to stdout, and leaves no signal handler behind. Inside it
+ * functions return 0 or -errno; the verbs' conventions begin at the exported functions.
+ *
+ * Locks, outermost first: region lock (mr.c) - context's call lock (call.c) - table lock; a
+ * queue's spin lock is taken with none of them held, but ibv_resize_cq holds the CQ's lock across
+ * a call.
+ */
+#ifndef FFL_H
+#define FFL_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../ffr/abi/ff_proto.h"
+#include "../ffr/abi/ff_ring.h"
+
+#define FFL_EXPORT __attribute__((visibility("default")))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define container_of_(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* Largest forms of the public structs up to rdma-core v64 (bytes); see exports.c's asserts. */
+#define FFL_VERBS_CONTEXT_SZ 696
+#define FFL_QP_EX_SZ	     360
+#define FFL_CQ_EX_SZ	     288
+
+/* ---- log.c: FFL_LOG=<level>[:<file>], to stderr or the file, never stdout -------------------- */
+enum ffl_level { FFL_ERR = 1, FFL_WARN, FFL_INFO, FFL_DEBUG };
+extern int ffl_log_level; /* 0: nothing */
+void ffl_log_init(void);
+void ffl_log_(enum ffl_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+#define ffl_log(level, ...)                                                                        \
+	do {                                                                                       \
+		if (__builtin_expect(ffl_log_level >= (level), 0))                                 \
+			ffl_log_(level, __VA_ARGS__);                                              \
+	} while (0)
+
+/* ---- spin lock: queues only, never across a system call -------------------------------------- */
+struct ffl_spin {
+	_Atomic uint32_t v;
+};
+void ffl_spin_wait(struct ffl_spin *l); /* context.c: pauses, then yields */
+static inline void ffl_lock(struct ffl_spin *l)
+{
+	if (__builtin_expect(atomic_exchange_explicit(&l->v, 1, memory_order_acquire), 0))
+		ffl_spin_wait(l);
+}
+static inline void ffl_unlock(struct ffl_spin *l)
+{
+	atomic_store_explicit(&l->v, 0, memory_order_release);
+}
+
+/* ---- handle -> object, for events (table.c) ---------------------------------------------------- */
+enum ffl_kind { FFL_CQ, FFL_QP, FFL_SRQ, FFL_NUM_KINDS };
+struct ffl_table {
+	struct {
+		uint32_t handle; /* 0: free */
+		void *obj;
+	} *slot; /* by FF_HANDLE_INDEX */
+	uint32_t size;
+};
+
+/* ---- context --------------------------------------------------------------------------------------- */
+struct ffl_seg {
+	uint8_t *map; /* NULL: not mapped yet */
+	uint64_t size;
+	int fd; /* kept open for shadow segments, which are mapped part by part; else -1 */
+};
+
+struct ffl_context {
+	/* ops that are newer than the headers we build with lie below verbs_context; they stay 0 */
+	uint8_t newer_ops[FFL_VERBS_CONTEXT_SZ - sizeof(struct verbs_context)];
+	struct verbs_context v;
+
+	int sock;	 /* control socket; -1 after the router was found dead */
+	int bell_fd;
+	int uffd_dev;	 /* /dev/userfaultfd as handed over, or -1 */
+	_Atomic bool dead; /* the router is gone: calls fail with EIO, polls with -1 */
+	bool fatal_sent;   /* IBV_EVENT_DEVICE_FATAL was returned */
+	pid_t pid;	 /* of the process that opened the device */
+	uint32_t mode;	 /* enum ff_mode */
+	uint64_t node_guid; /* network byte order */
+	struct ff_ses_hdr *hdr;
+	pthread_mutex_t call_lock; /* one request at a time */
+	uint32_t call_seq;
+	struct ffl_seg *seg; /* [num_seg], call_lock */
+	uint32_t num_seg;
+	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
+	pthread_cond_t event_cond;  /* an event was acknowledged */
+	struct ffl_table table[FFL_NUM_KINDS];
+	struct ff_query_device_resp dev; /* cached at open */
+	/* handle of a QP with postings not announced (event index), 0: none; see post.c */
+	_Atomic uint32_t lazy_qp;
+	_Atomic uint64_t alive_ns; /* when ffl_check_alive() last looked, CLOCK_MONOTONIC_COARSE */
+	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
+	struct ffl_context *next;  /* list of the open ones; context.c's lock */
+	struct ffl_pool *pool;	   /* shadow memory; region lock (region.h) */
+};
+static_assert(offsetof(struct ffl_context, v) % 8 == 0, "");
+
+static inline struct ffl_context *to_ctx(struct ibv_context *c)
+{
+	return container_of_(c, struct ffl_context, v.context);
+}
+
+/* context.c */
+void ffl_context_init_ops(struct ffl_context *ctx); /* fills v and v.context.ops */
+/* Connect to the router and say HELLO; no segment yet. NULL: errno. */
+struct ffl_context *ffl_session_new(uint32_t call_timeout /* ms */);
+void ffl_session_free(struct ffl_context *ctx);
+
+/* ---- call.c ------------------------------------------------------------------------------------------- */
+/*
+ * Send a request, wait for its response. req and resp are the table's structs without the header;
+ * tail/n_tail are the request's tail elements (n_tail * tail_size bytes). fds receives up to
+ * max_fds descriptors, n_fds how many came. 0 or -errno; -EIO when the router is gone, which also
+ * marks the context dead. Interrupted system calls are restarted. Takes call_lock.
+ */
+int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+	     const void *tail, size_t tail_size, unsigned n_tail, void *resp, size_t resp_len,
+	     int *fds, unsigned max_fds, unsigned *n_fds);
+/* The usual case: FFL_CALL(ctx, ALLOC_PD, &req, &resp) checks types and lengths. */
+#define FFL_CALL(ctx, NAME, req, resp)                                                             \
+	ffl_call(ctx, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)), NULL, \
+		 0, NULL)
+int ffl_connect(const char *path); /* a connected SOCK_SEQPACKET socket or -errno */
+void ffl_mark_dead(struct ffl_context *ctx);
+/* Poll the control socket for the router's death, at most every 10 ms; sets ctx->dead. */
+bool ffl_check_alive(struct ffl_context *ctx);
+/* The address of `off` in a ring segment, mapping the segment first if need be. NULL: errno. */
+void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off);
+/* Shadow segment: its descriptor (not mapped by this function), or -errno. */
+int ffl_seg_fd(struct ffl_context *ctx, uint32_t seg);
+void ffl_segs_free(struct ffl_context *ctx);
+/* The same descriptor under a number that programs do not use; takes fd. */
+int ffl_fd_high(int fd);
+
+/* ---- table.c ------------------------------------------------------------------------------------------ */
+int ffl_table_put(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle, void *obj);
+void ffl_table_del(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle);
+/* Call with table_lock held. NULL: no such live object. */
+void *ffl_table_get(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle);
+
+/* ---- objects --------------------------------------------------------------------------------------------- */
+struct ffl_pd {
+	struct ibv_pd ibv;
+	uint32_t handle;
+	_Atomic uint32_t refs;
+};
+
+struct ffl_ah {
+	struct ibv_ah ibv;
+	uint32_t handle;
+};
+
+/* Acknowledgement counters; destroy waits until returned == acked. Under table_lock. */
+struct ffl_events {
+	uint32_t returned, acked;
+};
+/* async.c: wait for the acknowledgements; after ffl_table_del(), with no lock held */
+void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev);
+
+/* async.c: wait until every returned event is acknowledged. Takes table_lock. */
+void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev);
+
+struct ffl_channel {
+	struct ibv_comp_channel ibv;
+	uint32_t handle;
+};
+
+struct ffl_cq {
+	union {
+		struct ibv_cq_ex ex;
+		struct ibv_cq cq;
+		uint8_t room[FFL_CQ_EX_SZ + 64];
+	};
+	/* what a poll touches, under `lock`, which nobody takes if single_threaded */
+	_Alignas(FF_CACHELINE) struct ffl_spin lock;
+	bool single_threaded;
+	struct ff_cq_hdr *hdr;
+	struct ff_cqe *ring;
+	uint32_t depth; /* entries, a power of two */
+	uint32_t ci;	/* CQEs consumed since creation; hdr->ci follows */
+	_Atomic uint32_t empty_polls; /* in a row */
+	uint32_t handle;
+	const struct ff_cqe *cur; /* CQE that the readers read, in place, until end_poll */
+	_Atomic uint32_t refs;	  /* QPs that complete here; twice if both queues do */
+	struct ffl_events comp_ev, async_ev;
+};
+
+struct ffl_srq {
+	struct ibv_srq ibv;
+	struct ffl_spin lock;
+	struct ff_srq_hdr *hdr;
+	uint8_t *ring;
+	uint32_t depth, stride, max_wr, max_sge;
+	uint32_t tail, head_seen;
+	uint32_t handle, srq_num;
+	_Atomic uint32_t refs; /* QPs */
+	struct ffl_events async_ev;
+};
+
+struct ffl_qp {
+	union {
+		struct ibv_qp_ex ex; /* .qp_base is the ibv_qp */
+		struct ibv_qp qp;
+		uint8_t room[FFL_QP_EX_SZ + 64];
+	};
+	/* what a post to the SQ touches, in one line; tails count postings since creation */
+	_Alignas(FF_CACHELINE) struct ffl_spin sq_lock;
+	uint32_t sq_tail, sq_head_seen;
+	uint32_t sq_depth, sq_stride;
+	uint32_t handle;
+	uint8_t *sq;
+	struct ff_qp_hdr *hdr;
+	struct ff_qp_cap cap; /* as granted */
+	uint16_t wr_ops;      /* bit for each ibv_wr_opcode that the type allows */
+	bool sig_all;
+	bool has_ex; /* created with send_ops_flags: ibv_qp_to_qp_ex works */
+	/* receives */
+	_Alignas(FF_CACHELINE) struct ffl_spin rq_lock;
+	uint32_t rq_tail, rq_head_seen;
+	uint32_t rq_depth, rq_stride;
+	uint8_t *rq;
+	struct ffl_srq *srq;
+	/* ibv_wr_start .. ibv_wr_complete: entries built but not yet given to the router */
+	uint32_t wr_tail;
+	int wr_err;
+	struct ff_sqe *wr_cur;
+	struct ffl_events async_ev;
+};
+
+static inline struct ffl_qp *to_qp(struct ibv_qp *q) { return (struct ffl_qp *)q; }
+static inline struct ffl_cq *to_cq(struct ibv_cq *c) { return (struct ffl_cq *)c; }
+static inline struct ffl_srq *to_srq(struct ibv_srq *s) { return (struct ffl_srq *)s; }
+static inline struct ffl_pd *to_pd(struct ibv_pd *p) { return (struct ffl_pd *)p; }
+static inline struct ffl_ah *to_ah(struct ibv_ah *a) { return (struct ffl_ah *)a; }
+
+/* post.c, cq.c: what the inline verbs of <infiniband/verbs.h> call through context->ops */
+int ffl_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
+int ffl_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int ffl_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int ffl_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+void ffl_qp_init_wr_ops(struct ffl_qp *qp); /* post_ex.c: the ibv_wr_* pointers */
+void ffl_cq_init_poll_ops(struct ffl_cq *cq); /* cq_ex.c: the ibv_start_poll… pointers */
+/* post.c: announce postings that the event index let go unannounced, if there are any */
+void ffl_ring_lazy(struct ffl_context *ctx);
+/* cq.c: forget CQEs of a destroyed QP that are still in the CQ */
+void ffl_cq_clean(struct ffl_cq *cq, uint32_t qp_handle);
+
+struct ibv_cq_ex *ffl_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
+struct ibv_qp *ffl_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+struct ibv_srq *ffl_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
+int ffl_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *in,
+			struct ibv_device_attr_ex *attr, size_t attr_size);
+int ffl_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t len);
+int ffl_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
+int ffl_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
+/* query.c, exported as ibv_query_gid_type: *type is 0 for IB and RoCE v1, 1 for RoCE v2 */
+int ffl_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, uint32_t *type);
+
+/* mr.c */
+struct ffl_mr {
+	struct ibv_mr ibv; /* .handle is the router's */
+	uint64_t iova;
+	uint64_t zero_copy; /* bytes that the router reaches without process_vm_* */
+	int access;
+	unsigned num_runs;
+	struct ff_mr_run *run; /* what it claims of region.c */
+};
+int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork handlers */
+void ffl_mr_context_fini(struct ffl_context *ctx);
+
+/* The verbs' way of failing: errno and NULL, or the positive errno. */
+#define ffl_err_ptr(err) (errno = (err), (void *)NULL)
+
+/* 0 or -errno to what most verbs return: 0 or the errno, which is set, too. */
+static inline int ffl_ret(int err)
+{
+	if (err < 0)
+		errno = -err;
+	return -err;
+}
+
+#endif

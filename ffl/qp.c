@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * qp.c - queue pairs: create, modify, query, destroy. Posting is in post.c and post_ex.c. Any
+ * thread of the application.
+ *
+ * The router owns the state machine (IBTA 10.3.1); qp.state is what the client was last told and
+ * decides only whether a post is refused. The rings' indices start from 0 at creation and, on both
+ * sides at once, at RESET.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffl.h"
+
+#define WR_OPS_UD (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM)
+#define WR_OPS_UC (WR_OPS_UD | 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM)
+#define WR_OPS_RC                                                                                  \
+	(WR_OPS_UC | 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP |                    \
+	 1u << IBV_WR_ATOMIC_FETCH_AND_ADD)
+
+/* Operations of a type of QP, as bits of enum ibv_wr_opcode; 0: the type is not supported. */
+static uint16_t type_wr_ops(enum ibv_qp_type type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return WR_OPS_RC;
+	case IBV_QPT_UC:
+		return WR_OPS_UC;
+	case IBV_QPT_UD:
+		return WR_OPS_UD;
+	default:
+		return 0;
+	}
+}
+
+/* enum ibv_qp_create_send_ops_flags of those operations */
+static uint64_t send_ops(uint16_t wr_ops)
+{
+	static const struct {
+		uint8_t op;
+		uint8_t flag;
+	} map[] = {
+		{ IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE },
+		{ IBV_WR_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM },
+		{ IBV_WR_SEND, IBV_QP_EX_WITH_SEND },
+		{ IBV_WR_SEND_WITH_IMM, IBV_QP_EX_WITH_SEND_WITH_IMM },
+		{ IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ },
+		{ IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD },
+	};
+	uint64_t flags = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(map); i++)
+		if (wr_ops & 1u << map[i].op)
+			flags |= map[i].flag;
+	return flags;
+}
+
+/* ---- create ----------------------------------------------------------------------------------- */
+
+static int qp_attach_rings(struct ffl_context *ctx, struct ffl_qp *qp,
+			   const struct ff_create_qp_resp *resp)
+{
+	qp->hdr = ffl_seg_at(ctx, resp->sq.seg, resp->sq.off);
+	qp->sq = ffl_seg_at(ctx, resp->sq.seg, resp->sq.ring_off);
+	if (!qp->hdr || !qp->sq)
+		return -errno;
+	qp->sq_depth = resp->sq.depth;
+	qp->sq_stride = resp->sq.stride;
+	qp->rq_depth = resp->rq.depth;
+	qp->rq_stride = resp->rq.stride;
+	if (!qp->rq_depth)
+		return 0;
+	qp->rq = ffl_seg_at(ctx, resp->rq.seg, resp->rq.ring_off);
+	return qp->rq ? 0 : -errno;
+}
+
+static int qp_check_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+{
+	const struct ibv_context *ctx = pd->context;
+
+	if (!type_wr_ops(attr->qp_type))
+		return EOPNOTSUPP;
+	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != ctx ||
+	    attr->recv_cq->context != ctx || (attr->srq && attr->srq->context != ctx))
+		return EINVAL;
+	return 0;
+}
+
+/* Take or return a QP's references to what it uses. */
+static void qp_refs(struct ffl_qp *qp, uint32_t diff)
+{
+	atomic_fetch_add(&to_pd(qp->qp.pd)->refs, diff);
+	atomic_fetch_add(&to_cq(qp->qp.send_cq)->refs, diff);
+	atomic_fetch_add(&to_cq(qp->qp.recv_cq)->refs, diff);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->refs, diff);
+}
+
+/* Of attr, only what struct ibv_qp_init_attr has, too, is read and written. */
+static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+{
+	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ff_create_qp_resp resp;
+	struct ff_create_qp_req req;
+	struct ffl_qp *qp;
+	int err;
+
+	err = qp_check_attr(pd, attr);
+	if (err)
+		return ffl_err_ptr(err);
+	qp = aligned_alloc(FF_CACHELINE, sizeof(*qp));
+	if (!qp)
+		return ffl_err_ptr(ENOMEM);
+	memset(qp, 0, sizeof(*qp));
+	req = (struct ff_create_qp_req){
+		.pd = to_pd(pd)->handle,
+		.send_cq = to_cq(attr->send_cq)->handle,
+		.recv_cq = to_cq(attr->recv_cq)->handle,
+		.srq = attr->srq ? to_srq(attr->srq)->handle : 0,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = !!attr->sq_sig_all,
+		.cap = {
+			.max_send_wr = attr->cap.max_send_wr,
+			.max_recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr,
+			.max_send_sge = attr->cap.max_send_sge,
+			.max_recv_sge = attr->srq ? 0 : attr->cap.max_recv_sge,
+			.max_inline = attr->cap.max_inline_data,
+		},
+	};
+	err = FFL_CALL(ctx, CREATE_QP, &req, &resp);
+	if (err)
+		goto err_free;
+	qp->handle = resp.qp;
+	qp->cap = resp.cap;
+	qp->sig_all = attr->sq_sig_all;
+	qp->wr_ops = type_wr_ops(attr->qp_type);
+	qp->srq = attr->srq ? to_srq(attr->srq) : NULL;
+	qp->qp.context = pd->context;
+	qp->qp.qp_context = attr->qp_context;
+	qp->qp.pd = pd;
+	qp->qp.send_cq = attr->send_cq;
+	qp->qp.recv_cq = attr->recv_cq;
+	qp->qp.srq = attr->srq;
+	qp->qp.handle = resp.qp;
+	qp->qp.qp_num = resp.qp_num;
+	qp->qp.state = IBV_QPS_RESET;
+	qp->qp.qp_type = attr->qp_type;
+	err = qp_attach_rings(ctx, qp, &resp);
+	if (!err)
+		err = ffl_table_put(ctx, FFL_QP, resp.qp, qp);
+	if (err)
+		goto err_destroy;
+
+	pthread_mutex_init(&qp->qp.mutex, NULL);
+	pthread_cond_init(&qp->qp.cond, NULL);
+	qp_refs(qp, 1);
+	attr->cap.max_send_wr = resp.cap.max_send_wr;
+	attr->cap.max_recv_wr = resp.cap.max_recv_wr;
+	attr->cap.max_send_sge = resp.cap.max_send_sge;
+	attr->cap.max_recv_sge = resp.cap.max_recv_sge;
+	attr->cap.max_inline_data = resp.cap.max_inline;
+	return qp;
+
+err_destroy:
+	FFL_CALL(ctx, DESTROY_QP, &(struct ff_destroy_qp_req){ .qp = resp.qp },
+		 &(struct ff_destroy_qp_resp){ 0 });
+err_free:
+	free(qp);
+	return ffl_err_ptr(-err);
+}
+
+static_assert(offsetof(struct ibv_qp_init_attr_ex, comp_mask) ==
+		      offsetof(struct ibv_qp_init_attr, sq_sig_all) + sizeof(int),
+	      "struct ibv_qp_init_attr_ex begins as struct ibv_qp_init_attr does");
+
+FFL_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ffl_qp *qp = qp_create(pd, (struct ibv_qp_init_attr_ex *)attr);
+
+	return qp ? &qp->qp : NULL;
+}
+
+/*
+ * ibv_create_qp_ex. The struct is as long as the program's headers had it: a field is read only
+ * when comp_mask says that it is there.
+ */
+struct ibv_qp *ffl_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	uint32_t mask = attr->comp_mask;
+	bool has_ex = mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	struct ffl_qp *qp;
+
+	if (mask >= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS << 1)
+		return ffl_err_ptr(EINVAL);
+	if (mask & ~supported || !type_wr_ops(attr->qp_type) ||
+	    (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	    (has_ex && attr->send_ops_flags & ~send_ops(type_wr_ops(attr->qp_type))))
+		return ffl_err_ptr(EOPNOTSUPP);
+	if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
+		return ffl_err_ptr(EINVAL);
+	qp = qp_create(attr->pd, attr);
+	if (!qp)
+		return NULL;
+	if (has_ex) {
+		qp->has_ex = true;
+		ffl_qp_init_wr_ops(qp);
+	}
+	return &qp->qp;
+}
+
+FFL_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
+{
+	struct ffl_qp *qp = to_qp(ibqp);
+
+	return qp->has_ex ? &qp->ex : NULL;
+}
+
+/* ---- modify, query ------------------------------------------------------------------------------ */
+
+static void ah_to_ff(struct ff_ah_attr *to, const struct ibv_ah_attr *from)
+{
+	memcpy(to->dgid, &from->grh.dgid, sizeof(to->dgid));
+	to->flow_label = from->grh.flow_label;
+	to->dlid = from->dlid;
+	to->sgid_index = from->grh.sgid_index;
+	to->hop_limit = from->grh.hop_limit;
+	to->traffic_class = from->grh.traffic_class;
+	to->sl = from->sl;
+	to->src_path_bits = from->src_path_bits;
+	to->static_rate = from->static_rate;
+	to->is_global = from->is_global;
+	to->port_num = from->port_num;
+}
+
+static void ah_from_ff(struct ibv_ah_attr *to, const struct ff_ah_attr *from)
+{
+	*to = (struct ibv_ah_attr){
+		.grh = {
+			.flow_label = from->flow_label,
+			.sgid_index = from->sgid_index,
+			.hop_limit = from->hop_limit,
+			.traffic_class = from->traffic_class,
+		},
+		.dlid = from->dlid,
+		.sl = from->sl,
+		.src_path_bits = from->src_path_bits,
+		.static_rate = from->static_rate,
+		.is_global = from->is_global,
+		.port_num = from->port_num,
+	};
+	memcpy(&to->grh.dgid, from->dgid, sizeof(from->dgid));
+}
+
+/* Enums become bytes; one that does not fit becomes 0xff, which none of them has. */
+static uint8_t enum_byte(unsigned int e)
+{
+	return e < 0xff ? (uint8_t)e : 0xff;
+}
+
+/* What mask does not name may be uninitialised and stays 0. */
+static void attr_to_ff(struct ff_qp_attr *to, const struct ibv_qp_attr *a, uint32_t mask)
+{
+	if (mask & IBV_QP_STATE)
+		to->qp_state = enum_byte(a->qp_state);
+	if (mask & IBV_QP_CUR_STATE)
+		to->cur_qp_state = enum_byte(a->cur_qp_state);
+	if (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)
+		to->en_sqd_async_notify = a->en_sqd_async_notify;
+	if (mask & IBV_QP_ACCESS_FLAGS)
+		to->qp_access_flags = a->qp_access_flags;
+	if (mask & IBV_QP_PKEY_INDEX)
+		to->pkey_index = a->pkey_index;
+	if (mask & IBV_QP_PORT)
+		to->port_num = a->port_num;
+	if (mask & IBV_QP_QKEY)
+		to->qkey = a->qkey;
+	if (mask & IBV_QP_AV)
+		ah_to_ff(&to->ah, &a->ah_attr);
+	if (mask & IBV_QP_PATH_MTU)
+		to->path_mtu = enum_byte(a->path_mtu);
+	if (mask & IBV_QP_TIMEOUT)
+		to->timeout = a->timeout;
+	if (mask & IBV_QP_RETRY_CNT)
+		to->retry_cnt = a->retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		to->rnr_retry = a->rnr_retry;
+	if (mask & IBV_QP_RQ_PSN)
+		to->rq_psn = a->rq_psn;
+	if (mask & IBV_QP_MAX_QP_RD_ATOMIC)
+		to->max_rd_atomic = a->max_rd_atomic;
+	if (mask & IBV_QP_ALT_PATH) {
+		ah_to_ff(&to->alt_ah, &a->alt_ah_attr);
+		to->alt_pkey_index = a->alt_pkey_index;
+		to->alt_port_num = a->alt_port_num;
+		to->alt_timeout = a->alt_timeout;
+	}
+	if (mask & IBV_QP_MIN_RNR_TIMER)
+		to->min_rnr_timer = a->min_rnr_timer;
+	if (mask & IBV_QP_SQ_PSN)
+		to->sq_psn = a->sq_psn;
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		to->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	if (mask & IBV_QP_PATH_MIG_STATE)
+		to->path_mig_state = enum_byte(a->path_mig_state);
+	if (mask & IBV_QP_CAP)
+		to->cap = (struct ff_qp_cap){ a->cap.max_send_wr, a->cap.max_recv_wr,
+					      a->cap.max_send_sge, a->cap.max_recv_sge,
+					      a->cap.max_inline_data };
+	if (mask & IBV_QP_DEST_QPN)
+		to->dest_qp_num = a->dest_qp_num;
+}
+
+/* All but rate_limit, which programs built against old headers have no room for. */
+static void attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a)
+{
+	to->qp_state = a->qp_state;
+	to->cur_qp_state = a->cur_qp_state;
+	to->path_mtu = a->path_mtu;
+	to->path_mig_state = a->path_mig_state;
+	to->qkey = a->qkey;
+	to->rq_psn = a->rq_psn;
+	to->sq_psn = a->sq_psn;
+	to->dest_qp_num = a->dest_qp_num;
+	to->qp_access_flags = a->qp_access_flags;
+	to->cap = (struct ibv_qp_cap){ a->cap.max_send_wr, a->cap.max_recv_wr, a->cap.max_send_sge,
+				       a->cap.max_recv_sge, a->cap.max_inline };
+	ah_from_ff(&to->ah_attr, &a->ah);
+	ah_from_ff(&to->alt_ah_attr, &a->alt_ah);
+	to->pkey_index = a->pkey_index;
+	to->alt_pkey_index = a->alt_pkey_index;
+	to->en_sqd_async_notify = a->en_sqd_async_notify;
+	to->sq_draining = a->sq_draining;
+	to->max_rd_atomic = a->max_rd_atomic;
+	to->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	to->min_rnr_timer = a->min_rnr_timer;
+	to->port_num = a->port_num;
+	to->timeout = a->timeout;
+	to->retry_cnt = a->retry_cnt;
+	to->rnr_retry = a->rnr_retry;
+	to->alt_port_num = a->alt_port_num;
+	to->alt_timeout = a->alt_timeout;
+}
+
+static void qp_clean_cqs(struct ffl_qp *qp)
+{
+	ffl_cq_clean(to_cq(qp->qp.recv_cq), qp->handle);
+	if (qp->qp.send_cq != qp->qp.recv_cq)
+		ffl_cq_clean(to_cq(qp->qp.send_cq), qp->handle);
+}
+
+/* Set the state that posters look at. Nobody is inside a post with the old one afterwards. */
+static enum ibv_qp_state qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state)
+{
+	enum ibv_qp_state old;
+
+	ffl_lock(&qp->sq_lock);
+	ffl_lock(&qp->rq_lock);
+	old = qp->qp.state;
+	qp->qp.state = state;
+	ffl_unlock(&qp->rq_lock);
+	ffl_unlock(&qp->sq_lock);
+	return old;
+}
+
+FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
+{
+	struct ffl_qp *qp = to_qp(ibqp);
+	struct ff_modify_qp_req req = { .qp = qp->handle, .mask = (uint32_t)mask };
+	struct ff_modify_qp_resp resp;
+	bool reset = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET;
+	enum ibv_qp_state old = ibqp->state;
+	int err;
+
+	if (mask & IBV_QP_RATE_LIMIT)
+		return ffl_ret(-EOPNOTSUPP);
+	if (mask & ~((IBV_QP_DEST_QPN << 1) - 1))
+		return ffl_ret(-EINVAL);
+	attr_to_ff(&req.attr, attr, req.mask);
+	/*
+	 * The router clears the rings: an entry that was posted meanwhile would look like one of a
+	 * later lap.
+	 */
+	if (reset)
+		old = qp_set_state(qp, IBV_QPS_RESET);
+	err = FFL_CALL(to_ctx(ibqp->context), MODIFY_QP, &req, &resp);
+	if (err) {
+		if (reset)
+			qp_set_state(qp, old);
+		return ffl_ret(err);
+	}
+	if (reset) {
+		qp_clean_cqs(qp);
+		qp->sq_tail = qp->sq_head_seen = 0;
+		qp->rq_tail = qp->rq_head_seen = 0;
+	}
+	qp_set_state(qp, resp.qp_state);
+	return 0;
+}
+
+/* All attributes are returned, whatever mask asks for. */
+FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+			    struct ibv_qp_init_attr *init)
+{
+	struct ffl_qp *qp = to_qp(ibqp);
+	struct ff_query_qp_req req = { .qp = qp->handle };
+	struct ff_query_qp_resp resp;
+	int err = FFL_CALL(to_ctx(ibqp->context), QUERY_QP, &req, &resp);
+
+	if (err)
+		return ffl_ret(err);
+	attr_from_ff(attr, &resp.attr);
+	*init = (struct ibv_qp_init_attr){
+		.qp_context = ibqp->qp_context,
+		.send_cq = ibqp->send_cq,
+		.recv_cq = ibqp->recv_cq,
+		.srq = ibqp->srq,
+		.cap = attr->cap,
+		.qp_type = ibqp->qp_type,
+		.sq_sig_all = (int)resp.sq_sig_all,
+	};
+	if (mask & IBV_QP_STATE)
+		qp_set_state(qp, attr->qp_state);
+	return 0;
+}
+
+/* ---- destroy -------------------------------------------------------------------------------------- */
+
+/* Its completions are forgotten. Waits until the program has acknowledged the QP's events. */
+FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
+{
+	struct ffl_context *ctx = to_ctx(ibqp->context);
+	struct ffl_qp *qp = to_qp(ibqp);
+	struct ff_destroy_qp_req req = { .qp = qp->handle };
+	struct ff_destroy_qp_resp resp;
+	int err = FFL_CALL(ctx, DESTROY_QP, &req, &resp);
+
+	if (err && err != -EIO) /* a dead router's objects are gone already */
+		return ffl_ret(err);
+	ffl_table_del(ctx, FFL_QP, qp->handle);
+	if (!err) /* not in a forked child, whose rings are its parent's */
+		qp_clean_cqs(qp);
+	ffl_events_drain(ctx, &qp->async_ev);
+	qp_refs(qp, -1u);
+	pthread_cond_destroy(&ibqp->cond);
+	pthread_mutex_destroy(&ibqp->mutex);
+	free(qp);
+	return 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * srq.c - shared receive queues: create, modify, query, destroy. Posting is in post.c. Any thread
+ * of the application.
+ */
+#include <stdlib.h>
+
+#include "ffl.h"
+
+static int srq_attach_ring(struct ffl_context *ctx, struct ffl_srq *srq,
+			   const struct ff_ring_at *at)
+{
+	srq->hdr = ffl_seg_at(ctx, at->seg, at->off);
+	srq->ring = ffl_seg_at(ctx, at->seg, at->ring_off);
+	if (!srq->hdr || !srq->ring)
+		return -errno;
+	srq->depth = at->depth;
+	srq->stride = at->stride;
+	return 0;
+}
+
+FFL_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ff_create_srq_resp resp;
+	struct ff_create_srq_req req = {
+		.pd = to_pd(pd)->handle,
+		.max_wr = attr->attr.max_wr,
+		.max_sge = attr->attr.max_sge,
+		.srq_limit = attr->attr.srq_limit,
+	};
+	struct ffl_srq *srq;
+	int err;
+
+	if (!req.max_wr || req.max_wr > ctx->dev.max_srq_wr || req.max_sge > ctx->dev.max_srq_sge)
+		return ffl_err_ptr(EINVAL);
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return ffl_err_ptr(ENOMEM);
+	err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
+	if (err)
+		goto err_free;
+	srq->handle = resp.srq;
+	srq->srq_num = resp.srq_num;
+	srq->max_wr = resp.max_wr;
+	srq->max_sge = resp.max_sge;
+	err = srq_attach_ring(ctx, srq, &resp.ring);
+	if (!err)
+		err = ffl_table_put(ctx, FFL_SRQ, resp.srq, srq);
+	if (err)
+		goto err_destroy;
+
+	srq->ibv.context = pd->context;
+	srq->ibv.srq_context = attr->srq_context;
+	srq->ibv.pd = pd;
+	srq->ibv.handle = resp.srq;
+	pthread_mutex_init(&srq->ibv.mutex, NULL);
+	pthread_cond_init(&srq->ibv.cond, NULL);
+	atomic_fetch_add(&to_pd(pd)->refs, 1);
+	attr->attr.max_wr = resp.max_wr;
+	attr->attr.max_sge = resp.max_sge;
+	return &srq->ibv;
+
+err_destroy:
+	FFL_CALL(ctx, DESTROY_SRQ, &(struct ff_destroy_srq_req){ .srq = resp.srq },
+		 &(struct ff_destroy_srq_resp){ 0 });
+err_free:
+	free(srq);
+	return ffl_err_ptr(-err);
+}
+
+/* Basic SRQs only: EOPNOTSUPP for XRC and tag matching. */
+struct ibv_srq *ffl_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
+{
+	uint32_t mask = attr->comp_mask;
+
+	if (mask >= IBV_SRQ_INIT_ATTR_RESERVED)
+		return ffl_err_ptr(EINVAL);
+	if (mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type != IBV_SRQT_BASIC)
+		return ffl_err_ptr(attr->srq_type <= IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
+	if (mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM) ||
+	    !(mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
+		return ffl_err_ptr(EINVAL);
+	/* struct ibv_srq_init_attr_ex begins as struct ibv_srq_init_attr does */
+	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
+}
+
+FFL_EXPORT int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
+{
+	struct ff_modify_srq_req req = {
+		.srq = to_srq(ibsrq)->handle,
+		.mask = (uint32_t)mask,
+		.max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : 0,
+		.srq_limit = mask & IBV_SRQ_LIMIT ? attr->srq_limit : 0,
+	};
+	struct ff_modify_srq_resp resp;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return ffl_ret(-EINVAL);
+	if (mask & IBV_SRQ_MAX_WR)
+		return ffl_ret(-EOPNOTSUPP); /* no IBV_DEVICE_SRQ_RESIZE */
+	return ffl_ret(FFL_CALL(to_ctx(ibsrq->context), MODIFY_SRQ, &req, &resp));
+}
+
+FFL_EXPORT int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
+{
+	struct ff_query_srq_req req = { .srq = to_srq(ibsrq)->handle };
+	struct ff_query_srq_resp resp;
+	int err = FFL_CALL(to_ctx(ibsrq->context), QUERY_SRQ, &req, &resp);
+
+	if (err)
+		return ffl_ret(err);
+	attr->max_wr = resp.max_wr;
+	attr->max_sge = resp.max_sge;
+	attr->srq_limit = resp.srq_limit;
+	return 0;
+}
+
+int ffl_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
+{
+	*srq_num = to_srq(ibsrq)->srq_num;
+	return 0;
+}
+
+/* EBUSY while QPs use it. Waits until the program has acknowledged the SRQ's events. */
+FFL_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
+{
+	struct ffl_context *ctx = to_ctx(ibsrq->context);
+	struct ffl_srq *srq = to_srq(ibsrq);
+	struct ff_destroy_srq_req req = { .srq = srq->handle };
+	struct ff_destroy_srq_resp resp;
+	int err;
+
+	if (atomic_load(&srq->refs))
+		return ffl_ret(-EBUSY);
+	err = FFL_CALL(ctx, DESTROY_SRQ, &req, &resp);
+	if (err && err != -EIO) /* a dead router's objects are gone already */
+		return ffl_ret(err);
+	ffl_table_del(ctx, FFL_SRQ, srq->handle);
+	ffl_events_drain(ctx, &srq->async_ev);
+	atomic_fetch_sub(&to_pd(ibsrq->pd)->refs, 1);
+	pthread_cond_destroy(&ibsrq->cond);
+	pthread_mutex_destroy(&ibsrq->mutex);
+	free(srq);
+	return 0;
+}
