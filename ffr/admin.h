@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* admin.h - the administrator's socket, which ffctl speaks to. See admin.c. Control thread. */
+#ifndef FFR_ADMIN_H
+#define FFR_ADMIN_H
+
+#include <jansson.h>
+
+#include "router.h"
+
+struct admin_conn;
+
+#define ADMIN_LINE_MAX 65536u /* bytes of a request */
+
+/* Listens on conf.admin_socket, mode 0600. 0 or -errno. */
+int admin_start(struct router *r);
+void admin_stop(struct admin *a); /* NULL is fine; frees itself while the loop runs */
+
+/*
+ * Each op answers once, now or later: with an object that gets "ok" and "id" (taken), or an error
+ * (-errno) and one line.
+ */
+void admin_reply(struct admin_conn *conn, json_t *answer);
+void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+struct router *admin_router(struct admin_conn *conn);
+
+/* X(name): the ops, in admin_ops.c */
+#define ADMIN_OPS(X)                                                                               \
+	X(version)                                                                                 \
+	X(container_add)                                                                           \
+	X(container_set)                                                                           \
+	X(container_rm)                                                                            \
+	X(container_list)                                                                          \
+	X(container_show)                                                                          \
+	X(stats)                                                                                   \
+	X(map_list)                                                                                \
+	X(host_list)
+#define X(name) void admin_##name(struct admin_conn *conn, json_t *msg);
+ADMIN_OPS(X)
+#undef X
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * admin_ops.c - what administrators can ask of the router. Control thread.
+ *
+ * Containers and the map are the orchestrator's: such requests go there, and this host follows the
+ * answer. The rest is answered from the router's own tables.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin.h"
+#include "container.h"
+#include "orch.h"
+#include "version.h"
+
+/* ---- containers as JSON -------------------------------------------------------------------- */
+
+struct totals {
+	uint32_t sessions, qps, cqs, srqs, mrs, pds;
+	uint64_t registered, zero_copy; /* bytes */
+	struct ff_stats stats;
+};
+
+static void totals_add_session(struct totals *t, const struct session *s)
+{
+	const struct obj_table *mrs = &s->tab[OBJ_MR];
+
+	t->sessions++;
+	t->qps += s->tab[OBJ_QP].used;
+	t->cqs += s->tab[OBJ_CQ].used;
+	t->srqs += s->tab[OBJ_SRQ].used;
+	t->mrs += mrs->used;
+	t->pds += s->tab[OBJ_PD].used;
+	for (uint32_t i = 0; i < mrs->size; i++) {
+		const struct mr *mr = obj_of(mrs->slot[i], mr);
+
+		if (!mr)
+			continue;
+		t->registered += mr->length;
+		t->zero_copy += mr->zero_copy;
+	}
+}
+
+/* Tables change on this thread only; counters are the fast thread's and need its lock. */
+static void totals_get(struct router *r, const struct container *c, struct totals *t)
+{
+	const struct session *s;
+
+	*t = (struct totals){ 0 };
+	LIST_FOREACH(s, &c->sessions, entry)
+		totals_add_session(t, s);
+	fast_lock(r->fast);
+	t->stats = c->stats;
+	LIST_FOREACH(s, &c->sessions, entry)
+		stats_add(&t->stats, &s->stats);
+	fast_unlock(r->fast);
+}
+
+static json_t *stats_json(const struct ff_stats *st)
+{
+	json_t *j = json_object();
+
+#define X(name, help) json_object_set_new(j, #name, json_integer((json_int_t)st->name));
+	FF_STATS(X)
+#undef X
+	return j;
+}
+
+static json_t *ips_json(const struct container *c)
+{
+	json_t *ips = json_array();
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr a;
+
+	for (unsigned i = 0; i < c->num_gids; i++) {
+		memcpy(&a, &c->gid[i], sizeof(a));
+		json_array_append_new(ips, json_string(ffo_addr_text(&a, text)));
+	}
+	return ips;
+}
+
+static json_t *container_json(struct router *r, const struct container *c)
+{
+	const struct container_ctl *ct = c->ctl;
+	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name,
+			      "tenant", c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode],
+			      "lid", c->lid, "id", (json_int_t)c->id, "epoch",
+			      (json_int_t)ct->epoch, "host", r->conf.hostname);
+	char *dir;
+
+	if (j && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
+		json_object_set_new(j, "directory", json_string(dir));
+		free(dir);
+	}
+	return j;
+}
+
+static json_t *totals_json(struct router *r, const struct container *c)
+{
+	struct totals t;
+
+	totals_get(r, c, &t);
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", c->name,
+			 "sessions", (json_int_t)t.sessions, "qps", (json_int_t)t.qps, "cqs",
+			 (json_int_t)t.cqs, "srqs", (json_int_t)t.srqs, "mrs", (json_int_t)t.mrs,
+			 "pds", (json_int_t)t.pds, "registered_bytes", (json_int_t)t.registered,
+			 "zero_copy_bytes", (json_int_t)t.zero_copy, "counters",
+			 stats_json(&t.stats));
+}
+
+static json_t *sessions_json(const struct container *c)
+{
+	json_t *list = json_array();
+	const struct session *s;
+
+	LIST_FOREACH(s, &c->sessions, entry) {
+		struct totals t = { 0 };
+
+		totals_add_session(&t, s);
+		json_array_append_new(
+			list, json_pack("{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
+					(json_int_t)s->id, "pid", (json_int_t)s->pid, "command",
+					s->comm, "qps", (json_int_t)t.qps, "cqs",
+					(json_int_t)t.cqs, "srqs", (json_int_t)t.srqs, "mrs",
+					(json_int_t)t.mrs, "registered_bytes",
+					(json_int_t)t.registered, "zero_copy_bytes",
+					(json_int_t)t.zero_copy));
+	}
+	return list;
+}
+
+/* ---- the router's own ---------------------------------------------------------------------- */
+
+void admin_version(struct admin_conn *conn, json_t *msg)
+{
+	struct router *r = admin_router(conn);
+
+	(void)msg;
+	admin_reply(conn, json_pack("{s:s, s:s, s:s}", "version", FF_VERSION, "hostname",
+				    r->conf.hostname, "runtime_dir", r->conf.runtime_dir));
+}
+
+/* The container that `name` names, or NULL after an error was sent. */
+static struct container *named(struct admin_conn *conn, json_t *msg)
+{
+	const char *name = json_string_value(json_object_get(msg, "name"));
+	struct container *c = name ? container_find(admin_router(conn), name) : NULL;
+
+	if (!name)
+		admin_error(conn, -EINVAL, "\"name\" is missing");
+	else if (!c)
+		admin_error(conn, -ENOENT, "no container \"%.64s\" on this host", name);
+	return c;
+}
+
+void admin_container_list(struct admin_conn *conn, json_t *msg)
+{
+	struct router *r = admin_router(conn);
+	json_t *list = json_array(), *j;
+	struct container *c;
+	struct session *s;
+	json_int_t n;
+
+	(void)msg;
+	LIST_FOREACH(c, &r->fast->containers, entry) {
+		n = 0;
+		LIST_FOREACH(s, &c->sessions, entry)
+			n++;
+		j = container_json(r, c);
+		json_object_set_new(j, "sessions", json_integer(n));
+		json_array_append_new(list, j);
+	}
+	admin_reply(conn, json_pack("{s:o}", "containers", list));
+}
+
+void admin_container_show(struct admin_conn *conn, json_t *msg)
+{
+	struct container *c = named(conn, msg);
+	json_t *j;
+
+	if (!c)
+		return;
+	j = container_json(admin_router(conn), c);
+	json_object_set_new(j, "sessions", sessions_json(c));
+	admin_reply(conn, json_pack("{s:o}", "container", j));
+}
+
+void admin_stats(struct admin_conn *conn, json_t *msg)
+{
+	struct router *r = admin_router(conn);
+	json_t *list = json_array();
+	struct container *c;
+
+	if (json_object_get(msg, "name")) {
+		c = named(conn, msg);
+		if (!c) {
+			json_decref(list);
+			return;
+		}
+		json_array_append_new(list, totals_json(r, c));
+	} else {
+		LIST_FOREACH(c, &r->fast->containers, entry)
+			json_array_append_new(list, totals_json(r, c));
+	}
+	admin_reply(conn, json_pack("{s:o}", "containers", list));
+}
+
+/* ---- the orchestrator's -------------------------------------------------------------------- */
+
+/* Those of the named fields that are there, for the orchestrator. */
+static json_t *fields_take(json_t *msg, const char *const *names)
+{
+	json_t *fields = json_object(), *v;
+
+	for (; *names; names++) {
+		v = json_object_get(msg, *names);
+		if (v)
+			json_object_set(fields, *names, v);
+	}
+	return fields;
+}
+
+static bool taken(json_t *answer, struct ffo_container *info)
+{
+	return !ffo_container_from_json(json_object_get(answer, "container"), info);
+}
+
+static void container_reply(struct admin_conn *conn, const char *name)
+{
+	struct router *r = admin_router(conn);
+	struct container *c = container_find(r, name);
+
+	if (c)
+		admin_reply(conn, json_pack("{s:o}", "container", container_json(r, c)));
+	else
+		admin_error(conn, -ENOENT, "container %s has gone meanwhile", name);
+}
+
+static void ignore_answer(void *arg, int status, const char *text, json_t *answer)
+{
+	(void)arg;
+	(void)status;
+	(void)text;
+	(void)answer;
+}
+
+static void added(void *arg, int status, const char *text, json_t *answer)
+{
+	struct admin_conn *conn = arg;
+	struct router *r = admin_router(conn);
+	struct ffo_container info;
+	int err;
+
+	if (status) {
+		admin_error(conn, status, "%s", text);
+		return;
+	}
+	if (!taken(answer, &info)) {
+		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
+		return;
+	}
+	err = container_attach(r, &info);
+	if (err) {
+		orch_call(r->orch, FFO_OP_CONTAINER_RM, json_pack("{s:s}", "name", info.name),
+			  ignore_answer, NULL);
+		admin_error(conn, err, "%s/containers/%s: %s", r->conf.runtime_dir, info.name,
+			    strerror(-err));
+		return;
+	}
+	container_reply(conn, info.name);
+}
+
+void admin_container_add(struct admin_conn *conn, json_t *msg)
+{
+	static const char *const names[] = { "name", "tenant", "ips", "mode", NULL };
+	struct router *r = admin_router(conn);
+	const char *name = json_string_value(json_object_get(msg, "name"));
+	json_t *fields;
+
+	if (!name || !container_name_ok(name)) {
+		admin_error(conn, -EINVAL,
+			    "a name is a letter or digit and then letters, digits, \"_.-\", at "
+			    "most %d",
+			    CONTAINER_NAME_MAX - 1);
+		return;
+	}
+	fields = fields_take(msg, names);
+	json_object_set_new(fields, "host", json_string(r->conf.hostname));
+	if (!json_object_get(fields, "mode"))
+		json_object_set_new(fields, "mode", json_string(mode_name[r->conf.mode]));
+	orch_call(r->orch, FFO_OP_CONTAINER_ADD, fields, added, conn);
+}
+
+static void changed(void *arg, int status, const char *text, json_t *answer)
+{
+	struct admin_conn *conn = arg;
+	struct router *r = admin_router(conn);
+	struct ffo_container info;
+	struct container *c;
+
+	if (status) {
+		admin_error(conn, status, "%s", text);
+		return;
+	}
+	if (!taken(answer, &info)) {
+		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
+		return;
+	}
+	c = container_find(r, info.name);
+	if (c)
+		container_update(c, &info);
+	container_reply(conn, info.name);
+}
+
+void admin_container_set(struct admin_conn *conn, json_t *msg)
+{
+	static const char *const names[] = { "name", "ips", "mode", NULL };
+	struct container *c = named(conn, msg);
+
+	if (!c)
+		return;
+	if (!LIST_EMPTY(&c->sessions)) {
+		admin_error(conn, -EBUSY, "container %s is in use: stop its programs first",
+			    c->name);
+		return;
+	}
+	orch_call(admin_router(conn)->orch, FFO_OP_CONTAINER_SET, fields_take(msg, names), changed,
+		  conn);
+}
+
+static void removed(void *arg, int status, const char *text, json_t *answer)
+{
+	struct admin_conn *conn = arg;
+	struct ffo_container info;
+	struct container *c;
+
+	if (status) {
+		admin_error(conn, status, "%s", text);
+		return;
+	}
+	if (taken(answer, &info)) {
+		c = container_find(admin_router(conn), info.name);
+		if (c)
+			container_detach(c);
+	}
+	admin_reply(conn, json_object());
+}
+
+void admin_container_rm(struct admin_conn *conn, json_t *msg)
+{
+	struct container *c = named(conn, msg);
+
+	if (c)
+		orch_call(admin_router(conn)->orch, FFO_OP_CONTAINER_RM,
+			  json_pack("{s:s}", "name", c->name), removed, conn);
+}
+
+/* The answer as it came, without what belongs to the other connection. */
+static void forwarded(void *arg, int status, const char *text, json_t *answer)
+{
+	struct admin_conn *conn = arg;
+
+	if (status) {
+		admin_error(conn, status, "%s", text);
+		return;
+	}
+	answer = json_copy(answer);
+	if (answer)
+		json_object_del(answer, "id");
+	admin_reply(conn, answer);
+}
+
+void admin_map_list(struct admin_conn *conn, json_t *msg)
+{
+	static const char *const names[] = { "after", "limit", NULL };
+	json_t *fields = fields_take(msg, names);
+	struct container *c;
+
+	if (json_object_get(msg, "name")) {
+		c = named(conn, msg);
+		if (!c) {
+			json_decref(fields);
+			return;
+		}
+		json_object_set_new(fields, "container", json_integer(c->id));
+	}
+	orch_call(admin_router(conn)->orch, FFO_OP_MAP_LIST, fields, forwarded, conn);
+}
+
+void admin_host_list(struct admin_conn *conn, json_t *msg)
+{
+	static const char *const names[] = { "after", "limit", NULL };
+
+	orch_call(admin_router(conn)->orch, FFO_OP_HOST_LIST, fields_take(msg, names), forwarded,
+		  conn);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * backend.h - what carries out verbs: the software device (soft), a NIC, RapidIO, a test's fake.
+ *
+ * Registered explicitly in backends[] (backend.c). Every op is called with the fast lock held, by
+ * the thread named, and must not block. Objects belong to the caller; a backend hangs its own
+ * state on them (mr->backend, qp->soft) between create and destroy.
+ */
+#ifndef FFR_BACKEND_H
+#define FFR_BACKEND_H
+
+#include "fast.h"
+
+struct backend {
+	const struct backend_ops *ops;
+	struct fast *f;
+	void *priv;
+};
+
+/* What became of a WR that was given to post_send. */
+enum post_result {
+	POST_DONE,	/* comp_send() was called for it */
+	POST_MORE,	/* progress was made, more is to do: call progress() in the next turn */
+	POST_WAIT,	/* waits for a timer, a peer or a worker; the backend activates the QP */
+};
+
+struct backend_ops {
+	const char *name;
+
+	/* control thread */
+	int (*open)(struct backend *be);
+	void (*close)(struct backend *be);
+	void (*query)(struct backend *be, struct ff_query_device_resp *dev);
+	int (*mr_reg)(struct backend *be, struct mr *mr);
+	void (*mr_dereg)(struct backend *be, struct mr *mr);
+	int (*cq_create)(struct backend *be, struct cq *cq);
+	void (*cq_destroy)(struct backend *be, struct cq *cq);
+	int (*qp_create)(struct backend *be, struct qp *qp);
+	/* qp->attr and qp->state are new; old is the state before. Aborts the WR under way if need be. */
+	void (*qp_modify)(struct backend *be, struct qp *qp, enum ibv_qp_state old);
+	void (*qp_destroy)(struct backend *be, struct qp *qp);
+	/* A container has left: forget resolutions that name it. */
+	void (*container_gone)(struct backend *be, struct container *c);
+
+	/* runner */
+	enum post_result (*post_send)(struct backend *be, struct qp *qp); /* qp->wr */
+	enum post_result (*progress)(struct backend *be, struct qp *qp);
+	/* Receives were posted on a ring whose `need` was set. srq or qp is NULL. */
+	void (*recv_posted)(struct backend *be, struct qp *qp, struct srq *srq);
+	/* Work that no QP of ours started (a wire, a NIC's CQ). Number of events handled. */
+	uint32_t (*poll)(struct backend *be);
+};
+
+extern const struct backend_ops soft_ops;
+extern const struct backend_ops *const backends[]; /* NULL-terminated; backend.c */
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * backend_soft.c - the software device's ops: a complete RDMA device in the router.
+ * Neighbours: soft/ (what the ops do), backend.h (threads and ownership of each).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "soft/soft.h"
+
+static int soft_open(struct backend *be)
+{
+	struct soft_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return -ENOMEM;
+	LIST_INIT(&dev->unreachable);
+	be->priv = dev;
+	return 0;
+}
+
+static void soft_close(struct backend *be)
+{
+	free(be->priv);
+	be->priv = NULL;
+}
+
+static void soft_query(struct backend *be, struct ff_query_device_resp *d)
+{
+	(void)be;
+	snprintf(d->fw_ver, sizeof(d->fw_ver), "soft");
+	d->max_mr_size = 1ull << 46;
+	d->page_size_cap = FF_PAGE;
+	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
+			      IBV_DEVICE_SYS_IMAGE_GUID;
+	d->hca_core_clock = 1000000; /* kHz: ns */
+	d->timestamp_mask = UINT64_MAX;
+	d->max_qp = FF_MAX_QP;
+	d->max_qp_wr = FF_MAX_WR;
+	d->max_sge = d->max_sge_rd = d->max_srq_sge = FF_MAX_SGE;
+	d->max_inline = FF_MAX_INLINE;
+	d->max_cq = d->max_srq = d->max_pd = d->max_ah = FF_MAX_QP;
+	d->max_mr = 65535;
+	d->max_cqe = FF_MAX_CQE;
+	d->max_srq_wr = FF_MAX_WR;
+	d->max_qp_rd_atom = d->max_qp_init_rd_atom = 128;
+	d->max_res_rd_atom = 128 * FF_MAX_QP;
+	d->max_pkeys = 1;
+	d->local_ca_ack_delay = 15;
+	d->atomic_cap = IBV_ATOMIC_HCA;
+}
+
+/* Memory is translated at each access (shadow.h); nothing is to be prepared. */
+static int soft_mr_reg(struct backend *be, struct mr *mr)
+{
+	(void)be;
+	mr->backend = NULL;
+	return 0;
+}
+
+static void soft_mr_dereg(struct backend *be, struct mr *mr)
+{
+	(void)be;
+	(void)mr;
+}
+
+static int soft_cq_create(struct backend *be, struct cq *cq)
+{
+	(void)be;
+	(void)cq;
+	return 0;
+}
+
+static void soft_cq_destroy(struct backend *be, struct cq *cq)
+{
+	(void)be;
+	(void)cq;
+}
+
+static int soft_qp_create(struct backend *be, struct qp *qp)
+{
+	struct soft_qp *sq = calloc(1, sizeof(*sq));
+
+	(void)be;
+	if (!sq)
+		return -ENOMEM;
+	sq->qp = qp;
+	sq->timer.fn = requester_timer;
+	LIST_INIT(&sq->rnr_waiters);
+	qp->soft = sq;
+	return 0;
+}
+
+/* Whoever waits for something of this QP looks again. */
+static void wake_rnr(struct fast *f, struct soft_list *waiters)
+{
+	struct soft_qp *w;
+
+	while ((w = LIST_FIRST(waiters)))
+		requester_resume(f, w);
+}
+
+/* Whoever waits for a receive of this QP finds that it does not answer any more. */
+static void wake_senders(struct fast *f, struct qp *qp)
+{
+	wake_rnr(f, &qp->soft->rnr_waiters);
+	if (qp->srq)
+		wake_rnr(f, &qp->srq->rnr_waiters);
+}
+
+static void wake_unreachable(struct backend *be, const struct qp *qp)
+{
+	struct soft_dev *dev = be->priv;
+	struct soft_qp *w, *next;
+
+	LIST_FOREACH_SAFE(w, &dev->unreachable, waiting, next)
+		if (w->qp->attr.dest_qp_num == qp->qp_num)
+			requester_resume(be->f, w);
+}
+
+static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state old)
+{
+	struct fast *f = be->f;
+
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+	case IBV_QPS_ERR:
+		requester_abort(f, qp);
+		responder_abort(qp, f, qp->state == IBV_QPS_ERR);
+		wake_senders(f, qp);
+		qp->soft->dest = NULL;
+		break;
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+		if (qp->type != IBV_QPT_UD)
+			route_resolve(f, qp);
+		if (old != qp->state)
+			wake_unreachable(be, qp);
+		break;
+	default:
+		break;
+	}
+}
+
+static void soft_qp_destroy(struct backend *be, struct qp *qp)
+{
+	struct fast *f = be->f;
+
+	requester_abort(f, qp);
+	responder_abort(qp, f, false);
+	qp->state = IBV_QPS_RESET; /* for those who look again */
+	wake_senders(f, qp);
+	free(qp->soft->rwr);
+	free(qp->soft);
+	qp->soft = NULL;
+}
+
+/* Sessions of the container are gone; what is left are paths of others that lead to it. */
+static void soft_container_gone(struct backend *be, struct container *c)
+{
+	struct fast *f = be->f;
+	struct container *o;
+	struct session *s;
+
+	LIST_FOREACH(o, &f->containers, entry)
+		LIST_FOREACH(s, &o->sessions, entry) {
+			struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];
+
+			for (uint32_t i = 0; i < q->size; i++)
+				if (q->slot[i] && obj_of(q->slot[i], qp)->soft->dest == c)
+					obj_of(q->slot[i], qp)->soft->dest = NULL;
+			for (uint32_t i = 0; i < a->size; i++)
+				if (a->slot[i] && obj_of(a->slot[i], ah)->cont == c)
+					obj_of(a->slot[i], ah)->cont = NULL;
+		}
+}
+
+static enum post_result soft_post_send(struct backend *be, struct qp *qp)
+{
+	return requester_start(be->f, qp);
+}
+
+static enum post_result soft_progress(struct backend *be, struct qp *qp)
+{
+	return requester_run(be->f, qp);
+}
+
+static void soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
+{
+	wake_rnr(be->f, srq ? &srq->rnr_waiters : &qp->soft->rnr_waiters);
+}
+
+const struct backend_ops soft_ops = {
+	.name = "soft",
+	.open = soft_open,
+	.close = soft_close,
+	.query = soft_query,
+	.mr_reg = soft_mr_reg,
+	.mr_dereg = soft_mr_dereg,
+	.cq_create = soft_cq_create,
+	.cq_destroy = soft_cq_destroy,
+	.qp_create = soft_qp_create,
+	.qp_modify = soft_qp_modify,
+	.qp_destroy = soft_qp_destroy,
+	.container_gone = soft_container_gone,
+	.post_send = soft_post_send,
+	.progress = soft_progress,
+	.recv_posted = soft_recv_posted,
+};

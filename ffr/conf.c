@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* conf.c - reads ffr.conf with libconfuse. Control thread, at start. */
+#include "conf.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <confuse.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HOSTNAME_MAX 63
+
+const char *const mode_name[FF_MODE_NUM] = {
+	[FF_MODE_ADAPTIVE] = "adaptive",
+	[FF_MODE_SPIN] = "spin",
+	[FF_MODE_SOCKET] = "socket",
+};
+
+int mode_parse(const char *name)
+{
+	for (int i = 0; i < FF_MODE_NUM; i++)
+		if (!strcmp(name, mode_name[i]))
+			return i;
+	return -EINVAL;
+}
+
+/* libconfuse's error callback knows no argument of ours: one load at a time. */
+static struct {
+	char *buf;
+	size_t size;
+} errors;
+
+/* Keeps the first message; those that follow are consequences. */
+static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
+{
+	int n;
+
+	if (errors.buf[0])
+		return;
+	n = snprintf(errors.buf, errors.size, "%s:%d: ", cfg->filename ? cfg->filename : "?",
+		     cfg->line);
+	if (n >= 0 && (size_t)n < errors.size)
+		vsnprintf(errors.buf + n, errors.size - (size_t)n, fmt, ap);
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+static int valid_path(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+
+	if (s[0] == '/' && strlen(s) < PATH_MAX / 2)
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is not an absolute path", opt->name, s);
+	return -1;
+}
+
+static int valid_store(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (s[0] == '/' || !strcmp(s, ":memory:"))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is neither an absolute path nor :memory:", opt->name, s);
+	return -1;
+}
+
+static int valid_mode(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (mode_parse(s) >= 0)
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is none of adaptive, spin, socket", opt->name, s);
+	return -1;
+}
+
+static int valid_level(cfg_t *cfg, cfg_opt_t *opt)
+{
+	enum log_level level;
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!log_level_parse(s, &level))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is none of error, warning, info, debug", opt->name, s);
+	return -1;
+}
+
+static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!strcmp(s, "soft"))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is not one; there is: soft", opt->name, s);
+	return -1;
+}
+
+static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0), *port;
+	char *end;
+	long n;
+
+	if (!strcmp(s, "embedded") || (!strncmp(s, "unix:/", 6) && s[6]))
+		return 0;
+	port = !strncmp(s, "tcp:", 4) ? strrchr(s + 4, ':') : NULL;
+	if (port && port > s + 4) {
+		n = strtol(port + 1, &end, 10);
+		if (end != port + 1 && !*end && n > 0 && n < 65536)
+			return 0;
+	}
+	cfg_error(cfg, "%s: \"%s\" is none of embedded, unix:/PATH, tcp:HOST:PORT", opt->name, s);
+	return -1;
+}
+
+static int valid_pool(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1), *slash = strchr(s, '/');
+	char addr[INET6_ADDRSTRLEN], *end;
+	struct in6_addr a;
+	long bits;
+
+	if (slash && slash != s && (size_t)(slash - s) < sizeof(addr)) {
+		memcpy(addr, s, (size_t)(slash - s));
+		addr[slash - s] = '\0';
+		bits = strtol(slash + 1, &end, 10);
+		if (end != slash + 1 && !*end && bits >= 0 &&
+		    ((inet_pton(AF_INET, addr, &a) == 1 && bits <= 32) ||
+		     (inet_pton(AF_INET6, addr, &a) == 1 && bits <= 128)))
+			return 0;
+	}
+	cfg_error(cfg, "%s: \"%s\" is not an address prefix such as 10.77.0.0/16", opt->name, s);
+	return -1;
+}
+
+static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
+{
+	static const char chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	const char *s = cfg_opt_getnstr(opt, 0);
+	size_t n = strlen(s);
+
+	if (n && n <= HOSTNAME_MAX && strchr(chars, s[0])) {
+		for (; *s && (strchr(chars, *s) || strchr("_.-", *s)); s++)
+			;
+		if (!*s)
+			return 0;
+	}
+	cfg_error(cfg, "%s: not a host name of at most %d characters", opt->name, HOSTNAME_MAX);
+	return -1;
+}
+
+static const struct {
+	const char *name;
+	long min, max;
+} ranges[] = {
+	{ "fast_cpu", -1, 4095 },
+	{ "spin_us", 0, 1000000 },
+	{ "quantum", 4096, 1 << 30 },
+#define X(name, def, max) { "limits|" #name, 1, max },
+	FFR_LIMITS(X)
+#undef X
+};
+
+static int valid_range(cfg_t *cfg, cfg_opt_t *opt)
+{
+	long v = cfg_opt_getnint(opt, 0);
+
+	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		const char *name = strrchr(ranges[i].name, '|');
+
+		name = name ? name + 1 : ranges[i].name;
+		if (strcmp(name, opt->name) || (v >= ranges[i].min && v <= ranges[i].max))
+			continue;
+		cfg_error(cfg, "%s: %ld is not in %ld..%ld", name, v, ranges[i].min,
+			  ranges[i].max);
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- the file ------------------------------------------------------------------------------ */
+
+static cfg_opt_t limit_opts[] = {
+#define X(name, def, max) CFG_INT(#name, def, CFGF_NONE),
+	FFR_LIMITS(X)
+#undef X
+	CFG_END()
+};
+
+static const struct fast_conf fast_default = FAST_CONF_DEFAULT;
+
+static cfg_t *conf_open(void)
+{
+	static char hostname[HOSTNAME_MAX + 1];
+	cfg_opt_t opts[] = {
+		CFG_STR("runtime_dir", CONF_RUNTIME_DEFAULT, CFGF_NONE),
+		CFG_STR("admin_socket", NULL, CFGF_NONE),
+		CFG_STR("hostname", hostname, CFGF_NONE),
+		CFG_STR("log_level", "info", CFGF_NONE),
+		CFG_STR("mode", "adaptive", CFGF_NONE),
+		CFG_INT("fast_cpu", fast_default.cpu, CFGF_NONE),
+		CFG_BOOL("realtime", fast_default.realtime ? cfg_true : cfg_false, CFGF_NONE),
+		CFG_INT("spin_us", fast_default.spin_us, CFGF_NONE),
+		CFG_INT("quantum", fast_default.quantum, CFGF_NONE),
+		CFG_STR("backend", "soft", CFGF_NONE),
+		CFG_STR("orchestrator", "embedded", CFGF_NONE),
+		CFG_STR("store", NULL, CFGF_NONE),
+		CFG_STR_LIST("pools", "{10.77.0.0/16, fd77::/64}", CFGF_NONE),
+		CFG_SEC("limits", limit_opts, CFGF_NONE),
+		CFG_END(),
+	};
+	cfg_t *cfg;
+
+	if (gethostname(hostname, sizeof(hostname) - 1) || !hostname[0])
+		strcpy(hostname, "localhost");
+	cfg = cfg_init(opts, CFGF_NONE);
+	if (!cfg)
+		return NULL;
+	cfg_set_error_function(cfg, on_error);
+	cfg_set_validate_func(cfg, "runtime_dir", valid_path);
+	cfg_set_validate_func(cfg, "admin_socket", valid_path);
+	cfg_set_validate_func(cfg, "store", valid_store);
+	cfg_set_validate_func(cfg, "hostname", valid_hostname);
+	cfg_set_validate_func(cfg, "log_level", valid_level);
+	cfg_set_validate_func(cfg, "mode", valid_mode);
+	cfg_set_validate_func(cfg, "backend", valid_backend);
+	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
+	cfg_set_validate_func(cfg, "pools", valid_pool);
+	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		cfg_set_validate_func(cfg, ranges[i].name, valid_range);
+	return cfg;
+}
+
+int conf_override(char **option, const char *value)
+{
+	char *s = strdup(value);
+
+	if (!s)
+		return -ENOMEM;
+	free(*option);
+	*option = s;
+	return 0;
+}
+
+static int conf_take(struct ffr_conf *c, cfg_t *cfg)
+{
+	cfg_t *limits = cfg_getsec(cfg, "limits");
+	const char *admin = cfg_getstr(cfg, "admin_socket"), *store = cfg_getstr(cfg, "store");
+	uint32_t n = cfg_size(cfg, "pools");
+
+	c->runtime_dir = strdup(cfg_getstr(cfg, "runtime_dir"));
+	c->hostname = strdup(cfg_getstr(cfg, "hostname"));
+	c->backend = strdup(cfg_getstr(cfg, "backend"));
+	c->orchestrator = strdup(cfg_getstr(cfg, "orchestrator"));
+	c->pools = calloc(n + 1, sizeof(*c->pools));
+	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
+	    (admin && conf_override(&c->admin_socket, admin)) ||
+	    (store && conf_override(&c->store, store)))
+		return -ENOMEM;
+	for (; c->num_pools < n; c->num_pools++) {
+		c->pools[c->num_pools] = strdup(cfg_getnstr(cfg, "pools", c->num_pools));
+		if (!c->pools[c->num_pools])
+			return -ENOMEM;
+	}
+	c->mode = (enum ff_mode)mode_parse(cfg_getstr(cfg, "mode"));
+	log_level_parse(cfg_getstr(cfg, "log_level"), &c->log_level);
+	c->fast = fast_default;
+	c->fast.cpu = (int)cfg_getint(cfg, "fast_cpu");
+	c->fast.realtime = cfg_getbool(cfg, "realtime");
+	c->fast.spin_us = (uint32_t)cfg_getint(cfg, "spin_us");
+	c->fast.quantum = (uint32_t)cfg_getint(cfg, "quantum");
+#define X(name, def, max) c->limits.name = (uint32_t)cfg_getint(limits, #name);
+	FFR_LIMITS(X)
+#undef X
+	return 0;
+}
+
+int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
+{
+	cfg_t *cfg;
+	int rc = 0;
+
+	*c = (struct ffr_conf){ 0 };
+	err[0] = '\0';
+	errors.buf = err;
+	errors.size = size;
+	cfg = conf_open();
+	if (!cfg) {
+		snprintf(err, size, "out of memory");
+		return -ENOMEM;
+	}
+	switch (cfg_parse(cfg, path ? path : CONF_PATH_DEFAULT)) {
+	case CFG_SUCCESS:
+		break;
+	case CFG_FILE_ERROR:
+		rc = errno ? -errno : -EIO;
+		if (!path && rc == -ENOENT) {
+			rc = 0;
+			err[0] = '\0';
+		} else if (!err[0]) {
+			snprintf(err, size, "%s: %s", path ? path : CONF_PATH_DEFAULT,
+				 strerror(-rc));
+		}
+		break;
+	default:
+		rc = -EINVAL;
+	}
+	if (!rc && (rc = conf_take(c, cfg)))
+		snprintf(err, size, "out of memory");
+	cfg_free(cfg);
+	if (rc)
+		conf_free(c);
+	return rc;
+}
+
+void conf_free(struct ffr_conf *c)
+{
+	for (uint32_t i = 0; i < c->num_pools; i++)
+		free(c->pools[i]);
+	free(c->pools);
+	free(c->runtime_dir);
+	free(c->admin_socket);
+	free(c->hostname);
+	free(c->backend);
+	free(c->orchestrator);
+	free(c->store);
+	*c = (struct ffr_conf){ 0 };
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * conf.h - ffr.conf: the router's options, their defaults and ranges. See ffr.conf(5).
+ */
+#ifndef FFR_CONF_H
+#define FFR_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "abi/ff_proto.h"
+#include "abi/ff_ring.h"
+#include "fast.h"
+#include "log.h"
+
+#define CONF_PATH_DEFAULT    "/etc/freeflow/ffr.conf"
+#define CONF_RUNTIME_DEFAULT "/run/freeflow"
+#define CONF_HANDLES_MAX     65535 /* a handle's index has 16 bits */
+
+/* X(name, default, max): bounds of a container (sessions) or of a session (the others) */
+#define FFR_LIMITS(X)                                                                              \
+	X(max_sessions, 512, 65536)                                                                \
+	X(max_pd, 4096, CONF_HANDLES_MAX)                                                          \
+	X(max_mr, 65535, CONF_HANDLES_MAX)                                                         \
+	X(max_channel, 1024, CONF_HANDLES_MAX)                                                     \
+	X(max_cq, 16384, CONF_HANDLES_MAX)                                                         \
+	X(max_srq, 4096, CONF_HANDLES_MAX)                                                         \
+	X(max_qp, 16384, FF_MAX_QP)                                                                \
+	X(max_ah, 65535, CONF_HANDLES_MAX)                                                         \
+	X(max_ring_mb, 4096, 1 << 20)                                                              \
+	X(max_shadow_mb, 16384, 1 << 30)
+
+struct ffr_limits {
+#define X(name, def, max) uint32_t name;
+	FFR_LIMITS(X)
+#undef X
+};
+
+struct ffr_conf {
+	char *runtime_dir;
+	char *admin_socket; /* NULL: <runtime_dir>/admin.sock */
+	char *hostname;	    /* this host's name for the orchestrator */
+	char *backend;	    /* name of a struct backend_ops */
+	char *orchestrator; /* "embedded", "unix:/path" or "tcp:host:port" */
+	char *store;	    /* embedded orchestrator: database file, or ":memory:";
+			     NULL: <runtime_dir>/ffo.db */
+	char **pools;	    /* embedded orchestrator: prefixes to allocate addresses from */
+	uint32_t num_pools;
+	enum ff_mode mode; /* of containers that do not say */
+	enum log_level log_level;
+	struct fast_conf fast;
+	struct ffr_limits limits;
+};
+
+extern const char *const mode_name[FF_MODE_NUM];
+/* The enum ff_mode of that name, or -EINVAL. */
+int mode_parse(const char *name);
+
+/*
+ * Fill in the defaults and read the file. path NULL: CONF_PATH_DEFAULT, which need not exist.
+ * 0, or -errno with one line, "file:line: what is wrong", in err.
+ */
+int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size);
+/* Replaces a string option by the command line's. 0 or -ENOMEM. */
+int conf_override(char **option, const char *value);
+void conf_free(struct ffr_conf *c);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * container.h - containers that are attached to this host.
+ */
+#ifndef FFR_CONTAINER_H
+#define FFR_CONTAINER_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+#include "../ffo/ffo_proto.h"
+#include "log.h"
+#include "objects.h"
+#include "router.h"
+
+/* The control thread's part of a container: container->ctl. */
+struct container_ctl {
+	struct router *r;
+	struct container *c;
+	uint32_t epoch; /* of its address; the orchestrator's */
+	uint32_t sync;  /* orch.c: number of the last listing that had it */
+	int dir_fd, listen_fd;
+	uv_poll_t poll;
+	uv_timer_t retry; /* after descriptors ran out */
+	unsigned open_handles;
+	uint32_t num_conns;
+	struct log_limit limit;
+};
+
+/* <runtime_dir>/containers, without sockets that nobody serves. 0 or -errno. */
+int containers_init(struct router *r);
+/* Remove the directories of containers that are not attached. */
+void containers_sweep(struct router *r);
+
+/* Serve a container on its socket, which exists when this returns 0; else -errno. */
+int container_attach(struct router *r, const struct ffo_container *info);
+/*
+ * What the orchestrator knows has changed. Sessions were told the mode, and their peers the
+ * addresses: where these are others, they are closed.
+ */
+void container_update(struct container *c, const struct ffo_container *info);
+/* Closes its sessions; its socket and directory go. c is gone afterwards. */
+void container_detach(struct container *c);
+/* The router stops: the same, but the directory stays for the next router. */
+void container_stop(struct container *c);
+
+struct container *container_find(struct router *r, const char *name);
+struct container *container_by_id(struct router *r, uint32_t id);
+/* [A-Za-z0-9][A-Za-z0-9_.-]*, at most 63 characters */
+bool container_name_ok(const char *name);
+
+#endif

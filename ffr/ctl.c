@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl.c - clients' connections: packets in, one dispatch, responses out. Control thread.
+ *
+ * A connection belongs to the container whose socket it reached (container.c). It is closed, with
+ * its session, when the client closes it or dies (pidfd: the descriptor may live on in a child),
+ * breaks the protocol, does not read its responses, or has corrupted its shared memory (ctl_wake).
+ * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
+ * before the others have their turn.
+ */
+#include "ctl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "container.h"
+#include "log.h"
+#include "session.h"
+
+#define CTL_BATCH 16u
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* Linux 6.5 */
+#endif
+
+/* ---- dispatch ------------------------------------------------------------------------------ */
+
+/* The handlers with their types; the table is FF_MSG_TABLE. */
+#define X(num, NAME, name, tail, fds)                                                              \
+	static int serve_##name(struct ctl_call *c, const void *req, void *resp)                   \
+	{                                                                                          \
+		return ctl_##name(c, req, resp);                                                   \
+	}
+FF_MSG_TABLE(X)
+#undef X
+
+static int (*const serve[FF_MSG_NUM])(struct ctl_call *c, const void *req, void *resp) = {
+#define X(num, NAME, name, tail, fds) [num] = serve_##name,
+	FF_MSG_TABLE(X)
+#undef X
+};
+
+void ctl_reply_fd(struct ctl_reply *reply, int fd, bool owned)
+{
+	reply->fds[reply->n_fds].fd = fd;
+	reply->fds[reply->n_fds++].owned = owned;
+}
+
+static void reply_release(struct ctl_reply *reply)
+{
+	while (reply->n_fds) {
+		reply->n_fds--;
+		if (reply->fds[reply->n_fds].owned)
+			close(reply->fds[reply->n_fds].fd);
+	}
+}
+
+const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp,
+		      struct ctl_reply *reply, int *status)
+{
+	struct ctl_call c = {
+		.r = conn->r,
+		.conn = conn,
+		.s = conn->ses,
+		.tail = m->tail,
+		.n_tail = m->hdr.n_tail,
+		.reply = reply,
+	};
+
+	if ((m->hdr.type == FF_MSG_HELLO) != !conn->ses)
+		return conn->ses ? "a second HELLO" : "a request before HELLO";
+	reply->n_fds = 0;
+	memset(resp, 0, m->type->resp_size);
+	*status = serve[m->hdr.type](&c, m->req, resp);
+	if (*status) {
+		memset(resp, 0, m->type->resp_size);
+		reply_release(reply);
+	}
+	if (conn->ses && conn->ses->mem_gone)
+		return "its shared memory is gone";
+	return NULL;
+}
+
+/* ---- packets ------------------------------------------------------------------------------- */
+
+/* One packet with its descriptors. 0 or -errno; a client that hung up is -ECONNRESET. */
+static int reply_send(int fd, const struct ff_hdr *hdr, const void *resp, size_t len,
+		      const struct ctl_reply *reply)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t buf[CMSG_SPACE(CTL_MAX_FDS * sizeof(int))];
+	} cm = { 0 };
+	struct iovec iov[2] = { { (void *)hdr, sizeof(*hdr) }, { (void *)resp, len } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (reply->n_fds) {
+		msg.msg_control = cm.buf;
+		msg.msg_controllen = CMSG_SPACE(reply->n_fds * sizeof(int));
+		cm.h.cmsg_level = SOL_SOCKET;
+		cm.h.cmsg_type = SCM_RIGHTS;
+		cm.h.cmsg_len = CMSG_LEN(reply->n_fds * sizeof(int));
+		for (unsigned i = 0; i < reply->n_fds; i++)
+			memcpy(CMSG_DATA(&cm.h) + i * sizeof(int), &reply->fds[i].fd, sizeof(int));
+	}
+	while (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return errno == EPIPE ? -ECONNRESET : -errno;
+	return 0;
+}
+
+/* Close what came along, and count it. */
+static unsigned drop_fds(struct msghdr *msg)
+{
+	struct cmsghdr *cm;
+	unsigned n = 0;
+	int fd;
+
+	for (cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= cm->cmsg_len; at += sizeof(fd)) {
+			memcpy(&fd, (uint8_t *)cm + at, sizeof(fd));
+			close(fd);
+			n++;
+		}
+	}
+	return !n && msg->msg_flags & MSG_CTRUNC ? 1 : n;
+}
+
+/*
+ * Receive one packet into r->rx. Its length, 0 at the end of the connection, or -errno. A packet
+ * that is too long comes out one byte longer than any message is.
+ */
+static ssize_t packet_recv(struct ctl_conn *conn, unsigned *n_fds)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t buf[CMSG_SPACE(sizeof(int))];
+	} cm;
+	struct iovec iov = { conn->r->rx, FF_MSG_MAX + 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = cm.buf,
+			      .msg_controllen = sizeof(cm) };
+	ssize_t n;
+
+	do {
+		n = recvmsg(conn->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	*n_fds = drop_fds(&msg);
+	return n;
+}
+
+/* Serve one request. NULL, or why the connection must be closed. */
+static const char *serve_packet(struct ctl_conn *conn, size_t len, unsigned n_fds)
+{
+	alignas(16) uint8_t resp[CTL_RESP_MAX];
+	struct ctl_reply reply = { .n_fds = 0 };
+	struct ff_hdr hdr;
+	struct ctl_msg m;
+	const char *why;
+	int status = 0, err;
+
+	why = ctl_parse(conn->r->rx, len, n_fds, &m);
+	if (!why)
+		why = ctl_serve(conn, &m, resp, &reply, &status);
+	if (why) {
+		reply_release(&reply);
+		return why;
+	}
+	hdr = (struct ff_hdr){
+		.magic = FF_PROTO_MAGIC,
+		.type = m.hdr.type,
+		.seq = m.hdr.seq,
+		.status = status,
+		.n_fds = (uint16_t)reply.n_fds,
+	};
+	err = reply_send(conn->fd, &hdr, resp, m.type->resp_size, &reply);
+	reply_release(&reply);
+	if (err == -EAGAIN || err == -ENOBUFS)
+		return "it does not read its responses";
+	return NULL; /* any other error: the next receive tells the end */
+}
+
+static void on_readable(uv_poll_t *h, int status, int events)
+{
+	struct ctl_conn *conn = h->data;
+	const char *why = NULL;
+	unsigned n_fds = 0;
+	ssize_t n;
+
+	(void)events;
+	if (status < 0) {
+		ctl_conn_close(conn, NULL);
+		return;
+	}
+	for (unsigned i = 0; i < CTL_BATCH && !why; i++) {
+		n = packet_recv(conn, &n_fds);
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0) {
+			ctl_conn_close(conn, NULL);
+			return;
+		}
+		why = serve_packet(conn, (size_t)n, n_fds);
+	}
+	if (why)
+		ctl_conn_close(conn, why);
+}
+
+/* ---- connections --------------------------------------------------------------------------- */
+
+/* The process has ended, though its socket may live on in a child: its memory is gone. */
+static void on_exit_(uv_poll_t *h, int status, int events)
+{
+	(void)status;
+	(void)events;
+	ctl_conn_close(h->data, NULL);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	struct ctl_conn *conn = h->data;
+
+	if (--conn->open_handles)
+		return;
+	close(conn->fd);
+	if (conn->pidfd >= 0)
+		close(conn->pidfd);
+	free(conn);
+}
+
+static void handle_close(uv_poll_t *h)
+{
+	if (h->data) /* set when it was initialized */
+		uv_close((uv_handle_t *)h, on_handle_closed);
+}
+
+static int peer_pidfd(int fd, pid_t pid)
+{
+	socklen_t len = sizeof(int);
+	int pidfd;
+
+	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
+		return pidfd;
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static int poll_start(struct ctl_conn *conn, uv_poll_t *h, int fd, uv_poll_cb cb)
+{
+	int err = uv_poll_init(&conn->r->loop, h, fd);
+
+	if (err)
+		return err;
+	conn->open_handles++;
+	h->data = conn;
+	return uv_poll_start(h, UV_READABLE | UV_DISCONNECT, cb);
+}
+
+int ctl_conn_create(struct container *c, int fd)
+{
+	struct container_ctl *ct = c->ctl;
+	struct ctl_conn *conn = calloc(1, sizeof(*conn));
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int err;
+
+	if (!conn) {
+		close(fd);
+		return -ENOMEM;
+	}
+	conn->r = ct->r;
+	conn->cont = c;
+	conn->fd = fd;
+	conn->pidfd = -1;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+		err = -errno;
+		goto err;
+	}
+	/* The router works on its clients' memory: they must be in sight. */
+	if (cred.pid <= 0) {
+		err = -ESRCH;
+		goto err;
+	}
+	conn->pid = cred.pid;
+	conn->uid = cred.uid;
+	conn->pidfd = peer_pidfd(fd, cred.pid);
+	TAILQ_INSERT_TAIL(&conn->r->conns, conn, entry);
+	ct->num_conns++;
+	err = poll_start(conn, &conn->poll, fd, on_readable);
+	if (!err && conn->pidfd >= 0)
+		err = poll_start(conn, &conn->pid_poll, conn->pidfd, on_exit_);
+	if (err)
+		ctl_conn_close(conn, "cannot be watched");
+	return err;
+err:
+	close(fd);
+	free(conn);
+	return err;
+}
+
+void ctl_conn_close(struct ctl_conn *conn, const char *why)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+	struct session *s = conn->ses;
+	char id[24] = "no session";
+
+	if (s)
+		snprintf(id, sizeof(id), "session %u", s->id);
+	if (why)
+		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: pid %d (%s): %s closed: %s",
+			   conn->cont->name, (int)conn->pid, s ? s->comm : "?", id, why);
+	else
+		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->pid, id);
+	if (s)
+		session_destroy(s);
+	conn->ses = NULL;
+	conn->cont = NULL;
+	ct->num_conns--;
+	TAILQ_REMOVE(&conn->r->conns, conn, entry);
+	if (!conn->open_handles) {
+		conn->open_handles = 1;
+		conn->poll.data = conn;
+		on_handle_closed((uv_handle_t *)&conn->poll);
+		return;
+	}
+	handle_close(&conn->poll);
+	handle_close(&conn->pid_poll);
+}
+
+/* ---- the fast thread's complaints ---------------------------------------------------------- */
+
+void ctl_session_bad(struct session *s, const char *why)
+{
+	if (s->conn->bad)
+		return;
+	s->conn->bad = why;
+	uv_async_send(&s->conn->r->wake);
+}
+
+/* [lock inside] */
+static struct ctl_conn *first_bad(struct router *r)
+{
+	struct ctl_conn *conn;
+
+	fast_lock(r->fast);
+	TAILQ_FOREACH(conn, &r->conns, entry)
+		if (conn->bad && conn->ses)
+			break;
+	fast_unlock(r->fast);
+	return conn;
+}
+
+void ctl_on_wake(uv_async_t *h)
+{
+	struct router *r = h->data;
+	struct ctl_conn *conn;
+
+	while ((conn = first_bad(r)))
+		ctl_conn_close(conn, conn->bad);
+}

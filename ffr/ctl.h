@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl.h - the control protocol on the router's side: connections, messages, handlers.
+ */
+#ifndef FFR_CTL_H
+#define FFR_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "objects.h"
+#include "router.h"
+
+struct container;
+
+/* ---- messages (ctl_msg.c): pure functions -------------------------------------------------- */
+
+struct ctl_type {
+	const char *name;
+	uint16_t req_size, resp_size, tail_size; /* bytes */
+	uint16_t max_fds;			 /* of the response */
+};
+/* The row of FF_MSG_TABLE, or NULL. */
+const struct ctl_type *ctl_type(uint16_t type);
+
+struct ctl_msg {
+	const struct ctl_type *type;
+	struct ff_hdr hdr; /* a copy */
+	const void *req;   /* struct ff_<name>_req */
+	const void *tail;  /* hdr.n_tail elements */
+};
+
+/*
+ * Check one packet of `len` bytes with which n_fds descriptors came. `bytes` is aligned to 8.
+ * NULL and *m filled in, or what is wrong with it.
+ */
+const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_msg *m);
+
+/* ---- connections (ctl.c) -------------------------------------------------------------------- */
+
+struct ctl_conn {
+	TAILQ_ENTRY(ctl_conn) entry; /* router->conns */
+	struct router *r;
+	struct container *cont;
+	struct session *ses; /* NULL before HELLO */
+	int fd, pidfd;
+	pid_t pid;
+	uid_t uid;
+	uv_poll_t poll, pid_poll;
+	unsigned open_handles; /* uv handles whose close callback has not run */
+	const char *bad; /* [lock] why the fast thread wants it closed */
+};
+
+#define CTL_MAX_FDS 3u
+
+/* What a handler answers with. */
+struct ctl_reply {
+	struct {
+		int fd;
+		bool owned; /* closed when the reply is sent */
+	} fds[CTL_MAX_FDS];
+	unsigned n_fds;
+};
+void ctl_reply_fd(struct ctl_reply *reply, int fd, bool owned);
+
+/*
+ * Serve one message: the response, without its header, goes to resp (type->resp_size bytes). NULL
+ * and *status (0 or -errno), or why the connection must be closed.
+ */
+const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp,
+		      struct ctl_reply *reply, int *status);
+#define CTL_RESP_MAX 512u /* bytes; no response struct is longer */
+
+/* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
+int ctl_conn_create(struct container *c, int fd);
+/* Close it and its session. why NULL: the client went; else one line in the log. */
+void ctl_conn_close(struct ctl_conn *conn, const char *why);
+/* struct fast's session_bad, and the loop's side of it. */
+void ctl_session_bad(struct session *s, const char *why);
+void ctl_on_wake(uv_async_t *h);
+
+/* ---- handlers (ctl_*.c) ---------------------------------------------------------------------- */
+
+/* One call of a handler. */
+struct ctl_call {
+	struct router *r;
+	struct ctl_conn *conn;
+	struct session *s; /* NULL for HELLO */
+	const void *tail;
+	uint32_t n_tail;
+	struct ctl_reply *reply;
+};
+
+/* 0, or -errno with nothing changed; resp is zeroed before the call. */
+#define X(num, NAME, name, tail, fds)                                                              \
+	int ctl_##name(struct ctl_call *c, const struct ff_##name##_req *req,                      \
+		       struct ff_##name##_resp *resp);
+FF_MSG_TABLE(X)
+#undef X
+
+/* ctl_mr.c and friends: free an object that fast code no longer knows. No lock. */
+void ctl_mr_free(struct mr *mr);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl_mr.c - handlers of memory regions. Control thread.
+ *
+ * Order: pages are mapped (shadow.c) before anybody can name the MR, keys and the backend's part
+ * are made under the fast lock, and the orchestrator is told afterwards, without waiting. The end
+ * is the reverse: after fast_mr_del() no runner reads or writes the pages, then they are unmapped.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl_obj.h"
+#include "orch.h"
+#include "shadow.h"
+
+#define ACCESS_SUPPORTED                                                                           \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+
+static int access_check(uint32_t access)
+{
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return -EOPNOTSUPP;
+	if (access & ~ACCESS_SUPPORTED & ~IBV_ACCESS_OPTIONAL_RANGE)
+		return -EINVAL;
+	/* IBTA 11.2.8.2: who may write from afar may write locally. */
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return 0;
+}
+
+static int range_check(const struct router *r, uint64_t addr, uint64_t length, uint64_t iova)
+{
+	if (!length || length > r->dev.max_mr_size || addr + length < addr ||
+	    iova + length < iova)
+		return -EINVAL;
+	return 0;
+}
+
+void ctl_mr_free(struct mr *mr)
+{
+	shadow_unmap(mr);
+	free(mr);
+}
+
+/* [lock] Make it nameable: keys and the backend's part. */
+static int mr_enter(struct fast *f, struct mr *mr)
+{
+	struct key_table *keys = &mr->o.ses->cont->keys;
+	int err = key_insert(keys, mr);
+
+	if (err)
+		return err;
+	err = f->be->ops->mr_reg(f->be, mr);
+	if (err)
+		key_remove(keys, mr);
+	return err;
+}
+
+int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_reg_mr_resp *resp)
+{
+	struct fast *f = c->r->fast;
+	struct pd *pd = pd_get(c->s, req->pd);
+	struct mr *mr;
+	int err;
+
+	if (!pd || c->n_tail > FF_MR_MAX_RUNS ||
+	    range_check(c->r, req->addr, req->length, req->iova))
+		return -EINVAL;
+	err = access_check(req->access);
+	if (err)
+		return err;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	mr->o.ses = c->s;
+	mr->pd = pd;
+	mr->access = req->access;
+	mr->addr = req->addr;
+	mr->length = req->length;
+	mr->iova = req->iova;
+	err = shadow_map(mr, c->tail, c->n_tail);
+	if (err)
+		goto err_free;
+
+	fast_lock(f);
+	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
+	if (!err) {
+		err = mr_enter(f, mr);
+		if (err)
+			obj_remove(&c->s->tab[OBJ_MR], &mr->o);
+		else
+			pd->o.refs++;
+	}
+	fast_unlock(f);
+	if (err)
+		goto err_unmap;
+
+	if (c->r->orch)
+		orch_map_publish(c->r->orch, mr);
+	resp->mr = mr->o.handle;
+	resp->lkey = mr->lkey;
+	resp->rkey = mr->rkey;
+	resp->zero_copy = mr->zero_copy;
+	return 0;
+
+err_unmap:
+	shadow_unmap(mr);
+err_free:
+	free(mr);
+	return err;
+}
+
+int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
+		 struct ff_dereg_mr_resp *resp)
+{
+	struct fast *f = c->r->fast;
+	struct mr *mr = mr_get(c->s, req->mr);
+	int err;
+
+	(void)resp;
+	if (!mr)
+		return -EINVAL;
+	fast_lock(f);
+	err = ctl_obj_take(c->s, &mr->o);
+	if (!err) {
+		fast_mr_del(f, mr);
+		mr->pd->o.refs--;
+	}
+	fast_unlock(f);
+	if (err)
+		return err;
+	if (c->r->orch)
+		orch_map_withdraw(c->r->orch, c->s->cont->id, mr->rkey);
+	ctl_mr_free(mr);
+	return 0;
+}
+
+#define REREG_ALL                                                                                  \
+	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
+
+/*
+ * The MR keeps its handle and gets new keys, as the specification allows (IBTA 11.2.8.5); all or
+ * nothing. A translation that stays is mapped as it was.
+ */
+int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
+		 struct ff_rereg_mr_resp *resp)
+{
+	struct fast *f = c->r->fast;
+	struct mr *mr = mr_get(c->s, req->mr), old, new;
+	bool remap = req->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	int err = 0;
+
+	if (!mr || !req->flags || req->flags & ~REREG_ALL || c->n_tail > FF_MR_MAX_RUNS)
+		return -EINVAL;
+	old = new = *mr;
+	if (req->flags & IBV_REREG_MR_CHANGE_PD) {
+		new.pd = pd_get(c->s, req->pd);
+		if (!new.pd)
+			return -EINVAL;
+	}
+	if (req->flags & IBV_REREG_MR_CHANGE_ACCESS) {
+		err = access_check(req->access);
+		if (err)
+			return err;
+		new.access = req->access;
+	}
+	if (remap) {
+		if (range_check(c->r, req->addr, req->length, req->iova))
+			return -EINVAL;
+		new.addr = req->addr;
+		new.length = req->length;
+		new.iova = req->iova;
+		new.run = NULL;
+		new.num_runs = 0;
+		new.zero_copy = 0;
+		err = shadow_map(&new, c->tail, c->n_tail);
+		if (err)
+			return err;
+	}
+
+	fast_lock(f);
+	fast_mr_del(f, mr);
+	*mr = new;
+	err = mr_enter(f, mr);
+	if (!err) {
+		old.pd->o.refs--;
+		new.pd->o.refs++;
+	} else {
+		*mr = old;
+		if (mr_enter(f, mr)) /* its keys and memory were given back a moment ago */
+			f->session_bad(c->s, "an MR was lost");
+	}
+	fast_unlock(f);
+	if (remap)
+		shadow_unmap(err ? &new : &old);
+	if (err)
+		return err;
+	if (c->r->orch) {
+		orch_map_withdraw(c->r->orch, c->s->cont->id, old.rkey);
+		orch_map_publish(c->r->orch, mr);
+	}
+	resp->lkey = mr->lkey;
+	resp->rkey = mr->rkey;
+	resp->zero_copy = mr->zero_copy;
+	return 0;
+}

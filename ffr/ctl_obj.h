@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl_obj.h - what the handlers share: putting objects into their tables, rings, limits.
+ */
+#ifndef FFR_CTL_OBJ_H
+#define FFR_CTL_OBJ_H
+
+#include "ctl.h"
+#include "qp_state.h"
+
+static inline uint32_t pow2_ceil(uint32_t n)
+{
+	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
+}
+
+/* [lock] Give the object its handle. 0 or -ENOMEM: the session has as many as it may. */
+int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o);
+/* [lock] Take it out again. 0, or -EBUSY when others use it. */
+int ctl_obj_take(struct session *s, struct obj *o);
+/* The common end of an object that nothing but its table knows: take and free. 0 or -EBUSY. */
+int ctl_obj_destroy(struct ctl_call *c, struct obj *o);
+
+/* A zeroed ring block of `size` bytes within the session's limit: at->seg, at->off, its address. */
+int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
+void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t size);
+
+/* What qp_state.c and ah_attr_check() need to know of this session's port. */
+struct qp_limits ctl_qp_limits(const struct ctl_call *c);
+
+#endif

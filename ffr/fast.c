@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast.c - one turn of the fast thread: bells, dirty sets, active QPs, timers, notifications.
+ * Runs with the fast lock held, on a runner (fast_sched.c) or in a test. What the ring and
+ * doorbell protocols are is told in abi/ff_ring.h.
+ *
+ * Three rings of watchfulness, so that work grows with active queues:
+ *	an active QP      its next SQE is looked at in every turn
+ *	an active session its dirty set is looked at in every turn (one cache line)
+ *	other sessions    write their eventfd, which epoll tells
+ * A QP leaves the inner ring when it has been idle for QP_IDLE_NS, a session when it has no active
+ * QP and has posted nothing for SES_IDLE_NS. Leaving is arm, fence, look again.
+ */
+#include "fast.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "fast_int.h"
+#include "pvm.h"
+
+#define QP_IDLE_NS  (200 * NS_PER_US)
+#define SES_IDLE_NS (2 * NS_PER_MS)
+
+/* ---- arming ---------------------------------------------------------------------------------- */
+
+/* Ask for a doorbell with the posting that is `coal` behind the next one. A fence must follow. */
+void fast_arm_qp(struct qp *qp, uint32_t coal)
+{
+	atomic_store_explicit(&qp->hdr->evt, qp->sq_head + coal, memory_order_relaxed);
+	/* evt before need: the client reads need first */
+	atomic_store_explicit(&qp->hdr->need, 1, memory_order_release);
+}
+
+static void disarm_qp(struct qp *qp)
+{
+	if (atomic_load_explicit(&qp->hdr->need, memory_order_relaxed))
+		atomic_store_explicit(&qp->hdr->need, 0, memory_order_relaxed);
+}
+
+static void ses_activate(struct fast *f, struct session *s)
+{
+	if (s->is_active || s->closing)
+		return;
+	s->is_active = true;
+	s->last_post = f->now;
+	TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
+	atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
+}
+
+static void ses_deactivate(struct fast *f, struct session *s)
+{
+	if (s->is_active)
+		TAILQ_REMOVE(&f->active_sessions, s, active);
+	s->is_active = false;
+}
+
+void fast_qp_activate(struct fast *f, struct qp *qp)
+{
+	/* also for a QP that is active: the runner may sleep on it */
+	fast_kick(f);
+	if (qp->is_active || qp->state == IBV_QPS_RESET)
+		return;
+	qp->is_active = true;
+	qp->last_work = f->now;
+	disarm_qp(qp);
+	TAILQ_INSERT_TAIL(&f->active_qps, qp, active);
+	ses_activate(f, qp->o.ses);
+}
+
+/* Is there anything that this QP's turn would find? */
+static bool qp_has_work(const struct qp *qp)
+{
+	switch (qp->state) {
+	case IBV_QPS_RTS:
+		return !qp->busy && qp_sqe_ready(qp, qp->sq_head);
+	case IBV_QPS_SQE:
+	case IBV_QPS_ERR:
+		return qp_sqe_ready(qp, qp->sq_head) || fast_rq_ready(qp);
+	default:
+		return false;
+	}
+}
+
+bool fast_rq_ready(const struct qp *qp)
+{
+	const struct ff_rqe *e;
+
+	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq_depth)
+		return false;
+	e = (const struct ff_rqe *)(qp->rq + (size_t)(qp->rq_head & (qp->rq_depth - 1)) * qp->rq_stride);
+	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq_head);
+}
+
+static void qp_rest(struct fast *f, struct qp *qp)
+{
+	fast_arm_qp(qp, 0);
+	if (qp->state == IBV_QPS_ERR)
+		atomic_store_explicit(&qp->hdr->rq_need, 1, memory_order_relaxed);
+	/* arming before the look: pairs with the fence of ffl_doorbell */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (qp_has_work(qp)) {
+		disarm_qp(qp);
+		return;
+	}
+	fast_qp_deactivate(f, qp);
+}
+
+static bool ses_dirty(const struct session *s)
+{
+	for (unsigned w = 0; w < ARRAY_SIZE(s->hdr->dirty_sum); w++)
+		if (atomic_load_explicit(&s->hdr->dirty_sum[w], memory_order_relaxed))
+			return true;
+	return atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) != s->srq_kick_seen;
+}
+
+static void ses_rest(struct fast *f, struct session *s)
+{
+	atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
+	/* arming before the look: pairs with the client's dirty bit before its read of need_wakeup */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (ses_dirty(s))
+		atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
+	else
+		ses_deactivate(f, s);
+}
+
+/* ---- a turn ----------------------------------------------------------------------------------- */
+
+static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
+{
+	struct obj_table *t = &s->tab[OBJ_QP];
+	struct qp *qp = index < t->size ? obj_of(t->slot[index], qp) : NULL;
+
+	if (!qp)
+		return;
+	/* also the hint that receives were posted for a waiting sender */
+	f->be->ops->recv_posted(f->be, qp, NULL);
+	fast_qp_activate(f, qp);
+}
+
+static uint32_t scan_dirty(struct fast *f, struct session *s)
+{
+	struct ff_ses_hdr *h = s->hdr;
+	uint32_t n = 0, kick;
+
+	for (unsigned w = 0; w < ARRAY_SIZE(h->dirty_sum); w++) {
+		uint64_t sum = atomic_load_explicit(&h->dirty_sum[w], memory_order_relaxed);
+
+		if (!sum)
+			continue;
+		sum = atomic_exchange(&h->dirty_sum[w], 0);
+		while (sum) {
+			unsigned i = w * 64 + (unsigned)__builtin_ctzll(sum);
+			uint64_t bits = atomic_exchange(&h->dirty[i], 0);
+
+			sum &= sum - 1;
+			for (; bits; bits &= bits - 1, n++)
+				dirty_qp(f, s, i * 64 + (unsigned)__builtin_ctzll(bits));
+		}
+	}
+	kick = atomic_load_explicit(&h->srq_kick, memory_order_acquire);
+	if (kick != s->srq_kick_seen) {
+		struct obj_table *t = &s->tab[OBJ_SRQ];
+
+		s->srq_kick_seen = kick;
+		for (uint32_t i = 0; i < t->size; i++)
+			if (t->slot[i])
+				f->be->ops->recv_posted(f->be, NULL, obj_of(t->slot[i], srq));
+		n++;
+	}
+	return n;
+}
+
+/* Serve each active QP once, in order; the list may change under our hands. */
+static uint32_t serve_qps(struct fast *f)
+{
+	uint64_t epoch = f->epoch;
+	struct qp *last = TAILQ_LAST(&f->active_qps, qp_list);
+	struct qp *qp;
+	uint32_t work = 0;
+	bool end = false;
+
+	while (!end && (qp = TAILQ_FIRST(&f->active_qps))) {
+		uint32_t n;
+
+		end = qp == last;
+		n = send_service(f, qp);
+		work += n;
+		if (f->epoch != epoch)
+			return work; /* somebody else held the lock: nothing we remember holds */
+		if (n)
+			qp->last_work = f->now;
+		if (!qp->is_active)
+			continue;
+		if (TAILQ_NEXT(qp, active)) {
+			TAILQ_REMOVE(&f->active_qps, qp, active);
+			TAILQ_INSERT_TAIL(&f->active_qps, qp, active);
+		}
+		if (!n && f->now - qp->last_work > QP_IDLE_NS)
+			qp_rest(f, qp);
+	}
+	return work;
+}
+
+uint32_t fast_turn(struct fast *f)
+{
+	struct session *s, *next;
+	uint32_t work = timer_run(&f->timers, f->now);
+
+	if (f->be->ops->poll)
+		work += f->be->ops->poll(f->be);
+	TAILQ_FOREACH_SAFE(s, &f->active_sessions, active, next) {
+		uint32_t n = scan_dirty(f, s);
+
+		work += n;
+		if (n)
+			s->last_post = f->now;
+		else if (f->now - s->last_post > SES_IDLE_NS)
+			ses_rest(f, s);
+		if (s->mem_gone && !s->closing)
+			f->session_bad(s, "its shared memory is gone");
+	}
+	work += serve_qps(f);
+	comp_notify(f);
+	return work;
+}
+
+uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
+{
+	uint32_t work = 0;
+
+	for (int i = 0; i < n; i++) {
+		struct session *s = ev[i].data.ptr;
+
+		if (!s)
+			continue; /* stop_fd: only wakes */
+		s->stats.bells++;
+		ses_activate(f, s);
+		work++;
+	}
+	return work;
+}
+
+/*
+ * Arm everything that is active, for sleep. True: nothing has come in meanwhile. Coalesced
+ * postings count as nothing until the announced one is there (see fast_sched.c).
+ */
+bool fast_arm_all(struct fast *f)
+{
+	struct session *s;
+	struct qp *qp;
+	bool idle = true;
+
+	TAILQ_FOREACH(qp, &f->active_qps, active)
+		fast_arm_qp(qp, qp->o.ses->coal);
+	TAILQ_FOREACH(s, &f->active_sessions, active)
+		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
+	/* arming before the look: pairs with the fences of ffl_doorbell */
+	atomic_thread_fence(memory_order_seq_cst);
+	TAILQ_FOREACH(qp, &f->active_qps, active) {
+		if (qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
+					       !qp->busy && qp_sqe_ready(qp, qp->sq_head + qp->o.ses->coal))
+			idle = false;
+	}
+	TAILQ_FOREACH(s, &f->active_sessions, active)
+		if (ses_dirty(s))
+			idle = false;
+	return idle;
+}
+
+void fast_disarm_all(struct fast *f)
+{
+	struct session *s;
+	struct qp *qp;
+
+	TAILQ_FOREACH(qp, &f->active_qps, active)
+		disarm_qp(qp);
+	TAILQ_FOREACH(s, &f->active_sessions, active)
+		if (atomic_load_explicit(&s->hdr->need_wakeup, memory_order_relaxed))
+			atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
+}
+
+/* ---- for the control thread -------------------------------------------------------------------- */
+
+void fast_lock(struct fast *f)
+{
+	atomic_fetch_add(&f->lock_wanted, 1);
+	pthread_mutex_lock(&f->lock);
+	atomic_fetch_sub(&f->lock_wanted, 1);
+	f->epoch++;
+}
+
+void fast_unlock(struct fast *f)
+{
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* The runner sleeps and the control thread has made work for it. [lock] */
+void fast_kick(struct fast *f)
+{
+	uint64_t one = 1;
+
+	if (f->sleeping && write(f->stop_fd, &one, sizeof(one)) < 0)
+		return; /* EAGAIN: it is being woken already */
+}
+
+void fast_container_add(struct fast *f, struct container *c)
+{
+	LIST_INSERT_HEAD(&f->containers, c, entry);
+}
+
+void fast_container_del(struct fast *f, struct container *c)
+{
+	LIST_REMOVE(c, entry);
+	f->be->ops->container_gone(f->be, c);
+}
+
+int fast_session_add(struct fast *f, struct session *s)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = s };
+
+	s->fast = f;
+	s->cpu = 0xffff;
+	atomic_store(&s->hdr->need_wakeup, 1);
+	atomic_store(&s->hdr->yield_polls, f->conf.yield_polls);
+	if (epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->bell_fd, &ev) < 0)
+		return -errno;
+	LIST_INSERT_HEAD(&s->cont->sessions, s, entry);
+	if (s->cont->mode == FF_MODE_SPIN)
+		f->num_spin++;
+	fast_kick(f);
+	return 0;
+}
+
+void fast_session_del(struct fast *f, struct session *s)
+{
+	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
+	LIST_REMOVE(s, entry);
+	if (s->cont->mode == FF_MODE_SPIN)
+		f->num_spin--;
+	ses_deactivate(f, s);
+	if (s->is_touched)
+		SLIST_REMOVE(&f->touched, s, session, touched);
+	s->is_touched = false;
+	pvm_session_del(f, s);
+}
+
+void fast_mr_del(struct fast *f, struct mr *mr)
+{
+	key_remove(&mr->o.ses->cont->keys, mr);
+	f->be->ops->mr_dereg(f->be, mr);
+}
+
+void fast_cq_del(struct fast *f, struct cq *cq)
+{
+	comp_forget_cq(f, cq);
+	f->be->ops->cq_destroy(f->be, cq);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static int lock_init(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+	int err;
+
+	pthread_mutexattr_init(&a);
+	err = pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
+	if (!err)
+		err = pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+	return -err;
+}
+
+struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
+{
+	struct fast *f = calloc(1, sizeof(*f));
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+
+	if (!f)
+		return NULL;
+	f->conf = *conf;
+	f->be = be;
+	be->f = f;
+	f->now = fast_clock();
+	TAILQ_INIT(&f->active_qps);
+	TAILQ_INIT(&f->active_sessions);
+	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (f->epoll_fd < 0 || f->stop_fd < 0 ||
+	    epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, f->stop_fd, &ev) < 0 || lock_init(&f->lock))
+		goto err;
+	f->sched = sched_create(f);
+	f->pvm = pvm_create(f);
+	if (!f->sched || !f->pvm || be->ops->open(be))
+		goto err;
+	return f;
+err:
+	fast_free(f);
+	return NULL;
+}
+
+int fast_start(struct fast *f)
+{
+	return pvm_start(f->pvm);
+}
+
+void fast_stop(struct fast *f)
+{
+	uint64_t one = 1;
+
+	atomic_store(&f->stop, 1);
+	while (write(f->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	pvm_stop(f->pvm);
+}
+
+void fast_free(struct fast *f)
+{
+	if (!f)
+		return;
+	if (f->be->priv)
+		f->be->ops->close(f->be);
+	pvm_free(f->pvm);
+	sched_free(f->sched);
+	timer_heap_free(&f->timers);
+	if (f->epoll_fd >= 0)
+		close(f->epoll_fd);
+	if (f->stop_fd >= 0)
+		close(f->stop_fd);
+	free(f->qp_tab);
+	free(f);
+}

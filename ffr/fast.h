@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast.h - the fast thread: doorbells and rings in, completions and events out.
+ *
+ * One struct fast is one loop. A thread that runs the loop is its runner and holds the fast lock
+ * while it does; it gives the lock away between two turns when the control thread asks, around
+ * calls that a client can stall (pvm.c), and while it sleeps. The lock is a priority-inheriting
+ * mutex, so that a runner of the FIFO class never waits behind an ordinary thread that was
+ * preempted. Functions marked [lock] need it held.
+ */
+#ifndef FFR_FAST_H
+#define FFR_FAST_H
+
+#include <bsd/sys/queue.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "objects.h"
+#include "timer.h"
+
+struct backend;
+struct pvm;
+
+TAILQ_HEAD(qp_list, qp);
+TAILQ_HEAD(session_list, session);
+SLIST_HEAD(cq_list, cq);
+SLIST_HEAD(touched_list, session);
+LIST_HEAD(container_list, container);
+
+struct fast_conf {
+	int cpu;	       /* pin to this CPU, -1: no */
+	bool realtime;	       /* may use SCHED_FIFO while asleep (falls back by itself) */
+	uint32_t spin_us;      /* adaptive: longest spin without work */
+	uint32_t quantum;      /* bytes copied for one QP before the next one's turn */
+	uint32_t budget;       /* WRs of one QP before the next one's turn */
+	uint32_t yield_polls;  /* empty polls of a CQ before the poller yields its CPU; 0: never */
+};
+#define FAST_CONF_DEFAULT                                                                          \
+	{                                                                                          \
+		.cpu = -1, .realtime = true, .spin_us = 50, .quantum = 256 * 1024, .budget = 64,   \
+		.yield_polls = 20                                                                  \
+	}
+
+struct fast {
+	pthread_mutex_t lock;
+	_Atomic uint32_t lock_wanted; /* the control thread waits for the lock */
+	_Atomic uint32_t stop;
+	struct fast_conf conf;
+	struct backend *be;
+	struct pvm *pvm;
+	uint64_t now; /* ns, CLOCK_MONOTONIC; set once a turn. Tests set it. */
+
+	struct qp_list active_qps;
+	struct session_list active_sessions;
+	struct cq_list notify; /* CQs with a channel that got CQEs in this turn */
+	struct touched_list touched; /* sessions that posted or got data in this turn */
+	uint64_t epoch; /* grows whenever somebody but the runner held the lock */
+	struct timer_heap timers;
+	struct container_list containers; /* all of the host */
+	struct qp **qp_tab;		  /* QP number -> QP; see objects.c */
+	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
+	uint32_t qpn_next;		  /* where the search for a free QP number goes on */
+	uint32_t num_spin; /* sessions in spin mode */
+
+	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
+	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
+	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
+	bool sleeping;		  /* the runner is in epoll_wait */
+
+	/* Called [lock] when a session has to be closed for what it did; must not block. */
+	void (*session_bad)(struct session *s, const char *why);
+};
+
+struct fast *fast_create(const struct fast_conf *conf, struct backend *be);
+int fast_start(struct fast *f); /* starts the runner; 0 or -errno */
+void fast_stop(struct fast *f); /* joins it */
+void fast_free(struct fast *f);
+
+/* The control thread's way in: ask, wait for the end of the runner's turn, hold. */
+void fast_lock(struct fast *f);
+void fast_unlock(struct fast *f);
+
+/* ---- [lock] for the control thread -------------------------------------------------------- */
+
+void fast_container_add(struct fast *f, struct container *c);
+/* Its sessions are gone already. Peers' paths to it are forgotten. */
+void fast_container_del(struct fast *f, struct container *c);
+
+/* s->hdr, cont, bell_fd, async_fd, pid are set. 0 or -errno. */
+int fast_session_add(struct fast *f, struct session *s);
+/* No object of it is left but what fast_session_del is to forget: bells, activity, pvm. */
+void fast_session_del(struct fast *f, struct session *s);
+
+/* Rings are mapped and zeroed, o.handle is set. Chooses qp_num. 0 or -errno. */
+int fast_qp_add(struct fast *f, struct qp *qp);
+/*
+ * The new attributes are in qp->attr, the new state is `state`. Applies the change: starts or
+ * stops processing, flushes, wakes peers that waited for this QP, resets the rings on RESET.
+ */
+void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state);
+/* Stops everything of it; nothing refers to it afterwards. Its CQEs stay in the CQs. */
+void fast_qp_del(struct fast *f, struct qp *qp);
+/* Copy what the client has not consumed from the old ring to the new one and switch over. */
+void fast_cq_switch(struct fast *f, struct cq *cq, struct ff_cq_hdr *hdr, struct ff_cqe *ring,
+		    uint32_t depth, uint32_t cqe);
+/* Arm the limit event, which fires at once if the SRQ is below it. */
+void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit);
+void fast_mr_del(struct fast *f, struct mr *mr); /* no runner reads or writes it afterwards */
+void fast_cq_del(struct fast *f, struct cq *cq); /* no QP uses it any more */
+/* If the runner sleeps, wake it: the caller has made work for it. */
+void fast_kick(struct fast *f);
+
+/* ---- [lock] for backends and tests ---------------------------------------------------------- */
+
+/* One turn of the loop at time f->now: rings, backend, timers, notifications. Work done. */
+uint32_t fast_turn(struct fast *f);
+/* Put the QP where the next turn looks at it. */
+void fast_qp_activate(struct fast *f, struct qp *qp);
+/* Data (not only a CQE) went to memory of that session: its program may be polling it. */
+static inline void fast_touch(struct fast *f, struct session *s)
+{
+	if (!s->is_touched) {
+		s->is_touched = true;
+		SLIST_INSERT_HEAD(&f->touched, s, touched);
+	}
+}
+static inline void fast_data_to(struct fast *f, struct session *s)
+{
+	s->turn_data = true;
+	fast_touch(f, s);
+}
+
+/* Move a QP to the error state because of `event` (0: none), with flush of both queues. */
+void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
+
+/* fast_comp.c */
+/* Complete the WR under way with that status and take the next one. */
+void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why);
+struct recv_info {
+	uint32_t byte_len, src_qp, imm;
+	uint16_t slid, pkey_index;
+	uint8_t flags; /* FF_CQE_* */
+	uint8_t sl;
+	bool write; /* RDMA WRITE with immediate, not a SEND */
+};
+void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,
+	       enum ff_vendor_err why, const struct recv_info *info);
+void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
+		enum ff_async_kind kind, uint32_t handle);
+void comp_notify(struct fast *f); /* end of a batch: send the events that are due */
+
+/* fast_recv.c: take the next receive of a QP (RQ or SRQ) */
+enum fetch { FETCH_EMPTY, FETCH_OK, FETCH_BAD };
+enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out);
+void fast_srq_check_limit(struct fast *f, struct srq *srq);
+
+#endif

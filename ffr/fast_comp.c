@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_comp.c - completions and events out: CQEs, completion channels, asynchronous events.
+ * Fast lock held; called by fast_send.c, fast_qp.c and the backends.
+ *
+ * A CQE is written body first, phase last. Events follow in comp_notify(), once for each CQ and
+ * turn: after a full fence the router looks whether the client armed the CQ. The client arms,
+ * fences and polls; so either it sees the CQE or the router sees the arming. An event is a packet
+ * on the channel's socket; a client that does not read its events loses them, nobody waits.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "fast_int.h"
+
+static const uint8_t wc_opcode[FF_OP_NUM] = {
+	[FF_OP_SEND] = IBV_WC_SEND,	       [FF_OP_SEND_IMM] = IBV_WC_SEND,
+	[FF_OP_WRITE] = IBV_WC_RDMA_WRITE,     [FF_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
+	[FF_OP_READ] = IBV_WC_RDMA_READ,       [FF_OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
+	[FF_OP_FETCH_ADD] = IBV_WC_FETCH_ADD,
+};
+
+static void event_send(struct session *s, int fd, const void *ev, size_t len, uint64_t *count)
+{
+	if (send(fd, ev, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
+		++*count;
+	else
+		s->stats.events_lost++;
+}
+
+void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
+		enum ff_async_kind kind, uint32_t handle)
+{
+	struct ff_async_event ev = { .event_type = type, .kind = kind, .handle = handle };
+
+	(void)f;
+	if (!s->closing)
+		event_send(s, s->async_fd, &ev, sizeof(ev), &s->stats.async_events);
+}
+
+/*
+ * The slot for the next CQE, or NULL when the client has left no room: the CQ has overrun, which
+ * it is told once, and no further CQE gets in (IBTA 11.6.3).
+ */
+static struct ff_cqe *cq_slot(struct fast *f, struct cq *cq)
+{
+	if (cq->overrun)
+		return NULL;
+	if (cq->pi - cq->ci_seen >= cq->depth) {
+		uint32_t ci = atomic_load_explicit(&cq->hdr->ci, memory_order_acquire);
+
+		/* a ci ahead of pi or more than a lap behind was never ours: believe the old one */
+		if (cq->pi - ci <= cq->depth)
+			cq->ci_seen = ci;
+		if (cq->pi - cq->ci_seen >= cq->depth) {
+			cq->overrun = true;
+			cq->o.ses->stats.cq_overruns++;
+			comp_async(f, cq->o.ses, IBV_EVENT_CQ_ERR, FF_ASYNC_CQ, cq->o.handle);
+			return NULL;
+		}
+	}
+	return &cq->ring[cq->pi & (cq->depth - 1)];
+}
+
+/* `notify` is how the CQE counts for an armed CQ. False: the CQ has overrun. */
+static bool cq_put(struct fast *f, struct cq *cq, const struct ff_cqe *cqe, bool solicited)
+{
+	struct ff_cqe *slot = cq_slot(f, cq);
+
+	if (!slot)
+		return false;
+	memcpy(slot, cqe, offsetof(struct ff_cqe, phase));
+	if (cq->flags & FF_CQ_TIMESTAMP)
+		slot->timestamp = fast_clock();
+	/* CQE body before phase: the poller never reads half a completion */
+	atomic_store_explicit(&slot->phase, ff_cqe_phase(cq->pi, cq->depth), memory_order_release);
+	cq->pi++;
+	if (cq->channel) {
+		cq->notify_solicited |= solicited || cqe->status != IBV_WC_SUCCESS;
+		if (!cq->notify_pending) {
+			cq->notify_pending = true;
+			SLIST_INSERT_HEAD(&f->notify, cq, notify);
+		}
+	}
+	return true;
+}
+
+void comp_notify(struct fast *f)
+{
+	struct cq *cq;
+
+	if (SLIST_EMPTY(&f->notify))
+		return;
+	/* CQEs before the look at `arm`: pairs with the fence of ffl_req_notify_cq */
+	atomic_thread_fence(memory_order_seq_cst);
+	while ((cq = SLIST_FIRST(&f->notify))) {
+		uint32_t arm = atomic_load_explicit(&cq->hdr->arm, memory_order_relaxed);
+		bool due = arm == FF_CQ_ARM_ANY || (arm == FF_CQ_ARM_SOLICITED && cq->notify_solicited);
+
+		SLIST_REMOVE_HEAD(&f->notify, notify);
+		cq->notify_pending = cq->notify_solicited = false;
+		if (due && atomic_exchange(&cq->hdr->arm, FF_CQ_DISARMED) != FF_CQ_DISARMED) {
+			struct ff_comp_event ev = { .cq = cq->o.handle };
+			struct session *s = cq->o.ses;
+
+			event_send(s, cq->channel->fd, &ev, sizeof(ev), &s->stats.comp_events);
+			/* the program it wakes may share this CPU */
+			fast_data_to(f, s);
+		}
+	}
+}
+
+void comp_forget_cq(struct fast *f, struct cq *cq)
+{
+	if (cq->notify_pending)
+		SLIST_REMOVE(&f->notify, cq, cq, notify);
+	cq->notify_pending = false;
+}
+
+static void count_send(struct ff_stats *st, const struct send_wr *wr)
+{
+	switch (wr->opcode) {
+	case FF_OP_SEND:
+	case FF_OP_SEND_IMM:
+		st->send_ops++;
+		st->tx_bytes += wr->length;
+		break;
+	case FF_OP_WRITE:
+	case FF_OP_WRITE_IMM:
+		st->write_ops++;
+		st->tx_bytes += wr->length;
+		break;
+	case FF_OP_READ:
+		st->read_ops++;
+		st->rx_bytes += wr->length;
+		break;
+	default:
+		st->atomic_ops++;
+		break;
+	}
+}
+
+void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why)
+{
+	const struct send_wr *wr = qp->wr;
+	struct ff_stats *stats = &qp->o.ses->stats;
+	bool ok = true;
+
+	qp->busy = false;
+	if (st == IBV_WC_SUCCESS)
+		count_send(stats, wr);
+	else if (st == IBV_WC_WR_FLUSH_ERR)
+		stats->flushes++;
+	else
+		stats->errors++;
+	if (st != IBV_WC_SUCCESS || qp->sig_all || (wr->flags & FF_SQE_SIGNALED)) {
+		struct ff_cqe cqe = {
+			.wr_id = wr->wr_id,
+			.qp = qp->o.handle,
+			.qp_num = qp->qp_num,
+			.byte_len = (uint32_t)wr->length,
+			.vendor_err = why,
+			.status = st,
+			.opcode = wr->opcode < FF_OP_NUM ? wc_opcode[wr->opcode] : 0,
+		};
+
+		ok = cq_put(f, qp->scq, &cqe, false);
+	}
+	if (!ok)
+		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+	else if (st != IBV_WC_SUCCESS && st != IBV_WC_WR_FLUSH_ERR)
+		qp_send_failed(f, qp);
+}
+
+void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,
+	       enum ff_vendor_err why, const struct recv_info *info)
+{
+	struct ff_stats *stats = &qp->o.ses->stats;
+	struct ff_cqe cqe = {
+		.wr_id = wr_id,
+		.qp = qp->o.handle,
+		.qp_num = qp->qp_num,
+		.src_qp = info->src_qp,
+		.byte_len = info->byte_len,
+		.imm = info->imm,
+		.vendor_err = why,
+		.status = st,
+		.opcode = FF_CQE_RECV | (info->write ? 1 : 0),
+		.flags = info->flags,
+		.sl = info->sl,
+		.slid = info->slid,
+		.pkey_index = info->pkey_index,
+	};
+
+	if (st == IBV_WC_SUCCESS)
+		stats->recv_ops++;
+	else if (st == IBV_WC_WR_FLUSH_ERR)
+		stats->flushes++;
+	else
+		stats->errors++;
+	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED))
+		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+}
+
+void fast_cq_switch(struct fast *f, struct cq *cq, struct ff_cq_hdr *hdr, struct ff_cqe *ring,
+		    uint32_t depth, uint32_t cqe)
+{
+	uint32_t ci = atomic_load_explicit(&cq->hdr->ci, memory_order_acquire);
+	uint32_t n = 0;
+
+	(void)f;
+	if (cq->pi - ci > cq->depth)
+		ci = cq->ci_seen;
+	for (; ci != cq->pi && n < depth; ci++, n++) {
+		memcpy(&ring[n], &cq->ring[ci & (cq->depth - 1)], offsetof(struct ff_cqe, phase));
+		atomic_store_explicit(&ring[n].phase, ff_cqe_phase(n, depth), memory_order_release);
+	}
+	atomic_store_explicit(&hdr->arm, atomic_load(&cq->hdr->arm), memory_order_relaxed);
+	atomic_store_explicit(&hdr->ci, 0, memory_order_release);
+	cq->hdr = hdr;
+	cq->ring = ring;
+	cq->depth = depth;
+	cq->cqe = cqe;
+	cq->pi = n;
+	cq->ci_seen = 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_int.h - what the files of the fast path share among themselves.
+ */
+#ifndef FFR_FAST_INT_H
+#define FFR_FAST_INT_H
+
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "backend.h"
+#include "fast.h"
+
+#ifndef ARRAY_SIZE
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#endif
+#define NS_PER_US 1000ull
+#define NS_PER_MS 1000000ull
+
+static inline uint64_t fast_clock(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
+{
+	return (struct ff_sqe *)(qp->sq + (size_t)(i & (qp->sq_depth - 1)) * qp->sq_stride);
+}
+
+/* Is entry i of the SQ posted? */
+static inline bool qp_sqe_ready(const struct qp *qp, uint32_t i)
+{
+	return atomic_load_explicit(&qp_sqe(qp, i)->seq, memory_order_acquire) == ff_seq(i);
+}
+
+/* fast_send.c: serve one QP; the work done (0: nothing was found) */
+uint32_t send_service(struct fast *f, struct qp *qp);
+
+/* fast_qp.c: a send completed in error; what becomes of the QP */
+void qp_send_failed(struct fast *f, struct qp *qp);
+void qp_flush(struct fast *f, struct qp *qp); /* both queues as the state demands */
+void qp_drained(struct fast *f, struct qp *qp); /* SQD: nothing is under way any more */
+
+/* fast_recv.c */
+enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,
+		      struct recv_wr *out);
+
+/* fast_comp.c */
+void comp_forget_cq(struct fast *f, struct cq *cq);
+
+/* fast.c */
+void fast_arm_qp(struct qp *qp, uint32_t coal);
+bool fast_rq_ready(const struct qp *qp); /* ERR: is a receive there to be flushed? */
+bool fast_arm_all(struct fast *f);
+void fast_disarm_all(struct fast *f);
+/* What epoll told: sessions that rang. The number of bells. */
+uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n);
+void fast_qp_deactivate(struct fast *f, struct qp *qp);
+
+/* fast_sched.c */
+struct fast_sched *sched_create(struct fast *f);
+void sched_free(struct fast_sched *s);
+void sched_runner(struct fast *f); /* body of a runner; lock held; returns when it lost the role */
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_qp.c - a QP's life as the fast path sees it: states, errors, what they set going.
+ * Fast lock held; called by the control thread (modify) and by the runner (errors).
+ *
+ * Which transitions are allowed is ctl_qp.c's and qp_state.c's business; here they have happened.
+ */
+#include <string.h>
+
+#include "fast_int.h"
+
+int fast_qp_add(struct fast *f, struct qp *qp)
+{
+	int err = qpn_alloc(f, qp);
+
+	if (err)
+		return err;
+	err = f->be->ops->qp_create(f->be, qp);
+	if (err) {
+		qpn_free(f, qp);
+		return err;
+	}
+	qp->state = IBV_QPS_RESET;
+	fast_arm_qp(qp, 0);
+	return 0;
+}
+
+void fast_qp_deactivate(struct fast *f, struct qp *qp)
+{
+	if (qp->is_active)
+		TAILQ_REMOVE(&f->active_qps, qp, active);
+	qp->is_active = false;
+}
+
+void fast_qp_del(struct fast *f, struct qp *qp)
+{
+	f->be->ops->qp_destroy(f->be, qp);
+	fast_qp_deactivate(f, qp);
+	qpn_free(f, qp);
+}
+
+static void ring_clear(uint8_t *ring, uint32_t depth, uint32_t stride)
+{
+	if (depth)
+		memset(ring, 0, (size_t)depth * stride);
+}
+
+static void reset(struct fast *f, struct qp *qp)
+{
+	fast_qp_deactivate(f, qp);
+	ring_clear(qp->sq, qp->sq_depth, qp->sq_stride);
+	ring_clear(qp->rq, qp->rq_depth, qp->rq_stride);
+	qp->sq_head = qp->rq_head = 0;
+	qp->busy = qp->draining = qp->last_wqe_sent = qp->comm_est_sent = false;
+	atomic_store(&qp->hdr->sq_head, 0);
+	atomic_store(&qp->hdr->rq_head, 0);
+	atomic_store(&qp->hdr->rq_need, 0);
+	fast_arm_qp(qp, 0);
+}
+
+/* Receives that a QP in error takes from an SRQ end here: the event tells that none is to come. */
+static void last_wqe(struct fast *f, struct qp *qp)
+{
+	if (!qp->srq || qp->last_wqe_sent)
+		return;
+	qp->last_wqe_sent = true;
+	comp_async(f, qp->o.ses, IBV_EVENT_QP_LAST_WQE_REACHED, FF_ASYNC_QP, qp->o.handle);
+}
+
+static void enter_err(struct fast *f, struct qp *qp)
+{
+	/* the WR under way is the first to be flushed; the backend has let go of it */
+	if (qp->busy)
+		comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	qp->draining = false;
+	qp_flush(f, qp);
+	/* what is posted from now on is flushed as it comes */
+	atomic_store_explicit(&qp->hdr->rq_need, 1, memory_order_relaxed);
+	fast_qp_activate(f, qp);
+	last_wqe(f, qp);
+}
+
+void qp_drained(struct fast *f, struct qp *qp)
+{
+	qp->draining = false;
+	qp->attr.sq_draining = 0;
+	if (qp->attr.en_sqd_async_notify)
+		comp_async(f, qp->o.ses, IBV_EVENT_SQ_DRAINED, FF_ASYNC_QP, qp->o.handle);
+}
+
+void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
+{
+	enum ibv_qp_state old = qp->state;
+
+	qp->state = state;
+	f->be->ops->qp_modify(f->be, qp, old);
+	if (state == old && state != IBV_QPS_RESET)
+		return;
+	switch (state) {
+	case IBV_QPS_RESET:
+		reset(f, qp);
+		break;
+	case IBV_QPS_RTS:
+		qp->draining = false;
+		qp->attr.sq_draining = 0;
+		fast_qp_activate(f, qp);
+		break;
+	case IBV_QPS_SQD:
+		qp->draining = true;
+		qp->attr.sq_draining = 1;
+		if (!qp->busy)
+			qp_drained(f, qp);
+		break;
+	case IBV_QPS_SQE:
+		fast_qp_activate(f, qp);
+		break;
+	case IBV_QPS_ERR:
+		enter_err(f, qp);
+		break;
+	default:
+		break;
+	}
+}
+
+void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event)
+{
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
+		return;
+	if (event)
+		comp_async(f, qp->o.ses, event, FF_ASYNC_QP, qp->o.handle);
+	fast_qp_set_state(f, qp, IBV_QPS_ERR);
+}
+
+/* RC: the QP goes to ERR. UC and UD: to SQE, where receives go on (IBTA 10.3.1.6). */
+void qp_send_failed(struct fast *f, struct qp *qp)
+{
+	if (qp->type == IBV_QPT_RC)
+		fast_qp_error(f, qp, 0);
+	else if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+		fast_qp_set_state(f, qp, IBV_QPS_SQE);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_recv.c - take receives from the RQ of a QP or from its SRQ. Fast lock held; called by the
+ * backend when a message arrives and by fast_qp.c to flush.
+ *
+ * An RQE is copied once and checked on the copy. RQ and SRQ slots are free for the client as soon
+ * as they were taken.
+ */
+#include <string.h>
+
+#include "fast_int.h"
+
+enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,
+		      struct recv_wr *out)
+{
+	const struct ff_rqe *e = (const struct ff_rqe *)(ring + (size_t)(i & (depth - 1)) * stride);
+	uint32_t k;
+
+	if (atomic_load_explicit(&e->seq, memory_order_acquire) != ff_seq(i))
+		return FETCH_EMPTY;
+	out->wr_id = e->wr_id;
+	out->num_sge = *(const volatile uint16_t *)&e->num_sge;
+	out->length = 0;
+	if (out->num_sge > max_sge)
+		return FETCH_BAD;
+	memcpy(out->sge, e->sge, out->num_sge * sizeof(struct ff_sge));
+	for (k = 0; k < out->num_sge; k++)
+		out->length += out->sge[k].length;
+	return FETCH_OK;
+}
+
+static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out)
+{
+	enum fetch r;
+
+	if (srq->error)
+		return FETCH_EMPTY;
+	r = recv_fetch(srq->ring, srq->head, srq->depth, srq->stride, srq->max_sge, out);
+	if (r == FETCH_BAD) {
+		srq->error = true;
+		srq->o.ses->stats.bad_wqes++;
+		comp_async(f, srq->o.ses, IBV_EVENT_SRQ_ERR, FF_ASYNC_SRQ, srq->o.handle);
+		return FETCH_EMPTY;
+	}
+	if (r == FETCH_OK) {
+		srq->head++;
+		atomic_store_explicit(&srq->hdr->head, srq->head, memory_order_release);
+		if (srq->limit)
+			fast_srq_check_limit(f, srq);
+	}
+	return r;
+}
+
+enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
+{
+	enum fetch r;
+
+	if (qp->srq)
+		return take_srq(f, qp->srq, out);
+	if (!qp->rq_depth)
+		return FETCH_EMPTY;
+	r = recv_fetch(qp->rq, qp->rq_head, qp->rq_depth, qp->rq_stride, qp->max_recv_sge, out);
+	if (r == FETCH_EMPTY)
+		return r;
+	qp->rq_head++;
+	atomic_store_explicit(&qp->hdr->rq_head, qp->rq_head, memory_order_release);
+	if (r == FETCH_BAD)
+		qp->o.ses->stats.bad_wqes++;
+	return r;
+}
+
+/*
+ * The limit event: fires once when fewer than `limit` WQEs are posted (IBTA 11.6.3.4). Only the
+ * first missing entry matters: if the one `limit - 1` places ahead of the head is there, so are
+ * all before it.
+ */
+void fast_srq_check_limit(struct fast *f, struct srq *srq)
+{
+	uint32_t i = srq->head + srq->limit - 1;
+	const struct ff_rqe *e =
+		(const struct ff_rqe *)(srq->ring + (size_t)(i & (srq->depth - 1)) * srq->stride);
+
+	if (atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(i))
+		return;
+	srq->limit = 0;
+	comp_async(f, srq->o.ses, IBV_EVENT_SRQ_LIMIT_REACHED, FF_ASYNC_SRQ, srq->o.handle);
+}
+
+void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+	if (limit)
+		fast_srq_check_limit(f, srq);
+}

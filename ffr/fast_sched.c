@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_sched.c - when the runner spins, leaves its core to a program, and sleeps.
+ * Fast lock held but while asleep; the body of a runner thread (pvm.c starts and replaces them).
+ *
+ * The trouble is three busy threads on two cores: a program that polls its own memory never
+ * enters the library, so a runner that spins on that program's core makes it wait for a scheduler
+ * tick (milliseconds). The rules, each measured against its alternatives:
+ *
+ * 1. Leave at once. When data (not only a completion) was delivered to a session that posts from
+ *    the runner's own CPU, the runner sleeps, and the program it served runs.
+ * 2. Wake up hard. A runner sleeps as SCHED_FIFO, so that the doorbell's wake-up preempts the
+ *    poster; awake for longer than FIFO_MAX_NS it becomes ordinary, because a FIFO thread that
+ *    spins would starve everybody. Where FIFO is refused, nice -20 and then a short slice serve.
+ * 3. Coalesce. A client that only streams (posts, gets no data back) would be preempted by each
+ *    of its doorbells; for it the announced index moves on to 2n+1 postings, at most COAL_MAX, as
+ *    long as the runner hardly gets to sleep in between. Data for it, or an answer to data, ends
+ *    that. The client announces the rest itself when it polls an empty CQ; a tick of TICK_NS,
+ *    which runs only while something is coalesced, serves clients that never poll.
+ * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
+ *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for; with a session in
+ *    `spin` mode the runner never sleeps.
+ * 5. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
+ *    ordinary thread, so that the kernel may wake it on an idle core.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fast_int.h"
+#include "log.h"
+#include "pvm.h"
+
+#define ACTIVE_NS	NS_PER_MS	   /* a session that posted within this time is active */
+#define LOCAL_NS	(10 * NS_PER_MS)   /* ... and lives where it posted from, for this long */
+#define SPIN_LOCAL_NS	(5 * NS_PER_US)
+#define FIFO_MAX_NS	(500 * NS_PER_US)
+#define SHORT_SLEEP_NS	(3 * NS_PER_US)	   /* a client that streams lets the runner sleep less */
+#define TICK_NS		NS_PER_MS
+#define IDLE_TICKS	20		   /* ticks without work before coalescing ends */
+#define COAL_MAX	63u
+#define STREAMS_COAL	7u		   /* from here on a client counts as streaming */
+#define PROBE_LEAVES	32		   /* leaves in a row before a probe */
+#define PROBE_NS	(10 * NS_PER_MS)   /* between probes */
+#define BELL_NS		(20 * NS_PER_US)   /* awake: how often bells are looked for */
+#define MAX_BELLS	64
+
+enum policy { POL_ORDINARY, POL_URGENT };
+
+struct fast_sched {
+	uint64_t last_work, woke_at, slept_at, looked_at, probed_at;
+	uint64_t spin_local; /* ns; halves when a spin was in vain */
+	uint32_t leaves;     /* in a row */
+	uint32_t idle_ticks;
+	int num_cpus;
+	enum policy policy;
+	bool leave, probe, ticked;
+	uint8_t refused;     /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
+};
+
+struct sched_attr_ { /* uapi's struct sched_attr; not in glibc 2.36 */
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+	uint32_t util_min, util_max;
+};
+
+static int set_attr(uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns)
+{
+	struct sched_attr_ a = {
+		.size = sizeof(a), .policy = policy, .nice = nice, .priority = prio, .runtime = slice_ns
+	};
+
+	return syscall(SYS_sched_setattr, 0, &a, 0) ? -errno : 0;
+}
+
+static void set_policy(struct fast *f, enum policy p)
+{
+	struct fast_sched *s = f->sched;
+
+	if (p == s->policy || !f->conf.realtime)
+		return;
+	s->policy = p;
+	if (p == POL_ORDINARY) {
+		if (s->refused < 3)
+			set_attr(SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0);
+		return;
+	}
+	if (s->refused == 0 && set_attr(SCHED_FIFO, 0, 1, 0))
+		s->refused = 1;
+	if (s->refused == 1 && set_attr(SCHED_OTHER, -20, 0, 0))
+		s->refused = 2;
+	if (s->refused == 2 && set_attr(SCHED_OTHER, 0, 0, 100 * NS_PER_US))
+		s->refused = 3;
+}
+
+struct fast_sched *sched_create(struct fast *f)
+{
+	struct fast_sched *s = calloc(1, sizeof(*s));
+	cpu_set_t set;
+
+	if (!s)
+		return NULL;
+	s->num_cpus = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+	s->spin_local = SPIN_LOCAL_NS;
+	s->last_work = s->woke_at = f->now;
+	return s;
+}
+
+void sched_free(struct fast_sched *s)
+{
+	free(s);
+}
+
+static bool is_local(const struct fast *f, const struct session *s, unsigned cpu)
+{
+	return s->cpu == cpu && f->now - s->last_post < LOCAL_NS;
+}
+
+/* Account the turn's postings and deliveries; decide whether to leave the core (rule 1). */
+static void account(struct fast *f)
+{
+	unsigned cpu = (unsigned)sched_getcpu();
+	struct session *s;
+
+	f->sched->leave = false;
+	while ((s = SLIST_FIRST(&f->touched))) {
+		SLIST_REMOVE_HEAD(&f->touched, touched);
+		s->is_touched = false;
+		if (s->turn_posts) {
+			s->burst += s->turn_posts;
+			s->dialog |= s->owed;
+			s->owed = false;
+		}
+		if (s->turn_data) {
+			s->owed = true;
+			if (is_local(f, s, cpu))
+				f->sched->leave = true;
+		}
+		s->turn_posts = 0;
+		s->turn_data = false;
+	}
+}
+
+/* How long to spin without work, ns (rule 4). */
+static uint64_t spin_limit(struct fast *f, bool *local)
+{
+	unsigned cpu = (unsigned)sched_getcpu();
+	uint64_t limit = 0;
+	struct session *s;
+
+	*local = false;
+	if (f->num_spin)
+		return UINT64_MAX;
+	TAILQ_FOREACH(s, &f->active_sessions, active) {
+		if (s->cont->mode != FF_MODE_SOCKET)
+			limit = f->conf.spin_us * NS_PER_US;
+		*local |= is_local(f, s, cpu);
+	}
+	return *local && f->sched->spin_local < limit ? f->sched->spin_local : limit;
+}
+
+/* Choose for each active session how many postings one bell is to announce (rule 3). */
+static bool choose_coalescing(struct fast *f)
+{
+	struct fast_sched *sc = f->sched;
+	bool hardly_slept = sc->slept_at && sc->woke_at - sc->slept_at < SHORT_SLEEP_NS;
+	bool streams = false;
+	struct session *s;
+
+	TAILQ_FOREACH(s, &f->active_sessions, active) {
+		if (s->dialog || sc->ticked || s->cont->mode == FF_MODE_SPIN)
+			s->coal = 0;
+		else if (s->burst) {
+			if (hardly_slept && s->burst > s->coal)
+				s->coal = s->coal * 2 + 1 > COAL_MAX ? COAL_MAX : s->coal * 2 + 1;
+			else if (s->burst < (s->coal + 1) / 2)
+				s->coal /= 2;
+		}
+		streams |= s->coal >= STREAMS_COAL;
+		s->dialog = false;
+		s->burst = 0;
+	}
+	return streams;
+}
+
+static bool coalesced(const struct fast *f)
+{
+	const struct session *s;
+
+	TAILQ_FOREACH(s, &f->active_sessions, active)
+		if (s->coal)
+			return true;
+	return false;
+}
+
+/* Rule 5: worth a try when fewer clients are active than there are CPUs. */
+static bool want_probe(struct fast *f)
+{
+	struct fast_sched *sc = f->sched;
+	struct session *s;
+	int active = 0;
+
+	if (sc->leaves < PROBE_LEAVES || f->now - sc->probed_at < PROBE_NS)
+		return false;
+	TAILQ_FOREACH(s, &f->active_sessions, active)
+		active += f->now - s->last_post < ACTIVE_NS;
+	sc->probed_at = f->now;
+	sc->leaves = 0;
+	return active < sc->num_cpus;
+}
+
+static int wait_bells(struct fast *f, struct epoll_event *ev, uint64_t timeout)
+{
+	struct timespec ts = { .tv_sec = (time_t)(timeout / 1000000000ull),
+			       .tv_nsec = (long)(timeout % 1000000000ull) };
+	int n = (int)syscall(SYS_epoll_pwait2, f->epoll_fd, ev, MAX_BELLS,
+			     timeout == UINT64_MAX ? NULL : &ts, NULL, 0);
+
+	if (n < 0 && errno == ENOSYS)
+		n = epoll_wait(f->epoll_fd, ev, MAX_BELLS,
+			       timeout == UINT64_MAX ? -1 : (int)((timeout + NS_PER_MS - 1) / NS_PER_MS));
+	return n < 0 ? 0 : n;
+}
+
+static void look_for_bells(struct fast *f)
+{
+	struct epoll_event ev[MAX_BELLS];
+
+	if (f->now - f->sched->looked_at < BELL_NS)
+		return;
+	f->sched->looked_at = f->now;
+	if (fast_bells(f, ev, epoll_wait(f->epoll_fd, ev, MAX_BELLS, 0)))
+		f->sched->last_work = f->now;
+}
+
+static void go_to_sleep(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+	struct epoll_event ev[MAX_BELLS];
+	uint64_t timeout = UINT64_MAX, next = timer_next(&f->timers);
+	bool streams = choose_coalescing(f), probe = want_probe(f), coal = coalesced(f);
+	uint32_t bells = 0;
+
+	set_policy(f, streams || probe ? POL_ORDINARY : POL_URGENT);
+	s->ticked = false;
+	if (fast_arm_all(f)) {
+		int n;
+
+		s->slept_at = fast_clock();
+		if (next != UINT64_MAX)
+			timeout = next > s->slept_at ? next - s->slept_at : 0;
+		if (coal && timeout > TICK_NS)
+			timeout = TICK_NS;
+		f->sleeping = true;
+		pthread_mutex_unlock(&f->lock);
+		n = wait_bells(f, ev, timeout);
+		pthread_mutex_lock(&f->lock);
+		f->sleeping = false;
+		f->now = fast_clock();
+		bells = fast_bells(f, ev, n);
+		if (coal && !n)
+			s->ticked = ++s->idle_ticks >= IDLE_TICKS;
+		else
+			s->idle_ticks = 0;
+	} else {
+		f->now = fast_clock();
+		s->slept_at = f->now;
+	}
+	fast_disarm_all(f);
+	s->woke_at = s->last_work = f->now;
+	/* nothing but a timer or a tick: do not spin for it, look once and sleep again */
+	s->leave = !bells;
+}
+
+static void yield_lock(struct fast *f)
+{
+	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_lock(&f->lock);
+}
+
+void sched_runner(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+
+	if (f->conf.cpu >= 0) {
+		cpu_set_t set;
+
+		CPU_ZERO(&set);
+		CPU_SET(f->conf.cpu, &set);
+		if (sched_setaffinity(0, sizeof(set), &set))
+			log_warn("fast_cpu %d: %m", f->conf.cpu);
+	}
+	s->policy = POL_ORDINARY;
+	while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
+		uint32_t work;
+		bool local;
+
+		f->now = fast_clock();
+		work = fast_turn(f);
+		if (pvm_lost(f))
+			return;
+		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed))
+			yield_lock(f);
+		if (work) {
+			account(f);
+			s->last_work = f->now;
+			if (s->policy == POL_URGENT && f->now - s->woke_at > FIFO_MAX_NS)
+				set_policy(f, POL_ORDINARY);
+			if (!s->leave) {
+				look_for_bells(f);
+				continue;
+			}
+		}
+		if (!s->leave) {
+			uint64_t limit = spin_limit(f, &local);
+
+			if (f->now - s->last_work < limit) {
+				look_for_bells(f);
+				__builtin_ia32_pause();
+				continue;
+			}
+			if (local && limit) {
+				s->spin_local /= 2;
+				if (s->spin_local < NS_PER_US / 2)
+					s->spin_local = 0;
+			}
+			s->leaves = 0;
+		} else {
+			s->leaves++;
+			if (f->num_spin) { /* never asleep, but not in the way of a program either */
+				s->leave = false;
+				pthread_mutex_unlock(&f->lock);
+				sched_yield();
+				pthread_mutex_lock(&f->lock);
+				continue;
+			}
+		}
+		go_to_sleep(f);
+	}
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_send.c - SQE to backend. Fast lock held; called by fast.c for each active QP.
+ *
+ * An SQE is copied into qp->wr, the copy is checked, and the backend gets the copy. One WR of a QP
+ * is under way at a time (qp->busy); it stays in qp->wr until comp_send().
+ */
+#include <string.h>
+
+#include "fast_int.h"
+
+/* Which operations a QP type carries (IBTA table 38). */
+#define OP(x) (1u << FF_OP_##x)
+static uint32_t type_ops(uint8_t type)
+{
+	switch (type) {
+	case IBV_QPT_RC:
+		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM) | OP(READ) |
+		       OP(CMP_SWAP) | OP(FETCH_ADD);
+	case IBV_QPT_UC:
+		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM);
+	case IBV_QPT_UD:
+		return OP(SEND) | OP(SEND_IMM);
+	default:
+		return 0;
+	}
+}
+#undef OP
+
+/* The smallest power of two is the slot's cost: a WR of one SGE touches one cache line. */
+static enum ff_vendor_err copy_data(const struct qp *qp, const struct ff_sqe *e, struct send_wr *wr)
+{
+	uint32_t i;
+
+	if (wr->flags & FF_SQE_INLINE) {
+		if (wr->num_sge > qp->max_inline)
+			return FF_VERR_BAD_SGE;
+		memcpy(wr->inl, e->inl, wr->num_sge);
+		wr->length = wr->num_sge;
+		return FF_VERR_NONE;
+	}
+	if (wr->num_sge > qp->max_send_sge)
+		return FF_VERR_BAD_SGE;
+	if (wr->num_sge == 1) {
+		wr->sge[0] = e->sge[0];
+		wr->length = wr->sge[0].length;
+	} else {
+		memcpy(wr->sge, e->sge, wr->num_sge * sizeof(struct ff_sge));
+		wr->length = 0;
+		for (i = 0; i < wr->num_sge; i++)
+			wr->length += wr->sge[i].length;
+	}
+	return wr->length > FF_MAX_MSG_SZ ? FF_VERR_MSG_SIZE : FF_VERR_NONE;
+}
+
+/* Copy and check. What is wrong is found on the copy only. */
+static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
+{
+	struct send_wr *wr = qp->wr;
+	struct session *s = qp->o.ses;
+
+	s->cpu = e->cpu;
+	wr->opcode = *(const volatile uint8_t *)&e->opcode;
+	wr->flags = *(const volatile uint8_t *)&e->flags;
+	wr->num_sge = *(const volatile uint16_t *)&e->num_sge;
+	wr->wr_id = e->wr_id;
+	wr->remote_addr = e->remote_addr;
+	wr->rkey = e->rkey;
+	wr->imm = e->imm;
+	wr->length = 0;
+	if (wr->opcode >= FF_OP_NUM || !(type_ops(qp->type) & 1u << wr->opcode))
+		return FF_VERR_BAD_OPCODE;
+	if (wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD) {
+		wr->compare_add = e->atomic.compare_add;
+		wr->swap = e->atomic.swap;
+	}
+	if (qp->type == IBV_QPT_UD) {
+		wr->ah = ah_get(s, *(const volatile uint32_t *)&e->ud.ah);
+		wr->remote_qpn = e->ud.remote_qpn;
+		wr->remote_qkey = e->ud.remote_qkey;
+		if (!wr->ah || wr->ah->pd != qp->pd)
+			return FF_VERR_NO_AH;
+	}
+	/* data comes back: there is nothing inline to write it to */
+	if (wr->opcode >= FF_OP_READ && (wr->flags & FF_SQE_INLINE))
+		return FF_VERR_BAD_OPCODE;
+	return copy_data(qp, e, wr);
+}
+
+static enum ibv_wc_status fetch_status(enum ff_vendor_err why)
+{
+	return why == FF_VERR_MSG_SIZE ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_QP_OP_ERR;
+}
+
+/* A WR in a state in which nothing is sent: completed as flushed. */
+static bool flush_one(struct fast *f, struct qp *qp)
+{
+	struct ff_sqe *e;
+
+	if (!qp_sqe_ready(qp, qp->sq_head))
+		return false;
+	e = qp_sqe(qp, qp->sq_head);
+	qp->wr->wr_id = e->wr_id;
+	qp->wr->opcode = *(const volatile uint8_t *)&e->opcode;
+	qp->wr->length = 0;
+	qp->sq_head++;
+	comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	return true;
+}
+
+void qp_flush(struct fast *f, struct qp *qp)
+{
+	static const struct recv_info none;
+	uint32_t n;
+	struct recv_wr rwr;
+
+	/* at most a ring's worth for each turn: a client that goes on posting waits its turn */
+	for (n = 0; n < qp->sq_depth && flush_one(f, qp); n++)
+		;
+	atomic_store_explicit(&qp->hdr->sq_head, qp->sq_head, memory_order_release);
+	if (qp->state != IBV_QPS_ERR || qp->srq)
+		return;
+	for (n = 0; n < qp->rq_depth && fast_take_recv(f, qp, &rwr) != FETCH_EMPTY; n++)
+		comp_recv(f, qp, rwr.wr_id, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH, &none);
+}
+
+uint32_t send_service(struct fast *f, struct qp *qp)
+{
+	const struct backend_ops *ops = f->be->ops;
+	struct session *s = qp->o.ses;
+	uint64_t epoch = f->epoch;
+	uint32_t n = 0, head = qp->sq_head;
+
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
+		qp_flush(f, qp);
+		return qp->sq_head - head;
+	}
+	if (qp->busy) {
+		enum post_result r = ops->progress(f->be, qp);
+
+		if (f->epoch != epoch)
+			return 1; /* the QP itself may be gone */
+		if (r != POST_DONE)
+			return r == POST_MORE;
+		n++;
+	}
+	while (n < f->conf.budget && qp->state == IBV_QPS_RTS && qp_sqe_ready(qp, qp->sq_head)) {
+		const struct ff_sqe *e = qp_sqe(qp, qp->sq_head);
+		enum ff_vendor_err why;
+		enum post_result r;
+
+		__builtin_prefetch(qp_sqe(qp, qp->sq_head + 1));
+		__builtin_prefetch(&qp->scq->ring[(qp->scq->pi + 1) & (qp->scq->depth - 1)], 1);
+		why = fetch(qp, e);
+		qp->sq_head++;
+		qp->busy = true;
+		n++;
+		s->turn_posts++;
+		if (why) {
+			if (why != FF_VERR_MSG_SIZE)
+				s->stats.bad_wqes++;
+			comp_send(f, qp, fetch_status(why), why);
+			continue;
+		}
+		r = ops->post_send(f->be, qp);
+		if (f->epoch != epoch)
+			return n;
+		if (r != POST_DONE)
+			break;
+	}
+	if (qp->sq_head - qp->busy != atomic_load_explicit(&qp->hdr->sq_head, memory_order_relaxed))
+		atomic_store_explicit(&qp->hdr->sq_head, qp->sq_head - qp->busy,
+				      memory_order_release);
+	if (qp->draining && !qp->busy)
+		qp_drained(f, qp);
+	if (n) {
+		s->last_post = f->now;
+		fast_touch(f, s);
+	}
+	return n;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ffctl.c - the administrator's tool: command line and the request to the router. See ffctl(8).
+ *
+ * One request on the router's admin socket, one answer; what is said there is in admin.c.
+ */
+#include "ffctl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "version.h"
+
+#define ADMIN_DEFAULT "/run/freeflow/admin.sock"
+#define TIMEOUT	      30 /* seconds that an answer may take */
+
+bool json_out;
+static const char *admin_path = ADMIN_DEFAULT;
+
+static const struct {
+	const char *group, *word; /* word NULL: a command of one word */
+	void (*run)(int argc, char **argv);
+	const char *args;
+} commands[] = {
+	{ "container", "add", cmd_container_add,
+	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [--docker]" },
+	{ "container", "set", cmd_container_set, "NAME [--ip ADDRESS]... [--mode MODE]" },
+	{ "container", "rm", cmd_container_rm, "NAME" },
+	{ "container", "list", cmd_container_list, "" },
+	{ "container", "show", cmd_container_show, "NAME [--docker]" },
+	{ "stats", NULL, cmd_stats, "[NAME]" },
+	{ "map", "list", cmd_map_list, "[--container NAME]" },
+	{ "host", "list", cmd_host_list, "" },
+	{ "ping", NULL, cmd_ping, "" },
+};
+#define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void vfail(int status, const char *fmt, va_list ap)
+{
+	fputs("ffctl: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	exit(status);
+}
+
+void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(EXIT_FAILURE, fmt, ap);
+	abort(); /* not reached */
+}
+
+void usage_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(EXIT_USAGE, fmt, ap);
+	abort(); /* not reached */
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+/* Socket paths are short (108 bytes); a long one is reached through its directory. */
+static int admin_connect(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const struct timeval tv = { .tv_sec = TIMEOUT };
+	const char *base = strrchr(admin_path, '/');
+	int fd, dir = -1, n;
+	char *parent;
+
+	if (strlen(admin_path) < sizeof(sa.sun_path) || !base) {
+		n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", admin_path);
+	} else {
+		parent = strndup(admin_path, (size_t)(base - admin_path));
+		dir = parent ? open(parent, O_DIRECTORY | O_CLOEXEC | O_PATH) : -1;
+		free(parent);
+		n = snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d%s", dir, base);
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		fail("socket: %m");
+	if (n >= (int)sizeof(sa.sun_path) || connect(fd, (struct sockaddr *)&sa, sizeof(sa)))
+		fail("%s: %s: is ffr running?", admin_path,
+		     strerror(n >= (int)sizeof(sa.sun_path) ? ENAMETOOLONG : errno));
+	if (dir >= 0)
+		close(dir);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+	return fd;
+}
+
+static json_t *exchange(int fd, const char *line)
+{
+	FILE *f = fdopen(fd, "r+");
+	char *answer = NULL;
+	size_t size = 0;
+	json_t *j;
+
+	if (!f)
+		fail("out of memory");
+	if (fprintf(f, "%s\n", line) < 0 || fflush(f) || getline(&answer, &size, f) < 0)
+		fail("%s: %s", admin_path,
+		     feof(f) ? "the router closed the connection" : strerror(errno));
+	j = json_loads(answer, 0, NULL);
+	free(answer);
+	fclose(f);
+	return j;
+}
+
+json_t *router_call(json_t *request)
+{
+	char *line = json_dumps(request, JSON_COMPACT);
+	json_t *answer;
+
+	if (!line)
+		fail("a name or an address is not UTF-8 text");
+	json_decref(request);
+	answer = exchange(admin_connect(), line);
+	free(line);
+	if (!json_is_object(answer))
+		fail("%s: the answer is not understood", admin_path);
+	if (!json_is_true(json_object_get(answer, "ok")))
+		fail("%s", str_of(answer, "message"));
+	json_object_del(answer, "ok");
+	return answer;
+}
+
+void json_print(json_t *j)
+{
+	if (json_dumpf(j, stdout, JSON_INDENT(2)))
+		fail("out of memory");
+	putchar('\n');
+}
+
+const char *str_of(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "?";
+}
+
+json_int_t int_of(const json_t *j, const char *key)
+{
+	return json_integer_value(json_object_get(j, key));
+}
+
+void cmd_ping(int argc, char **argv)
+{
+	json_t *answer;
+
+	(void)argv;
+	if (argc > 1)
+		usage_fail("ping takes no arguments");
+	answer = router_call(json_pack("{s:s}", "op", "version"));
+	if (json_out)
+		json_print(answer);
+	else
+		printf("ffr %s on %s, %s\n", str_of(answer, "version"), str_of(answer, "hostname"),
+		       str_of(answer, "runtime_dir"));
+	json_decref(answer);
+}
+
+/* ---- the command line ---------------------------------------------------------------------- */
+
+static void help(void)
+{
+	puts("usage: ffctl [--admin SOCKET] [--json] COMMAND\n");
+	for (size_t i = 0; i < NUM_COMMANDS; i++)
+		printf("  %s%s%s %s\n", commands[i].group, commands[i].word ? " " : "",
+		       commands[i].word ? commands[i].word : "", commands[i].args);
+	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
+	       "  --json          answers as JSON\n  --version, --help\n",
+	       ADMIN_DEFAULT);
+}
+
+/* Options before the command; the index of its first word. */
+static int global_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "admin", required_argument, NULL, 'a' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "version", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int o;
+
+	opterr = 0;
+	while ((o = getopt_long(argc, argv, "+:", options, NULL)) != -1) {
+		switch (o) {
+		case 'a':
+			admin_path = optarg;
+			break;
+		case 'j':
+			json_out = true;
+			break;
+		case 'v':
+			puts("ffctl " FF_VERSION);
+			exit(0);
+		case 'h':
+			help();
+			exit(0);
+		case ':':
+			usage_fail("option %s needs a value", argv[optind - 1]);
+		default:
+			usage_fail("unknown option %s; see ffctl --help", argv[optind - 1]);
+		}
+	}
+	return optind;
+}
+
+int main(int argc, char **argv)
+{
+	int at = global_options(argc, argv), words;
+	const char *group, *word;
+
+	if (at == argc)
+		usage_fail("a command is missing; see ffctl --help");
+	group = argv[at];
+	word = at + 1 < argc ? argv[at + 1] : "";
+	for (size_t i = 0; i < NUM_COMMANDS; i++) {
+		if (strcmp(group, commands[i].group) ||
+		    (commands[i].word && strcmp(word, commands[i].word)))
+			continue;
+		words = commands[i].word ? 1 : 0;
+		optind = 0; /* getopt anew, on the command's own words */
+		commands[i].run(argc - at - words, argv + at + words);
+		if (fflush(stdout) || ferror(stdout))
+			fail("standard output: %m");
+		return EXIT_SUCCESS;
+	}
+	usage_fail("unknown command \"%s%s%s\"; see ffctl --help", group, *word ? " " : "", word);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ffctl.h - inside ffctl: the request to the router (ffctl.c), tables (ffctl_table.c), commands
+ * (ffctl_container.c, ffctl_show.c). One thread; every error ends the program with one line.
+ */
+#ifndef FFR_FFCTL_H
+#define FFR_FFCTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+#define EXIT_USAGE 2
+
+extern bool json_out; /* --json */
+
+/* One line on stderr and exit 1, or 2 for a wrong command line. */
+void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
+json_t *router_call(json_t *request);
+void json_print(json_t *j);
+
+/* Members of an answer, with something sensible where they are missing. */
+const char *str_of(const json_t *j, const char *key);
+json_int_t int_of(const json_t *j, const char *key);
+
+/* ---- commands: argv[0] is the command's last word ------------------------------------------- */
+void cmd_container_add(int argc, char **argv);
+void cmd_container_set(int argc, char **argv);
+void cmd_container_rm(int argc, char **argv);
+void cmd_container_list(int argc, char **argv);
+void cmd_container_show(int argc, char **argv);
+void cmd_stats(int argc, char **argv);
+void cmd_map_list(int argc, char **argv);
+void cmd_host_list(int argc, char **argv);
+void cmd_ping(int argc, char **argv);
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+struct table;
+/* Column heads, NULL-terminated; one that starts with '>' is aligned to the right. */
+struct table *table_new(const char *const *heads);
+/* The next cell; a full row begins the next one. */
+void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void table_print(struct table *t); /* and free */
+/* "10.5M": bytes for people, in powers of 1024. Returns buf. */
+const char *bytes_text(json_int_t n, char buf[16]);
+
+#endif

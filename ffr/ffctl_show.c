@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* ffctl_show.c - ffctl stats, map list, host list. */
+#include <getopt.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "../ffo/ffo_proto.h"
+#include "ffctl.h"
+#include "stats.h"
+
+/* ---- stats --------------------------------------------------------------------------------- */
+
+static void print_value(const char *name, json_int_t value, const char *help)
+{
+	printf("  %-16s %16lld  %s\n", name, (long long)value, help);
+}
+
+static void print_stats(const json_t *c)
+{
+	const json_t *counters = json_object_get(c, "counters");
+	json_int_t reg = int_of(c, "registered_bytes"), zero = int_of(c, "zero_copy_bytes");
+
+	printf("%s\n", str_of(c, "name"));
+	print_value("sessions", int_of(c, "sessions"), "programs that have the device open");
+	print_value("qps", int_of(c, "qps"), "queue pairs");
+	print_value("cqs", int_of(c, "cqs"), "completion queues");
+	print_value("srqs", int_of(c, "srqs"), "shared receive queues");
+	print_value("mrs", int_of(c, "mrs"), "memory regions");
+	print_value("registered_bytes", reg, "bytes of them");
+	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
+	       "of these, pages that the router shares", reg ? 100.0 * (double)zero / (double)reg : 0.0);
+#define X(name, help) print_value(#name, int_of(counters, #name), help);
+	FF_STATS(X)
+#undef X
+}
+
+void cmd_stats(int argc, char **argv)
+{
+	json_t *request = json_pack("{s:s}", "op", "stats"), *answer, *c;
+	size_t i;
+
+	if (argc > 2)
+		usage_fail("stats: unexpected argument \"%s\"", argv[2]);
+	if (argc == 2 && argv[1][0] == '-')
+		usage_fail("stats: unknown option %s; see ffctl --help", argv[1]);
+	if (argc == 2)
+		json_object_set_new(request, "name", json_string(argv[1]));
+	answer = router_call(request);
+	if (json_out) {
+		json_print(json_object_get(answer, "containers"));
+	} else {
+		json_array_foreach(json_object_get(answer, "containers"), i, c) {
+			if (i)
+				putchar('\n');
+			print_stats(c);
+		}
+	}
+	json_decref(answer);
+}
+
+/* ---- the map ------------------------------------------------------------------------------- */
+
+/* Names of this host's containers: {"id": "name"}; others are shown by their number. */
+static json_t *container_names(void)
+{
+	json_t *answer = router_call(json_pack("{s:s}", "op", "container_list"));
+	json_t *names = json_object(), *c;
+	char id[16];
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "containers"), i, c) {
+		snprintf(id, sizeof(id), "%u", (unsigned)int_of(c, "id"));
+		json_object_set(names, id, json_object_get(c, "name"));
+	}
+	json_decref(answer);
+	return names;
+}
+
+static const char *access_text(uint32_t access, char buf[64])
+{
+	static const struct {
+		uint32_t bit;
+		const char *name;
+	} bits[] = {
+		{ IBV_ACCESS_LOCAL_WRITE, "local-write" },
+		{ IBV_ACCESS_REMOTE_READ, "read" },
+		{ IBV_ACCESS_REMOTE_WRITE, "write" },
+		{ IBV_ACCESS_REMOTE_ATOMIC, "atomic" },
+	};
+	size_t n = 0;
+
+	buf[0] = '\0';
+	for (unsigned i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+		if (access & bits[i].bit)
+			n += (size_t)snprintf(buf + n, 64 - n, "%s%s", n ? "," : "", bits[i].name);
+	return n ? buf : "-";
+}
+
+static void map_row(struct table *t, json_t *list, const struct ffo_map *m, const char *name)
+{
+	char buf[64];
+
+	if (json_out) {
+		json_array_append_new(
+			list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "container",
+					name, "rkey", (json_int_t)m->rkey, "session",
+					(json_int_t)m->session, "addr", (json_int_t)m->addr,
+					"length", (json_int_t)m->length, "access",
+					(json_int_t)m->access, "shadow", (json_int_t)m->shadow,
+					"epoch", (json_int_t)m->epoch));
+		return;
+	}
+	table_cell(t, "%s", name);
+	table_cell(t, "0x%08x", m->rkey);
+	table_cell(t, "%u", m->session);
+	table_cell(t, "0x%llx", (unsigned long long)m->addr);
+	table_cell(t, "%llu", (unsigned long long)m->length);
+	table_cell(t, "%s", access_text(m->access, buf));
+	table_cell(t, m->shadow ? "0x%llx" : "-", (unsigned long long)m->shadow);
+	table_cell(t, "%u", m->epoch);
+}
+
+static const char *map_container(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "container", required_argument, NULL, 'c' },
+		{ 0 },
+	};
+	const char *name = NULL;
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (o == ':')
+			usage_fail("option %s needs a value", argv[optind - 1]);
+		if (o != 'c')
+			usage_fail("map list: unknown option %s; see ffctl --help",
+				   argv[optind - 1]);
+		name = optarg;
+	}
+	if (optind < argc)
+		usage_fail("map list: unexpected argument \"%s\"", argv[optind]);
+	return name;
+}
+
+void cmd_map_list(int argc, char **argv)
+{
+	static const char *const heads[] = { "CONTAINER", "RKEY",   ">SESSION", ">ADDRESS", ">LENGTH",
+					     "ACCESS",	  ">SHADOW", ">EPOCH",	NULL };
+	const char *only = map_container(argc, argv), *name;
+	json_t *names = container_names(), *list = json_array(), *after = NULL;
+	json_t *request, *answer, *row;
+	struct table *t = table_new(heads);
+	struct ffo_map m;
+	char id[16];
+	size_t i;
+
+	do {
+		request = json_pack("{s:s, s:o*, s:s*}", "op", "map_list", "after", after, "name",
+				    only);
+		answer = router_call(request);
+		json_array_foreach(json_object_get(answer, "maps"), i, row) {
+			if (ffo_map_from_json(row, &m))
+				fail("the router's answer is not understood");
+			snprintf(id, sizeof(id), "%u", m.container);
+			name = json_string_value(json_object_get(names, id));
+			map_row(t, list, &m, name ? name : id);
+		}
+		after = json_incref(json_object_get(answer, "next"));
+		json_decref(answer);
+	} while (after);
+	if (json_out)
+		json_print(list);
+	else
+		table_print(t);
+	json_decref(list);
+	json_decref(names);
+}
+
+/* ---- hosts --------------------------------------------------------------------------------- */
+
+void cmd_host_list(int argc, char **argv)
+{
+	static const char *const heads[] = { "HOST", "STATE", "LAST SEEN", NULL };
+	json_t *answer, *h;
+	struct table *t;
+	char when[32];
+	struct tm tm;
+	time_t seen;
+	size_t i;
+
+	if (argc > 1)
+		usage_fail("host list: unexpected argument \"%s\"", argv[1]);
+	answer = router_call(json_pack("{s:s}", "op", "host_list"));
+	if (json_out) {
+		json_print(json_object_get(answer, "hosts"));
+		json_decref(answer);
+		return;
+	}
+	t = table_new(heads);
+	json_array_foreach(json_object_get(answer, "hosts"), i, h) {
+		seen = (time_t)int_of(h, "last_seen");
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&seen, &tm));
+		table_cell(t, "%s", str_of(h, "name"));
+		table_cell(t, "%s", json_is_true(json_object_get(h, "up")) ? "up" : "down");
+		table_cell(t, "%s", when);
+	}
+	table_print(t);
+	json_decref(answer);
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * main.c - ffr: command line, signals, and the control thread's loop. See ffr(8).
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "log.h"
+#include "orch.h"
+#include "router.h"
+#include "version.h"
+
+#define EXIT_USAGE 2
+
+enum { OPT_CONFIG = 1, OPT_SOCKET_DIR, OPT_ADMIN, OPT_FOREGROUND, OPT_LOG_LEVEL, OPT_VERSION };
+
+static const struct option options[] = {
+	{ "config", required_argument, NULL, OPT_CONFIG },
+	{ "socket-dir", required_argument, NULL, OPT_SOCKET_DIR },
+	{ "admin", required_argument, NULL, OPT_ADMIN },
+	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
+	{ "log-level", required_argument, NULL, OPT_LOG_LEVEL },
+	{ "version", no_argument, NULL, OPT_VERSION },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
+};
+
+static const char usage[] =
+	"usage: ffr [--config FILE] [--socket-dir DIR] [--admin SOCKET] [--log-level LEVEL]\n"
+	"\n"
+	"  --config FILE      configuration (" CONF_PATH_DEFAULT ")\n"
+	"  --socket-dir DIR   runtime_dir, where containers' sockets are (" CONF_RUNTIME_DEFAULT ")\n"
+	"  --admin SOCKET     admin_socket, for ffctl (DIR/admin.sock)\n"
+	"  --foreground       do not detach; there is no other way\n"
+	"  --log-level LEVEL  error, warning, info or debug\n"
+	"  --version, --help\n";
+
+struct args {
+	const char *config, *socket_dir, *admin, *log_level;
+};
+
+static void refuse(const char *fmt, const char *what)
+{
+	fputs("ffr: ", stderr);
+	fprintf(stderr, fmt, what);
+	fputs("; see ffr --help\n", stderr);
+	exit(EXIT_USAGE);
+}
+
+static void need_absolute(const char *option, const char *path)
+{
+	if (path && path[0] != '/')
+		refuse("%s: not an absolute path", option);
+}
+
+static void args_parse(struct args *a, int argc, char **argv)
+{
+	enum log_level level;
+	int o;
+
+	opterr = 0;
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		switch (o) {
+		case OPT_CONFIG:
+			a->config = optarg;
+			break;
+		case OPT_SOCKET_DIR:
+			a->socket_dir = optarg;
+			break;
+		case OPT_ADMIN:
+			a->admin = optarg;
+			break;
+		case OPT_FOREGROUND:
+			break;
+		case OPT_LOG_LEVEL:
+			a->log_level = optarg;
+			break;
+		case OPT_VERSION:
+			puts("ffr " FF_VERSION);
+			exit(0);
+		case 'h':
+			fputs(usage, stdout);
+			exit(0);
+		case ':':
+			refuse("option %s needs a value", argv[optind - 1]);
+			break;
+		default:
+			refuse("unknown option %s", argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		refuse("unexpected argument \"%s\"", argv[optind]);
+	need_absolute("--socket-dir", a->socket_dir);
+	need_absolute("--admin", a->admin);
+	if (a->log_level && log_level_parse(a->log_level, &level))
+		refuse("--log-level: \"%s\" is none of error, warning, info, debug", a->log_level);
+}
+
+/* What the command line says goes before the file; what neither says follows from runtime_dir. */
+static int conf_complete(struct ffr_conf *c, const struct args *a)
+{
+	if ((a->socket_dir && conf_override(&c->runtime_dir, a->socket_dir)) ||
+	    (a->admin && conf_override(&c->admin_socket, a->admin)))
+		return -ENOMEM;
+	if (a->log_level)
+		log_level_parse(a->log_level, &c->log_level);
+	if (!c->admin_socket && asprintf(&c->admin_socket, "%s/admin.sock", c->runtime_dir) < 0)
+		return -ENOMEM;
+	if (!c->store && asprintf(&c->store, "%s/ffo.db", c->runtime_dir) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+/* Every session takes several descriptors. */
+static void raise_nofile(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) || rl.rlim_cur == rl.rlim_max)
+		return;
+	rl.rlim_cur = rl.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &rl))
+		log_warn("RLIMIT_NOFILE: %m");
+}
+
+static void on_signal(uv_signal_t *h, int signum)
+{
+	log_info("%s: stopping", strsignal(signum));
+	uv_stop(h->loop);
+}
+
+static int run(struct router *r)
+{
+	static const int signums[] = { SIGINT, SIGTERM };
+	uv_signal_t sig[2];
+	int err;
+
+	for (int i = 0; i < 2; i++) {
+		uv_signal_init(&r->loop, &sig[i]);
+		uv_signal_start(&sig[i], on_signal, signums[i]);
+	}
+	err = fast_start(r->fast);
+	if (err) {
+		log_err("fast thread: %s", strerror(-err));
+	} else {
+		err = orch_start(r);
+		if (err)
+			log_err("orchestrator: %s", strerror(-err));
+		else
+			uv_run(&r->loop, UV_RUN_DEFAULT);
+		fast_stop(r->fast);
+	}
+	for (int i = 0; i < 2; i++)
+		uv_close((uv_handle_t *)&sig[i], NULL);
+	return err;
+}
+
+int main(int argc, char **argv)
+{
+	static struct router r;
+	struct args args = { 0 };
+	char why[1024];
+	int err;
+
+	args_parse(&args, argc, argv);
+	if (conf_load(&r.conf, args.config, why, sizeof(why))) {
+		fprintf(stderr, "ffr: %s\n", why);
+		return EXIT_USAGE;
+	}
+	if (conf_complete(&r.conf, &args)) {
+		fputs("ffr: out of memory\n", stderr);
+		return EXIT_FAILURE;
+	}
+	log_level = r.conf.log_level;
+	umask(022);
+	signal(SIGPIPE, SIG_IGN);
+	raise_nofile();
+	err = router_init(&r, why, sizeof(why));
+	if (err) {
+		log_err("%s", why);
+		conf_free(&r.conf);
+		return EXIT_FAILURE;
+	}
+	err = run(&r);
+	router_fini(&r);
+	conf_free(&r.conf);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * objects.h - what the router keeps about containers, sessions, PDs, MRs, CQs, SRQs, QPs and AHs.
+ *
+ * Ownership: every object belongs to one session and dies with it. All of it is private to the
+ * router; the client sees handles (session-wide), QP numbers (router-wide) and keys
+ * (container-wide).
+ *
+ * Locking: everything here is read and written with the fast lock held (fast.h). A runner (fast
+ * thread) holds it while it runs, the control thread takes it with fast_lock() for the short time
+ * that a change needs. Fields marked [ctl] are the control thread's alone and need no lock.
+ */
+#ifndef FFR_OBJECTS_H
+#define FFR_OBJECTS_H
+
+#include <infiniband/verbs.h>
+#include <bsd/sys/queue.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "abi/ff_proto.h"
+#include "abi/ff_ring.h"
+#include "stats.h"
+
+struct fast;
+struct ctl_conn;
+struct soft_qp;
+struct session;
+
+/* ---- handle tables (objects.c) ---------------------------------------------------------- */
+
+enum obj_kind { OBJ_PD = 1, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_NUM_KINDS };
+
+/* First member of every object that a client names by a handle. */
+struct obj {
+	uint32_t handle;
+	uint8_t kind; /* enum obj_kind */
+	uint32_t refs; /* objects of the same session that use this one; destroy needs 0 */
+	struct session *ses;
+};
+
+/* Dense table of one kind; the index is the handle's low 16 bits, the rest its generation. */
+struct obj_table {
+	struct obj **slot;
+	uint16_t *gen;
+	uint32_t size, used, next_free;
+	uint32_t max;
+};
+
+/* 0 and o->handle set, or -ENOMEM when the table is full. */
+int obj_insert(struct obj_table *t, struct obj *o);
+void obj_remove(struct obj_table *t, struct obj *o);
+/* The live object of that handle, or NULL: out of range, stale generation, or handle 0. */
+static inline struct obj *obj_get(const struct obj_table *t, uint32_t handle)
+{
+	uint32_t i = FF_HANDLE_INDEX(handle);
+	struct obj *o = i < t->size ? t->slot[i] : NULL;
+
+	return o && o->handle == handle ? o : NULL;
+}
+void obj_table_free(struct obj_table *t);
+
+/* ---- container ---------------------------------------------------------------------------- */
+
+#define CONTAINER_NAME_MAX 64
+#define CONTAINER_MAX_GIDS 2
+
+/* Key -> MR, for all of a container's sessions: open addressing, keys random (keys.c). */
+struct key_table {
+	struct key_slot {
+		uint32_t key; /* 0: free */
+		struct mr *mr;
+	} *slot;
+	uint32_t size; /* a power of two */
+	uint32_t used;
+};
+
+struct container {
+	LIST_ENTRY(container) entry;
+	LIST_HEAD(, session) sessions;
+	struct key_table keys;
+	char name[CONTAINER_NAME_MAX];
+	char tenant[CONTAINER_NAME_MAX];
+	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
+	uint8_t num_gids;
+	uint16_t lid;
+	uint32_t id;	    /* the orchestrator's */
+	enum ff_mode mode;
+	bool dying;	    /* removed from the host; sessions are being closed */
+	struct ff_stats stats; /* sums of closed sessions; see stats.c */
+	void *ctl;	    /* [ctl] listening socket and paths */
+};
+
+/* The container with that address in that tenant, or NULL: not on this host. */
+struct container *container_by_gid(struct fast *f, const char *tenant, const union ibv_gid *gid);
+struct container *container_by_lid(struct fast *f, const char *tenant, uint16_t lid);
+
+/* ---- shared memory (seg.c) ------------------------------------------------------------------ */
+
+enum seg_kind { SEG_RINGS = 1, SEG_SHADOW };
+
+/* A sealed memfd that the router created and its client maps. */
+struct seg {
+	uint32_t id; /* from 0 in the session; 0 starts with struct ff_ses_hdr */
+	enum seg_kind kind;
+	int fd;	    /* [ctl] */
+	uint8_t *map; /* the router's own mapping, all of it */
+	uint64_t size;
+	uint64_t populated; /* bytes from the start that were faulted in (SEG_SHADOW) */
+	void *alloc;	/* [ctl] page allocator of a SEG_RINGS */
+};
+
+/* ---- session ---------------------------------------------------------------------------------- */
+
+struct session {
+	LIST_ENTRY(session) entry;	 /* container->sessions */
+	TAILQ_ENTRY(session) active;	 /* fast->active_sessions while is_active */
+	struct container *cont;
+	struct fast *fast;
+	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
+	struct obj_table tab[OBJ_NUM_KINDS];
+	struct seg *segs; /* [num_segs] */
+	uint32_t num_segs;
+	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
+	uint32_t id;
+	pid_t pid;    /* as the router sees it; from SO_PEERCRED */
+	int pidfd;    /* -1: not to be had */
+	char comm[16];
+	int async_fd; /* router's end of the async socket */
+	int bell_fd;  /* eventfd that the client writes */
+	bool is_active, closing;
+	bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
+	uint32_t srq_kick_seen;
+
+	/* fast_sched.c's view of who posts where */
+	SLIST_ENTRY(session) touched; /* on fast->touched while is_touched */
+	uint64_t last_post;	/* ns */
+	uint32_t turn_posts;	/* WRs taken in this turn */
+	uint32_t burst;		/* WRs taken since the runner last slept */
+	uint32_t coal;		/* postings that one bell is to announce, less one */
+	uint16_t cpu;		/* CPU of the last posting, 0xffff: none yet */
+	bool is_touched, turn_data; /* in this turn: listed; data was delivered to it */
+	bool owed, dialog;	/* got data since its last posting; answered such data */
+
+	struct pvm_client *pvm; /* pvm.c: stalled calls and their worker; NULL until used */
+	struct ff_stats stats;
+	struct ctl_conn *conn; /* [ctl] */
+};
+
+/* ---- the objects -------------------------------------------------------------------------------- */
+
+struct pd {
+	struct obj o;
+};
+
+struct channel {
+	struct obj o;
+	int fd; /* router's end */
+};
+
+/* Part of an MR that the router can reach by a pointer. Sorted by va, disjoint. */
+struct mr_run {
+	uint64_t va, len; /* bytes in the application's address space */
+	uint8_t *host;	  /* the router's address of va */
+	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or NULL */
+};
+
+struct mr {
+	struct obj o;
+	struct pd *pd;
+	uint32_t lkey, rkey; /* the same number */
+	uint32_t access;     /* IBV_ACCESS_* */
+	uint64_t addr, length, iova; /* [iova, iova + length) on the wire is [addr, ...) of pid */
+	uint64_t zero_copy;  /* bytes covered by runs */
+	uint32_t num_runs;
+	struct mr_run *run;
+	void *backend;	     /* the backend's own */
+};
+
+struct cq {
+	struct obj o;
+	struct ff_cq_hdr *hdr; /* shared */
+	struct ff_cqe *ring;   /* shared */
+	uint32_t depth;	       /* entries, a power of two */
+	uint32_t cqe;	       /* entries that the client may count on */
+	uint32_t pi;	       /* CQEs written since creation */
+	uint32_t ci_seen;      /* last value of hdr->ci believed */
+	uint32_t flags;	       /* FF_CQ_* */
+	bool overrun;
+	bool notify_pending;   /* in fast->notify until the batch ends */
+	bool notify_solicited; /* a CQE since then was solicited or an error */
+	struct channel *channel;
+	SLIST_ENTRY(cq) notify;
+	struct ff_ring_at at; /* [ctl] */
+};
+
+struct qp;
+LIST_HEAD(soft_list, soft_qp);
+
+struct srq {
+	struct obj o;
+	struct pd *pd;
+	struct ff_srq_hdr *hdr;
+	uint8_t *ring;
+	uint32_t depth, stride, max_wr, max_sge;
+	uint32_t head;	/* RQEs taken since creation */
+	uint32_t limit; /* 0: not armed */
+	bool error;	/* a malformed RQE was met; no more receives */
+	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
+	struct ff_ring_at at; /* [ctl] */
+};
+
+struct ah {
+	struct obj o;
+	struct pd *pd;
+	struct ff_ah_attr attr;
+	struct container *cont; /* cache of the last resolution; cleared when a container goes */
+};
+
+/* A work request, copied out of a ring and checked. */
+struct send_wr {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t length; /* bytes, all SGEs or the inline data */
+	uint64_t compare_add, swap;
+	uint32_t rkey, imm;
+	uint32_t remote_qpn, remote_qkey;
+	struct ah *ah;
+	uint8_t opcode, flags;
+	uint16_t num_sge;
+	struct ff_sge sge[FF_MAX_SGE];
+	uint8_t inl[FF_MAX_INLINE];
+};
+
+struct recv_wr {
+	uint64_t wr_id;
+	uint64_t length;
+	uint16_t num_sge;
+	struct ff_sge sge[FF_MAX_SGE];
+};
+
+/*
+ * QP states; what each allows (IBTA 10.3.1):
+ *	RESET	nothing is posted or sent
+ *	INIT	receives may be posted
+ *	RTR	incoming requests are served
+ *	RTS	... and sends are processed
+ *	SQD	sends may be posted and wait; what is under way is finished
+ *	SQE	UC, UD: sends are flushed, receives go on
+ *	ERR	everything is flushed, in order
+ * A send posted in RESET, INIT or RTR is refused by ffl (EINVAL); the router ignores its ring then.
+ */
+struct qp {
+	struct obj o;
+	/* ---- fast path first ---- */
+	struct ff_qp_hdr *hdr; /* shared */
+	uint8_t *sq, *rq;      /* shared */
+	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
+	uint32_t sq_head, rq_head; /* entries taken since creation */
+	uint8_t state;	  /* enum ibv_qp_state */
+	uint8_t type;	  /* enum ibv_qp_type */
+	bool sig_all;
+	bool is_active;	  /* on fast->active_qps */
+	bool busy;	  /* a WR is under way in the backend (wr); nothing new is fetched */
+	bool draining;	  /* SQD: event owed when nothing is under way */
+	bool last_wqe_sent;
+	bool comm_est_sent;
+	uint64_t last_work; /* ns */
+	TAILQ_ENTRY(qp) active;
+	struct pd *pd;
+	struct cq *scq, *rcq;
+	struct srq *srq;
+	struct send_wr *wr;	/* the WR under way; one buffer for each QP */
+	struct soft_qp *soft;	/* the backend's own */
+	uint32_t qp_num;	/* 24 bits */
+	uint32_t max_send_sge, max_recv_sge, max_inline;
+	uint32_t max_send_wr, max_recv_wr;
+	struct ff_qp_attr attr; /* as modified; query answers from here */
+	uint64_t attr_set;	/* IBV_QP_* ever given since RESET */
+	struct ff_ring_at sq_at, rq_at; /* [ctl] */
+};
+
+/* Router-wide: QP number -> QP (objects.c). */
+struct qp *qp_by_num(struct fast *f, uint32_t qpn);
+/* Give `qp` a number that nobody used lately. 0 or -ENOMEM. */
+int qpn_alloc(struct fast *f, struct qp *qp);
+void qpn_free(struct fast *f, struct qp *qp); /* a QP that has none is left alone */
+
+#define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */
+
+static inline struct pd *pd_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_PD], h), pd);
+}
+static inline struct cq *cq_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_CQ], h), cq);
+}
+static inline struct srq *srq_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_SRQ], h), srq);
+}
+static inline struct qp *qp_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_QP], h), qp);
+}
+static inline struct mr *mr_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_MR], h), mr);
+}
+static inline struct ah *ah_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_AH], h), ah);
+}
+static inline struct channel *channel_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_CHANNEL], h), channel);
+}
+
+/* The MR of that key among a container's, or NULL. Key 0 is never one. (objects.c) */
+struct mr *key_lookup(const struct key_table *t, uint32_t key);
+/* Give `mr` a fresh random key. 0 or -ENOMEM. */
+int key_insert(struct key_table *t, struct mr *mr);
+void key_remove(struct key_table *t, struct mr *mr);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * pvm.h - memory that the router cannot map: copies through the owning process's /proc/PID/mem.
+ *
+ * Such a call can last as long as the client likes (its own page-fault handler, its FUSE server),
+ * so it must not stop a runner that serves others. See pvm.c.
+ */
+#ifndef FFR_PVM_H
+#define FFR_PVM_H
+
+#include "fast.h"
+
+#define PVM_MAX 65536u /* bytes of one call; the size of a bounce buffer */
+
+enum pvm_dir { PVM_READ, PVM_WRITE }; /* from, to the application */
+
+struct pvm_call {
+	struct session *ses; /* whose memory */
+	enum pvm_dir dir;
+	uint64_t va;
+	uint32_t len;	/* bytes, at most PVM_MAX */
+	uint8_t *buf;	/* PVM_MAX bytes */
+	struct qp *qp;	/* on whose behalf; activated when a worker has the result */
+	int result;	/* of a call that was handed to a worker: 0 or -errno */
+	bool busy;	/* under way or queued to a worker */
+	/* pvm.c's own */
+	bool orphan;
+	TAILQ_ENTRY(pvm_call) entry;
+};
+
+struct pvm *pvm_create(struct fast *f);
+int pvm_start(struct pvm *p); /* starts the runner; 0 or -errno */
+void pvm_stop(struct pvm *p); /* f->stop is set */
+void pvm_free(struct pvm *p);
+
+/*
+ * Control thread, no lock: bind the session to the address space of s->pid, which connected with
+ * that uid. 0 or -errno; -EPERM: the process is not what it was when it connected.
+ */
+int pvm_session_add(struct session *s, uid_t uid);
+/* How long a failing copy is tried again, ns. Tests change it. */
+extern uint64_t pvm_patience;
+
+/* [lock] A call with its buffer, or NULL: no memory. Put may be used at any time: a call that is
+ * under way is freed when it ends. */
+struct pvm_call *pvm_call_get(struct pvm *p);
+void pvm_call_put(struct pvm *p, struct pvm_call *c);
+
+/*
+ * [lock] Carry out the call. 0 or -EFAULT (the memory is not there or lacks the right) when it is
+ * done; -EINPROGRESS when it was handed to a worker, which will set result, clear busy and
+ * activate c->qp. Gives up and retakes the lock: of all that the caller knew only c->qp is sure to
+ * be there still. -ECANCELED: not even that; return, touching nothing.
+ */
+int pvm_exec(struct fast *f, struct pvm_call *c);
+/* [lock] Did this thread lose the role of the runner? Then it must return to its main function. */
+bool pvm_lost(const struct fast *f);
+/* [lock] Nothing refers to the session's memory afterwards but a call that is stuck. */
+void pvm_session_del(struct fast *f, struct session *s);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * router.c - puts the router together and takes it apart. Control thread.
+ */
+#include "router.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "admin.h"
+#include "container.h"
+#include "ctl.h"
+#include "log.h"
+#include "orch.h"
+#include "shadow.h"
+
+/* The directory and its parents. 0 or -errno. */
+static int make_dirs(const char *path)
+{
+	char part[4096];
+
+	for (const char *p = path; p; ) {
+		p = strchr(p + 1, '/');
+		snprintf(part, sizeof(part), "%.*s", (int)(p ? p - path : (long)strlen(path)),
+			 path);
+		if (mkdir(part, 0755) && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+/* One router for each runtime directory. The lock goes with the process. */
+static int runtime_lock(struct router *r)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/ffr.lock", r->conf.runtime_dir);
+	r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (r->lock_fd < 0)
+		return -errno;
+	return flock(r->lock_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+}
+
+static int backend_choose(struct router *r)
+{
+	for (const struct backend_ops *const *ops = backends; *ops; ops++) {
+		if (strcmp((*ops)->name, r->conf.backend))
+			continue;
+		r->backend.ops = *ops;
+		return 0;
+	}
+	return -ENODEV;
+}
+
+/* What programs see as the device's limits are those of their session. */
+static void device_limits(struct router *r)
+{
+	const struct ffr_limits *lim = &r->conf.limits;
+	struct ff_query_device_resp *d = &r->dev;
+
+#define AT_MOST(field)                                                                             \
+	do {                                                                                       \
+		if (d->field > lim->field)                                                         \
+			d->field = lim->field;                                                     \
+	} while (0)
+	AT_MOST(max_qp);
+	AT_MOST(max_cq);
+	AT_MOST(max_mr);
+	AT_MOST(max_pd);
+	AT_MOST(max_srq);
+	AT_MOST(max_ah);
+#undef AT_MOST
+	d->num_comp_vectors = 1;
+}
+
+int router_init(struct router *r, char *err, size_t size)
+{
+	const char *what = "event loop";
+	int rc;
+
+	r->containers_fd = r->uffd_fd = r->lock_fd = -1;
+	TAILQ_INIT(&r->conns);
+	rc = uv_loop_init(&r->loop);
+	if (rc)
+		goto err;
+	rc = uv_async_init(&r->loop, &r->wake, ctl_on_wake);
+	if (rc) {
+		uv_loop_close(&r->loop);
+		goto err;
+	}
+	r->wake.data = r;
+	r->loop_ready = true;
+
+	what = r->conf.runtime_dir;
+	rc = make_dirs(r->conf.runtime_dir);
+	if (!rc)
+		rc = runtime_lock(r);
+	if (rc == -EWOULDBLOCK)
+		what = "another router uses this runtime_dir";
+	if (!rc)
+		rc = containers_init(r);
+	if (rc)
+		goto err;
+
+	what = "SIGBUS handler";
+	rc = sigbus_install();
+	if (rc)
+		goto err;
+	what = "backend";
+	rc = backend_choose(r);
+	if (rc)
+		goto err;
+	what = "fast thread";
+	r->fast = fast_create(&r->conf.fast, &r->backend);
+	if (!r->fast) {
+		rc = errno ? -errno : -ENOMEM;
+		goto err;
+	}
+	r->fast->session_bad = ctl_session_bad;
+	r->backend.ops->query(&r->backend, &r->dev);
+	device_limits(r);
+
+	r->uffd_fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (r->uffd_fd < 0)
+		log_info("/dev/userfaultfd: %m: private memory is not shared with the router");
+	return 0;
+
+err:
+	snprintf(err, size, "%s: %s", what, strerror(-rc));
+	router_fini(r);
+	return rc;
+}
+
+void router_ready(struct router *r)
+{
+	int err = admin_start(r);
+
+	if (err)
+		log_err("%s: %s", r->conf.admin_socket, strerror(-err));
+	else
+		log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
+			 r->conf.runtime_dir);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+void router_fini(struct router *r)
+{
+	orch_stop(r->orch);
+	r->orch = NULL;
+	admin_stop(r->admin);
+	r->admin = NULL;
+	if (r->fast)
+		while (!LIST_EMPTY(&r->fast->containers))
+			container_stop(LIST_FIRST(&r->fast->containers));
+	if (r->loop_ready) {
+		uv_close((uv_handle_t *)&r->wake, NULL);
+		uv_run(&r->loop, UV_RUN_DEFAULT);
+		if (uv_loop_close(&r->loop))
+			log_err("event loop: handles were left open");
+		r->loop_ready = false;
+	}
+	fast_free(r->fast);
+	r->fast = NULL;
+	close_fd(&r->containers_fd);
+	close_fd(&r->uffd_fd);
+	close_fd(&r->lock_fd);
+}

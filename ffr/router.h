@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * router.h - the router process as its control thread sees it: one libuv loop, the fast thread,
+ * the containers, the orchestrator's client and the administrator's socket.
+ *
+ * All of it belongs to the control thread. What fast threads see too is in objects.h.
+ */
+#ifndef FFR_ROUTER_H
+#define FFR_ROUTER_H
+
+#include <bsd/sys/queue.h>
+#include <stdalign.h>
+#include <uv.h>
+
+#include "backend.h"
+#include "conf.h"
+#include "fast.h"
+
+struct admin;
+struct orch;
+struct ctl_conn;
+TAILQ_HEAD(ctl_conn_list, ctl_conn);
+
+struct router {
+	struct ffr_conf conf;
+	uv_loop_t loop;
+	uv_async_t wake; /* a fast thread wants a session closed */
+	struct backend backend;
+	struct fast *fast;
+	struct orch *orch;   /* NULL in tests */
+	struct admin *admin; /* NULL until the first answer of the orchestrator */
+	struct ff_query_device_resp dev; /* device attributes within conf.limits */
+	bool loop_ready;
+	int lock_fd;	     /* <runtime_dir>/ffr.lock */
+	int containers_fd;   /* <runtime_dir>/containers */
+	int uffd_fd;	     /* /dev/userfaultfd for clients, -1: not there */
+	uint32_t last_session, last_srqn;
+	struct ctl_conn_list conns; /* all of them */
+	alignas(16) uint8_t rx[FF_MSG_MAX + 16]; /* the request at hand */
+};
+
+/*
+ * Everything but the orchestrator, the admin socket and signals: loop, fast thread (created, not
+ * started), runtime directory. `err` gets one line. 0 or -errno. router_fini undoes what was done.
+ */
+int router_init(struct router *r, char *err, size_t size);
+/* Detaches the containers and runs the loop until all its handles are closed. */
+void router_fini(struct router *r);
+/* The orchestrator has answered, or cannot be reached: administrators may come. */
+void router_ready(struct router *r);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * seg.c - the memfds that clients map: rings and shadow memory. Control thread; used by session.c,
+ * the handlers of rings, and shadow.c.
+ *
+ * A segment is sealed against shrinking and growing, so that a client cannot take pages away from
+ * the router's mapping (it can punch holes, which read as zero pages). What is charged for a page
+ * is who touches it first: the client, as a rule. Ring segments are divided in pages here; shadow
+ * segments are divided by their client.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shadow.h"
+
+#define MAX_SEGS  256u	       /* of a session */
+#define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
+#define RINGS_MAX (64ull << 20)
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+/* Page allocator of a ring segment: a bit for each page, set when in use. */
+struct ring_pages {
+	uint32_t pages;
+	uint32_t free;
+	uint32_t clean; /* pages from here on were never used, so they are zero */
+	uint64_t used[];
+};
+
+static uint64_t page_up(uint64_t x)
+{
+	return (x + FF_PAGE - 1) & ~(uint64_t)(FF_PAGE - 1);
+}
+
+/* A memfd of that size that stays of that size. Descriptor or -errno. */
+static int sealed_memfd(const char *name, uint64_t size)
+{
+	int fd, err;
+
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static struct ring_pages *ring_pages_new(uint64_t size)
+{
+	uint32_t pages = (uint32_t)(size / FF_PAGE);
+	struct ring_pages *p = calloc(1, sizeof(*p) + (pages + 63) / 64 * sizeof(p->used[0]));
+
+	if (p)
+		p->pages = p->free = pages;
+	return p;
+}
+
+int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
+{
+	struct seg seg = { .id = s->num_segs, .kind = kind }, *segs;
+	int err;
+
+	size = page_up(size);
+	if (!size || size > INT64_MAX || s->num_segs >= MAX_SEGS)
+		return -ENOSPC;
+	segs = realloc(s->segs, (s->num_segs + 1) * sizeof(*segs));
+	if (!segs)
+		return -ENOMEM;
+	s->segs = segs;
+	seg.size = size;
+	if (kind == SEG_RINGS) {
+		seg.alloc = ring_pages_new(size);
+		if (!seg.alloc)
+			return -ENOMEM;
+	}
+	seg.fd = sealed_memfd(kind == SEG_RINGS ? "freeflow-rings" : "freeflow-shadow", size);
+	if (seg.fd < 0) {
+		err = seg.fd;
+		goto err_alloc;
+	}
+	seg.map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
+	if (seg.map == MAP_FAILED) {
+		err = -errno;
+		goto err_close;
+	}
+	err = sigbus_watch(seg.map, size, s);
+	if (err)
+		goto err_unmap;
+	segs[s->num_segs++] = seg;
+	return (int)seg.id;
+
+err_unmap:
+	munmap(seg.map, size);
+err_close:
+	close(seg.fd);
+err_alloc:
+	free(seg.alloc);
+	return err;
+}
+
+struct seg *seg_get(struct session *s, uint32_t id)
+{
+	return id < s->num_segs ? &s->segs[id] : NULL;
+}
+
+void seg_free_all(struct session *s)
+{
+	for (uint32_t i = 0; i < s->num_segs; i++) {
+		struct seg *seg = &s->segs[i];
+
+		sigbus_unwatch(seg->map);
+		munmap(seg->map, seg->size);
+		close(seg->fd);
+		free(seg->alloc);
+	}
+	free(s->segs);
+	s->segs = NULL;
+	s->num_segs = 0;
+}
+
+/* ---- rings -------------------------------------------------------------------------------------- */
+
+static bool page_used(const struct ring_pages *p, uint32_t i)
+{
+	return p->used[i / 64] >> (i % 64) & 1;
+}
+
+static void pages_set(struct ring_pages *p, uint32_t from, uint32_t num, bool used)
+{
+	for (uint32_t i = from; i < from + num; i++) {
+		if (used)
+			p->used[i / 64] |= 1ull << (i % 64);
+		else
+			p->used[i / 64] &= ~(1ull << (i % 64));
+	}
+	p->free = used ? p->free - num : p->free + num;
+}
+
+/* The first of `num` free pages in a row, or p->pages. */
+static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
+{
+	uint32_t run = 0;
+
+	if (p->free < num)
+		return p->pages;
+	for (uint32_t i = 0; i < p->pages; i++) {
+		if (!(i % 64) && p->used[i / 64] == UINT64_MAX) {
+			run = 0;
+			i += 63;
+			continue;
+		}
+		run = page_used(p, i) ? 0 : run + 1;
+		if (run == num)
+			return i + 1 - num;
+	}
+	return p->pages;
+}
+
+/* `num` pages of that segment, zeroed. */
+static bool pages_take(struct seg *seg, uint32_t num, uint32_t *off)
+{
+	struct ring_pages *p = seg->alloc;
+	uint32_t first = pages_find(p, num), end = first + num;
+
+	if (first == p->pages)
+		return false;
+	pages_set(p, first, num, true);
+	if (first < p->clean)
+		memset(seg->map + (size_t)first * FF_PAGE, 0,
+		       (size_t)((end < p->clean ? end : p->clean) - first) * FF_PAGE);
+	if (end > p->clean)
+		p->clean = end;
+	*off = first * FF_PAGE;
+	return true;
+}
+
+int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
+{
+	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE);
+	uint64_t want = RINGS_MIN;
+	int id;
+
+	if (!num)
+		return -EINVAL;
+	for (uint32_t i = 0; i < s->num_segs; i++) {
+		if (s->segs[i].kind != SEG_RINGS)
+			continue;
+		if (pages_take(&s->segs[i], num, off)) {
+			*seg = i;
+			return 0;
+		}
+		if (want < RINGS_MAX)
+			want *= 2;
+	}
+	if (want < page_up(size))
+		want = page_up(size);
+	if (want > UINT32_MAX)
+		return -ENOSPC;
+	id = seg_create(s, SEG_RINGS, want);
+	if (id < 0)
+		return id;
+	*seg = (uint32_t)id;
+	return pages_take(&s->segs[id], num, off) ? 0 : -ENOSPC;
+}
+
+void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
+{
+	pages_set(s->segs[seg].alloc, off / FF_PAGE, (uint32_t)(page_up(size) / FF_PAGE), false);
+}

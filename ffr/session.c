@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * session.c - a session from HELLO to its end. Control thread.
+ *
+ * Neighbours: ctl.c owns the connection, ctl_*.c fill the tables, fast*.c work on the objects.
+ */
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ctl.h"
+#include "orch.h"
+#include "pvm.h"
+#include "shadow.h"
+
+/* Objects deleted before the fast thread gets its turn again. */
+#define TEARDOWN_BATCH 64u
+
+static void session_limits(struct session *s, const struct ffr_limits *lim)
+{
+	s->tab[OBJ_PD].max = lim->max_pd;
+	s->tab[OBJ_MR].max = lim->max_mr;
+	s->tab[OBJ_CHANNEL].max = lim->max_channel;
+	s->tab[OBJ_CQ].max = lim->max_cq;
+	s->tab[OBJ_SRQ].max = lim->max_srq;
+	s->tab[OBJ_QP].max = lim->max_qp;
+	s->tab[OBJ_AH].max = lim->max_ah;
+}
+
+/* What others print must be printable. */
+static void comm_copy(char *to, const char *from, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : from[i] ? '?' : '\0';
+	to[size - 1] = '\0';
+}
+
+int session_event_pair(int pair[2])
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	if (!fcntl(pair[0], F_SETFL, O_NONBLOCK))
+		return 0;
+	close(pair[0]);
+	close(pair[1]);
+	return -EIO;
+}
+
+int session_create(struct ctl_conn *conn, const char *comm, struct session **out, int *async_fd)
+{
+	struct router *r = conn->r;
+	struct session *s = calloc(1, sizeof(*s));
+	uint32_t seg, off;
+	int pair[2], err;
+
+	if (!s)
+		return -ENOMEM;
+	s->cont = conn->cont;
+	s->conn = conn;
+	s->fast = r->fast;
+	s->pid = conn->pid;
+	s->pidfd = conn->pidfd;
+	s->id = ++r->last_session ? r->last_session : ++r->last_session;
+	comm_copy(s->comm, comm, sizeof(s->comm));
+	session_limits(s, &r->conf.limits);
+
+	/* The first allocation of the first segment: offset 0. */
+	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
+	if (err)
+		goto err_free;
+	s->hdr = (struct ff_ses_hdr *)(seg_get(s, seg)->map + off);
+	s->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->bell_fd < 0) {
+		err = -errno;
+		goto err_segs;
+	}
+	err = session_event_pair(pair);
+	if (err)
+		goto err_bell;
+	s->async_fd = pair[0];
+	err = pvm_session_add(s, conn->uid);
+	if (err)
+		goto err_async;
+	fast_lock(r->fast);
+	err = fast_session_add(r->fast, s);
+	if (err)
+		pvm_session_del(r->fast, s);
+	fast_unlock(r->fast);
+	if (err)
+		goto err_async;
+	*async_fd = pair[1];
+	*out = s;
+	return 0;
+
+err_async:
+	close(pair[0]);
+	close(pair[1]);
+err_bell:
+	close(s->bell_fd);
+err_segs:
+	seg_free_all(s);
+err_free:
+	free(s);
+	return err;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* [lock] Take the object away from everybody but its table. */
+static void object_forget(struct fast *f, struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_QP:
+		fast_qp_del(f, obj_of(o, qp));
+		break;
+	case OBJ_MR:
+		fast_mr_del(f, obj_of(o, mr));
+		break;
+	case OBJ_CQ:
+		fast_cq_del(f, obj_of(o, cq));
+		break;
+	default:
+		break;
+	}
+}
+
+static void object_free(struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_MR:
+		ctl_mr_free(obj_of(o, mr));
+		return;
+	case OBJ_CHANNEL:
+		close(obj_of(o, channel)->fd);
+		break;
+	case OBJ_QP:
+		free(obj_of(o, qp)->wr);
+		break;
+	default:
+		break;
+	}
+	free(o);
+}
+
+/*
+ * Fast code must let go of an object before its memory goes, so there are two rounds over the
+ * table; the lock is given back every few objects, for a session can have very many.
+ */
+static void table_clear(struct session *s, enum obj_kind kind)
+{
+	struct obj_table *t = &s->tab[kind];
+	struct fast *f = s->fast;
+	struct obj *gone[TEARDOWN_BATCH];
+	uint32_t i = 0, n;
+
+	while (t->used) {
+		n = 0;
+		fast_lock(f);
+		for (; i < t->size && n < TEARDOWN_BATCH; i++) {
+			if (!t->slot[i])
+				continue;
+			gone[n++] = t->slot[i];
+			object_forget(f, t->slot[i]);
+			obj_remove(t, t->slot[i]);
+		}
+		fast_unlock(f);
+		while (n)
+			object_free(gone[--n]);
+	}
+}
+
+void session_destroy(struct session *s)
+{
+	/* Users first, then what they use. */
+	static const enum obj_kind order[] = { OBJ_QP, OBJ_AH,	OBJ_MR, OBJ_SRQ,
+					       OBJ_CQ, OBJ_CHANNEL, OBJ_PD };
+	struct fast *f = s->fast;
+
+	fast_lock(f);
+	s->closing = true;
+	fast_unlock(f);
+	if (s->conn->r->orch)
+		orch_session_gone(s->conn->r->orch, s->cont->id, s->id);
+	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++)
+		table_clear(s, order[i]);
+	fast_lock(f);
+	fast_session_del(f, s);
+	stats_add(&s->cont->stats, &s->stats);
+	fast_unlock(f);
+	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
+		obj_table_free(&s->tab[kind]);
+	close(s->bell_fd);
+	close(s->async_fd);
+	seg_free_all(s);
+	free(s);
+}
+
+uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < s->num_segs; i++)
+		if (s->segs[i].kind == kind)
+			sum += s->segs[i].size;
+	return sum;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * session.h - the life of a session: one process that opened the device once.
+ */
+#ifndef FFR_SESSION_H
+#define FFR_SESSION_H
+
+#include "objects.h"
+#include "router.h"
+
+struct ctl_conn;
+
+/*
+ * A session for that connection, known to the fast thread, with segment 0, bell and async socket;
+ * *async_fd is the client's end of the latter, the caller's to close. 0 or -errno.
+ */
+int session_create(struct ctl_conn *conn, const char *comm, struct session **out, int *async_fd);
+/* All its objects go; peers see what they would see of a dead host. Its connection stays. */
+void session_destroy(struct session *s);
+
+/* A SEQPACKET pair for events: the router's end, [0], never blocks. 0 or -errno. */
+int session_event_pair(int pair[2]);
+
+/* Bytes that its shadow segments and the router's mappings of its rings take. */
+uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind);
+
+#endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * shadow.c - which pages of an application the router can reach by a pointer. shadow_map() and
+ * shadow_unmap(): control thread; shadow_translate(): runners.
+ *
+ * A client claims two kinds of runs. Of shadow memory it names pages of its own segments; which of
+ * them it says are where in its memory is its own affair, so bounds are all there is to check. Of
+ * a shared mapping it names its address, and the router looks into the process, maps the same file
+ * and keeps it mapped for as long as the MR lives, as pinned pages would be.
+ *
+ * The latter must not give a client anything that it does not have. The mapping can change at any
+ * time, the link in /proc/PID/map_files opens with the router's rights, and opening or even asking
+ * about a file may block when its file system is a client's. Hence, in this order:
+ *
+ *	1. ask for the mapping: shared, readable, and writable if the MR may be written to
+ *	2. open the link with O_PATH, which calls no file system; the file is pinned from here on
+ *	3. statx(AT_STATX_DONT_SYNC) of it, which calls none either: the same regular file, on a
+ *	   device that is known to be tmpfs or hugetlbfs
+ *	4. only now open it, for writing only if the mapping is writable
+ *	5. ask for the mapping again: it still shows this very file, shared, and as writable as
+ *	   before; and the process is the one that connected (pidfd)
+ *
+ * A mapping that is shared and writable stands for a file that the process had open for writing,
+ * and 5 finds it on the inode that the router has open, so that swapping mappings in between wins
+ * nothing. Whatever fails leaves the run to process_vm_*, which is always right.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "abi/ff_vma.h"
+#include "log.h"
+#include "shadow.h"
+
+/* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
+#define EXTRA_RUNS  FF_MR_MAX_RUNS
+#define MAX_FOREIGN 1024u /* mappings of a session's files */
+/* Bytes faulted in at once; further ones are faulted in when they are used. */
+#define POPULATE_MAX (64ull << 20)
+
+#define ACCESS_WRITES                                                                              \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+/* <linux/memfd.h>, which does not go with <sys/mman.h> */
+#define HUGE_2MB (21u << 26)
+#define HUGE_1GB (30u << 26)
+
+/* Part of an application's file, mapped here; shared by MRs that name the same part. */
+struct foreign_key {
+	const struct session *ses;
+	uint64_t inode, offset, len;
+	uint32_t dev_major, dev_minor;
+	uint64_t writable;
+};
+
+struct foreign {
+	UT_hash_handle hh;
+	struct foreign_key key;
+	uint8_t *map; /* map_len bytes; what was asked for lies `lead` bytes inside */
+	uint64_t map_len, lead;
+	uint32_t refs; /* runs */
+};
+
+static struct foreign *foreigns; /* hash by key */
+
+static uint64_t page_down(uint64_t x)
+{
+	return x & ~(uint64_t)(FF_PAGE - 1);
+}
+
+/* ---- files of the application ------------------------------------------------------------------ */
+
+/* What is known about the process while one MR's shared runs are looked at. */
+struct peer {
+	struct session *ses;
+	int maps;	   /* /proc/PID/maps, open: of the address space at that time for good */
+	bool writes;	   /* the MR may be written to */
+	uint32_t max_runs; /* of the MR */
+};
+
+static bool same_mapping(const struct ff_vma *a, const struct ff_vma *b)
+{
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && a->flags == b->flags;
+}
+
+/* Does the kernel's own tmpfs or hugetlbfs, the one of memfds and of System V, have that device? */
+static bool kernel_shm(dev_t dev)
+{
+	static const unsigned kind[] = { 0, MFD_HUGETLB | HUGE_2MB, MFD_HUGETLB | HUGE_1GB };
+	static struct {
+		bool asked;
+		dev_t dev;
+	} known[sizeof(kind) / sizeof(kind[0])];
+
+	for (size_t i = 0; i < sizeof(kind) / sizeof(kind[0]); i++) {
+		if (!known[i].asked) {
+			int fd = memfd_create("freeflow-which", MFD_CLOEXEC | kind[i]);
+			struct stat st;
+
+			known[i].asked = true;
+			if (fd >= 0 && !fstat(fd, &st))
+				known[i].dev = st.st_dev;
+			if (fd >= 0)
+				close(fd);
+		}
+		if (known[i].dev && known[i].dev == dev)
+			return true;
+	}
+	return false;
+}
+
+/* Is a tmpfs or hugetlbfs of that device mounted where the process lives? */
+static bool mounted_shm(pid_t pid, dev_t dev)
+{
+	char path[64], *line = NULL;
+	bool found = false;
+	size_t size = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/mountinfo", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	while (!found && getline(&line, &size, f) > 0) {
+		const char *type = strstr(line, " - ");
+		unsigned major, minor;
+
+		if (!type || sscanf(line, "%*d %*d %u:%u", &major, &minor) != 2 ||
+		    makedev(major, minor) != dev)
+			continue;
+		if (strncmp(type + 3, "tmpfs ", 6) && strncmp(type + 3, "hugetlbfs ", 10))
+			break;
+		found = true;
+	}
+	free(line);
+	fclose(f);
+	return found;
+}
+
+static bool process_lives(const struct session *s)
+{
+	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
+
+	return s->pidfd >= 0 && poll(&p, 1, 0) == 0;
+}
+
+/* Steps 2 to 5 above. The file behind mapping v, open, or -errno. */
+static int open_mapped(const struct peer *peer, const struct ff_vma *v)
+{
+	int flags = (peer->writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	struct statx st;
+	struct ff_vma again;
+	char path[64];
+	int handle, fd, err = -EACCES;
+	dev_t dev;
+
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", peer->ses->pid,
+		 (unsigned long long)v->start, (unsigned long long)v->end);
+	handle = open(path, O_PATH | O_CLOEXEC);
+	if (handle < 0)
+		return -errno;
+	if (statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st)) {
+		err = -errno;
+		goto out;
+	}
+	dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	if (!S_ISREG(st.stx_mode) || st.stx_ino != v->inode || st.stx_dev_major != v->dev_major ||
+	    st.stx_dev_minor != v->dev_minor)
+		goto out;
+	if (!kernel_shm(dev) && !mounted_shm(peer->ses->pid, dev))
+		goto out;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
+	fd = open(path, flags);
+	if (fd < 0) {
+		err = -errno;
+		goto out;
+	}
+	if (ff_vma_query(peer->maps, v->start, &again) || !same_mapping(v, &again) ||
+	    !process_lives(peer->ses)) {
+		close(fd);
+		goto out;
+	}
+	err = fd;
+out:
+	close(handle);
+	return err;
+}
+
+/*
+ * Map bytes [key->offset, + len) of the file. Huge pages can only be mapped as a whole. Parts that
+ * the application never touched are left to it: pages are charged to who touches them first.
+ */
+static struct foreign *foreign_map(const struct foreign_key *key, int fd, uint64_t page_size)
+{
+	uint64_t from = key->offset & ~(page_size - 1);
+	uint64_t to = (key->offset + key->len + page_size - 1) & ~(page_size - 1);
+	off_t hole = lseek(fd, (off_t)key->offset, SEEK_HOLE);
+	struct foreign *g;
+
+	if (hole < 0 || (uint64_t)hole < key->offset + key->len)
+		return NULL;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->key = *key;
+	g->lead = key->offset - from;
+	g->map_len = to - from;
+	g->map = mmap(NULL, g->map_len, PROT_READ | (key->writable ? PROT_WRITE : 0), MAP_SHARED,
+		      fd, (off_t)from);
+	if (g->map == MAP_FAILED)
+		goto err_free;
+	/* whoever can write to the file can cut it off: it is watched from the first access on */
+	if (sigbus_watch(g->map, g->map_len, (struct session *)key->ses))
+		goto err_unmap;
+	return g;
+
+err_unmap:
+	munmap(g->map, g->map_len);
+err_free:
+	free(g);
+	return NULL;
+}
+
+/* The part [va, va + len) of mapping v, mapped here, with one more reference; NULL: cannot be. */
+static struct foreign *foreign_get(const struct peer *peer, const struct ff_vma *v, uint64_t va,
+				   uint64_t len)
+{
+	struct foreign_key key;
+	struct foreign *g;
+	int fd;
+
+	memset(&key, 0, sizeof(key)); /* hashed as bytes */
+	key.ses = peer->ses;
+	key.inode = v->inode;
+	key.offset = v->offset + (va - v->start);
+	key.len = len;
+	key.dev_major = v->dev_major;
+	key.dev_minor = v->dev_minor;
+	key.writable = peer->writes;
+	HASH_FIND(hh, foreigns, &key, sizeof(key), g);
+	if (g) { /* the session has this file mapped; while it does, its inode is no other's */
+		g->refs++;
+		return g;
+	}
+	if (peer->ses->num_foreign >= MAX_FOREIGN)
+		return NULL;
+	fd = open_mapped(peer, v);
+	if (fd < 0)
+		return NULL;
+	g = foreign_map(&key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
+	close(fd);
+	if (!g)
+		return NULL;
+	g->refs = 1;
+	peer->ses->num_foreign++;
+	HASH_ADD(hh, foreigns, key, sizeof(g->key), g);
+	return g;
+}
+
+static void foreign_put(struct foreign *g)
+{
+	if (--g->refs)
+		return;
+	HASH_DELETE(hh, foreigns, g);
+	((struct session *)g->key.ses)->num_foreign--;
+	sigbus_unwatch(g->map);
+	munmap(g->map, g->map_len);
+	free(g);
+}
+
+/* ---- claims ------------------------------------------------------------------------------------------ */
+
+/* Is the claim well formed, behind `prev_end`, and on pages of the MR? */
+static bool claim_valid(const struct mr *mr, const struct ff_mr_run *c, uint64_t prev_end)
+{
+	uint64_t lo = page_down(mr->addr), hi = page_down(mr->addr + mr->length - 1) + FF_PAGE;
+	const struct session *s = mr->o.ses;
+	uint64_t end;
+
+	if (!c->len || (c->va | c->len) % FF_PAGE || __builtin_add_overflow(c->va, c->len, &end))
+		return false;
+	if (c->va < lo || c->va < prev_end || end > hi)
+		return false;
+	if (c->kind == FF_RUN_SHARED)
+		return true;
+	return c->kind == FF_RUN_SHADOW && c->seg < s->num_segs &&
+	       s->segs[c->seg].kind == SEG_SHADOW && !(c->off % FF_PAGE) &&
+	       c->off <= s->segs[c->seg].size && c->len <= s->segs[c->seg].size - c->off;
+}
+
+static bool claims_valid(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
+{
+	uint64_t end = 0;
+
+	/* the last page's end must not wrap */
+	if (!mr->length || mr->addr + mr->length - 1 < mr->addr ||
+	    mr->addr + mr->length - 1 >= page_down(UINT64_MAX))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!claim_valid(mr, &claim[i], end))
+			return false;
+		end = claim[i].va + claim[i].len;
+	}
+	return true;
+}
+
+static void run_add(struct mr *mr, uint64_t va, uint64_t len, uint8_t *host, struct foreign *g)
+{
+	uint64_t from = va > mr->addr ? va : mr->addr, to = mr->addr + mr->length;
+
+	mr->run[mr->num_runs++] =
+		(struct mr_run){ .va = va, .len = len, .host = host, .foreign = g };
+	if (va + len < to)
+		to = va + len;
+	mr->zero_copy += to - from;
+}
+
+/* Have the router's own entries of new pages present before the fast path needs them. */
+static int populate(struct seg *seg, uint64_t off, uint64_t len)
+{
+	uint64_t end = off + len;
+
+	if (end <= seg->populated)
+		return 0;
+	if (off < seg->populated)
+		off = seg->populated;
+	if (end - off > POPULATE_MAX)
+		end = off + POPULATE_MAX;
+	if (madvise(seg->map + off, end - off, MADV_POPULATE_WRITE)) {
+		if (errno != EINVAL)
+			return errno == EFAULT ? -ENOMEM : -errno;
+		for (; off < end; off += FF_PAGE) /* before Linux 5.14 */
+			(void)*(volatile uint8_t *)(seg->map + off);
+	}
+	seg->populated = end;
+	return 0;
+}
+
+/* Map what can be mapped of a claim on shared mappings; the rest is process_vm_*'s. */
+static void map_shared(struct mr *mr, const struct peer *peer, uint64_t va, uint64_t end)
+{
+	uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (peer->writes ? FF_VMA_WRITE : 0);
+	struct ff_vma v;
+
+	for (; va < end && mr->num_runs < peer->max_runs; va = v.end) {
+		uint64_t from, to;
+		struct foreign *g;
+
+		if (ff_vma_query(peer->maps, va, &v))
+			return;
+		from = v.start > va ? v.start : va;
+		to = v.end < end ? v.end : end;
+		if (from >= to || (v.flags & need) != need)
+			continue;
+		g = foreign_get(peer, &v, from, to - from);
+		if (g)
+			run_add(mr, from, to - from, g->map + g->lead, g);
+	}
+}
+
+int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
+{
+	struct session *s = mr->o.ses;
+	struct peer peer = {
+		.ses = s,
+		.maps = -1,
+		.writes = mr->access & ACCESS_WRITES,
+		.max_runs = n,
+	};
+	struct mr_run *shrunk;
+	int err = 0;
+
+	mr->run = NULL;
+	mr->num_runs = 0;
+	mr->zero_copy = 0;
+	if (!claims_valid(mr, claim, n))
+		return -EINVAL;
+	if (!n)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (claim[i].kind == FF_RUN_SHARED)
+			peer.max_runs = n + EXTRA_RUNS;
+	mr->run = calloc(peer.max_runs, sizeof(*mr->run));
+	if (!mr->run)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && mr->num_runs < peer.max_runs && !err; i++) {
+		const struct ff_mr_run *c = &claim[i];
+
+		if (c->kind == FF_RUN_SHADOW) {
+			struct seg *seg = &s->segs[c->seg];
+
+			err = populate(seg, c->off, c->len);
+			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
+			continue;
+		}
+		if (peer.maps < 0) {
+			char path[32];
+
+			snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
+			peer.maps = open(path, O_RDONLY | O_CLOEXEC);
+		}
+		if (peer.maps >= 0)
+			map_shared(mr, &peer, c->va, c->va + c->len);
+	}
+	if (peer.maps >= 0)
+		close(peer.maps);
+	if (err) {
+		shadow_unmap(mr);
+		return err;
+	}
+	if (mr->num_runs && mr->num_runs < peer.max_runs) {
+		shrunk = realloc(mr->run, mr->num_runs * sizeof(*shrunk));
+		if (shrunk)
+			mr->run = shrunk;
+	}
+	return 0;
+}
+
+void shadow_unmap(struct mr *mr)
+{
+	for (uint32_t i = 0; i < mr->num_runs; i++)
+		if (mr->run[i].foreign)
+			foreign_put(mr->run[i].foreign);
+	free(mr->run);
+	mr->run = NULL;
+	mr->num_runs = 0;
+	mr->zero_copy = 0;
+}
+
+bool shadow_access_ok(const struct mr *mr, uint32_t access)
+{
+	for (uint32_t i = 0; i < mr->num_runs; i++)
+		if (mr->run[i].foreign && !mr->run[i].foreign->key.writable &&
+		    (access & ACCESS_WRITES))
+			return false;
+	return true;
+}
+
+uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host)
+{
+	const struct mr_run *r = mr->run;
+	uint32_t lo = 0, hi = mr->num_runs;
+
+	/* one run is the usual case */
+	if (hi && va >= r->va && va - r->va < r->len) {
+		*host = r->host + (va - r->va);
+		return len < r->len - (va - r->va) ? len : r->len - (va - r->va);
+	}
+	while (lo < hi) { /* the first run that ends above va */
+		uint32_t mid = (lo + hi) / 2;
+
+		if (r[mid].va + r[mid].len > va)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	if (lo == mr->num_runs) {
+		*host = NULL;
+		return len;
+	}
+	r += lo;
+	if (va < r->va) {
+		*host = NULL;
+		return len < r->va - va ? len : r->va - va;
+	}
+	*host = r->host + (va - r->va);
+	return len < r->len - (va - r->va) ? len : r->len - (va - r->va);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * shadow.h - which pages of an application the router can reach, and how. See shadow.c.
+ */
+#ifndef FFR_SHADOW_H
+#define FFR_SHADOW_H
+
+#include "objects.h"
+
+/*
+ * Fill mr->run, num_runs and zero_copy from the client's claims. Control thread, no lock: the MR
+ * is not known to anybody yet. Claims that do not hold are an error (-EINVAL) when they name a
+ * segment out of bounds, and are left to process_vm_* when the application's mapping turns out
+ * not to be shared memory that can be mapped. mr->o.ses, addr, length and access are set.
+ */
+int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n);
+/* Undo it. Control thread, no lock, after fast_mr_del(). */
+void shadow_unmap(struct mr *mr);
+/* Does what is mapped allow these IBV_ACCESS_*? If not, the MR must be mapped anew for them. */
+bool shadow_access_ok(const struct mr *mr, uint32_t access);
+
+/*
+ * [lock] Where [va, va + len) of the application is; inside the MR (the caller has checked).
+ * Returns the contiguous bytes from va that *host reaches, at most len; with *host NULL it is the
+ * number of bytes that process_vm_* has to move.
+ */
+uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host);
+
+/* ---- segments: the memfds that clients map (seg.c); control thread ---------------------- */
+
+/* A further segment of the session. Returns its id or -errno. */
+int seg_create(struct session *s, enum seg_kind kind, uint64_t size);
+struct seg *seg_get(struct session *s, uint32_t id);
+/* `size` bytes, page-aligned and zeroed, of the ring segments; a new one where none has room. */
+int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off);
+void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
+void seg_free_all(struct session *s);
+
+/*
+ * Mappings of client-controlled memory can fail under the router's hands (SIGBUS: a file was
+ * truncated, memory ran out). The handler replaces the mapping by zero pages, marks its session
+ * (mem_gone) and goes on. Install once; register what may fail.
+ */
+int sigbus_install(void);
+int sigbus_watch(void *map, uint64_t size, struct session *s);
+void sigbus_unwatch(void *map);
+
+#endif

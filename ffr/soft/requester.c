@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * requester.c - the life of a WR on the same host, from post to completion. [lock]
+ * Called by backend_soft.c; calls route.c, responder.c, xfer.c, atomic.c.
+ *
+ * One WR of a QP is under way at a time. It is carried out at once, in quanta; it waits
+ *	for the peer's receive (RC): the RNR NAK timer of the peer, `rnr_retry` times (7: for ever),
+ *		but goes on as soon as the peer posts one;
+ *	for the peer itself (RC): nobody answers, so the ACK time-out of this QP passes
+ *		`retry_cnt` + 1 times, but it goes on as soon as the peer arrives;
+ *	for a worker that reaches slow process memory.
+ * UC and UD wait only for the last: what cannot be delivered is dropped and reported as sent.
+ */
+#include <string.h>
+
+#include "soft.h"
+
+#define RNR_FOR_EVER 7
+
+/* IBTA table 45, in units of 10 µs */
+static const uint32_t rnr_10us[32] = { 65536, 1,   2,	3,   4,	  6,   8,    12,   16,	 24,  32,
+				       48,    64,  96,	128, 192, 256, 384,  512,  768,	 1024, 1536,
+				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152 };
+
+uint64_t requester_rnr_ns(uint8_t field)
+{
+	return rnr_10us[field & 31] * 10 * NS_PER_US;
+}
+
+/* 4.096 µs * 2^timeout; 0 means no time-out (IBTA 9.9.2.1.1). ns */
+static uint64_t ack_timeout(const struct qp *qp)
+{
+	return qp->attr.timeout ? 4096ull << (qp->attr.timeout & 31) : 0;
+}
+
+static void unwait(struct fast *f, struct soft_qp *sq)
+{
+	timer_cancel(&f->timers, &sq->timer);
+	if (sq->is_waiting)
+		LIST_REMOVE(sq, waiting);
+	sq->is_waiting = false;
+}
+
+static void wait_on(struct soft_qp *sq, struct soft_list *list)
+{
+	if (!sq->is_waiting)
+		LIST_INSERT_HEAD(list, sq, waiting);
+	sq->is_waiting = true;
+}
+
+static enum post_result finish(struct fast *f, struct qp *qp, enum ibv_wc_status st,
+			       enum ff_vendor_err why)
+{
+	struct soft_qp *sq = qp->soft;
+
+	if (!qp->busy) /* connected to itself: the responder's error has flushed the WR already */
+		return POST_DONE;
+	sq->phase = SOFT_IDLE;
+	if (sq->call)
+		xfer_reset(f, sq);
+	if (sq->rx_peer) { /* the receive stays with the peer for the next message */
+		sq->rx_peer->soft->rx_from = NULL;
+		sq->rx_peer = NULL;
+	}
+	comp_send(f, qp, st, why);
+	return POST_DONE;
+}
+
+static enum post_result drop(struct fast *f, struct qp *qp)
+{
+	qp->o.ses->stats.ud_drops++;
+	return finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------- */
+
+static enum post_result no_receive(struct fast *f, struct qp *qp, struct qp *peer)
+{
+	struct soft_qp *sq = qp->soft;
+
+	qp->o.ses->stats.rnr++;
+	if (qp->attr.rnr_retry != RNR_FOR_EVER && sq->rnr_left-- == 0)
+		return finish(f, qp, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
+	sq->phase = SOFT_WAIT_RNR;
+	wait_on(sq, peer->srq ? &peer->srq->rnr_waiters : &peer->soft->rnr_waiters);
+	timer_arm(&f->timers, &sq->timer, f->now + requester_rnr_ns(peer->attr.min_rnr_timer));
+	/* a hint without a fence on either side: when it is missed, the timer finds the receive */
+	atomic_store_explicit(peer->srq ? &peer->srq->hdr->need : &peer->hdr->rq_need, 1,
+			      memory_order_relaxed);
+	return POST_WAIT;
+}
+
+static enum post_result no_answer(struct fast *f, struct qp *qp)
+{
+	struct soft_dev *dev = f->be->priv;
+	struct soft_qp *sq = qp->soft;
+	uint64_t t = ack_timeout(qp);
+
+	if (sq->rx_peer)
+		sq->rx_peer->soft->rx_from = NULL;
+	sq->rx_peer = NULL;
+	sq->phase = SOFT_WAIT_ACK;
+	sq->checked = false; /* whoever answers next gets the message from its start */
+	xfer_reset(f, sq);
+	wait_on(sq, &dev->unreachable);
+	if (t)
+		timer_arm(&f->timers, &sq->timer, f->now + t);
+	return POST_WAIT;
+}
+
+void requester_timer(struct timer *t)
+{
+	struct soft_qp *sq = (struct soft_qp *)((char *)t - offsetof(struct soft_qp, timer));
+	struct qp *qp = sq->qp;
+	struct fast *f = qp->o.ses->fast;
+
+	unwait(f, sq);
+	if (sq->phase == SOFT_WAIT_ACK) {
+		qp->o.ses->stats.retries++;
+		if (sq->retry_left-- == 0) {
+			finish(f, qp, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
+			return;
+		}
+	}
+	sq->phase = SOFT_RUN;
+	fast_qp_activate(f, qp);
+}
+
+void requester_resume(struct fast *f, struct soft_qp *sq)
+{
+	unwait(f, sq);
+	sq->phase = SOFT_RUN;
+	fast_qp_activate(f, sq->qp);
+}
+
+/* ---- carrying out ---------------------------------------------------------------------------------- */
+
+static struct side local_side(const struct qp *qp, uint32_t access)
+{
+	const struct send_wr *wr = qp->wr;
+
+	return (struct side){
+		.sge = wr->sge,
+		.num_sge = wr->num_sge,
+		.bytes = wr->flags & FF_SQE_INLINE ? wr->inl : NULL,
+		.keys = &qp->o.ses->cont->keys,
+		.pd = qp->pd,
+		.access = access,
+	};
+}
+
+static struct side remote_side(const struct qp *peer, const struct ff_sge *at, uint32_t access)
+{
+	return (struct side){
+		.sge = at,
+		.num_sge = 1,
+		.keys = &peer->o.ses->cont->keys,
+		.pd = peer->pd,
+		.access = access,
+	};
+}
+
+static struct side recv_side(const struct qp *peer)
+{
+	const struct recv_wr *rwr = peer->soft->rwr;
+
+	return (struct side){
+		.sge = rwr->sge,
+		.num_sge = rwr->num_sge,
+		.keys = &peer->o.ses->cont->keys,
+		.pd = peer->pd,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+}
+
+static enum post_result answered(struct fast *f, struct qp *qp, struct qp *peer, enum answer a)
+{
+	switch (a) {
+	case ANS_RNR:
+		return no_receive(f, qp, peer);
+	case ANS_INV_REQ:
+		return finish(f, qp, IBV_WC_REM_INV_REQ_ERR, FF_VERR_NONE);
+	case ANS_REM_ACCESS:
+		return finish(f, qp, IBV_WC_REM_ACCESS_ERR, FF_VERR_RKEY);
+	case ANS_REM_OP:
+		return finish(f, qp, IBV_WC_REM_OP_ERR, FF_VERR_NONE);
+	default:
+		return drop(f, qp);
+	}
+}
+
+/* The copy did not end well: whose fault was it? */
+static enum post_result copy_failed(struct fast *f, struct qp *qp, struct qp *peer, bool mine,
+				    enum ff_vendor_err why)
+{
+	if (mine)
+		return finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
+	if (peer->soft->rx_from == qp && qp->wr->opcode <= FF_OP_SEND_IMM)
+		return answered(f, qp, peer, responder_fault(f, peer, why));
+	return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
+}
+
+static void count_served(struct qp *qp, struct qp *peer)
+{
+	struct ff_stats *st = &peer->o.ses->stats;
+
+	if (qp->wr->opcode == FF_OP_READ)
+		st->tx_bytes += qp->wr->length;
+	else if (qp->wr->opcode < FF_OP_READ)
+		st->rx_bytes += qp->wr->length;
+}
+
+/* Move the bytes. Everything was admitted and matched. */
+static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
+{
+	const struct send_wr *wr = qp->wr;
+	struct soft_qp *sq = qp->soft;
+	struct ff_sge at = { wr->remote_addr, (uint32_t)wr->length, wr->rkey };
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t total = wr->length;
+	bool outward = true; /* from us to the peer */
+	enum xfer_result r;
+	struct side src, dst;
+
+	switch (wr->opcode) {
+	case FF_OP_READ:
+		src = remote_side(peer, &at, IBV_ACCESS_REMOTE_READ);
+		dst = local_side(qp, IBV_ACCESS_LOCAL_WRITE);
+		outward = false;
+		break;
+	case FF_OP_CMP_SWAP:
+	case FF_OP_FETCH_ADD:
+		at.length = total = sizeof(uint64_t);
+		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_ATOMIC);
+		r = atomic_run(f, sq, &dst, &at, &why);
+		if (r != XFER_DONE)
+			goto ended;
+		src = (struct side){ .bytes = (const uint8_t *)&sq->atomic_orig };
+		dst = local_side(qp, IBV_ACCESS_LOCAL_WRITE);
+		outward = false;
+		break;
+	case FF_OP_WRITE:
+	case FF_OP_WRITE_IMM:
+		src = local_side(qp, 0);
+		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_WRITE);
+		break;
+	default:
+		src = local_side(qp, 0);
+		dst = recv_side(peer);
+		if (qp->type == IBV_QPT_UD) {
+			src.prefix = sq->grh;
+			src.prefix_len = SOFT_GRH_SZ;
+			total += SOFT_GRH_SZ;
+		}
+		break;
+	}
+	r = xfer_run(f, sq, &src, &dst, total, &why);
+ended:
+	switch (r) {
+	case XFER_DONE:
+		break;
+	case XFER_MORE:
+		return POST_MORE;
+	case XFER_WAIT:
+	case XFER_GONE:
+		return POST_WAIT;
+	case XFER_SRC:
+		return copy_failed(f, qp, peer, outward, why);
+	case XFER_DST:
+		/* an atomic's first half fails at the peer, its second half at home */
+		return copy_failed(f, qp, peer, !outward, why);
+	}
+	count_served(qp, peer);
+	if (sq->rx_peer)
+		responder_done(f, peer, qp);
+	if (wr->length || !outward)
+		fast_data_to(f, outward ? peer->o.ses : qp->o.ses);
+	else
+		fast_data_to(f, peer->o.ses);
+	return finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+}
+
+/* What can be said of a WR without a peer. */
+static enum ibv_wc_status check_local(struct qp *qp, enum ff_vendor_err *why)
+{
+	const struct send_wr *wr = qp->wr;
+	bool in = wr->opcode >= FF_OP_READ;
+	struct side s = local_side(qp, in ? IBV_ACCESS_LOCAL_WRITE : 0);
+
+	if (in && !qp->attr.max_rd_atomic) {
+		*why = FF_VERR_RD_ATOMIC;
+		return IBV_WC_LOC_QP_OP_ERR;
+	}
+	if (wr->opcode > FF_OP_READ && wr->length != sizeof(uint64_t)) {
+		*why = FF_VERR_BAD_SGE;
+		return IBV_WC_LOC_LEN_ERR;
+	}
+	if (qp->type == IBV_QPT_UD && wr->length > SOFT_MTU) {
+		*why = FF_VERR_MSG_SIZE;
+		return IBV_WC_LOC_LEN_ERR;
+	}
+	*why = xfer_check(&s, wr->length);
+	return *why ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+}
+
+static bool takes_recv(uint8_t opcode)
+{
+	return opcode == FF_OP_SEND || opcode == FF_OP_SEND_IMM || opcode == FF_OP_WRITE_IMM;
+}
+
+/*
+ * The GRH of RoCE v2: an IPv4 header in the last 20 of its 40 bytes, or an IPv6 one (IBTA annex
+ * A17). Lengths are those of the UDP packet that a wire would carry.
+ */
+static void make_grh(const struct qp *qp)
+{
+	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+	const struct ah *ah = qp->wr->ah;
+	const struct container *from = qp->o.ses->cont;
+	const uint8_t *sgid = from->gid[ah->attr.sgid_index < from->num_gids ?
+						ah->attr.sgid_index : 0].raw;
+	const uint8_t *dgid = ah->attr.is_global ? ah->attr.dgid : ah->cont->gid[0].raw;
+	uint32_t len = 8 + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP, BTH, DETH, data, ICRC */
+	uint8_t *g = qp->soft->grh;
+
+	memset(g, 0, SOFT_GRH_SZ);
+	if (!memcmp(sgid, v4mapped, sizeof(v4mapped))) {
+		len += 20;
+		g[20] = 0x45;
+		g[21] = ah->attr.traffic_class;
+		g[22] = (uint8_t)(len >> 8);
+		g[23] = (uint8_t)len;
+		g[26] = 0x40; /* don't fragment */
+		g[28] = ah->attr.hop_limit;
+		g[29] = 17;
+		memcpy(g + 32, sgid + 12, 4);
+		memcpy(g + 36, dgid + 12, 4);
+		return;
+	}
+	g[0] = (uint8_t)(0x60 | ah->attr.traffic_class >> 4);
+	g[1] = (uint8_t)(ah->attr.traffic_class << 4 | (ah->attr.flow_label >> 16 & 0xf));
+	g[2] = (uint8_t)(ah->attr.flow_label >> 8);
+	g[3] = (uint8_t)ah->attr.flow_label;
+	g[4] = (uint8_t)(len >> 8);
+	g[5] = (uint8_t)len;
+	g[6] = 17;
+	g[7] = ah->attr.hop_limit;
+	memcpy(g + 8, sgid, 16);
+	memcpy(g + 24, dgid, 16);
+}
+
+static bool qkey_ok(const struct qp *qp, const struct qp *peer)
+{
+	uint32_t qkey = qp->wr->remote_qkey;
+
+	/* a Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5) */
+	return ((qkey & 0x80000000u) ? qp->attr.qkey : qkey) == peer->attr.qkey;
+}
+
+enum post_result requester_run(struct fast *f, struct qp *qp)
+{
+	const struct send_wr *wr = qp->wr;
+	struct soft_qp *sq = qp->soft;
+	struct qp *peer;
+
+	if (sq->phase != SOFT_RUN || (sq->call && sq->call->busy))
+		return POST_WAIT;
+	peer = qp->type == IBV_QPT_UD ? route_ud(f, qp) : route_peer(f, qp);
+	if (!peer || (sq->rx_peer && sq->rx_peer != peer))
+		return qp->type == IBV_QPT_RC ? no_answer(f, qp) : drop(f, qp);
+	if (!sq->checked) {
+		enum answer a;
+
+		if (qp->type == IBV_QPT_UD && !qkey_ok(qp, peer))
+			return drop(f, qp);
+		a = responder_admit(f, peer, wr);
+		if (a != ANS_OK)
+			return answered(f, qp, peer, responder_refuse(f, peer, a));
+		if (takes_recv(wr->opcode)) {
+			a = responder_match(f, peer, qp);
+			if (a != ANS_OK)
+				return answered(f, qp, peer, a);
+		}
+		sq->checked = true;
+		sq->retry_left = qp->attr.retry_cnt;
+	}
+	return copy(f, qp, peer);
+}
+
+enum post_result requester_start(struct fast *f, struct qp *qp)
+{
+	struct soft_qp *sq = qp->soft;
+	enum ff_vendor_err why;
+	enum ibv_wc_status st;
+
+	sq->phase = SOFT_RUN;
+	sq->checked = false;
+	sq->atomic_step = 0;
+	sq->rnr_left = qp->attr.rnr_retry;
+	sq->retry_left = qp->attr.retry_cnt;
+	xfer_reset(f, sq);
+	st = check_local(qp, &why);
+	if (st != IBV_WC_SUCCESS)
+		return finish(f, qp, st, why);
+	if (qp->type == IBV_QPT_UD) {
+		if (!route_ud(f, qp))
+			return drop(f, qp);
+		make_grh(qp);
+	}
+	return requester_run(f, qp);
+}
+
+void requester_abort(struct fast *f, struct qp *qp)
+{
+	struct soft_qp *sq = qp->soft;
+
+	unwait(f, sq);
+	xfer_reset(f, sq);
+	sq->phase = SOFT_IDLE;
+	if (sq->rx_peer)
+		sq->rx_peer->soft->rx_from = NULL;
+	sq->rx_peer = NULL;
+}

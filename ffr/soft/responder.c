@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * responder.c - what the receiving QP makes of a request. [lock] Called by requester.c.
+ *
+ * Same host, so a message arrives as a whole and in order; no packet sequence numbers are needed.
+ * What can go wrong, in the order of the checks (IBTA 9.7.4 and table 58):
+ *	operation not enabled at the QP, misaligned atomic	NAK invalid request
+ *	rkey unknown, out of bounds, without the right		NAK remote access error
+ *	no receive						RNR NAK
+ *	receive too short					NAK invalid request, the receive ends LOC_LEN
+ *	receive's own memory bad				NAK remote operation, ends LOC_PROT
+ * Every NAK but RNR takes the responder to ERR, with an affiliated event. A UC responder drops
+ * silently instead, and so does UD; only the errors of a receive's own memory show there too.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "soft.h"
+
+static uint32_t needed_access(uint8_t opcode)
+{
+	switch (opcode) {
+	case FF_OP_WRITE:
+	case FF_OP_WRITE_IMM:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case FF_OP_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case FF_OP_CMP_SWAP:
+	case FF_OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
+enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr)
+{
+	uint32_t access = needed_access(wr->opcode);
+	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (peer->state == IBV_QPS_RTR && !peer->comm_est_sent) {
+		peer->comm_est_sent = true;
+		comp_async(f, peer->o.ses, IBV_EVENT_COMM_EST, FF_ASYNC_QP, peer->o.handle);
+	}
+	if (!access)
+		return ANS_OK;
+	if ((peer->attr.qp_access_flags & access) != access || (atomic && (wr->remote_addr & 7)) ||
+	    (wr->opcode >= FF_OP_READ && !peer->attr.max_dest_rd_atomic))
+		return ANS_INV_REQ;
+	if (wr->length || atomic) {
+		struct ff_sge at = { wr->remote_addr, atomic ? 8 : (uint32_t)wr->length, wr->rkey };
+		struct side s = { .keys = &peer->o.ses->cont->keys, .pd = peer->pd, .access = access };
+		struct mr *mr;
+		uint64_t va;
+
+		if (xfer_resolve(&s, &at, &mr, &va))
+			return ANS_REM_ACCESS;
+	}
+	return ANS_OK;
+}
+
+static bool short_of(const struct qp *peer, const struct qp *from)
+{
+	uint64_t need = from->wr->length;
+
+	/* an RDMA WRITE with immediate leaves the receive's memory alone */
+	if (from->wr->opcode == FF_OP_WRITE_IMM)
+		return false;
+	if (peer->type == IBV_QPT_UD)
+		need += SOFT_GRH_SZ;
+	return peer->soft->rwr->length < need;
+}
+
+static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
+		      enum ff_vendor_err why)
+{
+	static const struct recv_info none;
+	struct soft_qp *ps = peer->soft;
+
+	ps->has_recv = false;
+	ps->rx_from = NULL;
+	comp_recv(f, peer, ps->rwr->wr_id, st, why, &none);
+}
+
+enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
+{
+	struct soft_qp *ps = peer->soft;
+
+	if (ps->rx_from && ps->rx_from != from) /* UD: another datagram is still coming in */
+		return ANS_DROP;
+	if (!ps->rwr) {
+		ps->rwr = malloc(sizeof(*ps->rwr));
+		if (!ps->rwr)
+			return peer->type == IBV_QPT_RC ? ANS_RNR : ANS_DROP;
+	}
+	if (!ps->has_recv) {
+		enum fetch r = fast_take_recv(f, peer, ps->rwr);
+
+		if (r == FETCH_EMPTY)
+			return peer->type == IBV_QPT_RC ? ANS_RNR : ANS_DROP;
+		ps->has_recv = true;
+		if (r == FETCH_BAD)
+			return responder_fault(f, peer, FF_VERR_BAD_SGE);
+	}
+	if (short_of(peer, from)) {
+		/* UC and UD keep the receive for a message that fits; one of an SRQ is spent */
+		if (peer->type == IBV_QPT_RC || peer->srq)
+			fail_recv(f, peer, IBV_WC_LOC_LEN_ERR, FF_VERR_MSG_SIZE);
+		return peer->type == IBV_QPT_RC ? responder_refuse(f, peer, ANS_INV_REQ) : ANS_DROP;
+	}
+	ps->rx_from = from;
+	from->soft->rx_peer = peer;
+	return ANS_OK;
+}
+
+void responder_done(struct fast *f, struct qp *peer, struct qp *from)
+{
+	const struct send_wr *wr = from->wr;
+	struct soft_qp *ps = peer->soft;
+	bool imm = wr->opcode == FF_OP_SEND_IMM || wr->opcode == FF_OP_WRITE_IMM;
+	bool ud = peer->type == IBV_QPT_UD;
+	struct recv_info info = {
+		.byte_len = (uint32_t)wr->length + (ud ? SOFT_GRH_SZ : 0),
+		.src_qp = from->qp_num,
+		.imm = imm ? wr->imm : 0,
+		.slid = from->o.ses->cont->lid,
+		.flags = (imm ? FF_CQE_IMM : 0) | (ud ? FF_CQE_GRH : 0) |
+			 (wr->flags & FF_SQE_SOLICITED ? FF_CQE_SOLICITED : 0),
+		.sl = ud ? wr->ah->attr.sl : from->attr.ah.sl,
+		.write = wr->opcode == FF_OP_WRITE_IMM,
+	};
+
+	ps->has_recv = false;
+	ps->rx_from = NULL;
+	from->soft->rx_peer = NULL;
+	comp_recv(f, peer, ps->rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
+}
+
+enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why)
+{
+	enum ibv_wc_status st = why == FF_VERR_BAD_SGE ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
+
+	fail_recv(f, peer, st, why);
+	fast_qp_error(f, peer, IBV_EVENT_QP_FATAL);
+	return peer->type == IBV_QPT_RC ? ANS_REM_OP : ANS_DROP;
+}
+
+enum answer responder_refuse(struct fast *f, struct qp *peer, enum answer a)
+{
+	if (peer->type != IBV_QPT_RC)
+		return ANS_DROP;
+	fast_qp_error(f, peer,
+		      a == ANS_REM_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);
+	return a;
+}
+
+void responder_abort(struct qp *qp, struct fast *f, bool flush)
+{
+	struct soft_qp *sq = qp->soft;
+
+	if (sq->rx_from)
+		sq->rx_from->soft->rx_peer = NULL;
+	sq->rx_from = NULL;
+	if (sq->has_recv && flush)
+		fail_recv(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	sq->has_recv = false;
+}
