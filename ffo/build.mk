@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+#
+# ffo's part of the Makefile: libffo.a, which the router links for its embedded orchestrator and as
+# the client's side of the protocol, and the daemon.
+
+FFO_SRCS := $(filter-out ffo/main.c,$(wildcard ffo/*.c))
+
+$(B)/libffo.a: $(patsubst %.c,$(B)/%.o,$(FFO_SRCS))
+
+$(B)/bin/ffo: $(B)/ffo/main.o $(B)/libffo.a $(B)/ffr/log.o
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lsqlite3 -lbsd -lpthread
+
+ALL += $(B)/libffo.a $(B)/bin/ffo

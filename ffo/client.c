@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * client.c - see client.h. One loop's thread.
+ *
+ * The orchestrator is trusted no more than needed: a line that is too long, no JSON object or the
+ * answer to nothing ends the connection.
+ */
+#include "client.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "address.h"
+
+struct call {
+	json_int_t id;
+	ffo_reply_cb cb;
+	void *arg;
+	UT_hash_handle hh;
+};
+
+struct ffo_client {
+	union {
+		uv_handle_t handle;
+		uv_stream_t stream;
+		uv_pipe_t pipe;
+		uv_tcp_t tcp;
+	};
+	uv_connect_t connecting;
+	ffo_closed_cb closed;
+	void *arg;
+	json_int_t last_id;
+	struct call *calls;
+	bool ended; /* uv_close() was called */
+	bool is_tcp;
+	size_t in_len;
+	size_t in_seen; /* of these bytes the first ones hold no newline */
+	char in[FFO_LINE_MAX];
+};
+
+struct output {
+	uv_write_t write;
+	struct ffo_client *client;
+	char *text;
+};
+
+static void handle_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+/* End the connection and all calls; c lives until the loop has closed its handle. */
+static void end(struct ffo_client *c, int err, const char *why)
+{
+	struct call *call, *next;
+
+	if (c->ended)
+		return;
+	c->ended = true;
+	uv_close(&c->handle, handle_closed);
+	HASH_ITER(hh, c->calls, call, next) {
+		HASH_DEL(c->calls, call);
+		call->cb(call->arg, err, why, NULL);
+		free(call);
+	}
+}
+
+/* The connection ended without the caller's doing. */
+static void lost(struct ffo_client *c, int err)
+{
+	if (c->ended)
+		return;
+	end(c, -ECONNRESET, "the connection to the orchestrator ended");
+	if (c->closed) /* a callback may have called ffo_client_close() */
+		c->closed(c->arg, err);
+}
+
+void ffo_client_close(struct ffo_client *c)
+{
+	if (!c)
+		return;
+	c->closed = NULL;
+	end(c, -ECANCELED, "the connection to the orchestrator was closed");
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+static int handle_answer(struct ffo_client *c, json_t *msg)
+{
+	json_int_t id = json_integer_value(json_object_get(msg, "id"));
+	const char *error = json_string_value(json_object_get(msg, "error"));
+	const char *why = json_string_value(json_object_get(msg, "message"));
+	json_t *ok = json_object_get(msg, "ok");
+	struct call *call;
+
+	HASH_FIND(hh, c->calls, &id, sizeof(id), call);
+	if (!call || !json_is_boolean(ok) || (json_is_false(ok) && (!error || !why)))
+		return -EPROTO;
+	HASH_DEL(c->calls, call);
+	if (json_is_true(ok))
+		call->cb(call->arg, 0, "", msg);
+	else
+		call->cb(call->arg, ffo_error_number(error), why, NULL);
+	free(call);
+	return 0;
+}
+
+static int handle_line(struct ffo_client *c, const char *line, size_t len)
+{
+	json_t *msg = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+	int err = json_is_object(msg) ? handle_answer(c, msg) : -EPROTO;
+
+	json_decref(msg);
+	return err;
+}
+
+static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct ffo_client *c = h->data;
+
+	(void)suggested;
+	*buf = uv_buf_init(c->in + c->in_len, (unsigned int)(sizeof(c->in) - c->in_len));
+}
+
+static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct ffo_client *c = s->data;
+	size_t start = 0;
+	char *nl;
+
+	(void)buf;
+	if (n < 0) {
+		lost(c, n == UV_EOF ? -ECONNRESET : (int)n);
+		return;
+	}
+	c->in_len += (size_t)n;
+	while (!c->ended && (nl = memchr(c->in + c->in_seen, '\n', c->in_len - c->in_seen))) {
+		if (handle_line(c, c->in + start, (size_t)(nl - c->in) - start)) {
+			lost(c, -EPROTO);
+			return;
+		}
+		start = c->in_seen = (size_t)(nl + 1 - c->in);
+	}
+	if (c->ended)
+		return;
+	memmove(c->in, c->in + start, c->in_len - start);
+	c->in_len -= start;
+	c->in_seen = c->in_len;
+	if (c->in_len == sizeof(c->in))
+		lost(c, -EPROTO);
+}
+
+/* ---- connections ---------------------------------------------------------------------------- */
+
+static struct ffo_client *client_new(uv_loop_t *loop, bool is_tcp, ffo_closed_cb closed, void *arg)
+{
+	struct ffo_client *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->closed = closed;
+	c->arg = arg;
+	c->is_tcp = is_tcp;
+	if (is_tcp)
+		uv_tcp_init(loop, &c->tcp);
+	else
+		uv_pipe_init(loop, &c->pipe, 0);
+	c->handle.data = c;
+	return c;
+}
+
+int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
+		    struct ffo_client **out)
+{
+	struct ffo_client *c = client_new(loop, false, closed, arg);
+	int err = c ? uv_pipe_open(&c->pipe, fd) : -ENOMEM;
+
+	if (err)
+		close(fd);
+	else
+		err = uv_read_start(&c->stream, alloc_input, read_done);
+	if (err) {
+		ffo_client_close(c);
+		return err;
+	}
+	*out = c;
+	return 0;
+}
+
+static void connected(uv_connect_t *req, int status)
+{
+	struct ffo_client *c = req->data;
+
+	if (c->ended)
+		return;
+	if (!status && c->is_tcp)
+		uv_tcp_nodelay(&c->tcp, 1);
+	if (!status)
+		status = uv_read_start(&c->stream, alloc_input, read_done);
+	if (status)
+		lost(c, status);
+}
+
+int ffo_client_connect(uv_loop_t *loop, const char *address, ffo_closed_cb closed, void *arg,
+		       struct ffo_client **out)
+{
+	struct sockaddr_storage sa;
+	struct ffo_client *c;
+	int err;
+
+	err = ffo_address_parse(address, &sa);
+	if (err)
+		return err;
+	c = client_new(loop, sa.ss_family != AF_UNIX, closed, arg);
+	if (!c)
+		return -ENOMEM;
+	c->connecting.data = c;
+	if (c->is_tcp)
+		err = uv_tcp_connect(&c->connecting, &c->tcp, (struct sockaddr *)&sa, connected);
+	else
+		uv_pipe_connect(&c->connecting, &c->pipe, ((struct sockaddr_un *)&sa)->sun_path,
+				connected);
+	if (err) {
+		ffo_client_close(c);
+		return err;
+	}
+	*out = c;
+	return 0;
+}
+
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static void write_done(uv_write_t *w, int status)
+{
+	struct output *o = (struct output *)w;
+	struct ffo_client *c = o->client;
+
+	free(o->text);
+	free(o);
+	if (status)
+		lost(c, status);
+}
+
+static int send_text(struct ffo_client *c, char *text)
+{
+	struct output *o = malloc(sizeof(*o));
+	uv_buf_t buf[2];
+	int err = -ENOMEM;
+
+	if (o) {
+		o->client = c;
+		o->text = text;
+		buf[0] = uv_buf_init(text, (unsigned int)strlen(text));
+		buf[1] = uv_buf_init((char *)"\n", 1);
+		/* It fails when the peer was not to be reached: connected() will tell. */
+		err = uv_write(&o->write, &c->stream, buf, 2, write_done) ? -ENOTCONN : 0;
+	}
+	if (err) {
+		free(text);
+		free(o);
+	}
+	return err;
+}
+
+/* {fields..., op, id} as text. */
+static int make_text(enum ffo_op op, json_int_t id, json_t *fields, char **text)
+{
+	json_t *msg = fields ? fields : json_object();
+	int err = 0;
+
+	if (!json_is_object(msg))
+		err = -EINVAL;
+	else if (json_object_set_new(msg, "op", json_string(ffo_op_name[op])) ||
+		 json_object_set_new(msg, "id", json_integer(id)))
+		err = -ENOMEM;
+	*text = err ? NULL : json_dumps(msg, JSON_COMPACT);
+	json_decref(msg);
+	if (err)
+		return err;
+	if (!*text)
+		return -ENOMEM;
+	if (strlen(*text) < FFO_LINE_MAX)
+		return 0;
+	free(*text);
+	return -EMSGSIZE;
+}
+
+int ffo_client_call(struct ffo_client *c, enum ffo_op op, json_t *fields, ffo_reply_cb cb,
+		    void *arg)
+{
+	struct call *call;
+	char *text;
+	int err;
+
+	if (c->ended || HASH_COUNT(c->calls) >= FFO_CLIENT_CALLS) {
+		json_decref(fields);
+		return c->ended ? -ENOTCONN : -ENOBUFS;
+	}
+	err = make_text(op, c->last_id + 1, fields, &text);
+	if (err)
+		return err;
+	call = malloc(sizeof(*call));
+	if (!call) {
+		free(text);
+		return -ENOMEM;
+	}
+	err = send_text(c, text);
+	if (err) {
+		free(call);
+		return err;
+	}
+	call->id = ++c->last_id;
+	call->cb = cb;
+	call->arg = arg;
+	HASH_ADD(hh, c->calls, id, sizeof(call->id), call);
+	return 0;
+}

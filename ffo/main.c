@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * main.c - the daemon ffo: options, signals, the loop. See server.c for what it serves, ffo.8 for
+ * its use. One thread.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "address.h"
+#include "alloc.h"
+#include "ffo.h"
+#include "ffo_proto.h"
+#include "ffr/log.h"
+#include "ffr/version.h"
+
+#define STORE_DEFAULT "/var/lib/freeflow/ffo.db"
+#define MAX_LISTEN    16
+#define MAX_POOLS     256
+
+/* X(long option, its short form, its argument or NULL, help) */
+#define OPTIONS(X)                                                                                 \
+	X("store", 's', "FILE", "SQLite file of the state, or :memory: (" STORE_DEFAULT ")")       \
+	X("listen", 'l', "ADDRESS",                                                                \
+	  "unix:/PATH or tcp:ADDRESS:PORT; may be repeated\n"                                      \
+	  "\t\t\t(" FFO_SOCKET_DEFAULT ")")                                                        \
+	X("pool4", '4', "[TENANT=]PREFIX", "IPv4 addresses to give out (" ALLOC_POOL4_DEFAULT ")") \
+	X("pool6", '6', "[TENANT=]PREFIX",                                                         \
+	  "IPv6 addresses to give out\n\t\t\t(" ALLOC_POOL6_DEFAULT ")")                           \
+	X("log-level", 'L', "LEVEL", "error, warning, info or debug (info)")                       \
+	X("version", 'V', NULL, "print the version and exit")                                      \
+	X("help", 'h', NULL, "print this and exit")
+
+static const struct option long_options[] = {
+#define X(name, letter, arg, help) { name, arg ? required_argument : no_argument, NULL, letter },
+	OPTIONS(X)
+#undef X
+		{ 0 }
+};
+
+struct options {
+	const char *store;
+	const char *listen[MAX_LISTEN];
+	size_t num_listen;
+	const char *pools[MAX_POOLS];
+	size_t num_pools;
+};
+
+struct daemon {
+	uv_loop_t loop;
+	uv_signal_t term, intr;
+	struct ffo *ffo;
+};
+
+static void usage(void)
+{
+	puts("Usage: ffo [OPTION]...\n"
+	     "The orchestrator of freeflow: addresses, containers, the mem-to-shadow map.\n");
+#define X(name, letter, arg, help)                                                                 \
+	printf("  -%c, --%s %s\n\t\t\t%s\n", letter, name, arg ?: "", help);
+	OPTIONS(X)
+#undef X
+}
+
+/* Refuse the command line: one line, exit status 2. */
+static void __attribute__((noreturn, format(printf, 1, 2))) refuse(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("ffo: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputs("; see ffo --help\n", stderr);
+	exit(2);
+}
+
+static void add_pool(struct options *o, int family, const char *pool)
+{
+	struct alloc *a;
+	char why[160];
+
+	if (o->num_pools == MAX_POOLS)
+		refuse("more than %d address pools", MAX_POOLS);
+	if (alloc_create(&a))
+		refuse("out of memory");
+	if (alloc_set_pool(a, family, pool, why, sizeof(why)))
+		refuse("%s", why);
+	alloc_free(a);
+	o->pools[o->num_pools++] = pool;
+}
+
+static void add_listen(struct options *o, const char *address)
+{
+	struct sockaddr_storage sa;
+
+	if (o->num_listen == MAX_LISTEN)
+		refuse("more than %d addresses to listen at", MAX_LISTEN);
+	if (ffo_address_parse(address, &sa))
+		refuse("--listen %s: must be unix:/path or tcp:address:port", address);
+	o->listen[o->num_listen++] = address;
+}
+
+static void parse_options(int argc, char **argv, struct options *o)
+{
+	int c, index = 0;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, ":s:l:4:6:L:Vh", long_options, &index)) != -1)
+		switch (c) {
+		case 's':
+			if (!*optarg)
+				refuse("--store needs a file name");
+			o->store = optarg;
+			break;
+		case 'l':
+			add_listen(o, optarg);
+			break;
+		case '4':
+			add_pool(o, AF_INET, optarg);
+			break;
+		case '6':
+			add_pool(o, AF_INET6, optarg);
+			break;
+		case 'L':
+			if (log_level_parse(optarg, &log_level))
+				refuse("--log-level %s: must be error, warning, info or debug",
+				       optarg);
+			break;
+		case 'V':
+			puts("ffo (freeflow) " FF_VERSION);
+			exit(0);
+		case 'h':
+			usage();
+			exit(0);
+		case ':':
+			refuse("option %s needs an argument", argv[optind - 1]);
+		default:
+			if (optopt && strncmp(argv[optind - 1], "--", 2))
+				refuse("unknown option -%c", optopt);
+			refuse("wrong option %s", argv[optind - 1]);
+		}
+	if (optind < argc)
+		refuse("unexpected argument \"%s\"", argv[optind]);
+	if (!o->num_listen)
+		o->listen[o->num_listen++] = FFO_SOCKET_DEFAULT;
+}
+
+/* The directory of a file, when it is one of the default places and is not there yet. */
+static void make_dir(const char *file, const char *default_file)
+{
+	char dir[128];
+	char *slash;
+
+	if (strcmp(file, default_file))
+		return;
+	snprintf(dir, sizeof(dir), "%s", file);
+	slash = strrchr(dir, '/');
+	*slash = '\0';
+	if (mkdir(dir, 0755) && errno != EEXIST)
+		log_err("%s: cannot be made: %m", dir);
+}
+
+static void stop(uv_signal_t *s, int number)
+{
+	struct daemon *d = s->data;
+
+	log_info("%s: stopping", strsignal(number));
+	ffo_destroy(d->ffo);
+	uv_close((uv_handle_t *)&d->term, NULL);
+	uv_close((uv_handle_t *)&d->intr, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = { .store = STORE_DEFAULT };
+	struct ffo_conf conf;
+	struct daemon d;
+	int err;
+
+	parse_options(argc, argv, &o);
+	signal(SIGPIPE, SIG_IGN);
+	make_dir(o.store, STORE_DEFAULT);
+	uv_loop_init(&d.loop);
+	conf = (struct ffo_conf){ .store = o.store, .pools = o.pools, .num_pools = o.num_pools };
+	err = ffo_create(&conf, &d.loop, &d.ffo);
+	if (err)
+		return 1;
+	for (size_t i = 0; !err && i < o.num_listen; i++) {
+		make_dir(o.listen[i] + strlen("unix:"), FFO_SOCKET_DEFAULT + strlen("unix:"));
+		err = ffo_listen(d.ffo, o.listen[i]);
+	}
+	if (err) {
+		ffo_destroy(d.ffo);
+	} else {
+		d.term.data = d.intr.data = &d;
+		uv_signal_init(&d.loop, &d.term);
+		uv_signal_init(&d.loop, &d.intr);
+		uv_signal_start(&d.term, stop, SIGTERM);
+		uv_signal_start(&d.intr, stop, SIGINT);
+		log_info("ready: store %s, listening at %s%s", o.store, o.listen[0],
+			 o.num_listen > 1 ? " and more" : "");
+	}
+	uv_run(&d.loop, UV_RUN_DEFAULT);
+	uv_loop_close(&d.loop);
+	return err ? 1 : 0;
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * server.c - the orchestrator's listeners and connections: bytes to lines, which request.c handles,
+ * and answers to bytes. The orchestrator's loop only.
+ *
+ * What a client can make this process hold is bounded: FFO_LINE_MAX bytes of input, and about twice
+ * that of output. A connection with more output waiting than OUT_HIGH is neither read nor handled
+ * until the client has read its answers; one that reads nothing for write_timeout is dropped.
+ */
+#include "server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "address.h"
+
+#define IN_FIRST  4096u	       /* bytes of input buffer to begin with */
+#define OUT_HIGH  FFO_LINE_MAX /* bytes of waiting output that stop the reading */
+#define BACKLOG	  128
+#define TIMEOUT	  10000u /* ms */
+#define CLIENTS	  1024u
+#define KEEPALIVE 10u /* s of silence before TCP asks whether the peer is there */
+
+struct listener {
+	LIST_ENTRY(listener) entry;
+	struct ffo *ffo;
+	union {
+		uv_handle_t handle;
+		uv_stream_t stream;
+		uv_pipe_t pipe;
+		uv_tcp_t tcp;
+	};
+	bool is_tcp;
+	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to unlink; "": none */
+};
+
+struct output {
+	uv_write_t write;
+	struct conn *conn;
+	char *text;
+};
+
+/* ---- life of a connection ------------------------------------------------------------------- */
+
+static void ffo_put(struct ffo *f)
+{
+	if (--f->refs)
+		return;
+	if (f->store)
+		f->store->ops->close(f->store);
+	alloc_free(f->alloc);
+	free(f);
+}
+
+void conn_get(struct conn *c)
+{
+	c->refs++;
+}
+
+void conn_put(struct conn *c)
+{
+	if (--c->refs)
+		return;
+	ffo_put(c->ffo);
+	free(c->in);
+	free(c);
+}
+
+static void handle_closed(uv_handle_t *h)
+{
+	conn_put(h->data);
+}
+
+void conn_close(struct conn *c, const char *why)
+{
+	char host[FFO_NAME_MAX];
+
+	if (c->closing)
+		return;
+	c->closing = true;
+	if (why)
+		log_client(&c->ffo->log_limit, LOG_LEVEL_WARN, "client %lu%s%s: closed: %s",
+			   c->number, *c->host ? ", host " : "", c->host, why);
+	LIST_REMOVE(c, entry);
+	c->ffo->num_conns--;
+	uv_close(&c->handle, handle_closed);
+	uv_close((uv_handle_t *)&c->timer, handle_closed);
+	if (*c->host) {
+		memcpy(host, c->host, sizeof(host));
+		c->host[0] = '\0';
+		host_gone(c->ffo, host, c->instance);
+	}
+}
+
+/* ---- output --------------------------------------------------------------------------------- */
+
+static void handle_input(struct conn *c);
+
+static void timed_out(uv_timer_t *t)
+{
+	struct conn *c = t->data;
+
+	conn_close(c, c->leaving ? NULL : "it does not read its answers");
+}
+
+static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf);
+static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf);
+
+static void write_done(uv_write_t *w, int status)
+{
+	struct output *o = (struct output *)w;
+	struct conn *c = o->conn;
+	size_t waiting;
+
+	free(o->text);
+	free(o);
+	if (c->closing)
+		return;
+	if (status) {
+		conn_close(c, uv_strerror(status));
+		return;
+	}
+	waiting = uv_stream_get_write_queue_size(&c->stream);
+	if (waiting)
+		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
+	else
+		uv_timer_stop(&c->timer);
+	if (c->leaving && !waiting) {
+		conn_close(c, NULL);
+	} else if (c->paused && waiting <= OUT_HIGH) {
+		c->paused = false;
+		handle_input(c);
+		if (!c->paused && !c->closing && !c->leaving)
+			uv_read_start(&c->stream, alloc_input, read_done);
+	}
+}
+
+void conn_send(struct conn *c, json_t *msg)
+{
+	struct output *o;
+	uv_buf_t buf[2];
+
+	if (c->closing)
+		return;
+	o = calloc(1, sizeof(*o));
+	if (o)
+		o->text = msg ? json_dumps(msg, JSON_COMPACT) : NULL;
+	if (!o || !o->text) {
+		free(o);
+		conn_close(c, "out of memory");
+		return;
+	}
+	o->conn = c;
+	buf[0] = uv_buf_init(o->text, (unsigned int)strlen(o->text));
+	buf[1] = uv_buf_init((char *)"\n", 1);
+	if (uv_write(&o->write, &c->stream, buf, 2, write_done)) {
+		free(o->text);
+		free(o);
+		conn_close(c, "cannot be written to");
+		return;
+	}
+	if (!uv_is_active((uv_handle_t *)&c->timer))
+		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
+}
+
+/* The peer does not speak the protocol: one last answer, then the end. */
+static void refuse(struct conn *c, int err, const char *why)
+{
+	json_t *answer = request_error(0, err, why);
+
+	log_client(&c->ffo->log_limit, LOG_LEVEL_WARN, "client %lu%s%s: closed: %s", c->number,
+		   *c->host ? ", host " : "", c->host, why);
+	c->leaving = true;
+	uv_read_stop(&c->stream);
+	conn_send(c, answer);
+	json_decref(answer);
+}
+
+/* ---- input ---------------------------------------------------------------------------------- */
+
+/* Handle the complete lines in the buffer, until there is no more, or the output is full. */
+static void handle_input(struct conn *c)
+{
+	size_t start = 0;
+	char why[100];
+	char *end;
+	int err;
+
+	while (!c->closing && !c->leaving && !c->paused) {
+		end = memchr(c->in + c->in_seen, '\n', c->in_len - c->in_seen);
+		if (!end) {
+			c->in_seen = c->in_len;
+			break;
+		}
+		err = request_line(c, c->in + start, (size_t)(end - c->in) - start, why,
+				   sizeof(why));
+		start = c->in_seen = (size_t)(end + 1 - c->in);
+		if (c->closing)
+			return;
+		if (err) {
+			refuse(c, err, why);
+		} else if (uv_stream_get_write_queue_size(&c->stream) > OUT_HIGH) {
+			c->paused = true;
+			uv_read_stop(&c->stream);
+		}
+	}
+	if (c->closing || c->leaving)
+		return;
+	memmove(c->in, c->in + start, c->in_len - start);
+	c->in_len -= start;
+	c->in_seen -= start;
+	if (!c->paused && c->in_len == FFO_LINE_MAX) {
+		snprintf(why, sizeof(why), "a message must be no longer than %u bytes",
+			 FFO_LINE_MAX);
+		refuse(c, -EMSGSIZE, why);
+	}
+}
+
+/* The free end of the input buffer, which grows up to FFO_LINE_MAX. */
+static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct conn *c = h->data;
+	size_t cap = c->in_cap ? c->in_cap : IN_FIRST / 2;
+	char *in;
+
+	(void)suggested;
+	if (c->in_cap - c->in_len < IN_FIRST / 4 && c->in_cap < FFO_LINE_MAX) {
+		in = realloc(c->in, 2 * cap);
+		if (in) {
+			c->in = in;
+			c->in_cap = 2 * cap;
+		}
+	}
+	*buf = uv_buf_init(c->in ? c->in + c->in_len : NULL, (unsigned int)(c->in_cap - c->in_len));
+}
+
+static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct conn *c = s->data;
+
+	(void)buf;
+	if (n < 0) {
+		conn_close(c, n == UV_EOF || n == UV_ECONNRESET ? NULL : uv_strerror((int)n));
+		return;
+	}
+	c->in_len += (size_t)n;
+	handle_input(c);
+}
+
+/* ---- new connections ------------------------------------------------------------------------ */
+
+/* A connection without a peer yet; conn_start() once it has one. */
+static struct conn *conn_new(struct ffo *f, bool is_tcp)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->ffo = f;
+	c->number = ++f->conn_seq;
+	c->refs = 2; /* stream and timer */
+	f->refs++;
+	f->num_conns++;
+	LIST_INSERT_HEAD(&f->conns, c, entry);
+	if (is_tcp)
+		uv_tcp_init(f->loop, &c->tcp);
+	else
+		uv_pipe_init(f->loop, &c->pipe, 0);
+	uv_timer_init(f->loop, &c->timer);
+	c->handle.data = c->timer.data = c;
+	return c;
+}
+
+/* Read from it, or close it. */
+static int conn_start(struct conn *c)
+{
+	char why[100];
+	int err;
+
+	if (c->ffo->num_conns > c->ffo->max_clients) {
+		snprintf(why, sizeof(why), "too many clients: %u are connected",
+			 c->ffo->num_conns - 1);
+		refuse(c, -EBUSY, why);
+		return -EBUSY;
+	}
+	err = uv_read_start(&c->stream, alloc_input, read_done);
+	if (err)
+		conn_close(c, uv_strerror(err));
+	return err;
+}
+
+static void connection_came(uv_stream_t *s, int status)
+{
+	struct listener *l = s->data;
+	struct conn *c;
+	int err;
+
+	if (status) {
+		log_client(&l->ffo->log_limit, LOG_LEVEL_WARN, "accept: %s", uv_strerror(status));
+		return;
+	}
+	c = conn_new(l->ffo, l->is_tcp);
+	if (!c)
+		return;
+	err = uv_accept(s, &c->stream);
+	if (err) {
+		conn_close(c, uv_strerror(err));
+		return;
+	}
+	if (l->is_tcp) {
+		uv_tcp_nodelay(&c->tcp, 1);
+		uv_tcp_keepalive(&c->tcp, 1, KEEPALIVE);
+	}
+	conn_start(c);
+}
+
+int ffo_attach(struct ffo *f, int fd)
+{
+	struct conn *c = conn_new(f, false);
+	int err;
+
+	if (!c) {
+		close(fd);
+		return -ENOMEM;
+	}
+	err = uv_pipe_open(&c->pipe, fd);
+	if (err) {
+		close(fd);
+		conn_close(c, NULL);
+		return err;
+	}
+	return conn_start(c);
+}
+
+/* ---- listeners ------------------------------------------------------------------------------ */
+
+static void listener_closed(uv_handle_t *h)
+{
+	struct listener *l = h->data;
+
+	if (*l->path)
+		unlink(l->path);
+	ffo_put(l->ffo);
+	free(l);
+}
+
+/*
+ * A bound Unix socket. A socket file that nobody listens on any more is replaced, any other file
+ * is not. The descriptor, or -errno.
+ */
+static int unix_socket(const struct sockaddr_un *sa)
+{
+	struct stat st;
+	mode_t mask;
+	int fd, err = 0;
+
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -errno;
+	if (!lstat(sa->sun_path, &st)) {
+		if (!S_ISSOCK(st.st_mode) || !connect(fd, (struct sockaddr *)sa, sizeof(*sa)) ||
+		    errno != ECONNREFUSED)
+			err = -EADDRINUSE;
+		else if (unlink(sa->sun_path))
+			err = -errno;
+	}
+	if (!err) {
+		mask = umask(0177);
+		if (bind(fd, (struct sockaddr *)sa, sizeof(*sa)))
+			err = -errno;
+		umask(mask);
+	}
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static int listen_unix(struct listener *l, const struct sockaddr_un *sa)
+{
+	int fd = unix_socket(sa), err;
+
+	if (fd < 0)
+		return fd;
+	strcpy(l->path, sa->sun_path); /* of the same size */
+	err = uv_pipe_open(&l->pipe, fd);
+	if (err)
+		close(fd);
+	return err;
+}
+
+int ffo_listen(struct ffo *f, const char *address)
+{
+	struct sockaddr_storage sa;
+	struct listener *l;
+	int err;
+
+	err = ffo_address_parse(address, &sa);
+	if (err) {
+		log_err("listen %s: must be unix:/path or tcp:address:port", address);
+		return err;
+	}
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->ffo = f;
+	l->is_tcp = sa.ss_family != AF_UNIX;
+	if (l->is_tcp)
+		uv_tcp_init(f->loop, &l->tcp);
+	else
+		uv_pipe_init(f->loop, &l->pipe, 0);
+	l->handle.data = l;
+	f->refs++;
+
+	err = l->is_tcp ? uv_tcp_bind(&l->tcp, (struct sockaddr *)&sa, 0) :
+			  listen_unix(l, (struct sockaddr_un *)&sa);
+	if (!err)
+		err = uv_listen(&l->stream, BACKLOG, connection_came);
+	if (err) {
+		log_err("listen %s: %s", address, strerror(-err));
+		uv_close(&l->handle, listener_closed);
+		return err;
+	}
+	LIST_INSERT_HEAD(&f->listeners, l, entry);
+	return 0;
+}
+
+/* ---- create and destroy --------------------------------------------------------------------- */
+
+struct load {
+	struct ffo *ffo;
+	int err;
+};
+
+static int load_container(void *arg, const struct ffo_container *c)
+{
+	struct load *l = arg;
+
+	l->err = alloc_take_lid(l->ffo->alloc, c->lid);
+	for (unsigned int i = 0; !l->err && i < c->num_ips; i++)
+		l->err = alloc_restore_addr(l->ffo->alloc, c->tenant, &c->ip[i]);
+	if (l->err)
+		log_err("container %s: its addresses cannot be loaded: %s", c->name,
+			strerror(-l->err));
+	return l->err;
+}
+
+int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
+{
+	const struct ffo_store_ops *ops = conf->store_ops ? conf->store_ops : &store_sqlite;
+	struct ffo *f = calloc(1, sizeof(*f));
+	struct load load = { .ffo = f };
+	char why[160] = "";
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	f->loop = loop;
+	f->refs = 1;
+	f->max_clients = conf->max_clients ? conf->max_clients : CLIENTS;
+	f->write_timeout = conf->write_timeout ? conf->write_timeout : TIMEOUT;
+	LIST_INIT(&f->conns);
+	LIST_INIT(&f->listeners);
+	err = alloc_create(&f->alloc);
+	for (size_t i = 0; !err && i < conf->num_pools; i++)
+		err = alloc_set_pool(f->alloc, AF_UNSPEC, conf->pools[i], why, sizeof(why));
+	if (err) {
+		log_err("orchestrator: %s", *why ? why : strerror(-err));
+		goto err_put;
+	}
+	err = ops->open(conf->store ? conf->store : ":memory:", &f->store);
+	if (!err)
+		err = f->store->ops->container_list(f->store, 0, load_container, &load);
+	if (!err)
+		err = load.err;
+	if (err)
+		goto err_put;
+	*out = f;
+	return 0;
+
+err_put:
+	ffo_put(f);
+	return err;
+}
+
+void ffo_destroy(struct ffo *f)
+{
+	struct listener *l;
+	struct conn *c;
+
+	if (!f)
+		return;
+	while ((l = LIST_FIRST(&f->listeners))) {
+		LIST_REMOVE(l, entry);
+		uv_close(&l->handle, listener_closed);
+	}
+	while ((c = LIST_FIRST(&f->conns)))
+		conn_close(c, NULL);
+	ffo_put(f);
+}
