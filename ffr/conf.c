@@ -30,6 +30,7 @@ int mode_parse(const char *name)
 
 /* libconfuse's error callback knows no argument of ours: one load at a time. */
 static struct {
+	const char *path; /* a section does not know its file */
 	char *buf;
 	size_t size;
 } errors;
@@ -41,8 +42,7 @@ static void on_error(cfg_t *cfg, const char *fmt, va_list ap)
 
 	if (errors.buf[0])
 		return;
-	n = snprintf(errors.buf, errors.size, "%s:%d: ", cfg->filename ? cfg->filename : "?",
-		     cfg->line);
+	n = snprintf(errors.buf, errors.size, "%s:%d: ", errors.path, cfg->line);
 	if (n >= 0 && (size_t)n < errors.size)
 		vsnprintf(errors.buf + n, errors.size - (size_t)n, fmt, ap);
 }
@@ -287,6 +287,7 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 
 	*c = (struct ffr_conf){ 0 };
 	err[0] = '\0';
+	errors.path = path ? path : CONF_PATH_DEFAULT;
 	errors.buf = err;
 	errors.size = size;
 	cfg = conf_open();
@@ -294,7 +295,7 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 		snprintf(err, size, "out of memory");
 		return -ENOMEM;
 	}
-	switch (cfg_parse(cfg, path ? path : CONF_PATH_DEFAULT)) {
+	switch (cfg_parse(cfg, errors.path)) {
 	case CFG_SUCCESS:
 		break;
 	case CFG_FILE_ERROR:
@@ -303,8 +304,7 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 			rc = 0;
 			err[0] = '\0';
 		} else if (!err[0]) {
-			snprintf(err, size, "%s: %s", path ? path : CONF_PATH_DEFAULT,
-				 strerror(-rc));
+			snprintf(err, size, "%s: %s", errors.path, strerror(-rc));
 		}
 		break;
 	default:

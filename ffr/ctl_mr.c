@@ -138,6 +138,35 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 	return 0;
 }
 
+#define ACCESS_WRITES                                                                              \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+/*
+ * Files of the application are mapped as the access asked for. An MR that is to be written to from
+ * now on leaves those to process_vm_*, which follows the application's own mapping.
+ */
+static int runs_writable(struct mr *new, const struct mr *old)
+{
+	uint64_t from, to, end = old->addr + old->length;
+
+	new->run = calloc(old->num_runs + 1, sizeof(*new->run));
+	if (!new->run)
+		return -ENOMEM;
+	new->num_runs = 0;
+	new->zero_copy = 0;
+	for (uint32_t i = 0; i < old->num_runs; i++) {
+		const struct mr_run *run = &old->run[i];
+
+		if (run->foreign)
+			continue;
+		new->run[new->num_runs++] = *run;
+		from = run->va > old->addr ? run->va : old->addr;
+		to = run->va + run->len < end ? run->va + run->len : end;
+		new->zero_copy += to - from;
+	}
+	return 0;
+}
+
 #define REREG_ALL                                                                                  \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
@@ -177,9 +206,11 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		new.num_runs = 0;
 		new.zero_copy = 0;
 		err = shadow_map(&new, c->tail, c->n_tail);
-		if (err)
-			return err;
+	} else if (new.access & ACCESS_WRITES && !(old.access & ACCESS_WRITES)) {
+		err = runs_writable(&new, &old);
 	}
+	if (err)
+		return err;
 
 	fast_lock(f);
 	fast_mr_del(f, mr);
@@ -194,7 +225,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 			f->session_bad(c->s, "an MR was lost");
 	}
 	fast_unlock(f);
-	if (remap)
+	if (new.run != old.run)
 		shadow_unmap(err ? &new : &old);
 	if (err)
 		return err;

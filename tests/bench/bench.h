@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * bench.h - what the benchmark programs share: clock, pinning, percentiles, failing.
+ *
+ * Every program prints one JSON object on stdout, which tests/bench/run reads, and says on stderr
+ * why it failed.
+ */
+#ifndef BENCH_H
+#define BENCH_H
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BENCH_LINE 64 /* bytes of a cache line */
+
+static inline uint64_t bench_now(void) /* ns */
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+__attribute__((noreturn, format(printf, 1, 2))) static inline void bench_die(const char *fmt, ...)
+{
+	int err = errno;
+	va_list ap;
+
+	fprintf(stderr, "%s: ", program_invocation_short_name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	if (err)
+		fprintf(stderr, ": %s", strerror(err));
+	fputc('\n', stderr);
+	exit(1);
+}
+
+/* Put the calling thread on that CPU; a negative number leaves it to the scheduler. */
+static inline void bench_pin(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned int)cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		bench_die("pin to CPU %d", cpu);
+}
+
+/* A number from the command line, in [min, max]. */
+static inline long bench_num(const char *arg, long min, long max)
+{
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(arg, &end, 0);
+	if (errno || end == arg || *end || v < min || v > max) {
+		errno = 0;
+		bench_die("'%s' is not a number from %ld to %ld", arg, min, max);
+	}
+	return v;
+}
+
+static inline int bench_cmp_u64(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static inline void bench_sort(uint64_t *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), bench_cmp_u64);
+}
+
+/* The value below which a share of the sorted samples lies; share is 0 to 1. */
+static inline uint64_t bench_pct(const uint64_t *sorted, size_t n, double share)
+{
+	size_t i = (size_t)(share * (double)n);
+
+	return sorted[i < n ? i : n - 1];
+}
+
+static inline void *bench_alloc(size_t size)
+{
+	void *p = NULL;
+
+	errno = posix_memalign(&p, 4096, size);
+	if (errno)
+		bench_die("%zu bytes", size);
+	memset(p, 1, size);
+	return p;
+}
+
+#endif

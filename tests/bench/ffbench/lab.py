@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The lab (tests/lab/lab) as measures use it: up, programs inside, the router's CPU time, down."""
+
+import os
+import pathlib
+import re
+import tempfile
+
+from . import proc
+
+
+class Lab:
+    """One lab, in a folder of its own; a context manager."""
+
+    def __init__(self, root, containers=2, mode="adaptive", engine="netns", fast_cpu=None):
+        self.tool = root / "tests/lab/lab"
+        self.containers = containers
+        self.mode = mode
+        self.engine = engine
+        self.fast_cpu = fast_cpu
+        self.base = None
+        self.dir = None
+
+    def __enter__(self):
+        self.base = tempfile.mkdtemp(prefix="ffbench.")
+        self.dir = pathlib.Path(self.base) / "lab"
+        os.environ["FF_LAB"] = str(self.dir)
+        try:
+            self._lab("up", "--containers", self.containers, "--engine", self.engine,
+                      "--mode", self.mode, timeout=180)
+            if self.fast_cpu is not None:
+                with open(self.dir / "h0/ffr.conf", "a", encoding="ascii") as conf:
+                    conf.write(f"fast_cpu = {self.fast_cpu}\n")
+                self._lab("restart", "router", "h0")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc):
+        proc.kill_all()
+        if self.dir.exists():
+            try:
+                self._lab("down", timeout=120)
+            except proc.Failure as why:
+                print(f"bench: {why}", flush=True)
+        if not self.dir.exists():
+            os.rmdir(self.base)
+
+    def _lab(self, *args, timeout=60):
+        return proc.run([self.tool, *args], timeout)
+
+    def inside(self, container, *cmd, timeout=60):
+        """The command line that runs `cmd` in a container, where it ends by itself in time."""
+        return [str(c) for c in (self.tool, "exec", container, "--", "timeout", timeout, *cmd)]
+
+    def on_net(self, container, *cmd, timeout=60):
+        """The same for a program of the machine that only uses the container's network (TCP
+        peers): no library of ours is in its way."""
+        pid = (self.dir / container / "pid").read_text(encoding="ascii").strip()
+        return [str(c) for c in ("nsenter", f"--net=/proc/{pid}/ns/net", "timeout", timeout, *cmd)]
+
+    def ip(self, container):
+        return self._lab("ip", container).strip()
+
+    def listens(self, container, port):
+        """Does a TCP server listen there? /proc/net/tcp: local address in hex, state 0A."""
+        pid = (self.dir / container / "pid").read_text(encoding="ascii").strip()
+        for family in ("tcp", "tcp6"):
+            try:
+                text = pathlib.Path(f"/proc/{pid}/net/{family}").read_text(encoding="ascii")
+            except FileNotFoundError:
+                continue
+            if re.search(rf":{port:04X} [0-9A-F]+:0000 0A ", text):
+                return True
+        return False
+
+    def router_pid(self):
+        return int((self.dir / "h0/ffr.pid").read_text(encoding="ascii"))
+
+    def router_cpu_ns(self):
+        """CPU time of the router's threads: ({name: ns} by schedstat, clock ticks by stat)."""
+        pid = self.router_pid()
+        threads = {}
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            name = (task / "comm").read_text().strip()
+            ns = int((task / "schedstat").read_text().split()[0])
+            threads[f"{name}/{task.name}"] = ns
+        fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return threads, int(fields[11]) + int(fields[12])

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""The programs of others: perftest, sockperf, iperf3, ucx_perftest, valgrind - how each is started
+as a pair between two containers, and what its output means."""
+
+import itertools
+import json
+import re
+import tempfile
+
+from . import proc
+
+_ports = itertools.count(18600)
+SERVER, CLIENT = "h0c1", "h0c0"
+
+
+def _pair(lab, port, server, client, timeout, env=None):
+    """Starts the server, waits until it listens, runs the client; the client's output."""
+    background = proc.Background(server, env)
+    try:
+        proc.wait_for(f"{' '.join(server)}: listening",
+                      lambda: background.ended() or lab.listens(SERVER, port))
+        if background.ended():
+            background.finish(1)
+            raise proc.Failure(f"{' '.join(server)}: the server has gone")
+        return proc.run(client, timeout, env)
+    finally:
+        background.kill()
+
+
+def _after(out, header, what):
+    """The numbers of the line that follows the one with `header`."""
+    lines = out.splitlines()
+    for i, line in enumerate(lines):
+        if header in line:
+            for row in lines[i + 1:]:
+                if re.match(r"\s*\d", row):
+                    return [float(x) for x in row.split()]
+    raise proc.Failure(f"{what}: no figures in its output")
+
+
+def perftest(lab, program, size, iters, *options, timeout=60):
+    port = next(_ports)
+    args = [program, "-F", "-p", port, "-s", size, "-n", iters, *options]
+    return _pair(lab, port, lab.inside(SERVER, *args, timeout=timeout),
+                 lab.inside(CLIENT, *args, lab.ip(SERVER), timeout=timeout), timeout)
+
+
+def perftest_lat(lab, program, size, iters):
+    """us, half of a round trip: {"median", "p99", "p999", "max"}"""
+    numbers = _after(perftest(lab, program, size, iters), "t_typical[usec]", program)
+    _, _, _, worst, median, _, _, p99, p999 = numbers[:9]
+    return {"median": median, "p99": p99, "p999": p999, "max": worst}
+
+
+def perftest_samples(lab, program, size, iters):
+    """us, each half round trip (perftest's -H), for a distribution"""
+    out = perftest(lab, program, size, iters, "-H")
+    return [float(m) for m in re.findall(r"^\d+, ([\d.e+-]+)$", out, re.M)]
+
+
+def perftest_bw(lab, program, size, iters):
+    """bytes per second, the average over the run"""
+    out = perftest(lab, program, size, iters, "--report_gbits")
+    return _after(out, "BW average[Gb/sec]", program)[3] * 1e9 / 8
+
+
+def sockperf(lab, seconds, samples_file=None):
+    """Blocking TCP ping-pong of sockperf's smallest message (14 bytes); us, half round trip."""
+    port = next(_ports)
+    limit = seconds + 15
+    where = ["--tcp", "-i", lab.ip(SERVER), "-p", port]
+    log = ["--full-log", samples_file] if samples_file else []
+    out = _pair(lab, port,
+                lab.on_net(SERVER, "sockperf", "server", *where, timeout=limit),
+                lab.on_net(CLIENT, "sockperf", "ping-pong", *where, "-m", 14, "-t", seconds, *log,
+                           timeout=limit), limit + 5)
+    found = dict(re.findall(r"percentile ([\d.]+)\s*=\s*([\d.]+)", out))
+    try:
+        return {"median": float(found["50.000"]), "p99": float(found["99.000"]),
+                "p999": float(found["99.900"])}
+    except KeyError:
+        raise proc.Failure("sockperf: no percentiles in its output") from None
+
+
+def sockperf_samples(lab, seconds):
+    """us, each half round trip"""
+    with tempfile.NamedTemporaryFile("r", suffix=".csv") as log:
+        sockperf(lab, seconds, log.name)
+        return [float(m) for m in re.findall(r"^\d+, [\d.]+, [\d.]+, ([\d.]+)", log.read(), re.M)]
+
+
+def iperf3(lab, seconds):
+    """One TCP stream; bytes per second received"""
+    port = next(_ports)
+    limit = seconds + 15
+    out = _pair(lab, port,
+                lab.on_net(SERVER, "iperf3", "-s", "-1", "-p", port, timeout=limit),
+                lab.on_net(CLIENT, "iperf3", "-J", "-c", lab.ip(SERVER), "-p", port, "-t", seconds,
+                           timeout=limit), limit + 5)
+    return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8
+
+
+def ucx(lab, transport, test, size, iters, timeout=60):
+    """ucx_perftest over shared memory or TCP, never over our device; {"us": median of a message,
+    "rate": bytes per second}"""
+    port = next(_ports)
+    env = {"UCX_TLS": {"shm": "posix,self", "tcp": "tcp,self"}[transport],
+           "UCX_LOG_LEVEL": "error", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    # UCX looks for interfaces in /sys, which has to be the container's
+    own_sys = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh",
+               "ucx_perftest", "-p", port]
+    out = _pair(lab, port, lab.on_net(SERVER, *own_sys, timeout=timeout),
+                lab.on_net(CLIENT, *own_sys, "-t", test, "-s", size, "-n", iters, "-f",
+                           lab.ip(SERVER), timeout=timeout), timeout, env)
+    # iterations; time: median, average, overall; MB (2^20) per s: average, overall; messages per s
+    found = re.findall(r"^\s*\d+((?:\s+[\d.]+){7})\s*$", out, re.M)
+    if not found:
+        raise proc.Failure(f"ucx_perftest {test}: no figures in its output")
+    numbers = [float(x) for x in found[-1].split()]
+    return {"us": numbers[0], "rate": numbers[3] * 2**20}
+
+
+def callgrind(command, function, wrap=lambda cmd: cmd, timeout=300):
+    """Instructions that `command` executes inside `function`, and what it printed."""
+    cmd = wrap(["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null",
+                "--collect-atstart=no", f"--toggle-collect={function}", *command])
+    program = proc.Background(cmd)
+    out = program.finish(timeout)
+    found = re.search(r"Collected : (\d+)", program.stderr)
+    if not found or int(found[1]) == 0:
+        raise proc.Failure(f"callgrind collected nothing in {function}()")
+    return int(found[1]), json.loads(out)

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * peer_unix.c - round trip of a message between two processes over a Unix stream socket, both
+ * asleep while they wait. The peer of verbs_rtt.c and of the `socket` mode.
+ *
+ * Two processes; -a and -b give each a CPU, the default leaves them to the scheduler.
+ */
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+static char msg[65536];
+
+/* One whole message; false at the end of the stream. */
+static int receive(int fd, size_t size)
+{
+	for (size_t have = 0; have < size;) {
+		ssize_t n = read(fd, msg + have, size - have);
+
+		if (n < 0)
+			bench_die("read");
+		if (n == 0)
+			return 0;
+		have += (size_t)n;
+	}
+	return 1;
+}
+
+static void transmit(int fd, size_t size)
+{
+	errno = 0;
+	if (write(fd, msg, size) != (ssize_t)size)
+		bench_die("write");
+}
+
+int main(int argc, char **argv)
+{
+	int opt, a = -1, b = -1, fd[2];
+	uint64_t n = 100000, *ns, t;
+	size_t size = 64;
+	pid_t pid;
+
+	while ((opt = getopt(argc, argv, "a:b:n:s:")) != -1) {
+		switch (opt) {
+		case 'a':
+			a = (int)bench_num(optarg, -1, 4095);
+			break;
+		case 'b':
+			b = (int)bench_num(optarg, -1, 4095);
+			break;
+		case 'n':
+			n = (uint64_t)bench_num(optarg, 100, 100000000);
+			break;
+		case 's':
+			size = (size_t)bench_num(optarg, 1, sizeof(msg));
+			break;
+		default:
+			fprintf(stderr,
+				"usage: peer_unix [-a CPU] [-b CPU] [-n ROUNDS] [-s BYTES]\n");
+			return 2;
+		}
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
+		bench_die("socketpair");
+	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(fd[0]);
+		bench_pin(b);
+		while (receive(fd[1], size))
+			transmit(fd[1], size);
+		_exit(0);
+	}
+	close(fd[1]);
+	bench_pin(a);
+	ns = bench_alloc(n * sizeof(*ns));
+	for (uint64_t i = 0; i < n; i++) {
+		t = bench_now();
+		transmit(fd[0], size);
+		errno = 0;
+		if (!receive(fd[0], size))
+			bench_die("the other process has gone");
+		ns[i] = bench_now() - t;
+	}
+	close(fd[0]);
+	waitpid(pid, NULL, 0);
+
+	bench_sort(ns, n);
+	printf("{\"rounds\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu}\n", n,
+	       bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0]);
+	free(ns);
+	return 0;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * verbs_rtt.c - round trip of a SEND between two processes, through one RC QP each.
+ *
+ * With -e both sleep in ibv_get_cq_event() while they wait, as the peer (peer_unix.c) sleeps in
+ * read(); without it both poll their CQs. -a and -b give each process a CPU.
+ */
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "verbs.h"
+
+#define RECV_WR	     16
+#define SIGNAL_EVERY 8 /* sends; fewer than the send queue holds */
+
+struct end {
+	struct verbs v;
+	struct ibv_comp_channel *channel; /* NULL: poll */
+	struct ibv_cq *scq, *rcq;
+	struct ibv_qp *qp;
+	struct ibv_mr *mr;
+	uint8_t *buf; /* sent from the first page, received into the second */
+	uint32_t size;
+	uint64_t sent, send_done;
+	uint32_t events; /* not acknowledged yet */
+};
+
+static void post_recv(struct end *e)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)e->buf + 4096,
+			       .length = e->size,
+			       .lkey = e->mr->lkey };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	errno = ibv_post_recv(e->qp, &wr, &bad);
+	if (errno)
+		bench_die("ibv_post_recv");
+}
+
+/* Sends are signalled now and then; the completion is fetched when the queue is half full. */
+static void send_one(struct end *e)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)e->buf, .length = e->size, .lkey = e->mr->lkey };
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_wc wc;
+
+	if (++e->sent % SIGNAL_EVERY == 0)
+		wr.send_flags = IBV_SEND_SIGNALED;
+	wr.wr_id = e->sent;
+	verbs_post(e->qp, &wr);
+	while (e->sent - e->send_done >= 2 * SIGNAL_EVERY) {
+		verbs_wait(e->scq, &wc);
+		e->send_done = wc.wr_id;
+	}
+}
+
+static void sleep_for_event(struct end *e)
+{
+	struct ibv_cq *cq;
+	void *arg;
+
+	if (ibv_get_cq_event(e->channel, &cq, &arg))
+		bench_die("ibv_get_cq_event");
+	if (++e->events == 1000) {
+		ibv_ack_cq_events(e->rcq, e->events);
+		e->events = 0;
+	}
+	errno = ibv_req_notify_cq(e->rcq, 0);
+	if (errno)
+		bench_die("ibv_req_notify_cq");
+}
+
+static void recv_one(struct end *e)
+{
+	struct ibv_wc wc;
+	int n;
+
+	/* Armed all the time, so a completion is either seen now or announced. */
+	while (!(n = ibv_poll_cq(e->rcq, 1, &wc)))
+		if (e->channel)
+			sleep_for_event(e);
+	if (n < 0)
+		bench_die("ibv_poll_cq");
+	verbs_check(&wc);
+	post_recv(e);
+}
+
+static void set_up(struct end *e, bool events, uint32_t size, int fd)
+{
+	struct verbs_qp_opts opts = { .send_wr = 4 * SIGNAL_EVERY, .recv_wr = RECV_WR };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC,
+					 .cap = { .max_send_wr = opts.send_wr,
+						  .max_recv_wr = opts.recv_wr,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1 } };
+	struct verbs_addr mine, peer;
+
+	memset(e, 0, sizeof(*e));
+	verbs_open(&e->v, NULL);
+	e->size = size;
+	e->buf = bench_alloc(8192);
+	e->mr = verbs_reg(&e->v, e->buf, 8192);
+	if (events) {
+		e->channel = ibv_create_comp_channel(e->v.ctx);
+		if (!e->channel)
+			bench_die("ibv_create_comp_channel");
+	}
+	e->scq = verbs_cq(&e->v, opts.send_wr, NULL);
+	e->rcq = verbs_cq(&e->v, RECV_WR, e->channel);
+	attr.send_cq = e->scq;
+	attr.recv_cq = e->rcq;
+	e->qp = ibv_create_qp(e->v.pd, &attr);
+	if (!e->qp)
+		bench_die("ibv_create_qp");
+	mine = verbs_addr_of(&e->v, e->qp);
+	errno = 0;
+	if (write(fd, &mine, sizeof(mine)) != sizeof(mine) ||
+	    read(fd, &peer, sizeof(peer)) != sizeof(peer))
+		bench_die("the other process has gone");
+	verbs_connect(&e->v, e->qp, &peer);
+	for (int i = 0; i < RECV_WR / 2; i++)
+		post_recv(e);
+	if (e->channel) {
+		errno = ibv_req_notify_cq(e->rcq, 0);
+		if (errno)
+			bench_die("ibv_req_notify_cq");
+	}
+	/* Both are ready before either sends. */
+	errno = 0;
+	if (write(fd, &mine, 1) != 1 || read(fd, &peer, 1) != 1)
+		bench_die("the other process has gone");
+}
+
+static void tear_down(struct end *e)
+{
+	if (e->events)
+		ibv_ack_cq_events(e->rcq, e->events);
+	ibv_destroy_qp(e->qp);
+	ibv_destroy_cq(e->scq);
+	ibv_destroy_cq(e->rcq);
+	if (e->channel)
+		ibv_destroy_comp_channel(e->channel);
+	ibv_dereg_mr(e->mr);
+	verbs_close(&e->v);
+	free(e->buf);
+}
+
+int main(int argc, char **argv)
+{
+	int opt, a = -1, b = -1, fd[2], status;
+	uint64_t n = 100000, warm = 1000, *ns, t;
+	bool events = false;
+	uint32_t size = 64;
+	struct end e;
+	pid_t pid;
+
+	while ((opt = getopt(argc, argv, "a:b:en:s:")) != -1) {
+		switch (opt) {
+		case 'a':
+			a = (int)bench_num(optarg, -1, 4095);
+			break;
+		case 'b':
+			b = (int)bench_num(optarg, -1, 4095);
+			break;
+		case 'e':
+			events = true;
+			break;
+		case 'n':
+			n = (uint64_t)bench_num(optarg, 100, 100000000);
+			break;
+		case 's':
+			size = (uint32_t)bench_num(optarg, 1, 4096);
+			break;
+		default:
+			fprintf(stderr, "usage: verbs_rtt [-a CPU] [-b CPU] [-e: events] "
+					"[-n ROUNDS] [-s BYTES]\n");
+			return 2;
+		}
+	}
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
+		bench_die("socketpair");
+	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		close(fd[0]);
+		bench_pin(b);
+		set_up(&e, events, size, fd[1]);
+		for (uint64_t i = 0; i < n + warm; i++) {
+			recv_one(&e);
+			send_one(&e);
+		}
+		/* The last message is out when the other end says so. */
+		errno = 0;
+		if (read(fd[1], e.buf, 1) != 1)
+			bench_die("the other process has gone");
+		tear_down(&e);
+		_exit(0);
+	}
+	close(fd[1]);
+	bench_pin(a);
+	set_up(&e, events, size, fd[0]);
+	ns = bench_alloc(n * sizeof(*ns));
+	for (uint64_t i = 0; i < n + warm; i++) {
+		t = bench_now();
+		send_one(&e);
+		recv_one(&e);
+		if (i >= warm)
+			ns[i - warm] = bench_now() - t;
+	}
+	errno = 0;
+	if (write(fd[0], e.buf, 1) != 1)
+		bench_die("the other process has gone");
+	if (waitpid(pid, &status, 0) != pid || status)
+		bench_die("the other process failed");
+	tear_down(&e);
+
+	bench_sort(ns, n);
+	printf("{\"rounds\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu}\n", n,
+	       bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0]);
+	free(ns);
+	return 0;
+}

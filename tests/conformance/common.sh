@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# common.sh - sourced by the conformance checks: where things are, and how a check is told.
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+TREE=$(cd "$HERE/../.." && pwd)
+BUILD=${BUILD:-$TREE/build}
+LIB=${LIB:-$BUILD/lib/libibverbs.so.1}
+TMP=$(mktemp -d)
+trap 'rm -rf "$TMP"' EXIT
+failures=0
+export HERE TREE TMP
+
+ok() { # NAME
+	echo "ok $1"
+}
+
+not_ok() { # NAME WHAT...
+	echo "not ok $1"
+	shift
+	printf '%s\n' "$@" | head -n 40 | sed 's/^/#   /'
+	failures=$((failures + 1))
+}
+
+same() { # NAME HAVE WANT
+	if [[ $2 == "$3" ]]; then
+		ok "$1"
+	else
+		not_ok "$1" "have: $2" "want: $3"
+	fi
+}
+
+skip() { # WHY
+	echo "$1"
+	exit 77
+}
+
+finish() {
+	((failures == 0))
+	exit
+}
+
+[[ -e $LIB ]] || skip "no $LIB: run make"

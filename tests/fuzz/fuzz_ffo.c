@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/proto.c ffo/request.c ffo/server.c ffr/log.c */
+/*
+ * fuzz_ffo.c - whatever bytes a client sends to the orchestrator: it answers, or closes the
+ * connection, and what it then lists of containers and mappings is sound.
+ *
+ * The first byte's lowest bit: the client is the router of a host, with two containers. The bytes
+ * behind it go over a socket pair in two pieces, cut at a place that the first byte gives, too.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ffo/server.h"
+#include "ffo/store_sqlite.c" /* exec() */
+
+/* One store for all inputs, emptied after each: opening one takes longer than all the rest. */
+static struct ffo_store_ops reused;
+static struct ffo_store *the_store;
+
+static int reuse(const char *where, struct ffo_store **s)
+{
+	int err = the_store ? 0 : store_sqlite.open(where, &the_store);
+
+	*s = the_store;
+	the_store->ops = &reused;
+	return err;
+}
+
+static void empty(struct ffo_store *s)
+{
+	if (exec(store_of(s), "DELETE FROM containers; DELETE FROM hosts; DELETE FROM soft.maps;"
+			      "DELETE FROM sqlite_sequence"))
+		abort();
+}
+
+static const char start_text[] =
+	"{\"id\":1,\"op\":\"hello\",\"version\":1}\n"
+	"{\"id\":2,\"op\":\"host_register\",\"host\":\"h0\"}\n"
+	"{\"id\":3,\"op\":\"container_add\",\"name\":\"a\"}\n"
+	"{\"id\":4,\"op\":\"container_add\",\"name\":\"b\",\"host\":\"h1\",\"tenant\":\"t\"}\n"
+	"{\"id\":5,\"op\":\"map_publish\",\"maps\":[[1,5,1,0,4096,7,0,5,1]]}\n";
+
+struct checked {
+	struct ffo *ffo;
+	uint32_t last_id;
+};
+
+/* Each address and LID of a container is taken, so nobody else can get it. */
+static int check_container(void *arg, const struct ffo_container *c)
+{
+	struct checked *k = arg;
+
+	assert(c->id > k->last_id && c->epoch && c->num_ips && c->num_ips <= FFO_ADDR_MAX);
+	assert(ffo_name_ok(c->name) && ffo_name_ok(c->tenant) && ffo_name_ok(c->host));
+	for (unsigned int i = 0; i < c->num_ips; i++)
+		assert(alloc_restore_addr(k->ffo->alloc, c->tenant, &c->ip[i]) == -EADDRINUSE);
+	assert(alloc_take_lid(k->ffo->alloc, c->lid) == -EEXIST);
+	k->last_id = c->id;
+	return 0;
+}
+
+/* Each mapping is of a container that exists, and of its epoch. */
+static int check_map(void *arg, const struct ffo_map *m)
+{
+	struct checked *k = arg;
+	struct ffo_container c;
+
+	assert(!k->ffo->store->ops->container_get(k->ffo->store, m->container, &c));
+	assert(m->rkey && m->session && m->epoch == c.epoch);
+	return 0;
+}
+
+static void read_answers(int fd)
+{
+	static char text[65536];
+
+	while (recv(fd, text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
+}
+
+/* Send it all, the orchestrator's loop running meanwhile. */
+static void feed(uv_loop_t *loop, int fd, const char *data, size_t len)
+{
+	ssize_t n;
+
+	while (len) {
+		n = send(fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n < 0 && errno != EAGAIN)
+			return; /* closed */
+		if (n > 0) {
+			data += n;
+			len -= (size_t)n;
+		}
+		uv_run(loop, UV_RUN_NOWAIT);
+		read_answers(fd);
+	}
+	for (int turn = 0; turn < 4; turn++) {
+		uv_run(loop, UV_RUN_NOWAIT);
+		read_answers(fd);
+	}
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	(void)argc, (void)argv;
+	signal(SIGPIPE, SIG_IGN);
+	log_level = LOG_LEVEL_ERR;
+	reused = store_sqlite;
+	reused.open = reuse;
+	reused.close = empty;
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ffo_conf conf = { .store_ops = &reused };
+	struct checked k = { 0 };
+	uv_loop_t loop;
+	size_t cut;
+	int fd[2];
+
+	if (!size)
+		return 0;
+	uv_loop_init(&loop);
+	if (ffo_create(&conf, &loop, &k.ffo) || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) ||
+	    ffo_attach(k.ffo, fd[0]))
+		abort();
+	if (data[0] & 1)
+		feed(&loop, fd[1], start_text, sizeof(start_text) - 1);
+	cut = (size_t)(data[0] >> 1) * (size - 1) / 128;
+	feed(&loop, fd[1], (const char *)data + 1, cut);
+	feed(&loop, fd[1], (const char *)data + 1 + cut, size - 1 - cut);
+
+	assert(!k.ffo->store->ops->container_list(k.ffo->store, 0, check_container, &k));
+	assert(!k.ffo->store->ops->map_list(k.ffo->store, 0, 0, 0, check_map, &k));
+	close(fd[1]);
+	ffo_destroy(k.ffo);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	if (uv_loop_close(&loop))
+		abort();
+	return 0;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/rig.c */
+/*
+ * fuzz_ring.c - libFuzzer target: a client that writes whatever it likes into its rings and
+ * headers, beside one that behaves and must get every byte right.
+ *
+ * The input is a program of 4-byte instructions; each writes into the hostile client's shared
+ * memory, posts, resets its QPs or lets time pass. Hostile QPs of each type are connected to each
+ * other and (UD) to anybody. The victim's memory must only ever hold what its own peer wrote.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/rig.h"
+
+#define ALL_ACCESS                                                                                 \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+#define BUF	8192
+#define NUM_QPS 6
+
+struct world {
+	struct rig r;
+	struct rig_ses *bad, *good[2];
+	struct rig_cq *bad_cq, *good_cq[2];
+	struct rig_srq *srq;
+	struct rig_qp *q[NUM_QPS], *g[2];
+	struct mr *bad_mr, *good_mr[2];
+	struct ah ah;
+	uint8_t *buf[3];
+};
+
+static void build(struct world *w)
+{
+	static const enum ibv_qp_type type[NUM_QPS] = { IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC,
+							IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_UD };
+
+	rig_init(&w->r, &soft_ops);
+	pvm_patience = 0;
+	w->bad = rig_session(&w->r, 0);
+	w->bad_cq = rig_cq(&w->r, w->bad, 16, true);
+	w->srq = rig_srq(&w->r, w->bad, 16);
+	for (int i = 0; i < 3; i++)
+		w->buf[i] = calloc(1, BUF);
+	w->bad_mr = rig_mr(&w->r, w->bad, w->buf[2], BUF, ALL_ACCESS);
+	for (int i = 0; i < NUM_QPS; i++)
+		w->q[i] = rig_qp(&w->r, w->bad, type[i], w->bad_cq, w->bad_cq, i & 1 ? w->srq : NULL);
+	for (int i = 0; i < NUM_QPS; i++)
+		rig_connect(&w->r, w->q[i], w->q[i ^ 1]);
+	w->ah.o.kind = OBJ_AH;
+	w->ah.o.ses = &w->bad->s;
+	w->ah.pd = &w->bad->pd;
+	w->ah.attr.is_global = 1;
+	memcpy(w->ah.attr.dgid, w->r.cont[0].gid[0].raw, 16);
+	if (obj_insert(&w->bad->s.tab[OBJ_AH], &w->ah.o))
+		abort();
+	for (int i = 0; i < 2; i++) {
+		w->good[i] = rig_session(&w->r, 1 + i);
+		w->good_cq[i] = rig_cq(&w->r, w->good[i], 16, false);
+		w->good_mr[i] = rig_mr(&w->r, w->good[i], w->buf[i], BUF, ALL_ACCESS);
+		w->g[i] = rig_qp(&w->r, w->good[i], IBV_QPT_RC, w->good_cq[i], w->good_cq[i], NULL);
+	}
+	rig_connect(&w->r, w->g[0], w->g[1]);
+	rig_connect(&w->r, w->g[1], w->g[0]);
+}
+
+static void tear_down(struct world *w)
+{
+	for (int i = 0; i < NUM_QPS; i++)
+		rig_qp_free(&w->r, w->q[i]);
+	obj_remove(&w->bad->s.tab[OBJ_AH], &w->ah.o);
+	rig_mr_free(&w->r, w->bad_mr);
+	rig_srq_free(&w->r, w->srq);
+	rig_cq_free(&w->r, w->bad_cq);
+	rig_session_free(&w->r, w->bad);
+	for (int i = 0; i < 2; i++) {
+		rig_qp_free(&w->r, w->g[i]);
+		rig_mr_free(&w->r, w->good_mr[i]);
+		rig_cq_free(&w->r, w->good_cq[i]);
+		rig_session_free(&w->r, w->good[i]);
+	}
+	for (int i = 0; i < 3; i++)
+		free(w->buf[i]);
+	free(w->r.cont[0].keys.slot);
+	rig_fini(&w->r);
+}
+
+/* The shared memory that a client can write, as one list. */
+static uint8_t *hostile_byte(struct world *w, unsigned which, unsigned off)
+{
+	struct qp *qp = &w->q[which % NUM_QPS]->qp;
+
+	switch (which / NUM_QPS % 6) {
+	case 0:
+		return qp->sq + off % ((size_t)qp->sq_depth * qp->sq_stride);
+	case 1:
+		return (qp->rq_depth ? qp->rq : w->srq->srq.ring) +
+		       off % ((size_t)16 * qp->rq_stride);
+	case 2:
+		return (uint8_t *)qp->hdr + off % sizeof(*qp->hdr);
+	case 3:
+		return (uint8_t *)w->bad_cq->cq.hdr + off % sizeof(struct ff_cq_hdr);
+	case 4:
+		return (uint8_t *)w->bad->s.hdr + off % sizeof(struct ff_ses_hdr);
+	default:
+		return (uint8_t *)w->bad_cq->cq.ring + off % (16 * sizeof(struct ff_cqe));
+	}
+}
+
+/* A plausible WR, to reach deeper than noise does; the following writes may spoil it. */
+static void plausible(struct world *w, struct rig_qp *q, unsigned op, unsigned arg)
+{
+	struct ff_sqe *e = rig_sqe(q, (uint8_t)(1 + op % (FF_OP_NUM - 1)), arg);
+	uint32_t len = e->opcode > FF_OP_READ ? 8 : arg % 200;
+
+	rig_sge(e, w->bad_mr, w->bad_mr->addr + arg % 64, len);
+	e->remote_addr = w->bad_mr->addr + 4096 + (arg & ~7u) % 4096;
+	e->rkey = arg & 1 ? w->good_mr[0]->rkey : w->bad_mr->rkey;
+	if (q->qp.type == IBV_QPT_UD) {
+		e->ud.ah = w->ah.o.handle;
+		e->ud.remote_qpn = arg & 2 ? w->g[0]->qp.qp_num : w->q[4]->qp.qp_num;
+		e->ud.remote_qkey = 0x1111;
+	}
+	rig_recv(&w->r, w->q[0], arg, w->bad_mr, w->bad_mr->addr, 100);
+	rig_srq_recv(&w->r, w->srq, arg, w->bad_mr, w->bad_mr->addr, 100);
+}
+
+static void victim(struct world *w, uint8_t v)
+{
+	struct ff_cqe c;
+	struct ff_sqe *e;
+
+	for (int i = 0; i < 100; i++)
+		w->buf[0][i] = (uint8_t)(v + i);
+	e = rig_sqe(w->g[0], FF_OP_WRITE, v);
+	rig_sge(e, w->good_mr[0], (uintptr_t)w->buf[0], 100);
+	e->remote_addr = (uintptr_t)w->buf[1];
+	e->rkey = w->good_mr[1]->rkey;
+	rig_post(&w->r, w->g[0]);
+	for (int i = 0; i < 100 && !rig_poll(w->good_cq[0], &c); i++)
+		fast_turn(w->r.f);
+	if (c.wr_id != v || c.status != IBV_WC_SUCCESS || memcmp(w->buf[0], w->buf[1], 100))
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len);
+
+int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	build(w);
+	for (size_t i = 0; i + 4 <= len && i < 4096; i += 4) {
+		unsigned op = in[i], which = in[i + 1], off = in[i + 2] | (unsigned)in[i + 3] << 8;
+		struct rig_qp *q = w->q[which % NUM_QPS];
+
+		switch (op % 8) {
+		case 0:
+		case 1:
+			*hostile_byte(w, which, off) = in[i + 3] ^ in[i];
+			break;
+		case 2:
+			plausible(w, q, off, off >> 3);
+			break;
+		case 3:
+			rig_post(&w->r, q);
+			break;
+		case 4:
+			w->r.f->now += (uint64_t)off * 1000;
+			fast_turn(w->r.f);
+			break;
+		case 5:
+			fast_turn(w->r.f);
+			break;
+		case 6:
+			if (which & 0x80)
+				rig_state(&w->r, q, IBV_QPS_ERR);
+			else {
+				rig_state(&w->r, q, IBV_QPS_RESET);
+				rig_connect(&w->r, q, w->q[(which % NUM_QPS) ^ 1]);
+			}
+			break;
+		default:
+			victim(w, in[i + 3]);
+			break;
+		}
+	}
+	for (int i = 0; i < 50; i++)
+		fast_turn(w->r.f);
+	victim(w, 77);
+	tear_down(w);
+	free(w);
+	return 0;
+}

@@ -1,0 +1,191 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# lab.sh - what tests/system/*.sh have in common. Sourced first; the runner (tests/run) gives the
+# lab, or it is the one that is up by hand. Programs run in containers, as anybody would run them.
+set -u -o pipefail
+
+TREE=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..")
+LAB=${LAB:-$TREE/tests/lab/lab}
+export FF_LAB=${FF_LAB:-/tmp/freeflow-lab}
+BUILD=${BUILD:-$TREE/build}
+ENGINE=${ENGINE:-$(cat "$FF_LAB/engine" 2>/dev/null || echo netns)}
+SANITIZED=${SANITIZED:-0}
+OUT=$(mktemp -d "${WORK:-/tmp}/test.XXXXXX")
+OWN_LAB=
+PORT=18515
+
+end_test() {
+	[[ -z $OWN_LAB ]] || FF_LAB=$OWN_LAB "$LAB" down
+	rm -rf "$OUT"
+}
+trap end_test EXIT
+trap 'exit 130' TERM INT
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+# step WORDS...: what comes next, for the log.
+step() {
+	echo "-- $*"
+}
+
+inside() { # CONTAINER CMD...
+	local c=$1
+	shift
+	"$LAB" exec "$c" -- "$@"
+}
+
+router_ctl() {
+	"$LAB" ffctl h0 -- "$@"
+}
+
+# A lab for this test alone, with lab up's options; end_test takes it down.
+own_lab() {
+	OWN_LAB=$(mktemp -u "${WORK:-/tmp}/own-XXXXXX")
+	FF_LAB=$OWN_LAB
+	"$LAB" up --engine "$ENGINE" "$@" || fail "lab up $*"
+}
+
+# until_true SECONDS CMD...: waits for a condition, false when the time is over.
+until_true() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		((SECONDS < end)) || return 1
+		sleep 0.02
+	done
+}
+
+running() {
+	kill -0 "$1" 2>/dev/null
+}
+
+ended() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# Does something in the container listen on that TCP port?
+listens() { # CONTAINER PORT
+	local pid
+	pid=$(<"$FF_LAB/$1/pid")
+	cat "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6" 2>/dev/null |
+		awk -v p=":$(printf '%04X' "$2")\$" '$4 == "0A" && $2 ~ p { found = 1 }
+			END { exit !found }'
+}
+
+# Starts PROGRAM in a container and waits until it listens; its job is $SERVER_JOB.
+server() { # CONTAINER PROGRAM ARGS...
+	local c=$1
+	shift
+	((++PORT))
+	"$LAB" exec "$c" -- "$@" -p $PORT >"$OUT/server" 2>&1 </dev/null &
+	SERVER_JOB=$!
+	until_true 20 server_ready "$c" || server_failed "$@"
+	running $SERVER_JOB || server_failed "$@"
+}
+
+server_ready() {
+	listens "$1" $PORT || ended "$SERVER_JOB"
+}
+
+server_failed() {
+	cat "$OUT/server"
+	fail "the server did not start: $*"
+}
+
+# pair SERVER CLIENT PROGRAM ARGS...: PROGRAM ARGS in SERVER, then PROGRAM ARGS SERVER in CLIENT.
+# Both have to end with 0 and to report no error; what they print is in $OUT/server and
+# $OUT/client.
+pair() {
+	local s=$1 c=$2 status server_status
+	shift 2
+	step "$* ($c to $s)"
+	server "$s" "$@"
+	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec "$c" -- "$@" -p $PORT "$s" \
+		>"$OUT/client" 2>&1 </dev/null
+	status=$?
+	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
+	wait "$SERVER_JOB"
+	server_status=$?
+	if ((status || server_status)) || complaint "$OUT/client" || complaint "$OUT/server"; then
+		sed 's/^/  client: /' "$OUT/client"
+		sed 's/^/  server: /' "$OUT/server"
+		fail "$*: client ended with $status, server with $server_status"
+	fi
+}
+
+complaint() {
+	grep -iE "error|fail|couldn't|unable|invalid|not supported" "$1" | grep -v 'ERROR Summary'
+}
+
+# ---- counters ----------------------------------------------------------------------------------
+
+# One of a container's numbers, as `ffctl stats` tells them.
+counter() { # CONTAINER NAME
+	router_ctl --json stats | python3 "$TREE/tests/lib/counter.py" "$1" "$2"
+}
+
+# ---- perftest's output -------------------------------------------------------------------------
+
+# bandwidth ITERS SIZE...: the client's report has exactly these sizes with so many iterations, each
+# at a rate above 0 and below what memory can do.
+bandwidth() {
+	local iters=$1
+	shift
+	awk -v iters="$iters" -v sizes="$*" '
+		BEGIN { n = split(sizes, want, " ") }
+		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]*$/ {
+			i++
+			if ($1 != want[i] || $2 != iters || $4 <= 0 || $4 > 400000 || $5 <= 0)
+				bad = bad "\n" $0
+		}
+		END {
+			if (i != n)
+				bad = bad "\n" i " lines, not " n
+			if (bad)
+				print "bad report:" bad
+			exit bad != ""
+		}' "$OUT/client" || {
+		cat "$OUT/client"
+		fail "bandwidth report"
+	}
+}
+
+# latency ITERS SIZE...: the same for the latency programs; microseconds, ordered min <= typical <=
+# max.
+latency() {
+	local iters=$1
+	shift
+	awk -v iters="$iters" -v sizes="$*" '
+		BEGIN { n = split(sizes, want, " ") }
+		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]/ {
+			i++
+			if ($1 != want[i] || $2 != iters || $3 <= 0 || $5 < $3 || $4 < $5)
+				bad = bad "\n" $0
+		}
+		END {
+			if (i != n)
+				bad = bad "\n" i " lines, not " n
+			if (bad)
+				print "bad report:" bad
+			exit bad != ""
+		}' "$OUT/client" || {
+		cat "$OUT/client"
+		fail "latency report"
+	}
+}
+
+# 2, 4, 8 ... up to 2^N: what -a runs.
+powers() {
+	local i
+	for ((i = 1; i <= $1; i++)); do
+		echo $((1 << i))
+	done
+}

@@ -1,0 +1,70 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# perftest.sh - perftest's programs between two containers, with a look at their reports and at what
+# the router counted. Sourced by tests/system/perftest_*.sh after lab.sh.
+#
+# The programs run as ib_VERB_KIND. UD sends at most one MTU; atomics are 8 bytes. Bytes are counted
+# by the router on the side that sends: the client, and for reads the server.
+
+VERB=
+sender() {
+	[[ $VERB == read ]] && echo h0c0 || echo h0c1
+}
+
+# bw ITERS SIZE OPTIONS...: one size, and the bytes that went through the router are these exactly.
+bw() {
+	local iters=$1 size=$2 before after want qps=1 both=1 words
+	shift 2
+	words=" $* "
+	[[ $words =~ \ -q\ ([0-9]+)\  ]] && qps=${BASH_REMATCH[1]}
+	[[ $words != *" -b "* ]] || both=2
+	before=$(counter "$(sender)" "$(counted)")
+	if [[ $VERB == atomic ]]; then
+		pair h0c0 h0c1 "ib_${VERB}_bw" -F -n "$iters" "$@"
+	else
+		pair h0c0 h0c1 "ib_${VERB}_bw" -F -n "$iters" -s "$size" "$@"
+	fi
+	bandwidth $((iters * qps)) "$size"
+	after=$(counter "$(sender)" "$(counted)")
+	want=$((size * iters * qps))
+	[[ $VERB != atomic ]] || want=$((iters * qps))
+	# With -b each side sends as much; for counting the client's is enough.
+	((after - before == want)) ||
+		fail "the router counted $((after - before)) $(counted), not $want ($both way)"
+}
+
+counted() {
+	[[ $VERB == atomic ]] && echo atomic_ops || echo tx_bytes
+}
+
+# bw_all ITERS OPTIONS...: every size to 8 MB (-a).
+bw_all() {
+	local iters=$1
+	shift
+	pair h0c0 h0c1 "ib_${VERB}_bw" -F -a -n "$iters" "$@"
+	# shellcheck disable=SC2046
+	bandwidth "$iters" $(powers 23)
+}
+
+# lat ITERS SIZE OPTIONS...
+lat() {
+	local iters=$1 size=$2 before
+	shift 2
+	before=$(counter "$(sender)" "$(counted)")
+	if [[ $VERB == atomic ]]; then
+		pair h0c0 h0c1 "ib_${VERB}_lat" -F -n "$iters" "$@"
+	else
+		pair h0c0 h0c1 "ib_${VERB}_lat" -F -n "$iters" -s "$size" "$@"
+	fi
+	latency "$iters" "$size"
+	(($(counter "$(sender)" "$(counted)") - before >= iters)) ||
+		fail "too little went through the router"
+}
+
+lat_all() {
+	local iters=$1
+	shift
+	pair h0c0 h0c1 "ib_${VERB}_lat" -F -a -n "$iters" "$@"
+	# shellcheck disable=SC2046
+	latency "$iters" $(powers 23)
+}

@@ -1,0 +1,75 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# engines: netns
+# bad_options.sh - ffr, ffo, ffctl and the lab refuse bad options and bad configuration with one
+# clear line on stderr and a status that is not 0.
+. "$(dirname "$0")/../lib/lab.sh"
+
+# refuses WORD CMD...: exactly one line on stderr, with WORD in it; nothing on stdout.
+refuses() {
+	local word=$1 status
+	shift
+	step "$*"
+	timeout 10 "$@" >"$OUT/out" 2>"$OUT/err" </dev/null
+	status=$?
+	((status > 0 && status < 124)) || fail "status $status: $(cat "$OUT/err")"
+	[[ ! -s $OUT/out ]] || fail "it wrote to stdout: $(cat "$OUT/out")"
+	[[ $(wc -l <"$OUT/err") == 1 ]] || fail "not one line: $(cat "$OUT/err")"
+	grep -qi -- "$word" "$OUT/err" || fail "no word of '$word': $(cat "$OUT/err")"
+}
+
+conf() {
+	printf '%s\n' "$@" >"$OUT/ffr.conf"
+	echo "$OUT/ffr.conf"
+}
+
+ffr=$BUILD/bin/ffr ffo=$BUILD/bin/ffo ffctl=$BUILD/bin/ffctl
+for program in "$ffr" "$ffo" "$ffctl"; do
+	refuses 'no-such-option' "$program" --no-such-option
+	"$program" --help >"$OUT/help" 2>&1 || fail "$program --help: status $?"
+	grep -qs '^[Uu]sage' "$OUT/help" || fail "$program --help: $(cat "$OUT/help")"
+done
+refuses 'surplus' "$ffr" surplus
+refuses 'surplus' "$ffo" surplus
+refuses 'config' "$ffr" --config
+refuses '/nonexistent' "$ffr" --config /nonexistent/ffr.conf
+base="runtime_dir = \"$OUT/run\""
+refuses 'nonsense' "$ffr" --config "$(conf "$base" 'nonsense = 1')"
+refuses 'mode' "$ffr" --config "$(conf "$base" 'mode = "fast"')"
+refuses 'spin_us' "$ffr" --config "$(conf "$base" 'spin_us = -3')"
+refuses 'spin_us' "$ffr" --config "$(conf "$base" 'spin_us = many')"
+refuses 'runtime_dir' "$ffr" --config "$(conf 'runtime_dir = "relative"')"
+refuses 'backend' "$ffr" --config "$(conf "$base" 'backend = "hardware"')"
+refuses 'orchestrator' "$ffr" --config "$(conf "$base" 'orchestrator = "zookeeper"')"
+refuses 'pools' "$ffr" --config "$(conf "$base" 'pools = { "10.0.0.0/40" }')"
+refuses 'ffr.conf:2' "$ffr" --config "$(conf "$base" 'mode = "spin')"
+
+admin=(--admin "$FF_LAB/h0/admin.sock")
+refuses 'frobnicate' "$ffctl" "${admin[@]}" frobnicate
+refuses 'container' "$ffctl" "${admin[@]}" container
+refuses 'frobnicate' "$ffctl" "${admin[@]}" container frobnicate
+refuses 'name' "$ffctl" "${admin[@]}" container add
+refuses 'bad/name' "$ffctl" "${admin[@]}" container add bad/name
+refuses '10.1.2.300' "$ffctl" "${admin[@]}" container add x --ip 10.1.2.300
+refuses 'mode' "$ffctl" "${admin[@]}" container add x --ip 10.1.2.3 --mode fast
+refuses 'h0c0' "$ffctl" "${admin[@]}" container add h0c0 --ip 10.1.2.3
+refuses 'nobody' "$ffctl" "${admin[@]}" container show nobody
+refuses 'nobody' "$ffctl" "${admin[@]}" container rm nobody
+refuses "$("$LAB" ip h0c0)" "$ffctl" "${admin[@]}" container add x --ip "$("$LAB" ip h0c0)"
+refuses 'no.sock' "$ffctl" --admin "$OUT/no.sock" stats
+
+export FF_LAB=$OUT/lab
+refuses '--hosts 2' "$LAB" up --hosts 2
+refuses 'zookeeper' "$LAB" up --store zookeeper
+refuses 'no option' "$LAB" up --frobnicate 1
+refuses 'needs a value' "$LAB" up --engine
+refuses 'engine' "$LAB" up --engine vm
+refuses 'mode' "$LAB" up --mode fast
+refuses 'containers' "$LAB" up --containers 0
+refuses 'no image' "$LAB" up --image debian10
+refuses 'no lab' "$LAB" exec h0c0 -- true
+refuses 'partition' "$LAB" partition h0
+refuses 'heal' "$LAB" heal h0
+refuses 'frobnicate' "$LAB" frobnicate
+[[ ! -e $FF_LAB ]] || fail "a refused lab left its folder"
+exit 0

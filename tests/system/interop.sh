@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 240
+# engines: docker
+# interop.sh - programs of Debian 11 (h0c2) and Debian 13 (h0c3) with the one library, against each
+# other and against Debian 12 (h0c0, h0c1).
+. "$(dirname "$0")/../lib/lab.sh"
+
+for c in h0c0:12 h0c2:11 h0c3:13; do
+	[[ $(inside "${c%:*}" cat /etc/debian_version) == "${c#*:}".* ]] ||
+		fail "${c%:*} is not Debian ${c#*:}"
+done
+
+# Debian 11's perftest and later ones speak different versions of their own rendezvous.
+old_new() { # SERVER CLIENT
+	pair "$1" "$2" ibv_rc_pingpong -g 0 -n 500 -c
+	pair "$1" "$2" ibv_rc_pingpong -g 0 -n 500 -e -N
+	pair "$1" "$2" ibv_uc_pingpong -g 0 -n 500
+	pair "$1" "$2" ibv_ud_pingpong -g 0 -n 500
+	pair "$1" "$2" ibv_srq_pingpong -g 0 -n 500 -e
+}
+
+for peer in h0c2 h0c3; do
+	old_new h0c0 $peer
+	old_new $peer h0c0
+done
+old_new h0c2 h0c3
+
+perftests() { # SERVER CLIENT
+	local verb
+	for verb in write read send; do
+		pair "$1" "$2" ib_${verb}_bw -F -n 500 -s 65536
+		bandwidth 500 65536
+		pair "$1" "$2" ib_${verb}_lat -F -n 500 -s 8
+		latency 500 8
+	done
+	pair "$1" "$2" ib_atomic_bw -F -n 500
+	bandwidth 500 8
+	pair "$1" "$2" ib_send_bw -F -n 500 -c UD -s 1024 -q 4
+	bandwidth 2000 1024
+}
+
+for peer in h0c2 h0c3; do
+	perftests $peer h0c0
+	perftests h0c0 $peer
+done
+exit 0

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 300
+# perftest_send.sh - ib_send_bw and ib_send_lat with their options.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/perftest.sh"
+
+VERB="send"
+for conn in RC UC; do
+	bw 1000 65536 -c $conn
+	bw 1000 8 -c $conn -e
+	bw 1000 65536 -c $conn -b
+	bw 200 65536 -c $conn -q 16
+	bw 200 4096 -c $conn -q 16 -b -e
+	bw 1000 32 -c $conn -I 64
+	bw 1000 1000 -c $conn -l 8
+	bw 500 100001 -c $conn -x 0
+	bw 1000 4096 -c $conn --use_old_post_send
+	bw_all 100 -c $conn
+	lat 1000 8 -c $conn
+	lat 1000 8 -c $conn -e
+	lat 1000 8 -c $conn -I 64
+	lat 1000 4096 -c $conn --use_old_post_send
+	lat_all 100 -c $conn
+done
+for conn in RC UC UD; do
+	bw 1000 2048 -c $conn --use-srq
+	bw 200 2048 -c $conn --use-srq -q 16
+	lat 1000 64 -c $conn --use-srq
+done
+bw_all 50 -b -e
+
+# A datagram is one packet: no size above the MTU.
+bw 1000 4096 -c UD
+bw 1000 8 -c UD -e
+bw 1000 2048 -c UD -b
+bw 200 2048 -c UD -q 16
+bw 1000 32 -c UD -I 64
+bw 1000 1000 -c UD -x 0
+lat 1000 8 -c UD
+lat 1000 2048 -c UD -e
+lat 1000 8 -c UD -I 64
+pair h0c0 h0c1 ib_send_bw -F -a -c UD -n 200
+# shellcheck disable=SC2046
+bandwidth 200 $(powers 12)
+exit 0

@@ -1,0 +1,28 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 180
+# perftest_write.sh - ib_write_bw and ib_write_lat with their options.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/perftest.sh"
+
+VERB="write"
+for conn in RC UC; do
+	bw 1000 65536 -c $conn
+	bw 1000 8 -c $conn
+	bw 1000 65536 -c $conn -b
+	bw 200 65536 -c $conn -q 16
+	bw 200 4096 -c $conn -q 16 -b
+	bw 1000 32 -c $conn -I 64
+	bw 1000 1000 -c $conn -l 8
+	bw 1000 4096 -c $conn -Q 1
+	bw 500 100001 -c $conn -x 0
+	bw 1000 4096 -c $conn --use_old_post_send
+	bw_all 100 -c $conn
+	lat 1000 8 -c $conn
+	lat 1000 8 -c $conn -I 64
+	lat 1000 4096 -c $conn --use_old_post_send
+	lat_all 100 -c $conn
+done
+bw 200 8388608 -t 16
+bw_all 100 -b
+exit 0

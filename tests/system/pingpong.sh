@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 180
+# pingpong.sh - rdma-core's ping-pong programs between two containers, with their options.
+. "$(dirname "$0")/../lib/lab.sh"
+
+# Both sides report all bytes of all iterations, both ways.
+moved() { # SIZE ITERS
+	local f
+	for f in client server; do
+		grep -qs "^$(($1 * $2 * 2)) bytes in " "$OUT/$f" ||
+			fail "$f does not report $2 times $1 bytes: $(cat "$OUT/$f")"
+		grep -qs "^$2 iters in " "$OUT/$f" || fail "$f does not report $2 iterations"
+	done
+}
+
+pingpong() { # PROGRAM SIZE ITERS OPTIONS...
+	local program=$1 size=$2 iters=$3 sent received
+	shift 3
+	sent=$(counter h0c1 tx_bytes) received=$(counter h0c1 rx_bytes)
+	pair h0c0 h0c1 "$program" -g 0 -s "$size" -n "$iters" "$@"
+	moved "$size" "$iters"
+	sent=$(($(counter h0c1 tx_bytes) - sent))
+	received=$(($(counter h0c1 rx_bytes) - received))
+	((sent == size * iters)) || fail "$sent bytes went through the router, not $((size * iters))"
+	((received >= size * iters)) || fail "$received bytes came, not $((size * iters))"
+}
+
+for program in ibv_rc_pingpong ibv_uc_pingpong ibv_srq_pingpong; do
+	for size in 1 64 4096 65537; do
+		pingpong $program $size 500
+		pingpong $program $size 200 -e
+	done
+	pingpong $program 1048576 50
+	pingpong $program 4096 5000 -r 16
+done
+for size in 1 256 1024; do
+	pingpong ibv_ud_pingpong $size 500
+	pingpong ibv_ud_pingpong $size 200 -e
+done
+
+# Contents are checked on both sides; -N is the ibv_wr_* API.
+for size in 1 4096 100000; do
+	pingpong ibv_rc_pingpong $size 200 -c
+	pingpong ibv_rc_pingpong $size 200 -c -e
+	pingpong ibv_rc_pingpong $size 200 -c -N
+	pingpong ibv_rc_pingpong $size 200 -N -e
+done
+for mtu in 256 4096; do
+	pingpong ibv_rc_pingpong 10000 100 -m $mtu -c
+done
+pingpong ibv_srq_pingpong 4096 1000 -q 16
+pingpong ibv_srq_pingpong 4096 1000 -q 64 -e
+
+step "completions with time stamps: they work, or are refused in so many words"
+server h0c0 ibv_rc_pingpong -g 0 -t
+inside h0c1 ibv_rc_pingpong -g 0 -t -p "$PORT" h0c0 >"$OUT/client" 2>&1
+status=$?
+((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
+wait "$SERVER_JOB"
+cat "$OUT/client"
+((status < 126)) || fail "ended with $status"
+((status == 0)) || [[ -s $OUT/client ]] || fail "refused without a word"
+exit 0

@@ -1,0 +1,777 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/vt.c -lpthread */
+/*
+ * verbs_errors.c - what goes wrong on an RC connection: the status on each side, the state of each
+ * QP, the async event, and the flush that follows (IBTA 9.9, 10.3.1, 11.6.2). UC and UD are in
+ * verbs_uc_ud.c, a peer that dies is in verbs_peer.c.
+ */
+#include "../lib/vt.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define TIMER_NS(code) (rnr_us10[code] * 10000ull)
+
+/* RNR timer codes in units of 10 us (IBTA table 45). */
+static const uint32_t rnr_us10[32] = { 65536, 1,   2,	 3,    4,    6,	   8,	 12,	16,    24,   32,
+				       48,    64,  96,	 128,  192,  256,  384,	 512,	768,   1024, 1536,
+				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152 };
+
+/*
+ * The requester failed with that status: its next WR is flushed, the QP is in error, and sends
+ * posted afterwards are flushed too.
+ */
+static void requester_failed(struct vt_end *a, uint64_t id, enum ibv_wc_status status)
+{
+	WANT(a->scq, id, status);
+	CHECK_EQ(vt_state(a->qp), IBV_QPS_ERR);
+	vt_send(a, id + 1, 0, 8, IBV_SEND_SIGNALED);
+	WANT(a->scq, id + 1, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* The responder's QP went into error: its receives are flushed in order. */
+static void responder_flushed(struct vt_end *b, uint64_t first, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		WANT(b->rcq, first + i, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(vt_state(b->qp), IBV_QPS_ERR);
+	CHECK_EMPTY(b->rcq);
+}
+
+/* ---- receiver not ready ------------------------------------------------------------------------ */
+
+static void rnr_exceeded(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.rnr_timer = 18; /* 5.12 ms */
+	for (uint8_t n = 0; n < 7; n++) {
+		uint64_t start, took, least = n * TIMER_NS(18);
+
+		par.rnr_retry = n;
+		vt_pair(&a, &b, &par);
+		start = vt_now();
+		vt_send(&a, 1, 0, 8, IBV_SEND_SIGNALED);
+		vt_send(&a, 2, 0, 8, IBV_SEND_SIGNALED);
+		vt_rdma(&a, IBV_WR_RDMA_WRITE, 3, 0, 8, 0, 0); /* flushed: reported all the same */
+		WANT(a.scq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+		took = vt_now() - start;
+		WANT(a.scq, 2, IBV_WC_WR_FLUSH_ERR);
+		WANT(a.scq, 3, IBV_WC_WR_FLUSH_ERR);
+		CHECK_EMPTY(a.scq);
+		CHECK_EQ(vt_state(a.qp), IBV_QPS_ERR);
+		if (took < least || took > 4 * least + 200000000ull * vt_slow())
+			FAIL("rnr_retry %u with a timer of 5.12 ms took %llu us", n,
+			     (unsigned long long)took / 1000);
+		CHECK_EQ(vt_state(b.qp), IBV_QPS_RTS); /* not the receiver's fault */
+		vt_pair_close(&a, &b);
+	}
+}
+
+/* rnr_retry 7 is for ever: the send waits until a receive comes. */
+static void rnr_infinite(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	uint64_t until;
+
+	par.rnr_timer = 12;
+	vt_pair(&a, &b, &par);
+	vt_pattern(a.buf, 5000, 1);
+	for (unsigned i = 0; i < 20; i++)
+		vt_send(&a, i, 0, 5000, IBV_SEND_SIGNALED);
+	/* many more than seven timers of 0.64 ms */
+	for (until = vt_now() + 50000000; vt_now() < until; vt_pause())
+		CHECK_EMPTY(a.scq);
+	for (unsigned i = 0; i < 20; i++) {
+		memset(b.buf, 0, 5000);
+		vt_recv(&b, 100 + i, 0, 5000);
+		WANT_OK(b.rcq, 100 + i);
+		CHECK_PATTERN(b.buf, 5000, 1);
+		WANT_OK(a.scq, i);
+	}
+	vt_pair_close(&a, &b);
+}
+
+/* A receive posted while the sender waits satisfies it before its retries run out. */
+static void rnr_then_ready(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	uint64_t start;
+
+	par.rnr_retry = 6;
+	par.rnr_timer = 22; /* 20.48 ms */
+	vt_pair(&a, &b, &par);
+	start = vt_now();
+	vt_send(&a, 1, 0, 8, IBV_SEND_SIGNALED);
+	while (vt_now() - start < 30000000)
+		CHECK_EMPTY(a.scq);
+	vt_recv(&b, 2, 0, 8);
+	WANT_OK(b.rcq, 2);
+	WANT_OK(a.scq, 1);
+	vt_check_alive(&a, &b);
+	vt_pair_close(&a, &b);
+}
+
+/* RDMA needs no receive, but WRITE with immediate does. */
+static void rnr_write_imm(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.rnr_retry = 1;
+	par.rnr_timer = 1;
+	vt_pair(&a, &b, &par);
+	vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, 8, 0, IBV_SEND_SIGNALED);
+	WANT_OK(a.scq, 1);
+	vt_rdma(&a, IBV_WR_RDMA_WRITE_WITH_IMM, 2, 0, 8, 0, IBV_SEND_SIGNALED);
+	requester_failed(&a, 2, IBV_WC_RNR_RETRY_EXC_ERR);
+	vt_pair_close(&a, &b);
+}
+
+/* ---- transport retries -------------------------------------------------------------------------- */
+
+/* No answer: after about (retry_cnt + 1) times the timeout, and never before it. */
+static void retry_budget(struct vt_end *a, uint8_t timeout, uint8_t retry_cnt)
+{
+	uint64_t start = vt_now(), took;
+	uint64_t least = (4096ull << timeout) * (retry_cnt + 1u);
+
+	vt_send(a, 1, 0, 8, IBV_SEND_SIGNALED);
+	vt_send(a, 2, 0, 8, IBV_SEND_SIGNALED);
+	WANT(a->scq, 1, IBV_WC_RETRY_EXC_ERR);
+	took = vt_now() - start;
+	WANT(a->scq, 2, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(vt_state(a->qp), IBV_QPS_ERR);
+	/* The timer may run up to four times as long (IBTA 9.7.6.1.3). */
+	if (took < least || took > 4 * least + 500000000ull * vt_slow())
+		FAIL("timeout %u, retry_cnt %u took %llu us", timeout, retry_cnt,
+		     (unsigned long long)took / 1000);
+}
+
+static void retry_peer_destroyed(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.timeout = 12; /* 16.8 ms */
+	par.retry_cnt = 3;
+	vt_pair(&a, &b, &par);
+	vt_check_alive(&a, &b);
+	CHECK_OK(ibv_destroy_qp(b.qp));
+	b.qp = NULL;
+	retry_budget(&a, 12, 3);
+	vt_pair_close(&a, &b);
+}
+
+static void retry_no_such_qp(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_addr nobody;
+	struct vt_end a;
+
+	par.timeout = 10;
+	par.retry_cnt = 0;
+	vt_end_open(&a, &par);
+	nobody = a.self;
+	nobody.qpn ^= 0x5a5a5a;
+	vt_connect(&a, &nobody);
+	retry_budget(&a, 10, 0);
+	vt_end_close(&a);
+}
+
+static void retry_no_such_address(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_addr nobody;
+	struct vt_end a;
+
+	par.timeout = 10;
+	par.retry_cnt = 1;
+	vt_end_open(&a, &par);
+	nobody = a.self;
+	nobody.gid.raw[15] ^= 0x5a;
+	nobody.gid.raw[14] ^= 0xa5;
+	a.peer = nobody;
+	CHECK_OK(vt_to_init(a.qp, &par));
+	/* A provider that resolves addresses may refuse here already. */
+	if (!vt_to_rtr(a.qp, &par, &nobody)) {
+		CHECK_OK(vt_to_rts(a.qp, &par, a.self.psn));
+		retry_budget(&a, 10, 1);
+	}
+	vt_end_close(&a);
+}
+
+/* The peer never came to RTR. */
+static void retry_peer_in_init(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.timeout = 10;
+	par.retry_cnt = 2;
+	vt_end_open(&a, &par);
+	vt_end_open(&b, &par);
+	CHECK_OK(vt_to_init(b.qp, &par));
+	vt_recv(&b, 1, 0, 8);
+	vt_connect(&a, &b.self);
+	retry_budget(&a, 10, 2);
+	CHECK_EMPTY(b.rcq);
+	vt_pair_close(&a, &b);
+}
+
+/* The peer comes to RTR while the sender is still trying. */
+static void retry_peer_late(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.timeout = 14; /* 67 ms, eight times */
+	par.retry_cnt = 7;
+	vt_end_open(&a, &par);
+	vt_end_open(&b, &par);
+	CHECK_OK(vt_to_init(b.qp, &par));
+	vt_recv(&b, 1, 0, 100);
+	vt_connect(&a, &b.self);
+	vt_pattern(a.buf, 100, 4);
+	vt_send(&a, 2, 0, 100, IBV_SEND_SIGNALED);
+	b.peer = a.self;
+	CHECK_OK(vt_to_rtr(b.qp, &par, &a.self));
+	WANT_OK(a.scq, 2);
+	WANT_OK(b.rcq, 1);
+	CHECK_PATTERN(b.buf, 100, 4);
+	vt_pair_close(&a, &b);
+}
+
+/* The peer's QP is in error: it answers nothing. */
+static void retry_peer_in_error(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.timeout = 10;
+	par.retry_cnt = 2;
+	vt_pair(&a, &b, &par);
+	CHECK_OK(vt_to_state(b.qp, IBV_QPS_ERR));
+	retry_budget(&a, 10, 2);
+	vt_pair_close(&a, &b);
+}
+
+/* A peer that is connected to somebody else, with PSNs of its own, does not take our messages. */
+static void retry_wrong_peer(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b, c;
+
+	par.timeout = 10;
+	par.retry_cnt = 1;
+	vt_pair(&a, &b, &par);
+	vt_end_open(&c, &par);
+	c.self.psn = a.self.psn ^ 0x800000;
+	vt_connect(&c, &b.self);
+	vt_recv(&b, 1, 0, 8);
+	retry_budget(&c, 10, 1);
+	CHECK_EMPTY(b.rcq);
+	vt_send(&a, 2, 0, 8, IBV_SEND_SIGNALED);
+	WANT_OK(a.scq, 2);
+	WANT_OK(b.rcq, 1);
+	vt_end_close(&c);
+	vt_pair_close(&a, &b);
+}
+
+/* ---- remote access --------------------------------------------------------------------------------- */
+
+struct remote {
+	enum ibv_wr_opcode op;
+	uint64_t addr;
+	uint32_t rkey, len;
+};
+
+/* A request that the responder must refuse with that status, and nothing of b's memory changed. */
+static void refused(struct vt_end *a, struct vt_end *b, const struct remote *r,
+		    enum ibv_wc_status status, enum ibv_event_type event)
+{
+	bool atomic = r->op == IBV_WR_ATOMIC_CMP_AND_SWP || r->op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct ibv_sge sge = vt_sge(a, 0, r->len);
+	struct ibv_send_wr wr = {
+		.wr_id = 10,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = r->op,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	if (atomic) {
+		wr.wr.atomic.remote_addr = r->addr;
+		wr.wr.atomic.rkey = r->rkey;
+		wr.wr.atomic.compare_add = 1;
+	} else {
+		wr.wr.rdma.remote_addr = r->addr;
+		wr.wr.rdma.rkey = r->rkey;
+	}
+	memset(a->buf, 0x11, a->len);
+	memset(b->buf, 0x22, b->len);
+	vt_recv(b, 20, 0, 8);
+	vt_recv(b, 21, 0, 8);
+	CHECK_OK(vt_post(a, &wr));
+	requester_failed(a, 10, status);
+	WANT_QP_EVENT(b, event);
+	responder_flushed(b, 20, 2);
+	CHECK(vt_all(b->buf, b->len, 0x22));
+	CHECK(vt_all(a->buf, a->len, 0x11));
+	vt_pair_reset(a, b);
+	vt_check_alive(a, b);
+}
+
+static const struct {
+	enum ibv_wr_opcode op;
+	int right; /* what the responder's MR and QP must have for it */
+} one_sided[] = {
+	{ IBV_WR_RDMA_WRITE, IBV_ACCESS_REMOTE_WRITE },
+	{ IBV_WR_RDMA_READ, IBV_ACCESS_REMOTE_READ },
+	{ IBV_WR_ATOMIC_CMP_AND_SWP, IBV_ACCESS_REMOTE_ATOMIC },
+	{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_ACCESS_REMOTE_ATOMIC },
+};
+
+static void access_bad_rkey(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	for (unsigned i = 0; i < ARRAY_SIZE(one_sided); i++) {
+		const uint32_t keys[] = { 0, 0xffffffff, b.mr->rkey ^ 1, b.mr->rkey ^ 0x100,
+					  b.mr->rkey ^ 0x80000000, a.mr->rkey ^ 0x010101 };
+
+		for (unsigned k = 0; k < ARRAY_SIZE(keys); k++) {
+			struct remote r = { one_sided[i].op, b.self.addr, keys[k], 8 };
+
+			refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+		}
+	}
+	vt_pair_close(&a, &b);
+}
+
+static void access_out_of_bounds(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.len = 16384;
+	vt_pair(&a, &b, &par);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct remote r[] = {
+			{ one_sided[i].op, b.self.addr + b.len, b.mr->rkey, 1 },
+			{ one_sided[i].op, b.self.addr + b.len - 7, b.mr->rkey, 8 },
+			{ one_sided[i].op, b.self.addr - 1, b.mr->rkey, 2 },
+			{ one_sided[i].op, b.self.addr + 1, b.mr->rkey, 16384 },
+			{ one_sided[i].op, 0, b.mr->rkey, 8 },
+			{ one_sided[i].op, UINT64_MAX - 3, b.mr->rkey, 8 },
+			{ one_sided[i].op, UINT64_MAX - 3, b.mr->rkey, 4 },
+		};
+
+		for (unsigned k = 0; k < ARRAY_SIZE(r); k++)
+			refused(&a, &b, &r[k], IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+	}
+	for (unsigned i = 2; i < 4; i++) {
+		const struct remote r = { one_sided[i].op, b.self.addr + b.len, b.mr->rkey, 8 };
+
+		refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+	}
+	vt_pair_close(&a, &b);
+}
+
+/* A partly valid message: a long WRITE that leaves the MR changes nothing, not even its start. */
+static void access_partly_out(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	struct ibv_mr *half;
+	struct remote r;
+
+	par.len = 1 << 20;
+	vt_pair(&a, &b, &par);
+	half = vt_reg(&b, b.buf, b.len / 2, VT_ACCESS_ALL);
+	r = (struct remote){ IBV_WR_RDMA_WRITE, b.self.addr + 4096, half->rkey, 1 << 19 };
+	refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+	CHECK_OK(ibv_dereg_mr(half));
+	vt_pair_close(&a, &b);
+}
+
+static void access_missing_right(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	for (unsigned i = 0; i < ARRAY_SIZE(one_sided); i++) {
+		struct ibv_mr *mr = vt_reg(&b, b.buf, b.len, VT_ACCESS_ALL & ~one_sided[i].right);
+		struct remote r = { one_sided[i].op, b.self.addr, mr->rkey, 8 };
+
+		refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+		CHECK_OK(ibv_dereg_mr(mr));
+	}
+	vt_pair_close(&a, &b);
+}
+
+static void access_deregistered(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	for (unsigned i = 0; i < ARRAY_SIZE(one_sided); i++) {
+		struct ibv_mr *mr = vt_reg(&b, b.buf, b.len, VT_ACCESS_ALL);
+		struct remote r = { one_sided[i].op, b.self.addr, mr->rkey, 8 };
+
+		CHECK_OK(ibv_dereg_mr(mr));
+		refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+	}
+	vt_pair_close(&a, &b);
+}
+
+static void access_other_pd(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	struct ibv_pd *pd;
+
+	vt_pair(&a, &b, &par);
+	pd = CHECK_PTR(ibv_alloc_pd(b.ctx));
+	for (unsigned i = 0; i < ARRAY_SIZE(one_sided); i++) {
+		struct ibv_mr *mr = CHECK_PTR(ibv_reg_mr(pd, b.buf, b.len, VT_ACCESS_ALL));
+		struct remote r = { one_sided[i].op, b.self.addr, mr->rkey, 8 };
+
+		refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+		CHECK_OK(ibv_dereg_mr(mr));
+	}
+	CHECK_OK(ibv_dealloc_pd(pd));
+	vt_pair_close(&a, &b);
+}
+
+/* A key of the requester's own session does not open the responder's memory. */
+static void access_foreign_key(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	struct remote r;
+
+	vt_pair(&a, &b, &par);
+	if (a.mr->rkey == b.mr->rkey)
+		vt_skip("both sessions have the same key");
+	r = (struct remote){ IBV_WR_RDMA_WRITE, a.self.addr, a.mr->rkey, 8 };
+	refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+	vt_pair_close(&a, &b);
+}
+
+/* ---- invalid requests ---------------------------------------------------------------------------------- */
+
+/* The responder's QP does not allow the operation at all. */
+static void inv_req_qp_access(void)
+{
+	struct vt_param par = VT_PARAM;
+
+	for (unsigned i = 0; i < ARRAY_SIZE(one_sided); i++) {
+		struct vt_end a, b;
+		struct remote r;
+
+		par.qp_access = VT_ACCESS_ALL & ~one_sided[i].right;
+		vt_end_open(&a, &par);
+		vt_end_open(&b, &par);
+		vt_connect(&a, &b.self);
+		vt_connect(&b, &a.self);
+		r = (struct remote){ one_sided[i].op, b.self.addr, b.mr->rkey, 8 };
+		memset(b.buf, 0x22, b.len);
+		vt_recv(&b, 20, 64, 8);
+		if (r.op == IBV_WR_RDMA_WRITE || r.op == IBV_WR_RDMA_READ)
+			vt_rdma(&a, r.op, 10, 0, 8, 0, IBV_SEND_SIGNALED);
+		else
+			vt_atomic(&a, r.op, 10, 0, 0, 1, 1);
+		requester_failed(&a, 10, IBV_WC_REM_INV_REQ_ERR);
+		WANT_QP_EVENT(&b, IBV_EVENT_QP_REQ_ERR);
+		responder_flushed(&b, 20, 1);
+		CHECK(vt_all(b.buf, b.len, 0x22));
+		vt_pair_close(&a, &b);
+	}
+}
+
+/* The message is longer than the receive: both sides are told. */
+static void inv_req_recv_too_small(void)
+{
+	static const size_t lens[] = { 101, 4097, 60000 };
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		memset(b.buf, 0x22, b.len);
+		vt_recv(&b, 20, 64, lens[i] - 1);
+		vt_recv(&b, 21, 64, 8);
+		vt_send(&a, 10, 0, lens[i], IBV_SEND_SIGNALED);
+		requester_failed(&a, 10, IBV_WC_REM_INV_REQ_ERR);
+		WANT(b.rcq, 20, IBV_WC_LOC_LEN_ERR);
+		responder_flushed(&b, 21, 1);
+		CHECK(vt_all(b.buf, 64, 0x22));
+		CHECK(vt_all(b.buf + 64 + lens[i] - 1, 1000, 0x22));
+		vt_pair_reset(&a, &b);
+	}
+	vt_check_alive(&a, &b);
+	vt_pair_close(&a, &b);
+}
+
+static void inv_req_misaligned_atomic(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	for (unsigned off = 1; off < 8; off++) {
+		const struct remote r = { one_sided[2 + off % 2].op, b.self.addr + off, b.mr->rkey,
+					  8 };
+
+		refused(&a, &b, &r, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+	}
+	vt_pair_close(&a, &b);
+}
+
+/* The responder has no resources for READs and atomics. */
+static void inv_req_no_rd_atomic(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	struct remote r;
+
+	par.dest_rd_atomic = 0;
+	vt_pair(&a, &b, &par);
+	r = (struct remote){ IBV_WR_RDMA_READ, b.self.addr, b.mr->rkey, 8 };
+	refused(&a, &b, &r, IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR);
+	vt_pair_close(&a, &b);
+}
+
+/* ---- local errors ------------------------------------------------------------------------------------------ */
+
+static void failing_send(struct vt_end *a, struct vt_end *b, struct ibv_sge sge,
+			 enum ibv_wr_opcode op, enum ibv_wc_status status)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = 10,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.opcode = op,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = b->self.addr, .rkey = b->self.rkey },
+	};
+
+	memset(b->buf, 0x22, b->len);
+	vt_recv(b, 20, 0, 64);
+	CHECK_OK(vt_post(a, &wr));
+	requester_failed(a, 10, status);
+	CHECK_EMPTY(b->rcq);
+	CHECK_EQ(vt_state(b->qp), IBV_QPS_RTS);
+	CHECK(vt_all(b->buf, b->len, 0x22));
+	vt_pair_reset(a, b);
+}
+
+static void loc_prot_send(void)
+{
+	static const enum ibv_wr_opcode ops[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						  IBV_WR_RDMA_READ };
+	struct vt_param par = VT_PARAM;
+	struct ibv_mr *gone, *other, *read_only;
+	struct ibv_pd *pd;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	pd = CHECK_PTR(ibv_alloc_pd(a.ctx));
+	other = CHECK_PTR(ibv_reg_mr(pd, a.buf, a.len, VT_ACCESS_ALL));
+	read_only = vt_reg(&a, a.buf, a.len, 0);
+	gone = vt_reg(&a, a.buf, a.len, VT_ACCESS_ALL);
+	uint32_t gone_key = gone->lkey;
+	CHECK_OK(ibv_dereg_mr(gone));
+	for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
+		const struct ibv_sge bad[] = {
+			{ a.self.addr, 8, a.mr->lkey ^ 1 },
+			{ a.self.addr, 8, a.mr->lkey ^ 0x4000 },
+			{ a.self.addr, 8, 0 },
+			{ a.self.addr, 8, gone_key },
+			{ a.self.addr, 8, other->lkey },
+			{ a.self.addr + a.len - 7, 8, a.mr->lkey },
+			{ a.self.addr - 1, 8, a.mr->lkey },
+			{ UINT64_MAX - 3, 8, a.mr->lkey },
+		};
+
+		for (unsigned k = 0; k < ARRAY_SIZE(bad); k++)
+			failing_send(&a, &b, bad[k], ops[i], IBV_WC_LOC_PROT_ERR);
+	}
+	/* A READ writes the local memory. */
+	failing_send(&a, &b, (struct ibv_sge){ a.self.addr, 8, read_only->lkey }, IBV_WR_RDMA_READ,
+		     IBV_WC_LOC_PROT_ERR);
+	vt_check_alive(&a, &b);
+	CHECK_OK(ibv_dereg_mr(other));
+	CHECK_OK(ibv_dereg_mr(read_only));
+	CHECK_OK(ibv_dealloc_pd(pd));
+	vt_pair_close(&a, &b);
+}
+
+/* A receive that cannot be written: the receiver has a protection error, the sender an operation error. */
+static void loc_prot_recv(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_mr *read_only;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	read_only = vt_reg(&b, b.buf, b.len, IBV_ACCESS_REMOTE_READ);
+	const struct ibv_sge bad[] = {
+		{ b.self.addr, 64, b.mr->lkey ^ 1 },
+		{ b.self.addr, 64, 0 },
+		{ b.self.addr, 64, read_only->lkey },
+		{ b.self.addr + b.len - 63, 64, b.mr->lkey },
+	};
+	for (unsigned k = 0; k < ARRAY_SIZE(bad); k++) {
+		struct ibv_sge sge = bad[k];
+		struct ibv_recv_wr rr = { .wr_id = 20, .sg_list = &sge, .num_sge = 1 };
+
+		memset(b.buf, 0x22, b.len);
+		CHECK_OK(vt_post_recv(&b, &rr));
+		vt_recv(&b, 21, 0, 64);
+		vt_send(&a, 10, 0, 64, IBV_SEND_SIGNALED);
+		requester_failed(&a, 10, IBV_WC_REM_OP_ERR);
+		WANT(b.rcq, 20, IBV_WC_LOC_PROT_ERR);
+		responder_flushed(&b, 21, 1);
+		CHECK(vt_all(b.buf, b.len, 0x22));
+		vt_pair_reset(&a, &b);
+	}
+	vt_check_alive(&a, &b);
+	CHECK_OK(ibv_dereg_mr(read_only));
+	vt_pair_close(&a, &b);
+}
+
+/* Longer than the port's max_msg_sz: refused at posting, or a local length error. */
+static void loc_len(void)
+{
+	struct vt_param par = VT_PARAM;
+	size_t each = 192u << 20;
+	struct ibv_send_wr wr = { .wr_id = 10, .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_sge sge[32];
+	struct ibv_port_attr port;
+	struct ibv_mr *mr;
+	struct vt_end a, b;
+	void *big;
+	int n;
+
+	par.send_sge = 32;
+	vt_pair(&a, &b, &par);
+	CHECK_OK(ibv_query_port(a.ctx, 1, &port));
+	n = (int)(port.max_msg_sz / each + 1);
+	if (n > 32)
+		vt_skip("max_msg_sz is %u", port.max_msg_sz);
+	big = mmap(NULL, each, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+		   -1, 0);
+	CHECK(big != MAP_FAILED);
+	mr = ibv_reg_mr(a.pd, big, each, 0);
+	if (!mr)
+		vt_skip("cannot register %zu MB: %s", each >> 20, strerror(errno));
+	for (int i = 0; i < n; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)big, (uint32_t)each, mr->lkey };
+	wr.sg_list = sge;
+	wr.num_sge = n;
+	wr.wr.rdma.remote_addr = a.peer.addr;
+	wr.wr.rdma.rkey = a.peer.rkey;
+	memset(b.buf, 0x22, b.len);
+	if (!vt_post(&a, &wr)) {
+		requester_failed(&a, 10, IBV_WC_LOC_LEN_ERR);
+		vt_pair_reset(&a, &b);
+	}
+	CHECK(vt_all(b.buf, b.len, 0x22));
+	vt_check_alive(&a, &b);
+	CHECK_OK(ibv_dereg_mr(mr));
+	vt_pair_close(&a, &b);
+}
+
+/* READ or atomic with max_rd_atomic 0: never carried out, never hangs. */
+static void no_initiator_depth(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_send_wr wr = { .wr_id = 10, .opcode = IBV_WR_RDMA_READ, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_sge sge;
+	struct vt_end a, b;
+
+	par.rd_atomic = 0;
+	vt_pair(&a, &b, &par);
+	sge = vt_sge(&a, 0, 8);
+	wr.sg_list = &sge;
+	wr.wr.rdma.remote_addr = a.peer.addr;
+	wr.wr.rdma.rkey = a.peer.rkey;
+	memset(a.buf, 0x11, 8);
+	if (!vt_post(&a, &wr)) {
+		struct ibv_wc wc = vt_wc(a.scq);
+
+		CHECK_EQ(wc.wr_id, 10);
+		CHECK(wc.status != IBV_WC_SUCCESS);
+		CHECK_EQ(vt_state(a.qp), IBV_QPS_ERR);
+		vt_pair_reset(&a, &b);
+	}
+	vt_check_alive(&a, &b);
+	vt_pair_close(&a, &b);
+}
+
+/* An error on one connection leaves the others of the session alone. */
+static void error_is_local(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b, c, d;
+
+	vt_pair(&a, &b, &par);
+	vt_end_open_on(&c, &par, a.ctx, a.pd);
+	vt_end_open_on(&d, &par, b.ctx, b.pd);
+	vt_connect(&c, &d.self);
+	vt_connect(&d, &c.self);
+	for (unsigned i = 0; i < 100; i++) {
+		struct remote r = { IBV_WR_RDMA_WRITE, b.self.addr, b.mr->rkey ^ 1, 8 };
+
+		refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+		vt_check_alive(&c, &d);
+	}
+	vt_pair_close(&c, &d);
+	vt_pair_close(&a, &b);
+}
+
+static const struct vt_case cases[] = {
+	{ "rnr_exceeded", rnr_exceeded, 0 },
+	{ "rnr_infinite", rnr_infinite, 0 },
+	{ "rnr_then_ready", rnr_then_ready, 0 },
+	{ "rnr_write_imm", rnr_write_imm, 0 },
+	{ "retry_peer_destroyed", retry_peer_destroyed, 0 },
+	{ "retry_no_such_qp", retry_no_such_qp, 0 },
+	{ "retry_no_such_address", retry_no_such_address, 0 },
+	{ "retry_peer_in_init", retry_peer_in_init, 0 },
+	{ "retry_peer_late", retry_peer_late, 0 },
+	{ "retry_peer_in_error", retry_peer_in_error, 0 },
+	{ "retry_wrong_peer", retry_wrong_peer, 0 },
+	{ "access_bad_rkey", access_bad_rkey, 0 },
+	{ "access_out_of_bounds", access_out_of_bounds, 0 },
+	{ "access_partly_out", access_partly_out, 0 },
+	{ "access_missing_right", access_missing_right, 0 },
+	{ "access_deregistered", access_deregistered, 0 },
+	{ "access_other_pd", access_other_pd, 0 },
+	{ "access_foreign_key", access_foreign_key, 0 },
+	{ "inv_req_qp_access", inv_req_qp_access, 0 },
+	{ "inv_req_recv_too_small", inv_req_recv_too_small, 0 },
+	{ "inv_req_misaligned_atomic", inv_req_misaligned_atomic, 0 },
+	{ "inv_req_no_rd_atomic", inv_req_no_rd_atomic, 0 },
+	{ "loc_prot_send", loc_prot_send, 0 },
+	{ "loc_prot_recv", loc_prot_recv, 0 },
+	{ "loc_len", loc_len, 0 },
+	{ "no_initiator_depth", no_initiator_depth, 0 },
+	{ "error_is_local", error_is_local, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
+}

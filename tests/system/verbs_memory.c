@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
+/*
+ * verbs_memory.c - memory regions over every kind of memory that a program has, with its threads,
+ * its neighbours on the same pages, and its forks (which are in verbs_fork.c where they are the
+ * point). What is checked for each kind: all operations move the right bytes, one-sided ones are
+ * seen at the application's address without a call, nothing beside the region changes, contents
+ * outlive the registration, and the memory stays ordinary memory afterwards.
+ */
+#include "../lib/vt.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+
+void *ibv_malloc(size_t size) __attribute__((weak));
+void ibv_free(void *p) __attribute__((weak));
+
+/* ---- one region ------------------------------------------------------------------------------- */
+
+/* As the peer of `a`: where operations go. */
+static void aim(struct vt_end *a, const void *addr, const struct ibv_mr *mr)
+{
+	a->peer.addr = (uintptr_t)addr;
+	a->peer.rkey = mr->rkey;
+}
+
+static void send_from(struct vt_end *e, const void *addr, uint32_t lkey, size_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)addr, (uint32_t)len, lkey };
+	struct ibv_send_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+
+	CHECK_OK(vt_post(e, &wr));
+}
+
+static void recv_into(struct vt_end *e, void *addr, uint32_t lkey, size_t len)
+{
+	struct ibv_sge sge = { (uintptr_t)addr, (uint32_t)len, lkey };
+	struct ibv_recv_wr wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1 };
+
+	CHECK_OK(vt_post_recv(e, &wr));
+}
+
+/* Memory that may only be read: it is sent, and read by the peer. */
+static void use_read_only(const void *mem, size_t len)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	struct ibv_mr *mr;
+
+	par.len = len + PAGE;
+	vt_pair(&a, &b, &par);
+	mr = CHECK_PTR(ibv_reg_mr(b.pd, (void *)mem, len, IBV_ACCESS_REMOTE_READ));
+	aim(&a, mem, mr);
+	vt_rdma(&a, IBV_WR_RDMA_READ, 1, 0, len, 0, IBV_SEND_SIGNALED);
+	WANT_OK(a.scq, 1);
+	CHECK(!memcmp(a.buf, mem, len));
+	memset(a.buf, 0, len);
+	recv_into(&a, a.buf, a.mr->lkey, len);
+	send_from(&b, mem, mr->lkey, len);
+	WANT_OK(b.scq, 5);
+	WANT_OK(a.rcq, 6);
+	CHECK(!memcmp(a.buf, mem, len));
+	vt_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, len, 0, IBV_SEND_SIGNALED);
+	WANT(a.scq, 2, IBV_WC_REM_ACCESS_ERR);
+	CHECK(!memcmp(a.buf, mem, len));
+	CHECK_OK(ibv_dereg_mr(mr));
+	vt_pair_close(&a, &b);
+}
+
+/* The memory must be ordinary memory: written, forked over, and (by the caller) unmapped. */
+static void use_afterwards(uint8_t *mem, size_t len)
+{
+	int status;
+	pid_t pid;
+
+	vt_pattern(mem, len, 91);
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		long at = vt_mismatch(mem, len, 91);
+
+		if (at < 0)
+			mem[0] ^= 0xff;
+		_exit(at < 0 ? 0 : 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	vt_pattern(mem, len, 92);
+	CHECK_PATTERN(mem, len, 92);
+}
+
+/* [mem, mem + len) lies inside [outer, outer + outer_len), whose other bytes must not change. */
+static void use(uint8_t *outer, size_t outer_len, size_t off, size_t len)
+{
+	uint8_t *mem = outer + off;
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	par.len = len + PAGE;
+	vt_pair(&a, &b, &par);
+	memset(outer, 0x33, outer_len);
+	for (unsigned round = 0; round < 3; round++) {
+		struct ibv_mr *mr;
+
+		vt_pattern(mem, len, 10 + round);
+		mr = CHECK_PTR(ibv_reg_mr(b.pd, mem, len, VT_ACCESS_ALL));
+		CHECK_PATTERN(mem, len, 10 + round); /* kept through registration */
+		aim(&a, mem, mr);
+		vt_rdma(&a, IBV_WR_RDMA_READ, 1, 0, len, 0, IBV_SEND_SIGNALED);
+		WANT_OK(a.scq, 1);
+		CHECK_PATTERN(a.buf, len, 10 + round);
+		vt_pattern(mem, len, 20 + round); /* a store by the program is seen */
+		recv_into(&a, a.buf, a.mr->lkey, len);
+		send_from(&b, mem, mr->lkey, len);
+		WANT_OK(b.scq, 5);
+		WANT_OK(a.rcq, 6);
+		CHECK_PATTERN(a.buf, len, 20 + round);
+		vt_pattern(a.buf, len, 30 + round);
+		vt_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, len, 0, IBV_SEND_SIGNALED);
+		WANT_OK(a.scq, 2);
+		CHECK_PATTERN(mem, len, 30 + round);
+		vt_pattern(a.buf, len, 40 + round);
+		recv_into(&b, mem, mr->lkey, len);
+		send_from(&a, a.buf, a.mr->lkey, len);
+		WANT_OK(a.scq, 5);
+		WANT_OK(b.rcq, 6);
+		CHECK_PATTERN(mem, len, 40 + round);
+		if (len >= 16) {
+			size_t at = (8 - (uintptr_t)mem % 8) % 8;
+			uint64_t was;
+
+			memcpy(&was, mem + at, 8);
+			vt_atomic(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 0, at, 5, 0);
+			WANT_OK(a.scq, 3);
+			CHECK(!memcmp(a.buf, &was, 8));
+			was += 5;
+			CHECK(!memcmp(mem + at, &was, 8));
+		}
+		vt_pattern(mem, len, 50 + round);
+		CHECK_OK(ibv_dereg_mr(mr));
+		CHECK_PATTERN(mem, len, 50 + round); /* kept through deregistration */
+		CHECK(vt_all(outer, off, 0x33));
+		CHECK(vt_all(mem + len, outer_len - off - len, 0x33));
+	}
+	vt_pair_close(&a, &b);
+	use_afterwards(outer, outer_len);
+}
+
+/* ---- kinds of memory ----------------------------------------------------------------------------- */
+
+static void heap_large(void)
+{
+	uint8_t *p = CHECK_PTR(malloc(3000000));
+
+	use(p, 3000000, 0, 3000000);
+	use(p, 3000000, 777, 2000001);
+	free(p);
+}
+
+static void heap_small(void)
+{
+	static const size_t lens[] = { 1, 7, 8, 100, 4095, 4096, 5000, 12345 };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		uint8_t *before = CHECK_PTR(malloc(40)), *p = CHECK_PTR(malloc(lens[i])),
+			*after = CHECK_PTR(malloc(40));
+
+		memset(before, 1, 40);
+		memset(after, 2, 40);
+		use(p, lens[i], 0, lens[i]);
+		CHECK(vt_all(before, 40, 1) && vt_all(after, 40, 2));
+		free(after);
+		free(p);
+		free(before);
+	}
+}
+
+static void heap_aligned(void)
+{
+	void *p;
+
+	CHECK_EQ(posix_memalign(&p, PAGE, 16 * PAGE), 0);
+	use(p, 16 * PAGE, 0, 16 * PAGE);
+	free(p);
+	CHECK_EQ(posix_memalign(&p, 2 << 20, 4 << 20), 0);
+	use(p, 4 << 20, 0, 4 << 20);
+	free(p);
+}
+
+static void mmap_private(void)
+{
+	uint8_t *p = vt_map(300 * PAGE);
+
+	use(p, 300 * PAGE, 0, 300 * PAGE);
+	use(p, 300 * PAGE, 1, 300 * PAGE - 2);
+	use(p, 300 * PAGE, PAGE, PAGE);
+	use(p, 300 * PAGE, PAGE - 1, PAGE + 2);
+	use(p, 300 * PAGE, 5 * PAGE + 100, 200);
+	CHECK(munmap(p, 300 * PAGE) == 0);
+}
+
+/* Never touched before: reads as zeros, and takes what is written. */
+static void mmap_untouched(void)
+{
+	struct vt_param par = VT_PARAM;
+	size_t len = 500 * PAGE;
+	uint8_t *p = vt_map(len);
+	struct vt_end a, b;
+	struct ibv_mr *mr;
+
+	par.len = len;
+	vt_pair(&a, &b, &par);
+	mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
+	memset(a.buf, 0xff, len);
+	aim(&a, p, mr);
+	vt_rdma(&a, IBV_WR_RDMA_READ, 1, 0, len, 0, IBV_SEND_SIGNALED);
+	WANT_OK(a.scq, 1);
+	CHECK(vt_all(a.buf, len, 0));
+	CHECK(vt_all(p, len, 0));
+	CHECK_OK(ibv_dereg_mr(mr));
+	CHECK(vt_all(p, len, 0));
+	CHECK(munmap(p, len) == 0);
+	vt_pair_close(&a, &b);
+}
+
+static uint8_t data_small[100] = { 1 };
+static uint8_t data_large[50000] = { 1 };
+static uint8_t bss_small[100];
+static uint8_t bss_large[500000];
+static const uint8_t rodata[20000] = "read-only data of the program";
+
+static void static_data(void)
+{
+	use(data_small, sizeof(data_small), 3, 90);
+	use(data_large, sizeof(data_large), 0, sizeof(data_large));
+	use(bss_small, sizeof(bss_small), 0, sizeof(bss_small));
+	use(bss_large, sizeof(bss_large), 5, sizeof(bss_large) - 9);
+}
+
+static void read_only_data(void)
+{
+	use_read_only(rodata, sizeof(rodata));
+	use_read_only("a string literal", 17);
+	use_read_only((const void *)use_read_only, 256); /* the program's text */
+}
+
+static void mprotected(void)
+{
+	uint8_t *p = vt_map(10 * PAGE);
+
+	vt_pattern(p, 10 * PAGE, 7);
+	CHECK(mprotect(p, 10 * PAGE, PROT_READ) == 0);
+	use_read_only(p + 10, 10 * PAGE - 20);
+	CHECK_PATTERN(p, 10 * PAGE, 7);
+	CHECK(mprotect(p, 10 * PAGE, PROT_READ | PROT_WRITE) == 0);
+	use(p, 10 * PAGE, 0, 10 * PAGE);
+	CHECK(munmap(p, 10 * PAGE) == 0);
+}
+
+static void stack(void)
+{
+	uint8_t large[200000], small[64];
+
+	use(large, sizeof(large), 11, sizeof(large) - 30);
+	use(small, sizeof(small), 8, 40);
+}
+
+static void *stack_of_thread(void *arg)
+{
+	stack();
+	return arg;
+}
+
+static void thread_stack(void)
+{
+	pthread_t t;
+
+	CHECK_EQ(pthread_create(&t, NULL, stack_of_thread, NULL), 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+}
+
+static void shared_anonymous(void)
+{
+	uint8_t *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	use(p, 64 * PAGE, 0, 64 * PAGE);
+	use(p, 64 * PAGE, 100, 60 * PAGE);
+	CHECK(munmap(p, 64 * PAGE) == 0);
+}
+
+/* Another mapping of the same pages sees what the peer wrote, and the other way about. */
+static void shared_twice(uint8_t *p, uint8_t *alias, size_t len)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	struct ibv_mr *mr;
+
+	par.len = len;
+	vt_pair(&a, &b, &par);
+	mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
+	aim(&a, p, mr);
+	vt_pattern(a.buf, len, 61);
+	vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, len, 0, IBV_SEND_SIGNALED);
+	WANT_OK(a.scq, 1);
+	CHECK_PATTERN(alias, len, 61);
+	vt_pattern(alias, len, 62);
+	vt_rdma(&a, IBV_WR_RDMA_READ, 2, 0, len, 0, IBV_SEND_SIGNALED);
+	WANT_OK(a.scq, 2);
+	CHECK_PATTERN(a.buf, len, 62);
+	CHECK_OK(ibv_dereg_mr(mr));
+	vt_pattern(p, len, 63);
+	CHECK_PATTERN(alias, len, 63); /* still the same pages */
+	vt_pair_close(&a, &b);
+}
+
+static void memfd(void)
+{
+	int fd = memfd_create("vt", MFD_CLOEXEC);
+	uint8_t *p, *alias;
+
+	CHECK(fd >= 0 && ftruncate(fd, 40 * PAGE) == 0);
+	p = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	alias = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED && alias != MAP_FAILED);
+	use(p, 40 * PAGE, 0, 40 * PAGE);
+	shared_twice(p, alias, 40 * PAGE);
+	shared_twice(p + 4096, alias + 4096, 10 * PAGE);
+	CHECK(munmap(p, 40 * PAGE) == 0);
+	p = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	CHECK(p != MAP_FAILED);
+	memset(alias, 0x99, 40 * PAGE);
+	use(p, 40 * PAGE, 30, 30 * PAGE);
+	CHECK(vt_all(alias, 40 * PAGE, 0x99)); /* what was private stayed private */
+	CHECK(munmap(p, 40 * PAGE) == 0 && munmap(alias, 40 * PAGE) == 0);
+	close(fd);
+}
+
+static void file_mapping(void)
+{
+	char path[] = "/tmp/vt-XXXXXX";
+	int fd = mkstemp(path);
+	uint8_t *p, *alias;
+
+	CHECK(fd >= 0);
+	unlink(path);
+	CHECK(ftruncate(fd, 20 * PAGE) == 0);
+	p = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	alias = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED && alias != MAP_FAILED);
+	use(p, 20 * PAGE, 0, 20 * PAGE);
+	shared_twice(p, alias, 20 * PAGE);
+	CHECK(munmap(p, 20 * PAGE) == 0);
+	vt_pattern(alias, 20 * PAGE, 5);
+	p = mmap(NULL, 20 * PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	use_read_only(p, 20 * PAGE);
+	CHECK(munmap(p, 20 * PAGE) == 0);
+	p = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	CHECK(p != MAP_FAILED);
+	use(p, 20 * PAGE, 0, 20 * PAGE);
+	CHECK_PATTERN(alias, 20 * PAGE, 5);
+	CHECK(munmap(p, 20 * PAGE) == 0 && munmap(alias, 20 * PAGE) == 0);
+	close(fd);
+}
+
+static void sysv_shm(void)
+{
+	int id = shmget(IPC_PRIVATE, 30 * PAGE, IPC_CREAT | 0600);
+	uint8_t *p, *alias;
+
+	if (id < 0)
+		vt_skip("shmget: %s", strerror(errno));
+	p = shmat(id, NULL, 0);
+	alias = shmat(id, NULL, 0);
+	CHECK_EQ(shmctl(id, IPC_RMID, NULL), 0);
+	CHECK(p != (void *)-1 && alias != (void *)-1);
+	use(p, 30 * PAGE, 0, 30 * PAGE);
+	shared_twice(p, alias, 30 * PAGE);
+	CHECK(shmdt(p) == 0 && shmdt(alias) == 0);
+}
+
+static void hugepages(void)
+{
+	size_t len = 4 << 20;
+	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+
+	if (p == MAP_FAILED)
+		vt_skip("no huge pages: %s", strerror(errno));
+	use(p, len, 0, len);
+	use(p, len, 100, len - 5000);
+	CHECK(munmap(p, len) == 0);
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	CHECK(p != MAP_FAILED);
+	use(p, len, 0, len);
+	CHECK(munmap(p, len) == 0);
+}
+
+static void transparent_hugepages(void)
+{
+	size_t len = 8 << 20;
+	uint8_t *p = vt_map(len);
+
+	madvise(p, len, MADV_HUGEPAGE);
+	use(p, len, 0, len);
+	use(p, len, PAGE + 1, len / 2);
+	CHECK(munmap(p, len) == 0);
+}
+
+/* One region over neighbouring mappings of different kinds. */
+static void mixed_mappings(void)
+{
+	uint8_t *p = vt_map(50 * PAGE);
+	int fd = memfd_create("vt", MFD_CLOEXEC);
+	const int rw = PROT_READ | PROT_WRITE;
+
+	CHECK(fd >= 0 && ftruncate(fd, 10 * PAGE) == 0);
+	CHECK(mmap(p + 10 * PAGE, 10 * PAGE, rw, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED);
+	CHECK(mmap(p + 20 * PAGE, 10 * PAGE, rw, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED);
+	CHECK(mmap(p + 30 * PAGE, PAGE, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+	      MAP_FAILED);
+	use(p, 50 * PAGE, 0, 50 * PAGE);
+	use(p, 50 * PAGE, 9 * PAGE + 9, 22 * PAGE);
+	CHECK(munmap(p, 50 * PAGE) == 0);
+	close(fd);
+}
+
+static void ibv_malloc_memory(void)
+{
+	static const size_t lens[] = { 1, 100, 4096, 100000, 3 << 20 };
+
+	if (!ibv_malloc)
+		vt_skip("this libibverbs has no ibv_malloc");
+	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
+		uint8_t *p = CHECK_PTR(ibv_malloc(lens[i]));
+
+		use(p, lens[i], 0, lens[i]);
+		ibv_free(p);
+	}
+	ibv_free(NULL);
+	for (unsigned i = 0; i < 10000; i++) {
+		uint8_t *p = CHECK_PTR(ibv_malloc(1 + i % 9000));
+
+		memset(p, (int)i, 1 + i % 9000);
+		ibv_free(p);
+	}
+}
+
+/* ---- registrations that share pages ----------------------------------------------------------------- */
+
+static void same_pages_twice(void)
+{
+	struct vt_param par = VT_PARAM;
+	size_t len = 20 * PAGE;
+	uint8_t *p = vt_map(len);
+	struct vt_end a, b;
+	struct ibv_mr *mr[10];
+
+	par.len = len;
+	vt_pair(&a, &b, &par);
+	vt_pattern(p, len, 1);
+	for (unsigned i = 0; i < ARRAY_SIZE(mr); i++)
+		mr[i] = vt_reg(&b, p, len, VT_ACCESS_ALL);
+	CHECK_PATTERN(p, len, 1);
+	for (unsigned i = 0; i < ARRAY_SIZE(mr); i++) {
+		vt_pattern(a.buf, len, 100 + i);
+		aim(&a, p, mr[i]);
+		vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, len, 0, IBV_SEND_SIGNALED);
+		WANT_OK(a.scq, i);
+		CHECK_PATTERN(p, len, 100 + i);
+		CHECK_OK(ibv_dereg_mr(mr[i]));
+		CHECK_PATTERN(p, len, 100 + i);
+	}
+	CHECK(munmap(p, len) == 0);
+	vt_pair_close(&a, &b);
+}
+
+/* Overlapping regions in random order of birth and death, always with the right contents. */
+static void overlapping(void)
+{
+	enum { LIVE = 16 };
+	struct vt_param par = VT_PARAM;
+	size_t len = 24 * PAGE;
+	uint8_t *p = vt_map(len), *shadow = CHECK_PTR(calloc(1, len));
+	struct {
+		struct ibv_mr *mr;
+		size_t off, len;
+	} live[LIVE] = { { 0 } };
+	uint32_t rnd = 5;
+	struct vt_end a, b;
+
+	par.len = len;
+	vt_pair(&a, &b, &par);
+	for (unsigned round = 0; round < 3000; round++) {
+		unsigned i = vt_rand(&rnd) % LIVE;
+		size_t n, at;
+
+		if (live[i].mr && vt_rand(&rnd) % 2) {
+			CHECK_OK(ibv_dereg_mr(live[i].mr));
+			live[i].mr = NULL;
+		} else if (!live[i].mr) {
+			live[i].off = vt_rand(&rnd) % (len - 1);
+			live[i].len = 1 + vt_rand(&rnd) % (len - live[i].off);
+			live[i].mr = vt_reg(&b, p + live[i].off, live[i].len, VT_ACCESS_ALL);
+		}
+		/* the program writes anywhere, the peer through one of the regions */
+		at = vt_rand(&rnd) % (len - 64);
+		vt_pattern(p + at, 64, round);
+		vt_pattern(shadow + at, 64, round);
+		if (live[i].mr) {
+			at = vt_rand(&rnd) % live[i].len;
+			n = 1 + vt_rand(&rnd) % (live[i].len - at);
+			vt_pattern(a.buf, n, round + 7);
+			vt_pattern(shadow + live[i].off + at, n, round + 7);
+			aim(&a, p + live[i].off, live[i].mr);
+			vt_rdma(&a, IBV_WR_RDMA_WRITE, round, 0, n, at, IBV_SEND_SIGNALED);
+			WANT_OK(a.scq, round);
+		}
+		if (memcmp(p, shadow, len))
+			FAIL("contents differ after round %u", round);
+	}
+	for (unsigned i = 0; i < LIVE; i++)
+		if (live[i].mr)
+			CHECK_OK(ibv_dereg_mr(live[i].mr));
+	CHECK(!memcmp(p, shadow, len));
+	CHECK(munmap(p, len) == 0);
+	free(shadow);
+	vt_pair_close(&a, &b);
+}
+
+/* After the last deregistration: all that one does with anonymous memory. */
+static void ordinary_again(void)
+{
+	struct vt_param par = VT_PARAM;
+	size_t len = 64 * PAGE;
+	struct vt_end e;
+
+	vt_end_open(&e, &par);
+	for (unsigned round = 0; round < 50; round++) {
+		uint8_t *p = vt_map(len), *q;
+
+		vt_pattern(p, len, round);
+		CHECK_OK(ibv_dereg_mr(vt_reg(&e, p + 8, len - 16, VT_ACCESS_ALL)));
+		CHECK_PATTERN(p, len, round);
+		CHECK(madvise(p + 4 * PAGE, 8 * PAGE, MADV_DONTNEED) == 0);
+		CHECK(vt_all(p + 4 * PAGE, 8 * PAGE, 0));
+		CHECK(mprotect(p + 20 * PAGE, PAGE, PROT_READ) == 0);
+		CHECK(mprotect(p + 20 * PAGE, PAGE, PROT_READ | PROT_WRITE) == 0);
+		vt_pattern(p, len, round + 1);
+		q = mremap(p, len, 2 * len, MREMAP_MAYMOVE);
+		CHECK(q != MAP_FAILED);
+		CHECK_PATTERN(q, len, round + 1);
+		CHECK(vt_all(q + len, len, 0));
+		CHECK_OK(ibv_dereg_mr(vt_reg(&e, q, 2 * len, VT_ACCESS_ALL)));
+		CHECK_PATTERN(q, len, round + 1);
+		CHECK(munmap(q + len / 2, len) == 0);
+		CHECK(munmap(q, len / 2) == 0 && munmap(q + len + len / 2, len / 2) == 0);
+	}
+	vt_end_close(&e);
+}
+
+static const struct vt_case cases[] = {
+	{ "memory_heap_large", heap_large, 0 },
+	{ "memory_heap_small", heap_small, 0 },
+	{ "memory_heap_aligned", heap_aligned, 0 },
+	{ "memory_mmap_private", mmap_private, 0 },
+	{ "memory_mmap_untouched", mmap_untouched, 0 },
+	{ "memory_static_data", static_data, 0 },
+	{ "memory_read_only_data", read_only_data, 0 },
+	{ "memory_mprotected", mprotected, 0 },
+	{ "memory_stack", stack, 0 },
+	{ "memory_thread_stack", thread_stack, 0 },
+	{ "memory_shared_anonymous", shared_anonymous, 0 },
+	{ "memory_memfd", memfd, 0 },
+	{ "memory_file_mapping", file_mapping, 0 },
+	{ "memory_sysv_shm", sysv_shm, 0 },
+	{ "memory_hugepages", hugepages, 0 },
+	{ "memory_transparent_hugepages", transparent_hugepages, 0 },
+	{ "memory_mixed_mappings", mixed_mappings, 0 },
+	{ "memory_ibv_malloc", ibv_malloc_memory, 0 },
+	{ "memory_same_pages_twice", same_pages_twice, 0 },
+	{ "memory_overlapping", overlapping, 0 },
+	{ "memory_ordinary_again", ordinary_again, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
+}

@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/vt.c -lpthread */
+/*
+ * verbs_qp_state.c - the state machine of RC, UC and UD QPs: which transitions exist, what each
+ * needs and allows (IBTA 10.3.1, table 91), what each state does with the queues.
+ */
+#include "../lib/vt.h"
+
+#include <stdlib.h>
+
+#define ANY -1
+
+/* Attributes that a transition requires and those that it allows besides, by type. */
+struct transition {
+	int from, to; /* enum ibv_qp_state; from may be ANY */
+	struct {
+		int req, opt;
+	} rc, uc, ud;
+};
+
+#define A_AV	   IBV_QP_AV
+#define A_ACCESS   IBV_QP_ACCESS_FLAGS
+#define A_PKEY	   IBV_QP_PKEY_INDEX
+#define A_CUR	   IBV_QP_CUR_STATE
+#define A_RNRT	   IBV_QP_MIN_RNR_TIMER
+#define A_INIT	   (A_PKEY | IBV_QP_PORT | A_ACCESS)
+#define A_INIT_UD  (A_PKEY | IBV_QP_PORT | IBV_QP_QKEY)
+#define A_RTR_UC   (A_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+#define A_RTR	   (A_RTR_UC | IBV_QP_MAX_DEST_RD_ATOMIC | A_RNRT)
+#define A_RTS	   (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |              \
+		    IBV_QP_MAX_QP_RD_ATOMIC)
+#define A_SQD	   (IBV_QP_PORT | A_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |         \
+		    IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | A_ACCESS | A_PKEY | A_RNRT)
+/* Alternate paths are left out: a device without path migration may refuse them. */
+#define A_ALL                                                                                      \
+	(A_CUR | IBV_QP_EN_SQD_ASYNC_NOTIFY | A_ACCESS | A_PKEY | IBV_QP_PORT | IBV_QP_QKEY |      \
+	 A_RTR | A_RTS)
+
+static const struct transition transitions[] = {
+	{ ANY, IBV_QPS_RESET, { 0, 0 }, { 0, 0 }, { 0, 0 } },
+	{ ANY, IBV_QPS_ERR, { 0, 0 }, { 0, 0 }, { 0, 0 } },
+	{ IBV_QPS_RESET, IBV_QPS_INIT, { A_INIT, 0 }, { A_INIT, 0 }, { A_INIT_UD, 0 } },
+	{ IBV_QPS_INIT, IBV_QPS_INIT, { 0, A_INIT }, { 0, A_INIT }, { 0, A_INIT_UD } },
+	{ IBV_QPS_INIT,
+	  IBV_QPS_RTR,
+	  { A_RTR, A_ACCESS | A_PKEY },
+	  { A_RTR_UC, A_ACCESS | A_PKEY },
+	  { 0, A_PKEY | IBV_QP_QKEY } },
+	{ IBV_QPS_RTR,
+	  IBV_QPS_RTS,
+	  { A_RTS, A_CUR | A_ACCESS | A_RNRT },
+	  { IBV_QP_SQ_PSN, A_CUR | A_ACCESS },
+	  { IBV_QP_SQ_PSN, A_CUR | IBV_QP_QKEY } },
+	{ IBV_QPS_RTS,
+	  IBV_QPS_RTS,
+	  { 0, A_CUR | A_ACCESS | A_RNRT },
+	  { 0, A_CUR | A_ACCESS },
+	  { 0, A_CUR | IBV_QP_QKEY } },
+	{ IBV_QPS_RTS,
+	  IBV_QPS_SQD,
+	  { 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	  { 0, IBV_QP_EN_SQD_ASYNC_NOTIFY },
+	  { 0, IBV_QP_EN_SQD_ASYNC_NOTIFY } },
+	{ IBV_QPS_SQD,
+	  IBV_QPS_RTS,
+	  { 0, A_CUR | A_ACCESS | A_RNRT },
+	  { 0, A_CUR | A_ACCESS },
+	  { 0, A_CUR | IBV_QP_QKEY } },
+	{ IBV_QPS_SQD,
+	  IBV_QPS_SQD,
+	  { 0, A_SQD },
+	  { 0, A_AV | A_ACCESS | A_PKEY },
+	  { 0, A_PKEY | IBV_QP_QKEY } },
+};
+
+static const enum ibv_qp_state states[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+					    IBV_QPS_RTS,   IBV_QPS_SQD,	 IBV_QPS_ERR };
+
+static const struct transition *find(int from, int to)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(transitions); i++)
+		if ((transitions[i].from == ANY || transitions[i].from == from) &&
+		    transitions[i].to == to &&
+		    !(from == IBV_QPS_RESET && to == IBV_QPS_ERR)) /* the one way out is INIT */
+			return &transitions[i];
+	return NULL;
+}
+
+static void masks(const struct transition *t, enum ibv_qp_type type, int *req, int *opt)
+{
+	*req = type == IBV_QPT_RC ? t->rc.req : type == IBV_QPT_UC ? t->uc.req : t->ud.req;
+	*opt = type == IBV_QPT_RC ? t->rc.opt : type == IBV_QPT_UC ? t->uc.opt : t->ud.opt;
+}
+
+/* Valid values for every attribute. */
+static struct ibv_qp_attr values(struct vt_end *e, int from, int to)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = (enum ibv_qp_state)to,
+		.cur_qp_state = (enum ibv_qp_state)from,
+		.port_num = 1,
+		.qkey = VT_QKEY,
+		.qp_access_flags = VT_ACCESS_ALL,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = e->qp->qp_num,
+		.rq_psn = 5,
+		.sq_psn = 5,
+		.max_dest_rd_atomic = 1,
+		.max_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 1,
+		.rnr_retry = 1,
+		.ah_attr = { .dlid = e->self.lid,
+			     .port_num = 1,
+			     .is_global = 1,
+			     .grh = { .dgid = e->self.gid,
+				      .sgid_index = (uint8_t)vt_gid_index(),
+				      .hop_limit = 1 } },
+	};
+}
+
+static int step(struct vt_end *e, int from, int to, int mask)
+{
+	struct ibv_qp_attr attr = values(e, from, to);
+
+	return VERB_ERRNO(ibv_modify_qp(e->qp, &attr, mask | IBV_QP_STATE));
+}
+
+/* Bring the QP from RESET to that state on the shortest way. */
+static void bring(struct vt_end *e, int state)
+{
+	static const int way[] = { IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS,
+				   IBV_QPS_SQD };
+	int req, opt;
+
+	CHECK_OK(step(e, ANY, IBV_QPS_RESET, 0));
+	if (state == IBV_QPS_ERR) { /* not from RESET */
+		bring(e, IBV_QPS_INIT);
+		CHECK_OK(step(e, ANY, IBV_QPS_ERR, 0));
+		return;
+	}
+	for (unsigned i = 1; way[i - 1] != state; i++) {
+		masks(find(way[i - 1], way[i]), e->par.type, &req, &opt);
+		CHECK_OK(step(e, way[i - 1], way[i], req));
+	}
+}
+
+static void refuses(struct vt_end *e, int from, int to, int mask, const char *what)
+{
+	int err = step(e, from, to, mask);
+
+	if (err != EINVAL)
+		FAIL("state %d to %d with attributes 0x%x (%s) gave \"%s\", not EINVAL", from, to,
+		     mask, what, err ? strerror(err) : "no error");
+	if ((int)vt_state(e->qp) != from)
+		FAIL("a refused change from state %d to %d left state %d", from, to,
+		     vt_state(e->qp));
+}
+
+static void accepts(struct vt_end *e, int from, int to, int mask)
+{
+	int err = step(e, from, to, mask);
+
+	if (err)
+		FAIL("state %d to %d with attributes 0x%x gave \"%s\"", from, to, mask,
+		     strerror(err));
+	CHECK_EQ(vt_state(e->qp), to);
+	CHECK_EQ(e->qp->state, to);
+}
+
+static void table(enum ibv_qp_type type)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	par.type = type;
+	vt_end_open(&e, &par);
+	for (unsigned f = 0; f < ARRAY_SIZE(states); f++) {
+		for (unsigned t = 0; t < ARRAY_SIZE(states); t++) {
+			int from = states[f], to = states[t], req, opt;
+			const struct transition *tr = find(from, to);
+
+			bring(&e, from);
+			if (!tr) {
+				refuses(&e, from, to, 0, "no such transition");
+				continue;
+			}
+			masks(tr, type, &req, &opt);
+			for (int bit = 1; bit <= A_ALL; bit <<= 1) {
+				if (req & bit)
+					refuses(&e, from, to, req & ~bit, "required one missing");
+				if ((A_ALL & bit) && !((req | opt) & bit))
+					refuses(&e, from, to, req | bit, "one not allowed");
+			}
+			accepts(&e, from, to, req);
+			for (int bit = 1; bit <= A_ALL; bit <<= 1) {
+				if (!(opt & bit))
+					continue;
+				bring(&e, from);
+				accepts(&e, from, to, req | bit);
+			}
+			bring(&e, from);
+			accepts(&e, from, to, req | opt);
+		}
+	}
+	for (unsigned i = 0; i < ARRAY_SIZE(states); i++) {
+		bring(&e, states[i]);
+		CHECK_ERR(step(&e, states[i], 42, 0), EINVAL);
+		CHECK_ERR(step(&e, states[i], IBV_QPS_SQE, 0), EINVAL);
+		CHECK_EQ(vt_state(e.qp), states[i]);
+		CHECK_OK(ibv_destroy_qp(e.qp)); /* possible in each state */
+		e.qp = vt_make_qp(&e);
+	}
+	vt_end_close(&e);
+}
+
+static void table_rc(void) { table(IBV_QPT_RC); }
+static void table_uc(void) { table(IBV_QPT_UC); }
+static void table_ud(void) { table(IBV_QPT_UD); }
+
+/* Values that cannot be: EINVAL, and the QP stays as it was. */
+static void bad_values(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_device_attr dev;
+	struct ibv_port_attr port;
+	struct vt_end e;
+
+	vt_end_open(&e, &par);
+	CHECK_OK(ibv_query_device(e.ctx, &dev));
+	CHECK_OK(ibv_query_port(e.ctx, 1, &port));
+#define REFUSED(from, to, mask, field, value)                                                      \
+	do {                                                                                       \
+		struct ibv_qp_attr attr_ = values(&e, from, to);                                   \
+		attr_.field = (value);                                                             \
+		bring(&e, from);                                                                   \
+		CHECK_ERR(ibv_modify_qp(e.qp, &attr_, IBV_QP_STATE | (mask)), EINVAL);             \
+		CHECK_EQ(vt_state(e.qp), from);                                                    \
+	} while (0)
+	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, A_INIT, port_num, 0);
+	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, A_INIT, port_num, dev.phys_port_cnt + 1);
+	REFUSED(IBV_QPS_RESET, IBV_QPS_INIT, A_INIT, pkey_index, port.pkey_tbl_len);
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, path_mtu, 0);
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, path_mtu, 6);
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, path_mtu, port.active_mtu + 1);
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, max_dest_rd_atomic, dev.max_qp_rd_atom + 1);
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, min_rnr_timer, 32);
+	REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, ah_attr.port_num, 7);
+	if (port.gid_tbl_len < 256)
+		REFUSED(IBV_QPS_INIT, IBV_QPS_RTR, A_RTR, ah_attr.grh.sgid_index, port.gid_tbl_len);
+	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, A_RTS, max_rd_atomic, dev.max_qp_init_rd_atom + 1);
+	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, A_RTS, timeout, 32);
+	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, A_RTS, retry_cnt, 8);
+	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, A_RTS, rnr_retry, 8);
+	REFUSED(IBV_QPS_RTR, IBV_QPS_RTS, A_RTS | A_CUR, cur_qp_state, IBV_QPS_INIT);
+	REFUSED(IBV_QPS_RTS, IBV_QPS_RTS, A_CUR, cur_qp_state, IBV_QPS_SQD);
+#undef REFUSED
+	vt_end_close(&e);
+}
+
+/* ibv_query_qp gives back what ibv_modify_qp was given. */
+static void query_returns_attributes(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr set, got;
+	struct vt_end e;
+
+	par.sig_all = true;
+	vt_end_open(&e, &par);
+	set = values(&e, IBV_QPS_RESET, IBV_QPS_INIT);
+	set.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	set.path_mtu = IBV_MTU_512;
+	set.dest_qp_num = 0x123456;
+	set.rq_psn = 0xabcdef;
+	set.sq_psn = 0x654321;
+	set.max_dest_rd_atomic = 3;
+	set.max_rd_atomic = 2;
+	set.min_rnr_timer = 21;
+	set.timeout = 17;
+	set.retry_cnt = 5;
+	set.rnr_retry = 4;
+	set.ah_attr.sl = 3;
+	set.ah_attr.grh.flow_label = 0x54321;
+	set.ah_attr.grh.hop_limit = 33;
+	set.ah_attr.grh.traffic_class = 0x28;
+
+	CHECK_OK(ibv_query_qp(e.qp, &got, 0x1fffff, &init));
+	CHECK_EQ(got.qp_state, IBV_QPS_RESET);
+	CHECK_EQ(init.qp_type, IBV_QPT_RC);
+	CHECK_EQ(init.sq_sig_all, 1);
+	CHECK(init.send_cq == e.scq && init.recv_cq == e.rcq && !init.srq);
+	CHECK(init.qp_context == e.qp->qp_context);
+
+	CHECK_OK(ibv_modify_qp(e.qp, &set, IBV_QP_STATE | A_INIT));
+	set.qp_state = IBV_QPS_RTR;
+	CHECK_OK(ibv_modify_qp(e.qp, &set, IBV_QP_STATE | A_RTR));
+	set.qp_state = IBV_QPS_RTS;
+	CHECK_OK(ibv_modify_qp(e.qp, &set, IBV_QP_STATE | A_RTS));
+	CHECK_OK(ibv_query_qp(e.qp, &got, 0x1fffff, &init));
+#define SAME(field) CHECK_EQ(got.field, set.field)
+	SAME(qp_state);
+	SAME(qp_access_flags);
+	SAME(path_mtu);
+	SAME(dest_qp_num);
+	SAME(rq_psn);
+	SAME(sq_psn);
+	SAME(max_dest_rd_atomic);
+	SAME(max_rd_atomic);
+	SAME(min_rnr_timer);
+	SAME(timeout);
+	SAME(retry_cnt);
+	SAME(rnr_retry);
+	SAME(port_num);
+	SAME(pkey_index);
+	SAME(ah_attr.sl);
+	SAME(ah_attr.is_global);
+	SAME(ah_attr.port_num);
+	SAME(ah_attr.grh.sgid_index);
+	SAME(ah_attr.grh.hop_limit);
+	SAME(ah_attr.grh.traffic_class);
+	SAME(ah_attr.grh.flow_label);
+#undef SAME
+	CHECK(!memcmp(&got.ah_attr.grh.dgid, &set.ah_attr.grh.dgid, 16));
+	CHECK_EQ(got.cur_qp_state, IBV_QPS_RTS);
+	CHECK_EQ(got.sq_draining, 0);
+	CHECK(got.cap.max_send_wr >= par.send_wr && got.cap.max_recv_wr >= par.recv_wr);
+
+	/* an attribute changed in RTS */
+	set.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+	set.min_rnr_timer = 9;
+	CHECK_OK(ibv_modify_qp(e.qp, &set, A_ACCESS | A_RNRT));
+	CHECK_OK(ibv_query_qp(e.qp, &got, A_ACCESS | A_RNRT, &init));
+	CHECK_EQ(got.qp_access_flags, IBV_ACCESS_REMOTE_READ);
+	CHECK_EQ(got.min_rnr_timer, 9);
+	vt_end_close(&e);
+}
+
+static int try_send(struct vt_end *e)
+{
+	struct ibv_sge sge = vt_sge(e, 0, 8);
+	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
+				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+
+	return vt_post(e, &wr);
+}
+
+/* Sends are refused before RTS, receives are taken from INIT on. */
+static void posting_by_state(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_sge sge;
+	struct ibv_recv_wr rr = { .wr_id = 77, .sg_list = &sge, .num_sge = 1 };
+	struct vt_end a, b;
+
+	vt_end_open(&a, &par);
+	vt_end_open(&b, &par);
+	sge = vt_sge(&a, 0, 8);
+	CHECK_EQ(try_send(&a), EINVAL);
+	CHECK_EQ(vt_post_recv(&a, &rr), EINVAL);
+	CHECK_OK(vt_to_init(a.qp, &par));
+	CHECK_EQ(try_send(&a), EINVAL);
+	vt_recv(&a, 1, 0, 8);
+	CHECK_OK(vt_to_rtr(a.qp, &par, &b.self));
+	CHECK_EQ(try_send(&a), EINVAL);
+	vt_recv(&a, 2, 0, 8);
+	vt_connect(&b, &a.self);
+	/* in RTR it already receives and serves RDMA */
+	vt_send(&b, 3, 0, 8, IBV_SEND_SIGNALED);
+	vt_rdma(&b, IBV_WR_RDMA_WRITE, 4, 0, 8, 0, IBV_SEND_SIGNALED);
+	vt_rdma(&b, IBV_WR_RDMA_READ, 5, 0, 8, 0, IBV_SEND_SIGNALED);
+	for (unsigned i = 3; i <= 5; i++)
+		WANT_OK(b.scq, i);
+	WANT_OK(a.rcq, 1);
+	CHECK_OK(vt_to_rts(a.qp, &par, a.self.psn));
+	a.peer = b.self;
+	vt_send(&b, 6, 0, 8, IBV_SEND_SIGNALED);
+	WANT_OK(b.scq, 6);
+	WANT_OK(a.rcq, 2);
+	vt_check_alive(&a, &b);
+	CHECK_EMPTY(a.rcq);
+	vt_pair_close(&a, &b);
+}
+
+/* ---- SQD ------------------------------------------------------------------------------------------ */
+
+static int to_sqd(struct ibv_qp *qp, bool notify)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = notify };
+
+	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
+}
+
+/* Drain under load: what has begun is finished, the rest waits for RTS; nothing is lost. */
+static void sqd_drain(void)
+{
+	struct vt_param par = VT_PARAM;
+	size_t n = 200000;
+	struct vt_end a, b;
+
+	par.len = 2 * n;
+	vt_pair(&a, &b, &par);
+	vt_pattern(a.buf, n, 1);
+	for (unsigned round = 0; round < 20; round++) {
+		unsigned done = 0;
+		struct ibv_wc wc;
+
+		for (unsigned i = 0; i < 40; i++)
+			vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, n, i, IBV_SEND_SIGNALED);
+		CHECK_OK(to_sqd(a.qp, true));
+		WANT_QP_EVENT(&a, IBV_EVENT_SQ_DRAINED);
+		CHECK_EQ(vt_state(a.qp), IBV_QPS_SQD);
+		while (ibv_poll_cq(a.scq, 1, &wc) == 1) {
+			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+			CHECK_EQ(wc.wr_id, done++);
+		}
+		for (unsigned i = 40; i < 60; i++)
+			vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, 8, i, IBV_SEND_SIGNALED);
+		/* the other direction goes on meanwhile */
+		vt_recv(&a, 1, n, 64);
+		vt_send(&b, 2, 0, 64, IBV_SEND_SIGNALED);
+		WANT_OK(b.scq, 2);
+		WANT_OK(a.rcq, 1);
+		CHECK_EMPTY(a.scq);
+		CHECK_OK(vt_to_state(a.qp, IBV_QPS_RTS));
+		while (done < 60)
+			WANT_OK(a.scq, done++);
+	}
+	vt_check_alive(&a, &b);
+	vt_pair_close(&a, &b);
+}
+
+/* An idle queue is drained at once; without the flag there is no event. */
+static void sqd_idle(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	CHECK_OK(to_sqd(a.qp, false));
+	CHECK_EQ(vt_state(a.qp), IBV_QPS_SQD);
+	CHECK_OK(vt_to_state(a.qp, IBV_QPS_RTS));
+	CHECK(!vt_readable(a.ctx->async_fd, 0));
+	CHECK_OK(to_sqd(a.qp, true));
+	WANT_QP_EVENT(&a, IBV_EVENT_SQ_DRAINED);
+	CHECK(!vt_readable(a.ctx->async_fd, 0));
+	CHECK_OK(vt_to_state(a.qp, IBV_QPS_RTS));
+	vt_check_alive(&a, &b);
+	vt_pair_close(&a, &b);
+}
+
+/* A message that waits for a receive is under way: the queue drains when it is done. */
+static void sqd_waits_for_rnr(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	vt_send(&a, 1, 0, 8, IBV_SEND_SIGNALED);
+	vt_send(&a, 2, 0, 8, IBV_SEND_SIGNALED);
+	/* something that is served after it has begun, if only by the other direction */
+	vt_recv(&a, 3, 64, 8);
+	vt_send(&b, 4, 0, 8, IBV_SEND_SIGNALED);
+	WANT_OK(b.scq, 4);
+	WANT_OK(a.rcq, 3);
+	CHECK_OK(to_sqd(a.qp, true));
+	CHECK_OK(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init));
+	CHECK_EQ(attr.qp_state, IBV_QPS_SQD);
+	CHECK_EQ(attr.sq_draining, 1);
+	CHECK(!vt_readable(a.ctx->async_fd, 0));
+	vt_recv(&b, 5, 0, 8);
+	WANT_OK(a.scq, 1);
+	WANT_QP_EVENT(&a, IBV_EVENT_SQ_DRAINED);
+	CHECK_OK(ibv_query_qp(a.qp, &attr, IBV_QP_STATE, &init));
+	CHECK_EQ(attr.sq_draining, 0);
+	vt_recv(&b, 6, 0, 8);
+	CHECK_OK(vt_to_state(a.qp, IBV_QPS_RTS));
+	WANT_OK(a.scq, 2);
+	WANT_OK(b.rcq, 5);
+	WANT_OK(b.rcq, 6);
+	vt_pair_close(&a, &b);
+}
+
+/* The attributes that SQD allows to change take effect. */
+static void sqd_change(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr, got;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	CHECK_OK(to_sqd(a.qp, true));
+	WANT_QP_EVENT(&a, IBV_EVENT_SQ_DRAINED);
+	attr = (struct ibv_qp_attr){ .rnr_retry = 0, .retry_cnt = 2, .timeout = 11 };
+	CHECK_OK(ibv_modify_qp(a.qp, &attr, IBV_QP_RNR_RETRY | IBV_QP_RETRY_CNT | IBV_QP_TIMEOUT));
+	CHECK_OK(vt_to_state(a.qp, IBV_QPS_RTS));
+	CHECK_OK(ibv_query_qp(a.qp, &got, 0x1fffff, &init));
+	CHECK_EQ(got.rnr_retry, 0);
+	CHECK_EQ(got.retry_cnt, 2);
+	CHECK_EQ(got.timeout, 11);
+	vt_check_alive(&a, &b);
+	vt_send(&a, 1, 0, 8, IBV_SEND_SIGNALED);
+	WANT(a.scq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	vt_pair_close(&a, &b);
+}
+
+/* ---- ERR and RESET --------------------------------------------------------------------------------- */
+
+/* Everything is flushed, each queue in its order, signalled or not; also what is posted later. */
+static void err_flush(enum ibv_qp_type type)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+	unsigned pending = type == IBV_QPT_RC ? 30 : 0;
+
+	par.type = type;
+	vt_pair(&a, &b, &par);
+	for (unsigned i = 0; i < pending; i++) /* RNR: the first of them waits for ever */
+		vt_send(&a, i, 0, 8, i % 3 ? 0 : IBV_SEND_SIGNALED);
+	for (unsigned i = 0; i < 40; i++)
+		vt_recv(&a, 1000 + i, 0, 64);
+	CHECK_OK(vt_to_state(a.qp, IBV_QPS_ERR));
+	for (unsigned i = 0; i < pending; i++)
+		CHECK_EQ(WANT(a.scq, i, IBV_WC_WR_FLUSH_ERR).qp_num, a.qp->qp_num);
+	for (unsigned i = 0; i < 40; i++)
+		CHECK_EQ(WANT(a.rcq, 1000 + i, IBV_WC_WR_FLUSH_ERR).qp_num, a.qp->qp_num);
+	CHECK_EMPTY(a.scq);
+	CHECK_EMPTY(a.rcq);
+	for (unsigned i = 0; i < 300; i++) {
+		vt_send(&a, 2000 + i, 0, 8, i % 3 ? 0 : IBV_SEND_SIGNALED);
+		vt_recv(&a, 3000 + i, 0, 64);
+		WANT(a.scq, 2000 + i, IBV_WC_WR_FLUSH_ERR);
+		WANT(a.rcq, 3000 + i, IBV_WC_WR_FLUSH_ERR);
+	}
+	CHECK_EQ(vt_state(a.qp), IBV_QPS_ERR);
+	CHECK_EMPTY(b.rcq);
+	vt_pair_close(&a, &b);
+}
+
+static void err_flush_rc(void) { err_flush(IBV_QPT_RC); }
+static void err_flush_uc(void) { err_flush(IBV_QPT_UC); }
+static void err_flush_ud(void) { err_flush(IBV_QPT_UD); }
+
+/* To ERR while data moves: every WR completes once, first the good ones, then the flushed. */
+static void err_under_load(void)
+{
+	struct vt_param par = VT_PARAM;
+	size_t n = 100000;
+	struct vt_end a, b;
+
+	par.len = 2 * n;
+	vt_pair(&a, &b, &par);
+	for (unsigned round = 0; round < 20; round++) {
+		bool flushed = false;
+
+		for (unsigned i = 0; i < 60; i++)
+			vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, n, 0, IBV_SEND_SIGNALED);
+		if (round % 2)
+			WANT_OK(a.scq, 0);
+		CHECK_OK(vt_to_state(a.qp, IBV_QPS_ERR));
+		for (unsigned i = round % 2; i < 60; i++) {
+			struct ibv_wc wc = vt_wc(a.scq);
+
+			CHECK_EQ(wc.wr_id, i);
+			if (wc.status != IBV_WC_SUCCESS || flushed)
+				CHECK_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+			flushed = wc.status != IBV_WC_SUCCESS;
+		}
+		CHECK_EMPTY(a.scq);
+		vt_pair_reset(&a, &b);
+	}
+	vt_check_alive(&a, &b);
+	vt_pair_close(&a, &b);
+}
+
+/* RESET forgets both queues without completions; the QP connects again and works. */
+static void reset_empties(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end a, b;
+
+	vt_pair(&a, &b, &par);
+	for (unsigned round = 0; round < 50; round++) {
+		for (unsigned i = 0; i < 20; i++) {
+			vt_recv(&b, 500 + i, 32768, 64);
+			vt_recv(&a, 600 + i, 32768, 64);
+		}
+		for (unsigned i = 0; i < 25; i++) /* more than receives: some stay pending */
+			vt_send(&a, i, 0, 8, IBV_SEND_SIGNALED);
+		vt_pair_reset(&a, &b);
+		CHECK_EMPTY(a.scq);
+		CHECK_EMPTY(a.rcq);
+		CHECK_EMPTY(b.scq);
+		CHECK_EMPTY(b.rcq);
+		vt_check_alive(&a, &b); /* its receive is the first one in the queue */
+		vt_check_alive(&b, &a);
+	}
+	vt_pair_close(&a, &b);
+}
+
+static const struct vt_case cases[] = {
+	{ "state_table_rc", table_rc, 0 },
+	{ "state_table_uc", table_uc, 0 },
+	{ "state_table_ud", table_ud, 0 },
+	{ "state_bad_values", bad_values, 0 },
+	{ "state_query", query_returns_attributes, 0 },
+	{ "state_posting", posting_by_state, 0 },
+	{ "sqd_drain", sqd_drain, 0 },
+	{ "sqd_idle", sqd_idle, 0 },
+	{ "sqd_waits_for_rnr", sqd_waits_for_rnr, 0 },
+	{ "sqd_change", sqd_change, 0 },
+	{ "err_flush_rc", err_flush_rc, 0 },
+	{ "err_flush_uc", err_flush_uc, 0 },
+	{ "err_flush_ud", err_flush_ud, 0 },
+	{ "err_under_load", err_under_load, 0 },
+	{ "reset_empties", reset_empties, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
