@@ -47,7 +47,7 @@ static void fork_prepare(void)
 	size_t total = 0;
 	unsigned num;
 
-	pthread_mutex_lock(&ffl_region_lock);
+	ffl_regions_lock();
 	ffl_regions_look();
 	num = ffl_regions_each(&r);
 	for (unsigned i = 0; i < num; i++)
@@ -88,7 +88,7 @@ static void fork_parent(void)
 		for (unsigned i = 0; i < num; i++)
 			r[i].with_child = true;
 	}
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 }
 
 /* A private mapping in place of the parent's shared one. Async-signal-safe. */
@@ -133,7 +133,7 @@ static void fork_child(void)
 	     MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	ffl_malloc_forget(NULL);
 	ffl_regions_forget();
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 }
 
 int ffl_fork_init(void)
@@ -141,7 +141,7 @@ int ffl_fork_init(void)
 	void *page;
 	int err = 0;
 
-	pthread_mutex_lock(&ffl_region_lock);
+	ffl_regions_lock();
 	if (child_ready)
 		goto out;
 	page = mmap(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -156,6 +156,6 @@ int ffl_fork_init(void)
 		child_ready = NULL;
 	}
 out:
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 	return err;
 }

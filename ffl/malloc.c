@@ -173,7 +173,7 @@ FFL_EXPORT void *ibv_malloc(struct ibv_pd *pd, size_t size)
 		return ffl_err_ptr(EIO);
 	if (size > SIZE_MAX / 2)
 		return ffl_err_ptr(ENOMEM);
-	pthread_mutex_lock(&ffl_region_lock);
+	ffl_regions_lock();
 	if (size < LARGE) {
 		err = malloc_small(ctx, size, &p);
 	} else {
@@ -181,7 +181,7 @@ FFL_EXPORT void *ibv_malloc(struct ibv_pd *pd, size_t size)
 		if (!err)
 			p = c->va;
 	}
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 	return err ? ffl_err_ptr(-err) : p;
 }
 
@@ -189,7 +189,7 @@ FFL_EXPORT void ibv_free(void *p)
 {
 	char *at = p;
 
-	pthread_mutex_lock(&ffl_region_lock);
+	ffl_regions_lock();
 	for (uint32_t i = 0; at && i < num_chunks; i++) {
 		struct chunk *c = &chunks[i];
 
@@ -203,7 +203,7 @@ FFL_EXPORT void ibv_free(void *p)
 		chunk_free(c);
 		break;
 	}
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 }
 
 void ffl_malloc_forget(struct ffl_context *ctx)

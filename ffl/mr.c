@@ -75,7 +75,7 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 	int num;
 
 	*run = NULL;
-	pthread_mutex_lock(&ffl_region_lock);
+	ffl_regions_lock();
 	num = ffl_regions_claim(ctx, addr, length, access & IBV_ACCESS_LOCAL_WRITE, scratch,
 				FF_MR_MAX_RUNS);
 	if (num > 0) {
@@ -87,16 +87,16 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 			num = -ENOMEM;
 		}
 	}
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 	return num;
 }
 
 static void drop(struct ffl_context *ctx, struct ff_mr_run *run, unsigned num)
 {
 	if (num) {
-		pthread_mutex_lock(&ffl_region_lock);
+		ffl_regions_lock();
 		ffl_regions_drop(ctx, run, num);
-		pthread_mutex_unlock(&ffl_region_lock);
+		ffl_regions_unlock();
 	}
 	free(run);
 }

@@ -129,6 +129,7 @@ static int pool_grow(struct ffl_pool *pool, uint64_t len)
 		       sizeof(resp), &fd, 1, &num_fds);
 	if (err)
 		return err;
+	fd = ffl_fd_high(fd);
 	if (num_fds != 1 || resp.size < req.size || resp.size / FF_PAGE > UINT32_MAX) {
 		err = -EPROTO;
 		goto err_close;
@@ -211,8 +212,7 @@ static int seg_warm(struct pool_seg *seg, uint32_t from, uint32_t pages)
 		int err;
 
 		warm = bit_next(seg->warm, cold, end, true);
-		err = populate(seg->home + (size_t)cold * FF_PAGE,
-			       (size_t)(warm - cold) * FF_PAGE);
+		err = populate(seg->home + (size_t)cold * FF_PAGE, (size_t)(warm - cold) * FF_PAGE);
 		if (err)
 			return err;
 		bits_set(seg->warm, cold, warm - cold, true);

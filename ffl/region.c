@@ -24,9 +24,12 @@
  * touched. The pages are used again when the last MR goes, unless they turn up mapped elsewhere.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "region.h"
@@ -38,16 +41,22 @@
  */
 #define STASH_MAX ((size_t)64 << 20)
 /* A region takes up to four mappings, of the 65,530 that a process may have by default. */
-#define MAX_REGIONS 8192u
+#define MAX_REGIONS	   8192u
+#define KERNEL_SIGSET_SIZE 8 /* bytes */
 /* The largest inaccessible mapping that counts as the guard of a thread's stack. */
 #define GUARD_MAX ((uint64_t)1 << 20)
+
+/* Bytes around the frame of the check that registering uses of its stack; generous. */
+#define FRAMES_BELOW ((uintptr_t)16 << 10)
+#define FRAMES_ABOVE ((uintptr_t)16 << 10)
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 
-pthread_mutex_t ffl_region_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t lock_signals; /* mask of the thread that has the lock, as it was */
 
 /* An array of regions: `live` is sorted by va, `orphan` is not sorted. Region lock. */
 struct region_set {
@@ -59,6 +68,25 @@ static struct region_set live, orphan;
 static int uffd = -1; /* of this process; -1: nothing can be replaced */
 static uint32_t num_contexts;
 static size_t stash_bytes;
+static int maps_fd = -1; /* maps_get()'s */
+
+/* The bare system call: the library function would leave out libc's internal signals. */
+void ffl_regions_lock(void)
+{
+	uint64_t all = ~(uint64_t)0, old;
+
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
+	pthread_mutex_lock(&lock);
+	lock_signals = old;
+}
+
+void ffl_regions_unlock(void)
+{
+	uint64_t old = lock_signals;
+
+	pthread_mutex_unlock(&lock);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
+}
 
 void *ffl_pages_resize(void *old, size_t old_len, size_t new_len)
 {
@@ -70,6 +98,32 @@ void *ffl_pages_resize(void *old, size_t old_len, size_t new_len)
 		p = mmap(NULL, PAGE_UP(new_len), PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return p == MAP_FAILED ? NULL : p;
+}
+
+/*
+ * An open /proc/self/maps, or -1. It is kept, but programs close descriptors that are not theirs,
+ * and the number may be another file's by now.
+ */
+static int maps_get(void)
+{
+	static dev_t dev;
+	static ino_t ino;
+	struct stat st;
+
+	if (maps_fd >= 0 && !syscall(SYS_fstat, maps_fd, &st) && st.st_dev == dev &&
+	    st.st_ino == ino)
+		return maps_fd;
+	maps_fd = ffl_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+	if (maps_fd < 0)
+		return -1;
+	if (syscall(SYS_fstat, maps_fd, &st)) {
+		close(maps_fd);
+		maps_fd = -1;
+		return -1;
+	}
+	dev = st.st_dev;
+	ino = st.st_ino;
+	return maps_fd;
 }
 
 /* ---- sets of regions ---------------------------------------------------------------------------- */
@@ -148,8 +202,8 @@ static void live_split(uint32_t i, uintptr_t va)
 
 static bool same_file(const struct ff_vma *v, const struct ffl_file *f)
 {
-	return (v->flags & FF_VMA_SHARED) && v->inode == f->inode &&
-	       v->dev_major == f->dev_major && v->dev_minor == f->dev_minor;
+	return (v->flags & FF_VMA_SHARED) && v->inode == f->inode && v->dev_major == f->dev_major &&
+	       v->dev_minor == f->dev_minor;
 }
 
 /* Does mapping v show the region's own pages at r->va? */
@@ -265,7 +319,7 @@ static bool region_release(uint32_t i, const struct ff_vma *v, int maps)
 /* Release all of [va, end) that is unclaimed and of that context. */
 static void release_range(struct ffl_context *ctx, uintptr_t va, uintptr_t end)
 {
-	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int maps = maps_get();
 	uint32_t i = live_find(va);
 
 	while (i < live.num && live.r[i].va < end) {
@@ -282,8 +336,6 @@ static void release_range(struct ffl_context *ctx, uintptr_t va, uintptr_t end)
 		if (!region_release(i, &v, maps))
 			i++;
 	}
-	if (maps >= 0)
-		close(maps);
 }
 
 /* Live region i is not at its place: out of the way, but its claims go on. */
@@ -301,21 +353,15 @@ static void region_orphan(uint32_t i, int maps)
 
 static void drop_orphans(struct ffl_context *ctx, const struct ff_mr_run *run)
 {
-	int maps = -1;
-
 	for (uint32_t i = orphan.num; i-- > 0;) {
 		struct ffl_region *r = &orphan.r[i];
 
 		if (r->ctx != ctx || r->seg != run->seg || r->off < run->off ||
 		    r->off >= run->off + run->len || --r->refs)
 			continue;
-		if (maps < 0)
-			maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-		pages_put_lost(r, maps);
+		pages_put_lost(r, maps_get());
 		set_remove(&orphan, i);
 	}
-	if (maps >= 0)
-		close(maps);
 }
 
 void ffl_regions_drop(struct ffl_context *ctx, const struct ff_mr_run *run, unsigned num)
@@ -348,7 +394,7 @@ struct claim {
 	struct ff_mr_run *run;
 	unsigned num, max;
 	uintptr_t from, to; /* pages that lie in the MR as a whole */
-	int maps; /* an open /proc/self/maps */
+	int maps;	    /* an open /proc/self/maps */
 };
 
 /* Call with room for one more run. */
@@ -371,36 +417,35 @@ static void claim_run(struct claim *c, enum ff_run_kind kind, uintptr_t va, size
 	};
 }
 
-static bool vma_has(const struct ff_vma *v, uintptr_t addr)
-{
-	return addr >= v->start && addr < v->end;
-}
-
-/* A stack, as far as one can tell: of this thread, of the first one, or above a small guard. */
+/* A thread's stack, as far as one can tell: the first thread's, or above a small guard. */
 static bool vma_is_stack(const struct ff_vma *v, int maps)
 {
+	uint64_t first = getauxval(AT_RANDOM); /* bytes above the first thread's stack */
 	struct ff_vma below;
 
-	if (vma_has(v, (uintptr_t)__builtin_frame_address(0)) ||
-	    vma_has(v, getauxval(AT_RANDOM)))
+	if (first >= v->start && first < v->end)
 		return true;
 	return !ff_vma_query(maps, v->start - 1, &below) && below.end == v->start &&
 	       !(below.flags & (FF_VMA_READ | FF_VMA_WRITE | FF_VMA_EXEC)) && !below.inode &&
 	       below.end - below.start <= GUARD_MAX;
 }
 
+/* May this thread touch [va, end) in a window: its frames, wherever they are, control block, errno? */
+static bool is_own(uintptr_t va, uintptr_t end)
+{
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t self = PAGE_DOWN((uintptr_t)pthread_self()), err = (uintptr_t)&errno;
+
+	return (va < frame + FRAMES_ABOVE && end > frame - FRAMES_BELOW) ||
+	       (va < self + 2 * FF_PAGE && end > self) || (err >= va && err < end);
+}
+
 /* May pages [va, end) of mapping v be replaced? */
 static bool may_replace(const struct ff_vma *v, uintptr_t va, uintptr_t end, int maps)
 {
-	uintptr_t self = PAGE_DOWN((uintptr_t)pthread_self()), err = (uintptr_t)&errno;
-
-	if (v->flags != (FF_VMA_READ | FF_VMA_WRITE) || v->inode || v->dev_major ||
-	    v->dev_minor || v->page_size != FF_PAGE)
-		return false;
-	/* what this thread may touch in a window: its control block and errno */
-	if ((va < self + 2 * FF_PAGE && end > self) || (err >= va && err < end))
-		return false;
-	return !vma_is_stack(v, maps);
+	return v->flags == (FF_VMA_READ | FF_VMA_WRITE) && !v->inode && !v->dev_major &&
+	       !v->dev_minor && v->page_size == FF_PAGE && !is_own(va, end) &&
+	       !vma_is_stack(v, maps);
 }
 
 /* Replace pages [va, end). Bytes from va that were. */
@@ -530,7 +575,7 @@ int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool 
 	struct ff_vma v;
 	int err;
 
-	c.maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	c.maps = maps_get();
 	if (c.maps < 0) /* no /proc: holes can be told by this, and nothing else can */
 		return msync((void *)from, to - from, MS_ASYNC) ? -EFAULT : 0;
 	err = check_range(from, to, write, c.maps);
@@ -541,7 +586,6 @@ int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool 
 			claim_part(&c, &v, from, end);
 		from = end;
 	}
-	close(c.maps);
 	return err ? err : (int)c.num;
 }
 
@@ -568,9 +612,9 @@ int ffl_regions_init(struct ffl_context *ctx)
 {
 	int err = 0;
 
-	pthread_mutex_lock(&ffl_region_lock);
+	ffl_regions_lock();
 	if (uffd < 0 && ctx->uffd_dev >= 0 && sysconf(_SC_PAGESIZE) == FF_PAGE) {
-		uffd = ffl_window_open(ctx->uffd_dev);
+		uffd = ffl_fd_high(ffl_window_open(ctx->uffd_dev));
 		if (uffd < 0) {
 			ffl_log(FFL_WARN, "no userfaultfd: %s; memory is reached by copying",
 				strerror(-uffd));
@@ -582,7 +626,7 @@ int ffl_regions_init(struct ffl_context *ctx)
 		err = -ENOMEM;
 	else
 		num_contexts++;
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 	return err;
 }
 
@@ -590,7 +634,9 @@ void ffl_regions_fini(struct ffl_context *ctx)
 {
 	if (ctx->pid != getpid())
 		return; /* the parent's; forgotten when this process was forked */
-	pthread_mutex_lock(&ffl_region_lock);
+	if (!ctx->pool)
+		return;
+	ffl_regions_lock();
 	ffl_malloc_forget(ctx);
 	for (uint32_t i = 0; i < live.num; i++)
 		if (live.r[i].ctx == ctx)
@@ -611,7 +657,7 @@ void ffl_regions_fini(struct ffl_context *ctx)
 		close(uffd);
 		uffd = -1;
 	}
-	pthread_mutex_unlock(&ffl_region_lock);
+	ffl_regions_unlock();
 }
 
 /* ---- fork ----------------------------------------------------------------------------------------------- */
@@ -624,7 +670,7 @@ unsigned ffl_regions_each(struct ffl_region **first)
 
 void ffl_regions_look(void)
 {
-	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int maps = maps_get();
 
 	for (uint32_t i = 0; i < live.num; i++) {
 		struct ff_vma v;
@@ -636,8 +682,6 @@ void ffl_regions_look(void)
 		live.r[i].intact = region_intact(&live.r[i], &v);
 		live.r[i].prot = (uint8_t)vma_prot(&v);
 	}
-	if (maps >= 0)
-		close(maps);
 }
 
 void ffl_regions_forget(void)
@@ -649,7 +693,7 @@ void ffl_regions_forget(void)
 	orphan.num = 0;
 	stash_bytes = 0;
 	num_contexts = 0;
-	if (uffd >= 0)
-		close(uffd);
+	/* the parent's, of its address space; not closed, for they may be other files' by now */
 	uffd = -1;
+	maps_fd = -1;
 }

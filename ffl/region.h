@@ -13,8 +13,13 @@
 #define PAGE_DOWN(x) ((x) & ~(uintptr_t)(FF_PAGE - 1))
 #define PAGE_UP(x)   (((x) + FF_PAGE - 1) & ~(uintptr_t)(FF_PAGE - 1))
 
-/* The region lock: outermost of this library's locks; held across fork (fork.c). */
-extern pthread_mutex_t ffl_region_lock;
+/*
+ * The region lock: outermost of this library's locks, held across fork (fork.c). All signals are
+ * blocked while it is held: a handler may not touch pages that are just being swapped, and may
+ * call fork().
+ */
+void ffl_regions_lock(void);
+void ffl_regions_unlock(void);
 
 /* ---- pool.c: the shadow segments of a context, handed out in runs of pages ------------------ */
 
@@ -24,7 +29,7 @@ struct ffl_pool;
 struct ffl_span {
 	uint64_t off; /* in the segment */
 	uint32_t seg;
-	char *home;   /* the library's own mapping of it */
+	char *home; /* the library's own mapping of it */
 };
 
 /* Which file a segment is, as mappings tell it. */
@@ -54,11 +59,11 @@ struct ffl_region {
 	char *stash;		 /* the program's own pages; NULL: none, from ibv_malloc */
 	uint64_t off;
 	uint32_t seg;
-	uint32_t refs; /* MRs, and the allocation; 0: could not be given back, stays as it is */
-	uint8_t prot;  /* PROT_*, as fork's prepare handler found it */
-	bool stash_full;  /* the stash has its pages (else they were dropped to save memory) */
-	bool intact;	  /* fork: the pages are still at va */
-	bool with_child;  /* a child may see the pages: they are not used again */
+	uint32_t refs;	 /* MRs, and the allocation; 0: could not be given back, stays as it is */
+	uint8_t prot;	 /* PROT_*, as fork's prepare handler found it */
+	bool stash_full; /* the stash has its pages (else they were dropped to save memory) */
+	bool intact;	 /* fork: the pages are still at va */
+	bool with_child; /* a child may see the pages: they are not used again */
 };
 
 /* Growing arrays outside of the program's heap, which may itself be registered. */
@@ -83,7 +88,7 @@ int ffl_regions_add(struct ffl_context *ctx, uintptr_t va, size_t len, const str
 
 /* For fork.c */
 unsigned ffl_regions_each(struct ffl_region **first);
-void ffl_regions_look(void); /* sets prot and intact of all, splitting where they differ */
+void ffl_regions_look(void);   /* sets prot and intact of all, splitting where they differ */
 void ffl_regions_forget(void); /* in a child: async-signal-safe, needs no lock */
 
 /* ---- fork.c --------------------------------------------------------------------------------------- */

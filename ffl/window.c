@@ -23,8 +23,8 @@
  * program's own pages return at the end, with their places in huge pages, NUMA nodes and locks.
  *
  * In a window this thread must not touch p, in any way: no malloc, no stdio, no call of the
- * router, no signal handler (all signals are blocked), own stack, thread control block and errno
- * elsewhere (region.c sees to it).
+ * router, no signal handler (signals are blocked while the region lock is held), own stack, thread
+ * control block and errno elsewhere (region.c sees to both).
  *
  * The second mremap can fail when the process has too many mappings. Undoing the first one may
  * fail for the same reason; then the pages are put back one by one by the userfaultfd, which
@@ -33,11 +33,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "window.h"
@@ -60,15 +58,13 @@ struct uffdio_continue {
 };
 #endif
 
-#define KERNEL_SIGSET_SIZE 8 /* bytes */
-
 int ffl_window_open(int uffd_dev)
 {
 	struct uffdio_api api = {
 		.api = UFFD_API,
 		.features = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM,
 	};
-	int fd, high, err;
+	int fd, err;
 
 	fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -78,26 +74,7 @@ int ffl_window_open(int uffd_dev)
 		close(fd);
 		return err;
 	}
-	/* Out of the way of programs that close all the descriptors that they can think of. */
-	high = fcntl(fd, F_DUPFD_CLOEXEC, 512);
-	if (high >= 0) {
-		close(fd);
-		fd = high;
-	}
 	return fd;
-}
-
-/* Also libc's internal signals, which the library function would leave out. */
-static void block_signals(uint64_t *old)
-{
-	uint64_t all = ~(uint64_t)0;
-
-	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, old, KERNEL_SIGSET_SIZE);
-}
-
-static void restore_signals(const uint64_t *old)
-{
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, old, NULL, KERNEL_SIGSET_SIZE);
 }
 
 static int uffd_register(int uffd, char *p, size_t len, uint64_t mode)
@@ -171,13 +148,11 @@ static void refill_shared(int uffd, char *p, size_t len)
 
 int ffl_window_in(int uffd, char *p, size_t len, char *stash, char *home)
 {
-	uint64_t old;
 	int err;
 
-	block_signals(&old);
 	err = uffd_register(uffd, p, len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
-		goto out;
+		return err;
 	err = slide(p, len, stash);
 	if (err)
 		goto err_unregister;
@@ -186,7 +161,7 @@ int ffl_window_in(int uffd, char *p, size_t len, char *stash, char *home)
 	if (err)
 		goto err_back;
 	uffd_wake(uffd, p, len);
-	goto out;
+	return 0;
 
 err_back:
 	if (slide(stash, len, p)) {
@@ -194,27 +169,23 @@ err_back:
 		goto err_unregister;
 	}
 	uffd_wake(uffd, p, len);
-	goto out;
+	return err;
 err_unregister:
 	/* pages untouched so far are MISSING too: somebody may sleep */
 	uffd_unregister(uffd, p, len);
 	uffd_wake(uffd, p, len);
-out:
-	restore_signals(&old);
 	return err;
 }
 
 int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int prot)
 {
 	const int rw = PROT_READ | PROT_WRITE;
-	uint64_t old;
 	int err;
 
-	block_signals(&old);
 	err = uffd_register(uffd, p, len,
 			    UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR);
 	if (err)
-		goto out;
+		return err;
 	err = slide(p, len, home); /* home gets p's protection, too */
 	if (err)
 		goto err_unregister;
@@ -231,7 +202,7 @@ int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int p
 	if (err)
 		goto err_stash;
 	uffd_wake(uffd, p, len);
-	goto out;
+	return 0;
 
 err_stash:
 	if (prot != rw)
@@ -241,16 +212,14 @@ err_back:
 		mprotect(home, len, prot); /* what slides back is p's again */
 	if (slide(home, len, p)) {
 		refill_shared(uffd, p, len);
-		goto err_unregister;
+		uffd_unregister(uffd, p, len);
 	}
 	if (prot != rw)
 		mprotect(home, len, rw);
 	uffd_wake(uffd, p, len);
-	goto out;
+	return err;
 err_unregister:
 	uffd_unregister(uffd, p, len);
 	uffd_wake(uffd, p, len);
-out:
-	restore_signals(&old);
 	return err;
 }

@@ -25,7 +25,10 @@ struct ffo_client;
  * It may call ffo_client_call() and ffo_client_close().
  */
 typedef void (*ffo_reply_cb)(void *arg, int err, const char *why, json_t *answer);
-/* The connection ended by itself: -errno (-ECONNREFUSED ..., -EPROTO: nonsense was received). */
+/*
+ * The connection ended by itself: -errno (-ECONNREFUSED ..., -EPROTO: nonsense was received). The
+ * client must not be used after the return.
+ */
 typedef void (*ffo_closed_cb)(void *arg, int err);
 
 /* Over a connected Unix stream socket; takes fd in any case. 0 or -errno. */

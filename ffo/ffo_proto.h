@@ -34,6 +34,9 @@
  *			there are more
  *	map_drop	-
  *
+ * An op that a side does not know is answered with EOPNOTSUPP, so ops can be added without a new
+ * version; changing one needs it.
+ *
  * A mapping's row is an array of integers in the order of FFO_MAP_FIELDS. JSON integers are signed
  * here, so 64-bit fields travel in two's complement: an address above 2^63 is a negative number.
  */

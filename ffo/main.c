@@ -85,14 +85,16 @@ static void add_pool(struct options *o, int family, const char *pool)
 {
 	struct alloc *a;
 	char why[160];
+	int err;
 
 	if (o->num_pools == MAX_POOLS)
 		refuse("more than %d address pools", MAX_POOLS);
 	if (alloc_create(&a))
 		refuse("out of memory");
-	if (alloc_set_pool(a, family, pool, why, sizeof(why)))
-		refuse("%s", why);
+	err = alloc_set_pool(a, family, pool, why, sizeof(why));
 	alloc_free(a);
+	if (err)
+		refuse("%s", why);
 	o->pools[o->num_pools++] = pool;
 }
 
@@ -191,7 +193,7 @@ int main(int argc, char **argv)
 	conf = (struct ffo_conf){ .store = o.store, .pools = o.pools, .num_pools = o.num_pools };
 	err = ffo_create(&conf, &d.loop, &d.ffo);
 	if (err)
-		return 1;
+		goto out;
 	for (size_t i = 0; !err && i < o.num_listen; i++) {
 		make_dir(o.listen[i] + strlen("unix:"), FFO_SOCKET_DEFAULT + strlen("unix:"));
 		err = ffo_listen(d.ffo, o.listen[i]);
@@ -208,6 +210,7 @@ int main(int argc, char **argv)
 			 o.num_listen > 1 ? " and more" : "");
 	}
 	uv_run(&d.loop, UV_RUN_DEFAULT);
+out:
 	uv_loop_close(&d.loop);
 	return err ? 1 : 0;
 }

@@ -138,9 +138,6 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 	return 0;
 }
 
-#define ACCESS_WRITES                                                                              \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
-
 /*
  * Files of the application are mapped as the access asked for. An MR that is to be written to from
  * now on leaves those to process_vm_*, which follows the application's own mapping.
@@ -206,7 +203,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		new.num_runs = 0;
 		new.zero_copy = 0;
 		err = shadow_map(&new, c->tail, c->n_tail);
-	} else if (new.access & ACCESS_WRITES && !(old.access & ACCESS_WRITES)) {
+	} else if (!shadow_access_ok(&old, new.access)) {
 		err = runs_writable(&new, &old);
 	}
 	if (err)

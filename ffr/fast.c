@@ -263,8 +263,10 @@ bool fast_arm_all(struct fast *f)
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
 	TAILQ_FOREACH(qp, &f->active_qps, active) {
-		if (qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
-					       !qp->busy && qp_sqe_ready(qp, qp->sq_head + qp->o.ses->coal))
+		if (qp->busy ? qp->more :
+		    qp->state != IBV_QPS_RTS ?
+			       qp_has_work(qp) :
+			       qp_sqe_ready(qp, qp->sq_head + qp->o.ses->coal))
 			idle = false;
 	}
 	TAILQ_FOREACH(s, &f->active_sessions, active)

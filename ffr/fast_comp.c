@@ -165,6 +165,8 @@ void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_ven
 			.opcode = wr->opcode < FF_OP_NUM ? wc_opcode[wr->opcode] : 0,
 		};
 
+		/* room in the ring before the CQE: who polls it may post at once */
+		atomic_store_explicit(&qp->hdr->sq_head, qp->sq_head, memory_order_release);
 		ok = cq_put(f, qp->scq, &cqe, false);
 	}
 	if (!ok)

@@ -140,6 +140,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 
 		if (f->epoch != epoch)
 			return 1; /* the QP itself may be gone */
+		qp->more = r == POST_MORE;
 		if (r != POST_DONE)
 			return r == POST_MORE;
 		n++;
@@ -165,6 +166,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		r = ops->post_send(f->be, qp);
 		if (f->epoch != epoch)
 			return n;
+		qp->more = r == POST_MORE;
 		if (r != POST_DONE)
 			break;
 	}

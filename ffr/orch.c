@@ -180,10 +180,10 @@ static void flush_done(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (err)
+	if (err == -ENOENT || refused)
+		log_debug("orchestrator: mappings of a container that has left were refused");
+	else if (err)
 		log_warn("orchestrator: mappings: %s", why);
-	else if (refused)
-		log_debug("orchestrator: %zu mappings of containers that have left", refused);
 	o->map_busy = false;
 	flush_next(o);
 }
@@ -460,7 +460,7 @@ static void orch_connect(struct orch *o)
 				      json_pack("{s:i, s:s}", "version", FFO_PROTO_VERSION, "host",
 						conf->hostname),
 				      greeted, o);
-	if (err)
+	if (err && err != -ENOTCONN) /* not reached: on_closed() will tell why */
 		orch_down(o, strerror(-err));
 }
 

@@ -75,6 +75,8 @@ static void device_limits(struct router *r)
 	AT_MOST(max_srq);
 	AT_MOST(max_ah);
 #undef AT_MOST
+	if (!d->num_comp_vectors) /* a device without interrupts: any number is the same to it */
+		d->num_comp_vectors = 1;
 	d->num_comp_vectors = 1;
 }
 

@@ -46,8 +46,7 @@
 /* Bytes faulted in at once; further ones are faulted in when they are used. */
 #define POPULATE_MAX (64ull << 20)
 
-#define ACCESS_WRITES                                                                              \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -417,11 +416,11 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 	}
 	if (peer.maps >= 0)
 		close(peer.maps);
-	if (err) {
+	if (err || !mr->num_runs) {
 		shadow_unmap(mr);
 		return err;
 	}
-	if (mr->num_runs && mr->num_runs < peer.max_runs) {
+	if (mr->num_runs < peer.max_runs) {
 		shrunk = realloc(mr->run, mr->num_runs * sizeof(*shrunk));
 		if (shrunk)
 			mr->run = shrunk;

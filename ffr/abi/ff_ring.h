@@ -148,7 +148,8 @@ static_assert(sizeof(struct ff_cqe) == 64 && offsetof(struct ff_cqe, phase) == 6
 struct ff_qp_hdr {
 	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: announce a posting that passes evt */
 	_Atomic uint32_t evt;	  /* index, counted as postings are, without wrapping at depth */
-	_Atomic uint32_t rq_need; /* 1: a sender waits for a receive; a hint, read without fence */
+	/* 1: announce a receive: a sender waits for one, or the QP is in error and flushes it */
+	_Atomic uint32_t rq_need;
 	/* Written by the router after each batch, read by the client when a ring looks full. */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_head; /* SQEs completed since creation */
 	_Atomic uint32_t rq_head;			 /* RQEs taken since creation */
@@ -156,7 +157,7 @@ struct ff_qp_hdr {
 static_assert(sizeof(struct ff_qp_hdr) == 128, "ABI");
 
 struct ff_srq_hdr {
-	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: a sender waits for a receive (hint) */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: announce a receive: a sender waits */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t head; /* RQEs taken since creation */
 };
 static_assert(sizeof(struct ff_srq_hdr) == 128, "ABI");

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 /* ff_vma.flags; the numbers are PROCMAP_QUERY's */
-#define FF_VMA_READ	0x01
-#define FF_VMA_WRITE	0x02
-#define FF_VMA_EXEC	0x04
-#define FF_VMA_SHARED	0x08
+#define FF_VMA_READ   0x01
+#define FF_VMA_WRITE  0x02
+#define FF_VMA_EXEC   0x04
+#define FF_VMA_SHARED 0x08
 
 struct ff_vma {
 	uint64_t start, end;
@@ -38,7 +38,7 @@ struct ff_procmap_query {
 	uint64_t vma_name_addr, build_id_addr;
 };
 static_assert(sizeof(struct ff_procmap_query) == 104, "ABI");
-#define FF_PROCMAP_QUERY	 _IOWR('f', 17, struct ff_procmap_query)
+#define FF_PROCMAP_QUERY	    _IOWR('f', 17, struct ff_procmap_query)
 #define FF_PROCMAP_COVERING_OR_NEXT 0x10
 
 static inline const char *ff_vma_number(const char *p, unsigned base, uint64_t *out)

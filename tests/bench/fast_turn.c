@@ -245,7 +245,7 @@ static uint64_t run_alone(struct fast *f, uint64_t ops)
 	return ns;
 }
 
-#define WINDOW (DEPTH * 32) /* operations that are timed together */
+#define WINDOW (DEPTH * 4) /* operations that are timed together */
 
 struct client {
 	uint64_t ops, *window; /* ns for each WINDOW operations */

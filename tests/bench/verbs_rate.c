@@ -17,6 +17,9 @@
 
 #include "verbs.h"
 
+#define WINDOW	    512	   /* WRs that are timed together */
+#define MAX_WINDOWS 100000 /* of a phase; what comes later is not sampled */
+
 struct rate {
 	struct verbs v;
 	struct ibv_cq *cq;
@@ -27,6 +30,7 @@ struct rate {
 	struct ibv_send_wr *wr; /* [list], chained */
 	struct ibv_sge sge;
 	uint64_t posted, done; /* WRs; done: known from completions */
+	uint64_t *window;      /* [MAX_WINDOWS] ns */
 };
 
 __attribute__((noinline)) static int bench_post(struct ibv_qp *qp, struct ibv_send_wr *wr,
@@ -79,22 +83,36 @@ static void drain(struct rate *r)
 		poll(r);
 }
 
-/* WRs per second over about so many ns. */
-static double run(struct rate *r, uint64_t ns)
+/* WRs per second */
+struct result {
+	double mean; /* over the whole phase: what the figure is */
+	double median; /* over windows of WINDOW: what another process's use of the CPU hardly moves */
+};
+
+/* Stream for about so many ns. */
+static struct result run(struct rate *r, uint64_t ns)
 {
-	uint64_t start = bench_now(), first = r->done, t;
+	uint64_t start = bench_now(), first = r->done, seen = first, t = start, now = start;
+	struct result res = { 0 };
+	size_t n = 0;
 
 	do {
-		for (int k = 0; k < 64; k++) {
-			while (r->posted + r->list - r->done <= r->outstanding)
-				post(r);
-			poll(r);
-		}
-		t = bench_now();
-	} while (t - start < ns);
+		while (r->posted + r->list - r->done <= r->outstanding)
+			post(r);
+		poll(r);
+		if (r->done - seen < WINDOW)
+			continue;
+		now = bench_now();
+		if (n < MAX_WINDOWS)
+			r->window[n++] = (now - t) * WINDOW / (r->done - seen);
+		t = now;
+		seen = r->done;
+	} while (now - start < ns);
 	drain(r);
-	t = bench_now();
-	return (double)(r->done - first) * 1e9 / (double)(t - start);
+	res.mean = (double)(r->done - first) * 1e9 / (double)(bench_now() - start);
+	bench_sort(r->window, n);
+	res.median = WINDOW * 1e9 / (double)bench_pct(r->window, n, 0.5);
+	return res;
 }
 
 /* A fixed number of WRs, a full queue at a time, with no empty poll. */
@@ -166,7 +184,8 @@ static void set_up(struct rate *r, bool inl)
 	verbs_connect(&r->v, r->b, &addr_a);
 	r->sge = (struct ibv_sge){ .addr = (uintptr_t)r->buf, .length = 8, .lkey = r->mr->lkey };
 	r->wr = calloc(r->list, sizeof(*r->wr));
-	if (!r->wr)
+	r->window = calloc(MAX_WINDOWS, sizeof(*r->window));
+	if (!r->wr || !r->window)
 		bench_die("calloc");
 	for (unsigned int i = 0; i < r->list; i++) {
 		r->wr[i].next = i + 1 < r->list ? &r->wr[i + 1] : NULL;
@@ -187,7 +206,13 @@ static void tear_down(struct rate *r)
 	ibv_dereg_mr(r->mr);
 	verbs_close(&r->v);
 	free(r->wr);
+	free(r->window);
 	free(r->buf);
+}
+
+static void print(const char *name, struct result res)
+{
+	printf("\"%s\": %.0f, \"%s_median\": %.0f", name, res.mean, name, res.median);
 }
 
 int main(int argc, char **argv)
@@ -256,11 +281,13 @@ int main(int argc, char **argv)
 	run(&r, ms * 200000); /* warm */
 	printf("{\"phases\": [");
 	for (unsigned int i = 0; i < phases; i++) {
-		printf("%s{\"alone\": %.0f", i ? ", " : "", run(&r, ms * 1000000));
+		printf("%s{", i ? ", " : "");
+		print("alone", run(&r, ms * 1000000));
 		if (num_idle) {
 			idle = idle_create(&r, num_idle);
 			run(&r, ms * 100000);
-			printf(", \"idle\": %.0f", run(&r, ms * 1000000));
+			printf(", ");
+			print("idle", run(&r, ms * 1000000));
 			idle_destroy(idle, num_idle);
 		}
 		printf("}");

@@ -17,7 +17,7 @@
 
 static const char *case_name = "?"; /* in a case's process */
 
-/* ---- cases and checks ---------------------------------------------------------------------- */
+/* ---- cases and checks ----------------------------------------------------------------------- */
 
 void vt_fail(const char *file, int line, const char *fmt, ...)
 {
@@ -112,7 +112,7 @@ int vt_main(int argc, char **argv, const struct vt_case *cases, size_t num)
 	return good ? 0 : 1;
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ----------------------------------------------------------------------------------- */
 
 uint64_t vt_now(void)
 {
@@ -140,7 +140,7 @@ void vt_pause(void)
 	sched_yield();
 }
 
-/* ---- contents -------------------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------------------------- */
 
 static uint8_t pattern_byte(size_t i, uint32_t seed)
 {
@@ -203,7 +203,7 @@ void *vt_map(size_t len)
 	return p;
 }
 
-/* ---- one end of a connection ----------------------------------------------------------------- */
+/* ---- one end of a connection ---------------------------------------------------------------- */
 
 unsigned vt_gid_index(void)
 {
@@ -472,7 +472,7 @@ void vt_pair_reset(struct vt_end *a, struct vt_end *b)
 	vt_connect(b, &a->self);
 }
 
-/* ---- work requests ----------------------------------------------------------------------------- */
+/* ---- work requests -------------------------------------------------------------------------- */
 
 struct ibv_sge vt_sge(const struct vt_end *e, size_t off, size_t len)
 {
@@ -565,7 +565,7 @@ void vt_atomic(struct vt_end *e, enum ibv_wr_opcode op, uint64_t id, size_t off,
 	CHECK_OK(vt_post(e, &wr));
 }
 
-/* ---- completions and events ---------------------------------------------------------------------- */
+/* ---- completions and events ----------------------------------------------------------------- */
 
 static struct ibv_wc next_wc(const char *file, int line, struct ibv_cq *cq, uint64_t id)
 {
@@ -641,8 +641,7 @@ void vt_want_qp_event(const char *file, int line, struct vt_end *e, enum ibv_eve
 		vt_fail(file, line, "\"%s\" of another QP", ibv_event_type_str(type));
 }
 
-void vt_want_comp_event(const char *file, int line, struct ibv_comp_channel *ch,
-			struct ibv_cq *cq)
+void vt_want_comp_event(const char *file, int line, struct ibv_comp_channel *ch, struct ibv_cq *cq)
 {
 	struct ibv_cq *got;
 	void *context;

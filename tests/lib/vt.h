@@ -36,7 +36,7 @@
 #define VT_GRH	   40u	 /* bytes in front of every UD message */
 #define VT_WAIT_MS 10000 /* deadline of one wait, before VT_SLOW */
 
-/* ---- cases and checks ---------------------------------------------------------------------- */
+/* ---- cases and checks ----------------------------------------------------------------------- */
 
 struct vt_case {
 	const char *name;
@@ -107,7 +107,7 @@ void vt_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 /* buf[0, len) holds the pattern `seed`, which began `at` bytes before. */
 #define CHECK_PATTERN(buf, len, seed) vt_check_pattern(__FILE__, __LINE__, buf, len, seed)
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ----------------------------------------------------------------------------------- */
 
 uint64_t vt_now(void); /* ns, CLOCK_MONOTONIC */
 unsigned vt_slow(void);
@@ -124,7 +124,7 @@ uint64_t vt_deadline(void); /* now and VT_WAIT_MS, scaled */
 	} while (0)
 void vt_pause(void);
 
-/* ---- contents -------------------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------------------------- */
 
 void vt_pattern(void *buf, size_t len, uint32_t seed);
 /* Index of the first byte that differs from the pattern, or -1. */
@@ -134,7 +134,7 @@ bool vt_all(const void *buf, size_t len, uint8_t byte);
 uint32_t vt_rand(uint32_t *state); /* xorshift; *state must not be 0 */
 void *vt_map(size_t len);	   /* private anonymous memory */
 
-/* ---- one end of a connection ----------------------------------------------------------------- */
+/* ---- one end of a connection ---------------------------------------------------------------- */
 
 struct vt_param {
 	enum ibv_qp_type type;
@@ -230,7 +230,7 @@ void vt_pair_close(struct vt_end *a, struct vt_end *b);
 /* Both QPs through RESET to RTS again; the CQs are emptied. */
 void vt_pair_reset(struct vt_end *a, struct vt_end *b);
 
-/* ---- work requests ----------------------------------------------------------------------------- */
+/* ---- work requests -------------------------------------------------------------------------- */
 
 /* Offsets are into the end's buffer, remote offsets into its peer's. All must be accepted. */
 void vt_recv(struct vt_end *e, uint64_t id, size_t off, size_t len);
@@ -244,7 +244,7 @@ int vt_post(struct vt_end *e, struct ibv_send_wr *wr);
 int vt_post_recv(struct vt_end *e, struct ibv_recv_wr *wr);
 struct ibv_sge vt_sge(const struct vt_end *e, size_t off, size_t len);
 
-/* ---- completions and events ---------------------------------------------------------------------- */
+/* ---- completions and events ----------------------------------------------------------------- */
 
 /* The next completion of the CQ, whatever it is. */
 struct ibv_wc vt_wc(struct ibv_cq *cq);
@@ -273,8 +273,7 @@ struct ibv_async_event vt_want_event(const char *file, int line, struct ibv_cont
 void vt_want_qp_event(const char *file, int line, struct vt_end *e, enum ibv_event_type type);
 #define WANT_QP_EVENT(e, type) vt_want_qp_event(__FILE__, __LINE__, e, type)
 /* The next completion event must be this CQ's; the caller acknowledges it. */
-void vt_want_comp_event(const char *file, int line, struct ibv_comp_channel *ch,
-			struct ibv_cq *cq);
+void vt_want_comp_event(const char *file, int line, struct ibv_comp_channel *ch, struct ibv_cq *cq);
 #define WANT_COMP_EVENT(ch, cq) vt_want_comp_event(__FILE__, __LINE__, ch, cq)
 /* The connection still carries data: a checked SEND and a checked WRITE from a to b. */
 void vt_check_alive(struct vt_end *a, struct vt_end *b);

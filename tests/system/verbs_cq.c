@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_cq.c - completion queues: depth, resize, overrun, events and their acknowledgement, the
  * extended readers, many QPs on one CQ.
@@ -128,7 +129,7 @@ static void cq_poll_many(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- resize ------------------------------------------------------------------------------------ */
+/* ---- resize --------------------------------------------------------------------------------- */
 
 static void cq_resize(void)
 {
@@ -182,7 +183,7 @@ static void cq_resize_refused(void)
 	vt_pair_close(&a, &b);
 }
 
-/* Resized to and fro while completions arrive: none is lost, doubled or out of order. */
+/* Resized up and down while completions arrive: none is lost, doubled or out of order. */
 static void cq_resize_under_load(void)
 {
 	struct vt_param par = VT_PARAM;
@@ -223,7 +224,9 @@ static void cq_overrun(void)
 	CHECK(n <= 1024);
 	for (; posted < n; posted++) {
 		struct ibv_sge sge = vt_sge(&a, 0, 8);
-		struct ibv_send_wr wr = { .wr_id = posted, .sg_list = &sge, .num_sge = 1,
+		struct ibv_send_wr wr = { .wr_id = posted,
+					  .sg_list = &sge,
+					  .num_sge = 1,
 					  .opcode = IBV_WR_RDMA_WRITE,
 					  .send_flags = IBV_SEND_SIGNALED };
 
@@ -244,7 +247,7 @@ static void cq_overrun(void)
 	CHECK_OK(ibv_destroy_cq(a.scq));
 }
 
-/* ---- events --------------------------------------------------------------------------------------- */
+/* ---- events --------------------------------------------------------------------------------- */
 
 static void cq_event(void)
 {
@@ -495,7 +498,7 @@ static void cq_destroy_with_event(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- several QPs ------------------------------------------------------------------------------------ */
+/* ---- several QPs ---------------------------------------------------------------------------- */
 
 static void cq_many_qps(void)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_device.c - device list, contexts, and whether what the queries tell is consistent: each
  * number with the others, and the ways of asking for the same thing with one another.
@@ -127,7 +128,7 @@ static void query_device(void)
 	CHECK(attr.atomic_cap == IBV_ATOMIC_HCA || attr.atomic_cap == IBV_ATOMIC_GLOB);
 	CHECK_EQ(attr.phys_port_cnt, 1);
 	CHECK_OK(ibv_query_port(ctx, 1, &port));
-	CHECK_EQ(attr.max_pkeys, port.pkey_tbl_len);
+	CHECK(attr.max_pkeys >= port.pkey_tbl_len);
 
 	memset(&ex, 0xff, sizeof(ex));
 	CHECK_OK(ibv_query_device_ex(ctx, NULL, &ex));
@@ -173,7 +174,7 @@ static void query_gids(void)
 	ssize_t n;
 
 	CHECK_OK(ibv_query_port(ctx, 1, &port));
-	CHECK(port.gid_tbl_len > 0 && port.gid_tbl_len <= 256);
+	CHECK(port.gid_tbl_len > 0);
 	n = ibv_query_gid_table(ctx, entries, ARRAY_SIZE(entries), 0);
 	CHECK(n > 0 && n <= port.gid_tbl_len);
 	for (int i = 0; i < port.gid_tbl_len; i++) {
@@ -272,7 +273,8 @@ static void not_supported(void)
 	struct vt_end e;
 
 	vt_end_open(&e, &par);
-	init = (struct ibv_qp_init_attr){ .send_cq = e.scq, .recv_cq = e.rcq,
+	init = (struct ibv_qp_init_attr){ .send_cq = e.scq,
+					  .recv_cq = e.rcq,
 					  .cap = { 4, 4, 1, 1, 0 } };
 #define UNSUPPORTED(expr)                                                                          \
 	do {                                                                                       \
@@ -292,12 +294,13 @@ static void not_supported(void)
 	UNSUPPORTED(ibv_create_qp(e.pd, &init));
 	UNSUPPORTED(ibv_alloc_dm(e.ctx, &(struct ibv_alloc_dm_attr){ .length = 4096 }));
 	UNSUPPORTED(ibv_reg_mr(e.pd, e.buf, 4096, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE));
-	UNSUPPORTED(ibv_create_flow(e.qp, &(struct ibv_flow_attr){ .size = sizeof(struct ibv_flow_attr),
-								   .port = 1 }));
+	UNSUPPORTED(ibv_create_flow(
+		e.qp, &(struct ibv_flow_attr){ .size = sizeof(struct ibv_flow_attr), .port = 1 }));
 #undef UNSUPPORTED
 	CHECK(VERB_ERRNO(ibv_attach_mcast(e.qp, &e.self.gid, 0)) != 0);
 	vt_connect(&e, &e.self);
-	vt_check_alive(&e, &e);
+	vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, 100, 1000, IBV_SEND_SIGNALED);
+	WANT_OK(e.scq, 1);
 	vt_end_close(&e);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_errors.c - what goes wrong on an RC connection: the status on each side, the state of each
  * QP, the async event, and the flush that follows (IBTA 9.9, 10.3.1, 11.6.2). UC and UD are in
@@ -13,9 +14,10 @@
 #define TIMER_NS(code) (rnr_us10[code] * 10000ull)
 
 /* RNR timer codes in units of 10 us (IBTA table 45). */
-static const uint32_t rnr_us10[32] = { 65536, 1,   2,	 3,    4,    6,	   8,	 12,	16,    24,   32,
-				       48,    64,  96,	 128,  192,  256,  384,	 512,	768,   1024, 1536,
-				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152 };
+static const uint32_t rnr_us10[32] = { 65536, 1,    2,	  3,	 4,	6,     8,     12,
+				       16,    24,   32,	  48,	 64,	96,    128,   192,
+				       256,   384,  512,  768,	 1024,	1536,  2048,  3072,
+				       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152 };
 
 /*
  * The requester failed with that status: its next WR is flushed, the QP is in error, and sends
@@ -38,7 +40,7 @@ static void responder_flushed(struct vt_end *b, uint64_t first, unsigned n)
 	CHECK_EMPTY(b->rcq);
 }
 
-/* ---- receiver not ready ------------------------------------------------------------------------ */
+/* ---- receiver not ready --------------------------------------------------------------------- */
 
 static void rnr_exceeded(void)
 {
@@ -131,7 +133,7 @@ static void rnr_write_imm(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- transport retries -------------------------------------------------------------------------- */
+/* ---- transport retries ---------------------------------------------------------------------- */
 
 /* No answer: after about (retry_cnt + 1) times the timeout, and never before it. */
 static void retry_budget(struct vt_end *a, uint8_t timeout, uint8_t retry_cnt)
@@ -259,7 +261,7 @@ static void retry_peer_in_error(void)
 	vt_pair_close(&a, &b);
 }
 
-/* A peer that is connected to somebody else, with PSNs of its own, does not take our messages. */
+/* A peer that is connected to somebody else, with PSNs of its own, does not answer us. */
 static void retry_wrong_peer(void)
 {
 	struct vt_param par = VT_PARAM;
@@ -281,7 +283,7 @@ static void retry_wrong_peer(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- remote access --------------------------------------------------------------------------------- */
+/* ---- remote access -------------------------------------------------------------------------- */
 
 struct remote {
 	enum ibv_wr_opcode op;
@@ -342,8 +344,12 @@ static void access_bad_rkey(void)
 
 	vt_pair(&a, &b, &par);
 	for (unsigned i = 0; i < ARRAY_SIZE(one_sided); i++) {
-		const uint32_t keys[] = { 0, 0xffffffff, b.mr->rkey ^ 1, b.mr->rkey ^ 0x100,
-					  b.mr->rkey ^ 0x80000000, a.mr->rkey ^ 0x010101 };
+		const uint32_t keys[] = { 0,
+					  0xffffffff,
+					  b.mr->rkey ^ 1,
+					  b.mr->rkey ^ 0x100,
+					  b.mr->rkey ^ 0x80000000,
+					  a.mr->rkey ^ 0x010101 };
 
 		for (unsigned k = 0; k < ARRAY_SIZE(keys); k++) {
 			struct remote r = { one_sided[i].op, b.self.addr, keys[k], 8 };
@@ -466,7 +472,7 @@ static void access_foreign_key(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- invalid requests ---------------------------------------------------------------------------------- */
+/* ---- invalid requests ----------------------------------------------------------------------- */
 
 /* The responder's QP does not allow the operation at all. */
 static void inv_req_qp_access(void)
@@ -550,7 +556,7 @@ static void inv_req_no_rd_atomic(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- local errors ------------------------------------------------------------------------------------------ */
+/* ---- local errors --------------------------------------------------------------------------- */
 
 static void failing_send(struct vt_end *a, struct vt_end *b, struct ibv_sge sge,
 			 enum ibv_wr_opcode op, enum ibv_wc_status status)
@@ -615,7 +621,7 @@ static void loc_prot_send(void)
 	vt_pair_close(&a, &b);
 }
 
-/* A receive that cannot be written: the receiver has a protection error, the sender an operation error. */
+/* A receive that cannot be written: a protection error there, an operation error here. */
 static void loc_prot_recv(void)
 {
 	struct vt_param par = VT_PARAM;
@@ -654,7 +660,8 @@ static void loc_len(void)
 {
 	struct vt_param par = VT_PARAM;
 	size_t each = 192u << 20;
-	struct ibv_send_wr wr = { .wr_id = 10, .opcode = IBV_WR_RDMA_WRITE,
+	struct ibv_send_wr wr = { .wr_id = 10,
+				  .opcode = IBV_WR_RDMA_WRITE,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_sge sge[32];
 	struct ibv_port_attr port;
@@ -696,7 +703,9 @@ static void loc_len(void)
 static void no_initiator_depth(void)
 {
 	struct vt_param par = VT_PARAM;
-	struct ibv_send_wr wr = { .wr_id = 10, .opcode = IBV_WR_RDMA_READ, .num_sge = 1,
+	struct ibv_send_wr wr = { .wr_id = 10,
+				  .opcode = IBV_WR_RDMA_READ,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_sge sge;
 	struct vt_end a, b;

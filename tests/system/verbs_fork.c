@@ -46,7 +46,7 @@ static int child_status(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/* ---- threads --------------------------------------------------------------------------------- */
+/* ---- threads -------------------------------------------------------------------------------- */
 
 /* Counts in one word of memory that others register; every increment must be there at the end. */
 struct counter {
@@ -256,7 +256,7 @@ static void eight_threads(void)
 	CHECK_OK(ibv_close_device(ctx));
 }
 
-/* ---- fork ----------------------------------------------------------------------------------------- */
+/* ---- fork ----------------------------------------------------------------------------------- */
 
 /* The child has the memory as it was, writes to it, and the parent's traffic goes on unharmed. */
 static void snapshot_of(uint8_t *outer, size_t outer_len, size_t off, size_t len, bool shared)

@@ -23,10 +23,11 @@
 
 #define PAGE 4096u
 
-void *ibv_malloc(size_t size) __attribute__((weak));
+/* Shadow memory from the start: an extension, which other libraries do not have. */
+void *ibv_malloc(struct ibv_pd *pd, size_t size) __attribute__((weak));
 void ibv_free(void *p) __attribute__((weak));
 
-/* ---- one region ------------------------------------------------------------------------------- */
+/* ---- one region ----------------------------------------------------------------------------- */
 
 /* As the peer of `a`: where operations go. */
 static void aim(struct vt_end *a, const void *addr, const struct ibv_mr *mr)
@@ -38,8 +39,11 @@ static void aim(struct vt_end *a, const void *addr, const struct ibv_mr *mr)
 static void send_from(struct vt_end *e, const void *addr, uint32_t lkey, size_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)addr, (uint32_t)len, lkey };
-	struct ibv_send_wr wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 5,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
 
 	CHECK_OK(vt_post(e, &wr));
 }
@@ -158,7 +162,7 @@ static void use(uint8_t *outer, size_t outer_len, size_t off, size_t len)
 	use_afterwards(outer, outer_len);
 }
 
-/* ---- kinds of memory ----------------------------------------------------------------------------- */
+/* ---- kinds of memory ------------------------------------------------------------------------ */
 
 static void heap_large(void)
 {
@@ -293,7 +297,8 @@ static void thread_stack(void)
 
 static void shared_anonymous(void)
 {
-	uint8_t *p = mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(p != MAP_FAILED);
 	use(p, 64 * PAGE, 0, 64 * PAGE);
@@ -403,7 +408,8 @@ static void hugepages(void)
 	use(p, len, 0, len);
 	use(p, len, 100, len - 5000);
 	CHECK(munmap(p, len) == 0);
-	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1,
+		 0);
 	CHECK(p != MAP_FAILED);
 	use(p, len, 0, len);
 	CHECK(munmap(p, len) == 0);
@@ -441,25 +447,46 @@ static void mixed_mappings(void)
 static void ibv_malloc_memory(void)
 {
 	static const size_t lens[] = { 1, 100, 4096, 100000, 3 << 20 };
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	void *many[64] = { NULL };
+	uint32_t rnd = 12;
 
 	if (!ibv_malloc)
 		vt_skip("this libibverbs has no ibv_malloc");
+	ctx = vt_open_device();
+	pd = CHECK_PTR(ibv_alloc_pd(ctx));
 	for (unsigned i = 0; i < ARRAY_SIZE(lens); i++) {
-		uint8_t *p = CHECK_PTR(ibv_malloc(lens[i]));
+		uint8_t *p = CHECK_PTR(ibv_malloc(pd, lens[i]));
 
+		mr = CHECK_PTR(ibv_reg_mr(pd, p, lens[i], VT_ACCESS_ALL));
+		use(p, lens[i], 0, lens[i]); /* in other sessions as well */
+		CHECK_OK(ibv_dereg_mr(mr));
 		use(p, lens[i], 0, lens[i]);
 		ibv_free(p);
 	}
 	ibv_free(NULL);
-	for (unsigned i = 0; i < 10000; i++) {
-		uint8_t *p = CHECK_PTR(ibv_malloc(1 + i % 9000));
+	CHECK_NULL(ibv_malloc(pd, SIZE_MAX - 10), ENOMEM);
+	for (unsigned i = 0; i < 20000; i++) {
+		unsigned k = vt_rand(&rnd) % ARRAY_SIZE(many);
+		size_t len = 64 + vt_rand(&rnd) % (i % 50 ? 3000 : 200000);
 
-		memset(p, (int)i, 1 + i % 9000);
-		ibv_free(p);
+		if (many[k])
+			CHECK_PATTERN(many[k], 64, k);
+		ibv_free(many[k]);
+		many[k] = CHECK_PTR(ibv_malloc(pd, len));
+		CHECK_EQ((uintptr_t)many[k] % 16, 0);
+		memset(many[k], (int)i, len);
+		vt_pattern(many[k], 64, k);
 	}
+	for (unsigned k = 0; k < ARRAY_SIZE(many); k++)
+		ibv_free(many[k]);
+	CHECK_OK(ibv_dealloc_pd(pd));
+	CHECK_OK(ibv_close_device(ctx));
 }
 
-/* ---- registrations that share pages ----------------------------------------------------------------- */
+/* ---- registrations that share pages --------------------------------------------------------- */
 
 static void same_pages_twice(void)
 {

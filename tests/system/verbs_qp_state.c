@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_qp_state.c - the state machine of RC, UC and UD QPs: which transitions exist, what each
  * needs and allows (IBTA 10.3.1, table 91), what each state does with the queues.
@@ -18,19 +19,21 @@ struct transition {
 	} rc, uc, ud;
 };
 
-#define A_AV	   IBV_QP_AV
-#define A_ACCESS   IBV_QP_ACCESS_FLAGS
-#define A_PKEY	   IBV_QP_PKEY_INDEX
-#define A_CUR	   IBV_QP_CUR_STATE
-#define A_RNRT	   IBV_QP_MIN_RNR_TIMER
-#define A_INIT	   (A_PKEY | IBV_QP_PORT | A_ACCESS)
-#define A_INIT_UD  (A_PKEY | IBV_QP_PORT | IBV_QP_QKEY)
-#define A_RTR_UC   (A_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
-#define A_RTR	   (A_RTR_UC | IBV_QP_MAX_DEST_RD_ATOMIC | A_RNRT)
-#define A_RTS	   (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |              \
-		    IBV_QP_MAX_QP_RD_ATOMIC)
-#define A_SQD	   (IBV_QP_PORT | A_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |         \
-		    IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | A_ACCESS | A_PKEY | A_RNRT)
+#define A_AV	  IBV_QP_AV
+#define A_ACCESS  IBV_QP_ACCESS_FLAGS
+#define A_PKEY	  IBV_QP_PKEY_INDEX
+#define A_CUR	  IBV_QP_CUR_STATE
+#define A_RNRT	  IBV_QP_MIN_RNR_TIMER
+#define A_INIT	  (A_PKEY | IBV_QP_PORT | A_ACCESS)
+#define A_INIT_UD (A_PKEY | IBV_QP_PORT | IBV_QP_QKEY)
+#define A_RTR_UC  (A_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN)
+#define A_RTR	  (A_RTR_UC | IBV_QP_MAX_DEST_RD_ATOMIC | A_RNRT)
+#define A_RTS                                                                                      \
+	(IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |                    \
+	 IBV_QP_MAX_QP_RD_ATOMIC)
+#define A_SQD                                                                                      \
+	(IBV_QP_PORT | A_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |               \
+	 IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | A_ACCESS | A_PKEY | A_RNRT)
 /* Alternate paths are left out: a device without path migration may refuse them. */
 #define A_ALL                                                                                      \
 	(A_CUR | IBV_QP_EN_SQD_ASYNC_NOTIFY | A_ACCESS | A_PKEY | IBV_QP_PORT | IBV_QP_QKEY |      \
@@ -215,9 +218,18 @@ static void table(enum ibv_qp_type type)
 	vt_end_close(&e);
 }
 
-static void table_rc(void) { table(IBV_QPT_RC); }
-static void table_uc(void) { table(IBV_QPT_UC); }
-static void table_ud(void) { table(IBV_QPT_UD); }
+static void table_rc(void)
+{
+	table(IBV_QPT_RC);
+}
+static void table_uc(void)
+{
+	table(IBV_QPT_UC);
+}
+static void table_ud(void)
+{
+	table(IBV_QPT_UD);
+}
 
 /* Values that cannot be: EINVAL, and the QP stays as it was. */
 static void bad_values(void)
@@ -340,8 +352,11 @@ static void query_returns_attributes(void)
 static int try_send(struct vt_end *e)
 {
 	struct ibv_sge sge = vt_sge(e, 0, 8);
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
 
 	return vt_post(e, &wr);
 }
@@ -383,7 +398,7 @@ static void posting_by_state(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- SQD ------------------------------------------------------------------------------------------ */
+/* ---- SQD ------------------------------------------------------------------------------------ */
 
 static int to_sqd(struct ibv_qp *qp, bool notify)
 {
@@ -508,7 +523,7 @@ static void sqd_change(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- ERR and RESET --------------------------------------------------------------------------------- */
+/* ---- ERR and RESET -------------------------------------------------------------------------- */
 
 /* Everything is flushed, each queue in its order, signalled or not; also what is posted later. */
 static void err_flush(enum ibv_qp_type type)
@@ -541,9 +556,18 @@ static void err_flush(enum ibv_qp_type type)
 	vt_pair_close(&a, &b);
 }
 
-static void err_flush_rc(void) { err_flush(IBV_QPT_RC); }
-static void err_flush_uc(void) { err_flush(IBV_QPT_UC); }
-static void err_flush_ud(void) { err_flush(IBV_QPT_UD); }
+static void err_flush_rc(void)
+{
+	err_flush(IBV_QPT_RC);
+}
+static void err_flush_uc(void)
+{
+	err_flush(IBV_QPT_UC);
+}
+static void err_flush_ud(void)
+{
+	err_flush(IBV_QPT_UD);
+}
 
 /* To ERR while data moves: every WR completes once, first the good ones, then the flushed. */
 static void err_under_load(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_rc.c - RC data transfer through ibv_post_send: every opcode, its contents, its completions,
  * and the rules of the queues. The errors are in verbs_errors.c, ibv_wr_* in verbs_wr.c.
@@ -12,8 +13,7 @@
 #define MAX_LEN (8 * MB + 3)
 #define GUARD	64u /* bytes on both sides of a destination that must not change */
 
-static const size_t sizes[] = { 0,    1,    7,	  8,	63,   64,     65,
-				4095, 4096, 4097, 8191, 1 * MB, MAX_LEN };
+static const size_t sizes[] = { 0, 1, 7, 8, 63, 64, 65, 4095, 4096, 4097, 8191, 1 * MB, MAX_LEN };
 
 /* Receives for the opcodes that need one; len is the message's. */
 static void recv_for(struct vt_end *b, enum ibv_wr_opcode op, uint64_t id, size_t off, size_t len)
@@ -101,11 +101,26 @@ static void all_sizes(enum ibv_wr_opcode op)
 	vt_pair_close(&a, &b);
 }
 
-static void send_sizes(void) { all_sizes(IBV_WR_SEND); }
-static void send_imm_sizes(void) { all_sizes(IBV_WR_SEND_WITH_IMM); }
-static void write_sizes(void) { all_sizes(IBV_WR_RDMA_WRITE); }
-static void write_imm_sizes(void) { all_sizes(IBV_WR_RDMA_WRITE_WITH_IMM); }
-static void read_sizes(void) { all_sizes(IBV_WR_RDMA_READ); }
+static void send_sizes(void)
+{
+	all_sizes(IBV_WR_SEND);
+}
+static void send_imm_sizes(void)
+{
+	all_sizes(IBV_WR_SEND_WITH_IMM);
+}
+static void write_sizes(void)
+{
+	all_sizes(IBV_WR_RDMA_WRITE);
+}
+static void write_imm_sizes(void)
+{
+	all_sizes(IBV_WR_RDMA_WRITE_WITH_IMM);
+}
+static void read_sizes(void)
+{
+	all_sizes(IBV_WR_RDMA_READ);
+}
 
 /*
  * Cut [off, off + len) into n entries of uneven lengths, some of them empty, with gaps of one byte
@@ -192,9 +207,18 @@ static void sge_lists(enum ibv_wr_opcode op)
 	vt_pair_close(&a, &b);
 }
 
-static void send_sge(void) { sge_lists(IBV_WR_SEND); }
-static void write_sge(void) { sge_lists(IBV_WR_RDMA_WRITE); }
-static void read_sge(void) { sge_lists(IBV_WR_RDMA_READ); }
+static void send_sge(void)
+{
+	sge_lists(IBV_WR_SEND);
+}
+static void write_sge(void)
+{
+	sge_lists(IBV_WR_RDMA_WRITE);
+}
+static void read_sge(void)
+{
+	sge_lists(IBV_WR_RDMA_READ);
+}
 
 /* A message shorter than the receive: only its bytes are written. */
 static void short_message(void)
@@ -290,7 +314,8 @@ static void inline_too_long(void)
 	struct vt_param par = VT_PARAM;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND, .num_sge = 1,
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND,
+				  .num_sge = 1,
 				  .send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE };
 	struct ibv_sge sge;
 	struct vt_end a, b;
@@ -480,7 +505,7 @@ static void to_itself(void)
 	vt_end_close(&a);
 }
 
-/* ---- queues ---------------------------------------------------------------------------------- */
+/* ---- queues --------------------------------------------------------------------------------- */
 
 static struct ibv_qp_cap caps_of(struct ibv_qp *qp)
 {
@@ -611,10 +636,9 @@ static void bad_wr_in_list(void)
 	CHECK(bad == &wr[2]);
 
 	for (unsigned i = 0; i < 3; i++)
-		rr[i] = (struct ibv_recv_wr){ .wr_id = i,
-					      .next = i < 2 ? &rr[i + 1] : NULL,
-					      .sg_list = sge,
-					      .num_sge = 1 };
+		rr[i] = (struct ibv_recv_wr){
+			.wr_id = i, .next = i < 2 ? &rr[i + 1] : NULL, .sg_list = sge, .num_sge = 1
+		};
 	rr[1].num_sge = (int)cap.max_recv_sge + 1;
 	CHECK(VERB_ERRNO(ibv_post_recv(a.qp, rr, &bad_rr)) != 0);
 	CHECK(bad_rr == &rr[1]);
@@ -726,10 +750,9 @@ static void caps_refused(void)
 	bad[2].max_send_sge = (uint32_t)dev.max_sge + 1;
 	bad[3].max_inline_data = 1u << 20;
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
-		struct ibv_qp_init_attr init = { .send_cq = e.scq,
-						 .recv_cq = e.rcq,
-						 .qp_type = IBV_QPT_RC,
-						 .cap = bad[i] };
+		struct ibv_qp_init_attr init = {
+			.send_cq = e.scq, .recv_cq = e.rcq, .qp_type = IBV_QPT_RC, .cap = bad[i]
+		};
 
 		CHECK_NULL(ibv_create_qp(e.pd, &init), EINVAL);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_srq.c - shared receive queues: life cycle, limit event, several QPs on one, what happens to
  * their receives when a QP fails.
@@ -275,7 +276,9 @@ static void srq_rnr(void)
 	for (unsigned i = 0; i < QPS; i++) {
 		struct vt_addr ax = a.self, ay = b.self;
 		struct ibv_sge sge = vt_sge(&a, 0, 8);
-		struct ibv_send_wr *bad, wr = { .wr_id = i, .sg_list = &sge, .num_sge = 1,
+		struct ibv_send_wr *bad, wr = { .wr_id = i,
+						.sg_list = &sge,
+						.num_sge = 1,
 						.opcode = IBV_WR_SEND,
 						.send_flags = IBV_SEND_SIGNALED };
 

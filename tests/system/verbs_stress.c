@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* ---- atomics --------------------------------------------------------------------------------- */
+/* ---- atomics -------------------------------------------------------------------------------- */
 
 static uint64_t word(const uint8_t *p)
 {
@@ -58,7 +58,9 @@ static void atomic_scatter(void)
 {
 	struct vt_param par = VT_PARAM;
 	struct ibv_sge sge[3];
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = sge, .num_sge = 3,
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = sge,
+				  .num_sge = 3,
 				  .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
 				  .send_flags = IBV_SEND_SIGNALED };
 	struct vt_end a, b;
@@ -138,10 +140,16 @@ static void contend(bool cas)
 	CHECK_EQ(word(b.buf), 4 * t[0].count);
 }
 
-static void atomic_add_contended(void) { contend(false); }
-static void atomic_cas_contended(void) { contend(true); }
+static void atomic_add_contended(void)
+{
+	contend(false);
+}
+static void atomic_cas_contended(void)
+{
+	contend(true);
+}
 
-/* ---- many QPs ---------------------------------------------------------------------------------- */
+/* ---- many QPs ------------------------------------------------------------------------------- */
 
 static void thousand_qps(void)
 {
@@ -169,11 +177,13 @@ static void thousand_qps(void)
 		for (unsigned i = 0; i < 3 * NUM; i++) {
 			unsigned k = vt_rand(&rnd) % NUM;
 			struct ibv_sge from = vt_sge(&a, 0, 64), to = vt_sge(&b, 64, 64);
-			struct ibv_send_wr *bad, wr = { .wr_id = k, .sg_list = &from,
-							.num_sge = 1, .opcode = IBV_WR_SEND,
+			struct ibv_send_wr *bad, wr = { .wr_id = k,
+							.sg_list = &from,
+							.num_sge = 1,
+							.opcode = IBV_WR_SEND,
 							.send_flags = IBV_SEND_SIGNALED };
-			struct ibv_recv_wr *bad_rr, rr = { .wr_id = i, .sg_list = &to,
-							   .num_sge = 1 };
+			struct ibv_recv_wr *bad_rr,
+				rr = { .wr_id = i, .sg_list = &to, .num_sge = 1 };
 
 			vt_pattern(a.buf, 64, i);
 			CHECK_OK(ibv_post_recv(y[k], &rr, &bad_rr));
@@ -190,9 +200,9 @@ static void thousand_qps(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- threads on one QP ------------------------------------------------------------------------- */
+/* ---- threads on one QP ---------------------------------------------------------------------- */
 
-static atomic_uint done_count;
+static atomic_uint posted_count, done_count;
 
 struct poster {
 	struct vt_end *a;
@@ -214,6 +224,9 @@ static void *post(void *arg)
 
 		wr.wr.rdma.remote_addr = p->a->peer.addr + 64 * p->id;
 		wr.wr.rdma.rkey = p->a->peer.rkey;
+		/* never more under way than the CQ holds, as programs do */
+		WAIT_FOR(posted_count - done_count < 200);
+		posted_count++;
 		while ((err = VERB_ERRNO(ibv_post_send(p->a->qp, &wr, &bad))) == ENOMEM)
 			vt_pause();
 		CHECK_EQ(err, 0);
@@ -265,7 +278,7 @@ static void threads_on_one_qp(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- comings and goings -------------------------------------------------------------------------- */
+/* ---- comings and goings --------------------------------------------------------------------- */
 
 static atomic_bool stop;
 
@@ -304,7 +317,7 @@ static void churn_beside_traffic(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- a random mix against a model ------------------------------------------------------------------ */
+/* ---- a random mix against a model ----------------------------------------------------------- */
 
 enum { AREA = 1 << 20, MAX_OP = 200000, OPS = 16 };
 

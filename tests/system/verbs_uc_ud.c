@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_uc_ud.c - the unreliable transports: transfers, GRH, Q_Key, and what is dropped silently.
  *
@@ -13,7 +14,7 @@
 
 #define MB (1024u * 1024u)
 
-/* ---- UC ------------------------------------------------------------------------------------------ */
+/* ---- UC ------------------------------------------------------------------------------------- */
 
 static void uc_pair(struct vt_end *a, struct vt_end *b, size_t len)
 {
@@ -67,7 +68,9 @@ static void uc_ud_bad_opcodes(void)
 
 	for (unsigned i = 0; i < 3 + ARRAY_SIZE(ops); i++) {
 		struct ibv_sge sge;
-		struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
+		struct ibv_send_wr wr = { .wr_id = 1,
+					  .sg_list = &sge,
+					  .num_sge = 1,
 					  .opcode = ops[i < 3 ? i : i - 3],
 					  .send_flags = IBV_SEND_SIGNALED };
 
@@ -107,8 +110,11 @@ static void uc_no_receive(void)
 static void uc_write_to(struct vt_end *a, uint64_t addr, uint32_t rkey, uint32_t len)
 {
 	struct ibv_sge sge = vt_sge(a, 0, len);
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED,
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE,
+				  .send_flags = IBV_SEND_SIGNALED,
 				  .wr.rdma = { .remote_addr = addr, .rkey = rkey } };
 
 	CHECK_OK(vt_post(a, &wr));
@@ -176,8 +182,11 @@ static void send_queue_error(enum ibv_qp_type type)
 {
 	struct vt_param par = VT_PARAM;
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = { .wr_id = 1, .sg_list = &sge, .num_sge = 1,
-				  .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 1,
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE };
 	size_t grh = type == IBV_QPT_UD ? VT_GRH : 0;
 	struct vt_end a, b;
@@ -206,10 +215,16 @@ static void send_queue_error(enum ibv_qp_type type)
 	vt_pair_close(&a, &b);
 }
 
-static void uc_sqe(void) { send_queue_error(IBV_QPT_UC); }
-static void ud_sqe(void) { send_queue_error(IBV_QPT_UD); }
+static void uc_sqe(void)
+{
+	send_queue_error(IBV_QPT_UC);
+}
+static void ud_sqe(void)
+{
+	send_queue_error(IBV_QPT_UD);
+}
 
-/* ---- UD ------------------------------------------------------------------------------------------- */
+/* ---- UD ------------------------------------------------------------------------------------- */
 
 static void ud_pair(struct vt_end *a, struct vt_end *b)
 {
@@ -250,7 +265,9 @@ static void ud_sizes(void)
 
 	ud_pair(&a, &b);
 	mtu = port_mtu(a.ctx);
-	for (uint32_t n = 0; n <= mtu; n += n < 70 ? 1 : mtu - n < 3 || n == mtu ? 1 : (mtu - n) / 2) {
+	for (uint32_t n = 0; n <= mtu; n += n < 70		    ? 1 :
+					    mtu - n < 3 || n == mtu ? 1 :
+								      (mtu - n) / 2) {
 		struct ibv_sge sge;
 		struct ibv_send_wr wr = ud_wr(&a, &sge, n, n);
 		struct ibv_wc wc;

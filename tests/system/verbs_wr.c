@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* timeout: 300 */
 /*
  * verbs_wr.c - the extended interfaces: ibv_create_qp_ex with ibv_wr_* (ibv_wr_post(3)), and
  * ibv_create_cq_ex with ibv_start_poll and the readers.
@@ -344,7 +345,7 @@ static void wr_uc_ud(void)
 	vt_pair_close(&a, &b);
 }
 
-/* ---- extended CQs ----------------------------------------------------------------------------- */
+/* ---- extended CQs --------------------------------------------------------------------------- */
 
 static struct ibv_cq_ex *cq_ex_for(struct vt_end *e, uint64_t flags, uint32_t create)
 {
@@ -392,8 +393,10 @@ static void cq_ex_readers(void)
 {
 	const uint64_t flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
 	struct ibv_poll_cq_attr none = { 0 }, bad = { .comp_mask = 1u << 30 };
-	struct ibv_send_wr wr = { .wr_id = 9, .opcode = IBV_WR_SEND_WITH_IMM,
-				  .imm_data = htonl(31), .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = { .wr_id = 9,
+				  .opcode = IBV_WR_SEND_WITH_IMM,
+				  .imm_data = htonl(31),
+				  .send_flags = IBV_SEND_SIGNALED };
 	struct vt_param par = VT_PARAM;
 	struct vt_end a, b;
 	struct ibv_cq_ex *cqx;

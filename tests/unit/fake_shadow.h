@@ -9,11 +9,11 @@
 #include "ffl/ffl.h"
 
 struct fake_shadow {
-	_Atomic uint32_t mrs;	     /* registered now */
+	_Atomic uint32_t mrs;	      /* registered now */
 	_Atomic int fail[FF_MSG_NUM]; /* answer with this -errno */
-	_Atomic uint64_t max_shadow; /* bytes of shadow memory granted, 0: any */
-	uint64_t shadow;	     /* bytes granted so far */
-	struct ff_reg_mr_req reg;    /* the last REG_MR or REREG_MR, and its runs */
+	_Atomic uint64_t max_shadow;  /* bytes of shadow memory granted, 0: any */
+	uint64_t shadow;	      /* bytes granted so far */
+	struct ff_reg_mr_req reg;     /* the last REG_MR or REREG_MR, and its runs */
 	struct ff_mr_run run[FF_MR_MAX_RUNS];
 	unsigned num_runs;
 	uint32_t rereg_flags;

@@ -284,7 +284,8 @@ static void overlapping_mrs(void **state)
 	b = reg(p + 6 * PG, 8 * PG);
 	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 8 * PG);
 	assert_ptr_equal(fake_shadow_at((uintptr_t)p + 7 * PG), host);
-	c = reg(p + 100, 15 * PG); /* its interior holds both; its last page is only partly its own */
+	c = reg(p + 100,
+		15 * PG); /* its interior holds both; its last page is only partly its own */
 	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 14 * PG);
 	assert_ptr_equal(fake_shadow_at((uintptr_t)p + 7 * PG), host);
 	dereg(a);
@@ -368,9 +369,8 @@ static void reregistered(void **state)
 	fill(p, 8 * PG, 9);
 	mr = reg(p, 4 * PG);
 	rkey = mr->rkey;
-	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 2 * PG, 4 * PG,
-				      0),
-			 0);
+	assert_int_equal(
+		ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + 2 * PG, 4 * PG, 0), 0);
 	assert_int_not_equal(mr->rkey, rkey);
 	assert_ptr_equal(mr->addr, p + 2 * PG);
 	assert_false(is_shared(p + PG));
@@ -467,6 +467,37 @@ static void stacks_are_left_alone(void **state)
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 }
 
+/* A stack that nothing tells from other memory: the registering thread's own, as coroutines have. */
+static void *coroutine(void *arg)
+{
+	char *top = (char *)__builtin_frame_address(0) - 256 * PG;
+	struct ibv_mr *mr;
+
+	(void)arg;
+	mr = reg(top, 300 * PG);
+	assert_int_equal(fake_shadow.num_runs, 0);
+	dereg(mr);
+	mr = reg(top, 200 * PG); /* of the same mapping, but far from the frames */
+	dereg(mr);
+	return NULL;
+}
+
+static void stack_without_a_guard(void **state)
+{
+	size_t len = 1024 * PG;
+	char *p = map(len);
+	pthread_attr_t attr;
+	pthread_t t;
+
+	(void)state;
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstack(&attr, p, len), 0);
+	assert_int_equal(pthread_create(&t, &attr, coroutine, NULL), 0);
+	pthread_join(t, NULL);
+	pthread_attr_destroy(&attr);
+	munmap(p, len);
+}
+
 static void file_and_read_only_mappings(void **state)
 {
 	FILE *f = tmpfile();
@@ -532,8 +563,8 @@ static void hints_are_masked(void **state)
 	struct ibv_mr *mr;
 
 	(void)state;
-	mr = ibv_reg_mr_iova2(pd, p, PG, 0x1234, ACCESS | IBV_ACCESS_RELAXED_ORDERING |
-							 IBV_ACCESS_HUGETLB | 1u << 29);
+	mr = ibv_reg_mr_iova2(pd, p, PG, 0x1234,
+			      ACCESS | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB | 1u << 29);
 	assert_non_null(mr);
 	assert_int_equal(fake_shadow.reg.access, ACCESS);
 	assert_int_equal(fake_shadow.reg.iova, 0x1234);
@@ -1069,6 +1100,7 @@ int main(void)
 		T(reregistered),
 		T(shared_mappings_are_named),
 		T(stacks_are_left_alone),
+		T(stack_without_a_guard),
 		T(file_and_read_only_mappings),
 		T(bad_arguments),
 		T(hints_are_masked),

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* ctl_rig.c - see ctl_rig.h. Aborts where the test cannot go on. */
+#include "ctl_rig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ffr/orch.h"
+
+#define MUST(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			fprintf(stderr, "ctl_rig: %s: %s\n", #cond, strerror(errno));              \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* There is no orchestrator (router.orch is NULL), so nobody calls these. */
+void orch_map_publish(struct orch *o, const struct mr *mr)
+{
+	(void)o;
+	(void)mr;
+	abort();
+}
+
+void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey)
+{
+	(void)o;
+	(void)container;
+	(void)rkey;
+	abort();
+}
+
+void orch_session_gone(struct orch *o, uint32_t container, uint32_t session)
+{
+	(void)o;
+	(void)container;
+	(void)session;
+	abort();
+}
+
+static void attach(struct ctl_rig *g, int i)
+{
+	struct ffo_container info = {
+		.id = (uint32_t)i + 1,
+		.epoch = 1,
+		.lid = (uint16_t)(i + 1),
+		.num_ips = 2,
+		.tenant = "default",
+	};
+
+	info.name[0] = (char)('a' + i);
+	info.ip[0].s6_addr[10] = info.ip[0].s6_addr[11] = 0xff;
+	info.ip[0].s6_addr[15] = (uint8_t)(i + 1);
+	info.ip[1].s6_addr[0] = 0xfd;
+	info.ip[1].s6_addr[15] = (uint8_t)(i + 1);
+	MUST(!container_attach(&g->r, &info));
+	g->c[i] = container_find(&g->r, info.name);
+}
+
+void rig_open(struct ctl_rig *g)
+{
+	static const struct fast_conf fast = FAST_CONF_DEFAULT;
+	struct router *r = &g->r;
+
+	memset(g, 0, sizeof(*g));
+	strcpy(g->dir, "/tmp/ctl_rig.XXXXXX");
+	MUST(mkdtemp(g->dir));
+	r->conf.runtime_dir = strdup(g->dir);
+#define X(name, def, max) r->conf.limits.name = def;
+	FFR_LIMITS(X)
+#undef X
+	r->uffd_fd = -1;
+	TAILQ_INIT(&r->conns);
+	MUST(!uv_loop_init(&r->loop));
+	MUST(!uv_async_init(&r->loop, &r->wake, ctl_on_wake));
+	r->wake.data = r;
+	r->backend.ops = &soft_ops;
+	r->fast = fast_create(&fast, &r->backend);
+	MUST(r->fast);
+	r->fast->session_bad = ctl_session_bad;
+	r->backend.ops->query(&r->backend, &r->dev);
+	r->dev.num_comp_vectors = 1;
+	MUST(!containers_init(r));
+	attach(g, 0);
+	attach(g, 1);
+}
+
+void rig_close(struct ctl_rig *g)
+{
+	struct router *r = &g->r;
+	char path[64];
+
+	while (!LIST_EMPTY(&r->fast->containers))
+		container_detach(LIST_FIRST(&r->fast->containers));
+	uv_close((uv_handle_t *)&r->wake, NULL);
+	uv_run(&r->loop, UV_RUN_DEFAULT);
+	MUST(!uv_loop_close(&r->loop));
+	fast_free(r->fast);
+	close(r->containers_fd);
+	snprintf(path, sizeof(path), "%s/containers", g->dir);
+	MUST(!rmdir(path) && !rmdir(g->dir));
+	free(r->conf.runtime_dir);
+}
+
+void rig_pump(struct ctl_rig *g)
+{
+	for (int i = 0; i < 3; i++)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+}
+
+int rig_connect(struct ctl_rig *g, int container)
+{
+	int pair[2];
+
+	MUST(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair));
+	MUST(!ctl_conn_create(g->c[container], pair[1]));
+	return pair[0];
+}
+
+void rig_send(int sock, const void *bytes, size_t len, int fd, unsigned n_fds)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t buf[CMSG_SPACE(253 * sizeof(int))];
+	} cm = { 0 };
+	struct iovec iov = { (void *)bytes, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n_fds) {
+		msg.msg_control = cm.buf;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		cm.h.cmsg_level = SOL_SOCKET;
+		cm.h.cmsg_type = SCM_RIGHTS;
+		cm.h.cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		for (unsigned i = 0; i < n_fds; i++)
+			memcpy(CMSG_DATA(&cm.h) + i * sizeof(int), &fd, sizeof(int));
+	}
+	MUST(sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)len);
+}
+
+/* One packet, with its descriptors: its length, 0 when closed, -EAGAIN. */
+static ssize_t receive(int sock, void *buf, size_t size, int *fds, unsigned *n_fds)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t buf[CMSG_SPACE(RIG_MAX_FDS * sizeof(int))];
+	} cm;
+	struct iovec iov = { buf, size };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = cm.buf,
+			      .msg_controllen = sizeof(cm) };
+	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct cmsghdr *h;
+
+	*n_fds = 0;
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	h = CMSG_FIRSTHDR(&msg);
+	if (h) {
+		*n_fds = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(h), *n_fds * sizeof(int));
+	}
+	return n;
+}
+
+bool rig_is_closed(struct ctl_rig *g, int sock)
+{
+	int fds[RIG_MAX_FDS];
+	uint8_t buf[1024];
+	unsigned n;
+
+	rig_pump(g);
+	return receive(sock, buf, sizeof(buf), fds, &n) == 0;
+}
+
+int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
+	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len, int *fds,
+	     unsigned *n_fds)
+{
+	static uint32_t seq;
+	struct ff_hdr h = { FF_PROTO_MAGIC, type, ++seq, 0, (uint16_t)n_tail, 0 };
+	int got[RIG_MAX_FDS];
+	uint8_t buf[FF_MSG_MAX];
+	unsigned n;
+	ssize_t len;
+
+	memcpy(buf, &h, sizeof(h));
+	memcpy(buf + sizeof(h), req, req_len);
+	if (tail_len)
+		memcpy(buf + sizeof(h) + req_len, tail, tail_len);
+	rig_send(sock, buf, sizeof(h) + req_len + tail_len, -1, 0);
+	rig_pump(g);
+	len = receive(sock, buf, sizeof(buf), got, &n);
+	if (!len)
+		return RIG_CLOSED;
+	MUST(len == (ssize_t)(sizeof(h) + resp_len));
+	memcpy(&h, buf, sizeof(h));
+	memcpy(resp, buf + sizeof(h), resp_len);
+	MUST(h.magic == FF_PROTO_MAGIC && h.type == type && h.seq == seq && h.n_fds == n);
+	if (fds) {
+		memcpy(fds, got, n * sizeof(int));
+		*n_fds = n;
+	} else {
+		while (n)
+			close(got[--n]);
+	}
+	return h.status;
+}
+
+int rig_hello(struct ctl_rig *g, int sock)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
+	struct ff_hello_resp resp;
+
+	return RIG_CALL(g, sock, HELLO, &req, &resp);
+}
+
+unsigned rig_open_fds(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	MUST(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}

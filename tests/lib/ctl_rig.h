@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl_rig.h - the router's control thread in a test: containers with their directories, clients
+ * over real SEQPACKET sockets, the soft device without its thread, no orchestrator.
+ */
+#ifndef CTL_RIG_H
+#define CTL_RIG_H
+
+#include "ffr/container.h"
+#include "ffr/ctl.h"
+#include "ffr/router.h"
+
+#define RIG_CLOSED (-1000) /* the router has closed the connection */
+#define RIG_MAX_FDS 4
+
+struct ctl_rig {
+	struct router r;
+	struct container *c[2]; /* "a" and "b" of one tenant, LIDs 1 and 2 */
+	char dir[32];
+};
+
+void rig_open(struct ctl_rig *g);
+void rig_close(struct ctl_rig *g);
+/* Let the control thread do what it has to do now. */
+void rig_pump(struct ctl_rig *g);
+
+/* A client of container 0 or 1: its socket. */
+int rig_connect(struct ctl_rig *g, int container);
+/* Send one packet as it is, with n_fds copies of fd. */
+void rig_send(int sock, const void *bytes, size_t len, int fd, unsigned n_fds);
+bool rig_is_closed(struct ctl_rig *g, int sock);
+
+/* A request and its response: the status, or RIG_CLOSED. fds may be NULL. */
+int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
+	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len, int *fds,
+	     unsigned *n_fds);
+#define RIG_CALL(g, sock, NAME, req, resp)                                                         \
+	rig_call(g, sock, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)),   \
+		 NULL, NULL)
+/* HELLO, with all that comes with it closed again. */
+int rig_hello(struct ctl_rig *g, int sock);
+
+unsigned rig_open_fds(void); /* descriptors that this process has open */
+
+#endif

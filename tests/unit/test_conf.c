@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* test_conf.c - ffr.conf: defaults, every option, what is refused. build: ffr/conf.c ffr/log.c */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/conf.h"
+
+static char path[] = "/tmp/test_conf.XXXXXX";
+static char err[512];
+
+static int load(struct ffr_conf *c, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	return conf_load(c, path, err, sizeof(err));
+}
+
+static void defaults(void **state)
+{
+	const struct fast_conf fast = FAST_CONF_DEFAULT;
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, ""), 0);
+	assert_string_equal(c.runtime_dir, "/run/freeflow");
+	assert_null(c.admin_socket);
+	assert_null(c.store);
+	assert_string_equal(c.backend, "soft");
+	assert_string_equal(c.orchestrator, "embedded");
+	assert_true(strlen(c.hostname) > 0);
+	assert_int_equal(c.mode, FF_MODE_ADAPTIVE);
+	assert_int_equal(c.log_level, LOG_LEVEL_INFO);
+	assert_int_equal(c.num_pools, 2);
+	assert_string_equal(c.pools[0], "10.77.0.0/16");
+	assert_string_equal(c.pools[1], "fd77::/64");
+	assert_int_equal(c.fast.cpu, fast.cpu);
+	assert_int_equal(c.fast.realtime, fast.realtime);
+	assert_int_equal(c.fast.spin_us, fast.spin_us);
+	assert_int_equal(c.fast.quantum, fast.quantum);
+	assert_int_equal(c.fast.budget, fast.budget);
+#define X(name, def, max) assert_int_equal(c.limits.name, def);
+	FFR_LIMITS(X)
+#undef X
+	conf_free(&c);
+}
+
+static void every_option(void **state)
+{
+	static const char text[] = "runtime_dir = /srv/ff\n"
+				   "admin_socket = \"/srv/admin\"\n"
+				   "hostname = h0.example\n"
+				   "log_level = debug\n"
+				   "mode = socket\n"
+				   "fast_cpu = 3\n"
+				   "realtime = false\n"
+				   "spin_us = 0\n"
+				   "quantum = 4096\n"
+				   "backend = soft\n"
+				   "orchestrator = \"tcp:10.0.0.1:7000\"\n"
+				   "store = /var/lib/ff.db\n"
+				   "pools = {\"10.1.0.0/24\", \"10.2.0.0/24\", \"fd00::/8\"}\n"
+				   "limits {\n"
+#define X(name, def, max) "  " #name " = 7\n"
+		FFR_LIMITS(X)
+#undef X
+			"}\n";
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, text), 0);
+	assert_string_equal(c.runtime_dir, "/srv/ff");
+	assert_string_equal(c.admin_socket, "/srv/admin");
+	assert_string_equal(c.hostname, "h0.example");
+	assert_int_equal(c.log_level, LOG_LEVEL_DEBUG);
+	assert_int_equal(c.mode, FF_MODE_SOCKET);
+	assert_int_equal(c.fast.cpu, 3);
+	assert_false(c.fast.realtime);
+	assert_int_equal(c.fast.spin_us, 0);
+	assert_int_equal(c.fast.quantum, 4096);
+	assert_string_equal(c.orchestrator, "tcp:10.0.0.1:7000");
+	assert_string_equal(c.store, "/var/lib/ff.db");
+	assert_int_equal(c.num_pools, 3);
+	assert_string_equal(c.pools[2], "fd00::/8");
+#define X(name, def, max) assert_int_equal(c.limits.name, 7);
+	FFR_LIMITS(X)
+#undef X
+	conf_free(&c);
+}
+
+/* Each is refused with its file, its line, and a word that tells what is wrong. */
+static void bad_files_are_refused(void **state)
+{
+	static const struct {
+		const char *text;
+		int line;
+		const char *word;
+	} bad[] = {
+		{ "\nspeed = 3\n", 2, "speed" },
+		{ "mode = fast\n", 1, "adaptive" },
+		{ "mode =\n", 2, "" },
+		{ "\n\nfast_cpu = x\n", 3, "fast_cpu" },
+		{ "fast_cpu = -2\n", 1, "fast_cpu" },
+		{ "fast_cpu = 99999999999999999999\n", 1, "fast_cpu" },
+		{ "realtime = maybe\n", 1, "realtime" },
+		{ "spin_us = -1\n", 1, "spin_us" },
+		{ "quantum = 1\n", 1, "quantum" },
+		{ "backend = verbs\n", 1, "soft" },
+		{ "orchestrator = tcp:host\n", 1, "embedded" },
+		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },
+		{ "orchestrator = \"tcp::80\"\n", 1, "embedded" },
+		{ "orchestrator = unix:\n", 1, "embedded" },
+		{ "store = ffo.db\n", 1, "store" },
+		{ "runtime_dir = run\n", 1, "absolute" },
+		{ "admin_socket = \"\"\n", 1, "absolute" },
+		{ "hostname = \"-x\"\n", 1, "hostname" },
+		{ "hostname = \"a b\"\n", 1, "hostname" },
+		{ "log_level = loud\n", 1, "debug" },
+		{ "pools = {\"10.0.0.0\"}\n", 1, "pools" },
+		{ "pools = {\"10.0.0.0/8\", \"10.0.0.0/33\"}\n", 1, "33" },
+		{ "pools = {\"fd00::/129\"}\n", 1, "129" },
+		{ "limits {\n max_qp = 0\n}\n", 2, "max_qp" },
+		{ "limits {\n max_qp = 32769\n}\n", 2, "32768" },
+		{ "limits {\n max_mr = 65536\n}\n", 2, "65535" },
+		{ "limits {\n max_cows = 1\n}\n", 2, "max_cows" },
+	};
+	struct ffr_conf c;
+	char want[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(load(&c, bad[i].text), -EINVAL);
+		snprintf(want, sizeof(want), "%s:%d: ", path, bad[i].line);
+		if (strncmp(err, want, strlen(want)) || !strstr(err + strlen(want), bad[i].word))
+			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
+		assert_null(strchr(err, '\n'));
+	}
+}
+
+static void a_missing_file(void **state)
+{
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(conf_load(&c, "/nonexistent/ffr.conf", err, sizeof(err)), -ENOENT);
+	assert_string_equal(err, "/nonexistent/ffr.conf: No such file or directory");
+}
+
+static void the_command_line_goes_first(void **state)
+{
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, "runtime_dir = /a\n"), 0);
+	assert_int_equal(conf_override(&c.runtime_dir, "/b"), 0);
+	assert_int_equal(conf_override(&c.admin_socket, "/c"), 0);
+	assert_string_equal(c.runtime_dir, "/b");
+	assert_string_equal(c.admin_socket, "/c");
+	conf_free(&c);
+}
+
+static void log_lines_are_limited(void **state)
+{
+	struct log_limit l = { 0 };
+	uint32_t dropped, written = 0;
+	enum log_level level;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		written += log_allowed(&l, 100, &dropped);
+	assert_int_equal(written, LOG_BURST);
+	assert_false(log_allowed(&l, 100 + LOG_WINDOW - 1, &dropped));
+	assert_true(log_allowed(&l, 100 + LOG_WINDOW, &dropped));
+	assert_int_equal(dropped, 1000 - LOG_BURST + 1);
+	assert_true(log_allowed(&l, 100 + LOG_WINDOW, &dropped));
+	assert_int_equal(dropped, 0);
+	assert_int_equal(log_level_parse("warning", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_WARN);
+	assert_int_equal(log_level_parse("warn", &level), -EINVAL);
+}
+
+static int file_create(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int file_remove(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(defaults),
+		cmocka_unit_test(every_option),
+		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(a_missing_file),
+		cmocka_unit_test(the_command_line_goes_first),
+		cmocka_unit_test(log_lines_are_limited),
+	};
+
+	return cmocka_run_group_tests(tests, file_create, file_remove);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* test_keys.c - a container's keys. build: ffr/keys.c ffr/stats.c */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "ffr/objects.h"
+
+static void keys_are_found_until_removed(void **state)
+{
+	enum { N = 5000 };
+	struct mr *mr = calloc(N, sizeof(*mr));
+	struct key_table t = { 0 };
+
+	(void)state;
+	assert_null(key_lookup(&t, 1));
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(key_insert(&t, &mr[i]), 0);
+		assert_int_not_equal(mr[i].lkey, 0);
+		assert_int_equal(mr[i].lkey, mr[i].rkey);
+	}
+	assert_true(t.used * 2 <= t.size);
+	for (int i = 0; i < N; i++)
+		assert_ptr_equal(key_lookup(&t, mr[i].rkey), &mr[i]);
+	assert_null(key_lookup(&t, 0));
+	for (int i = 0; i < N; i += 2) {
+		key_remove(&t, &mr[i]);
+		assert_null(key_lookup(&t, mr[i].rkey));
+	}
+	for (int i = 1; i < N; i += 2)
+		assert_ptr_equal(key_lookup(&t, mr[i].rkey), &mr[i]);
+	key_remove(&t, &mr[0]); /* not there any more: nothing happens */
+	for (int i = 1; i < N; i += 2)
+		key_remove(&t, &mr[i]);
+	assert_int_equal(t.used, 0);
+	assert_null(t.slot);
+	free(mr);
+}
+
+/*
+ * Deletion moves followers back: wherever it strikes in a run of colliding keys, which also wraps
+ * around the table's end, all others stay findable.
+ */
+static void deletion_keeps_probe_runs_whole(void **state)
+{
+	enum { SIZE = 16, N = 8 };
+	struct mr mr[N];
+
+	(void)state;
+	for (unsigned seed = 0; seed < 2000; seed++) {
+		struct key_table t = { .size = SIZE };
+
+		t.slot = calloc(SIZE, sizeof(*t.slot));
+		srandom(seed);
+		for (uint32_t i = 0; i < N; i++) {
+			/* few different homes, near the end */
+			uint32_t key = (uint32_t)(random() % 4 + SIZE - 3) % SIZE + (i + 1) * SIZE;
+			uint32_t at = key % SIZE;
+
+			while (t.slot[at].key)
+				at = (at + 1) % SIZE;
+			mr[i] = (struct mr){ .lkey = key, .rkey = key };
+			t.slot[at] = (struct key_slot){ key, &mr[i] };
+			t.used++;
+		}
+		for (uint32_t gone = 0; gone < N; gone++) {
+			key_remove(&t, &mr[gone]);
+			for (uint32_t i = 0; i < N && t.slot; i++)
+				assert_ptr_equal(key_lookup(&t, mr[i].rkey), i > gone ? &mr[i] : NULL);
+		}
+		assert_null(t.slot);
+	}
+}
+
+/* No pattern that a client could go by: each bit is set about as often as not. */
+static void keys_are_random(void **state)
+{
+	enum { N = 4096 };
+	struct mr *mr = calloc(N, sizeof(*mr));
+	struct key_table t = { 0 };
+	int ones[32] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(key_insert(&t, &mr[i]), 0);
+		for (int b = 0; b < 32; b++)
+			ones[b] += mr[i].rkey >> b & 1;
+	}
+	for (int b = 0; b < 32; b++) /* 6 standard deviations */
+		assert_in_range(ones[b], N / 2 - 192, N / 2 + 192);
+	free(t.slot);
+	free(mr);
+}
+
+static void stats_sum_every_counter(void **state)
+{
+	struct ff_stats a = { 0 }, b = { 0 };
+	uint64_t *pa = (uint64_t *)&a, *pb = (uint64_t *)&b;
+	size_t n = sizeof(a) / sizeof(*pa);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		pa[i] = i;
+		pb[i] = 1000 * i;
+	}
+	stats_add(&a, &b);
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(pa[i], 1001 * i);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(keys_are_found_until_removed),
+		cmocka_unit_test(deletion_keeps_probe_runs_whole),
+		cmocka_unit_test(keys_are_random),
+		cmocka_unit_test(stats_sum_every_counter),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
