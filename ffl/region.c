@@ -22,6 +22,7 @@
  * A region whose pages are no longer at their place becomes an orphan: the MRs that claim it go
  * on having the old pages, as they would with pinned ones; what is at the address now is not
  * touched. The pages are used again when the last MR goes, unless they turn up mapped elsewhere.
+ * What cannot be hidden: MADV_DONTNEED on registered pages does not zero them.
  */
 #include <fcntl.h>
 #include <signal.h>

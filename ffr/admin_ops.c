@@ -84,10 +84,10 @@ static json_t *ips_json(const struct container *c)
 static json_t *container_json(struct router *r, const struct container *c)
 {
 	const struct container_ctl *ct = c->ctl;
-	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name,
-			      "tenant", c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode],
-			      "lid", c->lid, "id", (json_int_t)c->id, "epoch",
-			      (json_int_t)ct->epoch, "host", r->conf.hostname);
+	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name, "tenant",
+			      c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode], "lid",
+			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)ct->epoch,
+			      "host", r->conf.hostname);
 	char *dir;
 
 	if (j && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
@@ -122,11 +122,10 @@ static json_t *sessions_json(const struct container *c)
 		json_array_append_new(
 			list, json_pack("{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
 					(json_int_t)s->id, "pid", (json_int_t)s->pid, "command",
-					s->comm, "qps", (json_int_t)t.qps, "cqs",
-					(json_int_t)t.cqs, "srqs", (json_int_t)t.srqs, "mrs",
-					(json_int_t)t.mrs, "registered_bytes",
-					(json_int_t)t.registered, "zero_copy_bytes",
-					(json_int_t)t.zero_copy));
+					s->comm, "qps", (json_int_t)t.qps, "cqs", (json_int_t)t.cqs,
+					"srqs", (json_int_t)t.srqs, "mrs", (json_int_t)t.mrs,
+					"registered_bytes", (json_int_t)t.registered,
+					"zero_copy_bytes", (json_int_t)t.zero_copy));
 	}
 	return list;
 }

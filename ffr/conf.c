@@ -140,7 +140,8 @@ static int valid_pool(cfg_t *cfg, cfg_opt_t *opt)
 
 static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 {
-	static const char chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+	static const char chars[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 	const char *s = cfg_opt_getnstr(opt, 0);
 	size_t n = strlen(s);
 
@@ -157,12 +158,11 @@ static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 static const struct {
 	const char *name;
 	long min, max;
-} ranges[] = {
-	{ "fast_cpu", -1, 4095 },
-	{ "spin_us", 0, 1000000 },
-	{ "quantum", 4096, 1 << 30 },
+} ranges[] = { { "fast_cpu", -1, 4095 },
+	       { "spin_us", 0, 1000000 },
+	       { "quantum", 4096, 1 << 30 },
 #define X(name, def, max) { "limits|" #name, 1, max },
-	FFR_LIMITS(X)
+	       FFR_LIMITS(X)
 #undef X
 };
 
@@ -176,8 +176,7 @@ static int valid_range(cfg_t *cfg, cfg_opt_t *opt)
 		name = name ? name + 1 : ranges[i].name;
 		if (strcmp(name, opt->name) || (v >= ranges[i].min && v <= ranges[i].max))
 			continue;
-		cfg_error(cfg, "%s: %ld is not in %ld..%ld", name, v, ranges[i].min,
-			  ranges[i].max);
+		cfg_error(cfg, "%s: %ld is not in %ld..%ld", name, v, ranges[i].min, ranges[i].max);
 		return -1;
 	}
 	return 0;
@@ -189,7 +188,7 @@ static cfg_opt_t limit_opts[] = {
 #define X(name, def, max) CFG_INT(#name, def, CFGF_NONE),
 	FFR_LIMITS(X)
 #undef X
-	CFG_END()
+		CFG_END()
 };
 
 static const struct fast_conf fast_default = FAST_CONF_DEFAULT;

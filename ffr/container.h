@@ -18,7 +18,7 @@ struct container_ctl {
 	struct router *r;
 	struct container *c;
 	uint32_t epoch; /* of its address; the orchestrator's */
-	uint32_t sync;  /* orch.c: number of the last listing that had it */
+	uint32_t sync;	/* orch.c: number of the last listing that had it */
 	int dir_fd, listen_fd;
 	uv_poll_t poll;
 	uv_timer_t retry; /* after descriptors ran out */

@@ -50,7 +50,7 @@ struct ctl_conn {
 	uid_t uid;
 	uv_poll_t poll, pid_poll;
 	unsigned open_handles; /* uv handles whose close callback has not run */
-	const char *bad; /* [lock] why the fast thread wants it closed */
+	const char *bad;       /* [lock] why the fast thread wants it closed */
 };
 
 #define CTL_MAX_FDS 3u

@@ -156,8 +156,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	uint8_t *map;
 	int err;
 
-	if (!pd || !req->max_wr || req->max_wr > dev->max_srq_wr ||
-	    req->max_sge > dev->max_srq_sge)
+	if (!pd || !req->max_wr || req->max_wr > dev->max_srq_wr || req->max_sge > dev->max_srq_sge)
 		return -EINVAL;
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)

@@ -16,7 +16,8 @@
 
 #define ACCESS_SUPPORTED                                                                           \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
+	 IBV_ACCESS_HUGETLB)
 
 static int access_check(uint32_t access)
 {
@@ -33,8 +34,7 @@ static int access_check(uint32_t access)
 
 static int range_check(const struct router *r, uint64_t addr, uint64_t length, uint64_t iova)
 {
-	if (!length || length > r->dev.max_mr_size || addr + length < addr ||
-	    iova + length < iova)
+	if (!length || length > r->dev.max_mr_size || addr + length < addr || iova + length < iova)
 		return -EINVAL;
 	return 0;
 }

@@ -112,8 +112,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	uint8_t *map;
 	int err;
 
-	if (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC &&
-	    req->qp_type != IBV_QPT_UD)
+	if (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC && req->qp_type != IBV_QPT_UD)
 		return -EOPNOTSUPP;
 	if (req->create_flags)
 		return -EOPNOTSUPP;

@@ -77,8 +77,8 @@ struct qp_limits ctl_qp_limits(const struct ctl_call *c)
 /* Programs tell hosts apart by the node GUID: one for each container, from its LID. */
 static uint64_t node_guid(const struct container *c)
 {
-	const uint8_t guid[8] = { 0x02, 0x66, 0x66, 0xff, 0xfe, 0,
-				  (uint8_t)(c->lid >> 8), (uint8_t)c->lid };
+	const uint8_t guid[8] = { 0x02,		  0x66, 0x66, 0xff, 0xfe, 0, (uint8_t)(c->lid >> 8),
+				  (uint8_t)c->lid };
 	uint64_t v;
 
 	memcpy(&v, guid, sizeof(v));
@@ -162,10 +162,10 @@ int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
 	return 0;
 }
 
-#define PHYS_LINK_UP	 5  /* IBTA 14.2.5.6 PortPhysicalState */
-#define SPEED_EDR	 32 /* of a lane: 25 Gbit/s */
-#define WIDTH_4X	 2
-#define DEFAULT_PKEY	 0xffffu
+#define PHYS_LINK_UP 5	/* IBTA 14.2.5.6 PortPhysicalState */
+#define SPEED_EDR    32 /* of a lane: 25 Gbit/s */
+#define WIDTH_4X     2
+#define DEFAULT_PKEY 0xffffu
 
 int ctl_query_port(struct ctl_call *c, const struct ff_query_port_req *req,
 		   struct ff_query_port_resp *resp)

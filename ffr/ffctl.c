@@ -222,11 +222,27 @@ static int global_options(int argc, char **argv)
 	return optind;
 }
 
+/* --json is welcome behind the command, too. The number of words that are left. */
+static int json_option(int argc, char **argv, int at)
+{
+	int n = at;
+
+	for (int i = at; i < argc; i++) {
+		if (strcmp(argv[i], "--json"))
+			argv[n++] = argv[i];
+		else
+			json_out = true;
+	}
+	argv[n] = NULL;
+	return n;
+}
+
 int main(int argc, char **argv)
 {
 	int at = global_options(argc, argv), words;
 	const char *group, *word;
 
+	argc = json_option(argc, argv, at);
 	if (at == argc)
 		usage_fail("a command is missing; see ffctl --help");
 	group = argv[at];

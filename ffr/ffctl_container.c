@@ -11,10 +11,10 @@
 #include "ffctl.h"
 
 /* Where a container finds the library, and the router. */
-#define INSIDE_LIB	"/usr/lib/freeflow"
-#define INSIDE_RUN	"/run/freeflow"
-#define INSIDE_PRELOAD	"/etc/ld.so.preload"
-#define INSTALLED_LIB	"/usr/lib/freeflow"
+#define INSIDE_LIB     "/usr/lib/freeflow"
+#define INSIDE_RUN     "/run/freeflow"
+#define INSIDE_PRELOAD "/etc/ld.so.preload"
+#define INSTALLED_LIB  "/usr/lib/freeflow"
 
 struct args {
 	const char *name;
@@ -69,8 +69,8 @@ static char *ips_text(const json_t *c)
 	size_t i;
 
 	json_array_foreach(json_object_get(c, "ips"), i, ip) {
-		if (!text || asprintf(&longer, "%s%s%s", text, *text ? "," : "",
-				      json_string_value(ip)) < 0)
+		if (!text ||
+		    asprintf(&longer, "%s%s%s", text, *text ? "," : "", json_string_value(ip)) < 0)
 			fail("out of memory");
 		free(text);
 		text = longer;
@@ -192,8 +192,8 @@ void cmd_container_rm(int argc, char **argv)
 
 void cmd_container_list(int argc, char **argv)
 {
-	static const char *const heads[] = { "NAME", "TENANT", "ADDRESSES", "MODE", ">LID",
-					     ">SESSIONS", NULL };
+	static const char *const heads[] = { "NAME", "TENANT",	  "ADDRESSES", "MODE",
+					     ">LID", ">SESSIONS", NULL };
 	struct table *t;
 	json_t *answer, *c;
 	char *ips;
@@ -224,8 +224,9 @@ void cmd_container_list(int argc, char **argv)
 
 static void print_sessions(const json_t *sessions)
 {
-	static const char *const heads[] = { ">SESSION", ">PID", "COMMAND", ">QPS", ">CQS", ">SRQS",
-					     ">MRS", ">REGISTERED", ">ZERO-COPY", NULL };
+	static const char *const heads[] = { ">SESSION",   ">PID",  "COMMAND", ">QPS",
+					     ">CQS",	   ">SRQS", ">MRS",    ">REGISTERED",
+					     ">ZERO-COPY", NULL };
 	char a[16], b[16];
 	struct table *t;
 	json_t *s;

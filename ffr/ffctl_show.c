@@ -30,7 +30,8 @@ static void print_stats(const json_t *c)
 	print_value("mrs", int_of(c, "mrs"), "memory regions");
 	print_value("registered_bytes", reg, "bytes of them");
 	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
-	       "of these, pages that the router shares", reg ? 100.0 * (double)zero / (double)reg : 0.0);
+	       "of these, pages that the router shares",
+	       reg ? 100.0 * (double)zero / (double)reg : 0.0);
 #define X(name, help) print_value(#name, int_of(counters, #name), help);
 	FF_STATS(X)
 #undef X
@@ -104,12 +105,12 @@ static void map_row(struct table *t, json_t *list, const struct ffo_map *m, cons
 
 	if (json_out) {
 		json_array_append_new(
-			list, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "container",
-					name, "rkey", (json_int_t)m->rkey, "session",
-					(json_int_t)m->session, "addr", (json_int_t)m->addr,
-					"length", (json_int_t)m->length, "access",
-					(json_int_t)m->access, "shadow", (json_int_t)m->shadow,
-					"epoch", (json_int_t)m->epoch));
+			list,
+			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "container", name,
+				  "rkey", (json_int_t)m->rkey, "session", (json_int_t)m->session,
+				  "addr", (json_int_t)m->addr, "length", (json_int_t)m->length,
+				  "access", (json_int_t)m->access, "shadow", (json_int_t)m->shadow,
+				  "epoch", (json_int_t)m->epoch));
 		return;
 	}
 	table_cell(t, "%s", name);
@@ -146,8 +147,9 @@ static const char *map_container(int argc, char **argv)
 
 void cmd_map_list(int argc, char **argv)
 {
-	static const char *const heads[] = { "CONTAINER", "RKEY",   ">SESSION", ">ADDRESS", ">LENGTH",
-					     "ACCESS",	  ">SHADOW", ">EPOCH",	NULL };
+	static const char *const heads[] = { "CONTAINER", "RKEY",    ">SESSION",
+					     ">ADDRESS",  ">LENGTH", "ACCESS",
+					     ">SHADOW",	  ">EPOCH",  NULL };
 	const char *only = map_container(argc, argv), *name;
 	json_t *names = container_names(), *list = json_array(), *after = NULL;
 	json_t *request, *answer, *row;

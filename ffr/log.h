@@ -29,7 +29,7 @@ void log_write(enum log_level level, const char *fmt, ...) __attribute__((format
 #define log_info(...)  log_at(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
-#define LOG_BURST 10u /* lines in each LOG_WINDOW */
+#define LOG_BURST  10u /* lines in each LOG_WINDOW */
 #define LOG_WINDOW 10u /* seconds */
 
 struct log_limit {

@@ -35,7 +35,8 @@ static const char usage[] =
 	"usage: ffr [--config FILE] [--socket-dir DIR] [--admin SOCKET] [--log-level LEVEL]\n"
 	"\n"
 	"  --config FILE      configuration (" CONF_PATH_DEFAULT ")\n"
-	"  --socket-dir DIR   runtime_dir, where containers' sockets are (" CONF_RUNTIME_DEFAULT ")\n"
+	"  --socket-dir DIR   runtime_dir, where containers' sockets are (" CONF_RUNTIME_DEFAULT
+	")\n"
 	"  --admin SOCKET     admin_socket, for ffctl (DIR/admin.sock)\n"
 	"  --foreground       do not detach; there is no other way\n"
 	"  --log-level LEVEL  error, warning, info or debug\n"

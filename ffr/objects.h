@@ -124,6 +124,7 @@ struct session {
 	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
 	uint32_t id;
 	pid_t pid;    /* as the router sees it; from SO_PEERCRED */
+	uid_t uid;    /* likewise */
 	int pidfd;    /* -1: not to be had */
 	char comm[16];
 	int async_fd; /* router's end of the async socket */

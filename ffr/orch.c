@@ -27,9 +27,9 @@
 #include "container.h"
 #include "log.h"
 
-#define RETRY_MIN    100   /* ms */
-#define RETRY_MAX    5000  /* ms */
-#define BATCH_DELAY  2	   /* ms: what is registered meanwhile travels together */
+#define RETRY_MIN   100	 /* ms */
+#define RETRY_MAX   5000 /* ms */
+#define BATCH_DELAY 2	 /* ms: what is registered meanwhile travels together */
 
 /* A mapping to publish, not sent yet. */
 struct publish {
@@ -42,7 +42,7 @@ struct publish {
 struct withdraw {
 	STAILQ_ENTRY(withdraw) entry;
 	uint32_t container;
-	uint32_t rkey;	  /* 0: all of the session */
+	uint32_t rkey; /* 0: all of the session */
 	uint32_t session;
 };
 
@@ -93,8 +93,7 @@ static uint64_t map_shadow(const struct mr *mr)
 {
 	const struct mr_run *run = mr->run;
 
-	if (mr->num_runs != 1 || run->va > mr->addr ||
-	    run->va + run->len < mr->addr + mr->length)
+	if (mr->num_runs != 1 || run->va > mr->addr || run->va + run->len < mr->addr + mr->length)
 		return 0;
 	return (uint64_t)(run->host + (mr->addr - run->va));
 }
@@ -366,10 +365,9 @@ static void listed(void *arg, int err, const char *why, json_t *answer);
 
 static void sync_list(struct orch *o, json_int_t after)
 {
-	int err = ffo_client_call(o->client, FFO_OP_CONTAINER_LIST,
-				  json_pack("{s:s, s:I}", "host", o->r->conf.hostname, "after",
-					    after),
-				  listed, o);
+	int err = ffo_client_call(
+		o->client, FFO_OP_CONTAINER_LIST,
+		json_pack("{s:s, s:I}", "host", o->r->conf.hostname, "after", after), listed, o);
 
 	if (err)
 		orch_down(o, strerror(-err));
@@ -453,8 +451,7 @@ static void orch_connect(struct orch *o)
 	if (!strcmp(conf->orchestrator, "embedded"))
 		err = embedded_open(o);
 	else
-		err = ffo_client_connect(&o->r->loop, conf->orchestrator, on_closed, o,
-					 &o->client);
+		err = ffo_client_connect(&o->r->loop, conf->orchestrator, on_closed, o, &o->client);
 	if (!err)
 		err = ffo_client_call(o->client, FFO_OP_HELLO,
 				      json_pack("{s:i, s:s}", "version", FFO_PROTO_VERSION, "host",

@@ -166,22 +166,30 @@ static void finish(struct fast *f, struct pvm_call *c, int result)
 	fast_kick(f);
 }
 
-int pvm_session_add(struct session *s, uid_t uid)
+/*
+ * The owner of a process's files in /proc is its user, or root if its user may not trace it, as
+ * after an exec of a privileged program.
+ */
+bool pvm_process_ok(const struct session *s)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)s->pid);
+	return !stat(path, &st) && st.st_uid == s->uid;
+}
+
+int pvm_session_add(struct session *s)
 {
 	struct pvm_client *pc = calloc(1, sizeof(*pc));
 	char path[32];
-	struct stat st;
 
 	if (!pc)
 		return -ENOMEM;
 	TAILQ_INIT(&pc->queue);
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)s->pid);
 	pc->fd = open(path, O_RDWR | O_CLOEXEC);
-	/*
-	 * The owner of a process's files in /proc is its user, or root if it may not be traced by
-	 * its user, as after an exec of a privileged program since it connected.
-	 */
-	if (pc->fd < 0 || stat(path, &st) < 0 || st.st_uid != uid) {
+	if (pc->fd < 0 || !pvm_process_ok(s)) {
 		int err = pc->fd < 0 ? -errno : -EPERM;
 
 		if (pc->fd >= 0)

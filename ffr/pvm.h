@@ -34,10 +34,12 @@ void pvm_stop(struct pvm *p); /* f->stop is set */
 void pvm_free(struct pvm *p);
 
 /*
- * Control thread, no lock: bind the session to the address space of s->pid, which connected with
- * that uid. 0 or -errno; -EPERM: the process is not what it was when it connected.
+ * Control thread, no lock: bind the session to the address space of s->pid. 0 or -errno; -EPERM:
+ * the process is not what it was when it connected.
  */
-int pvm_session_add(struct session *s, uid_t uid);
+int pvm_session_add(struct session *s);
+/* Is s->pid still a process that its user may trace? Not after an exec of a privileged program. */
+bool pvm_process_ok(const struct session *s);
 /* How long a failing copy is tried again, ns. Tests change it. */
 extern uint64_t pvm_patience;
 

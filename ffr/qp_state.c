@@ -40,49 +40,47 @@ struct transition {
 	uint32_t req[NUM_TYPES], opt[NUM_TYPES]; /* IBV_QP_* */
 };
 
-#define ANY { .valid = true }
-
 static const struct transition qp_state_table[NUM_STATES][NUM_STATES] = {
 	[IBV_QPS_RESET] = {
-		[IBV_QPS_RESET] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
 		[IBV_QPS_INIT] = { true, .req = { INIT_CONN, INIT_CONN, INIT_UD } },
 	},
 	[IBV_QPS_INIT] = {
-		[IBV_QPS_RESET] = ANY,
-		[IBV_QPS_ERR] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
+		[IBV_QPS_ERR] = { .valid = true },
 		[IBV_QPS_INIT] = { true, .opt = { INIT_CONN, INIT_CONN, INIT_UD } },
 		[IBV_QPS_RTR] = { true, .req = { RTR_RC, RTR_UC, 0 },
 				  .opt = { RTR_OPT, RTR_OPT, IBV_QP_PKEY_INDEX | IBV_QP_QKEY } },
 	},
 	[IBV_QPS_RTR] = {
-		[IBV_QPS_RESET] = ANY,
-		[IBV_QPS_ERR] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
+		[IBV_QPS_ERR] = { .valid = true },
 		[IBV_QPS_RTS] = { true,
 				  .req = { RTS_RC | IBV_QP_SQ_PSN, IBV_QP_SQ_PSN, IBV_QP_SQ_PSN },
 				  .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD } },
 	},
 	[IBV_QPS_RTS] = {
-		[IBV_QPS_RESET] = ANY,
-		[IBV_QPS_ERR] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
+		[IBV_QPS_ERR] = { .valid = true },
 		[IBV_QPS_RTS] = { true, .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD } },
 		[IBV_QPS_SQD] = { true, .opt = { NOTIFY, NOTIFY, NOTIFY } },
 	},
 	[IBV_QPS_SQD] = {
-		[IBV_QPS_RESET] = ANY,
-		[IBV_QPS_ERR] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
+		[IBV_QPS_ERR] = { .valid = true },
 		[IBV_QPS_RTS] = { true, .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD } },
 		[IBV_QPS_SQD] = { true, .opt = { SQD_OPT_RC, SQD_OPT_UC,
 						 IBV_QP_PKEY_INDEX | IBV_QP_QKEY } },
 	},
 	[IBV_QPS_SQE] = {
-		[IBV_QPS_RESET] = ANY,
-		[IBV_QPS_ERR] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
+		[IBV_QPS_ERR] = { .valid = true },
 		[IBV_QPS_RTS] = { true, .opt = { 0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS,
 						 RTS_OPT_UD } },
 	},
 	[IBV_QPS_ERR] = {
-		[IBV_QPS_RESET] = ANY,
-		[IBV_QPS_ERR] = ANY,
+		[IBV_QPS_RESET] = { .valid = true },
+		[IBV_QPS_ERR] = { .valid = true },
 	},
 };
 
@@ -169,8 +167,7 @@ static int attr_check(uint32_t mask, const struct ff_qp_attr *a, const struct qp
 }
 
 int qp_state_check(enum ibv_qp_type type, enum ibv_qp_state cur, uint32_t mask,
-		   const struct ff_qp_attr *a, const struct qp_limits *lim,
-		   enum ibv_qp_state *next)
+		   const struct ff_qp_attr *a, const struct qp_limits *lim, enum ibv_qp_state *next)
 {
 	*next = mask & IBV_QP_STATE ? (enum ibv_qp_state)a->qp_state : cur;
 	/* What the application believes must be so: an error may have changed it meanwhile. */

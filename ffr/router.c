@@ -24,7 +24,7 @@ static int make_dirs(const char *path)
 {
 	char part[4096];
 
-	for (const char *p = path; p; ) {
+	for (const char *p = path; p;) {
 		p = strchr(p + 1, '/');
 		snprintf(part, sizeof(part), "%.*s", (int)(p ? p - path : (long)strlen(path)),
 			 path);

@@ -84,7 +84,8 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	if (err)
 		goto err_bell;
 	s->async_fd = pair[0];
-	err = pvm_session_add(s, conn->uid);
+	s->uid = conn->uid;
+	err = pvm_session_add(s);
 	if (err)
 		goto err_async;
 	fast_lock(r->fast);
@@ -178,7 +179,7 @@ static void table_clear(struct session *s, enum obj_kind kind)
 void session_destroy(struct session *s)
 {
 	/* Users first, then what they use. */
-	static const enum obj_kind order[] = { OBJ_QP, OBJ_AH,	OBJ_MR, OBJ_SRQ,
+	static const enum obj_kind order[] = { OBJ_QP, OBJ_AH,	    OBJ_MR, OBJ_SRQ,
 					       OBJ_CQ, OBJ_CHANNEL, OBJ_PD };
 	struct fast *f = s->fast;
 

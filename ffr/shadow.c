@@ -38,6 +38,7 @@
 
 #include "abi/ff_vma.h"
 #include "log.h"
+#include "pvm.h"
 #include "shadow.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
@@ -188,7 +189,7 @@ static int open_mapped(const struct peer *peer, const struct ff_vma *v)
 		goto out;
 	}
 	if (ff_vma_query(peer->maps, v->start, &again) || !same_mapping(v, &again) ||
-	    !process_lives(peer->ses)) {
+	    !process_lives(peer->ses) || !pvm_process_ok(peer->ses)) {
 		close(fd);
 		goto out;
 	}

@@ -33,13 +33,13 @@ struct rate {
 	uint64_t *window;      /* [MAX_WINDOWS] ns */
 };
 
-__attribute__((noinline)) static int bench_post(struct ibv_qp *qp, struct ibv_send_wr *wr,
+__attribute__((noipa)) static int bench_post(struct ibv_qp *qp, struct ibv_send_wr *wr,
 						struct ibv_send_wr **bad)
 {
 	return ibv_post_send(qp, wr, bad);
 }
 
-__attribute__((noinline)) static int bench_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+__attribute__((noipa)) static int bench_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	return ibv_poll_cq(cq, n, wc);
 }

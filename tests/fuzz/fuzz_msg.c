@@ -80,7 +80,8 @@ static bool drain(struct client *c)
 		if (n <= 0)
 			return false;
 		h = CMSG_FIRSTHDR(&msg);
-		for (size_t at = CMSG_LEN(0); h && at + sizeof(fd) <= h->cmsg_len; at += sizeof(fd)) {
+		for (size_t at = CMSG_LEN(0); h && at + sizeof(fd) <= h->cmsg_len;
+		     at += sizeof(fd)) {
 			memcpy(&fd, (uint8_t *)h + at, sizeof(fd));
 			close(fd);
 		}

@@ -182,8 +182,8 @@ bool rig_is_closed(struct ctl_rig *g, int sock)
 }
 
 int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
-	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len, int *fds,
-	     unsigned *n_fds)
+	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len,
+	     int *fds, unsigned *n_fds)
 {
 	static uint32_t seq;
 	struct ff_hdr h = { FF_PROTO_MAGIC, type, ++seq, 0, (uint16_t)n_tail, 0 };

@@ -10,7 +10,7 @@
 #include "ffr/ctl.h"
 #include "ffr/router.h"
 
-#define RIG_CLOSED (-1000) /* the router has closed the connection */
+#define RIG_CLOSED  (-1000) /* the router has closed the connection */
 #define RIG_MAX_FDS 4
 
 struct ctl_rig {
@@ -32,8 +32,8 @@ bool rig_is_closed(struct ctl_rig *g, int sock);
 
 /* A request and its response: the status, or RIG_CLOSED. fds may be NULL. */
 int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
-	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len, int *fds,
-	     unsigned *n_fds);
+	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len,
+	     int *fds, unsigned *n_fds);
 #define RIG_CALL(g, sock, NAME, req, resp)                                                         \
 	rig_call(g, sock, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)),   \
 		 NULL, NULL)

@@ -91,7 +91,8 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->s.pid = getpid();
 	s->s.pidfd = -1;
 	s->s.hdr = shared(sizeof(*s->s.hdr));
-	must(pvm_session_add(&s->s, getuid()));
+	s->s.uid = getuid();
+	must(pvm_session_add(&s->s));
 	must(fast_session_add(r->f, &s->s));
 	obj_add(s, &s->pd.o, OBJ_PD);
 	return s;

@@ -14,6 +14,7 @@ moved() { # SIZE ITERS
 	done
 }
 
+SLACK=0
 pingpong() { # PROGRAM SIZE ITERS OPTIONS...
 	local program=$1 size=$2 iters=$3 sent received
 	shift 3
@@ -22,11 +23,14 @@ pingpong() { # PROGRAM SIZE ITERS OPTIONS...
 	moved "$size" "$iters"
 	sent=$(($(counter h0c1 tx_bytes) - sent))
 	received=$(($(counter h0c1 rx_bytes) - received))
-	((sent == size * iters)) || fail "$sent bytes went through the router, not $((size * iters))"
+	# ibv_srq_pingpong looks at its count between rounds only, and one round is a message per QP.
+	((sent == size * iters || (sent > size * iters && sent < size * (iters + SLACK)))) ||
+		fail "$sent bytes went through the router, not $((size * iters))"
 	((received >= size * iters)) || fail "$received bytes came, not $((size * iters))"
 }
 
 for program in ibv_rc_pingpong ibv_uc_pingpong ibv_srq_pingpong; do
+	[[ $program != ibv_srq_pingpong ]] || SLACK=64
 	for size in 1 64 4096 65537; do
 		pingpong $program $size 500
 		pingpong $program $size 200 -e
@@ -34,6 +38,7 @@ for program in ibv_rc_pingpong ibv_uc_pingpong ibv_srq_pingpong; do
 	pingpong $program 1048576 50
 	pingpong $program 4096 5000 -r 16
 done
+SLACK=0
 for size in 1 256 1024; do
 	pingpong ibv_ud_pingpong $size 500
 	pingpong ibv_ud_pingpong $size 200 -e
@@ -49,6 +54,7 @@ done
 for mtu in 256 4096; do
 	pingpong ibv_rc_pingpong 10000 100 -m $mtu -c
 done
+SLACK=64
 pingpong ibv_srq_pingpong 4096 1000 -q 16
 pingpong ibv_srq_pingpong 4096 1000 -q 64 -e
 

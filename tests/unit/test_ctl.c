@@ -493,8 +493,9 @@ static void mr_arguments_are_checked(void **state)
 	static uint8_t buf[8192];
 	int s = client(0);
 	uint32_t pd = new_pd(s);
-	struct ff_mr_run run[2] = { { .kind = FF_RUN_SHADOW, .seg = 99, .va = (uintptr_t)buf & ~4095ull,
-				      .len = 4096 } };
+	struct ff_mr_run run[2] = {
+		{ .kind = FF_RUN_SHADOW, .seg = 99, .va = (uintptr_t)buf & ~4095ull, .len = 4096 }
+	};
 	struct ff_reg_mr_req req = { (uintptr_t)buf, sizeof(buf), (uintptr_t)buf, pd, 0 };
 	struct ff_reg_mr_resp mr;
 
@@ -506,8 +507,8 @@ static void mr_arguments_are_checked(void **state)
 	assert_int_equal(reg_mr(s, pd, buf, 10, IBV_ACCESS_REMOTE_ATOMIC, &mr), -EINVAL);
 	assert_int_equal(reg_mr(s, pd, buf, 10, 1u << 31, &mr), -EINVAL);
 	assert_int_equal(reg_mr(s, pd, buf, 10, IBV_ACCESS_ON_DEMAND, &mr), -EOPNOTSUPP);
-	assert_int_equal(rig_call(g, s, FF_MSG_REG_MR, &req, sizeof(req), run, sizeof(run[0]), 1, &mr,
-				  sizeof(mr), NULL, NULL),
+	assert_int_equal(rig_call(g, s, FF_MSG_REG_MR, &req, sizeof(req), run, sizeof(run[0]), 1,
+				  &mr, sizeof(mr), NULL, NULL),
 			 -EINVAL);
 	assert_int_equal(reg_mr(s, pd, buf, sizeof(buf), IBV_ACCESS_REMOTE_READ, &mr), 0);
 	assert_int_equal(mr.lkey, mr.rkey);

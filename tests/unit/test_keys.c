@@ -70,7 +70,8 @@ static void deletion_keeps_probe_runs_whole(void **state)
 		for (uint32_t gone = 0; gone < N; gone++) {
 			key_remove(&t, &mr[gone]);
 			for (uint32_t i = 0; i < N && t.slot; i++)
-				assert_ptr_equal(key_lookup(&t, mr[i].rkey), i > gone ? &mr[i] : NULL);
+				assert_ptr_equal(key_lookup(&t, mr[i].rkey),
+						 i > gone ? &mr[i] : NULL);
 		}
 		assert_null(t.slot);
 	}

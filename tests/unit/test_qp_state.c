@@ -186,10 +186,12 @@ static void every_transition_is_as_listed(void **state)
 
 				if (row >= 0) {
 					check_masks(from, to, types[t].type,
-						    letters(rows[row].must), letters(rows[row].may));
+						    letters(rows[row].must),
+						    letters(rows[row].may));
 					continue;
 				}
-				assert_int_equal(check(types[t].type, from, to, IBV_QP_STATE), -EINVAL);
+				assert_int_equal(check(types[t].type, from, to, IBV_QP_STATE),
+						 -EINVAL);
 				assert_int_equal(check(types[t].type, from, to, 0x1fffff), -EINVAL);
 			}
 		}
@@ -211,8 +213,8 @@ static void other_types_and_states_are_refused(void **state)
 	enum ibv_qp_state next;
 
 	(void)state;
-	assert_int_equal(qp_state_check(IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QP_STATE, &a, &limits,
-					&next),
+	assert_int_equal(qp_state_check(IBV_QPT_RAW_PACKET, IBV_QPS_RESET, IBV_QP_STATE, &a,
+					&limits, &next),
 			 -EINVAL);
 	for (int to = 7; to < 256; to++) {
 		a.qp_state = (uint8_t)to;
@@ -228,12 +230,12 @@ static void a_wrong_current_state_is_refused(void **state)
 	enum ibv_qp_state next;
 
 	(void)state;
-	assert_int_equal(qp_state_check(IBV_QPT_UD, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE, &a,
-					&limits, &next),
+	assert_int_equal(qp_state_check(IBV_QPT_UD, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE,
+					&a, &limits, &next),
 			 -EINVAL);
 	a.cur_qp_state = IBV_QPS_RTS;
-	assert_int_equal(qp_state_check(IBV_QPT_UD, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE, &a,
-					&limits, &next),
+	assert_int_equal(qp_state_check(IBV_QPT_UD, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_CUR_STATE,
+					&a, &limits, &next),
 			 0);
 }
 
@@ -288,7 +290,8 @@ static void attributes_out_of_range_are_refused(void **state)
 	}
 	a.path_mtu = IBV_MTU_4096;
 	a.dest_qp_num = 0x1000000;
-	assert_int_equal(qp_state_check(IBV_QPT_UC, IBV_QPS_INIT, rtr, &a, &limits, &next), -EINVAL);
+	assert_int_equal(qp_state_check(IBV_QPT_UC, IBV_QPS_INIT, rtr, &a, &limits, &next),
+			 -EINVAL);
 }
 
 static void address_vectors_are_checked(void **state)

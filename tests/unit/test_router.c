@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_router.c - a whole control thread with its embedded orchestrator: what administrators ask,
+ * what is published, what survives a restart. The test drives the loop itself.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffo/ffo.h"
+#include "ffr/admin.h"
+#include "ffr/container.h"
+#include "ffr/orch.h"
+#include "ffr/router.h"
+
+static struct router rt;
+static char dir[32];
+static uv_timer_t watchdog;
+
+/* ---- the loop, until something is so -------------------------------------------------------- */
+
+static void on_late(uv_timer_t *t)
+{
+	(void)t;
+	fprintf(stderr, "test_router: nothing happens any more\n");
+	abort();
+}
+
+static void watch(void)
+{
+	uv_timer_init(&rt.loop, &watchdog);
+	uv_timer_start(&watchdog, on_late, 20000, 0);
+	uv_unref((uv_handle_t *)&watchdog);
+}
+
+#define UNTIL(cond)                                                                                \
+	do {                                                                                       \
+		uv_timer_again(&watchdog);                                                         \
+		while (!(cond))                                                                    \
+			uv_run(&rt.loop, UV_RUN_ONCE);                                             \
+	} while (0)
+
+static void start(void)
+{
+	static const struct fast_conf fast = FAST_CONF_DEFAULT;
+	char err[256];
+
+	memset(&rt, 0, sizeof(rt));
+	assert_true(asprintf(&rt.conf.runtime_dir, "%s/run", dir) > 0);
+	assert_true(asprintf(&rt.conf.admin_socket, "%s/run/admin.sock", dir) > 0);
+	assert_true(asprintf(&rt.conf.store, "%s/run/ffo.db", dir) > 0);
+	rt.conf.hostname = strdup("h0");
+	rt.conf.backend = strdup("soft");
+	rt.conf.orchestrator = strdup("embedded");
+	rt.conf.fast = fast;
+#define X(name, def, max) rt.conf.limits.name = def;
+	FFR_LIMITS(X)
+#undef X
+	assert_int_equal(router_init(&rt, err, sizeof(err)), 0);
+	watch();
+	assert_int_equal(orch_start(&rt), 0);
+	UNTIL(rt.admin);
+}
+
+static void stop(void)
+{
+	uv_close((uv_handle_t *)&watchdog, NULL);
+	router_fini(&rt);
+	conf_free(&rt.conf);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/test_router.XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	start();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	char cmd[64];
+
+	(void)state;
+	stop();
+	snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
+	return system(cmd);
+}
+
+/* ---- the administrator ----------------------------------------------------------------------- */
+
+static int dial(int type, const char *name)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/run/%s", dir, name);
+	assert_int_equal(connect(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	return s;
+}
+
+/* The next line, NULL when the connection was closed. */
+static json_t *next_line(int s)
+{
+	static char buf[1 << 20];
+	size_t n = 0;
+	ssize_t got = -1;
+	json_t *j;
+
+	for (;;) {
+		UNTIL((got = recv(s, buf + n, 1, MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
+		if (got <= 0)
+			return NULL;
+		if (buf[n++] == '\n')
+			break;
+		while (n < sizeof(buf) && buf[n - 1] != '\n' &&
+		       recv(s, buf + n, 1, MSG_DONTWAIT) == 1)
+			n++;
+		if (buf[n - 1] == '\n')
+			break;
+	}
+	j = json_loadb(buf, n, 0, NULL);
+	assert_true(json_is_object(j));
+	return j;
+}
+
+static json_t *ask_text(const char *text)
+{
+	int s = dial(SOCK_STREAM, "admin.sock");
+	json_t *j;
+
+	assert_int_equal(write(s, text, strlen(text)), strlen(text));
+	j = next_line(s);
+	close(s);
+	return j;
+}
+
+/* The answer to a request, which must be a good one. */
+static json_t *ask(const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	json_t *j;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text) - 1, fmt, ap);
+	va_end(ap);
+	strcat(text, "\n");
+	j = ask_text(text);
+	if (!json_is_true(json_object_get(j, "ok")))
+		fail_msg("%s: %s", text, json_string_value(json_object_get(j, "message")));
+	return j;
+}
+
+/* error NULL: any */
+static void ask_fails(const char *text, const char *error)
+{
+	char line[1024];
+	json_t *j;
+
+	snprintf(line, sizeof(line), "%s\n", text);
+	j = ask_text(line);
+	assert_true(json_is_false(json_object_get(j, "ok")));
+	if (error)
+		assert_string_equal(json_string_value(json_object_get(j, "error")), error);
+	assert_true(strlen(json_string_value(json_object_get(j, "message"))) > 0);
+	json_decref(j);
+}
+
+static size_t count(const char *request, const char *key)
+{
+	json_t *j = ask("%s", request);
+	size_t n = json_array_size(json_object_get(j, key));
+
+	json_decref(j);
+	return n;
+}
+
+static bool there(const char *name)
+{
+	char path[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/run/%s", dir, name);
+	return !lstat(path, &st);
+}
+
+static void containers_come_and_go(void **state)
+{
+	json_t *j, *c;
+
+	(void)state;
+	assert_false(there("containers/web/ffr.sock"));
+	j = ask("{\"op\":\"container_add\",\"name\":\"web\",\"tenant\":\"red\",\"mode\":\"spin\","
+		"\"ips\":[\"10.77.1.2\"]}");
+	c = json_object_get(j, "container");
+	assert_string_equal(json_string_value(json_object_get(c, "name")), "web");
+	assert_string_equal(json_string_value(json_object_get(c, "tenant")), "red");
+	assert_string_equal(json_string_value(json_object_get(c, "mode")), "spin");
+	assert_string_equal(json_string_value(json_array_get(json_object_get(c, "ips"), 0)),
+			    "10.77.1.2");
+	json_decref(j);
+	assert_true(there("containers/web/ffr.sock")); /* by the time of the answer */
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"db\"}"));
+	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 2);
+	assert_int_equal(count("{\"op\":\"stats\"}", "containers"), 2);
+	assert_int_equal(count("{\"op\":\"stats\",\"name\":\"db\"}", "containers"), 1);
+	assert_int_equal(count("{\"op\":\"host_list\"}", "hosts"), 1);
+
+	j = ask("{\"op\":\"container_set\",\"name\":\"web\",\"mode\":\"socket\"}");
+	c = json_object_get(j, "container");
+	assert_string_equal(json_string_value(json_object_get(c, "mode")), "socket");
+	json_decref(j);
+	assert_int_equal(container_find(&rt, "web")->mode, FF_MODE_SOCKET);
+	json_decref(ask("{\"op\":\"container_rm\",\"name\":\"web\"}"));
+	assert_false(there("containers/web"));
+	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 1);
+}
+
+static void stats_have_every_counter(void **state)
+{
+	json_t *j, *counters;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
+	container_find(&rt, "a")->stats.send_ops = 7;
+	j = ask("{\"op\":\"stats\"}");
+	counters = json_object_get(json_array_get(json_object_get(j, "containers"), 0), "counters");
+#define X(name, help) assert_true(json_is_integer(json_object_get(counters, #name)));
+	FF_STATS(X)
+#undef X
+	assert_int_equal(json_integer_value(json_object_get(counters, "send_ops")), 7);
+	json_decref(j);
+}
+
+static void bad_requests_are_answered(void **state)
+{
+	(void)state;
+	ask_fails("nonsense", "EINVAL");
+	ask_fails("[]", "EINVAL");
+	ask_fails("{}", "EINVAL");
+	ask_fails("{\"op\":5}", "EINVAL");
+	ask_fails("{\"op\":\"explode\"}", "EOPNOTSUPP");
+	ask_fails("{\"op\":\"container_add\"}", "EINVAL");
+	ask_fails("{\"op\":\"container_add\",\"name\":\"../x\"}", "EINVAL");
+	ask_fails("{\"op\":\"container_add\",\"name\":\"x\",\"mode\":\"fast\"}", "EINVAL");
+	ask_fails("{\"op\":\"container_add\",\"name\":\"x\",\"ips\":[\"here\"]}", "EINVAL");
+	ask_fails("{\"op\":\"container_add\",\"name\":\"x\",\"ips\":7}", "EINVAL");
+	ask_fails("{\"op\":\"container_show\",\"name\":\"x\"}", "ENOENT");
+	ask_fails("{\"op\":\"container_rm\",\"name\":[1]}", "EINVAL");
+	ask_fails("{\"op\":\"stats\",\"name\":\"x\"}", "ENOENT");
+	ask_fails("{\"op\":\"map_list\",\"name\":\"x\"}", "ENOENT");
+	assert_false(there("containers/x"));
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"x\"}"));
+	ask_fails("{\"op\":\"container_add\",\"name\":\"x\"}", "EEXIST");
+}
+
+static void lines_are_bounded_and_served_in_order(void **state)
+{
+	int s = dial(SOCK_STREAM, "admin.sock");
+	const char two[] = "{\"op\":\"version\"}\n{\"op\":\"stats\"}\n{\"op\":";
+	char *big = calloc(1, ADMIN_LINE_MAX + 10);
+	json_t *j;
+
+	(void)state;
+	assert_int_equal(write(s, two, sizeof(two) - 1), sizeof(two) - 1);
+	j = next_line(s);
+	assert_non_null(json_object_get(j, "version"));
+	json_decref(j);
+	j = next_line(s);
+	assert_non_null(json_object_get(j, "containers"));
+	json_decref(j);
+	memset(big, 'x', ADMIN_LINE_MAX + 9);
+	assert_true(send(s, big, ADMIN_LINE_MAX + 9, MSG_NOSIGNAL) > 0);
+	assert_null(next_line(s));
+	close(s);
+	free(big);
+	assert_int_equal(count("{\"op\":\"stats\"}", "containers"), 0);
+}
+
+static void the_admin_socket_is_roots(void **state)
+{
+	char path[64];
+	struct stat st;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/run/admin.sock", dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+	snprintf(path, sizeof(path), "%s/run/ffo.db", dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 077, 0); /* it has keys in it */
+}
+
+/* ---- a client -------------------------------------------------------------------------------- */
+
+static int call(int s, uint16_t type, const void *req, size_t len, void *resp, size_t resp_len)
+{
+	uint8_t buf[1024];
+	struct ff_hdr h = { .magic = FF_PROTO_MAGIC, .type = type };
+	ssize_t n = -1;
+
+	memcpy(buf, &h, sizeof(h));
+	memcpy(buf + sizeof(h), req, len);
+	assert_int_equal(send(s, buf, sizeof(h) + len, 0), sizeof(h) + len);
+	UNTIL((n = recv(s, buf, sizeof(buf), MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
+	assert_int_equal(n, sizeof(h) + resp_len);
+	memcpy(&h, buf, sizeof(h));
+	memcpy(resp, buf + sizeof(h), resp_len);
+	return h.status;
+}
+#define CALL(s, NAME, req, resp)                                                                   \
+	assert_int_equal(call(s, FF_MSG_##NAME, req, sizeof(*(req)), resp, sizeof(*(resp))), 0)
+
+static uint8_t memory[4096];
+
+static int client(const char *container, uint32_t *pd)
+{
+	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
+	struct ff_hello_resp hi;
+	struct ff_alloc_pd_req pd_req = { 0 };
+	struct ff_alloc_pd_resp pd_resp;
+	char path[64];
+	int s;
+
+	snprintf(path, sizeof(path), "containers/%s/ffr.sock", container);
+	s = dial(SOCK_SEQPACKET, path);
+	CALL(s, HELLO, &hello, &hi);
+	CALL(s, ALLOC_PD, &pd_req, &pd_resp);
+	*pd = pd_resp.pd;
+	return s;
+}
+
+static struct ff_reg_mr_resp reg(int s, uint32_t pd)
+{
+	struct ff_reg_mr_req req = { (uintptr_t)memory, sizeof(memory), 0x1000, pd,
+				     IBV_ACCESS_REMOTE_READ };
+	struct ff_reg_mr_resp mr;
+
+	CALL(s, REG_MR, &req, &mr);
+	return mr;
+}
+
+static void dereg(int s, uint32_t mr)
+{
+	struct ff_dereg_mr_req req = { mr };
+	struct ff_dereg_mr_resp resp;
+
+	CALL(s, DEREG_MR, &req, &resp);
+}
+
+#define MAPS "{\"op\":\"map_list\"}"
+
+static void mappings_are_published_and_withdrawn(void **state)
+{
+	struct ff_reg_mr_resp mr[20], last;
+	struct ffo_map m;
+	uint32_t pd;
+	json_t *j;
+	int s;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"b\"}"));
+	s = client("a", &pd);
+	for (int i = 0; i < 20; i++)
+		mr[i] = reg(s, pd);
+	last = reg(s, pd);
+	UNTIL(count(MAPS, "maps") == 21);
+	for (int i = 0; i < 20; i++)
+		dereg(s, mr[i].mr);
+	UNTIL(count(MAPS, "maps") == 1);
+	j = ask("{\"op\":\"map_list\",\"name\":\"a\"}");
+	assert_int_equal(ffo_map_from_json(json_array_get(json_object_get(j, "maps"), 0), &m), 0);
+	assert_int_equal(m.rkey, last.rkey);
+	assert_int_equal(m.addr, 0x1000);
+	assert_int_equal(m.length, sizeof(memory));
+	assert_int_equal(m.access, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(m.container, container_find(&rt, "a")->id);
+	json_decref(j);
+	assert_int_equal(count("{\"op\":\"map_list\",\"name\":\"b\"}", "maps"), 0);
+	/* registered and gone again before its batch, and with it a whole session */
+	dereg(s, reg(s, pd).mr);
+	reg(s, pd);
+	close(s);
+	UNTIL(LIST_EMPTY(&container_find(&rt, "a")->sessions));
+	UNTIL(count(MAPS, "maps") == 0);
+}
+
+/* The orchestrator goes away and comes back: containers are served meanwhile, MRs told again. */
+static void a_lost_orchestrator_is_told_everything_again(void **state)
+{
+	uint32_t pd;
+	int s;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
+	s = client("a", &pd);
+	reg(s, pd);
+	UNTIL(count(MAPS, "maps") == 1);
+	ffo_embedded_stop();
+	reg(s, pd);
+	ask_fails(MAPS, NULL); /* the loss may be noticed just then */
+	ask_fails("{\"op\":\"container_add\",\"name\":\"b\"}", NULL);
+	reg(s, pd);
+	json_decref(ask("{\"op\":\"stats\"}"));
+	for (bool up = false; !up;) { /* it tries again by itself */
+		json_t *j;
+
+		uv_run(&rt.loop, UV_RUN_ONCE);
+		j = ask_text(MAPS "\n");
+		up = json_is_true(json_object_get(j, "ok"));
+		json_decref(j);
+	}
+	UNTIL(count(MAPS, "maps") == 3);
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"b\"}"));
+	close(s);
+}
+
+static void a_restart_restores_the_containers(void **state)
+{
+	char path[64];
+	struct stat before, after;
+	uint32_t pd;
+	int s;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\",\"mode\":\"socket\"}"));
+	s = client("a", &pd);
+	reg(s, pd);
+	snprintf(path, sizeof(path), "%s/run/containers/a", dir);
+	assert_int_equal(stat(path, &before), 0);
+	stop();
+	close(s);
+	assert_false(there("admin.sock"));
+	assert_false(there("containers/a/ffr.sock"));
+	snprintf(path, sizeof(path), "%s/run/containers/stale", dir);
+	assert_int_equal(mkdir(path, 0755), 0);
+
+	start();
+	assert_true(there("containers/a/ffr.sock"));
+	assert_false(there("containers/stale"));
+	assert_int_equal(container_find(&rt, "a")->mode, FF_MODE_SOCKET);
+	/* the very directory that the container has mounted */
+	snprintf(path, sizeof(path), "%s/run/containers/a", dir);
+	assert_int_equal(stat(path, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_int_equal(count(MAPS, "maps"), 0);
+	s = client("a", &pd);
+	close(s);
+}
+
+static void there_is_one_router_for_a_directory(void **state)
+{
+	struct router *second = calloc(1, sizeof(*second));
+	char err[256];
+
+	(void)state;
+	second->conf = rt.conf;
+	assert_int_equal(router_init(second, err, sizeof(err)), -EWOULDBLOCK);
+	assert_non_null(strstr(err, "another router"));
+	free(second);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(containers_come_and_go),
+		T(stats_have_every_counter),
+		T(bad_requests_are_answered),
+		T(lines_are_bounded_and_served_in_order),
+		T(the_admin_socket_is_roots),
+		T(mappings_are_published_and_withdrawn),
+		T(a_lost_orchestrator_is_told_everything_again),
+		T(a_restart_restores_the_containers),
+		T(there_is_one_router_for_a_directory),
+	};
+
+	log_level = LOG_LEVEL_ERR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
