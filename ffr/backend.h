@@ -19,9 +19,9 @@ struct backend {
 
 /* What became of a WR that was given to post_send. */
 enum post_result {
-	POST_DONE,	/* comp_send() was called for it */
-	POST_MORE,	/* progress was made, more is to do: call progress() in the next turn */
-	POST_WAIT,	/* waits for a timer, a peer or a worker; the backend activates the QP */
+	POST_DONE, /* comp_send() was called for it */
+	POST_MORE, /* progress was made, more is to do: call progress() in the next turn */
+	POST_WAIT, /* waits for a timer, a peer or a worker; the backend activates the QP */
 };
 
 struct backend_ops {

@@ -92,7 +92,8 @@ bool fast_rq_ready(const struct qp *qp)
 
 	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq_depth)
 		return false;
-	e = (const struct ff_rqe *)(qp->rq + (size_t)(qp->rq_head & (qp->rq_depth - 1)) * qp->rq_stride);
+	e = (const struct ff_rqe *)(qp->rq +
+				    (size_t)(qp->rq_head & (qp->rq_depth - 1)) * qp->rq_stride);
 	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq_head);
 }
 
@@ -263,10 +264,9 @@ bool fast_arm_all(struct fast *f)
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
 	TAILQ_FOREACH(qp, &f->active_qps, active) {
-		if (qp->busy ? qp->more :
-		    qp->state != IBV_QPS_RTS ?
-			       qp_has_work(qp) :
-			       qp_sqe_ready(qp, qp->sq_head + qp->o.ses->coal))
+		if (qp->busy		     ? qp->more :
+		    qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
+					       qp_sqe_ready(qp, qp->sq_head + qp->o.ses->coal))
 			idle = false;
 	}
 	TAILQ_FOREACH(s, &f->active_sessions, active)

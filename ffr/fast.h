@@ -30,12 +30,12 @@ SLIST_HEAD(touched_list, session);
 LIST_HEAD(container_list, container);
 
 struct fast_conf {
-	int cpu;	       /* pin to this CPU, -1: no */
-	bool realtime;	       /* may use SCHED_FIFO while asleep (falls back by itself) */
-	uint32_t spin_us;      /* adaptive: longest spin without work */
-	uint32_t quantum;      /* bytes copied for one QP before the next one's turn */
-	uint32_t budget;       /* WRs of one QP before the next one's turn */
-	uint32_t yield_polls;  /* empty polls of a CQ before the poller yields its CPU; 0: never */
+	int cpu;	      /* pin to this CPU, -1: no */
+	bool realtime;	      /* may use SCHED_FIFO while asleep (falls back by itself) */
+	uint32_t spin_us;     /* adaptive: longest spin without work */
+	uint32_t quantum;     /* bytes copied for one QP before the next one's turn */
+	uint32_t budget;      /* WRs of one QP before the next one's turn */
+	uint32_t yield_polls; /* empty polls of a CQ before the poller yields its CPU; 0: never */
 };
 #define FAST_CONF_DEFAULT                                                                          \
 	{                                                                                          \
@@ -54,15 +54,15 @@ struct fast {
 
 	struct qp_list active_qps;
 	struct session_list active_sessions;
-	struct cq_list notify; /* CQs with a channel that got CQEs in this turn */
+	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */
 	struct touched_list touched; /* sessions that posted or got data in this turn */
-	uint64_t epoch; /* grows whenever somebody but the runner held the lock */
+	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
 	struct timer_heap timers;
-	struct container_list containers; /* all of the host */
-	struct qp **qp_tab;		  /* QP number -> QP; see objects.c */
+	struct container_list containers;  /* all of the host */
+	struct qp **qp_tab;		   /* QP number -> QP; see objects.c */
 	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
-	uint32_t qpn_next;		  /* where the search for a free QP number goes on */
-	uint32_t num_spin; /* sessions in spin mode */
+	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
+	uint32_t num_spin;		   /* sessions in spin mode */
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */

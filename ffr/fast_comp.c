@@ -15,9 +15,9 @@
 #include "fast_int.h"
 
 static const uint8_t wc_opcode[FF_OP_NUM] = {
-	[FF_OP_SEND] = IBV_WC_SEND,	       [FF_OP_SEND_IMM] = IBV_WC_SEND,
-	[FF_OP_WRITE] = IBV_WC_RDMA_WRITE,     [FF_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
-	[FF_OP_READ] = IBV_WC_RDMA_READ,       [FF_OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
+	[FF_OP_SEND] = IBV_WC_SEND,	      [FF_OP_SEND_IMM] = IBV_WC_SEND,
+	[FF_OP_WRITE] = IBV_WC_RDMA_WRITE,    [FF_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
+	[FF_OP_READ] = IBV_WC_RDMA_READ,      [FF_OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
 	[FF_OP_FETCH_ADD] = IBV_WC_FETCH_ADD,
 };
 
@@ -96,7 +96,8 @@ void comp_notify(struct fast *f)
 	atomic_thread_fence(memory_order_seq_cst);
 	while ((cq = SLIST_FIRST(&f->notify))) {
 		uint32_t arm = atomic_load_explicit(&cq->hdr->arm, memory_order_relaxed);
-		bool due = arm == FF_CQ_ARM_ANY || (arm == FF_CQ_ARM_SOLICITED && cq->notify_solicited);
+		bool due = arm == FF_CQ_ARM_ANY ||
+			   (arm == FF_CQ_ARM_SOLICITED && cq->notify_solicited);
 
 		SLIST_REMOVE_HEAD(&f->notify, notify);
 		cq->notify_pending = cq->notify_solicited = false;

@@ -41,7 +41,7 @@ uint32_t send_service(struct fast *f, struct qp *qp);
 
 /* fast_qp.c: a send completed in error; what becomes of the QP */
 void qp_send_failed(struct fast *f, struct qp *qp);
-void qp_flush(struct fast *f, struct qp *qp); /* both queues as the state demands */
+void qp_flush(struct fast *f, struct qp *qp);	/* both queues as the state demands */
 void qp_drained(struct fast *f, struct qp *qp); /* SQD: nothing is under way any more */
 
 /* fast_recv.c */

@@ -35,19 +35,19 @@
 #include "log.h"
 #include "pvm.h"
 
-#define ACTIVE_NS	NS_PER_MS	   /* a session that posted within this time is active */
-#define LOCAL_NS	(10 * NS_PER_MS)   /* ... and lives where it posted from, for this long */
-#define SPIN_LOCAL_NS	(5 * NS_PER_US)
-#define FIFO_MAX_NS	(500 * NS_PER_US)
-#define SHORT_SLEEP_NS	(3 * NS_PER_US)	   /* a client that streams lets the runner sleep less */
-#define TICK_NS		NS_PER_MS
-#define IDLE_TICKS	20		   /* ticks without work before coalescing ends */
-#define COAL_MAX	63u
-#define STREAMS_COAL	7u		   /* from here on a client counts as streaming */
-#define PROBE_LEAVES	32		   /* leaves in a row before a probe */
-#define PROBE_NS	(10 * NS_PER_MS)   /* between probes */
-#define BELL_NS		(20 * NS_PER_US)   /* awake: how often bells are looked for */
-#define MAX_BELLS	64
+#define ACTIVE_NS      NS_PER_MS	/* a session that posted within this time is active */
+#define LOCAL_NS       (10 * NS_PER_MS) /* ... and lives where it posted from, for this long */
+#define SPIN_LOCAL_NS  (5 * NS_PER_US)
+#define FIFO_MAX_NS    (500 * NS_PER_US)
+#define SHORT_SLEEP_NS (3 * NS_PER_US) /* a client that streams lets the runner sleep less */
+#define TICK_NS	       NS_PER_MS
+#define IDLE_TICKS     20 /* ticks without work before coalescing ends */
+#define COAL_MAX       63u
+#define STREAMS_COAL   7u		/* from here on a client counts as streaming */
+#define PROBE_LEAVES   32		/* leaves in a row before a probe */
+#define PROBE_NS       (10 * NS_PER_MS) /* between probes */
+#define BELL_NS	       (20 * NS_PER_US) /* awake: how often bells are looked for */
+#define MAX_BELLS      64
 
 enum policy { POL_ORDINARY, POL_URGENT };
 
@@ -59,7 +59,7 @@ struct fast_sched {
 	int num_cpus;
 	enum policy policy;
 	bool leave, probe, ticked;
-	uint8_t refused;     /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
+	uint8_t refused; /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
 };
 
 struct sched_attr_ { /* uapi's struct sched_attr; not in glibc 2.36 */
@@ -73,9 +73,11 @@ struct sched_attr_ { /* uapi's struct sched_attr; not in glibc 2.36 */
 
 static int set_attr(uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns)
 {
-	struct sched_attr_ a = {
-		.size = sizeof(a), .policy = policy, .nice = nice, .priority = prio, .runtime = slice_ns
-	};
+	struct sched_attr_ a = { .size = sizeof(a),
+				 .policy = policy,
+				 .nice = nice,
+				 .priority = prio,
+				 .runtime = slice_ns };
 
 	return syscall(SYS_sched_setattr, 0, &a, 0) ? -errno : 0;
 }
@@ -224,8 +226,9 @@ static int wait_bells(struct fast *f, struct epoll_event *ev, uint64_t timeout)
 			     timeout == UINT64_MAX ? NULL : &ts, NULL, 0);
 
 	if (n < 0 && errno == ENOSYS)
-		n = epoll_wait(f->epoll_fd, ev, MAX_BELLS,
-			       timeout == UINT64_MAX ? -1 : (int)((timeout + NS_PER_MS - 1) / NS_PER_MS));
+		n = epoll_wait(
+			f->epoll_fd, ev, MAX_BELLS,
+			timeout == UINT64_MAX ? -1 : (int)((timeout + NS_PER_MS - 1) / NS_PER_MS));
 	return n < 0 ? 0 : n;
 }
 

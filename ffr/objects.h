@@ -34,7 +34,7 @@ enum obj_kind { OBJ_PD = 1, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH
 /* First member of every object that a client names by a handle. */
 struct obj {
 	uint32_t handle;
-	uint8_t kind; /* enum obj_kind */
+	uint8_t kind;  /* enum obj_kind */
 	uint32_t refs; /* objects of the same session that use this one; destroy needs 0 */
 	struct session *ses;
 };
@@ -70,7 +70,7 @@ struct key_table {
 	struct key_slot {
 		uint32_t key; /* 0: free */
 		struct mr *mr;
-	} *slot;
+	} * slot;
 	uint32_t size; /* a power of two */
 	uint32_t used;
 };
@@ -84,11 +84,11 @@ struct container {
 	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
 	uint8_t num_gids;
 	uint16_t lid;
-	uint32_t id;	    /* the orchestrator's */
+	uint32_t id; /* the orchestrator's */
 	enum ff_mode mode;
-	bool dying;	    /* removed from the host; sessions are being closed */
+	bool dying;	       /* removed from the host; sessions are being closed */
 	struct ff_stats stats; /* sums of closed sessions; see stats.c */
-	void *ctl;	    /* [ctl] listening socket and paths */
+	void *ctl;	       /* [ctl] listening socket and paths */
 };
 
 /* The container with that address in that tenant, or NULL: not on this host. */
@@ -103,18 +103,18 @@ enum seg_kind { SEG_RINGS = 1, SEG_SHADOW };
 struct seg {
 	uint32_t id; /* from 0 in the session; 0 starts with struct ff_ses_hdr */
 	enum seg_kind kind;
-	int fd;	    /* [ctl] */
+	int fd;	      /* [ctl] */
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
 	uint64_t populated; /* bytes from the start that were faulted in (SEG_SHADOW) */
-	void *alloc;	/* [ctl] page allocator of a SEG_RINGS */
+	void *alloc;	    /* [ctl] page allocator of a SEG_RINGS */
 };
 
 /* ---- session ---------------------------------------------------------------------------------- */
 
 struct session {
-	LIST_ENTRY(session) entry;	 /* container->sessions */
-	TAILQ_ENTRY(session) active;	 /* fast->active_sessions while is_active */
+	LIST_ENTRY(session) entry;   /* container->sessions */
+	TAILQ_ENTRY(session) active; /* fast->active_sessions while is_active */
 	struct container *cont;
 	struct fast *fast;
 	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
@@ -123,9 +123,9 @@ struct session {
 	uint32_t num_segs;
 	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
 	uint32_t id;
-	pid_t pid;    /* as the router sees it; from SO_PEERCRED */
-	uid_t uid;    /* likewise */
-	int pidfd;    /* -1: not to be had */
+	pid_t pid; /* as the router sees it; from SO_PEERCRED */
+	uid_t uid; /* likewise */
+	int pidfd; /* -1: not to be had */
 	char comm[16];
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */
@@ -135,13 +135,13 @@ struct session {
 
 	/* fast_sched.c's view of who posts where */
 	SLIST_ENTRY(session) touched; /* on fast->touched while is_touched */
-	uint64_t last_post;	/* ns */
-	uint32_t turn_posts;	/* WRs taken in this turn */
-	uint32_t burst;		/* WRs taken since the runner last slept */
-	uint32_t coal;		/* postings that one bell is to announce, less one */
-	uint16_t cpu;		/* CPU of the last posting, 0xffff: none yet */
-	bool is_touched, turn_data; /* in this turn: listed; data was delivered to it */
-	bool owed, dialog;	/* got data since its last posting; answered such data */
+	uint64_t last_post;	      /* ns */
+	uint32_t turn_posts;	      /* WRs taken in this turn */
+	uint32_t burst;		      /* WRs taken since the runner last slept */
+	uint32_t coal;		      /* postings that one bell is to announce, less one */
+	uint16_t cpu;		      /* CPU of the last posting, 0xffff: none yet */
+	bool is_touched, turn_data;   /* in this turn: listed; data was delivered to it */
+	bool owed, dialog;	      /* got data since its last posting; answered such data */
 
 	struct pvm_client *pvm; /* pvm.c: stalled calls and their worker; NULL until used */
 	struct ff_stats stats;
@@ -161,21 +161,21 @@ struct channel {
 
 /* Part of an MR that the router can reach by a pointer. Sorted by va, disjoint. */
 struct mr_run {
-	uint64_t va, len; /* bytes in the application's address space */
-	uint8_t *host;	  /* the router's address of va */
+	uint64_t va, len;	 /* bytes in the application's address space */
+	uint8_t *host;		 /* the router's address of va */
 	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or NULL */
 };
 
 struct mr {
 	struct obj o;
 	struct pd *pd;
-	uint32_t lkey, rkey; /* the same number */
-	uint32_t access;     /* IBV_ACCESS_* */
+	uint32_t lkey, rkey;	     /* the same number */
+	uint32_t access;	     /* IBV_ACCESS_* */
 	uint64_t addr, length, iova; /* [iova, iova + length) on the wire is [addr, ...) of pid */
-	uint64_t zero_copy;  /* bytes covered by runs */
+	uint64_t zero_copy;	     /* bytes covered by runs */
 	uint32_t num_runs;
 	struct mr_run *run;
-	void *backend;	     /* the backend's own */
+	void *backend; /* the backend's own */
 };
 
 struct cq {
@@ -204,11 +204,11 @@ struct srq {
 	struct ff_srq_hdr *hdr;
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
-	uint32_t head;	/* RQEs taken since creation */
-	uint32_t limit; /* 0: not armed */
-	bool error;	/* a malformed RQE was met; no more receives */
+	uint32_t head;		      /* RQEs taken since creation */
+	uint32_t limit;		      /* 0: not armed */
+	bool error;		      /* a malformed RQE was met; no more receives */
 	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
-	struct ff_ring_at at; /* [ctl] */
+	struct ff_ring_at at;	      /* [ctl] */
 };
 
 struct ah {
@@ -258,13 +258,13 @@ struct qp {
 	uint8_t *sq, *rq;      /* shared */
 	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
 	uint32_t sq_head, rq_head; /* entries taken since creation */
-	uint8_t state;	  /* enum ibv_qp_state */
-	uint8_t type;	  /* enum ibv_qp_type */
+	uint8_t state;		   /* enum ibv_qp_state */
+	uint8_t type;		   /* enum ibv_qp_type */
 	bool sig_all;
-	bool is_active;	  /* on fast->active_qps */
-	bool busy;	  /* a WR is under way in the backend (wr); nothing new is fetched */
-	bool more;	  /* busy, and its progress() can go on at once (POST_MORE) */
-	bool draining;	  /* SQD: event owed when nothing is under way */
+	bool is_active; /* on fast->active_qps */
+	bool busy;	/* a WR is under way in the backend (wr); nothing new is fetched */
+	bool more;	/* busy, and its progress() can go on at once (POST_MORE) */
+	bool draining;	/* SQD: event owed when nothing is under way */
 	bool last_wqe_sent;
 	bool comm_est_sent;
 	uint64_t last_work; /* ns */
@@ -272,13 +272,13 @@ struct qp {
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
-	struct send_wr *wr;	/* the WR under way; one buffer for each QP */
-	struct soft_qp *soft;	/* the backend's own */
-	uint32_t qp_num;	/* 24 bits */
+	struct send_wr *wr;   /* the WR under way; one buffer for each QP */
+	struct soft_qp *soft; /* the backend's own */
+	uint32_t qp_num;      /* 24 bits */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
-	struct ff_qp_attr attr; /* as modified; query answers from here */
-	uint64_t attr_set;	/* IBV_QP_* ever given since RESET */
+	struct ff_qp_attr attr;		/* as modified; query answers from here */
+	uint64_t attr_set;		/* IBV_QP_* ever given since RESET */
 	struct ff_ring_at sq_at, rq_at; /* [ctl] */
 };
 

@@ -38,9 +38,9 @@
 #include "log.h"
 
 #define TICK_NS	    NS_PER_MS
-#define IDLE_TICKS  20	 /* ticks without a call before the watcher sleeps */
+#define IDLE_TICKS  20 /* ticks without a call before the watcher sleeps */
 #define MAX_THREADS 256
-#define POOL_KEEP   8	 /* idle calls kept for reuse */
+#define POOL_KEEP   8 /* idle calls kept for reuse */
 
 TAILQ_HEAD(call_queue, pvm_call);
 
@@ -134,9 +134,10 @@ static int do_call(const struct pvm_client *pc, const struct pvm_call *c)
 	uint32_t done = 0;
 
 	while (done < c->len) {
-		ssize_t n = c->dir == PVM_READ ?
-				    pread(pc->fd, c->buf + done, c->len - done, (off_t)(c->va + done)) :
-				    pwrite(pc->fd, c->buf + done, c->len - done, (off_t)(c->va + done));
+		ssize_t n =
+			c->dir == PVM_READ ?
+				pread(pc->fd, c->buf + done, c->len - done, (off_t)(c->va + done)) :
+				pwrite(pc->fd, c->buf + done, c->len - done, (off_t)(c->va + done));
 
 		if (n > 0) {
 			done += (uint32_t)n;
@@ -457,7 +458,8 @@ void pvm_stop(struct pvm *p)
 	atomic_fetch_add(&p->armed, 1);
 	futex(&p->armed, FUTEX_WAKE, INT32_MAX, NULL);
 	/* a worker that a client stalls does not end; the process does */
-	while ((n = atomic_load(&p->threads)) && !(futex(&p->threads, FUTEX_WAIT, n, &t) && errno == ETIMEDOUT))
+	while ((n = atomic_load(&p->threads)) &&
+	       !(futex(&p->threads, FUTEX_WAIT, n, &t) && errno == ETIMEDOUT))
 		;
 }
 

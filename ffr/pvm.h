@@ -18,11 +18,11 @@ struct pvm_call {
 	struct session *ses; /* whose memory */
 	enum pvm_dir dir;
 	uint64_t va;
-	uint32_t len;	/* bytes, at most PVM_MAX */
-	uint8_t *buf;	/* PVM_MAX bytes */
-	struct qp *qp;	/* on whose behalf; activated when a worker has the result */
-	int result;	/* of a call that was handed to a worker: 0 or -errno */
-	bool busy;	/* under way or queued to a worker */
+	uint32_t len;  /* bytes, at most PVM_MAX */
+	uint8_t *buf;  /* PVM_MAX bytes */
+	struct qp *qp; /* on whose behalf; activated when a worker has the result */
+	int result;    /* of a call that was handed to a worker: 0 or -errno */
+	bool busy;     /* under way or queued to a worker */
 	/* pvm.c's own */
 	bool orphan;
 	TAILQ_ENTRY(pvm_call) entry;

@@ -32,7 +32,7 @@
 #define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
 #define FF_DEVICE_NAME	  "ff0"
 
-#define FF_HANDLE_INDEX(h) ((h) & 0xffffu)
+#define FF_HANDLE_INDEX(h) ((h)&0xffffu)
 
 struct ff_hdr {
 	uint16_t magic;
@@ -80,7 +80,7 @@ enum ff_msg_type {
 #define X(num, NAME, name, tail, fds) FF_MSG_##NAME = num,
 	FF_MSG_TABLE(X)
 #undef X
-	FF_MSG_NUM
+		FF_MSG_NUM
 };
 
 /* "No tail element": its size counts as 0. A response or request without fields has `reserved`. */
@@ -99,9 +99,9 @@ enum ff_mode { FF_MODE_ADAPTIVE, FF_MODE_SPIN, FF_MODE_SOCKET, FF_MODE_NUM };
 /* Descriptors: [0] async events, [1] doorbell eventfd, [2] /dev/userfaultfd if has_uffd. */
 struct ff_hello_resp {
 	uint32_t version;
-	uint32_t session;  /* number of this session, for the log */
-	uint32_t mode;	   /* enum ff_mode */
-	uint32_t has_uffd; /* 1: a third descriptor came along */
+	uint32_t session;   /* number of this session, for the log */
+	uint32_t mode;	    /* enum ff_mode */
+	uint32_t has_uffd;  /* 1: a third descriptor came along */
 	uint32_t seg0_size; /* bytes of segment 0, which starts with struct ff_ses_hdr */
 	uint32_t num_ports;
 	uint64_t node_guid; /* network byte order */
@@ -252,7 +252,7 @@ struct ff_ring_at {
 #define FF_CQ_TIMESTAMP 0x1 /* flags: fill in ff_cqe.timestamp */
 
 struct ff_create_cq_req {
-	uint32_t cqe; /* entries wanted */
+	uint32_t cqe;	  /* entries wanted */
 	uint32_t channel; /* handle or 0 */
 	uint32_t comp_vector;
 	uint32_t flags;
@@ -322,7 +322,7 @@ struct ff_qp_cap {
 
 struct ff_create_qp_req {
 	uint32_t pd, send_cq, recv_cq;
-	uint32_t srq; /* handle or 0 */
+	uint32_t srq;	  /* handle or 0 */
 	uint32_t qp_type; /* enum ibv_qp_type */
 	uint32_t sq_sig_all;
 	uint32_t create_flags;
@@ -399,8 +399,8 @@ static_assert(sizeof(struct ff_reg_mr_req) == 32, "ABI");
 static_assert(sizeof(struct ff_qp_attr) == 128, "ABI");
 static_assert(sizeof(struct ff_create_qp_resp) == 80, "ABI");
 static_assert(sizeof(struct ff_rereg_mr_req) + FF_MR_MAX_RUNS * sizeof(struct ff_mr_run) +
-		      sizeof(struct ff_hdr) <=
-	      FF_MSG_MAX,
+			      sizeof(struct ff_hdr) <=
+		      FF_MSG_MAX,
 	      "MR_MAX_RUNS");
 
 /* What comes out of the async socket: one packet, one event. */
@@ -421,19 +421,19 @@ struct ff_comp_event {
 /* Why a completion failed or a session was closed, more finely than verbs' status. */
 enum ff_vendor_err {
 	FF_VERR_NONE,
-	FF_VERR_BAD_OPCODE,   /* unknown, or not for this QP type */
-	FF_VERR_BAD_SGE,      /* more SGEs or inline bytes than the QP was made for */
-	FF_VERR_LKEY,	      /* unknown, revoked, of another PD */
-	FF_VERR_LKEY_BOUNDS,  /* outside the MR */
-	FF_VERR_LKEY_ACCESS,  /* the MR lacks the access right */
+	FF_VERR_BAD_OPCODE,  /* unknown, or not for this QP type */
+	FF_VERR_BAD_SGE,     /* more SGEs or inline bytes than the QP was made for */
+	FF_VERR_LKEY,	     /* unknown, revoked, of another PD */
+	FF_VERR_LKEY_BOUNDS, /* outside the MR */
+	FF_VERR_LKEY_ACCESS, /* the MR lacks the access right */
 	FF_VERR_RKEY,
 	FF_VERR_RKEY_BOUNDS,
 	FF_VERR_RKEY_ACCESS,
-	FF_VERR_MSG_SIZE,     /* longer than the device or the path's MTU (UD) allows */
-	FF_VERR_NO_AH,	      /* unknown address handle */
-	FF_VERR_FAULT,	      /* the application's memory is gone */
-	FF_VERR_RD_ATOMIC,    /* READ or atomic with no depth for it */
-	FF_VERR_ALIGN,	      /* atomic on an unaligned address */
+	FF_VERR_MSG_SIZE,  /* longer than the device or the path's MTU (UD) allows */
+	FF_VERR_NO_AH,	   /* unknown address handle */
+	FF_VERR_FAULT,	   /* the application's memory is gone */
+	FF_VERR_RD_ATOMIC, /* READ or atomic with no depth for it */
+	FF_VERR_ALIGN,	   /* atomic on an unaligned address */
 	FF_VERR_FLUSH,
 	FF_VERR_NUM
 };

@@ -40,15 +40,15 @@
 #include <stdint.h>
 
 #define FF_CACHELINE 64
-#define FF_PAGE 4096u
+#define FF_PAGE	     4096u
 
 /* Limits of the rings. The device attributes that programs see are derived from these. */
-#define FF_MAX_WR	16384u /* entries of an SQ, RQ or SRQ */
-#define FF_MAX_SGE	32u    /* scatter-gather entries of a WR */
-#define FF_MAX_INLINE	1024u  /* bytes of inline data */
-#define FF_MAX_CQE	(1u << 20)
-#define FF_MAX_QP	32768u /* QPs of a session; also the size of the dirty set */
-#define FF_MAX_MSG_SZ	(1u << 31) /* bytes of a message */
+#define FF_MAX_WR     16384u /* entries of an SQ, RQ or SRQ */
+#define FF_MAX_SGE    32u    /* scatter-gather entries of a WR */
+#define FF_MAX_INLINE 1024u  /* bytes of inline data */
+#define FF_MAX_CQE    (1u << 20)
+#define FF_MAX_QP     32768u	 /* QPs of a session; also the size of the dirty set */
+#define FF_MAX_MSG_SZ (1u << 31) /* bytes of a message */
 
 /* Operation codes of an SQE. Zero is not one, so that a zeroed entry is never a valid WR. */
 enum ff_opcode {
@@ -63,10 +63,10 @@ enum ff_opcode {
 };
 
 /* Flags of an SQE */
-#define FF_SQE_SIGNALED		0x01
-#define FF_SQE_SOLICITED	0x02
-#define FF_SQE_FENCE		0x04
-#define FF_SQE_INLINE		0x08 /* num_sge is the length of the data behind the header */
+#define FF_SQE_SIGNALED	 0x01
+#define FF_SQE_SOLICITED 0x02
+#define FF_SQE_FENCE	 0x04
+#define FF_SQE_INLINE	 0x08 /* num_sge is the length of the data behind the header */
 
 struct ff_sge {
 	uint64_t addr;
@@ -115,9 +115,9 @@ struct ff_rqe {
 static_assert(sizeof(struct ff_rqe) == 32 && offsetof(struct ff_rqe, sge) == 16, "ABI");
 
 /* Flags of a CQE */
-#define FF_CQE_GRH	0x01
-#define FF_CQE_IMM	0x02
-#define FF_CQE_INV	0x04 /* imm is the invalidated rkey */
+#define FF_CQE_GRH	 0x01
+#define FF_CQE_IMM	 0x02
+#define FF_CQE_INV	 0x04 /* imm is the invalidated rkey */
 #define FF_CQE_SOLICITED 0x08
 
 /* A completion. status and opcode are the verbs' own numbers (enum ibv_wc_status, ibv_wc_opcode). */
@@ -147,7 +147,7 @@ static_assert(sizeof(struct ff_cqe) == 64 && offsetof(struct ff_cqe, phase) == 6
 /* Written by the router, read at every post; the client only exchanges need and rq_need for 0. */
 struct ff_qp_hdr {
 	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: announce a posting that passes evt */
-	_Atomic uint32_t evt;	  /* index, counted as postings are, without wrapping at depth */
+	_Atomic uint32_t evt; /* index, counted as postings are, without wrapping at depth */
 	/* 1: announce a receive: a sender waits for one, or the QP is in error and flushes it */
 	_Atomic uint32_t rq_need;
 	/* Written by the router after each batch, read by the client when a ring looks full. */
@@ -201,7 +201,8 @@ static inline uint32_t ff_sqe_stride(uint32_t max_sge, uint32_t max_inline)
 /* Bytes of an RQ or SRQ entry for WRs of up to max_sge entries. */
 static inline uint32_t ff_rqe_stride(uint32_t max_sge)
 {
-	return (uint32_t)(offsetof(struct ff_rqe, sge) + max_sge * sizeof(struct ff_sge) + 31) & ~31u;
+	return (uint32_t)(offsetof(struct ff_rqe, sge) + max_sge * sizeof(struct ff_sge) + 31) &
+	       ~31u;
 }
 
 /* The sequence number that makes entry i (counted since creation) valid. */

@@ -18,9 +18,10 @@
 #define RNR_FOR_EVER 7
 
 /* IBTA table 45, in units of 10 µs */
-static const uint32_t rnr_10us[32] = { 65536, 1,   2,	3,   4,	  6,   8,    12,   16,	 24,  32,
-				       48,    64,  96,	128, 192, 256, 384,  512,  768,	 1024, 1536,
-				       2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152 };
+static const uint32_t rnr_10us[32] = { 65536, 1,    2,	  3,	 4,	6,     8,     12,
+				       16,    24,   32,	  48,	 64,	96,    128,   192,
+				       256,   384,  512,  768,	 1024,	1536,  2048,  3072,
+				       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152 };
 
 uint64_t requester_rnr_ns(uint8_t field)
 {
@@ -317,8 +318,8 @@ static void make_grh(const struct qp *qp)
 	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 	const struct ah *ah = qp->wr->ah;
 	const struct container *from = qp->o.ses->cont;
-	const uint8_t *sgid = from->gid[ah->attr.sgid_index < from->num_gids ?
-						ah->attr.sgid_index : 0].raw;
+	const uint8_t *sgid =
+		from->gid[ah->attr.sgid_index < from->num_gids ? ah->attr.sgid_index : 0].raw;
 	const uint8_t *dgid = ah->attr.is_global ? ah->attr.dgid : ah->cont->gid[0].raw;
 	uint32_t len = 8 + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP, BTH, DETH, data, ICRC */
 	uint8_t *g = qp->soft->grh;

@@ -49,7 +49,9 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 		return ANS_INV_REQ;
 	if (wr->length || atomic) {
 		struct ff_sge at = { wr->remote_addr, atomic ? 8 : (uint32_t)wr->length, wr->rkey };
-		struct side s = { .keys = &peer->o.ses->cont->keys, .pd = peer->pd, .access = access };
+		struct side s = { .keys = &peer->o.ses->cont->keys,
+				  .pd = peer->pd,
+				  .access = access };
 		struct mr *mr;
 		uint64_t va;
 

@@ -33,8 +33,8 @@ enum soft_phase {
  */
 struct side {
 	const struct ff_sge *sge;
-	const uint8_t *bytes;	/* not NULL: here they are, all of them; sge unused */
-	const uint8_t *prefix;	/* source: prefix_len bytes before the others */
+	const uint8_t *bytes;  /* not NULL: here they are, all of them; sge unused */
+	const uint8_t *prefix; /* source: prefix_len bytes before the others */
 	uint32_t prefix_len;
 	uint32_t num_sge;
 	const struct key_table *keys;
@@ -50,10 +50,10 @@ struct soft_qp {
 	struct timer timer;
 	uint8_t rnr_left, retry_left;
 	LIST_ENTRY(soft_qp) waiting;
-	bool is_waiting; /* on a list of RNR waiters or of unreachable ones */
+	bool is_waiting;    /* on a list of RNR waiters or of unreachable ones */
 	struct qp *rx_peer; /* whose receive the message goes to, while it is under way */
 	/* position of the copy under way */
-	uint64_t done; /* bytes */
+	uint64_t done;		   /* bytes */
 	uint32_t src_i, dst_i;	   /* SGE */
 	uint64_t src_off, dst_off; /* bytes in it */
 	struct pvm_call *call;	   /* copy through process memory under way, or NULL */
@@ -61,7 +61,7 @@ struct soft_qp {
 	bool call_pending, call_writes;
 	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
 	uint8_t atomic_step;
-	bool checked;	      /* the WR's SGEs and keys were */
+	bool checked; /* the WR's SGEs and keys were */
 	uint8_t grh[SOFT_GRH_SZ];
 	/* as a responder */
 	struct soft_list rnr_waiters;
@@ -81,11 +81,11 @@ void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
 /* What a responder answers. */
 enum answer {
 	ANS_OK,
-	ANS_RNR,	 /* no receive is posted */
-	ANS_INV_REQ,	 /* NAK: invalid request */
-	ANS_REM_ACCESS,	 /* NAK: remote access error */
-	ANS_REM_OP,	 /* NAK: remote operational error */
-	ANS_DROP,	 /* UC, UD: nothing */
+	ANS_RNR,	/* no receive is posted */
+	ANS_INV_REQ,	/* NAK: invalid request */
+	ANS_REM_ACCESS, /* NAK: remote access error */
+	ANS_REM_OP,	/* NAK: remote operational error */
+	ANS_DROP,	/* UC, UD: nothing */
 };
 /* May this WR be carried out at the peer? Before anything was moved. */
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);

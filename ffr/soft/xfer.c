@@ -34,8 +34,8 @@ void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n)
 enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
 				uint64_t *va)
 {
-	bool remote = s->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-				   IBV_ACCESS_REMOTE_ATOMIC);
+	bool remote = s->access &
+		      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	struct mr *mr = key_lookup(s->keys, sge->lkey);
 	uint64_t off;
 

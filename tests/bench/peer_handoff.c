@@ -36,7 +36,7 @@ static void *echo(void *arg)
 
 int main(int argc, char **argv)
 {
-	uint64_t rounds = 2000000, batch = 1000, i = 0, n, *ns, t, all;
+	uint64_t rounds = 2000000, batch = 100, i = 0, n, *ns, t, all;
 	int opt, cpu = 0;
 	pthread_t thread;
 

@@ -10,7 +10,7 @@
 
 #include "verbs.h"
 
-#define BATCH 1000
+#define BATCH 100
 
 static void one(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_send_wr *wr)
 {
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
 
 	num_batches = n / BATCH;
 	ns = bench_alloc(n * sizeof(*ns));
-	for (int i = 0; i < 10 * BATCH; i++)
+	for (int i = 0; i < 100 * BATCH; i++)
 		one(a, cq, &wr);
 	if (*(volatile uint64_t *)(buf + 4096) != 0x1122334455667788) {
 		errno = 0;

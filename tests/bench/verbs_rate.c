@@ -34,7 +34,7 @@ struct rate {
 };
 
 __attribute__((noipa)) static int bench_post(struct ibv_qp *qp, struct ibv_send_wr *wr,
-						struct ibv_send_wr **bad)
+					     struct ibv_send_wr **bad)
 {
 	return ibv_post_send(qp, wr, bad);
 }

@@ -45,7 +45,8 @@ static void build(struct world *w)
 		w->buf[i] = calloc(1, BUF);
 	w->bad_mr = rig_mr(&w->r, w->bad, w->buf[2], BUF, ALL_ACCESS);
 	for (int i = 0; i < NUM_QPS; i++)
-		w->q[i] = rig_qp(&w->r, w->bad, type[i], w->bad_cq, w->bad_cq, i & 1 ? w->srq : NULL);
+		w->q[i] =
+			rig_qp(&w->r, w->bad, type[i], w->bad_cq, w->bad_cq, i & 1 ? w->srq : NULL);
 	for (int i = 0; i < NUM_QPS; i++)
 		rig_connect(&w->r, w->q[i], w->q[i ^ 1]);
 	w->ah.o.kind = OBJ_AH;

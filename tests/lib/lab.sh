@@ -104,7 +104,7 @@ server_failed() {
 # Both have to end with 0 and to report no error; what they print is in $OUT/server and
 # $OUT/client.
 pair() {
-	local s=$1 c=$2 status server_status
+	local s=$1 c=$2 status server_status start=${EPOCHREALTIME/./}
 	shift 2
 	step "$* ($c to $s)"
 	server "$s" "$@"
@@ -119,6 +119,7 @@ pair() {
 		sed 's/^/  server: /' "$OUT/server"
 		fail "$*: client ended with $status, server with $server_status"
 	fi
+	printf '   %d ms\n' $(((${EPOCHREALTIME/./} - start) / 1000))
 }
 
 complaint() {

@@ -260,7 +260,7 @@ int raw_qp_state(struct raw *r, struct raw_qp *q, enum ibv_qp_state state, uint3
 	return RAW_TRY(r, MODIFY_QP, &req, &resp);
 }
 
-void raw_qp_connect(struct raw *r, struct raw_qp *q)
+void raw_qp_connect_to(struct raw *r, struct raw_qp *q, uint32_t dest_qp_num)
 {
 	struct ff_query_gid_req gid_req = { .port = 1 };
 	struct ff_query_gid_resp gid;
@@ -268,7 +268,7 @@ void raw_qp_connect(struct raw *r, struct raw_qp *q)
 				   .qkey = VT_QKEY,
 				   .qp_access_flags = VT_ACCESS_ALL,
 				   .path_mtu = IBV_MTU_1024,
-				   .dest_qp_num = q->qp_num,
+				   .dest_qp_num = dest_qp_num,
 				   .max_rd_atomic = 1,
 				   .max_dest_rd_atomic = 1,
 				   .min_rnr_timer = 1,
@@ -304,6 +304,11 @@ void raw_qp_connect(struct raw *r, struct raw_qp *q)
 	}
 	CHECK_EQ(raw_qp_state(r, q, IBV_QPS_RTR, rtr, &attr), 0);
 	CHECK_EQ(raw_qp_state(r, q, IBV_QPS_RTS, rts, &attr), 0);
+}
+
+void raw_qp_connect(struct raw *r, struct raw_qp *q)
+{
+	raw_qp_connect_to(r, q, q->qp_num);
 }
 
 bool raw_canaries(const struct raw_qp *q)

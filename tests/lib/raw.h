@@ -76,6 +76,8 @@ struct raw_qp {
 void raw_qp_make(struct raw *r, struct raw_qp *q, enum ibv_qp_type type, size_t len);
 /* RESET to RTS, as made: peer of itself. */
 void raw_qp_connect(struct raw *r, struct raw_qp *q);
+/* The same with another QP of the container as its peer. */
+void raw_qp_connect_to(struct raw *r, struct raw_qp *q, uint32_t dest_qp_num);
 int raw_qp_state(struct raw *r, struct raw_qp *q, enum ibv_qp_state state, uint32_t mask,
 		 const struct ff_qp_attr *attr);
 bool raw_canaries(const struct raw_qp *q);

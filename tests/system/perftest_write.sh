@@ -17,12 +17,12 @@ for conn in RC UC; do
 	bw 1000 4096 -c $conn -Q 1
 	bw 500 100001 -c $conn -x 0
 	bw 1000 4096 -c $conn --use_old_post_send
-	bw_all 100 -c $conn
+	bw_all 20 -c $conn
 	lat 1000 8 -c $conn
 	lat 1000 8 -c $conn -I 64
 	lat 1000 4096 -c $conn --use_old_post_send
-	lat_all 100 -c $conn
+	lat_all 20 -c $conn
 done
 bw 200 8388608 -t 16
-bw_all 100 -b
+bw_all 20 -b
 exit 0

@@ -581,6 +581,73 @@ static void stalling_memory(void)
 	raw_router_serves();
 }
 
+/*
+ * The peer, its session or only its QP, goes while the router is in a copy into the peer's memory
+ * that takes long: the sender sees an error or no answer, and the router touches nothing of it.
+ */
+static void peer_goes_in_copy(void)
+{
+	size_t len = 16 * FF_PAGE;
+	uint32_t rnd = 9;
+
+	victim_start();
+	for (unsigned round = 0; round < 240; round++) {
+		uint64_t until;
+		uint8_t *trap = vt_map(len);
+		struct ff_destroy_qp_resp none;
+		struct ff_reg_mr_resp mr;
+		struct ff_sqe *e;
+		struct ff_cqe *c;
+		struct raw a, b;
+		struct raw_qp x, y;
+		int uffd;
+
+		raw_open(&a);
+		raw_open(&b);
+		raw_qp_make(&a, &x, IBV_QPT_RC, 65536);
+		raw_qp_make(&b, &y, IBV_QPT_RC, 65536);
+		raw_qp_connect_to(&a, &x, y.qp_num);
+		raw_qp_connect_to(&b, &y, x.qp_num);
+		uffd = stall(trap, len, &b);
+		RAW_CALL(&b, REG_MR,
+			 (&(struct ff_reg_mr_req){ .addr = (uintptr_t)trap,
+						   .length = len,
+						   .iova = (uintptr_t)trap,
+						   .pd = y.pd,
+						   .access = VT_ACCESS_ALL }),
+			 &mr);
+		e = raw_sqe(&x);
+		raw_write_wr(&x, e, 1);
+		e->remote_addr = (uintptr_t)trap;
+		e->rkey = mr.rkey;
+		e->opcode = round % 3 == 0 ? FF_OP_WRITE :
+			    round % 3 == 1 ? FF_OP_READ :
+					     FF_OP_FETCH_ADD;
+		e->atomic.compare_add = 1;
+		raw_publish(&a, &x);
+		/* somewhere from before the copy to long after its begin */
+		for (until = vt_now() + vt_rand(&rnd) % 400000; vt_now() < until;)
+			;
+		if (round % 2)
+			raw_close(&b);
+		else
+			RAW_CALL(&b, DESTROY_QP, (&(struct ff_destroy_qp_req){ .qp = y.qp }),
+				 &none);
+		if (round % 8 < 6)
+			close(uffd); /* and the copy succeeds after all */
+		WAIT_FOR((c = raw_cqe(&x)));
+		CHECK_EQ(c->wr_id, 1);
+		if (round % 8 >= 6)
+			close(uffd);
+		if (round % 2 == 0)
+			raw_close(&b);
+		raw_close(&a);
+		munmap(trap, len);
+	}
+	victim_stop();
+	raw_router_serves();
+}
+
 static const struct vt_case cases[] = {
 	{ "rings_send_queue_noise", send_queue_noise, 0 },
 	{ "rings_send_queue_fields", send_queue_fields, 0 },
@@ -593,6 +660,7 @@ static const struct vt_case cases[] = {
 	{ "rings_truncated_memory", truncated_memory, 0 },
 	{ "rings_unmapped_memory", unmapped_memory, 0 },
 	{ "rings_stalling_memory", stalling_memory, 0 },
+	{ "rings_peer_goes_in_copy", peer_goes_in_copy, 0 },
 };
 
 int main(int argc, char **argv)

@@ -248,7 +248,8 @@ static void process_memory(void **state)
 		assert_true(p.s[0]->s.stats.pvm_bytes + p.s[1]->s.stats.pvm_bytes > 0);
 		/* memory that went away: an error of whose it is */
 		if (where & 2) {
-			void *hole = mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			void *hole =
+				mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 			struct mr *bad = rig_mr_pvm(&p.r, p.s[1], hole, 8192, ALL_ACCESS);
 
 			munmap(hole, 8192);
@@ -830,7 +831,8 @@ static void cq_switch_keeps_order(void **state)
 		expect(p.cq[0], (uint64_t)i, IBV_WC_SUCCESS);
 	expect_none(p.cq[0]);
 	/* the rig unmaps what it finds */
-	p.cq[0]->cq.ring = mmap(NULL, 128 * sizeof(*ring), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p.cq[0]->cq.ring =
+		mmap(NULL, 128 * sizeof(*ring), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	p.cq[0]->cq.hdr = mmap(NULL, sizeof(*hdr), PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pair_down(&p);
 	free(ring);

@@ -45,12 +45,14 @@ static void fires_in_order(void **state)
 		for (int i = 0; i < N; i++) {
 			item[i].t.fn = fire;
 			item[i].fired = 0;
-			assert_int_equal(timer_arm(&h, &item[i].t, (uint64_t)rand_r(&seed) % 10000), 0);
+			assert_int_equal(timer_arm(&h, &item[i].t, (uint64_t)rand_r(&seed) % 10000),
+					 0);
 		}
 		for (int i = 0; i < N; i += 3)
 			timer_cancel(&h, &item[i].t);
 		for (int i = 0; i < N; i += 5) /* arming anew replaces */
-			assert_int_equal(timer_arm(&h, &item[i].t, (uint64_t)rand_r(&seed) % 10000), 0);
+			assert_int_equal(timer_arm(&h, &item[i].t, (uint64_t)rand_r(&seed) % 10000),
+					 0);
 		for (int i = 0; i < N; i++)
 			want[i] = item[i].t.index && item[i].t.at <= limit;
 		last_at = 0;

@@ -42,7 +42,7 @@ FREE = "three busy threads, two cores, the scheduler places them"
 def _latency(bench, lab, key, mode):
     inline, plain, peer, detail = [], [], [], []
     a, b = bench.cpus
-    for _ in range(bench.reps):
+    for _ in bench.repetitions():
         peer.append(proc.run_json([bench.program("peer_handoff"), "-a", a, "-b", b,
                                    "-n", bench.scale(2000000)])["median_ns"])
         for values, flags in ((inline, ["-i"]), (plain, [])):
@@ -80,14 +80,18 @@ def write_rate(bench, lab):
          ["-i", "-s", "16", "-l", "16"]),
     )
     samples = {key: [] for key, _, _ in variants}
-    for _ in range(bench.reps):
+    detail = {key: [] for key, _, _ in variants}
+    for _ in bench.repetitions():
         for key, _, flags in variants:
             got = proc.run_json(lab.inside("h0c0", bench.program("verbs_rate"), "-c", bench.cpus[0],
                                            "-o", 128, "-p", 3, "-t", bench.scale(300), *flags))
             rates = sorted(phase["alone"] for phase in got["phases"])
             samples[key].append(rates[1] / 1e6)
+            detail[key].append(got["phases"])
     return [Row(key, f"8-byte WRITEs, one QP, 128 outstanding, {what}", "M/s", samples[key],
-                must=5, aim=15, sense=">=", on="value", where=PINNED.format(*bench.cpus))
+                must=5, aim=15, sense=">=", on="value", where=PINNED.format(*bench.cpus),
+                note="*_median: of windows of 512 WRs, hardly moved by other programs",
+                detail={"runs": detail[key]})
             for key, what, _ in variants]
 
 
@@ -109,7 +113,7 @@ def idle_qps(bench, lab):
 @measure("pinned", "registration", "registration-again")
 def registration(bench, lab):
     cases = {"fresh": [], "again": []}
-    for _ in range(bench.reps):
+    for _ in bench.repetitions():
         got = proc.run_json(lab.inside("h0c0", bench.program("verbs_reg"), "-c", bench.cpus[0],
                                        "-n", bench.scale(500)))
         for case, samples in cases.items():
@@ -144,7 +148,7 @@ def _size_name(size):
 def bandwidth(bench, lab):
     got = {(p, s): [] for p in BW_PROGRAMS for s in BW_SIZES}
     peer = {(p, s): [] for p in BW_PROGRAMS for s in BW_SIZES}
-    for _ in range(bench.reps):
+    for _ in bench.repetitions():
         for program, size in got:
             if not bench.wanted(f"{program[3:]}-{size >> 10}k"):
                 continue
@@ -188,7 +192,7 @@ def latency(bench, lab):
     got = {p: [] for p in programs}
     peer = []
     iters = bench.scale(100000)
-    for _ in range(bench.reps):
+    for _ in bench.repetitions():
         peer.append(tools.sockperf(lab, 1 if bench.quick else 3))
         for program in programs:
             got[program].append(tools.perftest_lat(lab, program, 8, iters))
@@ -232,7 +236,7 @@ def other_ways(bench, lab):
         if not bench.wanted(key):
             continue
         try:
-            rows.append(Row(key, name, unit, [take() for _ in range(bench.reps)],
+            rows.append(Row(key, name, unit, [take() for _ in bench.repetitions()],
                             where="two processes, not pinned"))
         except proc.Failure as why:
             rows.append(Row.failed(key, name, str(why)))
@@ -245,7 +249,7 @@ def other_ways(bench, lab):
 def socket_mode(bench, lab):
     events, polled, peer, detail = [], [], [], []
     rounds = bench.scale(50000)
-    for _ in range(bench.reps):
+    for _ in bench.repetitions():
         peer.append(proc.run_json([bench.program("peer_unix"), "-n", rounds])["median_ns"] / 1e3)
         for values, flags in ((events, ["-e"]), (polled, [])):
             got = proc.run_json(lab.inside("h0c0", bench.program("verbs_rtt"), "-n", rounds,
@@ -278,7 +282,7 @@ def idle_cpu(bench, lab):
                 raise proc.Failure("verbs_idle did not attach")
         time.sleep(2)
         values, ticks, threads = [], [], {}
-        for _ in range(bench.reps):
+        for _ in bench.repetitions():
             before, ticks0 = lab.router_cpu_ns()
             start = time.monotonic()
             time.sleep(seconds)

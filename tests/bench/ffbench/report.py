@@ -13,6 +13,7 @@ from . import proc
 
 
 def machine():
+    """What the figures were measured on."""
     model = "unknown CPU"
     for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -61,12 +62,16 @@ def _cells(row):
 HEAD = ["measure", "value", "peer", "ratio", "spread", "must", "aim", "verdict"]
 
 
-def table(rows, m):
+def table(rows, m, noisy):
     cells = [[textwrap.wrap(c, 48) or [""] if i == 0 else [c] for i, c in enumerate(_cells(row))]
              for row in rows]
     width = [max([len(HEAD[i]), *(len(line) for row in cells for line in row[i])])
              for i in range(len(HEAD))]
-    lines = [one_line(m), ""]
+    lines = [one_line(m)]
+    if noisy:
+        lines.append(f"CAUTION: {noisy} repetitions began while other programs used the CPUs; only "
+                     "instructions are sure.")
+    lines.append("")
 
     def put(parts):
         lines.append("  ".join(p.ljust(width[i]) if i in (0, 7) else p.rjust(width[i])
@@ -143,8 +148,8 @@ def _plot_latency(series, out, m):
                         for i in range(0, len(samples), step)]
     _gnuplot(out, "latency", {
         "style": "lines",
-        "set": "set title 'Half a round trip of 8 bytes between two containers, three busy threads "
-               f"on {m['cores']} cores ({m['date']})'; set xlabel 'us'; "
+        "set": f"set title 'Half a round trip of 8 bytes on {m['cores']} cores ({m['date']})'; "
+               "set xlabel 'us'; "
                "set ylabel 'share of messages that took at most this'; set logscale x; "
                "set yrange [0:1]; set key bottom right",
     }, curves)
