@@ -76,8 +76,8 @@ static enum xfer_result step(struct fast *f, struct soft_qp *sq, enum pvm_dir di
 static enum xfer_result by_pvm(struct fast *f, struct soft_qp *sq, struct session *ses, uint64_t va,
 			       enum ff_vendor_err *why)
 {
+	uint64_t epoch = f->epoch, new;
 	enum xfer_result r;
-	uint64_t new;
 
 	if (!sq->call) {
 		sq->call = pvm_call_get(f->pvm);
@@ -94,6 +94,8 @@ static enum xfer_result by_pvm(struct fast *f, struct soft_qp *sq, struct sessio
 		new = apply(sq->qp->wr, sq->atomic_orig);
 		memcpy(sq->call->buf, &new, sizeof(new));
 		sq->atomic_step = STEP_WRITE;
+		if (f->epoch != epoch)
+			return XFER_MORE; /* the peer may have gone meanwhile */
 	}
 	r = step(f, sq, PVM_WRITE, ses, va, why);
 	if (r == XFER_DONE) {

@@ -101,7 +101,7 @@ static enum post_result no_answer(struct fast *f, struct qp *qp)
 		sq->rx_peer->soft->rx_from = NULL;
 	sq->rx_peer = NULL;
 	sq->phase = SOFT_WAIT_ACK;
-	sq->checked = false; /* whoever answers next gets the message from its start */
+	sq->checked = sq->matched = false; /* who answers next gets the message from its start */
 	xfer_reset(f, sq);
 	wait_on(sq, &dev->unreachable);
 	if (t)
@@ -211,6 +211,19 @@ static void count_served(struct qp *qp, struct qp *peer)
 		st->rx_bytes += qp->wr->length;
 }
 
+/* The QP that the WR goes to, or NULL: nobody answers, or not the one that it began with. */
+static struct qp *find_peer(struct fast *f, struct qp *qp)
+{
+	struct qp *peer = qp->type == IBV_QPT_UD ? route_ud(f, qp) : route_peer(f, qp);
+
+	return peer && (!qp->soft->matched || qp->soft->rx_peer == peer) ? peer : NULL;
+}
+
+static enum post_result no_peer(struct fast *f, struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC ? no_answer(f, qp) : drop(f, qp);
+}
+
 /* Move the bytes. Everything was admitted and matched. */
 static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 {
@@ -220,6 +233,7 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	enum ff_vendor_err why = FF_VERR_NONE;
 	uint64_t total = wr->length;
 	bool outward = true; /* from us to the peer */
+	uint64_t epoch = f->epoch;
 	enum xfer_result r;
 	struct side src, dst;
 
@@ -257,20 +271,17 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	}
 	r = xfer_run(f, sq, &src, &dst, total, &why);
 ended:
-	switch (r) {
-	case XFER_DONE:
-		break;
-	case XFER_MORE:
+	if (r == XFER_MORE)
 		return POST_MORE;
-	case XFER_WAIT:
-	case XFER_GONE:
+	if (r == XFER_WAIT || r == XFER_GONE)
 		return POST_WAIT;
-	case XFER_SRC:
+	/* the lock was given up on the way: the peer may have gone meanwhile */
+	if (f->epoch != epoch && !find_peer(f, qp))
+		return no_peer(f, qp);
+	if (r == XFER_SRC)
 		return copy_failed(f, qp, peer, outward, why);
-	case XFER_DST:
-		/* an atomic's first half fails at the peer, its second half at home */
+	if (r == XFER_DST) /* an atomic's first half fails at the peer, its second half at home */
 		return copy_failed(f, qp, peer, !outward, why);
-	}
 	count_served(qp, peer);
 	if (sq->rx_peer)
 		responder_done(f, peer, qp);
@@ -313,14 +324,13 @@ static bool takes_recv(uint8_t opcode)
  * The GRH of RoCE v2: an IPv4 header in the last 20 of its 40 bytes, or an IPv6 one (IBTA annex
  * A17). Lengths are those of the UDP packet that a wire would carry.
  */
-static void make_grh(const struct qp *qp)
+static void make_grh(const struct qp *qp, const struct ah *ah)
 {
 	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-	const struct ah *ah = qp->wr->ah;
 	const struct container *from = qp->o.ses->cont;
 	const uint8_t *sgid =
 		from->gid[ah->attr.sgid_index < from->num_gids ? ah->attr.sgid_index : 0].raw;
-	const uint8_t *dgid = ah->attr.is_global ? ah->attr.dgid : ah->cont->gid[0].raw;
+	const uint8_t *dgid = ah->attr.is_global ? ah->attr.dgid : qp->soft->dest->gid[0].raw;
 	uint32_t len = 8 + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP, BTH, DETH, data, ICRC */
 	uint8_t *g = qp->soft->grh;
 
@@ -366,9 +376,9 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 
 	if (sq->phase != SOFT_RUN || (sq->call && sq->call->busy))
 		return POST_WAIT;
-	peer = qp->type == IBV_QPT_UD ? route_ud(f, qp) : route_peer(f, qp);
-	if (!peer || (sq->rx_peer && sq->rx_peer != peer))
-		return qp->type == IBV_QPT_RC ? no_answer(f, qp) : drop(f, qp);
+	peer = find_peer(f, qp);
+	if (!peer)
+		return no_peer(f, qp);
 	if (!sq->checked) {
 		enum answer a;
 
@@ -381,6 +391,7 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 			a = responder_match(f, peer, qp);
 			if (a != ANS_OK)
 				return answered(f, qp, peer, a);
+			sq->matched = true;
 		}
 		sq->checked = true;
 		sq->retry_left = qp->attr.retry_cnt;
@@ -395,7 +406,7 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 	enum ibv_wc_status st;
 
 	sq->phase = SOFT_RUN;
-	sq->checked = false;
+	sq->checked = sq->matched = false;
 	sq->atomic_step = 0;
 	sq->rnr_left = qp->attr.rnr_retry;
 	sq->retry_left = qp->attr.retry_cnt;
@@ -404,9 +415,12 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 	if (st != IBV_WC_SUCCESS)
 		return finish(f, qp, st, why);
 	if (qp->type == IBV_QPT_UD) {
-		if (!route_ud(f, qp))
+		sq->dest = route_ah(f, qp, qp->wr->ah);
+		sq->sl = qp->wr->ah->attr.sl;
+		if (!sq->dest)
 			return drop(f, qp);
-		make_grh(qp);
+		make_grh(qp, qp->wr->ah);
+		qp->wr->ah = NULL; /* the program may destroy it from now on */
 	}
 	return requester_run(f, qp);
 }

@@ -128,7 +128,7 @@ void responder_done(struct fast *f, struct qp *peer, struct qp *from)
 		.slid = from->o.ses->cont->lid,
 		.flags = (imm ? FF_CQE_IMM : 0) | (ud ? FF_CQE_GRH : 0) |
 			 (wr->flags & FF_SQE_SOLICITED ? FF_CQE_SOLICITED : 0),
-		.sl = ud ? wr->ah->attr.sl : from->attr.ah.sl,
+		.sl = ud ? from->soft->sl : from->attr.ah.sl,
 		.write = wr->opcode == FF_OP_WRITE_IMM,
 	};
 

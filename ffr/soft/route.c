@@ -50,17 +50,19 @@ struct qp *route_peer(struct fast *f, struct qp *qp)
 	return peer->soft->dest == qp->o.ses->cont ? peer : NULL;
 }
 
-struct qp *route_ud(struct fast *f, struct qp *qp)
+struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah)
 {
-	struct ah *ah = qp->wr->ah;
-	struct qp *peer;
-
 	if (!ah->cont)
 		ah->cont = resolve(f, qp, &ah->attr);
-	if (!ah->cont)
-		return NULL;
-	peer = qp_by_num(f, qp->wr->remote_qpn);
-	if (!peer || peer->o.ses->cont != ah->cont || peer->type != IBV_QPT_UD || !receives(peer))
+	return ah->cont;
+}
+
+struct qp *route_ud(struct fast *f, struct qp *qp)
+{
+	struct qp *peer = qp_by_num(f, qp->wr->remote_qpn);
+
+	if (!peer || peer->o.ses->cont != qp->soft->dest || peer->type != IBV_QPT_UD ||
+	    !receives(peer))
 		return NULL;
 	return peer;
 }

@@ -45,7 +45,7 @@ struct side {
 struct soft_qp {
 	struct qp *qp;
 	/* as a requester */
-	struct container *dest; /* of a connected QP's path; NULL: not (or not yet) on this host */
+	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
 	enum soft_phase phase;
 	struct timer timer;
 	uint8_t rnr_left, retry_left;
@@ -61,7 +61,9 @@ struct soft_qp {
 	bool call_pending, call_writes;
 	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
 	uint8_t atomic_step;
-	bool checked; /* the WR's SGEs and keys were */
+	bool checked; /* the WR was admitted by the peer */
+	bool matched; /* ... and has a receive there: rx_peer */
+	uint8_t sl;   /* UD */
 	uint8_t grh[SOFT_GRH_SZ];
 	/* as a responder */
 	struct soft_list rnr_waiters;
@@ -73,7 +75,9 @@ struct soft_qp {
 /* ---- route.c ---- */
 /* The connected peer, ready to receive; NULL: it does not answer. */
 struct qp *route_peer(struct fast *f, struct qp *qp);
-/* Destination of a datagram, ready to receive, or NULL. */
+/* Where an address handle leads; NULL: not on this host. */
+struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah);
+/* Destination of the datagram under way, ready to receive, or NULL. */
 struct qp *route_ud(struct fast *f, struct qp *qp);
 void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
 

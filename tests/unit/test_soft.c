@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -262,6 +264,50 @@ static void process_memory(void **state)
 			expect(p.cq[0], 4, IBV_WC_REM_ACCESS_ERR);
 			rig_mr_free(&p.r, bad);
 		}
+		pair_down(&p);
+	}
+}
+
+/* Called in the middle of a copy to process memory, where the router has given up its lock. */
+static void (*in_pwrite)(void);
+
+ssize_t pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+	if (in_pwrite)
+		in_pwrite();
+	return syscall(SYS_pwrite64, fd, buf, len, off);
+}
+
+static struct pair *copying;
+
+static void peer_goes(void)
+{
+	rig_qp_free(&copying->r, copying->qp[1]);
+	copying->qp[1] = NULL;
+	copying->r.f->epoch++; /* as fast_lock() does */
+	in_pwrite = NULL;
+}
+
+static void peer_goes_during_the_copy(void **state)
+{
+	static const uint8_t op[] = { FF_OP_WRITE, FF_OP_SEND, FF_OP_FETCH_ADD };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(op); i++) {
+		struct pair p;
+
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		rig_mr_free(&p.r, p.mr[1]);
+		p.mr[1] = rig_mr_pvm(&p.r, p.s[1], p.buf[1], BUF, ALL_ACCESS);
+		rig_recv(&p.r, p.qp[1], 9, p.mr[1], at(&p, 1, 0), 8);
+		copying = &p;
+		in_pwrite = peer_goes;
+		post_rdma(&p, op[i], 1, 0, 0, 8);
+		rig_run(&p.r);
+		assert_null(p.qp[1]);
+		for (int k = 0; k < 3; k++)
+			rig_advance(&p.r, 4096ull << 14);
+		expect(p.cq[0], 1, IBV_WC_RETRY_EXC_ERR);
 		pair_down(&p);
 	}
 }
@@ -846,6 +892,7 @@ int main(void)
 		cmocka_unit_test(send_inline_and_split),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(process_memory),
+		cmocka_unit_test(peer_goes_during_the_copy),
 		cmocka_unit_test(rnr_retries_then_fails),
 		cmocka_unit_test(rnr_goes_on_when_a_receive_is_posted),
 		cmocka_unit_test(dead_peer_exceeds_retries),
