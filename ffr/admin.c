@@ -157,6 +157,9 @@ void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	for (char *p = text; *p; p++) /* one line, and UTF-8 even where a name was cut off */
+		if (*p < ' ' || *p > '~')
+			*p = '?';
 	answer_send(conn, json_pack("{s:b, s:s, s:s}", "ok", 0, "error", ffo_error_name(err),
 				    "message", text));
 }

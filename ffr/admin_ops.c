@@ -280,9 +280,9 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 
 	if (!name || !container_name_ok(name)) {
 		admin_error(conn, -EINVAL,
-			    "a name is a letter or digit and then letters, digits, \"_.-\", at "
-			    "most %d",
-			    CONTAINER_NAME_MAX - 1);
+			    "\"%.64s\" is no name: a letter or digit, then letters, digits, "
+			    "\"_.-\", at most %d",
+			    name ? name : "", CONTAINER_NAME_MAX - 1);
 		return;
 	}
 	fields = fields_take(msg, names);

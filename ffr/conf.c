@@ -279,6 +279,67 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	return 0;
 }
 
+/* Is the next character that one? Then take it. */
+static bool next_is(FILE *f, int want)
+{
+	int ch = getc(f);
+
+	if (ch == want)
+		return true;
+	ungetc(ch, f);
+	return false;
+}
+
+/*
+ * The line of a quote or a brace that nothing closes, and which it is; 0: there is none. libconfuse
+ * takes a section that does not end, and blames an open string on the end of the file.
+ */
+static int unclosed(FILE *f, char *what)
+{
+	int line = 1, opened = 0, depth = 0, section = 0;
+	int in = 0; /* a quote: in a string; '#' in a comment; '*' in one of C's */
+
+	for (int ch; (ch = getc(f)) != EOF; line += ch == '\n') {
+		if (in == '#') {
+			in = ch == '\n' ? 0 : in;
+		} else if (in == '*') {
+			in = ch == '*' && next_is(f, '/') ? 0 : in;
+		} else if (in && ch == '\\') {
+			line += getc(f) == '\n';
+		} else if (in) {
+			in = ch == in ? 0 : in;
+		} else if (ch == '#' || (ch == '/' && next_is(f, '/'))) {
+			in = '#';
+		} else if (ch == '/' && next_is(f, '*')) {
+			in = '*';
+		} else if (ch == '"' || ch == '\'') {
+			in = ch;
+			opened = line;
+		} else if (ch == '{') {
+			section = depth++ ? section : line;
+		} else if (ch == '}') {
+			depth--;
+		}
+	}
+	*what = in == '"' || in == '\'' ? (char)in : '{';
+	return *what != '{' ? opened : depth > 0 ? section : 0;
+}
+
+static int check_closed(const char *path, char *err, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	int line;
+	char what;
+
+	if (!f)
+		return 0; /* cfg_parse() tells why */
+	line = unclosed(f, &what);
+	fclose(f);
+	if (line)
+		snprintf(err, size, "%s:%d: %c is not closed", path, line, what);
+	return line ? -EINVAL : 0;
+}
+
 int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 {
 	cfg_t *cfg;
@@ -294,7 +355,8 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 		snprintf(err, size, "out of memory");
 		return -ENOMEM;
 	}
-	switch (cfg_parse(cfg, errors.path)) {
+	rc = check_closed(errors.path, err, size);
+	switch (rc ? CFG_PARSE_ERROR : cfg_parse(cfg, errors.path)) {
 	case CFG_SUCCESS:
 		break;
 	case CFG_FILE_ERROR:

@@ -218,7 +218,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 /* ---- connections --------------------------------------------------------------------------- */
 
 /* The process has ended, though its socket may live on in a child: its memory is gone. */
-static void on_exit_(uv_poll_t *h, int status, int events)
+static void on_process_exit(uv_poll_t *h, int status, int events)
 {
 	(void)status;
 	(void)events;
@@ -296,7 +296,7 @@ int ctl_conn_create(struct container *c, int fd)
 	ct->num_conns++;
 	err = poll_start(conn, &conn->poll, fd, on_readable);
 	if (!err && conn->pidfd >= 0)
-		err = poll_start(conn, &conn->pid_poll, conn->pidfd, on_exit_);
+		err = poll_start(conn, &conn->pid_poll, conn->pidfd, on_process_exit);
 	if (err)
 		ctl_conn_close(conn, "cannot be watched");
 	return err;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../ffo/ffo_proto.h"
 #include "ffctl.h"
 
 /* Where a container finds the library, and the router. */
@@ -33,6 +34,7 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ 0 },
 	};
 	json_t *ips = json_array();
+	struct in6_addr addr;
 	int o;
 
 	a->request = json_pack("{s:s}", "op", op);
@@ -42,6 +44,10 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		if (o == '?' || !strchr(allowed, o))
 			usage_fail("container %s: unknown option %s; see ffctl --help", argv[0],
 				   argv[optind - 1]);
+		if (o == 'i' && ffo_addr_parse(optarg, &addr))
+			usage_fail("--ip: \"%s\" is not an IPv4 or IPv6 address", optarg);
+		if (o == 'm' && ffo_mode_parse(optarg) < 0)
+			usage_fail("--mode: \"%s\" is none of adaptive, spin, socket", optarg);
 		if (o == 'i')
 			json_array_append_new(ips, json_string(optarg));
 		else if (o == 'd')

@@ -30,16 +30,6 @@ static int key_random(uint32_t *key)
 	return 0;
 }
 
-/* The slot that holds the key, or the free one where it would go. The table is never full. */
-static uint32_t key_slot(const struct key_table *t, uint32_t key)
-{
-	uint32_t i = key & (t->size - 1);
-
-	while (t->slot[i].key && t->slot[i].key != key)
-		i = (i + 1) & (t->size - 1);
-	return i;
-}
-
 static int keys_grow(struct key_table *t)
 {
 	struct key_table n = { .size = t->size ? t->size * 2 : KEYS_MIN, .used = t->used };
@@ -53,11 +43,6 @@ static int keys_grow(struct key_table *t)
 	free(t->slot);
 	*t = n;
 	return 0;
-}
-
-struct mr *key_lookup(const struct key_table *t, uint32_t key)
-{
-	return t->used && key ? t->slot[key_slot(t, key)].mr : NULL;
 }
 
 int key_insert(struct key_table *t, struct mr *mr)

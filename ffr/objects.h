@@ -319,8 +319,20 @@ static inline struct channel *channel_get(struct session *s, uint32_t h)
 	return obj_of(obj_get(&s->tab[OBJ_CHANNEL], h), channel);
 }
 
-/* The MR of that key among a container's, or NULL. Key 0 is never one. (objects.c) */
-struct mr *key_lookup(const struct key_table *t, uint32_t key);
+/* The slot that holds the key, or the free one where it would go. The table is never full. */
+static inline uint32_t key_slot(const struct key_table *t, uint32_t key)
+{
+	uint32_t i = key & (t->size - 1);
+
+	while (t->slot[i].key && t->slot[i].key != key)
+		i = (i + 1) & (t->size - 1);
+	return i;
+}
+/* The MR of that key among a container's, or NULL. Key 0 is never one. */
+static inline struct mr *key_lookup(const struct key_table *t, uint32_t key)
+{
+	return t->used && key ? t->slot[key_slot(t, key)].mr : NULL;
+}
 /* Give `mr` a fresh random key. 0 or -ENOMEM. */
 int key_insert(struct key_table *t, struct mr *mr);
 void key_remove(struct key_table *t, struct mr *mr);

@@ -25,6 +25,15 @@ bool shadow_access_ok(const struct mr *mr, uint32_t access);
  * number of bytes that process_vm_* has to move.
  */
 uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host);
+/* [lock] Likewise for the usual case: all of it within the first run. NULL: ask the other. */
+static inline uint8_t *shadow_first(const struct mr *mr, uint64_t va, uint64_t len)
+{
+	const struct mr_run *r = mr->run;
+
+	return mr->num_runs && va >= r->va && va - r->va < r->len && len <= r->len - (va - r->va) ?
+		       r->host + (va - r->va) :
+		       NULL;
+}
 
 /* ---- segments: the memfds that clients map (seg.c); control thread ---------------------- */
 

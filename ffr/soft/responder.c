@@ -84,26 +84,33 @@ static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
 	comp_recv(f, peer, ps->rwr->wr_id, st, why, &none);
 }
 
+bool responder_take(struct fast *f, struct qp *peer)
+{
+	struct soft_qp *ps = peer->soft;
+	enum fetch r;
+
+	if (ps->has_recv)
+		return true;
+	if (!ps->rwr)
+		ps->rwr = malloc(sizeof(*ps->rwr));
+	if (!ps->rwr)
+		return false;
+	r = fast_take_recv(f, peer, ps->rwr);
+	ps->has_recv = r != FETCH_EMPTY;
+	ps->recv_bad = r == FETCH_BAD;
+	return ps->has_recv;
+}
+
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
 {
 	struct soft_qp *ps = peer->soft;
 
 	if (ps->rx_from && ps->rx_from != from) /* UD: another datagram is still coming in */
 		return ANS_DROP;
-	if (!ps->rwr) {
-		ps->rwr = malloc(sizeof(*ps->rwr));
-		if (!ps->rwr)
-			return peer->type == IBV_QPT_RC ? ANS_RNR : ANS_DROP;
-	}
-	if (!ps->has_recv) {
-		enum fetch r = fast_take_recv(f, peer, ps->rwr);
-
-		if (r == FETCH_EMPTY)
-			return peer->type == IBV_QPT_RC ? ANS_RNR : ANS_DROP;
-		ps->has_recv = true;
-		if (r == FETCH_BAD)
-			return responder_fault(f, peer, FF_VERR_BAD_SGE);
-	}
+	if (!responder_take(f, peer))
+		return peer->type == IBV_QPT_RC ? ANS_RNR : ANS_DROP;
+	if (ps->recv_bad)
+		return responder_fault(f, peer, FF_VERR_BAD_SGE);
 	if (short_of(peer, from)) {
 		/* UC and UD keep the receive for a message that fits; one of an SRQ is spent */
 		if (peer->type == IBV_QPT_RC || peer->srq)

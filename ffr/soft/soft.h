@@ -69,6 +69,7 @@ struct soft_qp {
 	struct soft_list rnr_waiters;
 	struct recv_wr *rwr; /* receive taken for a message */
 	bool has_recv;	     /* rwr is one */
+	bool recv_bad;	     /* ... but malformed */
 	struct qp *rx_from;  /* requester whose message it is receiving */
 };
 
@@ -93,6 +94,8 @@ enum answer {
 };
 /* May this WR be carried out at the peer? Before anything was moved. */
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
+/* Have a receive at hand, in soft->rwr. False: none is posted. */
+bool responder_take(struct fast *f, struct qp *peer);
 /* Match the WR with a receive of the peer's. ANS_OK: soft->rwr is it. */
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);
 /* The message has arrived: complete the receive. */

@@ -49,10 +49,15 @@ static void take(struct input *in, void *to, size_t n)
 
 static void client_open(struct client *c, int container)
 {
+	int status;
+
 	c->sock = rig_connect(g, container);
 	c->num_handles = 0;
-	if (rig_hello(g, c->sock))
-		abort();
+	status = rig_hello(g, c->sock);
+	if (!status)
+		return;
+	fprintf(stderr, "HELLO was answered with %d\n", status);
+	abort();
 }
 
 /* Read what the router answered; false: it has closed the connection. */

@@ -142,7 +142,7 @@ void rig_send(int sock, const void *bytes, size_t len, int fd, unsigned n_fds)
 		for (unsigned i = 0; i < n_fds; i++)
 			memcpy(CMSG_DATA(&cm.h) + i * sizeof(int), &fd, sizeof(int));
 	}
-	MUST(sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)len);
+	MUST(sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)len || errno == EPIPE);
 }
 
 /* One packet, with its descriptors: its length, 0 when closed, -EAGAIN. */

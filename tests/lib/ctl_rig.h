@@ -26,7 +26,7 @@ void rig_pump(struct ctl_rig *g);
 
 /* A client of container 0 or 1: its socket. */
 int rig_connect(struct ctl_rig *g, int container);
-/* Send one packet as it is, with n_fds copies of fd. */
+/* Send one packet as it is, with n_fds copies of fd; a closed connection is not an error here. */
 void rig_send(int sock, const void *bytes, size_t len, int fd, unsigned n_fds);
 bool rig_is_closed(struct ctl_rig *g, int sock);
 

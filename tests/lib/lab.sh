@@ -15,6 +15,10 @@ OWN_LAB=
 PORT=18515
 
 end_test() {
+	local jobs
+	jobs=$(jobs -p)
+	# shellcheck disable=SC2086
+	[[ -z $jobs ]] || kill $jobs 2>/dev/null
 	[[ -z $OWN_LAB ]] || FF_LAB=$OWN_LAB "$LAB" down
 	rm -rf "$OUT"
 }
@@ -36,6 +40,7 @@ step() {
 	echo "-- $*"
 }
 
+# For programs that run in the background and are to get signals: "$LAB" exec C -- CMD... &
 inside() { # CONTAINER CMD...
 	local c=$1
 	shift
@@ -61,6 +66,12 @@ until_true() {
 		((SECONDS < end)) || return 1
 		sleep 0.02
 	done
+}
+
+# Did a program end by itself, with an error? 124 to 127 are timeout's and the shell's, above 128 it
+# was a signal; some programs return -1, which is 255.
+refused() { # STATUS
+	(($1 > 0 && $1 < 124 || $1 == 255))
 }
 
 running() {
@@ -128,9 +139,9 @@ complaint() {
 
 # ---- counters ----------------------------------------------------------------------------------
 
-# One of a container's numbers, as `ffctl stats` tells them.
-counter() { # CONTAINER NAME
-	router_ctl --json stats | python3 "$TREE/tests/lib/counter.py" "$1" "$2"
+# A container's numbers, as `ffctl stats` tells them.
+counter() { # CONTAINER NAME...
+	router_ctl --json stats "$1" | python3 "$TREE/tests/lib/counter.py" "$@"
 }
 
 # ---- perftest's output -------------------------------------------------------------------------

@@ -12,7 +12,7 @@ refuses() {
 	step "$*"
 	timeout 10 "$@" >"$OUT/out" 2>"$OUT/err" </dev/null
 	status=$?
-	((status > 0 && status < 124)) || fail "status $status: $(cat "$OUT/err")"
+	refused $status || fail "status $status: $(cat "$OUT/err")"
 	[[ ! -s $OUT/out ]] || fail "it wrote to stdout: $(cat "$OUT/out")"
 	[[ $(wc -l <"$OUT/err") == 1 ]] || fail "not one line: $(cat "$OUT/err")"
 	grep -qi -- "$word" "$OUT/err" || fail "no word of '$word': $(cat "$OUT/err")"
@@ -42,14 +42,14 @@ refuses 'runtime_dir' "$ffr" --config "$(conf 'runtime_dir = "relative"')"
 refuses 'backend' "$ffr" --config "$(conf "$base" 'backend = "hardware"')"
 refuses 'orchestrator' "$ffr" --config "$(conf "$base" 'orchestrator = "zookeeper"')"
 refuses 'pools' "$ffr" --config "$(conf "$base" 'pools = { "10.0.0.0/40" }')"
-refuses 'ffr.conf:2' "$ffr" --config "$(conf "$base" 'mode = "spin')"
+refuses 'ffr.conf:[23]: ' "$ffr" --config "$(conf "$base" 'mode = "spin')"
 
 admin=(--admin "$FF_LAB/h0/admin.sock")
 refuses 'frobnicate' "$ffctl" "${admin[@]}" frobnicate
 refuses 'container' "$ffctl" "${admin[@]}" container
 refuses 'frobnicate' "$ffctl" "${admin[@]}" container frobnicate
 refuses 'name' "$ffctl" "${admin[@]}" container add
-refuses 'bad/name' "$ffctl" "${admin[@]}" container add bad/name
+refuses 'name' "$ffctl" "${admin[@]}" container add bad/name
 refuses '10.1.2.300' "$ffctl" "${admin[@]}" container add x --ip 10.1.2.300
 refuses 'mode' "$ffctl" "${admin[@]}" container add x --ip 10.1.2.3 --mode fast
 refuses 'h0c0' "$ffctl" "${admin[@]}" container add h0c0 --ip 10.1.2.3

@@ -28,7 +28,7 @@ for c in "${containers[@]}"; do
 	gid=$(printf '::ffff:%s' "$ip")
 	# shellcheck disable=SC2086
 	hex=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${ip//./ })
-	grep 'GID\[ *0\]' "$OUT/devinfo" | grep -qs -e "$gid" -e "$hex" ||
+	grep -qs "GID\[ *0\].*\($gid\|$hex\)" "$OUT/devinfo" ||
 		fail "GID 0 is not $gid"
 	! grep -iE 'fail|error' "$OUT/devinfo" || fail "ibv_devinfo complains"
 done
@@ -41,7 +41,7 @@ inside h0c0 true >"$OUT/quiet" 2>&1 || fail "true: status $?"
 [[ ! -s $OUT/quiet ]] || fail "it wrote: $(cat "$OUT/quiet")"
 
 step "ibv_asyncwatch waits, and ends when told to"
-inside h0c0 ibv_asyncwatch -d ff0 >"$OUT/watch" 2>&1 &
+"$LAB" exec h0c0 -- ibv_asyncwatch -d ff0 >"$OUT/watch" 2>&1 &
 job=$!
 until_true 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
 running $job || fail "ibv_asyncwatch ended: $(cat "$OUT/watch")"

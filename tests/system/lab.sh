@@ -12,7 +12,7 @@ inside h0c0 no-such-program 2>/dev/null
 status=$?
 ((status == 126 || status == 127)) || fail "a program that is not there: $status"
 [[ $(echo word | inside h0c0 cat) == word ]] || fail "input"
-inside h0c0 sh -c 'trap "echo told; exit 5" TERM; echo up; while :; do sleep 0.05; done' \
+"$LAB" exec h0c0 -- sh -c 'trap "echo told; exit 5" TERM; echo up; while :; do sleep 0.05; done' \
 	>"$OUT/signal" &
 job=$!
 until_true 10 grep -qs up "$OUT/signal" || fail "not started"
@@ -24,14 +24,14 @@ grep -qs told "$OUT/signal" || fail "the signal did not arrive"
 step "names resolve, and the address is the one that lab ip tells"
 ip=$("$LAB" ip h0c1)
 inside h0c0 grep -qs "^${ip}[[:space:]].*h0c1" /etc/hosts || fail "h0c1 is not $ip in /etc/hosts"
-inside h0c1 ip -br addr | grep -qs "$ip/" || fail "h0c1 does not have $ip"
-"$LAB" ps | grep -qs "^h0c1 .*$ip .*running" || fail "lab ps"
+grep -q "$ip/" <<<"$(inside h0c1 ip -br addr)" || fail "h0c1 does not have $ip"
+grep -q "^h0c1 .*$ip .*running" <<<"$("$LAB" ps)" || fail "lab ps"
 
 step "a container sees its own sockets only, and the machine's files are as before"
 [[ $(inside h0c0 ls /run/freeflow) == ffr.sock ]] || fail "/run/freeflow"
 [[ $(inside h0c0 cat /etc/ld.so.preload) == *libibverbs.so.1 ]] || fail "ld.so.preload"
 if [[ $ENGINE == netns ]]; then
-	! inside h0c0 sh -c 'cat /proc/[0-9]*/comm' | grep -qx ffr || fail "it sees the router"
+	! grep -qx ffr <<<"$(inside h0c0 sh -c 'cat /proc/[0-9]*/comm')" || fail "it sees the router"
 	inside h0c0 sh -c 'echo word >/etc/freeflow-lab-test'
 	[[ ! -e /etc/freeflow-lab-test && ! -e /etc/ld.so.preload ]] || fail "/etc is shared"
 fi

@@ -15,7 +15,7 @@ ticks() {
 for mode in socket spin adaptive; do
 	step "mode $mode"
 	own_lab --containers 2 --mode $mode
-	router_ctl container show h0c0 | grep -qs "$mode" || fail "h0c0 is not in mode $mode"
+	grep -q "$mode" <<<"$(router_ctl container list)" || fail "h0c0 is not in mode $mode"
 	pair h0c0 h0c1 ibv_rc_pingpong -g 0 -n 500 -c
 	pair h0c0 h0c1 ibv_rc_pingpong -g 0 -n 500 -c -e
 	pair h0c0 h0c1 ibv_ud_pingpong -g 0 -n 200
@@ -30,7 +30,7 @@ for mode in socket spin adaptive; do
 	latency 200 8
 	if [[ $mode != spin ]]; then
 		# An attached program that waits: with it the router still sleeps.
-		inside h0c0 ibv_asyncwatch >"$OUT/watch" 2>&1 &
+		"$LAB" exec h0c0 -- ibv_asyncwatch >"$OUT/watch" 2>&1 &
 		until_true 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
 		before=$(ticks)
 		# Not a wait for something to happen: nothing is to happen for a second.

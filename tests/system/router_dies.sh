@@ -8,16 +8,16 @@
 own_lab --containers 3
 
 step "programs that run when the router dies"
-inside h0c2 ibv_asyncwatch >"$OUT/watch" 2>&1 &
+"$LAB" exec h0c2 -- ibv_asyncwatch >"$OUT/watch" 2>&1 &
 watch=$!
 until_true 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
 
 server h0c0 ib_write_bw -F -D 60
-inside h0c1 ib_write_bw -F -D 60 -p $PORT h0c0 >"$OUT/poll" 2>&1 </dev/null &
+"$LAB" exec h0c1 -- ib_write_bw -F -D 60 -p $PORT h0c0 >"$OUT/poll" 2>&1 </dev/null &
 poll=$!
 poll_server=$SERVER_JOB
 server h0c0 ibv_rc_pingpong -g 0 -e -n 100000000
-inside h0c1 ibv_rc_pingpong -g 0 -e -n 100000000 -p $PORT h0c0 >"$OUT/events" 2>&1 </dev/null &
+"$LAB" exec h0c1 -- ibv_rc_pingpong -g 0 -e -n 100000000 -p $PORT h0c0 >"$OUT/events" 2>&1 </dev/null &
 events=$!
 events_server=$SERVER_JOB
 
@@ -33,7 +33,7 @@ for job in "$poll" "$events" "$poll_server" "$events_server"; do
 	until_true 10 ended "$job" || fail "a program is still there: $(cat "$OUT"/*)"
 	wait "$job"
 	status=$?
-	((status > 0 && status < 126)) || fail "a program ended with $status: $(cat "$OUT"/*)"
+	refused $status || fail "a program ended with $status: $(cat "$OUT"/*)"
 done
 kill $watch 2>/dev/null
 wait $watch
@@ -45,7 +45,7 @@ for cmd in ibv_devinfo "ibv_rc_pingpong -g 0" "ib_write_bw -F"; do
 	# shellcheck disable=SC2086
 	timeout 10 "$LAB" exec h0c0 -- $cmd >"$OUT/none" 2>&1
 	status=$?
-	((status > 0 && status < 124)) || fail "$cmd ended with $status: $(cat "$OUT/none")"
+	refused $status || fail "$cmd ended with $status: $(cat "$OUT/none")"
 	[[ -s $OUT/none ]] || fail "$cmd says nothing"
 done
 

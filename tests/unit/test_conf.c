@@ -133,6 +133,11 @@ static void bad_files_are_refused(void **state)
 		{ "limits {\n max_qp = 32769\n}\n", 2, "32768" },
 		{ "limits {\n max_mr = 65536\n}\n", 2, "65535" },
 		{ "limits {\n max_cows = 1\n}\n", 2, "max_cows" },
+		{ "# it's\nmode = \"spin\n\n", 2, "\" is not closed" },
+		{ "mode = 'spin\n", 1, "' is not closed" },
+		{ "\nlimits {\n max_qp = 1\n\n", 2, "{ is not closed" },
+		{ "pools = {\"10.0.0.0/8\"\n", 1, "{ is not closed" },
+		{ "mode = \"a\\\"\n", 1, "is not closed" },
 	};
 	struct ffr_conf c;
 	char want[64];
@@ -145,6 +150,16 @@ static void bad_files_are_refused(void **state)
 			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
 		assert_null(strchr(err, '\n'));
 	}
+}
+
+static void comments_may_have_quotes(void **state)
+{
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, "# it's {\n// it's\n/* it's\n { */ mode = spin # \"\n"), 0);
+	assert_int_equal(c.mode, FF_MODE_SPIN);
+	conf_free(&c);
 }
 
 static void a_missing_file(void **state)
@@ -209,6 +224,7 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_option),
 		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(comments_may_have_quotes),
 		cmocka_unit_test(a_missing_file),
 		cmocka_unit_test(the_command_line_goes_first),
 		cmocka_unit_test(log_lines_are_limited),

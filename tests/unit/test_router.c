@@ -258,6 +258,7 @@ static void bad_requests_are_answered(void **state)
 	ask_fails("{\"op\":\"container_add\",\"name\":\"x\",\"mode\":\"fast\"}", "EINVAL");
 	ask_fails("{\"op\":\"container_add\",\"name\":\"x\",\"ips\":[\"here\"]}", "EINVAL");
 	ask_fails("{\"op\":\"container_add\",\"name\":\"x\",\"ips\":7}", "EINVAL");
+	ask_fails("{\"op\":\"container_add\",\"name\":\"\\u00e4\\n\"}", "EINVAL");
 	ask_fails("{\"op\":\"container_show\",\"name\":\"x\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_rm\",\"name\":[1]}", "EINVAL");
 	ask_fails("{\"op\":\"stats\",\"name\":\"x\"}", "ENOENT");

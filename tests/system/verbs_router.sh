@@ -1,0 +1,18 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 180
+# verbs_router.sh - verbs_router in a container whose router is killed, twice over.
+. "$(dirname "$0")/../lib/lab.sh"
+own_lab --containers 1
+
+for lap in 1 2; do
+	step "kill $lap"
+	"$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_router" >"$OUT/out" 2>&1 </dev/null &
+	job=$!
+	until_true 20 grep -qs '^ready' "$OUT/out" || fail "not ready: $(cat "$OUT/out")"
+	"$LAB" kill router h0
+	until_true 30 ended $job || fail "still there: $(cat "$OUT/out")"
+	wait $job || fail "$(cat "$OUT/out")"
+	"$LAB" restart router h0 || fail "restart"
+done
+exit 0
