@@ -36,6 +36,14 @@ void fast_arm_qp(struct qp *qp, uint32_t coal)
 	atomic_store_explicit(&qp->hdr->need, 1, memory_order_release);
 }
 
+/* The same for all that the QP's turn looks for: in error that is receives too, to be flushed. */
+static void arm_qp(struct qp *qp, uint32_t coal)
+{
+	fast_arm_qp(qp, qp->state == IBV_QPS_RTS ? coal : 0);
+	if (qp->state == IBV_QPS_ERR)
+		atomic_store_explicit(&qp->hdr->rq_need, 1, memory_order_relaxed);
+}
+
 static void disarm_qp(struct qp *qp)
 {
 	if (atomic_load_explicit(&qp->hdr->need, memory_order_relaxed))
@@ -99,9 +107,7 @@ bool fast_rq_ready(const struct qp *qp)
 
 static void qp_rest(struct fast *f, struct qp *qp)
 {
-	fast_arm_qp(qp, 0);
-	if (qp->state == IBV_QPS_ERR)
-		atomic_store_explicit(&qp->hdr->rq_need, 1, memory_order_relaxed);
+	arm_qp(qp, 0);
 	/* arming before the look: pairs with the fence of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (qp_has_work(qp)) {
@@ -258,7 +264,7 @@ bool fast_arm_all(struct fast *f)
 	bool idle = true;
 
 	TAILQ_FOREACH(qp, &f->active_qps, active)
-		fast_arm_qp(qp, qp->o.ses->coal);
+		arm_qp(qp, qp->o.ses->coal);
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */

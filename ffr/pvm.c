@@ -154,6 +154,14 @@ static int do_call(const struct pvm_client *pc, const struct pvm_call *c)
 	return 0;
 }
 
+/* The lock again after a call. A runner that never sleeps gives it away only if asked to. */
+static void relock(struct fast *f)
+{
+	atomic_fetch_add(&f->lock_wanted, 1);
+	pthread_mutex_lock(&f->lock);
+	atomic_fetch_sub(&f->lock_wanted, 1);
+}
+
 /* [lock] The result is there: the caller's next turn finds it. */
 static void finish(struct fast *f, struct pvm_call *c, int result)
 {
@@ -240,7 +248,7 @@ int pvm_exec(struct fast *f, struct pvm_call *c)
 	atomic_fetch_add_explicit(&p->call_seq, 1, memory_order_release);
 	pthread_mutex_unlock(&f->lock);
 	result = do_call(pc, c);
-	pthread_mutex_lock(&f->lock);
+	relock(f);
 	self->call = NULL;
 	pc->in_call = false;
 	if (self->lost) {
@@ -323,7 +331,7 @@ static void work_for(struct fast *f, struct pvm_client *pc)
 		TAILQ_REMOVE(&pc->queue, c, entry);
 		pthread_mutex_unlock(&f->lock);
 		result = do_call(pc, c);
-		pthread_mutex_lock(&f->lock);
+		relock(f);
 		f->epoch++;
 		finish(f, c, result);
 	}

@@ -272,12 +272,14 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	}
 	r = xfer_run(f, sq, &src, &dst, total, &why);
 ended:
-	if (r == XFER_MORE)
+	if (r == XFER_MORE) {
+		qp->more = true; /* when the lock was given up, nobody looks at what we return */
 		return POST_MORE;
+	}
 	if (r == XFER_WAIT || r == XFER_GONE)
 		return POST_WAIT;
 	/* the lock was given up on the way: the peer may have gone meanwhile */
-	if (f->epoch != epoch && !find_peer(f, qp))
+	if (f->epoch != epoch && find_peer(f, qp) != peer)
 		return no_peer(f, qp);
 	if (r == XFER_SRC)
 		return copy_failed(f, qp, peer, outward, why);

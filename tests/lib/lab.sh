@@ -145,17 +145,24 @@ counter() { # CONTAINER NAME...
 }
 
 # ---- perftest's output -------------------------------------------------------------------------
+#
+# On a busy machine perftest may fail to find out its clock's rate ("Correlation coefficient ..."):
+# then every figure is 0, which says nothing about the transfer.
+clock_unknown() {
+	grep -q 'Correlation coefficient' "$OUT/client" && echo 1 || echo 0
+}
 
 # bandwidth ITERS SIZE...: the client's report has exactly these sizes with so many iterations, each
 # at a rate above 0 and below what memory can do.
 bandwidth() {
 	local iters=$1
 	shift
-	awk -v iters="$iters" -v sizes="$*" '
+	awk -v iters="$iters" -v sizes="$*" -v noclock="$(clock_unknown)" '
 		BEGIN { n = split(sizes, want, " ") }
 		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]*$/ {
 			i++
-			if ($1 != want[i] || $2 != iters || $4 <= 0 || $4 > 400000 || $5 <= 0)
+			if ($1 != want[i] || $2 != iters ||
+			    (!noclock && ($4 <= 0 || $4 > 400000 || $5 <= 0)))
 				bad = bad "\n" $0
 		}
 		END {
@@ -175,11 +182,12 @@ bandwidth() {
 latency() {
 	local iters=$1
 	shift
-	awk -v iters="$iters" -v sizes="$*" '
+	awk -v iters="$iters" -v sizes="$*" -v noclock="$(clock_unknown)" '
 		BEGIN { n = split(sizes, want, " ") }
 		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]/ {
 			i++
-			if ($1 != want[i] || $2 != iters || $3 <= 0 || $5 < $3 || $4 < $5)
+			if ($1 != want[i] || $2 != iters || (!noclock && $3 <= 0) ||
+			    $5 < $3 || $4 < $5)
 				bad = bad "\n" $0
 		}
 		END {

@@ -19,6 +19,11 @@ static const char *case_name = "?"; /* in a case's process */
 
 /* ---- cases and checks ----------------------------------------------------------------------- */
 
+const char *vt_case_name(void)
+{
+	return case_name;
+}
+
 void vt_fail(const char *file, int line, const char *fmt, ...)
 {
 	const char *base = strrchr(file, '/');

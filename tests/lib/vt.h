@@ -50,6 +50,9 @@ struct vt_case {
  */
 int vt_main(int argc, char **argv, const struct vt_case *cases, size_t num);
 
+/* Of the case that this process runs. */
+const char *vt_case_name(void);
+
 void vt_fail(const char *file, int line, const char *fmt, ...)
 	__attribute__((noreturn, format(printf, 3, 4)));
 void vt_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));

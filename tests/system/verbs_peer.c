@@ -501,15 +501,25 @@ static void say_name(int fd, const char *name)
 	put_all(fd, buf, sizeof(buf));
 }
 
-static void run_client(unsigned i)
+static const struct half *half_of(const char *name)
 {
-	pid_t pid = 0;
+	for (unsigned i = 0; i < ARRAY_SIZE(halves); i++)
+		if (!strcmp(name, halves[i].name))
+			return &halves[i];
+	return NULL;
+}
+
+/* The client's half of the case that runs, and, without a host, the server's beside it. */
+static void run_client(void)
+{
+	const struct half *half = CHECK_PTR(half_of(vt_case_name()));
 	int fds[2], status = 0;
+	pid_t pid;
 
 	if (host) {
 		sock = dial();
-		say_name(sock, halves[i].name);
-		halves[i].client();
+		say_name(sock, half->name);
+		half->client();
 		return;
 	}
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
@@ -518,12 +528,12 @@ static void run_client(unsigned i)
 	if (!pid) {
 		close(fds[0]);
 		sock = fds[1];
-		halves[i].server();
+		half->server();
 		_exit(0);
 	}
 	close(fds[1]);
 	sock = fds[0];
-	halves[i].client();
+	half->client();
 	CHECK(waitpid(pid, &status, 0) == pid);
 	if (WIFEXITED(status))
 		CHECK_EQ(WEXITSTATUS(status), 0);
@@ -531,26 +541,18 @@ static void run_client(unsigned i)
 		CHECK_EQ(WTERMSIG(status), SIGKILL); /* as asked for */
 }
 
-#define RUN(n)                                                                                     \
-	static void run##n(void)                                                                   \
-	{                                                                                          \
-		run_client(n);                                                                     \
-	}
-RUN(0)
-RUN(1)
-RUN(2) RUN(3) RUN(4) RUN(5) RUN(6) RUN(7)
-
-	static const struct vt_case cases[] = {
-		{ "peer_sends", run0, 0 },	 { "peer_one_sided", run1, 0 },
-		{ "peer_ping_pong", run2, 0 },	 { "peer_datagrams", run3, 0 },
-		{ "peer_killed", run4, 0 },	 { "peer_killed_idle", run5, 0 },
-		{ "peer_killed_read", run6, 0 }, { "peer_exits", run7, 0 },
-	};
+static const struct vt_case cases[] = {
+	{ "peer_sends", run_client, 0 },       { "peer_one_sided", run_client, 0 },
+	{ "peer_ping_pong", run_client, 0 },   { "peer_datagrams", run_client, 0 },
+	{ "peer_killed", run_client, 0 },      { "peer_killed_idle", run_client, 0 },
+	{ "peer_killed_read", run_client, 0 }, { "peer_exits", run_client, 0 },
+};
 _Static_assert(ARRAY_SIZE(cases) == ARRAY_SIZE(halves), "a case for each pair of halves");
 
 /* Serve one connection in a process of its own. False when the client is done. */
 static bool serve_one(int fd)
 {
+	const struct half *half;
 	char name[NAME_MAX_LEN];
 
 	if (!get_all(fd, name, sizeof(name)))
@@ -558,16 +560,15 @@ static bool serve_one(int fd)
 	name[sizeof(name) - 1] = 0;
 	if (!strcmp(name, "done"))
 		return false;
-	for (unsigned i = 0; i < ARRAY_SIZE(halves); i++) {
-		if (strcmp(name, halves[i].name))
-			continue;
-		fflush(stdout);
-		if (!fork()) {
-			sock = fd;
-			alarm(60 * vt_slow());
-			halves[i].server();
-			_exit(0);
-		}
+	half = half_of(name);
+	if (!half)
+		return true;
+	fflush(stdout);
+	if (!fork()) {
+		sock = fd;
+		alarm(60 * vt_slow());
+		half->server();
+		_exit(0);
 	}
 	return true;
 }
