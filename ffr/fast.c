@@ -65,11 +65,14 @@ static void ses_deactivate(struct fast *f, struct session *s)
 	if (s->is_active)
 		TAILQ_REMOVE(&f->active_sessions, s, active);
 	s->is_active = false;
+	/* the tick that serves what is coalesced is for active sessions */
+	s->coal = s->burst = 0;
 }
 
 void fast_qp_activate(struct fast *f, struct qp *qp)
 {
-	/* also for a QP that is active: the runner may sleep on it */
+	/* also for a QP that is active: the runner may sleep on it, or be about to */
+	qp->more = true;
 	fast_kick(f);
 	if (qp->is_active || qp->state == IBV_QPS_RESET)
 		return;

@@ -20,7 +20,11 @@
  * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
  *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for; with a session in
  *    `spin` mode the runner never sleeps.
- * 5. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
+ *    The spin gets its full length back when a far client rings soon after the runner fell
+ *    asleep: the answer that it should have waited for.
+ * 5. Follow. When the bells come from one other CPU, the runner moves there: a wake-up within a
+ *    CPU costs a fraction of one across.
+ * 6. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
  *    ordinary thread, so that the kernel may wake it on an idle core.
  */
 #include <errno.h>
@@ -48,6 +52,11 @@
 #define PROBE_NS       (10 * NS_PER_MS) /* between probes */
 #define BELL_NS	       (20 * NS_PER_US) /* awake: how often bells are looked for */
 #define MAX_BELLS      64
+#define FAR_WAKE_NS    (5 * NS_PER_US)	/* what a wake-up across CPUs may take */
+#define FOLLOW_WAKES   16		/* wake-ups between two looks at where they come from */
+#define FOLLOW_FAR     6		/* ... so many from one other CPU, */
+#define FOLLOW_OTHERS  2		/* ... at most so many from a third one: move */
+#define FOLLOW_NS      (10 * NS_PER_MS) /* between moves */
 
 enum policy { POL_ORDINARY, POL_URGENT };
 
@@ -59,6 +68,11 @@ struct fast_sched {
 	int num_cpus;
 	enum policy policy;
 	bool leave, probe, ticked;
+	bool woken;		     /* and no postings found since */
+	uint16_t far_cpu;	     /* the CPU of the posters that rang from afar ... */
+	uint32_t wakes, far, others; /* ... of so many wake-ups; from a third CPU */
+	uint64_t moved_at;
+	cpu_set_t cpus;		     /* where the runner may run */
 	uint8_t refused; /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
 };
 
@@ -105,11 +119,10 @@ static void set_policy(struct fast *f, enum policy p)
 struct fast_sched *sched_create(struct fast *f)
 {
 	struct fast_sched *s = calloc(1, sizeof(*s));
-	cpu_set_t set;
 
 	if (!s)
 		return NULL;
-	s->num_cpus = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+	s->num_cpus = sched_getaffinity(0, sizeof(s->cpus), &s->cpus) ? 1 : CPU_COUNT(&s->cpus);
 	s->spin_local = SPIN_LOCAL_NS;
 	s->last_work = s->woke_at = f->now;
 	return s;
@@ -125,6 +138,43 @@ static bool is_local(const struct fast *f, const struct session *s, unsigned cpu
 	return s->cpu == cpu && f->now - s->last_post < LOCAL_NS;
 }
 
+/* The first postings after a wake-up: who rang, from near or afar? (rules 4 and 5) */
+static void woken_by(struct fast *f, const struct session *s, unsigned cpu)
+{
+	struct fast_sched *sc = f->sched;
+
+	if (s->cpu == cpu)
+		return;
+	if (f->now - sc->slept_at < SPIN_LOCAL_NS + FAR_WAKE_NS)
+		sc->spin_local = SPIN_LOCAL_NS;
+	if (!sc->far)
+		sc->far_cpu = s->cpu;
+	if (s->cpu == sc->far_cpu)
+		sc->far++;
+	else
+		sc->others++;
+}
+
+/* Move to the CPU that the bells come from, if they do. */
+static void follow(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+	cpu_set_t set;
+
+	if (s->wakes < FOLLOW_WAKES)
+		return;
+	if (s->far >= FOLLOW_FAR && s->others <= FOLLOW_OTHERS && f->conf.cpu < 0 &&
+	    s->policy == POL_URGENT && f->now - s->moved_at > FOLLOW_NS &&
+	    s->far_cpu < CPU_SETSIZE && CPU_ISSET(s->far_cpu, &s->cpus)) {
+		CPU_ZERO(&set);
+		CPU_SET(s->far_cpu, &set);
+		if (!sched_setaffinity(0, sizeof(set), &set))
+			sched_setaffinity(0, sizeof(s->cpus), &s->cpus);
+		s->moved_at = f->now;
+	}
+	s->wakes = s->far = s->others = 0;
+}
+
 /* Account the turn's postings and deliveries; decide whether to leave the core (rule 1). */
 static void account(struct fast *f)
 {
@@ -136,6 +186,8 @@ static void account(struct fast *f)
 		SLIST_REMOVE_HEAD(&f->touched, touched);
 		s->is_touched = false;
 		if (s->turn_posts) {
+			if (f->sched->woken)
+				woken_by(f, s, cpu);
 			s->burst += s->turn_posts;
 			s->dialog |= s->owed;
 			s->owed = false;
@@ -148,6 +200,7 @@ static void account(struct fast *f)
 		s->turn_posts = 0;
 		s->turn_data = false;
 	}
+	f->sched->woken = false;
 }
 
 /* How long to spin without work, ns (rule 4). */
@@ -252,6 +305,7 @@ static void go_to_sleep(struct fast *f)
 	uint32_t bells = 0;
 
 	set_policy(f, streams || probe ? POL_ORDINARY : POL_URGENT);
+	follow(f);
 	s->ticked = false;
 	if (fast_arm_all(f)) {
 		int n;
@@ -278,6 +332,8 @@ static void go_to_sleep(struct fast *f)
 	}
 	fast_disarm_all(f);
 	s->woke_at = s->last_work = f->now;
+	s->woken = bells;
+	s->wakes += s->woken;
 	/* nothing but a timer or a tick: do not spin for it, look once and sleep again */
 	s->leave = !bells;
 }
@@ -334,7 +390,7 @@ void sched_runner(struct fast *f)
 				if (s->spin_local < NS_PER_US / 2)
 					s->spin_local = 0;
 			}
-			s->leaves = 0;
+			s->leaves = local ? s->leaves + 1 : 0;
 		} else {
 			s->leaves++;
 			if (f->num_spin) { /* never asleep, but not in the way of a program either */

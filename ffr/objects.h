@@ -263,7 +263,7 @@ struct qp {
 	bool sig_all;
 	bool is_active; /* on fast->active_qps */
 	bool busy;	/* a WR is under way in the backend (wr); nothing new is fetched */
-	bool more;	/* busy, and its progress() can go on at once (POST_MORE) */
+	bool more;	/* busy, but progress() can go on at once: POST_MORE, or activated */
 	bool draining;	/* SQD: event owed when nothing is under way */
 	bool last_wqe_sent;
 	bool comm_est_sent;

@@ -116,15 +116,20 @@ docker_signal() {
 	dk exec "$1" /bin/sh -c 'read -r p <"$0" && kill "-$1" "$p"' "$2" "$3" 2>/dev/null
 }
 
+# Its first process, without which the others go: the engine may not be there to do that.
 docker_container_down() {
-	:
+	local pid
+	pid=$(lab_get "$1/pid") || return 0
+	if alive "$pid" && [[ $(tr '\0' ' ' <"/proc/$pid/cmdline") == *"sleep infinity; done"* ]]; then
+		kill -KILL "$pid" 2>/dev/null || true
+	fi
 }
 
 docker_host_down() {
 	local ids
 
 	if [[ -e $FF_LAB/docker.private ]]; then
-		docker_engine_answers || return 0
+		dk version >/dev/null 2>&1 || return 0
 	elif ! docker info >/dev/null 2>&1; then
 		return 0
 	fi
