@@ -65,9 +65,9 @@ $(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1:
 	@mkdir -p $(@D)
 	cp -L $$($(CC) -print-file-name=$(@F)) $@
 
-MAN_SRC := $(wildcard man/*.scd ffl/*.scd ffr/*.scd ffo/*.scd)
+MAN_SRC := $(wildcard ffl/*.scd ffr/*.scd ffo/*.scd)
 MAN := $(patsubst %.scd,$(B)/man/%,$(notdir $(MAN_SRC)))
-vpath %.scd man ffl ffr ffo
+vpath %.scd ffl ffr ffo
 $(B)/man/%: %.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@

@@ -17,6 +17,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <poll.h>
@@ -29,6 +30,7 @@
 #include "ffl.h"
 
 #define FD_HIGH	      512      /* lowest number for descriptors of our own */
+#define CALL_LOOKS    24u      /* about 20 us */
 #define MAX_FDS	      8	       /* room for descriptors of an answer; more are an error anyway */
 #define RECV_SLICE_MS 200      /* how often a waiting call looks at the clock */
 #define ALIVE_NS      10000000 /* between two looks of ffl_check_alive() */
@@ -158,18 +160,27 @@ static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned 
 	} control;
 	struct msghdr msg;
 	struct cmsghdr *c;
-	unsigned int i, k;
+	unsigned int i, k, looks = CALL_LOOKS;
 	ssize_t n;
 
 	*n_fds = 0;
+	/*
+	 * Most calls are answered before a sleeper would have been woken from an idle CPU; so look
+	 * some times, letting the router run, and only then sleep.
+	 */
 	for (;;) {
 		msg = (struct msghdr){ .msg_iov = iov,
 				       .msg_iovlen = n_iov,
 				       .msg_control = &control,
 				       .msg_controllen = sizeof(control) };
-		n = recvmsg(ctx->sock, &msg, MSG_CMSG_CLOEXEC);
+		n = recvmsg(ctx->sock, &msg, MSG_CMSG_CLOEXEC | (looks ? MSG_DONTWAIT : 0));
 		if (n >= 0)
 			break;
+		if (looks && errno == EAGAIN) {
+			looks--;
+			sched_yield();
+			continue;
+		}
 		if (errno != EINTR && errno != EAGAIN)
 			return -EIO;
 		if (now_ns(CLOCK_MONOTONIC) >= deadline) {

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Bytes swapped at once; who touches them waits meanwhile: about 50 us. A multiple of a page. */
-#define FFL_WINDOW_MAX (512u * 1024)
+#define FFL_WINDOW_MAX (1024u * 1024)
 
 /* A userfaultfd of this process from an open /dev/userfaultfd, or -errno. */
 int ffl_window_open(int uffd_dev);
