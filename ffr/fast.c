@@ -39,9 +39,17 @@ void fast_arm_qp(struct qp *qp, uint32_t coal)
 /* The same for all that the QP's turn looks for: in error that is receives too, to be flushed. */
 static void arm_qp(struct qp *qp, uint32_t coal)
 {
-	fast_arm_qp(qp, qp->state == IBV_QPS_RTS ? coal : 0);
+	fast_arm_qp(qp, coal);
 	if (qp->state == IBV_QPS_ERR)
 		atomic_store_explicit(&qp->hdr->rq_need, 1, memory_order_relaxed);
+}
+
+/* How many postings may wait for the announced one: no more than the ring holds besides it. */
+static uint32_t qp_coal(const struct qp *qp)
+{
+	uint32_t coal = qp->state == IBV_QPS_RTS ? qp->o.ses->coal : 0;
+
+	return coal < qp->sq_depth ? coal : qp->sq_depth - 1;
 }
 
 static void disarm_qp(struct qp *qp)
@@ -267,7 +275,7 @@ bool fast_arm_all(struct fast *f)
 	bool idle = true;
 
 	TAILQ_FOREACH(qp, &f->active_qps, active)
-		arm_qp(qp, qp->o.ses->coal);
+		arm_qp(qp, qp_coal(qp));
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */
@@ -275,7 +283,7 @@ bool fast_arm_all(struct fast *f)
 	TAILQ_FOREACH(qp, &f->active_qps, active) {
 		if (qp->busy		     ? qp->more :
 		    qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
-					       qp_sqe_ready(qp, qp->sq_head + qp->o.ses->coal))
+					       qp_sqe_ready(qp, qp->sq_head + qp_coal(qp)))
 			idle = false;
 	}
 	TAILQ_FOREACH(s, &f->active_sessions, active)

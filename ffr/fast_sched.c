@@ -28,6 +28,7 @@
  *    ordinary thread, so that the kernel may wake it on an idle core.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ struct fast_sched {
 	uint16_t far_cpu;	     /* the CPU of the posters that rang from afar ... */
 	uint32_t wakes, far, others; /* ... of so many wake-ups; from a third CPU */
 	uint64_t moved_at;
-	cpu_set_t cpus;		     /* where the runner may run */
+	cpu_set_t cpus;	 /* where the runner may run */
 	uint8_t refused; /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
 };
 
@@ -271,35 +272,44 @@ static bool want_probe(struct fast *f)
 	return active < sc->num_cpus;
 }
 
-static int wait_bells(struct fast *f, struct epoll_event *ev, uint64_t timeout)
+/* Bells that rang, without waiting. */
+static uint32_t collect_bells(struct fast *f)
+{
+	struct epoll_event ev[MAX_BELLS];
+
+	return fast_bells(f, ev, epoll_wait(f->epoll_fd, ev, MAX_BELLS, 0));
+}
+
+/*
+ * Sleep, without the lock. ppoll() on the epoll descriptor and not epoll_wait(): the latter was
+ * seen to sleep on with a bell written, once in some 100,000 sleeps (Linux 6.18).
+ */
+static void wait_bells(struct fast *f, uint64_t timeout)
 {
 	struct timespec ts = { .tv_sec = (time_t)(timeout / 1000000000ull),
 			       .tv_nsec = (long)(timeout % 1000000000ull) };
-	int n = (int)syscall(SYS_epoll_pwait2, f->epoll_fd, ev, MAX_BELLS,
-			     timeout == UINT64_MAX ? NULL : &ts, NULL, 0);
+	struct pollfd p = { .fd = f->epoll_fd, .events = POLLIN };
 
-	if (n < 0 && errno == ENOSYS)
-		n = epoll_wait(
-			f->epoll_fd, ev, MAX_BELLS,
-			timeout == UINT64_MAX ? -1 : (int)((timeout + NS_PER_MS - 1) / NS_PER_MS));
-	return n < 0 ? 0 : n;
+	f->sleeping = true;
+	pthread_mutex_unlock(&f->lock);
+	ppoll(&p, 1, timeout == UINT64_MAX ? NULL : &ts, NULL);
+	pthread_mutex_lock(&f->lock);
+	f->sleeping = false;
+	f->now = fast_clock();
 }
 
 static void look_for_bells(struct fast *f)
 {
-	struct epoll_event ev[MAX_BELLS];
-
 	if (f->now - f->sched->looked_at < BELL_NS)
 		return;
 	f->sched->looked_at = f->now;
-	if (fast_bells(f, ev, epoll_wait(f->epoll_fd, ev, MAX_BELLS, 0)))
+	if (collect_bells(f))
 		f->sched->last_work = f->now;
 }
 
 static void go_to_sleep(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
-	struct epoll_event ev[MAX_BELLS];
 	uint64_t timeout = UINT64_MAX, next = timer_next(&f->timers);
 	bool streams = choose_coalescing(f), probe = want_probe(f), coal = coalesced(f);
 	uint32_t bells = 0;
@@ -308,21 +318,14 @@ static void go_to_sleep(struct fast *f)
 	follow(f);
 	s->ticked = false;
 	if (fast_arm_all(f)) {
-		int n;
-
 		s->slept_at = fast_clock();
 		if (next != UINT64_MAX)
 			timeout = next > s->slept_at ? next - s->slept_at : 0;
 		if (coal && timeout > TICK_NS)
 			timeout = TICK_NS;
-		f->sleeping = true;
-		pthread_mutex_unlock(&f->lock);
-		n = wait_bells(f, ev, timeout);
-		pthread_mutex_lock(&f->lock);
-		f->sleeping = false;
-		f->now = fast_clock();
-		bells = fast_bells(f, ev, n);
-		if (coal && !n)
+		wait_bells(f, timeout);
+		bells = collect_bells(f);
+		if (coal && !bells)
 			s->ticked = ++s->idle_ticks >= IDLE_TICKS;
 		else
 			s->idle_ticks = 0;

@@ -16,7 +16,6 @@ bw 1000 1000 -l 8
 bw 1000 4096 -o 1
 bw 500 100001 -x 0
 bw 1000 4096 --use_old_post_send
-bw_all 20
 bw_all 20 -b
 lat 1000 8
 lat 1000 8 -e

@@ -16,12 +16,11 @@ for conn in RC UC; do
 	bw 1000 1000 -c $conn -l 8
 	bw 500 100001 -c $conn -x 0
 	bw 1000 4096 -c $conn --use_old_post_send
-	bw_all 20 -c $conn
 	lat 1000 8 -c $conn
 	lat 1000 8 -c $conn -e
 	lat 1000 8 -c $conn -I 64
 	lat 1000 4096 -c $conn --use_old_post_send
-	lat_all 20 -c $conn
+	lat 20 1048576 -c $conn
 done
 for conn in RC UC UD; do
 	bw 1000 2048 -c $conn --use-srq
@@ -33,7 +32,8 @@ bw 1000 4096 -b -e
 # perftest 4.5 takes at most rx-depth completions for an event and then waits for the next one: with
 # more than that outstanding it would wait for ever, on any device.
 bw 200 4096 -q 16 -b -e -t 8
-bw_all 20 -b
+bw_all 20 -b -e
+lat_all 20
 
 # A datagram is one packet: no size above the MTU.
 bw 1000 4096 -c UD

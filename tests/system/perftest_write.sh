@@ -17,12 +17,12 @@ for conn in RC UC; do
 	bw 1000 4096 -c $conn -Q 1
 	bw 500 100001 -c $conn -x 0
 	bw 1000 4096 -c $conn --use_old_post_send
-	bw_all 20 -c $conn
 	lat 1000 8 -c $conn
 	lat 1000 8 -c $conn -I 64
 	lat 1000 4096 -c $conn --use_old_post_send
-	lat_all 20 -c $conn
+	lat 20 1048576 -c $conn
 done
 bw 200 8388608 -t 16
 bw_all 20 -b
+lat_all 20
 exit 0
