@@ -24,9 +24,9 @@
 #include "../ffr/abi/ff_proto.h"
 #include "../ffr/abi/ff_ring.h"
 
-#define FFL_EXPORT __attribute__((visibility("default")))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of_(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define FFL_EXPORT			 __attribute__((visibility("default")))
+#define ARRAY_SIZE(a)			 (sizeof(a) / sizeof((a)[0]))
+#define container_of_(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Largest forms of the public structs up to rdma-core v64 (bytes); see exports.c's asserts. */
 #define FFL_VERBS_CONTEXT_SZ 696
@@ -65,7 +65,7 @@ struct ffl_table {
 	struct {
 		uint32_t handle; /* 0: free */
 		void *obj;
-	} *slot; /* by FF_HANDLE_INDEX */
+	} * slot; /* by FF_HANDLE_INDEX */
 	uint32_t size;
 };
 
@@ -81,13 +81,13 @@ struct ffl_context {
 	uint8_t newer_ops[FFL_VERBS_CONTEXT_SZ - sizeof(struct verbs_context)];
 	struct verbs_context v;
 
-	int sock;	 /* control socket; -1 after the router was found dead */
+	int sock; /* control socket; -1 after the router was found dead */
 	int bell_fd;
-	int uffd_dev;	 /* /dev/userfaultfd as handed over, or -1 */
-	_Atomic bool dead; /* the router is gone: calls fail with EIO, polls with -1 */
-	bool fatal_sent;   /* IBV_EVENT_DEVICE_FATAL was returned */
-	pid_t pid;	 /* of the process that opened the device */
-	uint32_t mode;	 /* enum ff_mode */
+	int uffd_dev;	    /* /dev/userfaultfd as handed over, or -1 */
+	_Atomic bool dead;  /* the router is gone: calls fail with EIO, polls with -1 */
+	bool fatal_sent;    /* IBV_EVENT_DEVICE_FATAL was returned */
+	pid_t pid;	    /* of the process that opened the device */
+	uint32_t mode;	    /* enum ff_mode */
 	uint64_t node_guid; /* network byte order */
 	struct ff_ses_hdr *hdr;
 	pthread_mutex_t call_lock; /* one request at a time */
@@ -188,8 +188,8 @@ struct ffl_cq {
 	bool single_threaded;
 	struct ff_cq_hdr *hdr;
 	struct ff_cqe *ring;
-	uint32_t depth; /* entries, a power of two */
-	uint32_t ci;	/* CQEs consumed since creation; hdr->ci follows */
+	uint32_t depth;		      /* entries, a power of two */
+	uint32_t ci;		      /* CQEs consumed since creation; hdr->ci follows */
 	_Atomic uint32_t empty_polls; /* in a row */
 	uint32_t handle;
 	const struct ff_cqe *cur; /* CQE that the readers read, in place, until end_poll */
@@ -239,11 +239,26 @@ struct ffl_qp {
 	struct ffl_events async_ev;
 };
 
-static inline struct ffl_qp *to_qp(struct ibv_qp *q) { return (struct ffl_qp *)q; }
-static inline struct ffl_cq *to_cq(struct ibv_cq *c) { return (struct ffl_cq *)c; }
-static inline struct ffl_srq *to_srq(struct ibv_srq *s) { return (struct ffl_srq *)s; }
-static inline struct ffl_pd *to_pd(struct ibv_pd *p) { return (struct ffl_pd *)p; }
-static inline struct ffl_ah *to_ah(struct ibv_ah *a) { return (struct ffl_ah *)a; }
+static inline struct ffl_qp *to_qp(struct ibv_qp *q)
+{
+	return (struct ffl_qp *)q;
+}
+static inline struct ffl_cq *to_cq(struct ibv_cq *c)
+{
+	return (struct ffl_cq *)c;
+}
+static inline struct ffl_srq *to_srq(struct ibv_srq *s)
+{
+	return (struct ffl_srq *)s;
+}
+static inline struct ffl_pd *to_pd(struct ibv_pd *p)
+{
+	return (struct ffl_pd *)p;
+}
+static inline struct ffl_ah *to_ah(struct ibv_ah *a)
+{
+	return (struct ffl_ah *)a;
+}
 
 /* post.c, cq.c: what the inline verbs of <infiniband/verbs.h> call through context->ops */
 int ffl_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
@@ -251,7 +266,7 @@ int ffl_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 int ffl_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ffl_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
-void ffl_qp_init_wr_ops(struct ffl_qp *qp); /* post_ex.c: the ibv_wr_* pointers */
+void ffl_qp_init_wr_ops(struct ffl_qp *qp);   /* post_ex.c: the ibv_wr_* pointers */
 void ffl_cq_init_poll_ops(struct ffl_cq *cq); /* cq_ex.c: the ibv_start_poll… pointers */
 /* post.c: announce postings that the event index let go unannounced, if there are any */
 void ffl_ring_lazy(struct ffl_context *ctx);
