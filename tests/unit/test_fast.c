@@ -144,6 +144,65 @@ static void arming_finds_what_came_before(void **state)
 	down(&o);
 }
 
+/* Never more than the ring holds, or the announced posting could not be made. */
+static void coalescing_fits_the_ring(void **state)
+{
+	struct one o;
+
+	(void)state;
+	up(&o);
+	o.s->s.coal = 63;
+	fast_arm_all(o.r.f);
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq_depth - 1);
+	down(&o);
+}
+
+/* The tick that serves what is coalesced runs for active sessions only. */
+static void idle_session_coalesces_nothing(void **state)
+{
+	struct one o;
+
+	(void)state;
+	up(&o);
+	o.s->s.coal = 3;
+	rig_advance(&o.r, NS_PER_MS);
+	rig_advance(&o.r, 10 * NS_PER_MS);
+	assert_false(o.s->s.is_active);
+	assert_int_equal(o.s->s.coal, 0);
+	down(&o);
+}
+
+/* In error receives are flushed as they come: asleep, the router wants to hear of them. */
+static void error_asks_for_receives(void **state)
+{
+	struct one o;
+
+	(void)state;
+	up(&o);
+	rig_state(&o.r, o.qp, IBV_QPS_ERR);
+	rig_run(&o.r);
+	atomic_store(&o.qp->qp.hdr->rq_need, 0); /* a receive was announced and flushed */
+	assert_true(fast_arm_all(o.r.f));
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->rq_need), 1);
+	down(&o);
+}
+
+/* A request that can go on at once is work, though nothing was posted. */
+static void unfinished_work_keeps_awake(void **state)
+{
+	struct one o;
+
+	(void)state;
+	up(&o);
+	post(&o, 1);
+	rig_run(&o.r);
+	assert_true(o.qp->qp.busy);
+	assert_true(fast_arm_all(o.r.f)); /* the fake waits */
+	fast_qp_activate(o.r.f, &o.qp->qp);
+	assert_false(fast_arm_all(o.r.f));
+	down(&o);
+}
+
 static void many_laps(void **state)
 {
 	struct ff_cqe e;
@@ -217,6 +276,10 @@ int main(void)
 		cmocka_unit_test(idle_qp_asks_for_a_bell),
 		cmocka_unit_test(coalesced_bell),
 		cmocka_unit_test(arming_finds_what_came_before),
+		cmocka_unit_test(coalescing_fits_the_ring),
+		cmocka_unit_test(idle_session_coalesces_nothing),
+		cmocka_unit_test(error_asks_for_receives),
+		cmocka_unit_test(unfinished_work_keeps_awake),
 		cmocka_unit_test(many_laps),
 		cmocka_unit_test(absurd_indices),
 		cmocka_unit_test(unsignalled_completes_silently),
