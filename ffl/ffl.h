@@ -288,7 +288,7 @@ int ffl_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index
 struct ffl_mr {
 	struct ibv_mr ibv; /* .handle is the router's */
 	uint64_t iova;
-	uint64_t zero_copy; /* bytes that the router reaches without process_vm_* */
+	uint64_t zero_copy; /* bytes that the router reaches by a pointer */
 	int access;
 	unsigned num_runs;
 	struct ff_mr_run *run; /* what it claims of region.c */

@@ -10,7 +10,7 @@
  * every MR's bounds, so that each lies entirely inside or outside of an MR, and count the MRs
  * that claim them. The last one's end gives the program's own pages back (stash), with the
  * content of then. An MR of another context gets no claim on a region: its router reaches the
- * same bytes at the program's address by process_vm_*, before and after they are given back.
+ * same bytes at the program's address through /proc, before and after they are given back.
  *
  * Only private anonymous pages that lie in an MR as a whole are replaced: what shares a page with
  * somebody else's bytes stays, and so does whatever is not plain memory: stacks (a

@@ -76,7 +76,7 @@ void ffl_regions_fini(struct ffl_context *ctx);
 /*
  * Replace what can be replaced inside [addr, addr + len), take a reference on it, and describe it
  * and what is shared memory anyway in run[max]. The number of runs; what they leave out is reached
- * by process_vm_*. -EFAULT: there is a hole, or a mapping that lacks the right to be read, or to
+ * through /proc. -EFAULT: there is a hole, or a mapping that lacks the right to be read, or to
  * be written where `write` is set.
  */
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,

@@ -140,7 +140,7 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 
 /*
  * Files of the application are mapped as the access asked for. An MR that is to be written to from
- * now on leaves those to process_vm_*, which follows the application's own mapping.
+ * now on leaves those to pvm.c, which follows the application's own mapping.
  */
 static int runs_writable(struct mr *new, const struct mr *old)
 {

@@ -22,7 +22,7 @@
  *
  * A mapping that is shared and writable stands for a file that the process had open for writing,
  * and 5 finds it on the inode that the router has open, so that swapping mappings in between wins
- * nothing. Whatever fails leaves the run to process_vm_*, which is always right.
+ * nothing. Whatever fails leaves the run to pvm.c, which is always right.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -349,7 +349,7 @@ static int populate(struct seg *seg, uint64_t off, uint64_t len)
 	return 0;
 }
 
-/* Map what can be mapped of a claim on shared mappings; the rest is process_vm_*'s. */
+/* Map what can be mapped of a claim on shared mappings; the rest is pvm.c's. */
 static void map_shared(struct mr *mr, const struct peer *peer, uint64_t va, uint64_t end)
 {
 	uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (peer->writes ? FF_VMA_WRITE : 0);

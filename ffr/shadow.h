@@ -10,7 +10,7 @@
 /*
  * Fill mr->run, num_runs and zero_copy from the client's claims. Control thread, no lock: the MR
  * is not known to anybody yet. Claims that do not hold are an error (-EINVAL) when they name a
- * segment out of bounds, and are left to process_vm_* when the application's mapping turns out
+ * segment out of bounds, and are left to pvm.c when the application's mapping turns out
  * not to be shared memory that can be mapped. mr->o.ses, addr, length and access are set.
  */
 int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n);
@@ -22,7 +22,7 @@ bool shadow_access_ok(const struct mr *mr, uint32_t access);
 /*
  * [lock] Where [va, va + len) of the application is; inside the MR (the caller has checked).
  * Returns the contiguous bytes from va that *host reaches, at most len; with *host NULL it is the
- * number of bytes that process_vm_* has to move.
+ * number of bytes that pvm.c has to move.
  */
 uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host);
 /* [lock] Likewise for the usual case: all of it within the first run. NULL: ask the other. */

@@ -189,7 +189,7 @@ struct ff_shadow_grow_resp {
 
 /*
  * A run of an MR: whole pages at [va, va + len) that the router can reach by a mapping of its own.
- * Runs are sorted and disjoint; what no run covers is reached by process_vm_readv/writev.
+ * Runs are sorted and disjoint; what no run covers is reached by copies through /proc/PID/mem (pvm.c).
  */
 enum ff_run_kind {
 	FF_RUN_SHADOW = 1, /* pages of shadow segment `seg` from `off` */
@@ -210,7 +210,7 @@ struct ff_reg_mr_req {
 };
 struct ff_reg_mr_resp {
 	uint32_t mr, lkey, rkey, reserved;
-	uint64_t zero_copy; /* bytes reached without process_vm_* */
+	uint64_t zero_copy; /* bytes reached by a pointer */
 };
 /* REREG_MR: flags are IBV_REREG_MR_*; what they do not name is ignored. Keys change. */
 struct ff_rereg_mr_req {
