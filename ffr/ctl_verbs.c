@@ -310,20 +310,6 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 	return err;
 }
 
-/* [lock] Is a datagram under way that names it? */
-static bool ah_in_use(const struct session *s, const struct ah *ah)
-{
-	const struct obj_table *t = &s->tab[OBJ_QP];
-	const struct qp *qp;
-
-	for (uint32_t i = 0; i < t->size; i++) {
-		qp = obj_of(t->slot[i], qp);
-		if (qp && qp->type == IBV_QPT_UD && qp->busy && qp->wr->ah == ah)
-			return true;
-	}
-	return false;
-}
-
 int ctl_destroy_ah(struct ctl_call *c, const struct ff_destroy_ah_req *req,
 		   struct ff_destroy_ah_resp *resp)
 {
@@ -334,7 +320,7 @@ int ctl_destroy_ah(struct ctl_call *c, const struct ff_destroy_ah_req *req,
 	if (!ah)
 		return -EINVAL;
 	fast_lock(c->r->fast);
-	err = ah_in_use(c->s, ah) ? -EBUSY : ctl_obj_take(c->s, &ah->o);
+	err = ctl_obj_take(c->s, &ah->o);
 	if (!err)
 		ah->pd->o.refs--;
 	fast_unlock(c->r->fast);

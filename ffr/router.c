@@ -77,7 +77,6 @@ static void device_limits(struct router *r)
 #undef AT_MOST
 	if (!d->num_comp_vectors) /* a device without interrupts: any number is the same to it */
 		d->num_comp_vectors = 1;
-	d->num_comp_vectors = 1;
 }
 
 int router_init(struct router *r, char *err, size_t size)
