@@ -10,6 +10,7 @@
  */
 #include <sched.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "cq.h"
 #include "post.h"
@@ -27,6 +28,33 @@
 
 /* ---- poll ----------------------------------------------------------------------------------- */
 
+/*
+ * Poll on another CPU than the one that the router moves our data on: it yields to us as much as we
+ * to it, and every moment of ours on that CPU is lost for the data. The thread may run where it
+ * could before: only the kernel's choice among those CPUs is made anew.
+ */
+static void get_out_of_the_way(struct ffl_context *ctx)
+{
+	uint64_t busy = atomic_load_explicit(&ctx->hdr->busy, memory_order_relaxed);
+	cpu_set_t all, other;
+	struct timespec t;
+	int cpu;
+
+	if (likely(!busy))
+		return;
+	cpu = sched_getcpu();
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	if (cpu < 0 || !ff_is_busy(busy, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec,
+				   (uint16_t)cpu))
+		return;
+	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+		return;
+	other = all;
+	CPU_CLR(cpu, &other);
+	if (!sched_setaffinity(0, sizeof(other), &other))
+		sched_setaffinity(0, sizeof(all), &all);
+}
+
 int ffl_cq_idle(struct ffl_cq *cq)
 {
 	struct ffl_context *ctx = to_ctx(cq->cq.context);
@@ -38,9 +66,10 @@ int ffl_cq_idle(struct ffl_cq *cq)
 	ffl_ring_lazy(ctx);
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
 		return EIO;
-	if (yield && n >= yield)
+	if (yield && n >= yield) {
+		get_out_of_the_way(ctx);
 		sched_yield(); /* may last: then ALIVE_POLLS are too many */
-	else if (likely(n % ALIVE_POLLS))
+	} else if (likely(n % ALIVE_POLLS))
 		return 0;
 	return ffl_check_alive(ctx) ? 0 : EIO;
 }

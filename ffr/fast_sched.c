@@ -14,9 +14,10 @@
  *    spins would starve everybody. Where FIFO is refused, nice -20 and then a short slice serve.
  * 3. Coalesce. A client that only streams (posts, gets no data back) would be preempted by each
  *    of its doorbells; for it the announced index moves on to 2n+1 postings, at most COAL_MAX, as
- *    long as the runner hardly gets to sleep in between. Data for it, or an answer to data, ends
- *    that. The client announces the rest itself when it polls an empty CQ; a tick of TICK_NS,
- *    which runs only while something is coalesced, serves clients that never poll.
+ *    long as the runner hardly gets to sleep in between: for less than SHORT_SLEEP_NS, or than it
+ *    worked before (large messages). Data for it, or an answer to data, ends that. The client
+ *    announces the rest itself when it polls an empty CQ; a tick of TICK_NS, which runs only while
+ *    something is coalesced, serves clients that never poll.
  * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
  *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for; with a session in
  *    `spin` mode the runner never sleeps.
@@ -24,7 +25,10 @@
  *    asleep: the answer that it should have waited for.
  * 5. Follow. When the bells come from one other CPU, the runner moves there: a wake-up within a
  *    CPU costs a fraction of one across.
- * 6. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
+ * 6. Tell. While it works on and on as an ordinary thread, the sessions that it serves are told
+ *    its CPU, and a poller of theirs that finds nothing moves to another one (ffl/cq.c): it would
+ *    get half of the core to find nothing with. Only the poller itself can do that.
+ * 7. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
  *    ordinary thread, so that the kernel may wake it on an idle core.
  */
 #include <errno.h>
@@ -44,11 +48,11 @@
 #define LOCAL_NS       (10 * NS_PER_MS) /* ... and lives where it posted from, for this long */
 #define SPIN_LOCAL_NS  (5 * NS_PER_US)
 #define FIFO_MAX_NS    (500 * NS_PER_US)
+#define TELL_NS	       (FF_BUSY_US * NS_PER_US / 2)
 #define SHORT_SLEEP_NS (3 * NS_PER_US) /* a client that streams lets the runner sleep less */
 #define TICK_NS	       NS_PER_MS
 #define IDLE_TICKS     20 /* ticks without work before coalescing ends */
 #define COAL_MAX       63u
-#define STREAMS_COAL   7u		/* from here on a client counts as streaming */
 #define PROBE_LEAVES   32		/* leaves in a row before a probe */
 #define PROBE_NS       (10 * NS_PER_MS) /* between probes */
 #define BELL_NS	       (20 * NS_PER_US) /* awake: how often bells are looked for */
@@ -176,10 +180,11 @@ static void follow(struct fast *f)
 	s->wakes = s->far = s->others = 0;
 }
 
-/* Account the turn's postings and deliveries; decide whether to leave the core (rule 1). */
+/* Account the turn's postings and deliveries; decide whether to leave the core (rules 1 and 6). */
 static void account(struct fast *f)
 {
 	unsigned cpu = (unsigned)sched_getcpu();
+	bool bulk = f->sched->policy == POL_ORDINARY && f->now - f->sched->woke_at > FIFO_MAX_NS;
 	struct session *s;
 
 	f->sched->leave = false;
@@ -200,6 +205,11 @@ static void account(struct fast *f)
 		}
 		s->turn_posts = 0;
 		s->turn_data = false;
+		if (bulk && f->now - s->busy_told > TELL_NS) {
+			s->busy_told = f->now;
+			atomic_store_explicit(&s->hdr->busy, ff_busy(f->now, (uint16_t)cpu),
+					      memory_order_relaxed);
+		}
 	}
 	f->sched->woken = false;
 }
@@ -223,11 +233,11 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 }
 
 /* Choose for each active session how many postings one bell is to announce (rule 3). */
-static bool choose_coalescing(struct fast *f)
+static void choose_coalescing(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;
-	bool hardly_slept = sc->slept_at && sc->woke_at - sc->slept_at < SHORT_SLEEP_NS;
-	bool streams = false;
+	uint64_t slept = sc->woke_at - sc->slept_at, awake = f->now - sc->woke_at;
+	bool hardly_slept = sc->slept_at && (slept < SHORT_SLEEP_NS || slept < awake);
 	struct session *s;
 
 	TAILQ_FOREACH(s, &f->active_sessions, active) {
@@ -239,11 +249,9 @@ static bool choose_coalescing(struct fast *f)
 			else if (s->burst < (s->coal + 1) / 2)
 				s->coal /= 2;
 		}
-		streams |= s->coal >= STREAMS_COAL;
 		s->dialog = false;
 		s->burst = 0;
 	}
-	return streams;
 }
 
 static bool coalesced(const struct fast *f)
@@ -256,7 +264,7 @@ static bool coalesced(const struct fast *f)
 	return false;
 }
 
-/* Rule 5: worth a try when fewer clients are active than there are CPUs. */
+/* Rule 7: worth a try when fewer clients are active than there are CPUs. */
 static bool want_probe(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;
@@ -311,10 +319,12 @@ static void go_to_sleep(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
 	uint64_t timeout = UINT64_MAX, next = timer_next(&f->timers);
-	bool streams = choose_coalescing(f), probe = want_probe(f), coal = coalesced(f);
+	bool probe = want_probe(f), coal;
 	uint32_t bells = 0;
 
-	set_policy(f, streams || probe ? POL_ORDINARY : POL_URGENT);
+	choose_coalescing(f);
+	coal = coalesced(f);
+	set_policy(f, probe ? POL_ORDINARY : POL_URGENT);
 	follow(f);
 	s->ticked = false;
 	if (fast_arm_all(f)) {

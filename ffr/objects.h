@@ -134,6 +134,7 @@ struct session {
 	uint32_t srq_kick_seen;
 
 	/* fast_sched.c's view of who posts where */
+	uint64_t busy_told;	      /* when hdr->busy was last written */
 	SLIST_ENTRY(session) touched; /* on fast->touched while is_touched */
 	uint64_t last_post;	      /* ns */
 	uint32_t turn_posts;	      /* WRs taken in this turn */

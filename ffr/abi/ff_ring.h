@@ -179,14 +179,33 @@ static_assert(sizeof(struct ff_cq_hdr) == 128, "ABI");
 struct ff_ses_hdr {
 	_Alignas(FF_CACHELINE) _Atomic uint32_t need_wakeup; /* 1: write the eventfd */
 	_Atomic uint32_t yield_polls; /* router: empty polls of a CQ before the poller yields */
+	/* router: ff_busy() of the CPU that it moves bulk data on; a poller that finds nothing there
+	 * had better poll elsewhere. Stale after FF_BUSY_US. */
+	_Atomic uint64_t busy;
 	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty_sum[FF_MAX_QP / 64 / 64];
 	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty[FF_MAX_QP / 64];
 	/* client: counts postings to SRQs on which `need` was seen */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t srq_kick;
 };
+static_assert(offsetof(struct ff_ses_hdr, busy) == 8, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, dirty_sum) == 64, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, dirty) == 128, "ABI");
 static_assert(sizeof(struct ff_ses_hdr) == 128 + FF_MAX_QP / 8 + 64, "ABI");
+
+#define FF_BUSY_US 2000u
+
+/* ff_ses_hdr.busy: microseconds of CLOCK_MONOTONIC, 48 bits, and a CPU. */
+static inline uint64_t ff_busy(uint64_t ns, uint16_t cpu)
+{
+	return ns / 1000 << 16 | cpu;
+}
+
+/* Was the CPU announced as busy within the last FF_BUSY_US before `ns`? */
+static inline bool ff_is_busy(uint64_t busy, uint64_t ns, uint16_t cpu)
+{
+	return (uint16_t)busy == cpu &&
+	       ((ns / 1000 << 16) - (busy & ~0xffffull)) >> 16 <= FF_BUSY_US;
+}
 
 /* Bytes of an SQ entry for WRs of up to max_sge entries and max_inline bytes of inline data. */
 static inline uint32_t ff_sqe_stride(uint32_t max_sge, uint32_t max_inline)

@@ -6,6 +6,7 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -148,6 +149,83 @@ static void idle_poller(void **state)
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 1);
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	assert_int_equal(fake.yields, 3);
+	ibv_destroy_cq(&cq->cq);
+}
+
+/* These take the place of libc's: a kernel that obeys. */
+static struct {
+	int cpu, moves;
+	cpu_set_t affinity;
+} sched;
+
+int sched_getcpu(void)
+{
+	return sched.cpu;
+}
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	(void)pid;
+	assert_int_equal(size, sizeof(*set));
+	*set = sched.affinity;
+	return 0;
+}
+
+int sched_setaffinity(pid_t pid, size_t size, const cpu_set_t *set)
+{
+	(void)pid;
+	assert_int_equal(size, sizeof(*set));
+	assert_true(CPU_COUNT(set));
+	sched.affinity = *set;
+	while (!CPU_ISSET(sched.cpu, set))
+		sched.cpu = (sched.cpu + 1) % CPU_SETSIZE;
+	sched.moves++;
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A poller leaves the CPU on which the router moves its data; nothing else is changed. */
+static void poller_moves(void **state)
+{
+	struct ffl_cq *cq = fake_cq(4);
+	struct ff_ses_hdr *hdr = fake.ctx->hdr;
+	struct ibv_wc wc;
+	cpu_set_t both;
+
+	(void)state;
+	CPU_ZERO(&both);
+	CPU_SET(3, &both);
+	CPU_SET(5, &both);
+	sched.affinity = both;
+	sched.cpu = 3;
+	atomic_store(&hdr->yield_polls, 1);
+	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
+	assert_int_equal(sched.moves, 0); /* nothing announced */
+	atomic_store(&hdr->busy, ff_busy(now_ns(), 5));
+	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
+	assert_int_equal(sched.moves, 0); /* another CPU */
+	atomic_store(&hdr->busy, ff_busy(now_ns() - 1000000000u, 3));
+	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
+	assert_int_equal(sched.moves, 0); /* a second ago */
+	do {
+		atomic_store(&hdr->busy, ff_busy(now_ns(), 3));
+		assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
+	} while (!sched.moves); /* the test itself may have been off its CPU for FF_BUSY_US */
+	assert_int_equal(sched.moves, 2);
+	assert_int_equal(sched.cpu, 5);
+	assert_true(CPU_EQUAL(&sched.affinity, &both));
+	/* a thread that may run on no other CPU stays */
+	CPU_CLR(3, &sched.affinity);
+	atomic_store(&hdr->busy, ff_busy(now_ns(), 5));
+	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
+	assert_int_equal(sched.moves, 2);
 	ibv_destroy_cq(&cq->cq);
 }
 
@@ -566,6 +644,7 @@ int main(void)
 		T(wc_flags),
 		T(phases_over_laps),
 		T(idle_poller),
+		T(poller_moves),
 		T(dead_router),
 		T(clean),
 		T(clean_on_destroy_and_reset),

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/*
+ * test_sched.c - what the runner decides: how many postings one bell announces, and whom it tells
+ * that it is busy. The rules are told at the head of ffr/fast_sched.c; the time is the test's.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/backend_fake.h"
+#include "tests/lib/rig.h"
+
+#include "ffr/fast_sched.c"
+
+static struct rig r;
+static struct rig_ses *ses;
+static struct rig_cq *cq;
+static struct rig_qp *qp;
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_reset();
+	rig_init(&r, &fake_ops);
+	ses = rig_session(&r, 0);
+	cq = rig_cq(&r, ses, 64, false);
+	qp = rig_qp(&r, ses, IBV_QPT_RC, cq, cq, NULL);
+	rig_connect(&r, qp, NULL);
+	rig_run(&r); /* the QP and its session are active */
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_qp_free(&r, qp);
+	rig_cq_free(&r, cq);
+	rig_session_free(&r, ses);
+	rig_fini(&r);
+	return 0;
+}
+
+/* The runner slept for `slept`, then worked for `awake` on `burst` postings. The new coal. */
+static uint32_t after(uint64_t slept, uint64_t awake, uint32_t burst)
+{
+	struct fast_sched *s = r.f->sched;
+
+	s->slept_at = r.f->now;
+	s->woke_at = s->slept_at + slept;
+	r.f->now = s->woke_at + awake;
+	ses->s.burst = burst;
+	choose_coalescing(r.f);
+	assert_int_equal(ses->s.burst, 0);
+	return ses->s.coal;
+}
+
+static void coalesce(void **state)
+{
+	(void)state;
+	assert_int_equal(after(10 * NS_PER_US, NS_PER_US, 1), 0);
+	/* small messages: hardly any sleep */
+	assert_int_equal(after(2 * NS_PER_US, NS_PER_US, 1), 1);
+	assert_int_equal(after(2 * NS_PER_US, NS_PER_US, 2), 3);
+	/* large ones: a longer sleep, but shorter than the work */
+	assert_int_equal(after(50 * NS_PER_US, 60 * NS_PER_US, 4), 7);
+	assert_int_equal(after(50 * NS_PER_US, 40 * NS_PER_US, 8), 7);
+	assert_int_equal(after(50 * NS_PER_US, 60 * NS_PER_US, 7), 7); /* not more than it posts */
+	for (int i = 0; i < 5; i++)
+		after(NS_PER_US, NS_PER_US, 100);
+	assert_int_equal(ses->s.coal, COAL_MAX);
+	/* a client that posts less is waited for less */
+	assert_int_equal(after(NS_PER_MS, NS_PER_US, 31), 31);
+	assert_int_equal(after(NS_PER_MS, NS_PER_US, 0), 31); /* it was not its turn */
+	/* a dialog cannot wait */
+	ses->s.dialog = true;
+	assert_int_equal(after(NS_PER_US, NS_PER_US, 100), 0);
+}
+
+static uint64_t told(uint64_t awake, enum policy policy)
+{
+	struct fast_sched *s = r.f->sched;
+
+	atomic_store(&ses->s.hdr->busy, 0);
+	s->woke_at = r.f->now;
+	r.f->now += awake;
+	s->policy = policy;
+	fast_touch(r.f, &ses->s);
+	account(r.f);
+	return atomic_load(&ses->s.hdr->busy);
+}
+
+static void tell(void **state)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t old, one;
+	uint64_t busy;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(old), &old), 0);
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	assert_int_equal(told(10 * NS_PER_MS, POL_URGENT), 0);
+	assert_int_equal(told(FIFO_MAX_NS, POL_ORDINARY), 0);
+	busy = told(10 * NS_PER_MS, POL_ORDINARY);
+	assert_true(ff_is_busy(busy, r.f->now, (uint16_t)cpu));
+	assert_true(ff_is_busy(busy, r.f->now + FF_BUSY_US * NS_PER_US, (uint16_t)cpu));
+	assert_false(
+		ff_is_busy(busy, r.f->now + FF_BUSY_US * NS_PER_US + NS_PER_US, (uint16_t)cpu));
+	assert_false(ff_is_busy(busy, r.f->now, (uint16_t)(cpu + 1)));
+	/* not in every turn: the line is the client's, too */
+	assert_int_equal(told(FIFO_MAX_NS + 1, POL_ORDINARY), 0);
+	assert_int_not_equal(told(TELL_NS, POL_ORDINARY), 0);
+	assert_int_equal(sched_setaffinity(0, sizeof(old), &old), 0);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(coalesce),
+		T(tell),
+	};
+
+	return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
+}
