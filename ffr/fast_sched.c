@@ -344,7 +344,7 @@ static void go_to_sleep(struct fast *f)
 		s->slept_at = f->now;
 	}
 	fast_disarm_all(f);
-	s->woke_at = s->last_work = f->now;
+	s->woke_at = s->last_work = s->looked_at = f->now;
 	s->woken = bells;
 	s->wakes += s->woken;
 	/* nothing but a timer or a tick: do not spin for it, look once and sleep again */
