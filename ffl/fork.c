@@ -3,11 +3,14 @@
  * fork.c - replaced pages in the children of the program. Called by mr.c once, by libc afterwards.
  *
  * Shadow pages are shared mappings, and a child must not write to its parent's memory. So they are
- * mapped with MADV_DONTFORK, and what fork() gives the child there is made by a handler in the
- * child: private mappings of the same pages. They get pages of their own at once, as long as that
- * is not too much; the parent waits for it in its handler, so that the child has the content of
- * the moment, as far as the thread that forks is concerned. Beyond that the child's pages follow
- * the parent's until one of them is written to, and the parent never uses them for anything else.
+ * mapped with MADV_DONTFORK, and a handler in the child puts memory of its own there, with a copy
+ * of the content. The parent waits in its handler, so that it is the content of the moment, as far
+ * as the thread that forks is concerned. Nothing is left to be copied later: not only the parent
+ * writes to these pages, the router does, too, where no write protection of this process holds.
+ * It takes about 0.6 ms for each MB, and as much memory: what the kernel does with pinned pages.
+ *
+ * A child may be killed or stopped while it copies. When it has not got on for PATIENCE_MS, the
+ * parent goes its way, and the child, should it go on, has nothing there: all or nothing.
  *
  * The region lock is held across fork, so no window is open and no pool half changed. vfork(),
  * posix_spawn() and system() run no handlers and need none: the child shares the parent's memory
@@ -18,81 +21,88 @@
  */
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "mm.h"
 #include "region.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-#define COPY_MAX     ((size_t)32 << 20) /* bytes that a child copies at once */
-#define COPY_WAIT_MS 200		/* ms that the parent waits for that; a child may die */
+#define CHUNK	    ((size_t)1 << 20) /* bytes copied between two looks at the parent */
+#define PATIENCE_MS 2000
 
-/* Shared with the children, from one fork to its end. 1: the child has its pages. */
-static _Atomic uint32_t *child_ready;
-/* Region lock: what prepare found. */
-static bool must_map, must_copy;
+/*
+ * Shared with the child from a fork to its end: the chunks that it has copied, or how it ended.
+ * The child waits for nobody; the parent for COPIED, or to set GIVEN_UP.
+ */
+#define COPIED	 UINT32_MAX
+#define GIVEN_UP (UINT32_MAX - 1)
+static _Atomic uint32_t *progress;
+
+static bool must_copy; /* region lock: what prepare found */
 
 static void fork_prepare(void)
 {
 	struct ffl_region *r;
-	size_t total = 0;
-	unsigned num;
 
 	ffl_regions_lock();
 	ffl_regions_look();
-	num = ffl_regions_each(&r);
-	for (unsigned i = 0; i < num; i++)
-		total += r[i].len;
-	must_map = num > 0;
-	must_copy = must_map && total <= COPY_MAX;
-	atomic_store(child_ready, 0);
+	must_copy = ffl_regions_each(&r) > 0;
+	atomic_store(progress, 0);
 }
 
-static int64_t now_ms(void)
+static void wait_for_child(void)
 {
-	struct timespec t;
+	const struct timespec patience = { PATIENCE_MS / 1000, PATIENCE_MS % 1000 * 1000000 };
+	uint32_t seen = atomic_load(progress);
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* True: the child has copied its pages. False: it takes too long, or there is none. */
-static bool wait_for_child(void)
-{
-	int64_t end = now_ms() + COPY_WAIT_MS, left;
-
-	while (!atomic_load(child_ready) && (left = end - now_ms()) > 0) {
-		struct timespec t = { left / 1000, left % 1000 * 1000000 };
-
-		syscall(SYS_futex, child_ready, FUTEX_WAIT, 0, &t, NULL, 0);
+	while (seen != COPIED) {
+		if (syscall(SYS_futex, progress, FUTEX_WAIT, seen, &patience, NULL, 0) &&
+		    errno == ETIMEDOUT && atomic_compare_exchange_strong(progress, &seen, GIVEN_UP))
+			return;
+		seen = atomic_load(progress);
 	}
-	return atomic_load(child_ready);
 }
 
 static void fork_parent(void)
 {
-	struct ffl_region *r;
-	unsigned num;
-
-	if (must_map && !(must_copy && wait_for_child())) {
-		num = ffl_regions_each(&r);
-		for (unsigned i = 0; i < num; i++)
-			r[i].with_child = true;
-	}
+	if (must_copy)
+		wait_for_child();
 	ffl_regions_unlock();
 }
 
-/* A private mapping in place of the parent's shared one. Async-signal-safe. */
-static void child_map(const struct ffl_region *r)
+/* ---- in the child: async-signal-safe ---------------------------------------------------------- */
+
+/* A chunk more is copied, or all. False: the parent has given up. */
+static bool advance(bool all)
+{
+	uint32_t was = atomic_load(progress);
+
+	return was != GIVEN_UP &&
+	       atomic_compare_exchange_strong(progress, &was, all ? COPIED : was + 1);
+}
+
+/* The region's content to p, which is empty. */
+static bool copy_pages(const struct ffl_region *r, int fd, char *p)
+{
+	for (size_t done = 0; done < r->len;) {
+		size_t len = r->len - done < CHUNK ? r->len - done : CHUNK;
+		ssize_t n = pread(fd, p + done, len, (off_t)(r->off + done));
+
+		if (n <= 0 || !advance(false))
+			return false;
+		done += (size_t)n;
+	}
+	return true;
+}
+
+/* Memory of the child's own in place of the region's pages. True: it is there. */
+static bool child_map(const struct ffl_region *r)
 {
 	const struct ffl_file *file = ffl_pool_file(r->ctx->pool, r->seg);
 	const int rw = PROT_READ | PROT_WRITE;
@@ -101,20 +111,19 @@ static void child_map(const struct ffl_region *r)
 
 	/* the program may have closed the descriptor, and opened something else */
 	if (!r->intact || syscall(SYS_fstat, file->fd, &st) || st.st_ino != file->inode)
-		return;
+		return false;
 	/* what is mapped there already, the program wants there */
-	p = mmap((void *)r->va, r->len, rw, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file->fd,
-		 (off_t)r->off);
+	p = mm_map((void *)r->va, r->len, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+		   0);
 	if (p == MAP_FAILED)
-		return;
-	if (must_copy && madvise(p, r->len, MADV_POPULATE_WRITE))
-		for (size_t i = 0; i < r->len; i += FF_PAGE) {
-			volatile char *c = (char *)p + i;
-
-			*c = *c;
-		}
+		return false;
+	if (!copy_pages(r, file->fd, p)) {
+		mm_unmap(p, r->len);
+		return false;
+	}
 	if (r->prot != rw)
-		mprotect(p, r->len, r->prot);
+		mm_protect(p, r->len, r->prot);
+	return true;
 }
 
 static void fork_child(void)
@@ -123,14 +132,16 @@ static void fork_child(void)
 	unsigned num = ffl_regions_each(&r);
 
 	for (unsigned i = 0; i < num; i++)
-		child_map(&r[i]);
-	if (must_map) {
-		atomic_store(child_ready, 1);
-		syscall(SYS_futex, child_ready, FUTEX_WAKE, 1, NULL, NULL, 0);
-	}
+		r[i].intact = child_map(&r[i]);
+	if (must_copy && advance(true))
+		syscall(SYS_futex, progress, FUTEX_WAKE, 1, NULL, NULL, 0);
+	else
+		for (unsigned i = 0; i < num; i++)
+			if (r[i].intact)
+				mm_unmap((void *)r[i].va, r[i].len);
 	/* children of this process have a parent of their own to tell */
-	mmap((void *)child_ready, FF_PAGE, PROT_READ | PROT_WRITE,
-	     MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	mm_map((void *)progress, FF_PAGE, PROT_READ | PROT_WRITE,
+	       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	ffl_malloc_forget(NULL);
 	ffl_regions_forget();
 	ffl_regions_unlock();
@@ -142,18 +153,18 @@ int ffl_fork_init(void)
 	int err = 0;
 
 	ffl_regions_lock();
-	if (child_ready)
+	if (progress)
 		goto out;
-	page = mmap(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	page = mm_map(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (page == MAP_FAILED) {
 		err = -errno;
 		goto out;
 	}
-	child_ready = page;
+	progress = page;
 	err = -pthread_atfork(fork_prepare, fork_parent, fork_child);
 	if (err) {
-		munmap(page, FF_PAGE);
-		child_ready = NULL;
+		mm_unmap(page, FF_PAGE);
+		progress = NULL;
 	}
 out:
 	ffl_regions_unlock();

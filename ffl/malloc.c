@@ -9,10 +9,10 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "freeflow.h"
+#include "mm.h"
 #include "region.h"
 
 #define ALIGN	  64u		/* bytes; also the size of a header */
@@ -69,13 +69,13 @@ static int chunk_new(struct ffl_context *ctx, size_t len, struct chunk **out)
 	err = ffl_pool_get(ctx->pool, len, &span);
 	if (err)
 		return err;
-	va = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-		  ffl_pool_file(ctx->pool, span.seg)->fd, (off_t)span.off);
+	va = mm_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+		    ffl_pool_file(ctx->pool, span.seg)->fd, (off_t)span.off);
 	if (va == MAP_FAILED) {
 		err = -errno;
 		goto err_put;
 	}
-	madvise(va, len, MADV_DONTFORK);
+	mm_advise(va, len, MADV_DONTFORK);
 	err = ffl_regions_add(ctx, (uintptr_t)va, len, &span);
 	if (err)
 		goto err_unmap;
@@ -90,7 +90,7 @@ static int chunk_new(struct ffl_context *ctx, size_t len, struct chunk **out)
 	return 0;
 
 err_unmap:
-	munmap(va, len);
+	mm_unmap(va, len);
 err_put:
 	ffl_pool_put(ctx->pool, span.seg, span.off, len, true);
 	return err;

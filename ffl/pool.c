@@ -10,9 +10,9 @@
  */
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "mm.h"
 #include "region.h"
 
 #define SEG_FIRST ((uint64_t)4 << 20)  /* bytes of the first segment; each one doubles it */
@@ -147,13 +147,13 @@ static int pool_grow(struct ffl_pool *pool, uint64_t len)
 		goto err_close;
 	}
 	seg->warm = seg->used + bits / sizeof(uint64_t);
-	seg->home = mmap(NULL, resp.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	seg->home = mm_map(NULL, resp.size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (seg->home == MAP_FAILED) {
 		err = -errno;
 		goto err_bits;
 	}
 	/* Pages that are slid to the program's address inherit this. */
-	madvise(seg->home, resp.size, MADV_DONTFORK);
+	mm_advise(seg->home, resp.size, MADV_DONTFORK);
 	err = seg_identify(seg);
 	if (err)
 		goto err_unmap;
@@ -161,9 +161,9 @@ static int pool_grow(struct ffl_pool *pool, uint64_t len)
 	return 0;
 
 err_unmap:
-	munmap(seg->home, resp.size);
+	mm_unmap(seg->home, resp.size);
 err_bits:
-	munmap(seg->used, 2 * bits);
+	mm_unmap(seg->used, 2 * bits);
 err_close:
 	if (fd >= 0)
 		close(fd);
@@ -193,7 +193,7 @@ static uint32_t seg_find(struct pool_seg *seg, uint32_t pages)
 
 static int populate(char *p, size_t len)
 {
-	if (!madvise(p, len, MADV_POPULATE_WRITE))
+	if (!mm_advise(p, len, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
@@ -238,11 +238,11 @@ void ffl_pool_free(struct ffl_pool *pool)
 	for (uint32_t i = 0; i < pool->num_segs; i++) {
 		struct pool_seg *seg = &pool->seg[i];
 
-		munmap(seg->home, (size_t)seg->pages * FF_PAGE);
-		munmap(seg->used, 2 * bitmap_len(seg->pages));
+		mm_unmap(seg->home, (size_t)seg->pages * FF_PAGE);
+		mm_unmap(seg->used, 2 * bitmap_len(seg->pages));
 		close(seg->file.fd);
 	}
-	munmap(pool, sizeof(*pool));
+	mm_unmap(pool, sizeof(*pool));
 }
 
 int ffl_pool_get(struct ffl_pool *pool, size_t len, struct ffl_span *out)
@@ -286,8 +286,8 @@ static void merge_homes(struct ffl_pool *pool)
 	for (uint32_t i = 0; i < pool->num_segs; i++) {
 		size_t len = (size_t)pool->seg[i].pages * FF_PAGE;
 
-		madvise(pool->seg[i].home, len, MADV_DOFORK);
-		madvise(pool->seg[i].home, len, MADV_DONTFORK);
+		mm_advise(pool->seg[i].home, len, MADV_DOFORK);
+		mm_advise(pool->seg[i].home, len, MADV_DONTFORK);
 	}
 	pool->puts = 0;
 }

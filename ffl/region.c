@@ -28,11 +28,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "mm.h"
 #include "region.h"
 #include "window.h"
 
@@ -94,10 +94,10 @@ void *ffl_pages_resize(void *old, size_t old_len, size_t new_len)
 	void *p;
 
 	if (old)
-		p = mremap(old, PAGE_UP(old_len), PAGE_UP(new_len), MREMAP_MAYMOVE);
+		p = mm_remap(old, PAGE_UP(old_len), PAGE_UP(new_len), MREMAP_MAYMOVE, NULL);
 	else
-		p = mmap(NULL, PAGE_UP(new_len), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		p = mm_map(NULL, PAGE_UP(new_len), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return p == MAP_FAILED ? NULL : p;
 }
 
@@ -226,7 +226,7 @@ static void stash_free(struct ffl_region *r)
 {
 	if (!r->stash)
 		return;
-	munmap(r->stash, r->len);
+	mm_unmap(r->stash, r->len);
 	if (r->stash_full)
 		stash_bytes -= r->len;
 	r->stash = NULL;
@@ -252,7 +252,7 @@ static bool pages_mapped(const struct ffl_region *r, int maps)
 /* The region's shadow pages are not at their place any more, and no MR claims them. */
 static void pages_put_lost(const struct ffl_region *r, int maps)
 {
-	if (r->with_child || maps < 0 || pages_mapped(r, maps))
+	if (maps < 0 || pages_mapped(r, maps))
 		return; /* never used again */
 	ffl_pool_put(r->ctx->pool, r->seg, r->off, r->len, false);
 }
@@ -266,7 +266,7 @@ static size_t give_back(const struct ffl_region *r, int prot)
 	while (done < r->len && uffd >= 0) {
 		size_t n = r->len - done < FFL_WINDOW_MAX ? r->len - done : FFL_WINDOW_MAX;
 
-		if (!r->stash_full && madvise(r->stash + done, n, MADV_POPULATE_WRITE) &&
+		if (!r->stash_full && mm_advise(r->stash + done, n, MADV_POPULATE_WRITE) &&
 		    errno != EINVAL)
 			break;
 		if (ffl_window_out(uffd, (char *)r->va + done, n, r->stash + done, home + done,
@@ -293,9 +293,8 @@ static bool region_release(uint32_t i, const struct ff_vma *v, int maps)
 		return true;
 	}
 	if (!r->stash) {
-		munmap((void *)r->va, r->len);
-		if (!r->with_child)
-			ffl_pool_put(r->ctx->pool, r->seg, r->off, r->len, true);
+		mm_unmap((void *)r->va, r->len);
+		ffl_pool_put(r->ctx->pool, r->seg, r->off, r->len, true);
 		set_remove(&live, i);
 		return true;
 	}
@@ -304,8 +303,7 @@ static bool region_release(uint32_t i, const struct ff_vma *v, int maps)
 		return false;
 	if (r->stash_full)
 		stash_bytes -= done;
-	if (!r->with_child)
-		ffl_pool_put(r->ctx->pool, r->seg, r->off, done, true);
+	ffl_pool_put(r->ctx->pool, r->seg, r->off, done, true);
 	if (done == r->len) {
 		set_remove(&live, i);
 		return true;
@@ -460,7 +458,7 @@ static size_t replace(uintptr_t va, size_t len, char *stash, char *home, bool ke
 		if (ffl_window_in(uffd, (char *)va + done, n, stash + done, home + done))
 			break;
 		if (!keep_stash)
-			madvise(stash + done, n, MADV_DONTNEED);
+			mm_advise(stash + done, n, MADV_DONTNEED);
 		done += n;
 	}
 	return done;
@@ -479,7 +477,8 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, ui
 		return;
 	if (ffl_pool_get(c->ctx->pool, r.len, &span))
 		return;
-	r.stash = mmap(NULL, r.len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r.stash =
+		mm_map(NULL, r.len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (r.stash == MAP_FAILED) {
 		ffl_pool_put(c->ctx->pool, span.seg, span.off, r.len, true);
 		return;
@@ -487,7 +486,7 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, ui
 	r.stash_full = stash_bytes + r.len <= STASH_MAX;
 	done = replace(va, r.len, r.stash, span.home, r.stash_full);
 	if (done < r.len) { /* watched by somebody else; or too many mappings */
-		munmap(r.stash + done, r.len - done);
+		mm_unmap(r.stash + done, r.len - done);
 		ffl_pool_put(c->ctx->pool, span.seg, span.off + done, r.len - done, true);
 		if (!done)
 			return;
@@ -509,8 +508,8 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, ui
 static void claim_shared(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
 {
 	if (!v->dev_major)
-		madvise((void *)va, end - va,
-			v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+		mm_advise((void *)va, end - va,
+			  v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	claim_run(c, FF_RUN_SHARED, va, end - va, 0, 0);
 }
 
@@ -689,7 +688,7 @@ void ffl_regions_forget(void)
 {
 	for (uint32_t i = 0; i < live.num; i++)
 		if (live.r[i].stash)
-			munmap(live.r[i].stash, live.r[i].len);
+			mm_unmap(live.r[i].stash, live.r[i].len);
 	live.num = 0;
 	orphan.num = 0;
 	stash_bytes = 0;

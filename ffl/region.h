@@ -63,7 +63,6 @@ struct ffl_region {
 	uint8_t prot;	 /* PROT_*, as fork's prepare handler found it */
 	bool stash_full; /* the stash has its pages (else they were dropped to save memory) */
 	bool intact;	 /* fork: the pages are still at va */
-	bool with_child; /* a child may see the pages: they are not used again */
 };
 
 /* Growing arrays outside of the program's heap, which may itself be registered. */

@@ -35,9 +35,9 @@
 #include <linux/userfaultfd.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
+#include "mm.h"
 #include "window.h"
 
 #ifndef MREMAP_DONTUNMAP
@@ -101,7 +101,7 @@ static void uffd_wake(int uffd, char *p, size_t len)
 /* All entries of [from, from + len) to `to`; `from` stays mapped, empty. */
 static int slide(char *from, size_t len, char *to)
 {
-	void *at = mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+	void *at = mm_remap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
 
 	return at == MAP_FAILED ? -errno : 0;
 }
@@ -109,7 +109,7 @@ static int slide(char *from, size_t len, char *to)
 /* The same, and `from` is no longer mapped. */
 static int move(char *from, size_t len, char *to)
 {
-	void *at = mremap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+	void *at = mm_remap(from, len, len, MREMAP_MAYMOVE | MREMAP_FIXED, to);
 
 	return at == MAP_FAILED ? -errno : 0;
 }
@@ -189,12 +189,12 @@ int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int p
 	err = slide(p, len, home); /* home gets p's protection, too */
 	if (err)
 		goto err_unregister;
-	if (prot != rw && mprotect(home, len, rw)) {
+	if (prot != rw && mm_protect(home, len, rw)) {
 		err = -errno;
 		goto err_back;
 	}
 	memcpy(stash, home, len);
-	if (prot != rw && mprotect(stash, len, prot)) {
+	if (prot != rw && mm_protect(stash, len, prot)) {
 		err = -errno;
 		goto err_back;
 	}
@@ -206,16 +206,16 @@ int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int p
 
 err_stash:
 	if (prot != rw)
-		mprotect(stash, len, rw);
+		mm_protect(stash, len, rw);
 err_back:
 	if (prot != rw)
-		mprotect(home, len, prot); /* what slides back is p's again */
+		mm_protect(home, len, prot); /* what slides back is p's again */
 	if (slide(home, len, p)) {
 		refill_shared(uffd, p, len);
 		uffd_unregister(uffd, p, len);
 	}
 	if (prot != rw)
-		mprotect(home, len, rw);
+		mm_protect(home, len, rw);
 	uffd_wake(uffd, p, len);
 	return err;
 err_unregister:

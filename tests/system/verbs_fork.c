@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_fork.c - registered memory under threads and under fork: stores that race with
  * registrations, neighbours on the edge pages, system calls into the memory, children that see a
  * snapshot and never touch the parent's pages.
  */
-#include "../lib/vt.h"
+#include "../lib/vt_mem.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -36,14 +36,6 @@ static void start(pthread_t *t, void *(*fn)(void *), void *arg)
 static void join(pthread_t t)
 {
 	CHECK_EQ(pthread_join(t, NULL), 0);
-}
-
-static int child_status(pid_t pid)
-{
-	int status;
-
-	CHECK(waitpid(pid, &status, 0) == pid);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
 /* ---- threads -------------------------------------------------------------------------------- */
@@ -179,8 +171,7 @@ static void neighbours(void)
 	for (until = run_until(); vt_now() < until;) {
 		struct ibv_mr *mr = vt_reg(&b, p + PAGE / 2, len, VT_ACCESS_ALL);
 
-		a.peer.addr = (uintptr_t)p + PAGE / 2;
-		a.peer.rkey = mr->rkey;
+		vt_aim(&a, p + PAGE / 2, mr);
 		for (unsigned i = 0; i < 20; i++) {
 			memset(a.buf, (int)i, len);
 			vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, len, 0, IBV_SEND_SIGNALED);
@@ -222,8 +213,7 @@ static void *use_part(void *arg)
 		vt_pattern(part->p, part->len, part->id * 1000 + i);
 		mr = vt_reg(&b, part->p, part->len, VT_ACCESS_ALL);
 		CHECK_PATTERN(part->p, part->len, part->id * 1000 + i);
-		a.peer.addr = (uintptr_t)part->p;
-		a.peer.rkey = mr->rkey;
+		vt_aim(&a, part->p, mr);
 		vt_pattern(a.buf, part->len, part->id * 2000 + i);
 		vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, part->len, 0, IBV_SEND_SIGNALED);
 		WANT_OK(a.scq, i);
@@ -258,63 +248,6 @@ static void eight_threads(void)
 
 /* ---- fork ----------------------------------------------------------------------------------- */
 
-/* The child has the memory as it was, writes to it, and the parent's traffic goes on unharmed. */
-static void snapshot_of(uint8_t *outer, size_t outer_len, size_t off, size_t len, bool shared)
-{
-	struct vt_param par = VT_PARAM;
-	uint8_t *p = outer + off;
-	struct vt_end a, b;
-	struct ibv_mr *mr;
-
-	par.len = len;
-	vt_pair(&a, &b, &par);
-	memset(outer, 0x44, outer_len);
-	mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
-	a.peer.addr = (uintptr_t)p;
-	a.peer.rkey = mr->rkey;
-	for (unsigned round = 0; round < 10; round++) {
-		int go[2];
-		pid_t pid;
-		char c = 0;
-
-		vt_pattern(p, len, round);
-		CHECK_EQ(pipe(go), 0);
-		pid = fork();
-		CHECK(pid >= 0);
-		if (!pid) {
-			close(go[1]);
-			if (read(go[0], &c, 1) != 1) /* the parent has overwritten its pages */
-				_exit(2);
-			if (!shared && vt_mismatch(p, len, round) >= 0)
-				_exit(3);
-			if (!vt_all(outer, off, 0x44) ||
-			    !vt_all(p + len, outer_len - off - len, 0x44))
-				_exit(4);
-			if (!shared)
-				memset(outer, 0xcc, outer_len);
-			_exit(0);
-		}
-		close(go[0]);
-		vt_pattern(a.buf, len, 50 + round);
-		vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, len, 0, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, 1);
-		CHECK_PATTERN(p, len, 50 + round);
-		CHECK(write(go[1], &c, 1) == 1);
-		close(go[1]);
-		CHECK_EQ(child_status(pid), 0);
-		CHECK_PATTERN(p, len, 50 + round);
-		vt_pattern(a.buf, len, 70 + round);
-		vt_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, len, 0, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, 2);
-		CHECK_PATTERN(p, len, 70 + round);
-		CHECK(vt_all(outer, off, 0x44));
-		CHECK(vt_all(p + len, outer_len - off - len, 0x44));
-	}
-	CHECK_OK(ibv_dereg_mr(mr));
-	CHECK_PATTERN(p, len, 79);
-	vt_pair_close(&a, &b);
-}
-
 static uint8_t bss[20 * PAGE];
 
 static void child_sees_snapshot(void)
@@ -322,17 +255,27 @@ static void child_sees_snapshot(void)
 	uint8_t *p = vt_map(40 * PAGE), *heap = CHECK_PTR(malloc(100000)), local[30000];
 
 	CHECK_OK(ibv_fork_init());
-	snapshot_of(p, 40 * PAGE, 0, 40 * PAGE, false);
-	snapshot_of(p, 40 * PAGE, 1000, 35 * PAGE, false);
-	snapshot_of(p, 40 * PAGE, PAGE + 5, 100, false);
-	snapshot_of(heap, 100000, 77, 90000, false);
-	snapshot_of(bss, sizeof(bss), 9, sizeof(bss) - 100, false);
-	snapshot_of(local, sizeof(local), 50, sizeof(local) - 100, false);
+	vt_mem_fork(p, 40 * PAGE, 0, 40 * PAGE, false);
+	vt_mem_fork(p, 40 * PAGE, 1000, 35 * PAGE, false);
+	vt_mem_fork(p, 40 * PAGE, PAGE + 5, 100, false);
+	vt_mem_fork(heap, 100000, 77, 90000, false);
+	vt_mem_fork(bss, sizeof(bss), 9, sizeof(bss) - 100, false);
+	vt_mem_fork(local, sizeof(local), 50, sizeof(local) - 100, false);
 	free(heap);
 	munmap(p, 40 * PAGE);
 	p = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(p != MAP_FAILED);
-	snapshot_of(p, 40 * PAGE, 1000, 35 * PAGE, true);
+	vt_mem_fork(p, 40 * PAGE, 1000, 35 * PAGE, true);
+}
+
+/* More than a segment of shadow memory, and than the library keeps of the program's own pages. */
+static void child_sees_snapshot_of_much(void)
+{
+	size_t len = 72 << 20;
+	uint8_t *p = vt_map(len);
+
+	vt_mem_fork(p, len, 100, len - 200, false);
+	munmap(p, len);
 }
 
 static void *fork_often(void *arg)
@@ -345,7 +288,7 @@ static void *fork_often(void *arg)
 		CHECK(pid >= 0);
 		if (!pid)
 			_exit(0);
-		CHECK_EQ(child_status(pid), 0);
+		CHECK_EQ(vt_child_status(pid), 0);
 		++*children;
 	}
 	return NULL;
@@ -372,8 +315,7 @@ static void fork_during_registration(void)
 		size_t off = vt_rand(&rnd) % PAGE;
 		struct ibv_mr *mr = vt_reg(&b, p + off, len - PAGE, VT_ACCESS_ALL);
 
-		a.peer.addr = (uintptr_t)p + off;
-		a.peer.rkey = mr->rkey;
+		vt_aim(&a, p + off, mr);
 		vt_pattern(a.buf, n, round);
 		vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, n, 0, IBV_SEND_SIGNALED);
 		WANT_OK(a.scq, 1);
@@ -400,7 +342,7 @@ static void spawn_and_system(void)
 	for (unsigned i = 0; i < 20; i++) {
 		if (posix_spawnp(&pid, "true", NULL, NULL, argv, environ))
 			vt_skip("there is no program \"true\"");
-		CHECK_EQ(child_status(pid), 0);
+		CHECK_EQ(vt_child_status(pid), 0);
 		vt_check_alive(&a, &b);
 		CHECK_EQ(system("exit 3"), 3 << 8);
 		vt_check_alive(&a, &b);
@@ -431,7 +373,7 @@ static void child_opens_device(void)
 	}
 	for (unsigned i = 0; i < 200; i++)
 		vt_check_alive(&a, &b);
-	CHECK_EQ(child_status(pid), 0);
+	CHECK_EQ(vt_child_status(pid), 0);
 	vt_check_alive(&a, &b);
 	vt_pair_close(&a, &b);
 }
@@ -454,7 +396,7 @@ static void child_exits(void)
 				kill(getpid(), SIGKILL);
 			exit(0); /* with atexit handlers and destructors */
 		}
-		child_status(pid);
+		vt_child_status(pid);
 		vt_check_alive(&a, &b);
 	}
 	vt_pair_close(&a, &b);
@@ -489,7 +431,7 @@ static void child_outlives_registration(void)
 	CHECK(munmap(p, len) == 0);
 	vt_end_close(&e);
 	close(go[1]);
-	CHECK_EQ(child_status(pid), 0);
+	CHECK_EQ(vt_child_status(pid), 0);
 }
 
 static const struct vt_case cases[] = {
@@ -498,6 +440,7 @@ static const struct vt_case cases[] = {
 	{ "threads_neighbours", neighbours, 0 },
 	{ "threads_eight", eight_threads, 0 },
 	{ "fork_child_sees_snapshot", child_sees_snapshot, 0 },
+	{ "fork_child_sees_snapshot_of_much", child_sees_snapshot_of_much, 0 },
 	{ "fork_during_registration", fork_during_registration, 0 },
 	{ "fork_spawn_and_system", spawn_and_system, 0 },
 	{ "fork_child_opens_device", child_opens_device, 0 },

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_memory.c - memory regions over every kind of memory that a program has, with its threads,
@@ -8,7 +8,7 @@
  * seen at the application's address without a call, nothing beside the region changes, contents
  * outlive the registration, and the memory stays ordinary memory afterwards.
  */
-#include "../lib/vt.h"
+#include "../lib/vt_mem.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -27,149 +27,14 @@
 void *ibv_malloc(struct ibv_pd *pd, size_t size) __attribute__((weak));
 void ibv_free(void *p) __attribute__((weak));
 
-/* ---- one region ----------------------------------------------------------------------------- */
-
-/* As the peer of `a`: where operations go. */
-static void aim(struct vt_end *a, const void *addr, const struct ibv_mr *mr)
-{
-	a->peer.addr = (uintptr_t)addr;
-	a->peer.rkey = mr->rkey;
-}
-
-static void send_from(struct vt_end *e, const void *addr, uint32_t lkey, size_t len)
-{
-	struct ibv_sge sge = { (uintptr_t)addr, (uint32_t)len, lkey };
-	struct ibv_send_wr wr = { .wr_id = 5,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED };
-
-	CHECK_OK(vt_post(e, &wr));
-}
-
-static void recv_into(struct vt_end *e, void *addr, uint32_t lkey, size_t len)
-{
-	struct ibv_sge sge = { (uintptr_t)addr, (uint32_t)len, lkey };
-	struct ibv_recv_wr wr = { .wr_id = 6, .sg_list = &sge, .num_sge = 1 };
-
-	CHECK_OK(vt_post_recv(e, &wr));
-}
-
-/* Memory that may only be read: it is sent, and read by the peer. */
-static void use_read_only(const void *mem, size_t len)
-{
-	struct vt_param par = VT_PARAM;
-	struct vt_end a, b;
-	struct ibv_mr *mr;
-
-	par.len = len + PAGE;
-	vt_pair(&a, &b, &par);
-	mr = CHECK_PTR(ibv_reg_mr(b.pd, (void *)mem, len, IBV_ACCESS_REMOTE_READ));
-	aim(&a, mem, mr);
-	vt_rdma(&a, IBV_WR_RDMA_READ, 1, 0, len, 0, IBV_SEND_SIGNALED);
-	WANT_OK(a.scq, 1);
-	CHECK(!memcmp(a.buf, mem, len));
-	memset(a.buf, 0, len);
-	recv_into(&a, a.buf, a.mr->lkey, len);
-	send_from(&b, mem, mr->lkey, len);
-	WANT_OK(b.scq, 5);
-	WANT_OK(a.rcq, 6);
-	CHECK(!memcmp(a.buf, mem, len));
-	vt_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, len, 0, IBV_SEND_SIGNALED);
-	WANT(a.scq, 2, IBV_WC_REM_ACCESS_ERR);
-	CHECK(!memcmp(a.buf, mem, len));
-	CHECK_OK(ibv_dereg_mr(mr));
-	vt_pair_close(&a, &b);
-}
-
-/* The memory must be ordinary memory: written, forked over, and (by the caller) unmapped. */
-static void use_afterwards(uint8_t *mem, size_t len)
-{
-	int status;
-	pid_t pid;
-
-	vt_pattern(mem, len, 91);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (!pid) {
-		long at = vt_mismatch(mem, len, 91);
-
-		if (at < 0)
-			mem[0] ^= 0xff;
-		_exit(at < 0 ? 0 : 1);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	vt_pattern(mem, len, 92);
-	CHECK_PATTERN(mem, len, 92);
-}
-
-/* [mem, mem + len) lies inside [outer, outer + outer_len), whose other bytes must not change. */
-static void use(uint8_t *outer, size_t outer_len, size_t off, size_t len)
-{
-	uint8_t *mem = outer + off;
-	struct vt_param par = VT_PARAM;
-	struct vt_end a, b;
-
-	par.len = len + PAGE;
-	vt_pair(&a, &b, &par);
-	memset(outer, 0x33, outer_len);
-	for (unsigned round = 0; round < 3; round++) {
-		struct ibv_mr *mr;
-
-		vt_pattern(mem, len, 10 + round);
-		mr = CHECK_PTR(ibv_reg_mr(b.pd, mem, len, VT_ACCESS_ALL));
-		CHECK_PATTERN(mem, len, 10 + round); /* kept through registration */
-		aim(&a, mem, mr);
-		vt_rdma(&a, IBV_WR_RDMA_READ, 1, 0, len, 0, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, 1);
-		CHECK_PATTERN(a.buf, len, 10 + round);
-		vt_pattern(mem, len, 20 + round); /* a store by the program is seen */
-		recv_into(&a, a.buf, a.mr->lkey, len);
-		send_from(&b, mem, mr->lkey, len);
-		WANT_OK(b.scq, 5);
-		WANT_OK(a.rcq, 6);
-		CHECK_PATTERN(a.buf, len, 20 + round);
-		vt_pattern(a.buf, len, 30 + round);
-		vt_rdma(&a, IBV_WR_RDMA_WRITE, 2, 0, len, 0, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, 2);
-		CHECK_PATTERN(mem, len, 30 + round);
-		vt_pattern(a.buf, len, 40 + round);
-		recv_into(&b, mem, mr->lkey, len);
-		send_from(&a, a.buf, a.mr->lkey, len);
-		WANT_OK(a.scq, 5);
-		WANT_OK(b.rcq, 6);
-		CHECK_PATTERN(mem, len, 40 + round);
-		if (len >= 16) {
-			size_t at = (8 - (uintptr_t)mem % 8) % 8;
-			uint64_t was;
-
-			memcpy(&was, mem + at, 8);
-			vt_atomic(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, 3, 0, at, 5, 0);
-			WANT_OK(a.scq, 3);
-			CHECK(!memcmp(a.buf, &was, 8));
-			was += 5;
-			CHECK(!memcmp(mem + at, &was, 8));
-		}
-		vt_pattern(mem, len, 50 + round);
-		CHECK_OK(ibv_dereg_mr(mr));
-		CHECK_PATTERN(mem, len, 50 + round); /* kept through deregistration */
-		CHECK(vt_all(outer, off, 0x33));
-		CHECK(vt_all(mem + len, outer_len - off - len, 0x33));
-	}
-	vt_pair_close(&a, &b);
-	use_afterwards(outer, outer_len);
-}
-
 /* ---- kinds of memory ------------------------------------------------------------------------ */
 
 static void heap_large(void)
 {
 	uint8_t *p = CHECK_PTR(malloc(3000000));
 
-	use(p, 3000000, 0, 3000000);
-	use(p, 3000000, 777, 2000001);
+	vt_mem_use(p, 3000000, 0, 3000000);
+	vt_mem_use(p, 3000000, 777, 2000001);
 	free(p);
 }
 
@@ -183,7 +48,7 @@ static void heap_small(void)
 
 		memset(before, 1, 40);
 		memset(after, 2, 40);
-		use(p, lens[i], 0, lens[i]);
+		vt_mem_use(p, lens[i], 0, lens[i]);
 		CHECK(vt_all(before, 40, 1) && vt_all(after, 40, 2));
 		free(after);
 		free(p);
@@ -196,10 +61,10 @@ static void heap_aligned(void)
 	void *p;
 
 	CHECK_EQ(posix_memalign(&p, PAGE, 16 * PAGE), 0);
-	use(p, 16 * PAGE, 0, 16 * PAGE);
+	vt_mem_use(p, 16 * PAGE, 0, 16 * PAGE);
 	free(p);
 	CHECK_EQ(posix_memalign(&p, 2 << 20, 4 << 20), 0);
-	use(p, 4 << 20, 0, 4 << 20);
+	vt_mem_use(p, 4 << 20, 0, 4 << 20);
 	free(p);
 }
 
@@ -207,11 +72,11 @@ static void mmap_private(void)
 {
 	uint8_t *p = vt_map(300 * PAGE);
 
-	use(p, 300 * PAGE, 0, 300 * PAGE);
-	use(p, 300 * PAGE, 1, 300 * PAGE - 2);
-	use(p, 300 * PAGE, PAGE, PAGE);
-	use(p, 300 * PAGE, PAGE - 1, PAGE + 2);
-	use(p, 300 * PAGE, 5 * PAGE + 100, 200);
+	vt_mem_use(p, 300 * PAGE, 0, 300 * PAGE);
+	vt_mem_use(p, 300 * PAGE, 1, 300 * PAGE - 2);
+	vt_mem_use(p, 300 * PAGE, PAGE, PAGE);
+	vt_mem_use(p, 300 * PAGE, PAGE - 1, PAGE + 2);
+	vt_mem_use(p, 300 * PAGE, 5 * PAGE + 100, 200);
 	CHECK(munmap(p, 300 * PAGE) == 0);
 }
 
@@ -228,7 +93,7 @@ static void mmap_untouched(void)
 	vt_pair(&a, &b, &par);
 	mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
 	memset(a.buf, 0xff, len);
-	aim(&a, p, mr);
+	vt_aim(&a, p, mr);
 	vt_rdma(&a, IBV_WR_RDMA_READ, 1, 0, len, 0, IBV_SEND_SIGNALED);
 	WANT_OK(a.scq, 1);
 	CHECK(vt_all(a.buf, len, 0));
@@ -247,17 +112,17 @@ static const uint8_t rodata[20000] = "read-only data of the program";
 
 static void static_data(void)
 {
-	use(data_small, sizeof(data_small), 3, 90);
-	use(data_large, sizeof(data_large), 0, sizeof(data_large));
-	use(bss_small, sizeof(bss_small), 0, sizeof(bss_small));
-	use(bss_large, sizeof(bss_large), 5, sizeof(bss_large) - 9);
+	vt_mem_use(data_small, sizeof(data_small), 3, 90);
+	vt_mem_use(data_large, sizeof(data_large), 0, sizeof(data_large));
+	vt_mem_use(bss_small, sizeof(bss_small), 0, sizeof(bss_small));
+	vt_mem_use(bss_large, sizeof(bss_large), 5, sizeof(bss_large) - 9);
 }
 
 static void read_only_data(void)
 {
-	use_read_only(rodata, sizeof(rodata));
-	use_read_only("a string literal", 17);
-	use_read_only((const void *)use_read_only, 256); /* the program's text */
+	vt_mem_use_read_only(rodata, sizeof(rodata));
+	vt_mem_use_read_only("a string literal", 17);
+	vt_mem_use_read_only((const void *)vt_mem_use_read_only, 256); /* the program's text */
 }
 
 static void mprotected(void)
@@ -266,10 +131,10 @@ static void mprotected(void)
 
 	vt_pattern(p, 10 * PAGE, 7);
 	CHECK(mprotect(p, 10 * PAGE, PROT_READ) == 0);
-	use_read_only(p + 10, 10 * PAGE - 20);
+	vt_mem_use_read_only(p + 10, 10 * PAGE - 20);
 	CHECK_PATTERN(p, 10 * PAGE, 7);
 	CHECK(mprotect(p, 10 * PAGE, PROT_READ | PROT_WRITE) == 0);
-	use(p, 10 * PAGE, 0, 10 * PAGE);
+	vt_mem_use(p, 10 * PAGE, 0, 10 * PAGE);
 	CHECK(munmap(p, 10 * PAGE) == 0);
 }
 
@@ -277,8 +142,8 @@ static void stack(void)
 {
 	uint8_t large[200000], small[64];
 
-	use(large, sizeof(large), 11, sizeof(large) - 30);
-	use(small, sizeof(small), 8, 40);
+	vt_mem_use(large, sizeof(large), 11, sizeof(large) - 30);
+	vt_mem_use(small, sizeof(small), 8, 40);
 }
 
 static void *stack_of_thread(void *arg)
@@ -301,34 +166,9 @@ static void shared_anonymous(void)
 		mmap(NULL, 64 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	CHECK(p != MAP_FAILED);
-	use(p, 64 * PAGE, 0, 64 * PAGE);
-	use(p, 64 * PAGE, 100, 60 * PAGE);
+	vt_mem_use(p, 64 * PAGE, 0, 64 * PAGE);
+	vt_mem_use(p, 64 * PAGE, 100, 60 * PAGE);
 	CHECK(munmap(p, 64 * PAGE) == 0);
-}
-
-/* Another mapping of the same pages sees what the peer wrote, and the other way about. */
-static void shared_twice(uint8_t *p, uint8_t *alias, size_t len)
-{
-	struct vt_param par = VT_PARAM;
-	struct vt_end a, b;
-	struct ibv_mr *mr;
-
-	par.len = len;
-	vt_pair(&a, &b, &par);
-	mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
-	aim(&a, p, mr);
-	vt_pattern(a.buf, len, 61);
-	vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, len, 0, IBV_SEND_SIGNALED);
-	WANT_OK(a.scq, 1);
-	CHECK_PATTERN(alias, len, 61);
-	vt_pattern(alias, len, 62);
-	vt_rdma(&a, IBV_WR_RDMA_READ, 2, 0, len, 0, IBV_SEND_SIGNALED);
-	WANT_OK(a.scq, 2);
-	CHECK_PATTERN(a.buf, len, 62);
-	CHECK_OK(ibv_dereg_mr(mr));
-	vt_pattern(p, len, 63);
-	CHECK_PATTERN(alias, len, 63); /* still the same pages */
-	vt_pair_close(&a, &b);
 }
 
 static void memfd(void)
@@ -340,14 +180,14 @@ static void memfd(void)
 	p = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	alias = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(p != MAP_FAILED && alias != MAP_FAILED);
-	use(p, 40 * PAGE, 0, 40 * PAGE);
-	shared_twice(p, alias, 40 * PAGE);
-	shared_twice(p + 4096, alias + 4096, 10 * PAGE);
+	vt_mem_use(p, 40 * PAGE, 0, 40 * PAGE);
+	vt_mem_use_alias(p, alias, 40 * PAGE);
+	vt_mem_use_alias(p + 4096, alias + 4096, 10 * PAGE);
 	CHECK(munmap(p, 40 * PAGE) == 0);
 	p = mmap(NULL, 40 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	CHECK(p != MAP_FAILED);
 	memset(alias, 0x99, 40 * PAGE);
-	use(p, 40 * PAGE, 30, 30 * PAGE);
+	vt_mem_use(p, 40 * PAGE, 30, 30 * PAGE);
 	CHECK(vt_all(alias, 40 * PAGE, 0x99)); /* what was private stayed private */
 	CHECK(munmap(p, 40 * PAGE) == 0 && munmap(alias, 40 * PAGE) == 0);
 	close(fd);
@@ -365,17 +205,17 @@ static void file_mapping(void)
 	p = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	alias = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	CHECK(p != MAP_FAILED && alias != MAP_FAILED);
-	use(p, 20 * PAGE, 0, 20 * PAGE);
-	shared_twice(p, alias, 20 * PAGE);
+	vt_mem_use(p, 20 * PAGE, 0, 20 * PAGE);
+	vt_mem_use_alias(p, alias, 20 * PAGE);
 	CHECK(munmap(p, 20 * PAGE) == 0);
 	vt_pattern(alias, 20 * PAGE, 5);
 	p = mmap(NULL, 20 * PAGE, PROT_READ, MAP_SHARED, fd, 0);
 	CHECK(p != MAP_FAILED);
-	use_read_only(p, 20 * PAGE);
+	vt_mem_use_read_only(p, 20 * PAGE);
 	CHECK(munmap(p, 20 * PAGE) == 0);
 	p = mmap(NULL, 20 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	CHECK(p != MAP_FAILED);
-	use(p, 20 * PAGE, 0, 20 * PAGE);
+	vt_mem_use(p, 20 * PAGE, 0, 20 * PAGE);
 	CHECK_PATTERN(alias, 20 * PAGE, 5);
 	CHECK(munmap(p, 20 * PAGE) == 0 && munmap(alias, 20 * PAGE) == 0);
 	close(fd);
@@ -392,27 +232,9 @@ static void sysv_shm(void)
 	alias = shmat(id, NULL, 0);
 	CHECK_EQ(shmctl(id, IPC_RMID, NULL), 0);
 	CHECK(p != (void *)-1 && alias != (void *)-1);
-	use(p, 30 * PAGE, 0, 30 * PAGE);
-	shared_twice(p, alias, 30 * PAGE);
+	vt_mem_use(p, 30 * PAGE, 0, 30 * PAGE);
+	vt_mem_use_alias(p, alias, 30 * PAGE);
 	CHECK(shmdt(p) == 0 && shmdt(alias) == 0);
-}
-
-static void hugepages(void)
-{
-	size_t len = 4 << 20;
-	uint8_t *p = mmap(NULL, len, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
-
-	if (p == MAP_FAILED)
-		vt_skip("no huge pages: %s", strerror(errno));
-	use(p, len, 0, len);
-	use(p, len, 100, len - 5000);
-	CHECK(munmap(p, len) == 0);
-	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_HUGETLB, -1,
-		 0);
-	CHECK(p != MAP_FAILED);
-	use(p, len, 0, len);
-	CHECK(munmap(p, len) == 0);
 }
 
 static void transparent_hugepages(void)
@@ -421,8 +243,8 @@ static void transparent_hugepages(void)
 	uint8_t *p = vt_map(len);
 
 	madvise(p, len, MADV_HUGEPAGE);
-	use(p, len, 0, len);
-	use(p, len, PAGE + 1, len / 2);
+	vt_mem_use(p, len, 0, len);
+	vt_mem_use(p, len, PAGE + 1, len / 2);
 	CHECK(munmap(p, len) == 0);
 }
 
@@ -438,8 +260,8 @@ static void mixed_mappings(void)
 	CHECK(mmap(p + 20 * PAGE, 10 * PAGE, rw, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED);
 	CHECK(mmap(p + 30 * PAGE, PAGE, rw, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
 	      MAP_FAILED);
-	use(p, 50 * PAGE, 0, 50 * PAGE);
-	use(p, 50 * PAGE, 9 * PAGE + 9, 22 * PAGE);
+	vt_mem_use(p, 50 * PAGE, 0, 50 * PAGE);
+	vt_mem_use(p, 50 * PAGE, 9 * PAGE + 9, 22 * PAGE);
 	CHECK(munmap(p, 50 * PAGE) == 0);
 	close(fd);
 }
@@ -461,9 +283,9 @@ static void ibv_malloc_memory(void)
 		uint8_t *p = CHECK_PTR(ibv_malloc(pd, lens[i]));
 
 		mr = CHECK_PTR(ibv_reg_mr(pd, p, lens[i], VT_ACCESS_ALL));
-		use(p, lens[i], 0, lens[i]); /* in other sessions as well */
+		vt_mem_use(p, lens[i], 0, lens[i]); /* in other sessions as well */
 		CHECK_OK(ibv_dereg_mr(mr));
-		use(p, lens[i], 0, lens[i]);
+		vt_mem_use(p, lens[i], 0, lens[i]);
 		ibv_free(p);
 	}
 	ibv_free(NULL);
@@ -504,7 +326,7 @@ static void same_pages_twice(void)
 	CHECK_PATTERN(p, len, 1);
 	for (unsigned i = 0; i < ARRAY_SIZE(mr); i++) {
 		vt_pattern(a.buf, len, 100 + i);
-		aim(&a, p, mr[i]);
+		vt_aim(&a, p, mr[i]);
 		vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, len, 0, IBV_SEND_SIGNALED);
 		WANT_OK(a.scq, i);
 		CHECK_PATTERN(p, len, 100 + i);
@@ -552,7 +374,7 @@ static void overlapping(void)
 			n = 1 + vt_rand(&rnd) % (live[i].len - at);
 			vt_pattern(a.buf, n, round + 7);
 			vt_pattern(shadow + live[i].off + at, n, round + 7);
-			aim(&a, p + live[i].off, live[i].mr);
+			vt_aim(&a, p + live[i].off, live[i].mr);
 			vt_rdma(&a, IBV_WR_RDMA_WRITE, round, 0, n, at, IBV_SEND_SIGNALED);
 			WANT_OK(a.scq, round);
 		}
@@ -614,7 +436,6 @@ static const struct vt_case cases[] = {
 	{ "memory_memfd", memfd, 0 },
 	{ "memory_file_mapping", file_mapping, 0 },
 	{ "memory_sysv_shm", sysv_shm, 0 },
-	{ "memory_hugepages", hugepages, 0 },
 	{ "memory_transparent_hugepages", transparent_hugepages, 0 },
 	{ "memory_mixed_mappings", mixed_mappings, 0 },
 	{ "memory_ibv_malloc", ibv_malloc_memory, 0 },
