@@ -1,0 +1,127 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 300
+# rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
+# sockets, with Debian's librspreload in front of them. What they move went through the router.
+. "$(dirname "$0")/../lib/lab.sh"
+
+IP=$("$LAB" ip h0c0)
+PRELOAD=$(inside h0c0 sh -c 'ls /usr/lib/*/rsocket/librspreload.so') || skip "no librspreload"
+
+BIND=()
+SERVES_ON= # the server does not end by itself
+
+moved() {
+	local tx rx
+	read -r tx rx < <(counter h0c0 tx_bytes rx_bytes)
+	echo $((tx + rx))
+}
+
+# moves BYTES CMD...: CMD ends with 0, and the router has moved at least so many bytes meanwhile.
+moves() {
+	local bytes=$1 before now
+	shift
+	before=$(moved)
+	"$@" || fail "$*: $(cat "$OUT/server" "$OUT/client" 2>/dev/null)"
+	now=$(moved)
+	((now - before >= bytes)) || fail "$*: the router moved $((now - before)) bytes, not $bytes"
+}
+
+# rs_pair OPTIONS -- CMD...: CMD in h0c0, then CMD -s ADDRESS in h0c1 until it finds the server.
+rs_pair() {
+	local job status tries=50
+	((++PORT))
+	"$LAB" exec h0c0 -- timeout 60 "$@" -p "$PORT" "${BIND[@]}" >"$OUT/server" 2>&1 </dev/null &
+	job=$!
+	until inside h0c1 timeout 60 "$@" -p "$PORT" -s "$IP" >"$OUT/client" 2>&1 </dev/null; do
+		status=$?
+		if ! ((--tries)) || ! running "$job"; then
+			kill "$job"
+			return "$status"
+		fi
+		sleep 0.1
+	done
+	if [[ $SERVES_ON ]]; then
+		# shellcheck disable=SC2016
+		inside h0c0 sh -c 'kill $(pidof udpong)'
+		wait "$job"
+	else
+		wait "$job" || return 1
+	fi
+	# name, size, and a rate above 0
+	awk '$1 == "custom" && $NF > 0 { found = 1 } END { exit !found }' "$OUT/client"
+}
+
+for options in '-T b' '-T n' '-T a' '-T r' '-T b -i 1000' '-T b -B 4096' '-T b -k 30'; do
+	step "rstream $options -T v"
+	# shellcheck disable=SC2086
+	moves 6400000 rs_pair rstream $options -T v -S 64000 -C 50
+done
+for size in 1 63 64 65 4095 4096 100000 1048576 4194304; do
+	step "rstream -S $size"
+	moves $((size * 40)) rs_pair rstream -T b -T v -S "$size" -C 5 -I 4
+done
+
+for size in 64 4096 300000; do
+	step "riostream -S $size"
+	moves $((size * 8)) rs_pair riostream -T b -T v -S "$size" -C 2 -I 2
+done
+
+BIND=(-b "$IP")
+SERVES_ON=1
+for options in '-S 64 -C 100' '-S 1024 -C 100 -T e' '-S 256 -C 100 -T b' '-S 256 -C 100 -T a -T e'; do
+	step "udpong $options"
+	# shellcheck disable=SC2086
+	moves 1000 rs_pair udpong $options
+done
+BIND=()
+SERVES_ON=
+
+copied() { # its status says nothing
+	inside h0c1 timeout 30 rcopy "$OUT/source" "$IP:$OUT/target" -p "$PORT" >"$OUT/client" 2>&1
+	cmp -s "$OUT/source" "$OUT/target"
+}
+
+copy() {
+	local job tries=50
+	"$LAB" exec h0c0 -- timeout 60 rcopy -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
+	job=$!
+	until copied; do
+		((--tries)) && running "$job" || return 1
+		sleep 0.1
+	done
+	# shellcheck disable=SC2016
+	inside h0c0 sh -c 'kill $(pidof rcopy)'
+	wait "$job"
+	true
+}
+if [[ $ENGINE == netns ]]; then # its containers share the machine's files
+	step "rcopy"
+	((++PORT))
+	head -c 20000001 /dev/urandom >"$OUT/source"
+	moves 20000000 copy
+fi
+
+preloaded() { # CONTAINER CMD...
+	local c=$1
+	shift
+	inside "$c" timeout 60 env LD_PRELOAD="$PRELOAD" "$@"
+}
+
+sockets() { # OPTIONS...
+	local job tries=50
+	((++PORT))
+	preloaded h0c0 iperf3 -s -1 -B "$IP" -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
+	job=$!
+	until preloaded h0c1 iperf3 -c "$IP" -p "$PORT" -n 50M "$@" >"$OUT/client" 2>&1; do
+		((--tries)) && running "$job" || return 1
+		sleep 0.1
+	done
+	wait "$job" && grep -q 'iperf Done' "$OUT/client"
+}
+step "iperf3 over librspreload"
+moves 50000000 sockets
+step "iperf3 -R -P 3 over librspreload"
+moves 50000000 sockets -R -P 3
+
+exit 0
