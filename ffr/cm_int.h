@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * cm_int.h - what the files of the connection manager share. Control thread only: no locks.
+ *
+ *	cm_id.c     ids: creation, destruction, options; the timer
+ *	cm_addr.c   addresses: sockaddr, GID, which are a container's own, where a peer is
+ *	cm_port.c   ports: bind, listen, which listener a request is for
+ *	cm_conn.c   connections: REQ, REP, RTU, REJ, DREQ, DREP
+ *	cm_sidr.c   the same for UD: SIDR_REQ, SIDR_REP
+ *	cm_msg.c    from one side to the other
+ *	cm_event.c  channels: what goes up to the clients
+ *	cm_mcast.c  multicast groups
+ *	cm_qp.c     attributes for the client's QP
+ *
+ * Ownership: an id belongs to its session's table (OBJ_CM_ID), an event that waits to its id, a
+ * membership likewise. struct cm_cont and struct cm_chan live while ids use them. Ids are destroyed
+ * by their client (or its end) only, never by a message from a peer, with one exception: a request
+ * that the client has not been told of goes with its listener or with its peer. So an id is still
+ * there after cm_send() returned, but its state may be another: the peer's answer has been served.
+ */
+#ifndef FFR_CM_INT_H
+#define FFR_CM_INT_H
+
+#include <bsd/sys/queue.h>
+#include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <uthash.h>
+
+#include "cm.h"
+#include "timer.h"
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Times, ms. The first three are those of the kernel's cma.c: 16 times 4.096 us << 20. */
+#define CM_REQ_TIMEOUT	65536u /* connect, with all repetitions */
+#define CM_REP_TIMEOUT	65536u /* accept: until the RTU */
+#define CM_DREQ_TIMEOUT 65536u
+#define CM_RETRY_MIN	64u /* of a request that was not taken; doubled up to ... */
+#define CM_RETRY_MAX	4096u
+#define CM_TIMEWAIT_MS	512u /* 4.096 us << CM_ACK_TIMEOUT */
+
+#define CM_PACKET_LIFE 16u /* cma.c's for RoCE */
+#define CM_ACK_TIMEOUT (CM_PACKET_LIFE + 1)
+#define CM_HOP_LIMIT   64u
+#define CM_PKEY	       0xffffu
+#define CM_PORT_NUM    1u
+#define CM_PATH_MTU    IBV_MTU_4096
+
+#define CM_MAX_EVENTS 64u  /* that wait for one id: then what makes more is refused */
+#define CM_MAX_MC     256u /* memberships of one id */
+
+/* IBTA 12.6.7.2 and 12.11.2.2: why a REJ, how a SIDR_REP */
+enum {
+	CM_REJ_TIMEOUT = 4,
+	CM_REJ_INVALID_SERVICE_ID = 8,
+	CM_REJ_CONSUMER = 28,
+	CM_REJ_VENDOR_OPTION = 35,
+};
+enum { CM_SIDR_SUCCESS, CM_SIDR_UNSUPPORTED, CM_SIDR_REJECT };
+
+/* ---- addresses (cm_addr.c) ------------------------------------------------------------------ */
+
+/* A sockaddr of AF_INET (as ::ffff:a.b.c.d), AF_INET6 or AF_IB; the wildcard is all zero. */
+struct cm_addr {
+	uint16_t family; /* 0: none */
+	uint16_t port;	 /* host byte order */
+	uint32_t scope;	 /* AF_INET6 */
+	union ibv_gid gid;
+};
+
+/* 0; -EAFNOSUPPORT; -EPROTONOSUPPORT: an AF_IB service id of another port space than `ps`. */
+int cm_addr_parse(struct cm_addr *a, const struct ff_cm_addr *from, uint16_t ps);
+void cm_addr_format(struct ff_cm_addr *to, const struct cm_addr *a, uint16_t ps);
+bool cm_addr_any(const struct cm_addr *a);
+bool cm_addr_loopback(const struct cm_addr *a);
+/* Index of the container's GID that stands for its own address `a` or for loopback, or -1. */
+int cm_addr_own(const struct container *c, const struct cm_addr *a);
+static inline bool cm_addr_equal(const struct cm_addr *a, const struct cm_addr *b)
+{
+	return a->family == b->family && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
+}
+
+/* ---- messages (cm_msg.c) -------------------------------------------------------------------- */
+
+/* MRA says that a request was taken: it is not repeated. A request that meets a full backlog is
+ * not answered at all, which makes its sender repeat it. */
+enum cm_msg_type {
+	CM_MSG_REQ,
+	CM_MSG_MRA,
+	CM_MSG_REP,
+	CM_MSG_RTU,
+	CM_MSG_REJ,
+	CM_MSG_DREQ,
+	CM_MSG_DREP,
+	CM_MSG_SIDR_REQ,
+	CM_MSG_SIDR_REP,
+	CM_MSG_NUM
+};
+
+/* Free of pointers. Which fields a type has is said by who fills them in; the rest is 0. */
+struct cm_msg {
+	uint8_t type; /* enum cm_msg_type */
+	uint8_t qp_type, traffic_class, pd_len;
+	uint16_t ps;
+	uint16_t family;	  /* of src and dst */
+	union ibv_gid sgid, dgid; /* the path's, as the sender sees it */
+	uint32_t src_comm;	  /* the sender's communication id, 0: it has none */
+	uint32_t dst_comm;	  /* the receiver's, 0: a request */
+	uint32_t status;	  /* REJ: reason, SIDR_REP: status */
+	uint32_t psn;		  /* where the receiver of REQ or REP begins to send */
+	struct cm_addr src, dst;  /* REQ, SIDR_REQ: what the CMA header says */
+	struct ff_cm_param param;
+	struct ff_cm_ece ece;
+	uint8_t pd[FF_CM_PD_MAX]; /* pd_len bytes of it */
+};
+
+/*
+ * Bring the message to the other side, which may answer at once: the sender's state is what it
+ * must be for that. Nothing comes back where nobody is.
+ */
+void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
+
+/* ---- the objects ---------------------------------------------------------------------------- */
+
+struct cm_port; /* cm_port.c */
+
+/* A container's part. */
+struct cm_cont {
+	struct container *c;
+	struct cm_port *ports; /* uthash */
+	uint16_t next_port;    /* where the search for a free one goes on */
+	struct cm_counts n;
+};
+
+/* An event that its channel has not taken yet. */
+struct cm_event {
+	TAILQ_ENTRY(cm_event) of_chan; /* cm_chan->queue, unless the id is held */
+	TAILQ_ENTRY(cm_event) of_id;
+	struct cm_id *id;
+	struct cm_mc *mc; /* or NULL */
+	struct ff_cm_event ev;
+	uint8_t pd[]; /* ev.private_data_len */
+};
+TAILQ_HEAD(cm_event_list, cm_event);
+
+/* A channel's part. Its descriptor is watched while events wait. */
+struct cm_chan {
+	struct channel *ch;
+	uv_poll_t poll;
+	bool has_poll, is_polled;
+	struct cm_event_list queue;
+	TAILQ_HEAD(, cm_id) ids;
+};
+
+struct cm_mc {
+	TAILQ_ENTRY(cm_mc) entry;
+	uint64_t uid;
+	uint32_t num;
+	uint32_t written; /* packets */
+};
+
+/*
+ * States; what each allows:
+ *	IDLE		bind, listen, resolve_addr, options
+ *	BOUND		listen, resolve_addr, join
+ *	ADDR_QUERY	nobody has the destination yet; the timer decides
+ *	ADDR_RESOLVED	resolve_route, join
+ *	ROUTE_RESOLVED	connect
+ *	LISTEN		requests make ids
+ *	REQ_SENT	a REJ or a REP may come; repeated until an MRA does
+ *	REQ_RCVD	accept, reject; QP attributes from here on
+ *	REP_SENT	a RTU or a REJ may come; notify
+ *	REP_RCVD	establish, reject
+ *	ESTABLISHED	disconnect
+ *	DREQ_SENT	a DREP may come
+ *	TIMEWAIT	the connection has ended, TIMEWAIT_EXIT is to come
+ *	CLOSED		destroy only
+ *	SIDR_REQ_SENT	UD: a SIDR_REP may come; repeated like a REQ
+ *	SIDR_REQ_RCVD	UD: accept, reject
+ *	SIDR_DONE	UD: the peer's QP is known, or it knows ours
+ */
+enum cm_state {
+	CM_IDLE,
+	CM_BOUND,
+	CM_ADDR_QUERY,
+	CM_ADDR_RESOLVED,
+	CM_ROUTE_RESOLVED,
+	CM_LISTEN,
+	CM_REQ_SENT,
+	CM_REQ_RCVD,
+	CM_REP_SENT,
+	CM_REP_RCVD,
+	CM_ESTABLISHED,
+	CM_DREQ_SENT,
+	CM_TIMEWAIT,
+	CM_CLOSED,
+	CM_SIDR_REQ_SENT,
+	CM_SIDR_REQ_RCVD,
+	CM_SIDR_DONE,
+};
+
+struct cm_id {
+	struct obj o;
+	struct cm *cm;
+	struct cm_cont *cont;
+	struct cm_chan *chan;
+	TAILQ_ENTRY(cm_id) of_chan;
+	uint64_t uid;
+	uint16_t ps;	 /* enum rdma_port_space */
+	uint8_t qp_type; /* enum ibv_qp_type */
+	uint8_t state;	 /* enum cm_state */
+	bool has_uid;	 /* the client knows this id: events may come */
+	bool held;	 /* events wait here, see CM_MIGRATE_ID */
+	bool reuse_addr, af_only, af_only_set;
+	bool attached; /* to the device: an own address is known */
+	bool has_ack_timeout;
+	uint8_t ack_timeout; /* as of the IB CM: 4.096 us << ack_timeout */
+	uint8_t tos;
+
+	struct cm_event_list events; /* of it that wait */
+	uint32_t num_events;
+	uint32_t written; /* packets */
+	TAILQ_HEAD(, cm_mc) mcs;
+	uint32_t num_mcs, last_mc;
+
+	struct cm_addr src, dst;
+	union ibv_gid sgid, dgid; /* the path's */
+	uint8_t sgid_index;
+	struct cm_port *port;
+	LIST_ENTRY(cm_id) of_port;
+	struct timer timer; /* always armed, at UINT64_MAX for never: arming it cannot fail */
+
+	/* a listener */
+	uint32_t backlog, num_pending;
+	LIST_HEAD(, cm_id) pending;
+
+	/* a request */
+	struct cm_id *listener; /* whose backlog it takes part of, or NULL */
+	LIST_ENTRY(cm_id) of_listener;
+	struct cm_event *request; /* its CONNECT_REQUEST, while that waits */
+
+	/* a connection */
+	UT_hash_handle of_comm;
+	uint32_t comm, peer_comm; /* communication ids; 0: none */
+	struct cm_msg *req;	  /* what is repeated, or NULL */
+	uint32_t retry;		  /* ms until then */
+	uint64_t deadline;	  /* ms */
+	uint32_t psn;		  /* the one that the peer begins with */
+	uint32_t peer_psn, peer_qpn;
+	uint32_t qkey; /* UD; 0: not known yet */
+	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
+};
+
+struct cm {
+	struct router *r;
+	uv_timer_t timer;
+	uint64_t timer_at; /* ms; UINT64_MAX: stopped */
+	uint64_t now;	   /* ms, while timers run; else 0 */
+	struct timer_heap timers;
+	struct cm_id *by_comm; /* uthash */
+	uint32_t last_comm;
+	uint64_t random; /* state of a xorshift generator */
+};
+
+/* ---- ids (cm_id.c) -------------------------------------------------------------------------- */
+
+/* A fresh id of that session and channel, or NULL: out of memory, or as many as it may have. */
+struct cm_id *cm_id_create(struct session *s, struct channel *ch, uint16_t ps, uint8_t qp_type);
+void cm_id_destroy(struct cm_id *id);
+/* Enter a state that the operator counts, or leave it. */
+void cm_id_state(struct cm_id *id, enum cm_state state);
+uint64_t cm_now(const struct cm *cm); /* ms */
+/* ms from now; UINT64_MAX: never. */
+void cm_id_timer(struct cm_id *id, uint64_t ms);
+/* Give it a communication id. */
+void cm_id_comm(struct cm_id *id);
+struct cm_id *cm_id_by_comm(struct cm *cm, uint32_t comm);
+uint32_t cm_random(struct cm *cm);
+static inline struct cm_id *cm_id_get(struct session *s, uint32_t handle)
+{
+	return obj_of(obj_get(&s->tab[OBJ_CM_ID], handle), cm_id);
+}
+
+/* ---- events (cm_event.c) --------------------------------------------------------------------- */
+
+/* The channel's part, made when there is none. NULL: out of memory. */
+struct cm_chan *cm_chan_get(struct channel *ch);
+/* An id goes; the part goes with the last one. */
+void cm_chan_put(struct cm_chan *chan);
+/*
+ * Tell the client: ev, with id, uid and private_data_len filled in here; pd_len bytes of pd, zeros
+ * up to pd_size. The event, if it has to wait, or NULL.
+ */
+struct cm_event *cm_event_send(struct cm_id *id, struct ff_cm_event *ev, const void *pd,
+			       uint32_t pd_len, uint32_t pd_size);
+/* An event without parameters. */
+void cm_event_simple(struct cm_id *id, enum rdma_cm_event_type event, int status);
+/* The same of a membership. */
+void cm_event_mc(struct cm_id *id, struct cm_mc *mc, struct ff_cm_event *ev);
+void cm_event_drop(struct cm_event *e);
+/* Have all packets of the channel been read? */
+bool cm_chan_is_read(const struct cm_chan *chan);
+/* The id's waiting events go to `to`, which may be its own channel, in order; its hold ends. */
+void cm_event_move(struct cm_id *id, struct cm_chan *to);
+void cm_event_hold(struct cm_id *id);
+/* See CM_WRITE_EVENT. 0, -EAGAIN or another -errno of the descriptor. */
+int cm_event_write(struct channel *ch, const struct ff_cm_event *ev, const void *pd);
+
+/* ---- ports (cm_port.c) ------------------------------------------------------------------------ */
+
+int cm_bind(struct cm_id *id, const struct cm_addr *a);
+int cm_listen(struct cm_id *id, int32_t backlog);
+void cm_port_release(struct cm_id *id);
+/* The listener that a request to that address and port is for, or NULL. */
+struct cm_id *cm_port_listener(const struct cm_cont *cont, uint16_t ps, const struct cm_addr *dst);
+
+/* ---- addresses and routes (cm_addr.c) --------------------------------------------------------- */
+
+int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct ff_cm_addr *dst,
+		    int32_t timeout_ms);
+/* The time for it is over. */
+void cm_resolve_expired(struct cm_id *id);
+int cm_resolve_route(struct cm_id *id);
+
+/* ---- connections (cm_conn.c) and UD (cm_sidr.c) ------------------------------------------------ */
+
+/* What a client says; the private data's length is checked here. */
+int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void *pd, uint32_t len);
+int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *pd, uint32_t len);
+int cm_reject(struct cm_id *id, uint32_t reason, const void *pd, uint32_t len);
+int cm_establish(struct cm_id *id, uint32_t event);
+int cm_disconnect(struct cm_id *id);
+/* The id is about to be destroyed: tell its peer. */
+void cm_abandon(struct cm_id *id);
+/* A timer of one of the connection's states. */
+void cm_conn_expired(struct cm_id *id);
+
+/* The header and path of a message of this id to its peer. */
+void cm_msg_init(struct cm_msg *m, const struct cm_id *id, enum cm_msg_type type);
+void cm_msg_pd(struct cm_msg *m, const void *pd, uint32_t len);
+/* Send a request, and again until it is taken, answered or CM_REQ_TIMEOUT is over. */
+int cm_request(struct cm_id *id, enum cm_state state, const struct cm_msg *m);
+/* The request is no longer repeated. */
+void cm_request_done(struct cm_id *id);
+/* A new id for a request to `l`, or NULL: no room. */
+struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state);
+/* Tell the listener's client. */
+void cm_request_event(struct cm_id *l, struct cm_id *id, const struct cm_msg *m, uint32_t pd_size);
+/* It no longer takes part of the backlog. */
+void cm_request_taken(struct cm_id *id);
+
+/* Messages received: `to` is the container of a request, `id` the receiver of the others. */
+void cm_recv_req(struct cm *cm, struct container *to, const struct container *from,
+		 const struct cm_msg *m);
+void cm_recv_conn(struct cm_id *id, const struct cm_msg *m);
+void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct container *from,
+		      const struct cm_msg *m);
+void cm_recv_sidr_rep(struct cm_id *id, const struct cm_msg *m);
+
+int cm_sidr_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void *pd,
+		    uint32_t len);
+int cm_sidr_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *pd,
+		   uint32_t len);
+int cm_sidr_reject(struct cm_id *id, const void *pd, uint32_t len);
+
+/* ---- the rest ----------------------------------------------------------------------------------- */
+
+/* The Q_Key of a UD id, chosen now if it has none (qkey 0) or else to be this one. 0 or -EINVAL. */
+int cm_qkey(struct cm_id *id, uint32_t qkey);
+/* What ibv_modify_qp() wants. 0, or -EINVAL: not in this state. */
+int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
+
+int cm_join(struct cm_id *id, const struct ff_cm_join_req *req, uint32_t *num);
+int cm_leave(struct cm_id *id, uint32_t num, uint32_t *written);
+void cm_leave_all(struct cm_id *id);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * cm_msg.c - messages between the two sides of a connection. Control thread.
+ *
+ * A request finds its container by tenant and GID. Every other message finds its id by the
+ * communication id that the receiver gave out, and only if it comes along that id's path, from the
+ * peer that the id knows: nobody has a say in the connections of others.
+ */
+#include <string.h>
+
+#include "cm_int.h"
+
+void cm_msg_init(struct cm_msg *m, const struct cm_id *id, enum cm_msg_type type)
+{
+	memset(m, 0, offsetof(struct cm_msg, pd));
+	m->type = (uint8_t)type;
+	m->ps = id->ps;
+	m->qp_type = id->qp_type;
+	m->traffic_class = id->tos;
+	m->sgid = id->sgid;
+	m->dgid = id->dgid;
+	m->src_comm = id->comm;
+	m->dst_comm = id->peer_comm;
+}
+
+void cm_msg_pd(struct cm_msg *m, const void *pd, uint32_t len)
+{
+	m->pd_len = (uint8_t)len;
+	if (len)
+		memcpy(m->pd, pd, len);
+}
+
+/* Is the id the one that the message is for? */
+static bool is_receiver(const struct cm_id *id, const struct container *from,
+			const struct cm_msg *m)
+{
+	return !strcmp(id->cont->c->tenant, from->tenant) &&
+	       !memcmp(&id->sgid, &m->dgid, sizeof(id->sgid)) &&
+	       !memcmp(&id->dgid, &m->sgid, sizeof(id->dgid)) &&
+	       (!id->peer_comm || id->peer_comm == m->src_comm);
+}
+
+/* A connection that its peer no longer knows has ended (IBTA 12.9.8.3.1). */
+static void answer_stranger(struct cm *cm, const struct container *from, const struct cm_msg *m)
+{
+	struct cm_msg drep = {
+		.type = CM_MSG_DREP,
+		.sgid = m->dgid,
+		.dgid = m->sgid,
+		.src_comm = m->dst_comm,
+		.dst_comm = m->src_comm,
+	};
+
+	if (m->type == CM_MSG_DREQ)
+		cm_send(cm, from, &drep);
+}
+
+void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
+{
+	struct container *to;
+	struct cm_id *id;
+
+	if (m->dst_comm) {
+		id = cm_id_by_comm(cm, m->dst_comm);
+		if (!id || !is_receiver(id, from, m))
+			answer_stranger(cm, from, m);
+		else if (m->type == CM_MSG_SIDR_REP)
+			cm_recv_sidr_rep(id, m);
+		else
+			cm_recv_conn(id, m);
+		return;
+	}
+	to = container_by_gid(cm->r->fast, from->tenant, &m->dgid);
+	if (!to || to->dying)
+		return;
+	if (m->type == CM_MSG_SIDR_REQ)
+		cm_recv_sidr_req(cm, to, from, m);
+	else if (m->type == CM_MSG_REQ)
+		cm_recv_req(cm, to, from, m);
+}

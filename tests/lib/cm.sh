@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# cm.sh - pairs of programs that find each other through rdma_cm. Sourced by tests/system/cm_*.sh
+# after lab.sh.
+#
+# The router counts a container's listeners: that is how a server is known to be ready.
+
+# Starts PROGRAM in a container and waits until it has N listeners more; its job is $SERVER_JOB.
+cm_server() { # CONTAINER N PROGRAM ARGS...
+	local c=$1 want
+	want=$(($(counter "$c" cm_listeners) + $2))
+	shift 2
+	"$LAB" exec "$c" -- "$@" >"$OUT/server" 2>&1 </dev/null &
+	SERVER_JOB=$!
+	until_true 20 cm_ready "$c" "$want" || server_failed "$@"
+	running $SERVER_JOB || server_failed "$@"
+}
+
+cm_ready() {
+	(($(counter "$1" cm_listeners) >= $2)) || ended "$SERVER_JOB"
+}
+
+# cm_pair SERVER-COMMAND CLIENT-COMMAND: the first in h0c0, the second in h0c1, each a string of
+# words. Both have to end with 0 and to report no error; what they print is in $OUT/server and
+# $OUT/client.
+cm_pair() {
+	local status server_status
+	step "$2"
+	# shellcheck disable=SC2086
+	cm_server h0c0 1 $1
+	# shellcheck disable=SC2086
+	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec h0c1 -- $2 >"$OUT/client" 2>&1 </dev/null
+	status=$?
+	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
+	wait "$SERVER_JOB"
+	server_status=$?
+	if ((status || server_status)) || complaint "$OUT/client" || complaint "$OUT/server"; then
+		cm_show
+		fail "client ended with $status, server with $server_status"
+	fi
+}
+
+cm_show() {
+	sed 's/^/  client: /' "$OUT/client"
+	sed 's/^/  server: /' "$OUT/server"
+}
+
+# said FILE N TEXT: so many lines of what a side printed match.
+said() {
+	local n
+	n=$(grep -c -e "$3" "$OUT/$1")
+	((n == $2)) || {
+		cm_show
+		fail "the $1 says \"$3\" $n times, not $2"
+	}
+}
+
+# Nothing of rdma_cm is left in a container.
+cm_none() { # CONTAINER
+	[[ $(counter "$1" cm_ids cm_listeners cm_connections) == "0 0 0" ]]
+}

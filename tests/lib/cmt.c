@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* cmt.c - see cmt.h. Plain librdmacm; knows nothing of what lies below it. */
+#include "cmt.h"
+
+#include <fcntl.h>
+
+struct rdma_cm_event *cmt_want(const char *file, int line, struct rdma_event_channel *ch,
+			       struct rdma_cm_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct rdma_cm_event *e;
+
+	if (!vt_readable(ch->fd, VT_WAIT_MS * (int)vt_slow()))
+		vt_fail(file, line, "no %s comes", rdma_event_str(type));
+	if (rdma_get_cm_event(ch, &e))
+		vt_fail(file, line, "rdma_get_cm_event: %s", strerror(errno));
+	if (e->event != type || e->status != status)
+		vt_fail(file, line, "%s %d, not %s %d", rdma_event_str(e->event), e->status,
+			rdma_event_str(type), status);
+	if (id && e->id != id)
+		vt_fail(file, line, "%s is another id's", rdma_event_str(type));
+	return e;
+}
+
+void cmt_nonblock(struct rdma_event_channel *ch)
+{
+	CHECK_OK(fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK));
+}
+
+struct sockaddr_in cmt_self(void)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	struct ibv_context **list = CHECK_PTR(rdma_get_devices(NULL));
+	union ibv_gid gid;
+
+	vt_gid(list[0], &gid);
+	memcpy(&sin.sin_addr, gid.raw + 12, sizeof(sin.sin_addr));
+	rdma_free_devices(list);
+	return sin;
+}
+
+struct rdma_event_channel *cmt_channel(void)
+{
+	return CHECK_PTR(rdma_create_event_channel());
+}
+
+struct rdma_cm_id *cmt_id(struct rdma_event_channel *ch, enum rdma_port_space ps)
+{
+	struct rdma_cm_id *id;
+
+	CHECK_OK(rdma_create_id(ch, &id, NULL, ps));
+	return id;
+}
+
+struct rdma_cm_id *cmt_listen(struct rdma_event_channel *ch, enum rdma_port_space ps)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	struct rdma_cm_id *id = cmt_id(ch, ps);
+
+	CHECK_OK(rdma_bind_addr(id, (struct sockaddr *)&any));
+	CHECK_OK(rdma_listen(id, 0));
+	CHECK(rdma_get_src_port(id) != 0);
+	return id;
+}
+
+struct rdma_cm_id *cmt_route(struct rdma_event_channel *ch, struct rdma_cm_id *listener)
+{
+	struct rdma_cm_id *id = cmt_id(ch, listener->ps);
+	struct sockaddr_in sin = cmt_self();
+
+	sin.sin_port = rdma_get_src_port(listener);
+	CHECK_OK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sin, 2000));
+	WANT_CM_ACK(ch, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK_OK(rdma_resolve_route(id, 2000));
+	WANT_CM_ACK(ch, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	return id;
+}
+
+void cmt_qp(struct rdma_cm_id *id)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = { .max_send_wr = 16,
+			 .max_recv_wr = 16,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+		.qp_type = id->qp_type,
+	};
+
+	CHECK_OK(rdma_create_qp(id, NULL, &attr));
+	CHECK(id->qp && id->send_cq && id->recv_cq && id->pd);
+}
+
+void cmt_pair(struct cmt_pair *p)
+{
+	struct rdma_cm_event *e;
+
+	p->ch = cmt_channel();
+	p->listener = cmt_listen(p->ch, RDMA_PS_TCP);
+	p->active = cmt_route(p->ch, p->listener);
+	cmt_qp(p->active);
+	CHECK_OK(rdma_connect(p->active, NULL));
+	e = WANT_CM(p->ch, NULL, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	p->passive = e->id;
+	CHECK(e->listen_id == p->listener);
+	CHECK_OK(rdma_ack_cm_event(e));
+	cmt_qp(p->passive);
+	CHECK_OK(rdma_accept(p->passive, NULL));
+	WANT_CM_ACK(p->ch, p->active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	WANT_CM_ACK(p->ch, p->passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+}
+
+void cmt_pair_close(struct cmt_pair *p)
+{
+	rdma_destroy_qp(p->active);
+	rdma_destroy_qp(p->passive);
+	CHECK_OK(rdma_destroy_id(p->active));
+	CHECK_OK(rdma_destroy_id(p->passive));
+	CHECK_OK(rdma_destroy_id(p->listener));
+	rdma_destroy_event_channel(p->ch);
+}

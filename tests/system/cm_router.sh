@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 120
+# cm_router.sh - rdma_cm when things end from outside: clients that are killed while connected, and
+# the router's death, which ends programs that wait in rdma_get_cm_event with an error; after its
+# restart they work again. And containers with an IPv6 address.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/cm.sh"
+own_lab --containers 2
+ip=$("$LAB" ip h0c0)
+
+connected() {
+	(($(counter h0c0 cm_connections) >= $1))
+}
+
+unconnected() {
+	! connected 1
+}
+
+listeners() {
+	(($(counter h0c0 cm_listeners) == $1))
+}
+
+pinging() {
+	(($(counter h0c0 write_ops) > $1))
+}
+
+step "clients are killed; the server goes on"
+cm_server h0c0 1 rping -s -P
+for round in 1 2 3; do
+	"$LAB" exec h0c1 -- rping -c -a "$ip" -C 1000000 >"$OUT/client" 2>&1 </dev/null &
+	client=$!
+	before=$(counter h0c0 write_ops)
+	until_true 20 pinging $((before + 100)) || fail "round $round: no pings: $(cat "$OUT/client")"
+	inside h0c1 /bin/sh -c 'kill -KILL -1'
+	wait $client
+	until_true 10 cm_none h0c1 || fail "round $round: ids are left"
+	until_true 10 unconnected || fail "round $round: the server is still connected"
+done
+running "$SERVER_JOB" || fail "the server ended: $(cat "$OUT/server")"
+timeout 30 "$LAB" exec h0c1 -- rping -c -a "$ip" -C 10 -V >"$OUT/client" 2>&1 ||
+	fail "rping ended with $?: $(cat "$OUT/client")"
+
+step "the router dies under a connection and under a listener"
+"$LAB" exec h0c1 -- rping -c -a "$ip" -C 1000000 >"$OUT/client" 2>&1 </dev/null &
+client=$!
+"$LAB" exec h0c0 -- ucmatose -p 7555 >"$OUT/waiting" 2>&1 </dev/null &
+waiting=$!
+before=$(counter h0c0 write_ops)
+until_true 20 pinging $((before + 100)) || fail "no pings: $(cat "$OUT/client")"
+until_true 20 listeners 2 || fail "ucmatose: $(cat "$OUT/waiting")"
+"$LAB" kill router h0
+for job in $client $waiting "$SERVER_JOB"; do
+	until_true 10 ended "$job" || fail "a program is still there: $(cat "$OUT"/*)"
+	wait "$job"
+	status=$?
+	# rping's event thread ends its server with 0 or not, as it comes
+	((status < 124 || status == 255)) || fail "a program ended with $status: $(cat "$OUT"/*)"
+done
+
+step "no router"
+timeout 10 "$LAB" exec h0c0 -- rping -s -C 1 >"$OUT/client" 2>&1
+refused $? || fail "rping -s: $(cat "$OUT/client")"
+grep -q 'No RDMA devices' "$OUT/client" || fail "$(cat "$OUT/client")"
+
+step "the router is back"
+"$LAB" restart router h0 || fail "restart"
+cm_pair "rping -s -V -C 5" "rping -c -V -C 5 -a $ip"
+
+step "IPv6, and addresses as GIDs"
+router_ctl container set h0c0 --ip "$ip" --ip fd00::a >/dev/null || fail "container set"
+router_ctl container set h0c1 --ip "$("$LAB" ip h0c1)" --ip fd00::b >/dev/null || fail "container set"
+cm_pair "rping -s -a :: -V -C 5" "rping -c -V -C 5 -a fd00::a"
+for format in ip gid; do
+	cm_pair "ucmatose -f $format -b fd00::a" "ucmatose -f $format -s fd00::a"
+	said client 1 "^return status 0"
+done
+exit 0
