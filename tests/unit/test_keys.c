@@ -97,6 +97,79 @@ static void keys_are_random(void **state)
 	free(mr);
 }
 
+/*
+ * Windows have the upper 24 bits to themselves: no MR gets one of the 256 keys of a window, whichever
+ * of the two is there first, and a window is found by its whole rkey only.
+ */
+static void windows_and_mrs_share_no_key(void **state)
+{
+	enum { N = 3000 };
+	struct mr *mr = calloc(N, sizeof(*mr));
+	struct mw *mw = calloc(N, sizeof(*mw));
+	struct container c = { 0 };
+
+	(void)state;
+	assert_null(mw_lookup(&c.windows, 0x123400));
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(mr_key_new(&c, &mr[i]), 0);
+		assert_int_equal(mw_key_new(&c, &mw[i]), 0);
+		assert_true(mw[i].rkey >> 8);
+	}
+	for (int i = 0; i < N; i++) {
+		assert_ptr_equal(mw_lookup(&c.windows, mw[i].rkey), &mw[i]);
+		assert_null(mw_lookup(&c.windows, mw[i].rkey ^ 1));
+		assert_null(mw_lookup(&c.windows, mr[i].rkey));
+		for (uint32_t low = 0; low < 256; low++)
+			assert_null(key_lookup(&c.keys, (mw[i].rkey & ~0xffu) | low));
+	}
+	/* the low byte changes with each bind, the place in the table does not */
+	mw[7].rkey ^= 0x55;
+	assert_ptr_equal(mw_lookup(&c.windows, mw[7].rkey), &mw[7]);
+	for (int i = 0; i < N; i++) {
+		mw_key_del(&c, &mw[i]);
+		assert_null(mw_lookup(&c.windows, mw[i].rkey));
+		mw_key_del(&c, &mw[i]); /* not there any more: nothing happens */
+		key_remove(&c.keys, &mr[i]);
+	}
+	assert_null(c.windows.slot);
+	assert_null(c.keys.slot);
+	free(mr);
+	free(mw);
+}
+
+/* An MR key that falls on a window is drawn again, and so is a window that falls on an MR. */
+static void collisions_are_drawn_again(void **state)
+{
+	enum { N = 1 << 17 };
+	struct mw *mw = calloc(N, sizeof(*mw));
+	struct mr *mr = calloc(N, sizeof(*mr));
+	struct container c = { 0 };
+
+	(void)state;
+	/* 2^17 of 2^24 indices: of as many MRs a thousand fall on one at first */
+	for (int i = 0; i < N; i++)
+		assert_int_equal(mw_key_new(&c, &mw[i]), 0);
+	for (int i = 0; i < N; i++) {
+		uint32_t index;
+
+		assert_int_equal(mr_key_new(&c, &mr[i]), 0);
+		index = mr[i].rkey >> 8;
+		assert_true(!index || !c.windows.slot[key_slot(&c.windows, index)].key);
+	}
+	for (int i = 0; i < N; i++)
+		mw_key_del(&c, &mw[i]);
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(mw_key_new(&c, &mw[i]), 0);
+		assert_null(key_lookup(&c.keys, mw[i].rkey));
+	}
+	for (int i = 0; i < N; i++) {
+		mw_key_del(&c, &mw[i]);
+		key_remove(&c.keys, &mr[i]);
+	}
+	free(mr);
+	free(mw);
+}
+
 static void stats_sum_every_counter(void **state)
 {
 	struct ff_stats a = { 0 }, b = { 0 };
@@ -119,6 +192,8 @@ int main(void)
 		cmocka_unit_test(keys_are_found_until_removed),
 		cmocka_unit_test(deletion_keeps_probe_runs_whole),
 		cmocka_unit_test(keys_are_random),
+		cmocka_unit_test(windows_and_mrs_share_no_key),
+		cmocka_unit_test(collisions_are_drawn_again),
 		cmocka_unit_test(stats_sum_every_counter),
 	};
 

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl_mw.c - handlers of memory windows. Control thread. What a window is and how it is bound, by
+ * WRs, is in mw.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ctl_obj.h"
+
+int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
+		 struct ff_alloc_mw_resp *resp)
+{
+	struct pd *pd = pd_get(c->s, req->pd);
+	struct mw *mw;
+	int err;
+
+	if (!pd || (req->type != IBV_MW_TYPE_1 && req->type != IBV_MW_TYPE_2))
+		return -EINVAL;
+	mw = calloc(1, sizeof(*mw));
+	if (!mw)
+		return -ENOMEM;
+	mw->pd = pd;
+	mw->type = (uint8_t)req->type;
+	fast_lock(c->r->fast);
+	err = ctl_obj_insert(c->s, OBJ_MW, &mw->o);
+	if (!err) {
+		err = mw_key_new(c->s->cont, mw);
+		if (err)
+			obj_remove(&c->s->tab[OBJ_MW], &mw->o);
+		else
+			pd->o.refs++;
+	}
+	fast_unlock(c->r->fast);
+	if (err) {
+		free(mw);
+		return err;
+	}
+	resp->mw = mw->o.handle;
+	resp->rkey = mw->rkey;
+	return 0;
+}
+
+/* A window that is bound may go (IBTA 11.2.8.10); its MR is free then. */
+int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
+		   struct ff_dealloc_mw_resp *resp)
+{
+	struct mw *mw = mw_get(c->s, req->mw);
+	int err;
+
+	(void)resp;
+	if (!mw)
+		return -EINVAL;
+	fast_lock(c->r->fast);
+	err = ctl_obj_take(c->s, &mw->o);
+	if (!err) {
+		fast_mw_del(c->r->fast, mw);
+		mw->pd->o.refs--;
+	}
+	fast_unlock(c->r->fast);
+	if (!err)
+		free(mw);
+	return err;
+}
