@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../shadow.h"
+#include "../mw.h"
 #include "soft.h"
 
 #define RNR_FOR_EVER 7
@@ -66,6 +67,12 @@ static enum post_result finish(struct fast *f, struct qp *qp, enum ibv_wc_status
 	}
 	comp_send(f, qp, st, why);
 	return POST_DONE;
+}
+
+enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_status st,
+				  enum ff_vendor_err why)
+{
+	return finish(f, qp, st, why);
 }
 
 static enum post_result drop(struct fast *f, struct qp *qp)
@@ -137,20 +144,6 @@ void requester_resume(struct fast *f, struct soft_qp *sq)
 
 /* ---- carrying out ---------------------------------------------------------------------------------- */
 
-static struct side local_side(const struct qp *qp, uint32_t access)
-{
-	const struct send_wr *wr = qp->wr;
-
-	return (struct side){
-		.sge = wr->sge,
-		.num_sge = wr->num_sge,
-		.bytes = wr->flags & FF_SQE_INLINE ? wr->inl : NULL,
-		.keys = &qp->o.ses->cont->keys,
-		.pd = qp->pd,
-		.access = access,
-	};
-}
-
 static struct side remote_side(const struct qp *peer, const struct ff_sge *at, uint32_t access)
 {
 	return (struct side){
@@ -158,20 +151,8 @@ static struct side remote_side(const struct qp *peer, const struct ff_sge *at, u
 		.num_sge = 1,
 		.keys = &peer->o.ses->cont->keys,
 		.pd = peer->pd,
+		.qp = peer,
 		.access = access,
-	};
-}
-
-static struct side recv_side(const struct qp *peer)
-{
-	const struct recv_wr *rwr = peer->soft->rwr;
-
-	return (struct side){
-		.sge = rwr->sge,
-		.num_sge = rwr->num_sge,
-		.keys = &peer->o.ses->cont->keys,
-		.pd = peer->pd,
-		.access = IBV_ACCESS_LOCAL_WRITE,
 	};
 }
 
@@ -197,7 +178,7 @@ static enum post_result copy_failed(struct fast *f, struct qp *qp, struct qp *pe
 {
 	if (mine)
 		return finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
-	if (peer->soft->rx_from == qp && qp->wr->opcode <= FF_OP_SEND_IMM)
+	if (peer->soft->rx_from == qp && ff_op_sends(qp->wr->opcode))
 		return answered(f, qp, peer, responder_fault(f, peer, why));
 	return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
 }
@@ -208,7 +189,7 @@ static void count_served(struct qp *qp, struct qp *peer)
 
 	if (qp->wr->opcode == FF_OP_READ)
 		st->tx_bytes += qp->wr->length;
-	else if (qp->wr->opcode < FF_OP_READ)
+	else if (qp->wr->opcode < FF_OP_READ || qp->wr->opcode == FF_OP_SEND_INV)
 		st->rx_bytes += qp->wr->length;
 }
 
@@ -222,7 +203,7 @@ static struct qp *find_peer(struct fast *f, struct qp *qp)
 
 static enum post_result no_peer(struct fast *f, struct qp *qp)
 {
-	return qp->type == IBV_QPT_RC ? no_answer(f, qp) : drop(f, qp);
+	return qp_is_reliable(qp) ? no_answer(f, qp) : drop(f, qp);
 }
 
 /* Move the bytes. Everything was admitted and matched. */
@@ -241,7 +222,7 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	switch (wr->opcode) {
 	case FF_OP_READ:
 		src = remote_side(peer, &at, IBV_ACCESS_REMOTE_READ);
-		dst = local_side(qp, IBV_ACCESS_LOCAL_WRITE);
+		dst = side_of_wr(qp, IBV_ACCESS_LOCAL_WRITE);
 		outward = false;
 		break;
 	case FF_OP_CMP_SWAP:
@@ -252,17 +233,17 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		if (r != XFER_DONE)
 			goto ended;
 		src = (struct side){ .bytes = (const uint8_t *)&sq->atomic_orig };
-		dst = local_side(qp, IBV_ACCESS_LOCAL_WRITE);
+		dst = side_of_wr(qp, IBV_ACCESS_LOCAL_WRITE);
 		outward = false;
 		break;
 	case FF_OP_WRITE:
 	case FF_OP_WRITE_IMM:
-		src = local_side(qp, 0);
+		src = side_of_wr(qp, 0);
 		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_WRITE);
 		break;
 	default:
-		src = local_side(qp, 0);
-		dst = recv_side(peer);
+		src = side_of_wr(qp, 0);
+		dst = side_of_recv(peer);
 		if (qp->type == IBV_QPT_UD) {
 			src.prefix = sq->grh;
 			src.prefix_len = SOFT_GRH_SZ;
@@ -285,9 +266,13 @@ ended:
 		return copy_failed(f, qp, peer, outward, why);
 	if (r == XFER_DST) /* an atomic's first half fails at the peer, its second half at home */
 		return copy_failed(f, qp, peer, !outward, why);
-	count_served(qp, peer);
-	if (sq->rx_peer)
+	if (wr->opcode == FF_OP_SEND_INV) {
+		if (!responder_done_inv(f, peer, qp))
+			return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
+	} else if (sq->rx_peer) {
 		responder_done(f, peer, qp);
+	}
+	count_served(qp, peer);
 	if (wr->length || !outward)
 		fast_data_to(f, outward ? peer->o.ses : qp->o.ses);
 	else
@@ -299,14 +284,14 @@ ended:
 static enum ibv_wc_status check_local(struct qp *qp, enum ff_vendor_err *why)
 {
 	const struct send_wr *wr = qp->wr;
-	bool in = wr->opcode >= FF_OP_READ;
-	struct side s = local_side(qp, in ? IBV_ACCESS_LOCAL_WRITE : 0);
+	bool in = ff_op_fetches(wr->opcode);
+	struct side s = side_of_wr(qp, in ? IBV_ACCESS_LOCAL_WRITE : 0);
 
 	if (in && !qp->attr.max_rd_atomic) {
 		*why = FF_VERR_RD_ATOMIC;
 		return IBV_WC_LOC_QP_OP_ERR;
 	}
-	if (wr->opcode > FF_OP_READ && wr->length != sizeof(uint64_t)) {
+	if (in && wr->opcode != FF_OP_READ && wr->length != sizeof(uint64_t)) {
 		*why = FF_VERR_BAD_SGE;
 		return IBV_WC_LOC_LEN_ERR;
 	}
@@ -320,16 +305,17 @@ static enum ibv_wc_status check_local(struct qp *qp, enum ff_vendor_err *why)
 
 static bool takes_recv(uint8_t opcode)
 {
-	return opcode == FF_OP_SEND || opcode == FF_OP_SEND_IMM || opcode == FF_OP_WRITE_IMM;
+	return ff_op_sends(opcode) || opcode == FF_OP_WRITE_IMM;
 }
 
 /*
- * The GRH of RoCE v2: an IPv4 header in the last 20 of its 40 bytes, or an IPv6 one (IBTA annex
- * A17). Lengths are those of the UDP packet that a wire would carry.
+ * The GRH of RoCE v2 over IPv6, also between IPv4 addresses: then these are IPv4-mapped. A wire's
+ * would end with an IPv4 header instead (IBTA annex A17), which only those find who know that the
+ * GID's type is RoCE v2. UCX asks /sys for it, where a container's device is not, and takes the last
+ * 16 bytes for the destination's GID.
  */
 static void make_grh(const struct qp *qp, const struct ah *ah)
 {
-	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 	const struct container *from = qp->o.ses->cont;
 	const uint8_t *sgid =
 		from->gid[ah->attr.sgid_index < from->num_gids ? ah->attr.sgid_index : 0].raw;
@@ -337,20 +323,6 @@ static void make_grh(const struct qp *qp, const struct ah *ah)
 	uint32_t len = 8 + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP, BTH, DETH, data, ICRC */
 	uint8_t *g = qp->soft->grh;
 
-	memset(g, 0, SOFT_GRH_SZ);
-	if (!memcmp(sgid, v4mapped, sizeof(v4mapped))) {
-		len += 20;
-		g[20] = 0x45;
-		g[21] = ah->attr.traffic_class;
-		g[22] = (uint8_t)(len >> 8);
-		g[23] = (uint8_t)len;
-		g[26] = 0x40; /* don't fragment */
-		g[28] = ah->attr.hop_limit;
-		g[29] = 17;
-		memcpy(g + 32, sgid + 12, 4);
-		memcpy(g + 36, dgid + 12, 4);
-		return;
-	}
 	g[0] = (uint8_t)(0x60 | ah->attr.traffic_class >> 4);
 	g[1] = (uint8_t)(ah->attr.traffic_class << 4 | (ah->attr.flow_label >> 16 & 0xf));
 	g[2] = (uint8_t)(ah->attr.flow_label >> 8);
@@ -361,14 +333,6 @@ static void make_grh(const struct qp *qp, const struct ah *ah)
 	g[7] = ah->attr.hop_limit;
 	memcpy(g + 8, sgid, 16);
 	memcpy(g + 24, dgid, 16);
-}
-
-static bool qkey_ok(const struct qp *qp, const struct qp *peer)
-{
-	uint32_t qkey = qp->wr->remote_qkey;
-
-	/* a Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5) */
-	return ((qkey & 0x80000000u) ? qp->attr.qkey : qkey) == peer->attr.qkey;
 }
 
 enum post_result requester_run(struct fast *f, struct qp *qp)
@@ -385,7 +349,7 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 	if (!sq->checked) {
 		enum answer a;
 
-		if (qp->type == IBV_QPT_UD && !qkey_ok(qp, peer))
+		if (qp->type == IBV_QPT_UD && !ud_qkey_ok(qp, peer))
 			return drop(f, qp);
 		a = responder_admit(f, peer, wr);
 		if (a != ANS_OK)
@@ -446,7 +410,7 @@ static bool quick(struct fast *f, struct qp *qp)
 	uint8_t *here, *there;
 	struct qp *peer;
 
-	if (wr->length - 1 >= f->conf.quantum || qp->type == IBV_QPT_UD ||
+	if (wr->length - 1 >= f->conf.quantum || qp->type > IBV_QPT_UC ||
 	    !(1u << wr->opcode &
 	      (1u << FF_OP_WRITE | 1u << FF_OP_READ | 1u << FF_OP_SEND | 1u << FF_OP_SEND_IMM)))
 		return false;
@@ -496,6 +460,19 @@ static bool quick(struct fast *f, struct qp *qp)
 	return true;
 }
 
+/*
+ * Binds and invalidations of our own. They are carried out in their turn, one WR after the other,
+ * so that READs and atomics before them are done whether or not a fence was asked for, and what
+ * follows finds them done (IBTA 10.8.3).
+ */
+static enum post_result local_op(struct fast *f, struct qp *qp)
+{
+	enum ff_vendor_err why = qp->wr->opcode == FF_OP_BIND_MW ? mw_bind(qp) :
+								   mw_invalidate(qp, qp->wr->imm);
+
+	return finish(f, qp, why ? IBV_WC_MW_BIND_ERR : IBV_WC_SUCCESS, why);
+}
+
 enum post_result requester_start(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
@@ -504,6 +481,8 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 
 	if (quick(f, qp))
 		return POST_DONE;
+	if (qp->wr->opcode == FF_OP_BIND_MW || qp->wr->opcode == FF_OP_LOCAL_INV)
+		return local_op(f, qp);
 	sq->phase = SOFT_RUN;
 	sq->checked = sq->matched = false;
 	sq->atomic_step = 0;
@@ -514,8 +493,16 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 	if (st != IBV_WC_SUCCESS)
 		return finish(f, qp, st, why);
 	if (qp->type == IBV_QPT_UD) {
-		sq->dest = route_ah(f, qp, qp->wr->ah);
 		sq->sl = qp->wr->ah->attr.sl;
+		if (qp->wr->ah->mcast) {
+			union ibv_gid mgid;
+
+			memcpy(&mgid, qp->wr->ah->attr.dgid, sizeof(mgid));
+			make_grh(qp, qp->wr->ah);
+			qp->wr->ah = NULL;
+			return mcast_start(f, qp, &mgid);
+		}
+		sq->dest = route_ah(f, qp, qp->wr->ah);
 		if (!sq->dest)
 			return drop(f, qp);
 		make_grh(qp, qp->wr->ah);
@@ -531,6 +518,7 @@ void requester_abort(struct fast *f, struct qp *qp)
 	unwait(f, sq);
 	xfer_reset(f, sq);
 	sq->phase = SOFT_IDLE;
+	sq->mcast = false;
 	if (sq->rx_peer)
 		sq->rx_peer->soft->rx_from = NULL;
 	sq->rx_peer = NULL;

@@ -4,17 +4,21 @@
  *
  * Same host, so a message arrives as a whole and in order; no packet sequence numbers are needed.
  * What can go wrong, in the order of the checks (IBTA 9.7.4 and table 58):
+ *	XRC: no SRQ of that number in the domain		NAK invalid request
  *	operation not enabled at the QP, misaligned atomic	NAK invalid request
  *	rkey unknown, out of bounds, without the right		NAK remote access error
  *	no receive						RNR NAK
  *	receive too short					NAK invalid request, the receive ends LOC_LEN
  *	receive's own memory bad				NAK remote operation, ends LOC_PROT
+ *	SEND with invalidate: rkey not of a window bound here	NAK remote access error, data is there
  * Every NAK but RNR takes the responder to ERR, with an affiliated event. A UC responder drops
  * silently instead, and so does UD; only the errors of a receive's own memory show there too.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "../mw.h"
+#include "../xrc.h"
 #include "soft.h"
 
 static uint32_t needed_access(uint8_t opcode)
@@ -33,6 +37,38 @@ static uint32_t needed_access(uint8_t opcode)
 	}
 }
 
+static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
+		      enum ff_vendor_err why)
+{
+	static const struct recv_info none;
+	struct soft_qp *ps = peer->soft;
+
+	ps->has_recv = false;
+	ps->rx_from = NULL;
+	comp_recv(f, peer, ps->rwr->wr_id, st, why, &none);
+}
+
+/*
+ * XRC: everything that the request needs is of the SRQ that it names (xrc.c). A receive that was
+ * taken from another one and not used belongs to a message that never came. False: no such SRQ in
+ * the domain.
+ */
+static bool bind_srq(struct fast *f, struct qp *peer, uint32_t num)
+{
+	struct srq *srq = peer->srq;
+
+	if (!srq || srq->num != num)
+		srq = xrcd_srq(peer->xrcd, num);
+	if (!srq || srq->o.ses->closing) /* its memory may be gone before it is */
+		return false;
+	if (srq == peer->srq)
+		return true;
+	if (peer->soft->has_recv)
+		fail_recv(f, peer, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	xrc_target_bind(peer, srq);
+	return route_receives(peer); /* or the flush has overrun the other one's CQ */
+}
+
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr)
 {
 	uint32_t access = needed_access(wr->opcode);
@@ -40,8 +76,10 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 
 	if (peer->state == IBV_QPS_RTR && !peer->comm_est_sent) {
 		peer->comm_est_sent = true;
-		comp_async(f, peer->o.ses, IBV_EVENT_COMM_EST, FF_ASYNC_QP, peer->o.handle);
+		comp_async_qp(f, peer, IBV_EVENT_COMM_EST);
 	}
+	if (peer->type == IBV_QPT_XRC_RECV && !bind_srq(f, peer, wr->remote_srqn))
+		return ANS_INV_REQ;
 	if (!access)
 		return ANS_OK;
 	if ((peer->attr.qp_access_flags & access) != access || (atomic && (wr->remote_addr & 7)) ||
@@ -51,6 +89,7 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 		struct ff_sge at = { wr->remote_addr, atomic ? 8 : (uint32_t)wr->length, wr->rkey };
 		struct side s = { .keys = &peer->o.ses->cont->keys,
 				  .pd = peer->pd,
+				  .qp = peer,
 				  .access = access };
 		struct mr *mr;
 		uint64_t va;
@@ -71,17 +110,6 @@ static bool short_of(const struct qp *peer, const struct qp *from)
 	if (peer->type == IBV_QPT_UD)
 		need += SOFT_GRH_SZ;
 	return peer->soft->rwr->length < need;
-}
-
-static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
-		      enum ff_vendor_err why)
-{
-	static const struct recv_info none;
-	struct soft_qp *ps = peer->soft;
-
-	ps->has_recv = false;
-	ps->rx_from = NULL;
-	comp_recv(f, peer, ps->rwr->wr_id, st, why, &none);
 }
 
 bool responder_take(struct fast *f, struct qp *peer)
@@ -108,32 +136,32 @@ enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
 	if (ps->rx_from && ps->rx_from != from) /* UD: another datagram is still coming in */
 		return ANS_DROP;
 	if (!responder_take(f, peer))
-		return peer->type == IBV_QPT_RC ? ANS_RNR : ANS_DROP;
+		return qp_is_reliable(peer) ? ANS_RNR : ANS_DROP;
 	if (ps->recv_bad)
 		return responder_fault(f, peer, FF_VERR_BAD_SGE);
 	if (short_of(peer, from)) {
 		/* UC and UD keep the receive for a message that fits; one of an SRQ is spent */
-		if (peer->type == IBV_QPT_RC || peer->srq)
+		if (qp_is_reliable(peer) || peer->srq)
 			fail_recv(f, peer, IBV_WC_LOC_LEN_ERR, FF_VERR_MSG_SIZE);
-		return peer->type == IBV_QPT_RC ? responder_refuse(f, peer, ANS_INV_REQ) : ANS_DROP;
+		return qp_is_reliable(peer) ? responder_refuse(f, peer, ANS_INV_REQ) : ANS_DROP;
 	}
 	ps->rx_from = from;
 	from->soft->rx_peer = peer;
 	return ANS_OK;
 }
 
-void responder_done(struct fast *f, struct qp *peer, struct qp *from)
+/* imm: the completion has what is in wr->imm, and `flag` (FF_CQE_*) tells what that is. */
+static inline void done(struct fast *f, struct qp *peer, struct qp *from, bool imm, uint8_t flag)
 {
 	const struct send_wr *wr = from->wr;
 	struct soft_qp *ps = peer->soft;
-	bool imm = wr->opcode == FF_OP_SEND_IMM || wr->opcode == FF_OP_WRITE_IMM;
 	bool ud = peer->type == IBV_QPT_UD;
 	struct recv_info info = {
 		.byte_len = (uint32_t)wr->length + (ud ? SOFT_GRH_SZ : 0),
 		.src_qp = from->qp_num,
 		.imm = imm ? wr->imm : 0,
 		.slid = from->o.ses->cont->lid,
-		.flags = (imm ? FF_CQE_IMM : 0) | (ud ? FF_CQE_GRH : 0) |
+		.flags = (imm ? flag : 0) | (ud ? FF_CQE_GRH : 0) |
 			 (wr->flags & FF_SQE_SOLICITED ? FF_CQE_SOLICITED : 0),
 		.sl = ud ? from->soft->sl : from->attr.ah.sl,
 		.write = wr->opcode == FF_OP_WRITE_IMM,
@@ -145,18 +173,35 @@ void responder_done(struct fast *f, struct qp *peer, struct qp *from)
 	comp_recv(f, peer, ps->rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
 }
 
+void responder_done(struct fast *f, struct qp *peer, struct qp *from)
+{
+	const struct send_wr *wr = from->wr;
+	bool imm = wr->opcode == FF_OP_SEND_IMM || wr->opcode == FF_OP_WRITE_IMM;
+
+	done(f, peer, from, imm, FF_CQE_IMM);
+}
+
+bool responder_done_inv(struct fast *f, struct qp *peer, struct qp *from)
+{
+	/* before the completion, so that who sees it finds the window free (IBTA 10.6.7.2.5) */
+	if (mw_invalidate(peer, from->wr->imm))
+		return false;
+	done(f, peer, from, true, FF_CQE_INV);
+	return true;
+}
+
 enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why)
 {
 	enum ibv_wc_status st = why == FF_VERR_BAD_SGE ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_PROT_ERR;
 
 	fail_recv(f, peer, st, why);
 	fast_qp_error(f, peer, IBV_EVENT_QP_FATAL);
-	return peer->type == IBV_QPT_RC ? ANS_REM_OP : ANS_DROP;
+	return qp_is_reliable(peer) ? ANS_REM_OP : ANS_DROP;
 }
 
 enum answer responder_refuse(struct fast *f, struct qp *peer, enum answer a)
 {
-	if (peer->type != IBV_QPT_RC)
+	if (!qp_is_reliable(peer))
 		return ANS_DROP;
 	fast_qp_error(f, peer,
 		      a == ANS_REM_ACCESS ? IBV_EVENT_QP_ACCESS_ERR : IBV_EVENT_QP_REQ_ERR);

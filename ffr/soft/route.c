@@ -25,12 +25,6 @@ void route_resolve(struct fast *f, struct qp *qp)
 	qp->soft->dest = resolve(f, qp, &qp->attr.ah);
 }
 
-static bool receives(const struct qp *qp)
-{
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
-	       qp->state == IBV_QPS_SQE;
-}
-
 struct qp *route_peer(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
@@ -42,8 +36,8 @@ struct qp *route_peer(struct fast *f, struct qp *qp)
 			return NULL;
 	}
 	peer = qp_by_num(f, qp->attr.dest_qp_num);
-	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->type || !receives(peer) ||
-	    peer->attr.dest_qp_num != qp->qp_num)
+	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->peer_type ||
+	    !route_receives(peer) || peer->attr.dest_qp_num != qp->qp_num)
 		return NULL;
 	if (!peer->soft->dest)
 		route_resolve(f, peer);
@@ -62,7 +56,7 @@ struct qp *route_ud(struct fast *f, struct qp *qp)
 	struct qp *peer = qp_by_num(f, qp->wr->remote_qpn);
 
 	if (!peer || peer->o.ses->cont != qp->soft->dest || peer->type != IBV_QPT_UD ||
-	    !receives(peer))
+	    !route_receives(peer))
 		return NULL;
 	return peer;
 }

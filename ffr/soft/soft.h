@@ -13,10 +13,22 @@
 #include "../pvm.h"
 
 #define SOFT_GRH_SZ 40u
-#define SOFT_MTU    4096u /* bytes: the port's, and what a UD message may carry */
+/* Attachments of a container's QPs to multicast groups: in all, and to one group. */
+#define MCAST_MAX_CONTAINER 4096u
+#define MCAST_MAX_GROUP	    256u
+#define SOFT_MTU	    4096u /* bytes: the port's, and what a UD message may carry */
+
+/* Multicast groups of all tenants (mcast.c). */
+struct mcast_table {
+	struct mcast_group *groups;
+	uint64_t salt;	   /* part of each key, so that nobody can choose where a group is kept */
+	uint64_t last_seq; /* of attachments */
+};
+LIST_HEAD(mcast_list, mcast_member);
 
 /* be->priv */
 struct soft_dev {
+	struct mcast_table mcast;
 	struct soft_list unreachable; /* requesters whose peer does not answer */
 };
 
@@ -39,7 +51,8 @@ struct side {
 	uint32_t num_sge;
 	const struct key_table *keys;
 	const struct pd *pd;
-	uint32_t access; /* IBV_ACCESS_* that the MR must have */
+	const struct qp *qp; /* remote access: that received the request */
+	uint32_t access;     /* IBV_ACCESS_* that the MR must have */
 };
 
 struct soft_qp {
@@ -71,9 +84,60 @@ struct soft_qp {
 	bool has_recv;	     /* rwr is one */
 	bool recv_bad;	     /* ... but malformed */
 	struct qp *rx_from;  /* requester whose message it is receiving */
+	/* multicast: groups it is in; as a sender, where the message under way has got to */
+	struct mcast_list groups;
+	bool mcast;		/* the WR under way is for a group */
+	union ibv_gid mgid;	/* ... this one */
+	uint64_t mcast_seq;	/* attachments up to this one have had their turn */
+	uint64_t mcast_end;	/* those made later than this one have none */
+	uint64_t mcast_give_up; /* ns: when the receiver under way has lost its turn */
 };
 
+/* The local memory of the WR under way. */
+static inline struct side side_of_wr(const struct qp *qp, uint32_t access)
+{
+	const struct send_wr *wr = qp->wr;
+
+	return (struct side){
+		.sge = wr->sge,
+		.num_sge = wr->num_sge,
+		.bytes = wr->flags & FF_SQE_INLINE ? wr->inl : NULL,
+		.keys = &qp->o.ses->cont->keys,
+		.pd = qp->pd,
+		.access = access,
+	};
+}
+
+/* The receive that the peer has at hand. */
+static inline struct side side_of_recv(const struct qp *peer)
+{
+	const struct recv_wr *rwr = peer->soft->rwr;
+
+	return (struct side){
+		.sge = rwr->sge,
+		.num_sge = rwr->num_sge,
+		.keys = &peer->o.ses->cont->keys,
+		.pd = peer->pd,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+}
+
+/* UD: may a datagram with the WR's Q_Key go to that QP? */
+static inline bool ud_qkey_ok(const struct qp *qp, const struct qp *peer)
+{
+	uint32_t qkey = qp->wr->remote_qkey;
+
+	/* a Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5) */
+	return ((qkey & 0x80000000u) ? qp->attr.qkey : qkey) == peer->attr.qkey;
+}
+
 /* ---- route.c ---- */
+/* Is it in a state in which messages are received? */
+static inline bool route_receives(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+	       qp->state == IBV_QPS_SQE;
+}
 /* The connected peer, ready to receive; NULL: it does not answer. */
 struct qp *route_peer(struct fast *f, struct qp *qp);
 /* Where an address handle leads; NULL: not on this host. */
@@ -100,6 +164,8 @@ bool responder_take(struct fast *f, struct qp *peer);
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);
 /* The message has arrived: complete the receive. */
 void responder_done(struct fast *f, struct qp *peer, struct qp *from);
+/* ... of a SEND with invalidate. False: its rkey is none that it may invalidate; nothing is done. */
+bool responder_done_inv(struct fast *f, struct qp *peer, struct qp *from);
 /* The receive's own memory is at fault: it completes in error, and so does the QP. */
 enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why);
 /* The request broke the peer's rules: event, QP in error. The same answer, or ANS_DROP for UC. */
@@ -133,8 +199,21 @@ enum post_result requester_run(struct fast *f, struct qp *qp);
 void requester_abort(struct fast *f, struct qp *qp);
 void requester_resume(struct fast *f, struct soft_qp *sq); /* what it waited for may be there */
 void requester_timer(struct timer *t);
+/* Complete the WR under way, whatever phase it is in. */
+enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_status st,
+				  enum ff_vendor_err why);
 /* IBTA table 45: the RNR NAK timer field, ns */
 uint64_t requester_rnr_ns(uint8_t field);
+
+/* ---- mcast.c ---- */
+void mcast_init(struct mcast_table *t);
+/* 0, also if it is attached already; -ENOMEM: the container or the group has as many as it may. */
+int mcast_attach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid);
+int mcast_detach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid);
+void mcast_leave_all(struct fast *f, struct qp *qp);
+/* The WR under way is addressed to a group and checked; its GRH is made. */
+enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid *gid);
+enum post_result mcast_run(struct fast *f, struct qp *qp); /* go on with it */
 
 /* ---- atomic.c ---- */
 /* Carry out the atomic at the peer. XFER_DONE: sq->atomic_orig is what was there. */

@@ -12,7 +12,11 @@
 #include <string.h>
 
 #include "../shadow.h"
+#include "../mw.h"
 #include "soft.h"
+
+/* What a null MR reads as. Nothing is written here: struct spot.null. */
+static const uint8_t zeros[65536];
 
 void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n)
 {
@@ -39,6 +43,8 @@ enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, 
 	struct mr *mr = key_lookup(s->keys, sge->lkey);
 	uint64_t off;
 
+	if (!mr && remote)
+		return mw_resolve(s->qp, s->pd, sge, s->access, out, va);
 	if (!mr || mr->pd != s->pd)
 		return remote ? FF_VERR_RKEY : FF_VERR_LKEY;
 	off = sge->addr - mr->iova;
@@ -75,6 +81,7 @@ enum ff_vendor_err xfer_check(const struct side *s, uint64_t total)
 /* Where a side's next bytes are: at a pointer, or at an address of a process. */
 struct spot {
 	uint8_t *ptr; /* NULL: reached by pvm */
+	bool null;    /* of a null MR: ptr gives zeros and takes nothing */
 	uint64_t va;
 	uint64_t len; /* contiguous */
 	struct session *ses;
@@ -101,8 +108,21 @@ static enum ff_vendor_err sge_spot(const struct side *s, uint32_t *i, uint64_t *
 		out->len = want;
 	out->va = va + *off;
 	out->ses = mr->o.ses;
+	if (mr->kind == MR_NULL) {
+		out->null = true;
+		out->ptr = (uint8_t *)zeros;
+		if (out->len > sizeof(zeros))
+			out->len = sizeof(zeros);
+		return FF_VERR_NONE;
+	}
 	out->len = shadow_translate(mr, out->va, out->len, &out->ptr);
 	return FF_VERR_NONE;
+}
+
+static void spot_put(const struct spot *d, const uint8_t *from, uint64_t n)
+{
+	if (!d->null)
+		xfer_copy(d->ptr, from, n);
 }
 
 static enum ff_vendor_err src_spot(struct soft_qp *sq, const struct side *s, uint64_t want,
@@ -216,7 +236,7 @@ static enum xfer_result step_pvm(struct fast *f, struct soft_qp *sq, const struc
 	if (n > sq->buf_len - sq->buf_off)
 		n = sq->buf_len - sq->buf_off;
 	if (d->ptr) {
-		xfer_copy(d->ptr, sq->call->buf + sq->buf_off, n);
+		spot_put(d, sq->call->buf + sq->buf_off, n);
 		sq->buf_off += (uint32_t)n;
 		advance(sq, src, n);
 		if (sq->buf_off >= sq->buf_len)
@@ -267,7 +287,7 @@ enum xfer_result xfer_run(struct fast *f, struct soft_qp *sq, const struct side 
 			return XFER_DST;
 		n = s.len < d.len ? s.len : d.len;
 		if (s.ptr && d.ptr && !sq->buf_len) {
-			xfer_copy(d.ptr, s.ptr, n);
+			spot_put(&d, s.ptr, n);
 			advance(sq, src, n);
 			continue;
 		}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * mcast.c - multicast groups of UD QPs. Any thread. The router checks and keeps them (its
+ * soft/mcast.c); a QP that is attached cannot be destroyed (EBUSY).
+ */
+#include <string.h>
+
+#include "ffl.h"
+
+/* 0, also if it is attached by that LID already; EINVAL, or ENOMEM beyond the device's limits. */
+FFL_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct ff_attach_mcast_req req = { .qp = to_qp(qp)->handle, .lid = lid };
+	struct ff_attach_mcast_resp resp;
+
+	memcpy(req.gid, gid->raw, sizeof(req.gid));
+	return ffl_ret(FFL_CALL(to_ctx(qp->context), ATTACH_MCAST, &req, &resp));
+}
+
+/* 0, or EINVAL: it is not attached to that group by that LID. */
+FFL_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct ff_detach_mcast_req req = { .qp = to_qp(qp)->handle, .lid = lid };
+	struct ff_detach_mcast_resp resp;
+
+	memcpy(req.gid, gid->raw, sizeof(req.gid));
+	return ffl_ret(FFL_CALL(to_ctx(qp->context), DETACH_MCAST, &req, &resp));
+}

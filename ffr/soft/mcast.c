@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * mcast.c - multicast: which UD QPs are in which group, and a message's way to all of them. [lock]
+ * Called by backend_soft.c (attach, detach, progress) and requester.c (a WR for a group).
+ *
+ * Theory. A group is a tenant and a multicast GID; it exists while a QP is attached to it. Groups
+ * are nobody's: who attaches gets what the tenant's containers send there (joining is the
+ * connection manager's business and only tells the network; IBTA 10.5.2). An attachment names a
+ * LID, too, which means nothing on Ethernet (RoCE annex A16.4.3): a QP may be attached to a group
+ * several times by different LIDs and still gets one copy; it leaves with the last of them.
+ *
+ * A message goes to the attached QPs in the order in which they attached, one after the other. Each
+ * is a UD receiver like any other: what it has no receive for, or another Q_Key, is lost for it
+ * alone. The sending QP is no exception when it is attached itself, unless it was created with
+ * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
+ *
+ * Nobody waits for a receiver. Where the lock is given up on the way (memory behind a process), the
+ * group may have changed; so the position is a number of the attachments, which grow, and never a
+ * pointer. A receiver whose memory does not answer within STALL_NS loses the message: the call's
+ * worker still writes it, before all later messages to that client, which is harmless.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "soft.h"
+
+#define STALL_NS  (2 * NS_PER_MS)
+#define MCAST_QPN 0xffffffu /* destination of every multicast packet (IBTA 9.6.1.2) */
+
+struct mcast_key {
+	uint64_t salt;
+	char tenant[CONTAINER_NAME_MAX];
+	union ibv_gid gid;
+};
+
+struct mcast_member {
+	struct mcast_group *group;
+	struct qp *qp;
+	uint64_t seq;
+	uint16_t lid;
+	bool again; /* the QP is in the group by another attachment already */
+	TAILQ_ENTRY(mcast_member) in_group;
+	LIST_ENTRY(mcast_member) of_qp;
+};
+
+struct mcast_group {
+	struct mcast_key key;
+	TAILQ_HEAD(member_list, mcast_member) members; /* by seq */
+	UT_hash_handle hh;
+};
+
+static struct mcast_table *table(struct fast *f)
+{
+	return &((struct soft_dev *)f->be->priv)->mcast;
+}
+
+void mcast_init(struct mcast_table *t)
+{
+	/* without randomness the table is slower for those who choose their groups so, no more */
+	if (getrandom(&t->salt, sizeof(t->salt), GRND_NONBLOCK) < 0)
+		t->salt = 0;
+}
+
+/* ---- groups --------------------------------------------------------------------------------------- */
+
+static void key_make(const struct mcast_table *t, const struct qp *qp, const union ibv_gid *gid,
+		     struct mcast_key *key)
+{
+	memset(key, 0, sizeof(*key));
+	key->salt = t->salt;
+	strcpy(key->tenant, qp->o.ses->cont->tenant);
+	key->gid = *gid;
+}
+
+static struct mcast_group *group_find(struct mcast_table *t, const struct mcast_key *key)
+{
+	struct mcast_group *g;
+
+	HASH_FIND(hh, t->groups, key, sizeof(*key), g);
+	return g;
+}
+
+static struct mcast_group *group_get(struct mcast_table *t, const struct mcast_key *key)
+{
+	struct mcast_group *g = group_find(t, key);
+
+	if (g)
+		return g;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return NULL;
+	g->key = *key;
+	TAILQ_INIT(&g->members);
+	HASH_ADD(hh, t->groups, key, sizeof(g->key), g);
+	if (!g->hh.tbl) {
+		free(g);
+		return NULL;
+	}
+	return g;
+}
+
+static void group_put(struct mcast_table *t, struct mcast_group *g)
+{
+	if (!TAILQ_EMPTY(&g->members))
+		return;
+	HASH_DELETE(hh, t->groups, g);
+	free(g);
+}
+
+/* ---- attachments ---------------------------------------------------------------------------------- */
+
+static struct mcast_member *member_find(const struct qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct mcast_member *m;
+
+	LIST_FOREACH(m, &qp->soft->groups, of_qp)
+		if (m->lid == lid && !memcmp(&m->group->key.gid, gid, sizeof(*gid)))
+			return m;
+	return NULL;
+}
+
+/* The attachments of a container to that group. */
+static uint32_t members_of(const struct mcast_group *g, const struct container *c)
+{
+	const struct mcast_member *m;
+	uint32_t n = 0;
+
+	TAILQ_FOREACH(m, &g->members, in_group)
+		n += m->qp->o.ses->cont == c;
+	return n;
+}
+
+static bool in_group(const struct mcast_group *g, const struct qp *qp)
+{
+	const struct mcast_member *m;
+
+	LIST_FOREACH(m, &qp->soft->groups, of_qp)
+		if (m->group == g)
+			return true;
+	return false;
+}
+
+int mcast_attach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct container *c = qp->o.ses->cont;
+	struct mcast_table *t = table(f);
+	struct mcast_member *m;
+	struct mcast_group *g;
+	struct mcast_key key;
+
+	if (member_find(qp, gid, lid))
+		return 0;
+	if (c->num_mcast >= MCAST_MAX_CONTAINER)
+		return -ENOMEM;
+	key_make(t, qp, gid, &key);
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	g = group_get(t, &key);
+	if (!g || members_of(g, c) >= MCAST_MAX_GROUP)
+		goto err; /* a group with members is not a new one */
+	m->group = g;
+	m->qp = qp;
+	m->lid = lid;
+	m->seq = ++t->last_seq;
+	m->again = in_group(g, qp);
+	TAILQ_INSERT_TAIL(&g->members, m, in_group);
+	LIST_INSERT_HEAD(&qp->soft->groups, m, of_qp);
+	c->num_mcast++;
+	qp->o.refs++; /* the QP is not destroyed while it is attached (as in the kernel) */
+	return 0;
+
+err:
+	free(m);
+	return -ENOMEM;
+}
+
+static void member_free(struct fast *f, struct mcast_member *m)
+{
+	struct mcast_group *g = m->group;
+	struct qp *qp = m->qp;
+	struct mcast_member *o;
+
+	TAILQ_REMOVE(&g->members, m, in_group);
+	LIST_REMOVE(m, of_qp);
+	qp->o.ses->cont->num_mcast--;
+	qp->o.refs--;
+	if (!m->again) /* another attachment stands for the QP from now on */
+		LIST_FOREACH(o, &qp->soft->groups, of_qp)
+			if (o->group == g) {
+				o->again = false;
+				break;
+			}
+	free(m);
+	group_put(table(f), g);
+}
+
+int mcast_detach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct mcast_member *m = member_find(qp, gid, lid);
+
+	if (!m)
+		return -EINVAL;
+	member_free(f, m);
+	return 0;
+}
+
+void mcast_leave_all(struct fast *f, struct qp *qp)
+{
+	struct mcast_member *m;
+
+	while ((m = LIST_FIRST(&qp->soft->groups)))
+		member_free(f, m);
+}
+
+/* ---- sending -------------------------------------------------------------------------------------- */
+
+/* The first attachment that has not had its turn; `last` had the last one, or NULL: look it up. */
+static struct mcast_member *next_member(struct fast *f, const struct qp *qp,
+					struct mcast_member *last)
+{
+	const struct soft_qp *sq = qp->soft;
+	struct mcast_member *m;
+
+	if (last) {
+		m = TAILQ_NEXT(last, in_group);
+	} else {
+		struct mcast_table *t = table(f);
+		struct mcast_group *g;
+		struct mcast_key key;
+
+		key_make(t, qp, &sq->mgid, &key);
+		g = group_find(t, &key);
+		if (!g)
+			return NULL;
+		m = TAILQ_FIRST(&g->members);
+		while (m && m->seq <= sq->mcast_seq)
+			m = TAILQ_NEXT(m, in_group);
+	}
+	return m && m->seq <= sq->mcast_end ? m : NULL;
+}
+
+static void lost(struct qp *peer)
+{
+	peer->o.ses->stats.ud_drops++;
+}
+
+/* Is the message for that QP, and does it have a receive for it? Then it is sq->rx_peer. */
+static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
+{
+	struct qp *peer = m->qp;
+
+	if (m->again || (peer == qp && qp->block_self_lb) || !route_receives(peer))
+		return false;
+	if (!ud_qkey_ok(qp, peer) || responder_admit(f, peer, qp->wr) != ANS_OK ||
+	    responder_match(f, peer, qp) != ANS_OK) {
+		lost(peer);
+		return false;
+	}
+	return true;
+}
+
+/* The receiver under way gets nothing; its receive stays for the next message. */
+static void give_up(struct fast *f, struct soft_qp *sq)
+{
+	xfer_reset(f, sq);
+	if (!sq->rx_peer)
+		return;
+	lost(sq->rx_peer);
+	sq->rx_peer->soft->rx_from = NULL;
+	sq->rx_peer = NULL;
+}
+
+static enum post_result end(struct fast *f, struct qp *qp, enum ibv_wc_status st,
+			    enum ff_vendor_err why)
+{
+	qp->soft->mcast = qp->soft->matched = false;
+	timer_cancel(&f->timers, &qp->soft->timer);
+	return requester_finish(f, qp, st, why);
+}
+
+/* Copy to the receiver under way. POST_DONE: it has had its turn, or the WR has ended. */
+static enum post_result deliver(struct fast *f, struct qp *qp)
+{
+	struct side src = side_of_wr(qp, 0), dst;
+	enum ff_vendor_err why = FF_VERR_NONE;
+	struct soft_qp *sq = qp->soft;
+	struct qp *peer = sq->rx_peer;
+
+	src.prefix = sq->grh;
+	src.prefix_len = SOFT_GRH_SZ;
+	dst = side_of_recv(peer);
+	switch (xfer_run(f, sq, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
+	case XFER_MORE:
+		qp->more = true; /* when the lock was given up, nobody looks at what we return */
+		return POST_MORE;
+	case XFER_WAIT:
+		if (!sq->call_writes)
+			return POST_WAIT; /* for the sender's own memory */
+		give_up(f, sq);
+		return POST_DONE;
+	case XFER_GONE:
+		return POST_WAIT;
+	case XFER_SRC:
+		return end(f, qp, IBV_WC_LOC_PROT_ERR, why);
+	case XFER_DST:
+		if (sq->rx_peer == peer) {
+			lost(peer);
+			sq->rx_peer = NULL;
+			responder_fault(f, peer, why);
+		}
+		return POST_DONE;
+	case XFER_DONE:
+		break;
+	}
+	if (sq->rx_peer != peer) /* it went while the lock was given up */
+		return POST_DONE;
+	peer->o.ses->stats.rx_bytes += qp->wr->length;
+	responder_done(f, peer, qp);
+	fast_data_to(f, peer->o.ses);
+	return POST_DONE;
+}
+
+enum post_result mcast_run(struct fast *f, struct qp *qp)
+{
+	struct soft_qp *sq = qp->soft;
+	struct mcast_member *m = NULL;
+	uint64_t epoch = f->epoch, moved = 0;
+
+	if (sq->call && sq->call->busy) {
+		if (!sq->call_writes)
+			return POST_WAIT;
+		if (f->now < sq->mcast_give_up) {
+			timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
+			return POST_WAIT;
+		}
+		give_up(f, sq);
+	}
+	for (;;) {
+		enum post_result r;
+
+		if (!sq->rx_peer) {
+			m = next_member(f, qp, m);
+			if (!m)
+				return end(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+			if (moved >= f->conf.quantum) {
+				qp->more = true;
+				return POST_MORE;
+			}
+			sq->mcast_seq = m->seq;
+			xfer_reset(f, sq);
+			sq->matched = take(f, qp, m);
+			if (!qp->busy) /* its own receive has failed it */
+				return POST_DONE;
+			if (!sq->matched)
+				continue;
+			moved += SOFT_GRH_SZ + qp->wr->length;
+			sq->mcast_give_up = f->now + STALL_NS;
+			if (!sq->timer.index)
+				timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
+		}
+		r = deliver(f, qp);
+		if (r != POST_DONE)
+			return r;
+		if (!qp->busy || !sq->mcast)
+			return POST_DONE;
+		if (f->epoch != epoch) {
+			epoch = f->epoch;
+			m = NULL;
+		}
+	}
+}
+
+enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid *gid)
+{
+	struct soft_qp *sq = qp->soft;
+
+	if (qp->wr->remote_qpn != MCAST_QPN) {
+		qp->o.ses->stats.ud_drops++;
+		return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+	}
+	sq->mcast = true;
+	sq->mgid = *gid;
+	sq->mcast_seq = 0;
+	sq->mcast_end = table(f)->last_seq;
+	return mcast_run(f, qp);
+}

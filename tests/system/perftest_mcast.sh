@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 120
+# perftest_mcast.sh - perftest over multicast (-g): each side attaches to a group of its own, the
+# other sends to it. ib_send_bw compares the kinds of both GIDs, so that its group is IPv4's, as the
+# containers' addresses are.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/perftest.sh"
+
+VERB="send"
+lat 1000 8 -c UD -g -x 0
+lat 1000 2048 -c UD -g -x 0
+lat 1000 64 -c UD -g -x 0 -e
+bw 1000 2048 -c UD -g -x 0 -M 0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3
+exit 0

@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 180
+# verbs_mcast.sh - multicast inside a container, then from one to several receivers in each of two.
+. "$(dirname "$0")/../lib/lab.sh"
+
+program=$BUILD/tests/system/verbs_mcast
+group=ff0e::1234:5678
+messages=50
+
+step "one container"
+inside h0c0 "$program" || fail "verbs_mcast ended with $?"
+
+all_ready() {
+	local i
+	for i in "${!jobs[@]}"; do
+		grep -q ready "$OUT/receiver$i" || return 1
+	done
+}
+
+none_left() {
+	local job
+	for job in "${jobs[@]}"; do
+		! running "$job" || return 1
+	done
+}
+
+step "from h0c1 to two receivers in h0c0 and two in h0c1"
+sender=$("$LAB" ip h0c1)
+jobs=()
+for c in h0c0 h0c0 h0c1 h0c1; do
+	"$LAB" exec $c -- "$program" --receive $group $messages "$sender" \
+		>"$OUT/receiver${#jobs[@]}" 2>&1 </dev/null &
+	jobs+=($!)
+done
+until_true 20 all_ready || {
+	tail "$OUT"/receiver*
+	fail "the receivers did not start"
+}
+inside h0c1 "$program" --send $group $messages || fail "the sender ended with $?"
+until_true 20 none_left || {
+	kill "${jobs[@]}"
+	tail "$OUT"/receiver*
+	fail "not every message came to every receiver"
+}
+for i in "${!jobs[@]}"; do
+	wait "${jobs[i]}" || {
+		cat "$OUT/receiver$i"
+		fail "receiver $i"
+	}
+done

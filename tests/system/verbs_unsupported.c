@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/vt.c -lpthread -ldl */
+/* timeout: 60 */
+/*
+ * verbs_unsupported.c - what makes no sense on this device says EOPNOTSUPP, in each verb's own way
+ * of failing: NULL and errno, the errno as the result, or -1 and errno. ffl(7) has the list. After
+ * all of it the device works on.
+ */
+#include "../lib/vt.h"
+
+#include <dlfcn.h>
+
+static struct vt_end e;
+
+static void open_end(void)
+{
+	struct vt_param par = VT_PARAM;
+
+	vt_end_open(&e, &par);
+	vt_connect(&e, &e.self);
+}
+
+static void close_end(void)
+{
+	vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, 100, 1000, IBV_SEND_SIGNALED);
+	WANT_OK(e.scq, 1);
+	vt_end_close(&e);
+}
+
+/* An int verb: the errno is the result, so 0 and -1 are both wrong. */
+#define CHECK_RESULT(expr) CHECK_EQ(expr, EOPNOTSUPP)
+
+static void qp_types(void)
+{
+	static const enum ibv_qp_type types[] = { IBV_QPT_RAW_PACKET, IBV_QPT_DRIVER };
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_init_attr_ex ex;
+
+	open_end();
+	init = (struct ibv_qp_init_attr){ .send_cq = e.scq,
+					  .recv_cq = e.rcq,
+					  .cap = { 4, 4, 1, 1, 0 } };
+	for (unsigned i = 0; i < ARRAY_SIZE(types); i++) {
+		init.qp_type = types[i];
+		CHECK_NULL(ibv_create_qp(e.pd, &init), EOPNOTSUPP);
+		ex = (struct ibv_qp_init_attr_ex){ .send_cq = e.scq,
+						   .recv_cq = e.rcq,
+						   .cap = init.cap,
+						   .qp_type = types[i],
+						   .comp_mask = IBV_QP_INIT_ATTR_PD |
+								IBV_QP_INIT_ATTR_CREATE_FLAGS,
+						   .pd = e.pd };
+		CHECK_NULL(ibv_create_qp_ex(e.ctx, &ex), EOPNOTSUPP);
+	}
+	close_end();
+}
+
+static void qp_attributes(void)
+{
+	static const uint32_t flags[] = { IBV_QP_CREATE_SCATTER_FCS, IBV_QP_CREATE_CVLAN_STRIPPING,
+					  IBV_QP_CREATE_SOURCE_QPN,
+					  IBV_QP_CREATE_PCI_WRITE_END_PADDING };
+	struct ibv_qp_init_attr_ex ok, ex;
+	struct ibv_qp_attr attr = { 0 };
+
+	open_end();
+	ok = (struct ibv_qp_init_attr_ex){ .send_cq = e.scq,
+					   .recv_cq = e.rcq,
+					   .cap = { 4, 4, 1, 1, 0 },
+					   .qp_type = IBV_QPT_UD,
+					   .comp_mask = IBV_QP_INIT_ATTR_PD,
+					   .pd = e.pd };
+	for (unsigned i = 0; i < ARRAY_SIZE(flags); i++) {
+		ex = ok;
+		ex.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS;
+		ex.create_flags = flags[i];
+		CHECK_NULL(ibv_create_qp_ex(e.ctx, &ex), EOPNOTSUPP);
+	}
+	ex = ok;
+	ex.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER;
+	ex.max_tso_header = 64;
+	CHECK_NULL(ibv_create_qp_ex(e.ctx, &ex), EOPNOTSUPP);
+	ex = ok;
+	ex.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH;
+	CHECK_NULL(ibv_create_qp_ex(e.ctx, &ex), EOPNOTSUPP);
+	ex = ok;
+	ex.comp_mask |= IBV_QP_INIT_ATTR_IND_TABLE;
+	CHECK_NULL(ibv_create_qp_ex(e.ctx, &ex), EOPNOTSUPP);
+	ex = ok;
+	ex.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	ex.send_ops_flags = IBV_QP_EX_WITH_TSO;
+	CHECK_NULL(ibv_create_qp_ex(e.ctx, &ex), EOPNOTSUPP);
+	CHECK_RESULT(ibv_modify_qp(e.qp, &attr, IBV_QP_RATE_LIMIT));
+	CHECK_RESULT(ibv_modify_qp_rate_limit(e.qp, &(struct ibv_qp_rate_limit_attr){ 0 }));
+	close_end();
+}
+
+static void steering(void)
+{
+	struct ibv_flow_attr attr = { .type = IBV_FLOW_ATTR_NORMAL,
+				      .size = sizeof(attr),
+				      .port = 1 };
+	struct ibv_flow_action_esp_attr esp = { 0 };
+	struct ibv_flow flow;
+	struct ibv_flow_action action;
+
+	open_end();
+	CHECK_NULL(ibv_create_flow(e.qp, &attr), EOPNOTSUPP);
+	flow = (struct ibv_flow){ .context = e.ctx };
+	CHECK_RESULT(ibv_destroy_flow(&flow));
+	CHECK_NULL(ibv_create_flow_action_esp(e.ctx, &esp), EOPNOTSUPP);
+	action = (struct ibv_flow_action){ .context = e.ctx };
+	CHECK_RESULT(ibv_modify_flow_action_esp(&action, &esp));
+	CHECK_RESULT(ibv_destroy_flow_action(&action));
+	close_end();
+}
+
+static void work_queues(void)
+{
+	struct ibv_wq_init_attr init = { .wq_type = IBV_WQT_RQ, .max_wr = 4, .max_sge = 1 };
+	struct ibv_rwq_ind_table_init_attr table = { 0 };
+	struct ibv_wq_attr attr = { .attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY };
+	struct ibv_wq wq;
+	struct ibv_rwq_ind_table ind;
+
+	open_end();
+	init.pd = e.pd;
+	init.cq = e.rcq;
+	CHECK_NULL(ibv_create_wq(e.ctx, &init), EOPNOTSUPP);
+	wq = (struct ibv_wq){ .context = e.ctx };
+	CHECK_RESULT(ibv_modify_wq(&wq, &attr));
+	CHECK_RESULT(ibv_destroy_wq(&wq));
+	CHECK_NULL(ibv_create_rwq_ind_table(e.ctx, &table), EOPNOTSUPP);
+	ind = (struct ibv_rwq_ind_table){ .context = e.ctx };
+	CHECK_RESULT(ibv_destroy_rwq_ind_table(&ind));
+	close_end();
+}
+
+static void counters(void)
+{
+	struct ibv_counters_init_attr init = { 0 };
+	struct ibv_counter_attach_attr attach = { .counter_desc = IBV_COUNTER_PACKETS };
+	struct ibv_counters c;
+	struct ibv_flow flow;
+	uint64_t value;
+
+	open_end();
+	CHECK_NULL(ibv_create_counters(e.ctx, &init), EOPNOTSUPP);
+	c = (struct ibv_counters){ .context = e.ctx };
+	flow = (struct ibv_flow){ .context = e.ctx };
+	CHECK_RESULT(ibv_attach_counters_point_flow(&c, &attach, &flow));
+	CHECK_RESULT(ibv_read_counters(&c, &value, 1, 0));
+	CHECK_RESULT(ibv_destroy_counters(&c));
+	close_end();
+}
+
+static void tag_matching(void)
+{
+	struct ibv_srq_init_attr_ex init = {
+		.attr = { .max_wr = 4, .max_sge = 1 },
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_CQ |
+			     IBV_SRQ_INIT_ATTR_TM,
+		.srq_type = IBV_SRQT_TM,
+		.tm_cap = { .max_num_tags = 4, .max_ops = 4 },
+	};
+	struct ibv_srq_init_attr plain = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_ops_wr op = { .wr_id = 1, .opcode = IBV_WR_TAG_ADD }, *bad = NULL;
+	struct ibv_srq_attr attr = { .max_wr = 8 };
+	struct ibv_srq *srq;
+
+	open_end();
+	init.pd = e.pd;
+	init.cq = e.rcq;
+	CHECK_NULL(ibv_create_srq_ex(e.ctx, &init), EOPNOTSUPP);
+	srq = CHECK_PTR(ibv_create_srq(e.pd, &plain));
+	CHECK_RESULT(ibv_post_srq_ops(srq, &op, &bad));
+	CHECK(bad == &op);
+	CHECK_RESULT(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR));
+	CHECK_OK(ibv_destroy_srq(srq));
+	close_end();
+}
+
+static void completion_fields(void)
+{
+	static const uint64_t fields[] = { IBV_WC_EX_WITH_CVLAN, IBV_WC_EX_WITH_FLOW_TAG,
+					   IBV_WC_EX_WITH_TM_INFO };
+	struct ibv_cq_init_attr_ex init = { .cqe = 4 };
+
+	open_end();
+	for (unsigned i = 0; i < ARRAY_SIZE(fields); i++) {
+		init.wc_flags = IBV_WC_STANDARD_FLAGS | fields[i];
+		CHECK_NULL(ibv_create_cq_ex(e.ctx, &init), EOPNOTSUPP);
+	}
+	init.wc_flags = IBV_WC_STANDARD_FLAGS;
+	init.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	init.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	CHECK_NULL(ibv_create_cq_ex(e.ctx, &init), EOPNOTSUPP);
+	close_end();
+}
+
+static void memory(void)
+{
+	open_end();
+	CHECK_NULL(ibv_reg_mr(e.pd, e.buf, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ON_DEMAND),
+		   EOPNOTSUPP);
+	CHECK_NULL(ibv_import_dm(e.ctx, 1), EOPNOTSUPP);
+	close_end();
+}
+
+/* Migration of paths, and addresses that Ethernet would resolve: the router finds the peer. */
+static void paths(void)
+{
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_REARM };
+	struct ibv_ah_attr ah = { .port_num = 1, .is_global = 1 };
+	uint8_t mac[6];
+	uint16_t vid;
+
+	open_end();
+	CHECK_RESULT(ibv_modify_qp(e.qp, &attr, IBV_QP_ALT_PATH));
+	CHECK_RESULT(ibv_modify_qp(e.qp, &attr, IBV_QP_PATH_MIG_STATE));
+	ah.grh.dgid = e.self.gid;
+	CHECK_EQ(ibv_resolve_eth_l2_from_gid(e.ctx, &ah, mac, &vid), -EOPNOTSUPP);
+	close_end();
+}
+
+/* Operations that a posting of another device might carry. */
+static void opcodes(void)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1 }, *bad = NULL;
+
+	open_end();
+	sge = vt_sge(&e, 0, 8);
+	wr.opcode = IBV_WR_TSO;
+	CHECK_RESULT(ibv_post_send(e.qp, &wr, &bad));
+	CHECK(bad == &wr);
+	wr.opcode = IBV_WR_DRIVER1;
+	CHECK_RESULT(ibv_post_send(e.qp, &wr, &bad));
+	close_end();
+}
+
+/*
+ * Verbs that are younger than the headers of Debian 12, in the library by name. BAD would crash
+ * whoever looked at it.
+ */
+#define BAD ((void *)16)
+static void newer_verbs(void)
+{
+	static const struct {
+		const char *name;
+		enum { POINTER, RESULT, MINUS_ONE } how;
+	} verb[] = {
+		{ "ibv_alloc_dmah", POINTER },	    { "ibv_dealloc_dmah", RESULT },
+		{ "ibv_query_port_speed", RESULT }, { "ibv_dm_export_dmabuf_fd", MINUS_ONE },
+		{ "ibv_import_dm", POINTER },
+	};
+
+	if (!dlsym(RTLD_DEFAULT, "ibv_alloc_dmah"))
+		vt_skip("this library is older");
+	open_end();
+	for (unsigned i = 0; i < ARRAY_SIZE(verb); i++) {
+		void *f = dlsym(RTLD_DEFAULT, verb[i].name);
+		int ret;
+
+		if (!f)
+			FAIL("%s is missing", verb[i].name);
+		if (verb[i].how == POINTER) {
+			CHECK_NULL(((void *(*)(void *, void *, void *))f)(BAD, BAD, BAD),
+				   EOPNOTSUPP);
+			continue;
+		}
+		errno = 0;
+		ret = ((int (*)(void *, void *, void *))f)(BAD, BAD, BAD);
+		if (verb[i].how == RESULT ? ret != EOPNOTSUPP : ret != -1 || errno != EOPNOTSUPP)
+			FAIL("%s gave %d, %s", verb[i].name, ret, strerror(errno));
+	}
+	close_end();
+}
+
+static const struct vt_case cases[] = {
+	{ "qp_types", qp_types, 0 },
+	{ "qp_attributes", qp_attributes, 0 },
+	{ "steering", steering, 0 },
+	{ "work_queues", work_queues, 0 },
+	{ "counters", counters, 0 },
+	{ "tag_matching", tag_matching, 0 },
+	{ "completion_fields", completion_fields, 0 },
+	{ "memory", memory, 0 },
+	{ "paths", paths, 0 },
+	{ "opcodes", opcodes, 0 },
+	{ "newer_verbs", newer_verbs, 0 },
+};
+
+int main(int argc, char **argv)
+{
+	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
+}
