@@ -103,15 +103,12 @@ static void unsupported(void)
 	static const struct {
 		const char *name, *version;
 	} ints[] = {
-		{ "ibv_attach_mcast", "IBVERBS_1.1" },	     { "ibv_query_ece", "IBVERBS_1.10" },
+		{ "ibv_query_ece", "IBVERBS_1.10" },
 		{ "ibv_set_ece", "IBVERBS_1.10" },	     { "ibv_dealloc_dmah", "IBVERBS_1.15" },
 		{ "ibv_query_port_speed", "IBVERBS_1.16" },
 	}, ptrs[] = {
-		{ "ibv_import_device", "IBVERBS_1.10" }, { "ibv_import_pd", "IBVERBS_1.10" },
-		{ "ibv_import_mr", "IBVERBS_1.10" },	 { "ibv_import_dm", "IBVERBS_1.13" },
-		{ "ibv_reg_dmabuf_mr", "IBVERBS_1.12" }, { "ibv_alloc_dmah", "IBVERBS_1.15" },
-		{ "ibv_reg_mr_ex", "IBVERBS_1.15" },	 { "ibv_alloc_buf", "IBVERBS_1.17" },
-		{ "ibv_reg_buf_mr", "IBVERBS_1.17" },
+		{ "ibv_import_dm", "IBVERBS_1.13" },
+		{ "ibv_alloc_dmah", "IBVERBS_1.15" },
 	};
 	unsigned int i;
 

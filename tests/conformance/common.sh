@@ -5,6 +5,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 TREE=$(cd "$HERE/../.." && pwd)
 BUILD=${BUILD:-$TREE/build}
 LIB=${LIB:-$BUILD/lib/libibverbs.so.1}
+CM_LIB=${CM_LIB:-$BUILD/lib/librdmacm.so.1}
 TMP=$(mktemp -d)
 trap 'rm -rf "$TMP"' EXIT
 failures=0
@@ -39,4 +40,4 @@ finish() {
 	exit
 }
 
-[[ -e $LIB ]] || skip "no $LIB: run make"
+[[ -e $LIB && -e $CM_LIB ]] || skip "no $LIB, or no $CM_LIB: run make"

@@ -8,7 +8,8 @@ set -u -o pipefail
 
 {
 	cat <<'END'
-#include "ffl/ffl.h"
+#include "ffl/cm.h"
+#include <infiniband/sa.h>
 #define MEMBER_OFF(s, m) ((long)offsetof(struct s, m))
 #define FROM_CONTEXT(m) \
 	(MEMBER_OFF(verbs_context, m) - MEMBER_OFF(verbs_context, context))

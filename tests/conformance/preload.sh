@@ -26,13 +26,21 @@ LD_PRELOAD=$LIB timeout 20 ibv_devinfo >"$TMP/out" 2>&1
 same "ibv_devinfo, a stale socket" "$(cat "$TMP/out")" "No IB devices found"
 same "within a second" "$(awk -v a="$start" -v b="$EPOCHREALTIME" 'BEGIN { print b - a < 1 }')" 1
 
-# Which copy of the library a program has got, and whether anything stayed unresolved: ld.so tells.
+LD_PRELOAD="$LIB $CM_LIB" timeout 20 rping -s >"$TMP/out" 2>&1
+same "rping, LD_PRELOAD, no router" "$(cat "$TMP/out")" "No RDMA devices were detected"
+
+# The one librdmacm with another's libibverbs is refused by the loader, not by a crash later on.
+LD_PRELOAD=$CM_LIB timeout 20 rping -s >"$TMP/out" 2>&1
+same "librdmacm alone" "$(grep -c FREEFLOW_PRIVATE "$TMP/out" | awk '{ print ($1 > 0) }')" 1
+
+# Which copy of a library a program has got, and whether anything stayed unresolved: ld.so tells.
 for program in ibv_devices ibv_devinfo ibv_asyncwatch ibv_rc_pingpong ibv_uc_pingpong \
 	ibv_ud_pingpong ibv_srq_pingpong ibv_xsrq_pingpong ib_write_bw ib_write_lat ib_read_bw \
-	ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat rping ucmatose ibacm qperf fio \
+	ib_read_lat ib_send_bw ib_send_lat ib_atomic_bw ib_atomic_lat rping ucmatose udaddy mckey cmtime \
+	rdma_client rdma_server rdma_xclient rdma_xserver rcopy rstream riostream udpong ibacm qperf fio \
 	ucx_perftest fi_info; do
 	path=$(command -v "$program") || continue
-	LD_TRACE_LOADED_OBJECTS=1 LD_WARN=1 LD_PRELOAD=$LIB "$path" >"$TMP/out" 2>&1
+	LD_TRACE_LOADED_OBJECTS=1 LD_WARN=1 LD_PRELOAD="$LIB $CM_LIB" "$path" >"$TMP/out" 2>&1
 	bad=$(grep -E 'undefined symbol|not found|no version information' "$TMP/out")
 	same "$program resolves" "$bad" ""
 done

@@ -1,27 +1,31 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # symbols.sh - libibverbs.so.1 exports what abi/libibverbs-symbols.txt lists, each name in each of
-# its version nodes, and nothing else; by its SONAME it takes the place of rdma-core's.
+# its version nodes, and nothing else, and librdmacm.so.1 what abi/librdmacm-symbols.txt lists; by
+# their SONAMEs they take the place of rdma-core's.
 set -u -o pipefail
 . "$(dirname "$0")/common.sh"
 
-symbols() {
-	readelf -W --dyn-syms "$LIB" |
+symbols() { # LIBRARY
+	readelf -W --dyn-syms "$1" |
 		awk '$7 != "UND" && $5 != "LOCAL" && $4 ~ /FUNC|OBJECT|NOTYPE|IFUNC/ { print $8 }' |
 		grep @ | sed 's/@@/@/' | grep -v -E '^([A-Z_0-9.]+)@+\1$' | sort
 }
 
-symbols >"$TMP/have"
-awk '!/^#/ { print $1 }' "$HERE/abi/libibverbs-symbols.txt" | sort >"$TMP/want"
+check() { # LIBRARY NAME
+	symbols "$1" >"$TMP/have"
+	awk '!/^#/ { print $1 }' "$HERE/abi/$2-symbols.txt" | sort >"$TMP/want"
+	same "$2 exports every name in every node" "$(comm -13 "$TMP/have" "$TMP/want")" ""
+	same "$2 exports nothing else" "$(comm -23 "$TMP/have" "$TMP/want")" ""
+	same "$2's SONAME" "$(readelf -d "$1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "$2.so.1"
 
-same "exports every name in every node" "$(comm -13 "$TMP/have" "$TMP/want")" ""
-same "exports nothing else" "$(comm -23 "$TMP/have" "$TMP/want")" ""
-same "SONAME" "$(readelf -d "$LIB" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" libibverbs.so.1
+	# A name without a version, as dlsym(3) asks for it, is the newest one of the public ABI.
+	same "$2: one default version for each name" \
+		"$(readelf -W --dyn-syms "$1" | awk '$8 ~ /@@/ { sub(/@@.*/, "", $8); print $8 }' |
+			sort | uniq -d)" ""
+}
 
-# A name without a version, as dlsym(3) asks for it, is the newest one of the public ABI.
-same "one default version for each name" \
-	"$(readelf -W --dyn-syms "$LIB" | awk '$8 ~ /@@/ { sub(/@@.*/, "", $8); print $8 }' |
-		sort | uniq -d)" ""
+check "$LIB" libibverbs
 same "IBVERBS_1.0 is not the default of names that 1.1 has" \
 	"$(readelf -W --dyn-syms "$LIB" | awk '$8 ~ /^ibv_(open_device|reg_mr|create_qp)@@/ { print $8 }' |
 		sort | tr '\n' ' ')" \
@@ -29,4 +33,5 @@ same "IBVERBS_1.0 is not the default of names that 1.1 has" \
 same "verbs_allow_disassociate_destroy is data" \
 	"$(readelf -W --dyn-syms "$LIB" |
 		awk '$8 ~ /^verbs_allow_disassociate_destroy@/ { print $4, $3 }' | sort -u)" "OBJECT 1"
+check "$CM_LIB" librdmacm
 finish

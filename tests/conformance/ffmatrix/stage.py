@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Two containers of a lab with a program in each: how a pair is started, and what the router counted
+meanwhile."""
+
+import collections
+import itertools
+import json
+import os
+import re
+import shutil
+import tempfile
+
+from ffbench import proc
+
+SERVER, CLIENT = "h0c1", "h0c0"
+
+# runs: a generator function of a Stage. proof: what is looked at, for the table.
+Program = collections.namedtuple("Program", "name package proof runs")
+
+
+def want(condition, why):
+    if not condition:
+        raise proc.Failure(why)
+
+
+class Stage:
+    """server and client run where these names say; `folder` is seen from both."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.address = lab.ip(SERVER)
+        self.folder = tempfile.mkdtemp(prefix="matrix.")
+        self._ports = itertools.count(21000)
+        self.port = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        shutil.rmtree(self.folder)
+
+    def clear(self):
+        """No program of one row lives in the next one, and no file does."""
+        proc.kill_all()
+        for name in os.listdir(self.folder):
+            os.unlink(os.path.join(self.folder, name))
+
+    def new_port(self):
+        self.port = next(self._ports)
+        return self.port
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    # ---- counters ----
+
+    def stats(self, container):
+        out = proc.run([self.lab.tool, "ffctl", "h0", "--", "--json", "stats", container])
+        (entry,) = json.loads(out)
+        return {**entry, **entry["counters"]}
+
+    def bytes_moved(self):
+        """by the router, for both containers"""
+        return self.stats(SERVER)["tx_bytes"] + self.stats(CLIENT)["tx_bytes"]
+
+    # ---- programs ----
+
+    def start(self, container, *cmd, env=None, timeout=60):
+        words = [f"{k}={v}" for k, v in (env or {}).items()]
+        return proc.Background(self.lab.inside(
+            container, *(["env", *words] if words else []), *cmd, timeout=timeout))
+
+    def server(self, *cmd, env=None, timeout=30, ready=None):
+        """Started, and ready: it listens at self.port with TCP or rdma_cm, or ready() says so."""
+        def default():
+            return self.lab.listens(SERVER, self.port) or self.stats(SERVER)["cm_listeners"]
+
+        until(lambda: not (self.stats(SERVER)["sessions"] or self.stats(SERVER)["cm_listeners"]),
+              "the end of the program before")
+        started = self.start(SERVER, *cmd, env=env, timeout=timeout)
+        proc.wait_for(f"{cmd[0]}: listening",
+                      lambda: started.ended() or (ready or default)(), 15)
+        if started.ended():
+            started.finish(1)
+            raise proc.Failure(f"{cmd[0]}: the server has gone")
+        return started
+
+    def client(self, *cmd, env=None, timeout=30):
+        """Its output."""
+        return self.start(CLIENT, *cmd, env=env, timeout=timeout).finish(timeout + 5)
+
+    def pair(self, server, client, env=None, timeout=30, min_bytes=0):
+        """Both end well, and the router moved so many bytes: (output of server, of client)"""
+        before = self.bytes_moved()
+        running = self.server(*server, env=env, timeout=timeout)
+        try:
+            said = self.client(*client, env=env, timeout=timeout)
+            heard = running.finish(timeout)
+        finally:
+            running.kill()
+        moved = self.bytes_moved() - before
+        want(moved >= min_bytes, f"the router moved {moved} bytes, not {min_bytes}")
+        return heard, said
+
+
+def lines(out, pattern):
+    return re.findall(pattern, out, re.M)
+
+
+def until(condition, what, timeout=10):
+    proc.wait_for(what, condition, timeout)
