@@ -4,7 +4,7 @@
  * in plain memory, with the same thread as the router between the timed parts. For perf stat and
  * callgrind rather than for the table: `ffl_post post` runs one case alone.
  *
- * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c -lcmocka
+ * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c -lcmocka
  */
 #include "ffl/ffl.h"
 #include "tests/bench/bench.h"

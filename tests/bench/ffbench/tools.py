@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import tempfile
+import time
 
 from . import proc
 
@@ -23,6 +24,22 @@ def _pair(lab, port, server, client, timeout, env=None):
             background.finish(1)
             raise proc.Failure(f"{' '.join(server)}: the server has gone")
         return proc.run(client, timeout, env)
+    finally:
+        background.kill()
+
+
+def _cm_pair(lab, server, client, timeout, env=None):
+    """The same for a server that listens with rdma_cm, which nothing outside it shows: the client
+    is started again as long as it is refused."""
+    background = proc.Background(server, env)
+    try:
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                return proc.run(client, timeout, env)
+            except proc.Failure:
+                if background.ended() or time.monotonic() > deadline:
+                    raise
     finally:
         background.kill()
 
@@ -58,9 +75,9 @@ def perftest_samples(lab, program, size, iters):
     return [float(m) for m in re.findall(r"^\d+, ([\d.e+-]+)$", out, re.M)]
 
 
-def perftest_bw(lab, program, size, iters):
+def perftest_bw(lab, program, size, iters, *options):
     """bytes per second, the average over the run"""
-    out = perftest(lab, program, size, iters, "--report_gbits")
+    out = perftest(lab, program, size, iters, "--report_gbits", *options)
     return _after(out, "BW average[Gb/sec]", program)[3] * 1e9 / 8
 
 
@@ -101,23 +118,58 @@ def iperf3(lab, seconds):
 
 
 def ucx(lab, transport, test, size, iters, timeout=60):
-    """ucx_perftest over shared memory or TCP, never over our device; {"us": median of a message,
-    "rate": bytes per second}"""
+    """ucx_perftest over shared memory or TCP, never over our device, or over rc_verbs, only over
+    it; {"us": median of a message, "rate": bytes per second}"""
     port = next(_ports)
-    env = {"UCX_TLS": {"shm": "posix,self", "tcp": "tcp,self"}[transport],
-           "UCX_LOG_LEVEL": "error", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    env = {"UCX_TLS": {"shm": "posix,self", "tcp": "tcp,self", "rc_verbs": "rc_verbs,self"}
+           [transport], "UCX_LOG_LEVEL": "error", "UCX_WARN_UNUSED_ENV_VARS": "n"}
+    if transport == "rc_verbs":
+        args = ["ucx_perftest", "-p", port]
+        return _ucx_figures(test, _pair(
+            lab, port, lab.inside(SERVER, *args, timeout=timeout),
+            lab.inside(CLIENT, *args, "-t", test, "-s", size, "-n", iters, "-f", lab.ip(SERVER),
+                       timeout=timeout), timeout, env))
     # UCX looks for interfaces in /sys, which has to be the container's
     own_sys = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh",
                "ucx_perftest", "-p", port]
     out = _pair(lab, port, lab.on_net(SERVER, *own_sys, timeout=timeout),
                 lab.on_net(CLIENT, *own_sys, "-t", test, "-s", size, "-n", iters, "-f",
                            lab.ip(SERVER), timeout=timeout), timeout, env)
+    return _ucx_figures(test, out)
+
+
+def _ucx_figures(test, out):
     # iterations; time: median, average, overall; MB (2^20) per s: average, overall; messages per s
     found = re.findall(r"^\s*\d+((?:\s+[\d.]+){7})\s*$", out, re.M)
     if not found:
         raise proc.Failure(f"ucx_perftest {test}: no figures in its output")
     numbers = [float(x) for x in found[-1].split()]
     return {"us": numbers[0], "rate": numbers[3] * 2**20}
+
+
+def rstream(lab, size, count, iters, timeout=60):
+    """`count` messages one way, then as many back, `iters` times; {"us": a message, "rate": bytes
+    per second}"""
+    port = next(_ports)
+    args = ["rstream", "-p", port, "-S", size, "-C", count, "-I", iters]
+    out = _cm_pair(lab, lab.inside(SERVER, *args, timeout=timeout),
+                   lab.inside(CLIENT, *args, "-s", lab.ip(SERVER), timeout=timeout), timeout)
+    found = re.search(r"s\s+([\d.]+)\s+([\d.]+)\s*$", out.rstrip())
+    if not found:
+        raise proc.Failure("rstream: no figures in its output")
+    return {"us": float(found[2]), "rate": float(found[1]) * 1e9 / 8}
+
+
+def cmtime(lab, connections, timeout=60):
+    """us for each connection: {step: us}"""
+    port = next(_ports)
+    args = ["cmtime", "-c", connections, "-p", port]
+    out = _cm_pair(lab, lab.inside(SERVER, *args, timeout=timeout),
+                   lab.inside(CLIENT, *args, "-s", lab.ip(SERVER), timeout=timeout), timeout)
+    found = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s*$", out, re.M)
+    if not found:
+        raise proc.Failure("cmtime: no figures in its output")
+    return {step: float(us) for step, us in found}
 
 
 def callgrind(command, function, wrap=lambda cmd: cmd, timeout=300):
