@@ -7,6 +7,7 @@
 #   make test       every test that this machine can run; the runner is tests/run
 #   make unit       the unit tests only; likewise conformance, fuzz, system, lint
 #   make bench      the benchmarks, with their peers
+#   make matrix     the compatibility matrix: runs the programs, writes the table into README.md
 #   make format     clang-format in place
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
 #
@@ -53,10 +54,10 @@ $(B)/%.a:
 	@rm -f $@
 	$(AR) rcs $@ $^
 
-# What /etc/ld.so.preload of a container says: where the library is found inside it.
-FFL_INSIDE := /usr/lib/freeflow/libibverbs.so.1
+# What /etc/ld.so.preload of a container says: where the libraries are found inside it.
+FFL_INSIDE := /usr/lib/freeflow/libibverbs.so.1 /usr/lib/freeflow/librdmacm.so.1
 ASAN_INSIDE := $(if $(SAN),/usr/lib/freeflow/libasan.so.8 )
-$(B)/lib/ld.so.preload:
+$(B)/lib/ld.so.preload: Makefile
 	@mkdir -p $(@D)
 	echo '$(ASAN_INSIDE)$(FFL_INSIDE)' >$@
 
@@ -144,6 +145,9 @@ demo: deps
 bench: all
 	tests/bench/run
 
+matrix: all
+	tests/conformance/matrix -v --readme
+
 deps:
 	@deploy/deps
 
@@ -158,6 +162,7 @@ install: all
 	install -D -m 755 $(B)/bin/ffo $(I)/sbin/ffo
 	install -D -m 755 $(B)/bin/ffctl $(I)/bin/ffctl
 	install -D -m 644 $(B)/lib/libibverbs.so.1 $(I)/lib/freeflow/libibverbs.so.1
+	install -D -m 644 $(B)/lib/librdmacm.so.1 $(I)/lib/freeflow/librdmacm.so.1
 	install -D -m 644 $(B)/lib/ld.so.preload $(I)/lib/freeflow/ld.so.preload
 	for m in $(MAN); do \
 		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
@@ -176,7 +181,7 @@ uninstall:
 clean:
 	rm -rf build build-san
 
-.PHONY: all deps demo test unit conformance fuzz system lint bench format install uninstall clean \
+.PHONY: all deps demo test unit conformance fuzz system lint bench matrix format install uninstall clean \
 	unit-programs system-programs fuzz-programs
 
 -include $(shell [ ! -d $(B) ] || find $(B) -name '*.d')

@@ -172,7 +172,7 @@ FFL_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
  * Wait until the program has acknowledged all events of an object that it was given. Call after
  * ffl_table_del(), with no lock held. A forked child does not wait for its parent's events.
  */
-void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev)
+FFL_EXPORT void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev)
 {
 	if (ctx->pid != getpid())
 		return;

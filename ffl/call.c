@@ -21,13 +21,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ffl.h"
+#include "mm.h"
 
 #define FD_HIGH	      512      /* lowest number for descriptors of our own */
 #define CALL_LOOKS    24u      /* about 20 us */
@@ -107,7 +107,7 @@ void ffl_mark_dead(struct ffl_context *ctx)
 }
 
 /* True while the router lives. Pollers call this while they find nothing; cheap most times. */
-bool ffl_check_alive(struct ffl_context *ctx)
+FFL_EXPORT bool ffl_check_alive(struct ffl_context *ctx)
 {
 	uint64_t now, last = atomic_load_explicit(&ctx->alive_ns, memory_order_relaxed);
 	struct pollfd p = { .fd = ctx->sock };
@@ -130,12 +130,24 @@ static void close_all(const int *fds, unsigned int n)
 		close(fds[n]);
 }
 
-/* 0; -EIO: the session is lost; another -errno: nothing was sent. */
-static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int n_iov, size_t len)
+/* fd -1: none goes along. 0; -EIO: the session is lost; another -errno: nothing was sent. */
+static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int n_iov, size_t len,
+			int fd)
 {
+	union {
+		struct cmsghdr h;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)),
+			     .cmsg_level = SOL_SOCKET,
+			     .cmsg_type = SCM_RIGHTS } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n_iov };
 	ssize_t n;
 
+	if (fd >= 0) {
+		memcpy(CMSG_DATA(&control.h), &fd, sizeof(fd));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+	}
 	do
 		n = sendmsg(ctx->sock, &msg, MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
@@ -143,6 +155,8 @@ static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int
 		return 0;
 	if (n < 0 && (errno == ENOMEM || errno == ENOBUFS))
 		return -ENOMEM;
+	if (n < 0 && fd >= 0 && (errno == EBADF || errno == ETOOMANYREFS))
+		return -errno;
 	return -EIO;
 }
 
@@ -205,8 +219,8 @@ static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned 
 
 /* Call with call_lock held. */
 static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec *req_iov,
-		       unsigned int n_iov, size_t len, void *resp, size_t resp_len, int *fds,
-		       unsigned int max_fds, unsigned int *n_fds)
+		       unsigned int n_iov, size_t len, int send_fd, void *resp, size_t resp_len,
+		       int *fds, unsigned int max_fds, unsigned int *n_fds)
 {
 	struct ff_hdr rh = { 0 };
 	struct iovec iov[] = { { &rh, sizeof(rh) }, { resp, resp_len } };
@@ -218,7 +232,7 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 	if (atomic_load(&ctx->dead))
 		return -EIO;
 	hdr->seq = ++ctx->call_seq;
-	ret = send_request(ctx, req_iov, n_iov, len);
+	ret = send_request(ctx, req_iov, n_iov, len, send_fd);
 	if (ret == -EIO)
 		goto lost;
 	if (ret)
@@ -247,9 +261,9 @@ lost:
 	return -EIO;
 }
 
-int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
-	     const void *tail, size_t tail_size, unsigned n_tail, void *resp, size_t resp_len,
-	     int *fds, unsigned max_fds, unsigned *n_fds)
+FFL_EXPORT int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req,
+			size_t req_len, const void *tail, size_t tail_size, unsigned n_tail,
+			void *resp, size_t resp_len, int *fds, unsigned max_fds, unsigned *n_fds)
 {
 	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC, .type = type, .n_tail = n_tail };
 	struct iovec iov[] = { { &hdr, sizeof(hdr) },
@@ -267,8 +281,29 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 		return -EIO;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_mutex_lock(&ctx->call_lock);
-	ret = call_locked(ctx, &hdr, iov, ARRAY_SIZE(iov), len, resp, resp_len, fds, max_fds,
+	ret = call_locked(ctx, &hdr, iov, ARRAY_SIZE(iov), len, -1, resp, resp_len, fds, max_fds,
 			  n_fds);
+	pthread_mutex_unlock(&ctx->call_lock);
+	pthread_setcancelstate(cancel, NULL);
+	return ret;
+}
+
+int ffl_call_fd(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+		int fd, void *resp, size_t resp_len)
+{
+	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC, .type = type, .n_fds = 1 };
+	struct iovec iov[] = { { &hdr, sizeof(hdr) }, { (void *)req, req_len } };
+	int ret, cancel;
+
+	memset(resp, 0, resp_len);
+	if (fd < 0)
+		return -EBADF;
+	if (ctx->pid != getpid())
+		return -EIO;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&ctx->call_lock);
+	ret = call_locked(ctx, &hdr, iov, ARRAY_SIZE(iov), sizeof(hdr) + req_len, fd, resp,
+			  resp_len, NULL, 0, NULL);
 	pthread_mutex_unlock(&ctx->call_lock);
 	pthread_setcancelstate(cancel, NULL);
 	return ret;
@@ -336,12 +371,12 @@ void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off)
 	fd = get_seg(ctx, seg, &ours_size);
 	if (fd < 0)
 		return ffl_err_ptr(-fd);
-	ours = mmap(NULL, ours_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ours = mm_map(NULL, ours_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (ours == MAP_FAILED)
 		return NULL;
 	/* a child gets pages of its own there, see context.c */
-	madvise(ours, ours_size, MADV_DONTFORK);
+	mm_advise(ours, ours_size, MADV_DONTFORK);
 
 	pthread_mutex_lock(&ctx->call_lock);
 	s = seg_slot(ctx, seg);
@@ -356,7 +391,7 @@ void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off)
 	}
 	pthread_mutex_unlock(&ctx->call_lock);
 	if (ours)
-		munmap(ours, ours_size);
+		mm_unmap(ours, ours_size);
 	if (!map)
 		return ffl_err_ptr(ENOMEM);
 found:
@@ -401,7 +436,7 @@ void ffl_segs_free(struct ffl_context *ctx)
 
 	for (s = ctx->seg; s < ctx->seg + ctx->num_seg; s++) {
 		if (s->map)
-			munmap(s->map, s->size);
+			mm_unmap(s->map, s->size);
 		if (s->fd >= 0)
 			close(s->fd);
 	}

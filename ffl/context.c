@@ -16,10 +16,10 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "ffl.h"
+#include "mm.h"
 
 #define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
 
@@ -57,8 +57,8 @@ static void abandon(struct ffl_context *ctx)
 	close_fd(&ctx->uffd_dev);
 	for (s = ctx->seg; s < ctx->seg + ctx->num_seg; s++)
 		if (s->map)
-			mmap(s->map, s->size, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+			mm_map(s->map, s->size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	/* another thread of the parent may have held them */
 	pthread_mutex_init(&ctx->call_lock, NULL);
 	pthread_mutex_init(&ctx->table_lock, NULL);
@@ -74,7 +74,7 @@ static void fork_child(void)
 	pthread_mutex_unlock(&list_lock);
 }
 
-static int list_add(struct ffl_context *ctx)
+FFL_EXPORT int ffl_session_track(struct ffl_context *ctx)
 {
 	int ret = 0;
 
@@ -90,7 +90,7 @@ static int list_add(struct ffl_context *ctx)
 	return -ret;
 }
 
-static void list_del(struct ffl_context *ctx)
+FFL_EXPORT void ffl_session_untrack(struct ffl_context *ctx)
 {
 	struct ffl_context **p;
 
@@ -136,10 +136,11 @@ static int hello(struct ffl_context *ctx)
 	}
 	ctx->mode = resp.mode;
 	ctx->node_guid = resp.node_guid;
+	memcpy(ctx->token, resp.token, sizeof(ctx->token));
 	return 0;
 }
 
-struct ffl_context *ffl_session_new(uint32_t call_timeout)
+FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 {
 	const char *path = secure_getenv("FFL_SOCKET");
 	struct ffl_context *ctx;
@@ -176,13 +177,14 @@ err:
 }
 
 /* Close what this process holds of the session; the router ends it when the socket closes. */
-void ffl_session_free(struct ffl_context *ctx)
+FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 {
 	unsigned int i;
 
 	close_fd(&ctx->sock);
 	close_fd(&ctx->bell_fd);
 	close_fd(&ctx->uffd_dev);
+	close_fd(&ctx->v.context.cmd_fd);
 	close_fd(&ctx->v.context.async_fd);
 	ffl_segs_free(ctx);
 	for (i = 0; i < FFL_NUM_KINDS; i++)
@@ -210,8 +212,21 @@ void ffl_context_init_ops(struct ffl_context *ctx)
 	ctx->v.query_device_ex = ffl_query_device_ex;
 	ctx->v.query_rt_values = ffl_query_rt_values;
 	ctx->v.create_cq_ex = ffl_create_cq_ex;
+	ctx->v.modify_cq = ffl_modify_cq;
+	ctx->v.alloc_td = ffl_alloc_td;
+	ctx->v.dealloc_td = ffl_dealloc_td;
+	ctx->v.alloc_parent_domain = ffl_alloc_parent_domain;
 	ctx->v.create_qp_ex = ffl_create_qp_ex;
 	ctx->v.create_srq_ex = ffl_create_srq_ex;
+	ctx->v.alloc_dm = ffl_alloc_dm;
+	ctx->v.free_dm = ffl_free_dm;
+	ctx->v.reg_dm_mr = ffl_reg_dm_mr;
+	ctx->v.alloc_null_mr = ffl_alloc_null_mr;
+	ctx->v.advise_mr = ffl_advise_mr;
+	ctx->v.get_srq_num = ffl_get_srq_num;
+	ctx->v.open_xrcd = ffl_open_xrcd;
+	ctx->v.close_xrcd = ffl_close_xrcd;
+	ctx->v.open_qp = ffl_open_qp;
 #undef ibv_query_port
 	ops->_compat_query_device = ibv_query_device;
 	ops->_compat_query_port = ibv_query_port;
@@ -220,6 +235,9 @@ void ffl_context_init_ops(struct ffl_context *ctx)
 	ops->post_send = ffl_post_send;
 	ops->post_recv = ffl_post_recv;
 	ops->post_srq_recv = ffl_post_srq_recv;
+	ops->alloc_mw = ffl_alloc_mw;
+	ops->bind_mw = ffl_bind_mw;
+	ops->dealloc_mw = ffl_dealloc_mw;
 }
 
 FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -242,11 +260,13 @@ FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
 		ret = -errno;
 		goto err_session;
 	}
+	/* without it (an old kernel) the device cannot be imported, and that is all */
+	ctx->v.context.cmd_fd = ffl_fd_high(ffl_token_fd(ctx->token));
 	ffl_context_init_ops(ctx);
 	ret = ffl_mr_context_init(ctx);
 	if (ret)
 		goto err_session;
-	ret = list_add(ctx);
+	ret = ffl_session_track(ctx);
 	if (ret)
 		goto err_mr;
 	return &ctx->v.context;
@@ -263,7 +283,7 @@ FFL_EXPORT int ibv_close_device(struct ibv_context *context)
 {
 	struct ffl_context *ctx = to_ctx(context);
 
-	list_del(ctx);
+	ffl_session_untrack(ctx);
 	ffl_mr_context_fini(ctx);
 	ffl_session_free(ctx);
 	return 0;

@@ -108,7 +108,7 @@ int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	uint32_t ci;
 	int got = 0;
 
-	ffl_cq_lock(cq);
+	ffl_lock(&cq->lock);
 	ci = cq->ci;
 	while (got < n && (cqe = ffl_cqe_at(cq, ci))) {
 		ci++;
@@ -117,7 +117,7 @@ int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	}
 	if (ci != cq->ci)
 		ffl_cq_consumed(cq, ci);
-	ffl_cq_unlock(cq);
+	ffl_unlock(&cq->lock);
 
 	if (got || n <= 0)
 		return got;
@@ -139,13 +139,13 @@ int ffl_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
 		return EIO;
-	ffl_cq_lock(cq); /* ibv_resize_cq moves hdr */
+	ffl_lock(&cq->lock); /* ibv_resize_cq moves hdr */
 	/* a request for any completion is not taken back by one for solicited ones */
 	if (solicited_only)
 		atomic_compare_exchange_strong(&cq->hdr->arm, &disarmed, FF_CQ_ARM_SOLICITED);
 	else
 		atomic_store(&cq->hdr->arm, FF_CQ_ARM_ANY);
-	ffl_cq_unlock(cq);
+	ffl_unlock(&cq->lock);
 	/* arm before the caller's next poll: pairs with the router's fence between CQE and arm */
 	atomic_thread_fence(memory_order_seq_cst);
 	ffl_ring_lazy(ctx); /* it may sleep now, for what it posted */
@@ -160,11 +160,11 @@ void ffl_cq_clean(struct ffl_cq *cq, uint32_t qp_handle)
 {
 	struct ff_cqe *cqe;
 
-	ffl_cq_lock(cq);
+	ffl_lock(&cq->lock);
 	for (uint32_t i = cq->ci; i - cq->ci < cq->depth && (cqe = ffl_cqe_at(cq, i)); i++)
 		if (cqe->qp == qp_handle)
 			cqe->qp = 0;
-	ffl_cq_unlock(cq);
+	ffl_unlock(&cq->lock);
 }
 
 /* ---- create, resize, destroy ------------------------------------------------------------------ */
@@ -183,7 +183,9 @@ static int cq_attach_ring(struct ffl_context *ctx, struct ffl_cq *cq, const stru
 	return 0;
 }
 
-static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr)
+/* domain: the parent domain that it is to be in, or NULL. */
+static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
+				struct ibv_pd *domain)
 {
 	struct ffl_context *ctx = to_ctx(ibctx);
 	struct ff_create_cq_resp resp;
@@ -192,6 +194,7 @@ static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_i
 		.comp_vector = attr->comp_vector,
 		.flags = attr->wc_flags & WC_TIMESTAMPS ? FF_CQ_TIMESTAMP : 0,
 	};
+	struct ibv_pd *mem;
 	struct ffl_cq *cq;
 	int err;
 
@@ -202,10 +205,12 @@ static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_i
 	if (attr->channel)
 		req.channel = container_of_(attr->channel, struct ffl_channel, ibv)->handle;
 
-	cq = aligned_alloc(FF_CACHELINE, sizeof(*cq));
+	cq = ffl_obj_alloc(domain, sizeof(*cq), FFL_RES_CQ, &mem);
 	if (!cq)
-		return ffl_err_ptr(ENOMEM);
-	*cq = (struct ffl_cq){ 0 };
+		return NULL;
+	cq->mem = mem;
+	cq->domain = domain;
+	cq->lock.single = ffl_pd_single(domain);
 	err = FFL_CALL(ctx, CREATE_CQ, &req, &resp);
 	if (err)
 		goto err_free;
@@ -225,13 +230,15 @@ static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_i
 	pthread_cond_init(&cq->cq.cond, NULL);
 	if (attr->channel)
 		__atomic_fetch_add(&attr->channel->refcnt, 1, __ATOMIC_RELAXED);
+	if (domain)
+		atomic_fetch_add(&to_pd(domain)->refs, 1);
 	return cq;
 
 err_destroy:
 	FFL_CALL(ctx, DESTROY_CQ, &(struct ff_destroy_cq_req){ .cq = resp.cq },
 		 &(struct ff_destroy_cq_resp){ 0 });
 err_free:
-	free(cq);
+	ffl_obj_free(cq, FFL_RES_CQ, mem);
 	return ffl_err_ptr(-err);
 }
 
@@ -245,18 +252,21 @@ FFL_EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *
 		.channel = channel,
 		.comp_vector = (uint32_t)comp_vector,
 	};
-	struct ffl_cq *cq = cq_create(ctx, &attr);
+	struct ffl_cq *cq = cq_create(ctx, &attr, NULL);
 
 	return cq ? &cq->cq : NULL;
 }
 
 /*
- * ibv_create_cq_ex. EINVAL for bits that no version of verbs knows, EOPNOTSUPP for what freeflow
- * does not have: fields of other devices' completions, parent domains, ignored overruns.
+ * ibv_create_cq_ex. EINVAL for bits that no version of verbs knows and for a parent domain that is
+ * none, EOPNOTSUPP for what freeflow does not have: fields of other devices' completions, ignored
+ * overruns.
  */
 struct ibv_cq_ex *ffl_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
 {
 	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_pd *domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain :
+									     NULL;
 	struct ffl_cq *cq;
 
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD) ||
@@ -264,13 +274,15 @@ struct ibv_cq_ex *ffl_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_a
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 				IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return ffl_err_ptr(EINVAL);
-	if (attr->wc_flags & ~(uint64_t)WC_FLAGS || flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN ||
-	    (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && attr->parent_domain))
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
+	    (!domain || !to_pd(domain)->domain || domain->context != ctx))
+		return ffl_err_ptr(EINVAL);
+	if (attr->wc_flags & ~(uint64_t)WC_FLAGS || flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 		return ffl_err_ptr(EOPNOTSUPP);
-	cq = cq_create(ctx, attr);
+	cq = cq_create(ctx, attr, domain);
 	if (!cq)
 		return NULL;
-	cq->single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+	cq->lock.single |= flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
 	ffl_cq_init_poll_ops(cq);
 	return &cq->ex;
 }
@@ -286,7 +298,7 @@ FFL_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (cqe <= 0 || (uint32_t)cqe > ctx->dev.max_cqe)
 		return ffl_ret(-EINVAL);
 	/* Held across the call: nobody may consume from the ring while the router copies it. */
-	ffl_cq_lock(cq);
+	ffl_lock(&cq->lock);
 	err = FFL_CALL(ctx, RESIZE_CQ, &req, &resp);
 	if (!err) {
 		err = cq_attach_ring(ctx, cq, &resp.ring);
@@ -295,8 +307,23 @@ FFL_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		else
 			ibcq->cqe = (int)resp.cqe;
 	}
-	ffl_cq_unlock(cq);
+	ffl_unlock(&cq->lock);
 	return ffl_ret(err);
+}
+
+/* ibv_modify_cq: moderation, the only thing there is. 0 or a positive errno. */
+int ffl_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct ff_modify_cq_req req = {
+		.cq = to_cq(ibcq)->handle,
+		.count = attr->moderate.cq_count,
+		.period = attr->moderate.cq_period,
+	};
+	struct ff_modify_cq_resp resp;
+
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return ffl_ret(-EINVAL);
+	return ffl_ret(FFL_CALL(to_ctx(ibcq->context), MODIFY_CQ, &req, &resp));
 }
 
 /* EBUSY while QPs use it. Waits until the program has acknowledged the CQ's events. */
@@ -320,6 +347,8 @@ FFL_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELAXED);
 	pthread_cond_destroy(&ibcq->cond);
 	pthread_mutex_destroy(&ibcq->mutex);
-	free(cq);
+	if (cq->domain)
+		atomic_fetch_sub(&to_pd(cq->domain)->refs, 1);
+	ffl_obj_free(cq, FFL_RES_CQ, cq->mem);
 	return 0;
 }

@@ -15,18 +15,6 @@
 int ffl_cq_idle(struct ffl_cq *cq);
 void ffl_cq_log_error(const struct ff_cqe *cqe);
 
-static inline void ffl_cq_lock(struct ffl_cq *cq)
-{
-	if (!cq->single_threaded)
-		ffl_lock(&cq->lock);
-}
-
-static inline void ffl_cq_unlock(struct ffl_cq *cq)
-{
-	if (!cq->single_threaded)
-		ffl_unlock(&cq->lock);
-}
-
 /* CQE number i, or NULL: the router has not written it yet. */
 static inline struct ff_cqe *ffl_cqe_at(const struct ffl_cq *cq, uint32_t i)
 {

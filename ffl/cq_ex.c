@@ -43,14 +43,14 @@ static int cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (unlikely(attr->comp_mask))
 		return EINVAL;
-	ffl_cq_lock(cq);
+	ffl_lock(&cq->lock);
 	old = cq->ci;
 	err = cq_next(cq);
 	if (likely(!err))
 		return 0;
 	if (cq->ci != old) /* entries that are skipped */
 		ffl_cq_consumed(cq, cq->ci);
-	ffl_cq_unlock(cq);
+	ffl_unlock(&cq->lock);
 	return likely(!ffl_cq_idle(cq)) ? ENOENT : EIO;
 }
 
@@ -64,7 +64,7 @@ static void cq_end_poll(struct ibv_cq_ex *ex)
 	struct ffl_cq *cq = ex_cq(ex);
 
 	ffl_cq_consumed(cq, cq->ci);
-	ffl_cq_unlock(cq);
+	ffl_unlock(&cq->lock);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)

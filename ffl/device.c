@@ -15,7 +15,6 @@
 #include "ffl.h"
 
 #define PROBE_TIMEOUT_MS 2000
-#define DEV_NAME	 "uverbs_" FF_DEVICE_NAME
 
 static struct {
 	struct ibv_device ibv;
@@ -30,8 +29,8 @@ static struct {
 		.node_type = IBV_NODE_CA,
 		.transport_type = IBV_TRANSPORT_IB,
 		.name = FF_DEVICE_NAME,
-		.dev_name = DEV_NAME,
-		.dev_path = "/sys/class/infiniband_verbs/" DEV_NAME,
+		.dev_name = FF_DEVICE_NODE,
+		.dev_path = "/sys/class/infiniband_verbs/" FF_DEVICE_NODE,
 		.ibdev_path = "/sys/class/infiniband/" FF_DEVICE_NAME,
 	},
 };

@@ -23,8 +23,11 @@
 
 #include "../ffr/abi/ff_proto.h"
 #include "../ffr/abi/ff_ring.h"
+#include "freeflow.h"
 
-#define FFL_EXPORT			 __attribute__((visibility("default")))
+#define FFL_EXPORT __attribute__((visibility("default")))
+/* Data that librdmacm.so.1 reads, which this library reaches as its own all the same. */
+#define FFL_EXPORT_DATA			 __attribute__((visibility("protected")))
 #define ARRAY_SIZE(a)			 (sizeof(a) / sizeof((a)[0]))
 #define container_of_(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
@@ -47,11 +50,15 @@ void ffl_log_(enum ffl_level level, const char *fmt, ...) __attribute__((format(
 /* ---- spin lock: queues only, never across a system call -------------------------------------- */
 struct ffl_spin {
 	_Atomic uint32_t v;
+	/* nobody takes it: the program has promised to use the queue from one thread at a time (a CQ
+	 * created as single-threaded, a thread domain); set at creation */
+	bool single;
 };
 void ffl_spin_wait(struct ffl_spin *l); /* context.c: pauses, then yields */
 static inline void ffl_lock(struct ffl_spin *l)
 {
-	if (__builtin_expect(atomic_exchange_explicit(&l->v, 1, memory_order_acquire), 0))
+	if (!l->single &&
+	    __builtin_expect(atomic_exchange_explicit(&l->v, 1, memory_order_acquire), 0))
 		ffl_spin_wait(l);
 }
 static inline void ffl_unlock(struct ffl_spin *l)
@@ -60,7 +67,7 @@ static inline void ffl_unlock(struct ffl_spin *l)
 }
 
 /* ---- handle -> object, for events (table.c) ---------------------------------------------------- */
-enum ffl_kind { FFL_CQ, FFL_QP, FFL_SRQ, FFL_NUM_KINDS };
+enum ffl_kind { FFL_CQ, FFL_QP, FFL_SRQ, FFL_CM_ID, FFL_NUM_KINDS };
 struct ffl_table {
 	struct {
 		uint32_t handle; /* 0: free */
@@ -83,12 +90,13 @@ struct ffl_context {
 
 	int sock; /* control socket; -1 after the router was found dead */
 	int bell_fd;
-	int uffd_dev;	    /* /dev/userfaultfd as handed over, or -1 */
-	_Atomic bool dead;  /* the router is gone: calls fail with EIO, polls with -1 */
-	bool fatal_sent;    /* IBV_EVENT_DEVICE_FATAL was returned */
-	pid_t pid;	    /* of the process that opened the device */
-	uint32_t mode;	    /* enum ff_mode */
-	uint64_t node_guid; /* network byte order */
+	int uffd_dev;		    /* /dev/userfaultfd as handed over, or -1 */
+	_Atomic bool dead;	    /* the router is gone: calls fail with EIO, polls with -1 */
+	bool fatal_sent;	    /* IBV_EVENT_DEVICE_FATAL was returned */
+	pid_t pid;		    /* of the process that opened the device */
+	uint32_t mode;		    /* enum ff_mode */
+	uint64_t node_guid;	    /* network byte order */
+	uint8_t token[FF_TOKEN_SZ]; /* of this session, for those who import from it */
 	struct ff_ses_hdr *hdr;
 	pthread_mutex_t call_lock; /* one request at a time */
 	uint32_t call_seq;
@@ -117,6 +125,9 @@ void ffl_context_init_ops(struct ffl_context *ctx); /* fills v and v.context.ops
 /* Connect to the router and say HELLO; no segment yet. NULL: errno. */
 struct ffl_context *ffl_session_new(uint32_t call_timeout /* ms */);
 void ffl_session_free(struct ffl_context *ctx);
+/* Sessions that a forked child must let go of. 0 or -errno. */
+int ffl_session_track(struct ffl_context *ctx);
+void ffl_session_untrack(struct ffl_context *ctx);
 
 /* ---- call.c ------------------------------------------------------------------------------------------- */
 /*
@@ -132,6 +143,9 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 #define FFL_CALL(ctx, NAME, req, resp)                                                             \
 	ffl_call(ctx, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)), NULL, \
 		 0, NULL)
+/* ffl_call() for a request that carries a descriptor, which stays the caller's. */
+int ffl_call_fd(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+		int fd, void *resp, size_t resp_len);
 int ffl_connect(const char *path); /* a connected SOCK_SEQPACKET socket or -errno */
 void ffl_mark_dead(struct ffl_context *ctx);
 /* Poll the control socket for the router's death, at most every 10 ms; sets ctx->dead. */
@@ -153,13 +167,21 @@ void *ffl_table_get(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle
 /* ---- objects --------------------------------------------------------------------------------------------- */
 struct ffl_pd {
 	struct ibv_pd ibv;
-	uint32_t handle;
+	uint32_t handle; /* of a parent domain: its PD's */
 	_Atomic uint32_t refs;
+	struct ffl_domain *domain; /* not NULL: it is a parent domain (domain.c) */
+	bool imported;		   /* import.c; ibv.handle is the other session's */
 };
 
 struct ffl_ah {
 	struct ibv_ah ibv;
 	uint32_t handle;
+};
+
+struct ffl_xrcd {
+	struct ibv_xrcd ibv;
+	uint32_t handle;
+	_Atomic uint32_t refs; /* SRQs and QPs */
 };
 
 /* Acknowledgement counters; destroy waits until returned == acked. Under table_lock. */
@@ -183,9 +205,8 @@ struct ffl_cq {
 		struct ibv_cq cq;
 		uint8_t room[FFL_CQ_EX_SZ + 64];
 	};
-	/* what a poll touches, under `lock`, which nobody takes if single_threaded */
+	/* what a poll touches, under `lock` */
 	_Alignas(FF_CACHELINE) struct ffl_spin lock;
-	bool single_threaded;
 	struct ff_cq_hdr *hdr;
 	struct ff_cqe *ring;
 	uint32_t depth;		      /* entries, a power of two */
@@ -194,6 +215,8 @@ struct ffl_cq {
 	uint32_t handle;
 	const struct ff_cqe *cur; /* CQE that the readers read, in place, until end_poll */
 	_Atomic uint32_t refs;	  /* QPs that complete here; twice if both queues do */
+	struct ibv_pd *mem;	  /* as ffl_obj_alloc() gave it */
+	struct ibv_pd *domain;	  /* parent domain that it was created in, or NULL */
 	struct ffl_events comp_ev, async_ev;
 };
 
@@ -206,6 +229,9 @@ struct ffl_srq {
 	uint32_t tail, head_seen;
 	uint32_t handle, srq_num;
 	_Atomic uint32_t refs; /* QPs */
+	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
+	struct ffl_xrcd *xrcd; /* XRC: its domain, and */
+	struct ffl_cq *cq;     /* where its receives complete; else NULL */
 	struct ffl_events async_ev;
 };
 
@@ -223,7 +249,7 @@ struct ffl_qp {
 	uint8_t *sq;
 	struct ff_qp_hdr *hdr;
 	struct ff_qp_cap cap; /* as granted */
-	uint16_t wr_ops;      /* bit for each ibv_wr_opcode that the type allows */
+	uint16_t wr_ops;      /* bit for each ibv_wr_opcode that the type allows, but: rare_ops */
 	bool sig_all;
 	bool has_ex; /* created with send_ops_flags: ibv_qp_to_qp_ex works */
 	/* receives */
@@ -235,8 +261,11 @@ struct ffl_qp {
 	/* ibv_wr_start .. ibv_wr_complete: entries built but not yet given to the router */
 	uint32_t wr_tail;
 	int wr_err;
+	uint16_t rare_ops; /* those on windows, as wr_ops has the others */
 	struct ff_sqe *wr_cur;
+	struct ffl_xrcd *xrcd; /* XRC_RECV, which has neither PD nor CQs; else NULL */
 	struct ffl_events async_ev;
+	struct ibv_pd *mem; /* as ffl_obj_alloc() gave it */
 };
 
 static inline struct ffl_qp *to_qp(struct ibv_qp *q)
@@ -280,19 +309,57 @@ int ffl_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_e
 			struct ibv_device_attr_ex *attr, size_t attr_size);
 int ffl_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr, size_t len);
 int ffl_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
+/* xrc.c */
+struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
+int ffl_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *ffl_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
+struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr);
+int ffl_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
+struct ibv_mw *ffl_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int ffl_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);
+int ffl_dealloc_mw(struct ibv_mw *mw);
+struct ibv_dm *ffl_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr);
+int ffl_free_dm(struct ibv_dm *dm);
+struct ibv_mr *ffl_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			     unsigned int access);
+struct ibv_mr *ffl_alloc_null_mr(struct ibv_pd *pd);
+int ffl_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  struct ibv_sge *sg, uint32_t num_sge);
 int ffl_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 /* query.c, exported as ibv_query_gid_type: *type is 0 for IB and RoCE v1, 1 for RoCE v2 */
 int ffl_query_gid_type(struct ibv_context *ctx, uint8_t port, unsigned int index, uint32_t *type);
 
+/* domain.c */
+struct ibv_td *ffl_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
+int ffl_dealloc_td(struct ibv_td *td);
+struct ibv_pd *ffl_alloc_parent_domain(struct ibv_context *ctx,
+				       struct ibv_parent_domain_init_attr *attr);
+int ffl_domain_free(struct ffl_pd *pd); /* EBUSY or 0 */
+/* Has it a thread domain, so that its queues need no lock? pd may be NULL. */
+bool ffl_pd_single(struct ibv_pd *pd);
+/*
+ * Memory for a queue, zeroed and aligned to FF_CACHELINE: from the allocator of pd (which may be
+ * NULL) if it is a parent domain that has one, else from libc. *mem is for ffl_obj_free(). NULL:
+ * errno.
+ */
+void *ffl_obj_alloc(struct ibv_pd *pd, size_t size, enum ffl_res res, struct ibv_pd **mem);
+void ffl_obj_free(void *obj, enum ffl_res res, struct ibv_pd *mem);
+
 /* mr.c */
 struct ffl_mr {
 	struct ibv_mr ibv; /* .handle is the router's */
+	bool foreign;	   /* not of the program's own memory: null MR, device memory, dma-buf */
 	uint64_t iova;
 	uint64_t zero_copy; /* bytes that the router reaches by a pointer */
 	int access;
 	unsigned num_runs;
 	struct ff_mr_run *run; /* what it claims of region.c */
+	bool imported;	       /* import.c: another session's, and nothing here but its keys */
 };
+/* mr.c: give back what an MR that is deregistered, or not ours, holds in this process */
+void ffl_mr_forget(struct ffl_mr *mr);
+/* import.c: a sealed memfd that holds the token, or -1 */
+int ffl_token_fd(const uint8_t token[FF_TOKEN_SZ]);
 int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork handlers */
 void ffl_mr_context_fini(struct ffl_context *ctx);
 

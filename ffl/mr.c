@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mm.h"
 #include "region.h"
 
 /* macros of <infiniband/verbs.h> in the way of the functions */
@@ -18,10 +19,10 @@
 
 /* Access bits that programs with newer headers may give; IBV_ACCESS_OPTIONAL_* are hints. */
 #define ACCESS_OPTIONAL 0x3ff00000
-#define ACCESS_LATER	(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_MW_BIND | 0x300 /* FLUSH_* */)
+#define ACCESS_LATER	(IBV_ACCESS_ON_DEMAND | 0x300 /* FLUSH_* */)
 #define ACCESS_REAL                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 #define ACCESS_KNOWN (ACCESS_REAL | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
 
 static struct ffl_mr *to_mr(struct ibv_mr *mr)
@@ -194,16 +195,22 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	uint64_t iova = mr->iova;
 	int num, err;
 
-	if (!flags || (flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
-				 IBV_REREG_MR_CHANGE_ACCESS)))
+	if (mr->imported || mr->foreign || !flags ||
+	    (flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
+		       IBV_REREG_MR_CHANGE_ACCESS)))
 		goto err_input;
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibv->pd;
 	else if (!pd || pd->context != ibv->context)
 		goto err_input;
-	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
+	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS)) {
+		if (access)
+			goto err_input;
 		access = mr->access;
+	}
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
+		if (!addr || !length)
+			goto err_input;
 		iova = access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
 	} else {
 		addr = ibv->addr;
@@ -261,11 +268,23 @@ err_input:
 	return IBV_REREG_MR_ERR_INPUT;
 }
 
+void ffl_mr_forget(struct ffl_mr *mr)
+{
+	struct ffl_context *ctx = to_ctx(mr->ibv.context);
+
+	if (ctx->pid == getpid())
+		drop(ctx, mr->run, mr->num_runs);
+	else
+		free(mr->run);
+	atomic_fetch_sub(&to_pd(mr->ibv.pd)->refs, 1);
+	free(mr);
+}
+
 FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct ffl_mr *mr = to_mr(ibv);
 	struct ffl_context *ctx = to_ctx(ibv->context);
-	struct ff_dereg_mr_req req = { .mr = ibv->handle };
+	struct ff_dereg_mr_req req = { .mr = ibv->handle, .imported = mr->imported };
 	struct ff_dereg_mr_resp resp;
 	int err;
 
@@ -273,11 +292,67 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	/* of a router that is gone, and in a child, the MR is gone, too */
 	if (err && err != -EIO)
 		return ffl_ret(err);
-	if (ctx->pid == getpid())
-		drop(ctx, mr->run, mr->num_runs);
-	else
-		free(mr->run);
-	atomic_fetch_sub(&to_pd(ibv->pd)->refs, 1);
-	free(mr);
+	ffl_mr_forget(mr);
+	return 0;
+}
+
+/* ---- advice --------------------------------------------------------------------------------- */
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Have the program's own entries present. 0 or -EFAULT; before Linux 5.14 they come when used. */
+static int populate(uintptr_t addr, size_t length, bool write)
+{
+	uintptr_t from = PAGE_DOWN(addr);
+
+	if (!length || !mm_advise((void *)from, PAGE_UP(addr + length) - from,
+				  write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return 0;
+	return errno == EINVAL ? 0 : -EFAULT;
+}
+
+static int advise_sge(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		      const struct ibv_sge *sg)
+{
+	struct ff_advise_mr_req req = { .addr = sg->addr,
+					.length = sg->length,
+					.lkey = sg->lkey,
+					.pd = to_pd(pd)->handle,
+					.advice = advice,
+					.flags = flags };
+	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ff_advise_mr_resp resp;
+	uint64_t va;
+	int err = FFL_CALL(ctx, ADVISE_MR, &req, &resp);
+
+	va = resp.va;
+	if (err || !va || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return err;
+	while (!err && req.length > FF_PREFETCH_MAX) {
+		req.addr += FF_PREFETCH_MAX;
+		req.length -= FF_PREFETCH_MAX;
+		err = FFL_CALL(ctx, ADVISE_MR, &req, &resp);
+	}
+	return err ? err : populate(va, sg->length, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+}
+
+/*
+ * The router checks each part and prepares its side. Nothing goes on when this returns, with or
+ * without IBV_ADVISE_MR_FLAG_FLUSH. Parts before the one that is wrong have been served.
+ */
+int ffl_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		  struct ibv_sge *sg, uint32_t num_sge)
+{
+	if (!num_sge || !sg)
+		return ffl_ret(-EINVAL);
+	for (uint32_t i = 0; i < num_sge; i++) {
+		int err = advise_sge(pd, advice, flags, &sg[i]);
+
+		if (err)
+			return ffl_ret(err);
+	}
 	return 0;
 }

@@ -34,6 +34,8 @@ FFL_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	struct ff_dealloc_pd_resp resp;
 	int ret;
 
+	if (pd->domain)
+		return ffl_domain_free(pd);
 	if (atomic_load(&pd->refs))
 		return EBUSY;
 	ret = FFL_CALL(to_ctx(ibpd->context), DEALLOC_PD, &req, &resp);

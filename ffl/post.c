@@ -142,23 +142,20 @@ static const uint8_t sqe_opcode[NUM_WR_OPS] = {
 	[IBV_WR_RDMA_READ] = FF_OP_READ,
 	[IBV_WR_ATOMIC_CMP_AND_SWP] = FF_OP_CMP_SWAP,
 	[IBV_WR_ATOMIC_FETCH_AND_ADD] = FF_OP_FETCH_ADD,
+	[IBV_WR_BIND_MW] = FF_OP_BIND_MW,
+	[IBV_WR_LOCAL_INV] = FF_OP_LOCAL_INV,
+	[IBV_WR_SEND_WITH_INV] = FF_OP_SEND_INV,
 };
 
 /* Opcodes that carry data away, so that it may be inline. */
 #define WR_OPS_OUT                                                                                 \
 	(1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND |          \
-	 1u << IBV_WR_SEND_WITH_IMM)
+	 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV)
 
-/* Opcodes that verbs have and freeflow has not: local operations, windows, offloads. */
+/* Opcodes that verbs have and freeflow has not: offloads. */
 #define WR_OPS_ABSENT                                                                              \
-	(1u << IBV_WR_LOCAL_INV | 1u << IBV_WR_BIND_MW | 1u << IBV_WR_SEND_WITH_INV |              \
-	 1u << IBV_WR_TSO | 1u << IBV_WR_DRIVER1 | 1u << 14 /* FLUSH */ |                          \
+	(1u << IBV_WR_TSO | 1u << IBV_WR_DRIVER1 | 1u << 14 /* FLUSH */ |                          \
 	 1u << 15 /* ATOMIC_WRITE */)
-
-static int bad_opcode(uint32_t op)
-{
-	return op < NUM_WR_OPS && WR_OPS_ABSENT & 1u << op ? EOPNOTSUPP : EINVAL;
-}
 
 /* Gather inline data behind the header of an SQE. 0 or EINVAL: more than the QP holds. */
 static __attribute__((noinline)) int sqe_inline(const struct ffl_qp *qp, struct ff_sqe *sqe,
@@ -178,6 +175,73 @@ static __attribute__((noinline)) int sqe_inline(const struct ffl_qp *qp, struct 
 	return 0;
 }
 
+/* What the WR's SGEs name, which are no more than the QP has. 0 or EINVAL. */
+static inline int sqe_data(const struct ffl_qp *qp, struct ff_sqe *sqe,
+			   const struct ibv_send_wr *wr)
+{
+	uint32_t n = (uint32_t)wr->num_sge;
+
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		if (unlikely(!(WR_OPS_OUT & 1u << wr->opcode)))
+			return EINVAL;
+		return sqe_inline(qp, sqe, wr->sg_list, wr->num_sge);
+	}
+	sqe->num_sge = (uint16_t)n;
+	for (uint32_t i = 0; i < n; i++) {
+		sqe->sge[i].addr = wr->sg_list[i].addr;
+		sqe->sge[i].length = wr->sg_list[i].length;
+		sqe->sge[i].lkey = wr->sg_list[i].lkey;
+	}
+	return 0;
+}
+
+int ffl_sqe_bind(const struct ffl_qp *qp, struct ff_sqe *sqe, const struct ibv_mw *mw,
+		 uint32_t rkey, const struct ibv_mw_bind_info *info)
+{
+	const struct ibv_mr *mr = info->mr;
+
+	if (mw->context != qp->qp.context || (mr && mr->context != qp->qp.context) ||
+	    (!mr && info->length))
+		return EINVAL;
+	sqe->remote_addr = info->addr;
+	sqe->rkey = rkey;
+	sqe->imm = info->mw_access_flags;
+	sqe->bind.length = info->length;
+	sqe->bind.mw = mw->handle;
+	sqe->bind.lkey = mr ? mr->lkey : 0;
+	return 0;
+}
+
+/* Operations on windows, and those that are refused; kept out of the way of the others. */
+static __attribute__((noinline)) int sqe_rare(const struct ffl_qp *qp, struct ff_sqe *sqe,
+					      const struct ibv_send_wr *wr, uint16_t cpu)
+{
+	uint32_t op = wr->opcode;
+
+	if (op >= NUM_WR_OPS || !(qp->rare_ops & 1u << op))
+		return op < NUM_WR_OPS && WR_OPS_ABSENT & 1u << op ? EOPNOTSUPP : EINVAL;
+	if (wr->send_flags >= IBV_SEND_IP_CSUM)
+		return EINVAL;
+	sqe->cpu = cpu;
+	sqe->opcode = sqe_opcode[op];
+	sqe->flags = ffl_sqe_flags(wr->send_flags, qp->sig_all);
+	sqe->num_sge = 0;
+	sqe->wr_id = wr->wr_id;
+	if (op == IBV_WR_BIND_MW) {
+		/* type 1 is ibv_bind_mw's, which knows what becomes of mw->rkey */
+		if (!wr->bind_mw.mw || wr->bind_mw.mw->type != IBV_MW_TYPE_2)
+			return EINVAL;
+		return ffl_sqe_bind(qp, sqe, wr->bind_mw.mw, wr->bind_mw.rkey,
+				    &wr->bind_mw.bind_info);
+	}
+	sqe->imm = wr->invalidate_rkey;
+	if (op == IBV_WR_LOCAL_INV)
+		return 0;
+	if (qp->qp.qp_type == IBV_QPT_XRC_SEND)
+		ffl_sqe_set_srqn(sqe, wr->qp_type.xrc.remote_srqn);
+	return (uint32_t)wr->num_sge > qp->cap.max_send_sge ? EINVAL : sqe_data(qp, sqe, wr);
+}
+
 /* Turn a WR into an SQE, complete but for seq. 0 or a positive errno. */
 static inline int sqe_build(const struct ffl_qp *qp, struct ff_sqe *sqe,
 			    const struct ibv_send_wr *wr, uint16_t cpu)
@@ -185,7 +249,7 @@ static inline int sqe_build(const struct ffl_qp *qp, struct ff_sqe *sqe,
 	uint32_t op = wr->opcode, n = (uint32_t)wr->num_sge;
 
 	if (unlikely(op >= NUM_WR_OPS || !(qp->wr_ops & 1u << op)))
-		return bad_opcode(op);
+		return sqe_rare(qp, sqe, wr, cpu);
 	if (unlikely(n > qp->cap.max_send_sge || wr->send_flags >= IBV_SEND_IP_CSUM))
 		return EINVAL;
 	sqe->cpu = cpu;
@@ -216,19 +280,9 @@ static inline int sqe_build(const struct ffl_qp *qp, struct ff_sqe *sqe,
 		sqe->remote_addr = wr->wr.rdma.remote_addr;
 		sqe->rkey = wr->wr.rdma.rkey;
 	}
-
-	if (wr->send_flags & IBV_SEND_INLINE) {
-		if (unlikely(!(WR_OPS_OUT & 1u << op)))
-			return EINVAL;
-		return sqe_inline(qp, sqe, wr->sg_list, wr->num_sge);
-	}
-	sqe->num_sge = (uint16_t)n;
-	for (uint32_t i = 0; i < n; i++) {
-		sqe->sge[i].addr = wr->sg_list[i].addr;
-		sqe->sge[i].length = wr->sg_list[i].length;
-		sqe->sge[i].lkey = wr->sg_list[i].lkey;
-	}
-	return 0;
+	if (unlikely(qp->qp.qp_type == IBV_QPT_XRC_SEND))
+		ffl_sqe_set_srqn(sqe, wr->qp_type.xrc.remote_srqn);
+	return sqe_data(qp, sqe, wr);
 }
 
 int ffl_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

@@ -82,6 +82,19 @@ static inline uint8_t ffl_sqe_flags(unsigned int f, bool sig_all)
 	       (f & IBV_SEND_FENCE) / IBV_SEND_FENCE * FF_SQE_FENCE;
 }
 
+/* Bind: complete but for what all operations have. 0 or EINVAL: of another device. */
+int ffl_sqe_bind(const struct ffl_qp *qp, struct ff_sqe *sqe, const struct ibv_mw *mw,
+		 uint32_t rkey, const struct ibv_mw_bind_info *info);
+
+/* XRC: the number of the SRQ that the request is for. */
+static inline void ffl_sqe_set_srqn(struct ff_sqe *sqe, uint32_t srqn)
+{
+	if (sqe->opcode == FF_OP_CMP_SWAP || sqe->opcode == FF_OP_FETCH_ADD)
+		sqe->imm = srqn;
+	else
+		sqe->remote_srqn = srqn;
+}
+
 /* Give the router SQE number i, which is complete. */
 static inline void ffl_sqe_publish(struct ff_sqe *sqe, uint32_t i)
 {

@@ -110,6 +110,37 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 	}
 }
 
+static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ff_sqe *sqe = wr_next(ex_qp(ex), FF_OP_SEND_INV);
+
+	if (likely(sqe))
+		sqe->imm = rkey;
+}
+
+static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t rkey)
+{
+	struct ff_sqe *sqe = wr_next(ex_qp(ex), FF_OP_LOCAL_INV);
+
+	if (likely(sqe))
+		sqe->imm = rkey;
+}
+
+/* Windows of type 1 are ibv_bind_mw's. */
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
+{
+	struct ffl_qp *qp = ex_qp(ex);
+	struct ff_sqe *sqe = wr_next(qp, FF_OP_BIND_MW);
+
+	if (unlikely(!sqe))
+		return;
+	if (!mw || mw->type != IBV_MW_TYPE_2)
+		qp->wr_err = EINVAL;
+	else
+		qp->wr_err = ffl_sqe_bind(qp, sqe, mw, rkey, info);
+}
+
 /*
  * Operations that freeflow does not have, and those that the QP's type does not allow. A QP is not
  * created for them, so that only a program that did not ask gets here.
@@ -210,6 +241,14 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 	qp->wr_cur->ud.remote_qkey = qkey;
 }
 
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
+{
+	struct ffl_qp *qp = ex_qp(ex);
+
+	if (likely(!qp->wr_err))
+		ffl_sqe_set_srqn(qp->wr_cur, srqn);
+}
+
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct ffl_qp *qp = ex_qp(ex);
@@ -249,7 +288,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 
 	if (unlikely(qp->wr_err))
 		return;
-	if (unlikely(sqe->opcode > FF_OP_WRITE_IMM)) {
+	if (unlikely(sqe->opcode > FF_OP_WRITE_IMM) && sqe->opcode != FF_OP_SEND_INV) {
 		qp->wr_err = EINVAL; /* READ and atomics bring data, they take none */
 		return;
 	}
@@ -269,7 +308,7 @@ static_assert(FF_OP_SEND < FF_OP_WRITE_IMM && FF_OP_SEND_IMM < FF_OP_WRITE_IMM &
 		      FF_OP_WRITE < FF_OP_WRITE_IMM && FF_OP_WRITE_IMM < FF_OP_READ &&
 		      FF_OP_READ < FF_OP_NUM && FF_OP_CMP_SWAP > FF_OP_WRITE_IMM &&
 		      FF_OP_FETCH_ADD > FF_OP_WRITE_IMM,
-	      "operations that carry data away come first");
+	      "operations that carry data away come first, but SEND with invalidate");
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 {
@@ -323,7 +362,7 @@ void ffl_qp_init_wr_ops(struct ffl_qp *qp)
 	void (**flush)(struct ibv_qp_ex *, uint32_t, uint64_t, size_t, uint8_t, uint8_t) =
 		(void *)(qp->room + FFL_QP_EX_SZ - sizeof(void *));
 	struct ibv_qp_ex *ex = &qp->ex;
-	uint32_t ops = qp->wr_ops;
+	uint32_t ops = qp->wr_ops | qp->rare_ops;
 
 #define ALLOWED(op, yes, no) (ops & 1u << (op) ? (yes) : (no))
 	ex->wr_send = ALLOWED(IBV_WR_SEND, wr_send, wr_refuse);
@@ -334,16 +373,16 @@ void ffl_qp_init_wr_ops(struct ffl_qp *qp)
 	ex->wr_atomic_cmp_swp = ALLOWED(IBV_WR_ATOMIC_CMP_AND_SWP, wr_atomic_cmp_swp, no_cmp_swp);
 	ex->wr_atomic_fetch_add =
 		ALLOWED(IBV_WR_ATOMIC_FETCH_AND_ADD, wr_atomic_fetch_add, no_fetch_add);
+	ex->wr_local_inv = ALLOWED(IBV_WR_LOCAL_INV, wr_local_inv, no_inv);
+	ex->wr_bind_mw = ALLOWED(IBV_WR_BIND_MW, wr_bind_mw, no_bind_mw);
+	ex->wr_send_inv = ALLOWED(IBV_WR_SEND_WITH_INV, wr_send_inv, no_inv);
 #undef ALLOWED
-	ex->wr_local_inv = no_inv;
-	ex->wr_bind_mw = no_bind_mw;
-	ex->wr_send_inv = no_inv;
 	ex->wr_send_tso = no_tso;
 	ex->wr_atomic_write = no_atomic_write;
 	*flush = no_flush;
 
 	ex->wr_set_ud_addr = qp->qp.qp_type == IBV_QPT_UD ? wr_set_ud_addr : no_ud_addr;
-	ex->wr_set_xrc_srqn = no_xrc_srqn;
+	ex->wr_set_xrc_srqn = qp->qp.qp_type == IBV_QPT_XRC_SEND ? wr_set_xrc_srqn : no_xrc_srqn;
 	ex->wr_set_sge = wr_set_sge;
 	ex->wr_set_sge_list = wr_set_sge_list;
 	ex->wr_set_inline_data = wr_set_inline_data;

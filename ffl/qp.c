@@ -7,22 +7,30 @@
  * decides only whether a post is refused. The rings' indices start from 0 at creation and, on both
  * sides at once, at RESET.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "ffl.h"
 
 #define WR_OPS_UD (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM)
-#define WR_OPS_UC (WR_OPS_UD | 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM)
+#define WR_OPS_UC                                                                                  \
+	(WR_OPS_UD | 1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM |                  \
+	 1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV)
 #define WR_OPS_RC                                                                                  \
 	(WR_OPS_UC | 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP |                    \
-	 1u << IBV_WR_ATOMIC_FETCH_AND_ADD)
+	 1u << IBV_WR_ATOMIC_FETCH_AND_ADD | 1u << IBV_WR_SEND_WITH_INV)
+/* Those for which ibv_post_send has a path of its own. */
+#define WR_OPS_RARE (1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV | 1u << IBV_WR_SEND_WITH_INV)
 
 /* Operations of a type of QP, as bits of enum ibv_wr_opcode; 0: the type is not supported. */
 static uint16_t type_wr_ops(enum ibv_qp_type type)
 {
 	switch (type) {
 	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
 		return WR_OPS_RC;
 	case IBV_QPT_UC:
 		return WR_OPS_UC;
@@ -37,8 +45,8 @@ static uint16_t type_wr_ops(enum ibv_qp_type type)
 static uint64_t send_ops(uint16_t wr_ops)
 {
 	static const struct {
-		uint8_t op;
-		uint8_t flag;
+		uint16_t op;
+		uint16_t flag;
 	} map[] = {
 		{ IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE },
 		{ IBV_WR_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM },
@@ -47,6 +55,9 @@ static uint64_t send_ops(uint16_t wr_ops)
 		{ IBV_WR_RDMA_READ, IBV_QP_EX_WITH_RDMA_READ },
 		{ IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP },
 		{ IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD },
+		{ IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW },
+		{ IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV },
+		{ IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV },
 	};
 	uint64_t flags = 0;
 
@@ -75,14 +86,24 @@ static int qp_attach_rings(struct ffl_context *ctx, struct ffl_qp *qp,
 	return qp->rq ? 0 : -errno;
 }
 
+/* A type that other devices have: EOPNOTSUPP. Else no verbs know it, and neither does the kernel. */
+static int no_type(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RAW_PACKET || type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
+}
+
 static int qp_check_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_context *ctx = pd->context;
 
 	if (!type_wr_ops(attr->qp_type))
-		return EOPNOTSUPP;
-	if (!attr->send_cq || !attr->recv_cq || attr->send_cq->context != ctx ||
-	    attr->recv_cq->context != ctx || (attr->srq && attr->srq->context != ctx))
+		return no_type(attr->qp_type);
+	if (!attr->send_cq || attr->send_cq->context != ctx)
+		return EINVAL;
+	if (attr->qp_type == IBV_QPT_XRC_SEND) /* receives nothing: what is said of it is ignored */
+		return 0;
+	if (!attr->recv_cq || attr->recv_cq->context != ctx ||
+	    (attr->srq && attr->srq->context != ctx))
 		return EINVAL;
 	return 0;
 }
@@ -90,41 +111,53 @@ static int qp_check_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_
 /* Take or return a QP's references to what it uses. */
 static void qp_refs(struct ffl_qp *qp, uint32_t diff)
 {
+	if (qp->xrcd) {
+		atomic_fetch_add(&qp->xrcd->refs, diff);
+		return;
+	}
 	atomic_fetch_add(&to_pd(qp->qp.pd)->refs, diff);
 	atomic_fetch_add(&to_cq(qp->qp.send_cq)->refs, diff);
-	atomic_fetch_add(&to_cq(qp->qp.recv_cq)->refs, diff);
+	if (qp->qp.recv_cq)
+		atomic_fetch_add(&to_cq(qp->qp.recv_cq)->refs, diff);
 	if (qp->srq)
 		atomic_fetch_add(&qp->srq->refs, diff);
 }
 
 /* Of attr, only what struct ibv_qp_init_attr has, too, is read and written. */
-static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr)
+static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
+				uint32_t create_flags)
 {
 	struct ffl_context *ctx = to_ctx(pd->context);
+	bool no_recv = attr->qp_type == IBV_QPT_XRC_SEND;
+	struct ibv_cq *recv_cq = no_recv ? NULL : attr->recv_cq;
+	struct ibv_srq *srq = no_recv ? NULL : attr->srq;
 	struct ff_create_qp_resp resp;
 	struct ff_create_qp_req req;
+	struct ibv_pd *mem;
 	struct ffl_qp *qp;
 	int err;
 
 	err = qp_check_attr(pd, attr);
 	if (err)
 		return ffl_err_ptr(err);
-	qp = aligned_alloc(FF_CACHELINE, sizeof(*qp));
+	qp = ffl_obj_alloc(pd, sizeof(*qp), FFL_RES_QP, &mem);
 	if (!qp)
-		return ffl_err_ptr(ENOMEM);
-	memset(qp, 0, sizeof(*qp));
+		return NULL;
+	qp->mem = mem;
+	qp->sq_lock.single = qp->rq_lock.single = ffl_pd_single(pd);
 	req = (struct ff_create_qp_req){
 		.pd = to_pd(pd)->handle,
 		.send_cq = to_cq(attr->send_cq)->handle,
-		.recv_cq = to_cq(attr->recv_cq)->handle,
-		.srq = attr->srq ? to_srq(attr->srq)->handle : 0,
+		.recv_cq = recv_cq ? to_cq(recv_cq)->handle : 0,
+		.srq = srq ? to_srq(srq)->handle : 0,
 		.qp_type = attr->qp_type,
 		.sq_sig_all = !!attr->sq_sig_all,
+		.create_flags = create_flags,
 		.cap = {
 			.max_send_wr = attr->cap.max_send_wr,
-			.max_recv_wr = attr->srq ? 0 : attr->cap.max_recv_wr,
+			.max_recv_wr = srq || no_recv ? 0 : attr->cap.max_recv_wr,
 			.max_send_sge = attr->cap.max_send_sge,
-			.max_recv_sge = attr->srq ? 0 : attr->cap.max_recv_sge,
+			.max_recv_sge = srq || no_recv ? 0 : attr->cap.max_recv_sge,
 			.max_inline = attr->cap.max_inline_data,
 		},
 	};
@@ -134,14 +167,15 @@ static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a
 	qp->handle = resp.qp;
 	qp->cap = resp.cap;
 	qp->sig_all = attr->sq_sig_all;
-	qp->wr_ops = type_wr_ops(attr->qp_type);
-	qp->srq = attr->srq ? to_srq(attr->srq) : NULL;
+	qp->wr_ops = type_wr_ops(attr->qp_type) & ~WR_OPS_RARE;
+	qp->rare_ops = type_wr_ops(attr->qp_type) & WR_OPS_RARE;
+	qp->srq = srq ? to_srq(srq) : NULL;
 	qp->qp.context = pd->context;
 	qp->qp.qp_context = attr->qp_context;
 	qp->qp.pd = pd;
 	qp->qp.send_cq = attr->send_cq;
-	qp->qp.recv_cq = attr->recv_cq;
-	qp->qp.srq = attr->srq;
+	qp->qp.recv_cq = recv_cq;
+	qp->qp.srq = srq;
 	qp->qp.handle = resp.qp;
 	qp->qp.qp_num = resp.qp_num;
 	qp->qp.state = IBV_QPS_RESET;
@@ -166,7 +200,7 @@ err_destroy:
 	FFL_CALL(ctx, DESTROY_QP, &(struct ff_destroy_qp_req){ .qp = resp.qp },
 		 &(struct ff_destroy_qp_resp){ 0 });
 err_free:
-	free(qp);
+	ffl_obj_free(qp, FFL_RES_QP, mem);
 	return ffl_err_ptr(-err);
 }
 
@@ -176,7 +210,7 @@ static_assert(offsetof(struct ibv_qp_init_attr_ex, comp_mask) ==
 
 FFL_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ffl_qp *qp = qp_create(pd, (struct ibv_qp_init_attr_ex *)attr);
+	struct ffl_qp *qp = qp_create(pd, (struct ibv_qp_init_attr_ex *)attr, 0);
 
 	return qp ? &qp->qp : NULL;
 }
@@ -188,20 +222,28 @@ FFL_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_at
 struct ibv_qp *ffl_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
-				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD;
+	bool xrc_recv = attr->qp_type == IBV_QPT_XRC_RECV;
 	uint32_t mask = attr->comp_mask;
+	uint32_t create_flags = mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? attr->create_flags : 0;
 	bool has_ex = mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 	struct ffl_qp *qp;
 
 	if (mask >= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS << 1)
 		return ffl_err_ptr(EINVAL);
-	if (mask & ~supported || !type_wr_ops(attr->qp_type) ||
-	    (mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags) ||
+	if (!type_wr_ops(attr->qp_type) && !xrc_recv)
+		return ffl_err_ptr(no_type(attr->qp_type));
+	if (mask & ~supported || create_flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB ||
 	    (has_ex && attr->send_ops_flags & ~send_ops(type_wr_ops(attr->qp_type))))
 		return ffl_err_ptr(EOPNOTSUPP);
-	if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
+	if (create_flags && attr->qp_type != IBV_QPT_UD)
 		return ffl_err_ptr(EINVAL);
-	qp = qp_create(attr->pd, attr);
+	if (xrc_recv)
+		qp = ffl_create_xrc_recv(to_ctx(ctx), attr);
+	else if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
+		return ffl_err_ptr(EINVAL);
+	else
+		qp = qp_create(attr->pd, attr, create_flags);
 	if (!qp)
 		return NULL;
 	if (has_ex) {
@@ -346,8 +388,9 @@ static void attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a)
 
 static void qp_clean_cqs(struct ffl_qp *qp)
 {
-	ffl_cq_clean(to_cq(qp->qp.recv_cq), qp->handle);
-	if (qp->qp.send_cq != qp->qp.recv_cq)
+	if (qp->qp.recv_cq)
+		ffl_cq_clean(to_cq(qp->qp.recv_cq), qp->handle);
+	if (qp->qp.send_cq && qp->qp.send_cq != qp->qp.recv_cq)
 		ffl_cq_clean(to_cq(qp->qp.send_cq), qp->handle);
 }
 
@@ -428,6 +471,27 @@ FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 
 /* ---- destroy -------------------------------------------------------------------------------------- */
 
+#define DATAGRAMS_MS 20
+
+/*
+ * Datagrams that nobody is told about the end of leave a device within a microsecond of the post, and
+ * programs (mckey) destroy the QP at once. The router may be later: give it a moment.
+ */
+static void datagrams_leave(struct ffl_qp *qp)
+{
+	struct timespec start, now;
+
+	ffl_ring_lazy(to_ctx(qp->qp.context));
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		if (atomic_load_explicit(&qp->hdr->sq_head, memory_order_acquire) == qp->sq_tail)
+			return;
+		sched_yield();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 <
+		 DATAGRAMS_MS);
+}
+
 /* Its completions are forgotten. Waits until the program has acknowledged the QP's events. */
 FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
@@ -435,8 +499,11 @@ FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct ffl_qp *qp = to_qp(ibqp);
 	struct ff_destroy_qp_req req = { .qp = qp->handle };
 	struct ff_destroy_qp_resp resp;
-	int err = FFL_CALL(ctx, DESTROY_QP, &req, &resp);
+	int err;
 
+	if (ibqp->qp_type == IBV_QPT_UD && ibqp->state == IBV_QPS_RTS && ctx->pid == getpid())
+		datagrams_leave(qp);
+	err = FFL_CALL(ctx, DESTROY_QP, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	ffl_table_del(ctx, FFL_QP, qp->handle);
@@ -446,6 +513,6 @@ FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 	qp_refs(qp, -1u);
 	pthread_cond_destroy(&ibqp->cond);
 	pthread_mutex_destroy(&ibqp->mutex);
-	free(qp);
+	ffl_obj_free(qp, FFL_RES_QP, qp->mem);
 	return 0;
 }

@@ -70,6 +70,7 @@ static void fill_device_attr(struct ibv_device_attr *a, const struct ff_query_de
 	a->max_cq = dev->max_cq;
 	a->max_cqe = dev->max_cqe;
 	a->max_mr = dev->max_mr;
+	a->max_mw = dev->max_mw;
 	a->max_pd = dev->max_pd;
 	a->max_qp_rd_atom = dev->max_qp_rd_atom;
 	a->max_res_rd_atom = dev->max_res_rd_atom;
@@ -79,6 +80,9 @@ static void fill_device_attr(struct ibv_device_attr *a, const struct ff_query_de
 	a->max_srq = dev->max_srq;
 	a->max_srq_wr = dev->max_srq_wr;
 	a->max_srq_sge = dev->max_srq_sge;
+	a->max_mcast_grp = dev->max_mcast_grp;
+	a->max_mcast_qp_attach = dev->max_mcast_qp_attach;
+	a->max_total_mcast_qp_attach = dev->max_total_mcast_qp_attach;
 	a->max_pkeys = dev->max_pkeys;
 	a->local_ca_ack_delay = dev->local_ca_ack_delay;
 	a->phys_port_cnt = dev->phys_port_cnt;
@@ -101,7 +105,10 @@ int ffl_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 	fill_device_attr(&full.orig_attr, &dev);
 	full.completion_timestamp_mask = dev.timestamp_mask;
 	full.hca_core_clock = dev.hca_core_clock;
+	full.cq_mod_caps.max_cq_count = (uint16_t)dev.max_cq_count;
+	full.cq_mod_caps.max_cq_period = (uint16_t)dev.max_cq_period;
 	full.device_cap_flags_ex = dev.device_cap_flags;
+	full.max_dm_size = dev.max_dm_size;
 	full.phys_port_cnt_ex = dev.phys_port_cnt;
 	give(attr, attr_size, &full, sizeof(full));
 	return 0;
@@ -192,17 +199,27 @@ static int query_gid(struct ffl_context *ctx, uint32_t port, uint32_t index,
 }
 
 /* 0 or -1 with errno; an empty entry is all zeros. */
+static int gid_or_zeros(struct ibv_context *context, uint8_t port, uint32_t index,
+			struct ibv_gid_entry *e)
+{
+	int ret;
+
+	memset(e, 0, sizeof(*e));
+	ret = query_gid(to_ctx(context), port, index, e);
+	if (!ret || ret == -ENODATA)
+		return 0;
+	errno = -ret;
+	return -1;
+}
+
+/* 0 or -1 with errno; an empty entry is all zeros. */
 FFL_EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port, int index,
 			     union ibv_gid *gid)
 {
-	struct ibv_gid_entry e = { 0 };
-	int ret;
+	struct ibv_gid_entry e;
 
-	ret = query_gid(to_ctx(context), port, index, &e);
-	if (ret && ret != -ENODATA) {
-		errno = -ret;
+	if (gid_or_zeros(context, port, (uint32_t)index, &e))
 		return -1;
-	}
 	*gid = e.gid;
 	return 0;
 }
@@ -260,14 +277,10 @@ FFL_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_
 FFL_EXPORT int ffl_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index,
 				  uint32_t *type)
 {
-	struct ibv_gid_entry e = { 0 };
-	int ret;
+	struct ibv_gid_entry e;
 
-	ret = query_gid(to_ctx(context), port, index, &e);
-	if (ret && ret != -ENODATA) {
-		errno = -ret;
+	if (gid_or_zeros(context, port, index, &e))
 		return -1;
-	}
 	*type = e.gid_type == IBV_GID_TYPE_ROCE_V2;
 	return 0;
 }

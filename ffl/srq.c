@@ -19,7 +19,18 @@ static int srq_attach_ring(struct ffl_context *ctx, struct ffl_srq *srq,
 	return 0;
 }
 
-FFL_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+/* Take or return an SRQ's references to what it uses besides the PD. */
+static void xrc_refs(struct ffl_srq *srq, uint32_t diff)
+{
+	if (!srq->xrcd)
+		return;
+	atomic_fetch_add(&srq->xrcd->refs, diff);
+	atomic_fetch_add(&srq->cq->refs, diff);
+}
+
+/* xrcd and cq: both, or neither. */
+static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *attr,
+				  struct ffl_xrcd *xrcd, struct ffl_cq *cq)
 {
 	struct ffl_context *ctx = to_ctx(pd->context);
 	struct ff_create_srq_resp resp;
@@ -28,15 +39,20 @@ FFL_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init
 		.max_wr = attr->attr.max_wr,
 		.max_sge = attr->attr.max_sge,
 		.srq_limit = attr->attr.srq_limit,
+		.xrcd = xrcd ? xrcd->handle : 0,
+		.cq = cq ? cq->handle : 0,
 	};
+	struct ibv_pd *mem;
 	struct ffl_srq *srq;
 	int err;
 
 	if (!req.max_wr || req.max_wr > ctx->dev.max_srq_wr || req.max_sge > ctx->dev.max_srq_sge)
 		return ffl_err_ptr(EINVAL);
-	srq = calloc(1, sizeof(*srq));
+	srq = ffl_obj_alloc(pd, sizeof(*srq), FFL_RES_SRQ, &mem);
 	if (!srq)
-		return ffl_err_ptr(ENOMEM);
+		return NULL;
+	srq->mem = mem;
+	srq->lock.single = ffl_pd_single(pd);
 	err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
 	if (err)
 		goto err_free;
@@ -57,6 +73,9 @@ FFL_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init
 	pthread_mutex_init(&srq->ibv.mutex, NULL);
 	pthread_cond_init(&srq->ibv.cond, NULL);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
+	srq->xrcd = xrcd;
+	srq->cq = cq;
+	xrc_refs(srq, 1);
 	attr->attr.max_wr = resp.max_wr;
 	attr->attr.max_sge = resp.max_sge;
 	return &srq->ibv;
@@ -65,24 +84,38 @@ err_destroy:
 	FFL_CALL(ctx, DESTROY_SRQ, &(struct ff_destroy_srq_req){ .srq = resp.srq },
 		 &(struct ff_destroy_srq_resp){ 0 });
 err_free:
-	free(srq);
+	ffl_obj_free(srq, FFL_RES_SRQ, mem);
 	return ffl_err_ptr(-err);
 }
 
-/* Basic SRQs only: EOPNOTSUPP for XRC and tag matching. */
+FFL_EXPORT struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	return srq_create(pd, attr, NULL, NULL);
+}
+
+/* Basic SRQs and those of XRC; EOPNOTSUPP for tag matching. */
 struct ibv_srq *ffl_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
 {
+	const uint32_t xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	/* struct ibv_srq_init_attr_ex begins as struct ibv_srq_init_attr does */
+	struct ibv_srq_init_attr *base = (struct ibv_srq_init_attr *)attr;
 	uint32_t mask = attr->comp_mask;
+	enum ibv_srq_type type = mask & IBV_SRQ_INIT_ATTR_TYPE ? attr->srq_type : IBV_SRQT_BASIC;
 
 	if (mask >= IBV_SRQ_INIT_ATTR_RESERVED)
 		return ffl_err_ptr(EINVAL);
-	if (mask & IBV_SRQ_INIT_ATTR_TYPE && attr->srq_type != IBV_SRQT_BASIC)
-		return ffl_err_ptr(attr->srq_type <= IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
-	if (mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_TM) ||
-	    !(mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
+	if (type != IBV_SRQT_BASIC && type != IBV_SRQT_XRC)
+		return ffl_err_ptr(type == IBV_SRQT_TM ? EOPNOTSUPP : EINVAL);
+	if (mask & IBV_SRQ_INIT_ATTR_TM || !(mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd ||
+	    attr->pd->context != ctx)
 		return ffl_err_ptr(EINVAL);
-	/* struct ibv_srq_init_attr_ex begins as struct ibv_srq_init_attr does */
-	return ibv_create_srq(attr->pd, (struct ibv_srq_init_attr *)attr);
+	if (type == IBV_SRQT_BASIC)
+		return mask & xrc ? ffl_err_ptr(EINVAL) : srq_create(attr->pd, base, NULL, NULL);
+	if ((mask & xrc) != xrc || !attr->xrcd || attr->xrcd->context != ctx || !attr->cq ||
+	    attr->cq->context != ctx)
+		return ffl_err_ptr(EINVAL);
+	return srq_create(attr->pd, base, container_of_(attr->xrcd, struct ffl_xrcd, ibv),
+			  to_cq(attr->cq));
 }
 
 FFL_EXPORT int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
@@ -137,10 +170,13 @@ FFL_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	ffl_table_del(ctx, FFL_SRQ, srq->handle);
+	if (srq->xrcd && !err) /* not in a forked child, whose rings are its parent's */
+		ffl_cq_clean(srq->cq, FF_CQE_OF_SRQ | srq->handle);
 	ffl_events_drain(ctx, &srq->async_ev);
+	xrc_refs(srq, -1u);
 	atomic_fetch_sub(&to_pd(ibsrq->pd)->refs, 1);
 	pthread_cond_destroy(&ibsrq->cond);
 	pthread_mutex_destroy(&ibsrq->mutex);
-	free(srq);
+	ffl_obj_free(srq, FFL_RES_SRQ, srq->mem);
 	return 0;
 }

@@ -14,7 +14,8 @@
 #include "ffl.h"
 
 /* Enter a live object. 0 or -ENOMEM. */
-int ffl_table_put(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle, void *obj)
+FFL_EXPORT int ffl_table_put(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle,
+			     void *obj)
 {
 	struct ffl_table *t = &ctx->table[kind];
 	uint32_t i = FF_HANDLE_INDEX(handle), size = t->size;
@@ -42,7 +43,7 @@ out:
 }
 
 /* Once this returns no event is counted for the object any more. */
-void ffl_table_del(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle)
+FFL_EXPORT void ffl_table_del(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle)
 {
 	struct ffl_table *t = &ctx->table[kind];
 	uint32_t i = FF_HANDLE_INDEX(handle);
@@ -55,7 +56,7 @@ void ffl_table_del(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle)
 	pthread_mutex_unlock(&ctx->table_lock);
 }
 
-void *ffl_table_get(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle)
+FFL_EXPORT void *ffl_table_get(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle)
 {
 	struct ffl_table *t = &ctx->table[kind];
 	uint32_t i = FF_HANDLE_INDEX(handle);

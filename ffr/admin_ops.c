@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "admin.h"
+#include "cm.h"
 #include "container.h"
 #include "orch.h"
 #include "version.h"
@@ -36,7 +37,7 @@ static void totals_add_session(struct totals *t, const struct session *s)
 	for (uint32_t i = 0; i < mrs->size; i++) {
 		const struct mr *mr = obj_of(mrs->slot[i], mr);
 
-		if (!mr)
+		if (!mr || mr->kind == MR_NULL)
 			continue;
 		t->registered += mr->length;
 		t->zero_copy += mr->zero_copy;
@@ -99,14 +100,17 @@ static json_t *container_json(struct router *r, const struct container *c)
 
 static json_t *totals_json(struct router *r, const struct container *c)
 {
+	struct cm_counts cm = cm_counts(c);
 	struct totals t;
 
 	totals_get(r, c, &t);
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "name", c->name,
-			 "sessions", (json_int_t)t.sessions, "qps", (json_int_t)t.qps, "cqs",
-			 (json_int_t)t.cqs, "srqs", (json_int_t)t.srqs, "mrs", (json_int_t)t.mrs,
-			 "pds", (json_int_t)t.pds, "registered_bytes", (json_int_t)t.registered,
-			 "zero_copy_bytes", (json_int_t)t.zero_copy, "counters",
+	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+			 "name", c->name, "sessions", (json_int_t)t.sessions, "qps",
+			 (json_int_t)t.qps, "cqs", (json_int_t)t.cqs, "srqs", (json_int_t)t.srqs,
+			 "mrs", (json_int_t)t.mrs, "pds", (json_int_t)t.pds, "registered_bytes",
+			 (json_int_t)t.registered, "zero_copy_bytes", (json_int_t)t.zero_copy,
+			 "cm_ids", (json_int_t)cm.ids, "cm_listeners", (json_int_t)cm.listeners,
+			 "cm_connections", (json_int_t)cm.connections, "counters",
 			 stats_json(&t.stats));
 }
 

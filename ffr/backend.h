@@ -39,6 +39,13 @@ struct backend_ops {
 	/* qp->attr and qp->state are new; old is the state before. Aborts the WR under way if need be. */
 	void (*qp_modify)(struct backend *be, struct qp *qp, enum ibv_qp_state old);
 	void (*qp_destroy)(struct backend *be, struct qp *qp);
+	/* The UD QP gets what is sent to that multicast GID, or no more. NULL: not supported. */
+	int (*mcast_attach)(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+	int (*mcast_detach)(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+	/* An XRC SRQ goes, to which QPs of its domain may be delivering. */
+	void (*srq_destroy)(struct backend *be, struct srq *srq);
 	/* A container has left: forget resolutions that name it. */
 	void (*container_gone)(struct backend *be, struct container *c);
 

@@ -10,6 +10,9 @@
 
 #include "soft/soft.h"
 
+/* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
+#define SOFT_VENDOR_ID 0x026666
+
 static int soft_open(struct backend *be)
 {
 	struct soft_dev *dev = calloc(1, sizeof(*dev));
@@ -17,6 +20,7 @@ static int soft_open(struct backend *be)
 	if (!dev)
 		return -ENOMEM;
 	LIST_INIT(&dev->unreachable);
+	mcast_init(&dev->mcast);
 	be->priv = dev;
 	return 0;
 }
@@ -31,10 +35,12 @@ static void soft_query(struct backend *be, struct ff_query_device_resp *d)
 {
 	(void)be;
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "soft");
+	d->vendor_id = SOFT_VENDOR_ID;
 	d->max_mr_size = 1ull << 46;
 	d->page_size_cap = FF_PAGE;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
-			      IBV_DEVICE_SYS_IMAGE_GUID;
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
 	d->hca_core_clock = 1000000; /* kHz: ns */
 	d->timestamp_mask = UINT64_MAX;
 	d->max_qp = FF_MAX_QP;
@@ -42,11 +48,14 @@ static void soft_query(struct backend *be, struct ff_query_device_resp *d)
 	d->max_sge = d->max_sge_rd = d->max_srq_sge = FF_MAX_SGE;
 	d->max_inline = FF_MAX_INLINE;
 	d->max_cq = d->max_srq = d->max_pd = d->max_ah = FF_MAX_QP;
-	d->max_mr = 65535;
+	d->max_mr = d->max_mw = 65535;
+	d->max_dm_size = UINT64_MAX; /* as much as the router gives */
 	d->max_cqe = FF_MAX_CQE;
 	d->max_srq_wr = FF_MAX_WR;
 	d->max_qp_rd_atom = d->max_qp_init_rd_atom = 128;
-	d->max_res_rd_atom = 128 * FF_MAX_QP;
+	d->max_mcast_grp = d->max_total_mcast_qp_attach = MCAST_MAX_CONTAINER;
+	d->max_mcast_qp_attach = MCAST_MAX_GROUP;
+	d->max_cq_count = d->max_cq_period = UINT16_MAX;
 	d->max_pkeys = 1;
 	d->local_ca_ack_delay = 15;
 	d->atomic_cap = IBV_ATOMIC_HCA;
@@ -89,6 +98,7 @@ static int soft_qp_create(struct backend *be, struct qp *qp)
 	sq->qp = qp;
 	sq->timer.fn = requester_timer;
 	LIST_INIT(&sq->rnr_waiters);
+	LIST_INIT(&sq->groups);
 	qp->soft = sq;
 	return 0;
 }
@@ -152,9 +162,38 @@ static void soft_qp_destroy(struct backend *be, struct qp *qp)
 	responder_abort(qp, f, false);
 	qp->state = IBV_QPS_RESET; /* for those who look again */
 	wake_senders(f, qp);
+	mcast_leave_all(f, qp);
 	free(qp->soft->rwr);
 	free(qp->soft);
 	qp->soft = NULL;
+}
+
+static int soft_mcast_attach(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			     uint16_t lid)
+{
+	return mcast_attach(be->f, qp, gid, lid);
+}
+
+static int soft_mcast_detach(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			     uint16_t lid)
+{
+	return mcast_detach(be->f, qp, gid, lid);
+}
+
+static void soft_srq_destroy(struct backend *be, struct srq *srq)
+{
+	struct qp *t;
+
+	LIST_FOREACH(t, &srq->xref->xrcd->targets, same_xrcd)
+		if (t->srq == srq)
+			responder_abort(t, be->f, false);
+	wake_rnr(be->f, &srq->rnr_waiters);
+}
+
+static void forget_path(struct qp *qp, const struct container *c)
+{
+	if (qp->soft->dest == c)
+		qp->soft->dest = NULL;
 }
 
 /* Sessions of the container are gone; what is left are paths of others that lead to it. */
@@ -164,17 +203,24 @@ static void soft_container_gone(struct backend *be, struct container *c)
 	struct container *o;
 	struct session *s;
 
-	LIST_FOREACH(o, &f->containers, entry)
+	LIST_FOREACH(o, &f->containers, entry) {
+		struct xrcd *x;
+		struct qp *t;
+
+		LIST_FOREACH(x, &o->xrcds, entry)
+			LIST_FOREACH(t, &x->targets, same_xrcd)
+				forget_path(t, c);
 		LIST_FOREACH(s, &o->sessions, entry) {
 			struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];
 
 			for (uint32_t i = 0; i < q->size; i++)
-				if (q->slot[i] && obj_of(q->slot[i], qp)->soft->dest == c)
-					obj_of(q->slot[i], qp)->soft->dest = NULL;
+				if (q->slot[i] && obj_of(q->slot[i], qp)->soft)
+					forget_path(obj_of(q->slot[i], qp), c);
 			for (uint32_t i = 0; i < a->size; i++)
 				if (a->slot[i] && obj_of(a->slot[i], ah)->cont == c)
 					obj_of(a->slot[i], ah)->cont = NULL;
 		}
+	}
 }
 
 static enum post_result soft_post_send(struct backend *be, struct qp *qp)
@@ -184,7 +230,7 @@ static enum post_result soft_post_send(struct backend *be, struct qp *qp)
 
 static enum post_result soft_progress(struct backend *be, struct qp *qp)
 {
-	return requester_run(be->f, qp);
+	return qp->soft->mcast ? mcast_run(be->f, qp) : requester_run(be->f, qp);
 }
 
 static void soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
@@ -204,6 +250,9 @@ const struct backend_ops soft_ops = {
 	.qp_create = soft_qp_create,
 	.qp_modify = soft_qp_modify,
 	.qp_destroy = soft_qp_destroy,
+	.mcast_attach = soft_mcast_attach,
+	.mcast_detach = soft_mcast_detach,
+	.srq_destroy = soft_srq_destroy,
 	.container_gone = soft_container_gone,
 	.post_send = soft_post_send,
 	.progress = soft_progress,

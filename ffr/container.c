@@ -29,7 +29,8 @@
 #define SOCKET_NAME  "ffr.sock"
 #define ACCEPT_BATCH 16
 #define ACCEPT_RETRY 100 /* ms */
-#define BACKLOG	     128
+#define BACKLOG	     1024
+#define MAX_SILENT   64u /* connections without HELLO; further ones wait in the backlog */
 
 bool container_name_ok(const char *name)
 {
@@ -64,7 +65,16 @@ static void on_retry(uv_timer_t *t)
 {
 	struct container_ctl *ct = t->data;
 
-	uv_poll_start(&ct->poll, UV_READABLE, on_connect);
+	if (ct->num_silent < MAX_SILENT)
+		uv_poll_start(&ct->poll, UV_READABLE, on_connect);
+}
+
+void container_heard(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+
+	if (ct->num_silent-- == MAX_SILENT && !uv_is_active((uv_handle_t *)&ct->retry))
+		uv_poll_start(&ct->poll, UV_READABLE, on_connect);
 }
 
 static void on_connect(uv_poll_t *h, int status, int events)
@@ -75,6 +85,10 @@ static void on_connect(uv_poll_t *h, int status, int events)
 	(void)status;
 	(void)events;
 	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		if (ct->num_silent >= MAX_SILENT) {
+			uv_poll_stop(h);
+			return;
+		}
 		fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
 			/* The connection stays in the queue; do not spin on it. */

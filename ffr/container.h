@@ -24,6 +24,7 @@ struct container_ctl {
 	uv_timer_t retry; /* after descriptors ran out */
 	unsigned open_handles;
 	uint32_t num_conns;
+	uint32_t num_silent; /* of them: have not said HELLO */
 	struct log_limit limit;
 };
 
@@ -43,6 +44,9 @@ void container_update(struct container *c, const struct ffo_container *info);
 void container_detach(struct container *c);
 /* The router stops: the same, but the directory stays for the next router. */
 void container_stop(struct container *c);
+
+/* One connection less is silent (ctl.c): there is room for another. */
+void container_heard(struct container *c);
 
 struct container *container_find(struct router *r, const char *name);
 struct container *container_by_id(struct router *r, uint32_t id);

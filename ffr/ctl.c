@@ -6,7 +6,8 @@
  * its session, when the client closes it or dies (pidfd: the descriptor may live on in a child),
  * breaks the protocol, does not read its responses, or has corrupted its shared memory (ctl_wake).
  * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
- * before the others have their turn.
+ * before the others have their turn. Who connects and does not say HELLO is closed after a while;
+ * a container can hold so many of those only (container.c).
  */
 #include "ctl.h"
 
@@ -26,6 +27,8 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
+
+uint64_t ctl_hello_patience = 5000;
 
 /* ---- dispatch ------------------------------------------------------------------------------ */
 
@@ -68,6 +71,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		.s = conn->ses,
 		.tail = m->tail,
 		.n_tail = m->hdr.n_tail,
+		.fds = m->fds,
 		.reply = reply,
 	};
 
@@ -113,34 +117,54 @@ static int reply_send(int fd, const struct ff_hdr *hdr, const void *resp, size_t
 	return 0;
 }
 
-/* Close what came along, and count it. */
-static unsigned drop_fds(struct msghdr *msg)
+/* What came along with a packet. */
+struct packet_fds {
+	unsigned n; /* more than any message has: there were others, which are closed already */
+	int fd[CTL_REQ_FDS]; /* -1: none */
+};
+
+static void fds_close(struct packet_fds *got)
+{
+	for (unsigned i = 0; i < CTL_REQ_FDS; i++) {
+		if (got->fd[i] >= 0)
+			close(got->fd[i]);
+		got->fd[i] = -1;
+	}
+}
+
+static void fds_take(struct msghdr *msg, struct packet_fds *got)
 {
 	struct cmsghdr *cm;
-	unsigned n = 0;
 	int fd;
 
+	*got = (struct packet_fds){ .n = 0 };
+	for (unsigned i = 0; i < CTL_REQ_FDS; i++)
+		got->fd[i] = -1;
 	for (cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
 		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= cm->cmsg_len; at += sizeof(fd)) {
 			memcpy(&fd, (uint8_t *)cm + at, sizeof(fd));
-			close(fd);
-			n++;
+			if (got->n < CTL_REQ_FDS)
+				got->fd[got->n] = fd;
+			else
+				close(fd);
+			got->n++;
 		}
 	}
-	return !n && msg->msg_flags & MSG_CTRUNC ? 1 : n;
+	if (msg->msg_flags & MSG_CTRUNC) /* the kernel has closed some */
+		got->n += CTL_REQ_FDS + 1;
 }
 
 /*
  * Receive one packet into r->rx. Its length, 0 at the end of the connection, or -errno. A packet
  * that is too long comes out one byte longer than any message is.
  */
-static ssize_t packet_recv(struct ctl_conn *conn, unsigned *n_fds)
+static ssize_t packet_recv(struct ctl_conn *conn, struct packet_fds *got)
 {
 	union {
 		struct cmsghdr h;
-		uint8_t buf[CMSG_SPACE(sizeof(int))];
+		uint8_t buf[CMSG_SPACE(CTL_REQ_FDS * sizeof(int))];
 	} cm;
 	struct iovec iov = { conn->r->rx, FF_MSG_MAX + 1 };
 	struct msghdr msg = { .msg_iov = &iov,
@@ -154,12 +178,22 @@ static ssize_t packet_recv(struct ctl_conn *conn, unsigned *n_fds)
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	*n_fds = drop_fds(&msg);
+	fds_take(&msg, got);
 	return n;
 }
 
+/* It has a session, or goes. */
+static void end_silence(struct ctl_conn *conn)
+{
+	if (!conn->silent)
+		return;
+	conn->silent = false;
+	uv_timer_stop(&conn->hello);
+	container_heard(conn->cont);
+}
+
 /* Serve one request. NULL, or why the connection must be closed. */
-static const char *serve_packet(struct ctl_conn *conn, size_t len, unsigned n_fds)
+static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_fds *got)
 {
 	alignas(16) uint8_t resp[CTL_RESP_MAX];
 	struct ctl_reply reply = { .n_fds = 0 };
@@ -168,13 +202,17 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, unsigned n_fd
 	const char *why;
 	int status = 0, err;
 
-	why = ctl_parse(conn->r->rx, len, n_fds, &m);
-	if (!why)
+	why = ctl_parse(conn->r->rx, len, got->n, &m);
+	if (!why) {
+		m.fds = got->fd;
 		why = ctl_serve(conn, &m, resp, &reply, &status);
+	}
 	if (why) {
 		reply_release(&reply);
 		return why;
 	}
+	if (conn->ses)
+		end_silence(conn);
 	hdr = (struct ff_hdr){
 		.magic = FF_PROTO_MAGIC,
 		.type = m.hdr.type,
@@ -193,7 +231,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 {
 	struct ctl_conn *conn = h->data;
 	const char *why = NULL;
-	unsigned n_fds = 0;
+	struct packet_fds got;
 	ssize_t n;
 
 	(void)events;
@@ -202,14 +240,17 @@ static void on_readable(uv_poll_t *h, int status, int events)
 		return;
 	}
 	for (unsigned i = 0; i < CTL_BATCH && !why; i++) {
-		n = packet_recv(conn, &n_fds);
+		n = packet_recv(conn, &got);
 		if (n == -EAGAIN)
 			return;
 		if (n <= 0) {
+			if (!n)
+				fds_close(&got);
 			ctl_conn_close(conn, NULL);
 			return;
 		}
-		why = serve_packet(conn, (size_t)n, n_fds);
+		why = serve_packet(conn, (size_t)n, &got);
+		fds_close(&got);
 	}
 	if (why)
 		ctl_conn_close(conn, why);
@@ -225,6 +266,11 @@ static void on_process_exit(uv_poll_t *h, int status, int events)
 	ctl_conn_close(h->data, NULL);
 }
 
+static void on_silence(uv_timer_t *t)
+{
+	ctl_conn_close(t->data, "no HELLO came");
+}
+
 static void on_handle_closed(uv_handle_t *h)
 {
 	struct ctl_conn *conn = h->data;
@@ -237,10 +283,10 @@ static void on_handle_closed(uv_handle_t *h)
 	free(conn);
 }
 
-static void handle_close(uv_poll_t *h)
+static void handle_close(uv_handle_t *h)
 {
 	if (h->data) /* set when it was initialized */
-		uv_close((uv_handle_t *)h, on_handle_closed);
+		uv_close(h, on_handle_closed);
 }
 
 static int peer_pidfd(int fd, pid_t pid)
@@ -294,6 +340,12 @@ int ctl_conn_create(struct container *c, int fd)
 	conn->pidfd = peer_pidfd(fd, cred.pid);
 	TAILQ_INSERT_TAIL(&conn->r->conns, conn, entry);
 	ct->num_conns++;
+	ct->num_silent++;
+	conn->silent = true;
+	uv_timer_init(&conn->r->loop, &conn->hello); /* cannot fail, as the start of it */
+	conn->hello.data = conn;
+	conn->open_handles = 1;
+	uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
 	err = poll_start(conn, &conn->poll, fd, on_readable);
 	if (!err && conn->pidfd >= 0)
 		err = poll_start(conn, &conn->pid_poll, conn->pidfd, on_process_exit);
@@ -321,18 +373,14 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->pid, id);
 	if (s)
 		session_destroy(s);
+	ct->num_conns--;
+	end_silence(conn);
 	conn->ses = NULL;
 	conn->cont = NULL;
-	ct->num_conns--;
 	TAILQ_REMOVE(&conn->r->conns, conn, entry);
-	if (!conn->open_handles) {
-		conn->open_handles = 1;
-		conn->poll.data = conn;
-		on_handle_closed((uv_handle_t *)&conn->poll);
-		return;
-	}
-	handle_close(&conn->poll);
-	handle_close(&conn->pid_poll);
+	handle_close((uv_handle_t *)&conn->poll);
+	handle_close((uv_handle_t *)&conn->pid_poll);
+	handle_close((uv_handle_t *)&conn->hello);
 }
 
 /* ---- the fast thread's complaints ---------------------------------------------------------- */

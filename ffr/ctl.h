@@ -21,6 +21,7 @@ struct ctl_type {
 	const char *name;
 	uint16_t req_size, resp_size, tail_size; /* bytes */
 	uint16_t max_fds;			 /* of the response */
+	uint16_t req_fds;			 /* of the request: so many, no more, no fewer */
 };
 /* The row of FF_MSG_TABLE, or NULL. */
 const struct ctl_type *ctl_type(uint16_t type);
@@ -30,6 +31,7 @@ struct ctl_msg {
 	struct ff_hdr hdr; /* a copy */
 	const void *req;   /* struct ff_<name>_req */
 	const void *tail;  /* hdr.n_tail elements */
+	const int *fds;	   /* hdr.n_fds descriptors, closed when the message was served */
 };
 
 /*
@@ -49,11 +51,14 @@ struct ctl_conn {
 	pid_t pid;
 	uid_t uid;
 	uv_poll_t poll, pid_poll;
+	uv_timer_t hello;      /* runs until HELLO */
+	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
 };
 
-#define CTL_MAX_FDS 3u
+#define CTL_MAX_FDS 3u /* of a response */
+#define CTL_REQ_FDS 1u /* of a request */
 
 /* What a handler answers with. */
 struct ctl_reply {
@@ -73,6 +78,9 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		      struct ctl_reply *reply, int *status);
 #define CTL_RESP_MAX 512u /* bytes; no response struct is longer */
 
+/* How long a connection may stay without a session; ms. */
+extern uint64_t ctl_hello_patience;
+
 /* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
 int ctl_conn_create(struct container *c, int fd);
 /* Close it and its session. why NULL: the client went; else one line in the log. */
@@ -90,6 +98,7 @@ struct ctl_call {
 	struct session *s; /* NULL for HELLO */
 	const void *tail;
 	uint32_t n_tail;
+	const int *fds; /* as many as the message's row says; not the handler's to keep */
 	struct ctl_reply *reply;
 };
 
@@ -102,5 +111,6 @@ FF_MSG_TABLE(X)
 
 /* ctl_mr.c and friends: free an object that fast code no longer knows. No lock. */
 void ctl_mr_free(struct mr *mr);
+void ctl_dm_free(struct dm *dm);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "ctl_obj.h"
 #include "session.h"
+#include "xrc.h"
 
 /* ---- CQs ----------------------------------------------------------------------------------- */
 
@@ -115,6 +116,20 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	return 0;
 }
 
+int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
+		  struct ff_modify_cq_resp *resp)
+{
+	struct cq *cq = cq_get(c->s, req->cq);
+
+	(void)resp;
+	if (!cq || req->count > c->r->dev.max_cq_count || req->period > c->r->dev.max_cq_period)
+		return -EINVAL;
+	fast_lock(c->r->fast);
+	fast_cq_moderate(c->r->fast, cq, req->count, req->period);
+	fast_unlock(c->r->fast);
+	return 0;
+}
+
 int ctl_destroy_cq(struct ctl_call *c, const struct ff_destroy_cq_req *req,
 		   struct ff_destroy_cq_resp *resp)
 {
@@ -147,21 +162,50 @@ static uint64_t srq_block(const struct ff_ring_at *at)
 	return sizeof(struct ff_srq_hdr) + (uint64_t)at->depth * at->stride;
 }
 
+/* [lock] Its number, and its references to what it uses. */
+static void srq_enter(struct srq *srq, uint32_t *last_srqn)
+{
+	srq->pd->o.refs++;
+	if (!srq->xref) {
+		srq->num = ++*last_srqn;
+		return;
+	}
+	srq->xref->o.refs++;
+	srq->cq->o.refs++;
+	xrc_srq_add(srq, last_srqn);
+}
+
+/* [lock] */
+static void srq_leave(struct fast *f, struct srq *srq)
+{
+	srq->pd->o.refs--;
+	if (!srq->xref)
+		return;
+	xrc_srq_del(f, srq);
+	srq->xref->o.refs--;
+	srq->cq->o.refs--;
+}
+
 int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 		   struct ff_create_srq_resp *resp)
 {
 	const struct ff_query_device_resp *dev = &c->r->dev;
 	struct pd *pd = pd_get(c->s, req->pd);
+	struct xrcd_ref *xref = xrcd_get(c->s, req->xrcd);
+	struct cq *cq = cq_get(c->s, req->cq);
 	struct srq *srq;
 	uint8_t *map;
 	int err;
 
-	if (!pd || !req->max_wr || req->max_wr > dev->max_srq_wr || req->max_sge > dev->max_srq_sge)
+	if (!pd || !req->max_wr || req->max_wr > dev->max_srq_wr ||
+	    req->max_sge > dev->max_srq_sge || ((req->xrcd || req->cq) && (!xref || !cq)))
 		return -EINVAL;
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return -ENOMEM;
 	srq->pd = pd;
+	srq->xref = xref;
+	srq->cq = cq;
 	srq->max_sge = req->max_sge ? req->max_sge : 1;
 	srq->depth = srq->max_wr = srq->at.depth = pow2_ceil(req->max_wr);
 	srq->stride = srq->at.stride = ff_rqe_stride(srq->max_sge);
@@ -174,15 +218,19 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 
 	fast_lock(c->r->fast);
 	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
+	if (!err && srq->o.handle & FF_CQE_OF_SRQ) {
+		obj_remove(&c->s->tab[OBJ_SRQ], &srq->o);
+		err = -ENOMEM; /* more SRQs than a CQE can name */
+	}
 	if (!err)
-		pd->o.refs++;
+		srq_enter(srq, &c->r->last_srqn);
 	fast_unlock(c->r->fast);
 	if (err)
 		goto err_ring;
 	resp->srq = srq->o.handle;
 	resp->max_wr = srq->max_wr;
 	resp->max_sge = srq->max_sge;
-	resp->srq_num = ++c->r->last_srqn;
+	resp->srq_num = srq->num;
 	resp->ring = srq->at;
 	return 0;
 
@@ -240,7 +288,7 @@ int ctl_destroy_srq(struct ctl_call *c, const struct ff_destroy_srq_req *req,
 	fast_lock(c->r->fast);
 	err = ctl_obj_take(c->s, &srq->o);
 	if (!err)
-		srq->pd->o.refs--;
+		srq_leave(c->r->fast, srq);
 	fast_unlock(c->r->fast);
 	if (err)
 		return err;

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #include "ctl_obj.h"
+#include "import.h"
+#include "dmabuf.h"
 #include "orch.h"
 #include "shadow.h"
 
@@ -42,26 +44,45 @@ static int range_check(const struct router *r, uint64_t addr, uint64_t length, u
 void ctl_mr_free(struct mr *mr)
 {
 	shadow_unmap(mr);
+	dmabuf_unmap(mr);
 	free(mr);
 }
 
 /* [lock] Make it nameable: keys and the backend's part. */
 static int mr_enter(struct fast *f, struct mr *mr)
 {
-	struct key_table *keys = &mr->o.ses->cont->keys;
-	int err = key_insert(keys, mr);
+	int err = mr_key_new(mr->o.ses->cont, mr);
 
 	if (err)
 		return err;
 	err = f->be->ops->mr_reg(f->be, mr);
 	if (err)
-		key_remove(keys, mr);
+		key_remove(&mr->o.ses->cont->keys, mr);
+	return err;
+}
+
+int ctl_mr_add(struct ctl_call *c, struct mr *mr)
+{
+	struct fast *f = c->r->fast;
+	int err;
+
+	fast_lock(f);
+	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
+	if (!err) {
+		err = mr_enter(f, mr);
+		if (err)
+			obj_remove(&c->s->tab[OBJ_MR], &mr->o);
+		else
+			mr->pd->o.refs++;
+	}
+	fast_unlock(f);
+	if (!err && c->r->orch)
+		orch_map_publish(c->r->orch, mr);
 	return err;
 }
 
 int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_reg_mr_resp *resp)
 {
-	struct fast *f = c->r->fast;
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct mr *mr;
 	int err;
@@ -82,60 +103,77 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	mr->length = req->length;
 	mr->iova = req->iova;
 	err = shadow_map(mr, c->tail, c->n_tail);
-	if (err)
-		goto err_free;
-
-	fast_lock(f);
-	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
-	if (!err) {
-		err = mr_enter(f, mr);
-		if (err)
-			obj_remove(&c->s->tab[OBJ_MR], &mr->o);
-		else
-			pd->o.refs++;
+	if (!err)
+		err = ctl_mr_add(c, mr);
+	if (err) {
+		ctl_mr_free(mr);
+		return err;
 	}
-	fast_unlock(f);
-	if (err)
-		goto err_unmap;
-
-	if (c->r->orch)
-		orch_map_publish(c->r->orch, mr);
 	resp->mr = mr->o.handle;
 	resp->lkey = mr->lkey;
 	resp->rkey = mr->rkey;
 	resp->zero_copy = mr->zero_copy;
 	return 0;
-
-err_unmap:
-	shadow_unmap(mr);
-err_free:
-	free(mr);
-	return err;
 }
 
 int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 		 struct ff_dereg_mr_resp *resp)
 {
 	struct fast *f = c->r->fast;
-	struct mr *mr = mr_get(c->s, req->mr);
+	struct session *s = req->imported ? import_source(c->s) : c->s;
+	struct mr *mr = s ? mr_get(s, req->mr) : NULL;
 	int err;
 
 	(void)resp;
 	if (!mr)
 		return -EINVAL;
 	fast_lock(f);
-	err = ctl_obj_take(c->s, &mr->o);
+	err = ctl_obj_take(s, &mr->o);
 	if (!err) {
 		fast_mr_del(f, mr);
 		mr->pd->o.refs--;
+		if (mr->dm)
+			mr->dm->o.refs--;
 	}
 	fast_unlock(f);
 	if (err)
 		return err;
-	if (c->r->orch)
+	if (c->r->orch && mr->kind != MR_NULL)
 		orch_map_withdraw(c->r->orch, c->s->cont->id, mr->rkey);
 	ctl_mr_free(mr);
 	return 0;
+}
+
+/*
+ * Prefetch. The router's own entries of the pages are made present here; the application's are the
+ * library's to make, where resp->va says. Errors as with mlx5_ib, but for what is of no use there:
+ * an MR need not have been registered for on-demand paging.
+ */
+int ctl_advise_mr(struct ctl_call *c, const struct ff_advise_mr_req *req,
+		  struct ff_advise_mr_resp *resp)
+{
+	struct pd *pd = pd_get(c->s, req->pd);
+	struct mr *mr = key_lookup(&c->s->cont->keys, req->lkey);
+	bool write = req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	uint64_t off;
+
+	if (req->advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return -EOPNOTSUPP;
+	if (!pd || req->flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH)
+		return -EINVAL;
+	if (!mr || mr->o.ses != c->s)
+		return -ENOENT;
+	if (mr->pd != pd || (write && !(mr->access & IBV_ACCESS_LOCAL_WRITE)))
+		return -EPERM;
+	if (mr->kind != MR_USER)
+		return -EINVAL;
+	off = req->addr - mr->iova;
+	if (off > mr->length || req->length > mr->length - off)
+		return -EFAULT;
+	resp->va = mr->addr + off;
+	if (req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+		return 0;
+	return shadow_prefetch(mr, mr->addr + off, req->length, write);
 }
 
 /*
@@ -168,8 +206,8 @@ static int runs_writable(struct mr *new, const struct mr *old)
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
 /*
- * The MR keeps its handle and gets new keys, as the specification allows (IBTA 11.2.8.5); all or
- * nothing. A translation that stays is mapped as it was.
+ * All or nothing. The MR keeps its handle and, as with other devices, the keys that programs have
+ * told their peers. A translation that stays is mapped as it was.
  */
 int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		 struct ff_rereg_mr_resp *resp)
@@ -179,7 +217,8 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	bool remap = req->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	int err = 0;
 
-	if (!mr || !req->flags || req->flags & ~REREG_ALL || c->n_tail > FF_MR_MAX_RUNS)
+	if (!mr || mr->kind != MR_USER || !req->flags || req->flags & ~REREG_ALL ||
+	    c->n_tail > FF_MR_MAX_RUNS)
 		return -EINVAL;
 	old = new = *mr;
 	if (req->flags & IBV_REREG_MR_CHANGE_PD) {
@@ -210,17 +249,23 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		return err;
 
 	fast_lock(f);
-	fast_mr_del(f, mr);
+	if (mr->o.refs) { /* a window may have been bound while it was mapped */
+		err = -EBUSY;
+		goto unlock;
+	}
+	old.o = new.o = mr->o;
+	f->be->ops->mr_dereg(f->be, mr);
 	*mr = new;
-	err = mr_enter(f, mr);
+	err = f->be->ops->mr_reg(f->be, mr);
 	if (!err) {
 		old.pd->o.refs--;
 		new.pd->o.refs++;
 	} else {
 		*mr = old;
-		if (mr_enter(f, mr)) /* its keys and memory were given back a moment ago */
+		if (f->be->ops->mr_reg(f->be, mr)) /* it was registered a moment ago */
 			f->session_bad(c->s, "an MR was lost");
 	}
+unlock:
 	fast_unlock(f);
 	if (new.run != old.run)
 		shadow_unmap(err ? &new : &old);

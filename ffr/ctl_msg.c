@@ -7,18 +7,24 @@
 
 #include "ctl.h"
 
-#define TAIL_ff_none   0
-#define TAIL_ff_mr_run sizeof(struct ff_mr_run)
+#define TAIL_ff_none	0
+#define TAIL_ff_mr_run	sizeof(struct ff_mr_run)
+#define TAIL_ff_cm_byte sizeof(struct ff_cm_byte)
 
 static const struct ctl_type types[FF_MSG_NUM] = {
 #define X(num, NAME, name, tail, fds)                                                              \
-	[num] = { #NAME, sizeof(struct ff_##name##_req), sizeof(struct ff_##name##_resp),          \
-		  TAIL_##tail, fds },
+	[num] = { #NAME,                                                                           \
+		  sizeof(struct ff_##name##_req),                                                  \
+		  sizeof(struct ff_##name##_resp),                                                 \
+		  TAIL_##tail,                                                                     \
+		  FF_RESP_FDS(fds),                                                                \
+		  FF_REQ_FDS(fds) },
 	FF_MSG_TABLE(X)
 #undef X
 };
 #define X(num, NAME, name, tail, fds)                                                              \
-	static_assert(sizeof(struct ff_##name##_resp) <= CTL_RESP_MAX && (fds) <= CTL_MAX_FDS,     \
+	static_assert(sizeof(struct ff_##name##_resp) <= CTL_RESP_MAX &&                           \
+			      FF_RESP_FDS(fds) <= CTL_MAX_FDS && FF_REQ_FDS(fds) <= CTL_REQ_FDS,   \
 		      #name);
 FF_MSG_TABLE(X)
 #undef X
@@ -32,8 +38,6 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 {
 	size_t want;
 
-	if (n_fds)
-		return "a request with descriptors";
 	if (len < sizeof(m->hdr))
 		return "a message shorter than its header";
 	memcpy(&m->hdr, bytes, sizeof(m->hdr));
@@ -42,8 +46,10 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 	m->type = ctl_type(m->hdr.type);
 	if (!m->type)
 		return "unknown message type";
-	if (m->hdr.status || m->hdr.n_fds)
-		return "a request with a status or descriptors";
+	if (m->hdr.status)
+		return "a request with a status";
+	if (n_fds != m->type->req_fds || m->hdr.n_fds != n_fds)
+		return "a request with the wrong number of descriptors";
 	if (m->hdr.n_tail && !m->type->tail_size)
 		return "tail elements where there are none";
 	want = sizeof(m->hdr) + m->type->req_size + (size_t)m->hdr.n_tail * m->type->tail_size;

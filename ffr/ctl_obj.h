@@ -20,9 +20,17 @@ int ctl_obj_take(struct session *s, struct obj *o);
 /* The common end of an object that nothing but its table knows: take and free. 0 or -EBUSY. */
 int ctl_obj_destroy(struct ctl_call *c, struct obj *o);
 
+/* ctl_mr.c: enter an MR that has its pages and o.ses, and publish it; not freed when it fails. */
+int ctl_mr_add(struct ctl_call *c, struct mr *mr);
+
 /* A zeroed ring block of `size` bytes within the session's limit: at->seg, at->off, its address. */
 int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
 void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t size);
+
+/* ctl_xrc.c: CREATE_QP of an XRC_RECV QP; DESTROY_QP of a session's handle of one. */
+int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
+			struct ff_create_qp_resp *resp);
+int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user);
 
 /* What qp_state.c and ah_attr_check() need to know of this session's port. */
 struct qp_limits ctl_qp_limits(const struct ctl_call *c);

@@ -21,24 +21,24 @@ static uint64_t line_ceil(uint64_t n)
 	return (n + FF_CACHELINE - 1) & ~(uint64_t)(FF_CACHELINE - 1);
 }
 
-static void qp_layout(struct qp_layout *l, const struct ff_qp_cap *cap, bool has_srq)
+static void qp_layout(struct qp_layout *l, const struct ff_qp_cap *cap, bool no_rq)
 {
 	l->sq_depth = pow2_ceil(cap->max_send_wr);
 	l->sq_stride = ff_sqe_stride(cap->max_send_sge, cap->max_inline);
-	l->rq_depth = has_srq ? 0 : pow2_ceil(cap->max_recv_wr);
-	l->rq_stride = has_srq ? 0 : ff_rqe_stride(cap->max_recv_sge);
+	l->rq_depth = no_rq ? 0 : pow2_ceil(cap->max_recv_wr);
+	l->rq_stride = no_rq ? 0 : ff_rqe_stride(cap->max_recv_sge);
 	l->sq = line_ceil(sizeof(struct ff_qp_hdr));
 	l->rq = line_ceil(l->sq + (uint64_t)l->sq_depth * l->sq_stride);
 	l->size = l->rq + (uint64_t)l->rq_depth * l->rq_stride;
 }
 
 static int cap_check(const struct ff_query_device_resp *dev, const struct ff_qp_cap *cap,
-		     bool has_srq)
+		     bool no_rq)
 {
 	if (cap->max_send_wr > dev->max_qp_wr || cap->max_send_sge > dev->max_sge ||
 	    cap->max_inline > dev->max_inline)
 		return -EINVAL;
-	if (!has_srq && (cap->max_recv_wr > dev->max_qp_wr || cap->max_recv_sge > dev->max_sge))
+	if (!no_rq && (cap->max_recv_wr > dev->max_qp_wr || cap->max_recv_sge > dev->max_sge))
 		return -EINVAL;
 	return 0;
 }
@@ -95,7 +95,8 @@ static void qp_hold(struct qp *qp, int by)
 {
 	qp->pd->o.refs += (uint32_t)by;
 	qp->scq->o.refs += (uint32_t)by;
-	qp->rcq->o.refs += (uint32_t)by;
+	if (qp->rcq)
+		qp->rcq->o.refs += (uint32_t)by;
 	if (qp->srq)
 		qp->srq->o.refs += (uint32_t)by;
 }
@@ -107,16 +108,24 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	struct session *s = c->s;
 	struct ff_qp_cap cap = req->cap;
 	struct ff_ring_at block = { 0 };
+	bool no_recv = req->qp_type == IBV_QPT_XRC_SEND;
 	struct qp_layout l;
 	struct qp *qp;
 	uint8_t *map;
 	int err;
 
-	if (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC && req->qp_type != IBV_QPT_UD)
+	if (req->qp_type == IBV_QPT_XRC_RECV)
+		return ctl_create_xrc_recv(c, req, resp);
+	if (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC &&
+	    req->qp_type != IBV_QPT_UD && req->qp_type != IBV_QPT_XRC_SEND)
 		return -EOPNOTSUPP;
-	if (req->create_flags)
+	if (req->xrcd || (no_recv && (req->recv_cq || req->srq)))
+		return -EINVAL;
+	if (req->create_flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return -EOPNOTSUPP;
-	if (cap_check(&c->r->dev, &cap, req->srq != 0))
+	if (req->create_flags && req->qp_type != IBV_QPT_UD)
+		return -EINVAL;
+	if (cap_check(&c->r->dev, &cap, req->srq || no_recv))
 		return -EINVAL;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
@@ -126,15 +135,16 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	qp->scq = cq_get(s, req->send_cq);
 	qp->rcq = cq_get(s, req->recv_cq);
 	qp->srq = srq_get(s, req->srq);
-	if (!qp->pd || !qp->scq || !qp->rcq || (req->srq && !qp->srq))
+	if (!qp->pd || !qp->scq || (!qp->rcq && !no_recv) || (req->srq && !qp->srq))
 		goto err_free;
 	qp->type = (uint8_t)req->qp_type;
 	qp->sig_all = req->sq_sig_all != 0;
+	qp->block_self_lb = req->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	err = -ENOMEM;
 	qp->wr = calloc(1, sizeof(*qp->wr));
 	if (!qp->wr)
 		goto err_free;
-	qp_layout(&l, &cap, qp->srq != NULL);
+	qp_layout(&l, &cap, qp->srq || no_recv);
 	err = ctl_ring_alloc(c, l.size, &block, &map);
 	if (err)
 		goto err_free;
@@ -175,19 +185,21 @@ int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 	struct fast *f = c->r->fast;
 	struct qp *qp = qp_get(c->s, req->qp);
 	enum ibv_qp_state next;
+	uint32_t mask;
 	int err;
 
 	if (!qp)
 		return -EINVAL;
+	mask = qp_attr_mask(qp->type, req->mask);
 	fast_lock(f);
-	err = qp_state_check(qp->type, qp->state, req->mask, &req->attr, &lim, &next);
+	err = qp_state_check(qp->type, qp->state, mask, &req->attr, &lim, &next);
 	if (!err) {
 		if (next == IBV_QPS_RESET) {
 			qp->attr = (struct ff_qp_attr){ .cap = qp->attr.cap };
 			qp->attr_set = 0;
 		} else {
-			qp_attr_store(&qp->attr, req->mask, &req->attr);
-			qp->attr_set |= req->mask;
+			qp_attr_store(&qp->attr, mask, &req->attr);
+			qp->attr_set |= mask;
 		}
 		fast_qp_set_state(f, qp, next);
 		resp->qp_state = qp->state;
@@ -216,7 +228,7 @@ int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 		   struct ff_destroy_qp_resp *resp)
 {
 	struct fast *f = c->r->fast;
-	struct qp *qp = qp_get(c->s, req->qp);
+	struct qp *qp = qp_handle_get(c->s, req->qp);
 	struct ff_ring_at at;
 	uint64_t size;
 	int err;
@@ -224,6 +236,8 @@ int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 	(void)resp;
 	if (!qp)
 		return -EINVAL;
+	if (qp->target)
+		return ctl_destroy_xrc_recv(c, qp);
 	fast_lock(f);
 	err = ctl_obj_take(c->s, &qp->o);
 	if (!err) {

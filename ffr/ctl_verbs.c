@@ -10,7 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cm.h"
 #include "ctl_obj.h"
+#include "import.h"
 #include "log.h"
 #include "session.h"
 #include "shadow.h"
@@ -112,6 +114,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 		.num_ports = NUM_PORTS,
 		.node_guid = node_guid(s->cont),
 	};
+	memcpy(resp->token, s->token, sizeof(resp->token));
 	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
 		  (int)s->pid, s->comm, c->conn->uid);
 	return 0;
@@ -227,10 +230,20 @@ int ctl_alloc_pd(struct ctl_call *c, const struct ff_alloc_pd_req *req,
 int ctl_dealloc_pd(struct ctl_call *c, const struct ff_dealloc_pd_req *req,
 		   struct ff_dealloc_pd_resp *resp)
 {
-	struct pd *pd = pd_get(c->s, req->pd);
+	struct pd *pd = pd_handle_get(c->s, req->pd);
+	int err;
 
 	(void)resp;
-	return pd ? ctl_obj_destroy(c, &pd->o) : -EINVAL;
+	if (!pd || req->unimport > !!pd->of)
+		return -EINVAL;
+	if (pd->of)
+		return import_pd_dealloc(c, pd, req->unimport);
+	fast_lock(c->r->fast);
+	err = ctl_obj_take(c->s, &pd->o);
+	fast_unlock(c->r->fast);
+	if (!err)
+		import_pd_free(pd);
+	return err;
 }
 
 /* ---- completion channels ------------------------------------------------------------------- */
@@ -274,6 +287,9 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 	(void)resp;
 	if (!ch)
 		return -EINVAL;
+	if (ch->o.refs)
+		return -EBUSY;
+	cm_channel_gone(ch);
 	fd = ch->fd;
 	err = ctl_obj_destroy(c, &ch->o);
 	if (!err)
@@ -298,6 +314,7 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		return -ENOMEM;
 	ah->pd = pd;
 	ah->attr = req->attr;
+	ah->mcast = req->attr.is_global && gid_is_mcast(req->attr.dgid);
 	fast_lock(c->r->fast);
 	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
 	if (!err)

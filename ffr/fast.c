@@ -22,6 +22,7 @@
 
 #include "fast_int.h"
 #include "pvm.h"
+#include "mw.h"
 
 #define QP_IDLE_NS  (200 * NS_PER_US)
 #define SES_IDLE_NS (2 * NS_PER_MS)
@@ -154,7 +155,7 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 	struct obj_table *t = &s->tab[OBJ_QP];
 	struct qp *qp = index < t->size ? obj_of(t->slot[index], qp) : NULL;
 
-	if (!qp)
+	if (!qp || qp->target) /* an XRC_RECV QP has no queues */
 		return;
 	/* also the hint that receives were posted for a waiting sender */
 	f->be->ops->recv_posted(f->be, qp, NULL);
@@ -373,6 +374,13 @@ void fast_mr_del(struct fast *f, struct mr *mr)
 {
 	key_remove(&mr->o.ses->cont->keys, mr);
 	f->be->ops->mr_dereg(f->be, mr);
+}
+
+void fast_mw_del(struct fast *f, struct mw *mw)
+{
+	(void)f;
+	mw_unbind(mw);
+	mw_key_del(mw->o.ses->cont, mw);
 }
 
 void fast_cq_del(struct fast *f, struct cq *cq)

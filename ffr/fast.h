@@ -105,9 +105,12 @@ void fast_qp_del(struct fast *f, struct qp *qp);
 /* Copy what the client has not consumed from the old ring to the new one and switch over. */
 void fast_cq_switch(struct fast *f, struct cq *cq, struct ff_cq_hdr *hdr, struct ff_cqe *ring,
 		    uint32_t depth, uint32_t cqe);
+/* Moderate its events; both or none (0). What was held back is sent, or anew under the new rule. */
+void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t period /* us */);
 /* Arm the limit event, which fires at once if the SRQ is below it. */
 void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit);
 void fast_mr_del(struct fast *f, struct mr *mr); /* no runner reads or writes it afterwards */
+void fast_mw_del(struct fast *f, struct mw *mw); /* nothing is reached through it afterwards */
 void fast_cq_del(struct fast *f, struct cq *cq); /* no QP uses it any more */
 /* If the runner sleeps, wake it: the caller has made work for it. */
 void fast_kick(struct fast *f);
@@ -149,6 +152,8 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 	       enum ff_vendor_err why, const struct recv_info *info);
 void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
 		enum ff_async_kind kind, uint32_t handle);
+/* An event of a QP, to all that have a handle of it. */
+void comp_async_qp(struct fast *f, struct qp *qp, enum ibv_event_type type);
 void comp_notify(struct fast *f); /* end of a batch: send the events that are due */
 
 /* fast_recv.c: take the next receive of a QP (RQ or SRQ) */

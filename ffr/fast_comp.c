@@ -7,6 +7,10 @@
  * turn: after a full fence the router looks whether the client armed the CQ. The client arms,
  * fences and polls; so either it sees the CQE or the router sees the arming. An event is a packet
  * on the channel's socket; a client that does not read its events loses them, nobody waits.
+ *
+ * Moderation (ibv_modify_cq). An event that is due is held back until mod_count completions came
+ * since the last event or mod_period passed since it became due; the CQ stays armed meanwhile. The
+ * client cannot wait for ever: with one of the two missing nothing is held back.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +22,8 @@ static const uint8_t wc_opcode[FF_OP_NUM] = {
 	[FF_OP_SEND] = IBV_WC_SEND,	      [FF_OP_SEND_IMM] = IBV_WC_SEND,
 	[FF_OP_WRITE] = IBV_WC_RDMA_WRITE,    [FF_OP_WRITE_IMM] = IBV_WC_RDMA_WRITE,
 	[FF_OP_READ] = IBV_WC_RDMA_READ,      [FF_OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
-	[FF_OP_FETCH_ADD] = IBV_WC_FETCH_ADD,
+	[FF_OP_FETCH_ADD] = IBV_WC_FETCH_ADD, [FF_OP_BIND_MW] = IBV_WC_BIND_MW,
+	[FF_OP_LOCAL_INV] = IBV_WC_LOCAL_INV, [FF_OP_SEND_INV] = IBV_WC_SEND,
 };
 
 static void event_send(struct session *s, int fd, const void *ev, size_t len, uint64_t *count)
@@ -37,6 +42,18 @@ void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
 	(void)f;
 	if (!s->closing)
 		event_send(s, s->async_fd, &ev, sizeof(ev), &s->stats.async_events);
+}
+
+void comp_async_qp(struct fast *f, struct qp *qp, enum ibv_event_type type)
+{
+	struct qp *user;
+
+	if (qp->type != IBV_QPT_XRC_RECV) {
+		comp_async(f, qp->o.ses, type, FF_ASYNC_QP, qp->o.handle);
+		return;
+	}
+	LIST_FOREACH(user, &qp->users, same_target)
+		comp_async(f, user->o.ses, type, FF_ASYNC_QP, user->o.handle);
 }
 
 /*
@@ -101,6 +118,52 @@ static inline bool cq_put(struct fast *f, struct cq *cq, const struct ff_cqe *cq
 	return true;
 }
 
+static void notify_now(struct fast *f, struct cq *cq)
+{
+	struct ff_comp_event ev = { .cq = cq->o.handle };
+	struct session *s = cq->o.ses;
+
+	cq->mod_held = false;
+	cq->mod_pi = cq->pi;
+	if (atomic_exchange(&cq->hdr->arm, FF_CQ_DISARMED) == FF_CQ_DISARMED)
+		return;
+	event_send(s, cq->channel->fd, &ev, sizeof(ev), &s->stats.comp_events);
+	/* the program it wakes may share this CPU */
+	fast_data_to(f, s);
+}
+
+static void mod_timer(struct timer *t)
+{
+	struct cq *cq = (struct cq *)((char *)t - offsetof(struct cq, mod_timer));
+
+	notify_now(cq->o.ses->fast, cq);
+}
+
+/* Hold the event that is due back? Then the timer is armed. */
+static bool moderate(struct fast *f, struct cq *cq)
+{
+	if (!cq->mod_count || !cq->mod_period || cq->pi - cq->mod_pi >= cq->mod_count) {
+		timer_cancel(&f->timers, &cq->mod_timer);
+		return false;
+	}
+	if (!cq->mod_held) {
+		cq->mod_timer.fn = mod_timer;
+		cq->mod_held =
+			!timer_arm(&f->timers, &cq->mod_timer, f->now + cq->mod_period * NS_PER_US);
+	}
+	return cq->mod_held;
+}
+
+void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t period)
+{
+	cq->mod_count = count;
+	cq->mod_period = period;
+	cq->mod_pi = cq->pi;
+	timer_cancel(&f->timers, &cq->mod_timer);
+	if (cq->mod_held)
+		notify_now(f, cq);
+}
+
 void comp_notify(struct fast *f)
 {
 	struct cq *cq;
@@ -111,19 +174,13 @@ void comp_notify(struct fast *f)
 	atomic_thread_fence(memory_order_seq_cst);
 	while ((cq = SLIST_FIRST(&f->notify))) {
 		uint32_t arm = atomic_load_explicit(&cq->hdr->arm, memory_order_relaxed);
-		bool due = arm == FF_CQ_ARM_ANY ||
+		bool due = arm == FF_CQ_ARM_ANY || cq->mod_held ||
 			   (arm == FF_CQ_ARM_SOLICITED && cq->notify_solicited);
 
 		SLIST_REMOVE_HEAD(&f->notify, notify);
 		cq->notify_pending = cq->notify_solicited = false;
-		if (due && atomic_exchange(&cq->hdr->arm, FF_CQ_DISARMED) != FF_CQ_DISARMED) {
-			struct ff_comp_event ev = { .cq = cq->o.handle };
-			struct session *s = cq->o.ses;
-
-			event_send(s, cq->channel->fd, &ev, sizeof(ev), &s->stats.comp_events);
-			/* the program it wakes may share this CPU */
-			fast_data_to(f, s);
-		}
+		if (due && !(cq->mod_count && moderate(f, cq)))
+			notify_now(f, cq);
 	}
 }
 
@@ -132,6 +189,25 @@ void comp_forget_cq(struct fast *f, struct cq *cq)
 	if (cq->notify_pending)
 		SLIST_REMOVE(&f->notify, cq, cq, notify);
 	cq->notify_pending = false;
+	timer_cancel(&f->timers, &cq->mod_timer);
+}
+
+/* Apart, so that counting the usual ones stays a comparison or two. */
+static __attribute__((noinline)) void count_rare(struct ff_stats *st, const struct send_wr *wr)
+{
+	switch (wr->opcode) {
+	case FF_OP_SEND_INV:
+		st->send_ops++;
+		st->tx_bytes += wr->length;
+		break;
+	case FF_OP_BIND_MW:
+	case FF_OP_LOCAL_INV:
+		st->mw_ops++;
+		break;
+	default:
+		st->atomic_ops++;
+		break;
+	}
 }
 
 static void count_send(struct ff_stats *st, const struct send_wr *wr)
@@ -152,7 +228,7 @@ static void count_send(struct ff_stats *st, const struct send_wr *wr)
 		st->rx_bytes += wr->length;
 		break;
 	default:
-		st->atomic_ops++;
+		count_rare(st, wr);
 		break;
 	}
 }
@@ -240,6 +316,7 @@ void fast_cq_switch(struct fast *f, struct cq *cq, struct ff_cq_hdr *hdr, struct
 	cq->ring = ring;
 	cq->depth = depth;
 	cq->cqe = cqe;
+	cq->mod_pi += n - cq->pi;
 	cq->pi = n;
 	cq->ci_seen = 0;
 }

@@ -8,6 +8,19 @@
 #include <string.h>
 
 #include "fast_int.h"
+#include "mw.h"
+
+static uint8_t peer_type(uint8_t type)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return IBV_QPT_XRC_RECV;
+	case IBV_QPT_XRC_RECV:
+		return IBV_QPT_XRC_SEND;
+	default:
+		return type;
+	}
+}
 
 int fast_qp_add(struct fast *f, struct qp *qp)
 {
@@ -15,6 +28,7 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 
 	if (err)
 		return err;
+	qp->peer_type = peer_type(qp->type);
 	err = f->be->ops->qp_create(f->be, qp);
 	if (err) {
 		qpn_free(f, qp);
@@ -35,6 +49,7 @@ void fast_qp_deactivate(struct fast *f, struct qp *qp)
 void fast_qp_del(struct fast *f, struct qp *qp)
 {
 	f->be->ops->qp_destroy(f->be, qp);
+	mw_qp_gone(qp);
 	fast_qp_deactivate(f, qp);
 	qpn_free(f, qp);
 }
@@ -61,10 +76,10 @@ static void reset(struct fast *f, struct qp *qp)
 /* Receives that a QP in error takes from an SRQ end here: the event tells that none is to come. */
 static void last_wqe(struct fast *f, struct qp *qp)
 {
-	if (!qp->srq || qp->last_wqe_sent)
+	if ((!qp->srq && qp->type != IBV_QPT_XRC_RECV) || qp->last_wqe_sent)
 		return;
 	qp->last_wqe_sent = true;
-	comp_async(f, qp->o.ses, IBV_EVENT_QP_LAST_WQE_REACHED, FF_ASYNC_QP, qp->o.handle);
+	comp_async_qp(f, qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 static void enter_err(struct fast *f, struct qp *qp)
@@ -85,7 +100,7 @@ void qp_drained(struct fast *f, struct qp *qp)
 	qp->draining = false;
 	qp->attr.sq_draining = 0;
 	if (qp->attr.en_sqd_async_notify)
-		comp_async(f, qp->o.ses, IBV_EVENT_SQ_DRAINED, FF_ASYNC_QP, qp->o.handle);
+		comp_async_qp(f, qp, IBV_EVENT_SQ_DRAINED);
 }
 
 void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
@@ -127,14 +142,14 @@ void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event)
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET)
 		return;
 	if (event)
-		comp_async(f, qp->o.ses, event, FF_ASYNC_QP, qp->o.handle);
+		comp_async_qp(f, qp, event);
 	fast_qp_set_state(f, qp, IBV_QPS_ERR);
 }
 
-/* RC: the QP goes to ERR. UC and UD: to SQE, where receives go on (IBTA 10.3.1.6). */
+/* RC, XRC: the QP goes to ERR. UC and UD: to SQE, where receives go on (IBTA 10.3.1.6). */
 void qp_send_failed(struct fast *f, struct qp *qp)
 {
-	if (qp->type == IBV_QPT_RC)
+	if (qp_is_reliable(qp))
 		fast_qp_error(f, qp, 0);
 	else if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
 		fast_qp_set_state(f, qp, IBV_QPS_SQE);

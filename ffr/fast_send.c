@@ -14,11 +14,13 @@
 static uint32_t type_ops(uint8_t type)
 {
 	switch (type) {
+	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_RC:
 		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM) | OP(READ) |
-		       OP(CMP_SWAP) | OP(FETCH_ADD);
+		       OP(CMP_SWAP) | OP(FETCH_ADD) | OP(BIND_MW) | OP(LOCAL_INV) | OP(SEND_INV);
 	case IBV_QPT_UC:
-		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM);
+		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM) | OP(BIND_MW) |
+		       OP(LOCAL_INV);
 	case IBV_QPT_UD:
 		return OP(SEND) | OP(SEND_IMM);
 	default:
@@ -53,6 +55,25 @@ static enum ff_vendor_err copy_data(const struct qp *qp, const struct ff_sqe *e,
 	return wr->length > FF_MAX_MSG_SZ ? FF_VERR_MSG_SIZE : FF_VERR_NONE;
 }
 
+/* Where a WR of a UD or XRC_SEND QP goes to. False: no such address handle. */
+static bool fetch_dest(struct qp *qp, const struct ff_sqe *e)
+{
+	struct send_wr *wr = qp->wr;
+
+	if (qp->type == IBV_QPT_XRC_SEND) {
+		bool atomic = wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD;
+
+		wr->remote_srqn = atomic ? wr->imm : e->remote_srqn;
+		return true;
+	}
+	wr->ah = ah_get(qp->o.ses, *(const volatile uint32_t *)&e->ud.ah);
+	wr->remote_qpn = e->ud.remote_qpn;
+	wr->remote_qkey = e->ud.remote_qkey;
+	return wr->ah && wr->ah->pd == qp->pd;
+}
+static_assert(IBV_QPT_RC < IBV_QPT_UC && IBV_QPT_UD > IBV_QPT_UC && IBV_QPT_XRC_SEND > IBV_QPT_UC,
+	      "connected QPs without XRC come first");
+
 /* Copy and check. What is wrong is found on the copy only. */
 static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 {
@@ -70,22 +91,20 @@ static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 	wr->length = 0;
 	if (wr->opcode >= FF_OP_NUM || !(type_ops(qp->type) & 1u << wr->opcode))
 		return FF_VERR_BAD_OPCODE;
-	if (wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD) {
+	if (wr->opcode >= FF_OP_CMP_SWAP) { /* or what else the union holds */
 		wr->compare_add = e->atomic.compare_add;
 		wr->swap = e->atomic.swap;
 	}
-	if (qp->type == IBV_QPT_UD) {
-		wr->ah = ah_get(s, *(const volatile uint32_t *)&e->ud.ah);
-		wr->remote_qpn = e->ud.remote_qpn;
-		wr->remote_qkey = e->ud.remote_qkey;
-		if (!wr->ah || wr->ah->pd != qp->pd)
-			return FF_VERR_NO_AH;
-	}
-	/* data comes back: there is nothing inline to write it to */
-	if (wr->opcode >= FF_OP_READ && (wr->flags & FF_SQE_INLINE))
+	if (qp->type > IBV_QPT_UC && !fetch_dest(qp, e))
+		return FF_VERR_NO_AH;
+	/* data comes back, or there is none: there is nothing inline to write it to */
+	if (wr->opcode >= FF_OP_READ && (wr->flags & FF_SQE_INLINE) && wr->opcode != FF_OP_SEND_INV)
 		return FF_VERR_BAD_OPCODE;
 	return copy_data(qp, e, wr);
 }
+static_assert(offsetof(struct send_wr, bind) == offsetof(struct send_wr, compare_add) &&
+		      sizeof(((struct send_wr *)0)->bind) == sizeof(((struct ff_sqe *)0)->bind),
+	      "copied as an atomic's operands");
 
 static enum ibv_wc_status fetch_status(enum ff_vendor_err why)
 {

@@ -9,12 +9,17 @@
 #include <unistd.h>
 
 #include "../ffo/ffo_proto.h"
+#include "abi/ff_proto.h"
 #include "ffctl.h"
 
-/* Where a container finds the library, and the router. */
+/*
+ * Where a container finds the library, and the router. The node is for programs (UCX) that use a
+ * device only if it has a device file that they may open; nothing reads or writes it.
+ */
 #define INSIDE_LIB     "/usr/lib/freeflow"
 #define INSIDE_RUN     "/run/freeflow"
 #define INSIDE_PRELOAD "/etc/ld.so.preload"
+#define INSIDE_NODE    "/dev/infiniband/" FF_DEVICE_NODE
 #define INSTALLED_LIB  "/usr/lib/freeflow"
 
 struct args {
@@ -88,10 +93,10 @@ static char *ips_text(const json_t *c)
 
 static bool has_files(const char *dir)
 {
-	static const char *const files[] = { "libibverbs.so.1", "ld.so.preload" };
+	static const char *const files[] = { "libibverbs.so.1", "librdmacm.so.1", "ld.so.preload" };
 	char path[PATH_MAX + 32];
 
-	for (int i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
 		if (access(path, R_OK))
 			return false;
@@ -99,7 +104,7 @@ static bool has_files(const char *dir)
 	return true;
 }
 
-/* The directory of the library: beside this program, or where it is installed. */
+/* The directory of the libraries: beside this program, or where it is installed. */
 static void find_lib(char dir[PATH_MAX])
 {
 	static const char *const near[] = { "../lib", "../lib/freeflow", NULL };
@@ -116,7 +121,8 @@ static void find_lib(char dir[PATH_MAX])
 	}
 	snprintf(dir, PATH_MAX, "%s", INSTALLED_LIB);
 	if (!has_files(dir))
-		fail("libibverbs.so.1 and ld.so.preload are neither beside this program nor in %s",
+		fail("libibverbs.so.1, librdmacm.so.1 and ld.so.preload are neither beside this "
+		     "program nor in %s",
 		     dir);
 }
 
@@ -142,7 +148,8 @@ static char *docker_flags(const json_t *c)
 	if (asprintf(&flags,
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_RUN ",readonly%s "
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_LIB ",readonly%s "
-		     "--mount %stype=bind,src=%s/ld.so.preload,dst=" INSIDE_PRELOAD ",readonly%s",
+		     "--mount %stype=bind,src=%s/ld.so.preload,dst=" INSIDE_PRELOAD ",readonly%s "
+		     "--mount type=bind,src=/dev/null,dst=" INSIDE_NODE,
 		     q, run, q, q, lib, q, q, lib, q) < 0)
 		fail("out of memory");
 	return flags;

@@ -32,6 +32,9 @@ static void print_stats(const json_t *c)
 	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
 	       "of these, pages that the router shares",
 	       reg ? 100.0 * (double)zero / (double)reg : 0.0);
+	print_value("cm_ids", int_of(c, "cm_ids"), "ids of the connection manager (rdma_cm)");
+	print_value("cm_listeners", int_of(c, "cm_listeners"), "of these, that listen");
+	print_value("cm_connections", int_of(c, "cm_connections"), "of these, established");
 #define X(name, help) print_value(#name, int_of(counters, #name), help);
 	FF_STATS(X)
 #undef X

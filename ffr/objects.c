@@ -89,7 +89,8 @@ void obj_table_free(struct obj_table *t)
 /* ---- QP numbers --------------------------------------------------------------------------- */
 
 #define QPN_MASK   0xffffffu
-#define QPN_MIN	   2u /* 0 and 1 are the management QPs of the specification */
+#define QPN_MIN	   2u	     /* 0 and 1 are the management QPs of the specification */
+#define QPN_MAX	   0xfffffeu /* the last one stands for multicast (IBTA 9.6.1.2) */
 #define QP_TAB_MIN 256u
 
 /*
@@ -127,7 +128,7 @@ int qpn_alloc(struct fast *f, struct qp *qp)
 		return -ENOMEM;
 	do {
 		qpn = f->qpn_next++ & QPN_MASK;
-	} while (qpn < QPN_MIN || f->qp_tab[qpn & (f->qp_tab_size - 1)]);
+	} while (qpn < QPN_MIN || qpn > QPN_MAX || f->qp_tab[qpn & (f->qp_tab_size - 1)]);
 	f->qp_tab[qpn & (f->qp_tab_size - 1)] = qp;
 	f->qp_tab_used++;
 	qp->qp_num = qpn;

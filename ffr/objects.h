@@ -16,20 +16,37 @@
 #include <infiniband/verbs.h>
 #include <bsd/sys/queue.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "abi/ff_proto.h"
 #include "abi/ff_ring.h"
 #include "stats.h"
+#include "timer.h"
 
 struct fast;
 struct ctl_conn;
 struct soft_qp;
 struct session;
+struct cm_cont;
+struct cm_chan;
 
 /* ---- handle tables (objects.c) ---------------------------------------------------------- */
 
-enum obj_kind { OBJ_PD = 1, OBJ_MR, OBJ_CHANNEL, OBJ_CQ, OBJ_SRQ, OBJ_QP, OBJ_AH, OBJ_NUM_KINDS };
+enum obj_kind {
+	OBJ_PD = 1,
+	OBJ_MR,
+	OBJ_CHANNEL,
+	OBJ_CQ,
+	OBJ_SRQ,
+	OBJ_QP,
+	OBJ_AH,
+	OBJ_XRCD,
+	OBJ_CM_ID,
+	OBJ_MW,
+	OBJ_DM,
+	OBJ_NUM_KINDS
+};
 
 /* First member of every object that a client names by a handle. */
 struct obj {
@@ -65,11 +82,11 @@ void obj_table_free(struct obj_table *t);
 #define CONTAINER_NAME_MAX 64
 #define CONTAINER_MAX_GIDS 2
 
-/* Key -> MR, for all of a container's sessions: open addressing, keys random (keys.c). */
+/* Key -> object, for all of a container's sessions: open addressing, keys random (keys.c). */
 struct key_table {
 	struct key_slot {
 		uint32_t key; /* 0: free */
-		struct mr *mr;
+		void *obj;
 	} * slot;
 	uint32_t size; /* a power of two */
 	uint32_t used;
@@ -78,7 +95,9 @@ struct key_table {
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
-	struct key_table keys;
+	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
+	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
+	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
 	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
@@ -88,7 +107,10 @@ struct container {
 	enum ff_mode mode;
 	bool dying;	       /* removed from the host; sessions are being closed */
 	struct ff_stats stats; /* sums of closed sessions; see stats.c */
+	uint32_t num_mcast;    /* attachments of its QPs to multicast groups */
+	uint64_t dm_bytes;     /* [ctl] device memory that its sessions have */
 	void *ctl;	       /* [ctl] listening socket and paths */
+	struct cm_cont *cm;    /* [ctl] ports of its CM ids, NULL while it has none */
 };
 
 /* The container with that address in that tenant, or NULL: not on this host. */
@@ -97,7 +119,7 @@ struct container *container_by_lid(struct fast *f, const char *tenant, uint16_t 
 
 /* ---- shared memory (seg.c) ------------------------------------------------------------------ */
 
-enum seg_kind { SEG_RINGS = 1, SEG_SHADOW };
+enum seg_kind { SEG_RINGS = 1, SEG_SHADOW, SEG_DM };
 
 /* A sealed memfd that the router created and its client maps. */
 struct seg {
@@ -106,8 +128,9 @@ struct seg {
 	int fd;	      /* [ctl] */
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
-	uint64_t populated; /* bytes from the start that were faulted in (SEG_SHADOW) */
-	void *alloc;	    /* [ctl] page allocator of a SEG_RINGS */
+	/* [ctl] SEG_SHADOW: bytes from the start that were faulted in, and are to be (populate.c) */
+	uint64_t populated, populate_to;
+	void *alloc; /* [ctl] page allocator of a SEG_RINGS or SEG_DM */
 };
 
 /* ---- session ---------------------------------------------------------------------------------- */
@@ -146,18 +169,30 @@ struct session {
 
 	struct pvm_client *pvm; /* pvm.c: stalled calls and their worker; NULL until used */
 	struct ff_stats stats;
-	struct ctl_conn *conn; /* [ctl] */
+	struct ctl_conn *conn;	       /* [ctl] */
+	TAILQ_ENTRY(session) populate; /* [ctl] populate.c, while populating */
+	bool populating;	       /* [ctl] */
+	/* [ctl] who has `token` may import from this session; ctl_import.c */
+	uint8_t token[FF_TOKEN_SZ];
+	uint32_t import_of;	 /* id of the session that it imports from, 0: none */
+	LIST_HEAD(, pd) imports; /* handles of imported PDs, also those given back */
 };
 
 /* ---- the objects -------------------------------------------------------------------------------- */
 
 struct pd {
 	struct obj o;
+	/* [ctl] ctl_import.c */
+	struct pd *of;		     /* imported: the PD that this handle stands for */
+	LIST_ENTRY(pd) same_session; /* imported: session->imports */
+	uint32_t num_imports;	     /* sessions that keep it */
+	bool is_gone;		     /* in no table: to be freed with the last of them */
 };
 
 struct channel {
 	struct obj o;
-	int fd; /* router's end */
+	int fd;		    /* router's end */
+	struct cm_chan *cm; /* [ctl] CM ids and events that wait, NULL while there are none */
 };
 
 /* Part of an MR that the router can reach by a pointer. Sorted by va, disjoint. */
@@ -167,16 +202,50 @@ struct mr_run {
 	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or NULL */
 };
 
+/* What an MR is made of. */
+enum mr_kind {
+	MR_USER,   /* the application's memory */
+	MR_NULL,   /* nothing: reads as zeros, writes vanish; of local use only */
+	MR_DM,	   /* device memory */
+	MR_DMABUF, /* a dma-buf */
+};
+
 struct mr {
-	struct obj o;
+	struct obj o; /* refs: windows bound to it */
 	struct pd *pd;
+	uint8_t kind;		     /* enum mr_kind */
 	uint32_t lkey, rkey;	     /* the same number */
 	uint32_t access;	     /* IBV_ACCESS_* */
 	uint64_t addr, length, iova; /* [iova, iova + length) on the wire is [addr, ...) of pid */
 	uint64_t zero_copy;	     /* bytes covered by runs */
 	uint32_t num_runs;
 	struct mr_run *run;
-	void *backend; /* the backend's own */
+	struct dm *dm;	  /* MR_DM */
+	uint8_t *map;	  /* MR_DMABUF: map_len bytes */
+	uint64_t map_len; /* [ctl] */
+	void *backend;	  /* the backend's own */
+};
+
+/* Device memory: pages of a segment of the session (SEG_DM), which the client maps as well. */
+struct dm {
+	struct obj o;	 /* refs: MRs */
+	uint64_t length; /* bytes asked for */
+	uint32_t seg, off;
+};
+
+/* A memory window: a part of an MR under an rkey of its own. mw.c */
+struct mw {
+	struct obj o;
+	struct pd *pd;
+	uint8_t type;  /* enum ibv_mw_type */
+	uint32_t rkey; /* index << 8 | the byte that the last bind gave */
+	/* bound to (NULL: to nothing); the part of it: */
+	struct mr *mr;
+	uint32_t access;       /* IBV_ACCESS_* */
+	uint64_t base, length; /* bytes; base is the first one's address on the wire */
+	uint64_t va;	       /* ... and in the MR, as mr->addr counts */
+	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
+	LIST_ENTRY(mw) of_qp;  /* qp->windows */
 };
 
 struct cq {
@@ -192,6 +261,12 @@ struct cq {
 	bool notify_pending;   /* in fast->notify until the batch ends */
 	bool notify_solicited; /* a CQE since then was solicited or an error */
 	struct channel *channel;
+	/* moderation (ibv_modify_cq): in force when both are set */
+	uint16_t mod_count;  /* completions that one event is to announce */
+	uint16_t mod_period; /* us after which an event that is due is sent anyway */
+	bool mod_held;	     /* an event is due and held back; the timer is armed */
+	uint32_t mod_pi;     /* pi at the last event */
+	struct timer mod_timer;
 	SLIST_ENTRY(cq) notify;
 	struct ff_ring_at at; /* [ctl] */
 };
@@ -209,7 +284,29 @@ struct srq {
 	uint32_t limit;		      /* 0: not armed */
 	bool error;		      /* a malformed RQE was met; no more receives */
 	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
-	struct ff_ring_at at;	      /* [ctl] */
+	/* XRC; xref NULL: not of a domain */
+	struct xrcd_ref *xref;
+	struct cq *cq;
+	uint32_t num; /* 24 bits, unique in the domain */
+	LIST_ENTRY(srq) same_bucket;
+	struct ff_ring_at at; /* [ctl] */
+};
+
+/* An XRC domain of a container; xrc.c. */
+#define XRCD_BUCKETS 64u
+struct xrcd {
+	LIST_ENTRY(xrcd) entry; /* container->xrcds */
+	bool has_file;		/* found by dev and ino */
+	uint64_t dev, ino;
+	uint32_t num_refs; /* handles of it */
+	LIST_HEAD(, srq) srqs[XRCD_BUCKETS];
+	LIST_HEAD(, qp) targets; /* its XRC_RECV QPs */
+};
+
+/* A session's handle of one. */
+struct xrcd_ref {
+	struct obj o;
+	struct xrcd *xrcd;
 };
 
 struct ah {
@@ -217,6 +314,7 @@ struct ah {
 	struct pd *pd;
 	struct ff_ah_attr attr;
 	struct container *cont; /* cache of the last resolution; cleared when a container goes */
+	bool mcast;		/* attr.dgid is a multicast group's */
 };
 
 /* A work request, copied out of a ring and checked. */
@@ -224,9 +322,18 @@ struct send_wr {
 	uint64_t wr_id;
 	uint64_t remote_addr;
 	uint64_t length; /* bytes, all SGEs or the inline data */
-	uint64_t compare_add, swap;
+	union {		 /* as in struct ff_sqe */
+		struct {
+			uint64_t compare_add, swap;
+		};
+		struct {
+			uint64_t length; /* bytes */
+			uint32_t mw, lkey;
+		} bind;
+	};
 	uint32_t rkey, imm;
 	uint32_t remote_qpn, remote_qkey;
+	uint32_t remote_srqn; /* XRC */
 	struct ah *ah;
 	uint8_t opcode, flags;
 	uint16_t num_sge;
@@ -261,11 +368,13 @@ struct qp {
 	uint32_t sq_head, rq_head; /* entries taken since creation */
 	uint8_t state;		   /* enum ibv_qp_state */
 	uint8_t type;		   /* enum ibv_qp_type */
+	uint8_t peer_type;	   /* of a QP that it can be connected to */
 	bool sig_all;
-	bool is_active; /* on fast->active_qps */
-	bool busy;	/* a WR is under way in the backend (wr); nothing new is fetched */
-	bool more;	/* busy, but progress() can go on at once: POST_MORE, or activated */
-	bool draining;	/* SQD: event owed when nothing is under way */
+	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
+	bool is_active;	    /* on fast->active_qps */
+	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
+	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
+	bool draining;	    /* SQD: event owed when nothing is under way */
 	bool last_wqe_sent;
 	bool comm_est_sent;
 	uint64_t last_work; /* ns */
@@ -281,7 +390,34 @@ struct qp {
 	struct ff_qp_attr attr;		/* as modified; query answers from here */
 	uint64_t attr_set;		/* IBV_QP_* ever given since RESET */
 	struct ff_ring_at sq_at, rq_at; /* [ctl] */
+	LIST_HEAD(, mw) windows;	/* type 2, bound to it */
+	/* XRC_RECV: xrc.c tells what there is of it twice */
+	struct xrcd_ref *xref; /* a session's handle: through which it holds the domain */
+	struct qp *target;     /* ... and the QP that it stands for */
+	LIST_ENTRY(qp) same_target;
+	struct xrcd *xrcd; /* the QP itself */
+	LIST_ENTRY(qp) same_xrcd;
+	LIST_HEAD(, qp) users; /* its handles */
 };
+
+/* Requests are acknowledged, so that an error ends the connection. */
+static inline bool qp_is_reliable(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ||
+	       qp->type == IBV_QPT_XRC_RECV;
+}
+
+/*
+ * A multicast GID: an IPv6 multicast address or an IPv4 one (RoCE v2), as the kernel's
+ * rdma_is_multicast_addr() has it.
+ */
+static inline bool gid_is_mcast(const uint8_t gid[16])
+{
+	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+	return gid[0] == 0xff ||
+	       ((gid[12] & 0xf0) == 0xe0 && !memcmp(gid, v4mapped, sizeof(v4mapped)));
+}
 
 /* Router-wide: QP number -> QP (objects.c). */
 struct qp *qp_by_num(struct fast *f, uint32_t qpn);
@@ -291,9 +427,16 @@ void qpn_free(struct fast *f, struct qp *qp); /* a QP that has none is left alon
 
 #define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */
 
-static inline struct pd *pd_get(struct session *s, uint32_t h)
+static inline struct pd *pd_handle_get(struct session *s, uint32_t h)
 {
 	return obj_of(obj_get(&s->tab[OBJ_PD], h), pd);
+}
+/* The PD: that is another session's if the handle is of an imported one. */
+static inline struct pd *pd_get(struct session *s, uint32_t h)
+{
+	struct pd *pd = pd_handle_get(s, h);
+
+	return pd && pd->of ? pd->of : pd;
 }
 static inline struct cq *cq_get(struct session *s, uint32_t h)
 {
@@ -303,13 +446,32 @@ static inline struct srq *srq_get(struct session *s, uint32_t h)
 {
 	return obj_of(obj_get(&s->tab[OBJ_SRQ], h), srq);
 }
-static inline struct qp *qp_get(struct session *s, uint32_t h)
+static inline struct qp *qp_handle_get(struct session *s, uint32_t h)
 {
 	return obj_of(obj_get(&s->tab[OBJ_QP], h), qp);
+}
+/* The QP: that is another object than the one with the handle if it is an XRC_RECV one. */
+static inline struct qp *qp_get(struct session *s, uint32_t h)
+{
+	struct qp *qp = qp_handle_get(s, h);
+
+	return qp && qp->target ? qp->target : qp;
+}
+static inline struct xrcd_ref *xrcd_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_XRCD], h), xrcd_ref);
 }
 static inline struct mr *mr_get(struct session *s, uint32_t h)
 {
 	return obj_of(obj_get(&s->tab[OBJ_MR], h), mr);
+}
+static inline struct mw *mw_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_MW], h), mw);
+}
+static inline struct dm *dm_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_DM], h), dm);
 }
 static inline struct ah *ah_get(struct session *s, uint32_t h)
 {
@@ -332,10 +494,23 @@ static inline uint32_t key_slot(const struct key_table *t, uint32_t key)
 /* The MR of that key among a container's, or NULL. Key 0 is never one. */
 static inline struct mr *key_lookup(const struct key_table *t, uint32_t key)
 {
-	return t->used && key ? t->slot[key_slot(t, key)].mr : NULL;
+	return t->used && key ? t->slot[key_slot(t, key)].obj : NULL;
 }
 /* Give `mr` a fresh random key. 0 or -ENOMEM. */
 int key_insert(struct key_table *t, struct mr *mr);
 void key_remove(struct key_table *t, struct mr *mr);
+
+/* The window of that rkey, its low byte included, or NULL. */
+static inline struct mw *mw_lookup(const struct key_table *windows, uint32_t rkey)
+{
+	uint32_t index = rkey >> 8;
+	struct mw *mw = windows->used && index ? windows->slot[key_slot(windows, index)].obj : NULL;
+
+	return mw && mw->rkey == rkey ? mw : NULL;
+}
+/* A fresh key that no MR and no window of the container has. 0 or -ENOMEM. */
+int mr_key_new(struct container *c, struct mr *mr);
+int mw_key_new(struct container *c, struct mw *mw);
+void mw_key_del(struct container *c, struct mw *mw);
 
 #endif

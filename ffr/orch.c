@@ -103,8 +103,8 @@ void orch_map_publish(struct orch *o, const struct mr *mr)
 	const struct container *c = mr->o.ses->cont;
 	struct publish *p;
 
-	if (!o->up)
-		return; /* all are published when it is */
+	if (!o->up || mr->kind == MR_NULL)
+		return; /* all are published when it is; nobody asks for nothing */
 	p = calloc(1, sizeof(*p));
 	if (!p) {
 		log_err("container %s: mapping not published: out of memory", c->name);

@@ -15,7 +15,7 @@
 
 #define NUM_STATES (IBV_QPS_ERR + 1)
 
-enum { TYPE_RC, TYPE_UC, TYPE_UD, NUM_TYPES };
+enum { TYPE_RC, TYPE_UC, TYPE_UD, TYPE_XRC_SEND, TYPE_XRC_RECV, NUM_TYPES };
 static_assert(IBV_QPS_RESET == 0 && IBV_QPS_ERR == 6, "qp_state_table");
 
 #define INIT_CONN (IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)
@@ -33,6 +33,10 @@ static_assert(IBV_QPS_RESET == 0 && IBV_QPS_ERR == 6, "qp_state_table");
 	 IBV_QP_PATH_MIG_STATE)
 #define SQD_OPT_RC                                                                                 \
 	(SQD_OPT_UC | RTS_RC | IBV_QP_PORT | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+#define SQD_OPT_XRC_SEND (SQD_OPT_UC | RTS_RC | IBV_QP_PORT)
+#define SQD_OPT_XRC_RECV                                                                           \
+	(SQD_OPT_UC | IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC |                   \
+	 IBV_QP_MIN_RNR_TIMER)
 #define NOTIFY IBV_QP_EN_SQD_ASYNC_NOTIFY
 
 struct transition {
@@ -43,34 +47,43 @@ struct transition {
 static const struct transition qp_state_table[NUM_STATES][NUM_STATES] = {
 	[IBV_QPS_RESET] = {
 		[IBV_QPS_RESET] = { .valid = true },
-		[IBV_QPS_INIT] = { true, .req = { INIT_CONN, INIT_CONN, INIT_UD } },
+		[IBV_QPS_INIT] = { true, .req = { INIT_CONN, INIT_CONN, INIT_UD, INIT_CONN,
+						  INIT_CONN } },
 	},
 	[IBV_QPS_INIT] = {
 		[IBV_QPS_RESET] = { .valid = true },
 		[IBV_QPS_ERR] = { .valid = true },
-		[IBV_QPS_INIT] = { true, .opt = { INIT_CONN, INIT_CONN, INIT_UD } },
-		[IBV_QPS_RTR] = { true, .req = { RTR_RC, RTR_UC, 0 },
-				  .opt = { RTR_OPT, RTR_OPT, IBV_QP_PKEY_INDEX | IBV_QP_QKEY } },
+		[IBV_QPS_INIT] = { true, .opt = { INIT_CONN, INIT_CONN, INIT_UD, INIT_CONN,
+						  INIT_CONN } },
+		[IBV_QPS_RTR] = { true, .req = { RTR_RC, RTR_UC, 0, RTR_UC, RTR_RC },
+				  .opt = { RTR_OPT, RTR_OPT, IBV_QP_PKEY_INDEX | IBV_QP_QKEY,
+					   RTR_OPT, RTR_OPT } },
 	},
 	[IBV_QPS_RTR] = {
 		[IBV_QPS_RESET] = { .valid = true },
 		[IBV_QPS_ERR] = { .valid = true },
 		[IBV_QPS_RTS] = { true,
-				  .req = { RTS_RC | IBV_QP_SQ_PSN, IBV_QP_SQ_PSN, IBV_QP_SQ_PSN },
-				  .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD } },
+				  .req = { RTS_RC | IBV_QP_SQ_PSN, IBV_QP_SQ_PSN, IBV_QP_SQ_PSN,
+					   RTS_RC | IBV_QP_SQ_PSN,
+					   IBV_QP_TIMEOUT | IBV_QP_SQ_PSN },
+				  .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD, RTS_OPT_UC,
+					   RTS_OPT_RC } },
 	},
 	[IBV_QPS_RTS] = {
 		[IBV_QPS_RESET] = { .valid = true },
 		[IBV_QPS_ERR] = { .valid = true },
-		[IBV_QPS_RTS] = { true, .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD } },
-		[IBV_QPS_SQD] = { true, .opt = { NOTIFY, NOTIFY, NOTIFY } },
+		[IBV_QPS_RTS] = { true, .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD, RTS_OPT_UC,
+						 RTS_OPT_RC } },
+		[IBV_QPS_SQD] = { true, .opt = { NOTIFY, NOTIFY, NOTIFY, NOTIFY, NOTIFY } },
 	},
 	[IBV_QPS_SQD] = {
 		[IBV_QPS_RESET] = { .valid = true },
 		[IBV_QPS_ERR] = { .valid = true },
-		[IBV_QPS_RTS] = { true, .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD } },
+		[IBV_QPS_RTS] = { true, .opt = { RTS_OPT_RC, RTS_OPT_UC, RTS_OPT_UD, RTS_OPT_UC,
+						 RTS_OPT_RC } },
 		[IBV_QPS_SQD] = { true, .opt = { SQD_OPT_RC, SQD_OPT_UC,
-						 IBV_QP_PKEY_INDEX | IBV_QP_QKEY } },
+						 IBV_QP_PKEY_INDEX | IBV_QP_QKEY, SQD_OPT_XRC_SEND,
+						 SQD_OPT_XRC_RECV } },
 	},
 	[IBV_QPS_SQE] = {
 		[IBV_QPS_RESET] = { .valid = true },
@@ -93,6 +106,10 @@ static int type_index(enum ibv_qp_type type)
 		return TYPE_UC;
 	case IBV_QPT_UD:
 		return TYPE_UD;
+	case IBV_QPT_XRC_SEND:
+		return TYPE_XRC_SEND;
+	case IBV_QPT_XRC_RECV:
+		return TYPE_XRC_RECV;
 	default:
 		return -1;
 	}
@@ -111,6 +128,19 @@ static bool transition_ok(enum ibv_qp_type type, enum ibv_qp_state cur, enum ibv
 	       !(mask & ~(tr->req[t] | tr->opt[t] | IBV_QP_STATE));
 }
 
+uint32_t qp_attr_mask(enum ibv_qp_type type, uint32_t mask)
+{
+	switch (type) {
+	case IBV_QPT_XRC_SEND:
+		return mask & ~(uint32_t)(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	case IBV_QPT_XRC_RECV:
+		return mask &
+		       ~(uint32_t)(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	default:
+		return mask;
+	}
+}
+
 #define LID_MULTICAST 0xc000u /* IBTA 4.1.3: first LID that is not one port's */
 
 int ah_attr_check(const struct ff_ah_attr *ah, const struct qp_limits *lim)
@@ -126,10 +156,12 @@ int ah_attr_check(const struct ff_ah_attr *ah, const struct qp_limits *lim)
 	return ah->dlid && ah->dlid < LID_MULTICAST ? 0 : -EINVAL;
 }
 
+/* A peer may be allowed to flush, which none here can: rdma-core 44's header has no names for it. */
+#define ACCESS_FLUSH 0x300
 #define ACCESS_KNOWN                                                                               \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
-	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING)
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | ACCESS_FLUSH | IBV_ACCESS_RELAXED_ORDERING)
 #define QPN_MAX 0xffffffu
 #define PSN_MAX 0xffffffu
 

@@ -16,6 +16,9 @@ struct qp_limits {
 	uint8_t max_dest_rd_atomic; /* ... and that it may serve */
 };
 
+/* Without the attributes of the other half of an XRC connection, which programs give as well. */
+uint32_t qp_attr_mask(enum ibv_qp_type type, uint32_t mask);
+
 /*
  * May a QP of that type go from `cur` to *next with the attributes `a` that `mask` (IBV_QP_*)
  * names? Without IBV_QP_STATE *next is `cur`.

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "admin.h"
+#include "cm.h"
 #include "container.h"
 #include "ctl.h"
 #include "log.h"
@@ -74,7 +75,11 @@ static void device_limits(struct router *r)
 	AT_MOST(max_pd);
 	AT_MOST(max_srq);
 	AT_MOST(max_ah);
+	AT_MOST(max_mw);
 #undef AT_MOST
+	d->max_res_rd_atom = d->max_qp_rd_atom * d->max_qp;
+	if (d->max_dm_size > (uint64_t)lim->max_dm_mb << 20)
+		d->max_dm_size = (uint64_t)lim->max_dm_mb << 20;
 	if (!d->num_comp_vectors) /* a device without interrupts: any number is the same to it */
 		d->num_comp_vectors = 1;
 }
@@ -123,6 +128,12 @@ int router_init(struct router *r, char *err, size_t size)
 		goto err;
 	}
 	r->fast->session_bad = ctl_session_bad;
+	what = "connection manager";
+	r->cm = cm_create(r);
+	if (!r->cm) {
+		rc = -ENOMEM;
+		goto err;
+	}
 	r->backend.ops->query(&r->backend, &r->dev);
 	device_limits(r);
 
@@ -164,6 +175,8 @@ void router_fini(struct router *r)
 	if (r->fast)
 		while (!LIST_EMPTY(&r->fast->containers))
 			container_stop(LIST_FIRST(&r->fast->containers));
+	cm_free(r->cm);
+	r->cm = NULL;
 	if (r->loop_ready) {
 		uv_close((uv_handle_t *)&r->wake, NULL);
 		uv_run(&r->loop, UV_RUN_DEFAULT);

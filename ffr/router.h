@@ -17,6 +17,8 @@
 #include "fast.h"
 
 struct admin;
+struct populate;
+struct cm;
 struct orch;
 struct ctl_conn;
 TAILQ_HEAD(ctl_conn_list, ctl_conn);
@@ -27,13 +29,15 @@ struct router {
 	uv_async_t wake; /* a fast thread wants a session closed */
 	struct backend backend;
 	struct fast *fast;
-	struct orch *orch;		 /* NULL in tests */
+	struct orch *orch; /* NULL in tests */
+	struct cm *cm;
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */
 	bool loop_ready;
-	int lock_fd;	   /* <runtime_dir>/ffr.lock */
-	int containers_fd; /* <runtime_dir>/containers */
-	int uffd_fd;	   /* /dev/userfaultfd for clients, -1: not there */
+	int lock_fd;		   /* <runtime_dir>/ffr.lock */
+	int containers_fd;	   /* <runtime_dir>/containers */
+	int uffd_fd;		   /* /dev/userfaultfd for clients, -1: not there */
+	struct populate *populate; /* populate.c; NULL: nothing to do */
 	uint32_t last_session, last_srqn;
 	struct ctl_conn_list conns;		 /* all of them */
 	alignas(16) uint8_t rx[FF_MSG_MAX + 16]; /* the request at hand */

@@ -5,8 +5,8 @@
  *
  * A segment is sealed against shrinking and growing, so that a client cannot take pages away from
  * the router's mapping (it can punch holes, which read as zero pages). What is charged for a page
- * is who touches it first: the client, as a rule. Ring segments are divided in pages here; shadow
- * segments are divided by their client.
+ * is who touches it first: the client, as a rule. Ring segments and that of device memory are
+ * divided in pages here; shadow segments are divided by their client.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +15,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "ctl.h"
 #include "shadow.h"
 
 #define MAX_SEGS  256u	       /* of a session */
 #define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
 #define RINGS_MAX (64ull << 20)
+#define FREE_MAX  (8ull << 20) /* bytes of a segment that the control thread frees itself */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -69,6 +71,9 @@ static struct ring_pages *ring_pages_new(uint64_t size)
 
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 {
+	static const char *const names[] = {
+		[SEG_RINGS] = "freeflow-rings", [SEG_SHADOW] = "freeflow-shadow", [SEG_DM] = "freeflow-dm"
+	};
 	struct seg seg = { .id = s->num_segs, .kind = kind }, *segs;
 	int err;
 
@@ -80,12 +85,12 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 		return -ENOMEM;
 	s->segs = segs;
 	seg.size = size;
-	if (kind == SEG_RINGS) {
+	if (kind != SEG_SHADOW) {
 		seg.alloc = ring_pages_new(size);
 		if (!seg.alloc)
 			return -ENOMEM;
 	}
-	seg.fd = sealed_memfd(kind == SEG_RINGS ? "freeflow-rings" : "freeflow-shadow", size);
+	seg.fd = sealed_memfd(names[kind], size);
 	if (seg.fd < 0) {
 		err = seg.fd;
 		goto err_alloc;
@@ -115,14 +120,58 @@ struct seg *seg_get(struct session *s, uint32_t id)
 	return id < s->num_segs ? &s->segs[id] : NULL;
 }
 
+/* What is left of a segment that has many pages. */
+struct remains {
+	uv_work_t work;
+	void *map;
+	uint64_t size;
+	int fd;
+};
+
+/* On a thread of libuv's. */
+static void remains_free(uv_work_t *w)
+{
+	struct remains *r = w->data;
+
+	munmap(r->map, r->size);
+	close(r->fd);
+}
+
+static void remains_freed(uv_work_t *w, int status)
+{
+	(void)status;
+	free(w->data);
+}
+
+/* Not here, where it would keep all clients waiting: 70 ms for 1 GB. False: it must be here. */
+static bool free_elsewhere(const struct session *s, const struct seg *seg)
+{
+	struct remains *r;
+
+	if (seg->size <= FREE_MAX || !s->conn)
+		return false;
+	r = malloc(sizeof(*r));
+	if (!r)
+		return false;
+	*r = (struct remains){ .map = seg->map, .size = seg->size, .fd = seg->fd };
+	r->work.data = r;
+	if (!uv_queue_work(&s->conn->r->loop, &r->work, remains_free, remains_freed))
+		return true;
+	free(r);
+	return false;
+}
+
 void seg_free_all(struct session *s)
 {
+	populate_forget(s);
 	for (uint32_t i = 0; i < s->num_segs; i++) {
 		struct seg *seg = &s->segs[i];
 
 		sigbus_unwatch(seg->map);
-		munmap(seg->map, seg->size);
-		close(seg->fd);
+		if (!free_elsewhere(s, seg)) {
+			munmap(seg->map, seg->size);
+			close(seg->fd);
+		}
 		free(seg->alloc);
 	}
 	free(s->segs);
@@ -213,6 +262,22 @@ int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
 		return id;
 	*seg = (uint32_t)id;
 	return pages_take(&s->segs[id], num, off) ? 0 : -ENOSPC;
+}
+
+int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off)
+{
+	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE), i;
+	int id;
+
+	for (i = 0; i < s->num_segs && s->segs[i].kind != SEG_DM; i++)
+		;
+	if (i == s->num_segs) {
+		id = seg_create(s, SEG_DM, max);
+		if (id < 0)
+			return id;
+	}
+	*seg = i;
+	return pages_take(&s->segs[i], num, off) ? 0 : -ENOMEM;
 }
 
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)

@@ -11,26 +11,40 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cm.h"
 #include "ctl.h"
+#include "import.h"
 #include "orch.h"
 #include "pvm.h"
 #include "shadow.h"
+#include "xrc.h"
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
 
-static void session_limits(struct session *s, const struct ffr_limits *lim)
+/* What the device reports is what a session gets, however much the configuration allows. */
+static void session_limits(struct session *s, const struct router *r)
 {
-	s->tab[OBJ_PD].max = lim->max_pd;
-	s->tab[OBJ_MR].max = lim->max_mr;
+	const struct ff_query_device_resp *dev = &r->dev;
+	const struct ffr_limits *lim = &r->conf.limits;
+
+#define BOTH(KIND, field) s->tab[OBJ_##KIND].max = lim->field < dev->field ? lim->field : dev->field
+	BOTH(PD, max_pd);
+	BOTH(MR, max_mr);
+	BOTH(CQ, max_cq);
+	BOTH(SRQ, max_srq);
+	BOTH(QP, max_qp);
+	BOTH(AH, max_ah);
+	BOTH(MW, max_mw);
+#undef BOTH
 	s->tab[OBJ_CHANNEL].max = lim->max_channel;
-	s->tab[OBJ_CQ].max = lim->max_cq;
-	s->tab[OBJ_SRQ].max = lim->max_srq;
-	s->tab[OBJ_QP].max = lim->max_qp;
-	s->tab[OBJ_AH].max = lim->max_ah;
+	s->tab[OBJ_XRCD].max = lim->max_pd; /* domains, too */
+	s->tab[OBJ_CM_ID].max = lim->max_cm_id;
+	s->tab[OBJ_DM].max = lim->max_mr; /* bounded by their bytes, too */
 }
 
 /* What others print must be printable. */
@@ -61,6 +75,10 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 
 	if (!s)
 		return -ENOMEM;
+	if (getrandom(s->token, sizeof(s->token), 0) != sizeof(s->token)) {
+		err = -EIO;
+		goto err_free;
+	}
 	s->cont = conn->cont;
 	s->conn = conn;
 	s->fast = r->fast;
@@ -68,7 +86,7 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	s->pidfd = conn->pidfd;
 	s->id = ++r->last_session ? r->last_session : ++r->last_session;
 	comm_copy(s->comm, comm, sizeof(s->comm));
-	session_limits(s, &r->conf.limits);
+	session_limits(s, r);
 
 	/* The first allocation of the first segment: offset 0. */
 	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
@@ -113,15 +131,35 @@ err_free:
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* [lock] A handle of an XRC_RECV QP that others have, too, keeps nothing for object_free(). */
+static void qp_forget(struct fast *f, struct qp *qp)
+{
+	if (qp->target)
+		qp->target = xrc_user_del(f, qp);
+	else
+		fast_qp_del(f, qp);
+}
+
 /* [lock] Take the object away from everybody but its table. */
 static void object_forget(struct fast *f, struct obj *o)
 {
 	switch (o->kind) {
 	case OBJ_QP:
-		fast_qp_del(f, obj_of(o, qp));
+		qp_forget(f, obj_of(o, qp));
+		break;
+	case OBJ_SRQ:
+		if (obj_of(o, srq)->xref)
+			xrc_srq_del(f, obj_of(o, srq));
+		break;
+	case OBJ_XRCD:
+		if (!xrcd_release(obj_of(o, xrcd_ref)->xrcd))
+			obj_of(o, xrcd_ref)->xrcd = NULL;
 		break;
 	case OBJ_MR:
 		fast_mr_del(f, obj_of(o, mr));
+		break;
+	case OBJ_MW:
+		fast_mw_del(f, obj_of(o, mw));
 		break;
 	case OBJ_CQ:
 		fast_cq_del(f, obj_of(o, cq));
@@ -137,11 +175,21 @@ static void object_free(struct obj *o)
 	case OBJ_MR:
 		ctl_mr_free(obj_of(o, mr));
 		return;
+	case OBJ_DM:
+		ctl_dm_free(obj_of(o, dm));
+		return;
 	case OBJ_CHANNEL:
 		close(obj_of(o, channel)->fd);
 		break;
+	case OBJ_PD:
+		import_pd_free(obj_of(o, pd));
+		return;
 	case OBJ_QP:
+		xrc_target_free(obj_of(o, qp)->target);
 		free(obj_of(o, qp)->wr);
+		break;
+	case OBJ_XRCD:
+		free(obj_of(o, xrcd_ref)->xrcd);
 		break;
 	default:
 		break;
@@ -179,15 +227,17 @@ static void table_clear(struct session *s, enum obj_kind kind)
 void session_destroy(struct session *s)
 {
 	/* Users first, then what they use. */
-	static const enum obj_kind order[] = { OBJ_QP, OBJ_AH,	    OBJ_MR, OBJ_SRQ,
-					       OBJ_CQ, OBJ_CHANNEL, OBJ_PD };
+	static const enum obj_kind order[] = { OBJ_QP,	OBJ_AH,	  OBJ_MW, OBJ_MR,      OBJ_DM,
+					       OBJ_SRQ, OBJ_XRCD, OBJ_CQ, OBJ_CHANNEL, OBJ_PD };
 	struct fast *f = s->fast;
 
 	fast_lock(f);
 	s->closing = true;
 	fast_unlock(f);
+	cm_session_gone(s);
 	if (s->conn->r->orch)
 		orch_session_gone(s->conn->r->orch, s->cont->id, s->id);
+	import_session_end(s);
 	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 		table_clear(s, order[i]);
 	fast_lock(f);
@@ -199,6 +249,7 @@ void session_destroy(struct session *s)
 	close(s->bell_fd);
 	close(s->async_fd);
 	seg_free_all(s);
+	import_session_free(s);
 	free(s);
 }
 

@@ -42,14 +42,15 @@
 #include "shadow.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
-#define EXTRA_RUNS  FF_MR_MAX_RUNS
-#define MAX_FOREIGN 1024u /* mappings of a session's files */
+#define EXTRA_RUNS FF_MR_MAX_RUNS
+
 /* Bytes faulted in at once; further ones are faulted in when they are used. */
 #define POPULATE_MAX (64ull << 20)
 
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 #ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
 /* <linux/memfd.h>, which does not go with <sys/mman.h> */
@@ -328,27 +329,6 @@ static void run_add(struct mr *mr, uint64_t va, uint64_t len, uint8_t *host, str
 	mr->zero_copy += to - from;
 }
 
-/* Have the router's own entries of new pages present before the fast path needs them. */
-static int populate(struct seg *seg, uint64_t off, uint64_t len)
-{
-	uint64_t end = off + len;
-
-	if (end <= seg->populated)
-		return 0;
-	if (off < seg->populated)
-		off = seg->populated;
-	if (end - off > POPULATE_MAX)
-		end = off + POPULATE_MAX;
-	if (madvise(seg->map + off, end - off, MADV_POPULATE_WRITE)) {
-		if (errno != EINVAL)
-			return errno == EFAULT ? -ENOMEM : -errno;
-		for (; off < end; off += FF_PAGE) /* before Linux 5.14 */
-			(void)*(volatile uint8_t *)(seg->map + off);
-	}
-	seg->populated = end;
-	return 0;
-}
-
 /* Map what can be mapped of a claim on shared mappings; the rest is pvm.c's. */
 static void map_shared(struct mr *mr, const struct peer *peer, uint64_t va, uint64_t end)
 {
@@ -402,7 +382,7 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 		if (c->kind == FF_RUN_SHADOW) {
 			struct seg *seg = &s->segs[c->seg];
 
-			err = populate(seg, c->off, c->len);
+			err = populate(s, seg, c->off, c->len);
 			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
 			continue;
 		}
@@ -447,6 +427,27 @@ bool shadow_access_ok(const struct mr *mr, uint32_t access)
 		    (access & ACCESS_WRITES))
 			return false;
 	return true;
+}
+
+int shadow_prefetch(const struct mr *mr, uint64_t va, uint64_t len, bool write)
+{
+	uint64_t left = len < FF_PREFETCH_MAX ? len : FF_PREFETCH_MAX, n;
+	uint8_t *host;
+
+	for (; left; va += n, left -= n) {
+		uintptr_t from;
+
+		n = shadow_translate(mr, va, left, &host);
+		if (!host)
+			continue;
+		from = page_down((uintptr_t)host);
+		/* before Linux 5.14 pages are made present when they are used */
+		if (madvise((void *)from, (uintptr_t)host + n - from,
+			    write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
+		    errno != EINVAL)
+			return errno == ENOMEM ? -ENOMEM : -EFAULT;
+	}
+	return 0;
 }
 
 uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host)

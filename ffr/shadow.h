@@ -7,6 +7,8 @@
 
 #include "objects.h"
 
+#define MAX_FOREIGN 1024u /* mappings of a session's files: shared memory and dma-bufs */
+
 /*
  * Fill mr->run, num_runs and zero_copy from the client's claims. Control thread, no lock: the MR
  * is not known to anybody yet. Claims that do not hold are an error (-EINVAL) when they name a
@@ -16,6 +18,11 @@
 int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n);
 /* Undo it. Control thread, no lock, after fast_mr_del(). */
 void shadow_unmap(struct mr *mr);
+/*
+ * Have the router's entries of [va, va + len) present, as much of it as is mapped, and no more than
+ * FF_PREFETCH_MAX bytes. 0, -EFAULT or -ENOMEM.
+ */
+int shadow_prefetch(const struct mr *mr, uint64_t va, uint64_t len, bool write);
 /* Does what is mapped allow these IBV_ACCESS_*? If not, the MR must be mapped anew for them. */
 bool shadow_access_ok(const struct mr *mr, uint32_t access);
 
@@ -43,7 +50,20 @@ struct seg *seg_get(struct session *s, uint32_t id);
 /* `size` bytes, page-aligned and zeroed, of the ring segments; a new one where none has room. */
 int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off);
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
+/*
+ * `size` bytes, page-aligned and zeroed, of the session's device memory: one segment of `max` bytes,
+ * made at the first call. 0 or -errno. ring_free() gives them back.
+ */
+int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off);
 void seg_free_all(struct session *s);
+
+/*
+ * Have the router's own entries of [off, + len) of a shadow segment present before the fast path
+ * needs them: a part of them now, the rest soon (populate.c). 0 or -errno.
+ */
+int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len);
+/* The session goes. */
+void populate_forget(struct session *s);
 
 /*
  * Mappings of client-controlled memory can fail under the router's hands (SIGBUS: a file was

@@ -15,6 +15,7 @@
 	X(write_ops, "RDMA WRITE requests completed")                                              \
 	X(read_ops, "RDMA READ requests completed")                                                \
 	X(atomic_ops, "atomic requests completed")                                                 \
+	X(mw_ops, "binds and local invalidations of memory windows")                               \
 	X(recv_ops, "receives completed")                                                          \
 	X(tx_bytes, "bytes sent: SEND and WRITE by this container, READ served by it")             \
 	X(rx_bytes, "bytes received: SEND and WRITE to this container, READ by it")                \

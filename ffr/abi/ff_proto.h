@@ -9,8 +9,8 @@
  * waits for the response with the same type and seq; the router never speaks first here (events
  * have sockets of their own). A message is of exact length: the body of its table row, plus, where
  * the row names a tail element, `n_tail` elements of that size, as the header says. Descriptors
- * travel only where the row says so, and only from the router to the client; a request that
- * carries one is an error. The first request is HELLO. Whatever breaks these rules closes the
+ * travel only where the row says so: with a response at most that many, with a request exactly
+ * that many. The first request is HELLO. Whatever breaks these rules closes the
  * session with a line in the log; a request that is well formed but cannot be served is answered
  * with status < 0 (-errno) and its body zeroed.
  *
@@ -25,12 +25,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ff_cm.h"
+
 #define FF_PROTO_MAGIC	 0x6666u /* "ff" */
 #define FF_PROTO_VERSION 1u
 #define FF_MSG_MAX	 32768u /* bytes of the largest message, header included */
 
 #define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
 #define FF_DEVICE_NAME	  "ff0"
+#define FF_DEVICE_NODE	  "uverbs_" FF_DEVICE_NAME /* where others have a device file */
 
 #define FF_HANDLE_INDEX(h) ((h)&0xffffu)
 
@@ -45,9 +48,14 @@ struct ff_hdr {
 static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 
 /*
- * X(NUMBER, NAME, name, tail element of the request or ff_none, descriptors of the response at most)
- * The structs are struct ff_<name>_req and struct ff_<name>_resp. Numbers are never reused.
+ * X(NUMBER, NAME, name, tail element of the request or ff_none, descriptors)
+ * Descriptors: of the response at most; FF_WITH_FDS(n) where the request carries n of them.
+ * The structs are struct ff_<name>_req and struct ff_<name>_resp. Numbers are never reused; rows are
+ * in their order, which FF_MSG_NUM relies on.
  */
+#define FF_WITH_FDS(n)	 ((n) << 8)
+#define FF_RESP_FDS(fds) ((fds)&0xff)
+#define FF_REQ_FDS(fds)	 ((fds) >> 8)
 #define FF_MSG_TABLE(X)                                                                            \
 	X(1, HELLO, hello, ff_none, 3)                                                             \
 	X(2, GET_SEG, get_seg, ff_none, 1)                                                         \
@@ -74,7 +82,42 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(23, QUERY_QP, query_qp, ff_none, 0)                                                      \
 	X(24, DESTROY_QP, destroy_qp, ff_none, 0)                                                  \
 	X(25, CREATE_AH, create_ah, ff_none, 0)                                                    \
-	X(26, DESTROY_AH, destroy_ah, ff_none, 0)
+	X(26, DESTROY_AH, destroy_ah, ff_none, 0)                                                  \
+	X(28, OPEN_XRCD, open_xrcd, ff_none, 0)                                                    \
+	X(29, CLOSE_XRCD, close_xrcd, ff_none, 0)                                                  \
+	X(30, OPEN_QP, open_qp, ff_none, 0)                                                        \
+	X(31, IMPORT_DEVICE, import_device, ff_none, 0)                                            \
+	X(32, IMPORT_PD, import_pd, ff_none, 0)                                                    \
+	X(33, IMPORT_MR, import_mr, ff_none, 0)                                                    \
+	X(34, MODIFY_CQ, modify_cq, ff_none, 0)                                                    \
+	X(35, ATTACH_MCAST, attach_mcast, ff_none, 0)                                              \
+	X(36, DETACH_MCAST, detach_mcast, ff_none, 0)                                              \
+	X(40, CM_CREATE_ID, cm_create_id, ff_none, 0)                                              \
+	X(41, CM_DESTROY_ID, cm_destroy_id, ff_none, 0)                                            \
+	X(42, CM_BIND, cm_bind, ff_none, 0)                                                        \
+	X(43, CM_RESOLVE_ADDR, cm_resolve_addr, ff_none, 0)                                        \
+	X(44, CM_RESOLVE_ROUTE, cm_resolve_route, ff_none, 0)                                      \
+	X(45, CM_QUERY, cm_query, ff_none, 0)                                                      \
+	X(46, CM_LISTEN, cm_listen, ff_none, 0)                                                    \
+	X(47, CM_CONNECT, cm_connect, ff_cm_byte, 0)                                               \
+	X(48, CM_ACCEPT, cm_accept, ff_cm_byte, 0)                                                 \
+	X(49, CM_REJECT, cm_reject, ff_cm_byte, 0)                                                 \
+	X(50, CM_ESTABLISH, cm_establish, ff_none, 0)                                              \
+	X(51, CM_DISCONNECT, cm_disconnect, ff_none, 0)                                            \
+	X(52, CM_INIT_QP_ATTR, cm_init_qp_attr, ff_none, 0)                                        \
+	X(53, CM_MIGRATE_ID, cm_migrate_id, ff_none, 0)                                            \
+	X(54, CM_SET_OPTION, cm_set_option, ff_none, 0)                                            \
+	X(55, CM_JOIN, cm_join, ff_none, 0)                                                        \
+	X(56, CM_LEAVE, cm_leave, ff_none, 0)                                                      \
+	X(57, CM_WRITE_EVENT, cm_write_event, ff_cm_byte, 0)                                       \
+	X(60, ALLOC_MW, alloc_mw, ff_none, 0)                                                      \
+	X(61, DEALLOC_MW, dealloc_mw, ff_none, 0)                                                  \
+	X(62, ALLOC_NULL_MR, alloc_null_mr, ff_none, 0)                                            \
+	X(63, ALLOC_DM, alloc_dm, ff_none, 0)                                                      \
+	X(64, FREE_DM, free_dm, ff_none, 0)                                                        \
+	X(65, REG_DM_MR, reg_dm_mr, ff_none, 0)                                                    \
+	X(66, REG_DMABUF_MR, reg_dmabuf_mr, ff_none, FF_WITH_FDS(1))                               \
+	X(67, ADVISE_MR, advise_mr, ff_none, 0)
 
 enum ff_msg_type {
 #define X(num, NAME, name, tail, fds) FF_MSG_##NAME = num,
@@ -87,6 +130,8 @@ enum ff_msg_type {
 struct ff_none {
 	uint32_t reserved;
 };
+
+#define FF_TOKEN_SZ 16u
 
 /* HELLO: agree on a version, learn who one is. */
 struct ff_hello_req {
@@ -104,7 +149,8 @@ struct ff_hello_resp {
 	uint32_t has_uffd;  /* 1: a third descriptor came along */
 	uint32_t seg0_size; /* bytes of segment 0, which starts with struct ff_ses_hdr */
 	uint32_t num_ports;
-	uint64_t node_guid; /* network byte order */
+	uint64_t node_guid;	    /* network byte order */
+	uint8_t token[FF_TOKEN_SZ]; /* for IMPORT_DEVICE by whom the client gives it to */
 };
 
 /* GET_SEG: the descriptor of a segment that an answer named and the client does not know yet. */
@@ -127,6 +173,7 @@ struct ff_query_device_resp {
 	uint64_t device_cap_flags; /* IBV_DEVICE_*, the 64-bit form */
 	uint64_t hca_core_clock;   /* kHz of completion timestamps */
 	uint64_t timestamp_mask;
+	uint64_t max_dm_size; /* bytes, of the container */
 	char fw_ver[64];
 	uint32_t vendor_id, vendor_part_id, hw_ver;
 	uint32_t max_qp, max_qp_wr, max_sge, max_sge_rd, max_inline;
@@ -137,6 +184,9 @@ struct ff_query_device_resp {
 	uint32_t atomic_cap; /* enum ibv_atomic_cap */
 	uint32_t phys_port_cnt;
 	uint32_t num_comp_vectors;
+	uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
+	uint32_t max_cq_count, max_cq_period; /* MODIFY_CQ's; the period in us */
+	uint32_t max_mw;
 };
 
 struct ff_query_port_req {
@@ -169,6 +219,7 @@ struct ff_alloc_pd_resp {
 };
 struct ff_dealloc_pd_req {
 	uint32_t pd;
+	uint32_t unimport; /* 1: of an imported PD, this session's handle only */
 };
 struct ff_dealloc_pd_resp {
 	uint32_t reserved;
@@ -223,8 +274,81 @@ struct ff_rereg_mr_resp {
 };
 struct ff_dereg_mr_req {
 	uint32_t mr;
+	uint32_t imported; /* 1: mr is a handle of the session that this one imports from */
 };
 struct ff_dereg_mr_resp {
+	uint32_t reserved;
+};
+
+/* ALLOC_NULL_MR: it has an lkey only. */
+struct ff_alloc_null_mr_req {
+	uint32_t pd;
+};
+struct ff_alloc_null_mr_resp {
+	uint32_t mr, lkey;
+};
+
+/*
+ * ADVISE_MR: about one part of an MR that is the application's memory. The router prepares at most
+ * its first FF_PREFETCH_MAX bytes: others want to be served in between.
+ */
+#define FF_PREFETCH_MAX (4u << 20)
+struct ff_advise_mr_req {
+	uint64_t addr; /* as the lkey counts */
+	uint32_t length, lkey;
+	uint32_t pd;
+	uint32_t advice; /* enum ibv_advise_mr_advice */
+	uint32_t flags;	 /* IBV_ADVISE_MR_FLAG_* */
+	uint32_t reserved;
+};
+struct ff_advise_mr_resp {
+	uint64_t va; /* the part's address in the application; 0: it has none */
+};
+
+/* Device memory: `length` bytes at `off` of `seg`, page-aligned. */
+struct ff_alloc_dm_req {
+	uint64_t length;
+	uint32_t log_align; /* up to 12 */
+	uint32_t reserved;
+};
+struct ff_alloc_dm_resp {
+	uint32_t dm, seg, off, reserved;
+};
+struct ff_free_dm_req {
+	uint32_t dm;
+};
+struct ff_free_dm_resp {
+	uint32_t reserved;
+};
+/* REG_DM_MR: addresses of the MR begin with 0. */
+struct ff_reg_dm_mr_req {
+	uint64_t offset, length;
+	uint32_t pd, dm, access, reserved;
+};
+struct ff_reg_dm_mr_resp {
+	uint32_t mr, lkey, rkey, reserved;
+};
+/* REG_DMABUF_MR: the dma-buf's descriptor comes with the request. */
+struct ff_reg_dmabuf_mr_req {
+	uint64_t offset, length, iova;
+	uint32_t pd, access;
+};
+struct ff_reg_dmabuf_mr_resp {
+	uint32_t mr, lkey, rkey, reserved;
+};
+
+/* ALLOC_MW: a window that is bound to nothing. Binding and invalidating are WRs (ff_ring.h). */
+struct ff_alloc_mw_req {
+	uint32_t pd;
+	uint32_t type; /* enum ibv_mw_type */
+};
+struct ff_alloc_mw_resp {
+	uint32_t mw, rkey;
+};
+struct ff_dealloc_mw_req {
+	uint32_t mw;
+};
+struct ff_dealloc_mw_resp {
 	uint32_t reserved;
 };
 
@@ -277,8 +401,22 @@ struct ff_destroy_cq_resp {
 	uint32_t reserved;
 };
 
+/* An XRC SRQ has a domain, and a CQ for its receives. */
+/*
+ * MODIFY_CQ: event moderation. An event that is due is held back until `count` completions came
+ * since the last event, at most `period` us. One of them 0: events are sent at once.
+ */
+struct ff_modify_cq_req {
+	uint32_t cq;
+	uint16_t count, period;
+};
+struct ff_modify_cq_resp {
+	uint32_t reserved;
+};
+
 struct ff_create_srq_req {
 	uint32_t pd, max_wr, max_sge, srq_limit;
+	uint32_t xrcd, cq; /* handles; both 0: not of XRC */
 };
 struct ff_create_srq_resp {
 	uint32_t srq, max_wr, max_sge, srq_num;
@@ -322,7 +460,8 @@ struct ff_qp_cap {
 
 struct ff_create_qp_req {
 	uint32_t pd, send_cq, recv_cq;
-	uint32_t srq;	  /* handle or 0 */
+	uint32_t srq;  /* handle or 0 */
+	uint32_t xrcd; /* XRC_RECV: handle, and pd, send_cq, recv_cq are 0; XRC_SEND: no recv_cq */
 	uint32_t qp_type; /* enum ibv_qp_type */
 	uint32_t sq_sig_all;
 	uint32_t create_flags;
@@ -349,6 +488,12 @@ struct ff_qp_attr {
 	uint8_t rnr_retry, alt_port_num, alt_timeout, reserved;
 };
 
+/* CM_INIT_QP_ATTR (the request is in ff_cm.h): what ibv_modify_qp wants, qp_state included. */
+struct ff_cm_init_qp_attr_resp {
+	struct ff_qp_attr attr;
+	uint32_t mask; /* enum ibv_qp_attr_mask */
+};
+
 struct ff_modify_qp_req {
 	uint32_t qp;
 	uint32_t mask; /* enum ibv_qp_attr_mask */
@@ -371,6 +516,61 @@ struct ff_destroy_qp_resp {
 	uint32_t reserved;
 };
 
+/*
+ * IMPORT_DEVICE: from now on PDs and MRs of that session of the container can be imported here.
+ * Handles of the requests are its handles. -ENODEV: it has ended.
+ */
+struct ff_import_device_req {
+	uint8_t token[FF_TOKEN_SZ];
+};
+struct ff_import_device_resp {
+	uint32_t session;
+};
+struct ff_import_pd_req {
+	uint32_t pd;
+};
+struct ff_import_pd_resp {
+	uint32_t pd; /* handle of this session */
+};
+struct ff_import_mr_req {
+	uint32_t pd; /* handle of this session: an imported PD, that the MR is in */
+	uint32_t mr;
+};
+struct ff_import_mr_resp {
+	uint64_t length, iova;
+	uint32_t lkey, rkey;
+};
+
+/*
+ * OPEN_XRCD: with a file, the container's domain of that file (as the client's fstat tells it); else
+ * a new one that nobody else finds. -EAGAIN: there is none and FF_XRCD_CREATE was not given.
+ */
+#define FF_XRCD_CREATE	  0x1
+#define FF_XRCD_EXCLUSIVE 0x2 /* with a file: -EINVAL if there is one */
+struct ff_open_xrcd_req {
+	uint64_t dev, ino;
+	uint32_t has_file;
+	uint32_t flags; /* FF_XRCD_* */
+};
+struct ff_open_xrcd_resp {
+	uint32_t xrcd;
+};
+struct ff_close_xrcd_req {
+	uint32_t xrcd;
+};
+struct ff_close_xrcd_resp {
+	uint32_t reserved;
+};
+/* OPEN_QP: a further handle of an XRC_RECV QP of the domain. */
+struct ff_open_qp_req {
+	uint32_t xrcd, qp_num;
+	uint32_t qp_type; /* enum ibv_qp_type */
+};
+struct ff_open_qp_resp {
+	uint32_t qp;
+	uint32_t qp_state; /* enum ibv_qp_state */
+};
+
 struct ff_create_ah_req {
 	uint32_t pd;
 	struct ff_ah_attr attr;
@@ -385,6 +585,24 @@ struct ff_destroy_ah_resp {
 	uint32_t reserved;
 };
 
+/* The group is a GID; the LID means nothing but to tell attachments apart. */
+struct ff_attach_mcast_req {
+	uint32_t qp;
+	uint16_t lid, reserved;
+	uint8_t gid[16];
+};
+struct ff_attach_mcast_resp {
+	uint32_t reserved;
+};
+struct ff_detach_mcast_req {
+	uint32_t qp;
+	uint16_t lid, reserved;
+	uint8_t gid[16];
+};
+struct ff_detach_mcast_resp {
+	uint32_t reserved;
+};
+
 /* Every struct is free of implicit padding that the compilers of both sides could disagree on. */
 #define X(num, NAME, name, tail, fds)                                                              \
 	static_assert(sizeof(struct ff_##name##_req) % 4 == 0, #name);                             \
@@ -392,7 +610,7 @@ struct ff_destroy_ah_resp {
 	static_assert(sizeof(struct ff_##name##_req) + sizeof(struct ff_hdr) <= FF_MSG_MAX, #name);
 FF_MSG_TABLE(X)
 #undef X
-static_assert(sizeof(struct ff_hello_resp) == 32, "ABI");
+static_assert(sizeof(struct ff_hello_resp) == 48, "ABI");
 static_assert(sizeof(struct ff_ring_at) == 24, "ABI");
 static_assert(sizeof(struct ff_mr_run) == 32, "ABI");
 static_assert(sizeof(struct ff_reg_mr_req) == 32, "ABI");
@@ -435,6 +653,7 @@ enum ff_vendor_err {
 	FF_VERR_RD_ATOMIC, /* READ or atomic with no depth for it */
 	FF_VERR_ALIGN,	   /* atomic on an unaligned address */
 	FF_VERR_FLUSH,
+	FF_VERR_MW, /* memory window: unknown, of another PD or QP, of the wrong type, or bound */
 	FF_VERR_NUM
 };
 

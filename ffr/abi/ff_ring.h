@@ -59,8 +59,23 @@ enum ff_opcode {
 	FF_OP_READ,
 	FF_OP_CMP_SWAP,
 	FF_OP_FETCH_ADD,
+	FF_OP_BIND_MW,	 /* local: struct ff_sqe.bind */
+	FF_OP_LOCAL_INV, /* local: invalidate the rkey in imm */
+	FF_OP_SEND_INV,	 /* SEND, then invalidate the peer's rkey that is in imm */
 	FF_OP_NUM
 };
+
+/* A message that a receive of the peer takes. */
+static inline bool ff_op_sends(uint8_t op)
+{
+	return op == FF_OP_SEND || op == FF_OP_SEND_IMM || op == FF_OP_SEND_INV;
+}
+
+/* READ and the atomics: data comes back. */
+static inline bool ff_op_fetches(uint8_t op)
+{
+	return op >= FF_OP_READ && op <= FF_OP_FETCH_ADD;
+}
 
 /* Flags of an SQE */
 #define FF_SQE_SIGNALED	 0x01
@@ -90,12 +105,20 @@ struct ff_sqe {
 			uint64_t compare_add;
 			uint64_t swap;
 		} atomic;
+		/* a part of an MR becomes a window's: it begins at remote_addr (as the MR's keys
+		 * count), imm is its IBV_ACCESS_*, the low byte of rkey that of its new rkey */
+		struct {
+			uint64_t length; /* bytes; 0: it becomes nothing's */
+			uint32_t mw;	 /* handle */
+			uint32_t lkey;	 /* of the MR */
+		} bind;
 		struct {
 			uint32_t ah; /* handle */
 			uint32_t remote_qpn;
 			uint32_t remote_qkey;
 			uint32_t reserved;
 		} ud;
+		uint32_t remote_srqn; /* XRC; atomics have it in imm */
 	};
 	union {
 		struct ff_sge sge[1]; /* really num_sge */
@@ -124,7 +147,7 @@ static_assert(sizeof(struct ff_rqe) == 32 && offsetof(struct ff_rqe, sge) == 16,
 struct ff_cqe {
 	uint64_t wr_id;
 	uint64_t timestamp; /* ns, the router's CLOCK_MONOTONIC */
-	uint32_t qp;	    /* session's handle of the QP */
+	uint32_t qp; /* session's handle of the QP; XRC receives: FF_CQE_OF_SRQ | the SRQ's */
 	uint32_t qp_num;
 	uint32_t src_qp;
 	uint32_t byte_len;
@@ -141,6 +164,8 @@ struct ff_cqe {
 	_Atomic uint8_t phase; /* stored last, with release */
 };
 static_assert(sizeof(struct ff_cqe) == 64 && offsetof(struct ff_cqe, phase) == 63, "ABI");
+
+#define FF_CQE_OF_SRQ 0x8000u /* in ff_cqe.qp, of whose indices none is so high */
 
 #define FF_CQE_RECV 0x80 /* in ff_cqe.opcode: IBV_WC_RECV and its kind (verbs: 1 << 7) */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * fuzz_msg.c - libFuzzer target: two clients send whatever they like to the control thread.
- * build: tests/lib/ctl_rig.c ffo/proto.c ffr/backend.c ffr/backend_soft.c ffr/container.c ffr/ctl.c ffr/ctl_cq.c ffr/ctl_mr.c ffr/ctl_msg.c ffr/ctl_qp.c ffr/ctl_verbs.c ffr/fast.c ffr/fast_comp.c ffr/fast_qp.c ffr/fast_recv.c ffr/fast_sched.c ffr/fast_send.c ffr/keys.c ffr/log.c ffr/objects.c ffr/pvm.c ffr/qp_state.c ffr/seg.c ffr/session.c ffr/shadow.c ffr/sigbus.c ffr/soft/atomic.c ffr/soft/requester.c ffr/soft/responder.c ffr/soft/route.c ffr/soft/xfer.c ffr/stats.c ffr/timer.c 
+ * build: tests/lib/ctl_rig.c ffo/proto.c ffr/backend.c ffr/backend_soft.c ffr/cm_addr.c ffr/cm_conn.c ffr/cm_event.c ffr/cm_id.c ffr/cm_mcast.c ffr/cm_msg.c ffr/cm_port.c ffr/cm_qp.c ffr/cm_sidr.c ffr/container.c ffr/ctl.c ffr/ctl_cm.c ffr/ctl_cq.c ffr/ctl_dm.c ffr/ctl_import.c ffr/ctl_mcast.c ffr/ctl_mr.c ffr/ctl_msg.c ffr/ctl_mw.c ffr/ctl_qp.c ffr/ctl_verbs.c ffr/ctl_xrc.c ffr/dmabuf.c ffr/fast.c ffr/fast_comp.c ffr/fast_qp.c ffr/fast_recv.c ffr/fast_sched.c ffr/fast_send.c ffr/keys.c ffr/log.c ffr/mw.c ffr/objects.c ffr/populate.c ffr/pvm.c ffr/qp_state.c ffr/seg.c ffr/session.c ffr/shadow.c ffr/sigbus.c ffr/soft/atomic.c ffr/soft/mcast.c ffr/soft/requester.c ffr/soft/responder.c ffr/soft/route.c ffr/soft/xfer.c ffr/stats.c ffr/timer.c ffr/xrc.c
  *
  * The input is a list of records. A raw one is a packet as it is, perhaps with descriptors. A
  * formed one gets a right header and length, and words 0xaaXXXXXX of its body become handles that
@@ -17,11 +17,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ffr/cm.h"
 #include "tests/lib/ctl_rig.h"
 
-#define NUM_CLIENTS 2
-#define MAX_HANDLES 64
-#define MAX_RECORDS 64
+#define NUM_CLIENTS  2
+#define MAX_HANDLES  64
+#define MAX_RECORDS  64
+#define MAX_CHANNELS 4
+#define CM_TIME	     10000u /* ms that pass at a time for the connection manager */
 
 static struct ctl_rig rig, *g = &rig;
 static int null_fd;
@@ -35,6 +38,8 @@ struct client {
 	int sock;
 	uint32_t handle[MAX_HANDLES];
 	unsigned num_handles;
+	int channel[MAX_CHANNELS]; /* descriptors; the others are closed */
+	unsigned num_channels;
 };
 
 static void take(struct input *in, void *to, size_t n)
@@ -52,12 +57,37 @@ static void client_open(struct client *c, int container)
 	int status;
 
 	c->sock = rig_connect(g, container);
-	c->num_handles = 0;
+	c->num_handles = c->num_channels = 0;
 	status = rig_hello(g, c->sock);
 	if (!status)
 		return;
 	fprintf(stderr, "HELLO was answered with %d\n", status);
 	abort();
+}
+
+static void client_close(struct client *c)
+{
+	close(c->sock);
+	while (c->num_channels)
+		close(c->channel[--c->num_channels]);
+}
+
+static void take_fd(struct client *c, const struct ff_hdr *h, int fd)
+{
+	if (h->type == FF_MSG_CREATE_CHANNEL && c->num_channels < MAX_CHANNELS)
+		c->channel[c->num_channels++] = fd;
+	else
+		close(fd);
+}
+
+/* Take an event out of each channel. */
+static void read_channels(struct client *c)
+{
+	uint8_t buf[512];
+
+	for (unsigned i = 0; i < c->num_channels; i++)
+		if (recv(c->channel[i], buf, sizeof(buf), MSG_DONTWAIT) < 0 && errno != EAGAIN)
+			abort();
 }
 
 /* Read what the router answered; false: it has closed the connection. */
@@ -88,7 +118,7 @@ static bool drain(struct client *c)
 		for (size_t at = CMSG_LEN(0); h && at + sizeof(fd) <= h->cmsg_len;
 		     at += sizeof(fd)) {
 			memcpy(&fd, (uint8_t *)h + at, sizeof(fd));
-			close(fd);
+			take_fd(c, (struct ff_hdr *)buf, fd);
 		}
 		/* What creates something answers with its handle first. */
 		if ((size_t)n > sizeof(struct ff_hdr) && ((struct ff_hdr *)buf)->status == 0)
@@ -119,6 +149,7 @@ static size_t form(struct input *in, const struct client *c, uint32_t *buf, size
 	if (!t)
 		return 0;
 	h->n_tail = t->tail_size ? n_tail % 8 : 0;
+	h->n_fds = t->req_fds;
 	len = sizeof(*h) + t->req_size + (size_t)h->n_tail * t->tail_size;
 	if (len > size)
 		return 0;
@@ -142,10 +173,27 @@ static size_t raw(struct input *in, void *buf, size_t size)
 	return len;
 }
 
+/* Channels take a few events only, so that the others wait. */
+static void channels_shrink(const struct container *c)
+{
+	const struct obj_table *t;
+	const struct session *s;
+	int size = 1;
+
+	LIST_FOREACH(s, &c->sessions, entry) {
+		t = &s->tab[OBJ_CHANNEL];
+		for (uint32_t i = 0; i < t->size; i++)
+			if (t->slot[i])
+				setsockopt(obj_of(t->slot[i], channel)->fd, SOL_SOCKET, SO_SNDBUF,
+					   &size, sizeof(size));
+	}
+}
+
 static void one_record(struct input *in, struct client *clients)
 {
 	static uint32_t buf[(FF_MSG_MAX + 64) / 4];
 	struct client *c;
+	unsigned n_fds;
 	uint8_t how;
 	size_t len;
 
@@ -154,13 +202,19 @@ static void one_record(struct input *in, struct client *clients)
 	len = how & 2 ? raw(in, buf, sizeof(buf)) : form(in, c, buf, sizeof(buf));
 	if (!len)
 		return;
-	rig_send(c->sock, buf, len, null_fd, (how & 0x1c) == 0x1c ? how >> 5 : 0);
+	n_fds = (how & 0x1c) == 0x1c ? how >> 5 : how & 2 ? 0 : ((struct ff_hdr *)buf)->n_fds;
+	rig_send(c->sock, buf, len, null_fd, n_fds);
 	rig_pump(g);
 	fast_lock(g->r.fast);
 	fast_turn(g->r.fast);
 	fast_unlock(g->r.fast);
+	channels_shrink(g->c[how & 1]);
+	if ((how & 0x1c) == 0x18)
+		cm_expire(g->r.cm, uv_now(&g->r.loop) + CM_TIME * (how >> 5));
+	if ((how & 0x1c) == 0x14)
+		read_channels(c);
 	if (!drain(c)) {
-		close(c->sock);
+		client_close(c);
 		client_open(c, how & 1);
 	}
 }
@@ -170,7 +224,9 @@ static void check_empty(unsigned fds)
 	unsigned now = rig_open_fds();
 
 	if (LIST_EMPTY(&g->c[0]->sessions) && LIST_EMPTY(&g->c[1]->sessions) &&
-	    !g->c[0]->keys.used && !g->c[1]->keys.used && !g->r.fast->qp_tab_used && now == fds)
+	    !g->c[0]->keys.used && !g->c[1]->keys.used && !g->c[0]->windows.used &&
+	    !g->c[1]->windows.used && !g->c[0]->dm_bytes && !g->c[1]->dm_bytes && !g->c[0]->cm &&
+	    !g->c[1]->cm && !g->r.fast->qp_tab_used && now == fds)
 		return;
 	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->r.fast->qp_tab_used,
 		(int)(now - fds));
@@ -200,7 +256,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int n = 0; in.left && n < MAX_RECORDS; n++)
 		one_record(&in, clients);
 	for (int i = 0; i < NUM_CLIENTS; i++)
-		close(clients[i].sock);
+		client_close(&clients[i]);
 	rig_pump(g);
 	check_empty(fds);
 	return 0;

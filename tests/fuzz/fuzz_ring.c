@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/rig.c ffr/timer.c ffr/fast.c ffr/fast_comp.c ffr/fast_recv.c ffr/fast_send.c ffr/fast_qp.c ffr/fast_sched.c ffr/pvm.c ffr/backend_soft.c ffr/objects.c ffr/keys.c ffr/stats.c ffr/log.c ffr/shadow.c ffr/sigbus.c ffr/seg.c ffr/soft/atomic.c ffr/soft/requester.c ffr/soft/responder.c ffr/soft/route.c ffr/soft/xfer.c -lbsd */
+/* build: tests/lib/rig.c ffr/timer.c ffr/xrc.c ffr/fast.c ffr/fast_comp.c ffr/fast_recv.c ffr/fast_send.c ffr/fast_qp.c ffr/fast_sched.c ffr/pvm.c ffr/backend_soft.c ffr/objects.c ffr/keys.c ffr/mw.c ffr/stats.c ffr/log.c ffr/shadow.c ffr/sigbus.c ffr/populate.c ffr/seg.c ffr/soft/atomic.c ffr/soft/mcast.c ffr/soft/requester.c ffr/soft/responder.c ffr/soft/route.c ffr/soft/xfer.c -lbsd */
 /*
  * fuzz_ring.c - libFuzzer target: a client that writes whatever it likes into its rings and
  * headers, beside one that behaves and must get every byte right.
  *
  * The input is a program of 4-byte instructions; each writes into the hostile client's shared
  * memory, posts, resets its QPs or lets time pass. Hostile QPs of each type are connected to each
- * other and (UD) to anybody. The victim's memory must only ever hold what its own peer wrote.
+ * other and (UD) to anybody, and the UD ones are a multicast group. The victim's memory must only ever hold what its own peer wrote.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -27,9 +27,52 @@ struct world {
 	struct rig_srq *srq;
 	struct rig_qp *q[NUM_QPS], *g[2];
 	struct mr *bad_mr, *good_mr[2];
-	struct ah ah;
+	struct ah ah, group_ah;
+	struct mw mw[2];    /* one of each type */
+	struct mr *null_mr; /* all three the bad one's */
 	uint8_t *buf[3];
 };
+
+static const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+
+static void add_ah(struct world *w, struct ah *ah, const union ibv_gid *gid)
+{
+	ah->o.kind = OBJ_AH;
+	ah->o.ses = &w->bad->s;
+	ah->pd = &w->bad->pd;
+	ah->attr.is_global = 1;
+	ah->mcast = gid == &group;
+	memcpy(ah->attr.dgid, gid->raw, 16);
+	if (obj_insert(&w->bad->s.tab[OBJ_AH], &ah->o))
+		abort();
+}
+
+static void add_windows(struct world *w)
+{
+	for (int i = 0; i < 2; i++) {
+		struct mw *mw = &w->mw[i];
+
+		mw->o.kind = OBJ_MW;
+		mw->o.ses = &w->bad->s;
+		mw->pd = &w->bad->pd;
+		mw->type = i ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1;
+		if (obj_insert(&w->bad->s.tab[OBJ_MW], &mw->o) || mw_key_new(w->bad->s.cont, mw))
+			abort();
+	}
+	w->null_mr = rig_mr_pvm(&w->r, w->bad, NULL, UINT64_MAX, IBV_ACCESS_LOCAL_WRITE);
+	w->null_mr->kind = MR_NULL;
+}
+
+static void del_windows(struct world *w)
+{
+	for (int i = 0; i < 2; i++) {
+		fast_mw_del(w->r.f, &w->mw[i]);
+		obj_remove(&w->bad->s.tab[OBJ_MW], &w->mw[i].o);
+	}
+	if (w->bad_mr->o.refs || w->null_mr->o.refs)
+		abort();
+	rig_mr_free(&w->r, w->null_mr);
+}
 
 static void build(struct world *w)
 {
@@ -43,19 +86,19 @@ static void build(struct world *w)
 	w->srq = rig_srq(&w->r, w->bad, 16);
 	for (int i = 0; i < 3; i++)
 		w->buf[i] = calloc(1, BUF);
-	w->bad_mr = rig_mr(&w->r, w->bad, w->buf[2], BUF, ALL_ACCESS);
+	w->bad_mr = rig_mr(&w->r, w->bad, w->buf[2], BUF, ALL_ACCESS | IBV_ACCESS_MW_BIND);
 	for (int i = 0; i < NUM_QPS; i++)
 		w->q[i] =
 			rig_qp(&w->r, w->bad, type[i], w->bad_cq, w->bad_cq, i & 1 ? w->srq : NULL);
 	for (int i = 0; i < NUM_QPS; i++)
 		rig_connect(&w->r, w->q[i], w->q[i ^ 1]);
-	w->ah.o.kind = OBJ_AH;
-	w->ah.o.ses = &w->bad->s;
-	w->ah.pd = &w->bad->pd;
-	w->ah.attr.is_global = 1;
-	memcpy(w->ah.attr.dgid, w->r.cont[0].gid[0].raw, 16);
-	if (obj_insert(&w->bad->s.tab[OBJ_AH], &w->ah.o))
-		abort();
+	add_ah(w, &w->ah, &w->r.cont[0].gid[0]);
+	add_ah(w, &w->group_ah, &group);
+	add_windows(w);
+	for (int i = 0; i < NUM_QPS; i++)
+		if (type[i] == IBV_QPT_UD &&
+		    soft_ops.mcast_attach(&w->r.be, &w->q[i]->qp, &group, 0))
+			abort();
 	for (int i = 0; i < 2; i++) {
 		w->good[i] = rig_session(&w->r, 1 + i);
 		w->good_cq[i] = rig_cq(&w->r, w->good[i], 16, false);
@@ -71,6 +114,8 @@ static void tear_down(struct world *w)
 	for (int i = 0; i < NUM_QPS; i++)
 		rig_qp_free(&w->r, w->q[i]);
 	obj_remove(&w->bad->s.tab[OBJ_AH], &w->ah.o);
+	obj_remove(&w->bad->s.tab[OBJ_AH], &w->group_ah.o);
+	del_windows(w);
 	rig_mr_free(&w->r, w->bad_mr);
 	rig_srq_free(&w->r, w->srq);
 	rig_cq_free(&w->r, w->bad_cq);
@@ -114,17 +159,28 @@ static void plausible(struct world *w, struct rig_qp *q, unsigned op, unsigned a
 {
 	struct ff_sqe *e = rig_sqe(q, (uint8_t)(1 + op % (FF_OP_NUM - 1)), arg);
 	uint32_t len = e->opcode > FF_OP_READ ? 8 : arg % 200;
+	const struct mw *mw = &w->mw[arg >> 4 & 1];
 
-	rig_sge(e, w->bad_mr, w->bad_mr->addr + arg % 64, len);
+	rig_sge(e, arg & 0x40 ? w->null_mr : w->bad_mr, w->bad_mr->addr + arg % 64, len);
 	e->remote_addr = w->bad_mr->addr + 4096 + (arg & ~7u) % 4096;
-	e->rkey = arg & 1 ? w->good_mr[0]->rkey : w->bad_mr->rkey;
+	e->rkey = arg & 1 ? w->good_mr[0]->rkey : arg & 8 ? mw->rkey : w->bad_mr->rkey;
+	e->imm = mw->rkey;
+	if (e->opcode == FF_OP_BIND_MW) {
+		e->imm = ALL_ACCESS;
+		e->bind.length = arg & 0x20 ? 0 : arg;
+		e->bind.mw = mw->o.handle;
+		e->bind.lkey = w->bad_mr->lkey;
+	}
 	if (q->qp.type == IBV_QPT_UD) {
-		e->ud.ah = w->ah.o.handle;
-		e->ud.remote_qpn = arg & 2 ? w->g[0]->qp.qp_num : w->q[4]->qp.qp_num;
+		e->ud.ah = arg & 4 ? w->group_ah.o.handle : w->ah.o.handle;
+		e->ud.remote_qpn = arg & 4 ? 0xffffff :
+				   arg & 2 ? w->g[0]->qp.qp_num :
+					     w->q[4]->qp.qp_num;
 		e->ud.remote_qkey = 0x1111;
 	}
 	rig_recv(&w->r, w->q[0], arg, w->bad_mr, w->bad_mr->addr, 100);
-	rig_srq_recv(&w->r, w->srq, arg, w->bad_mr, w->bad_mr->addr, 100);
+	rig_recv(&w->r, w->q[4], arg, w->bad_mr, w->bad_mr->addr, 300);
+	rig_srq_recv(&w->r, w->srq, arg, w->bad_mr, w->bad_mr->addr, 300);
 }
 
 static void victim(struct world *w, uint8_t v)

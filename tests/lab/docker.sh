@@ -60,7 +60,7 @@ docker_host_up() {
 	local image tar
 	for image in $(lab_get images); do
 		tar=$(image_tar "$image")
-		dk import "$tar" "$LAB_ID:$image" >/dev/null || die "docker import $image failed"
+		dk import "$tar" "$LAB_ID:${image//+/-}" >/dev/null || die "docker import $image failed"
 	done
 	dk network create --subnet "$(lab_net).0/24" --gateway "$(lab_net).1" "$LAB_ID" >/dev/null ||
 		die "docker network create failed"
@@ -77,7 +77,7 @@ docker_container_up() {
 	dk run -d --name "$name" --hostname "$1" --label "freeflow.lab=$LAB_ID" \
 		--network "$LAB_ID" --ip "$(container_ip "$1")" "${hosts[@]}" \
 		-v "$TREE/build:$TREE/build:ro" "${flags[@]}" \
-		"$LAB_ID:$image" /bin/sh -c 'while :; do sleep infinity; done' >/dev/null ||
+		"$LAB_ID:${image//+/-}" /bin/sh -c 'while :; do sleep infinity; done' >/dev/null ||
 		die "docker run of $1 failed"
 	dk inspect -f '{{.State.Pid}}' "$name" >"$FF_LAB/$1/pid"
 }

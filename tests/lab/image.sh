@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # image.sh - root file systems of Debian releases with the unmodified programs in them, as tar files
 # kept in $FF_CACHE. Sourced by lab. The package source is the machine's own, with another suite.
+# An image is named debian12, or debian12+PACKAGE+PACKAGE with more packages than the usual ones.
 
 FF_CACHE=${FF_CACHE:-/var/cache/freeflow-lab}
 
 image_suite() {
-	case $1 in
+	case ${1%%+*} in
 	debian11) echo bullseye ;;
 	debian12) echo bookworm ;;
 	debian13) echo trixie ;;
@@ -20,12 +21,14 @@ image_source() {
 		sed -n 's/^Packages Debian \(.*\)/\1/p' | head -n 1
 }
 
-# Extracted, not installed: what maintainer scripts would make, and without what no test reads.
+# Extracted, not installed: what maintainer scripts would make, and without what no test reads;
+# rdma-core's own test suite is in its doc folder.
 image_finish() {
 	(
 		cd "$1" || exit
-		rm -rf usr/share/{doc,man,locale,i18n,perl*,info} usr/lib/*/{perl*,gconv,libperl*} \
+		rm -rf usr/share/{man,locale,i18n,perl*,info} usr/lib/*/{perl*,gconv,libperl*} \
 			usr/bin/perl* usr/lib/*/dri var/cache/apt var/lib/apt dev/*
+		find usr/share/doc -mindepth 1 -maxdepth 1 ! -name rdma-core -exec rm -rf {} +
 		[[ -e bin/sh ]] || ln -s dash bin/sh
 		printf '%s\n' root:x:0:0:root:/root:/bin/bash user:x:1000:1000::/tmp:/bin/sh >etc/passwd
 		printf '%s\n' root:x:0: user:x:1000: >etc/group
@@ -39,8 +42,9 @@ image_tar() {
 	local suite tar uri packages root
 	suite=$(image_suite "$1")
 	packages=base-files,base-passwd,bash,dash,coreutils,libc-bin,grep,sed,procps,hostname,iproute2
-	packages+=,ibverbs-utils,perftest,rdmacm-utils,iperf3,sockperf
-	tar=$FF_CACHE/$1-$(cksum <<<"$packages" | cut -d ' ' -f 1).tar
+	packages+=,ibverbs-utils,perftest,rdmacm-utils,ucx-utils,iperf3,sockperf
+	[[ $1 != *+* ]] || packages+=,$(cut -d + -f 2- --output-delimiter=, <<<"$1")
+	tar=$FF_CACHE/${1%%+*}-$(cksum <<<"$packages" | cut -d ' ' -f 1).tar
 
 	if [[ ! -e $tar ]]; then
 		mkdir -p "$FF_CACHE"

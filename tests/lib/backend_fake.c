@@ -88,6 +88,12 @@ static void qp_destroy(struct backend *be, struct qp *qp)
 		last = NULL;
 }
 
+static void srq_destroy(struct backend *be, struct srq *srq)
+{
+	(void)be;
+	(void)srq;
+}
+
 static void container_gone(struct backend *be, struct container *c)
 {
 	(void)be;
@@ -128,6 +134,7 @@ const struct backend_ops fake_ops = {
 	.qp_create = qp_create,
 	.qp_modify = qp_modify,
 	.qp_destroy = qp_destroy,
+	.srq_destroy = srq_destroy,
 	.container_gone = container_gone,
 	.post_send = post_send,
 	.progress = progress,

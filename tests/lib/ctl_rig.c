@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ffr/cm.h"
 #include "ffr/orch.h"
 
 #define MUST(cond)                                                                                 \
@@ -87,6 +88,8 @@ void rig_open(struct ctl_rig *g)
 	r->fast->session_bad = ctl_session_bad;
 	r->backend.ops->query(&r->backend, &r->dev);
 	r->dev.num_comp_vectors = 1;
+	r->cm = cm_create(r);
+	MUST(r->cm);
 	MUST(!containers_init(r));
 	attach(g, 0);
 	attach(g, 1);
@@ -100,6 +103,7 @@ void rig_close(struct ctl_rig *g)
 	while (!LIST_EMPTY(&r->fast->containers))
 		container_detach(LIST_FIRST(&r->fast->containers));
 	uv_close((uv_handle_t *)&r->wake, NULL);
+	cm_free(r->cm);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	MUST(!uv_loop_close(&r->loop));
 	fast_free(r->fast);

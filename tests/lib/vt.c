@@ -117,6 +117,14 @@ int vt_main(int argc, char **argv, const struct vt_case *cases, size_t num)
 	return good ? 0 : 1;
 }
 
+int vt_child_status(pid_t pid)
+{
+	int status;
+
+	CHECK(waitpid(pid, &status, 0) == pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
 /* ---- time ----------------------------------------------------------------------------------- */
 
 uint64_t vt_now(void)
@@ -443,6 +451,27 @@ void vt_connect(struct vt_end *e, const struct vt_addr *peer)
 	}
 }
 
+void vt_pair_more(struct vt_end *a, struct vt_end *b, struct ibv_qp **of_a, struct ibv_qp **of_b,
+		  unsigned num)
+{
+	struct vt_addr addr_a = a->self, addr_b = b->self;
+
+	for (unsigned i = 0; i < num; i++) {
+		of_a[i] = vt_make_qp(a);
+		of_b[i] = vt_make_qp(b);
+		addr_a.qpn = of_a[i]->qp_num;
+		addr_b.qpn = of_b[i]->qp_num;
+		vt_connect_qp(of_a[i], &a->par, &addr_a, &addr_b);
+		vt_connect_qp(of_b[i], &b->par, &addr_b, &addr_a);
+	}
+}
+
+void vt_destroy_qps(struct ibv_qp **qp, unsigned num)
+{
+	for (unsigned i = 0; i < num; i++)
+		CHECK_OK(ibv_destroy_qp(qp[i]));
+}
+
 void vt_pair(struct vt_end *a, struct vt_end *b, const struct vt_param *par)
 {
 	vt_end_open(a, par);
@@ -475,6 +504,12 @@ void vt_pair_reset(struct vt_end *a, struct vt_end *b)
 	drain(b->rcq);
 	vt_connect(a, &b->self);
 	vt_connect(b, &a->self);
+}
+
+void vt_aim(struct vt_end *e, const void *addr, const struct ibv_mr *mr)
+{
+	e->peer.addr = (uintptr_t)addr;
+	e->peer.rkey = mr->rkey;
 }
 
 /* ---- work requests -------------------------------------------------------------------------- */

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/types.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define VT_ACCESS_ALL                                                                              \
@@ -109,6 +110,8 @@ void vt_skip(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)
 	})
 /* buf[0, len) holds the pattern `seed`, which began `at` bytes before. */
 #define CHECK_PATTERN(buf, len, seed) vt_check_pattern(__FILE__, __LINE__, buf, len, seed)
+
+int vt_child_status(pid_t pid); /* waits for its end: the exit status; above 1000 a signal */
 
 /* ---- time ----------------------------------------------------------------------------------- */
 
@@ -227,11 +230,17 @@ void vt_connect(struct vt_end *e, const struct vt_addr *peer);
 /* Bring any QP from RESET to RTS towards that peer. */
 void vt_connect_qp(struct ibv_qp *qp, const struct vt_param *par, const struct vt_addr *self,
 		   const struct vt_addr *peer);
+/* `num` further QPs of each, connected in pairs; their parameters are the ends'. */
+void vt_pair_more(struct vt_end *a, struct vt_end *b, struct ibv_qp **of_a, struct ibv_qp **of_b,
+		  unsigned num);
+void vt_destroy_qps(struct ibv_qp **qp, unsigned num);
 /* Two ends, each a session of its own, connected. */
 void vt_pair(struct vt_end *a, struct vt_end *b, const struct vt_param *par);
 void vt_pair_close(struct vt_end *a, struct vt_end *b);
 /* Both QPs through RESET to RTS again; the CQs are emptied. */
 void vt_pair_reset(struct vt_end *a, struct vt_end *b);
+/* Remote offsets of vt_rdma and vt_atomic are into that region of the peer's from now on. */
+void vt_aim(struct vt_end *e, const void *addr, const struct ibv_mr *mr);
 
 /* ---- work requests -------------------------------------------------------------------------- */
 

@@ -283,6 +283,14 @@ static void handles_refused(struct raw *r, uint32_t bad, const struct raw_qp *ow
 	REFUSED(DESTROY_QP, destroy_qp, .qp = bad);
 	REFUSED(CREATE_AH, create_ah, .pd = bad, .attr.port_num = 1);
 	REFUSED(DESTROY_AH, destroy_ah, .ah = bad);
+	REFUSED(CLOSE_XRCD, close_xrcd, .xrcd = bad);
+	REFUSED(OPEN_QP, open_qp, .xrcd = bad, .qp_num = 2, .qp_type = IBV_QPT_XRC_RECV);
+	REFUSED(CREATE_QP, create_qp, .xrcd = bad, .qp_type = IBV_QPT_XRC_RECV);
+	REFUSED(IMPORT_PD, import_pd, .pd = bad);
+	REFUSED(IMPORT_MR, import_mr, .pd = own->pd, .mr = bad);
+	if (bad)
+		REFUSED(CREATE_SRQ, create_srq, .pd = own->pd, .cq = own->cq, .xrcd = bad,
+			.max_wr = 4, .max_sge = 1);
 	if (bad)
 		REFUSED(CREATE_CQ, create_cq, .cqe = 4, .channel = bad);
 	REFUSED(CREATE_QP, create_qp, .pd = bad, .send_cq = own->cq, .recv_cq = own->cq,
@@ -354,16 +362,19 @@ static void stale_handles(void)
 
 	raw_open(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, 8192);
-	CHECK_EQ(RAW_TRY(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ q.pd }), &none), -EBUSY);
+	CHECK_EQ(RAW_TRY(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ .pd = q.pd }), &none),
+		 -EBUSY);
 	CHECK_EQ(RAW_TRY(&r, DESTROY_CQ, (&(struct ff_destroy_cq_req){ q.cq }), &none_cq), -EBUSY);
 	for (unsigned i = 0; i < 1000; i++) {
 		RAW_CALL(&r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
-		RAW_CALL(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ pd.pd }), &none);
-		CHECK(RAW_TRY(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ pd.pd }), &none) < 0);
+		RAW_CALL(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ .pd = pd.pd }), &none);
+		CHECK(RAW_TRY(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ .pd = pd.pd }), &none) <
+		      0);
 		RAW_CALL(&r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd2);
 		CHECK(pd2.pd != pd.pd);
-		CHECK(RAW_TRY(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ pd.pd }), &none) < 0);
-		RAW_CALL(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ pd2.pd }), &none);
+		CHECK(RAW_TRY(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ .pd = pd.pd }), &none) <
+		      0);
+		RAW_CALL(&r, DEALLOC_PD, (&(struct ff_dealloc_pd_req){ .pd = pd2.pd }), &none);
 	}
 	raw_close(&r);
 	raw_router_serves();

@@ -41,6 +41,16 @@ static bool session_lives(struct raw *r)
 	return st == 0;
 }
 
+/* A session that was closed for what its rings held begins anew, with a QP. */
+static void again_if_closed(struct raw *r, struct raw_qp *q)
+{
+	if (session_lives(r))
+		return;
+	raw_close(r);
+	raw_open(r);
+	raw_qp_make(r, q, IBV_QPT_RC, 65536);
+}
+
 /* ---- work queues ---------------------------------------------------------------------------- */
 
 /* Entries of noise, made valid. */
@@ -63,11 +73,7 @@ static void send_queue_noise(void)
 			raw_cqe(&q);
 		}
 		CHECK(raw_canaries(&q));
-		if (!session_lives(&r)) {
-			raw_close(&r);
-			raw_open(&r);
-			raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
-		}
+		again_if_closed(&r, &q);
 	}
 	raw_close(&r);
 	victim_stop();
@@ -168,11 +174,7 @@ static void receive_queue_noise(void)
 		raw_publish(&r, &q);
 		WAIT_FOR(raw_cqe(&q) || !session_lives(&r));
 		CHECK(raw_canaries(&q));
-		if (!session_lives(&r)) {
-			raw_close(&r);
-			raw_open(&r);
-			raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
-		}
+		again_if_closed(&r, &q);
 	}
 	raw_close(&r);
 	victim_stop();

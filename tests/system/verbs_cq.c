@@ -510,16 +510,7 @@ static void cq_many_qps(void)
 
 	par.cqe = QPS * EACH;
 	vt_pair(&a, &b, &par);
-	for (unsigned i = 0; i < QPS; i++) {
-		struct vt_addr ax = a.self, ay = b.self;
-
-		x[i] = vt_make_qp(&a);
-		y[i] = vt_make_qp(&b);
-		ax.qpn = x[i]->qp_num;
-		ay.qpn = y[i]->qp_num;
-		vt_connect_qp(x[i], &par, &ax, &ay);
-		vt_connect_qp(y[i], &par, &ay, &ax);
-	}
+	vt_pair_more(&a, &b, x, y, QPS);
 	for (unsigned k = 0; k < EACH; k++) {
 		for (unsigned i = 0; i < QPS; i++) {
 			struct ibv_sge sge = vt_sge(&a, 0, 16);
@@ -545,10 +536,8 @@ static void cq_many_qps(void)
 		CHECK_EQ(wc.wr_id % 1000, next[i]++); /* in order for each QP */
 	}
 	CHECK_EMPTY(a.scq);
-	for (unsigned i = 0; i < QPS; i++) {
-		CHECK_OK(ibv_destroy_qp(x[i]));
-		CHECK_OK(ibv_destroy_qp(y[i]));
-	}
+	vt_destroy_qps(x, QPS);
+	vt_destroy_qps(y, QPS);
 	vt_pair_close(&a, &b);
 }
 

@@ -292,14 +292,18 @@ static void mr_rereg(void)
 		struct ibv_mr *mr =
 			CHECK_PTR(ibv_reg_mr(to_pd ? other : b.pd, old, 4 * PAGE,
 					     access ? IBV_ACCESS_LOCAL_WRITE : VT_ACCESS_ALL));
+		uint32_t lkey = mr->lkey, rkey = mr->rkey;
 		uint8_t *now = trans ? new + 100 : old;
 		size_t len = trans ? 7 * PAGE : 4 * PAGE;
 
 		vt_pattern(a.buf, 64, (uint32_t)flags);
 		write_to(&a, &b, old, mr->rkey, !access && !to_pd);
-		CHECK_EQ(ibv_rereg_mr(mr, flags, b.pd, new + 100, 7 * PAGE, VT_ACCESS_ALL), 0);
+		CHECK_EQ(ibv_rereg_mr(mr, flags, b.pd, new + 100, 7 * PAGE,
+				      access ? VT_ACCESS_ALL : 0),
+			 0);
 		CHECK(mr->addr == now && mr->length == len);
 		CHECK(mr->pd == b.pd);
+		CHECK(mr->lkey == lkey && mr->rkey == rkey);
 		write_to(&a, &b, now, mr->rkey, true);
 		write_to(&a, &b, now + len - 64, mr->rkey, true);
 		write_to(&a, &b, now + len - 63, mr->rkey, false);
@@ -431,8 +435,7 @@ static void mr_large(void)
 	par.len = 4 << 20;
 	vt_pair(&a, &b, &par);
 	mr = vt_reg(&b, p, len, VT_ACCESS_ALL);
-	a.peer.addr = (uintptr_t)p;
-	a.peer.rkey = mr->rkey;
+	vt_aim(&a, p, mr);
 	vt_pattern(a.buf, a.len, 3);
 	for (size_t off = 0; off < len; off += a.len)
 		vt_rdma(&a, IBV_WR_RDMA_WRITE, off, 0, a.len, off, IBV_SEND_SIGNALED);
@@ -464,8 +467,7 @@ static void mr_dereg_under_load(void)
 
 		p = vt_map(n);
 		mr = vt_reg(&b, p, n, VT_ACCESS_ALL);
-		a.peer.addr = (uintptr_t)p;
-		a.peer.rkey = mr->rkey;
+		vt_aim(&a, p, mr);
 		for (unsigned i = 0; i < 16; i++)
 			vt_rdma(&a, IBV_WR_RDMA_WRITE, i, 0, n, 0, IBV_SEND_SIGNALED);
 		if (round % 3)
@@ -508,8 +510,7 @@ static void mr_unmapped(void)
 	vt_pair(&c, &d, &par);
 	mr = vt_reg(&b, p + 10, n - 20, VT_ACCESS_ALL);
 	CHECK(munmap(p, n) == 0);
-	a.peer.addr = (uintptr_t)p + 10;
-	a.peer.rkey = mr->rkey;
+	vt_aim(&a, p + 10, mr);
 	vt_rdma(&a, IBV_WR_RDMA_WRITE, 1, 0, n - 20, 0, IBV_SEND_SIGNALED);
 	wc = vt_wc(a.scq); /* a device keeps the pages: success is right as well */
 	CHECK_EQ(wc.wr_id, 1);
@@ -519,8 +520,7 @@ static void mr_unmapped(void)
 	CHECK(p != MAP_FAILED);
 	CHECK(vt_all(p, n, 0));
 	mr = vt_reg(&d, p, n, VT_ACCESS_ALL);
-	c.peer.addr = (uintptr_t)p;
-	c.peer.rkey = mr->rkey;
+	vt_aim(&c, p, mr);
 	vt_pattern(c.buf, 64, 9);
 	vt_rdma(&c, IBV_WR_RDMA_WRITE, 2, 0, 64, PAGE - 10, IBV_SEND_SIGNALED);
 	WANT_OK(c.scq, 2);

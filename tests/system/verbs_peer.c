@@ -453,6 +453,147 @@ static void exits_client(void)
 	vt_end_close(&e);
 }
 
+/* ---- memory windows and device memory ------------------------------------------------------- */
+
+#define WINDOW_OFF 4096u
+#define WINDOW_LEN (MB + 5)
+
+static void give(uint32_t v)
+{
+	put_all(sock, &v, sizeof(v));
+}
+
+static uint32_t take(void)
+{
+	uint32_t v = 0;
+
+	CHECK(get_all(sock, &v, sizeof(v)));
+	return v;
+}
+
+/* The serving half lets the other one at a part of its memory, for one round at a time. */
+static void windows_server(void)
+{
+	const unsigned access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+	struct ibv_mw *mw;
+	struct ibv_wc wc;
+
+	par.len = 2 * MB;
+	par.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
+	open_connected(&e, &par);
+	mw = CHECK_PTR(ibv_alloc_mw(e.pd, IBV_MW_TYPE_2));
+	for (uint32_t i = 0; i < 20; i++) {
+		uint32_t rkey = ibv_inc_rkey((mw->rkey & ~0xffu) | i);
+		struct ibv_send_wr wr = {
+			.wr_id = 1,
+			.opcode = IBV_WR_BIND_MW,
+			.send_flags = IBV_SEND_SIGNALED,
+			.bind_mw = { mw,
+				     rkey,
+				     { e.mr, e.self.addr + WINDOW_OFF, WINDOW_LEN, access } },
+		};
+
+		memset(e.buf, 0x55, e.len);
+		vt_recv(&e, 2, e.len - 64, 64);
+		CHECK_OK(vt_post(&e, &wr));
+		CHECK_EQ(WANT_OK(e.scq, 1).opcode, IBV_WC_BIND_MW);
+		give(rkey);
+		/* the other half has written to it, and gives it back with a message */
+		wc = WANT_OK(e.rcq, 2);
+		CHECK_EQ(wc.wc_flags, IBV_WC_WITH_INV);
+		CHECK_EQ(wc.invalidated_rkey, rkey);
+		CHECK_PATTERN(e.buf + WINDOW_OFF, WINDOW_LEN, i);
+		CHECK(vt_all(e.buf, WINDOW_OFF, 0x55));
+		CHECK_OK(ibv_dereg_mr(e.mr)); /* nothing is bound to it */
+		e.mr = vt_reg(&e, e.buf, e.len, par.access);
+	}
+	meet('o'); /* the other one tries the last rkey once more */
+	WANT_QP_EVENT(&e, IBV_EVENT_QP_ACCESS_ERR);
+	CHECK_PATTERN(e.buf + WINDOW_OFF, WINDOW_LEN, 19);
+	CHECK_OK(ibv_dealloc_mw(mw));
+	vt_end_close(&e);
+}
+
+static void windows_client(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct ibv_send_wr wr = { .wr_id = 3,
+				  .opcode = IBV_WR_SEND_WITH_INV,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_sge sge;
+	struct vt_end e;
+
+	par.len = 2 * MB;
+	open_connected(&e, &par);
+	for (uint32_t i = 0; i < 20; i++) {
+		e.peer.rkey = take();
+		vt_pattern(e.buf, WINDOW_LEN, i);
+		vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, WINDOW_LEN, WINDOW_OFF, 0);
+		vt_rdma(&e, IBV_WR_RDMA_READ, 2, 0, WINDOW_LEN, WINDOW_OFF, IBV_SEND_SIGNALED);
+		WANT_OK(e.scq, 2);
+		CHECK_PATTERN(e.buf, WINDOW_LEN, i);
+		sge = vt_sge(&e, 0, 64);
+		wr.sg_list = &sge;
+		wr.num_sge = 1;
+		wr.invalidate_rkey = e.peer.rkey;
+		CHECK_OK(vt_post(&e, &wr));
+		WANT_OK(e.scq, 3);
+	}
+	meet('o');
+	vt_rdma(&e, IBV_WR_RDMA_WRITE, 4, 0, 64, WINDOW_OFF, IBV_SEND_SIGNALED);
+	WANT(e.scq, 4, IBV_WC_REM_ACCESS_ERR);
+	vt_end_close(&e);
+}
+
+#define DM_LEN 100000u
+
+static void device_memory_server(void)
+{
+	static uint8_t host[DM_LEN];
+	struct vt_param par = VT_PARAM;
+	struct ibv_dm *dm;
+	struct ibv_mr *mr;
+	struct vt_end e;
+
+	open_connected(&e, &par);
+	dm = CHECK_PTR(ibv_alloc_dm(e.ctx, &(struct ibv_alloc_dm_attr){ .length = DM_LEN }));
+	mr = CHECK_PTR(ibv_reg_dm_mr(e.pd, dm, 0, DM_LEN, VT_ACCESS_ALL | IBV_ACCESS_ZERO_BASED));
+	give(mr->rkey);
+	meet('w');
+	CHECK_OK(ibv_memcpy_from_dm(host, dm, 0, DM_LEN));
+	CHECK_PATTERN(host, DM_LEN, 1);
+	vt_pattern(host, DM_LEN, 2);
+	CHECK_OK(ibv_memcpy_to_dm(dm, 0, host, DM_LEN));
+	meet('r');
+	meet('d');
+	CHECK_OK(ibv_dereg_mr(mr));
+	CHECK_OK(ibv_free_dm(dm));
+	vt_end_close(&e);
+}
+
+static void device_memory_client(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_end e;
+
+	par.len = DM_LEN;
+	open_connected(&e, &par);
+	e.peer.rkey = take();
+	e.peer.addr = 0;
+	vt_pattern(e.buf, DM_LEN, 1);
+	vt_rdma(&e, IBV_WR_RDMA_WRITE, 1, 0, DM_LEN, 0, IBV_SEND_SIGNALED);
+	WANT_OK(e.scq, 1);
+	meet('w');
+	meet('r');
+	vt_rdma(&e, IBV_WR_RDMA_READ, 2, 0, DM_LEN, 0, IBV_SEND_SIGNALED);
+	WANT_OK(e.scq, 2);
+	CHECK_PATTERN(e.buf, DM_LEN, 2);
+	meet('d');
+	vt_end_close(&e);
+}
+
 /* ---- running both halves -------------------------------------------------------------------- */
 
 static const struct half {
@@ -467,6 +608,8 @@ static const struct half {
 	{ "peer_killed_idle", killed_idle_client, killed_idle_server },
 	{ "peer_killed_read", killed_read_client, killed_idle_server },
 	{ "peer_exits", exits_client, exits_server },
+	{ "peer_windows", windows_client, windows_server },
+	{ "peer_device_memory", device_memory_client, device_memory_server },
 };
 
 static const char *host, *port = PORT_DEFAULT;
@@ -546,6 +689,7 @@ static const struct vt_case cases[] = {
 	{ "peer_ping_pong", run_client, 0 },   { "peer_datagrams", run_client, 0 },
 	{ "peer_killed", run_client, 0 },      { "peer_killed_idle", run_client, 0 },
 	{ "peer_killed_read", run_client, 0 }, { "peer_exits", run_client, 0 },
+	{ "peer_windows", run_client, 0 },     { "peer_device_memory", run_client, 0 },
 };
 _Static_assert(ARRAY_SIZE(cases) == ARRAY_SIZE(halves), "a case for each pair of halves");
 

@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define SECOND 1000000000ull
 
 static _Atomic uint64_t died; /* when the first thread noticed; 0: not yet */
+static atomic_uint set_up;    /* threads that have their device: the router may die */
 
 static void noticed(void)
 {
@@ -36,6 +36,7 @@ static void *sends(void *arg)
 
 	(void)arg;
 	vt_pair(&a, &b, &par);
+	set_up++;
 	for (;;) {
 		struct ibv_sge sge = vt_sge(&a, 0, 1000);
 		struct ibv_send_wr *bad, wr = { .sg_list = &sge,
@@ -67,6 +68,7 @@ static void *polls(void *arg)
 	int n;
 
 	vt_end_open(&e, &par);
+	set_up++;
 	while (!(n = ibv_poll_cq(e.scq, 1, &wc)))
 		vt_pause();
 	CHECK(n < 0);
@@ -84,6 +86,7 @@ static void *waits_for_completion(void *arg)
 	par.channel = true;
 	vt_end_open(&e, &par);
 	CHECK_OK(ibv_req_notify_cq(e.scq, 0));
+	set_up++;
 	CHECK(ibv_get_cq_event(e.channel, &cq, &context) == -1);
 	CHECK(errno != 0);
 	noticed();
@@ -95,6 +98,7 @@ static void *waits_for_event(void *arg)
 	struct ibv_context *ctx = vt_open_device();
 	struct ibv_async_event ev;
 
+	set_up++;
 	CHECK_OK(ibv_get_async_event(ctx, &ev));
 	CHECK_EQ(ev.event_type, IBV_EVENT_DEVICE_FATAL);
 	ibv_ack_async_event(&ev);
@@ -106,6 +110,7 @@ static void *calls(void *arg)
 {
 	struct ibv_context *ctx = vt_open_device();
 
+	set_up++;
 	for (;;) {
 		struct ibv_pd *pd = ibv_alloc_pd(ctx);
 
@@ -170,7 +175,7 @@ static void router_dies(void)
 	pthread_t t[ARRAY_SIZE(fn)];
 	struct ibv_device **list;
 	struct vt_end e;
-	int num = -1, status;
+	int num = -1;
 	pid_t pid;
 
 	vt_end_open(&e, &par);
@@ -178,6 +183,7 @@ static void router_dies(void)
 	vt_pattern(e.buf, e.len, 3);
 	for (unsigned i = 0; i < ARRAY_SIZE(fn); i++)
 		CHECK_EQ(pthread_create(&t[i], NULL, fn[i], NULL), 0);
+	WAIT_FOR(set_up == ARRAY_SIZE(fn));
 	puts("ready");
 	fflush(stdout);
 	while (!died)
@@ -192,7 +198,7 @@ static void router_dies(void)
 	CHECK(pid >= 0);
 	if (!pid)
 		_exit(0);
-	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	CHECK_EQ(vt_child_status(pid), 0);
 }
 
 static const struct vt_case cases[] = {

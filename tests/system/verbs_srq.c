@@ -206,7 +206,7 @@ static void srq_modify_refused(void)
 static void srq_several_qps(void)
 {
 	enum { QPS = 8, EACH = 100 };
-	struct vt_param par = VT_PARAM, plain;
+	struct vt_param par = VT_PARAM;
 	struct vt_end a, b;
 	struct ibv_qp *x[QPS], *y[QPS];
 	unsigned got[QPS] = { 0 };
@@ -216,17 +216,7 @@ static void srq_several_qps(void)
 	par.cqe = QPS * EACH + 64;
 	par.send_wr = EACH;
 	vt_pair(&a, &b, &par);
-	plain = par;
-	for (unsigned i = 0; i < QPS; i++) {
-		struct vt_addr ax = a.self, ay = b.self;
-
-		x[i] = vt_make_qp(&a);
-		y[i] = vt_make_qp(&b);
-		ax.qpn = x[i]->qp_num;
-		ay.qpn = y[i]->qp_num;
-		vt_connect_qp(x[i], &plain, &ax, &ay);
-		vt_connect_qp(y[i], &plain, &ay, &ax);
-	}
+	vt_pair_more(&a, &b, x, y, QPS);
 	for (unsigned i = 0; i < QPS * EACH; i++)
 		vt_recv(&b, i, 64 * (i % 1000), 64);
 	for (unsigned k = 0; k < EACH; k++) {
@@ -254,11 +244,10 @@ static void srq_several_qps(void)
 		CHECK_EQ(wc.qp_num, y[value[0]]->qp_num);
 		CHECK_EQ(value[1], got[value[0]]++); /* each connection in order */
 	}
-	for (unsigned i = 0; i < QPS; i++) {
+	for (unsigned i = 0; i < QPS; i++)
 		CHECK_EQ(got[i], EACH);
-		CHECK_OK(ibv_destroy_qp(x[i]));
-		CHECK_OK(ibv_destroy_qp(y[i]));
-	}
+	vt_destroy_qps(x, QPS);
+	vt_destroy_qps(y, QPS);
 	vt_pair_close(&a, &b);
 }
 
@@ -273,8 +262,8 @@ static void srq_rnr(void)
 
 	par.srq = true;
 	vt_pair(&a, &b, &par);
+	vt_pair_more(&a, &b, x, y, QPS);
 	for (unsigned i = 0; i < QPS; i++) {
-		struct vt_addr ax = a.self, ay = b.self;
 		struct ibv_sge sge = vt_sge(&a, 0, 8);
 		struct ibv_send_wr *bad, wr = { .wr_id = i,
 						.sg_list = &sge,
@@ -282,12 +271,6 @@ static void srq_rnr(void)
 						.opcode = IBV_WR_SEND,
 						.send_flags = IBV_SEND_SIGNALED };
 
-		x[i] = vt_make_qp(&a);
-		y[i] = vt_make_qp(&b);
-		ax.qpn = x[i]->qp_num;
-		ay.qpn = y[i]->qp_num;
-		vt_connect_qp(x[i], &par, &ax, &ay);
-		vt_connect_qp(y[i], &par, &ay, &ax);
 		CHECK_OK(ibv_post_send(x[i], &wr, &bad));
 	}
 	for (unsigned i = 0; i < QPS; i++) {
@@ -302,10 +285,8 @@ static void srq_rnr(void)
 		CHECK_EMPTY(a.scq);
 	}
 	CHECK_EQ(done, (1u << QPS) - 1);
-	for (unsigned i = 0; i < QPS; i++) {
-		CHECK_OK(ibv_destroy_qp(x[i]));
-		CHECK_OK(ibv_destroy_qp(y[i]));
-	}
+	vt_destroy_qps(x, QPS);
+	vt_destroy_qps(y, QPS);
 	vt_pair_close(&a, &b);
 }
 

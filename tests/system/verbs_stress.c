@@ -163,17 +163,9 @@ static void thousand_qps(void)
 	par.send_sge = par.recv_sge = 1;
 	vt_pair(&a, &b, &par);
 	for (unsigned lap = 0; lap < 2; lap++) {
-		for (unsigned i = 0; i < NUM; i++) {
-			struct vt_addr ax = a.self, ay = b.self;
-
-			x[i] = vt_make_qp(&a);
-			y[i] = vt_make_qp(&b);
+		vt_pair_more(&a, &b, x, y, NUM);
+		for (unsigned i = 0; i < NUM; i++)
 			CHECK(x[i]->qp_num != y[i]->qp_num && !(x[i]->qp_num >> 24));
-			ax.qpn = x[i]->qp_num;
-			ay.qpn = y[i]->qp_num;
-			vt_connect_qp(x[i], &par, &ax, &ay);
-			vt_connect_qp(y[i], &par, &ay, &ax);
-		}
 		for (unsigned i = 0; i < 3 * NUM; i++) {
 			unsigned k = vt_rand(&rnd) % NUM;
 			struct ibv_sge from = vt_sge(&a, 0, 64), to = vt_sge(&b, 64, 64);
@@ -192,10 +184,8 @@ static void thousand_qps(void)
 			CHECK_EQ(WANT_OK(b.rcq, i).qp_num, y[k]->qp_num);
 			CHECK_PATTERN(b.buf + 64, 64, i);
 		}
-		for (unsigned i = 0; i < NUM; i++) {
-			CHECK_OK(ibv_destroy_qp(x[i]));
-			CHECK_OK(ibv_destroy_qp(y[i]));
-		}
+		vt_destroy_qps(x, NUM);
+		vt_destroy_qps(y, NUM);
 	}
 	vt_pair_close(&a, &b);
 }

@@ -129,11 +129,13 @@ static void create_qp(const struct ff_create_qp_req *req, struct ff_create_qp_re
 	fake.qp_req = *req;
 	resp->qp = new_handle();
 	resp->qp_num = 0x100 + FF_HANDLE_INDEX(resp->qp);
+	if (req->qp_type == IBV_QPT_XRC_RECV)
+		return;
 	resp->cap = req->cap;
 	resp->sq = ring_at(sizeof(struct ff_qp_hdr), req->cap.max_send_wr,
 			   ff_sqe_stride(req->cap.max_send_sge, req->cap.max_inline));
 	resp->cap.max_send_wr = resp->sq.depth;
-	if (req->srq)
+	if (req->srq || req->qp_type == IBV_QPT_XRC_SEND)
 		return;
 	resp->rq = ring_at(0, req->cap.max_recv_wr, ff_rqe_stride(req->cap.max_recv_sge));
 	resp->cap.max_recv_wr = resp->rq.depth;
@@ -187,6 +189,9 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 	case FF_MSG_CREATE_SRQ:
 		create_srq(req, resp);
 		break;
+	case FF_MSG_MODIFY_CQ:
+		fake.modify_cq = *(const struct ff_modify_cq_req *)req;
+		break;
 	case FF_MSG_MODIFY_SRQ:
 		fake.modify_srq = *(const struct ff_modify_srq_req *)req;
 		break;
@@ -196,6 +201,15 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 		break;
 	case FF_MSG_CREATE_QP:
 		create_qp(req, resp);
+		break;
+	case FF_MSG_OPEN_XRCD:
+		fake.xrcd_req = *(const struct ff_open_xrcd_req *)req;
+		((struct ff_open_xrcd_resp *)resp)->xrcd = new_handle();
+		break;
+	case FF_MSG_OPEN_QP:
+		fake.open_qp_req = *(const struct ff_open_qp_req *)req;
+		((struct ff_open_qp_resp *)resp)->qp = new_handle();
+		((struct ff_open_qp_resp *)resp)->qp_state = IBV_QPS_RTR;
 		break;
 	case FF_MSG_MODIFY_QP:
 		modify_qp(req, resp);
@@ -209,9 +223,15 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 		fake.channel_fd = -1;
 		fake.live--;
 		break;
+	case FF_MSG_ALLOC_MW:
+		((struct ff_alloc_mw_resp *)resp)->mw = new_handle();
+		((struct ff_alloc_mw_resp *)resp)->rkey = 0x123456fe;
+		break;
+	case FF_MSG_DEALLOC_MW:
 	case FF_MSG_DESTROY_CQ:
 	case FF_MSG_DESTROY_SRQ:
 	case FF_MSG_DESTROY_QP:
+	case FF_MSG_CLOSE_XRCD:
 		fake.live--;
 		break;
 	default:
@@ -313,10 +333,11 @@ struct ffl_qp *fake_qp_ex(enum ibv_qp_type type, struct ffl_cq *cq, uint32_t dep
 	uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 
 	if (type != IBV_QPT_UD)
-		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+		       IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV;
 	if (type == IBV_QPT_RC)
 		ops |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+		       IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
 	return qp_make(type, cq, depth, sge, inl, false, ops);
 }
 

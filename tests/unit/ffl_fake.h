@@ -25,8 +25,11 @@ struct fake {
 	struct ff_create_cq_req cq_req;
 	struct ff_create_srq_req srq_req;
 	struct ff_create_qp_req qp_req;
+	struct ff_open_xrcd_req xrcd_req;
+	struct ff_open_qp_req open_qp_req;
 	struct ff_modify_qp_req modify;
 	struct ff_modify_srq_req modify_srq;
+	struct ff_modify_cq_req modify_cq;
 	struct ff_qp_attr qp_attr; /* what QUERY_QP answers */
 };
 extern struct fake fake;

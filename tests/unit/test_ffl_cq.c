@@ -2,7 +2,7 @@
 /*
  * test_ffl_cq.c - ffl/cq.c, cq_ex.c and channel.c: completions and their events.
  *
- * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c
+ * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -380,10 +380,8 @@ static void create_ex(void **state)
 		    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		    .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN },
 		  EOPNOTSUPP },
-		{ { .cqe = 4,
-		    .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
-		    .parent_domain = (struct ibv_pd *)&fake },
-		  EOPNOTSUPP },
+		{ { .cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD, .parent_domain = NULL },
+		  EINVAL },
 		{ { .cqe = 0 }, EINVAL },
 		/* flags that comp_mask does not announce are not there */
 		{ { .cqe = 4, .flags = 0xffff }, 0 },
@@ -405,6 +403,30 @@ static void create_ex(void **state)
 		if (cq)
 			ibv_destroy_cq(ibv_cq_ex_to_cq(cq));
 	}
+}
+
+static void moderate(void **state)
+{
+	struct ffl_cq *cq = fake_cq(4);
+	struct ibv_modify_cq_attr attr = { .attr_mask = IBV_CQ_ATTR_MODERATE,
+					   .moderate = { .cq_count = 0xffff, .cq_period = 7 } };
+
+	(void)state;
+	assert_int_equal(ffl_modify_cq(&cq->cq, &attr), 0);
+	assert_int_equal(fake.modify_cq.cq, cq->handle);
+	assert_int_equal(fake.modify_cq.count, 0xffff);
+	assert_int_equal(fake.modify_cq.period, 7);
+	fake.fail[FF_MSG_MODIFY_CQ] = -EINVAL;
+	errno = 0;
+	assert_int_equal(ffl_modify_cq(&cq->cq, &attr), EINVAL);
+	assert_int_equal(errno, EINVAL);
+	fake.fail[FF_MSG_MODIFY_CQ] = 0;
+	attr.attr_mask = 0;
+	assert_int_equal(ffl_modify_cq(&cq->cq, &attr), EINVAL);
+	attr.attr_mask = IBV_CQ_ATTR_RESERVED | IBV_CQ_ATTR_MODERATE;
+	assert_int_equal(ffl_modify_cq(&cq->cq, &attr), EINVAL);
+	assert_int_equal(fake.calls[FF_MSG_MODIFY_CQ], 2);
+	ibv_destroy_cq(&cq->cq);
 }
 
 static void resize(void **state)
@@ -651,6 +673,7 @@ int main(void)
 		T(create),
 		T(create_unwinds),
 		T(create_ex),
+		T(moderate),
 		T(resize),
 		T(readers),
 		T(next_poll),

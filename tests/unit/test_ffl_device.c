@@ -3,7 +3,7 @@
  * test_ffl_device.c - the control side of the library as a program sees it, against a router on a
  * socket: list, open, queries of every length, events, PDs, AHs, fork, a router that dies.
  *
- * build: tests/unit/ffl_router.c ffl/ah.c ffl/async.c ffl/call.c ffl/context.c ffl/device.c ffl/enum.c ffl/log.c ffl/pd.c ffl/query.c ffl/table.c
+ * build: tests/unit/ffl_router.c ffl/ah.c ffl/async.c ffl/call.c ffl/context.c ffl/device.c ffl/domain.c ffl/enum.c ffl/log.c ffl/pd.c ffl/query.c ffl/table.c ffl/import.c ffl/xrc.c
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,10 +59,23 @@ NOT_CALLED(int, ffl_post_srq_recv, struct ibv_srq *srq, struct ibv_recv_wr *wr,
 	   struct ibv_recv_wr **bad)
 NOT_CALLED(struct ibv_cq_ex *, ffl_create_cq_ex, struct ibv_context *c,
 	   struct ibv_cq_init_attr_ex *attr)
+NOT_CALLED(int, ffl_modify_cq, struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 NOT_CALLED(struct ibv_qp *, ffl_create_qp_ex, struct ibv_context *c,
 	   struct ibv_qp_init_attr_ex *attr)
 NOT_CALLED(struct ibv_srq *, ffl_create_srq_ex, struct ibv_context *c,
 	   struct ibv_srq_init_attr_ex *attr)
+NOT_CALLED(int, ffl_get_srq_num, struct ibv_srq *srq, uint32_t *num)
+NOT_CALLED(void, ffl_mr_forget, struct ffl_mr *mr)
+NOT_CALLED(struct ibv_mw *, ffl_alloc_mw, struct ibv_pd *pd, enum ibv_mw_type type)
+NOT_CALLED(int, ffl_bind_mw, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
+NOT_CALLED(int, ffl_dealloc_mw, struct ibv_mw *mw)
+NOT_CALLED(struct ibv_dm *, ffl_alloc_dm, struct ibv_context *c, struct ibv_alloc_dm_attr *attr)
+NOT_CALLED(int, ffl_free_dm, struct ibv_dm *dm)
+NOT_CALLED(struct ibv_mr *, ffl_reg_dm_mr, struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset,
+	   size_t length, unsigned int access)
+NOT_CALLED(struct ibv_mr *, ffl_alloc_null_mr, struct ibv_pd *pd)
+NOT_CALLED(int, ffl_advise_mr, struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+	   struct ibv_sge *sg, uint32_t num_sge)
 
 /* ---- fixture -------------------------------------------------------------------------------------- */
 
@@ -199,20 +213,21 @@ static void test_context(void **state)
 	assert_int_equal(*((size_t *)ctx - 1), 696);
 	assert_string_equal(ctx->device->name, "ff0");
 	assert_int_equal(ctx->num_comp_vectors, 1);
-	assert_int_equal(ctx->cmd_fd, -1);
+	assert_true(ctx->cmd_fd >= 512);
 	flags = fcntl(ctx->async_fd, F_GETFL);
 	assert_true(flags >= 0 && !(flags & O_NONBLOCK));
 	assert_int_equal(fcntl(ctx->async_fd, F_GETFD), FD_CLOEXEC);
 	assert_true(to_ctx(ctx)->sock >= 512 && to_ctx(ctx)->bell_fd >= 512);
 	assert_ptr_equal(ctx->ops.post_send, ffl_post_send);
 	assert_ptr_equal(v->create_qp_ex, ffl_create_qp_ex);
-	assert_null(ctx->ops.alloc_mw);
-	assert_null(v->open_xrcd);
+	assert_ptr_equal(ctx->ops.bind_mw, ffl_bind_mw);
+	assert_ptr_equal(v->reg_dm_mr, ffl_reg_dm_mr);
+	assert_ptr_equal(v->open_xrcd, ffl_open_xrcd);
 	assert_null(v->priv);
 	/* the newest operation known, which lies below our verbs_context */
 	assert_null(*(void **)((uint8_t *)ctx + sizeof(*ctx) - 696));
 	assert_string_equal(r.hello.comm, "test_ffl_device");
-	assert_null(ibv_alloc_null_mr(&(struct ibv_pd){ .context = ctx }));
+	assert_null(ibv_create_counters(ctx, &(struct ibv_counters_init_attr){ 0 }));
 	assert_int_equal(errno, EOPNOTSUPP);
 }
 
@@ -491,6 +506,46 @@ static void test_ah_from_wc(void **state)
 
 /* ---- events ------------------------------------------------------------------------------------------------ */
 
+/* What a context's descriptor is good for, and what is no such descriptor. */
+static void test_import(void **state)
+{
+	static const char wrong[64] = "freeflow sessioN";
+	struct ibv_context *imported;
+	struct ibv_pd *pd;
+	int fd = memfd_create("wrong", 0), mine = dup(ctx->cmd_fd);
+
+	(void)state;
+	assert_true(fd >= 0 && mine >= 0);
+	errno = 0;
+	assert_null(ibv_import_device(-1));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_import_device(fd)); /* empty */
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(write(fd, wrong, sizeof(wrong)), sizeof(wrong));
+	assert_null(ibv_import_device(fd));
+	assert_int_equal(errno, EINVAL);
+	close(fd);
+	/* nobody can change what it says */
+	assert_int_equal(pwrite(mine, wrong, 1, 0), -1);
+	assert_int_equal(ftruncate(mine, 0), -1);
+
+	r.fault_type = FF_MSG_IMPORT_DEVICE;
+	r.fault = FAULT_STATUS;
+	assert_null(ibv_import_device(mine));
+	assert_int_equal(errno, EMFILE);
+	assert_true(fcntl(mine, F_GETFD) >= 0);
+	r.fault = FAULT_NONE;
+	imported = ibv_import_device(mine);
+	assert_non_null(imported);
+	assert_int_equal(imported->cmd_fd, mine);
+	pd = ibv_import_pd(imported, 0x1234);
+	assert_non_null(pd);
+	assert_int_equal(pd->handle, 0x1234);
+	ibv_unimport_pd(pd);
+	assert_int_equal(ibv_close_device(imported), 0);
+	assert_int_equal(fcntl(mine, F_GETFD), -1);
+}
+
 static void test_events(void **state)
 {
 	struct ffl_qp qp = { .qp.context = ctx };
@@ -741,6 +796,7 @@ int main(void)
 		DEVICE(test_query_rt_values),
 		DEVICE(test_pd_ah),
 		DEVICE(test_ah_from_wc),
+		DEVICE(test_import),
 		DEVICE(test_events),
 		DEVICE(test_drain_waits),
 		DEVICE(test_router_dies),

@@ -2,7 +2,7 @@
 /*
  * test_ffl_qp.c - ffl/qp.c and srq.c: creation, attributes, references, errors on the way.
  *
- * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c
+ * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -97,10 +97,7 @@ static void create_refused(void **state)
 		assert_int_equal(errno, err);                                                      \
 	} while (0)
 	REFUSED(attr.qp_type = IBV_QPT_RAW_PACKET, EOPNOTSUPP);
-	REFUSED(attr.qp_type = IBV_QPT_XRC_SEND, EOPNOTSUPP);
 	REFUSED(attr.qp_type = IBV_QPT_DRIVER, EOPNOTSUPP);
-	REFUSED((attr.qp_type = IBV_QPT_XRC_RECV, attr.comp_mask = IBV_QP_INIT_ATTR_XRCD),
-		EOPNOTSUPP);
 	REFUSED(attr.send_cq = NULL, EINVAL);
 	REFUSED(attr.recv_cq = NULL, EINVAL);
 	REFUSED(attr.send_cq = &foreign, EINVAL);
@@ -110,14 +107,23 @@ static void create_refused(void **state)
 	REFUSED(attr.comp_mask |= IBV_QP_INIT_ATTR_MAX_TSO_HEADER, EOPNOTSUPP);
 	REFUSED(attr.comp_mask |= IBV_QP_INIT_ATTR_RX_HASH, EOPNOTSUPP);
 	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS,
-		 attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB),
+		 attr.create_flags = IBV_QP_CREATE_SCATTER_FCS),
 		EOPNOTSUPP);
-	for (int bit = 7; bit < 14; bit++)
+	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		 attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB),
+		EINVAL); /* for UD only */
+	for (int bit = 10; bit < 14; bit++)
 		REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			 attr.send_ops_flags = IBV_QP_EX_WITH_SEND | 1ull << bit),
 			EOPNOTSUPP);
 	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, attr.qp_type = IBV_QPT_UC,
 		 attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_READ),
+		EOPNOTSUPP);
+	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, attr.qp_type = IBV_QPT_UC,
+		 attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_INV),
+		EOPNOTSUPP);
+	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, attr.qp_type = IBV_QPT_UD,
+		 attr.send_ops_flags = IBV_QP_EX_WITH_BIND_MW),
 		EOPNOTSUPP);
 	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, attr.qp_type = IBV_QPT_UD,
 		 attr.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE),
@@ -432,7 +438,6 @@ static void srq_ex(void **state)
 	} row[] = {
 		{ IBV_SRQ_INIT_ATTR_PD, 0, 0 },
 		{ IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_BASIC, 0 },
-		{ IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_XRC, EOPNOTSUPP },
 		{ IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_TM, EOPNOTSUPP },
 		{ IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE, 99, EINVAL },
 		{ IBV_SRQ_INIT_ATTR_TYPE, IBV_SRQT_BASIC, EINVAL },

@@ -3,7 +3,7 @@
  * test_ffl_wr.c - ffl/post_ex.c: ibv_wr_*. What it builds is compared with what ibv_post_send
  * builds of the same WR.
  *
- * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c
+ * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -148,10 +148,10 @@ static void qp_numbers_wrap_past_the_reserved(void **state)
 	(void)state;
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(qpn_alloc(&f, &qp[i]), 0);
-	assert_int_equal(qp[0].qp_num, 0xfffffe);
-	assert_int_equal(qp[1].qp_num, 0xffffff);
-	assert_int_equal(qp[2].qp_num, 2);
-	assert_int_equal(qp[3].qp_num, 3);
+	assert_int_equal(qp[0].qp_num, 0xfffffe); /* the next one is multicast's */
+	assert_int_equal(qp[1].qp_num, 2);
+	assert_int_equal(qp[2].qp_num, 3);
+	assert_int_equal(qp[3].qp_num, 4);
 	for (int i = 0; i < 4; i++)
 		qpn_free(&f, &qp[i]);
 	free(f.qp_tab);

@@ -245,12 +245,109 @@ static void uid_must_match(void **state)
 	assert_null(s.pvm);
 }
 
+/* A multicast group: the stalled receiver loses what is sent to it, the others lose nothing. */
+static void group_with_a_stalled_receiver(void **state)
+{
+	static const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 1 } };
+	static uint8_t src[4096] = "group", dst[4096];
+	struct rig_ses *me, *bad, *good;
+	struct rig_cq *cq, *cq_bad, *cq_good;
+	struct rig_qp *qp, *qp_bad, *qp_good;
+	struct mr *from, *at_bad, *at_good;
+	struct ah ah = { .o.kind = OBJ_AH, .mcast = true, .attr.is_global = 1 };
+	struct ff_cqe e;
+	struct child c;
+	struct rig r;
+
+	(void)state;
+	rig_init(&r, &soft_ops);
+	pvm_patience = DEADLINE;
+	if (!child_start(&c)) {
+		waitpid(c.pid, NULL, 0);
+		rig_fini(&r);
+		skip();
+	}
+	me = rig_session(&r, 0);
+	bad = rig_session(&r, 1);
+	good = rig_session(&r, 2);
+	pvm_session_del(r.f, &bad->s);
+	bad->s.pid = c.pid;
+	assert_int_equal(pvm_session_add(&bad->s), 0);
+	cq = rig_cq(&r, me, 64, false);
+	cq_bad = rig_cq(&r, bad, 64, false);
+	cq_good = rig_cq(&r, good, 64, false);
+	qp = rig_qp(&r, me, IBV_QPT_UD, cq, cq, NULL);
+	qp_bad = rig_qp(&r, bad, IBV_QPT_UD, cq_bad, cq_bad, NULL);
+	qp_good = rig_qp(&r, good, IBV_QPT_UD, cq_good, cq_good, NULL);
+	rig_connect(&r, qp, NULL);
+	rig_connect(&r, qp_bad, NULL);
+	rig_connect(&r, qp_good, NULL);
+	from = rig_mr(&r, me, src, sizeof(src), ALL_ACCESS);
+	at_bad = rig_mr_pvm(&r, bad, c.page, 4096, ALL_ACCESS);
+	at_good = rig_mr(&r, good, dst, sizeof(dst), ALL_ACCESS);
+	ah.o.ses = &me->s;
+	ah.pd = &me->pd;
+	memcpy(ah.attr.dgid, group.raw, 16);
+	assert_int_equal(obj_insert(&me->s.tab[OBJ_AH], &ah.o), 0);
+	assert_int_equal(soft_ops.mcast_attach(&r.be, &qp_bad->qp, &group, 0), 0);
+	assert_int_equal(soft_ops.mcast_attach(&r.be, &qp_good->qp, &group, 0), 0);
+	rig_recv(&r, qp_bad, 1, at_bad, at_bad->addr, 4096);
+
+	r.f->conf.realtime = false;
+	assert_int_equal(fast_start(r.f), 0);
+	for (uint64_t i = 0; i < 100; i++) {
+		struct ff_sqe *sqe;
+
+		fast_lock(r.f);
+		rig_recv(&r, qp_good, i, at_good, at_good->addr, 4096);
+		sqe = rig_sqe(qp, FF_OP_SEND, i);
+		rig_sge(sqe, from, from->addr, 8);
+		sqe->ud.ah = ah.o.handle;
+		sqe->ud.remote_qpn = 0xffffff;
+		sqe->ud.remote_qkey = 0x1111;
+		rig_post(&r, qp);
+		fast_unlock(r.f);
+		assert_true(wait_cqe(cq_good, &e));
+		assert_int_equal(e.wr_id, i);
+		assert_true(wait_cqe(cq, &e));
+		assert_int_equal(e.wr_id, i);
+		assert_int_equal(e.status, IBV_WC_SUCCESS);
+		assert_memory_equal(dst + 40, src, 8);
+	}
+	fast_lock(r.f);
+	assert_int_equal(bad->s.stats.pvm_stalls, 1);
+	assert_int_equal(bad->s.stats.ud_drops, 100);
+	fast_unlock(r.f);
+	assert_false(rig_poll(cq_bad, &e));
+	kill(c.pid, SIGKILL);
+	waitpid(c.pid, NULL, 0);
+	fast_stop(r.f);
+
+	obj_remove(&me->s.tab[OBJ_AH], &ah.o);
+	rig_qp_free(&r, qp);
+	rig_qp_free(&r, qp_bad);
+	rig_qp_free(&r, qp_good);
+	rig_mr_free(&r, from);
+	rig_mr_free(&r, at_bad);
+	rig_mr_free(&r, at_good);
+	rig_cq_free(&r, cq);
+	rig_cq_free(&r, cq_bad);
+	rig_cq_free(&r, cq_good);
+	rig_session_free(&r, me);
+	rig_session_free(&r, bad);
+	rig_session_free(&r, good);
+	rig_fini(&r);
+	munmap(c.page, 4096);
+	munmap((void *)c.go, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stalled_then_filled_in),
 		cmocka_unit_test(stalled_then_killed),
 		cmocka_unit_test(stalled_and_qp_destroyed),
+		cmocka_unit_test(group_with_a_stalled_receiver),
 		cmocka_unit_test(uid_must_match),
 	};
 

@@ -356,7 +356,7 @@ static struct ff_reg_mr_resp reg(int s, uint32_t pd)
 
 static void dereg(int s, uint32_t mr)
 {
-	struct ff_dereg_mr_req req = { mr };
+	struct ff_dereg_mr_req req = { .mr = mr };
 	struct ff_dereg_mr_resp resp;
 
 	CALL(s, DEREG_MR, &req, &resp);

@@ -16,20 +16,20 @@
 
 #include <cmocka.h>
 
+#include "ffl/mm.h"
+
 static unsigned calls, fail_mask; /* bit n: the nth mremap from now on fails */
 
-static void *hooked_mremap(void *old, size_t old_len, size_t new_len, int flags, void *new)
+static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, void *new)
 {
-	extern void *mremap(void *, size_t, size_t, int, ...);
-
 	if (fail_mask >> calls++ & 1)
 		return (void *)-1;
-	return mremap(old, old_len, new_len, flags, new);
+	return mm_remap(old, old_len, new_len, flags, new);
 }
 
-#define mremap hooked_mremap
+#define mm_remap hooked_remap
 #include "ffl/window.c"
-#undef mremap
+#undef mm_remap
 
 #define LEN ((size_t)16 * 4096)
 #define RW  (PROT_READ | PROT_WRITE)

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * soft_pair.h - two sessions on the software device (rig.h), each with a CQ, a QP and a buffer that is
+ * an MR; the QPs are connected with each other.
+ */
+#ifndef SOFT_PAIR_H
+#define SOFT_PAIR_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "ffr/soft/soft.h"
+#include "tests/lib/rig.h"
+
+#define PAIR_ACCESS                                                                                \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+#define PAIR_BUF (1u << 20) /* bytes of a buffer */
+
+struct pair {
+	struct rig r;
+	struct rig_ses *s[2];
+	struct rig_cq *cq[2];
+	struct rig_qp *qp[2];
+	struct mr *mr[2];
+	uint8_t *buf[2];
+};
+
+/* In containers c0 and c1 of the rig. */
+void pair_up(struct pair *p, enum ibv_qp_type type, int c0, int c1);
+/* A QP that is NULL is gone already. */
+void pair_down(struct pair *p);
+
+/* Address of a byte of buffer i. */
+uint64_t pair_at(const struct pair *p, int i, uint64_t off);
+/* Posted on QP 0, from its buffer to the other's; nothing runs yet. */
+void pair_rdma(struct pair *p, uint8_t op, uint64_t id, uint64_t loff, uint64_t roff, uint32_t len);
+void pair_send(struct pair *p, uint64_t id, uint32_t len);
+
+/* The next completion of the CQ; none. */
+void pair_expect(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_status st);
+void pair_expect_none(struct rig_cq *cq);
+
+#endif
