@@ -13,6 +13,7 @@
 #include <netinet/ip.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ffl.h"
 
@@ -61,8 +62,12 @@ FFL_EXPORT int ibv_destroy_ah(struct ibv_ah *ibah)
 	struct ffl_ah *ah = to_ah(ibah);
 	struct ff_destroy_ah_req req = { .ah = ah->handle };
 	struct ff_destroy_ah_resp resp;
+	uint32_t qp = atomic_load_explicit(&ah->last_qp, memory_order_relaxed);
 	int ret;
 
+	if (qp && to_ctx(ibah->context)->pid == getpid())
+		ffl_qp_datagrams_leave(to_ctx(ibah->context), qp,
+				       atomic_load_explicit(&ah->last_tail, memory_order_relaxed));
 	ret = FFL_CALL(to_ctx(ibah->context), DESTROY_AH, &req, &resp);
 	if (ret && ret != -EIO)
 		return -ret;

@@ -176,6 +176,8 @@ struct ffl_pd {
 struct ffl_ah {
 	struct ibv_ah ibv;
 	uint32_t handle;
+	/* the datagram posted last with it: QP's handle, and the tail behind its WR */
+	_Atomic uint32_t last_qp, last_tail;
 };
 
 struct ffl_xrcd {
@@ -289,12 +291,22 @@ static inline struct ffl_ah *to_ah(struct ibv_ah *a)
 	return (struct ffl_ah *)a;
 }
 
+/* The WR before `tail` of that QP uses the address handle: its number. */
+static inline uint32_t ffl_ah_use(struct ffl_ah *ah, const struct ffl_qp *qp, uint32_t tail)
+{
+	atomic_store_explicit(&ah->last_tail, tail, memory_order_relaxed);
+	atomic_store_explicit(&ah->last_qp, qp->handle, memory_order_relaxed);
+	return ah->handle;
+}
+
 /* post.c, cq.c: what the inline verbs of <infiniband/verbs.h> call through context->ops */
 int ffl_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int ffl_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ffl_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ffl_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/* qp.c: wait a moment for the router to take a UD QP's WRs before `tail`. Takes table_lock. */
+void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
 void ffl_qp_init_wr_ops(struct ffl_qp *qp);   /* post_ex.c: the ibv_wr_* pointers */
 void ffl_cq_init_poll_ops(struct ffl_cq *cq); /* cq_ex.c: the ibv_start_poll… pointers */
 /* post.c: announce postings that the event index let go unannounced, if there are any */

@@ -475,16 +475,26 @@ FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 
 /*
  * Datagrams that nobody is told about the end of leave a device within a microsecond of the post, and
- * programs (mckey) destroy the QP at once. The router may be later: give it a moment.
+ * programs (mckey) destroy the QP or the address handle at once. The router may be later: give it a
+ * moment, until it has taken the QP's WRs before `tail`.
  */
-static void datagrams_leave(struct ffl_qp *qp)
+void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail)
 {
 	struct timespec start, now;
+	bool gone;
 
-	ffl_ring_lazy(to_ctx(qp->qp.context));
+	ffl_ring_lazy(ctx);
 	clock_gettime(CLOCK_MONOTONIC, &start);
 	do {
-		if (atomic_load_explicit(&qp->hdr->sq_head, memory_order_acquire) == qp->sq_tail)
+		struct ffl_qp *qp;
+
+		pthread_mutex_lock(&ctx->table_lock);
+		qp = ffl_table_get(ctx, FFL_QP, handle);
+		gone = !qp || qp->qp.state != IBV_QPS_RTS ||
+		       (int32_t)(tail - atomic_load_explicit(&qp->hdr->sq_head,
+							     memory_order_acquire)) <= 0;
+		pthread_mutex_unlock(&ctx->table_lock);
+		if (gone)
 			return;
 		sched_yield();
 		clock_gettime(CLOCK_MONOTONIC, &now);
@@ -501,8 +511,8 @@ FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct ff_destroy_qp_resp resp;
 	int err;
 
-	if (ibqp->qp_type == IBV_QPT_UD && ibqp->state == IBV_QPS_RTS && ctx->pid == getpid())
-		datagrams_leave(qp);
+	if (ibqp->qp_type == IBV_QPT_UD && ctx->pid == getpid())
+		ffl_qp_datagrams_leave(ctx, qp->handle, qp->sq_tail);
 	err = FFL_CALL(ctx, DESTROY_QP, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);

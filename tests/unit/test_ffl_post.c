@@ -144,6 +144,33 @@ static void ud(void **state)
 	free_qp(qp, cq);
 }
 
+/* An address handle waits for the datagrams posted with it, in a list, too; but not for ever. */
+static void ud_leaves(void **state)
+{
+	struct ffl_cq *cq = fake_cq(16);
+	struct ffl_qp *qp = fake_qp(IBV_QPT_UD, cq, 4, 1, 0, false);
+	struct ffl_ah ah = { .handle = 0x1234 }, none = { .handle = 0x1235 };
+	struct ibv_send_wr wr[3] = {
+		{ .next = &wr[1], .opcode = IBV_WR_SEND, .wr.ud.ah = &none.ibv },
+		{ .next = &wr[2], .opcode = IBV_WR_SEND, .wr.ud.ah = &ah.ibv },
+		{ .opcode = IBV_WR_SEND, .wr.ud.ah = &ah.ibv },
+	};
+
+	(void)state;
+	assert_int_equal(post(qp, wr), 0);
+	assert_int_equal(none.last_tail, 1);
+	assert_int_equal(ah.last_qp, qp->handle);
+	assert_int_equal(ah.last_tail, 3);
+	ffl_qp_datagrams_leave(fake.ctx, qp->handle, 3); /* the router takes nothing */
+	assert_int_equal(atomic_load(&qp->hdr->sq_head), 0);
+	atomic_store(&qp->hdr->sq_head, 3);
+	fake.yields = 0;
+	ffl_qp_datagrams_leave(fake.ctx, qp->handle, 3);
+	ffl_qp_datagrams_leave(fake.ctx, qp->handle + 0x10000, 4); /* a QP that is gone */
+	assert_int_equal(fake.yields, 0);
+	free_qp(qp, cq);
+}
+
 static void sig_all(void **state)
 {
 	struct ffl_cq *cq = fake_cq(16);
@@ -749,6 +776,7 @@ int main(void)
 		T(opcodes),
 		T(atomics),
 		T(ud),
+		T(ud_leaves),
 		T(sig_all),
 		T(inline_data),
 		T(seq_over_laps),
