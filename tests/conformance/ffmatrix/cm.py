@@ -131,7 +131,8 @@ def udpong(on):
     for options in ("-C 1000 -S 64", "-C 1000 -S 1000", "-C 1000 -S 64 -T e", "-C 1000 -S 64 -T b",
                     "-C 1000 -S 64 -T n"):
         yield options
-        server = on.server("udpong", "-p", on.new_port(), *options.split(),
+        # without -b the server is on the loopback address
+        server = on.server("udpong", "-b", on.address, "-p", on.new_port(), *options.split(),
                            ready=lambda: on.stats(SERVER)["cm_listeners"] +
                            on.stats(SERVER)["qps"] > 0)
         try:
