@@ -444,7 +444,8 @@ short rs_stream_revents(struct rsocket *rs, short events)
 		r |= events & out;
 	if (s->fin)
 		r |= events & POLLRDHUP;
-	if (s->gone || (s->fin && s->wr_shut))
+	/* the data comes first: programs (rstream -T a) take a hang-up for the end */
+	if ((s->gone || (s->fin && s->wr_shut)) && !available(s))
 		r |= POLLHUP;
 	if (rs->err)
 		r |= POLLERR;

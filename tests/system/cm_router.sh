@@ -67,6 +67,9 @@ step "the router is back"
 "$LAB" restart router h0 || fail "restart"
 cm_pair "rping -s -V -C 5" "rping -c -V -C 5 -a $ip"
 
+# a Docker network has IPv6 only where the engine was told so: getaddrinfo() finds none
+[[ $ENGINE == netns ]] || exit 0
+
 step "IPv6, and addresses as GIDs"
 router_ctl container set h0c0 --ip "$ip" --ip fd00::a >/dev/null || fail "container set"
 router_ctl container set h0c1 --ip "$("$LAB" ip h0c1)" --ip fd00::b >/dev/null || fail "container set"

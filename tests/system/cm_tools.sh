@@ -1,8 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
+# sanitized: no
 # cm_tools.sh - Debian's rdmacm-utils between two containers: connections (ucmatose, cmtime,
-# rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient).
+# rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient). Not with sanitizers:
+# mckey's stdbuf preloads a library before theirs.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/cm.sh"
 ip=$("$LAB" ip h0c0) ip1=$("$LAB" ip h0c1)
