@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# engines: netns
 # timeout: 300
 # rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
 # sockets, with Debian's librspreload in front of them. What they move went through the router.
