@@ -111,6 +111,8 @@ static void trim(struct cm_channel *ch)
 
 /*
  * Copies of the id's packets that are in the socket, in order; with mc, of that membership's only.
+ * A reader that takes a packet in the meantime can make the offset go wrong: then one is missing, or
+ * was seen before and is left out.
  * How many; *list is the caller's to free. Without memory for them there are none.
  */
 static unsigned peek_all(struct cm_channel *ch, uint32_t handle, uint32_t mc,
@@ -126,6 +128,8 @@ static unsigned peek_all(struct cm_channel *ch, uint32_t handle, uint32_t mc,
 		return 0;
 	while ((n = recv(ch->pub.fd, &p, sizeof(p), MSG_PEEK | MSG_DONTWAIT)) > 0) {
 		if (check(&p, n) || owner(&p.ev) != handle || (mc && p.ev.mc != mc))
+			continue;
+		if (num && p.ev.num <= (*list)[num - 1].ev.num)
 			continue;
 		if (num == room) {
 			room = room ? 2 * room : 4;
@@ -284,7 +288,7 @@ static unsigned move_out(struct cm_channel *from, struct cm_id *id, uint32_t rep
 	uint32_t outstanding = reported - id->known;
 	unsigned num = peek_all(from, id->handle, 0, list);
 
-	if (num < outstanding) { /* a reader has some that it has not entered */
+	if (num != outstanding) { /* a reader has some that it has not entered */
 		free(*list);
 		*list = NULL;
 		return 0;
@@ -330,6 +334,11 @@ int cm_channel_move(struct cm_channel *from, struct cm_channel *to, struct cm_id
 
 	if (to->ses != id->ses) /* of another router, or the parent's */
 		return -EINVAL;
+	/* Copies of an earlier move that still wait in `from` go along as if nobody knew them. */
+	pthread_mutex_lock(&ctx->table_lock);
+	id->known -= id->copies;
+	id->copies = 0;
+	pthread_mutex_unlock(&ctx->table_lock);
 	for (;;) {
 		pthread_mutex_lock(&ctx->table_lock);
 		req.taken = id->known;

@@ -14,47 +14,6 @@
 
 /* ---- attributes -------------------------------------------------------------------------------------- */
 
-static void ah_from_ff(struct ibv_ah_attr *to, const struct ff_ah_attr *a)
-{
-	*to = (struct ibv_ah_attr){
-		.grh = { .flow_label = a->flow_label,
-			 .sgid_index = a->sgid_index,
-			 .hop_limit = a->hop_limit,
-			 .traffic_class = a->traffic_class },
-		.dlid = a->dlid,
-		.sl = a->sl,
-		.src_path_bits = a->src_path_bits,
-		.static_rate = a->static_rate,
-		.is_global = a->is_global,
-		.port_num = a->port_num,
-	};
-	memcpy(to->grh.dgid.raw, a->dgid, sizeof(a->dgid));
-}
-
-/* Only what CM_INIT_QP_ATTR fills in. */
-static void attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a)
-{
-	ah_from_ff(&to->ah_attr, &a->ah);
-	to->qp_state = a->qp_state;
-	to->cur_qp_state = a->cur_qp_state;
-	to->path_mtu = a->path_mtu;
-	to->path_mig_state = a->path_mig_state;
-	to->qkey = a->qkey;
-	to->rq_psn = a->rq_psn;
-	to->sq_psn = a->sq_psn;
-	to->dest_qp_num = a->dest_qp_num;
-	to->qp_access_flags = a->qp_access_flags;
-	to->pkey_index = a->pkey_index;
-	to->en_sqd_async_notify = a->en_sqd_async_notify;
-	to->max_rd_atomic = a->max_rd_atomic;
-	to->max_dest_rd_atomic = a->max_dest_rd_atomic;
-	to->min_rnr_timer = a->min_rnr_timer;
-	to->port_num = a->port_num;
-	to->timeout = a->timeout;
-	to->retry_cnt = a->retry_cnt;
-	to->rnr_retry = a->rnr_retry;
-}
-
 static int init_attr(struct cm_id *id, enum ibv_qp_state state, struct ibv_qp_attr *attr, int *mask)
 {
 	struct ff_cm_init_qp_attr_req req = { .id = id->handle, .qp_state = state };
@@ -63,7 +22,7 @@ static int init_attr(struct cm_id *id, enum ibv_qp_state state, struct ibv_qp_at
 
 	if (err)
 		return err;
-	attr_from_ff(attr, &resp.attr);
+	ffl_qp_attr_from_ff(attr, &resp.attr);
 	*mask = (int)resp.mask;
 	return 0;
 }

@@ -305,6 +305,8 @@ int ffl_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 int ffl_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int ffl_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+/* qp.c: all but rate_limit, which programs built against old headers have no room for */
+void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a);
 /* qp.c: wait a moment for the router to take a UD QP's WRs before `tail`. Takes table_lock. */
 void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
 void ffl_qp_init_wr_ops(struct ffl_qp *qp);   /* post_ex.c: the ibv_wr_* pointers */

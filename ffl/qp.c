@@ -356,7 +356,7 @@ static void attr_to_ff(struct ff_qp_attr *to, const struct ibv_qp_attr *a, uint3
 }
 
 /* All but rate_limit, which programs built against old headers have no room for. */
-static void attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a)
+FFL_EXPORT void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a)
 {
 	to->qp_state = a->qp_state;
 	to->cur_qp_state = a->cur_qp_state;
@@ -454,7 +454,7 @@ FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 
 	if (err)
 		return ffl_ret(err);
-	attr_from_ff(attr, &resp.attr);
+	ffl_qp_attr_from_ff(attr, &resp.attr);
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,
 		.send_cq = ibqp->send_cq,

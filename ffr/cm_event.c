@@ -75,6 +75,13 @@ void cm_chan_put(struct cm_chan *chan)
 		free(chan);
 }
 
+/* The next of the id's packets. 0 or -errno. */
+static int write_next(struct cm_id *id, struct ff_cm_event *ev, const void *pd)
+{
+	ev->num = id->written + 1;
+	return cm_event_write(id->chan->ch, ev, pd);
+}
+
 /* One packet less waits: it was written, or nobody reads there. */
 static void event_done(struct cm_event *e)
 {
@@ -92,7 +99,7 @@ static void on_writable(uv_poll_t *h, int status, int events)
 	(void)status;
 	(void)events;
 	while ((e = TAILQ_FIRST(&chan->queue))) {
-		if (cm_event_write(chan->ch, &e->ev, e->pd) == -EAGAIN)
+		if (write_next(e->id, &e->ev, e->pd) == -EAGAIN)
 			return;
 		event_done(e);
 	}
@@ -153,8 +160,7 @@ static struct cm_event *event_wait(struct cm_id *id, struct cm_mc *mc, const str
 static struct cm_event *event_send(struct cm_id *id, struct cm_mc *mc, struct ff_cm_event *ev,
 				   const void *pd)
 {
-	if (id->held || !TAILQ_EMPTY(&id->chan->queue) ||
-	    cm_event_write(id->chan->ch, ev, pd) == -EAGAIN)
+	if (id->held || !TAILQ_EMPTY(&id->chan->queue) || write_next(id, ev, pd) == -EAGAIN)
 		return event_wait(id, mc, ev, pd);
 	id->written++;
 	if (mc)

@@ -240,6 +240,8 @@ struct ff_cm_event {
 	int32_t status;
 	uint32_t private_data_len;
 	uint32_t mc; /* MULTICAST_*: number of the membership, else 0 */
+	uint32_t num; /* of all packets written for the id (the listener's, if there is one), from 1 */
+	uint32_t reserved;
 	struct ff_cm_param param;
 	struct ff_cm_ece ece;
 	uint32_t ps; /* CONNECT_REQUEST: port space of the new id */
@@ -247,7 +249,7 @@ struct ff_cm_event {
 	uint8_t dgid[16];
 	uint32_t ud_qp_num, ud_qkey, ud_flow_label;
 	uint16_t ud_dlid;
-	uint8_t ud_sl, ud_hop_limit, ud_traffic_class, reserved[3];
+	uint8_t ud_sl, ud_hop_limit, ud_traffic_class, reserved2[3];
 };
 /*
  * CM_WRITE_EVENT: the packet as given (tail: its private data, FF_CM_PD_MAX bytes at most) goes into

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lrdmacm -lpthread */
+/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c -lrdmacm -lpthread */
 /* timeout: 120 */
 /*
  * rs_dgram.c - rsockets of type SOCK_DGRAM inside one container: datagrams and their addresses,
  * sizes, nobody there, rpoll, bad arguments. Two containers are rs_programs.sh's.
  */
-#include "../lib/vt.h"
+#include "../lib/rst.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -14,26 +14,6 @@
 #include <pthread.h>
 #include <rdma/rsocket.h>
 #include <unistd.h>
-
-#define CHECK_IS(expr, err)                                                                        \
-	do {                                                                                       \
-		errno = 0;                                                                         \
-		CHECK_EQ((expr), -1);                                                              \
-		if (errno != (err))                                                                \
-			FAIL("%s: \"%s\", not \"%s\"", #expr, strerror(errno), strerror(err));     \
-	} while (0)
-
-static struct sockaddr_in here(uint16_t port)
-{
-	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(port) };
-	struct ibv_context *ctx = vt_open_device();
-	union ibv_gid gid;
-
-	vt_gid(ctx, &gid);
-	memcpy(&sin.sin_addr, gid.raw + 12, 4);
-	ibv_close_device(ctx);
-	return sin;
-}
 
 /* Bound to a port of the CM's choice, on the wildcard address; *addr is where it is reached. */
 static int bound(struct sockaddr_in *addr)
@@ -46,17 +26,9 @@ static int bound(struct sockaddr_in *addr)
 	CHECK_OK(rbind(fd, (struct sockaddr *)&any, sizeof(any)));
 	CHECK_OK(rgetsockname(fd, (struct sockaddr *)&any, &len));
 	CHECK(any.sin_port != 0);
-	*addr = here(0);
+	*addr = cmt_self();
 	addr->sin_port = any.sin_port;
 	return fd;
-}
-
-static short poll_one(int fd, short events, int timeout)
-{
-	struct pollfd p = { .fd = fd, .events = events };
-
-	CHECK(rpoll(&p, 1, timeout) >= 0);
-	return p.revents;
 }
 
 /* From one thread, to rsockets that are never in a call when they are asked for their QP. */
@@ -165,8 +137,8 @@ static void nonblocking_and_poll(void)
 	CHECK_OK(rbind(b, (struct sockaddr *)&any, sizeof(any)));
 	CHECK_OK(pipe(pipes));
 	CHECK_IS(rrecv(b, &c, 1, 0), EAGAIN);
-	CHECK_EQ(poll_one(b, POLLIN | POLLOUT, 0), POLLOUT);
-	CHECK_EQ(poll_one(a, POLLIN, 10), 0);
+	CHECK_EQ(rst_poll(b, POLLIN | POLLOUT, 0), POLLOUT);
+	CHECK_EQ(rst_poll(a, POLLIN, 10), 0);
 	/* kept until the address is resolved, which the calls of both sides bring on */
 	for (int i = 0; i < 5; i++)
 		CHECK_EQ(rsendto(b, &i, 1, 0, (struct sockaddr *)&addr, sizeof(addr)), 1);

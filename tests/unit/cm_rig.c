@@ -48,6 +48,22 @@ void cm_close(struct cm_client *c)
 	rig_pump(c->g);
 }
 
+void cm_two_open(struct ctl_rig *g, struct cm_client *a, struct cm_client *b)
+{
+	rig_open(g);
+	*a = cm_open(g, 0);
+	*b = cm_open(g, 1);
+}
+
+void cm_two_close(struct ctl_rig *g, struct cm_client *a, struct cm_client *b)
+{
+	cm_close(a);
+	cm_close(b);
+	assert_null(g->c[0]->cm);
+	assert_null(g->c[1]->cm);
+	rig_close(g);
+}
+
 /* ---- addresses ------------------------------------------------------------------------------ */
 
 struct ff_cm_addr cm_sa(const char *ip, uint16_t port)

@@ -26,6 +26,9 @@ struct cm_packet {
 /* A session in that container, with a channel. */
 struct cm_client cm_open(struct ctl_rig *g, int container);
 void cm_close(struct cm_client *c);
+/* A rig with a client in each of two containers; nothing of the CM may be left at the end. */
+void cm_two_open(struct ctl_rig *g, struct cm_client *a, struct cm_client *b);
+void cm_two_close(struct ctl_rig *g, struct cm_client *a, struct cm_client *b);
 int cm_new_channel(struct cm_client *c, uint32_t *channel);
 
 /* Addresses: "" is none, "0.0.0.2", "fd00::2", "::" …; cm_sib is AF_IB's for a GID. */

@@ -26,18 +26,14 @@ static struct cm_client a, b;
 static int setup(void **state)
 {
 	(void)state;
-	rig_open(g);
-	a = cm_open(g, 0);
-	b = cm_open(g, 1);
+	cm_two_open(g, &a, &b);
 	return 0;
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	cm_close(&a);
-	cm_close(&b);
-	rig_close(g);
+	cm_two_close(g, &a, &b);
 	return 0;
 }
 

@@ -115,12 +115,13 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 }
 
 /* Call with r.lock held. */
-static void put(uint32_t channel, const struct ff_cm_event *ev, const void *data)
+static void put(uint32_t channel, struct ff_cm_event *ev, const void *data)
 {
 	struct iovec iov[] = { { (void *)ev, sizeof(*ev) },
 			       { (void *)data, ev->private_data_len } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 
+	ev->num = ++r.id[ev->listener ? ev->listener : ev->id].written;
 	assert_int_equal(sendmsg(r.channel[channel - 1], &msg, 0),
 			 sizeof(*ev) + ev->private_data_len);
 }
@@ -142,7 +143,6 @@ static void event(struct ff_cm_event ev)
 		r.wait[r.num_wait++].ev = ev;
 	} else {
 		put(r.id[id].channel, &ev, "");
-		r.id[id].written++;
 	}
 	pthread_mutex_unlock(&r.lock);
 }
@@ -186,7 +186,6 @@ static void migrate(const struct ff_cm_migrate_id_req *req, struct ff_cm_migrate
 	for (i = 0; i < r.num_wait; i++)
 		if (r.wait[i].id == req->id) {
 			put(req->channel, &r.wait[i].ev, "");
-			r.id[req->id].written++;
 		} else {
 			r.wait[kept++] = r.wait[i];
 		}
@@ -197,6 +196,7 @@ static int answer(enum ff_msg_type type, const void *q, const void *tail, void *
 {
 	const struct ff_cm_write_event_req *w = q;
 	const struct ff_cm_destroy_id_req *d = q;
+	struct ff_cm_event copy;
 	int sv[2], i;
 
 	switch (type) {
@@ -231,8 +231,8 @@ static int answer(enum ff_msg_type type, const void *q, const void *tail, void *
 		migrate(q, a);
 		return 0;
 	case FF_MSG_CM_WRITE_EVENT:
-		put(w->channel, &w->event, tail);
-		r.id[w->id].written++;
+		copy = w->event;
+		put(w->channel, &copy, tail);
 		return 0;
 	case FF_MSG_CM_JOIN:
 		r.join = *(const struct ff_cm_join_req *)q;
@@ -495,7 +495,11 @@ static void test_migrate_pending(void **state)
 	expect(ch, b, RDMA_CM_EVENT_ADDR_CHANGE, 11);
 	expect_none(ch);
 	expect(to, a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
-	/* back, before the others were taken */
+	/* back, before the others were taken, and twice more with nothing new */
+	assert_int_equal(rdma_migrate_id(a, ch), 0);
+	expect_none(to);
+	assert_int_equal(rdma_migrate_id(a, to), 0);
+	expect_none(ch);
 	assert_int_equal(rdma_migrate_id(a, ch), 0);
 	expect_none(to);
 	simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 4);

@@ -60,7 +60,7 @@ class Row:
             return "failed"
         if self.must is None or self.judged is None:
             return ""
-        if self._within(self.aim):
+        if self.aim is not None and self._within(self.aim):
             return "aim"
         return "must" if self._within(self.must) else "MISSED"
 
