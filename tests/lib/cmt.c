@@ -117,3 +117,23 @@ void cmt_pair_close(struct cmt_pair *p)
 	CHECK_OK(rdma_destroy_id(p->listener));
 	rdma_destroy_event_channel(p->ch);
 }
+
+void cmt_transfer(struct rdma_cm_id *from, struct rdma_cm_id *to, uint32_t seed)
+{
+	uint8_t *out = vt_map(4096), *in = vt_map(4096);
+	struct ibv_mr *omr, *imr;
+	struct ibv_wc wc;
+
+	vt_pattern(out, 4096, seed);
+	omr = CHECK_PTR(rdma_reg_msgs(from, out, 4096));
+	imr = CHECK_PTR(rdma_reg_msgs(to, in, 4096));
+	CHECK_OK(rdma_post_recv(to, in, in, 4096, imr));
+	CHECK_OK(rdma_post_send(from, out, out, 4096, omr, IBV_SEND_SIGNALED));
+	CHECK_EQ(rdma_get_send_comp(from, &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(rdma_get_recv_comp(to, &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_PATTERN(in, 4096, seed);
+	CHECK_OK(rdma_dereg_mr(omr));
+	CHECK_OK(rdma_dereg_mr(imr));
+}

@@ -48,4 +48,7 @@ struct cmt_pair {
 void cmt_pair(struct cmt_pair *p);
 void cmt_pair_close(struct cmt_pair *p);
 
+/* A SEND of a page from one connected id to the other, whose content is checked. */
+void cmt_transfer(struct rdma_cm_id *from, struct rdma_cm_id *to, uint32_t seed);
+
 #endif

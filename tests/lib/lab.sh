@@ -47,6 +47,14 @@ inside() { # CONTAINER CMD...
 	"$LAB" exec "$c" -- "$@"
 }
 
+# End the programs of that name in a container, by its shell alone: not every image has pidof.
+end_program() { # CONTAINER NAME
+	# shellcheck disable=SC2016
+	inside "$1" sh -c 'for p in /proc/[0-9]*; do
+		read -r name <"$p/comm" && [ "$name" = "$0" ] && kill "${p#/proc/}"
+	done 2>/dev/null; true' "$2"
+}
+
 router_ctl() {
 	"$LAB" ffctl h0 -- "$@"
 }

@@ -13,6 +13,8 @@
 #include <poll.h>
 #include <rdma/rsocket.h>
 
+#define MB (1024u * 1024u)
+
 /* -1, and that errno. */
 #define CHECK_IS(expr, err)                                                                        \
 	do {                                                                                       \

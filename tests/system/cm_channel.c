@@ -156,13 +156,13 @@ static void forked(void)
 		CHECK_ERR(rdma_create_id(p.ch, &id, NULL, RDMA_PS_TCP), EIO);
 		CHECK_ERR(rdma_disconnect(p.active), EIO);
 		cmt_pair(&mine);
-		transfer(mine.active, mine.passive, 4);
+		cmt_transfer(mine.active, mine.passive, 4);
 		cmt_pair_close(&mine);
 		CHECK_OK(rdma_destroy_id(p.listener)); /* its memory only */
 		_exit(0);
 	}
 	CHECK_EQ(vt_child_status(pid), 0);
-	transfer(p.active, p.passive, 5);
+	cmt_transfer(p.active, p.passive, 5);
 	CHECK_OK(rdma_disconnect(p.active));
 	WANT_CM_ACK(p.ch, p.passive, RDMA_CM_EVENT_DISCONNECTED, 0);
 	WANT_CM_ACK(p.ch, p.active, RDMA_CM_EVENT_DISCONNECTED, 0);

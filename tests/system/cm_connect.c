@@ -7,7 +7,6 @@
  */
 #include "../lib/cmt.h"
 
-#include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,26 +22,6 @@ static void check_data(const struct rdma_conn_param *p, const char *text)
 {
 	CHECK(p->private_data_len >= strlen(text));
 	CHECK(p->private_data && !memcmp(p->private_data, text, strlen(text)));
-}
-
-static void transfer(struct rdma_cm_id *from, struct rdma_cm_id *to, uint32_t seed)
-{
-	uint8_t *out = vt_map(4096), *in = vt_map(4096);
-	struct ibv_mr *omr, *imr;
-	struct ibv_wc wc;
-
-	vt_pattern(out, 4096, seed);
-	omr = CHECK_PTR(rdma_reg_msgs(from, out, 4096));
-	imr = CHECK_PTR(rdma_reg_msgs(to, in, 4096));
-	CHECK_OK(rdma_post_recv(to, in, in, 4096, imr));
-	CHECK_OK(rdma_post_send(from, out, out, 4096, omr, IBV_SEND_SIGNALED));
-	CHECK_EQ(rdma_get_send_comp(from, &wc), 1);
-	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-	CHECK_EQ(rdma_get_recv_comp(to, &wc), 1);
-	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-	CHECK_PATTERN(in, 4096, seed);
-	CHECK_OK(rdma_dereg_mr(omr));
-	CHECK_OK(rdma_dereg_mr(imr));
 }
 
 static void connection(void)
@@ -103,8 +82,8 @@ static void connection(void)
 	CHECK_EQ(attr.max_dest_rd_atomic, 2);
 	CHECK_EQ(attr.max_rd_atomic, 3);
 
-	transfer(a, b, 1);
-	transfer(b, a, 2);
+	cmt_transfer(a, b, 1);
+	cmt_transfer(b, a, 2);
 
 	CHECK_OK(rdma_disconnect(a));
 	CHECK_EQ(vt_state(a->qp), IBV_QPS_ERR);
@@ -314,7 +293,7 @@ static void synchronous(void)
 	CHECK_EQ(a->event->event, RDMA_CM_EVENT_ESTABLISHED);
 	pthread_join(t, &ret);
 	b = ret;
-	transfer(a, b, 3);
+	cmt_transfer(a, b, 3);
 	CHECK_OK(rdma_disconnect(a));
 	CHECK_EQ(a->event->event, RDMA_CM_EVENT_DISCONNECTED);
 	CHECK_ERR(rdma_migrate_id(a, NULL), EINVAL);

@@ -12,11 +12,8 @@
 #include <fcntl.h>
 #include <infiniband/ib.h>
 #include <netdb.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define REJ_NO_LISTENER 8 /* invalid service id */
 
 /* ---- addresses, ports ---------------------------------------------------------------------------- */
 
@@ -109,7 +106,7 @@ static void spellings(void)
 		CHECK_OK(rdma_accept(b, NULL));
 		WANT_CM_ACK(ch, a, RDMA_CM_EVENT_ESTABLISHED, 0);
 		WANT_CM_ACK(ch, b, RDMA_CM_EVENT_ESTABLISHED, 0);
-		transfer(a, b, i);
+		cmt_transfer(a, b, i);
 		rdma_destroy_qp(a);
 		rdma_destroy_qp(b);
 		CHECK_OK(rdma_destroy_id(a));

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
 # timeout: 300
 # rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
 # sockets, with Debian's librspreload in front of them. What they move went through the router.
@@ -43,8 +42,7 @@ rs_pair() {
 		sleep 0.1
 	done
 	if [[ $SERVES_ON ]]; then
-		# shellcheck disable=SC2016
-		inside h0c0 sh -c 'kill $(pidof udpong)'
+		end_program h0c0 udpong
 		wait "$job"
 	else
 		wait "$job" || return 1
@@ -91,8 +89,7 @@ copy() {
 		((--tries)) && running "$job" || return 1
 		sleep 0.1
 	done
-	# shellcheck disable=SC2016
-	inside h0c0 sh -c 'kill $(pidof rcopy)'
+	end_program h0c0 rcopy
 	wait "$job"
 	true
 }

@@ -10,10 +10,6 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -8,10 +8,8 @@
 #include "../lib/rst.h"
 
 #include <fcntl.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
