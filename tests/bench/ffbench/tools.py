@@ -28,15 +28,15 @@ def _pair(lab, port, server, client, timeout, env=None):
         background.kill()
 
 
-def _cm_pair(lab, server, client, timeout, env=None):
+def _cm_pair(server, client, timeout):
     """The same for a server that listens with rdma_cm, which nothing outside it shows: the client
     is started again as long as it is refused."""
-    background = proc.Background(server, env)
+    background = proc.Background(server)
     try:
         deadline = time.monotonic() + 10
         while True:
             try:
-                return proc.run(client, timeout, env)
+                return proc.run(client, timeout)
             except proc.Failure:
                 if background.ended() or time.monotonic() > deadline:
                     raise
@@ -58,8 +58,11 @@ def _after(out, header, what):
 def perftest(lab, program, size, iters, *options, timeout=60):
     port = next(_ports)
     args = [program, "-F", "-p", port, "-s", size, "-n", iters, *options]
-    return _pair(lab, port, lab.inside(SERVER, *args, timeout=timeout),
-                 lab.inside(CLIENT, *args, lab.ip(SERVER), timeout=timeout), timeout)
+    server = lab.inside(SERVER, *args, timeout=timeout)
+    client = lab.inside(CLIENT, *args, lab.ip(SERVER), timeout=timeout)
+    if "-R" in options:
+        return _cm_pair(server, client, timeout)
+    return _pair(lab, port, server, client, timeout)
 
 
 def perftest_lat(lab, program, size, iters):
@@ -118,10 +121,11 @@ def iperf3(lab, seconds):
 
 
 def ucx(lab, transport, test, size, iters, timeout=60):
-    """ucx_perftest over shared memory or TCP, never over our device, or over rc_verbs, only over
-    it; {"us": median of a message, "rate": bytes per second}"""
+    """ucx_perftest over shared memory or TCP, never over our device, or over rc_verbs (connected
+    over ud_verbs), only over it; {"us": median of a message, "rate": bytes per second}"""
     port = next(_ports)
-    env = {"UCX_TLS": {"shm": "posix,self", "tcp": "tcp,self", "rc_verbs": "rc_verbs,self"}
+    env = {"UCX_TLS": {"shm": "posix,self", "tcp": "tcp,self",
+                   "rc_verbs": "rc_verbs,ud_verbs,self"}
            [transport], "UCX_LOG_LEVEL": "error", "UCX_WARN_UNUSED_ENV_VARS": "n"}
     if transport == "rc_verbs":
         args = ["ucx_perftest", "-p", port]
@@ -152,7 +156,7 @@ def rstream(lab, size, count, iters, timeout=60):
     per second}"""
     port = next(_ports)
     args = ["rstream", "-p", port, "-S", size, "-C", count, "-I", iters]
-    out = _cm_pair(lab, lab.inside(SERVER, *args, timeout=timeout),
+    out = _cm_pair(lab.inside(SERVER, *args, timeout=timeout),
                    lab.inside(CLIENT, *args, "-s", lab.ip(SERVER), timeout=timeout), timeout)
     found = re.search(r"s\s+([\d.]+)\s+([\d.]+)\s*$", out.rstrip())
     if not found:
@@ -164,7 +168,7 @@ def cmtime(lab, connections, timeout=60):
     """us for each connection: {step: us}"""
     port = next(_ports)
     args = ["cmtime", "-c", connections, "-p", port]
-    out = _cm_pair(lab, lab.inside(SERVER, *args, timeout=timeout),
+    out = _cm_pair(lab.inside(SERVER, *args, timeout=timeout),
                    lab.inside(CLIENT, *args, "-s", lab.ip(SERVER), timeout=timeout), timeout)
     found = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s*$", out, re.M)
     if not found:
