@@ -7,6 +7,7 @@
 
 IP=$("$LAB" ip h0c0)
 PRELOAD=$(inside h0c0 sh -c 'ls /usr/lib/*/rsocket/librspreload.so') || skip "no librspreload"
+((!SANITIZED)) || PRELOAD="$(inside h0c0 cat /etc/ld.so.preload) $PRELOAD" # ASan wants to be the first
 
 BIND=()
 SERVES_ON= # the server does not end by itself
@@ -35,7 +36,8 @@ rs_pair() {
 	job=$!
 	until inside h0c1 timeout 60 "$@" -p "$PORT" -s "$IP" >"$OUT/client" 2>&1 </dev/null; do
 		status=$?
-		if ! ((--tries)) || ! running "$job"; then
+		# only a server that does not listen yet is asked again (without blocking, rpoll() says POLLERR)
+		if ! ((--tries)) || ! running "$job" || ! grep -Eq 'refused|rpoll:' "$OUT/client"; then
 			kill "$job"
 			return "$status"
 		fi
@@ -56,7 +58,9 @@ for options in '-T b' '-T n' '-T a' '-T r' '-T b -i 1000' '-T b -B 4096' '-T b -
 	# shellcheck disable=SC2086
 	moves 6400000 rs_pair rstream $options -T v -S 64000 -C 50
 done
-for size in 1 63 64 65 4095 4096 100000 1048576 4194304; do
+sizes=(16 63 64 65 4095 4096 100000 1048576 4194304)
+((SANITIZED)) || sizes+=(1) # rstream sends 16 bytes of a buffer of that size, which ASan tells
+for size in "${sizes[@]}"; do
 	step "rstream -S $size"
 	moves $((size * 40)) rs_pair rstream -T b -T v -S "$size" -C 5 -I 4
 done
