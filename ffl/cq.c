@@ -112,8 +112,10 @@ int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 	ci = cq->ci;
 	while (got < n && (cqe = ffl_cqe_at(cq, ci))) {
 		ci++;
-		if (likely(cqe->qp))
-			wc_fill(&wc[got++], cqe);
+		if (unlikely(!cqe->qp))
+			continue;
+		wc_fill(&wc[got++], cqe);
+		ffl_cqe_polled(cqe);
 	}
 	if (ci != cq->ci)
 		ffl_cq_consumed(cq, ci);
@@ -162,8 +164,10 @@ void ffl_cq_clean(struct ffl_cq *cq, uint32_t qp_handle)
 
 	ffl_lock(&cq->lock);
 	for (uint32_t i = cq->ci; i - cq->ci < cq->depth && (cqe = ffl_cqe_at(cq, i)); i++)
-		if (cqe->qp == qp_handle)
+		if (cqe->qp == qp_handle) {
+			ffl_cqe_polled(cqe);
 			cqe->qp = 0;
+		}
 	ffl_unlock(&cq->lock);
 }
 

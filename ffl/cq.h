@@ -26,6 +26,31 @@ static inline struct ff_cqe *ffl_cqe_at(const struct ffl_cq *cq, uint32_t i)
 	return cqe;
 }
 
+/*
+ * A CQE was polled, or is forgotten: its WR's place in the queue is free (ff_ring.h). Call with the
+ * CQ's lock held: the QP lives at least until ffl_cq_clean() has been here.
+ */
+static inline void ffl_cqe_polled(const struct ff_cqe *cqe)
+{
+	struct ffl_qp *qp = (struct ffl_qp *)(uintptr_t)cqe->user;
+	_Atomic uint32_t *n;
+	struct ffl_srq *srq;
+
+	if (cqe->opcode & FF_CQE_RECV) {
+		srq = cqe->qp & FF_CQE_OF_SRQ ? (struct ffl_srq *)(uintptr_t)cqe->user : qp->srq;
+		if (srq) {
+			/* release: this poll before the posting that it makes room for */
+			atomic_fetch_add_explicit(&srq->polled, 1, memory_order_release);
+			return;
+		}
+		n = &qp->rq_polled;
+	} else {
+		n = &qp->sq_polled;
+	}
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
 /* Everything before ci was read. Call with the CQ's lock held. */
 static inline void ffl_cq_consumed(struct ffl_cq *cq, uint32_t ci)
 {

@@ -26,6 +26,7 @@ static inline int cq_next(struct ffl_cq *cq)
 			return ENOENT;
 		cq->ci++;
 	} while (unlikely(!cqe->qp));
+	ffl_cqe_polled(cqe);
 	cq->cur = cqe;
 	cq->ex.wr_id = cqe->wr_id;
 	cq->ex.status = cqe->status;

@@ -228,7 +228,8 @@ struct ffl_srq {
 	struct ff_srq_hdr *hdr;
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
-	uint32_t tail, head_seen;
+	uint32_t tail;
+	_Atomic uint32_t polled; /* completions of its receives; pollers of several CQs add */
 	uint32_t handle, srq_num;
 	_Atomic uint32_t refs; /* QPs */
 	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
@@ -245,7 +246,7 @@ struct ffl_qp {
 	};
 	/* what a post to the SQ touches, in one line; tails count postings since creation */
 	_Alignas(FF_CACHELINE) struct ffl_spin sq_lock;
-	uint32_t sq_tail, sq_head_seen;
+	uint32_t sq_tail, sq_limit; /* no room for posting sq_limit: ff_sq_limit() */
 	uint32_t sq_depth, sq_stride;
 	uint32_t handle;
 	uint8_t *sq;
@@ -256,7 +257,7 @@ struct ffl_qp {
 	bool has_ex; /* created with send_ops_flags: ibv_qp_to_qp_ex works */
 	/* receives */
 	_Alignas(FF_CACHELINE) struct ffl_spin rq_lock;
-	uint32_t rq_tail, rq_head_seen;
+	uint32_t rq_tail;
 	uint32_t rq_depth, rq_stride;
 	uint8_t *rq;
 	struct ffl_srq *srq;
@@ -268,6 +269,9 @@ struct ffl_qp {
 	struct ffl_xrcd *xrcd; /* XRC_RECV, which has neither PD nor CQs; else NULL */
 	struct ffl_events async_ev;
 	struct ibv_pd *mem; /* as ffl_obj_alloc() gave it */
+	/* completions polled since creation or RESET; each is written under its CQ's lock */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_polled;
+	_Atomic uint32_t rq_polled;
 };
 
 static inline struct ffl_qp *to_qp(struct ibv_qp *q)

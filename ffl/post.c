@@ -344,30 +344,22 @@ static inline int rqe_post(struct ff_rqe *rqe, const struct ibv_recv_wr *wr, uin
 	return 0;
 }
 
-/* Room for entry `tail` of a receive ring; as ffl_sq_full. Call with the queue's lock held. */
-static inline bool rq_full(uint32_t tail, uint32_t *seen, uint32_t depth, _Atomic uint32_t *head)
-{
-	if (likely(tail - *seen < depth))
-		return false;
-	*seen = atomic_load_explicit(head, memory_order_acquire);
-	return tail - *seen >= depth;
-}
-
 int ffl_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ffl_qp *qp = to_qp(ibqp);
 	struct ffl_context *ctx = to_ctx(ibqp->context);
-	uint32_t old, tail;
+	uint32_t old, tail, polled;
 	int err = 0;
 
 	ffl_lock(&qp->rq_lock);
 	old = tail = qp->rq_tail;
+	polled = atomic_load_explicit(&qp->rq_polled, memory_order_relaxed);
 	if (unlikely(ibqp->state == IBV_QPS_RESET || !qp->rq_depth))
 		err = EINVAL;
 	else if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
 		err = EIO;
 	for (; !err && wr; wr = wr->next) {
-		if (unlikely(rq_full(tail, &qp->rq_head_seen, qp->rq_depth, &qp->hdr->rq_head)))
+		if (unlikely(tail - polled >= qp->rq_depth))
 			err = ENOMEM;
 		else
 			err = rqe_post(rqe_at(qp->rq, tail, qp->rq_depth, qp->rq_stride), wr, tail,
@@ -396,15 +388,17 @@ int ffl_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_
 {
 	struct ffl_srq *srq = to_srq(ibsrq);
 	struct ffl_context *ctx = to_ctx(ibsrq->context);
-	uint32_t old, tail;
+	uint32_t old, tail, ended;
 	int err = 0;
 
 	ffl_lock(&srq->lock);
 	old = tail = srq->tail;
+	ended = atomic_load_explicit(&srq->polled, memory_order_relaxed) +
+		atomic_load_explicit(&srq->hdr->lost, memory_order_acquire);
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
 		err = EIO;
 	for (; !err && wr; wr = wr->next) {
-		if (unlikely(rq_full(tail, &srq->head_seen, srq->depth, &srq->hdr->head)))
+		if (unlikely(tail - ended >= srq->depth))
 			err = ENOMEM;
 		else
 			err = rqe_post(rqe_at(srq->ring, tail, srq->depth, srq->stride), wr, tail,

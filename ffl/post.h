@@ -52,16 +52,18 @@ static inline struct ff_sqe *ffl_sqe_at(const struct ffl_qp *qp, uint32_t i)
 }
 
 /*
- * Is there no room for SQE number `tail`? The router's head is read only when what is known of it
+ * Is there no room for SQE number `tail`? The router's word is read only when what is known of it
  * says so. Call with qp->sq_lock held.
  */
 static inline bool ffl_sq_full(struct ffl_qp *qp, uint32_t tail)
 {
-	if (likely(tail - qp->sq_head_seen < qp->sq_depth))
+	if (likely((int32_t)(qp->sq_limit - tail) > 0))
 		return false;
 	/* acquire: the router has read the entries before we write to them again */
-	qp->sq_head_seen = atomic_load_explicit(&qp->hdr->sq_head, memory_order_acquire);
-	return tail - qp->sq_head_seen >= qp->sq_depth;
+	qp->sq_limit = ff_sq_limit(atomic_load_explicit(&qp->hdr->sq_done, memory_order_acquire),
+				   atomic_load_explicit(&qp->sq_polled, memory_order_relaxed),
+				   qp->sq_depth);
+	return (int32_t)(qp->sq_limit - tail) <= 0;
 }
 
 /* Posting in these states is refused; in ERR, SQD and SQE the router flushes or queues. */

@@ -160,6 +160,7 @@ static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a
 			.max_recv_sge = srq || no_recv ? 0 : attr->cap.max_recv_sge,
 			.max_inline = attr->cap.max_inline_data,
 		},
+		.user = (uintptr_t)qp,
 	};
 	err = FFL_CALL(ctx, CREATE_QP, &req, &resp);
 	if (err)
@@ -436,8 +437,9 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	}
 	if (reset) {
 		qp_clean_cqs(qp);
-		qp->sq_tail = qp->sq_head_seen = 0;
-		qp->rq_tail = qp->rq_head_seen = 0;
+		qp->sq_tail = qp->sq_limit = qp->rq_tail = 0;
+		atomic_store_explicit(&qp->sq_polled, 0, memory_order_relaxed);
+		atomic_store_explicit(&qp->rq_polled, 0, memory_order_relaxed);
 	}
 	qp_set_state(qp, resp.qp_state);
 	return 0;
@@ -491,8 +493,8 @@ void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t t
 		pthread_mutex_lock(&ctx->table_lock);
 		qp = ffl_table_get(ctx, FFL_QP, handle);
 		gone = !qp || qp->qp.state != IBV_QPS_RTS ||
-		       (int32_t)(tail - atomic_load_explicit(&qp->hdr->sq_head,
-							     memory_order_acquire)) <= 0;
+		       (int32_t)(tail - (uint32_t)atomic_load_explicit(&qp->hdr->sq_done,
+								       memory_order_acquire)) <= 0;
 		pthread_mutex_unlock(&ctx->table_lock);
 		if (gone)
 			return;
@@ -517,7 +519,7 @@ FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	ffl_table_del(ctx, FFL_QP, qp->handle);
-	if (!err) /* not in a forked child, whose rings are its parent's */
+	if (ctx->pid == getpid()) /* a forked child's rings are its parent's */
 		qp_clean_cqs(qp);
 	ffl_events_drain(ctx, &qp->async_ev);
 	qp_refs(qp, -1u);

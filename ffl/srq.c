@@ -4,6 +4,7 @@
  * of the application.
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "ffl.h"
 
@@ -52,6 +53,7 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 	if (!srq)
 		return NULL;
 	srq->mem = mem;
+	req.user = (uintptr_t)srq;
 	srq->lock.single = ffl_pd_single(pd);
 	err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
 	if (err)
@@ -170,7 +172,7 @@ FFL_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	ffl_table_del(ctx, FFL_SRQ, srq->handle);
-	if (srq->xrcd && !err) /* not in a forked child, whose rings are its parent's */
+	if (srq->xrcd && ctx->pid == getpid()) /* a forked child's rings are its parent's */
 		ffl_cq_clean(srq->cq, FF_CQE_OF_SRQ | srq->handle);
 	ffl_events_drain(ctx, &srq->async_ev);
 	xrc_refs(srq, -1u);

@@ -206,6 +206,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	srq->pd = pd;
 	srq->xref = xref;
 	srq->cq = cq;
+	srq->user = req->user;
 	srq->max_sge = req->max_sge ? req->max_sge : 1;
 	srq->depth = srq->max_wr = srq->at.depth = pow2_ceil(req->max_wr);
 	srq->stride = srq->at.stride = ff_rqe_stride(srq->max_sge);

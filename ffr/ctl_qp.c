@@ -138,6 +138,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (!qp->pd || !qp->scq || (!qp->rcq && !no_recv) || (req->srq && !qp->srq))
 		goto err_free;
 	qp->type = (uint8_t)req->qp_type;
+	qp->user = req->user;
 	qp->sig_all = req->sq_sig_all != 0;
 	qp->block_self_lb = req->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	err = -ENOMEM;

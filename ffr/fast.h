@@ -159,6 +159,8 @@ void comp_notify(struct fast *f); /* end of a batch: send the events that are du
 /* fast_recv.c: take the next receive of a QP (RQ or SRQ) */
 enum fetch { FETCH_EMPTY, FETCH_OK, FETCH_BAD };
 enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out);
+/* A receive that was taken for a QP that is reset or destroyed: no comp_recv() will follow. */
+void fast_lose_recv(struct qp *qp);
 void fast_srq_check_limit(struct fast *f, struct srq *srq);
 
 #endif

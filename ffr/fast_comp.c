@@ -104,6 +104,7 @@ static inline bool cq_put(struct fast *f, struct cq *cq, const struct ff_cqe *cq
 	slot->sl = cqe->sl;
 	slot->slid = cqe->slid;
 	slot->pkey_index = cqe->pkey_index;
+	slot->user = cqe->user;
 	slot->dlid_path_bits = 0;
 	/* CQE body before phase: the poller never reads half a completion */
 	atomic_store_explicit(&slot->phase, ff_cqe_phase(cq->pi, cq->depth), memory_order_release);
@@ -251,14 +252,16 @@ void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_ven
 			.wr_id = wr->wr_id,
 			.qp = qp->o.handle,
 			.qp_num = qp->qp_num,
+			.user = qp->user,
 			.byte_len = (uint32_t)wr->length,
 			.vendor_err = why,
 			.status = st,
 			.opcode = wr->opcode < FF_OP_NUM ? wc_opcode[wr->opcode] : 0,
 		};
 
-		/* room in the ring before the CQE: who polls it may post at once */
-		atomic_store_explicit(&qp->hdr->sq_head, qp->sq_head, memory_order_release);
+		/* before the CQE: who polls it may post at once */
+		qp->sq_cqes++;
+		qp_tell_done(qp);
 		ok = cq_put(f, qp->scq, &cqe, false);
 	}
 	if (!ok)
@@ -275,6 +278,7 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 		.wr_id = wr_id,
 		.qp = qp->o.handle,
 		.qp_num = qp->qp_num,
+		.user = qp->user,
 		.src_qp = info->src_qp,
 		.byte_len = info->byte_len,
 		.imm = info->imm,

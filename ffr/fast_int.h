@@ -36,6 +36,16 @@ static inline bool qp_sqe_ready(const struct qp *qp, uint32_t i)
 	return atomic_load_explicit(&qp_sqe(qp, i)->seq, memory_order_acquire) == ff_seq(i);
 }
 
+/* Tell the client how far its SQ is. */
+static inline void qp_tell_done(struct qp *qp)
+{
+	uint64_t done = ff_done(qp->sq_head - qp->busy, qp->sq_cqes);
+
+	if (done != atomic_load_explicit(&qp->hdr->sq_done, memory_order_relaxed))
+		/* release: the entries were read before the client writes to them again */
+		atomic_store_explicit(&qp->hdr->sq_done, done, memory_order_release);
+}
+
 /* fast_send.c: serve one QP; the work done (0: nothing was found) */
 uint32_t send_service(struct fast *f, struct qp *qp);
 

@@ -65,10 +65,9 @@ static void reset(struct fast *f, struct qp *qp)
 	fast_qp_deactivate(f, qp);
 	ring_clear(qp->sq, qp->sq_depth, qp->sq_stride);
 	ring_clear(qp->rq, qp->rq_depth, qp->rq_stride);
-	qp->sq_head = qp->rq_head = 0;
+	qp->sq_head = qp->rq_head = qp->sq_cqes = 0;
 	qp->busy = qp->draining = qp->last_wqe_sent = qp->comm_est_sent = false;
-	atomic_store(&qp->hdr->sq_head, 0);
-	atomic_store(&qp->hdr->rq_head, 0);
+	atomic_store(&qp->hdr->sq_done, 0);
 	atomic_store(&qp->hdr->rq_need, 0);
 	fast_arm_qp(qp, 0);
 }

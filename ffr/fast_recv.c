@@ -3,8 +3,9 @@
  * fast_recv.c - take receives from the RQ of a QP or from its SRQ. Fast lock held; called by the
  * backend when a message arrives and by fast_qp.c to flush.
  *
- * An RQE is copied once and checked on the copy. RQ and SRQ slots are free for the client as soon
- * as they were taken.
+ * An RQE is copied once and checked on the copy. The client finds from its completions when the
+ * place of one is free: every RQE that is taken ends with one, but for those of an SRQ that are
+ * lost with their QP (fast_lose_recv).
  */
 #include <string.h>
 
@@ -44,7 +45,6 @@ static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out)
 	}
 	if (r == FETCH_OK) {
 		srq->head++;
-		atomic_store_explicit(&srq->hdr->head, srq->head, memory_order_release);
 		if (srq->limit)
 			fast_srq_check_limit(f, srq);
 	}
@@ -63,10 +63,15 @@ enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
 	if (r == FETCH_EMPTY)
 		return r;
 	qp->rq_head++;
-	atomic_store_explicit(&qp->hdr->rq_head, qp->rq_head, memory_order_release);
 	if (r == FETCH_BAD)
 		qp->o.ses->stats.bad_wqes++;
 	return r;
+}
+
+void fast_lose_recv(struct qp *qp)
+{
+	if (qp->srq)
+		atomic_store_explicit(&qp->srq->hdr->lost, ++qp->srq->lost, memory_order_release);
 }
 
 /*

@@ -136,7 +136,7 @@ void qp_flush(struct fast *f, struct qp *qp)
 	/* at most a ring's worth for each turn: a client that goes on posting waits its turn */
 	for (n = 0; n < qp->sq_depth && flush_one(f, qp); n++)
 		;
-	atomic_store_explicit(&qp->hdr->sq_head, qp->sq_head, memory_order_release);
+	qp_tell_done(qp);
 	if (qp->state != IBV_QPS_ERR || qp->srq)
 		return;
 	for (n = 0; n < qp->rq_depth && fast_take_recv(f, qp, &rwr) != FETCH_EMPTY; n++)
@@ -189,9 +189,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		if (r != POST_DONE)
 			break;
 	}
-	if (qp->sq_head - qp->busy != atomic_load_explicit(&qp->hdr->sq_head, memory_order_relaxed))
-		atomic_store_explicit(&qp->hdr->sq_head, qp->sq_head - qp->busy,
-				      memory_order_release);
+	qp_tell_done(qp);
 	if (qp->draining && !qp->busy)
 		qp_drained(f, qp);
 	if (n) {

@@ -281,7 +281,9 @@ struct srq {
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
 	uint32_t head;		      /* RQEs taken since creation */
+	uint32_t lost;		      /* of these, without a completion: ff_srq_hdr */
 	uint32_t limit;		      /* 0: not armed */
+	uint64_t user;		      /* for its receives' CQEs: XRC's. Others': qp->user */
 	bool error;		      /* a malformed RQE was met; no more receives */
 	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
 	/* XRC; xref NULL: not of a domain */
@@ -366,6 +368,8 @@ struct qp {
 	uint8_t *sq, *rq;      /* shared */
 	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
 	uint32_t sq_head, rq_head; /* entries taken since creation */
+	uint32_t sq_cqes;	   /* CQEs for the SQ since creation */
+	uint64_t user;		   /* for its CQEs; the client's */
 	uint8_t state;		   /* enum ibv_qp_state */
 	uint8_t type;		   /* enum ibv_qp_type */
 	uint8_t peer_type;	   /* of a QP that it can be connected to */

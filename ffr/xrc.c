@@ -12,6 +12,7 @@
  *	srq, rcq, pd	of the SRQ bound, NULL while there is none
  *	o.ses		the SRQ's session; with no SRQ, the session of one of its handles
  *	o.handle	what its receive completions name: FF_CQE_OF_SRQ | the SRQ's handle
+ *	user		the SRQ's, for the same
  *	hdr, sq		private memory with a ring of one entry that is never posted
  * A session's handle of it is a struct qp too, in RESET for ever, of which only the object, the
  * domain and `target` are used. The target lives as long as one handle does, so that the session
@@ -171,4 +172,5 @@ void xrc_target_bind(struct qp *t, struct srq *srq)
 	t->pd = srq ? srq->pd : NULL;
 	t->o.ses = srq ? srq->o.ses : LIST_FIRST(&t->users)->o.ses;
 	t->o.handle = srq ? FF_CQE_OF_SRQ | srq->o.handle : 0;
+	t->user = srq ? srq->user : 0;
 }

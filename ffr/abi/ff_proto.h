@@ -417,6 +417,7 @@ struct ff_modify_cq_resp {
 struct ff_create_srq_req {
 	uint32_t pd, max_wr, max_sge, srq_limit;
 	uint32_t xrcd, cq; /* handles; both 0: not of XRC */
+	uint64_t user;	   /* for ff_cqe.user */
 };
 struct ff_create_srq_resp {
 	uint32_t srq, max_wr, max_sge, srq_num;
@@ -466,6 +467,8 @@ struct ff_create_qp_req {
 	uint32_t sq_sig_all;
 	uint32_t create_flags;
 	struct ff_qp_cap cap;
+	uint32_t reserved;
+	uint64_t user; /* for ff_cqe.user */
 };
 struct ff_create_qp_resp {
 	uint32_t qp, qp_num;

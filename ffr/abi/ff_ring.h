@@ -159,8 +159,9 @@ struct ff_cqe {
 	uint8_t sl;
 	uint16_t slid;
 	uint16_t pkey_index;
+	uint64_t user; /* of the same QP or SRQ: what its creator gave */
 	uint8_t dlid_path_bits;
-	uint8_t reserved[14];
+	uint8_t reserved[6];
 	_Atomic uint8_t phase; /* stored last, with release */
 };
 static_assert(sizeof(struct ff_cqe) == 64 && offsetof(struct ff_cqe, phase) == 63, "ABI");
@@ -176,16 +177,39 @@ struct ff_qp_hdr {
 	/* 1: announce a receive: a sender waits for one, or the QP is in error and flushes it */
 	_Atomic uint32_t rq_need;
 	/* Written by the router after each batch, read by the client when a ring looks full. */
-	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_head; /* SQEs completed since creation */
-	_Atomic uint32_t rq_head;			 /* RQEs taken since creation */
+	_Alignas(FF_CACHELINE) _Atomic uint64_t sq_done; /* ff_done() */
 };
 static_assert(sizeof(struct ff_qp_hdr) == 128, "ABI");
 
 struct ff_srq_hdr {
 	_Alignas(FF_CACHELINE) _Atomic uint32_t need; /* 1: announce a receive: a sender waits */
-	_Alignas(FF_CACHELINE) _Atomic uint32_t head; /* RQEs taken since creation */
+	/* RQEs that went with a QP that was reset or destroyed: no CQE tells of them */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t lost;
 };
 static_assert(sizeof(struct ff_srq_hdr) == 128, "ABI");
+
+/*
+ * Room in a queue. A WR occupies its place until its CQE was polled (IBTA 10.8.5.1), so that a
+ * program that posts until ENOMEM never overruns a CQ of the queues' size. An unsignalled one leaves
+ * when it was carried out; IBTA lets it wait for the next CQE.
+ *
+ * Every RQE ends with a CQE, so the client's count of those that it polled tells all. For the SQ
+ * the router says, in one word, how many SQEs it is done with and how many CQEs it wrote for them;
+ * both since creation or RESET, modulo 2^32.
+ */
+static inline uint64_t ff_done(uint32_t sqes, uint32_t cqes)
+{
+	return (uint64_t)cqes << 32 | sqes;
+}
+
+/*
+ * Number of the first SQE that there is no room for. Holds until a later look finds more. `polled`
+ * may be ahead of the CQEs in `done`, when the client saw one of them sooner than `done`.
+ */
+static inline uint32_t ff_sq_limit(uint64_t done, uint32_t polled, uint32_t depth)
+{
+	return (uint32_t)done + depth - ((uint32_t)(done >> 32) - polled);
+}
 
 /* How a CQ is armed: ff_cq_hdr.arm. The router exchanges it for 0 when it sends the event. */
 enum { FF_CQ_DISARMED = 0, FF_CQ_ARM_SOLICITED = 1, FF_CQ_ARM_ANY = 2 };

@@ -217,5 +217,7 @@ void responder_abort(struct qp *qp, struct fast *f, bool flush)
 	sq->rx_from = NULL;
 	if (sq->has_recv && flush)
 		fail_recv(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	else if (sq->has_recv)
+		fast_lose_recv(qp);
 	sq->has_recv = false;
 }

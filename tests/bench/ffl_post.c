@@ -52,8 +52,8 @@ static void consume(void)
 	static uint32_t pi;
 	struct ff_cqe cqe = { .qp = qp->handle };
 
-	atomic_store(&qp->hdr->sq_head, qp->sq_tail);
-	atomic_store(&qp->hdr->rq_head, qp->rq_tail);
+	atomic_store(&qp->hdr->sq_done, ff_done(qp->sq_tail, qp->sq_polled));
+	atomic_store(&qp->rq_polled, qp->rq_tail);
 	for (uint32_t i = 0; i < BATCH; i++)
 		fake_cqe(cq, pi++, &cqe);
 }

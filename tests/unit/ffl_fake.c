@@ -155,8 +155,7 @@ static void modify_qp(const struct ff_modify_qp_req *req, struct ff_modify_qp_re
 	memset(qp->sq, 0, (size_t)qp->sq_depth * qp->sq_stride);
 	if (qp->rq_depth)
 		memset(qp->rq, 0, (size_t)qp->rq_depth * qp->rq_stride);
-	atomic_store(&qp->hdr->sq_head, 0);
-	atomic_store(&qp->hdr->rq_head, 0);
+	atomic_store(&qp->hdr->sq_done, 0);
 }
 
 int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
@@ -360,9 +359,14 @@ const struct ff_rqe *fake_rqe(const uint8_t *ring, uint32_t depth, uint32_t stri
 
 void fake_cqe(const struct ffl_cq *cq, uint32_t i, const struct ff_cqe *cqe)
 {
+	static struct ffl_qp any; /* of completions that no QP of the test is for */
 	struct ff_cqe *slot = &cq->ring[i & (cq->depth - 1)];
+	void *user = cqe->qp & FF_CQE_OF_SRQ ?
+			     ffl_table_get(fake.ctx, FFL_SRQ, cqe->qp & ~FF_CQE_OF_SRQ) :
+			     ffl_table_get(fake.ctx, FFL_QP, cqe->qp);
 
 	memcpy(slot, cqe, offsetof(struct ff_cqe, phase));
+	slot->user = (uintptr_t)(user ? user : &any);
 	atomic_store_explicit(&slot->phase, ff_cqe_phase(i, cq->depth), memory_order_release);
 }
 

@@ -162,8 +162,8 @@ static void ud_leaves(void **state)
 	assert_int_equal(ah.last_qp, qp->handle);
 	assert_int_equal(ah.last_tail, 3);
 	ffl_qp_datagrams_leave(fake.ctx, qp->handle, 3); /* the router takes nothing */
-	assert_int_equal(atomic_load(&qp->hdr->sq_head), 0);
-	atomic_store(&qp->hdr->sq_head, 3);
+	assert_int_equal(atomic_load(&qp->hdr->sq_done), 0);
+	atomic_store(&qp->hdr->sq_done, 3);
 	fake.yields = 0;
 	ffl_qp_datagrams_leave(fake.ctx, qp->handle, 3);
 	ffl_qp_datagrams_leave(fake.ctx, qp->handle + 0x10000, 4); /* a QP that is gone */
@@ -241,7 +241,7 @@ static void seq_over_laps(void **state)
 		assert_non_null(fake_sqe(qp, i));
 		assert_int_equal(fake_sqe(qp, i)->wr_id, i);
 		assert_int_equal(fake_sqe(qp, i)->sge[5].addr, i);
-		atomic_store(&qp->hdr->sq_head, i + 1);
+		atomic_store(&qp->hdr->sq_done, i + 1);
 	}
 	free_qp(qp, cq);
 }
@@ -258,7 +258,7 @@ static void full(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_int_equal(post(qp, &wr), 0);
 	assert_int_equal(post(qp, &wr), ENOMEM);
-	atomic_store(&qp->hdr->sq_head, 2);
+	atomic_store(&qp->hdr->sq_done, 2);
 	assert_int_equal(post(qp, &wr), 0);
 	assert_int_equal(post(qp, &wr), 0);
 	assert_int_equal(post(qp, &wr), ENOMEM);
@@ -400,7 +400,7 @@ static void recv(void **state)
 	assert_int_equal(ibv_post_recv(&qp->qp, &wr[1], &bad), 0);
 	assert_int_equal(ibv_post_recv(&qp->qp, &wr[1], &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr[1]);
-	atomic_store(&qp->hdr->rq_head, 1);
+	atomic_store(&qp->rq_polled, 1);
 	atomic_store(&qp->hdr->rq_need, 1);
 	atomic_store(&fake.ctx->hdr->need_wakeup, 1);
 	assert_int_equal(ibv_post_recv(&qp->qp, &wr[1], &bad), ENOMEM);
@@ -435,13 +435,13 @@ static void srq(void **state)
 		assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), 0);
 		assert_int_equal(fake_rqe(s->ring, s->depth, s->stride, i)->wr_id, i);
 		if (i >= 3)
-			atomic_store(&s->hdr->head, i - 2);
+			atomic_store(&s->polled, i - 2);
 	}
 	assert_int_equal(atomic_load(&fake.ctx->hdr->srq_kick), 0);
 	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), 0);
 	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr);
-	atomic_store(&s->hdr->head, s->tail);
+	atomic_store(&s->hdr->lost, 4); /* with their QP */
 	atomic_store(&s->hdr->need, 1);
 	atomic_store(&fake.ctx->hdr->need_wakeup, 1);
 	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), 0);
@@ -639,7 +639,7 @@ static void *stress_router(void *arg)
 		if (e) {
 			s->bad += e->wr_id != head || e->sge[5].addr != ~(uint64_t)head;
 			head++;
-			atomic_store_explicit(&qp->hdr->sq_head, head, memory_order_release);
+			atomic_store_explicit(&qp->hdr->sq_done, head, memory_order_release);
 			atomic_store(&s->seen, head);
 			continue;
 		}
@@ -734,7 +734,7 @@ static void two_posters(void **state)
 		}
 		assert_int_equal(e->wr_id, e->sge[0].addr);
 		sum += e->wr_id;
-		atomic_store_explicit(&qp->hdr->sq_head, ++head, memory_order_release);
+		atomic_store_explicit(&qp->hdr->sq_done, ++head, memory_order_release);
 	}
 	for (int i = 0; i < 2; i++)
 		pthread_join(t[i], NULL);

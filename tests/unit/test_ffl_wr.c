@@ -225,7 +225,7 @@ static void ud(void **state)
 		assert_int_equal(ibv_wr_complete(p.ex), 0);
 		assert_int_equal(fake_sqe(p.new, i)->ud.ah, 0);
 		assert_int_equal(fake_sqe(p.new, i)->num_sge, 0);
-		atomic_store(&p.new->hdr->sq_head, i);
+		atomic_store(&p.new->hdr->sq_done, i);
 	}
 	done(&p);
 }
