@@ -661,7 +661,7 @@ static void tenants_do_not_meet(void **state)
 
 /* ---- many ------------------------------------------------------------------------------------ */
 
-#define MANY 2000
+#define MANY 10000
 
 static void many_half_open(void **state)
 {
