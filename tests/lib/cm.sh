@@ -20,16 +20,18 @@ cm_ready() {
 	(($(counter "$1" cm_listeners) >= $2)) || ended "$SERVER_JOB"
 }
 
-# cm_pair SERVER-COMMAND CLIENT-COMMAND: the first in h0c0, the second in h0c1, each a string of
-# words. Both have to end with 0 and to report no error; what they print is in $OUT/server and
-# $OUT/client.
+CM_SERVER=h0c0
+CM_CLIENT=h0c1
+
+# cm_pair SERVER-COMMAND CLIENT-COMMAND: in $CM_SERVER and $CM_CLIENT, each a string of words. Both
+# have to end with 0 and to report no error; what they print is in $OUT/server and $OUT/client.
 cm_pair() {
 	local status server_status
-	step "$2"
+	step "$2 ($CM_CLIENT to $CM_SERVER)"
 	# shellcheck disable=SC2086
-	cm_server h0c0 1 $1
+	cm_server $CM_SERVER 1 $1
 	# shellcheck disable=SC2086
-	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec h0c1 -- $2 >"$OUT/client" 2>&1 </dev/null
+	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec $CM_CLIENT -- $2 >"$OUT/client" 2>&1 </dev/null
 	status=$?
 	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
 	wait "$SERVER_JOB"

@@ -5,6 +5,7 @@
 # interop.sh - programs of Debian 11 (h0c2) and Debian 13 (h0c3) with the one library, against each
 # other and against Debian 12 (h0c0, h0c1).
 . "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/cm.sh"
 
 for c in h0c0:12 h0c2:11 h0c3:13; do
 	[[ $(inside "${c%:*}" cat /etc/debian_version) == "${c#*:}".* ]] ||
@@ -44,4 +45,19 @@ for peer in h0c2 h0c3; do
 	perftests $peer h0c0
 	perftests h0c0 $peer
 done
+
+by_cm() { # SERVER CLIENT
+	local ip
+	ip=$("$LAB" ip "$1")
+	CM_SERVER=$1 CM_CLIENT=$2
+	cm_pair "rping -s -V -C 100 -S 4096" "rping -c -V -C 100 -S 4096 -a $ip"
+	cm_pair "ucmatose -c 4" "ucmatose -c 4 -s $ip"
+	cm_pair "rstream -T v -S 65536 -C 20" "rstream -T v -S 65536 -C 20 -s $ip"
+}
+
+for peer in h0c2 h0c3; do
+	by_cm $peer h0c0
+	by_cm h0c0 $peer
+done
+by_cm h0c2 h0c3
 exit 0
