@@ -117,7 +117,9 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
 	case IBV_QPS_RTS:
 		qp->draining = false;
 		qp->attr.sq_draining = 0;
-		fast_qp_activate(f, qp);
+		/* one that was never in RTS is armed since it was made: its first posting rings */
+		if (old != IBV_QPS_RTR || qp_sqe_ready(qp, qp->sq_head))
+			fast_qp_activate(f, qp);
 		break;
 	case IBV_QPS_SQD:
 		qp->draining = true;

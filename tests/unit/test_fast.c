@@ -75,10 +75,46 @@ static void watched_qp_needs_no_bell(void **state)
 
 	(void)state;
 	up(&o);
-	assert_true(o.qp->qp.is_active); /* since RTS */
+	assert_true(o.qp->qp.is_active);
 	assert_false(post(&o, 1));
 	rig_run(&o.r);
 	assert_int_equal(fake_posted(), 1);
+	down(&o);
+}
+
+/* To connect a QP is no work for the fast thread: the first posting is, and it rings. */
+static void new_qp_asks_for_a_bell(void **state)
+{
+	struct rig_qp *qp;
+	struct one o;
+
+	(void)state;
+	up(&o);
+	qp = o.qp;
+	o.qp = rig_qp(&o.r, o.s, IBV_QPT_RC, o.cq, o.cq, NULL);
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_INIT);
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RTR);
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RTS);
+	assert_false(o.qp->qp.is_active);
+	assert_true(post(&o, 1));
+	rig_run(&o.r);
+	assert_int_equal(fake_posted(), 1);
+	fake_complete(o.r.f, IBV_WC_SUCCESS);
+	/* what a client posts too early rings as well, and is found in RTS */
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RESET);
+	o.qp->sq_tail = 0;
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_INIT);
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RTR);
+	assert_true(post(&o, 2));
+	rig_run(&o.r);
+	rig_advance(&o.r, NS_PER_MS);
+	assert_false(o.qp->qp.is_active);
+	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RTS);
+	rig_run(&o.r);
+	assert_int_equal(fake_posted(), 2);
+	fake_complete(o.r.f, IBV_WC_SUCCESS);
+	rig_qp_free(&o.r, o.qp);
+	o.qp = qp;
 	down(&o);
 }
 
@@ -273,6 +309,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(watched_qp_needs_no_bell),
+		cmocka_unit_test(new_qp_asks_for_a_bell),
 		cmocka_unit_test(idle_qp_asks_for_a_bell),
 		cmocka_unit_test(coalesced_bell),
 		cmocka_unit_test(arming_finds_what_came_before),
