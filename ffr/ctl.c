@@ -222,6 +222,8 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 	};
 	err = reply_send(conn->fd, &hdr, resp, m.type->resp_size, &reply);
 	reply_release(&reply);
+	if (conn->cont->mode != FF_MODE_SOCKET)
+		ctl_spin_served(&conn->r->spin, uv_hrtime());
 	if (err == -EAGAIN || err == -ENOBUFS)
 		return "it does not read its responses";
 	return NULL; /* any other error: the next receive tells the end */

@@ -100,6 +100,7 @@ int router_init(struct router *r, char *err, size_t size)
 		goto err;
 	}
 	r->wake.data = r;
+	ctl_spin_init(&r->spin, &r->loop);
 	r->loop_ready = true;
 
 	what = r->conf.runtime_dir;
@@ -179,6 +180,7 @@ void router_fini(struct router *r)
 	r->cm = NULL;
 	if (r->loop_ready) {
 		uv_close((uv_handle_t *)&r->wake, NULL);
+		ctl_spin_close(&r->spin);
 		uv_run(&r->loop, UV_RUN_DEFAULT);
 		if (uv_loop_close(&r->loop))
 			log_err("event loop: handles were left open");

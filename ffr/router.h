@@ -14,6 +14,7 @@
 
 #include "backend.h"
 #include "conf.h"
+#include "ctl_spin.h"
 #include "fast.h"
 
 struct admin;
@@ -27,6 +28,7 @@ struct router {
 	struct ffr_conf conf;
 	uv_loop_t loop;
 	uv_async_t wake; /* a fast thread wants a session closed */
+	struct ctl_spin spin;
 	struct backend backend;
 	struct fast *fast;
 	struct orch *orch; /* NULL in tests */

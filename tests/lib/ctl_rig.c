@@ -82,6 +82,7 @@ void rig_open(struct ctl_rig *g)
 	MUST(!uv_loop_init(&r->loop));
 	MUST(!uv_async_init(&r->loop, &r->wake, ctl_on_wake));
 	r->wake.data = r;
+	ctl_spin_init(&r->spin, &r->loop);
 	r->backend.ops = &soft_ops;
 	r->fast = fast_create(&fast, &r->backend);
 	MUST(r->fast);
@@ -103,6 +104,7 @@ void rig_close(struct ctl_rig *g)
 	while (!LIST_EMPTY(&r->fast->containers))
 		container_detach(LIST_FIRST(&r->fast->containers));
 	uv_close((uv_handle_t *)&r->wake, NULL);
+	ctl_spin_close(&r->spin);
 	cm_free(r->cm);
 	uv_run(&r->loop, UV_RUN_DEFAULT);
 	MUST(!uv_loop_close(&r->loop));
