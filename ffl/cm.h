@@ -137,7 +137,7 @@ struct cm_id {
 	bool connect_error; /* REJECTED and DISCONNECTED would only repeat it */
 	uint8_t initiator_depth, responder_resources;
 	struct ibv_ece local_ece, remote_ece;
-	struct ff_cm_query_resp path;		 /* as of the last query */
+	struct ff_cm_query_resp path;		 /* as the router told it last */
 	struct ibv_qp_init_attr *listen_qp_attr; /* rdma_create_ep: for the QPs of requests */
 	void *connect_data;			 /* rdma_create_ep: precedes the private data */
 	size_t connect_len;
@@ -166,7 +166,9 @@ int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, voi
 		 enum rdma_port_space ps, enum ibv_qp_type qp_type);
 /* What the router knows of its addresses and its path, into id.route; binds to the device. */
 int cm_id_query(struct cm_id *id);
-/* id.route.path_rec from the last query. 0 or -errno. */
+/* The same with what an event says. 0 or -errno. */
+int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path);
+/* id.route.path_rec from what was learned last. 0 or -errno. */
 int cm_id_set_path(struct cm_id *id);
 int cm_id_migrate(struct cm_id *id, struct rdma_event_channel *channel);
 int cm_id_bind(struct cm_id *id, const struct sockaddr *addr);
@@ -185,15 +187,14 @@ void cm_event_drop(struct cm_id *id); /* acknowledges id.event, if there is one 
 
 /* ---- cm_verbs.c: the QP of an id ------------------------------------------------------------------ */
 
-/* All return 0 where the id has no QP. */
-int cm_qp_connect(struct cm_id *id, uint8_t responder_resources, uint8_t initiator_depth);
-int cm_qp_error(struct cm_id *id);
+/* CM_ACCEPT, with the id's QP, if it has one, in RTS before the peer hears of it. 0 or -errno. */
+int cm_qp_accept(struct cm_id *id, struct ff_cm_accept_req *req, const void *data, uint32_t len);
+int cm_qp_error(struct cm_id *id); /* 0 where the id has no QP */
 /* The peer's answer: options that both sides have, RTR, RTS. */
 int cm_qp_response(struct cm_id *id, const struct ff_cm_ece *ece);
 
-/* ---- cm_conn.c -------------------------------------------------------------------------------------- */
-
-int cm_establish(struct cm_id *id); /* tells the peer that its answer has arrived */
+/* Tell the peer that its answer has arrived; the id's QP, if it has one, is in RTS before. */
+int cm_establish(struct cm_id *id);
 
 /* ---- edges ------------------------------------------------------------------------------------------ */
 

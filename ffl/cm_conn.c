@@ -3,10 +3,10 @@
  * cm_conn.c - connecting: connect, accept, reject, establish, disconnect, and what goes with them.
  * Any thread; neighbours: cm_verbs.c, which moves the QP, cm_event.c, which hears of the outcome.
  *
- * The active side connects; the passive side has its QP in RTS before it accepts, since the peer
- * may send as soon as it hears of that; the active side moves its QP when it takes the answer out
- * of its channel, and only then tells the peer (CM_ESTABLISH, the IB CM's RTU). UD services have
- * no connection: connect asks for the QP's number, accept tells it.
+ * The active side connects; the passive side's QP is in RTS before the peer, which may send then,
+ * hears that it accepts; the active side's is moved when the answer is taken out of its channel, and
+ * only then the peer is told (CM_ESTABLISH, the IB CM's RTU). UD services have no connection:
+ * connect asks for the QP's number, accept tells it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -109,19 +109,6 @@ FFL_EXPORT int rdma_connect(struct rdma_cm_id *cm_id, struct rdma_conn_param *pa
 	return cm_ret(cm_complete(id));
 }
 
-static int establish(struct cm_id *id, uint32_t event)
-{
-	struct ff_cm_establish_req req = { .id = id->handle, .event = event };
-	struct ff_cm_establish_resp resp;
-
-	return CM_CALL(id->ses, CM_ESTABLISH, &req, &resp);
-}
-
-int cm_establish(struct cm_id *id)
-{
-	return establish(id, UINT32_MAX);
-}
-
 /* Only for ids without a QP: with one, rdma_get_cm_event() has done it. */
 FFL_EXPORT int rdma_establish(struct rdma_cm_id *cm_id)
 {
@@ -132,7 +119,11 @@ FFL_EXPORT int rdma_establish(struct rdma_cm_id *cm_id)
 
 FFL_EXPORT int rdma_notify(struct rdma_cm_id *cm_id, enum ibv_event_type event)
 {
-	return cm_ret(establish(to_id(cm_id), (uint32_t)event));
+	struct cm_id *id = to_id(cm_id);
+	struct ff_cm_establish_req req = { .id = id->handle, .event = (uint32_t)event };
+	struct ff_cm_establish_resp resp;
+
+	return cm_ret(CM_CALL(id->ses, CM_ESTABLISH, &req, &resp));
 }
 
 /* ---- the passive side ---------------------------------------------------------------------------------- */
@@ -181,7 +172,6 @@ FFL_EXPORT int rdma_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *par
 {
 	struct cm_id *id = to_id(cm_id);
 	struct ff_cm_accept_req req = { .id = id->handle, .uid = (uintptr_t)id };
-	struct ff_cm_accept_resp resp;
 	bool ud = cm_id->qp_type == IBV_QPT_UD;
 	struct data d = { .len = 0 };
 	int err;
@@ -200,18 +190,14 @@ FFL_EXPORT int rdma_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *par
 			at_most(id->responder_resources, id->ses->max_responder_resources);
 	if (param)
 		err = data_add(&d, param->private_data, param->private_data_len);
-	if (!err && !ud)
-		err = cm_qp_connect(id, id->responder_resources, id->initiator_depth);
 	if (err)
 		return cm_ret(err);
 	fill_param(&req.param, id, param);
 	req.ece.vendor_id = id->remote_ece.vendor_id;
 	req.ece.options = id->local_ece.options;
-	err = CM_CALL_DATA(id->ses, CM_ACCEPT, &req, d.b, d.len, &resp);
-	if (err) {
-		cm_qp_error(id);
+	err = cm_qp_accept(id, &req, d.b, d.len);
+	if (err)
 		return cm_ret(err);
-	}
 	if (!ud)
 		return cm_ret(cm_complete(id));
 	if (id->sync) /* nothing follows */

@@ -106,9 +106,9 @@ static void failed(struct cm_event *e, enum rdma_cm_event_type event, int err)
 	e->event.status = err;
 }
 
-static void addr_resolved(struct cm_event *e)
+static void addr_resolved(struct cm_event *e, const struct cm_packet *p)
 {
-	int err = cm_id_query(e->id);
+	int err = cm_id_learn(e->id, &p->ev.path);
 
 	if (!err && !e->id->id.verbs)
 		err = -ENODEV;
@@ -116,9 +116,9 @@ static void addr_resolved(struct cm_event *e)
 		failed(e, RDMA_CM_EVENT_ADDR_ERROR, err);
 }
 
-static void route_resolved(struct cm_event *e)
+static void route_resolved(struct cm_event *e, const struct cm_packet *p)
 {
-	int err = cm_id_query(e->id);
+	int err = cm_id_learn(e->id, &p->ev.path);
 
 	if (!err)
 		err = cm_id_set_path(e->id);
@@ -148,7 +148,7 @@ static bool connect_request(struct cm_event *e, const struct cm_packet *p)
 	if (listener->sync)
 		err = cm_id_migrate(id, NULL);
 	if (!err)
-		err = cm_id_query(id);
+		err = cm_id_learn(id, &p->ev.path);
 	if (!err)
 		err = cm_id_set_path(id);
 	if (err) {
@@ -224,10 +224,10 @@ static bool process(struct cm_event *e, const struct cm_packet *p)
 	e->event.status = p->ev.status;
 	switch ((unsigned)p->ev.event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		addr_resolved(e);
+		addr_resolved(e, p);
 		return true;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		route_resolved(e);
+		route_resolved(e, p);
 		return true;
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
 		copy_param(e, p);

@@ -5,7 +5,7 @@
  *
  * An id of the router is made with the id of the program, for the program's calls, or comes with a
  * connection request. What the program reads in its id (route, verbs, port_num) is set by the calls
- * and by rdma_get_cm_event(), each from one answer of the router's (CM_QUERY).
+ * and by rdma_get_cm_event(), each from one message of the router's.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -198,12 +198,18 @@ static_assert(sizeof(((struct rdma_addr *)0)->src_storage) >= sizeof(struct ff_c
 
 int cm_id_query(struct cm_id *id)
 {
-	struct rdma_addr *addr = &id->id.route.addr;
 	struct ff_cm_query_req req = { .id = id->handle };
-	int err = CM_CALL(id->ses, CM_QUERY, &req, &id->path);
+	struct ff_cm_query_resp path;
+	int err = CM_CALL(id->ses, CM_QUERY, &req, &path);
 
-	if (err)
-		return err;
+	return err ? err : cm_id_learn(id, &path);
+}
+
+int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path)
+{
+	struct rdma_addr *addr = &id->id.route.addr;
+
+	id->path = *path;
 	memcpy(&addr->src_storage, &id->path.local, sizeof(id->path.local));
 	memcpy(&addr->dst_storage, &id->path.remote, sizeof(id->path.remote));
 	if (!id->path.port_num)

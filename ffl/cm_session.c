@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cm.h"
@@ -115,6 +116,8 @@ void cm_session_put(struct cm_session *s)
 /* Call with lock held. 0 or -errno. */
 static int device_open(struct cm_session *s)
 {
+	struct ff_import_device_resp resp;
+	struct ff_import_device_req req;
 	struct ibv_device **list;
 	struct ibv_device_attr attr;
 	struct ibv_context *verbs = NULL;
@@ -129,10 +132,14 @@ static int device_open(struct cm_session *s)
 		ibv_free_device_list(list);
 	if (!verbs)
 		return -ENODEV;
-	err = ibv_query_device(verbs, &attr);
+	err = -ibv_query_device(verbs, &attr);
+	if (!err) { /* the router may move the QPs of ids */
+		memcpy(req.token, to_ctx(verbs)->token, sizeof(req.token));
+		err = CM_CALL(s, IMPORT_DEVICE, &req, &resp);
+	}
 	if (err) {
 		ibv_close_device(verbs);
-		return -err;
+		return err;
 	}
 	s->max_qpsize = attr.max_qp_wr;
 	s->max_initiator_depth = (uint8_t)attr.max_qp_init_rd_atom;

@@ -3,10 +3,9 @@
  * cm_verbs.c - the verbs objects of an id: QP, SRQ, completion queues, and the QP's states. Any
  * thread; neighbours: cm_conn.c and cm_event.c, which say when.
  *
- * What a QP needs for each transition the router knows (CM_INIT_QP_ATTR); the modification itself
- * goes through the device's session, as the program's own would. A connected QP is in INIT when it
- * was created, in RTS when accepted or answered, in ERR when disconnected or refused; a UD QP is in
- * RTS at once.
+ * What a QP needs for each transition the router knows (CM_INIT_QP_ATTR), and makes those that it
+ * knows the time of (ff_cm.h). A connected QP is in INIT when it was created, in RTS when accepted or
+ * answered, in ERR when disconnected or refused; a UD QP is in RTS at once.
  */
 #include <string.h>
 
@@ -35,59 +34,57 @@ FFL_EXPORT int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr
 
 /* ---- states ------------------------------------------------------------------------------------------ */
 
-/* To INIT, with the attributes that the router gives. */
-static int qp_init(struct cm_id *id, struct ibv_qp *qp)
+/* Make a QP for an id: a connected one in INIT, with the attributes that the router gives; UD in RTS. */
+static int make(void *arg, const struct ff_create_qp_req *qp, struct ff_create_qp_resp *made,
+		enum ibv_qp_state *state)
 {
-	struct ibv_qp_attr attr;
-	int mask, err = init_attr(id, IBV_QPS_INIT, &attr, &mask);
+	struct cm_id *id = arg;
+	struct ff_cm_create_qp_req req = { .id = id->handle, .qp = *qp };
+	struct ff_cm_create_qp_resp resp;
+	int err = CM_CALL(id->ses, CM_CREATE_QP, &req, &resp);
 
-	return err ? err : cm_verb(ibv_modify_qp(qp, &attr, mask));
+	*made = resp.qp;
+	*state = resp.qp_state;
+	return err;
 }
 
-static int qp_ud_rts(struct cm_id *id, struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr;
-	int err = qp_init(id, qp);
-
-	if (err)
-		return err;
-	attr.qp_state = IBV_QPS_RTR;
-	err = cm_verb(ibv_modify_qp(qp, &attr, IBV_QP_STATE));
-	if (err)
-		return err;
-	attr.qp_state = IBV_QPS_RTS;
-	attr.sq_psn = 0;
-	return cm_verb(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN));
-}
-
-/* To RTR, then RTS. The two numbers replace the router's unless they are RDMA_MAX_*. */
-int cm_qp_connect(struct cm_id *id, uint8_t responder_resources, uint8_t initiator_depth)
+/*
+ * The router is about to move the QP from INIT to RTS. Completions may come before its answer does,
+ * and the program may post when it sees one: so RTS is what posts must find. The state before.
+ */
+static enum ibv_qp_state to_rts(struct cm_id *id, uint32_t *handle)
 {
 	struct ibv_qp *qp = id->id.qp;
-	struct ibv_qp_attr attr;
-	int mask, err;
 
-	if (!qp)
-		return 0;
-	err = init_attr(id, IBV_QPS_RTR, &attr, &mask);
-	if (err)
-		return err;
-	/* What the peer may do follows from what was negotiated since the QP came to INIT. */
-	attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (attr.max_dest_rd_atomic)
-		attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	mask |= IBV_QP_ACCESS_FLAGS;
-	if (responder_resources != RDMA_MAX_RESP_RES)
-		attr.max_dest_rd_atomic = responder_resources;
-	err = cm_verb(ibv_modify_qp(qp, &attr, mask));
-	if (err)
-		return err;
-	err = init_attr(id, IBV_QPS_RTS, &attr, &mask);
-	if (err)
-		return err;
-	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
-		attr.max_rd_atomic = initiator_depth;
-	return cm_verb(ibv_modify_qp(qp, &attr, mask));
+	*handle = 0;
+	/* a QP that the program has put there may be another device's: it is moved by the program */
+	if (!qp || qp->context != id->ses->verbs || qp->qp_type == IBV_QPT_UD)
+		return IBV_QPS_UNKNOWN;
+	*handle = qp->handle;
+	return ffl_qp_set_state(to_qp(qp), IBV_QPS_RTS);
+}
+
+int cm_qp_accept(struct cm_id *id, struct ff_cm_accept_req *req, const void *data, uint32_t len)
+{
+	struct ff_cm_accept_resp resp;
+	enum ibv_qp_state old = to_rts(id, &req->qp);
+	int err = CM_CALL_DATA(id->ses, CM_ACCEPT, req, data, len, &resp);
+
+	if (err && req->qp)
+		ffl_qp_set_state(to_qp(id->id.qp), old);
+	return err;
+}
+
+int cm_establish(struct cm_id *id)
+{
+	struct ff_cm_establish_req req = { .id = id->handle, .event = UINT32_MAX };
+	struct ff_cm_establish_resp resp;
+	enum ibv_qp_state old = to_rts(id, &req.qp);
+	int err = CM_CALL(id->ses, CM_ESTABLISH, &req, &resp);
+
+	if (err && req.qp)
+		ffl_qp_set_state(to_qp(id->id.qp), old);
+	return err;
 }
 
 int cm_qp_error(struct cm_id *id)
@@ -149,8 +146,6 @@ int cm_qp_response(struct cm_id *id, const struct ff_cm_ece *peer)
 	id->remote_ece.vendor_id = peer->vendor_id;
 	if (!err)
 		err = unsupported_is_fine(cm_verb(ibv_set_ece(id->id.qp, &ece)));
-	if (!err)
-		err = cm_qp_connect(id, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 	if (!err)
 		err = cm_establish(id);
 	if (!err)
@@ -313,6 +308,7 @@ static int complete_attr(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr
 static int create_qp_ex(struct rdma_cm_id *cm_id, struct ibv_qp_init_attr_ex *attr)
 {
 	struct cm_id *id = to_id(cm_id);
+	const struct ffl_qp_maker maker = { make, id };
 	struct ibv_qp *qp;
 	int err;
 
@@ -321,14 +317,12 @@ static int create_qp_ex(struct rdma_cm_id *cm_id, struct ibv_qp_init_attr_ex *at
 	err = complete_attr(cm_id, attr);
 	if (err)
 		return err;
-	qp = ibv_create_qp_ex(cm_id->verbs, attr);
+	qp = ffl_create_qp_by(cm_id->verbs, attr, &maker);
 	if (!qp) {
 		err = -errno;
 		goto err_cqs;
 	}
 	err = ece_init(id, qp);
-	if (!err)
-		err = cm_id->qp_type == IBV_QPT_UD ? qp_ud_rts(id, qp) : qp_init(id, qp);
 	if (!err)
 		err = ece_taken(id, qp);
 	if (err)

@@ -313,6 +313,9 @@ int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a);
 /* qp.c: wait a moment for the router to take a UD QP's WRs before `tail`. Takes table_lock. */
 void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
+/* qp.c: set the state that posters look at, the old one is returned. Nobody is inside a post with it
+ * afterwards. */
+enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state);
 void ffl_qp_init_wr_ops(struct ffl_qp *qp);   /* post_ex.c: the ibv_wr_* pointers */
 void ffl_cq_init_poll_ops(struct ffl_cq *cq); /* cq_ex.c: the ibv_start_poll… pointers */
 /* post.c: announce postings that the event index let go unannounced, if there are any */
@@ -322,6 +325,18 @@ void ffl_cq_clean(struct ffl_cq *cq, uint32_t qp_handle);
 
 struct ibv_cq_ex *ffl_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
 struct ibv_qp *ffl_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+/* Who asks the router for a QP, if not CREATE_QP: 0 or -errno, and the state that it is in. */
+struct ffl_qp_maker {
+	int (*make)(void *arg, const struct ff_create_qp_req *req, struct ff_create_qp_resp *resp,
+		    enum ibv_qp_state *state);
+	void *arg;
+};
+/* ibv_create_qp_ex(); by may be NULL */
+struct ibv_qp *ffl_create_qp_by(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				const struct ffl_qp_maker *by);
+int ffl_qp_make(struct ffl_context *ctx, const struct ffl_qp_maker *by,
+		const struct ff_create_qp_req *req, struct ff_create_qp_resp *resp,
+		enum ibv_qp_state *state);
 struct ibv_srq *ffl_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
 int ffl_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *in,
 			struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -331,7 +346,8 @@ int ffl_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int ffl_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *ffl_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr);
+struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				   const struct ffl_qp_maker *by);
 int ffl_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 struct ibv_mw *ffl_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int ffl_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind);

@@ -123,9 +123,19 @@ static void qp_refs(struct ffl_qp *qp, uint32_t diff)
 		atomic_fetch_add(&qp->srq->refs, diff);
 }
 
+int ffl_qp_make(struct ffl_context *ctx, const struct ffl_qp_maker *by,
+		const struct ff_create_qp_req *req, struct ff_create_qp_resp *resp,
+		enum ibv_qp_state *state)
+{
+	if (by)
+		return by->make(by->arg, req, resp, state);
+	*state = IBV_QPS_RESET;
+	return FFL_CALL(ctx, CREATE_QP, req, resp);
+}
+
 /* Of attr, only what struct ibv_qp_init_attr has, too, is read and written. */
 static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
-				uint32_t create_flags)
+				uint32_t create_flags, const struct ffl_qp_maker *by)
 {
 	struct ffl_context *ctx = to_ctx(pd->context);
 	bool no_recv = attr->qp_type == IBV_QPT_XRC_SEND;
@@ -133,6 +143,7 @@ static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a
 	struct ibv_srq *srq = no_recv ? NULL : attr->srq;
 	struct ff_create_qp_resp resp;
 	struct ff_create_qp_req req;
+	enum ibv_qp_state state;
 	struct ibv_pd *mem;
 	struct ffl_qp *qp;
 	int err;
@@ -162,7 +173,7 @@ static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a
 		},
 		.user = (uintptr_t)qp,
 	};
-	err = FFL_CALL(ctx, CREATE_QP, &req, &resp);
+	err = ffl_qp_make(ctx, by, &req, &resp, &state);
 	if (err)
 		goto err_free;
 	qp->handle = resp.qp;
@@ -179,7 +190,7 @@ static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a
 	qp->qp.srq = srq;
 	qp->qp.handle = resp.qp;
 	qp->qp.qp_num = resp.qp_num;
-	qp->qp.state = IBV_QPS_RESET;
+	qp->qp.state = state;
 	qp->qp.qp_type = attr->qp_type;
 	err = qp_attach_rings(ctx, qp, &resp);
 	if (!err)
@@ -211,7 +222,7 @@ static_assert(offsetof(struct ibv_qp_init_attr_ex, comp_mask) ==
 
 FFL_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ffl_qp *qp = qp_create(pd, (struct ibv_qp_init_attr_ex *)attr, 0);
+	struct ffl_qp *qp = qp_create(pd, (struct ibv_qp_init_attr_ex *)attr, 0, NULL);
 
 	return qp ? &qp->qp : NULL;
 }
@@ -221,6 +232,13 @@ FFL_EXPORT struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_at
  * when comp_mask says that it is there.
  */
 struct ibv_qp *ffl_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	return ffl_create_qp_by(ctx, attr, NULL);
+}
+
+FFL_EXPORT struct ibv_qp *ffl_create_qp_by(struct ibv_context *ctx,
+					   struct ibv_qp_init_attr_ex *attr,
+					   const struct ffl_qp_maker *by)
 {
 	const uint32_t supported = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
 				   IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_XRCD;
@@ -240,11 +258,11 @@ struct ibv_qp *ffl_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr
 	if (create_flags && attr->qp_type != IBV_QPT_UD)
 		return ffl_err_ptr(EINVAL);
 	if (xrc_recv)
-		qp = ffl_create_xrc_recv(to_ctx(ctx), attr);
+		qp = ffl_create_xrc_recv(to_ctx(ctx), attr, by);
 	else if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
 		return ffl_err_ptr(EINVAL);
 	else
-		qp = qp_create(attr->pd, attr, create_flags);
+		qp = qp_create(attr->pd, attr, create_flags, by);
 	if (!qp)
 		return NULL;
 	if (has_ex) {
@@ -395,8 +413,7 @@ static void qp_clean_cqs(struct ffl_qp *qp)
 		ffl_cq_clean(to_cq(qp->qp.send_cq), qp->handle);
 }
 
-/* Set the state that posters look at. Nobody is inside a post with the old one afterwards. */
-static enum ibv_qp_state qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state)
+FFL_EXPORT enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state)
 {
 	enum ibv_qp_state old;
 
@@ -428,11 +445,11 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	 * later lap.
 	 */
 	if (reset)
-		old = qp_set_state(qp, IBV_QPS_RESET);
+		old = ffl_qp_set_state(qp, IBV_QPS_RESET);
 	err = FFL_CALL(to_ctx(ibqp->context), MODIFY_QP, &req, &resp);
 	if (err) {
 		if (reset)
-			qp_set_state(qp, old);
+			ffl_qp_set_state(qp, old);
 		return ffl_ret(err);
 	}
 	if (reset) {
@@ -441,7 +458,7 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 		atomic_store_explicit(&qp->sq_polled, 0, memory_order_relaxed);
 		atomic_store_explicit(&qp->rq_polled, 0, memory_order_relaxed);
 	}
-	qp_set_state(qp, resp.qp_state);
+	ffl_qp_set_state(qp, resp.qp_state);
 	return 0;
 }
 
@@ -467,7 +484,7 @@ FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 		.sq_sig_all = (int)resp.sq_sig_all,
 	};
 	if (mask & IBV_QP_STATE)
-		qp_set_state(qp, attr->qp_state);
+		ffl_qp_set_state(qp, attr->qp_state);
 	return 0;
 }
 

@@ -119,10 +119,12 @@ static struct ffl_qp *recv_qp_enter(struct ffl_context *ctx, struct ffl_qp *qp, 
 	return qp;
 }
 
-struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr)
+struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr,
+				   const struct ffl_qp_maker *by)
 {
 	struct ff_create_qp_req req = { .qp_type = IBV_QPT_XRC_RECV };
 	struct ff_create_qp_resp resp;
+	enum ibv_qp_state state;
 	struct ffl_qp *qp;
 	int err;
 
@@ -133,13 +135,13 @@ struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_a
 	if (!qp)
 		return NULL;
 	req.xrcd = qp->xrcd->handle;
-	err = FFL_CALL(ctx, CREATE_QP, &req, &resp);
+	err = ffl_qp_make(ctx, by, &req, &resp, &state);
 	if (err) {
 		ffl_obj_free(qp, FFL_RES_QP, qp->mem);
 		return ffl_err_ptr(-err);
 	}
 	attr->cap = (struct ibv_qp_cap){ 0 };
-	return recv_qp_enter(ctx, qp, resp.qp, resp.qp_num, IBV_QPS_RESET);
+	return recv_qp_enter(ctx, qp, resp.qp, resp.qp_num, state);
 }
 
 /* EINVAL: the domain has no XRC_RECV QP of that number. */

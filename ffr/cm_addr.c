@@ -169,6 +169,26 @@ static void set_loopback(struct cm_addr *a, const struct container *c)
 	}
 }
 
+/* ---- what the client may know --------------------------------------------------------------- */
+
+void cm_id_path(const struct cm_id *id, struct ff_cm_query_resp *path)
+{
+	memset(path, 0, sizeof(*path));
+	cm_addr_format(&path->local, &id->src, id->ps);
+	cm_addr_format(&path->remote, &id->dst, id->ps);
+	path->qkey = id->qkey;
+	if (!id->attached)
+		return;
+	memcpy(path->sgid, &id->sgid, sizeof(path->sgid));
+	memcpy(path->dgid, &id->dgid, sizeof(path->dgid));
+	path->pkey = CM_PKEY;
+	path->port_num = CM_PORT_NUM;
+	path->mtu = CM_PATH_MTU;
+	path->packet_life_time = CM_PACKET_LIFE;
+	path->traffic_class = id->tos;
+	path->hop_limit = CM_HOP_LIMIT;
+}
+
 /* ---- resolving ------------------------------------------------------------------------------ */
 
 static bool is_there(const struct cm_id *id, const struct cm_addr *dst)

@@ -148,6 +148,7 @@ void cm_request_event(struct cm_id *l, struct cm_id *id, const struct cm_msg *m,
 		.ps = id->ps,
 	};
 
+	cm_id_path(id, &ev.path);
 	id->request = cm_event_send(l, &ev, m->pd, m->pd_len, pd_size);
 }
 
@@ -256,11 +257,18 @@ int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void
 int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *pd, uint32_t len)
 {
 	struct cm_msg m;
+	int err;
 
 	if (id->state == CM_SIDR_REQ_RCVD)
 		return cm_sidr_accept(id, req, pd, len);
 	if (id->state != CM_REQ_RCVD || len > FF_CM_PD_REP)
 		return -EINVAL;
+	if (req->qp) {
+		err = cm_qp_connect(id, req->qp, req->param.responder_resources,
+				    req->param.initiator_depth);
+		if (err)
+			return err;
+	}
 	cm_request_taken(id);
 	id->uid = req->uid;
 	id->has_uid = true;
@@ -299,11 +307,17 @@ int cm_reject(struct cm_id *id, uint32_t reason, const void *pd, uint32_t len)
 	}
 }
 
-int cm_establish(struct cm_id *id, uint32_t event)
+int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp)
 {
+	int err = 0;
+
 	if (event == UINT32_MAX) {
 		if (id->state != CM_REP_RCVD)
 			return -EINVAL;
+		if (qp)
+			err = cm_qp_connect(id, qp, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
+		if (err)
+			return err;
 		cm_id_state(id, CM_ESTABLISHED);
 		send_plain(id, CM_MSG_RTU);
 		return 0;

@@ -188,6 +188,8 @@ void cm_event_simple(struct cm_id *id, enum rdma_cm_event_type event, int status
 {
 	struct ff_cm_event ev = { .event = event, .status = status };
 
+	if (event == RDMA_CM_EVENT_ADDR_RESOLVED || event == RDMA_CM_EVENT_ROUTE_RESOLVED)
+		cm_id_path(id, &ev.path);
 	cm_event_send(id, &ev, NULL, 0, 0);
 }
 

@@ -293,7 +293,9 @@ void cm_chan_put(struct cm_chan *chan);
  */
 struct cm_event *cm_event_send(struct cm_id *id, struct ff_cm_event *ev, const void *pd,
 			       uint32_t pd_len, uint32_t pd_size);
-/* An event without parameters. */
+/* What the client may know of the id's addresses and path. */
+void cm_id_path(const struct cm_id *id, struct ff_cm_query_resp *path);
+/* An event without parameters, but the path where that is the news. */
 void cm_event_simple(struct cm_id *id, enum rdma_cm_event_type event, int status);
 /* The same of a membership. */
 void cm_event_mc(struct cm_id *id, struct cm_mc *mc, struct ff_cm_event *ev);
@@ -328,7 +330,8 @@ int cm_resolve_route(struct cm_id *id);
 int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void *pd, uint32_t len);
 int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *pd, uint32_t len);
 int cm_reject(struct cm_id *id, uint32_t reason, const void *pd, uint32_t len);
-int cm_establish(struct cm_id *id, uint32_t event);
+/* qp: of the client's, to be moved to RTS before; 0: none */
+int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp);
 int cm_disconnect(struct cm_id *id);
 /* The id is about to be destroyed: tell its peer. */
 void cm_abandon(struct cm_id *id);
@@ -369,6 +372,14 @@ int cm_sidr_reject(struct cm_id *id, const void *pd, uint32_t len);
 int cm_qkey(struct cm_id *id, uint32_t qkey);
 /* What ibv_modify_qp() wants. 0, or -EINVAL: not in this state. */
 int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
+/*
+ * Of the session that the client's imports from, QP `handle`: from RESET to the state that it is in
+ * before there is a connection, from INIT to RTS. The two numbers replace the id's unless they are
+ * RDMA_MAX_*. 0, or -errno with nothing changed.
+ */
+int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state);
+int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources,
+		  uint8_t initiator_depth);
 
 int cm_join(struct cm_id *id, const struct ff_cm_join_req *req, uint32_t *num);
 int cm_leave(struct cm_id *id, uint32_t num, uint32_t *written);

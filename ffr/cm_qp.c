@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * cm_qp.c - what the client's QP must become for an id: attributes and mask for ibv_modify_qp().
- * Control thread.
+ * cm_qp.c - what the client's QP must become for an id: attributes and mask for ibv_modify_qp(), and
+ * doing it. Control thread.
  *
  * The values are the kernel's (ib_cm_init_qp_attr(), cma_ib_init_qp_attr()), within what the device
  * can do.
@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "cm_int.h"
+#include "ctl_obj.h"
+#include "import.h"
 
 static bool is_connecting(const struct cm_id *id)
 {
@@ -110,4 +112,65 @@ int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_re
 	default:
 		return -EINVAL;
 	}
+}
+
+/* ---- doing it -------------------------------------------------------------------------------- */
+
+static struct qp *client_qp(const struct cm_id *id, uint32_t handle)
+{
+	struct session *dev = import_source(id->o.ses);
+
+	return dev ? qp_get(dev, handle) : NULL;
+}
+
+static int step_to(struct cm_id *id, uint32_t qp_state, struct ff_modify_qp_req *step)
+{
+	struct ff_cm_init_qp_attr_resp at = { 0 };
+	int err = cm_qp_attr(id, qp_state, &at);
+
+	*step = (struct ff_modify_qp_req){ .mask = at.mask, .attr = at.attr };
+	return err;
+}
+
+int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
+{
+	static const enum ibv_qp_state path[] = { IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS };
+	unsigned n = id->qp_type == IBV_QPT_UD ? ARRAY_SIZE(path) : 1;
+	struct qp *qp = client_qp(id, handle);
+	struct ff_modify_qp_req step[CTL_QP_STEPS];
+	int err = qp ? 0 : -EINVAL;
+
+	for (unsigned i = 0; i < n && !err; i++)
+		err = step_to(id, path[i], &step[i]);
+	if (!err)
+		err = ctl_qp_walk(id->cm->r, qp, step, n);
+	if (!err)
+		*state = qp->state;
+	return err;
+}
+
+int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources,
+		  uint8_t initiator_depth)
+{
+	struct qp *qp = client_qp(id, handle);
+	struct ff_modify_qp_req step[2];
+	struct ff_qp_attr *rtr = &step[0].attr, *rts = &step[1].attr;
+	int err = qp ? 0 : -EINVAL;
+
+	if (!err)
+		err = step_to(id, IBV_QPS_RTR, &step[0]);
+	if (!err)
+		err = step_to(id, IBV_QPS_RTS, &step[1]);
+	if (err)
+		return err;
+	/* What the peer may do follows from what was negotiated since the QP came to INIT. */
+	rtr->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	if (rtr->max_dest_rd_atomic)
+		rtr->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	step[0].mask |= IBV_QP_ACCESS_FLAGS;
+	if (responder_resources != RDMA_MAX_RESP_RES)
+		rtr->max_dest_rd_atomic = responder_resources;
+	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
+		rts->max_rd_atomic = initiator_depth;
+	return ctl_qp_walk(id->cm->r, qp, step, 2);
 }

@@ -7,6 +7,7 @@
 
 #include "cm_int.h"
 #include "ctl.h"
+#include "import.h"
 
 /* Private data is the tail of a message. */
 static_assert(sizeof(struct ff_cm_byte) == 1, "ABI");
@@ -118,19 +119,7 @@ int ctl_cm_query(struct ctl_call *c, const struct ff_cm_query_req *req,
 
 	if (!id)
 		return -EINVAL;
-	cm_addr_format(&resp->local, &id->src, id->ps);
-	cm_addr_format(&resp->remote, &id->dst, id->ps);
-	resp->qkey = id->qkey;
-	if (!id->attached)
-		return 0;
-	memcpy(resp->sgid, &id->sgid, sizeof(resp->sgid));
-	memcpy(resp->dgid, &id->dgid, sizeof(resp->dgid));
-	resp->pkey = CM_PKEY;
-	resp->port_num = CM_PORT_NUM;
-	resp->mtu = CM_PATH_MTU;
-	resp->packet_life_time = CM_PACKET_LIFE;
-	resp->traffic_class = id->tos;
-	resp->hop_limit = CM_HOP_LIMIT;
+	cm_id_path(id, resp);
 	return 0;
 }
 
@@ -140,6 +129,30 @@ int ctl_cm_init_qp_attr(struct ctl_call *c, const struct ff_cm_init_qp_attr_req 
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
 	return id ? cm_qp_attr(id, req->qp_state, resp) : -EINVAL;
+}
+
+/*
+ * The QP is made in the client's other session and moved as the id wants it. What it needs for that
+ * is known before, so only a lack of something can be in the way.
+ */
+int ctl_cm_create_qp(struct ctl_call *c, const struct ff_cm_create_qp_req *req,
+		     struct ff_cm_create_qp_resp *resp)
+{
+	struct cm_id *id = cm_id_get(c->s, req->id);
+	struct ctl_call dev = *c;
+	struct ff_destroy_qp_resp gone;
+	int err;
+
+	dev.s = import_source(c->s);
+	if (!id || !dev.s)
+		return -EINVAL;
+	err = ctl_create_qp(&dev, &req->qp, &resp->qp);
+	if (err)
+		return err;
+	err = cm_qp_ready(id, resp->qp.qp, &resp->qp_state);
+	if (err)
+		ctl_destroy_qp(&dev, &(struct ff_destroy_qp_req){ .qp = resp->qp.qp }, &gone);
+	return err;
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -227,7 +240,7 @@ int ctl_cm_establish(struct ctl_call *c, const struct ff_cm_establish_req *req,
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
 	(void)resp;
-	return id ? cm_establish(id, req->event) : -EINVAL;
+	return id ? cm_establish(id, req->event, req->qp) : -EINVAL;
 }
 
 int ctl_cm_disconnect(struct ctl_call *c, const struct ff_cm_disconnect_req *req,

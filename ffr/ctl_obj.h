@@ -32,7 +32,15 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 			struct ff_create_qp_resp *resp);
 int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user);
 
-/* What qp_state.c and ah_attr_check() need to know of this session's port. */
-struct qp_limits ctl_qp_limits(const struct ctl_call *c);
+/* What qp_state.c and ah_attr_check() need to know of the port of a container's sessions. */
+struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c);
+
+#define CTL_QP_STEPS 3u
+/*
+ * ctl_qp.c: modify_qp, up to CTL_QP_STEPS times in a row: all of them, or, with -errno, none. The
+ * handles in `step` mean nothing.
+ */
+int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
+		unsigned n);
 
 #endif

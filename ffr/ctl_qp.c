@@ -179,33 +179,50 @@ err_free:
 	return err;
 }
 
+/* [lock] The modification is allowed. */
+static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask, const struct ff_qp_attr *attr,
+		      enum ibv_qp_state next)
+{
+	if (next == IBV_QPS_RESET) {
+		qp->attr = (struct ff_qp_attr){ .cap = qp->attr.cap };
+		qp->attr_set = 0;
+	} else {
+		qp_attr_store(&qp->attr, mask, attr);
+		qp->attr_set |= mask;
+	}
+	fast_qp_set_state(f, qp, next);
+}
+
+int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
+		unsigned n)
+{
+	struct qp_limits lim = ctl_qp_limits(r, qp->o.ses->cont);
+	enum ibv_qp_state state, next[CTL_QP_STEPS];
+	struct fast *f = r->fast;
+	uint32_t mask[CTL_QP_STEPS];
+	int err = 0;
+
+	fast_lock(f);
+	state = qp->state;
+	for (unsigned i = 0; i < n && !err; i++) {
+		mask[i] = qp_attr_mask(qp->type, step[i].mask);
+		err = qp_state_check(qp->type, state, mask[i], &step[i].attr, &lim, &next[i]);
+		state = next[i];
+	}
+	for (unsigned i = 0; i < n && !err; i++)
+		qp_modify(f, qp, mask[i], &step[i].attr, next[i]);
+	fast_unlock(f);
+	return err;
+}
+
 int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 		  struct ff_modify_qp_resp *resp)
 {
-	struct qp_limits lim = ctl_qp_limits(c);
-	struct fast *f = c->r->fast;
 	struct qp *qp = qp_get(c->s, req->qp);
-	enum ibv_qp_state next;
-	uint32_t mask;
-	int err;
+	int err = qp ? ctl_qp_walk(c->r, qp, req, 1) : -EINVAL;
 
-	if (!qp)
-		return -EINVAL;
-	mask = qp_attr_mask(qp->type, req->mask);
-	fast_lock(f);
-	err = qp_state_check(qp->type, qp->state, mask, &req->attr, &lim, &next);
-	if (!err) {
-		if (next == IBV_QPS_RESET) {
-			qp->attr = (struct ff_qp_attr){ .cap = qp->attr.cap };
-			qp->attr_set = 0;
-		} else {
-			qp_attr_store(&qp->attr, mask, &req->attr);
-			qp->attr_set |= mask;
-		}
-		fast_qp_set_state(f, qp, next);
+	if (!err)
 		resp->qp_state = qp->state;
-	}
-	fast_unlock(f);
 	return err;
 }
 

@@ -66,13 +66,13 @@ void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t siz
 	ring_free(c->s, at->seg, at->off, (uint32_t)size);
 }
 
-struct qp_limits ctl_qp_limits(const struct ctl_call *c)
+struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c)
 {
 	return (struct qp_limits){
 		.num_ports = NUM_PORTS,
-		.num_gids = c->s->cont->num_gids,
-		.max_rd_atomic = (uint8_t)c->r->dev.max_qp_init_rd_atom,
-		.max_dest_rd_atomic = (uint8_t)c->r->dev.max_qp_rd_atom,
+		.num_gids = c->num_gids,
+		.max_rd_atomic = (uint8_t)r->dev.max_qp_init_rd_atom,
+		.max_dest_rd_atomic = (uint8_t)r->dev.max_qp_rd_atom,
 	};
 }
 
@@ -302,7 +302,7 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		  struct ff_create_ah_resp *resp)
 {
-	struct qp_limits lim = ctl_qp_limits(c);
+	struct qp_limits lim = ctl_qp_limits(c->r, c->s->cont);
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct ah *ah;
 	int err;

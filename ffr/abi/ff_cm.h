@@ -7,11 +7,16 @@
  * -------------------
  * There is no kernel rdma_cm: the router is the CM of its containers. A process that uses rdma_cm
  * has one session for it, apart from the sessions of the devices that it opens; a CM id belongs to
- * that session and dies with it (its peer then sees what a dead host's peer would see). A CM id
- * never names a QP, but by its number: QPs are made, and moved through their states, by the library
- * through the device's session, with the attributes that CM_INIT_QP_ATTR gives. What the client says
- * about its QP (number, PSN) goes to the peer and is believed for nothing else: pairing is checked
- * again when the QP is modified and at each packet.
+ * that session and dies with it (its peer then sees what a dead host's peer would see). What the
+ * client says about its QP (number, PSN) goes to the peer and is believed for nothing else: pairing
+ * is checked again when the QP is modified and at each packet.
+ *
+ * QPs are the device session's. A program may move its own through their states, with the attributes
+ * that CM_INIT_QP_ATTR gives. For those that rdma_create_qp() makes the router does it, so that a
+ * call of the program's is one message: the CM's session imports from the device's (IMPORT_DEVICE),
+ * and the requests that name a QP mean one of that session, by its handle there. CM_CREATE_QP makes
+ * one and moves it to INIT (UD: to RTS), CM_ACCEPT and CM_ESTABLISH move it from INIT to RTS before
+ * the peer hears of it. Where they fail its state is what it was.
  *
  * Events come out of a channel's descriptor, the one that CREATE_CHANNEL gave: one packet is one
  * struct ff_cm_event followed by `private_data_len` bytes. The router keeps what a channel does not
@@ -122,7 +127,7 @@ struct ff_cm_resolve_route_req {
 struct ff_cm_resolve_route_resp {
 	uint32_t reserved;
 };
-/* CM_QUERY: what rdma_get_local_addr and id->route show. */
+/* CM_QUERY: what rdma_get_local_addr and id->route show. Events that change it tell it, too. */
 struct ff_cm_query_req {
 	uint32_t id;
 };
@@ -156,6 +161,8 @@ struct ff_cm_accept_req {
 	struct ff_cm_param param;
 	struct ff_cm_ece ece;
 	uint64_t uid; /* of the id from now on: the program's, for a passive one */
+	uint32_t qp;  /* to be moved to RTS, or 0 */
+	uint32_t reserved;
 };
 struct ff_cm_accept_resp {
 	uint32_t reserved;
@@ -172,6 +179,7 @@ struct ff_cm_reject_resp {
 struct ff_cm_establish_req {
 	uint32_t id;
 	uint32_t event; /* enum ibv_event_type for rdma_notify, UINT32_MAX for rdma_establish */
+	uint32_t qp;	/* rdma_establish: to be moved to RTS before, or 0 */
 };
 struct ff_cm_establish_resp {
 	uint32_t reserved;
@@ -250,6 +258,8 @@ struct ff_cm_event {
 	uint32_t ud_qp_num, ud_qkey, ud_flow_label;
 	uint16_t ud_dlid;
 	uint8_t ud_sl, ud_hop_limit, ud_traffic_class, reserved2[3];
+	/* ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST: of the id, as CM_QUERY would answer */
+	struct ff_cm_query_resp path;
 };
 /*
  * CM_WRITE_EVENT: the packet as given (tail: its private data, FF_CM_PD_MAX bytes at most) goes into

@@ -110,6 +110,7 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(55, CM_JOIN, cm_join, ff_none, 0)                                                        \
 	X(56, CM_LEAVE, cm_leave, ff_none, 0)                                                      \
 	X(57, CM_WRITE_EVENT, cm_write_event, ff_cm_byte, 0)                                       \
+	X(58, CM_CREATE_QP, cm_create_qp, ff_none, 0)                                              \
 	X(60, ALLOC_MW, alloc_mw, ff_none, 0)                                                      \
 	X(61, DEALLOC_MW, dealloc_mw, ff_none, 0)                                                  \
 	X(62, ALLOC_NULL_MR, alloc_null_mr, ff_none, 0)                                            \
@@ -497,6 +498,16 @@ struct ff_cm_init_qp_attr_resp {
 	uint32_t mask; /* enum ibv_qp_attr_mask */
 };
 
+/* CM_CREATE_QP: CREATE_QP in the session that this one imports from, for an id; see ff_cm.h. */
+struct ff_cm_create_qp_req {
+	uint32_t id;
+	struct ff_create_qp_req qp;
+};
+struct ff_cm_create_qp_resp {
+	struct ff_create_qp_resp qp;
+	uint32_t qp_state; /* enum ibv_qp_state */
+};
+
 struct ff_modify_qp_req {
 	uint32_t qp;
 	uint32_t mask; /* enum ibv_qp_attr_mask */
@@ -520,7 +531,8 @@ struct ff_destroy_qp_resp {
 };
 
 /*
- * IMPORT_DEVICE: from now on PDs and MRs of that session of the container can be imported here.
+ * IMPORT_DEVICE: from now on PDs and MRs of that session of the container can be imported here, and
+ * its QPs used for connections (ff_cm.h).
  * Handles of the requests are its handles. -ENODEV: it has ended.
  */
 struct ff_import_device_req {

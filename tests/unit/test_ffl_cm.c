@@ -46,8 +46,9 @@ static struct {
 	uint32_t destroyed[NUM_IDS];
 	unsigned num_destroyed;
 	struct ff_cm_join_req join;
-	uint8_t port_num; /* what CM_QUERY tells */
+	uint8_t port_num; /* what CM_QUERY and the events tell */
 	unsigned attached, devices;
+	int device_ret;
 	int attach_ret;
 } r;
 
@@ -77,6 +78,8 @@ int cm_device_get(struct cm_id *id)
 {
 	static struct ibv_context verbs;
 
+	if (r.device_ret)
+		return r.device_ret;
 	r.devices++;
 	id->has_device = true;
 	id->id.verbs = &verbs;
@@ -136,6 +139,7 @@ static void event(struct ff_cm_event ev)
 {
 	uint32_t id = owner(&ev);
 
+	ev.path.port_num = r.port_num;
 	pthread_mutex_lock(&r.lock);
 	if (r.id[id].held) {
 		assert_true(r.num_wait < NUM_WAIT);
@@ -448,7 +452,7 @@ static void test_request_fails(void **state)
 	uint32_t handle;
 
 	(void)state;
-	r.fail[FF_MSG_CM_QUERY] = -ENOMEM;
+	r.device_ret = -ENOMEM;
 	handle = request(l);
 	simple(l, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	expect(ch, l, RDMA_CM_EVENT_ADDR_CHANGE, 0);
@@ -728,7 +732,8 @@ static void test_addr_resolved_fails(void **state)
 	r.port_num = 0; /* no device after all */
 	simple(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	expect(ch, id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
-	r.fail[FF_MSG_CM_QUERY] = -ENOMEM;
+	r.port_num = 1;
+	r.device_ret = -ENOMEM;
 	simple(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	expect(ch, id, RDMA_CM_EVENT_ADDR_ERROR, -ENOMEM);
 	assert_int_equal(rdma_destroy_id(id), 0);

@@ -62,6 +62,9 @@ NOT_CALLED(struct ibv_cq_ex *, ffl_create_cq_ex, struct ibv_context *c,
 NOT_CALLED(int, ffl_modify_cq, struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 NOT_CALLED(struct ibv_qp *, ffl_create_qp_ex, struct ibv_context *c,
 	   struct ibv_qp_init_attr_ex *attr)
+NOT_CALLED(int, ffl_qp_make, struct ffl_context *c, const struct ffl_qp_maker *by,
+	   const struct ff_create_qp_req *req, struct ff_create_qp_resp *resp,
+	   enum ibv_qp_state *state)
 NOT_CALLED(struct ibv_srq *, ffl_create_srq_ex, struct ibv_context *c,
 	   struct ibv_srq_init_attr_ex *attr)
 NOT_CALLED(int, ffl_get_srq_num, struct ibv_srq *srq, uint32_t *num)
