@@ -13,7 +13,9 @@
  *
  * A REJ ends it before ESTABLISHED. Who waits for a message has a timer; the other side is told with
  * a REJ when it runs out. A REQ is repeated until an MRA or a REJ answers it: nobody has the address
- * at the moment, or the listener's backlog is full.
+ * at the moment, or the listener's backlog is full, or nobody listens yet. That is answered by a REJ
+ * after CM_LISTEN_MS only: both sides of perftest -R agree by another connection and then listen and
+ * connect at the same time, which works where a network is between them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -46,6 +48,7 @@ static void request_send(struct cm_id *id, struct cm_msg *m)
 {
 	uint64_t left = time_left(id);
 
+	m->age = CM_REQ_TIMEOUT - (uint32_t)left;
 	cm_send(id->cm, id->cont->c, m);
 	if (!is_requesting(id) || id->peer_comm) {
 		free(m);
@@ -393,6 +396,8 @@ void cm_recv_req(struct cm *cm, struct container *to, const struct container *fr
 {
 	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL, *id;
 
+	if (!l && m->age < CM_LISTEN_MS)
+		return;
 	if (!l || (cm_addr_loopback(&m->dst) && to != from)) {
 		reject_req(cm, to, m, CM_REJ_INVALID_SERVICE_ID);
 		return;

@@ -35,8 +35,9 @@
 #define CM_REQ_TIMEOUT	65536u /* connect, with all repetitions */
 #define CM_REP_TIMEOUT	65536u /* accept: until the RTU */
 #define CM_DREQ_TIMEOUT 65536u
-#define CM_RETRY_MIN	64u /* of a request that was not taken; doubled up to ... */
+#define CM_RETRY_MIN	1u /* of a request that was not taken; doubled up to ... */
 #define CM_RETRY_MAX	4096u
+#define CM_LISTEN_MS	100u /* a request waits so long for somebody who listens */
 #define CM_TIMEWAIT_MS	512u /* 4.096 us << CM_ACK_TIMEOUT */
 
 #define CM_PACKET_LIFE 16u /* cma.c's for RoCE */
@@ -82,8 +83,8 @@ static inline bool cm_addr_equal(const struct cm_addr *a, const struct cm_addr *
 
 /* ---- messages (cm_msg.c) -------------------------------------------------------------------- */
 
-/* MRA says that a request was taken: it is not repeated. A request that meets a full backlog is
- * not answered at all, which makes its sender repeat it. */
+/* MRA says that a request was taken: it is not repeated. A request that meets a full backlog, or
+ * comes a moment before somebody listens, is not answered at all, so that its sender repeats it. */
 enum cm_msg_type {
 	CM_MSG_REQ,
 	CM_MSG_MRA,
@@ -108,6 +109,7 @@ struct cm_msg {
 	uint32_t dst_comm;	  /* the receiver's, 0: a request */
 	uint32_t status;	  /* REJ: reason, SIDR_REP: status */
 	uint32_t psn;		  /* where the receiver of REQ or REP begins to send */
+	uint32_t age;		  /* REQ, SIDR_REQ: ms since it was sent first */
 	struct cm_addr src, dst;  /* REQ, SIDR_REQ: what the CMA header says */
 	struct ff_cm_param param;
 	struct ff_cm_ece ece;

@@ -207,12 +207,40 @@ static void nobody_listens(void **state)
 					 0);
 		id = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT);
 		assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+		cm_at(g, CM_LISTEN_MS - 1);
+		cm_expect_none(&a);
+		cm_at(g, 2 * CM_LISTEN_MS);
 		assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_REJECTED, &p), 8);
 		assert_int_equal(p.ev.private_data_len, FF_CM_PD_REJ);
 		/* the id has had its connection */
 		assert_int_equal(cm_do_connect(&a, id, NULL, 0), -EINVAL);
 		assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
 		cm_expect_none(&b);
+	}
+}
+
+/* Both sides may start at the same time: who connects a moment before somebody listens is heard. */
+static void a_listener_that_is_late(void **state)
+{
+	static const uint16_t ps[] = { RDMA_PS_TCP, RDMA_PS_UDP };
+	struct cm_packet p;
+	uint32_t id;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(ps) / sizeof(ps[0]); i++) {
+		id = cm_routed(&a, ps[i], B_IP, PORT);
+		assert_int_equal(cm_do_connect(&a, id, "hello", 5), 0);
+		cm_at(g, CM_LISTEN_MS / 2);
+		cm_expect_none(&a);
+		cm_listener(&b, ps[i], PORT, 0);
+		cm_expect_none(&b);
+		cm_at(g, 2 * CM_LISTEN_MS);
+		cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+		assert_memory_equal(p.pd, "hello", 5);
+		assert_int_equal(cm_do_accept(&b, p.ev.id, 9, NULL, 0), 0);
+		assert_true(cm_next(&a, &p));
+		assert_int_equal(p.ev.event,
+				 i ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE);
 	}
 }
 
@@ -238,6 +266,7 @@ static void listeners_have_addresses(void **state)
 		id = cm_routed(&a, RDMA_PS_TCP, t[i].dst, PORT);
 		assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
 		if (t[i].status) {
+			cm_at(g, 2 * CM_LISTEN_MS);
 			assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_REJECTED, NULL),
 					 t[i].status);
 		} else {
@@ -480,6 +509,7 @@ static void a_session_that_dies(void **state)
 	/* nobody listens any more */
 	req = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT);
 	assert_int_equal(cm_do_connect(&a, req, NULL, 0), 0);
+	cm_at(g, 2 * CM_LISTEN_MS);
 	assert_int_equal(cm_expect(&a, req, RDMA_CM_EVENT_REJECTED, NULL), 8);
 
 	/* the container itself */
@@ -598,11 +628,13 @@ static void ud_finds_none(void **state)
 	(void)state;
 	id = cm_routed(&a, RDMA_PS_UDP, B_IP, PORT);
 	assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+	cm_at(g, 2 * CM_LISTEN_MS);
 	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_UNREACHABLE, NULL), 1);
 
 	cm_listener(&b, RDMA_PS_TCP, PORT, 0); /* the wrong port space */
 	id = cm_routed(&a, RDMA_PS_UDP, B_IP, PORT);
 	assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+	cm_at(g, 2 * CM_LISTEN_MS);
 	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_UNREACHABLE, NULL), 1);
 
 	cm_listener(&b, RDMA_PS_UDP, PORT, 0);
@@ -649,6 +681,7 @@ static void tenants_do_not_meet(void **state)
 	cm_listener(&c, RDMA_PS_TCP, PORT, 0);
 	id = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT);
 	assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+	cm_at(g, 2 * CM_LISTEN_MS);
 	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_REJECTED, NULL), 8);
 	cm_expect_none(&c);
 	/* a's address is nobody's there */
@@ -702,6 +735,7 @@ int main(void)
 		TEST(disconnect_ends_both_sides),
 		TEST(loopback_within_a_container),
 		TEST(nobody_listens),
+		TEST(a_listener_that_is_late),
 		TEST(listeners_have_addresses),
 		TEST(an_address_goes_before_the_wildcard),
 		TEST(reject_gives_a_reason),

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "cm_rig.h"
+#include "ffr/cm_int.h"
 
 #define B_IP "0.0.0.2"
 #define PORT 7471
@@ -324,6 +325,7 @@ static void ids_move_with_their_events(void **state)
 	assert_int_equal(p.ev.event, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	/* from now on there */
 	assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+	cm_at(g, 2 * CM_LISTEN_MS);
 	assert_true(cm_next_fd(&a, fd, &p));
 	assert_int_equal(p.ev.event, RDMA_CM_EVENT_REJECTED);
 	/* the old channel can go; the new one takes the id with it */
