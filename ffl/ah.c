@@ -21,7 +21,7 @@
 
 FFL_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
-	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ffl_context *ctx = to_pd(pd)->ctx;
 	struct ff_create_ah_req req = { .pd = to_pd(pd)->handle };
 	struct ff_create_ah_resp resp;
 	struct ffl_ah *ah;
@@ -50,6 +50,7 @@ FFL_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 		return ffl_err_ptr(-ret);
 	}
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
+	ah->ctx = ctx;
 	ah->handle = resp.ah;
 	ah->ibv.context = pd->context;
 	ah->ibv.pd = pd;
@@ -65,10 +66,10 @@ FFL_EXPORT int ibv_destroy_ah(struct ibv_ah *ibah)
 	uint32_t qp = atomic_load_explicit(&ah->last_qp, memory_order_relaxed);
 	int ret;
 
-	if (qp && to_ctx(ibah->context)->pid == getpid())
-		ffl_qp_datagrams_leave(to_ctx(ibah->context), qp,
+	if (qp && ah->ctx->pid == getpid())
+		ffl_qp_datagrams_leave(ah->ctx, qp,
 				       atomic_load_explicit(&ah->last_tail, memory_order_relaxed));
-	ret = FFL_CALL(to_ctx(ibah->context), DESTROY_AH, &req, &resp);
+	ret = FFL_CALL(ah->ctx, DESTROY_AH, &req, &resp);
 	if (ret && ret != -EIO)
 		return -ret;
 	atomic_fetch_sub(&to_pd(ibah->pd)->refs, 1);

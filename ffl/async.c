@@ -112,7 +112,7 @@ static int device_gone(struct ffl_context *ctx, struct ibv_async_event *event)
 /* 0, or -1 with errno: EAGAIN if async_fd is non-blocking, EINTR, EIO after the fatal event. */
 FFL_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
 {
-	struct ffl_context *ctx = to_ctx(context);
+	struct ffl_context *ctx = ffl_session_of(context);
 	struct ff_async_event ev;
 	bool taken;
 	ssize_t n;
@@ -123,7 +123,7 @@ FFL_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async
 	}
 	memset(event, 0, sizeof(*event));
 	for (;;) {
-		n = recv(context->async_fd, &ev, sizeof(ev), 0);
+		n = recv(ctx->async_fd, &ev, sizeof(ev), 0);
 		if (n < 0 && errno != ECONNRESET)
 			return -1;
 		if (n <= 0)
@@ -140,10 +140,8 @@ FFL_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async
 	}
 }
 
-static void ack(struct ibv_context *context, struct ffl_events *ev)
+static void ack(struct ffl_context *ctx, struct ffl_events *ev)
 {
-	struct ffl_context *ctx = to_ctx(context);
-
 	pthread_mutex_lock(&ctx->table_lock);
 	ev->acked++;
 	pthread_cond_broadcast(&ctx->event_cond);
@@ -154,13 +152,13 @@ FFL_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	switch (event_kind(event->event_type)) {
 	case FF_ASYNC_CQ:
-		ack(event->element.cq->context, &to_cq(event->element.cq)->async_ev);
+		ack(to_cq(event->element.cq)->ctx, &to_cq(event->element.cq)->async_ev);
 		break;
 	case FF_ASYNC_QP:
-		ack(event->element.qp->context, &to_qp(event->element.qp)->async_ev);
+		ack(to_qp(event->element.qp)->ctx, &to_qp(event->element.qp)->async_ev);
 		break;
 	case FF_ASYNC_SRQ:
-		ack(event->element.srq->context, &to_srq(event->element.srq)->async_ev);
+		ack(to_srq(event->element.srq)->ctx, &to_srq(event->element.srq)->async_ev);
 		break;
 	case FF_ASYNC_DEVICE:
 	case FF_ASYNC_PORT:

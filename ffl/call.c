@@ -102,8 +102,8 @@ void ffl_mark_dead(struct ffl_context *ctx)
 		return;
 	ffl_log(FFL_ERR, "the router is gone: device %s fails from now on", FF_DEVICE_NAME);
 	shutdown(ctx->sock, SHUT_RDWR);
-	if (ctx->v.context.async_fd >= 0)
-		shutdown(ctx->v.context.async_fd, SHUT_RDWR);
+	if (ctx->async_fd >= 0)
+		shutdown(ctx->async_fd, SHUT_RDWR);
 }
 
 /* True while the router lives. Pollers call this while they find nothing; cheap most times. */

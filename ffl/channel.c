@@ -14,7 +14,7 @@
 
 FFL_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *ibctx)
 {
-	struct ffl_context *ctx = to_ctx(ibctx);
+	struct ffl_context *ctx = ffl_session_of(ibctx);
 	struct ff_create_channel_req req = { 0 };
 	struct ff_create_channel_resp resp;
 	struct ffl_channel *ch = calloc(1, sizeof(*ch));
@@ -32,6 +32,7 @@ FFL_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *
 		return ffl_err_ptr(-err);
 	}
 	ch->ibv.context = ibctx;
+	ch->ctx = ctx;
 	ch->handle = resp.channel;
 	return &ch->ibv;
 }
@@ -39,15 +40,14 @@ FFL_EXPORT struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *
 /* EBUSY while CQs use it. */
 FFL_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibch)
 {
-	struct ffl_channel *ch = container_of_(ibch, struct ffl_channel, ibv);
-	struct ffl_context *ctx = to_ctx(ibch->context);
+	struct ffl_channel *ch = to_comp_channel(ibch);
 	struct ff_destroy_channel_req req = { .channel = ch->handle };
 	struct ff_destroy_channel_resp resp;
 	int err;
 
 	if (__atomic_load_n(&ibch->refcnt, __ATOMIC_RELAXED))
 		return ffl_ret(-EBUSY);
-	err = FFL_CALL(ctx, DESTROY_CHANNEL, &req, &resp);
+	err = FFL_CALL(ch->ctx, DESTROY_CHANNEL, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	close(ibch->fd);
@@ -62,11 +62,15 @@ FFL_EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibch)
 FFL_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **ibcq,
 				void **cq_context)
 {
-	struct ffl_context *ctx = to_ctx(ibch->context);
+	struct ffl_context *ctx = to_comp_channel(ibch)->ctx;
 	struct ff_comp_event ev;
 	struct ffl_cq *cq;
 	ssize_t n;
 
+	if (ctx->pid != getpid()) { /* the parent's events are not ours to take */
+		errno = EIO;
+		return -1;
+	}
 	ffl_ring_lazy(ctx); /* it may be waiting for what it posted */
 	do {
 		n = read(ibch->fd, &ev, sizeof(ev));
@@ -91,8 +95,8 @@ FFL_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **i
 
 FFL_EXPORT void ibv_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
 {
-	struct ffl_context *ctx = to_ctx(ibcq->context);
 	struct ffl_cq *cq = to_cq(ibcq);
+	struct ffl_context *ctx = cq->ctx;
 
 	pthread_mutex_lock(&ctx->table_lock);
 	cq->comp_ev.acked += n;

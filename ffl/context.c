@@ -3,19 +3,30 @@
  * context.c - a session with the router: opening and closing the device, the table of operations
  * that programs call through, fork. Any thread; neighbours: call.c, device.c, mr.c.
  *
- * Fork. A session belongs to the process that opened the device; the router knows it by its
- * socket. A child has copies of the descriptors and, but for what follows, would share the rings.
- * So the rings' segments are MADV_DONTFORK, and in the child, before fork() returns there, the
- * sockets are closed (else the router would not see the parent die), zeroed private pages are put
- * where the rings were (a poll finds nothing, a posting goes nowhere) and the context is marked
- * dead: its verbs fail with EIO, and closing it frees the child's memory only. Children that never
- * ran these handlers (vfork, posix_spawn, bare clone) are held off by the process ID where the
- * parent could be harmed. The child may open the device for itself.
+ * Fork. A session belongs to the process that opened it; the router knows it by its socket. A child
+ * has copies of the descriptors and, but for what follows, would share the rings. So the rings'
+ * segments are MADV_DONTFORK, and in the child, before fork() returns there, the sockets are closed
+ * (else the router would not see the parent die), zeroed private pages are put where the rings were
+ * (a poll finds nothing, a posting goes nowhere) and the session is marked dead: what is asked of
+ * its objects fails with EIO, and their end frees the child's memory only. That goes for as long as
+ * the child has them: an object keeps the session that it was made in.
+ *
+ * The context is the child's to use all the same. The first call that makes something in it, or asks
+ * about the device, opens a session of the child's (a handler of fork could not: it may only do what
+ * signal handlers may), which becomes the context's current one. Whatever is made from then on is
+ * made there. The dead one stays, for its objects, until the context is closed. What the program
+ * sees, context, cmd_fd and async_fd, keeps its address and its numbers.
+ *
+ * Children that never ran these handlers (vfork, posix_spawn, bare clone) are held off by the
+ * process ID where the parent could be harmed.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ffl.h"
@@ -24,8 +35,10 @@
 #define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* the two below; held across fork */
-static struct ffl_context *contexts;
+static struct ffl_context *contexts;			      /* sessions */
 static bool fork_handled;
+/* One thread opens the child's session, the others wait for it. Not held across fork. */
+static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- fork ------------------------------------------------------------------------------------------- */
 
@@ -51,6 +64,7 @@ static void abandon(struct ffl_context *ctx)
 {
 	struct ffl_seg *s;
 
+	ctx->pid = 0;
 	atomic_store(&ctx->dead, true);
 	close_fd(&ctx->sock);
 	close_fd(&ctx->bell_fd);
@@ -71,6 +85,7 @@ static void fork_child(void)
 
 	for (ctx = contexts; ctx; ctx = ctx->next)
 		abandon(ctx);
+	pthread_mutex_init(&renew_lock, NULL); /* as above */
 	pthread_mutex_unlock(&list_lock);
 }
 
@@ -123,7 +138,7 @@ static int hello(struct ffl_context *ctx)
 		return ret;
 	}
 	if (n_fds > 0)
-		ctx->v.context.async_fd = fds[0]; /* the program's to see, so not moved */
+		ctx->async_fd = fds[0]; /* the program's to see, so not moved */
 	if (n_fds > 1)
 		ctx->bell_fd = ffl_fd_high(fds[1]);
 	if (n_fds > 2)
@@ -151,7 +166,7 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
 		return ffl_err_ptr(ENOMEM);
-	ctx->sock = ctx->bell_fd = ctx->uffd_dev = -1;
+	ctx->sock = ctx->bell_fd = ctx->uffd_dev = ctx->async_fd = -1;
 	ctx->v.context.cmd_fd = ctx->v.context.async_fd = -1;
 	ctx->pid = getpid();
 	ctx->call_timeout = call_timeout;
@@ -184,8 +199,8 @@ FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 	close_fd(&ctx->sock);
 	close_fd(&ctx->bell_fd);
 	close_fd(&ctx->uffd_dev);
+	close_fd(&ctx->async_fd);
 	close_fd(&ctx->v.context.cmd_fd);
-	close_fd(&ctx->v.context.async_fd);
 	ffl_segs_free(ctx);
 	for (i = 0; i < FFL_NUM_KINDS; i++)
 		free(ctx->table[i].slot);
@@ -240,53 +255,170 @@ void ffl_context_init_ops(struct ffl_context *ctx)
 	ops->dealloc_mw = ffl_dealloc_mw;
 }
 
-FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+/* A session that works with the device. NULL: errno. */
+static struct ffl_context *device_session(void)
 {
 	struct ff_query_device_req req = { 0 };
 	struct ffl_context *ctx;
 	int ret;
 
-	ffl_log_init();
 	ctx = ffl_session_new(CALL_TIMEOUT_MS);
 	if (!ctx)
 		return NULL;
-	ctx->v.context.device = device;
-	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
+	ret = ffl_session_track(ctx);
 	if (ret)
 		goto err_session;
-	ctx->v.context.num_comp_vectors = ctx->dev.num_comp_vectors ? ctx->dev.num_comp_vectors : 1;
+	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
+	if (ret)
+		goto err_track;
 	ctx->hdr = ffl_seg_at(ctx, 0, 0);
 	if (!ctx->hdr) {
 		ret = -errno;
-		goto err_session;
+		goto err_track;
 	}
-	/* without it (an old kernel) the device cannot be imported, and that is all */
-	ctx->v.context.cmd_fd = ffl_fd_high(ffl_token_fd(ctx->token));
-	ffl_context_init_ops(ctx);
 	ret = ffl_mr_context_init(ctx);
 	if (ret)
-		goto err_session;
-	ret = ffl_session_track(ctx);
-	if (ret)
-		goto err_mr;
-	return &ctx->v.context;
+		goto err_track;
+	return ctx;
 
-err_mr:
-	ffl_mr_context_fini(ctx);
+err_track:
+	ffl_session_untrack(ctx);
 err_session:
 	ffl_session_free(ctx);
 	return ffl_err_ptr(-ret);
 }
 
-/* Whatever the program did not destroy ends with the session. */
-FFL_EXPORT int ibv_close_device(struct ibv_context *context)
+static void device_session_end(struct ffl_context *ctx)
 {
-	struct ffl_context *ctx = to_ctx(context);
-
 	ffl_session_untrack(ctx);
 	ffl_mr_context_fini(ctx);
 	ffl_session_free(ctx);
+}
+
+static struct ffl_fd_id fd_identify(int fd)
+{
+	struct stat st;
+
+	/* not fstat(), which with glibc 2.33 got another version */
+	if (fd < 0 || syscall(SYS_fstat, fd, &st))
+		return (struct ffl_fd_id){ 0 };
+	return (struct ffl_fd_id){ st.st_dev, st.st_ino };
+}
+
+FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ffl_context *ctx;
+
+	ffl_log_init();
+	ctx = device_session();
+	if (!ctx)
+		return NULL;
+	ctx->v.context.device = device;
+	ctx->v.context.num_comp_vectors = ctx->dev.num_comp_vectors ? ctx->dev.num_comp_vectors : 1;
+	ctx->v.context.async_fd = ctx->async_fd;
+	/* without it (an old kernel) the device cannot be imported, and that is all */
+	ctx->v.context.cmd_fd = ffl_fd_high(ffl_token_fd(ctx->token));
+	ctx->async_id = fd_identify(ctx->async_fd);
+	ctx->cmd_id = fd_identify(ctx->v.context.cmd_fd);
+	ffl_context_init_ops(ctx);
+	return &ctx->v.context;
+}
+
+/* Whatever the program did not destroy ends with the session. */
+FFL_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	struct ffl_context *ctx = to_ctx(context), *s = atomic_load(&ctx->current), *older;
+
+	for (; s && s != ctx; s = older) {
+		older = s->older;
+		device_session_end(s);
+	}
+	device_session_end(ctx);
 	return 0;
+}
+
+/* ---- the session of a child -------------------------------------------------------------------------- */
+
+/*
+ * Put fd where the program knows its predecessor, with the flags that it has set there. It may have
+ * closed that, as daemons do, and the number may be another file's by now: then fd keeps its own.
+ * The number that fd has in the end.
+ */
+static int fd_succeed(int fd, int old, const struct ffl_fd_id *old_id)
+{
+	struct ffl_fd_id id = fd_identify(old);
+	int flags, status;
+
+	if (!id.ino || id.dev != old_id->dev || id.ino != old_id->ino)
+		return fd;
+	flags = fcntl(old, F_GETFD);
+	status = fcntl(old, F_GETFL);
+	if (flags < 0 || status < 0)
+		return fd;
+	if (status & O_NONBLOCK)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	if (dup3(fd, old, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+		return fd;
+	close(fd);
+	return old;
+}
+
+/* The context's own session is the parent's. Call with renew_lock held. NULL: errno. */
+static struct ffl_context *renew(struct ffl_context *ctx, struct ffl_context *old)
+{
+	struct ibv_context *seen = &ctx->v.context;
+	struct ffl_context *s = device_session();
+	int fd;
+
+	if (!s)
+		return NULL;
+	s->older = old;
+	if (ctx->imports) { /* cmd_fd is the program's, and of another session */
+		struct ff_import_device_req req;
+		struct ff_import_device_resp resp;
+
+		memcpy(req.token, ctx->import_token, sizeof(req.token));
+		if (FFL_CALL(s, IMPORT_DEVICE, &req, &resp))
+			ffl_log(FFL_INFO, "what the parent imported from is gone");
+	} else {
+		fd = ffl_fd_high(ffl_token_fd(s->token));
+		if (fd >= 0)
+			seen->cmd_fd = fd_succeed(fd, seen->cmd_fd, &ctx->cmd_id);
+		ctx->cmd_id = fd_identify(seen->cmd_fd);
+	}
+	s->async_fd = fd_succeed(s->async_fd, seen->async_fd, &ctx->async_id);
+	old->async_fd = -1;
+	seen->async_fd = s->async_fd;
+	ctx->async_id = fd_identify(seen->async_fd);
+	ffl_mr_context_fini(old); /* the parent's shadow memory is not kept by the child */
+	ffl_log(FFL_DEBUG, "a session of the child's own");
+	return s;
+}
+
+struct ffl_context *ffl_session_of(struct ibv_context *context)
+{
+	struct ffl_context *ctx = to_ctx(context), *s, *fresh;
+	int cancel;
+
+	/* acquire: the session is complete */
+	s = atomic_load_explicit(&ctx->current, memory_order_acquire);
+	s = s ? s : ctx;
+	if (s->pid)
+		return s;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&renew_lock);
+	s = atomic_load_explicit(&ctx->current, memory_order_relaxed);
+	s = s ? s : ctx;
+	if (!s->pid) { /* no other thread was faster */
+		fresh = renew(ctx, s);
+		if (fresh) {
+			atomic_store_explicit(&ctx->current, fresh, memory_order_release);
+			s = fresh;
+		}
+	}
+	pthread_mutex_unlock(&renew_lock);
+	pthread_setcancelstate(cancel, NULL);
+	return s;
 }
 
 /* ---- spin lock --------------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ static void get_out_of_the_way(struct ffl_context *ctx)
 
 int ffl_cq_idle(struct ffl_cq *cq)
 {
-	struct ffl_context *ctx = to_ctx(cq->cq.context);
+	struct ffl_context *ctx = cq->ctx;
 	/* Threads that poll one CQ together may lose a count. */
 	uint32_t n = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 	uint32_t yield = atomic_load_explicit(&ctx->hdr->yield_polls, memory_order_relaxed);
@@ -136,7 +136,7 @@ int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 int ffl_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct ffl_cq *cq = to_cq(ibcq);
-	struct ffl_context *ctx = to_ctx(ibcq->context);
+	struct ffl_context *ctx = cq->ctx;
 	uint32_t disarmed = FF_CQ_DISARMED;
 
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
@@ -191,7 +191,7 @@ static int cq_attach_ring(struct ffl_context *ctx, struct ffl_cq *cq, const stru
 static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_init_attr_ex *attr,
 				struct ibv_pd *domain)
 {
-	struct ffl_context *ctx = to_ctx(ibctx);
+	struct ffl_context *ctx = ffl_session_of(ibctx);
 	struct ff_create_cq_resp resp;
 	struct ff_create_cq_req req = {
 		.cqe = attr->cqe,
@@ -204,14 +204,16 @@ static struct ffl_cq *cq_create(struct ibv_context *ibctx, const struct ibv_cq_i
 
 	if (!attr->cqe || attr->cqe > ctx->dev.max_cqe ||
 	    attr->comp_vector >= (uint32_t)ibctx->num_comp_vectors ||
-	    (attr->channel && attr->channel->context != ibctx))
+	    (attr->channel && to_comp_channel(attr->channel)->ctx != ctx) ||
+	    (domain && to_pd(domain)->ctx != ctx))
 		return ffl_err_ptr(EINVAL);
 	if (attr->channel)
-		req.channel = container_of_(attr->channel, struct ffl_channel, ibv)->handle;
+		req.channel = to_comp_channel(attr->channel)->handle;
 
 	cq = ffl_obj_alloc(domain, sizeof(*cq), FFL_RES_CQ, &mem);
 	if (!cq)
 		return NULL;
+	cq->ctx = ctx;
 	cq->mem = mem;
 	cq->domain = domain;
 	cq->lock.single = ffl_pd_single(domain);
@@ -278,8 +280,7 @@ struct ibv_cq_ex *ffl_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_a
 	    flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
 				IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return ffl_err_ptr(EINVAL);
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD &&
-	    (!domain || !to_pd(domain)->domain || domain->context != ctx))
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD && (!domain || !to_pd(domain)->domain))
 		return ffl_err_ptr(EINVAL);
 	if (attr->wc_flags & ~(uint64_t)WC_FLAGS || flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN)
 		return ffl_err_ptr(EOPNOTSUPP);
@@ -293,8 +294,8 @@ struct ibv_cq_ex *ffl_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_a
 
 FFL_EXPORT int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
-	struct ffl_context *ctx = to_ctx(ibcq->context);
 	struct ffl_cq *cq = to_cq(ibcq);
+	struct ffl_context *ctx = cq->ctx;
 	struct ff_resize_cq_req req = { .cq = cq->handle, .cqe = (uint32_t)cqe };
 	struct ff_resize_cq_resp resp;
 	int err;
@@ -327,14 +328,14 @@ int ffl_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 
 	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
 		return ffl_ret(-EINVAL);
-	return ffl_ret(FFL_CALL(to_ctx(ibcq->context), MODIFY_CQ, &req, &resp));
+	return ffl_ret(FFL_CALL(to_cq(ibcq)->ctx, MODIFY_CQ, &req, &resp));
 }
 
 /* EBUSY while QPs use it. Waits until the program has acknowledged the CQ's events. */
 FFL_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 {
-	struct ffl_context *ctx = to_ctx(ibcq->context);
 	struct ffl_cq *cq = to_cq(ibcq);
+	struct ffl_context *ctx = cq->ctx;
 	struct ff_destroy_cq_req req = { .cq = cq->handle };
 	struct ff_destroy_cq_resp resp;
 	int err;

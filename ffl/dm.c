@@ -26,10 +26,11 @@ static struct ibv_mr *mr_new(struct ibv_pd *pd, uint32_t handle, uint32_t lkey, 
 	struct ffl_mr *mr = calloc(1, sizeof(*mr));
 
 	if (!mr) {
-		FFL_CALL(to_ctx(pd->context), DEREG_MR, &(struct ff_dereg_mr_req){ .mr = handle },
+		FFL_CALL(to_pd(pd)->ctx, DEREG_MR, &(struct ff_dereg_mr_req){ .mr = handle },
 			 &(struct ff_dereg_mr_resp){ 0 });
 		return ffl_err_ptr(ENOMEM);
 	}
+	mr->ctx = to_pd(pd)->ctx;
 	mr->foreign = true;
 	mr->ibv = (struct ibv_mr){
 		.context = pd->context,
@@ -47,7 +48,7 @@ struct ibv_mr *ffl_alloc_null_mr(struct ibv_pd *pd)
 {
 	struct ff_alloc_null_mr_req req = { .pd = to_pd(pd)->handle };
 	struct ff_alloc_null_mr_resp resp;
-	int err = FFL_CALL(to_ctx(pd->context), ALLOC_NULL_MR, &req, &resp);
+	int err = FFL_CALL(to_pd(pd)->ctx, ALLOC_NULL_MR, &req, &resp);
 
 	if (err)
 		return ffl_err_ptr(-err);
@@ -67,8 +68,8 @@ FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 					    .pd = to_pd(pd)->handle,
 					    .access = (uint32_t)access };
 	struct ff_reg_dmabuf_mr_resp resp;
-	int err = ffl_call_fd(to_ctx(pd->context), FF_MSG_REG_DMABUF_MR, &req, sizeof(req), fd,
-			      &resp, sizeof(resp));
+	int err = ffl_call_fd(to_pd(pd)->ctx, FF_MSG_REG_DMABUF_MR, &req, sizeof(req), fd, &resp,
+			      sizeof(resp));
 
 	if (err)
 		return ffl_err_ptr(-err);
@@ -79,6 +80,7 @@ FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 
 struct ffl_dm {
 	struct ibv_dm ibv;
+	struct ffl_context *ctx;
 	uint8_t *map;
 	uint64_t length;
 };
@@ -91,7 +93,7 @@ static struct ffl_dm *to_dm(struct ibv_dm *dm)
 /* 0 or a positive errno. */
 static int check_access(const struct ffl_dm *dm, uint64_t offset, size_t length)
 {
-	if (atomic_load_explicit(&to_ctx(dm->ibv.context)->dead, memory_order_relaxed))
+	if (atomic_load_explicit(&dm->ctx->dead, memory_order_relaxed))
 		return EIO;
 	if (offset > dm->length || length > dm->length - offset)
 		return EFAULT;
@@ -132,7 +134,7 @@ static int from_device(void *host, struct ibv_dm *ibdm, uint64_t offset, size_t 
 
 struct ibv_dm *ffl_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
-	struct ffl_context *ctx = to_ctx(context);
+	struct ffl_context *ctx = ffl_session_of(context);
 	struct ff_alloc_dm_req req = { .length = attr->length, .log_align = attr->log_align_req };
 	struct ff_alloc_dm_resp resp;
 	struct ffl_dm *dm;
@@ -158,6 +160,7 @@ struct ibv_dm *ffl_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_att
 		err = -ENOMEM;
 		goto err_dm;
 	}
+	dm->ctx = ctx;
 	dm->length = attr->length;
 	dm->ibv = (struct ibv_dm){
 		.context = context,
@@ -181,7 +184,7 @@ int ffl_free_dm(struct ibv_dm *ibdm)
 {
 	struct ff_free_dm_req req = { .dm = ibdm->handle };
 	struct ff_free_dm_resp resp;
-	int err = FFL_CALL(to_ctx(ibdm->context), FREE_DM, &req, &resp);
+	int err = FFL_CALL(to_dm(ibdm)->ctx, FREE_DM, &req, &resp);
 
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
@@ -201,9 +204,9 @@ struct ibv_mr *ffl_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offs
 	struct ff_reg_dm_mr_resp resp;
 	int err;
 
-	if (dm->context != pd->context)
+	if (to_dm(dm)->ctx != to_pd(pd)->ctx)
 		return ffl_err_ptr(EINVAL);
-	err = FFL_CALL(to_ctx(pd->context), REG_DM_MR, &req, &resp);
+	err = FFL_CALL(to_pd(pd)->ctx, REG_DM_MR, &req, &resp);
 	if (err)
 		return ffl_err_ptr(-err);
 	return mr_new(pd, resp.mr, resp.lkey, resp.rkey, length);

@@ -93,6 +93,7 @@ struct ibv_pd *ffl_alloc_parent_domain(struct ibv_context *ctx,
 	}
 	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
 		d->pd_context = attr->pd_context;
+	d->pd.ctx = d->base->ctx;
 	d->pd.domain = d;
 	d->pd.handle = d->base->handle;
 	d->pd.ibv.context = ctx;

@@ -83,19 +83,38 @@ struct ffl_seg {
 	int fd; /* kept open for shadow segments, which are mapped part by part; else -1 */
 };
 
+/* Which file a descriptor was for; zeros: none. */
+struct ffl_fd_id {
+	uint64_t dev, ino;
+};
+
+/*
+ * What a program opens, and a session with the router. They are one until the program forks: then the
+ * child's context has a session of its own, which is another of these (context.c), and the first
+ * one is the session that the parent's objects are of.
+ */
 struct ffl_context {
 	/* ops that are newer than the headers we build with lie below verbs_context; they stay 0 */
 	uint8_t newer_ops[FFL_VERBS_CONTEXT_SZ - sizeof(struct verbs_context)];
 	struct verbs_context v;
 
+	/* of what the program opened: its session in this process. NULL: this one */
+	_Atomic(struct ffl_context *) current;
+	struct ffl_context *older; /* of a session in `current`: the one before it */
+	/* what the program sees in v.context, as they were made: it may have closed them since */
+	struct ffl_fd_id cmd_id, async_id;
+	bool imports; /* ibv_import_device() made it: by this token */
+	uint8_t import_token[FF_TOKEN_SZ];
+
 	int sock; /* control socket; -1 after the router was found dead */
+	int async_fd;
 	int bell_fd;
-	int uffd_dev;		    /* /dev/userfaultfd as handed over, or -1 */
-	_Atomic bool dead;	    /* the router is gone: calls fail with EIO, polls with -1 */
-	bool fatal_sent;	    /* IBV_EVENT_DEVICE_FATAL was returned */
-	pid_t pid;		    /* of the process that opened the device */
-	uint32_t mode;		    /* enum ff_mode */
-	uint64_t node_guid;	    /* network byte order */
+	int uffd_dev;	    /* /dev/userfaultfd as handed over, or -1 */
+	_Atomic bool dead;  /* the router is gone: calls fail with EIO, polls with -1 */
+	bool fatal_sent;    /* IBV_EVENT_DEVICE_FATAL was returned */
+	pid_t pid;	    /* whose session it is; 0: a parent's of this process, which forked */
+	uint32_t mode;	    /* enum ff_mode */
+	uint64_t node_guid; /* network byte order */
 	uint8_t token[FF_TOKEN_SZ]; /* of this session, for those who import from it */
 	struct ff_ses_hdr *hdr;
 	pthread_mutex_t call_lock; /* one request at a time */
@@ -121,6 +140,13 @@ static inline struct ffl_context *to_ctx(struct ibv_context *c)
 }
 
 /* context.c */
+/*
+ * The session in which this process makes objects and asks about the device. Objects keep it: what
+ * they are asked to do is for the session that they were made in. In a child that was forked the
+ * first call opens a session of the child's own; where that fails it is the parent's, in which
+ * every request fails with EIO.
+ */
+struct ffl_context *ffl_session_of(struct ibv_context *context);
 void ffl_context_init_ops(struct ffl_context *ctx); /* fills v and v.context.ops */
 /* Connect to the router and say HELLO; no segment yet. NULL: errno. */
 struct ffl_context *ffl_session_new(uint32_t call_timeout /* ms */);
@@ -165,8 +191,10 @@ void ffl_table_del(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle)
 void *ffl_table_get(struct ffl_context *ctx, enum ffl_kind kind, uint32_t handle);
 
 /* ---- objects --------------------------------------------------------------------------------------------- */
+/* Their `ctx` is the session that they were made in: ffl_session_of() of then. */
 struct ffl_pd {
 	struct ibv_pd ibv;
+	struct ffl_context *ctx;
 	uint32_t handle; /* of a parent domain: its PD's */
 	_Atomic uint32_t refs;
 	struct ffl_domain *domain; /* not NULL: it is a parent domain (domain.c) */
@@ -175,6 +203,7 @@ struct ffl_pd {
 
 struct ffl_ah {
 	struct ibv_ah ibv;
+	struct ffl_context *ctx;
 	uint32_t handle;
 	/* the datagram posted last with it: QP's handle, and the tail behind its WR */
 	_Atomic uint32_t last_qp, last_tail;
@@ -182,6 +211,7 @@ struct ffl_ah {
 
 struct ffl_xrcd {
 	struct ibv_xrcd ibv;
+	struct ffl_context *ctx;
 	uint32_t handle;
 	_Atomic uint32_t refs; /* SRQs and QPs */
 };
@@ -198,7 +228,13 @@ void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev);
 
 struct ffl_channel {
 	struct ibv_comp_channel ibv;
+	struct ffl_context *ctx;
 	uint32_t handle;
+};
+
+struct ffl_mw {
+	struct ibv_mw ibv;
+	struct ffl_context *ctx;
 };
 
 struct ffl_cq {
@@ -216,14 +252,16 @@ struct ffl_cq {
 	_Atomic uint32_t empty_polls; /* in a row */
 	uint32_t handle;
 	const struct ff_cqe *cur; /* CQE that the readers read, in place, until end_poll */
-	_Atomic uint32_t refs;	  /* QPs that complete here; twice if both queues do */
-	struct ibv_pd *mem;	  /* as ffl_obj_alloc() gave it */
-	struct ibv_pd *domain;	  /* parent domain that it was created in, or NULL */
+	struct ffl_context *ctx;
+	_Atomic uint32_t refs; /* QPs that complete here; twice if both queues do */
+	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
+	struct ibv_pd *domain; /* parent domain that it was created in, or NULL */
 	struct ffl_events comp_ev, async_ev;
 };
 
 struct ffl_srq {
 	struct ibv_srq ibv;
+	struct ffl_context *ctx;
 	struct ffl_spin lock;
 	struct ff_srq_hdr *hdr;
 	uint8_t *ring;
@@ -248,13 +286,14 @@ struct ffl_qp {
 	_Alignas(FF_CACHELINE) struct ffl_spin sq_lock;
 	uint32_t sq_tail, sq_limit; /* no room for posting sq_limit: ff_sq_limit() */
 	uint32_t sq_depth, sq_stride;
-	uint32_t handle;
+	struct ffl_context *ctx;
 	uint8_t *sq;
 	struct ff_qp_hdr *hdr;
 	struct ff_qp_cap cap; /* as granted */
 	uint16_t wr_ops;      /* bit for each ibv_wr_opcode that the type allows, but: rare_ops */
 	bool sig_all;
 	bool has_ex; /* created with send_ops_flags: ibv_qp_to_qp_ex works */
+	uint32_t handle;
 	/* receives */
 	_Alignas(FF_CACHELINE) struct ffl_spin rq_lock;
 	uint32_t rq_tail;
@@ -293,6 +332,10 @@ static inline struct ffl_pd *to_pd(struct ibv_pd *p)
 static inline struct ffl_ah *to_ah(struct ibv_ah *a)
 {
 	return (struct ffl_ah *)a;
+}
+static inline struct ffl_channel *to_comp_channel(struct ibv_comp_channel *c)
+{
+	return (struct ffl_channel *)c;
 }
 
 /* The WR before `tail` of that QP uses the address handle: its number. */
@@ -346,7 +389,7 @@ int ffl_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int ffl_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *ffl_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr,
+struct ffl_qp *ffl_create_xrc_recv(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr,
 				   const struct ffl_qp_maker *by);
 int ffl_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 struct ibv_mw *ffl_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
@@ -382,7 +425,8 @@ void ffl_obj_free(void *obj, enum ffl_res res, struct ibv_pd *mem);
 /* mr.c */
 struct ffl_mr {
 	struct ibv_mr ibv; /* .handle is the router's */
-	bool foreign;	   /* not of the program's own memory: null MR, device memory, dma-buf */
+	struct ffl_context *ctx;
+	bool foreign; /* not of the program's own memory: null MR, device memory, dma-buf */
 	uint64_t iova;
 	uint64_t zero_copy; /* bytes that the router reaches by a pointer */
 	int access;

@@ -17,7 +17,8 @@
  * or execs. A child made by a bare clone() has nothing mapped at replaced pages, as with pinned
  * memory and MADV_DONTFORK.
  *
- * In the child there are no contexts any more as far as memory goes; verbs on them fail.
+ * In the child nothing is registered any more, and its parent's sessions have no part in its memory;
+ * sessions of its own (context.c) begin afresh.
  */
 #include <fcntl.h>
 #include <linux/futex.h>

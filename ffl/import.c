@@ -72,6 +72,8 @@ FFL_EXPORT struct ibv_context *ibv_import_device(int cmd_fd)
 	if (context->cmd_fd >= 0)
 		close(context->cmd_fd);
 	context->cmd_fd = cmd_fd;
+	to_ctx(context)->imports = true;
+	memcpy(to_ctx(context)->import_token, file.token, sizeof(file.token));
 	return context;
 }
 
@@ -79,16 +81,18 @@ FFL_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t ha
 {
 	struct ff_import_pd_req req = { .pd = handle };
 	struct ff_import_pd_resp resp;
+	struct ffl_context *ctx = ffl_session_of(context);
 	struct ffl_pd *pd = calloc(1, sizeof(*pd));
 	int err;
 
 	if (!pd)
 		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(to_ctx(context), IMPORT_PD, &req, &resp);
+	err = FFL_CALL(ctx, IMPORT_PD, &req, &resp);
 	if (err) {
 		free(pd);
 		return ffl_err_ptr(-err);
 	}
+	pd->ctx = ctx;
 	pd->imported = true;
 	pd->handle = resp.pd;
 	pd->ibv.context = context;
@@ -104,7 +108,7 @@ FFL_EXPORT void ibv_unimport_pd(struct ibv_pd *ibpd)
 	struct ff_dealloc_pd_resp resp;
 
 	if (pd->imported)
-		FFL_CALL(to_ctx(ibpd->context), DEALLOC_PD, &req, &resp);
+		FFL_CALL(pd->ctx, DEALLOC_PD, &req, &resp);
 	free(pd);
 }
 
@@ -118,11 +122,12 @@ FFL_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibpd, uint32_t handle)
 
 	if (!mr)
 		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(to_ctx(ibpd->context), IMPORT_MR, &req, &resp);
+	err = FFL_CALL(to_pd(ibpd)->ctx, IMPORT_MR, &req, &resp);
 	if (err) {
 		free(mr);
 		return ffl_err_ptr(-err);
 	}
+	mr->ctx = to_pd(ibpd)->ctx;
 	mr->imported = true;
 	mr->iova = resp.iova;
 	mr->ibv = (struct ibv_mr){

@@ -164,7 +164,7 @@ static int malloc_small(struct ffl_context *ctx, size_t size, void **out)
 
 FFL_EXPORT void *ibv_malloc(struct ibv_pd *pd, size_t size)
 {
-	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ffl_context *ctx = to_pd(pd)->ctx;
 	struct chunk *c;
 	void *p = NULL;
 	int err;

@@ -14,7 +14,7 @@ FFL_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uin
 	struct ff_attach_mcast_resp resp;
 
 	memcpy(req.gid, gid->raw, sizeof(req.gid));
-	return ffl_ret(FFL_CALL(to_ctx(qp->context), ATTACH_MCAST, &req, &resp));
+	return ffl_ret(FFL_CALL(to_qp(qp)->ctx, ATTACH_MCAST, &req, &resp));
 }
 
 /* 0, or EINVAL: it is not attached to that group by that LID. */
@@ -24,5 +24,5 @@ FFL_EXPORT int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uin
 	struct ff_detach_mcast_resp resp;
 
 	memcpy(req.gid, gid->raw, sizeof(req.gid));
-	return ffl_ret(FFL_CALL(to_ctx(qp->context), DETACH_MCAST, &req, &resp));
+	return ffl_ret(FFL_CALL(to_qp(qp)->ctx, DETACH_MCAST, &req, &resp));
 }

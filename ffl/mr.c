@@ -105,7 +105,7 @@ static void drop(struct ffl_context *ctx, struct ff_mr_run *run, unsigned num)
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			     int access)
 {
-	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ffl_context *ctx = to_pd(pd)->ctx;
 	struct ff_reg_mr_req req;
 	struct ff_reg_mr_resp resp;
 	struct ffl_mr *mr;
@@ -146,6 +146,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.lkey = resp.lkey,
 		.rkey = resp.rkey,
 	};
+	mr->ctx = ctx;
 	mr->iova = iova;
 	mr->access = access;
 	mr->zero_copy = resp.zero_copy;
@@ -188,7 +189,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 			    size_t length, int access)
 {
 	struct ffl_mr *mr = to_mr(ibv);
-	struct ffl_context *ctx = to_ctx(ibv->context);
+	struct ffl_context *ctx = mr->ctx;
 	struct ff_rereg_mr_req req;
 	struct ff_rereg_mr_resp resp;
 	struct ff_mr_run *run;
@@ -201,7 +202,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		goto err_input;
 	if (!(flags & IBV_REREG_MR_CHANGE_PD))
 		pd = ibv->pd;
-	else if (!pd || pd->context != ibv->context)
+	else if (!pd || to_pd(pd)->ctx != ctx)
 		goto err_input;
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS)) {
 		if (access)
@@ -270,7 +271,7 @@ err_input:
 
 void ffl_mr_forget(struct ffl_mr *mr)
 {
-	struct ffl_context *ctx = to_ctx(mr->ibv.context);
+	struct ffl_context *ctx = mr->ctx;
 
 	if (ctx->pid == getpid())
 		drop(ctx, mr->run, mr->num_runs);
@@ -283,7 +284,7 @@ void ffl_mr_forget(struct ffl_mr *mr)
 FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct ffl_mr *mr = to_mr(ibv);
-	struct ffl_context *ctx = to_ctx(ibv->context);
+	struct ffl_context *ctx = mr->ctx;
 	struct ff_dereg_mr_req req = { .mr = ibv->handle, .imported = mr->imported };
 	struct ff_dereg_mr_resp resp;
 	int err;
@@ -323,7 +324,7 @@ static int advise_sge(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
 					.pd = to_pd(pd)->handle,
 					.advice = advice,
 					.flags = flags };
-	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ffl_context *ctx = to_pd(pd)->ctx;
 	struct ff_advise_mr_resp resp;
 	uint64_t va;
 	int err = FFL_CALL(ctx, ADVISE_MR, &req, &resp);

@@ -15,23 +15,26 @@ struct ibv_mw *ffl_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct ff_alloc_mw_req req = { .pd = to_pd(pd)->handle, .type = type };
 	struct ff_alloc_mw_resp resp;
-	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+	struct ffl_mw *mw = calloc(1, sizeof(*mw));
 	int err;
 
 	if (!mw)
 		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(to_ctx(pd->context), ALLOC_MW, &req, &resp);
+	err = FFL_CALL(to_pd(pd)->ctx, ALLOC_MW, &req, &resp);
 	if (err) {
 		free(mw);
 		return ffl_err_ptr(-err);
 	}
-	mw->context = pd->context;
-	mw->pd = pd;
-	mw->rkey = resp.rkey;
-	mw->handle = resp.mw;
-	mw->type = type;
+	mw->ctx = to_pd(pd)->ctx;
+	mw->ibv = (struct ibv_mw){
+		.context = pd->context,
+		.pd = pd,
+		.rkey = resp.rkey,
+		.handle = resp.mw,
+		.type = type,
+	};
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
-	return mw;
+	return &mw->ibv;
 }
 
 /* Also of a window that is bound: its MR is free then. */
@@ -39,12 +42,12 @@ int ffl_dealloc_mw(struct ibv_mw *mw)
 {
 	struct ff_dealloc_mw_req req = { .mw = mw->handle };
 	struct ff_dealloc_mw_resp resp;
-	int err = FFL_CALL(to_ctx(mw->context), DEALLOC_MW, &req, &resp);
+	int err = FFL_CALL(container_of_(mw, struct ffl_mw, ibv)->ctx, DEALLOC_MW, &req, &resp);
 
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	atomic_fetch_sub(&to_pd(mw->pd)->refs, 1);
-	free(mw);
+	free(container_of_(mw, struct ffl_mw, ibv));
 	return 0;
 }
 
@@ -56,7 +59,7 @@ int ffl_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *bind
 {
 	const struct ibv_mr *mr = bind->bind_info.mr;
 	struct ffl_qp *qp = to_qp(ibqp);
-	struct ffl_context *ctx = to_ctx(ibqp->context);
+	struct ffl_context *ctx = qp->ctx;
 	uint32_t rkey = ibv_inc_rkey(mw->rkey), tail;
 	struct ff_sqe *sqe;
 	int err;

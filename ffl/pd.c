@@ -6,7 +6,7 @@
 
 FFL_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
-	struct ffl_context *ctx = to_ctx(context);
+	struct ffl_context *ctx = ffl_session_of(context);
 	struct ff_alloc_pd_req req = { 0 };
 	struct ff_alloc_pd_resp resp;
 	struct ffl_pd *pd;
@@ -20,6 +20,7 @@ FFL_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		free(pd);
 		return ffl_err_ptr(-ret);
 	}
+	pd->ctx = ctx;
 	pd->handle = resp.pd;
 	pd->ibv.context = context;
 	pd->ibv.handle = resp.pd;
@@ -38,7 +39,7 @@ FFL_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		return ffl_domain_free(pd);
 	if (atomic_load(&pd->refs))
 		return EBUSY;
-	ret = FFL_CALL(to_ctx(ibpd->context), DEALLOC_PD, &req, &resp);
+	ret = FFL_CALL(pd->ctx, DEALLOC_PD, &req, &resp);
 	if (ret && ret != -EIO)
 		return -ret;
 	free(pd);

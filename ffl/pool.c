@@ -10,6 +10,7 @@
  */
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "mm.h"
@@ -241,6 +242,21 @@ void ffl_pool_free(struct ffl_pool *pool)
 		mm_unmap(seg->home, (size_t)seg->pages * FF_PAGE);
 		mm_unmap(seg->used, 2 * bitmap_len(seg->pages));
 		close(seg->file.fd);
+	}
+	mm_unmap(pool, sizeof(*pool));
+}
+
+/* The segments were never mapped here. The program may have closed their descriptors. */
+void ffl_pool_forget(struct ffl_pool *pool)
+{
+	struct stat st;
+
+	for (uint32_t i = 0; i < pool->num_segs; i++) {
+		struct pool_seg *seg = &pool->seg[i];
+
+		if (!syscall(SYS_fstat, seg->file.fd, &st) && st.st_ino == seg->file.inode)
+			close(seg->file.fd);
+		mm_unmap(seg->used, 2 * bitmap_len(seg->pages));
 	}
 	mm_unmap(pool, sizeof(*pool));
 }

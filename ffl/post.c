@@ -200,7 +200,8 @@ int ffl_sqe_bind(const struct ffl_qp *qp, struct ff_sqe *sqe, const struct ibv_m
 {
 	const struct ibv_mr *mr = info->mr;
 
-	if (mw->context != qp->qp.context || (mr && mr->context != qp->qp.context) ||
+	if (container_of_(mw, const struct ffl_mw, ibv)->ctx != qp->ctx ||
+	    (mr && container_of_(mr, const struct ffl_mr, ibv)->ctx != qp->ctx) ||
 	    (!mr && info->length))
 		return EINVAL;
 	sqe->remote_addr = info->addr;
@@ -269,7 +270,7 @@ static inline int sqe_build(const struct ffl_qp *qp, uint32_t tail, struct ff_sq
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
 		if (qp->qp.qp_type == IBV_QPT_UD) {
-			if (unlikely(!wr->wr.ud.ah))
+			if (unlikely(!wr->wr.ud.ah || to_ah(wr->wr.ud.ah)->ctx != qp->ctx))
 				return EINVAL;
 			sqe->ud.ah = ffl_ah_use(to_ah(wr->wr.ud.ah), qp, tail + 1);
 			sqe->ud.remote_qpn = wr->wr.ud.remote_qpn;
@@ -288,7 +289,7 @@ static inline int sqe_build(const struct ffl_qp *qp, uint32_t tail, struct ff_sq
 int ffl_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct ffl_qp *qp = to_qp(ibqp);
-	struct ffl_context *ctx = to_ctx(ibqp->context);
+	struct ffl_context *ctx = qp->ctx;
 	uint16_t cpu = ffl_cpu();
 	uint32_t old, tail;
 	int err = 0;
@@ -347,7 +348,7 @@ static inline int rqe_post(struct ff_rqe *rqe, const struct ibv_recv_wr *wr, uin
 int ffl_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ffl_qp *qp = to_qp(ibqp);
-	struct ffl_context *ctx = to_ctx(ibqp->context);
+	struct ffl_context *ctx = qp->ctx;
 	uint32_t old, tail, polled;
 	int err = 0;
 
@@ -387,7 +388,7 @@ int ffl_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_w
 int ffl_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct ffl_srq *srq = to_srq(ibsrq);
-	struct ffl_context *ctx = to_ctx(ibsrq->context);
+	struct ffl_context *ctx = srq->ctx;
 	uint32_t old, tail, ended;
 	int err = 0;
 

@@ -236,6 +236,10 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 
 	if (unlikely(qp->wr_err))
 		return;
+	if (unlikely(to_ah(ah)->ctx != qp->ctx)) {
+		qp->wr_err = EINVAL;
+		return;
+	}
 	qp->wr_cur->ud.ah = ffl_ah_use(to_ah(ah), qp, qp->wr_tail);
 	qp->wr_cur->ud.remote_qpn = qpn;
 	qp->wr_cur->ud.remote_qkey = qkey;
@@ -322,7 +326,7 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct ffl_qp *qp = ex_qp(ex);
-	struct ffl_context *ctx = to_ctx(qp->qp.context);
+	struct ffl_context *ctx = qp->ctx;
 
 	ffl_lock(&qp->sq_lock);
 	qp->wr_tail = qp->sq_tail;
@@ -346,7 +350,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	}
 	ffl_unlock(&qp->sq_lock);
 	if (likely(!err && tail != old))
-		ffl_doorbell(to_ctx(qp->qp.context), qp, old, tail);
+		ffl_doorbell(qp->ctx, qp, old, tail);
 	return err;
 }
 

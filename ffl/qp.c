@@ -92,18 +92,18 @@ static int no_type(enum ibv_qp_type type)
 	return type == IBV_QPT_RAW_PACKET || type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
 }
 
-static int qp_check_attr(const struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
+static int qp_check_attr(struct ibv_pd *pd, const struct ibv_qp_init_attr_ex *attr)
 {
-	const struct ibv_context *ctx = pd->context;
+	const struct ffl_context *ctx = to_pd(pd)->ctx;
 
 	if (!type_wr_ops(attr->qp_type))
 		return no_type(attr->qp_type);
-	if (!attr->send_cq || attr->send_cq->context != ctx)
+	if (!attr->send_cq || to_cq(attr->send_cq)->ctx != ctx)
 		return EINVAL;
 	if (attr->qp_type == IBV_QPT_XRC_SEND) /* receives nothing: what is said of it is ignored */
 		return 0;
-	if (!attr->recv_cq || attr->recv_cq->context != ctx ||
-	    (attr->srq && attr->srq->context != ctx))
+	if (!attr->recv_cq || to_cq(attr->recv_cq)->ctx != ctx ||
+	    (attr->srq && to_srq(attr->srq)->ctx != ctx))
 		return EINVAL;
 	return 0;
 }
@@ -137,7 +137,7 @@ int ffl_qp_make(struct ffl_context *ctx, const struct ffl_qp_maker *by,
 static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *attr,
 				uint32_t create_flags, const struct ffl_qp_maker *by)
 {
-	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ffl_context *ctx = to_pd(pd)->ctx;
 	bool no_recv = attr->qp_type == IBV_QPT_XRC_SEND;
 	struct ibv_cq *recv_cq = no_recv ? NULL : attr->recv_cq;
 	struct ibv_srq *srq = no_recv ? NULL : attr->srq;
@@ -176,6 +176,7 @@ static struct ffl_qp *qp_create(struct ibv_pd *pd, struct ibv_qp_init_attr_ex *a
 	err = ffl_qp_make(ctx, by, &req, &resp, &state);
 	if (err)
 		goto err_free;
+	qp->ctx = ctx;
 	qp->handle = resp.qp;
 	qp->cap = resp.cap;
 	qp->sig_all = attr->sq_sig_all;
@@ -258,7 +259,7 @@ FFL_EXPORT struct ibv_qp *ffl_create_qp_by(struct ibv_context *ctx,
 	if (create_flags && attr->qp_type != IBV_QPT_UD)
 		return ffl_err_ptr(EINVAL);
 	if (xrc_recv)
-		qp = ffl_create_xrc_recv(to_ctx(ctx), attr, by);
+		qp = ffl_create_xrc_recv(ctx, attr, by);
 	else if (!(mask & IBV_QP_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
 		return ffl_err_ptr(EINVAL);
 	else
@@ -446,7 +447,7 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	 */
 	if (reset)
 		old = ffl_qp_set_state(qp, IBV_QPS_RESET);
-	err = FFL_CALL(to_ctx(ibqp->context), MODIFY_QP, &req, &resp);
+	err = FFL_CALL(qp->ctx, MODIFY_QP, &req, &resp);
 	if (err) {
 		if (reset)
 			ffl_qp_set_state(qp, old);
@@ -469,7 +470,7 @@ FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 	struct ffl_qp *qp = to_qp(ibqp);
 	struct ff_query_qp_req req = { .qp = qp->handle };
 	struct ff_query_qp_resp resp;
-	int err = FFL_CALL(to_ctx(ibqp->context), QUERY_QP, &req, &resp);
+	int err = FFL_CALL(qp->ctx, QUERY_QP, &req, &resp);
 
 	if (err)
 		return ffl_ret(err);
@@ -524,8 +525,8 @@ void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t t
 /* Its completions are forgotten. Waits until the program has acknowledged the QP's events. */
 FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
-	struct ffl_context *ctx = to_ctx(ibqp->context);
 	struct ffl_qp *qp = to_qp(ibqp);
+	struct ffl_context *ctx = qp->ctx;
 	struct ff_destroy_qp_req req = { .qp = qp->handle };
 	struct ff_destroy_qp_resp resp;
 	int err;

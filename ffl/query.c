@@ -99,7 +99,7 @@ int ffl_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 
 	if ((in && in->comp_mask) || attr_size < sizeof(attr->orig_attr))
 		return EINVAL;
-	ret = FFL_CALL(to_ctx(context), QUERY_DEVICE, &req, &dev);
+	ret = FFL_CALL(ffl_session_of(context), QUERY_DEVICE, &req, &dev);
 	if (ret)
 		return -ret;
 	fill_device_attr(&full.orig_attr, &dev);
@@ -138,7 +138,7 @@ int ffl_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_at
 	struct ff_query_port_resp p;
 	int ret;
 
-	ret = query_port(to_ctx(context), port, &p);
+	ret = query_port(ffl_session_of(context), port, &p);
 	if (ret)
 		return -ret;
 	full.ibv.state = p.state;
@@ -205,7 +205,7 @@ static int gid_or_zeros(struct ibv_context *context, uint8_t port, uint32_t inde
 	int ret;
 
 	memset(e, 0, sizeof(*e));
-	ret = query_gid(to_ctx(context), port, index, e);
+	ret = query_gid(ffl_session_of(context), port, index, e);
 	if (!ret || ret == -ENODATA)
 		return 0;
 	errno = -ret;
@@ -232,7 +232,7 @@ FFL_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uin
 
 	if (flags || !entry_size)
 		return EINVAL;
-	ret = query_gid(to_ctx(context), port, index, &e);
+	ret = query_gid(ffl_session_of(context), port, index, &e);
 	if (ret)
 		return -ret;
 	give(entry, entry_size, &e, sizeof(e));
@@ -243,7 +243,7 @@ FFL_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uin
 FFL_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 					size_t max_entries, uint32_t flags, size_t entry_size)
 {
-	struct ffl_context *ctx = to_ctx(context);
+	struct ffl_context *ctx = ffl_session_of(context);
 	struct ff_query_port_resp p;
 	struct ibv_gid_entry e;
 	uint32_t port, i;
@@ -294,7 +294,7 @@ FFL_EXPORT int ibv_query_pkey(struct ibv_context *context, uint8_t port, int ind
 	struct ff_query_port_resp p;
 	int ret;
 
-	ret = query_port(to_ctx(context), port, &p);
+	ret = query_port(ffl_session_of(context), port, &p);
 	if (!ret && (index < 0 || (uint32_t)index >= p.pkey_tbl_len))
 		ret = -EINVAL;
 	if (ret) {

@@ -632,11 +632,14 @@ int ffl_regions_init(struct ffl_context *ctx)
 
 void ffl_regions_fini(struct ffl_context *ctx)
 {
-	if (ctx->pid != getpid())
-		return; /* the parent's; forgotten when this process was forked */
-	if (!ctx->pool)
+	if (!ctx->pool || (ctx->pid && ctx->pid != getpid()))
 		return;
 	ffl_regions_lock();
+	if (!ctx->pid) { /* the parent's: its regions were forgotten when this process was forked */
+		ffl_pool_forget(ctx->pool);
+		ctx->pool = NULL;
+		goto out;
+	}
 	ffl_malloc_forget(ctx);
 	for (uint32_t i = 0; i < live.num; i++)
 		if (live.r[i].ctx == ctx)
@@ -657,6 +660,7 @@ void ffl_regions_fini(struct ffl_context *ctx)
 		close(uffd);
 		uffd = -1;
 	}
+out:
 	ffl_regions_unlock();
 }
 

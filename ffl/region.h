@@ -42,6 +42,8 @@ struct ffl_file {
 struct ffl_pool *ffl_pool_new(struct ffl_context *ctx);
 /* Pages that are mapped elsewhere than at home stay where they are. NULL: does nothing. */
 void ffl_pool_free(struct ffl_pool *pool);
+/* In a child: what it has of its parent's pool. */
+void ffl_pool_forget(struct ffl_pool *pool);
 /* `len` bytes, with their pages present at home. 0 or -errno. May call the router. */
 int ffl_pool_get(struct ffl_pool *pool, size_t len, struct ffl_span *out);
 /* Give pages back; `warm`: their entries were slid back home. */

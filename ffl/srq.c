@@ -33,7 +33,7 @@ static void xrc_refs(struct ffl_srq *srq, uint32_t diff)
 static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *attr,
 				  struct ffl_xrcd *xrcd, struct ffl_cq *cq)
 {
-	struct ffl_context *ctx = to_ctx(pd->context);
+	struct ffl_context *ctx = to_pd(pd)->ctx;
 	struct ff_create_srq_resp resp;
 	struct ff_create_srq_req req = {
 		.pd = to_pd(pd)->handle,
@@ -47,6 +47,8 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 	struct ffl_srq *srq;
 	int err;
 
+	if ((xrcd && xrcd->ctx != ctx) || (cq && cq->ctx != ctx))
+		return ffl_err_ptr(EINVAL);
 	if (!req.max_wr || req.max_wr > ctx->dev.max_srq_wr || req.max_sge > ctx->dev.max_srq_sge)
 		return ffl_err_ptr(EINVAL);
 	srq = ffl_obj_alloc(pd, sizeof(*srq), FFL_RES_SRQ, &mem);
@@ -58,6 +60,7 @@ static struct ibv_srq *srq_create(struct ibv_pd *pd, struct ibv_srq_init_attr *a
 	err = FFL_CALL(ctx, CREATE_SRQ, &req, &resp);
 	if (err)
 		goto err_free;
+	srq->ctx = ctx;
 	srq->handle = resp.srq;
 	srq->srq_num = resp.srq_num;
 	srq->max_wr = resp.max_wr;
@@ -113,8 +116,7 @@ struct ibv_srq *ffl_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_a
 		return ffl_err_ptr(EINVAL);
 	if (type == IBV_SRQT_BASIC)
 		return mask & xrc ? ffl_err_ptr(EINVAL) : srq_create(attr->pd, base, NULL, NULL);
-	if ((mask & xrc) != xrc || !attr->xrcd || attr->xrcd->context != ctx || !attr->cq ||
-	    attr->cq->context != ctx)
+	if ((mask & xrc) != xrc || !attr->xrcd || !attr->cq)
 		return ffl_err_ptr(EINVAL);
 	return srq_create(attr->pd, base, container_of_(attr->xrcd, struct ffl_xrcd, ibv),
 			  to_cq(attr->cq));
@@ -134,14 +136,14 @@ FFL_EXPORT int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, 
 		return ffl_ret(-EINVAL);
 	if (mask & IBV_SRQ_MAX_WR)
 		return ffl_ret(-EOPNOTSUPP); /* no IBV_DEVICE_SRQ_RESIZE */
-	return ffl_ret(FFL_CALL(to_ctx(ibsrq->context), MODIFY_SRQ, &req, &resp));
+	return ffl_ret(FFL_CALL(to_srq(ibsrq)->ctx, MODIFY_SRQ, &req, &resp));
 }
 
 FFL_EXPORT int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct ff_query_srq_req req = { .srq = to_srq(ibsrq)->handle };
 	struct ff_query_srq_resp resp;
-	int err = FFL_CALL(to_ctx(ibsrq->context), QUERY_SRQ, &req, &resp);
+	int err = FFL_CALL(to_srq(ibsrq)->ctx, QUERY_SRQ, &req, &resp);
 
 	if (err)
 		return ffl_ret(err);
@@ -160,8 +162,8 @@ int ffl_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 /* EBUSY while QPs use it. Waits until the program has acknowledged the SRQ's events. */
 FFL_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
 {
-	struct ffl_context *ctx = to_ctx(ibsrq->context);
 	struct ffl_srq *srq = to_srq(ibsrq);
+	struct ffl_context *ctx = srq->ctx;
 	struct ff_destroy_srq_req req = { .srq = srq->handle };
 	struct ff_destroy_srq_resp resp;
 	int err;

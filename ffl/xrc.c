@@ -29,6 +29,7 @@ struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	const uint32_t all = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
 	struct ff_open_xrcd_req req = { 0 };
 	struct ff_open_xrcd_resp resp;
+	struct ffl_context *ctx;
 	struct ffl_xrcd *x;
 	struct stat st;
 	int err;
@@ -50,12 +51,14 @@ struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	x = calloc(1, sizeof(*x));
 	if (!x)
 		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(to_ctx(context), OPEN_XRCD, &req, &resp);
+	ctx = ffl_session_of(context);
+	err = FFL_CALL(ctx, OPEN_XRCD, &req, &resp);
 	if (err) {
 		free(x);
 		return ffl_err_ptr(-err);
 	}
 	x->ibv.context = context;
+	x->ctx = ctx;
 	x->handle = resp.xrcd;
 	return &x->ibv;
 }
@@ -70,7 +73,7 @@ int ffl_close_xrcd(struct ibv_xrcd *ibx)
 
 	if (atomic_load(&x->refs))
 		return EBUSY;
-	err = FFL_CALL(to_ctx(ibx->context), CLOSE_XRCD, &req, &resp);
+	err = FFL_CALL(x->ctx, CLOSE_XRCD, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return -err;
 	free(x);
@@ -82,7 +85,7 @@ int ffl_close_xrcd(struct ibv_xrcd *ibx)
 /* A queue of no entries, in which a post finds no room. Never written to. */
 static struct ff_qp_hdr no_queue;
 
-static struct ffl_qp *recv_qp_new(struct ffl_context *ctx, struct ffl_xrcd *x, void *qp_context)
+static struct ffl_qp *recv_qp_new(struct ffl_xrcd *x, void *qp_context)
 {
 	struct ibv_pd *mem;
 	struct ffl_qp *qp = ffl_obj_alloc(NULL, sizeof(*qp), FFL_RES_QP, &mem);
@@ -90,22 +93,23 @@ static struct ffl_qp *recv_qp_new(struct ffl_context *ctx, struct ffl_xrcd *x, v
 	if (!qp)
 		return NULL;
 	qp->mem = mem;
+	qp->ctx = x->ctx;
 	qp->hdr = &no_queue;
 	qp->xrcd = x;
-	qp->qp.context = &ctx->v.context;
+	qp->qp.context = x->ibv.context;
 	qp->qp.qp_context = qp_context;
 	qp->qp.qp_type = IBV_QPT_XRC_RECV;
 	return qp;
 }
 
 /* The router has given it a handle. */
-static struct ffl_qp *recv_qp_enter(struct ffl_context *ctx, struct ffl_qp *qp, uint32_t handle,
-				    uint32_t qp_num, enum ibv_qp_state state)
+static struct ffl_qp *recv_qp_enter(struct ffl_qp *qp, uint32_t handle, uint32_t qp_num,
+				    enum ibv_qp_state state)
 {
-	int err = ffl_table_put(ctx, FFL_QP, handle, qp);
+	int err = ffl_table_put(qp->ctx, FFL_QP, handle, qp);
 
 	if (err) {
-		FFL_CALL(ctx, DESTROY_QP, &(struct ff_destroy_qp_req){ .qp = handle },
+		FFL_CALL(qp->ctx, DESTROY_QP, &(struct ff_destroy_qp_req){ .qp = handle },
 			 &(struct ff_destroy_qp_resp){ 0 });
 		ffl_obj_free(qp, FFL_RES_QP, qp->mem);
 		return ffl_err_ptr(-err);
@@ -119,7 +123,7 @@ static struct ffl_qp *recv_qp_enter(struct ffl_context *ctx, struct ffl_qp *qp, 
 	return qp;
 }
 
-struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_attr_ex *attr,
+struct ffl_qp *ffl_create_xrc_recv(struct ibv_context *context, struct ibv_qp_init_attr_ex *attr,
 				   const struct ffl_qp_maker *by)
 {
 	struct ff_create_qp_req req = { .qp_type = IBV_QPT_XRC_RECV };
@@ -129,19 +133,19 @@ struct ffl_qp *ffl_create_xrc_recv(struct ffl_context *ctx, struct ibv_qp_init_a
 	int err;
 
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd ||
-	    attr->xrcd->context != &ctx->v.context)
+	    attr->xrcd->context != context)
 		return ffl_err_ptr(EINVAL);
-	qp = recv_qp_new(ctx, to_xrcd(attr->xrcd), attr->qp_context);
+	qp = recv_qp_new(to_xrcd(attr->xrcd), attr->qp_context);
 	if (!qp)
 		return NULL;
 	req.xrcd = qp->xrcd->handle;
-	err = ffl_qp_make(ctx, by, &req, &resp, &state);
+	err = ffl_qp_make(qp->ctx, by, &req, &resp, &state);
 	if (err) {
 		ffl_obj_free(qp, FFL_RES_QP, qp->mem);
 		return ffl_err_ptr(-err);
 	}
 	attr->cap = (struct ibv_qp_cap){ 0 };
-	return recv_qp_enter(ctx, qp, resp.qp, resp.qp_num, state);
+	return recv_qp_enter(qp, resp.qp, resp.qp_num, state);
 }
 
 /* EINVAL: the domain has no XRC_RECV QP of that number. */
@@ -149,7 +153,6 @@ struct ibv_qp *ffl_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 {
 	const uint32_t needed = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 				IBV_QP_OPEN_ATTR_TYPE;
-	struct ffl_context *ctx = to_ctx(context);
 	struct ff_open_qp_req req;
 	struct ff_open_qp_resp resp;
 	struct ffl_qp *qp;
@@ -159,18 +162,18 @@ struct ibv_qp *ffl_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 		return ffl_err_ptr(EOPNOTSUPP);
 	if ((attr->comp_mask & needed) != needed || !attr->xrcd || attr->xrcd->context != context)
 		return ffl_err_ptr(EINVAL);
-	qp = recv_qp_new(ctx, to_xrcd(attr->xrcd),
+	qp = recv_qp_new(to_xrcd(attr->xrcd),
 			 attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL);
 	if (!qp)
 		return NULL;
 	req = (struct ff_open_qp_req){ .xrcd = qp->xrcd->handle,
 				       .qp_num = attr->qp_num,
 				       .qp_type = attr->qp_type };
-	err = FFL_CALL(ctx, OPEN_QP, &req, &resp);
+	err = FFL_CALL(qp->ctx, OPEN_QP, &req, &resp);
 	if (err) {
 		ffl_obj_free(qp, FFL_RES_QP, qp->mem);
 		return ffl_err_ptr(-err);
 	}
-	qp = recv_qp_enter(ctx, qp, resp.qp, attr->qp_num, resp.qp_state);
+	qp = recv_qp_enter(qp, resp.qp, attr->qp_num, resp.qp_state);
 	return qp ? &qp->qp : NULL;
 }

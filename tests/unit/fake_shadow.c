@@ -152,6 +152,7 @@ struct ibv_pd *fake_shadow_pd(struct ffl_context *ctx)
 	if (!pd)
 		abort();
 	pd->ibv.context = &ctx->v.context;
+	pd->ctx = ctx;
 	pd->handle = 1;
 	return &pd->ibv;
 }

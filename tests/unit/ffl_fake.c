@@ -34,6 +34,11 @@ int sched_yield(void)
 	return 0;
 }
 
+struct ffl_context *ffl_session_of(struct ibv_context *context)
+{
+	return to_ctx(context);
+}
+
 void ffl_mark_dead(struct ffl_context *ctx)
 {
 	atomic_store(&ctx->dead, true);
@@ -268,6 +273,7 @@ int fake_setup(void **state)
 	pthread_mutex_init(&ctx->table_lock, NULL);
 	pthread_cond_init(&ctx->event_cond, NULL);
 	pd->ibv.context = &ctx->v.context;
+	pd->ctx = ctx;
 	pd->handle = 5;
 	fake.ctx = ctx;
 	fake.pd = &pd->ibv;

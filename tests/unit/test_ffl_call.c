@@ -54,7 +54,7 @@ static int setup(void **state)
 	ctx = calloc(1, sizeof(*ctx));
 	ctx->pid = getpid();
 	ctx->call_timeout = 10000;
-	ctx->v.context.async_fd = -1;
+	ctx->async_fd = -1;
 	pthread_mutex_init(&ctx->call_lock, NULL);
 	ctx->sock = ffl_connect(r.path);
 	assert_true(ctx->sock >= 0);

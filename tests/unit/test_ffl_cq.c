@@ -304,8 +304,9 @@ static void clean_on_destroy_and_reset(void **state)
 
 static void create(void **state)
 {
-	struct ibv_context *ctx = &fake.ctx->v.context, other = { 0 };
-	struct ibv_comp_channel foreign = { .context = &other };
+	struct ibv_context *ctx = &fake.ctx->v.context;
+	struct ffl_context other = { 0 };
+	struct ffl_channel foreign = { .ctx = &other };
 	struct ibv_comp_channel *ch = ibv_create_comp_channel(ctx);
 	int cookie;
 	struct ibv_cq *cq = ibv_create_cq(ctx, 100, &cookie, ch, 1);
@@ -336,7 +337,7 @@ static void create(void **state)
 	REFUSED(ibv_create_cq(ctx, 1025, NULL, NULL, 0));
 	REFUSED(ibv_create_cq(ctx, 1, NULL, NULL, 2));
 	REFUSED(ibv_create_cq(ctx, 1, NULL, NULL, -1));
-	REFUSED(ibv_create_cq(ctx, 1, NULL, &foreign, 0));
+	REFUSED(ibv_create_cq(ctx, 1, NULL, &foreign.ibv, 0));
 	assert_int_equal(fake.calls[FF_MSG_CREATE_CQ], 1);
 }
 

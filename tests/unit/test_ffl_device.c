@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -574,10 +575,10 @@ static void test_import(void **state)
 
 static void test_events(void **state)
 {
-	struct ffl_qp qp = { .qp.context = ctx };
-	struct ffl_cq cq = { .cq.context = ctx };
-	struct ffl_srq srq = { .ibv.context = ctx };
 	struct ffl_context *c = to_ctx(ctx);
+	struct ffl_qp qp = { .ctx = c };
+	struct ffl_cq cq = { .ctx = c };
+	struct ffl_srq srq = { .ctx = c };
 	struct ibv_async_event ev;
 	struct pollfd p = { .fd = ctx->async_fd, .events = POLLIN };
 
@@ -632,8 +633,8 @@ static void *ack_later(void *arg)
 
 static void test_drain_waits(void **state)
 {
-	struct ffl_qp qp = { .qp.context = ctx };
 	struct ffl_context *c = to_ctx(ctx);
+	struct ffl_qp qp = { .ctx = c };
 	struct ibv_async_event ev;
 	pthread_t t;
 
@@ -696,52 +697,242 @@ static void test_silent_router_wakes(void **state)
 
 /* ---- fork ---------------------------------------------------------------------------------------------------- */
 
+/* What the child, which has asked nothing of the device yet, has of its parent. */
+static struct ibv_pd *parents_pd;
+static struct ibv_ah *parents_ah;
+
+/* What is of the parent's session ends in EIO, before and after the child has one of its own. */
+static int parents_objects(void)
+{
+	struct ibv_ah_attr attr = { .port_num = 1 };
+
+	errno = 0;
+	if (ibv_create_ah(parents_pd, &attr) || errno != EIO)
+		return 1;
+	return 0;
+}
+
+/* The context serves the child, with what the program knows of it unchanged. */
+static int childs_context(void)
+{
+	struct ffl_context *old = to_ctx(ctx), *s;
+	int async_fd = ctx->async_fd, cmd_fd = ctx->cmd_fd;
+	struct stat was_async, was_cmd, st;
+	struct ibv_device_attr attr;
+	struct ibv_async_event ev;
+	struct ibv_pd *pd;
+
+	if (fstat(async_fd, &was_async) || fstat(cmd_fd, &was_cmd))
+		return 11;
+	/* no router: as if there were no device, and the next call tries again */
+	setenv("FFL_SOCKET", "/nonexistent", 1);
+	if (ibv_query_device(ctx, &attr) != EIO || ibv_alloc_pd(ctx) || errno != EIO ||
+	    ibv_get_async_event(ctx, &ev) != -1 || errno != EIO)
+		return 12;
+	setenv("FFL_SOCKET", r.path, 1);
+	if (fcntl(async_fd, F_SETFL, O_NONBLOCK))
+		return 13;
+	if (ibv_query_device(ctx, &attr))
+		return 14;
+	s = ffl_session_of(ctx);
+	if (s == old || s->pid != getpid() || atomic_load(&s->dead) || !atomic_load(&old->dead))
+		return 15;
+	if (ctx->async_fd != async_fd || ctx->cmd_fd != cmd_fd || s->async_fd != async_fd ||
+	    old->async_fd != -1)
+		return 16;
+	if (fstat(async_fd, &st) || st.st_ino == was_async.st_ino ||
+	    fcntl(async_fd, F_GETFD) != FD_CLOEXEC || !(fcntl(async_fd, F_GETFL) & O_NONBLOCK))
+		return 17;
+	if (fstat(cmd_fd, &st) || st.st_ino == was_cmd.st_ino ||
+	    fcntl(cmd_fd, F_GETFD) != FD_CLOEXEC)
+		return 18;
+	errno = 0;
+	if (ibv_get_async_event(ctx, &ev) != -1 || errno != EAGAIN)
+		return 19;
+	pd = ibv_alloc_pd(ctx);
+	if (!pd || pd->context != ctx || to_pd(pd)->ctx != s || ibv_dealloc_pd(pd))
+		return 20;
+	/* the old one's ring is still there, and nobody's */
+	old->hdr->srq_kick = 100;
+	return 0;
+}
+
+/* A child that forks again. */
+static int grandchild(void)
+{
+	struct ffl_context *parents = atomic_load(&to_ctx(ctx)->current), *s;
+	struct ibv_device_attr attr;
+
+	if (parents->pid == getpid() || parents->sock != -1 || ibv_query_device(ctx, &attr))
+		return 1;
+	s = ffl_session_of(ctx);
+	if (s == parents || s->older != parents || parents->older != to_ctx(ctx))
+		return 2;
+	return ibv_close_device(ctx);
+}
+
 static int child(void)
 {
 	struct ibv_device **list;
 	struct ibv_context *own;
 	struct ibv_device_attr attr;
-	struct ibv_async_event ev;
-	int n;
+	int n, err, status;
+	pid_t pid;
 
 	/* the ring is there, but it is not the parent's */
 	to_ctx(ctx)->hdr->srq_kick = 99;
 	if (!atomic_load(&to_ctx(ctx)->dead) || to_ctx(ctx)->sock != -1)
 		return 1;
-	if (ibv_query_device(ctx, &attr) != EIO || ibv_alloc_pd(ctx))
+	if (parents_objects())
 		return 2;
-	if (ibv_get_async_event(ctx, &ev) != -1 || errno != EIO)
+	err = childs_context();
+	if (err)
+		return err;
+	if (parents_objects())
 		return 3;
-	if (ibv_close_device(ctx))
+	pid = fork();
+	if (!pid)
+		_exit(grandchild());
+	if (waitpid(pid, &status, 0) != pid || status)
 		return 4;
+	if (ibv_query_device(ctx, &attr))
+		return 5;
+	/* what it has of the parent's objects goes without a word to the router */
+	if (ibv_destroy_ah(parents_ah) || ibv_dealloc_pd(parents_pd))
+		return 6;
+	if (ibv_close_device(ctx))
+		return 7;
 	list = ibv_get_device_list(&n);
 	if (n != 1)
-		return 5;
+		return 8;
 	own = ibv_open_device(list[0]);
 	if (!own || ibv_query_device(own, &attr) || ibv_close_device(own))
-		return 6;
+		return 9;
 	ibv_free_device_list(list);
 	return 0;
 }
 
-static void test_fork(void **state)
+static void expect_fork(int (*fn)(void))
 {
-	struct ibv_async_event ev;
+	int status;
+	pid_t pid;
+
+	pid = fork();
+	if (!pid)
+		_exit(fn());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int child_closes_unused(void)
+{
+	return ibv_close_device(ctx);
+}
+
+/* Daemons close all descriptors, and open others: what has the number now stays what it is. */
+static int child_reused_numbers(void)
+{
+	int async_fd = ctx->async_fd, cmd_fd = ctx->cmd_fd, fds[2];
+	struct ibv_device_attr attr;
+	char c = 'x';
+
+	close(async_fd);
+	if (pipe(fds) || dup2(fds[1], cmd_fd) != cmd_fd)
+		return 1;
+	if (fds[0] != async_fd && dup2(fds[0], async_fd) != async_fd)
+		return 1;
+	if (ibv_query_device(ctx, &attr) || ctx->async_fd == async_fd || ctx->cmd_fd == cmd_fd)
+		return 2;
+	if (fcntl(ctx->async_fd, F_GETFD) < 0 || fcntl(ctx->cmd_fd, F_GETFD) < 0)
+		return 3;
+	if (ibv_close_device(ctx))
+		return 4;
+	return write(cmd_fd, &c, 1) == 1 && read(async_fd, &c, 1) == 1 ? 0 : 5;
+}
+
+enum { RACERS = 8 };
+static pthread_barrier_t start;
+
+static void *race(void *arg)
+{
+	(void)arg;
+	pthread_barrier_wait(&start);
+	return ibv_alloc_pd(ctx);
+}
+
+/* One session, whoever comes first; all wait for it. */
+static int child_races(void)
+{
+	pthread_t t[RACERS];
+	void *pd;
+
+	pthread_barrier_init(&start, NULL, RACERS);
+	for (int i = 0; i < RACERS; i++)
+		pthread_create(&t[i], NULL, race, NULL);
+	for (int i = 0; i < RACERS; i++) {
+		pthread_join(t[i], &pd);
+		if (!pd || to_pd(pd)->ctx != ffl_session_of(ctx) || ibv_dealloc_pd(pd))
+			return 1;
+	}
+	if (ffl_session_of(ctx)->older != to_ctx(ctx))
+		return 2;
+	return ibv_close_device(ctx);
+}
+
+static void test_fork_kinds(void **state)
+{
 	struct ibv_pd *pd;
+
+	(void)state;
+	expect_fork(child_closes_unused);
+	expect_fork(child_reused_numbers);
+	expect_fork(child_races);
+	pd = ibv_alloc_pd(ctx);
+	assert_non_null(pd);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+}
+
+/* A child that never ran the handlers shares the parent's memory, or may: nothing is renewed. */
+static void test_vfork(void **state)
+{
+	struct ibv_device_attr attr;
+	volatile int err = -1;
 	int status;
 	pid_t pid;
 
 	(void)state;
-	to_ctx(ctx)->hdr->srq_kick = 7;
-	pid = fork();
-	if (!pid)
-		_exit(child());
+	pid = vfork();
+	if (!pid) {
+		err = ibv_query_device(ctx, &attr);
+		_exit(0);
+	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(err, EIO);
+	assert_ptr_equal(ffl_session_of(ctx), to_ctx(ctx));
+	assert_int_equal(ibv_query_device(ctx, &attr), 0);
+}
+
+static void test_fork(void **state)
+{
+	struct ibv_ah_attr attr = { .port_num = 1 };
+	struct ibv_async_event ev;
+	struct ibv_pd *pd;
+
+	(void)state;
+	parents_pd = ibv_alloc_pd(ctx);
+	assert_non_null(parents_pd);
+	parents_ah = ibv_create_ah(parents_pd, &attr);
+	assert_non_null(parents_ah);
+	to_ctx(ctx)->hdr->srq_kick = 7;
+	expect_fork(child);
+	/* of all this the parent's session has felt nothing */
 	assert_int_equal(to_ctx(ctx)->hdr->srq_kick, 7);
 	pd = ibv_alloc_pd(ctx);
 	assert_non_null(pd);
 	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_destroy_ah(parents_ah), 0);
+	assert_int_equal(ibv_dealloc_pd(parents_pd), 0);
 	router_event(&r, IBV_EVENT_PORT_ACTIVE, FF_ASYNC_PORT, 1);
 	assert_int_equal(ibv_get_async_event(ctx, &ev), 0);
 	assert_int_equal(ev.event_type, IBV_EVENT_PORT_ACTIVE);
@@ -828,6 +1019,8 @@ int main(void)
 		DEVICE(test_router_dies),
 		DEVICE(test_silent_router_wakes),
 		DEVICE(test_fork),
+		DEVICE(test_fork_kinds),
+		DEVICE(test_vfork),
 		cmocka_unit_test_setup_teardown(test_fork_outlives, setup, teardown_router),
 		cmocka_unit_test(test_enums),
 	};

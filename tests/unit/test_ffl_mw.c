@@ -20,7 +20,7 @@ static struct ibv_mw *new_mw(enum ibv_mw_type type)
 {
 	struct ibv_mw *mw;
 
-	mr.ibv.context = &fake.ctx->v.context;
+	mr.ctx = fake.ctx;
 	mr.ibv.pd = fake.pd;
 	mw = ffl_alloc_mw(fake.pd, type);
 	assert_non_null(mw);
@@ -120,9 +120,9 @@ static void bind_type1_refused(void **state)
 	mr.foreign = true;
 	REFUSED(qp, EOPNOTSUPP);
 	mr.foreign = false;
-	mr.ibv.context = NULL;
+	mr.ctx = NULL;
 	REFUSED(qp, EINVAL);
-	mr.ibv.context = &fake.ctx->v.context;
+	mr.ctx = fake.ctx;
 	qp->qp.state = IBV_QPS_INIT;
 	REFUSED(qp, EINVAL);
 	qp->qp.state = IBV_QPS_RTS;

@@ -124,7 +124,7 @@ static void ud(void **state)
 {
 	struct ffl_cq *cq = fake_cq(16);
 	struct ffl_qp *qp = fake_qp(IBV_QPT_UD, cq, 4, 1, 0, false);
-	struct ffl_ah ah = { .handle = 0x1234 };
+	struct ffl_ah ah = { .ctx = fake.ctx, .handle = 0x1234 };
 	struct ibv_send_wr wr = {
 		.opcode = IBV_WR_SEND,
 		.send_flags = IBV_SEND_SOLICITED,
@@ -141,6 +141,10 @@ static void ud(void **state)
 	assert_int_equal(e->ud.remote_qkey, 0x11111111);
 	wr.wr.ud.ah = NULL;
 	assert_int_equal(post(qp, &wr), EINVAL);
+	/* of another session, where its handle may name another one */
+	wr.wr.ud.ah = &ah.ibv;
+	ah.ctx = NULL;
+	assert_int_equal(post(qp, &wr), EINVAL);
 	free_qp(qp, cq);
 }
 
@@ -149,7 +153,8 @@ static void ud_leaves(void **state)
 {
 	struct ffl_cq *cq = fake_cq(16);
 	struct ffl_qp *qp = fake_qp(IBV_QPT_UD, cq, 4, 1, 0, false);
-	struct ffl_ah ah = { .handle = 0x1234 }, none = { .handle = 0x1235 };
+	struct ffl_ah ah = { .ctx = fake.ctx, .handle = 0x1234 };
+	struct ffl_ah none = { .ctx = fake.ctx, .handle = 0x1235 };
 	struct ibv_send_wr wr[3] = {
 		{ .next = &wr[1], .opcode = IBV_WR_SEND, .wr.ud.ah = &none.ibv },
 		{ .next = &wr[2], .opcode = IBV_WR_SEND, .wr.ud.ah = &ah.ibv },

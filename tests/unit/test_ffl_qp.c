@@ -82,9 +82,9 @@ static void create(void **state)
 static void create_refused(void **state)
 {
 	struct ffl_cq *cq = fake_cq(4);
-	struct ibv_context other = { 0 };
-	struct ibv_cq foreign = { .context = &other };
-	struct ibv_pd foreign_pd = { .context = &other };
+	struct ffl_context other = { 0 };
+	struct ffl_cq foreign = { .ctx = &other };
+	struct ibv_pd foreign_pd = { .context = &other.v.context };
 	struct ibv_qp_init_attr_ex attr;
 
 	(void)state;
@@ -100,7 +100,7 @@ static void create_refused(void **state)
 	REFUSED(attr.qp_type = IBV_QPT_DRIVER, EOPNOTSUPP);
 	REFUSED(attr.send_cq = NULL, EINVAL);
 	REFUSED(attr.recv_cq = NULL, EINVAL);
-	REFUSED(attr.send_cq = &foreign, EINVAL);
+	REFUSED(attr.send_cq = &foreign.cq, EINVAL);
 	REFUSED(attr.pd = &foreign_pd, EINVAL);
 	REFUSED(attr.comp_mask = 0, EINVAL);
 	REFUSED(attr.comp_mask |= 1 << 7, EINVAL);

@@ -201,7 +201,7 @@ static void inline_only_out(void **state)
 static void ud(void **state)
 {
 	struct pair p = make(IBV_QPT_UD);
-	struct ffl_ah ah = { .handle = 0x999 };
+	struct ffl_ah ah = { .ctx = fake.ctx, .handle = 0x999 };
 	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
 				  .imm_data = 3,
 				  .sg_list = sge,
@@ -217,6 +217,12 @@ static void ud(void **state)
 	ibv_wr_set_ud_addr(p.ex, &ah.ibv, 0x123, 0x456);
 	assert_int_equal(ibv_wr_complete(p.ex), 0);
 	same(&p, &wr);
+
+	ah.ctx = NULL; /* of another session */
+	ibv_wr_start(p.ex);
+	ibv_wr_send(p.ex);
+	ibv_wr_set_ud_addr(p.ex, &ah.ibv, 0x123, 0x456);
+	assert_int_equal(ibv_wr_complete(p.ex), EINVAL);
 
 	/* an address left over in the slot from the lap before is not used again */
 	for (uint32_t i = 1; i < 9; i++) {

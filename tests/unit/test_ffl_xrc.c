@@ -88,8 +88,9 @@ static struct ibv_srq *srq_make(struct ibv_xrcd *x, struct ffl_cq *cq, uint32_t 
 
 static void srqs(void **state)
 {
-	struct ibv_context other = { 0 };
-	struct ibv_xrcd *x = xrcd_open(), foreign = { .context = &other };
+	struct ffl_context other = { 0 };
+	struct ffl_xrcd foreign = { .ctx = &other };
+	struct ibv_xrcd *x = xrcd_open();
 	struct ffl_cq *cq = fake_cq(8);
 	struct ibv_srq *srq;
 	uint32_t num;
@@ -106,7 +107,7 @@ static void srqs(void **state)
 	REFUSED(x, cq, SRQ_XRC & ~(uint32_t)IBV_SRQ_INIT_ATTR_TYPE);
 	REFUSED(NULL, cq, SRQ_XRC);
 	REFUSED(x, NULL, SRQ_XRC);
-	REFUSED(&foreign, cq, SRQ_XRC);
+	REFUSED(&foreign.ibv, cq, SRQ_XRC);
 #undef REFUSED
 	assert_int_equal(fake.calls[FF_MSG_CREATE_SRQ], 0);
 	srq = srq_make(x, cq, SRQ_XRC);

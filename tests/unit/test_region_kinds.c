@@ -187,6 +187,7 @@ static void without_userfaultfd(void **state)
 	free(plain_pd);
 	rg_ctx = fake_shadow_open(true);
 	rg_pd->context = &rg_ctx->v.context;
+	to_pd(rg_pd)->ctx = rg_ctx;
 	munmap(p, 4 * PG);
 }
 
