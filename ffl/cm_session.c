@@ -49,12 +49,6 @@ static struct cm_session *session_open(void)
 	int err;
 
 	ffl_log_init();
-	if (!fork_handled) {
-		err = pthread_atfork(fork_prepare, fork_done, fork_done);
-		if (err)
-			return ffl_err_ptr(err);
-		fork_handled = true;
-	}
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return NULL;
@@ -66,8 +60,20 @@ static struct cm_session *session_open(void)
 	err = -ffl_session_track(s->ctx);
 	if (err)
 		goto err_session;
+	if (!fork_handled) {
+		/*
+		 * After libibverbs's: what is registered last prepares first, and the locks that
+		 * those take are taken with ours held when a device is opened.
+		 */
+		err = pthread_atfork(fork_prepare, fork_done, fork_done);
+		if (err)
+			goto err_track;
+		fork_handled = true;
+	}
 	return s;
 
+err_track:
+	ffl_session_untrack(s->ctx);
 err_session:
 	ffl_session_free(s->ctx);
 err_free:

@@ -91,11 +91,15 @@ static void fork_child(void)
 
 FFL_EXPORT int ffl_session_track(struct ffl_context *ctx)
 {
-	int ret = 0;
+	int ret = 0; /* a positive errno */
 
 	pthread_mutex_lock(&list_lock);
-	if (!fork_handled)
-		ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
+	if (!fork_handled) {
+		/* what is registered last prepares first: list_lock, then the region lock */
+		ret = -ffl_fork_init();
+		if (!ret)
+			ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
+	}
 	if (!ret) {
 		fork_handled = true;
 		ctx->next = contexts;

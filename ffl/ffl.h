@@ -6,9 +6,10 @@
  * no thread, never exits, never writes to stdout, and leaves no signal handler behind. Inside it
  * functions return 0 or -errno; the verbs' conventions begin at the exported functions.
  *
- * Locks, outermost first: region lock (mr.c) - context's call lock (call.c) - table lock; a
- * queue's spin lock is taken with none of them held, but ibv_resize_cq holds the CQ's lock across
- * a call.
+ * Locks, outermost first: list of sessions (context.c) - region lock (mr.c) - context's call lock
+ * (call.c) - table lock; a queue's spin lock is taken with none of them held, but ibv_resize_cq
+ * holds the CQ's lock across a call. The first two are held across fork, in this order, and before
+ * them librdmacm's (cm_session.c).
  */
 #ifndef FFL_H
 #define FFL_H
@@ -440,6 +441,8 @@ void ffl_mr_forget(struct ffl_mr *mr);
 int ffl_token_fd(const uint8_t token[FF_TOKEN_SZ]);
 int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork handlers */
 void ffl_mr_context_fini(struct ffl_context *ctx);
+/* fork.c: its handlers, which take the region lock; once for each process. 0 or -errno. */
+int ffl_fork_init(void);
 
 /* The verbs' way of failing: errno and NULL, or the positive errno. */
 #define ffl_err_ptr(err) (errno = (err), (void *)NULL)

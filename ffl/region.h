@@ -92,10 +92,6 @@ unsigned ffl_regions_each(struct ffl_region **first);
 void ffl_regions_look(void);   /* sets prot and intact of all, splitting where they differ */
 void ffl_regions_forget(void); /* in a child: async-signal-safe, needs no lock */
 
-/* ---- fork.c --------------------------------------------------------------------------------------- */
-
-int ffl_fork_init(void); /* once for each process; 0 or -errno */
-
 /* ---- malloc.c ------------------------------------------------------------------------------------- */
 
 void ffl_malloc_forget(struct ffl_context *ctx); /* the context goes; NULL: all (in a child) */

@@ -40,6 +40,11 @@ int ffl_mr_context_init(struct ffl_context *c)
 	return mr_ret;
 }
 
+int ffl_fork_init(void)
+{
+	return 0;
+}
+
 void ffl_mr_context_fini(struct ffl_context *c)
 {
 	(void)c;
