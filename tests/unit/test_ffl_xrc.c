@@ -130,12 +130,15 @@ static void a_destroyed_srq_leaves_no_completions(void **state)
 	struct ibv_xrcd *x = xrcd_open();
 	struct ffl_cq *cq = fake_cq(8);
 	struct ibv_srq *srq = srq_make(x, cq, SRQ_XRC);
-	struct ff_cqe cqe = { .qp = FF_CQE_OF_SRQ | to_srq(srq)->handle, .wr_id = 1 };
+	struct ff_cqe cqe = { .qp = FF_CQE_OF_SRQ | to_srq(srq)->handle,
+			      .opcode = FF_CQE_RECV,
+			      .wr_id = 1 };
 	struct ibv_wc wc[4];
 
 	(void)state;
 	fake_cqe(cq, 0, &cqe);
 	cqe.qp = to_srq(srq)->handle;
+	cqe.opcode = IBV_WC_SEND;
 	cqe.wr_id = 2;
 	fake_cqe(cq, 1, &cqe);
 	assert_int_equal(ibv_destroy_srq(srq), 0);
