@@ -40,15 +40,31 @@ static bool fork_handled;
 /* One thread opens the child's session, the others wait for it. Not held across fork. */
 static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
 
+static const pthread_mutex_t table_lock_init = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
 /* ---- fork ------------------------------------------------------------------------------------------- */
 
+/*
+ * The devices' tables are wanted as they are between two changes. This thread may be in one, if it is
+ * a signal handler that forks: so the lock is a recursive one, and tables can be read at any time
+ * by the thread that changes them.
+ */
 static void fork_prepare(void)
 {
+	struct ffl_context *ctx;
+
 	pthread_mutex_lock(&list_lock);
+	for (ctx = contexts; ctx; ctx = ctx->next)
+		ctx->has_tables = ctx->hdr && !pthread_mutex_lock(&ctx->table_lock);
 }
 
 static void fork_parent(void)
 {
+	struct ffl_context *ctx;
+
+	for (ctx = contexts; ctx; ctx = ctx->next)
+		if (ctx->has_tables)
+			pthread_mutex_unlock(&ctx->table_lock);
 	pthread_mutex_unlock(&list_lock);
 }
 
@@ -57,6 +73,41 @@ static void close_fd(int *fd)
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
+}
+
+static void free_lock(struct ffl_spin *l)
+{
+	/* only those: each page that is written to is copied */
+	if (atomic_load_explicit(&l->v, memory_order_relaxed))
+		ffl_unlock(l);
+}
+
+/* Queues that another thread of the parent was just posting to or polling: it is not here. */
+static void free_locks(struct ffl_context *ctx)
+{
+	enum ffl_kind kind;
+	struct ffl_qp *qp;
+	uint32_t i;
+
+	for (kind = FFL_CQ; kind <= FFL_SRQ; kind++)
+		for (i = 0; i < ctx->table[kind].size; i++) {
+			void *obj = ctx->table[kind].slot[i].obj;
+
+			if (!obj)
+				continue;
+			switch (kind) {
+			case FFL_CQ:
+				free_lock(&((struct ffl_cq *)obj)->lock);
+				break;
+			case FFL_SRQ:
+				free_lock(&((struct ffl_srq *)obj)->lock);
+				break;
+			default:
+				qp = obj;
+				free_lock(&qp->sq_lock);
+				free_lock(&qp->rq_lock);
+			}
+		}
 }
 
 /* In the child: let go of the parent's session. Other threads do not exist, so no lock. */
@@ -74,8 +125,10 @@ static void abandon(struct ffl_context *ctx)
 			mm_map(s->map, s->size, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	/* another thread of the parent may have held them */
+	if (ctx->has_tables)
+		free_locks(ctx);
 	pthread_mutex_init(&ctx->call_lock, NULL);
-	pthread_mutex_init(&ctx->table_lock, NULL);
+	ctx->table_lock = table_lock_init;
 	pthread_cond_init(&ctx->event_cond, NULL);
 }
 
@@ -176,7 +229,7 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 	ctx->call_timeout = call_timeout;
 	pthread_mutex_init(&ctx->v.context.mutex, NULL);
 	pthread_mutex_init(&ctx->call_lock, NULL);
-	pthread_mutex_init(&ctx->table_lock, NULL);
+	ctx->table_lock = table_lock_init;
 	pthread_cond_init(&ctx->event_cond, NULL);
 
 	ret = ffl_connect(path);

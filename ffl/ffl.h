@@ -125,6 +125,7 @@ struct ffl_context {
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
 	pthread_cond_t event_cond;  /* an event was acknowledged */
 	struct ffl_table table[FFL_NUM_KINDS];
+	bool has_tables; /* from fork's beginning to its end: table_lock is held for it */
 	struct ff_query_device_resp dev; /* cached at open */
 	/* handle of a QP with postings not announced (event index), 0: none; see post.c */
 	_Atomic uint32_t lazy_qp;

@@ -19,21 +19,27 @@ FFL_EXPORT int ffl_table_put(struct ffl_context *ctx, enum ffl_kind kind, uint32
 {
 	struct ffl_table *t = &ctx->table[kind];
 	uint32_t i = FF_HANDLE_INDEX(handle), size = t->size;
-	void *slot;
+	void *slot, *old;
 	int ret = 0;
 
 	pthread_mutex_lock(&ctx->table_lock);
 	if (i >= t->size) {
 		for (size = t->size ? t->size : 16; size <= i;)
 			size *= 2;
-		slot = realloc(t->slot, size * sizeof(*t->slot));
+		slot = calloc(size, sizeof(*t->slot));
 		if (!slot) {
 			ret = -ENOMEM;
 			goto out;
 		}
+		old = t->slot;
+		if (old)
+			memcpy(slot, old, t->size * sizeof(*t->slot));
+		/* in this order: a signal handler of this thread may fork (context.c) */
 		t->slot = slot;
-		memset(t->slot + t->size, 0, (size - t->size) * sizeof(*t->slot));
+		atomic_signal_fence(memory_order_seq_cst);
 		t->size = size;
+		atomic_signal_fence(memory_order_seq_cst);
+		free(old);
 	}
 	t->slot[i].handle = handle;
 	t->slot[i].obj = obj;

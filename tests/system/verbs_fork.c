@@ -905,6 +905,41 @@ static void parents_objects(void)
 	CHECK_OK(ibv_close_device(o.c.ctx));
 }
 
+static void *poll_on(void *arg)
+{
+	struct ibv_cq *cq = arg;
+	struct ibv_wc wc;
+
+	while (!stop)
+		CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+	return NULL;
+}
+
+static void poll_once(void *arg)
+{
+	struct objects *o = arg;
+	struct ibv_wc wc;
+
+	CHECK_EQ(ibv_poll_cq(o->c.a.scq, 1, &wc), -1);
+	CHECK_ERR(vt_to_state(o->c.a.qp, IBV_QPS_RESET), EIO);
+}
+
+/* A thread that does not exist in the child had the CQ locked there, most of the time. */
+static void forks_while_polling(void)
+{
+	struct objects o = { .mem = NULL };
+	pthread_t t;
+
+	objects_open(&o, vt_open_device());
+	start(&t, poll_on, o.c.a.scq);
+	for (unsigned i = 0; i < 200; i++)
+		CHECK_EQ(vt_child_status(child(poll_once, &o)), 0);
+	stop = true;
+	join(t);
+	objects_close(&o);
+	CHECK_OK(ibv_close_device(o.c.ctx));
+}
+
 /* A child that forks again: the same once more, for what is the child's. */
 static void grandchild_of_objects(void *arg)
 {
@@ -1037,6 +1072,7 @@ static const struct vt_case cases[] = {
 	{ "fork_workers", workers, 0 },
 	{ "fork_threads_race", threads_race, 0 },
 	{ "fork_parents_objects", parents_objects, 0 },
+	{ "fork_while_polling", forks_while_polling, 0 },
 	{ "fork_grandchildren", grandchildren, 0 },
 	{ "fork_async_events", async_events, 0 },
 	{ "fork_importers", importers, 0 },
