@@ -2,7 +2,8 @@
 /*
  * call.c - requests to the router and their answers; the segments that answers name. Any thread.
  *
- * One request at a time: the call lock is held from sending to the answer. Answers are checked as
+ * One request at a time, by the socket or, while the router looks there and no descriptor travels, by
+ * shared memory (slot.c): the call lock is held from sending to the answer. Answers are checked as
  * a stranger's would be (type, sequence number, exact length, number of descriptors), so that a
  * library and a router that do not fit together end in an error and a line in the log.
  *
@@ -161,11 +162,12 @@ static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int
 }
 
 /*
- * Receive one packet into iov, with its descriptors. Length of the packet, or -EIO: the session
- * is lost. A packet that is longer than iov, or has more descriptors than room, is that too.
+ * Receive one packet into iov, with its descriptors; look `looks` times before sleeping. Length of
+ * the packet, or -EIO: the session is lost. A packet that is longer than iov, or has more
+ * descriptors than room, is that too.
  */
-static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned int n_iov, int *fds,
-			   unsigned int *n_fds)
+static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned int n_iov,
+			   unsigned int looks, int *fds, unsigned int *n_fds)
 {
 	uint64_t deadline = now_ns(CLOCK_MONOTONIC) + ctx->call_timeout * 1000000ull;
 	union {
@@ -174,7 +176,7 @@ static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned 
 	} control;
 	struct msghdr msg;
 	struct cmsghdr *c;
-	unsigned int i, k, looks = CALL_LOOKS;
+	unsigned int i, k;
 	ssize_t n;
 
 	*n_fds = 0;
@@ -224,20 +226,26 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 {
 	struct ff_hdr rh = { 0 };
 	struct iovec iov[] = { { &rh, sizeof(rh) }, { resp, resp_len } };
+	unsigned int n_got = 0, looks = CALL_LOOKS;
 	int got[MAX_FDS];
-	unsigned int n_got;
-	ssize_t n;
+	ssize_t n = 0;
 	int ret;
 
 	if (atomic_load(&ctx->dead))
 		return -EIO;
-	hdr->seq = ++ctx->call_seq;
-	ret = send_request(ctx, req_iov, n_iov, len, send_fd);
-	if (ret == -EIO)
-		goto lost;
-	if (ret)
-		return ret;
-	n = recv_answer(ctx, iov, ARRAY_SIZE(iov), got, &n_got);
+	hdr->seq = ++ctx->call_seq ? ctx->call_seq : ++ctx->call_seq;
+	if (send_fd < 0 && !max_fds && ffl_slot_post(ctx, req_iov, n_iov, len)) {
+		n = (ssize_t)ffl_slot_answer(ctx, hdr->seq, iov, ARRAY_SIZE(iov));
+		looks = 0;
+	} else {
+		ret = send_request(ctx, req_iov, n_iov, len, send_fd);
+		if (ret == -EIO)
+			goto lost;
+		if (ret)
+			return ret;
+	}
+	if (!n)
+		n = recv_answer(ctx, iov, ARRAY_SIZE(iov), looks, got, &n_got);
 	if (n < 0)
 		goto lost;
 	if ((size_t)n != sizeof(rh) + resp_len || rh.magic != FF_PROTO_MAGIC ||

@@ -55,7 +55,7 @@ static void fork_prepare(void)
 
 	pthread_mutex_lock(&list_lock);
 	for (ctx = contexts; ctx; ctx = ctx->next)
-		ctx->has_tables = ctx->hdr && !pthread_mutex_lock(&ctx->table_lock);
+		ctx->has_tables = ctx->is_device && !pthread_mutex_lock(&ctx->table_lock);
 }
 
 static void fork_parent(void)
@@ -241,6 +241,11 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 	ret = hello(ctx);
 	if (ret)
 		goto err;
+	ctx->hdr = ffl_seg_at(ctx, 0, 0);
+	if (!ctx->hdr) {
+		ret = -errno;
+		goto err;
+	}
 	return ctx;
 
 err:
@@ -322,17 +327,13 @@ static struct ffl_context *device_session(void)
 	ctx = ffl_session_new(CALL_TIMEOUT_MS);
 	if (!ctx)
 		return NULL;
+	ctx->is_device = true;
 	ret = ffl_session_track(ctx);
 	if (ret)
 		goto err_session;
 	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
 	if (ret)
 		goto err_track;
-	ctx->hdr = ffl_seg_at(ctx, 0, 0);
-	if (!ctx->hdr) {
-		ret = -errno;
-		goto err_track;
-	}
 	ret = ffl_mr_context_init(ctx);
 	if (ret)
 		goto err_track;

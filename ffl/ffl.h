@@ -125,6 +125,7 @@ struct ffl_context {
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
 	pthread_cond_t event_cond;  /* an event was acknowledged */
 	struct ffl_table table[FFL_NUM_KINDS];
+	bool is_device;	 /* and not rdma_cm's */
 	bool has_tables; /* from fork's beginning to its end: table_lock is held for it */
 	struct ff_query_device_resp dev; /* cached at open */
 	/* handle of a QP with postings not announced (event index), 0: none; see post.c */
@@ -150,7 +151,7 @@ static inline struct ffl_context *to_ctx(struct ibv_context *c)
  */
 struct ffl_context *ffl_session_of(struct ibv_context *context);
 void ffl_context_init_ops(struct ffl_context *ctx); /* fills v and v.context.ops */
-/* Connect to the router and say HELLO; no segment yet. NULL: errno. */
+/* Connect to the router, say HELLO and map segment 0. NULL: errno. */
 struct ffl_context *ffl_session_new(uint32_t call_timeout /* ms */);
 void ffl_session_free(struct ffl_context *ctx);
 /* Sessions that a forked child must let go of. 0 or -errno. */
@@ -174,6 +175,16 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 /* ffl_call() for a request that carries a descriptor, which stays the caller's. */
 int ffl_call_fd(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
 		int fd, void *resp, size_t resp_len);
+/*
+ * slot.c, call lock held: put a packet into the slot. False: the router does not look there, or it
+ * is too long.
+ */
+struct iovec;
+bool ffl_slot_post(struct ffl_context *ctx, const struct iovec *iov, unsigned int n_iov,
+		   size_t len);
+/* Bytes of the answer, with as many of them in iov as it has room for; 0: take it from the socket. */
+size_t ffl_slot_answer(struct ffl_context *ctx, uint32_t seq, const struct iovec *iov,
+		       unsigned int n_iov);
 int ffl_connect(const char *path); /* a connected SOCK_SEQPACKET socket or -errno */
 void ffl_mark_dead(struct ffl_context *ctx);
 /* Poll the control socket for the router's death, at most every 10 ms; sets ctx->dead. */

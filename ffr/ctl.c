@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ctl.c - clients' connections: packets in, one dispatch, responses out. Control thread.
+ * ctl.c - clients' connections: packets in, one dispatch, responses out. Control thread. Packets
+ * come through the socket or, while ctl_spin.c looks there, through the session's memory.
  *
  * A connection belongs to the container whose socket it reached (container.c). It is closed, with
  * its session, when the client closes it or dies (pidfd: the descriptor may live on in a child),
@@ -192,48 +193,111 @@ static void end_silence(struct ctl_conn *conn)
 	container_heard(conn->cont);
 }
 
-/* Serve one request. NULL, or why the connection must be closed. */
-static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_fds *got)
-{
-	alignas(16) uint8_t resp[CTL_RESP_MAX];
-	struct ctl_reply reply = { .n_fds = 0 };
+struct answer {
 	struct ff_hdr hdr;
+	alignas(16) uint8_t resp[CTL_RESP_MAX];
+	size_t len; /* of resp */
+	struct ctl_reply reply;
+};
+
+/* Serve one request, r->rx. NULL with an answer to be sent, or why the connection must be closed. */
+static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_fds *got,
+				struct answer *a)
+{
 	struct ctl_msg m;
 	const char *why;
-	int status = 0, err;
+	int status = 0;
 
+	a->reply.n_fds = 0;
 	why = ctl_parse(conn->r->rx, len, got->n, &m);
 	if (!why) {
 		m.fds = got->fd;
-		why = ctl_serve(conn, &m, resp, &reply, &status);
+		why = ctl_serve(conn, &m, a->resp, &a->reply, &status);
 	}
 	if (why) {
-		reply_release(&reply);
+		reply_release(&a->reply);
 		return why;
 	}
 	if (conn->ses)
 		end_silence(conn);
-	hdr = (struct ff_hdr){
+	a->hdr = (struct ff_hdr){
 		.magic = FF_PROTO_MAGIC,
 		.type = m.hdr.type,
 		.seq = m.hdr.seq,
 		.status = status,
-		.n_fds = (uint16_t)reply.n_fds,
+		.n_fds = (uint16_t)a->reply.n_fds,
 	};
-	err = reply_send(conn->fd, &hdr, resp, m.type->resp_size, &reply);
-	reply_release(&reply);
-	if (conn->cont->mode != FF_MODE_SOCKET)
-		ctl_spin_served(&conn->r->spin, uv_hrtime());
+	a->len = m.type->resp_size;
+	return NULL;
+}
+
+/* Through the socket. NULL, or why the connection must be closed. */
+static const char *answer_send(struct ctl_conn *conn, struct answer *a)
+{
+	int err = reply_send(conn->fd, &a->hdr, a->resp, a->len, &a->reply);
+
+	reply_release(&a->reply);
 	if (err == -EAGAIN || err == -ENOBUFS)
 		return "it does not read its responses";
 	return NULL; /* any other error: the next receive tells the end */
 }
+
+/* ---- the slot ------------------------------------------------------------------------------ */
+
+static_assert(sizeof(struct ff_hdr) + CTL_RESP_MAX <= FF_CALL_MAX, "room for any answer");
+
+static const char *slot_answer(struct ctl_conn *conn, struct ff_call_slot *s, struct answer *a)
+{
+	uint32_t seq = a->hdr.seq;
+
+	if (a->reply.n_fds)
+		return answer_send(conn, a);
+	memcpy(s->packet, &a->hdr, sizeof(a->hdr));
+	memcpy(s->packet + sizeof(a->hdr), a->resp, a->len);
+	atomic_store_explicit(&s->len, (uint32_t)(sizeof(a->hdr) + a->len), memory_order_relaxed);
+	atomic_store_explicit(&s->state, FF_CALL_ANSWERED, memory_order_release);
+	/* the answer before the look at wait: pairs with the client's fence before its last look */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&s->wait, memory_order_relaxed) == seq &&
+	    atomic_compare_exchange_strong(&s->wait, &seq, 0))
+		return answer_send(conn, a);
+	return NULL;
+}
+
+bool ctl_serve_slot(struct ctl_conn *conn)
+{
+	struct ff_call_slot *s = &conn->ses->hdr->call;
+	uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed), len;
+	const struct packet_fds none = { .n = 0, .fd = { -1 } };
+	const char *why = "a request that is longer than its slot";
+	struct answer a;
+
+	if (state != FF_CALL_POSTED ||
+	    !atomic_compare_exchange_strong(&s->state, &state, FF_CALL_TAKEN))
+		return false;
+	len = atomic_load_explicit(&s->len, memory_order_relaxed);
+	conn->heat.cpu = atomic_load_explicit(&s->cpu, memory_order_relaxed);
+	if (len <= sizeof(s->packet)) {
+		memcpy(conn->r->rx, s->packet, len);
+		why = serve_packet(conn, len, &none, &a);
+	}
+	if (!why)
+		why = slot_answer(conn, s, &a);
+	if (why)
+		ctl_conn_close(conn, why);
+	else
+		ctl_spin_served(conn);
+	return true;
+}
+
+/* ---- the socket ---------------------------------------------------------------------------- */
 
 static void on_readable(uv_poll_t *h, int status, int events)
 {
 	struct ctl_conn *conn = h->data;
 	const char *why = NULL;
 	struct packet_fds got;
+	struct answer a;
 	ssize_t n;
 
 	(void)events;
@@ -251,8 +315,12 @@ static void on_readable(uv_poll_t *h, int status, int events)
 			ctl_conn_close(conn, NULL);
 			return;
 		}
-		why = serve_packet(conn, (size_t)n, &got);
+		why = serve_packet(conn, (size_t)n, &got, &a);
 		fds_close(&got);
+		if (!why)
+			why = answer_send(conn, &a);
+		if (!why && conn->ses)
+			ctl_spin_served(conn);
 	}
 	if (why)
 		ctl_conn_close(conn, why);
@@ -373,6 +441,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 			   conn->cont->name, (int)conn->pid, s ? s->comm : "?", id, why);
 	else
 		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->pid, id);
+	ctl_spin_forget(conn);
 	if (s)
 		session_destroy(s);
 	ct->num_conns--;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "ctl_spin.h"
 #include "objects.h"
 #include "router.h"
 
@@ -55,6 +56,7 @@ struct ctl_conn {
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
+	struct ctl_heat heat;
 };
 
 #define CTL_MAX_FDS 3u /* of a response */
@@ -77,6 +79,9 @@ void ctl_reply_fd(struct ctl_reply *reply, int fd, bool owned);
 const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp,
 		      struct ctl_reply *reply, int *status);
 #define CTL_RESP_MAX 512u /* bytes; no response struct is longer */
+
+/* Serve the request in the session's slot. False: there is none. The connection may be closed. */
+bool ctl_serve_slot(struct ctl_conn *conn);
 
 /* How long a connection may stay without a session; ms. */
 extern uint64_t ctl_hello_patience;

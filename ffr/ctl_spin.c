@@ -1,56 +1,164 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ctl_spin.c - when the control thread looks for the next request instead of sleeping. Control
- * thread; ctl.c tells of each request.
+ * thread; ctl.c tells of each request and serves those that are found here.
  *
  * A program that sets up connections makes one call after the other, and each would wake this
- * thread, which on a virtual machine takes longer than the call. So when two requests came in
- * quick succession the loop goes on without blocking until none has come for SPIN_NS. It serves
- * all of its handles meanwhile, so nobody waits for the one who calls. A client that calls seldom
- * is not waited for, and an idle router sleeps.
+ * thread, which on a virtual machine takes longer than the call. So a connection of which two
+ * requests came in quick succession is hot until none has come for SPIN_NS. While there are hot
+ * ones the loop does not block: this thread looks into their slots in shared memory (abi/ff_ring.h),
+ * each in turn, and every ROUND_NS at everything else that the loop has. Nobody waits for the one
+ * who calls; a client that calls seldom is not waited for, and an idle router sleeps.
  *
- * Between two looks the CPU is offered to others: on a machine of few cores the caller itself may
- * be waiting for it. Where such an offer takes long, somebody has work to do there; then this
+ * A client on this thread's own CPU must sleep for each of its requests. The kernel put them there,
+ * since one woke the other up, and leaves them; so after MOVE_LOCAL such requests this thread moves.
+ *
+ * When nothing was found the CPU is offered to others: on a machine of few cores the caller itself
+ * may be waiting for it. Where such an offer takes long, somebody has work to do there; then this
  * thread had better sleep, since who wakes up is served before who yields. It does so for HOLD_MIN,
  * and for twice as long each time that this is found again at once.
  */
 #include "ctl_spin.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 
-#define SPIN_NS	 50000u	     /* after the last request; also what "quick succession" means */
-#define BUSY_NS	 30000u	     /* a yield that takes so long gave the CPU to somebody who works */
-#define HOLD_MIN 1000000u    /* ns */
-#define HOLD_MAX 1000000000u /* ns */
+#include "ctl.h"
 
-/* One look is over; the yield took from `from` to `to`. */
-static void looked(struct ctl_spin *s, uint64_t from, uint64_t to)
+#define SPIN_NS	   50000u /* after the last request; also what "quick succession" means */
+#define ROUND_NS   5000u  /* between two looks at the loop's other handles */
+#define BUSY_NS	   30000u /* a yield that takes so long gave the CPU to somebody who works */
+#define MOVE_LOCAL 8u
+#define MOVE_NS	   10000000u  /* between two moves */
+#define HOLD_MIN   1000000u   /* ns */
+#define HOLD_MAX   100000000u /* ns */
+
+static void on_idle(uv_idle_t *h);
+
+static void set_awake(struct ctl_conn *conn, uint32_t awake)
 {
-	if (to - from >= BUSY_NS) {
-		/* soon after the last hold: the CPU is no freer than it was */
-		s->hold = from - s->hold_until < s->hold ? s->hold * 2 : HOLD_MIN;
-		if (s->hold > HOLD_MAX)
-			s->hold = HOLD_MAX;
-		s->hold_until = to + s->hold;
+	atomic_store_explicit(&conn->ses->hdr->call.awake, awake, memory_order_relaxed);
+}
+
+static void heat(struct ctl_spin *s, struct ctl_conn *conn)
+{
+	conn->heat.is_hot = true;
+	TAILQ_INSERT_TAIL(&s->hot, conn, heat.entry);
+	s->num_hot++;
+	set_awake(conn, 1 + s->cpu);
+	uv_idle_start(&s->idle, on_idle); /* cannot fail with a callback */
+}
+
+void ctl_spin_forget(struct ctl_conn *conn)
+{
+	struct ctl_spin *s = &conn->r->spin;
+
+	if (!conn->heat.is_hot)
+		return;
+	conn->heat.is_hot = false;
+	TAILQ_REMOVE(&s->hot, conn, heat.entry);
+	if (!--s->num_hot)
 		uv_idle_stop(&s->idle);
+}
+
+static void cool(struct ctl_conn *conn)
+{
+	ctl_spin_forget(conn);
+	set_awake(conn, 0);
+	/* awake before the last look: pairs with the client's fence after its posting */
+	atomic_thread_fence(memory_order_seq_cst);
+	ctl_serve_slot(conn);
+}
+
+/*
+ * Each hot connection once, in turn. Serving may end this connection or others; the new ones, and
+ * those that are served again, stand behind.
+ */
+static unsigned look(struct ctl_spin *s, uint64_t now)
+{
+	unsigned n = s->num_hot, served = 0;
+	struct ctl_conn *conn;
+
+	while (n-- && (conn = TAILQ_FIRST(&s->hot))) {
+		TAILQ_REMOVE(&s->hot, conn, heat.entry);
+		TAILQ_INSERT_TAIL(&s->hot, conn, heat.entry);
+		if (ctl_serve_slot(conn)) {
+			served++;
+			s->local = conn->heat.cpu == s->cpu ? s->local + 1 : 0;
+		} else if (now - conn->heat.last >= SPIN_NS && now >= conn->heat.last) {
+			cool(conn);
+		}
 	}
+	return served;
+}
+
+/* A yield took from `from` to `to`. Was it too long? */
+static bool is_busy(struct ctl_spin *s, uint64_t from, uint64_t to)
+{
+	if (to - from < BUSY_NS)
+		return false;
+	/* soon after the last hold: the CPU is no freer than it was */
+	s->hold = from - s->hold_until < s->hold ? s->hold * 2 : HOLD_MIN;
+	if (s->hold > HOLD_MAX)
+		s->hold = HOLD_MAX;
+	s->hold_until = to + s->hold;
+	return true;
+}
+
+/* Who waits on this CPU is told so: it had better sleep. */
+static void tell_cpu(struct ctl_spin *s)
+{
+	uint32_t cpu = (uint32_t)sched_getcpu();
+	struct ctl_conn *conn;
+
+	if (cpu == s->cpu)
+		return;
+	s->cpu = cpu;
+	TAILQ_FOREACH(conn, &s->hot, heat.entry)
+		set_awake(conn, 1 + cpu);
+}
+
+/* Let the kernel choose among the other CPUs, if this thread may run on others. */
+static void move_away(struct ctl_spin *s, uint64_t now)
+{
+	cpu_set_t all, other;
+
+	if (s->local < MOVE_LOCAL || now - s->moved_at < MOVE_NS)
+		return;
+	s->local = 0;
+	s->moved_at = now;
+	if (s->cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+		return;
+	other = all;
+	CPU_CLR(s->cpu, &other);
+	if (!sched_setaffinity(0, sizeof(other), &other))
+		sched_setaffinity(0, sizeof(all), &all);
 }
 
 static void on_idle(uv_idle_t *h)
 {
 	struct ctl_spin *s = h->data;
-	uint64_t now = uv_hrtime();
+	uint64_t start = uv_hrtime(), now = start, from;
 
-	if (now - s->last >= SPIN_NS) {
-		uv_idle_stop(h);
-		return;
-	}
-	sched_yield();
-	looked(s, now, uv_hrtime());
+	move_away(s, now);
+	tell_cpu(s);
+	do {
+		if (look(s, now)) {
+			now = uv_hrtime();
+			continue;
+		}
+		from = uv_hrtime();
+		sched_yield();
+		now = uv_hrtime();
+		if (is_busy(s, from, now))
+			while (s->num_hot)
+				cool(TAILQ_FIRST(&s->hot));
+	} while (s->num_hot && now - start < ROUND_NS);
 }
 
 void ctl_spin_init(struct ctl_spin *s, uv_loop_t *loop)
 {
+	TAILQ_INIT(&s->hot);
 	uv_idle_init(loop, &s->idle);
 	s->idle.data = s;
 }
@@ -60,11 +168,14 @@ void ctl_spin_close(struct ctl_spin *s)
 	uv_close((uv_handle_t *)&s->idle, NULL);
 }
 
-void ctl_spin_served(struct ctl_spin *s, uint64_t now)
+void ctl_spin_served(struct ctl_conn *conn)
 {
-	bool soon = now - s->last < SPIN_NS;
+	struct ctl_spin *s = &conn->r->spin;
+	uint64_t now = uv_hrtime();
+	bool soon = now - conn->heat.last < SPIN_NS;
 
-	s->last = now;
-	if (soon && now >= s->hold_until && !ctl_spins(s))
-		uv_idle_start(&s->idle, on_idle); /* cannot fail with a callback */
+	conn->heat.last = now;
+	if (soon && now >= s->hold_until && !conn->heat.is_hot &&
+	    conn->cont->mode != FF_MODE_SOCKET)
+		heat(s, conn);
 }

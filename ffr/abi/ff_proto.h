@@ -5,7 +5,7 @@
  * target are generated from FF_MSG_TABLE.
  *
  * Transport: a SOCK_SEQPACKET Unix socket, one for each container, connected once for each opened
- * device. One packet is one message: struct ff_hdr, then the body. The client sends a request and
+ * device; beside it, a slot in shared memory (struct ff_call_slot). One packet is one message: struct ff_hdr, then the body. The client sends a request and
  * waits for the response with the same type and seq; the router never speaks first here (events
  * have sockets of their own). A message is of exact length: the body of its table row, plus, where
  * the row names a tail element, `n_tail` elements of that size, as the header says. Descriptors

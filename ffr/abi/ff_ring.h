@@ -221,6 +221,34 @@ struct ff_cq_hdr {
 static_assert(sizeof(struct ff_cq_hdr) == 128, "ABI");
 
 /*
+ * A request without descriptors need not go through the socket. While the control thread looks here
+ * (awake), the client writes the same packet to the slot and makes the state FF_CALL_POSTED; the
+ * router takes it (FF_CALL_TAKEN), and the answer stands in its place when the state is
+ * FF_CALL_ANSWERED. Neither side waits for the other without an end:
+ *	- The router stops looking by awake = 0, a full fence and one more look. The client, after its
+ *	  posting and a full fence, reads awake; if it is 0 and the client can take the posting back
+ *	  (FF_CALL_FREE), it uses the socket.
+ *	- The client stops looking by wait = the request's seq, a full fence and one more look, and then
+ *	  waits for a packet of the socket. The router, after its answer and a full fence, looks whether
+ *	  wait is that seq; if so, and it can exchange that for 0, the answer comes through the socket as
+ *	  well. A client that finds the answer in its last look exchanges wait for 0 itself; if it was 0
+ *	  already, it has to take that packet. (A router that is slow to look may see the wait of a later
+ *	  request, which has another seq.)
+ * There is one request at a time, on either way; the seq of one in the slot is not 0.
+ */
+enum { FF_CALL_FREE, FF_CALL_POSTED, FF_CALL_TAKEN, FF_CALL_ANSWERED };
+#define FF_CALL_MAX 1008u /* bytes of a packet in the slot */
+struct ff_call_slot {
+	_Alignas(FF_CACHELINE) _Atomic uint32_t awake; /* router: while it looks, 1 + its CPU */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t state; /* FF_CALL_* */
+	_Atomic uint32_t wait; /* client: seq of the request that it waits for at the socket */
+	_Atomic uint32_t len;  /* bytes of packet[] */
+	_Atomic uint32_t cpu;  /* client: where it posted from */
+	_Alignas(8) uint8_t packet[FF_CALL_MAX];
+};
+static_assert(sizeof(struct ff_call_slot) == 64 + 16 + FF_CALL_MAX, "ABI");
+
+/*
  * The session's own page, at the start of segment 0. The dirty set has a bit for each QP (by the
  * index part of its handle) and a summary bit for each 64 of them; the client sets the bit, then
  * the summary bit; the router exchanges the summary word for 0, then the words it names.
@@ -235,11 +263,12 @@ struct ff_ses_hdr {
 	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty[FF_MAX_QP / 64];
 	/* client: counts postings to SRQs on which `need` was seen */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t srq_kick;
+	struct ff_call_slot call;
 };
 static_assert(offsetof(struct ff_ses_hdr, busy) == 8, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, dirty_sum) == 64, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, dirty) == 128, "ABI");
-static_assert(sizeof(struct ff_ses_hdr) == 128 + FF_MAX_QP / 8 + 64, "ABI");
+static_assert(offsetof(struct ff_ses_hdr, call) == 128 + FF_MAX_QP / 8 + 64, "ABI");
 
 #define FF_BUSY_US 2000u
 

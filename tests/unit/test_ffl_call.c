@@ -3,7 +3,7 @@
  * test_ffl_call.c - requests and answers over a real socket: every way in which an answer can be
  * wrong, a router that dies or is silent, descriptors, segments, signals.
  *
- * build: tests/unit/ffl_router.c ffl/call.c ffl/log.c
+ * build: tests/unit/ffl_router.c ffl/call.c ffl/slot.c ffl/log.c
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * test_ffl_device.c - the control side of the library as a program sees it, against a router on a
  * socket: list, open, queries of every length, events, PDs, AHs, fork, a router that dies.
  *
- * build: tests/unit/ffl_router.c ffl/ah.c ffl/async.c ffl/call.c ffl/context.c ffl/device.c ffl/domain.c ffl/enum.c ffl/log.c ffl/pd.c ffl/query.c ffl/table.c ffl/import.c ffl/xrc.c
+ * build: tests/unit/ffl_router.c ffl/ah.c ffl/async.c ffl/call.c ffl/slot.c ffl/context.c ffl/device.c ffl/domain.c ffl/enum.c ffl/log.c ffl/pd.c ffl/query.c ffl/table.c ffl/import.c ffl/xrc.c
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
