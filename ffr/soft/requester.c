@@ -387,19 +387,41 @@ static inline uint8_t *quick_spot(const struct session *s, const struct pd *pd, 
 	return shadow_first(mr, mr->addr + off, len);
 }
 
-/* The peer's receive for a SEND: taken, its memory or NULL. Declined, it stays with the peer. */
+/* The peer has a receive that is as it should be: taken. Declined, it stays with the peer. */
+static bool quick_take(struct fast *f, struct qp *peer)
+{
+	return !peer->soft->rx_from && responder_take(f, peer) && !peer->soft->recv_bad;
+}
+
+/* The peer's receive for a SEND: its memory, or NULL. */
 static uint8_t *quick_recv(struct fast *f, struct qp *qp, struct qp *peer)
 {
-	struct soft_qp *ps = peer->soft;
 	const struct ff_sge *sge;
 
-	if (ps->rx_from || !responder_take(f, peer))
+	if (!quick_take(f, peer))
 		return NULL;
-	sge = &ps->rwr->sge[0];
-	if (ps->recv_bad || ps->rwr->num_sge != 1 || sge->length < qp->wr->length)
+	sge = &peer->soft->rwr->sge[0];
+	if (peer->soft->rwr->num_sge != 1 || sge->length < qp->wr->length)
 		return NULL;
 	return quick_spot(peer->o.ses, peer->pd, sge->lkey, sge->addr, sge->length,
 			  IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* Where a WRITE goes to, or NULL; anywhere that is not NULL if it carries nothing. */
+static uint8_t *quick_target(const struct send_wr *wr, const struct qp *peer)
+{
+	if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		return NULL;
+	if (!wr->length)
+		return (uint8_t *)wr->inl;
+	return quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length,
+			  IBV_ACCESS_REMOTE_WRITE);
+}
+
+/* Short enough, and not empty but for the mere messages that rsockets send as WRITEs. */
+static bool quick_length(const struct fast *f, const struct send_wr *wr)
+{
+	return wr->length <= f->conf.quantum && (wr->length || wr->opcode == FF_OP_WRITE_IMM);
 }
 
 static bool quick(struct fast *f, struct qp *qp)
@@ -410,11 +432,11 @@ static bool quick(struct fast *f, struct qp *qp)
 	uint8_t *here, *there;
 	struct qp *peer;
 
-	if (wr->length - 1 >= f->conf.quantum || qp->type > IBV_QPT_UC ||
-	    !(1u << wr->opcode &
-	      (1u << FF_OP_WRITE | 1u << FF_OP_READ | 1u << FF_OP_SEND | 1u << FF_OP_SEND_IMM)))
+	if (!quick_length(f, wr) || qp->type > IBV_QPT_UC ||
+	    !(1u << wr->opcode & (1u << FF_OP_WRITE | 1u << FF_OP_WRITE_IMM | 1u << FF_OP_READ |
+				  1u << FF_OP_SEND | 1u << FF_OP_SEND_IMM)))
 		return false;
-	if (wr->flags & FF_SQE_INLINE)
+	if (wr->flags & FF_SQE_INLINE || !wr->length)
 		here = (uint8_t *)wr->inl;
 	else if (wr->num_sge == 1)
 		here = quick_spot(to, qp->pd, wr->sge[0].lkey, wr->sge[0].addr, wr->length,
@@ -436,12 +458,20 @@ static bool quick(struct fast *f, struct qp *qp)
 		xfer_copy(here, there, wr->length);
 		break;
 	case FF_OP_WRITE:
-		there = quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length,
-				   IBV_ACCESS_REMOTE_WRITE);
-		if (!there || !(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
+		there = quick_target(wr, peer);
+		if (!there)
 			return false;
 		to = peer->o.ses;
 		xfer_copy(there, here, wr->length);
+		break;
+	case FF_OP_WRITE_IMM:
+		there = quick_target(wr, peer);
+		if (!there || !quick_take(f, peer))
+			return false;
+		to = peer->o.ses;
+		if (wr->length)
+			xfer_copy(there, here, wr->length);
+		responder_done(f, peer, qp);
 		break;
 	default:
 		there = quick_recv(f, qp, peer);

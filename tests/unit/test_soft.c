@@ -39,6 +39,80 @@ static void write_read(void **state)
 	pair_down(&p);
 }
 
+/* A WRITE with immediate takes a receive and leaves that one's memory alone; also one of nothing. */
+static void write_imm(void **state)
+{
+	static const uint32_t len[] = { 0, 1, 8, 64, 4097, 300000 };
+	struct pair p;
+	struct ff_sqe *e;
+	struct ff_cqe c;
+
+	(void)state;
+	pair_up(&p, IBV_QPT_RC, 0, 1);
+	for (unsigned i = 0; i < ARRAY_SIZE(len); i++) {
+		memset(p.buf[0] + 3, (int)i + 1, len[i]);
+		memset(p.buf[1], 0xee, PAIR_BUF);
+		rig_recv(&p.r, p.qp[1], 50 + i, p.mr[1], pair_at(&p, 1, 500000), 1);
+		pair_rdma(&p, FF_OP_WRITE_IMM, i, 3, 5, len[i]);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], i, IBV_WC_SUCCESS);
+		assert_true(rig_poll(p.cq[1], &c));
+		assert_int_equal(c.wr_id, 50 + i);
+		assert_int_equal(c.byte_len, len[i]);
+		assert_int_equal(c.flags, FF_CQE_IMM);
+		assert_int_equal(c.opcode, FF_CQE_RECV | 1);
+		assert_memory_equal(p.buf[1] + 5, p.buf[0] + 3, len[i]);
+		assert_int_equal(p.buf[1][5 + len[i]], 0xee);
+		assert_int_equal(p.buf[1][500000], 0xee);
+	}
+	/* inline */
+	rig_recv(&p.r, p.qp[1], 60, NULL, 0, 0);
+	e = rig_sqe(p.qp[0], FF_OP_WRITE_IMM, 61);
+	e->flags |= FF_SQE_INLINE;
+	e->num_sge = 5;
+	e->imm = 0x01020304;
+	memcpy(e->inl, "abcde", 5);
+	e->remote_addr = pair_at(&p, 1, 70);
+	e->rkey = p.mr[1]->rkey;
+	rig_post(&p.r, p.qp[0]);
+	rig_run(&p.r);
+	pair_expect(p.cq[0], 61, IBV_WC_SUCCESS);
+	assert_true(rig_poll(p.cq[1], &c));
+	assert_int_equal(c.imm, 0x01020304);
+	assert_memory_equal(p.buf[1] + 70, "abcde", 5);
+
+	/* it waits for a receive, and has written nothing before */
+	memset(p.buf[1], 0, 16);
+	pair_rdma(&p, FF_OP_WRITE_IMM, 62, 3, 5, 8);
+	rig_run(&p.r);
+	pair_expect_none(p.cq[0]);
+	assert_int_equal(p.buf[1][5], 0);
+	rig_recv(&p.r, p.qp[1], 63, NULL, 0, 0);
+	rig_advance(&p.r, 10 * NS_PER_MS);
+	pair_expect(p.cq[0], 62, IBV_WC_SUCCESS);
+	pair_expect(p.cq[1], 63, IBV_WC_SUCCESS);
+	assert_int_equal(p.buf[1][5], ARRAY_SIZE(len));
+	pair_down(&p);
+}
+
+/* One of nothing names no memory, but the QP must take WRITEs all the same (IBTA 9.7.4.1). */
+static void write_imm_refused(void **state)
+{
+	for (uint32_t len = 0; len < 2; len++) {
+		struct pair p;
+
+		(void)state;
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		rig_recv(&p.r, p.qp[1], 1, NULL, 0, 0);
+		p.qp[1]->qp.attr.qp_access_flags &= ~(unsigned)IBV_ACCESS_REMOTE_WRITE;
+		pair_rdma(&p, FF_OP_WRITE_IMM, 2, 3, 5, len);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 2, IBV_WC_REM_INV_REQ_ERR);
+		pair_expect(p.cq[1], 1, IBV_WC_WR_FLUSH_ERR);
+		pair_down(&p);
+	}
+}
+
 static void send_inline_and_split(void **state)
 {
 	struct pair p;
@@ -381,6 +455,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(write_read),
+		cmocka_unit_test(write_imm),
+		cmocka_unit_test(write_imm_refused),
 		cmocka_unit_test(send_inline_and_split),
 		cmocka_unit_test(atomics),
 		cmocka_unit_test(process_memory),
