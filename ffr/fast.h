@@ -135,6 +135,13 @@ static inline void fast_data_to(struct fast *f, struct session *s)
 	fast_touch(f, s);
 }
 
+/* A message without data: what a program that streams gets back from its peer (credits). */
+static inline void fast_note_to(struct fast *f, struct session *s)
+{
+	s->turn_note = true;
+	fast_touch(f, s);
+}
+
 /* Move a QP to the error state because of `event` (0: none), with flush of both queues. */
 void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
 

@@ -14,10 +14,11 @@
  *    spins would starve everybody. Where FIFO is refused, nice -20 and then a short slice serve.
  * 3. Coalesce. A client that only streams (posts, gets no data back) would be preempted by each
  *    of its doorbells; for it the announced index moves on to 2n+1 postings, at most COAL_MAX, as
- *    long as the runner hardly gets to sleep in between: for less than SHORT_SLEEP_NS, or than it
- *    worked before (large messages). Data for it, or an answer to data, ends that. The client
- *    announces the rest itself when it polls an empty CQ; a tick of TICK_NS, which runs only while
- *    something is coalesced, serves clients that never poll.
+ *    long as the runner hardly gets to sleep in between: for less than SHORT_SLEEP_NS, or than
+ *    twice the time that it works in (large messages, which the client copies as well). Data for
+ *    it, or an answer to data, ends that; messages without data do not, they are a receiver's
+ *    credits for the stream. The client announces the rest itself when it polls an empty CQ; a
+ *    tick of TICK_NS, which runs only while something is coalesced, serves clients that never poll.
  * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
  *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for; with a session in
  *    `spin` mode the runner never sleeps.
@@ -198,13 +199,11 @@ static void account(struct fast *f)
 			s->dialog |= s->owed;
 			s->owed = false;
 		}
-		if (s->turn_data) {
-			s->owed = true;
-			if (is_local(f, s, cpu))
-				f->sched->leave = true;
-		}
+		s->owed |= s->turn_data;
+		if ((s->turn_data || s->turn_note) && is_local(f, s, cpu))
+			f->sched->leave = true;
 		s->turn_posts = 0;
-		s->turn_data = false;
+		s->turn_data = s->turn_note = false;
 		if (bulk && f->now - s->busy_told > TELL_NS) {
 			s->busy_told = f->now;
 			atomic_store_explicit(&s->hdr->busy, ff_busy(f->now, (uint16_t)cpu),
@@ -237,7 +236,7 @@ static void choose_coalescing(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;
 	uint64_t slept = sc->woke_at - sc->slept_at, awake = f->now - sc->woke_at;
-	bool hardly_slept = sc->slept_at && (slept < SHORT_SLEEP_NS || slept < awake);
+	bool hardly_slept = sc->slept_at && (slept < SHORT_SLEEP_NS || slept < 2 * awake);
 	struct session *s;
 
 	TAILQ_FOREACH(s, &f->active_sessions, active) {
@@ -414,6 +413,7 @@ void sched_runner(struct fast *f)
 				continue;
 			}
 		}
+		f->now = fast_clock(); /* what was moved took its time */
 		go_to_sleep(f);
 	}
 }

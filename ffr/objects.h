@@ -165,6 +165,7 @@ struct session {
 	uint32_t coal;		      /* postings that one bell is to announce, less one */
 	uint16_t cpu;		      /* CPU of the last posting, 0xffff: none yet */
 	bool is_touched, turn_data;   /* in this turn: listed; data was delivered to it */
+	bool turn_note;		      /* ... or a message without data */
 	bool owed, dialog;	      /* got data since its last posting; answered such data */
 
 	struct pvm_client *pvm; /* pvm.c: stalled calls and their worker; NULL until used */

@@ -276,7 +276,7 @@ ended:
 	if (wr->length || !outward)
 		fast_data_to(f, outward ? peer->o.ses : qp->o.ses);
 	else
-		fast_data_to(f, peer->o.ses);
+		fast_note_to(f, peer->o.ses);
 	return finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 }
 
@@ -483,7 +483,10 @@ static bool quick(struct fast *f, struct qp *qp)
 		break;
 	}
 	count_served(qp, peer);
-	fast_data_to(f, to);
+	if (wr->length)
+		fast_data_to(f, to);
+	else
+		fast_note_to(f, to);
 	if (qp->busy) /* else its own receive has failed it: connected to itself */
 		comp_send(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 	sq->phase = SOFT_IDLE;

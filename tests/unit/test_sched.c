@@ -65,9 +65,9 @@ static void coalesce(void **state)
 	/* small messages: hardly any sleep */
 	assert_int_equal(after(2 * NS_PER_US, NS_PER_US, 1), 1);
 	assert_int_equal(after(2 * NS_PER_US, NS_PER_US, 2), 3);
-	/* large ones: a longer sleep, but shorter than the work */
-	assert_int_equal(after(50 * NS_PER_US, 60 * NS_PER_US, 4), 7);
-	assert_int_equal(after(50 * NS_PER_US, 40 * NS_PER_US, 8), 7);
+	/* large ones: a longer sleep, but not for long after the work */
+	assert_int_equal(after(50 * NS_PER_US, 30 * NS_PER_US, 4), 7);
+	assert_int_equal(after(50 * NS_PER_US, 20 * NS_PER_US, 8), 7);
 	assert_int_equal(after(50 * NS_PER_US, 60 * NS_PER_US, 7), 7); /* not more than it posts */
 	for (int i = 0; i < 5; i++)
 		after(NS_PER_US, NS_PER_US, 100);
@@ -78,6 +78,51 @@ static void coalesce(void **state)
 	/* a dialog cannot wait */
 	ses->s.dialog = true;
 	assert_int_equal(after(NS_PER_US, NS_PER_US, 100), 0);
+}
+
+/* One turn: it posts, and gets data or a message without. Was that an answer to earlier data? */
+static bool answers(bool posts, bool data, bool note)
+{
+	ses->s.turn_posts = posts;
+	ses->s.dialog = false;
+	if (posts)
+		fast_touch(r.f, &ses->s);
+	if (data)
+		fast_data_to(r.f, &ses->s);
+	if (note)
+		fast_note_to(r.f, &ses->s);
+	account(r.f);
+	assert_false(ses->s.turn_data || ses->s.turn_note);
+	return ses->s.dialog;
+}
+
+/* Who gets data and posts then is in a dialog; who gets credits for what it streams is not. */
+static void dialog(void **state)
+{
+	(void)state;
+	assert_false(answers(true, false, false));
+	assert_false(answers(false, false, true));
+	assert_false(answers(true, false, true));
+	assert_false(answers(true, true, false));
+	assert_true(answers(true, false, true));
+	assert_false(answers(true, false, false));
+	/* either of them makes a runner leave that shares the CPU with the session */
+	for (int note = 0; note < 2; note++) {
+		cpu_set_t old, one;
+		int cpu = sched_getcpu();
+
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		assert_int_equal(sched_getaffinity(0, sizeof(old), &old), 0);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+		ses->s.cpu = (uint16_t)cpu;
+		ses->s.last_post = r.f->now;
+		answers(false, !note, note);
+		assert_true(r.f->sched->leave);
+		answers(false, false, false);
+		assert_false(r.f->sched->leave);
+		assert_int_equal(sched_setaffinity(0, sizeof(old), &old), 0);
+	}
 }
 
 static uint64_t told(uint64_t awake, enum policy policy)
@@ -123,6 +168,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(coalesce),
+		T(dialog),
 		T(tell),
 	};
 
