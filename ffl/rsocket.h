@@ -97,6 +97,7 @@ struct rs_cq {
 	bool fired;	   /* the event has come, or is bound to come */
 	unsigned sleepers; /* threads that count on that event */
 	unsigned yields;   /* to let them wake up, in a row */
+	unsigned empty;	   /* rounds of polling that found nothing, in a row */
 };
 
 /* ---- streams (rsocket_stream.c) ------------------------------------------------------------------ */

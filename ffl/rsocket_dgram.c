@@ -107,8 +107,10 @@ void rs_dgram_process(struct rsocket *rs)
 			else if (!take(rs, &wc[i], k) && wc[i].status == IBV_WC_SUCCESS)
 				post_recv(rs, k);
 		}
-		if (n > 0)
+		if (n > 0) {
 			rs->cq.fired = true;
+			rs->cq.empty = 0;
+		}
 	} while (n == WC_BATCH);
 	if (n < 0) {
 		rs->err = EIO; /* the router is gone */

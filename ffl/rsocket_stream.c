@@ -230,8 +230,10 @@ void rs_stream_process(struct rsocket *rs)
 		n = ibv_poll_cq(rs->cq.cq, WC_BATCH, wc);
 		for (int i = 0; i < n; i++)
 			complete(rs, &wc[i]);
-		if (n > 0)
+		if (n > 0) {
 			rs->cq.fired = true;
+			rs->cq.empty = 0;
+		}
 	} while (n == WC_BATCH);
 	if (n < 0)
 		rs_stream_gone(rs, ECONNRESET); /* the router is gone */

@@ -24,6 +24,13 @@
 
 #define MAX_SERVED 64	/* descriptors that one wait serves */
 #define MAX_YIELDS 1000 /* for sleepers to wake up; one may have left by longjmp() */
+/*
+ * Looks at the CQ in each of the first rounds of polling that find nothing. The CPU, which the peer
+ * or the router may be waiting for, is given away from a number of empty polls on (ffl/cq.c) that
+ * is meant for programs that do nothing else; the call around a poll takes ten times as long.
+ */
+#define LOOKS	     10
+#define LOOKS_ROUNDS 2
 
 static pthread_mutex_t service_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rsocket *service; /* listeners and datagram rsockets */
@@ -129,6 +136,24 @@ static int ms_until(uint64_t deadline, uint64_t now)
 	return (int)rs_min(ms, (uint64_t)RS_SLEEP_MS);
 }
 
+/* A round of polling. Call with lock held. */
+static bool look(struct rsocket *rs, bool (*ready)(struct rsocket *rs))
+{
+	bool polls = rs->type == SOCK_DGRAM || rs_is_stream(rs);
+	int looks = 1;
+
+	if (polls && rs->cq.empty < LOOKS_ROUNDS) {
+		rs->cq.empty++;
+		looks = LOOKS;
+	}
+	do {
+		rs_process(rs);
+		if (ready(rs))
+			return true;
+	} while (--looks);
+	return false;
+}
+
 int rs_wait(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonblock, uint64_t timeout)
 {
 	uint64_t start = 0, now, deadline = 0;
@@ -137,8 +162,7 @@ int rs_wait(struct rsocket *rs, bool (*ready)(struct rsocket *rs), bool nonblock
 
 	for (;;) {
 		rs_lock(&rs->lock);
-		rs_process(rs);
-		ok = ready(rs);
+		ok = look(rs, ready);
 		if (!ok && nonblock) {
 			rs_cm_look(rs);
 			ok = ready(rs);

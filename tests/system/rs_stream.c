@@ -238,6 +238,62 @@ static void receive_timeout(void)
 	rst_pair_close(&p);
 }
 
+/* ---- memory of the program ------------------------------------------------------------------------------ */
+
+/* What rsend() has taken is the stream's: the memory may be written again, or be gone. */
+static void memory_after_send(void)
+{
+	struct rst_pair p = rst_pair_open(0);
+	uint8_t *in = vt_map(MB);
+
+	for (uint32_t round = 0; round < 20; round++) {
+		size_t len = round % 2 ? 65536 : 200000; /* the ring has room for it */
+		uint8_t *out = vt_map(len);
+
+		vt_pattern(out, len, round);
+		rst_send_all(p.a, out, len);
+		if (round % 4 < 2)
+			CHECK_OK(munmap(out, len));
+		else
+			memset(out, 0xff, len);
+		rst_recv_all(p.b, in, len);
+		CHECK_PATTERN(in, len, round);
+		if (round % 4 >= 2)
+			munmap(out, len);
+	}
+	munmap(in, MB);
+	rst_pair_close(&p);
+}
+
+/* A sender waits for a peer that does not read, and for nothing else. */
+static void unread(void)
+{
+	struct rst_pair p = rst_pair_open(0);
+	struct flow out = { p.a, 4 * MB, 33, vt_map(4 * MB) },
+		    in = { p.b, 4 * MB, 33, vt_map(4 * MB) };
+	size_t sent = 0;
+	pthread_t t;
+	ssize_t n;
+
+	while ((n = rsend(p.a, out.buf, 65536, MSG_DONTWAIT)) > 0)
+		sent += (size_t)n;
+	CHECK(n == -1 && errno == EAGAIN);
+	CHECK(sent >= 65536 && sent < 4 * MB);
+	CHECK_EQ(rst_poll(p.a, POLLOUT, 20), 0);
+	rst_recv_all(p.b, in.buf, sent);
+	CHECK_EQ(rst_poll(p.a, POLLOUT, 5000), POLLOUT);
+
+	vt_pattern(out.buf, out.total, out.seed);
+	CHECK_EQ(pthread_create(&t, NULL, send_flow, &out), 0);
+	usleep(50000);
+	recv_flow(&in);
+	pthread_join(t, NULL);
+	CHECK_PATTERN(in.buf, in.total, in.seed);
+	munmap(out.buf, out.total);
+	munmap(in.buf, in.total);
+	rst_pair_close(&p);
+}
+
 /* ---- ends of a stream --------------------------------------------------------------------------------------- */
 
 static void half_close(void)
@@ -352,6 +408,49 @@ static void peer_killed(void)
 	CHECK_OK(rclose(l));
 }
 
+static void *kill_later(void *arg)
+{
+	usleep(50000);
+	kill(*(pid_t *)arg, SIGKILL);
+	return NULL;
+}
+
+/* The peer dies while a large rsend() waits for it: what was taken counts, then comes the error. */
+static void peer_killed_in_send(void)
+{
+	uint8_t *buf = vt_map(8 * MB);
+	struct sockaddr_in addr;
+	int to_child[2], l, b;
+	pthread_t t;
+	ssize_t n;
+	pid_t pid;
+
+	CHECK_OK(pipe(to_child));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		CHECK_EQ(read(to_child[0], &addr, sizeof(addr)), sizeof(addr));
+		l = rst_connect(&addr);
+		rst_recv_all(l, buf, 100000);
+		for (;;)
+			pause();
+	}
+	l = rst_listener(&addr, 4);
+	CHECK_EQ(write(to_child[1], &addr, sizeof(addr)), sizeof(addr));
+	b = raccept(l, NULL, NULL);
+	CHECK(b >= 0);
+	CHECK_EQ(pthread_create(&t, NULL, kill_later, &pid), 0);
+	n = rsend(b, buf, 8 * MB, MSG_NOSIGNAL);
+	CHECK(n >= 100000 && n < (ssize_t)(8 * MB));
+	CHECK_EQ(rsend(b, buf, 8 * MB, MSG_NOSIGNAL), -1);
+	CHECK(errno == ECONNRESET || errno == EPIPE);
+	pthread_join(t, NULL);
+	waitpid(pid, NULL, 0);
+	CHECK_OK(rclose(b));
+	CHECK_OK(rclose(l));
+	munmap(buf, 8 * MB);
+}
+
 static void peer_exits(void)
 {
 	int to_child[2], l, b;
@@ -390,11 +489,14 @@ int main(int argc, char **argv)
 		{ "names", names, 0 },
 		{ "nonblocking_all", nonblocking_all, 0 },
 		{ "receive_timeout", receive_timeout, 0 },
+		{ "memory_after_send", memory_after_send, 0 },
+		{ "unread", unread, 0 },
 		{ "half_close", half_close, 0 },
 		{ "close_keeps_data", close_keeps_data, 0 },
 		{ "linger_resets", linger_resets, 0 },
 		{ "shutdown_wakes", shutdown_wakes, 0 },
 		{ "peer_killed", peer_killed, 0 },
+		{ "peer_killed_in_send", peer_killed_in_send, 0 },
 		{ "peer_exits", peer_exits, 0 },
 	};
 
