@@ -233,7 +233,9 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 
 	if (atomic_load(&ctx->dead))
 		return -EIO;
-	hdr->seq = ++ctx->call_seq ? ctx->call_seq : ++ctx->call_seq;
+	if (!++ctx->call_seq) /* 0 is no request's (ff_call_slot) */
+		ctx->call_seq = 1;
+	hdr->seq = ctx->call_seq;
 	if (send_fd < 0 && !max_fds && ffl_slot_post(ctx, req_iov, n_iov, len)) {
 		n = (ssize_t)ffl_slot_answer(ctx, hdr->seq, iov, ARRAY_SIZE(iov));
 		looks = 0;

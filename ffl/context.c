@@ -481,15 +481,6 @@ struct ffl_context *ffl_session_of(struct ibv_context *context)
 
 /* ---- spin lock --------------------------------------------------------------------------------------- */
 
-static void relax(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#else
-	atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-
 /* The lock is held for the length of a posting or a poll: pause a little, then let the holder run. */
 void ffl_spin_wait(struct ffl_spin *l)
 {
@@ -498,7 +489,7 @@ void ffl_spin_wait(struct ffl_spin *l)
 	do {
 		while (atomic_load_explicit(&l->v, memory_order_relaxed))
 			if (++n % 128)
-				relax();
+				ffl_relax();
 			else
 				sched_yield();
 	} while (atomic_exchange_explicit(&l->v, 1, memory_order_acquire));

@@ -55,6 +55,15 @@ struct ffl_spin {
 	 * created as single-threaded, a thread domain); set at creation */
 	bool single;
 };
+/* Between two looks at what another CPU is about to write. */
+static inline void ffl_relax(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#else
+	atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
 void ffl_spin_wait(struct ffl_spin *l); /* context.c: pauses, then yields */
 static inline void ffl_lock(struct ffl_spin *l)
 {

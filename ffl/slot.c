@@ -17,13 +17,6 @@
 #define LOOKS  24u /* as many as recv_answer()'s, each that follows a yield ... */
 #define PAUSES 64u /* ... preceded by so many that do not */
 
-static void relax(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#endif
-}
-
 bool ffl_slot_post(struct ffl_context *ctx, const struct iovec *iov, unsigned int n_iov, size_t len)
 {
 	struct ff_call_slot *s = ctx->hdr ? &ctx->hdr->call : NULL;
@@ -85,7 +78,7 @@ size_t ffl_slot_answer(struct ffl_context *ctx, uint32_t seq, const struct iovec
 		for (unsigned int i = 0; i < PAUSES; i++) {
 			if (answered(s))
 				return take(s, iov, n_iov);
-			relax();
+			ffl_relax();
 		}
 		sched_yield();
 	}
