@@ -21,6 +21,7 @@
 #include "timer.h"
 
 struct backend;
+struct dir;
 struct pvm;
 
 TAILQ_HEAD(qp_list, qp);
@@ -63,6 +64,7 @@ struct fast {
 	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
 	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
 	uint32_t num_spin;		   /* sessions in spin mode */
+	struct dir *dir;		   /* dir.c; NULL: there is no other host */
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
