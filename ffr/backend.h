@@ -19,6 +19,7 @@ struct backend {
 
 /* What became of a WR that was given to post_send. */
 enum post_result {
+	POST_SENT, /* the backend has a copy, qp->busy is false; comp_sent() follows some time */
 	POST_DONE, /* comp_send() was called for it */
 	POST_MORE, /* progress was made, more is to do: call progress() in the next turn */
 	POST_WAIT, /* waits for a timer, a peer or a worker; the backend activates the QP */

@@ -95,7 +95,7 @@ static int soft_qp_create(struct backend *be, struct qp *qp)
 	(void)be;
 	if (!sq)
 		return -ENOMEM;
-	sq->qp = qp;
+	sq->qp = sq->x.qp = qp;
 	sq->timer.fn = requester_timer;
 	LIST_INIT(&sq->rnr_waiters);
 	LIST_INIT(&sq->groups);

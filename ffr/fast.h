@@ -150,6 +150,9 @@ void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
 /* fast_comp.c */
 /* Complete the WR under way with that status and take the next one. */
 void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why);
+/* Complete one that the backend has a copy of; in the order in which they were posted. */
+void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
+	       enum ff_vendor_err why);
 struct recv_info {
 	uint32_t byte_len, src_qp, imm;
 	uint16_t slid, pkey_index;

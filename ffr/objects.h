@@ -16,6 +16,7 @@
 #include <infiniband/verbs.h>
 #include <bsd/sys/queue.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -340,9 +341,30 @@ struct send_wr {
 	struct ah *ah;
 	uint8_t opcode, flags;
 	uint16_t num_sge;
-	struct ff_sge sge[FF_MAX_SGE];
-	uint8_t inl[FF_MAX_INLINE];
+	struct ff_sge *sge; /* where the copies of its entries are, or of */
+	uint8_t *inl;	    /* ... its inline data; sge or inl, see flags */
 };
+
+/* One with room for all that it may have. */
+struct send_buf {
+	struct send_wr wr;
+	union {
+		struct ff_sge sge[FF_MAX_SGE];
+		uint8_t inl[FF_MAX_INLINE];
+	};
+};
+
+/* A buffer for the WR of a QP, to be freed; NULL without memory. */
+static inline struct send_wr *send_buf_new(void)
+{
+	struct send_buf *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->wr.sge = b->sge;
+	b->wr.inl = b->inl;
+	return &b->wr;
+}
 
 struct recv_wr {
 	uint64_t wr_id;
@@ -370,6 +392,7 @@ struct qp {
 	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
 	uint32_t sq_head, rq_head; /* entries taken since creation */
 	uint32_t sq_cqes;	   /* CQEs for the SQ since creation */
+	uint32_t in_flight;	   /* WRs that the backend has taken a copy of: POST_SENT */
 	uint64_t user;		   /* for its CQEs; the client's */
 	uint8_t state;		   /* enum ibv_qp_state */
 	uint8_t type;		   /* enum ibv_qp_type */

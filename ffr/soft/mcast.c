@@ -268,7 +268,7 @@ static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
 /* The receiver under way gets nothing; its receive stays for the next message. */
 static void give_up(struct fast *f, struct soft_qp *sq)
 {
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	if (!sq->rx_peer)
 		return;
 	lost(sq->rx_peer);
@@ -295,12 +295,12 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	src.prefix = sq->grh;
 	src.prefix_len = SOFT_GRH_SZ;
 	dst = side_of_recv(peer);
-	switch (xfer_run(f, sq, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
+	switch (xfer_run(f, &sq->x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
 	case XFER_MORE:
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */
 		return POST_MORE;
 	case XFER_WAIT:
-		if (!sq->call_writes)
+		if (!sq->x.call_writes)
 			return POST_WAIT; /* for the sender's own memory */
 		give_up(f, sq);
 		return POST_DONE;
@@ -332,8 +332,8 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 	struct mcast_member *m = NULL;
 	uint64_t epoch = f->epoch, moved = 0;
 
-	if (sq->call && sq->call->busy) {
-		if (!sq->call_writes)
+	if (sq->x.call && sq->x.call->busy) {
+		if (!sq->x.call_writes)
 			return POST_WAIT;
 		if (f->now < sq->mcast_give_up) {
 			timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
@@ -353,7 +353,7 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 				return POST_MORE;
 			}
 			sq->mcast_seq = m->seq;
-			xfer_reset(f, sq);
+			xfer_reset(f, &sq->x);
 			sq->matched = take(f, qp, m);
 			if (!qp->busy) /* its own receive has failed it */
 				return POST_DONE;

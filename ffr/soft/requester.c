@@ -59,8 +59,8 @@ static enum post_result finish(struct fast *f, struct qp *qp, enum ibv_wc_status
 	if (!qp->busy) /* connected to itself: the responder's error has flushed the WR already */
 		return POST_DONE;
 	sq->phase = SOFT_IDLE;
-	if (sq->call)
-		xfer_reset(f, sq);
+	if (sq->x.call)
+		xfer_reset(f, &sq->x);
 	if (sq->rx_peer) { /* the receive stays with the peer for the next message */
 		sq->rx_peer->soft->rx_from = NULL;
 		sq->rx_peer = NULL;
@@ -110,7 +110,7 @@ static enum post_result no_answer(struct fast *f, struct qp *qp)
 	sq->rx_peer = NULL;
 	sq->phase = SOFT_WAIT_ACK;
 	sq->checked = sq->matched = false; /* who answers next gets the message from its start */
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	wait_on(sq, &dev->unreachable);
 	if (t)
 		timer_arm(&f->timers, &sq->timer, f->now + t);
@@ -229,10 +229,10 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	case FF_OP_FETCH_ADD:
 		at.length = total = sizeof(uint64_t);
 		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_ATOMIC);
-		r = atomic_run(f, sq, &dst, &at, &why);
+		r = atomic_run(f, &sq->x, wr, &dst, &at, &why);
 		if (r != XFER_DONE)
 			goto ended;
-		src = (struct side){ .bytes = (const uint8_t *)&sq->atomic_orig };
+		src = (struct side){ .bytes = (const uint8_t *)&sq->x.atomic_orig };
 		dst = side_of_wr(qp, IBV_ACCESS_LOCAL_WRITE);
 		outward = false;
 		break;
@@ -251,7 +251,7 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		}
 		break;
 	}
-	r = xfer_run(f, sq, &src, &dst, total, &why);
+	r = xfer_run(f, &sq->x, &src, &dst, total, &why);
 ended:
 	if (r == XFER_MORE) {
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */
@@ -341,7 +341,7 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 	struct soft_qp *sq = qp->soft;
 	struct qp *peer;
 
-	if (sq->phase != SOFT_RUN || (sq->call && sq->call->busy))
+	if (sq->phase != SOFT_RUN || (sq->x.call && sq->x.call->busy))
 		return POST_WAIT;
 	peer = find_peer(f, qp);
 	if (!peer)
@@ -518,10 +518,10 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 		return local_op(f, qp);
 	sq->phase = SOFT_RUN;
 	sq->checked = sq->matched = false;
-	sq->atomic_step = 0;
+	sq->x.atomic_step = 0;
 	sq->rnr_left = qp->attr.rnr_retry;
 	sq->retry_left = qp->attr.retry_cnt;
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	st = check_local(qp, &why);
 	if (st != IBV_WC_SUCCESS)
 		return finish(f, qp, st, why);
@@ -549,7 +549,7 @@ void requester_abort(struct fast *f, struct qp *qp)
 	struct soft_qp *sq = qp->soft;
 
 	unwait(f, sq);
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	sq->phase = SOFT_IDLE;
 	sq->mcast = false;
 	if (sq->rx_peer)

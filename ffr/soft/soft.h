@@ -55,6 +55,19 @@ struct side {
 	uint32_t access;     /* IBV_ACCESS_* that the MR must have */
 };
 
+/* A copy from one side to another, or an atomic: how far it is. */
+struct xfer {
+	struct qp *qp;		   /* on whose behalf */
+	uint64_t done;		   /* bytes */
+	uint32_t src_i, dst_i;	   /* SGE */
+	uint64_t src_off, dst_off; /* bytes in it */
+	struct pvm_call *call;	   /* copy through process memory under way, or NULL */
+	uint32_t buf_off, buf_len; /* bytes of call->buf that are read but not written */
+	bool call_pending, call_writes;
+	uint8_t atomic_step;
+	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
+};
+
 struct soft_qp {
 	struct qp *qp;
 	/* as a requester */
@@ -65,18 +78,10 @@ struct soft_qp {
 	LIST_ENTRY(soft_qp) waiting;
 	bool is_waiting;    /* on a list of RNR waiters or of unreachable ones */
 	struct qp *rx_peer; /* whose receive the message goes to, while it is under way */
-	/* position of the copy under way */
-	uint64_t done;		   /* bytes */
-	uint32_t src_i, dst_i;	   /* SGE */
-	uint64_t src_off, dst_off; /* bytes in it */
-	struct pvm_call *call;	   /* copy through process memory under way, or NULL */
-	uint32_t buf_off, buf_len; /* bytes of call->buf that are read but not written */
-	bool call_pending, call_writes;
-	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
-	uint8_t atomic_step;
-	bool checked; /* the WR was admitted by the peer */
-	bool matched; /* ... and has a receive there: rx_peer */
-	uint8_t sl;   /* UD */
+	struct xfer x;	    /* the copy under way */
+	bool checked;	    /* the WR was admitted by the peer */
+	bool matched;	    /* ... and has a receive there: rx_peer */
+	uint8_t sl;	    /* UD */
 	uint8_t grh[SOFT_GRH_SZ];
 	/* as a responder */
 	struct soft_list rnr_waiters;
@@ -181,8 +186,8 @@ enum xfer_result {
 	XFER_SRC,  /* error at the source, the destination: *why */
 	XFER_DST,
 };
-/* Go on with the QP's copy from soft->done to `total`. */
-enum xfer_result xfer_run(struct fast *f, struct soft_qp *sq, const struct side *src,
+/* Go on with the copy from x->done to `total`. */
+enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
 			  const struct side *dst, uint64_t total, enum ff_vendor_err *why);
 /* Are all SGEs of a side, up to `total` bytes, within MRs that grant the access? */
 enum ff_vendor_err xfer_check(const struct side *s, uint64_t total);
@@ -191,7 +196,7 @@ enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, 
 				uint64_t *va);
 /* Copy so that the last bytes are seen last: programs poll the end of a message. */
 void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n);
-void xfer_reset(struct fast *f, struct soft_qp *sq);
+void xfer_reset(struct fast *f, struct xfer *x);
 
 /* ---- requester.c ---- */
 enum post_result requester_start(struct fast *f, struct qp *qp);
@@ -216,8 +221,9 @@ enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid 
 enum post_result mcast_run(struct fast *f, struct qp *qp); /* go on with it */
 
 /* ---- atomic.c ---- */
-/* Carry out the atomic at the peer. XFER_DONE: sq->atomic_orig is what was there. */
-enum xfer_result atomic_run(struct fast *f, struct soft_qp *sq, const struct side *dst,
-			    const struct ff_sge *at, enum ff_vendor_err *why);
+/* Carry out the atomic at the peer. XFER_DONE: x->atomic_orig is what was there. */
+enum xfer_result atomic_run(struct fast *f, struct xfer *x, const struct send_wr *wr,
+			    const struct side *dst, const struct ff_sge *at,
+			    enum ff_vendor_err *why);
 
 #endif

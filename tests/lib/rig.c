@@ -185,7 +185,7 @@ struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, s
 	qp->hdr = shared(sizeof(*qp->hdr));
 	qp->sq = shared((size_t)QP_DEPTH * qp->sq_stride);
 	qp->rq = shared((size_t)QP_DEPTH * qp->rq_stride);
-	qp->wr = calloc(1, sizeof(*qp->wr));
+	qp->wr = send_buf_new();
 	obj_add(s, &qp->o, OBJ_QP);
 	must(fast_qp_add(r->f, qp));
 	return q;
