@@ -237,6 +237,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	*ct = (struct container_ctl){ .r = r, .c = c, .epoch = info->epoch };
 	c->ctl = ct;
 	c->id = info->id;
+	c->epoch = info->epoch;
 	snprintf(c->name, sizeof(c->name), "%s", info->name);
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
 	info_copy(c, info);
@@ -287,7 +288,7 @@ void container_update(struct container *c, const struct ffo_container *info)
 	struct fast *f = ct->r->fast;
 	struct container n = *c;
 
-	ct->epoch = info->epoch;
+	ct->epoch = c->epoch = info->epoch;
 	info_copy(&n, info);
 	if (n.mode == c->mode && n.lid == c->lid && n.num_gids == c->num_gids &&
 	    !memcmp(n.gid, c->gid, sizeof(n.gid[0]) * n.num_gids))

@@ -245,6 +245,8 @@ uint32_t fast_turn(struct fast *f)
 			f->session_bad(s, "its shared memory is gone");
 	}
 	work += serve_qps(f);
+	if (f->be->ops->flush)
+		work += f->be->ops->flush(f->be);
 	comp_notify(f);
 	return work;
 }
@@ -254,10 +256,17 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 	uint32_t work = 0;
 
 	for (int i = 0; i < n; i++) {
-		struct session *s = ev[i].data.ptr;
+		uint64_t what = ev[i].data.u64;
+		struct session *s = (struct session *)(uintptr_t)what;
 
 		if (!s)
 			continue; /* stop_fd: only wakes */
+		if (what & FAST_EPOLL_BACKEND) {
+			f->be->ops->ready(f->be, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
+					  ev[i].events);
+			work++;
+			continue;
+		}
 		s->stats.bells++;
 		ses_activate(f, s);
 		work++;

@@ -71,9 +71,15 @@ struct fast {
 	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
 	bool sleeping;		  /* the runner is in epoll_wait */
 
+	/* Called [lock] when frames for the connection manager have come; must not block. */
+	void (*cm_frames)(struct fast *f);
+	void *owner; /* the router's own */
 	/* Called [lock] when a session has to be closed for what it did; must not block. */
 	void (*session_bad)(struct session *s, const char *why);
 };
+
+/* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
+#define FAST_EPOLL_BACKEND 1ull
 
 struct fast *fast_create(const struct fast_conf *conf, struct backend *be);
 int fast_start(struct fast *f); /* starts the runner; 0 or -errno */

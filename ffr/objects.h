@@ -104,7 +104,7 @@ struct container {
 	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
 	uint8_t num_gids;
 	uint16_t lid;
-	uint32_t id; /* the orchestrator's */
+	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
 	bool dying;	       /* removed from the host; sessions are being closed */
 	struct ff_stats stats; /* sums of closed sessions; see stats.c */
@@ -282,12 +282,13 @@ struct srq {
 	struct ff_srq_hdr *hdr;
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
-	uint32_t head;		      /* RQEs taken since creation */
-	uint32_t lost;		      /* of these, without a completion: ff_srq_hdr */
-	uint32_t limit;		      /* 0: not armed */
-	uint64_t user;		      /* for its receives' CQEs: XRC's. Others': qp->user */
-	bool error;		      /* a malformed RQE was met; no more receives */
-	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
+	uint32_t head;			 /* RQEs taken since creation */
+	uint32_t lost;			 /* of these, without a completion: ff_srq_hdr */
+	uint32_t limit;			 /* 0: not armed */
+	uint64_t user;			 /* for its receives' CQEs: XRC's. Others': qp->user */
+	bool error;			 /* a malformed RQE was met; no more receives */
+	struct soft_list rnr_waiters;	 /* soft: requesters that wait for a receive here */
+	LIST_HEAD(, remote_qp) rnr_owed; /* ... and such of other hosts */
 	/* XRC; xref NULL: not of a domain */
 	struct xrcd_ref *xref;
 	struct cq *cq;

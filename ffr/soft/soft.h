@@ -9,8 +9,10 @@
 #ifndef FFR_SOFT_H
 #define FFR_SOFT_H
 
+#include "../dir.h"
 #include "../fast_int.h"
 #include "../pvm.h"
+#include "wire.h"
 
 #define SOFT_GRH_SZ 40u
 /* Attachments of a container's QPs to multicast groups: in all, and to one group. */
@@ -30,6 +32,11 @@ LIST_HEAD(mcast_list, mcast_member);
 struct soft_dev {
 	struct mcast_table mcast;
 	struct soft_list unreachable; /* requesters whose peer does not answer */
+	struct wire_dev wire;
+	LIST_HEAD(, remote_qp) stalled; /* that wait for memory behind a process */
+	LIST_HEAD(, ud_held) held;	/* datagrams whose sender is not known yet */
+	uint32_t num_held;
+	uint64_t random;
 };
 
 enum soft_phase {
@@ -37,6 +44,7 @@ enum soft_phase {
 	SOFT_RUN,      /* progress is possible */
 	SOFT_WAIT_RNR, /* the peer has no receive; timer or a posted receive goes on */
 	SOFT_WAIT_ACK, /* the peer does not answer; timer or its arrival goes on */
+	SOFT_WAIT_WIN, /* as many WRs as may be are under way to another host */
 };
 
 /*
@@ -45,7 +53,8 @@ enum soft_phase {
  */
 struct side {
 	const struct ff_sge *sge;
-	const uint8_t *bytes;  /* not NULL: here they are, all of them; sge unused */
+	const uint8_t *bytes;  /* not NULL: here they are, all of them; sge unused. Also of a
+				* destination, then they are written to. */
 	const uint8_t *prefix; /* source: prefix_len bytes before the others */
 	uint32_t prefix_len;
 	uint32_t num_sge;
@@ -72,6 +81,12 @@ struct soft_qp {
 	struct qp *qp;
 	/* as a requester */
 	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
+	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
+	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not yet */
+	uint64_t give_up;  /* UD, ns: when a datagram for another host has waited for long enough */
+	uint8_t *gathered; /* UD: a datagram for another host; SOFT_GRH_SZ + SOFT_MTU bytes */
+	bool mcast_others; /* a message for a group: all members on this host have had it */
+	bool mcast_asked;  /* ... the hosts of the group are not known yet */
 	enum soft_phase phase;
 	struct timer timer;
 	uint8_t rnr_left, retry_left;
@@ -145,11 +160,19 @@ static inline bool route_receives(const struct qp *qp)
 }
 /* The connected peer, ready to receive; NULL: it does not answer. */
 struct qp *route_peer(struct fast *f, struct qp *qp);
-/* Where an address handle leads; NULL: not on this host. */
-struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah);
+/* Where an address handle leads: here, or there; both NULL: to nobody. */
+struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
+			   struct remote **there);
 /* Destination of the datagram under way, ready to receive, or NULL. */
 struct qp *route_ud(struct fast *f, struct qp *qp);
 void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
+void route_forget(struct fast *f, struct qp *qp);
+void route_set(struct fast *f, struct qp *qp, struct remote *there); /* with a reference; or NULL */
+/* Is the other end of the path on another host? */
+static inline bool route_is_remote(const struct qp *qp)
+{
+	return qp->soft->rem || (qp->soft->there && qp->soft->there->epoch);
+}
 
 /* ---- responder.c ---- */
 /* What a responder answers. */
@@ -165,12 +188,25 @@ enum answer {
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* Have a receive at hand, in soft->rwr. False: none is posted. */
 bool responder_take(struct fast *f, struct qp *peer);
-/* Match the WR with a receive of the peer's. ANS_OK: soft->rwr is it. */
+/* Have a receive at hand that the message fits in. ANS_OK: soft->rwr is it. */
+enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr);
+/* The same for the WR under way of a QP of this host, which it stays with. */
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);
-/* The message has arrived: complete the receive. */
+/*
+ * SEND with invalidate: do that, before the completion, so that who sees it finds the window free
+ * (IBTA 10.6.7.2.5). False: its rkey is none that it may invalidate; nothing is done.
+ */
+bool responder_invalidate(struct qp *peer, const struct send_wr *wr);
+/* The message has arrived: complete the receive that it was matched with. */
 void responder_done(struct fast *f, struct qp *peer, struct qp *from);
-/* ... of a SEND with invalidate. False: its rkey is none that it may invalidate; nothing is done. */
-bool responder_done_inv(struct fast *f, struct qp *peer, struct qp *from);
+/* Where a message comes from. */
+struct origin {
+	const struct send_wr *wr; /* no more than its head is looked at */
+	uint32_t qp_num;
+	uint16_t lid;
+	uint8_t sl;
+};
+void responder_complete(struct fast *f, struct qp *peer, const struct origin *o);
 /* The receive's own memory is at fault: it completes in error, and so does the QP. */
 enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why);
 /* The request broke the peer's rules: event, QP in error. The same answer, or ANS_DROP for UC. */
@@ -189,6 +225,20 @@ enum xfer_result {
 /* Go on with the copy from x->done to `total`. */
 enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
 			  const struct side *dst, uint64_t total, enum ff_vendor_err *why);
+/*
+ * Where bytes [off, off + len) of a side are, as far as pointers reach: iovs, at most max, and their
+ * bytes in *bytes. 0: the first is not reached by a pointer; *bytes of it are likewise. -1: *why.
+ */
+int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov, int max,
+	     uint64_t *bytes, enum ff_vendor_err *why);
+/* Write to bytes [off, off + len) of a side, for x->qp. XFER_WAIT: a worker has part of it, the
+ * rest is not written. */
+enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
+			  const uint8_t *buf, uint64_t len, enum ff_vendor_err *why);
+/* Read up to PVM_MAX bytes from `off` on that no pointer reaches into x->call->buf; *len becomes
+ * their number. */
+enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
+			  uint64_t *len, enum ff_vendor_err *why);
 /* Are all SGEs of a side, up to `total` bytes, within MRs that grant the access? */
 enum ff_vendor_err xfer_check(const struct side *s, uint64_t total);
 /* One SGE: its MR and the application's address. */
@@ -201,6 +251,12 @@ void xfer_reset(struct fast *f, struct xfer *x);
 /* ---- requester.c ---- */
 enum post_result requester_start(struct fast *f, struct qp *qp);
 enum post_result requester_run(struct fast *f, struct qp *qp);
+/* What can be said of the WR at hand without its peer. */
+enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why);
+/* Binds and invalidations of our own. */
+enum post_result requester_local(struct fast *f, struct qp *qp);
+/* 4.096 us * 2^timeout, ns; 0: none (IBTA 9.9.2.1.1) */
+uint64_t requester_ack_timeout(const struct qp *qp);
 void requester_abort(struct fast *f, struct qp *qp);
 void requester_resume(struct fast *f, struct soft_qp *sq); /* what it waited for may be there */
 void requester_timer(struct timer *t);

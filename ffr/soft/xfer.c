@@ -282,7 +282,12 @@ enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src
 		*why = src_spot(x, src, n, &s);
 		if (*why)
 			return XFER_SRC;
-		*why = sge_spot(dst, &x->dst_i, &x->dst_off, n, &d);
+		if (dst->bytes) {
+			d.ptr = (uint8_t *)dst->bytes + x->done;
+			d.len = n;
+		} else {
+			*why = sge_spot(dst, &x->dst_i, &x->dst_off, n, &d);
+		}
 		if (*why)
 			return XFER_DST;
 		n = s.len < d.len ? s.len : d.len;
@@ -296,4 +301,128 @@ enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src
 			return r;
 	}
 	return XFER_DONE;
+}
+
+/* ---- for the wire: by position, one side at a time ------------------------------------------------- */
+
+/* The entry of a side that byte `off` is in, and where in it. */
+static void seek(const struct side *s, uint64_t off, uint32_t *i, uint64_t *in)
+{
+	for (*i = 0; *i + 1 < s->num_sge && off >= s->sge[*i].length; ++*i)
+		off -= s->sge[*i].length;
+	*in = off;
+}
+
+int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov, int max,
+	     uint64_t *bytes, enum ff_vendor_err *why)
+{
+	uint64_t in;
+	uint32_t i;
+	int n = 0;
+
+	*bytes = 0;
+	if (s->bytes) {
+		iov[0] = (struct iovec){ (uint8_t *)s->bytes + off, len };
+		*bytes = len;
+		return 1;
+	}
+	seek(s, off, &i, &in);
+	while (n < max && *bytes < len) {
+		struct spot at = { 0 };
+
+		*why = sge_spot(s, &i, &in, len - *bytes, &at);
+		if (*why)
+			return -1;
+		if (at.null && (s->access & ~IBV_ACCESS_REMOTE_READ))
+			at.ptr = NULL; /* what is written there goes nowhere, see xfer_put() */
+		if (!at.ptr) {
+			if (!n)
+				*bytes = at.len < PVM_MAX ? at.len : PVM_MAX;
+			return n;
+		}
+		iov[n++] = (struct iovec){ at.ptr, at.len };
+		*bytes += at.len;
+		in += at.len;
+	}
+	return n;
+}
+
+enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
+			  const uint8_t *buf, uint64_t len, enum ff_vendor_err *why)
+{
+	uint64_t in, epoch = f->epoch;
+	uint32_t i;
+
+	seek(dst, off, &i, &in);
+	while (len) {
+		struct spot at = { 0 };
+		int err;
+
+		*why = sge_spot(dst, &i, &in, len, &at);
+		if (*why)
+			return XFER_DST;
+		if (at.ptr) {
+			spot_put(&at, buf, at.len);
+		} else {
+			if (at.len > PVM_MAX)
+				at.len = PVM_MAX;
+			if (!x->call)
+				x->call = pvm_call_get(f->pvm);
+			if (!x->call) {
+				*why = FF_VERR_FAULT;
+				return XFER_DST;
+			}
+			memcpy(x->call->buf, buf, at.len);
+			err = call_start(f, x, PVM_WRITE, &at, (uint32_t)at.len);
+			if (err == -EINPROGRESS)
+				return XFER_WAIT;
+			if (err == -ECANCELED)
+				return XFER_GONE;
+			x->call_pending = false;
+			call_end(f, x);
+			if (err) {
+				*why = FF_VERR_FAULT;
+				return XFER_DST;
+			}
+			if (f->epoch != epoch && len > at.len) {
+				/* what is known of the keys holds no more: the rest comes again */
+				return XFER_GONE;
+			}
+		}
+		in += at.len;
+		buf += at.len;
+		len -= at.len;
+	}
+	return XFER_DONE;
+}
+
+enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
+			  uint64_t *len, enum ff_vendor_err *why)
+{
+	struct spot at = { 0 };
+	uint64_t in;
+	uint32_t i;
+	int err;
+
+	seek(src, off, &i, &in);
+	*why = sge_spot(src, &i, &in, *len, &at);
+	if (*why)
+		return XFER_SRC;
+	x->call = pvm_call_get(f->pvm);
+	if (!x->call) {
+		*why = FF_VERR_FAULT;
+		return XFER_SRC;
+	}
+	*len = at.len < PVM_MAX ? at.len : PVM_MAX;
+	err = call_start(f, x, PVM_READ, &at, (uint32_t)*len);
+	if (err == -EINPROGRESS)
+		return XFER_WAIT;
+	if (err == -ECANCELED)
+		return XFER_GONE;
+	x->call_pending = false;
+	if (!err)
+		return XFER_DONE;
+	call_end(f, x);
+	*why = FF_VERR_FAULT;
+	return XFER_SRC;
 }
