@@ -24,6 +24,8 @@ static int soft_open(struct backend *be)
 	LIST_INIT(&dev->wire.conns);
 	LIST_INIT(&dev->stalled);
 	LIST_INIT(&dev->held);
+	STAILQ_INIT(&dev->cm_in);
+	STAILQ_INIT(&dev->cm_out);
 	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)
 		dev->random = 0;
 	dev->random |= 1; /* 0 stays 0 */
@@ -34,8 +36,10 @@ static int soft_open(struct backend *be)
 
 static void soft_close(struct backend *be)
 {
-	if (be->priv)
+	if (be->priv) {
 		remote_ud_fini(be->priv);
+		remote_cm_fini(be->priv);
+	}
 	free(be->priv);
 	be->priv = NULL;
 }

@@ -198,7 +198,7 @@ static bool is_there(const struct cm_id *id, const struct cm_addr *dst)
 	if (gid_is_mcast(dst->gid.raw) || cm_addr_own(own, dst) >= 0)
 		return true;
 	c = container_by_gid(id->cm->r->fast, own->tenant, &dst->gid);
-	return c && !c->dying;
+	return c ? !c->dying : cm_wire_is_there(id->cm, own, &dst->gid);
 }
 
 /* From BOUND: the source and the path are known now. 0 or -ENETUNREACH. */
@@ -233,6 +233,14 @@ static void resolved(struct cm_id *id)
 
 	cm_id_state(id, err ? CM_BOUND : CM_ADDR_RESOLVED);
 	cm_event_simple(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+}
+
+/* Nobody has the address, or the directory is asking: until the deadline that may change. */
+static void look_again(struct cm_id *id)
+{
+	uint64_t now = cm_now(id->cm), left = id->deadline > now ? id->deadline - now : 0;
+
+	cm_id_timer(id, left < CM_LOOK_MS ? left : CM_LOOK_MS);
 }
 
 int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct ff_cm_addr *dst,
@@ -272,7 +280,8 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 		return 0;
 	}
 	cm_id_state(id, CM_ADDR_QUERY);
-	cm_id_timer(id, timeout_ms > 0 ? (uint64_t)timeout_ms : 0);
+	id->deadline = cm_now(id->cm) + (timeout_ms > 0 ? (uint64_t)timeout_ms : 0);
+	look_again(id);
 	return 0;
 }
 
@@ -280,6 +289,10 @@ void cm_resolve_expired(struct cm_id *id)
 {
 	if (is_there(id, &id->dst)) {
 		resolved(id);
+		return;
+	}
+	if (id->deadline > cm_now(id->cm)) {
+		look_again(id);
 		return;
 	}
 	cm_id_state(id, CM_BOUND);

@@ -8,6 +8,7 @@
  *	cm_conn.c   connections: REQ, REP, RTU, REJ, DREQ, DREP
  *	cm_sidr.c   the same for UD: SIDR_REQ, SIDR_REP
  *	cm_msg.c    from one side to the other
+ *	cm_wire.c   ... on another host
  *	cm_event.c  channels: what goes up to the clients
  *	cm_mcast.c  multicast groups
  *	cm_qp.c     attributes for the client's QP
@@ -38,6 +39,7 @@
 #define CM_RETRY_MIN	1u /* of a request that was not taken; doubled up to ... */
 #define CM_RETRY_MAX	4096u
 #define CM_LISTEN_MS	100u /* a request waits so long for somebody who listens */
+#define CM_LOOK_MS	5u   /* between looks whether somebody has an address now */
 #define CM_TIMEWAIT_MS	512u /* 4.096 us << CM_ACK_TIMEOUT */
 
 #define CM_PACKET_LIFE 16u /* cma.c's for RoCE */
@@ -121,6 +123,24 @@ struct cm_msg {
  * must be for that. Nothing comes back where nobody is.
  */
 void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
+/* Who a message is from; c: NULL, if that is on another host. */
+struct cm_from {
+	const struct container *c;
+	char tenant[CONTAINER_NAME_MAX], name[CONTAINER_NAME_MAX];
+};
+/* Give it to its receiver; `to`: of a request, or NULL: nobody is there. */
+void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
+		const struct cm_msg *m);
+
+/* ---- other hosts (cm_wire.c) ------------------------------------------------------------------ */
+
+void cm_wire_init(struct cm *cm);
+void cm_wire_fini(struct cm *cm);
+/* Send it to another host, if it is for one. Else *here is who it is for, or NULL. */
+bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
+		  struct container **here);
+/* Is somebody at that address, beyond the container's own tenant on this host? */
+bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid);
 
 /* ---- the objects ---------------------------------------------------------------------------- */
 
@@ -261,7 +281,9 @@ struct cm {
 	struct timer_heap timers;
 	struct cm_id *by_comm; /* uthash */
 	uint32_t last_comm;
-	uint64_t random; /* state of a xorshift generator */
+	uint64_t random;   /* state of a xorshift generator */
+	uv_async_t frames; /* messages from other hosts have come */
+	unsigned open_handles;
 };
 
 /* ---- ids (cm_id.c) -------------------------------------------------------------------------- */

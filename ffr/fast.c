@@ -322,6 +322,7 @@ void fast_lock(struct fast *f)
 	pthread_mutex_lock(&f->lock);
 	atomic_fetch_sub(&f->lock_wanted, 1);
 	f->epoch++;
+	f->now = fast_clock(); /* the runner may have been asleep */
 }
 
 void fast_unlock(struct fast *f)

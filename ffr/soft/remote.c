@@ -264,6 +264,9 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 	case FRAME_GO:
 		rq->go_due = true;
 		break;
+	case FRAME_ASK:
+		rq->ask = true;
+		break;
 	}
 }
 
@@ -297,6 +300,10 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 		return SINK_BUFFER;
 	if (h->type == WIRE_REQ)
 		return response_begin(f, p, h, rq);
+	if (h->type == WIRE_ASK) {
+		response_asked(f, p, h);
+		return SINK_DISCARD;
+	}
 	to = requester_of(f, p, h);
 	if (!to)
 		return SINK_DISCARD;
@@ -431,8 +438,14 @@ int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, st
 
 void remote_up(struct fast *f, struct wire_peer *p)
 {
+	struct soft_dev *dev = soft_dev(f);
+	struct soft_qp *sq, *next;
 	struct remote_qp *rq;
 
+	remote_cm_up(f, p);
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
+		if (sq->there && sq->there->peer == p)
+			requester_resume(f, sq);
 	LIST_FOREACH(rq, &p->qps, of_peer) {
 		if (rq->phase == REM_WAIT || rq->una != rq->tail)
 			remote_resume(f, rq);
@@ -495,6 +508,7 @@ void soft_remote_changed(struct fast *f, struct remote *r)
 		if (sq->there == r)
 			requester_resume(f, sq);
 	remote_ud_known(f, r);
+	remote_cm_known(f);
 }
 
 /* May the QP still talk to its peer? */

@@ -21,7 +21,9 @@
  * it move, nobody answers this QP any more.
  *
  * Time. TCP loses nothing while a connection lives, so a time-out is not a loss: the ACK time-out counts
- * down `retry_cnt` only while the peer's router is not heard of, or says that there is no such QP.
+ * down `retry_cnt` only while the peer's router is not heard of, or says that there is no such QP. A
+ * requester whose peer is silent while its router is not asks what became of its first message; it
+ * waits for that QP no longer than PATIENCE.
  * UC sends the same frames, without waiting for an answer and without sending anything twice.
  *
  * The mem-to-shadow map is asked before a WRITE, READ or atomic leaves (dir_map()). What it refuses,
@@ -32,6 +34,7 @@
 #define FFR_REMOTE_H
 
 #include "../dir.h"
+#include "remote_cm.h"
 #include "soft.h"
 #include "wire.h"
 
@@ -40,7 +43,16 @@
 #define REMOTE_SMALL_SGE 4u
 
 /* frame.kind */
-enum { FRAME_REQUEST, FRAME_PROBE, FRAME_NAK, FRAME_DATA, FRAME_ATOMIC, FRAME_ACK, FRAME_GO };
+enum {
+	FRAME_REQUEST,
+	FRAME_PROBE,
+	FRAME_NAK,
+	FRAME_DATA,
+	FRAME_ATOMIC,
+	FRAME_ACK,
+	FRAME_GO,
+	FRAME_ASK
+};
 
 /* A WR that is under way. */
 struct sent {
@@ -96,6 +108,8 @@ struct remote_qp {
 	bool solo;		 /* after an RNR NAK: one message at a time, until one is done */
 	uint8_t rnr_left, retry_left;
 	uint64_t heard; /* ns: wire_heard() when the timer was armed */
+	uint64_t moved; /* ns: when an answer last came */
+	bool ask;	/* none has come for long: ask what became of una */
 	struct timer timer;
 	struct xfer out; /* memory of a WR, or of a job, behind a process: read ahead for ... */
 	uint64_t out_off;
@@ -109,6 +123,7 @@ struct remote_qp {
 	bool rx_refuse;	 /* rx_msn ends the connection (rx_why), when the jobs are done */
 	bool rx_stalled; /* memory behind a process: rx waits */
 	bool rx_matched; /* it has its receive */
+	bool rx_misfit;	 /* ... because of the receive that there is for it */
 	uint8_t rx_why;	 /* enum answer */
 	uint64_t rx_off; /* bytes of it that came */
 	struct send_wr rx_wr;
@@ -149,9 +164,12 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 		       enum ff_vendor_err *why);
 /* The QP can receive now: tell its peer, who may be waiting for that. */
 void remote_announce(struct fast *f, struct qp *qp);
-/* A message for the connection manager (remote_cm.c). */
+/* remote_cm.c: a message has come; the connection is there; a sender may be known now. */
 void remote_cm_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		    const uint8_t *msg);
+void remote_cm_up(struct fast *f, struct wire_peer *p);
+void remote_cm_known(struct fast *f);
+void remote_cm_fini(struct soft_dev *dev);
 /* The frame's header, as far as it is the same for all of the QP's. */
 void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type type);
 
@@ -185,6 +203,8 @@ void request_advance(struct fast *f, struct remote_qp *rq);
 /* A REQ comes in. Where its payload goes. */
 enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 			 struct remote_qp **rq);
+/* What became of that message? */
+void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* A fetch that was carried out before. */
 void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);

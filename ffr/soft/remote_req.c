@@ -13,7 +13,8 @@
 #define TIMEOUT_MIN  (16 * NS_PER_MS) /* a router may be off its CPU for longer than a NIC */
 #define MAP_PATIENCE (20 * NS_PER_MS) /* then the peer's router is asked */
 #define LATER_NS     NS_PER_MS
-#define UC_PATIENCE  (500 * NS_PER_MS) /* for a connection of the two hosts */
+#define PATIENCE     (30000 * NS_PER_MS) /* with a QP whose router is there */
+#define UC_PATIENCE  (500 * NS_PER_MS)	 /* for a connection of the two hosts */
 
 /* ---- time --------------------------------------------------------------------------------------------- */
 
@@ -136,8 +137,10 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 	qp->in_flight++;
 	qp->busy = false;
 	sq->phase = SOFT_IDLE;
-	if (rq->tail - rq->una == 1)
+	if (rq->tail - rq->una == 1) {
+		rq->moved = f->now;
 		watch(f, rq);
+	}
 	if (s->done && rq->una + 1 == rq->tail)
 		request_advance(f, rq);
 	else if (rq->peer && rq->peer->tcp)
@@ -155,7 +158,7 @@ void request_advance(struct fast *f, struct remote_qp *rq)
 	while (rq->una != rq->tail && remote_sent_wr(rq, rq->una)->done) {
 		struct sent *s = remote_sent_wr(rq, rq->una);
 
-		if (rq->nxt == rq->una) {
+		if (rq->nxt == rq->una) { /* answered after all, before it was sent again */
 			rq->nxt++;
 			rq->off = 0;
 		}
@@ -166,7 +169,8 @@ void request_advance(struct fast *f, struct remote_qp *rq)
 	}
 	if (rq->una == una)
 		return;
-	rq->solo = false;
+	rq->moved = f->now;
+	rq->ask = rq->solo = false;
 	rq->rnr_left = qp->attr.rnr_retry;
 	rq->retry_left = qp->attr.retry_cnt;
 	if (rq->phase == REM_RUN)
@@ -278,8 +282,11 @@ void request_timer(struct timer *t)
 		lose_all(f, rq);
 		return;
 	}
-	if (rq->phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->heard) {
+	if (rq->phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->heard &&
+	    f->now - rq->moved < PATIENCE) {
+		rq->ask = f->now - rq->moved >= ack_timeout(rq->qp);
 		watch(f, rq);
+		wire_tx(f, rq);
 		return;
 	}
 	rq->qp->o.ses->stats.retries++;
@@ -287,7 +294,7 @@ void request_timer(struct timer *t)
 		fail(f, rq, rq->una, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;
 	}
-	if (rq->phase == REM_RUN) {
+	if (rq->phase == REM_RUN) { /* nothing at all is heard */
 		if (rq->peer)
 			wire_ping(f, rq->peer);
 		watch(f, rq);
@@ -434,6 +441,14 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->incarnation = rq->incarnation;
 	if (rq->phase != REM_RUN)
 		return 0;
+	if (rq->ask && rq->una != rq->nxt) {
+		rq->ask = false;
+		remote_hdr(rq, &fr->h, WIRE_ASK);
+		fr->h.tag = rq->tag;
+		fr->h.msn = rq->una;
+		fr->kind = FRAME_ASK;
+		return 1;
+	}
 	/* after going back: what was done meanwhile is not done again */
 	while (rq->nxt != rq->tail && !rq->off && remote_sent_wr(rq, rq->nxt)->done) {
 		if (remote_sent_wr(rq, rq->nxt)->status != IBV_WC_SUCCESS)
@@ -473,10 +488,13 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 
 /* ---- what is answered --------------------------------------------------------------------------------------- */
 
-/* Is that a message that was sent, at least in part? */
-static bool is_sent(const struct remote_qp *rq, uint32_t msn)
+/*
+ * Is that message under way? Perhaps it was sent and is to be sent again: what is answered late counts.
+ * (A router that lies about what it got harms its own containers' connections.)
+ */
+static bool is_under_way(const struct remote_qp *rq, uint32_t msn)
 {
-	return msn - rq->una < rq->tail - rq->una && msn - rq->una <= rq->nxt - rq->una;
+	return msn - rq->una < rq->tail - rq->una;
 }
 
 /* All before `end` is done, but what fetches. */
@@ -492,7 +510,7 @@ static void acknowledge(struct remote_qp *rq, uint32_t end)
 
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
 {
-	if (!is_sent(rq, msn) || msn == rq->nxt)
+	if (!is_under_way(rq, msn))
 		return;
 	acknowledge(rq, msn + 1);
 	request_advance(f, rq);
@@ -502,6 +520,7 @@ static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	struct qp *qp = rq->qp;
 
+	rq->moved = f->now;
 	qp->o.ses->stats.rnr++;
 	if (qp->attr.rnr_retry != RNR_FOR_EVER && rq->rnr_left-- == 0) {
 		fail(f, rq, h->msn, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
@@ -517,7 +536,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	uint32_t incarnation = rq->incarnation;
 
-	if (!is_sent(rq, h->msn) || !qp_is_reliable(rq->qp))
+	if (!is_under_way(rq, h->msn) || !qp_is_reliable(rq->qp))
 		return;
 	if (h->code != NAK_NO_QP) { /* who is not there cannot tell what was done */
 		acknowledge(rq, h->msn);
@@ -600,6 +619,7 @@ void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hd
 	if (!s)
 		return;
 	s->got += h->len;
+	rq->moved = f->now;
 	if (s->got < s->wr.length)
 		return;
 	acknowledge(rq, h->msn);

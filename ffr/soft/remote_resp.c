@@ -232,6 +232,13 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 	}
 	if (!takes_recv(h->opcode) || rq->rx_matched)
 		return true;
+	if (rq->job_head != rq->job_tail) { /* they come first, should this end the connection */
+		a = responder_fits(f, qp, &rq->rx_wr);
+		if (a == ANS_INV_REQ || a == ANS_REM_OP) {
+			rq->rx_refuse = rq->rx_misfit = rq->rx_drop = true;
+			return false;
+		}
+	}
 	a = responder_recv(f, qp, &rq->rx_wr);
 	if (a == ANS_OK) {
 		rq->rx_matched = true;
@@ -299,6 +306,22 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 	}
 	*out = rq;
 	return SINK_QP;
+}
+
+void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct remote_qp *rq = responder_of(f, p, h);
+
+	if (!rq) {
+		refuse_stranger(f, p, h);
+		return;
+	}
+	if ((int32_t)(h->msn - rq->rx_msn) >= 0)
+		return; /* it is on its way, or waits for something that will be told */
+	for (uint32_t i = rq->job_head; i != rq->job_tail; i++)
+		if (rq->jobs[i % REMOTE_JOBS].msn == h->msn)
+			return; /* it is being answered */
+	nak(f, rq, h->msn, NAK_RETRY);
 }
 
 struct side response_side(struct remote_qp *rq)
@@ -618,9 +641,15 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (rq->job_head != rq->job_tail)
 		return job_next(f, rq, fr);
 	if (rq->rx_refuse) {
-		rq->rx_refuse = false;
-		refuse(f, rq, rq->rx_msn, rq->rx_why);
-		return response_next(f, rq, fr);
+		bool misfit = rq->rx_misfit;
+		uint32_t tag = rq->rx_tag;
+
+		rq->rx_refuse = rq->rx_misfit = false;
+		if (misfit)
+			tell_refusal(f, rq, rq->rx_msn, tag, responder_recv(f, rq->qp, &rq->rx_wr));
+		else
+			refuse(f, rq, rq->rx_msn, rq->rx_why);
+		return rq->nak_due ? response_next(f, rq, fr) : 0;
 	}
 	return 0;
 }
@@ -630,6 +659,7 @@ void response_abort(struct fast *f, struct remote_qp *rq)
 	xfer_reset(f, &rq->rx);
 	rq->rx.atomic_step = 0;
 	not_owed(rq);
+	rq->rx_misfit = false;
 	rq->rx_open = rq->rx_drop = rq->rx_refuse = rq->rx_stalled = rq->rx_matched = false;
 	rq->nak_due = rq->ack_due = rq->go_due = false;
 	rq->job_head = rq->job_tail = 0;

@@ -129,21 +129,32 @@ bool responder_take(struct fast *f, struct qp *peer)
 	return ps->has_recv;
 }
 
-enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr)
+enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr)
 {
-	struct soft_qp *ps = peer->soft;
-
 	if (!responder_take(f, peer))
 		return qp_is_reliable(peer) ? ANS_RNR : ANS_DROP;
-	if (ps->recv_bad)
+	if (peer->soft->recv_bad)
+		return ANS_REM_OP;
+	return short_of(peer, wr) ? ANS_INV_REQ : ANS_OK;
+}
+
+enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr)
+{
+	switch (responder_fits(f, peer, wr)) {
+	case ANS_OK:
+		return ANS_OK;
+	case ANS_RNR:
+		return ANS_RNR;
+	case ANS_REM_OP:
 		return responder_fault(f, peer, FF_VERR_BAD_SGE);
-	if (short_of(peer, wr)) {
+	case ANS_INV_REQ:
 		/* UC and UD keep the receive for a message that fits; one of an SRQ is spent */
 		if (qp_is_reliable(peer) || peer->srq)
 			fail_recv(f, peer, IBV_WC_LOC_LEN_ERR, FF_VERR_MSG_SIZE);
 		return qp_is_reliable(peer) ? responder_refuse(f, peer, ANS_INV_REQ) : ANS_DROP;
+	default:
+		return ANS_DROP;
 	}
-	return ANS_OK;
 }
 
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)

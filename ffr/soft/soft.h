@@ -28,6 +28,8 @@ struct mcast_table {
 };
 LIST_HEAD(mcast_list, mcast_member);
 
+STAILQ_HEAD(cm_frames, cm_frame);
+
 /* be->priv */
 struct soft_dev {
 	struct mcast_table mcast;
@@ -36,6 +38,8 @@ struct soft_dev {
 	LIST_HEAD(, remote_qp) stalled; /* that wait for memory behind a process */
 	LIST_HEAD(, ud_held) held;	/* datagrams whose sender is not known yet */
 	uint32_t num_held;
+	struct cm_frames cm_in, cm_out; /* remote_cm.c */
+	uint32_t num_cm;
 	uint64_t random;
 };
 
@@ -83,7 +87,8 @@ struct soft_qp {
 	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
 	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
 	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not yet */
-	uint64_t give_up;  /* UD, ns: when a datagram for another host has waited for long enough */
+	uint64_t give_up; /* UD, ns: when a datagram for another host has waited for long enough */
+	struct ff_ah_attr ud_path; /* UD: where a datagram for another host goes */
 	uint8_t *gathered; /* UD: a datagram for another host; SOFT_GRH_SZ + SOFT_MTU bytes */
 	bool mcast_others; /* a message for a group: all members on this host have had it */
 	bool mcast_asked;  /* ... the hosts of the group are not known yet */
@@ -188,7 +193,9 @@ enum answer {
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* Have a receive at hand, in soft->rwr. False: none is posted. */
 bool responder_take(struct fast *f, struct qp *peer);
-/* Have a receive at hand that the message fits in. ANS_OK: soft->rwr is it. */
+/* Is there a receive that the message fits in? If not, why; nothing has come of that yet. */
+enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr);
+/* The same, and what follows from it. ANS_OK: soft->rwr is it. */
 enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* The same for the WR under way of a QP of this host, which it stays with. */
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);

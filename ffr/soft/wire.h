@@ -33,6 +33,7 @@ struct remote_qp;
 	X(ATOMIC_DATA, 0)	       /* what an atomic found */                                  \
 	X(ACK, 0)		       /* all messages up to msn are done, but those that fetch */ \
 	X(NAK, 0)		       /* all before msn are; msn is not: code tells why */        \
+	X(ASK, 0)		       /* what became of msn? */                                   \
 	X(GO, 0)		       /* there is a receive, or a QP, now: try again */           \
 	X(UD, WIRE_SMALL_MAX)	       /* a datagram, GRH first */                                 \
 	X(CM, WIRE_SMALL_MAX)	       /* a message of the connection manager */                   \

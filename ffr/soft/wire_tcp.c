@@ -145,7 +145,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 	c->peer = p;
 	c->io = io;
 	c->readable = c->writable = true;
-	c->last_rx = fast_clock();
+	c->last_rx = f->now;
 	c->timer.fn = look;
 	TAILQ_INIT(&c->txq);
 	LIST_INSERT_HEAD(&wire_dev(f)->conns, c, entry);
