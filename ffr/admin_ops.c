@@ -84,10 +84,9 @@ static json_t *ips_json(const struct container *c)
 
 static json_t *container_json(struct router *r, const struct container *c)
 {
-	const struct container_ctl *ct = c->ctl;
 	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name, "tenant",
 			      c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode], "lid",
-			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)ct->epoch,
+			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)c->epoch,
 			      "host", r->conf.hostname);
 	char *dir;
 

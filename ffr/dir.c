@@ -117,6 +117,7 @@ void sub_want(struct dir *d, struct dir_sub *s, bool want)
 	if (s->want == want)
 		return;
 	s->want = want;
+	d->failed -= s->failed;
 	s->failed = false;
 	if (d->connected && sub_target(s) != s->told)
 		sub_queue(d, s);
@@ -199,6 +200,7 @@ static void entry_free(struct dir *d, struct dir_entry *e)
 {
 	sub_unqueue(d, &e->sub);
 	sub_unqueue(d, &e->more);
+	d->failed -= e->sub.failed + e->more.failed;
 	entry_lead(d, e, NULL);
 	entry_peers_free(e);
 	maps_free(d->f, &e->r);
@@ -256,6 +258,7 @@ static struct dir_entry *entry_new(struct dir *d, const struct dir_key *key)
 	if (!e)
 		return NULL;
 	e->key = *key;
+	e->dir = d;
 	e->r.entry = e;
 	LIST_INIT(&e->r.waiters);
 	e->sub.e = e->more.e = e;
@@ -430,7 +433,7 @@ bool dir_allowed(struct fast *f, const struct container *here, const char *tenan
 {
 	if (!f->dir)
 		return !strcmp(here->tenant, tenant);
-	return policy_allows(&f->dir->policy, here->tenant, here->name, tenant, name);
+	return rules_allow(&f->dir->policy, here->tenant, here->name, tenant, name);
 }
 
 void remote_get(struct remote *r)
@@ -541,7 +544,7 @@ struct dir *dir_new(struct fast *f, struct router *r)
 	return NULL;
 }
 
-void dir_free(struct dir *d)
+void dir_clear(struct dir *d)
 {
 	struct dir_entry *e, *next;
 	struct dir_owner *o, *on;
@@ -554,6 +557,5 @@ void dir_free(struct dir *d)
 		HASH_DEL(d->owners, o);
 		free(o);
 	}
-	policy_free(&d->policy);
-	free(d);
+	rules_free(&d->policy);
 }

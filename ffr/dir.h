@@ -100,13 +100,17 @@ void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid 
 
 /* f->dir is made; it asks nobody until it is connected. 0 or -errno. */
 int dir_init(struct router *r);
-/* Calls are not under way any more. Its handles close while the loop runs; f->dir stays. */
-void dir_stop(struct router *r);
-void dir_fini(struct router *r); /* f->dir goes; nobody runs and nobody has a reference */
+/*
+ * f->dir goes; its handles close while the loop runs. The orchestrator's client is closed, and
+ * nobody has a reference.
+ */
+void dir_fini(struct router *r);
 /* The orchestrator is there (orch_call() works) and knows this host; it is lost. */
 void dir_connected(struct router *r);
 void dir_disconnected(struct router *r);
-/* An event that is the directory's. False: it is not. */
+/* The whole list of rules, as the orchestrator tells it. 0 or -errno: it stays as it was. */
+int dir_policy(struct router *r, json_t *rules);
+/* An event. False: it is none of the directory's. */
 bool dir_event(struct router *r, const char *event, json_t *msg);
 
 #endif

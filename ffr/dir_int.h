@@ -70,6 +70,7 @@ struct dir_key {
 struct dir_entry {
 	struct dir_key key;
 	UT_hash_handle hh;
+	struct dir *dir;
 	TAILQ_ENTRY(dir_entry) lru; /* owner->entries */
 	struct dir_owner *owner;
 	bool live; /* counts in owner->live */
@@ -126,22 +127,24 @@ struct dir {
 	struct dir_owner *others; /* the other hosts' */
 	struct dir_owners turns;
 	struct dir_policy policy;
-	bool connected; /* the orchestrator is there */
-	uint32_t busy;	/* calls under way */
+	bool connected;		     /* the orchestrator is there */
+	uint32_t busy;		     /* calls under way */
+	uint32_t failed;	     /* subscriptions that were refused */
 	void (*wake)(struct dir *d); /* something is queued; any thread */
 	/* [ctl] dir_sub.c */
 	uv_async_t async;
 	uv_timer_t tick;
 	unsigned open_handles;
-	bool asking_hosts, ask_hosts;
+	struct dir_wanted *wanted; /* hosts that are asked for */
+	uint32_t num_wanted;
 };
 
 /* ---- dir.c [lock] --------------------------------------------------------------------------- */
 
 /* A directory without anything in it; nobody else has it yet. NULL: out of memory. */
 struct dir *dir_new(struct fast *f, struct router *r);
-/* No call is under way, nobody has a reference. */
-void dir_free(struct dir *d);
+/* No call is under way, nobody has a reference: only the struct is left. */
+void dir_clear(struct dir *d);
 
 /* The entry of that key, or NULL. tenant, gid: NULL where the kind has none. */
 struct dir_entry *entry_find(struct dir *d, enum entry_kind kind, const char *tenant,
@@ -164,6 +167,23 @@ void sub_want(struct dir *d, struct dir_sub *s, bool want);
 void sub_queue(struct dir *d, struct dir_sub *s);
 /* The next one that is queued, all owners in turn; NULL: none. */
 struct dir_sub *sub_next(struct dir *d);
+
+/* ---- dir_event.c, control thread ------------------------------------------------------------ */
+
+/* What the orchestrator says of an address, a container or a group. */
+struct dir_told {
+	bool nobody, host_known;
+	struct ffo_container cont;
+	struct ffo_host host;
+	struct ffo_host *hosts; /* of a group: num_hosts */
+	size_t num_hosts;
+};
+
+/* From the answer to that kind of subscription, or its event. 0, -EINVAL, -ENOMEM. */
+int told_parse(struct dir_told *t, enum sub_kind kind, json_t *msg);
+void told_free(struct dir_told *t);
+/* [lock] The entry is as the orchestrator says. */
+void told_apply(struct dir *d, struct dir_entry *e, const struct dir_told *t);
 
 /* ---- dir_map.c [lock] ----------------------------------------------------------------------- */
 
@@ -191,9 +211,10 @@ void maps_online(struct remote_maps *m, bool online);
 /* ---- dir_policy.c [lock] -------------------------------------------------------------------- */
 
 /* From an array of rules: a new policy. 0, -EINVAL, -ENOMEM. Needs no lock. */
-int policy_parse(struct dir_policy *p, json_t *rules);
-void policy_free(struct dir_policy *p);
-bool policy_allows(const struct dir_policy *p, const char *tenant_a, const char *name_a,
-		   const char *tenant_b, const char *name_b);
+int rules_parse(struct dir_policy *p, json_t *rules);
+void rules_free(struct dir_policy *p);
+bool rules_same(const struct dir_policy *a, const struct dir_policy *b);
+bool rules_allow(const struct dir_policy *p, const char *tenant_a, const char *name_a,
+		 const char *tenant_b, const char *name_b);
 
 #endif

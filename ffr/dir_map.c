@@ -211,9 +211,7 @@ static enum map_answer wait_for(struct remote_maps *m, uint32_t rkey, bool misfi
 		return MAP_REFUSED;
 	w->rkey = rkey;
 	w->misfit = misfit;
-	w->ends = now + (misfit			? GRACE_MISFIT :
-			 m->synced && m->online ? GRACE :
-						  GRACE_OFFLINE);
+	w->ends = now + (misfit ? GRACE_MISFIT : m->synced && m->online ? GRACE : GRACE_OFFLINE);
 	w->forget = w->ends + REMEMBER;
 	HASH_ADD(hh, m->waited, rkey, sizeof(w->rkey), w);
 	if (!w->hh.tbl) {

@@ -28,7 +28,7 @@ static void pair_text(char pair[2 * FFO_PARTY_MAX], const char *a, const char *b
 	snprintf(pair, 2 * (size_t)FFO_PARTY_MAX, "%s %s", a, b);
 }
 
-int policy_parse(struct dir_policy *p, json_t *rules)
+int rules_parse(struct dir_policy *p, json_t *rules)
 {
 	struct dir_rule *rule, *old;
 	struct ffo_rule fr;
@@ -40,7 +40,7 @@ int policy_parse(struct dir_policy *p, json_t *rules)
 		return -EINVAL;
 	json_array_foreach(rules, i, j) {
 		if (ffo_rule_from_json(j, &fr)) {
-			policy_free(p);
+			rules_free(p);
 			return -EINVAL;
 		}
 		rule = calloc(1, sizeof(*rule));
@@ -63,11 +63,11 @@ int policy_parse(struct dir_policy *p, json_t *rules)
 	return 0;
 
 err_nomem:
-	policy_free(p);
+	rules_free(p);
 	return -ENOMEM;
 }
 
-void policy_free(struct dir_policy *p)
+void rules_free(struct dir_policy *p)
 {
 	struct dir_rule *rule, *next;
 
@@ -75,6 +75,20 @@ void policy_free(struct dir_policy *p)
 		HASH_DEL(p->rules, rule);
 		free(rule);
 	}
+}
+
+bool rules_same(const struct dir_policy *a, const struct dir_policy *b)
+{
+	struct dir_rule *rule, *other, *next;
+
+	if (HASH_COUNT(a->rules) != HASH_COUNT(b->rules))
+		return false;
+	HASH_ITER(hh, a->rules, rule, next) {
+		HASH_FIND_STR(b->rules, rule->pair, other);
+		if (!other || other->allow != rule->allow)
+			return false;
+	}
+	return true;
 }
 
 static const struct dir_rule *rule_of(const struct dir_policy *p, const char *a, const char *b)
@@ -87,8 +101,8 @@ static const struct dir_rule *rule_of(const struct dir_policy *p, const char *a,
 	return rule;
 }
 
-bool policy_allows(const struct dir_policy *p, const char *tenant_a, const char *name_a,
-		   const char *tenant_b, const char *name_b)
+bool rules_allow(const struct dir_policy *p, const char *tenant_a, const char *name_a,
+		 const char *tenant_b, const char *name_b)
 {
 	char a[FFO_PARTY_MAX], b[FFO_PARTY_MAX];
 	const struct dir_rule *rule, *other;

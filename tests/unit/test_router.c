@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -491,6 +492,7 @@ int main(void)
 		T(there_is_one_router_for_a_directory),
 	};
 
+	signal(SIGPIPE, SIG_IGN);
 	log_level = LOG_LEVEL_ERR;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
