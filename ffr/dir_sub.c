@@ -79,7 +79,8 @@ static void on_answer(void *arg, int err, const char *why, json_t *answer)
 	struct dir_entry *e = s->e;
 	struct dir *d = e->dir;
 	struct dir_told told = { .nobody = true };
-	bool refused = err && s->telling && !connection_lost(err);
+	bool lost = connection_lost(err); /* all are asked for again by dir_connected() */
+	bool refused = err && s->telling && !lost;
 
 	if (refused)
 		log_debug("orchestrator: directory: %s", why);
@@ -92,7 +93,7 @@ static void on_answer(void *arg, int err, const char *why, json_t *answer)
 	if (sub_target(s) && s->telling && (!err || (refused && !e->answered)))
 		told_apply(d, e, &told);
 	e->r.refs--;
-	if (d->connected && !s->failed && sub_target(s) != s->told)
+	if (d->connected && !lost && !s->failed && sub_target(s) != s->told)
 		sub_queue(d, s);
 	else
 		entry_reap(d, e);
