@@ -10,13 +10,15 @@
 #ifndef FFR_DIR_H
 #define FFR_DIR_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
 #include "fast.h"
 #include "objects.h"
 
-struct wire_peer;
 struct remote_maps;
+struct router;
+struct wire_peer;
 
 /*
  * A container of another host that somebody here talks to; or an address that nobody is known to
@@ -82,6 +84,10 @@ int dir_mcast(struct fast *f, const char *tenant, const union ibv_gid *mgid,
 /* The first member here has joined, the last one left. */
 void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *mgid, bool join);
 
+/* A container has come to this host; it leaves, and nothing of it asks any more. */
+void dir_container_added(struct fast *f, struct container *c);
+void dir_container_gone(struct fast *f, struct container *c);
+
 /*
  * The backend's, called by the directory [lock]: something of r has changed (epoch, host, up,
  * mappings), the policy has, a group's hosts have. They may call all of the above.
@@ -89,5 +95,22 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 void soft_remote_changed(struct fast *f, struct remote *r);
 void soft_policy_changed(struct fast *f);
 void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid);
+
+/* ---- control thread, not [lock] ------------------------------------------------------------- */
+
+/* f->dir is made; it asks nobody until it is connected. 0 or -errno. */
+int dir_init(struct router *r);
+/*
+ * f->dir goes; its handles close while the loop runs. The orchestrator's client is closed, and
+ * nobody has a reference.
+ */
+void dir_fini(struct router *r);
+/* The orchestrator is there (orch_call() works) and knows this host; it is lost. */
+void dir_connected(struct router *r);
+void dir_disconnected(struct router *r);
+/* The whole list of rules, as the orchestrator tells it. 0 or -errno: it stays as it was. */
+int dir_policy(struct router *r, json_t *rules);
+/* An event. False: it is none of the directory's. */
+bool dir_event(struct router *r, const char *event, json_t *msg);
 
 #endif

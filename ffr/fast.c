@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "dir.h"
 #include "fast_int.h"
 #include "pvm.h"
 #include "mw.h"
@@ -342,12 +343,14 @@ void fast_kick(struct fast *f)
 void fast_container_add(struct fast *f, struct container *c)
 {
 	LIST_INSERT_HEAD(&f->containers, c, entry);
+	dir_container_added(f, c);
 }
 
 void fast_container_del(struct fast *f, struct container *c)
 {
 	LIST_REMOVE(c, entry);
 	f->be->ops->container_gone(f->be, c);
+	dir_container_gone(f, c);
 }
 
 int fast_session_add(struct fast *f, struct session *s)
@@ -388,8 +391,8 @@ void fast_mr_del(struct fast *f, struct mr *mr)
 
 void fast_mw_del(struct fast *f, struct mw *mw)
 {
-	(void)f;
 	mw_unbind(mw);
+	mw_forget(f, mw);
 	mw_key_del(mw->o.ses->cont, mw);
 }
 
@@ -427,6 +430,7 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 	f->now = fast_clock();
 	TAILQ_INIT(&f->active_qps);
 	TAILQ_INIT(&f->active_sessions);
+	TAILQ_INIT(&f->mw_turns);
 	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (f->epoll_fd < 0 || f->stop_fd < 0 ||

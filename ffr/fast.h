@@ -29,6 +29,7 @@ TAILQ_HEAD(session_list, session);
 SLIST_HEAD(cq_list, cq);
 SLIST_HEAD(touched_list, session);
 LIST_HEAD(container_list, container);
+TAILQ_HEAD(container_turns, container);
 
 struct fast_conf {
 	int cpu;	      /* pin to this CPU, -1: no */
@@ -65,6 +66,9 @@ struct fast {
 	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
 	uint32_t num_spin;		   /* sessions in spin mode */
 	struct dir *dir;		   /* dir.c; NULL: there is no other host */
+	struct container_turns mw_turns;   /* containers with windows that have changed; mw.c */
+	void (*mw_wake)(struct fast *f);   /* tells of them, must not block; NULL: nobody asks */
+	void *mw_arg;			   /* mw_wake's */
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */

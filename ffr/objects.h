@@ -96,9 +96,11 @@ struct key_table {
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
-	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
-	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
-	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
+	LIST_HEAD(, xrcd) xrcds;	    /* XRC domains that its sessions have open */
+	struct key_table keys;		    /* lkeys and rkeys of MRs: struct mr */
+	struct key_table windows;	    /* the upper 24 bits of windows' rkeys: struct mw */
+	TAILQ_HEAD(mw_list, mw) mw_changed; /* mw.c */
+	TAILQ_ENTRY(container) mw_turn;	    /* fast->mw_turns, while there are any */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
 	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
@@ -248,6 +250,10 @@ struct mw {
 	uint64_t va;	       /* ... and in the MR, as mr->addr counts */
 	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
 	LIST_ENTRY(mw) of_qp;  /* qp->windows */
+	/* orch_map.c publishes it, some time after it was bound or unbound */
+	TAILQ_ENTRY(mw) changed; /* container->mw_changed while is_changed */
+	bool is_changed;
+	uint32_t published; /* the rkey that was, 0: none */
 };
 
 struct cq {

@@ -26,6 +26,7 @@ TAILQ_HEAD(ctl_conn_list, ctl_conn);
 
 struct router {
 	struct ffr_conf conf;
+	char instance[32]; /* this start, told from other ones of this host */
 	uv_loop_t loop;
 	uv_async_t wake; /* a fast thread wants a session closed */
 	struct ctl_spin spin;

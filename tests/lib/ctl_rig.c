@@ -46,6 +46,12 @@ void orch_session_gone(struct orch *o, uint32_t container, uint32_t session)
 	abort();
 }
 
+void orch_container_active(struct orch *o)
+{
+	(void)o;
+	abort();
+}
+
 static void attach(struct ctl_rig *g, int i)
 {
 	struct ffo_container info = {

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "ffo/ffo.h"
 #include "ffr/admin.h"
 #include "ffr/container.h"
+#include "ffr/mw.h"
 #include "ffr/orch.h"
 #include "ffr/router.h"
 
@@ -400,6 +402,100 @@ static void mappings_are_published_and_withdrawn(void **state)
 	UNTIL(count(MAPS, "maps") == 0);
 }
 
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static struct mw *window(int s, uint32_t pd, const char *container)
+{
+	struct ff_alloc_mw_req req = { .pd = pd, .type = IBV_MW_TYPE_1 };
+	struct ff_alloc_mw_resp resp;
+
+	CALL(s, ALLOC_MW, &req, &resp);
+	return mw_get(LIST_FIRST(&container_find(&rt, container)->sessions), resp.mw);
+}
+
+/* What a WR of a QP of the window's session does. */
+static void window_bind(struct mw *mw, uint32_t lkey, uint64_t addr, uint64_t len, uint8_t low)
+{
+	struct send_wr wr = { .remote_addr = addr, .imm = IBV_ACCESS_REMOTE_READ, .rkey = low };
+	struct qp qp = { .o.ses = mw->o.ses, .pd = mw->pd, .wr = &wr };
+
+	wr.bind.length = len;
+	wr.bind.lkey = lkey;
+	wr.bind.mw = mw->o.handle;
+	fast_lock(rt.fast);
+	assert_int_equal(mw_bind(&qp), FF_VERR_NONE);
+	fast_unlock(rt.fast);
+}
+
+/* Is there a mapping of that rkey and length? */
+static bool mapped(uint32_t rkey, uint64_t len)
+{
+	json_t *j = ask(MAPS), *row;
+	struct ffo_map m;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach(json_object_get(j, "maps"), i, row) {
+		assert_int_equal(ffo_map_from_json(row, &m), 0);
+		found = found || (m.rkey == rkey && m.length == len);
+	}
+	json_decref(j);
+	return found;
+}
+
+static void windows_are_published_and_withdrawn(void **state)
+{
+	struct ff_reg_mr_req req = { (uintptr_t)memory, sizeof(memory), 0x1000, 0,
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND };
+	struct ff_dealloc_mw_req free_req;
+	struct ff_dealloc_mw_resp free_resp;
+	struct ff_reg_mr_resp mr;
+	struct mw *mw, *more[100];
+	uint32_t old;
+	int s;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
+	s = client("a", &req.pd);
+	CALL(s, REG_MR, &req, &mr);
+	mw = window(s, req.pd, "a");
+	UNTIL(count(MAPS, "maps") == 1); /* one that is bound to nothing is not told */
+	window_bind(mw, mr.lkey, 0x1010, 100, 1);
+	old = mw->rkey;
+	UNTIL(mapped(old, 100));
+	window_bind(mw, mr.lkey, 0x1010, 200, 2); /* another rkey */
+	UNTIL(mapped(mw->rkey, 200));
+	assert_int_equal(count(MAPS, "maps"), 2);
+	window_bind(mw, mr.lkey, 0x1010, 300, 2); /* the same rkey */
+	UNTIL(mapped(mw->rkey, 300));
+	assert_int_equal(count(MAPS, "maps"), 2);
+	window_bind(mw, 0, 0, 0, 2);
+	UNTIL(count(MAPS, "maps") == 1);
+	for (int i = 0; i < 100; i++) {
+		more[i] = window(s, req.pd, "a");
+		window_bind(more[i], mr.lkey, 0x1010, 1, 2);
+	}
+	UNTIL(count(MAPS, "maps") == 101);
+
+	ffo_embedded_stop(); /* and when it is back, all of them again */
+	window_bind(more[0], mr.lkey, 0x1010, 7, 3);
+	for (bool up = false; !up;) {
+		json_t *j;
+
+		uv_run(&rt.loop, UV_RUN_ONCE);
+		j = ask_text(MAPS "\n");
+		up = json_is_true(json_object_get(j, "ok"));
+		json_decref(j);
+	}
+	UNTIL(count(MAPS, "maps") == 101);
+	assert_true(mapped(more[0]->rkey, 7));
+	free_req = (struct ff_dealloc_mw_req){ .mw = more[0]->o.handle };
+	CALL(s, DEALLOC_MW, &free_req, &free_resp);
+	UNTIL(count(MAPS, "maps") == 100);
+	close(s);
+	UNTIL(count(MAPS, "maps") == 0);
+}
+
 /* The orchestrator goes away and comes back: containers are served meanwhile, MRs told again. */
 static void a_lost_orchestrator_is_told_everything_again(void **state)
 {
@@ -486,11 +582,13 @@ int main(void)
 		T(lines_are_bounded_and_served_in_order),
 		T(the_admin_socket_is_roots),
 		T(mappings_are_published_and_withdrawn),
+		T(windows_are_published_and_withdrawn),
 		T(a_lost_orchestrator_is_told_everything_again),
 		T(a_restart_restores_the_containers),
 		T(there_is_one_router_for_a_directory),
 	};
 
+	signal(SIGPIPE, SIG_IGN);
 	log_level = LOG_LEVEL_ERR;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
