@@ -99,6 +99,18 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 	(void)join;
 }
 
+void dir_container_added(struct fast *f, struct container *c)
+{
+	(void)f;
+	(void)c;
+}
+
+void dir_container_gone(struct fast *f, struct container *c)
+{
+	(void)f;
+	(void)c;
+}
+
 /* ---- peer.h ------------------------------------------------------------------------------------------ */
 
 static struct host *host_of_peer(const struct wire_peer *p)
