@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cm_int.h"
-#include "container.h"
+#include "dir.h"
 #include "soft/remote_cm.h"
 
 #define MSG_SZ(pd_len) ((uint32_t)(offsetof(struct cm_msg, pd) + (pd_len)))
@@ -62,6 +62,16 @@ static bool has_gid(const union ibv_gid *gids, unsigned n, const union ibv_gid *
 	return false;
 }
 
+static struct container *container_of_id(struct fast *f, uint32_t id)
+{
+	struct container *c;
+
+	LIST_FOREACH(c, &f->containers, entry)
+		if (c->id == id)
+			return c;
+	return NULL;
+}
+
 /* Copy it, and see whether it can be one between these two. */
 static bool is_sound(const struct cm_frame *fr, const struct remote *from,
 		     const struct container *to, struct cm_msg *m)
@@ -91,7 +101,7 @@ static bool take_one(struct cm *cm)
 	fast_lock(f);
 	fr = remote_cm_take(f, &r);
 	if (fr) {
-		to = container_by_id(cm->r, fr->h.dst_cont);
+		to = container_of_id(f, fr->h.dst_cont);
 		ok = to && !to->dying && to->epoch == fr->h.dst_epoch &&
 		     dir_allowed(f, to, r->tenant, r->name) && is_sound(fr, r, to, &m);
 		memcpy(from.tenant, r->tenant, sizeof(from.tenant));
