@@ -343,6 +343,7 @@ void orch_stop(struct orch *o)
 		return;
 	o->up = false;
 	ffo_client_close(o->client);
+	dir_disconnected(o->r);
 	if (o->embedded)
 		ffo_embedded_stop();
 	orch_map_stop(o);
