@@ -145,6 +145,52 @@ static void lost_on_both(void **state)
 	}
 }
 
+static uint32_t next_random(uint32_t *seed)
+{
+	*seed = *seed * 1664525 + 1013904223;
+	return *seed >> 8;
+}
+
+/* Wants, losses on one side and loops that run or do not, at random; then peace: all meet. */
+static void whatever_happens(void **state)
+{
+	(void)state;
+	for (uint32_t round = 1; round <= 20; round++) {
+		uint32_t seed = round;
+
+		for (int i = A; i <= C; i++)
+			node_up(i);
+		nodes_meet();
+		for (int step = 0; step < 300; step++) {
+			int x = (int)(next_random(&seed) % 3);
+			int y = (x + 1 + (int)(next_random(&seed) % 2)) % 3;
+
+			switch (next_random(&seed) % 8) {
+			case 0:
+				if (attached(x, y))
+					lose(x, y);
+				break;
+			case 1:
+				if (!attached(x, y))
+					want(x, y);
+				break;
+			default:
+				uv_run(&nodes[x].r.loop, UV_RUN_NOWAIT);
+			}
+		}
+		/* one that only one side still has is the other's to make anew */
+		for (int x = A; x <= C; x++)
+			for (int y = A; y <= C; y++)
+				if (x != y && !attached(x, y))
+					want(x, y);
+		for (int x = A; x <= C; x++)
+			UNTIL(attached(x, (x + 1) % 3) && attached((x + 1) % 3, x) && settled());
+		for (int x = A; x <= C; x++)
+			assert_true(joined(x, (x + 1) % 3));
+		down_all(NULL);
+	}
+}
+
 /* A router that was started anew has another instance. */
 static void started_anew(void **state)
 {
@@ -945,6 +991,7 @@ int main(void)
 		T(many_at_once),
 		T(lost_on_one_side),
 		T(lost_on_both),
+		T(whatever_happens),
 		T(started_anew),
 		T(the_old_one_is_not_kept),
 		T(the_wire_refuses),
