@@ -21,6 +21,7 @@ struct admin;
 struct populate;
 struct cm;
 struct orch;
+struct peers;
 struct ctl_conn;
 TAILQ_HEAD(ctl_conn_list, ctl_conn);
 
@@ -32,7 +33,8 @@ struct router {
 	struct ctl_spin spin;
 	struct backend backend;
 	struct fast *fast;
-	struct orch *orch; /* NULL in tests */
+	struct orch *orch;   /* NULL in tests */
+	struct peers *peers; /* other hosts' routers; NULL: a single host */
 	struct cm *cm;
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */
