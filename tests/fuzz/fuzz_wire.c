@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	four->sin_family = AF_INET;
 	four->sin_addr.s_addr = htonl(flags & 1 ? 0x7f000009 : 0x7f000008);
-	conn_accept(r.peers, fd[0], &from);
+	peer_conn_accept(r.peers, fd[0], &from);
 	turn();
 	if (flags & 12) {
 		hello_of_m((struct wire_hello *)buf);
