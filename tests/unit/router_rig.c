@@ -38,7 +38,7 @@ static void watch(void)
 	uv_unref((uv_handle_t *)&watchdog);
 }
 
-void start_at(const char *orchestrator)
+void start_at(const char *orchestrator, void (*before)(void))
 {
 	static const struct fast_conf fast = FAST_CONF_DEFAULT;
 	char err[256];
@@ -56,13 +56,15 @@ void start_at(const char *orchestrator)
 #undef X
 	assert_int_equal(router_init(&rt, err, sizeof(err)), 0);
 	watch();
+	if (before)
+		before();
 	assert_int_equal(orch_start(&rt), 0);
 	UNTIL(rt.admin);
 }
 
 void start(void)
 {
-	start_at("embedded");
+	start_at("embedded", NULL);
 }
 
 void stop(void)

@@ -18,7 +18,7 @@ extern uv_timer_t watchdog;
 int make_dir(void);
 int remove_dir(void);
 void start(void); /* host h0, with the embedded orchestrator */
-void start_at(const char *orchestrator);
+void start_at(const char *orchestrator, void (*before)(void)); /* `before` it connects there */
 void stop(void);
 /* For cmocka_unit_test_setup_teardown(): all of that. */
 int setup(void **state);
