@@ -129,7 +129,7 @@ static void apply_container(struct dir *d, struct dir_entry *e, const struct dir
 		remote_fill(r, &t->cont);
 		if (!here && t->host_known) {
 			r->peer = peer_get_host(d, &t->host);
-			r->up = r->peer && t->host.up;
+			r->up = t->host.up;
 		}
 	}
 	if (old.peer)

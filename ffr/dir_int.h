@@ -185,6 +185,11 @@ void told_free(struct dir_told *t);
 /* [lock] The entry is as the orchestrator says. */
 void told_apply(struct dir *d, struct dir_entry *e, const struct dir_told *t);
 
+/* ---- dir_sub.c, control thread --------------------------------------------------------------- */
+
+/* Every few seconds: what was refused is tried again, what nobody uses is given up. */
+void dir_tick(struct dir *d, uint64_t now);
+
 /* ---- dir_map.c [lock] ----------------------------------------------------------------------- */
 
 /*

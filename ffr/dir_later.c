@@ -3,7 +3,7 @@
  * dir_later.c - what the directory calls of parts that are written beside it: weak, until they are
  * there.
  */
-#include <string.h>
+#include <errno.h>
 
 #include "dir.h"
 #include "peer.h"
@@ -27,29 +27,19 @@ __attribute__((weak)) void soft_mcast_changed(struct fast *f, const char *tenant
 	(void)mgid;
 }
 
-__attribute__((weak)) struct wire_peer *
-peer_of_host(struct router *r, const char *host, const char *instance, const char *wire, bool up)
+__attribute__((weak)) int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
+				      const struct wire_hello *theirs)
 {
-	(void)r;
-	(void)host;
-	(void)instance;
-	(void)wire;
-	(void)up;
-	return NULL;
+	(void)f;
+	(void)p;
+	(void)io;
+	(void)theirs;
+	return -EOPNOTSUPP;
 }
 
-__attribute__((weak)) void peer_get(struct wire_peer *p)
+__attribute__((weak)) void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 {
-	p->refs++;
-}
-
-__attribute__((weak)) void peer_put(struct wire_peer *p)
-{
-	p->refs--;
-}
-
-__attribute__((weak)) const char *peers_wire(const struct router *r)
-{
-	(void)r;
-	return "";
+	(void)f;
+	(void)p;
+	(void)why;
 }

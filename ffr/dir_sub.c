@@ -204,19 +204,24 @@ static void drop_idle(struct dir *d, struct dir_owner *o, uint64_t now)
 	}
 }
 
-static void on_tick(uv_timer_t *t)
+void dir_tick(struct dir *d, uint64_t now)
 {
-	struct dir *d = t->data;
-	uint64_t now = fast_clock();
 	struct dir_owner *o, *next;
 
 	fast_lock(d->f);
 	retry_failed(d);
 	HASH_ITER(hh, d->owners, o, next)
 		drop_idle(d, o, now);
+	fast_unlock(d->f);
+}
+
+static void on_tick(uv_timer_t *t)
+{
+	struct dir *d = t->data;
+
+	dir_tick(d, fast_clock());
 	if (!d->entries)
 		uv_timer_stop(t);
-	fast_unlock(d->f);
 }
 
 /* ---- other hosts ---------------------------------------------------------------------------- */

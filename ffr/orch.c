@@ -28,9 +28,11 @@
 #include "orch_int.h"
 #include "peer.h"
 
-#define RETRY_MIN 100  /* ms */
-#define RETRY_MAX 5000 /* ms */
-#define ZOOKEEPER "zookeeper:"
+#define RETRY_MIN   100	  /* ms */
+#define RETRY_MAX   5000  /* ms */
+#define READY_AFTER 2000  /* ms: an orchestrator that says nothing is waited for no longer */
+#define PATIENCE    10000 /* ms: until it is connected, with all that belongs to that */
+#define ZOOKEEPER   "zookeeper:"
 
 static void orch_connect(struct orch *o);
 
@@ -49,6 +51,21 @@ static void on_retry(uv_timer_t *t)
 	orch_connect(t->data);
 }
 
+static void orch_down(struct orch *o, const char *why);
+
+/* Packets may just vanish. Administrators come meanwhile; then it is tried again. */
+static void on_patience(uv_timer_t *t)
+{
+	struct orch *o = t->data;
+
+	if (!o->told) {
+		tell_ready(o);
+		uv_timer_start(t, on_patience, PATIENCE - READY_AFTER, 0);
+		return;
+	}
+	orch_down(o, "it does not answer");
+}
+
 /* Not reached, lost, or of no use: try again later. */
 static void orch_down(struct orch *o, const char *why)
 {
@@ -57,6 +74,7 @@ static void orch_down(struct orch *o, const char *why)
 	ffo_client_close(o->client);
 	o->client = NULL;
 	o->up = false;
+	uv_timer_stop(&o->patience);
 	orch_map_down(o);
 	dir_disconnected(o->r);
 	if (o->embedded)
@@ -84,6 +102,7 @@ static void sync_done(struct orch *o)
 			container_detach(c);
 	}
 	containers_sweep(o->r);
+	uv_timer_stop(&o->patience);
 	o->up = true;
 	if (o->delay != RETRY_MIN)
 		log_info("orchestrator %s: connected", o->r->conf.orchestrator);
@@ -275,6 +294,7 @@ static void orch_connect(struct orch *o)
 	const struct ffr_conf *conf = &o->r->conf;
 	int err;
 
+	uv_timer_start(&o->patience, on_patience, o->told ? PATIENCE : READY_AFTER, 0);
 	if (!strcmp(conf->orchestrator, "embedded") || is_zookeeper(conf))
 		err = embedded_open(o);
 	else
@@ -322,8 +342,9 @@ int orch_start(struct router *r)
 	}
 	orch_active_init(o);
 	uv_timer_init(&r->loop, &o->retry);
-	o->retry.data = o;
-	o->open_handles++;
+	uv_timer_init(&r->loop, &o->patience);
+	o->retry.data = o->patience.data = o;
+	o->open_handles += 2;
 	r->orch = o;
 	orch_connect(o);
 	return 0;
@@ -343,9 +364,11 @@ void orch_stop(struct orch *o)
 		return;
 	o->up = false;
 	ffo_client_close(o->client);
+	dir_disconnected(o->r);
 	if (o->embedded)
 		ffo_embedded_stop();
 	orch_map_stop(o);
 	orch_active_stop(o);
 	uv_close((uv_handle_t *)&o->retry, orch_on_handle_closed);
+	uv_close((uv_handle_t *)&o->patience, orch_on_handle_closed);
 }

@@ -20,7 +20,7 @@ struct orch {
 	bool up;		   /* synchronized: calls are let through */
 	bool told;		   /* router_ready() was called */
 	bool embedded;		   /* the thread runs */
-	uv_timer_t retry;
+	uv_timer_t retry, patience;
 	unsigned open_handles;
 	uint32_t delay; /* ms until the next try */
 	uint32_t sync;	/* number of the listing under way */

@@ -123,7 +123,7 @@ static void on_retry(uv_timer_t *t)
 	struct peer_ctl *h = t->data;
 
 	if (needs_conn(h))
-		conn_connect(h);
+		peer_conn_connect(h);
 }
 
 static void host_try(struct peer_ctl *h)
@@ -167,7 +167,7 @@ static void host_changed(struct peer_ctl *h)
 	h->told = false;
 	uv_timer_stop(&h->retry);
 	if (h->out)
-		conn_close(h->out);
+		peer_conn_close(h->out);
 	conns_recheck(h->ps, h->p.host);
 }
 
@@ -330,7 +330,7 @@ static void on_incoming(uv_poll_t *poll, int status, int events)
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd >= 0) {
-			conn_accept(ps, fd, &from);
+			peer_conn_accept(ps, fd, &from);
 			continue;
 		}
 		if (errno == EAGAIN)
@@ -462,7 +462,7 @@ void peers_fini(struct router *r)
 		return;
 	r->peers = NULL;
 	while ((c = TAILQ_FIRST(&ps->conns)))
-		conn_close(c);
+		peer_conn_close(c);
 	fast_lock(r->fast);
 	HASH_ITER(hh, ps->hosts, h, next) {
 		if (h->attached)

@@ -111,7 +111,7 @@ static void conn_free(struct conn *c)
 	uv_close((uv_handle_t *)&c->poll, on_handle_closed);
 }
 
-void conn_close(struct conn *c)
+void peer_conn_close(struct conn *c)
 {
 	conn_free(c); /* out of the loop before the descriptor is another one's */
 	if (c->io) {
@@ -133,7 +133,7 @@ static void conn_fail(struct conn *c, const char *why)
 		log_client(&c->ps->log, LOG_LEVEL_WARN, "wire: connection from %s: %s%s%s",
 			   addr_str(&c->addr, addr, sizeof(addr)), h ? h->p.host : "",
 			   h ? ": " : "", why);
-	conn_close(c);
+	peer_conn_close(c);
 	if (h) /* one made here may have been given up for this one */
 		host_failed(h, out ? why : NULL);
 }
@@ -183,7 +183,7 @@ static void conn_secure(struct conn *c)
 		conn_fail(c, "out of memory");
 }
 
-void conn_connect(struct peer_ctl *h)
+void peer_conn_connect(struct peer_ctl *h)
 {
 	int fd = sock_connect(&h->ps->from, &h->p.addr);
 	struct conn *c;
@@ -224,7 +224,7 @@ static bool admit(struct peers *ps, const struct sockaddr_storage *from, bool st
 	return true;
 }
 
-void conn_accept(struct peers *ps, int fd, const struct sockaddr_storage *from)
+void peer_conn_accept(struct peers *ps, int fd, const struct sockaddr_storage *from)
 {
 	bool stranger = !host_has_addr(ps, from);
 	char addr[ADDR_STR_SZ];
@@ -354,7 +354,7 @@ static void close_others(struct conn *c)
 
 	LIST_FOREACH_SAFE(other, &c->h->conns, of_host, next)
 		if (other != c)
-			conn_close(other);
+			peer_conn_close(other);
 }
 
 static void decide(struct conn *c)

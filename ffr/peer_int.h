@@ -86,9 +86,9 @@ void host_failed(struct peer_ctl *h, const char *why);
 void peers_put(struct peers *ps); /* a handle is closed */
 
 /* peer_conn.c */
-void conn_connect(struct peer_ctl *h);
-void conn_accept(struct peers *ps, int fd, const struct sockaddr_storage *from);
-void conn_close(struct conn *c);
+void peer_conn_connect(struct peer_ctl *h);
+void peer_conn_accept(struct peers *ps, int fd, const struct sockaddr_storage *from);
+void peer_conn_close(struct conn *c);
 /* The orchestrator has told of that host: those who wait for it may go on. */
 void conns_recheck(struct peers *ps, const char *host);
 

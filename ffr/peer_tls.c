@@ -38,13 +38,15 @@ struct peer_tls {
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-/* Why OpenSSL did not like it. One error tells it; those below are how it came about. */
+/* Why OpenSSL did not like it: the first error tells, others are where it came through. */
 static const char *tls_reason(void)
 {
-	unsigned long e = ERR_peek_last_error();
+	unsigned long e = ERR_peek_error();
 	const char *s = ERR_reason_error_string(e);
 
-	return s ? s : e ? "it cannot be read" : "unknown";
+	if (ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE)
+		return "not a PEM file of that kind";
+	return s ? s : "it cannot be read";
 }
 
 /* Without one, OpenSSL would ask at a terminal. */
@@ -57,7 +59,8 @@ static int no_passphrase(char *buf, int size, int writing, void *arg)
 	return -1;
 }
 
-static int key_read(SSL_CTX *ctx, const char *path, char *err, size_t size)
+/* OpenSSL compares it with the certificate that was read before. */
+static int key_read(SSL_CTX *ctx, const char *path, const char *cert, char *err, size_t size)
 {
 	bool asked = false;
 	struct stat st;
@@ -72,8 +75,11 @@ static int key_read(SSL_CTX *ctx, const char *path, char *err, size_t size)
 	SSL_CTX_set_default_passwd_cb(ctx, NULL);
 	if (ok == 1)
 		return 0;
-	snprintf(err, size, "%s: %s", path,
-		 asked ? "the key has a passphrase; it must have none" : tls_reason());
+	if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
+		snprintf(err, size, "%s: the key is not that of %s", path, cert);
+	else
+		snprintf(err, size, "%s: %s", path,
+			 asked ? "the key has a passphrase; it must have none" : tls_reason());
 	return -EINVAL;
 }
 
@@ -93,12 +99,8 @@ static int files_read(SSL_CTX *ctx, const struct peer_tls *t, char *err, size_t 
 		snprintf(err, size, "%s: %s", t->path[CERT], tls_reason());
 		return -EINVAL;
 	}
-	if (key_read(ctx, t->path[KEY], err, size))
+	if (key_read(ctx, t->path[KEY], t->path[CERT], err, size))
 		return -EINVAL;
-	if (SSL_CTX_check_private_key(ctx) != 1) {
-		snprintf(err, size, "%s: the key is not that of %s", t->path[KEY], t->path[CERT]);
-		return -EINVAL;
-	}
 	if (SSL_CTX_load_verify_locations(ctx, t->path[CA], NULL) != 1) {
 		snprintf(err, size, "%s: %s", t->path[CA], tls_reason());
 		return -EINVAL;

@@ -19,6 +19,7 @@
 #include "dir.h"
 #include "log.h"
 #include "orch.h"
+#include "peer.h"
 #include "shadow.h"
 
 /* The directory and its parents. 0 or -errno. */
@@ -136,6 +137,11 @@ int router_init(struct router *r, char *err, size_t size)
 	rc = dir_init(r);
 	if (rc)
 		goto err;
+	rc = peers_init(r, err, size);
+	if (rc) {
+		router_fini(r);
+		return rc;
+	}
 	what = "connection manager";
 	r->cm = cm_create(r);
 	if (!r->cm) {
@@ -186,6 +192,7 @@ void router_fini(struct router *r)
 	cm_free(r->cm);
 	r->cm = NULL;
 	dir_fini(r);
+	peers_fini(r);
 	if (r->loop_ready) {
 		uv_close((uv_handle_t *)&r->wake, NULL);
 		ctl_spin_close(&r->spin);

@@ -270,6 +270,10 @@ static void what_is_refused_is_nobody_for_now(void **state)
 	assert_int_equal(path(0, 9, &here, &there), DIR_NOBODY);
 	expect_none();
 	assert_int_equal(f->dir->failed, 1);
+	dir_tick(f->dir, f->now);
+	expect(FFO_OP_RESOLVE, IP(9));
+	answer_error(-ENOMEM);
+	assert_int_equal(f->dir->failed, 1);
 	lose_orchestrator();
 	find_orchestrator();
 	expect(FFO_OP_RESOLVE, IP(9));
@@ -293,6 +297,27 @@ static void given_up_and_wanted_again(void **state)
 	answer(ANSWER, cont_text(9, "t", "10.0.0.9", "h1", 3), H1);
 	assert_int_equal(path(0, 9, &here, &there), DIR_REMOTE);
 	expect_none();
+}
+
+static void what_nobody_uses_goes(void **state)
+{
+	struct remote *r = find_nine();
+
+	(void)state;
+	remote_get(r);
+	dir_tick(f->dir, f->now + 50000 * NS_PER_MS);
+	expect_none();
+	dir_tick(f->dir, f->now + 61000 * NS_PER_MS);
+	expect(FFO_OP_UNRESOLVE, IP(9));
+	answer("{}");
+	expect_none(); /* what is used stays */
+	assert_int_equal(HASH_COUNT(f->dir->entries), 1);
+	remote_put(f, r);
+	dir_tick(f->dir, f->now + 200000 * NS_PER_MS);
+	expect(FFO_OP_UNRESOLVE, ID(9));
+	answer("{}");
+	assert_null(f->dir->entries);
+	assert_int_equal(peers_live(), 0);
 }
 
 static void answer_all(void)
@@ -519,6 +544,7 @@ int main(void)
 		T(calls_end_with_the_connection),
 		T(what_is_refused_is_nobody_for_now),
 		T(given_up_and_wanted_again),
+		T(what_nobody_uses_goes),
 		T(there_is_only_so_much_room),
 		T(what_is_used_stays),
 		T(a_container_goes_with_what_it_asked_for),
