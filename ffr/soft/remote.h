@@ -34,6 +34,7 @@
 #define FFR_REMOTE_H
 
 #include "../dir.h"
+#include "../peer.h"
 #include "remote_cm.h"
 #include "soft.h"
 #include "wire.h"

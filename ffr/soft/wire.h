@@ -17,9 +17,12 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "../peer.h"
+#include <bsd/sys/queue.h>
+#include <stddef.h>
 
 struct fast;
+struct wire_peer;
+struct wire_tcp;
 struct remote_qp;
 
 #define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */

@@ -157,7 +157,7 @@ static int tear_down(void **state)
 /* ---- what the router knows -------------------------------------------------------------------- */
 
 static struct container *here;
-static struct remote *there;
+static struct remote *far;
 
 static enum dir_answer path(uint8_t last)
 {
@@ -167,7 +167,7 @@ static enum dir_answer path(uint8_t last)
 	memcpy(ah.dgid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\0", 15);
 	ah.dgid[15] = last;
 	fast_lock(rt.fast);
-	a = dir_path(rt.fast, container_find(&rt, "near"), &ah, &here, &there);
+	a = dir_path(rt.fast, container_find(&rt, "near"), &ah, &here, &far);
 	fast_unlock(rt.fast);
 	return a;
 }
@@ -178,7 +178,7 @@ static enum map_answer map(uint32_t rkey, uint64_t addr)
 
 	fast_lock(rt.fast);
 	rt.fast->now = uv_hrtime(); /* no fast thread runs */
-	a = dir_map(rt.fast, there, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
+	a = dir_map(rt.fast, far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
 	fast_unlock(rt.fast);
 	return a;
 }
@@ -217,14 +217,14 @@ static void another_hosts_container_is_found(void **state)
 	UNTIL(path(50) == DIR_NOBODY);
 	say_ok(FAR);
 	UNTIL(path(50) == DIR_REMOTE);
-	assert_string_equal(there->name, "far");
-	assert_int_equal(there->epoch, 1);
-	UNTIL(there->up);
+	assert_string_equal(far->name, "far");
+	assert_int_equal(far->epoch, 1);
+	UNTIL(far->up);
 	close(h1);
-	UNTIL(!there->up);
+	UNTIL(!far->up);
 	assert_int_equal(path(50), DIR_REMOTE);
 	host_start();
-	UNTIL(there->up);
+	UNTIL(far->up);
 	say_ok("{'op':'container_rm','id':4,'name':'far'}");
 	UNTIL(path(50) == DIR_NOBODY);
 }
