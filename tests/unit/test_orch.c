@@ -157,7 +157,7 @@ static int tear_down(void **state)
 /* ---- what the router knows -------------------------------------------------------------------- */
 
 static struct container *here;
-static struct remote *there;
+static struct remote *far;
 
 static enum dir_answer path(uint8_t last)
 {
@@ -167,7 +167,7 @@ static enum dir_answer path(uint8_t last)
 	memcpy(ah.dgid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\0", 15);
 	ah.dgid[15] = last;
 	fast_lock(rt.fast);
-	a = dir_path(rt.fast, container_find(&rt, "near"), &ah, &here, &there);
+	a = dir_path(rt.fast, container_find(&rt, "near"), &ah, &here, &far);
 	fast_unlock(rt.fast);
 	return a;
 }
@@ -178,7 +178,7 @@ static enum map_answer map(uint32_t rkey, uint64_t addr)
 
 	fast_lock(rt.fast);
 	rt.fast->now = uv_hrtime(); /* no fast thread runs */
-	a = dir_map(rt.fast, there, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
+	a = dir_map(rt.fast, far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
 	fast_unlock(rt.fast);
 	return a;
 }
@@ -217,14 +217,14 @@ static void another_hosts_container_is_found(void **state)
 	UNTIL(path(50) == DIR_NOBODY);
 	say_ok(FAR);
 	UNTIL(path(50) == DIR_REMOTE);
-	assert_string_equal(there->name, "far");
-	assert_int_equal(there->epoch, 1);
-	UNTIL(there->up);
+	assert_string_equal(far->name, "far");
+	assert_int_equal(far->epoch, 1);
+	UNTIL(far->up);
 	close(h1);
-	UNTIL(!there->up);
+	UNTIL(!far->up);
 	assert_int_equal(path(50), DIR_REMOTE);
 	host_start();
-	UNTIL(there->up);
+	UNTIL(far->up);
 	say_ok("{'op':'container_rm','id':4,'name':'far'}");
 	UNTIL(path(50) == DIR_NOBODY);
 }
@@ -265,7 +265,8 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	(void)state;
 	s = client("near", &pd);
 	reg(s, pd);
-	UNTIL(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
+	UNTIL(num_active() == 1);
+	assert_true(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\"}", "EBUSY");
 	assert_non_null(container_find(&rt, "near"));
 	say_ok("{'op':'container_set','id':4,'name':'near','host':'h1','force':1}");
@@ -274,11 +275,15 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	close(s);
 	assert_false(there("containers/near"));
 	assert_int_equal(count("{\"op\":\"map_list\"}", "maps"), 0);
-	assert_true(heard("attach", "container", "\"near\""));
+	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0'}"); /* somebody else says so */
+	UNTIL(there("containers/near/ffr.sock"));
+	assert_int_equal(container_find(&rt, "near")->epoch, 3);
+	say_ok("{'op':'container_set','id':6,'name':'near','host':'h1'}");
+	UNTIL(!container_find(&rt, "near"));
 
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\"}")); /* and back */
 	assert_true(there("containers/near/ffr.sock"));			      /* when it is said */
-	assert_int_equal(container_find(&rt, "near")->epoch, 3);
+	assert_int_equal(container_find(&rt, "near")->epoch, 5);
 	assert_int_equal(container_find(&rt, "near")->id, old);
 	assert_true(heard("detach", "name", "near"));
 	s = client("near", &pd); /* stopped: it may go at once */
@@ -287,6 +292,7 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\","
 			"\"force\":true}"));
 	assert_null(container_find(&rt, "near"));
+	assert_true(heard("attach", "container", "\"near\""));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h9\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"none\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":5}", "EINVAL");
