@@ -265,7 +265,8 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	(void)state;
 	s = client("near", &pd);
 	reg(s, pd);
-	UNTIL(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
+	UNTIL(num_active() == 1);
+	assert_true(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\"}", "EBUSY");
 	assert_non_null(container_find(&rt, "near"));
 	say_ok("{'op':'container_set','id':4,'name':'near','host':'h1','force':1}");
@@ -274,11 +275,15 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	close(s);
 	assert_false(there("containers/near"));
 	assert_int_equal(count("{\"op\":\"map_list\"}", "maps"), 0);
-	assert_true(heard("attach", "container", "\"near\""));
+	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0'}"); /* somebody else says so */
+	UNTIL(there("containers/near/ffr.sock"));
+	assert_int_equal(container_find(&rt, "near")->epoch, 3);
+	say_ok("{'op':'container_set','id':6,'name':'near','host':'h1'}");
+	UNTIL(!container_find(&rt, "near"));
 
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\"}")); /* and back */
 	assert_true(there("containers/near/ffr.sock"));			      /* when it is said */
-	assert_int_equal(container_find(&rt, "near")->epoch, 3);
+	assert_int_equal(container_find(&rt, "near")->epoch, 5);
 	assert_int_equal(container_find(&rt, "near")->id, old);
 	assert_true(heard("detach", "name", "near"));
 	s = client("near", &pd); /* stopped: it may go at once */
@@ -287,6 +292,7 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\","
 			"\"force\":true}"));
 	assert_null(container_find(&rt, "near"));
+	assert_true(heard("attach", "container", "\"near\""));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h9\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"none\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":5}", "EINVAL");
