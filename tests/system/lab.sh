@@ -60,7 +60,7 @@ step "down after a lab whose processes were killed"
 FF_LAB=$OWN_LAB
 "$LAB" up --engine "$ENGINE" --containers 1 || fail "up"
 kill -KILL "$(<"$FF_LAB/h0/ffr.pid")" "$(<"$FF_LAB/h0c0/pid")"
-[[ ! -e $FF_LAB/docker/pid ]] || kill -KILL "$(<"$FF_LAB/docker/pid")"
+[[ ! -e $FF_LAB/h0/docker/pid ]] || kill -KILL "$(<"$FF_LAB/h0/docker/pid")"
 "$LAB" down || fail "down"
 [[ -z $(left "$OWN_LAB") ]] || fail "down left: $(left "$OWN_LAB")"
 OWN_LAB=
