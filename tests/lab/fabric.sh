@@ -73,11 +73,18 @@ need_node() {
 		die "no '${1:-}' on the network (there is: $(fabric_nodes | paste -sd ' '))"
 }
 
-# The ports of a node that are in the switch's bridges.
-fabric_ports() { # NODE
+# The ends of a node's cables at the switch.
+fabric_cables() { # NODE
 	ip -n "$(fabric_ns)" -br link | awk -v n="$1" '
 		{ sub(/@.*/, "", $1) }
 		$1 ~ "^[fc]-" n "$" { print $1 }'
+}
+
+# The ports of the switch that they are in, by themselves or with a slow wire between (fabric_delay).
+fabric_ports() { # NODE
+	ip -n "$(fabric_ns)" -br link show type bridge_slave | awk -v n="$1" '
+		{ sub(/@.*/, "", $1) }
+		$1 ~ "^(b-)?[fc]-" n "$" { print $1 }'
 }
 
 # Bridge port states: 0 is disabled, 3 forwarding.
@@ -93,7 +100,7 @@ fabric_cut() { # NODE
 }
 
 fabric_is_cut() { # NODE
-	has_fabric && bridge -n "$(fabric_ns)" link show dev "f-$1" | grep -q 'state disabled'
+	has_fabric && bridge -n "$(fabric_ns)" link | grep -q ": \(b-\)\?f-$1[@:].*state disabled"
 }
 
 fabric_heal() { # NODE
@@ -109,4 +116,67 @@ fabric_forget() {
 	for h in $(hosts); do
 		ip -n "$LAB_ID-$h" link set br0 type bridge fdb_flush
 	done
+}
+
+# ---- delay and loss ----------------------------------------------------------------------------
+#
+# In each direction of each of the node's cables, by the kernel's netem where it is there, else by a
+# wire of our own between cable and switch (netlag.c):
+#
+#	h0: fab0 ---- f-h0 <netlag> d-f-h0 ---- b-f-h0 [fab]
+
+fabric_delay() { # NODE MICROSECONDS PARTS-PER-MILLION
+	local cable cut=0
+	! fabric_is_cut "$1" || cut=1
+	fabric_delay_off "$1"
+	for cable in $(fabric_cables "$1"); do
+		fabric_netem "$1" "$cable" "$2" "$3" || fabric_netlag "$cable" "$2" "$3"
+	done
+	echo "$((10#$2)) us, $(percent "$3") % lost" >"$FF_LAB/$1/delay"
+	((!cut)) || fabric_cut "$1"
+}
+
+fabric_delay_off() { # NODE
+	local cable cut=0 pid
+	! fabric_is_cut "$1" || cut=1
+	for cable in $(fabric_cables "$1"); do
+		if pid=$(lab_get "netlag.$cable"); then
+			stop_process "netlag of $cable" "$pid" KILL
+			rm -f "$FF_LAB/netlag.$cable"
+			ip -n "$(fabric_ns)" link del "b-$cable"
+			ip -n "$(fabric_ns)" link set "$cable" master "$(fabric_bridge "$cable")"
+		else
+			tc -n "$(fabric_ns)" qdisc del dev "$cable" root 2>/dev/null || true
+			tc -n "$LAB_ID-$1" qdisc del dev "$(fabric_bridge "$cable")0" root 2>/dev/null || true
+		fi
+	done
+	rm -f "$FF_LAB/$1/delay"
+	((!cut)) || fabric_cut "$1"
+}
+
+fabric_bridge() { # CABLE
+	if [[ $1 == f-* ]]; then echo fab; else echo con; fi
+}
+
+fabric_netem() { # NODE CABLE MICROSECONDS PPM
+	local netem=(root netem delay "${3}us" loss "$(percent "$4")%" limit 100000)
+	tc -n "$(fabric_ns)" qdisc replace dev "$2" "${netem[@]}" 2>/dev/null &&
+		tc -n "$LAB_ID-$1" qdisc replace dev "$(fabric_bridge "$2")0" "${netem[@]}"
+}
+
+fabric_netlag() { # CABLE MICROSECONDS PPM
+	local ns log=$FF_LAB/netlag.log
+	ns=$(fabric_ns)
+	ip -n "$ns" link add "b-$1" type veth peer name "d-$1"
+	ip -n "$ns" link set "$1" nomaster
+	ip -n "$ns" link set "d-$1" up
+	ip -n "$ns" link set "b-$1" master "$(fabric_bridge "$1")" up
+	: >"$log"
+	setsid nsenter --net="/run/netns/$ns" "$NETLAG" "$1" "d-$1" "$2" "$3" </dev/null >"$log" 2>&1 &
+	echo $! >"$FF_LAB/netlag.$1"
+	try_for 5 grep -q ready "$log" || die "netlag does not start: $(<"$log")"
+}
+
+percent() { # PPM
+	printf '%d.%04d' $(($1 / 10000)) $(($1 % 10000))
 }
