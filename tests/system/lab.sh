@@ -36,15 +36,6 @@ if [[ $ENGINE == netns ]]; then
 	[[ ! -e /etc/freeflow-lab-test && ! -e /etc/ld.so.preload ]] || fail "/etc is shared"
 fi
 
-left() { # LAB-FOLDER: what is left of that lab
-	local id
-	id=ff$(printf '%06x' $(($(cksum <<<"$1" | cut -d ' ' -f 1) & 0xffffff)))
-	ip netns list | grep "^$id"
-	grep -F " $1/" /proc/self/mountinfo
-	pgrep -af -- "$1/" | grep -v 'tests/system'
-	[[ ! -e $1 ]] || echo "$1"
-}
-
 step "a second lab beside this one"
 first=$FF_LAB
 own_lab --containers 1
