@@ -12,8 +12,10 @@ from . import proc
 class Lab:
     """One lab, in a folder of its own; a context manager."""
 
-    def __init__(self, root, containers=2, mode="adaptive", engine="netns", fast_cpu=None):
+    def __init__(self, root, containers=2, mode="adaptive", engine="netns", fast_cpu=None,
+                 hosts=1):
         self.tool = root / "tests/lab/lab"
+        self.hosts = hosts
         self.containers = containers
         self.mode = mode
         self.engine = engine
@@ -26,8 +28,8 @@ class Lab:
         self.dir = pathlib.Path(self.base) / "lab"
         os.environ["FF_LAB"] = str(self.dir)
         try:
-            self._lab("up", "--containers", self.containers, "--engine", self.engine,
-                      "--mode", self.mode, timeout=180)
+            self._lab("up", "--hosts", self.hosts, "--containers", self.containers,
+                      "--engine", self.engine, "--mode", self.mode, timeout=180)
             if self.fast_cpu is not None:
                 with open(self.dir / "h0/ffr.conf", "a", encoding="ascii") as conf:
                     conf.write(f"fast_cpu = {self.fast_cpu}\n")
