@@ -66,13 +66,13 @@ def pyverbs(on):
     """tests/lib/pyverbs_pair.py with the package as tests/lib/pyverbs.sh unpacks it."""
     script = 'TREE=$0; . "$TREE/tests/lib/pyverbs.sh" && root=$(pyverbs_root) && pyverbs_packages "$root"'
     packages = proc.run(["bash", "-c", script, TREE], 60).strip()
-    for kind in ("RC", "UD"):
+    for kind in ("RC", "UC", "UD", "ONESIDED"):
         yield kind
         args = ["/usr/bin/python3", os.path.join(TREE, "tests/lib/pyverbs_pair.py"), kind,
                 on.new_port()]
         _, said = on.pair(args, [*args, on.address], env={"PYTHONPATH": packages},
                           min_bytes=100 * 1000)
-        want(f"{kind}: 100 messages verified" in said, "its messages were not verified")
+        want(f"{kind}: 100 " in said and " verified" in said, "its data were not verified")
 
 
 def sockets(on):
