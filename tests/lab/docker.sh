@@ -78,9 +78,9 @@ docker_container_up() {
 	host=$(container_host "$1")
 	image=$(container_image "$1")
 	for c in $(containers); do
-		hosts+=(--add-host "$c:$(container_ip "$c")")
+		is_twin "$c" || hosts+=(--add-host "$c:$(container_ip "$c")")
 	done
-	dk "$host" run -d --name "$name" --hostname "$1" --label "freeflow.lab=$LAB_ID" \
+	dk "$host" run -d --name "$name" --hostname "$(identity "$1")" --label "freeflow.lab=$LAB_ID" \
 		--network "$LAB_ID" --ip "$(container_ip "$1")" "${hosts[@]}" \
 		-v "$TREE/build:$TREE/build:ro" "${flags[@]}" \
 		"$LAB_ID:${image//+/-}" /bin/sh -c 'while :; do sleep infinity; done' >/dev/null ||
@@ -112,9 +112,10 @@ docker_container_start() {
 
 # Images are given to containers in turn: --image debian12,debian11 makes h0c1 a Debian 11.
 container_image() {
-	local images
+	local images c
 	read -r -a images <<<"$(lab_get images)"
-	echo "${images[$((${1#*c} % ${#images[@]}))]}"
+	c=$(identity "${1#*c}")
+	echo "${images[$((c % ${#images[@]}))]}"
 }
 
 # `docker exec` passes no signals on, so the program writes its PID down and a trap sends them; the

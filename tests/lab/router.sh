@@ -83,7 +83,7 @@ router_container_add() {
 router_container_flags() {
 	local out
 
-	out=$(ffctl "$(container_host "$1")" container show "$1" --docker) ||
+	out=$(ffctl "$(container_host "$1")" container show "$(identity "$1")" --docker) ||
 		die "ffctl container show $1 failed"
 	xargs -n 1 <<<"$out"
 }
@@ -94,12 +94,12 @@ router_containers_again() {
 
 	for c in $(containers); do
 		[[ $(container_host "$c") == "$host" ]] || continue
-		ffctl "$host" container show "$c" >/dev/null 2>&1 ||
+		is_twin "$c" || ffctl "$host" container show "$c" >/dev/null 2>&1 ||
 			router_container_add "$c" >/dev/null
 	done
 }
 
 # The socket that a container of that name mounts, once its host's router serves it.
 router_serves() { # CONTAINER HOST
-	[[ -S $FF_LAB/$2/run/containers/$1/ffr.sock ]]
+	[[ -S $FF_LAB/$2/run/containers/$(identity "$1")/ffr.sock ]]
 }
