@@ -7,6 +7,7 @@
 #include <confuse.h>
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,60 @@ static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+/* A port's number, 1..65535, or -1. */
+static int port_parse(const char *s)
+{
+	char *end;
+	long n = strtol(s, &end, 10);
+
+	return *s >= '0' && *s <= '9' && !*end && n > 0 && n < 65536 ? (int)n : -1;
+}
+
+int conf_wire_addr(const char *s, struct sockaddr_storage *sa)
+{
+	const char *colon = strrchr(s, ':'), *from = s + 4;
+	struct sockaddr_in6 *six = (void *)sa;
+	struct sockaddr_in *four = (void *)sa;
+	char addr[INET6_ADDRSTRLEN];
+	size_t len;
+	int port;
+
+	memset(sa, 0, sizeof(*sa));
+	if (strncmp(s, "tcp:", 4) || colon < from)
+		return -EINVAL;
+	port = port_parse(colon + 1);
+	len = (size_t)(colon - from);
+	if (len > 2 && from[0] == '[' && from[len - 1] == ']') {
+		from++;
+		len -= 2;
+	}
+	if (port < 0 || len >= sizeof(addr))
+		return -EINVAL;
+	memcpy(addr, from, len);
+	addr[len] = '\0';
+	if (inet_pton(AF_INET, addr, &four->sin_addr) == 1) {
+		four->sin_family = AF_INET;
+		four->sin_port = htons((uint16_t)port);
+		return 0;
+	}
+	if (inet_pton(AF_INET6, addr, &six->sin6_addr) != 1)
+		return -EINVAL;
+	six->sin6_family = AF_INET6;
+	six->sin6_port = htons((uint16_t)port);
+	return 0;
+}
+
+static int valid_wire(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+	struct sockaddr_storage sa;
+
+	if (!conf_wire_addr(s, &sa))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is not tcp:ADDRESS:PORT with a numeric address", opt->name, s);
+	return -1;
+}
+
 static int valid_pool(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1), *slash = strchr(s, '/');
@@ -138,6 +193,7 @@ static int valid_pool(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+/* hostname, cluster */
 static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 {
 	static const char chars[] =
@@ -151,7 +207,7 @@ static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 		if (!*s)
 			return 0;
 	}
-	cfg_error(cfg, "%s: not a host name of at most %d characters", opt->name, HOSTNAME_MAX);
+	cfg_error(cfg, "%s: not a name of at most %d characters", opt->name, HOSTNAME_MAX);
 	return -1;
 }
 
@@ -210,6 +266,14 @@ static cfg_t *conf_open(void)
 		CFG_STR("orchestrator", "embedded", CFGF_NONE),
 		CFG_STR("store", NULL, CFGF_NONE),
 		CFG_STR_LIST("pools", "{10.77.0.0/16, fd77::/64}", CFGF_NONE),
+		CFG_STR("cluster", "freeflow", CFGF_NONE),
+		CFG_STR("wire_listen", NULL, CFGF_NONE),
+		CFG_STR("wire_advertise", NULL, CFGF_NONE),
+		CFG_BOOL("wire_tls", cfg_true, CFGF_NONE),
+		CFG_STR("wire_cert", NULL, CFGF_NONE),
+		CFG_STR("wire_key", NULL, CFGF_NONE),
+		CFG_STR("wire_ca", NULL, CFGF_NONE),
+		CFG_BOOL("wire_check_address", cfg_true, CFGF_NONE),
 		CFG_SEC("limits", limit_opts, CFGF_NONE),
 		CFG_END(),
 	};
@@ -230,6 +294,12 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "backend", valid_backend);
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
 	cfg_set_validate_func(cfg, "pools", valid_pool);
+	cfg_set_validate_func(cfg, "cluster", valid_hostname);
+	cfg_set_validate_func(cfg, "wire_listen", valid_wire);
+	cfg_set_validate_func(cfg, "wire_advertise", valid_wire);
+	cfg_set_validate_func(cfg, "wire_cert", valid_path);
+	cfg_set_validate_func(cfg, "wire_key", valid_path);
+	cfg_set_validate_func(cfg, "wire_ca", valid_path);
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		cfg_set_validate_func(cfg, ranges[i].name, valid_range);
 	return cfg;
@@ -246,10 +316,30 @@ int conf_override(char **option, const char *value)
 	return 0;
 }
 
+/* A copy of an option without default; NULL where the file does not have it. */
+static int take_str(char **option, cfg_t *cfg, const char *name)
+{
+	const char *s = cfg_getstr(cfg, name);
+
+	return s ? conf_override(option, s) : 0;
+}
+
+static int take_wire(struct ffr_conf *c, cfg_t *cfg)
+{
+	c->wire_tls = cfg_getbool(cfg, "wire_tls");
+	c->wire_check_addr = cfg_getbool(cfg, "wire_check_address");
+	if (take_str(&c->cluster, cfg, "cluster") ||
+	    take_str(&c->wire_listen, cfg, "wire_listen") ||
+	    take_str(&c->wire_advertise, cfg, "wire_advertise") ||
+	    take_str(&c->wire_cert, cfg, "wire_cert") || take_str(&c->wire_key, cfg, "wire_key") ||
+	    take_str(&c->wire_ca, cfg, "wire_ca"))
+		return -ENOMEM;
+	return 0;
+}
+
 static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 {
 	cfg_t *limits = cfg_getsec(cfg, "limits");
-	const char *admin = cfg_getstr(cfg, "admin_socket"), *store = cfg_getstr(cfg, "store");
 	uint32_t n = cfg_size(cfg, "pools");
 
 	c->runtime_dir = strdup(cfg_getstr(cfg, "runtime_dir"));
@@ -258,8 +348,8 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	c->orchestrator = strdup(cfg_getstr(cfg, "orchestrator"));
 	c->pools = calloc(n + 1, sizeof(*c->pools));
 	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
-	    (admin && conf_override(&c->admin_socket, admin)) ||
-	    (store && conf_override(&c->store, store)))
+	    take_str(&c->admin_socket, cfg, "admin_socket") || take_str(&c->store, cfg, "store") ||
+	    take_wire(c, cfg))
 		return -ENOMEM;
 	for (; c->num_pools < n; c->num_pools++) {
 		c->pools[c->num_pools] = strdup(cfg_getnstr(cfg, "pools", c->num_pools));
@@ -340,6 +430,41 @@ static int check_closed(const char *path, char *err, size_t size)
 	return line ? -EINVAL : 0;
 }
 
+static bool any_addr(const char *wire)
+{
+	struct sockaddr_storage sa;
+	const struct sockaddr_in6 *six = (void *)&sa;
+	const struct sockaddr_in *four = (void *)&sa;
+
+	if (conf_wire_addr(wire, &sa))
+		return true;
+	return sa.ss_family == AF_INET ? four->sin_addr.s_addr == htonl(INADDR_ANY) :
+					 IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
+}
+
+/* What options have to do with each other. */
+static int check_wire(const struct ffr_conf *c, const char *path, char *err, size_t size)
+{
+	const char *missing = !c->wire_cert ? "wire_cert" :
+			      !c->wire_key  ? "wire_key" :
+			      !c->wire_ca   ? "wire_ca" :
+					      NULL;
+
+	if (!c->wire_listen)
+		return 0;
+	if (any_addr(c->wire_advertise ? c->wire_advertise : c->wire_listen)) {
+		snprintf(err, size, "%s: wire_advertise: other hosts need an address of this one",
+			 path);
+		return -EINVAL;
+	}
+	if (c->wire_tls && missing) {
+		snprintf(err, size, "%s: wire_tls needs %s; wire_tls = false does without TLS",
+			 path, missing);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 {
 	cfg_t *cfg;
@@ -374,6 +499,8 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 	if (!rc && (rc = conf_take(c, cfg)))
 		snprintf(err, size, "out of memory");
 	cfg_free(cfg);
+	if (!rc)
+		rc = check_wire(c, errors.path, err, size);
 	if (rc)
 		conf_free(c);
 	return rc;
@@ -390,5 +517,11 @@ void conf_free(struct ffr_conf *c)
 	free(c->backend);
 	free(c->orchestrator);
 	free(c->store);
+	free(c->cluster);
+	free(c->wire_listen);
+	free(c->wire_advertise);
+	free(c->wire_cert);
+	free(c->wire_key);
+	free(c->wire_ca);
 	*c = (struct ffr_conf){ 0 };
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "abi/ff_proto.h"
 #include "abi/ff_ring.h"
@@ -50,7 +51,15 @@ struct ffr_conf {
 			     NULL: <runtime_dir>/ffo.db */
 	char **pools;	    /* embedded orchestrator: prefixes to allocate addresses from */
 	uint32_t num_pools;
-	enum ff_mode mode; /* of containers that do not say */
+	char *cluster;	      /* routers of other clusters are refused */
+	char *wire_listen;    /* "tcp:ADDR:PORT" for other hosts' routers; NULL: a single host */
+	char *wire_advertise; /* the same as other hosts reach it; NULL: wire_listen */
+	bool wire_tls;	      /* with the three files */
+	char *wire_cert;      /* this host's certificate, and those between it and the CA's */
+	char *wire_key;	      /* its private key */
+	char *wire_ca;	      /* who may sign the hosts' certificates */
+	bool wire_check_addr; /* without TLS: a host comes from its own address only */
+	enum ff_mode mode;    /* of containers that do not say */
 	enum log_level log_level;
 	struct fast_conf fast;
 	struct ffr_limits limits;
@@ -59,6 +68,12 @@ struct ffr_conf {
 extern const char *const mode_name[FF_MODE_NUM];
 /* The enum ff_mode of that name, or -EINVAL. */
 int mode_parse(const char *name);
+
+/*
+ * "tcp:ADDR:PORT" with a numeric address (IPv6 with or without brackets) and a port of 1..65535.
+ * *sa gets it. 0 or -EINVAL.
+ */
+int conf_wire_addr(const char *s, struct sockaddr_storage *sa);
 
 /*
  * Fill in the defaults and read the file. path NULL: CONF_PATH_DEFAULT, which need not exist.

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 300
+# hosts: yes
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"
@@ -45,7 +46,7 @@ bw 1000 1000 -c UD -x 0
 lat 1000 8 -c UD
 lat 1000 2048 -c UD -e
 lat 1000 8 -c UD -I 64
-pair h0c0 h0c1 ib_send_bw -F -a -c UD -n 200
+pair "$A" "$B" ib_send_bw -F -a -c UD -n 200
 # shellcheck disable=SC2046
 bandwidth 200 $(powers 12)
 exit 0

@@ -38,6 +38,11 @@ static void defaults(void **state)
 	assert_null(c.store);
 	assert_string_equal(c.backend, "soft");
 	assert_string_equal(c.orchestrator, "embedded");
+	assert_string_equal(c.cluster, "freeflow");
+	assert_null(c.wire_listen);
+	assert_null(c.wire_advertise);
+	assert_true(c.wire_tls);
+	assert_true(c.wire_check_addr);
 	assert_true(strlen(c.hostname) > 0);
 	assert_int_equal(c.mode, FF_MODE_ADAPTIVE);
 	assert_int_equal(c.log_level, LOG_LEVEL_INFO);
@@ -70,6 +75,14 @@ static void every_option(void **state)
 				   "orchestrator = \"tcp:10.0.0.1:7000\"\n"
 				   "store = /var/lib/ff.db\n"
 				   "pools = {\"10.1.0.0/24\", \"10.2.0.0/24\", \"fd00::/8\"}\n"
+				   "cluster = lab-1\n"
+				   "wire_listen = \"tcp:0.0.0.0:7471\"\n"
+				   "wire_advertise = \"tcp:10.0.0.1:7471\"\n"
+				   "wire_tls = true\n"
+				   "wire_cert = /etc/ff/h0.pem\n"
+				   "wire_key = /etc/ff/h0.key\n"
+				   "wire_ca = /etc/ff/ca.pem\n"
+				   "wire_check_address = false\n"
 				   "limits {\n"
 #define X(name, def, max) "  " #name " = 7\n"
 		FFR_LIMITS(X)
@@ -92,6 +105,14 @@ static void every_option(void **state)
 	assert_string_equal(c.store, "/var/lib/ff.db");
 	assert_int_equal(c.num_pools, 3);
 	assert_string_equal(c.pools[2], "fd00::/8");
+	assert_string_equal(c.cluster, "lab-1");
+	assert_string_equal(c.wire_listen, "tcp:0.0.0.0:7471");
+	assert_string_equal(c.wire_advertise, "tcp:10.0.0.1:7471");
+	assert_true(c.wire_tls);
+	assert_string_equal(c.wire_cert, "/etc/ff/h0.pem");
+	assert_string_equal(c.wire_key, "/etc/ff/h0.key");
+	assert_string_equal(c.wire_ca, "/etc/ff/ca.pem");
+	assert_false(c.wire_check_addr);
 #define X(name, def, max) assert_int_equal(c.limits.name, 7);
 	FFR_LIMITS(X)
 #undef X
@@ -129,6 +150,16 @@ static void bad_files_are_refused(void **state)
 		{ "pools = {\"10.0.0.0\"}\n", 1, "pools" },
 		{ "pools = {\"10.0.0.0/8\", \"10.0.0.0/33\"}\n", 1, "33" },
 		{ "pools = {\"fd00::/129\"}\n", 1, "129" },
+		{ "cluster = \"a b\"\n", 1, "cluster" },
+		{ "wire_listen = \"10.0.0.1:7471\"\n", 1, "tcp:ADDRESS:PORT" },
+		{ "wire_listen = \"tcp:node1:7471\"\n", 1, "numeric" },
+		{ "wire_listen = \"tcp:10.0.0.1:0\"\n", 1, "wire_listen" },
+		{ "wire_listen = \"tcp:10.0.0.1: 1\"\n", 1, "wire_listen" },
+		{ "wire_advertise = \"tcp:[fd00::1:7471\"\n", 1, "wire_advertise" },
+		{ "wire_cert = h0.pem\n", 1, "absolute" },
+		{ "wire_key = h0.key\n", 1, "absolute" },
+		{ "wire_ca = ca.pem\n", 1, "absolute" },
+		{ "wire_tls = perhaps\n", 1, "wire_tls" },
 		{ "limits {\n max_qp = 0\n}\n", 2, "max_qp" },
 		{ "limits {\n max_qp = 32769\n}\n", 2, "32768" },
 		{ "limits {\n max_mr = 65536\n}\n", 2, "65535" },
@@ -150,6 +181,67 @@ static void bad_files_are_refused(void **state)
 			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
 		assert_null(strchr(err, '\n'));
 	}
+}
+
+static void wire_addresses(void **state)
+{
+	static const char *const good[] = { "tcp:10.0.0.1:7471", "tcp:fd00::1:65535",
+					    "tcp:[fd00::1]:1" };
+	static const char *const bad[] = {
+		"",
+		"tcp:",
+		"tcp:7471",
+		"tcp::7471",
+		"tcp:10.0.0.1",
+		"tcp:10.0.0.1:",
+		"tcp:10.0.0.1:65536",
+		"tcp:10.0.0.1:-1",
+		"tcp:10.0.0.1:1x",
+		"tcp:[]:1",
+		"tcp:[10.0.0.1:1",
+		"udp:10.0.0.1:1",
+		"tcp:10.0.0.1.2:1",
+		"tcp:0123456789012345678901234567890123456789012345678:1"
+	};
+	struct sockaddr_storage sa;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_int_equal(conf_wire_addr(good[i], &sa), 0);
+		assert_int_equal(sa.ss_family, i ? AF_INET6 : AF_INET);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(conf_wire_addr(bad[i], &sa), -EINVAL);
+}
+
+/* What is wrong only together with another option has no line. */
+static void a_wire_needs_all_of_it(void **state)
+{
+#define LISTEN "wire_listen = \"tcp:10.0.0.1:7471\"\n"
+	static const struct {
+		const char *text, *word;
+	} bad[] = {
+		{ LISTEN, "wire_cert" },
+		{ LISTEN "wire_cert = /c\n", "wire_key" },
+		{ LISTEN "wire_cert = /c\nwire_key = /k\n", "wire_ca" },
+		{ "wire_tls = false\nwire_listen = \"tcp:0.0.0.0:1\"\n", "wire_advertise" },
+		{ "wire_tls = false\nwire_listen = \"tcp:[::]:1\"\n", "wire_advertise" },
+		{ "wire_tls = false\n" LISTEN "wire_advertise = \"tcp:0.0.0.0:1\"\n",
+		  "wire_advertise" },
+	};
+	struct ffr_conf c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(load(&c, bad[i].text), -EINVAL);
+		if (strncmp(err, path, strlen(path)) || !strstr(err, bad[i].word))
+			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
+	}
+	assert_int_equal(load(&c, LISTEN "wire_tls = false\n"), 0);
+	conf_free(&c);
+	assert_int_equal(load(&c, LISTEN "wire_cert = /c\nwire_key = /k\nwire_ca = /a\n"), 0);
+	conf_free(&c);
+#undef LISTEN
 }
 
 static void comments_may_have_quotes(void **state)
@@ -224,6 +316,8 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_option),
 		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(wire_addresses),
+		cmocka_unit_test(a_wire_needs_all_of_it),
 		cmocka_unit_test(comments_may_have_quotes),
 		cmocka_unit_test(a_missing_file),
 		cmocka_unit_test(the_command_line_goes_first),
