@@ -17,7 +17,7 @@
 
 #define BATCH	   16u /* WRs in one ibv_post_send */
 #define RETRY_NS   (20 * NS_PER_MS)
-#define CONNECT_NS (1000 * NS_PER_MS) /* a SYN that was lost comes again after a second */
+#define CONNECT_NS (200 * NS_PER_MS) /* a lost SYN comes again after a second: call again before */
 #define ANSWER_NS  (5 * NS_PER_S)
 #define PROBE_NS   (500 * NS_PER_MS) /* all is complete, but the sink says nothing */
 #define SILENCE_NS (2 * NS_PER_S)    /* UD: the sink may be another one by now */
