@@ -57,7 +57,7 @@ docker_unmount() {
 }
 
 docker_host_up() {
-	local image tar bridge=()
+	local image tar options=()
 	if has_fabric || ! docker info >/dev/null 2>&1; then
 		docker_engine_start "$1"
 	fi
@@ -65,8 +65,10 @@ docker_host_up() {
 		tar=$(image_tar "$image")
 		dk "$1" import "$tar" "$LAB_ID:${image//+/-}" >/dev/null || die "docker import $image failed"
 	done
-	! has_fabric || bridge=(--opt com.docker.network.bridge.name=br0)
-	dk "$1" network create --subnet "$(lab_net).0/24" --gateway "$(gateway_ip "$1")" "${bridge[@]}" \
+	# With masquerading a container would be its host for the others' routers and for ffo.
+	! has_fabric || options=(--opt com.docker.network.bridge.name=br0
+		--opt com.docker.network.bridge.enable_ip_masquerade=false)
+	dk "$1" network create --subnet "$(lab_net).0/24" --gateway "$(gateway_ip "$1")" "${options[@]}" \
 		"$LAB_ID" >/dev/null || die "docker network create failed"
 	! has_fabric || fabric_join_bridge "$1" br0
 }
