@@ -126,13 +126,21 @@ container_mac() {
 	printf '02:42:%02x:%02x:%02x:%02x\n' ${ip//./ }
 }
 
-write_hosts() {
-	local c
+# Addresses and names, of which every container has the whole list: from files, for there may be
+# hundreds.
+hosts_list() {
+	local c ip
 
-	echo "127.0.0.1 localhost"
 	for c in $(containers); do
-		is_twin "$c" || echo "$(container_ip "$c") $c"
+		is_twin "$c" && continue
+		read -r ip <"$FF_LAB/$c/ip"
+		echo "$ip $c"
 	done
+}
+
+write_hosts() {
+	echo "127.0.0.1 localhost"
+	hosts_list
 }
 
 # ---- network namespaces ------------------------------------------------------------------------

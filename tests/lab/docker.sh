@@ -74,14 +74,14 @@ docker_host_up() {
 }
 
 docker_container_up() {
-	local host image name=$LAB_ID-$1 c hosts=()
+	local host image name=$LAB_ID-$1 ip c hosts=()
 	mapfile -t flags <"$FF_LAB/$1/flags"
 
 	host=$(container_host "$1")
 	image=$(container_image "$1")
-	for c in $(containers); do
-		is_twin "$c" || hosts+=(--add-host "$c:$(container_ip "$c")")
-	done
+	while read -r ip c; do
+		hosts+=(--add-host "$c:$ip")
+	done < <(hosts_list)
 	dk "$host" run -d --name "$name" --hostname "$(identity "$1")" --label "freeflow.lab=$LAB_ID" \
 		--network "$LAB_ID" --ip "$(container_ip "$1")" "${hosts[@]}" \
 		-v "$TREE/build:$TREE/build:ro" "${flags[@]}" \
