@@ -55,8 +55,7 @@ struct orch {
 	uv_timer_t retry, flush;
 	unsigned open_handles;
 	uint32_t delay; /* ms until the next try */
-	char instance[32];
-	uint32_t sync; /* number of the listing under way */
+	uint32_t sync;	/* number of the listing under way */
 	struct publish *publish;
 	STAILQ_HEAD(, withdraw) withdraw;
 	bool map_busy;
@@ -419,7 +418,7 @@ static void greeted(void *arg, int err, const char *why, json_t *answer)
 	if (!err)
 		err = ffo_client_call(o->client, FFO_OP_HOST_REGISTER,
 				      json_pack("{s:s, s:s}", "host", o->r->conf.hostname,
-						"instance", o->instance),
+						"instance", o->r->instance),
 				      registered, o);
 	if (err)
 		orch_down(o, *why ? why : strerror(-err));
@@ -486,8 +485,6 @@ int orch_start(struct router *r)
 	o->r = r;
 	o->delay = RETRY_MIN;
 	STAILQ_INIT(&o->withdraw);
-	snprintf(o->instance, sizeof(o->instance), "%d-%llx", (int)getpid(),
-		 (unsigned long long)uv_hrtime());
 	uv_timer_init(&r->loop, &o->retry);
 	uv_timer_init(&r->loop, &o->flush);
 	o->retry.data = o->flush.data = o;

@@ -91,6 +91,8 @@ int router_init(struct router *r, char *err, size_t size)
 
 	r->containers_fd = r->uffd_fd = r->lock_fd = -1;
 	TAILQ_INIT(&r->conns);
+	snprintf(r->instance, sizeof(r->instance), "%d-%llx", (int)getpid(),
+		 (unsigned long long)uv_hrtime());
 	rc = uv_loop_init(&r->loop);
 	if (rc)
 		goto err;
