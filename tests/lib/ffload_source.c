@@ -19,10 +19,11 @@
 #define RETRY_NS   (20 * NS_PER_MS)
 #define CONNECT_NS (200 * NS_PER_MS) /* a lost SYN comes again after a second: call again before */
 #define ANSWER_NS  (5 * NS_PER_S)
-#define PROBE_NS   (500 * NS_PER_MS) /* all is complete, but the sink says nothing */
-#define SILENCE_NS (2 * NS_PER_S)    /* UD: the sink may be another one by now */
-#define UD_GO_NS   (5 * NS_PER_MS)   /* UD: what was not acknowledged by then was lost */
-#define UD_AHEAD   4u		     /* windows */
+#define PROBE_NS                                                                                   \
+	(500 * NS_PER_MS) /* nothing moves, perhaps because the last WRs were not signalled */
+#define SILENCE_NS (2 * NS_PER_S)  /* UD: the sink may be another one by now */
+#define UD_GO_NS   (5 * NS_PER_MS) /* UD: what was not acknowledged by then was lost */
+#define UD_AHEAD   4u		   /* windows */
 #define FLUSH_NS   (200 * NS_PER_MS)
 #define ACK_LEN	   64u
 
@@ -356,7 +357,6 @@ static void probe(struct source *s, uint64_t now)
 
 	s->client->report.probes++;
 	s->probing = true;
-	s->progress_at = now;
 	if (ibv_post_send(s->qp, &wr, &bad))
 		failed(s, "a probe cannot be posted", now);
 }
@@ -796,6 +796,7 @@ static bool run_up(struct source *s, uint64_t now)
 {
 	struct client *c = s->client;
 	bool idle = s->done == s->posted;
+	struct load_item item;
 
 	/* what no completion of the sink has told of yet is verified at the good-bye */
 	if (c->ending && idle) {
@@ -810,13 +811,16 @@ static bool run_up(struct source *s, uint64_t now)
 			failed(s, "the sink is silent", now);
 		return false;
 	}
-	if (!s->probing &&
-	    (idle ? s->told < s->posted && now - s->progress_at > PROBE_NS : c->ending))
+	if (!s->probing && !(idle && s->told == s->posted) &&
+	    ((c->ending && !idle) || now - s->progress_at > PROBE_NS))
 		probe(s, now);
 	if ((!idle || s->probing) && now - s->progress_at > c->stall_ns) {
 		c->report.stalls++;
-		report_wrong(&c->report, "lane %u: operation %llu has no end after %llu ms",
-			     s->index, LL(s->done), LL(c->stall_ns / NS_PER_MS));
+		plan_item(&s->plan, s->done, &item);
+		report_wrong(&c->report,
+			     "lane %u, operation %llu (%s, %u bytes): no end after %llu ms%s",
+			     s->index, LL(s->done), load_op_str[item.op], item.len,
+			     LL(c->stall_ns / NS_PER_MS), s->probing ? ", nor of a probe" : "");
 		failed(s, "stalled", now);
 	}
 	return false;
