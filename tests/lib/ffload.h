@@ -45,6 +45,7 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define NS_PER_MS     1000000ull
 #define NS_PER_S      1000000000ull
+#define LL(x)	      ((unsigned long long)(x))
 
 uint64_t load_now(void); /* ns, CLOCK_MONOTONIC */
 uint64_t load_random(void);
@@ -332,6 +333,15 @@ void source_ready(struct source *s, uint64_t now);
 /* The device has died: let go of everything that was its own. */
 void source_device_gone(struct source *s, uint64_t now);
 void source_fini(struct source *s);
+/* Its QP is gone, or will be at once; it connects again at that time. */
+void source_down(struct source *s, uint64_t retry_at);
+int source_post_recv(struct source *s, unsigned index);
+#define SOURCE_RECEIVES 16u
+
+/* ffload_dial.c */
+void source_dial(struct source *s, uint64_t now);
+void source_attempt_failed(struct source *s, const char *why, uint64_t now);
+void source_hang_up(struct source *s);
 
 /* ---- ffload_sink.c -------------------------------------------------------------------------------- */
 
@@ -357,7 +367,8 @@ struct sink {
 	uint32_t psn, remote_qpn;
 	struct load_end source;
 	unsigned generation, attempt;
-	uint64_t next; /* the first that was not verified yet */
+	uint64_t next;	     /* the first that was not verified yet */
+	uint64_t base, past; /* of the last hello, and what `next` was before it */
 	uint64_t acked;
 	bool acking, broken, expects;	 /* expects: a caller waits for its end */
 	uint64_t recv_posted, recv_done; /* receives of this connection */

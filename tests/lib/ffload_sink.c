@@ -476,11 +476,14 @@ void sink_answer(struct sink *s, const struct load_hello *h, struct load_answer 
 	drop_qp(s);
 	if (h->incarnation == srv->incarnation && !s->plan.ud)
 		verify_past(s, h);
+	if (h->base != s->base) /* else an answer was lost: the same question again */
+		s->past = s->next;
+	s->base = h->base;
 	*a = (struct load_answer){
 		.magic = LOAD_MAGIC,
 		.status = ANSWER_OK,
 		.incarnation = srv->incarnation,
-		.next = s->next,
+		.next = s->past,
 		.wrong = s->run->wrong,
 		.shared = __atomic_load_n(s->run->shared, __ATOMIC_ACQUIRE),
 		.ud_received = s->ud_received,

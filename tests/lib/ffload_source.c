@@ -6,27 +6,18 @@
 #include "ffload.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define BATCH	   16u /* WRs in one ibv_post_send */
-#define RETRY_NS   (20 * NS_PER_MS)
-#define CONNECT_NS (200 * NS_PER_MS) /* a lost SYN comes again after a second: call again before */
-#define ANSWER_NS  (5 * NS_PER_S)
-#define PROBE_NS   (500 * NS_PER_MS) /* all is complete, but the sink says nothing */
-#define SILENCE_NS (2 * NS_PER_S)    /* UD: the sink may be another one by now */
-#define UD_GO_NS   (5 * NS_PER_MS)   /* UD: what was not acknowledged by then was lost */
-#define UD_AHEAD   4u		     /* windows */
+#define BATCH 16u /* WRs in one ibv_post_send */
+#define PROBE_NS                                                                                   \
+	(500 * NS_PER_MS) /* nothing moves, perhaps because the last WRs were not signalled */
+#define SILENCE_NS (2 * NS_PER_S)  /* UD: the sink may be another one by now */
+#define UD_GO_NS   (5 * NS_PER_MS) /* UD: what was not acknowledged by then was lost */
+#define UD_AHEAD   4u		   /* windows */
 #define FLUSH_NS   (200 * NS_PER_MS)
 #define ACK_LEN	   64u
-
-#define LL(x) ((unsigned long long)(x))
 
 static uint8_t *slot_of(struct source *s, uint64_t seq)
 {
@@ -67,16 +58,9 @@ static void drop_qp(struct source *s)
 	s->qp = NULL;
 }
 
-static void drop_exchange(struct source *s)
-{
-	if (s->fd >= 0)
-		close(s->fd);
-	s->fd = -1;
-}
-
 void source_fini(struct source *s)
 {
-	drop_exchange(s);
+	source_hang_up(s);
 	drop_qp(s);
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
@@ -84,9 +68,9 @@ void source_fini(struct source *s)
 	munmap(s->mem, s->mem_len);
 }
 
-static void go_down(struct source *s, uint64_t at)
+void source_down(struct source *s, uint64_t at)
 {
-	drop_exchange(s);
+	source_hang_up(s);
 	drop_qp(s);
 	s->state = SOURCE_DOWN;
 	s->retry_at = at;
@@ -116,7 +100,7 @@ void source_device_gone(struct source *s, uint64_t now)
 {
 	failed(s, "the device has died", now);
 	if (s->state != SOURCE_ENDED)
-		go_down(s, now);
+		source_down(s, now);
 	drop_qp(s);
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
@@ -326,7 +310,7 @@ static bool post(struct source *s, uint64_t now)
 	return true;
 }
 
-static int post_recv(struct source *s, unsigned index)
+int source_post_recv(struct source *s, unsigned index)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)s->mem + s->mem_len - 4096 +
 				       index % 16 * (LOAD_GRH + ACK_LEN),
@@ -356,7 +340,6 @@ static void probe(struct source *s, uint64_t now)
 
 	s->client->report.probes++;
 	s->probing = true;
-	s->progress_at = now;
 	if (ibv_post_send(s->qp, &wr, &bad))
 		failed(s, "a probe cannot be posted", now);
 }
@@ -529,7 +512,7 @@ static void told(struct source *s, const struct ibv_wc *wc, uint64_t now)
 	s->progress_at = now;
 	if (s->plan.ud)
 		good(s, now);
-	if (s->state == SOURCE_UP && post_recv(s, (unsigned)(wc->wr_id & 0xffffffff)))
+	if (s->state == SOURCE_UP && source_post_recv(s, (unsigned)(wc->wr_id & 0xffffffff)))
 		failed(s, "no receive can be posted", now);
 }
 
@@ -552,255 +535,18 @@ void source_wc(struct source *s, const struct ibv_wc *wc, uint64_t now)
 	}
 }
 
-/* ---- connecting ----------------------------------------------------------------------------------- */
-
-#define RECEIVES 16u
-
-static int prepare_qp(struct source *s, struct load_hello *h)
-{
-	struct load_dev *d = &s->client->dev;
-	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, err;
-
-	if (!s->mr)
-		s->mr = ibv_reg_mr(d->pd, s->mem, s->mem_len, access);
-	if (!s->mr)
-		return -errno;
-	s->qp = dev_qp(d, &s->plan, s->plan.window + 1, RECEIVES);
-	if (!s->qp)
-		return -errno;
-	s->attempt++;
-	s->receives = 0;
-	err = dev_qp_init(s->qp, &s->plan);
-	for (unsigned i = 0; i < RECEIVES && !err; i++)
-		err = post_recv(s, i);
-	s->psn = (uint32_t)load_random() & 0xffffff;
-	h->end = (struct load_end){ .gid = d->gid,
-				    .lid = d->lid,
-				    .qpn = s->qp->qp_num,
-				    .psn = s->psn,
-				    .rkey = s->mr->rkey,
-				    .addr = (uintptr_t)s->mem };
-	return err;
-}
-
-static int start_exchange(struct source *s)
-{
-	struct client *c = s->client;
-	int one = 1;
-
-	s->fd = socket(c->server->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (s->fd < 0)
-		return -errno;
-	setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	s->connecting = true;
-	s->answer_have = 0;
-	if (connect(s->fd, (struct sockaddr *)c->server, c->server_len) && errno != EINPROGRESS)
-		return -errno;
-	return 0;
-}
-
-static void attempt_failed(struct source *s, const char *why, uint64_t now)
-{
-	struct load_report *r = &s->client->report;
-
-	if (!r->attempts_failed++ || !s->last_good)
-		report_line(r, "lane %u: not connected: %s", s->index, why);
-	go_down(s, now + RETRY_NS);
-}
-
-static void dial(struct source *s, uint64_t now)
-{
-	int err;
-
-	s->bye = s->client->ending;
-	s->state = SOURCE_DIALING;
-	s->deadline = now + CONNECT_NS;
-	err = start_exchange(s);
-	if (err)
-		attempt_failed(s, strerror(-err), now);
-}
-
-static void send_hello(struct source *s, uint64_t now)
-{
-	struct load_hello h = {
-		.magic = LOAD_MAGIC,
-		.what = s->bye ? HELLO_BYE : HELLO_CONNECT,
-		.incarnation = s->incarnation,
-		.done = s->done,
-		.base = s->posted,
-		.plan = s->plan,
-	};
-	int err = 0;
-
-	s->connecting = false;
-	s->deadline = now + ANSWER_NS;
-	if (!s->bye)
-		err = prepare_qp(s, &h);
-	h.attempt = s->attempt;
-	if (!err && send(s->fd, &h, sizeof(h), MSG_NOSIGNAL) != (ssize_t)sizeof(h))
-		err = -errno;
-	if (err)
-		attempt_failed(s, strerror(-err), now);
-}
-
-/* How far the word came: after so many of the operations that were left open. -1: no such number. */
-static void check_words(struct source *s, const struct load_answer *a)
-{
-	uint64_t fetch = s->fetch, cas = s->cas, from_fetch = s->done, from_cas = s->done;
-	uint64_t to_fetch = s->posted, to_cas = s->posted;
-	bool fetch_found = fetch == a->fetch, cas_found = cas == a->cas;
-	struct load_item item;
-
-	/* each word was changed last between from and to */
-	for (uint64_t seq = s->done; seq < s->posted; seq++) {
-		plan_item(&s->plan, seq, &item);
-		if (item.op == OP_FETCH_ADD) {
-			if (fetch == a->fetch)
-				to_fetch = seq;
-			fetch += item.add;
-			if (fetch == a->fetch) {
-				fetch_found = true;
-				from_fetch = seq + 1;
-			}
-		} else if (item.op == OP_CMP_SWAP) {
-			if (cas == a->cas)
-				to_cas = seq;
-			cas = item.add;
-			if (cas == a->cas) {
-				cas_found = true;
-				from_cas = seq + 1;
-			}
-		}
-	}
-	if (!fetch_found)
-		report_wrong(
-			&s->client->report,
-			"lane %u: the FETCH_ADD word is %llu, was %llu, and would be %llu after all",
-			s->index, LL(a->fetch), LL(s->fetch), LL(fetch));
-	if (!cas_found)
-		report_wrong(&s->client->report, "lane %u: the CMP_SWAP word is %#llx, was %#llx",
-			     s->index, LL(a->cas), LL(s->cas));
-	/* the sink's CQ told of all before a->next, so they were done, in order */
-	if (fetch_found && cas_found &&
-	    (from_fetch > to_cas || from_cas > to_fetch || a->next > to_fetch || a->next > to_cas))
-		report_wrong(
-			&s->client->report,
-			"lane %u: done out of order: FETCH_ADD %llu..%llu, CMP_SWAP %llu..%llu, "
-			"the sink has all before %llu",
-			s->index, LL(from_fetch), LL(to_fetch), LL(from_cas), LL(to_cas),
-			LL(a->next));
-}
-
-static void left_open(struct source *s)
-{
-	struct load_item item;
-
-	s->client->report.ambiguous += s->posted - s->done;
-	for (uint64_t seq = s->done; seq < s->posted; seq++) {
-		plan_item(&s->plan, seq, &item);
-		if (item.op == OP_SHARED_ADD && s->incarnation == s->client->incarnation)
-			s->client->shared_open++;
-	}
-}
-
-/* What the sink says of the past: of this one's, if it is the one that we knew. */
-static void settle(struct source *s, const struct load_answer *a)
-{
-	struct client *c = s->client;
-
-	if (s->incarnation && s->incarnation != a->incarnation) {
-		report_line(&c->report, "lane %u: the sink was started anew", s->index);
-		c->report.peer_restarts++;
-	}
-	if (c->incarnation != a->incarnation) { /* its words begin with 0 */
-		c->incarnation = a->incarnation;
-		c->shared_done = c->shared_open = 0;
-	}
-	if (s->incarnation != a->incarnation)
-		s->shared_last = 0;
-	else if (!s->plan.ud)
-		check_words(s, a);
-	left_open(s);
-	s->incarnation = a->incarnation;
-	s->fetch = a->fetch;
-	s->cas = s->cas_posted = a->cas;
-	s->done = s->told = s->since = s->posted;
-	c->report.peer_wrong = a->wrong > c->report.peer_wrong ? a->wrong : c->report.peer_wrong;
-	__atomic_store_n((uint64_t *)s->mem, s->posted, __ATOMIC_RELEASE);
-}
-
-static void answered(struct source *s, uint64_t now)
-{
-	const struct load_answer *a = &s->answer;
-	struct client *c = s->client;
-	int err;
-
-	if (a->magic != LOAD_MAGIC || a->status != ANSWER_OK) {
-		attempt_failed(s, "the sink cannot, now", now);
-		return;
-	}
-	settle(s, a);
-	if (s->bye) {
-		c->shared_seen = a->shared;
-		c->report.ud_received += a->ud_received;
-		go_down(s, now);
-		s->state = SOURCE_ENDED;
-		return;
-	}
-	s->sink = a->end;
-	s->shared_addr = a->shared_addr;
-	s->shared_rkey = a->shared_rkey;
-	err = dev_qp_connect(&c->dev, s->qp, &s->plan, s->psn, &a->end);
-	if (!err && s->plan.ud && !(s->ah = dev_ah(&c->dev, &a->end)))
-		err = -errno;
-	if (err) {
-		attempt_failed(s, strerror(-err), now);
-		return;
-	}
-	drop_exchange(s);
-	s->state = SOURCE_UP;
-	s->probing = s->saw_good = false;
-	s->returned = 0;
-	s->progress_at = s->up_at = now;
-	c->report.connects++;
-}
-
-void source_ready(struct source *s, uint64_t now)
-{
-	socklen_t len = sizeof(int);
-	int err = 0;
-	ssize_t n;
-
-	if (s->connecting) {
-		if (getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &err, &len) || err)
-			attempt_failed(s, strerror(err ? err : errno), now);
-		else
-			send_hello(s, now);
-		return;
-	}
-	n = recv(s->fd, (char *)&s->answer + s->answer_have, sizeof(s->answer) - s->answer_have, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return;
-	if (n <= 0) {
-		attempt_failed(s, n ? strerror(errno) : "the sink hung up", now);
-		return;
-	}
-	s->answer_have += (size_t)n;
-	if (s->answer_have == sizeof(s->answer))
-		answered(s, now);
-}
-
 /* ---- what is due ----------------------------------------------------------------------------------- */
 
 static bool run_up(struct source *s, uint64_t now)
 {
 	struct client *c = s->client;
 	bool idle = s->done == s->posted;
+	struct load_item item;
 
 	/* what no completion of the sink has told of yet is verified at the good-bye */
 	if (c->ending && idle) {
 		dev_qp_error(s->qp);
-		go_down(s, now);
+		source_down(s, now);
 		return true;
 	}
 	if (post(s, now))
@@ -810,13 +556,16 @@ static bool run_up(struct source *s, uint64_t now)
 			failed(s, "the sink is silent", now);
 		return false;
 	}
-	if (!s->probing &&
-	    (idle ? s->told < s->posted && now - s->progress_at > PROBE_NS : c->ending))
+	if (!s->probing && !(idle && s->told == s->posted) &&
+	    ((c->ending && !idle) || now - s->progress_at > PROBE_NS))
 		probe(s, now);
 	if ((!idle || s->probing) && now - s->progress_at > c->stall_ns) {
 		c->report.stalls++;
-		report_wrong(&c->report, "lane %u: operation %llu has no end after %llu ms",
-			     s->index, LL(s->done), LL(c->stall_ns / NS_PER_MS));
+		plan_item(&s->plan, s->done, &item);
+		report_wrong(&c->report,
+			     "lane %u, operation %llu (%s, %u bytes): no end after %llu ms%s",
+			     s->index, LL(s->done), load_op_str[item.op], item.len,
+			     LL(c->stall_ns / NS_PER_MS), s->probing ? ", nor of a probe" : "");
 		failed(s, "stalled", now);
 	}
 	return false;
@@ -849,7 +598,7 @@ bool source_run(struct source *s, uint64_t now)
 	case SOURCE_FLUSHING:
 		if (!flushed(s, now))
 			return false;
-		go_down(s, now);
+		source_down(s, now);
 		if (c->lost)
 			s->state = SOURCE_ENDED;
 		return true;
@@ -860,11 +609,11 @@ bool source_run(struct source *s, uint64_t now)
 			s->state = SOURCE_ENDED;
 			return true;
 		}
-		dial(s, now);
+		source_dial(s, now);
 		return true;
 	case SOURCE_DIALING:
 		if (now > s->deadline) {
-			attempt_failed(s, "timed out", now);
+			source_attempt_failed(s, "timed out", now);
 			return true;
 		}
 		return false;

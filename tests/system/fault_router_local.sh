@@ -7,7 +7,7 @@
 # open the device again and go on.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/load.sh"
-own_lab --containers 2
+own_lab --hosts 1 --containers 2
 
 load_server h0c0
 load_client h0c1 h0c0 --seconds 0 -r --ud 1
@@ -20,13 +20,13 @@ for round in 1 2 3 4; do
 		step "round $round: stop"
 	fi
 	"$LAB" restart router h0 || fail "restart"
-	until_true 20 load_back $((9 * round)) || fail "round $round: lanes do not come back"
+	load_returns 20 $((9 * round)) || fail "round $round: lanes do not come back"
 done
 load_stop 0
 load_tell
-(($(load_of load reopens) == 4)) || fail "the device was opened again $(load_of load reopens) times"
-(($(load_of load failures) == 36)) || fail "$(load_of load failures) failures, not 36"
-(($(load_of load peer_restarts) == 0)) || fail "the server was another one"
+(($(load_of reopens) == 4)) || fail "the device was opened again $(load_of reopens) times"
+(($(load_of failures) == 36)) || fail "$(load_of failures) failures, not 36"
+(($(load_of peer_restarts) == 0)) || fail "the server was another one"
 load_server_stop 0
-(($(load_of sink reopens) == 4)) || fail "the sink opened it again $(load_of sink reopens) times"
+(($(sink_of reopens) == 4)) || fail "the sink opened it again $(sink_of reopens) times"
 exit 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ffload_plan.c tests/lib/ffload_report.c tests/lib/ffload_dev.c tests/lib/ffload_source.c tests/lib/ffload_sink.c */
+/* build: tests/lib/ffload_plan.c tests/lib/ffload_report.c tests/lib/ffload_dev.c tests/lib/ffload_source.c tests/lib/ffload_dial.c tests/lib/ffload_sink.c */
 /*
  * ffload.c - the load that verifies itself (tests/lib/ffload.h) between two programs.
  *
@@ -26,6 +26,7 @@
 #define MAX_LANES   4096u
 #define MAX_CALLERS 1024u
 #define BATCH	    64
+#define TELL_NS	    (250 * NS_PER_MS) /* between two lines of progress */
 #define LOOK_NS	    NS_PER_MS	      /* at the sockets, while there is work */
 #define GRACE_NS    (15 * NS_PER_S)   /* for good-byes */
 #define CALLER_NS   (10 * NS_PER_S)   /* from its call to the end of its exchange */
@@ -279,7 +280,7 @@ static void progress(const struct load_report *r, uint64_t now, uint64_t *next, 
 
 	if (now < *next)
 		return;
-	*next = now + NS_PER_S;
+	*next = now + TELL_NS;
 	for (unsigned i = 0; i < OP_NUM; i++)
 		ops += r->ops[i];
 	report_line(r, "progress: %llu operations, %u of %u lanes up, %llu wrong, %llu failures",
@@ -354,7 +355,7 @@ static void client_loop(struct client *c, const struct options *o)
 		 look = 0;
 	struct pollfd *p = calloc(c->num + 2, sizeof(*p));
 	struct source **dialing = calloc(c->num, sizeof(struct source *));
-	uint64_t tell = start + NS_PER_S;
+	uint64_t tell = start + TELL_NS;
 	bool armed = false;
 
 	if (!p || !dialing)
@@ -702,7 +703,7 @@ static int serve(const struct options *o)
 	srv->report = (struct load_report){ .role = "server", .started = load_now() };
 	srv->dev.report = &srv->report;
 	srv->dev.cqe = 16384;
-	tell = srv->report.started + NS_PER_S;
+	tell = srv->report.started + TELL_NS;
 	for (unsigned i = 0; i < MAX_CALLERS; i++)
 		v->callers[i].fd = -1;
 	if (dev_open(&srv->dev)) {

@@ -7,7 +7,7 @@
 # finds what goes wrong; clients and servers that are killed under it.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/load.sh"
-server=${A:-h0c0} client=${B:-h0c1}
+server=$A client=$B
 
 step "all operations, 1 byte to 1 MB, and datagrams"
 load_server "$server"
@@ -15,10 +15,10 @@ load_client "$client" "$server" --seconds 3 --ud 2
 load_wait 0
 load_tell
 for op in send send_imm write write_imm read read_back fetch_add cmp_swap shared_add; do
-	(($(load_of load ops $op) > 0)) || fail "no $op"
+	(($(load_of ops $op) > 0)) || fail "no $op"
 done
-(($(load_of load ud_received) > 0)) || fail "no datagram arrived"
-(($(load_of load failures) == 0)) || fail "a lane failed"
+(($(load_of ud_received) > 0)) || fail "no datagram arrived"
+(($(load_of failures) == 0)) || fail "a lane failed"
 
 step "many lanes of small messages, a deep window"
 load_client "$client" "$server" --seconds 2 -q 128 -w 32 -s 1-4096
@@ -58,9 +58,9 @@ step "kill -9 of the server: the client fails, without --reconnect for good"
 load_client "$client" "$server" --seconds 0 --timeout 10
 load_moves 20 || fail "no traffic"
 inside "$server" /bin/sh -c 'kill -KILL -1'
-wait "$SINK_JOB"
+load_server_died
 load_wait 3
-(($(load_of load failures) > 0)) || fail "no lane failed"
+(($(load_of failures) > 0)) || fail "no lane failed"
 
 step "with --reconnect it goes on with the next server"
 load_server "$server"
@@ -68,13 +68,12 @@ load_client "$client" "$server" --seconds 0 --timeout 10 -r --ud 1
 for round in 1 2 3; do
 	load_moves 20 || fail "round $round: no traffic"
 	inside "$server" /bin/sh -c 'kill -KILL -1'
-	wait "$SINK_JOB"
-	((--PORT))
+	load_server_died
 	load_server "$server"
-	until_true 20 load_back $((9 * round)) || fail "round $round: lanes do not come back"
+	load_returns 20 $((9 * round)) || fail "round $round: lanes do not come back"
 done
 load_stop 0
 load_tell
-(($(load_of load peer_restarts) == 27)) || fail "$(load_of load peer_restarts) lanes saw a new server"
+(($(load_of peer_restarts) == 27)) || fail "$(load_of peer_restarts) lanes saw a new server"
 load_server_stop 0
 exit 0
