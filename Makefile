@@ -75,11 +75,12 @@ $(B)/man/%: %.scd
 
 ALL += $(B)/lib/ld.so.preload $(MAN)
 ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
-# The lab's own helper is never sanitized: it enters containers of any build.
-build/tests/lab/nsrun: tests/lab/nsrun.c
+# The lab's own helpers are never sanitized: one enters containers of any build.
+LAB_HELPERS := build/tests/lab/nsrun build/tests/lab/netlag
+$(LAB_HELPERS): build/%: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) -std=gnu11 -O2 -g -Wall -Wextra -Werror -o $@ $<
-ALL += build/tests/lab/nsrun
+ALL += $(LAB_HELPERS)
 
 all: $(ALL)
 

@@ -3,14 +3,19 @@
 # common.sh - the lab's state on disk and small helpers. Sourced by lab; sets no trap, runs nothing.
 #
 # $FF_LAB/
-#	engine mode containers	how it was brought up
-#	docker.*, docker/	a private Docker engine, if there is one
-#	h0/			host: ffr.conf ffr.log ffr.pid admin.sock run/ (the router's) and, built
-#				with sanitizers, their reports san.*
-#	h0c0/			container: ip, pid (its first process), hosts, flags (docker run)
+#	engine mode images store	how it was brought up
+#	fabric				there is a network between hosts, with these nodes on it (fabric.sh)
+#	h0/ h1/				a host: ffr.conf ffr.log ffr.pid admin.sock run/ (the router's) and,
+#					built with sanitizers, their reports san.*; a private Docker
+#					engine's docker.* and docker/
+#	tls/				the lab's certificate authority
+#	ffo/ zk0/ zk1/ zk2/		nodes of the orchestrator where they are processes of their own
+#	h0c0/				container: host (where it is now), ip, pid (its first process),
+#					hosts, flags (docker run)
 #
 # All names outside of it begin with $LAB_ID, made from the folder's path: network namespaces
-# $LAB_ID-h0, $LAB_ID-h0c0; Docker containers and network likewise.
+# $LAB_ID-h0, $LAB_ID-h0c0, $LAB_ID-net (the fabric's switch), $LAB_ID-ffo; Docker containers and
+# network likewise.
 
 die() {
 	echo "lab: $*" >&2
@@ -55,17 +60,36 @@ need_up() {
 
 need_host() {
 	need_up
-	[[ ${1:-} =~ ^h[0-9]+$ && -d $FF_LAB/$1 ]] || die "no host '${1:-}' (there is h0)"
+	[[ ${1:-} =~ ^h[0-9]+$ && -d $FF_LAB/$1 ]] ||
+		die "no host '${1:-}' (there is: $(hosts | paste -sd ' '))"
 }
 
 need_container() {
 	need_up
-	[[ ${1:-} =~ ^h[0-9]+c[0-9]+$ && -d $FF_LAB/$1 ]] ||
+	[[ ${1:-} =~ ^h[0-9]+c[0-9]+b?$ && -d $FF_LAB/$1 ]] ||
 		die "no container '${1:-}' (there are:$(containers | sed 's/^/ /' | tr -d '\n'))"
 }
 
+hosts() {
+	find "$FF_LAB" -maxdepth 1 -regex '.*/h[0-9]+' -printf '%f\n' 2>/dev/null | sort -V
+}
+
 containers() {
-	find "$FF_LAB" -maxdepth 1 -name 'h*c*' -printf '%f\n' 2>/dev/null | sort -V
+	find "$FF_LAB" -maxdepth 1 -regex '.*/h[0-9]+c[0-9]+b?' -printf '%f\n' 2>/dev/null | sort -V
+}
+
+# Who a container is for the routers. h0c0b is a second h0c0, on another host, which should not be.
+identity() {
+	echo "${1%b}"
+}
+
+is_twin() {
+	[[ $1 == *b ]]
+}
+
+# The host that a container is on, or was on last; its name tells where it began.
+container_host() {
+	lab_get "$1/host" || echo "${1%c*}"
 }
 
 # The lab's subnet, from its name: neighbours on one machine rarely share it, and only the engine
@@ -76,19 +100,47 @@ lab_net() {
 	echo "10.$((128 + n % 64)).$((n / 64 % 256))"
 }
 
-container_ip() {
-	local c=${1#*c}
+# The containers of all hosts are in that one subnet, so that an address can move: first the hosts'
+# gateways, then as many addresses for each host.
+containers_per_host() { # HOSTS
+	echo $((($1 == 1 ? 250 : 253 - $1) / $1))
+}
 
-	echo "$(lab_net).$((c + 2))"
+gateway_ip() { # HOST
+	echo "$(lab_net).$((${1#h} + 1))"
+}
+
+container_ip() {
+	local hosts name host=${1%c*}
+
+	name=$(identity "$1")
+	hosts=$(hosts | wc -l)
+	echo "$(lab_net).$((hosts + 1 + ${host#h} * $(containers_per_host "$hosts") + ${name#*c}))"
+}
+
+# It goes with the address, as Docker has it: who knows the container need not learn it again.
+container_mac() {
+	local ip
+	ip=$(container_ip "$1")
+	# shellcheck disable=SC2086
+	printf '02:42:%02x:%02x:%02x:%02x\n' ${ip//./ }
+}
+
+# Addresses and names, of which every container has the whole list: from files, for there may be
+# hundreds.
+hosts_list() {
+	local c ip
+
+	for c in $(containers); do
+		is_twin "$c" && continue
+		read -r ip <"$FF_LAB/$c/ip"
+		echo "$ip $c"
+	done
 }
 
 write_hosts() {
-	local c
-
 	echo "127.0.0.1 localhost"
-	for c in $(containers); do
-		echo "$(container_ip "$c") $c"
-	done
+	hosts_list
 }
 
 # ---- network namespaces ------------------------------------------------------------------------
@@ -100,6 +152,12 @@ netns_exists() {
 netns_add() {
 	ip netns add "$1"
 	ip -n "$1" link set lo up
+}
+
+netns_run() { # NAMESPACE CMD...
+	local ns=$1
+	shift
+	nsenter --net="/run/netns/$ns" "$@"
 }
 
 # Kills what lives in a namespace and takes it away.
@@ -116,4 +174,30 @@ netns_del() {
 
 netns_empty() {
 	[[ -z $(ip netns pids "$1" 2>/dev/null) ]]
+}
+
+# ---- processes ---------------------------------------------------------------------------------
+
+# What a daemon's environment needs, one a line: sanitizers report into files; a leak counts, so it
+# must be able to end by itself.
+sanitizer_env() { # FOLDER
+	echo "ASAN_OPTIONS=log_path=$1/san:detect_leaks=1:abort_on_error=0:exitcode=99"
+	echo "UBSAN_OPTIONS=log_path=$1/san:print_stacktrace=1"
+	echo "LSAN_OPTIONS=print_suppressions=0"
+}
+
+# SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks.
+stop_process() { # NAME PID SIGNAL
+	kill "-$3" "$2" 2>/dev/null || true
+	try_for 10 gone "$2" && return
+	say "$1 does not end on SIG$3: killed"
+	kill -KILL "$2" 2>/dev/null || true
+	try_for 5 gone "$2" || true
+}
+
+# Does somebody listen on that TCP port in a process's network namespace?
+listening() { # PID PORT
+	cat "/proc/$1/net/tcp" "/proc/$1/net/tcp6" 2>/dev/null |
+		awk -v p=":$(printf '%04X' "$2")\$" '$4 == "0A" && $2 ~ p { found = 1 }
+			END { exit !found }'
 }

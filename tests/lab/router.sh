@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # router.sh - the router of a lab's host: configuration, start, stop, and ffctl. Sourced by lab.
 
-# Sanitizers report into files; a leak of the router counts, so it must be able to end by itself.
-ROUTER_ENV=()
+WIRE_PORT=7471
 
 router_config() {
 	local host=$1 dir=$FF_LAB/$1
@@ -16,20 +15,31 @@ router_config() {
 	store = "$dir/ffo.db"
 	pools = { "$(lab_net).0/24" }
 	mode = "$(lab_get mode)"
-	orchestrator = "embedded"
+	orchestrator = "$(orch_address)"
+	CONF
+	has_fabric || return 0
+	cat >>"$dir/ffr.conf" <<-CONF
+	cluster = "$LAB_ID"
+	wire_listen = "tcp:$(fabric_ip "$host"):$WIRE_PORT"
+	CONF
+	if [[ ! -d $FF_LAB/tls ]]; then
+		echo "wire_tls = false" >>"$dir/ffr.conf"
+		return
+	fi
+	tls_host "$host"
+	cat >>"$dir/ffr.conf" <<-CONF
+	wire_cert = "$dir/host.pem"
+	wire_key = "$dir/host.key"
+	wire_ca = "$FF_LAB/tls/ca.pem"
 	CONF
 }
 
 router_start() {
-	local host=$1 dir=$FF_LAB/$1
+	local host=$1 dir=$FF_LAB/$1 env
 
-	ROUTER_ENV=(
-		"ASAN_OPTIONS=log_path=$dir/san:detect_leaks=1:abort_on_error=0:exitcode=99"
-		"UBSAN_OPTIONS=log_path=$dir/san:print_stacktrace=1"
-		"LSAN_OPTIONS=print_suppressions=0"
-	)
+	mapfile -t env < <(sanitizer_env "$dir")
 	rm -f "$dir/admin.sock"
-	setsid nsenter --net="/run/netns/$LAB_ID-$host" env "${ROUTER_ENV[@]}" \
+	setsid nsenter --net="/run/netns/$LAB_ID-$host" env "${env[@]}" \
 		"$BUILD/bin/ffr" --config "$dir/ffr.conf" </dev/null >>"$dir/ffr.log" 2>&1 &
 	echo $! >"$dir/ffr.pid"
 	try_for 10 router_answers "$host" ||
@@ -44,20 +54,14 @@ router_pid() {
 	lab_get "$1/ffr.pid"
 }
 
-# SIGNAL, then wait for the end. TERM lets a sanitized router report its leaks.
-router_stop() {
-	local host=$1 signal=$2 pid
+router_stop() { # HOST SIGNAL
+	local pid
 
-	pid=$(router_pid "$host") || return 0
+	pid=$(router_pid "$1") || return 0
 	if alive "$pid" && [[ $(readlink "/proc/$pid/exe") == */ffr* ]]; then
-		kill "-$signal" "$pid" 2>/dev/null || true
-		if ! try_for 10 gone "$pid"; then
-			say "the router of $host does not end on SIG$signal: killed"
-			kill -KILL "$pid" 2>/dev/null || true
-			try_for 5 gone "$pid" || true
-		fi
+		stop_process "the router of $1" "$pid" "$2"
 	fi
-	rm -f "$FF_LAB/$host/ffr.pid"
+	rm -f "$FF_LAB/$1/ffr.pid"
 }
 
 ffctl() {
@@ -70,18 +74,42 @@ ffctl() {
 router_container_add() {
 	local out
 
-	out=$(ffctl "${1%c*}" container add "$1" --ip "$(container_ip "$1")" \
+	out=$(ffctl "$(container_host "$1")" container add "$1" --ip "$(container_ip "$1")" \
 		--mode "$(lab_get mode)" --docker) || die "ffctl container add $1 failed"
 	xargs -n 1 <<<"$out"
 }
 
-# Containers that the router does not know again after a restart.
+# The same of a container that the router knows.
+router_container_flags() {
+	local out
+
+	out=$(ffctl "$(container_host "$1")" container show "$(identity "$1")" --docker) ||
+		die "ffctl container show $1 failed"
+	xargs -n 1 <<<"$out"
+}
+
+router_knows() { # HOST CONTAINER
+	ffctl "$1" container show "$2" >/dev/null 2>&1
+}
+
+# After a restart: an orchestrator that others share tells the router of its containers as soon as it
+# can be asked, the embedded one may have forgotten them.
 router_containers_again() {
 	local host=$1 c
 
 	for c in $(containers); do
-		[[ ${c%c*} == "$host" ]] || continue
-		ffctl "$host" container show "$c" >/dev/null 2>&1 ||
-			router_container_add "$c" >/dev/null
+		[[ $(container_host "$c") == "$host" ]] || continue
+		! is_twin "$c" || continue
+		if ! has_fabric; then
+			router_knows "$host" "$c" || router_container_add "$c" >/dev/null
+		elif orch_majority && [[ ! -e $FF_LAB/$host/cut ]]; then
+			try_for 10 router_knows "$host" "$c" ||
+				die "the router of $host does not get $c from the orchestrator"
+		fi
 	done
+}
+
+# The socket that a container of that name mounts, once its host's router serves it.
+router_serves() { # CONTAINER HOST
+	[[ -S $FF_LAB/$2/run/containers/$(identity "$1")/ffr.sock ]]
 }

@@ -20,8 +20,8 @@ cm_ready() {
 	(($(counter "$1" cm_listeners) >= $2)) || ended "$SERVER_JOB"
 }
 
-CM_SERVER=h0c0
-CM_CLIENT=h0c1
+CM_SERVER=$A
+CM_CLIENT=$B
 
 # cm_pair SERVER-COMMAND CLIENT-COMMAND: in $CM_SERVER and $CM_CLIENT, each a string of words. Both
 # have to end with 0 and to report no error; what they print is in $OUT/server and $OUT/client.

@@ -9,10 +9,25 @@ LAB=${LAB:-$TREE/tests/lab/lab}
 export FF_LAB=${FF_LAB:-/tmp/freeflow-lab}
 BUILD=${BUILD:-$TREE/build}
 ENGINE=${ENGINE:-$(cat "$FF_LAB/engine" 2>/dev/null || echo netns)}
+HOSTS=${HOSTS:-$([[ -e $FF_LAB/fabric ]] && grep -c '^h' "$FF_LAB/fabric" || echo 1)}
 SANITIZED=${SANITIZED:-0}
 OUT=$(mktemp -d "${WORK:-/tmp}/test.XXXXXX")
 OWN_LAB=
 PORT=18515
+
+# here_only CMD...: what ends before it could reach another host, so that one host is enough for it.
+here_only() {
+	((HOSTS > 1)) || "$@"
+}
+
+# The containers of tests that run on one host and on two alike (header `hosts: yes`): what is between
+# A and B goes from host to host in kind `hosts`. C is a neighbour of A there, and D of B.
+if ((HOSTS > 1)); then
+	A=h0c0 B=h1c0 C=h0c1 D=h1c1
+else
+	A=h0c0 B=h0c1 C=h0c2 D=h0c3
+fi
+export A B C D
 
 end_test() {
 	local jobs
@@ -59,11 +74,22 @@ router_ctl() {
 	"$LAB" ffctl h0 -- "$@"
 }
 
-# A lab for this test alone, with lab up's options; end_test takes it down.
+# A lab for this test alone, with lab up's options, of as many hosts as the shared one; end_test takes
+# it down.
 own_lab() {
 	OWN_LAB=$(mktemp -u "${WORK:-/tmp}/own-XXXXXX")
 	FF_LAB=$OWN_LAB
-	"$LAB" up --engine "$ENGINE" "$@" || fail "lab up $*"
+	"$LAB" up --engine "$ENGINE" --hosts "$HOSTS" "$@" || fail "lab up $*"
+}
+
+# What is left of a lab, which is nothing after down.
+left() { # LAB-FOLDER: what is left of that lab
+	local id
+	id=ff$(printf '%06x' $(($(cksum <<<"$1" | cut -d ' ' -f 1) & 0xffffff)))
+	ip netns list | grep "^$id"
+	grep -F " $1/" /proc/self/mountinfo
+	pgrep -af -- "$1/" | grep -v 'tests/system'
+	[[ ! -e $1 ]] || echo "$1"
 }
 
 # until_true SECONDS CMD...: waits for a condition, false when the time is over.
@@ -147,9 +173,9 @@ complaint() {
 
 # ---- counters ----------------------------------------------------------------------------------
 
-# A container's numbers, as `ffctl stats` tells them.
+# A container's numbers, as `ffctl stats` of its host tells them.
 counter() { # CONTAINER NAME...
-	router_ctl --json stats "$1" | python3 "$TREE/tests/lib/counter.py" "$@"
+	"$LAB" ffctl "$(<"$FF_LAB/$1/host")" -- --json stats "$1" | python3 "$TREE/tests/lib/counter.py" "$@"
 }
 
 # ---- perftest's output -------------------------------------------------------------------------

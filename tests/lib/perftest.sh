@@ -8,7 +8,7 @@
 
 VERB=
 sender() {
-	[[ $VERB == read ]] && echo h0c0 || echo h0c1
+	[[ $VERB == read ]] && echo "$A" || echo "$B"
 }
 
 # bw ITERS SIZE OPTIONS...: one size, and the bytes that went through the router are these exactly.
@@ -19,9 +19,9 @@ bw() {
 	[[ $words =~ \ -q\ ([0-9]+)\  ]] && qps=${BASH_REMATCH[1]}
 	before=$(counter "$(sender)" "$(counted)")
 	if [[ $VERB == atomic ]]; then
-		pair h0c0 h0c1 "ib_${VERB}_bw" -F -n "$iters" "$@"
+		pair "$A" "$B" "ib_${VERB}_bw" -F -n "$iters" "$@"
 	else
-		pair h0c0 h0c1 "ib_${VERB}_bw" -F -n "$iters" -s "$size" "$@"
+		pair "$A" "$B" "ib_${VERB}_bw" -F -n "$iters" -s "$size" "$@"
 	fi
 	bandwidth $((iters * qps)) "$size"
 	after=$(counter "$(sender)" "$(counted)")
@@ -40,7 +40,7 @@ counted() {
 bw_all() {
 	local iters=$1
 	shift
-	pair h0c0 h0c1 "ib_${VERB}_bw" -F -a -n "$iters" "$@"
+	pair "$A" "$B" "ib_${VERB}_bw" -F -a -n "$iters" "$@"
 	# shellcheck disable=SC2046
 	bandwidth "$iters" $(powers 23)
 }
@@ -51,9 +51,9 @@ lat() {
 	shift 2
 	before=$(counter "$(sender)" "$(counted)")
 	if [[ $VERB == atomic ]]; then
-		pair h0c0 h0c1 "ib_${VERB}_lat" -F -n "$iters" "$@"
+		pair "$A" "$B" "ib_${VERB}_lat" -F -n "$iters" "$@"
 	else
-		pair h0c0 h0c1 "ib_${VERB}_lat" -F -n "$iters" -s "$size" "$@"
+		pair "$A" "$B" "ib_${VERB}_lat" -F -n "$iters" -s "$size" "$@"
 	fi
 	latency "$iters" "$size"
 	(($(counter "$(sender)" "$(counted)") - before >= iters)) ||
@@ -65,7 +65,7 @@ lat_all() {
 	local iters=$1
 	shift
 	((!SANITIZED)) || return 0
-	pair h0c0 h0c1 "ib_${VERB}_lat" -F -a -n "$iters" "$@"
+	pair "$A" "$B" "ib_${VERB}_lat" -F -a -n "$iters" "$@"
 	# shellcheck disable=SC2046
 	latency "$iters" $(powers 23)
 }

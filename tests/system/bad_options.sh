@@ -58,18 +58,27 @@ refuses 'nobody' "$ffctl" "${admin[@]}" container rm nobody
 refuses "$("$LAB" ip h0c0)" "$ffctl" "${admin[@]}" container add x --ip "$("$LAB" ip h0c0)"
 refuses 'no.sock' "$ffctl" --admin "$OUT/no.sock" stats
 
+refuses 'no network' "$LAB" partition h0
+refuses 'no network' "$LAB" heal h0
+refuses "router's process" "$LAB" kill orchestrator
+refuses 'router HOST' "$LAB" kill h0
+refuses 'h0c0 runs' "$LAB" start h0c0
+refuses 'no host' "$LAB" start h0c0 --on h1
+refuses 'no host' "$LAB" migrate h0c0 h1
+
 export FF_LAB=$OUT/lab
-refuses '--hosts 2' "$LAB" up --hosts 2
-refuses 'zookeeper' "$LAB" up --store zookeeper
+refuses 'hosts' "$LAB" up --hosts 0
+refuses 'hosts' "$LAB" up --hosts 17
+refuses 'store' "$LAB" up --store paper
 refuses 'no option' "$LAB" up --frobnicate 1
 refuses 'needs a value' "$LAB" up --engine
 refuses 'engine' "$LAB" up --engine vm
 refuses 'mode' "$LAB" up --mode fast
 refuses 'containers' "$LAB" up --containers 0
+refuses '1 to 83' "$LAB" up --hosts 3 --containers 84
 refuses 'no image' "$LAB" up --image debian10
 refuses 'no lab' "$LAB" exec h0c0 -- true
-refuses 'partition' "$LAB" partition h0
-refuses 'heal' "$LAB" heal h0
+refuses 'no lab' "$LAB" partition h0
 refuses 'frobnicate' "$LAB" frobnicate
 [[ ! -e $FF_LAB ]] || fail "a refused lab left its folder"
 exit 0

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
+# hosts: yes
 # client_dies.sh - kill -9 of programs in the middle of traffic, many times: the router closes their
 # objects, other containers go on undisturbed, and everything works afterwards.
 . "$(dirname "$0")/../lib/lab.sh"
@@ -8,33 +9,33 @@
 # Sessions, and all that was theirs.
 nothing_left() {
 	local c
-	for c in h0c0 h0c1; do
+	for c in "$A" "$B"; do
 		[[ $(counter "$c" sessions qps cqs srqs mrs pds registered_bytes) == "0 0 0 0 0 0 0" ]] ||
 			return 1
 	done
 }
 
 step "a neighbour runs all the time"
-server h0c2 ib_write_bw -F -D 600
+server "$C" ib_write_bw -F -D 600
 neighbour_server=$SERVER_JOB
-"$LAB" exec h0c3 -- ib_write_bw -F -D 600 -p $PORT h0c2 >"$OUT/neighbour" 2>&1 </dev/null &
+"$LAB" exec "$D" -- ib_write_bw -F -D 600 -p $PORT "$C" >"$OUT/neighbour" 2>&1 </dev/null &
 neighbour=$!
 
 victim() { # PROGRAM OPTIONS...
 	local before
 	step "kill -9: $*"
-	server h0c0 "$@"
-	before=$(counter h0c1 tx_bytes rx_bytes atomic_ops)
-	"$LAB" exec h0c1 -- "$@" -p $PORT h0c0 >"$OUT/client" 2>&1 </dev/null &
+	server "$A" "$@"
+	before=$(counter "$B" tx_bytes rx_bytes atomic_ops)
+	"$LAB" exec "$B" -- "$@" -p $PORT "$A" >"$OUT/client" 2>&1 </dev/null &
 	local job=$!
 	moving() {
-		[[ $(counter h0c1 tx_bytes rx_bytes atomic_ops) != "$before" ]]
+		[[ $(counter "$B" tx_bytes rx_bytes atomic_ops) != "$before" ]]
 	}
 	until_true 20 moving || fail "no traffic: $(cat "$OUT/client")"
-	inside h0c1 /bin/sh -c 'kill -KILL -1'
+	inside "$B" /bin/sh -c 'kill -KILL -1'
 	wait $job
 	# What a server does about a lost peer is its own affair; it goes too.
-	inside h0c0 /bin/sh -c 'kill -KILL -1'
+	inside "$A" /bin/sh -c 'kill -KILL -1'
 	wait "$SERVER_JOB"
 	until_true 5 nothing_left || fail "sessions are left: $(router_ctl container list)"
 }
@@ -50,14 +51,14 @@ for round in 1 2; do
 done
 
 running $neighbour || fail "the neighbour ended: $(cat "$OUT/neighbour")"
-before=$(counter h0c3 write_ops)
+before=$(counter "$D" write_ops)
 more() {
-	(($(counter h0c3 write_ops) > before + 1000))
+	(($(counter "$D" write_ops) > before + 1000))
 }
 until_true 10 more || fail "the neighbour stands still"
 kill $neighbour "$neighbour_server"
 wait
 
-pair h0c0 h0c1 ib_write_bw -F -n 1000
+pair "$A" "$B" ib_write_bw -F -n 1000
 bandwidth 1000 65536
 exit 0

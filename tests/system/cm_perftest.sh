@@ -1,11 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
+# hosts: yes
 # cm_perftest.sh - perftest's programs with their QPs connected by rdma_cm (-R): the report of each,
 # and that its bytes went through the router.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/cm.sh"
-ip=$("$LAB" ip h0c0)
+ip=$("$LAB" ip "$A")
 
 bw() { # BYTES-OF PROGRAM OPTIONS...
 	local of=$1 before
@@ -17,9 +18,9 @@ bw() { # BYTES-OF PROGRAM OPTIONS...
 		fail "only $(($(counter "$of" tx_bytes) - before)) bytes went through the router"
 }
 
-bw h0c1 ib_send_bw
-bw h0c1 ib_write_bw
-bw h0c0 ib_read_bw
+bw "$B" ib_send_bw
+bw "$B" ib_write_bw
+bw "$A" ib_read_bw
 
 lat() { # SIZE PROGRAM OPTIONS...
 	local size=$1

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
+# hosts: yes
 # cm_rping.sh - Debian's rping between two containers: its data is checked by its own validation and
 # by the pattern that it prints; QPs by the library and by the program itself (rdma_establish,
 # rdma_init_qp_attr); many clients of one server.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/cm.sh"
-ip=$("$LAB" ip h0c0)
+ip=$("$LAB" ip "$A")
 
 # The text of ping N: as many printable letters as fit, beginning with the Nth.
 pattern() { # N LENGTH
@@ -30,10 +31,10 @@ pings() { # COUNT
 	done
 }
 
-writes=$(counter h0c0 write_ops) reads=$(counter h0c0 read_ops)
+writes=$(counter "$A" write_ops) reads=$(counter "$A" read_ops)
 cm_pair "rping -s -v -C 10" "rping -c -v -C 10 -a $ip"
 pings 10
-(($(counter h0c0 write_ops) - writes == 10 && $(counter h0c0 read_ops) - reads == 10)) ||
+(($(counter "$A" write_ops) - writes == 10 && $(counter "$A" read_ops) - reads == 10)) ||
 	fail "the router did not count 10 writes and 10 reads of the server"
 
 cm_pair "rping -s -V -C 200 -S 60000" "rping -c -V -C 200 -S 60000 -a $ip"
@@ -43,12 +44,12 @@ pings 10
 step "eight clients of one server (-P)"
 # It keeps the last request only, so the next client comes when the one before is connected.
 served() {
-	(($(counter h0c0 cm_connections) >= $1)) || ended "${jobs[$1]}"
+	(($(counter "$A" cm_connections) >= $1)) || ended "${jobs[$1]}"
 }
-writes=$(counter h0c0 write_ops)
-cm_server h0c0 1 rping -s -P -V
+writes=$(counter "$A" write_ops)
+cm_server "$A" 1 rping -s -P -V
 for i in 1 2 3 4 5 6 7 8; do
-	timeout 100 "$LAB" exec h0c1 -- rping -c -V -C 500 -a "$ip" >"$OUT/client$i" 2>&1 </dev/null &
+	timeout 100 "$LAB" exec "$B" -- rping -c -V -C 500 -a "$ip" >"$OUT/client$i" 2>&1 </dev/null &
 	jobs[i]=$!
 	until_true 20 served $i || fail "client $i is not connected"
 done
@@ -56,15 +57,15 @@ for i in 1 2 3 4 5 6 7 8; do
 	wait "${jobs[i]}" || fail "client $i ended with $?: $(cat "$OUT/client$i")"
 	! complaint "$OUT/client$i" || fail "client $i complains"
 done
-(($(counter h0c0 write_ops) - writes == 8 * 500)) || fail "not 4000 pings of the server"
+(($(counter "$A" write_ops) - writes == 8 * 500)) || fail "not 4000 pings of the server"
 running "$SERVER_JOB" || fail "the server ended"
 kill "$SERVER_JOB"
 wait "$SERVER_JOB"
-until_true 5 cm_none h0c0 || fail "ids are left in h0c0"
-until_true 5 cm_none h0c1 || fail "ids are left in h0c1"
+until_true 5 cm_none "$A" || fail "ids are left in $A"
+until_true 5 cm_none "$B" || fail "ids are left in $B"
 
 step "nobody listens"
-timeout 20 "$LAB" exec h0c1 -- rping -c -C 1 -a "$ip" >"$OUT/client" 2>&1
+timeout 20 "$LAB" exec "$B" -- rping -c -C 1 -a "$ip" >"$OUT/client" 2>&1
 refused $? || fail "the client did not fail: $(cat "$OUT/client")"
 grep -q 'RDMA_CM_EVENT_REJECTED' "$OUT/client" || fail "not rejected: $(cat "$OUT/client")"
 exit 0

@@ -2,24 +2,25 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
 # sanitized: no
+# hosts: yes
 # cm_tools.sh - Debian's rdmacm-utils between two containers: connections (ucmatose, cmtime,
 # rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient). Not with sanitizers:
 # mckey's stdbuf preloads a library before theirs.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/cm.sh"
-ip=$("$LAB" ip h0c0) ip1=$("$LAB" ip h0c1)
+ip=$("$LAB" ip "$A") ip1=$("$LAB" ip "$B")
 
 # sends N COMMAND...: the router counts N sends of each container meanwhile, and N receives.
 sends() {
 	local n=$1 c before after
 	shift
-	for c in h0c0 h0c1; do
-		read -r "${c}_s" "${c}_r" <<<"$(counter $c send_ops recv_ops)"
+	for c in "$A" "$B"; do
+		read -r "${c}_s" "${c}_r" <<<"$(counter "$c" send_ops recv_ops)"
 	done
 	"$@"
-	for c in h0c0 h0c1; do
+	for c in "$A" "$B"; do
 		before="$((${c}_s + n)) $((${c}_r + n))"
-		after=$(counter $c send_ops recv_ops)
+		after=$(counter "$c" send_ops recv_ops)
 		[[ $after == "$before" ]] ||
 			fail "$c has $after sends and receives, not $before ($n more)"
 	done
@@ -55,37 +56,37 @@ said client 1 "end 0"
 said server 1 "end 0"
 
 step "mckey: two receivers"
-before=$(counter h0c1 send_ops)
+before=$(counter "$B" send_ops)
 jobs=()
-for c in h0c0 h0c2; do
-	"$LAB" exec $c -- stdbuf -oL mckey -m 239.1.2.3 -b "$("$LAB" ip $c)" >"$OUT/$c" 2>&1 &
+for c in "$A" "$C"; do
+	"$LAB" exec "$c" -- stdbuf -oL mckey -m 239.1.2.3 -b "$("$LAB" ip "$c")" >"$OUT/$c" 2>&1 &
 	jobs+=($!)
 done
 ready() { # CONTAINER: its program has joined the group and waits for data
 	grep -qs "receiving data transfers" "$OUT/$1"
 }
-for c in h0c0 h0c2; do
-	until_true 20 ready $c || fail "mckey in $c: $(cat "$OUT/$c")"
+for c in "$A" "$C"; do
+	until_true 20 ready "$c" || fail "mckey in $c: $(cat "$OUT/$c")"
 done
 # Datagrams may be lost, and then a receiver waits for the next sender's.
 served() {
-	timeout 30 "$LAB" exec h0c1 -- mckey -m 239.1.2.3 -s -b "$ip1" >"$OUT/client" 2>&1 ||
+	timeout 30 "$LAB" exec "$B" -- mckey -m 239.1.2.3 -s -b "$ip1" >"$OUT/client" 2>&1 ||
 		fail "the sender ended with $?: $(cat "$OUT/client")"
 	until_true 2 ended "${jobs[0]}" && until_true 2 ended "${jobs[1]}"
 }
-until_true 10 served || fail "the receivers wait: $(cat "$OUT"/h0c?)"
+until_true 10 served || fail "the receivers wait: $(cat "$OUT/$A" "$OUT/$C")"
 for job in "${jobs[@]}"; do
-	wait "$job" || fail "a receiver ended with $?: $(cat "$OUT"/h0c?)"
+	wait "$job" || fail "a receiver ended with $?: $(cat "$OUT/$A" "$OUT/$C")"
 done
-for c in h0c0 h0c2; do
+for c in "$A" "$C"; do
 	[[ $(grep -c '^data transfers complete\|^return status 0' "$OUT/$c") == 2 ]] ||
 		fail "mckey in $c: $(cat "$OUT/$c")"
 done
-(($(counter h0c1 send_ops) - before >= 10)) || fail "not 10 messages"
+(($(counter "$B" send_ops) - before >= 10)) || fail "not 10 messages"
 
 step "cmtime: 200 connections"
-cm_server h0c0 1 cmtime
-timeout 60 "$LAB" exec h0c1 -- cmtime -s "$ip" -c 200 >"$OUT/client" 2>&1 ||
+cm_server "$A" 1 cmtime
+timeout 60 "$LAB" exec "$B" -- cmtime -s "$ip" -c 200 >"$OUT/client" 2>&1 ||
 	fail "cmtime ended with $?: $(cat "$OUT/client")"
 ! complaint "$OUT/client" || fail "cmtime complains"
 for what in "create id" "resolve addr" "resolve route" "create qp" connect disconnect destroy; do
@@ -96,7 +97,7 @@ for what in "create id" "resolve addr" "resolve route" "create qp" connect disco
 done
 kill "$SERVER_JOB"
 wait "$SERVER_JOB"
-for c in h0c0 h0c1; do
-	until_true 5 cm_none $c || fail "ids are left in $c"
+for c in "$A" "$B"; do
+	until_true 5 cm_none "$c" || fail "ids are left in $c"
 done
 exit 0

@@ -36,15 +36,6 @@ if [[ $ENGINE == netns ]]; then
 	[[ ! -e /etc/freeflow-lab-test && ! -e /etc/ld.so.preload ]] || fail "/etc is shared"
 fi
 
-left() { # LAB-FOLDER: what is left of that lab
-	local id
-	id=ff$(printf '%06x' $(($(cksum <<<"$1" | cut -d ' ' -f 1) & 0xffffff)))
-	ip netns list | grep "^$id"
-	grep -F " $1/" /proc/self/mountinfo
-	pgrep -af -- "$1/" | grep -v 'tests/system'
-	[[ ! -e $1 ]] || echo "$1"
-}
-
 step "a second lab beside this one"
 first=$FF_LAB
 own_lab --containers 1
@@ -60,7 +51,7 @@ step "down after a lab whose processes were killed"
 FF_LAB=$OWN_LAB
 "$LAB" up --engine "$ENGINE" --containers 1 || fail "up"
 kill -KILL "$(<"$FF_LAB/h0/ffr.pid")" "$(<"$FF_LAB/h0c0/pid")"
-[[ ! -e $FF_LAB/docker/pid ]] || kill -KILL "$(<"$FF_LAB/docker/pid")"
+[[ ! -e $FF_LAB/h0/docker/pid ]] || kill -KILL "$(<"$FF_LAB/h0/docker/pid")"
 "$LAB" down || fail "down"
 [[ -z $(left "$OWN_LAB") ]] || fail "down left: $(left "$OWN_LAB")"
 OWN_LAB=

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 120
 # engines: netns
+# hosts: yes
 # mpi.sh - Debian's Open MPI over UCX over the verbs transports only: tests/lib/mpi_ring.c with ranks
 # in two containers, those of one container included. mpirun runs on the host; what it takes for ssh
 # starts its daemons inside the containers.
@@ -22,13 +23,14 @@ chmod +x "$OUT/rsh"
 
 # mpi TLS RANKS: RANKS in each container, and their bytes went through the router.
 mpi() {
-	local tls=$1 ranks=$2 before moved
+	local tls=$1 ranks=$2 before moved subnet
 	step "mpi_ring, $ranks ranks in each of 2 containers, UCX_TLS=$tls"
-	before=$(($(counter h0c0 tx_bytes) + $(counter h0c1 tx_bytes)))
+	subnet=$("$LAB" ip "$A")
+	before=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes)))
 	env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 		timeout 60 nsenter --net="/proc/$(<"$FF_LAB/h0/ffr.pid")/ns/net" \
-		mpirun -H "h0c0:$ranks,h0c1:$ranks" \
-		--mca plm_rsh_agent "$OUT/rsh" --mca plm_rsh_no_tree_spawn 1 \
+		mpirun -H "$A:$ranks,$B:$ranks" \
+		--mca oob_tcp_if_include "${subnet%.*}.0/24" --mca plm_rsh_agent "$OUT/rsh" --mca plm_rsh_no_tree_spawn 1 \
 		--mca pml ucx --mca osc ucx --mca btl self \
 		--mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
 		-x "UCX_TLS=$tls" -x UCX_NET_DEVICES=ff0:1 -x UCX_LOG_LEVEL=error \
@@ -39,7 +41,7 @@ mpi() {
 	cat "$OUT/mpi"
 	[[ $(<"$OUT/mpi") =~ "mpi_ring: $((2 * ranks)) ranks on 2 hosts, "([0-9]+)" bytes" ]] ||
 		fail "not what mpi_ring prints"
-	moved=$(($(counter h0c0 tx_bytes) + $(counter h0c1 tx_bytes) - before))
+	moved=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes) - before))
 	((moved >= 2 * ranks * BASH_REMATCH[1])) || fail "the router moved $moved bytes only"
 }
 

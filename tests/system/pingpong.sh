@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
+# hosts: yes
 # pingpong.sh - rdma-core's ping-pong programs between two containers, with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 
@@ -18,11 +19,11 @@ SLACK=0
 pingpong() { # PROGRAM SIZE ITERS OPTIONS...
 	local program=$1 size=$2 iters=$3 sent received
 	shift 3
-	sent=$(counter h0c1 tx_bytes) received=$(counter h0c1 rx_bytes)
-	pair h0c0 h0c1 "$program" -g 0 -s "$size" -n "$iters" "$@"
+	sent=$(counter "$B" tx_bytes) received=$(counter "$B" rx_bytes)
+	pair "$A" "$B" "$program" -g 0 -s "$size" -n "$iters" "$@"
 	moved "$size" "$iters"
-	sent=$(($(counter h0c1 tx_bytes) - sent))
-	received=$(($(counter h0c1 rx_bytes) - received))
+	sent=$(($(counter "$B" tx_bytes) - sent))
+	received=$(($(counter "$B" rx_bytes) - received))
 	# ibv_srq_pingpong looks at its count between rounds only, and one round is a message per QP.
 	((sent == size * iters || (sent > size * iters && sent < size * (iters + SLACK)))) ||
 		fail "$sent bytes went through the router, not $((size * iters))"
@@ -59,8 +60,8 @@ pingpong ibv_srq_pingpong 4096 1000 -q 16
 pingpong ibv_srq_pingpong 4096 1000 -q 64 -e
 
 step "completions with time stamps: they work, or are refused in so many words"
-server h0c0 ibv_rc_pingpong -g 0 -t
-inside h0c1 ibv_rc_pingpong -g 0 -t -p "$PORT" h0c0 >"$OUT/client" 2>&1
+server "$A" ibv_rc_pingpong -g 0 -t
+inside "$B" ibv_rc_pingpong -g 0 -t -p "$PORT" "$A" >"$OUT/client" 2>&1
 status=$?
 ((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
 wait "$SERVER_JOB"

@@ -1,20 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 300
+# hosts: yes
 # rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
 # sockets, with Debian's librspreload in front of them. What they move went through the router.
 . "$(dirname "$0")/../lib/lab.sh"
 
-IP=$("$LAB" ip h0c0)
-PRELOAD=$(inside h0c0 sh -c 'ls /usr/lib/*/rsocket/librspreload.so') || skip "no librspreload"
-((!SANITIZED)) || PRELOAD="$(inside h0c0 cat /etc/ld.so.preload) $PRELOAD" # ASan wants to be the first
+IP=$("$LAB" ip "$A")
+PRELOAD=$(inside "$A" sh -c 'ls /usr/lib/*/rsocket/librspreload.so') || skip "no librspreload"
+((!SANITIZED)) || PRELOAD="$(inside "$A" cat /etc/ld.so.preload) $PRELOAD" # ASan wants to be the first
 
 BIND=()
 SERVES_ON= # the server does not end by itself
 
 moved() {
 	local tx rx
-	read -r tx rx < <(counter h0c0 tx_bytes rx_bytes)
+	read -r tx rx < <(counter "$A" tx_bytes rx_bytes)
 	echo $((tx + rx))
 }
 
@@ -28,13 +29,13 @@ moves() {
 	((now - before >= bytes)) || fail "$*: the router moved $((now - before)) bytes, not $bytes"
 }
 
-# rs_pair OPTIONS -- CMD...: CMD in h0c0, then CMD -s ADDRESS in h0c1 until it finds the server.
+# rs_pair OPTIONS -- CMD...: CMD in $A, then CMD -s ADDRESS in $B until it finds the server.
 rs_pair() {
 	local job status tries=50
 	((++PORT))
-	"$LAB" exec h0c0 -- timeout 60 "$@" -p "$PORT" "${BIND[@]}" >"$OUT/server" 2>&1 </dev/null &
+	"$LAB" exec "$A" -- timeout 60 "$@" -p "$PORT" "${BIND[@]}" >"$OUT/server" 2>&1 </dev/null &
 	job=$!
-	until inside h0c1 timeout 60 "$@" -p "$PORT" -s "$IP" >"$OUT/client" 2>&1 </dev/null; do
+	until inside "$B" timeout 60 "$@" -p "$PORT" -s "$IP" >"$OUT/client" 2>&1 </dev/null; do
 		status=$?
 		# only a server that does not listen yet is asked again (without blocking, rpoll() says POLLERR)
 		if ! ((--tries)) || ! running "$job" || ! grep -Eq 'refused|rpoll:' "$OUT/client"; then
@@ -44,7 +45,7 @@ rs_pair() {
 		sleep 0.1
 	done
 	if [[ $SERVES_ON ]]; then
-		end_program h0c0 udpong
+		end_program "$A" udpong
 		wait "$job"
 	else
 		wait "$job" || return 1
@@ -81,19 +82,19 @@ BIND=()
 SERVES_ON=
 
 copied() { # its status says nothing
-	inside h0c1 timeout 30 rcopy "$OUT/source" "$IP:$OUT/target" -p "$PORT" >"$OUT/client" 2>&1
+	inside "$B" timeout 30 rcopy "$OUT/source" "$IP:$OUT/target" -p "$PORT" >"$OUT/client" 2>&1
 	cmp -s "$OUT/source" "$OUT/target"
 }
 
 copy() {
 	local job tries=50
-	"$LAB" exec h0c0 -- timeout 60 rcopy -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
+	"$LAB" exec "$A" -- timeout 60 rcopy -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
 	job=$!
 	until copied; do
 		((--tries)) && running "$job" || return 1
 		sleep 0.1
 	done
-	end_program h0c0 rcopy
+	end_program "$A" rcopy
 	wait "$job"
 	true
 }
@@ -113,9 +114,9 @@ preloaded() { # CONTAINER CMD...
 sockets() { # OPTIONS...
 	local job tries=50
 	((++PORT))
-	preloaded h0c0 iperf3 -s -1 -B "$IP" -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
+	preloaded "$A" iperf3 -s -1 -B "$IP" -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
 	job=$!
-	until preloaded h0c1 iperf3 -c "$IP" -p "$PORT" -n 50M "$@" >"$OUT/client" 2>&1; do
+	until preloaded "$B" iperf3 -c "$IP" -p "$PORT" -n 50M "$@" >"$OUT/client" 2>&1; do
 		((--tries)) && running "$job" || return 1
 		sleep 0.1
 	done

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 120
+# hosts: yes
 # ucx.sh - Debian's UCX over the verbs transports only, no shared memory and no TCP: what it makes of
 # the device, and its own performance tests between two containers, with a look at whether the bytes
 # went through the router. UCX sets its RC connections up over UD.
@@ -10,7 +11,7 @@ RC=rc_verbs,ud_verbs,self
 UD=ud_verbs,self
 
 step "ucx_info"
-inside h0c0 ucx_info -d >"$OUT/info" || fail "ucx_info ended with $?"
+inside "$A" ucx_info -d >"$OUT/info" || fail "ucx_info ended with $?"
 for t in rc_verbs ud_verbs; do
 	grep -A1 "Transport: $t\$" "$OUT/info" | grep -q "Device: ff0:1\$" || {
 		cat "$OUT/info"
@@ -19,7 +20,7 @@ for t in rc_verbs ud_verbs; do
 done
 
 bytes() {
-	echo $(($(counter h0c0 tx_bytes) + $(counter h0c1 tx_bytes)))
+	echo $(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes)))
 }
 
 # ucx TLS TEST SIZE ITERS OPTIONS...: the report is of so many iterations, whose bytes the router moved.
@@ -27,7 +28,7 @@ ucx() {
 	local tls=$1 test=$2 size=$3 iters=$4 start
 	shift 4
 	start=$(bytes)
-	pair h0c0 h0c1 env "UCX_TLS=$tls" UCX_NET_DEVICES=ff0:1 UCX_LOG_LEVEL=error \
+	pair "$A" "$B" env "UCX_TLS=$tls" UCX_NET_DEVICES=ff0:1 UCX_LOG_LEVEL=error \
 		ucx_perftest -t "$test" -s "$size" -n "$iters" -w 10 -f "$@"
 	awk -v iters="$iters" '$1 == iters && NF == 8 && $4 > 0 && $6 > 0 { ok = 1 } END { exit !ok }' \
 		"$OUT/client" || {
@@ -52,10 +53,10 @@ for size in 8 4000 1000000; do
 	ucx "$RC" ucp_get "$size" 50
 done
 # UCP emulates atomics with messages unless a device has them all; UCT takes the device's.
-before=$(counter h0c1 atomic_ops)
+before=$(counter "$B" atomic_ops)
 for op in add_mr fadd cswap; do
 	ucx "$RC" "$op" 8 200 -d ff0:1 -x rc_verbs
 done
-after=$(counter h0c1 atomic_ops)
+after=$(counter "$B" atomic_ops)
 ((after - before >= 600)) || fail "the device carried out $((after - before)) atomics of 600"
 exit 0

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
+# hosts: yes
 # verbs_mcast.sh - multicast inside a container, then from one to several receivers in each of two.
 . "$(dirname "$0")/../lib/lab.sh"
 
@@ -9,7 +10,7 @@ group=ff0e::1234:5678
 messages=50
 
 step "one container"
-inside h0c0 "$program" || fail "verbs_mcast ended with $?"
+inside "$A" "$program" || fail "verbs_mcast ended with $?"
 
 all_ready() {
 	local i
@@ -25,11 +26,11 @@ none_left() {
 	done
 }
 
-step "from h0c1 to two receivers in h0c0 and two in h0c1"
-sender=$("$LAB" ip h0c1)
+step "from $B to two receivers in $A and two in $B"
+sender=$("$LAB" ip "$B")
 jobs=()
-for c in h0c0 h0c0 h0c1 h0c1; do
-	"$LAB" exec $c -- "$program" --receive $group $messages "$sender" \
+for c in "$A" "$A" "$B" "$B"; do
+	"$LAB" exec "$c" -- "$program" --receive $group $messages "$sender" \
 		>"$OUT/receiver${#jobs[@]}" 2>&1 </dev/null &
 	jobs+=($!)
 done
@@ -37,7 +38,7 @@ until_true 20 all_ready || {
 	tail "$OUT"/receiver*
 	fail "the receivers did not start"
 }
-inside h0c1 "$program" --send $group $messages || fail "the sender ended with $?"
+inside "$B" "$program" --send $group $messages || fail "the sender ended with $?"
 until_true 20 none_left || {
 	kill "${jobs[@]}"
 	tail "$OUT"/receiver*

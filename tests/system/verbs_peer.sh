@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 300
+# hosts: yes
 # verbs_peer.sh - verbs_peer in one container, then with its two halves in two, both ways about.
 . "$(dirname "$0")/../lib/lab.sh"
 
 program=$BUILD/tests/system/verbs_peer
 
-step "both halves in h0c0"
-inside h0c0 "$program" || fail "verbs_peer ended with $?"
+step "both halves in $A"
+inside "$A" "$program" || fail "verbs_peer ended with $?"
 
 two_containers() { # SERVER CLIENT
 	local job status
@@ -24,5 +25,5 @@ two_containers() { # SERVER CLIENT
 	fail "client ended with $status"
 }
 
-two_containers h0c0 h0c1
-two_containers h0c1 h0c0
+two_containers "$A" "$B"
+two_containers "$B" "$A"

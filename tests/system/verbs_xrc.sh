@@ -1,19 +1,20 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 240
+# hosts: yes
 # verbs_xrc.sh - XRC between two containers: ibv_xsrq_pingpong with one client and with several,
 # and perftest's programs with -c XRC and --use-srq.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"
 
-# pingpong CLIENTS OPTIONS...: a server in h0c0, clients in h0c1, which share a domain there.
+# pingpong CLIENTS OPTIONS...: a server in $A, clients in $B, which share a domain there.
 pingpong() {
 	local n=$1 i job jobs=()
 	shift
 	step "ibv_xsrq_pingpong $*, $n clients"
-	server h0c0 ibv_xsrq_pingpong -g 0 -c "$n" "$@"
+	server "$A" ibv_xsrq_pingpong -g 0 -c "$n" "$@"
 	for ((i = 0; i < n; i++)); do
-		timeout 60 "$LAB" exec h0c1 -- ibv_xsrq_pingpong -g 0 -c "$n" "$@" -p $PORT h0c0 \
+		timeout 60 "$LAB" exec "$B" -- ibv_xsrq_pingpong -g 0 -c "$n" "$@" -p $PORT "$A" \
 			>"$OUT/client$i" 2>&1 &
 		jobs+=($!)
 	done
@@ -27,13 +28,13 @@ pingpong() {
 	grep -qs '^success' "$OUT/server" || fail "server: $(cat "$OUT/server")"
 }
 
-before=$(counter h0c0 recv_ops)
+before=$(counter "$A" recv_ops)
 pingpong 1
 pingpong 1 -e -s 65536 -n 50
 pingpong 3 -n 50
 pingpong 4 -n 20 -e
 # A server takes the messages of each client: 5, 50, 3 * 50, 4 * 20.
-got=$(($(counter h0c0 recv_ops) - before))
+got=$(($(counter "$A" recv_ops) - before))
 ((got >= 285)) || fail "only $got messages came through the router"
 
 VERB="send"

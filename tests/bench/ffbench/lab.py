@@ -10,14 +10,17 @@ from . import proc
 
 
 class Lab:
-    """One lab, in a folder of its own; a context manager."""
+    """One lab, in a folder of its own; a context manager. Pairs of programs run in `server` and
+    `client`: two containers of one host, or of two."""
 
-    def __init__(self, root, containers=2, mode="adaptive", engine="netns", fast_cpu=None):
+    def __init__(self, root, containers=2, mode="adaptive", engine="netns", fast_cpu=None, hosts=1):
         self.tool = root / "tests/lab/lab"
         self.containers = containers
         self.mode = mode
         self.engine = engine
         self.fast_cpu = fast_cpu
+        self.hosts = hosts
+        self.server, self.client = ("h1c0" if hosts > 1 else "h0c1"), "h0c0"
         self.base = None
         self.dir = None
 
@@ -26,12 +29,12 @@ class Lab:
         self.dir = pathlib.Path(self.base) / "lab"
         os.environ["FF_LAB"] = str(self.dir)
         try:
-            self._lab("up", "--containers", self.containers, "--engine", self.engine,
-                      "--mode", self.mode, timeout=180)
+            self.lab("up", "--containers", self.containers, "--engine", self.engine,
+                     "--mode", self.mode, "--hosts", self.hosts, timeout=180)
             if self.fast_cpu is not None:
                 with open(self.dir / "h0/ffr.conf", "a", encoding="ascii") as conf:
                     conf.write(f"fast_cpu = {self.fast_cpu}\n")
-                self._lab("restart", "router", "h0")
+                self.lab("restart", "router", "h0")
         except BaseException:
             self.__exit__()
             raise
@@ -41,31 +44,46 @@ class Lab:
         proc.kill_all()
         if self.dir.exists():
             try:
-                self._lab("down", timeout=120)
+                self.lab("down", timeout=120)
             except proc.Failure as why:
                 print(f"bench: {why}", flush=True)
         if not self.dir.exists():
             os.rmdir(self.base)
 
-    def _lab(self, *args, timeout=60):
+    def lab(self, *args, timeout=60):
         return proc.run([self.tool, *args], timeout)
 
     def inside(self, container, *cmd, timeout=60):
         """The command line that runs `cmd` in a container, where it ends by itself in time."""
         return [str(c) for c in (self.tool, "exec", container, "--", "timeout", timeout, *cmd)]
 
-    def on_net(self, container, *cmd, timeout=60):
-        """The same for a program of the machine that only uses the container's network (TCP
-        peers): no library of ours is in its way."""
-        pid = (self.dir / container / "pid").read_text(encoding="ascii").strip()
-        return [str(c) for c in ("nsenter", f"--net=/proc/{pid}/ns/net", "timeout", timeout, *cmd)]
+    def _pid(self, where):
+        """A process in the network of a container, or of a host: its router."""
+        name = "pid" if "c" in where else "ffr.pid"
+        return (self.dir / where / name).read_text(encoding="ascii").strip()
 
-    def ip(self, container):
-        return self._lab("ip", container).strip()
+    def on_net(self, where, *cmd, timeout=60):
+        """The same for a program of the machine that only uses the network of a container, or of a
+        host (TCP peers): no library of ours is in its way."""
+        net = f"--net=/proc/{self._pid(where)}/ns/net"
+        return [str(c) for c in ("nsenter", net, "timeout", timeout, *cmd)]
 
-    def listens(self, container, port):
+    def ip(self, where):
+        """Of a container; of a host, on the link between hosts."""
+        if "c" in where:
+            return self.lab("ip", where).strip()
+        found = re.search(r"inet ([\d.]+)/", proc.run(self.on_net(where, "ip", "-4", "-o", "addr",
+                                                                  "show", "dev", "fab0")))
+        if not found:
+            raise proc.Failure(f"{where} has no address on the link between hosts")
+        return found[1]
+
+    def host_of(self, container):
+        return self.lab("host", container).strip()
+
+    def listens(self, where, port):
         """Does a TCP server listen there? /proc/net/tcp: local address in hex, state 0A."""
-        pid = (self.dir / container / "pid").read_text(encoding="ascii").strip()
+        pid = self._pid(where)
         for family in ("tcp", "tcp6"):
             try:
                 text = pathlib.Path(f"/proc/{pid}/net/{family}").read_text(encoding="ascii")
@@ -76,7 +94,7 @@ class Lab:
         return False
 
     def router_pid(self):
-        return int((self.dir / "h0/ffr.pid").read_text(encoding="ascii"))
+        return int(self._pid("h0"))
 
     def router_cpu_ns(self):
         """CPU time of the router's threads: ({name: ns} by schedstat, clock ticks by stat)."""

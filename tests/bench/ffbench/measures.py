@@ -31,6 +31,7 @@ LABS = {
     "pair": {"containers": 2},
     "socket": {"containers": 1, "mode": "socket"},
     "many": {"containers": 32},
+    "hosts": {"containers": 1, "hosts": 2},
 }
 
 PINNED = "one process on CPU {0}, fast thread on CPU {1}"

@@ -11,15 +11,15 @@ import time
 from . import proc
 
 _ports = itertools.count(18600)
-SERVER, CLIENT = "h0c1", "h0c0"
 
 
-def _pair(lab, port, server, client, timeout, env=None):
-    """Starts the server, waits until it listens, runs the client; the client's output."""
+def _pair(lab, port, server, client, timeout, env=None, where=None):
+    """Starts the server, waits until it listens (in lab.server, or `where`), runs the client; the
+    client's output."""
     background = proc.Background(server, env)
     try:
         proc.wait_for(f"{' '.join(server)}: listening",
-                      lambda: background.ended() or lab.listens(SERVER, port))
+                      lambda: background.ended() or lab.listens(where or lab.server, port))
         if background.ended():
             background.finish(1)
             raise proc.Failure(f"{' '.join(server)}: the server has gone")
@@ -58,8 +58,8 @@ def _after(out, header, what):
 def perftest(lab, program, size, iters, *options, timeout=60):
     port = next(_ports)
     args = [program, "-F", "-p", port, "-s", size, "-n", iters, *options]
-    server = lab.inside(SERVER, *args, timeout=timeout)
-    client = lab.inside(CLIENT, *args, lab.ip(SERVER), timeout=timeout)
+    server = lab.inside(lab.server, *args, timeout=timeout)
+    client = lab.inside(lab.client, *args, lab.ip(lab.server), timeout=timeout)
     if "-R" in options:
         return _cm_pair(server, client, timeout)
     return _pair(lab, port, server, client, timeout)
@@ -88,11 +88,11 @@ def sockperf(lab, seconds, samples_file=None):
     """Blocking TCP ping-pong of sockperf's smallest message (14 bytes); us, half round trip."""
     port = next(_ports)
     limit = seconds + 15
-    where = ["--tcp", "-i", lab.ip(SERVER), "-p", port]
+    where = ["--tcp", "-i", lab.ip(lab.server), "-p", port]
     log = ["--full-log", samples_file] if samples_file else []
     out = _pair(lab, port,
-                lab.on_net(SERVER, "sockperf", "server", *where, timeout=limit),
-                lab.on_net(CLIENT, "sockperf", "ping-pong", *where, "-m", 14, "-t", seconds, *log,
+                lab.on_net(lab.server, "sockperf", "server", *where, timeout=limit),
+                lab.on_net(lab.client, "sockperf", "ping-pong", *where, "-m", 14, "-t", seconds, *log,
                            timeout=limit), limit + 5)
     found = dict(re.findall(r"percentile ([\d.]+)\s*=\s*([\d.]+)", out))
     try:
@@ -109,15 +109,34 @@ def sockperf_samples(lab, seconds):
         return [float(m) for m in re.findall(r"^\d+, [\d.]+, [\d.]+, ([\d.]+)", log.read(), re.M)]
 
 
-def iperf3(lab, seconds):
-    """One TCP stream; bytes per second received"""
+def iperf3(lab, seconds, server=None, client=None):
+    """One TCP stream, between containers or hosts; bytes per second received"""
+    server, client = server or lab.server, client or lab.client
     port = next(_ports)
     limit = seconds + 15
     out = _pair(lab, port,
-                lab.on_net(SERVER, "iperf3", "-s", "-1", "-p", port, timeout=limit),
-                lab.on_net(CLIENT, "iperf3", "-J", "-c", lab.ip(SERVER), "-p", port, "-t", seconds,
-                           timeout=limit), limit + 5)
+                lab.on_net(server, "iperf3", "-s", "-1", "-p", port, timeout=limit),
+                lab.on_net(client, "iperf3", "-J", "-c", lab.ip(server), "-p", port, "-t", seconds,
+                           timeout=limit), limit + 5, where=server)
     return json.loads(out)["end"]["sum_received"]["bits_per_second"] / 8
+
+
+def peer_tcp(lab, program, rounds, server, client, *options):
+    """8 bytes there and back over TCP between two hosts; us, half of a round trip"""
+    port = next(_ports)
+    out = _pair(lab, port, lab.on_net(server, program, "-l", port, *options),
+                lab.on_net(client, program, "-c", lab.ip(server), "-p", port, "-n", rounds, *options),
+                60, where=server)
+    got = json.loads(out)
+    return {"median": got["median_ns"] / 1e3, "p99": got["p99_ns"] / 1e3}
+
+
+def verbs_fair(lab, program, *options):
+    """{"bytes_per_s", "jain", "least", "most"}"""
+    port = next(_ports)
+    return json.loads(_pair(lab, port, lab.inside(lab.server, program, "-l", port),
+                            lab.inside(lab.client, program, "-c", lab.ip(lab.server), "-p", port,
+                                       *options), 60))
 
 
 def ucx(lab, transport, test, size, iters, timeout=60):
@@ -130,15 +149,15 @@ def ucx(lab, transport, test, size, iters, timeout=60):
     if transport == "rc_verbs":
         args = ["ucx_perftest", "-p", port]
         return _ucx_figures(test, _pair(
-            lab, port, lab.inside(SERVER, *args, timeout=timeout),
-            lab.inside(CLIENT, *args, "-t", test, "-s", size, "-n", iters, "-f", lab.ip(SERVER),
+            lab, port, lab.inside(lab.server, *args, timeout=timeout),
+            lab.inside(lab.client, *args, "-t", test, "-s", size, "-n", iters, "-f", lab.ip(lab.server),
                        timeout=timeout), timeout, env))
     # UCX looks for interfaces in /sys, which has to be the container's
     own_sys = ["unshare", "--mount", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh",
                "ucx_perftest", "-p", port]
-    out = _pair(lab, port, lab.on_net(SERVER, *own_sys, timeout=timeout),
-                lab.on_net(CLIENT, *own_sys, "-t", test, "-s", size, "-n", iters, "-f",
-                           lab.ip(SERVER), timeout=timeout), timeout, env)
+    out = _pair(lab, port, lab.on_net(lab.server, *own_sys, timeout=timeout),
+                lab.on_net(lab.client, *own_sys, "-t", test, "-s", size, "-n", iters, "-f",
+                           lab.ip(lab.server), timeout=timeout), timeout, env)
     return _ucx_figures(test, out)
 
 
@@ -156,8 +175,8 @@ def rstream(lab, size, count, iters, timeout=60):
     per second}"""
     port = next(_ports)
     args = ["rstream", "-p", port, "-S", size, "-C", count, "-I", iters]
-    out = _cm_pair(lab.inside(SERVER, *args, timeout=timeout),
-                   lab.inside(CLIENT, *args, "-s", lab.ip(SERVER), timeout=timeout), timeout)
+    out = _cm_pair(lab.inside(lab.server, *args, timeout=timeout),
+                   lab.inside(lab.client, *args, "-s", lab.ip(lab.server), timeout=timeout), timeout)
     found = re.search(r"s\s+([\d.]+)\s+([\d.]+)\s*$", out.rstrip())
     if not found:
         raise proc.Failure("rstream: no figures in its output")
@@ -168,8 +187,8 @@ def cmtime(lab, connections, timeout=60):
     """us for each connection: {step: us}"""
     port = next(_ports)
     args = ["cmtime", "-c", connections, "-p", port]
-    out = _cm_pair(lab.inside(SERVER, *args, timeout=timeout),
-                   lab.inside(CLIENT, *args, "-s", lab.ip(SERVER), timeout=timeout), timeout)
+    out = _cm_pair(lab.inside(lab.server, *args, timeout=timeout),
+                   lab.inside(lab.client, *args, "-s", lab.ip(lab.server), timeout=timeout), timeout)
     found = re.findall(r"^([a-z ]+?)\s*:\s+[\d.]+\s+[\d.]+\s+[\d.]+\s+([\d.]+)\s*$", out, re.M)
     if not found:
         raise proc.Failure("cmtime: no figures in its output")

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * peer_tcp.c - ping-pong of a small message over TCP between two hosts: the peer of ib_send_lat.
+ * Both sleep in recv() while they wait, as programs do; -b has them poll instead.
+ *
+ *	peer_tcp -l PORT [-b] [-s BYTES]
+ *	peer_tcp -c HOST -p PORT [-b] [-s BYTES] [-n ROUNDS]
+ *
+ * Prints half of a round trip.
+ */
+#include "oob.h"
+
+#define WARM_UP 1000u
+
+static char msg[65536];
+
+/* One whole message; 0 at the end of the stream. */
+static int receive(int fd, size_t size, int busy)
+{
+	size_t have = 0;
+
+	while (have < size) {
+		ssize_t n = recv(fd, msg + have, size - have, busy ? MSG_DONTWAIT : 0);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			continue;
+		if (n < 0)
+			bench_die("recv");
+		if (!n)
+			return 0;
+		have += (size_t)n;
+	}
+	return 1;
+}
+
+static void client(int fd, size_t size, uint64_t n, int busy)
+{
+	uint64_t *ns = bench_alloc(n * sizeof(*ns)), t;
+
+	for (uint64_t i = 0; i < n + WARM_UP; i++) {
+		t = bench_now();
+		oob_send(fd, msg, size);
+		errno = 0;
+		if (!receive(fd, size, busy))
+			bench_die("the other half has gone");
+		if (i >= WARM_UP)
+			ns[i - WARM_UP] = (bench_now() - t) / 2;
+	}
+	bench_sort(ns, n);
+	printf("{\"rounds\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu}\n", n,
+	       bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0]);
+	free(ns);
+}
+
+int main(int argc, char **argv)
+{
+	const char *host = NULL, *port = NULL;
+	uint64_t n = 100000;
+	size_t size = 8;
+	int opt, busy = 0, serve = 0, fd;
+
+	while ((opt = getopt(argc, argv, "l:c:p:n:s:b")) != -1) {
+		switch (opt) {
+		case 'l':
+			serve = 1;
+			port = optarg;
+			break;
+		case 'c':
+			host = optarg;
+			break;
+		case 'p':
+			port = optarg;
+			break;
+		case 'n':
+			n = (uint64_t)bench_num(optarg, 100, 100000000);
+			break;
+		case 's':
+			size = (size_t)bench_num(optarg, 1, sizeof(msg));
+			break;
+		case 'b':
+			busy = 1;
+			break;
+		default:
+			port = NULL;
+			optind = argc;
+		}
+	}
+	if (!port || (!serve && !host)) {
+		fprintf(stderr,
+			"usage: peer_tcp -l PORT | -c HOST -p PORT  [-b] [-s BYTES] [-n N]\n");
+		return 2;
+	}
+	if (!serve) {
+		fd = oob_connect(host, port);
+		client(fd, size, n, busy);
+	} else {
+		fd = oob_listen(port);
+		while (receive(fd, size, busy))
+			oob_send(fd, msg, size);
+	}
+	close(fd);
+	return 0;
+}

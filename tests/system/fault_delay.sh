@@ -1,0 +1,23 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 120
+# engines: netns
+# hosts: only
+# fault_delay.sh - a link that takes 10 ms longer and loses 1 % of its frames: slower, nothing else.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/load.sh"
+own_lab --containers 1
+
+"$LAB" delay h1 10ms loss 1%
+status=$?
+((status != 77)) || skip "no delay on this machine's links"
+((status == 0)) || fail "lab delay ended with $status"
+load_both -q 6 --ud 1 -r --timeout 19 -w 32 -s 1-65536
+load_each load_moves 30 || fail "no traffic"
+for _ in 1 2 3 4 5; do
+	load_each load_unharmed 0 || fail "a connection failed"
+done
+"$LAB" delay h1 off
+load_each load_unharmed 0 || fail "a connection failed when the link was better"
+load_both_stop
+exit 0

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 180
+# engines: netns
+# hosts: only
+# fault_orchestrator.sh - the orchestrator of two hosts, one daemon, is killed under traffic: what is
+# connected goes on with what the routers know; when it is back they agree again, and new regions and
+# connections work.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/load.sh"
+own_lab --containers 2
+
+connects() { # SERVER CLIENT
+	load_use new
+	load_server "$1"
+	load_client "$2" "$1" --seconds 1 -q 2 -s 1-65536
+	load_wait 0
+	load_server_stop 0
+}
+
+load_both -q 6 --ud 1 -r
+load_each load_moves 20 || fail "no traffic"
+for round in 1 2 3; do
+	step "round $round: kill -9"
+	"$LAB" kill orchestrator
+	load_each load_unharmed 0 || fail "round $round: a connection failed without the orchestrator"
+	step "round $round: within a host, connections are made without it"
+	connects h0c0 h0c1
+	load_each load_unharmed 0 || fail "round $round: a connection failed without the orchestrator"
+	"$LAB" restart orchestrator || fail "restart"
+	load_each load_unharmed 0 || fail "round $round: a connection failed when it was back"
+	step "round $round: new regions and connections between the hosts"
+	connects h0c1 h1c1
+	connects h1c1 h0c1
+done
+load_both_stop
+
+step "router and orchestrator die together"
+load_both -q 6 -r --timeout 12
+load_each load_moves 20 || fail "no traffic"
+"$LAB" kill router h1
+"$LAB" kill orchestrator
+load_each until_true 20 load_failed 6 || fail "lanes do not fail"
+"$LAB" restart orchestrator || fail "restart"
+"$LAB" restart router h1 || fail "restart"
+load_each load_returns 30 6 || fail "lanes do not come back"
+load_both_stop
+exit 0

@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 300
+# engines: netns
+# hosts: only
+# sanitized: no
+# fault_zookeeper.sh - the ensemble under traffic: one node of three is killed, then the majority, and
+# all are started again; and a router that stood still until its session expired.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/load.sh"
+own_lab --containers 2 --store zookeeper
+SESSION_S=${SESSION_S:-30} # longer than any session lives
+
+connects() { # SERVER CLIENT
+	load_use new
+	load_server "$1"
+	load_client "$2" "$1" --seconds 1 -q 2 -s 1-65536
+	load_wait 0
+	load_server_stop 0
+}
+
+host_is() { # HOST up|down, as the other one sees it
+	"$LAB" ffctl "h$((1 - ${1#h}))" -- --json host list | python3 -c 'import json, sys
+v = json.load(sys.stdin)
+v = v.get("hosts", v) if isinstance(v, dict) else v
+sys.exit(not any(h["name"] == sys.argv[1] and bool(h["up"]) == (sys.argv[2] == "up") for h in v))' "$@"
+}
+
+load_both -q 6 --ud 1 -r
+load_each load_moves 20 || fail "no traffic"
+
+for node in 0 1 2; do
+	step "node $node is killed: two are left, everything works"
+	"$LAB" kill orchestrator $node
+	load_each load_unharmed 0 || fail "a connection failed"
+	until_true 30 host_is h0 up || fail "h0 is down"
+	connects h0c1 h1c1
+	"$LAB" restart orchestrator $node || fail "restart"
+	load_each load_unharmed 0 || fail "a connection failed"
+done
+
+step "the majority is killed: what is connected goes on"
+"$LAB" kill orchestrator 0
+"$LAB" kill orchestrator 1
+load_each load_unharmed 0 || fail "a connection failed"
+connects h0c0 h0c1
+load_each load_unharmed 0 || fail "a connection failed"
+"$LAB" restart orchestrator 0 || fail "restart"
+"$LAB" restart orchestrator 1 || fail "restart"
+load_each load_unharmed 0 || fail "a connection failed"
+until_true 60 host_is h0 up || fail "h0 is down"
+until_true 60 host_is h1 up || fail "h1 is down"
+connects h0c1 h1c1
+connects h1c1 h0c1
+load_both_stop
+
+step "the session of h1 expires while its router stands still"
+load_both -q 6 -r
+load_each load_moves 20 || fail "no traffic"
+router=$(<"$FF_LAB/h1/ffr.pid")
+kill -STOP "$router"
+load_use there
+until_true 20 load_failed 6 || fail "lanes do not fail"
+until_true "$SESSION_S" host_is h1 down || {
+	kill -CONT "$router"
+	fail "the session of h1 does not expire"
+}
+host_is h0 up || fail "another host's session expired with it"
+connects h0c0 h0c1
+kill -CONT "$router"
+until_true 30 host_is h1 up || fail "h1 does not come back"
+load_use there
+load_returns 30 6 || fail "lanes do not come back"
+load_each load_moves 20 || fail "no traffic"
+load_both_stop
+exit 0
