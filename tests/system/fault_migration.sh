@@ -12,7 +12,7 @@
 MIGRATIONS=${MIGRATIONS:-200}
 LANES=4
 own_lab --hosts 3 --containers 2
-moved=h2c1
+moved=h2c1 # it begins there
 
 # Where it was it is not any more.
 forgotten() { # HOST
@@ -21,7 +21,7 @@ forgotten() { # HOST
 
 load_use moved
 load_server $moved
-load_client h0c0 $moved --seconds 0 -q $((LANES - 1)) --ud 1 -r --timeout 12 -s 1-65536
+load_client h0c0 $moved --seconds 0 -q $LANES -r --timeout 12 -s 1-65536
 load_use beside
 load_server h1c0
 load_client h0c1 h1c0 --seconds 0 -q 2 -s 1-4096 -r
