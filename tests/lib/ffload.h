@@ -318,6 +318,7 @@ struct client {
 	unsigned num;
 	bool reconnect, ending;
 	uint64_t stall_ns;
+	uint64_t rate, issued;		   /* operations a second, of all lanes; 0: no limit */
 	uint64_t incarnation;		   /* the newest sink that was heard of */
 	uint64_t shared_done, shared_open; /* SHARED_ADDs done, and left open, with that one */
 	uint64_t shared_seen;		   /* the word, at the good-byes */

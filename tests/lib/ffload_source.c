@@ -275,7 +275,11 @@ static void prepare(struct source *s, uint64_t seq, struct ibv_send_wr *wr, stru
 
 static bool may_post(const struct source *s, uint64_t now)
 {
-	if (s->client->ending || s->posted - s->done >= s->plan.window)
+	const struct client *c = s->client;
+
+	if (c->ending || s->posted - s->done >= s->plan.window)
+		return false;
+	if (c->rate && c->issued >= (now - c->report.started) / 1000 * c->rate / 1000000)
 		return false;
 	if (!s->plan.ud)
 		return s->posted - s->told < s->plan.window;
@@ -292,6 +296,7 @@ static bool post(struct source *s, uint64_t now)
 
 	while (n < BATCH && may_post(s, now)) {
 		prepare(s, s->posted++, &wr[n], sge[n]);
+		s->client->issued++;
 		if (n)
 			wr[n - 1].next = &wr[n];
 		n++;

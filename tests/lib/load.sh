@@ -41,7 +41,7 @@ load_listens() {
 
 # It was killed, one way or another.
 load_server_died() {
-	wait "$SINK_JOB"
+	wait "$SINK_JOB" 2>/dev/null
 	SINK_JOBS[$LOAD]=
 }
 
@@ -123,7 +123,7 @@ load_stop() {
 
 load_wait() { # STATUS
 	local status
-	wait "$LOAD_JOB"
+	wait "$LOAD_JOB" 2>/dev/null
 	status=$?
 	((status == $1)) && return
 	grep -v progress "$OUT/$LOAD" | tail -n 30

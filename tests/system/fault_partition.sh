@@ -32,11 +32,11 @@ done
 load_both_stop
 load_each gap_over 900 || fail "nothing was cut"
 
-step "cut for more than the retry budget (0.13 s); a neighbour within the host"
+step "cut for more than the retry budget (0.27 s); a neighbour within the host"
 load_use neighbour
 load_server h1c1
 load_client h1c0 h1c1 --seconds 0 -q 2 -s 1-4096 -r
-load_both -q 6 -r --timeout 12
+load_both -q 6 -r --timeout 13
 load_each load_moves 20 || fail "no traffic"
 for round in 1 2 3; do
 	"$LAB" partition h1

@@ -12,7 +12,7 @@ own_lab --containers 2
 LANES=7 # 6 RC, 1 UD
 
 step "traffic between the hosts, both ways, and within each"
-load_both -q 6 --ud 1 -r --timeout 12
+load_both -q 6 --ud 1 -r --timeout 13
 for pair in h0 h1; do
 	load_use $pair
 	load_server ${pair}c1

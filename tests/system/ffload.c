@@ -36,7 +36,7 @@
 struct options {
 	bool server, once, json, reconnect, spin;
 	const char *host, *port;
-	unsigned qps, ud, stall;
+	unsigned qps, ud, stall, rate;
 	int seconds; /* 0: no end */
 	enum load_lie lie;
 	struct load_plan plan;
@@ -63,6 +63,7 @@ static void usage(FILE *to)
 	      "  --timeout N --retry N  as in ibv_qp_attr (14, 7)\n"
 	      "  -r, --reconnect      lanes that fail are made again\n"
 	      "  -t, --seconds N      (10, of a server 0: until a signal)\n"
+	      "  --rate N             operations a second, of all lanes together\n"
 	      "  --stall N            seconds after which an operation should have ended (20)\n"
 	      "  --lie KIND           go wrong once, to see that it is found: byte lost unwritten unread\n"
 	      "                       stale twice undone shared\n"
@@ -118,25 +119,16 @@ static bool parse_size(struct load_plan *plan, const char *text)
 }
 
 static const struct option long_options[] = {
-	{ "server", no_argument, NULL, 'S' },
-	{ "once", no_argument, NULL, 'O' },
-	{ "port", required_argument, NULL, 'p' },
-	{ "qps", required_argument, NULL, 'q' },
-	{ "ud", required_argument, NULL, 'U' },
-	{ "window", required_argument, NULL, 'w' },
-	{ "receives", required_argument, NULL, 'R' },
-	{ "size", required_argument, NULL, 's' },
-	{ "mix", required_argument, NULL, 'm' },
-	{ "timeout", required_argument, NULL, 'T' },
-	{ "retry", required_argument, NULL, 'Y' },
-	{ "reconnect", no_argument, NULL, 'r' },
-	{ "seconds", required_argument, NULL, 't' },
-	{ "stall", required_argument, NULL, 'L' },
-	{ "lie", required_argument, NULL, 'I' },
-	{ "spin", no_argument, NULL, 'P' },
-	{ "json", no_argument, NULL, 'J' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+	{ "server", no_argument, NULL, 'S' },	      { "once", no_argument, NULL, 'O' },
+	{ "port", required_argument, NULL, 'p' },     { "qps", required_argument, NULL, 'q' },
+	{ "ud", required_argument, NULL, 'U' },	      { "window", required_argument, NULL, 'w' },
+	{ "receives", required_argument, NULL, 'R' }, { "size", required_argument, NULL, 's' },
+	{ "mix", required_argument, NULL, 'm' },      { "timeout", required_argument, NULL, 'T' },
+	{ "retry", required_argument, NULL, 'Y' },    { "reconnect", no_argument, NULL, 'r' },
+	{ "seconds", required_argument, NULL, 't' },  { "stall", required_argument, NULL, 'L' },
+	{ "rate", required_argument, NULL, 'A' },     { "lie", required_argument, NULL, 'I' },
+	{ "spin", no_argument, NULL, 'P' },	      { "json", no_argument, NULL, 'J' },
+	{ "help", no_argument, NULL, 'h' },	      { NULL, 0, NULL, 0 },
 };
 
 static bool set_option(struct options *o, int opt)
@@ -181,6 +173,9 @@ static bool set_option(struct options *o, int opt)
 		return true;
 	case 'L':
 		o->stall = (unsigned)atoi(optarg);
+		return true;
+	case 'A':
+		o->rate = (unsigned)atoi(optarg);
 		return true;
 	case 'I':
 		return parse_lie(o, optarg);
@@ -441,6 +436,7 @@ static int client(const struct options *o)
 		.num = o->qps + o->ud,
 		.reconnect = o->reconnect,
 		.stall_ns = o->stall * NS_PER_S,
+		.rate = o->rate,
 		.lie = o->lie,
 	};
 

@@ -48,7 +48,8 @@ def latency_between_hosts(bench, lab):
             ("hosts-send_lat-p99", "p99", "p99", peer, {}),
             ("hosts-send_lat-busy", "median", "median", busy, {})):
         name = "TCP ping-pong that polls" if peers is busy else "TCP ping-pong"
-        rows.append(Row(key, f"ib_send_lat, 8 bytes, between hosts, {what}", "us",
+        aside = " (and TCP that polls)" if peers is busy else ""
+        rows.append(Row(key, f"ib_send_lat, 8 bytes, between hosts, {what}{aside}", "us",
                         [g[field] for g in got], f"{name} over the same link, {what}",
                         [p[field] for p in peers], where=BUSY,
                         detail={"runs": got, "peer_runs": peers}, **limits))
@@ -65,7 +66,7 @@ def many_pairs_between_hosts(bench, lab):
         one.append(tools.verbs_fair(lab, program, "-q", 1, "-w", 128, "-t", ms))
         many.append(tools.verbs_fair(lab, program, "-q", 512, "-w", 4, "-t", ms))
     return [
-        Row("hosts-512", "512 QPs between two hosts, WRITEs of 64 KB, together", "GB/s",
+        Row("hosts-512", "512 QPs between two hosts, WRITEs of 64 KB", "GB/s",
             [m["bytes_per_s"] / 1e9 for m in many], "one QP",
             [o["bytes_per_s"] / 1e9 for o in one], must=0.9, aim=0.98, sense=">=", where=BUSY,
             detail={"one": one, "many": many}),
@@ -124,6 +125,6 @@ def migration(bench, lab):
         finally:
             load.process.kill()
             sink.process.kill()
-    return [Row("migration-first", "offline migration: start on the new host to first connection",
+    return [Row("migration-first", "offline migration: start to first connection",
                 "ms", values, must=1000, aim=300, on="value", where="two hosts, client polls TCP",
                 note="of this, until the container was started: starts_ms", detail={"starts_ms": took})]
