@@ -37,9 +37,10 @@ bool cm_addr_loopback(const struct cm_addr *a)
 	return !memcmp(&a->gid, &one, sizeof(one));
 }
 
-static bool link_local(const struct cm_addr *a)
+bool cm_addr_scopeless(const struct cm_addr *a)
 {
-	return a->gid.raw[0] == 0xfe && (a->gid.raw[1] & 0xc0) == 0x80;
+	return a->family == AF_INET6 && !a->scope && a->gid.raw[0] == 0xfe &&
+	       (a->gid.raw[1] & 0xc0) == 0x80;
 }
 
 /* ---- sockaddrs ------------------------------------------------------------------------------ */
@@ -260,7 +261,7 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 	}
 	if (id->src.family != to.family)
 		return -EINVAL;
-	if (link_local(&to) && !to.scope)
+	if (cm_addr_scopeless(&to))
 		return -EINVAL;
 	if (cm_addr_any(&to))
 		set_loopback(&to, c);
@@ -272,7 +273,8 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 		return 0;
 	}
 	cm_id_state(id, CM_ADDR_QUERY);
-	cm_id_timer(id, timeout_ms > 0 ? (uint64_t)timeout_ms : 0);
+	id->deadline = timeout_ms < 0 ? UINT64_MAX : 0;
+	cm_id_timer(id, timeout_ms < 0 ? CM_RETRY_MAX : (uint64_t)timeout_ms);
 	return 0;
 }
 
@@ -280,6 +282,10 @@ void cm_resolve_expired(struct cm_id *id)
 {
 	if (is_there(id, &id->dst)) {
 		resolved(id);
+		return;
+	}
+	if (id->deadline == UINT64_MAX) { /* a negative timeout: as the kernel, without end */
+		cm_id_timer(id, CM_RETRY_MAX);
 		return;
 	}
 	cm_id_state(id, CM_BOUND);
