@@ -81,15 +81,21 @@ def bandwidth_by_cm(bench, lab):
     return rows
 
 
-@measure("pair", "rstream-bw", "rstream-copies", "rstream-lat")
+@measure("pair", "rstream-bw", "rstream-copies", "rstream-meet", "rstream-lat")
 def rsockets(bench, lab):
     """rstream-copies: what is left to gain without making fewer copies. ib_send_bw's bytes stay in
-    the cache of the one core that copies them; a stream's have to get to the core of the receiver."""
+    the cache of the one core that copies them; a stream's have to get to the core of the receiver.
+    rstream-meet: what a router would make of a stream that copies from buffer to buffer while both
+    programs are in their calls. Where that is much faster than through the rings, build it."""
     bw, lat, send_bw, send_lat, copies = [], [], [], [], []
+    ways = {"rings": [], "meet": []}
     a, b = bench.cpus
     for _ in bench.repetitions():
         copies.append(proc.run_json([bench.program("peer_stream"), "-a", a, "-b", b,
                                      "-n", bench.scale(2000)])["bytes_per_s"] / 1e9)
+        for way, rates in ways.items():
+            rates.append(proc.run_json([bench.program("peer_meet"), "-k", way,
+                                        "-n", bench.scale(2000)])["bytes_per_s"] / 1e9)
         send_bw.append(tools.perftest_bw(lab, "ib_send_bw", 65536,
                                          max(2000, bench.scale(131072))) / 1e9)
         bw.append(tools.rstream(lab, 65536, 10, max(1000, bench.scale(20000)))["rate"] / 1e9)
@@ -101,6 +107,8 @@ def rsockets(bench, lab):
             sense=">=", where=FREE),
         Row("rstream-copies", "rstream, 64 KB, and its copies alone", "GB/s", bw,
             "three copies on two cores, no router", copies, where=FREE),
+        Row("rstream-meet", "64 KB from buffer to buffer, both programs waiting (not built)", "GB/s",
+            ways["meet"], "through two rings, as rsockets", ways["rings"], where=FREE),
         Row("rstream-lat", "rstream, 64 bytes, one way (limit: ib_send_lat + 1 us)", "us", lat,
             "ib_send_lat, 64 bytes", send_lat, must=round(limit, 2), where=FREE),
     ]
