@@ -37,9 +37,10 @@ bool cm_addr_loopback(const struct cm_addr *a)
 	return !memcmp(&a->gid, &one, sizeof(one));
 }
 
-static bool link_local(const struct cm_addr *a)
+bool cm_addr_scopeless(const struct cm_addr *a)
 {
-	return a->gid.raw[0] == 0xfe && (a->gid.raw[1] & 0xc0) == 0x80;
+	return a->family == AF_INET6 && !a->scope && a->gid.raw[0] == 0xfe &&
+	       (a->gid.raw[1] & 0xc0) == 0x80;
 }
 
 /* ---- sockaddrs ------------------------------------------------------------------------------ */
@@ -268,7 +269,7 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 	}
 	if (id->src.family != to.family)
 		return -EINVAL;
-	if (link_local(&to) && !to.scope)
+	if (cm_addr_scopeless(&to))
 		return -EINVAL;
 	if (cm_addr_any(&to))
 		set_loopback(&to, c);
@@ -280,7 +281,8 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 		return 0;
 	}
 	cm_id_state(id, CM_ADDR_QUERY);
-	id->deadline = cm_now(id->cm) + (timeout_ms > 0 ? (uint64_t)timeout_ms : 0);
+	/* a negative timeout: as the kernel, without end */
+	id->deadline = timeout_ms < 0 ? UINT64_MAX : cm_now(id->cm) + (uint64_t)timeout_ms;
 	look_again(id);
 	return 0;
 }

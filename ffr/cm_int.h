@@ -76,6 +76,8 @@ int cm_addr_parse(struct cm_addr *a, const struct ff_cm_addr *from, uint16_t ps)
 void cm_addr_format(struct ff_cm_addr *to, const struct cm_addr *a, uint16_t ps);
 bool cm_addr_any(const struct cm_addr *a);
 bool cm_addr_loopback(const struct cm_addr *a);
+/* A link-local IPv6 address, but of which link? */
+bool cm_addr_scopeless(const struct cm_addr *a);
 /* Index of the container's GID that stands for its own address `a` or for loopback, or -1. */
 int cm_addr_own(const struct container *c, const struct cm_addr *a);
 static inline bool cm_addr_equal(const struct cm_addr *a, const struct cm_addr *b)
@@ -396,6 +398,11 @@ int cm_sidr_reject(struct cm_id *id, const void *pd, uint32_t len);
 int cm_qkey(struct cm_id *id, uint32_t qkey);
 /* What ibv_modify_qp() wants. 0, or -EINVAL: not in this state. */
 int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
+/*
+ * What a client that asks is told: as by the kernel's rdma_init_qp_attr(), those of INIT for every
+ * state (RESET to ERR) where the id has no connection, and always for UD.
+ */
+int cm_qp_attr_told(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
 /*
  * Of the session that the client's imports from, QP `handle`: from RESET to the state that it is in
  * before there is a connection, from INIT to RTS. The two numbers replace the id's unless they are
