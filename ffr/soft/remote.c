@@ -104,7 +104,7 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	xfer_reset(f, &rq->out);
 	response_abort(f, rq);
 	rq->phase = REM_RUN;
-	rq->solo = false;
+	rq->solo = rq->is_met = false;
 	rq->fetches = 0;
 	rq->off = 0;
 	while (rq->una != rq->tail) {

@@ -106,6 +106,7 @@ struct remote_qp {
 	uint64_t off;		 /* bytes of nxt that are sent */
 	uint32_t fetches;	 /* READs and atomics sent and not done */
 	uint8_t phase;		 /* enum remote_phase */
+	bool is_met;		 /* UC: the peer was there */
 	bool solo;		 /* after an RNR NAK: one message at a time, until one is done */
 	uint8_t rnr_left, retry_left;
 	uint64_t heard; /* ns: wire_heard() when the timer was armed */

@@ -141,6 +141,8 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 		rq->moved = f->now;
 		watch(f, rq);
 	}
+	/* UC: nothing is sent twice, so nothing is sent before the peer is there */
+	s->probe = !rq->is_met && !qp_is_reliable(qp);
 	if (s->done && rq->una + 1 == rq->tail)
 		request_advance(f, rq);
 	else if (rq->peer && rq->peer->tcp)
@@ -271,6 +273,13 @@ void request_timer(struct timer *t)
 		remote_resume(f, rq);
 		return;
 	case REM_LATER:
+		if (!qp_is_reliable(rq->qp)) {
+			if (f->now - rq->moved > UC_PATIENCE) {
+				lose_all(f, rq);
+				return;
+			}
+			remote_sent_wr(rq, rq->una)->probe = true;
+		}
 		remote_resume(f, rq);
 		return;
 	default:
@@ -330,6 +339,8 @@ static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 	uint32_t access = remote_access(s->wr.opcode);
 	uint64_t len = access == IBV_ACCESS_REMOTE_ATOMIC ? sizeof(uint64_t) : s->wr.length;
 
+	if (!qp_is_reliable(rq->qp) && s->probe)
+		return false;
 	if (s->is_mapped || s->probe || !access || !len) {
 		s->is_mapped = !s->probe;
 		return s->is_mapped;
@@ -532,12 +543,31 @@ static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 	timer_arm(&f->timers, &rq->timer, f->now + requester_rnr_ns((uint8_t)h->nak.rnr_timer));
 }
 
+/* UC: what the peer says to the question whether it is there. */
+static void answered_uc(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	if (rq->phase != REM_LATER || h->msn != rq->nxt)
+		return;
+	if (h->code == NAK_PROBE_OK) {
+		rq->is_met = true;
+		for (uint32_t m = rq->una; m != rq->tail; m++)
+			remote_sent_wr(rq, m)->probe = false;
+		remote_mapped(f, rq);
+	} else if (h->code == NAK_NO_QP) {
+		timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+	}
+}
+
 void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	uint32_t incarnation = rq->incarnation;
 
-	if (!is_under_way(rq, h->msn) || !qp_is_reliable(rq->qp))
+	if (!is_under_way(rq, h->msn))
 		return;
+	if (!qp_is_reliable(rq->qp)) {
+		answered_uc(f, rq, h);
+		return;
+	}
 	if (h->code != NAK_NO_QP) { /* who is not there cannot tell what was done */
 		acknowledge(rq, h->msn);
 		request_advance(f, rq);

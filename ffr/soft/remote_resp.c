@@ -39,7 +39,7 @@ static void refuse_stranger(struct fast *f, struct wire_peer *p, const struct wi
 static void nak(struct fast *f, struct remote_qp *rq, uint32_t msn, enum wire_nak code)
 {
 	rq->rx_drop = true;
-	if (!qp_is_reliable(rq->qp))
+	if (!qp_is_reliable(rq->qp) && code != NAK_PROBE_OK)
 		return;
 	rq->nak_due = true;
 	rq->nak_msn = msn;
