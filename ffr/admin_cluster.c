@@ -176,40 +176,27 @@ static void move(struct migrate *m)
 	orch_call(admin_router(m->conn)->orch, FFO_OP_CONTAINER_SET, fields, moved, m);
 }
 
-static void hosts_listed(void *arg, int status, const char *text, json_t *answer);
-
-static void hosts_list(struct migrate *m, const char *after)
+static void host_got(void *arg, int status, const char *text, json_t *answer)
 {
-	orch_call(admin_router(m->conn)->orch, FFO_OP_HOST_LIST,
-		  json_pack("{s:s*}", "after", after), hosts_listed, m);
-}
-
-static void hosts_listed(void *arg, int status, const char *text, json_t *answer)
-{
-	const char *next = json_string_value(json_object_get(answer, "next"));
 	struct migrate *m = arg;
 	struct ffo_host h;
 	char why[160];
-	json_t *j;
-	size_t i;
 
+	if (!status && ffo_host_from_json(json_object_get(answer, "host"), &h)) {
+		status = -EPROTO;
+		text = "the orchestrator's answer is not understood";
+	}
+	if (status == -ENOENT) {
+		snprintf(why, sizeof(why), "no host \"%s\": the orchestrator has never seen it",
+			 m->host);
+		text = why;
+	}
 	if (status) {
 		migrate_fail(m, status, text);
 		return;
 	}
-	json_array_foreach(json_object_get(answer, "hosts"), i, j) {
-		if (ffo_host_from_json(j, &h) || strcmp(h.name, m->host))
-			continue;
-		m->host_up = h.up;
-		move(m);
-		return;
-	}
-	if (next) {
-		hosts_list(m, next);
-		return;
-	}
-	snprintf(why, sizeof(why), "no host \"%s\": the orchestrator has never seen it", m->host);
-	migrate_fail(m, -ENOENT, why);
+	m->host_up = h.up;
+	move(m);
 }
 
 static void migrate_start(struct admin_conn *conn, const char *name, const char *host, bool force)
@@ -231,7 +218,8 @@ static void migrate_start(struct admin_conn *conn, const char *name, const char 
 	m->force = force;
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	snprintf(m->host, sizeof(m->host), "%s", host);
-	hosts_list(m, NULL);
+	orch_call(admin_router(conn)->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host),
+		  host_got, m);
 }
 
 /* To "host", or to this one. */

@@ -135,8 +135,7 @@ struct dir {
 	uv_async_t async;
 	uv_timer_t tick;
 	unsigned open_handles;
-	struct dir_wanted *wanted; /* hosts that are asked for */
-	uint32_t num_wanted;
+	uint32_t num_wanted; /* hosts that are asked for */
 };
 
 /* ---- dir.c [lock] --------------------------------------------------------------------------- */

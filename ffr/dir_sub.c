@@ -8,7 +8,6 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdlib.h>
 
 #include "dir_int.h"
 #include "fast_int.h"
@@ -226,69 +225,29 @@ static void on_tick(uv_timer_t *t)
 
 /* ---- other hosts ---------------------------------------------------------------------------- */
 
-/*
- * A router connects that says to be of a host that is not known here (peer.c). There are few hosts,
- * so they are listed.
- */
-struct dir_wanted {
-	struct dir *d;
-	char host[FFO_NAME_MAX];
-};
-
-static bool wanted_find(struct dir_wanted *w, json_t *answer)
+static void on_host(void *arg, int err, const char *why, json_t *answer)
 {
-	struct dir *d = w->d;
+	struct dir *d = arg;
 	struct ffo_host h;
-	json_t *j;
-	size_t i;
-
-	json_array_foreach(json_object_get(answer, "hosts"), i, j) {
-		if (ffo_host_from_json(j, &h) || strcmp(h.name, w->host))
-			continue;
-		fast_lock(d->f);
-		peer_of_host(d->r, h.name, h.instance, h.wire, h.up);
-		fast_unlock(d->f);
-		return true;
-	}
-	return false;
-}
-
-static void wanted_list(struct dir_wanted *w, const char *after);
-
-static void wanted_listed(void *arg, int err, const char *why, json_t *answer)
-{
-	struct dir_wanted *w = arg;
-	const char *next = json_string_value(json_object_get(answer, "next"));
 
 	(void)why;
-	if (!err && !wanted_find(w, answer) && next) {
-		wanted_list(w, next);
+	d->num_wanted--;
+	if (err || ffo_host_from_json(json_object_get(answer, "host"), &h))
 		return;
-	}
-	w->d->num_wanted--;
-	free(w);
+	fast_lock(d->f);
+	peer_of_host(d->r, h.name, h.instance, h.wire, h.up);
+	fast_unlock(d->f);
 }
 
-static void wanted_list(struct dir_wanted *w, const char *after)
-{
-	orch_call(w->d->r->orch, FFO_OP_HOST_LIST, json_pack("{s:s*}", "after", after),
-		  wanted_listed, w);
-}
-
+/* A router connects that says to be of a host that is not known here (peer.c). */
 void dir_want_host(struct router *r, const char *host)
 {
 	struct dir *d = r->fast->dir;
-	struct dir_wanted *w;
 
 	if (!d || !r->orch || d->num_wanted >= MAX_WANTED || !ffo_name_ok(host))
 		return;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return;
-	w->d = d;
-	snprintf(w->host, sizeof(w->host), "%s", host);
 	d->num_wanted++;
-	wanted_list(w, NULL);
+	orch_call(r->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host), on_host, d);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */

@@ -41,6 +41,7 @@ refuses 'spin_us' "$ffr" --config "$(conf "$base" 'spin_us = many')"
 refuses 'runtime_dir' "$ffr" --config "$(conf 'runtime_dir = "relative"')"
 refuses 'backend' "$ffr" --config "$(conf "$base" 'backend = "hardware"')"
 refuses 'orchestrator' "$ffr" --config "$(conf "$base" 'orchestrator = "zookeeper"')"
+refuses 'orchestrator' "$ffr" --config "$(conf "$base" 'orchestrator = "zookeeper:host"')"
 refuses 'pools' "$ffr" --config "$(conf "$base" 'pools = { "10.0.0.0/40" }')"
 refuses 'ffr.conf:[23]: ' "$ffr" --config "$(conf "$base" 'mode = "spin')"
 
@@ -55,6 +56,19 @@ refuses 'mode' "$ffctl" "${admin[@]}" container add x --ip 10.1.2.3 --mode fast
 refuses 'h0c0' "$ffctl" "${admin[@]}" container add h0c0 --ip 10.1.2.3
 refuses 'nobody' "$ffctl" "${admin[@]}" container show nobody
 refuses 'nobody' "$ffctl" "${admin[@]}" container rm nobody
+refuses 'surplus' "$ffctl" "${admin[@]}" container list surplus
+refuses '--to' "$ffctl" "${admin[@]}" container migrate h0c0
+refuses 'no host "h99"' "$ffctl" "${admin[@]}" container migrate h0c0 --to h99
+refuses 'nobody' "$ffctl" "${admin[@]}" container claim nobody
+refuses 'tenant' "$ffctl" "${admin[@]}" container claim h0c0 --tenant x
+refuses 'rkey' "$ffctl" "${admin[@]}" map lookup h0c0
+refuses 'no rkey' "$ffctl" "${admin[@]}" map lookup h0c0 0xabcdefg
+refuses 'no rkey' "$ffctl" "${admin[@]}" map lookup h0c0 -- -5
+refuses 'h0c0' "$ffctl" "${admin[@]}" map lookup h0c0 0x1
+refuses '10.1.2.3' "$ffctl" "${admin[@]}" map lookup 10.1.2.3 1
+refuses 'parties' "$ffctl" "${admin[@]}" policy allow red
+refuses 'r/e/d' "$ffctl" "${admin[@]}" policy deny r/e/d blue
+refuses 'rule' "$ffctl" "${admin[@]}" policy rm red blue
 refuses "$("$LAB" ip h0c0)" "$ffctl" "${admin[@]}" container add x --ip "$("$LAB" ip h0c0)"
 refuses 'no.sock' "$ffctl" --admin "$OUT/no.sock" stats
 

@@ -414,7 +414,7 @@ static void silence_is_not_waited_for(void **state)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	char at[64];
+	char at[128];
 
 	(void)state;
 	if (make_dir())
