@@ -10,12 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define BATCH 16u /* WRs in one ibv_post_send */
-#define PROBE_NS                                                                                   \
-	(500 * NS_PER_MS) /* nothing moves, perhaps because the last WRs were not signalled */
-#define SILENCE_NS (2 * NS_PER_S)  /* UD: the sink may be another one by now */
-#define UD_GO_NS   (5 * NS_PER_MS) /* UD: what was not acknowledged by then was lost */
-#define UD_AHEAD   4u		   /* windows */
+#define BATCH	   16u		     /* WRs in one ibv_post_send */
+#define PROBE_NS   (500 * NS_PER_MS) /* nothing moves: was the last WR not signalled? */
+#define SILENCE_NS (2 * NS_PER_S)    /* UD: the sink may be another one by now */
+#define UD_GO_NS   (5 * NS_PER_MS)   /* UD: what was not acknowledged by then was lost */
+#define UD_AHEAD   4u		     /* windows */
 #define FLUSH_NS   (200 * NS_PER_MS)
 #define ACK_LEN	   64u
 
