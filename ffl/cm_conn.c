@@ -123,6 +123,8 @@ FFL_EXPORT int rdma_notify(struct rdma_cm_id *cm_id, enum ibv_event_type event)
 	struct ff_cm_establish_req req = { .id = id->handle, .event = (uint32_t)event };
 	struct ff_cm_establish_resp resp;
 
+	if (req.event == UINT32_MAX) /* which is cm_establish()'s */
+		return cm_ret(-EINVAL);
 	return cm_ret(CM_CALL(id->ses, CM_ESTABLISH, &req, &resp));
 }
 
@@ -196,6 +198,8 @@ FFL_EXPORT int rdma_accept(struct rdma_cm_id *cm_id, struct rdma_conn_param *par
 	req.ece.vendor_id = id->remote_ece.vendor_id;
 	req.ece.options = id->local_ece.options;
 	err = cm_qp_accept(id, &req, d.b, d.len);
+	if (err && d.len > FF_CM_PD_REP) /* it became a refusal */
+		cm_qp_error(id);
 	if (err)
 		return cm_ret(err);
 	if (!ud)

@@ -14,8 +14,11 @@
 static int passive(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		   struct ibv_qp_init_attr *qp_attr)
 {
-	int err = cm_id_bind(id, res->ai_src_addr);
+	int err;
 
+	if (res->ai_src_len != cm_addrlen(res->ai_src_addr))
+		return -EINVAL;
+	err = cm_id_bind(id, res->ai_src_addr);
 	if (err)
 		return err;
 	if (pd)
@@ -33,8 +36,12 @@ static int passive(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv
 static int active(struct cm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 		  struct ibv_qp_init_attr *qp_attr)
 {
-	int err = cm_id_resolve_addr(id, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS);
+	const struct sockaddr *src = res->ai_src_len ? res->ai_src_addr : NULL;
+	int err;
 
+	if (res->ai_src_len != cm_addrlen(src) || res->ai_dst_len != cm_addrlen(res->ai_dst_addr))
+		return -EINVAL;
+	err = cm_id_resolve_addr(id, src, res->ai_dst_addr, RESOLVE_MS);
 	if (err)
 		return err;
 	if (res->ai_route_len) {

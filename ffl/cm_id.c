@@ -323,6 +323,20 @@ FFL_EXPORT int rdma_listen(struct rdma_cm_id *cm_id, int backlog)
 
 /* ---- options ----------------------------------------------------------------------------------------- */
 
+/* The kernel takes the first record that is good for both directions and all messages. */
+static bool has_path(const struct ibv_path_data *path, size_t len)
+{
+	const uint32_t flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
+			       IBV_PATH_FLAG_BIDIRECTIONAL;
+
+	if (len % sizeof(*path))
+		return false;
+	for (; len; len -= sizeof(*path), path++)
+		if (path->flags == flags)
+			return true;
+	return false;
+}
+
 /*
  * The router does not take a path from the program: the one that it has is the only one. Any other
  * that is well formed has its ROUTE_RESOLVED as in the kernel.
@@ -336,8 +350,10 @@ FFL_EXPORT int rdma_set_option(struct rdma_cm_id *cm_id, int level, int option, 
 					    .option = (uint32_t)option };
 	struct ff_cm_set_option_resp resp;
 
+	if (!value && len)
+		return cm_ret(-EFAULT);
 	if (level == RDMA_OPTION_IB && option == RDMA_OPTION_IB_PATH) {
-		if (!value || !len || len % sizeof(struct ibv_path_data))
+		if (!has_path(value, len))
 			return cm_ret(-EINVAL);
 		return cm_ret(CM_CALL(id->ses, CM_SET_OPTION, &req, &resp));
 	}

@@ -44,11 +44,14 @@ bool rs_addr_eq(const struct sockaddr *a, const struct sockaddr *b)
 	       IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr);
 }
 
-/* What a program gives as an address of an rsocket of that family: 0 or -errno. */
+/*
+ * What a program gives as an address of a datagram rsocket: 0 or -errno, as by the UDP socket that
+ * rdma-core's has. Those of streams go to rdma_cm unseen, as there.
+ */
 static int check_addr(const struct rsocket *rs, const struct sockaddr *sa, socklen_t len)
 {
 	if (!sa)
-		return -EFAULT;
+		return len ? -EFAULT : -EINVAL;
 	if (len < sizeof(sa->sa_family) || len < rs_addr_len(sa))
 		return -EINVAL;
 	return sa->sa_family == rs->domain ? 0 : -EAFNOSUPPORT;
@@ -114,10 +117,12 @@ RS_EXPORT int rsocket(int domain, int type, int protocol)
 
 	type &= ~(SOCK_CLOEXEC | SOCK_NONBLOCK);
 	/* first of all: librspreload comes here for each socket of the program */
-	if ((domain != AF_INET && domain != AF_INET6) ||
+	if ((domain != AF_INET && domain != AF_INET6 && domain != AF_IB) ||
 	    !((type == SOCK_STREAM && (!protocol || protocol == IPPROTO_TCP)) ||
 	      (type == SOCK_DGRAM && (!protocol || protocol == IPPROTO_UDP))))
 		return rs_ret(-ENOTSUP);
+	if (domain == AF_IB && type == SOCK_DGRAM)
+		return rs_ret(-EAFNOSUPPORT);
 	rs = rs_new(domain, type);
 	if (!rs)
 		return -1;
@@ -156,7 +161,7 @@ RS_EXPORT int rbind(int fd, const struct sockaddr *sa, socklen_t len)
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	err = check_addr(rs, sa, len);
+	err = rs->type == SOCK_DGRAM ? check_addr(rs, sa, len) : 0;
 	if (err)
 		return rs_ret(err);
 	rs_lock(&rs->lock);
@@ -229,10 +234,8 @@ RS_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (rs->type != SOCK_STREAM)
-		return rs_ret(-EOPNOTSUPP);
-	if (rs->state != RS_LISTENING)
-		return rs_ret(-EINVAL);
+	if (rs->state != RS_LISTENING) /* a datagram one never is */
+		return rs_ret(-EBADF);
 	do {
 		err = rs_wait(rs, has_accepted, rs_nonblock(rs, 0), rs->opt.rcvtimeo);
 		if (err)
@@ -260,30 +263,36 @@ static bool decided(struct rsocket *rs)
 	return !rs_opening(rs->state);
 }
 
-static int connect_stream(struct rsocket *rs, const struct sockaddr *sa)
+static int connect_stream(struct rsocket *rs, const struct sockaddr *sa, socklen_t len)
 {
+	struct sockaddr_storage to = { 0 };
 	int err;
+
+	if (!sa && len)
+		return -EFAULT;
+	if (len)
+		memcpy(&to, sa, rs_min((size_t)len, sizeof(to)));
 
 	rs_lock(&rs->lock);
 	rs_cm_process(rs);
 	switch ((enum rs_state)rs->state) {
 	case RS_INIT:
 	case RS_BOUND:
-		err = rs_connect_start(rs, sa);
+		err = rs_connect_start(rs, &to);
 		break;
 	case RS_RESOLVING_ADDR:
 	case RS_RESOLVING_ROUTE:
 	case RS_CONNECTING:
-		err = rs->fs_flags & O_NONBLOCK ? -EALREADY : 0;
+		err = 0; /* each call goes on with it */
 		break;
 	case RS_ACCEPTING:
 	case RS_CONNECTED:
-		err = -EISCONN;
-		break;
+		rs_unlock(&rs->lock);
+		return 0;
 	case RS_FAILED:
 		err = -rs_take_err(rs);
 		if (!err)
-			err = -ECONNABORTED;
+			err = -ENOTCONN;
 		break;
 	default:
 		err = -EINVAL;
@@ -307,15 +316,14 @@ RS_EXPORT int rconnect(int fd, const struct sockaddr *sa, socklen_t len)
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (sa && len >= sizeof(sa->sa_family) && sa->sa_family == AF_UNSPEC &&
-	    rs->type == SOCK_DGRAM)
+	if (rs->type == SOCK_STREAM)
+		return rs_ret(connect_stream(rs, sa, len));
+	if (sa && len >= sizeof(sa->sa_family) && sa->sa_family == AF_UNSPEC)
 		err = 0;
 	else
 		err = check_addr(rs, sa, len);
 	if (err)
 		return rs_ret(err);
-	if (rs->type == SOCK_STREAM)
-		return rs_ret(connect_stream(rs, sa));
 
 	rs_lock(&rs->lock);
 	if (rs->state == RS_INIT) {
@@ -332,22 +340,19 @@ RS_EXPORT int rconnect(int fd, const struct sockaddr *sa, socklen_t len)
 
 /* ---- shutdown, close -------------------------------------------------------------------------------------------------- */
 
+/* As in rdma-core's, what is not connected has nothing to shut, and what is unknown is SHUT_RD. */
 RS_EXPORT int rshutdown(int fd, int how)
 {
 	struct rsocket *rs = rs_fd_get(fd);
-	int err;
+	int err = 0;
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR)
-		return rs_ret(-EINVAL);
+	if (how != SHUT_WR && how != SHUT_RDWR)
+		how = SHUT_RD;
 	rs_lock(&rs->lock);
-	if (rs->type == SOCK_DGRAM)
-		err = rs->d.to.sa.sa_family == AF_UNSPEC ? -ENOTCONN : 0;
-	else if (rs_is_stream(rs))
+	if (rs->type == SOCK_STREAM && rs_is_stream(rs))
 		err = rs_stream_shut(rs, how);
-	else
-		err = -ENOTCONN;
 	rs_unlock(&rs->lock);
 	return rs_ret(err);
 }
@@ -420,33 +425,32 @@ __attribute__((destructor)) static void close_all(void)
 
 /* ---- names ------------------------------------------------------------------------------------------------------------------ */
 
-static void put_name(const struct sockaddr *sa, struct sockaddr *addr, socklen_t *addrlen)
+/* What is neither IPv4 nor IPv6 has as many bytes of it as IPv6 has, as in rdma-core's. */
+static int put_name(const struct sockaddr *sa, struct sockaddr *addr, socklen_t *addrlen)
 {
-	socklen_t len = rs_addr_len(sa);
+	socklen_t len = sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+						   sizeof(struct sockaddr_in6);
 
+	if (!addrlen || (!addr && *addrlen))
+		return -EFAULT;
 	if (addr)
 		memcpy(addr, sa, rs_min(*addrlen, len));
 	*addrlen = len;
+	return 0;
 }
 
+/* Of a stream that is not connected the family is AF_UNSPEC, and that is no error there. */
 RS_EXPORT int rgetpeername(int fd, struct sockaddr *addr, socklen_t *addrlen)
 {
 	struct rsocket *rs = rs_fd_get(fd);
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (!addrlen)
-		return rs_ret(-EFAULT);
-	if (rs->type == SOCK_DGRAM) {
-		if (rs->d.to.sa.sa_family == AF_UNSPEC)
-			return rs_ret(-ENOTCONN);
-		put_name(&rs->d.to.sa, addr, addrlen);
-		return 0;
-	}
-	if (!rs_is_stream(rs))
+	if (rs->type == SOCK_STREAM)
+		return rs_ret(put_name(rdma_get_peer_addr(rs->id), addr, addrlen));
+	if (rs->d.to.sa.sa_family == AF_UNSPEC)
 		return rs_ret(-ENOTCONN);
-	put_name(rdma_get_peer_addr(rs->id), addr, addrlen);
-	return 0;
+	return rs_ret(put_name(&rs->d.to.sa, addr, addrlen));
 }
 
 RS_EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *addrlen)
@@ -457,13 +461,10 @@ RS_EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *addrlen)
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (!addrlen)
-		return rs_ret(-EFAULT);
 	sa = rdma_get_local_addr(rs->id);
-	if (!rs_addr_len(sa)) { /* not bound yet */
+	if (sa->sa_family == AF_UNSPEC) { /* not bound yet */
 		none.sa.sa_family = (sa_family_t)rs->domain;
 		sa = &none.sa;
 	}
-	put_name(sa, addr, addrlen);
-	return 0;
+	return rs_ret(put_name(sa, addr, addrlen));
 }

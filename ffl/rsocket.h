@@ -333,7 +333,7 @@ struct rsocket *rs_fd_get(int fd); /* NULL: none */
 struct rsocket *rs_fd_next(int *fd);
 
 /* ---- rsocket_cm.c: all with lock held, but where said otherwise --------------------------------------- */
-int rs_connect_start(struct rsocket *rs, const struct sockaddr *dst);
+int rs_connect_start(struct rsocket *rs, struct sockaddr_storage *dst);
 /* Take in what the CM channel has. */
 void rs_cm_process(struct rsocket *rs);
 /* The same, if it was not done for RS_CM_INTERVAL. */

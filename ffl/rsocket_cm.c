@@ -43,15 +43,13 @@ static void fail(struct rsocket *rs, int err)
 
 /* ---- connecting ------------------------------------------------------------------------------------- */
 
-int rs_connect_start(struct rsocket *rs, const struct sockaddr *dst)
+int rs_connect_start(struct rsocket *rs, struct sockaddr_storage *dst)
 {
-	struct sockaddr_storage to = { 0 };
 	int err = rs_opt_apply(rs);
 
 	if (err)
 		return err;
-	memcpy(&to, dst, rs_addr_len(dst));
-	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)&to, RESOLVE_MS))
+	if (rdma_resolve_addr(rs->id, NULL, (struct sockaddr *)dst, RESOLVE_MS))
 		return -errno;
 	rs->state = RS_RESOLVING_ADDR;
 	return 0;

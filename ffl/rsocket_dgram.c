@@ -374,6 +374,30 @@ static uint16_t port_of(const struct sockaddr *sa)
 					  ((const struct sockaddr_in6 *)sa)->sin6_port;
 }
 
+/*
+ * Could the address be bound, with another port? rdma_cm says EADDRNOTAVAIL also of a port that
+ * somebody has on the wildcard address; a UDP socket does not.
+ */
+static bool is_ours(struct rsocket *rs, const struct sockaddr *sa)
+{
+	union rs_addr any_port = { .sa.sa_family = AF_UNSPEC };
+	struct rdma_cm_id *id;
+	bool ours;
+	int err = errno;
+
+	memcpy(&any_port, sa, rs_addr_len(sa));
+	if (sa->sa_family == AF_INET)
+		any_port.sin.sin_port = 0;
+	else
+		any_port.sin6.sin6_port = 0;
+	if (rdma_create_id(rs->ec, &id, NULL, RDMA_PS_UDP))
+		return false;
+	ours = !rdma_bind_addr(id, &any_port.sa);
+	rdma_destroy_id(id);
+	errno = err;
+	return ours;
+}
+
 int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *sa)
 {
 	struct rs_dgram *d = &rs->d;
@@ -388,7 +412,7 @@ int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *sa)
 	if (err)
 		return err;
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)sa))
-		return -errno;
+		return errno == EADDRNOTAVAIL && is_ours(rs, sa) ? -EADDRINUSE : -errno;
 	ctx = device_of(rs);
 	if (!ctx || ibv_query_port(ctx, 1, &port))
 		return -errno;

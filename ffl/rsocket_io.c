@@ -4,7 +4,8 @@
  * one receives.
  *
  * A stream that is still connecting gives EAGAIN, or waits. Control messages (SCM_*) do not exist:
- * sending some fails with ENOTSUP, receiving finds none.
+ * giving some, or room for them, fails with ENOTSUP. Flags that are not known change nothing; that
+ * goes for MSG_OOB, and a stream's msg_name. All of that is as in rdma-core's rsockets.
  */
 #include <limits.h>
 #include <string.h>
@@ -96,8 +97,8 @@ static bool decided(struct rsocket *rs)
 	return !rs_opening(rs->state);
 }
 
-/* 0: data may be sent and received, or -errno. */
-static int connected(struct rsocket *rs, int flags)
+/* 0: data may be sent and received, or -errno; `failed`: where connecting has failed. */
+static int connected(struct rsocket *rs, int flags, int failed)
 {
 	int err;
 
@@ -110,17 +111,16 @@ static int connected(struct rsocket *rs, int flags)
 	}
 	if (rs_is_stream(rs))
 		return 0;
-	err = rs_take_err(rs);
-	return err ? -err : -ENOTCONN;
+	return rs->state == RS_FAILED ? failed : -ENOTCONN;
 }
 
 /* ---- receiving --------------------------------------------------------------------------------------------- */
 
 static ssize_t recv_stream(struct rsocket *rs, struct rs_iter *it, size_t len, int flags)
 {
-	ssize_t n = connected(rs, flags);
+	ssize_t n = connected(rs, flags, 0);
 
-	if (n < 0)
+	if (n < 0 || !rs_is_stream(rs)) /* the end, as rdma-core's has it */
 		return n;
 	rs_lock(&rs->recv_lock);
 	n = rs_stream_recv(rs, it, len, flags);
@@ -160,8 +160,6 @@ static ssize_t recv_any(int fd, const struct iovec *iov, size_t n, int flags, un
 		return rs_ret(-EBADF);
 	if (len < 0)
 		return len;
-	if (flags & MSG_OOB)
-		return rs_ret(-EOPNOTSUPP);
 	it = iter(iov, n);
 	if (rs->type == SOCK_DGRAM) {
 		got = recv_dgram(rs, &it, (size_t)len, flags, from, full);
@@ -205,6 +203,8 @@ RS_EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 
 	if (!msg)
 		return rs_ret(-EFAULT);
+	if (msg->msg_control && msg->msg_controllen)
+		return rs_ret(-ENOTSUP);
 	n = recv_any(fd, msg->msg_iov, msg->msg_iovlen, flags, &from, &full);
 	if (n < 0)
 		return n;
@@ -243,11 +243,11 @@ static ssize_t send_any(int fd, const struct iovec *iov, size_t n, int flags,
 		return rs_ret(-EBADF);
 	if (len < 0)
 		return len;
-	if (flags & MSG_OOB)
-		return rs_ret(-EOPNOTSUPP);
 	it = iter(iov, n);
 	if (rs->type == SOCK_STREAM) {
-		sent = to ? -EISCONN : connected(rs, flags);
+		if (!len && !rs_opening(rs->state) && !rs_is_stream(rs))
+			return 0;
+		sent = connected(rs, flags, -ECONNRESET);
 		if (sent < 0)
 			return rs_ret((int)sent);
 	}
@@ -267,9 +267,14 @@ RS_EXPORT ssize_t rsendto(int fd, const void *buf, size_t len, int flags, const 
 			  socklen_t to_len)
 {
 	const struct iovec iov = { .iov_base = (void *)buf, .iov_len = len };
+	struct rsocket *rs = rs_fd_get(fd);
 
+	if (!rs)
+		return rs_ret(-EBADF);
+	if (rs->type == SOCK_STREAM && (to || to_len))
+		return rs_ret(-EISCONN);
 	if (to && (to_len < sizeof(to->sa_family) || to_len < rs_addr_len(to)))
-		return rs_ret(rs_fd_get(fd) ? -EINVAL : -EBADF);
+		return rs_ret(-EINVAL);
 	return send_any(fd, &iov, 1, flags, to);
 }
 
@@ -280,15 +285,18 @@ RS_EXPORT ssize_t rsend(int fd, const void *buf, size_t len, int flags)
 
 RS_EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 {
+	struct rsocket *rs = rs_fd_get(fd);
 	const struct sockaddr *to;
 
 	if (!msg)
 		return rs_ret(-EFAULT);
 	if (msg->msg_control && msg->msg_controllen)
 		return rs_ret(-ENOTSUP);
-	to = msg->msg_namelen ? msg->msg_name : NULL;
+	if (!rs)
+		return rs_ret(-EBADF);
+	to = msg->msg_namelen && rs->type == SOCK_DGRAM ? msg->msg_name : NULL;
 	if (to && (msg->msg_namelen < sizeof(to->sa_family) || msg->msg_namelen < rs_addr_len(to)))
-		return rs_ret(rs_fd_get(fd) ? -EINVAL : -EBADF);
+		return rs_ret(-EINVAL);
 	return send_any(fd, msg->msg_iov, msg->msg_iovlen, flags, to);
 }
 

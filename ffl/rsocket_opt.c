@@ -7,6 +7,7 @@
  * As rdma-core's rsockets do, what is not known fails with ENOTSUP, and SO_RCVBUF and SO_SNDBUF
  * are doubled.
  */
+#include <infiniband/sa.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -115,74 +116,124 @@ static uint32_t clamp(int v, uint32_t lo, uint32_t hi)
 	return rs_min(rs_max((uint32_t)rs_max(v, 0), lo), hi);
 }
 
-static int set_socket(struct rs_options *o, int name, const void *val, socklen_t len)
+/*
+ * What a program gives for an int. rdma-core's streams do not look at the length; what is missing of
+ * it is 0 here. Its datagrams give it to a UDP socket first.
+ */
+static int take_int(const struct rsocket *rs, const void *val, socklen_t len, int *v)
 {
-	const struct timeval *tv = val;
-	int v;
+	*v = 0;
+	if (rs->type == SOCK_DGRAM && len < sizeof(*v))
+		return -EINVAL;
+	if (!val)
+		return -EFAULT;
+	memcpy(v, val, rs_min((size_t)len, sizeof(*v)));
+	return 0;
+}
+
+/* One that streams give to rdma_set_option(), which looks at the length. */
+static int take_id_int(const struct rsocket *rs, const void *val, socklen_t len, int *v)
+{
+	int err = take_int(rs, val, len, v);
+
+	return !err && rs->type == SOCK_STREAM && len != sizeof(*v) ? -EINVAL : err;
+}
+
+static int set_linger(struct rsocket *rs, const void *val, socklen_t len)
+{
+	struct linger l = { 0 };
+
+	if (!val)
+		return -EFAULT;
+	if (rs->type == SOCK_DGRAM && len < sizeof(l))
+		return -EINVAL;
+	memcpy(&l, val, rs_min((size_t)len, sizeof(l)));
+	rs->opt.linger = l;
+	return 0;
+}
+
+static int set_time(uint64_t *us, const void *val, socklen_t len)
+{
+	struct timeval tv;
+
+	if (!val)
+		return -EFAULT;
+	if (len < sizeof(tv))
+		return -EINVAL;
+	memcpy(&tv, val, sizeof(tv));
+	if (tv.tv_sec < 0 || tv.tv_usec < 0 || tv.tv_usec >= 1000000)
+		return -EDOM;
+	*us = (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
+	return 0;
+}
+
+static int set_socket(struct rsocket *rs, int name, const void *val, socklen_t len)
+{
+	struct rs_options *o = &rs->opt;
+	int v, err;
 
 	switch (name) {
 	case SO_LINGER:
-		if (len < sizeof(o->linger))
-			return -EINVAL;
-		memcpy(&o->linger, val, sizeof(o->linger));
-		return 0;
+		return set_linger(rs, val, len);
 	case SO_RCVTIMEO:
+		return set_time(&o->rcvtimeo, val, len);
 	case SO_SNDTIMEO:
-		if (len < sizeof(*tv))
-			return -EINVAL;
-		if (tv->tv_sec < 0 || tv->tv_usec < 0 || tv->tv_usec >= 1000000)
-			return -EDOM;
-		*(name == SO_RCVTIMEO ? &o->rcvtimeo : &o->sndtimeo) =
-			(uint64_t)tv->tv_sec * 1000000 + (uint64_t)tv->tv_usec;
-		return 0;
-	default:
-		break;
-	}
-	if (len < sizeof(v))
-		return -EINVAL;
-	memcpy(&v, val, sizeof(v));
-	switch (name) {
+		return set_time(&o->sndtimeo, val, len);
 	case SO_REUSEADDR:
-		o->reuseaddr = v;
-		return 0;
+		err = take_id_int(rs, val, len, &v);
+		if (!err)
+			o->reuseaddr = v;
+		return err;
 	case SO_KEEPALIVE: /* the CM tells of a peer that is gone; nothing is to be sent for it */
-		o->keepalive = v;
-		return 0;
 	case SO_OOBINLINE:
-		o->oobinline = v;
-		return 0;
 	case SO_BROADCAST: /* accepted for datagrams; nothing can be sent to a broadcast address */
-		o->broadcast = v;
-		return 0;
 	case SO_RCVBUF:
-		o->rcvbuf = buf_size(v);
-		return 0;
 	case SO_SNDBUF:
-		o->sndbuf = buf_size(v);
-		return 0;
+		break;
 	default:
 		return -ENOTSUP;
 	}
+	err = take_int(rs, val, len, &v);
+	if (err)
+		return err;
+	switch (name) {
+	case SO_KEEPALIVE:
+		o->keepalive = v;
+		break;
+	case SO_OOBINLINE:
+		o->oobinline = v;
+		break;
+	case SO_BROADCAST:
+		o->broadcast = v;
+		break;
+	case SO_RCVBUF:
+		o->rcvbuf = buf_size(v);
+		break;
+	case SO_SNDBUF:
+		o->sndbuf = buf_size(v);
+		break;
+	}
+	return 0;
 }
 
-static int set_tcp(struct rs_options *o, int name, const void *val, socklen_t len)
+static int set_tcp(struct rsocket *rs, int name, const void *val, socklen_t len)
 {
-	int v;
+	int v, err;
 
-	if (name == TCP_CONGESTION)
-		return 0;
-	if (len < sizeof(v))
-		return -EINVAL;
-	memcpy(&v, val, sizeof(v));
 	switch (name) {
 	case TCP_NODELAY: /* nothing is ever delayed */
-		o->nodelay = v;
-		return 0;
+		err = take_int(rs, val, len, &v);
+		if (!err)
+			rs->opt.nodelay = v;
+		return err;
 	case TCP_KEEPIDLE:
-		if (v <= 0)
-			return -EINVAL;
-		o->keepidle = v;
-		return 0;
+		err = take_int(rs, val, len, &v);
+		if (!err && v <= 0)
+			err = -EINVAL;
+		if (!err)
+			rs->opt.keepidle = v;
+		return err;
+	case TCP_CONGESTION:
 	case TCP_KEEPCNT:
 	case TCP_KEEPINTVL:
 	case TCP_MAXSEG:
@@ -194,11 +245,12 @@ static int set_tcp(struct rs_options *o, int name, const void *val, socklen_t le
 
 static int set_route(struct rs_options *o, const void *val, socklen_t len)
 {
-	void *copy = malloc(len);
+	void *copy = malloc(len ? len : 1);
 
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy, val, len);
+	if (len)
+		memcpy(copy, val, len);
 	free(o->route);
 	o->route = copy;
 	o->route_len = len;
@@ -208,46 +260,55 @@ static int set_route(struct rs_options *o, const void *val, socklen_t len)
 static int set_rdma(struct rsocket *rs, int name, const void *val, socklen_t len)
 {
 	struct rs_options *o = &rs->opt;
-	int v;
+	int v = 0;
 
 	if (rs->state > RS_LISTENING)
 		return -EINVAL;
-	if (name == RDMA_ROUTE)
-		return len ? set_route(o, val, len) : -EINVAL;
-	if (len < sizeof(v))
-		return -EINVAL;
-	memcpy(&v, val, sizeof(v));
 	switch (name) {
 	case RDMA_SQSIZE:
-		o->sq_size = clamp(v, RS_QP_MIN, RS_QP_MAX);
-		return 0;
 	case RDMA_RQSIZE:
-		o->rq_size = clamp(v, RS_QP_MIN, RS_QP_MAX);
-		return 0;
 	case RDMA_INLINE:
-		o->inline_size = clamp(v, 0, RS_INLINE_MAX);
-		return 0;
 	case RDMA_IOMAPSIZE:
-		o->iomap_size = clamp(v, 0, RS_IOMAP_MAX);
-		return 0;
+		if (!val)
+			return -EFAULT;
+		memcpy(&v, val, rs_min((size_t)len, sizeof(v)));
+		break;
+	case RDMA_ROUTE:
+		return val || !len ? set_route(o, val, len) : -EFAULT;
 	default:
 		return -ENOTSUP;
 	}
+	switch (name) {
+	case RDMA_SQSIZE:
+		o->sq_size = clamp(v, RS_QP_MIN, RS_QP_MAX);
+		break;
+	case RDMA_RQSIZE:
+		o->rq_size = clamp(v, RS_QP_MIN, RS_QP_MAX);
+		break;
+	case RDMA_INLINE:
+		o->inline_size = clamp(v, 0, RS_INLINE_MAX);
+		break;
+	case RDMA_IOMAPSIZE:
+		o->iomap_size = clamp(v, 0, RS_IOMAP_MAX);
+		break;
+	}
+	return 0;
 }
 
 static int set_ip(struct rsocket *rs, int level, int name, const void *val, socklen_t len)
 {
-	int v;
+	bool tos = level == IPPROTO_IP && name == IP_TOS;
+	int v, err;
 
-	if (len < sizeof(v))
-		return -EINVAL;
-	memcpy(&v, val, sizeof(v));
-	if (level == IPPROTO_IP && name == IP_TOS)
-		rs->opt.tos = v & 0xff;
-	else if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY)
-		rs->opt.v6only = v;
-	else
+	if (!tos && (level != IPPROTO_IPV6 || name != IPV6_V6ONLY))
 		return -ENOTSUP;
+	err = tos ? take_int(rs, val, len, &v) : take_id_int(rs, val, len, &v);
+	if (err)
+		return err;
+	if (tos)
+		rs->opt.tos = v & 0xff;
+	else
+		rs->opt.v6only = v;
 	return 0;
 }
 
@@ -258,15 +319,13 @@ RS_EXPORT int rsetsockopt(int fd, int level, int name, const void *val, socklen_
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (!val)
-		return rs_ret(-EFAULT);
 	rs_lock(&rs->lock);
 	switch (level) {
 	case SOL_SOCKET:
-		err = set_socket(&rs->opt, name, val, len);
+		err = set_socket(rs, name, val, len);
 		break;
 	case IPPROTO_TCP:
-		err = rs->type == SOCK_STREAM ? set_tcp(&rs->opt, name, val, len) : -ENOTSUP;
+		err = rs->type == SOCK_STREAM ? set_tcp(rs, name, val, len) : -ENOTSUP;
 		break;
 	case IPPROTO_IP:
 	case IPPROTO_IPV6:
@@ -279,6 +338,8 @@ RS_EXPORT int rsetsockopt(int fd, int level, int name, const void *val, socklen_
 		err = -ENOTSUP;
 	}
 	rs_unlock(&rs->lock);
+	if (err == -ENOTSUP && rs->type == SOCK_DGRAM && level != SOL_RDMA)
+		err = -ENOPROTOOPT; /* the UDP socket's answer */
 	return rs_ret(err);
 }
 
@@ -286,6 +347,8 @@ RS_EXPORT int rsetsockopt(int fd, int level, int name, const void *val, socklen_
 
 static int put(void *val, socklen_t *len, const void *from, size_t n)
 {
+	if (!val || !len)
+		return -EFAULT;
 	*len = (socklen_t)rs_min((size_t)*len, n);
 	memcpy(val, from, *len);
 	return 0;
@@ -368,7 +431,11 @@ static int get_route(struct rsocket *rs, void *val, socklen_t *len)
 {
 	const struct rs_options *o = &rs->opt;
 
+	if (!val || !len)
+		return -EFAULT;
 	if (!o->route) {
+		if (*len < sizeof(struct ibv_path_data))
+			return -EINVAL;
 		*len = 0;
 		return 0;
 	}
@@ -400,12 +467,10 @@ RS_EXPORT int rgetsockopt(int fd, int level, int name, void *val, socklen_t *len
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (!val || !len)
-		return rs_ret(-EFAULT);
 	rs_lock(&rs->lock);
 	if (level == SOL_SOCKET)
 		err = get_socket(rs, name, val, len);
-	else if (level == IPPROTO_TCP && rs->type == SOCK_STREAM)
+	else if (level == IPPROTO_TCP)
 		err = get_tcp(rs, name, val, len);
 	else if (level == IPPROTO_IP && name == IP_TOS)
 		err = put_int(val, len, rs->opt.tos);

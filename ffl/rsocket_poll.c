@@ -36,8 +36,8 @@ static short revents_of(struct rsocket *rs, short events)
 	case RS_OPEN:
 		return rs_dgram_revents(rs, events);
 	case RS_INIT:
-	case RS_BOUND: /* as a TCP socket that is not connected; a datagram one can send */
-		return (short)((events & out) | (rs->type == SOCK_STREAM ? POLLHUP : 0));
+	case RS_BOUND: /* a stream that is not connected has no events; a datagram can be sent */
+		return rs->type == SOCK_STREAM ? 0 : (short)(events & out);
 	default:
 		return 0;
 	}
@@ -263,10 +263,11 @@ RS_EXPORT int rselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timev
 	struct pollfd *fds;
 	int n = 0, ms = -1, ret;
 
-	if (nfds < 0 || nfds > FD_SETSIZE ||
-	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
+	if (nfds < 0) /* as rdma-core's, which asks for memory for so many */
+		return rs_ret(-ENOMEM);
+	if (nfds > FD_SETSIZE)
 		return rs_ret(-EINVAL);
-	if (timeout)
+	if (timeout && timeout->tv_sec >= 0 && timeout->tv_usec >= 0) /* else without end */
 		ms = timeout->tv_sec > INT_MAX / 1000 - 1 ?
 			     INT_MAX :
 			     (int)(timeout->tv_sec * 1000 + (timeout->tv_usec + 999) / 1000);
@@ -283,11 +284,6 @@ RS_EXPORT int rselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timev
 	ret = rpoll(fds, (nfds_t)n, ms);
 	if (ret < 0)
 		goto out;
-	for (int i = 0; i < n; i++)
-		if (fds[i].revents & POLLNVAL) {
-			ret = rs_ret(-EBADF);
-			goto out;
-		}
 	if (rd)
 		FD_ZERO(rd);
 	if (wr)
@@ -298,7 +294,8 @@ RS_EXPORT int rselect(int nfds, fd_set *rd, fd_set *wr, fd_set *ex, struct timev
 	for (int i = 0; i < n; i++) {
 		ret += report(&fds[i], rd, POLLIN | POLLHUP | POLLERR, POLLIN);
 		ret += report(&fds[i], wr, POLLOUT | POLLERR, POLLOUT);
-		ret += report(&fds[i], ex, POLLPRI, POLLPRI);
+		/* of one that is closed each call tells, but not with EBADF */
+		ret += report(&fds[i], ex, POLLPRI | POLLNVAL, POLLPRI);
 	}
 out:
 	free(fds);

@@ -2,12 +2,13 @@
 /*
  * client.c - see client.h. One loop's thread.
  *
- * The orchestrator is trusted no more than needed: a line that is too long, no JSON object or the
- * answer to nothing ends the connection.
+ * The orchestrator is trusted no more than needed: a line that is too long, no JSON object, no event
+ * or the answer to nothing ends the connection.
  */
 #include "client.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ struct ffo_client {
 	};
 	uv_connect_t connecting;
 	ffo_closed_cb closed;
+	ffo_event_cb event;
 	void *arg;
 	json_int_t last_id;
 	struct call *calls;
@@ -81,11 +83,17 @@ static void lost(struct ffo_client *c, int err)
 		c->closed(c->arg, err);
 }
 
+void ffo_client_on_event(struct ffo_client *c, ffo_event_cb event)
+{
+	c->event = event;
+}
+
 void ffo_client_close(struct ffo_client *c)
 {
 	if (!c)
 		return;
 	c->closed = NULL;
+	c->event = NULL;
 	end(c, -ECANCELED, "the connection to the orchestrator was closed");
 }
 
@@ -111,11 +119,24 @@ static int handle_answer(struct ffo_client *c, json_t *msg)
 	return 0;
 }
 
+static int handle_event(struct ffo_client *c, json_t *msg)
+{
+	const char *event = json_string_value(json_object_get(msg, "event"));
+
+	if (!event)
+		return -EPROTO;
+	if (c->event)
+		c->event(c->arg, event, msg);
+	return 0;
+}
+
 static int handle_line(struct ffo_client *c, const char *line, size_t len)
 {
 	json_t *msg = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-	int err = json_is_object(msg) ? handle_answer(c, msg) : -EPROTO;
+	int err = -EPROTO;
 
+	if (json_is_object(msg))
+		err = json_object_get(msg, "event") ? handle_event(c, msg) : handle_answer(c, msg);
 	json_decref(msg);
 	return err;
 }
@@ -193,6 +214,20 @@ int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
 	return 0;
 }
 
+/* A peer that is gone without a word is noticed within some 10 seconds. */
+static void tcp_options(uv_tcp_t *tcp)
+{
+	const int interval = 2, count = 3, limit = 10000; /* s, -, ms */
+	int fd;
+
+	uv_tcp_nodelay(tcp, 1);
+	if (uv_tcp_keepalive(tcp, 1, 4) || uv_fileno((uv_handle_t *)tcp, &fd))
+		return;
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
+}
+
 static void connected(uv_connect_t *req, int status)
 {
 	struct ffo_client *c = req->data;
@@ -200,7 +235,7 @@ static void connected(uv_connect_t *req, int status)
 	if (c->ended)
 		return;
 	if (!status && c->is_tcp)
-		uv_tcp_nodelay(&c->tcp, 1);
+		tcp_options(&c->tcp);
 	if (!status)
 		status = uv_read_start(&c->stream, alloc_input, read_done);
 	if (status)

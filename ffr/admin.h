@@ -24,7 +24,7 @@ void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 struct router *admin_router(struct admin_conn *conn);
 
-/* X(name): the ops, in admin_ops.c */
+/* X(name): the ops, in admin_ops.c and, from container_migrate on, in admin_cluster.c */
 #define ADMIN_OPS(X)                                                                               \
 	X(version)                                                                                 \
 	X(container_add)                                                                           \
@@ -33,8 +33,14 @@ struct router *admin_router(struct admin_conn *conn);
 	X(container_list)                                                                          \
 	X(container_show)                                                                          \
 	X(stats)                                                                                   \
+	X(container_migrate)                                                                       \
+	X(cluster_list)                                                                            \
 	X(map_list)                                                                                \
-	X(host_list)
+	X(map_lookup)                                                                              \
+	X(host_list)                                                                               \
+	X(policy_list)                                                                             \
+	X(policy_set)                                                                              \
+	X(policy_rm)
 #define X(name) void admin_##name(struct admin_conn *conn, json_t *msg);
 ADMIN_OPS(X)
 #undef X

@@ -2,8 +2,9 @@
 /*
  * admin_ops.c - what administrators can ask of the router. Control thread.
  *
- * Containers and the map are the orchestrator's: such requests go there, and this host follows the
- * answer. The rest is answered from the router's own tables.
+ * Containers are the orchestrator's: requests to change them go there, and this host follows the
+ * answer. The rest is answered from the router's own tables. What is about other hosts is in
+ * admin_cluster.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -84,10 +85,9 @@ static json_t *ips_json(const struct container *c)
 
 static json_t *container_json(struct router *r, const struct container *c)
 {
-	const struct container_ctl *ct = c->ctl;
 	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name, "tenant",
 			      c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode], "lid",
-			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)ct->epoch,
+			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)c->epoch,
 			      "host", r->conf.hostname);
 	char *dir;
 
@@ -358,44 +358,4 @@ void admin_container_rm(struct admin_conn *conn, json_t *msg)
 	if (c)
 		orch_call(admin_router(conn)->orch, FFO_OP_CONTAINER_RM,
 			  json_pack("{s:s}", "name", c->name), removed, conn);
-}
-
-/* The answer as it came, without what belongs to the other connection. */
-static void forwarded(void *arg, int status, const char *text, json_t *answer)
-{
-	struct admin_conn *conn = arg;
-
-	if (status) {
-		admin_error(conn, status, "%s", text);
-		return;
-	}
-	answer = json_copy(answer);
-	if (answer)
-		json_object_del(answer, "id");
-	admin_reply(conn, answer);
-}
-
-void admin_map_list(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "after", "limit", NULL };
-	json_t *fields = fields_take(msg, names);
-	struct container *c;
-
-	if (json_object_get(msg, "name")) {
-		c = named(conn, msg);
-		if (!c) {
-			json_decref(fields);
-			return;
-		}
-		json_object_set_new(fields, "container", json_integer(c->id));
-	}
-	orch_call(admin_router(conn)->orch, FFO_OP_MAP_LIST, fields, forwarded, conn);
-}
-
-void admin_host_list(struct admin_conn *conn, json_t *msg)
-{
-	static const char *const names[] = { "after", "limit", NULL };
-
-	orch_call(admin_router(conn)->orch, FFO_OP_HOST_LIST, fields_take(msg, names), forwarded,
-		  conn);
 }

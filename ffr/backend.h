@@ -19,6 +19,7 @@ struct backend {
 
 /* What became of a WR that was given to post_send. */
 enum post_result {
+	POST_SENT, /* the backend has a copy, qp->busy is false; comp_sent() follows some time */
 	POST_DONE, /* comp_send() was called for it */
 	POST_MORE, /* progress was made, more is to do: call progress() in the next turn */
 	POST_WAIT, /* waits for a timer, a peer or a worker; the backend activates the QP */
@@ -54,8 +55,12 @@ struct backend_ops {
 	enum post_result (*progress)(struct backend *be, struct qp *qp);
 	/* Receives were posted on a ring whose `need` was set. srq or qp is NULL. */
 	void (*recv_posted)(struct backend *be, struct qp *qp, struct srq *srq);
-	/* Work that no QP of ours started (a wire, a NIC's CQ). Number of events handled. */
+	/* Start of a turn: work that no QP of ours started (a wire, a NIC's CQ). Number of events. */
 	uint32_t (*poll)(struct backend *be);
+	/* Its end: what the QPs have for others goes out. Likewise; NULL: nothing does. */
+	uint32_t (*flush)(struct backend *be);
+	/* epoll tells of what the backend put into fast->epoll_fd with FAST_EPOLL_BACKEND. */
+	void (*ready)(struct backend *be, void *what, uint32_t events);
 };
 
 extern const struct backend_ops soft_ops;

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
-#include "soft/soft.h"
+#include "soft/remote.h"
 
 /* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
 #define SOFT_VENDOR_ID 0x026666
@@ -20,6 +21,14 @@ static int soft_open(struct backend *be)
 	if (!dev)
 		return -ENOMEM;
 	LIST_INIT(&dev->unreachable);
+	LIST_INIT(&dev->wire.conns);
+	LIST_INIT(&dev->stalled);
+	LIST_INIT(&dev->held);
+	STAILQ_INIT(&dev->cm_in);
+	STAILQ_INIT(&dev->cm_out);
+	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)
+		dev->random = 0;
+	dev->random |= 1; /* 0 stays 0 */
 	mcast_init(&dev->mcast);
 	be->priv = dev;
 	return 0;
@@ -27,6 +36,10 @@ static int soft_open(struct backend *be)
 
 static void soft_close(struct backend *be)
 {
+	if (be->priv) {
+		remote_ud_fini(be->priv);
+		remote_cm_fini(be->priv);
+	}
 	free(be->priv);
 	be->priv = NULL;
 }
@@ -95,7 +108,7 @@ static int soft_qp_create(struct backend *be, struct qp *qp)
 	(void)be;
 	if (!sq)
 		return -ENOMEM;
-	sq->qp = qp;
+	sq->qp = sq->x.qp = qp;
 	sq->timer.fn = requester_timer;
 	LIST_INIT(&sq->rnr_waiters);
 	LIST_INIT(&sq->groups);
@@ -137,17 +150,22 @@ static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state 
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 	case IBV_QPS_ERR:
+		remote_abort(f, qp, qp->state == IBV_QPS_ERR);
 		requester_abort(f, qp);
 		responder_abort(qp, f, qp->state == IBV_QPS_ERR);
 		wake_senders(f, qp);
-		qp->soft->dest = NULL;
+		if (qp->state == IBV_QPS_RESET)
+			remote_free(f, qp);
+		route_forget(f, qp);
 		break;
 	case IBV_QPS_RTR:
 	case IBV_QPS_RTS:
-		if (qp->type != IBV_QPT_UD)
+		if (qp->type != IBV_QPT_UD && !qp->soft->rem)
 			route_resolve(f, qp);
-		if (old != qp->state)
+		if (old != qp->state) {
 			wake_unreachable(be, qp);
+			remote_announce(f, qp);
+		}
 		break;
 	default:
 		break;
@@ -163,6 +181,9 @@ static void soft_qp_destroy(struct backend *be, struct qp *qp)
 	qp->state = IBV_QPS_RESET; /* for those who look again */
 	wake_senders(f, qp);
 	mcast_leave_all(f, qp);
+	remote_free(f, qp);
+	route_forget(f, qp);
+	free(qp->soft->gathered);
 	free(qp->soft->rwr);
 	free(qp->soft);
 	qp->soft = NULL;
@@ -180,6 +201,8 @@ static int soft_mcast_detach(struct backend *be, struct qp *qp, const union ibv_
 	return mcast_detach(be->f, qp, gid, lid);
 }
 
+static void soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq);
+
 static void soft_srq_destroy(struct backend *be, struct srq *srq)
 {
 	struct qp *t;
@@ -187,7 +210,7 @@ static void soft_srq_destroy(struct backend *be, struct srq *srq)
 	LIST_FOREACH(t, &srq->xref->xrcd->targets, same_xrcd)
 		if (t->srq == srq)
 			responder_abort(t, be->f, false);
-	wake_rnr(be->f, &srq->rnr_waiters);
+	soft_recv_posted(be, NULL, srq);
 }
 
 static void forget_path(struct qp *qp, const struct container *c)
@@ -235,7 +258,34 @@ static enum post_result soft_progress(struct backend *be, struct qp *qp)
 
 static void soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
 {
+	struct remote_qp *rq;
+
 	wake_rnr(be->f, srq ? &srq->rnr_waiters : &qp->soft->rnr_waiters);
+	if (!srq) {
+		if (qp->soft->rem)
+			response_recv_posted(be->f, qp->soft->rem);
+		return;
+	}
+	while ((rq = LIST_FIRST(&srq->rnr_owed)))
+		response_recv_posted(be->f, rq);
+}
+
+static uint32_t soft_poll(struct backend *be)
+{
+	uint64_t epoch = be->f->epoch;
+	uint32_t work = wire_poll(be->f);
+
+	return be->f->epoch == epoch ? work + remote_poll(be->f) : work;
+}
+
+static uint32_t soft_flush(struct backend *be)
+{
+	return wire_flush(be->f);
+}
+
+static void soft_ready(struct backend *be, void *what, uint32_t events)
+{
+	wire_ready(be->f, what, events);
 }
 
 const struct backend_ops soft_ops = {
@@ -257,4 +307,7 @@ const struct backend_ops soft_ops = {
 	.post_send = soft_post_send,
 	.progress = soft_progress,
 	.recv_posted = soft_recv_posted,
+	.poll = soft_poll,
+	.flush = soft_flush,
+	.ready = soft_ready,
 };

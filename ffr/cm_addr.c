@@ -37,9 +37,10 @@ bool cm_addr_loopback(const struct cm_addr *a)
 	return !memcmp(&a->gid, &one, sizeof(one));
 }
 
-static bool link_local(const struct cm_addr *a)
+bool cm_addr_scopeless(const struct cm_addr *a)
 {
-	return a->gid.raw[0] == 0xfe && (a->gid.raw[1] & 0xc0) == 0x80;
+	return a->family == AF_INET6 && !a->scope && a->gid.raw[0] == 0xfe &&
+	       (a->gid.raw[1] & 0xc0) == 0x80;
 }
 
 /* ---- sockaddrs ------------------------------------------------------------------------------ */
@@ -198,7 +199,7 @@ static bool is_there(const struct cm_id *id, const struct cm_addr *dst)
 	if (gid_is_mcast(dst->gid.raw) || cm_addr_own(own, dst) >= 0)
 		return true;
 	c = container_by_gid(id->cm->r->fast, own->tenant, &dst->gid);
-	return c && !c->dying;
+	return c ? !c->dying : cm_wire_is_there(id->cm, own, &dst->gid);
 }
 
 /* From BOUND: the source and the path are known now. 0 or -ENETUNREACH. */
@@ -235,6 +236,14 @@ static void resolved(struct cm_id *id)
 	cm_event_simple(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
 }
 
+/* Nobody has the address, or the directory is asking: until the deadline that may change. */
+static void look_again(struct cm_id *id)
+{
+	uint64_t now = cm_now(id->cm), left = id->deadline > now ? id->deadline - now : 0;
+
+	cm_id_timer(id, left < CM_LOOK_MS ? left : CM_LOOK_MS);
+}
+
 int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct ff_cm_addr *dst,
 		    int32_t timeout_ms)
 {
@@ -260,7 +269,7 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 	}
 	if (id->src.family != to.family)
 		return -EINVAL;
-	if (link_local(&to) && !to.scope)
+	if (cm_addr_scopeless(&to))
 		return -EINVAL;
 	if (cm_addr_any(&to))
 		set_loopback(&to, c);
@@ -272,7 +281,9 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 		return 0;
 	}
 	cm_id_state(id, CM_ADDR_QUERY);
-	cm_id_timer(id, timeout_ms > 0 ? (uint64_t)timeout_ms : 0);
+	/* a negative timeout: as the kernel, without end */
+	id->deadline = timeout_ms < 0 ? UINT64_MAX : cm_now(id->cm) + (uint64_t)timeout_ms;
+	look_again(id);
 	return 0;
 }
 
@@ -280,6 +291,10 @@ void cm_resolve_expired(struct cm_id *id)
 {
 	if (is_there(id, &id->dst)) {
 		resolved(id);
+		return;
+	}
+	if (id->deadline > cm_now(id->cm)) {
+		look_again(id);
 		return;
 	}
 	cm_id_state(id, CM_BOUND);

@@ -264,8 +264,12 @@ int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *
 
 	if (id->state == CM_SIDR_REQ_RCVD)
 		return cm_sidr_accept(id, req, pd, len);
-	if (id->state != CM_REQ_RCVD || len > FF_CM_PD_REP)
+	if (id->state != CM_REQ_RCVD)
 		return -EINVAL;
+	if (len > FF_CM_PD_REP) { /* as in the kernel, the peer does not wait for another try */
+		cm_reject(id, 0, NULL, 0);
+		return -EINVAL;
+	}
 	if (req->qp) {
 		err = cm_qp_connect(id, req->qp, req->param.responder_resources,
 				    req->param.initiator_depth);
@@ -325,7 +329,10 @@ int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp)
 		send_plain(id, CM_MSG_RTU);
 		return 0;
 	}
-	/* rdma_notify: data came before the RTU did */
+	/* rdma_notify: the path has changed, of which there is but one */
+	if (event == IBV_EVENT_PATH_MIG)
+		return id->state == CM_ESTABLISHED ? 0 : -EINVAL;
+	/* or data came before the RTU did */
 	if (event != IBV_EVENT_COMM_EST)
 		return -EINVAL;
 	if (id->state == CM_ESTABLISHED)
@@ -338,10 +345,13 @@ int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp)
 	return 0;
 }
 
-/* As in the kernel, once there was a request this is never an error. */
+/*
+ * As in the kernel, which wants an IB CM id and no more: never an error once there was a request, nor
+ * for who listens on an address of the device.
+ */
 int cm_disconnect(struct cm_id *id)
 {
-	if (id->state < CM_REQ_SENT)
+	if (id->state < CM_LISTEN || !id->attached)
 		return -EINVAL;
 	if (id->state != CM_ESTABLISHED)
 		return 0;

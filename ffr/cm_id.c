@@ -38,6 +38,8 @@ struct cm *cm_create(struct router *r)
 	cm->last_comm = cm_random(cm);
 	uv_timer_init(&r->loop, &cm->timer);
 	cm->timer.data = cm;
+	cm->open_handles = 2;
+	cm_wire_init(cm);
 	return cm;
 }
 
@@ -45,14 +47,19 @@ static void on_closed(uv_handle_t *h)
 {
 	struct cm *cm = h->data;
 
+	if (--cm->open_handles)
+		return;
 	timer_heap_free(&cm->timers);
 	free(cm);
 }
 
 void cm_free(struct cm *cm)
 {
-	if (cm)
-		uv_close((uv_handle_t *)&cm->timer, on_closed);
+	if (!cm)
+		return;
+	cm_wire_fini(cm);
+	uv_close((uv_handle_t *)&cm->timer, on_closed);
+	uv_close((uv_handle_t *)&cm->frames, on_closed);
 }
 
 /* ---- time ----------------------------------------------------------------------------------- */

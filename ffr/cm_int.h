@@ -8,6 +8,7 @@
  *	cm_conn.c   connections: REQ, REP, RTU, REJ, DREQ, DREP
  *	cm_sidr.c   the same for UD: SIDR_REQ, SIDR_REP
  *	cm_msg.c    from one side to the other
+ *	cm_wire.c   ... on another host
  *	cm_event.c  channels: what goes up to the clients
  *	cm_mcast.c  multicast groups
  *	cm_qp.c     attributes for the client's QP
@@ -38,6 +39,7 @@
 #define CM_RETRY_MIN	1u /* of a request that was not taken; doubled up to ... */
 #define CM_RETRY_MAX	4096u
 #define CM_LISTEN_MS	100u /* a request waits so long for somebody who listens */
+#define CM_LOOK_MS	5u   /* between looks whether somebody has an address now */
 #define CM_TIMEWAIT_MS	512u /* 4.096 us << CM_ACK_TIMEOUT */
 
 #define CM_PACKET_LIFE 16u /* cma.c's for RoCE */
@@ -74,6 +76,8 @@ int cm_addr_parse(struct cm_addr *a, const struct ff_cm_addr *from, uint16_t ps)
 void cm_addr_format(struct ff_cm_addr *to, const struct cm_addr *a, uint16_t ps);
 bool cm_addr_any(const struct cm_addr *a);
 bool cm_addr_loopback(const struct cm_addr *a);
+/* A link-local IPv6 address, but of which link? */
+bool cm_addr_scopeless(const struct cm_addr *a);
 /* Index of the container's GID that stands for its own address `a` or for loopback, or -1. */
 int cm_addr_own(const struct container *c, const struct cm_addr *a);
 static inline bool cm_addr_equal(const struct cm_addr *a, const struct cm_addr *b)
@@ -121,6 +125,24 @@ struct cm_msg {
  * must be for that. Nothing comes back where nobody is.
  */
 void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
+/* Who a message is from; c: NULL, if that is on another host. */
+struct cm_from {
+	const struct container *c;
+	char tenant[CONTAINER_NAME_MAX], name[CONTAINER_NAME_MAX];
+};
+/* Give it to its receiver; `to`: of a request, or NULL: nobody is there. */
+void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
+		const struct cm_msg *m);
+
+/* ---- other hosts (cm_wire.c) ------------------------------------------------------------------ */
+
+void cm_wire_init(struct cm *cm);
+void cm_wire_fini(struct cm *cm);
+/* Send it to another host, if it is for one. Else *here is who it is for, or NULL. */
+bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
+		  struct container **here);
+/* Is somebody at that address, beyond the container's own tenant on this host? */
+bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid);
 
 /* ---- the objects ---------------------------------------------------------------------------- */
 
@@ -261,7 +283,9 @@ struct cm {
 	struct timer_heap timers;
 	struct cm_id *by_comm; /* uthash */
 	uint32_t last_comm;
-	uint64_t random; /* state of a xorshift generator */
+	uint64_t random;   /* state of a xorshift generator */
+	uv_async_t frames; /* messages from other hosts have come */
+	unsigned open_handles;
 };
 
 /* ---- ids (cm_id.c) -------------------------------------------------------------------------- */
@@ -374,6 +398,11 @@ int cm_sidr_reject(struct cm_id *id, const void *pd, uint32_t len);
 int cm_qkey(struct cm_id *id, uint32_t qkey);
 /* What ibv_modify_qp() wants. 0, or -EINVAL: not in this state. */
 int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
+/*
+ * What a client that asks is told: as by the kernel's rdma_init_qp_attr(), those of INIT for every
+ * state (RESET to ERR) where the id has no connection, and always for UD.
+ */
+int cm_qp_attr_told(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
 /*
  * Of the session that the client's imports from, QP `handle`: from RESET to the state that it is in
  * before there is a connection, from INIT to RTS. The two numbers replace the id's unless they are

@@ -2,13 +2,14 @@
 /*
  * cm_msg.c - messages between the two sides of a connection. Control thread.
  *
- * A request finds its container by tenant and GID. Every other message finds its id by the
+ * A request finds its container by its path (dir.h). Every other message finds its id by the
  * communication id that the receiver gave out, and only if it comes along that id's path, from the
  * peer that the id knows: nobody has a say in the connections of others.
  */
 #include <string.h>
 
 #include "cm_int.h"
+#include "dir.h"
 
 void cm_msg_init(struct cm_msg *m, const struct cm_id *id, enum cm_msg_type type)
 {
@@ -31,17 +32,16 @@ void cm_msg_pd(struct cm_msg *m, const void *pd, uint32_t len)
 }
 
 /* Is the id the one that the message is for? */
-static bool is_receiver(const struct cm_id *id, const struct container *from,
-			const struct cm_msg *m)
+static bool is_receiver(const struct cm_id *id, const struct cm_from *from, const struct cm_msg *m)
 {
-	return !strcmp(id->cont->c->tenant, from->tenant) &&
+	return dir_allowed(id->cm->r->fast, id->cont->c, from->tenant, from->name) &&
 	       !memcmp(&id->sgid, &m->dgid, sizeof(id->sgid)) &&
 	       !memcmp(&id->dgid, &m->sgid, sizeof(id->dgid)) &&
 	       (!id->peer_comm || id->peer_comm == m->src_comm);
 }
 
 /* A connection that its peer no longer knows has ended (IBTA 12.9.8.3.1). */
-static void answer_stranger(struct cm *cm, const struct container *from, const struct cm_msg *m)
+static void answer_stranger(struct cm *cm, const struct container *to, const struct cm_msg *m)
 {
 	struct cm_msg drep = {
 		.type = CM_MSG_DREP,
@@ -51,30 +51,42 @@ static void answer_stranger(struct cm *cm, const struct container *from, const s
 		.dst_comm = m->src_comm,
 	};
 
-	if (m->type == CM_MSG_DREQ)
-		cm_send(cm, from, &drep);
+	if (m->type == CM_MSG_DREQ && to)
+		cm_send(cm, to, &drep);
 }
 
-void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
+void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
+		const struct cm_msg *m)
 {
-	struct container *to;
 	struct cm_id *id;
 
 	if (m->dst_comm) {
 		id = cm_id_by_comm(cm, m->dst_comm);
 		if (!id || !is_receiver(id, from, m))
-			answer_stranger(cm, from, m);
+			answer_stranger(cm, to ? to : from->c, m);
 		else if (m->type == CM_MSG_SIDR_REP)
 			cm_recv_sidr_rep(id, m);
 		else
 			cm_recv_conn(id, m);
 		return;
 	}
-	to = container_by_gid(cm->r->fast, from->tenant, &m->dgid);
 	if (!to || to->dying)
 		return;
 	if (m->type == CM_MSG_SIDR_REQ)
-		cm_recv_sidr_req(cm, to, from, m);
+		cm_recv_sidr_req(cm, to, from->c, m);
 	else if (m->type == CM_MSG_REQ)
-		cm_recv_req(cm, to, from, m);
+		cm_recv_req(cm, to, from->c, m);
+}
+
+void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
+{
+	struct container *to = container_by_gid(cm->r->fast, from->tenant, &m->dgid);
+	struct cm_from by = { .c = from };
+
+	if (!to && cm_wire_send(cm, from, m, &to))
+		return;
+	memcpy(by.tenant, from->tenant, sizeof(by.tenant));
+	memcpy(by.name, from->name, sizeof(by.name));
+	if (!to || dir_allowed(cm->r->fast, to, by.tenant, by.name))
+		cm_deliver(cm, &by, to, m);
 }

@@ -114,7 +114,7 @@ int cm_bind(struct cm_id *id, const struct cm_addr *a)
 
 	if (!a->family)
 		return -EAFNOSUPPORT;
-	if (id->state != CM_IDLE)
+	if (id->state != CM_IDLE || cm_addr_scopeless(a))
 		return -EINVAL;
 	if (!cm_addr_any(a)) {
 		i = cm_addr_own(c, a);

@@ -18,6 +18,12 @@ static bool is_connecting(const struct cm_id *id)
 	return id->state >= CM_REQ_SENT && id->state <= CM_ESTABLISHED;
 }
 
+/* Has the kernel's id an IB CM id by now? Then that decides which attributes there are. */
+static bool has_ib_cm(const struct cm_id *id)
+{
+	return id->qp_type != IBV_QPT_UD && id->state >= CM_LISTEN;
+}
+
 static uint8_t at_most(uint8_t n, uint32_t max)
 {
 	return n < max ? n : (uint8_t)max;
@@ -45,7 +51,7 @@ static int init_attr(struct cm_id *id, struct ff_qp_attr *a, uint32_t *mask)
 	}
 	*mask |= IBV_QP_ACCESS_FLAGS;
 	if (!is_connecting(id)) /* a QP made before it has a peer */
-		return id->state < CM_REQ_SENT ? 0 : -EINVAL;
+		return has_ib_cm(id) ? -EINVAL : 0;
 	a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	if (id->responder_resources)
 		a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -112,6 +118,16 @@ int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_re
 	default:
 		return -EINVAL;
 	}
+}
+
+int cm_qp_attr_told(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp)
+{
+	if (has_ib_cm(id))
+		return cm_qp_attr(id, qp_state, resp);
+	if (!id->attached || qp_state > IBV_QPS_ERR)
+		return -EINVAL;
+	resp->attr.qp_state = (uint8_t)qp_state;
+	return init_attr(id, &resp->attr, &resp->mask);
 }
 
 /* ---- doing it -------------------------------------------------------------------------------- */

@@ -50,11 +50,13 @@ int cm_sidr_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const v
 	struct cm_msg m;
 	int err;
 
-	if (len > FF_CM_PD_SIDR_REP)
-		return -EINVAL;
-	err = cm_qkey(id, id->src.family == AF_IB ? req->param.qkey : 0);
-	if (err)
+	err = len > FF_CM_PD_SIDR_REP ? -EINVAL : 0;
+	if (!err)
+		err = cm_qkey(id, id->src.family == AF_IB ? req->param.qkey : 0);
+	if (err) { /* as in the kernel, the peer does not wait for another try */
+		cm_sidr_reject(id, NULL, 0);
 		return err;
+	}
 	id->uid = req->uid;
 	id->has_uid = true;
 	cm_msg_init(&m, id, CM_MSG_SIDR_REP);

@@ -101,24 +101,6 @@ static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
-static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *s = cfg_opt_getnstr(opt, 0), *port;
-	char *end;
-	long n;
-
-	if (!strcmp(s, "embedded") || (!strncmp(s, "unix:/", 6) && s[6]))
-		return 0;
-	port = !strncmp(s, "tcp:", 4) ? strrchr(s + 4, ':') : NULL;
-	if (port && port > s + 4) {
-		n = strtol(port + 1, &end, 10);
-		if (end != port + 1 && !*end && n > 0 && n < 65536)
-			return 0;
-	}
-	cfg_error(cfg, "%s: \"%s\" is none of embedded, unix:/PATH, tcp:HOST:PORT", opt->name, s);
-	return -1;
-}
-
 /* A port's number, 1..65535, or -1. */
 static int port_parse(const char *s)
 {
@@ -126,6 +108,55 @@ static int port_parse(const char *s)
 	long n = strtol(s, &end, 10);
 
 	return *s >= '0' && *s <= '9' && !*end && n > 0 && n < 65536 ? (int)n : -1;
+}
+
+/* "HOST:PORT": is that what the first n characters are? */
+static bool host_port_ok(const char *s, size_t n)
+{
+	char text[256], *colon;
+
+	if (n >= sizeof(text))
+		return false;
+	memcpy(text, s, n);
+	text[n] = '\0';
+	colon = strrchr(text, ':');
+	return colon && colon > text && port_parse(colon + 1) > 0;
+}
+
+/* "HOST:PORT,HOST:PORT/chroot/path", as the ZooKeeper client takes it. */
+static bool ensemble_ok(const char *s)
+{
+	size_t n;
+
+	do {
+		n = strcspn(s, ",/");
+		if (!host_port_ok(s, n))
+			return false;
+		s += n;
+	} while (*s == ',' && s++);
+	for (; *s; s += 1 + n) {
+		n = strcspn(s + 1, "/");
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
+static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!strcmp(s, "embedded") || (!strncmp(s, "unix:/", 6) && s[6]))
+		return 0;
+	if (!strncmp(s, "tcp:", 4) && host_port_ok(s + 4, strlen(s + 4)))
+		return 0;
+	if (!strncmp(s, "zookeeper:", 10) && ensemble_ok(s + 10))
+		return 0;
+	cfg_error(cfg,
+		  "%s: \"%s\" is none of embedded, unix:/PATH, tcp:HOST:PORT, "
+		  "zookeeper:HOST:PORT,.../PATH",
+		  opt->name, s);
+	return -1;
 }
 
 int conf_wire_addr(const char *s, struct sockaddr_storage *sa)

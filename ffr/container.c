@@ -234,9 +234,11 @@ int container_attach(struct router *r, const struct ffo_container *info)
 		err = -ENOMEM;
 		goto err_free;
 	}
-	*ct = (struct container_ctl){ .r = r, .c = c, .epoch = info->epoch };
+	*ct = (struct container_ctl){ .r = r, .c = c };
 	c->ctl = ct;
+	TAILQ_INIT(&c->mw_changed);
 	c->id = info->id;
+	c->epoch = info->epoch;
 	snprintf(c->name, sizeof(c->name), "%s", info->name);
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
 	info_copy(c, info);
@@ -287,15 +289,15 @@ void container_update(struct container *c, const struct ffo_container *info)
 	struct fast *f = ct->r->fast;
 	struct container n = *c;
 
-	ct->epoch = info->epoch;
 	info_copy(&n, info);
-	if (n.mode == c->mode && n.lid == c->lid && n.num_gids == c->num_gids &&
-	    !memcmp(n.gid, c->gid, sizeof(n.gid[0]) * n.num_gids))
+	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid &&
+	    n.num_gids == c->num_gids && !memcmp(n.gid, c->gid, sizeof(n.gid[0]) * n.num_gids))
 		return;
 	sessions_close(c, "its container was changed");
 	fast_lock(f);
 	fast_container_del(f, c); /* peers forget the old address */
 	info_copy(c, info);
+	c->epoch = info->epoch;
 	fast_container_add(f, c);
 	fast_unlock(f);
 }

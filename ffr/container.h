@@ -17,8 +17,9 @@
 struct container_ctl {
 	struct router *r;
 	struct container *c;
-	uint32_t epoch; /* of its address; the orchestrator's */
-	uint32_t sync;	/* orch.c: number of the last listing that had it */
+	uint32_t sync; /* orch.c: number of the last listing that had it */
+	/* orch_active.c: what was told of it */
+	bool active_told, active_busy;
 	int dir_fd, listen_fd;
 	uv_poll_t poll;
 	uv_timer_t retry; /* after descriptors ran out */
@@ -37,7 +38,7 @@ void containers_sweep(struct router *r);
 int container_attach(struct router *r, const struct ffo_container *info);
 /*
  * What the orchestrator knows has changed. Sessions were told the mode, and their peers the
- * addresses: where these are others, they are closed.
+ * addresses and the epoch: where these are others, they are closed.
  */
 void container_update(struct container *c, const struct ffo_container *info);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */

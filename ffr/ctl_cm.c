@@ -109,7 +109,7 @@ int ctl_cm_resolve_route(struct ctl_call *c, const struct ff_cm_resolve_route_re
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
 	(void)resp;
-	return id ? cm_resolve_route(id) : -EINVAL;
+	return id && req->timeout_ms ? cm_resolve_route(id) : -EINVAL;
 }
 
 int ctl_cm_query(struct ctl_call *c, const struct ff_cm_query_req *req,
@@ -128,7 +128,7 @@ int ctl_cm_init_qp_attr(struct ctl_call *c, const struct ff_cm_init_qp_attr_req 
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
-	return id ? cm_qp_attr(id, req->qp_state, resp) : -EINVAL;
+	return id ? cm_qp_attr_told(id, req->qp_state, resp) : -EINVAL;
 }
 
 /*
@@ -159,9 +159,9 @@ int ctl_cm_create_qp(struct ctl_call *c, const struct ff_cm_create_qp_req *req,
 
 static int set_ack_timeout(struct cm_id *id, uint32_t value)
 {
-	if ((id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND) || value > 31)
+	if (id->qp_type != IBV_QPT_RC && id->qp_type != IBV_QPT_XRC_SEND)
 		return -EINVAL;
-	id->ack_timeout = (uint8_t)value;
+	id->ack_timeout = value & 31; /* the field's five bits: the kernel does not look either */
 	id->has_ack_timeout = true;
 	return 0;
 }

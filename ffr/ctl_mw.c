@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "ctl_obj.h"
+#include "orch.h"
 
 int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 		 struct ff_alloc_mw_resp *resp)
@@ -58,7 +59,10 @@ int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
 		mw->pd->o.refs--;
 	}
 	fast_unlock(c->r->fast);
-	if (!err)
-		free(mw);
-	return err;
+	if (err)
+		return err;
+	if (c->r->orch && mw->published)
+		orch_map_withdraw(c->r->orch, c->s->cont->id, mw->published);
+	free(mw);
+	return 0;
 }

@@ -142,7 +142,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	qp->sig_all = req->sq_sig_all != 0;
 	qp->block_self_lb = req->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	err = -ENOMEM;
-	qp->wr = calloc(1, sizeof(*qp->wr));
+	qp->wr = send_buf_new();
 	if (!qp->wr)
 		goto err_free;
 	qp_layout(&l, &cap, qp->srq || no_recv);

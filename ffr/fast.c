@@ -20,6 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "dir.h"
 #include "fast_int.h"
 #include "pvm.h"
 #include "mw.h"
@@ -245,6 +246,8 @@ uint32_t fast_turn(struct fast *f)
 			f->session_bad(s, "its shared memory is gone");
 	}
 	work += serve_qps(f);
+	if (f->be->ops->flush)
+		work += f->be->ops->flush(f->be);
 	comp_notify(f);
 	return work;
 }
@@ -254,10 +257,17 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 	uint32_t work = 0;
 
 	for (int i = 0; i < n; i++) {
-		struct session *s = ev[i].data.ptr;
+		uint64_t what = ev[i].data.u64;
+		struct session *s = (struct session *)(uintptr_t)what;
 
 		if (!s)
 			continue; /* stop_fd: only wakes */
+		if (what & FAST_EPOLL_BACKEND) {
+			f->be->ops->ready(f->be, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
+					  ev[i].events);
+			work++;
+			continue;
+		}
 		s->stats.bells++;
 		ses_activate(f, s);
 		work++;
@@ -313,6 +323,7 @@ void fast_lock(struct fast *f)
 	pthread_mutex_lock(&f->lock);
 	atomic_fetch_sub(&f->lock_wanted, 1);
 	f->epoch++;
+	f->now = fast_clock(); /* the runner may have been asleep */
 }
 
 void fast_unlock(struct fast *f)
@@ -332,12 +343,14 @@ void fast_kick(struct fast *f)
 void fast_container_add(struct fast *f, struct container *c)
 {
 	LIST_INSERT_HEAD(&f->containers, c, entry);
+	dir_container_added(f, c);
 }
 
 void fast_container_del(struct fast *f, struct container *c)
 {
 	LIST_REMOVE(c, entry);
 	f->be->ops->container_gone(f->be, c);
+	dir_container_gone(f, c);
 }
 
 int fast_session_add(struct fast *f, struct session *s)
@@ -378,8 +391,8 @@ void fast_mr_del(struct fast *f, struct mr *mr)
 
 void fast_mw_del(struct fast *f, struct mw *mw)
 {
-	(void)f;
 	mw_unbind(mw);
+	mw_forget(f, mw);
 	mw_key_del(mw->o.ses->cont, mw);
 }
 
@@ -417,6 +430,7 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 	f->now = fast_clock();
 	TAILQ_INIT(&f->active_qps);
 	TAILQ_INIT(&f->active_sessions);
+	TAILQ_INIT(&f->mw_turns);
 	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (f->epoll_fd < 0 || f->stop_fd < 0 ||

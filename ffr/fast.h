@@ -21,6 +21,7 @@
 #include "timer.h"
 
 struct backend;
+struct dir;
 struct pvm;
 
 TAILQ_HEAD(qp_list, qp);
@@ -28,6 +29,7 @@ TAILQ_HEAD(session_list, session);
 SLIST_HEAD(cq_list, cq);
 SLIST_HEAD(touched_list, session);
 LIST_HEAD(container_list, container);
+TAILQ_HEAD(container_turns, container);
 
 struct fast_conf {
 	int cpu;	      /* pin to this CPU, -1: no */
@@ -63,15 +65,25 @@ struct fast {
 	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
 	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
 	uint32_t num_spin;		   /* sessions in spin mode */
+	struct dir *dir;		   /* dir.c; NULL: there is no other host */
+	struct container_turns mw_turns;   /* containers with windows that have changed; mw.c */
+	void (*mw_wake)(struct fast *f);   /* tells of them, must not block; NULL: nobody asks */
+	void *mw_arg;			   /* mw_wake's */
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
 	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
 	bool sleeping;		  /* the runner is in epoll_wait */
 
+	/* Called [lock] when frames for the connection manager have come; must not block. */
+	void (*cm_frames)(struct fast *f);
+	void *owner; /* the router's own */
 	/* Called [lock] when a session has to be closed for what it did; must not block. */
 	void (*session_bad)(struct session *s, const char *why);
 };
+
+/* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
+#define FAST_EPOLL_BACKEND 1ull
 
 struct fast *fast_create(const struct fast_conf *conf, struct backend *be);
 int fast_start(struct fast *f); /* starts the runner; 0 or -errno */
@@ -148,6 +160,9 @@ void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
 /* fast_comp.c */
 /* Complete the WR under way with that status and take the next one. */
 void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why);
+/* Complete one that the backend has a copy of; in the order in which they were posted. */
+void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
+	       enum ff_vendor_err why);
 struct recv_info {
 	uint32_t byte_len, src_qp, imm;
 	uint16_t slid, pkey_index;

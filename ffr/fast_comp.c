@@ -234,13 +234,12 @@ static void count_send(struct ff_stats *st, const struct send_wr *wr)
 	}
 }
 
-void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why)
+static inline void complete(struct fast *f, struct qp *qp, const struct send_wr *wr,
+			    enum ibv_wc_status st, enum ff_vendor_err why)
 {
-	const struct send_wr *wr = qp->wr;
 	struct ff_stats *stats = &qp->o.ses->stats;
 	bool ok = true;
 
-	qp->busy = false;
 	if (st == IBV_WC_SUCCESS)
 		count_send(stats, wr);
 	else if (st == IBV_WC_WR_FLUSH_ERR)
@@ -268,6 +267,22 @@ void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_ven
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 	else if (st != IBV_WC_SUCCESS && st != IBV_WC_WR_FLUSH_ERR)
 		qp_send_failed(f, qp);
+}
+
+void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why)
+{
+	qp->busy = false;
+	complete(f, qp, qp->wr, st, why);
+}
+
+void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
+	       enum ff_vendor_err why)
+{
+	qp->in_flight--;
+	complete(f, qp, wr, st, why);
+	qp_tell_done(qp);
+	if (qp->draining && qp_is_idle(qp))
+		qp_drained(f, qp);
 }
 
 void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,

@@ -36,10 +36,16 @@ static inline bool qp_sqe_ready(const struct qp *qp, uint32_t i)
 	return atomic_load_explicit(&qp_sqe(qp, i)->seq, memory_order_acquire) == ff_seq(i);
 }
 
+/* Is no WR of it under way? */
+static inline bool qp_is_idle(const struct qp *qp)
+{
+	return !qp->busy && !qp->in_flight;
+}
+
 /* Tell the client how far its SQ is. */
 static inline void qp_tell_done(struct qp *qp)
 {
-	uint64_t done = ff_done(qp->sq_head - qp->busy, qp->sq_cqes);
+	uint64_t done = ff_done(qp->sq_head - qp->busy - qp->in_flight, qp->sq_cqes);
 
 	if (done != atomic_load_explicit(&qp->hdr->sq_done, memory_order_relaxed))
 		/* release: the entries were read before the client writes to them again */

@@ -65,7 +65,7 @@ static void reset(struct fast *f, struct qp *qp)
 	fast_qp_deactivate(f, qp);
 	ring_clear(qp->sq, qp->sq_depth, qp->sq_stride);
 	ring_clear(qp->rq, qp->rq_depth, qp->rq_stride);
-	qp->sq_head = qp->rq_head = qp->sq_cqes = 0;
+	qp->sq_head = qp->rq_head = qp->sq_cqes = qp->in_flight = 0;
 	qp->busy = qp->draining = qp->last_wqe_sent = qp->comm_est_sent = false;
 	atomic_store(&qp->hdr->sq_done, 0);
 	atomic_store(&qp->hdr->rq_need, 0);
@@ -83,7 +83,7 @@ static void last_wqe(struct fast *f, struct qp *qp)
 
 static void enter_err(struct fast *f, struct qp *qp)
 {
-	/* the WR under way is the first to be flushed; the backend has let go of it */
+	/* the backend has flushed what it had copies of, and let go of the WR under way: that is next */
 	if (qp->busy)
 		comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	qp->draining = false;
@@ -124,7 +124,7 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
 	case IBV_QPS_SQD:
 		qp->draining = true;
 		qp->attr.sq_draining = 1;
-		if (!qp->busy)
+		if (qp_is_idle(qp))
 			qp_drained(f, qp);
 		break;
 	case IBV_QPS_SQE:

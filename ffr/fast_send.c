@@ -2,8 +2,9 @@
 /*
  * fast_send.c - SQE to backend. Fast lock held; called by fast.c for each active QP.
  *
- * An SQE is copied into qp->wr, the copy is checked, and the backend gets the copy. One WR of a QP
- * is under way at a time (qp->busy); it stays in qp->wr until comp_send().
+ * An SQE is copied into qp->wr, the copy is checked, and the backend gets the copy. It stays in
+ * qp->wr until comp_send() (qp->busy), or until the backend has made a copy of its own, of which it
+ * may have many (qp->in_flight).
  */
 #include <string.h>
 
@@ -160,7 +161,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		if (f->epoch != epoch)
 			return 1; /* the QP itself may be gone */
 		qp->more = r == POST_MORE;
-		if (r != POST_DONE)
+		if (r > POST_DONE)
 			return r == POST_MORE;
 		n++;
 	}
@@ -186,11 +187,11 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		if (f->epoch != epoch)
 			return n;
 		qp->more = r == POST_MORE;
-		if (r != POST_DONE)
+		if (r > POST_DONE)
 			break;
 	}
 	qp_tell_done(qp);
-	if (qp->draining && !qp->busy)
+	if (qp->draining && qp_is_idle(qp))
 		qp_drained(f, qp);
 	if (n) {
 		s->last_post = f->now;

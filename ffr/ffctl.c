@@ -35,11 +35,18 @@ static const struct {
 	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [--docker]" },
 	{ "container", "set", cmd_container_set, "NAME [--ip ADDRESS]... [--mode MODE]" },
 	{ "container", "rm", cmd_container_rm, "NAME" },
-	{ "container", "list", cmd_container_list, "" },
+	{ "container", "list", cmd_container_list, "[--all]" },
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },
+	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
+	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
 	{ "stats", NULL, cmd_stats, "[NAME]" },
 	{ "map", "list", cmd_map_list, "[--container NAME]" },
+	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY [--tenant TENANT]" },
 	{ "host", "list", cmd_host_list, "" },
+	{ "policy", "list", cmd_policy_list, "" },
+	{ "policy", "allow", cmd_policy_change, "PARTY PARTY" },
+	{ "policy", "deny", cmd_policy_change, "PARTY PARTY" },
+	{ "policy", "rm", cmd_policy_change, "PARTY PARTY" },
 	{ "ping", NULL, cmd_ping, "" },
 };
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -136,6 +143,20 @@ json_t *router_call(json_t *request)
 		fail("%s", str_of(answer, "message"));
 	json_object_del(answer, "ok");
 	return answer;
+}
+
+/* The whole of a list that is answered in pages. */
+json_t *router_list(const char *op, const char *key)
+{
+	json_t *list = json_array(), *after = NULL, *answer;
+
+	do {
+		answer = router_call(json_pack("{s:s, s:o*}", "op", op, "after", after));
+		json_array_extend(list, json_object_get(answer, key));
+		after = json_incref(json_object_get(answer, "next"));
+		json_decref(answer);
+	} while (after);
+	return list;
 }
 
 void json_print(json_t *j)

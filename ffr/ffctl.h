@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ffctl.h - inside ffctl: the request to the router (ffctl.c), tables (ffctl_table.c), commands
- * (ffctl_container.c, ffctl_show.c). One thread; every error ends the program with one line.
+ * (ffctl_container.c, ffctl_cluster.c, ffctl_show.c). One thread; every error ends the program with one line.
  */
 #ifndef FFR_FFCTL_H
 #define FFR_FFCTL_H
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #define EXIT_USAGE 2
 
@@ -19,11 +20,18 @@ void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noret
 
 /* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
 json_t *router_call(json_t *request);
+json_t *router_list(const char *op, const char *key); /* all pages of an array */
 void json_print(json_t *j);
 
 /* Members of an answer, with something sensible where they are missing. */
 const char *str_of(const json_t *j, const char *key);
 json_int_t int_of(const json_t *j, const char *key);
+
+/* "{container: ...}" as add and show print it, or the flags of docker run; takes the answer. */
+void print_container(json_t *answer, bool docker);
+struct ffo_map;
+json_t *map_json(const struct ffo_map *m); /* without the container */
+const char *access_text(uint32_t access, char buf[64]);
 
 /* ---- commands: argv[0] is the command's last word ------------------------------------------- */
 void cmd_container_add(int argc, char **argv);
@@ -31,9 +39,14 @@ void cmd_container_set(int argc, char **argv);
 void cmd_container_rm(int argc, char **argv);
 void cmd_container_list(int argc, char **argv);
 void cmd_container_show(int argc, char **argv);
+void cmd_container_migrate(int argc, char **argv);
+void cmd_container_claim(int argc, char **argv);
 void cmd_stats(int argc, char **argv);
 void cmd_map_list(int argc, char **argv);
+void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);
+void cmd_policy_list(int argc, char **argv);
+void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
 void cmd_ping(int argc, char **argv);
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ffctl_container.c - ffctl container add, set, rm, list, show. */
+/* ffctl_container.c - ffctl container add, set, rm, list, show; migrate is in ffctl_cluster.c. */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -157,7 +157,7 @@ static char *docker_flags(const json_t *c)
 
 /* ---- commands ------------------------------------------------------------------------------ */
 
-static void print_container(json_t *answer, bool docker)
+void print_container(json_t *answer, bool docker)
 {
 	json_t *c = json_object_get(answer, "container");
 	char *flags = docker ? docker_flags(c) : NULL, *ips;
@@ -203,7 +203,40 @@ void cmd_container_rm(int argc, char **argv)
 	json_decref(router_call(a.request));
 }
 
-void cmd_container_list(int argc, char **argv)
+/* Of all hosts. */
+static void list_all(void)
+{
+	static const char *const heads[] = { "NAME", "TENANT", "ADDRESSES", "MODE", ">LID",
+					     "HOST", ">EPOCH", "ACTIVE",    NULL };
+	json_t *list = router_list("cluster_list", "containers"), *c;
+	struct table *t;
+	char *ips;
+	size_t i;
+
+	if (json_out) {
+		json_print(list);
+		json_decref(list);
+		return;
+	}
+	t = table_new(heads);
+	json_array_foreach(list, i, c) {
+		ips = ips_text(c);
+		table_cell(t, "%s", str_of(c, "name"));
+		table_cell(t, "%s", str_of(c, "tenant"));
+		table_cell(t, "%s", ips);
+		table_cell(t, "%s", str_of(c, "mode"));
+		table_cell(t, "%lld", (long long)int_of(c, "lid"));
+		table_cell(t, "%s", str_of(c, "host"));
+		table_cell(t, "%lld", (long long)int_of(c, "epoch"));
+		table_cell(t, "%s", json_is_true(json_object_get(c, "active")) ? "yes" : "no");
+		free(ips);
+	}
+	table_print(t);
+	json_decref(list);
+}
+
+/* Of this host. */
+static void list_here(void)
 {
 	static const char *const heads[] = { "NAME", "TENANT",	  "ADDRESSES", "MODE",
 					     ">LID", ">SESSIONS", NULL };
@@ -212,8 +245,6 @@ void cmd_container_list(int argc, char **argv)
 	char *ips;
 	size_t i;
 
-	if (argc > 1)
-		usage_fail("container list: unexpected argument \"%s\"", argv[1]);
 	answer = router_call(json_pack("{s:s}", "op", "container_list"));
 	if (json_out) {
 		json_print(json_object_get(answer, "containers"));
@@ -233,6 +264,18 @@ void cmd_container_list(int argc, char **argv)
 	}
 	table_print(t);
 	json_decref(answer);
+}
+
+void cmd_container_list(int argc, char **argv)
+{
+	bool all = argc == 2 && !strcmp(argv[1], "--all");
+
+	if (argc > 1 && !all)
+		usage_fail("container list: unexpected argument \"%s\"", argv[argc - 1]);
+	if (all)
+		list_all();
+	else
+		list_here();
 }
 
 static void print_sessions(const json_t *sessions)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ffctl_show.c - ffctl stats, map list, host list. */
+/* ffctl_show.c - ffctl stats, map list. */
 #include <getopt.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "../ffo/ffo_proto.h"
 #include "ffctl.h"
@@ -66,23 +65,22 @@ void cmd_stats(int argc, char **argv)
 
 /* ---- the map ------------------------------------------------------------------------------- */
 
-/* Names of this host's containers: {"id": "name"}; others are shown by their number. */
+/* Names of containers, by their numbers. */
 static json_t *container_names(void)
 {
-	json_t *answer = router_call(json_pack("{s:s}", "op", "container_list"));
-	json_t *names = json_object(), *c;
+	json_t *list = router_list("cluster_list", "containers"), *names = json_object(), *c;
 	char id[16];
 	size_t i;
 
-	json_array_foreach(json_object_get(answer, "containers"), i, c) {
+	json_array_foreach(list, i, c) {
 		snprintf(id, sizeof(id), "%u", (unsigned)int_of(c, "id"));
 		json_object_set(names, id, json_object_get(c, "name"));
 	}
-	json_decref(answer);
+	json_decref(list);
 	return names;
 }
 
-static const char *access_text(uint32_t access, char buf[64])
+const char *access_text(uint32_t access, char buf[64])
 {
 	static const struct {
 		uint32_t bit;
@@ -102,18 +100,23 @@ static const char *access_text(uint32_t access, char buf[64])
 	return n ? buf : "-";
 }
 
+json_t *map_json(const struct ffo_map *m)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "rkey", (json_int_t)m->rkey,
+			 "session", (json_int_t)m->session, "addr", (json_int_t)m->addr, "length",
+			 (json_int_t)m->length, "access", (json_int_t)m->access, "shadow",
+			 (json_int_t)m->shadow, "epoch", (json_int_t)m->epoch);
+}
+
 static void map_row(struct table *t, json_t *list, const struct ffo_map *m, const char *name)
 {
 	char buf[64];
+	json_t *j;
 
 	if (json_out) {
-		json_array_append_new(
-			list,
-			json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "container", name,
-				  "rkey", (json_int_t)m->rkey, "session", (json_int_t)m->session,
-				  "addr", (json_int_t)m->addr, "length", (json_int_t)m->length,
-				  "access", (json_int_t)m->access, "shadow", (json_int_t)m->shadow,
-				  "epoch", (json_int_t)m->epoch));
+		j = map_json(m);
+		json_object_set_new(j, "container", json_string(name));
+		json_array_append_new(list, j);
 		return;
 	}
 	table_cell(t, "%s", name);
@@ -181,36 +184,4 @@ void cmd_map_list(int argc, char **argv)
 		table_print(t);
 	json_decref(list);
 	json_decref(names);
-}
-
-/* ---- hosts --------------------------------------------------------------------------------- */
-
-void cmd_host_list(int argc, char **argv)
-{
-	static const char *const heads[] = { "HOST", "STATE", "LAST SEEN", NULL };
-	json_t *answer, *h;
-	struct table *t;
-	char when[32];
-	struct tm tm;
-	time_t seen;
-	size_t i;
-
-	if (argc > 1)
-		usage_fail("host list: unexpected argument \"%s\"", argv[1]);
-	answer = router_call(json_pack("{s:s}", "op", "host_list"));
-	if (json_out) {
-		json_print(json_object_get(answer, "hosts"));
-		json_decref(answer);
-		return;
-	}
-	t = table_new(heads);
-	json_array_foreach(json_object_get(answer, "hosts"), i, h) {
-		seen = (time_t)int_of(h, "last_seen");
-		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&seen, &tm));
-		table_cell(t, "%s", str_of(h, "name"));
-		table_cell(t, "%s", json_is_true(json_object_get(h, "up")) ? "up" : "down");
-		table_cell(t, "%s", when);
-	}
-	table_print(t);
-	json_decref(answer);
 }

@@ -18,15 +18,69 @@
  */
 #include "mw.h"
 
+#include "fast.h"
+
 #define REMOTE_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 /* Local write means nothing for a window, but programs give it along. */
 #define BIND_ACCESS                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | REMOTE_WRITES | IBV_ACCESS_ZERO_BASED)
 
+/* ---- changes, for those who publish them ---------------------------------------------------- */
+
+void mw_note(struct mw *mw)
+{
+	struct container *c = mw->o.ses->cont;
+	struct fast *f = mw->o.ses->fast;
+
+	if (mw->is_changed || !f || !f->mw_wake)
+		return;
+	mw->is_changed = true;
+	if (TAILQ_EMPTY(&c->mw_changed))
+		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw_turn);
+	TAILQ_INSERT_TAIL(&c->mw_changed, mw, changed);
+	f->mw_wake(f);
+}
+
+void mw_forget(struct fast *f, struct mw *mw)
+{
+	struct container *c = mw->o.ses->cont;
+
+	if (!mw->is_changed)
+		return;
+	mw->is_changed = false;
+	TAILQ_REMOVE(&c->mw_changed, mw, changed);
+	if (TAILQ_EMPTY(&c->mw_changed))
+		TAILQ_REMOVE(&f->mw_turns, c, mw_turn);
+}
+
+struct mw *mw_next_changed(struct fast *f)
+{
+	struct container *c = TAILQ_FIRST(&f->mw_turns);
+	struct mw *mw;
+
+	if (!c)
+		return NULL;
+	mw = TAILQ_FIRST(&c->mw_changed);
+	mw_forget(f, mw);
+	if (!TAILQ_EMPTY(&c->mw_changed)) {
+		TAILQ_REMOVE(&f->mw_turns, c, mw_turn);
+		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw_turn);
+	}
+	return mw;
+}
+
+bool mw_any_changed(const struct fast *f)
+{
+	return !TAILQ_EMPTY(&f->mw_turns);
+}
+
+/* ---- bind and invalidate -------------------------------------------------------------------- */
+
 void mw_unbind(struct mw *mw)
 {
 	if (!mw->mr)
 		return;
+	mw_note(mw);
 	mw->mr->o.refs--;
 	mw->mr = NULL;
 	if (mw->qp)
@@ -95,6 +149,7 @@ enum ff_vendor_err mw_bind(struct qp *qp)
 		mw->qp = qp;
 		LIST_INSERT_HEAD(&qp->windows, mw, of_qp);
 	}
+	mw_note(mw);
 	return FF_VERR_NONE;
 }
 

@@ -17,6 +17,15 @@ void mw_unbind(struct mw *mw);
 void mw_qp_gone(struct qp *qp);
 
 /*
+ * Windows that were bound or unbound since they were asked for last, all containers in turn. NULL:
+ * no more.
+ */
+struct mw *mw_next_changed(struct fast *f);
+bool mw_any_changed(const struct fast *f);
+void mw_note(struct mw *mw);		       /* it is one of them */
+void mw_forget(struct fast *f, struct mw *mw); /* it is none, and goes */
+
+/*
  * What a request that `qp` received may reach by a window's rkey: the MR and the address in it, as
  * mr->addr counts. `at` is all within the window, which grants the access.
  */

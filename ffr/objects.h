@@ -16,6 +16,7 @@
 #include <infiniband/verbs.h>
 #include <bsd/sys/queue.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -95,15 +96,17 @@ struct key_table {
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
-	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
-	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
-	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
+	LIST_HEAD(, xrcd) xrcds;	    /* XRC domains that its sessions have open */
+	struct key_table keys;		    /* lkeys and rkeys of MRs: struct mr */
+	struct key_table windows;	    /* the upper 24 bits of windows' rkeys: struct mw */
+	TAILQ_HEAD(mw_list, mw) mw_changed; /* mw.c */
+	TAILQ_ENTRY(container) mw_turn;	    /* fast->mw_turns, while there are any */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
 	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
 	uint8_t num_gids;
 	uint16_t lid;
-	uint32_t id; /* the orchestrator's */
+	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
 	bool dying;	       /* removed from the host; sessions are being closed */
 	struct ff_stats stats; /* sums of closed sessions; see stats.c */
@@ -247,6 +250,10 @@ struct mw {
 	uint64_t va;	       /* ... and in the MR, as mr->addr counts */
 	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
 	LIST_ENTRY(mw) of_qp;  /* qp->windows */
+	/* orch_map.c publishes it, some time after it was bound or unbound */
+	TAILQ_ENTRY(mw) changed; /* container->mw_changed while is_changed */
+	bool is_changed;
+	uint32_t published; /* the rkey that was, 0: none */
 };
 
 struct cq {
@@ -281,12 +288,13 @@ struct srq {
 	struct ff_srq_hdr *hdr;
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
-	uint32_t head;		      /* RQEs taken since creation */
-	uint32_t lost;		      /* of these, without a completion: ff_srq_hdr */
-	uint32_t limit;		      /* 0: not armed */
-	uint64_t user;		      /* for its receives' CQEs: XRC's. Others': qp->user */
-	bool error;		      /* a malformed RQE was met; no more receives */
-	struct soft_list rnr_waiters; /* soft: requesters that wait for a receive here */
+	uint32_t head;			 /* RQEs taken since creation */
+	uint32_t lost;			 /* of these, without a completion: ff_srq_hdr */
+	uint32_t limit;			 /* 0: not armed */
+	uint64_t user;			 /* for its receives' CQEs: XRC's. Others': qp->user */
+	bool error;			 /* a malformed RQE was met; no more receives */
+	struct soft_list rnr_waiters;	 /* soft: requesters that wait for a receive here */
+	LIST_HEAD(, remote_qp) rnr_owed; /* ... and such of other hosts */
 	/* XRC; xref NULL: not of a domain */
 	struct xrcd_ref *xref;
 	struct cq *cq;
@@ -340,9 +348,30 @@ struct send_wr {
 	struct ah *ah;
 	uint8_t opcode, flags;
 	uint16_t num_sge;
-	struct ff_sge sge[FF_MAX_SGE];
-	uint8_t inl[FF_MAX_INLINE];
+	struct ff_sge *sge; /* where the copies of its entries are, or of */
+	uint8_t *inl;	    /* ... its inline data; sge or inl, see flags */
 };
+
+/* One with room for all that it may have. */
+struct send_buf {
+	struct send_wr wr;
+	union {
+		struct ff_sge sge[FF_MAX_SGE];
+		uint8_t inl[FF_MAX_INLINE];
+	};
+};
+
+/* A buffer for the WR of a QP, to be freed; NULL without memory. */
+static inline struct send_wr *send_buf_new(void)
+{
+	struct send_buf *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->wr.sge = b->sge;
+	b->wr.inl = b->inl;
+	return &b->wr;
+}
 
 struct recv_wr {
 	uint64_t wr_id;
@@ -370,6 +399,7 @@ struct qp {
 	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
 	uint32_t sq_head, rq_head; /* entries taken since creation */
 	uint32_t sq_cqes;	   /* CQEs for the SQ since creation */
+	uint32_t in_flight;	   /* WRs that the backend has taken a copy of: POST_SENT */
 	uint64_t user;		   /* for its CQEs; the client's */
 	uint8_t state;		   /* enum ibv_qp_state */
 	uint8_t type;		   /* enum ibv_qp_type */

@@ -1,281 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * orch.c - the router as a client of the orchestrator. Control thread.
+ * orch.c - the router as a client of the orchestrator: the connection, and the containers of this
+ * host. Control thread.
  *
- * Neighbours: ffo/client.c is the connection, container.c follows what the orchestrator says,
- * ctl_mr.c and session.c tell what to publish.
+ * Neighbours: ffo/client.c is the connection, container.c follows what the orchestrator says of this
+ * host's containers, dir_*.c what it says of the others; orch_map.c publishes what may be reached
+ * here, orch_active.c tells which containers run.
  *
- * A connection starts with hello, host_register and the list of this host's containers; then the
- * router attaches what it did not have, detaches what it should not have, and publishes all MRs
- * anew (the orchestrator drops a host's mappings with its connection). A lost connection is tried
- * again, ever more slowly; meanwhile the host serves its containers from what it knows.
- *
- * Mappings are published in batches, one under way at a time, so that they stay in order. An MR
- * that goes before its batch was sent is never mentioned. Nobody waits for any of this.
+ * A connection starts with hello, host_register, the policy and the list of this host's containers;
+ * then the router attaches what it did not have, detaches what it should not have, and publishes
+ * all MRs anew (the orchestrator drops a host's mappings with its connection). After that it is told
+ * of changes by events: a container that was moved to another host is detached at once, with all
+ * its sessions. A lost connection is tried again, ever more slowly; meanwhile the host serves its
+ * containers from what it knows.
  */
-#include "orch.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #include "../ffo/ffo.h"
 #include "container.h"
+#include "dir.h"
 #include "log.h"
+#include "orch_int.h"
+#include "peer.h"
 
-#define RETRY_MIN   100	 /* ms */
-#define RETRY_MAX   5000 /* ms */
-#define BATCH_DELAY 2	 /* ms: what is registered meanwhile travels together */
-
-/* A mapping to publish, not sent yet. */
-struct publish {
-	uint64_t id; /* container << 32 | rkey */
-	struct ffo_map map;
-	UT_hash_handle hh;
-};
-
-/* A mapping, or all of a session, to be withdrawn. */
-struct withdraw {
-	STAILQ_ENTRY(withdraw) entry;
-	uint32_t container;
-	uint32_t rkey; /* 0: all of the session */
-	uint32_t session;
-};
-
-struct orch {
-	struct router *r;
-	struct ffo_client *client; /* NULL: not connected */
-	bool up;		   /* synchronized: calls are let through */
-	bool told;		   /* router_ready() was called */
-	bool embedded;		   /* the thread runs */
-	uv_timer_t retry, flush;
-	unsigned open_handles;
-	uint32_t delay; /* ms until the next try */
-	char instance[32];
-	uint32_t sync; /* number of the listing under way */
-	struct publish *publish;
-	STAILQ_HEAD(, withdraw) withdraw;
-	bool map_busy;
-};
+#define RETRY_MIN   100	  /* ms */
+#define RETRY_MAX   5000  /* ms */
+#define READY_AFTER 2000  /* ms: an orchestrator that says nothing is waited for no longer */
+#define PATIENCE    10000 /* ms: until it is connected, with all that belongs to that */
+#define ZOOKEEPER   "zookeeper:"
 
 static void orch_connect(struct orch *o);
-static void flush_soon(struct orch *o);
-
-/* ---- the map ------------------------------------------------------------------------------- */
-
-static uint64_t map_id(uint32_t container, uint32_t rkey)
-{
-	return (uint64_t)container << 32 | rkey;
-}
-
-static void map_forget(struct orch *o)
-{
-	struct publish *p, *tmp;
-	struct withdraw *w;
-
-	HASH_ITER(hh, o->publish, p, tmp) {
-		HASH_DEL(o->publish, p);
-		free(p);
-	}
-	while ((w = STAILQ_FIRST(&o->withdraw))) {
-		STAILQ_REMOVE_HEAD(&o->withdraw, entry);
-		free(w);
-	}
-	o->map_busy = false;
-}
-
-/* The router's address of the MR's first byte, if one mapping reaches all of it. */
-static uint64_t map_shadow(const struct mr *mr)
-{
-	const struct mr_run *run = mr->run;
-
-	if (mr->num_runs != 1 || run->va > mr->addr || run->va + run->len < mr->addr + mr->length)
-		return 0;
-	return (uint64_t)(run->host + (mr->addr - run->va));
-}
-
-void orch_map_publish(struct orch *o, const struct mr *mr)
-{
-	const struct container *c = mr->o.ses->cont;
-	struct publish *p;
-
-	if (!o->up || mr->kind == MR_NULL)
-		return; /* all are published when it is; nobody asks for nothing */
-	p = calloc(1, sizeof(*p));
-	if (!p) {
-		log_err("container %s: mapping not published: out of memory", c->name);
-		return;
-	}
-	p->id = map_id(c->id, mr->rkey);
-	p->map = (struct ffo_map){
-		.container = c->id,
-		.rkey = mr->rkey,
-		.session = mr->o.ses->id,
-		.addr = mr->iova,
-		.length = mr->length,
-		.access = mr->access,
-		.shadow = map_shadow(mr),
-		.key = mr->rkey,
-		.epoch = ((struct container_ctl *)c->ctl)->epoch,
-	};
-	HASH_ADD(hh, o->publish, id, sizeof(p->id), p);
-	flush_soon(o);
-}
-
-static void withdraw_add(struct orch *o, uint32_t container, uint32_t rkey, uint32_t session)
-{
-	struct withdraw *w = calloc(1, sizeof(*w));
-
-	if (!w) {
-		log_err("mapping not withdrawn: out of memory");
-		return;
-	}
-	*w = (struct withdraw){ .container = container, .rkey = rkey, .session = session };
-	STAILQ_INSERT_TAIL(&o->withdraw, w, entry);
-	flush_soon(o);
-}
-
-void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey)
-{
-	uint64_t id = map_id(container, rkey);
-	struct publish *p;
-
-	if (!o->up)
-		return;
-	HASH_FIND(hh, o->publish, &id, sizeof(id), p);
-	if (!p) {
-		withdraw_add(o, container, rkey, 0);
-		return;
-	}
-	HASH_DEL(o->publish, p);
-	free(p);
-}
-
-void orch_session_gone(struct orch *o, uint32_t container, uint32_t session)
-{
-	struct publish *p, *tmp;
-
-	if (!o->up)
-		return;
-	HASH_ITER(hh, o->publish, p, tmp) {
-		if (p->map.container != container || p->map.session != session)
-			continue;
-		HASH_DEL(o->publish, p);
-		free(p);
-	}
-	withdraw_add(o, container, 0, session);
-}
-
-static void flush_next(struct orch *o);
-
-static void flush_done(void *arg, int err, const char *why, json_t *answer)
-{
-	struct orch *o = arg;
-	size_t refused = json_array_size(json_object_get(answer, "refused"));
-
-	if (err == -ECONNRESET || err == -ECANCELED)
-		return;
-	if (err == -ENOENT || refused)
-		log_debug("orchestrator: mappings of a container that has left were refused");
-	else if (err)
-		log_warn("orchestrator: mappings: %s", why);
-	o->map_busy = false;
-	flush_next(o);
-}
-
-static json_t *publish_batch(struct orch *o)
-{
-	json_t *rows = json_array();
-	struct publish *p, *tmp;
-
-	HASH_ITER(hh, o->publish, p, tmp) {
-		if (json_array_size(rows) == FFO_BATCH_MAX)
-			break;
-		json_array_append_new(rows, ffo_map_to_json(&p->map));
-		HASH_DEL(o->publish, p);
-		free(p);
-	}
-	return json_pack("{s:o}", "maps", rows);
-}
-
-/* The next withdrawals of one kind: single mappings, or a session. */
-static json_t *withdraw_batch(struct orch *o, enum ffo_op *op)
-{
-	struct withdraw *w = STAILQ_FIRST(&o->withdraw);
-	json_t *rows, *fields;
-
-	if (!w->rkey) {
-		*op = FFO_OP_MAP_DROP;
-		fields = json_pack("{s:I, s:I}", "container", (json_int_t)w->container, "session",
-				   (json_int_t)w->session);
-		STAILQ_REMOVE_HEAD(&o->withdraw, entry);
-		free(w);
-		return fields;
-	}
-	*op = FFO_OP_MAP_WITHDRAW;
-	rows = json_array();
-	while ((w = STAILQ_FIRST(&o->withdraw)) && w->rkey &&
-	       json_array_size(rows) < FFO_BATCH_MAX) {
-		json_array_append_new(rows, json_pack("[I, I]", (json_int_t)w->container,
-						      (json_int_t)w->rkey));
-		STAILQ_REMOVE_HEAD(&o->withdraw, entry);
-		free(w);
-	}
-	return json_pack("{s:o}", "maps", rows);
-}
-
-/* Withdrawals first: they are of mappings that were published before what waits now. */
-static void flush_next(struct orch *o)
-{
-	enum ffo_op op = FFO_OP_MAP_PUBLISH;
-	json_t *fields;
-	int err;
-
-	if (!o->up || o->map_busy)
-		return;
-	if (!STAILQ_EMPTY(&o->withdraw))
-		fields = withdraw_batch(o, &op);
-	else if (o->publish)
-		fields = publish_batch(o);
-	else
-		return;
-	err = ffo_client_call(o->client, op, fields, flush_done, o);
-	if (err)
-		log_err("orchestrator: mappings: %s", strerror(-err));
-	else
-		o->map_busy = true;
-}
-
-static void on_flush(uv_timer_t *t)
-{
-	flush_next(t->data);
-}
-
-static void flush_soon(struct orch *o)
-{
-	if (!o->map_busy && !uv_is_active((uv_handle_t *)&o->flush))
-		uv_timer_start(&o->flush, on_flush, BATCH_DELAY, 0);
-}
-
-static void publish_all(struct orch *o)
-{
-	struct container *c;
-	struct session *s;
-
-	LIST_FOREACH(c, &o->r->fast->containers, entry) {
-		LIST_FOREACH(s, &c->sessions, entry) {
-			const struct obj_table *t = &s->tab[OBJ_MR];
-
-			for (uint32_t i = 0; i < t->size; i++)
-				if (t->slot[i])
-					orch_map_publish(o, obj_of(t->slot[i], mr));
-		}
-	}
-}
 
 /* ---- the connection ------------------------------------------------------------------------ */
 
@@ -292,6 +51,21 @@ static void on_retry(uv_timer_t *t)
 	orch_connect(t->data);
 }
 
+static void orch_down(struct orch *o, const char *why);
+
+/* Packets may just vanish. Administrators come meanwhile; then it is tried again. */
+static void on_patience(uv_timer_t *t)
+{
+	struct orch *o = t->data;
+
+	if (!o->told) {
+		tell_ready(o);
+		uv_timer_start(t, on_patience, PATIENCE - READY_AFTER, 0);
+		return;
+	}
+	orch_down(o, "it does not answer");
+}
+
 /* Not reached, lost, or of no use: try again later. */
 static void orch_down(struct orch *o, const char *why)
 {
@@ -300,7 +74,9 @@ static void orch_down(struct orch *o, const char *why)
 	ffo_client_close(o->client);
 	o->client = NULL;
 	o->up = false;
-	map_forget(o);
+	uv_timer_stop(&o->patience);
+	orch_map_down(o);
+	dir_disconnected(o->r);
 	if (o->embedded)
 		ffo_embedded_stop();
 	o->embedded = false;
@@ -326,39 +102,77 @@ static void sync_done(struct orch *o)
 			container_detach(c);
 	}
 	containers_sweep(o->r);
+	uv_timer_stop(&o->patience);
 	o->up = true;
 	if (o->delay != RETRY_MIN)
 		log_info("orchestrator %s: connected", o->r->conf.orchestrator);
 	o->delay = RETRY_MIN;
-	publish_all(o);
+	orch_map_up(o);
+	orch_active_up(o);
+	dir_connected(o->r);
 	tell_ready(o);
+}
+
+struct container *orch_container(struct router *r, const struct ffo_container *info, int *err)
+{
+	struct container *c = container_find(r, info->name);
+
+	*err = 0;
+	if (c && c->id != info->id) { /* removed and added again meanwhile */
+		container_detach(c);
+		c = NULL;
+	}
+	if (c) {
+		if (info->epoch >= c->epoch)
+			container_update(c, info);
+		return c;
+	}
+	*err = container_attach(r, info);
+	return *err ? NULL : container_find(r, info->name);
 }
 
 static void sync_container(struct orch *o, json_t *j)
 {
 	struct ffo_container info;
 	struct container *c;
-	int err = ffo_container_from_json(j, &info);
+	int err;
 
-	if (err) {
+	if (ffo_container_from_json(j, &info)) {
 		log_err("orchestrator: a container's description is not understood");
 		return;
 	}
-	c = container_find(o->r, info.name);
-	if (c && c->id != info.id) { /* removed and added again meanwhile */
-		container_detach(c);
-		c = NULL;
-	}
-	if (c) {
-		container_update(c, &info);
-	} else {
-		err = container_attach(o->r, &info);
-		c = container_find(o->r, info.name);
-	}
+	if (strcmp(info.host, o->r->conf.hostname))
+		return;
+	c = orch_container(o->r, &info, &err);
 	if (c)
 		((struct container_ctl *)c->ctl)->sync = o->sync;
 	else
 		log_err("container %s: %s", info.name, strerror(-err));
+}
+
+/* Moved to another host, or removed: nobody may use its address here any more. */
+static void event_detach(struct orch *o, json_t *msg)
+{
+	json_int_t id = json_integer_value(json_object_get(msg, "container"));
+	struct container *c = id > 0 && id <= UINT32_MAX ? container_by_id(o->r, (uint32_t)id) :
+							   NULL;
+
+	if (!c)
+		return;
+	log_info("container %s: it has left this host", c->name);
+	container_detach(c);
+}
+
+static void on_event(void *arg, const char *event, json_t *msg)
+{
+	struct orch *o = arg;
+
+	if (!strcmp(event, "attach"))
+		sync_container(o, json_object_get(msg, "container"));
+	else if (!strcmp(event, "detach"))
+		event_detach(o, msg);
+	else
+		dir_event(o->r, event, msg);
 }
 
 static void listed(void *arg, int err, const char *why, json_t *answer);
@@ -394,6 +208,25 @@ static void listed(void *arg, int err, const char *why, json_t *answer)
 		sync_done(o);
 }
 
+/* An orchestrator of before there was a policy has none. */
+static void policy_told(void *arg, int err, const char *why, json_t *answer)
+{
+	struct orch *o = arg;
+
+	if (err == -ECONNRESET || err == -ECANCELED)
+		return;
+	if (!err && dir_policy(o->r, json_object_get(answer, "rules"))) {
+		err = -EPROTO;
+		why = "its policy is not understood";
+	}
+	if (err && err != -EOPNOTSUPP) {
+		orch_down(o, why);
+		return;
+	}
+	o->sync++;
+	sync_list(o, 0);
+}
+
 static void registered(void *arg, int err, const char *why, json_t *answer)
 {
 	struct orch *o = arg;
@@ -401,12 +234,21 @@ static void registered(void *arg, int err, const char *why, json_t *answer)
 	(void)answer;
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (err) {
-		orch_down(o, why);
-		return;
-	}
-	o->sync++;
-	sync_list(o, 0);
+	if (!err)
+		err = ffo_client_call(o->client, FFO_OP_POLICY_WATCH, NULL, policy_told, o);
+	if (err)
+		orch_down(o, *why ? why : strerror(-err));
+}
+
+static json_t *host_fields(struct orch *o)
+{
+	json_t *fields =
+		json_pack("{s:s, s:s}", "host", o->r->conf.hostname, "instance", o->r->instance);
+	const char *wire = peers_wire(o->r);
+
+	if (*wire)
+		json_object_set_new(fields, "wire", json_string(wire));
+	return fields;
 }
 
 static void greeted(void *arg, int err, const char *why, json_t *answer)
@@ -417,19 +259,23 @@ static void greeted(void *arg, int err, const char *why, json_t *answer)
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
 	if (!err)
-		err = ffo_client_call(o->client, FFO_OP_HOST_REGISTER,
-				      json_pack("{s:s, s:s}", "host", o->r->conf.hostname,
-						"instance", o->instance),
-				      registered, o);
+		err = ffo_client_call(o->client, FFO_OP_HOST_REGISTER, host_fields(o), registered,
+				      o);
 	if (err)
 		orch_down(o, *why ? why : strerror(-err));
+}
+
+/* The hosts share a store, and each has an orchestrator of its own. */
+static bool is_zookeeper(const struct ffr_conf *conf)
+{
+	return !strncmp(conf->orchestrator, ZOOKEEPER, strlen(ZOOKEEPER));
 }
 
 static int embedded_open(struct orch *o)
 {
 	const struct ffr_conf *conf = &o->r->conf;
 	struct ffo_conf fc = {
-		.store = conf->store,
+		.store = is_zookeeper(conf) ? conf->orchestrator : conf->store,
 		.pools = (const char *const *)conf->pools,
 		.num_pools = conf->num_pools,
 	};
@@ -448,15 +294,18 @@ static void orch_connect(struct orch *o)
 	const struct ffr_conf *conf = &o->r->conf;
 	int err;
 
-	if (!strcmp(conf->orchestrator, "embedded"))
+	uv_timer_start(&o->patience, on_patience, o->told ? PATIENCE : READY_AFTER, 0);
+	if (!strcmp(conf->orchestrator, "embedded") || is_zookeeper(conf))
 		err = embedded_open(o);
 	else
 		err = ffo_client_connect(&o->r->loop, conf->orchestrator, on_closed, o, &o->client);
-	if (!err)
+	if (!err) {
+		ffo_client_on_event(o->client, on_event);
 		err = ffo_client_call(o->client, FFO_OP_HELLO,
 				      json_pack("{s:i, s:s}", "version", FFO_PROTO_VERSION, "host",
 						conf->hostname),
 				      greeted, o);
+	}
 	if (err && err != -ENOTCONN) /* not reached: on_closed() will tell why */
 		orch_down(o, strerror(-err));
 }
@@ -480,24 +329,28 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
 int orch_start(struct router *r)
 {
 	struct orch *o = calloc(1, sizeof(*o));
+	int err;
 
 	if (!o)
 		return -ENOMEM;
 	o->r = r;
 	o->delay = RETRY_MIN;
-	STAILQ_INIT(&o->withdraw);
-	snprintf(o->instance, sizeof(o->instance), "%d-%llx", (int)getpid(),
-		 (unsigned long long)uv_hrtime());
+	err = orch_map_init(o);
+	if (err) {
+		free(o);
+		return err;
+	}
+	orch_active_init(o);
 	uv_timer_init(&r->loop, &o->retry);
-	uv_timer_init(&r->loop, &o->flush);
-	o->retry.data = o->flush.data = o;
-	o->open_handles = 2;
+	uv_timer_init(&r->loop, &o->patience);
+	o->retry.data = o->patience.data = o;
+	o->open_handles += 2;
 	r->orch = o;
 	orch_connect(o);
 	return 0;
 }
 
-static void on_handle_closed(uv_handle_t *h)
+void orch_on_handle_closed(uv_handle_t *h)
 {
 	struct orch *o = h->data;
 
@@ -510,10 +363,12 @@ void orch_stop(struct orch *o)
 	if (!o)
 		return;
 	o->up = false;
-	map_forget(o);
 	ffo_client_close(o->client);
+	dir_disconnected(o->r);
 	if (o->embedded)
 		ffo_embedded_stop();
-	uv_close((uv_handle_t *)&o->retry, on_handle_closed);
-	uv_close((uv_handle_t *)&o->flush, on_handle_closed);
+	orch_map_stop(o);
+	orch_active_stop(o);
+	uv_close((uv_handle_t *)&o->retry, orch_on_handle_closed);
+	uv_close((uv_handle_t *)&o->patience, orch_on_handle_closed);
 }

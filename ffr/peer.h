@@ -17,7 +17,7 @@
 struct fast;
 struct peer_ctl;
 struct router;
-struct soft_qp;
+struct remote_qp;
 struct wire_io;
 struct wire_tcp;
 
@@ -93,7 +93,7 @@ struct wire_peer {
 	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
 
 	struct wire_tcp *tcp; /* the wire's: NULL while not attached */
-	LIST_HEAD(, soft_qp) qps;
+	LIST_HEAD(, remote_qp) qps;
 };
 
 /* ---- control thread ------------------------------------------------------------------------- */

@@ -16,8 +16,10 @@
 #include "cm.h"
 #include "container.h"
 #include "ctl.h"
+#include "dir.h"
 #include "log.h"
 #include "orch.h"
+#include "peer.h"
 #include "shadow.h"
 
 /* The directory and its parents. 0 or -errno. */
@@ -91,6 +93,8 @@ int router_init(struct router *r, char *err, size_t size)
 
 	r->containers_fd = r->uffd_fd = r->lock_fd = -1;
 	TAILQ_INIT(&r->conns);
+	snprintf(r->instance, sizeof(r->instance), "%d-%llx", (int)getpid(),
+		 (unsigned long long)uv_hrtime());
 	rc = uv_loop_init(&r->loop);
 	if (rc)
 		goto err;
@@ -129,6 +133,15 @@ int router_init(struct router *r, char *err, size_t size)
 		goto err;
 	}
 	r->fast->session_bad = ctl_session_bad;
+	what = "directory";
+	rc = dir_init(r);
+	if (rc)
+		goto err;
+	rc = peers_init(r, err, size);
+	if (rc) {
+		router_fini(r);
+		return rc;
+	}
 	what = "connection manager";
 	r->cm = cm_create(r);
 	if (!r->cm) {
@@ -178,6 +191,8 @@ void router_fini(struct router *r)
 			container_stop(LIST_FIRST(&r->fast->containers));
 	cm_free(r->cm);
 	r->cm = NULL;
+	dir_fini(r);
+	peers_fini(r);
 	if (r->loop_ready) {
 		uv_close((uv_handle_t *)&r->wake, NULL);
 		ctl_spin_close(&r->spin);

@@ -21,17 +21,20 @@ struct admin;
 struct populate;
 struct cm;
 struct orch;
+struct peers;
 struct ctl_conn;
 TAILQ_HEAD(ctl_conn_list, ctl_conn);
 
 struct router {
 	struct ffr_conf conf;
+	char instance[32]; /* this start, told from other ones of this host */
 	uv_loop_t loop;
 	uv_async_t wake; /* a fast thread wants a session closed */
 	struct ctl_spin spin;
 	struct backend backend;
 	struct fast *fast;
-	struct orch *orch; /* NULL in tests */
+	struct orch *orch;   /* NULL in tests */
+	struct peers *peers; /* other hosts' routers; NULL: a single host */
 	struct cm *cm;
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */

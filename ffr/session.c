@@ -115,6 +115,8 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 		goto err_async;
 	*async_fd = pair[1];
 	*out = s;
+	if (r->orch)
+		orch_container_active(r->orch);
 	return 0;
 
 err_async:
@@ -235,8 +237,10 @@ void session_destroy(struct session *s)
 	s->closing = true;
 	fast_unlock(f);
 	cm_session_gone(s);
-	if (s->conn->r->orch)
+	if (s->conn->r->orch) {
 		orch_session_gone(s->conn->r->orch, s->cont->id, s->id);
+		orch_container_active(s->conn->r->orch);
+	}
 	import_session_end(s);
 	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++)
 		table_clear(s, order[i]);

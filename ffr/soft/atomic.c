@@ -41,19 +41,19 @@ static uint64_t apply_at(const struct send_wr *wr, uint8_t *p)
 }
 
 /* A step through process memory; XFER_DONE: it was carried out. */
-static enum xfer_result step(struct fast *f, struct soft_qp *sq, enum pvm_dir dir,
-			     struct session *ses, uint64_t va, enum ff_vendor_err *why)
+static enum xfer_result step(struct fast *f, struct xfer *x, enum pvm_dir dir, struct session *ses,
+			     uint64_t va, enum ff_vendor_err *why)
 {
-	struct pvm_call *c = sq->call;
+	struct pvm_call *c = x->call;
 	int err;
 
-	if (!sq->call_pending) {
+	if (!x->call_pending) {
 		c->ses = ses;
 		c->dir = dir;
 		c->va = va;
 		c->len = sizeof(uint64_t);
-		c->qp = sq->qp;
-		sq->call_pending = true;
+		c->qp = x->qp;
+		x->call_pending = true;
 		err = pvm_exec(f, c);
 		if (err == -EINPROGRESS)
 			return XFER_WAIT;
@@ -64,63 +64,64 @@ static enum xfer_result step(struct fast *f, struct soft_qp *sq, enum pvm_dir di
 			return XFER_WAIT;
 		err = c->result;
 	}
-	sq->call_pending = false;
+	x->call_pending = false;
 	if (!err)
 		return XFER_DONE;
 	*why = FF_VERR_FAULT;
 	return XFER_DST;
 }
 
-/* Fast lock given up between the two steps: other atomics on that word wait for sq->call's owner
+/* Fast lock given up between the two steps: other atomics on that word wait for x->call's owner
  * only by the peer's own doing, since only memory that it did not let us map comes here. */
-static enum xfer_result by_pvm(struct fast *f, struct soft_qp *sq, struct session *ses, uint64_t va,
-			       enum ff_vendor_err *why)
+static enum xfer_result by_pvm(struct fast *f, struct xfer *x, const struct send_wr *wr,
+			       struct session *ses, uint64_t va, enum ff_vendor_err *why)
 {
 	uint64_t epoch = f->epoch, new;
 	enum xfer_result r;
 
-	if (!sq->call) {
-		sq->call = pvm_call_get(f->pvm);
-		if (!sq->call)
+	if (!x->call) {
+		x->call = pvm_call_get(f->pvm);
+		if (!x->call)
 			return XFER_MORE;
 	}
-	if (sq->atomic_step == STEP_START)
-		sq->atomic_step = STEP_READ;
-	if (sq->atomic_step == STEP_READ) {
-		r = step(f, sq, PVM_READ, ses, va, why);
+	if (x->atomic_step == STEP_START)
+		x->atomic_step = STEP_READ;
+	if (x->atomic_step == STEP_READ) {
+		r = step(f, x, PVM_READ, ses, va, why);
 		if (r != XFER_DONE)
 			return r;
-		memcpy(&sq->atomic_orig, sq->call->buf, sizeof(sq->atomic_orig));
-		new = apply(sq->qp->wr, sq->atomic_orig);
-		memcpy(sq->call->buf, &new, sizeof(new));
-		sq->atomic_step = STEP_WRITE;
+		memcpy(&x->atomic_orig, x->call->buf, sizeof(x->atomic_orig));
+		new = apply(wr, x->atomic_orig);
+		memcpy(x->call->buf, &new, sizeof(new));
+		x->atomic_step = STEP_WRITE;
 		if (f->epoch != epoch)
 			return XFER_MORE; /* the peer may have gone meanwhile */
 	}
-	r = step(f, sq, PVM_WRITE, ses, va, why);
+	r = step(f, x, PVM_WRITE, ses, va, why);
 	if (r == XFER_DONE) {
-		pvm_call_put(f->pvm, sq->call);
-		sq->call = NULL;
-		sq->atomic_step = STEP_DONE;
+		pvm_call_put(f->pvm, x->call);
+		x->call = NULL;
+		x->atomic_step = STEP_DONE;
 	}
 	return r;
 }
 
-enum xfer_result atomic_run(struct fast *f, struct soft_qp *sq, const struct side *dst,
-			    const struct ff_sge *at, enum ff_vendor_err *why)
+enum xfer_result atomic_run(struct fast *f, struct xfer *x, const struct send_wr *wr,
+			    const struct side *dst, const struct ff_sge *at,
+			    enum ff_vendor_err *why)
 {
 	struct mr *mr;
 	uint64_t va;
 	uint8_t *p;
 
-	if (sq->atomic_step == STEP_DONE)
+	if (x->atomic_step == STEP_DONE)
 		return XFER_DONE;
 	*why = xfer_resolve(dst, at, &mr, &va);
 	if (*why)
 		return XFER_DST;
 	if (shadow_translate(mr, va, sizeof(uint64_t), &p) < sizeof(uint64_t) || !p)
-		return by_pvm(f, sq, mr->o.ses, va, why);
-	sq->atomic_orig = apply_at(sq->qp->wr, p);
-	sq->atomic_step = STEP_DONE;
+		return by_pvm(f, x, wr, mr->o.ses, va, why);
+	x->atomic_orig = apply_at(wr, p);
+	x->atomic_step = STEP_DONE;
 	return XFER_DONE;
 }

@@ -20,6 +20,7 @@
  * worker still writes it, before all later messages to that client, which is harmless.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -27,9 +28,10 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "soft.h"
+#include "remote.h"
 
 #define STALL_NS  (2 * NS_PER_MS)
+#define HOSTS_NS  (200 * NS_PER_MS)
 #define MCAST_QPN 0xffffffu /* destination of every multicast packet (IBTA 9.6.1.2) */
 
 struct mcast_key {
@@ -68,13 +70,19 @@ void mcast_init(struct mcast_table *t)
 
 /* ---- groups --------------------------------------------------------------------------------------- */
 
-static void key_make(const struct mcast_table *t, const struct qp *qp, const union ibv_gid *gid,
-		     struct mcast_key *key)
+static void key_of(const struct mcast_table *t, const char *tenant, const union ibv_gid *gid,
+		   struct mcast_key *key)
 {
 	memset(key, 0, sizeof(*key));
 	key->salt = t->salt;
-	strcpy(key->tenant, qp->o.ses->cont->tenant);
+	snprintf(key->tenant, sizeof(key->tenant), "%s", tenant);
 	key->gid = *gid;
+}
+
+static void key_make(const struct mcast_table *t, const struct qp *qp, const union ibv_gid *gid,
+		     struct mcast_key *key)
+{
+	key_of(t, qp->o.ses->cont->tenant, gid, key);
 }
 
 static struct mcast_group *group_find(struct mcast_table *t, const struct mcast_key *key)
@@ -85,8 +93,9 @@ static struct mcast_group *group_find(struct mcast_table *t, const struct mcast_
 	return g;
 }
 
-static struct mcast_group *group_get(struct mcast_table *t, const struct mcast_key *key)
+static struct mcast_group *group_get(struct fast *f, const struct mcast_key *key)
 {
+	struct mcast_table *t = table(f);
 	struct mcast_group *g = group_find(t, key);
 
 	if (g)
@@ -101,14 +110,16 @@ static struct mcast_group *group_get(struct mcast_table *t, const struct mcast_k
 		free(g);
 		return NULL;
 	}
+	dir_mcast_member(f, key->tenant, &key->gid, true);
 	return g;
 }
 
-static void group_put(struct mcast_table *t, struct mcast_group *g)
+static void group_put(struct fast *f, struct mcast_group *g)
 {
 	if (!TAILQ_EMPTY(&g->members))
 		return;
-	HASH_DELETE(hh, t->groups, g);
+	dir_mcast_member(f, g->key.tenant, &g->key.gid, false);
+	HASH_DELETE(hh, table(f)->groups, g);
 	free(g);
 }
 
@@ -161,7 +172,7 @@ int mcast_attach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	g = group_get(t, &key);
+	g = group_get(f, &key);
 	if (!g || members_of(g, c) >= MCAST_MAX_GROUP)
 		goto err; /* a group with members is not a new one */
 	m->group = g;
@@ -197,7 +208,7 @@ static void member_free(struct fast *f, struct mcast_member *m)
 				break;
 			}
 	free(m);
-	group_put(table(f), g);
+	group_put(f, g);
 }
 
 int mcast_detach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid)
@@ -268,7 +279,7 @@ static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
 /* The receiver under way gets nothing; its receive stays for the next message. */
 static void give_up(struct fast *f, struct soft_qp *sq)
 {
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	if (!sq->rx_peer)
 		return;
 	lost(sq->rx_peer);
@@ -279,7 +290,7 @@ static void give_up(struct fast *f, struct soft_qp *sq)
 static enum post_result end(struct fast *f, struct qp *qp, enum ibv_wc_status st,
 			    enum ff_vendor_err why)
 {
-	qp->soft->mcast = qp->soft->matched = false;
+	qp->soft->mcast = qp->soft->matched = qp->soft->mcast_asked = false;
 	timer_cancel(&f->timers, &qp->soft->timer);
 	return requester_finish(f, qp, st, why);
 }
@@ -295,12 +306,12 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	src.prefix = sq->grh;
 	src.prefix_len = SOFT_GRH_SZ;
 	dst = side_of_recv(peer);
-	switch (xfer_run(f, sq, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
+	switch (xfer_run(f, &sq->x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
 	case XFER_MORE:
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */
 		return POST_MORE;
 	case XFER_WAIT:
-		if (!sq->call_writes)
+		if (!sq->x.call_writes)
 			return POST_WAIT; /* for the sender's own memory */
 		give_up(f, sq);
 		return POST_DONE;
@@ -326,14 +337,77 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	return POST_DONE;
 }
 
+/*
+ * All members here have had the message: now those on other hosts. Who they are may not be known yet
+ * of a group that is new here; that is waited for, for a while.
+ */
+static enum post_result to_others(struct fast *f, struct qp *qp)
+{
+	struct soft_qp *sq = qp->soft;
+	enum ff_vendor_err why = FF_VERR_NONE;
+	struct wire_peer **peers;
+	enum post_result r;
+
+	if (!sq->mcast_others) { /* the first time here */
+		sq->mcast_others = true;
+		xfer_reset(f, &sq->x);
+		sq->mcast_give_up = f->now + HOSTS_NS;
+	}
+	if (dir_mcast(f, qp->o.ses->cont->tenant, &sq->mgid, &peers) < 0 &&
+	    f->now < sq->mcast_give_up) {
+		sq->mcast_asked = true;
+		timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
+		return POST_WAIT;
+	}
+	sq->mcast_asked = false;
+	r = remote_ud_mcast(f, qp, &why);
+	if (r != POST_DONE)
+		return r;
+	return end(f, qp, why ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS, why);
+}
+
+int mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+		      const uint8_t *data)
+{
+	uint64_t epoch = f->epoch, seq = 0, last = table(f)->last_seq;
+	struct mcast_table *t = table(f);
+	struct mcast_member *m;
+	struct mcast_group *g;
+	union ibv_gid gid;
+	struct mcast_key key;
+
+	memcpy(&gid, h->ud.mgid, sizeof(gid));
+	key_of(t, from->tenant, &gid, &key);
+	for (;;) {
+		g = group_find(t, &key);
+		if (!g)
+			break;
+		m = TAILQ_FIRST(&g->members);
+		while (m && (m->seq <= seq || m->again))
+			m = TAILQ_NEXT(m, in_group);
+		if (!m || m->seq > last)
+			break;
+		seq = m->seq;
+		if (dir_allowed(f, m->qp->o.ses->cont, from->tenant, from->name))
+			remote_ud_deliver(f, m->qp, h, data);
+		if (f->epoch != epoch)
+			return -2; /* h and data may be gone: the others have lost it */
+	}
+	return 0;
+}
+
 enum post_result mcast_run(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
 	struct mcast_member *m = NULL;
 	uint64_t epoch = f->epoch, moved = 0;
 
-	if (sq->call && sq->call->busy) {
-		if (!sq->call_writes)
+	if (sq->mcast_others && sq->x.call && sq->x.call->busy)
+		return POST_WAIT; /* for the sender's own memory */
+	if (sq->mcast_others)
+		return to_others(f, qp);
+	if (sq->x.call && sq->x.call->busy) {
+		if (!sq->x.call_writes)
 			return POST_WAIT;
 		if (f->now < sq->mcast_give_up) {
 			timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
@@ -347,13 +421,13 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 		if (!sq->rx_peer) {
 			m = next_member(f, qp, m);
 			if (!m)
-				return end(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+				return to_others(f, qp);
 			if (moved >= f->conf.quantum) {
 				qp->more = true;
 				return POST_MORE;
 			}
 			sq->mcast_seq = m->seq;
-			xfer_reset(f, sq);
+			xfer_reset(f, &sq->x);
 			sq->matched = take(f, qp, m);
 			if (!qp->busy) /* its own receive has failed it */
 				return POST_DONE;
@@ -385,6 +459,7 @@ enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid 
 		return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 	}
 	sq->mcast = true;
+	sq->mcast_others = sq->mcast_asked = false;
 	sq->mgid = *gid;
 	sq->mcast_seq = 0;
 	sq->mcast_end = table(f)->last_seq;

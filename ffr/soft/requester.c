@@ -15,9 +15,10 @@
 
 #include "../shadow.h"
 #include "../mw.h"
-#include "soft.h"
+#include "remote.h"
 
 #define RNR_FOR_EVER 7
+#define UD_PATIENCE  (500 * NS_PER_MS) /* until the way to another host is known and open */
 
 /* IBTA table 45, in units of 10 µs */
 static const uint32_t rnr_10us[32] = { 65536, 1,    2,	  3,	 4,	6,     8,     12,
@@ -30,8 +31,7 @@ uint64_t requester_rnr_ns(uint8_t field)
 	return rnr_10us[field & 31] * 10 * NS_PER_US;
 }
 
-/* 4.096 µs * 2^timeout; 0 means no time-out (IBTA 9.9.2.1.1). ns */
-static uint64_t ack_timeout(const struct qp *qp)
+uint64_t requester_ack_timeout(const struct qp *qp)
 {
 	return qp->attr.timeout ? 4096ull << (qp->attr.timeout & 31) : 0;
 }
@@ -59,8 +59,8 @@ static enum post_result finish(struct fast *f, struct qp *qp, enum ibv_wc_status
 	if (!qp->busy) /* connected to itself: the responder's error has flushed the WR already */
 		return POST_DONE;
 	sq->phase = SOFT_IDLE;
-	if (sq->call)
-		xfer_reset(f, sq);
+	if (sq->x.call)
+		xfer_reset(f, &sq->x);
 	if (sq->rx_peer) { /* the receive stays with the peer for the next message */
 		sq->rx_peer->soft->rx_from = NULL;
 		sq->rx_peer = NULL;
@@ -103,14 +103,14 @@ static enum post_result no_answer(struct fast *f, struct qp *qp)
 {
 	struct soft_dev *dev = f->be->priv;
 	struct soft_qp *sq = qp->soft;
-	uint64_t t = ack_timeout(qp);
+	uint64_t t = requester_ack_timeout(qp);
 
 	if (sq->rx_peer)
 		sq->rx_peer->soft->rx_from = NULL;
 	sq->rx_peer = NULL;
 	sq->phase = SOFT_WAIT_ACK;
 	sq->checked = sq->matched = false; /* who answers next gets the message from its start */
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	wait_on(sq, &dev->unreachable);
 	if (t)
 		timer_arm(&f->timers, &sq->timer, f->now + t);
@@ -124,7 +124,7 @@ void requester_timer(struct timer *t)
 	struct fast *f = qp->o.ses->fast;
 
 	unwait(f, sq);
-	if (sq->phase == SOFT_WAIT_ACK) {
+	if (sq->phase == SOFT_WAIT_ACK && qp->type != IBV_QPT_UD) {
 		qp->o.ses->stats.retries++;
 		if (sq->retry_left-- == 0) {
 			finish(f, qp, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
@@ -229,10 +229,10 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	case FF_OP_FETCH_ADD:
 		at.length = total = sizeof(uint64_t);
 		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_ATOMIC);
-		r = atomic_run(f, sq, &dst, &at, &why);
+		r = atomic_run(f, &sq->x, wr, &dst, &at, &why);
 		if (r != XFER_DONE)
 			goto ended;
-		src = (struct side){ .bytes = (const uint8_t *)&sq->atomic_orig };
+		src = (struct side){ .bytes = (const uint8_t *)&sq->x.atomic_orig };
 		dst = side_of_wr(qp, IBV_ACCESS_LOCAL_WRITE);
 		outward = false;
 		break;
@@ -251,7 +251,7 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		}
 		break;
 	}
-	r = xfer_run(f, sq, &src, &dst, total, &why);
+	r = xfer_run(f, &sq->x, &src, &dst, total, &why);
 ended:
 	if (r == XFER_MORE) {
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */
@@ -266,12 +266,10 @@ ended:
 		return copy_failed(f, qp, peer, outward, why);
 	if (r == XFER_DST) /* an atomic's first half fails at the peer, its second half at home */
 		return copy_failed(f, qp, peer, !outward, why);
-	if (wr->opcode == FF_OP_SEND_INV) {
-		if (!responder_done_inv(f, peer, qp))
-			return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
-	} else if (sq->rx_peer) {
+	if (!responder_invalidate(peer, wr))
+		return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
+	if (sq->rx_peer)
 		responder_done(f, peer, qp);
-	}
 	count_served(qp, peer);
 	if (wr->length || !outward)
 		fast_data_to(f, outward ? peer->o.ses : qp->o.ses);
@@ -280,8 +278,7 @@ ended:
 	return finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 }
 
-/* What can be said of a WR without a peer. */
-static enum ibv_wc_status check_local(struct qp *qp, enum ff_vendor_err *why)
+enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why)
 {
 	const struct send_wr *wr = qp->wr;
 	bool in = ff_op_fetches(wr->opcode);
@@ -319,7 +316,7 @@ static void make_grh(const struct qp *qp, const struct ah *ah)
 	const struct container *from = qp->o.ses->cont;
 	const uint8_t *sgid =
 		from->gid[ah->attr.sgid_index < from->num_gids ? ah->attr.sgid_index : 0].raw;
-	const uint8_t *dgid = ah->attr.is_global ? ah->attr.dgid : qp->soft->dest->gid[0].raw;
+	const uint8_t *dgid = ah->attr.dgid;
 	uint32_t len = 8 + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP, BTH, DETH, data, ICRC */
 	uint8_t *g = qp->soft->grh;
 
@@ -333,6 +330,52 @@ static void make_grh(const struct qp *qp, const struct ah *ah)
 	g[7] = ah->attr.hop_limit;
 	memcpy(g + 8, sgid, 16);
 	memcpy(g + 24, dgid, 16);
+	if (!ah->attr.is_global) /* the receiver's, when it is known */
+		memset(g + 24, 0, 16);
+}
+
+/* A path by LID: the GRH has the receiver's own GID. */
+static void grh_to(struct soft_qp *sq, const union ibv_gid *gid)
+{
+	static const uint8_t none[16];
+
+	if (!memcmp(sq->grh + 24, none, sizeof(none)))
+		memcpy(sq->grh + 24, gid, sizeof(*gid));
+}
+
+/* A datagram for another host, or for somebody who is not known yet. */
+static enum post_result ud_away(struct fast *f, struct qp *qp)
+{
+	struct soft_dev *dev = f->be->priv;
+	struct soft_qp *sq = qp->soft;
+	struct remote *to = sq->there;
+
+	if (!to->epoch) { /* who was to be waited for may have come */
+		struct container *here = NULL;
+		enum dir_answer a = dir_path(f, qp->o.ses->cont, &sq->ud_path, &here, &to);
+
+		if (a == DIR_HERE) {
+			sq->dest = here;
+			grh_to(sq, &here->gid[0]);
+			route_set(f, qp, NULL);
+			return requester_run(f, qp);
+		}
+		if ((a != DIR_REMOTE && a != DIR_WAIT) || !to)
+			return drop(f, qp);
+		route_set(f, qp, to);
+	}
+	if (to->epoch && to->peer && to->peer->tcp) {
+		grh_to(sq, &to->gid[0]);
+		return remote_ud_send(f, qp, to);
+	}
+	if (f->now >= sq->give_up)
+		return drop(f, qp);
+	if (to->epoch && to->peer)
+		peer_want(to->peer);
+	sq->phase = SOFT_WAIT_ACK;
+	wait_on(sq, &dev->unreachable);
+	timer_arm(&f->timers, &sq->timer, sq->give_up);
+	return POST_WAIT;
 }
 
 enum post_result requester_run(struct fast *f, struct qp *qp)
@@ -341,8 +384,12 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 	struct soft_qp *sq = qp->soft;
 	struct qp *peer;
 
-	if (sq->phase != SOFT_RUN || (sq->call && sq->call->busy))
+	if (sq->phase != SOFT_RUN || (sq->x.call && sq->x.call->busy))
 		return POST_WAIT;
+	if (qp->type == IBV_QPT_UD && sq->there)
+		return ud_away(f, qp);
+	if (sq->rem)
+		return remote_post(f, qp);
 	peer = find_peer(f, qp);
 	if (!peer)
 		return no_peer(f, qp);
@@ -498,7 +545,7 @@ static bool quick(struct fast *f, struct qp *qp)
  * so that READs and atomics before them are done whether or not a fence was asked for, and what
  * follows finds them done (IBTA 10.8.3).
  */
-static enum post_result local_op(struct fast *f, struct qp *qp)
+enum post_result requester_local(struct fast *f, struct qp *qp)
 {
 	enum ff_vendor_err why = qp->wr->opcode == FF_OP_BIND_MW ? mw_bind(qp) :
 								   mw_invalidate(qp, qp->wr->imm);
@@ -509,20 +556,23 @@ static enum post_result local_op(struct fast *f, struct qp *qp)
 enum post_result requester_start(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
+	struct remote *there;
 	enum ff_vendor_err why;
 	enum ibv_wc_status st;
 
+	if (sq->rem)
+		return remote_post(f, qp);
 	if (quick(f, qp))
 		return POST_DONE;
 	if (qp->wr->opcode == FF_OP_BIND_MW || qp->wr->opcode == FF_OP_LOCAL_INV)
-		return local_op(f, qp);
+		return requester_local(f, qp);
 	sq->phase = SOFT_RUN;
 	sq->checked = sq->matched = false;
-	sq->atomic_step = 0;
+	sq->x.atomic_step = 0;
 	sq->rnr_left = qp->attr.rnr_retry;
 	sq->retry_left = qp->attr.retry_cnt;
-	xfer_reset(f, sq);
-	st = check_local(qp, &why);
+	xfer_reset(f, &sq->x);
+	st = requester_check(qp, &why);
 	if (st != IBV_WC_SUCCESS)
 		return finish(f, qp, st, why);
 	if (qp->type == IBV_QPT_UD) {
@@ -535,11 +585,18 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 			qp->wr->ah = NULL;
 			return mcast_start(f, qp, &mgid);
 		}
-		sq->dest = route_ah(f, qp, qp->wr->ah);
-		if (!sq->dest)
+		sq->dest = route_ah(f, qp, qp->wr->ah, &there);
+		if (!sq->dest && !there)
 			return drop(f, qp);
 		make_grh(qp, qp->wr->ah);
+		if (!sq->dest)
+			sq->ud_path = qp->wr->ah->attr;
 		qp->wr->ah = NULL; /* the program may destroy it from now on */
+		route_set(f, qp, there);
+		if (sq->dest)
+			grh_to(sq, &sq->dest->gid[0]);
+		else
+			sq->give_up = f->now + UD_PATIENCE;
 	}
 	return requester_run(f, qp);
 }
@@ -549,9 +606,9 @@ void requester_abort(struct fast *f, struct qp *qp)
 	struct soft_qp *sq = qp->soft;
 
 	unwait(f, sq);
-	xfer_reset(f, sq);
+	xfer_reset(f, &sq->x);
 	sq->phase = SOFT_IDLE;
-	sq->mcast = false;
+	sq->mcast = sq->mcast_asked = false;
 	if (sq->rx_peer)
 		sq->rx_peer->soft->rx_from = NULL;
 	sq->rx_peer = NULL;

@@ -100,12 +100,12 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 	return ANS_OK;
 }
 
-static bool short_of(const struct qp *peer, const struct qp *from)
+static bool short_of(const struct qp *peer, const struct send_wr *wr)
 {
-	uint64_t need = from->wr->length;
+	uint64_t need = wr->length;
 
 	/* an RDMA WRITE with immediate leaves the receive's memory alone */
-	if (from->wr->opcode == FF_OP_WRITE_IMM)
+	if (wr->opcode == FF_OP_WRITE_IMM)
 		return false;
 	if (peer->type == IBV_QPT_UD)
 		need += SOFT_GRH_SZ;
@@ -129,65 +129,87 @@ bool responder_take(struct fast *f, struct qp *peer)
 	return ps->has_recv;
 }
 
-enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
+enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr)
 {
-	struct soft_qp *ps = peer->soft;
-
-	if (ps->rx_from && ps->rx_from != from) /* UD: another datagram is still coming in */
-		return ANS_DROP;
 	if (!responder_take(f, peer))
 		return qp_is_reliable(peer) ? ANS_RNR : ANS_DROP;
-	if (ps->recv_bad)
+	if (peer->soft->recv_bad)
+		return ANS_REM_OP;
+	return short_of(peer, wr) ? ANS_INV_REQ : ANS_OK;
+}
+
+enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr)
+{
+	switch (responder_fits(f, peer, wr)) {
+	case ANS_OK:
+		return ANS_OK;
+	case ANS_RNR:
+		return ANS_RNR;
+	case ANS_REM_OP:
 		return responder_fault(f, peer, FF_VERR_BAD_SGE);
-	if (short_of(peer, from)) {
+	case ANS_INV_REQ:
 		/* UC and UD keep the receive for a message that fits; one of an SRQ is spent */
 		if (qp_is_reliable(peer) || peer->srq)
 			fail_recv(f, peer, IBV_WC_LOC_LEN_ERR, FF_VERR_MSG_SIZE);
 		return qp_is_reliable(peer) ? responder_refuse(f, peer, ANS_INV_REQ) : ANS_DROP;
+	default:
+		return ANS_DROP;
 	}
+}
+
+enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
+{
+	struct soft_qp *ps = peer->soft;
+	enum answer a;
+
+	if (ps->rx_from && ps->rx_from != from) /* UD: another datagram is still coming in */
+		return ANS_DROP;
+	a = responder_recv(f, peer, from->wr);
+	if (a != ANS_OK)
+		return a;
 	ps->rx_from = from;
 	from->soft->rx_peer = peer;
 	return ANS_OK;
 }
 
-/* imm: the completion has what is in wr->imm, and `flag` (FF_CQE_*) tells what that is. */
-static inline void done(struct fast *f, struct qp *peer, struct qp *from, bool imm, uint8_t flag)
+void responder_complete(struct fast *f, struct qp *peer, const struct origin *o)
 {
-	const struct send_wr *wr = from->wr;
-	struct soft_qp *ps = peer->soft;
+	const struct send_wr *wr = o->wr;
 	bool ud = peer->type == IBV_QPT_UD;
+	bool imm = wr->opcode == FF_OP_SEND_IMM || wr->opcode == FF_OP_WRITE_IMM;
+	bool inv = wr->opcode == FF_OP_SEND_INV;
 	struct recv_info info = {
 		.byte_len = (uint32_t)wr->length + (ud ? SOFT_GRH_SZ : 0),
-		.src_qp = from->qp_num,
-		.imm = imm ? wr->imm : 0,
-		.slid = from->o.ses->cont->lid,
-		.flags = (imm ? flag : 0) | (ud ? FF_CQE_GRH : 0) |
+		.src_qp = o->qp_num,
+		.imm = imm || inv ? wr->imm : 0,
+		.slid = o->lid,
+		.flags = (imm ? FF_CQE_IMM : 0) | (inv ? FF_CQE_INV : 0) | (ud ? FF_CQE_GRH : 0) |
 			 (wr->flags & FF_SQE_SOLICITED ? FF_CQE_SOLICITED : 0),
-		.sl = ud ? from->soft->sl : from->attr.ah.sl,
+		.sl = o->sl,
 		.write = wr->opcode == FF_OP_WRITE_IMM,
 	};
 
-	ps->has_recv = false;
-	ps->rx_from = NULL;
-	from->soft->rx_peer = NULL;
-	comp_recv(f, peer, ps->rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
+	peer->soft->has_recv = false;
+	comp_recv(f, peer, peer->soft->rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
+}
+
+bool responder_invalidate(struct qp *peer, const struct send_wr *wr)
+{
+	return wr->opcode != FF_OP_SEND_INV || !mw_invalidate(peer, wr->imm);
 }
 
 void responder_done(struct fast *f, struct qp *peer, struct qp *from)
 {
-	const struct send_wr *wr = from->wr;
-	bool imm = wr->opcode == FF_OP_SEND_IMM || wr->opcode == FF_OP_WRITE_IMM;
+	struct origin o = {
+		.wr = from->wr,
+		.qp_num = from->qp_num,
+		.lid = from->o.ses->cont->lid,
+		.sl = peer->type == IBV_QPT_UD ? from->soft->sl : from->attr.ah.sl,
+	};
 
-	done(f, peer, from, imm, FF_CQE_IMM);
-}
-
-bool responder_done_inv(struct fast *f, struct qp *peer, struct qp *from)
-{
-	/* before the completion, so that who sees it finds the window free (IBTA 10.6.7.2.5) */
-	if (mw_invalidate(peer, from->wr->imm))
-		return false;
-	done(f, peer, from, true, FF_CQE_INV);
-	return true;
+	peer->soft->rx_from = NULL;
+	from->soft->rx_peer = NULL;
+	responder_complete(f, peer, &o);
 }
 
 enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why)

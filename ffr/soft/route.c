@@ -1,28 +1,45 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * route.c - from a path and a QP number to the peer's QP on this host. [lock]
+ * route.c - from a path and a QP number to the peer: a QP on this host, or a container on another.
+ * [lock]
  *
- * A path names a container of the same tenant, by GID or by LID. A connected peer answers only
- * the QP that it is connected to (IBTA 9.6.1.5): its own path and number must lead back.
+ * A path names a container that the sender may talk to, by GID or by LID; who that is and where, the
+ * directory knows. A connected peer answers only the QP that it is connected to (IBTA 9.6.1.5): its
+ * own path and number must lead back.
  */
-#include "soft.h"
+#include "remote.h"
 
 #include <string.h>
 
-static struct container *resolve(struct fast *f, const struct qp *qp, const struct ff_ah_attr *ah)
+void route_set(struct fast *f, struct qp *qp, struct remote *there)
 {
-	const char *tenant = qp->o.ses->cont->tenant;
-	union ibv_gid gid;
+	struct soft_qp *sq = qp->soft;
 
-	if (!ah->is_global)
-		return container_by_lid(f, tenant, ah->dlid);
-	memcpy(&gid, ah->dgid, sizeof(gid));
-	return container_by_gid(f, tenant, &gid);
+	if (sq->there == there)
+		return;
+	if (there)
+		remote_get(there);
+	if (sq->there)
+		remote_put(f, sq->there);
+	sq->there = there;
 }
 
 void route_resolve(struct fast *f, struct qp *qp)
 {
-	qp->soft->dest = resolve(f, qp, &qp->attr.ah);
+	struct container *here = NULL;
+	struct remote *there = NULL;
+	enum dir_answer a = dir_path(f, qp->o.ses->cont, &qp->attr.ah, &here, &there);
+
+	qp->soft->dest = a == DIR_HERE ? here : NULL;
+	route_set(f, qp, a == DIR_HERE || a == DIR_DENIED ? NULL : there);
+	if (a == DIR_REMOTE && !qp->soft->rem)
+		remote_open(f, qp);
+}
+
+void route_forget(struct fast *f, struct qp *qp)
+{
+	qp->soft->dest = NULL;
+	route_set(f, qp, NULL);
 }
 
 struct qp *route_peer(struct fast *f, struct qp *qp)
@@ -31,6 +48,8 @@ struct qp *route_peer(struct fast *f, struct qp *qp)
 	struct qp *peer;
 
 	if (!sq->dest) {
+		if (sq->rem) /* connected to somebody elsewhere, for good */
+			return NULL;
 		route_resolve(f, qp);
 		if (!sq->dest)
 			return NULL;
@@ -44,11 +63,25 @@ struct qp *route_peer(struct fast *f, struct qp *qp)
 	return peer->soft->dest == qp->o.ses->cont ? peer : NULL;
 }
 
-struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah)
+struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
+			   struct remote **there)
 {
-	if (!ah->cont)
-		ah->cont = resolve(f, qp, &ah->attr);
-	return ah->cont;
+	struct container *here = NULL;
+
+	*there = NULL;
+	if (ah->cont)
+		return ah->cont;
+	switch (dir_path(f, qp->o.ses->cont, &ah->attr, &here, there)) {
+	case DIR_HERE:
+		ah->cont = here;
+		return here;
+	case DIR_REMOTE:
+	case DIR_WAIT:
+		return NULL;
+	default:
+		*there = NULL;
+		return NULL;
+	}
 }
 
 struct qp *route_ud(struct fast *f, struct qp *qp)

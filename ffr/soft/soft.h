@@ -9,8 +9,10 @@
 #ifndef FFR_SOFT_H
 #define FFR_SOFT_H
 
+#include "../dir.h"
 #include "../fast_int.h"
 #include "../pvm.h"
+#include "wire.h"
 
 #define SOFT_GRH_SZ 40u
 /* Attachments of a container's QPs to multicast groups: in all, and to one group. */
@@ -26,10 +28,19 @@ struct mcast_table {
 };
 LIST_HEAD(mcast_list, mcast_member);
 
+STAILQ_HEAD(cm_frames, cm_frame);
+
 /* be->priv */
 struct soft_dev {
 	struct mcast_table mcast;
 	struct soft_list unreachable; /* requesters whose peer does not answer */
+	struct wire_dev wire;
+	LIST_HEAD(, remote_qp) stalled; /* that wait for memory behind a process */
+	LIST_HEAD(, ud_held) held;	/* datagrams whose sender is not known yet */
+	uint32_t num_held;
+	struct cm_frames cm_in, cm_out; /* remote_cm.c */
+	uint32_t num_cm;
+	uint64_t random;
 };
 
 enum soft_phase {
@@ -37,6 +48,7 @@ enum soft_phase {
 	SOFT_RUN,      /* progress is possible */
 	SOFT_WAIT_RNR, /* the peer has no receive; timer or a posted receive goes on */
 	SOFT_WAIT_ACK, /* the peer does not answer; timer or its arrival goes on */
+	SOFT_WAIT_WIN, /* as many WRs as may be are under way to another host */
 };
 
 /*
@@ -45,7 +57,8 @@ enum soft_phase {
  */
 struct side {
 	const struct ff_sge *sge;
-	const uint8_t *bytes;  /* not NULL: here they are, all of them; sge unused */
+	const uint8_t *bytes;  /* not NULL: here they are, all of them; sge unused. Also of a
+				* destination, then they are written to. */
 	const uint8_t *prefix; /* source: prefix_len bytes before the others */
 	uint32_t prefix_len;
 	uint32_t num_sge;
@@ -55,28 +68,40 @@ struct side {
 	uint32_t access;     /* IBV_ACCESS_* that the MR must have */
 };
 
-struct soft_qp {
-	struct qp *qp;
-	/* as a requester */
-	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
-	enum soft_phase phase;
-	struct timer timer;
-	uint8_t rnr_left, retry_left;
-	LIST_ENTRY(soft_qp) waiting;
-	bool is_waiting;    /* on a list of RNR waiters or of unreachable ones */
-	struct qp *rx_peer; /* whose receive the message goes to, while it is under way */
-	/* position of the copy under way */
+/* A copy from one side to another, or an atomic: how far it is. */
+struct xfer {
+	struct qp *qp;		   /* on whose behalf */
 	uint64_t done;		   /* bytes */
 	uint32_t src_i, dst_i;	   /* SGE */
 	uint64_t src_off, dst_off; /* bytes in it */
 	struct pvm_call *call;	   /* copy through process memory under way, or NULL */
 	uint32_t buf_off, buf_len; /* bytes of call->buf that are read but not written */
 	bool call_pending, call_writes;
-	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
 	uint8_t atomic_step;
-	bool checked; /* the WR was admitted by the peer */
-	bool matched; /* ... and has a receive there: rx_peer */
-	uint8_t sl;   /* UD */
+	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
+};
+
+struct soft_qp {
+	struct qp *qp;
+	/* as a requester */
+	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
+	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
+	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not yet */
+	uint64_t give_up; /* UD, ns: when a datagram for another host has waited for long enough */
+	struct ff_ah_attr ud_path; /* UD: where a datagram for another host goes */
+	uint8_t *gathered; /* UD: a datagram for another host; SOFT_GRH_SZ + SOFT_MTU bytes */
+	bool mcast_others; /* a message for a group: all members on this host have had it */
+	bool mcast_asked;  /* ... the hosts of the group are not known yet */
+	enum soft_phase phase;
+	struct timer timer;
+	uint8_t rnr_left, retry_left;
+	LIST_ENTRY(soft_qp) waiting;
+	bool is_waiting;    /* on a list of RNR waiters or of unreachable ones */
+	struct qp *rx_peer; /* whose receive the message goes to, while it is under way */
+	struct xfer x;	    /* the copy under way */
+	bool checked;	    /* the WR was admitted by the peer */
+	bool matched;	    /* ... and has a receive there: rx_peer */
+	uint8_t sl;	    /* UD */
 	uint8_t grh[SOFT_GRH_SZ];
 	/* as a responder */
 	struct soft_list rnr_waiters;
@@ -140,11 +165,19 @@ static inline bool route_receives(const struct qp *qp)
 }
 /* The connected peer, ready to receive; NULL: it does not answer. */
 struct qp *route_peer(struct fast *f, struct qp *qp);
-/* Where an address handle leads; NULL: not on this host. */
-struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah);
+/* Where an address handle leads: here, or there; both NULL: to nobody. */
+struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
+			   struct remote **there);
 /* Destination of the datagram under way, ready to receive, or NULL. */
 struct qp *route_ud(struct fast *f, struct qp *qp);
 void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
+void route_forget(struct fast *f, struct qp *qp);
+void route_set(struct fast *f, struct qp *qp, struct remote *there); /* with a reference; or NULL */
+/* Is the other end of the path on another host? */
+static inline bool route_is_remote(const struct qp *qp)
+{
+	return qp->soft->rem || (qp->soft->there && qp->soft->there->epoch);
+}
 
 /* ---- responder.c ---- */
 /* What a responder answers. */
@@ -160,12 +193,27 @@ enum answer {
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* Have a receive at hand, in soft->rwr. False: none is posted. */
 bool responder_take(struct fast *f, struct qp *peer);
-/* Match the WR with a receive of the peer's. ANS_OK: soft->rwr is it. */
+/* Is there a receive that the message fits in? If not, why; nothing has come of that yet. */
+enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr);
+/* The same, and what follows from it. ANS_OK: soft->rwr is it. */
+enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr);
+/* The same for the WR under way of a QP of this host, which it stays with. */
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);
-/* The message has arrived: complete the receive. */
+/*
+ * SEND with invalidate: do that, before the completion, so that who sees it finds the window free
+ * (IBTA 10.6.7.2.5). False: its rkey is none that it may invalidate; nothing is done.
+ */
+bool responder_invalidate(struct qp *peer, const struct send_wr *wr);
+/* The message has arrived: complete the receive that it was matched with. */
 void responder_done(struct fast *f, struct qp *peer, struct qp *from);
-/* ... of a SEND with invalidate. False: its rkey is none that it may invalidate; nothing is done. */
-bool responder_done_inv(struct fast *f, struct qp *peer, struct qp *from);
+/* Where a message comes from. */
+struct origin {
+	const struct send_wr *wr; /* no more than its head is looked at */
+	uint32_t qp_num;
+	uint16_t lid;
+	uint8_t sl;
+};
+void responder_complete(struct fast *f, struct qp *peer, const struct origin *o);
 /* The receive's own memory is at fault: it completes in error, and so does the QP. */
 enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why);
 /* The request broke the peer's rules: event, QP in error. The same answer, or ANS_DROP for UC. */
@@ -181,9 +229,23 @@ enum xfer_result {
 	XFER_SRC,  /* error at the source, the destination: *why */
 	XFER_DST,
 };
-/* Go on with the QP's copy from soft->done to `total`. */
-enum xfer_result xfer_run(struct fast *f, struct soft_qp *sq, const struct side *src,
+/* Go on with the copy from x->done to `total`. */
+enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
 			  const struct side *dst, uint64_t total, enum ff_vendor_err *why);
+/*
+ * Where bytes [off, off + len) of a side are, as far as pointers reach: iovs, at most max, and their
+ * bytes in *bytes. 0: the first is not reached by a pointer; *bytes of it are likewise. -1: *why.
+ */
+int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov, int max,
+	     uint64_t *bytes, enum ff_vendor_err *why);
+/* Write to bytes [off, off + len) of a side, for x->qp. XFER_WAIT: a worker has part of it, the
+ * rest is not written. */
+enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
+			  const uint8_t *buf, uint64_t len, enum ff_vendor_err *why);
+/* Read up to PVM_MAX bytes from `off` on that no pointer reaches into x->call->buf; *len becomes
+ * their number. */
+enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
+			  uint64_t *len, enum ff_vendor_err *why);
 /* Are all SGEs of a side, up to `total` bytes, within MRs that grant the access? */
 enum ff_vendor_err xfer_check(const struct side *s, uint64_t total);
 /* One SGE: its MR and the application's address. */
@@ -191,11 +253,17 @@ enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, 
 				uint64_t *va);
 /* Copy so that the last bytes are seen last: programs poll the end of a message. */
 void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n);
-void xfer_reset(struct fast *f, struct soft_qp *sq);
+void xfer_reset(struct fast *f, struct xfer *x);
 
 /* ---- requester.c ---- */
 enum post_result requester_start(struct fast *f, struct qp *qp);
 enum post_result requester_run(struct fast *f, struct qp *qp);
+/* What can be said of the WR at hand without its peer. */
+enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why);
+/* Binds and invalidations of our own. */
+enum post_result requester_local(struct fast *f, struct qp *qp);
+/* 4.096 us * 2^timeout, ns; 0: none (IBTA 9.9.2.1.1) */
+uint64_t requester_ack_timeout(const struct qp *qp);
 void requester_abort(struct fast *f, struct qp *qp);
 void requester_resume(struct fast *f, struct soft_qp *sq); /* what it waited for may be there */
 void requester_timer(struct timer *t);
@@ -216,8 +284,9 @@ enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid 
 enum post_result mcast_run(struct fast *f, struct qp *qp); /* go on with it */
 
 /* ---- atomic.c ---- */
-/* Carry out the atomic at the peer. XFER_DONE: sq->atomic_orig is what was there. */
-enum xfer_result atomic_run(struct fast *f, struct soft_qp *sq, const struct side *dst,
-			    const struct ff_sge *at, enum ff_vendor_err *why);
+/* Carry out the atomic at the peer. XFER_DONE: x->atomic_orig is what was there. */
+enum xfer_result atomic_run(struct fast *f, struct xfer *x, const struct send_wr *wr,
+			    const struct side *dst, const struct ff_sge *at,
+			    enum ff_vendor_err *why);
 
 #endif

@@ -42,6 +42,8 @@ ssize_t wire_io_writev(struct wire_io *io, const struct iovec *iov, int n);
 int wire_io_flush(struct wire_io *io);
 /* There may be bytes to read that epoll will not tell of. */
 bool wire_io_pending(const struct wire_io *io);
+/* For its certificate; NULL: plain. */
+struct ssl_st *wire_io_ssl(const struct wire_io *io);
 /* For epoll. Level- or edge-triggered: reads and writes end with -EAGAIN as on a socket. */
 int wire_io_fd(const struct wire_io *io);
 /* What is read and written is what goes over the socket: the caller may also use it directly. */

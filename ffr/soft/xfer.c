@@ -125,93 +125,93 @@ static void spot_put(const struct spot *d, const uint8_t *from, uint64_t n)
 		xfer_copy(d->ptr, from, n);
 }
 
-static enum ff_vendor_err src_spot(struct soft_qp *sq, const struct side *s, uint64_t want,
+static enum ff_vendor_err src_spot(struct xfer *x, const struct side *s, uint64_t want,
 				   struct spot *out)
 {
-	if (sq->done < s->prefix_len) {
-		out->ptr = (uint8_t *)s->prefix + sq->done;
-		out->len = s->prefix_len - sq->done;
+	if (x->done < s->prefix_len) {
+		out->ptr = (uint8_t *)s->prefix + x->done;
+		out->len = s->prefix_len - x->done;
 	} else if (s->bytes) {
-		out->ptr = (uint8_t *)s->bytes + (sq->done - s->prefix_len);
+		out->ptr = (uint8_t *)s->bytes + (x->done - s->prefix_len);
 		out->len = want;
 	} else {
-		return sge_spot(s, &sq->src_i, &sq->src_off, want, out);
+		return sge_spot(s, &x->src_i, &x->src_off, want, out);
 	}
 	if (out->len > want)
 		out->len = want;
 	return FF_VERR_NONE;
 }
 
-static void advance(struct soft_qp *sq, const struct side *src, uint64_t n)
+static void advance(struct xfer *x, const struct side *src, uint64_t n)
 {
-	if (!src->bytes && sq->done >= src->prefix_len)
-		sq->src_off += n;
-	sq->dst_off += n;
-	sq->done += n;
+	if (!src->bytes && x->done >= src->prefix_len)
+		x->src_off += n;
+	x->dst_off += n;
+	x->done += n;
 }
 
-static void call_end(struct fast *f, struct soft_qp *sq)
+static void call_end(struct fast *f, struct xfer *x)
 {
-	pvm_call_put(f->pvm, sq->call);
-	sq->call = NULL;
-	sq->buf_off = sq->buf_len = 0;
+	pvm_call_put(f->pvm, x->call);
+	x->call = NULL;
+	x->buf_off = x->buf_len = 0;
 }
 
-void xfer_reset(struct fast *f, struct soft_qp *sq)
+void xfer_reset(struct fast *f, struct xfer *x)
 {
-	if (sq->call)
-		call_end(f, sq);
-	sq->done = sq->src_off = sq->dst_off = 0;
-	sq->src_i = sq->dst_i = 0;
-	sq->call_pending = false;
+	if (x->call)
+		call_end(f, x);
+	x->done = x->src_off = x->dst_off = 0;
+	x->src_i = x->dst_i = 0;
+	x->call_pending = false;
 }
 
 /* Start a call for the QP. 0, -EINPROGRESS, -ECANCELED or another -errno. */
-static int call_start(struct fast *f, struct soft_qp *sq, enum pvm_dir dir, const struct spot *at,
+static int call_start(struct fast *f, struct xfer *x, enum pvm_dir dir, const struct spot *at,
 		      uint32_t len)
 {
-	struct pvm_call *c = sq->call;
+	struct pvm_call *c = x->call;
 
 	c->ses = at->ses;
 	c->dir = dir;
 	c->va = at->va;
 	c->len = len;
-	c->qp = sq->qp;
+	c->qp = x->qp;
 	at->ses->stats.pvm_bytes += len;
-	sq->call_writes = dir == PVM_WRITE;
+	x->call_writes = dir == PVM_WRITE;
 	/* set before: when the role is lost in the call, its result is found in the next turn */
-	sq->call_pending = true;
+	x->call_pending = true;
 	return pvm_exec(f, c);
 }
 
 /* What a call's end means for the position. */
-static enum xfer_result call_done(struct fast *f, struct soft_qp *sq, const struct side *src,
+static enum xfer_result call_done(struct fast *f, struct xfer *x, const struct side *src,
 				  int result, enum ff_vendor_err *why)
 {
-	struct pvm_call *c = sq->call;
+	struct pvm_call *c = x->call;
 
-	sq->call_pending = false;
+	x->call_pending = false;
 	if (result) {
-		enum xfer_result r = sq->call_writes ? XFER_DST : XFER_SRC;
+		enum xfer_result r = x->call_writes ? XFER_DST : XFER_SRC;
 
 		*why = FF_VERR_FAULT;
-		call_end(f, sq);
+		call_end(f, x);
 		return r;
 	}
-	if (sq->call_writes) {
-		sq->buf_off += c->len;
-		advance(sq, src, c->len);
-		if (sq->buf_off >= sq->buf_len)
-			call_end(f, sq);
+	if (x->call_writes) {
+		x->buf_off += c->len;
+		advance(x, src, c->len);
+		if (x->buf_off >= x->buf_len)
+			call_end(f, x);
 	} else {
-		sq->buf_len = c->len;
-		sq->buf_off = 0;
+		x->buf_len = c->len;
+		x->buf_off = 0;
 	}
 	return XFER_DONE;
 }
 
 /* A step with process memory on one side at least. XFER_DONE: go on. */
-static enum xfer_result step_pvm(struct fast *f, struct soft_qp *sq, const struct side *src,
+static enum xfer_result step_pvm(struct fast *f, struct xfer *x, const struct side *src,
 				 const struct spot *s, const struct spot *d, uint64_t n,
 				 enum ff_vendor_err *why)
 {
@@ -219,81 +219,210 @@ static enum xfer_result step_pvm(struct fast *f, struct soft_qp *sq, const struc
 
 	if (n > PVM_MAX)
 		n = PVM_MAX;
-	if (!sq->call) {
-		sq->call = pvm_call_get(f->pvm);
-		if (!sq->call)
+	if (!x->call) {
+		x->call = pvm_call_get(f->pvm);
+		if (!x->call)
 			return XFER_MORE; /* no memory: try again */
 	}
-	if (!sq->buf_len) {
+	if (!x->buf_len) {
 		if (!s->ptr) {
-			err = call_start(f, sq, PVM_READ, s, (uint32_t)n);
+			err = call_start(f, x, PVM_READ, s, (uint32_t)n);
 			goto called;
 		}
-		memcpy(sq->call->buf, s->ptr, n);
-		sq->buf_len = (uint32_t)n;
-		sq->buf_off = 0;
+		memcpy(x->call->buf, s->ptr, n);
+		x->buf_len = (uint32_t)n;
+		x->buf_off = 0;
 	}
-	if (n > sq->buf_len - sq->buf_off)
-		n = sq->buf_len - sq->buf_off;
+	if (n > x->buf_len - x->buf_off)
+		n = x->buf_len - x->buf_off;
 	if (d->ptr) {
-		spot_put(d, sq->call->buf + sq->buf_off, n);
-		sq->buf_off += (uint32_t)n;
-		advance(sq, src, n);
-		if (sq->buf_off >= sq->buf_len)
-			call_end(f, sq);
+		spot_put(d, x->call->buf + x->buf_off, n);
+		x->buf_off += (uint32_t)n;
+		advance(x, src, n);
+		if (x->buf_off >= x->buf_len)
+			call_end(f, x);
 		return XFER_DONE;
 	}
-	if (sq->buf_off) { /* a call's bytes start at its buffer's start */
-		memmove(sq->call->buf, sq->call->buf + sq->buf_off, sq->buf_len - sq->buf_off);
-		sq->buf_len -= sq->buf_off;
-		sq->buf_off = 0;
+	if (x->buf_off) { /* a call's bytes start at its buffer's start */
+		memmove(x->call->buf, x->call->buf + x->buf_off, x->buf_len - x->buf_off);
+		x->buf_len -= x->buf_off;
+		x->buf_off = 0;
 	}
-	err = call_start(f, sq, PVM_WRITE, d, (uint32_t)n);
+	err = call_start(f, x, PVM_WRITE, d, (uint32_t)n);
 called:
 	if (err == -EINPROGRESS)
 		return XFER_WAIT;
 	if (err == -ECANCELED)
 		return XFER_GONE;
-	return call_done(f, sq, src, err, why);
+	return call_done(f, x, src, err, why);
 }
 
-enum xfer_result xfer_run(struct fast *f, struct soft_qp *sq, const struct side *src,
+enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
 			  const struct side *dst, uint64_t total, enum ff_vendor_err *why)
 {
-	uint64_t end = sq->done + f->conf.quantum, epoch = f->epoch;
+	uint64_t end = x->done + f->conf.quantum, epoch = f->epoch;
 	enum xfer_result r;
 
-	if (sq->call_pending) {
-		if (sq->call->busy)
+	if (x->call_pending) {
+		if (x->call->busy)
 			return XFER_WAIT;
-		r = call_done(f, sq, src, sq->call->result, why);
+		r = call_done(f, x, src, x->call->result, why);
 		if (r != XFER_DONE)
 			return r;
 	}
-	while (sq->done < total) {
+	while (x->done < total) {
 		struct spot s = { 0 }, d = { 0 };
 		uint64_t n;
 
-		if (sq->done >= end || f->epoch != epoch)
+		if (x->done >= end || f->epoch != epoch)
 			return XFER_MORE;
-		n = total - sq->done;
-		if (n > end - sq->done)
-			n = end - sq->done;
-		*why = src_spot(sq, src, n, &s);
+		n = total - x->done;
+		if (n > end - x->done)
+			n = end - x->done;
+		*why = src_spot(x, src, n, &s);
 		if (*why)
 			return XFER_SRC;
-		*why = sge_spot(dst, &sq->dst_i, &sq->dst_off, n, &d);
+		if (dst->bytes) {
+			d.ptr = (uint8_t *)dst->bytes + x->done;
+			d.len = n;
+		} else {
+			*why = sge_spot(dst, &x->dst_i, &x->dst_off, n, &d);
+		}
 		if (*why)
 			return XFER_DST;
 		n = s.len < d.len ? s.len : d.len;
-		if (s.ptr && d.ptr && !sq->buf_len) {
+		if (s.ptr && d.ptr && !x->buf_len) {
 			spot_put(&d, s.ptr, n);
-			advance(sq, src, n);
+			advance(x, src, n);
 			continue;
 		}
-		r = step_pvm(f, sq, src, &s, &d, n, why);
+		r = step_pvm(f, x, src, &s, &d, n, why);
 		if (r != XFER_DONE)
 			return r;
 	}
 	return XFER_DONE;
+}
+
+/* ---- for the wire: by position, one side at a time ------------------------------------------------- */
+
+/* The entry of a side that byte `off` is in, and where in it. */
+static void seek(const struct side *s, uint64_t off, uint32_t *i, uint64_t *in)
+{
+	for (*i = 0; *i + 1 < s->num_sge && off >= s->sge[*i].length; ++*i)
+		off -= s->sge[*i].length;
+	*in = off;
+}
+
+int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov, int max,
+	     uint64_t *bytes, enum ff_vendor_err *why)
+{
+	uint64_t in;
+	uint32_t i;
+	int n = 0;
+
+	*bytes = 0;
+	if (s->bytes) {
+		iov[0] = (struct iovec){ (uint8_t *)s->bytes + off, len };
+		*bytes = len;
+		return 1;
+	}
+	seek(s, off, &i, &in);
+	while (n < max && *bytes < len) {
+		struct spot at = { 0 };
+
+		*why = sge_spot(s, &i, &in, len - *bytes, &at);
+		if (*why)
+			return -1;
+		if (at.null && (s->access & ~IBV_ACCESS_REMOTE_READ))
+			at.ptr = NULL; /* what is written there goes nowhere, see xfer_put() */
+		if (!at.ptr) {
+			if (!n)
+				*bytes = at.len < PVM_MAX ? at.len : PVM_MAX;
+			return n;
+		}
+		iov[n++] = (struct iovec){ at.ptr, at.len };
+		*bytes += at.len;
+		in += at.len;
+	}
+	return n;
+}
+
+enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
+			  const uint8_t *buf, uint64_t len, enum ff_vendor_err *why)
+{
+	uint64_t in, epoch = f->epoch;
+	uint32_t i;
+
+	seek(dst, off, &i, &in);
+	while (len) {
+		struct spot at = { 0 };
+		int err;
+
+		*why = sge_spot(dst, &i, &in, len, &at);
+		if (*why)
+			return XFER_DST;
+		if (at.ptr) {
+			spot_put(&at, buf, at.len);
+		} else {
+			if (at.len > PVM_MAX)
+				at.len = PVM_MAX;
+			if (!x->call)
+				x->call = pvm_call_get(f->pvm);
+			if (!x->call) {
+				*why = FF_VERR_FAULT;
+				return XFER_DST;
+			}
+			memcpy(x->call->buf, buf, at.len);
+			err = call_start(f, x, PVM_WRITE, &at, (uint32_t)at.len);
+			if (err == -EINPROGRESS)
+				return XFER_WAIT;
+			if (err == -ECANCELED)
+				return XFER_GONE;
+			x->call_pending = false;
+			call_end(f, x);
+			if (err) {
+				*why = FF_VERR_FAULT;
+				return XFER_DST;
+			}
+			if (f->epoch != epoch && len > at.len) {
+				/* what is known of the keys holds no more: the rest comes again */
+				return XFER_GONE;
+			}
+		}
+		in += at.len;
+		buf += at.len;
+		len -= at.len;
+	}
+	return XFER_DONE;
+}
+
+enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
+			  uint64_t *len, enum ff_vendor_err *why)
+{
+	struct spot at = { 0 };
+	uint64_t in;
+	uint32_t i;
+	int err;
+
+	seek(src, off, &i, &in);
+	*why = sge_spot(src, &i, &in, *len, &at);
+	if (*why)
+		return XFER_SRC;
+	x->call = pvm_call_get(f->pvm);
+	if (!x->call) {
+		*why = FF_VERR_FAULT;
+		return XFER_SRC;
+	}
+	*len = at.len < PVM_MAX ? at.len : PVM_MAX;
+	err = call_start(f, x, PVM_READ, &at, (uint32_t)*len);
+	if (err == -EINPROGRESS)
+		return XFER_WAIT;
+	if (err == -ECANCELED)
+		return XFER_GONE;
+	x->call_pending = false;
+	if (!err)
+		return XFER_DONE;
+	call_end(f, x);
+	*why = FF_VERR_FAULT;
+	return XFER_SRC;
 }

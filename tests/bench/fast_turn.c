@@ -126,7 +126,9 @@ static void make_qp(struct fast *f, struct side *d)
 	qp->type = IBV_QPT_RC;
 	qp->pd = &d->pd;
 	qp->scq = qp->rcq = cq;
-	qp->wr = bench_alloc(sizeof(*qp->wr));
+	qp->wr = send_buf_new();
+	if (!qp->wr)
+		abort();
 	qp->max_send_sge = qp->max_recv_sge = 1;
 	qp->max_inline = 64;
 	qp->max_send_wr = qp->max_recv_wr = DEPTH;

@@ -66,7 +66,7 @@ need_host() {
 
 need_container() {
 	need_up
-	[[ ${1:-} =~ ^h[0-9]+c[0-9]+$ && -d $FF_LAB/$1 ]] ||
+	[[ ${1:-} =~ ^h[0-9]+c[0-9]+b?$ && -d $FF_LAB/$1 ]] ||
 		die "no container '${1:-}' (there are:$(containers | sed 's/^/ /' | tr -d '\n'))"
 }
 
@@ -75,7 +75,16 @@ hosts() {
 }
 
 containers() {
-	find "$FF_LAB" -maxdepth 1 -regex '.*/h[0-9]+c[0-9]+' -printf '%f\n' 2>/dev/null | sort -V
+	find "$FF_LAB" -maxdepth 1 -regex '.*/h[0-9]+c[0-9]+b?' -printf '%f\n' 2>/dev/null | sort -V
+}
+
+# Who a container is for the routers. h0c0b is a second h0c0, on another host, which should not be.
+identity() {
+	echo "${1%b}"
+}
+
+is_twin() {
+	[[ $1 == *b ]]
 }
 
 # The host that a container is on, or was on last; its name tells where it began.
@@ -102,10 +111,11 @@ gateway_ip() { # HOST
 }
 
 container_ip() {
-	local hosts host=${1%c*}
+	local hosts name host=${1%c*}
 
+	name=$(identity "$1")
 	hosts=$(hosts | wc -l)
-	echo "$(lab_net).$((hosts + 1 + ${host#h} * $(containers_per_host "$hosts") + ${1#*c}))"
+	echo "$(lab_net).$((hosts + 1 + ${host#h} * $(containers_per_host "$hosts") + ${name#*c}))"
 }
 
 # It goes with the address, as Docker has it: who knows the container need not learn it again.
@@ -116,13 +126,21 @@ container_mac() {
 	printf '02:42:%02x:%02x:%02x:%02x\n' ${ip//./ }
 }
 
-write_hosts() {
-	local c
+# Addresses and names, of which every container has the whole list: from files, for there may be
+# hundreds.
+hosts_list() {
+	local c ip
 
-	echo "127.0.0.1 localhost"
 	for c in $(containers); do
-		echo "$(container_ip "$c") $c"
+		is_twin "$c" && continue
+		read -r ip <"$FF_LAB/$c/ip"
+		echo "$ip $c"
 	done
+}
+
+write_hosts() {
+	echo "127.0.0.1 localhost"
+	hosts_list
 }
 
 # ---- network namespaces ------------------------------------------------------------------------

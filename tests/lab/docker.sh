@@ -57,7 +57,7 @@ docker_unmount() {
 }
 
 docker_host_up() {
-	local image tar bridge=()
+	local image tar options=()
 	if has_fabric || ! docker info >/dev/null 2>&1; then
 		docker_engine_start "$1"
 	fi
@@ -65,22 +65,24 @@ docker_host_up() {
 		tar=$(image_tar "$image")
 		dk "$1" import "$tar" "$LAB_ID:${image//+/-}" >/dev/null || die "docker import $image failed"
 	done
-	! has_fabric || bridge=(--opt com.docker.network.bridge.name=br0)
-	dk "$1" network create --subnet "$(lab_net).0/24" --gateway "$(gateway_ip "$1")" "${bridge[@]}" \
+	# With masquerading a container would be its host for the others' routers and for ffo.
+	! has_fabric || options=(--opt com.docker.network.bridge.name=br0
+		--opt com.docker.network.bridge.enable_ip_masquerade=false)
+	dk "$1" network create --subnet "$(lab_net).0/24" --gateway "$(gateway_ip "$1")" "${options[@]}" \
 		"$LAB_ID" >/dev/null || die "docker network create failed"
 	! has_fabric || fabric_join_bridge "$1" br0
 }
 
 docker_container_up() {
-	local host image name=$LAB_ID-$1 c hosts=()
+	local host image name=$LAB_ID-$1 ip c hosts=()
 	mapfile -t flags <"$FF_LAB/$1/flags"
 
 	host=$(container_host "$1")
 	image=$(container_image "$1")
-	for c in $(containers); do
-		hosts+=(--add-host "$c:$(container_ip "$c")")
-	done
-	dk "$host" run -d --name "$name" --hostname "$1" --label "freeflow.lab=$LAB_ID" \
+	while read -r ip c; do
+		hosts+=(--add-host "$c:$ip")
+	done < <(hosts_list)
+	dk "$host" run -d --name "$name" --hostname "$(identity "$1")" --label "freeflow.lab=$LAB_ID" \
 		--network "$LAB_ID" --ip "$(container_ip "$1")" "${hosts[@]}" \
 		-v "$TREE/build:$TREE/build:ro" "${flags[@]}" \
 		"$LAB_ID:${image//+/-}" /bin/sh -c 'while :; do sleep infinity; done' >/dev/null ||
@@ -112,9 +114,10 @@ docker_container_start() {
 
 # Images are given to containers in turn: --image debian12,debian11 makes h0c1 a Debian 11.
 container_image() {
-	local images
+	local images c
 	read -r -a images <<<"$(lab_get images)"
-	echo "${images[$((${1#*c} % ${#images[@]}))]}"
+	c=$(identity "${1#*c}")
+	echo "${images[$((c % ${#images[@]}))]}"
 }
 
 # `docker exec` passes no signals on, so the program writes its PID down and a trap sends them; the

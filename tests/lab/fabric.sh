@@ -12,7 +12,8 @@
 #	h0c0 -- br0.con0 ---- c-h0 [con] c-h1 ---- con0.br0 -- h1c0
 #
 # A host is cut off by closing its ports in the switch: what is sent vanishes without a word, as behind
-# a switch that failed, and no carrier is lost.
+# a switch that failed, and no carrier is lost. Hosts can be cut off from each other and not from the
+# orchestrator, which then takes both for healthy.
 
 FABRIC_NET=192.168.200
 
@@ -67,10 +68,14 @@ fabric_nodes() {
 	lab_get fabric
 }
 
-need_node() {
+need_nodes() {
+	local node
 	has_fabric || die "this lab has no network between hosts (up --hosts 2, or --store zookeeper)"
-	fabric_nodes | grep -qx -- "${1:-}" ||
-		die "no '${1:-}' on the network (there is: $(fabric_nodes | paste -sd ' '))"
+	(($#)) || die "which host?"
+	for node; do
+		fabric_nodes | grep -qx -- "$node" ||
+			die "no '$node' on the network (there is: $(fabric_nodes | paste -sd ' '))"
+	done
 }
 
 # The ends of a node's cables at the switch.
@@ -87,25 +92,39 @@ fabric_ports() { # NODE
 		$1 ~ "^(b-)?[fc]-" n "$" { print $1 }'
 }
 
-# Bridge port states: 0 is disabled, 3 forwarding.
-fabric_port_state() { # NODE STATE
-	local port
+# How a node is cut off, if it is: `all`, or `peers`, from others that are cut off like that only. A
+# disabled port (0) of a bridge is none, isolated ones do not hear each other.
+fabric_cut() { # NODE all|peers
+	echo "$2" >"$FF_LAB/$1/cut"
+	fabric_set_ports "$1"
+}
+
+fabric_set_ports() { # NODE
+	local port state=3 isolated=off how
+	how=$(lab_get "$1/cut") || how=
+	[[ $how != all ]] || state=0
+	[[ $how != peers ]] || isolated=on
 	for port in $(fabric_ports "$1"); do
-		bridge -n "$(fabric_ns)" link set dev "$port" state "$2"
+		bridge -n "$(fabric_ns)" link set dev "$port" state $state isolated $isolated
 	done
 }
 
-fabric_cut() { # NODE
-	fabric_port_state "$1" 0
-}
-
-fabric_is_cut() { # NODE
-	has_fabric && bridge -n "$(fabric_ns)" link | grep -q ": \(b-\)\?f-$1[@:].*state disabled"
-}
-
 fabric_heal() { # NODE
-	fabric_port_state "$1" 3
+	rm -f "$FF_LAB/$1/cut"
+	fabric_set_ports "$1"
 	fabric_forget
+}
+
+# What is wrong with a node's cables, for people.
+fabric_state() { # NODE
+	local delay cut
+	delay=$(lab_get "$1/delay") || delay=
+	cut=$(lab_get "$1/cut") || cut=
+	case $cut in
+	all) echo "(cut off)" ;;
+	peers) echo "(cut off from peers)" ;;
+	*) [[ -z $delay ]] || echo "($delay)" ;;
+	esac
 }
 
 # Forgets behind which port an address is: one moved, or did while nobody could tell.
@@ -126,19 +145,17 @@ fabric_forget() {
 #	h0: fab0 ---- f-h0 <netlag> d-f-h0 ---- b-f-h0 [fab]
 
 fabric_delay() { # NODE MICROSECONDS PARTS-PER-MILLION
-	local cable cut=0
-	! fabric_is_cut "$1" || cut=1
+	local cable
 	fabric_delay_off "$1"
 	for cable in $(fabric_cables "$1"); do
 		fabric_netem "$1" "$cable" "$2" "$3" || fabric_netlag "$cable" "$2" "$3"
 	done
 	echo "$((10#$2)) us, $(percent "$3") % lost" >"$FF_LAB/$1/delay"
-	((!cut)) || fabric_cut "$1"
+	fabric_set_ports "$1"
 }
 
 fabric_delay_off() { # NODE
-	local cable cut=0 pid
-	! fabric_is_cut "$1" || cut=1
+	local cable pid
 	for cable in $(fabric_cables "$1"); do
 		if pid=$(lab_get "netlag.$cable"); then
 			stop_process "netlag of $cable" "$pid" KILL
@@ -151,7 +168,7 @@ fabric_delay_off() { # NODE
 		fi
 	done
 	rm -f "$FF_LAB/$1/delay"
-	((!cut)) || fabric_cut "$1"
+	fabric_set_ports "$1"
 }
 
 fabric_bridge() { # CABLE

@@ -12,7 +12,8 @@ netns_host_up() {
 }
 
 netns_container_up() {
-	local host ns=$LAB_ID-$1 dir=$FF_LAB/$1
+	local host name ns=$LAB_ID-$1 dir=$FF_LAB/$1
+	name=$(identity "$1")
 	host=$(container_host "$1")
 
 	netns_add "$ns"
@@ -24,7 +25,7 @@ netns_container_up() {
 	write_hosts >"$dir/hosts"
 	rm -f "$dir/pid"
 	setsid nsenter --net="/run/netns/$ns" unshare --mount --pid --ipc --uts --fork \
-		"$LAB_DIR/netns-init" "$1" "$dir" "$FF_LAB/$host/run/containers/$1" "$BUILD/lib" \
+		"$LAB_DIR/netns-init" "$name" "$dir" "$FF_LAB/$host/run/containers/$name" "$BUILD/lib" \
 		</dev/null >"$dir/init.log" 2>&1 &
 	try_for 10 test -e "$dir/pid" || die "container $1 did not start: $(cat "$dir/init.log")"
 }

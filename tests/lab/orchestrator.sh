@@ -89,6 +89,16 @@ orch_wait() { # NODE...
 	fi
 }
 
+# Nodes that run in vain serve nobody, and none of them can be waited for.
+orch_majority() {
+	local n all=0 running=0
+	for n in $(orch_nodes); do
+		all=$((all + 1))
+		! alive "$(orch_pid "$n")" || running=$((running + 1))
+	done
+	((2 * running > all))
+}
+
 orch_pid() { # NODE
 	lab_get "$1/pid"
 }

@@ -83,23 +83,33 @@ router_container_add() {
 router_container_flags() {
 	local out
 
-	out=$(ffctl "$(container_host "$1")" container show "$1" --docker) ||
+	out=$(ffctl "$(container_host "$1")" container show "$(identity "$1")" --docker) ||
 		die "ffctl container show $1 failed"
 	xargs -n 1 <<<"$out"
 }
 
-# Containers that the router does not know again after a restart.
+router_knows() { # HOST CONTAINER
+	ffctl "$1" container show "$2" >/dev/null 2>&1
+}
+
+# After a restart: an orchestrator that others share tells the router of its containers as soon as it
+# can be asked, the embedded one may have forgotten them.
 router_containers_again() {
 	local host=$1 c
 
 	for c in $(containers); do
 		[[ $(container_host "$c") == "$host" ]] || continue
-		ffctl "$host" container show "$c" >/dev/null 2>&1 ||
-			router_container_add "$c" >/dev/null
+		! is_twin "$c" || continue
+		if ! has_fabric; then
+			router_knows "$host" "$c" || router_container_add "$c" >/dev/null
+		elif orch_majority && [[ ! -e $FF_LAB/$host/cut ]]; then
+			try_for 10 router_knows "$host" "$c" ||
+				die "the router of $host does not get $c from the orchestrator"
+		fi
 	done
 }
 
 # The socket that a container of that name mounts, once its host's router serves it.
 router_serves() { # CONTAINER HOST
-	[[ -S $FF_LAB/$2/run/containers/$1/ffr.sock ]]
+	[[ -S $FF_LAB/$2/run/containers/$(identity "$1")/ffr.sock ]]
 }

@@ -15,6 +15,11 @@ OUT=$(mktemp -d "${WORK:-/tmp}/test.XXXXXX")
 OWN_LAB=
 PORT=18515
 
+# here_only CMD...: what ends before it could reach another host, so that one host is enough for it.
+here_only() {
+	((HOSTS > 1)) || "$@"
+}
+
 # The containers of tests that run on one host and on two alike (header `hosts: yes`): what is between
 # A and B goes from host to host in kind `hosts`. C is a neighbour of A there, and D of B.
 if ((HOSTS > 1)); then

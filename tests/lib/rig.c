@@ -56,6 +56,7 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->gid[0].raw[15] = (uint8_t)(i + 1);
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
+		TAILQ_INIT(&c->mw_changed);
 		fast_container_add(r->f, c);
 	}
 }
@@ -185,7 +186,7 @@ struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, s
 	qp->hdr = shared(sizeof(*qp->hdr));
 	qp->sq = shared((size_t)QP_DEPTH * qp->sq_stride);
 	qp->rq = shared((size_t)QP_DEPTH * qp->rq_stride);
-	qp->wr = calloc(1, sizeof(*qp->wr));
+	qp->wr = send_buf_new();
 	obj_add(s, &qp->o, OBJ_QP);
 	must(fast_qp_add(r->f, qp));
 	return q;

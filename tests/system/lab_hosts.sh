@@ -25,6 +25,10 @@ state() { # NAME
 	"$LAB" ps | awk -v n="$1" '$1 == n { print $5 }'
 }
 
+host_reaches() { # HOST ADDRESS
+	nsenter --net="/proc/$(<"$FF_LAB/$1/ffr.pid")/ns/net" ping -q -c 1 -W 1 "$2" >/dev/null
+}
+
 # The shortest round trip from h1 to h0 in microseconds, by the hosts' own way.
 round_trip() {
 	nsenter --net="/proc/$(<"$FF_LAB/h1/ffr.pid")/ns/net" ping -q -i 0.02 -c 10 192.168.200.10 |
@@ -53,6 +57,16 @@ grep -q '^h1 .*(cut off)' <<<"$("$LAB" ps)" || fail "lab ps does not tell"
 unreached h1c0 || fail "h1c0 reaches h0c0"
 connects h0c1 || fail "h0c1 does not reach h0c0"
 "$LAB" heal h1 || fail "heal"
+until_true 10 connects h1c0 || fail "h1c0 does not reach h0c0: $(cat "$OUT/client")"
+
+step "h0 and h1 are cut off from each other, not from the orchestrator"
+"$LAB" partition h0 h1 || fail "partition"
+unreached h1c0 || fail "h1c0 reaches h0c0"
+for h in h0 h1; do
+	host_reaches $h 192.168.200.2 || fail "$h does not reach the orchestrator"
+done
+! host_reaches h0 192.168.200.11 || fail "h0 reaches h1"
+"$LAB" heal h0 h1 || fail "heal"
 until_true 10 connects h1c0 || fail "h1c0 does not reach h0c0: $(cat "$OUT/client")"
 
 step "h1 is slow"

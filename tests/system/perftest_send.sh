@@ -14,13 +14,13 @@ for conn in RC UC; do
 	bw 200 65536 -c $conn -q 16
 	bw 200 4096 -c $conn -q 16 -b
 	bw 1000 32 -c $conn -I 64
-	bw 1000 1000 -c $conn -l 8
+	here_only bw 1000 1000 -c $conn -l 8
 	bw 500 100001 -c $conn -x 0
-	bw 1000 4096 -c $conn --use_old_post_send
+	here_only bw 1000 4096 -c $conn --use_old_post_send
 	lat 1000 8 -c $conn
 	lat 1000 8 -c $conn -e
-	lat 1000 8 -c $conn -I 64
-	lat 1000 4096 -c $conn --use_old_post_send
+	here_only lat 1000 8 -c $conn -I 64
+	here_only lat 1000 4096 -c $conn --use_old_post_send
 	lat 20 1048576 -c $conn
 done
 for conn in RC UC UD; do
@@ -42,10 +42,10 @@ bw 1000 8 -c UD -e
 bw 1000 2048 -c UD -b
 bw 200 2048 -c UD -q 16
 bw 1000 32 -c UD -I 64
-bw 1000 1000 -c UD -x 0
+here_only bw 1000 1000 -c UD -x 0
 lat 1000 8 -c UD
 lat 1000 2048 -c UD -e
-lat 1000 8 -c UD -I 64
+here_only lat 1000 8 -c UD -I 64
 pair "$A" "$B" ib_send_bw -F -a -c UD -n 200
 # shellcheck disable=SC2046
 bandwidth 200 $(powers 12)

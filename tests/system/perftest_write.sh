@@ -14,13 +14,13 @@ for conn in RC UC; do
 	bw 200 65536 -c $conn -q 16
 	bw 200 4096 -c $conn -q 16 -b
 	bw 1000 32 -c $conn -I 64
-	bw 1000 1000 -c $conn -l 8
-	bw 1000 4096 -c $conn -Q 1
+	here_only bw 1000 1000 -c $conn -l 8
+	here_only bw 1000 4096 -c $conn -Q 1
 	bw 500 100001 -c $conn -x 0
-	bw 1000 4096 -c $conn --use_old_post_send
+	here_only bw 1000 4096 -c $conn --use_old_post_send
 	lat 1000 8 -c $conn
-	lat 1000 8 -c $conn -I 64
-	lat 1000 4096 -c $conn --use_old_post_send
+	here_only lat 1000 8 -c $conn -I 64
+	here_only lat 1000 4096 -c $conn --use_old_post_send
 	lat 20 1048576 -c $conn
 done
 bw 200 8388608 -t 16

@@ -22,7 +22,7 @@ listening() {
 	listens "$A" "$PORT" || ended "$server"
 }
 
-for kind in RC UD; do
+for kind in RC UC UD ONESIDED; do
 	step "$kind"
 	((++PORT))
 	before=$(counter "$B" tx_bytes)

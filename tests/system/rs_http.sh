@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 300
 # engines: docker
+# hosts: yes
 # rs_http.sh - a web server and two clients from Debian, in containers, over librspreload: their
 # bytes go through the router. The pages are lists of a folder: files would go through sendfile64(),
 # which librspreload of rdma-core 44 does not know.
@@ -9,7 +10,7 @@
 
 own_lab --containers 2 --image debian12+webfs+wget+curl
 
-IP=$("$LAB" ip h0c0)
+IP=$("$LAB" ip "$A")
 FILES=2000
 
 preloaded() { # CONTAINER CMD...
@@ -21,23 +22,23 @@ preloaded() { # CONTAINER CMD...
 
 list() { # CMD...: the client's command; what it prints is the list
 	local before after
-	before=$(counter h0c0 tx_bytes)
+	before=$(counter "$A" tx_bytes)
 	"$@" >"$OUT/page" 2>"$OUT/client" || return 1
-	after=$(counter h0c0 tx_bytes)
+	after=$(counter "$A" tx_bytes)
 	[[ $(grep -c 'a-file-of-the-list-' "$OUT/page") == "$FILES" ]] || return 1
 	((after - before >= $(wc -c <"$OUT/page")))
 }
 
 step "the server"
-inside h0c0 sh -c "mkdir -p /srv/files && cd /srv/files && for i in \$(seq $FILES); do
+inside "$A" sh -c "mkdir -p /srv/files && cd /srv/files && for i in \$(seq $FILES); do
 	: >a-file-of-the-list-\$i; done" || fail "no files"
-preloaded h0c0 webfsd -F -4 -i "$IP" -p 8080 -r /srv >"$OUT/server" 2>&1 </dev/null &
+preloaded "$A" webfsd -F -4 -i "$IP" -p 8080 -r /srv >"$OUT/server" 2>&1 </dev/null &
 server=$!
 
 step "wget"
-until_true 20 list preloaded h0c1 wget -q -O - "http://$IP:8080/files/" ||
+until_true 20 list preloaded "$B" wget -q -O - "http://$IP:8080/files/" ||
 	fail "wget: $(cat "$OUT/client" "$OUT/server")"
 step "curl"
-list preloaded h0c1 curl -s "http://$IP:8080/files/" || fail "curl: $(cat "$OUT/client" "$OUT/server")"
+list preloaded "$B" curl -s "http://$IP:8080/files/" || fail "curl: $(cat "$OUT/client" "$OUT/server")"
 running $server || fail "the server ended: $(cat "$OUT/server")"
 exit 0

@@ -3,7 +3,7 @@
 /* timeout: 300 */
 /*
  * rs_socket.c - rsockets as descriptors, inside one container: connecting, rpoll and rselect, riomap,
- * options, bad arguments. Their data is rs_stream.c's.
+ * options, some bad arguments. All others are rs_arguments.c's, their data is rs_stream.c's.
  */
 #include "../lib/rst.h"
 
@@ -24,7 +24,7 @@ static void refused(void)
 	CHECK_OK(rclose(fd)); /* nobody is there now */
 	fd = rsocket(AF_INET, SOCK_STREAM, 0);
 	CHECK_IS(rconnect(fd, (struct sockaddr *)&addr, sizeof(addr)), ECONNREFUSED);
-	CHECK_IS(rsend(fd, "x", 1, 0), ENOTCONN);
+	CHECK_IS(rsend(fd, "x", 1, 0), ECONNRESET);
 	CHECK_OK(rclose(fd));
 
 	fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
@@ -358,11 +358,11 @@ static void bad_descriptors(void)
 	}
 }
 
+/* Those that rdma-core does not survive. */
 static void bad_arguments(void)
 {
 	struct rst_pair p = rst_pair_open(0);
 	struct sockaddr_in sin = cmt_self();
-	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6 };
 	struct iovec huge[2] = { { &sin, SIZE_MAX / 2 }, { &sin, SIZE_MAX / 2 } };
 	char ctl[64];
 	struct msghdr m = { .msg_control = ctl, .msg_controllen = sizeof(ctl) };
@@ -372,16 +372,9 @@ static void bad_arguments(void)
 	CHECK_IS(rsocket(AF_INET, SOCK_RAW, 0), ENOTSUP);
 	CHECK_IS(rsocket(AF_INET, SOCK_STREAM, IPPROTO_UDP), ENOTSUP);
 	fd = rsocket(AF_INET, SOCK_STREAM, 0);
-	CHECK_IS(raccept(fd, NULL, NULL), EINVAL);
+	CHECK_IS(raccept(fd, NULL, NULL), EBADF);
 	CHECK_IS(rsend(fd, &sin, 1, 0), ENOTCONN);
 	CHECK_IS(rrecv(fd, &sin, 1, 0), ENOTCONN);
-	CHECK_IS(rshutdown(fd, SHUT_WR), ENOTCONN);
-	CHECK_IS(rshutdown(fd, 3), EINVAL);
-	CHECK_IS(rgetpeername(fd, NULL, &(socklen_t){ 0 }), ENOTCONN);
-	CHECK_IS(rbind(fd, (struct sockaddr *)&sin, 3), EINVAL);
-	CHECK_IS(rbind(fd, (struct sockaddr *)&sin6, sizeof(sin6)), EAFNOSUPPORT);
-	CHECK_IS(rconnect(fd, (struct sockaddr *)&sin, 1), EINVAL);
-	CHECK_IS((int)riowrite(fd, &sin, 1, 0, 0), ENOTCONN);
 	sin.sin_addr.s_addr = htonl(0xc0000201); /* nobody's */
 	CHECK_IS(rbind(fd, (struct sockaddr *)&sin, sizeof(sin)), EADDRNOTAVAIL);
 	CHECK_OK(rclose(fd));
@@ -393,8 +386,6 @@ static void bad_arguments(void)
 	CHECK_IS(rsendmsg(p.a, &m, 0), ENOTSUP);
 	CHECK_IS(rwritev(p.a, huge, 2), EINVAL);
 	CHECK_IS(rwritev(p.a, huge, -1), EINVAL);
-	CHECK_IS(rsend(p.a, &sin, 1, MSG_OOB), EOPNOTSUPP);
-	CHECK_IS(rselect(-1, NULL, NULL, NULL, NULL), EINVAL);
 	rst_pair_close(&p);
 }
 

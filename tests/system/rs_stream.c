@@ -193,7 +193,7 @@ static void nonblocking_all(void)
 	CHECK_EQ(rst_poll(l, POLLIN, 0), 0);
 	CHECK_IS(rconnect(a, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
 	CHECK_IS(rrecv(a, in, 1, 0), EAGAIN);
-	CHECK_IS(rconnect(a, (struct sockaddr *)&addr, sizeof(addr)), EALREADY);
+	CHECK_IS(rconnect(a, (struct sockaddr *)&addr, sizeof(addr)), EINPROGRESS);
 	WAIT_FOR((rst_poll(a, POLLOUT, 0), rst_poll(l, POLLIN, 10) == POLLIN));
 	b = raccept(l, NULL, NULL);
 	CHECK(b >= 0);
@@ -201,7 +201,7 @@ static void nonblocking_all(void)
 	CHECK_EQ(rst_poll(a, POLLOUT, 5000), POLLOUT);
 	CHECK_OK(rgetsockopt(a, SOL_SOCKET, SO_ERROR, &err, &len));
 	CHECK_EQ(err, 0);
-	CHECK_IS(rconnect(a, (struct sockaddr *)&addr, sizeof(addr)), EISCONN);
+	CHECK_OK(rconnect(a, (struct sockaddr *)&addr, sizeof(addr)));
 
 	vt_pattern(out, 4 * MB, 3);
 	while (got < 4 * MB) {

@@ -350,10 +350,16 @@ static void private_data_has_limits(void **state)
 	assert_memory_equal(p.pd, pd, FF_CM_PD_REQ);
 	id = p.ev.id;
 	assert_int_equal(cm_do_reject(&b, id, 0, pd, FF_CM_PD_REJ + 1), -EINVAL);
-	assert_int_equal(cm_do_accept(&b, id, 1, pd, FF_CM_PD_REP + 1), -EINVAL);
 	assert_int_equal(cm_do_accept(&b, id, 1, pd, FF_CM_PD_REP), 0);
 	cm_expect(&a, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, &p);
 	assert_memory_equal(p.pd, pd, FF_CM_PD_REP);
+	/* what is too long to accept refuses */
+	id = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT);
+	assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+	cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+	assert_int_equal(cm_do_accept(&b, p.ev.id, 1, pd, FF_CM_PD_REP + 1), -EINVAL);
+	assert_int_equal(cm_do_accept(&b, p.ev.id, 1, pd, 0), -EINVAL);
+	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_REJECTED, NULL), 28);
 
 	/* between AF_IB addresses there is no CMA header */
 	l = cm_new(&b, RDMA_PS_TCP);
@@ -603,7 +609,6 @@ static void ud_finds_a_qp(void **state)
 		assert_int_equal(p.ev.param.qp_type, IBV_QPT_UD);
 		assert_int_equal(p.ev.private_data_len, FF_CM_PD_SIDR_REQ);
 		assert_memory_equal(p.pd, pd, FF_CM_PD_SIDR_REQ);
-		assert_int_equal(cm_do_accept(&b, p.ev.id, 5, pd, FF_CM_PD_SIDR_REP + 1), -EINVAL);
 		assert_int_equal(cm_do_accept(&b, p.ev.id, 5, pd, FF_CM_PD_SIDR_REP), 0);
 		assert_int_equal(cm_do_accept(&b, p.ev.id, 5, pd, 1), -EINVAL);
 		cm_expect_none(&b);
@@ -617,6 +622,13 @@ static void ud_finds_a_qp(void **state)
 		assert_int_equal(cm_do_disconnect(&a, id), 0);
 		assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
 		cm_expect_none(&b);
+		/* what is too long to accept refuses */
+		id = cm_routed(&a, ps[i], B_IP, PORT);
+		assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
+		cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+		assert_int_equal(cm_do_accept(&b, p.ev.id, 5, pd, FF_CM_PD_SIDR_REP + 1), -EINVAL);
+		assert_int_equal(cm_do_accept(&b, p.ev.id, 5, pd, 0), -EINVAL);
+		assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_UNREACHABLE, NULL), 2);
 	}
 }
 

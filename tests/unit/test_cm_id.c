@@ -355,13 +355,21 @@ static void resolve_in_vain(void **state)
 	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
 	/* it may be tried again, with another address of the same family */
 	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("fd00::2", PORT), 100), -EINVAL);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), -5), 0);
+	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), 0), 0);
 	cm_at(g, 0);
 	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
 	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa(B_IP, PORT), 100), 0);
 	cm_expect(&a, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	/* a negative time is one without end */
+	id = cm_new(&a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), -5), 0);
+	cm_at(g, 20000);
+	cm_expect_none(&a);
+	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa(B_IP, PORT), 100), -EINVAL);
+	assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
 	/* a scope is missing */
 	id = cm_new(&a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(&a, id, cm_sa("fe80::1", 0), NULL), -EINVAL);
 	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("fe80::1", PORT), 100), -EINVAL);
 	/* from loopback there is no way out */
 	id = cm_new(&a, RDMA_PS_TCP);
@@ -398,9 +406,9 @@ static void options(void **state)
 	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, 9, 1), -ENOSYS);
 	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_IB, 9, 1), -ENOSYS);
 	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 0), -EINVAL);
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 32),
-			 -EINVAL);
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 11), 0);
+	/* five bits of it count */
+	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 32 + 11),
+			 0);
 	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0x68), 0);
 	assert_int_equal(cm_do_option(&a, cm_new(&a, RDMA_PS_UDP), RDMA_OPTION_ID,
 				      RDMA_OPTION_ID_ACK_TIMEOUT, 11),
@@ -448,9 +456,22 @@ static void attributes_of_a_connection(void **state)
 	assert_int_equal(at.attr.port_num, 1);
 	assert_int_equal(at.attr.pkey_index, 0);
 	assert_int_equal(at.attr.qp_access_flags, 0);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTR, &at), -EINVAL);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTS, &at), -EINVAL);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_SQD, &at), -EINVAL);
+	/* without a connection each state is told the same */
+	for (uint32_t state_ = IBV_QPS_RESET; state_ <= IBV_QPS_ERR; state_++) {
+		assert_int_equal(cm_do_attr(&a, id, state_, &at), 0);
+		assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						  IBV_QP_ACCESS_FLAGS);
+		assert_int_equal(at.attr.qp_state, state_);
+	}
+	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
+
+	idb = cm_new(&b, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(&b, idb, cm_sa(B_IP, 0), NULL), 0);
+	assert_int_equal(cm_do_attr(&b, idb, IBV_QPS_INIT, &at), 0);
+	assert_int_equal(cm_do_disconnect(&b, idb), -EINVAL);
+	assert_int_equal(cm_do_listen(&b, idb, 0), 0);
+	assert_int_equal(cm_do_attr(&b, idb, IBV_QPS_INIT, &at), -EINVAL);
+	assert_int_equal(cm_do_disconnect(&b, idb), 0); /* of nothing */
 
 	cm_listener(&b, RDMA_PS_TCP, PORT, 0);
 	cm_connected(&a, &b, B_IP, PORT, &id, &idb);
@@ -541,12 +562,13 @@ static void attributes_of_ud(void **state)
 
 	(void)state;
 	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_INIT, &at), 0);
-	assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-	assert_int_equal(at.attr.qkey, RDMA_UDP_QKEY);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTR, &at), 0);
-	assert_int_equal(at.mask, IBV_QP_STATE);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTS, &at), 0);
-	assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_SQ_PSN);
+	for (uint32_t state_ = IBV_QPS_RESET; state_ <= IBV_QPS_ERR; state_++) {
+		assert_int_equal(cm_do_attr(&a, id, state_, &at), 0);
+		assert_int_equal(at.mask,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+		assert_int_equal(at.attr.qkey, RDMA_UDP_QKEY);
+	}
+	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
 }
 
 /* ---- multicast ------------------------------------------------------------------------------ */

@@ -141,6 +141,12 @@ static void bad_files_are_refused(void **state)
 		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },
 		{ "orchestrator = \"tcp::80\"\n", 1, "embedded" },
 		{ "orchestrator = unix:\n", 1, "embedded" },
+		{ "orchestrator = \"zookeeper:\"\n", 1, "zookeeper" },
+		{ "orchestrator = \"zookeeper:a\"\n", 1, "zookeeper" },
+		{ "orchestrator = \"zookeeper:a:1,\"\n", 1, "zookeeper" },
+		{ "orchestrator = \"zookeeper:a:1,b\"\n", 1, "zookeeper" },
+		{ "orchestrator = \"zookeeper:a:1/\"\n", 1, "zookeeper" },
+		{ "orchestrator = \"zookeeper:a:1/x//y\"\n", 1, "zookeeper" },
 		{ "store = ffo.db\n", 1, "store" },
 		{ "runtime_dir = run\n", 1, "absolute" },
 		{ "admin_socket = \"\"\n", 1, "absolute" },
@@ -180,6 +186,25 @@ static void bad_files_are_refused(void **state)
 		if (strncmp(err, want, strlen(want)) || !strstr(err + strlen(want), bad[i].word))
 			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
 		assert_null(strchr(err, '\n'));
+	}
+}
+
+static void ensembles_are_taken(void **state)
+{
+	static const char *const good[] = {
+		"zookeeper:10.0.0.1:2181",
+		"zookeeper:a:1,b:2,[fd00::1]:3",
+		"zookeeper:a:1,b:65535/free/flow",
+	};
+	struct ffr_conf c;
+	char text[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		snprintf(text, sizeof(text), "orchestrator = \"%s\"\n", good[i]);
+		assert_int_equal(load(&c, text), 0);
+		assert_string_equal(c.orchestrator, good[i]);
+		conf_free(&c);
 	}
 }
 
@@ -316,6 +341,7 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_option),
 		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(ensembles_are_taken),
 		cmocka_unit_test(wire_addresses),
 		cmocka_unit_test(a_wire_needs_all_of_it),
 		cmocka_unit_test(comments_may_have_quotes),

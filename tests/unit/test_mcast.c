@@ -68,7 +68,7 @@ static int attach(struct end *e)
 	return mcast_attach(r.f, &e->qp->qp, &group, 0);
 }
 
-static void recv(struct end *e, uint64_t id, uint64_t off, uint32_t len)
+static void post_recv(struct end *e, uint64_t id, uint64_t off, uint32_t len)
 {
 	rig_recv(&r, e->qp, id, e->mr, (uintptr_t)e->buf + off, len);
 }
@@ -84,7 +84,7 @@ static struct ff_sqe *sqe(struct end *e, uint64_t id, uint32_t len)
 	return s;
 }
 
-static void send(struct end *e, uint64_t id, uint32_t len)
+static void post_send(struct end *e, uint64_t id, uint32_t len)
 {
 	sqe(e, id, len);
 	rig_post(&r, e->qp);
@@ -140,9 +140,9 @@ static void everybody_in_the_group(void **state)
 		up(&to[i], cont[i]);
 		if (i != 4)
 			assert_int_equal(attach(&to[i]), 0);
-		recv(&to[i], 10, 0, 200);
+		post_recv(&to[i], 10, 0, 200);
 	}
-	send(&from, 1, 100);
+	post_send(&from, 1, 100);
 	expect(&from, 1, IBV_WC_SUCCESS);
 	for (int i = 0; i < 3; i++) {
 		struct ff_cqe c = expect(&to[i], 10, IBV_WC_SUCCESS);
@@ -161,7 +161,7 @@ static void everybody_in_the_group(void **state)
 	for (int i = 0; i < 5; i++)
 		down(&to[i]);
 	/* nobody is left */
-	send(&from, 2, 100);
+	post_send(&from, 2, 100);
 	expect(&from, 2, IBV_WC_SUCCESS);
 	down(&from);
 }
@@ -177,8 +177,8 @@ static void ipv4_group(void **state)
 	up(&to, 1);
 	memcpy(from.ah.attr.dgid, v4.raw, 16);
 	assert_int_equal(mcast_attach(r.f, &to.qp->qp, &v4, 0), 0);
-	recv(&to, 10, 0, 200);
-	send(&from, 1, 8);
+	post_recv(&to, 10, 0, 200);
+	post_send(&from, 1, 8);
 	expect(&to, 10, IBV_WC_SUCCESS);
 	assert_memory_equal(to.buf + 8, from.s->s.cont->gid[0].raw, 16);
 	assert_memory_equal(to.buf + 24, v4.raw, 16);
@@ -197,24 +197,24 @@ static void loopback(void **state)
 	assert_int_equal(attach(&a), 0);
 	assert_int_equal(attach(&b), 0);
 	memset(a.buf, 0x77, 8);
-	recv(&a, 10, 1000, 100);
-	recv(&b, 20, 1000, 100);
-	send(&a, 1, 8);
+	post_recv(&a, 10, 1000, 100);
+	post_recv(&b, 20, 1000, 100);
+	post_send(&a, 1, 8);
 	expect(&a, 10, IBV_WC_SUCCESS);
 	expect(&a, 1, IBV_WC_SUCCESS);
 	expect(&b, 20, IBV_WC_SUCCESS);
 	assert_memory_equal(a.buf + 1000 + GRH, a.buf, 8);
 
 	a.qp->qp.block_self_lb = true;
-	recv(&a, 11, 1000, 100);
-	recv(&b, 21, 1000, 100);
-	send(&a, 2, 8);
+	post_recv(&a, 11, 1000, 100);
+	post_recv(&b, 21, 1000, 100);
+	post_send(&a, 2, 8);
 	expect(&a, 2, IBV_WC_SUCCESS);
 	expect(&b, 21, IBV_WC_SUCCESS);
 	expect_none(&a);
 	/* what others send it gets */
-	recv(&b, 22, 1000, 100);
-	send(&b, 3, 8);
+	post_recv(&b, 22, 1000, 100);
+	post_send(&b, 3, 8);
 	expect(&a, 11, IBV_WC_SUCCESS);
 	expect(&b, 22, IBV_WC_SUCCESS);
 	expect(&b, 3, IBV_WC_SUCCESS);
@@ -236,11 +236,11 @@ static void each_for_itself(void **state)
 		if (i == BAD_KEY)
 			to[i].mr->access = 0;
 		if (i != NO_RECV)
-			recv(&to[i], 10, 0, i == SHORT ? GRH + 7 : 100);
+			post_recv(&to[i], 10, 0, i == SHORT ? GRH + 7 : 100);
 	}
 	to[QKEY].qp->qp.attr.qkey = 0x2222;
 	rig_state(&r, to[NOT_RTR].qp, IBV_QPS_RESET);
-	send(&from, 1, 8);
+	post_send(&from, 1, 8);
 	expect(&from, 1, IBV_WC_SUCCESS);
 	expect(&to[GOOD], 10, IBV_WC_SUCCESS);
 	expect(&to[LAST], 10, IBV_WC_SUCCESS);
@@ -254,7 +254,7 @@ static void each_for_itself(void **state)
 	assert_int_equal(to[QKEY].s->s.stats.ud_drops, 1);
 	assert_int_equal(from.s->s.stats.ud_drops, 0);
 	/* the receive that was too short is there for a message that fits */
-	send(&from, 2, 7);
+	post_send(&from, 2, 7);
 	expect(&to[SHORT], 10, IBV_WC_SUCCESS);
 	for (int i = 0; i < NUM; i++)
 		down(&to[i]);
@@ -270,7 +270,7 @@ static void qp_number(void **state)
 	up(&from, 0);
 	up(&to, 1);
 	assert_int_equal(attach(&to), 0);
-	recv(&to, 10, 0, 100);
+	post_recv(&to, 10, 0, 100);
 	sqe(&from, 1, 8)->ud.remote_qpn = to.qp->qp.qp_num;
 	rig_post(&r, from.qp);
 	rig_run(&r);
@@ -279,7 +279,7 @@ static void qp_number(void **state)
 	/* and that number is nobody's address but a group's */
 	from.ah.mcast = false;
 	memcpy(from.ah.attr.dgid, to.s->s.cont->gid[0].raw, 16);
-	send(&from, 2, 8);
+	post_send(&from, 2, 8);
 	expect(&from, 2, IBV_WC_SUCCESS);
 	expect_none(&to);
 	down(&to);
@@ -295,8 +295,8 @@ static void bad_sender(void **state)
 	up(&from, 0);
 	up(&to, 1);
 	assert_int_equal(attach(&to), 0);
-	recv(&to, 10, 0, 8192);
-	send(&from, 1, SOFT_MTU + 1);
+	post_recv(&to, 10, 0, 8192);
+	post_send(&from, 1, SOFT_MTU + 1);
 	expect(&from, 1, IBV_WC_LOC_LEN_ERR);
 	expect_none(&to);
 	assert_int_equal(from.qp->qp.state, IBV_QPS_SQE);
@@ -307,7 +307,7 @@ static void bad_sender(void **state)
 	expect(&from, 2, IBV_WC_LOC_PROT_ERR);
 	expect_none(&to);
 	rig_state(&r, from.qp, IBV_QPS_RTS);
-	send(&from, 3, SOFT_MTU);
+	post_send(&from, 3, SOFT_MTU);
 	expect(&from, 3, IBV_WC_SUCCESS);
 	expect(&to, 10, IBV_WC_SUCCESS);
 	down(&to);
@@ -328,12 +328,12 @@ static void lids(void **state)
 	assert_int_equal(mcast_attach(r.f, qp, &group, 0xc002), 0);
 	assert_int_equal(qp->o.refs, 2);
 	for (int lap = 0; lap < 2; lap++) {
-		recv(&a, 10, 1000, 100);
-		recv(&a, 11, 1000, 100);
-		send(&a, 1, 8);
+		post_recv(&a, 10, 1000, 100);
+		post_recv(&a, 11, 1000, 100);
+		post_send(&a, 1, 8);
 		expect(&a, 10, IBV_WC_SUCCESS);
 		expect(&a, 1, IBV_WC_SUCCESS);
-		send(&a, 2, 8);
+		post_send(&a, 2, 8);
 		expect(&a, 11, IBV_WC_SUCCESS);
 		expect(&a, 2, IBV_WC_SUCCESS);
 		assert_int_equal(mcast_detach(r.f, qp, &group, 0xc003), -EINVAL);
@@ -341,8 +341,8 @@ static void lids(void **state)
 	}
 	assert_int_equal(mcast_detach(r.f, qp, &group, 0xc002), -EINVAL);
 	assert_int_equal(qp->o.refs, 0);
-	recv(&a, 12, 1000, 100);
-	send(&a, 3, 8);
+	post_recv(&a, 12, 1000, 100);
+	post_send(&a, 3, 8);
 	expect(&a, 3, IBV_WC_SUCCESS);
 	expect_none(&a);
 	down(&a);
@@ -397,7 +397,7 @@ static void quanta(void **state)
 	for (int i = 0; i < N; i++) {
 		up(&to[i], 1);
 		assert_int_equal(attach(&to[i]), 0);
-		recv(&to[i], 10, 0, 200);
+		post_recv(&to[i], 10, 0, 200);
 	}
 	sqe(&from, 1, 60); /* a copy of 100 bytes each */
 	rig_post(&r, from.qp);
@@ -409,7 +409,7 @@ static void quanta(void **state)
 	assert_int_equal(mcast_detach(r.f, &to[1].qp->qp, &group, 0), 0);
 	assert_int_equal(mcast_detach(r.f, &to[0].qp->qp, &group, 0), 0);
 	assert_int_equal(attach(&to[0]), 0);
-	recv(&to[0], 11, 0, 200);
+	post_recv(&to[0], 11, 0, 200);
 	/* the third is destroyed */
 	rig_qp_free(&r, to[2].qp);
 	to[2].qp = NULL;
@@ -421,7 +421,7 @@ static void quanta(void **state)
 		expect(&to[i], 10, IBV_WC_SUCCESS);
 	/* the sender goes in the middle of it */
 	for (int i = 3; i < N; i++)
-		recv(&to[i], 12, 0, 200);
+		post_recv(&to[i], 12, 0, 200);
 	sqe(&from, 2, 60);
 	rig_post(&r, from.qp);
 	fast_turn(r.f);
@@ -449,8 +449,8 @@ static void process_memory(void **state)
 	to[1].mr = rig_mr_pvm(&r, to[1].s, to[1].buf, BUF, IBV_ACCESS_LOCAL_WRITE);
 	for (int lap = 0; lap < 2; lap++) {
 		for (int i = 0; i < 3; i++)
-			recv(&to[i], 10, 0, 200);
-		send(&from, 1, 100);
+			post_recv(&to[i], 10, 0, 200);
+		post_send(&from, 1, 100);
 		expect(&from, 1, IBV_WC_SUCCESS);
 		for (int i = 0; i < 3; i++) {
 			expect(&to[i], 10, IBV_WC_SUCCESS);
@@ -464,8 +464,8 @@ static void process_memory(void **state)
 	pvm_patience = 0;
 	munmap(to[1].buf, BUF);
 	for (int i = 0; i < 3; i++)
-		recv(&to[i], 11, 0, 200);
-	send(&from, 2, 100);
+		post_recv(&to[i], 11, 0, 200);
+	post_send(&from, 2, 100);
 	expect(&from, 2, IBV_WC_SUCCESS);
 	expect(&to[0], 11, IBV_WC_SUCCESS);
 	expect(&to[1], 11, IBV_WC_LOC_PROT_ERR);

@@ -733,6 +733,52 @@ static void null_mr(void **state)
 	pair_down(&p);
 }
 
+/* ---- those who publish windows --------------------------------------------------------------- */
+
+static unsigned woken;
+
+static void wake(struct fast *f)
+{
+	(void)f;
+	woken++;
+}
+
+/* A window that changes a thousand times is told once, as it is then; each container has its turn. */
+static void changes_are_noted(void **state)
+{
+	struct mw *mw[3], *other;
+	struct pair p;
+
+	(void)state;
+	pair_up(&p, IBV_QPT_RC);
+	for (int i = 0; i < 3; i++)
+		mw[i] = mw_new(p.s[1], IBV_MW_TYPE_1);
+	assert_int_equal(bind(&p, mw[0], 0, 8, IBV_ACCESS_REMOTE_READ, 1), IBV_WC_SUCCESS);
+	assert_false(mw_any_changed(p.r.f)); /* nobody wants to know */
+	woken = 0;
+	p.r.f->mw_wake = wake;
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(bind(&p, mw[i % 3], 0, 8, IBV_ACCESS_REMOTE_READ, (uint8_t)i),
+				 IBV_WC_SUCCESS);
+	assert_int_equal(woken, 3);
+	other = mw_new(p.s[0], IBV_MW_TYPE_1);
+	mw_note(other);
+	assert_ptr_equal(mw_next_changed(p.r.f), mw[0]);
+	assert_ptr_equal(mw_next_changed(p.r.f), other);
+	assert_int_equal(bind(&p, mw[0], 0, 0, 0, 9), IBV_WC_SUCCESS); /* to nothing */
+	assert_ptr_equal(mw_next_changed(p.r.f), mw[1]);
+	mw_free(&p, mw[2]); /* it is told no more */
+	assert_ptr_equal(mw_next_changed(p.r.f), mw[0]);
+	assert_null(mw[0]->mr);
+	assert_null(mw_next_changed(p.r.f));
+	assert_false(mw_any_changed(p.r.f));
+	mw_free(&p, mw[0]);
+	mw_free(&p, mw[1]);
+	mw_free(&p, other);
+	assert_false(mw_any_changed(p.r.f));
+	pair_down(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -748,6 +794,7 @@ int main(void)
 		cmocka_unit_test(qp_types),
 		cmocka_unit_test(malformed),
 		cmocka_unit_test(null_mr),
+		cmocka_unit_test(changes_are_noted),
 	};
 
 	return cmocka_run_group_tests_name("mw", tests, NULL, NULL);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_router.c - a whole control thread with its embedded orchestrator: what administrators ask,
- * what is published, what survives a restart. The test drives the loop itself.
+ * what is published, what survives a restart.
+ * build: tests/unit/router_rig.c
  */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -20,182 +22,10 @@
 #include "ffo/ffo.h"
 #include "ffr/admin.h"
 #include "ffr/container.h"
+#include "ffr/mw.h"
 #include "ffr/orch.h"
 #include "ffr/router.h"
-
-static struct router rt;
-static char dir[32];
-static uv_timer_t watchdog;
-
-/* ---- the loop, until something is so -------------------------------------------------------- */
-
-static void on_late(uv_timer_t *t)
-{
-	(void)t;
-	fprintf(stderr, "test_router: nothing happens any more\n");
-	abort();
-}
-
-static void watch(void)
-{
-	uv_timer_init(&rt.loop, &watchdog);
-	uv_timer_start(&watchdog, on_late, 20000, 0);
-	uv_unref((uv_handle_t *)&watchdog);
-}
-
-#define UNTIL(cond)                                                                                \
-	do {                                                                                       \
-		uv_timer_again(&watchdog);                                                         \
-		while (!(cond))                                                                    \
-			uv_run(&rt.loop, UV_RUN_ONCE);                                             \
-	} while (0)
-
-static void start(void)
-{
-	static const struct fast_conf fast = FAST_CONF_DEFAULT;
-	char err[256];
-
-	memset(&rt, 0, sizeof(rt));
-	assert_true(asprintf(&rt.conf.runtime_dir, "%s/run", dir) > 0);
-	assert_true(asprintf(&rt.conf.admin_socket, "%s/run/admin.sock", dir) > 0);
-	assert_true(asprintf(&rt.conf.store, "%s/run/ffo.db", dir) > 0);
-	rt.conf.hostname = strdup("h0");
-	rt.conf.backend = strdup("soft");
-	rt.conf.orchestrator = strdup("embedded");
-	rt.conf.fast = fast;
-#define X(name, def, max) rt.conf.limits.name = def;
-	FFR_LIMITS(X)
-#undef X
-	assert_int_equal(router_init(&rt, err, sizeof(err)), 0);
-	watch();
-	assert_int_equal(orch_start(&rt), 0);
-	UNTIL(rt.admin);
-}
-
-static void stop(void)
-{
-	uv_close((uv_handle_t *)&watchdog, NULL);
-	router_fini(&rt);
-	conf_free(&rt.conf);
-}
-
-static int setup(void **state)
-{
-	(void)state;
-	strcpy(dir, "/tmp/test_router.XXXXXX");
-	if (!mkdtemp(dir))
-		return -1;
-	start();
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	char cmd[64];
-
-	(void)state;
-	stop();
-	snprintf(cmd, sizeof(cmd), "rm -r %s", dir);
-	return system(cmd);
-}
-
-/* ---- the administrator ----------------------------------------------------------------------- */
-
-static int dial(int type, const char *name)
-{
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int s = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/run/%s", dir, name);
-	assert_int_equal(connect(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	return s;
-}
-
-/* The next line, NULL when the connection was closed. */
-static json_t *next_line(int s)
-{
-	static char buf[1 << 20];
-	size_t n = 0;
-	ssize_t got = -1;
-	json_t *j;
-
-	for (;;) {
-		UNTIL((got = recv(s, buf + n, 1, MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
-		if (got <= 0)
-			return NULL;
-		if (buf[n++] == '\n')
-			break;
-		while (n < sizeof(buf) && buf[n - 1] != '\n' &&
-		       recv(s, buf + n, 1, MSG_DONTWAIT) == 1)
-			n++;
-		if (buf[n - 1] == '\n')
-			break;
-	}
-	j = json_loadb(buf, n, 0, NULL);
-	assert_true(json_is_object(j));
-	return j;
-}
-
-static json_t *ask_text(const char *text)
-{
-	int s = dial(SOCK_STREAM, "admin.sock");
-	json_t *j;
-
-	assert_int_equal(write(s, text, strlen(text)), strlen(text));
-	j = next_line(s);
-	close(s);
-	return j;
-}
-
-/* The answer to a request, which must be a good one. */
-static json_t *ask(const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-	json_t *j;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text) - 1, fmt, ap);
-	va_end(ap);
-	strcat(text, "\n");
-	j = ask_text(text);
-	if (!json_is_true(json_object_get(j, "ok")))
-		fail_msg("%s: %s", text, json_string_value(json_object_get(j, "message")));
-	return j;
-}
-
-/* error NULL: any */
-static void ask_fails(const char *text, const char *error)
-{
-	char line[1024];
-	json_t *j;
-
-	snprintf(line, sizeof(line), "%s\n", text);
-	j = ask_text(line);
-	assert_true(json_is_false(json_object_get(j, "ok")));
-	if (error)
-		assert_string_equal(json_string_value(json_object_get(j, "error")), error);
-	assert_true(strlen(json_string_value(json_object_get(j, "message"))) > 0);
-	json_decref(j);
-}
-
-static size_t count(const char *request, const char *key)
-{
-	json_t *j = ask("%s", request);
-	size_t n = json_array_size(json_object_get(j, key));
-
-	json_decref(j);
-	return n;
-}
-
-static bool there(const char *name)
-{
-	char path[128];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "%s/run/%s", dir, name);
-	return !lstat(path, &st);
-}
+#include "tests/unit/router_rig.h"
 
 static void containers_come_and_go(void **state)
 {
@@ -305,63 +135,6 @@ static void the_admin_socket_is_roots(void **state)
 	assert_int_equal(st.st_mode & 077, 0); /* it has keys in it */
 }
 
-/* ---- a client -------------------------------------------------------------------------------- */
-
-static int call(int s, uint16_t type, const void *req, size_t len, void *resp, size_t resp_len)
-{
-	uint8_t buf[1024];
-	struct ff_hdr h = { .magic = FF_PROTO_MAGIC, .type = type };
-	ssize_t n = -1;
-
-	memcpy(buf, &h, sizeof(h));
-	memcpy(buf + sizeof(h), req, len);
-	assert_int_equal(send(s, buf, sizeof(h) + len, 0), sizeof(h) + len);
-	UNTIL((n = recv(s, buf, sizeof(buf), MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
-	assert_int_equal(n, sizeof(h) + resp_len);
-	memcpy(&h, buf, sizeof(h));
-	memcpy(resp, buf + sizeof(h), resp_len);
-	return h.status;
-}
-#define CALL(s, NAME, req, resp)                                                                   \
-	assert_int_equal(call(s, FF_MSG_##NAME, req, sizeof(*(req)), resp, sizeof(*(resp))), 0)
-
-static uint8_t memory[4096];
-
-static int client(const char *container, uint32_t *pd)
-{
-	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
-	struct ff_hello_resp hi;
-	struct ff_alloc_pd_req pd_req = { 0 };
-	struct ff_alloc_pd_resp pd_resp;
-	char path[64];
-	int s;
-
-	snprintf(path, sizeof(path), "containers/%s/ffr.sock", container);
-	s = dial(SOCK_SEQPACKET, path);
-	CALL(s, HELLO, &hello, &hi);
-	CALL(s, ALLOC_PD, &pd_req, &pd_resp);
-	*pd = pd_resp.pd;
-	return s;
-}
-
-static struct ff_reg_mr_resp reg(int s, uint32_t pd)
-{
-	struct ff_reg_mr_req req = { (uintptr_t)memory, sizeof(memory), 0x1000, pd,
-				     IBV_ACCESS_REMOTE_READ };
-	struct ff_reg_mr_resp mr;
-
-	CALL(s, REG_MR, &req, &mr);
-	return mr;
-}
-
-static void dereg(int s, uint32_t mr)
-{
-	struct ff_dereg_mr_req req = { .mr = mr };
-	struct ff_dereg_mr_resp resp;
-
-	CALL(s, DEREG_MR, &req, &resp);
-}
-
 #define MAPS "{\"op\":\"map_list\"}"
 
 static void mappings_are_published_and_withdrawn(void **state)
@@ -397,6 +170,100 @@ static void mappings_are_published_and_withdrawn(void **state)
 	reg(s, pd);
 	close(s);
 	UNTIL(LIST_EMPTY(&container_find(&rt, "a")->sessions));
+	UNTIL(count(MAPS, "maps") == 0);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static struct mw *window(int s, uint32_t pd, const char *container)
+{
+	struct ff_alloc_mw_req req = { .pd = pd, .type = IBV_MW_TYPE_1 };
+	struct ff_alloc_mw_resp resp;
+
+	CALL(s, ALLOC_MW, &req, &resp);
+	return mw_get(LIST_FIRST(&container_find(&rt, container)->sessions), resp.mw);
+}
+
+/* What a WR of a QP of the window's session does. */
+static void window_bind(struct mw *mw, uint32_t lkey, uint64_t addr, uint64_t len, uint8_t low)
+{
+	struct send_wr wr = { .remote_addr = addr, .imm = IBV_ACCESS_REMOTE_READ, .rkey = low };
+	struct qp qp = { .o.ses = mw->o.ses, .pd = mw->pd, .wr = &wr };
+
+	wr.bind.length = len;
+	wr.bind.lkey = lkey;
+	wr.bind.mw = mw->o.handle;
+	fast_lock(rt.fast);
+	assert_int_equal(mw_bind(&qp), FF_VERR_NONE);
+	fast_unlock(rt.fast);
+}
+
+/* Is there a mapping of that rkey and length? */
+static bool mapped(uint32_t rkey, uint64_t len)
+{
+	json_t *j = ask(MAPS), *row;
+	struct ffo_map m;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach(json_object_get(j, "maps"), i, row) {
+		assert_int_equal(ffo_map_from_json(row, &m), 0);
+		found = found || (m.rkey == rkey && m.length == len);
+	}
+	json_decref(j);
+	return found;
+}
+
+static void windows_are_published_and_withdrawn(void **state)
+{
+	struct ff_reg_mr_req req = { (uintptr_t)memory, sizeof(memory), 0x1000, 0,
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND };
+	struct ff_dealloc_mw_req free_req;
+	struct ff_dealloc_mw_resp free_resp;
+	struct ff_reg_mr_resp mr;
+	struct mw *mw, *more[100];
+	uint32_t old;
+	int s;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
+	s = client("a", &req.pd);
+	CALL(s, REG_MR, &req, &mr);
+	mw = window(s, req.pd, "a");
+	UNTIL(count(MAPS, "maps") == 1); /* one that is bound to nothing is not told */
+	window_bind(mw, mr.lkey, 0x1010, 100, 1);
+	old = mw->rkey;
+	UNTIL(mapped(old, 100));
+	window_bind(mw, mr.lkey, 0x1010, 200, 2); /* another rkey */
+	UNTIL(mapped(mw->rkey, 200));
+	assert_int_equal(count(MAPS, "maps"), 2);
+	window_bind(mw, mr.lkey, 0x1010, 300, 2); /* the same rkey */
+	UNTIL(mapped(mw->rkey, 300));
+	assert_int_equal(count(MAPS, "maps"), 2);
+	window_bind(mw, 0, 0, 0, 2);
+	UNTIL(count(MAPS, "maps") == 1);
+	for (int i = 0; i < 100; i++) {
+		more[i] = window(s, req.pd, "a");
+		window_bind(more[i], mr.lkey, 0x1010, 1, 2);
+	}
+	UNTIL(count(MAPS, "maps") == 101);
+
+	ffo_embedded_stop(); /* and when it is back, all of them again */
+	window_bind(more[0], mr.lkey, 0x1010, 7, 3);
+	for (bool up = false; !up;) {
+		json_t *j;
+
+		uv_run(&rt.loop, UV_RUN_ONCE);
+		j = ask_text(MAPS "\n");
+		up = json_is_true(json_object_get(j, "ok"));
+		json_decref(j);
+	}
+	UNTIL(count(MAPS, "maps") == 101);
+	assert_true(mapped(more[0]->rkey, 7));
+	free_req = (struct ff_dealloc_mw_req){ .mw = more[0]->o.handle };
+	CALL(s, DEALLOC_MW, &free_req, &free_resp);
+	UNTIL(count(MAPS, "maps") == 100);
+	close(s);
 	UNTIL(count(MAPS, "maps") == 0);
 }
 
@@ -486,11 +353,13 @@ int main(void)
 		T(lines_are_bounded_and_served_in_order),
 		T(the_admin_socket_is_roots),
 		T(mappings_are_published_and_withdrawn),
+		T(windows_are_published_and_withdrawn),
 		T(a_lost_orchestrator_is_told_everything_again),
 		T(a_restart_restores_the_containers),
 		T(there_is_one_router_for_a_directory),
 	};
 
+	signal(SIGPIPE, SIG_IGN);
 	log_level = LOG_LEVEL_ERR;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

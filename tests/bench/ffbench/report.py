@@ -54,6 +54,8 @@ def _cells(row):
         return [row.name, "-", "-", "-", "-", "", "", "failed"]
     peer = f"{_number(row.peer_value)} {row.unit}" if row.peer_values else ""
     ratio = f"{_number(row.ratio)} x" if row.ratios else ""
+    if row.interval:
+        ratio = f"{row.ratio:.3f} x ({row.interval[0]:.3f} to {row.interval[1]:.3f})"
     spread = "" if row.spread is None else f"{row.spread:.0f} %"
     return [row.name, f"{_number(row.value)} {row.unit}", peer, ratio, spread,
             row.limit(row.must), row.limit(row.aim), row.verdict]
@@ -86,7 +88,8 @@ def table(rows, m, noisy):
     if failures:
         lines += ["", "failed:"] + [f"  {row.key}: {row.failure}" for row in failures]
     lines += ["", "Median over the repetitions; the ratio is the median of ratios within one",
-              "repetition, spread is its largest less its smallest, in per cent of it."]
+              "repetition, spread is its largest less its smallest, in per cent of it. Where two values follow",
+              "a ratio, they are its 95 % confidence interval, and `open` says that the limit is in it."]
     return "\n".join(lines)
 
 

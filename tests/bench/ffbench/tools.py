@@ -78,10 +78,18 @@ def perftest_samples(lab, program, size, iters):
     return [float(m) for m in re.findall(r"^\d+, ([\d.e+-]+)$", out, re.M)]
 
 
+class NoClock(proc.Failure):
+    """perftest compares the CPU's cycle counter with the time of day before a run; where the CPU is
+    taken away meanwhile the two do not correlate, and all of its figures are 0."""
+
+
 def perftest_bw(lab, program, size, iters, *options):
     """bytes per second, the average over the run"""
     out = perftest(lab, program, size, iters, "--report_gbits", *options)
-    return _after(out, "BW average[Gb/sec]", program)[3] * 1e9 / 8
+    rate = _after(out, "BW average[Gb/sec]", program)[3] * 1e9 / 8
+    if not rate:
+        raise NoClock(f"{program} could not tell the frequency of its clock")
+    return rate
 
 
 def sockperf(lab, seconds, samples_file=None):

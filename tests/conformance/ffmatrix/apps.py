@@ -6,7 +6,7 @@ import os
 import subprocess
 
 from ffbench import proc
-from .stage import CLIENT, SERVER, Program, lines, want
+from .stage import CLIENT, Program, lines, want
 
 RC, UD = "rc_verbs,ud_verbs,self", "ud_verbs,self"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,7 +49,8 @@ def mpi(on):
         exported = [w for k, v in ucx_env(tls).items() for w in ("-x", f"{k}={v}")]
         out = proc.run(
             ["nsenter", f"--net=/proc/{on.lab.router_pid()}/ns/net", "mpirun",
-             "-H", f"{SERVER}:{ranks},{CLIENT}:{ranks}",
+             "-H", f"{on.far}:{ranks},{CLIENT}:{ranks}",
+             "--mca", "oob_tcp_if_include", on.address.rpartition(".")[0] + ".0/24",
              "--mca", "plm_rsh_agent", rsh, "--mca", "plm_rsh_no_tree_spawn", "1",
              "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self",
              "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any",
@@ -65,13 +66,13 @@ def pyverbs(on):
     """tests/lib/pyverbs_pair.py with the package as tests/lib/pyverbs.sh unpacks it."""
     script = 'TREE=$0; . "$TREE/tests/lib/pyverbs.sh" && root=$(pyverbs_root) && pyverbs_packages "$root"'
     packages = proc.run(["bash", "-c", script, TREE], 60).strip()
-    for kind in ("RC", "UD"):
+    for kind in ("RC", "UC", "UD", "ONESIDED"):
         yield kind
         args = ["/usr/bin/python3", os.path.join(TREE, "tests/lib/pyverbs_pair.py"), kind,
                 on.new_port()]
         _, said = on.pair(args, [*args, on.address], env={"PYTHONPATH": packages},
                           min_bytes=100 * 1000)
-        want(f"{kind}: 100 messages verified" in said, "its messages were not verified")
+        want(f"{kind}: 100 " in said and " verified" in said, "its data were not verified")
 
 
 def sockets(on):
@@ -82,7 +83,7 @@ def sockets(on):
     for options in ("-n 50M", "-n 50M -R", "-n 50M -P 3"):
         yield options
         server = on.server("iperf3", "-s", "-1", "-B", on.address, "-p", on.new_port(), env=env,
-                           ready=lambda: on.stats(SERVER)["cm_listeners"] > 0)
+                           ready=lambda: on.stats(on.far)["cm_listeners"] > 0)
         try:
             before = on.bytes_moved()
             said = on.client("iperf3", "-c", on.address, "-p", on.port, *options.split(), env=env)

@@ -5,7 +5,7 @@ import hashlib
 import os
 import re
 
-from .stage import CLIENT, SERVER, Program, lines, until, want
+from .stage import CLIENT, Program, lines, until, want
 
 
 def rping(on):
@@ -48,7 +48,7 @@ def mckey(on):
         yield f"-m 239.1.2.3 {options}".strip()
         common = ["stdbuf", "-oL", "mckey", "-m", "239.1.2.3", *options.split()]
         out = on.path("receiver")
-        receiver = on.start(SERVER, "sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh", out,
+        receiver = on.start(on.far, "sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh", out,
                             *common, "-b", on.address)
         try:
             until(lambda: receiver.ended() or (os.path.exists(out) and "receiving" in said_in(out)),
@@ -133,8 +133,8 @@ def udpong(on):
         yield options
         # without -b the server is on the loopback address
         server = on.server("udpong", "-b", on.address, "-p", on.new_port(), *options.split(),
-                           ready=lambda: on.stats(SERVER)["cm_listeners"] +
-                           on.stats(SERVER)["qps"] > 0)
+                           ready=lambda: on.stats(on.far)["cm_listeners"] +
+                           on.stats(on.far)["qps"] > 0)
         try:
             said = on.client("udpong", "-p", on.port, *options.split(), "-s", on.address)
         finally:

@@ -12,7 +12,7 @@ import tempfile
 
 from ffbench import proc
 
-SERVER, CLIENT = "h0c1", "h0c0"
+CLIENT = "h0c0"
 
 # runs: a generator function of a Stage. proof: what is looked at, for the table.
 Program = collections.namedtuple("Program", "name package proof runs")
@@ -24,11 +24,13 @@ def want(condition, why):
 
 
 class Stage:
-    """server and client run where these names say; `folder` is seen from both."""
+    """The client runs in CLIENT, the server in `far`, on another host if the lab has one; `folder` is
+    seen from both."""
 
     def __init__(self, lab):
         self.lab = lab
-        self.address = lab.ip(SERVER)
+        self.far = "h1c0" if lab.hosts > 1 else "h0c1"
+        self.address = lab.ip(self.far)
         self.folder = tempfile.mkdtemp(prefix="matrix.")
         self._ports = itertools.count(21000)
         self.port = 0
@@ -55,13 +57,14 @@ class Stage:
     # ---- counters ----
 
     def stats(self, container):
-        out = proc.run([self.lab.tool, "ffctl", "h0", "--", "--json", "stats", container])
+        host = container[:container.index("c")]
+        out = proc.run([self.lab.tool, "ffctl", host, "--", "--json", "stats", container])
         (entry,) = json.loads(out)
         return {**entry, **entry["counters"]}
 
     def bytes_moved(self):
         """by the router, for both containers"""
-        return self.stats(SERVER)["tx_bytes"] + self.stats(CLIENT)["tx_bytes"]
+        return self.stats(self.far)["tx_bytes"] + self.stats(CLIENT)["tx_bytes"]
 
     # ---- programs ----
 
@@ -73,11 +76,11 @@ class Stage:
     def server(self, *cmd, env=None, timeout=30, ready=None):
         """Started, and ready: it listens at self.port with TCP or rdma_cm, or ready() says so."""
         def default():
-            return self.lab.listens(SERVER, self.port) or self.stats(SERVER)["cm_listeners"]
+            return self.lab.listens(self.far, self.port) or self.stats(self.far)["cm_listeners"]
 
-        until(lambda: not (self.stats(SERVER)["sessions"] or self.stats(SERVER)["cm_listeners"]),
+        until(lambda: not (self.stats(self.far)["sessions"] or self.stats(self.far)["cm_listeners"]),
               "the end of the program before")
-        started = self.start(SERVER, *cmd, env=env, timeout=timeout)
+        started = self.start(self.far, *cmd, env=env, timeout=timeout)
         proc.wait_for(f"{cmd[0]}: listening",
                       lambda: started.ended() or (ready or default)(), 15)
         if started.ended():

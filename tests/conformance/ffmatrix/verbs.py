@@ -2,7 +2,7 @@
 """ibverbs-utils and perftest."""
 
 from ffbench import proc
-from .stage import CLIENT, SERVER, Program, lines, want
+from .stage import CLIENT, Program, lines, want
 
 
 def ibv_devinfo(on):
@@ -64,9 +64,9 @@ def perftest(name, size, iters, *tries):
 def asyncwatch(on):
     """Sees the port's state when it starts, and ends with the router's death: only that it opens."""
     yield ""
-    watch = on.start(SERVER, "ibv_asyncwatch", timeout=30)
+    watch = on.start(on.far, "ibv_asyncwatch", timeout=30)
     try:
-        proc.wait_for("ibv_asyncwatch: device open", lambda: on.stats(SERVER)["sessions"] > 0)
+        proc.wait_for("ibv_asyncwatch: device open", lambda: on.stats(on.far)["sessions"] > 0)
         want(not watch.ended(), "it has gone")
     finally:
         watch.kill()

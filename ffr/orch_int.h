@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * orch_int.h - inside the router's client of the orchestrator: the connection (orch.c), what is
+ * published (orch_map.c), who is active (orch_active.c). Control thread.
+ */
+#ifndef FFR_ORCH_INT_H
+#define FFR_ORCH_INT_H
+
+#include <uv.h>
+
+#include "orch.h"
+
+struct publish;
+struct withdraw;
+STAILQ_HEAD(withdraw_list, withdraw);
+
+struct orch {
+	struct router *r;
+	struct ffo_client *client; /* NULL: not connected */
+	bool up;		   /* synchronized: calls are let through */
+	bool told;		   /* router_ready() was called */
+	bool embedded;		   /* the thread runs */
+	uv_timer_t retry, patience;
+	unsigned open_handles;
+	uint32_t delay; /* ms until the next try */
+	uint32_t sync;	/* number of the listing under way */
+	/* orch_map.c */
+	uv_timer_t flush;
+	uv_async_t windows; /* some of fast->mw_changed */
+	struct publish *publish;
+	struct withdraw_list withdraw;
+	bool map_busy;
+	/* orch_active.c */
+	uv_timer_t active;
+};
+
+int orch_map_init(struct orch *o);  /* its handles: 0 or -errno */
+void orch_map_up(struct orch *o);   /* publish everything that there is */
+void orch_map_down(struct orch *o); /* nothing is published any more, nor to be */
+void orch_map_stop(struct orch *o); /* close its handles */
+
+void orch_active_init(struct orch *o);
+void orch_active_up(struct orch *o); /* nothing has been told yet */
+void orch_active_stop(struct orch *o);
+
+void orch_on_handle_closed(uv_handle_t *h);
+
+#endif

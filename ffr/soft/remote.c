@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote.c - QPs whose peer is on another host: their state, and the way between the wire's frames
+ * and the two halves of a QP, remote_req.c and remote_resp.c. [lock] remote.h has the theory.
+ */
+#include "remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages of QPs that are under way at once begin with few places and get more. */
+#define WINDOW_FIRST 8u
+
+static struct soft_dev *soft_dev(struct fast *f)
+{
+	return f->be->priv;
+}
+
+static uint32_t random32(struct fast *f)
+{
+	uint64_t *s = &soft_dev(f)->random;
+
+	*s ^= *s << 13;
+	*s ^= *s >> 7;
+	*s ^= *s << 17;
+	return (uint32_t)(*s >> 32);
+}
+
+/* ---- life ------------------------------------------------------------------------------------------ */
+
+static void set_peer(struct remote_qp *rq, struct wire_peer *p)
+{
+	if (rq->peer == p)
+		return;
+	if (rq->peer) {
+		wire_tx_forget(rq);
+		wire_rx_forget(rq);
+		LIST_REMOVE(rq, of_peer);
+		peer_put(rq->peer);
+	}
+	rq->peer = p;
+	if (p) {
+		peer_get(p);
+		LIST_INSERT_HEAD(&p->qps, rq, of_peer);
+	}
+}
+
+bool remote_open(struct fast *f, struct qp *qp)
+{
+	struct remote *there = qp->soft->there;
+	struct remote_qp *rq = calloc(1, sizeof(*rq));
+
+	if (!rq)
+		return false;
+	rq->win = calloc(WINDOW_FIRST, sizeof(struct sent *));
+	if (!rq->win) {
+		free(rq);
+		return false;
+	}
+	rq->win_size = WINDOW_FIRST;
+	rq->qp = rq->out.qp = rq->rx.qp = qp;
+	rq->cont = there->id;
+	rq->epoch = there->epoch;
+	rq->tag = random32(f);
+	rq->timer.fn = request_timer;
+	qp->soft->rem = rq;
+	set_peer(rq, there->up ? there->peer : NULL);
+	return true;
+}
+
+bool remote_is_peer(const struct remote_qp *rq)
+{
+	const struct remote *there = rq->qp->soft->there;
+
+	return there && there->id == rq->cont && there->epoch == rq->epoch;
+}
+
+static void unstall(struct remote_qp *rq)
+{
+	if (rq->is_stalled)
+		LIST_REMOVE(rq, stalled);
+	rq->is_stalled = false;
+}
+
+void remote_stall(struct fast *f, struct remote_qp *rq)
+{
+	if (!rq->is_stalled)
+		LIST_INSERT_HEAD(&soft_dev(f)->stalled, rq, stalled);
+	rq->is_stalled = true;
+}
+
+void remote_abort(struct fast *f, struct qp *qp, bool flush)
+{
+	struct remote_qp *rq = qp->soft->rem;
+
+	if (!rq)
+		return;
+	rq->incarnation++;
+	timer_cancel(&f->timers, &rq->timer);
+	wire_tx_forget(rq);
+	wire_rx_forget(rq);
+	unstall(rq);
+	xfer_reset(f, &rq->out);
+	response_abort(f, rq);
+	rq->phase = REM_RUN;
+	rq->solo = false;
+	rq->fetches = 0;
+	rq->off = 0;
+	while (rq->una != rq->tail) {
+		struct sent *s = remote_sent_wr(rq, rq->una++);
+
+		if (flush)
+			comp_sent(f, qp, &s->wr, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	}
+	rq->nxt = rq->una;
+	if (!flush)
+		qp->in_flight = 0;
+}
+
+void remote_free(struct fast *f, struct qp *qp)
+{
+	struct remote_qp *rq = qp->soft->rem;
+
+	if (!rq)
+		return;
+	remote_abort(f, qp, false);
+	set_peer(rq, NULL);
+	for (uint32_t i = 0; i < rq->win_size; i++) {
+		if (rq->win[i])
+			free(rq->win[i]->many);
+		free(rq->win[i]);
+	}
+	free(rq->win);
+	free(rq->jobs);
+	free(rq->atomics);
+	free(rq);
+	qp->soft->rem = NULL;
+}
+
+void remote_announce(struct fast *f, struct qp *qp)
+{
+	struct remote_qp *rq = qp->soft->rem;
+
+	if (!rq || !route_receives(qp))
+		return;
+	rq->go_due = true;
+	if (rq->peer && !rq->peer->tcp)
+		peer_want(rq->peer); /* it will be needed */
+	wire_tx(f, rq);
+}
+
+/* It is in x->call->buf. */
+static int fetched(struct remote_qp *rq, struct frame *fr)
+{
+	fr->iov[0] = (struct iovec){ rq->out.call->buf, rq->out.buf_len };
+	fr->num_iov = 1;
+	fr->h.len = rq->out.buf_len;
+	return 1;
+}
+
+int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
+		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+		       enum ff_vendor_err *why)
+{
+	struct xfer *x = &rq->out;
+	uint64_t epoch = f->epoch;
+
+	if (x->call && x->call_pending) {
+		if (x->call->busy)
+			return 0;
+		x->call_pending = false;
+		x->buf_len = x->call->len;
+		if (x->call->result)
+			x->buf_len = 0;
+	}
+	if (x->call && x->buf_len && rq->out_job == is_job && rq->out_msn == msn &&
+	    rq->out_off == off)
+		return fetched(rq, fr);
+	xfer_reset(f, x);
+	x->buf_len = 0;
+	rq->out_job = is_job;
+	rq->out_msn = msn;
+	rq->out_off = off;
+	switch (xfer_get(f, x, src, off, &n, why)) {
+	case XFER_DONE:
+		x->buf_len = (uint32_t)n;
+		return f->epoch == epoch ? fetched(rq, fr) : -1;
+	case XFER_WAIT:
+		remote_stall(f, rq);
+		return 0;
+	case XFER_GONE:
+		return -1;
+	default:
+		return f->epoch == epoch ? -2 : -1;
+	}
+}
+
+void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type type)
+{
+	const struct container *c = rq->qp->o.ses->cont;
+
+	memset(h, 0, sizeof(*h));
+	h->type = (uint8_t)type;
+	h->dst_qpn = rq->qp->attr.dest_qp_num;
+	h->src_qpn = rq->qp->qp_num;
+	h->dst_cont = rq->cont;
+	h->dst_epoch = rq->epoch;
+	h->src_cont = c->id;
+	h->src_epoch = c->epoch;
+}
+
+/* ---- what the wire asks ----------------------------------------------------------------------------- */
+
+int remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	int r = response_next(f, rq, fr);
+
+	return r ? r : request_next(f, rq, fr);
+}
+
+void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
+{
+	struct sent *s;
+
+	if (fr->incarnation != rq->incarnation || fr->kind != FRAME_REQUEST ||
+	    !(fr->h.flags & WIRE_LAST) || qp_is_reliable(rq->qp))
+		return;
+	/* UC: that was all */
+	s = remote_sent_wr(rq, fr->h.msn);
+	s->done = true;
+	s->status = IBV_WC_SUCCESS;
+	request_advance(f, rq);
+}
+
+void remote_unsent(struct remote_qp *rq, const struct frame *fr)
+{
+	if (fr->incarnation != rq->incarnation)
+		return;
+	switch (fr->kind) {
+	case FRAME_REQUEST:
+		if (rq->nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
+			rq->fetches--;
+		rq->nxt = fr->old_nxt;
+		rq->off = fr->old_off;
+		break;
+	case FRAME_PROBE:
+		remote_sent_wr(rq, fr->h.msn)->probe = true;
+		rq->phase = REM_RUN;
+		break;
+	case FRAME_DATA:
+		rq->job_head = fr->old_nxt;
+		rq->jobs[rq->job_head % REMOTE_JOBS].off = fr->old_off;
+		break;
+	case FRAME_ATOMIC:
+		rq->job_head = fr->old_nxt;
+		break;
+	case FRAME_NAK:
+		rq->nak_due = true;
+		break;
+	case FRAME_ACK:
+		rq->ack_due = true;
+		break;
+	case FRAME_GO:
+		rq->go_due = true;
+		break;
+	case FRAME_ASK:
+		rq->ask = true;
+		break;
+	}
+}
+
+/* The QP that an answer is for, if it comes from the one that was asked. */
+static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
+				      const struct wire_hdr *h)
+{
+	struct qp *qp = qp_by_num(f, h->dst_qpn);
+	struct remote_qp *rq = qp && qp->soft ? qp->soft->rem : NULL;
+
+	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
+	    rq->epoch != h->src_epoch || qp->attr.dest_qp_num != h->src_qpn ||
+	    qp->o.ses->cont->id != h->dst_cont || qp->o.ses->cont->epoch != h->dst_epoch)
+		return NULL;
+	return rq;
+}
+
+/* The peer's QP is there, or has a receive. */
+static void go(struct fast *f, struct remote_qp *rq)
+{
+	if (rq->phase == REM_RNR || rq->phase == REM_WAIT)
+		remote_resume(f, rq);
+}
+
+enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		       struct remote_qp **rq)
+{
+	struct remote_qp *to;
+
+	if (h->type == WIRE_UD || h->type == WIRE_CM)
+		return SINK_BUFFER;
+	if (h->type == WIRE_REQ)
+		return response_begin(f, p, h, rq);
+	if (h->type == WIRE_ASK) {
+		response_asked(f, p, h);
+		return SINK_DISCARD;
+	}
+	to = requester_of(f, p, h);
+	if (!to)
+		return SINK_DISCARD;
+	if (h->type == WIRE_GO) {
+		go(f, to);
+		return SINK_DISCARD;
+	}
+	if (h->tag != to->tag)
+		return SINK_DISCARD;
+	switch (h->type) {
+	case WIRE_ACK:
+		request_ack(f, to, h->msn);
+		break;
+	case WIRE_NAK:
+		request_nak(f, to, h);
+		break;
+	case WIRE_ATOMIC_DATA:
+		*rq = to;
+		return SINK_QP;
+	case WIRE_READ_DATA:
+		if (!request_data_begin(to, h))
+			return SINK_DISCARD;
+		*rq = to;
+		return SINK_QP;
+	default:
+		break;
+	}
+	return SINK_DISCARD;
+}
+
+/* Where the frame's payload goes to, and where in it. */
+static struct side sink_side(struct remote_qp *rq, const struct wire_hdr *h)
+{
+	const struct sent *s;
+
+	if (h->type == WIRE_REQ)
+		return response_side(rq);
+	s = remote_sent_wr(rq, h->msn);
+	return (struct side){
+		.sge = s->wr.sge,
+		.num_sge = s->wr.num_sge,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+}
+
+static void sink_bad(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		     enum ff_vendor_err why)
+{
+	if (h->type == WIRE_REQ)
+		response_bad(f, rq, why);
+	else
+		request_data_bad(f, rq, h->msn, why);
+}
+
+int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		uint32_t len, struct iovec *iov, int max, uint32_t *bytes)
+{
+	struct side s = sink_side(rq, h);
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t n;
+	int num = xfer_iov(&s, h->offset + off, len, iov, max, &n, &why);
+
+	if (num < 0)
+		sink_bad(f, rq, h, why);
+	else
+		*bytes = (uint32_t)n;
+	return num;
+}
+
+int remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		     const uint8_t *buf, uint32_t len)
+{
+	struct side s = sink_side(rq, h);
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t epoch = f->epoch;
+
+	switch (xfer_put(f, &rq->rx, &s, h->offset + off, buf, len, &why)) {
+	case XFER_GONE:
+		return -2;
+	case XFER_WAIT:
+		if (h->type == WIRE_REQ) {
+			rq->rx_drop = rq->rx_stalled = true;
+			remote_stall(f, rq);
+		} else { /* our own program's memory: it is waited for, the rest comes again */
+			pvm_call_put(f->pvm, rq->rx.call);
+			rq->rx.call = NULL;
+			remote_sent_wr(rq, h->msn)->got = 0;
+			rq->phase = REM_LATER;
+			timer_arm(&f->timers, &rq->timer, f->now + NS_PER_MS);
+		}
+		return -1;
+	case XFER_DONE:
+		return f->epoch == epoch ? 0 : -2;
+	default:
+		if (f->epoch != epoch) /* all the same: it is sent again, and fails again */
+			return -2;
+		sink_bad(f, rq, h, why);
+		return -1;
+	}
+}
+
+int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
+	       const uint8_t *payload)
+{
+	switch (h->type) {
+	case WIRE_UD:
+		return remote_ud_recv(f, p, h, payload);
+	case WIRE_CM:
+		remote_cm_recv(f, p, h, payload);
+		return 0;
+	default:
+		break;
+	}
+	if (!rq)
+		return 0;
+	switch (h->type) {
+	case WIRE_REQ:
+		return response_end(f, rq, h);
+	case WIRE_READ_DATA:
+		request_data_end(f, rq, h);
+		return 0;
+	case WIRE_ATOMIC_DATA:
+		return request_atomic(f, rq, h);
+	default:
+		return 0;
+	}
+}
+
+/* ---- what happens to hosts --------------------------------------------------------------------------- */
+
+void remote_up(struct fast *f, struct wire_peer *p)
+{
+	struct soft_dev *dev = soft_dev(f);
+	struct soft_qp *sq, *next;
+	struct remote_qp *rq;
+
+	remote_cm_up(f, p);
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
+		if (sq->there && sq->there->peer == p)
+			requester_resume(f, sq);
+	LIST_FOREACH(rq, &p->qps, of_peer) {
+		if (rq->phase == REM_WAIT || rq->una != rq->tail)
+			remote_resume(f, rq);
+		if (rq->rnr_owed || rq->nak_due || rq->ack_due || rq->go_due)
+			wire_tx(f, rq);
+	}
+}
+
+void remote_down(struct fast *f, struct wire_peer *p)
+{
+	struct remote_qp *rq;
+	bool wanted = false;
+
+	LIST_FOREACH(rq, &p->qps, of_peer) {
+		rq->job_head = rq->job_tail; /* they are asked for again */
+		rq->rx_drop = false;
+		if (rq->una == rq->tail)
+			continue;
+		wanted = true;
+		if (rq->phase != REM_WAIT)
+			remote_no_answer(f, rq);
+	}
+	if (wanted)
+		peer_want(p);
+}
+
+void soft_remote_changed(struct fast *f, struct remote *r)
+{
+	struct soft_qp *sq, *next;
+
+	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
+		struct qp *qp = f->qp_tab[i];
+		struct remote_qp *rq;
+
+		if (!qp || !qp->soft || qp->soft->there != r)
+			continue;
+		rq = qp->soft->rem;
+		if (!rq) { /* it waited for somebody to have the address */
+			if (qp->type != IBV_QPT_UD && route_receives(qp)) {
+				route_resolve(f, qp);
+				remote_announce(f, qp);
+				if (qp->busy)
+					requester_resume(f, qp->soft);
+			}
+			continue;
+		}
+		if (!remote_is_peer(rq)) {
+			set_peer(rq, NULL);
+			if (rq->phase != REM_WAIT && rq->una != rq->tail)
+				remote_no_answer(f, rq);
+			continue;
+		}
+		set_peer(rq, r->up ? r->peer : NULL);
+		if (rq->phase == REM_MAP)
+			remote_mapped(f, rq);
+		else if (rq->peer && rq->una != rq->tail && rq->phase == REM_WAIT)
+			remote_resume(f, rq);
+	}
+	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, waiting, next)
+		if (sq->there == r)
+			requester_resume(f, sq);
+	remote_ud_known(f, r);
+	remote_cm_known(f);
+}
+
+/* May the QP still talk to its peer? */
+static bool is_denied(struct fast *f, struct qp *qp)
+{
+	const struct container *c = qp->o.ses->cont;
+	const struct soft_qp *sq = qp->soft;
+
+	if (sq->dest)
+		return !dir_allowed(f, c, sq->dest->tenant, sq->dest->name);
+	return sq->there && sq->there->epoch &&
+	       !dir_allowed(f, c, sq->there->tenant, sq->there->name);
+}
+
+void soft_policy_changed(struct fast *f)
+{
+	struct container *c;
+	struct session *s;
+
+	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
+		struct qp *qp = f->qp_tab[i];
+
+		if (qp && qp->soft && qp->type != IBV_QPT_UD && is_denied(f, qp))
+			fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+	}
+	LIST_FOREACH(c, &f->containers, entry)
+		LIST_FOREACH(s, &c->sessions, entry) {
+			struct obj_table *t = &s->tab[OBJ_AH];
+
+			for (uint32_t i = 0; i < t->size; i++)
+				if (t->slot[i])
+					obj_of(t->slot[i], ah)->cont = NULL;
+		}
+}
+
+void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
+{
+	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
+		struct qp *qp = f->qp_tab[i];
+
+		if (!qp || !qp->soft || !qp->soft->mcast_asked ||
+		    strcmp(qp->o.ses->cont->tenant, tenant) ||
+		    memcmp(&qp->soft->mgid, mgid, sizeof(*mgid)))
+			continue;
+		fast_qp_activate(f, qp);
+	}
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------ */
+
+uint32_t remote_poll(struct fast *f)
+{
+	struct remote_qp *rq, *next;
+	uint64_t epoch = f->epoch;
+	uint32_t work = 0;
+
+	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
+		if ((rq->out.call && rq->out.call->busy) || (rq->rx.call && rq->rx.call->busy))
+			continue;
+		unstall(rq);
+		work++;
+		response_stalled(f, rq);
+		if (f->epoch != epoch)
+			return work;
+		wire_tx(f, rq);
+	}
+	return work;
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote.h - a connected QP whose peer is on another host. Everything [lock].
+ *
+ * Theory. The requester numbers its messages (MSN) and keeps a copy of each WR until it is done; the
+ * responder carries them out in order and remembers the next number. What was lost with a connection
+ * is sent again from the first message that is not done, on the next connection, from its beginning:
+ *	- a SEND or WRITE that the responder has had is acknowledged again and not done again;
+ *	- a READ is carried out again (IBTA 9.7.5.1.2 wants the same);
+ *	- an atomic's answer is given again, for as many of them as can be under way.
+ * An ACK stands for all messages up to its number, except those that fetch: their data does.
+ * A NAK names the first message that was not done. RNR, a QP that is not there, an order that was
+ * lost: the requester goes back to that message, some time later or at once. The others end the
+ * connection, as between QPs of one host (requester.c, responder.c).
+ *
+ * Everything a requester sends has a tag that it chose when it came to RTS. A responder keeps to the
+ * first that it sees, with a message number 0: a QP that was reset and connected again never takes
+ * part in an old sequence.
+ *
+ * Who the peer is was settled when the QP got its path: a container, its epoch and so its host. Should
+ * it move, nobody answers this QP any more.
+ *
+ * Time. TCP loses nothing while a connection lives, so a time-out is not a loss: the ACK time-out counts
+ * down `retry_cnt` only while the peer's router is not heard of, or says that there is no such QP. A
+ * requester whose peer is silent while its router is not asks what became of its first message; it
+ * waits for that QP no longer than PATIENCE.
+ * UC sends the same frames, without waiting for an answer and without sending anything twice.
+ *
+ * The mem-to-shadow map is asked before a WRITE, READ or atomic leaves (dir_map()). What it refuses,
+ * or does not know in time, is asked of the peer's router by a PROBE, which has no data: that one
+ * answers for its own memory, and a refusal has the same consequences as on one host.
+ */
+#ifndef FFR_REMOTE_H
+#define FFR_REMOTE_H
+
+#include "../dir.h"
+#include "../peer.h"
+#include "remote_cm.h"
+#include "soft.h"
+#include "wire.h"
+
+#define REMOTE_WINDOW	 128u /* messages of a QP that may be under way */
+#define REMOTE_JOBS	 128u /* fetches that a responder has at hand; max_qp_rd_atom */
+#define REMOTE_SMALL_SGE 4u
+
+/* frame.kind */
+enum {
+	FRAME_REQUEST,
+	FRAME_PROBE,
+	FRAME_NAK,
+	FRAME_DATA,
+	FRAME_ATOMIC,
+	FRAME_ACK,
+	FRAME_GO,
+	FRAME_ASK
+};
+
+/* A WR that is under way. */
+struct sent {
+	struct send_wr wr;
+	union {
+		struct ff_sge sge[REMOTE_SMALL_SGE];
+		uint8_t inl[REMOTE_SMALL_SGE * sizeof(struct ff_sge)];
+	} few;
+	void *many;	/* room for more than that, kept for the next one; or NULL */
+	uint64_t got;	/* READ: bytes that came */
+	bool is_mapped; /* the map, or the peer, allows it */
+	bool probe;	/* ask the peer */
+	bool done;	/* completes when it is the first: */
+	uint8_t status; /* enum ibv_wc_status */
+	uint8_t why;	/* enum ff_vendor_err */
+};
+
+/* A fetch that the responder is to answer. */
+struct job {
+	uint32_t msn;
+	bool is_atomic;
+	uint64_t orig; /* atomic */
+	struct ff_sge at;
+	uint64_t off; /* READ: bytes sent */
+};
+
+enum remote_phase {
+	REM_RUN,
+	REM_RNR,   /* the peer has no receive: timer, or its GO */
+	REM_WAIT,  /* nobody answers: timer, its GO, or news of it */
+	REM_MAP,   /* the map does not know yet: timer, or the directory */
+	REM_LATER, /* the peer could not take it just now: timer */
+};
+
+struct remote_qp {
+	struct qp *qp;
+	uint32_t cont, epoch;	/* the peer's container */
+	struct wire_peer *peer; /* its host; NULL: not known */
+	LIST_ENTRY(remote_qp) of_peer;
+	TAILQ_ENTRY(remote_qp) tx;
+	LIST_ENTRY(remote_qp) stalled;
+	bool is_tx, is_stalled;
+	uint32_t incarnation; /* grows when all that was under way is forgotten */
+
+	/* ---- requester ---- */
+	struct sent **win; /* [win_size], a power of two; by message number */
+	uint32_t win_size;
+	uint32_t tag;
+	uint32_t una, nxt, tail; /* first that is not done, is not sent, does not exist */
+	uint64_t off;		 /* bytes of nxt that are sent */
+	uint32_t fetches;	 /* READs and atomics sent and not done */
+	uint8_t phase;		 /* enum remote_phase */
+	bool solo;		 /* after an RNR NAK: one message at a time, until one is done */
+	uint8_t rnr_left, retry_left;
+	uint64_t heard; /* ns: wire_heard() when the timer was armed */
+	uint64_t moved; /* ns: when an answer last came */
+	bool ask;	/* none has come for long: ask what became of una */
+	struct timer timer;
+	struct xfer out; /* memory of a WR, or of a job, behind a process: read ahead for ... */
+	uint64_t out_off;
+	uint32_t out_msn;
+	bool out_job;
+
+	/* ---- responder ---- */
+	uint32_t rx_tag, rx_msn;
+	bool rx_open;	 /* rx_tag is known */
+	bool rx_drop;	 /* of message rx_msn nothing is taken before it starts again */
+	bool rx_refuse;	 /* rx_msn ends the connection (rx_why), when the jobs are done */
+	bool rx_stalled; /* memory behind a process: rx waits */
+	bool rx_matched; /* it has its receive */
+	bool rx_misfit;	 /* ... because of the receive that there is for it */
+	uint8_t rx_why;	 /* enum answer */
+	uint64_t rx_off; /* bytes of it that came */
+	struct send_wr rx_wr;
+	struct ff_sge rx_at;
+	struct xfer rx;
+	bool nak_due, ack_due, go_due;
+	uint8_t nak_code;
+	uint32_t nak_msn, nak_tag, ack_tag;
+	bool rnr_owed; /* the peer waits for a receive, of ours or of an SRQ: */
+	bool at_srq;
+	LIST_ENTRY(remote_qp) of_srq;
+	struct job *jobs; /* [REMOTE_JOBS] */
+	uint32_t job_head, job_tail;
+	struct {
+		uint32_t msn;
+		uint64_t orig;
+	} * atomics; /* [REMOTE_JOBS] the last ones' answers */
+	uint32_t num_atomics;
+};
+
+/* ---- remote.c ------------------------------------------------------------------------------------ */
+
+/* The QP's path leads to another host, now: have what is needed for that. False: no memory. */
+bool remote_open(struct fast *f, struct qp *qp);
+/* Is the peer that the QP was connected to still who it was? */
+bool remote_is_peer(const struct remote_qp *rq);
+/* The QP enters ERR (its WRs are flushed, in order), RESET, or goes. */
+void remote_abort(struct fast *f, struct qp *qp, bool flush);
+void remote_free(struct fast *f, struct qp *qp);
+void remote_stall(struct fast *f, struct remote_qp *rq);
+uint32_t remote_poll(struct fast *f);
+/*
+ * Bytes of `src` from `off` on that no pointer reaches, at most n, as payload of a frame: of message
+ * msn, a job's or our own. 1; 0: not now; -1: the lock was given away; -2: *why.
+ */
+int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
+		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+		       enum ff_vendor_err *why);
+/* The QP can receive now: tell its peer, who may be waiting for that. */
+void remote_announce(struct fast *f, struct qp *qp);
+/* remote_cm.c: a message has come; the connection is there; a sender may be known now. */
+void remote_cm_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		    const uint8_t *msg);
+void remote_cm_up(struct fast *f, struct wire_peer *p);
+void remote_cm_known(struct fast *f);
+void remote_cm_fini(struct soft_dev *dev);
+/* The frame's header, as far as it is the same for all of the QP's. */
+void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type type);
+
+static inline struct sent *remote_sent_wr(const struct remote_qp *rq, uint32_t msn)
+{
+	return rq->win[msn & (rq->win_size - 1)];
+}
+
+/* ---- remote_req.c ---------------------------------------------------------------------------------- */
+
+/* Take over the WR at hand. */
+enum post_result remote_post(struct fast *f, struct qp *qp);
+/* The peer, or the way to it, may be there again. */
+void remote_resume(struct fast *f, struct remote_qp *rq);
+void remote_no_answer(struct fast *f, struct remote_qp *rq);
+void remote_mapped(struct fast *f, struct remote_qp *rq);
+int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+void request_timer(struct timer *t);
+/* The peer answers. The memory that READ_DATA goes to: NULL, if it is not wanted. */
+void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn);
+void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+bool request_data_begin(struct remote_qp *rq, const struct wire_hdr *h);
+void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why);
+int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+/* Complete what is done. */
+void request_advance(struct fast *f, struct remote_qp *rq);
+
+/* ---- remote_resp.c --------------------------------------------------------------------------------- */
+
+/* A REQ comes in. Where its payload goes. */
+enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			 struct remote_qp **rq);
+/* What became of that message? */
+void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+/* A fetch that was carried out before. */
+void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+/* The memory that it goes to fails. */
+void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
+struct side response_side(struct remote_qp *rq);
+int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+void response_abort(struct fast *f, struct remote_qp *rq);
+void response_stalled(struct fast *f, struct remote_qp *rq);
+/* Receives were posted. */
+void response_recv_posted(struct fast *f, struct remote_qp *rq);
+
+/* ---- remote_ud.c ----------------------------------------------------------------------------------- */
+
+/* Send the datagram under way to that container. Ends the WR but with POST_MORE and POST_WAIT. */
+enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to);
+/* The same, of a group, to all hosts that have members. POST_DONE: it was sent, the WR goes on. */
+enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_err *why);
+/* One for a group has come (mcast.c). */
+int mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+		      const uint8_t *data);
+int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		   const uint8_t *data);
+/* A datagram for that QP, whoever sent it. 0; -2: the lock was given away. */
+int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data);
+void remote_ud_known(struct fast *f, struct remote *r);
+void remote_ud_fini(struct soft_dev *dev);
+
+#endif

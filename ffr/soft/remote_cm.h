@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote_cm.h - the connection manager's messages from and to other hosts. [lock]
+ */
+#ifndef FFR_REMOTE_CM_H
+#define FFR_REMOTE_CM_H
+
+#include "wire.h"
+#include "../dir.h"
+
+/* One that waits: to be looked at by the control thread, or for a connection. */
+struct cm_frame {
+	STAILQ_ENTRY(cm_frame) entry;
+	struct wire_peer *peer; /* a reference */
+	uint64_t until;		/* ns */
+	struct wire_hdr h;
+	uint8_t msg[]; /* h.len bytes */
+};
+
+void remote_cm_send(struct fast *f, const struct container *from, struct remote *to,
+		    const void *msg, uint32_t len);
+/*
+ * The next one whose sender is who it says: a container of the host that it came from. NULL: none
+ * now; f->cm_frames() tells of more. remote_cm_taken() ends it.
+ */
+struct cm_frame *remote_cm_take(struct fast *f, struct remote **from);
+void remote_cm_taken(struct fast *f, struct cm_frame *m);
+
+#endif

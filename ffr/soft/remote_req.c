@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote_req.c - the requester's half of a QP whose peer is on another host. [lock] remote.h has the
+ * theory; requester.c posts here, wire_tcp.c fetches frames, remote.c brings answers.
+ */
+#include "remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RNR_FOR_EVER 7
+#define TIMEOUT_MIN  (16 * NS_PER_MS) /* a router may be off its CPU for longer than a NIC */
+#define MAP_PATIENCE (20 * NS_PER_MS) /* then the peer's router is asked */
+#define LATER_NS     NS_PER_MS
+#define PATIENCE     (30000 * NS_PER_MS) /* with a QP whose router is there */
+#define UC_PATIENCE  (500 * NS_PER_MS)	 /* for a connection of the two hosts */
+
+/* ---- time --------------------------------------------------------------------------------------------- */
+
+static uint64_t ack_timeout(const struct qp *qp)
+{
+	uint64_t t = requester_ack_timeout(qp);
+
+	return t && t < TIMEOUT_MIN ? TIMEOUT_MIN : t;
+}
+
+/* Something is under way, or nobody answers: see in time whether that has changed. */
+static void watch(struct fast *f, struct remote_qp *rq)
+{
+	uint64_t t = ack_timeout(rq->qp);
+
+	rq->heard = rq->peer ? wire_heard(rq->peer) : 0;
+	if (!t || !qp_is_reliable(rq->qp) || rq->una == rq->tail)
+		timer_cancel(&f->timers, &rq->timer);
+	else
+		timer_arm(&f->timers, &rq->timer, f->now + t);
+}
+
+/* ---- the window ----------------------------------------------------------------------------------------- */
+
+static bool grow(struct remote_qp *rq)
+{
+	uint32_t size = rq->win_size * 2;
+	struct sent **win;
+
+	if (rq->win_size >= REMOTE_WINDOW)
+		return false;
+	win = calloc(size, sizeof(*win));
+	if (!win)
+		return false;
+	/* those under way keep their numbers; the rest goes where there is place */
+	for (uint32_t i = 0; i < rq->win_size; i++) {
+		uint32_t msn = rq->una + i;
+
+		win[msn & (size - 1)] = rq->win[msn & (rq->win_size - 1)];
+	}
+	free(rq->win);
+	rq->win = win;
+	rq->win_size = size;
+	return true;
+}
+
+/* The place of the next message, or NULL: there is none now. */
+static struct sent *place(struct remote_qp *rq)
+{
+	struct sent **s;
+
+	if (rq->tail - rq->una == rq->win_size && !grow(rq))
+		return NULL;
+	s = &rq->win[rq->tail & (rq->win_size - 1)];
+	if (!*s)
+		*s = calloc(1, sizeof(**s));
+	return *s;
+}
+
+/* A copy of the WR at hand. False: no memory. */
+static bool copy_wr(struct sent *s, const struct send_wr *wr)
+{
+	bool inl = wr->flags & FF_SQE_INLINE;
+	size_t n = inl ? wr->num_sge : wr->num_sge * sizeof(struct ff_sge);
+	void *data = &s->few;
+
+	if (n > sizeof(s->few)) {
+		if (!s->many)
+			s->many = malloc(FF_MAX_INLINE > FF_MAX_SGE * sizeof(struct ff_sge) ?
+						 FF_MAX_INLINE :
+						 FF_MAX_SGE * sizeof(struct ff_sge));
+		if (!s->many)
+			return false;
+		data = s->many;
+	}
+	s->wr = *wr;
+	s->wr.ah = NULL;
+	s->wr.sge = data;
+	s->wr.inl = data;
+	memcpy(data, inl ? (void *)wr->inl : (void *)wr->sge, n);
+	s->got = 0;
+	s->is_mapped = s->probe = s->done = false;
+	s->status = IBV_WC_SUCCESS;
+	s->why = FF_VERR_NONE;
+	return true;
+}
+
+static enum post_result wait_for_place(struct soft_qp *sq)
+{
+	sq->phase = SOFT_WAIT_WIN;
+	return POST_WAIT;
+}
+
+enum post_result remote_post(struct fast *f, struct qp *qp)
+{
+	struct soft_qp *sq = qp->soft;
+	struct remote_qp *rq = sq->rem;
+	enum ff_vendor_err why;
+	enum ibv_wc_status st;
+	struct sent *s;
+
+	if (qp->wr->opcode == FF_OP_BIND_MW || qp->wr->opcode == FF_OP_LOCAL_INV) {
+		/* what was posted before is done before */
+		return rq->una == rq->tail ? requester_local(f, qp) : wait_for_place(sq);
+	}
+	s = place(rq);
+	if (!s || !copy_wr(s, qp->wr))
+		return wait_for_place(sq);
+	st = requester_check(qp, &why);
+	if (st != IBV_WC_SUCCESS) { /* it fails in its turn */
+		s->done = true;
+		s->status = (uint8_t)st;
+		s->why = (uint8_t)why;
+	}
+	if (rq->una == rq->tail) {
+		rq->rnr_left = qp->attr.rnr_retry;
+		rq->retry_left = qp->attr.retry_cnt;
+	}
+	rq->tail++;
+	qp->in_flight++;
+	qp->busy = false;
+	sq->phase = SOFT_IDLE;
+	if (rq->tail - rq->una == 1) {
+		rq->moved = f->now;
+		watch(f, rq);
+	}
+	if (s->done && rq->una + 1 == rq->tail)
+		request_advance(f, rq);
+	else if (rq->peer && rq->peer->tcp)
+		wire_tx(f, rq);
+	else if (rq->phase == REM_RUN)
+		remote_no_answer(f, rq);
+	return POST_SENT;
+}
+
+void request_advance(struct fast *f, struct remote_qp *rq)
+{
+	struct qp *qp = rq->qp;
+	uint32_t incarnation = rq->incarnation, una = rq->una;
+
+	while (rq->una != rq->tail && remote_sent_wr(rq, rq->una)->done) {
+		struct sent *s = remote_sent_wr(rq, rq->una);
+
+		if (rq->nxt == rq->una) { /* answered after all, before it was sent again */
+			rq->nxt++;
+			rq->off = 0;
+		}
+		rq->una++;
+		comp_sent(f, qp, &s->wr, s->status, s->why);
+		if (rq->incarnation != incarnation) /* it failed: all was flushed */
+			return;
+	}
+	if (rq->una == una)
+		return;
+	rq->moved = f->now;
+	rq->ask = rq->solo = false;
+	rq->rnr_left = qp->attr.rnr_retry;
+	rq->retry_left = qp->attr.retry_cnt;
+	if (rq->phase == REM_RUN)
+		watch(f, rq);
+	if (qp->busy) {
+		requester_resume(f, qp->soft);
+	} else {
+		qp->last_work = f->now;
+	}
+	if (rq->nxt != rq->tail)
+		wire_tx(f, rq);
+}
+
+/* Message msn ends with that status; what comes before it is done. */
+static void fail(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ibv_wc_status st,
+		 enum ff_vendor_err why)
+{
+	struct sent *s = remote_sent_wr(rq, msn);
+
+	s->done = true;
+	s->status = (uint8_t)st;
+	s->why = (uint8_t)why;
+	request_advance(f, rq);
+}
+
+/* Send from message msn on again. */
+static void go_back(struct remote_qp *rq, uint32_t msn)
+{
+	rq->nxt = msn;
+	rq->off = 0;
+	rq->fetches = 0;
+	for (uint32_t m = rq->una; m != rq->nxt; m++) {
+		const struct sent *s = remote_sent_wr(rq, m);
+
+		rq->fetches += ff_op_fetches(s->wr.opcode) && !s->done;
+	}
+	for (uint32_t m = rq->nxt; m != rq->tail; m++)
+		remote_sent_wr(rq, m)->got = 0;
+}
+
+void remote_no_answer(struct fast *f, struct remote_qp *rq)
+{
+	rq->phase = REM_WAIT;
+	go_back(rq, rq->una);
+	if (rq->peer && !rq->peer->tcp)
+		peer_want(rq->peer);
+	if (qp_is_reliable(rq->qp))
+		watch(f, rq);
+	else
+		timer_arm(&f->timers, &rq->timer, f->now + UC_PATIENCE);
+}
+
+/* UC: what nobody is there for is lost. */
+static void lose_all(struct fast *f, struct remote_qp *rq)
+{
+	rq->phase = REM_RUN;
+	while (rq->una != rq->tail) {
+		rq->qp->o.ses->stats.ud_drops++;
+		fail(f, rq, rq->una, IBV_WC_SUCCESS, FF_VERR_NONE);
+	}
+}
+
+void remote_resume(struct fast *f, struct remote_qp *rq)
+{
+	bool again = rq->phase != REM_RNR;
+
+	if (!rq->peer || !rq->peer->tcp) {
+		if (rq->una != rq->tail)
+			remote_no_answer(f, rq);
+		return;
+	}
+	rq->phase = REM_RUN;
+	if (again)
+		go_back(rq, rq->una);
+	watch(f, rq);
+	wire_tx(f, rq);
+}
+
+void remote_mapped(struct fast *f, struct remote_qp *rq)
+{
+	rq->phase = REM_RUN;
+	watch(f, rq);
+	wire_tx(f, rq);
+}
+
+void request_timer(struct timer *t)
+{
+	struct remote_qp *rq = (struct remote_qp *)((char *)t - offsetof(struct remote_qp, timer));
+	struct fast *f = rq->qp->o.ses->fast;
+
+	switch (rq->phase) {
+	case REM_MAP: /* ask the peer */
+		if (rq->nxt != rq->tail)
+			remote_sent_wr(rq, rq->nxt)->probe = true;
+		remote_mapped(f, rq);
+		return;
+	case REM_RNR:
+		remote_resume(f, rq);
+		return;
+	case REM_LATER:
+		remote_resume(f, rq);
+		return;
+	default:
+		break;
+	}
+	if (rq->una == rq->tail)
+		return;
+	if (!qp_is_reliable(rq->qp)) {
+		lose_all(f, rq);
+		return;
+	}
+	if (rq->phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->heard &&
+	    f->now - rq->moved < PATIENCE) {
+		rq->ask = f->now - rq->moved >= ack_timeout(rq->qp);
+		watch(f, rq);
+		wire_tx(f, rq);
+		return;
+	}
+	rq->qp->o.ses->stats.retries++;
+	if (rq->retry_left-- == 0) {
+		fail(f, rq, rq->una, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
+		return;
+	}
+	if (rq->phase == REM_RUN) { /* nothing at all is heard */
+		if (rq->peer)
+			wire_ping(f, rq->peer);
+		watch(f, rq);
+		return;
+	}
+	if (remote_is_peer(rq) && rq->peer && rq->peer->tcp)
+		remote_resume(f, rq);
+	else
+		remote_no_answer(f, rq);
+}
+
+/* ---- what is sent ----------------------------------------------------------------------------------------- */
+
+static uint32_t remote_access(uint8_t opcode)
+{
+	switch (opcode) {
+	case FF_OP_WRITE:
+	case FF_OP_WRITE_IMM:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case FF_OP_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case FF_OP_CMP_SWAP:
+	case FF_OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
+/* May the message's bytes leave? False: not now, or the peer is to be asked (s->probe). */
+static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
+{
+	uint32_t access = remote_access(s->wr.opcode);
+	uint64_t len = access == IBV_ACCESS_REMOTE_ATOMIC ? sizeof(uint64_t) : s->wr.length;
+
+	if (s->is_mapped || s->probe || !access || !len) {
+		s->is_mapped = !s->probe;
+		return s->is_mapped;
+	}
+	switch (dir_map(f, rq->qp->soft->there, s->wr.rkey, s->wr.remote_addr, len, access)) {
+	case MAP_OK:
+		s->is_mapped = true;
+		return true;
+	case MAP_REFUSED:
+		s->probe = true;
+		return false;
+	default:
+		rq->phase = REM_MAP;
+		timer_arm(&f->timers, &rq->timer, f->now + MAP_PATIENCE);
+		return false;
+	}
+}
+
+/* May it be sent now, as far as other messages are concerned? */
+static bool is_its_turn(const struct remote_qp *rq, const struct sent *s)
+{
+	if (rq->solo && rq->nxt != rq->una)
+		return false;
+	if ((s->wr.flags & FF_SQE_FENCE) && rq->fetches)
+		return false;
+	return !ff_op_fetches(s->wr.opcode) || rq->fetches < rq->qp->attr.max_rd_atomic;
+}
+
+static void request_hdr(const struct remote_qp *rq, const struct sent *s, struct wire_hdr *h)
+{
+	const struct send_wr *wr = &s->wr;
+
+	remote_hdr(rq, h, WIRE_REQ);
+	h->opcode = wr->opcode;
+	h->flags = wr->flags & FF_SQE_SOLICITED ? WIRE_SOLICITED : 0;
+	h->tag = rq->tag;
+	h->msn = rq->nxt;
+	h->offset = rq->off;
+	if (wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD) {
+		h->atomic.addr = wr->remote_addr;
+		h->atomic.compare_add = wr->compare_add;
+		h->atomic.swap = wr->swap;
+		h->atomic.rkey = wr->rkey;
+		h->atomic.srqn = wr->remote_srqn;
+		return;
+	}
+	h->req.addr = wr->remote_addr;
+	h->req.length = wr->length;
+	h->req.rkey = wr->rkey;
+	h->req.imm = wr->imm;
+	h->req.srqn = wr->remote_srqn;
+}
+
+/* Where the WR's own bytes are. */
+static struct side wr_side(const struct remote_qp *rq, const struct sent *s)
+{
+	return (struct side){
+		.sge = s->wr.sge,
+		.num_sge = s->wr.num_sge,
+		.bytes = s->wr.flags & FF_SQE_INLINE ? s->wr.inl : NULL,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+	};
+}
+
+/*
+ * Payload of the WR from rq->off on. 1; 0: not now (it waits for its memory, or has failed); -1: the
+ * lock was given away.
+ */
+static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s, struct frame *fr)
+{
+	struct side src = wr_side(rq, s);
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t len = s->wr.length - rq->off, n;
+	int num;
+
+	if (len > WIRE_PAYLOAD_MAX)
+		len = WIRE_PAYLOAD_MAX;
+	num = xfer_iov(&src, rq->off, len, fr->iov, FRAME_IOVS, &n, &why);
+	if (num > 0) {
+		fr->num_iov = (unsigned)num;
+		fr->h.len = (uint32_t)n;
+		return 1;
+	}
+	if (!num) {
+		num = remote_fetch_bytes(f, rq, &src, false, rq->nxt, rq->off, n, fr, &why);
+		if (num >= -1)
+			return num;
+	}
+	fail(f, rq, rq->nxt, IBV_WC_LOC_PROT_ERR, why);
+	return 0;
+}
+
+/* Ask the peer whether it would carry the message out. */
+static int probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
+{
+	request_hdr(rq, s, &fr->h);
+	fr->h.flags |= WIRE_PROBE;
+	fr->kind = FRAME_PROBE;
+	s->probe = false;
+	rq->phase = REM_LATER; /* should no answer come: RUN, and everything again */
+	return 1;
+}
+
+int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	struct sent *s;
+
+	fr->incarnation = rq->incarnation;
+	if (rq->phase != REM_RUN)
+		return 0;
+	if (rq->ask && rq->una != rq->nxt) {
+		rq->ask = false;
+		remote_hdr(rq, &fr->h, WIRE_ASK);
+		fr->h.tag = rq->tag;
+		fr->h.msn = rq->una;
+		fr->kind = FRAME_ASK;
+		return 1;
+	}
+	/* after going back: what was done meanwhile is not done again */
+	while (rq->nxt != rq->tail && !rq->off && remote_sent_wr(rq, rq->nxt)->done) {
+		if (remote_sent_wr(rq, rq->nxt)->status != IBV_WC_SUCCESS)
+			return 0; /* the last one that there is to think of */
+		rq->nxt++;
+	}
+	if (rq->nxt == rq->tail)
+		return 0;
+	s = remote_sent_wr(rq, rq->nxt);
+	if (!rq->off && !is_its_turn(rq, s))
+		return 0;
+	if (!rq->off && !is_mapped(f, rq, s)) {
+		if (!s->probe || rq->nxt != rq->una) /* asked for when all else is done */
+			return 0;
+		timer_arm(&f->timers, &rq->timer, f->now + TIMEOUT_MIN);
+		return probe(rq, s, fr);
+	}
+	request_hdr(rq, s, &fr->h);
+	fr->kind = FRAME_REQUEST;
+	fr->old_nxt = rq->nxt;
+	fr->old_off = rq->off;
+	if (!ff_op_fetches(s->wr.opcode) && s->wr.length) {
+		int r = request_payload(f, rq, s, fr);
+
+		if (r <= 0)
+			return r;
+		rq->off += fr->h.len;
+	}
+	if (ff_op_fetches(s->wr.opcode) || rq->off == s->wr.length) {
+		fr->h.flags |= WIRE_LAST;
+		rq->fetches += ff_op_fetches(s->wr.opcode);
+		rq->nxt++;
+		rq->off = 0;
+	}
+	return 1;
+}
+
+/* ---- what is answered --------------------------------------------------------------------------------------- */
+
+/*
+ * Is that message under way? Perhaps it was sent and is to be sent again: what is answered late counts.
+ * (A router that lies about what it got harms its own containers' connections.)
+ */
+static bool is_under_way(const struct remote_qp *rq, uint32_t msn)
+{
+	return msn - rq->una < rq->tail - rq->una;
+}
+
+/* All before `end` is done, but what fetches. */
+static void acknowledge(struct remote_qp *rq, uint32_t end)
+{
+	for (uint32_t m = rq->una; m != end; m++) {
+		struct sent *s = remote_sent_wr(rq, m);
+
+		if (!ff_op_fetches(s->wr.opcode))
+			s->done = true;
+	}
+}
+
+void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
+{
+	if (!is_under_way(rq, msn))
+		return;
+	acknowledge(rq, msn + 1);
+	request_advance(f, rq);
+}
+
+static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	struct qp *qp = rq->qp;
+
+	rq->moved = f->now;
+	qp->o.ses->stats.rnr++;
+	if (qp->attr.rnr_retry != RNR_FOR_EVER && rq->rnr_left-- == 0) {
+		fail(f, rq, h->msn, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
+		return;
+	}
+	go_back(rq, h->msn);
+	rq->solo = true;
+	rq->phase = REM_RNR;
+	timer_arm(&f->timers, &rq->timer, f->now + requester_rnr_ns((uint8_t)h->nak.rnr_timer));
+}
+
+void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	uint32_t incarnation = rq->incarnation;
+
+	if (!is_under_way(rq, h->msn) || !qp_is_reliable(rq->qp))
+		return;
+	if (h->code != NAK_NO_QP) { /* who is not there cannot tell what was done */
+		acknowledge(rq, h->msn);
+		request_advance(f, rq);
+	}
+	if (rq->incarnation != incarnation || h->msn - rq->una >= rq->tail - rq->una)
+		return;
+	switch (h->code) {
+	case NAK_RNR:
+		rnr(f, rq, h);
+		break;
+	case NAK_INV_REQ:
+		fail(f, rq, h->msn, IBV_WC_REM_INV_REQ_ERR, FF_VERR_NONE);
+		break;
+	case NAK_REM_ACCESS:
+		fail(f, rq, h->msn, IBV_WC_REM_ACCESS_ERR, FF_VERR_RKEY);
+		break;
+	case NAK_REM_OP:
+		fail(f, rq, h->msn, IBV_WC_REM_OP_ERR, FF_VERR_NONE);
+		break;
+	case NAK_NO_QP:
+		if (rq->phase == REM_RUN || rq->phase == REM_LATER)
+			remote_no_answer(f, rq);
+		break;
+	case NAK_PROBE_OK:
+		if (rq->phase != REM_LATER || h->msn != rq->nxt)
+			break;
+		remote_sent_wr(rq, h->msn)->is_mapped = true;
+		remote_mapped(f, rq);
+		break;
+	case NAK_SEQ:
+		go_back(rq, h->msn);
+		wire_tx(f, rq);
+		break;
+	case NAK_RETRY:
+		go_back(rq, h->msn);
+		rq->phase = REM_LATER;
+		timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- data that was fetched ------------------------------------------------------------------------------------ */
+
+/* The fetch of that number that is under way, or NULL. */
+static struct sent *fetch_of(const struct remote_qp *rq, uint32_t msn)
+{
+	struct sent *s;
+
+	if (msn - rq->una >= rq->nxt - rq->una)
+		return NULL;
+	s = remote_sent_wr(rq, msn);
+	return ff_op_fetches(s->wr.opcode) && !s->done ? s : NULL;
+}
+
+bool request_data_begin(struct remote_qp *rq, const struct wire_hdr *h)
+{
+	const struct sent *s = fetch_of(rq, h->msn);
+
+	return s && s->wr.opcode == FF_OP_READ && rq->phase != REM_LATER && h->offset == s->got &&
+	       h->len <= s->wr.length - s->got;
+}
+
+static void fetched(struct fast *f, struct remote_qp *rq, struct sent *s)
+{
+	s->done = true;
+	rq->fetches--;
+	/* its responder is in order: what was before it is done, and needs no ACK */
+	fast_data_to(f, rq->qp->o.ses);
+	request_advance(f, rq);
+	wire_tx(f, rq); /* a fence, or the number of fetches, may have held something back */
+}
+
+void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	struct sent *s = fetch_of(rq, h->msn);
+
+	if (!s)
+		return;
+	s->got += h->len;
+	rq->moved = f->now;
+	if (s->got < s->wr.length)
+		return;
+	acknowledge(rq, h->msn);
+	fetched(f, rq, s);
+}
+
+void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why)
+{
+	fail(f, rq, msn, IBV_WC_LOC_PROT_ERR, why);
+}
+
+int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	struct sent *s = fetch_of(rq, h->msn);
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t epoch = f->epoch;
+	struct wire_hdr hdr = *h; /* the connection may go */
+	struct qp *qp = rq->qp;
+	struct side dst;
+
+	if (!s || s->wr.opcode == FF_OP_READ)
+		return 0;
+	dst = (struct side){
+		.sge = s->wr.sge,
+		.num_sge = s->wr.num_sge,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+	};
+	switch (xfer_put(f, &rq->rx, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig,
+			 sizeof(hdr.atomic_data.orig), &why)) {
+	case XFER_GONE:
+		return -2;
+	case XFER_WAIT: /* our own program's memory: the answer is asked for again */
+		pvm_call_put(f->pvm, rq->rx.call);
+		rq->rx.call = NULL;
+		rq->phase = REM_LATER;
+		timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+		return 0;
+	case XFER_DONE:
+		break;
+	default:
+		if (f->epoch != epoch)
+			return -2;
+		fail(f, rq, h->msn, IBV_WC_LOC_PROT_ERR, why);
+		return 0;
+	}
+	if (f->epoch != epoch) { /* of all that was, the QP is there */
+		rq = qp->soft->rem;
+		s = rq && rq->tag == hdr.tag ? fetch_of(rq, hdr.msn) : NULL;
+		if (!s)
+			return -2;
+	}
+	acknowledge(rq, hdr.msn);
+	fetched(f, rq, s);
+	return f->epoch != epoch ? -2 : 0;
+}

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote_resp.c - the responder's half of a QP whose peer is on another host. [lock] remote.h has the
+ * theory, responder.c what is the same on one host; remote.c brings frames, wire_tcp.c fetches them.
+ *
+ * A frame is looked at when its header is there (response_begin), before its payload comes: who sends
+ * it, whether it is the next of its message and the message the next of its QP, whether it may be
+ * carried out, and where it goes to. Fetches become jobs, which are answered frame by frame in turn
+ * with other QPs'.
+ */
+#include "remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- answers ------------------------------------------------------------------------------------------ */
+
+/* To somebody with whom no QP of ours is connected. */
+static void refuse_stranger(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct wire_hdr nak = {
+		.type = WIRE_NAK,
+		.code = NAK_NO_QP,
+		.dst_qpn = h->src_qpn,
+		.src_qpn = h->dst_qpn,
+		.dst_cont = h->src_cont,
+		.dst_epoch = h->src_epoch,
+		.src_cont = h->dst_cont,
+		.src_epoch = h->dst_epoch,
+		.tag = h->tag,
+		.msn = h->msn,
+	};
+
+	if (!h->offset)
+		wire_send(f, p, &nak, NULL);
+}
+
+static void nak(struct fast *f, struct remote_qp *rq, uint32_t msn, enum wire_nak code)
+{
+	rq->rx_drop = true;
+	if (!qp_is_reliable(rq->qp))
+		return;
+	rq->nak_due = true;
+	rq->nak_msn = msn;
+	rq->nak_code = (uint8_t)code;
+	rq->nak_tag = rq->rx_tag;
+	wire_tx(f, rq);
+}
+
+/* Tell of what ended the connection; the QP is in error already. */
+static void tell_refusal(struct fast *f, struct remote_qp *rq, uint32_t msn, uint32_t tag,
+			 enum answer a)
+{
+	rq->rx_tag = tag;
+	switch (a) {
+	case ANS_INV_REQ:
+		nak(f, rq, msn, NAK_INV_REQ);
+		break;
+	case ANS_REM_ACCESS:
+		nak(f, rq, msn, NAK_REM_ACCESS);
+		break;
+	case ANS_REM_OP:
+		nak(f, rq, msn, NAK_REM_OP);
+		break;
+	default:
+		rq->rx_drop = true;
+		break;
+	}
+}
+
+/* Message msn breaks the rules. What was asked for before it is answered first. */
+static void refuse(struct fast *f, struct remote_qp *rq, uint32_t msn, enum answer a)
+{
+	uint32_t tag = rq->rx_tag;
+
+	if (rq->job_head != rq->job_tail && msn == rq->rx_msn) {
+		rq->rx_refuse = rq->rx_drop = true;
+		rq->rx_why = (uint8_t)a;
+		return;
+	}
+	tell_refusal(f, rq, msn, tag, responder_refuse(f, rq->qp, a));
+}
+
+static void owe_receive(struct fast *f, struct remote_qp *rq)
+{
+	struct qp *qp = rq->qp;
+
+	nak(f, rq, rq->rx_msn, NAK_RNR);
+	if (!rq->rnr_owed && qp->srq) {
+		LIST_INSERT_HEAD(&qp->srq->rnr_owed, rq, of_srq);
+		rq->at_srq = true;
+	}
+	rq->rnr_owed = true;
+	/* a hint without a fence on either side: when it is missed, the requester tries again */
+	atomic_store_explicit(qp->srq ? &qp->srq->hdr->need : &qp->hdr->rq_need, 1,
+			      memory_order_relaxed);
+}
+
+static void not_owed(struct remote_qp *rq)
+{
+	if (rq->at_srq)
+		LIST_REMOVE(rq, of_srq);
+	rq->rnr_owed = rq->at_srq = false;
+}
+
+void response_recv_posted(struct fast *f, struct remote_qp *rq)
+{
+	if (!rq->rnr_owed)
+		return;
+	not_owed(rq);
+	rq->go_due = true;
+	wire_tx(f, rq);
+}
+
+/* ---- a request comes ----------------------------------------------------------------------------------- */
+
+static bool takes_recv(uint8_t opcode)
+{
+	return ff_op_sends(opcode) || opcode == FF_OP_WRITE_IMM;
+}
+
+static bool is_atomic(uint8_t opcode)
+{
+	return opcode == FF_OP_CMP_SWAP || opcode == FF_OP_FETCH_ADD;
+}
+
+/* The QP that it is for, if that one is connected to the sender. */
+static struct remote_qp *responder_of(struct fast *f, const struct wire_peer *p,
+				      const struct wire_hdr *h)
+{
+	struct qp *qp = qp_by_num(f, h->dst_qpn);
+	const struct container *c;
+	struct remote_qp *rq;
+
+	if (!qp || !qp->soft || qp->type == IBV_QPT_UD || qp->type == IBV_QPT_XRC_SEND ||
+	    !route_receives(qp) || qp->attr.dest_qp_num != h->src_qpn)
+		return NULL;
+	c = qp->o.ses->cont;
+	if (c->id != h->dst_cont || c->epoch != h->dst_epoch)
+		return NULL;
+	if (!qp->soft->rem && !qp->soft->dest)
+		route_resolve(f, qp);
+	rq = qp->soft->rem;
+	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
+	    rq->epoch != h->src_epoch)
+		return NULL;
+	if (!rq->rx_open && !h->msn) {
+		rq->rx_open = true;
+		rq->rx_tag = h->tag;
+		rq->rx_msn = 0;
+	}
+	return rq->rx_open && rq->rx_tag == h->tag ? rq : NULL;
+}
+
+/* Does it make sense at all? */
+static bool is_sound(const struct qp *qp, const struct wire_hdr *h)
+{
+	uint64_t end = h->offset + h->len;
+	bool last = h->flags & WIRE_LAST;
+
+	switch (h->opcode) {
+	case FF_OP_SEND:
+	case FF_OP_SEND_IMM:
+	case FF_OP_WRITE:
+	case FF_OP_WRITE_IMM:
+		break;
+	case FF_OP_SEND_INV:
+		if (!qp_is_reliable(qp))
+			return false;
+		break;
+	case FF_OP_READ:
+		return qp_is_reliable(qp) && !h->len && !h->offset &&
+		       h->req.length <= FF_MAX_MSG_SZ;
+	case FF_OP_CMP_SWAP:
+	case FF_OP_FETCH_ADD:
+		return qp_is_reliable(qp) && !h->len && !h->offset;
+	default:
+		return false;
+	}
+	if (h->req.length > FF_MAX_MSG_SZ)
+		return false;
+	if (h->flags & WIRE_PROBE)
+		return !h->len && !h->offset;
+	return h->offset <= h->req.length && end <= h->req.length &&
+	       last == (end == h->req.length) && (h->len || !h->req.length);
+}
+
+/* The message, as responder.c knows one. */
+static void take_wr(struct remote_qp *rq, const struct wire_hdr *h)
+{
+	struct send_wr *wr = &rq->rx_wr;
+
+	memset(wr, 0, sizeof(*wr));
+	wr->opcode = h->opcode;
+	wr->flags = h->flags & WIRE_SOLICITED ? FF_SQE_SOLICITED : 0;
+	if (is_atomic(h->opcode)) {
+		wr->remote_addr = h->atomic.addr;
+		wr->compare_add = h->atomic.compare_add;
+		wr->swap = h->atomic.swap;
+		wr->rkey = h->atomic.rkey;
+		wr->remote_srqn = h->atomic.srqn;
+		wr->length = sizeof(uint64_t);
+	} else {
+		wr->remote_addr = h->req.addr;
+		wr->length = h->req.length;
+		wr->rkey = h->req.rkey;
+		wr->imm = h->req.imm;
+		wr->remote_srqn = h->req.srqn;
+	}
+	rq->rx_at = (struct ff_sge){ wr->remote_addr, (uint32_t)wr->length, wr->rkey };
+}
+
+/* May the message that begins be carried out? False: it was answered. */
+static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	struct qp *qp = rq->qp;
+	uint32_t tag = rq->rx_tag;
+	enum answer a;
+
+	take_wr(rq, h);
+	rq->rx_off = 0;
+	rq->rx_drop = false;
+	a = responder_admit(f, qp, &rq->rx_wr);
+	if (a != ANS_OK) {
+		refuse(f, rq, h->msn, a);
+		return false;
+	}
+	if (h->flags & WIRE_PROBE) {
+		nak(f, rq, h->msn, NAK_PROBE_OK);
+		return false;
+	}
+	if (!takes_recv(h->opcode) || rq->rx_matched)
+		return true;
+	if (rq->job_head != rq->job_tail) { /* they come first, should this end the connection */
+		a = responder_fits(f, qp, &rq->rx_wr);
+		if (a == ANS_INV_REQ || a == ANS_REM_OP) {
+			rq->rx_refuse = rq->rx_misfit = rq->rx_drop = true;
+			return false;
+		}
+	}
+	a = responder_recv(f, qp, &rq->rx_wr);
+	if (a == ANS_OK) {
+		rq->rx_matched = true;
+		not_owed(rq);
+		return true;
+	}
+	if (a == ANS_RNR)
+		owe_receive(f, rq);
+	else if (a == ANS_DROP)
+		rq->rx_drop = true;
+	else /* the QP is in error already */
+		tell_refusal(f, rq, h->msn, tag, a);
+	return false;
+}
+
+/* A message that was carried out before: its answer was lost. */
+static void again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	if (h->opcode == FF_OP_READ || is_atomic(h->opcode))
+		response_fetch_again(f, rq, h);
+	else if ((h->flags & WIRE_LAST) && qp_is_reliable(rq->qp)) {
+		rq->ack_due = true;
+		wire_tx(f, rq);
+	}
+}
+
+enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			 struct remote_qp **out)
+{
+	struct remote_qp *rq = responder_of(f, p, h);
+	int32_t ahead;
+
+	if (!rq) {
+		refuse_stranger(f, p, h);
+		return SINK_DISCARD;
+	}
+	if (!is_sound(rq->qp, h))
+		return SINK_DISCARD; /* a router that lies: nothing here is to suffer from it */
+	ahead = (int32_t)(h->msn - rq->rx_msn);
+	if (rq->qp->type == IBV_QPT_UC && ahead > 0 && !h->offset) {
+		rq->rx_msn = h->msn; /* what is missing is lost */
+		ahead = 0;
+		rq->rx_off = 0;
+	}
+	if (ahead < 0) {
+		again(f, rq, h);
+		return SINK_DISCARD;
+	}
+	if (rq->rx_refuse || rq->rx_stalled)
+		return SINK_DISCARD;
+	if (ahead > 0) {
+		if (!rq->rx_drop)
+			nak(f, rq, rq->rx_msn, NAK_SEQ);
+		return SINK_DISCARD;
+	}
+	if (!h->offset) {
+		if (!start(f, rq, h))
+			return SINK_DISCARD;
+	} else if (rq->rx_drop) {
+		return SINK_DISCARD;
+	} else if (h->offset != rq->rx_off || h->opcode != rq->rx_wr.opcode ||
+		   h->req.length != rq->rx_wr.length) {
+		nak(f, rq, rq->rx_msn, NAK_SEQ);
+		return SINK_DISCARD;
+	}
+	*out = rq;
+	return SINK_QP;
+}
+
+void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct remote_qp *rq = responder_of(f, p, h);
+
+	if (!rq) {
+		refuse_stranger(f, p, h);
+		return;
+	}
+	if ((int32_t)(h->msn - rq->rx_msn) >= 0)
+		return; /* it is on its way, or waits for something that will be told */
+	for (uint32_t i = rq->job_head; i != rq->job_tail; i++)
+		if (rq->jobs[i % REMOTE_JOBS].msn == h->msn)
+			return; /* it is being answered */
+	nak(f, rq, h->msn, NAK_RETRY);
+}
+
+struct side response_side(struct remote_qp *rq)
+{
+	if (ff_op_sends(rq->rx_wr.opcode))
+		return side_of_recv(rq->qp);
+	return (struct side){
+		.sge = &rq->rx_at,
+		.num_sge = 1,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+		.qp = rq->qp,
+		.access = IBV_ACCESS_REMOTE_WRITE,
+	};
+}
+
+void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why)
+{
+	uint32_t tag = rq->rx_tag, msn = rq->rx_msn;
+
+	if (!ff_op_sends(rq->rx_wr.opcode)) {
+		refuse(f, rq, msn, ANS_REM_ACCESS);
+		return;
+	}
+	rq->rx_matched = false;
+	tell_refusal(f, rq, msn, tag, responder_fault(f, rq->qp, why));
+}
+
+/* ---- a request is complete ------------------------------------------------------------------------------ */
+
+static void next_message(struct fast *f, struct remote_qp *rq, bool ack)
+{
+	rq->rx_msn++;
+	rq->rx_off = 0;
+	rq->rx_matched = false;
+	if (ack && qp_is_reliable(rq->qp)) {
+		rq->ack_due = true;
+		wire_tx(f, rq);
+	}
+}
+
+static void message_done(struct fast *f, struct remote_qp *rq)
+{
+	struct qp *qp = rq->qp;
+	struct remote *there = qp->soft->there;
+	struct origin o = {
+		.wr = &rq->rx_wr,
+		.qp_num = qp->attr.dest_qp_num,
+		.lid = there->lid,
+		.sl = qp->attr.ah.sl,
+	};
+	uint32_t incarnation = rq->incarnation;
+	bool matched = rq->rx_matched;
+
+	if (!responder_invalidate(qp, &rq->rx_wr)) {
+		refuse(f, rq, rq->rx_msn, ANS_REM_ACCESS);
+		return;
+	}
+	qp->o.ses->stats.rx_bytes += rq->rx_wr.length;
+	if (rq->rx_wr.length)
+		fast_data_to(f, qp->o.ses);
+	else
+		fast_note_to(f, qp->o.ses);
+	if (matched)
+		responder_complete(f, qp, &o);
+	if (rq->incarnation == incarnation) /* else its CQ has overrun */
+		next_message(f, rq, true);
+}
+
+static struct job *new_job(struct remote_qp *rq, uint32_t msn)
+{
+	struct job *j;
+
+	if (!rq->jobs)
+		rq->jobs = calloc(REMOTE_JOBS, sizeof(*rq->jobs));
+	if (!rq->jobs || rq->job_tail - rq->job_head == REMOTE_JOBS)
+		return NULL;
+	j = &rq->jobs[rq->job_tail++ % REMOTE_JOBS];
+	memset(j, 0, sizeof(*j));
+	j->msn = msn;
+	return j;
+}
+
+/* False: too many at once; the requester has broken its own limit. */
+static bool read_job(struct fast *f, struct remote_qp *rq, uint32_t msn, const struct send_wr *wr)
+{
+	struct job *j = new_job(rq, msn);
+
+	if (!j)
+		return false;
+	j->at = (struct ff_sge){ wr->remote_addr, (uint32_t)wr->length, wr->rkey };
+	wire_tx(f, rq);
+	return true;
+}
+
+static bool atomic_job(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t orig)
+{
+	struct job *j = new_job(rq, msn);
+
+	if (!j)
+		return false;
+	j->is_atomic = true;
+	j->orig = orig;
+	wire_tx(f, rq);
+	return true;
+}
+
+void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	struct send_wr wr = { .opcode = h->opcode,
+			      .remote_addr = h->req.addr,
+			      .length = h->req.length,
+			      .rkey = h->req.rkey,
+			      .remote_srqn = h->req.srqn };
+
+	if (h->opcode == FF_OP_READ) {
+		/* as when it came first; what may not be read now gets no answer */
+		if (responder_admit(f, rq->qp, &wr) == ANS_OK)
+			read_job(f, rq, h->msn, &wr);
+		return;
+	}
+	for (uint32_t i = 0; rq->atomics && i < REMOTE_JOBS && i < rq->num_atomics; i++)
+		if (rq->atomics[i].msn == h->msn) {
+			atomic_job(f, rq, h->msn, rq->atomics[i].orig);
+			return;
+		}
+}
+
+/* 0; -2: the lock was given away. */
+static int atomic(struct fast *f, struct remote_qp *rq)
+{
+	struct side dst = {
+		.sge = &rq->rx_at,
+		.num_sge = 1,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+		.qp = rq->qp,
+		.access = IBV_ACCESS_REMOTE_ATOMIC,
+	};
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t epoch = f->epoch;
+	struct qp *qp = rq->qp;
+	enum xfer_result r;
+
+	if (!rq->atomics)
+		rq->atomics = calloc(REMOTE_JOBS, sizeof(*rq->atomics));
+	if (!rq->atomics) {
+		nak(f, rq, rq->rx_msn, NAK_RETRY);
+		return 0;
+	}
+	r = atomic_run(f, &rq->rx, &rq->rx_wr, &dst, &rq->rx_at, &why);
+	if (r == XFER_GONE)
+		return -2;
+	if (r == XFER_WAIT || r == XFER_MORE) {
+		rq->rx_stalled = rq->rx_drop = true;
+		remote_stall(f, rq);
+		return f->epoch == epoch ? 0 : -2;
+	}
+	if (f->epoch != epoch && (rq != qp->soft->rem || !rq->rx_open))
+		return -2;
+	rq->rx.atomic_step = 0;
+	if (r != XFER_DONE) {
+		refuse(f, rq, rq->rx_msn, ANS_REM_ACCESS);
+	} else {
+		uint32_t i = rq->num_atomics++ % REMOTE_JOBS;
+
+		rq->atomics[i].msn = rq->rx_msn;
+		rq->atomics[i].orig = rq->rx.atomic_orig;
+		atomic_job(f, rq, rq->rx_msn, rq->rx.atomic_orig); /* or it is asked again */
+		fast_data_to(f, qp->o.ses);
+		next_message(f, rq, false);
+	}
+	return f->epoch == epoch ? 0 : -2;
+}
+
+int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+{
+	if (is_atomic(h->opcode))
+		return atomic(f, rq);
+	if (h->opcode == FF_OP_READ) {
+		if (read_job(f, rq, h->msn, &rq->rx_wr))
+			next_message(f, rq, false);
+		else
+			refuse(f, rq, h->msn, ANS_INV_REQ);
+		return 0;
+	}
+	rq->rx_off += h->len;
+	if (h->flags & WIRE_LAST)
+		message_done(f, rq);
+	return 0;
+}
+
+/* What the QP waited for behind a process is there, or has failed. */
+void response_stalled(struct fast *f, struct remote_qp *rq)
+{
+	if (!rq->rx_stalled)
+		return;
+	rq->rx_stalled = false;
+	if (is_atomic(rq->rx_wr.opcode)) {
+		uint32_t msn = rq->rx_msn;
+
+		if (atomic(f, rq) || rq->rx_stalled)
+			return;
+		if (rq->rx_msn != msn) /* what came meanwhile was thrown away */
+			nak(f, rq, rq->rx_msn, NAK_SEQ);
+		return;
+	}
+	if (rq->rx.call) {
+		int result = rq->rx.call->result;
+
+		xfer_reset(f, &rq->rx);
+		if (result) {
+			response_bad(f, rq, FF_VERR_FAULT);
+			return;
+		}
+	}
+	nak(f, rq, rq->rx_msn, NAK_RETRY);
+}
+
+/* ---- what is sent ---------------------------------------------------------------------------------------- */
+
+static void answer_hdr(const struct remote_qp *rq, struct frame *fr, enum wire_type type,
+		       uint32_t msn)
+{
+	remote_hdr(rq, &fr->h, type);
+	fr->h.tag = rq->rx_tag;
+	fr->h.msn = msn;
+}
+
+/* The next part of what a READ asked for. As remote_next(). */
+static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	struct job *j = &rq->jobs[rq->job_head % REMOTE_JOBS];
+	uint64_t len = j->at.length - j->off, n = 0;
+	enum ff_vendor_err why = FF_VERR_NONE;
+	struct side src = {
+		.sge = &j->at,
+		.num_sge = 1,
+		.keys = &rq->qp->o.ses->cont->keys,
+		.pd = rq->qp->pd,
+		.qp = rq->qp,
+		.access = IBV_ACCESS_REMOTE_READ,
+	};
+	int r = 0;
+
+	answer_hdr(rq, fr, WIRE_READ_DATA, j->msn);
+	fr->h.offset = j->off;
+	fr->kind = FRAME_DATA;
+	fr->old_nxt = rq->job_head;
+	fr->old_off = j->off;
+	if (len > WIRE_PAYLOAD_MAX)
+		len = WIRE_PAYLOAD_MAX;
+	if (len) {
+		r = xfer_iov(&src, j->off, len, fr->iov, FRAME_IOVS, &n, &why);
+		if (r > 0) {
+			fr->num_iov = (unsigned)r;
+			fr->h.len = (uint32_t)n;
+		} else if (!r) {
+			r = remote_fetch_bytes(f, rq, &src, true, j->msn, j->off, n, fr, &why);
+			if (!r || r == -1)
+				return r;
+		}
+	}
+	if (r < 0) {
+		uint32_t msn = j->msn;
+
+		rq->job_head = rq->job_tail;
+		refuse(f, rq, msn, ANS_REM_ACCESS);
+		return response_next(f, rq, fr);
+	}
+	j->off += fr->h.len;
+	rq->qp->o.ses->stats.tx_bytes += fr->h.len;
+	if (j->off == j->at.length) {
+		fr->h.flags = WIRE_LAST;
+		rq->job_head++;
+	}
+	return 1;
+}
+
+static int job_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	const struct job *j = &rq->jobs[rq->job_head % REMOTE_JOBS];
+
+	if (!j->is_atomic)
+		return data_next(f, rq, fr);
+	answer_hdr(rq, fr, WIRE_ATOMIC_DATA, j->msn);
+	fr->h.atomic_data.orig = j->orig;
+	fr->kind = FRAME_ATOMIC;
+	fr->old_nxt = rq->job_head++;
+	return 1;
+}
+
+int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+{
+	fr->incarnation = rq->incarnation;
+	if (rq->ack_due) {
+		rq->ack_due = false;
+		fr->kind = FRAME_ACK;
+		answer_hdr(rq, fr, WIRE_ACK, rq->rx_msn - 1);
+		return 1;
+	}
+	if (rq->nak_due) {
+		rq->nak_due = false;
+		fr->kind = FRAME_NAK;
+		answer_hdr(rq, fr, WIRE_NAK, rq->nak_msn);
+		fr->h.tag = rq->nak_tag;
+		fr->h.code = rq->nak_code;
+		fr->h.nak.rnr_timer = rq->qp->attr.min_rnr_timer;
+		return 1;
+	}
+	if (rq->go_due) {
+		rq->go_due = false;
+		fr->kind = FRAME_GO;
+		answer_hdr(rq, fr, WIRE_GO, rq->rx_msn);
+		return 1;
+	}
+	if (rq->job_head != rq->job_tail)
+		return job_next(f, rq, fr);
+	if (rq->rx_refuse) {
+		bool misfit = rq->rx_misfit;
+		uint32_t tag = rq->rx_tag;
+
+		rq->rx_refuse = rq->rx_misfit = false;
+		if (misfit)
+			tell_refusal(f, rq, rq->rx_msn, tag, responder_recv(f, rq->qp, &rq->rx_wr));
+		else
+			refuse(f, rq, rq->rx_msn, rq->rx_why);
+		return rq->nak_due ? response_next(f, rq, fr) : 0;
+	}
+	return 0;
+}
+
+void response_abort(struct fast *f, struct remote_qp *rq)
+{
+	xfer_reset(f, &rq->rx);
+	rq->rx.atomic_step = 0;
+	not_owed(rq);
+	rq->rx_misfit = false;
+	rq->rx_open = rq->rx_drop = rq->rx_refuse = rq->rx_stalled = rq->rx_matched = false;
+	rq->nak_due = rq->ack_due = rq->go_due = false;
+	rq->job_head = rq->job_tail = 0;
+	rq->num_atomics = 0;
+}

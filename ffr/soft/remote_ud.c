@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * remote_ud.c - datagrams to and from other hosts. [lock] requester.c and mcast.c send, remote.c brings
+ * what comes.
+ *
+ * A datagram is gathered into one piece, GRH first, and goes out as one small frame. What there is no
+ * room for is lost, as it may be.
+ *
+ * Who receives one believes nothing of it: the sender's container must be on the host that it came
+ * from, in that epoch, and allowed to talk to the receiver's. The first datagram of a sender that the
+ * directory does not know yet is held until it does: many a program sends only one.
+ */
+#include "remote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HELD_MAX 256u
+#define HELD_NS	 (2000 * NS_PER_MS)
+
+struct ud_held {
+	LIST_ENTRY(ud_held) entry;
+	struct wire_peer *peer; /* a reference */
+	uint64_t until;		/* ns */
+	struct wire_hdr h;
+	uint8_t data[];
+};
+
+/* ---- sending -------------------------------------------------------------------------------------------- */
+
+/* GRH and data into soft->gathered. XFER_DONE, or what xfer_run() says. */
+static enum xfer_result gather(struct fast *f, struct qp *qp, enum ff_vendor_err *why)
+{
+	struct soft_qp *sq = qp->soft;
+	struct side src = side_of_wr(qp, 0), dst = { 0 };
+
+	if (!sq->gathered)
+		sq->gathered = malloc(SOFT_GRH_SZ + SOFT_MTU);
+	if (!sq->gathered)
+		return XFER_MORE;
+	src.prefix = sq->grh;
+	src.prefix_len = SOFT_GRH_SZ;
+	dst.bytes = sq->gathered;
+	return xfer_run(f, &sq->x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, why);
+}
+
+static void ud_hdr(const struct qp *qp, struct wire_hdr *h)
+{
+	const struct container *c = qp->o.ses->cont;
+	const struct send_wr *wr = qp->wr;
+
+	memset(h, 0, sizeof(*h));
+	h->type = WIRE_UD;
+	h->opcode = wr->opcode;
+	h->flags = wr->flags & FF_SQE_SOLICITED ? WIRE_SOLICITED : 0;
+	h->len = SOFT_GRH_SZ + (uint32_t)wr->length;
+	h->dst_qpn = wr->remote_qpn;
+	h->src_qpn = qp->qp_num;
+	h->src_cont = c->id;
+	h->src_epoch = c->epoch;
+	/* a Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5) */
+	h->ud.qkey = wr->remote_qkey & 0x80000000u ? qp->attr.qkey : wr->remote_qkey;
+	h->ud.imm = wr->imm;
+	h->ud.lid = c->lid;
+	h->ud.sl = qp->soft->sl;
+}
+
+static enum post_result not_gathered(struct qp *qp, enum xfer_result r)
+{
+	if (r != XFER_MORE)
+		return POST_WAIT;
+	qp->more = true; /* when the lock was given up, nobody looks at what we return */
+	return POST_MORE;
+}
+
+enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to)
+{
+	enum ff_vendor_err why = FF_VERR_NONE;
+	enum xfer_result r = gather(f, qp, &why);
+	struct wire_hdr h;
+
+	if (r == XFER_SRC)
+		return requester_finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
+	if (r != XFER_DONE)
+		return not_gathered(qp, r);
+	ud_hdr(qp, &h);
+	h.dst_cont = to->id;
+	h.dst_epoch = to->epoch;
+	if (wire_send(f, to->peer, &h, qp->soft->gathered))
+		qp->o.ses->stats.ud_drops++;
+	return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
+}
+
+enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_err *why)
+{
+	const char *tenant = qp->o.ses->cont->tenant;
+	struct wire_peer **peers;
+	enum xfer_result r;
+	struct wire_hdr h;
+	int n = dir_mcast(f, tenant, &qp->soft->mgid, &peers);
+
+	if (n <= 0)
+		return POST_DONE;
+	r = gather(f, qp, why);
+	if (r == XFER_SRC)
+		return POST_DONE;
+	if (r != XFER_DONE)
+		return not_gathered(qp, r);
+	ud_hdr(qp, &h);
+	h.flags |= WIRE_MCAST;
+	memcpy(h.ud.mgid, &qp->soft->mgid, sizeof(h.ud.mgid));
+	/* again: the lock may have been given away */
+	n = dir_mcast(f, tenant, &qp->soft->mgid, &peers);
+	for (int i = 0; i < n; i++) {
+		if (!peers[i]->tcp)
+			peer_want(peers[i]);
+		if (wire_send(f, peers[i], &h, qp->soft->gathered))
+			qp->o.ses->stats.ud_drops++;
+	}
+	return POST_DONE;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------------------- */
+
+static void lost(struct qp *qp)
+{
+	qp->o.ses->stats.ud_drops++;
+}
+
+int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data)
+{
+	struct send_wr wr = {
+		.opcode = h->opcode,
+		.flags = h->flags & WIRE_SOLICITED ? FF_SQE_SOLICITED : 0,
+		.length = h->len - SOFT_GRH_SZ,
+		.imm = h->ud.imm,
+	};
+	struct origin o = { .wr = &wr, .qp_num = h->src_qpn, .lid = h->ud.lid, .sl = h->ud.sl };
+	enum ff_vendor_err why = FF_VERR_NONE;
+	uint64_t epoch = f->epoch;
+	struct xfer x = { .qp = qp };
+	struct side dst;
+	enum xfer_result r;
+
+	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
+	    qp->soft->rx_from) {
+		lost(qp);
+		return 0;
+	}
+	if (responder_admit(f, qp, &wr) != ANS_OK || responder_recv(f, qp, &wr) != ANS_OK) {
+		lost(qp);
+		return 0;
+	}
+	dst = side_of_recv(qp);
+	r = xfer_put(f, &x, &dst, 0, data, h->len, &why);
+	if (x.call) /* a worker has it: what it writes is of a receive that is still to come */
+		pvm_call_put(f->pvm, x.call);
+	if (r == XFER_GONE)
+		return -2;
+	if (f->epoch != epoch && (!route_receives(qp) || !qp->soft->has_recv))
+		return -2;
+	if (r == XFER_DST) {
+		lost(qp);
+		responder_fault(f, qp, why);
+	} else if (r == XFER_DONE) {
+		qp->o.ses->stats.rx_bytes += wr.length;
+		responder_complete(f, qp, &o);
+		fast_data_to(f, qp->o.ses);
+	} else {
+		lost(qp);
+	}
+	return f->epoch == epoch ? 0 : -2;
+}
+
+static bool is_sound(const struct wire_hdr *h)
+{
+	return (h->opcode == FF_OP_SEND || h->opcode == FF_OP_SEND_IMM) && h->len >= SOFT_GRH_SZ &&
+	       h->len <= SOFT_GRH_SZ + SOFT_MTU;
+}
+
+/* The sender is known, and on that host. */
+static int deliver(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+		   const uint8_t *data)
+{
+	const struct container *c;
+	struct qp *qp;
+
+	if (h->flags & WIRE_MCAST)
+		return mcast_from_remote(f, from, h, data);
+	qp = qp_by_num(f, h->dst_qpn);
+	if (!qp || !qp->soft)
+		return 0;
+	c = qp->o.ses->cont;
+	if (c->id != h->dst_cont || c->epoch != h->dst_epoch ||
+	    !dir_allowed(f, c, from->tenant, from->name))
+		return 0;
+	return remote_ud_deliver(f, qp, h, data);
+}
+
+static void held_free(struct soft_dev *dev, struct ud_held *d)
+{
+	LIST_REMOVE(d, entry);
+	dev->num_held--;
+	peer_put(d->peer);
+	free(d);
+}
+
+static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const uint8_t *data)
+{
+	struct soft_dev *dev = f->be->priv;
+	struct ud_held *d, *next;
+
+	LIST_FOREACH_SAFE(d, &dev->held, entry, next)
+		if (d->until < f->now)
+			held_free(dev, d);
+	if (dev->num_held >= HELD_MAX)
+		return;
+	d = malloc(sizeof(*d) + h->len);
+	if (!d)
+		return;
+	peer_get(p);
+	d->peer = p;
+	d->until = f->now + HELD_NS;
+	d->h = *h;
+	memcpy(d->data, data, h->len);
+	dev->num_held++;
+	LIST_INSERT_HEAD(&dev->held, d, entry);
+}
+
+int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		   const uint8_t *data)
+{
+	struct remote *from;
+
+	if (!is_sound(h))
+		return 0;
+	from = dir_by_id(f, h->src_cont);
+	if (!from || !from->epoch) {
+		hold(f, p, h, data);
+		return 0;
+	}
+	if (from->peer != p || from->epoch != h->src_epoch)
+		return 0;
+	return deliver(f, from, h, data);
+}
+
+void remote_ud_known(struct fast *f, struct remote *r)
+{
+	struct soft_dev *dev = f->be->priv;
+	struct ud_held *d, *next;
+	LIST_HEAD(, ud_held) mine = LIST_HEAD_INITIALIZER(mine);
+
+	/* in the order in which they came: the newest is the first */
+	LIST_FOREACH_SAFE(d, &dev->held, entry, next)
+		if (d->h.src_cont == r->id && r->epoch) {
+			LIST_REMOVE(d, entry);
+			dev->num_held--;
+			LIST_INSERT_HEAD(&mine, d, entry);
+		}
+	while ((d = LIST_FIRST(&mine))) {
+		LIST_REMOVE(d, entry);
+		if (r->peer == d->peer && r->epoch == d->h.src_epoch)
+			deliver(f, r, &d->h, d->data);
+		peer_put(d->peer);
+		free(d);
+	}
+}
+
+void remote_ud_fini(struct soft_dev *dev)
+{
+	struct ud_held *d;
+
+	while ((d = LIST_FIRST(&dev->held)))
+		held_free(dev, d);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: ffr/peer.c ffr/peer_conn.c ffr/peer_hello.c ffr/peer_sock.c ffr/peer_tls.c ffr/soft/wire_io.c ffr/conf.c ffr/log.c -lssl -lcrypto */
+/*
+ * fuzz_wire.c - whatever bytes come in where a router accepts others: only one that said who it is,
+ * is known to be that, and gave a verdict where it decides, is attached; everything else ends, and
+ * nothing is left of it.
+ *
+ * Through the whole of peer.c on a socket pair. The first byte's bits: 0: it comes from the known
+ * host's address; 1: the router's name is the greater one, it decides; 2: a valid hello is sent
+ * before the bytes, 3: into which the bytes are XORed instead; the rest: where they are cut in two.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ffr/fast.h"
+#include "ffr/peer_int.h"
+#include "ffr/router.h"
+#include "ffr/soft/wire_io.h"
+
+static struct router r;
+static struct fast f;
+static struct wire_hello attached_with;
+static uint32_t attached;
+
+void fast_lock(struct fast *fast)
+{
+	(void)fast;
+}
+
+void fast_unlock(struct fast *fast)
+{
+	(void)fast;
+}
+
+void dir_want_host(struct router *router, const char *host)
+{
+	assert(router == &r && strlen(host) < WIRE_HOST_SZ);
+}
+
+int wire_attach(struct fast *fast, struct wire_peer *p, struct wire_io *io,
+		const struct wire_hello *theirs)
+{
+	assert(fast == &f && !p->tcp && p->version == WIRE_PROTO);
+	attached_with = *theirs;
+	attached++;
+	p->tcp = (struct wire_tcp *)io;
+	return 0;
+}
+
+void wire_detach(struct fast *fast, struct wire_peer *p, const char *why)
+{
+	assert(fast == &f && p->tcp && why);
+	wire_io_close((struct wire_io *)p->tcp);
+	p->tcp = NULL;
+}
+
+static void begin(bool decides)
+{
+	static char cluster[] = "c", wire[32], a[] = "a", z[] = "z";
+	char err[256];
+
+	/* several may run at a time */
+	snprintf(wire, sizeof(wire), "tcp:127.%d.%d.1:7471", 1 + (getpid() >> 8 & 127),
+		 getpid() & 255);
+	memset(&r, 0, sizeof(r));
+	r.conf.cluster = cluster;
+	r.conf.hostname = decides ? z : a;
+	r.conf.wire_listen = wire;
+	r.conf.wire_check_addr = true;
+	r.fast = &f;
+	strcpy(r.instance, "i");
+	attached = 0;
+	if (uv_loop_init(&r.loop) || peers_init(&r, err, sizeof(err)))
+		abort();
+	if (!peer_of_host(&r, "m", "im", "tcp:127.0.0.9:1", true))
+		abort();
+}
+
+static void turn(void)
+{
+	for (int i = 0; i < 4; i++)
+		uv_run(&r.loop, UV_RUN_NOWAIT);
+}
+
+static void hello_of_m(struct wire_hello *w)
+{
+	struct hello h = { .cluster = "c",
+			   .host = "m",
+			   .to = r.conf.hostname,
+			   .instance = "im",
+			   .seq = 1,
+			   .oldest = 1 };
+
+	hello_make(w, &h);
+	memset(w->nonce, 1, sizeof(w->nonce));
+}
+
+static void put(int fd, const uint8_t *data, size_t len)
+{
+	if (len && send(fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return; /* it has closed */
+	turn();
+}
+
+static void check(bool known_addr)
+{
+	const struct wire_hello *w = &attached_with;
+	struct wire_hello ours;
+
+	if (!attached)
+		return;
+	hello_of_m(&ours);
+	assert(known_addr && attached == 1);
+	assert(!strcmp(w->host, "m") && !strcmp(w->instance, "im") && !strcmp(w->cluster, "c"));
+	assert(!strcmp(w->to, r.conf.hostname) && !w->status);
+	assert(!memcmp(w->magic, ours.magic, sizeof(ours.magic)) && w->length == ours.length);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t flags = size ? data[0] : 0, buf[2048];
+	struct sockaddr_storage from = { 0 };
+	struct sockaddr_in *four = (void *)&from;
+	size_t len = size ? size - 1 : 0, cut, n = 0;
+	int fd[2];
+
+	log_level = LOG_LEVEL_ERR;
+	if (len > sizeof(buf) - sizeof(struct wire_hello))
+		return 0;
+	begin(flags & 2);
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd))
+		abort();
+	four->sin_family = AF_INET;
+	four->sin_addr.s_addr = htonl(flags & 1 ? 0x7f000009 : 0x7f000008);
+	peer_conn_accept(r.peers, fd[0], &from);
+	turn();
+	if (flags & 12) {
+		hello_of_m((struct wire_hello *)buf);
+		n = sizeof(struct wire_hello);
+	}
+	for (size_t i = 0; i < len; i++) {
+		if (flags & 8 && i < sizeof(struct wire_hello))
+			buf[i] ^= data[1 + i];
+		else
+			buf[n++] = data[1 + i];
+	}
+	cut = n * (flags >> 4) / 16;
+	put(fd[1], buf, cut);
+	put(fd[1], buf + cut, n - cut);
+	check(flags & 1);
+	close(fd[1]);
+	turn();
+	assert(!r.peers->num_conns && !r.peers->num_strangers);
+	peers_fini(&r);
+	uv_run(&r.loop, UV_RUN_DEFAULT);
+	if (uv_loop_close(&r.loop))
+		abort();
+	return 0;
+}

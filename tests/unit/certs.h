@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* certs.h - certificates for tests, as files: an authority and hosts that it signs for. */
+#ifndef TESTS_CERTS_H
+#define TESTS_CERTS_H
+
+#include <openssl/types.h>
+
+struct authority {
+	EVP_PKEY *key;
+	X509 *cert;
+};
+
+/* Its certificate goes to `path`. */
+void authority_make(struct authority *a, const char *name, const char *path);
+void authority_free(struct authority *a);
+/*
+ * A host's certificate and key, to both files. san: its DNS name, NULL: the name is only the common
+ * name. days: how long it is valid, from a day ago; < 0: it has expired.
+ */
+void cert_make(const struct authority *a, const char *common, const char *san, int days,
+	       const char *cert_path, const char *key_path);
+/* A key with a passphrase. */
+void key_make_locked(const char *path);
+
+#endif
