@@ -555,12 +555,10 @@ static bool run_up(struct source *s, uint64_t now)
 	}
 	if (post(s, now))
 		return true;
-	if (s->plan.ud) {
-		if (now - s->last_good > SILENCE_NS && now - s->up_at > SILENCE_NS)
-			failed(s, "the sink is silent", now);
-		return false;
-	}
-	if (!s->probing && !(idle && s->told == s->posted) &&
+	if (s->plan.ud && idle && s->posted - s->told > UD_AHEAD * s->plan.window &&
+	    now - s->last_good > SILENCE_NS && now - s->up_at > SILENCE_NS)
+		failed(s, "the sink is silent", now);
+	if (!s->plan.ud && !s->probing && !(idle && s->told == s->posted) &&
 	    ((c->ending && !idle) || now - s->progress_at > PROBE_NS))
 		probe(s, now);
 	if ((!idle || s->probing) && now - s->progress_at > c->stall_ns) {
