@@ -10,12 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define BATCH 16u /* WRs in one ibv_post_send */
-#define PROBE_NS                                                                                   \
-	(500 * NS_PER_MS) /* nothing moves, perhaps because the last WRs were not signalled */
-#define SILENCE_NS (2 * NS_PER_S)  /* UD: the sink may be another one by now */
-#define UD_GO_NS   (5 * NS_PER_MS) /* UD: what was not acknowledged by then was lost */
-#define UD_AHEAD   4u		   /* windows */
+#define BATCH	   16u		     /* WRs in one ibv_post_send */
+#define PROBE_NS   (500 * NS_PER_MS) /* nothing moves: was the last WR not signalled? */
+#define SILENCE_NS (2 * NS_PER_S)    /* UD: the sink may be another one by now */
+#define UD_GO_NS   (5 * NS_PER_MS)   /* UD: what was not acknowledged by then was lost */
+#define UD_AHEAD   4u		     /* windows */
 #define FLUSH_NS   (200 * NS_PER_MS)
 #define ACK_LEN	   64u
 
@@ -556,12 +555,10 @@ static bool run_up(struct source *s, uint64_t now)
 	}
 	if (post(s, now))
 		return true;
-	if (s->plan.ud) {
-		if (now - s->last_good > SILENCE_NS && now - s->up_at > SILENCE_NS)
-			failed(s, "the sink is silent", now);
-		return false;
-	}
-	if (!s->probing && !(idle && s->told == s->posted) &&
+	if (s->plan.ud && idle && s->posted - s->told > UD_AHEAD * s->plan.window &&
+	    now - s->last_good > SILENCE_NS && now - s->up_at > SILENCE_NS)
+		failed(s, "the sink is silent", now);
+	if (!s->plan.ud && !s->probing && !(idle && s->told == s->posted) &&
 	    ((c->ending && !idle) || now - s->progress_at > PROBE_NS))
 		probe(s, now);
 	if ((!idle || s->probing) && now - s->progress_at > c->stall_ns) {

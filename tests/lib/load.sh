@@ -153,6 +153,12 @@ print("   %s: %d operations, %.1f MB, %d failures, %d back (median %.0f ms, at m
 print("   " + ", ".join("%s: %d" % c for c in r["completions"].items()))' "$OUT/$LOAD.json" "$LOAD"
 }
 
+# As the other host's router is told: host_is h0 up|down
+host_is() {
+	"$LAB" ffctl "h$((1 - ${1#h}))" -- --json host list 2>/dev/null | python3 -c 'import json, sys
+sys.exit(not any(h["name"] == sys.argv[1] and h["up"] == (sys.argv[2] == "up") for h in json.load(sys.stdin)))' "$@" 2>/dev/null
+}
+
 # ---- both ways between two containers ------------------------------------------------------------------
 
 # load_both OPTIONS...: pairs `there` from $A to $B and `back` from $B to $A.

@@ -29,6 +29,9 @@ for round in 1 2 3; do
 	load_each load_unharmed 0 || fail "round $round: a connection failed without the orchestrator"
 	"$LAB" restart orchestrator || fail "restart"
 	load_each load_unharmed 0 || fail "round $round: a connection failed when it was back"
+	for host in h0 h1; do
+		until_true 20 host_is $host up || fail "round $round: $host is not up again"
+	done
 	step "round $round: new regions and connections between the hosts"
 	connects h0c1 h1c1
 	connects h1c1 h0c1

@@ -19,13 +19,6 @@ connects() { # SERVER CLIENT
 	load_server_stop 0
 }
 
-host_is() { # HOST up|down, as the other one sees it
-	"$LAB" ffctl "h$((1 - ${1#h}))" -- --json host list | python3 -c 'import json, sys
-v = json.load(sys.stdin)
-v = v.get("hosts", v) if isinstance(v, dict) else v
-sys.exit(not any(h["name"] == sys.argv[1] and bool(h["up"]) == (sys.argv[2] == "up") for h in v))' "$@"
-}
-
 load_both -q 6 --ud 1 -r
 load_each load_moves 20 || fail "no traffic"
 
