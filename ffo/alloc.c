@@ -171,6 +171,16 @@ int alloc_set_pool(struct alloc *a, int family, const char *text, char *why, siz
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
+void alloc_range(struct alloc *a, const char *tenant, int family, struct in6_addr *first,
+		 struct in6_addr *last)
+{
+	const struct pool *p =
+		tenant_pool(a, tenant_find(a, tenant), family == AF_INET ? POOL4 : POOL6);
+
+	num_addr(p->net + 2, first);
+	num_addr(p->top - (family == AF_INET), last);
+}
+
 int alloc_addr(struct alloc *a, const char *tenant, int family, struct in6_addr *addr)
 {
 	struct tenant *t = tenant_get(a, tenant);
@@ -202,6 +212,13 @@ static bool addr_usable(const struct pool *p, idset_num n)
 	return n > 1 && n >> 120 != 0xff && n >> 118 != 0xfe80 >> 6;
 }
 
+bool alloc_addr_ok(struct alloc *a, const char *tenant, const struct in6_addr *addr)
+{
+	idset_num n = addr_num(addr);
+
+	return addr_usable(tenant_pool(a, tenant_find(a, tenant), is_v4(n) ? POOL4 : POOL6), n);
+}
+
 int alloc_restore_addr(struct alloc *a, const char *tenant, const struct in6_addr *addr)
 {
 	struct tenant *t = tenant_get(a, tenant);
@@ -216,10 +233,7 @@ int alloc_restore_addr(struct alloc *a, const char *tenant, const struct in6_add
 
 int alloc_take_addr(struct alloc *a, const char *tenant, const struct in6_addr *addr)
 {
-	const struct tenant *t = tenant_find(a, tenant);
-	idset_num n = addr_num(addr);
-
-	if (!addr_usable(tenant_pool(a, t, is_v4(n) ? POOL4 : POOL6), n))
+	if (!alloc_addr_ok(a, tenant, addr))
 		return -EADDRNOTAVAIL;
 	return alloc_restore_addr(a, tenant, addr);
 }

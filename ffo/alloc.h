@@ -13,6 +13,7 @@
 #define FFO_ALLOC_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,18 @@ void alloc_free(struct alloc *a);
  * prefixes are 1..30 bits long, IPv6 ones 1..126. 0, -ENOMEM, or -EINVAL with one line in why[].
  */
 int alloc_set_pool(struct alloc *a, int family, const char *pool, char *why, size_t size);
+
+/*
+ * What a container of that tenant may be given, first..last, by today's pools: the network's
+ * address, its first host (by custom the gateway) and the IPv4 broadcast address are left out.
+ */
+void alloc_range(struct alloc *a, const char *tenant, int family, struct in6_addr *first,
+		 struct in6_addr *last);
+/*
+ * May a container have that address at all, whoever else has it? Not an unspecified, loopback,
+ * multicast or link-local one, nor a pool's network or broadcast address.
+ */
+bool alloc_addr_ok(struct alloc *a, const char *tenant, const struct in6_addr *addr);
 
 /*
  * Take the lowest free address of the tenant's pool. The network's address, its first host (by

@@ -2,8 +2,8 @@
 /*
  * client.c - see client.h. One loop's thread.
  *
- * The orchestrator is trusted no more than needed: a line that is too long, no JSON object or the
- * answer to nothing ends the connection.
+ * The orchestrator is trusted no more than needed: a line that is too long, no JSON object, no event
+ * or the answer to nothing ends the connection.
  */
 #include "client.h"
 
@@ -34,6 +34,7 @@ struct ffo_client {
 	};
 	uv_connect_t connecting;
 	ffo_closed_cb closed;
+	ffo_event_cb event;
 	void *arg;
 	json_int_t last_id;
 	struct call *calls;
@@ -81,11 +82,17 @@ static void lost(struct ffo_client *c, int err)
 		c->closed(c->arg, err);
 }
 
+void ffo_client_on_event(struct ffo_client *c, ffo_event_cb event)
+{
+	c->event = event;
+}
+
 void ffo_client_close(struct ffo_client *c)
 {
 	if (!c)
 		return;
 	c->closed = NULL;
+	c->event = NULL;
 	end(c, -ECANCELED, "the connection to the orchestrator was closed");
 }
 
@@ -111,11 +118,24 @@ static int handle_answer(struct ffo_client *c, json_t *msg)
 	return 0;
 }
 
+static int handle_event(struct ffo_client *c, json_t *msg)
+{
+	const char *event = json_string_value(json_object_get(msg, "event"));
+
+	if (!event)
+		return -EPROTO;
+	if (c->event)
+		c->event(c->arg, event, msg);
+	return 0;
+}
+
 static int handle_line(struct ffo_client *c, const char *line, size_t len)
 {
 	json_t *msg = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
-	int err = json_is_object(msg) ? handle_answer(c, msg) : -EPROTO;
+	int err = -EPROTO;
 
+	if (json_is_object(msg))
+		err = json_object_get(msg, "event") ? handle_event(c, msg) : handle_answer(c, msg);
 	json_decref(msg);
 	return err;
 }

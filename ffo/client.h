@@ -31,6 +31,12 @@ typedef void (*ffo_reply_cb)(void *arg, int err, const char *why, json_t *answer
  */
 typedef void (*ffo_closed_cb)(void *arg, int err);
 
+/*
+ * An event: a message that is no answer. `event` is its kind; `msg` lives until the return. It may call
+ * ffo_client_call() and ffo_client_close(). One that is of no kind it knows is to be left alone.
+ */
+typedef void (*ffo_event_cb)(void *arg, const char *event, json_t *msg);
+
 /* Over a connected Unix stream socket; takes fd in any case. 0 or -errno. */
 int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
 		    struct ffo_client **c);
@@ -40,6 +46,8 @@ int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
  */
 int ffo_client_connect(uv_loop_t *loop, const char *address, ffo_closed_cb closed, void *arg,
 		       struct ffo_client **c);
+/* Who is told of events, with the arg of `closed`; NULL: nobody, they are dropped. */
+void ffo_client_on_event(struct ffo_client *c, ffo_event_cb event);
 /* Calls under way end with -ECANCELED before the return. `closed` is not called. NULL is fine. */
 void ffo_client_close(struct ffo_client *c);
 

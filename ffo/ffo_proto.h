@@ -21,9 +21,9 @@
  * Answers, beside id and ok:
  *	hello		version: the one both speak
  *	host_register	-
- *	host_list	hosts: [{name, instance, up, last_seen}, ...] by rising name; next: value
- *			for `after` when there are more
- *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch}
+ *	host_list	hosts: [{name, instance, wire, up, last_seen}, ...] by rising name; next:
+ *			value for `after` when there are more
+ *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active}
  *	container_set	container: as it is now
  *	container_rm	container: as it was
  *	container_get	container
@@ -33,6 +33,41 @@
  *	map_list	maps: [row, ...] by rising (container, rkey); next: [container, rkey] when
  *			there are more
  *	map_drop	-
+ *	map_get		map: row; container; host: object or null
+ *	map_watch	-, then events; map_unwatch: -
+ *	container_active -
+ *	resolve		container: object or null (nobody has the address); host: object or null
+ *	unresolve	-
+ *	policy_list	rules: [{a, b, action}, ...]
+ *	policy_set	-; policy_rm: -
+ *	policy_watch	rules, then events
+ *	mcast_join	-; mcast_leave: -
+ *	mcast_watch	hosts: [{name, wire, instance, up, last_seen}, ...], then events;
+ *			mcast_unwatch: -
+ *
+ * Events are messages of the orchestrator's that have "event" and are no answers. They tell of what
+ * the connection has asked to be told of, from the answer to that request until it takes it back or
+ * ends, and, to the router of a host, of its containers. An event has the state as of its sending:
+ * states in between may be left out, and a state may be told twice.
+ *
+ *	{"event":"resolve","tenant":t,"ip":a | "lid":n | "id":n,"container":{...}|null,
+ *	 "host":{...}|null}
+ *		what a resolve asked for has another answer. tenant, ip and lid are as they were in
+ *		the request; id is what "container" was there.
+ *	{"event":"map","container":id,"epoch":e,"reset":b,"put":[row, ...],"del":[rkey, ...],
+ *	 "synced":b}
+ *		of the container's published mappings. reset: forget all that were told before.
+ *		synced: with this event all are told. epoch 0: there is no such container (now).
+ *		The rows are of that epoch, and the container's owner's.
+ *	{"event":"policy","rules":[...]}
+ *		the whole list
+ *	{"event":"mcast","tenant":t,"mgid":m,"hosts":[...]}
+ *		the whole list; mgid as it was in the request
+ *	{"event":"attach","container":{...}}
+ *		a container is this host's from now on, or has changed. Also for one that the
+ *		router knows in that state already.
+ *	{"event":"detach","container":id,"name":n}
+ *		it is no longer
  *
  * An op that a side does not know is answered with EOPNOTSUPP, so ops can be added without a new
  * version; changing one needs it.
@@ -58,7 +93,10 @@
 #define FFO_PAGE_MAX  256u    /* objects of one page of container_list or host_list */
 #define FFO_NAME_MAX  64u     /* bytes of a name, NUL included */
 #define FFO_TEXT_MAX  128u    /* bytes of other text, NUL included */
+#define FFO_PARTY_MAX 128u    /* bytes of "TENANT/CONTAINER", NUL included */
 #define FFO_ADDR_MAX  2u      /* addresses of a container */
+#define FFO_RULES_MAX 512u    /* rules of the policy: all fit into one message */
+#define FFO_SUBS_MAX  65536u  /* things that one connection is told of */
 #define FFO_LID_MAX   0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
 
 /*
@@ -79,7 +117,21 @@
 	X(MAP_PUBLISH, map_publish, HOST)                                                          \
 	X(MAP_WITHDRAW, map_withdraw, HOST)                                                        \
 	X(MAP_LIST, map_list, ANY)                                                                 \
-	X(MAP_DROP, map_drop, HOST)
+	X(MAP_DROP, map_drop, HOST)                                                                \
+	X(MAP_GET, map_get, ANY)                                                                   \
+	X(MAP_WATCH, map_watch, HOST)                                                              \
+	X(MAP_UNWATCH, map_unwatch, HOST)                                                          \
+	X(CONTAINER_ACTIVE, container_active, HOST)                                                \
+	X(RESOLVE, resolve, HOST)                                                                  \
+	X(UNRESOLVE, unresolve, HOST)                                                              \
+	X(POLICY_LIST, policy_list, ANY)                                                           \
+	X(POLICY_SET, policy_set, ANY)                                                             \
+	X(POLICY_RM, policy_rm, ANY)                                                               \
+	X(POLICY_WATCH, policy_watch, HOST)                                                        \
+	X(MCAST_JOIN, mcast_join, HOST)                                                            \
+	X(MCAST_LEAVE, mcast_leave, HOST)                                                          \
+	X(MCAST_WATCH, mcast_watch, HOST)                                                          \
+	X(MCAST_UNWATCH, mcast_unwatch, HOST)
 
 enum ffo_caller { FFO_CALLER_NEW, FFO_CALLER_ANY, FFO_CALLER_HOST };
 
@@ -103,10 +155,14 @@ enum ffo_op {
 	F(op, UINT, version, REQ) /* highest version that the client speaks */                     \
 	F(op, NAME, host, OPT)	  /* where the client runs; for the log */
 
-/* instance: of one start of a router. A connection with the same one takes an older one's place. */
+/*
+ * instance: of one start of a router. A connection with the same one takes an older one's place.
+ * wire: where the router accepts others, "tcp:ADDRESS:PORT"; absent: nowhere.
+ */
 #define FFO_FIELDS_host_register(F, op)                                                            \
 	F(op, NAME, host, REQ)                                                                     \
-	F(op, TEXT, instance, OPT)
+	F(op, TEXT, instance, OPT)                                                                 \
+	F(op, TEXT, wire, OPT)
 
 #define FFO_FIELDS_host_list(F, op)                                                                \
 	F(op, NAME, after, OPT) /* hosts whose names sort behind it, by byte */                    \
@@ -123,13 +179,17 @@ enum ffo_op {
 	F(op, NAME, mode, OPT)                                                                     \
 	F(op, NAME, host, OPT)
 
-/* What is absent stays as it is. Another host: the epoch grows, the mappings go. */
+/*
+ * What is absent stays as it is. Another host: the epoch grows, the mappings go, and it is not
+ * active any more; EBUSY when it is active, unless force is 1.
+ */
 #define FFO_FIELDS_container_set(F, op)                                                            \
 	F(op, UINT, container, OPT)                                                                \
 	F(op, NAME, name, OPT)                                                                     \
 	F(op, LIST, ips, OPT)                                                                      \
 	F(op, NAME, mode, OPT)                                                                     \
-	F(op, NAME, host, OPT)
+	F(op, NAME, host, OPT)                                                                     \
+	F(op, UINT, force, OPT)
 
 #define FFO_FIELDS_container_rm(F, op)                                                             \
 	F(op, UINT, container, OPT)                                                                \
@@ -157,6 +217,58 @@ enum ffo_op {
 #define FFO_FIELDS_map_drop(F, op)                                                                 \
 	F(op, UINT, container, REQ)                                                                \
 	F(op, UINT, session, OPT) /* only this session's */
+
+/* One mapping of a container that is named by id, by name, or by its address in a tenant. */
+#define FFO_FIELDS_map_get(F, op)                                                                  \
+	F(op, UINT, container, OPT)                                                                \
+	F(op, NAME, name, OPT)                                                                     \
+	F(op, TEXT, ip, OPT)                                                                       \
+	F(op, NAME, tenant, OPT) /* of ip; "default" when absent */                                \
+	F(op, UINT, rkey, REQ)
+
+#define FFO_FIELDS_map_watch(F, op)   F(op, UINT, container, REQ)
+#define FFO_FIELDS_map_unwatch(F, op) F(op, UINT, container, REQ)
+
+/* Does the host's container have sessions now? Forgotten with the host's connection. */
+#define FFO_FIELDS_container_active(F, op)                                                         \
+	F(op, UINT, container, REQ)                                                                \
+	F(op, UINT, active, REQ) /* 0 or 1 */
+
+/*
+ * Who has that address, seen from a tenant: its own containers come first, then those that a rule
+ * of the policy lets it reach, by rising name of their tenants. One of ip, lid and container.
+ */
+#define FFO_FIELDS_resolve(F, op)                                                                  \
+	F(op, NAME, tenant, OPT) /* "default" when absent; of no meaning for container */          \
+	F(op, TEXT, ip, OPT)                                                                       \
+	F(op, UINT, lid, OPT)                                                                      \
+	F(op, UINT, container, OPT)
+#define FFO_FIELDS_unresolve(F, op) FFO_FIELDS_resolve(F, op)
+
+/*
+ * A rule is about two parties, in any order, each "TENANT" or "TENANT/CONTAINER". action: "allow"
+ * or "deny". What the list means: policy.h.
+ */
+#define FFO_FIELDS_policy_list(F, op)
+#define FFO_FIELDS_policy_set(F, op)                                                               \
+	F(op, TEXT, a, REQ)                                                                        \
+	F(op, TEXT, b, REQ)                                                                        \
+	F(op, NAME, action, REQ)
+#define FFO_FIELDS_policy_rm(F, op)                                                                \
+	F(op, TEXT, a, REQ)                                                                        \
+	F(op, TEXT, b, REQ)
+#define FFO_FIELDS_policy_watch(F, op)
+
+/*
+ * A multicast group is a tenant's. mgid: in the form of an IPv6 address, ff00::/8. The router joins
+ * with the first member that it has, and leaves with its last; or when its connection ends.
+ */
+#define FFO_FIELDS_mcast_join(F, op)                                                               \
+	F(op, NAME, tenant, REQ)                                                                   \
+	F(op, TEXT, mgid, REQ)
+#define FFO_FIELDS_mcast_leave(F, op)	FFO_FIELDS_mcast_join(F, op)
+#define FFO_FIELDS_mcast_watch(F, op)	FFO_FIELDS_mcast_join(F, op)
+#define FFO_FIELDS_mcast_unwatch(F, op) FFO_FIELDS_mcast_join(F, op)
 
 #define FFO_CTYPE_NAME const char *
 #define FFO_CTYPE_TEXT const char *
@@ -198,17 +310,26 @@ struct ffo_container {
 	uint16_t lid;			  /* 1..FFO_LID_MAX, unique */
 	uint8_t mode;			  /* enum ffo_mode */
 	uint8_t num_ips;		  /* 1..FFO_ADDR_MAX */
+	bool active;			  /* has sessions on its host; soft state */
 	struct in6_addr ip[FFO_ADDR_MAX]; /* [0] is GID 0; IPv4 as ::ffff:a.b.c.d */
 	char name[FFO_NAME_MAX];	  /* unique in the whole cluster */
 	char tenant[FFO_NAME_MAX];
 	char host[FFO_NAME_MAX];
+	uint64_t version; /* the store's, of this state of it; does not travel */
 };
 
 struct ffo_host {
 	char name[FFO_NAME_MAX];
 	char instance[FFO_TEXT_MAX];
+	char wire[FFO_TEXT_MAX]; /* "tcp:ADDRESS:PORT", "": accepts no others */
 	uint64_t last_seen; /* seconds since 1970: last registration or end of its connection */
-	bool up;	    /* its router is connected; not stored */
+	bool up;	    /* its router is connected; soft state */
+};
+
+/* A rule of the policy. The parties are different or the same; strcmp(a, b) <= 0. */
+struct ffo_rule {
+	char a[FFO_PARTY_MAX], b[FFO_PARTY_MAX]; /* "TENANT" or "TENANT/CONTAINER" */
+	bool allow;
 };
 
 /*
@@ -258,6 +379,12 @@ int ffo_req_parse(json_t *msg, enum ffo_op *op, union ffo_req *req, char *why, s
 
 /* Docker's rule for names: a letter or digit, then letters, digits, "_.-"; < FFO_NAME_MAX. */
 bool ffo_name_ok(const char *name);
+/* A party of the policy: a name, or two with a '/' between them. */
+bool ffo_party_ok(const char *party);
+/* Parties in any order to a rule in the order that rules have: 0, or -EINVAL (no party). */
+int ffo_rule_make(struct ffo_rule *r, const char *a, const char *b, bool allow);
+/* A multicast GID's text: 0 or -EINVAL (none, or not below ff00::/8). */
+int ffo_mgid_parse(const char *text, struct in6_addr *mgid);
 /* The enum ffo_mode of that name, or -EINVAL. */
 int ffo_mode_parse(const char *name);
 /* "ENOENT" for -ENOENT, and back; -EPROTO for a name that is none. */
@@ -273,10 +400,12 @@ const char *ffo_addr_text(const struct in6_addr *addr, char *buf);
 json_t *ffo_container_to_json(const struct ffo_container *c);
 json_t *ffo_host_to_json(const struct ffo_host *h);
 json_t *ffo_map_to_json(const struct ffo_map *m);
+json_t *ffo_rule_to_json(const struct ffo_rule *r);
 /* JSON to structs: 0, or -EINVAL when something is missing, of a wrong type or out of range. */
 int ffo_container_from_json(json_t *j, struct ffo_container *c);
 int ffo_host_from_json(json_t *j, struct ffo_host *h);
 int ffo_map_from_json(json_t *j, struct ffo_map *m);
+int ffo_rule_from_json(json_t *j, struct ffo_rule *r);
 /* A [container, rkey] pair, as in map_withdraw and map_list's after and next. */
 int ffo_map_id_from_json(json_t *j, uint32_t *container, uint32_t *rkey);
 

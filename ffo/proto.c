@@ -81,6 +81,20 @@ bool ffo_name_ok(const char *name)
 	return len && len < FFO_NAME_MAX && !name[len] && !strchr("_.-", name[0]);
 }
 
+bool ffo_party_ok(const char *party)
+{
+	const char *slash = strchr(party, '/');
+	char tenant[FFO_NAME_MAX];
+
+	if (!slash)
+		return ffo_name_ok(party);
+	if (slash - party >= (ptrdiff_t)sizeof(tenant))
+		return false;
+	memcpy(tenant, party, (size_t)(slash - party));
+	tenant[slash - party] = '\0';
+	return ffo_name_ok(tenant) && ffo_name_ok(slash + 1);
+}
+
 static int take_field(const struct field *f, json_t *value, void *req, char *why, size_t size)
 {
 	char *at = (char *)req + f->offset;
@@ -189,7 +203,7 @@ static const int known_errors[] = { EPERM,	   ENOENT,	    EIO,	EAGAIN,
 				    ENOMEM,	   EBUSY,	    EEXIST,	EINVAL,
 				    EMSGSIZE,	   ENOSPC,	    EPROTO,	EBADMSG,
 				    EOPNOTSUPP,	   ESTALE,	    EADDRINUSE, ENODATA,
-				    EADDRNOTAVAIL, EPROTONOSUPPORT, ESHUTDOWN };
+				    EADDRNOTAVAIL, EPROTONOSUPPORT, ESHUTDOWN,	ENOTCONN };
 
 #define NUM_ERRORS (sizeof(known_errors) / sizeof(known_errors[0]))
 
@@ -232,6 +246,11 @@ const char *ffo_addr_text(const struct in6_addr *addr, char *buf)
 	return inet_ntop(AF_INET6, addr, buf, INET6_ADDRSTRLEN);
 }
 
+int ffo_mgid_parse(const char *text, struct in6_addr *mgid)
+{
+	return inet_pton(AF_INET6, text, mgid) == 1 && mgid->s6_addr[0] == 0xff ? 0 : -EINVAL;
+}
+
 /* ---- structs -------------------------------------------------------------------------------- */
 
 json_t *ffo_container_to_json(const struct ffo_container *c)
@@ -244,10 +263,10 @@ json_t *ffo_container_to_json(const struct ffo_container *c)
 			json_decref(ips);
 			return NULL;
 		}
-	return json_pack("{s:I, s:s, s:s, s:o, s:i, s:s, s:s, s:I}", "id", (json_int_t)c->id,
+	return json_pack("{s:I, s:s, s:s, s:o, s:i, s:s, s:s, s:I, s:b}", "id", (json_int_t)c->id,
 			 "name", c->name, "tenant", c->tenant, "ips", ips, "lid", (int)c->lid,
 			 "mode", ffo_mode_name[c->mode], "host", c->host, "epoch",
-			 (json_int_t)c->epoch);
+			 (json_int_t)c->epoch, "active", (int)c->active);
 }
 
 static int copy_name(char *to, const char *name)
@@ -262,12 +281,13 @@ int ffo_container_from_json(json_t *j, struct ffo_container *c)
 {
 	const char *name, *tenant, *mode, *host, *ip;
 	json_int_t id, lid, epoch;
+	int active = 0;
 	json_t *ips;
 
 	memset(c, 0, sizeof(*c));
-	if (json_unpack(j, "{s:I, s:s, s:s, s:o, s:I, s:s, s:s, s:I}", "id", &id, "name", &name,
-			"tenant", &tenant, "ips", &ips, "lid", &lid, "mode", &mode, "host", &host,
-			"epoch", &epoch))
+	if (json_unpack(j, "{s:I, s:s, s:s, s:o, s:I, s:s, s:s, s:I, s?b}", "id", &id, "name",
+			&name, "tenant", &tenant, "ips", &ips, "lid", &lid, "mode", &mode, "host",
+			&host, "epoch", &epoch, "active", &active))
 		return -EINVAL;
 	if (id < 1 || id > UINT32_MAX || lid < 1 || lid > FFO_LID_MAX || epoch < 1 ||
 	    epoch > UINT32_MAX || ffo_mode_parse(mode) < 0 || copy_name(c->name, name) ||
@@ -278,6 +298,7 @@ int ffo_container_from_json(json_t *j, struct ffo_container *c)
 	c->lid = (uint16_t)lid;
 	c->epoch = (uint32_t)epoch;
 	c->mode = (uint8_t)ffo_mode_parse(mode);
+	c->active = active;
 	for (; c->num_ips < json_array_size(ips); c->num_ips++) {
 		ip = json_string_value(json_array_get(ips, c->num_ips));
 		if (!ip || ffo_addr_parse(ip, &c->ip[c->num_ips]))
@@ -288,26 +309,57 @@ int ffo_container_from_json(json_t *j, struct ffo_container *c)
 
 json_t *ffo_host_to_json(const struct ffo_host *h)
 {
-	return json_pack("{s:s, s:s, s:b, s:I}", "name", h->name, "instance", h->instance, "up",
-			 (int)h->up, "last_seen", (json_int_t)h->last_seen);
+	return json_pack("{s:s, s:s, s:s, s:b, s:I}", "name", h->name, "instance", h->instance,
+			 "wire", h->wire, "up", (int)h->up, "last_seen", (json_int_t)h->last_seen);
 }
 
 int ffo_host_from_json(json_t *j, struct ffo_host *h)
 {
-	const char *name, *instance;
+	const char *name, *instance, *wire = "";
 	json_int_t last_seen;
 	int up;
 
 	memset(h, 0, sizeof(*h));
-	if (json_unpack(j, "{s:s, s:s, s:b, s:I}", "name", &name, "instance", &instance, "up", &up,
-			"last_seen", &last_seen))
+	if (json_unpack(j, "{s:s, s:s, s?s, s:b, s:I}", "name", &name, "instance", &instance,
+			"wire", &wire, "up", &up, "last_seen", &last_seen))
 		return -EINVAL;
-	if (copy_name(h->name, name) || !text_ok(instance) || last_seen < 0)
+	if (copy_name(h->name, name) || !text_ok(instance) || !text_ok(wire) || last_seen < 0)
 		return -EINVAL;
 	strcpy(h->instance, instance);
+	strcpy(h->wire, wire);
 	h->up = up;
 	h->last_seen = (uint64_t)last_seen;
 	return 0;
+}
+
+int ffo_rule_make(struct ffo_rule *r, const char *a, const char *b, bool allow)
+{
+	bool swap = strcmp(a, b) > 0;
+
+	if (!ffo_party_ok(a) || !ffo_party_ok(b))
+		return -EINVAL;
+	memset(r, 0, sizeof(*r)); /* two names and '/' fit into FFO_PARTY_MAX */
+	strcpy(r->a, swap ? b : a);
+	strcpy(r->b, swap ? a : b);
+	r->allow = allow;
+	return 0;
+}
+
+json_t *ffo_rule_to_json(const struct ffo_rule *r)
+{
+	return json_pack("{s:s, s:s, s:s}", "a", r->a, "b", r->b, "action",
+			 r->allow ? "allow" : "deny");
+}
+
+int ffo_rule_from_json(json_t *j, struct ffo_rule *r)
+{
+	const char *a, *b, *action;
+
+	if (json_unpack(j, "{s:s, s:s, s:s}", "a", &a, "b", &b, "action", &action))
+		return -EINVAL;
+	if (strcmp(action, "allow") && strcmp(action, "deny"))
+		return -EINVAL;
+	return ffo_rule_make(r, a, b, !strcmp(action, "allow"));
 }
 
 json_t *ffo_map_to_json(const struct ffo_map *m)

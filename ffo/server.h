@@ -12,7 +12,7 @@
 #include "ffo.h"
 #include "ffo_proto.h"
 #include "ffr/log.h"
-#include "store.h"
+#include "store_txn.h"
 
 struct ffo {
 	uv_loop_t *loop;

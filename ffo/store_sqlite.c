@@ -10,7 +10,7 @@
  * The file bears an application id and a schema version. One that is foreign, damaged or newer is
  * refused before anything in it is changed.
  */
-#include "store.h"
+#include "store_txn.h"
 
 #include <assert.h>
 #include <errno.h>
