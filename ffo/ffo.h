@@ -14,12 +14,17 @@ struct ffo_store_ops;
 
 /* All zero is fine: in memory, default pools. Strings are read by ffo_create() only. */
 struct ffo_conf {
-	const char *store;	  /* SQLite file; NULL or ":memory:": nothing is kept */
+	/*
+	 * An SQLite file, ":memory:" or NULL (nothing is kept); or "zookeeper:SERVERS[/CHROOT]",
+	 * which other orchestrators share.
+	 */
+	const char *store;
 	const char *const *pools; /* [num_pools] each "[TENANT=]ADDRESS/LENGTH", see alloc.h */
 	size_t num_pools;
 	unsigned int write_timeout; /* ms a client may take to read an answer; 0: 10,000 */
+	unsigned int patience;	    /* ms that a request waits for a store that is away; 0: 5,000 */
 	unsigned int max_clients;   /* connections at once; 0: 1,024 */
-	const struct ffo_store_ops *store_ops; /* NULL: store_sqlite */
+	const struct ffo_store_ops *store_ops; /* NULL: what `store` says */
 };
 
 /*

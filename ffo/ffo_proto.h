@@ -21,6 +21,7 @@
  * Answers, beside id and ok:
  *	hello		version: the one both speak
  *	host_register	-
+ *	host_get	host: {name, instance, wire, up, last_seen}
  *	host_list	hosts: [{name, instance, wire, up, last_seen}, ...] by rising name; next:
  *			value for `after` when there are more
  *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active}
@@ -96,6 +97,7 @@
 #define FFO_PARTY_MAX 128u    /* bytes of "TENANT/CONTAINER", NUL included */
 #define FFO_ADDR_MAX  2u      /* addresses of a container */
 #define FFO_RULES_MAX 512u    /* rules of the policy: all fit into one message */
+#define FFO_GROUP_MAX 512u    /* hosts of a multicast group: all fit into one message */
 #define FFO_SUBS_MAX  65536u  /* things that one connection is told of */
 #define FFO_LID_MAX   0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
 
@@ -108,6 +110,7 @@
 #define FFO_OPS(X)                                                                                 \
 	X(HELLO, hello, NEW)                                                                       \
 	X(HOST_REGISTER, host_register, ANY)                                                       \
+	X(HOST_GET, host_get, ANY)                                                                 \
 	X(HOST_LIST, host_list, ANY)                                                               \
 	X(CONTAINER_ADD, container_add, ANY)                                                       \
 	X(CONTAINER_SET, container_set, ANY)                                                       \
@@ -163,6 +166,8 @@ enum ffo_op {
 	F(op, NAME, host, REQ)                                                                     \
 	F(op, TEXT, instance, OPT)                                                                 \
 	F(op, TEXT, wire, OPT)
+
+#define FFO_FIELDS_host_get(F, op) F(op, NAME, host, REQ)
 
 #define FFO_FIELDS_host_list(F, op)                                                                \
 	F(op, NAME, after, OPT) /* hosts whose names sort behind it, by byte */                    \
@@ -260,7 +265,8 @@ enum ffo_op {
 #define FFO_FIELDS_policy_watch(F, op)
 
 /*
- * A multicast group is a tenant's. mgid: in the form of an IPv6 address, ff00::/8. The router joins
+ * A multicast group is a tenant's. mgid: as an IPv6 address: ff00::/8 or, for RoCE v2's groups over
+ * IPv4, ::ffff:224.0.0.0/100. The router joins
  * with the first member that it has, and leaves with its last; or when its connection ends.
  */
 #define FFO_FIELDS_mcast_join(F, op)                                                               \
@@ -377,13 +383,16 @@ extern const char *const ffo_mode_name[FFO_NUM_MODES];
  */
 int ffo_req_parse(json_t *msg, enum ffo_op *op, union ffo_req *req, char *why, size_t size);
 
+/* Are they the same, but for `active` and `version`? */
+bool ffo_container_same(const struct ffo_container *a, const struct ffo_container *b);
+
 /* Docker's rule for names: a letter or digit, then letters, digits, "_.-"; < FFO_NAME_MAX. */
 bool ffo_name_ok(const char *name);
 /* A party of the policy: a name, or two with a '/' between them. */
 bool ffo_party_ok(const char *party);
 /* Parties in any order to a rule in the order that rules have: 0, or -EINVAL (no party). */
 int ffo_rule_make(struct ffo_rule *r, const char *a, const char *b, bool allow);
-/* A multicast GID's text: 0 or -EINVAL (none, or not below ff00::/8). */
+/* A multicast GID's text: 0 or -EINVAL (it is none). */
 int ffo_mgid_parse(const char *text, struct in6_addr *mgid);
 /* The enum ffo_mode of that name, or -EINVAL. */
 int ffo_mode_parse(const char *name);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * op_host.c - hello, and hosts. A host is up while the connection lives that registered it; with
- * that connection its mappings go, its containers stay. Called by request.c and server.c; the
- * orchestrator's loop only.
+ * that connection its soft state goes (store.h), its containers stay. Called by request.c and
+ * server.c; the orchestrator's loop only.
+ *
+ * Registration: the store takes the host as up, unless another router is connected as it, here or
+ * at another orchestrator; then its containers are read (owned.c). A store that is not ready is
+ * waited for.
  */
 #include "server.h"
 
@@ -21,6 +25,8 @@ int op_hello(struct request *r)
 	return request_reply(r, "version", json_integer(FFO_PROTO_VERSION));
 }
 
+/* ---- registration ---------------------------------------------------------------------------- */
+
 static struct conn *host_conn(struct ffo *f, const char *host)
 {
 	struct conn *c;
@@ -31,117 +37,158 @@ static struct conn *host_conn(struct ffo *f, const char *host)
 	return NULL;
 }
 
-static void host_now(struct ffo_host *h, const char *name, const char *instance)
+static void host_now(struct ffo_host *h, const char *name, const char *instance, const char *wire)
 {
 	memset(h, 0, sizeof(*h));
 	snprintf(h->name, sizeof(h->name), "%s", name);
 	snprintf(h->instance, sizeof(h->instance), "%s", instance);
+	snprintf(h->wire, sizeof(h->wire), "%s", wire);
 	h->last_seen = (uint64_t)time(NULL);
+}
+
+static void came_up(void *arg, int err, const char *why)
+{
+	struct request *r = arg;
+	struct conn *c = r->conn;
+
+	if (err) {
+		c->host[0] = '\0';
+		request_end(r, request_failed(r, err, why));
+	} else if (c->closing) {
+		request_end(r, -EAGAIN);
+	} else {
+		owned_start(c, r);
+	}
+}
+
+static int bring_up(struct request *r)
+{
+	const struct ffo_req_host_register *arg = &r->arg.host_register;
+	const char *instance = arg->instance ? arg->instance : "";
+	struct conn *c = r->conn, *other = host_conn(r->ffo, arg->host);
+	struct ffo_store *s = r->ffo->store;
+	struct ffo_host h;
+
+	if (other && (!*instance || strcmp(other->instance, instance)))
+		return request_fail(r, -EEXIST, "another router is connected as host %s",
+				    arg->host);
+	if (other) {
+		other->host[0] = '\0'; /* the host does not go down in between */
+		conn_close(other, "its router has connected again");
+	}
+	host_now(&h, arg->host, instance, arg->wire ? arg->wire : "");
+	/* From now on, so that nobody else becomes it while the store is asked. */
+	memcpy(c->host, h.name, sizeof(h.name));
+	memcpy(c->instance, h.instance, sizeof(h.instance));
+	s->ops->host_up(s, &h, came_up, r);
+	return REQUEST_LATER;
 }
 
 int op_host_register(struct request *r)
 {
-	const struct ffo_req_host_register *arg = &r->arg.host_register;
-	const char *instance = arg->instance ? arg->instance : "";
-	struct conn *other = host_conn(r->ffo, arg->host);
-	struct ffo_host h;
-	int err;
+	struct conn *c = r->conn;
 
-	if (*r->conn->host)
+	if (*c->host)
 		return request_fail(r, -EINVAL, "this connection is registered as host %s",
-				    r->conn->host);
-	if (other && (!*instance || strcmp(other->instance, instance)))
-		return request_fail(r, -EEXIST, "another router is connected as host %s",
-				    arg->host);
-	if (other)
-		conn_close(other, "its router has connected again");
-
-	host_now(&h, arg->host, instance);
-	err = request_txn(r);
-	if (!err)
-		err = r->txn->store->ops->host_put(r->txn, &h);
-	if (!err) /* what is left, should the store have failed when it went */
-		err = r->txn->store->ops->map_drop_host(r->txn, h.name);
-	if (err)
-		return err;
-	/* From now on, so that nobody else becomes it while the store commits. */
-	memcpy(r->conn->host, h.name, sizeof(h.name));
-	memcpy(r->conn->instance, h.instance, sizeof(h.instance));
-	r->registers = true;
-	return 0;
+				    c->host);
+	if (c->registering)
+		return request_fail(r, -EINVAL, "this connection is being registered");
+	if (r->ffo->ready)
+		return bring_up(r);
+	c->registering = r;
+	request_wait(r);
+	return REQUEST_LATER;
 }
 
-static void gone_done(void *arg, int err)
+void hosts_resume(struct ffo *f)
+{
+	struct conn *c, *next;
+	struct request *r;
+	int err;
+
+	for (c = LIST_FIRST(&f->conns); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		r = c->registering;
+		if (!r || *c->host)
+			continue;
+		c->registering = NULL;
+		request_wait_end(r);
+		err = bring_up(r);
+		if (err != REQUEST_LATER)
+			request_end(r, err);
+		next = LIST_FIRST(&f->conns); /* other connections may have ended meanwhile */
+	}
+}
+
+static void gone_down(void *arg, int err, const char *why)
 {
 	(void)arg;
-	if (err)
-		log_warn("a host that left keeps stale mappings: %s", strerror(-err));
+	if (err && err != -ECANCELED)
+		log_warn("a host has left, and the store did not note when: %s",
+			 *why ? why : strerror(-err));
 }
 
-void host_gone(struct ffo *f, const char *host, const char *instance)
+void host_gone(struct conn *c)
 {
-	const struct ffo_store_ops *ops = f->store->ops;
+	struct ffo_store *s = c->ffo->store;
 	struct ffo_host h;
-	struct ffo_txn *t;
-	int err;
 
-	log_info("host %s: router disconnected", host);
-	host_now(&h, host, instance);
-	err = ops->begin(f->store, &t);
-	if (err) {
-		gone_done(NULL, err);
+	if (!*c->host)
 		return;
-	}
-	err = ops->host_put(t, &h);
-	if (!err)
-		err = ops->map_drop_host(t, host);
-	if (!err) {
-		ops->commit(t, gone_done, NULL);
-		return;
-	}
-	ops->abort(t);
-	gone_done(NULL, err);
+	log_info("host %s: router disconnected", c->host);
+	host_now(&h, c->host, c->instance, "");
+	c->host[0] = '\0';
+	c->up = false;
+	s->ops->host_down(s, &h, gone_down, NULL);
 }
 
-struct host_page {
-	struct request *r;
-	json_t *list;
-	uint32_t limit;
-	char last[FFO_NAME_MAX];
-	bool more;
-	int err;
-};
+/* ---- reads ----------------------------------------------------------------------------------- */
 
-static int add_host(void *arg, const struct ffo_host *stored)
+static void got_host(void *arg, int err, const char *why, const struct ffo_host *h)
 {
-	struct host_page *p = arg;
-	struct ffo_host h = *stored;
+	struct request *r = arg;
 
-	if (json_array_size(p->list) == p->limit) {
-		p->more = true;
-		return 1;
-	}
-	h.up = host_conn(p->r->ffo, h.name);
-	memcpy(p->last, h.name, sizeof(p->last));
-	if (json_array_append_new(p->list, ffo_host_to_json(&h)))
-		p->err = -ENOMEM;
-	return p->err;
+	if (err == -ENOENT)
+		request_fail(r, err, "there is no host \"%s\"", r->arg.host_get.host);
+	if (err)
+		request_failed(r, err, why);
+	else
+		err = request_reply(r, "host", ffo_host_to_json(h));
+	request_end(r, err);
+}
+
+int op_host_get(struct request *r)
+{
+	struct ffo_store *s = r->ffo->store;
+
+	s->ops->host_get(s, r->arg.host_get.host, got_host, r);
+	return REQUEST_LATER;
+}
+
+static void listed(void *arg, int err, const char *why, const struct ffo_host *list, size_t n,
+		   bool more)
+{
+	struct request *r = arg;
+	json_t *hosts = json_array();
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = json_array_append_new(hosts, ffo_host_to_json(&list[i])) ? -ENOMEM : 0;
+	if (err)
+		request_failed(r, err, why);
+	if (!err && more)
+		err = request_reply(r, "next", json_string(list[n - 1].name));
+	if (!err)
+		err = request_reply(r, "hosts", json_incref(hosts));
+	json_decref(hosts);
+	request_end(r, err);
 }
 
 int op_host_list(struct request *r)
 {
 	const struct ffo_req_host_list *arg = &r->arg.host_list;
-	struct host_page p = { .r = r, .list = json_array() };
-	int err;
+	uint32_t limit = arg->limit && arg->limit < FFO_PAGE_MAX ? arg->limit : FFO_PAGE_MAX;
+	struct ffo_store *s = r->ffo->store;
 
-	p.limit = arg->limit && arg->limit < FFO_PAGE_MAX ? arg->limit : FFO_PAGE_MAX;
-	err = request_reply(r, "hosts", p.list);
-	if (!err)
-		err = r->ffo->store->ops->host_list(r->ffo->store, arg->after ? arg->after : "",
-						    add_host, &p);
-	if (!err)
-		err = p.err;
-	if (!err && p.more)
-		err = request_reply(r, "next", json_string(p.last));
-	return err;
+	s->ops->host_list(s, arg->after ? arg->after : "", limit, listed, r);
+	return REQUEST_LATER;
 }

@@ -248,7 +248,19 @@ const char *ffo_addr_text(const struct in6_addr *addr, char *buf)
 
 int ffo_mgid_parse(const char *text, struct in6_addr *mgid)
 {
-	return inet_pton(AF_INET6, text, mgid) == 1 && mgid->s6_addr[0] == 0xff ? 0 : -EINVAL;
+	if (inet_pton(AF_INET6, text, mgid) != 1)
+		return -EINVAL;
+	if (IN6_IS_ADDR_V4MAPPED(mgid))
+		return mgid->s6_addr[12] >> 4 == 0xe ? 0 : -EINVAL;
+	return mgid->s6_addr[0] == 0xff ? 0 : -EINVAL;
+}
+
+bool ffo_container_same(const struct ffo_container *a, const struct ffo_container *b)
+{
+	return a->id == b->id && a->epoch == b->epoch && a->lid == b->lid && a->mode == b->mode &&
+	       a->num_ips == b->num_ips && !memcmp(a->ip, b->ip, a->num_ips * sizeof(a->ip[0])) &&
+	       !strcmp(a->name, b->name) && !strcmp(a->tenant, b->tenant) &&
+	       !strcmp(a->host, b->host);
 }
 
 /* ---- structs -------------------------------------------------------------------------------- */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * request.c - the life of a request: parsed, checked against the table of ops, carried out by an
- * op_*.c, committed, answered. Called by server.c for each line. The orchestrator's loop only.
+ * op_*.c, answered. Called by server.c for each line. The orchestrator's loop only.
  *
- * The commit may end later (store.h); the request lives and holds its connection until then. What
- * the op took from the allocator is kept or given back according to how the commit ended, so the
- * allocator always knows at least what the store knows.
+ * An op that asks the store ends the request from the store's callback, which may come at once or
+ * later; the request lives and holds its connection until then. The store ends every call, but not
+ * every watch has a first state while the store is away: requests that wait for one, and for the
+ * store itself, are in f->waiting, which gives them up after f->patience.
  */
 #include "server.h"
 
@@ -33,9 +34,9 @@ int request_fail(struct request *r, int err, const char *fmt, ...)
 	return err;
 }
 
-int request_txn(struct request *r)
+int request_failed(struct request *r, int err, const char *why)
 {
-	return r->txn ? 0 : r->ffo->store->ops->begin(r->ffo->store, &r->txn);
+	return *r->why ? err : request_fail(r, err, "%s", why);
 }
 
 int request_reply(struct request *r, const char *key, json_t *value)
@@ -49,33 +50,70 @@ json_t *request_error(json_int_t id, int err, const char *why)
 			 "message", *why ? why : strerror(-err));
 }
 
-static void give_back(struct ffo *f, const struct holding *h)
+void request_end(struct request *r, int err)
 {
-	for (unsigned int i = 0; i < h->num_ips; i++)
-		alloc_put_addr(f->alloc, h->tenant, &h->ip[i]);
-	if (h->lid)
-		alloc_put_lid(f->alloc, h->lid);
-}
-
-/* store_done_cb, too. */
-static void request_end(void *arg, int err)
-{
-	struct request *r = arg;
+	struct conn *c = r->conn;
 	json_t *reply;
 
-	give_back(r->ffo, err ? &r->claimed : &r->unclaimed);
-	if (r->registers && err)
-		r->conn->host[0] = '\0';
-	else if (r->registers)
-		log_info("host %s: router connected", r->conn->host);
+	request_wait_end(r);
 	reply = err ? request_error(r->id, err, r->why) : json_incref(r->reply);
-	conn_send(r->conn, reply);
+	conn_send(c, reply);
 	json_decref(reply);
 	json_decref(r->reply);
 	json_decref(r->msg);
-	conn_put(r->conn);
 	free(r);
+	c->busy--;
+	if (c->paused)
+		conn_kick(c);
+	conn_put(c);
 }
+
+/* ---- requests that wait ---------------------------------------------------------------------- */
+
+/* What they wait for may never come: the store is away. */
+static void expired(uv_timer_t *t)
+{
+	struct ffo *f = t->data;
+	uint64_t now = uv_now(f->loop);
+	struct request *r;
+
+	while ((r = TAILQ_FIRST(&f->waiting)) && r->until <= now) {
+		request_wait_end(r);
+		if (r->sub)
+			sub_give_up(r);
+		request_fail(r, -ENOTCONN, "the orchestrator's store cannot be reached");
+		if (r->conn->registering == r)
+			owned_abort(r->conn);
+		request_end(r, -ENOTCONN);
+	}
+	if (r)
+		uv_timer_start(t, expired, r->until - now, 0);
+}
+
+void request_wait(struct request *r)
+{
+	struct ffo *f = r->ffo;
+
+	r->waiting = true;
+	r->until = uv_now(f->loop) + f->patience;
+	if (TAILQ_EMPTY(&f->waiting))
+		uv_timer_start(&f->wait_timer, expired, f->patience, 0);
+	TAILQ_INSERT_TAIL(&f->waiting, r, wait_entry);
+}
+
+void request_wait_end(struct request *r)
+{
+	struct ffo *f = r->ffo;
+
+	if (!r->waiting)
+		return;
+	r->waiting = false;
+	TAILQ_REMOVE(&f->waiting, r, wait_entry);
+	if (TAILQ_EMPTY(&f->waiting))
+		uv_timer_stop(&f->wait_timer);
+}
+
+/* ---------------------------------------------------------------------------------------------- */
 
 /* May this connection ask for that now? */
 static int check_caller(struct request *r)
@@ -89,7 +127,7 @@ static int check_caller(struct request *r)
 	}
 	if (!r->conn->said_hello)
 		return request_fail(r, -EPROTO, "the first request must be hello");
-	if (ffo_op_caller[r->op] == FFO_CALLER_HOST && !*r->conn->host)
+	if (ffo_op_caller[r->op] == FFO_CALLER_HOST && !r->conn->up)
 		return request_fail(r, -EPERM,
 				    "%s is for the router of a host: host_register first",
 				    ffo_op_name[r->op]);
@@ -138,16 +176,12 @@ int request_line(struct conn *c, const char *line, size_t len, char *why, size_t
 		return 0;
 	}
 	conn_get(c);
+	c->busy++;
 	r->conn = c;
 	r->ffo = c->ffo;
 	r->msg = msg;
 	err = run(r);
-	if (!err && r->txn) {
-		r->ffo->store->ops->commit(r->txn, request_end, r);
-		return 0;
-	}
-	if (r->txn)
-		r->ffo->store->ops->abort(r->txn);
-	request_end(r, err);
+	if (err != REQUEST_LATER)
+		request_end(r, err);
 	return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * server.c - the orchestrator's listeners and connections: bytes to lines, which request.c handles,
- * and answers to bytes. The orchestrator's loop only.
+ * and answers and events to bytes. The orchestrator's loop only.
  *
- * What a client can make this process hold is bounded: FFO_LINE_MAX bytes of input, and about twice
- * that of output. A connection with more output waiting than OUT_HIGH is neither read nor handled
- * until the client has read its answers; one that reads nothing for write_timeout is dropped.
+ * What a client can make this process hold is bounded: FFO_LINE_MAX bytes of input, about twice
+ * that of output, REQUESTS requests under way and FFO_SUBS_MAX subscriptions. A connection with more
+ * output waiting than OUT_HIGH is neither read nor handled, and told no events, until the client has
+ * read what there is; one that reads nothing for write_timeout is dropped. Events are made when they
+ * can be sent (sub.c), so what waits to be told is one mark for each subscription.
  */
 #include "server.h"
 
@@ -25,7 +27,8 @@
 #define BACKLOG	  128
 #define TIMEOUT	  10000u /* ms */
 #define CLIENTS	  1024u
-#define KEEPALIVE 10u /* s of silence before TCP asks whether the peer is there */
+#define REQUESTS  256u /* of one connection, under way */
+#define KEEPALIVE 10u  /* s of silence before TCP asks whether the peer is there */
 
 struct listener {
 	LIST_ENTRY(listener) entry;
@@ -52,9 +55,8 @@ static void ffo_put(struct ffo *f)
 {
 	if (--f->refs)
 		return;
-	if (f->store)
-		f->store->ops->close(f->store);
 	alloc_free(f->alloc);
+	free(f->rules);
 	free(f);
 }
 
@@ -79,8 +81,6 @@ static void handle_closed(uv_handle_t *h)
 
 void conn_close(struct conn *c, const char *why)
 {
-	char host[FFO_NAME_MAX];
-
 	if (c->closing)
 		return;
 	c->closing = true;
@@ -89,18 +89,76 @@ void conn_close(struct conn *c, const char *why)
 			   c->number, *c->host ? ", host " : "", c->host, why);
 	LIST_REMOVE(c, entry);
 	c->ffo->num_conns--;
+	if (c->kicked)
+		LIST_REMOVE(c, kick_entry);
 	uv_close(&c->handle, handle_closed);
 	uv_close((uv_handle_t *)&c->timer, handle_closed);
-	if (*c->host) {
-		memcpy(host, c->host, sizeof(host));
-		c->host[0] = '\0';
-		host_gone(c->ffo, host, c->instance);
+	subs_stop(c);
+	owned_stop(c);
+	host_gone(c);
+}
+
+/* ---- what is done from the loop -------------------------------------------------------------- */
+
+static void handle_input(struct conn *c);
+static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf);
+static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf);
+
+bool conn_has_room(const struct conn *c)
+{
+	return uv_stream_get_write_queue_size(&c->stream) <= OUT_HIGH;
+}
+
+static bool is_full(const struct conn *c)
+{
+	return !conn_has_room(c) || c->busy >= REQUESTS;
+}
+
+static void resume(struct conn *c)
+{
+	if (!c->paused || is_full(c))
+		return;
+	c->paused = false;
+	handle_input(c);
+	if (!c->paused && !c->closing && !c->leaving)
+		uv_read_start(&c->stream, alloc_input, read_done);
+}
+
+static void pump(uv_idle_t *idle)
+{
+	struct ffo *f = idle->data;
+	LIST_HEAD(, conn) todo = LIST_HEAD_INITIALIZER(todo);
+	struct conn *c;
+
+	/* Who is kicked from now on has a turn of the loop between. */
+	while ((c = LIST_FIRST(&f->kicked))) {
+		LIST_REMOVE(c, kick_entry);
+		LIST_INSERT_HEAD(&todo, c, kick_entry);
 	}
+	while ((c = LIST_FIRST(&todo))) {
+		LIST_REMOVE(c, kick_entry);
+		c->kicked = false;
+		conn_get(c);
+		subs_tell(c);
+		if (!c->closing)
+			resume(c);
+		conn_put(c);
+	}
+	if (LIST_EMPTY(&f->kicked))
+		uv_idle_stop(idle);
+}
+
+void conn_kick(struct conn *c)
+{
+	if (c->kicked || c->closing)
+		return;
+	c->kicked = true;
+	if (LIST_EMPTY(&c->ffo->kicked))
+		uv_idle_start(&c->ffo->pump, pump);
+	LIST_INSERT_HEAD(&c->ffo->kicked, c, kick_entry);
 }
 
 /* ---- output --------------------------------------------------------------------------------- */
-
-static void handle_input(struct conn *c);
 
 static void timed_out(uv_timer_t *t)
 {
@@ -108,9 +166,6 @@ static void timed_out(uv_timer_t *t)
 
 	conn_close(c, c->leaving ? NULL : "it does not read its answers");
 }
-
-static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf);
-static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf);
 
 static void write_done(uv_write_t *w, int status)
 {
@@ -131,14 +186,10 @@ static void write_done(uv_write_t *w, int status)
 		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
 	else
 		uv_timer_stop(&c->timer);
-	if (c->leaving && !waiting) {
+	if (c->leaving && !waiting)
 		conn_close(c, NULL);
-	} else if (c->paused && waiting <= OUT_HIGH) {
-		c->paused = false;
-		handle_input(c);
-		if (!c->paused && !c->closing && !c->leaving)
-			uv_read_start(&c->stream, alloc_input, read_done);
-	}
+	else if (waiting <= OUT_HIGH)
+		conn_kick(c);
 }
 
 void conn_send(struct conn *c, json_t *msg)
@@ -205,7 +256,7 @@ static void handle_input(struct conn *c)
 			return;
 		if (err) {
 			refuse(c, err, why);
-		} else if (uv_stream_get_write_queue_size(&c->stream) > OUT_HIGH) {
+		} else if (is_full(c)) {
 			c->paused = true;
 			uv_read_stop(&c->stream);
 		}
@@ -267,6 +318,8 @@ static struct conn *conn_new(struct ffo *f, bool is_tcp)
 	c->refs = 2; /* stream and timer */
 	f->refs++;
 	f->num_conns++;
+	TAILQ_INIT(&c->to_tell);
+	TAILQ_INIT(&c->owned_to_tell);
 	LIST_INSERT_HEAD(&f->conns, c, entry);
 	if (is_tcp)
 		uv_tcp_init(f->loop, &c->tcp);
@@ -433,30 +486,95 @@ int ffo_listen(struct ffo *f, const char *address)
 
 /* ---- create and destroy --------------------------------------------------------------------- */
 
-struct load {
-	struct ffo *ffo;
-	int err;
+/* Where --store's text names which store: by how it begins. */
+static const struct {
+	const char *prefix;
+	const struct ffo_store_ops *ops;
+} stores[] = {
+	{ "", &store_sqlite },
 };
 
-static int load_container(void *arg, const struct ffo_container *c)
+static const struct ffo_store_ops *store_of_text(const char **where)
 {
-	struct load *l = arg;
+	size_t i = 0, len;
 
-	l->err = alloc_take_lid(l->ffo->alloc, c->lid);
-	for (unsigned int i = 0; !l->err && i < c->num_ips; i++)
-		l->err = alloc_restore_addr(l->ffo->alloc, c->tenant, &c->ip[i]);
-	if (l->err)
-		log_err("container %s: its addresses cannot be loaded: %s", c->name,
-			strerror(-l->err));
-	return l->err;
+	while ((len = strlen(stores[i].prefix)) && strncmp(*where, stores[i].prefix, len))
+		i++;
+	*where += len;
+	return stores[i].ops;
+}
+
+/* The hosts that were up here are not: their routers come again and tell all that was lost. */
+static void drop_hosts(struct ffo *f)
+{
+	struct conn *c, *next;
+
+	for (c = LIST_FIRST(&f->conns); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		if (!*c->host)
+			continue;
+		conn_close(c, "the store's session ended");
+		next = LIST_FIRST(&f->conns); /* closing one may have closed others */
+	}
+}
+
+static void store_changed(void *arg, enum store_state state)
+{
+	struct ffo *f = arg;
+
+	f->ready = state == STORE_READY;
+	if (state == STORE_LOST)
+		drop_hosts(f);
+	else if (f->ready)
+		hosts_resume(f);
+}
+
+static void handle_of_ffo_closed(uv_handle_t *h)
+{
+	ffo_put(h->data);
+}
+
+/* Once nothing can fail any more: they are closed by a loop that runs. */
+static void init_handles(struct ffo *f)
+{
+	uv_idle_init(f->loop, &f->pump);
+	uv_timer_init(f->loop, &f->wait_timer);
+	f->pump.data = f->wait_timer.data = f;
+	f->refs += 2;
+}
+
+static void close_handles(struct ffo *f)
+{
+	uv_close((uv_handle_t *)&f->pump, handle_of_ffo_closed);
+	uv_close((uv_handle_t *)&f->wait_timer, handle_of_ffo_closed);
+}
+
+static int set_pools(struct ffo *f, const struct ffo_conf *conf)
+{
+	char why[160] = "";
+	int err = alloc_create(&f->alloc);
+
+	for (size_t i = 0; !err && i < conf->num_pools; i++)
+		err = alloc_set_pool(f->alloc, AF_UNSPEC, conf->pools[i], why, sizeof(why));
+	if (err)
+		log_err("orchestrator: %s", *why ? why : strerror(-err));
+	return err;
+}
+
+static int open_store(struct ffo *f, const struct ffo_conf *conf)
+{
+	const char *where = conf->store ? conf->store : ":memory:";
+	const struct ffo_store_ops *ops = conf->store_ops ? conf->store_ops : store_of_text(&where);
+	struct store_conf sc = {
+		.where = where, .loop = f->loop, .alloc = f->alloc, .state = store_changed, .arg = f
+	};
+
+	return ops->open(&sc, &f->store);
 }
 
 int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 {
-	const struct ffo_store_ops *ops = conf->store_ops ? conf->store_ops : &store_sqlite;
 	struct ffo *f = calloc(1, sizeof(*f));
-	struct load load = { .ffo = f };
-	char why[160] = "";
 	int err;
 
 	if (!f)
@@ -465,30 +583,27 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 	f->refs = 1;
 	f->max_clients = conf->max_clients ? conf->max_clients : CLIENTS;
 	f->write_timeout = conf->write_timeout ? conf->write_timeout : TIMEOUT;
+	f->patience = conf->patience ? conf->patience : STORE_PATIENCE;
 	LIST_INIT(&f->conns);
 	LIST_INIT(&f->listeners);
-	err = alloc_create(&f->alloc);
-	for (size_t i = 0; !err && i < conf->num_pools; i++)
-		err = alloc_set_pool(f->alloc, AF_UNSPEC, conf->pools[i], why, sizeof(why));
+	LIST_INIT(&f->kicked);
+	TAILQ_INIT(&f->waiting);
+	LIST_INIT(&f->by_policy);
+	f->rules = malloc(FFO_RULES_MAX * sizeof(*f->rules));
+	err = f->rules ? set_pools(f, conf) : -ENOMEM;
+	if (!err)
+		err = open_store(f, conf);
 	if (err) {
-		log_err("orchestrator: %s", *why ? why : strerror(-err));
-		goto err_put;
+		ffo_put(f);
+		return err;
 	}
-	err = ops->open(conf->store ? conf->store : ":memory:", &f->store);
-	if (!err)
-		err = f->store->ops->container_list(f->store, 0, load_container, &load);
-	if (!err)
-		err = load.err;
-	if (err)
-		goto err_put;
+	init_handles(f);
+	policy_start(f);
 	*out = f;
 	return 0;
-
-err_put:
-	ffo_put(f);
-	return err;
 }
 
+/* The store is closed when nobody watches it any more; calls under way end with that. */
 void ffo_destroy(struct ffo *f)
 {
 	struct listener *l;
@@ -502,5 +617,9 @@ void ffo_destroy(struct ffo *f)
 	}
 	while ((c = LIST_FIRST(&f->conns)))
 		conn_close(c, NULL);
+	policy_stop(f);
+	f->store->ops->close(f->store);
+	f->store = NULL;
+	close_handles(f);
 	ffo_put(f);
 }

@@ -20,7 +20,7 @@
  *	-EBADMSG	what is stored makes no sense, or is of a newer version
  *	-ENOMEM, -EIO
  * A store logs what an operator must know of, once: that it went away, what is damaged. A damaged
- * record makes the calls and watches fail that need it, and no others.
+ * record makes the calls and watches fail that need it, and no others: lists and OWNED leave it out.
  *
  * Changes. Each takes place as a whole or not at all, as one step for all who share the store, and
  * only under the conditions told with it, which the store checks in the same step. When it ended
@@ -53,7 +53,9 @@
 #ifndef FFO_STORE_H
 #define FFO_STORE_H
 
+#include <assert.h>
 #include <bsd/sys/queue.h>
+#include <sys/types.h>
 #include <uv.h>
 
 #include "alloc.h"
@@ -105,14 +107,16 @@ enum store_kind {
 		STORE_NUM_KINDS
 };
 
-/* All other bytes are 0, so keys are compared and hashed by their bytes. */
+/* What is not set is 0, so keys are compared and hashed by their bytes. */
 struct store_key {
 	enum store_kind kind;
 	uint32_t id, epoch;
-	uint16_t lid;
+	uint32_t lid;
 	struct in6_addr addr;
 	char name[FFO_NAME_MAX];
 };
+
+static_assert(sizeof(struct store_key) == 32 + FFO_NAME_MAX, "no padding");
 
 struct store_map_id {
 	uint32_t container, rkey;
@@ -172,6 +176,7 @@ typedef void (*store_count_cb)(void *arg, int err, const char *why, size_t count
 /* c is set when err is 0, and with -EEXIST, -EAGAIN, -EBUSY if it is known (else NULL). */
 typedef void (*store_container_cb)(void *arg, int err, const char *why,
 				   const struct ffo_container *c);
+typedef void (*store_host_cb)(void *arg, int err, const char *why, const struct ffo_host *h);
 /* One page of a list, in order; `more`: there are more behind it. */
 typedef void (*store_containers_cb)(void *arg, int err, const char *why,
 				    const struct ffo_container *list, size_t n, bool more);
@@ -208,7 +213,10 @@ struct ffo_store_ops {
 	 */
 	void (*host_up)(struct ffo_store *s, const struct ffo_host *h, store_done_cb done,
 			void *arg);
-	/* It is not, if it was up here with that instance; its last_seen becomes as given. */
+	/*
+	 * It is not, if it was up here with that instance, whatever err is; its last_seen becomes
+	 * as given, if it can.
+	 */
 	void (*host_down)(struct ffo_store *s, const struct ffo_host *h, store_done_cb done,
 			  void *arg);
 
@@ -246,6 +254,8 @@ struct ffo_store_ops {
 	/* Of a host (NULL: all), ids above `after`, rising; at most `limit` <= FFO_PAGE_MAX. */
 	void (*container_list)(struct ffo_store *s, const char *host, uint32_t after, size_t limit,
 			       store_containers_cb done, void *arg);
+	/* `up` is right. -ENOENT. */
+	void (*host_get)(struct ffo_store *s, const char *name, store_host_cb done, void *arg);
 	/* Names behind `after` ("": all), rising by byte; at most `limit` <= FFO_PAGE_MAX. */
 	void (*host_list)(struct ffo_store *s, const char *after, size_t limit, store_hosts_cb done,
 			  void *arg);
@@ -268,7 +278,10 @@ struct ffo_store_ops {
 	/* Has nothing to do (0) when its epoch is not the container's any more. */
 	void (*container_active)(struct ffo_store *s, const char *host, uint32_t container,
 				 uint32_t epoch, bool active, store_done_cb done, void *arg);
-	/* The host is a member, or is not; 0 when that is so already. */
+	/*
+	 * The host is a member, or is not; 0 when that is so already. -ENOSPC: FFO_GROUP_MAX
+	 * hosts are.
+	 */
 	void (*mcast_member)(struct ffo_store *s, const char *host, const char *tenant,
 			     const struct in6_addr *mgid, bool member, store_done_cb done,
 			     void *arg);
@@ -285,8 +298,10 @@ struct ffo_store_ops {
 	 * At once, of a watch of kind MAP that is synced: up to n rows with rkeys above `after`,
 	 * rising: their number, or -errno. And one row: 0, -ENOENT.
 	 */
-	ssize_t (*map_page)(struct store_watch *w, uint32_t after, struct ffo_map *rows, size_t n);
-	int (*map_row)(struct store_watch *w, uint32_t rkey, struct ffo_map *row);
+	ssize_t (*map_page)(struct ffo_store *s, const struct store_watch *w, uint32_t after,
+			    struct ffo_map *rows, size_t n);
+	int (*map_row)(struct ffo_store *s, const struct store_watch *w, uint32_t rkey,
+		       struct ffo_map *row);
 
 	/* ---- policy ---- */
 

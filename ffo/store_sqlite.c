@@ -1,89 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * store_sqlite.c - the embedded store: one SQLite file that one orchestrator has open at a time,
- * or ":memory:". See store.h. The orchestrator's loop only.
+ * or ":memory:". See store.h for what it promises, sqldb.c for the file. The orchestrator's loop
+ * only.
  *
- * Hosts and containers are in the file, in WAL mode with synchronous=FULL: what is committed
- * survives the loss of power. Mappings are in an attached database in memory, so that publishing
- * them writes and syncs nothing; both take part in one transaction.
- *
- * The file bears an application id and a schema version. One that is foreign, damaged or newer is
- * refused before anything in it is changed.
+ * It is always STORE_READY, and every call ends before it returns. What is taken of addresses and
+ * LIDs is kept in the orchestrator's struct alloc, loaded when the store is opened.
  */
-#include "store_txn.h"
+#include "store.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ffr/log.h"
-
-#define SCHEMA_VERSION 1
-#define APPLICATION_ID 0x66666f31 /* "ffo1" */
-
-static const char schema[] =
-	"CREATE TABLE hosts("
-	" name TEXT PRIMARY KEY, instance TEXT NOT NULL, last_seen INTEGER NOT NULL) STRICT;"
-	"CREATE TABLE containers("
-	" id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,"
-	" lid INTEGER NOT NULL UNIQUE, mode TEXT NOT NULL, host TEXT NOT NULL,"
-	" epoch INTEGER NOT NULL) STRICT;"
-	"CREATE TABLE addresses("
-	" container INTEGER NOT NULL REFERENCES containers ON DELETE CASCADE,"
-	" idx INTEGER NOT NULL, tenant TEXT NOT NULL, addr BLOB NOT NULL,"
-	" PRIMARY KEY(container, idx), UNIQUE(tenant, addr)) STRICT, WITHOUT ROWID;";
-
-#define X(ctype, name) #name " INTEGER NOT NULL,"
-static const char soft_schema[] =
-	"ATTACH ':memory:' AS soft;"
-	"CREATE TABLE soft.maps(" FFO_MAP_FIELDS(X) "PRIMARY KEY(container, rkey)) WITHOUT ROWID;";
-#undef X
-
-#define CONTAINER_COLS "id, name, tenant, lid, mode, host, epoch"
-
-static_assert(FFO_MAP_COLS == 9, "MAP_PUT has as many parameters as a mapping has fields");
-
-/* X(NAME, SQL): the statements, prepared once. */
-#define STATEMENTS(X)                                                                              \
-	X(BEGIN, "BEGIN")                                                                          \
-	X(COMMIT, "COMMIT")                                                                        \
-	X(ROLLBACK, "ROLLBACK")                                                                    \
-	X(HOST_PUT, "INSERT OR REPLACE INTO hosts VALUES(?, ?, ?)")                                \
-	X(HOST_LIST, "SELECT name, instance, last_seen FROM hosts WHERE name > ?"                  \
-		     " ORDER BY name")                                                             \
-	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch)"              \
-		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                          \
-	X(CONT_UPDATE, "UPDATE containers SET name = ?1, tenant = ?2, lid = ?3, mode = ?4,"        \
-		       " host = ?5, epoch = ?6 WHERE id = ?7")                                     \
-	X(CONT_DELETE, "DELETE FROM containers WHERE id = ?")                                      \
-	X(CONT_GET, "SELECT " CONTAINER_COLS " FROM containers WHERE id = ?")                      \
-	X(CONT_FIND, "SELECT " CONTAINER_COLS " FROM containers WHERE name = ?")                   \
-	X(CONT_LIST, "SELECT " CONTAINER_COLS " FROM containers WHERE id > ? ORDER BY id")         \
-	X(ADDR_INSERT, "INSERT INTO addresses VALUES(?, ?, ?, ?)")                                 \
-	X(ADDR_DELETE, "DELETE FROM addresses WHERE container = ?")                                \
-	X(ADDR_LIST, "SELECT addr FROM addresses WHERE container = ? ORDER BY idx")                \
-	X(MAP_PUT, "INSERT OR REPLACE INTO soft.maps VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
-	X(MAP_DELETE, "DELETE FROM soft.maps WHERE container = ? AND rkey = ?")                    \
-	X(MAP_DROP, "DELETE FROM soft.maps WHERE container = ?")                                   \
-	X(MAP_DROP_SES, "DELETE FROM soft.maps WHERE container = ? AND session = ?")               \
-	X(MAP_DROP_HOST, "DELETE FROM soft.maps WHERE container IN"                                \
-			 " (SELECT id FROM containers WHERE host = ?)")                            \
-	X(MAP_LIST, "SELECT * FROM soft.maps WHERE (container, rkey) > (?, ?)"                     \
-		    " ORDER BY container, rkey")                                                   \
-	X(MAP_LIST_ONE, "SELECT * FROM soft.maps WHERE container = ? AND rkey > ?"                 \
-			" ORDER BY rkey")
-
-enum {
-#define X(NAME, sql) ST_##NAME,
-	STATEMENTS(X)
-#undef X
-		NUM_ST
-};
+#include "sqlite_int.h"
 
 static const char *const statement_sql[NUM_ST] = {
 #define X(NAME, sql) sql,
@@ -91,343 +26,175 @@ static const char *const statement_sql[NUM_ST] = {
 #undef X
 };
 
-struct store {
-	struct ffo_store base; /* first */
-	struct ffo_txn txn;    /* the only one; done() comes before commit() returns */
-	bool in_txn;
-	sqlite3 *db;
-	sqlite3_stmt *st[NUM_ST];
-	char *where; /* for the log */
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+static void sqlite_host_up(struct ffo_store *base, const struct ffo_host *h, store_done_cb done,
+			   void *arg)
+{
+	struct store *s = store_of(base);
+	struct ffo_host was;
+	char why[100] = "";
+	int err = sqlite_begin(s);
+
+	if (err) {
+		done(arg, err, "");
+		return;
+	}
+	err = sqlite_get_host(s, h->name, &was);
+	if (!err && was.up && (!*h->instance || strcmp(h->instance, was.instance))) {
+		snprintf(why, sizeof(why), "another router is connected as host %s", h->name);
+		err = -EEXIST;
+	} else if (!err || err == -ENOENT) {
+		err = sqlite_drop_soft(s, h->name);
+	}
+	if (!err)
+		err = run(s, prep(s, ST_HOST_PUT, "sssi", h->name, h->instance, h->wire,
+				  (int64_t)h->last_seen));
+	if (!err)
+		err = run(s, prep(s, ST_UP_ADD, "s", h->name));
+	done(arg, sqlite_end(s, err), why);
+	sqlite_work_off(s);
+}
+
+/* In a step of its own, which does not need the file: a full disk keeps nobody up. */
+static int take_down(struct store *s, const struct ffo_host *h, bool *was_up)
+{
+	struct ffo_host was;
+	int err = sqlite_begin(s);
+
+	*was_up = false;
+	if (err)
+		return err;
+	err = sqlite_get_host(s, h->name, &was);
+	*was_up = !err && was.up && !strcmp(was.instance, h->instance);
+	if (*was_up)
+		err = sqlite_drop_soft(s, h->name);
+	return sqlite_end(s, err == -ENOENT ? 0 : err);
+}
+
+static void sqlite_host_down(struct ffo_store *base, const struct ffo_host *h, store_done_cb done,
+			     void *arg)
+{
+	struct store *s = store_of(base);
+	bool was_up;
+	int err = take_down(s, h, &was_up);
+
+	if (!err && was_up)
+		err = run(s, prep(s, ST_HOST_SEEN, "is", (int64_t)h->last_seen, h->name));
+	done(arg, err, "");
+	sqlite_work_off(s);
+}
+
+static void sqlite_host_get(struct ffo_store *base, const char *name, store_host_cb done, void *arg)
+{
+	struct ffo_host h;
+	int err = sqlite_get_host(store_of(base), name, &h);
+
+	done(arg, err, "", err ? NULL : &h);
+}
+
+static void sqlite_host_list(struct ffo_store *base, const char *after, size_t limit,
+			     store_hosts_cb done, void *arg)
+{
+	struct ffo_host *list = calloc(limit + 1, sizeof(*list));
+	struct store *s = store_of(base);
+	ssize_t n = -ENOMEM;
+
+	if (list)
+		n = sqlite_get_hosts(s, prep(s, ST_HOST_LIST, "si", after, (int64_t)limit + 1),
+				     list, limit + 1);
+	if (n < 0)
+		done(arg, (int)n, "", NULL, 0, false);
+	else
+		done(arg, 0, "", list, (size_t)n > limit ? limit : (size_t)n, (size_t)n > limit);
+	free(list);
+}
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+/* What a change has taken from the allocator, or may give back to it. */
+struct holding {
+	const char *tenant;
+	struct in6_addr ip[FFO_ADDR_MAX];
+	unsigned int num_ips;
+	uint16_t lid; /* 0: none */
 };
 
-static struct store *store_of(struct ffo_store *s)
+static void give_back(struct store *s, const struct holding *h)
 {
-	return (struct store *)s;
+	for (unsigned int i = 0; i < h->num_ips; i++)
+		alloc_put_addr(s->alloc, h->tenant, &h->ip[i]);
+	if (h->lid)
+		alloc_put_lid(s->alloc, h->lid);
 }
 
-static struct store *txn_store(struct ffo_txn *t)
-{
-	assert(store_of(t->store)->in_txn);
-	return store_of(t->store);
-}
+/* A change of a container, from its call to its end. */
+struct change {
+	struct store *s;
+	struct ffo_container c; /* as it becomes */
+	struct ffo_container other;
+	bool knows_other;	  /* of -EEXIST, -EAGAIN, -EBUSY: `other` is it */
+	struct holding claimed;	  /* given back when the change fails */
+	struct holding unclaimed; /* given back when it takes place */
+	char why[160];
+};
 
-/* What an SQLite result means; logs it, unless it is a duplicate or a lack of memory. */
-static int failed(struct store *s, int rc)
+static int __attribute__((format(printf, 3, 4)))
+fail(struct change *ch, int err, const char *fmt, ...)
 {
-	switch (rc & 0xff) {
-	case SQLITE_CONSTRAINT:
-		return -EEXIST;
-	case SQLITE_FULL:
-		log_err("store %s: no space left", s->where);
-		return -ENOSPC;
-	case SQLITE_NOMEM:
-		return -ENOMEM;
-	case SQLITE_CORRUPT:
-	case SQLITE_NOTADB:
-		log_err("store %s: %s", s->where, sqlite3_errmsg(s->db));
-		return -EBADMSG;
-	case SQLITE_BUSY:
-		log_err("store %s: another process has it open", s->where);
-		return -EBUSY;
-	default:
-		log_err("store %s: %s", s->where, sqlite3_errmsg(s->db));
-		return -EIO;
-	}
-}
-
-/* ---- statements ----------------------------------------------------------------------------- */
-
-/*
- * Bind parameters 1.. by a format: 'i' int64_t, 's' const char *, 'a' const struct in6_addr *.
- * Text and addresses are the caller's and must live until the statement is reset.
- */
-static sqlite3_stmt *prep(struct store *s, int st, const char *format, ...)
-{
-	sqlite3_stmt *stmt = s->st[st];
 	va_list ap;
 
-	va_start(ap, format);
-	for (int i = 1; *format; i++)
-		switch (*format++) {
-		case 'i':
-			sqlite3_bind_int64(stmt, i, va_arg(ap, int64_t));
-			break;
-		case 's':
-			sqlite3_bind_text(stmt, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
-			break;
-		case 'a':
-			sqlite3_bind_blob(stmt, i, va_arg(ap, const struct in6_addr *),
-					  sizeof(struct in6_addr), SQLITE_STATIC);
-			break;
-		}
+	va_start(ap, fmt);
+	vsnprintf(ch->why, sizeof(ch->why), fmt, ap);
 	va_end(ap);
-	return stmt;
-}
-
-/* Run a statement without rows. */
-static int run(struct store *s, sqlite3_stmt *stmt)
-{
-	int rc = sqlite3_step(stmt);
-	int err = rc == SQLITE_DONE ? 0 : failed(s, rc);
-
-	sqlite3_reset(stmt);
 	return err;
 }
 
-/* The next row: 1; none left, or an error: 0 or -errno, and the statement is reset. */
-static int next_row(struct store *s, sqlite3_stmt *stmt)
+static void change_end(struct change *ch, int err, store_container_cb done, void *arg)
 {
-	int rc = sqlite3_step(stmt), err = 0;
+	const struct ffo_container *c = err ? ch->knows_other ? &ch->other : NULL : &ch->c;
 
-	if (rc == SQLITE_ROW)
-		return 1;
-	if (rc != SQLITE_DONE)
-		err = failed(s, rc);
-	sqlite3_reset(stmt);
+	err = sqlite_end(ch->s, err);
+	give_back(ch->s, err ? &ch->claimed : &ch->unclaimed);
+	done(arg, err, ch->why, c);
+	sqlite_work_off(ch->s);
+}
+
+static int claim_ip(struct change *ch, const struct in6_addr *ip)
+{
+	int err = alloc_take_addr(ch->s->alloc, ch->c.tenant, ip);
+	char text[INET6_ADDRSTRLEN];
+
+	if (err == -EADDRINUSE)
+		return fail(ch, err, "%s is in use in tenant \"%s\"", ffo_addr_text(ip, text),
+			    ch->c.tenant);
+	if (!err)
+		ch->claimed.ip[ch->claimed.num_ips++] = *ip;
 	return err;
 }
 
-/* ---- open and close ------------------------------------------------------------------------- */
-
-static int exec(struct store *s, const char *sql)
+/* One of each family from the tenant's pools. */
+static int allocate_ips(struct change *ch)
 {
-	int rc = sqlite3_exec(s->db, sql, NULL, NULL, NULL);
+	static const int families[] = { AF_INET, AF_INET6 };
+	struct ffo_container *c = &ch->c;
+	int err;
 
-	return rc == SQLITE_OK ? 0 : failed(s, rc);
-}
-
-static int take_text(void *to, int cols, char **text, char **names)
-{
-	(void)cols, (void)names;
-	snprintf(to, 64, "%s", text[0] ? text[0] : "");
-	for (char *nl = to; (nl = strchr(nl, '\n'));)
-		*nl = ' ';
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		err = alloc_addr(ch->s->alloc, c->tenant, families[i], &c->ip[i]);
+		if (err == -ENOSPC)
+			return fail(ch, err, "no %s address is left for tenant \"%s\"",
+				    families[i] == AF_INET ? "IPv4" : "IPv6", c->tenant);
+		if (err)
+			return err;
+		c->num_ips++;
+		ch->claimed.ip[ch->claimed.num_ips++] = c->ip[i];
+	}
 	return 0;
 }
 
-/* The single value that a PRAGMA or SELECT gives, as one line of at most 63 bytes. */
-static int get_text(struct store *s, const char *sql, char *text)
+static int put_container(struct store *s, struct ffo_container *c)
 {
-	int rc;
-
-	text[0] = '\0';
-	rc = sqlite3_exec(s->db, sql, take_text, text, NULL);
-	return rc == SQLITE_OK ? 0 : failed(s, rc);
-}
-
-static int get_number(struct store *s, const char *sql, long *n)
-{
-	char text[64];
-	int err = get_text(s, sql, text);
-
-	*n = strtol(text, NULL, 10);
-	return err;
-}
-
-/* Is the file ours to use? *fresh: it is empty. */
-static int check_file(struct store *s, bool *fresh)
-{
-	long id, version, tables;
-	char text[64];
-	int err;
-
-	err = get_number(s, "PRAGMA application_id", &id);
-	if (!err)
-		err = get_number(s, "PRAGMA user_version", &version);
-	if (!err)
-		err = get_number(s, "SELECT count(*) FROM sqlite_schema", &tables);
-	if (err)
-		return err;
-	*fresh = !id && !version && !tables;
-	if (*fresh)
-		return 0;
-	if (id != APPLICATION_ID) {
-		log_err("store %s: a database, but not of ffo", s->where);
-		return -EBADMSG;
-	}
-	if (version != SCHEMA_VERSION) {
-		log_err("store %s: schema version %ld, this ffo knows %d; use the ffo that wrote it",
-			s->where, version, SCHEMA_VERSION);
-		return -EPROTONOSUPPORT;
-	}
-	err = get_text(s, "PRAGMA quick_check(1)", text);
-	if (!err && strcmp(text, "ok")) {
-		log_err("store %s: damaged: %s", s->where, text);
-		err = -EBADMSG;
-	}
-	return err;
-}
-
-static int prepare_file(struct store *s)
-{
-	bool fresh = false;
-	char sql[128];
-	int err;
-
-	/* Held from the first access on, so a second orchestrator cannot use the file. */
-	err = exec(s, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;"
-		      "PRAGMA foreign_keys = ON;");
-	if (!err)
-		err = check_file(s, &fresh);
-	if (!err)
-		err = exec(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-			      "BEGIN IMMEDIATE");
-	if (!err && fresh)
-		err = exec(s, schema);
-	if (!err && fresh) {
-		snprintf(sql, sizeof(sql), "PRAGMA application_id = %d; PRAGMA user_version = %d",
-			 APPLICATION_ID, SCHEMA_VERSION);
-		err = exec(s, sql);
-	}
-	if (!err)
-		err = exec(s, "COMMIT");
-	if (!err)
-		err = exec(s, soft_schema);
-	return err;
-}
-
-static void sqlite_close(struct ffo_store *base)
-{
-	struct store *s = store_of(base);
-
-	if (!s)
-		return;
-	assert(!s->in_txn);
-	for (int i = 0; i < NUM_ST; i++)
-		sqlite3_finalize(s->st[i]);
-	sqlite3_close(s->db);
-	free(s->where);
-	free(s);
-}
-
-static int sqlite_open(const char *where, struct ffo_store **out)
-{
-	struct store *s = calloc(1, sizeof(*s));
-	int err, rc;
-
-	if (!s)
-		return -ENOMEM;
-	s->base.ops = &store_sqlite;
-	s->txn.store = &s->base;
-	s->where = strdup(where);
-	if (!s->where) {
-		err = -ENOMEM;
-		goto err_close;
-	}
-	rc = sqlite3_open_v2(where, &s->db,
-			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
-			     NULL);
-	if (rc != SQLITE_OK) {
-		log_err("store %s: cannot be opened: %s", where,
-			s->db ? sqlite3_errmsg(s->db) : "out of memory");
-		err = -EIO;
-		goto err_close;
-	}
-	err = prepare_file(s);
-	if (err)
-		goto err_close;
-	for (int i = 0; i < NUM_ST; i++) {
-		rc = sqlite3_prepare_v3(s->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-					&s->st[i], NULL);
-		if (rc != SQLITE_OK) {
-			err = failed(s, rc);
-			goto err_close;
-		}
-	}
-	*out = &s->base;
-	return 0;
-
-err_close:
-	sqlite_close(&s->base);
-	return err;
-}
-
-/* ---- transactions --------------------------------------------------------------------------- */
-
-static int sqlite_begin(struct ffo_store *base, struct ffo_txn **t)
-{
-	struct store *s = store_of(base);
-	int err;
-
-	assert(!s->in_txn);
-	err = run(s, s->st[ST_BEGIN]);
-	if (err)
-		return err;
-	s->in_txn = true;
-	*t = &s->txn;
-	return 0;
-}
-
-static void sqlite_abort(struct ffo_txn *t)
-{
-	struct store *s = txn_store(t);
-
-	s->in_txn = false;
-	/* Some errors (disk full, I/O) have rolled it back already. */
-	if (!sqlite3_get_autocommit(s->db))
-		run(s, s->st[ST_ROLLBACK]);
-}
-
-static void sqlite_commit(struct ffo_txn *t, store_done_cb done, void *arg)
-{
-	struct store *s = txn_store(t);
-	int err = run(s, s->st[ST_COMMIT]);
-
-	if (err)
-		sqlite_abort(t);
-	s->in_txn = false;
-	done(arg, err);
-}
-
-/* ---- hosts ---------------------------------------------------------------------------------- */
-
-static int sqlite_host_put(struct ffo_txn *t, const struct ffo_host *h)
-{
-	struct store *s = txn_store(t);
-
-	return run(s, prep(s, ST_HOST_PUT, "ssi", h->name, h->instance, (int64_t)h->last_seen));
-}
-
-static int take_name(sqlite3_stmt *stmt, int col, char *to, size_t size)
-{
-	const char *text = (const char *)sqlite3_column_text(stmt, col);
-
-	if (!text || strlen(text) >= size)
-		return -EBADMSG;
-	strcpy(to, text);
-	return 0;
-}
-
-static int sqlite_host_list(struct ffo_store *base, const char *after, store_host_cb cb, void *arg)
-{
-	struct store *s = store_of(base);
-	sqlite3_stmt *stmt = prep(s, ST_HOST_LIST, "s", after);
-	struct ffo_host h;
-	int err;
-
-	while ((err = next_row(s, stmt)) == 1) {
-		memset(&h, 0, sizeof(h));
-		if (take_name(stmt, 0, h.name, sizeof(h.name)) || !ffo_name_ok(h.name) ||
-		    take_name(stmt, 1, h.instance, sizeof(h.instance))) {
-			log_err("store %s: a host's row makes no sense", s->where);
-			err = -EBADMSG;
-			break;
-		}
-		h.last_seen = (uint64_t)sqlite3_column_int64(stmt, 2);
-		if (cb(arg, &h)) {
-			err = 0;
-			break;
-		}
-	}
-	sqlite3_reset(stmt);
-	return err;
-}
-
-/* ---- containers ----------------------------------------------------------------------------- */
-
-static int sqlite_container_put(struct ffo_txn *t, struct ffo_container *c)
-{
-	struct store *s = txn_store(t);
 	int st = c->id ? ST_CONT_UPDATE : ST_CONT_INSERT, err;
 
 	err = run(s, prep(s, st, c->id ? "ssissii" : "ssissi", c->name, c->tenant, (int64_t)c->lid,
@@ -435,195 +202,345 @@ static int sqlite_container_put(struct ffo_txn *t, struct ffo_container *c)
 	if (err)
 		return err;
 	if (!c->id) {
-		if (sqlite3_last_insert_rowid(s->db) > UINT32_MAX)
+		if (sqlite3_last_insert_rowid(s->db.db) > UINT32_MAX)
 			return -ENOSPC;
-		c->id = (uint32_t)sqlite3_last_insert_rowid(s->db);
-	} else if (!sqlite3_changes(s->db)) {
-		return -ENOENT;
+		c->id = (uint32_t)sqlite3_last_insert_rowid(s->db.db);
 	}
 	err = run(s, prep(s, ST_ADDR_DELETE, "i", (int64_t)c->id));
 	for (unsigned int i = 0; !err && i < c->num_ips; i++)
 		err = run(s, prep(s, ST_ADDR_INSERT, "iisa", (int64_t)c->id, (int64_t)i, c->tenant,
 				  &c->ip[i]));
-	return err;
+	return err ? err : sqlite_note_container(s, c);
 }
 
-static int sqlite_container_del(struct ffo_txn *t, uint32_t id)
+static int add(struct change *ch)
 {
-	struct store *s = txn_store(t);
-	int err = run(s, prep(s, ST_CONT_DELETE, "i", (int64_t)id));
-
-	if (err)
-		return err;
-	if (!sqlite3_changes(s->db))
-		return -ENOENT;
-	return run(s, prep(s, ST_MAP_DROP, "i", (int64_t)id));
-}
-
-/* A row of CONTAINER_COLS and the addresses that go with it, checked. */
-static int take_container(struct store *s, sqlite3_stmt *stmt, struct ffo_container *c)
-{
-	int64_t id = sqlite3_column_int64(stmt, 0), lid = sqlite3_column_int64(stmt, 3);
-	int64_t epoch = sqlite3_column_int64(stmt, 6);
-	sqlite3_stmt *ips = s->st[ST_ADDR_LIST];
-	char mode[16];
+	const struct store_key name = sqlite_named(STORE_NAME, ch->c.name);
+	struct ffo_container *c = &ch->c;
 	int err;
 
-	memset(c, 0, sizeof(*c));
-	if (id < 1 || id > UINT32_MAX || lid < 1 || lid > FFO_LID_MAX || epoch < 1 ||
-	    epoch > UINT32_MAX || take_name(stmt, 1, c->name, sizeof(c->name)) ||
-	    take_name(stmt, 2, c->tenant, sizeof(c->tenant)) ||
-	    take_name(stmt, 4, mode, sizeof(mode)) ||
-	    take_name(stmt, 5, c->host, sizeof(c->host)) || !ffo_name_ok(c->name) ||
-	    !ffo_name_ok(c->tenant) || !ffo_name_ok(c->host) || ffo_mode_parse(mode) < 0)
-		goto bad;
-	c->id = (uint32_t)id;
-	c->lid = (uint16_t)lid;
-	c->epoch = (uint32_t)epoch;
-	c->mode = (uint8_t)ffo_mode_parse(mode);
-
-	prep(s, ST_ADDR_LIST, "i", id);
-	while ((err = next_row(s, ips)) == 1) {
-		if (c->num_ips == FFO_ADDR_MAX ||
-		    sqlite3_column_bytes(ips, 0) != sizeof(c->ip[0])) {
-			sqlite3_reset(ips);
-			goto bad;
-		}
-		memcpy(&c->ip[c->num_ips++], sqlite3_column_blob(ips, 0), sizeof(c->ip[0]));
+	err = sqlite_get_container(ch->s, &name, &ch->other);
+	if (!err) {
+		ch->knows_other = true;
+		return -EEXIST;
 	}
+	if (err != -ENOENT)
+		return err;
+	err = c->num_ips ? 0 : allocate_ips(ch);
+	for (unsigned int i = ch->claimed.num_ips; !err && i < c->num_ips; i++)
+		err = claim_ip(ch, &c->ip[i]);
 	if (err)
 		return err;
-	if (c->num_ips)
-		return 0;
-bad:
-	log_err("store %s: the row of container %" PRId64 " makes no sense", s->where, id);
-	return -EBADMSG;
+	err = alloc_lid(ch->s->alloc, &c->lid);
+	if (err == -ENOSPC)
+		return fail(ch, err, "no LID is left: %u containers exist", FFO_LID_MAX);
+	if (err)
+		return err;
+	ch->claimed.lid = c->lid;
+	return put_container(ch->s, c);
 }
 
-static int get_container(struct store *s, sqlite3_stmt *stmt, struct ffo_container *c)
+static void sqlite_container_add(struct ffo_store *base, const struct ffo_container *c,
+				 store_container_cb done, void *arg)
 {
-	int err = next_row(s, stmt);
+	struct change ch = { .s = store_of(base), .c = *c };
+	int err = sqlite_begin(ch.s);
 
-	if (err != 1)
-		return err ? err : -ENOENT;
-	err = take_container(s, stmt, c);
-	sqlite3_reset(stmt);
+	if (err) {
+		done(arg, err, "", NULL);
+		return;
+	}
+	ch.c.id = 0;
+	ch.c.lid = 0;
+	ch.c.epoch = 1;
+	ch.c.active = false;
+	ch.c.version = 0;
+	ch.claimed.tenant = ch.c.tenant;
+	change_end(&ch, add(&ch), done, arg);
+}
+
+/* Is it still what its change was made from? */
+static int check_was(struct change *ch, const struct ffo_container *was)
+{
+	int err = sqlite_get_by_id(ch->s, was->id, &ch->other);
+
+	if (err)
+		return err;
+	ch->knows_other = true;
+	return ffo_container_same(was, &ch->other) ? 0 : -EAGAIN;
+}
+
+static bool has_ip(const struct ffo_container *c, const struct in6_addr *ip)
+{
+	for (unsigned int i = 0; i < c->num_ips; i++)
+		if (IN6_ARE_ADDR_EQUAL(&c->ip[i], ip))
+			return true;
+	return false;
+}
+
+static int move(struct change *ch, const struct ffo_container *was)
+{
+	int err = run(ch->s, prep(ch->s, ST_ACTIVE_DROP, "i", (int64_t)was->id));
+
+	if (!err)
+		err = run(ch->s, prep(ch->s, ST_MAP_DROP, "iii", (int64_t)was->id, (int64_t)0,
+				      (int64_t)0));
+	if (!err)
+		err = sqlite_note_reset(ch->s, was->id, was->epoch);
+	ch->c.active = false;
 	return err;
 }
 
-static int sqlite_container_get(struct ffo_store *base, uint32_t id, struct ffo_container *c)
+static int set(struct change *ch, const struct ffo_container *was, unsigned int flags)
 {
-	struct store *s = store_of(base);
+	struct ffo_container *c = &ch->c;
+	int err = check_was(ch, was);
 
-	return get_container(s, prep(s, ST_CONT_GET, "i", (int64_t)id), c);
+	if (err)
+		return err;
+	if (flags & STORE_IF_IDLE && ch->other.active)
+		return -EBUSY;
+	c->active = ch->other.active;
+	for (unsigned int i = 0; !err && i < c->num_ips; i++)
+		if (!has_ip(was, &c->ip[i]))
+			err = claim_ip(ch, &c->ip[i]);
+	for (unsigned int i = 0; i < was->num_ips; i++)
+		if (!has_ip(c, &was->ip[i]))
+			ch->unclaimed.ip[ch->unclaimed.num_ips++] = was->ip[i];
+	if (!err && strcmp(was->host, c->host))
+		err = move(ch, was);
+	if (!err) /* the old host and those of the old addresses */
+		err = sqlite_note_container(ch->s, was);
+	return err ? err : put_container(ch->s, c);
 }
 
-static int sqlite_container_find(struct ffo_store *base, const char *name, struct ffo_container *c)
+static void sqlite_container_set(struct ffo_store *base, const struct ffo_container *was,
+				 const struct ffo_container *now, unsigned int flags,
+				 store_container_cb done, void *arg)
 {
-	struct store *s = store_of(base);
+	struct change ch = { .s = store_of(base), .c = *now };
+	int err = sqlite_begin(ch.s);
 
-	return get_container(s, prep(s, ST_CONT_FIND, "s", name), c);
+	if (err) {
+		done(arg, err, "", NULL);
+		return;
+	}
+	ch.claimed.tenant = ch.unclaimed.tenant = ch.c.tenant;
+	change_end(&ch, set(&ch, was, flags), done, arg);
 }
 
-static int sqlite_container_list(struct ffo_store *base, uint32_t after, store_container_cb cb,
-				 void *arg)
+static int del(struct change *ch, const struct ffo_container *was)
 {
-	struct store *s = store_of(base);
-	sqlite3_stmt *stmt = prep(s, ST_CONT_LIST, "i", (int64_t)after);
+	struct store *s = ch->s;
+	int err = check_was(ch, was);
+
+	if (err)
+		return err;
+	ch->c = ch->other;
+	memcpy(ch->unclaimed.ip, was->ip, sizeof(was->ip));
+	ch->unclaimed.num_ips = was->num_ips;
+	ch->unclaimed.lid = was->lid;
+	err = run(s, prep(s, ST_CONT_DELETE, "i", (int64_t)was->id));
+	if (!err)
+		err = run(s, prep(s, ST_MAP_DROP, "iii", (int64_t)was->id, (int64_t)0, (int64_t)0));
+	if (!err)
+		err = run(s, prep(s, ST_ACTIVE_DROP, "i", (int64_t)was->id));
+	if (!err)
+		err = sqlite_note_reset(s, was->id, was->epoch);
+	return err ? err : sqlite_note_container(s, was);
+}
+
+static void sqlite_container_del(struct ffo_store *base, const struct ffo_container *was,
+				 store_container_cb done, void *arg)
+{
+	struct change ch = { .s = store_of(base) };
+	int err = sqlite_begin(ch.s);
+
+	if (err) {
+		done(arg, err, "", NULL);
+		return;
+	}
+	ch.unclaimed.tenant = was->tenant;
+	change_end(&ch, del(&ch, was), done, arg);
+}
+
+static void sqlite_container_get(struct ffo_store *base, const struct store_key *key,
+				 store_container_cb done, void *arg)
+{
 	struct ffo_container c;
-	int err;
+	int err = sqlite_get_container(store_of(base), key, &c);
 
-	while ((err = next_row(s, stmt)) == 1) {
-		err = take_container(s, stmt, &c);
-		if (err || cb(arg, &c))
-			break;
-	}
-	sqlite3_reset(stmt);
-	return err;
+	done(arg, err, "", err ? NULL : &c);
 }
 
-/* ---- mappings ------------------------------------------------------------------------------- */
-
-static int sqlite_map_put(struct ffo_txn *t, const struct ffo_map *m)
+static void sqlite_container_list(struct ffo_store *base, const char *host, uint32_t after,
+				  size_t limit, store_containers_cb done, void *arg)
 {
-	struct store *s = txn_store(t);
-	sqlite3_stmt *stmt = s->st[ST_MAP_PUT];
+	struct ffo_container *list = calloc(limit + 1, sizeof(*list));
+	ssize_t n = -ENOMEM;
 
-#define X(ctype, name) sqlite3_bind_int64(stmt, FFO_MAP_COL_##name + 1, (int64_t)m->name);
-	FFO_MAP_FIELDS(X)
-#undef X
-	return run(s, stmt);
+	if (list)
+		n = sqlite_get_containers(store_of(base), host, after, list, limit + 1);
+	if (n < 0)
+		done(arg, (int)n, "", NULL, 0, false);
+	else
+		done(arg, 0, "", list, (size_t)n > limit ? limit : (size_t)n, (size_t)n > limit);
+	free(list);
 }
 
-static int sqlite_map_del(struct ffo_txn *t, uint32_t container, uint32_t rkey)
+/* ---- policy ---------------------------------------------------------------------------------- */
+
+static int count_rules(struct store *s, const struct ffo_rule *but, size_t *n)
 {
-	struct store *s = txn_store(t);
-	int err = run(s, prep(s, ST_MAP_DELETE, "ii", (int64_t)container, (int64_t)rkey));
+	struct ffo_rule *rules = malloc(FFO_RULES_MAX * sizeof(*rules));
+	ssize_t num = rules ? sqlite_get_rules(s, rules) : -ENOMEM;
 
-	return err ? err : sqlite3_changes(s->db) ? 0 : -ENOENT;
+	*n = 0;
+	for (ssize_t i = 0; i < num; i++)
+		*n += strcmp(rules[i].a, but->a) || strcmp(rules[i].b, but->b);
+	free(rules);
+	return num < 0 ? (int)num : 0;
 }
 
-static int sqlite_map_drop(struct ffo_txn *t, uint32_t container, uint32_t session)
-{
-	struct store *s = txn_store(t);
-
-	if (!session)
-		return run(s, prep(s, ST_MAP_DROP, "i", (int64_t)container));
-	return run(s, prep(s, ST_MAP_DROP_SES, "ii", (int64_t)container, (int64_t)session));
-}
-
-static int sqlite_map_drop_host(struct ffo_txn *t, const char *host)
-{
-	struct store *s = txn_store(t);
-
-	return run(s, prep(s, ST_MAP_DROP_HOST, "s", host));
-}
-
-static int sqlite_map_list(struct ffo_store *base, uint32_t only, uint32_t container, uint32_t rkey,
-			   store_map_cb cb, void *arg)
+static void sqlite_policy_set(struct ffo_store *base, const struct ffo_rule *rule,
+			      store_done_cb done, void *arg)
 {
 	struct store *s = store_of(base);
-	struct ffo_map m;
-	sqlite3_stmt *stmt;
-	int err;
+	char why[60] = "";
+	int err = sqlite_begin(s);
+	size_t others;
 
-	if (!only)
-		stmt = prep(s, ST_MAP_LIST, "ii", (int64_t)container, (int64_t)rkey);
-	else if (container <= only)
-		stmt = prep(s, ST_MAP_LIST_ONE, "ii", (int64_t)only,
-			    container == only ? (int64_t)rkey : (int64_t)0);
-	else
-		return 0;
-	while ((err = next_row(s, stmt)) == 1) {
-#define X(ctype, name) m.name = (ctype)sqlite3_column_int64(stmt, FFO_MAP_COL_##name);
-		FFO_MAP_FIELDS(X)
-#undef X
-		if (cb(arg, &m)) {
-			err = 0;
+	if (err) {
+		done(arg, err, "");
+		return;
+	}
+	err = count_rules(s, rule, &others);
+	if (!err && others == FFO_RULES_MAX) {
+		snprintf(why, sizeof(why), "the policy has %u rules already", FFO_RULES_MAX);
+		err = -ENOSPC;
+	}
+	if (!err)
+		err = run(s, prep(s, ST_RULE_PUT, "ssi", rule->a, rule->b, (int64_t)rule->allow));
+	if (!err)
+		err = sqlite_note_named(s, STORE_POLICY, "");
+	done(arg, sqlite_end(s, err), why);
+	sqlite_work_off(s);
+}
+
+static void sqlite_policy_rm(struct ffo_store *base, const struct ffo_rule *rule,
+			     store_done_cb done, void *arg)
+{
+	struct store *s = store_of(base);
+	int err = sqlite_begin(s);
+
+	if (err) {
+		done(arg, err, "");
+		return;
+	}
+	err = run(s, prep(s, ST_RULE_DEL, "ss", rule->a, rule->b));
+	if (!err && !sqlite3_changes(s->db.db))
+		err = -ENOENT;
+	if (!err)
+		err = sqlite_note_named(s, STORE_POLICY, "");
+	done(arg, sqlite_end(s, err), "");
+	sqlite_work_off(s);
+}
+
+/* ---- open and close -------------------------------------------------------------------------- */
+
+static void sqlite_close(struct ffo_store *base)
+{
+	struct store *s = store_of(base);
+
+	if (!s)
+		return;
+	assert(!s->topics.table && !s->working_off);
+	sqldb_close(&s->db);
+	free(s);
+}
+
+static int load_container(struct store *s, const struct ffo_container *c)
+{
+	int err = alloc_take_lid(s->alloc, c->lid);
+
+	for (unsigned int i = 0; !err && i < c->num_ips; i++)
+		err = alloc_restore_addr(s->alloc, c->tenant, &c->ip[i]);
+	if (err)
+		log_err("container %s: its addresses cannot be loaded: %s", c->name,
+			strerror(-err));
+	return err;
+}
+
+/* Read what is stored: everything must make sense, and all that is taken be marked as taken. */
+static int load(struct store *s)
+{
+	struct ffo_container *list = malloc(FFO_PAGE_MAX * sizeof(*list));
+	struct ffo_rule *rules = malloc(FFO_RULES_MAX * sizeof(*rules));
+	uint32_t after = 0;
+	ssize_t n = list && rules ? sqlite_get_rules(s, rules) : -ENOMEM;
+	int err = n < 0 ? (int)n : 0;
+
+	while (!err) {
+		n = sqlite_get_containers(s, NULL, after, list, FFO_PAGE_MAX);
+		if (n <= 0) {
+			err = (int)n;
 			break;
 		}
+		for (ssize_t i = 0; !err && i < n; i++)
+			err = load_container(s, &list[i]);
+		after = list[n - 1].id;
 	}
-	sqlite3_reset(stmt);
+	free(list);
+	free(rules);
 	return err;
+}
+
+static int sqlite_open(const struct store_conf *conf, struct ffo_store **out)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->base.ops = &store_sqlite;
+	s->alloc = conf->alloc;
+	STAILQ_INIT(&s->staged);
+	STAILQ_INIT(&s->due);
+	err = sqldb_open(&s->db, conf->where, statement_sql, NUM_ST);
+	if (!err)
+		err = load(s);
+	if (err) {
+		sqlite_close(&s->base);
+		return err;
+	}
+	*out = &s->base;
+	conf->state(conf->arg, STORE_READY);
+	return 0;
 }
 
 const struct ffo_store_ops store_sqlite = {
 	.name = "sqlite",
 	.open = sqlite_open,
 	.close = sqlite_close,
-	.begin = sqlite_begin,
-	.commit = sqlite_commit,
-	.abort = sqlite_abort,
-	.host_put = sqlite_host_put,
-	.container_put = sqlite_container_put,
+	.host_up = sqlite_host_up,
+	.host_down = sqlite_host_down,
+	.container_add = sqlite_container_add,
+	.container_set = sqlite_container_set,
 	.container_del = sqlite_container_del,
+	.container_get = sqlite_container_get,
+	.container_list = sqlite_container_list,
+	.host_get = sqlite_host_get,
+	.host_list = sqlite_host_list,
 	.map_put = sqlite_map_put,
 	.map_del = sqlite_map_del,
 	.map_drop = sqlite_map_drop,
-	.map_drop_host = sqlite_map_drop_host,
-	.host_list = sqlite_host_list,
-	.container_get = sqlite_container_get,
-	.container_find = sqlite_container_find,
-	.container_list = sqlite_container_list,
+	.container_active = sqlite_container_active,
+	.mcast_member = sqlite_mcast_member,
 	.map_list = sqlite_map_list,
+	.map_page = sqlite_map_page,
+	.map_row = sqlite_map_row,
+	.policy_set = sqlite_policy_set,
+	.policy_rm = sqlite_policy_rm,
+	.watch = sqlite_watch,
+	.unwatch = sqlite_unwatch,
 };

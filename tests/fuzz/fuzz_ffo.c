@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/proto.c ffo/request.c ffo/server.c ffr/log.c */
+/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/op_map_watch.c ffo/op_mcast.c ffo/op_policy.c ffo/op_resolve.c ffo/owned.c ffo/policy.c ffo/proto.c ffo/request.c ffo/server.c ffo/sqldb.c ffo/sqlite_row.c ffo/sqlite_soft.c ffo/sqlite_watch.c ffo/store_sqlite.c ffo/sub.c ffo/topic.c ffr/log.c */
 /*
  * fuzz_ffo.c - whatever bytes a client sends to the orchestrator: it answers, or closes the
  * connection, and what it then lists of containers and mappings is sound.
@@ -16,63 +16,117 @@
 #include <unistd.h>
 
 #include "ffo/server.h"
-#include "ffo/store_sqlite.c" /* exec() */
+#include "ffo/sqlite_int.h"
 
-/* One store for all inputs, emptied after each: opening one takes longer than all the rest. */
+/*
+ * One store for all inputs, emptied after each: opening one takes longer than all the rest. Its
+ * books are the current orchestrator's.
+ */
 static struct ffo_store_ops reused;
 static struct ffo_store *the_store;
 
-static int reuse(const char *where, struct ffo_store **s)
+static int reuse(const struct store_conf *conf, struct ffo_store **s)
 {
-	int err = the_store ? 0 : store_sqlite.open(where, &the_store);
+	int err = the_store ? 0 : store_sqlite.open(conf, &the_store);
 
 	*s = the_store;
 	the_store->ops = &reused;
+	store_of(the_store)->alloc = conf->alloc;
+	conf->state(conf->arg, STORE_READY);
 	return err;
 }
 
 static void empty(struct ffo_store *s)
 {
-	if (exec(store_of(s), "DELETE FROM containers; DELETE FROM hosts; DELETE FROM soft.maps;"
-			      "DELETE FROM sqlite_sequence"))
+	struct sqldb *d = &store_of(s)->db;
+
+	assert(!store_of(s)->topics.table); /* nobody watches any more */
+	if (sqlite3_exec(d->db,
+			 "DELETE FROM containers; DELETE FROM hosts; DELETE FROM policy;"
+			 "DELETE FROM soft.maps; DELETE FROM soft.up; DELETE FROM soft.active;"
+			 "DELETE FROM soft.mcast; DELETE FROM sqlite_sequence",
+			 NULL, NULL, NULL))
 		abort();
 }
 
 static const char start_text[] =
 	"{\"id\":1,\"op\":\"hello\",\"version\":1}\n"
-	"{\"id\":2,\"op\":\"host_register\",\"host\":\"h0\"}\n"
+	"{\"id\":2,\"op\":\"host_register\",\"host\":\"h0\",\"wire\":\"tcp:1.2.3.4:5\"}\n"
 	"{\"id\":3,\"op\":\"container_add\",\"name\":\"a\"}\n"
 	"{\"id\":4,\"op\":\"container_add\",\"name\":\"b\",\"host\":\"h1\",\"tenant\":\"t\"}\n"
-	"{\"id\":5,\"op\":\"map_publish\",\"maps\":[[1,5,1,0,4096,7,0,5,1]]}\n";
+	"{\"id\":5,\"op\":\"map_watch\",\"container\":1}\n"
+	"{\"id\":6,\"op\":\"resolve\",\"ip\":\"10.77.0.2\"}\n"
+	"{\"id\":7,\"op\":\"policy_watch\"}\n"
+	"{\"id\":8,\"op\":\"policy_set\",\"a\":\"t\",\"b\":\"default/a\",\"action\":\"allow\"}\n"
+	"{\"id\":9,\"op\":\"mcast_watch\",\"tenant\":\"t\",\"mgid\":\"ff0e::1\"}\n"
+	"{\"id\":10,\"op\":\"mcast_join\",\"tenant\":\"t\",\"mgid\":\"ff0e::1\"}\n"
+	"{\"id\":11,\"op\":\"map_publish\",\"maps\":[[1,5,1,0,4096,7,0,5,1]]}\n";
 
 struct checked {
 	struct ffo *ffo;
 	uint32_t last_id;
+	bool more;
+	struct ffo_container c;
 };
 
 /* Each address and LID of a container is taken, so nobody else can get it. */
-static int check_container(void *arg, const struct ffo_container *c)
+static void check_container(struct checked *k, const struct ffo_container *c)
 {
-	struct checked *k = arg;
-
 	assert(c->id > k->last_id && c->epoch && c->num_ips && c->num_ips <= FFO_ADDR_MAX);
 	assert(ffo_name_ok(c->name) && ffo_name_ok(c->tenant) && ffo_name_ok(c->host));
 	for (unsigned int i = 0; i < c->num_ips; i++)
 		assert(alloc_restore_addr(k->ffo->alloc, c->tenant, &c->ip[i]) == -EADDRINUSE);
 	assert(alloc_take_lid(k->ffo->alloc, c->lid) == -EEXIST);
 	k->last_id = c->id;
-	return 0;
+}
+
+static void check_containers(void *arg, int err, const char *why, const struct ffo_container *list,
+			     size_t n, bool more)
+{
+	struct checked *k = arg;
+
+	(void)why;
+	assert(!err);
+	for (size_t i = 0; i < n; i++)
+		check_container(k, &list[i]);
+	k->more = more;
+}
+
+static void take_container(void *arg, int err, const char *why, const struct ffo_container *c)
+{
+	struct checked *k = arg;
+
+	(void)why;
+	assert(!err);
+	k->c = *c;
 }
 
 /* Each mapping is of a container that exists, and of its epoch. */
-static int check_map(void *arg, const struct ffo_map *m)
+static void check_maps(void *arg, int err, const char *why, const struct ffo_map *list, size_t n,
+		       bool more)
 {
 	struct checked *k = arg;
-	struct ffo_container c;
+	struct ffo_store *s = k->ffo->store;
 
-	assert(!k->ffo->store->ops->container_get(k->ffo->store, m->container, &c));
-	assert(m->rkey && m->session && m->epoch == c.epoch);
-	return 0;
+	(void)why, (void)more;
+	assert(!err);
+	for (size_t i = 0; i < n; i++) {
+		const struct store_key key = { .kind = STORE_ID, .id = list[i].container };
+
+		s->ops->container_get(s, &key, take_container, k);
+		assert(list[i].rkey && list[i].session && list[i].epoch == k->c.epoch);
+	}
+}
+
+static void check_state(struct ffo *f)
+{
+	struct checked k = { .ffo = f };
+
+	do
+		f->store->ops->container_list(f->store, NULL, k.last_id, FFO_PAGE_MAX,
+					      check_containers, &k);
+	while (k.more);
+	f->store->ops->map_list(f->store, 0, 0, 0, FFO_BATCH_MAX, check_maps, &k);
 }
 
 static void read_answers(int fd)
@@ -121,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ffo_conf conf = { .store_ops = &reused };
-	struct checked k = { 0 };
+	struct ffo *f;
 	uv_loop_t loop;
 	size_t cut;
 	int fd[2];
@@ -129,8 +183,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	uv_loop_init(&loop);
-	if (ffo_create(&conf, &loop, &k.ffo) || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) ||
-	    ffo_attach(k.ffo, fd[0]))
+	if (ffo_create(&conf, &loop, &f) || socketpair(AF_UNIX, SOCK_STREAM, 0, fd) ||
+	    ffo_attach(f, fd[0]))
 		abort();
 	if (data[0] & 1)
 		feed(&loop, fd[1], start_text, sizeof(start_text) - 1);
@@ -138,10 +192,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	feed(&loop, fd[1], (const char *)data + 1, cut);
 	feed(&loop, fd[1], (const char *)data + 1 + cut, size - 1 - cut);
 
-	assert(!k.ffo->store->ops->container_list(k.ffo->store, 0, check_container, &k));
-	assert(!k.ffo->store->ops->map_list(k.ffo->store, 0, 0, 0, check_map, &k));
+	check_state(f);
 	close(fd[1]);
-	ffo_destroy(k.ffo);
+	ffo_destroy(f);
 	uv_run(&loop, UV_RUN_DEFAULT);
 	if (uv_loop_close(&loop))
 		abort();

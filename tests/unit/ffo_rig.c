@@ -15,7 +15,7 @@
 
 #include "ffo_rig.h"
 
-/* ---- a store that fails at the Nth call, or ends commits when told -------------------------- */
+/* ---- a store that fails at the Nth call, or ends calls when told ----------------------------- */
 
 struct faulty *faulty;
 
@@ -24,161 +24,323 @@ static bool fails(void)
 	return faulty->fail_at && !--faulty->fail_at;
 }
 
-#define INNER(s)     (((struct faulty *)(s))->inner)
-#define INNER_TXN(t) (((struct faulty_txn *)(t))->inner)
-#define FORWARD(inner, op, ...)                                                                    \
-	do {                                                                                       \
-		return fails() ? -EIO : store_sqlite.op(inner, ##__VA_ARGS__);                     \
-	} while (0)
+/* A call that has ended for store_sqlite, and not for the orchestrator. */
+struct held {
+	store_done_cb done;
+	store_container_cb done_container;
+	store_count_cb done_count;
+	void *arg;
+	int err;
+	char why[200];
+	bool has_container;
+	struct ffo_container c;
+	size_t count;
+};
 
-static int f_open(const char *where, struct ffo_store **s);
+static void end_held(struct held *h, int err)
+{
+	const char *why = err ? "" : h->why;
+
+	err = err ? err : h->err;
+	if (h->done)
+		h->done(h->arg, err, why);
+	else if (h->done_count)
+		h->done_count(h->arg, err, why, h->count);
+	else
+		h->done_container(h->arg, err, why, h->has_container ? &h->c : NULL);
+	free(h);
+}
+
+static void ended(struct held *h, int err, const char *why)
+{
+	h->err = err;
+	snprintf(h->why, sizeof(h->why), "%s", why);
+	if (!faulty->hold) {
+		end_held(h, 0);
+		return;
+	}
+	assert_null(faulty->held);
+	faulty->held = h;
+}
+
+static void keep_end(void *arg, int err, const char *why)
+{
+	struct held *h = arg;
+
+	h->err = err;
+	snprintf(h->why, sizeof(h->why), "%s", why);
+}
+
+static void hold_done(void *arg, int err, const char *why)
+{
+	ended(arg, err, why);
+}
+
+static void hold_count(void *arg, int err, const char *why, size_t count)
+{
+	struct held *h = arg;
+
+	h->count = count;
+	ended(h, err, why);
+}
+
+static void hold_container(void *arg, int err, const char *why, const struct ffo_container *c)
+{
+	struct held *h = arg;
+
+	h->has_container = c;
+	if (c)
+		h->c = *c;
+	ended(h, err, why);
+}
+
+static struct held *held(store_done_cb done, store_container_cb done_container,
+			 store_count_cb done_count, void *arg)
+{
+	struct held *h = calloc(1, sizeof(*h));
+
+	h->done = done;
+	h->done_container = done_container;
+	h->done_count = done_count;
+	h->arg = arg;
+	return h;
+}
+
+void release(int err)
+{
+	struct held *h = faulty->held;
+
+	assert_non_null(h);
+	faulty->held = NULL;
+	end_held(h, err);
+}
+
+void store_becomes(enum store_state state)
+{
+	faulty->conf.state(faulty->conf.arg, state);
+}
+
+#define INNER(s) (((struct faulty *)(s))->inner)
+#define DONE(op, ...)                                                                              \
+	do {                                                                                       \
+		if (fails())                                                                       \
+			done(arg, -EIO, "");                                                       \
+		else                                                                               \
+			store_sqlite.op(INNER(s), __VA_ARGS__, hold_done,                          \
+					held(done, NULL, NULL, arg));                              \
+	} while (0)
+#define DONE_CONTAINER(op, ...)                                                                    \
+	do {                                                                                       \
+		if (fails())                                                                       \
+			done(arg, -EIO, "", NULL);                                                 \
+		else                                                                               \
+			store_sqlite.op(INNER(s), __VA_ARGS__, hold_container,                     \
+					held(NULL, done, NULL, arg));                              \
+	} while (0)
+#define LIST(op, ...)                                                                              \
+	do {                                                                                       \
+		if (fails())                                                                       \
+			done(arg, -EIO, "", NULL, 0, false);                                       \
+		else                                                                               \
+			store_sqlite.op(INNER(s), __VA_ARGS__, done, arg);                         \
+	} while (0)
 
 static void f_close(struct ffo_store *s)
 {
 	if (!s)
 		return;
+	if (faulty->held)
+		release(-ECANCELED);
 	store_sqlite.close(INNER(s));
 	free(s);
 	faulty = NULL;
 }
 
-static int f_begin(struct ffo_store *s, struct ffo_txn **t)
+static void f_host_up(struct ffo_store *s, const struct ffo_host *h, store_done_cb done, void *arg)
 {
-	int err = fails() ? -EIO : store_sqlite.begin(INNER(s), &faulty->txn.inner);
-
-	if (!err)
-		*t = &faulty->txn.base;
-	return err;
+	DONE(host_up, h);
 }
 
-static void f_commit(struct ffo_txn *t, store_done_cb done, void *arg)
+/* The host goes in any case, and nobody waits for it. */
+static void f_host_down(struct ffo_store *s, const struct ffo_host *h, store_done_cb done,
+			void *arg)
 {
-	struct faulty_txn *ft = (struct faulty_txn *)t;
+	struct held *down = held(done, NULL, NULL, arg);
 
-	if (fails()) {
-		store_sqlite.abort(ft->inner);
-		done(arg, -EIO);
-	} else if (faulty->hold) {
-		assert_null(ft->done);
-		ft->done = done;
-		ft->arg = arg;
-	} else {
-		store_sqlite.commit(ft->inner, done, arg);
-	}
+	store_sqlite.host_down(INNER(s), h, keep_end, down);
+	end_held(down, fails() ? -EIO : 0);
 }
 
-static void f_abort(struct ffo_txn *t)
+static void f_container_add(struct ffo_store *s, const struct ffo_container *c,
+			    store_container_cb done, void *arg)
 {
-	store_sqlite.abort(INNER_TXN(t));
+	DONE_CONTAINER(container_add, c);
 }
 
-static int f_host_put(struct ffo_txn *t, const struct ffo_host *h)
+static void f_container_set(struct ffo_store *s, const struct ffo_container *was,
+			    const struct ffo_container *now, unsigned int flags,
+			    store_container_cb done, void *arg)
 {
-	FORWARD(INNER_TXN(t), host_put, h);
+	DONE_CONTAINER(container_set, was, now, flags);
 }
 
-static int f_container_put(struct ffo_txn *t, struct ffo_container *c)
+static void f_container_del(struct ffo_store *s, const struct ffo_container *was,
+			    store_container_cb done, void *arg)
 {
-	FORWARD(INNER_TXN(t), container_put, c);
+	DONE_CONTAINER(container_del, was);
 }
 
-static int f_container_del(struct ffo_txn *t, uint32_t id)
+static void f_container_get(struct ffo_store *s, const struct store_key *key,
+			    store_container_cb done, void *arg)
 {
-	FORWARD(INNER_TXN(t), container_del, id);
+	if (fails())
+		done(arg, -EIO, "", NULL);
+	else
+		store_sqlite.container_get(INNER(s), key, done, arg);
 }
 
-static int f_map_put(struct ffo_txn *t, const struct ffo_map *m)
+static void f_container_list(struct ffo_store *s, const char *host, uint32_t after, size_t limit,
+			     store_containers_cb done, void *arg)
 {
-	FORWARD(INNER_TXN(t), map_put, m);
+	LIST(container_list, host, after, limit);
 }
 
-static int f_map_del(struct ffo_txn *t, uint32_t container, uint32_t rkey)
+static void f_host_get(struct ffo_store *s, const char *name, store_host_cb done, void *arg)
 {
-	FORWARD(INNER_TXN(t), map_del, container, rkey);
+	if (fails())
+		done(arg, -EIO, "", NULL);
+	else
+		store_sqlite.host_get(INNER(s), name, done, arg);
 }
 
-static int f_map_drop(struct ffo_txn *t, uint32_t container, uint32_t session)
+static void f_host_list(struct ffo_store *s, const char *after, size_t limit, store_hosts_cb done,
+			void *arg)
 {
-	FORWARD(INNER_TXN(t), map_drop, container, session);
+	LIST(host_list, after, limit);
 }
 
-static int f_map_drop_host(struct ffo_txn *t, const char *host)
+static void f_map_put(struct ffo_store *s, const char *host, const struct ffo_map *rows, size_t n,
+		      store_done_cb done, void *arg)
 {
-	FORWARD(INNER_TXN(t), map_drop_host, host);
+	DONE(map_put, host, rows, n);
 }
 
-static int f_host_list(struct ffo_store *s, const char *after, store_host_cb cb, void *arg)
+static void f_map_del(struct ffo_store *s, const char *host, const struct store_map_id *ids,
+		      size_t n, store_count_cb done, void *arg)
 {
-	FORWARD(INNER(s), host_list, after, cb, arg);
+	if (fails())
+		done(arg, -EIO, "", 0);
+	else
+		store_sqlite.map_del(INNER(s), host, ids, n, hold_count,
+				     held(NULL, NULL, done, arg));
 }
 
-static int f_container_get(struct ffo_store *s, uint32_t id, struct ffo_container *c)
+static void f_map_drop(struct ffo_store *s, const char *host, uint32_t container, uint32_t epoch,
+		       uint32_t session, store_done_cb done, void *arg)
 {
-	FORWARD(INNER(s), container_get, id, c);
+	if (epoch) /* what is left of an old one: nobody waits for that */
+		store_sqlite.map_drop(INNER(s), host, container, epoch, session, done, arg);
+	else
+		DONE(map_drop, host, container, epoch, session);
 }
 
-static int f_container_find(struct ffo_store *s, const char *name, struct ffo_container *c)
+static void f_container_active(struct ffo_store *s, const char *host, uint32_t container,
+			       uint32_t epoch, bool active, store_done_cb done, void *arg)
 {
-	FORWARD(INNER(s), container_find, name, c);
+	DONE(container_active, host, container, epoch, active);
 }
 
-static int f_container_list(struct ffo_store *s, uint32_t after, store_container_cb cb, void *arg)
+static void f_mcast_member(struct ffo_store *s, const char *host, const char *tenant,
+			   const struct in6_addr *mgid, bool member, store_done_cb done, void *arg)
 {
-	FORWARD(INNER(s), container_list, after, cb, arg);
+	DONE(mcast_member, host, tenant, mgid, member);
 }
 
-static int f_map_list(struct ffo_store *s, uint32_t only, uint32_t container, uint32_t rkey,
-		      store_map_cb cb, void *arg)
+static void f_map_list(struct ffo_store *s, uint32_t only, uint32_t container, uint32_t rkey,
+		       size_t limit, store_maps_cb done, void *arg)
 {
-	FORWARD(INNER(s), map_list, only, container, rkey, cb, arg);
+	LIST(map_list, only, container, rkey, limit);
 }
+
+static ssize_t f_map_page(struct ffo_store *s, const struct store_watch *w, uint32_t after,
+			  struct ffo_map *rows, size_t n)
+{
+	return store_sqlite.map_page(INNER(s), w, after, rows, n);
+}
+
+static int f_map_row(struct ffo_store *s, const struct store_watch *w, uint32_t rkey,
+		     struct ffo_map *row)
+{
+	return store_sqlite.map_row(INNER(s), w, rkey, row);
+}
+
+static void f_policy_set(struct ffo_store *s, const struct ffo_rule *rule, store_done_cb done,
+			 void *arg)
+{
+	DONE(policy_set, rule);
+}
+
+static void f_policy_rm(struct ffo_store *s, const struct ffo_rule *rule, store_done_cb done,
+			void *arg)
+{
+	DONE(policy_rm, rule);
+}
+
+static void f_watch(struct ffo_store *s, struct store_watch *w)
+{
+	struct store_news news = { .err = -EIO, .reset = true, .synced = true };
+
+	w->topic = NULL;
+	if (fails())
+		w->cb(w->arg, &news);
+	else if (!faulty->mute)
+		store_sqlite.watch(INNER(s), w);
+}
+
+static void f_unwatch(struct ffo_store *s, struct store_watch *w)
+{
+	store_sqlite.unwatch(INNER(s), w);
+}
+
+static int f_open(const struct store_conf *conf, struct ffo_store **s);
 
 static const struct ffo_store_ops store_faulty = {
 	.name = "faulty",
 	.open = f_open,
 	.close = f_close,
-	.begin = f_begin,
-	.commit = f_commit,
-	.abort = f_abort,
-	.host_put = f_host_put,
-	.container_put = f_container_put,
+	.host_up = f_host_up,
+	.host_down = f_host_down,
+	.container_add = f_container_add,
+	.container_set = f_container_set,
 	.container_del = f_container_del,
+	.container_get = f_container_get,
+	.container_list = f_container_list,
+	.host_get = f_host_get,
+	.host_list = f_host_list,
 	.map_put = f_map_put,
 	.map_del = f_map_del,
 	.map_drop = f_map_drop,
-	.map_drop_host = f_map_drop_host,
-	.host_list = f_host_list,
-	.container_get = f_container_get,
-	.container_find = f_container_find,
-	.container_list = f_container_list,
+	.container_active = f_container_active,
+	.mcast_member = f_mcast_member,
 	.map_list = f_map_list,
+	.map_page = f_map_page,
+	.map_row = f_map_row,
+	.policy_set = f_policy_set,
+	.policy_rm = f_policy_rm,
+	.watch = f_watch,
+	.unwatch = f_unwatch,
 };
 
-static int f_open(const char *where, struct ffo_store **s)
+static int f_open(const struct store_conf *conf, struct ffo_store **s)
 {
 	int err;
 
 	faulty = calloc(1, sizeof(*faulty));
 	faulty->base.ops = &store_faulty;
-	faulty->txn.base.store = &faulty->base;
-	err = store_sqlite.open(where, &faulty->inner);
+	faulty->conf = *conf;
+	err = store_sqlite.open(conf, &faulty->inner);
 	*s = &faulty->base;
 	return err;
-}
-
-void release_commit(bool works)
-{
-	struct faulty_txn *t = &faulty->txn;
-	store_done_cb done = t->done;
-
-	assert_non_null(done);
-	t->done = NULL;
-	if (works) {
-		store_sqlite.commit(t->inner, done, t->arg);
-	} else {
-		store_sqlite.abort(t->inner);
-		done(t->arg, -EIO);
-	}
 }
 
 /* ---- fixture -------------------------------------------------------------------------------- */
@@ -189,6 +351,7 @@ void start(struct test *t)
 	struct ffo_conf conf = { .pools = pools,
 				 .num_pools = 3,
 				 .write_timeout = WRITE_TIMEOUT,
+				 .patience = PATIENCE,
 				 .max_clients = MAX_CLIENTS,
 				 .store_ops = &store_faulty };
 
@@ -210,9 +373,11 @@ int tear_down(void **state)
 {
 	struct test *t = *state;
 
-	for (int i = 0; i <= MAX_CLIENTS; i++)
+	for (int i = 0; i <= MAX_CLIENTS; i++) {
 		if (t->fd[i] >= 0)
 			close(t->fd[i]);
+		json_decref(t->events[i]);
+	}
 	ffo_destroy(t->ffo);
 	uv_run(&t->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&t->loop), 0); /* nothing was left behind */
@@ -227,6 +392,9 @@ void attach(struct test *t, int i)
 
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fd), 0);
 	t->fd[i] = fd[1];
+	t->in[i].len = 0;
+	json_decref(t->events[i]);
+	t->events[i] = json_array();
 	ffo_attach(t->ffo, fd[0]);
 }
 
@@ -247,34 +415,90 @@ void send_text(struct test *t, int i, const char *text, size_t len)
 	}
 }
 
-json_t *receive(struct test *t, int i)
+/* A message that has come; NULL: none has. *ended: and none will. */
+static json_t *message(struct test *t, int i, bool *ended)
 {
+	struct input *in = &t->in[i];
 	json_error_t error;
 	json_t *msg;
 	ssize_t n;
 	char *nl;
 
-	for (int turn = 0; turn < 1000000; turn++) {
-		nl = memchr(t->in, '\n', t->in_len);
+	for (;;) {
+		nl = memchr(in->text, '\n', in->len);
 		if (nl) {
-			msg = json_loadb(t->in, (size_t)(nl - t->in), 0, &error);
+			msg = json_loadb(in->text, (size_t)(nl - in->text), 0, &error);
 			assert_true(json_is_object(msg));
-			t->in_len -= (size_t)(nl + 1 - t->in);
-			memmove(t->in, nl + 1, t->in_len);
+			in->len -= (size_t)(nl + 1 - in->text);
+			memmove(in->text, nl + 1, in->len);
 			return msg;
 		}
-		uv_run(&t->loop, UV_RUN_NOWAIT);
-		assert_true(t->in_len < FFO_LINE_MAX); /* no answer is longer */
-		n = recv(t->fd[i], t->in + t->in_len, FFO_LINE_MAX - t->in_len, 0);
-		if (!n || (n < 0 && errno != EAGAIN)) {
-			assert_int_equal(t->in_len, 0);
+		assert_true(in->len < FFO_LINE_MAX); /* no message is longer */
+		n = recv(t->fd[i], in->text + in->len, FFO_LINE_MAX - in->len, 0);
+		*ended = !n || (n < 0 && errno != EAGAIN);
+		if (n <= 0)
+			return NULL;
+		in->len += (size_t)n;
+	}
+}
+
+json_t *receive(struct test *t, int i)
+{
+	bool ended = false;
+	json_t *msg;
+
+	for (int turn = 0; turn < 1000000; turn++) {
+		msg = message(t, i, &ended);
+		if (msg && !json_object_get(msg, "event"))
+			return msg;
+		if (msg) {
+			json_array_append_new(t->events[i], msg);
+			continue;
+		}
+		if (ended) {
+			assert_int_equal(t->in[i].len, 0);
 			return NULL;
 		}
-		if (n > 0)
-			t->in_len += (size_t)n;
+		uv_run(&t->loop, UV_RUN_NOWAIT);
 	}
 	fail_msg("no answer");
 	return NULL;
+}
+
+json_t *event(struct test *t, int i, const char *kind)
+{
+	bool ended = false;
+	json_t *msg;
+
+	for (int turn = 0; turn < 1000000; turn++) {
+		msg = json_incref(json_array_get(t->events[i], 0));
+		if (msg)
+			json_array_remove(t->events[i], 0);
+		else
+			msg = message(t, i, &ended);
+		if (msg) {
+			assert_non_null(json_object_get(msg, "event"));
+			assert_string_equal(json_string_value(json_object_get(msg, "event")), kind);
+			return msg;
+		}
+		if (ended)
+			return NULL;
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	}
+	fail_msg("no event");
+	return NULL;
+}
+
+void expect_silence(struct test *t, int i)
+{
+	char byte;
+
+	assert_int_equal(json_array_size(t->events[i]), 0);
+	assert_int_equal(t->in[i].len, 0);
+	for (int turn = 0; turn < 50; turn++)
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	assert_int_equal(recv(t->fd[i], &byte, 1, 0), -1);
+	assert_int_equal(errno, EAGAIN);
 }
 
 json_t *ask(struct test *t, int i, const char *line)

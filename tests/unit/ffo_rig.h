@@ -12,6 +12,7 @@
 
 #define MAX_CLIENTS   4
 #define WRITE_TIMEOUT 30   /* ms */
+#define PATIENCE      20   /* ms */
 #define BATCH	      500u /* mappings of publish_batch() */
 #define CONTS	      4u   /* containers that they are of */
 
@@ -19,27 +20,29 @@
 struct faulty {
 	struct ffo_store base;
 	struct ffo_store *inner;
+	struct store_conf conf;
 	unsigned int fail_at; /* calls from now; 0: none fails */
-	bool hold;	      /* keep commits until release_commits() */
-	struct faulty_txn {
-		struct ffo_txn base;
-		struct ffo_txn *inner;
-		store_done_cb done;
-		void *arg;
-	} txn;
+	bool hold;	      /* keep the ends of calls until release() */
+	struct held *held;
+	bool mute; /* watches have no first state */
 };
 
 extern struct faulty *faulty; /* of the test that runs */
 
-/* The store learns now how the commit that it holds ended. */
-void release_commit(bool works);
+/* The orchestrator learns now how the call that is held has ended: well, unless err is given. */
+void release(int err);
+/* The store's state changes. */
+void store_becomes(enum store_state state);
 
 struct test {
 	uv_loop_t loop;
 	struct ffo *ffo;
 	int fd[MAX_CLIENTS + 1]; /* the clients' ends; -1: none */
-	char in[FFO_LINE_MAX + 1];
-	size_t in_len;
+	struct input {
+		char text[FFO_LINE_MAX + 1];
+		size_t len;
+	} in[MAX_CLIENTS + 1];
+	json_t *events[MAX_CLIENTS + 1]; /* arrays: not looked at yet */
 };
 
 /* For cmocka_unit_test_setup_teardown(); tear_down() checks that nothing is left. */
@@ -56,8 +59,12 @@ void router(struct test *t, int i);
 void wait_conns(struct test *t, unsigned int n);
 
 void send_text(struct test *t, int i, const char *text, size_t len);
-/* The next message for client i; NULL: the connection has ended. */
+/* The next answer for client i; NULL: the connection has ended. Events on the way are kept. */
 json_t *receive(struct test *t, int i);
+/* The next event, which must be of that kind; NULL: the connection has ended. */
+json_t *event(struct test *t, int i, const char *kind);
+/* Nothing comes for a while: no answer, no event. */
+void expect_silence(struct test *t, int i);
 json_t *ask(struct test *t, int i, const char *line);
 /* Ask with ' for " and id 7. The text begins with the op: "'container_get','name':'a'". */
 json_t *ask_va(struct test *t, int i, const char *fmt, va_list ap);
