@@ -491,6 +491,7 @@ static const struct {
 	const char *prefix;
 	const struct ffo_store_ops *ops;
 } stores[] = {
+	{ "zookeeper:", &store_zk },
 	{ "", &store_sqlite },
 };
 
