@@ -216,11 +216,12 @@ int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
 static void connected(uv_connect_t *req, int status)
 {
 	struct ffo_client *c = req->data;
+	uv_os_fd_t fd;
 
 	if (c->ended)
 		return;
-	if (!status && c->is_tcp)
-		uv_tcp_nodelay(&c->tcp, 1);
+	if (!status && c->is_tcp && !uv_fileno(&c->handle, &fd))
+		ffo_tcp_options(fd);
 	if (!status)
 		status = uv_read_start(&c->stream, alloc_input, read_done);
 	if (status)
