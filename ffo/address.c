@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,4 +57,23 @@ int ffo_address_parse(const char *text, struct sockaddr_storage *sa)
 	if (!strncmp(text, "tcp:", 4))
 		return parse_tcp(text + 4, sa);
 	return -EINVAL;
+}
+
+void ffo_tcp_options(int fd)
+{
+	const struct {
+		int level, name, value;
+	} options[] = {
+		{ IPPROTO_TCP, TCP_NODELAY, 1 },
+		{ SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, 4 },
+		{ IPPROTO_TCP, TCP_KEEPINTVL, 2 },
+		{ IPPROTO_TCP, TCP_KEEPCNT, 3 },
+		/* Also while data waits to be acknowledged, which stops the probes. */
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, FFO_TCP_SILENCE },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+			   sizeof(options[i].value));
 }

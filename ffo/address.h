@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * address.h - where the orchestrator listens and its clients connect, as text.
+ * address.h - where the orchestrator listens and its clients connect, as text, and how they find out
+ * that the other side is not reached any more.
  */
 #ifndef FFO_ADDRESS_H
 #define FFO_ADDRESS_H
@@ -12,5 +13,12 @@
  * family AF_UNIX, AF_INET or AF_INET6. 0 or -EINVAL.
  */
 int ffo_address_parse(const char *text, struct sockaddr_storage *sa);
+
+/*
+ * For a TCP connection: no delay; and a peer that is silent, because its machine died or the network
+ * is cut, is given up within FFO_TCP_SILENCE: a host is up while its connection lives.
+ */
+#define FFO_TCP_SILENCE 10000 /* ms */
+void ffo_tcp_options(int fd);
 
 #endif

@@ -9,6 +9,6 @@ $(B)/libffo.a: $(patsubst %.c,$(B)/%.o,$(FFO_SRCS))
 
 $(B)/bin/ffo: $(B)/ffo/main.o $(B)/libffo.a $(B)/ffr/log.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lsqlite3 -lbsd -lpthread
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lsqlite3 -lzookeeper_st -lbsd -lpthread
 
 ALL += $(B)/libffo.a $(B)/bin/ffo

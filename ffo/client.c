@@ -214,28 +214,15 @@ int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
 	return 0;
 }
 
-/* A peer that is gone without a word is noticed within some 10 seconds. */
-static void tcp_options(uv_tcp_t *tcp)
-{
-	const int interval = 2, count = 3, limit = 10000; /* s, -, ms */
-	int fd;
-
-	uv_tcp_nodelay(tcp, 1);
-	if (uv_tcp_keepalive(tcp, 1, 4) || uv_fileno((uv_handle_t *)tcp, &fd))
-		return;
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof(limit));
-}
-
 static void connected(uv_connect_t *req, int status)
 {
 	struct ffo_client *c = req->data;
+	uv_os_fd_t fd;
 
 	if (c->ended)
 		return;
-	if (!status && c->is_tcp)
-		tcp_options(&c->tcp);
+	if (!status && c->is_tcp && !uv_fileno(&c->handle, &fd))
+		ffo_tcp_options(fd);
 	if (!status)
 		status = uv_read_start(&c->stream, alloc_input, read_done);
 	if (status)

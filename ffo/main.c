@@ -26,7 +26,9 @@
 
 /* X(long option, its short form, its argument or NULL, help) */
 #define OPTIONS(X)                                                                                 \
-	X("store", 's', "FILE", "SQLite file of the state, or :memory: (" STORE_DEFAULT ")")       \
+	X("store", 's', "STORE",                                                                   \
+	  "SQLite file of the state, :memory:, or zookeeper:SERVERS[/ROOT]\n\t\t\t(" STORE_DEFAULT \
+	  ")")                                                                                     \
 	X("listen", 'l', "ADDRESS",                                                                \
 	  "unix:/PATH or tcp:ADDRESS:PORT; may be repeated\n"                                      \
 	  "\t\t\t(" FFO_SOCKET_DEFAULT ")")                                                        \

@@ -182,17 +182,15 @@ static int tell_marks(struct map_sub *m, json_t *put, json_t *del)
 	return err;
 }
 
-static json_t *event(struct sub *sub, bool *more, bool *none)
+static enum sub_event event(struct sub *sub, json_t **msg)
 {
 	struct map_sub *m = map_of(sub);
-	json_t *put, *del, *msg;
-	bool reset = m->reset;
+	json_t *put, *del;
+	bool reset = m->reset, more;
 	int err = 0;
 
-	if (!m->readable && !reset) {
-		*none = true;
-		return NULL;
-	}
+	if (!m->readable && !reset)
+		return SUB_NOTHING;
 	put = json_array();
 	del = json_array();
 	m->reset = false;
@@ -200,15 +198,16 @@ static json_t *event(struct sub *sub, bool *more, bool *none)
 		err = tell_marks(m, put, del);
 	else if (m->readable && m->listing)
 		err = list_page(m, put);
-	*more = m->readable && (m->listing || m->num_marks);
-	msg = json_pack("{s:s, s:I, s:I, s:b, s:o, s:o, s:b}", "event", "map", "container",
-			(json_int_t)sub->key.id, "epoch", (json_int_t)m->epoch, "reset", (int)reset,
-			"put", put, "del", del, "synced",
-			!m->epoch || (m->readable && !m->listing && !m->num_marks));
-	if (!err)
-		return msg;
-	json_decref(msg);
-	return NULL;
+	more = m->readable && (m->listing || m->num_marks);
+	*msg = json_pack("{s:s, s:I, s:I, s:b, s:o, s:o, s:b}", "event", "map", "container",
+			 (json_int_t)sub->key.id, "epoch", (json_int_t)m->epoch, "reset",
+			 (int)reset, "put", put, "del", del, "synced",
+			 !m->epoch || (m->readable && !more));
+	if (err) {
+		json_decref(*msg);
+		*msg = NULL;
+	}
+	return more ? SUB_MORE : SUB_LAST;
 }
 
 /* ---- the subscription ------------------------------------------------------------------------ */

@@ -83,13 +83,13 @@ static int answer(struct sub *sub, struct request *r)
 	return request_reply(r, "hosts", hosts_json(group_of(sub)));
 }
 
-static json_t *event(struct sub *sub, bool *more, bool *none)
+static enum sub_event event(struct sub *sub, json_t **msg)
 {
 	struct group *g = group_of(sub);
 
-	(void)more, (void)none;
-	return json_pack("{s:s, s:s, s:s, s:o}", "event", "mcast", "tenant", sub->key.name, "mgid",
+	*msg = json_pack("{s:s, s:s, s:s, s:o}", "event", "mcast", "tenant", sub->key.name, "mgid",
 			 g->mgid, "hosts", hosts_json(g));
+	return SUB_LAST;
 }
 
 static void hosts_came(void *arg, const struct store_news *news)

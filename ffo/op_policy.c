@@ -87,10 +87,10 @@ static int rules_answer(struct sub *sub, struct request *r)
 	return request_reply(r, "rules", rules_to_json(sub->conn->ffo));
 }
 
-static json_t *rules_event(struct sub *sub, bool *more, bool *none)
+static enum sub_event rules_event(struct sub *sub, json_t **msg)
 {
-	(void)more, (void)none;
-	return json_pack("{s:s, s:o}", "event", "policy", "rules", rules_to_json(sub->conn->ffo));
+	*msg = json_pack("{s:s, s:o}", "event", "policy", "rules", rules_to_json(sub->conn->ffo));
+	return SUB_LAST;
 }
 
 static const struct sub_ops rules_ops = {

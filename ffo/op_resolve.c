@@ -72,26 +72,31 @@ static int answer(struct sub *sub, struct request *r)
 	return err ? err : request_reply(r, "host", host_json(v));
 }
 
-static json_t *event(struct sub *sub, bool *more, bool *none)
+/* Which question it is the answer to, as it was asked. */
+static int repeat_question(const struct resolve *v, json_t *msg)
+{
+	const struct store_key *key = &v->sub.key;
+
+	if (v->has_tenant && json_object_set_new(msg, "tenant", json_string(v->tenant)))
+		return -ENOMEM;
+	if (key->kind == STORE_ADDR)
+		return json_object_set_new(msg, "ip", json_string(v->ip));
+	if (key->kind == STORE_LID)
+		return json_object_set_new(msg, "lid", json_integer(key->lid));
+	return json_object_set_new(msg, "id", json_integer(key->id));
+}
+
+static enum sub_event event(struct sub *sub, json_t **msg)
 {
 	const struct resolve *v = resolve_of(sub);
-	json_t *msg = json_pack("{s:s, s:o, s:o}", "event", "resolve", "container",
-				container_json(v), "host", host_json(v));
-	int err = msg ? 0 : -ENOMEM;
 
-	(void)more, (void)none;
-	if (!err && v->has_tenant)
-		err = json_object_set_new(msg, "tenant", json_string(v->tenant));
-	if (!err && sub->key.kind == STORE_ADDR)
-		err = json_object_set_new(msg, "ip", json_string(v->ip));
-	else if (!err && sub->key.kind == STORE_LID)
-		err = json_object_set_new(msg, "lid", json_integer(sub->key.lid));
-	else if (!err)
-		err = json_object_set_new(msg, "id", json_integer(sub->key.id));
-	if (!err)
-		return msg;
-	json_decref(msg);
-	return NULL;
+	*msg = json_pack("{s:s, s:o, s:o}", "event", "resolve", "container", container_json(v),
+			 "host", host_json(v));
+	if (*msg && repeat_question(v, *msg)) {
+		json_decref(*msg);
+		*msg = NULL;
+	}
+	return SUB_LAST;
 }
 
 /* What is told has changed, or is known for the first time. v may be gone after that. */

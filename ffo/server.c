@@ -22,13 +22,12 @@
 
 #include "address.h"
 
-#define IN_FIRST  4096u	       /* bytes of input buffer to begin with */
-#define OUT_HIGH  FFO_LINE_MAX /* bytes of waiting output that stop the reading */
-#define BACKLOG	  128
-#define TIMEOUT	  10000u /* ms */
-#define CLIENTS	  1024u
-#define REQUESTS  256u /* of one connection, under way */
-#define KEEPALIVE 10u  /* s of silence before TCP asks whether the peer is there */
+#define IN_FIRST 4096u	      /* bytes of input buffer to begin with */
+#define OUT_HIGH FFO_LINE_MAX /* bytes of waiting output that stop the reading */
+#define BACKLOG	 128
+#define TIMEOUT	 10000u /* ms */
+#define CLIENTS	 1024u
+#define REQUESTS 256u /* of one connection, under way */
 
 struct listener {
 	LIST_ENTRY(listener) entry;
@@ -352,6 +351,7 @@ static void connection_came(uv_stream_t *s, int status)
 {
 	struct listener *l = s->data;
 	struct conn *c;
+	uv_os_fd_t fd;
 	int err;
 
 	if (status) {
@@ -366,10 +366,8 @@ static void connection_came(uv_stream_t *s, int status)
 		conn_close(c, uv_strerror(err));
 		return;
 	}
-	if (l->is_tcp) {
-		uv_tcp_nodelay(&c->tcp, 1);
-		uv_tcp_keepalive(&c->tcp, 1, KEEPALIVE);
-	}
+	if (l->is_tcp && !uv_fileno(&c->handle, &fd))
+		ffo_tcp_options(fd);
 	conn_start(c);
 }
 
@@ -491,6 +489,7 @@ static const struct {
 	const char *prefix;
 	const struct ffo_store_ops *ops;
 } stores[] = {
+	{ "zookeeper:", &store_zk },
 	{ "", &store_sqlite },
 };
 

@@ -178,6 +178,12 @@ struct sub {
 	UT_hash_handle hh;
 };
 
+enum sub_event {
+	SUB_NOTHING, /* there is nothing to tell */
+	SUB_LAST,    /* all is told with it */
+	SUB_MORE,    /* there is more to tell */
+};
+
 struct sub_ops {
 	size_t size; /* of the struct that it is embedded in */
 	/* Begin its watches, and call sub_ready(), now or later. r: the first who asks. */
@@ -186,8 +192,8 @@ struct sub_ops {
 	void (*stop)(struct sub *sub);
 	/* Put the state into an answer: 0 or -ENOMEM. NULL: there is nothing to answer. */
 	int (*answer)(struct sub *sub, struct request *r);
-	/* The next event: a new reference; NULL: without memory, or nothing to tell (*none). */
-	json_t *(*event)(struct sub *sub, bool *more, bool *none);
+	/* Make the next event; *msg is a new reference, or stays NULL without memory. */
+	enum sub_event (*event)(struct sub *sub, json_t **msg);
 	/* The policy has changed. NULL: of no interest. */
 	void (*policy)(struct sub *sub);
 };

@@ -160,8 +160,8 @@ void subs_stop(struct conn *c)
 static json_t *next_event(struct conn *c, bool *any)
 {
 	struct sub *sub = TAILQ_FIRST(&c->to_tell);
-	bool more = false, none = false;
-	json_t *msg;
+	enum sub_event what;
+	json_t *msg = NULL;
 
 	*any = true;
 	if (!TAILQ_EMPTY(&c->owned_to_tell))
@@ -169,10 +169,10 @@ static json_t *next_event(struct conn *c, bool *any)
 	for (; sub; sub = TAILQ_FIRST(&c->to_tell)) {
 		TAILQ_REMOVE(&c->to_tell, sub, entry);
 		sub->queued = false;
-		msg = sub->ops->event(sub, &more, &none);
-		if (more)
+		what = sub->ops->event(sub, &msg);
+		if (what == SUB_MORE)
 			sub_changed(sub);
-		if (!none)
+		if (what != SUB_NOTHING)
 			return msg;
 	}
 	*any = false;

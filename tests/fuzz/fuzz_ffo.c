@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/op_map_watch.c ffo/op_mcast.c ffo/op_policy.c ffo/op_resolve.c ffo/owned.c ffo/policy.c ffo/proto.c ffo/request.c ffo/server.c ffo/sqldb.c ffo/sqlite_row.c ffo/sqlite_soft.c ffo/sqlite_watch.c ffo/store_sqlite.c ffo/sub.c ffo/topic.c ffr/log.c */
+/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/op_map_watch.c ffo/op_mcast.c ffo/op_policy.c ffo/op_resolve.c ffo/owned.c ffo/policy.c ffo/proto.c ffo/request.c ffo/server.c ffo/sqldb.c ffo/sqlite_row.c ffo/sqlite_soft.c ffo/sqlite_watch.c ffo/store_sqlite.c ffo/sub.c ffo/store_zk.c ffo/topic.c ffo/zk.c ffo/zk_container.c ffo/zk_follow.c ffo/zk_host.c ffo/zk_maps.c ffo/zk_policy.c ffo/zk_query.c ffo/zk_rec.c ffo/zk_rows.c ffo/zk_soft.c ffo/zk_topic.c ffr/log.c */
 /*
  * fuzz_ffo.c - whatever bytes a client sends to the orchestrator: it answers, or closes the
  * connection, and what it then lists of containers and mappings is sound.

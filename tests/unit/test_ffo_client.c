@@ -188,6 +188,58 @@ static void test_client_connect(void **state)
 	}
 }
 
+struct told {
+	struct client_seen seen; /* first: the client's arg */
+	char event[16];
+	uint32_t id;
+	int events;
+};
+
+static void told(void *arg, const char *event, json_t *msg)
+{
+	struct told *told = arg;
+	struct ffo_container c;
+
+	snprintf(told->event, sizeof(told->event), "%s", event);
+	assert_int_equal(ffo_container_from_json(json_object_get(msg, "container"), &c), 0);
+	told->id = c.id;
+	told->events++;
+}
+
+/* Events reach their callback, which is the answers' neighbour; without one they are dropped. */
+static void test_events(void **state)
+{
+	struct test *t = *state;
+	struct told told_of = { .seen.loop = &t->loop };
+	struct ffo_client *c;
+	int fd[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	ffo_attach(t->ffo, fd[0]);
+	assert_int_equal(ffo_client_open(&t->loop, fd[1], client_closed, &told_of.seen, &c), 0);
+	assert_int_equal(ffo_client_call(c, FFO_OP_HELLO, version(), answered, &told_of.seen), 0);
+	assert_int_equal(ffo_client_call(c, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "h0"),
+					 answered, &told_of.seen),
+			 0);
+	wait_answers(&told_of.seen, 2);
+	hello(t, 1);
+	json_decref(ask_ok(t, 1, "'container_add','name':'a','host':'h0'"));
+	for (int i = 0; i < 10; i++)
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	ffo_client_on_event(c, told);
+	json_decref(ask_ok(t, 1, "'container_add','name':'b','host':'h0'"));
+	for (int turn = 0; !told_of.events; turn++) {
+		assert_true(turn < 100000);
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	}
+	assert_int_equal(told_of.events, 1);
+	assert_string_equal(told_of.event, "attach");
+	assert_int_equal(told_of.id, 2);
+	assert_int_equal(told_of.seen.closed, 0);
+	ffo_client_close(c);
+	wait_conns(t, 1);
+}
+
 static void test_embedded(void **state)
 {
 	struct test *t = *state;
@@ -226,10 +278,8 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(test_client),
-		T(test_client_lost),
-		T(test_client_connect),
-		T(test_embedded),
+		T(test_client), T(test_client_lost), T(test_client_connect),
+		T(test_events), T(test_embedded),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * store_zk.c - the store that many orchestrators share: a tree in ZooKeeper. See store.h for what a
+ * store is, store_zk.h for the tree and the files. The orchestrator's loop only.
+ *
+ * open() reads "ADDRESS:PORT[,ADDRESS:PORT...][/ROOT][?OPTION[&OPTION...]]":
+ *	timeout=MS	of the session, 1000..60000; the servers have limits of their own
+ *	auth=FILE	holds "SCHEME:CREDENTIALS" (digest:user:password) in its first line; what is
+ *			made is then for these credentials only
+ *
+ * A session's life: connected, the tree's version is checked (or the tree made), STORE_READY. The
+ * connection goes: STORE_AWAY; back again with the same session: READY. Gone for longer than the
+ * session lives: what was soft is forgotten, STORE_LOST, and everything watched is read again.
+ */
+#include "store_zk.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TREE_VERSION	1u
+#define ROOT_DEFAULT	"/freeflow"
+#define TIMEOUT_DEFAULT 6000u /* ms */
+#define RETRY		20u   /* ms */
+
+/* The folders that are always there. */
+static const char *const folders[] = { "/ids",	  "/containers", "/names", "/lids",
+				       "/addrs",  "/owned",	 "/hosts", "/up",
+				       "/active", "/maps",	 "/mcast" };
+
+#define NUM_FOLDERS (sizeof(folders) / sizeof(folders[0]))
+
+int zks_usable(const struct zks *s)
+{
+	if (s->closing)
+		return -ECANCELED;
+	if (s->refused)
+		return -EBADMSG;
+	return s->ready ? 0 : -ENOTCONN;
+}
+
+int zks_damage(struct zks *s, const char *path, int err)
+{
+	if (err == -EBADMSG)
+		log_client(&s->damage, LOG_LEVEL_ERR, "ZooKeeper: %s%s is damaged", s->root, path);
+	else if (err == -EPROTO)
+		log_client(&s->damage, LOG_LEVEL_ERR,
+			   "ZooKeeper: %s%s is of a version that this ffo does not know", s->root,
+			   path);
+	return err == -EPROTO ? -EBADMSG : err;
+}
+
+void zks_parent(const char *path, char *parent)
+{
+	size_t len = (size_t)(strrchr(path, '/') - path);
+
+	memmove(parent, path, len);
+	parent[len] = '\0';
+}
+
+int zks_mkdirs(struct zks *s, const char *path, zk_cb cb, void *arg)
+{
+	const char *slash = strchr(path + 1, '/');
+	char part[ZK_PATH_MAX];
+	int err = 0;
+
+	while (slash && !err) {
+		slash = strchr(slash + 1, '/');
+		snprintf(part, sizeof(part), "%.*s",
+			 slash ? (int)(slash - path) : (int)strlen(path), path);
+		err = zk_create(s->zk, part, "", 0, ZK_CONTAINER, slash ? NULL : cb,
+				slash ? NULL : arg);
+	}
+	return err;
+}
+
+static void retry(uv_timer_t *t)
+{
+	struct zks *s = t->data;
+
+	follow_pump(s);
+	soft_pump(s);
+}
+
+void zks_retry(struct zks *s)
+{
+	if (s->ready && !s->closing && !uv_is_active((uv_handle_t *)&s->retry))
+		uv_timer_start(&s->retry, retry, RETRY, 0);
+}
+
+/* ---- the session ---------------------------------------------------------------------------- */
+
+static void tree_check(struct zks *s);
+
+static void ready(struct zks *s)
+{
+	s->ready = true;
+	s->was_ready = true;
+	follow_pump(s);
+	soft_pump(s);
+	s->state(s->arg, STORE_READY);
+}
+
+/* The tree is not to be used, until it is another one. */
+static void refuse(struct zks *s, const char *why)
+{
+	if (!s->refused)
+		log_err("ZooKeeper: the tree %s of %s %s", *s->root ? s->root : "/", s->servers,
+			why);
+	s->refused = true;
+}
+
+static void tree_made(void *arg, const struct zk_reply *r)
+{
+	struct zks *s = arg;
+
+	if (r->err == -EACCES)
+		refuse(s, "cannot be made: no permission");
+	else if (!r->err || r->err == -EEXIST) /* somebody else was first */
+		tree_check(s);
+	else if (r->err != -ENOTCONN && r->err != -ECANCELED)
+		log_err("ZooKeeper: the tree %s cannot be made: %s", s->root, strerror(-r->err));
+}
+
+static void tree_make(struct zks *s)
+{
+	char version[REC_NUMBER_MAX];
+	size_t version_len = rec_number(TREE_VERSION, version), policy_len;
+	char *policy = rec_policy(NULL, 0, &policy_len);
+	struct zk_multi *m = zk_multi_new(s->zk);
+
+	if (!policy || !m) {
+		log_err("ZooKeeper: out of memory");
+		free(policy);
+		if (m)
+			zk_multi_drop(m);
+		return;
+	}
+	zk_create_root(s->zk, NULL, NULL);
+	zk_multi_create(m, "/version", version, version_len, ZK_PERSISTENT);
+	zk_multi_create(m, "/policy", policy, policy_len, ZK_PERSISTENT);
+	for (size_t i = 0; i < NUM_FOLDERS; i++)
+		zk_multi_create(m, folders[i], "", 0, ZK_PERSISTENT);
+	zk_multi_send(m, tree_made, s);
+	free(policy);
+}
+
+static void tree_checked(void *arg, const struct zk_reply *r)
+{
+	struct zks *s = arg;
+	uint32_t version = 0;
+	char why[96];
+	int err = r->err;
+
+	if (err == -ENOTCONN || err == -ECANCELED)
+		return; /* there will be another connection */
+	if (err == -ENOENT) {
+		tree_make(s);
+		return;
+	}
+	if (!err)
+		err = rec_to_number(r->data, r->len, &version);
+	if (err == -EACCES) {
+		refuse(s, "cannot be read: no permission");
+	} else if (err) {
+		refuse(s, "has a version that makes no sense");
+	} else if (version != TREE_VERSION) {
+		snprintf(why, sizeof(why), "is of version %u, this ffo knows %u", version,
+			 TREE_VERSION);
+		refuse(s, why);
+	} else {
+		s->refused = false;
+		ready(s);
+	}
+}
+
+static void tree_check(struct zks *s)
+{
+	zk_sync(s->zk, NULL, NULL);
+	zk_get(s->zk, "/version", false, tree_checked, s);
+}
+
+static void connected(void *arg, bool fresh, bool watches)
+{
+	struct zks *s = arg;
+
+	zk_session(s->zk, &s->session);
+	if (!watches)
+		follow_all(s);
+	if (fresh || !s->was_ready)
+		tree_check(s);
+	else
+		ready(s);
+}
+
+static void disconnected(void *arg)
+{
+	struct zks *s = arg;
+
+	if (!s->ready)
+		return;
+	s->ready = false;
+	s->state(s->arg, STORE_AWAY);
+}
+
+static void expired(void *arg)
+{
+	struct zks *s = arg;
+	bool was = s->was_ready;
+
+	s->was_ready = false;
+	uphost_all_lost(s, -ESHUTDOWN);
+	if (was)
+		s->state(s->arg, STORE_LOST);
+}
+
+static void changed(void *arg, const char *path, enum zk_change what)
+{
+	(void)what;
+	follow_changed(arg, path);
+}
+
+static const struct zk_events events = {
+	.connected = connected,
+	.disconnected = disconnected,
+	.expired = expired,
+	.changed = changed,
+};
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+static int read_auth(struct zks *s, const char *file)
+{
+	FILE *f = fopen(file, "re");
+	int err = 0;
+
+	if (!f) {
+		log_err("store zookeeper: %s: %m", file);
+		return -EINVAL;
+	}
+	if (!fgets(s->auth, sizeof(s->auth), f))
+		*s->auth = '\0';
+	fclose(f);
+	s->auth[strcspn(s->auth, "\r\n")] = '\0';
+	if (!strchr(s->auth, ':')) {
+		log_err("store zookeeper: %s has no SCHEME:CREDENTIALS in its first line", file);
+		err = -EINVAL;
+	}
+	return err;
+}
+
+static int read_option(struct zks *s, const char *option)
+{
+	unsigned long ms;
+	char *end;
+
+	if (!strncmp(option, "auth=", 5))
+		return read_auth(s, option + 5);
+	if (!strncmp(option, "timeout=", 8)) {
+		ms = strtoul(option + 8, &end, 10);
+		if (!*end && ms >= 1000 && ms <= 60000) {
+			s->timeout = (unsigned int)ms;
+			return 0;
+		}
+	}
+	log_err("store zookeeper: wrong option \"%s\"", option);
+	return -EINVAL;
+}
+
+static int read_where(struct zks *s, const char *where)
+{
+	size_t servers = strcspn(where, "/?"), root = strcspn(where + servers, "?");
+	const char *options = where + servers + root;
+	char one[512];
+	int err = 0;
+
+	s->timeout = TIMEOUT_DEFAULT;
+	if (servers >= sizeof(s->servers) || root >= sizeof(s->root)) {
+		log_err("store zookeeper:%s: too long", where);
+		return -EINVAL;
+	}
+	snprintf(s->servers, sizeof(s->servers), "%.*s", (int)servers, where);
+	snprintf(s->root, sizeof(s->root), "%.*s", (int)root, where + servers);
+	if (!root)
+		strcpy(s->root, ROOT_DEFAULT);
+	if (!strcmp(s->root, "/"))
+		*s->root = '\0';
+	while (*options && !err) {
+		size_t len = strcspn(++options, "&");
+
+		snprintf(one, sizeof(one), "%.*s", (int)len, options);
+		err = read_option(s, one);
+		options += len;
+	}
+	return err;
+}
+
+static void timer_closed(uv_handle_t *h)
+{
+	struct zks *s = h->data;
+
+	if (!--s->refs)
+		free(s);
+}
+
+static void timer_add(struct zks *s, uv_timer_t *t)
+{
+	uv_timer_init(s->loop, t);
+	t->data = s;
+	s->refs++;
+}
+
+static int zks_open(const struct store_conf *conf, struct ffo_store **out)
+{
+	struct zks *s = calloc(1, sizeof(*s));
+	struct zk_conf zk = { 0 };
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->base.ops = &store_zk;
+	s->loop = conf->loop;
+	s->alloc = conf->alloc;
+	s->state = conf->state;
+	s->arg = conf->arg;
+	s->topics.unused = subject_unused;
+	STAILQ_INIT(&s->unread);
+	STAILQ_INIT(&s->urgent);
+	STAILQ_INIT(&s->segments);
+	LIST_INIT(&s->hosts);
+	LIST_INIT(&s->ending);
+	err = read_where(s, conf->where);
+	if (err)
+		goto err_free;
+	zk = (struct zk_conf){ .servers = s->servers,
+			       .root = s->root,
+			       .timeout = s->timeout,
+			       .auth = *s->auth ? s->auth : NULL };
+	err = zk_open(s->loop, &zk, &events, s, &s->zk);
+	if (err) {
+		log_err("store zookeeper:%s: %s", conf->where,
+			err == -EINVAL ? "must be ADDRESS:PORT[,...][/ROOT], with numbers" :
+					 strerror(-err));
+		goto err_free;
+	}
+	timer_add(s, &s->retry);
+	timer_add(s, &s->flush);
+	timer_add(s, &s->linger);
+	*out = &s->base;
+	return 0;
+
+err_free:
+	free(s);
+	return err;
+}
+
+static void zks_close(struct ffo_store *base)
+{
+	struct zks *s = zks_of(base);
+
+	if (!s)
+		return;
+	s->closing = true;
+	s->ready = false;
+	zk_close(s->zk); /* ends all calls that wait for an answer */
+	uphost_all_lost(s, -ECANCELED);
+	held_sweep(s, true);
+	uv_close((uv_handle_t *)&s->retry, timer_closed);
+	uv_close((uv_handle_t *)&s->flush, timer_closed);
+	uv_close((uv_handle_t *)&s->linger, timer_closed);
+}
+
+const struct ffo_store_ops store_zk = {
+	.name = "zookeeper",
+	.open = zks_open,
+	.close = zks_close,
+	.host_up = zks_host_up,
+	.host_down = zks_host_down,
+	.container_add = zks_container_add,
+	.container_set = zks_container_set,
+	.container_del = zks_container_del,
+	.container_get = zks_container_get,
+	.container_list = zks_container_list,
+	.host_get = zks_host_get,
+	.host_list = zks_host_list,
+	.map_put = zks_map_put,
+	.map_del = zks_map_del,
+	.map_drop = zks_map_drop,
+	.container_active = zks_container_active,
+	.mcast_member = zks_mcast_member,
+	.map_list = zks_map_list,
+	.map_page = zks_map_page,
+	.map_row = zks_map_row,
+	.policy_set = zks_policy_set,
+	.policy_rm = zks_policy_rm,
+	.watch = zks_watch,
+	.unwatch = zks_unwatch,
+};
