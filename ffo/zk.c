@@ -388,8 +388,10 @@ static void turn(struct zk *z)
 		return;
 	}
 	z->depth++;
-	if (zookeeper_interest(z->zh, &fd, &interest, &tv))
-		tv.tv_usec += tv.tv_sec || tv.tv_usec ? 0 : 10000; /* it tries the next server */
+	if (zookeeper_interest(z->zh, &fd, &interest, &tv)) {
+		fd = -1; /* closed, whatever number it left; the next server is tried soon */
+		tv.tv_usec += tv.tv_sec || tv.tv_usec ? 0 : 10000;
+	}
 	z->depth--;
 	if (z->closing) {
 		zk_close(z);
