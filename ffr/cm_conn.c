@@ -73,6 +73,14 @@ int cm_request(struct cm_id *id, enum cm_state state, const struct cm_msg *m)
 	return 0;
 }
 
+static void send_plain(struct cm_id *id, enum cm_msg_type type)
+{
+	struct cm_msg m;
+
+	cm_msg_init(&m, id, type);
+	cm_send(id->cm, id->cont->c, &m);
+}
+
 void cm_request_taken(struct cm_id *id)
 {
 	if (!id->listener)
@@ -100,6 +108,22 @@ static bool backlog_is_full(struct cm_id *l)
 			cm_request_taken(id);
 	}
 	return l->num_pending >= l->backlog;
+}
+
+bool cm_request_again(struct cm *cm, const struct cm_msg *m)
+{
+	struct cm_id *id, *tmp;
+
+	HASH_ITER(of_comm, cm->by_comm, id, tmp) {
+		if (id->peer_comm != m->src_comm || id->state == CM_CLOSED ||
+		    memcmp(&id->sgid, &m->dgid, sizeof(id->sgid)) ||
+		    memcmp(&id->dgid, &m->sgid, sizeof(id->dgid)))
+			continue;
+		if (id->state == CM_REQ_RCVD || id->state == CM_SIDR_REQ_RCVD)
+			send_plain(id, CM_MSG_MRA);
+		return true;
+	}
+	return false;
 }
 
 struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state)
@@ -156,14 +180,6 @@ void cm_request_event(struct cm_id *l, struct cm_id *id, const struct cm_msg *m,
 }
 
 /* ---- messages of an id ----------------------------------------------------------------------- */
-
-static void send_plain(struct cm_id *id, enum cm_msg_type type)
-{
-	struct cm_msg m;
-
-	cm_msg_init(&m, id, type);
-	cm_send(id->cm, id->cont->c, &m);
-}
 
 static void send_rej(struct cm_id *id, uint32_t reason, const void *pd, uint32_t len)
 {
@@ -406,6 +422,8 @@ void cm_recv_req(struct cm *cm, struct container *to, const struct container *fr
 {
 	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL, *id;
 
+	if (!from && cm_request_again(cm, m))
+		return;
 	if (!l && m->age < CM_LISTEN_MS)
 		return;
 	if (!l || (cm_addr_loopback(&m->dst) && to != from)) {

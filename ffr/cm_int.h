@@ -371,6 +371,11 @@ void cm_msg_pd(struct cm_msg *m, const void *pd, uint32_t len);
 int cm_request(struct cm_id *id, enum cm_state state, const struct cm_msg *m);
 /* The request is no longer repeated. */
 void cm_request_done(struct cm_id *id);
+/*
+ * Has this request come before? The way to another host is long enough for it to be repeated before
+ * its answer is there. Then it is answered again, if that is all that is to be done.
+ */
+bool cm_request_again(struct cm *cm, const struct cm_msg *m);
 /* A new id for a request to `l`, or NULL: no room. */
 struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state);
 /* Tell the listener's client. */

@@ -102,6 +102,8 @@ void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct containe
 {
 	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL, *id;
 
+	if (!from && cm_request_again(cm, m))
+		return;
 	if (!l && m->age < CM_LISTEN_MS)
 		return;
 	if (!l || l->qp_type != IBV_QPT_UD || (cm_addr_loopback(&m->dst) && to != from)) {

@@ -76,7 +76,7 @@ bool remote_is_peer(const struct remote_qp *rq)
 	return there && there->id == rq->cont && there->epoch == rq->epoch;
 }
 
-static void unstall(struct remote_qp *rq)
+static void stall_over(struct remote_qp *rq)
 {
 	if (rq->is_stalled)
 		LIST_REMOVE(rq, stalled);
@@ -100,7 +100,7 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	timer_cancel(&f->timers, &rq->timer);
 	wire_tx_forget(rq);
 	wire_rx_forget(rq);
-	unstall(rq);
+	stall_over(rq);
 	xfer_reset(f, &rq->out);
 	response_abort(f, rq);
 	rq->phase = REM_RUN;
@@ -249,6 +249,7 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 		rq->phase = REM_RUN;
 		break;
 	case FRAME_DATA:
+		rq->qp->o.ses->stats.tx_bytes -= fr->h.len;
 		rq->job_head = fr->old_nxt;
 		rq->jobs[rq->job_head % REMOTE_JOBS].off = fr->old_off;
 		break;
@@ -557,6 +558,15 @@ void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid 
 	}
 }
 
+void remote_drained(struct fast *f, struct wire_peer *p)
+{
+	struct soft_qp *sq, *next;
+
+	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, waiting, next)
+		if (sq->there && sq->there->peer == p)
+			requester_resume(f, sq);
+}
+
 /* ---- turns ------------------------------------------------------------------------------------------ */
 
 uint32_t remote_poll(struct fast *f)
@@ -568,7 +578,7 @@ uint32_t remote_poll(struct fast *f)
 	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
 		if ((rq->out.call && rq->out.call->busy) || (rq->rx.call && rq->rx.call->busy))
 			continue;
-		unstall(rq);
+		stall_over(rq);
 		work++;
 		response_stalled(f, rq);
 		if (f->epoch != epoch)

@@ -87,8 +87,15 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 	ud_hdr(qp, &h);
 	h.dst_cont = to->id;
 	h.dst_epoch = to->epoch;
-	if (wire_send(f, to->peer, &h, qp->soft->gathered))
+	switch (wire_send(f, to->peer, &h, qp->soft->gathered)) {
+	case 0:
+		break;
+	case -ENOBUFS: /* remote_drained() */
+		return POST_WAIT;
+	default:
 		qp->o.ses->stats.ud_drops++;
+		break;
+	}
 	return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 }
 

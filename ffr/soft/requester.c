@@ -349,6 +349,7 @@ static enum post_result ud_away(struct fast *f, struct qp *qp)
 	struct soft_dev *dev = f->be->priv;
 	struct soft_qp *sq = qp->soft;
 	struct remote *to = sq->there;
+	enum post_result r;
 
 	if (!to->epoch) { /* who was to be waited for may have come */
 		struct container *here = NULL;
@@ -366,7 +367,9 @@ static enum post_result ud_away(struct fast *f, struct qp *qp)
 	}
 	if (to->epoch && to->peer && to->peer->tcp) {
 		grh_to(sq, &to->gid[0]);
-		return remote_ud_send(f, qp, to);
+		r = remote_ud_send(f, qp, to);
+		if (r != POST_WAIT || (sq->x.call && sq->x.call->busy))
+			return r;
 	}
 	if (f->now >= sq->give_up)
 		return drop(f, qp);

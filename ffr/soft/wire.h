@@ -180,5 +180,7 @@ int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, st
 /* The connection is there; is not. */
 void remote_up(struct fast *f, struct wire_peer *p);
 void remote_down(struct fast *f, struct wire_peer *p);
+/* There is room for small frames again. */
+void remote_drained(struct fast *f, struct wire_peer *p);
 
 #endif

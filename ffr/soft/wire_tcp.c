@@ -55,6 +55,7 @@ struct wire_tcp {
 	uint32_t cut_off, cut_len;
 	uint8_t *misc; /* small frames; [MISC_MAX] */
 	uint32_t misc_off, misc_len;
+	bool misc_full; /* somebody found no room */
 
 	/* receiving */
 	struct wire_hdr h;
@@ -225,8 +226,10 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 		c->misc_len -= c->misc_off;
 		c->misc_off = 0;
 	}
-	if (c->misc_len + sizeof(*h) + h->len > MISC_MAX)
+	if (c->misc_len + sizeof(*h) + h->len > MISC_MAX) {
+		c->misc_full = true;
 		return -ENOBUFS;
+	}
 	memcpy(c->misc + c->misc_len, h, sizeof(*h));
 	if (h->len)
 		memcpy(c->misc + c->misc_len + sizeof(*h), payload, h->len);
@@ -352,6 +355,10 @@ static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t
 	/* last, for they may change what is to be sent */
 	for (unsigned i = 0; i < sent; i++)
 		remote_sent(f, b->rq[i], &b->frame[i]);
+	if (c->misc_full && !c->misc_len) {
+		c->misc_full = false;
+		remote_drained(f, c->peer);
+	}
 }
 
 static bool has_tx(const struct wire_tcp *c)
