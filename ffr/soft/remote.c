@@ -76,7 +76,7 @@ bool remote_is_peer(const struct remote_qp *rq)
 	return there && there->id == rq->cont && there->epoch == rq->epoch;
 }
 
-static void stall_over(struct remote_qp *rq)
+static void stall_end(struct remote_qp *rq)
 {
 	if (rq->is_stalled)
 		LIST_REMOVE(rq, stalled);
@@ -90,6 +90,27 @@ void remote_stall(struct fast *f, struct remote_qp *rq)
 	rq->is_stalled = true;
 }
 
+/* Is the buffer part of the batch that is being collected? */
+static bool is_out(struct fast *f, const struct remote_qp *rq)
+{
+	const struct wire_dev *d = &soft_dev(f)->wire;
+
+	return rq->out.call && d->collecting && rq->out_batch == d->batch;
+}
+
+/* Let go of what was read ahead. */
+static void out_reset(struct fast *f, struct remote_qp *rq)
+{
+	struct wire_dev *d = &soft_dev(f)->wire;
+
+	if (is_out(f, rq)) { /* at most one for each frame of a batch */
+		d->kept[d->num_kept++] = rq->out.call;
+		rq->out.call = NULL;
+	}
+	xfer_reset(f, &rq->out);
+	rq->out.buf_len = 0;
+}
+
 void remote_abort(struct fast *f, struct qp *qp, bool flush)
 {
 	struct remote_qp *rq = qp->soft->rem;
@@ -100,8 +121,8 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	timer_cancel(&f->timers, &rq->timer);
 	wire_tx_forget(rq);
 	wire_rx_forget(rq);
-	stall_over(rq);
-	xfer_reset(f, &rq->out);
+	stall_end(rq);
+	out_reset(f, rq);
 	response_abort(f, rq);
 	rq->phase = REM_RUN;
 	rq->solo = rq->is_met = false;
@@ -151,8 +172,9 @@ void remote_announce(struct fast *f, struct qp *qp)
 }
 
 /* It is in x->call->buf. */
-static int fetched(struct remote_qp *rq, struct frame *fr)
+static int fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
+	rq->out_batch = soft_dev(f)->wire.batch;
 	fr->iov[0] = (struct iovec){ rq->out.call->buf, rq->out.buf_len };
 	fr->num_iov = 1;
 	fr->h.len = rq->out.buf_len;
@@ -176,16 +198,15 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 	}
 	if (x->call && x->buf_len && rq->out_job == is_job && rq->out_msn == msn &&
 	    rq->out_off == off)
-		return fetched(rq, fr);
-	xfer_reset(f, x);
-	x->buf_len = 0;
+		return fetched(f, rq, fr);
+	out_reset(f, rq);
 	rq->out_job = is_job;
 	rq->out_msn = msn;
 	rq->out_off = off;
 	switch (xfer_get(f, x, src, off, &n, why)) {
 	case XFER_DONE:
 		x->buf_len = (uint32_t)n;
-		return f->epoch == epoch ? fetched(rq, fr) : -1;
+		return f->epoch == epoch ? fetched(f, rq, fr) : -1;
 	case XFER_WAIT:
 		remote_stall(f, rq);
 		return 0;
@@ -578,7 +599,7 @@ uint32_t remote_poll(struct fast *f)
 	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
 		if ((rq->out.call && rq->out.call->busy) || (rq->rx.call && rq->rx.call->busy))
 			continue;
-		stall_over(rq);
+		stall_end(rq);
 		work++;
 		response_stalled(f, rq);
 		if (f->epoch != epoch)

@@ -117,6 +117,7 @@ struct remote_qp {
 	uint64_t out_off;
 	uint32_t out_msn;
 	bool out_job;
+	uint64_t out_batch; /* wire_dev.batch of the frame that has a pointer to it */
 
 	/* ---- responder ---- */
 	uint32_t rx_tag, rx_msn;

@@ -26,6 +26,7 @@ struct wire_tcp;
 struct remote_qp;
 
 #define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */
+#define WIRE_BATCH	 64u	/* frames that are offered to the socket at once */
 #define WIRE_SMALL_MAX	 8192u	/* bytes of any other frame */
 
 /* X(NAME, which payload it may have) */
@@ -109,8 +110,15 @@ static_assert(sizeof(struct wire_hdr) == 80 && offsetof(struct wire_hdr, req) ==
 
 /* ---- wire_tcp.c --------------------------------------------------------------------------------- */
 
+struct pvm_call;
 struct wire_dev { /* in struct soft_dev */
 	LIST_HEAD(, wire_tcp) conns;
+	/* Frames are being collected, and may have pointers to buffers of calls: these stay until the
+	 * socket has had its turn. Grows with each batch. */
+	uint64_t batch;
+	bool collecting;
+	struct pvm_call *kept[WIRE_BATCH];
+	unsigned num_kept;
 };
 
 /* rq has something to send to its peer; it is asked for it when there is room. */

@@ -25,7 +25,7 @@
 #include "wire_io.h"
 #include "../log.h"
 
-#define BATCH_FRAMES 64u
+#define BATCH_FRAMES WIRE_BATCH
 #define BATCH_BYTES  (256u * 1024)
 #define BATCH_IOVS   512u
 #define RX_BUF	     16384u
@@ -336,6 +336,16 @@ static uint32_t old_sent(struct wire_tcp *c, uint32_t n)
 	return n - k;
 }
 
+/* The socket, or a copy, has what it takes: buffers that frames pointed to may go. */
+static void settled(struct fast *f)
+{
+	struct wire_dev *d = wire_dev(f);
+
+	d->collecting = false;
+	while (d->num_kept)
+		pvm_call_put(f->pvm, d->kept[--d->num_kept]);
+}
+
 /* The socket took n bytes of the batch. */
 static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t n)
 {
@@ -348,6 +358,7 @@ static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t
 		cut(c, &b->frame[sent], n);
 		sent++;
 	}
+	settled(f);
 	for (unsigned i = b->num; i-- > sent;) {
 		remote_unsent(b->rq[i], &b->frame[i]);
 		wire_tx(f, b->rq[i]);
@@ -374,8 +385,12 @@ static int tx(struct fast *f, struct wire_tcp *c)
 	while (!c->dead && c->writable && has_tx(c)) {
 		ssize_t n = 0;
 
-		if (collect(f, c, &batch))
+		wire_dev(f)->batch++;
+		wire_dev(f)->collecting = true;
+		if (collect(f, c, &batch)) {
+			settled(f);
 			return -1;
+		}
 		if (batch.num_iov) {
 			n = wire_io_writev(c->io, batch.iov, (int)batch.num_iov);
 			settle(f, c, &batch, n > 0 ? (uint32_t)n : 0);
@@ -385,6 +400,7 @@ static int tx(struct fast *f, struct wire_tcp *c)
 				break;
 			}
 		}
+		settled(f);
 		if (n == -EAGAIN || (n > 0 && (uint32_t)n < batch.bytes)) {
 			c->writable = false;
 			c->unflushed = !wire_io_is_plain(c->io);

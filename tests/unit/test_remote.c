@@ -408,6 +408,43 @@ static void by_process_memory(void **state)
 	hosts_down(&t);
 }
 
+/* Edges that no pointer reaches with mapped pages between them, as an unaligned buffer has. */
+static void edges(void **state)
+{
+	struct hosts t;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	for (int i = 0; i < 2; i++) {
+		struct mr *mr = t.h[i].mr;
+
+		mr->run->va += 1000 + 77 * i;
+		mr->run->host += 1000 + 77 * i;
+		mr->run->len = 20000;
+	}
+	for (unsigned round = 0; round < 5; round++) {
+		for (unsigned i = 0; i < 4; i++) {
+			fill(t.h[0].buf, 30000, round);
+			hosts_rdma(&t, FF_OP_WRITE, 10 * i, 5, 7, 25000);
+			hosts_recv(&t, 10 * i + 1, 30000 * i + 3, 25000);
+			hosts_send(&t, 10 * i + 2, 5, 25000);
+			hosts_rdma(&t, FF_OP_READ, 10 * i + 3, 500000 + 30000 * i, 7, 25000);
+		}
+		hosts_run(&t);
+		for (unsigned i = 0; i < 4; i++) {
+			hosts_expect(&t, 0, 10 * i, IBV_WC_SUCCESS);
+			hosts_expect(&t, 0, 10 * i + 2, IBV_WC_SUCCESS);
+			hosts_expect(&t, 0, 10 * i + 3, IBV_WC_SUCCESS);
+			hosts_expect(&t, 1, 10 * i + 1, IBV_WC_SUCCESS);
+			if (i)
+				assert_memory_equal(t.h[1].buf + 30000 * i + 3, t.h[0].buf + 5,
+						    25000);
+			assert_memory_equal(t.h[0].buf + 500000 + 30000 * 3, t.h[0].buf + 5, 24000);
+		}
+	}
+	hosts_down(&t);
+}
+
 static void unreliable(void **state)
 {
 	struct hosts t;
@@ -453,6 +490,7 @@ int main(void)
 		cmocka_unit_test(denied),
 		cmocka_unit_test(by_process_memory),
 		cmocka_unit_test(unreliable),
+		cmocka_unit_test(edges),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
