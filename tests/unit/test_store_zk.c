@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/unit/zk_rig.c ffr/log.c -lzookeeper_st */
 /* timeout: 120 */
+/* again: yes */
 /*
  * test_store_zk.c - the store on ZooKeeper, against a real node: containers and their conditions,
  * what two stores on one tree see of each other, soft state over lost connections and sessions,
