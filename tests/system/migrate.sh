@@ -19,6 +19,11 @@ show() { # HOST WORD: of h0c1
 	"$LAB" ffctl "$1" -- container show h0c1 2>"$OUT/show" | awk -v w="$2" '$1 == w { print $2 }'
 }
 
+# Does the orchestrator know that programs run in it?
+is_active() {
+	[[ $("$LAB" ffctl h1 -- container list --all | awk '$1 == "h0c1" { print $NF }') == yes ]]
+}
+
 # RDMA with its neighbour there, and TCP from either host: refused by itself, at its own port 1.
 works_on() { # HOST
 	local peer=${1}c0
@@ -50,6 +55,7 @@ done
 step "it is in use"
 "$LAB" exec h0c1 -- ibv_asyncwatch >"$OUT/watch" 2>&1 </dev/null &
 until_true 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
+until_true 5 is_active || fail "nobody knows: $("$LAB" ffctl h1 -- container list --all)"
 "$LAB" ffctl h0 -- container claim h0c1 >"$OUT/claim" 2>&1 && fail "h0 could claim it"
 grep -q 'in use' "$OUT/claim" || fail "$(cat "$OUT/claim")"
 has_device h0c1 || fail "it lost its device"
