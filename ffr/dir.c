@@ -260,7 +260,6 @@ static struct dir_entry *entry_new(struct dir *d, const struct dir_key *key)
 	e->key = *key;
 	e->dir = d;
 	e->r.entry = e;
-	LIST_INIT(&e->r.waiters);
 	e->sub.e = e->more.e = e;
 	e->sub.kind = key->kind == ENTRY_GROUP ? SUB_MCAST : SUB_RESOLVE;
 	e->more.kind = key->kind == ENTRY_GROUP ? SUB_MEMBER : SUB_MAP;

@@ -33,7 +33,6 @@ struct remote {
 	struct wire_peer *peer; /* its host's; NULL: not known, or it is on this host */
 	bool up;		/* its host is */
 	uint32_t refs;
-	struct soft_list waiters; /* the backend's: QPs that wait for a mapping or for its host */
 	struct remote_maps *maps; /* dir_map.c's: what of it is published; NULL: never asked for */
 	struct dir_entry *entry;  /* dir.c's: the table entry that it is part of */
 };

@@ -317,26 +317,10 @@ void request_timer(struct timer *t)
 
 /* ---- what is sent ----------------------------------------------------------------------------------------- */
 
-static uint32_t remote_access(uint8_t opcode)
-{
-	switch (opcode) {
-	case FF_OP_WRITE:
-	case FF_OP_WRITE_IMM:
-		return IBV_ACCESS_REMOTE_WRITE;
-	case FF_OP_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	case FF_OP_CMP_SWAP:
-	case FF_OP_FETCH_ADD:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	default:
-		return 0;
-	}
-}
-
 /* May the message's bytes leave? False: not now, or the peer is to be asked (s->probe). */
 static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 {
-	uint32_t access = remote_access(s->wr.opcode);
+	uint32_t access = op_remote_access(s->wr.opcode);
 	uint64_t len = access == IBV_ACCESS_REMOTE_ATOMIC ? sizeof(uint64_t) : s->wr.length;
 
 	if (!qp_is_reliable(rq->qp) && s->probe)

@@ -115,11 +115,6 @@ void response_recv_posted(struct fast *f, struct remote_qp *rq)
 
 /* ---- a request comes ----------------------------------------------------------------------------------- */
 
-static bool takes_recv(uint8_t opcode)
-{
-	return ff_op_sends(opcode) || opcode == FF_OP_WRITE_IMM;
-}
-
 static bool is_atomic(uint8_t opcode)
 {
 	return opcode == FF_OP_CMP_SWAP || opcode == FF_OP_FETCH_ADD;
@@ -230,7 +225,7 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 		nak(f, rq, h->msn, NAK_PROBE_OK);
 		return false;
 	}
-	if (!takes_recv(h->opcode) || rq->rx_matched)
+	if (!op_takes_recv(h->opcode) || rq->rx_matched)
 		return true;
 	if (rq->job_head != rq->job_tail) { /* they come first, should this end the connection */
 		a = responder_fits(f, qp, &rq->rx_wr);

@@ -300,11 +300,6 @@ enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why)
 	return *why ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
 
-static bool takes_recv(uint8_t opcode)
-{
-	return ff_op_sends(opcode) || opcode == FF_OP_WRITE_IMM;
-}
-
 /*
  * The GRH of RoCE v2 over IPv6, also between IPv4 addresses: then these are IPv4-mapped. A wire's
  * would end with an IPv4 header instead (IBTA annex A17), which only those find who know that the
@@ -404,7 +399,7 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 		a = responder_admit(f, peer, wr);
 		if (a != ANS_OK)
 			return answered(f, qp, peer, responder_refuse(f, peer, a));
-		if (takes_recv(wr->opcode)) {
+		if (op_takes_recv(wr->opcode)) {
 			a = responder_match(f, peer, qp);
 			if (a != ANS_OK)
 				return answered(f, qp, peer, a);

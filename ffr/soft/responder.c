@@ -21,22 +21,6 @@
 #include "../xrc.h"
 #include "soft.h"
 
-static uint32_t needed_access(uint8_t opcode)
-{
-	switch (opcode) {
-	case FF_OP_WRITE:
-	case FF_OP_WRITE_IMM:
-		return IBV_ACCESS_REMOTE_WRITE;
-	case FF_OP_READ:
-		return IBV_ACCESS_REMOTE_READ;
-	case FF_OP_CMP_SWAP:
-	case FF_OP_FETCH_ADD:
-		return IBV_ACCESS_REMOTE_ATOMIC;
-	default:
-		return 0;
-	}
-}
-
 static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
 		      enum ff_vendor_err why)
 {
@@ -71,7 +55,7 @@ static bool bind_srq(struct fast *f, struct qp *peer, uint32_t num)
 
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr)
 {
-	uint32_t access = needed_access(wr->opcode);
+	uint32_t access = op_remote_access(wr->opcode);
 	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC;
 
 	if (peer->state == IBV_QPS_RTR && !peer->comm_est_sent) {

@@ -118,6 +118,29 @@ struct soft_qp {
 	uint64_t mcast_give_up; /* ns: when the receiver under way has lost its turn */
 };
 
+/* The right to the peer's memory that an operation needs: one of IBV_ACCESS_REMOTE_*, or none. */
+static inline uint32_t op_remote_access(uint8_t opcode)
+{
+	switch (opcode) {
+	case FF_OP_WRITE:
+	case FF_OP_WRITE_IMM:
+		return IBV_ACCESS_REMOTE_WRITE;
+	case FF_OP_READ:
+		return IBV_ACCESS_REMOTE_READ;
+	case FF_OP_CMP_SWAP:
+	case FF_OP_FETCH_ADD:
+		return IBV_ACCESS_REMOTE_ATOMIC;
+	default:
+		return 0;
+	}
+}
+
+/* Does it take a receive of the peer's? */
+static inline bool op_takes_recv(uint8_t opcode)
+{
+	return ff_op_sends(opcode) || opcode == FF_OP_WRITE_IMM;
+}
+
 /* The local memory of the WR under way. */
 static inline struct side side_of_wr(const struct qp *qp, uint32_t access)
 {
