@@ -18,14 +18,32 @@ def rping(on):
              "no ten pings with their data")
     for clients in (1, 16):
         yield f"-P -v -V, {clients} clients at once" if clients > 1 else "-P -v -V"
-        server = on.server("rping", "-s", "-P", "-p", on.new_port(), timeout=60)
-        try:
-            args = ["rping", "-c", "-a", on.address, "-p", on.port, "-v", "-V", "-C", 10]
-            for said in [c.finish(60) for c in [on.start(CLIENT, *args) for _ in range(clients)]]:
-                want(len(lines(said, r"^ping data: rdma-ping-\d+: ")) == 10, "a client missed pings")
-            want(not server.ended(), "the persistent server has ended")
-        finally:
-            server.kill()
+        persistent_rping(on, clients)
+
+
+def persistent_rping(on, clients):
+    """rping's server keeps the id of a request where the next one overwrites it (rping.c, child_cm_id)
+    before its main thread has taken it; so each client starts when the one before has had an answer,
+    and all go on until the last one has had many."""
+    def pings(n):
+        return len(lines(said_in(on.path(f"client{n}")), r"^ping data: rdma-ping-\d+: "))
+
+    server = on.server("rping", "-s", "-P", "-p", on.new_port(), timeout=60)
+    running = []
+    try:
+        for n in range(clients):
+            running.append(on.start_into(f"client{n}", CLIENT, "stdbuf", "-oL", "rping", "-c", "-a",
+                                         on.address, "-p", on.port, "-v", "-V"))
+            until(lambda n=n: pings(n) > 0 or running[n].ended(), "rping: the first answer")
+        until(lambda: pings(clients - 1) >= 100 or running[-1].ended(), "rping: a hundred pings")
+        before = [pings(n) for n in range(clients)]
+        until(lambda: all(pings(n) > before[n] for n in range(clients)), "rping: all clients go on")
+        for n, client in enumerate(running):
+            want(not client.ended(), f"client {n} has ended")
+        want(not server.ended(), "the persistent server has ended")
+    finally:
+        for client in [*running, server]:
+            client.kill()
 
 
 def cmatose(name, *tries):
@@ -48,11 +66,9 @@ def mckey(on):
         yield f"-m 239.1.2.3 {options}".strip()
         common = ["stdbuf", "-oL", "mckey", "-m", "239.1.2.3", *options.split()]
         out = on.path("receiver")
-        receiver = on.start(on.far, "sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh", out,
-                            *common, "-b", on.address)
+        receiver = on.start_into("receiver", on.far, *common, "-b", on.address)
         try:
-            until(lambda: receiver.ended() or (os.path.exists(out) and "receiving" in said_in(out)),
-                  "mckey: joined")
+            until(lambda: receiver.ended() or "receiving" in said_in(out), "mckey: joined")
             said = on.client(*common, "-s", "-b", on.lab.ip(CLIENT))
             receiver.finish(20)
         finally:
@@ -63,6 +79,8 @@ def mckey(on):
 
 
 def said_in(path):
+    if not os.path.exists(path):
+        return ""
     with open(path, encoding="utf-8") as f:
         return f.read()
 

@@ -73,6 +73,11 @@ class Stage:
         return proc.Background(self.lab.inside(
             container, *(["env", *words] if words else []), *cmd, timeout=timeout))
 
+    def start_into(self, name, container, *cmd, timeout=60):
+        """Its output is in path(name), to be read while it runs."""
+        return self.start(container, "sh", "-c", 'out=$1; shift; exec "$@" >"$out"', "sh",
+                          self.path(name), *cmd, timeout=timeout)
+
     def server(self, *cmd, env=None, timeout=30, ready=None):
         """Started, and ready: it listens at self.port with TCP or rdma_cm, or ready() says so."""
         def default():
