@@ -25,6 +25,7 @@ enum post_result {
 	POST_WAIT, /* waits for a timer, a peer or a worker; the backend activates the QP */
 };
 
+struct pvm_call;
 struct backend_ops {
 	const char *name;
 
@@ -59,6 +60,8 @@ struct backend_ops {
 	uint32_t (*poll)(struct backend *be);
 	/* Its end: what the QPs have for others goes out. Likewise; NULL: nothing does. */
 	uint32_t (*flush)(struct backend *be);
+	/* The runner is stuck in that call for the QP, and another one takes over. May be NULL. */
+	void (*call_stuck)(struct backend *be, struct qp *qp, struct pvm_call *call);
 	/* epoll tells of what the backend put into fast->epoll_fd with FAST_EPOLL_BACKEND. */
 	void (*ready)(struct backend *be, void *what, uint32_t events);
 };

@@ -288,6 +288,11 @@ static void soft_ready(struct backend *be, void *what, uint32_t events)
 	wire_ready(be->f, what, events);
 }
 
+static void soft_call_stuck(struct backend *be, struct qp *qp, struct pvm_call *call)
+{
+	remote_call_stuck(be->f, qp, call);
+}
+
 const struct backend_ops soft_ops = {
 	.name = "soft",
 	.open = soft_open,
@@ -310,4 +315,5 @@ const struct backend_ops soft_ops = {
 	.poll = soft_poll,
 	.flush = soft_flush,
 	.ready = soft_ready,
+	.call_stuck = soft_call_stuck,
 };

@@ -367,9 +367,12 @@ static void take_over(struct pvm *p)
 {
 	struct runner *old = p->runner;
 	struct pvm_client *pc = old->client;
+	const struct backend_ops *ops = p->f->be->ops;
 
 	old->lost = true;
 	pc->has_worker = true;
+	if (!old->call->orphan && ops->call_stuck)
+		ops->call_stuck(p->f->be, old->call->qp, old->call);
 	if (!pc->gone)
 		old->call->ses->stats.pvm_stalls++;
 	atomic_fetch_add_explicit(&p->call_seq, 1, memory_order_release);

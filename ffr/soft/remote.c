@@ -59,7 +59,7 @@ bool remote_open(struct fast *f, struct qp *qp)
 		return false;
 	}
 	rq->win_size = WINDOW_FIRST;
-	rq->qp = rq->out.qp = rq->rx.qp = qp;
+	rq->qp = rq->out.qp = rq->in.qp = rq->rx.qp = qp;
 	rq->cont = there->id;
 	rq->epoch = there->epoch;
 	rq->tag = random32(f);
@@ -121,8 +121,10 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	timer_cancel(&f->timers, &rq->timer);
 	wire_tx_forget(rq);
 	wire_rx_forget(rq);
+	wire_batch_forget(rq);
 	stall_end(rq);
 	out_reset(f, rq);
+	xfer_reset(f, &rq->in);
 	response_abort(f, rq);
 	rq->phase = REM_RUN;
 	rq->solo = rq->is_met = false;
@@ -199,6 +201,9 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 	if (x->call && x->buf_len && rq->out_job == is_job && rq->out_msn == msn &&
 	    rq->out_off == off)
 		return fetched(f, rq, fr);
+	/* should the lock be given away, the frame before would come back and find its bytes gone */
+	if (is_out(f, rq))
+		return 2;
 	out_reset(f, rq);
 	rq->out_job = is_job;
 	rq->out_msn = msn;
@@ -397,35 +402,47 @@ int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, 
 	return num;
 }
 
-int remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
-		     const uint8_t *buf, uint32_t len)
+enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+				  uint32_t off, const uint8_t *buf, uint64_t *len,
+				  enum ff_vendor_err *why)
 {
 	struct side s = sink_side(rq, h);
-	enum ff_vendor_err why = FF_VERR_NONE;
-	uint64_t epoch = f->epoch;
+	struct xfer *x = h->type == WIRE_REQ ? &rq->rx : &rq->in;
 
-	switch (xfer_put(f, &rq->rx, &s, h->offset + off, buf, len, &why)) {
-	case XFER_GONE:
-		return -2;
-	case XFER_WAIT:
-		if (h->type == WIRE_REQ) {
-			rq->rx_drop = rq->rx_stalled = true;
-			remote_stall(f, rq);
-		} else { /* our own program's memory: it is waited for, the rest comes again */
-			pvm_call_put(f->pvm, rq->rx.call);
-			rq->rx.call = NULL;
-			remote_sent_wr(rq, h->msn)->got = 0;
-			rq->phase = REM_LATER;
-			timer_arm(&f->timers, &rq->timer, f->now + NS_PER_MS);
-		}
-		return -1;
-	case XFER_DONE:
-		return f->epoch == epoch ? 0 : -2;
-	default:
-		if (f->epoch != epoch) /* all the same: it is sent again, and fails again */
-			return -2;
+	*why = FF_VERR_NONE;
+	return xfer_put(f, x, &s, h->offset + off, buf, len, why);
+}
+
+void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		       enum xfer_result r, enum ff_vendor_err why)
+{
+	if (r != XFER_WAIT) {
 		sink_bad(f, rq, h, why);
-		return -1;
+	} else if (h->type == WIRE_REQ) {
+		response_wait(f, rq);
+	} else {
+		remote_sent_wr(rq, h->msn)->got = 0;
+		request_data_later(f, rq);
+	}
+}
+
+/* From now on it is as with a call that a worker had from the start. */
+void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *call)
+{
+	struct remote_qp *rq = qp->soft ? qp->soft->rem : NULL;
+
+	if (!rq)
+		return;
+	if (rq->out.call == call) {
+		remote_stall(f, rq);
+	} else if (rq->rx.call == call) {
+		wire_rx_forget(rq);
+		response_wait(f, rq);
+	} else if (rq->in.call == call) {
+		wire_rx_forget(rq);
+		for (uint32_t m = rq->una; m != rq->nxt; m++)
+			remote_sent_wr(rq, m)->got = 0;
+		request_data_later(f, rq);
 	}
 }
 

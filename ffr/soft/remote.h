@@ -118,6 +118,7 @@ struct remote_qp {
 	uint32_t out_msn;
 	bool out_job;
 	uint64_t out_batch; /* wire_dev.batch of the frame that has a pointer to it */
+	struct xfer in;	    /* fetched data, on its way into memory behind a process */
 
 	/* ---- responder ---- */
 	uint32_t rx_tag, rx_msn;
@@ -157,10 +158,11 @@ bool remote_is_peer(const struct remote_qp *rq);
 void remote_abort(struct fast *f, struct qp *qp, bool flush);
 void remote_free(struct fast *f, struct qp *qp);
 void remote_stall(struct fast *f, struct remote_qp *rq);
+void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *call);
 uint32_t remote_poll(struct fast *f);
 /*
  * Bytes of `src` from `off` on that no pointer reaches, at most n, as payload of a frame: of message
- * msn, a job's or our own. 1; 0: not now; -1: the lock was given away; -2: *why.
+ * msn, a job's or our own. As remote_next(); -2: *why.
  */
 int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
 		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
@@ -197,6 +199,8 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 bool request_data_begin(struct remote_qp *rq, const struct wire_hdr *h);
 void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why);
+/* The program's own memory keeps the data waiting: they are fetched again. */
+void request_data_later(struct fast *f, struct remote_qp *rq);
 int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* Complete what is done. */
 void request_advance(struct fast *f, struct remote_qp *rq);
@@ -213,6 +217,8 @@ int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* The memory that it goes to fails. */
 void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
+/* A worker has to do with it, in rq->rx: the message comes again. */
+void response_wait(struct fast *f, struct remote_qp *rq);
 struct side response_side(struct remote_qp *rq);
 int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 void response_abort(struct fast *f, struct remote_qp *rq);

@@ -391,8 +391,8 @@ static struct side wr_side(const struct remote_qp *rq, const struct sent *s)
 }
 
 /*
- * Payload of the WR from rq->off on. 1; 0: not now (it waits for its memory, or has failed); -1: the
- * lock was given away.
+ * Payload of the WR from rq->off on. 1; 0: not now (it waits for its memory, or has failed); 2, -1: as
+ * remote_next().
  */
 static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s, struct frame *fr)
 {
@@ -468,7 +468,7 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (!ff_op_fetches(s->wr.opcode) && s->wr.length) {
 		int r = request_payload(f, rq, s, fr);
 
-		if (r <= 0)
+		if (r != 1)
 			return r;
 		rq->off += fr->h.len;
 	}
@@ -645,12 +645,22 @@ void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum f
 	fail(f, rq, msn, IBV_WC_LOC_PROT_ERR, why);
 }
 
+void request_data_later(struct fast *f, struct remote_qp *rq)
+{
+	if (rq->in.call)
+		pvm_call_put(f->pvm, rq->in.call);
+	rq->in.call = NULL;
+	rq->phase = REM_LATER;
+	timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+}
+
 int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	struct sent *s = fetch_of(rq, h->msn);
 	enum ff_vendor_err why = FF_VERR_NONE;
 	uint64_t epoch = f->epoch;
 	struct wire_hdr hdr = *h; /* the connection may go */
+	uint64_t len = sizeof(hdr.atomic_data.orig);
 	struct qp *qp = rq->qp;
 	struct side dst;
 
@@ -663,16 +673,13 @@ int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *
 		.pd = rq->qp->pd,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 	};
-	switch (xfer_put(f, &rq->rx, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig,
-			 sizeof(hdr.atomic_data.orig), &why)) {
+	switch (xfer_put(f, &rq->in, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig, &len, &why)) {
 	case XFER_GONE:
 		return -2;
-	case XFER_WAIT: /* our own program's memory: the answer is asked for again */
-		pvm_call_put(f->pvm, rq->rx.call);
-		rq->rx.call = NULL;
-		rq->phase = REM_LATER;
-		timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
-		return 0;
+	case XFER_MORE:
+	case XFER_WAIT: /* the answer is asked for again */
+		request_data_later(f, rq);
+		return f->epoch != epoch ? -2 : 0;
 	case XFER_DONE:
 		break;
 	default:

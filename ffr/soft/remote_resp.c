@@ -319,6 +319,12 @@ void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	nak(f, rq, h->msn, NAK_RETRY);
 }
 
+void response_wait(struct fast *f, struct remote_qp *rq)
+{
+	rq->rx_stalled = rq->rx_drop = true;
+	remote_stall(f, rq);
+}
+
 struct side response_side(struct remote_qp *rq)
 {
 	if (ff_op_sends(rq->rx_wr.opcode))
@@ -471,8 +477,7 @@ static int atomic(struct fast *f, struct remote_qp *rq)
 	if (r == XFER_GONE)
 		return -2;
 	if (r == XFER_WAIT || r == XFER_MORE) {
-		rq->rx_stalled = rq->rx_drop = true;
-		remote_stall(f, rq);
+		response_wait(f, rq);
 		return f->epoch == epoch ? 0 : -2;
 	}
 	if (f->epoch != epoch && (rq != qp->soft->rem || !rq->rx_open))
@@ -576,7 +581,7 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 			fr->h.len = (uint32_t)n;
 		} else if (!r) {
 			r = remote_fetch_bytes(f, rq, &src, true, j->msn, j->off, n, fr, &why);
-			if (!r || r == -1)
+			if (r != 1 && r != -2)
 				return r;
 		}
 	}

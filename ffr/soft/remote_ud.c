@@ -146,12 +146,13 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 	struct origin o = { .wr = &wr, .qp_num = h->src_qpn, .lid = h->ud.lid, .sl = h->ud.sl };
 	enum ff_vendor_err why = FF_VERR_NONE;
 	uint64_t epoch = f->epoch;
-	struct xfer x = { .qp = qp };
+	struct xfer *x = &qp->soft->from_wire;
+	uint64_t len = h->len;
 	struct side dst;
 	enum xfer_result r;
 
 	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
-	    qp->soft->rx_from) {
+	    qp->soft->rx_from || (x->call && x->call->busy)) {
 		lost(qp);
 		return 0;
 	}
@@ -160,9 +161,9 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 		return 0;
 	}
 	dst = side_of_recv(qp);
-	r = xfer_put(f, &x, &dst, 0, data, h->len, &why);
-	if (x.call) /* a worker has it: what it writes is of a receive that is still to come */
-		pvm_call_put(f->pvm, x.call);
+	xfer_reset(f, x); /* a former one may have been left to a worker */
+	x->qp = qp;
+	r = xfer_put(f, x, &dst, 0, data, &len, &why);
 	if (r == XFER_GONE)
 		return -2;
 	if (f->epoch != epoch && (!route_receives(qp) || !qp->soft->has_recv))

@@ -221,6 +221,7 @@ void responder_abort(struct qp *qp, struct fast *f, bool flush)
 	if (sq->rx_from)
 		sq->rx_from->soft->rx_peer = NULL;
 	sq->rx_from = NULL;
+	xfer_reset(f, &sq->from_wire);
 	if (sq->has_recv && flush)
 		fail_recv(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	else if (sq->has_recv)

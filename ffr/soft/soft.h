@@ -105,10 +105,11 @@ struct soft_qp {
 	uint8_t grh[SOFT_GRH_SZ];
 	/* as a responder */
 	struct soft_list rnr_waiters;
-	struct recv_wr *rwr; /* receive taken for a message */
-	bool has_recv;	     /* rwr is one */
-	bool recv_bad;	     /* ... but malformed */
-	struct qp *rx_from;  /* requester whose message it is receiving */
+	struct recv_wr *rwr;   /* receive taken for a message */
+	bool has_recv;	       /* rwr is one */
+	bool recv_bad;	       /* ... but malformed */
+	struct xfer from_wire; /* UD: a datagram of another host, put into it */
+	struct qp *rx_from;    /* requester whose message it is receiving */
 	/* multicast: groups it is in; as a sender, where the message under way has got to */
 	struct mcast_list groups;
 	bool mcast;		/* the WR under way is for a group */
@@ -261,10 +262,13 @@ enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src
  */
 int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov, int max,
 	     uint64_t *bytes, enum ff_vendor_err *why);
-/* Write to bytes [off, off + len) of a side, for x->qp. XFER_WAIT: a worker has part of it, the
- * rest is not written. */
+/*
+ * Write to *len bytes of a side from off on, for x->qp. XFER_WAIT: a worker has part of it, the rest is
+ * not written. XFER_MORE: the lock was given away after *len bytes; look at what the side is made of.
+ * After anything but XFER_GONE x is where it was.
+ */
 enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
-			  const uint8_t *buf, uint64_t len, enum ff_vendor_err *why);
+			  const uint8_t *buf, uint64_t *len, enum ff_vendor_err *why);
 /* Read up to PVM_MAX bytes from `off` on that no pointer reaches into x->call->buf; *len becomes
  * their number. */
 enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,

@@ -117,6 +117,7 @@ struct wire_dev { /* in struct soft_dev */
 	 * socket has had its turn. Grows with each batch. */
 	uint64_t batch;
 	bool collecting;
+	uint64_t frames; /* that came in, of all connections */
 	struct pvm_call *kept[WIRE_BATCH];
 	unsigned num_kept;
 };
@@ -125,6 +126,8 @@ struct wire_dev { /* in struct soft_dev */
 void wire_tx(struct fast *f, struct remote_qp *rq);
 /* It has not. */
 void wire_tx_forget(struct remote_qp *rq);
+/* Frames of its that were collected are not given back to it: they are forgotten. */
+void wire_batch_forget(struct remote_qp *rq);
 /* The frame that is coming in is not for it any more: the rest is thrown away. */
 void wire_rx_forget(struct remote_qp *rq);
 /* A small frame, copied. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
@@ -157,7 +160,7 @@ struct frame {
 
 /*
  * Fill in the next frame of the QP. 1: done, and the QP counts it as sent; 0: nothing to send now;
- * -1: the lock was given away, nothing that the caller remembers holds.
+ * 2: not in this batch; -1: the lock was given away, nothing that the caller remembers holds.
  */
 int remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 /* It was taken by the socket; it was not, and the QP is to forget that it was sent. In the reverse
@@ -179,9 +182,15 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
  */
 int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
 		uint32_t len, struct iovec *iov, int max, uint32_t *bytes);
-/* Put bytes of the payload where they belong. 0; -1: not any more; -2: the lock was given away. */
-int remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
-		     const uint8_t *buf, uint32_t len);
+/*
+ * Put *len bytes of the payload where they belong. As xfer_put(); for what is neither DONE, MORE nor GONE
+ * remote_put_failed() is to be called, if the QP is still the frame's.
+ */
+enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+				  uint32_t off, const uint8_t *buf, uint64_t *len,
+				  enum ff_vendor_err *why);
+void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		       enum xfer_result r, enum ff_vendor_err why);
 /* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. -2: as above */
 int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
 	       const uint8_t *payload);

@@ -60,7 +60,8 @@ struct wire_tcp {
 	/* receiving */
 	struct wire_hdr h;
 	bool in_frame;
-	uint32_t got; /* bytes of its payload */
+	uint32_t got;	/* bytes of its payload */
+	uint64_t frame; /* which one it is */
 	enum sink sink;
 	struct remote_qp *rq; /* SINK_QP: NULL when it has gone */
 	uint32_t rpos, rlen;  /* what is in rbuf and not handled */
@@ -71,6 +72,63 @@ struct wire_tcp {
 static struct wire_dev *wire_dev(struct fast *f)
 {
 	return &((struct soft_dev *)f->be->priv)->wire;
+}
+
+/* ---- a batch ---------------------------------------------------------------------------------- */
+
+/*
+ * A batch: what the socket is offered at once. While one is collected the lock may be given away, for
+ * memory behind a process. The QPs get their frames back then (give_back()): from this thread, or, if
+ * that has lost its role, from the one that has it now.
+ */
+struct batch {
+	struct wire_tcp *conn; /* whose; NULL: none is being collected */
+	struct frame frame[BATCH_FRAMES];
+	struct remote_qp *rq[BATCH_FRAMES];
+	uint32_t len[BATCH_FRAMES]; /* with the header */
+	struct iovec iov[BATCH_IOVS];
+	unsigned num, num_iov;
+	uint32_t old; /* bytes of the cut frame and of small ones, which come first */
+	uint32_t bytes;
+};
+static struct batch batch; /* [lock] */
+
+/* The socket, or a copy, has what it takes: buffers that frames pointed to may go. */
+static void settled(struct fast *f)
+{
+	struct wire_dev *d = wire_dev(f);
+
+	d->collecting = false;
+	while (d->num_kept)
+		pvm_call_put(f->pvm, d->kept[--d->num_kept]);
+}
+
+/* From frame `sent` on, as if they had not been asked for. */
+static void unsend(struct fast *f, struct batch *b, unsigned sent)
+{
+	for (unsigned i = b->num; i-- > sent;) {
+		if (!b->rq[i])
+			continue;
+		remote_unsent(b->rq[i], &b->frame[i]);
+		wire_tx(f, b->rq[i]);
+	}
+}
+
+/* A batch that was not finished. */
+static void give_back(struct fast *f)
+{
+	if (!batch.conn)
+		return;
+	batch.conn = NULL;
+	settled(f);
+	unsend(f, &batch, 0);
+}
+
+void wire_batch_forget(struct remote_qp *rq)
+{
+	for (unsigned i = 0; batch.conn && i < batch.num; i++)
+		if (batch.rq[i] == rq)
+			batch.rq[i] = NULL;
 }
 
 /* ---- life --------------------------------------------------------------------------------------- */
@@ -91,6 +149,8 @@ static void conn_free(struct wire_tcp *c)
 
 	if (c->rq)
 		wire_rx_forget(c->rq);
+	if (batch.conn == c)
+		give_back(f);
 	while ((rq = TAILQ_FIRST(&c->txq)))
 		wire_tx_forget(rq);
 	timer_cancel(&f->timers, &c->timer);
@@ -237,23 +297,12 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 	return 0;
 }
 
-/* A batch: what the socket is offered at once. */
-struct batch {
-	struct frame frame[BATCH_FRAMES];
-	struct remote_qp *rq[BATCH_FRAMES];
-	uint32_t len[BATCH_FRAMES]; /* with the header */
-	struct iovec iov[BATCH_IOVS];
-	unsigned num, num_iov;
-	uint32_t old; /* bytes of the cut frame and of small ones, which come first */
-	uint32_t bytes;
-};
-static struct batch batch; /* [lock]: one runner */
-
 /* Collect frames. -1: the lock was given away. */
 static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 {
 	struct remote_qp *rq;
 
+	b->conn = c;
 	b->num = b->num_iov = 0;
 	b->bytes = 0;
 	if (c->cut_len) {
@@ -275,6 +324,8 @@ static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 		r = remote_next(f, rq, fr);
 		if (r < 0)
 			return -1;
+		if (r == 2)
+			return 0;
 		if (!r) {
 			wire_tx_forget(rq);
 			continue;
@@ -336,16 +387,6 @@ static uint32_t old_sent(struct wire_tcp *c, uint32_t n)
 	return n - k;
 }
 
-/* The socket, or a copy, has what it takes: buffers that frames pointed to may go. */
-static void settled(struct fast *f)
-{
-	struct wire_dev *d = wire_dev(f);
-
-	d->collecting = false;
-	while (d->num_kept)
-		pvm_call_put(f->pvm, d->kept[--d->num_kept]);
-}
-
 /* The socket took n bytes of the batch. */
 static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t n)
 {
@@ -359,13 +400,12 @@ static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t
 		sent++;
 	}
 	settled(f);
-	for (unsigned i = b->num; i-- > sent;) {
-		remote_unsent(b->rq[i], &b->frame[i]);
-		wire_tx(f, b->rq[i]);
-	}
+	unsend(f, b, sent);
 	/* last, for they may change what is to be sent */
 	for (unsigned i = 0; i < sent; i++)
-		remote_sent(f, b->rq[i], &b->frame[i]);
+		if (b->rq[i])
+			remote_sent(f, b->rq[i], &b->frame[i]);
+	b->conn = NULL;
 	if (c->misc_full && !c->misc_len) {
 		c->misc_full = false;
 		remote_drained(f, c->peer);
@@ -382,13 +422,15 @@ static int tx(struct fast *f, struct wire_tcp *c)
 {
 	int work = 0;
 
+	give_back(f);
 	while (!c->dead && c->writable && has_tx(c)) {
+		uint64_t id = ++wire_dev(f)->batch;
 		ssize_t n = 0;
 
-		wire_dev(f)->batch++;
 		wire_dev(f)->collecting = true;
 		if (collect(f, c, &batch)) {
-			settled(f);
+			if (wire_dev(f)->batch == id) /* else somebody else has begun one */
+				give_back(f);
 			return -1;
 		}
 		if (batch.num_iov) {
@@ -401,6 +443,7 @@ static int tx(struct fast *f, struct wire_tcp *c)
 			}
 		}
 		settled(f);
+		batch.conn = NULL;
 		if (n == -EAGAIN || (n > 0 && (uint32_t)n < batch.bytes)) {
 			c->writable = false;
 			c->unflushed = !wire_io_is_plain(c->io);
@@ -447,6 +490,7 @@ static void begin(struct fast *f, struct wire_tcp *c)
 		return;
 	}
 	c->in_frame = true;
+	c->frame = ++wire_dev(f)->frames;
 	c->got = 0;
 	c->rq = NULL;
 	if (h->type == WIRE_PING) {
@@ -473,6 +517,43 @@ static int end(struct fast *f, struct wire_tcp *c)
 	return remote_end(f, c->peer, &c->h, rq, c->pbuf) == -2 ? -1 : 0;
 }
 
+/* The lock was given away: is the connection still there, and in that frame? */
+static bool is_in(struct fast *f, const struct wire_tcp *c, uint64_t frame)
+{
+	const struct wire_tcp *i;
+
+	LIST_FOREACH(i, &wire_dev(f)->conns, entry)
+		if (i == c)
+			return c->frame == frame;
+	return false;
+}
+
+/* Payload for a QP. -1: the lock was given away. */
+static int to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t *buf, uint32_t n)
+{
+	uint64_t frame = c->frame, epoch = f->epoch;
+	struct remote_qp *rq = c->rq;
+
+	while (n) {
+		uint64_t len = n;
+		enum ff_vendor_err why;
+		enum xfer_result r = remote_put_bytes(f, rq, &c->h, off, buf, &len, &why);
+
+		if (r == XFER_GONE || (f->epoch != epoch && (!is_in(f, c, frame) || c->rq != rq)))
+			return -1;
+		if (r != XFER_DONE && r != XFER_MORE) {
+			c->rq = NULL;
+			c->sink = SINK_DISCARD;
+			remote_put_failed(f, rq, &c->h, r, why);
+			return 0;
+		}
+		off += (uint32_t)len;
+		buf += len;
+		n -= (uint32_t)len;
+	}
+	return 0;
+}
+
 /* Payload that is in a buffer. -1: the lock was given away. */
 static int payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
 {
@@ -481,23 +562,14 @@ static int payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint3
 	c->got += n;
 	switch (c->sink) {
 	case SINK_DISCARD:
-		return 0;
+		break;
 	case SINK_BUFFER:
 		memcpy(c->pbuf + off, buf, n);
-		return 0;
-	case SINK_QP:
 		break;
+	case SINK_QP:
+		return to_qp(f, c, off, buf, n);
 	}
-	switch (remote_put_bytes(f, c->rq, &c->h, off, buf, n)) {
-	case -1:
-		c->rq = NULL;
-		c->sink = SINK_DISCARD;
-		return 0;
-	case -2:
-		return -1;
-	default:
-		return 0;
-	}
+	return 0;
 }
 
 /* Handle what is in the buffer. -1: the lock was given away. */

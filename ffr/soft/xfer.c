@@ -348,17 +348,17 @@ int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov
 }
 
 enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
-			  const uint8_t *buf, uint64_t len, enum ff_vendor_err *why)
+			  const uint8_t *buf, uint64_t *len, enum ff_vendor_err *why)
 {
-	uint64_t in, epoch = f->epoch;
+	uint64_t in, left = *len, epoch = f->epoch;
 	uint32_t i;
 
 	seek(dst, off, &i, &in);
-	while (len) {
+	for (*len = 0; left;) {
 		struct spot at = { 0 };
 		int err;
 
-		*why = sge_spot(dst, &i, &in, len, &at);
+		*why = sge_spot(dst, &i, &in, left, &at);
 		if (*why)
 			return XFER_DST;
 		if (at.ptr) {
@@ -384,14 +384,13 @@ enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst
 				*why = FF_VERR_FAULT;
 				return XFER_DST;
 			}
-			if (f->epoch != epoch && len > at.len) {
-				/* what is known of the keys holds no more: the rest comes again */
-				return XFER_GONE;
-			}
 		}
 		in += at.len;
 		buf += at.len;
-		len -= at.len;
+		*len += at.len;
+		left -= at.len;
+		if (left && f->epoch != epoch) /* what is known of the keys holds no more */
+			return XFER_MORE;
 	}
 	return XFER_DONE;
 }

@@ -13,13 +13,18 @@
  */
 #include "../lib/vt.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -594,6 +599,170 @@ static void device_memory_client(void)
 	vt_end_close(&e);
 }
 
+/* ---- memory that stalls the router ------------------------------------------------------------ */
+
+enum { STUCK_OFF = 104, STUCK_LEN = 64, STUCK_ROUNDS = 200 };
+
+static const struct stuck_op {
+	enum ibv_wr_opcode op;
+	bool server; /* whose memory stalls */
+} stuck_ops[] = {
+	{ IBV_WR_RDMA_WRITE, true },  { IBV_WR_RDMA_READ, true },
+	{ IBV_WR_SEND, true },	      { IBV_WR_ATOMIC_FETCH_AND_ADD, true },
+	{ IBV_WR_RDMA_WRITE, false }, { IBV_WR_RDMA_READ, false },
+	{ IBV_WR_SEND, false },	      { IBV_WR_ATOMIC_FETCH_AND_ADD, false },
+};
+
+/* An end whose memory is part of a page, so that no pointer of the router reaches it. */
+struct stuck {
+	struct vt_end e;
+	uint8_t *page, *buf;
+	struct ibv_mr *mr; /* vt_end_open()'s */
+};
+
+static void stuck_open(struct stuck *s, const struct vt_end *e)
+{
+	struct vt_param par = VT_PARAM;
+	struct vt_addr peer;
+
+	vt_end_open_on(&s->e, &par, e->ctx, e->pd);
+	s->page = vt_map(4096);
+	memset(s->page, 0, 4096);
+	s->buf = s->e.buf;
+	s->mr = s->e.mr;
+	s->e.buf = s->page + STUCK_OFF;
+	s->e.mr = vt_reg(&s->e, s->e.buf, STUCK_LEN, VT_ACCESS_ALL);
+	s->e.self.addr = (uintptr_t)s->e.buf;
+	s->e.self.rkey = s->e.mr->rkey;
+	exchange(&s->e.self, &peer);
+	vt_connect(&s->e, &peer);
+	meet('s');
+}
+
+static void stuck_close(struct stuck *s)
+{
+	CHECK_OK(ibv_dereg_mr(s->e.mr));
+	s->e.buf = s->buf;
+	s->e.mr = s->mr;
+	vt_end_close(&s->e);
+	munmap(s->page, 4096);
+}
+
+/* Its page is not there, and who touches it waits until the descriptor is closed. */
+static int stick(struct stuck *s)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .range = { (uintptr_t)s->page, 4096 },
+				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC), fd;
+
+	if (dev >= 0) {
+		fd = ioctl(dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+		close(dev);
+	} else {
+		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	}
+	CHECK(fd >= 0);
+	CHECK_OK(madvise(s->page, 4096, MADV_DONTNEED));
+	CHECK_EQ(ioctl(fd, UFFDIO_API, &api), 0);
+	CHECK_EQ(ioctl(fd, UFFDIO_REGISTER, &reg), 0);
+	return fd;
+}
+
+static void stuck_post(struct stuck *s, const struct stuck_op *o, unsigned i)
+{
+	if (o->op == IBV_WR_SEND)
+		vt_send(&s->e, i, 0, STUCK_LEN, IBV_SEND_SIGNALED);
+	else if (o->op == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		vt_atomic(&s->e, o->op, i, 0, 0, 5, 0);
+	else
+		vt_rdma(&s->e, o->op, i, 0, STUCK_LEN, 0, IBV_SEND_SIGNALED);
+}
+
+/* A message waits for a page; others, of the same two programs, do not; then it is carried out. */
+static void stuck_client(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct stuck s;
+	struct vt_end e;
+
+	open_connected(&e, &par);
+	stuck_open(&s, &e);
+	for (unsigned i = 0; i < ARRAY_SIZE(stuck_ops); i++) {
+		const struct stuck_op *o = &stuck_ops[i];
+		int fd = -1;
+
+		vt_pattern(s.e.buf, STUCK_LEN, i);
+		meet('a');
+		if (!o->server)
+			fd = stick(&s);
+		meet('b');
+		stuck_post(&s, o, i);
+		for (unsigned k = 0; k < STUCK_ROUNDS; k++) {
+			vt_pattern(e.buf, 8192, k);
+			vt_rdma(&e, IBV_WR_RDMA_WRITE, k, 0, 8192, 0, IBV_SEND_SIGNALED);
+			WANT_OK(e.scq, k);
+		}
+		CHECK_EMPTY(s.e.scq);
+		meet('c');
+		if (fd >= 0)
+			close(fd);
+		WANT_OK(s.e.scq, i);
+		if (o->op == IBV_WR_RDMA_READ) {
+			if (o->server)
+				CHECK(vt_all(s.e.buf, STUCK_LEN, 0));
+			else
+				CHECK_PATTERN(s.e.buf, STUCK_LEN, 100 + i);
+		}
+		meet('d');
+	}
+	stuck_close(&s);
+	vt_end_close(&e);
+}
+
+static void stuck_server(void)
+{
+	struct vt_param par = VT_PARAM;
+	struct stuck s;
+	struct vt_end e;
+
+	open_connected(&e, &par);
+	stuck_open(&s, &e);
+	for (unsigned i = 0; i < ARRAY_SIZE(stuck_ops); i++) {
+		const struct stuck_op *o = &stuck_ops[i];
+		uint64_t was, v;
+		int fd = -1;
+
+		vt_pattern(s.e.buf, STUCK_LEN, 100 + i);
+		memcpy(&was, s.e.buf, 8);
+		if (o->op == IBV_WR_SEND)
+			vt_recv(&s.e, i, 0, STUCK_LEN);
+		meet('a');
+		if (o->server) {
+			fd = stick(&s);
+			was = 0;
+		}
+		meet('b');
+		meet('c');
+		CHECK_PATTERN(e.buf, 8192, STUCK_ROUNDS - 1);
+		CHECK_EMPTY(s.e.rcq);
+		if (fd >= 0)
+			close(fd);
+		meet('d');
+		if (o->op == IBV_WR_SEND)
+			CHECK_EQ(WANT_OK(s.e.rcq, i).byte_len, STUCK_LEN);
+		memcpy(&v, s.e.buf, 8);
+		if (o->op == IBV_WR_ATOMIC_FETCH_AND_ADD)
+			CHECK_EQ(v, was + 5);
+		else if (o->op != IBV_WR_RDMA_READ && o->server)
+			CHECK_PATTERN(s.e.buf, STUCK_LEN, i);
+		else if (o->op != IBV_WR_RDMA_READ)
+			CHECK(vt_all(s.e.buf, STUCK_LEN, 0));
+	}
+	stuck_close(&s);
+	vt_end_close(&e);
+}
+
 /* ---- running both halves -------------------------------------------------------------------- */
 
 static const struct half {
@@ -608,6 +777,7 @@ static const struct half {
 	{ "peer_killed_idle", killed_idle_client, killed_idle_server },
 	{ "peer_killed_read", killed_read_client, killed_idle_server },
 	{ "peer_exits", exits_client, exits_server },
+	{ "peer_stuck_memory", stuck_client, stuck_server },
 	{ "peer_windows", windows_client, windows_server },
 	{ "peer_device_memory", device_memory_client, device_memory_server },
 };
@@ -685,11 +855,12 @@ static void run_client(void)
 }
 
 static const struct vt_case cases[] = {
-	{ "peer_sends", run_client, 0 },       { "peer_one_sided", run_client, 0 },
-	{ "peer_ping_pong", run_client, 0 },   { "peer_datagrams", run_client, 0 },
-	{ "peer_killed", run_client, 0 },      { "peer_killed_idle", run_client, 0 },
-	{ "peer_killed_read", run_client, 0 }, { "peer_exits", run_client, 0 },
-	{ "peer_windows", run_client, 0 },     { "peer_device_memory", run_client, 0 },
+	{ "peer_sends", run_client, 0 },	 { "peer_one_sided", run_client, 0 },
+	{ "peer_ping_pong", run_client, 0 },	 { "peer_datagrams", run_client, 0 },
+	{ "peer_killed", run_client, 0 },	 { "peer_killed_idle", run_client, 0 },
+	{ "peer_killed_read", run_client, 0 },	 { "peer_exits", run_client, 0 },
+	{ "peer_stuck_memory", run_client, 0 },	 { "peer_windows", run_client, 0 },
+	{ "peer_device_memory", run_client, 0 },
 };
 _Static_assert(ARRAY_SIZE(cases) == ARRAY_SIZE(halves), "a case for each pair of halves");
 

@@ -5,6 +5,8 @@
  * becomes of it when the connection of the two hosts ends. On virtual time.
  */
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "two_hosts.h"
 
@@ -378,14 +380,35 @@ static void denied(void **state)
 	hosts_down(&t);
 }
 
+/* libc's, for copies through /proc/PID/mem: meanwhile somebody else has the lock. */
+static struct hosts *given_away;
+
+static void give_lock_away(void)
+{
+	for (int i = 0; given_away && i < 2; i++)
+		given_away->h[i].r.f->epoch++;
+}
+
+ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	give_lock_away();
+	return syscall(SYS_pread64, fd, buf, n, off);
+}
+
+ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
+{
+	give_lock_away();
+	return syscall(SYS_pwrite64, fd, buf, n, off);
+}
+
 /* Memory that no pointer reaches, on either side. */
-static void by_process_memory(void **state)
+static void move_process_memory(bool give_away)
 {
 	static const uint32_t len[] = { 1, 100, 65536, 200000 };
 	struct hosts t;
 
-	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
+	given_away = give_away ? &t : NULL;
 	for (int i = 0; i < 2; i++) {
 		rig_mr_free(&t.h[i].r, t.h[i].mr);
 		t.h[i].mr = rig_mr_pvm(&t.h[i].r, t.h[i].s, t.h[i].buf, HOSTS_BUF, HOSTS_ACCESS);
@@ -405,16 +428,17 @@ static void by_process_memory(void **state)
 		assert_memory_equal(t.h[0].buf + 1000001, t.h[0].buf, len[i]);
 		assert_memory_equal(t.h[1].buf + 2000001, t.h[0].buf, len[i]);
 	}
+	given_away = NULL;
 	hosts_down(&t);
 }
 
 /* Edges that no pointer reaches with mapped pages between them, as an unaligned buffer has. */
-static void edges(void **state)
+static void move_edges(bool give_away)
 {
 	struct hosts t;
 
-	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
+	given_away = give_away ? &t : NULL;
 	for (int i = 0; i < 2; i++) {
 		struct mr *mr = t.h[i].mr;
 
@@ -442,7 +466,28 @@ static void edges(void **state)
 			assert_memory_equal(t.h[0].buf + 500000 + 30000 * 3, t.h[0].buf + 5, 24000);
 		}
 	}
+	given_away = NULL;
 	hosts_down(&t);
+}
+
+static void by_process_memory(void **state)
+{
+	(void)state;
+	move_process_memory(false);
+}
+
+static void edges(void **state)
+{
+	(void)state;
+	move_edges(false);
+}
+
+/* Frames that were collected before are not lost, nor is what follows in a frame that comes. */
+static void lock_given_away(void **state)
+{
+	(void)state;
+	move_process_memory(true);
+	move_edges(true);
 }
 
 static void unreliable(void **state)
@@ -491,6 +536,7 @@ int main(void)
 		cmocka_unit_test(by_process_memory),
 		cmocka_unit_test(unreliable),
 		cmocka_unit_test(edges),
+		cmocka_unit_test(lock_given_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
