@@ -92,7 +92,9 @@ struct wire_peer {
 	struct peer_ctl *ctl;
 	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
 
-	struct wire_tcp *tcp; /* the wire's: NULL while not attached */
+	/* the wire's: */
+	struct wire_tcp *tcp; /* NULL while not attached */
+	uint64_t mcast_give_up; /* ns: until then datagrams for a group wait for it; 0: none did yet */
 	LIST_HEAD(, remote_qp) qps;
 };
 

@@ -338,25 +338,54 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 }
 
 /*
+ * Are the group's hosts known and connected? One that does not come is waited for once, for HOSTS_NS,
+ * and not for each message again.
+ */
+static bool hosts_there(struct fast *f, struct qp *qp, uint64_t *until)
+{
+	struct soft_qp *sq = qp->soft;
+	struct wire_peer **peers;
+	bool there = true;
+	int n = dir_mcast(f, qp->o.ses->cont->tenant, &sq->mgid, &peers);
+
+	*until = sq->mcast_give_up;
+	if (n < 0)
+		return f->now >= *until;
+	for (int i = 0; i < n; i++) {
+		struct wire_peer *p = peers[i];
+
+		if (p->tcp || !p->up)
+			continue;
+		peer_want(p);
+		if (!p->mcast_give_up)
+			p->mcast_give_up = f->now + HOSTS_NS;
+		if (f->now >= p->mcast_give_up)
+			continue;
+		there = false;
+		*until = p->mcast_give_up;
+	}
+	return there;
+}
+
+/*
  * All members here have had the message: now those on other hosts. Who they are may not be known yet
- * of a group that is new here; that is waited for, for a while.
+ * of a group that is new here, or they are not connected; that is waited for, for a while.
  */
 static enum post_result to_others(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
 	enum ff_vendor_err why = FF_VERR_NONE;
-	struct wire_peer **peers;
 	enum post_result r;
+	uint64_t until;
 
 	if (!sq->mcast_others) { /* the first time here */
 		sq->mcast_others = true;
 		xfer_reset(f, &sq->x);
 		sq->mcast_give_up = f->now + HOSTS_NS;
 	}
-	if (dir_mcast(f, qp->o.ses->cont->tenant, &sq->mgid, &peers) < 0 &&
-	    f->now < sq->mcast_give_up) {
+	if (!hosts_there(f, qp, &until)) {
 		sq->mcast_asked = true;
-		timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
+		timer_arm(&f->timers, &sq->timer, until);
 		return POST_WAIT;
 	}
 	sq->mcast_asked = false;

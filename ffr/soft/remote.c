@@ -482,6 +482,10 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	struct remote_qp *rq;
 
 	remote_cm_up(f, p);
+	p->mcast_give_up = 0;
+	for (uint32_t i = 0; i < f->qp_tab_size; i++)
+		if (f->qp_tab[i] && f->qp_tab[i]->soft && f->qp_tab[i]->soft->mcast_asked)
+			fast_qp_activate(f, f->qp_tab[i]);
 	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);

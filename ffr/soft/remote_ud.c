@@ -119,12 +119,9 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 	memcpy(h.ud.mgid, &qp->soft->mgid, sizeof(h.ud.mgid));
 	/* again: the lock may have been given away */
 	n = dir_mcast(f, tenant, &qp->soft->mgid, &peers);
-	for (int i = 0; i < n; i++) {
-		if (!peers[i]->tcp)
-			peer_want(peers[i]);
+	for (int i = 0; i < n; i++)
 		if (wire_send(f, peers[i], &h, qp->soft->gathered))
 			qp->o.ses->stats.ud_drops++;
-	}
 	return POST_DONE;
 }
 

@@ -91,7 +91,7 @@ struct soft_qp {
 	struct ff_ah_attr ud_path; /* UD: where a datagram for another host goes */
 	uint8_t *gathered; /* UD: a datagram for another host; SOFT_GRH_SZ + SOFT_MTU bytes */
 	bool mcast_others; /* a message for a group: all members on this host have had it */
-	bool mcast_asked;  /* ... the hosts of the group are not known yet */
+	bool mcast_asked;  /* ... the hosts of the group are not known or not connected yet */
 	enum soft_phase phase;
 	struct timer timer;
 	uint8_t rnr_left, retry_left;

@@ -153,10 +153,10 @@ print("   %s: %d operations, %.1f MB, %d failures, %d back (median %.0f ms, at m
 print("   " + ", ".join("%s: %d" % c for c in r["completions"].items()))' "$OUT/$LOAD.json" "$LOAD"
 }
 
-# As the other host's router is told: host_is h0 up|down
+# As the router of the other host, or of that one, is told: host_is h0 up|down [ASKED]
 host_is() {
-	"$LAB" ffctl "h$((1 - ${1#h}))" -- --json host list 2>/dev/null | python3 -c 'import json, sys
-sys.exit(not any(h["name"] == sys.argv[1] and h["up"] == (sys.argv[2] == "up") for h in json.load(sys.stdin)))' "$@" 2>/dev/null
+	"$LAB" ffctl "${3-h$((1 - ${1#h}))}" -- --json host list 2>/dev/null | python3 -c 'import json, sys
+sys.exit(not any(h["name"] == sys.argv[1] and h["up"] == (sys.argv[2] == "up") for h in json.load(sys.stdin)))' "$1" "$2" 2>/dev/null
 }
 
 # ---- both ways between two containers ------------------------------------------------------------------

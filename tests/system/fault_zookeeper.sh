@@ -58,7 +58,7 @@ until_true "$SESSION_S" host_is h1 down || {
 	kill -CONT "$router"
 	fail "the session of h1 does not expire"
 }
-host_is h0 up || fail "another host's session expired with it"
+host_is h0 up h0 || fail "another host's session expired with it"
 connects h0c0 h0c1
 kill -CONT "$router"
 until_true 30 host_is h1 up || fail "h1 does not come back"

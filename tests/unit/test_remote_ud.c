@@ -210,6 +210,45 @@ static void groups(void **state)
 	ud_down(&u);
 }
 
+/* The first message for a group waits for the connection; one that does not come holds up nobody else. */
+static void groups_wait(void **state)
+{
+	struct ud u;
+	struct hosts *t = &u.t;
+
+	(void)state;
+	ud_up(&u);
+	assert_int_equal(soft_ops.mcast_attach(&t->h[1].r.be, &t->h[1].qp->qp, &group, 0), 0);
+	for (uint64_t i = 0; i < 3; i++)
+		hosts_recv(t, i, 1000 * i, 1000);
+	hosts_cut(t);
+	t->h[0].is_wanted = false;
+	post(&u, &u.mc, 3, 0xffffff, 0x1111, 500);
+	hosts_run(t);
+	assert_true(t->h[0].is_wanted);
+	hosts_expect_none(t, 0);
+	hosts_connect(t);
+	hosts_run(t);
+	hosts_expect(t, 0, 3, IBV_WC_SUCCESS);
+	hosts_expect(t, 1, 0, IBV_WC_SUCCESS);
+
+	hosts_cut(t);
+	post(&u, &u.mc, 4, 0xffffff, 0x1111, 500);
+	hosts_run(t);
+	hosts_expect_none(t, 0);
+	hosts_advance(t, 250 * NS_PER_MS);
+	hosts_run(t);
+	hosts_expect(t, 0, 4, IBV_WC_SUCCESS);
+	post(&u, &u.mc, 5, 0xffffff, 0x1111, 500); /* it is not waited for again */
+	hosts_run(t);
+	hosts_expect(t, 0, 5, IBV_WC_SUCCESS);
+	hosts_connect(t);
+	hosts_run(t);
+	hosts_expect_none(t, 1);
+	assert_int_equal(soft_ops.mcast_detach(&t->h[1].r.be, &t->h[1].qp->qp, &group, 0), 0);
+	ud_down(&u);
+}
+
 /* Frames that a router sends as it likes: the connection ends, or nothing happens. */
 static void lies(void **state)
 {
@@ -293,6 +332,7 @@ int main(void)
 		cmocka_unit_test(unknown_receiver),
 		cmocka_unit_test(denied),
 		cmocka_unit_test(groups),
+		cmocka_unit_test(groups_wait),
 		cmocka_unit_test(lies),
 	};
 

@@ -244,6 +244,7 @@ void hosts_up(struct hosts *t, enum ibv_qp_type type)
 		}
 		snprintf(h->other.host, sizeof(h->other.host), "h%d", !i);
 		h->other.refs = 1;
+		h->other.up = true;
 		h->remote.refs = 1;
 		h->r.f->now = 1000000;
 	}
