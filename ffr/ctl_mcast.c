@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ctl_obj.h"
+#include "dir.h"
 
 /* The QP and the group's GID, or -EINVAL. */
 static int check(struct ctl_call *c, uint32_t handle, const uint8_t raw[16], struct qp **qp,
@@ -29,7 +30,6 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 	struct qp *qp;
 	int err;
 
-	(void)resp;
 	if (!f->be->ops->mcast_attach)
 		return -EOPNOTSUPP;
 	err = check(c, req->qp, req->gid, &qp, &gid);
@@ -37,6 +37,7 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 		return err;
 	fast_lock(f);
 	err = f->be->ops->mcast_attach(f->be, qp, &gid, req->lid);
+	resp->pending = !err && dir_mcast_pending(f, c->s->cont->tenant, &gid);
 	fast_unlock(f);
 	return err;
 }

@@ -486,6 +486,16 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 		sub_want(f->dir, &e->more, join);
 }
 
+bool dir_mcast_pending(struct fast *f, const char *tenant, const union ibv_gid *mgid)
+{
+	struct dir_entry *e;
+
+	if (!f->dir || !f->dir->connected)
+		return false;
+	e = entry_find(f->dir, ENTRY_GROUP, tenant, mgid, 0);
+	return e && e->more.want && !e->more.failed && (!e->more.told || e->more.busy);
+}
+
 /* ---- this host's containers ----------------------------------------------------------------- */
 
 /* Who waited for it, because the orchestrator said that it is on this host, finds it now. */

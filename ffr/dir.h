@@ -82,6 +82,8 @@ int dir_mcast(struct fast *f, const char *tenant, const union ibv_gid *mgid,
 	      struct wire_peer ***peers);
 /* The first member here has joined, the last one left. */
 void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *mgid, bool join);
+/* The orchestrator is there, and has not confirmed yet that there are members here. */
+bool dir_mcast_pending(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 
 /* A container has come to this host; it leaves, and nothing of it asks any more. */
 void dir_container_added(struct fast *f, struct container *c);

@@ -89,7 +89,7 @@ static void on_answer(void *arg, int err, const char *why, json_t *answer)
 	sub_ended(d, s, err);
 	e->r.refs++;
 	/* what cannot be asked for is nobody's; what is known stays known */
-	if (sub_target(s) && s->telling && (!err || (refused && !e->answered)))
+	if (s == &e->sub && sub_target(s) && s->telling && (!err || (refused && !e->answered)))
 		told_apply(d, e, &told);
 	e->r.refs--;
 	if (d->connected && !lost && !s->failed && sub_target(s) != s->told)

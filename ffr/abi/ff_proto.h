@@ -607,7 +607,7 @@ struct ff_attach_mcast_req {
 	uint8_t gid[16];
 };
 struct ff_attach_mcast_resp {
-	uint32_t reserved;
+	uint32_t pending; /* other hosts may not know of it yet; ask again, with the same request */
 };
 struct ff_detach_mcast_req {
 	uint32_t qp;

@@ -39,10 +39,11 @@ load_client h1c0 h1c1 --seconds 0 -q 2 -s 1-4096 -r
 load_both -q 6 -r --timeout 13
 load_each load_moves 20 || fail "no traffic"
 for round in 1 2 3; do
+	load_each load_mark
 	"$LAB" partition h1
-	load_each until_true 20 load_failed $((6 * round)) || fail "round $round: lanes do not fail"
+	load_each until_true 20 load_failed 6 || fail "round $round: lanes do not fail"
 	"$LAB" heal h1
-	load_each load_returns 30 $((6 * round)) || fail "round $round: lanes do not come back"
+	load_each load_returns 30 6 || fail "round $round: lanes do not come back"
 	load_each load_moves 20 || fail "round $round: no traffic"
 done
 load_both_stop

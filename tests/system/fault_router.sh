@@ -24,17 +24,17 @@ for pair in there back h0 h1; do
 done
 
 declare -A deaths=([h0]=0 [h1]=0)
-kills=0
 for host in h1 h0 h1 h0; do
 	step "kill -9 of the router of $host"
+	load_each load_mark
 	"$LAB" kill router $host
-	((++deaths[$host], ++kills))
-	load_each until_true 20 load_failed $((6 * kills)) || fail "lanes do not fail"
+	((++deaths[$host]))
+	load_each until_true 20 load_failed 6 || fail "lanes do not fail"
 	other=h$((1 - ${host#h}))
 	load_use $other
 	load_unharmed $((2 * deaths[$other])) || fail "$other, where no router died, is disturbed"
 	"$LAB" restart router $host || fail "restart"
-	load_each load_returns 30 $((LANES * kills)) || fail "lanes do not come back"
+	load_each load_returns 30 $LANES || fail "lanes do not come back"
 	load_each load_moves 20 || fail "no traffic"
 done
 load_both_stop

@@ -705,6 +705,7 @@ static void stuck_client(void)
 		}
 		CHECK_EMPTY(s.e.scq);
 		meet('c');
+		meet('x');
 		if (fd >= 0)
 			close(fd);
 		WANT_OK(s.e.scq, i);
@@ -746,6 +747,7 @@ static void stuck_server(void)
 		meet('c');
 		CHECK_PATTERN(e.buf, 8192, STUCK_ROUNDS - 1);
 		CHECK_EMPTY(s.e.rcq);
+		meet('x');
 		if (fd >= 0)
 			close(fd);
 		meet('d');

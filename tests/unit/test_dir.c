@@ -440,6 +440,7 @@ static void groups_have_hosts(void **state)
 
 static void members_join_and_leave(void **state)
 {
+	struct wire_peer **peers;
 	union ibv_gid g = mgid(5), four = { .raw = { [10] = 0xff, 0xff, 224, 1, 2, 3 } };
 
 	(void)state;
@@ -452,12 +453,23 @@ static void members_join_and_leave(void **state)
 	expect(FFO_OP_MCAST_LEAVE, GROUP);
 	answer("{}");
 	expect_none();
+	assert_false(dir_mcast_pending(f, "t", &g));
 	dir_mcast_member(f, "t", &g, true);
+	assert_true(dir_mcast_pending(f, "t", &g));
 	expect(FFO_OP_MCAST_JOIN, GROUP);
+	assert_true(dir_mcast_pending(f, "t", &g));
 	answer("{}");
+	assert_false(dir_mcast_pending(f, "t", &g));
+	assert_int_equal(dir_mcast(f, "t", &g, &peers), -1); /* that was no answer to this */
+	expect(FFO_OP_MCAST_WATCH, GROUP);
+	answer("{'hosts':[]}");
+	assert_int_equal(dir_mcast(f, "t", &g, &peers), 0);
 	assert_true(entry_pinned(entry_find(f->dir, ENTRY_GROUP, "t", &g, 0)));
 	lose_orchestrator();
+	assert_false(dir_mcast_pending(f, "t", &g)); /* nobody to wait for */
 	find_orchestrator();
+	expect(FFO_OP_MCAST_WATCH, GROUP);
+	answer("{'hosts':[]}");
 	expect(FFO_OP_MCAST_JOIN, GROUP); /* membership dies with the session */
 	answer("{}");
 	dir_mcast_member(f, "t", &four, true);
