@@ -8,7 +8,7 @@
 
 #include "ffl.h"
 
-#define PATIENCE_MS 1000 /* with an orchestrator */
+#define PATIENCE_NS 1000000000 /* with an orchestrator */
 
 /*
  * 0, also if it is attached by that LID already; EINVAL, or ENOMEM beyond the device's limits. Who has
@@ -17,16 +17,18 @@
 FFL_EXPORT int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct ff_attach_mcast_req req = { .qp = to_qp(qp)->handle, .lid = lid };
-	const struct timespec pause = { .tv_nsec = 1000000 };
+	struct timespec pause = { .tv_nsec = 50000 };
 	struct ff_attach_mcast_resp resp;
 	int err;
 
 	memcpy(req.gid, gid->raw, sizeof(req.gid));
-	for (int ms = 0; ms < PATIENCE_MS; ms++) {
+	for (long ns = 0; ns < PATIENCE_NS; ns += pause.tv_nsec) {
 		err = FFL_CALL(to_qp(qp)->ctx, ATTACH_MCAST, &req, &resp);
 		if (err || !resp.pending)
 			break;
 		nanosleep(&pause, NULL);
+		if (pause.tv_nsec < 1000000)
+			pause.tv_nsec *= 2;
 	}
 	return ffl_ret(err);
 }

@@ -133,6 +133,7 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 		rq->rnr_left = qp->attr.rnr_retry;
 		rq->retry_left = qp->attr.retry_cnt;
 	}
+	response_posted(f, rq);
 	rq->tail++;
 	qp->in_flight++;
 	qp->busy = false;
@@ -441,6 +442,7 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		remote_hdr(rq, &fr->h, WIRE_ASK);
 		fr->h.tag = rq->tag;
 		fr->h.msn = rq->una;
+		fr->h.opcode = remote_sent_wr(rq, rq->una)->wr.opcode;
 		fr->kind = FRAME_ASK;
 		return 1;
 	}

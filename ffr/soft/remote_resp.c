@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ACK_HOLD_NS (50 * NS_PER_US)
+
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
 /* To somebody with whom no QP of ours is connected. */
@@ -311,12 +313,29 @@ void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 		refuse_stranger(f, p, h);
 		return;
 	}
-	if ((int32_t)(h->msn - rq->rx_msn) >= 0)
-		return; /* it is on its way, or waits for something that will be told */
+	if ((int32_t)(h->msn - rq->rx_msn) >= 0) {
+		/* it is on its way, or waits for something that will be told; or is thrown away */
+		if (h->msn == rq->rx_msn && rq->rx_drop && !rq->rx_stalled && !rq->rx_refuse &&
+		    !rq->rnr_owed)
+			nak(f, rq, h->msn, NAK_RETRY);
+		return;
+	}
+	if (!ff_op_fetches(h->opcode)) { /* its ACK may be on the way, behind much else */
+		rq->ack_due = true;
+		wire_tx(f, rq);
+		return;
+	}
 	for (uint32_t i = rq->job_head; i != rq->job_tail; i++)
 		if (rq->jobs[i % REMOTE_JOBS].msn == h->msn)
 			return; /* it is being answered */
-	nak(f, rq, h->msn, NAK_RETRY);
+	if (rq->nak_due)
+		return;
+	/* it was answered; should the requester have thrown that away, the NAK comes behind it */
+	rq->nak_due = true;
+	rq->nak_msn = h->msn;
+	rq->nak_code = NAK_RETRY;
+	rq->nak_tag = rq->rx_tag;
+	wire_tx(f, rq);
 }
 
 void response_wait(struct fast *f, struct remote_qp *rq)
@@ -355,13 +374,33 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why)
 
 static void next_message(struct fast *f, struct remote_qp *rq, bool ack)
 {
+	bool hold = rq->replied;
+
 	rq->rx_msn++;
 	rq->rx_off = 0;
 	rq->rx_matched = false;
-	if (ack && qp_is_reliable(rq->qp)) {
-		rq->ack_due = true;
+	rq->replied = false;
+	rq->done_at = f->now;
+	if (!ack || !qp_is_reliable(rq->qp))
+		return;
+	rq->ack_due = true;
+	if (!hold || timer_arm(&f->timers, &rq->ack_timer, f->now + ACK_HOLD_NS))
 		wire_tx(f, rq);
-	}
+}
+
+void response_ack_timer(struct timer *t)
+{
+	struct remote_qp *rq =
+		(struct remote_qp *)((char *)t - offsetof(struct remote_qp, ack_timer));
+
+	if (rq->ack_due)
+		wire_tx(rq->qp->o.ses->fast, rq);
+}
+
+void response_posted(struct fast *f, struct remote_qp *rq)
+{
+	if (f->now - rq->done_at < ACK_HOLD_NS)
+		rq->replied = true;
 }
 
 static void message_done(struct fast *f, struct remote_qp *rq)
@@ -619,6 +658,7 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->incarnation = rq->incarnation;
 	if (rq->ack_due) {
 		rq->ack_due = false;
+		timer_cancel(&f->timers, &rq->ack_timer);
 		fr->kind = FRAME_ACK;
 		answer_hdr(rq, fr, WIRE_ACK, rq->rx_msn - 1);
 		return 1;
@@ -661,7 +701,8 @@ void response_abort(struct fast *f, struct remote_qp *rq)
 	not_owed(rq);
 	rq->rx_misfit = false;
 	rq->rx_open = rq->rx_drop = rq->rx_refuse = rq->rx_stalled = rq->rx_matched = false;
-	rq->nak_due = rq->ack_due = rq->go_due = false;
+	rq->nak_due = rq->ack_due = rq->go_due = rq->replied = false;
+	timer_cancel(&f->timers, &rq->ack_timer);
 	rq->job_head = rq->job_tail = 0;
 	rq->num_atomics = 0;
 }

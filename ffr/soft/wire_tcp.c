@@ -42,6 +42,7 @@ struct wire_tcp {
 	struct wire_peer *peer;
 	struct wire_io *io;
 	bool readable, writable;
+	bool ending;	/* the other side has closed it, or it is broken */
 	bool unflushed; /* TLS: bytes are inside the stream */
 	bool dead;
 	const char *why;
@@ -186,7 +187,7 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		const struct wire_hello *theirs)
 {
 	struct wire_tcp *c = calloc(1, sizeof(*c));
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLET };
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
 
 	(void)theirs;
 	if (!c)
@@ -608,7 +609,7 @@ static int buffered(struct fast *f, struct wire_tcp *c)
  */
 static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 {
-	uint32_t left = c->in_frame ? c->h.len - c->got : 0, bytes = 0;
+	uint32_t left = c->in_frame ? c->h.len - c->got : 0, bytes = 0, room = 0;
 	struct iovec iov[FRAME_IOVS + 1];
 	uint8_t *moved = NULL;
 	int n = 0;
@@ -635,13 +636,15 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 		iov[n++] = (struct iovec){ c->pbuf + (c->sink == SINK_BUFFER ? c->got : 0), left };
 	}
 	if (bytes == left) {
-		uint32_t room = left >= RX_BIG ? (uint32_t)sizeof(c->h) : RX_BUF;
-
-		iov[n++] = (struct iovec){ c->rbuf + c->rlen, room - c->rlen };
+		room = (left >= RX_BIG ? (uint32_t)sizeof(c->h) : RX_BUF) - c->rlen;
+		iov[n++] = (struct iovec){ c->rbuf + c->rlen, room };
 	}
 	r = wire_io_readv(c->io, iov, n);
 	if (r <= 0)
 		return r;
+	/* all that there was: the next bytes come with an event of their own */
+	if (r < bytes + room && wire_io_is_plain(c->io) && !c->ending)
+		c->readable = false;
 	c->last_rx = f->now;
 	c->asked = 0;
 	n = r < bytes ? (int)r : (int)bytes;
@@ -659,6 +662,7 @@ static int rx(struct fast *f, struct wire_tcp *c)
 	uint32_t total = 0;
 	int work = 0;
 
+	c->readable = true; /* until it is found not to be */
 	while (!c->dead && total < RX_QUANTUM) {
 		ssize_t n;
 
@@ -679,6 +683,8 @@ static int rx(struct fast *f, struct wire_tcp *c)
 		}
 		work++;
 		total += (uint32_t)n;
+		if (!c->readable)
+			break;
 	}
 	if (c->in_frame && c->got == c->h.len && end(f, c))
 		return -1;
@@ -692,6 +698,8 @@ void wire_ready(struct fast *f, struct wire_tcp *c, uint32_t events)
 	(void)f;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		c->readable = true;
+	if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		c->ending = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		c->writable = true;
 }

@@ -9,7 +9,7 @@
 # in the new one.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/load.sh"
-MIGRATIONS=${MIGRATIONS:-200}
+MIGRATIONS=${MIGRATIONS:-50} # 200 take three minutes
 LANES=4
 own_lab --hosts 3 --containers 2
 moved=h2c1 # it begins there

@@ -470,6 +470,37 @@ static void move_edges(bool give_away)
 	hosts_down(&t);
 }
 
+/*
+ * The requester asks what became of a message whose ACK is on the way, behind much else: the one that is
+ * coming in meanwhile goes on.
+ */
+static void asked_meanwhile(void **state)
+{
+	struct hosts t;
+	struct wire_hdr ask;
+	struct remote_qp *rq;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	fill(t.h[0].buf, 2000000, 1);
+	hosts_rdma(&t, FF_OP_WRITE, 1, 0, 0, 8);
+	hosts_run(&t);
+	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
+	rq = t.h[0].qp->qp.soft->rem;
+	hosts_rdma(&t, FF_OP_WRITE, 2, 0, 5, 2000000);
+	while (!t.h[1].qp->qp.soft->rem->rx_off)
+		hosts_turn(&t);
+	remote_hdr(rq, &ask, WIRE_ASK);
+	ask.tag = rq->tag;
+	ask.msn = rq->una - 1;
+	ask.opcode = FF_OP_WRITE;
+	assert_int_equal(wire_send(t.h[0].r.f, &t.h[0].other, &ask, NULL), 0);
+	hosts_run(&t);
+	hosts_expect(&t, 0, 2, IBV_WC_SUCCESS);
+	assert_memory_equal(t.h[1].buf + 5, t.h[0].buf, 2000000);
+	hosts_down(&t);
+}
+
 static void by_process_memory(void **state)
 {
 	(void)state;
@@ -537,6 +568,7 @@ int main(void)
 		cmocka_unit_test(unreliable),
 		cmocka_unit_test(edges),
 		cmocka_unit_test(lock_given_away),
+		cmocka_unit_test(asked_meanwhile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
