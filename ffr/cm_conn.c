@@ -16,6 +16,15 @@
  * at the moment, or the listener's backlog is full, or nobody listens yet. That is answered by a REJ
  * after CM_LISTEN_MS only: both sides of perftest -R agree by another connection and then listen and
  * connect at the same time, which works where a network is between them.
+ *
+ * Between hosts each message can be lost with the connection that carries it. Then REQ, REP and DREQ
+ * are said again, and lead to the answer that was lost:
+ *	REQ  before the MRA: found by the sender's id (cm_request_again()), MRA again
+ *	     after it: it names the receiver's id. MRA again, or REJ, where that was the answer
+ *	REP  RTU again, or nothing while the client has not established; REJ, if the id has gone
+ *	DREQ DREP, whoever knows of it
+ * A side that has gone is missed with the next message to it (answer_stranger()), and what it said
+ * last is repeated for it (cm_timewait.c).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -23,12 +32,21 @@
 
 #include "cm_int.h"
 
-/* ---- requests, of connections and of UD ------------------------------------------------------ */
+/* ---- what is said until it is answered ------------------------------------------------------- */
 
-void cm_request_done(struct cm_id *id)
+struct cm_msg *cm_msg_keep(const struct cm_msg *m)
 {
-	free(id->req);
-	id->req = NULL;
+	struct cm_msg *copy = malloc(sizeof(*copy));
+
+	if (copy)
+		memcpy(copy, m, offsetof(struct cm_msg, pd) + m->pd_len);
+	return copy;
+}
+
+void cm_msg_drop(struct cm_id *id)
+{
+	free(id->msg);
+	id->msg = NULL;
 }
 
 static uint64_t time_left(const struct cm_id *id)
@@ -43,33 +61,73 @@ static bool is_requesting(const struct cm_id *id)
 	return id->state == CM_REQ_SENT || id->state == CM_SIDR_REQ_SENT;
 }
 
-/* Send *m, which is the id's again if it must be repeated; takes it in any case. */
-static void request_send(struct cm_id *id, struct cm_msg *m)
+/* Does the peer's answer end the state? */
+static bool is_waiting(const struct cm_id *id)
 {
+	return is_requesting(id) || id->state == CM_REP_SENT || id->state == CM_DREQ_SENT;
+}
+
+/*
+ * Say id->msg, or a DREQ, once more. The peer may answer at once, with all that comes of it. On one
+ * host nothing is lost: there only a request that nobody has taken comes again.
+ */
+static void say(struct cm_id *id)
+{
+	enum cm_state state = id->state;
+	struct cm_msg *m = id->msg, dreq;
 	uint64_t left = time_left(id);
 
-	m->age = CM_REQ_TIMEOUT - (uint32_t)left;
-	cm_send(id->cm, id->cont->c, m);
-	if (!is_requesting(id) || id->peer_comm) {
+	id->msg = NULL;
+	if (!m)
+		cm_msg_init(&dreq, id, CM_MSG_DREQ);
+	else if (is_requesting(id))
+		m->age = CM_REQ_TIMEOUT - (uint32_t)left;
+	id->conn = cm_send(id->cm, id->cont->c, m ? m : &dreq);
+	if (id->state != state) {
 		free(m);
 		return;
 	}
-	id->req = m;
+	if (id->conn == CM_CONN_HERE && (!is_requesting(id) || id->taken)) {
+		free(m);
+		cm_id_timer(id, left);
+		return;
+	}
+	id->msg = m;
 	cm_id_timer(id, id->retry < left ? id->retry : left);
 	id->retry = id->retry * 2 < CM_RETRY_MAX ? id->retry * 2 : CM_RETRY_MAX;
 }
 
+/* Enter a state that waits for an answer, and say m, which is the id's now; NULL: a DREQ. */
+static void ask(struct cm_id *id, enum cm_state state, struct cm_msg *m, uint32_t retry,
+		uint32_t timeout)
+{
+	id->msg = m;
+	id->retry = retry;
+	id->deadline = cm_now(id->cm) + timeout;
+	cm_id_state(id, state);
+	say(id);
+}
+
+void cm_conns_changed(struct cm *cm)
+{
+	struct cm_id *id, *tmp;
+
+	cm_timewait_conns_changed(cm);
+	HASH_ITER(of_comm, cm->by_comm, id, tmp)
+		if (is_waiting(id) && id->conn != CM_CONN_HERE &&
+		    cm_wire_conn(cm, id->cont->c, &id->dgid) != id->conn)
+			cm_id_timer(id, 0);
+}
+
+/* ---- requests, of connections and of UD ------------------------------------------------------ */
+
 int cm_request(struct cm_id *id, enum cm_state state, const struct cm_msg *m)
 {
-	struct cm_msg *copy = malloc(sizeof(*copy));
+	struct cm_msg *copy = cm_msg_keep(m);
 
 	if (!copy)
 		return -ENOMEM;
-	memcpy(copy, m, offsetof(struct cm_msg, pd) + m->pd_len);
-	id->retry = CM_RETRY_MIN;
-	id->deadline = cm_now(id->cm) + CM_REQ_TIMEOUT;
-	cm_id_state(id, state);
-	request_send(id, copy);
+	ask(id, state, copy, CM_RETRY_MIN, CM_REQ_TIMEOUT);
 	return 0;
 }
 
@@ -112,18 +170,16 @@ static bool backlog_is_full(struct cm_id *l)
 
 bool cm_request_again(struct cm *cm, const struct cm_msg *m)
 {
-	struct cm_id *id, *tmp;
+	struct cm_peer peer = { m->dgid, m->sgid, m->src_comm };
+	struct cm_id *id = cm_id_by_peer(cm, &peer);
 
-	HASH_ITER(of_comm, cm->by_comm, id, tmp) {
-		if (id->peer_comm != m->src_comm || id->state == CM_CLOSED ||
-		    memcmp(&id->sgid, &m->dgid, sizeof(id->sgid)) ||
-		    memcmp(&id->dgid, &m->sgid, sizeof(id->dgid)))
-			continue;
-		if (id->state == CM_REQ_RCVD || id->state == CM_SIDR_REQ_RCVD)
-			send_plain(id, CM_MSG_MRA);
-		return true;
-	}
-	return false;
+	if (!id)
+		return cm_timewait_answer(cm, m);
+	if (id->state == CM_REQ_RCVD || id->state == CM_SIDR_REQ_RCVD)
+		send_plain(id, CM_MSG_MRA);
+	else if (id->state == CM_SIDR_DONE && id->msg)
+		cm_send(cm, id->cont->c, id->msg);
+	return true;
 }
 
 struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state)
@@ -146,6 +202,7 @@ struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_sta
 	id->tos = m->traffic_class;
 	id->peer_comm = m->src_comm;
 	cm_id_comm(id);
+	cm_id_peer(id);
 	cm_id_state(id, state);
 	id->listener = l;
 	l->num_pending++;
@@ -190,13 +247,13 @@ static void send_rej(struct cm_id *id, uint32_t reason, const void *pd, uint32_t
 	cm_msg_init(&m, id, CM_MSG_REJ);
 	m.status = reason;
 	cm_msg_pd(&m, pd, len);
-	cm_send(id->cm, id->cont->c, &m);
+	cm_timewait(id, &m, cm_send(id->cm, id->cont->c, &m));
 }
 
 /* The connection is over before it began, or could not begin. */
 static void close_id(struct cm_id *id)
 {
-	cm_request_done(id);
+	cm_msg_drop(id);
 	cm_request_taken(id);
 	cm_id_timer(id, UINT64_MAX);
 	cm_id_state(id, CM_CLOSED);
@@ -204,6 +261,7 @@ static void close_id(struct cm_id *id)
 
 static void disconnected(struct cm_id *id, int status)
 {
+	cm_msg_drop(id);
 	cm_id_state(id, CM_TIMEWAIT);
 	cm_id_timer(id, CM_TIMEWAIT_MS);
 	cm_event_simple(id, RDMA_CM_EVENT_DISCONNECTED, status);
@@ -211,28 +269,18 @@ static void disconnected(struct cm_id *id, int status)
 
 void cm_conn_expired(struct cm_id *id)
 {
-	struct cm_msg *m = id->req;
-
-	switch (id->state) {
-	case CM_REQ_SENT:
-	case CM_SIDR_REQ_SENT:
-		if (m && time_left(id)) {
-			id->req = NULL;
-			request_send(id, m);
-			return;
-		}
-		if (id->state == CM_REQ_SENT)
-			send_rej(id, CM_REJ_TIMEOUT, NULL, 0);
-		break;
-	case CM_REP_SENT:
-		send_rej(id, CM_REJ_TIMEOUT, NULL, 0);
-		break;
-	case CM_DREQ_SENT:
-		disconnected(id, -ETIMEDOUT);
+	if (!is_waiting(id))
 		return;
-	default:
+	if (time_left(id) && (id->msg || id->state == CM_DREQ_SENT)) {
+		say(id);
 		return;
 	}
+	if (id->state == CM_DREQ_SENT) {
+		disconnected(id, -ETIMEDOUT);
+		return;
+	}
+	if (id->state != CM_SIDR_REQ_SENT)
+		send_rej(id, CM_REJ_TIMEOUT, NULL, 0);
 	close_id(id);
 	cm_event_simple(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
@@ -275,7 +323,7 @@ int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void
 
 int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *pd, uint32_t len)
 {
-	struct cm_msg m;
+	struct cm_msg m, *rep;
 	int err;
 
 	if (id->state == CM_SIDR_REQ_RCVD)
@@ -286,26 +334,29 @@ int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *
 		cm_reject(id, 0, NULL, 0);
 		return -EINVAL;
 	}
-	if (req->qp) {
-		err = cm_qp_connect(id, req->qp, req->param.responder_resources,
-				    req->param.initiator_depth);
-		if (err)
-			return err;
-	}
-	cm_request_taken(id);
-	id->uid = req->uid;
-	id->has_uid = true;
-	id->responder_resources = req->param.responder_resources;
-	id->initiator_depth = req->param.initiator_depth;
 	cm_msg_init(&m, id, CM_MSG_REP);
 	m.param = req->param;
 	m.param.rnr_retry_count = at_most_7(req->param.rnr_retry_count);
 	m.ece = req->ece;
 	m.psn = id->psn;
 	cm_msg_pd(&m, pd, len);
-	cm_id_state(id, CM_REP_SENT);
-	cm_id_timer(id, CM_REP_TIMEOUT);
-	cm_send(id->cm, id->cont->c, &m);
+	rep = cm_msg_keep(&m);
+	if (!rep)
+		return -ENOMEM;
+	if (req->qp) {
+		err = cm_qp_connect(id, req->qp, req->param.responder_resources,
+				    req->param.initiator_depth);
+		if (err) {
+			free(rep);
+			return err;
+		}
+	}
+	cm_request_taken(id);
+	id->uid = req->uid;
+	id->has_uid = true;
+	id->responder_resources = req->param.responder_resources;
+	id->initiator_depth = req->param.initiator_depth;
+	ask(id, CM_REP_SENT, rep, CM_RETRY_MAX, CM_REP_TIMEOUT);
 	return 0;
 }
 
@@ -328,6 +379,15 @@ int cm_reject(struct cm_id *id, uint32_t reason, const void *pd, uint32_t len)
 	default:
 		return -EINVAL;
 	}
+}
+
+/* The passive side knows that the REP has come. */
+static void established(struct cm_id *id)
+{
+	cm_msg_drop(id);
+	cm_id_timer(id, UINT64_MAX);
+	cm_id_state(id, CM_ESTABLISHED);
+	cm_event_simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 }
 
 int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp)
@@ -355,9 +415,7 @@ int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp)
 		return -EISCONN;
 	if (id->state != CM_REP_SENT)
 		return -EINVAL;
-	cm_id_timer(id, UINT64_MAX);
-	cm_id_state(id, CM_ESTABLISHED);
-	cm_event_simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	established(id);
 	return 0;
 }
 
@@ -371,14 +429,14 @@ int cm_disconnect(struct cm_id *id)
 		return -EINVAL;
 	if (id->state != CM_ESTABLISHED)
 		return 0;
-	cm_id_state(id, CM_DREQ_SENT);
-	cm_id_timer(id, CM_DREQ_TIMEOUT);
-	send_plain(id, CM_MSG_DREQ);
+	ask(id, CM_DREQ_SENT, NULL, CM_RETRY_MAX, CM_DREQ_TIMEOUT);
 	return 0;
 }
 
 void cm_abandon(struct cm_id *id)
 {
+	struct cm_msg dreq;
+
 	switch (id->state) {
 	case CM_REQ_SENT:
 		send_rej(id, CM_REJ_TIMEOUT, NULL, 0);
@@ -393,7 +451,12 @@ void cm_abandon(struct cm_id *id)
 		break;
 	case CM_ESTABLISHED:
 		cm_id_state(id, CM_CLOSED); /* of a DREP that comes nothing is told */
-		send_plain(id, CM_MSG_DREQ);
+		cm_msg_init(&dreq, id, CM_MSG_DREQ);
+		cm_timewait(id, &dreq, cm_send(id->cm, id->cont->c, &dreq));
+		break;
+	case CM_DREQ_SENT:
+		cm_msg_init(&dreq, id, CM_MSG_DREQ);
+		cm_timewait(id, &dreq, id->conn);
 		break;
 	default:
 		break;
@@ -447,13 +510,31 @@ void cm_recv_req(struct cm *cm, struct container *to, const struct container *fr
 	send_plain(id, CM_MSG_MRA);
 }
 
+/*
+ * It is said again less often from now on. A UD request is not tied to who has taken it: the next
+ * may answer as well.
+ */
 static void recv_mra(struct cm_id *id, const struct cm_msg *m)
 {
+	uint64_t left = time_left(id);
+
 	if (!is_requesting(id))
 		return;
-	id->peer_comm = m->src_comm;
-	cm_request_done(id);
-	cm_id_timer(id, time_left(id));
+	id->taken = true;
+	if (id->state == CM_REQ_SENT)
+		id->peer_comm = m->src_comm;
+	if (!id->msg)
+		return; /* say() is under way */
+	id->msg->dst_comm = id->peer_comm;
+	id->retry = CM_RETRY_MAX;
+	cm_id_timer(id, CM_RETRY_MAX < left ? CM_RETRY_MAX : left);
+}
+
+/* The request comes to who has taken it: its answer was lost, or there is none yet. */
+static void recv_req_again(struct cm_id *id)
+{
+	if (id->state == CM_REQ_RCVD)
+		send_plain(id, CM_MSG_MRA);
 }
 
 static void recv_rep(struct cm_id *id, const struct cm_msg *m)
@@ -464,6 +545,8 @@ static void recv_rep(struct cm_id *id, const struct cm_msg *m)
 		.ece = m->ece,
 	};
 
+	if (id->state == CM_ESTABLISHED)
+		send_plain(id, CM_MSG_RTU);
 	if (id->state != CM_REQ_SENT)
 		return;
 	id->peer_comm = m->src_comm;
@@ -472,7 +555,7 @@ static void recv_rep(struct cm_id *id, const struct cm_msg *m)
 	id->responder_resources = m->param.initiator_depth;
 	id->initiator_depth = m->param.responder_resources;
 	id->rnr_retry_count = m->param.rnr_retry_count;
-	cm_request_done(id);
+	cm_msg_drop(id);
 	cm_id_timer(id, UINT64_MAX); /* the passive side watches */
 	cm_id_state(id, CM_REP_RCVD);
 	cm_event_send(id, &ev, m->pd, m->pd_len, FF_CM_PD_REP);
@@ -480,11 +563,8 @@ static void recv_rep(struct cm_id *id, const struct cm_msg *m)
 
 static void recv_rtu(struct cm_id *id)
 {
-	if (id->state != CM_REP_SENT)
-		return;
-	cm_id_timer(id, UINT64_MAX);
-	cm_id_state(id, CM_ESTABLISHED);
-	cm_event_simple(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	if (id->state == CM_REP_SENT)
+		established(id);
 }
 
 static void recv_rej(struct cm_id *id, const struct cm_msg *m)
@@ -535,6 +615,9 @@ static void recv_drep(struct cm_id *id)
 void cm_recv_conn(struct cm_id *id, const struct cm_msg *m)
 {
 	switch (m->type) {
+	case CM_MSG_REQ:
+		recv_req_again(id);
+		break;
 	case CM_MSG_MRA:
 		recv_mra(id, m);
 		break;

@@ -33,6 +33,7 @@ struct cm *cm_create(struct router *r)
 		return NULL;
 	cm->r = r;
 	cm->timer_at = UINT64_MAX;
+	TAILQ_INIT(&cm->timewait);
 	if (getrandom(&cm->random, sizeof(cm->random), GRND_NONBLOCK) < 0 || !cm->random)
 		cm->random = uv_hrtime() | 1;
 	cm->last_comm = cm_random(cm);
@@ -58,6 +59,7 @@ void cm_free(struct cm *cm)
 	if (!cm)
 		return;
 	cm_wire_fini(cm);
+	cm_timewait_fini(cm);
 	uv_close((uv_handle_t *)&cm->timer, on_closed);
 	uv_close((uv_handle_t *)&cm->frames, on_closed);
 }
@@ -105,16 +107,22 @@ static void on_id_timer(struct timer *t)
 	}
 }
 
-void cm_id_timer(struct cm_id *id, uint64_t ms)
+int cm_timer(struct cm *cm, struct timer *t, uint64_t ms)
 {
-	struct cm *cm = id->cm;
 	uint64_t at = ms == UINT64_MAX ? ms : cm_now(cm) + ms;
 
-	if (id->timer.index && id->timer.at == at)
-		return;
-	timer_arm(&cm->timers, &id->timer, at);
+	if (t->index && t->at == at)
+		return 0;
+	if (timer_arm(&cm->timers, t, at))
+		return -ENOMEM;
 	if (!cm->now)
 		timer_update(cm);
+	return 0;
+}
+
+void cm_id_timer(struct cm_id *id, uint64_t ms)
+{
+	cm_timer(id->cm, &id->timer, ms);
 }
 
 void cm_expire(struct cm *cm, uint64_t now)
@@ -144,8 +152,34 @@ void cm_id_comm(struct cm_id *id)
 		return;
 	do {
 		id->comm = ++cm->last_comm;
-	} while (!id->comm || cm_id_by_comm(cm, id->comm));
+	} while (!id->comm || cm_id_by_comm(cm, id->comm) || cm_timewait_by_comm(cm, id->comm));
 	HASH_ADD(of_comm, cm->by_comm, comm, sizeof(id->comm), id);
+}
+
+struct cm_id *cm_id_by_peer(struct cm *cm, const struct cm_peer *peer)
+{
+	struct cm_id *id;
+
+	HASH_FIND(of_peer, cm->by_peer, peer, sizeof(*peer), id);
+	return id;
+}
+
+void cm_id_peer(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	id->peer = (struct cm_peer){ id->sgid, id->dgid, id->peer_comm };
+	if (cm_id_by_peer(cm, &id->peer))
+		return;
+	HASH_ADD(of_peer, cm->by_peer, peer, sizeof(id->peer), id);
+	id->has_peer = true;
+}
+
+static void peer_forget(struct cm_id *id)
+{
+	if (id->has_peer)
+		HASH_DELETE(of_peer, id->cm->by_peer, id);
+	id->has_peer = false;
 }
 
 /* ---- ids ------------------------------------------------------------------------------------ */
@@ -234,6 +268,8 @@ void cm_id_state(struct cm_id *id, enum cm_state state)
 	if (n)
 		--*n;
 	id->state = (uint8_t)state;
+	if (state == CM_CLOSED)
+		peer_forget(id);
 	n = state_count(id);
 	if (n)
 		++*n;
@@ -261,7 +297,7 @@ void cm_id_destroy(struct cm_id *id)
 	cm_id_state(id, CM_CLOSED);
 	pending_release(id);
 	cm_request_taken(id);
-	cm_request_done(id);
+	cm_msg_drop(id);
 	if (id->request)
 		cm_event_drop(id->request);
 	while ((e = TAILQ_FIRST(&id->events)))

@@ -7,6 +7,7 @@
  *	cm_port.c   ports: bind, listen, which listener a request is for
  *	cm_conn.c   connections: REQ, REP, RTU, REJ, DREQ, DREP
  *	cm_sidr.c   the same for UD: SIDR_REQ, SIDR_REP
+ *	cm_timewait.c  what is left of a connection whose last word may be lost
  *	cm_msg.c    from one side to the other
  *	cm_wire.c   ... on another host
  *	cm_event.c  channels: what goes up to the clients
@@ -36,11 +37,11 @@
 #define CM_REQ_TIMEOUT	65536u /* connect, with all repetitions */
 #define CM_REP_TIMEOUT	65536u /* accept: until the RTU */
 #define CM_DREQ_TIMEOUT 65536u
-#define CM_RETRY_MIN	1u /* of a request that was not taken; doubled up to ... */
-#define CM_RETRY_MAX	4096u
-#define CM_LISTEN_MS	100u /* a request waits so long for somebody who listens */
-#define CM_LOOK_MS	5u   /* between looks whether somebody has an address now */
-#define CM_TIMEWAIT_MS	512u /* 4.096 us << CM_ACK_TIMEOUT */
+#define CM_RETRY_MAX	4096u /* likewise; what waits for an answer is repeated so often */
+#define CM_RETRY_MIN	1u    /* of a request that was not taken; doubled up to that */
+#define CM_LISTEN_MS	100u  /* a request waits so long for somebody who listens */
+#define CM_LOOK_MS	5u    /* between looks whether somebody has an address now */
+#define CM_TIMEWAIT_MS	512u  /* 4.096 us << CM_ACK_TIMEOUT */
 
 #define CM_PACKET_LIFE 16u /* cma.c's for RoCE */
 #define CM_ACK_TIMEOUT (CM_PACKET_LIFE + 1)
@@ -55,6 +56,7 @@
 /* IBTA 12.6.7.2 and 12.11.2.2: why a REJ, how a SIDR_REP */
 enum {
 	CM_REJ_TIMEOUT = 4,
+	CM_REJ_INVALID_COMM_ID = 6,
 	CM_REJ_INVALID_SERVICE_ID = 8,
 	CM_REJ_CONSUMER = 28,
 	CM_REJ_VENDOR_OPTION = 35,
@@ -87,8 +89,15 @@ static inline bool cm_addr_equal(const struct cm_addr *a, const struct cm_addr *
 
 /* ---- messages (cm_msg.c) -------------------------------------------------------------------- */
 
-/* MRA says that a request was taken: it is not repeated. A request that meets a full backlog, or
- * comes a moment before somebody listens, is not answered at all, so that its sender repeats it. */
+/*
+ * MRA says that a request was taken. A request that meets a full backlog, or comes a moment before
+ * somebody listens, is not answered at all, so that its sender repeats it.
+ *
+ * Between hosts all of them can be lost, with the connection that carries them. Who is to answer
+ * does not know of that, so who waits for the answer says it again: a request, a REP, a DREQ, when
+ * the connection is another one (cm_conns_changed()) and after CM_RETRY_MAX. Answers are not
+ * repeated by themselves, but given again to what is repeated.
+ */
 enum cm_msg_type {
 	CM_MSG_REQ,
 	CM_MSG_MRA,
@@ -110,7 +119,7 @@ struct cm_msg {
 	uint16_t family;	  /* of src and dst */
 	union ibv_gid sgid, dgid; /* the path's, as the sender sees it */
 	uint32_t src_comm;	  /* the sender's communication id, 0: it has none */
-	uint32_t dst_comm;	  /* the receiver's, 0: a request */
+	uint32_t dst_comm;	  /* the receiver's, 0: a request that nobody has taken yet */
 	uint32_t status;	  /* REJ: reason, SIDR_REP: status */
 	uint32_t psn;		  /* where the receiver of REQ or REP begins to send */
 	uint32_t age;		  /* REQ, SIDR_REQ: ms since it was sent first */
@@ -122,9 +131,10 @@ struct cm_msg {
 
 /*
  * Bring the message to the other side, which may answer at once: the sender's state is what it
- * must be for that. Nothing comes back where nobody is.
+ * must be for that. Nothing comes back where nobody is. The connection of hosts that it is in now,
+ * see cm_wire_conn().
  */
-void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
+uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
 /* Who a message is from; c: NULL, if that is on another host. */
 struct cm_from {
 	const struct container *c;
@@ -138,9 +148,18 @@ void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
 
 void cm_wire_init(struct cm *cm);
 void cm_wire_fini(struct cm *cm);
-/* Send it to another host, if it is for one. Else *here is who it is for, or NULL. */
+/* Send it to another host, if it is for one, on connection *conn. Else *here is who it is for, or
+ * NULL. */
 bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
-		  struct container **here);
+		  struct container **here, uint32_t *conn);
+/*
+ * What carries messages to that address: CM_CONN_HERE, for nothing is between; the number of the
+ * connection with another host; CM_CONN_NONE. A message is lost if that changes before its answer
+ * is there.
+ */
+#define CM_CONN_HERE UINT32_MAX
+#define CM_CONN_NONE 0u
+uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union ibv_gid *gid);
 /* Is somebody at that address, beyond the container's own tenant on this host? */
 bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid);
 
@@ -191,17 +210,17 @@ struct cm_mc {
  *	ADDR_RESOLVED	resolve_route, join
  *	ROUTE_RESOLVED	connect
  *	LISTEN		requests make ids
- *	REQ_SENT	a REJ or a REP may come; repeated until an MRA does
+ *	REQ_SENT	a REJ or a REP may come; repeated
  *	REQ_RCVD	accept, reject; QP attributes from here on
- *	REP_SENT	a RTU or a REJ may come; notify
+ *	REP_SENT	a RTU or a REJ may come; repeated; notify
  *	REP_RCVD	establish, reject
  *	ESTABLISHED	disconnect
- *	DREQ_SENT	a DREP may come
+ *	DREQ_SENT	a DREP may come; repeated
  *	TIMEWAIT	the connection has ended, TIMEWAIT_EXIT is to come
  *	CLOSED		destroy only
  *	SIDR_REQ_SENT	UD: a SIDR_REP may come; repeated like a REQ
  *	SIDR_REQ_RCVD	UD: accept, reject
- *	SIDR_DONE	UD: the peer's QP is known, or it knows ours
+ *	SIDR_DONE	UD: the peer's QP is known, or it knows ours: answered again
  */
 enum cm_state {
 	CM_IDLE,
@@ -221,6 +240,12 @@ enum cm_state {
 	CM_SIDR_REQ_SENT,
 	CM_SIDR_REQ_RCVD,
 	CM_SIDR_DONE,
+};
+
+/* Who a request is from, and whom it was sent to. */
+struct cm_peer {
+	union ibv_gid sgid, dgid; /* the receiver's is sgid */
+	uint64_t comm;
 };
 
 struct cm_id {
@@ -264,12 +289,16 @@ struct cm_id {
 	struct cm_event *request; /* its CONNECT_REQUEST, while that waits */
 
 	/* a connection */
-	UT_hash_handle of_comm;
+	UT_hash_handle of_comm, of_peer;
+	struct cm_peer peer; /* key of of_peer, if has_peer */
+	bool has_peer;
 	uint32_t comm, peer_comm; /* communication ids; 0: none */
-	struct cm_msg *req;	  /* what is repeated, or NULL */
-	uint32_t retry;		  /* ms until then */
-	uint64_t deadline;	  /* ms */
-	uint32_t psn;		  /* the one that the peer begins with */
+	bool taken;		  /* a request: an MRA has come */
+	struct cm_msg *msg; /* what is repeated, or NULL; not a DREQ, which is always the same */
+	uint32_t conn;	    /* ... what it was last sent on, as cm_wire_conn() */
+	uint32_t retry;	    /* ms from then until it is repeated */
+	uint64_t deadline;  /* ms: until then */
+	uint32_t psn;	    /* the one that the peer begins with */
 	uint32_t peer_psn, peer_qpn;
 	uint32_t qkey; /* UD; 0: not known yet */
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
@@ -282,9 +311,14 @@ struct cm {
 	uint64_t now;	   /* ms, while timers run; else 0 */
 	struct timer_heap timers;
 	struct cm_id *by_comm; /* uthash */
+	struct cm_id *by_peer; /* uthash: of those that a request made, until they are CLOSED */
 	uint32_t last_comm;
 	uint64_t random;   /* state of a xorshift generator */
-	uv_async_t frames; /* messages from other hosts have come */
+	uv_async_t frames; /* messages from other hosts have come, or connections with them changed */
+	TAILQ_HEAD(, cm_timewait) timewait;			 /* oldest first */
+	struct cm_timewait *timewait_by_comm, *timewait_by_peer; /* uthash */
+	uint32_t num_timewait;
+	uint32_t conn_changes; /* remote_cm_changes() when that was last seen to */
 	unsigned open_handles;
 };
 
@@ -296,11 +330,16 @@ void cm_id_destroy(struct cm_id *id);
 /* Enter a state that the operator counts, or leave it. */
 void cm_id_state(struct cm_id *id, enum cm_state state);
 uint64_t cm_now(const struct cm *cm); /* ms */
+/* Arm a timer for ms from now. 0 or -ENOMEM (only if it was not armed). */
+int cm_timer(struct cm *cm, struct timer *t, uint64_t ms);
 /* ms from now; UINT64_MAX: never. */
 void cm_id_timer(struct cm_id *id, uint64_t ms);
 /* Give it a communication id. */
 void cm_id_comm(struct cm_id *id);
 struct cm_id *cm_id_by_comm(struct cm *cm, uint32_t comm);
+/* The request that made it is known again. */
+void cm_id_peer(struct cm_id *id);
+struct cm_id *cm_id_by_peer(struct cm *cm, const struct cm_peer *peer);
 uint32_t cm_random(struct cm *cm);
 static inline struct cm_id *cm_id_get(struct session *s, uint32_t handle)
 {
@@ -363,14 +402,18 @@ int cm_disconnect(struct cm_id *id);
 void cm_abandon(struct cm_id *id);
 /* A timer of one of the connection's states. */
 void cm_conn_expired(struct cm_id *id);
+/* Connections with other hosts have ended, or there are new ones. */
+void cm_conns_changed(struct cm *cm);
 
 /* The header and path of a message of this id to its peer. */
 void cm_msg_init(struct cm_msg *m, const struct cm_id *id, enum cm_msg_type type);
 void cm_msg_pd(struct cm_msg *m, const void *pd, uint32_t len);
-/* Send a request, and again until it is taken, answered or CM_REQ_TIMEOUT is over. */
+/* Send a request, and again until it is answered or CM_REQ_TIMEOUT is over. */
 int cm_request(struct cm_id *id, enum cm_state state, const struct cm_msg *m);
-/* The request is no longer repeated. */
-void cm_request_done(struct cm_id *id);
+/* A copy of what may have to be sent again. NULL: no memory. */
+struct cm_msg *cm_msg_keep(const struct cm_msg *m);
+/* Nothing is repeated any more. */
+void cm_msg_drop(struct cm_id *id);
 /*
  * Has this request come before? The way to another host is long enough for it to be repeated before
  * its answer is there. Then it is answered again, if that is all that is to be done.
@@ -396,6 +439,16 @@ int cm_sidr_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const
 int cm_sidr_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *pd,
 		   uint32_t len);
 int cm_sidr_reject(struct cm_id *id, const void *pd, uint32_t len);
+
+/* ---- what is left of connections (cm_timewait.c) ------------------------------------------------- */
+
+/* The id said *m, a REJ or DREQ, as its last word, on that connection (cm_wire_conn()). */
+void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn);
+/* A message that is for no id. True: it has been seen to. */
+bool cm_timewait_answer(struct cm *cm, const struct cm_msg *m);
+struct cm_timewait *cm_timewait_by_comm(struct cm *cm, uint32_t comm);
+void cm_timewait_conns_changed(struct cm *cm);
+void cm_timewait_fini(struct cm *cm);
 
 /* ---- the rest ----------------------------------------------------------------------------------- */
 

@@ -40,19 +40,49 @@ static bool is_receiver(const struct cm_id *id, const struct cm_from *from, cons
 	       (!id->peer_comm || id->peer_comm == m->src_comm);
 }
 
-/* A connection that its peer no longer knows has ended (IBTA 12.9.8.3.1). */
-static void answer_stranger(struct cm *cm, const struct container *to, const struct cm_msg *m)
+static bool has_ended(const struct cm_id *id)
 {
-	struct cm_msg drep = {
-		.type = CM_MSG_DREP,
+	return id->state == CM_TIMEWAIT || id->state == CM_CLOSED;
+}
+
+/*
+ * A connection that its peer no longer knows has ended (IBTA 12.9.8.3.1), and one that its peer has
+ * given up does not begin: of the REJ or DREQ that said so the sender has not heard. Where there is
+ * no container any more (to: NULL), its connections have ended.
+ */
+static void answer_stranger(struct cm *cm, const struct container *to, const struct container *from,
+			    const struct cm_msg *m)
+{
+	struct cm_msg answer = {
 		.sgid = m->dgid,
 		.dgid = m->sgid,
 		.src_comm = m->dst_comm,
 		.dst_comm = m->src_comm,
 	};
 
-	if (m->type == CM_MSG_DREQ && to)
-		cm_send(cm, to, &drep);
+	if (cm_timewait_answer(cm, m))
+		return;
+	switch (m->type) {
+	case CM_MSG_REQ:
+		answer.type = CM_MSG_REJ;
+		answer.status = CM_REJ_CONSUMER;
+		break;
+	case CM_MSG_REP:
+		answer.type = CM_MSG_REJ;
+		answer.status = CM_REJ_INVALID_COMM_ID;
+		break;
+	case CM_MSG_RTU:
+		answer.type = CM_MSG_DREQ;
+		break;
+	case CM_MSG_DREQ:
+		answer.type = CM_MSG_DREP;
+		to = to ? to : from;
+		break;
+	default:
+		return;
+	}
+	if (to)
+		cm_send(cm, to, &answer);
 }
 
 void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
@@ -62,8 +92,8 @@ void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
 
 	if (m->dst_comm) {
 		id = cm_id_by_comm(cm, m->dst_comm);
-		if (!id || !is_receiver(id, from, m))
-			answer_stranger(cm, to ? to : from->c, m);
+		if (!id || !is_receiver(id, from, m) || has_ended(id))
+			answer_stranger(cm, to, from->c, m);
 		else if (m->type == CM_MSG_SIDR_REP)
 			cm_recv_sidr_rep(id, m);
 		else
@@ -78,15 +108,18 @@ void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
 		cm_recv_req(cm, to, from->c, m);
 }
 
-void cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
+uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
 {
 	struct container *to = container_by_gid(cm->r->fast, from->tenant, &m->dgid);
 	struct cm_from by = { .c = from };
+	uint32_t conn;
 
-	if (!to && cm_wire_send(cm, from, m, &to))
-		return;
+	if (!to && cm_wire_send(cm, from, m, &to, &conn))
+		return conn;
+	conn = to ? CM_CONN_HERE : CM_CONN_NONE;
 	memcpy(by.tenant, from->tenant, sizeof(by.tenant));
 	memcpy(by.name, from->name, sizeof(by.name));
 	if (!to || dir_allowed(cm->r->fast, to, by.tenant, by.name))
 		cm_deliver(cm, &by, to, m);
+	return conn;
 }

@@ -3,7 +3,9 @@
  * cm_sidr.c - UD: service id resolution (IBTA 12.11). Control thread.
  *
  * There is no connection: the active side asks with a SIDR_REQ for the QP behind an address and a
- * port, a SIDR_REP names it, or says with its status why not. Neither side hears of the other again.
+ * port, a SIDR_REP names it, or says with its status why not. Neither side hears of the other again,
+ * but for a SIDR_REQ that is repeated because its answer was lost: while the id that answered is
+ * there that answer is given again; after that it is a new request.
  */
 #include <errno.h>
 
@@ -40,7 +42,9 @@ static void send_rep(struct cm_id *id, const struct cm_msg *m)
 	cm_request_taken(id);
 	cm_id_timer(id, UINT64_MAX);
 	cm_id_state(id, m->status == CM_SIDR_SUCCESS ? CM_SIDR_DONE : CM_CLOSED);
-	cm_send(id->cm, id->cont->c, m);
+	/* without memory for a copy it is not said again, as if it had been lost each time */
+	if (cm_send(id->cm, id->cont->c, m) != CM_CONN_HERE && id->state == CM_SIDR_DONE)
+		id->msg = cm_msg_keep(m);
 }
 
 /* As in the kernel, the client's Q_Key counts between AF_IB addresses only. */
@@ -131,7 +135,7 @@ void cm_recv_sidr_rep(struct cm_id *id, const struct cm_msg *m)
 
 	if (id->state != CM_SIDR_REQ_SENT)
 		return;
-	cm_request_done(id);
+	cm_msg_drop(id);
 	cm_id_timer(id, UINT64_MAX);
 	memcpy(ev.dgid, &id->dgid, sizeof(ev.dgid));
 	if (m->status != CM_SIDR_SUCCESS) {

@@ -17,8 +17,14 @@
 _Static_assert(sizeof(struct cm_msg) <= WIRE_SMALL_MAX, "it fits into a frame");
 _Static_assert(FF_CM_PD_MAX >= UINT8_MAX, "pd_len cannot be too long");
 
+/* Is it sent again when there is a connection? Then it need not wait for one. */
+static bool is_repeated(const struct cm_msg *m)
+{
+	return m->type == CM_MSG_REQ || m->type == CM_MSG_REP || m->type == CM_MSG_SIDR_REQ;
+}
+
 bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
-		  struct container **here)
+		  struct container **here, uint32_t *conn)
 {
 	struct fast *f = cm->r->fast;
 	struct ff_ah_attr path = { .is_global = 1 };
@@ -32,9 +38,33 @@ bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_m
 	fast_lock(f);
 	a = dir_path(f, from, &path, here, &there);
 	if (a == DIR_REMOTE)
-		remote_cm_send(f, from, there, m, MSG_SZ(m->pd_len));
+		*conn = remote_cm_send(f, from, there, m, MSG_SZ(m->pd_len), !is_repeated(m));
+	else
+		*conn = CM_CONN_NONE;
 	fast_unlock(f);
-	return a == DIR_REMOTE;
+	return a == DIR_REMOTE || a == DIR_WAIT;
+}
+
+uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union ibv_gid *gid)
+{
+	struct fast *f = cm->r->fast;
+	struct ff_ah_attr path = { .is_global = 1 };
+	struct container *here = NULL;
+	struct remote *there = NULL;
+	uint32_t conn = CM_CONN_NONE;
+	enum dir_answer a;
+
+	if (!f->dir)
+		return container_by_gid(f, from->tenant, gid) ? CM_CONN_HERE : CM_CONN_NONE;
+	memcpy(path.dgid, gid, sizeof(path.dgid));
+	fast_lock(f);
+	a = dir_path(f, from, &path, &here, &there);
+	if (a == DIR_REMOTE)
+		conn = remote_cm_conn(there);
+	else if (a == DIR_HERE)
+		conn = CM_CONN_HERE;
+	fast_unlock(f);
+	return conn;
 }
 
 bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid)
@@ -117,9 +147,17 @@ static bool take_one(struct cm *cm)
 static void frames_came(uv_async_t *a)
 {
 	struct cm *cm = a->data;
+	struct fast *f = cm->r->fast;
+	uint32_t changes;
 
 	while (take_one(cm))
 		;
+	fast_lock(f);
+	changes = remote_cm_changes(f);
+	fast_unlock(f);
+	if (changes != cm->conn_changes)
+		cm_conns_changed(cm);
+	cm->conn_changes = changes;
 }
 
 /* [lock] */

@@ -75,7 +75,8 @@ struct fast {
 	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
 	bool sleeping;		  /* the runner is in epoll_wait */
 
-	/* Called [lock] when frames for the connection manager have come; must not block. */
+	/* Called [lock] when frames for the connection manager have come, or its connections with
+	 * other hosts are not the same any more; must not block. */
 	void (*cm_frames)(struct fast *f);
 	void *owner; /* the router's own */
 	/* Called [lock] when a session has to be closed for what it did; must not block. */

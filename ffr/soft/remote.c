@@ -482,7 +482,8 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	struct soft_qp *sq, *next;
 	struct remote_qp *rq;
 
-	remote_cm_up(f, p);
+	remote_cm_flush(f, p);
+	remote_cm_changed(f);
 	p->mcast_give_up = 0;
 	for (uint32_t i = 0; i < f->qp_tab_size; i++)
 		if (f->qp_tab[i] && f->qp_tab[i]->soft && f->qp_tab[i]->soft->mcast_asked)
@@ -514,6 +515,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	}
 	if (wanted)
 		peer_want(p);
+	remote_cm_changed(f);
 }
 
 void soft_remote_changed(struct fast *f, struct remote *r)
@@ -605,6 +607,7 @@ void remote_drained(struct fast *f, struct wire_peer *p)
 {
 	struct soft_qp *sq, *next;
 
+	remote_cm_flush(f, p);
 	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);

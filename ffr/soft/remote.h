@@ -176,10 +176,12 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 		       enum ff_vendor_err *why);
 /* The QP can receive now: tell its peer, who may be waiting for that. */
 void remote_announce(struct fast *f, struct qp *qp);
-/* remote_cm.c: a message has come; the connection is there; a sender may be known now. */
+/* remote_cm.c: a message has come; a connection is there, or is not any more; it takes small frames;
+ * a sender may be known now. */
 void remote_cm_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		    const uint8_t *msg);
-void remote_cm_up(struct fast *f, struct wire_peer *p);
+void remote_cm_changed(struct fast *f);
+void remote_cm_flush(struct fast *f, struct wire_peer *p);
 void remote_cm_known(struct fast *f);
 void remote_cm_fini(struct soft_dev *dev);
 /* The frame's header, as far as it is the same for all of the QP's. */

@@ -4,7 +4,8 @@
  * inside is cm_wire.c's business. [lock]
  *
  * What comes in waits for the control thread. What goes out while there is no connection waits for
- * one, for a while: the connection manager says most of its things once.
+ * one, for a while, unless it will be said again. What is lost with a connection is not noticed here:
+ * the connection manager is told that there was one, and will be another (f->cm_frames()).
  */
 #include "remote.h"
 
@@ -47,7 +48,7 @@ static void keep(struct fast *f, struct cm_frames *list, struct wire_peer *p,
 	}
 	m = dev->num_cm < WAITING_MAX ? malloc(sizeof(*m) + h->len) : NULL;
 	if (!m)
-		return; /* it is lost; requests are repeated */
+		return; /* it is lost, which the connection manager is used to */
 	peer_get(p);
 	m->peer = p;
 	m->until = f->now + ns;
@@ -67,8 +68,8 @@ void remote_cm_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 		f->cm_frames(f);
 }
 
-void remote_cm_send(struct fast *f, const struct container *from, struct remote *to,
-		    const void *msg, uint32_t len)
+uint32_t remote_cm_send(struct fast *f, const struct container *from, struct remote *to,
+			const void *msg, uint32_t len, bool keep_it)
 {
 	struct soft_dev *dev = f->be->priv;
 	struct wire_hdr h = {
@@ -81,27 +82,54 @@ void remote_cm_send(struct fast *f, const struct container *from, struct remote 
 	};
 
 	if (!to->peer)
-		return;
+		return 0;
 	if (!wire_send(f, to->peer, &h, msg)) {
 		fast_kick(f);
-		return;
+		return to->peer->generation;
 	}
-	f->now = fast_clock();
-	keep(f, &dev->cm_out, to->peer, &h, msg, OUT_NS);
+	/* a connection that is full takes it when there is room */
+	if (keep_it || to->peer->tcp) {
+		f->now = fast_clock();
+		keep(f, &dev->cm_out, to->peer, &h, msg, OUT_NS);
+	}
 	if (!to->peer->tcp)
 		peer_want(to->peer);
+	return remote_cm_conn(to);
 }
 
-void remote_cm_up(struct fast *f, struct wire_peer *p)
+uint32_t remote_cm_conn(const struct remote *to)
+{
+	return to->peer && to->peer->tcp ? to->peer->generation : 0;
+}
+
+uint32_t remote_cm_changes(struct fast *f)
+{
+	struct soft_dev *dev = f->be->priv;
+
+	return dev->cm_changes;
+}
+
+void remote_cm_changed(struct fast *f)
+{
+	struct soft_dev *dev = f->be->priv;
+
+	dev->cm_changes++;
+	if (f->cm_frames)
+		f->cm_frames(f);
+}
+
+void remote_cm_flush(struct fast *f, struct wire_peer *p)
 {
 	struct soft_dev *dev = f->be->priv;
 	struct cm_frame *m, *next;
 
+	expire(dev, &dev->cm_out, f->now);
 	STAILQ_FOREACH_SAFE(m, &dev->cm_out, entry, next) {
 		if (m->peer != p)
 			continue;
+		if (wire_send(f, p, &m->h, m->msg))
+			return;
 		STAILQ_REMOVE(&dev->cm_out, m, cm_frame, entry);
-		wire_send(f, p, &m->h, m->msg);
 		frame_free(dev, m);
 	}
 }

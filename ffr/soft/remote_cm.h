@@ -17,8 +17,16 @@ struct cm_frame {
 	uint8_t msg[]; /* h.len bytes */
 };
 
-void remote_cm_send(struct fast *f, const struct container *from, struct remote *to,
-		    const void *msg, uint32_t len);
+/*
+ * Where there is no connection it waits for one, if `keep`, for a while. The number of the connection
+ * that it is in, or 0.
+ */
+uint32_t remote_cm_send(struct fast *f, const struct container *from, struct remote *to,
+			const void *msg, uint32_t len, bool keep);
+/* The number of the connection with that host, never the same again; 0: there is none. */
+uint32_t remote_cm_conn(const struct remote *to);
+/* How many have ended or begun, of all hosts: f->cm_frames() tells when it grows. */
+uint32_t remote_cm_changes(struct fast *f);
 /*
  * The next one whose sender is who it says: a container of the host that it came from. NULL: none
  * now; f->cm_frames() tells of more. remote_cm_taken() ends it.

@@ -40,6 +40,7 @@ struct soft_dev {
 	uint32_t num_held;
 	struct cm_frames cm_in, cm_out; /* remote_cm.c */
 	uint32_t num_cm;
+	uint32_t cm_changes; /* connections that ended or began */
 	uint64_t random;
 };
 
