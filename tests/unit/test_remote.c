@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/two_hosts.c tests/lib/rig.c */
+/* build: tests/unit/two_hosts.c tests/lib/others.c tests/lib/rig.c */
 /*
  * test_remote.c - QPs whose peer is on another host: what each operation does, in which order, and what
  * becomes of it when the connection of the two hosts ends. On virtual time.
@@ -237,7 +237,7 @@ static void reconnect(void **state)
 			hosts_turn(&t);
 		hosts_cut(&t);
 		hosts_run(&t);
-		assert_true(t.h[0].is_wanted || !t.h[0].qp->qp.in_flight);
+		assert_true(t.h[0].o.is_wanted || !t.h[0].qp->qp.in_flight);
 		hosts_advance(&t, TIMEOUT);
 		hosts_connect(&t);
 		hosts_run(&t);
@@ -319,26 +319,26 @@ static void mapping(void **state)
 
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
-	t.h[0].map = MAP_REFUSED;
+	t.h[0].o.map = MAP_REFUSED;
 	hosts_rdma(&t, FF_OP_WRITE, 1, 0, 0, 100000);
 	hosts_run(&t);
 	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS); /* the map was behind the times */
-	t.h[0].map = MAP_WAIT;
+	t.h[0].o.map = MAP_WAIT;
 	hosts_rdma(&t, FF_OP_READ, 2, 0, 0, 100000);
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
-	t.h[0].map = MAP_OK;
+	t.h[0].o.map = MAP_OK;
 	soft_remote_changed(t.h[0].r.f, &t.h[0].remote);
 	hosts_run(&t);
 	hosts_expect(&t, 0, 2, IBV_WC_SUCCESS);
-	t.h[0].map = MAP_WAIT;
+	t.h[0].o.map = MAP_WAIT;
 	hosts_rdma(&t, FF_OP_WRITE, 3, 0, 0, 10);
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
 	hosts_advance(&t, 20 * NS_PER_MS);
 	hosts_expect(&t, 0, 3, IBV_WC_SUCCESS);
 	/* and a wrong one is refused as it would be on one host */
-	t.h[0].map = MAP_REFUSED;
+	t.h[0].o.map = MAP_REFUSED;
 	hosts_rdma(&t, FF_OP_WRITE, 4, 0, HOSTS_BUF, 10);
 	hosts_run(&t);
 	hosts_expect(&t, 0, 4, IBV_WC_REM_ACCESS_ERR);
@@ -373,7 +373,7 @@ static void denied(void **state)
 
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
-	t.h[0].is_denied = t.h[1].is_denied = true;
+	t.h[0].o.is_denied = t.h[1].o.is_denied = true;
 	soft_policy_changed(t.h[1].r.f);
 	assert_int_equal(t.h[1].qp->qp.state, IBV_QPS_ERR);
 	assert_int_equal(rig_async(t.h[1].s, &handle), IBV_EVENT_QP_FATAL + 1);

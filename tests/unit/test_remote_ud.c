@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/two_hosts.c tests/lib/rig.c */
+/* build: tests/unit/two_hosts.c tests/lib/others.c tests/lib/rig.c */
 /*
  * test_remote_ud.c - datagrams between hosts: to a QP, to a group, from somebody who is not known yet,
  * and what a router that lies achieves with them.
@@ -173,7 +173,7 @@ static void denied(void **state)
 	(void)state;
 	ud_up(&u);
 	hosts_recv(t, 1, 0, 100);
-	t->h[1].is_denied = true; /* the sender's router lets it through; the receiver's does not */
+	t->h[1].o.is_denied = true; /* the sender's router lets it through; the receiver's does not */
 	post(&u, &u.ah, 2, t->h[1].qp->qp.qp_num, 0x1111, 8);
 	hosts_run(t);
 	hosts_expect(t, 0, 2, IBV_WC_SUCCESS);
@@ -222,10 +222,10 @@ static void groups_wait(void **state)
 	for (uint64_t i = 0; i < 3; i++)
 		hosts_recv(t, i, 1000 * i, 1000);
 	hosts_cut(t);
-	t->h[0].is_wanted = false;
+	t->h[0].o.is_wanted = false;
 	post(&u, &u.mc, 3, 0xffffff, 0x1111, 500);
 	hosts_run(t);
-	assert_true(t->h[0].is_wanted);
+	assert_true(t->h[0].o.is_wanted);
 	hosts_expect_none(t, 0);
 	hosts_connect(t);
 	hosts_run(t);
@@ -267,7 +267,7 @@ static void lies(void **state)
 		ud_up(&u);
 		wire_send(t->h[0].r.f, &t->h[0].other, &bad[i], NULL);
 		hosts_run(t);
-		assert_string_equal(t->h[1].why, "it sends frames that make no sense");
+		assert_string_equal(t->h[1].o.why, "it sends frames that make no sense");
 		ud_down(&u);
 	}
 	ud_up(&u); /* longer than any of its kind */
@@ -276,7 +276,7 @@ static void lies(void **state)
 	h.len = sizeof(data);
 	wire_send(t->h[0].r.f, &t->h[0].other, &h, data);
 	hosts_run(t);
-	assert_string_equal(t->h[1].why, "it sends frames that make no sense");
+	assert_string_equal(t->h[1].o.why, "it sends frames that make no sense");
 	ud_down(&u);
 	ud_up(&u);
 	hosts_recv(t, 1, 0, 100);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* two_hosts.c - see two_hosts.h. The directory and the connections' control side are this file's. */
+/* two_hosts.c - see two_hosts.h. */
 #include "two_hosts.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,138 +9,6 @@
 #include <unistd.h>
 
 #include "ffr/soft/wire_io.h"
-
-static struct hosts *all;
-
-static struct host *host_of(const struct fast *f)
-{
-	return all->h[0].r.f == f ? &all->h[0] : &all->h[1];
-}
-
-/* ---- dir.h ------------------------------------------------------------------------------------------ */
-
-enum dir_answer dir_path(struct fast *f, const struct container *from, const struct ff_ah_attr *ah,
-			 struct container **here, struct remote **there)
-{
-	struct host *h = host_of(f);
-	union ibv_gid gid;
-
-	*there = NULL;
-	memcpy(&gid, ah->dgid, sizeof(gid));
-	*here = ah->is_global ? container_by_gid(f, from->tenant, &gid) :
-				container_by_lid(f, from->tenant, ah->dlid);
-	if (*here)
-		return DIR_HERE;
-	if (h->is_denied)
-		return DIR_DENIED;
-	if (ah->is_global ? memcmp(&gid, &h->remote.gid[0], sizeof(gid)) :
-			    ah->dlid != h->remote.lid)
-		return DIR_NOBODY;
-	*there = &h->remote;
-	return h->remote.epoch ? DIR_REMOTE : DIR_WAIT;
-}
-
-struct remote *dir_by_id(struct fast *f, uint32_t id)
-{
-	struct host *h = host_of(f);
-
-	return h->remote.id == id ? &h->remote : NULL;
-}
-
-bool dir_allowed(struct fast *f, const struct container *here, const char *tenant, const char *name)
-{
-	(void)name;
-	return !host_of(f)->is_denied && !strcmp(here->tenant, tenant);
-}
-
-enum map_answer dir_map(struct fast *f, struct remote *r, uint32_t rkey, uint64_t addr,
-			uint64_t len, uint32_t access)
-{
-	struct host *h = host_of(f);
-
-	(void)r;
-	(void)rkey;
-	(void)addr;
-	(void)len;
-	(void)access;
-	h->maps++;
-	return h->map;
-}
-
-void remote_get(struct remote *r)
-{
-	r->refs++;
-}
-
-void remote_put(struct fast *f, struct remote *r)
-{
-	(void)f;
-	r->refs--;
-}
-
-int dir_mcast(struct fast *f, const char *tenant, const union ibv_gid *mgid,
-	      struct wire_peer ***peers)
-{
-	static struct wire_peer *list[1];
-
-	(void)tenant;
-	(void)mgid;
-	list[0] = &host_of(f)->other;
-	*peers = list;
-	return 1;
-}
-
-void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *mgid, bool join)
-{
-	(void)f;
-	(void)tenant;
-	(void)mgid;
-	(void)join;
-}
-
-void dir_container_added(struct fast *f, struct container *c)
-{
-	(void)f;
-	(void)c;
-}
-
-void dir_container_gone(struct fast *f, struct container *c)
-{
-	(void)f;
-	(void)c;
-}
-
-/* ---- peer.h ------------------------------------------------------------------------------------------ */
-
-static struct host *host_of_peer(const struct wire_peer *p)
-{
-	return &all->h[0].other == p ? &all->h[0] : &all->h[1];
-}
-
-void peer_get(struct wire_peer *p)
-{
-	p->refs++;
-}
-
-void peer_put(struct wire_peer *p)
-{
-	p->refs--;
-}
-
-void peer_want(struct wire_peer *p)
-{
-	host_of_peer(p)->is_wanted = true;
-}
-
-void peer_unwant(struct wire_peer *p)
-{
-	host_of_peer(p)->is_wanted = false;
-}
-
-void peer_lost(struct wire_peer *p, const char *why)
-{
-	snprintf(host_of_peer(p)->why, sizeof(host_of_peer(p)->why), "%s", why);
-}
 
 /* ---- the two ------------------------------------------------------------------------------------------- */
 
@@ -231,7 +98,6 @@ static void path(struct rig_qp *q, const struct rig_qp *to)
 void hosts_up(struct hosts *t, enum ibv_qp_type type)
 {
 	memset(t, 0, sizeof(*t));
-	all = t;
 	for (int i = 0; i < 2; i++) {
 		struct host *h = &t->h[i];
 
@@ -247,6 +113,14 @@ void hosts_up(struct hosts *t, enum ibv_qp_type type)
 		h->other.up = true;
 		h->remote.refs = 1;
 		h->r.f->now = 1000000;
+	}
+	for (int i = 0; i < 2; i++) {
+		struct host *h = &t->h[i];
+
+		h->o.f = h->r.f;
+		h->o.remote[0] = &h->remote;
+		h->o.peer[0] = &h->other;
+		others_add(&h->o);
 	}
 	know(&t->h[0], &t->h[1].r.cont[0]);
 	know(&t->h[1], &t->h[0].r.cont[0]);
@@ -289,6 +163,7 @@ void hosts_down(struct hosts *t)
 		rig_session_free(&h->r, h->s);
 		free(h->buf);
 		rig_fini(&h->r);
+		others_del(&h->o);
 		assert_int_equal(h->remote.refs, 1);
 		assert_int_equal(h->other.refs, 1);
 	}

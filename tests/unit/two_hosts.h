@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "ffr/soft/remote.h"
+#include "tests/lib/others.h"
 #include "tests/lib/rig.h"
 
 #define HOSTS_ACCESS                                                                               \
@@ -25,11 +26,7 @@ struct host {
 	struct rig r;
 	struct wire_peer other; /* as this host knows the other one */
 	struct remote remote;	/* likewise, the other's container 0 */
-	bool is_wanted;		/* peer_want() was called */
-	char why[100];		/* peer_lost()'s */
-	bool is_denied;		/* policy */
-	enum map_answer map;	/* dir_map()'s answer */
-	unsigned maps;		/* ... how often it was asked */
+	struct others o;	/* that host's container 0, and nobody else */
 	struct rig_ses *s;
 	struct rig_cq *cq;
 	struct rig_qp *qp;
