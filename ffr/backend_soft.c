@@ -208,8 +208,11 @@ static void soft_srq_destroy(struct backend *be, struct srq *srq)
 	struct qp *t;
 
 	LIST_FOREACH(t, &srq->xref->xrcd->targets, same_xrcd)
-		if (t->srq == srq)
+		if (t->srq == srq) {
 			responder_abort(t, be->f, false);
+			if (t->soft->rem)
+				response_recv_gone(be->f, t->soft->rem);
+		}
 	soft_recv_posted(be, NULL, srq);
 }
 

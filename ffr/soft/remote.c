@@ -260,18 +260,34 @@ void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
 	request_advance(f, rq);
 }
 
+/*
+ * Is the QP still ahead of the frame? While it was collected somebody else may have had the lock: the
+ * peer may have had us go back further, or, if it lies, have answered what it did not get.
+ */
+static bool is_ahead(const struct remote_qp *rq, const struct frame *fr)
+{
+	if (fr->old_nxt - rq->una >= rq->tail - rq->una)
+		return false;
+	return rq->nxt == fr->old_nxt ? rq->off > fr->old_off :
+					rq->nxt - rq->una > fr->old_nxt - rq->una;
+}
+
 void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 {
 	if (fr->incarnation != rq->incarnation)
 		return;
 	switch (fr->kind) {
 	case FRAME_REQUEST:
+		if (!is_ahead(rq, fr))
+			break;
 		if (rq->nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
 			rq->fetches--;
 		rq->nxt = fr->old_nxt;
 		rq->off = fr->old_off;
 		break;
 	case FRAME_PROBE:
+		if (rq->phase != REM_LATER || fr->h.msn != rq->nxt || rq->nxt == rq->tail)
+			break;
 		remote_sent_wr(rq, fr->h.msn)->probe = true;
 		rq->phase = REM_RUN;
 		break;

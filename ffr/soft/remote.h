@@ -235,6 +235,8 @@ void response_stalled(struct fast *f, struct remote_qp *rq);
 void response_ack_timer(struct timer *t);
 /* The QP has posted something. */
 void response_posted(struct fast *f, struct remote_qp *rq);
+/* XRC: the message's receive has ended without it: it is to come again, and take another one. */
+void response_recv_gone(struct fast *f, struct remote_qp *rq);
 /* Receives were posted. */
 void response_recv_posted(struct fast *f, struct remote_qp *rq);
 

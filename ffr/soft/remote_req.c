@@ -274,7 +274,7 @@ void request_timer(struct timer *t)
 		remote_resume(f, rq);
 		return;
 	case REM_LATER:
-		if (!qp_is_reliable(rq->qp)) {
+		if (!qp_is_reliable(rq->qp) && rq->una != rq->tail) {
 			if (f->now - rq->moved > UC_PATIENCE) {
 				lose_all(f, rq);
 				return;
@@ -507,7 +507,8 @@ static void acknowledge(struct remote_qp *rq, uint32_t end)
 
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
 {
-	if (!is_under_way(rq, msn))
+	/* UC waits for no answer but one: whether the peer is there */
+	if (!is_under_way(rq, msn) || !qp_is_reliable(rq->qp))
 		return;
 	acknowledge(rq, msn + 1);
 	request_advance(f, rq);

@@ -217,7 +217,9 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 
 	take_wr(rq, h);
 	rq->rx_off = 0;
-	rq->rx_drop = false;
+	/* what began before, and perhaps has a receive, may have been another message: of a UC peer
+	 * that lost its rest, or of a router that lies */
+	rq->rx_drop = rq->rx_matched = false;
 	a = responder_admit(f, qp, &rq->rx_wr);
 	if (a != ANS_OK) {
 		refuse(f, rq, h->msn, a);
@@ -227,7 +229,7 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 		nak(f, rq, h->msn, NAK_PROBE_OK);
 		return false;
 	}
-	if (!op_takes_recv(h->opcode) || rq->rx_matched)
+	if (!op_takes_recv(h->opcode))
 		return true;
 	if (rq->job_head != rq->job_tail) { /* they come first, should this end the connection */
 		a = responder_fits(f, qp, &rq->rx_wr);
@@ -344,6 +346,15 @@ void response_wait(struct fast *f, struct remote_qp *rq)
 	remote_stall(f, rq);
 }
 
+void response_recv_gone(struct fast *f, struct remote_qp *rq)
+{
+	if (!rq->rx_matched)
+		return;
+	rq->rx_matched = false;
+	wire_rx_forget(rq);
+	nak(f, rq, rq->rx_msn, NAK_RETRY);
+}
+
 struct side response_side(struct remote_qp *rq)
 {
 	if (ff_op_sends(rq->rx_wr.opcode))
@@ -437,7 +448,7 @@ static struct job *new_job(struct remote_qp *rq, uint32_t msn)
 
 	if (!rq->jobs)
 		rq->jobs = calloc(REMOTE_JOBS, sizeof(*rq->jobs));
-	if (!rq->jobs || rq->job_tail - rq->job_head == REMOTE_JOBS)
+	if (!rq->jobs || rq->job_tail - rq->job_head >= REMOTE_JOBS)
 		return NULL;
 	j = &rq->jobs[rq->job_tail++ % REMOTE_JOBS];
 	memset(j, 0, sizeof(*j));

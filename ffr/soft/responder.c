@@ -19,7 +19,7 @@
 
 #include "../mw.h"
 #include "../xrc.h"
-#include "soft.h"
+#include "remote.h"
 
 static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
 		      enum ff_vendor_err why)
@@ -49,6 +49,8 @@ static bool bind_srq(struct fast *f, struct qp *peer, uint32_t num)
 		return true;
 	if (peer->soft->has_recv)
 		fail_recv(f, peer, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	if (peer->soft->rem)
+		response_recv_gone(f, peer->soft->rem);
 	xrc_target_bind(peer, srq);
 	return route_receives(peer); /* or the flush has overrun the other one's CQ */
 }
