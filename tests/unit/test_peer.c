@@ -637,6 +637,61 @@ static void a_wrong_verdict(void **state)
 	assert_int_equal(nodes[A].attached, 0);
 }
 
+/* Host a's connection `seq`, which still has those from `oldest` on, with b, who decides. */
+static int verdict_of_b(uint64_t seq, uint64_t oldest, enum wire_refusal *verdict)
+{
+	struct hello h = { .cluster = "test", .host = "a", .to = "b", .seq = seq, .oldest = oldest };
+	struct {
+		struct wire_hello w;
+		struct wire_verdict v;
+	} answer;
+	int fd = dial(B, addr_of(A));
+	struct wire_hello w;
+	size_t got = 0;
+	ssize_t n;
+
+	h.instance = nodes[A].r.instance;
+	hello_make(&w, &h);
+	assert_int_equal(send(fd, &w, sizeof(w), 0), sizeof(w));
+	while (got < sizeof(answer)) {
+		rig_turn();
+		n = recv(fd, (char *)&answer + got, sizeof(answer) - got, MSG_DONTWAIT);
+		assert_true(n > 0 || (n < 0 && errno == EAGAIN));
+		got += n > 0 ? (size_t)n : 0;
+	}
+	assert_int_equal(refusal_of(&answer.w), WIRE_OK);
+	*verdict = (enum wire_refusal)verdict_parse(&answer.v);
+	return fd;
+}
+
+/* A second connection is not taken while the peer has the first, and in its place when not. */
+static void the_numbers_decide(void **state)
+{
+	static const struct {
+		uint64_t seq, oldest;
+		enum wire_refusal verdict;
+		uint32_t generation;
+	} said[] = {
+		{ 3, 2, WIRE_OK, 1 }, { 4, 3, WIRE_DUPLICATE, 1 }, { 5, 1, WIRE_DUPLICATE, 1 },
+		{ 6, 4, WIRE_OK, 2 }, { 7, 7, WIRE_OK, 3 },	   { 8, 7, WIRE_DUPLICATE, 3 },
+		{ 8, 8, WIRE_OK, 4 },
+	};
+	int fd[sizeof(said) / sizeof(said[0])];
+	enum wire_refusal verdict;
+
+	(void)state;
+	up_two();
+	node_down(A);
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+		fd[i] = verdict_of_b(said[i].seq, said[i].oldest, &verdict);
+		assert_int_equal(verdict, said[i].verdict);
+		UNTIL(peer_at(B, A)->generation == said[i].generation && settled());
+		assert_int_equal(nodes[B].detached, said[i].generation - 1);
+	}
+	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
+		close(fd[i]);
+}
+
 /* The frames that come right behind the handshake are the wire's. */
 static void frames_right_behind(void **state)
 {
@@ -1011,6 +1066,7 @@ int main(void)
 		T(half_and_silence),
 		T(in_small_pieces),
 		T(a_wrong_verdict),
+		T(the_numbers_decide),
 		T(frames_right_behind),
 		T(a_flood),
 		T(a_false_host),
