@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -48,6 +49,15 @@ static bool settled(void)
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
+static int option(int fd, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	getsockopt(fd, IPPROTO_TCP, name, &value, &len);
+	return value;
+}
+
 /* b, who has the greater name, decides; either may be the one that connects. */
 static void on_demand(void **state)
 {
@@ -67,6 +77,13 @@ static void on_demand(void **state)
 		assert_string_equal(peer_at(B, A)->tcp->theirs.instance, nodes[A].r.instance);
 		assert_memory_not_equal(peer_at(A, B)->tcp->theirs.nonce,
 					peer_at(B, A)->tcp->theirs.nonce, WIRE_NONCE_SZ);
+		for (int i = A; i <= B; i++) {
+			int fd = wire_io_fd(peer_at(i, B - i)->tcp->io);
+
+			assert_int_equal(option(fd, TCP_NODELAY), 1);
+			assert_int_equal(option(fd, TCP_USER_TIMEOUT), 3000);
+			assert_true(option(fd, TCP_NOTSENT_LOWAT) > 0);
+		}
 		down_all(NULL);
 	}
 }
@@ -604,7 +621,7 @@ static void in_small_pieces(void **state)
 	make_hello(&w);
 	verdict_make(&v, WIRE_OK);
 	fd = dial(A, addr_of(B));
-	setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	for (size_t i = 0; i < sizeof(w); i++) {
 		assert_int_equal(send(fd, (uint8_t *)&w + i, 1, 0), 1);
 		rig_turn();
