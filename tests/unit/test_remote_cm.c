@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/two_hosts.c tests/lib/rig.c */
+/* build: tests/unit/two_hosts.c tests/lib/others.c tests/lib/rig.c */
 /*
  * test_remote_cm.c - messages of the connection manager on the wire: which connection they are in, what
  * waits for the next one, and that the connection manager is told when there is another.
@@ -107,9 +107,9 @@ static void what_waits_for_a_connection(void **state)
 {
 	(void)state;
 	hosts_cut(t);
-	assert_false(t->h[0].is_wanted);
+	assert_false(t->h[0].o.is_wanted);
 	assert_int_equal(send_one("request", false), 0);
-	assert_true(t->h[0].is_wanted);
+	assert_true(t->h[0].o.is_wanted);
 	assert_int_equal(send_one("answer", true), 0);
 	reconnect();
 	expect_one("answer");
