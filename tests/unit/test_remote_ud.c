@@ -173,8 +173,8 @@ static void denied(void **state)
 	(void)state;
 	ud_up(&u);
 	hosts_recv(t, 1, 0, 100);
-	t->h[1].o.is_denied =
-		true; /* the sender's router lets it through; the receiver's does not */
+	/* the sender's router lets it through; the receiver's does not */
+	t->h[1].o.is_denied = true;
 	post(&u, &u.ah, 2, t->h[1].qp->qp.qp_num, 0x1111, 8);
 	hosts_run(t);
 	hosts_expect(t, 0, 2, IBV_WC_SUCCESS);

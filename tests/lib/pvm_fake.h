@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * pvm_fake.h - pvm.h without threads, for fuzz targets: how a copy behind a process ends, and what
+ * others do with the lock meanwhile, is what the program says. Instead of ffr/pvm.c.
+ */
+#ifndef TEST_PVM_FAKE_H
+#define TEST_PVM_FAKE_H
+
+#include "ffr/pvm.h"
+
+enum pvm_fate {
+	PVM_AT_ONCE,
+	PVM_FAILS,
+	PVM_LOCK_GIVEN, /* somebody else had the lock, and did something */
+	PVM_STUCK,	/* the thread lost the role of the runner; another one ran */
+	PVM_NUM_FATES,
+};
+
+struct pvm_fake {
+	enum pvm_fate (*fate)(void);
+	bool (*reaches)(uint64_t va, uint32_t len); /* is that memory of the process? */
+	void (*meanwhile)(enum pvm_fate fate); /* others have the lock, for PVM_LOCK_GIVEN, _STUCK */
+	unsigned calls;			       /* that are not put back */
+};
+extern struct pvm_fake pvm_fake;
+
+/* The worker of a client that has one ends a call. False: there is none. */
+bool pvm_fake_work(struct fast *f, struct session *s);
+
+#endif
