@@ -23,7 +23,8 @@ static int soft_open(struct backend *be)
 	LIST_INIT(&dev->unreachable);
 	LIST_INIT(&dev->wire.conns);
 	LIST_INIT(&dev->stalled);
-	LIST_INIT(&dev->held);
+	TAILQ_INIT(&dev->held);
+	TAILQ_INIT(&dev->known);
 	STAILQ_INIT(&dev->cm_in);
 	STAILQ_INIT(&dev->cm_out);
 	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)

@@ -647,5 +647,5 @@ uint32_t remote_poll(struct fast *f)
 			return work;
 		wire_tx(f, rq);
 	}
-	return work;
+	return work + remote_ud_poll(f);
 }

@@ -253,7 +253,9 @@ int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h
 		   const uint8_t *data);
 /* A datagram for that QP, whoever sent it. 0; -2: the lock was given away. */
 int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data);
+/* The sender of datagrams that are held may be known now; and the next turn, which delivers them. */
 void remote_ud_known(struct fast *f, struct remote *r);
+uint32_t remote_ud_poll(struct fast *f);
 void remote_ud_fini(struct soft_dev *dev);
 
 #endif

@@ -20,7 +20,7 @@
 #define HELD_NS	 (2000 * NS_PER_MS)
 
 struct ud_held {
-	LIST_ENTRY(ud_held) entry;
+	TAILQ_ENTRY(ud_held) entry;
 	struct wire_peer *peer; /* a reference */
 	uint64_t until;		/* ns */
 	struct wire_hdr h;
@@ -203,9 +203,9 @@ static int deliver(struct fast *f, const struct remote *from, const struct wire_
 	return remote_ud_deliver(f, qp, h, data);
 }
 
-static void held_free(struct soft_dev *dev, struct ud_held *d)
+static void held_free(struct soft_dev *dev, struct ud_list *list, struct ud_held *d)
 {
-	LIST_REMOVE(d, entry);
+	TAILQ_REMOVE(list, d, entry);
 	dev->num_held--;
 	peer_put(d->peer);
 	free(d);
@@ -216,9 +216,9 @@ static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, 
 	struct soft_dev *dev = f->be->priv;
 	struct ud_held *d, *next;
 
-	LIST_FOREACH_SAFE(d, &dev->held, entry, next)
+	TAILQ_FOREACH_SAFE(d, &dev->held, entry, next)
 		if (d->until < f->now)
-			held_free(dev, d);
+			held_free(dev, &dev->held, d);
 	if (dev->num_held >= HELD_MAX)
 		return;
 	d = malloc(sizeof(*d) + h->len);
@@ -230,7 +230,7 @@ static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, 
 	d->h = *h;
 	memcpy(d->data, data, h->len);
 	dev->num_held++;
-	LIST_INSERT_HEAD(&dev->held, d, entry);
+	TAILQ_INSERT_TAIL(&dev->held, d, entry);
 }
 
 int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
@@ -250,32 +250,50 @@ int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h
 	return deliver(f, from, h, data);
 }
 
+/* On the control thread, which makes no copies behind a process: pvm_exec() would not come back to it
+ * before the program likes. */
 void remote_ud_known(struct fast *f, struct remote *r)
 {
 	struct soft_dev *dev = f->be->priv;
 	struct ud_held *d, *next;
-	LIST_HEAD(, ud_held) mine = LIST_HEAD_INITIALIZER(mine);
 
-	/* in the order in which they came: the newest is the first */
-	LIST_FOREACH_SAFE(d, &dev->held, entry, next)
-		if (d->h.src_cont == r->id && r->epoch) {
-			LIST_REMOVE(d, entry);
-			dev->num_held--;
-			LIST_INSERT_HEAD(&mine, d, entry);
-		}
-	while ((d = LIST_FIRST(&mine))) {
-		LIST_REMOVE(d, entry);
-		if (r->peer == d->peer && r->epoch == d->h.src_epoch)
-			deliver(f, r, &d->h, d->data);
+	TAILQ_FOREACH_SAFE(d, &dev->held, entry, next) {
+		if (d->h.src_cont != r->id || !r->epoch)
+			continue;
+		TAILQ_REMOVE(&dev->held, d, entry);
+		TAILQ_INSERT_TAIL(&dev->known, d, entry);
+	}
+	if (!TAILQ_EMPTY(&dev->known))
+		fast_kick(f);
+}
+
+uint32_t remote_ud_poll(struct fast *f)
+{
+	struct soft_dev *dev = f->be->priv;
+	uint64_t epoch = f->epoch;
+	struct ud_held *d;
+	uint32_t work = 0;
+
+	while (f->epoch == epoch && (d = TAILQ_FIRST(&dev->known))) {
+		struct remote *from = dir_by_id(f, d->h.src_cont);
+
+		TAILQ_REMOVE(&dev->known, d, entry);
+		dev->num_held--;
+		work++;
+		if (from && from->epoch && from->epoch == d->h.src_epoch && from->peer == d->peer)
+			deliver(f, from, &d->h, d->data);
 		peer_put(d->peer);
 		free(d);
 	}
+	return work;
 }
 
 void remote_ud_fini(struct soft_dev *dev)
 {
 	struct ud_held *d;
 
-	while ((d = LIST_FIRST(&dev->held)))
-		held_free(dev, d);
+	while ((d = TAILQ_FIRST(&dev->held)))
+		held_free(dev, &dev->held, d);
+	while ((d = TAILQ_FIRST(&dev->known)))
+		held_free(dev, &dev->known, d);
 }

@@ -29,6 +29,7 @@ struct mcast_table {
 LIST_HEAD(mcast_list, mcast_member);
 
 STAILQ_HEAD(cm_frames, cm_frame);
+TAILQ_HEAD(ud_list, ud_held);
 
 /* be->priv */
 struct soft_dev {
@@ -36,8 +37,9 @@ struct soft_dev {
 	struct soft_list unreachable; /* requesters whose peer does not answer */
 	struct wire_dev wire;
 	LIST_HEAD(, remote_qp) stalled; /* that wait for memory behind a process */
-	LIST_HEAD(, ud_held) held;	/* datagrams whose sender is not known yet */
-	uint32_t num_held;
+	struct ud_list held;		/* datagrams whose sender is not known yet */
+	struct ud_list known;		/* ... is known now: the next turn delivers them */
+	uint32_t num_held;		/* of both */
 	struct cm_frames cm_in, cm_out; /* remote_cm.c */
 	uint32_t num_cm;
 	uint32_t cm_changes; /* connections that ended or began */
