@@ -260,11 +260,11 @@ void wire_tx(struct fast *f, struct remote_qp *rq)
 {
 	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
 
-	(void)f;
 	if (!c || rq->is_tx)
 		return;
 	rq->is_tx = true;
 	TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+	fast_kick(f); /* the control thread may have asked for it */
 }
 
 void wire_tx_forget(struct remote_qp *rq)

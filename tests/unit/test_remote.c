@@ -316,6 +316,7 @@ static void no_qp(void **state)
 static void mapping(void **state)
 {
 	struct hosts t;
+	uint64_t woken;
 
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
@@ -328,7 +329,10 @@ static void mapping(void **state)
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
 	t.h[0].o.map = MAP_OK;
+	t.h[0].r.f->sleeping = true;
 	soft_remote_changed(t.h[0].r.f, &t.h[0].remote);
+	t.h[0].r.f->sleeping = false;
+	assert_int_equal(read(t.h[0].r.f->stop_fd, &woken, sizeof(woken)), sizeof(woken));
 	hosts_run(&t);
 	hosts_expect(&t, 0, 2, IBV_WC_SUCCESS);
 	t.h[0].o.map = MAP_WAIT;
