@@ -377,8 +377,11 @@ void sched_runner(struct fast *f)
 		work = fast_turn(f);
 		if (pvm_lost(f))
 			return;
-		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed))
+		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed)) {
 			yield_lock(f);
+			if (!work) /* before it sleeps: frames may be there to send */
+				continue;
+		}
 		if (work) {
 			account(f);
 			s->last_work = f->now;
