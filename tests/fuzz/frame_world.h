@@ -19,13 +19,13 @@
 #define PEER_QPN  1000u /* of the first of the other side's QPs */
 #define LIAR_ID	  20u	/* containers of the two other hosts */
 #define HONEST_ID 30u
-#define GAP	  256u /* bytes: around each area */
-#define NUM_SLOTS 8u /* of an area */
+#define GAP	  256u	/* bytes: around each area */
+#define NUM_SLOTS 8u	/* of an area */
 #define SLOT	  2048u /* bytes, of which ... */
 #define SLOT_MAX  2000u /* ... so many are used */
 #define SECRET	  0x5c	/* what memory holds that nobody may see */
-#define PUBLIC	  0x11 /* what it holds that the other side may read */
-#define EMPTY	  0xee /* a slot that waits for bytes: never part of a payload */
+#define PUBLIC	  0x11	/* what it holds that the other side may read */
+#define EMPTY	  0xee	/* a slot that waits for bytes: never part of a payload */
 
 /* Memory, each part with an MR of its own; OPEN ones are the other side's to write. */
 enum area {
@@ -85,7 +85,7 @@ struct world {
 	struct qp user; /* our handle of XRC_IN */
 	struct rig_qp *honest;
 	uint32_t honest_msn; /* the next one */
-	struct pd pd; /* OTHER_PD's */
+	struct pd pd;	     /* OTHER_PD's */
 	struct ah ah, group_ah;
 	struct line line[NUM_LINES];
 	unsigned now;		/* the line that most is about */

@@ -74,14 +74,12 @@ static void deliver(uint32_t n)
 {
 	struct stream *s = &w->liar;
 
-	if (n > w->out_len - w->out_at)
-		n = w->out_len - w->out_at;
-	while (n) {
-		ssize_t k;
+	while (n && w->out_at < w->out_len) { /* a turn may have delivered, or cut, on its own */
+		ssize_t k = w->out_len - w->out_at;
 
 		if (!s->peer.tcp)
 			stream_open(s);
-		k = send(s->fd, out + w->out_at, n, MSG_NOSIGNAL);
+		k = send(s->fd, out + w->out_at, n < k ? n : (size_t)k, MSG_NOSIGNAL);
 		if (k < 0 && errno == EAGAIN) {
 			world_turn();
 			continue;
@@ -94,7 +92,7 @@ static void deliver(uint32_t n)
 		w->out_at += (uint32_t)k;
 		n -= (uint32_t)k;
 	}
-	if (w->out_at == w->out_len)
+	if (w->out_at >= w->out_len)
 		w->out_at = w->out_len = 0;
 }
 
