@@ -64,7 +64,6 @@ bool remote_open(struct fast *f, struct qp *qp)
 	rq->epoch = there->epoch;
 	rq->tag = random32(f);
 	rq->timer.fn = request_timer;
-	rq->ack_timer.fn = response_ack_timer;
 	qp->soft->rem = rq;
 	set_peer(rq, there->up ? there->peer : NULL);
 	return true;

@@ -24,10 +24,6 @@
  * down `retry_cnt` only while the peer's router is not heard of, or says that there is no such QP. A
  * requester whose peer is silent while its router is not asks what became of its first message; it
  * waits for that QP no longer than PATIENCE.
- * Two programs that answer each other would send an ACK and the answer right behind it. So the ACK of a
- * message is held for ACK_HOLD_NS, and goes with what the QP posts meanwhile, if the QP posted something
- * so soon after the message before.
- *
  * UC sends the same frames, without waiting for an answer and without sending anything twice.
  *
  * The mem-to-shadow map is asked before a WRITE, READ or atomic leaves (dir_map()). What it refuses,
@@ -138,9 +134,6 @@ struct remote_qp {
 	struct ff_sge rx_at;
 	struct xfer rx;
 	bool nak_due, ack_due, go_due;
-	struct timer ack_timer; /* an ACK that is held runs out */
-	uint64_t done_at;	/* ns: when the last message was done, */
-	bool replied;		/* ... and the QP has posted something soon after it */
 	uint8_t nak_code;
 	uint32_t nak_msn, nak_tag, ack_tag;
 	bool rnr_owed; /* the peer waits for a receive, of ours or of an SRQ: */
@@ -232,9 +225,6 @@ struct side response_side(struct remote_qp *rq);
 int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 void response_abort(struct fast *f, struct remote_qp *rq);
 void response_stalled(struct fast *f, struct remote_qp *rq);
-void response_ack_timer(struct timer *t);
-/* The QP has posted something. */
-void response_posted(struct fast *f, struct remote_qp *rq);
 /* XRC: the message's receive has ended without it: it is to come again, and take another one. */
 void response_recv_gone(struct fast *f, struct remote_qp *rq);
 /* Receives were posted. */

@@ -133,7 +133,6 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 		rq->rnr_left = qp->attr.rnr_retry;
 		rq->retry_left = qp->attr.retry_cnt;
 	}
-	response_posted(f, rq);
 	rq->tail++;
 	qp->in_flight++;
 	qp->busy = false;

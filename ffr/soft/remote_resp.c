@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACK_HOLD_NS (50 * NS_PER_US)
-
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
 /* To somebody with whom no QP of ours is connected. */
@@ -385,33 +383,13 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why)
 
 static void next_message(struct fast *f, struct remote_qp *rq, bool ack)
 {
-	bool hold = rq->replied;
-
 	rq->rx_msn++;
 	rq->rx_off = 0;
 	rq->rx_matched = false;
-	rq->replied = false;
-	rq->done_at = f->now;
-	if (!ack || !qp_is_reliable(rq->qp))
-		return;
-	rq->ack_due = true;
-	if (!hold || timer_arm(&f->timers, &rq->ack_timer, f->now + ACK_HOLD_NS))
+	if (ack && qp_is_reliable(rq->qp)) {
+		rq->ack_due = true;
 		wire_tx(f, rq);
-}
-
-void response_ack_timer(struct timer *t)
-{
-	struct remote_qp *rq =
-		(struct remote_qp *)((char *)t - offsetof(struct remote_qp, ack_timer));
-
-	if (rq->ack_due)
-		wire_tx(rq->qp->o.ses->fast, rq);
-}
-
-void response_posted(struct fast *f, struct remote_qp *rq)
-{
-	if (f->now - rq->done_at < ACK_HOLD_NS)
-		rq->replied = true;
+	}
 }
 
 static void message_done(struct fast *f, struct remote_qp *rq)
@@ -669,7 +647,6 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->incarnation = rq->incarnation;
 	if (rq->ack_due) {
 		rq->ack_due = false;
-		timer_cancel(&f->timers, &rq->ack_timer);
 		fr->kind = FRAME_ACK;
 		answer_hdr(rq, fr, WIRE_ACK, rq->rx_msn - 1);
 		return 1;
@@ -712,8 +689,7 @@ void response_abort(struct fast *f, struct remote_qp *rq)
 	not_owed(rq);
 	rq->rx_misfit = false;
 	rq->rx_open = rq->rx_drop = rq->rx_refuse = rq->rx_stalled = rq->rx_matched = false;
-	rq->nak_due = rq->ack_due = rq->go_due = rq->replied = false;
-	timer_cancel(&f->timers, &rq->ack_timer);
+	rq->nak_due = rq->ack_due = rq->go_due = false;
 	rq->job_head = rq->job_tail = 0;
 	rq->num_atomics = 0;
 }
