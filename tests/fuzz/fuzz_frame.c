@@ -451,7 +451,7 @@ static void messages(void)
 	struct remote *from;
 
 	if (w->liar.peer.tcp)
-		remote_cm_send(fast(), &w->r.cont[0], &w->liar.remote, payload, 100);
+		remote_cm_send(fast(), &w->r.cont[0], &w->liar.remote, payload, 100, true);
 	while ((m = remote_cm_take(fast(), &from))) {
 		must(from->peer == m->peer);
 		remote_cm_taken(fast(), m);
