@@ -432,14 +432,12 @@ enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const st
 void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
 		       enum xfer_result r, enum ff_vendor_err why)
 {
-	if (r != XFER_WAIT) {
+	if (r != XFER_WAIT)
 		sink_bad(f, rq, h, why);
-	} else if (h->type == WIRE_REQ) {
+	else if (h->type == WIRE_REQ)
 		response_wait(f, rq);
-	} else {
-		remote_sent_wr(rq, h->msn)->got = 0;
+	else
 		request_data_later(f, rq);
-	}
 }
 
 /* From now on it is as with a call that a worker had from the start. */
@@ -456,8 +454,6 @@ void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *cal
 		response_wait(f, rq);
 	} else if (rq->in.call == call) {
 		wire_rx_forget(rq);
-		for (uint32_t m = rq->una; m != rq->nxt; m++)
-			remote_sent_wr(rq, m)->got = 0;
 		request_data_later(f, rq);
 	}
 }

@@ -652,6 +652,8 @@ void request_data_later(struct fast *f, struct remote_qp *rq)
 	if (rq->in.call)
 		pvm_call_put(f->pvm, rq->in.call);
 	rq->in.call = NULL;
+	for (uint32_t m = rq->una; m != rq->nxt; m++)
+		remote_sent_wr(rq, m)->got = 0;
 	rq->phase = REM_LATER;
 	timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
 }

@@ -183,6 +183,7 @@ int main(int argc, char **argv)
 	struct sigaction act = { .sa_handler = on_term };
 	bool is_server = argc == 3 && !strcmp(argv[1], "--server");
 	struct rdma_cm_id *listener;
+	unsigned told = 0;
 	struct pollfd p;
 
 	if (argc != 3)
@@ -201,9 +202,15 @@ int main(int argc, char **argv)
 		begin(&slot[i]);
 	}
 	p = (struct pollfd){ .fd = ch->fd, .events = POLLIN };
-	while (is_busy(is_server))
+	setvbuf(stdout, NULL, _IOLBF, 0); /* who watches counts its lines */
+	while (is_busy(is_server)) {
 		if (poll(&p, 1, 100) > 0)
 			next_event(is_server);
+		if (connections >= told + 50) {
+			told = connections;
+			printf("%u connections\n", told);
+		}
+	}
 	printf("%u connections\n", connections);
 	return 0;
 }

@@ -11,9 +11,14 @@
 own_lab --containers 1
 FF_LAB=$OWN_LAB
 
-# The sums that the two print.
+# The sums that the two print, the last ones.
 sum() { # FILE
-	awk '$2 == "connections" { print $1 }' "$OUT/$1"
+	awk '$2 == "connections" { n = $1 } END { print n + 0 }' "$OUT/$1"
+}
+
+# So many connections more than N.
+grown() { # N MORE
+	(($(sum client) >= $1 + $2))
 }
 
 only_listeners() {
@@ -25,7 +30,7 @@ cm_server h1c0 2 "$BUILD/tests/system/fault_cm" --server $PORT
 client=$!
 for seconds in 0.2 5 1 5 5; do
 	step "cut for $seconds s"
-	sleep 1 # at its pace
+	until_true 30 grown "$(sum client)" 100 || fail "no connections"
 	"$LAB" partition h1
 	sleep $seconds # the cut is what is tested
 	"$LAB" heal h1
@@ -34,7 +39,7 @@ for seconds in 0.2 5 1 5 5; do
 		fail "a program has ended"
 	fi
 done
-sleep 1
+until_true 30 grown "$(sum client)" 100 || fail "no connections after the last cut"
 end_program h0c0 fault_cm
 until_true 70 ended $client || fail "the client has a connection that does not come to its end"
 wait $client || {
