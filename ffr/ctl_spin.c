@@ -5,10 +5,12 @@
  *
  * A program that sets up connections makes one call after the other, and each would wake this
  * thread, which on a virtual machine takes longer than the call. So a connection of which two
- * requests came in quick succession is hot until none has come for SPIN_NS. While there are hot
- * ones the loop does not block: this thread looks into their slots in shared memory (abi/ff_ring.h),
- * each in turn, and every ROUND_NS at everything else that the loop has. Nobody waits for the one
- * who calls; a client that calls seldom is not waited for, and an idle router sleeps.
+ * requests came within SPIN_MAX is hot until none has come for twice as long as it lets pass between
+ * them: a program that registers memory copies it between its calls, and is waited for; one that
+ * makes its calls without a pause is soon known to have ended. While there are hot ones the loop
+ * does not block: this thread looks into their slots in shared memory (abi/ff_ring.h), each in turn,
+ * and every ROUND_NS at everything else that the loop has. Nobody waits for the one who calls; a
+ * client that calls seldom is not waited for, and an idle router sleeps.
  *
  * A client on this thread's own CPU must sleep for each of its requests. The kernel put them there,
  * since one woke the other up, and leaves them; so after MOVE_LOCAL such requests this thread moves.
@@ -25,7 +27,8 @@
 
 #include "ctl.h"
 
-#define SPIN_NS	   50000u /* after the last request; also what "quick succession" means */
+#define SPIN_MIN   50000u /* ns after the last request */
+#define SPIN_MAX   1000000u
 #define ROUND_NS   5000u  /* between two looks at the loop's other handles */
 #define BUSY_NS	   30000u /* a yield that takes so long gave the CPU to somebody who works */
 #define MOVE_LOCAL 8u
@@ -85,7 +88,7 @@ static unsigned look(struct ctl_spin *s, uint64_t now)
 		if (ctl_serve_slot(conn)) {
 			served++;
 			s->local = conn->heat.cpu == s->cpu ? s->local + 1 : 0;
-		} else if (now - conn->heat.last >= SPIN_NS && now >= conn->heat.last) {
+		} else if (now - conn->heat.last >= conn->heat.spin && now >= conn->heat.last) {
 			cool(conn);
 		}
 	}
@@ -172,9 +175,16 @@ void ctl_spin_served(struct ctl_conn *conn)
 {
 	struct ctl_spin *s = &conn->r->spin;
 	uint64_t now = uv_hrtime();
-	bool soon = now - conn->heat.last < SPIN_NS;
+	uint64_t gap = now - conn->heat.last, *spin = &conn->heat.spin;
+	bool soon = gap < SPIN_MAX;
 
 	conn->heat.last = now;
+	/* a long gap counts at once and is forgotten slowly */
+	*spin = 2 * gap > *spin && soon ? 2 * gap : *spin - *spin / 8;
+	if (*spin < SPIN_MIN)
+		*spin = SPIN_MIN;
+	else if (*spin > SPIN_MAX)
+		*spin = SPIN_MAX;
 	if (soon && now >= s->hold_until && !conn->heat.is_hot &&
 	    conn->cont->mode != FF_MODE_SOCKET)
 		heat(s, conn);

@@ -28,6 +28,7 @@ struct ctl_heat {
 	TAILQ_ENTRY(ctl_conn) entry; /* spin->hot */
 	bool is_hot;
 	uint64_t last; /* ns, when its last request was served */
+	uint64_t spin; /* ns after it that the connection stays hot */
 	uint32_t cpu;  /* where it was posted; the client's word for it */
 };
 
