@@ -255,8 +255,15 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	ct->poll.data = ct->retry.data = ct;
 	ct->open_handles = 2;
 	fast_lock(r->fast);
-	fast_container_add(r->fast, c);
+	err = fast_container_add(r->fast, c);
 	fast_unlock(r->fast);
+	if (err) {
+		/* the socket is closed by the handles' end */
+		uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
+		uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
+		free(c);
+		return err;
+	}
 	uv_poll_start(&ct->poll, UV_READABLE, on_connect);
 	return 0;
 
@@ -288,6 +295,7 @@ void container_update(struct container *c, const struct ffo_container *info)
 	struct container_ctl *ct = c->ctl;
 	struct fast *f = ct->r->fast;
 	struct container n = *c;
+	struct tenant *t = c->of;
 
 	info_copy(&n, info);
 	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid &&
@@ -295,10 +303,12 @@ void container_update(struct container *c, const struct ffo_container *info)
 		return;
 	sessions_close(c, "its container was changed");
 	fast_lock(f);
+	t->num_containers++;	  /* it stays */
 	fast_container_del(f, c); /* peers forget the old address */
 	info_copy(c, info);
 	c->epoch = info->epoch;
-	fast_container_add(f, c);
+	fast_container_add(f, c); /* cannot fail: the tenant is there */
+	t->num_containers--;
 	fast_unlock(f);
 }
 

@@ -5,7 +5,7 @@
  * doorbell protocols are is told in abi/ff_ring.h.
  *
  * Three rings of watchfulness, so that work grows with active queues:
- *	an active QP      its next SQE is looked at in every turn
+ *	an active QP      its next SQE is looked at when its container has its turn (fast_turns.c)
  *	an active session its dirty set is looked at in every turn (one cache line)
  *	other sessions    write their eventfd, which epoll tells
  * A QP leaves the inner ring when it has been idle for QP_IDLE_NS, a session when it has no active
@@ -25,7 +25,6 @@
 #include "pvm.h"
 #include "mw.h"
 
-#define QP_IDLE_NS  (200 * NS_PER_US)
 #define SES_IDLE_NS (2 * NS_PER_MS)
 
 /* ---- arming ---------------------------------------------------------------------------------- */
@@ -84,12 +83,11 @@ void fast_qp_activate(struct fast *f, struct qp *qp)
 	/* also for a QP that is active: the runner may sleep on it, or be about to */
 	qp->more = true;
 	fast_kick(f);
-	if (qp->is_active || qp->state == IBV_QPS_RESET)
+	if (qp->is_active || qp->wait.on || qp->state == IBV_QPS_RESET)
 		return;
-	qp->is_active = true;
 	qp->last_work = f->now;
 	disarm_qp(qp);
-	TAILQ_INSERT_TAIL(&f->active_qps, qp, active);
+	turns_add(f, qp);
 	ses_activate(f, qp->o.ses);
 }
 
@@ -118,7 +116,7 @@ bool fast_rq_ready(const struct qp *qp)
 	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq_head);
 }
 
-static void qp_rest(struct fast *f, struct qp *qp)
+void fast_qp_rest(struct fast *f, struct qp *qp)
 {
 	arm_qp(qp, 0);
 	/* arming before the look: pairs with the fence of ffl_doorbell */
@@ -196,37 +194,6 @@ static uint32_t scan_dirty(struct fast *f, struct session *s)
 	return n;
 }
 
-/* Serve each active QP once, in order; the list may change under our hands. */
-static uint32_t serve_qps(struct fast *f)
-{
-	uint64_t epoch = f->epoch;
-	struct qp *last = TAILQ_LAST(&f->active_qps, qp_list);
-	struct qp *qp;
-	uint32_t work = 0;
-	bool end = false;
-
-	while (!end && (qp = TAILQ_FIRST(&f->active_qps))) {
-		uint32_t n;
-
-		end = qp == last;
-		n = send_service(f, qp);
-		work += n;
-		if (f->epoch != epoch)
-			return work; /* somebody else held the lock: nothing we remember holds */
-		if (n)
-			qp->last_work = f->now;
-		if (!qp->is_active)
-			continue;
-		if (TAILQ_NEXT(qp, active)) {
-			TAILQ_REMOVE(&f->active_qps, qp, active);
-			TAILQ_INSERT_TAIL(&f->active_qps, qp, active);
-		}
-		if (!n && f->now - qp->last_work > QP_IDLE_NS)
-			qp_rest(f, qp);
-	}
-	return work;
-}
-
 uint32_t fast_turn(struct fast *f)
 {
 	struct session *s, *next;
@@ -245,7 +212,7 @@ uint32_t fast_turn(struct fast *f)
 		if (s->mem_gone && !s->closing)
 			f->session_bad(s, "its shared memory is gone");
 	}
-	work += serve_qps(f);
+	work += turns_serve(f);
 	if (f->be->ops->flush)
 		work += f->be->ops->flush(f->be);
 	comp_notify(f);
@@ -281,17 +248,20 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
  */
 bool fast_arm_all(struct fast *f)
 {
+	struct container *c;
 	struct session *s;
 	struct qp *qp;
 	bool idle = true;
+	int k;
 
-	TAILQ_FOREACH(qp, &f->active_qps, active)
-		arm_qp(qp, qp_coal(qp));
+	FOREACH_ACTIVE_QP(f, k, c, qp)
+	arm_qp(qp, qp_coal(qp));
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
-	TAILQ_FOREACH(qp, &f->active_qps, active) {
+	FOREACH_ACTIVE_QP(f, k, c, qp)
+	{
 		if (qp->busy		     ? qp->more :
 		    qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
 					       qp_sqe_ready(qp, qp->sq_head + qp_coal(qp)))
@@ -305,11 +275,13 @@ bool fast_arm_all(struct fast *f)
 
 void fast_disarm_all(struct fast *f)
 {
+	struct container *c;
 	struct session *s;
 	struct qp *qp;
+	int k;
 
-	TAILQ_FOREACH(qp, &f->active_qps, active)
-		disarm_qp(qp);
+	FOREACH_ACTIVE_QP(f, k, c, qp)
+	disarm_qp(qp);
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		if (atomic_load_explicit(&s->hdr->need_wakeup, memory_order_relaxed))
 			atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
@@ -340,10 +312,16 @@ void fast_kick(struct fast *f)
 		return; /* EAGAIN: it is being woken already */
 }
 
-void fast_container_add(struct fast *f, struct container *c)
+int fast_container_add(struct fast *f, struct container *c)
 {
+	int err = rate_container_add(f, c);
+
+	if (err)
+		return err;
+	TAILQ_INIT(&c->active_qps);
 	LIST_INSERT_HEAD(&f->containers, c, entry);
 	dir_container_added(f, c);
+	return 0;
 }
 
 void fast_container_del(struct fast *f, struct container *c)
@@ -351,6 +329,7 @@ void fast_container_del(struct fast *f, struct container *c)
 	LIST_REMOVE(c, entry);
 	f->be->ops->container_gone(f->be, c);
 	dir_container_gone(f, c);
+	rate_container_del(f, c);
 }
 
 int fast_session_add(struct fast *f, struct session *s)
@@ -428,7 +407,10 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 	f->be = be;
 	be->f = f;
 	f->now = fast_clock();
-	TAILQ_INIT(&f->active_qps);
+	for (int i = 0; i < TURN_NUM; i++)
+		TAILQ_INIT(&f->turns[i]);
+	f->quantum = conf->quantum;
+	f->round = 1; /* no container has had one */
 	TAILQ_INIT(&f->active_sessions);
 	TAILQ_INIT(&f->mw_turns);
 	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

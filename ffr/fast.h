@@ -24,25 +24,28 @@ struct backend;
 struct dir;
 struct pvm;
 
-TAILQ_HEAD(qp_list, qp);
 TAILQ_HEAD(session_list, session);
 SLIST_HEAD(cq_list, cq);
 SLIST_HEAD(touched_list, session);
 LIST_HEAD(container_list, container);
+LIST_HEAD(tenant_list, tenant);
 TAILQ_HEAD(container_turns, container);
 
+enum turn { TURN_URGENT, TURN_NORMAL, TURN_NUM };
+
 struct fast_conf {
-	int cpu;	      /* pin to this CPU, -1: no */
-	bool realtime;	      /* may use SCHED_FIFO while asleep (falls back by itself) */
-	uint32_t spin_us;     /* adaptive: longest spin without work */
-	uint32_t quantum;     /* bytes copied for one QP before the next one's turn */
-	uint32_t budget;      /* WRs of one QP before the next one's turn */
+	int cpu;	  /* pin to this CPU, -1: no */
+	bool realtime;	  /* may use SCHED_FIFO while asleep (falls back by itself) */
+	uint32_t spin_us; /* adaptive: longest spin without work */
+	uint32_t quantum; /* bytes copied for one QP before the next one's turn; see fast_turns.c */
+	uint32_t budget;  /* WRs of one QP before the next one's turn */
+	uint32_t urgent; /* per cent of the time that latency-sensitive containers come first for */
 	uint32_t yield_polls; /* empty polls of a CQ before the poller yields its CPU; 0: never */
 };
 #define FAST_CONF_DEFAULT                                                                          \
 	{                                                                                          \
 		.cpu = -1, .realtime = true, .spin_us = 50, .quantum = 256 * 1024, .budget = 64,   \
-		.yield_polls = 20                                                                  \
+		.urgent = 50, .yield_polls = 20                                                    \
 	}
 
 struct fast {
@@ -52,15 +55,25 @@ struct fast {
 	struct fast_conf conf;
 	struct backend *be;
 	struct pvm *pvm;
-	uint64_t now; /* ns, CLOCK_MONOTONIC; set once a turn. Tests set it. */
+	uint64_t now; /* ns, CLOCK_MONOTONIC; set once a turn and between containers. Tests set it. */
+	bool ticks;   /* a runner sets it */
 
-	struct qp_list active_qps;
+	/* Containers with active QPs: latency-sensitive ones, and the others. */
+	struct container_turns turns[TURN_NUM];
+	uint32_t num_turns[TURN_NUM];
+	uint32_t round;	      /* of the others; fast_turns.c */
+	uint64_t moved;	      /* bytes, since fast_turns.c last looked */
+	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
+	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
+	uint64_t urgent_ns;
+	uint32_t num_throttled; /* rate_waits; rate.h */
 	struct session_list active_sessions;
 	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */
 	struct touched_list touched; /* sessions that posted or got data in this turn */
 	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
 	struct timer_heap timers;
 	struct container_list containers;  /* all of the host */
+	struct tenant_list tenants;	   /* that have containers here, or limits */
 	struct qp **qp_tab;		   /* QP number -> QP; see objects.c */
 	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
 	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
@@ -97,9 +110,15 @@ void fast_unlock(struct fast *f);
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 
-void fast_container_add(struct fast *f, struct container *c);
+/* 0 or -ENOMEM; 0 if a container of its tenant is there already. */
+int fast_container_add(struct fast *f, struct container *c);
 /* Its sessions are gone already. Peers' paths to it are forgotten. */
 void fast_container_del(struct fast *f, struct container *c);
+
+/* What it may use from now on. */
+void fast_container_limits(struct fast *f, struct container *c, const struct ffo_limits *l);
+/* The same for a tenant; all 0: nothing limits it. 0 or -ENOMEM. */
+int fast_tenant_limits(struct fast *f, const char *name, const struct ffo_limits *l);
 
 /* s->hdr, cont, bell_fd, async_fd, pid are set. 0 or -errno. */
 int fast_session_add(struct fast *f, struct session *s);
@@ -134,6 +153,8 @@ void fast_kick(struct fast *f);
 uint32_t fast_turn(struct fast *f);
 /* Put the QP where the next turn looks at it. */
 void fast_qp_activate(struct fast *f, struct qp *qp);
+/* Its WR under way waits for that meter; then it is activated. */
+void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m);
 /* Data (not only a CQE) went to memory of that session: its program may be polling it. */
 static inline void fast_touch(struct fast *f, struct session *s)
 {

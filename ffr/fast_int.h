@@ -25,6 +25,13 @@ static inline uint64_t fast_clock(void)
 	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
+/* Time goes on within a turn; in a test, when the test says so. */
+static inline void fast_tick(struct fast *f)
+{
+	if (f->ticks)
+		f->now = fast_clock();
+}
+
 static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
 {
 	return (struct ff_sqe *)(qp->sq + (size_t)(i & (qp->sq_depth - 1)) * qp->sq_stride);
@@ -60,6 +67,19 @@ void qp_send_failed(struct fast *f, struct qp *qp);
 void qp_flush(struct fast *f, struct qp *qp);	/* both queues as the state demands */
 void qp_drained(struct fast *f, struct qp *qp); /* SQD: nothing is under way any more */
 
+/* fast_turns.c: put a QP on its container's list, take it off; serve those that are on one */
+void turns_add(struct fast *f, struct qp *qp);
+void turns_del(struct fast *f, struct qp *qp);
+uint32_t turns_serve(struct fast *f);
+#define FOREACH_ACTIVE_QP(f, k, c, qp)                                                             \
+	for ((k) = 0; (k) < TURN_NUM; (k)++)                                                       \
+		TAILQ_FOREACH(c, &(f)->turns[k], turn)                                             \
+			TAILQ_FOREACH(qp, &(c)->active_qps, active)
+
+/* fast_rate.c: a container that comes or goes */
+int rate_container_add(struct fast *f, struct container *c); /* 0 or -ENOMEM */
+void rate_container_del(struct fast *f, struct container *c);
+
 /* fast_recv.c */
 enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,
 		      struct recv_wr *out);
@@ -75,6 +95,8 @@ void fast_disarm_all(struct fast *f);
 /* What epoll told: sessions that rang. The number of bells. */
 uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n);
 void fast_qp_deactivate(struct fast *f, struct qp *qp);
+/* It found no work for long: arm it and take it off, unless there is some after all. */
+void fast_qp_rest(struct fast *f, struct qp *qp);
 
 /* fast_sched.c */
 struct fast_sched *sched_create(struct fast *f);

@@ -41,9 +41,26 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 
 void fast_qp_deactivate(struct fast *f, struct qp *qp)
 {
+	uint64_t ns = rate_forget(f, &qp->wait);
+
+	qp->o.ses->stats.throttled_ns += ns;
 	if (qp->is_active)
-		TAILQ_REMOVE(&f->active_qps, qp, active);
-	qp->is_active = false;
+		turns_del(f, qp);
+}
+
+static void rate_go(struct fast *f, struct rate_wait *w)
+{
+	struct qp *qp = (struct qp *)((char *)w - offsetof(struct qp, wait));
+
+	qp->o.ses->stats.throttled_ns += f->now - w->since;
+	fast_qp_activate(f, qp);
+}
+
+void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m)
+{
+	fast_qp_deactivate(f, qp);
+	qp->wait.go = rate_go;
+	rate_wait(f, m, &qp->wait);
 }
 
 void fast_qp_del(struct fast *f, struct qp *qp)
@@ -107,6 +124,10 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
 	enum ibv_qp_state old = qp->state;
 
 	qp->state = state;
+	if (qp->wait.on) { /* it looks again, and at its new state */
+		fast_qp_deactivate(f, qp);
+		fast_qp_activate(f, qp);
+	}
 	f->be->ops->qp_modify(f->be, qp, old);
 	if (state == old && state != IBV_QPS_RESET)
 		return;

@@ -223,6 +223,9 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 	*local = false;
 	if (f->num_spin)
 		return UINT64_MAX;
+	/* nobody to wait for: a limit's timer wakes those that there are */
+	if (f->num_throttled && !f->num_turns[TURN_NORMAL] && !f->num_turns[TURN_URGENT])
+		return 0;
 	TAILQ_FOREACH(s, &f->active_sessions, active) {
 		if (s->cont->mode != FF_MODE_SOCKET)
 			limit = f->conf.spin_us * NS_PER_US;
@@ -369,6 +372,7 @@ void sched_runner(struct fast *f)
 			log_warn("fast_cpu %d: %m", f->conf.cpu);
 	}
 	s->policy = POL_ORDINARY;
+	f->ticks = true;
 	while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
 		uint32_t work;
 		bool local;

@@ -21,7 +21,9 @@
 #include <sys/types.h>
 
 #include "abi/ff_proto.h"
+#include "../ffo/ffo_limits.h"
 #include "abi/ff_ring.h"
+#include "rate.h"
 #include "stats.h"
 #include "timer.h"
 
@@ -93,6 +95,16 @@ struct key_table {
 	uint32_t used;
 };
 
+/* The containers of one tenant on this host, as far as limits go. fast_rate.c */
+struct tenant {
+	LIST_ENTRY(tenant) entry; /* fast->tenants */
+	char name[CONTAINER_NAME_MAX];
+	uint32_t num_containers;
+	struct ffo_limits limits; /* the orchestrator's; of all its containers here together */
+	bool limited;		  /* one of its meters may close */
+	struct rate_meter meter[RATE_DIRS];
+};
+
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
@@ -103,17 +115,28 @@ struct container {
 	TAILQ_ENTRY(container) mw_turn;	    /* fast->mw_turns, while there are any */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
+	struct tenant *of;		       /* its tenant, while it is on fast->containers */
 	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
 	uint8_t num_gids;
 	uint16_t lid;
 	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
-	bool dying;	       /* removed from the host; sessions are being closed */
-	struct ff_stats stats; /* sums of closed sessions; see stats.c */
-	uint32_t num_mcast;    /* attachments of its QPs to multicast groups */
-	uint64_t dm_bytes;     /* [ctl] device memory that its sessions have */
-	void *ctl;	       /* [ctl] listening socket and paths */
-	struct cm_cont *cm;    /* [ctl] ports of its CM ids, NULL while it has none */
+	struct ffo_limits limits; /* the orchestrator's */
+	bool limited;		  /* one of its meters, or of its tenant's, may close */
+	bool meters_set;	  /* one of its own */
+	struct rate_meter meter[RATE_DIRS];
+	TAILQ_HEAD(qp_list, qp) active_qps;
+	TAILQ_ENTRY(container) turn; /* fast->turns, while it has any */
+	uint32_t num_active;	     /* QPs on active_qps */
+	uint8_t kind;		     /* enum turn, while it has any */
+	uint32_t round;		     /* fast->round that `credit` is of */
+	int64_t credit;		     /* bytes that it may move in this round */
+	bool dying;		     /* removed from the host; sessions are being closed */
+	struct ff_stats stats;	     /* sums of closed sessions; see stats.c */
+	uint32_t num_mcast;	     /* attachments of its QPs to multicast groups */
+	uint64_t dm_bytes;	     /* [ctl] device memory that its sessions have */
+	void *ctl;		     /* [ctl] listening socket and paths */
+	struct cm_cont *cm;	     /* [ctl] ports of its CM ids, NULL while it has none */
 };
 
 /* The container with that address in that tenant, or NULL: not on this host. */
@@ -406,7 +429,7 @@ struct qp {
 	uint8_t peer_type;	   /* of a QP that it can be connected to */
 	bool sig_all;
 	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
-	bool is_active;	    /* on fast->active_qps */
+	bool is_active;	    /* on its container's active_qps */
 	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
 	bool draining;	    /* SQD: event owed when nothing is under way */
@@ -414,6 +437,7 @@ struct qp {
 	bool comm_est_sent;
 	uint64_t last_work; /* ns */
 	TAILQ_ENTRY(qp) active;
+	struct rate_wait wait; /* for a limit; not active then */
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;

@@ -25,6 +25,7 @@
 	X(flushes, "requests flushed")                                                             \
 	X(rnr, "RNR NAKs received")                                                                \
 	X(retries, "retransmission time-outs")                                                     \
+	X(throttled_ns, "time that QPs waited for a rate limit, ns")                               \
 	X(ud_drops, "datagrams and UC messages dropped")                                           \
 	X(cq_overruns, "completion queues that overran")                                           \
 	X(bells, "wake-ups of the router by a doorbell")                                           \

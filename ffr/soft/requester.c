@@ -206,6 +206,41 @@ static enum post_result no_peer(struct fast *f, struct qp *qp)
 	return qp_is_reliable(qp) ? no_answer(f, qp) : drop(f, qp);
 }
 
+/* Whom the WR is charged to. peer NULL: one on another host, or many. */
+static struct rate_path path_of(const struct qp *qp, const struct qp *peer)
+{
+	bool in = ff_op_fetches(qp->wr->opcode);
+
+	return (struct rate_path){
+		.own = qp->o.ses->cont,
+		.peer = peer ? peer->o.ses->cont : NULL,
+		.dir = in ? RATE_RX : RATE_TX,
+		.peer_dir = in ? RATE_SERVE : RATE_RX,
+	};
+}
+
+/* Have the limits' consent to the next bytes, of `total`. False: the QP waits for it. */
+static bool consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t total)
+{
+	struct rate_path path = path_of(qp, peer);
+	struct xfer *x = &qp->soft->x;
+	uint64_t want = total - x->done;
+	struct rate_meter *m;
+
+	if (!rate_limited(&path) || (x->limit && (x->done < x->limit || x->limit == total))) {
+		x->limit = rate_limited(&path) ? x->limit : 0;
+		return true;
+	}
+	m = rate_ask(f, &path, &want);
+	if (m) {
+		fast_qp_throttle(f, qp, m);
+		return false;
+	}
+	rate_charge(f, &path, want, !x->limit);
+	x->limit = x->done + want;
+	return true;
+}
+
 /* Move the bytes. Everything was admitted and matched. */
 static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 {
@@ -219,6 +254,12 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	enum xfer_result r;
 	struct side src, dst;
 
+	if (wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD)
+		total = sizeof(uint64_t);
+	else if (qp->type == IBV_QPT_UD)
+		total += SOFT_GRH_SZ;
+	if (!consent(f, qp, peer, total))
+		return POST_WAIT;
 	switch (wr->opcode) {
 	case FF_OP_READ:
 		src = remote_side(peer, &at, IBV_ACCESS_REMOTE_READ);
@@ -227,7 +268,7 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		break;
 	case FF_OP_CMP_SWAP:
 	case FF_OP_FETCH_ADD:
-		at.length = total = sizeof(uint64_t);
+		at.length = (uint32_t)total;
 		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_ATOMIC);
 		r = atomic_run(f, &sq->x, wr, &dst, &at, &why);
 		if (r != XFER_DONE)
@@ -247,7 +288,6 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		if (qp->type == IBV_QPT_UD) {
 			src.prefix = sq->grh;
 			src.prefix_len = SOFT_GRH_SZ;
-			total += SOFT_GRH_SZ;
 		}
 		break;
 	}
@@ -466,7 +506,19 @@ static uint8_t *quick_target(const struct send_wr *wr, const struct qp *peer)
 /* Short enough, and not empty but for the mere messages that rsockets send as WRITEs. */
 static bool quick_length(const struct fast *f, const struct send_wr *wr)
 {
-	return wr->length <= f->conf.quantum && (wr->length || wr->opcode == FF_OP_WRITE_IMM);
+	return wr->length <= f->quantum && (wr->length || wr->opcode == FF_OP_WRITE_IMM);
+}
+
+/* The limits let all of it through now; it is charged. */
+static bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
+{
+	struct rate_path path = path_of(qp, peer);
+	uint64_t want = qp->wr->length;
+
+	if (rate_ask(f, &path, &want) || want < qp->wr->length)
+		return false;
+	rate_charge(f, &path, want, 1);
+	return true;
 }
 
 static bool quick(struct fast *f, struct qp *qp)
@@ -475,6 +527,7 @@ static bool quick(struct fast *f, struct qp *qp)
 	struct soft_qp *sq = qp->soft;
 	struct session *to = qp->o.ses;
 	uint8_t *here, *there;
+	bool takes = false;
 	struct qp *peer;
 
 	if (!quick_length(f, wr) || qp->type > IBV_QPT_UC ||
@@ -497,36 +550,37 @@ static bool quick(struct fast *f, struct qp *qp)
 	case FF_OP_READ:
 		there = quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length,
 				   IBV_ACCESS_REMOTE_READ);
-		if (!there || !(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
+		if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
 		    !peer->attr.max_dest_rd_atomic || !qp->attr.max_rd_atomic)
 			return false;
-		xfer_copy(here, there, wr->length);
 		break;
 	case FF_OP_WRITE:
 		there = quick_target(wr, peer);
-		if (!there)
-			return false;
-		to = peer->o.ses;
-		xfer_copy(there, here, wr->length);
 		break;
 	case FF_OP_WRITE_IMM:
 		there = quick_target(wr, peer);
-		if (!there || !quick_take(f, peer))
+		takes = true;
+		if (there && !quick_take(f, peer))
 			return false;
-		to = peer->o.ses;
-		if (wr->length)
-			xfer_copy(there, here, wr->length);
-		responder_done(f, peer, qp);
 		break;
 	default:
 		there = quick_recv(f, qp, peer);
-		if (!there)
-			return false;
-		to = peer->o.ses;
-		xfer_copy(there, here, wr->length);
-		responder_done(f, peer, qp);
+		takes = true;
 		break;
 	}
+	if (!there ||
+	    ((to->cont->limited || peer->o.ses->cont->limited) && !quick_consent(f, qp, peer)))
+		return false;
+	if (wr->opcode == FF_OP_READ) {
+		xfer_copy(here, there, wr->length);
+	} else {
+		to = peer->o.ses;
+		if (wr->length)
+			xfer_copy(there, here, wr->length);
+	}
+	f->moved += wr->length;
+	if (takes)
+		responder_done(f, peer, qp);
 	count_served(qp, peer);
 	if (wr->length)
 		fast_data_to(f, to);

@@ -75,6 +75,7 @@ struct side {
 struct xfer {
 	struct qp *qp;		   /* on whose behalf */
 	uint64_t done;		   /* bytes */
+	uint64_t limit;		   /* as far as it may go now; 0: nothing limits it */
 	uint32_t src_i, dst_i;	   /* SGE */
 	uint64_t src_off, dst_off; /* bytes in it */
 	struct pvm_call *call;	   /* copy through process memory under way, or NULL */

@@ -161,7 +161,7 @@ void xfer_reset(struct fast *f, struct xfer *x)
 {
 	if (x->call)
 		call_end(f, x);
-	x->done = x->src_off = x->dst_off = 0;
+	x->done = x->src_off = x->dst_off = x->limit = 0;
 	x->src_i = x->dst_i = 0;
 	x->call_pending = false;
 }
@@ -257,12 +257,14 @@ called:
 	return call_done(f, x, src, err, why);
 }
 
-enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
-			  const struct side *dst, uint64_t total, enum ff_vendor_err *why)
+static enum xfer_result run(struct fast *f, struct xfer *x, const struct side *src,
+			    const struct side *dst, uint64_t total, enum ff_vendor_err *why)
 {
-	uint64_t end = x->done + f->conf.quantum, epoch = f->epoch;
+	uint64_t end = x->done + f->quantum, epoch = f->epoch;
 	enum xfer_result r;
 
+	if (x->limit && end > x->limit)
+		end = x->limit;
 	if (x->call_pending) {
 		if (x->call->busy)
 			return XFER_WAIT;
@@ -301,6 +303,17 @@ enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src
 			return r;
 	}
 	return XFER_DONE;
+}
+
+enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
+			  const struct side *dst, uint64_t total, enum ff_vendor_err *why)
+{
+	uint64_t from = x->done;
+	enum xfer_result r = run(f, x, src, dst, total, why);
+
+	if (r <= XFER_WAIT)
+		f->moved += x->done - from;
+	return r;
 }
 
 /* ---- for the wire: by position, one side at a time ------------------------------------------------- */

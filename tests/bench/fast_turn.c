@@ -62,7 +62,8 @@ static void make_session(struct fast *f, struct side *d, int i)
 	c->num_gids = 1;
 	c->lid = (uint16_t)(i + 1);
 	c->mode = FF_MODE_ADAPTIVE;
-	fast_container_add(f, c);
+	if (fast_container_add(f, c))
+		bench_die("a container");
 	s->cont = c;
 	s->id = (uint32_t)i + 1;
 	s->pid = getpid();

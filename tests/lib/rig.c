@@ -57,7 +57,8 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
 		TAILQ_INIT(&c->mw_changed);
-		fast_container_add(r->f, c);
+		if (fast_container_add(r->f, c))
+			abort();
 	}
 }
 

@@ -138,7 +138,7 @@ static void sleeps_but_for_quick_calls(void **state)
 	assert_true(sleeps());
 	one_call(&a);
 	assert_true(sleeps());
-	clock_ns += SPIN_NS;
+	clock_ns += SPIN_MAX;
 	one_call(&a); /* seldom enough */
 	assert_true(sleeps());
 	assert_int_equal(a.slot->awake, 0);
@@ -148,13 +148,38 @@ static void sleeps_but_for_quick_calls(void **state)
 	assert_false(b.conn->heat.is_hot);
 	assert_false(sleeps());
 	assert_int_equal(a.slot->awake, 1 + g->r.spin.cpu);
-	for (unsigned i = 0; i < 2 * SPIN_NS / ROUND_NS; i++)
+	for (unsigned i = 0; i < 2 * SPIN_MIN / ROUND_NS; i++)
 		turn();
 	/* nothing came: the router is idle again, and says so */
 	assert_false(a.conn->heat.is_hot);
 	assert_int_equal(a.slot->awake, 0);
 	assert_true(sleeps());
-	assert_in_range(yields, 1, 2 * SPIN_NS / yield_ns);
+	assert_in_range(yields, 1, 2 * SPIN_MIN / yield_ns);
+}
+
+/* It is waited for as long as it takes between its calls, and when it ends that is forgotten. */
+static void waits_for_who_copies_between_calls(void **state)
+{
+	const uint64_t gap = 300000;
+
+	(void)state;
+	one_call(&a);
+	for (int i = 0; i < 3; i++) {
+		clock_ns += gap;
+		one_call(&a);
+	}
+	assert_false(sleeps());
+	clock_ns += 2 * gap - 2 * SPIN_MIN;
+	turn();
+	assert_false(sleeps());
+	clock_ns += 4 * SPIN_MIN;
+	turn();
+	assert_true(sleeps());
+	for (int i = 0; i < 30; i++)
+		one_call(&a);
+	clock_ns += 2 * SPIN_MIN;
+	turn();
+	assert_true(sleeps());
 }
 
 static void not_in_socket_mode(void **state)
@@ -242,7 +267,7 @@ static void requests_in_the_slot(void **state)
 	assert_int_equal(from_socket(&a, &h), -1);
 	assert_int_equal(answer(&a).seq, 79);
 	/* the last look, when it cools */
-	clock_ns += SPIN_NS;
+	clock_ns += SPIN_MIN;
 	post(&a, FF_MSG_ALLOC_PD, 81);
 	cool(a.conn);
 	assert_int_equal(answer(&a).seq, 81);
@@ -333,6 +358,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(sleeps_but_for_quick_calls),
+		TEST(waits_for_who_copies_between_calls),
 		TEST(not_in_socket_mode),
 		TEST(gives_way_to_who_works),
 		TEST(a_session_that_ends_is_forgotten),

@@ -154,7 +154,7 @@ static void one_comes_to_this_host(void **state)
 	remote_get(waits);
 	TAILQ_INIT(&c.mw_changed);
 	LIST_INIT(&c.sessions);
-	fast_container_add(f, &c);
+	assert_int_equal(fast_container_add(f, &c), 0);
 	assert_true(told(waits));
 	event("{'event':'policy','rules':[{'a':'t','b':'u','action':'allow'}]}");
 	assert_int_equal(path(0, 9, &here, &there), DIR_HERE);

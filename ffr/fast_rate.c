@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_rate.c - rate limits of containers and tenants; rate.h has the theory. [lock], all of it.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fast_int.h"
+
+#define COST_SHIFT 20
+#define MIN_BYTES  256u /* moved at once, however low the rate is */
+#define RELEASE_ONCE                                                                               \
+	16u /* waiters that an opening meter lets go; one more with each that is served */
+
+/* ---- buckets --------------------------------------------------------------------------------- */
+
+/* burst: units, 0: the default. What is owed is owed at the new rate. */
+static void bucket_set(struct rate_bucket *b, uint64_t now, uint64_t rate, uint64_t burst)
+{
+	uint64_t cost = rate ? (1000000000ull << COST_SHIFT) / rate : 0;
+
+	if (rate && !cost)
+		cost = 1;
+	if (cost && b->cost && b->paid > now)
+		b->paid = now + (uint64_t)((unsigned __int128)(b->paid - now) * cost / b->cost);
+	else
+		b->paid = now;
+	b->cost = cost;
+	b->burst = burst ? (uint64_t)((unsigned __int128)burst * cost >> COST_SHIFT) :
+			   RATE_BURST_NS;
+}
+
+static void bucket_charge(struct rate_bucket *b, uint64_t now, uint64_t n)
+{
+	unsigned __int128 t;
+
+	if (!b->cost)
+		return;
+	if (b->paid + b->burst < now)
+		b->paid = now - b->burst;
+	t = (unsigned __int128)n * b->cost + b->frac;
+	b->paid += (uint64_t)(t >> COST_SHIFT);
+	b->frac = (uint32_t)t & ((1u << COST_SHIFT) - 1);
+}
+
+/* Units that may be charged now. */
+static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now)
+{
+	uint64_t end = now + RATE_SLACK_NS, from = b->paid;
+
+	if (!b->cost)
+		return UINT64_MAX;
+	if (from >= end)
+		return 0;
+	if (from + b->burst < now)
+		from = now - b->burst;
+	return (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
+}
+
+/* ---- meters ---------------------------------------------------------------------------------- */
+
+static uint64_t paid_at(const struct rate_meter *m)
+{
+	uint64_t bytes = m->bytes.cost ? m->bytes.paid : 0, ops = m->ops.cost ? m->ops.paid : 0;
+
+	return bytes > ops ? bytes : ops;
+}
+
+static struct rate_wait *take_first(struct rate_meter *m)
+{
+	struct rate_wait *w = TAILQ_FIRST(&m->waiters);
+
+	if (w)
+		rate_forget(m->f, w);
+	return w;
+}
+
+static void let_go(struct rate_meter *m, uint32_t n)
+{
+	struct rate_wait *w;
+
+	while (n-- && (w = take_first(m))) {
+		w->was_first = true;
+		w->go(m->f, w);
+	}
+}
+
+static void meter_open(struct rate_meter *m);
+
+static void on_paid(struct timer *t)
+{
+	struct rate_meter *m =
+		(struct rate_meter *)((char *)t - offsetof(struct rate_meter, timer));
+
+	uint64_t at = paid_at(m), now = m->f->now;
+
+	if (!m->closed || at <= now) {
+		m->closed = false;
+		m->front = NULL;
+		let_go(m, RELEASE_ONCE);
+		at = now +
+		     RATE_SLACK_NS; /* those behind them, if these get nothing for another reason */
+	}
+	if (!TAILQ_EMPTY(&m->waiters) && timer_arm(&m->f->timers, &m->timer, at))
+		meter_open(m);
+}
+
+static void meter_init(struct rate_meter *m, struct fast *f)
+{
+	TAILQ_INIT(&m->waiters);
+	m->f = f;
+	m->timer.fn = on_paid;
+}
+
+/* Nobody waits here any more. */
+static void meter_open(struct rate_meter *m)
+{
+	timer_cancel(&m->f->timers, &m->timer);
+	m->closed = false;
+	m->front = NULL;
+	let_go(m, UINT32_MAX);
+}
+
+/* Bytes that it lets through now; 0: it is closed. */
+static uint64_t meter_room(struct fast *f, struct rate_meter *m)
+{
+	uint64_t room;
+
+	if (m->closed && paid_at(m) <= f->now)
+		m->closed = false;
+	if (m->closed)
+		return 0;
+	room = bucket_room(&m->bytes, f->now);
+	if (!room || !bucket_room(&m->ops, f->now)) {
+		m->closed = true;
+		return 0;
+	}
+	return room < MIN_BYTES ? MIN_BYTES : room;
+}
+
+static void meter_charge(struct fast *f, struct rate_meter *m, uint64_t bytes, uint32_t ops)
+{
+	bucket_charge(&m->bytes, f->now, bytes);
+	bucket_charge(&m->ops, f->now, ops);
+	if (!TAILQ_EMPTY(&m->waiters) && !m->closed)
+		let_go(m, 1);
+}
+
+static bool meters_set(struct rate_meter *m, uint64_t now, const struct ffo_limits *l)
+{
+	const uint64_t rate[RATE_DIRS] = { l->tx_rate, l->rx_rate, l->serve_rate };
+	const uint64_t ops[RATE_DIRS] = { l->tx_ops, l->rx_ops, l->serve_ops };
+	bool limited = false;
+
+	for (int d = 0; d < RATE_DIRS; d++) {
+		bucket_set(&m[d].bytes, now, rate[d], l->burst);
+		bucket_set(&m[d].ops, now, ops[d], 0);
+		limited |= rate[d] || ops[d];
+		meter_open(&m[d]);
+	}
+	return limited;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+bool rate_limited(const struct rate_path *p)
+{
+	return p->own->limited || (p->peer && p->peer->limited);
+}
+
+/* The meters of the path, at most four; their number. */
+static int path_meters(const struct rate_path *p, struct rate_meter **m)
+{
+	int n = 0;
+
+	if (p->own->limited) {
+		m[n++] = &p->own->meter[p->dir];
+		m[n++] = &p->own->of->meter[p->dir];
+	}
+	if (p->peer && p->peer->limited) {
+		m[n++] = &p->peer->meter[p->peer_dir];
+		m[n++] = &p->peer->of->meter[p->peer_dir];
+	}
+	return n;
+}
+
+struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, uint64_t *want)
+{
+	struct rate_meter *m[4];
+	int n = path_meters(p, m);
+
+	for (int i = 0; i < n; i++) {
+		uint64_t room = meter_room(f, m[i]);
+
+		if (!room)
+			return m[i];
+		if (*want > room)
+			*want = room;
+	}
+	return NULL;
+}
+
+void rate_charge(struct fast *f, const struct rate_path *p, uint64_t bytes, uint32_t ops)
+{
+	struct rate_meter *m[4];
+	int n = path_meters(p, m);
+
+	for (int i = 0; i < n; i++)
+		meter_charge(f, m[i], bytes, ops);
+}
+
+void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w)
+{
+	uint64_t at = paid_at(m);
+
+	w->on = m;
+	w->since = f->now;
+	f->num_throttled++;
+	if (w->was_first && m->front)
+		TAILQ_INSERT_AFTER(&m->waiters, m->front, w, entry);
+	else if (w->was_first)
+		TAILQ_INSERT_HEAD(&m->waiters, w, entry);
+	else
+		TAILQ_INSERT_TAIL(&m->waiters, w, entry);
+	if (w->was_first)
+		m->front = w;
+	w->was_first = false;
+	if (!m->timer.index && timer_arm(&f->timers, &m->timer, at > f->now ? at : f->now + 1))
+		meter_open(m); /* no memory: better too fast than never */
+}
+
+uint64_t rate_forget(struct fast *f, struct rate_wait *w)
+{
+	struct rate_meter *m = w->on;
+
+	if (!m)
+		return 0;
+	if (m->front == w)
+		m->front = TAILQ_PREV(w, rate_waiters, entry);
+	TAILQ_REMOVE(&m->waiters, w, entry);
+	w->on = NULL;
+	f->num_throttled--;
+	return f->now - w->since;
+}
+
+/* ---- tenants --------------------------------------------------------------------------------- */
+
+static struct tenant *tenant_find(struct fast *f, const char *name)
+{
+	struct tenant *t;
+
+	LIST_FOREACH(t, &f->tenants, entry)
+		if (!strcmp(t->name, name))
+			return t;
+	return NULL;
+}
+
+static struct tenant *tenant_get(struct fast *f, const char *name)
+{
+	struct tenant *t = tenant_find(f, name);
+
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	for (int d = 0; d < RATE_DIRS; d++)
+		meter_init(&t->meter[d], f);
+	LIST_INSERT_HEAD(&f->tenants, t, entry);
+	return t;
+}
+
+/* Forget one that has neither containers nor limits. */
+static void tenant_put(struct tenant *t)
+{
+	static const struct ffo_limits none;
+
+	if (t->num_containers || memcmp(&t->limits, &none, sizeof(none)))
+		return;
+	for (int d = 0; d < RATE_DIRS; d++)
+		meter_open(&t->meter[d]);
+	LIST_REMOVE(t, entry);
+	free(t);
+}
+
+int fast_tenant_limits(struct fast *f, const char *name, const struct ffo_limits *l)
+{
+	struct tenant *t = tenant_get(f, name);
+	struct container *c;
+
+	if (!t)
+		return -ENOMEM;
+	t->limits = *l;
+	t->limited = meters_set(t->meter, f->now, l);
+	LIST_FOREACH(c, &f->containers, entry)
+		if (c->of == t)
+			c->limited = c->meters_set || t->limited;
+	tenant_put(t);
+	return 0;
+}
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+int rate_container_add(struct fast *f, struct container *c)
+{
+	c->of = tenant_get(f, c->tenant);
+	if (!c->of)
+		return -ENOMEM;
+	c->of->num_containers++;
+	for (int d = 0; d < RATE_DIRS; d++)
+		meter_init(&c->meter[d], f);
+	fast_container_limits(f, c, &c->limits);
+	return 0;
+}
+
+void rate_container_del(struct fast *f, struct container *c)
+{
+	struct tenant *t = c->of;
+
+	(void)f;
+	for (int d = 0; d < RATE_DIRS; d++)
+		meter_open(&c->meter[d]);
+	c->of = NULL;
+	t->num_containers--;
+	tenant_put(t);
+}
+
+void fast_container_limits(struct fast *f, struct container *c, const struct ffo_limits *l)
+{
+	c->limits = *l;
+	c->meters_set = meters_set(c->meter, f->now, l);
+	c->limited = c->meters_set || c->of->limited;
+}

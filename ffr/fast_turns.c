@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast_turns.c - whose turn it is: containers with work, and their QPs. [lock], the runner.
+ *
+ * One container that is alone has all its QPs served in each turn of the runner. Several take turns,
+ * each with a small step (SLICE bytes, STEP_WRS requests), and each step serves some of its QPs, in
+ * order. For how much in all is a deficit round robin: with a round a container gets credit, its weight
+ * times the quantum, and what it moves is taken from that, a request at least REQUEST_COST. Who has
+ * none left waits until no container with work has any; then the next round begins. So small messages
+ * and large ones get the same bytes, and nobody waits for more than a step of each other container.
+ *
+ * Latency-sensitive containers have a turn between any two steps of others, whatever their credit, as
+ * long as they take no more than conf.urgent per cent of the time. Beyond, they wait for the rest of
+ * the WINDOW.
+ */
+#include "fast_int.h"
+
+#define QP_IDLE_NS   (200 * NS_PER_US)
+#define SLICE	     (64 * 1024)
+#define STEP_WRS     128u
+#define REQUEST_COST 64
+#define WINDOW_NS    NS_PER_MS
+
+void turns_add(struct fast *f, struct qp *qp)
+{
+	struct container *c = qp->o.ses->cont;
+
+	if (!c->num_active++) {
+		c->kind = c->limits.latency ? TURN_URGENT : TURN_NORMAL;
+		TAILQ_INSERT_TAIL(&f->turns[c->kind], c, turn);
+		f->num_turns[c->kind]++;
+	}
+	TAILQ_INSERT_TAIL(&c->active_qps, qp, active);
+	qp->is_active = true;
+}
+
+void turns_del(struct fast *f, struct qp *qp)
+{
+	struct container *c = qp->o.ses->cont;
+
+	TAILQ_REMOVE(&c->active_qps, qp, active);
+	qp->is_active = false;
+	if (!--c->num_active) {
+		TAILQ_REMOVE(&f->turns[c->kind], c, turn);
+		f->num_turns[c->kind]--;
+	}
+}
+
+/* One QP. 0: it has no work. */
+static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uint64_t epoch)
+{
+	uint32_t n = send_service(f, qp);
+
+	if (f->epoch != epoch)
+		return n; /* somebody else held the lock: nothing we remember holds */
+	if (n)
+		qp->last_work = f->now;
+	if (!qp->is_active)
+		return n;
+	if (TAILQ_NEXT(qp, active)) {
+		TAILQ_REMOVE(&c->active_qps, qp, active);
+		TAILQ_INSERT_TAIL(&c->active_qps, qp, active);
+	}
+	if (!n && f->now - qp->last_work > QP_IDLE_NS)
+		fast_qp_rest(f, qp);
+	return n;
+}
+
+/* Each QP at most once; the list may change under our hands. `alone`: all of them. */
+static uint32_t serve(struct fast *f, struct container *c, bool alone)
+{
+	uint64_t epoch = f->epoch;
+	uint32_t left = c->num_active, work = 0;
+	struct qp *qp;
+
+	f->moved = 0;
+	while (left-- && (qp = TAILQ_FIRST(&c->active_qps))) {
+		work += serve_qp(f, c, qp, epoch);
+		if (f->epoch != epoch)
+			return work;
+		if (!alone && (work >= STEP_WRS || f->moved >= SLICE))
+			break;
+	}
+	c->credit -= (int64_t)(f->moved > (uint64_t)work * REQUEST_COST ?
+				       f->moved :
+				       (uint64_t)work * REQUEST_COST);
+	return work;
+}
+
+/* The next container of that kind; its turn after this one is behind all others'. */
+static struct container *next_turn(struct fast *f, enum turn kind)
+{
+	struct container *c = TAILQ_FIRST(&f->turns[kind]);
+
+	if (c && TAILQ_NEXT(c, turn)) {
+		TAILQ_REMOVE(&f->turns[kind], c, turn);
+		TAILQ_INSERT_TAIL(&f->turns[kind], c, turn);
+	}
+	return c;
+}
+
+/* The latency-sensitive ones, a step each. */
+static uint32_t serve_urgent(struct fast *f)
+{
+	uint32_t left = f->num_turns[TURN_URGENT], work = 0;
+	uint64_t epoch = f->epoch, from;
+	struct container *c;
+
+	if (!left)
+		return 0;
+	fast_tick(f);
+	from = f->now;
+	if (from - f->urgent_from > WINDOW_NS) {
+		f->urgent_from = from;
+		f->urgent_ns = 0;
+	}
+	if (f->num_turns[TURN_NORMAL] && f->urgent_ns > WINDOW_NS / 100 * f->conf.urgent)
+		return 0;
+	while (left-- && (c = next_turn(f, TURN_URGENT))) {
+		work += serve(f, c, false);
+		if (f->epoch != epoch)
+			return work;
+	}
+	if (work) {
+		fast_tick(f);
+		f->urgent_ns += f->now - from;
+	}
+	return work;
+}
+
+/* Has it credit left in this round? */
+static bool has_credit(struct fast *f, struct container *c)
+{
+	uint64_t weight = c->limits.weight ? c->limits.weight : FFO_WEIGHT_DEFAULT;
+
+	if (c->round != f->round) {
+		c->round = f->round;
+		c->credit = (c->credit < 0 ? c->credit : 0) +
+			    (int64_t)(f->conf.quantum * weight / FFO_WEIGHT_DEFAULT);
+	}
+	return c->credit > 0;
+}
+
+uint32_t turns_serve(struct fast *f)
+{
+	uint32_t left = f->num_turns[TURN_NORMAL], work = serve_urgent(f), n;
+	bool alone = left == 1 && !f->num_turns[TURN_URGENT];
+	bool waiting = false, going = false;
+	uint64_t epoch = f->epoch;
+	struct container *c;
+
+	f->quantum = alone || f->conf.quantum < SLICE ? f->conf.quantum : SLICE;
+	while (left-- && (c = next_turn(f, TURN_NORMAL))) {
+		if (!alone && !has_credit(f, c)) {
+			waiting = true;
+			continue;
+		}
+		n = serve(f, c, alone);
+		work += n;
+		if (f->epoch != epoch)
+			return work;
+		if (alone) {
+			c->credit = 0;
+			break;
+		}
+		going |= n && c->credit > 0;
+		if (n)
+			fast_tick(f);
+		work += serve_urgent(f);
+		if (f->epoch != epoch)
+			return work;
+	}
+	if (waiting && !going) {
+		f->round++;
+		work++; /* those that waited have not been asked */
+	}
+	return work;
+}

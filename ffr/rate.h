@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * rate.h - rate limits: who may move how many bytes, and carry out how many requests. [lock]
+ *
+ * A bucket is a time: until when what was charged is paid for. It may lie behind by the burst, and
+ * ahead by RATE_SLACK_NS, so that a limited container works for a while and sleeps for a while. A
+ * meter has a bucket of bytes and one of requests; a container has one for each direction, and so
+ * has its tenant. What is ahead too far closes the meter until all is paid for.
+ *
+ * An operation asks the meters of both its ends before a byte moves. If one is closed, it waits there,
+ * and goes on in its turn when the meter opens: a transfer in the middle, too. What it is allowed is
+ * charged at once. Nobody else waits.
+ */
+#ifndef FFR_RATE_H
+#define FFR_RATE_H
+
+#include <bsd/sys/queue.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "timer.h"
+
+struct container;
+struct fast;
+
+#define RATE_SLACK_NS 1000000ull /* a limited container is served once in this time */
+#define RATE_BURST_NS                                                                              \
+	4000000ull /* at the rate; where no burst is set. What a late timer costs is made up */
+
+enum rate_dir { RATE_TX, RATE_RX, RATE_SERVE, RATE_DIRS };
+
+struct rate_bucket {
+	uint64_t cost;	/* 2^-20 ns for a byte, or a request; 0: no limit */
+	uint64_t paid;	/* ns */
+	uint32_t frac;	/* ... and 2^-20 ns */
+	uint64_t burst; /* ns that `paid` may lie behind */
+};
+
+/* Who waits for a meter. */
+struct rate_wait {
+	struct rate_meter *on; /* NULL: for none */
+	TAILQ_ENTRY(rate_wait) entry;
+	uint64_t since; /* ns */
+	bool was_first; /* was let go and has got nothing since */
+	/* It opens; the wait has ended. */
+	void (*go)(struct fast *f, struct rate_wait *w);
+};
+
+struct rate_meter {
+	struct rate_bucket bytes, ops;
+	bool closed;
+	TAILQ_HEAD(rate_waiters, rate_wait) waiters;
+	struct rate_wait *front; /* the last of those that stand before all others again */
+	struct timer timer;
+	struct fast *f;
+};
+
+/* What an operation is charged to. */
+struct rate_path {
+	struct container *own, *peer; /* peer NULL: on another host, or many */
+	uint8_t dir, peer_dir;	      /* enum rate_dir */
+};
+
+/* Does any limit hold on that path? */
+bool rate_limited(const struct rate_path *p);
+/*
+ * May it go on? Then *want is reduced to the bytes that it may move now, not less than one if it was
+ * not 0; else a meter that is closed.
+ */
+struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, uint64_t *want);
+void rate_charge(struct fast *f, const struct rate_path *p, uint64_t bytes, uint32_t ops);
+/* Wait for it; w->go is set. */
+void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w);
+/* It waits no more, if it did: the time that it has waited for, ns. */
+uint64_t rate_forget(struct fast *f, struct rate_wait *w);
+
+#endif
