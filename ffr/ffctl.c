@@ -127,7 +127,12 @@ static json_t *exchange(int fd, const char *line)
 	return j;
 }
 
-json_t *router_call(json_t *request)
+static bool is_ok(const json_t *answer)
+{
+	return json_is_true(json_object_get(answer, "ok"));
+}
+
+json_t *router_call_while(json_t *request, const char *error, unsigned tries)
 {
 	char *line = json_dumps(request, JSON_COMPACT);
 	json_t *answer;
@@ -136,13 +141,23 @@ json_t *router_call(json_t *request)
 		fail("a name or an address is not UTF-8 text");
 	json_decref(request);
 	answer = exchange(admin_connect(), line);
+	while (!is_ok(answer) && !strcmp(str_of(answer, "error"), error) && tries--) {
+		json_decref(answer);
+		usleep(RETRY_US);
+		answer = exchange(admin_connect(), line);
+	}
 	free(line);
 	if (!json_is_object(answer))
 		fail("%s: the answer is not understood", admin_path);
-	if (!json_is_true(json_object_get(answer, "ok")))
+	if (!is_ok(answer))
 		fail("%s", str_of(answer, "message"));
 	json_object_del(answer, "ok");
 	return answer;
+}
+
+json_t *router_call(json_t *request)
+{
+	return router_call_while(request, "", 0);
 }
 
 /* The whole of a list that is answered in pages. */

@@ -20,6 +20,9 @@ void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noret
 
 /* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
 json_t *router_call(json_t *request);
+/* The same, so many times more while the answer is that error (its name). */
+json_t *router_call_while(json_t *request, const char *error, unsigned tries);
+#define RETRY_US 50000				      /* between two tries */
 json_t *router_list(const char *op, const char *key); /* all pages of an array */
 void json_print(json_t *j);
 

@@ -90,11 +90,15 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 	a->name = argv[optind];
 }
 
+/* The orchestrator hears of a program that has ended some time after that: docker stop, then this. */
+#define BUSY_TRIES (2000000 / RETRY_US)
+
 static json_t *move(const struct move_args *a)
 {
 	json_t *answer =
-		router_call(json_pack("{s:s, s:s, s:s*, s:b}", "op", "container_migrate", "name",
-				      a->name, "host", a->to, "force", (int)a->force));
+		router_call_while(json_pack("{s:s, s:s, s:s*, s:b}", "op", "container_migrate",
+					    "name", a->name, "host", a->to, "force", (int)a->force),
+				  "EBUSY", BUSY_TRIES);
 
 	if (!json_is_true(json_object_get(answer, "host_up")))
 		fprintf(stderr,
