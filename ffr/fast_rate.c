@@ -45,10 +45,10 @@ static void bucket_charge(struct rate_bucket *b, uint64_t now, uint64_t n)
 	b->frac = (uint32_t)t & ((1u << COST_SHIFT) - 1);
 }
 
-/* Units that may be charged now. */
+/* Units that may be charged now; one, however low the rate is, when all is paid for. */
 static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now)
 {
-	uint64_t end = now + RATE_SLACK_NS, from = b->paid;
+	uint64_t end = now + RATE_SLACK_NS, from = b->paid, room;
 
 	if (!b->cost)
 		return UINT64_MAX;
@@ -56,7 +56,8 @@ static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now)
 		return 0;
 	if (from + b->burst < now)
 		from = now - b->burst;
-	return (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
+	room = (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
+	return room ? room : 1;
 }
 
 /* ---- meters ---------------------------------------------------------------------------------- */
@@ -202,11 +203,14 @@ struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, uint64_t 
 	return NULL;
 }
 
-void rate_charge(struct fast *f, const struct rate_path *p, uint64_t bytes, uint32_t ops)
+void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w, uint64_t bytes,
+		 uint32_t ops)
 {
 	struct rate_meter *m[4];
 	int n = path_meters(p, m);
 
+	if (w)
+		w->was_first = false;
 	for (int i = 0; i < n; i++)
 		meter_charge(f, m[i], bytes, ops);
 }

@@ -68,7 +68,9 @@ bool rate_limited(const struct rate_path *p);
  * not 0; else a meter that is closed.
  */
 struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, uint64_t *want);
-void rate_charge(struct fast *f, const struct rate_path *p, uint64_t bytes, uint32_t ops);
+/* It goes on; w: its place in the line, should it have to wait again, is behind others. NULL: none. */
+void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w, uint64_t bytes,
+		 uint32_t ops);
 /* Wait for it; w->go is set. */
 void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w);
 /* It waits no more, if it did: the time that it has waited for, ns. */

@@ -269,6 +269,7 @@ static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
 	if (m->again || (peer == qp && qp->block_self_lb) || !route_receives(peer))
 		return false;
 	if (!ud_qkey_ok(qp, peer) || responder_admit(f, peer, qp->wr) != ANS_OK ||
+	    !remote_rate_datagram(f, peer, SOFT_GRH_SZ + qp->wr->length) ||
 	    responder_match(f, peer, qp) != ANS_OK) {
 		lost(peer);
 		return false;
@@ -431,6 +432,11 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 	struct mcast_member *m = NULL;
 	uint64_t epoch = f->epoch, moved = 0;
 
+	if (!sq->mcast_paid) {
+		if (!requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
+			return POST_WAIT;
+		sq->mcast_paid = true;
+	}
 	if (sq->mcast_others && sq->x.call && sq->x.call->busy)
 		return POST_WAIT; /* for the sender's own memory */
 	if (sq->mcast_others)
@@ -488,7 +494,7 @@ enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid 
 		return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 	}
 	sq->mcast = true;
-	sq->mcast_others = sq->mcast_asked = false;
+	sq->mcast_others = sq->mcast_asked = sq->mcast_paid = false;
 	sq->mgid = *gid;
 	sq->mcast_seq = 0;
 	sq->mcast_end = table(f)->last_seq;

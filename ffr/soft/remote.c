@@ -64,6 +64,7 @@ bool remote_open(struct fast *f, struct qp *qp)
 	rq->epoch = there->epoch;
 	rq->tag = random32(f);
 	rq->timer.fn = request_timer;
+	remote_rate_init(rq);
 	qp->soft->rem = rq;
 	set_peer(rq, there->up ? there->peer : NULL);
 	return true;
@@ -123,6 +124,7 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	wire_rx_forget(rq);
 	wire_batch_forget(rq);
 	stall_end(rq);
+	remote_rate_forget(f, rq);
 	out_reset(f, rq);
 	xfer_reset(f, &rq->in);
 	response_abort(f, rq);

@@ -88,6 +88,13 @@ enum remote_phase {
 	REM_LATER, /* the peer could not take it just now: timer */
 };
 
+/* What of a QP may wait for a limit; remote_rate.c */
+enum remote_rate_kind { REMOTE_RATE_SEND, REMOTE_RATE_SERVE, REMOTE_RATE_RECV, REMOTE_RATES };
+struct remote_rate {
+	struct rate_wait w;
+	struct remote_qp *rq;
+};
+
 struct remote_qp {
 	struct qp *qp;
 	uint32_t cont, epoch;	/* the peer's container */
@@ -108,6 +115,7 @@ struct remote_qp {
 	uint8_t phase;		 /* enum remote_phase */
 	bool is_met;		 /* UC: the peer was there */
 	bool solo;		 /* after an RNR NAK: one message at a time, until one is done */
+	uint64_t busy_until;	 /* ns: the same for the peer's limits, which it has told of */
 	uint8_t rnr_left, retry_left;
 	uint64_t heard; /* ns: wire_heard() when the timer was armed */
 	uint64_t moved; /* ns: when an answer last came */
@@ -146,6 +154,7 @@ struct remote_qp {
 		uint64_t orig;
 	} * atomics; /* [REMOTE_JOBS] the last ones' answers */
 	uint32_t num_atomics;
+	struct remote_rate rate[REMOTE_RATES];
 };
 
 /* ---- remote.c ------------------------------------------------------------------------------------ */
@@ -184,6 +193,18 @@ static inline struct sent *remote_sent_wr(const struct remote_qp *rq, uint32_t m
 {
 	return rq->win[msn & (rq->win_size - 1)];
 }
+
+/* ---- remote_rate.c --------------------------------------------------------------------------------- */
+
+void remote_rate_init(struct remote_qp *rq);
+void remote_rate_forget(struct fast *f, struct remote_qp *rq);
+/* Of `want` bytes those that the limits let through now; *wait: none, it waits for them. */
+uint64_t remote_rate_ask(struct fast *f, struct remote_qp *rq, enum remote_rate_kind kind,
+			 enum rate_dir dir, uint64_t want, bool *wait);
+void remote_rate_charge(struct fast *f, struct remote_qp *rq, enum remote_rate_kind kind,
+			enum rate_dir dir, uint64_t bytes, uint32_t ops);
+/* A datagram for that QP: charged, or to be dropped (false). */
+bool remote_rate_datagram(struct fast *f, struct qp *qp, uint64_t bytes);
 
 /* ---- remote_req.c ---------------------------------------------------------------------------------- */
 

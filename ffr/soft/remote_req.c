@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RNR_FOR_EVER 7
-#define TIMEOUT_MIN  (16 * NS_PER_MS) /* a router may be off its CPU for longer than a NIC */
-#define MAP_PATIENCE (20 * NS_PER_MS) /* then the peer's router is asked */
-#define LATER_NS     NS_PER_MS
-#define PATIENCE     (30000 * NS_PER_MS) /* with a QP whose router is there */
-#define UC_PATIENCE  (500 * NS_PER_MS)	 /* for a connection of the two hosts */
+#define RNR_FOR_EVER  7
+#define TIMEOUT_MIN   (16 * NS_PER_MS) /* a router may be off its CPU for longer than a NIC */
+#define MAP_PATIENCE  (20 * NS_PER_MS) /* then the peer's router is asked */
+#define LATER_NS      NS_PER_MS
+#define BUSY_NS	      (10 * NS_PER_MS) /* one message at a time, after the peer's limits held one */
+#define BUSY_PATIENCE (1000 * NS_PER_MS)
+#define PATIENCE      (30000 * NS_PER_MS) /* with a QP whose router is there */
+#define UC_PATIENCE   (500 * NS_PER_MS)	  /* for a connection of the two hosts */
 
 /* ---- time --------------------------------------------------------------------------------------------- */
 
@@ -344,9 +346,9 @@ static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 }
 
 /* May it be sent now, as far as other messages are concerned? */
-static bool is_its_turn(const struct remote_qp *rq, const struct sent *s)
+static bool is_its_turn(const struct fast *f, const struct remote_qp *rq, const struct sent *s)
 {
-	if (rq->solo && rq->nxt != rq->una)
+	if ((rq->solo || f->now < rq->busy_until) && rq->nxt != rq->una)
 		return false;
 	if ((s->wr.flags & FF_SQE_FENCE) && rq->fetches)
 		return false;
@@ -394,15 +396,14 @@ static struct side wr_side(const struct remote_qp *rq, const struct sent *s)
  * Payload of the WR from rq->off on. 1; 0: not now (it waits for its memory, or has failed); 2, -1: as
  * remote_next().
  */
-static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s, struct frame *fr)
+static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s, struct frame *fr,
+			   uint64_t len)
 {
 	struct side src = wr_side(rq, s);
 	enum ff_vendor_err why = FF_VERR_NONE;
-	uint64_t len = s->wr.length - rq->off, n;
+	uint64_t n;
 	int num;
 
-	if (len > WIRE_PAYLOAD_MAX)
-		len = WIRE_PAYLOAD_MAX;
 	num = xfer_iov(&src, rq->off, len, fr->iov, FRAME_IOVS, &n, &why);
 	if (num > 0) {
 		fr->num_iov = (unsigned)num;
@@ -431,7 +432,10 @@ static int probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
 
 int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
+	enum rate_dir dir;
 	struct sent *s;
+	uint64_t len;
+	bool wait;
 
 	fr->incarnation = rq->incarnation;
 	if (rq->phase != REM_RUN)
@@ -454,7 +458,7 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (rq->nxt == rq->tail)
 		return 0;
 	s = remote_sent_wr(rq, rq->nxt);
-	if (!rq->off && !is_its_turn(rq, s))
+	if (!rq->off && !is_its_turn(f, rq, s))
 		return 0;
 	if (!rq->off && !is_mapped(f, rq, s)) {
 		if (!s->probe || rq->nxt != rq->una) /* asked for when all else is done */
@@ -462,17 +466,27 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		timer_arm(&f->timers, &rq->timer, f->now + TIMEOUT_MIN);
 		return probe(rq, s, fr);
 	}
+	dir = ff_op_fetches(s->wr.opcode) ? RATE_RX : RATE_TX;
+	len = dir == RATE_TX ? s->wr.length - rq->off : 1;
+	if (len > WIRE_PAYLOAD_MAX)
+		len = WIRE_PAYLOAD_MAX;
 	request_hdr(rq, s, &fr->h);
 	fr->kind = FRAME_REQUEST;
 	fr->old_nxt = rq->nxt;
 	fr->old_off = rq->off;
+	len = remote_rate_ask(f, rq, REMOTE_RATE_SEND, dir, len, &wait);
+	if (wait)
+		return 0;
 	if (!ff_op_fetches(s->wr.opcode) && s->wr.length) {
-		int r = request_payload(f, rq, s, fr);
+		int r = request_payload(f, rq, s, fr, len);
 
 		if (r != 1)
 			return r;
 		rq->off += fr->h.len;
+		len = fr->h.len;
 	}
+	remote_rate_charge(f, rq, REMOTE_RATE_SEND, dir,
+			   ff_op_fetches(s->wr.opcode) ? s->wr.length : len, !fr->old_off);
 	if (ff_op_fetches(s->wr.opcode) || rq->off == s->wr.length) {
 		fr->h.flags |= WIRE_LAST;
 		rq->fetches += ff_op_fetches(s->wr.opcode);
@@ -586,6 +600,13 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 	case NAK_SEQ:
 		go_back(rq, h->msn);
 		wire_tx(f, rq);
+		break;
+	case NAK_BUSY: /* its GO, or a look after a time that only a lost GO is waited for */
+		rq->moved = f->now;
+		go_back(rq, h->msn);
+		rq->busy_until = f->now + BUSY_NS;
+		rq->phase = REM_RNR;
+		timer_arm(&f->timers, &rq->timer, f->now + BUSY_PATIENCE);
 		break;
 	case NAK_RETRY:
 		go_back(rq, h->msn);

@@ -227,6 +227,15 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 		nak(f, rq, h->msn, NAK_PROBE_OK);
 		return false;
 	}
+	if (!ff_op_fetches(h->opcode)) {
+		bool wait;
+
+		remote_rate_ask(f, rq, REMOTE_RATE_RECV, RATE_RX, 1, &wait);
+		if (wait) {
+			nak(f, rq, h->msn, NAK_BUSY);
+			return false;
+		}
+	}
 	if (!op_takes_recv(h->opcode))
 		return true;
 	if (rq->job_head != rq->job_tail) { /* they come first, should this end the connection */
@@ -301,6 +310,8 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 		nak(f, rq, rq->rx_msn, NAK_SEQ);
 		return SINK_DISCARD;
 	}
+	if (!ff_op_fetches(h->opcode))
+		remote_rate_charge(f, rq, REMOTE_RATE_RECV, RATE_RX, h->len, !h->offset);
 	*out = rq;
 	return SINK_QP;
 }
@@ -593,6 +604,7 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		.qp = rq->qp,
 		.access = IBV_ACCESS_REMOTE_READ,
 	};
+	bool wait;
 	int r = 0;
 
 	answer_hdr(rq, fr, WIRE_READ_DATA, j->msn);
@@ -602,6 +614,9 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->old_off = j->off;
 	if (len > WIRE_PAYLOAD_MAX)
 		len = WIRE_PAYLOAD_MAX;
+	len = remote_rate_ask(f, rq, REMOTE_RATE_SERVE, RATE_SERVE, len, &wait);
+	if (wait)
+		return 0;
 	if (len) {
 		r = xfer_iov(&src, j->off, len, fr->iov, FRAME_IOVS, &n, &why);
 		if (r > 0) {
@@ -620,6 +635,7 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		refuse(f, rq, msn, ANS_REM_ACCESS);
 		return response_next(f, rq, fr);
 	}
+	remote_rate_charge(f, rq, REMOTE_RATE_SERVE, RATE_SERVE, fr->h.len, !j->off);
 	j->off += fr->h.len;
 	rq->qp->o.ses->stats.tx_bytes += fr->h.len;
 	if (j->off == j->at.length) {

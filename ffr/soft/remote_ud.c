@@ -153,6 +153,10 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 		lost(qp);
 		return 0;
 	}
+	if (!remote_rate_datagram(f, qp, h->len)) {
+		lost(qp);
+		return 0;
+	}
 	if (responder_admit(f, qp, &wr) != ANS_OK || responder_recv(f, qp, &wr) != ANS_OK) {
 		lost(qp);
 		return 0;

@@ -236,8 +236,25 @@ static bool consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t tot
 		fast_qp_throttle(f, qp, m);
 		return false;
 	}
-	rate_charge(f, &path, want, !x->limit);
+	rate_charge(f, &path, &qp->wait, want, !x->limit);
 	x->limit = x->done + want;
+	return true;
+}
+
+bool requester_pay(struct fast *f, struct qp *qp, uint64_t total)
+{
+	struct rate_path path = path_of(qp, NULL);
+	struct rate_meter *m;
+	uint64_t want = 1;
+
+	if (!rate_limited(&path))
+		return true;
+	m = rate_ask(f, &path, &want);
+	if (m) {
+		fast_qp_throttle(f, qp, m);
+		return false;
+	}
+	rate_charge(f, &path, &qp->wait, total, 1);
 	return true;
 }
 
@@ -402,6 +419,9 @@ static enum post_result ud_away(struct fast *f, struct qp *qp)
 	}
 	if (to->epoch && to->peer && to->peer->tcp) {
 		grh_to(sq, &to->gid[0]);
+		if (!sq->ud_paid && !requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
+			return POST_WAIT;
+		sq->ud_paid = true;
 		r = remote_ud_send(f, qp, to);
 		if (r != POST_WAIT || (sq->x.call && sq->x.call->busy))
 			return r;
@@ -517,7 +537,7 @@ static bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
 
 	if (rate_ask(f, &path, &want) || want < qp->wr->length)
 		return false;
-	rate_charge(f, &path, want, 1);
+	rate_charge(f, &path, &qp->wait, want, 1);
 	return true;
 }
 
@@ -649,6 +669,7 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 			grh_to(sq, &sq->dest->gid[0]);
 		else
 			sq->give_up = f->now + UD_PATIENCE;
+		sq->ud_paid = false;
 	}
 	return requester_run(f, qp);
 }

@@ -91,10 +91,12 @@ struct soft_qp {
 	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
 	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
 	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not yet */
+	bool ud_paid;		/* UD: the limits have let the datagram through to another host */
 	uint64_t give_up; /* UD, ns: when a datagram for another host has waited for long enough */
 	struct ff_ah_attr ud_path; /* UD: where a datagram for another host goes */
 	uint8_t *gathered; /* UD: a datagram for another host; SOFT_GRH_SZ + SOFT_MTU bytes */
 	bool mcast_others; /* a message for a group: all members on this host have had it */
+	bool mcast_paid;   /* ... the limits have let it through */
 	bool mcast_asked;  /* ... the hosts of the group are not known or not connected yet */
 	enum soft_phase phase;
 	struct timer timer;
@@ -293,6 +295,8 @@ enum post_result requester_run(struct fast *f, struct qp *qp);
 enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why);
 /* Binds and invalidations of our own. */
 enum post_result requester_local(struct fast *f, struct qp *qp);
+/* Have the sender's limits let all of the WR through to many, or to another host? False: it waits. */
+bool requester_pay(struct fast *f, struct qp *qp, uint64_t total);
 /* 4.096 us * 2^timeout, ns; 0: none (IBTA 9.9.2.1.1) */
 uint64_t requester_ack_timeout(const struct qp *qp);
 void requester_abort(struct fast *f, struct qp *qp);

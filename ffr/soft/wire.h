@@ -67,6 +67,7 @@ enum wire_nak {
 	NAK_SEQ,	/* msn is what is expected */
 	NAK_RETRY,	/* msn could not be taken just now: again */
 	NAK_PROBE_OK,	/* answer to a PROBE */
+	NAK_BUSY,	/* msn is to wait for a GO: the receiver's limits */
 };
 
 /* Little-endian, like the machines that this runs on. */
