@@ -24,7 +24,8 @@
  *	host_get	host: {name, instance, wire, up, last_seen}
  *	host_list	hosts: [{name, instance, wire, up, last_seen}, ...] by rising name; next:
  *			value for `after` when there are more
- *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active}
+ *	container_add	container: {id, name, tenant, ips, lid, mode, host, epoch, active, limits};
+ *			limits: {name: number, ...}, absent when there are none
  *	container_set	container: as it is now
  *	container_rm	container: as it was
  *	container_get	container
@@ -42,6 +43,9 @@
  *	policy_list	rules: [{a, b, action}, ...]
  *	policy_set	-; policy_rm: -
  *	policy_watch	rules, then events
+ *	tenant_list	tenants: [{tenant, limits}, ...] by rising name, those that have limits
+ *	tenant_set	-
+ *	tenant_watch	tenants, then events
  *	mcast_join	-; mcast_leave: -
  *	mcast_watch	hosts: [{name, wire, instance, up, last_seen}, ...], then events;
  *			mcast_unwatch: -
@@ -61,6 +65,8 @@
  *		synced: with this event all are told. epoch 0: there is no such container (now).
  *		The rows are of that epoch, and the container's owner's.
  *	{"event":"policy","rules":[...]}
+ *		the whole list
+ *	{"event":"tenants","tenants":[...]}
  *		the whole list
  *	{"event":"mcast","tenant":t,"mgid":m,"hosts":[...]}
  *		the whole list; mgid as it was in the request
@@ -85,21 +91,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ffo_limits.h"
+
 #define FFO_PROTO_VERSION 1
 
 #define FFO_SOCKET_DEFAULT "unix:/run/freeflow/ffo.sock"
 
-#define FFO_LINE_MAX  262144u /* bytes of a message, newline included */
-#define FFO_BATCH_MAX 1024u   /* rows of one map_publish, map_withdraw or page of map_list */
-#define FFO_PAGE_MAX  256u    /* objects of one page of container_list or host_list */
-#define FFO_NAME_MAX  64u     /* bytes of a name, NUL included */
-#define FFO_TEXT_MAX  128u    /* bytes of other text, NUL included */
-#define FFO_PARTY_MAX 128u    /* bytes of "TENANT/CONTAINER", NUL included */
-#define FFO_ADDR_MAX  2u      /* addresses of a container */
-#define FFO_RULES_MAX 512u    /* rules of the policy: all fit into one message */
-#define FFO_GROUP_MAX 512u    /* hosts of a multicast group: all fit into one message */
-#define FFO_SUBS_MAX  65536u  /* things that one connection is told of */
-#define FFO_LID_MAX   0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
+#define FFO_LINE_MAX	262144u /* bytes of a message, newline included */
+#define FFO_BATCH_MAX	1024u	/* rows of one map_publish, map_withdraw or page of map_list */
+#define FFO_PAGE_MAX	256u	/* objects of one page of container_list or host_list */
+#define FFO_NAME_MAX	64u	/* bytes of a name, NUL included */
+#define FFO_TEXT_MAX	128u	/* bytes of other text, NUL included */
+#define FFO_PARTY_MAX	128u	/* bytes of "TENANT/CONTAINER", NUL included */
+#define FFO_ADDR_MAX	2u	/* addresses of a container */
+#define FFO_RULES_MAX	512u	/* rules of the policy: all fit into one message */
+#define FFO_TENANTS_MAX 512u	/* tenants with limits: all fit into one message */
+#define FFO_GROUP_MAX	512u	/* hosts of a multicast group: all fit into one message */
+#define FFO_SUBS_MAX	65536u	/* things that one connection is told of */
+#define FFO_LID_MAX	0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
 
 /*
  * X(NAME, name, caller). Callers:
@@ -131,6 +140,9 @@
 	X(POLICY_SET, policy_set, ANY)                                                             \
 	X(POLICY_RM, policy_rm, ANY)                                                               \
 	X(POLICY_WATCH, policy_watch, HOST)                                                        \
+	X(TENANT_LIST, tenant_list, ANY)                                                           \
+	X(TENANT_SET, tenant_set, ANY)                                                             \
+	X(TENANT_WATCH, tenant_watch, HOST)                                                        \
 	X(MCAST_JOIN, mcast_join, HOST)                                                            \
 	X(MCAST_LEAVE, mcast_leave, HOST)                                                          \
 	X(MCAST_WATCH, mcast_watch, HOST)                                                          \
@@ -151,6 +163,7 @@ enum ffo_op {
  *	TEXT	string of printable ASCII, shorter than FFO_TEXT_MAX; NULL when absent
  *	UINT	integer, 0..2^32-1; 0 when absent, so 0 means "none" wherever a field is OPT
  *	LIST	array; NULL when absent
+ *	OBJ	object; NULL when absent
  *
  * A container is named by "container", its id, or, where that is absent, by "name".
  */
@@ -175,17 +188,19 @@ enum ffo_op {
 
 /*
  * tenant: "default" when absent; mode: "adaptive"; host: the caller's own. ips: 1..FFO_ADDR_MAX
- * strings; when absent, one of each family is allocated.
+ * strings; when absent, one of each family is allocated. limits: of ffo_limits.h, by their names;
+ * none when absent.
  */
 #define FFO_FIELDS_container_add(F, op)                                                            \
 	F(op, NAME, name, REQ)                                                                     \
 	F(op, NAME, tenant, OPT)                                                                   \
 	F(op, LIST, ips, OPT)                                                                      \
 	F(op, NAME, mode, OPT)                                                                     \
-	F(op, NAME, host, OPT)
+	F(op, NAME, host, OPT)                                                                     \
+	F(op, OBJ, limits, OPT)
 
 /*
- * What is absent stays as it is. Another host: the epoch grows, the mappings go, and it is not
+ * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings go, and it is not
  * active any more; EBUSY when it is active, unless force is 1.
  */
 #define FFO_FIELDS_container_set(F, op)                                                            \
@@ -194,7 +209,8 @@ enum ffo_op {
 	F(op, LIST, ips, OPT)                                                                      \
 	F(op, NAME, mode, OPT)                                                                     \
 	F(op, NAME, host, OPT)                                                                     \
-	F(op, UINT, force, OPT)
+	F(op, UINT, force, OPT)                                                                    \
+	F(op, OBJ, limits, OPT)
 
 #define FFO_FIELDS_container_rm(F, op)                                                             \
 	F(op, UINT, container, OPT)                                                                \
@@ -265,6 +281,16 @@ enum ffo_op {
 #define FFO_FIELDS_policy_watch(F, op)
 
 /*
+ * What the containers of a tenant may use together, on each host. What is absent in limits stays as
+ * it is, 0 takes a limit away.
+ */
+#define FFO_FIELDS_tenant_list(F, op)
+#define FFO_FIELDS_tenant_set(F, op)                                                               \
+	F(op, NAME, tenant, REQ)                                                                   \
+	F(op, OBJ, limits, REQ)
+#define FFO_FIELDS_tenant_watch(F, op)
+
+/*
  * A multicast group is a tenant's. mgid: as an IPv6 address: ff00::/8 or, for RoCE v2's groups over
  * IPv4, ::ffff:224.0.0.0/100. The router joins
  * with the first member that it has, and leaves with its last; or when its connection ends.
@@ -280,6 +306,7 @@ enum ffo_op {
 #define FFO_CTYPE_TEXT const char *
 #define FFO_CTYPE_UINT uint32_t
 #define FFO_CTYPE_LIST json_t *
+#define FFO_CTYPE_OBJ  json_t *
 
 /* struct ffo_req_<op>: a request's fields, checked. Pointers live as long as the JSON object. */
 #define F(op, type, name, need) FFO_CTYPE_##type name;
@@ -321,6 +348,7 @@ struct ffo_container {
 	char name[FFO_NAME_MAX];	  /* unique in the whole cluster */
 	char tenant[FFO_NAME_MAX];
 	char host[FFO_NAME_MAX];
+	struct ffo_limits limits;
 	uint64_t version; /* the store's, of this state of it; does not travel */
 };
 
@@ -336,6 +364,12 @@ struct ffo_host {
 struct ffo_rule {
 	char a[FFO_PARTY_MAX], b[FFO_PARTY_MAX]; /* "TENANT" or "TENANT/CONTAINER" */
 	bool allow;
+};
+
+/* A tenant that has limits: of what its containers use together on a host. */
+struct ffo_tenant {
+	char name[FFO_NAME_MAX];
+	struct ffo_limits limits;
 };
 
 /*
@@ -410,11 +444,13 @@ json_t *ffo_container_to_json(const struct ffo_container *c);
 json_t *ffo_host_to_json(const struct ffo_host *h);
 json_t *ffo_map_to_json(const struct ffo_map *m);
 json_t *ffo_rule_to_json(const struct ffo_rule *r);
+json_t *ffo_tenant_to_json(const struct ffo_tenant *t);
 /* JSON to structs: 0, or -EINVAL when something is missing, of a wrong type or out of range. */
 int ffo_container_from_json(json_t *j, struct ffo_container *c);
 int ffo_host_from_json(json_t *j, struct ffo_host *h);
 int ffo_map_from_json(json_t *j, struct ffo_map *m);
 int ffo_rule_from_json(json_t *j, struct ffo_rule *r);
+int ffo_tenant_from_json(json_t *j, struct ffo_tenant *t);
 /* A [container, rkey] pair, as in map_withdraw and map_list's after and next. */
 int ffo_map_id_from_json(json_t *j, uint32_t *container, uint32_t *rkey);
 

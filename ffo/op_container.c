@@ -10,6 +10,8 @@
  */
 #include "server.h"
 
+#include "limits.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -54,6 +56,17 @@ static int parse_mode(struct request *r, const char *name, struct ffo_container 
 	if (mode < 0)
 		return request_fail(r, mode, "mode must be adaptive, spin or socket");
 	c->mode = (uint8_t)mode;
+	return 0;
+}
+
+static int set_limits(struct request *r, json_t *limits, struct ffo_container *c)
+{
+	struct ffo_limits_change change;
+	char why[sizeof(r->why)];
+
+	if (ffo_limits_change_parse(limits, false, &change, why, sizeof(why)))
+		return request_fail(r, -EINVAL, "%s", why);
+	ffo_limits_apply(&c->limits, &change);
 	return 0;
 }
 
@@ -126,6 +139,8 @@ int op_container_add(struct request *r)
 	err = parse_mode(r, arg->mode ? arg->mode : ffo_mode_name[FFO_MODE_ADAPTIVE], &c);
 	if (!err && arg->ips)
 		err = set_ips(r, arg->ips, &none, &c);
+	if (!err && arg->limits)
+		err = set_limits(r, arg->limits, &c);
 	if (err)
 		return err;
 	s->ops->container_add(s, &c, added, r);
@@ -174,6 +189,8 @@ static int make_now(struct request *r, bool *moves)
 		err = parse_mode(r, arg->mode, now);
 	if (!err && arg->ips)
 		err = set_ips(r, arg->ips, &r->was, now);
+	if (!err && arg->limits)
+		err = set_limits(r, arg->limits, now);
 	*moves = arg->host && strcmp(arg->host, now->host);
 	if (err || !*moves)
 		return err;

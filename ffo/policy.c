@@ -5,9 +5,12 @@
  */
 #include "policy.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+static_assert(FFO_RULES_MAX == 512, "POLICY_FULL");
 
 /* How specific the party is about the container: 2 names it, 1 names its tenant, 0 is another. */
 static int fits(const char *party, const struct policy_party *p)

@@ -12,6 +12,8 @@
 
 #include "ffo_proto.h"
 
+#define POLICY_FULL "the policy has 512 rules already"
+
 struct policy_party {
 	const char *tenant;
 	const char *container; /* its name */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ffr/abi/ff_proto.h"
+#include "limits.h"
 
 const char *const ffo_op_name[] = {
 #define X(NAME, name, caller) #name,
@@ -38,7 +39,7 @@ static_assert((int)FFO_NUM_MODES == (int)FF_MODE_NUM, "all modes");
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-enum field_type { T_NAME, T_TEXT, T_UINT, T_LIST };
+enum field_type { T_NAME, T_TEXT, T_UINT, T_LIST, T_OBJ };
 enum field_need { OPT, REQ };
 
 struct field {
@@ -123,6 +124,12 @@ static int take_field(const struct field *f, json_t *value, void *req, char *why
 	case T_LIST:
 		if (!json_is_array(value))
 			what = "an array";
+		else
+			*(json_t **)at = value;
+		break;
+	case T_OBJ:
+		if (!json_is_object(value))
+			what = "an object";
 		else
 			*(json_t **)at = value;
 		break;
@@ -260,14 +267,24 @@ bool ffo_container_same(const struct ffo_container *a, const struct ffo_containe
 	return a->id == b->id && a->epoch == b->epoch && a->lid == b->lid && a->mode == b->mode &&
 	       a->num_ips == b->num_ips && !memcmp(a->ip, b->ip, a->num_ips * sizeof(a->ip[0])) &&
 	       !strcmp(a->name, b->name) && !strcmp(a->tenant, b->tenant) &&
-	       !strcmp(a->host, b->host);
+	       !strcmp(a->host, b->host) && !memcmp(&a->limits, &b->limits, sizeof(a->limits));
 }
 
 /* ---- structs -------------------------------------------------------------------------------- */
 
+/* j["limits"], unless there are none: j, or NULL without memory. */
+static json_t *add_limits(json_t *j, const struct ffo_limits *l)
+{
+	if (j && ffo_limits_any(l) && json_object_set_new(j, "limits", ffo_limits_to_json(l))) {
+		json_decref(j);
+		return NULL;
+	}
+	return j;
+}
+
 json_t *ffo_container_to_json(const struct ffo_container *c)
 {
-	json_t *ips = json_array();
+	json_t *ips = json_array(), *j;
 	char text[INET6_ADDRSTRLEN];
 
 	for (unsigned int i = 0; i < c->num_ips; i++)
@@ -275,10 +292,11 @@ json_t *ffo_container_to_json(const struct ffo_container *c)
 			json_decref(ips);
 			return NULL;
 		}
-	return json_pack("{s:I, s:s, s:s, s:o, s:i, s:s, s:s, s:I, s:b}", "id", (json_int_t)c->id,
-			 "name", c->name, "tenant", c->tenant, "ips", ips, "lid", (int)c->lid,
-			 "mode", ffo_mode_name[c->mode], "host", c->host, "epoch",
-			 (json_int_t)c->epoch, "active", (int)c->active);
+	j = json_pack("{s:I, s:s, s:s, s:o, s:i, s:s, s:s, s:I, s:b}", "id", (json_int_t)c->id,
+		      "name", c->name, "tenant", c->tenant, "ips", ips, "lid", (int)c->lid, "mode",
+		      ffo_mode_name[c->mode], "host", c->host, "epoch", (json_int_t)c->epoch,
+		      "active", (int)c->active);
+	return add_limits(j, &c->limits);
 }
 
 static int copy_name(char *to, const char *name)
@@ -304,7 +322,8 @@ int ffo_container_from_json(json_t *j, struct ffo_container *c)
 	if (id < 1 || id > UINT32_MAX || lid < 1 || lid > FFO_LID_MAX || epoch < 1 ||
 	    epoch > UINT32_MAX || ffo_mode_parse(mode) < 0 || copy_name(c->name, name) ||
 	    copy_name(c->tenant, tenant) || copy_name(c->host, host) || !json_is_array(ips) ||
-	    !json_array_size(ips) || json_array_size(ips) > FFO_ADDR_MAX)
+	    !json_array_size(ips) || json_array_size(ips) > FFO_ADDR_MAX ||
+	    ffo_limits_from_json(json_object_get(j, "limits"), &c->limits))
 		return -EINVAL;
 	c->id = (uint32_t)id;
 	c->lid = (uint16_t)lid;
@@ -372,6 +391,21 @@ int ffo_rule_from_json(json_t *j, struct ffo_rule *r)
 	if (strcmp(action, "allow") && strcmp(action, "deny"))
 		return -EINVAL;
 	return ffo_rule_make(r, a, b, !strcmp(action, "allow"));
+}
+
+json_t *ffo_tenant_to_json(const struct ffo_tenant *t)
+{
+	return json_pack("{s:s, s:o}", "tenant", t->name, "limits", ffo_limits_to_json(&t->limits));
+}
+
+int ffo_tenant_from_json(json_t *j, struct ffo_tenant *t)
+{
+	const char *name = json_string_value(json_object_get(j, "tenant"));
+
+	memset(t, 0, sizeof(*t));
+	if (!name || copy_name(t->name, name))
+		return -EINVAL;
+	return ffo_limits_from_json(json_object_get(j, "limits"), &t->limits);
 }
 
 json_t *ffo_map_to_json(const struct ffo_map *m)

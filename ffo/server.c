@@ -56,6 +56,7 @@ static void ffo_put(struct ffo *f)
 		return;
 	alloc_free(f->alloc);
 	free(f->rules);
+	free(f->tenants);
 	free(f);
 }
 
@@ -588,8 +589,10 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 	LIST_INIT(&f->kicked);
 	TAILQ_INIT(&f->waiting);
 	LIST_INIT(&f->by_policy);
+	LIST_INIT(&f->by_tenants);
 	f->rules = malloc(FFO_RULES_MAX * sizeof(*f->rules));
-	err = f->rules ? set_pools(f, conf) : -ENOMEM;
+	f->tenants = malloc(FFO_TENANTS_MAX * sizeof(*f->tenants));
+	err = f->rules && f->tenants ? set_pools(f, conf) : -ENOMEM;
 	if (!err)
 		err = open_store(f, conf);
 	if (err) {
@@ -598,6 +601,7 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 	}
 	init_handles(f);
 	policy_start(f);
+	tenants_start(f);
 	*out = f;
 	return 0;
 }
@@ -617,6 +621,7 @@ void ffo_destroy(struct ffo *f)
 	while ((c = LIST_FIRST(&f->conns)))
 		conn_close(c, NULL);
 	policy_stop(f);
+	tenants_stop(f);
 	f->store->ops->close(f->store);
 	f->store = NULL;
 	close_handles(f);

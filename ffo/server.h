@@ -46,6 +46,12 @@ struct ffo {
 	struct ffo_rule *rules; /* [num_rules], room for FFO_RULES_MAX */
 	size_t num_rules;
 	LIST_HEAD(, sub) by_policy; /* subscriptions that look at it */
+
+	struct store_watch tenants_watch;
+	bool tenants_known;
+	struct ffo_tenant *tenants; /* [num_tenants], room for FFO_TENANTS_MAX */
+	size_t num_tenants;
+	LIST_HEAD(, sub) by_tenants; /* subscriptions that look at them */
 };
 
 struct conn {
@@ -159,6 +165,9 @@ int container_missing(struct request *r, const struct store_key *key, int err, c
 /* The policy, in f->rules. (op_policy.c) */
 void policy_start(struct ffo *f);
 void policy_stop(struct ffo *f);
+/* The tenants' limits, in f->tenants. (op_tenant.c) */
+void tenants_start(struct ffo *f);
+void tenants_stop(struct ffo *f);
 
 /* ---- sub.c: what a connection is told of ---- */
 
@@ -175,6 +184,7 @@ struct sub {
 	bool queued;		      /* is in conn->to_tell */
 	TAILQ_ENTRY(sub) entry;
 	LIST_ENTRY(sub) policy_entry; /* in ffo->by_policy, if ops->policy is there */
+	LIST_ENTRY(sub) list_entry;   /* op_tenant.c: in ffo->by_tenants */
 	UT_hash_handle hh;
 };
 

@@ -40,6 +40,10 @@ static const char *const upgrade[] = {
 	"CREATE TABLE policy("
 	" a TEXT NOT NULL, b TEXT NOT NULL, allow INTEGER NOT NULL,"
 	" PRIMARY KEY(a, b)) STRICT, WITHOUT ROWID;",
+
+	"ALTER TABLE containers ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';"
+	"CREATE TABLE tenants("
+	" name TEXT PRIMARY KEY, limits TEXT NOT NULL) STRICT, WITHOUT ROWID;",
 };
 
 #define SCHEMA_VERSION ((long)(sizeof(upgrade) / sizeof(upgrade[0])))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * sqlite_int.h - inside store_sqlite.c: its statements (here), rows read (sqlite_row.c), changes and
- * who is told of them (sqlite_watch.c), soft state (sqlite_soft.c). The orchestrator's loop only.
+ * who is told of them (sqlite_watch.c), the policy and the tenants (sqlite_policy.c), soft state
+ * (sqlite_soft.c). The orchestrator's loop only.
  */
 #ifndef FFO_SQLITE_INT_H
 #define FFO_SQLITE_INT_H
@@ -12,7 +13,7 @@
 
 #define CONTAINER_COLS                                                                             \
 	"id, name, tenant, lid, mode, host, epoch, EXISTS(SELECT 1 FROM soft.active AS a"          \
-	" WHERE a.container = containers.id AND a.epoch = containers.epoch)"
+	" WHERE a.container = containers.id AND a.epoch = containers.epoch), limits"
 #define HOST_COLS "name, instance, wire, last_seen, name IN (SELECT host FROM soft.up)"
 #define OF_HOST	  "container IN (SELECT id FROM containers WHERE host = ?)"
 
@@ -25,10 +26,10 @@
 	X(HOST_LIST, "SELECT " HOST_COLS " FROM hosts WHERE name > ? ORDER BY name LIMIT ?")       \
 	X(UP_ADD, "INSERT OR REPLACE INTO soft.up VALUES(?)")                                      \
 	X(UP_DEL, "DELETE FROM soft.up WHERE host = ?")                                            \
-	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch)"              \
-		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6)")                                          \
+	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch, limits)"      \
+		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                      \
 	X(CONT_UPDATE, "UPDATE containers SET name = ?1, tenant = ?2, lid = ?3, mode = ?4,"        \
-		       " host = ?5, epoch = ?6 WHERE id = ?7")                                     \
+		       " host = ?5, epoch = ?6, limits = ?7 WHERE id = ?8")                        \
 	X(CONT_DELETE, "DELETE FROM containers WHERE id = ?")                                      \
 	X(CONT_ID, "SELECT " CONTAINER_COLS " FROM containers WHERE id = ?")                       \
 	X(CONT_NAME, "SELECT " CONTAINER_COLS " FROM containers WHERE name = ?")                   \
@@ -66,7 +67,10 @@
 		      " ORDER BY name")                                                            \
 	X(RULE_PUT, "INSERT OR REPLACE INTO policy VALUES(?, ?, ?)")                               \
 	X(RULE_DEL, "DELETE FROM policy WHERE a = ? AND b = ?")                                    \
-	X(RULE_LIST, "SELECT a, b, allow FROM policy ORDER BY a, b")
+	X(RULE_LIST, "SELECT a, b, allow FROM policy ORDER BY a, b")                               \
+	X(TENANT_PUT, "INSERT OR REPLACE INTO tenants VALUES(?, ?)")                               \
+	X(TENANT_DEL, "DELETE FROM tenants WHERE name = ?")                                        \
+	X(TENANT_LIST, "SELECT name, limits FROM tenants ORDER BY name")
 
 enum {
 #define X(NAME, sql) ST_##NAME,
@@ -119,6 +123,10 @@ ssize_t sqlite_get_hosts(struct store *s, sqlite3_stmt *stmt, struct ffo_host *l
 ssize_t sqlite_get_maps(struct store *s, sqlite3_stmt *stmt, struct ffo_map *list, size_t n);
 /* All rules: room for FFO_RULES_MAX. */
 ssize_t sqlite_get_rules(struct store *s, struct ffo_rule *rules);
+/* Limits as their column has them, from malloc(); NULL: no memory. */
+char *sqlite_limits_text(const struct ffo_limits *l);
+/* All tenants that have limits: room for FFO_TENANTS_MAX. */
+ssize_t sqlite_get_tenants(struct store *s, struct ffo_tenant *tenants);
 
 /* ---- sqlite_watch.c: changes, and who is told ---- */
 
@@ -143,6 +151,15 @@ int sqlite_note_maps(struct store *s, const char *host);
 
 void sqlite_watch(struct ffo_store *base, struct store_watch *w);
 void sqlite_unwatch(struct ffo_store *base, struct store_watch *w);
+
+/* ---- sqlite_policy.c: ops of the store ---- */
+
+void sqlite_policy_set(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
+		       void *arg);
+void sqlite_policy_rm(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
+		      void *arg);
+void sqlite_tenant_set(struct ffo_store *base, const char *tenant,
+		       const struct ffo_limits_change *change, store_done_cb done, void *arg);
 
 /* ---- sqlite_soft.c: ops of the store ---- */
 

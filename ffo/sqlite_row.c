@@ -46,6 +46,33 @@ int sqlite_get_host(struct store *s, const char *name, struct ffo_host *h)
 	return err;
 }
 
+char *sqlite_limits_text(const struct ffo_limits *l)
+{
+	json_t *j = ffo_limits_to_json(l);
+	char *text = j ? json_dumps(j, JSON_COMPACT) : NULL;
+
+	json_decref(j);
+	return text;
+}
+
+/* The JSON in a column. */
+static int take_limits(sqlite3_stmt *stmt, int col, struct ffo_limits *l)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, col);
+	json_error_t error;
+	json_t *j;
+	int err;
+
+	if (!text)
+		return -ENOMEM; /* the column is NOT NULL */
+	j = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+	if (!j)
+		return json_error_code(&error) == json_error_out_of_memory ? -ENOMEM : -EBADMSG;
+	err = ffo_limits_from_json(j, l) ? -EBADMSG : 0;
+	json_decref(j);
+	return err;
+}
+
 /* A row of CONTAINER_COLS and the addresses that go with it, checked. */
 static int take_container(struct store *s, sqlite3_stmt *stmt, struct ffo_container *c)
 {
@@ -61,6 +88,11 @@ static int take_container(struct store *s, sqlite3_stmt *stmt, struct ffo_contai
 	    sqldb_text(stmt, 4, mode, sizeof(mode)) || take_name(stmt, 5, c->host) ||
 	    ffo_mode_parse(mode) < 0)
 		goto bad;
+	err = take_limits(stmt, 8, &c->limits);
+	if (err == -EBADMSG)
+		goto bad;
+	if (err)
+		return err;
 	c->id = (uint32_t)id;
 	c->lid = (uint16_t)lid;
 	c->epoch = (uint32_t)epoch;
@@ -187,6 +219,26 @@ ssize_t sqlite_get_rules(struct store *s, struct ffo_rule *rules)
 			err = -EBADMSG;
 			break;
 		}
+	}
+	sqlite3_reset(stmt);
+	return err ? err : (ssize_t)num;
+}
+
+ssize_t sqlite_get_tenants(struct store *s, struct ffo_tenant *tenants)
+{
+	sqlite3_stmt *stmt = prep(s, ST_TENANT_LIST, "");
+	size_t num = 0;
+	int err;
+
+	while ((err = next_row(s, stmt)) == 1) {
+		err = num == FFO_TENANTS_MAX		    ? -EBADMSG :
+		      take_name(stmt, 0, tenants[num].name) ?:
+					       take_limits(stmt, 1, &tenants[num].limits);
+		if (err == -EBADMSG)
+			log_err("store %s: the tenants' limits make no sense", s->db.where);
+		if (err)
+			break;
+		num++;
 	}
 	sqlite3_reset(stmt);
 	return err ? err : (ssize_t)num;

@@ -230,6 +230,11 @@ static void make_news(struct store *s, const struct store_key *key, const struct
 		news->policy.rules = buf;
 		news->policy.num = num > 0 ? (size_t)num : 0;
 		break;
+	case STORE_TENANTS:
+		num = sqlite_get_tenants(s, buf);
+		news->tenants.list = buf;
+		news->tenants.num = num > 0 ? (size_t)num : 0;
+		break;
 	case STORE_MCAST:
 		num = sqlite_get_hosts(s, prep(s, ST_MCAST_LIST, "sa", key->name, &key->addr), h,
 				       FFO_GROUP_MAX);
@@ -252,6 +257,8 @@ static void *news_buf(const struct store_key *key)
 		return malloc(FFO_GROUP_MAX * sizeof(struct ffo_host));
 	case STORE_POLICY:
 		return malloc(FFO_RULES_MAX * sizeof(struct ffo_rule));
+	case STORE_TENANTS:
+		return malloc(FFO_TENANTS_MAX * sizeof(struct ffo_tenant));
 	default:
 		return malloc(1);
 	}

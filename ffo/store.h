@@ -27,7 +27,7 @@
  * with 0, it survives the end of this process and a loss of power; after -ENOTCONN, -EIO and
  * -ECANCELED it may have taken place or not.
  *
- * Hard and soft state. Containers, hosts and the policy are kept. What hangs on the session of a
+ * Hard and soft state. Containers, hosts, the policy and the tenants' limits are kept. What hangs on the session of a
  * host is soft: that it is up, which of its containers are active, its mappings, its membership in
  * multicast groups. It exists from host_up() to host_down(), or to the end of the store's own
  * session (of this process, then): at the latest STORE_SESSION after a crash, everybody's watches
@@ -60,6 +60,7 @@
 
 #include "alloc.h"
 #include "ffo_proto.h"
+#include "limits.h"
 
 #define STORE_PATIENCE 5000u  /* ms that a call may take, but for changes of soft state */
 #define STORE_SESSION  10000u /* ms until the soft state of a process that died is gone, at most */
@@ -98,6 +99,7 @@ struct store_conf {
 	X(OWNED, "name (host)") /* the containers of a host */                                     \
 	X(MAP, "id, epoch")	/* the mappings of a container, of that epoch */                   \
 	X(POLICY, "")                                                                              \
+	X(TENANTS, "")                                                                             \
 	X(MCAST, "name (tenant), addr (MGID)") /* the hosts with members of a group */
 
 enum store_kind {
@@ -152,6 +154,10 @@ struct store_news {
 			const struct ffo_rule *rules;
 			size_t num;
 		} policy;
+		struct { /* TENANTS: those that have limits, by rising name */
+			const struct ffo_tenant *list;
+			size_t num;
+		} tenants;
 		struct { /* MCAST: up, all of them */
 			const struct ffo_host *hosts;
 			size_t num;
@@ -223,7 +229,7 @@ struct ffo_store_ops {
 	/* ---- containers ---- */
 
 	/*
-	 * c: name, tenant, mode and host; id, epoch and lid are the store's to give; ip[] as given
+	 * c: name, tenant, mode, host and limits; id, epoch and lid are the store's to give; ip[] as given
 	 * (they may be used: alloc_addr_ok()), or, when num_ips is 0, one of each family from the
 	 * tenant's pools, IPv4 first, neither the network's address, its first host, nor the
 	 * broadcast address (alloc_range()). Which free one is the store's; store_sqlite takes the
@@ -234,7 +240,7 @@ struct ffo_store_ops {
 			      store_container_cb done, void *arg);
 	/*
 	 * What was read as `was` becomes `now`, which has the same id, name, tenant and lid, and
-	 * perhaps other addresses, another mode, another host with an epoch above the one before.
+	 * perhaps other addresses, other limits, another mode, another host with an epoch above the one before.
 	 * With another host it is not active any more, and the mappings of its older epochs are
 	 * gone. -EAGAIN: it is not as `was` any more; -ENOENT; -EADDRINUSE; -EBUSY: STORE_IF_IDLE
 	 * and it is active.
@@ -311,6 +317,13 @@ struct ffo_store_ops {
 	/* Take out the one with these parties. -ENOENT. */
 	void (*policy_rm)(struct ffo_store *s, const struct ffo_rule *rule, store_done_cb done,
 			  void *arg);
+
+	/*
+	 * Change the limits of a tenant's containers on a host; it is on the list while it has
+	 * any. -ENOSPC: FFO_TENANTS_MAX have.
+	 */
+	void (*tenant_set)(struct ffo_store *s, const char *tenant,
+			   const struct ffo_limits_change *change, store_done_cb done, void *arg);
 
 	/* ---- watches ---- */
 

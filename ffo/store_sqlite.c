@@ -196,9 +196,14 @@ static int allocate_ips(struct change *ch)
 static int put_container(struct store *s, struct ffo_container *c)
 {
 	int st = c->id ? ST_CONT_UPDATE : ST_CONT_INSERT, err;
+	char *limits = sqlite_limits_text(&c->limits);
 
-	err = run(s, prep(s, st, c->id ? "ssissii" : "ssissi", c->name, c->tenant, (int64_t)c->lid,
-			  ffo_mode_name[c->mode], c->host, (int64_t)c->epoch, (int64_t)c->id));
+	if (!limits)
+		return -ENOMEM;
+	err = run(s,
+		  prep(s, st, c->id ? "ssissisi" : "ssissis", c->name, c->tenant, (int64_t)c->lid,
+		       ffo_mode_name[c->mode], c->host, (int64_t)c->epoch, limits, (int64_t)c->id));
+	free(limits);
 	if (err)
 		return err;
 	if (!c->id) {
@@ -388,64 +393,6 @@ static void sqlite_container_list(struct ffo_store *base, const char *host, uint
 	free(list);
 }
 
-/* ---- policy ---------------------------------------------------------------------------------- */
-
-static int count_rules(struct store *s, const struct ffo_rule *but, size_t *n)
-{
-	struct ffo_rule *rules = malloc(FFO_RULES_MAX * sizeof(*rules));
-	ssize_t num = rules ? sqlite_get_rules(s, rules) : -ENOMEM;
-
-	*n = 0;
-	for (ssize_t i = 0; i < num; i++)
-		*n += strcmp(rules[i].a, but->a) || strcmp(rules[i].b, but->b);
-	free(rules);
-	return num < 0 ? (int)num : 0;
-}
-
-static void sqlite_policy_set(struct ffo_store *base, const struct ffo_rule *rule,
-			      store_done_cb done, void *arg)
-{
-	struct store *s = store_of(base);
-	char why[60] = "";
-	int err = sqlite_begin(s);
-	size_t others;
-
-	if (err) {
-		done(arg, err, "");
-		return;
-	}
-	err = count_rules(s, rule, &others);
-	if (!err && others == FFO_RULES_MAX) {
-		snprintf(why, sizeof(why), "the policy has %u rules already", FFO_RULES_MAX);
-		err = -ENOSPC;
-	}
-	if (!err)
-		err = run(s, prep(s, ST_RULE_PUT, "ssi", rule->a, rule->b, (int64_t)rule->allow));
-	if (!err)
-		err = sqlite_note_named(s, STORE_POLICY, "");
-	done(arg, sqlite_end(s, err), why);
-	sqlite_work_off(s);
-}
-
-static void sqlite_policy_rm(struct ffo_store *base, const struct ffo_rule *rule,
-			     store_done_cb done, void *arg)
-{
-	struct store *s = store_of(base);
-	int err = sqlite_begin(s);
-
-	if (err) {
-		done(arg, err, "");
-		return;
-	}
-	err = run(s, prep(s, ST_RULE_DEL, "ss", rule->a, rule->b));
-	if (!err && !sqlite3_changes(s->db.db))
-		err = -ENOENT;
-	if (!err)
-		err = sqlite_note_named(s, STORE_POLICY, "");
-	done(arg, sqlite_end(s, err), "");
-	sqlite_work_off(s);
-}
-
 /* ---- open and close -------------------------------------------------------------------------- */
 
 static void sqlite_close(struct ffo_store *base)
@@ -476,10 +423,14 @@ static int load(struct store *s)
 {
 	struct ffo_container *list = malloc(FFO_PAGE_MAX * sizeof(*list));
 	struct ffo_rule *rules = malloc(FFO_RULES_MAX * sizeof(*rules));
+	struct ffo_tenant *tenants = malloc(FFO_TENANTS_MAX * sizeof(*tenants));
 	uint32_t after = 0;
-	ssize_t n = list && rules ? sqlite_get_rules(s, rules) : -ENOMEM;
-	int err = n < 0 ? (int)n : 0;
+	ssize_t n = list && rules && tenants ? sqlite_get_rules(s, rules) : -ENOMEM;
+	int err;
 
+	if (n >= 0)
+		n = sqlite_get_tenants(s, tenants);
+	err = n < 0 ? (int)n : 0;
 	while (!err) {
 		n = sqlite_get_containers(s, NULL, after, list, FFO_PAGE_MAX);
 		if (n <= 0) {
@@ -492,6 +443,7 @@ static int load(struct store *s)
 	}
 	free(list);
 	free(rules);
+	free(tenants);
 	return err;
 }
 
@@ -541,6 +493,7 @@ const struct ffo_store_ops store_sqlite = {
 	.map_row = sqlite_map_row,
 	.policy_set = sqlite_policy_set,
 	.policy_rm = sqlite_policy_rm,
+	.tenant_set = sqlite_tenant_set,
 	.watch = sqlite_watch,
 	.unwatch = sqlite_unwatch,
 };

@@ -395,6 +395,7 @@ const struct ffo_store_ops store_zk = {
 	.map_row = zks_map_row,
 	.policy_set = zks_policy_set,
 	.policy_rm = zks_policy_rm,
+	.tenant_set = zks_tenant_set,
 	.watch = zks_watch,
 	.unwatch = zks_unwatch,
 };

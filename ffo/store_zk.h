@@ -5,7 +5,7 @@
  *	store_zk.c	open and close, the session's ups and downs, the tree's version
  *	zk_container.c	changes of containers, with their conditions
  *	zk_query.c	containers that are asked for, and where they are in the tree
- *	zk_policy.c	changes of the policy
+ *	zk_policy.c	changes of the policy and of the tenants' limits
  *	zk_host.c	hosts that are up here, and those that others left behind
  *	zk_soft.c	ephemeral nodes of hosts here: mappings in segments, what is active, groups
  *	zk_topic.c	watches
@@ -33,6 +33,7 @@
  *	mcast/<tenant>/<mgid>/<host> [e]
  *				the host's record
  *	policy			the rules
+ *	tenants			the tenants' limits; absent until there were some
  *
  * addrs/<tenant>, owned/<host>, maps/<id> and mcast/... are ZooKeeper's container nodes: it removes
  * them when they have been empty for a while, and who needs one makes it again.
@@ -279,5 +280,7 @@ void zks_policy_set(struct ffo_store *base, const struct ffo_rule *rule, store_d
 		    void *arg);
 void zks_policy_rm(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
 		   void *arg);
+void zks_tenant_set(struct ffo_store *base, const char *tenant,
+		    const struct ffo_limits_change *change, store_done_cb done, void *arg);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * sub.c - subscriptions: what a connection has asked to be told of. Their kinds are in op_resolve.c,
- * op_map_watch.c, op_mcast.c and op_policy.c. The orchestrator's loop only.
+ * op_map_watch.c, op_mcast.c, op_policy.c and op_tenant.c. The orchestrator's loop only.
  *
  * A subscription has a state, kept up to date by watches of the store. Whoever asks before there is
  * a first state waits for it. Afterwards a change puts the subscription into a queue of its

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * zk_policy.c - changes of the policy: one node, read, changed and written under its version. See
- * store_zk.h. The orchestrator's loop only.
+ * zk_policy.c - changes of the policy and of the tenants' limits: each is one node, read, changed
+ * and written under its version. See store_zk.h. The orchestrator's loop only.
  */
 #include "store_zk.h"
 
@@ -9,85 +9,135 @@
 #include <stdlib.h>
 
 #include "policy.h"
+#include "tenants.h"
 
 #define MAX_ROUNDS 64u /* against others that come in between */
 
-struct policy_call {
+struct edit {
 	struct zks *s;
-	struct ffo_rule rule;
-	bool rm;
+	const char *path;
+	const char *full; /* why, for -ENOSPC */
+	/*
+	 * What is to be written in place of data[len], from malloc(). data NULL: the node is not
+	 * there. 0 or -errno, -EPROTO or -EBADMSG for damage.
+	 */
+	int (*make)(const struct edit *e, const char *data, size_t len, char **out,
+		    size_t *out_len);
+	union {
+		struct {
+			struct ffo_rule rule;
+			bool rm;
+		};
+		struct {
+			char tenant[FFO_NAME_MAX];
+			struct ffo_limits_change change;
+		};
+	};
 	unsigned int rounds;
 	store_done_cb done;
 	void *arg;
 };
 
-static void policy_end(struct policy_call *p, int err)
+static void edit_end(struct edit *e, int err, const char *why)
 {
-	p->done(p->arg, err, "");
-	free(p);
+	e->done(e->arg, err, why);
+	free(e);
 }
 
-static void policy_round(struct policy_call *p);
+static void edit_round(struct edit *e);
 
-static void policy_written(void *arg, const struct zk_reply *r)
+static void edit_written(void *arg, const struct zk_reply *r)
 {
-	struct policy_call *p = arg;
+	struct edit *e = arg;
+	bool other = r->err == -ESTALE || r->err == -EEXIST; /* somebody was faster */
 
-	if (r->err == -ESTALE && ++p->rounds < MAX_ROUNDS && !zks_usable(p->s))
-		policy_round(p);
+	if (other && ++e->rounds < MAX_ROUNDS && !zks_usable(e->s))
+		edit_round(e);
 	else
-		policy_end(p, r->err == -ESTALE ? -EAGAIN : r->err);
+		edit_end(e, other ? -EAGAIN : r->err, "");
 }
 
-static void policy_read(void *arg, const struct zk_reply *r)
+static void edit_read(void *arg, const struct zk_reply *r)
 {
-	struct ffo_rule *rules = calloc(FFO_RULES_MAX, sizeof(*rules));
-	struct policy_call *p = arg;
-	int err = r->err ?: rules ? 0 : -ENOMEM;
+	struct edit *e = arg;
+	bool there = r->err != -ENOENT;
+	int err = there ? r->err : 0;
 	char *data = NULL;
-	size_t n, len;
+	size_t len = 0;
 
 	if (!err)
-		err = zks_damage(p->s, "/policy", rec_to_policy(r->data, r->len, rules, &n));
-	if (!err)
-		err = p->rm ? policy_list_rm(rules, &n, &p->rule) :
-			      policy_list_set(rules, &n, &p->rule);
-	if (!err) {
-		data = rec_policy(rules, n, &len);
-		err = data ? 0 : -ENOMEM;
-	}
-	if (!err)
-		err = zk_set(p->s->zk, "/policy", data, len, r->stat.version, policy_written, p);
+		err = e->make(e, there ? r->data : NULL, there ? r->len : 0, &data, &len);
+	if (err == -EPROTO || err == -EBADMSG)
+		err = zks_damage(e->s, e->path, err);
+	if (!err && there)
+		err = zk_set(e->s->zk, e->path, data, len, r->stat.version, edit_written, e);
+	else if (!err)
+		err = zk_create(e->s->zk, e->path, data, len, ZK_PERSISTENT, edit_written, e);
 	free(data);
-	free(rules);
 	if (err)
-		policy_end(p, err);
+		edit_end(e, err, err == -ENOSPC ? e->full : "");
 }
 
-static void policy_round(struct policy_call *p)
+static void edit_round(struct edit *e)
 {
 	int err;
 
-	zk_sync(p->s->zk, NULL, NULL);
-	err = zk_get(p->s->zk, "/policy", false, policy_read, p);
+	zk_sync(e->s->zk, NULL, NULL);
+	err = zk_get(e->s->zk, e->path, false, edit_read, e);
 	if (err)
-		policy_end(p, err);
+		edit_end(e, err, "");
+}
+
+/* Begin what is described; its store is `base`. */
+static void edit_start(struct ffo_store *base, const struct edit *what)
+{
+	struct zks *s = zks_of(base);
+	int err = zks_usable(s);
+	struct edit *e = err ? NULL : malloc(sizeof(*e));
+
+	if (!e) {
+		what->done(what->arg, err ?: -ENOMEM, "");
+		return;
+	}
+	*e = *what;
+	e->s = s;
+	edit_round(e);
+}
+
+/* ---- the policy ------------------------------------------------------------------------------ */
+
+static int make_policy(const struct edit *e, const char *data, size_t len, char **out,
+		       size_t *out_len)
+{
+	struct ffo_rule *rules = calloc(FFO_RULES_MAX, sizeof(*rules));
+	int err = rules ? 0 : -ENOMEM;
+	size_t n = 0;
+
+	if (!err && data)
+		err = rec_to_policy(data, len, rules, &n);
+	if (!err)
+		err = e->rm ? policy_list_rm(rules, &n, &e->rule) :
+			      policy_list_set(rules, &n, &e->rule);
+	if (!err) {
+		*out = rec_policy(rules, n, out_len);
+		err = *out ? 0 : -ENOMEM;
+	}
+	free(rules);
+	return err;
 }
 
 static void policy_start(struct ffo_store *base, const struct ffo_rule *rule, bool rm,
 			 store_done_cb done, void *arg)
 {
-	struct zks *s = zks_of(base);
-	struct policy_call *p;
-	int err = zks_usable(s);
+	const struct edit e = { .path = "/policy",
+				.full = POLICY_FULL,
+				.make = make_policy,
+				.rule = *rule,
+				.rm = rm,
+				.done = done,
+				.arg = arg };
 
-	p = err ? NULL : calloc(1, sizeof(*p));
-	if (!p) {
-		done(arg, err ?: -ENOMEM, "");
-		return;
-	}
-	*p = (struct policy_call){ .s = s, .rule = *rule, .rm = rm, .done = done, .arg = arg };
-	policy_round(p);
+	edit_start(base, &e);
 }
 
 void zks_policy_set(struct ffo_store *base, const struct ffo_rule *rule, store_done_cb done,
@@ -100,4 +150,39 @@ void zks_policy_rm(struct ffo_store *base, const struct ffo_rule *rule, store_do
 		   void *arg)
 {
 	policy_start(base, rule, true, done, arg);
+}
+
+/* ---- the tenants' limits --------------------------------------------------------------------- */
+
+static int make_tenants(const struct edit *e, const char *data, size_t len, char **out,
+			size_t *out_len)
+{
+	struct ffo_tenant *list = calloc(FFO_TENANTS_MAX, sizeof(*list));
+	int err = list ? 0 : -ENOMEM;
+	size_t n = 0;
+
+	if (!err && data)
+		err = rec_to_tenants(data, len, list, &n);
+	if (!err)
+		err = tenants_change(list, &n, e->tenant, &e->change);
+	if (!err) {
+		*out = rec_tenants(list, n, out_len);
+		err = *out ? 0 : -ENOMEM;
+	}
+	free(list);
+	return err;
+}
+
+void zks_tenant_set(struct ffo_store *base, const char *tenant,
+		    const struct ffo_limits_change *change, store_done_cb done, void *arg)
+{
+	struct edit e = { .path = "/tenants",
+			  .full = TENANTS_FULL,
+			  .make = make_tenants,
+			  .change = *change,
+			  .done = done,
+			  .arg = arg };
+
+	snprintf(e.tenant, sizeof(e.tenant), "%s", tenant);
+	edit_start(base, &e);
 }

@@ -4,6 +4,8 @@
  */
 #include "zk_rec.h"
 
+#include "tenants.h"
+
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -106,6 +108,24 @@ int rec_to_policy(const char *data, size_t len, struct ffo_rule *rules, size_t *
 	}
 	if (!err)
 		*n = json_array_size(list);
+	json_decref(j);
+	return err;
+}
+
+char *rec_tenants(const struct ffo_tenant *list, size_t n, size_t *len)
+{
+	return to_bytes(json_pack("{s:o}", "tenants", tenants_to_json(list, n)), len);
+}
+
+int rec_to_tenants(const char *data, size_t len, struct ffo_tenant *list, size_t *n)
+{
+	json_t *j;
+	int err = to_json(data, len, &j);
+
+	*n = 0;
+	if (err)
+		return err;
+	err = tenants_from_json(json_object_get(j, "tenants"), list, n) ? -EBADMSG : 0;
 	json_decref(j);
 	return err;
 }

@@ -3,7 +3,8 @@
  * zk_rec.h - what the ZooKeeper nodes of store_zk.c hold. Every payload begins with its version, one
  * byte, and is checked field by field when it is read: who can write there may have written anything.
  *
- *	'1' and a JSON object	containers (also below names/, lids/ and addrs/), hosts, the policy
+ *	'1' and a JSON object	containers (also below names/, lids/ and addrs/), hosts, the policy, the
+ *			tenants' limits
  *	'1' and a number	version
  *	1 and little-endian integers	segments of mappings (SEG_*)
  *
@@ -17,15 +18,18 @@
 #include "zk.h"
 
 #define REC_VERSION '1'
-#define REC_MAX	    (256u << 10) /* bytes; the policy at its limit is half as long */
+#define REC_MAX	    (256u << 10) /* bytes; the policy and the tenants at their limits fit */
 
 /* Records to bytes: from malloc(), *len of them, or NULL without memory. */
 char *rec_container(const struct ffo_container *c, size_t *len);
 char *rec_policy(const struct ffo_rule *rules, size_t n, size_t *len);
+char *rec_tenants(const struct ffo_tenant *list, size_t n, size_t *len);
 /* id, epoch and addresses are checked against nothing: that is the caller's. */
 int rec_to_container(const char *data, size_t len, struct ffo_container *c);
 /* rules: room for FFO_RULES_MAX. */
 int rec_to_policy(const char *data, size_t len, struct ffo_rule *rules, size_t *n);
+/* list: room for FFO_TENANTS_MAX. */
+int rec_to_tenants(const char *data, size_t len, struct ffo_tenant *list, size_t *n);
 
 /* A host that is up: who says so. Kept nodes of hosts have the host only, up as false. */
 struct rec_up {

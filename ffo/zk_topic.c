@@ -5,7 +5,8 @@
  *
  * All watches of a key share one subject, so one set of follows. Most kinds are one node:
  *
- *	ADDR LID NAME ID POLICY	that node
+ *	ADDR LID NAME ID POLICY TENANTS
+ *		that node
  *	HOST	up/<host>; when it is not there, hosts/<host> is read once
  *	OWNED	the children of owned/<host>, each with a watch of kind ID
  *	MAP	the children of maps/<id>, each of the epoch's segments as a node
@@ -63,6 +64,10 @@ struct subject {
 			struct ffo_rule *rules;
 			size_t num_rules;
 		};
+		struct {
+			struct ffo_tenant *tenants;
+			size_t num_tenants;
+		};
 	};
 };
 
@@ -112,6 +117,9 @@ static void tell_state(struct subject *sub, struct store_watch *w)
 	} else if (kind == STORE_POLICY) {
 		news.policy.rules = sub->rules;
 		news.policy.num = sub->num_rules;
+	} else if (kind == STORE_TENANTS) {
+		news.tenants.list = sub->tenants;
+		news.tenants.num = sub->num_tenants;
 	} else if (kind != STORE_MAP) {
 		news.container = sub->there ? &sub->container : NULL;
 	}
@@ -184,6 +192,27 @@ static void policy_read(void *arg, const struct zk_reply *r)
 	}
 	sub->err = 0;
 	sub->num_rules = n;
+	tell(sub);
+}
+
+static void tenants_read(void *arg, const struct zk_reply *r)
+{
+	struct subject *sub = arg;
+	int err = r->err == -ENOENT ? 0 : r->err;
+	size_t n = 0;
+
+	if (!sub->tenants)
+		sub->tenants = calloc(FFO_TENANTS_MAX, sizeof(*sub->tenants));
+	if (!sub->tenants)
+		err = -ENOMEM;
+	if (!err && !r->err)
+		err = rec_to_tenants(r->data, r->len, sub->tenants, &n);
+	if (err) {
+		tell_error(sub, err);
+		return;
+	}
+	sub->err = 0;
+	sub->num_tenants = n;
 	tell(sub);
 }
 
@@ -703,6 +732,10 @@ static int subject_start(struct subject *sub)
 		snprintf(path, sizeof(path), "/policy");
 		cb = policy_read;
 		break;
+	case STORE_TENANTS:
+		snprintf(path, sizeof(path), "/tenants");
+		cb = tenants_read;
+		break;
 	case STORE_OWNED:
 		snprintf(path, sizeof(path), "/owned/%s", key->name);
 		children = true;
@@ -742,6 +775,8 @@ void subject_unused(struct topics *ts, struct topic *t)
 	follow_free(sub->f);
 	if (t->key.kind == STORE_POLICY)
 		free(sub->rules);
+	if (t->key.kind == STORE_TENANTS)
+		free(sub->tenants);
 	t->priv = NULL;
 	if (sub->asking)
 		sub->dead = true;

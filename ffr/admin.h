@@ -40,7 +40,9 @@ struct router *admin_router(struct admin_conn *conn);
 	X(host_list)                                                                               \
 	X(policy_list)                                                                             \
 	X(policy_set)                                                                              \
-	X(policy_rm)
+	X(policy_rm)                                                                               \
+	X(tenant_list)                                                                             \
+	X(tenant_set)
 #define X(name) void admin_##name(struct admin_conn *conn, json_t *msg);
 ADMIN_OPS(X)
 #undef X

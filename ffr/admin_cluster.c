@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * admin_cluster.c - what administrators can ask that is about all hosts: hosts, the map, the policy,
- * and where containers are. Control thread.
+ * the tenants, and where containers are. Control thread.
  *
  * It is the orchestrator's; most requests are passed on, and its answer is passed back.
  */
@@ -106,6 +106,19 @@ void admin_policy_rm(struct admin_conn *conn, json_t *msg)
 	static const char *const names[] = { "a", "b", NULL };
 
 	forward(conn, FFO_OP_POLICY_RM, fields_take(msg, names));
+}
+
+void admin_tenant_list(struct admin_conn *conn, json_t *msg)
+{
+	(void)msg;
+	forward(conn, FFO_OP_TENANT_LIST, json_object());
+}
+
+void admin_tenant_set(struct admin_conn *conn, json_t *msg)
+{
+	static const char *const names[] = { "tenant", "limits", NULL };
+
+	forward(conn, FFO_OP_TENANT_SET, fields_take(msg, names));
 }
 
 /* ---- moving a container --------------------------------------------------------------------- */

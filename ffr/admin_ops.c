@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../ffo/limits.h"
 #include "admin.h"
 #include "cm.h"
 #include "container.h"
@@ -91,6 +92,8 @@ static json_t *container_json(struct router *r, const struct container *c)
 			      "host", r->conf.hostname);
 	char *dir;
 
+	if (j && ffo_limits_any(&c->limits))
+		json_object_set_new(j, "limits", ffo_limits_to_json(&c->limits));
 	if (j && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
 		json_object_set_new(j, "directory", json_string(dir));
 		free(dir);
@@ -277,7 +280,7 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 
 void admin_container_add(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "name", "tenant", "ips", "mode", NULL };
+	static const char *const names[] = { "name", "tenant", "ips", "mode", "limits", NULL };
 	struct router *r = admin_router(conn);
 	const char *name = json_string_value(json_object_get(msg, "name"));
 	json_t *fields;
@@ -319,12 +322,13 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 
 void admin_container_set(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "name", "ips", "mode", NULL };
+	static const char *const names[] = { "name", "ips", "mode", "limits", NULL };
 	struct container *c = named(conn, msg);
+	bool told = json_object_get(msg, "ips") || json_object_get(msg, "mode");
 
 	if (!c)
 		return;
-	if (!LIST_EMPTY(&c->sessions)) {
+	if (told && !LIST_EMPTY(&c->sessions)) {
 		admin_error(conn, -EBUSY, "container %s is in use: stop its programs first",
 			    c->name);
 		return;

@@ -200,6 +200,7 @@ static void info_copy(struct container *c, const struct ffo_container *info)
 {
 	static_assert(CONTAINER_MAX_GIDS >= FFO_ADDR_MAX, "gid");
 
+	c->limits = info->limits;
 	c->mode = (enum ff_mode)info->mode;
 	c->lid = info->lid;
 	c->num_gids = info->num_ips;
@@ -298,6 +299,11 @@ void container_update(struct container *c, const struct ffo_container *info)
 	struct tenant *t = c->of;
 
 	info_copy(&n, info);
+	if (memcmp(&info->limits, &c->limits, sizeof(c->limits))) {
+		fast_lock(f);
+		fast_container_limits(f, c, &info->limits);
+		fast_unlock(f);
+	}
 	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid &&
 	    n.num_gids == c->num_gids && !memcmp(n.gid, c->gid, sizeof(n.gid[0]) * n.num_gids))
 		return;

@@ -38,7 +38,7 @@ void containers_sweep(struct router *r);
 int container_attach(struct router *r, const struct ffo_container *info);
 /*
  * What the orchestrator knows has changed. Sessions were told the mode, and their peers the
- * addresses and the epoch: where these are others, they are closed.
+ * addresses and the epoch: where these are others, they are closed. Other limits hold from now on.
  */
 void container_update(struct container *c, const struct ffo_container *info);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */

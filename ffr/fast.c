@@ -452,6 +452,7 @@ void fast_free(struct fast *f)
 	pvm_free(f->pvm);
 	sched_free(f->sched);
 	timer_heap_free(&f->timers);
+	rate_free(f);
 	if (f->epoll_fd >= 0)
 		close(f->epoll_fd);
 	if (f->stop_fd >= 0)

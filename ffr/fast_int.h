@@ -76,9 +76,10 @@ uint32_t turns_serve(struct fast *f);
 		TAILQ_FOREACH(c, &(f)->turns[k], turn)                                             \
 			TAILQ_FOREACH(qp, &(c)->active_qps, active)
 
-/* fast_rate.c: a container that comes or goes */
+/* fast_rate.c: a container that comes or goes; all are gone, tenants with limits may be left */
 int rate_container_add(struct fast *f, struct container *c); /* 0 or -ENOMEM */
 void rate_container_del(struct fast *f, struct container *c);
+void rate_free(struct fast *f);
 
 /* fast_recv.c */
 enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,

@@ -306,6 +306,16 @@ int fast_tenant_limits(struct fast *f, const char *name, const struct ffo_limits
 	return 0;
 }
 
+void rate_free(struct fast *f)
+{
+	struct tenant *t;
+
+	while ((t = LIST_FIRST(&f->tenants))) {
+		LIST_REMOVE(t, entry);
+		free(t);
+	}
+}
+
 /* ---- containers ------------------------------------------------------------------------------ */
 
 int rate_container_add(struct fast *f, struct container *c)

@@ -7,10 +7,10 @@
  * host's containers, dir_*.c what it says of the others; orch_map.c publishes what may be reached
  * here, orch_active.c tells which containers run.
  *
- * A connection starts with hello, host_register, the policy and the list of this host's containers;
- * then the router attaches what it did not have, detaches what it should not have, and publishes
- * all MRs anew (the orchestrator drops a host's mappings with its connection). After that it is told
- * of changes by events: a container that was moved to another host is detached at once, with all
+ * A connection starts with hello, host_register, the policy, the tenants' limits and the list of
+ * this host's containers; then the router attaches what it did not have, detaches what it should
+ * not have, and publishes all MRs anew (the orchestrator drops a host's mappings with its
+ * connection). After that it is told of changes by events: a container that was moved to another host is detached at once, with all
  * its sessions. A lost connection is tried again, ever more slowly; meanwhile the host serves its
  * containers from what it knows.
  */
@@ -163,6 +163,15 @@ static void event_detach(struct orch *o, json_t *msg)
 	container_detach(c);
 }
 
+static void event_tenants(struct orch *o, json_t *msg)
+{
+	int err = orch_tenants(o->r, json_object_get(msg, "tenants"));
+
+	if (err)
+		log_err("orchestrator: the tenants' limits are not understood, older ones stay: %s",
+			strerror(-err));
+}
+
 static void on_event(void *arg, const char *event, json_t *msg)
 {
 	struct orch *o = arg;
@@ -171,6 +180,8 @@ static void on_event(void *arg, const char *event, json_t *msg)
 		sync_container(o, json_object_get(msg, "container"));
 	else if (!strcmp(event, "detach"))
 		event_detach(o, msg);
+	else if (!strcmp(event, "tenants"))
+		event_tenants(o, msg);
 	else
 		dir_event(o->r, event, msg);
 }
@@ -208,7 +219,26 @@ static void listed(void *arg, int err, const char *why, json_t *answer)
 		sync_done(o);
 }
 
-/* An orchestrator of before there was a policy has none. */
+/* An orchestrator of before tenants had limits has none. */
+static void tenants_told(void *arg, int err, const char *why, json_t *answer)
+{
+	struct orch *o = arg;
+
+	if (err == -ECONNRESET || err == -ECANCELED)
+		return;
+	if (!err && orch_tenants(o->r, json_object_get(answer, "tenants"))) {
+		err = -EPROTO;
+		why = "its limits of tenants are not understood";
+	}
+	if (err && err != -EOPNOTSUPP) {
+		orch_down(o, why);
+		return;
+	}
+	o->sync++;
+	sync_list(o, 0);
+}
+
+/* Nor has one of before there was a policy. */
 static void policy_told(void *arg, int err, const char *why, json_t *answer)
 {
 	struct orch *o = arg;
@@ -219,12 +249,12 @@ static void policy_told(void *arg, int err, const char *why, json_t *answer)
 		err = -EPROTO;
 		why = "its policy is not understood";
 	}
-	if (err && err != -EOPNOTSUPP) {
-		orch_down(o, why);
-		return;
+	if (!err || err == -EOPNOTSUPP) {
+		err = ffo_client_call(o->client, FFO_OP_TENANT_WATCH, NULL, tenants_told, o);
+		why = strerror(-err);
 	}
-	o->sync++;
-	sync_list(o, 0);
+	if (err)
+		orch_down(o, why);
 }
 
 static void registered(void *arg, int err, const char *why, json_t *answer)

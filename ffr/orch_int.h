@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * orch_int.h - inside the router's client of the orchestrator: the connection (orch.c), what is
- * published (orch_map.c), who is active (orch_active.c). Control thread.
+ * published (orch_map.c), who is active (orch_active.c), what tenants may use (orch_tenant.c).
+ * Control thread.
  */
 #ifndef FFR_ORCH_INT_H
 #define FFR_ORCH_INT_H
@@ -38,6 +39,12 @@ int orch_map_init(struct orch *o);  /* its handles: 0 or -errno */
 void orch_map_up(struct orch *o);   /* publish everything that there is */
 void orch_map_down(struct orch *o); /* nothing is published any more, nor to be */
 void orch_map_stop(struct orch *o); /* close its handles */
+
+/*
+ * orch_tenant.c: the whole list of tenants with limits, as the orchestrator tells it, holds from now
+ * on. 0 or -errno: what held before goes on to.
+ */
+int orch_tenants(struct router *r, json_t *list);
 
 void orch_active_init(struct orch *o);
 void orch_active_up(struct orch *o); /* nothing has been told yet */

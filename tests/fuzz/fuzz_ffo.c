@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/op_map_watch.c ffo/op_mcast.c ffo/op_policy.c ffo/op_resolve.c ffo/owned.c ffo/policy.c ffo/proto.c ffo/request.c ffo/server.c ffo/sqldb.c ffo/sqlite_row.c ffo/sqlite_soft.c ffo/sqlite_watch.c ffo/store_sqlite.c ffo/sub.c ffo/store_zk.c ffo/topic.c ffo/zk.c ffo/zk_container.c ffo/zk_follow.c ffo/zk_host.c ffo/zk_maps.c ffo/zk_policy.c ffo/zk_query.c ffo/zk_rec.c ffo/zk_rows.c ffo/zk_soft.c ffo/zk_topic.c ffr/log.c */
+/* build: ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/op_map_watch.c ffo/op_mcast.c ffo/op_policy.c ffo/op_resolve.c ffo/op_tenant.c ffo/owned.c ffo/policy.c ffo/limits.c ffo/proto.c ffo/request.c ffo/server.c ffo/sqldb.c ffo/sqlite_policy.c ffo/sqlite_row.c ffo/sqlite_soft.c ffo/sqlite_watch.c ffo/store_sqlite.c ffo/sub.c ffo/store_zk.c ffo/tenants.c ffo/topic.c ffo/zk.c ffo/zk_container.c ffo/zk_follow.c ffo/zk_host.c ffo/zk_maps.c ffo/zk_policy.c ffo/zk_query.c ffo/zk_rec.c ffo/zk_rows.c ffo/zk_soft.c ffo/zk_topic.c ffr/log.c */
 /*
  * fuzz_ffo.c - whatever bytes a client sends to the orchestrator: it answers, or closes the
  * connection, and what it then lists of containers and mappings is sound.
@@ -43,6 +43,7 @@ static void empty(struct ffo_store *s)
 	assert(!store_of(s)->topics.table); /* nobody watches any more */
 	if (sqlite3_exec(d->db,
 			 "DELETE FROM containers; DELETE FROM hosts; DELETE FROM policy;"
+			 "DELETE FROM tenants;"
 			 "DELETE FROM soft.maps; DELETE FROM soft.up; DELETE FROM soft.active;"
 			 "DELETE FROM soft.mcast; DELETE FROM sqlite_sequence",
 			 NULL, NULL, NULL))
@@ -58,6 +59,8 @@ static const char start_text[] =
 	"{\"id\":6,\"op\":\"resolve\",\"ip\":\"10.77.0.2\"}\n"
 	"{\"id\":7,\"op\":\"policy_watch\"}\n"
 	"{\"id\":8,\"op\":\"policy_set\",\"a\":\"t\",\"b\":\"default/a\",\"action\":\"allow\"}\n"
+	"{\"id\":12,\"op\":\"tenant_watch\"}\n"
+	"{\"id\":13,\"op\":\"tenant_set\",\"tenant\":\"t\",\"limits\":{\"max_qp\":1}}\n"
 	"{\"id\":9,\"op\":\"mcast_watch\",\"tenant\":\"t\",\"mgid\":\"ff0e::1\"}\n"
 	"{\"id\":10,\"op\":\"mcast_join\",\"tenant\":\"t\",\"mgid\":\"ff0e::1\"}\n"
 	"{\"id\":11,\"op\":\"map_publish\",\"maps\":[[1,5,1,0,4096,7,0,5,1]]}\n";

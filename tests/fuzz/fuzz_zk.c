@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/proto.c ffo/zk_rec.c */
+/* build: ffo/limits.c ffo/proto.c ffo/tenants.c ffo/zk_rec.c */
 /*
  * fuzz_zk.c - whatever a ZooKeeper node holds: a parser refuses it, or what it makes of it is sound
  * and comes out the same when it is written and read again.
@@ -60,6 +60,27 @@ static void policy(const char *data, size_t len)
 	bytes = rec_policy(rules, n, &len);
 	assert(bytes && !rec_to_policy(bytes, len, again, &m) && m == n);
 	assert(!memcmp(rules, again, n * sizeof(*rules)));
+	free(bytes);
+}
+
+static void tenants(const char *data, size_t len)
+{
+	static struct ffo_tenant list[FFO_TENANTS_MAX], again[FFO_TENANTS_MAX];
+	size_t n, m;
+	char *bytes;
+	int err = rec_to_tenants(data, len, list, &n);
+
+	if (err) {
+		refused(err);
+		assert(!n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		assert(ffo_name_ok(list[i].name) &&
+		       (!i || strcmp(list[i - 1].name, list[i].name) < 0));
+	bytes = rec_tenants(list, n, &len);
+	assert(bytes && !rec_to_tenants(bytes, len, again, &m) && m == n);
+	assert(!memcmp(list, again, n * sizeof(*list)));
 	free(bytes);
 }
 
@@ -125,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!size)
 		return 0;
-	switch (data[0] % 5) {
+	switch (data[0] % 6) {
 	case 0:
 		container(text, size - 1);
 		break;
@@ -140,6 +161,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 4:
 		segment(data + 1, size - 1);
+		break;
+	case 5:
+		tenants(text, size - 1);
 		break;
 	}
 	return 0;

@@ -286,6 +286,12 @@ static void f_policy_rm(struct ffo_store *s, const struct ffo_rule *rule, store_
 	DONE(policy_rm, rule);
 }
 
+static void f_tenant_set(struct ffo_store *s, const char *tenant,
+			 const struct ffo_limits_change *change, store_done_cb done, void *arg)
+{
+	DONE(tenant_set, tenant, change);
+}
+
 static void f_watch(struct ffo_store *s, struct store_watch *w)
 {
 	struct store_news news = { .err = -EIO, .reset = true, .synced = true };
@@ -327,6 +333,7 @@ static const struct ffo_store_ops store_faulty = {
 	.map_row = f_map_row,
 	.policy_set = f_policy_set,
 	.policy_rm = f_policy_rm,
+	.tenant_set = f_tenant_set,
 	.watch = f_watch,
 	.unwatch = f_unwatch,
 };

@@ -2,7 +2,7 @@
 /*
  * test_cm.c - connections of the connection manager, between two containers and within one: who is
  * told what, in which state, and what happens when one side is not there, refuses, or goes.
- * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

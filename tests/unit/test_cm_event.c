@@ -2,7 +2,7 @@
 /*
  * test_cm_event.c - events of the connection manager on their way: channels that are full, ids that
  * move from one to the other, what goes with an id or a channel, and backlogs.
- * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

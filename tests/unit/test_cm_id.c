@@ -2,7 +2,7 @@
 /*
  * test_cm_id.c - ids of the connection manager before they have a peer: port spaces, addresses, ports,
  * options, resolving, QP attributes, multicast groups.
- * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <infiniband/ib.h>

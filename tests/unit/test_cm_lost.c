@@ -2,7 +2,7 @@
 /*
  * test_cm_lost.c - the connection manager between two hosts: each message lost with the connection
  * that carries it, or by itself, or coming twice. Instead of cm_wire.c there is a queue here.
- * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /*
  * test_cm_qp.c - QPs that the router makes and moves for connections (ff_cm.h): with which
  * attributes, and that nothing is changed where it cannot be done.
- * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c tests/unit/ctl_calls.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c tests/unit/cm_rig.c tests/unit/ctl_calls.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

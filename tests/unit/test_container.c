@@ -2,7 +2,7 @@
 /*
  * test_container.c - ffr/container.c: the directory and the socket of a container, and how many may
  * come there.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /*
  * test_ctl.c - ffr/ctl.c: sessions over real SEQPACKET sockets. What ends the session of the client that
  * did it and nobody else's, and what goes with a session.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /*
  * test_ctl_dm.c - ffr/ctl_dm.c, ffr/ctl_mw.c and requests that carry a descriptor: device memory,
  * null MRs, windows and dma-bufs, over real SEQPACKET sockets.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>

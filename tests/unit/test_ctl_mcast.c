@@ -2,7 +2,7 @@
 /*
  * test_ctl_mcast.c - ffr/ctl_mcast.c and MODIFY_CQ: which requests the control thread refuses, and
  * that what a client attached goes with it.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -3,7 +3,7 @@
  * test_ctl_spin.c - ffr/ctl_spin.c and the router's side of the slot (abi/ff_ring.h): for whom the
  * control thread stays awake and when it sleeps again, on virtual time; that nobody is kept waiting
  * by who is looked at; hostile slots.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 /*
  * test_ctl_verbs.c - ffr/ctl_*.c: the verbs as a client calls them; whose handles are refused, what
  * is rounded up, what has an end.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

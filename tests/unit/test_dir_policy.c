@@ -2,7 +2,7 @@
 /*
  * test_dir_policy.c - ffr/dir_policy.c: which rule decides; and that the router's answer, from a
  * hash, is the orchestrator's (ffo/policy.c), from the list, for rules at random.
- * build: ffr/dir_policy.c ffo/proto.c ffo/policy.c
+ * build: ffr/dir_policy.c ffo/limits.c ffo/proto.c ffo/policy.c
  */
 #include <errno.h>
 #include <setjmp.h>

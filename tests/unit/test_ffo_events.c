@@ -181,6 +181,35 @@ static void test_policy(void **state)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
+static void test_tenants(void **state)
+{
+	struct test *t = *state;
+	json_t *msg, *j;
+
+	router(t, 0);
+	hello(t, 1);
+	assert_int_equal(count(ask_ok(t, 0, "'tenant_watch'"), "tenants"), 0);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'red','limits':{'tx_rate':5,'max_qp':1}"));
+	assert_int_equal(count(event(t, 0, "tenants"), "tenants"), 1);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'blue','limits':{'max_mr':2}"));
+	assert_int_equal(count(event(t, 0, "tenants"), "tenants"), 2);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'red','limits':{'max_qp':0}"));
+	msg = event(t, 0, "tenants");
+	j = json_array_get(json_object_get(msg, "tenants"), 1);
+	assert_string_equal(json_string_value(json_object_get(j, "tenant")), "red");
+	j = json_object_get(j, "limits");
+	assert_int_equal(json_object_size(j), 1);
+	assert_int_equal(json_integer_value(json_object_get(j, "tx_rate")), 5);
+	json_decref(msg);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'red','limits':{'tx_rate':0}"));
+	assert_int_equal(count(event(t, 0, "tenants"), "tenants"), 1);
+	assert_int_equal(count(ask_ok(t, 1, "'tenant_list'"), "tenants"), 1);
+	ask_err(t, 1, "EINVAL", "'tenant_set','tenant':'red','limits':{'weight':5}");
+	ask_err(t, 1, "EINVAL", "'tenant_set','tenant':'r d','limits':{'max_qp':5}");
+	ask_err(t, 1, "EINVAL", "'tenant_set','tenant':'red'");
+	ask_err(t, 1, "EPERM", "'tenant_watch'");
+}
+
 static void test_groups(void **state)
 {
 	struct test *t = *state;
@@ -570,13 +599,11 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(test_resolve),    T(test_resolve_tenants),
-		T(test_policy),	    T(test_groups),
-		T(test_owned),	    T(test_active),
-		T(test_map_watch),  T(test_map_slow_watcher),
-		T(test_map_rate),   T(test_store_away),
-		T(test_store_lost), T(test_watch_failure),
-		T(test_too_many),
+		T(test_resolve),       T(test_resolve_tenants), T(test_policy),
+		T(test_tenants),       T(test_groups),		T(test_owned),
+		T(test_active),	       T(test_map_watch),	T(test_map_slow_watcher),
+		T(test_map_rate),      T(test_store_away),	T(test_store_lost),
+		T(test_watch_failure), T(test_too_many),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

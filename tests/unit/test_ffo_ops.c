@@ -164,6 +164,33 @@ static void test_set(void **state)
 	assert_int_equal(count(ask_ok(t, 1, "'map_list'"), "maps"), 1);
 }
 
+static void test_limits(void **state)
+{
+	struct test *t = *state;
+	struct ffo_container c;
+
+	router(t, 0);
+	c = container(ask_ok(t, 0, "'container_add','name':'a','limits':{'tx_rate':9,'max_qp':3}"));
+	assert_int_equal(c.limits.tx_rate, 9);
+	assert_int_equal(c.limits.max_qp, 3);
+	assert_int_equal(c.limits.rx_rate, 0);
+	c = container(ask_ok(t, 0, "'container_set','name':'a','limits':{'tx_rate':0,'weight':5}"));
+	assert_int_equal(c.limits.tx_rate, 0);
+	assert_int_equal(c.limits.max_qp, 3);
+	c = container(ask_ok(t, 0, "'container_set','name':'a','mode':'spin'"));
+	assert_int_equal(c.limits.weight, 5);
+	ask_err(t, 0, "EINVAL", "'container_set','name':'a','limits':{'weight':1001}");
+	ask_err(t, 0, "EINVAL", "'container_set','name':'a','limits':{'bogus':1}");
+	ask_err(t, 0, "EINVAL", "'container_set','name':'a','limits':[1]");
+	ask_err(t, 0, "EINVAL", "'container_add','name':'b','limits':{'max_qp':-1}");
+	ask_err(t, 0, "ENOENT", "'container_get','name':'b'");
+	/* They go with it. */
+	c = container(ask_ok(t, 0, "'container_set','name':'a','host':'h1'"));
+	assert_int_equal(c.epoch, 2);
+	assert_int_equal(c.limits.max_qp, 3);
+	assert_int_equal(c.limits.weight, 5);
+}
+
 static void test_list_pages(void **state)
 {
 	struct test *t = *state;
@@ -613,20 +640,11 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(test_add),
-		T(test_conflicts),
-		T(test_exhaustion),
-		T(test_set),
-		T(test_list_pages),
-		T(test_restart),
-		T(test_hosts),
-		T(test_host_again),
-		T(test_map_rows),
-		T(test_publish_many),
-		T(test_batch_limit),
-		T(test_failing_store),
-		T(test_failing_goodbye),
-		T(test_store_unusable),
+		T(test_add),	       T(test_conflicts),	T(test_exhaustion),
+		T(test_set),	       T(test_limits),		T(test_list_pages),
+		T(test_restart),       T(test_hosts),		T(test_host_again),
+		T(test_map_rows),      T(test_publish_many),	T(test_batch_limit),
+		T(test_failing_store), T(test_failing_goodbye), T(test_store_unusable),
 		T(test_late_store),
 	};
 

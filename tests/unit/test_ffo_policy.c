@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/policy.c ffo/proto.c */
+/* build: ffo/policy.c ffo/limits.c ffo/proto.c */
 /* test_ffo_policy.c - which rule decides, whom a tenant may know of, and the list of rules. */
 #include <setjmp.h>
 #include <stdarg.h>

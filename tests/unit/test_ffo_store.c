@@ -319,6 +319,7 @@ static void test_restart(void **state)
 	struct ffo_container a = cont("a", NULL), b = cont("b", "10.9.9.9");
 	struct end *e;
 
+	b.limits = (struct ffo_limits){ .tx_rate = 1ull << 40, .max_registered = 1ull << 50 };
 	assert_int_equal(up(t, "h0", "boot 1"), 0);
 	assert_int_equal(add(t, &a), 0);
 	assert_int_equal(add(t, &b), 0);
@@ -727,6 +728,36 @@ static void test_policy_limit(void **state)
 	reopen(t);
 }
 
+static int set_tenant(struct test *t, const char *name, uint64_t max_qp)
+{
+	struct ffo_limits_change c = { .set = 1u << FFO_LIMIT_NR_max_qp, .to.max_qp = max_qp };
+	struct end *e = CALL(t, tenant_set, name, &c, done);
+
+	assert_int_equal(!e->err, !*e->why);
+	return e->err;
+}
+
+static void test_tenant_limit(void **state)
+{
+	struct test *t = *state;
+	struct ffo_tenant list[FFO_TENANTS_MAX];
+	char name[16];
+
+	for (unsigned int i = 0; i < FFO_TENANTS_MAX; i++) {
+		snprintf(name, sizeof(name), "t%u", i);
+		assert_int_equal(set_tenant(t, name, i + 1), 0);
+	}
+	assert_int_equal(set_tenant(t, "more", 1), -ENOSPC);
+	assert_int_equal(set_tenant(t, "t9", 99), 0);
+	assert_int_equal(set_tenant(t, "t8", 0), 0);
+	assert_int_equal(set_tenant(t, "more", 1), 0);
+	reopen(t);
+	assert_int_equal(sqlite_get_tenants(store_of(t->s), list), FFO_TENANTS_MAX);
+	assert_string_equal(list[0].name, "more");
+	assert_string_equal(list[FFO_TENANTS_MAX - 1].name, "t99");
+	assert_int_equal(list[FFO_TENANTS_MAX - 1].limits.max_qp, 100);
+}
+
 /* ---- watches -------------------------------------------------------------------------------- */
 
 struct seen {
@@ -735,7 +766,7 @@ struct seen {
 	unsigned int calls;
 	bool none, up, reset, synced;
 	struct ffo_container c;
-	size_t puts, dels, rkeys, rules, hosts;
+	size_t puts, dels, rkeys, rules, tenants, hosts;
 	uint32_t last_rkey;
 	struct seen *ends; /* by its next news: that watch, too */
 };
@@ -764,6 +795,9 @@ static void see(void *arg, const struct store_news *news)
 		break;
 	case STORE_POLICY:
 		v->rules = news->policy.num;
+		break;
+	case STORE_TENANTS:
+		v->tenants = news->tenants.num;
 		break;
 	case STORE_MCAST:
 		v->hosts = news->mcast.num;
@@ -859,7 +893,7 @@ static void test_watch_soft(void **state)
 {
 	struct test *t = *state;
 	struct ffo_container a = cont("a", "10.1.1.1"), was;
-	struct seen host, map, group, policy;
+	struct seen host, map, group, policy, tenants;
 	struct store_map_id id = { 1, 5 };
 	struct ffo_map rows[4], row;
 	struct ffo_rule rule;
@@ -872,10 +906,12 @@ static void test_watch_soft(void **state)
 	watch(t, &group, STORE_MCAST, "blue");
 	group.w.key.addr.s6_addr[0] = 0xff;
 	watch(t, &policy, STORE_POLICY, "");
+	watch(t, &tenants, STORE_TENANTS, "");
 	begin_watch(t, &host);
 	begin_watch(t, &map);
 	begin_watch(t, &group);
 	begin_watch(t, &policy);
+	begin_watch(t, &tenants);
 	assert_true(host.none && map.reset && map.synced);
 	assert_int_equal(S.map_page(t->s, &map.w, 0, rows, 4), 0);
 
@@ -907,6 +943,11 @@ static void test_watch_soft(void **state)
 	assert_int_equal(ffo_rule_make(&rule, "red", "blue", true), 0);
 	assert_int_equal(CALL(t, policy_set, &rule, done)->err, 0);
 	assert_int_equal(policy.rules, 1);
+	assert_int_equal(tenants.tenants, 0);
+	assert_int_equal(set_tenant(t, "red", 1), 0);
+	assert_int_equal(tenants.tenants, 1);
+	assert_int_equal(set_tenant(t, "red", 0), 0);
+	assert_int_equal(tenants.tenants, 0);
 
 	/* The host goes, and all that hung on it. */
 	assert_int_equal(down(t, "h0", "1"), 0);
@@ -931,6 +972,7 @@ static void test_watch_soft(void **state)
 	S.unwatch(t->s, &map.w);
 	S.unwatch(t->s, &group.w);
 	S.unwatch(t->s, &policy.w);
+	S.unwatch(t->s, &tenants.w);
 	assert_null(store_of(t->s)->topics.table);
 }
 
@@ -1000,7 +1042,7 @@ static void expect_refused(struct test *t, const char *sql, int err)
 
 static void test_newer(void **state)
 {
-	expect_refused(*state, "PRAGMA user_version = 3", -EPROTONOSUPPORT);
+	expect_refused(*state, "PRAGMA user_version = 4", -EPROTONOSUPPORT);
 }
 
 static void test_foreign(void **state)
@@ -1071,7 +1113,9 @@ static void test_upgrade(void **state)
 	assert_int_equal(sqlite3_open(t->file, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db,
 				      "ALTER TABLE hosts DROP COLUMN wire; DROP TABLE policy;"
-				      "DROP INDEX containers_of_host; PRAGMA user_version = 1",
+				      "DROP INDEX containers_of_host; DROP TABLE tenants;"
+				      "ALTER TABLE containers DROP COLUMN limits;"
+				      "PRAGMA user_version = 1",
 				      NULL, NULL, NULL),
 			 SQLITE_OK);
 	sqlite3_close(db);
@@ -1083,6 +1127,7 @@ static void test_upgrade(void **state)
 		assert_string_equal(e->h.wire, "");
 		assert_int_equal(ffo_rule_make(&rule, "red", "blue", true), 0);
 		assert_int_equal(CALL(t, policy_set, &rule, done)->err, 0);
+		assert_int_equal(set_tenant(t, "red", 1), 0);
 		S.close(t->s);
 		t->s = NULL;
 	}
@@ -1097,6 +1142,8 @@ static void test_nonsense_rows(void **state)
 		"UPDATE containers SET epoch = 0",
 		"UPDATE containers SET mode = 'turbo'",
 		"UPDATE containers SET host = ''",
+		"UPDATE containers SET limits = ''",
+		"UPDATE containers SET limits = '{\"weight\":1001}'",
 		"UPDATE containers SET tenant = printf('%.*c', 500, 'x')",
 		"UPDATE addresses SET addr = x'0102' WHERE idx = 1",
 		"DELETE FROM addresses",
@@ -1232,19 +1279,33 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
-		T(test_restart),       T(test_durable),
-		T(test_soft_is_cheap), T(test_allocate),
-		T(test_change),	       T(test_ids_are_not_used_again),
-		T(test_unique),	       T(test_unique_in_file),
-		T(test_active),	       T(test_hosts),
-		T(test_lists),	       T(test_maps),
-		T(test_policy_limit),  T(test_watch_container),
-		T(test_watch_soft),    T(test_unwatch_in_callback),
-		T(test_watch_failure), T(test_upgrade),
-		T(test_newer),	       T(test_foreign),
-		T(test_no_database),   T(test_damaged),
-		T(test_nonsense_rows), T(test_second_user),
-		T(test_fail_nth_step), T(test_fail_host_down),
+		T(test_restart),
+		T(test_durable),
+		T(test_soft_is_cheap),
+		T(test_allocate),
+		T(test_change),
+		T(test_ids_are_not_used_again),
+		T(test_unique),
+		T(test_unique_in_file),
+		T(test_active),
+		T(test_hosts),
+		T(test_lists),
+		T(test_maps),
+		T(test_policy_limit),
+		T(test_tenant_limit),
+		T(test_watch_container),
+		T(test_watch_soft),
+		T(test_unwatch_in_callback),
+		T(test_watch_failure),
+		T(test_upgrade),
+		T(test_newer),
+		T(test_foreign),
+		T(test_no_database),
+		T(test_damaged),
+		T(test_nonsense_rows),
+		T(test_second_user),
+		T(test_fail_nth_step),
+		T(test_fail_host_down),
 		T(test_fail_reads),
 	};
 

@@ -2,7 +2,7 @@
 /*
  * test_import.c - sessions that use another one's PDs and MRs: who may, what they get, and in which
  * order all of it may end.
- * build: tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

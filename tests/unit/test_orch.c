@@ -409,6 +409,58 @@ static void the_policy_is_for_all_hosts(void **state)
 	assert_true(allowed("red"));
 }
 
+static uint64_t tenant_max_qp(const char *name)
+{
+	uint64_t max = 0;
+	struct tenant *t;
+
+	fast_lock(rt.fast);
+	LIST_FOREACH(t, &rt.fast->tenants, entry)
+		if (!strcmp(t->name, name))
+			max = t->limits.max_qp;
+	fast_unlock(rt.fast);
+	return max;
+}
+
+/* They are kept while the orchestrator is away; what is changed meanwhile holds afterwards. */
+static void limits_are_in_force(void **state)
+{
+	struct container *c = container_find(&rt, "near");
+	uint32_t pd;
+	int s;
+
+	(void)state;
+	s = client("near", &pd);
+	say_ok("{'op':'container_set','id':3,'name':'near','limits':{'max_cq':5}}");
+	UNTIL(c->limits.max_cq == 5);
+	json_decref(ask("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max_qp\":3}}"));
+	assert_int_equal(c->limits.max_qp, 3);
+	assert_int_equal(c->limits.max_cq, 5);
+	assert_false(LIST_EMPTY(&c->sessions)); /* its programs did not notice */
+	ask_fails("{\"op\":\"container_set\",\"name\":\"near\",\"mode\":\"spin\",\"limits\":{}}",
+		  "EBUSY");
+	ask_fails("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max\":3}}", "EINVAL");
+
+	say_ok("{'op':'tenant_set','id':3,'tenant':'default','limits':{'max_qp':7}}");
+	json_decref(ask("{\"op\":\"tenant_set\",\"tenant\":\"red\",\"limits\":{\"max_qp\":8}}"));
+	UNTIL(tenant_max_qp("default") == 7 && tenant_max_qp("red") == 8);
+	assert_int_equal(count("{\"op\":\"tenant_list\"}", "tenants"), 2);
+	ffo_stop();
+	UNTIL(!rt.orch->up);
+	assert_int_equal(tenant_max_qp("default"), 7);
+	ffo_start();
+	orch_hold();
+	close(h1);
+	host_start();
+	say_ok("{'op':'tenant_set','id':3,'tenant':'red','limits':{'max_qp':0}}");
+	orch_release();
+	UNTIL(rt.orch->up);
+	assert_int_equal(tenant_max_qp("red"), 0);
+	assert_int_equal(tenant_max_qp("default"), 7);
+	assert_int_equal(c->limits.max_qp, 3);
+	close(s);
+}
+
 /* A socket that takes connections and is silent: administrators are served nevertheless. */
 static void silence_is_not_waited_for(void **state)
 {
@@ -444,6 +496,7 @@ int main(void)
 		T(what_was_missed_is_made_up_for),
 		T(groups_are_of_all_hosts),
 		T(the_policy_is_for_all_hosts),
+		T(limits_are_in_force),
 		cmocka_unit_test(silence_is_not_waited_for),
 	};
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_populate.c - ffr/populate.c: registering much memory does not keep the other clients waiting.
- * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <fcntl.h>
 #include <setjmp.h>

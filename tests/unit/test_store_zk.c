@@ -181,6 +181,9 @@ static void told(void *arg, const struct store_news *news)
 	case STORE_POLICY:
 		w->n = news->policy.num;
 		break;
+	case STORE_TENANTS:
+		w->n = news->tenants.num;
+		break;
 	case STORE_MCAST:
 		w->n = news->mcast.num;
 		for (size_t i = 0; i < w->n && i < 4; i++)
@@ -685,6 +688,29 @@ static void policy_is_shared(void **state)
 	unwatch(&w);
 }
 
+/* In a tree of before there were any, too: their node is made with the first. */
+static void tenants_are_shared(void **state)
+{
+	struct ffo_limits_change c = { .set = 1u << FFO_LIMIT_NR_max_qp, .to.max_qp = 7 };
+	struct watched w = { 0 };
+	struct test *t = *state;
+
+	watch(&t->b, &w, STORE_TENANTS, "");
+	rig_until(w.told);
+	assert_int_equal(w.n, 0);
+	assert_int_equal(CALL(&t->a, tenant_set, rig_done, "red", &c), 0);
+	rig_until(w.n == 1);
+	assert_int_equal(CALL(&t->b, tenant_set, rig_done, "blue", &c), 0);
+	rig_until(w.n == 2);
+	c.to.max_qp = 0;
+	assert_int_equal(CALL(&t->a, tenant_set, rig_done, "red", &c), 0);
+	rig_until(w.n == 1);
+	write_raw(&t->a, "/tenants", "1{\"tenants\":[7]}", 16);
+	rig_until(w.err == -EBADMSG);
+	assert_int_equal(CALL(&t->a, tenant_set, rig_done, "red", &c), -EBADMSG);
+	unwatch(&w);
+}
+
 static void groups_have_hosts(void **state)
 {
 	struct in6_addr mgid;
@@ -943,6 +969,7 @@ int main(void)
 		TEST(mappings_churn),
 		TEST(answers_follow),
 		TEST(policy_is_shared),
+		TEST(tenants_are_shared),
 		TEST(groups_have_hosts),
 		TEST(a_killed_one_is_replaced),
 		TEST(many_watches_survive),

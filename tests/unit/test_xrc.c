@@ -2,7 +2,7 @@
 /*
  * test_xrc.c - XRC as clients of the router see it: domains and who shares them, the QPs that
  * belong to a domain, where a request goes, and what ends with whom. Virtual time.
- * build: tests/lib/ctl_rig.c ffo/proto.c
+ * build: tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>

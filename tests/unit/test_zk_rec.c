@@ -38,6 +38,8 @@ static void records_come_back(void **state)
 {
 	struct ffo_container c = web(), c2;
 	struct ffo_rule rules[2], rules2[FFO_RULES_MAX];
+	struct ffo_tenant tenants[2] = { { .name = "a" }, { .name = "b" } };
+	struct ffo_tenant tenants2[FFO_TENANTS_MAX];
 	struct rec_up u = { .host = { .name = "h0",
 				      .instance = "i",
 				      .wire = "tcp:1.2.3.4:5",
@@ -51,6 +53,12 @@ static void records_come_back(void **state)
 	char *data, number[REC_NUMBER_MAX];
 
 	(void)state;
+	data = rec_container(&c, &len);
+	assert_int_equal(rec_to_container(data, len, &c2),
+			 0); /* as it was before there were limits */
+	assert_memory_equal(&c, &c2, sizeof(c));
+	free(data);
+	c.limits.tx_rate = 7;
 	data = rec_container(&c, &len);
 	assert_int_equal(data[0], REC_VERSION);
 	assert_int_equal(rec_to_container(data, len, &c2), 0);
@@ -74,6 +82,15 @@ static void records_come_back(void **state)
 	struct ffo_rule swapped[2] = { rules[1], rules[0] };
 	data = rec_policy(swapped, 2, &len);
 	assert_int_equal(rec_to_policy(data, len, rules2, &n), -EBADMSG);
+	free(data);
+
+	tenants[0].limits.max_qp = 1;
+	tenants[1].limits.max_mr = 2;
+	data = rec_tenants(tenants, 2, &len);
+	assert_int_equal(rec_to_tenants(data, len, tenants2, &n), 0);
+	assert_int_equal(n, 2);
+	assert_memory_equal(tenants, tenants2, sizeof(tenants));
+	assert_int_equal(rec_to_tenants(data, len - 1, tenants2, &n), -EBADMSG);
 	free(data);
 
 	data = rec_up(&u, &len);
