@@ -87,9 +87,16 @@ all: $(ALL)
 # ---- tests -------------------------------------------------------------------------------------
 #
 # A test program is one .c file; a line `build: a.c b.c -lfoo` in a comment of it names what else
-# is compiled and linked. $(call extra,FILE) is that line.
+# is compiled and linked. Two sets of sources have names there: @fast, the fast path and the software
+# device, but for pvm.c, and @router, all of ffr but its main file, the administrator's socket and the
+# orchestrator's client. $(call extra,FILE) is that line.
 
-extra = $(shell sed -n 's|.*\<build:\(.*\)|\1|p' $(1) | head -n 1 | sed 's|\*/.*||')
+SET_fast := $(wildcard ffr/fast*.c ffr/soft/*.c) $(addprefix ffr/,backend_soft.c keys.c log.c mw.c \
+	objects.c populate.c seg.c shadow.c sigbus.c stats.c timer.c xrc.c)
+SET_router := ffo/limits.c ffo/proto.c $(filter-out ffr/main.c ffr/router.c ffr/ffctl%.c ffr/admin%.c \
+	ffr/orch%.c,$(wildcard ffr/*.c ffr/soft/*.c))
+build_line = $(shell sed -n 's|.*\<build:\(.*\)|\1|p' $(1) | head -n 1 | sed 's|\*/.*||')
+extra = $(foreach w,$(call build_line,$(1)),$(if $(filter @%,$(w)),$(SET_$(w:@%=%)),$(w)))
 ARCHIVES := $(filter %.a,$(ALL) $(wildcard $(B)/*.a)) $(if $(wildcard ffr/build.mk),$(B)/libffr.a) \
 	$(if $(wildcard ffo/build.mk),$(B)/libffo.a)
 ARCHIVES := $(sort $(ARCHIVES))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/fuzz/frame_world.c tests/lib/rig.c tests/lib/others.c tests/lib/pvm_fake.c ffr/timer.c ffr/xrc.c ffr/fast.c ffr/fast_comp.c ffr/fast_recv.c ffr/fast_send.c ffr/fast_qp.c ffr/fast_rate.c ffr/fast_turns.c ffr/fast_sched.c ffr/backend_soft.c ffr/objects.c ffr/keys.c ffr/mw.c ffr/stats.c ffr/log.c ffr/shadow.c ffr/sigbus.c ffr/populate.c ffr/seg.c ffr/soft/atomic.c ffr/soft/mcast.c ffr/soft/remote.c ffr/soft/remote_cm.c ffr/soft/remote_rate.c ffr/soft/remote_req.c ffr/soft/remote_resp.c ffr/soft/remote_ud.c ffr/soft/requester.c ffr/soft/responder.c ffr/soft/route.c ffr/soft/wire_io.c ffr/soft/wire_tcp.c ffr/soft/xfer.c -lbsd */
+/* build: tests/fuzz/frame_world.c tests/lib/rig.c tests/lib/others.c tests/lib/pvm_fake.c @fast -lbsd */
 /*
  * fuzz_frame.c - libFuzzer target: a router of another host that sends whatever it likes, beside one
  * that behaves.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * fuzz_msg.c - libFuzzer target: two clients send whatever they like to the control thread.
- * build: tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c ffr/backend.c ffr/backend_soft.c ffr/cm_addr.c ffr/cm_conn.c ffr/cm_event.c ffr/cm_id.c ffr/cm_mcast.c ffr/cm_msg.c ffr/cm_port.c ffr/cm_qp.c ffr/cm_sidr.c ffr/cm_timewait.c ffr/cm_wire.c ffr/container.c ffr/ctl.c ffr/ctl_cm.c ffr/ctl_cq.c ffr/ctl_dm.c ffr/ctl_import.c ffr/ctl_mcast.c ffr/ctl_mr.c ffr/ctl_msg.c ffr/ctl_mw.c ffr/ctl_qp.c ffr/ctl_spin.c ffr/ctl_verbs.c ffr/ctl_xrc.c ffr/conf.c ffr/dir.c ffr/dir_event.c ffr/dir_map.c ffr/dir_policy.c ffr/dir_sub.c ffr/dmabuf.c ffr/fast.c ffr/fast_comp.c ffr/fast_qp.c ffr/fast_rate.c ffr/fast_turns.c ffr/fast_recv.c ffr/fast_sched.c ffr/fast_send.c ffr/keys.c ffr/log.c ffr/mw.c ffr/objects.c ffr/peer.c ffr/peer_conn.c ffr/peer_hello.c ffr/peer_sock.c ffr/peer_tls.c ffr/populate.c ffr/pvm.c ffr/qp_state.c ffr/seg.c ffr/session.c ffr/shadow.c ffr/sigbus.c ffr/soft/atomic.c ffr/soft/mcast.c ffr/soft/remote.c ffr/soft/remote_cm.c ffr/soft/remote_rate.c ffr/soft/remote_req.c ffr/soft/remote_resp.c ffr/soft/remote_ud.c ffr/soft/requester.c ffr/soft/responder.c ffr/soft/route.c ffr/soft/wire_io.c ffr/soft/wire_tcp.c ffr/soft/xfer.c ffr/stats.c ffr/timer.c ffr/xrc.c
+ * build: tests/lib/ctl_rig.c @router
  *
  * The input is a list of records. A raw one is a packet as it is, perhaps with descriptors. A
  * formed one gets a right header and length, and words 0xaaXXXXXX of its body become handles that
