@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""Many containers on one router: limits, shares, and what one feels of another."""
+
+import json
+import socket
+import time
+
+from . import proc, tools
+from .measures import LABS, measure
+from .row import Row
+
+RATES = (("1 Mbit/s", 125_000), ("100 Mbit/s", 12_500_000), ("1 Gbit/s", 125_000_000),
+         ("10 Gbit/s", 1_250_000_000), ("40 Gbit/s", 5_000_000_000))
+SIZES = (64, 4096, 65536, 1048576)
+BUSY = "one polling process and the router, not pinned"
+
+LABS["limits"] = {"containers": 2}
+LABS["limits-spin"] = {"containers": 2, "mode": "spin"}
+LABS["limits-socket"] = {"containers": 2, "mode": "socket"}
+LABS["tenants"] = {"containers": 4}
+
+
+class Admin:
+    """The router's administrator's socket: ffctl without a process for each call."""
+
+    def __init__(self, lab):
+        self.path = str(lab.dir / "h0/admin.sock")
+
+    def call(self, **request):
+        with socket.socket(socket.AF_UNIX) as s, s.makefile("rw", encoding="utf-8") as f:
+            s.connect(self.path)
+            f.write(json.dumps(request) + "\n")
+            f.flush()
+            answer = json.loads(f.readline())
+        if not answer.get("ok"):
+            raise proc.Failure(f"{request}: {answer.get('message')}")
+        return answer
+
+    def limit(self, container, **limits):
+        self.call(op="container_set", name=container, limits=limits)
+
+
+def _flows(bench, lab, *flows, ms, window=64, options=()):
+    """Bytes/s of each flow, "container:size"."""
+    got = proc.run_json(["env", f"LD_LIBRARY_PATH={bench.build}/lib", bench.program("verbs_flows"),
+                         "-d", str(lab.dir / "h0/run/containers"), "-t", str(int(ms)), "-w",
+                         str(window), *map(str, options), *flows], timeout=120)
+    return [f["bytes"] / f["ns"] * 1e9 for f in got["flows"]]
+
+
+# ---- limits --------------------------------------------------------------------------------------
+
+def _worst(bench, lab):
+    """The largest error over rates and sizes, per cent, and all of them."""
+    admin, runs = Admin(lab), []
+    for size in SIZES:
+        admin.limit("h0c0", tx_rate=0)
+        free, = _flows(bench, lab, f"h0c0:{size}", ms=500)
+        for name, rate in RATES:
+            if free < 1.2 * rate:
+                continue  # nothing to be held back
+            admin.limit("h0c0", tx_rate=rate)
+            got, = _flows(bench, lab, f"h0c0:{size}", ms=2000)
+            runs.append({"size": size, "limit": name, "error_percent": 100 * (got / rate - 1)})
+    admin.limit("h0c0", tx_rate=0)
+    return max(abs(r["error_percent"]) for r in runs), runs
+
+
+def _limit_error(bench, lab, key, mode):
+    worst, details = [], []
+    for _ in bench.repetitions():
+        value, runs = _worst(bench, lab)
+        worst.append(value)
+        details.append(runs)
+    return [Row(key, f"limit error over 2 s, {mode} mode: the worst of 1 Mbit/s to 40 Gbit/s, 64 B to "
+                     "1 MB", "%", worst, must=1, aim=0.2, on="value", where=BUSY,
+                note="combinations that the machine reaches without a limit",
+                detail={"runs": details})]
+
+
+@measure("limits", "limit-error")
+def limit_error(bench, lab):
+    return _limit_error(bench, lab, "limit-error", "adaptive")
+
+
+@measure("limits-spin", "limit-error-spin")
+def limit_error_spin(bench, lab):
+    return _limit_error(bench, lab, "limit-error-spin", "spin")
+
+
+@measure("limits-socket", "limit-error-socket")
+def limit_error_socket(bench, lab):
+    return _limit_error(bench, lab, "limit-error-socket", "socket")
+
+
+@measure("limits", "limit-cpu")
+def limit_cpu(bench, lab):
+    """CPU time of the router's fast threads for a flow that is limited to 1 Gbit/s."""
+    admin, shares = Admin(lab), []
+    admin.limit("h0c0", tx_rate=125_000_000)
+    for _ in bench.repetitions():
+        before, start = sum(lab.router_cpu_ns()[0].values()), time.monotonic_ns()
+        _flows(bench, lab, "h0c0:65536", ms=2000, options=("-p", 500))
+        after, end = sum(lab.router_cpu_ns()[0].values()), time.monotonic_ns()
+        shares.append(100 * (after - before) / (end - start))
+    admin.limit("h0c0", tx_rate=0)
+    return [Row("limit-cpu", "CPU of the router, a flow of 64 KB limited to 1 Gbit/s, adaptive mode",
+                "% of a core", shares, must=6, aim=3, on="value",
+                where="a process that looks twice in a millisecond")]
+
+
+def _many(admin, lab, n):
+    """n more containers, as far as they are not there; their names."""
+    there = {c["name"] for c in admin.call(op="container_list")["containers"]}
+    names = [f"many{i}" for i in range(n)]
+    for name in names:
+        if name not in there:
+            admin.call(op="container_add", name=name)
+    return names
+
+
+@measure("tenants", "limit-ten")
+def limit_ten(bench, lab):
+    """Ten flows at once, each with a limit of its own."""
+    admin, worst, details = Admin(lab), [], []
+    names = _many(admin, lab, 10)
+    rates = [1_250_000 * (i + 1) * (10 if i % 2 else 1) for i in range(10)]  # 10 to 1000 Mbit/s
+    for name, rate in zip(names, rates):
+        admin.limit(name, tx_rate=rate)
+    for _ in bench.repetitions():
+        got = _flows(bench, lab, *(f"{n}:65536" for n in names), ms=2000)
+        errors = [100 * (g / r - 1) for g, r in zip(got, rates)]
+        worst.append(max(map(abs, errors)))
+        details.append(errors)
+    for name in names:
+        admin.limit(name, tx_rate=0)
+    return [Row("limit-ten", "ten flows at once, each limited to 10 to 1,000 Mbit/s: the worst error", "%",
+                worst, must=2, aim=0.5, on="value", where=BUSY, detail={"runs": details})]
+
+
+# ---- shares --------------------------------------------------------------------------------------
+
+@measure("tenants", "share-sizes")
+def share_sizes(bench, lab):
+    """Two equal containers under one limit of their tenant, and with none."""
+    small, large = [], []
+    for _ in bench.repetitions():
+        a, b = _flows(bench, lab, "h0c0:64", "h0c1:1048576", ms=bench.scale(2000), window=1024)
+        small.append(a / 1e6)
+        large.append(b / 1e6)
+    return [Row("share-sizes", "two equal containers: messages of 64 B", "MB/s", small,
+                "messages of 1 MB", large, must=0.9, aim=0.97, sense=">=", where=BUSY)]
+
+
+@measure("tenants", "containers-512", "containers-512-jain")
+def containers_512(bench, lab):
+    admin, one, many, jain = Admin(lab), [], [], []
+    names = _many(admin, lab, 512)
+    ms = bench.scale(4000)
+    for _ in bench.repetitions():
+        alone, = _flows(bench, lab, f"{names[0]}:65536", ms=ms, window=16)
+        got = _flows(bench, lab, *(f"{n}:65536" for n in names), ms=ms, window=4)
+        one.append(alone / 1e9)
+        many.append(sum(got) / 1e9)
+        jain.append(sum(got) ** 2 / len(got) / sum(g * g for g in got))
+    return [
+        Row("containers-512", "512 containers with a QP pair each, WRITEs of 64 KB", "GB/s", many,
+            "one container", one, must=0.9, aim=0.98, sense=">=", where=BUSY),
+        Row("containers-512-jain", "512 containers, Jain's index", "", jain, must=0.98, aim=0.999,
+            sense=">=", on="value", where=BUSY, note="over bytes of each in the same time"),
+    ]
+
+
+# ---- what one feels of another -------------------------------------------------------------------
+
+def _beside(lab, commands, rounds):
+    """ib_send_lat between h0c0 and h0c1 while that runs in h0c2 (and h0c3)."""
+    noise = [proc.Background(c) for c in commands]
+    try:
+        admin = Admin(lab)
+        proc.wait_for("noise", lambda: admin.call(op="stats", name="h0c2")["containers"][0]["mrs"])
+        time.sleep(1.5)  # 1 GB is registered, and the first of it moved
+        got = tools.perftest_lat(lab, "ib_send_lat", 8, rounds)
+        if any(p.ended() for p in noise):
+            raise proc.Failure("the noise ended too early")
+        return got
+    finally:
+        for p in noise:
+            p.kill()
+
+
+@measure("tenants", "noise-write", "noise-read", "noise-control")
+def noise(bench, lab):
+    """p99 of 8-byte round trips beside others, against the median without them."""
+    rounds = bench.scale(100000)
+    length = 60
+
+    def pair(program, *options):
+        return [lab.inside("h0c3", program, *options, timeout=length),
+                lab.inside("h0c2", "sh", "-c", "sleep 0.5; exec \"$@\"", "sh", program, *options,
+                           "h0c3", timeout=length)]
+
+    kinds = {
+        "noise-write": ("another writes 1 GB blocks",
+                        pair("ib_write_bw", "-s", 1 << 30, "-n", 5000, "-t", 2)),
+        "noise-read": ("another reads 64 KB blocks",
+                       pair("ib_read_bw", "-s", 65536, "-n", 50_000_000, "-t", 64)),
+        "noise-control": ("another registers and deregisters memory",
+                          [lab.inside("h0c2", bench.program("verbs_reg"), "-s", 4096, "-n",
+                                      1_000_000, timeout=length)]),
+    }
+    rows = []
+    for key, (what, command) in kinds.items():
+        if not bench.wanted(key):
+            continue
+        idle, busy = [], []
+        for _ in bench.repetitions():
+            idle.append(tools.perftest_lat(lab, "ib_send_lat", 8, rounds))
+            busy.append(_beside(lab, command, rounds))
+        rows.append(Row(key, f"ib_send_lat, 8 bytes, p99 while {what}", "us",
+                        [b["p99"] for b in busy], "its median alone", [i["median"] for i in idle],
+                        must=20, aim=5, where="five busy threads, two cores, not pinned",
+                        detail={"idle": idle, "busy": busy}))
+    return rows
