@@ -32,8 +32,9 @@ static const struct {
 	const char *args;
 } commands[] = {
 	{ "container", "add", cmd_container_add,
-	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [--docker]" },
-	{ "container", "set", cmd_container_set, "NAME [--ip ADDRESS]... [--mode MODE]" },
+	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [LIMIT]... [--docker]" },
+	{ "container", "set", cmd_container_set,
+	  "NAME [--ip ADDRESS]... [--mode MODE] [LIMIT]..." },
 	{ "container", "rm", cmd_container_rm, "NAME" },
 	{ "container", "list", cmd_container_list, "[--all]" },
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },
@@ -47,6 +48,8 @@ static const struct {
 	{ "policy", "allow", cmd_policy_change, "PARTY PARTY" },
 	{ "policy", "deny", cmd_policy_change, "PARTY PARTY" },
 	{ "policy", "rm", cmd_policy_change, "PARTY PARTY" },
+	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT..." },
+	{ "tenant", "list", cmd_tenant_list, "" },
 	{ "ping", NULL, cmd_ping, "" },
 };
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -220,6 +223,7 @@ static void help(void)
 	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
 	       "  --json          answers as JSON\n  --version, --help\n",
 	       ADMIN_DEFAULT);
+	limit_help();
 }
 
 /* Options before the command; the index of its first word. */

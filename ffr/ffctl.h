@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ffctl.h - inside ffctl: the request to the router (ffctl.c), tables (ffctl_table.c), commands
- * (ffctl_container.c, ffctl_cluster.c, ffctl_show.c). One thread; every error ends the program with one line.
+ * (ffctl_container.c, ffctl_cluster.c, ffctl_show.c), limits (ffctl_limits.c). One thread; every error ends the program with one line.
  */
 #ifndef FFR_FFCTL_H
 #define FFR_FFCTL_H
@@ -50,6 +50,8 @@ void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);
 void cmd_policy_list(int argc, char **argv);
 void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
+void cmd_tenant_set(int argc, char **argv);
+void cmd_tenant_list(int argc, char **argv);
 void cmd_ping(int argc, char **argv);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -61,5 +63,27 @@ void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(pri
 void table_print(struct table *t); /* and free */
 /* "10.5M": bytes for people, in powers of 1024. Returns buf. */
 const char *bytes_text(json_int_t n, char buf[16]);
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+struct option;
+#define LIMIT_OPTION 0x1000 /* option values from here on are limits */
+
+/* Those options and, behind them, one for each limit. One caller in a run. */
+const struct option *limit_options(const struct option *first);
+/* Option o was given with that value: into request["limits"]. */
+void limit_take(json_t *request, int o, const char *text);
+void limit_help(void);
+
+/* Columns of a list of containers for the rates that any of them has. */
+struct limit_columns {
+	const char *heads[16]; /* for table_new(): those given, then these */
+	size_t num_heads;
+	size_t limit[4], num; /* enum ffo_limit_nr */
+	char name[4][32];
+};
+void limit_columns(struct limit_columns *cols, const json_t *list, const char *const *heads);
+void limit_cells(const struct limit_columns *cols, struct table *t, const json_t *c);
+/* A container's limits, and what is in use of its quotas. */
+void print_limits(const json_t *c);
 
 #endif

@@ -28,7 +28,7 @@ struct args {
 	bool docker;
 };
 
-/* The options that the command knows are in `allowed`, by their letters. */
+/* The options that the command knows are in `allowed`, by their letters; 'l': limits. */
 static void args_parse(struct args *a, int argc, char **argv, const char *op, const char *allowed)
 {
 	static const struct option options[] = {
@@ -38,12 +38,17 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "docker", no_argument, NULL, 'd' },
 		{ 0 },
 	};
+	const struct option *all = strchr(allowed, 'l') ? limit_options(options) : options;
 	json_t *ips = json_array();
 	struct in6_addr addr;
 	int o;
 
 	a->request = json_pack("{s:s}", "op", op);
-	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+	while ((o = getopt_long(argc, argv, ":", all, NULL)) != -1) {
+		if (o >= LIMIT_OPTION) {
+			limit_take(a->request, o, optarg);
+			continue;
+		}
 		if (o == ':')
 			usage_fail("option %s needs a value", argv[optind - 1]);
 		if (o == '?' || !strchr(allowed, o))
@@ -181,7 +186,7 @@ void cmd_container_add(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_add", "itmd");
+	args_parse(&a, argc, argv, "container_add", "itmdl");
 	print_container(router_call(a.request), a.docker);
 }
 
@@ -189,9 +194,9 @@ void cmd_container_set(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_set", "im");
+	args_parse(&a, argc, argv, "container_set", "iml");
 	if (json_object_size(a.request) == 2)
-		usage_fail("container set: nothing to change: give --ip or --mode");
+		usage_fail("container set: nothing to change: give --ip, --mode or a limit");
 	print_container(router_call(a.request), false);
 }
 
@@ -209,6 +214,7 @@ static void list_all(void)
 	static const char *const heads[] = { "NAME", "TENANT", "ADDRESSES", "MODE", ">LID",
 					     "HOST", ">EPOCH", "ACTIVE",    NULL };
 	json_t *list = router_list("cluster_list", "containers"), *c;
+	struct limit_columns limits;
 	struct table *t;
 	char *ips;
 	size_t i;
@@ -218,7 +224,8 @@ static void list_all(void)
 		json_decref(list);
 		return;
 	}
-	t = table_new(heads);
+	limit_columns(&limits, list, heads);
+	t = table_new(limits.heads);
 	json_array_foreach(list, i, c) {
 		ips = ips_text(c);
 		table_cell(t, "%s", str_of(c, "name"));
@@ -229,6 +236,7 @@ static void list_all(void)
 		table_cell(t, "%s", str_of(c, "host"));
 		table_cell(t, "%lld", (long long)int_of(c, "epoch"));
 		table_cell(t, "%s", json_is_true(json_object_get(c, "active")) ? "yes" : "no");
+		limit_cells(&limits, t, c);
 		free(ips);
 	}
 	table_print(t);
@@ -240,19 +248,22 @@ static void list_here(void)
 {
 	static const char *const heads[] = { "NAME", "TENANT",	  "ADDRESSES", "MODE",
 					     ">LID", ">SESSIONS", NULL };
+	struct limit_columns limits;
+	json_t *answer, *list, *c;
 	struct table *t;
-	json_t *answer, *c;
 	char *ips;
 	size_t i;
 
 	answer = router_call(json_pack("{s:s}", "op", "container_list"));
+	list = json_object_get(answer, "containers");
 	if (json_out) {
-		json_print(json_object_get(answer, "containers"));
+		json_print(list);
 		json_decref(answer);
 		return;
 	}
-	t = table_new(heads);
-	json_array_foreach(json_object_get(answer, "containers"), i, c) {
+	limit_columns(&limits, list, heads);
+	t = table_new(limits.heads);
+	json_array_foreach(list, i, c) {
 		ips = ips_text(c);
 		table_cell(t, "%s", str_of(c, "name"));
 		table_cell(t, "%s", str_of(c, "tenant"));
@@ -260,6 +271,7 @@ static void list_here(void)
 		table_cell(t, "%s", str_of(c, "mode"));
 		table_cell(t, "%lld", (long long)int_of(c, "lid"));
 		table_cell(t, "%lld", (long long)int_of(c, "sessions"));
+		limit_cells(&limits, t, c);
 		free(ips);
 	}
 	table_print(t);
@@ -325,6 +337,7 @@ void cmd_container_show(int argc, char **argv)
 	       str_of(c, "name"), str_of(c, "tenant"), ips, str_of(c, "mode"),
 	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"), str_of(c, "directory"));
 	free(ips);
+	print_limits(c);
 	print_sessions(json_object_get(c, "sessions"));
 	json_decref(answer);
 }

@@ -57,6 +57,17 @@ refuses 'h0c0' "$ffctl" "${admin[@]}" container add h0c0 --ip 10.1.2.3
 refuses 'nobody' "$ffctl" "${admin[@]}" container show nobody
 refuses 'nobody' "$ffctl" "${admin[@]}" container rm nobody
 refuses 'surplus' "$ffctl" "${admin[@]}" container list surplus
+refuses 'nothing to change' "$ffctl" "${admin[@]}" container set h0c0
+refuses '10Gbit' "$ffctl" "${admin[@]}" container set h0c0 --rate 10GB
+refuses 'at most 8796' "$ffctl" "${admin[@]}" container set h0c0 --tx-rate 100Tbit
+refuses 'max-qp' "$ffctl" "${admin[@]}" container add x --max-qp 0
+refuses 'weight' "$ffctl" "${admin[@]}" container add x --weight 1001
+refuses 'yes or no' "$ffctl" "${admin[@]}" container set h0c0 --latency low
+refuses 'unknown option' "$ffctl" "${admin[@]}" container rm h0c0 --max-qp 1
+refuses 'latency' "$ffctl" "${admin[@]}" tenant set blue --latency yes
+refuses 'nothing to change' "$ffctl" "${admin[@]}" tenant set blue
+refuses 'name' "$ffctl" "${admin[@]}" tenant set --rate 1Gbit
+refuses 'surplus' "$ffctl" "${admin[@]}" tenant list surplus
 refuses '--to' "$ffctl" "${admin[@]}" container migrate h0c0
 refuses 'no host "h99"' "$ffctl" "${admin[@]}" container migrate h0c0 --to h99
 refuses 'nobody' "$ffctl" "${admin[@]}" container claim nobody
