@@ -91,6 +91,16 @@ static int valid_level(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+static int valid_counters(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!strcmp(s, "full") || !strcmp(s, "basic"))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is none of full, basic", opt->name, s);
+	return -1;
+}
+
 static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
@@ -293,6 +303,7 @@ static cfg_t *conf_open(void)
 		CFG_BOOL("realtime", fast_default.realtime ? cfg_true : cfg_false, CFGF_NONE),
 		CFG_INT("spin_us", fast_default.spin_us, CFGF_NONE),
 		CFG_INT("quantum", fast_default.quantum, CFGF_NONE),
+		CFG_STR("counters", fast_default.latency ? "full" : "basic", CFGF_NONE),
 		CFG_STR("backend", "soft", CFGF_NONE),
 		CFG_STR("orchestrator", "embedded", CFGF_NONE),
 		CFG_STR("store", NULL, CFGF_NONE),
@@ -322,6 +333,7 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "hostname", valid_hostname);
 	cfg_set_validate_func(cfg, "log_level", valid_level);
 	cfg_set_validate_func(cfg, "mode", valid_mode);
+	cfg_set_validate_func(cfg, "counters", valid_counters);
 	cfg_set_validate_func(cfg, "backend", valid_backend);
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
 	cfg_set_validate_func(cfg, "pools", valid_pool);
@@ -394,6 +406,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	c->fast.realtime = cfg_getbool(cfg, "realtime");
 	c->fast.spin_us = (uint32_t)cfg_getint(cfg, "spin_us");
 	c->fast.quantum = (uint32_t)cfg_getint(cfg, "quantum");
+	c->fast.latency = !strcmp(cfg_getstr(cfg, "counters"), "full");
 #define X(name, def, max) c->limits.name = (uint32_t)cfg_getint(limits, #name);
 	FFR_LIMITS(X)
 #undef X

@@ -197,7 +197,10 @@ static uint32_t scan_dirty(struct fast *f, struct session *s)
 uint32_t fast_turn(struct fast *f)
 {
 	struct session *s, *next;
-	uint32_t work = timer_run(&f->timers, f->now);
+	uint32_t work;
+
+	lat_settle(f);
+	work = timer_run(&f->timers, f->now);
 
 	if (f->be->ops->poll)
 		work += f->be->ops->poll(f->be);

@@ -27,6 +27,7 @@ struct pvm;
 TAILQ_HEAD(session_list, session);
 SLIST_HEAD(cq_list, cq);
 SLIST_HEAD(touched_list, session);
+LIST_HEAD(lat_list, qp);
 LIST_HEAD(container_list, container);
 LIST_HEAD(tenant_list, tenant);
 TAILQ_HEAD(container_turns, container);
@@ -40,12 +41,13 @@ struct fast_conf {
 	uint32_t quantum; /* bytes copied for one QP before the next one's turn; see fast_turns.c */
 	uint32_t budget;  /* WRs of one QP before the next one's turn */
 	uint32_t urgent; /* per cent of the time that latency-sensitive containers come first for */
+	bool latency;	 /* count the times of requests, of each QP */
 	uint32_t yield_polls; /* empty polls of a CQ before the poller yields its CPU; 0: never */
 };
 #define FAST_CONF_DEFAULT                                                                          \
 	{                                                                                          \
 		.cpu = -1, .realtime = true, .spin_us = 50, .quantum = 256 * 1024, .budget = 64,   \
-		.urgent = 50, .yield_polls = 20                                                    \
+		.urgent = 50, .latency = true, .yield_polls = 20                                   \
 	}
 
 struct fast {
@@ -70,6 +72,7 @@ struct fast {
 	struct session_list active_sessions;
 	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */
 	struct touched_list touched; /* sessions that posted or got data in this turn */
+	struct lat_list lat_due;     /* QPs with completions whose time is to be counted */
 	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
 	struct timer_heap timers;
 	struct container_list containers;  /* all of the host */

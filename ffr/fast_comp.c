@@ -211,6 +211,15 @@ static __attribute__((noinline)) void count_rare(struct ff_stats *st, const stru
 	}
 }
 
+static __attribute__((noinline)) void count_failed(struct ff_stats *st, enum ibv_wc_status status)
+{
+	st->status[status]++;
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		st->flushes++;
+	else
+		st->errors++;
+}
+
 static void count_send(struct ff_stats *st, const struct send_wr *wr)
 {
 	switch (wr->opcode) {
@@ -237,15 +246,13 @@ static void count_send(struct ff_stats *st, const struct send_wr *wr)
 static inline void complete(struct fast *f, struct qp *qp, const struct send_wr *wr,
 			    enum ibv_wc_status st, enum ff_vendor_err why)
 {
-	struct ff_stats *stats = &qp->o.ses->stats;
+	struct ff_stats *stats = &qp->stats;
 	bool ok = true;
 
 	if (st == IBV_WC_SUCCESS)
 		count_send(stats, wr);
-	else if (st == IBV_WC_WR_FLUSH_ERR)
-		stats->flushes++;
 	else
-		stats->errors++;
+		count_failed(stats, st);
 	if (st != IBV_WC_SUCCESS || qp->sig_all || (wr->flags & FF_SQE_SIGNALED)) {
 		struct ff_cqe cqe = {
 			.wr_id = wr->wr_id,
@@ -279,6 +286,8 @@ void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv
 	       enum ff_vendor_err why)
 {
 	qp->in_flight--;
+	if (qp->lat && st == IBV_WC_SUCCESS)
+		lat_count(qp->lat, f->now - wr->at, 1);
 	complete(f, qp, wr, st, why);
 	qp_tell_done(qp);
 	if (qp->draining && qp_is_idle(qp))
@@ -288,7 +297,7 @@ void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv
 void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,
 	       enum ff_vendor_err why, const struct recv_info *info)
 {
-	struct ff_stats *stats = &qp->o.ses->stats;
+	struct ff_stats *stats = &qp->stats;
 	struct ff_cqe cqe = {
 		.wr_id = wr_id,
 		.qp = qp->o.handle,
@@ -308,10 +317,8 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 
 	if (st == IBV_WC_SUCCESS)
 		stats->recv_ops++;
-	else if (st == IBV_WC_WR_FLUSH_ERR)
-		stats->flushes++;
 	else
-		stats->errors++;
+		count_failed(stats, st);
 	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED))
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 }

@@ -32,6 +32,13 @@ static inline void fast_tick(struct fast *f)
 		f->now = fast_clock();
 }
 
+/* Count what the turn has completed, at f->now: before the next turn, or before leaving the core. */
+static inline void lat_settle(struct fast *f)
+{
+	if (!LIST_EMPTY(&f->lat_due))
+		lat_settle_due(f);
+}
+
 static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
 {
 	return (struct ff_sqe *)(qp->sq + (size_t)(i & (qp->sq_depth - 1)) * qp->sq_stride);

@@ -5,6 +5,7 @@
  *
  * Which transitions are allowed is ctl_qp.c's and qp_state.c's business; here they have happened.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "fast_int.h"
@@ -29,8 +30,12 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 	if (err)
 		return err;
 	qp->peer_type = peer_type(qp->type);
-	err = f->be->ops->qp_create(f->be, qp);
+	if (f->conf.latency && qp->wr)
+		qp->lat = calloc(1, sizeof(*qp->lat));
+	err = f->conf.latency && qp->wr && !qp->lat ? -ENOMEM : f->be->ops->qp_create(f->be, qp);
 	if (err) {
+		free(qp->lat);
+		qp->lat = NULL;
 		qpn_free(f, qp);
 		return err;
 	}
@@ -43,7 +48,7 @@ void fast_qp_deactivate(struct fast *f, struct qp *qp)
 {
 	uint64_t ns = rate_forget(f, &qp->wait);
 
-	qp->o.ses->stats.throttled_ns += ns;
+	qp->stats.throttled_ns += ns;
 	if (qp->is_active)
 		turns_del(f, qp);
 }
@@ -52,7 +57,7 @@ static void rate_go(struct fast *f, struct rate_wait *w)
 {
 	struct qp *qp = (struct qp *)((char *)w - offsetof(struct qp, wait));
 
-	qp->o.ses->stats.throttled_ns += f->now - w->since;
+	qp->stats.throttled_ns += f->now - w->since;
 	fast_qp_activate(f, qp);
 }
 
@@ -69,6 +74,10 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 	mw_qp_gone(qp);
 	fast_qp_deactivate(f, qp);
 	qpn_free(f, qp);
+	lat_forget(f, qp);
+	stats_fold_qp(qp);
+	free(qp->lat);
+	qp->lat = NULL;
 }
 
 static void ring_clear(uint8_t *ring, uint32_t depth, uint32_t stride)

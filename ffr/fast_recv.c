@@ -64,7 +64,7 @@ enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
 		return r;
 	qp->rq_head++;
 	if (r == FETCH_BAD)
-		qp->o.ses->stats.bad_wqes++;
+		qp->stats.bad_wqes++;
 	return r;
 }
 

@@ -353,6 +353,15 @@ static void go_to_sleep(struct fast *f)
 	s->leave = !bells;
 }
 
+/* The core or the lock goes to others, whose time is not the requests'. */
+static void lat_settle_now(struct fast *f)
+{
+	if (LIST_EMPTY(&f->lat_due))
+		return;
+	f->now = fast_clock();
+	lat_settle_due(f);
+}
+
 static void yield_lock(struct fast *f)
 {
 	pthread_mutex_unlock(&f->lock);
@@ -382,6 +391,7 @@ void sched_runner(struct fast *f)
 		if (pvm_lost(f))
 			return;
 		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed)) {
+			lat_settle_now(f);
 			yield_lock(f);
 			if (!work) /* before it sleeps: frames may be there to send */
 				continue;
@@ -414,6 +424,7 @@ void sched_runner(struct fast *f)
 			s->leaves++;
 			if (f->num_spin) { /* never asleep, but not in the way of a program either */
 				s->leave = false;
+				lat_settle_now(f);
 				pthread_mutex_unlock(&f->lock);
 				sched_yield();
 				pthread_mutex_lock(&f->lock);
@@ -421,6 +432,7 @@ void sched_runner(struct fast *f)
 			}
 		}
 		f->now = fast_clock(); /* what was moved took its time */
+		lat_settle(f);
 		go_to_sleep(f);
 	}
 }

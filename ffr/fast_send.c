@@ -144,18 +144,22 @@ void qp_flush(struct fast *f, struct qp *qp)
 		comp_recv(f, qp, rwr.wr_id, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH, &none);
 }
 
+static_assert(POST_SENT == 0 && POST_DONE == 1, "they are added up");
+
 uint32_t send_service(struct fast *f, struct qp *qp)
 {
 	const struct backend_ops *ops = f->be->ops;
 	struct session *s = qp->o.ses;
 	uint64_t epoch = f->epoch;
-	uint32_t n = 0, head = qp->sq_head;
+	uint32_t n = 0, head = qp->sq_head, done = 0;
+	uint64_t older = 0;
 
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
 		qp_flush(f, qp);
 		return qp->sq_head - head;
 	}
 	if (qp->busy) {
+		uint64_t at = qp->wr->at;
 		enum post_result r = ops->progress(f->be, qp);
 
 		if (f->epoch != epoch)
@@ -163,8 +167,12 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		qp->more = r == POST_MORE;
 		if (r > POST_DONE)
 			return r == POST_MORE;
+		if (r == POST_DONE && qp->state == IBV_QPS_RTS)
+			older = at;
 		n++;
 	}
+	if (qp->wr) /* an XRC_RECV QP has none */
+		qp->wr->at = f->now;
 	while (n < f->conf.budget && qp->state == IBV_QPS_RTS && qp_sqe_ready(qp, qp->sq_head)) {
 		const struct ff_sqe *e = qp_sqe(qp, qp->sq_head);
 		enum ff_vendor_err why;
@@ -179,8 +187,9 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		s->turn_posts++;
 		if (why) {
 			if (why != FF_VERR_MSG_SIZE)
-				s->stats.bad_wqes++;
+				qp->stats.bad_wqes++;
 			comp_send(f, qp, fetch_status(why), why);
+			done++;
 			continue;
 		}
 		r = ops->post_send(f->be, qp);
@@ -189,10 +198,15 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		qp->more = r == POST_MORE;
 		if (r > POST_DONE)
 			break;
+		done += r; /* POST_SENT is 0, POST_DONE 1 */
 	}
 	qp_tell_done(qp);
 	if (qp->draining && qp_is_idle(qp))
 		qp_drained(f, qp);
+	if (done && qp->state != IBV_QPS_RTS)
+		done--; /* the last one failed */
+	if (qp->lat && (done || older))
+		lat_note(f, qp, done, older);
 	if (n) {
 		s->last_post = f->now;
 		fast_touch(f, s);

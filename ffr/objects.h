@@ -23,6 +23,7 @@
 #include "abi/ff_proto.h"
 #include "../ffo/ffo_limits.h"
 #include "abi/ff_ring.h"
+#include "lat.h"
 #include "rate.h"
 #include "stats.h"
 #include "timer.h"
@@ -133,6 +134,7 @@ struct container {
 	int64_t credit;		     /* bytes that it may move in this round */
 	bool dying;		     /* removed from the host; sessions are being closed */
 	struct ff_stats stats;	     /* sums of closed sessions; see stats.c */
+	struct lat lat;		     /* likewise */
 	uint32_t num_mcast;	     /* attachments of its QPs to multicast groups */
 	uint64_t dm_bytes;	     /* [ctl] device memory that its sessions have */
 	void *ctl;		     /* [ctl] listening socket and paths */
@@ -194,8 +196,9 @@ struct session {
 	bool turn_note;		      /* ... or a message without data */
 	bool owed, dialog;	      /* got data since its last posting; answered such data */
 
-	struct pvm_client *pvm; /* pvm.c: stalled calls and their worker; NULL until used */
-	struct ff_stats stats;
+	struct pvm_client *pvm;	       /* pvm.c: stalled calls and their worker; NULL until used */
+	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
+	struct lat lat;		       /* sums of closed QPs */
 	struct ctl_conn *conn;	       /* [ctl] */
 	TAILQ_ENTRY(session) populate; /* [ctl] populate.c, while populating */
 	bool populating;	       /* [ctl] */
@@ -356,6 +359,7 @@ struct send_wr {
 	uint64_t wr_id;
 	uint64_t remote_addr;
 	uint64_t length; /* bytes, all SGEs or the inline data */
+	uint64_t at;	 /* f->now of the turn that fetched it */
 	union {		 /* as in struct ff_sqe */
 		struct {
 			uint64_t compare_add, swap;
@@ -437,6 +441,10 @@ struct qp {
 	bool comm_est_sent;
 	uint64_t last_work; /* ns */
 	TAILQ_ENTRY(qp) active;
+	struct lat *lat; /* NULL: its times are not counted */
+	struct lat_due lat_due;
+	LIST_ENTRY(qp) lat_turn; /* fast->lat_due */
+	struct ff_stats stats;
 	struct rate_wait wait; /* for a limit; not active then */
 	struct pd *pd;
 	struct cq *scq, *rcq;

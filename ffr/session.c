@@ -247,6 +247,7 @@ void session_destroy(struct session *s)
 	fast_lock(f);
 	fast_session_del(f, s);
 	stats_add(&s->cont->stats, &s->stats);
+	lat_add(&s->cont->lat, &s->lat);
 	fast_unlock(f);
 	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
 		obj_table_free(&s->tab[kind]);

@@ -258,7 +258,7 @@ static struct mcast_member *next_member(struct fast *f, const struct qp *qp,
 
 static void lost(struct qp *peer)
 {
-	peer->o.ses->stats.ud_drops++;
+	peer->stats.ud_drops++;
 }
 
 /* Is the message for that QP, and does it have a receive for it? Then it is sq->rx_peer. */
@@ -332,7 +332,7 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	}
 	if (sq->rx_peer != peer) /* it went while the lock was given up */
 		return POST_DONE;
-	peer->o.ses->stats.rx_bytes += qp->wr->length;
+	peer->stats.rx_bytes += qp->wr->length;
 	responder_done(f, peer, qp);
 	fast_data_to(f, peer->o.ses);
 	return POST_DONE;
@@ -490,7 +490,7 @@ enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid 
 	struct soft_qp *sq = qp->soft;
 
 	if (qp->wr->remote_qpn != MCAST_QPN) {
-		qp->o.ses->stats.ud_drops++;
+		qp->stats.ud_drops++;
 		return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 	}
 	sq->mcast = true;

@@ -293,7 +293,7 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 		rq->phase = REM_RUN;
 		break;
 	case FRAME_DATA:
-		rq->qp->o.ses->stats.tx_bytes -= fr->h.len;
+		rq->qp->stats.tx_bytes -= fr->h.len;
 		rq->job_head = fr->old_nxt;
 		rq->jobs[rq->job_head % REMOTE_JOBS].off = fr->old_off;
 		break;

@@ -232,7 +232,7 @@ static void lose_all(struct fast *f, struct remote_qp *rq)
 {
 	rq->phase = REM_RUN;
 	while (rq->una != rq->tail) {
-		rq->qp->o.ses->stats.ud_drops++;
+		rq->qp->stats.ud_drops++;
 		fail(f, rq, rq->una, IBV_WC_SUCCESS, FF_VERR_NONE);
 	}
 }
@@ -300,7 +300,7 @@ void request_timer(struct timer *t)
 		wire_tx(f, rq);
 		return;
 	}
-	rq->qp->o.ses->stats.retries++;
+	rq->qp->stats.retries++;
 	if (rq->retry_left-- == 0) {
 		fail(f, rq, rq->una, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;
@@ -532,7 +532,7 @@ static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 	struct qp *qp = rq->qp;
 
 	rq->moved = f->now;
-	qp->o.ses->stats.rnr++;
+	qp->stats.rnr++;
 	if (qp->attr.rnr_retry != RNR_FOR_EVER && rq->rnr_left-- == 0) {
 		fail(f, rq, h->msn, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;

@@ -420,7 +420,7 @@ static void message_done(struct fast *f, struct remote_qp *rq)
 		refuse(f, rq, rq->rx_msn, ANS_REM_ACCESS);
 		return;
 	}
-	qp->o.ses->stats.rx_bytes += rq->rx_wr.length;
+	qp->stats.rx_bytes += rq->rx_wr.length;
 	if (rq->rx_wr.length)
 		fast_data_to(f, qp->o.ses);
 	else
@@ -637,7 +637,7 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	}
 	remote_rate_charge(f, rq, REMOTE_RATE_SERVE, RATE_SERVE, fr->h.len, !j->off);
 	j->off += fr->h.len;
-	rq->qp->o.ses->stats.tx_bytes += fr->h.len;
+	rq->qp->stats.tx_bytes += fr->h.len;
 	if (j->off == j->at.length) {
 		fr->h.flags = WIRE_LAST;
 		rq->job_head++;

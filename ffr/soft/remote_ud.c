@@ -93,7 +93,7 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 	case -ENOBUFS: /* remote_drained() */
 		return POST_WAIT;
 	default:
-		qp->o.ses->stats.ud_drops++;
+		qp->stats.ud_drops++;
 		break;
 	}
 	return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
@@ -121,7 +121,7 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 	n = dir_mcast(f, tenant, &qp->soft->mgid, &peers);
 	for (int i = 0; i < n; i++)
 		if (wire_send(f, peers[i], &h, qp->soft->gathered))
-			qp->o.ses->stats.ud_drops++;
+			qp->stats.ud_drops++;
 	return POST_DONE;
 }
 
@@ -129,7 +129,7 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 
 static void lost(struct qp *qp)
 {
-	qp->o.ses->stats.ud_drops++;
+	qp->stats.ud_drops++;
 }
 
 int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data)
@@ -173,7 +173,7 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 		lost(qp);
 		responder_fault(f, qp, why);
 	} else if (r == XFER_DONE) {
-		qp->o.ses->stats.rx_bytes += wr.length;
+		qp->stats.rx_bytes += wr.length;
 		responder_complete(f, qp, &o);
 		fast_data_to(f, qp->o.ses);
 	} else {

@@ -77,7 +77,7 @@ enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_sta
 
 static enum post_result drop(struct fast *f, struct qp *qp)
 {
-	qp->o.ses->stats.ud_drops++;
+	qp->stats.ud_drops++;
 	return finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 }
 
@@ -87,7 +87,7 @@ static enum post_result no_receive(struct fast *f, struct qp *qp, struct qp *pee
 {
 	struct soft_qp *sq = qp->soft;
 
-	qp->o.ses->stats.rnr++;
+	qp->stats.rnr++;
 	if (qp->attr.rnr_retry != RNR_FOR_EVER && sq->rnr_left-- == 0)
 		return finish(f, qp, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 	sq->phase = SOFT_WAIT_RNR;
@@ -125,7 +125,7 @@ void requester_timer(struct timer *t)
 
 	unwait(f, sq);
 	if (sq->phase == SOFT_WAIT_ACK && qp->type != IBV_QPT_UD) {
-		qp->o.ses->stats.retries++;
+		qp->stats.retries++;
 		if (sq->retry_left-- == 0) {
 			finish(f, qp, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
 			return;
@@ -185,7 +185,7 @@ static enum post_result copy_failed(struct fast *f, struct qp *qp, struct qp *pe
 
 static void count_served(struct qp *qp, struct qp *peer)
 {
-	struct ff_stats *st = &peer->o.ses->stats;
+	struct ff_stats *st = &peer->stats;
 
 	if (qp->wr->opcode == FF_OP_READ)
 		st->tx_bytes += qp->wr->length;

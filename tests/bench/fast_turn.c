@@ -321,10 +321,13 @@ int main(int argc, char **argv)
 	struct fast *f;
 	int opt;
 
-	while ((opt = getopt(argc, argv, "2in:o:s:z:")) != -1) {
+	while ((opt = getopt(argc, argv, "2bin:o:s:z:")) != -1) {
 		switch (opt) {
 		case '2':
 			two = true;
+			break;
+		case 'b':
+			conf.latency = false;
 			break;
 		case 'i':
 			use_inline = true;
@@ -345,6 +348,7 @@ int main(int argc, char **argv)
 			fprintf(stderr,
 				"usage: fast_turn [-o write|send|read] [-z BYTES] [-i: inline] "
 				"[-s SIGNAL-EVERY] [-n OPERATIONS]\n"
+				"                 [-b: counters = basic]\n"
 				"                 [-2: client and router on a core each]\n");
 			return 2;
 		}

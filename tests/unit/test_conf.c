@@ -54,6 +54,7 @@ static void defaults(void **state)
 	assert_int_equal(c.fast.spin_us, fast.spin_us);
 	assert_int_equal(c.fast.quantum, fast.quantum);
 	assert_int_equal(c.fast.budget, fast.budget);
+	assert_true(c.fast.latency);
 #define X(name, def, max) assert_int_equal(c.limits.name, def);
 	FFR_LIMITS(X)
 #undef X
@@ -71,6 +72,7 @@ static void every_option(void **state)
 				   "realtime = false\n"
 				   "spin_us = 0\n"
 				   "quantum = 4096\n"
+				   "counters = basic\n"
 				   "backend = soft\n"
 				   "orchestrator = \"tcp:10.0.0.1:7000\"\n"
 				   "store = /var/lib/ff.db\n"
@@ -97,6 +99,7 @@ static void every_option(void **state)
 	assert_string_equal(c.hostname, "h0.example");
 	assert_int_equal(c.log_level, LOG_LEVEL_DEBUG);
 	assert_int_equal(c.mode, FF_MODE_SOCKET);
+	assert_false(c.fast.latency);
 	assert_int_equal(c.fast.cpu, 3);
 	assert_false(c.fast.realtime);
 	assert_int_equal(c.fast.spin_us, 0);
@@ -136,6 +139,7 @@ static void bad_files_are_refused(void **state)
 		{ "realtime = maybe\n", 1, "realtime" },
 		{ "spin_us = -1\n", 1, "spin_us" },
 		{ "quantum = 1\n", 1, "quantum" },
+		{ "counters = none\n", 1, "basic" },
 		{ "backend = verbs\n", 1, "soft" },
 		{ "orchestrator = tcp:host\n", 1, "embedded" },
 		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },

@@ -250,9 +250,9 @@ static void each_for_itself(void **state)
 	expect_none(&to[NOT_RTR]);
 	expect(&to[BAD_KEY], 10, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(to[BAD_KEY].qp->qp.state, IBV_QPS_ERR);
-	assert_int_equal(to[NO_RECV].s->s.stats.ud_drops, 1);
-	assert_int_equal(to[QKEY].s->s.stats.ud_drops, 1);
-	assert_int_equal(from.s->s.stats.ud_drops, 0);
+	assert_int_equal(stats_of_session(&to[NO_RECV].s->s).ud_drops, 1);
+	assert_int_equal(stats_of_session(&to[QKEY].s->s).ud_drops, 1);
+	assert_int_equal(stats_of_session(&from.s->s).ud_drops, 0);
 	/* the receive that was too short is there for a message that fits */
 	post_send(&from, 2, 7);
 	expect(&to[SHORT], 10, IBV_WC_SUCCESS);

@@ -591,7 +591,7 @@ static void order(void **state)
 	}
 	assert_int_equal(status(p.cq[0], 30, IBV_WC_RECV), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 0, mw->rkey, 8));
-	assert_int_equal(p.s[1]->s.stats.mw_ops, 1);
+	assert_int_equal(stats_of_session(&p.s[1]->s).mw_ops, 1);
 	mw_free(&p, mw);
 	pair_down(&p);
 }

@@ -316,7 +316,7 @@ static void group_with_a_stalled_receiver(void **state)
 	}
 	fast_lock(r.f);
 	assert_int_equal(bad->s.stats.pvm_stalls, 1);
-	assert_int_equal(bad->s.stats.ud_drops, 100);
+	assert_int_equal(stats_of_session(&bad->s).ud_drops, 100);
 	fast_unlock(r.f);
 	assert_false(rig_poll(cq_bad, &e));
 	kill(c.pid, SIGKILL);

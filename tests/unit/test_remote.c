@@ -131,7 +131,7 @@ static void no_receive(void **state)
 	hosts_send(&t, 2, 0, 10);
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
-	assert_int_equal(t.h[0].s->s.stats.rnr, 1);
+	assert_int_equal(stats_of_session(&t.h[0].s->s).rnr, 1);
 	/* the peer tells of its receive */
 	hosts_recv(&t, 11, 0, 300000);
 	hosts_recv(&t, 12, 300000, 300000);

@@ -235,7 +235,9 @@ static void process_memory(void **state)
 		assert_int_equal(got, 5);
 		memcpy(&got, p.buf[1] + 8, 8);
 		assert_int_equal(got, 15);
-		assert_true(p.s[0]->s.stats.pvm_bytes + p.s[1]->s.stats.pvm_bytes > 0);
+		assert_true(stats_of_session(&p.s[0]->s).pvm_bytes +
+				    stats_of_session(&p.s[1]->s).pvm_bytes >
+			    0);
 		/* memory that went away: an error of whose it is */
 		if (where & 2) {
 			void *hole =
@@ -317,7 +319,7 @@ static void uc_drops(void **state)
 	pair_expect(p.cq[0], 1, IBV_WC_SUCCESS);
 	pair_expect(p.cq[0], 2, IBV_WC_SUCCESS);
 	assert_int_equal(p.qp[1]->qp.state, IBV_QPS_RTS);
-	assert_int_equal(p.s[0]->s.stats.ud_drops, 2);
+	assert_int_equal(stats_of_session(&p.s[0]->s).ud_drops, 2);
 	/* too short a receive is kept for a message that fits */
 	rig_recv(&p.r, p.qp[1], 9, p.mr[1], pair_at(&p, 1, 0), 8);
 	pair_send(&p, 3, 9);

@@ -27,7 +27,7 @@ static void rnr_retries_then_fails(void **state)
 	pair_expect(p.cq[0], 2, IBV_WC_WR_FLUSH_ERR);
 	assert_int_equal(p.qp[0]->qp.state, IBV_QPS_ERR);
 	assert_int_equal(p.qp[1]->qp.state, IBV_QPS_RTS);
-	assert_int_equal(p.s[0]->s.stats.rnr, 3);
+	assert_int_equal(stats_of_session(&p.s[0]->s).rnr, 3);
 	pair_down(&p);
 }
 
@@ -235,7 +235,7 @@ static void malformed_wqes(void **state)
 		rig_post(&p.r, p.qp[0]);
 		rig_run(&p.r);
 		pair_expect(p.cq[0], 1, IBV_WC_LOC_QP_OP_ERR);
-		assert_int_equal(p.s[0]->s.stats.bad_wqes, 1);
+		assert_int_equal(stats_of_session(&p.s[0]->s).bad_wqes, 1);
 		assert_int_equal(p.qp[1]->qp.state, IBV_QPS_RTS);
 		pair_down(&p);
 	}

@@ -337,6 +337,27 @@ ROUTER_OPS = (
 )
 
 
+@measure(None, "counters-cost")
+def counters_cost(bench, _lab):
+    """Instructions of the fast path with counters = full and basic; time as a second opinion."""
+    program, values, detail = str(bench.program("fast_turn")), [], {}
+    for name, flags in (("write", ["-i"]), ("send", ["-i", "-o", "send"]), ("read", ["-o", "read"])):
+        command = [program, *flags, "-n", "25600"]
+        full, got = tools.callgrind(command, "fast_turn")
+        basic, _ = tools.callgrind([*command, "-b"], "fast_turn")
+        values.append(100 * (full - basic) / basic)
+        detail[name] = {"full": full / got["operations"], "basic": basic / got["operations"]}
+    ns = {"full": [], "basic": []}
+    for _ in bench.repetitions():
+        for name, flags in (("full", []), ("basic", ["-b"])):
+            timed = proc.run_json([program, "-i", *flags, "-n", bench.scale(2000000)])
+            ns[name].append(timed["ns_per_op"])
+    detail["ns"] = ns
+    return [Row("counters-cost", "cost of all counters and histograms on: instructions of an "
+                "8-byte request", "%", [max(values)], must=3, on="value",
+                where="fast path alone, callgrind", detail=detail)]
+
+
 @measure(None, *(key for key, _, _ in ROUTER_OPS))
 def instructions_router(bench, _lab):
     """The fast path alone (fast_turn.c): instructions by callgrind, and time without it."""
