@@ -24,7 +24,10 @@ void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 struct router *admin_router(struct admin_conn *conn);
 
-/* X(name): the ops, in admin_ops.c and, from container_migrate on, in admin_cluster.c */
+/* The container that `name` names, or NULL after an error was sent. */
+struct container *admin_named(struct admin_conn *conn, json_t *msg);
+
+/* X(name): the ops, in admin_ops.c, admin_stats.c and, from container_migrate on, in admin_cluster.c */
 #define ADMIN_OPS(X)                                                                               \
 	X(version)                                                                                 \
 	X(container_add)                                                                           \
@@ -33,6 +36,7 @@ struct router *admin_router(struct admin_conn *conn);
 	X(container_list)                                                                          \
 	X(container_show)                                                                          \
 	X(stats)                                                                                   \
+	X(qp_list)                                                                                 \
 	X(container_migrate)                                                                       \
 	X(cluster_list)                                                                            \
 	X(map_list)                                                                                \

@@ -3,8 +3,8 @@
  * admin_ops.c - what administrators can ask of the router. Control thread.
  *
  * Containers are the orchestrator's: requests to change them go there, and this host follows the
- * answer. The rest is answered from the router's own tables. What is about other hosts is in
- * admin_cluster.c.
+ * answer. The rest is answered from the router's own tables. Counters are in admin_stats.c, what is
+ * about other hosts in admin_cluster.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,63 +13,11 @@
 
 #include "../ffo/limits.h"
 #include "admin.h"
-#include "cm.h"
 #include "container.h"
 #include "orch.h"
 #include "version.h"
 
 /* ---- containers as JSON -------------------------------------------------------------------- */
-
-struct totals {
-	uint32_t sessions, qps, cqs, srqs, mrs, pds;
-	uint64_t registered, zero_copy; /* bytes */
-	struct ff_stats stats;
-};
-
-static void totals_add_session(struct totals *t, const struct session *s)
-{
-	const struct obj_table *mrs = &s->tab[OBJ_MR];
-
-	t->sessions++;
-	t->qps += s->tab[OBJ_QP].used;
-	t->cqs += s->tab[OBJ_CQ].used;
-	t->srqs += s->tab[OBJ_SRQ].used;
-	t->mrs += mrs->used;
-	t->pds += s->tab[OBJ_PD].used;
-	for (uint32_t i = 0; i < mrs->size; i++) {
-		const struct mr *mr = obj_of(mrs->slot[i], mr);
-
-		if (!mr || mr->kind == MR_NULL)
-			continue;
-		t->registered += mr->length;
-		t->zero_copy += mr->zero_copy;
-	}
-}
-
-/* Tables change on this thread only; counters are the fast thread's and need its lock. */
-static void totals_get(struct router *r, const struct container *c, struct totals *t)
-{
-	const struct session *s;
-
-	*t = (struct totals){ 0 };
-	LIST_FOREACH(s, &c->sessions, entry)
-		totals_add_session(t, s);
-	fast_lock(r->fast);
-	t->stats = c->stats;
-	LIST_FOREACH(s, &c->sessions, entry)
-		stats_add(&t->stats, &s->stats);
-	fast_unlock(r->fast);
-}
-
-static json_t *stats_json(const struct ff_stats *st)
-{
-	json_t *j = json_object();
-
-#define X(name, help) json_object_set_new(j, #name, json_integer((json_int_t)st->name));
-	FF_STATS(X)
-#undef X
-	return j;
-}
 
 static json_t *ips_json(const struct container *c)
 {
@@ -101,31 +49,15 @@ static json_t *container_json(struct router *r, const struct container *c)
 	return j;
 }
 
-static json_t *totals_json(struct router *r, const struct container *c)
-{
-	struct cm_counts cm = cm_counts(c);
-	struct totals t;
-
-	totals_get(r, c, &t);
-	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
-			 "name", c->name, "sessions", (json_int_t)t.sessions, "qps",
-			 (json_int_t)t.qps, "cqs", (json_int_t)t.cqs, "srqs", (json_int_t)t.srqs,
-			 "mrs", (json_int_t)t.mrs, "pds", (json_int_t)t.pds, "registered_bytes",
-			 (json_int_t)t.registered, "zero_copy_bytes", (json_int_t)t.zero_copy,
-			 "cm_ids", (json_int_t)cm.ids, "cm_listeners", (json_int_t)cm.listeners,
-			 "cm_connections", (json_int_t)cm.connections, "counters",
-			 stats_json(&t.stats));
-}
-
 static json_t *sessions_json(const struct container *c)
 {
 	json_t *list = json_array();
 	const struct session *s;
 
 	LIST_FOREACH(s, &c->sessions, entry) {
-		struct totals t = { 0 };
+		struct ff_counts t = { 0 };
 
-		totals_add_session(&t, s);
+		counts_add_session(&t, s);
 		json_array_append_new(
 			list, json_pack("{s:I, s:I, s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "session",
 					(json_int_t)s->id, "pid", (json_int_t)s->pid, "command",
@@ -148,8 +80,7 @@ void admin_version(struct admin_conn *conn, json_t *msg)
 				    r->conf.hostname, "runtime_dir", r->conf.runtime_dir));
 }
 
-/* The container that `name` names, or NULL after an error was sent. */
-static struct container *named(struct admin_conn *conn, json_t *msg)
+struct container *admin_named(struct admin_conn *conn, json_t *msg)
 {
 	const char *name = json_string_value(json_object_get(msg, "name"));
 	struct container *c = name ? container_find(admin_router(conn), name) : NULL;
@@ -183,7 +114,7 @@ void admin_container_list(struct admin_conn *conn, json_t *msg)
 
 void admin_container_show(struct admin_conn *conn, json_t *msg)
 {
-	struct container *c = named(conn, msg);
+	struct container *c = admin_named(conn, msg);
 	json_t *j;
 
 	if (!c)
@@ -191,26 +122,6 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 	j = container_json(admin_router(conn), c);
 	json_object_set_new(j, "sessions", sessions_json(c));
 	admin_reply(conn, json_pack("{s:o}", "container", j));
-}
-
-void admin_stats(struct admin_conn *conn, json_t *msg)
-{
-	struct router *r = admin_router(conn);
-	json_t *list = json_array();
-	struct container *c;
-
-	if (json_object_get(msg, "name")) {
-		c = named(conn, msg);
-		if (!c) {
-			json_decref(list);
-			return;
-		}
-		json_array_append_new(list, totals_json(r, c));
-	} else {
-		LIST_FOREACH(c, &r->fast->containers, entry)
-			json_array_append_new(list, totals_json(r, c));
-	}
-	admin_reply(conn, json_pack("{s:o}", "containers", list));
 }
 
 /* ---- the orchestrator's -------------------------------------------------------------------- */
@@ -323,7 +234,7 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 void admin_container_set(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "name", "ips", "mode", "limits", NULL };
-	struct container *c = named(conn, msg);
+	struct container *c = admin_named(conn, msg);
 	bool told = json_object_get(msg, "ips") || json_object_get(msg, "mode");
 
 	if (!c)
@@ -357,7 +268,7 @@ static void removed(void *arg, int status, const char *text, json_t *answer)
 
 void admin_container_rm(struct admin_conn *conn, json_t *msg)
 {
-	struct container *c = named(conn, msg);
+	struct container *c = admin_named(conn, msg);
 
 	if (c)
 		orch_call(admin_router(conn)->orch, FFO_OP_CONTAINER_RM,

@@ -16,6 +16,6 @@ $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 
 $(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -ljansson
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -ljansson -lncurses -ltinfo
 
 ALL += $(B)/libffr.a $(B)/bin/ffr $(B)/bin/ffctl

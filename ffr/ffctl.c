@@ -24,6 +24,7 @@
 #define TIMEOUT	      30 /* seconds that an answer may take */
 
 bool json_out;
+void (*fail_hook)(void);
 static const char *admin_path = ADMIN_DEFAULT;
 
 static const struct {
@@ -40,7 +41,8 @@ static const struct {
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },
 	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
 	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
-	{ "stats", NULL, cmd_stats, "[NAME]" },
+	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps]" },
+	{ "top", NULL, cmd_top, "[--interval SECONDS] [--sort KEY] [--once]" },
 	{ "map", "list", cmd_map_list, "[--container NAME]" },
 	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY [--tenant TENANT]" },
 	{ "host", "list", cmd_host_list, "" },
@@ -56,6 +58,8 @@ static const struct {
 
 static void vfail(int status, const char *fmt, va_list ap)
 {
+	if (fail_hook)
+		fail_hook();
 	fputs("ffctl: ", stderr);
 	vfprintf(stderr, fmt, ap);
 	fputc('\n', stderr);

@@ -30,6 +30,9 @@ void json_print(json_t *j);
 const char *str_of(const json_t *j, const char *key);
 json_int_t int_of(const json_t *j, const char *key);
 
+/* Called before an error ends the program; NULL: nothing is. */
+extern void (*fail_hook)(void);
+
 /* "{container: ...}" as add and show print it, or the flags of docker run; takes the answer. */
 void print_container(json_t *answer, bool docker);
 struct ffo_map;
@@ -45,6 +48,7 @@ void cmd_container_show(int argc, char **argv);
 void cmd_container_migrate(int argc, char **argv);
 void cmd_container_claim(int argc, char **argv);
 void cmd_stats(int argc, char **argv);
+void cmd_top(int argc, char **argv);
 void cmd_map_list(int argc, char **argv);
 void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);
@@ -63,6 +67,12 @@ void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(pri
 void table_print(struct table *t); /* and free */
 /* "10.5M": bytes for people, in powers of 1024. Returns buf. */
 const char *bytes_text(json_int_t n, char buf[16]);
+const char *count_text(double n, char buf[16]);	  /* "10.5M", in powers of 1000 */
+const char *time_text(uint64_t ns, char buf[16]); /* "10.5us" */
+
+/* A histogram as the router tells it. */
+struct lat;
+void lat_from_json(struct lat *h, const json_t *j);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 struct option;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ffctl_show.c - ffctl stats, map list. */
+/* ffctl_show.c - ffctl map list. */
 #include <getopt.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -7,61 +7,6 @@
 
 #include "../ffo/ffo_proto.h"
 #include "ffctl.h"
-#include "stats.h"
-
-/* ---- stats --------------------------------------------------------------------------------- */
-
-static void print_value(const char *name, json_int_t value, const char *help)
-{
-	printf("  %-16s %16lld  %s\n", name, (long long)value, help);
-}
-
-static void print_stats(const json_t *c)
-{
-	const json_t *counters = json_object_get(c, "counters");
-	json_int_t reg = int_of(c, "registered_bytes"), zero = int_of(c, "zero_copy_bytes");
-
-	printf("%s\n", str_of(c, "name"));
-	print_value("sessions", int_of(c, "sessions"), "programs that have the device open");
-	print_value("qps", int_of(c, "qps"), "queue pairs");
-	print_value("cqs", int_of(c, "cqs"), "completion queues");
-	print_value("srqs", int_of(c, "srqs"), "shared receive queues");
-	print_value("mrs", int_of(c, "mrs"), "memory regions");
-	print_value("registered_bytes", reg, "bytes of them");
-	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
-	       "of these, pages that the router shares",
-	       reg ? 100.0 * (double)zero / (double)reg : 0.0);
-	print_value("cm_ids", int_of(c, "cm_ids"), "ids of the connection manager (rdma_cm)");
-	print_value("cm_listeners", int_of(c, "cm_listeners"), "of these, that listen");
-	print_value("cm_connections", int_of(c, "cm_connections"), "of these, established");
-#define X(name, help) print_value(#name, int_of(counters, #name), help);
-	FF_STATS(X)
-#undef X
-}
-
-void cmd_stats(int argc, char **argv)
-{
-	json_t *request = json_pack("{s:s}", "op", "stats"), *answer, *c;
-	size_t i;
-
-	if (argc > 2)
-		usage_fail("stats: unexpected argument \"%s\"", argv[2]);
-	if (argc == 2 && argv[1][0] == '-')
-		usage_fail("stats: unknown option %s; see ffctl --help", argv[1]);
-	if (argc == 2)
-		json_object_set_new(request, "name", json_string(argv[1]));
-	answer = router_call(request);
-	if (json_out) {
-		json_print(json_object_get(answer, "containers"));
-	} else {
-		json_array_foreach(json_object_get(answer, "containers"), i, c) {
-			if (i)
-				putchar('\n');
-			print_stats(c);
-		}
-	}
-	json_decref(answer);
-}
 
 /* ---- the map ------------------------------------------------------------------------------- */
 

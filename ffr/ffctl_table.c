@@ -91,3 +91,29 @@ const char *bytes_text(json_int_t n, char buf[16])
 		snprintf(buf, 16, "%.1f%c", v, units[u]);
 	return buf;
 }
+
+const char *count_text(double n, char buf[16])
+{
+	static const char units[] = " kMGTPE";
+	int u = 0;
+
+	for (; n >= 999.95 && units[u + 1]; u++)
+		n /= 1000;
+	if (!u)
+		snprintf(buf, 16, "%.0f", n);
+	else
+		snprintf(buf, 16, "%.1f%c", n, units[u]);
+	return buf;
+}
+
+const char *time_text(uint64_t ns, char buf[16])
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	double v = (double)ns;
+	int u = 0;
+
+	for (; v >= 999.95 && u < 3; u++)
+		v /= 1000;
+	snprintf(buf, 16, u ? "%.1f%s" : "%.0f%s", v, units[u]);
+	return buf;
+}

@@ -63,6 +63,28 @@ static inline void lat_count(struct lat *h, uint64_t ns, uint32_t n)
 		h->max = ns;
 }
 
+static inline uint64_t lat_total(const struct lat *h)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < LAT_BUCKETS; i++)
+		n += h->count[i];
+	return n;
+}
+
+/* The time, in ns, that `share` (0..1) of the requests took at most: a bucket's bound. 0: none were. */
+static inline uint64_t lat_percentile(const struct lat *h, double share)
+{
+	uint64_t total = lat_total(h), n = 0;
+
+	for (uint32_t i = 0; total && i < LAT_BUCKETS; i++) {
+		n += h->count[i];
+		if ((double)n >= share * (double)total)
+			return lat_bound(i) < h->max ? lat_bound(i) : h->max;
+	}
+	return 0;
+}
+
 /* stats.c: to += from */
 void lat_add(struct lat *to, const struct lat *from);
 

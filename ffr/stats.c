@@ -93,6 +93,26 @@ void stats_fold_qp(struct qp *qp)
 	*qp->lat = (struct lat){ 0 };
 }
 
+void counts_add_session(struct ff_counts *n, const struct session *s)
+{
+	const struct obj_table *mrs = &s->tab[OBJ_MR];
+
+	n->sessions++;
+	n->qps += s->tab[OBJ_QP].used;
+	n->cqs += s->tab[OBJ_CQ].used;
+	n->srqs += s->tab[OBJ_SRQ].used;
+	n->mrs += mrs->used;
+	n->pds += s->tab[OBJ_PD].used;
+	for (uint32_t i = 0; i < mrs->size; i++) {
+		const struct mr *mr = obj_of(mrs->slot[i], mr);
+
+		if (!mr || mr->kind == MR_NULL)
+			continue;
+		n->registered += mr->length;
+		n->zero_copy += mr->zero_copy;
+	}
+}
+
 /* ---- depths --------------------------------------------------------------------------------- */
 
 /*

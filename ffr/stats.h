@@ -95,6 +95,13 @@ void stats_of_container(const struct container *c, struct ff_stats *st, struct l
 /* The QP goes; what it counted is its session's. [lock] */
 void stats_fold_qp(struct qp *qp);
 
+/* The objects of sessions. */
+struct ff_counts {
+	uint32_t sessions, qps, cqs, srqs, mrs, pds;
+	uint64_t registered, zero_copy; /* bytes */
+};
+void counts_add_session(struct ff_counts *n, const struct session *s); /* control thread */
+
 /* What a queue has in it now. Control thread; the client's word, and only good to be shown. */
 struct ff_depths {
 	uint32_t sq, rq; /* posted and not completed */

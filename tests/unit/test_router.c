@@ -75,6 +75,38 @@ static void stats_have_every_counter(void **state)
 	json_decref(j);
 }
 
+static void tenants_are_summed_up(void **state)
+{
+	json_t *j, *t;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\",\"tenant\":\"red\"}"));
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"b\",\"tenant\":\"red\"}"));
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"c\",\"tenant\":\"blue\"}"));
+	container_find(&rt, "a")->stats.send_ops = 7;
+	container_find(&rt, "b")->stats.send_ops = 5;
+	container_find(&rt, "c")->stats.send_ops = 1;
+	container_find(&rt, "b")->stats.status[IBV_WC_REM_OP_ERR] = 2;
+	lat_count(&container_find(&rt, "a")->lat, 1000, 3);
+	lat_count(&container_find(&rt, "b")->lat, 100000, 1);
+	j = ask("{\"op\":\"stats\",\"tenant\":\"red\",\"latency\":true}");
+	t = json_array_get(json_object_get(j, "containers"), 0);
+	assert_int_equal(json_integer_value(json_object_get(t, "containers")), 2);
+#define OF(obj, key) json_integer_value(json_object_get(json_object_get(t, obj), key))
+	assert_int_equal(OF("counters", "send_ops"), 12);
+	assert_int_equal(OF("completions", "success"), 12);
+	assert_int_equal(OF("completions", "remote_operation"), 2);
+	assert_int_equal(OF("latency", "count"), 4);
+	assert_int_equal(OF("latency", "p50_ns"), 1024); /* the bucket's bound */
+	assert_int_equal(OF("latency", "max_ns"), 100000);
+	assert_int_equal(OF("latency", "sum_ns"), 103000);
+#undef OF
+	json_decref(j);
+	ask_fails("{\"op\":\"stats\",\"tenant\":\"green\"}", "ENOENT");
+	ask_fails("{\"op\":\"qp_list\",\"name\":\"green\"}", "ENOENT");
+	assert_int_equal(count("{\"op\":\"qp_list\",\"name\":\"a\"}", "qps"), 0);
+}
+
 static void bad_requests_are_answered(void **state)
 {
 	(void)state;
@@ -349,6 +381,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(containers_come_and_go),
 		T(stats_have_every_counter),
+		T(tenants_are_summed_up),
 		T(bad_requests_are_answered),
 		T(lines_are_bounded_and_served_in_order),
 		T(the_admin_socket_is_roots),
