@@ -251,7 +251,7 @@ static void on_connection(uv_stream_t *listener, int status)
 }
 
 /* A path as long as the caller likes, through its directory's descriptor; mode 0600 from birth. */
-static int admin_listen(const char *path)
+int admin_listen(const char *path)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	const char *base = strrchr(path, '/') + 1;

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "cm.h"
 #include "router.h"
 
 struct admin_conn;
@@ -23,6 +24,18 @@ void admin_reply(struct admin_conn *conn, json_t *answer);
 void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 struct router *admin_router(struct admin_conn *conn);
+
+/* What is known of a container, or of a tenant's. admin_stats.c */
+struct sums {
+	struct ff_counts n;
+	struct cm_counts cm;
+	struct ff_stats stats;
+	struct lat lat;
+};
+void sums_add(struct sums *t, const struct container *c);
+
+/* A bound socket of mode 0600, whatever was there before. A descriptor or -errno. */
+int admin_listen(const char *path);
 
 /* The container that `name` names, or NULL after an error was sent. */
 struct container *admin_named(struct admin_conn *conn, json_t *msg);

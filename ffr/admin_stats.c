@@ -8,20 +8,11 @@
 
 #include "../ffo/ffo_proto.h"
 #include "admin.h"
-#include "cm.h"
 #include "container.h"
 
 #define QPS_PER_ANSWER 128u
 
-/* Of a container, or of a tenant's. */
-struct sums {
-	struct ff_counts n;
-	struct cm_counts cm;
-	struct ff_stats stats;
-	struct lat lat;
-};
-
-static void sums_add(struct sums *t, const struct container *c)
+void sums_add(struct sums *t, const struct container *c)
 {
 	struct cm_counts cm = cm_counts(c);
 	const struct session *s;

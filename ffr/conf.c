@@ -214,6 +214,30 @@ static int valid_wire(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+/* Counters tell of containers' doings: they do not leave the host by themselves. */
+static bool is_loopback(const struct sockaddr_storage *sa)
+{
+	const struct sockaddr_in6 *six = (const void *)sa;
+	const struct sockaddr_in *four = (const void *)sa;
+
+	return sa->ss_family == AF_INET ? ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET :
+					  IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}
+
+static int valid_metrics(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+	struct sockaddr_storage sa;
+
+	if (!strncmp(s, "unix:/", 6) && s[6] && strlen(s) < PATH_MAX / 2)
+		return 0;
+	if (!conf_wire_addr(s, &sa) && is_loopback(&sa))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is neither unix:/PATH nor tcp:ADDRESS:PORT of the loopback",
+		  opt->name, s);
+	return -1;
+}
+
 static int valid_pool(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1), *slash = strchr(s, '/');
@@ -309,6 +333,7 @@ static cfg_t *conf_open(void)
 		CFG_STR("store", NULL, CFGF_NONE),
 		CFG_STR_LIST("pools", "{10.77.0.0/16, fd77::/64}", CFGF_NONE),
 		CFG_STR("cluster", "freeflow", CFGF_NONE),
+		CFG_STR("metrics", NULL, CFGF_NONE),
 		CFG_STR("wire_listen", NULL, CFGF_NONE),
 		CFG_STR("wire_advertise", NULL, CFGF_NONE),
 		CFG_BOOL("wire_tls", cfg_true, CFGF_NONE),
@@ -338,6 +363,7 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
 	cfg_set_validate_func(cfg, "pools", valid_pool);
 	cfg_set_validate_func(cfg, "cluster", valid_hostname);
+	cfg_set_validate_func(cfg, "metrics", valid_metrics);
 	cfg_set_validate_func(cfg, "wire_listen", valid_wire);
 	cfg_set_validate_func(cfg, "wire_advertise", valid_wire);
 	cfg_set_validate_func(cfg, "wire_cert", valid_path);
@@ -392,7 +418,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	c->pools = calloc(n + 1, sizeof(*c->pools));
 	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
 	    take_str(&c->admin_socket, cfg, "admin_socket") || take_str(&c->store, cfg, "store") ||
-	    take_wire(c, cfg))
+	    take_str(&c->metrics, cfg, "metrics") || take_wire(c, cfg))
 		return -ENOMEM;
 	for (; c->num_pools < n; c->num_pools++) {
 		c->pools[c->num_pools] = strdup(cfg_getnstr(cfg, "pools", c->num_pools));
@@ -562,6 +588,7 @@ void conf_free(struct ffr_conf *c)
 	free(c->orchestrator);
 	free(c->store);
 	free(c->cluster);
+	free(c->metrics);
 	free(c->wire_listen);
 	free(c->wire_advertise);
 	free(c->wire_cert);

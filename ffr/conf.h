@@ -58,6 +58,7 @@ struct ffr_conf {
 	char *wire_cert;      /* this host's certificate, and those between it and the CA's */
 	char *wire_key;	      /* its private key */
 	char *wire_ca;	      /* who may sign the hosts' certificates */
+	char *metrics;	      /* "tcp:ADDR:PORT" of the loopback or "unix:/path"; NULL: none */
 	bool wire_check_addr; /* without TLS: a host comes from its own address only */
 	enum ff_mode mode;    /* of containers that do not say */
 	enum log_level log_level;

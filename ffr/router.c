@@ -18,6 +18,7 @@
 #include "ctl.h"
 #include "dir.h"
 #include "log.h"
+#include "metrics.h"
 #include "orch.h"
 #include "peer.h"
 #include "shadow.h"
@@ -150,6 +151,10 @@ int router_init(struct router *r, char *err, size_t size)
 	}
 	r->backend.ops->query(&r->backend, &r->dev);
 	device_limits(r);
+	what = r->conf.metrics;
+	rc = metrics_start(r);
+	if (rc)
+		goto err;
 
 	r->uffd_fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 	if (r->uffd_fd < 0)
@@ -184,6 +189,8 @@ void router_fini(struct router *r)
 {
 	orch_stop(r->orch);
 	r->orch = NULL;
+	metrics_stop(r->metrics);
+	r->metrics = NULL;
 	admin_stop(r->admin);
 	r->admin = NULL;
 	if (r->fast)

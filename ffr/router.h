@@ -18,6 +18,7 @@
 #include "fast.h"
 
 struct admin;
+struct metrics;
 struct populate;
 struct cm;
 struct orch;
@@ -36,6 +37,7 @@ struct router {
 	struct orch *orch;   /* NULL in tests */
 	struct peers *peers; /* other hosts' routers; NULL: a single host */
 	struct cm *cm;
+	struct metrics *metrics;	 /* NULL: nobody is told */
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */
 	bool loop_ready;

@@ -16,6 +16,7 @@ router_config() {
 	pools = { "$(lab_net).0/24" }
 	mode = "$(lab_get mode)"
 	orchestrator = "$(orch_address)"
+	metrics = "unix:$dir/metrics.sock"
 	CONF
 	has_fabric || return 0
 	cat >>"$dir/ffr.conf" <<-CONF

@@ -40,6 +40,7 @@ static void defaults(void **state)
 	assert_string_equal(c.orchestrator, "embedded");
 	assert_string_equal(c.cluster, "freeflow");
 	assert_null(c.wire_listen);
+	assert_null(c.metrics);
 	assert_null(c.wire_advertise);
 	assert_true(c.wire_tls);
 	assert_true(c.wire_check_addr);
@@ -73,6 +74,7 @@ static void every_option(void **state)
 				   "spin_us = 0\n"
 				   "quantum = 4096\n"
 				   "counters = basic\n"
+				   "metrics = \"tcp:[::1]:9790\"\n"
 				   "backend = soft\n"
 				   "orchestrator = \"tcp:10.0.0.1:7000\"\n"
 				   "store = /var/lib/ff.db\n"
@@ -100,6 +102,7 @@ static void every_option(void **state)
 	assert_int_equal(c.log_level, LOG_LEVEL_DEBUG);
 	assert_int_equal(c.mode, FF_MODE_SOCKET);
 	assert_false(c.fast.latency);
+	assert_string_equal(c.metrics, "tcp:[::1]:9790");
 	assert_int_equal(c.fast.cpu, 3);
 	assert_false(c.fast.realtime);
 	assert_int_equal(c.fast.spin_us, 0);
@@ -140,6 +143,11 @@ static void bad_files_are_refused(void **state)
 		{ "spin_us = -1\n", 1, "spin_us" },
 		{ "quantum = 1\n", 1, "quantum" },
 		{ "counters = none\n", 1, "basic" },
+		{ "metrics = \"tcp:0.0.0.0:9790\"\n", 1, "loopback" },
+		{ "metrics = \"tcp:10.0.0.1:9790\"\n", 1, "loopback" },
+		{ "metrics = \"tcp:[::]:9790\"\n", 1, "loopback" },
+		{ "metrics = \"tcp:127.0.0.1\"\n", 1, "loopback" },
+		{ "metrics = \"unix:run\"\n", 1, "loopback" },
 		{ "backend = verbs\n", 1, "soft" },
 		{ "orchestrator = tcp:host\n", 1, "embedded" },
 		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },
