@@ -40,7 +40,7 @@ static void stop_asked(uv_async_t *a)
 	uv_close((uv_handle_t *)a, NULL);
 }
 
-/* A thread with SCHED_OTHER and all signals blocked, whatever the caller has. */
+/* A thread with SCHED_OTHER and all signals but faults blocked, whatever the caller has. */
 static int start_thread(void)
 {
 	struct sched_param ordinary = { 0 };
@@ -55,6 +55,9 @@ static int start_thread(void)
 	pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
 	pthread_attr_setschedparam(&attr, &ordinary);
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	err = pthread_create(&embedded.thread, &attr, embedded_main, &embedded.loop);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);

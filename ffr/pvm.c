@@ -453,8 +453,14 @@ int pvm_start(struct pvm *p)
 	sigset_t all, old;
 	int err;
 
-	/* signals are the control thread's */
+	/*
+	 * Signals are the control thread's, but for faults: one that is blocked where it happens ends
+	 * the process, whatever handler there is (sigbus.c).
+	 */
 	sigfillset(&all);
+	sigdelset(&all, SIGBUS);
+	sigdelset(&all, SIGSEGV);
+	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = spawn(p, runner_main);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
