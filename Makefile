@@ -100,7 +100,8 @@ extra = $(foreach w,$(call build_line,$(1)),$(if $(filter @%,$(w)),$(SET_$(w:@%=
 ARCHIVES := $(filter %.a,$(ALL) $(wildcard $(B)/*.a)) $(if $(wildcard ffr/build.mk),$(B)/libffr.a) \
 	$(if $(wildcard ffo/build.mk),$(B)/libffo.a)
 ARCHIVES := $(sort $(ARCHIVES))
-DAEMON_LIBS := -luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lbsd -lpthread
+DAEMON_LIBS := -luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
+		-lbsd -lpthread
 
 # $(1) source; $(2) the program's libraries; $(3) archives. A test of ffl is linked with what it
 # names only: ffl and the router both define what the other must not see.

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "ffr/log.h"
+#include "ffr/sandbox.h"
 
 static struct {
 	bool running;
@@ -30,6 +31,7 @@ static struct {
 /* Runs until stop_asked() has closed all handles. */
 static void *embedded_main(void *arg)
 {
+	(void)sandbox_enter(SANDBOX_STORE); /* the control thread's holds in any case */
 	uv_run(arg, UV_RUN_DEFAULT);
 	return NULL;
 }

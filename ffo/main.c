@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "ffo.h"
 #include "ffo_proto.h"
 #include "ffr/log.h"
+#include "ffr/sandbox.h"
 #include "ffr/version.h"
 
 #define STORE_DEFAULT "/var/lib/freeflow/ffo.db"
@@ -36,6 +38,7 @@
 	X("pool6", '6', "[TENANT=]PREFIX",                                                         \
 	  "IPv6 addresses to give out\n\t\t\t(" ALLOC_POOL6_DEFAULT ")")                           \
 	X("log-level", 'L', "LEVEL", "error, warning, info or debug (info)")                       \
+	X("sandbox", 'b', "MODE", "on, log or off (on)")                                           \
 	X("version", 'V', NULL, "print the version and exit")                                      \
 	X("help", 'h', NULL, "print this and exit")
 
@@ -52,6 +55,7 @@ struct options {
 	size_t num_listen;
 	const char *pools[MAX_POOLS];
 	size_t num_pools;
+	enum sandbox_mode sandbox;
 };
 
 struct daemon {
@@ -111,12 +115,21 @@ static void add_listen(struct options *o, const char *address)
 	o->listen[o->num_listen++] = address;
 }
 
+static void set_sandbox(struct options *o, const char *mode)
+{
+	int m = sandbox_mode_parse(mode);
+
+	if (m < 0)
+		refuse("--sandbox %s: must be on, log or off", mode);
+	o->sandbox = (enum sandbox_mode)m;
+}
+
 static void parse_options(int argc, char **argv, struct options *o)
 {
 	int c, index = 0;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":s:l:4:6:L:Vh", long_options, &index)) != -1)
+	while ((c = getopt_long(argc, argv, ":s:l:4:6:L:b:Vh", long_options, &index)) != -1)
 		switch (c) {
 		case 's':
 			if (!*optarg)
@@ -136,6 +149,9 @@ static void parse_options(int argc, char **argv, struct options *o)
 			if (log_level_parse(optarg, &log_level))
 				refuse("--log-level %s: must be error, warning, info or debug",
 				       optarg);
+			break;
+		case 'b':
+			set_sandbox(o, optarg);
 			break;
 		case 'V':
 			puts("ffo (freeflow) " FF_VERSION);
@@ -171,6 +187,34 @@ static void make_dir(const char *file, const char *default_file)
 		log_err("%s: cannot be made: %m", dir);
 }
 
+/* Everything is open: from here on, the store's files and the sockets' folders, and nothing else. */
+static int confine(const struct options *o)
+{
+	struct sandbox_conf box = { .mode = o->sandbox };
+	char *path[1 + MAX_LISTEN];
+	size_t n = 0;
+	int err = 0;
+
+	if (strncmp(o->store, "zookeeper:", strlen("zookeeper:")) && strcmp(o->store, ":memory:"))
+		path[n++] = strdup(o->store);
+	for (size_t i = 0; i < o->num_listen; i++)
+		if (!strncmp(o->listen[i], "unix:", strlen("unix:")))
+			path[n++] = strdup(o->listen[i] + strlen("unix:"));
+	for (size_t i = 0; i < n; i++) {
+		if (path[i])
+			box.dirs[box.num_dirs++] = dirname(path[i]);
+		else
+			err = -ENOMEM;
+	}
+	if (!err)
+		err = sandbox_prepare(&box);
+	if (!err)
+		err = sandbox_enter(SANDBOX_FFO);
+	for (size_t i = 0; i < n; i++)
+		free(path[i]);
+	return err;
+}
+
 static void stop(uv_signal_t *s, int number)
 {
 	struct daemon *d = s->data;
@@ -200,6 +244,8 @@ int main(int argc, char **argv)
 		make_dir(o.listen[i] + strlen("unix:"), FFO_SOCKET_DEFAULT + strlen("unix:"));
 		err = ffo_listen(d.ffo, o.listen[i]);
 	}
+	if (!err)
+		err = confine(&o);
 	if (err) {
 		ffo_destroy(d.ffo);
 	} else {

@@ -12,7 +12,8 @@ $(B)/libffr.a: $(patsubst %.c,$(B)/%.o,$(FFR_SRCS))
 $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group \
-		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lbsd -lpthread
+		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
+		-lbsd -lpthread
 
 $(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a
 	@mkdir -p $(@D)

@@ -101,6 +101,16 @@ static int valid_counters(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+static int valid_sandbox(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (sandbox_mode_parse(s) >= 0)
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is none of on, log, off", opt->name, s);
+	return -1;
+}
+
 static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
@@ -322,6 +332,7 @@ static cfg_t *conf_open(void)
 		CFG_STR("admin_socket", NULL, CFGF_NONE),
 		CFG_STR("hostname", hostname, CFGF_NONE),
 		CFG_STR("log_level", "info", CFGF_NONE),
+		CFG_STR("sandbox", "on", CFGF_NONE),
 		CFG_STR("mode", "adaptive", CFGF_NONE),
 		CFG_INT("fast_cpu", fast_default.cpu, CFGF_NONE),
 		CFG_BOOL("realtime", fast_default.realtime ? cfg_true : cfg_false, CFGF_NONE),
@@ -357,6 +368,7 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "store", valid_store);
 	cfg_set_validate_func(cfg, "hostname", valid_hostname);
 	cfg_set_validate_func(cfg, "log_level", valid_level);
+	cfg_set_validate_func(cfg, "sandbox", valid_sandbox);
 	cfg_set_validate_func(cfg, "mode", valid_mode);
 	cfg_set_validate_func(cfg, "counters", valid_counters);
 	cfg_set_validate_func(cfg, "backend", valid_backend);
@@ -427,6 +439,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	}
 	c->mode = (enum ff_mode)mode_parse(cfg_getstr(cfg, "mode"));
 	log_level_parse(cfg_getstr(cfg, "log_level"), &c->log_level);
+	c->sandbox = (enum sandbox_mode)sandbox_mode_parse(cfg_getstr(cfg, "sandbox"));
 	c->fast = fast_default;
 	c->fast.cpu = (int)cfg_getint(cfg, "fast_cpu");
 	c->fast.realtime = cfg_getbool(cfg, "realtime");

@@ -14,6 +14,7 @@
 #include "abi/ff_ring.h"
 #include "fast.h"
 #include "log.h"
+#include "sandbox.h"
 
 #define CONF_PATH_DEFAULT    "/etc/freeflow/ffr.conf"
 #define CONF_RUNTIME_DEFAULT "/run/freeflow"
@@ -62,6 +63,7 @@ struct ffr_conf {
 	bool wire_check_addr; /* without TLS: a host comes from its own address only */
 	enum ff_mode mode;    /* of containers that do not say */
 	enum log_level log_level;
+	enum sandbox_mode sandbox;
 	struct fast_conf fast;
 	struct ffr_limits limits;
 };

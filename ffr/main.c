@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <libgen.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "log.h"
 #include "orch.h"
 #include "router.h"
+#include "sandbox.h"
 #include "version.h"
 
 #define EXIT_USAGE 2
@@ -136,6 +138,37 @@ static void on_signal(uv_signal_t *h, int signum)
 	uv_stop(h->loop);
 }
 
+/* Before any thread is started. */
+static int confine(const struct ffr_conf *conf)
+{
+	struct sandbox_conf box = { .mode = conf->sandbox };
+	bool has_store = !strcmp(conf->orchestrator, "embedded") && conf->store[0] == '/';
+	char *dir = strdup(conf->store);
+	int err;
+
+	if (!dir)
+		return -ENOMEM;
+	if (has_store)
+		box.dirs[box.num_dirs++] = dirname(dir);
+	err = sandbox_prepare(&box);
+	free(dir);
+	return err;
+}
+
+static int serve(struct router *r)
+{
+	int err = sandbox_enter(SANDBOX_CONTROL);
+
+	if (err)
+		return err;
+	err = orch_start(r);
+	if (err)
+		log_err("orchestrator: %s", strerror(-err));
+	else
+		uv_run(&r->loop, UV_RUN_DEFAULT);
+	return err;
+}
+
 static int run(struct router *r)
 {
 	static const int signums[] = { SIGINT, SIGTERM };
@@ -150,11 +183,7 @@ static int run(struct router *r)
 	if (err) {
 		log_err("fast thread: %s", strerror(-err));
 	} else {
-		err = orch_start(r);
-		if (err)
-			log_err("orchestrator: %s", strerror(-err));
-		else
-			uv_run(&r->loop, UV_RUN_DEFAULT);
+		err = serve(r);
 		fast_stop(r->fast);
 	}
 	for (int i = 0; i < 2; i++)
@@ -181,6 +210,8 @@ int main(int argc, char **argv)
 	log_level = r.conf.log_level;
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);
+	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
+	setenv("UV_THREADPOOL_SIZE", "1", 1);
 	raise_nofile();
 	err = router_init(&r, why, sizeof(why));
 	if (err) {
@@ -188,7 +219,9 @@ int main(int argc, char **argv)
 		conf_free(&r.conf);
 		return EXIT_FAILURE;
 	}
-	err = run(&r);
+	err = confine(&r.conf);
+	if (!err)
+		err = run(&r);
 	router_fini(&r);
 	conf_free(&r.conf);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -36,6 +36,7 @@
 
 #include "fast_int.h"
 #include "log.h"
+#include "sandbox.h"
 
 #define TICK_NS	    NS_PER_MS
 #define IDLE_TICKS  20 /* ticks without a call before the watcher sleeps */
@@ -428,6 +429,8 @@ static void *runner_main(void *arg)
 	struct pvm *p = arg;
 	struct runner me = { .p = p };
 
+	if (sandbox_enter(SANDBOX_FAST))
+		_exit(EXIT_FAILURE);
 	pthread_mutex_lock(&p->f->lock);
 	run(p, &me);
 	pthread_mutex_unlock(&p->f->lock);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "sandbox.h"
 #include "shadow.h"
 
 #define MAX_SEGS  256u	       /* of a session */
@@ -133,6 +134,7 @@ static void remains_free(uv_work_t *w)
 {
 	struct remains *r = w->data;
 
+	(void)sandbox_enter(SANDBOX_POOL); /* the control thread's holds in any case */
 	munmap(r->map, r->size);
 	close(r->fd);
 }

@@ -46,6 +46,7 @@ static void defaults(void **state)
 	assert_true(c.wire_check_addr);
 	assert_true(strlen(c.hostname) > 0);
 	assert_int_equal(c.mode, FF_MODE_ADAPTIVE);
+	assert_int_equal(c.sandbox, SANDBOX_ON);
 	assert_int_equal(c.log_level, LOG_LEVEL_INFO);
 	assert_int_equal(c.num_pools, 2);
 	assert_string_equal(c.pools[0], "10.77.0.0/16");
@@ -69,6 +70,7 @@ static void every_option(void **state)
 				   "hostname = h0.example\n"
 				   "log_level = debug\n"
 				   "mode = socket\n"
+				   "sandbox = log\n"
 				   "fast_cpu = 3\n"
 				   "realtime = false\n"
 				   "spin_us = 0\n"
