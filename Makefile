@@ -175,7 +175,7 @@ install: all
 	install -D -m 644 $(B)/lib/ld.so.preload $(I)/lib/freeflow/ld.so.preload
 	for m in $(MAN); do \
 		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
-	for u in deploy/systemd/*.service; do \
+	for u in deploy/systemd/*.service deploy/systemd/*.socket; do \
 		install -D -m 644 $$u $(I)/lib/systemd/system/$${u##*/}; done
 	[ -e $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf ] || \
 		install -D -m 644 deploy/ffr.conf $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf
@@ -185,7 +185,7 @@ uninstall:
 	rm -f $(I)/sbin/ffr $(I)/sbin/ffo $(I)/bin/ffctl
 	rm -rf $(I)/lib/freeflow
 	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
-	for u in deploy/systemd/*.service; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
+	for u in deploy/systemd/*.service deploy/systemd/*.socket; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
 
 clean:
 	rm -rf build build-san

@@ -8,7 +8,7 @@ FFO_SRCS := $(filter-out ffo/main.c,$(wildcard ffo/*.c))
 $(B)/libffo.a: $(patsubst %.c,$(B)/%.o,$(FFO_SRCS))
 
 $(B)/bin/ffo: $(B)/ffo/main.o $(B)/libffo.a $(B)/ffr/log.o $(B)/ffr/sandbox.o \
-	$(B)/ffr/landlock.o
+	$(B)/ffr/landlock.o $(B)/ffr/sd.o
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lsqlite3 -lzookeeper_st -lseccomp -lcap-ng \
 		-lbsd -lpthread

@@ -20,6 +20,7 @@
 #include "ffo_proto.h"
 #include "ffr/log.h"
 #include "ffr/sandbox.h"
+#include "ffr/sd.h"
 #include "ffr/version.h"
 
 #define STORE_DEFAULT "/var/lib/freeflow/ffo.db"
@@ -256,6 +257,7 @@ int main(int argc, char **argv)
 		uv_signal_start(&d.intr, stop, SIGINT);
 		log_info("ready: store %s, listening at %s%s", o.store, o.listen[0],
 			 o.num_listen > 1 ? " and more" : "");
+		sd_notify("READY=1");
 	}
 	uv_run(&d.loop, UV_RUN_DEFAULT);
 out:

@@ -24,6 +24,7 @@
 
 #include "../ffo/ffo_proto.h"
 #include "log.h"
+#include "sd.h"
 
 #define ADMIN_MAX_CONNS 64u
 #define ADMIN_BACKLOG	16
@@ -33,6 +34,7 @@ struct admin {
 	uv_pipe_t listener;
 	LIST_HEAD(, admin_conn) conns;
 	uint32_t num_conns;
+	bool passed; /* the service manager has the socket, and keeps it */
 	bool closed; /* freed with the last connection */
 };
 
@@ -300,7 +302,10 @@ int admin_start(struct router *r)
 	if (!a)
 		return -ENOMEM;
 	a->r = r;
-	fd = admin_listen(r->conf.admin_socket);
+	fd = sd_listener("admin");
+	a->passed = fd >= 0;
+	if (fd == -ENOENT)
+		fd = admin_listen(r->conf.admin_socket);
 	if (fd < 0) {
 		free(a);
 		return fd;
@@ -324,7 +329,8 @@ void admin_stop(struct admin *a)
 {
 	if (!a)
 		return;
-	unlink(a->r->conf.admin_socket);
+	if (!a->passed)
+		unlink(a->r->conf.admin_socket);
 	while (!LIST_EMPTY(&a->conns))
 		conn_close(LIST_FIRST(&a->conns));
 	uv_close((uv_handle_t *)&a->listener, on_listener_closed);

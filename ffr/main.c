@@ -16,6 +16,7 @@
 #include "orch.h"
 #include "router.h"
 #include "sandbox.h"
+#include "sd.h"
 #include "version.h"
 
 #define EXIT_USAGE 2
@@ -135,6 +136,7 @@ static void raise_nofile(void)
 static void on_signal(uv_signal_t *h, int signum)
 {
 	log_info("%s: stopping", strsignal(signum));
+	sd_notify("STOPPING=1");
 	uv_stop(h->loop);
 }
 

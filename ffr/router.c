@@ -21,6 +21,7 @@
 #include "metrics.h"
 #include "orch.h"
 #include "peer.h"
+#include "sd.h"
 #include "shadow.h"
 
 /* The directory and its parents. 0 or -errno. */
@@ -171,11 +172,13 @@ void router_ready(struct router *r)
 {
 	int err = admin_start(r);
 
-	if (err)
+	if (err) {
 		log_err("%s: %s", r->conf.admin_socket, strerror(-err));
-	else
-		log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
-			 r->conf.runtime_dir);
+		return;
+	}
+	log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
+		 r->conf.runtime_dir);
+	sd_notify("READY=1");
 }
 
 static void close_fd(int *fd)
