@@ -12,7 +12,7 @@
 
 static void count(const struct fast *f, struct remote_rate *r)
 {
-	r->rq->qp->o.ses->stats.throttled_ns += f->now - r->w.since;
+	r->rq->qp->stats.throttled_ns += f->now - r->w.since;
 }
 
 static void go_out(struct fast *f, struct rate_wait *w)
@@ -44,7 +44,7 @@ void remote_rate_init(struct remote_qp *rq)
 void remote_rate_forget(struct fast *f, struct remote_qp *rq)
 {
 	for (int i = 0; i < REMOTE_RATES; i++)
-		rq->qp->o.ses->stats.throttled_ns += rate_forget(f, &rq->rate[i].w);
+		rq->qp->stats.throttled_ns += rate_forget(f, &rq->rate[i].w);
 }
 
 static struct rate_path path(const struct remote_qp *rq, enum rate_dir dir)

@@ -121,7 +121,7 @@ static void bytes_hold(uint8_t op, int cont, size_t field)
 			/* beside the limit, a message, or what is moved at once */
 			near(moved(&ld) - before, rates[r] * (ns / 1000000) / 1000,
 			     ns == 2 * SEC ? 5 : SEC / 500 / (ns / 1000));
-			assert_true(p.s[0]->s.stats.throttled_ns > ns / 2);
+			assert_true(p.qp[0]->qp.stats.throttled_ns > ns / 2);
 			teardown(NULL);
 		}
 }

@@ -85,7 +85,7 @@ static void holds(enum ibv_qp_type type, uint8_t op, uint32_t len, int host, siz
 	/* a message more or less at each end */
 	assert_in_range((l.completed - before) * len, 2 * RATE - RATE / 50 - len,
 			2 * RATE + RATE / 50 + len);
-	assert_true(l.t.h[host].s->s.stats.throttled_ns > SEC);
+	assert_true(l.t.h[host].qp->qp.stats.throttled_ns > SEC);
 	/* and when it is lifted, all goes on */
 	limit(&l, host, &(struct ffo_limits){ 0 });
 	hosts_run(&l.t);
