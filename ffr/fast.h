@@ -68,6 +68,7 @@ struct fast {
 	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
 	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
 	uint64_t urgent_ns;
+	uint64_t stolen;	/* ns that the runner had work and did not run */
 	uint32_t num_throttled; /* rate_waits; rate.h */
 	struct session_list active_sessions;
 	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */

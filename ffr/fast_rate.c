@@ -9,8 +9,10 @@
 
 #include "fast_int.h"
 
-#define COST_SHIFT 20
-#define MIN_BYTES  256u /* moved at once, however low the rate is */
+#define COST_SHIFT   20
+#define MIN_BYTES    256u /* moved at once, however low the rate is */
+#define SHARE_NS     (RATE_SLACK_NS / 4)
+#define EXTRA_MAX_NS 100000000ull
 #define RELEASE_ONCE                                                                               \
 	16u /* waiters that an opening meter lets go; one more with each that is served */
 
@@ -32,21 +34,22 @@ static void bucket_set(struct rate_bucket *b, uint64_t now, uint64_t rate, uint6
 			   RATE_BURST_NS;
 }
 
-static void bucket_charge(struct rate_bucket *b, uint64_t now, uint64_t n)
+/* extra: ns that it may lie behind beside the burst */
+static void bucket_charge(struct rate_bucket *b, uint64_t now, uint64_t extra, uint64_t n)
 {
 	unsigned __int128 t;
 
 	if (!b->cost)
 		return;
-	if (b->paid + b->burst < now)
-		b->paid = now - b->burst;
+	if (b->paid + b->burst + extra < now)
+		b->paid = now - b->burst - extra;
 	t = (unsigned __int128)n * b->cost + b->frac;
 	b->paid += (uint64_t)(t >> COST_SHIFT);
 	b->frac = (uint32_t)t & ((1u << COST_SHIFT) - 1);
 }
 
 /* Units that may be charged now; one, however low the rate is, when all is paid for. */
-static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now)
+static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now, uint64_t extra)
 {
 	uint64_t end = now + RATE_SLACK_NS, from = b->paid, room;
 
@@ -54,13 +57,34 @@ static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now)
 		return UINT64_MAX;
 	if (from >= end)
 		return 0;
-	if (from + b->burst < now)
-		from = now - b->burst;
+	if (from + b->burst + extra < now)
+		from = now - b->burst - extra;
 	room = (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
 	return room ? room : 1;
 }
 
+/* ns that it lies behind, beside the burst */
+static uint64_t bucket_lag(const struct rate_bucket *b, uint64_t now)
+{
+	return b->cost && b->paid + b->burst < now ? now - b->paid - b->burst : 0;
+}
+
 /* ---- meters ---------------------------------------------------------------------------------- */
+
+/*
+ * A backlogged container gets what a late runner owes it, one that was idle does not: only what was
+ * charged shortly before can have been held up.
+ */
+static void meter_late(struct fast *f, struct rate_meter *m)
+{
+	uint64_t late = f->stolen - m->stolen;
+
+	m->stolen = f->stolen;
+	if (late && f->now - m->last <= late + 2 * RATE_SLACK_NS)
+		m->extra += late;
+	if (m->extra > EXTRA_MAX_NS)
+		m->extra = EXTRA_MAX_NS;
+}
 
 static uint64_t paid_at(const struct rate_meter *m)
 {
@@ -78,12 +102,22 @@ static struct rate_wait *take_first(struct rate_meter *m)
 	return w;
 }
 
+/* It has had its turn, or gives it up. */
+static void not_first(struct rate_wait *w)
+{
+	if (w->first)
+		w->first->num_first--;
+	w->first = NULL;
+}
+
 static void let_go(struct rate_meter *m, uint32_t n)
 {
 	struct rate_wait *w;
 
 	while (n-- && (w = take_first(m))) {
-		w->was_first = true;
+		w->first = m;
+		m->num_first++;
+		w->used = 0;
 		w->go(m->f, w);
 	}
 }
@@ -98,6 +132,11 @@ static void on_paid(struct timer *t)
 	uint64_t at = paid_at(m), now = m->f->now;
 
 	if (!m->closed || at <= now) {
+		if (m->closed && !TAILQ_EMPTY(&m->waiters)) {
+			m->extra += now - at;
+			m->stolen = m->f->stolen;
+			m->last = now;
+		}
 		m->closed = false;
 		m->front = NULL;
 		let_go(m, RELEASE_ONCE);
@@ -133,8 +172,9 @@ static uint64_t meter_room(struct fast *f, struct rate_meter *m)
 		m->closed = false;
 	if (m->closed)
 		return 0;
-	room = bucket_room(&m->bytes, f->now);
-	if (!room || !bucket_room(&m->ops, f->now)) {
+	meter_late(f, m);
+	room = bucket_room(&m->bytes, f->now, m->extra);
+	if (!room || !bucket_room(&m->ops, f->now, m->extra)) {
 		m->closed = true;
 		return 0;
 	}
@@ -143,8 +183,15 @@ static uint64_t meter_room(struct fast *f, struct rate_meter *m)
 
 static void meter_charge(struct fast *f, struct rate_meter *m, uint64_t bytes, uint32_t ops)
 {
-	bucket_charge(&m->bytes, f->now, bytes);
-	bucket_charge(&m->ops, f->now, ops);
+	uint64_t bytes_lag, ops_lag;
+
+	meter_late(f, m);
+	bucket_charge(&m->bytes, f->now, m->extra, bytes);
+	bucket_charge(&m->ops, f->now, m->extra, ops);
+	bytes_lag = bucket_lag(&m->bytes, f->now);
+	ops_lag = bucket_lag(&m->ops, f->now);
+	m->extra = bytes_lag > ops_lag ? bytes_lag : ops_lag;
+	m->last = f->now;
 	if (!TAILQ_EMPTY(&m->waiters) && !m->closed)
 		let_go(m, 1);
 }
@@ -187,16 +234,31 @@ static int path_meters(const struct rate_path *p, struct rate_meter **m)
 	return n;
 }
 
-struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, uint64_t *want)
+/* Bytes after which it is the turn of those who wait; UINT64_MAX: nobody does. */
+static uint64_t meter_share(const struct rate_meter *m, const struct rate_wait *w)
+{
+	uint64_t n;
+
+	if ((TAILQ_EMPTY(&m->waiters) && m->num_first <= (w->first == m)) || !m->bytes.cost)
+		return UINT64_MAX;
+	n = (SHARE_NS << COST_SHIFT) / m->bytes.cost;
+	return n < MIN_BYTES ? MIN_BYTES : n;
+}
+
+struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, struct rate_wait *w,
+			    uint64_t *want)
 {
 	struct rate_meter *m[4];
 	int n = path_meters(p, m);
 
 	for (int i = 0; i < n; i++) {
 		uint64_t room = meter_room(f, m[i]);
+		uint64_t share = w ? meter_share(m[i], w) : UINT64_MAX;
 
-		if (!room)
+		if (!room || (w && w->used >= share))
 			return m[i];
+		if (share != UINT64_MAX && room > share - w->used)
+			room = share - w->used;
 		if (*want > room)
 			*want = room;
 	}
@@ -209,8 +271,10 @@ void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w,
 	struct rate_meter *m[4];
 	int n = path_meters(p, m);
 
-	if (w)
-		w->was_first = false;
+	if (w) {
+		not_first(w);
+		w->used += bytes;
+	}
 	for (int i = 0; i < n; i++)
 		meter_charge(f, m[i], bytes, ops);
 }
@@ -218,19 +282,26 @@ void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w,
 void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w)
 {
 	uint64_t at = paid_at(m);
+	bool was_first = w->first == m;
 
+	not_first(w);
 	w->on = m;
 	w->since = f->now;
 	f->num_throttled++;
-	if (w->was_first && m->front)
+	if (was_first && m->front)
 		TAILQ_INSERT_AFTER(&m->waiters, m->front, w, entry);
-	else if (w->was_first)
+	else if (was_first)
 		TAILQ_INSERT_HEAD(&m->waiters, w, entry);
 	else
 		TAILQ_INSERT_TAIL(&m->waiters, w, entry);
-	if (w->was_first)
+	if (was_first)
 		m->front = w;
-	w->was_first = false;
+	w->used = 0;
+	if (!m->closed) { /* it is others' turn: of those that were let go, or else the next */
+		at = f->now + SHARE_NS;
+		if (!m->num_first)
+			let_go(m, 1);
+	}
 	if (!m->timer.index && timer_arm(&f->timers, &m->timer, at > f->now ? at : f->now + 1))
 		meter_open(m); /* no memory: better too fast than never */
 }
@@ -239,6 +310,7 @@ uint64_t rate_forget(struct fast *f, struct rate_wait *w)
 {
 	struct rate_meter *m = w->on;
 
+	not_first(w);
 	if (!m)
 		return 0;
 	if (m->front == w)
@@ -247,6 +319,19 @@ uint64_t rate_forget(struct fast *f, struct rate_wait *w)
 	w->on = NULL;
 	f->num_throttled--;
 	return f->now - w->since;
+}
+
+/* These meters go: nobody refers to them any more. */
+static void meters_gone(struct fast *f, struct rate_meter *m)
+{
+	for (int d = 0; d < RATE_DIRS; d++)
+		meter_open(&m[d]);
+	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
+		struct qp *qp = f->qp_tab[i];
+
+		if (qp && qp->wait.first >= m && qp->wait.first < m + RATE_DIRS)
+			not_first(&qp->wait);
+	}
 }
 
 /* ---- tenants --------------------------------------------------------------------------------- */
@@ -278,14 +363,13 @@ static struct tenant *tenant_get(struct fast *f, const char *name)
 }
 
 /* Forget one that has neither containers nor limits. */
-static void tenant_put(struct tenant *t)
+static void tenant_put(struct fast *f, struct tenant *t)
 {
 	static const struct ffo_limits none;
 
 	if (t->num_containers || memcmp(&t->limits, &none, sizeof(none)))
 		return;
-	for (int d = 0; d < RATE_DIRS; d++)
-		meter_open(&t->meter[d]);
+	meters_gone(f, t->meter);
 	LIST_REMOVE(t, entry);
 	free(t);
 }
@@ -302,7 +386,7 @@ int fast_tenant_limits(struct fast *f, const char *name, const struct ffo_limits
 	LIST_FOREACH(c, &f->containers, entry)
 		if (c->of == t)
 			c->limited = c->meters_set || t->limited;
-	tenant_put(t);
+	tenant_put(f, t);
 	return 0;
 }
 
@@ -334,12 +418,10 @@ void rate_container_del(struct fast *f, struct container *c)
 {
 	struct tenant *t = c->of;
 
-	(void)f;
-	for (int d = 0; d < RATE_DIRS; d++)
-		meter_open(&c->meter[d]);
+	meters_gone(f, c->meter);
 	c->of = NULL;
 	t->num_containers--;
-	tenant_put(t);
+	tenant_put(f, t);
 }
 
 void fast_container_limits(struct fast *f, struct container *c, const struct ffo_limits *l)

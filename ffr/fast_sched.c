@@ -58,15 +58,17 @@
 #define PROBE_NS       (10 * NS_PER_MS) /* between probes */
 #define BELL_NS	       (20 * NS_PER_US) /* awake: how often bells are looked for */
 #define MAX_BELLS      64
-#define FAR_WAKE_NS    (5 * NS_PER_US)	/* what a wake-up across CPUs may take */
-#define FOLLOW_WAKES   16		/* wake-ups between two looks at where they come from */
-#define FOLLOW_FAR     6		/* ... so many from one other CPU, */
-#define FOLLOW_OTHERS  2		/* ... at most so many from a third one: move */
-#define FOLLOW_NS      (10 * NS_PER_MS) /* between moves */
+#define FAR_WAKE_NS    (5 * NS_PER_US)	 /* what a wake-up across CPUs may take */
+#define FOLLOW_WAKES   16		 /* wake-ups between two looks at where they come from */
+#define FOLLOW_FAR     6		 /* ... so many from one other CPU, */
+#define FOLLOW_OTHERS  2		 /* ... at most so many from a third one: move */
+#define FOLLOW_NS      (10 * NS_PER_MS)	 /* between moves */
+#define STOLEN_NS      (500 * NS_PER_US) /* a turn that takes longer was not the runner's alone */
 
 enum policy { POL_ORDINARY, POL_URGENT };
 
 struct fast_sched {
+	uint64_t turn_at; /* when the last turn began */
 	uint64_t last_work, woke_at, slept_at, looked_at, probed_at;
 	uint64_t spin_local; /* ns; halves when a spin was in vain */
 	uint32_t leaves;     /* in a row */
@@ -305,7 +307,7 @@ static void wait_bells(struct fast *f, uint64_t timeout)
 	ppoll(&p, 1, timeout == UINT64_MAX ? NULL : &ts, NULL);
 	pthread_mutex_lock(&f->lock);
 	f->sleeping = false;
-	f->now = fast_clock();
+	f->now = f->sched->turn_at = fast_clock();
 }
 
 static void look_for_bells(struct fast *f)
@@ -387,6 +389,9 @@ void sched_runner(struct fast *f)
 		bool local;
 
 		f->now = fast_clock();
+		if (f->now - s->turn_at > STOLEN_NS)
+			f->stolen += f->now - s->turn_at;
+		s->turn_at = f->now;
 		work = fast_turn(f);
 		if (pvm_lost(f))
 			return;

@@ -9,7 +9,8 @@
  *
  * An operation asks the meters of both its ends before a byte moves. If one is closed, it waits there,
  * and goes on in its turn when the meter opens: a transfer in the middle, too. What it is allowed is
- * charged at once. Nobody else waits.
+ * charged at once. Nobody else waits. Those who wait for the same meter take turns, by bytes: who has
+ * had SHARE_NS worth of it stands behind the others.
  */
 #ifndef FFR_RATE_H
 #define FFR_RATE_H
@@ -40,8 +41,9 @@ struct rate_bucket {
 struct rate_wait {
 	struct rate_meter *on; /* NULL: for none */
 	TAILQ_ENTRY(rate_wait) entry;
-	uint64_t since; /* ns */
-	bool was_first; /* was let go and has got nothing since */
+	uint64_t since;		  /* ns */
+	struct rate_meter *first; /* let it go, and it has got nothing since */
+	uint64_t used;		  /* bytes that it got since it was let go, while others waited */
 	/* It opens; the wait has ended. */
 	void (*go)(struct fast *f, struct rate_wait *w);
 };
@@ -49,7 +51,11 @@ struct rate_wait {
 struct rate_meter {
 	struct rate_bucket bytes, ops;
 	bool closed;
+	/* ns: a backlog that is not the containers' doing, but of a runner that did not run, beyond the
+	 * burst; of fast->stolen so much is in it; the last charge */
+	uint64_t extra, stolen, last;
 	TAILQ_HEAD(rate_waiters, rate_wait) waiters;
+	uint32_t num_first;	 /* whose `first` it is */
 	struct rate_wait *front; /* the last of those that stand before all others again */
 	struct timer timer;
 	struct fast *f;
@@ -65,9 +71,10 @@ struct rate_path {
 bool rate_limited(const struct rate_path *p);
 /*
  * May it go on? Then *want is reduced to the bytes that it may move now, not less than one if it was
- * not 0; else a meter that is closed.
+ * not 0; else a meter that is closed, or where it is others' turn. w NULL: it will not wait.
  */
-struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, uint64_t *want);
+struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, struct rate_wait *w,
+			    uint64_t *want);
 /* It goes on; w: its place in the line, should it have to wait again, is behind others. NULL: none. */
 void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w, uint64_t bytes,
 		 uint32_t ops);

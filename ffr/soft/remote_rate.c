@@ -65,7 +65,7 @@ uint64_t remote_rate_ask(struct fast *f, struct remote_qp *rq, enum remote_rate_
 	*wait = w->on != NULL;
 	if (*wait)
 		return 0;
-	m = rate_ask(f, &p, &want);
+	m = rate_ask(f, &p, w, &want);
 	if (!m)
 		return want;
 	rate_wait(f, m, w);
@@ -89,7 +89,7 @@ bool remote_rate_datagram(struct fast *f, struct qp *qp, uint64_t bytes)
 
 	if (!rate_limited(&p))
 		return true;
-	if (rate_ask(f, &p, &want))
+	if (rate_ask(f, &p, NULL, &want))
 		return false;
 	rate_charge(f, &p, NULL, bytes, 1);
 	return true;

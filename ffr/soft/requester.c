@@ -231,7 +231,7 @@ static bool consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t tot
 		x->limit = rate_limited(&path) ? x->limit : 0;
 		return true;
 	}
-	m = rate_ask(f, &path, &want);
+	m = rate_ask(f, &path, &qp->wait, &want);
 	if (m) {
 		fast_qp_throttle(f, qp, m);
 		return false;
@@ -249,7 +249,7 @@ bool requester_pay(struct fast *f, struct qp *qp, uint64_t total)
 
 	if (!rate_limited(&path))
 		return true;
-	m = rate_ask(f, &path, &want);
+	m = rate_ask(f, &path, &qp->wait, &want);
 	if (m) {
 		fast_qp_throttle(f, qp, m);
 		return false;
@@ -535,7 +535,7 @@ static bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
 	struct rate_path path = path_of(qp, peer);
 	uint64_t want = qp->wr->length;
 
-	if (rate_ask(f, &path, &want) || want < qp->wr->length)
+	if (rate_ask(f, &path, &qp->wait, &want) || want < qp->wr->length)
 		return false;
 	rate_charge(f, &path, &qp->wait, want, 1);
 	return true;

@@ -371,6 +371,51 @@ static void weights(void **state)
 	two_down(&t);
 }
 
+/* Under one limit, too. */
+static void a_limit_is_shared_by_bytes(void **state)
+{
+	struct ffo_limits l = { .tx_rate = 10000000 };
+	struct two t;
+
+	(void)state;
+	two_up(&t, 500, 1 << 20);
+	assert_int_equal(fast_tenant_limits(p.r.f, "t", &l), 0);
+	run(t.ld, 2, 2 * SEC);
+	near(moved(&t.ld[0]) + moved(&t.ld[1]), 20000000, 10);
+	near(moved(&t.ld[0]), moved(&t.ld[1]), 150);
+	assert_int_equal(fast_tenant_limits(p.r.f, "t", &(struct ffo_limits){ 0 }), 0);
+	two_down(&t);
+}
+
+/* What a runner that did not run owes, to one that had work; not to one that was idle. */
+static void late_runner(void **state)
+{
+	struct ffo_limits l = { .tx_rate = 10000000 };
+	struct load ld = load(FF_OP_WRITE, 5000);
+	uint64_t before;
+
+	(void)state;
+	limit(0, &l);
+	run(&ld, 1, SEC);
+	before = moved(&ld);
+	p.r.f->now += 50000000; /* its timer is late */
+	run(&ld, 1, 950000000);
+	near(moved(&ld) - before, 10000000, 10);
+	while (ld.posted != ld.completed) { /* then it has nothing to do for a second */
+		struct ff_cqe c;
+
+		p.r.f->now += 1000000;
+		fast_turn(p.r.f);
+		while (rig_poll(ld.cq, &c))
+			ld.completed++;
+	}
+	p.r.f->now += SEC;
+	p.r.f->stolen += 50000000; /* somebody else's loss */
+	before = moved(&ld);
+	run(&ld, 1, 10000000);
+	near(moved(&ld) - before, 150000, 100); /* the burst of 4 ms, the time, the slack */
+}
+
 /* What is alone gets all there is, at once. */
 static void nothing_is_kept_back(void **state)
 {
@@ -428,6 +473,8 @@ int main(void)
 		TEST(qps_share_a_limit),
 		TEST(small_and_large_get_the_same),
 		TEST(weights),
+		TEST(a_limit_is_shared_by_bytes),
+		TEST(late_runner),
 		TEST(nothing_is_kept_back),
 		TEST(latency_comes_first),
 	};
