@@ -49,6 +49,15 @@ static json_t *container_json(struct router *r, const struct container *c)
 	return j;
 }
 
+static json_t *usage_json(const struct container *c)
+{
+	json_t *j = json_object();
+
+	for (int q = 0; q < QUOTA_NUM; q++)
+		json_object_set_new(j, quota_name[q], json_integer((json_int_t)c->use.used[q]));
+	return j;
+}
+
 static json_t *sessions_json(const struct container *c)
 {
 	json_t *list = json_array();
@@ -120,6 +129,7 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 	if (!c)
 		return;
 	j = container_json(admin_router(conn), c);
+	json_object_set_new(j, "usage", usage_json(c));
 	json_object_set_new(j, "sessions", sessions_json(c));
 	admin_reply(conn, json_pack("{s:o}", "container", j));
 }

@@ -8,7 +8,8 @@
  * breaks the protocol, does not read its responses, or has corrupted its shared memory (ctl_wake).
  * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
  * before the others have their turn. Who connects and does not say HELLO is closed after a while;
- * a container can hold so many of those only (container.c).
+ * a container can hold so many of those only (container.c). When a container has made as many calls
+ * as it may in a second, the connections that call wait, unread, and nobody else does.
  */
 #include "ctl.h"
 
@@ -183,6 +184,11 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_fds *got)
 	return n;
 }
 
+static void on_silence(uv_timer_t *t)
+{
+	ctl_conn_close(t->data, "no HELLO came");
+}
+
 /* It has a session, or goes. */
 static void end_silence(struct ctl_conn *conn)
 {
@@ -242,6 +248,57 @@ static const char *answer_send(struct ctl_conn *conn, struct answer *a)
 	return NULL; /* any other error: the next receive tells the end */
 }
 
+/* ---- waiting for a turn ---------------------------------------------------------------------- */
+
+static void on_readable(uv_poll_t *h, int status, int events);
+
+static void on_turn(uv_timer_t *t)
+{
+	struct ctl_conn *conn = t->data;
+
+	conn->waits = false;
+	if (conn->silent)
+		uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
+	uv_poll_start(&conn->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+	/* what was posted while it waited; this may close it */
+	if (conn->ses)
+		ctl_serve_slot(conn);
+}
+
+/* ns that its next request has to wait. */
+static uint64_t call_wait(struct ctl_conn *conn)
+{
+	return quota_calls_limited(conn->cont) ? quota_call_wait(conn->cont, uv_hrtime()) : 0;
+}
+
+/* May it be served a request that is there? If not, it is not read until it may. */
+static bool may_call(struct ctl_conn *conn)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+	uint64_t ns;
+
+	if (conn->waits)
+		return false;
+	ns = call_wait(conn);
+	if (!ns)
+		return true;
+	log_client(&ct->limit, LOG_LEVEL_WARN,
+		   "container %s: it makes more control calls than max_calls allows: they wait",
+		   conn->cont->name);
+	conn->waits = true;
+	if (conn->silent)
+		uv_timer_stop(&conn->hello);
+	uv_poll_start(&conn->poll, UV_DISCONNECT, on_readable);
+	uv_timer_start(&conn->turn, on_turn, (ns + 999999) / 1000000, 0);
+	return false;
+}
+
+static void call_charge(struct ctl_conn *conn)
+{
+	if (quota_calls_limited(conn->cont))
+		quota_call_charge(conn->cont, uv_hrtime());
+}
+
 /* ---- the slot ------------------------------------------------------------------------------ */
 
 static_assert(sizeof(struct ff_hdr) + CTL_RESP_MAX <= FF_CALL_MAX, "room for any answer");
@@ -272,9 +329,10 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	const char *why = "a request that is longer than its slot";
 	struct answer a;
 
-	if (state != FF_CALL_POSTED ||
+	if (state != FF_CALL_POSTED || !may_call(conn) ||
 	    !atomic_compare_exchange_strong(&s->state, &state, FF_CALL_TAKEN))
 		return false;
+	call_charge(conn);
 	len = atomic_load_explicit(&s->len, memory_order_relaxed);
 	conn->heat.cpu = atomic_load_explicit(&s->cpu, memory_order_relaxed);
 	if (len <= sizeof(s->packet)) {
@@ -300,12 +358,15 @@ static void on_readable(uv_poll_t *h, int status, int events)
 	struct answer a;
 	ssize_t n;
 
-	(void)events;
-	if (status < 0) {
+	/* one that waits is not read, so it must be the end */
+	if (status < 0 || (conn->waits && events & UV_DISCONNECT)) {
 		ctl_conn_close(conn, NULL);
 		return;
 	}
 	for (unsigned i = 0; i < CTL_BATCH && !why; i++) {
+		/* whether there are more the next event tells */
+		if (i ? call_wait(conn) : !may_call(conn))
+			return;
 		n = packet_recv(conn, &got);
 		if (n == -EAGAIN)
 			return;
@@ -315,6 +376,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 			ctl_conn_close(conn, NULL);
 			return;
 		}
+		call_charge(conn);
 		why = serve_packet(conn, (size_t)n, &got, &a);
 		fds_close(&got);
 		if (!why)
@@ -334,11 +396,6 @@ static void on_process_exit(uv_poll_t *h, int status, int events)
 	(void)status;
 	(void)events;
 	ctl_conn_close(h->data, NULL);
-}
-
-static void on_silence(uv_timer_t *t)
-{
-	ctl_conn_close(t->data, "no HELLO came");
 }
 
 static void on_handle_closed(uv_handle_t *h)
@@ -408,13 +465,18 @@ int ctl_conn_create(struct container *c, int fd)
 	conn->pid = cred.pid;
 	conn->uid = cred.uid;
 	conn->pidfd = peer_pidfd(fd, cred.pid);
+	conn->num_fds = conn->pidfd >= 0 ? 2 : 1;
+	err = quota_charge(c, QUOTA_FD, conn->num_fds);
+	if (err)
+		goto err;
 	TAILQ_INSERT_TAIL(&conn->r->conns, conn, entry);
 	ct->num_conns++;
 	ct->num_silent++;
 	conn->silent = true;
 	uv_timer_init(&conn->r->loop, &conn->hello); /* cannot fail, as the start of it */
-	conn->hello.data = conn;
-	conn->open_handles = 1;
+	uv_timer_init(&conn->r->loop, &conn->turn);
+	conn->hello.data = conn->turn.data = conn;
+	conn->open_handles = 2;
 	uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
 	err = poll_start(conn, &conn->poll, fd, on_readable);
 	if (!err && conn->pidfd >= 0)
@@ -423,6 +485,8 @@ int ctl_conn_create(struct container *c, int fd)
 		ctl_conn_close(conn, "cannot be watched");
 	return err;
 err:
+	if (conn->pidfd >= 0)
+		close(conn->pidfd);
 	close(fd);
 	free(conn);
 	return err;
@@ -445,6 +509,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 	if (s)
 		session_destroy(s);
 	ct->num_conns--;
+	quota_return(conn->cont, QUOTA_FD, conn->num_fds);
 	end_silence(conn);
 	conn->ses = NULL;
 	conn->cont = NULL;
@@ -452,6 +517,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 	handle_close((uv_handle_t *)&conn->poll);
 	handle_close((uv_handle_t *)&conn->pid_poll);
 	handle_close((uv_handle_t *)&conn->hello);
+	handle_close((uv_handle_t *)&conn->turn);
 }
 
 /* ---- the fast thread's complaints ---------------------------------------------------------- */

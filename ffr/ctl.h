@@ -53,6 +53,9 @@ struct ctl_conn {
 	uid_t uid;
 	uv_poll_t poll, pid_poll;
 	uv_timer_t hello;      /* runs until HELLO */
+	uv_timer_t turn;       /* runs while it waits (max_calls) */
+	bool waits;	       /* nothing is read from it, nor from its slot */
+	unsigned num_fds;      /* charged to the container */
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */

@@ -60,7 +60,7 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 	if (!err) {
 		err = f->be->ops->cq_create(f->be, cq);
 		if (err)
-			obj_remove(&c->s->tab[OBJ_CQ], &cq->o);
+			ctl_obj_remove(c->s, &cq->o);
 		else if (ch)
 			ch->o.refs++;
 	}
@@ -220,7 +220,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	fast_lock(c->r->fast);
 	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
 	if (!err && srq->o.handle & FF_CQE_OF_SRQ) {
-		obj_remove(&c->s->tab[OBJ_SRQ], &srq->o);
+		ctl_obj_remove(c->s, &srq->o);
 		err = -ENOMEM; /* more SRQs than a CQE can name */
 	}
 	if (!err)

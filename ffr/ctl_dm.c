@@ -47,9 +47,12 @@ int ctl_alloc_dm(struct ctl_call *c, const struct ff_alloc_dm_req *req,
 	if (!dm)
 		return -ENOMEM;
 	dm->length = req->length;
-	err = dm_pages_alloc(c->s, bytes, max, &dm->seg, &dm->off);
+	err = quota_charge(cont, QUOTA_PINNED, bytes);
 	if (err)
 		goto err_free;
+	err = dm_pages_alloc(c->s, bytes, max, &dm->seg, &dm->off);
+	if (err)
+		goto err_return;
 	fast_lock(c->r->fast);
 	err = ctl_obj_insert(c->s, OBJ_DM, &dm->o);
 	fast_unlock(c->r->fast);
@@ -63,6 +66,8 @@ int ctl_alloc_dm(struct ctl_call *c, const struct ff_alloc_dm_req *req,
 
 err_pages:
 	ring_free(c->s, dm->seg, dm->off, (uint32_t)bytes);
+err_return:
+	quota_return(cont, QUOTA_PINNED, bytes);
 err_free:
 	free(dm);
 	return err;
@@ -75,6 +80,7 @@ void ctl_dm_free(struct dm *dm)
 
 	ring_free(s, dm->seg, dm->off, (uint32_t)bytes);
 	s->cont->dm_bytes -= bytes;
+	quota_return(s->cont, QUOTA_PINNED, bytes);
 	free(dm);
 }
 

@@ -71,7 +71,7 @@ int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 	if (!err) {
 		err = mr_enter(f, mr);
 		if (err)
-			obj_remove(&c->s->tab[OBJ_MR], &mr->o);
+			ctl_obj_remove(c->s, &mr->o);
 		else
 			mr->pd->o.refs++;
 	}
@@ -215,6 +215,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	struct fast *f = c->r->fast;
 	struct mr *mr = mr_get(c->s, req->mr), old, new;
 	bool remap = req->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	uint64_t has, other;
 	int err = 0;
 
 	if (!mr || mr->kind != MR_USER || !req->flags || req->flags & ~REREG_ALL ||
@@ -245,6 +246,11 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	} else if (!shadow_access_ok(&old, new.access)) {
 		err = runs_writable(&new, &old);
 	}
+	if (!err && new.length > old.length) {
+		err = quota_charge(c->s->cont, QUOTA_REGISTERED, new.length - old.length);
+		if (err)
+			shadow_unmap(&new);
+	}
 	if (err)
 		return err;
 
@@ -269,6 +275,10 @@ unlock:
 	fast_unlock(f);
 	if (new.run != old.run)
 		shadow_unmap(err ? &new : &old);
+	has = err ? old.length : new.length;
+	other = err ? new.length : old.length; /* what is charged is the larger one */
+	if (other > has)
+		quota_return(c->s->cont, QUOTA_REGISTERED, other - has);
 	if (err)
 		return err;
 	if (c->r->orch) {

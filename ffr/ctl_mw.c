@@ -28,7 +28,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 	if (!err) {
 		err = mw_key_new(c->s->cont, mw);
 		if (err)
-			obj_remove(&c->s->tab[OBJ_MW], &mw->o);
+			ctl_obj_remove(c->s, &mw->o);
 		else
 			pd->o.refs++;
 	}

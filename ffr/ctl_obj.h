@@ -13,8 +13,12 @@ static inline uint32_t pow2_ceil(uint32_t n)
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));
 }
 
-/* [lock] Give the object its handle. 0 or -ENOMEM: the session has as many as it may. */
+/*
+ * [lock] Give the object its handle. 0 or -ENOMEM: the session has as many as it may, or a quota of
+ * the container is used up. It has all that the quotas count (quota.h).
+ */
 int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o);
+void ctl_obj_remove(struct session *s, struct obj *o); /* [lock] */
 /* [lock] Take it out again. 0, or -EBUSY when others use it. */
 int ctl_obj_take(struct session *s, struct obj *o);
 /* The common end of an object that nothing but its table knows: take and free. 0 or -EBUSY. */

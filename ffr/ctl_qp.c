@@ -157,7 +157,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (!err) {
 		err = fast_qp_add(f, qp);
 		if (err)
-			obj_remove(&s->tab[OBJ_QP], &qp->o);
+			ctl_obj_remove(s, &qp->o);
 		else
 			qp_hold(qp, 1);
 	}

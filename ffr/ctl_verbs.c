@@ -23,16 +23,30 @@
 
 int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o)
 {
+	int err;
+
 	o->kind = (uint8_t)kind;
 	o->ses = s;
-	return obj_insert(&s->tab[kind], o);
+	err = quota_charge_obj(s->cont, o);
+	if (err)
+		return err;
+	err = obj_insert(&s->tab[kind], o);
+	if (err)
+		quota_return_obj(s->cont, o);
+	return err;
+}
+
+void ctl_obj_remove(struct session *s, struct obj *o)
+{
+	obj_remove(&s->tab[o->kind], o);
+	quota_return_obj(s->cont, o);
 }
 
 int ctl_obj_take(struct session *s, struct obj *o)
 {
 	if (o->refs)
 		return -EBUSY;
-	obj_remove(&s->tab[o->kind], o);
+	ctl_obj_remove(s, o);
 	return 0;
 }
 

@@ -121,7 +121,7 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (!err) {
 		err = xrc_target_add(c->r->fast, t, user);
 		if (err)
-			obj_remove(&c->s->tab[OBJ_QP], &user->o);
+			ctl_obj_remove(c->s, &user->o);
 		else
 			ref->o.refs++;
 	}

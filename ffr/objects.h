@@ -24,6 +24,7 @@
 #include "../ffo/ffo_limits.h"
 #include "abi/ff_ring.h"
 #include "lat.h"
+#include "quota.h"
 #include "rate.h"
 #include "stats.h"
 #include "timer.h"
@@ -104,6 +105,7 @@ struct tenant {
 	struct ffo_limits limits; /* the orchestrator's; of all its containers here together */
 	bool limited;		  /* one of its meters may close */
 	struct rate_meter meter[RATE_DIRS];
+	struct quota_use use; /* [ctl] */
 };
 
 struct container {
@@ -137,6 +139,7 @@ struct container {
 	struct lat lat;		     /* likewise */
 	uint32_t num_mcast;	     /* attachments of its QPs to multicast groups */
 	uint64_t dm_bytes;	     /* [ctl] device memory that its sessions have */
+	struct quota_use use;	     /* [ctl] */
 	void *ctl;		     /* [ctl] listening socket and paths */
 	struct cm_cont *cm;	     /* [ctl] ports of its CM ids, NULL while it has none */
 };

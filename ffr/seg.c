@@ -70,6 +70,30 @@ static struct ring_pages *ring_pages_new(uint64_t size)
 	return p;
 }
 
+/* Of device memory what is handed out is charged, in ctl_dm.c: most of its segment never is. */
+static uint64_t pinned(enum seg_kind kind, uint64_t size)
+{
+	return kind == SEG_DM ? 0 : size;
+}
+
+static int seg_charge(struct container *c, enum seg_kind kind, uint64_t size)
+{
+	int err = quota_charge(c, QUOTA_FD, 1);
+
+	if (err)
+		return err;
+	err = quota_charge(c, QUOTA_PINNED, pinned(kind, size));
+	if (err)
+		quota_return(c, QUOTA_FD, 1);
+	return err;
+}
+
+static void seg_return(struct container *c, enum seg_kind kind, uint64_t size)
+{
+	quota_return(c, QUOTA_PINNED, pinned(kind, size));
+	quota_return(c, QUOTA_FD, 1);
+}
+
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 {
 	static const char *const names[] = {
@@ -85,11 +109,15 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	if (!segs)
 		return -ENOMEM;
 	s->segs = segs;
+	err = seg_charge(s->cont, kind, size);
+	if (err)
+		return err;
 	seg.size = size;
 	if (kind != SEG_SHADOW) {
 		seg.alloc = ring_pages_new(size);
+		err = -ENOMEM;
 		if (!seg.alloc)
-			return -ENOMEM;
+			goto err_return;
 	}
 	seg.fd = sealed_memfd(names[kind], size);
 	if (seg.fd < 0) {
@@ -113,6 +141,8 @@ err_close:
 	close(seg.fd);
 err_alloc:
 	free(seg.alloc);
+err_return:
+	seg_return(s->cont, kind, size);
 	return err;
 }
 
@@ -169,6 +199,7 @@ void seg_free_all(struct session *s)
 	for (uint32_t i = 0; i < s->num_segs; i++) {
 		struct seg *seg = &s->segs[i];
 
+		seg_return(s->cont, seg->kind, seg->size);
 		sigbus_unwatch(seg->map);
 		if (!free_elsewhere(s, seg)) {
 			munmap(seg->map, seg->size);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "cm.h"
-#include "ctl.h"
+#include "ctl_obj.h"
 #include "import.h"
 #include "orch.h"
 #include "pvm.h"
@@ -25,6 +25,7 @@
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
+#define SESSION_FDS    3u /* bell, async socket, the process's memory (pvm.c) */
 
 /* What the device reports is what a session gets, however much the configuration allows. */
 static void session_limits(struct session *s, const struct router *r)
@@ -75,11 +76,17 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 
 	if (!s)
 		return -ENOMEM;
+	s->cont = conn->cont;
+	err = quota_charge(s->cont, QUOTA_SESSION, 1);
+	if (err)
+		goto err_free;
+	err = quota_charge(s->cont, QUOTA_FD, SESSION_FDS);
+	if (err)
+		goto err_session;
 	if (getrandom(s->token, sizeof(s->token), 0) != sizeof(s->token)) {
 		err = -EIO;
-		goto err_free;
+		goto err_fds;
 	}
-	s->cont = conn->cont;
 	s->conn = conn;
 	s->fast = r->fast;
 	s->pid = conn->pid;
@@ -91,7 +98,7 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	/* The first allocation of the first segment: offset 0. */
 	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
 	if (err)
-		goto err_free;
+		goto err_fds;
 	s->hdr = (struct ff_ses_hdr *)(seg_get(s, seg)->map + off);
 	s->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->bell_fd < 0) {
@@ -126,6 +133,10 @@ err_bell:
 	close(s->bell_fd);
 err_segs:
 	seg_free_all(s);
+err_fds:
+	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
+err_session:
+	quota_return(s->cont, QUOTA_SESSION, 1);
 err_free:
 	free(s);
 	return err;
@@ -218,7 +229,7 @@ static void table_clear(struct session *s, enum obj_kind kind)
 				continue;
 			gone[n++] = t->slot[i];
 			object_forget(f, t->slot[i]);
-			obj_remove(t, t->slot[i]);
+			ctl_obj_remove(s, t->slot[i]);
 		}
 		fast_unlock(f);
 		while (n)
@@ -254,6 +265,8 @@ void session_destroy(struct session *s)
 	close(s->bell_fd);
 	close(s->async_fd);
 	seg_free_all(s);
+	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
+	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);
 	free(s);
 }

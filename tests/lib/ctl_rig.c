@@ -115,8 +115,14 @@ void rig_open(struct ctl_rig *g)
 void rig_close(struct ctl_rig *g)
 {
 	struct router *r = &g->r;
+	struct container *c;
 	char path[64];
 
+	while (!TAILQ_EMPTY(&r->conns))
+		ctl_conn_close(TAILQ_FIRST(&r->conns), NULL);
+	LIST_FOREACH(c, &r->fast->containers, entry)
+		for (int q = 0; q < QUOTA_NUM; q++)
+			MUST(!c->use.used[q] && !c->of->use.used[q]);
 	while (!LIST_EMPTY(&r->fast->containers))
 		container_detach(LIST_FIRST(&r->fast->containers));
 	uv_close((uv_handle_t *)&r->wake, NULL);

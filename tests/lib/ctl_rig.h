@@ -20,7 +20,7 @@ struct ctl_rig {
 };
 
 void rig_open(struct ctl_rig *g);
-void rig_close(struct ctl_rig *g);
+void rig_close(struct ctl_rig *g); /* with all connections: nothing is charged any more */
 /* Let the control thread do what it has to do now. */
 void rig_pump(struct ctl_rig *g);
 

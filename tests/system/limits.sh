@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # engines: netns
 # timeout: 180
-# limits.sh - limits as an operator sets and sees them, with ffctl; the manual page knows all of them.
+# limits.sh - limits as an operator sets and sees them, with ffctl, and quotas as a program meets them;
+# the manual page knows all of them.
 . "$(dirname "$0")/../lib/lab.sh"
 
 own_lab --containers 2
@@ -57,6 +58,66 @@ has "$list" '^blue +burst +64kB '
 	fail "$(router_ctl --json tenant list)"
 router_ctl tenant set blue --ops none --burst none || fail "tenant set"
 [[ $(router_ctl tenant list) != *blue* ]] || fail "$(router_ctl tenant list)"
+
+limits=$BUILD/tests/system/limits
+
+# makes CONTAINER KIND MAX WORDS: `limits KIND MAX` in that container says these words.
+makes() {
+	local got
+	got=$(inside "$1" "$limits" "$2" "$3" </dev/null) || fail "limits $2"
+	[[ $got == "$4" ]] || fail "$2: $got, not $4"
+}
+
+step "quotas: a real program is refused as by a small device, and the log tells of it"
+router_ctl container set h0c0 --max-qp 5 --max-cq 3 --max-srq 2 --max-mr 4 --max-session 3 ||
+	fail "container set"
+makes h0c0 qp 100 '5 ENOMEM'
+makes h0c0 cq 100 '2 ENOMEM' # it has one beside
+makes h0c0 srq 100 '2 ENOMEM'
+makes h0c0 mr 100 '4 ENOMEM'
+makes h0c0 session 100 '2 ENOMEM'
+makes h0c1 qp 100 '100 max'
+grep -q 'h0c0: max_qp of the container is used up: 5 of 5' "$FF_LAB/h0/ffr.log" ||
+	fail "$(tail "$FF_LAB/h0/ffr.log")"
+
+step "what is in use is shown, and returned"
+mkfifo "$OUT/hold"
+"$LAB" exec h0c0 -- "$limits" qp 4 <"$OUT/hold" >"$OUT/qp" &
+job=$!
+exec 9>"$OUT/hold"
+until_true 10 grep -qs max "$OUT/qp" || fail "limits qp 4"
+show=$(router_ctl container show h0c0)
+has "$show" '^max-qp +5 +4 '
+has "$show" '^max-cq +3 +1 '
+has "$show" '^max-session +3 +1 '
+exec 9>&-
+wait $job || fail "limits"
+nothing_used() {
+	python3 -c 'import json,sys; sys.exit(any(json.load(sys.stdin)["usage"].values()))' \
+		< <(router_ctl --json container show h0c0)
+}
+until_true 10 nothing_used || fail "$(router_ctl container show h0c0)"
+
+step "a tenant's quota is for all its containers"
+router_ctl tenant set default --max-qp 6 || fail "tenant set"
+mkfifo "$OUT/hold2"
+"$LAB" exec h0c0 -- "$limits" qp 4 <"$OUT/hold2" >"$OUT/qp" &
+job=$!
+exec 9>"$OUT/hold2"
+until_true 10 grep -qs max "$OUT/qp" || fail "limits qp 4"
+makes h0c1 qp 100 '2 ENOMEM'
+exec 9>&-
+wait $job || fail "limits"
+router_ctl tenant set default --max-qp none || fail "tenant set"
+makes h0c1 qp 100 '100 max'
+
+step "calls above their rate wait, and succeed; those of others do not"
+router_ctl container set h0c0 --max-calls 1k || fail "container set"
+ms=$(inside h0c0 "$limits" calls 1000) || fail "limits calls"
+((ms > 900)) || fail "2000 calls took $ms ms"
+ms=$(inside h0c1 "$limits" calls 100) || fail "limits calls"
+((ms < 900)) || fail "200 calls of another took $ms ms"
+router_ctl container set h0c0 --max-calls none || fail "container set"
 
 step "a new container"
 router_ctl container add extra --tenant blue --max-session 3 >/dev/null || fail "container add"

@@ -17,12 +17,15 @@
 
 #include "ffr/shadow.h"
 
+static struct tenant tenant;
+static struct container cont = { .of = &tenant };
 static struct session ses;
 
 static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
+	ses.cont = &cont;
 	return 0;
 }
 

@@ -60,6 +60,8 @@ static int hooked_open(const char *path, int flags)
 #include "ffr/shadow.c"
 #undef open
 
+static struct tenant tenant;
+static struct container cont = { .of = &tenant };
 static struct session ses;
 static pid_t child; /* has what the test has mapped when it calls child_start() */
 
@@ -67,6 +69,7 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
+	ses.cont = &cont;
 	ses.pidfd = -1;
 	return 0;
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * quota.h - what a container, and those of a tenant together, have of what they may have. Control
+ * thread; no lock.
+ *
+ * Who makes something for a container charges it first, and returns it when it is gone. What is over
+ * a limit is refused with -ENOMEM, as by a device of that size, and told in the log. Control calls are
+ * not refused: they wait (ctl.c).
+ */
+#ifndef FFR_QUOTA_H
+#define FFR_QUOTA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct container;
+struct obj;
+
+/* X(NAME, field of struct ffo_limits) */
+#define FFR_QUOTAS(X)                                                                              \
+	X(QP, max_qp)                                                                              \
+	X(CQ, max_cq)                                                                              \
+	X(SRQ, max_srq)                                                                            \
+	X(MR, max_mr)                                                                              \
+	X(WR, max_wr)		      /* entries of SQs, RQs and SRQs */                           \
+	X(REGISTERED, max_registered) /* bytes: lengths of MRs */                                  \
+	X(PINNED, max_pinned)	      /* bytes: ring and shadow segments, device memory */         \
+	X(FD, max_fd)		      /* that the router has open for it */                        \
+	X(SESSION, max_session)
+
+enum quota {
+#define X(NAME, field) QUOTA_##NAME,
+	FFR_QUOTAS(X)
+#undef X
+		QUOTA_NUM
+};
+
+struct quota_use {
+	uint64_t used[QUOTA_NUM];
+	uint64_t calls_paid; /* ns: until when the calls so far have paid; up to 1 s behind now */
+};
+
+extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
+
+/* 0, or -ENOMEM after a line in the log. */
+int quota_charge(struct container *c, enum quota q, uint64_t n);
+void quota_return(struct container *c, enum quota q, uint64_t n);
+/* All that an object takes, as it is: so it must be the same when it is returned. */
+int quota_charge_obj(struct container *c, const struct obj *o);
+void quota_return_obj(struct container *c, const struct obj *o);
+
+/* Control calls at `now` (ns): how long, in ns, the next one has to wait; one is served. */
+bool quota_calls_limited(const struct container *c);
+uint64_t quota_call_wait(const struct container *c, uint64_t now);
+void quota_call_charge(struct container *c, uint64_t now);
+
+#endif
