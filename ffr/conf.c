@@ -80,6 +80,16 @@ static int valid_mode(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+static int valid_spin(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!strcmp(s, "always") || !strcmp(s, "auto"))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is neither always nor auto", opt->name, s);
+	return -1;
+}
+
 static int valid_level(cfg_t *cfg, cfg_opt_t *opt)
 {
 	enum log_level level;
@@ -334,6 +344,7 @@ static cfg_t *conf_open(void)
 		CFG_STR("log_level", "info", CFGF_NONE),
 		CFG_STR("sandbox", "on", CFGF_NONE),
 		CFG_STR("mode", "adaptive", CFGF_NONE),
+		CFG_STR("spin", "always", CFGF_NONE),
 		CFG_INT("fast_cpu", fast_default.cpu, CFGF_NONE),
 		CFG_BOOL("realtime", fast_default.realtime ? cfg_true : cfg_false, CFGF_NONE),
 		CFG_INT("spin_us", fast_default.spin_us, CFGF_NONE),
@@ -371,6 +382,7 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "sandbox", valid_sandbox);
 	cfg_set_validate_func(cfg, "mode", valid_mode);
 	cfg_set_validate_func(cfg, "counters", valid_counters);
+	cfg_set_validate_func(cfg, "spin", valid_spin);
 	cfg_set_validate_func(cfg, "backend", valid_backend);
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
 	cfg_set_validate_func(cfg, "pools", valid_pool);
@@ -444,6 +456,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	c->fast.cpu = (int)cfg_getint(cfg, "fast_cpu");
 	c->fast.realtime = cfg_getbool(cfg, "realtime");
 	c->fast.spin_us = (uint32_t)cfg_getint(cfg, "spin_us");
+	c->fast.spin_auto = !strcmp(cfg_getstr(cfg, "spin"), "auto");
 	c->fast.quantum = (uint32_t)cfg_getint(cfg, "quantum");
 	c->fast.latency = !strcmp(cfg_getstr(cfg, "counters"), "full");
 #define X(name, def, max) c->limits.name = (uint32_t)cfg_getint(limits, #name);

@@ -10,7 +10,8 @@
  * makes its calls without a pause is soon known to have ended. While there are hot ones the loop
  * does not block: this thread looks into their slots in shared memory (abi/ff_ring.h), each in turn,
  * and every ROUND_NS at everything else that the loop has. Nobody waits for the one who calls; a
- * client that calls seldom is not waited for, and an idle router sleeps.
+ * client that calls seldom is not waited for, and an idle router sleeps. Containers in `socket` mode
+ * are never waited for, nor is anybody while fast->no_spin says so.
  *
  * A client on this thread's own CPU must sleep for each of its requests. The kernel put them there,
  * since one woke the other up, and leaves them; so after MOVE_LOCAL such requests this thread moves.
@@ -186,6 +187,6 @@ void ctl_spin_served(struct ctl_conn *conn)
 	else if (*spin > SPIN_MAX)
 		*spin = SPIN_MAX;
 	if (soon && now >= s->hold_until && !conn->heat.is_hot &&
-	    conn->cont->mode != FF_MODE_SOCKET)
+	    conn->cont->mode != FF_MODE_SOCKET && !conn->r->fast->no_spin)
 		heat(s, conn);
 }

@@ -323,6 +323,7 @@ int fast_container_add(struct fast *f, struct container *c)
 		return err;
 	TAILQ_INIT(&c->active_qps);
 	LIST_INSERT_HEAD(&f->containers, c, entry);
+	sched_choose(f);
 	dir_container_added(f, c);
 	return 0;
 }
@@ -330,6 +331,7 @@ int fast_container_add(struct fast *f, struct container *c)
 void fast_container_del(struct fast *f, struct container *c)
 {
 	LIST_REMOVE(c, entry);
+	sched_choose(f);
 	f->be->ops->container_gone(f->be, c);
 	dir_container_gone(f, c);
 	rate_container_del(f, c);

@@ -38,6 +38,7 @@ struct fast_conf {
 	int cpu;	  /* pin to this CPU, -1: no */
 	bool realtime;	  /* may use SCHED_FIFO while asleep (falls back by itself) */
 	uint32_t spin_us; /* adaptive: longest spin without work */
+	bool spin_auto;	  /* spin only while a latency-sensitive container is here */
 	uint32_t quantum; /* bytes copied for one QP before the next one's turn; see fast_turns.c */
 	uint32_t budget;  /* WRs of one QP before the next one's turn */
 	uint32_t urgent; /* per cent of the time that latency-sensitive containers come first for */
@@ -82,10 +83,11 @@ struct fast {
 	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
 	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
 	uint32_t num_spin;		   /* sessions in spin mode */
-	struct dir *dir;		   /* dir.c; NULL: there is no other host */
-	struct container_turns mw_turns;   /* containers with windows that have changed; mw.c */
-	void (*mw_wake)(struct fast *f);   /* tells of them, must not block; NULL: nobody asks */
-	void *mw_arg;			   /* mw_wake's */
+	bool no_spin;	 /* spin for nobody: conf.spin_auto. The control thread writes it */
+	struct dir *dir; /* dir.c; NULL: there is no other host */
+	struct container_turns mw_turns; /* containers with windows that have changed; mw.c */
+	void (*mw_wake)(struct fast *f); /* tells of them, must not block; NULL: nobody asks */
+	void *mw_arg;			 /* mw_wake's */
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */

@@ -107,6 +107,7 @@ void fast_qp_deactivate(struct fast *f, struct qp *qp);
 void fast_qp_rest(struct fast *f, struct qp *qp);
 
 /* fast_sched.c */
+void sched_choose(struct fast *f); /* containers or their limits have changed: f->no_spin */
 struct fast_sched *sched_create(struct fast *f);
 void sched_free(struct fast_sched *s);
 void sched_runner(struct fast *f); /* body of a runner; lock held; returns when it lost the role */

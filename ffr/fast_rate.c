@@ -429,4 +429,5 @@ void fast_container_limits(struct fast *f, struct container *c, const struct ffo
 	c->limits = *l;
 	c->meters_set = meters_set(c->meter, f->now, l);
 	c->limited = c->meters_set || c->of->limited;
+	sched_choose(f);
 }

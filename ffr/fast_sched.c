@@ -21,7 +21,8 @@
  *    tick of TICK_NS, which runs only while something is coalesced, serves clients that never poll.
  * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
  *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for; with a session in
- *    `spin` mode the runner never sleeps.
+ *    `spin` mode the runner never sleeps. With conf.spin_auto all this is for hosts that have a
+ *    latency-sensitive container; on others all sessions are as in `socket` mode.
  *    The spin gets its full length back when a far client rings soon after the runner fell
  *    asleep: the answer that it should have waited for.
  * 5. Follow. When the bells come from one other CPU, the runner moves there: a wake-up within a
@@ -215,6 +216,18 @@ static void account(struct fast *f)
 	f->sched->woken = false;
 }
 
+void sched_choose(struct fast *f)
+{
+	bool no_spin = f->conf.spin_auto;
+	struct container *c;
+
+	LIST_FOREACH(c, &f->containers, entry)
+		no_spin &= !c->limits.latency;
+	if (f->no_spin && !no_spin)
+		fast_kick(f);
+	f->no_spin = no_spin;
+}
+
 /* How long to spin without work, ns (rule 4). */
 static uint64_t spin_limit(struct fast *f, bool *local)
 {
@@ -223,6 +236,8 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 	struct session *s;
 
 	*local = false;
+	if (f->no_spin)
+		return 0;
 	if (f->num_spin)
 		return UINT64_MAX;
 	/* nobody to wait for: a limit's timer wakes those that there are */
@@ -245,7 +260,7 @@ static void choose_coalescing(struct fast *f)
 	struct session *s;
 
 	TAILQ_FOREACH(s, &f->active_sessions, active) {
-		if (s->dialog || sc->ticked || s->cont->mode == FF_MODE_SPIN)
+		if (s->dialog || sc->ticked || (s->cont->mode == FF_MODE_SPIN && !f->no_spin))
 			s->coal = 0;
 		else if (s->burst) {
 			if (hardly_slept && s->burst > s->coal)
@@ -427,7 +442,8 @@ void sched_runner(struct fast *f)
 			s->leaves = local ? s->leaves + 1 : 0;
 		} else {
 			s->leaves++;
-			if (f->num_spin) { /* never asleep, but not in the way of a program either */
+			if (f->num_spin &&
+			    !f->no_spin) { /* never asleep, but not in the way of a program either */
 				s->leave = false;
 				lat_settle_now(f);
 				pthread_mutex_unlock(&f->lock);

@@ -36,6 +36,7 @@ refuses '/nonexistent' "$ffr" --config /nonexistent/ffr.conf
 base="runtime_dir = \"$OUT/run\""
 refuses 'nonsense' "$ffr" --config "$(conf "$base" 'nonsense = 1')"
 refuses 'mode' "$ffr" --config "$(conf "$base" 'mode = "fast"')"
+refuses 'neither always nor auto' "$ffr" --config "$(conf "$base" 'spin = never')"
 refuses 'spin_us' "$ffr" --config "$(conf "$base" 'spin_us = -3')"
 refuses 'spin_us' "$ffr" --config "$(conf "$base" 'spin_us = many')"
 refuses 'runtime_dir' "$ffr" --config "$(conf 'runtime_dir = "relative"')"

@@ -54,6 +54,7 @@ static void defaults(void **state)
 	assert_int_equal(c.fast.cpu, fast.cpu);
 	assert_int_equal(c.fast.realtime, fast.realtime);
 	assert_int_equal(c.fast.spin_us, fast.spin_us);
+	assert_false(c.fast.spin_auto);
 	assert_int_equal(c.fast.quantum, fast.quantum);
 	assert_int_equal(c.fast.budget, fast.budget);
 	assert_true(c.fast.latency);
@@ -74,6 +75,7 @@ static void every_option(void **state)
 				   "fast_cpu = 3\n"
 				   "realtime = false\n"
 				   "spin_us = 0\n"
+				   "spin = auto\n"
 				   "quantum = 4096\n"
 				   "counters = basic\n"
 				   "metrics = \"tcp:[::1]:9790\"\n"
@@ -108,6 +110,7 @@ static void every_option(void **state)
 	assert_int_equal(c.fast.cpu, 3);
 	assert_false(c.fast.realtime);
 	assert_int_equal(c.fast.spin_us, 0);
+	assert_true(c.fast.spin_auto);
 	assert_int_equal(c.fast.quantum, 4096);
 	assert_string_equal(c.orchestrator, "tcp:10.0.0.1:7000");
 	assert_string_equal(c.store, "/var/lib/ff.db");
@@ -143,6 +146,7 @@ static void bad_files_are_refused(void **state)
 		{ "fast_cpu = 99999999999999999999\n", 1, "fast_cpu" },
 		{ "realtime = maybe\n", 1, "realtime" },
 		{ "spin_us = -1\n", 1, "spin_us" },
+		{ "spin = maybe\n", 1, "spin" },
 		{ "quantum = 1\n", 1, "quantum" },
 		{ "counters = none\n", 1, "basic" },
 		{ "metrics = \"tcp:0.0.0.0:9790\"\n", 1, "loopback" },

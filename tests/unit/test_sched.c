@@ -163,6 +163,34 @@ static void tell(void **state)
 	assert_int_equal(sched_setaffinity(0, sizeof(old), &old), 0);
 }
 
+/* With conf.spin_auto it spins for somebody only while a latency-sensitive container is there. */
+static void spin_for_whom(void **state)
+{
+	struct container *c = ses->s.cont;
+	struct ffo_limits l = { .latency = 1 };
+	bool local;
+
+	(void)state;
+	assert_false(r.f->no_spin);
+	assert_int_equal(spin_limit(r.f, &local), r.f->conf.spin_us * NS_PER_US);
+	r.f->conf.spin_auto = true;
+	sched_choose(r.f);
+	assert_true(r.f->no_spin);
+	assert_int_equal(spin_limit(r.f, &local), 0);
+	r.f->num_spin++; /* whatever the sessions' modes are */
+	assert_int_equal(spin_limit(r.f, &local), 0);
+	fast_container_limits(r.f, c, &l);
+	assert_false(r.f->no_spin);
+	assert_true(spin_limit(r.f, &local) == UINT64_MAX);
+	r.f->num_spin--;
+	l.latency = 0;
+	fast_container_limits(r.f, c, &l);
+	assert_int_equal(spin_limit(r.f, &local), 0);
+	r.f->conf.spin_auto = false;
+	sched_choose(r.f);
+	assert_int_equal(spin_limit(r.f, &local), r.f->conf.spin_us * NS_PER_US);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -170,6 +198,7 @@ int main(void)
 		T(coalesce),
 		T(dialog),
 		T(tell),
+		T(spin_for_whom),
 	};
 
 	return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
