@@ -82,6 +82,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
 	*status = serve[m->hdr.type](&c, m->req, resp);
+	quota_tell(conn->cont);
 	if (*status) {
 		memset(resp, 0, m->type->resp_size);
 		reply_release(reply);
@@ -467,8 +468,10 @@ int ctl_conn_create(struct container *c, int fd)
 	conn->pidfd = peer_pidfd(fd, cred.pid);
 	conn->num_fds = conn->pidfd >= 0 ? 2 : 1;
 	err = quota_charge(c, QUOTA_FD, conn->num_fds);
-	if (err)
+	if (err) {
+		quota_tell(c);
 		goto err;
+	}
 	TAILQ_INSERT_TAIL(&conn->r->conns, conn, entry);
 	ct->num_conns++;
 	ct->num_silent++;

@@ -129,19 +129,20 @@ struct container {
 	bool meters_set;	  /* one of its own */
 	struct rate_meter meter[RATE_DIRS];
 	TAILQ_HEAD(qp_list, qp) active_qps;
-	TAILQ_ENTRY(container) turn; /* fast->turns, while it has any */
-	uint32_t num_active;	     /* QPs on active_qps */
-	uint8_t kind;		     /* enum turn, while it has any */
-	uint32_t round;		     /* fast->round that `credit` is of */
-	int64_t credit;		     /* bytes that it may move in this round */
-	bool dying;		     /* removed from the host; sessions are being closed */
-	struct ff_stats stats;	     /* sums of closed sessions; see stats.c */
-	struct lat lat;		     /* likewise */
-	uint32_t num_mcast;	     /* attachments of its QPs to multicast groups */
-	uint64_t dm_bytes;	     /* [ctl] device memory that its sessions have */
-	struct quota_use use;	     /* [ctl] */
-	void *ctl;		     /* [ctl] listening socket and paths */
-	struct cm_cont *cm;	     /* [ctl] ports of its CM ids, NULL while it has none */
+	TAILQ_ENTRY(container) turn;  /* fast->turns, while it has any */
+	uint32_t num_active;	      /* QPs on active_qps */
+	uint8_t kind;		      /* enum turn, while it has any */
+	uint32_t round;		      /* fast->round that `credit` is of */
+	int64_t credit;		      /* bytes that it may move in this round */
+	bool dying;		      /* removed from the host; sessions are being closed */
+	struct ff_stats stats;	      /* sums of closed sessions; see stats.c */
+	struct lat lat;		      /* likewise */
+	uint32_t num_mcast;	      /* attachments of its QPs to multicast groups */
+	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
+	struct quota_use use;	      /* [ctl] */
+	struct quota_refusal refusal; /* [ctl] */
+	void *ctl;		      /* [ctl] listening socket and paths */
+	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
 };
 
 /* The container with that address in that tenant, or NULL: not on this host. */

@@ -38,24 +38,39 @@ static bool fits(const struct ffo_limits *l, const struct quota_use *u, enum quo
 	return !limit || (u->used[q] <= limit && n <= limit - u->used[q]);
 }
 
-static void tell_full(struct container *c, enum quota q, uint64_t n)
+static void refuse(struct container *c, enum quota q, uint64_t n)
+{
+	bool own = !fits(&c->limits, &c->use, q, n);
+
+	c->refusal = (struct quota_refusal){
+		.untold = true,
+		.own = own,
+		.q = q,
+		.n = n,
+		.used = own ? c->use.used[q] : c->of->use.used[q],
+		.limit = limit_of(own ? &c->limits : &c->of->limits, q),
+	};
+}
+
+void quota_tell(struct container *c)
 {
 	struct container_ctl *ct = c->ctl;
-	bool own = !fits(&c->limits, &c->use, q, n);
-	const struct ffo_limits *l = own ? &c->limits : &c->of->limits;
-	const struct quota_use *u = own ? &c->use : &c->of->use;
+	struct quota_refusal *r = &c->refusal;
 
+	if (!r->untold)
+		return;
+	r->untold = false;
 	log_client(&ct->limit, LOG_LEVEL_WARN,
 		   "container %s: %s of %s%s is used up: %" PRIu64 " of %" PRIu64 ", and %" PRIu64
 		   " more were asked for",
-		   c->name, quota_name[q], own ? "the container" : "tenant ",
-		   own ? "" : c->of->name, u->used[q], limit_of(l, q), n);
+		   c->name, quota_name[r->q], r->own ? "the container" : "tenant ",
+		   r->own ? "" : c->tenant, r->used, r->limit, r->n);
 }
 
 int quota_charge(struct container *c, enum quota q, uint64_t n)
 {
 	if (!fits(&c->limits, &c->use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
-		tell_full(c, q, n);
+		refuse(c, q, n);
 		return -ENOMEM;
 	}
 	c->use.used[q] += n;

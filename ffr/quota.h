@@ -40,10 +40,18 @@ struct quota_use {
 	uint64_t calls_paid; /* ns: until when the calls so far have paid; up to 1 s behind now */
 };
 
+/* What was refused last, to be told in the log. */
+struct quota_refusal {
+	bool untold, own; /* own: by the container's limit, not its tenant's */
+	enum quota q;
+	uint64_t n, used, limit;
+};
+
 extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
 
-/* 0, or -ENOMEM after a line in the log. */
+/* 0, or -ENOMEM: quota_tell() has to follow, when the fast lock is not held. */
 int quota_charge(struct container *c, enum quota q, uint64_t n);
+void quota_tell(struct container *c); /* if anything was refused */
 void quota_return(struct container *c, enum quota q, uint64_t n);
 /* All that an object takes, as it is: so it must be the same when it is returned. */
 int quota_charge_obj(struct container *c, const struct obj *o);
