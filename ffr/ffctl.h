@@ -76,7 +76,7 @@ void lat_from_json(struct lat *h, const json_t *j);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 struct option;
-#define LIMIT_OPTION 0x1000 /* option values from here on are limits */
+#define LIMIT_OPTION 0x100 /* option values from here on are limits; below are letters */
 
 /* Those options and, behind them, one for each limit. One caller in a run. */
 const struct option *limit_options(const struct option *first);
