@@ -2,7 +2,7 @@
 /*
  * container.c - a directory and a listening socket for each container. Control thread.
  *
- * <runtime_dir>/containers/<name>/ is what a container mounts; it holds ffr.sock only. Who a
+ * <runtime_dir>/containers/<name>/ is what a container mounts; it holds ffr.sock and sys/ (sysfs.c). Who a
  * client is follows from the socket that it reached, never from what it says. The directory
  * outlives the router, so that the mounts of running containers find the next router's socket;
  * it is removed when its container is, or when the orchestrator no longer knows the container.
@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "ctl.h"
+#include "sysfs.h"
 
 #define SOCKET_NAME  "ffr.sock"
 #define ACCEPT_BATCH 16
@@ -162,6 +163,7 @@ static void dir_remove(struct router *r, const char *name)
 
 	if (fd >= 0) {
 		unlinkat(fd, SOCKET_NAME, 0);
+		sysfs_remove(fd);
 		close(fd);
 	}
 	if (unlinkat(r->containers_fd, name, AT_REMOVEDIR) && errno != ENOENT)
@@ -253,8 +255,9 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	if (err)
 		goto err_listen;
 	uv_timer_init(&r->loop, &ct->retry);
-	ct->poll.data = ct->retry.data = ct;
-	ct->open_handles = 2;
+	uv_timer_init(&r->loop, &ct->counters);
+	ct->poll.data = ct->retry.data = ct->counters.data = ct;
+	ct->open_handles = 3;
 	fast_lock(r->fast);
 	err = fast_container_add(r->fast, c);
 	fast_unlock(r->fast);
@@ -262,9 +265,11 @@ int container_attach(struct router *r, const struct ffo_container *info)
 		/* the socket is closed by the handles' end */
 		uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
 		uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
+		uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
 		free(c);
 		return err;
 	}
+	sysfs_open(c);
 	uv_poll_start(&ct->poll, UV_READABLE, on_connect);
 	return 0;
 
@@ -316,6 +321,7 @@ void container_update(struct container *c, const struct ffo_container *info)
 	fast_container_add(f, c); /* cannot fail: the tenant is there */
 	t->num_containers--;
 	fast_unlock(f);
+	sysfs_identity(c);
 }
 
 void container_stop(struct container *c)
@@ -331,6 +337,8 @@ void container_stop(struct container *c)
 	fast_container_del(r->fast, c);
 	fast_unlock(r->fast);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
+	sysfs_close(c);
+	uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
 	uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
 	free(c->keys.slot);

@@ -14,6 +14,7 @@
 #include "router.h"
 
 /* The control thread's part of a container: container->ctl. */
+struct sysfs;
 struct container_ctl {
 	struct router *r;
 	struct container *c;
@@ -22,7 +23,9 @@ struct container_ctl {
 	bool active_told, active_busy;
 	int dir_fd, listen_fd;
 	uv_poll_t poll;
-	uv_timer_t retry; /* after descriptors ran out */
+	uv_timer_t retry;    /* after descriptors ran out */
+	uv_timer_t counters; /* sysfs.c */
+	struct sysfs *sysfs; /* NULL: its files could not be made */
 	unsigned open_handles;
 	uint32_t num_conns;
 	uint32_t num_silent; /* of them: have not said HELLO */

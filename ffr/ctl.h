@@ -91,6 +91,8 @@ extern uint64_t ctl_hello_patience;
 
 /* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
 int ctl_conn_create(struct container *c, int fd);
+/* Big-endian. */
+uint64_t ctl_node_guid(const struct container *c);
 /* Close it and its session. why NULL: the client went; else one line in the log. */
 void ctl_conn_close(struct ctl_conn *conn, const char *why);
 /* struct fast's session_bad, and the loop's side of it. */

@@ -91,7 +91,7 @@ struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c
 }
 
 /* Programs tell hosts apart by the node GUID: one for each container, from its LID. */
-static uint64_t node_guid(const struct container *c)
+uint64_t ctl_node_guid(const struct container *c)
 {
 	const uint8_t guid[8] = { 0x02,		  0x66, 0x66, 0xff, 0xfe, 0, (uint8_t)(c->lid >> 8),
 				  (uint8_t)c->lid };
@@ -126,7 +126,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 		.has_uffd = uffd >= 0,
 		.seg0_size = (uint32_t)seg_get(s, 0)->size,
 		.num_ports = NUM_PORTS,
-		.node_guid = node_guid(s->cont),
+		.node_guid = ctl_node_guid(s->cont),
 	};
 	memcpy(resp->token, s->token, sizeof(resp->token));
 	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
@@ -174,7 +174,7 @@ int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
 {
 	(void)req;
 	*resp = c->r->dev;
-	resp->node_guid = resp->sys_image_guid = node_guid(c->s->cont);
+	resp->node_guid = resp->sys_image_guid = ctl_node_guid(c->s->cont);
 	resp->phys_port_cnt = NUM_PORTS;
 	return 0;
 }

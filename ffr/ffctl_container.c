@@ -20,6 +20,7 @@
 #define INSIDE_RUN     "/run/freeflow"
 #define INSIDE_PRELOAD "/etc/ld.so.preload"
 #define INSIDE_NODE    "/dev/infiniband/" FF_DEVICE_NODE
+#define SYS_CLASS      "/sys/class/infiniband"
 #define INSTALLED_LIB  "/usr/lib/freeflow"
 
 struct args {
@@ -144,19 +145,25 @@ static char *docker_flags(const json_t *c)
 	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				   "/_.:@%+-";
 	const char *run = mount_path(str_of(c, "directory"));
-	char lib[PATH_MAX], *flags;
+	char lib[PATH_MAX], *flags, *sys = NULL;
 	const char *q;
 
 	find_lib(lib);
 	mount_path(lib);
 	q = run[strspn(run, safe)] || lib[strspn(lib, safe)] ? "'" : "";
+	/* sysfs takes no new directory: where the host has no RDMA device, they are below INSIDE_RUN only */
+	if (!access(SYS_CLASS, F_OK) &&
+	    asprintf(&sys, " --mount %stype=bind,src=%s" SYS_CLASS ",dst=" SYS_CLASS ",readonly%s",
+		     q, run, q) < 0)
+		fail("out of memory");
 	if (asprintf(&flags,
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_RUN ",readonly%s "
 		     "--mount %stype=bind,src=%s,dst=" INSIDE_LIB ",readonly%s "
 		     "--mount %stype=bind,src=%s/ld.so.preload,dst=" INSIDE_PRELOAD ",readonly%s "
-		     "--mount type=bind,src=/dev/null,dst=" INSIDE_NODE,
-		     q, run, q, q, lib, q, q, lib, q) < 0)
+		     "--mount type=bind,src=/dev/null,dst=" INSIDE_NODE "%s",
+		     q, run, q, q, lib, q, q, lib, q, sys ? sys : "") < 0)
 		fail("out of memory");
+	free(sys);
 	return flags;
 }
 

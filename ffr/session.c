@@ -21,6 +21,7 @@
 #include "orch.h"
 #include "pvm.h"
 #include "shadow.h"
+#include "sysfs.h"
 #include "xrc.h"
 
 /* Objects deleted before the fast thread gets its turn again. */
@@ -120,6 +121,7 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	fast_unlock(r->fast);
 	if (err)
 		goto err_async;
+	sysfs_wake(s->cont);
 	*async_fd = pair[1];
 	*out = s;
 	if (r->orch)

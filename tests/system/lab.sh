@@ -28,7 +28,7 @@ grep -q "$ip/" <<<"$(inside h0c1 ip -br addr)" || fail "h0c1 does not have $ip"
 grep -q "^h0c1 .*$ip .*running" <<<"$("$LAB" ps)" || fail "lab ps"
 
 step "a container sees its own sockets only, and the machine's files are as before"
-[[ $(inside h0c0 ls /run/freeflow) == ffr.sock ]] || fail "/run/freeflow"
+[[ $(inside h0c0 sh -c "echo /run/freeflow/*") == "/run/freeflow/ffr.sock /run/freeflow/sys" ]] || fail "/run/freeflow"
 [[ $(inside h0c0 cat /etc/ld.so.preload) == *libibverbs.so.1\ *librdmacm.so.1 ]] || fail "ld.so.preload"
 if [[ $ENGINE == netns ]]; then
 	! grep -qx ffr <<<"$(inside h0c0 sh -c 'cat /proc/[0-9]*/comm')" || fail "it sees the router"

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "ffr/sysfs.h"
 #include "ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -223,6 +224,71 @@ static void leftovers_are_removed(void **state)
 	close(s);
 }
 
+#define DEVICE "sys/class/infiniband/ff0"
+
+static void text_is(const char *file, const char *want)
+{
+	char path[192], text[128] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/containers/%s", g->dir, file);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_string_equal(text, want);
+}
+
+static void the_devices_files_are_there(void **state)
+{
+	char path[192];
+	struct stat st;
+
+	(void)state;
+	text_is("a/" DEVICE "/node_type", "1: CA\n");
+	text_is("a/" DEVICE "/node_guid", "0266:66ff:fe00:0001\n");
+	text_is("b/" DEVICE "/ports/1/lid", "0x2\n");
+	text_is("a/" DEVICE "/ports/1/counters/port_xmit_data", "0\n");
+	g->c[0]->stats.tx_bytes = 4001;
+	g->c[0]->stats.rnr = 3;
+	sysfs_close(g->c[0]);
+	text_is("a/" DEVICE "/ports/1/counters/port_xmit_data", "1000\n");
+	text_is("a/" DEVICE "/ports/1/hw_counters/rcvd_rnr_err", "3\n");
+	g->c[0]->stats = (struct ff_stats){ 0 };
+	sysfs_open(g->c[0]); /* as the next router */
+	text_is("a/" DEVICE "/ports/1/counters/port_xmit_data", "0\n");
+	container_detach(g->c[1]);
+	g->c[1] = NULL;
+	snprintf(path, sizeof(path), "%s/containers/b", g->dir);
+	assert_int_not_equal(stat(path, &st), 0);
+}
+
+/* What a container with a writable directory puts there is neither followed nor waited for. */
+static void what_is_in_the_way_is_left_alone(void **state)
+{
+	char target[192], file[192], other[192];
+	struct stat st;
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s/secret", g->dir);
+	snprintf(file, sizeof(file), "%s/containers/a/" DEVICE "/ports/1/counters/port_rcv_data",
+		 g->dir);
+	snprintf(other, sizeof(other), "%s/containers/a/" DEVICE "/ports/1/counters/port_xmit_data",
+		 g->dir);
+	assert_int_equal(close(creat(target, 0600)), 0);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(symlink(target, file), 0);
+	assert_int_equal(unlink(other), 0);
+	assert_int_equal(mkfifo(other, 0600), 0);
+	g->c[0]->stats.tx_bytes = g->c[0]->stats.rx_bytes = 400;
+	g->c[0]->stats.rnr = 5;
+	sysfs_close(g->c[0]);
+	assert_int_equal(stat(target, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	text_is("a/" DEVICE "/ports/1/hw_counters/rcvd_rnr_err", "5\n");
+	assert_int_equal(unlink(target), 0);
+}
+
 static void names_are_checked(void **state)
 {
 	static const char *const good[] = { "a", "web-1", "A.b_c-9" };
@@ -251,6 +317,8 @@ int main(void)
 		CALL_TEST(silent_connections_are_bounded),
 		CALL_TEST(a_dead_process_ends_its_session),
 		CALL_TEST(leftovers_are_removed),
+		CALL_TEST(the_devices_files_are_there),
+		CALL_TEST(what_is_in_the_way_is_left_alone),
 		CALL_TEST(names_are_checked),
 	};
 
