@@ -40,7 +40,7 @@ int admin_listen(const char *path);
 /* The container that `name` names, or NULL after an error was sent. */
 struct container *admin_named(struct admin_conn *conn, json_t *msg);
 
-/* X(name): the ops, in admin_ops.c, admin_stats.c and, from container_migrate on, in admin_cluster.c */
+/* X(name): the ops, in admin_ops.c, admin_stats.c, admin_trace.c and, from container_migrate on, in admin_cluster.c */
 #define ADMIN_OPS(X)                                                                               \
 	X(version)                                                                                 \
 	X(container_add)                                                                           \
@@ -49,6 +49,7 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg);
 	X(container_list)                                                                          \
 	X(container_show)                                                                          \
 	X(stats)                                                                                   \
+	X(trace)                                                                                   \
 	X(qp_list)                                                                                 \
 	X(container_migrate)                                                                       \
 	X(cluster_list)                                                                            \

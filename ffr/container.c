@@ -256,8 +256,9 @@ int container_attach(struct router *r, const struct ffo_container *info)
 		goto err_listen;
 	uv_timer_init(&r->loop, &ct->retry);
 	uv_timer_init(&r->loop, &ct->counters);
-	ct->poll.data = ct->retry.data = ct->counters.data = ct;
-	ct->open_handles = 3;
+	uv_timer_init(&r->loop, &ct->trace);
+	ct->poll.data = ct->retry.data = ct->counters.data = ct->trace.data = ct;
+	ct->open_handles = 4;
 	fast_lock(r->fast);
 	err = fast_container_add(r->fast, c);
 	fast_unlock(r->fast);
@@ -266,6 +267,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 		uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
 		uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
 		uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
+		uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
 		free(c);
 		return err;
 	}
@@ -339,6 +341,7 @@ void container_stop(struct container *c)
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
 	sysfs_close(c);
 	uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
+	uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
 	uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
 	free(c->keys.slot);

@@ -25,6 +25,7 @@ struct container_ctl {
 	uv_poll_t poll;
 	uv_timer_t retry;    /* after descriptors ran out */
 	uv_timer_t counters; /* sysfs.c */
+	uv_timer_t trace;    /* admin_trace.c: when tracing ends */
 	struct sysfs *sysfs; /* NULL: its files could not be made */
 	unsigned open_handles;
 	uint32_t num_conns;

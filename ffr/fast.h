@@ -75,6 +75,7 @@ struct fast {
 	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */
 	struct touched_list touched; /* sessions that posted or got data in this turn */
 	struct lat_list lat_due;     /* QPs with completions whose time is to be counted */
+	uint64_t trace_seq;	     /* trace.h */
 	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
 	struct timer_heap timers;
 	struct container_list containers;  /* all of the host */

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "fast_int.h"
+#include "trace.h"
 
 static const uint8_t wc_opcode[FF_OP_NUM] = {
 	[FF_OP_SEND] = IBV_WC_SEND,	      [FF_OP_SEND_IMM] = IBV_WC_SEND,
@@ -211,16 +212,8 @@ static __attribute__((noinline)) void count_rare(struct ff_stats *st, const stru
 	}
 }
 
-static __attribute__((noinline)) void count_failed(struct ff_stats *st, enum ibv_wc_status status)
-{
-	st->status[status]++;
-	if (status == IBV_WC_WR_FLUSH_ERR)
-		st->flushes++;
-	else
-		st->errors++;
-}
-
-static void count_send(struct ff_stats *st, const struct send_wr *wr)
+static inline __attribute__((always_inline)) void count_send(struct ff_stats *st,
+							     const struct send_wr *wr)
 {
 	switch (wr->opcode) {
 	case FF_OP_SEND:
@@ -243,16 +236,49 @@ static void count_send(struct ff_stats *st, const struct send_wr *wr)
 	}
 }
 
+static void count_failed(struct ff_stats *st, enum ibv_wc_status status)
+{
+	st->status[status]++;
+	if (status == IBV_WC_WR_FLUSH_ERR)
+		st->flushes++;
+	else
+		st->errors++;
+}
+
+/* Apart as well: of a QP that is traced, or with an error. */
+static __attribute__((noinline)) void count_other(struct fast *f, struct qp *qp,
+						  const struct send_wr *wr, enum ibv_wc_status st)
+{
+	if (qp->trace)
+		trace_send(f, qp, wr, (uint8_t)st);
+	if (st == IBV_WC_SUCCESS)
+		count_send(&qp->stats, wr);
+	else
+		count_failed(&qp->stats, st);
+}
+
+static __attribute__((noinline)) void count_other_recv(struct fast *f, struct qp *qp,
+						       uint64_t wr_id, enum ibv_wc_status st,
+						       const struct recv_info *info)
+{
+	if (qp->trace)
+		trace_recv(f, qp, wr_id, (uint8_t)st, info->byte_len, info->src_qp);
+	if (st == IBV_WC_SUCCESS)
+		qp->stats.recv_ops++;
+	else
+		count_failed(&qp->stats, st);
+}
+
 static inline void complete(struct fast *f, struct qp *qp, const struct send_wr *wr,
 			    enum ibv_wc_status st, enum ff_vendor_err why)
 {
 	struct ff_stats *stats = &qp->stats;
 	bool ok = true;
 
-	if (st == IBV_WC_SUCCESS)
+	if (__builtin_expect(st == IBV_WC_SUCCESS && !qp->trace, 1))
 		count_send(stats, wr);
 	else
-		count_failed(stats, st);
+		count_other(f, qp, wr, st);
 	if (st != IBV_WC_SUCCESS || qp->sig_all || (wr->flags & FF_SQE_SIGNALED)) {
 		struct ff_cqe cqe = {
 			.wr_id = wr->wr_id,
@@ -315,10 +341,10 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 		.pkey_index = info->pkey_index,
 	};
 
-	if (st == IBV_WC_SUCCESS)
+	if (__builtin_expect(st == IBV_WC_SUCCESS && !qp->trace, 1))
 		stats->recv_ops++;
 	else
-		count_failed(stats, st);
+		count_other_recv(f, qp, wr_id, st, info);
 	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED))
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 }

@@ -10,6 +10,7 @@
 
 #include "fast_int.h"
 #include "mw.h"
+#include "trace.h"
 
 static uint8_t peer_type(uint8_t type)
 {
@@ -40,6 +41,7 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 		return err;
 	}
 	qp->state = IBV_QPS_RESET;
+	trace_qp_new(qp);
 	fast_arm_qp(qp, 0);
 	return 0;
 }
@@ -77,7 +79,9 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 	lat_forget(f, qp);
 	stats_fold_qp(qp);
 	free(qp->lat);
+	free(qp->trace);
 	qp->lat = NULL;
+	qp->trace = NULL;
 }
 
 static void ring_clear(uint8_t *ring, uint32_t depth, uint32_t stride)

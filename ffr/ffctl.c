@@ -43,6 +43,7 @@ static const struct {
 	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
 	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps]" },
 	{ "top", NULL, cmd_top, "[--interval SECONDS] [--sort KEY] [--once]" },
+	{ "trace", NULL, cmd_trace, "CONTAINER [--qp N] [-n COUNT] [--follow]" },
 	{ "map", "list", cmd_map_list, "[--container NAME]" },
 	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY [--tenant TENANT]" },
 	{ "host", "list", cmd_host_list, "" },

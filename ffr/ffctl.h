@@ -49,6 +49,7 @@ void cmd_container_migrate(int argc, char **argv);
 void cmd_container_claim(int argc, char **argv);
 void cmd_stats(int argc, char **argv);
 void cmd_top(int argc, char **argv);
+void cmd_trace(int argc, char **argv);
 void cmd_map_list(int argc, char **argv);
 void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);

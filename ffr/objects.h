@@ -32,6 +32,7 @@
 struct fast;
 struct ctl_conn;
 struct soft_qp;
+struct trace;
 struct session;
 struct cm_cont;
 struct cm_chan;
@@ -138,6 +139,8 @@ struct container {
 	struct ff_stats stats;	      /* sums of closed sessions; see stats.c */
 	struct lat lat;		      /* likewise */
 	uint32_t num_mcast;	      /* attachments of its QPs to multicast groups */
+	bool traced;		      /* [ctl] trace.h */
+	uint32_t trace_qp;	      /* [ctl] only the QP with that number; 0: all */
 	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
 	struct quota_use use;	      /* [ctl] */
 	struct quota_refusal refusal; /* [ctl] */
@@ -445,7 +448,8 @@ struct qp {
 	bool comm_est_sent;
 	uint64_t last_work; /* ns */
 	TAILQ_ENTRY(qp) active;
-	struct lat *lat; /* NULL: its times are not counted */
+	struct trace *trace; /* NULL: it is not traced */
+	struct lat *lat;     /* NULL: its times are not counted */
 	struct lat_due lat_due;
 	LIST_ENTRY(qp) lat_turn; /* fast->lat_due */
 	struct ff_stats stats;

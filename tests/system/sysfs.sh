@@ -14,38 +14,38 @@ file() { # CONTAINER PATH: its text
 step "node and port are what the verbs say"
 inside "$A" ibv_devinfo -v >"$OUT/info" || fail "ibv_devinfo"
 guid=$(awk '$1 == "node_guid:" { print $2 }' "$OUT/info")
-[[ $(file "$A" $DIR/node_guid) == "$guid" && $guid == ????:????:????:???? ]] || fail "node_guid $guid"
-[[ $(file "$A" $DIR/node_type) == "1: CA" ]] || fail "node_type"
-[[ $(file "$A" $DIR/fw_ver) == "$(awk '$1 == "fw_ver:" { print $2 }' "$OUT/info")" ]] || fail "fw_ver"
-[[ $(file "$A" $FILES/state) == "4: ACTIVE" && $(file "$A" $FILES/phys_state) == "5: LinkUp" ]] ||
+[[ $(file "$A" "$DIR"/node_guid) == "$guid" && $guid == ????:????:????:???? ]] || fail "node_guid $guid"
+[[ $(file "$A" "$DIR"/node_type) == "1: CA" ]] || fail "node_type"
+[[ $(file "$A" "$DIR"/fw_ver) == "$(awk '$1 == "fw_ver:" { print $2 }' "$OUT/info")" ]] || fail "fw_ver"
+[[ $(file "$A" "$FILES"/state) == "4: ACTIVE" && $(file "$A" "$FILES"/phys_state) == "5: LinkUp" ]] ||
 	fail "state"
-grep -q "link_layer:[[:space:]]*$(file "$A" $FILES/link_layer)" "$OUT/info" || fail "link_layer"
-[[ $(($(file "$A" $FILES/lid))) == $(awk '$1 == "port_lid:" { print $2 }' "$OUT/info") ]] || fail "lid"
+grep -q "link_layer:[[:space:]]*$(file "$A" "$FILES"/link_layer)" "$OUT/info" || fail "link_layer"
+[[ $(($(file "$A" "$FILES"/lid))) == $(awk '$1 == "port_lid:" { print $2 }' "$OUT/info") ]] || fail "lid"
 ip=$("$LAB" ip "$A")
 # shellcheck disable=SC2086
 printf -v gid '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${ip//./ }
-[[ $(file "$A" $FILES/gids/0) == "$gid" ]] || fail "gid: $(file "$A" $FILES/gids/0), not $gid"
-[[ $(inside "$A" sh -c "tail -c 1 $FILES/rate | od -An -tx1") == *0a ]] || fail "no newline"
+[[ $(file "$A" "$FILES"/gids/0) == "$gid" ]] || fail "gid: $(file "$A" "$FILES"/gids/0), not $gid"
+[[ $(inside "$A" sh -c "tail -c 1 "$FILES"/rate | od -An -tx1") == *0a ]] || fail "no newline"
 
 step "counters follow the traffic, in words of 4 bytes"
 counters() { # are they ffctl's?
 	local tx rx sends
 	read -r tx rx sends <<<"$(counter "$1" tx_bytes rx_bytes send_ops)"
-	[[ $(file "$1" $FILES/counters/port_xmit_data) == $((tx / 4)) &&
-		$(file "$1" $FILES/counters/port_rcv_data) == $((rx / 4)) &&
-		$(file "$1" $FILES/hw_counters/rdma_sends) == "$sends" ]]
+	[[ $(file "$1" "$FILES"/counters/port_xmit_data) == $((tx / 4)) &&
+		$(file "$1" "$FILES"/counters/port_rcv_data) == $((rx / 4)) &&
+		$(file "$1" "$FILES"/hw_counters/rdma_sends) == "$sends" ]]
 }
-sends=$(file "$A" $FILES/hw_counters/rdma_sends)
-packets=$(file "$A" $FILES/counters/port_xmit_packets)
+sends=$(file "$A" "$FILES"/hw_counters/rdma_sends)
+packets=$(file "$A" "$FILES"/counters/port_xmit_packets)
 pair "$B" "$A" ib_send_bw -F -n 1000 -s 65536
 until_true 10 counters "$A" || fail "counters of $A"
 until_true 10 counters "$B" || fail "counters of $B"
-(($(file "$A" $FILES/hw_counters/rdma_sends) - sends >= 1000)) || fail "rdma_sends"
-(($(file "$A" $FILES/counters/port_xmit_packets) - packets >= 1000 * 16)) || fail "port_xmit_packets"
+(($(file "$A" "$FILES"/hw_counters/rdma_sends) - sends >= 1000)) || fail "rdma_sends"
+(($(file "$A" "$FILES"/counters/port_xmit_packets) - packets >= 1000 * 16)) || fail "port_xmit_packets"
 
 step "nobody in there writes them"
 inside "$A" sh -c "echo 0 >$FILES/counters/port_xmit_data" 2>/dev/null && fail "written"
-inside "$A" sh -c "touch $DIR/new" 2>/dev/null && fail "a new file"
+inside "$A" sh -c "touch "$DIR"/new" 2>/dev/null && fail "a new file"
 
 if inside "$A" test -d /sys/class/infiniband; then
 	step "and in /sys/class/infiniband"
