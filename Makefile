@@ -109,7 +109,7 @@ define test_program
 $(B)/$(1:.c=): $(B)/$(1:.c=.o) $(patsubst %.c,$(B)/%.o,$(filter %.c,$(call extra,$(1)))) $(3)
 	@mkdir -p $$(@D)
 	$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
-		$(filter -l%,$(call extra,$(1))) $(2)
+		$(filter -l% -Wl%,$(call extra,$(1))) $(2)
 endef
 
 UNIT_SRC := $(wildcard tests/unit/test_*.c)

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "ffo_proto.h"
@@ -81,7 +82,10 @@ static struct tenant *tenant_get(struct alloc *a, const char *name)
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	idset_init(&t->used);
 	HASH_ADD_STR(a->tenants, name, t);
-	return t;
+	if (t->hh.tbl)
+		return t;
+	free(t);
+	return NULL;
 }
 
 static void tenant_free(struct alloc *a, struct tenant *t)

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "address.h"
@@ -328,18 +329,23 @@ int ffo_client_call(struct ffo_client *c, enum ffo_op op, json_t *fields, ffo_re
 	if (err)
 		return err;
 	call = malloc(sizeof(*call));
-	if (!call) {
+	if (call) {
+		call->id = c->last_id + 1;
+		call->cb = cb;
+		call->arg = arg;
+		HASH_ADD(hh, c->calls, id, sizeof(call->id), call);
+	}
+	if (!call || !call->hh.tbl) {
 		free(text);
+		free(call);
 		return -ENOMEM;
 	}
 	err = send_text(c, text);
 	if (err) {
+		HASH_DELETE(hh, c->calls, call);
 		free(call);
 		return err;
 	}
-	call->id = ++c->last_id;
-	call->cb = cb;
-	call->arg = arg;
-	HASH_ADD(hh, c->calls, id, sizeof(call->id), call);
+	c->last_id++;
 	return 0;
 }

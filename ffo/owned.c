@@ -39,7 +39,10 @@ static struct owned *find_or_make(struct conn *c, uint32_t id)
 		return NULL;
 	o->id = id;
 	HASH_ADD(hh, c->owned, id, sizeof(o->id), o);
-	return o;
+	if (o->hh.tbl)
+		return o;
+	free(o);
+	return NULL;
 }
 
 static void forget(struct conn *c, struct owned *o)

@@ -8,6 +8,7 @@
 #define FFO_SERVER_H
 
 #include <bsd/sys/queue.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "alloc.h"

@@ -46,6 +46,7 @@
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "ffr/log.h"

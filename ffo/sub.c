@@ -74,6 +74,10 @@ static struct sub *make(struct conn *c, const struct sub_ops *ops, const struct 
 	sub->key = *key;
 	LIST_INIT(&sub->waiters);
 	HASH_ADD(hh, c->subs, key, sizeof(sub->key), sub);
+	if (!sub->hh.tbl) {
+		free(sub);
+		return NULL;
+	}
 	if (ops->policy)
 		LIST_INSERT_HEAD(&c->ffo->by_policy, sub, policy_entry);
 	return sub;

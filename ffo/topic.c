@@ -18,13 +18,16 @@ struct topic *topic_join(struct topics *ts, struct store_watch *w)
 
 	if (!t) {
 		t = calloc(1, sizeof(*t));
-		if (!t) {
+		if (t) {
+			t->key = w->key;
+			LIST_INIT(&t->watches);
+			HASH_ADD(hh, ts->table, key, sizeof(t->key), t);
+		}
+		if (!t || !t->hh.tbl) {
+			free(t);
 			w->topic = NULL;
 			return NULL;
 		}
-		t->key = w->key;
-		LIST_INIT(&t->watches);
-		HASH_ADD(hh, ts->table, key, sizeof(t->key), t);
 	}
 	w->topic = t;
 	LIST_INSERT_HEAD(&t->watches, w, entry);

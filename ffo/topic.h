@@ -6,6 +6,7 @@
 #ifndef FFO_TOPIC_H
 #define FFO_TOPIC_H
 
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "store.h"

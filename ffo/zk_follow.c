@@ -53,7 +53,10 @@ static struct watched *watched_get(struct zks *s, const char *path)
 	memcpy(w->path, path, len + 1);
 	LIST_INIT(&w->follows);
 	HASH_ADD_KEYPTR(hh, s->watched, w->path, len, w);
-	return w;
+	if (w->hh.tbl)
+		return w;
+	free(w);
+	return NULL;
 }
 
 static void enqueue(struct follow *f)

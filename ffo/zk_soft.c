@@ -182,9 +182,14 @@ static struct node *node_new(struct uphost *h, enum node_kind kind, const char *
 	STAILQ_INIT(&n->next);
 	STAILQ_INIT(&n->now);
 	LIST_INIT(&n->rows);
-	LIST_INSERT_HEAD(&h->nodes, n, entry);
-	if (kind != NODE_SEGMENT)
+	if (kind != NODE_SEGMENT) {
 		HASH_ADD_KEYPTR(hh, h->by_path, n->path, len, n);
+		if (!n->hh.tbl) {
+			free(n);
+			return NULL;
+		}
+	}
+	LIST_INSERT_HEAD(&h->nodes, n, entry);
 	return n;
 }
 
@@ -477,7 +482,10 @@ static struct mapset *mapset_get(struct uphost *h, uint32_t container, uint32_t 
 	RB_INIT(&m->rows);
 	LIST_INIT(&m->room);
 	HASH_ADD(hh, h->maps, key, sizeof(m->key), m);
-	return m;
+	if (m->hh.tbl)
+		return m;
+	free(m);
+	return NULL;
 }
 
 static void room_set(struct node *n, bool has)

@@ -312,6 +312,10 @@ static struct child *child_new(struct subject *sub, const char *name)
 	c->sub = sub;
 	memcpy(c->name, name, len + 1);
 	HASH_ADD_KEYPTR(hh, sub->children, c->name, len, c);
+	if (!c->hh.tbl) {
+		free(c);
+		return NULL;
+	}
 	sub->unread++;
 	return c;
 }

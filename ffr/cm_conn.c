@@ -201,8 +201,10 @@ struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_sta
 	id->attached = true;
 	id->tos = m->traffic_class;
 	id->peer_comm = m->src_comm;
-	cm_id_comm(id);
-	cm_id_peer(id);
+	if (cm_id_comm(id) || cm_id_peer(id)) {
+		cm_id_destroy(id);
+		return NULL;
+	}
 	cm_id_state(id, state);
 	id->listener = l;
 	l->num_pending++;
@@ -302,7 +304,8 @@ int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void
 		return cm_sidr_connect(id, req, pd, len);
 	if (len > (id->src.family == AF_IB ? FF_CM_PD_REQ_IB : FF_CM_PD_REQ))
 		return -EINVAL;
-	cm_id_comm(id);
+	if (cm_id_comm(id))
+		return -ENOMEM;
 	cm_msg_init(&m, id, CM_MSG_REQ);
 	m.param = req->param;
 	m.param.retry_count = id->retry_count = at_most_7(req->param.retry_count);

@@ -144,16 +144,20 @@ struct cm_id *cm_id_by_comm(struct cm *cm, uint32_t comm)
 	return id;
 }
 
-void cm_id_comm(struct cm_id *id)
+int cm_id_comm(struct cm_id *id)
 {
 	struct cm *cm = id->cm;
 
 	if (id->comm)
-		return;
+		return 0;
 	do {
 		id->comm = ++cm->last_comm;
 	} while (!id->comm || cm_id_by_comm(cm, id->comm) || cm_timewait_by_comm(cm, id->comm));
 	HASH_ADD(of_comm, cm->by_comm, comm, sizeof(id->comm), id);
+	if (id->of_comm.tbl)
+		return 0;
+	id->comm = 0;
+	return -ENOMEM;
 }
 
 struct cm_id *cm_id_by_peer(struct cm *cm, const struct cm_peer *peer)
@@ -164,15 +168,18 @@ struct cm_id *cm_id_by_peer(struct cm *cm, const struct cm_peer *peer)
 	return id;
 }
 
-void cm_id_peer(struct cm_id *id)
+int cm_id_peer(struct cm_id *id)
 {
 	struct cm *cm = id->cm;
 
 	id->peer = (struct cm_peer){ id->sgid, id->dgid, id->peer_comm };
 	if (cm_id_by_peer(cm, &id->peer))
-		return;
+		return 0;
 	HASH_ADD(of_peer, cm->by_peer, peer, sizeof(id->peer), id);
+	if (!id->of_peer.tbl)
+		return -ENOMEM;
 	id->has_peer = true;
+	return 0;
 }
 
 static void peer_forget(struct cm_id *id)

@@ -26,6 +26,7 @@
 #include <bsd/sys/queue.h>
 #include <rdma/rdma_cma.h>
 #include <stdbool.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "cm.h"
@@ -334,11 +335,11 @@ uint64_t cm_now(const struct cm *cm); /* ms */
 int cm_timer(struct cm *cm, struct timer *t, uint64_t ms);
 /* ms from now; UINT64_MAX: never. */
 void cm_id_timer(struct cm_id *id, uint64_t ms);
-/* Give it a communication id. */
-void cm_id_comm(struct cm_id *id);
+/* Give it a communication id. 0 or -ENOMEM. */
+int cm_id_comm(struct cm_id *id);
 struct cm_id *cm_id_by_comm(struct cm *cm, uint32_t comm);
-/* The request that made it is known again. */
-void cm_id_peer(struct cm_id *id);
+/* The request that made it is known again. 0 or -ENOMEM. */
+int cm_id_peer(struct cm_id *id);
 struct cm_id *cm_id_by_peer(struct cm *cm, const struct cm_peer *peer);
 uint32_t cm_random(struct cm *cm);
 static inline struct cm_id *cm_id_get(struct session *s, uint32_t handle)

@@ -71,6 +71,10 @@ static int port_take(struct cm_id *id, uint16_t port)
 			return -ENOMEM;
 		p->key = port_key(id->ps, port);
 		HASH_ADD(hh, id->cont->ports, key, sizeof(p->key), p);
+		if (!p->hh.tbl) {
+			free(p);
+			return -ENOMEM;
+		}
 	}
 	LIST_INSERT_HEAD(&p->owners, id, of_port);
 	id->port = p;

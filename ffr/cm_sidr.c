@@ -27,7 +27,8 @@ int cm_sidr_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const
 
 	if (len > (id->src.family == AF_IB ? FF_CM_PD_SIDR_REQ_IB : FF_CM_PD_SIDR_REQ))
 		return -EINVAL;
-	cm_id_comm(id);
+	if (cm_id_comm(id))
+		return -ENOMEM;
 	cm_msg_init(&m, id, CM_MSG_SIDR_REQ);
 	m.ece = req->ece;
 	m.family = id->src.family;

@@ -108,8 +108,15 @@ void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn)
 	if (!by_peer(cm, &id->peer))
 		w->peer = id->peer;
 	HASH_ADD(of_comm, cm->timewait_by_comm, comm, sizeof(w->comm), w);
+	if (!w->of_comm.tbl) { /* the other side finds out by itself, later */
+		timer_cancel(&cm->timers, &w->timer);
+		free(w);
+		return;
+	}
 	if (w->peer.comm)
 		HASH_ADD(of_peer, cm->timewait_by_peer, peer, sizeof(w->peer), w);
+	if (!w->of_peer.tbl)
+		w->peer.comm = 0;
 	TAILQ_INSERT_TAIL(&cm->timewait, w, entry);
 	if (++cm->num_timewait > TIMEWAIT_MAX)
 		forget(TAILQ_FIRST(&cm->timewait));

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "container.h"
@@ -67,13 +68,16 @@ static void publish_add(struct orch *o, const char *name, const struct ffo_map *
 {
 	struct publish *p = calloc(1, sizeof(*p));
 
-	if (!p) {
+	if (p) {
+		p->id = map_id(map->container, map->rkey);
+		p->map = *map;
+		HASH_ADD(hh, o->publish, id, sizeof(p->id), p);
+	}
+	if (!p || !p->hh.tbl) {
 		log_err("container %s: mapping not published: out of memory", name);
+		free(p);
 		return;
 	}
-	p->id = map_id(map->container, map->rkey);
-	p->map = *map;
-	HASH_ADD(hh, o->publish, id, sizeof(p->id), p);
 	flush_soon(o);
 }
 

@@ -222,11 +222,15 @@ static struct peer_ctl *host_new(struct peers *ps, const char *name)
 {
 	struct peer_ctl *h = calloc(1, sizeof(*h));
 
-	if (!h) {
+	if (h) {
+		snprintf(h->p.host, sizeof(h->p.host), "%s", name);
+		HASH_ADD_STR(ps->hosts, p.host, h);
+	}
+	if (!h || !h->hh.tbl) {
 		log_err("host %s: out of memory", name);
+		free(h);
 		return NULL;
 	}
-	snprintf(h->p.host, sizeof(h->p.host), "%s", name);
 	h->p.ctl = h;
 	h->ps = ps;
 	LIST_INIT(&h->p.qps);
@@ -234,7 +238,6 @@ static struct peer_ctl *host_new(struct peers *ps, const char *name)
 	uv_timer_init(&ps->r->loop, &h->retry);
 	h->retry.data = h;
 	ps->handles++;
-	HASH_ADD_STR(ps->hosts, p.host, h);
 	return h;
 }
 

@@ -6,6 +6,7 @@
 #define FFR_PEER_INT_H
 
 #include <netinet/in.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <uv.h>
 

@@ -34,6 +34,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
+#define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "abi/ff_vma.h"
@@ -266,8 +267,14 @@ static struct foreign *foreign_get(const struct peer *peer, const struct ff_vma 
 	if (!g)
 		return NULL;
 	g->refs = 1;
-	peer->ses->num_foreign++;
 	HASH_ADD(hh, foreigns, key, sizeof(g->key), g);
+	if (!g->hh.tbl) {
+		sigbus_unwatch(g->map);
+		munmap(g->map, g->map_len);
+		free(g);
+		return NULL;
+	}
+	peer->ses->num_foreign++;
 	return g;
 }
 
