@@ -99,7 +99,7 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	/* The first allocation of the first segment: offset 0. */
 	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
 	if (err)
-		goto err_fds;
+		goto err_segs; /* there may be a table of them, with none in it */
 	s->hdr = (struct ff_ses_hdr *)(seg_get(s, seg)->map + off);
 	s->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->bell_fd < 0) {
