@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 240
+# timeout: 400
 # engines: netns
 # sanitized: no
 # exhausted.sh - a router without descriptors, without address space, and with a full disk under its
