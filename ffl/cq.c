@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../ffr/abi/ff_probe.h"
 #include "cq.h"
 #include "post.h"
 
@@ -115,6 +116,7 @@ int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		if (unlikely(!cqe->qp))
 			continue;
 		wc_fill(&wc[got++], cqe);
+		FF_PROBE3(poll, cqe->qp_num, cqe->wr_id, cqe->status);
 		ffl_cqe_polled(cqe);
 	}
 	if (ci != cq->ci)

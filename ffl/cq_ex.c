@@ -7,6 +7,7 @@
  */
 #include <time.h>
 
+#include "../ffr/abi/ff_probe.h"
 #include "cq.h"
 #include "post.h"
 
@@ -26,6 +27,7 @@ static inline int cq_next(struct ffl_cq *cq)
 			return ENOENT;
 		cq->ci++;
 	} while (unlikely(!cqe->qp));
+	FF_PROBE3(poll, cqe->qp_num, cqe->wr_id, cqe->status);
 	ffl_cqe_polled(cqe);
 	cq->cur = cqe;
 	cq->ex.wr_id = cqe->wr_id;

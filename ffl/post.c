@@ -306,6 +306,7 @@ int ffl_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_w
 		err = unlikely(ffl_sq_full(qp, tail)) ? ENOMEM : sqe_build(qp, tail, sqe, wr, cpu);
 		if (unlikely(err))
 			break;
+		FF_PROBE3(post, ibqp->qp_num, sqe->wr_id, sqe->opcode);
 		ffl_sqe_publish(sqe, tail++);
 	}
 	qp->sq_tail = tail;

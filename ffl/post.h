@@ -18,6 +18,7 @@
 #ifndef FFL_POST_H
 #define FFL_POST_H
 
+#include "../ffr/abi/ff_probe.h"
 #include "ffl.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)

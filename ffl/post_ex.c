@@ -344,8 +344,12 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	int err = qp->wr_err;
 
 	if (likely(!err)) {
-		for (uint32_t i = old; i != tail; i++)
-			ffl_sqe_publish(ffl_sqe_at(qp, i), i);
+		for (uint32_t i = old; i != tail; i++) {
+			struct ff_sqe *sqe = ffl_sqe_at(qp, i);
+
+			FF_PROBE3(post, qp->qp.qp_num, sqe->wr_id, sqe->opcode);
+			ffl_sqe_publish(sqe, i);
+		}
 		qp->sq_tail = tail;
 	}
 	ffl_unlock(&qp->sq_lock);

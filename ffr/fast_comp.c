@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "abi/ff_probe.h"
 #include "fast_int.h"
 #include "trace.h"
 
@@ -41,6 +42,7 @@ void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
 	struct ff_async_event ev = { .event_type = type, .kind = kind, .handle = handle };
 
 	(void)f;
+	FF_PROBE2(event, s->pid, type);
 	if (!s->closing)
 		event_send(s, s->async_fd, &ev, sizeof(ev), &s->stats.async_events);
 }
@@ -129,6 +131,7 @@ static void notify_now(struct fast *f, struct cq *cq)
 	cq->mod_pi = cq->pi;
 	if (atomic_exchange(&cq->hdr->arm, FF_CQ_DISARMED) == FF_CQ_DISARMED)
 		return;
+	FF_PROBE2(comp__event, s->pid, cq->o.handle);
 	event_send(s, cq->channel->fd, &ev, sizeof(ev), &s->stats.comp_events);
 	/* the program it wakes may share this CPU */
 	fast_data_to(f, s);
@@ -279,6 +282,7 @@ static inline void complete(struct fast *f, struct qp *qp, const struct send_wr 
 		count_send(stats, wr);
 	else
 		count_other(f, qp, wr, st);
+	FF_PROBE3(completion, qp->qp_num, wr->wr_id, st);
 	if (st != IBV_WC_SUCCESS || qp->sig_all || (wr->flags & FF_SQE_SIGNALED)) {
 		struct ff_cqe cqe = {
 			.wr_id = wr->wr_id,
@@ -345,6 +349,7 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 		stats->recv_ops++;
 	else
 		count_other_recv(f, qp, wr_id, st, info);
+	FF_PROBE3(receive, qp->qp_num, wr_id, st);
 	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED))
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 }

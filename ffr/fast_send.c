@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "abi/ff_probe.h"
 #include "fast_int.h"
 
 /* Which operations a QP type carries (IBTA table 38). */
@@ -192,6 +193,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 			done++;
 			continue;
 		}
+		FF_PROBE4(fetch, qp->qp_num, qp->wr->wr_id, qp->wr->opcode, qp->wr->length);
 		r = ops->post_send(f->be, qp);
 		if (f->epoch != epoch)
 			return n;

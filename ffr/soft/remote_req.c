@@ -3,6 +3,7 @@
  * remote_req.c - the requester's half of a QP whose peer is on another host. [lock] remote.h has the
  * theory; requester.c posts here, wire_tcp.c fetches frames, remote.c brings answers.
  */
+#include "../abi/ff_probe.h"
 #include "remote.h"
 
 #include <errno.h>
@@ -533,6 +534,7 @@ static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 
 	rq->moved = f->now;
 	qp->stats.rnr++;
+	FF_PROBE2(rnr, qp->qp_num, qp->attr.dest_qp_num);
 	if (qp->attr.rnr_retry != RNR_FOR_EVER && rq->rnr_left-- == 0) {
 		fail(f, rq, h->msn, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;

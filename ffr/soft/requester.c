@@ -13,6 +13,7 @@
  */
 #include <string.h>
 
+#include "../abi/ff_probe.h"
 #include "../shadow.h"
 #include "../mw.h"
 #include "remote.h"
@@ -88,6 +89,7 @@ static enum post_result no_receive(struct fast *f, struct qp *qp, struct qp *pee
 	struct soft_qp *sq = qp->soft;
 
 	qp->stats.rnr++;
+	FF_PROBE2(rnr, qp->qp_num, peer->qp_num);
 	if (qp->attr.rnr_retry != RNR_FOR_EVER && sq->rnr_left-- == 0)
 		return finish(f, qp, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 	sq->phase = SOFT_WAIT_RNR;
@@ -308,7 +310,9 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		}
 		break;
 	}
+	FF_PROBE2(copy__begin, qp->qp_num, total);
 	r = xfer_run(f, &sq->x, &src, &dst, total, &why);
+	FF_PROBE1(copy__end, qp->qp_num);
 ended:
 	if (r == XFER_MORE) {
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */
@@ -591,6 +595,7 @@ static bool quick(struct fast *f, struct qp *qp)
 	if (!there ||
 	    ((to->cont->limited || peer->o.ses->cont->limited) && !quick_consent(f, qp, peer)))
 		return false;
+	FF_PROBE2(copy__begin, qp->qp_num, wr->length);
 	if (wr->opcode == FF_OP_READ) {
 		xfer_copy(here, there, wr->length);
 	} else {
@@ -598,6 +603,7 @@ static bool quick(struct fast *f, struct qp *qp)
 		if (wr->length)
 			xfer_copy(there, here, wr->length);
 	}
+	FF_PROBE1(copy__end, qp->qp_num);
 	f->moved += wr->length;
 	if (takes)
 		responder_done(f, peer, qp);

@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../abi/ff_probe.h"
 #include "remote.h"
 #include "wire_io.h"
 #include "../log.h"
@@ -334,6 +335,7 @@ static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 		/* the next one's turn */
 		TAILQ_REMOVE(&c->txq, rq, tx);
 		TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+		FF_PROBE3(wire__out, rq->qp->qp_num, fr->h.type, fr->h.len);
 		b->rq[b->num] = rq;
 		b->len[b->num] = (uint32_t)sizeof(fr->h) + fr->h.len;
 		b->bytes += b->len[b->num];
@@ -513,6 +515,7 @@ static int end(struct fast *f, struct wire_tcp *c)
 
 	c->in_frame = false;
 	c->rq = NULL;
+	FF_PROBE3(wire__in, rq ? rq->qp->qp_num : 0, c->h.type, c->h.len);
 	if (c->sink == SINK_DISCARD)
 		return 0;
 	return remote_end(f, c->peer, &c->h, rq, c->pbuf) == -2 ? -1 : 0;
