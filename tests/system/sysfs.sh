@@ -25,7 +25,7 @@ ip=$("$LAB" ip "$A")
 # shellcheck disable=SC2086
 printf -v gid '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${ip//./ }
 [[ $(file "$A" "$FILES"/gids/0) == "$gid" ]] || fail "gid: $(file "$A" "$FILES"/gids/0), not $gid"
-[[ $(inside "$A" sh -c "tail -c 1 "$FILES"/rate | od -An -tx1") == *0a ]] || fail "no newline"
+[[ $(inside "$A" sh -c "tail -c 1 $FILES/rate | od -An -tx1") == *0a ]] || fail "no newline"
 
 step "counters follow the traffic, in words of 4 bytes"
 counters() { # are they ffctl's?
@@ -45,7 +45,7 @@ until_true 10 counters "$B" || fail "counters of $B"
 
 step "nobody in there writes them"
 inside "$A" sh -c "echo 0 >$FILES/counters/port_xmit_data" 2>/dev/null && fail "written"
-inside "$A" sh -c "touch "$DIR"/new" 2>/dev/null && fail "a new file"
+inside "$A" sh -c "touch $DIR/new" 2>/dev/null && fail "a new file"
 
 if inside "$A" test -d /sys/class/infiniband; then
 	step "and in /sys/class/infiniband"
