@@ -431,7 +431,10 @@ static void a_new_container(void **state)
 		fail_at = n;
 		st = container_attach(&g->r, &info);
 		fail_at = 0;
-		assert_int_equal(st, failed ? -ENOMEM : 0);
+		if (failed) /* what shows its counters may be missing, with a line in the log */
+			assert_true(st == 0 || st == -ENOMEM);
+		else
+			assert_int_equal(st, 0);
 		if (!st)
 			container_detach(container_find(&g->r, "late"));
 		rig_pump(g);
