@@ -386,6 +386,8 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why)
 		refuse(f, rq, msn, ANS_REM_ACCESS);
 		return;
 	}
+	if (!rq->rx_matched) /* its receive went while the lock was given away, and that was told */
+		return;
 	rq->rx_matched = false;
 	tell_refusal(f, rq, msn, tag, responder_fault(f, rq->qp, why));
 }
