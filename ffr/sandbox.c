@@ -208,6 +208,7 @@ static const struct rule files[] = {
 static const struct rule clients[] = {
 	ANY(mkdir),
 	ANY(mkdirat),
+	ANY(dup), /* a folder that is listed and kept */
 	ANY(chmod),
 	ANY(fchmodat),
 	ANY(memfd_create),
