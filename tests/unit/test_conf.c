@@ -56,6 +56,7 @@ static void defaults(void **state)
 	assert_int_equal(c.fast.spin_us, fast.spin_us);
 	assert_false(c.fast.spin_auto);
 	assert_int_equal(c.fast.quantum, fast.quantum);
+	assert_int_equal(c.fast.urgent, fast.urgent);
 	assert_int_equal(c.fast.budget, fast.budget);
 	assert_true(c.fast.latency);
 #define X(name, def, max) assert_int_equal(c.limits.name, def);
@@ -77,6 +78,7 @@ static void every_option(void **state)
 				   "spin_us = 0\n"
 				   "spin = auto\n"
 				   "quantum = 4096\n"
+				   "latency_share = 20\n"
 				   "counters = basic\n"
 				   "metrics = \"tcp:[::1]:9790\"\n"
 				   "backend = soft\n"
@@ -112,6 +114,7 @@ static void every_option(void **state)
 	assert_int_equal(c.fast.spin_us, 0);
 	assert_true(c.fast.spin_auto);
 	assert_int_equal(c.fast.quantum, 4096);
+	assert_int_equal(c.fast.urgent, 20);
 	assert_string_equal(c.orchestrator, "tcp:10.0.0.1:7000");
 	assert_string_equal(c.store, "/var/lib/ff.db");
 	assert_int_equal(c.num_pools, 3);
@@ -148,6 +151,7 @@ static void bad_files_are_refused(void **state)
 		{ "spin_us = -1\n", 1, "spin_us" },
 		{ "spin = maybe\n", 1, "spin" },
 		{ "quantum = 1\n", 1, "quantum" },
+		{ "latency_share = 0\n", 1, "latency_share" },
 		{ "counters = none\n", 1, "basic" },
 		{ "metrics = \"tcp:0.0.0.0:9790\"\n", 1, "loopback" },
 		{ "metrics = \"tcp:10.0.0.1:9790\"\n", 1, "loopback" },
