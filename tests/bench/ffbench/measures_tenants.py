@@ -185,7 +185,8 @@ def _beside(lab, commands, rounds):
     noise = [proc.Background(c) for c in commands]
     try:
         admin = Admin(lab)
-        proc.wait_for("the noise", lambda: admin.call(op="stats", name="h0c2")["containers"][0]["mrs"])
+        proc.wait_for("the noise", lambda: admin.call(op="stats", name="h0c2")["containers"][0]["mrs"],
+                      timeout=30)
         time.sleep(1.5)  # 1 GB is registered, and the first of it moved
         got = tools.perftest_lat(lab, "ib_send_lat", 8, rounds)
         if any(p.ended() for p in noise):
