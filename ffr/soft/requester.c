@@ -16,6 +16,7 @@
 #include "../abi/ff_probe.h"
 #include "../shadow.h"
 #include "../mw.h"
+#include "quick.h"
 #include "remote.h"
 
 #define RNR_FOR_EVER 7
@@ -185,16 +186,6 @@ static enum post_result copy_failed(struct fast *f, struct qp *qp, struct qp *pe
 	return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
 }
 
-static void count_served(struct qp *qp, struct qp *peer)
-{
-	struct ff_stats *st = &peer->stats;
-
-	if (qp->wr->opcode == FF_OP_READ)
-		st->tx_bytes += qp->wr->length;
-	else if (qp->wr->opcode < FF_OP_READ || qp->wr->opcode == FF_OP_SEND_INV)
-		st->rx_bytes += qp->wr->length;
-}
-
 /* The QP that the WR goes to, or NULL: nobody answers, or not the one that it began with. */
 static struct qp *find_peer(struct fast *f, struct qp *qp)
 {
@@ -208,23 +199,10 @@ static enum post_result no_peer(struct fast *f, struct qp *qp)
 	return qp_is_reliable(qp) ? no_answer(f, qp) : drop(f, qp);
 }
 
-/* Whom the WR is charged to. peer NULL: one on another host, or many. */
-static struct rate_path path_of(const struct qp *qp, const struct qp *peer)
-{
-	bool in = ff_op_fetches(qp->wr->opcode);
-
-	return (struct rate_path){
-		.own = qp->o.ses->cont,
-		.peer = peer ? peer->o.ses->cont : NULL,
-		.dir = in ? RATE_RX : RATE_TX,
-		.peer_dir = in ? RATE_SERVE : RATE_RX,
-	};
-}
-
 /* Have the limits' consent to the next bytes, of `total`. False: the QP waits for it. */
 static bool consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t total)
 {
-	struct rate_path path = path_of(qp, peer);
+	struct rate_path path = requester_path(qp, peer);
 	struct xfer *x = &qp->soft->x;
 	uint64_t want = total - x->done;
 	struct rate_meter *m;
@@ -245,7 +223,7 @@ static bool consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t tot
 
 bool requester_pay(struct fast *f, struct qp *qp, uint64_t total)
 {
-	struct rate_path path = path_of(qp, NULL);
+	struct rate_path path = requester_path(qp, NULL);
 	struct rate_meter *m;
 	uint64_t want = 1;
 
@@ -331,7 +309,7 @@ ended:
 		return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));
 	if (sq->rx_peer)
 		responder_done(f, peer, qp);
-	count_served(qp, peer);
+	requester_served(qp, peer);
 	if (wr->length || !outward)
 		fast_data_to(f, outward ? peer->o.ses : qp->o.ses);
 	else
@@ -475,149 +453,6 @@ enum post_result requester_run(struct fast *f, struct qp *qp)
 	return copy(f, qp, peer);
 }
 
-/* ---- the usual case -------------------------------------------------------------------------------- */
-
-/*
- * One SGE on each side, or inline data, all of it mapped, no longer than a quantum: moved here and
- * now, each key looked up once. Whatever is different, or wrong, makes the quick path decline
- * before it has done anything that the full path would not find done.
- */
-static inline uint8_t *quick_spot(const struct session *s, const struct pd *pd, uint32_t key,
-				  uint64_t addr, uint64_t len, uint32_t access)
-{
-	const struct mr *mr = key_lookup(&s->cont->keys, key);
-	uint64_t off;
-
-	if (!mr || mr->pd != pd || (mr->access & access) != access)
-		return NULL;
-	off = addr - mr->iova;
-	if (off > mr->length || len > mr->length - off)
-		return NULL;
-	return shadow_first(mr, mr->addr + off, len);
-}
-
-/* The peer has a receive that is as it should be: taken. Declined, it stays with the peer. */
-static bool quick_take(struct fast *f, struct qp *peer)
-{
-	return !peer->soft->rx_from && responder_take(f, peer) && !peer->soft->recv_bad;
-}
-
-/* The peer's receive for a SEND: its memory, or NULL. */
-static uint8_t *quick_recv(struct fast *f, struct qp *qp, struct qp *peer)
-{
-	const struct ff_sge *sge;
-
-	if (!quick_take(f, peer))
-		return NULL;
-	sge = &peer->soft->rwr->sge[0];
-	if (peer->soft->rwr->num_sge != 1 || sge->length < qp->wr->length)
-		return NULL;
-	return quick_spot(peer->o.ses, peer->pd, sge->lkey, sge->addr, sge->length,
-			  IBV_ACCESS_LOCAL_WRITE);
-}
-
-/* Where a WRITE goes to, or NULL; anywhere that is not NULL if it carries nothing. */
-static uint8_t *quick_target(const struct send_wr *wr, const struct qp *peer)
-{
-	if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_WRITE))
-		return NULL;
-	if (!wr->length)
-		return (uint8_t *)wr->inl;
-	return quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length,
-			  IBV_ACCESS_REMOTE_WRITE);
-}
-
-/* Short enough, and not empty but for the mere messages that rsockets send as WRITEs. */
-static bool quick_length(const struct fast *f, const struct send_wr *wr)
-{
-	return wr->length <= f->quantum && (wr->length || wr->opcode == FF_OP_WRITE_IMM);
-}
-
-/* The limits let all of it through now; it is charged. */
-static bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
-{
-	struct rate_path path = path_of(qp, peer);
-	uint64_t want = qp->wr->length;
-
-	if (rate_ask(f, &path, &qp->wait, &want) || want < qp->wr->length)
-		return false;
-	rate_charge(f, &path, &qp->wait, want, 1);
-	return true;
-}
-
-static bool quick(struct fast *f, struct qp *qp)
-{
-	const struct send_wr *wr = qp->wr;
-	struct soft_qp *sq = qp->soft;
-	struct session *to = qp->o.ses;
-	uint8_t *here, *there;
-	bool takes = false;
-	struct qp *peer;
-
-	if (!quick_length(f, wr) || qp->type > IBV_QPT_UC ||
-	    !(1u << wr->opcode & (1u << FF_OP_WRITE | 1u << FF_OP_WRITE_IMM | 1u << FF_OP_READ |
-				  1u << FF_OP_SEND | 1u << FF_OP_SEND_IMM)))
-		return false;
-	if (wr->flags & FF_SQE_INLINE || !wr->length)
-		here = (uint8_t *)wr->inl;
-	else if (wr->num_sge == 1)
-		here = quick_spot(to, qp->pd, wr->sge[0].lkey, wr->sge[0].addr, wr->length,
-				  wr->opcode == FF_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0);
-	else
-		return false;
-	if (!here)
-		return false;
-	peer = route_peer(f, qp);
-	if (!peer || (peer->state == IBV_QPS_RTR && !peer->comm_est_sent))
-		return false;
-	switch (wr->opcode) {
-	case FF_OP_READ:
-		there = quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length,
-				   IBV_ACCESS_REMOTE_READ);
-		if (!(peer->attr.qp_access_flags & IBV_ACCESS_REMOTE_READ) ||
-		    !peer->attr.max_dest_rd_atomic || !qp->attr.max_rd_atomic)
-			return false;
-		break;
-	case FF_OP_WRITE:
-		there = quick_target(wr, peer);
-		break;
-	case FF_OP_WRITE_IMM:
-		there = quick_target(wr, peer);
-		takes = true;
-		if (there && !quick_take(f, peer))
-			return false;
-		break;
-	default:
-		there = quick_recv(f, qp, peer);
-		takes = true;
-		break;
-	}
-	if (!there ||
-	    ((to->cont->limited || peer->o.ses->cont->limited) && !quick_consent(f, qp, peer)))
-		return false;
-	FF_PROBE2(copy__begin, qp->qp_num, wr->length);
-	if (wr->opcode == FF_OP_READ) {
-		xfer_copy(here, there, wr->length);
-	} else {
-		to = peer->o.ses;
-		if (wr->length)
-			xfer_copy(there, here, wr->length);
-	}
-	FF_PROBE1(copy__end, qp->qp_num);
-	f->moved += wr->length;
-	if (takes)
-		responder_done(f, peer, qp);
-	count_served(qp, peer);
-	if (wr->length)
-		fast_data_to(f, to);
-	else
-		fast_note_to(f, to);
-	if (qp->busy) /* else its own receive has failed it: connected to itself */
-		comp_send(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
-	sq->phase = SOFT_IDLE;
-	return true;
-}
-
 /*
  * Binds and invalidations of our own. They are carried out in their turn, one WR after the other,
  * so that READs and atomics before them are done whether or not a fence was asked for, and what
@@ -640,7 +475,7 @@ enum post_result requester_start(struct fast *f, struct qp *qp)
 
 	if (sq->rem)
 		return remote_post(f, qp);
-	if (quick(f, qp))
+	if (quick_run(f, qp))
 		return POST_DONE;
 	if (qp->wr->opcode == FF_OP_BIND_MW || qp->wr->opcode == FF_OP_LOCAL_INV)
 		return requester_local(f, qp);

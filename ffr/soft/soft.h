@@ -289,6 +289,30 @@ void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n);
 void xfer_reset(struct fast *f, struct xfer *x);
 
 /* ---- requester.c ---- */
+/* Whom the WR is charged to. peer NULL: one on another host, or many. */
+static inline struct rate_path requester_path(const struct qp *qp, const struct qp *peer)
+{
+	bool in = ff_op_fetches(qp->wr->opcode);
+
+	return (struct rate_path){
+		.own = qp->o.ses->cont,
+		.peer = peer ? peer->o.ses->cont : NULL,
+		.dir = in ? RATE_RX : RATE_TX,
+		.peer_dir = in ? RATE_SERVE : RATE_RX,
+	};
+}
+
+/* The bytes of a WR that is done, to those of its peer. */
+static inline void requester_served(struct qp *qp, struct qp *peer)
+{
+	struct ff_stats *st = &peer->stats;
+
+	if (qp->wr->opcode == FF_OP_READ)
+		st->tx_bytes += qp->wr->length;
+	else if (qp->wr->opcode < FF_OP_READ || qp->wr->opcode == FF_OP_SEND_INV)
+		st->rx_bytes += qp->wr->length;
+}
+
 enum post_result requester_start(struct fast *f, struct qp *qp);
 enum post_result requester_run(struct fast *f, struct qp *qp);
 /* What can be said of the WR at hand without its peer. */
