@@ -180,53 +180,84 @@ def containers_512(bench, lab):
 
 # ---- what one feels of another -------------------------------------------------------------------
 
-def _beside(lab, commands, rounds):
-    """ib_send_lat between h0c0 and h0c1 while that runs in h0c2 (and h0c3)."""
-    noise = [proc.Background(c) for c in commands]
-    try:
+class _Noise:
+    """Programs in h0c2 (and h0c3) that run while a measure is taken."""
+
+    def __init__(self, lab, commands):
+        self.programs = [proc.Background(c) for c in commands]
         admin = Admin(lab)
         proc.wait_for("the noise", lambda: admin.call(op="stats", name="h0c2")["containers"][0]["mrs"],
                       timeout=30)
         time.sleep(1.5)  # 1 GB is registered, and the first of it moved
-        got = tools.perftest_lat(lab, "ib_send_lat", 8, rounds)
-        if any(p.ended() for p in noise):
-            raise proc.Failure("the noise ended too early")
-        return got
-    finally:
-        for p in noise:
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *exc):
+        ended = any(p.ended() for p in self.programs)
+        for p in self.programs:
             p.kill()
+        if ended and not kind:
+            raise proc.Failure("the noise ended too early")
 
 
-@measure("tenants", "noise-write", "noise-read", "noise-control")
-def noise(bench, lab):
-    """p99 of 8-byte round trips beside others, against the median without them."""
-    rounds = bench.scale(100000)
-    length = 60
+def _noises(bench, lab):
+    """What others do, by the last part of a key: (in words, command lines)."""
+    length = 90
 
     def pair(program, *options):
         return [lab.inside("h0c3", program, *options, timeout=length),
                 lab.inside("h0c2", "sh", "-c", "sleep 0.5; exec \"$@\"", "sh", program, *options,
                            "h0c3", timeout=length)]
 
-    kinds = {
-        "noise-write": ("another writes 1 GB blocks",
-                        pair("ib_write_bw", "-s", 1 << 30, "-n", 5000, "-t", 2)),
-        "noise-read": ("another reads 64 KB blocks",
-                       pair("ib_read_bw", "-s", 65536, "-n", 50_000_000, "-t", 64)),
-        "noise-control": ("another registers and deregisters memory",
-                          [lab.inside("h0c2", bench.program("verbs_reg"), "-s", 4096, "-n",
-                                      1_000_000, timeout=length)]),
+    return {
+        "write": ("another writes 1 GB blocks",
+                  pair("ib_write_bw", "-s", 1 << 30, "-n", 5000, "-t", 2)),
+        "read": ("another reads 64 KB blocks",
+                 pair("ib_read_bw", "-s", 65536, "-n", 50_000_000, "-t", 64)),
+        "small": ("another writes 64 B from 64 QPs",
+                  pair("ib_write_bw", "-s", 64, "-q", 64, "-n", 50_000_000)),
+        "control": ("another registers and deregisters memory",
+                    [lab.inside("h0c2", bench.program("verbs_reg"), "-s", 4096, "-n", 1_000_000,
+                                timeout=length)]),
     }
-    rows = []
-    for key, (what, command) in kinds.items():
-        if not bench.wanted(key):
+
+
+@measure("tenants", "noise-write", "noise-read", "noise-small", "noise-control")
+def noise(bench, lab):
+    """p99 of 8-byte round trips beside others, against the median without them."""
+    rounds, rows = bench.scale(100000), []
+    for kind, (what, commands) in _noises(bench, lab).items():
+        if not bench.wanted(f"noise-{kind}"):
             continue
         idle, busy = [], []
         for _ in bench.repetitions():
             idle.append(tools.perftest_lat(lab, "ib_send_lat", 8, rounds))
-            busy.append(_beside(lab, command, rounds))
-        rows.append(Row(key, f"ib_send_lat, 8 bytes, p99 while {what}", "us",
+            with _Noise(lab, commands):
+                busy.append(tools.perftest_lat(lab, "ib_send_lat", 8, rounds))
+        rows.append(Row(f"noise-{kind}", f"ib_send_lat, 8 bytes, p99 while {what}", "us",
                         [b["p99"] for b in busy], "its median alone", [i["median"] for i in idle],
                         must=20, aim=5, where="five busy threads, two cores, not pinned",
                         detail={"idle": idle, "busy": busy}))
+    return rows
+
+
+@measure("tenants", "rate-beside-write", "rate-beside-read", "rate-beside-small",
+         "rate-beside-control")
+def rate_beside(bench, lab):
+    """A flow that has 1 Gbit/s keeps it."""
+    admin, rows = Admin(lab), []
+    admin.limit("h0c0", tx_rate=125_000_000)
+    for kind, (what, commands) in _noises(bench, lab).items():
+        if not bench.wanted(f"rate-beside-{kind}"):
+            continue
+        alone, beside = [], []
+        for _ in bench.repetitions():
+            alone += [r / 1e6 for r in _flows(bench, lab, "h0c0:4096", ms=bench.scale(5000))]
+            with _Noise(lab, commands):
+                beside += [r / 1e6 for r in _flows(bench, lab, "h0c0:4096", ms=bench.scale(5000))]
+        rows.append(Row(f"rate-beside-{kind}", f"a flow with a limit of 1 Gbit/s while {what}", "MB/s",
+                        beside, "alone", alone, must=0.95, aim=0.99, sense=">=",
+                        where="four busy threads, two cores, not pinned"))
+    admin.limit("h0c0", tx_rate=0)
     return rows
