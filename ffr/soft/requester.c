@@ -248,6 +248,7 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 	uint64_t total = wr->length;
 	bool outward = true; /* from us to the peer */
 	uint64_t epoch = f->epoch;
+	uint32_t qp_num = qp->qp_num;
 	enum xfer_result r;
 	struct side src, dst;
 
@@ -288,9 +289,9 @@ static enum post_result copy(struct fast *f, struct qp *qp, struct qp *peer)
 		}
 		break;
 	}
-	FF_PROBE2(copy__begin, qp->qp_num, total);
+	FF_PROBE2(copy__begin, qp_num, total);
 	r = xfer_run(f, &sq->x, &src, &dst, total, &why);
-	FF_PROBE1(copy__end, qp->qp_num);
+	FF_PROBE1(copy__end, qp_num); /* the QP itself may be gone */
 ended:
 	if (r == XFER_MORE) {
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */

@@ -164,7 +164,7 @@ def main():
     check_bad_requests(path)
     check_slow(path)
     for (name, labels), value in samples.items():
-        print(name + "{" + ",".join(f'{k}="{v}"' for k, v in labels) + "}", f"{value:.10g}")
+        print(name + "{" + ",".join(f'{k}="{v}"' for k, v in labels) + "}", f"{value:.0f}" if value.is_integer() else value)
 
 
 main()
