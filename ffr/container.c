@@ -221,6 +221,15 @@ static void on_handle_closed(uv_handle_t *h)
 	free(ct);
 }
 
+/* ct and its socket go with the last one. */
+static void handles_close(struct container_ctl *ct)
+{
+	uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
+	uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
+	uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
+	uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
+}
+
 int container_attach(struct router *r, const struct ffo_container *info)
 {
 	struct container *c;
@@ -263,11 +272,8 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	err = fast_container_add(r->fast, c);
 	fast_unlock(r->fast);
 	if (err) {
-		/* the socket is closed by the handles' end */
-		uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
-		uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
-		uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
-		uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
+		handles_close(ct);
+		dir_remove(r, c->name);
 		free(c);
 		return err;
 	}
@@ -340,10 +346,7 @@ void container_stop(struct container *c)
 	fast_unlock(r->fast);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
 	sysfs_close(c);
-	uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
-	uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
-	uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
-	uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
+	handles_close(ct);
 	free(c->keys.slot);
 	free(c);
 }

@@ -258,13 +258,12 @@ bool fast_arm_all(struct fast *f)
 	int k;
 
 	FOREACH_ACTIVE_QP(f, k, c, qp)
-	arm_qp(qp, qp_coal(qp));
+		arm_qp(qp, qp_coal(qp));
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
-	FOREACH_ACTIVE_QP(f, k, c, qp)
-	{
+	FOREACH_ACTIVE_QP(f, k, c, qp) {
 		if (qp->busy		     ? qp->more :
 		    qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
 					       qp_sqe_ready(qp, qp->sq_head + qp_coal(qp)))
@@ -284,7 +283,7 @@ void fast_disarm_all(struct fast *f)
 	int k;
 
 	FOREACH_ACTIVE_QP(f, k, c, qp)
-	disarm_qp(qp);
+		disarm_qp(qp);
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		if (atomic_load_explicit(&s->hdr->need_wakeup, memory_order_relaxed))
 			atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);

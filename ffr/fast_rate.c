@@ -13,8 +13,8 @@
 #define MIN_BYTES    256u /* moved at once, however low the rate is */
 #define SHARE_NS     (RATE_SLACK_NS / 4)
 #define EXTRA_MAX_NS 100000000ull
-#define RELEASE_ONCE                                                                               \
-	16u /* waiters that an opening meter lets go; one more with each that is served */
+/* Waiters that an opening meter lets go; one more with each that is served. */
+#define RELEASE_ONCE 16u
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 
@@ -102,10 +102,15 @@ static struct rate_wait *take_first(struct rate_meter *m)
 	return w;
 }
 
+static bool is_first(const struct rate_meter *m, const struct rate_wait *w)
+{
+	return w->first == m && w->opening == m->opening;
+}
+
 /* It has had its turn, or gives it up. */
 static void not_first(struct rate_wait *w)
 {
-	if (w->first)
+	if (w->first && is_first(w->first, w))
 		w->first->num_first--;
 	w->first = NULL;
 }
@@ -116,6 +121,7 @@ static void let_go(struct rate_meter *m, uint32_t n)
 
 	while (n-- && (w = take_first(m))) {
 		w->first = m;
+		w->opening = m->opening;
 		m->num_first++;
 		w->used = 0;
 		w->go(m->f, w);
@@ -128,7 +134,6 @@ static void on_paid(struct timer *t)
 {
 	struct rate_meter *m =
 		(struct rate_meter *)((char *)t - offsetof(struct rate_meter, timer));
-
 	uint64_t at = paid_at(m), now = m->f->now;
 
 	if (!m->closed || at <= now) {
@@ -139,9 +144,11 @@ static void on_paid(struct timer *t)
 		}
 		m->closed = false;
 		m->front = NULL;
+		m->opening++;
+		m->num_first = 0;
 		let_go(m, RELEASE_ONCE);
-		at = now +
-		     RATE_SLACK_NS; /* those behind them, if these get nothing for another reason */
+		/* those behind them, if these get nothing for another reason */
+		at = now + RATE_SLACK_NS;
 	}
 	if (!TAILQ_EMPTY(&m->waiters) && timer_arm(&m->f->timers, &m->timer, at))
 		meter_open(m);
@@ -151,6 +158,7 @@ static void meter_init(struct rate_meter *m, struct fast *f)
 {
 	TAILQ_INIT(&m->waiters);
 	m->f = f;
+	m->stolen = f->stolen;
 	m->timer.fn = on_paid;
 }
 
@@ -239,7 +247,7 @@ static uint64_t meter_share(const struct rate_meter *m, const struct rate_wait *
 {
 	uint64_t n;
 
-	if ((TAILQ_EMPTY(&m->waiters) && m->num_first <= (w->first == m)) || !m->bytes.cost)
+	if ((TAILQ_EMPTY(&m->waiters) && m->num_first <= is_first(m, w)) || !m->bytes.cost)
 		return UINT64_MAX;
 	n = (SHARE_NS << COST_SHIFT) / m->bytes.cost;
 	return n < MIN_BYTES ? MIN_BYTES : n;
@@ -282,7 +290,7 @@ void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w,
 void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w)
 {
 	uint64_t at = paid_at(m);
-	bool was_first = w->first == m;
+	bool was_first = is_first(m, w);
 
 	not_first(w);
 	w->on = m;

@@ -133,7 +133,7 @@ struct fast_sched *sched_create(struct fast *f)
 		return NULL;
 	s->num_cpus = sched_getaffinity(0, sizeof(s->cpus), &s->cpus) ? 1 : CPU_COUNT(&s->cpus);
 	s->spin_local = SPIN_LOCAL_NS;
-	s->last_work = s->woke_at = f->now;
+	s->last_work = s->woke_at = s->turn_at = f->now;
 	return s;
 }
 

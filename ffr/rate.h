@@ -25,8 +25,8 @@ struct container;
 struct fast;
 
 #define RATE_SLACK_NS 1000000ull /* a limited container is served once in this time */
-#define RATE_BURST_NS                                                                              \
-	4000000ull /* at the rate; where no burst is set. What a late timer costs is made up */
+/* At the rate; where no burst is set. What a late timer costs is made up. */
+#define RATE_BURST_NS 4000000ull
 
 enum rate_dir { RATE_TX, RATE_RX, RATE_SERVE, RATE_DIRS };
 
@@ -42,8 +42,9 @@ struct rate_wait {
 	struct rate_meter *on; /* NULL: for none */
 	TAILQ_ENTRY(rate_wait) entry;
 	uint64_t since;		  /* ns */
-	struct rate_meter *first; /* let it go, and it has got nothing since */
-	uint64_t used;		  /* bytes that it got since it was let go, while others waited */
+	struct rate_meter *first; /* let it go in its `opening`, and it has got nothing since */
+	uint32_t opening;
+	uint64_t used; /* bytes that it got since it was let go, while others waited */
 	/* It opens; the wait has ended. */
 	void (*go)(struct fast *f, struct rate_wait *w);
 };
@@ -55,7 +56,8 @@ struct rate_meter {
 	 * burst; of fast->stolen so much is in it; the last charge */
 	uint64_t extra, stolen, last;
 	TAILQ_HEAD(rate_waiters, rate_wait) waiters;
-	uint32_t num_first;	 /* whose `first` it is */
+	uint32_t opening;   /* grows: who was let go before and got nothing is not waited for */
+	uint32_t num_first; /* whose `first` it is, of this opening */
 	struct rate_wait *front; /* the last of those that stand before all others again */
 	struct timer timer;
 	struct fast *f;

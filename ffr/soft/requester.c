@@ -207,10 +207,12 @@ static bool consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t tot
 	uint64_t want = total - x->done;
 	struct rate_meter *m;
 
-	if (!rate_limited(&path) || (x->limit && (x->done < x->limit || x->limit == total))) {
-		x->limit = rate_limited(&path) ? x->limit : 0;
+	if (!rate_limited(&path)) {
+		x->limit = 0;
 		return true;
 	}
+	if (x->limit && (x->done < x->limit || x->limit == total))
+		return true;
 	m = rate_ask(f, &path, &qp->wait, &want);
 	if (m) {
 		fast_qp_throttle(f, qp, m);

@@ -279,6 +279,7 @@ static void qps_share_a_limit(void **state)
 {
 	enum { N = 40 };
 	struct ffo_limits l = { .tx_rate = 20000000 };
+	uint64_t before = 0, after = 0;
 	struct rig_qp *to[N];
 	struct load ld[N];
 
@@ -295,6 +296,15 @@ static void qps_share_a_limit(void **state)
 	run(ld, N, 2 * SEC);
 	for (int i = 0; i < N; i++)
 		near(moved(&ld[i]), 40000000 / N, 30);
+	/* those that fail, wherever they are in the line, leave their share to the others */
+	for (int i = N / 2; i < N; i++)
+		rig_state(&p.r, ld[i].qp, IBV_QPS_ERR);
+	for (int i = 0; i < N / 2; i++)
+		before += moved(&ld[i]);
+	run(ld, N / 2, SEC);
+	for (int i = 0; i < N / 2; i++)
+		after += moved(&ld[i]);
+	near(after - before, 20000000, 10);
 	for (int i = 0; i < N; i++) {
 		rig_qp_free(&p.r, ld[i].qp);
 		rig_qp_free(&p.r, to[i]);
