@@ -336,6 +336,13 @@ void cm_connected(struct cm_client *a, struct cm_client *b, const char *ip, uint
 	cm_expect(b, *idb, RDMA_CM_EVENT_ESTABLISHED, NULL);
 }
 
+/* In place of libuv's: only cm_at() lets time pass, however long the machine takes for a step. */
+uint64_t uv_now(const uv_loop_t *loop)
+{
+	(void)loop;
+	return 1000000;
+}
+
 void cm_at(struct ctl_rig *g, uint64_t ms)
 {
 	cm_expire(g->r.cm, uv_now(&g->r.loop) + ms);

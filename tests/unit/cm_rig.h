@@ -71,7 +71,7 @@ uint32_t cm_routed(struct cm_client *c, uint16_t ps, const char *ip, uint16_t po
 void cm_connected(struct cm_client *a, struct cm_client *b, const char *ip, uint16_t port,
 		  uint32_t *ida, uint32_t *idb);
 
-/* It is ms later than it really is: what was due until then happens. */
+/* It is ms later than when the rig was opened: what was due until then happens. */
 void cm_at(struct ctl_rig *g, uint64_t ms);
 
 #endif
