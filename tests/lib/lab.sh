@@ -15,9 +15,9 @@ OUT=$(mktemp -d "${WORK:-/tmp}/test.XXXXXX")
 OWN_LAB=
 PORT=18515
 
-# here_only CMD...: what ends before it could reach another host, so that one host is enough for it.
-here_only() {
-	((HOSTS > 1)) || "$@"
+# in_full CMD...: what needs to be seen once only: on one host, with network namespaces, not sanitized.
+in_full() {
+	[[ $HOSTS != 1 || $ENGINE != netns || $SANITIZED != 0 ]] || "$@"
 }
 
 # The containers of tests that run on one host and on two alike (header `hosts: yes`): what is between

@@ -13,9 +13,9 @@ for type in FETCH_AND_ADD CMP_AND_SWAP; do
 	bw 1000 8 -A $type -b
 	bw 200 8 -A $type -q 16
 	bw 1000 8 -A $type -o 1
-	here_only bw 1000 8 -A $type --use_old_post_send
+	in_full bw 1000 8 -A $type --use_old_post_send
 	lat 1000 8 -A $type
 	lat 1000 8 -A $type -e
-	here_only lat 1000 8 -A $type -x 0
+	in_full lat 1000 8 -A $type -x 0
 done
 exit 0

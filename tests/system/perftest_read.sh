@@ -13,13 +13,13 @@ bw 1000 65536 -e
 bw 1000 65536 -b
 bw 200 65536 -q 16
 bw 200 4096 -q 16 -b -e
-here_only bw 1000 1000 -l 8
+in_full bw 1000 1000 -l 8
 bw 1000 4096 -o 1
 bw 500 100001 -x 0
-here_only bw 1000 4096 --use_old_post_send
+in_full bw 1000 4096 --use_old_post_send
 bw_all 20 -b
 lat 1000 8
 lat 1000 8 -e
-here_only lat 1000 4096 --use_old_post_send
-lat_all 20
+in_full lat 1000 4096 --use_old_post_send
+in_full lat_all 20
 exit 0

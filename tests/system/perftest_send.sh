@@ -9,21 +9,24 @@
 
 VERB="send"
 for conn in RC UC; do
-	bw 1000 65536 -c $conn
-	bw 1000 8 -c $conn -e
-	bw 1000 65536 -c $conn -b
-	bw 200 65536 -c $conn -q 16
-	bw 200 4096 -c $conn -q 16 -b
-	bw 1000 32 -c $conn -I 64
-	here_only bw 1000 1000 -c $conn -l 8
-	bw 500 100001 -c $conn -x 0
-	here_only bw 1000 4096 -c $conn --use_old_post_send
-	lat 1000 8 -c $conn
-	lat 1000 8 -c $conn -e
-	here_only lat 1000 8 -c $conn -I 64
-	here_only lat 1000 4096 -c $conn --use_old_post_send
-	lat 20 1048576 -c $conn
+	once=
+	[[ $conn == RC ]] || once=in_full
+	$once bw 1000 65536 -c $conn
+	$once bw 1000 8 -c $conn -e
+	$once bw 1000 65536 -c $conn -b
+	$once bw 200 65536 -c $conn -q 16
+	$once bw 200 4096 -c $conn -q 16 -b
+	$once bw 1000 32 -c $conn -I 64
+	in_full bw 1000 1000 -c $conn -l 8
+	$once bw 500 100001 -c $conn -x 0
+	in_full bw 1000 4096 -c $conn --use_old_post_send
+	$once lat 1000 8 -c $conn
+	$once lat 1000 8 -c $conn -e
+	in_full lat 1000 8 -c $conn -I 64
+	in_full lat 1000 4096 -c $conn --use_old_post_send
+	$once lat 20 1048576 -c $conn
 done
+bw 1000 65536 -c UC
 for conn in RC UC UD; do
 	bw 1000 2048 -c $conn --use-srq
 	lat 1000 64 -c $conn --use-srq
@@ -35,7 +38,7 @@ bw 1000 4096 -b -e
 # are there, unpolled; with many outstanding at the end it waits for ever (later ones look first).
 bw 200 4096 -q 16 -e
 bw_all 20 -b -e
-lat_all 20
+in_full lat_all 20
 
 # A datagram is one packet: no size above the MTU.
 bw 1000 4096 -c UD
@@ -43,10 +46,10 @@ bw 1000 8 -c UD -e
 bw 1000 2048 -c UD -b
 bw 200 2048 -c UD -q 16
 bw 1000 32 -c UD -I 64
-here_only bw 1000 1000 -c UD -x 0
+in_full bw 1000 1000 -c UD -x 0
 lat 1000 8 -c UD
 lat 1000 2048 -c UD -e
-here_only lat 1000 8 -c UD -I 64
+in_full lat 1000 8 -c UD -I 64
 pair "$A" "$B" ib_send_bw -F -a -c UD -n 200
 # shellcheck disable=SC2046
 bandwidth 200 $(powers 12)
