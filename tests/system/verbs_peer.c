@@ -601,7 +601,7 @@ static void device_memory_client(void)
 
 /* ---- memory that stalls the router ------------------------------------------------------------ */
 
-enum { STUCK_OFF = 104, STUCK_LEN = 64, STUCK_ROUNDS = 200 };
+enum { STUCK_OFF = 104, STUCK_LEN = 64, STUCK_ROUNDS = 20 };
 
 static const struct stuck_op {
 	enum ibv_wr_opcode op;
