@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -525,6 +526,7 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 
 int sandbox_enter(enum sandbox_kind kind)
 {
+	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 	const struct kind *k = &kinds[kind];
 	int err;
 
@@ -540,6 +542,9 @@ int sandbox_enter(enum sandbox_kind kind)
 		err = landlock_enter(k->landlock == REACH_STORE ? box.store_fd : box.nothing_fd);
 	if (err)
 		return failed("Landlock", err);
+	/* libseccomp builds the program anew, in what belongs to the filter, which threads of a kind share */
+	pthread_mutex_lock(&loading);
 	err = seccomp_load(box.filter[kind]);
+	pthread_mutex_unlock(&loading);
 	return err ? failed("seccomp", err) : 0;
 }
