@@ -48,6 +48,7 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg);
 	X(container_rm)                                                                            \
 	X(container_list)                                                                          \
 	X(container_show)                                                                          \
+	X(container_thread)                                                                        \
 	X(stats)                                                                                   \
 	X(trace)                                                                                   \
 	X(qp_list)                                                                                 \

@@ -40,6 +40,8 @@ static json_t *container_json(struct router *r, const struct container *c)
 			      "host", r->conf.hostname);
 	char *dir;
 
+	if (j)
+		json_object_set_new(j, "thread", json_integer(c->fast->index));
 	if (j && ffo_limits_any(&c->limits))
 		json_object_set_new(j, "limits", ffo_limits_to_json(&c->limits));
 	if (j && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
@@ -132,6 +134,30 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 	json_object_set_new(j, "usage", usage_json(c));
 	json_object_set_new(j, "sessions", sessions_json(c));
 	admin_reply(conn, json_pack("{s:o}", "container", j));
+}
+
+void admin_container_thread(struct admin_conn *conn, json_t *msg)
+{
+	struct router *r = admin_router(conn);
+	json_t *n = json_object_get(msg, "thread");
+	struct container *c = admin_named(conn, msg);
+	json_int_t thread = json_is_integer(n) ? json_integer_value(n) : -1;
+	int err;
+
+	if (!c)
+		return;
+	err = thread < 0 || thread > UINT32_MAX ? -EINVAL : fast_move(c, (uint32_t)thread);
+	if (!err)
+		admin_reply(conn, json_pack("{s:o}", "container", container_json(r, c)));
+	else if (err == -EINVAL)
+		admin_error(conn, err, "fast threads are 0 to %u", r->fast->num_threads - 1);
+	else if (err == -EPERM)
+		admin_error(conn, err,
+			    "container %s, or one that it talks to, has to be on thread 0",
+			    c->name);
+	else
+		admin_error(conn, err, "container %s cannot be moved now: %s", c->name,
+			    strerror(-err));
 }
 
 /* ---- the orchestrator's -------------------------------------------------------------------- */

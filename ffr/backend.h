@@ -48,6 +48,13 @@ struct backend_ops {
 			    uint16_t lid);
 	/* An XRC SRQ goes, to which QPs of its domain may be delivering. */
 	void (*srq_destroy)(struct backend *be, struct srq *srq);
+	/*
+	 * Several fast threads (fast_threads.c): the container here that the QP works with or NULL; the
+	 * QP is to's from now on, and so is its container; one has come, whom some may wait for.
+	 */
+	struct container *(*qp_peer)(const struct qp *qp);
+	void (*qp_move)(struct backend *from, struct backend *to, struct qp *qp);
+	void (*container_come)(struct backend *be);
 	/* A container has left: forget resolutions that name it. */
 	void (*container_gone)(struct backend *be, struct container *c);
 

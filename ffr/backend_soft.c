@@ -230,7 +230,7 @@ static void soft_container_gone(struct backend *be, struct container *c)
 	struct container *o;
 	struct session *s;
 
-	LIST_FOREACH(o, &f->containers, entry) {
+	LIST_FOREACH(o, &f->first->containers, entry) {
 		struct xrcd *x;
 		struct qp *t;
 
@@ -248,6 +248,40 @@ static void soft_container_gone(struct backend *be, struct container *c)
 					obj_of(a->slot[i], ah)->cont = NULL;
 		}
 	}
+}
+
+static struct container *soft_qp_peer(const struct qp *qp)
+{
+	return qp->soft ? qp->soft->dest : NULL;
+}
+
+static void soft_qp_move(struct backend *from, struct backend *to, struct qp *qp)
+{
+	struct soft_dev *dev = to->priv;
+	struct soft_qp *sq = qp->soft;
+	bool armed;
+
+	if (!sq) /* a handle of an XRC_RECV QP */
+		return;
+	armed = sq->timer.index;
+	timer_cancel(&from->f->timers, &sq->timer);
+	if (armed && timer_arm(&to->f->timers, &sq->timer, sq->timer.at)) {
+		requester_resume(to->f, sq); /* no memory: it looks too early */
+	} else if (sq->phase == SOFT_WAIT_ACK && sq->is_waiting) {
+		LIST_REMOVE(sq, waiting);
+		LIST_INSERT_HEAD(&dev->unreachable, sq, waiting);
+	}
+}
+
+/* Who does not know yet whom its path leads to looks again. */
+static void soft_container_come(struct backend *be)
+{
+	struct soft_dev *dev = be->priv;
+	struct soft_qp *sq, *next;
+
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
+		if (!sq->there && !sq->dest)
+			requester_resume(be->f, sq);
 }
 
 static enum post_result soft_post_send(struct backend *be, struct qp *qp)
@@ -312,6 +346,9 @@ const struct backend_ops soft_ops = {
 	.mcast_attach = soft_mcast_attach,
 	.mcast_detach = soft_mcast_detach,
 	.srq_destroy = soft_srq_destroy,
+	.qp_peer = soft_qp_peer,
+	.qp_move = soft_qp_move,
+	.container_come = soft_container_come,
 	.container_gone = soft_container_gone,
 	.post_send = soft_post_send,
 	.progress = soft_progress,

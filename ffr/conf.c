@@ -299,7 +299,9 @@ static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 static const struct {
 	const char *name;
 	long min, max;
-} ranges[] = { { "fast_cpu", -1, 4095 },
+} ranges[] = { { "fast_threads", 1, FAST_THREADS_MAX },
+	       { "fast_cpu", -1, 4095 },
+	       { "priority", 1, 99 },
 	       { "spin_us", 0, 1000000 },
 	       { "quantum", 4096, 1 << 30 },
 	       { "latency_share", 1, 100 },
@@ -310,7 +312,8 @@ static const struct {
 
 static int valid_range(cfg_t *cfg, cfg_opt_t *opt)
 {
-	long v = cfg_opt_getnint(opt, 0);
+	/* of a list, the value that was just read */
+	long v = cfg_opt_getnint(opt, cfg_opt_size(opt) - 1);
 
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
 		const char *name = strrchr(ranges[i].name, '|');
@@ -346,7 +349,9 @@ static cfg_t *conf_open(void)
 		CFG_STR("sandbox", "on", CFGF_NONE),
 		CFG_STR("mode", "adaptive", CFGF_NONE),
 		CFG_STR("spin", "always", CFGF_NONE),
-		CFG_INT("fast_cpu", fast_default.cpu, CFGF_NONE),
+		CFG_INT("fast_threads", 1, CFGF_NONE),
+		CFG_INT_LIST("fast_cpu", "{}", CFGF_NONE),
+		CFG_INT("priority", fast_default.priority, CFGF_NONE),
 		CFG_BOOL("realtime", fast_default.realtime ? cfg_true : cfg_false, CFGF_NONE),
 		CFG_INT("spin_us", fast_default.spin_us, CFGF_NONE),
 		CFG_INT("quantum", fast_default.quantum, CFGF_NONE),
@@ -455,7 +460,12 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	log_level_parse(cfg_getstr(cfg, "log_level"), &c->log_level);
 	c->sandbox = (enum sandbox_mode)sandbox_mode_parse(cfg_getstr(cfg, "sandbox"));
 	c->fast = fast_default;
-	c->fast.cpu = (int)cfg_getint(cfg, "fast_cpu");
+	c->fast_threads = (uint32_t)cfg_getint(cfg, "fast_threads");
+	for (uint32_t i = 0; i < FAST_THREADS_MAX; i++)
+		c->fast_cpu[i] = i < cfg_size(cfg, "fast_cpu") ?
+					 (int)cfg_getnint(cfg, "fast_cpu", i) :
+					 fast_default.cpu;
+	c->fast.priority = (int)cfg_getint(cfg, "priority");
 	c->fast.realtime = cfg_getbool(cfg, "realtime");
 	c->fast.spin_us = (uint32_t)cfg_getint(cfg, "spin_us");
 	c->fast.spin_auto = !strcmp(cfg_getstr(cfg, "spin"), "auto");

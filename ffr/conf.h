@@ -64,7 +64,9 @@ struct ffr_conf {
 	enum ff_mode mode;    /* of containers that do not say */
 	enum log_level log_level;
 	enum sandbox_mode sandbox;
-	struct fast_conf fast;
+	struct fast_conf fast; /* each fast thread's, but for its CPU */
+	uint32_t fast_threads;
+	int fast_cpu[FAST_THREADS_MAX]; /* -1: any */
 	struct ffr_limits limits;
 };
 

@@ -314,7 +314,7 @@ void container_update(struct container *c, const struct ffo_container *info)
 	info_copy(&n, info);
 	if (memcmp(&info->limits, &c->limits, sizeof(c->limits))) {
 		fast_lock(f);
-		fast_container_limits(f, c, &info->limits);
+		fast_container_limits(c, &info->limits);
 		fast_unlock(f);
 	}
 	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid &&

@@ -32,7 +32,7 @@ static int cq_ring(struct ctl_call *c, uint32_t cqe, struct ff_ring_at *at, uint
 int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 		  struct ff_create_cq_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct channel *ch = channel_get(c->s, req->channel);
 	uint8_t *map;
 	struct cq *cq;
@@ -82,7 +82,7 @@ err_free:
 int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 		  struct ff_resize_cq_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct cq *cq = cq_get(c->s, req->cq);
 	struct ff_ring_at at, old;
 	uint32_t left;
@@ -124,16 +124,16 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 	(void)resp;
 	if (!cq || req->count > c->r->dev.max_cq_count || req->period > c->r->dev.max_cq_period)
 		return -EINVAL;
-	fast_lock(c->r->fast);
-	fast_cq_moderate(c->r->fast, cq, req->count, req->period);
-	fast_unlock(c->r->fast);
+	fast_lock(c->s->fast);
+	fast_cq_moderate(c->s->fast, cq, req->count, req->period);
+	fast_unlock(c->s->fast);
 	return 0;
 }
 
 int ctl_destroy_cq(struct ctl_call *c, const struct ff_destroy_cq_req *req,
 		   struct ff_destroy_cq_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct cq *cq = cq_get(c->s, req->cq);
 	int err;
 
@@ -217,7 +217,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	srq->hdr = (struct ff_srq_hdr *)map;
 	srq->ring = map + sizeof(*srq->hdr);
 
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
 	if (!err && srq->o.handle & FF_CQE_OF_SRQ) {
 		ctl_obj_remove(c->s, &srq->o);
@@ -225,7 +225,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	}
 	if (!err)
 		srq_enter(srq, &c->r->last_srqn);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		goto err_ring;
 	resp->srq = srq->o.handle;
@@ -256,9 +256,9 @@ int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 		return 0;
 	if (req->srq_limit > srq->max_wr)
 		return -EINVAL;
-	fast_lock(c->r->fast);
-	fast_srq_arm(c->r->fast, srq, req->srq_limit);
-	fast_unlock(c->r->fast);
+	fast_lock(c->s->fast);
+	fast_srq_arm(c->s->fast, srq, req->srq_limit);
+	fast_unlock(c->s->fast);
 	return 0;
 }
 
@@ -269,9 +269,9 @@ int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 
 	if (!srq)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	resp->srq_limit = srq->limit;
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	resp->max_wr = srq->max_wr;
 	resp->max_sge = srq->max_sge;
 	return 0;
@@ -286,11 +286,11 @@ int ctl_destroy_srq(struct ctl_call *c, const struct ff_destroy_srq_req *req,
 	(void)resp;
 	if (!srq)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, &srq->o);
 	if (!err)
-		srq_leave(c->r->fast, srq);
-	fast_unlock(c->r->fast);
+		srq_leave(c->s->fast, srq);
+	fast_unlock(c->s->fast);
 	if (err)
 		return err;
 	ctl_ring_free(c, &srq->at, srq_block(&srq->at));

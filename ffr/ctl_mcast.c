@@ -33,6 +33,8 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 	if (!f->be->ops->mcast_attach)
 		return -EOPNOTSUPP;
 	err = check(c, req->qp, req->gid, &qp, &gid);
+	if (!err)
+		err = fast_need_first(c->s->cont);
 	if (err)
 		return err;
 	fast_lock(f);
@@ -45,7 +47,7 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 int ctl_detach_mcast(struct ctl_call *c, const struct ff_detach_mcast_req *req,
 		     struct ff_detach_mcast_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	union ibv_gid gid;
 	struct qp *qp;
 	int err;

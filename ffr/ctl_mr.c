@@ -63,7 +63,7 @@ static int mr_enter(struct fast *f, struct mr *mr)
 
 int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	int err;
 
 	fast_lock(f);
@@ -119,7 +119,7 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 		 struct ff_dereg_mr_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct session *s = req->imported ? import_source(c->s) : c->s;
 	struct mr *mr = s ? mr_get(s, req->mr) : NULL;
 	int err;
@@ -212,7 +212,7 @@ static int runs_writable(struct mr *new, const struct mr *old)
 int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		 struct ff_rereg_mr_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct mr *mr = mr_get(c->s, req->mr), old, new;
 	bool remap = req->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	uint64_t has, other;

@@ -23,7 +23,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 		return -ENOMEM;
 	mw->pd = pd;
 	mw->type = (uint8_t)req->type;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_MW, &mw->o);
 	if (!err) {
 		err = mw_key_new(c->s->cont, mw);
@@ -32,7 +32,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 		else
 			pd->o.refs++;
 	}
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err) {
 		free(mw);
 		return err;
@@ -52,13 +52,13 @@ int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
 	(void)resp;
 	if (!mw)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, &mw->o);
 	if (!err) {
-		fast_mw_del(c->r->fast, mw);
+		fast_mw_del(c->s->fast, mw);
 		mw->pd->o.refs--;
 	}
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		return err;
 	if (c->r->orch && mw->published)

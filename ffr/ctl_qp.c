@@ -104,8 +104,8 @@ static void qp_hold(struct qp *qp, int by)
 int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		  struct ff_create_qp_resp *resp)
 {
-	struct fast *f = c->r->fast;
 	struct session *s = c->s;
+	struct fast *f;
 	struct ff_qp_cap cap = req->cap;
 	struct ff_ring_at block = { 0 };
 	bool no_recv = req->qp_type == IBV_QPT_XRC_SEND;
@@ -152,6 +152,11 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	qp_set_rings(qp, &l, &block, map);
 	cap_grant(qp, &cap);
 
+	/* datagrams of other hosts come to the first thread */
+	err = req->qp_type == IBV_QPT_UD && c->r->fast->wired ? fast_need_first(s->cont) : 0;
+	if (err)
+		goto err_ring;
+	f = s->fast;
 	fast_lock(f);
 	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
 	if (!err) {
@@ -198,10 +203,14 @@ int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp
 {
 	struct qp_limits lim = ctl_qp_limits(r, qp->o.ses->cont);
 	enum ibv_qp_state state, next[CTL_QP_STEPS];
-	struct fast *f = r->fast;
+	struct fast *f;
 	uint32_t mask[CTL_QP_STEPS];
 	int err = 0;
 
+	for (unsigned i = 0; i < n; i++)
+		if (step[i].mask & IBV_QP_AV)
+			fast_meet(qp->o.ses->cont, &step[i].attr.ah);
+	f = qp->o.ses->fast;
 	fast_lock(f);
 	state = qp->state;
 	for (unsigned i = 0; i < n && !err; i++) {
@@ -233,11 +242,11 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 
 	if (!qp)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	resp->attr = qp->attr;
 	resp->attr.qp_state = resp->attr.cur_qp_state = qp->state;
 	resp->attr.sq_draining = qp->state == IBV_QPS_SQD && qp->draining;
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	resp->sq_sig_all = qp->sig_all;
 	return 0;
 }
@@ -245,7 +254,7 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 		   struct ff_destroy_qp_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct qp *qp = qp_handle_get(c->s, req->qp);
 	struct ff_ring_at at;
 	uint64_t size;

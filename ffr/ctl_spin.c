@@ -187,6 +187,6 @@ void ctl_spin_served(struct ctl_conn *conn)
 	else if (*spin > SPIN_MAX)
 		*spin = SPIN_MAX;
 	if (soon && now >= s->hold_until && !conn->heat.is_hot &&
-	    conn->cont->mode != FF_MODE_SOCKET && !conn->r->fast->no_spin)
+	    conn->cont->mode != FF_MODE_SOCKET && !conn->cont->fast->no_spin)
 		heat(s, conn);
 }

@@ -54,9 +54,9 @@ int ctl_obj_destroy(struct ctl_call *c, struct obj *o)
 {
 	int err;
 
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (!err)
 		free(o);
 	return err;
@@ -231,9 +231,9 @@ int ctl_alloc_pd(struct ctl_call *c, const struct ff_alloc_pd_req *req,
 	(void)req;
 	if (!pd)
 		return -ENOMEM;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_PD, &pd->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		free(pd);
 	else
@@ -252,9 +252,9 @@ int ctl_dealloc_pd(struct ctl_call *c, const struct ff_dealloc_pd_req *req,
 		return -EINVAL;
 	if (pd->of)
 		return import_pd_dealloc(c, pd, req->unimport);
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, &pd->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (!err)
 		import_pd_free(pd);
 	return err;
@@ -275,9 +275,9 @@ int ctl_create_channel(struct ctl_call *c, const struct ff_create_channel_req *r
 	if (err)
 		goto err_free;
 	ch->fd = pair[0];
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_CHANNEL, &ch->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		goto err_pair;
 	ctl_reply_fd(c->reply, pair[1], true);
@@ -329,11 +329,17 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 	ah->pd = pd;
 	ah->attr = req->attr;
 	ah->mcast = req->attr.is_global && gid_is_mcast(req->attr.dgid);
-	fast_lock(c->r->fast);
+	if (ah->mcast && fast_need_first(c->s->cont)) {
+		free(ah);
+		return -EAGAIN;
+	}
+	if (!ah->mcast)
+		fast_meet(c->s->cont, &ah->attr);
+	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
 	if (!err)
 		pd->o.refs++;
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		free(ah);
 	else
@@ -350,11 +356,11 @@ int ctl_destroy_ah(struct ctl_call *c, const struct ff_destroy_ah_req *req,
 	(void)resp;
 	if (!ah)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, &ah->o);
 	if (!err)
 		ah->pd->o.refs--;
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (!err)
 		free(ah);
 	return err;

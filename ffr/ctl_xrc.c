@@ -42,7 +42,7 @@ int ctl_open_xrcd(struct ctl_call *c, const struct ff_open_xrcd_req *req,
 	fresh->dev = req->dev;
 	fresh->ino = req->ino;
 
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = xrcd_choose(c->s->cont, req, fresh, &x);
 	if (!err)
 		err = ctl_obj_insert(c->s, OBJ_XRCD, &ref->o);
@@ -50,7 +50,7 @@ int ctl_open_xrcd(struct ctl_call *c, const struct ff_open_xrcd_req *req,
 		ref->xrcd = x;
 		xrcd_hold(x, c->s->cont);
 	}
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		goto err_free;
 	if (x != fresh)
@@ -74,11 +74,11 @@ int ctl_close_xrcd(struct ctl_call *c, const struct ff_close_xrcd_req *req,
 	(void)resp;
 	if (!ref)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, &ref->o);
 	if (!err)
 		last = xrcd_release(ref->xrcd);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		return err;
 	if (last)
@@ -116,16 +116,16 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 	err = t && user ? 0 : -ENOMEM;
 	if (err)
 		goto err_free;
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_QP, &user->o);
 	if (!err) {
-		err = xrc_target_add(c->r->fast, t, user);
+		err = xrc_target_add(c->s->fast, t, user);
 		if (err)
 			ctl_obj_remove(c->s, &user->o);
 		else
 			ref->o.refs++;
 	}
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		goto err_free;
 	resp->qp = user->o.handle;
@@ -140,7 +140,7 @@ err_free:
 
 int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_open_qp_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->s->fast;
 	struct xrcd_ref *ref = xrcd_get(c->s, req->xrcd);
 	struct qp *t, *user;
 	int err;
@@ -171,13 +171,13 @@ int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user)
 	struct qp *gone = NULL;
 	int err;
 
-	fast_lock(c->r->fast);
+	fast_lock(c->s->fast);
 	err = ctl_obj_take(c->s, &user->o);
 	if (!err) {
-		gone = xrc_user_del(c->r->fast, user);
+		gone = xrc_user_del(c->s->fast, user);
 		user->xref->o.refs--;
 	}
-	fast_unlock(c->r->fast);
+	fast_unlock(c->s->fast);
 	if (err)
 		return err;
 	xrc_target_free(gone);

@@ -430,9 +430,11 @@ struct remote *dir_by_id(struct fast *f, uint32_t id)
 
 bool dir_allowed(struct fast *f, const struct container *here, const char *tenant, const char *name)
 {
-	if (!f->dir)
+	const struct dir *d = f->first->dir;
+
+	if (!d)
 		return !strcmp(here->tenant, tenant);
-	return rules_allow(&f->dir->policy, here->tenant, here->name, tenant, name);
+	return rules_allow(&d->policy, here->tenant, here->name, tenant, name);
 }
 
 void remote_get(struct remote *r)

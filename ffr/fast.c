@@ -213,7 +213,7 @@ uint32_t fast_turn(struct fast *f)
 		else if (f->now - s->last_post > SES_IDLE_NS)
 			ses_rest(f, s);
 		if (s->mem_gone && !s->closing)
-			f->session_bad(s, "its shared memory is gone");
+			f->first->session_bad(s, "its shared memory is gone");
 	}
 	work += turns_serve(f);
 	if (f->be->ops->flush)
@@ -291,18 +291,30 @@ void fast_disarm_all(struct fast *f)
 
 /* ---- for the control thread -------------------------------------------------------------------- */
 
-void fast_lock(struct fast *f)
+void fast_lock(struct fast *any)
 {
-	atomic_fetch_add(&f->lock_wanted, 1);
-	pthread_mutex_lock(&f->lock);
-	atomic_fetch_sub(&f->lock_wanted, 1);
-	f->epoch++;
-	f->now = fast_clock(); /* the runner may have been asleep */
+	struct fast *first = any->first;
+
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		atomic_fetch_add(&first->threads[i]->lock_wanted, 1);
+	for (uint32_t i = 0; i < first->num_threads; i++) {
+		struct fast *f = first->threads[i];
+
+		pthread_mutex_lock(&f->lock);
+		atomic_fetch_sub(&f->lock_wanted, 1);
+		f->epoch++;
+	}
+	/* the runners may have been asleep */
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		fast_tick(first->threads[i]);
 }
 
-void fast_unlock(struct fast *f)
+void fast_unlock(struct fast *any)
 {
-	pthread_mutex_unlock(&f->lock);
+	struct fast *first = any->first;
+
+	for (uint32_t i = first->num_threads; i-- > 0;)
+		pthread_mutex_unlock(&first->threads[i]->lock);
 }
 
 /* The runner sleeps and the control thread has made work for it. [lock] */
@@ -314,26 +326,33 @@ void fast_kick(struct fast *f)
 		return; /* EAGAIN: it is being woken already */
 }
 
-int fast_container_add(struct fast *f, struct container *c)
+int fast_container_add(struct fast *first, struct container *c)
 {
-	int err = rate_container_add(f, c);
+	int err = rate_container_add(first, c);
 
 	if (err)
 		return err;
 	TAILQ_INIT(&c->active_qps);
-	LIST_INSERT_HEAD(&f->containers, c, entry);
-	sched_choose(f);
-	dir_container_added(f, c);
+	LIST_INSERT_HEAD(&first->containers, c, entry);
+	sched_choose(c->fast);
+	for (uint32_t i = 0; first->be->ops->container_come && i < first->num_threads; i++)
+		first->be->ops->container_come(first->threads[i]->be);
+	dir_container_added(first, c);
 	return 0;
 }
 
-void fast_container_del(struct fast *f, struct container *c)
+void fast_container_del(struct fast *first, struct container *c)
 {
+	struct fast *f = c->fast;
+
 	LIST_REMOVE(c, entry);
+	threads_forget(first, c);
+	c->near = NULL;
+	c->near_first = c->at_first = false;
 	sched_choose(f);
 	f->be->ops->container_gone(f->be, c);
-	dir_container_gone(f, c);
-	rate_container_del(f, c);
+	dir_container_gone(first, c);
+	rate_container_del(c);
 }
 
 int fast_session_add(struct fast *f, struct session *s)
@@ -363,6 +382,8 @@ void fast_session_del(struct fast *f, struct session *s)
 	if (s->is_touched)
 		SLIST_REMOVE(&f->touched, s, session, touched);
 	s->is_touched = false;
+	if (LIST_EMPTY(&s->cont->sessions))
+		s->cont->at_first = s->cont->near_first = false;
 	pvm_session_del(f, s);
 }
 
@@ -400,6 +421,21 @@ static int lock_init(pthread_mutex_t *m)
 	return -err;
 }
 
+static void thread_free(struct fast *f)
+{
+	if (f->be->priv)
+		f->be->ops->close(f->be);
+	pvm_free(f->pvm);
+	sched_free(f->sched);
+	timer_heap_free(&f->timers);
+	if (f->epoll_fd >= 0)
+		close(f->epoll_fd);
+	if (f->stop_fd >= 0)
+		close(f->stop_fd);
+	free(f->qp_tab);
+	free(f);
+}
+
 struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 {
 	struct fast *f = calloc(1, sizeof(*f));
@@ -407,6 +443,8 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 
 	if (!f)
 		return NULL;
+	f->first = f->threads[0] = f;
+	f->num_threads = 1;
 	f->conf = *conf;
 	f->be = be;
 	be->f = f;
@@ -428,39 +466,66 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 		goto err;
 	return f;
 err:
-	fast_free(f);
+	thread_free(f);
 	return NULL;
 }
 
-int fast_start(struct fast *f)
+int fast_add_thread(struct fast *first, const struct fast_conf *conf)
 {
-	return pvm_start(f->pvm);
+	struct backend *be;
+	struct fast *f;
+
+	if (first->num_threads == FAST_THREADS_MAX)
+		return -ENOSPC;
+	be = calloc(1, sizeof(*be));
+	if (!be)
+		return -ENOMEM;
+	be->ops = first->be->ops;
+	f = fast_create(conf, be);
+	if (!f) {
+		free(be);
+		return -ENOMEM;
+	}
+	f->first = first;
+	f->index = first->num_threads;
+	first->threads[first->num_threads++] = f;
+	return 0;
 }
 
-void fast_stop(struct fast *f)
+int fast_start(struct fast *first)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < first->num_threads; i++)
+		err = pvm_start(first->threads[i]->pvm);
+	return err;
+}
+
+void fast_stop(struct fast *first)
 {
 	uint64_t one = 1;
 
-	atomic_store(&f->stop, 1);
-	while (write(f->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-	pvm_stop(f->pvm);
+	for (uint32_t i = 0; i < first->num_threads; i++) {
+		struct fast *f = first->threads[i];
+
+		atomic_store(&f->stop, 1);
+		while (write(f->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+			;
+	}
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		pvm_stop(first->threads[i]->pvm);
 }
 
-void fast_free(struct fast *f)
+void fast_free(struct fast *first)
 {
-	if (!f)
+	if (!first)
 		return;
-	if (f->be->priv)
-		f->be->ops->close(f->be);
-	pvm_free(f->pvm);
-	sched_free(f->sched);
-	timer_heap_free(&f->timers);
-	rate_free(f);
-	if (f->epoll_fd >= 0)
-		close(f->epoll_fd);
-	if (f->stop_fd >= 0)
-		close(f->stop_fd);
-	free(f->qp_tab);
-	free(f);
+	rate_free(first);
+	for (uint32_t i = first->num_threads; i-- > 1;) {
+		struct backend *be = first->threads[i]->be;
+
+		thread_free(first->threads[i]);
+		free(be);
+	}
+	thread_free(first);
 }

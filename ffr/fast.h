@@ -7,6 +7,10 @@
  * calls that a client can stall (pvm.c), and while it sleeps. The lock is a priority-inheriting
  * mutex, so that a runner of the FIFO class never waits behind an ordinary thread that was
  * preempted. Functions marked [lock] need it held.
+ *
+ * There can be several, each with its own lock, containers and backend; fast_threads.c tells which
+ * container is where. What there is once on the host is with the first one: it is read with the lock
+ * of any thread, and written with those of all, which is what the control thread takes.
  */
 #ifndef FFR_FAST_H
 #define FFR_FAST_H
@@ -36,7 +40,9 @@ enum turn { TURN_URGENT, TURN_NORMAL, TURN_NUM };
 
 struct fast_conf {
 	int cpu;	  /* pin to this CPU, -1: no */
+	int node;	  /* NUMA node of that CPU, -1: any; segments come from there */
 	bool realtime;	  /* may use SCHED_FIFO while asleep (falls back by itself) */
+	int priority;	  /* ... with this priority */
 	uint32_t spin_us; /* adaptive: longest spin without work */
 	bool spin_auto;	  /* spin only while a latency-sensitive container is here */
 	uint32_t quantum; /* bytes copied for one QP before the next one's turn; see fast_turns.c */
@@ -47,12 +53,17 @@ struct fast_conf {
 };
 #define FAST_CONF_DEFAULT                                                                          \
 	{                                                                                          \
-		.cpu = -1, .realtime = true, .spin_us = 50, .quantum = 256 * 1024, .budget = 64,   \
-		.urgent = 50, .latency = true, .yield_polls = 20                                   \
+		.cpu = -1, .node = -1, .realtime = true, .priority = 1, .spin_us = 50,             \
+		.quantum = 256 * 1024, .budget = 64, .urgent = 50, .latency = true,                \
+		.yield_polls = 20                                                                  \
 	}
+
+#define FAST_THREADS_MAX 32
 
 struct fast {
 	pthread_mutex_t lock;
+	struct fast *first;
+	uint32_t index;		      /* of first->threads */
 	_Atomic uint32_t lock_wanted; /* the control thread waits for the lock */
 	_Atomic uint32_t stop;
 	struct fast_conf conf;
@@ -78,17 +89,27 @@ struct fast {
 	uint64_t trace_seq;	     /* trace.h */
 	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
 	struct timer_heap timers;
-	struct container_list containers;  /* all of the host */
+	uint32_t num_spin; /* sessions in spin mode */
+	bool no_spin;	   /* spin for nobody: conf.spin_auto. The control thread writes it */
+	struct container_turns mw_turns; /* containers with windows that have changed; mw.c */
+	uint64_t load_rate;		 /* [ctl] fast_balance(): of its containers */
+
+	/* ---- of the host: the first thread's ---- */
+	struct fast *threads[FAST_THREADS_MAX];
+	uint32_t num_threads;
+	struct container_list containers;  /* all of them */
 	struct tenant_list tenants;	   /* that have containers here, or limits */
 	struct qp **qp_tab;		   /* QP number -> QP; see objects.c */
 	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
 	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
-	uint32_t num_spin;		   /* sessions in spin mode */
-	bool no_spin;	 /* spin for nobody: conf.spin_auto. The control thread writes it */
-	struct dir *dir; /* dir.c; NULL: there is no other host */
-	struct container_turns mw_turns; /* containers with windows that have changed; mw.c */
-	void (*mw_wake)(struct fast *f); /* tells of them, must not block; NULL: nobody asks */
-	void *mw_arg;			 /* mw_wake's */
+	struct dir *dir;		   /* dir.c; NULL: there is no other host */
+	bool wired;			   /* there may be one: the router has a wire */
+	void (*mw_wake)(struct fast *f);   /* of mw_turns, must not block; NULL: nobody asks */
+	void *mw_arg;			   /* mw_wake's */
+	/* A container waits for another thread: fast_settle() is wanted. Must not block. */
+	void (*want_near)(struct fast *first);
+	void *near_arg; /* want_near's */
+	uint64_t num_moves;
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
@@ -106,26 +127,44 @@ struct fast {
 /* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
 #define FAST_EPOLL_BACKEND 1ull
 
+/* The first thread of a host. */
 struct fast *fast_create(const struct fast_conf *conf, struct backend *be);
-int fast_start(struct fast *f); /* starts the runner; 0 or -errno */
-void fast_stop(struct fast *f); /* joins it */
-void fast_free(struct fast *f);
+/* One more, before they are started. 0 or -errno. */
+int fast_add_thread(struct fast *first, const struct fast_conf *conf);
+int fast_start(struct fast *first); /* starts the runners; 0 or -errno */
+void fast_stop(struct fast *first); /* joins them */
+void fast_free(struct fast *first);
 
-/* The control thread's way in: ask, wait for the end of the runner's turn, hold. */
+/* The control thread's way in: ask, wait for the end of the runners' turns, hold. Any thread's f. */
 void fast_lock(struct fast *f);
 void fast_unlock(struct fast *f);
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 
-/* 0 or -ENOMEM; 0 if a container of its tenant is there already. */
-int fast_container_add(struct fast *f, struct container *c);
+/* 0 or -ENOMEM; 0 if a container of its tenant is there already. c->fast is chosen. */
+int fast_container_add(struct fast *first, struct container *c);
 /* Its sessions are gone already. Peers' paths to it are forgotten. */
-void fast_container_del(struct fast *f, struct container *c);
+void fast_container_del(struct fast *first, struct container *c);
 
 /* What it may use from now on. */
-void fast_container_limits(struct fast *f, struct container *c, const struct ffo_limits *l);
+void fast_container_limits(struct container *c, const struct ffo_limits *l);
 /* The same for a tenant; all 0: nothing limits it. 0 or -ENOMEM. */
-int fast_tenant_limits(struct fast *f, const char *name, const struct ffo_limits *l);
+int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l);
+
+/* fast_threads.c: the container is about to send on that path; what is needed is made so. */
+void fast_meet(struct container *c, const struct ff_ah_attr *path);
+/* It needs the first thread: for multicast, and for datagrams of other hosts. 0 or -EAGAIN. */
+int fast_need_first(struct container *c);
+/*
+ * Have it and all that it talks to on that thread, from 0. 0; -EINVAL: there is no such thread; -EPERM:
+ * one of them has to be on the first; -EAGAIN, -EBUSY: not now, a client's memory does not answer.
+ */
+int fast_move(struct container *c, uint32_t thread);
+/* Bring those together that wait for it. True: some still wait; try again in a millisecond. */
+bool fast_settle(struct fast *first);
+/* Even out the threads' loads: to be called every FAST_BALANCE_MS. */
+void fast_balance(struct fast *first);
+#define FAST_BALANCE_MS 250
 
 /* s->hdr, cont, bell_fd, async_fd, pid are set. 0 or -errno. */
 int fast_session_add(struct fast *f, struct session *s);
@@ -160,6 +199,11 @@ void fast_kick(struct fast *f);
 uint32_t fast_turn(struct fast *f);
 /* Put the QP where the next turn looks at it. */
 void fast_qp_activate(struct fast *f, struct qp *qp);
+/*
+ * c cannot go on where it is, but on the thread of `to`, NULL: on the first. The control thread is
+ * told.
+ */
+void fast_want_near(struct container *c, struct container *to);
 /* Its WR under way waits for that meter; then it is activated. */
 void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m);
 /* Data (not only a CQE) went to memory of that session: its program may be polling it. */

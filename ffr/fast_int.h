@@ -84,9 +84,21 @@ uint32_t turns_serve(struct fast *f);
 			TAILQ_FOREACH(qp, &(c)->active_qps, active)
 
 /* fast_rate.c: a container that comes or goes; all are gone, tenants with limits may be left */
-int rate_container_add(struct fast *f, struct container *c); /* 0 or -ENOMEM */
-void rate_container_del(struct fast *f, struct container *c);
-void rate_free(struct fast *f);
+int rate_container_add(struct fast *first, struct container *c); /* 0 or -ENOMEM */
+void rate_container_del(struct container *c);
+void rate_free(struct fast *first);
+/* Its meters are another thread's from now on, and those of its tenant if that is limited. */
+void rate_container_move(struct container *c, struct fast *to);
+/* Its containers came together, or did not: t->limited, t->gather_since. */
+void rate_tenant_enforce(struct fast *first, struct tenant *t);
+
+/* fast_threads.c: where a container that comes is to be; one that leaves is waited for no more */
+struct fast *threads_place(struct fast *first, const struct container *c);
+void threads_forget(struct fast *first, const struct container *c);
+/* The container and all of its group go there; the locks are given up on the way. 0 or -errno. */
+int threads_move(struct container *c, struct fast *to);
+/* Have all of a tenant's containers on one thread. False: not now; its limits hold later. */
+bool threads_gather(struct fast *first, const struct tenant *t);
 
 /* fast_recv.c */
 enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,

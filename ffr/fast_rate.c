@@ -329,13 +329,36 @@ uint64_t rate_forget(struct fast *f, struct rate_wait *w)
 	return f->now - w->since;
 }
 
-/* These meters go: nobody refers to them any more. */
-static void meters_gone(struct fast *f, struct rate_meter *m)
+/* They are another thread's, and so are those who wait there. */
+static void meters_move(struct rate_meter *m, struct fast *to)
 {
+	struct fast *from = m->f;
+	struct rate_wait *w;
+
+	for (struct rate_meter *end = m + RATE_DIRS; from != to && m < end; m++) {
+		bool armed = m->timer.index;
+
+		TAILQ_FOREACH(w, &m->waiters, entry) {
+			from->num_throttled--;
+			to->num_throttled++;
+		}
+		timer_cancel(&from->timers, &m->timer);
+		m->f = to;
+		m->stolen = to->stolen;
+		if (armed && timer_arm(&to->timers, &m->timer, m->timer.at))
+			meter_open(m);
+	}
+}
+
+/* These meters go: nobody refers to them any more. */
+static void meters_gone(struct rate_meter *m)
+{
+	struct fast *first = m->f->first;
+
 	for (int d = 0; d < RATE_DIRS; d++)
 		meter_open(&m[d]);
-	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
-		struct qp *qp = f->qp_tab[i];
+	for (uint32_t i = 0; i < first->qp_tab_size; i++) {
+		struct qp *qp = first->qp_tab[i];
 
 		if (qp && qp->wait.first >= m && qp->wait.first < m + RATE_DIRS)
 			not_first(&qp->wait);
@@ -348,7 +371,7 @@ static struct tenant *tenant_find(struct fast *f, const char *name)
 {
 	struct tenant *t;
 
-	LIST_FOREACH(t, &f->tenants, entry)
+	LIST_FOREACH(t, &f->first->tenants, entry)
 		if (!strcmp(t->name, name))
 			return t;
 	return NULL;
@@ -366,36 +389,57 @@ static struct tenant *tenant_get(struct fast *f, const char *name)
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	for (int d = 0; d < RATE_DIRS; d++)
 		meter_init(&t->meter[d], f);
-	LIST_INSERT_HEAD(&f->tenants, t, entry);
+	LIST_INSERT_HEAD(&f->first->tenants, t, entry);
 	return t;
 }
 
 /* Forget one that has neither containers nor limits. */
-static void tenant_put(struct fast *f, struct tenant *t)
+static void tenant_put(struct tenant *t)
 {
 	static const struct ffo_limits none;
 
 	if (t->num_containers || memcmp(&t->limits, &none, sizeof(none)))
 		return;
-	meters_gone(f, t->meter);
+	meters_gone(t->meter);
 	LIST_REMOVE(t, entry);
 	free(t);
 }
 
-int fast_tenant_limits(struct fast *f, const char *name, const struct ffo_limits *l)
+int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l)
 {
-	struct tenant *t = tenant_get(f, name);
-	struct container *c;
+	struct tenant *t = tenant_get(first, name);
 
 	if (!t)
 		return -ENOMEM;
 	t->limits = *l;
-	t->limited = meters_set(t->meter, f->now, l);
-	LIST_FOREACH(c, &f->containers, entry)
-		if (c->of == t)
-			c->limited = c->meters_set || t->limited;
-	tenant_put(f, t);
+	t->limited = meters_set(t->meter, first->now, l);
+	t->gather_since = 0;
+	rate_tenant_enforce(first, t);
+	tenant_put(t);
 	return 0;
+}
+
+void rate_tenant_enforce(struct fast *first, struct tenant *t)
+{
+	bool any = t->limited || t->gather_since;
+	struct container *c;
+
+	t->limited = false; /* until then they are no group */
+	t->limited = any && threads_gather(first, t);
+	if (any && !t->limited && !t->gather_since) {
+		t->gather_since = first->now;
+		if (first->want_near)
+			first->want_near(first);
+	} else if (t->limited) {
+		t->gather_since = 0;
+	}
+	LIST_FOREACH(c, &first->containers, entry) {
+		if (c->of != t)
+			continue;
+		c->limited = c->meters_set || t->limited;
+		if (t->limited)
+			meters_move(t->meter, c->fast);
+	}
 }
 
 void rate_free(struct fast *f)
@@ -410,32 +454,43 @@ void rate_free(struct fast *f)
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-int rate_container_add(struct fast *f, struct container *c)
+int rate_container_add(struct fast *first, struct container *c)
 {
-	c->of = tenant_get(f, c->tenant);
-	if (!c->of)
+	struct tenant *t = tenant_get(first, c->tenant);
+
+	if (!t)
 		return -ENOMEM;
-	c->of->num_containers++;
+	c->of = t;
+	c->fast = threads_place(first, c);
 	for (int d = 0; d < RATE_DIRS; d++)
-		meter_init(&c->meter[d], f);
-	fast_container_limits(f, c, &c->limits);
+		meter_init(&c->meter[d], c->fast);
+	if (!t->num_containers++)
+		meters_move(t->meter, c->fast);
+	fast_container_limits(c, &c->limits);
 	return 0;
 }
 
-void rate_container_del(struct fast *f, struct container *c)
+void rate_container_del(struct container *c)
 {
 	struct tenant *t = c->of;
 
-	meters_gone(f, c->meter);
+	meters_gone(c->meter);
 	c->of = NULL;
 	t->num_containers--;
-	tenant_put(f, t);
+	tenant_put(t);
 }
 
-void fast_container_limits(struct fast *f, struct container *c, const struct ffo_limits *l)
+void fast_container_limits(struct container *c, const struct ffo_limits *l)
 {
 	c->limits = *l;
-	c->meters_set = meters_set(c->meter, f->now, l);
+	c->meters_set = meters_set(c->meter, c->fast->now, l);
 	c->limited = c->meters_set || c->of->limited;
-	sched_choose(f);
+	sched_choose(c->fast);
+}
+
+void rate_container_move(struct container *c, struct fast *to)
+{
+	meters_move(c->meter, to);
+	if (c->of->limited)
+		meters_move(c->of->meter, to);
 }

@@ -117,7 +117,7 @@ static void set_policy(struct fast *f, enum policy p)
 			set_attr(SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0);
 		return;
 	}
-	if (s->refused == 0 && set_attr(SCHED_FIFO, 0, 1, 0))
+	if (s->refused == 0 && set_attr(SCHED_FIFO, 0, (uint32_t)f->conf.priority, 0))
 		s->refused = 1;
 	if (s->refused == 1 && set_attr(SCHED_OTHER, -20, 0, 0))
 		s->refused = 2;
@@ -221,8 +221,8 @@ void sched_choose(struct fast *f)
 	bool no_spin = f->conf.spin_auto;
 	struct container *c;
 
-	LIST_FOREACH(c, &f->containers, entry)
-		no_spin &= !c->limits.latency;
+	LIST_FOREACH(c, &f->first->containers, entry)
+		no_spin &= !c->limits.latency || c->fast != f;
 	if (f->no_spin && !no_spin)
 		fast_kick(f);
 	f->no_spin = no_spin;

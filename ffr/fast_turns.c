@@ -20,6 +20,7 @@
 #define STEP_WRS     128u
 #define REQUEST_COST 64
 #define WINDOW_NS    NS_PER_MS
+#define REQUEST_LOAD 4096 /* a request takes as long as copying so many bytes */
 
 void turns_add(struct fast *f, struct qp *qp)
 {
@@ -73,6 +74,8 @@ static uint32_t serve(struct fast *f, struct container *c, bool alone)
 	uint32_t left = c->num_active, work = 0;
 	struct qp *qp;
 
+	if (c->hold)
+		return 0;
 	f->moved = 0;
 	while (left-- && (qp = TAILQ_FIRST(&c->active_qps))) {
 		work += serve_qp(f, c, qp, epoch);
@@ -81,6 +84,7 @@ static uint32_t serve(struct fast *f, struct container *c, bool alone)
 		if (!alone && (work >= STEP_WRS || f->moved >= SLICE))
 			break;
 	}
+	c->load += f->moved + (uint64_t)work * REQUEST_LOAD;
 	c->credit -= (int64_t)(f->moved > (uint64_t)work * REQUEST_COST ?
 				       f->moved :
 				       (uint64_t)work * REQUEST_COST);

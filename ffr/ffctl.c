@@ -39,6 +39,7 @@ static const struct {
 	{ "container", "rm", cmd_container_rm, "NAME" },
 	{ "container", "list", cmd_container_list, "[--all]" },
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },
+	{ "container", "thread", cmd_container_thread, "NAME THREAD" },
 	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
 	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
 	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps]" },

@@ -45,6 +45,7 @@ void cmd_container_set(int argc, char **argv);
 void cmd_container_rm(int argc, char **argv);
 void cmd_container_list(int argc, char **argv);
 void cmd_container_show(int argc, char **argv);
+void cmd_container_thread(int argc, char **argv);
 void cmd_container_migrate(int argc, char **argv);
 void cmd_container_claim(int argc, char **argv);
 void cmd_stats(int argc, char **argv);

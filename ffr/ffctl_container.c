@@ -340,11 +340,34 @@ void cmd_container_show(int argc, char **argv)
 	c = json_object_get(answer, "container");
 	ips = ips_text(c);
 	printf("name       %s\ntenant     %s\naddresses  %s\nmode       %s\nlid        %lld\n"
-	       "epoch      %lld\ndirectory  %s\n",
+	       "epoch      %lld\nthread     %lld\ndirectory  %s\n",
 	       str_of(c, "name"), str_of(c, "tenant"), ips, str_of(c, "mode"),
-	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"), str_of(c, "directory"));
+	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"),
+	       (long long)int_of(c, "thread"), str_of(c, "directory"));
 	free(ips);
 	print_limits(c);
 	print_sessions(json_object_get(c, "sessions"));
+	json_decref(answer);
+}
+
+void cmd_container_thread(int argc, char **argv)
+{
+	json_t *answer, *c;
+	unsigned long n;
+	char *end;
+
+	if (argc != 3)
+		usage_fail("container thread: give a container's name and a thread's number");
+	errno = 0;
+	n = strtoul(argv[2], &end, 10);
+	if (*end || end == argv[2] || errno || argv[2][0] == '-')
+		usage_fail("container thread: \"%s\" is not a number", argv[2]);
+	answer = router_call(json_pack("{s:s, s:s, s:I}", "op", "container_thread", "name", argv[1],
+				       "thread", (json_int_t)n));
+	c = json_object_get(answer, "container");
+	if (json_out)
+		json_print(c);
+	else
+		printf("%s is on thread %lld\n", str_of(c, "name"), (long long)int_of(c, "thread"));
 	json_decref(answer);
 }

@@ -181,6 +181,21 @@ static void durations(struct page *p)
 		histogram(p, &p->list[i], name);
 }
 
+static void threads(struct page *p, const struct fast *first)
+{
+	static const char name[] = "container_thread";
+
+	head(p, "fast_threads", "gauge", "Fast threads.");
+	fprintf(p->out, "freeflow_fast_threads %u\n", first->num_threads);
+	head(p, "thread_moves_total", "counter",
+	     "Moves of containers that talk to each other from one fast thread to another.");
+	fprintf(p->out, "freeflow_thread_moves_total %" PRIu64 "\n", first->num_moves);
+	head(p, name, "gauge", "The fast thread that serves the container.");
+	for (size_t i = 0; i < p->n; i++)
+		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %u\n", name,
+			p->list[i].c->name, p->list[i].c->tenant, p->list[i].c->fast->index);
+}
+
 /* ---- the page ------------------------------------------------------------------------------------- */
 
 static void add_depths(struct target *a)
@@ -238,6 +253,7 @@ char *metrics_text(struct router *r, size_t *len)
 			r->conf.hostname);
 		head(&p, "containers", "gauge", "Containers on this host.");
 		fprintf(p.out, "freeflow_containers %zu\n", p.n);
+		threads(&p, r->fast);
 		plain(&p);
 		operations(&p);
 		completions(&p);

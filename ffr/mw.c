@@ -32,13 +32,13 @@ void mw_note(struct mw *mw)
 	struct container *c = mw->o.ses->cont;
 	struct fast *f = mw->o.ses->fast;
 
-	if (mw->is_changed || !f || !f->mw_wake)
+	if (mw->is_changed || !f || !f->first->mw_wake)
 		return;
 	mw->is_changed = true;
 	if (TAILQ_EMPTY(&c->mw_changed))
 		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw_turn);
 	TAILQ_INSERT_TAIL(&c->mw_changed, mw, changed);
-	f->mw_wake(f);
+	f->first->mw_wake(f->first);
 }
 
 void mw_forget(struct fast *f, struct mw *mw)
@@ -53,13 +53,24 @@ void mw_forget(struct fast *f, struct mw *mw)
 		TAILQ_REMOVE(&f->mw_turns, c, mw_turn);
 }
 
-struct mw *mw_next_changed(struct fast *f)
+/* A thread with containers whose windows have changed, or NULL. */
+static struct fast *any_changed(const struct fast *first)
 {
-	struct container *c = TAILQ_FIRST(&f->mw_turns);
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		if (!TAILQ_EMPTY(&first->threads[i]->mw_turns))
+			return first->threads[i];
+	return NULL;
+}
+
+struct mw *mw_next_changed(struct fast *first)
+{
+	struct fast *f = any_changed(first);
+	struct container *c;
 	struct mw *mw;
 
-	if (!c)
+	if (!f)
 		return NULL;
+	c = TAILQ_FIRST(&f->mw_turns);
 	mw = TAILQ_FIRST(&c->mw_changed);
 	mw_forget(f, mw);
 	if (!TAILQ_EMPTY(&c->mw_changed)) {
@@ -69,9 +80,9 @@ struct mw *mw_next_changed(struct fast *f)
 	return mw;
 }
 
-bool mw_any_changed(const struct fast *f)
+bool mw_any_changed(const struct fast *first)
 {
-	return !TAILQ_EMPTY(&f->mw_turns);
+	return any_changed(first);
 }
 
 /* ---- bind and invalidate -------------------------------------------------------------------- */

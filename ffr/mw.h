@@ -18,10 +18,10 @@ void mw_qp_gone(struct qp *qp);
 
 /*
  * Windows that were bound or unbound since they were asked for last, all containers in turn. NULL:
- * no more.
+ * no more. [lock] of all threads
  */
-struct mw *mw_next_changed(struct fast *f);
-bool mw_any_changed(const struct fast *f);
+struct mw *mw_next_changed(struct fast *first);
+bool mw_any_changed(const struct fast *first);
 void mw_note(struct mw *mw);		       /* it is one of them */
 void mw_forget(struct fast *f, struct mw *mw); /* it is none, and goes */
 

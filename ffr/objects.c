@@ -124,6 +124,7 @@ int qpn_alloc(struct fast *f, struct qp *qp)
 {
 	uint32_t qpn;
 
+	f = f->first;
 	if (f->qp_tab_used >= f->qp_tab_size / 2 && qp_tab_grow(f))
 		return -ENOMEM;
 	do {
@@ -137,6 +138,7 @@ int qpn_alloc(struct fast *f, struct qp *qp)
 
 void qpn_free(struct fast *f, struct qp *qp)
 {
+	f = f->first;
 	if (!f->qp_tab_size || qp_by_num(f, qp->qp_num) != qp)
 		return;
 	f->qp_tab[qp->qp_num & (f->qp_tab_size - 1)] = NULL;
@@ -151,6 +153,7 @@ struct qp *qp_by_num(struct fast *f, uint32_t qpn)
 {
 	struct qp *qp;
 
+	f = f->first;
 	if (!f->qp_tab_size)
 		return NULL;
 	qp = f->qp_tab[qpn & (f->qp_tab_size - 1)];
@@ -164,7 +167,7 @@ struct container *container_by_gid(struct fast *f, const char *tenant, const uni
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &f->containers, entry) {
+	LIST_FOREACH(c, &f->first->containers, entry) {
 		for (unsigned i = 0; i < c->num_gids; i++)
 			if (!memcmp(&c->gid[i], gid, sizeof(*gid)) && !strcmp(c->tenant, tenant))
 				return c;
@@ -176,7 +179,7 @@ struct container *container_by_lid(struct fast *f, const char *tenant, uint16_t 
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &f->containers, entry)
+	LIST_FOREACH(c, &f->first->containers, entry)
 		if (c->lid == lid && !strcmp(c->tenant, tenant))
 			return c;
 	return NULL;

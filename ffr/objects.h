@@ -6,9 +6,10 @@
  * router; the client sees handles (session-wide), QP numbers (router-wide) and keys
  * (container-wide).
  *
- * Locking: everything here is read and written with the fast lock held (fast.h). A runner (fast
- * thread) holds it while it runs, the control thread takes it with fast_lock() for the short time
- * that a change needs. Fields marked [ctl] are the control thread's alone and need no lock.
+ * Locking: everything here is read and written with the fast lock held (fast.h), that of the thread
+ * whose container it is (fast_threads.c). A runner (fast thread) holds it while it runs, the control
+ * thread takes those of all threads with fast_lock() for the short time that a change needs. Fields
+ * marked [ctl] are the control thread's alone and need no lock.
  */
 #ifndef FFR_OBJECTS_H
 #define FFR_OBJECTS_H
@@ -106,7 +107,9 @@ struct tenant {
 	struct ffo_limits limits; /* the orchestrator's; of all its containers here together */
 	bool limited;		  /* one of its meters may close */
 	struct rate_meter meter[RATE_DIRS];
-	struct quota_use use; /* [ctl] */
+	uint64_t gather_since; /* ns; its limits wait until its containers are on one thread */
+	struct container *any; /* [ctl] fast_threads.c, while it looks for groups */
+	struct quota_use use;  /* [ctl] */
 };
 
 struct container {
@@ -136,6 +139,15 @@ struct container {
 	uint32_t round;		      /* fast->round that `credit` is of */
 	int64_t credit;		      /* bytes that it may move in this round */
 	bool dying;		      /* removed from the host; sessions are being closed */
+	struct fast *fast;	      /* the thread that serves it; fast_threads.c */
+	struct container *near;	      /* it waits to be on the thread of that one */
+	bool near_first;	      /* ... of the first thread */
+	bool at_first;		      /* it has to stay there */
+	bool hold;		      /* it is about to move: none of its QPs is served */
+	uint64_t load;		      /* what it has cost its thread; fast_turns.c */
+	uint64_t load_seen;	      /* [ctl] of that, when fast_balance() last looked */
+	uint64_t load_rate;	      /* [ctl] so much in the time before */
+	struct container *group;      /* [ctl] fast_threads.c, while it looks for groups */
 	struct ff_stats stats;	      /* sums of closed sessions; see stats.c */
 	struct lat lat;		      /* likewise */
 	uint32_t num_mcast;	      /* attachments of its QPs to multicast groups */

@@ -446,6 +446,7 @@ int peers_init(struct router *r, char *err, size_t size)
 	if (!ps->tls)
 		log_info("wire: without TLS; whoever is on the path reads and writes it");
 	r->peers = ps;
+	r->fast->wired = true;
 	return 0;
 
 err_tls:

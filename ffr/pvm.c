@@ -273,6 +273,15 @@ bool pvm_lost(const struct fast *f)
 	return self && self->lost;
 }
 
+enum pvm_state pvm_state(const struct session *s)
+{
+	const struct pvm_client *pc = s->pvm;
+
+	if (!pc)
+		return PVM_IDLE;
+	return pc->has_worker ? PVM_STALLED : pc->in_call ? PVM_CALL : PVM_IDLE;
+}
+
 void pvm_session_del(struct fast *f, struct session *s)
 {
 	struct pvm_client *pc = s->pvm;

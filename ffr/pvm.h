@@ -57,6 +57,13 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c);
 int pvm_exec(struct fast *f, struct pvm_call *c);
 /* [lock] Did this thread lose the role of the runner? Then it must return to its main function. */
 bool pvm_lost(const struct fast *f);
+/* [lock] Is a call on the session's memory under way, or queued? */
+enum pvm_state {
+	PVM_IDLE,
+	PVM_CALL,    /* for a moment, as a rule */
+	PVM_STALLED, /* for as long as the client likes */
+};
+enum pvm_state pvm_state(const struct session *s);
 /* [lock] Nothing refers to the session's memory afterwards but a call that is stuck. */
 void pvm_session_del(struct fast *f, struct session *s);
 

@@ -129,11 +129,9 @@ int router_init(struct router *r, char *err, size_t size)
 	if (rc)
 		goto err;
 	what = "fast thread";
-	r->fast = fast_create(&r->conf.fast, &r->backend);
-	if (!r->fast) {
-		rc = errno ? -errno : -ENOMEM;
+	rc = ctl_threads_init(r);
+	if (rc)
 		goto err;
-	}
 	r->fast->session_bad = ctl_session_bad;
 	what = "directory";
 	rc = dir_init(r);
@@ -206,6 +204,7 @@ void router_fini(struct router *r)
 	if (r->loop_ready) {
 		uv_close((uv_handle_t *)&r->wake, NULL);
 		ctl_spin_close(&r->spin);
+		ctl_threads_close(r);
 		uv_run(&r->loop, UV_RUN_DEFAULT);
 		if (uv_loop_close(&r->loop))
 			log_err("event loop: handles were left open");

@@ -15,6 +15,7 @@
 #include "backend.h"
 #include "conf.h"
 #include "ctl_spin.h"
+#include "ctl_threads.h"
 #include "fast.h"
 
 struct admin;
@@ -33,7 +34,8 @@ struct router {
 	uv_async_t wake; /* a fast thread wants a session closed */
 	struct ctl_spin spin;
 	struct backend backend;
-	struct fast *fast;
+	struct fast *fast; /* the first one */
+	struct ctl_threads threads;
 	struct orch *orch;   /* NULL in tests */
 	struct peers *peers; /* other hosts' routers; NULL: a single host */
 	struct cm *cm;

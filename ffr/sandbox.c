@@ -25,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/mempolicy.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -215,6 +216,7 @@ static const struct rule clients[] = {
 	ANY(memfd_create),
 	ANY(pidfd_open),
 	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	WHEN(mbind, IS(2, MPOL_PREFERRED)),
 };
 
 /* libuv, which does this with all signals blocked: a call that is trapped there ends the process. */

@@ -10,12 +10,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ctl.h"
+#include "log.h"
 #include "sandbox.h"
 #include "shadow.h"
 
@@ -94,6 +97,18 @@ static void seg_return(struct container *c, enum seg_kind kind, uint64_t size)
 	quota_return(c, QUOTA_FD, 1);
 }
 
+/* Have the pages of a new mapping come from that NUMA node if it has any; -1: from anywhere. */
+static void memory_near(void *map, uint64_t size, int node)
+{
+	unsigned long mask[16] = { 0 };
+
+	if (node < 0 || (size_t)node >= sizeof(mask) * 8)
+		return;
+	mask[node / 64] = 1ul << node % 64;
+	if (syscall(SYS_mbind, map, size, MPOL_PREFERRED, mask, sizeof(mask) * 8, 0))
+		log_debug("mbind, node %d: %m", node);
+}
+
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 {
 	static const char *const names[] = {
@@ -129,6 +144,7 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 		err = -errno;
 		goto err_close;
 	}
+	memory_near(seg.map, size, s->fast->conf.node);
 	err = sigbus_watch(seg.map, size, s);
 	if (err)
 		goto err_unmap;

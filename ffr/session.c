@@ -89,7 +89,7 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 		goto err_fds;
 	}
 	s->conn = conn;
-	s->fast = r->fast;
+	s->fast = s->cont->fast;
 	s->pid = conn->pid;
 	s->pidfd = conn->pidfd;
 	s->id = ++r->last_session ? r->last_session : ++r->last_session;
@@ -114,11 +114,11 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	err = pvm_session_add(s);
 	if (err)
 		goto err_async;
-	fast_lock(r->fast);
-	err = fast_session_add(r->fast, s);
+	fast_lock(s->fast);
+	err = fast_session_add(s->fast, s);
 	if (err)
-		pvm_session_del(r->fast, s);
-	fast_unlock(r->fast);
+		pvm_session_del(s->fast, s);
+	fast_unlock(s->fast);
 	if (err)
 		goto err_async;
 	sysfs_wake(s->cont);

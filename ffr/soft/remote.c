@@ -319,8 +319,8 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
 				      const struct wire_hdr *h)
 {
-	struct qp *qp = qp_by_num(f, h->dst_qpn);
-	struct remote_qp *rq = qp && qp->soft ? qp->soft->rem : NULL;
+	struct qp *qp = qp_here(f, h->dst_qpn);
+	struct remote_qp *rq = qp ? qp->soft->rem : NULL;
 
 	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
 	    rq->epoch != h->src_epoch || qp->attr.dest_qp_num != h->src_qpn ||
@@ -499,7 +499,7 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	remote_cm_changed(f);
 	p->mcast_give_up = 0;
 	for (uint32_t i = 0; i < f->qp_tab_size; i++)
-		if (f->qp_tab[i] && f->qp_tab[i]->soft && f->qp_tab[i]->soft->mcast_asked)
+		if (f->qp_tab[i] && qp_is_on(f->qp_tab[i], f) && f->qp_tab[i]->soft->mcast_asked)
 			fast_qp_activate(f, f->qp_tab[i]);
 	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
 		if (sq->there && sq->there->peer == p)
@@ -591,7 +591,7 @@ void soft_policy_changed(struct fast *f)
 		struct qp *qp = f->qp_tab[i];
 
 		if (qp && qp->soft && qp->type != IBV_QPT_UD && is_denied(f, qp))
-			fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+			fast_qp_error(qp->o.ses->fast, qp, IBV_EVENT_QP_FATAL);
 	}
 	LIST_FOREACH(c, &f->containers, entry)
 		LIST_FOREACH(s, &c->sessions, entry) {
@@ -608,7 +608,7 @@ void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid 
 	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
 		struct qp *qp = f->qp_tab[i];
 
-		if (!qp || !qp->soft || !qp->soft->mcast_asked ||
+		if (!qp || !qp_is_on(qp, f) || !qp->soft->mcast_asked ||
 		    strcmp(qp->o.ses->cont->tenant, tenant) ||
 		    memcmp(&qp->soft->mgid, mgid, sizeof(*mgid)))
 			continue;

@@ -197,8 +197,8 @@ static int deliver(struct fast *f, const struct remote *from, const struct wire_
 
 	if (h->flags & WIRE_MCAST)
 		return mcast_from_remote(f, from, h, data);
-	qp = qp_by_num(f, h->dst_qpn);
-	if (!qp || !qp->soft)
+	qp = qp_here(f, h->dst_qpn);
+	if (!qp)
 		return 0;
 	c = qp->o.ses->cont;
 	if (c->id != h->dst_cont || c->epoch != h->dst_epoch ||

@@ -390,7 +390,7 @@ static enum post_result ud_away(struct fast *f, struct qp *qp)
 
 	if (!to->epoch) { /* who was to be waited for may have come */
 		struct container *here = NULL;
-		enum dir_answer a = dir_path(f, qp->o.ses->cont, &sq->ud_path, &here, &to);
+		enum dir_answer a = route_path(f, qp->o.ses->cont, &sq->ud_path, &here, &to);
 
 		if (a == DIR_HERE) {
 			sq->dest = here;

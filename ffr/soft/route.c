@@ -24,11 +24,28 @@ void route_set(struct fast *f, struct qp *qp, struct remote *there)
 	sq->there = there;
 }
 
+enum dir_answer route_path(struct fast *f, struct container *from, const struct ff_ah_attr *ah,
+			   struct container **here, struct remote **there)
+{
+	enum dir_answer a = dir_path(f, from, ah, here, there);
+
+	if (f->first->num_threads == 1)
+		return a;
+	if (a == DIR_HERE && (*here)->fast != f) {
+		fast_want_near(from, *here);
+		*here = NULL;
+		return DIR_WAIT;
+	}
+	if (a == DIR_NOBODY && f->first->wired && f != f->first)
+		fast_want_near(from, NULL);
+	return a;
+}
+
 void route_resolve(struct fast *f, struct qp *qp)
 {
 	struct container *here = NULL;
 	struct remote *there = NULL;
-	enum dir_answer a = dir_path(f, qp->o.ses->cont, &qp->attr.ah, &here, &there);
+	enum dir_answer a = route_path(f, qp->o.ses->cont, &qp->attr.ah, &here, &there);
 
 	qp->soft->dest = a == DIR_HERE ? here : NULL;
 	route_set(f, qp, a == DIR_HERE || a == DIR_DENIED ? NULL : there);
@@ -71,7 +88,7 @@ struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
 	*there = NULL;
 	if (ah->cont)
 		return ah->cont;
-	switch (dir_path(f, qp->o.ses->cont, &ah->attr, &here, there)) {
+	switch (route_path(f, qp->o.ses->cont, &ah->attr, &here, there)) {
 	case DIR_HERE:
 		ah->cont = here;
 		return here;

@@ -187,12 +187,30 @@ static inline bool ud_qkey_ok(const struct qp *qp, const struct qp *peer)
 }
 
 /* ---- route.c ---- */
+/* Is it one that this thread has to do with? */
+static inline bool qp_is_on(const struct qp *qp, const struct fast *f)
+{
+	return qp->soft && qp->o.ses->fast == f;
+}
+/* The QP of that number, if it is such a one. */
+static inline struct qp *qp_here(struct fast *f, uint32_t num)
+{
+	struct qp *qp = qp_by_num(f, num);
+
+	return qp && qp_is_on(qp, f) ? qp : NULL;
+}
 /* Is it in a state in which messages are received? */
 static inline bool route_receives(const struct qp *qp)
 {
 	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
 	       qp->state == IBV_QPS_SQE;
 }
+/*
+ * Whom a path leads to, as dir_path() has it. A container on another fast thread is to be waited for:
+ * the control thread brings the two together (fast_threads.c), and wakes those who wait.
+ */
+enum dir_answer route_path(struct fast *f, struct container *from, const struct ff_ah_attr *ah,
+			   struct container **here, struct remote **there);
 /* The connected peer, ready to receive; NULL: it does not answer. */
 struct qp *route_peer(struct fast *f, struct qp *qp);
 /* Where an address handle leads: here, or there; both NULL: to nobody. */

@@ -71,7 +71,8 @@ static void begin(bool decides)
 	r.conf.hostname = decides ? z : a;
 	r.conf.wire_listen = wire;
 	r.conf.wire_check_addr = true;
-	r.fast = &f;
+	r.fast = f.first = f.threads[0] = &f;
+	f.num_threads = 1;
 	strcpy(r.instance, "i");
 	attached = 0;
 	if (uv_loop_init(&r.loop) || peers_init(&r, err, sizeof(err)))

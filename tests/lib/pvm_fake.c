@@ -100,6 +100,11 @@ static int copy(const struct pvm_call *c)
 	return 0;
 }
 
+enum pvm_state pvm_state(const struct session *s)
+{
+	return s->pvm && s->pvm->has_worker ? PVM_STALLED : PVM_IDLE;
+}
+
 static void finish(struct fast *f, struct pvm_call *c, int result)
 {
 	c->busy = false;

@@ -38,6 +38,8 @@ static void session_bad(struct session *s, const char *why)
 	s->closing = true;
 }
 
+uint32_t rig_threads = 1;
+
 void rig_init(struct rig *r, const struct backend_ops *ops)
 {
 	struct fast_conf conf = FAST_CONF_DEFAULT;
@@ -47,6 +49,8 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 	r->f = fast_create(&conf, &r->be);
 	must(!r->f);
 	r->f->session_bad = session_bad;
+	for (uint32_t n = 1; n < rig_threads; n++)
+		must(fast_add_thread(r->f, &conf));
 	for (int i = 0; i < 4; i++) {
 		struct container *c = &r->cont[i];
 
@@ -95,7 +99,7 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->s.hdr = shared(sizeof(*s->s.hdr));
 	s->s.uid = getuid();
 	must(pvm_session_add(&s->s));
-	must(fast_session_add(r->f, &s->s));
+	must(fast_session_add(s->s.cont->fast, &s->s));
 	obj_add(s, &s->pd.o, OBJ_PD);
 	return s;
 }
@@ -103,7 +107,8 @@ struct rig_ses *rig_session(struct rig *r, int container)
 void rig_session_free(struct rig *r, struct rig_ses *s)
 {
 	obj_remove(&s->s.tab[OBJ_PD], &s->pd.o);
-	fast_session_del(r->f, &s->s);
+	(void)r;
+	fast_session_del(s->s.fast, &s->s);
 	for (int k = 1; k < OBJ_NUM_KINDS; k++)
 		obj_table_free(&s->s.tab[k]);
 	munmap(s->s.hdr, sizeof(*s->s.hdr));
@@ -126,13 +131,14 @@ struct rig_cq *rig_cq(struct rig *r, struct rig_ses *s, uint32_t depth, bool wit
 		c->cq.channel = &c->chan;
 	}
 	obj_add(s, &c->cq.o, OBJ_CQ);
-	must(r->be.ops->cq_create(&r->be, &c->cq));
+	must(r->be.ops->cq_create(s->s.fast->be, &c->cq));
 	return c;
 }
 
 void rig_cq_free(struct rig *r, struct rig_cq *c)
 {
-	fast_cq_del(r->f, &c->cq);
+	(void)r;
+	fast_cq_del(c->cq.o.ses->fast, &c->cq);
 	obj_remove(&c->cq.o.ses->tab[OBJ_CQ], &c->cq.o);
 	munmap(c->cq.ring, c->cq.depth * sizeof(struct ff_cqe));
 	munmap(c->cq.hdr, sizeof(*c->cq.hdr));
@@ -189,7 +195,8 @@ struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, s
 	qp->rq = shared((size_t)QP_DEPTH * qp->rq_stride);
 	qp->wr = send_buf_new();
 	obj_add(s, &qp->o, OBJ_QP);
-	must(fast_qp_add(r->f, qp));
+	(void)r;
+	must(fast_qp_add(s->s.fast, qp));
 	return q;
 }
 
@@ -197,7 +204,8 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 {
 	struct qp *qp = &q->qp;
 
-	fast_qp_del(r->f, qp);
+	(void)r;
+	fast_qp_del(qp->o.ses->fast, qp);
 	obj_remove(&qp->o.ses->tab[OBJ_QP], &qp->o);
 	munmap(qp->sq, (size_t)QP_DEPTH * qp->sq_stride);
 	munmap(qp->rq, (size_t)QP_DEPTH * qp->rq_stride);
@@ -208,9 +216,10 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 
 void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st)
 {
-	fast_qp_set_state(r->f, &q->qp, st);
+	(void)r;
+	fast_qp_set_state(q->qp.o.ses->fast, &q->qp, st);
 	if (st == IBV_QPS_RTS) /* watched, as after a posting: tests look at turns, not at bells */
-		fast_qp_activate(r->f, &q->qp);
+		fast_qp_activate(q->qp.o.ses->fast, &q->qp);
 	if (st == IBV_QPS_RESET)
 		q->sq_tail = q->rq_tail = 0;
 }
@@ -232,6 +241,7 @@ void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to)
 		a->dest_qp_num = to->qp.qp_num;
 		a->ah.is_global = 1;
 		memcpy(a->ah.dgid, to->qp.o.ses->cont->gid[0].raw, 16);
+		fast_meet(q->qp.o.ses->cont, &a->ah);
 	}
 	rig_state(r, q, IBV_QPS_RTR);
 	rig_state(r, q, IBV_QPS_RTS);
@@ -265,7 +275,8 @@ struct mr *rig_mr(struct rig *r, struct rig_ses *s, void *buf, uint64_t len, uin
 
 void rig_mr_free(struct rig *r, struct mr *mr)
 {
-	fast_mr_del(r->f, mr);
+	(void)r;
+	fast_mr_del(mr->o.ses->fast, mr);
 	obj_remove(&mr->o.ses->tab[OBJ_MR], &mr->o);
 	free(mr->run);
 	free(mr);
@@ -296,7 +307,8 @@ void rig_post(struct rig *r, struct rig_qp *q)
 
 	atomic_store(&e->seq, ff_seq(q->sq_tail));
 	q->sq_tail++;
-	fast_qp_activate(r->f, &q->qp);
+	(void)r;
+	fast_qp_activate(q->qp.o.ses->fast, &q->qp);
 }
 
 static void fill_rqe(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint64_t wr_id,
@@ -316,8 +328,8 @@ void rig_recv(struct rig *r, struct rig_qp *q, uint64_t wr_id, const struct mr *
 {
 	fill_rqe(q->qp.rq, q->rq_tail++, q->qp.rq_depth, q->qp.rq_stride, wr_id, mr, addr, len);
 	if (atomic_exchange(&q->qp.hdr->rq_need, 0)) {
-		r->be.ops->recv_posted(&r->be, &q->qp, NULL);
-		fast_qp_activate(r->f, &q->qp);
+		r->be.ops->recv_posted(q->qp.o.ses->fast->be, &q->qp, NULL);
+		fast_qp_activate(q->qp.o.ses->fast, &q->qp);
 	}
 }
 
@@ -326,7 +338,7 @@ void rig_srq_recv(struct rig *r, struct rig_srq *q, uint64_t wr_id, const struct
 {
 	fill_rqe(q->srq.ring, q->tail++, q->srq.depth, q->srq.stride, wr_id, mr, addr, len);
 	if (atomic_exchange(&q->srq.hdr->need, 0))
-		r->be.ops->recv_posted(&r->be, NULL, &q->srq);
+		r->be.ops->recv_posted(q->srq.o.ses->fast->be, NULL, &q->srq);
 }
 
 bool rig_poll(struct rig_cq *c, struct ff_cqe *out)
@@ -354,14 +366,20 @@ int rig_async(struct rig_ses *s, uint32_t *handle)
 
 void rig_run(struct rig *r)
 {
-	for (int i = 0; i < 100000; i++)
-		if (!fast_turn(r->f))
+	for (int i = 0; i < 100000; i++) {
+		uint32_t work = 0;
+
+		for (uint32_t n = 0; n < r->f->num_threads; n++)
+			work += fast_turn(r->f->threads[n]);
+		if (!work)
 			return;
+	}
 	abort(); /* the fast path does not come to rest */
 }
 
 void rig_advance(struct rig *r, uint64_t ns)
 {
-	r->f->now += ns;
+	for (uint32_t n = 0; n < r->f->num_threads; n++)
+		r->f->threads[n]->now += ns;
 	rig_run(r);
 }

@@ -44,6 +44,8 @@ struct rig {
 	struct container cont[4];
 };
 
+/* Fast threads of the rigs to come. Containers 0 and 2 begin on the first, 1 and 3 on the second. */
+extern uint32_t rig_threads;
 void rig_init(struct rig *r, const struct backend_ops *ops);
 void rig_fini(struct rig *r);
 /* A session in container 0 to 3, with a PD. */
@@ -77,7 +79,7 @@ bool rig_poll(struct rig_cq *c, struct ff_cqe *out);
 /* Next asynchronous event, 0: none (they are numbered from 0: returns type + 1). */
 int rig_async(struct rig_ses *s, uint32_t *handle);
 
-/* Turns until one finds no work. */
+/* Turns of all fast threads until they find no work. */
 void rig_run(struct rig *r);
 /* The clock, then rig_run(). */
 void rig_advance(struct rig *r, uint64_t ns);

@@ -114,6 +114,8 @@ void node_prepare(int i)
 	n->r.conf.wire_check_addr = true;
 	snprintf(n->r.instance, sizeof(n->r.instance), "start-%u", ++starts);
 	pthread_mutex_init(&n->f.lock, NULL);
+	n->f.first = n->f.threads[0] = &n->f;
+	n->f.num_threads = 1;
 	n->r.fast = &n->f;
 }
 

@@ -51,7 +51,9 @@ static void defaults(void **state)
 	assert_int_equal(c.num_pools, 2);
 	assert_string_equal(c.pools[0], "10.77.0.0/16");
 	assert_string_equal(c.pools[1], "fd77::/64");
-	assert_int_equal(c.fast.cpu, fast.cpu);
+	assert_int_equal(c.fast_threads, 1);
+	assert_int_equal(c.fast_cpu[0], fast.cpu);
+	assert_int_equal(c.fast.priority, fast.priority);
 	assert_int_equal(c.fast.realtime, fast.realtime);
 	assert_int_equal(c.fast.spin_us, fast.spin_us);
 	assert_false(c.fast.spin_auto);
@@ -73,7 +75,9 @@ static void every_option(void **state)
 				   "log_level = debug\n"
 				   "mode = socket\n"
 				   "sandbox = log\n"
-				   "fast_cpu = 3\n"
+				   "fast_threads = 3\n"
+				   "fast_cpu = {3, -1}\n"
+				   "priority = 7\n"
 				   "realtime = false\n"
 				   "spin_us = 0\n"
 				   "spin = auto\n"
@@ -109,7 +113,11 @@ static void every_option(void **state)
 	assert_int_equal(c.mode, FF_MODE_SOCKET);
 	assert_false(c.fast.latency);
 	assert_string_equal(c.metrics, "tcp:[::1]:9790");
-	assert_int_equal(c.fast.cpu, 3);
+	assert_int_equal(c.fast_threads, 3);
+	assert_int_equal(c.fast_cpu[0], 3);
+	assert_int_equal(c.fast_cpu[1], -1);
+	assert_int_equal(c.fast_cpu[2], -1);
+	assert_int_equal(c.fast.priority, 7);
 	assert_false(c.fast.realtime);
 	assert_int_equal(c.fast.spin_us, 0);
 	assert_true(c.fast.spin_auto);
@@ -146,6 +154,10 @@ static void bad_files_are_refused(void **state)
 		{ "mode =\n", 2, "" },
 		{ "\n\nfast_cpu = x\n", 3, "fast_cpu" },
 		{ "fast_cpu = -2\n", 1, "fast_cpu" },
+		{ "fast_cpu = {1, -2}\n", 1, "fast_cpu" },
+		{ "fast_threads = 0\n", 1, "fast_threads" },
+		{ "fast_threads = 33\n", 1, "fast_threads" },
+		{ "priority = 0\n", 1, "priority" },
 		{ "fast_cpu = 99999999999999999999\n", 1, "fast_cpu" },
 		{ "realtime = maybe\n", 1, "realtime" },
 		{ "spin_us = -1\n", 1, "spin_us" },

@@ -106,7 +106,7 @@ static void tables_agree_with_a_list(void **state)
 static void qp_numbers_are_unique_and_not_reused(void **state)
 {
 	enum { N = 3000 };
-	struct fast f = { 0 };
+	struct fast f = { .first = &f };
 	struct qp *qp = calloc(N, sizeof(*qp));
 	struct qp extra = { 0 };
 	uint32_t old;
@@ -142,7 +142,7 @@ static void qp_numbers_are_unique_and_not_reused(void **state)
 
 static void qp_numbers_wrap_past_the_reserved(void **state)
 {
-	struct fast f = { .qpn_next = 0xfffffe };
+	struct fast f = { .first = &f, .qpn_next = 0xfffffe };
 	struct qp qp[4] = { 0 };
 
 	(void)state;
@@ -159,7 +159,7 @@ static void qp_numbers_wrap_past_the_reserved(void **state)
 
 static void containers_are_found_within_their_tenant(void **state)
 {
-	struct fast f = { 0 };
+	struct fast f = { .first = &f };
 	struct container a = { .tenant = "red", .lid = 5, .num_gids = 2 };
 	struct container b = { .tenant = "blue", .lid = 5, .num_gids = 1 };
 	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff, 10, 77, 0, 2 } };

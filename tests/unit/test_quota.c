@@ -23,7 +23,7 @@ static struct ctl_rig *const g = &call_rig;
 static void limit(int container, const struct ffo_limits *l)
 {
 	fast_lock(g->r.fast);
-	fast_container_limits(g->r.fast, g->c[container], l);
+	fast_container_limits(g->c[container], l);
 	fast_unlock(g->r.fast);
 }
 

@@ -28,7 +28,7 @@ static int teardown(void **state)
 
 static void limit(int cont, const struct ffo_limits *l)
 {
-	fast_container_limits(p.r.f, &p.r.cont[cont], l);
+	fast_container_limits(&p.r.cont[cont], l);
 }
 
 /* A sender that always has work: keeps its SQ full. */

@@ -26,7 +26,7 @@ static void up(struct load *l, enum ibv_qp_type type, uint8_t op, uint32_t len)
 
 static void limit(struct load *l, int host, const struct ffo_limits *to)
 {
-	fast_container_limits(l->t.h[host].r.f, &l->t.h[host].r.cont[0], to);
+	fast_container_limits(&l->t.h[host].r.cont[0], to);
 }
 
 static void keep_full(struct load *l)

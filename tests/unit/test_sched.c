@@ -179,12 +179,12 @@ static void spin_for_whom(void **state)
 	assert_int_equal(spin_limit(r.f, &local), 0);
 	r.f->num_spin++; /* whatever the sessions' modes are */
 	assert_int_equal(spin_limit(r.f, &local), 0);
-	fast_container_limits(r.f, c, &l);
+	fast_container_limits(c, &l);
 	assert_false(r.f->no_spin);
 	assert_true(spin_limit(r.f, &local) == UINT64_MAX);
 	r.f->num_spin--;
 	l.latency = 0;
-	fast_container_limits(r.f, c, &l);
+	fast_container_limits(c, &l);
 	assert_int_equal(spin_limit(r.f, &local), 0);
 	r.f->conf.spin_auto = false;
 	sched_choose(r.f);

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "ffr/abi/ff_vma.h"
+#include "ffr/fast.h"
 #include "ffr/shadow.h"
 
 #define PG     ((uint64_t)FF_PAGE)
@@ -62,6 +63,7 @@ static int hooked_open(const char *path, int flags)
 
 static struct tenant tenant;
 static struct container cont = { .of = &tenant };
+static struct fast fast = { .conf = FAST_CONF_DEFAULT };
 static struct session ses;
 static pid_t child; /* has what the test has mapped when it calls child_start() */
 
@@ -69,6 +71,7 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
+	ses.fast = &fast;
 	ses.cont = &cont;
 	ses.pidfd = -1;
 	return 0;
