@@ -333,8 +333,8 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		free(ah);
 		return -EAGAIN;
 	}
-	if (!ah->mcast)
-		fast_meet(c->s->cont, &ah->attr);
+	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
+		ah->cont = fast_meet(c->s->cont, &ah->attr);
 	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
 	if (!err)

@@ -148,11 +148,14 @@ void fast_container_del(struct fast *first, struct container *c);
 
 /* What it may use from now on. */
 void fast_container_limits(struct container *c, const struct ffo_limits *l);
-/* The same for a tenant; all 0: nothing limits it. 0 or -ENOMEM. */
+/* The same for a tenant; all 0: nothing limits it. Gives up the locks on the way. 0 or -ENOMEM. */
 int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l);
 
-/* fast_threads.c: the container is about to send on that path; what is needed is made so. */
-void fast_meet(struct container *c, const struct ff_ah_attr *path);
+/*
+ * fast_threads.c: the container is about to send on that path; what is needed is made so. With several
+ * threads, the container that the path leads to, if it is on the same one now.
+ */
+struct container *fast_meet(struct container *c, const struct ff_ah_attr *path);
 /* It needs the first thread: for multicast, and for datagrams of other hosts. 0 or -EAGAIN. */
 int fast_need_first(struct container *c);
 /*

@@ -89,7 +89,10 @@ void rate_container_del(struct container *c);
 void rate_free(struct fast *first);
 /* Its meters are another thread's from now on, and those of its tenant if that is limited. */
 void rate_container_move(struct container *c, struct fast *to);
-/* Its containers came together, or did not: t->limited, t->gather_since. */
+/*
+ * Have its limits hold, if its containers come together: t->limited, t->gather_since. Gives
+ * up the locks on the way.
+ */
 void rate_tenant_enforce(struct fast *first, struct tenant *t);
 
 /* fast_threads.c: where a container that comes is to be; one that leaves is waited for no more */
@@ -97,7 +100,10 @@ struct fast *threads_place(struct fast *first, const struct container *c);
 void threads_forget(struct fast *first, const struct container *c);
 /* The container and all of its group go there; the locks are given up on the way. 0 or -errno. */
 int threads_move(struct container *c, struct fast *to);
-/* Have all of a tenant's containers on one thread. False: not now; its limits hold later. */
+/*
+ * Have all of a tenant's containers on one thread. False: not now; its limits hold later. Gives up
+ * the locks on the way.
+ */
 bool threads_gather(struct fast *first, const struct tenant *t);
 
 /* fast_recv.c */

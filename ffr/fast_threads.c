@@ -286,17 +286,20 @@ static int bring(struct container *a, struct container *b)
 {
 	struct fast *first = a->fast->first;
 	struct container *ga, *gb, *stays;
-	int err;
+	int err = 0;
 
-	find_groups(first);
-	ga = root(a);
+	if (a->fast != (b ? b->fast : first)) {
+		find_groups(first);
+		if (!b)
+			err = group_move(first, root(a), first);
+	}
 	if (!b) {
-		err = group_move(first, ga, first);
 		a->at_first |= !err;
 		return err;
 	}
 	if (a->fast == b->fast)
 		return 0;
+	ga = root(a);
 	gb = root(b);
 	stays = group_load(first, ga) >= group_load(first, gb) ? ga : gb;
 	if (group_stays(first, ga) || group_stays(first, gb))
@@ -325,8 +328,7 @@ static int bring_soon(struct container *a, struct container *b)
 		give_way(first);
 		err = bring(a, b);
 	}
-	if (err)
-		release(first);
+	release(first); /* also those who have left the group meanwhile */
 	return err;
 }
 
@@ -344,8 +346,7 @@ int threads_move(struct container *c, struct fast *to)
 		find_groups(first);
 		err = group_stays(first, root(c)) ? -EPERM : group_move(first, root(c), to);
 	}
-	if (err)
-		release(first);
+	release(first);
 	return err;
 }
 
@@ -376,7 +377,7 @@ static void wish(struct container *c, struct container *to)
 	fast_want_near(c, to);
 }
 
-void fast_meet(struct container *c, const struct ff_ah_attr *path)
+struct container *fast_meet(struct container *c, const struct ff_ah_attr *path)
 {
 	struct fast *first = c->fast->first;
 	struct container *here;
@@ -384,14 +385,17 @@ void fast_meet(struct container *c, const struct ff_ah_attr *path)
 	enum dir_answer a;
 
 	if (first->num_threads == 1)
-		return;
+		return NULL;
 	fast_lock(first);
 	a = dir_path(first, c, path, &here, &there);
 	if (a == DIR_HERE)
 		wish(c, here);
 	else if (first->wired && a != DIR_DENIED)
 		wish(c, NULL);
+	if (a == DIR_HERE && here->fast != c->fast)
+		here = NULL;
 	fast_unlock(first);
+	return here;
 }
 
 int fast_need_first(struct container *c)
@@ -427,7 +431,7 @@ bool threads_gather(struct fast *first, const struct tenant *t)
 		if (c->of != t)
 			continue;
 		if (one && one->fast != c->fast)
-			err = bring(one, c);
+			err = bring_soon(one, c);
 		if (err)
 			break;
 		one = c;
@@ -475,8 +479,8 @@ bool fast_settle(struct fast *first)
 	fast_lock(first);
 	LIST_FOREACH(c, &first->containers, entry) {
 		if (c->near_first)
-			c->near_first = bring(c, NULL) != 0;
-		if (c->near && !bring(c, c->near))
+			c->near_first = bring_soon(c, NULL) != 0;
+		if (c->near && !bring_soon(c, c->near))
 			c->near = NULL;
 		more |= c->near_first || c->near;
 	}

@@ -63,6 +63,7 @@ static void move(void)
 	assert_ptr_equal(p.s[0]->s.fast, to);
 	assert_ptr_equal(p.s[1]->s.fast, to);
 	assert_int_equal(p.r.f->num_moves, moves + 1);
+	assert_false(cont(0)->hold);
 	assert_int_equal(from->timers.used, 0);
 	assert_int_equal(from->num_turns[TURN_NORMAL], 0);
 	assert_true(TAILQ_EMPTY(&from->active_sessions));
