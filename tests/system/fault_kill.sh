@@ -33,7 +33,12 @@ held() {
 
 # Nobody else may hold what was shared with the dead one: memory goes with its last user.
 memfds() {
-	grep -ls 'memfd:freeflow' /proc/[0-9]*/maps
+	local n pid
+	for n in "${NS##*/}" "${NS##*/}c0" "${NS##*/}c1"; do
+		for pid in $(ip netns pids "$n"); do
+			grep -ls 'memfd:freeflow' "/proc/$pid/maps"
+		done
+	done
 }
 
 no_sessions() {
@@ -72,7 +77,7 @@ use_it() {
 	# Sessions come and go with regions of some size until the call is reached.
 	for job in 1 2 3 4 5 6; do
 		ended $doomed && break
-		timeout 20 "$LAB" exec h0c1 -- "$BUILD/tests/system/verbs_mr" >"$OUT/mr" 2>&1
+		timeout 60 "$LAB" exec h0c1 -- "$BUILD/tests/system/verbs_mr" >"$OUT/mr" 2>&1
 		(($? < 124)) || fail "verbs_mr: $(cat "$OUT/mr")"
 		"$LAB" ffctl h0 -- container add "extra$job" --ip "10.9.9.$job" >/dev/null 2>&1
 		"$LAB" ffctl h0 -- container rm "extra$job" >/dev/null 2>&1
@@ -113,7 +118,7 @@ held >"$OUT/held"
 
 died=0
 for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:5 accept4:4 \
-	sendmsg:30 sendmsg:200 mmap:150 munmap:40 madvise:20 fcntl:400 epoll_ctl:60 \
+	sendmsg:30 sendmsg:200 mmap:150 munmap:40 madvise:20 fcntl:100 epoll_ctl:60 \
 	unlinkat:3 futex:300 close:400 getsockopt:15; do
 	call=${point%:*} n=${point#*:}
 	step "killed at call $n of $call"
