@@ -355,16 +355,24 @@ void fast_container_del(struct fast *first, struct container *c)
 	rate_container_del(c);
 }
 
-int fast_session_add(struct fast *f, struct session *s)
+int fast_bell_add(struct fast *f, struct session *s)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = s };
+
+	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->bell_fd, &ev) ? -errno : 0;
+}
+
+int fast_session_add(struct fast *f, struct session *s)
+{
+	int err;
 
 	s->fast = f;
 	s->cpu = 0xffff;
 	atomic_store(&s->hdr->need_wakeup, 1);
 	atomic_store(&s->hdr->yield_polls, f->conf.yield_polls);
-	if (epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->bell_fd, &ev) < 0)
-		return -errno;
+	err = fast_bell_add(f, s);
+	if (err)
+		return err;
 	LIST_INSERT_HEAD(&s->cont->sessions, s, entry);
 	if (s->cont->mode == FF_MODE_SPIN)
 		f->num_spin++;

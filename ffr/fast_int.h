@@ -120,6 +120,8 @@ bool fast_arm_all(struct fast *f);
 void fast_disarm_all(struct fast *f);
 /* What epoll told: sessions that rang. The number of bells. */
 uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n);
+/* The session's bell wakes that thread. 0 or -errno. */
+int fast_bell_add(struct fast *f, struct session *s);
 void fast_qp_deactivate(struct fast *f, struct qp *qp);
 /* It found no work for long: arm it and take it off, unless there is some after all. */
 void fast_qp_rest(struct fast *f, struct qp *qp);

@@ -25,9 +25,10 @@
 #include "pvm.h"
 
 #define HOLD_TRIES 100
-#define HOLD_NS	   (100 * NS_PER_US) /* ... between two of them: longer than pvm.c takes to notice */
-#define STUCK_NS   (1000 * NS_PER_MS) /* a tenant's limits wait for so long */
-#define LOAD_MIN   (64ull << 20)      /* of a thread, in FAST_BALANCE_MS; below, all is well */
+#define HOLD_NS                                                                                    \
+	(100 * NS_PER_US) /* between two tries; all of them are longer than pvm.c takes to notice */
+#define STUCK_NS (1000 * NS_PER_MS) /* a tenant's limits wait for so long */
+#define LOAD_MIN (64ull << 20)	    /* of a thread, in FAST_BALANCE_MS; below, all is well */
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
@@ -101,7 +102,7 @@ static uint64_t group_load(struct fast *first, struct container *g)
 	uint64_t load = 0;
 
 	FOREACH_IN_GROUP(c, g, first)
-	load += c->load_rate;
+		load += c->load_rate;
 	return load;
 }
 
@@ -110,8 +111,8 @@ static bool group_stays(struct fast *first, struct container *g)
 	struct container *c;
 
 	FOREACH_IN_GROUP(c, g, first)
-	if (c->at_first)
-		return true;
+		if (c->at_first)
+			return true;
 	return false;
 }
 
@@ -122,20 +123,13 @@ static enum pvm_state group_state(struct fast *first, struct container *g)
 	struct session *s;
 
 	FOREACH_IN_GROUP(c, g, first)
-	LIST_FOREACH(s, &c->sessions, entry)
-		if (pvm_state(s) > state)
-			state = pvm_state(s);
+		LIST_FOREACH(s, &c->sessions, entry)
+			if (pvm_state(s) > state)
+				state = pvm_state(s);
 	return state;
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */
-
-static int bell_add(struct fast *f, struct session *s)
-{
-	struct epoll_event ev = { .events = EPOLLIN | EPOLLET, .data.ptr = s };
-
-	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->bell_fd, &ev) ? -errno : 0;
-}
 
 /* The bells of the group ring there too; or there alone, or here. 0 or -errno. */
 static int bells_add(struct fast *first, struct container *g, struct fast *to)
@@ -145,11 +139,11 @@ static int bells_add(struct fast *first, struct container *g, struct fast *to)
 	int err;
 
 	FOREACH_IN_GROUP(c, g, first)
-	LIST_FOREACH(s, &c->sessions, entry) {
-		err = bell_add(to, s);
-		if (err)
-			return err;
-	}
+		LIST_FOREACH(s, &c->sessions, entry) {
+			err = fast_bell_add(to, s);
+			if (err)
+				return err;
+		}
 	return 0;
 }
 
@@ -159,8 +153,8 @@ static void bells_del(struct fast *first, struct container *g, struct fast *from
 	struct session *s;
 
 	FOREACH_IN_GROUP(c, g, first)
-	LIST_FOREACH(s, &c->sessions, entry)
-		epoll_ctl(from->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
+		LIST_FOREACH(s, &c->sessions, entry)
+			epoll_ctl(from->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
 }
 
 static void cq_move(struct fast *from, struct fast *to, struct cq *cq)
@@ -248,7 +242,7 @@ static int group_move(struct fast *first, struct container *g, struct fast *to)
 	if (from == to)
 		return 0;
 	FOREACH_IN_GROUP(c, g, first)
-	c->hold = state == PVM_CALL;
+		c->hold = state == PVM_CALL;
 	if (state != PVM_IDLE)
 		return state == PVM_CALL ? -EAGAIN : -EBUSY;
 	err = bells_add(first, g, to);
@@ -257,9 +251,9 @@ static int group_move(struct fast *first, struct container *g, struct fast *to)
 		return err;
 	lat_settle(from);
 	FOREACH_IN_GROUP(c, g, first)
-	container_move(from, to, c);
+		container_move(from, to, c);
 	FOREACH_IN_GROUP(c, g, first)
-	qps_move(from, to, c);
+		qps_move(from, to, c);
 	if (to->trace_seq < from->trace_seq)
 		to->trace_seq = from->trace_seq;
 	to->be->ops->container_come(to->be);
