@@ -30,7 +30,11 @@
  * 6. Tell. While it works on and on as an ordinary thread, the sessions that it serves are told
  *    its CPU, and a poller of theirs that finds nothing moves to another one (ffl/cq.c): it would
  *    get half of the core to find nothing with. Only the poller itself can do that.
- * 7. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
+ * 7. Share. After frames of another host, whose next ones are to be expected soon, it does not sleep
+ *    but yields, for conf.spin_us: a wake-up by the network costs more than all else, and some tens
+ *    of microseconds on a virtual machine. Programs that poll their CQ yield as well, and the two
+ *    take turns. What others' time slices make it lose is not to exceed 1/LOSS_SHARE of the time.
+ * 8. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
  *    ordinary thread, so that the kernel may wake it on an idle core.
  */
 #include <errno.h>
@@ -59,11 +63,14 @@
 #define PROBE_NS       (10 * NS_PER_MS) /* between probes */
 #define BELL_NS	       (20 * NS_PER_US) /* awake: how often bells are looked for */
 #define MAX_BELLS      64
-#define FAR_WAKE_NS    (5 * NS_PER_US)	 /* what a wake-up across CPUs may take */
-#define FOLLOW_WAKES   16		 /* wake-ups between two looks at where they come from */
-#define FOLLOW_FAR     6		 /* ... so many from one other CPU, */
-#define FOLLOW_OTHERS  2		 /* ... at most so many from a third one: move */
-#define FOLLOW_NS      (10 * NS_PER_MS)	 /* between moves */
+#define FAR_WAKE_NS    (5 * NS_PER_US)	/* what a wake-up across CPUs may take */
+#define FOLLOW_WAKES   16		/* wake-ups between two looks at where they come from */
+#define FOLLOW_FAR     6		/* ... so many from one other CPU, */
+#define FOLLOW_OTHERS  2		/* ... at most so many from a third one: move */
+#define FOLLOW_NS      (10 * NS_PER_MS) /* between moves */
+#define LOSS_SHARE     64
+#define LOSS_MAX       (2 * NS_PER_MS)	 /* ... of the last time in all */
+#define SLOW_YIELD_NS  (100 * NS_PER_US) /* the other one does not yield */
 #define STOLEN_NS      (500 * NS_PER_US) /* a turn that takes longer was not the runner's alone */
 
 enum policy { POL_ORDINARY, POL_URGENT };
@@ -77,6 +84,8 @@ struct fast_sched {
 	int num_cpus;
 	enum policy policy;
 	bool leave, probe, ticked;
+	int64_t loss_left;	     /* ns that yields may still take in vain */
+	uint64_t loss_since;	     /* when more was last allowed */
 	bool woken;		     /* and no postings found since */
 	uint16_t far_cpu;	     /* the CPU of the posters that rang from afar ... */
 	uint32_t wakes, far, others; /* ... of so many wake-ups; from a third CPU */
@@ -133,7 +142,8 @@ struct fast_sched *sched_create(struct fast *f)
 		return NULL;
 	s->num_cpus = sched_getaffinity(0, sizeof(s->cpus), &s->cpus) ? 1 : CPU_COUNT(&s->cpus);
 	s->spin_local = SPIN_LOCAL_NS;
-	s->last_work = s->woke_at = s->turn_at = f->now;
+	s->loss_left = LOSS_MAX;
+	s->last_work = s->woke_at = s->turn_at = s->loss_since = f->now;
 	return s;
 }
 
@@ -385,6 +395,43 @@ static void yield_lock(struct fast *f)
 	pthread_mutex_lock(&f->lock);
 }
 
+/* Rule 7: is the next frame worth to be looked for, and what it costs allowed? */
+static bool may_share(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+
+	if (f->no_spin || f->now - f->wire_at > f->conf.spin_us * NS_PER_US)
+		return false;
+	s->loss_left += (int64_t)((f->now - s->loss_since) / LOSS_SHARE);
+	if (s->loss_left > (int64_t)LOSS_MAX)
+		s->loss_left = LOSS_MAX;
+	s->loss_since = f->now;
+	return s->loss_left > 0;
+}
+
+static void charge_yield(struct fast_sched *s, uint64_t took)
+{
+	if (took > SLOW_YIELD_NS)
+		s->loss_left -= (int64_t)took;
+}
+
+static void share(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+	uint64_t since;
+
+	set_policy(f, POL_ORDINARY);
+	lat_settle_now(f);
+	since = fast_clock();
+	pthread_mutex_unlock(&f->lock);
+	sched_yield();
+	pthread_mutex_lock(&f->lock);
+	f->now = s->turn_at = s->woke_at = fast_clock();
+	charge_yield(s, f->now - since);
+	s->leave = false;
+	look_for_bells(f);
+}
+
 void sched_runner(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
@@ -425,6 +472,10 @@ void sched_runner(struct fast *f)
 				look_for_bells(f);
 				continue;
 			}
+		}
+		if (may_share(f)) {
+			share(f);
+			continue;
 		}
 		if (!s->leave) {
 			uint64_t limit = spin_limit(f, &local);

@@ -64,6 +64,7 @@ bool remote_open(struct fast *f, struct qp *qp)
 	rq->epoch = there->epoch;
 	rq->tag = random32(f);
 	rq->timer.fn = request_timer;
+	rq->ack_timer.fn = response_timer;
 	remote_rate_init(rq);
 	qp->soft->rem = rq;
 	set_peer(rq, there->up ? there->peer : NULL);

@@ -20,6 +20,10 @@
  * Who the peer is was settled when the QP got its path: a container, its epoch and so its host. Should
  * it move, nobody answers this QP any more.
  *
+ * Programs that talk by turns get by with one frame in a way where there would be two: when the last
+ * messages of a QP were answered at once, the ACK of the next waits for the answer, for REMOTE_ACK_HOLD
+ * at most, and for no more than one message.
+ *
  * Time. TCP loses nothing while a connection lives, so a time-out is not a loss: the ACK time-out counts
  * down `retry_cnt` only while the peer's router is not heard of, or says that there is no such QP. A
  * requester whose peer is silent while its router is not asks what became of its first message; it
@@ -42,6 +46,7 @@
 #define REMOTE_WINDOW	 128u /* messages of a QP that may be under way */
 #define REMOTE_JOBS	 128u /* fetches that a responder has at hand; max_qp_rd_atom */
 #define REMOTE_SMALL_SGE 4u
+#define REMOTE_ACK_HOLD	 20000u /* ns that an ACK is held back at most */
 
 /* frame.kind */
 enum {
@@ -144,7 +149,10 @@ struct remote_qp {
 	bool nak_due, ack_due, go_due;
 	uint8_t nak_code;
 	uint32_t nak_msn, nak_tag, ack_tag;
-	bool rnr_owed; /* the peer waits for a receive, of ours or of an SRQ: */
+	struct timer ack_timer; /* armed: ack_due, but it is held back for what answers the message */
+	uint64_t rx_done;	/* ns: when the last message was */
+	uint8_t dialog;		/* messages that were answered at once, up to DIALOG_MIN */
+	bool rnr_owed;		/* the peer waits for a receive, of ours or of an SRQ: */
 	bool at_srq;
 	LIST_ENTRY(remote_qp) of_srq;
 	struct job *jobs; /* [REMOTE_JOBS] */
@@ -244,6 +252,9 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
 void response_wait(struct fast *f, struct remote_qp *rq);
 struct side response_side(struct remote_qp *rq);
 int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+/* The program sends: does it answer what has just come? */
+void response_spoke(struct fast *f, struct remote_qp *rq);
+void response_timer(struct timer *t);
 void response_abort(struct fast *f, struct remote_qp *rq);
 void response_stalled(struct fast *f, struct remote_qp *rq);
 /* XRC: the message's receive has ended without it: it is to come again, and take another one. */

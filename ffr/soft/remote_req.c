@@ -472,6 +472,8 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (len > WIRE_PAYLOAD_MAX)
 		len = WIRE_PAYLOAD_MAX;
 	request_hdr(rq, s, &fr->h);
+	if (!rq->off)
+		response_spoke(f, rq);
 	fr->kind = FRAME_REQUEST;
 	fr->old_nxt = rq->nxt;
 	fr->old_off = rq->off;

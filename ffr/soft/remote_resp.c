@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Messages in a row that were answered at once, before the next ACK waits for the answer. */
+#define DIALOG_MIN 4
+
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
 /* To somebody with whom no QP of ours is connected. */
@@ -394,14 +397,44 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why)
 
 /* ---- a request is complete ------------------------------------------------------------------------------ */
 
+/* An answer that comes at once takes the ACK with it. Is one to be expected, and waited for? */
+static bool hold_ack(struct fast *f, struct remote_qp *rq)
+{
+	if (rq->dialog < DIALOG_MIN)
+		return false;
+	if (!rq->ack_due && !timer_arm(&f->timers, &rq->ack_timer, f->now + REMOTE_ACK_HOLD))
+		return true;
+	rq->dialog = 0; /* two messages and no answer */
+	return false;
+}
+
+void response_timer(struct timer *t)
+{
+	struct remote_qp *rq =
+		(struct remote_qp *)((char *)t - offsetof(struct remote_qp, ack_timer));
+
+	rq->dialog = 0;
+	wire_tx(rq->qp->o.ses->fast, rq);
+}
+
+void response_spoke(struct fast *f, struct remote_qp *rq)
+{
+	if (f->now - rq->rx_done < REMOTE_ACK_HOLD && rq->dialog < DIALOG_MIN)
+		rq->dialog++;
+}
+
 static void next_message(struct fast *f, struct remote_qp *rq, bool ack)
 {
 	rq->rx_msn++;
 	rq->rx_off = 0;
 	rq->rx_matched = false;
 	if (ack && qp_is_reliable(rq->qp)) {
+		bool hold = hold_ack(f, rq);
+
 		rq->ack_due = true;
-		wire_tx(f, rq);
+		rq->rx_done = f->now;
+		if (!hold)
+			wire_tx(f, rq);
 	}
 }
 
@@ -665,6 +698,7 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->incarnation = rq->incarnation;
 	if (rq->ack_due) {
 		rq->ack_due = false;
+		timer_cancel(&f->timers, &rq->ack_timer);
 		fr->kind = FRAME_ACK;
 		answer_hdr(rq, fr, WIRE_ACK, rq->rx_msn - 1);
 		return 1;
@@ -707,6 +741,8 @@ void response_abort(struct fast *f, struct remote_qp *rq)
 	not_owed(rq);
 	rq->rx_misfit = false;
 	rq->rx_open = rq->rx_drop = rq->rx_refuse = rq->rx_stalled = rq->rx_matched = false;
+	timer_cancel(&f->timers, &rq->ack_timer);
+	rq->dialog = 0;
 	rq->nak_due = rq->ack_due = rq->go_due = false;
 	rq->job_head = rq->job_tail = 0;
 	rq->num_atomics = 0;

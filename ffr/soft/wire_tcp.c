@@ -648,7 +648,7 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 	/* all that there was: the next bytes come with an event of their own */
 	if (r < bytes + room && wire_io_is_plain(c->io) && !c->ending)
 		c->readable = false;
-	c->last_rx = f->now;
+	c->last_rx = f->wire_at = f->now;
 	c->asked = 0;
 	n = r < bytes ? (int)r : (int)bytes;
 	c->rlen += (uint32_t)r - (uint32_t)n;

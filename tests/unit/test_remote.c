@@ -553,6 +553,119 @@ static void unreliable(void **state)
 	hosts_down(&t);
 }
 
+/* Host 1 sends to host 0, which has a receive. */
+static void send_back(struct hosts *t, uint64_t id)
+{
+	struct ff_sqe *e = rig_sqe(t->h[1].qp, FF_OP_SEND, id);
+
+	rig_recv(&t->h[0].r, t->h[0].qp, id, t->h[0].mr, hosts_at(t, 0, 4096), 8);
+	rig_sge(e, t->h[1].mr, hosts_at(t, 1, 0), 8);
+	rig_post(&t->h[1].r, t->h[1].qp);
+}
+
+/* Ping and pong, the answer after that time. */
+static void talk(struct hosts *t, uint64_t id, uint64_t ns)
+{
+	hosts_recv(t, id, 0, 8);
+	hosts_send(t, id, 0, 8);
+	hosts_run(t);
+	hosts_expect(t, 1, id, IBV_WC_SUCCESS);
+	hosts_advance(t, ns);
+	send_back(t, 100 + id);
+	hosts_run(t);
+}
+
+/* Who answers at once sends the ACK with the answer; who does not, or is sent more, acknowledges. */
+static void acks_wait(void **state)
+{
+	struct remote_qp *rq;
+	struct hosts t;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	rq = t.h[1].qp->qp.soft->rem;
+	/* each acknowledges at once, until they know each other */
+	for (uint64_t i = 0; i < 4; i++) {
+		talk(&t, i, 1000);
+		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 0, 100 + i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
+	}
+	/* now the ACK comes with the answer */
+	hosts_recv(&t, 10, 0, 8);
+	hosts_send(&t, 10, 0, 8);
+	hosts_run(&t);
+	hosts_expect(&t, 1, 10, IBV_WC_SUCCESS);
+	hosts_expect_none(&t, 0);
+	assert_true(rq->ack_due);
+	hosts_advance(&t, REMOTE_ACK_HOLD - 1);
+	hosts_expect_none(&t, 0);
+	send_back(&t, 11);
+	hosts_run(&t);
+	assert_false(rq->ack_due);
+	hosts_expect(&t, 0, 10, IBV_WC_SUCCESS);
+	hosts_expect(&t, 0, 11, IBV_WC_SUCCESS);
+	/* ... and in vain for no longer than that */
+	hosts_recv(&t, 20, 0, 8);
+	hosts_send(&t, 20, 0, 8);
+	hosts_run(&t);
+	hosts_expect(&t, 1, 11, IBV_WC_SUCCESS); /* its ACK came with this one */
+	hosts_expect(&t, 1, 20, IBV_WC_SUCCESS);
+	hosts_expect_none(&t, 0);
+	hosts_advance(&t, REMOTE_ACK_HOLD);
+	hosts_expect(&t, 0, 20, IBV_WC_SUCCESS);
+	/* then it has to answer some times again, soon enough */
+	for (uint64_t i = 30; i < 40; i++) {
+		talk(&t, i, REMOTE_ACK_HOLD + 1);
+		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
+		hosts_advance(&t, REMOTE_ACK_HOLD);
+		hosts_expect(&t, 0, 100 + i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
+	}
+	for (uint64_t i = 40; i < 44; i++) {
+		talk(&t, i, 1000);
+		hosts_advance(&t, REMOTE_ACK_HOLD);
+		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 0, 100 + i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
+	}
+	/* a second message is not waited with */
+	hosts_recv(&t, 50, 0, 8);
+	hosts_recv(&t, 51, 0, 8);
+	hosts_send(&t, 50, 0, 8);
+	hosts_run(&t);
+	hosts_expect_none(&t, 0);
+	hosts_send(&t, 51, 0, 8);
+	hosts_run(&t);
+	hosts_expect(&t, 0, 50, IBV_WC_SUCCESS);
+	hosts_expect(&t, 0, 51, IBV_WC_SUCCESS);
+	assert_int_equal(rq->dialog, 0);
+	hosts_expect(&t, 1, 50, IBV_WC_SUCCESS);
+	hosts_expect(&t, 1, 51, IBV_WC_SUCCESS);
+	/* the ACK that is held when the connection ends is given on the next one */
+	for (uint64_t i = 60; i < 64; i++) {
+		talk(&t, i, 1000);
+		hosts_advance(&t, REMOTE_ACK_HOLD);
+		for (int k = 0; k < 2; k++)
+			hosts_expect(&t, 0, i + 100 * k, IBV_WC_SUCCESS);
+		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
+	}
+	hosts_recv(&t, 70, 0, 8);
+	hosts_send(&t, 70, 0, 8);
+	hosts_run(&t);
+	hosts_expect_none(&t, 0);
+	hosts_cut(&t);
+	hosts_run(&t);
+	hosts_advance(&t, REMOTE_ACK_HOLD);
+	hosts_expect_none(&t, 0);
+	hosts_connect(&t);
+	hosts_run(&t);
+	hosts_expect(&t, 0, 70, IBV_WC_SUCCESS);
+	hosts_expect(&t, 1, 70, IBV_WC_SUCCESS);
+	hosts_expect_none(&t, 1);
+	hosts_down(&t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -573,6 +686,7 @@ int main(void)
 		cmocka_unit_test(edges),
 		cmocka_unit_test(lock_given_away),
 		cmocka_unit_test(asked_meanwhile),
+		cmocka_unit_test(acks_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,47 @@ static void dialog(void **state)
 	}
 }
 
+/* After a frame the runner yields for a while, as long as what it loses by that is little. */
+static void shares(void **state)
+{
+	struct fast_sched *s = r.f->sched;
+
+	(void)state;
+	r.f->now += 1000 * NS_PER_MS;
+	r.f->conf.spin_us = 50;
+	assert_false(may_share(r.f));
+	r.f->wire_at = r.f->now;
+	assert_true(may_share(r.f));
+	r.f->now += 50 * NS_PER_US;
+	assert_true(may_share(r.f));
+	r.f->now++;
+	assert_false(may_share(r.f));
+	/* programs that do what they have to do and yield cost nothing, however many */
+	for (int i = 0; i < 1000; i++) {
+		charge_yield(s, SLOW_YIELD_NS);
+		r.f->wire_at = ++r.f->now;
+		assert_true(may_share(r.f));
+	}
+	/* time slices of others: their part of the time in the long run */
+	charge_yield(s, LOSS_MAX + NS_PER_MS);
+	assert_false(may_share(r.f));
+	r.f->wire_at = r.f->now += LOSS_SHARE * NS_PER_MS - LOSS_SHARE;
+	assert_false(may_share(r.f));
+	r.f->wire_at = r.f->now += 2 * LOSS_SHARE;
+	assert_true(may_share(r.f));
+	charge_yield(s, LOSS_MAX);
+	assert_false(may_share(r.f));
+	/* a long time saves no more than a short one */
+	r.f->wire_at = r.f->now += 10000 * NS_PER_MS;
+	assert_true(may_share(r.f));
+	charge_yield(s, LOSS_MAX);
+	assert_false(may_share(r.f));
+	r.f->wire_at = r.f->now += 10000 * NS_PER_MS;
+	r.f->no_spin = true;
+	assert_false(may_share(r.f));
+	r.f->no_spin = false;
+}
+
 static uint64_t told(uint64_t awake, enum policy policy)
 {
 	struct fast_sched *s = r.f->sched;
@@ -195,10 +236,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(coalesce),
-		T(dialog),
-		T(tell),
-		T(spin_for_whom),
+		T(coalesce), T(dialog), T(shares), T(tell), T(spin_for_whom),
 	};
 
 	return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
