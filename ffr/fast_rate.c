@@ -13,6 +13,10 @@
 #define MIN_BYTES    256u /* moved at once, however low the rate is */
 #define SHARE_NS     (RATE_SLACK_NS / 4)
 #define EXTRA_MAX_NS 100000000ull
+#define RESERVE_NS   1000000ull
+#define LAG_NS	     4000000ull /* the least and the most that a container is thought to have had */
+#define INTERVAL_NS  10000000ull /* a container that was charged in it, or in the last, is active */
+#define HAD_SHIFT    8
 /* Waiters that an opening meter lets go; one more with each that is served. */
 #define RELEASE_ONCE 16u
 
@@ -63,6 +67,21 @@ static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now, uint64_t 
 	return room ? room : 1;
 }
 
+/* The same for who leaves RESERVE_NS worth of it to others; 0 if there is no more. */
+static uint64_t bucket_room_beyond(const struct rate_bucket *b, uint64_t now, uint64_t extra)
+{
+	uint64_t reserve = b->burst / 2 < RESERVE_NS ? b->burst / 2 : RESERVE_NS;
+	uint64_t end = now - reserve, from = b->paid;
+
+	if (!b->cost)
+		return UINT64_MAX;
+	if (from >= end)
+		return 0;
+	if (from + b->burst + extra < now)
+		from = now - b->burst - extra;
+	return (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
+}
+
 /* ns that it lies behind, beside the burst */
 static uint64_t bucket_lag(const struct rate_bucket *b, uint64_t now)
 {
@@ -93,9 +112,17 @@ static uint64_t paid_at(const struct rate_meter *m)
 	return bytes > ops ? bytes : ops;
 }
 
+static bool has_waiters(const struct rate_meter *m)
+{
+	return !TAILQ_EMPTY(&m->waiters) || !TAILQ_EMPTY(&m->ahead);
+}
+
 static struct rate_wait *take_first(struct rate_meter *m)
 {
 	struct rate_wait *w = TAILQ_FIRST(&m->waiters);
+
+	if (!w)
+		w = TAILQ_FIRST(&m->ahead);
 
 	if (w)
 		rate_forget(m->f, w);
@@ -115,6 +142,7 @@ static void not_first(struct rate_wait *w)
 	w->first = NULL;
 }
 
+/* Of those that are ahead none is left for less than the timer. */
 static void let_go(struct rate_meter *m, uint32_t n)
 {
 	struct rate_wait *w;
@@ -137,7 +165,7 @@ static void on_paid(struct timer *t)
 	uint64_t at = paid_at(m), now = m->f->now;
 
 	if (!m->closed || at <= now) {
-		if (m->closed && !TAILQ_EMPTY(&m->waiters)) {
+		if (m->closed && has_waiters(m)) {
 			m->extra += now - at;
 			m->stolen = m->f->stolen;
 			m->last = now;
@@ -150,15 +178,17 @@ static void on_paid(struct timer *t)
 		/* those behind them, if these get nothing for another reason */
 		at = now + RATE_SLACK_NS;
 	}
-	if (!TAILQ_EMPTY(&m->waiters) && timer_arm(&m->f->timers, &m->timer, at))
+	if (has_waiters(m) && timer_arm(&m->f->timers, &m->timer, at))
 		meter_open(m);
 }
 
 static void meter_init(struct rate_meter *m, struct fast *f)
 {
 	TAILQ_INIT(&m->waiters);
+	TAILQ_INIT(&m->ahead);
 	m->f = f;
 	m->stolen = f->stolen;
+	m->interval = 1; /* nobody was charged in it */
 	m->timer.fn = on_paid;
 }
 
@@ -226,18 +256,25 @@ bool rate_limited(const struct rate_path *p)
 	return p->own->limited || (p->peer && p->peer->limited);
 }
 
-/* The meters of the path, at most four; their number. */
-static int path_meters(const struct rate_path *p, struct rate_meter **m)
+/* The meters of the path, at most four, and whose share of which is to be counted; their number. */
+struct path_meter {
+	struct rate_meter *m;
+	struct container *c; /* NULL: the container's own meter */
+	uint8_t dir;
+};
+
+static int path_meters(const struct rate_path *p, struct path_meter *m)
 {
 	int n = 0;
 
 	if (p->own->limited) {
-		m[n++] = &p->own->meter[p->dir];
-		m[n++] = &p->own->of->meter[p->dir];
+		m[n++] = (struct path_meter){ &p->own->meter[p->dir], NULL, 0 };
+		m[n++] = (struct path_meter){ &p->own->of->meter[p->dir], p->own, p->dir };
 	}
 	if (p->peer && p->peer->limited) {
-		m[n++] = &p->peer->meter[p->peer_dir];
-		m[n++] = &p->peer->of->meter[p->peer_dir];
+		m[n++] = (struct path_meter){ &p->peer->meter[p->peer_dir], NULL, 0 };
+		m[n++] = (struct path_meter){ &p->peer->of->meter[p->peer_dir], p->peer,
+					      p->peer_dir };
 	}
 	return n;
 }
@@ -253,18 +290,98 @@ static uint64_t meter_share(const struct rate_meter *m, const struct rate_wait *
 	return n < MIN_BYTES ? MIN_BYTES : n;
 }
 
+/* ---- shares of a tenant's meter ----------------------------------------------------------------- */
+
+static uint32_t weight_of(const struct container *c)
+{
+	return c->limits.weight ? c->limits.weight : FFO_WEIGHT_DEFAULT;
+}
+
+/* What the bucket lets through in so many ns, as rate_share.had. */
+static uint64_t had_in(const struct rate_bucket *b, uint64_t ns)
+{
+	return (uint64_t)(((unsigned __int128)ns << (COST_SHIFT + HAD_SHIFT)) / b->cost);
+}
+
+static const struct rate_bucket *shared_bucket(const struct rate_meter *m)
+{
+	return m->bytes.cost ? &m->bytes : &m->ops;
+}
+
+static bool is_set(const struct rate_meter *m)
+{
+	return m->bytes.cost || m->ops.cost;
+}
+
+/*
+ * What it has had more than its part. Nobody is owed, or owes, more than LAG_NS worth: neither who was
+ * idle, nor who was alone.
+ */
+static int64_t surplus(const struct rate_meter *m, const struct rate_share *s)
+{
+	int64_t lag = (int64_t)had_in(shared_bucket(m), LAG_NS), n = (int64_t)(s->had - m->had);
+
+	if (n < -lag)
+		return -lag;
+	return n > lag ? lag : n;
+}
+
+static bool is_ahead(const struct path_meter *p)
+{
+	const struct rate_meter *m = p->m;
+
+	return surplus(m, &p->c->share[p->dir]) > (int64_t)had_in(shared_bucket(m), SHARE_NS);
+}
+
+static void share_charge(const struct path_meter *p, uint64_t now, uint64_t bytes, uint32_t ops)
+{
+	struct rate_meter *m = p->m;
+	struct rate_share *s = &p->c->share[p->dir];
+	uint64_t n = (m->bytes.cost ? bytes : ops) * FFO_WEIGHT_DEFAULT << HAD_SHIFT;
+	uint32_t weight = weight_of(p->c), all;
+
+	if (!is_set(m))
+		return;
+	if (now - m->interval_from >= INTERVAL_NS) {
+		m->weight_before = now - m->interval_from < 2 * INTERVAL_NS ? m->weight : 0;
+		m->weight = 0;
+		m->interval++;
+		m->interval_from = now;
+	}
+	if (s->interval != m->interval) {
+		s->interval = m->interval;
+		m->weight += weight;
+	}
+	all = m->weight > m->weight_before ? m->weight : m->weight_before;
+	s->had = m->had + (uint64_t)surplus(m, s) + n / weight;
+	m->had += n / (all > weight ? all : weight);
+}
+
+/* ---- the way through all of them ----------------------------------------------------------------- */
+
 struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, struct rate_wait *w,
 			    uint64_t *want)
 {
-	struct rate_meter *m[4];
-	int n = path_meters(p, m);
+	struct path_meter pm[4];
+	int n = path_meters(p, pm);
 
 	for (int i = 0; i < n; i++) {
-		uint64_t room = meter_room(f, m[i]);
-		uint64_t share = w ? meter_share(m[i], w) : UINT64_MAX;
+		struct rate_meter *m = pm[i].m;
+		uint64_t room = meter_room(f, m);
+		uint64_t share = w ? meter_share(m, w) : UINT64_MAX;
 
 		if (!room || (w && w->used >= share))
-			return m[i];
+			return m;
+		if (w && pm[i].c && is_set(m) && is_ahead(&pm[i])) {
+			uint64_t beyond = bucket_room_beyond(&m->bytes, f->now, m->extra);
+
+			if (!beyond || !bucket_room_beyond(&m->ops, f->now, m->extra)) {
+				w->ahead = true;
+				return m;
+			}
+			if (room > beyond)
+				room = beyond;
+		}
 		if (share != UINT64_MAX && room > share - w->used)
 			room = share - w->used;
 		if (*want > room)
@@ -276,15 +393,18 @@ struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, struct ra
 void rate_charge(struct fast *f, const struct rate_path *p, struct rate_wait *w, uint64_t bytes,
 		 uint32_t ops)
 {
-	struct rate_meter *m[4];
-	int n = path_meters(p, m);
+	struct path_meter pm[4];
+	int n = path_meters(p, pm);
 
 	if (w) {
 		not_first(w);
 		w->used += bytes;
 	}
-	for (int i = 0; i < n; i++)
-		meter_charge(f, m[i], bytes, ops);
+	for (int i = 0; i < n; i++) {
+		if (pm[i].c)
+			share_charge(&pm[i], f->now, bytes, ops);
+		meter_charge(f, pm[i].m, bytes, ops);
+	}
 }
 
 void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w)
@@ -296,18 +416,20 @@ void rate_wait(struct fast *f, struct rate_meter *m, struct rate_wait *w)
 	w->on = m;
 	w->since = f->now;
 	f->num_throttled++;
-	if (was_first && m->front)
+	if (w->ahead)
+		TAILQ_INSERT_TAIL(&m->ahead, w, entry);
+	else if (was_first && m->front)
 		TAILQ_INSERT_AFTER(&m->waiters, m->front, w, entry);
 	else if (was_first)
 		TAILQ_INSERT_HEAD(&m->waiters, w, entry);
 	else
 		TAILQ_INSERT_TAIL(&m->waiters, w, entry);
-	if (was_first)
+	if (was_first && !w->ahead)
 		m->front = w;
 	w->used = 0;
 	if (!m->closed) { /* it is others' turn: of those that were let go, or else the next */
 		at = f->now + SHARE_NS;
-		if (!m->num_first)
+		if (!m->num_first && !TAILQ_EMPTY(&m->waiters))
 			let_go(m, 1);
 	}
 	if (!m->timer.index && timer_arm(&f->timers, &m->timer, at > f->now ? at : f->now + 1))
@@ -323,8 +445,12 @@ uint64_t rate_forget(struct fast *f, struct rate_wait *w)
 		return 0;
 	if (m->front == w)
 		m->front = TAILQ_PREV(w, rate_waiters, entry);
-	TAILQ_REMOVE(&m->waiters, w, entry);
+	if (w->ahead)
+		TAILQ_REMOVE(&m->ahead, w, entry);
+	else
+		TAILQ_REMOVE(&m->waiters, w, entry);
 	w->on = NULL;
+	w->ahead = false;
 	f->num_throttled--;
 	return f->now - w->since;
 }
@@ -339,6 +465,10 @@ static void meters_move(struct rate_meter *m, struct fast *to)
 		bool armed = m->timer.index;
 
 		TAILQ_FOREACH(w, &m->waiters, entry) {
+			from->num_throttled--;
+			to->num_throttled++;
+		}
+		TAILQ_FOREACH(w, &m->ahead, entry) {
 			from->num_throttled--;
 			to->num_throttled++;
 		}

@@ -132,6 +132,7 @@ struct container {
 	bool limited;		  /* one of its meters, or of its tenant's, may close */
 	bool meters_set;	  /* one of its own */
 	struct rate_meter meter[RATE_DIRS];
+	struct rate_share share[RATE_DIRS]; /* of the tenant's */
 	TAILQ_HEAD(qp_list, qp) active_qps;
 	TAILQ_ENTRY(container) turn;  /* fast->turns, while it has any */
 	uint32_t num_active;	      /* QPs on active_qps */

@@ -11,6 +11,12 @@
  * and goes on in its turn when the meter opens: a transfer in the middle, too. What it is allowed is
  * charged at once. Nobody else waits. Those who wait for the same meter take turns, by bytes: who has
  * had SHARE_NS worth of it stands behind the others.
+ *
+ * Containers that share their tenant's meter get parts of it by their weights, also those that post
+ * little at a time, and so are found without work when it would be their turn. What each has had is
+ * held against what it would have had if all that were active lately had been served all the time
+ * (rate_share). Who is ahead of that leaves RESERVE_NS worth of the limit to the others, which is
+ * there for them when they post; as a bucket may lie behind by its burst, it is not lost.
  */
 #ifndef FFR_RATE_H
 #define FFR_RATE_H
@@ -37,6 +43,12 @@ struct rate_bucket {
 	uint64_t burst; /* ns that `paid` may lie behind */
 };
 
+/* A container's part of its tenant's meter. */
+struct rate_share {
+	uint64_t had;	   /* 2^-8 units that were charged, for a weight of FFO_WEIGHT_DEFAULT */
+	uint32_t interval; /* of the meter, in which it was charged last */
+};
+
 /* Who waits for a meter. */
 struct rate_wait {
 	struct rate_meter *on; /* NULL: for none */
@@ -45,6 +57,7 @@ struct rate_wait {
 	struct rate_meter *first; /* let it go in its `opening`, and it has got nothing since */
 	uint32_t opening;
 	uint64_t used; /* bytes that it got since it was let go, while others waited */
+	bool ahead;    /* the rest is others': it is not let go before the timer */
 	/* It opens; the wait has ended. */
 	void (*go)(struct fast *f, struct rate_wait *w);
 };
@@ -55,12 +68,17 @@ struct rate_meter {
 	/* ns: a backlog that is not the containers' doing, but of a runner that did not run, beyond the
 	 * burst; of fast->stolen so much is in it; the last charge */
 	uint64_t extra, stolen, last;
-	TAILQ_HEAD(rate_waiters, rate_wait) waiters;
+	TAILQ_HEAD(rate_waiters, rate_wait) waiters, ahead;
 	uint32_t opening;   /* grows: who was let go before and got nothing is not waited for */
 	uint32_t num_first; /* whose `first` it is, of this opening */
 	struct rate_wait *front; /* the last of those that stand before all others again */
 	struct timer timer;
 	struct fast *f;
+	/* A tenant's: what an active container has had that gets its part, as rate_share.had; the
+	 * weights of those that were charged in this interval, and in the one before. */
+	uint64_t had;
+	uint32_t interval, weight, weight_before;
+	uint64_t interval_from; /* ns */
 };
 
 /* What an operation is charged to. */

@@ -31,7 +31,7 @@ static void limit(int cont, const struct ffo_limits *l)
 	fast_container_limits(&p.r.cont[cont], l);
 }
 
-/* A sender that always has work: keeps its SQ full. */
+/* A sender that keeps its SQ full; if `pause`, it looks at it only once in that time. */
 struct load {
 	struct rig_qp *qp;
 	struct rig_cq *cq;
@@ -39,12 +39,16 @@ struct load {
 	uint8_t op;
 	uint32_t len;
 	uint64_t posted, completed;
+	uint64_t pause, looks; /* ns */
 };
 
 static void keep_full(struct load *l)
 {
 	struct ff_cqe c;
 
+	if (p.r.f->now < l->looks)
+		return;
+	l->looks = p.r.f->now + l->pause;
 	while (rig_poll(l->cq, &c)) {
 		assert_int_equal(c.status, IBV_WC_SUCCESS);
 		l->completed++;
@@ -61,7 +65,7 @@ static void keep_full(struct load *l)
 
 static struct load load(uint8_t op, uint32_t len)
 {
-	return (struct load){ p.qp[0], p.cq[0], p.mr[0], p.mr[1], op, len, 0, 0 };
+	return (struct load){ p.qp[0], p.cq[0], p.mr[0], p.mr[1], op, len, 0, 0, 0, 0 };
 }
 
 /* For so long; time goes on only while nobody has work, as if work took none. */
@@ -78,6 +82,9 @@ static void run(struct load *l, int num, uint64_t ns)
 		if (fast_turn(f))
 			continue;
 		next = timer_next(&f->timers);
+		for (int i = 0; i < num; i++)
+			if (l[i].looks > f->now && l[i].looks < next)
+				next = l[i].looks;
 		assert_true(next != UINT64_MAX); /* else nothing holds it back */
 		f->now = next < end ? next : end;
 	}
@@ -335,7 +342,7 @@ static void two_up(struct two *t, uint32_t len0, uint32_t len2)
 	rig_connect(&p.r, t->qp, t->to);
 	rig_connect(&p.r, t->to, t->qp);
 	t->ld[0] = load(FF_OP_WRITE, len0);
-	t->ld[1] = (struct load){ t->qp, t->cq, t->mr, p.mr[1], FF_OP_WRITE, len2, 0, 0 };
+	t->ld[1] = (struct load){ t->qp, t->cq, t->mr, p.mr[1], FF_OP_WRITE, len2, 0, 0, 0, 0 };
 }
 
 static void two_down(struct two *t)
@@ -392,8 +399,65 @@ static void a_limit_is_shared_by_bytes(void **state)
 	assert_int_equal(fast_tenant_limits(p.r.f, "t", &l), 0);
 	run(t.ld, 2, 2 * SEC);
 	near(moved(&t.ld[0]) + moved(&t.ld[1]), 20000000, 10);
-	near(moved(&t.ld[0]), moved(&t.ld[1]), 150);
+	near(moved(&t.ld[0]), moved(&t.ld[1]), 30);
 	assert_int_equal(fast_tenant_limits(p.r.f, "t", &(struct ffo_limits){ 0 }), 0);
+	two_down(&t);
+}
+
+/* Whoever wants its part posts a little at a time, and is found without work in between. */
+static void a_limit_is_kept_for_who_posts_little(void **state)
+{
+	static const struct ffo_limits none;
+	struct ffo_limits l = { .tx_rate = 10000000 };
+	uint64_t before[2];
+	struct two t;
+
+	(void)state;
+	for (uint32_t weight = 50; weight <= 200; weight += 50) {
+		two_up(&t, 1 << 20, 125);
+		p.r.cont[2].limits.weight = weight;
+		t.ld[1].pause = 50000; /* 8 messages: up to 20 MB/s */
+		assert_int_equal(fast_tenant_limits(p.r.f, "t", &l), 0);
+		run(t.ld, 2, 2 * SEC);
+		near(moved(&t.ld[0]) + moved(&t.ld[1]), 20000000, 10);
+		near(moved(&t.ld[0]) * weight, moved(&t.ld[1]) * 100, 50);
+		/* who wants less gets that, and the other one the rest */
+		t.ld[1].pause = 1000000; /* 1 MB/s */
+		run(t.ld, 2, SEC / 10);
+		before[0] = moved(&t.ld[0]);
+		before[1] = moved(&t.ld[1]);
+		run(t.ld, 2, 2 * SEC);
+		near(moved(&t.ld[1]) - before[1], 2000000, 10);
+		near(moved(&t.ld[0]) - before[0], 18000000, 10);
+		/* and all, when there is nobody else */
+		t.ld[1].pause = 100 * SEC;
+		keep_full(&t.ld[1]);
+		before[0] = moved(&t.ld[0]);
+		run(t.ld, 1, SEC);
+		near(moved(&t.ld[0]) - before[0], 10000000, 10);
+		assert_int_equal(fast_tenant_limits(p.r.f, "t", &none), 0);
+		p.r.cont[2].limits.weight = 0;
+		two_down(&t);
+		teardown(NULL);
+		setup(NULL);
+	}
+}
+
+/* The same for a limit of requests. */
+static void requests_are_kept_too(void **state)
+{
+	static const struct ffo_limits none;
+	struct ffo_limits l = { .tx_ops = 100000 };
+	struct two t;
+
+	(void)state;
+	two_up(&t, 4096, 8);
+	t.ld[1].pause = 100000; /* up to 80,000 1/s */
+	assert_int_equal(fast_tenant_limits(p.r.f, "t", &l), 0);
+	run(t.ld, 2, 2 * SEC);
+	near(t.ld[0].completed + t.ld[1].completed, 200000, 10);
+	near(t.ld[0].completed, t.ld[1].completed, 50);
+	assert_int_equal(fast_tenant_limits(p.r.f, "t", &none), 0);
 	two_down(&t);
 }
 
@@ -484,6 +548,8 @@ int main(void)
 		TEST(small_and_large_get_the_same),
 		TEST(weights),
 		TEST(a_limit_is_shared_by_bytes),
+		TEST(a_limit_is_kept_for_who_posts_little),
+		TEST(requests_are_kept_too),
 		TEST(late_runner),
 		TEST(nothing_is_kept_back),
 		TEST(latency_comes_first),
