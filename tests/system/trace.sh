@@ -24,7 +24,7 @@ ctl "$B" trace "$B" -n 10 >"$OUT/trace" || fail "trace"
 row='^[0-9]+\.[0-9]{6} +0x[0-9a-f]{6} (send|receive) +64 0x[0-9a-f]{6} +[^ ]+ +[^ ]+ +success$'
 (($(grep -cE "$row" "$OUT/trace") == 10)) || fail "rows: $(<"$OUT/trace")"
 grep -qE ' send .* [0-9.]+[num]s +success$' "$OUT/trace" || fail "no time: $(<"$OUT/trace")"
-sort -c -n "$OUT/trace" 2>"$OUT/order" || fail "order: $(<"$OUT/order")"
+sort -c -n -s "$OUT/trace" 2>"$OUT/order" || fail "order: $(<"$OUT/order")"
 
 step "of one queue pair, as JSON"
 ctl "$B" --json trace "$B" --qp "$(awk 'NR == 2 { print $2 }' "$OUT/trace")" >"$OUT/json"
