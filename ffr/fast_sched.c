@@ -29,7 +29,8 @@
  *    CPU costs a fraction of one across.
  * 6. Tell. While it works on and on as an ordinary thread, the sessions that it serves are told
  *    its CPU, and a poller of theirs that finds nothing moves to another one (ffl/cq.c): it would
- *    get half of the core to find nothing with. Only the poller itself can do that.
+ *    get half of the core to find nothing with. Only the poller itself can do that, and it must run
+ *    for it, so the runner yields every BULK_NS, as long as rule 7's loss allows it.
  * 7. Share. After frames of another host, whose next ones are to be expected soon, it does not sleep
  *    but yields, for conf.spin_us: a wake-up by the network costs more than all else, and some tens
  *    of microseconds on a virtual machine. Programs that poll their CQ yield as well, and the two
@@ -70,6 +71,7 @@
 #define FOLLOW_NS      (10 * NS_PER_MS) /* between moves */
 #define LOSS_SHARE     64
 #define LOSS_MAX       (2 * NS_PER_MS)	 /* ... of the last time in all */
+#define BULK_NS	       (50 * NS_PER_US)	 /* between yields while there is work */
 #define SLOW_YIELD_NS  (100 * NS_PER_US) /* the other one does not yield */
 #define STOLEN_NS      (500 * NS_PER_US) /* a turn that takes longer was not the runner's alone */
 
@@ -84,8 +86,9 @@ struct fast_sched {
 	int num_cpus;
 	enum policy policy;
 	bool leave, probe, ticked;
-	int64_t loss_left;	     /* ns that yields may still take in vain */
-	uint64_t loss_since;	     /* when more was last allowed */
+	int64_t loss_left;   /* ns that yields may still take in vain */
+	uint64_t loss_since; /* when more was last allowed */
+	uint64_t yielded_at;
 	bool woken;		     /* and no postings found since */
 	uint16_t far_cpu;	     /* the CPU of the posters that rang from afar ... */
 	uint32_t wakes, far, others; /* ... of so many wake-ups; from a third CPU */
@@ -395,13 +398,11 @@ static void yield_lock(struct fast *f)
 	pthread_mutex_lock(&f->lock);
 }
 
-/* Rule 7: is the next frame worth to be looked for, and what it costs allowed? */
-static bool may_share(struct fast *f)
+/* May it yield? Others' time slices have not cost it too much lately. */
+static bool may_yield(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
 
-	if (f->no_spin || f->now - f->wire_at > f->conf.spin_us * NS_PER_US)
-		return false;
 	s->loss_left += (int64_t)((f->now - s->loss_since) / LOSS_SHARE);
 	if (s->loss_left > (int64_t)LOSS_MAX)
 		s->loss_left = LOSS_MAX;
@@ -415,19 +416,43 @@ static void charge_yield(struct fast_sched *s, uint64_t took)
 		s->loss_left -= (int64_t)took;
 }
 
-static void share(struct fast *f)
+static void yield_core(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
 	uint64_t since;
 
-	set_policy(f, POL_ORDINARY);
 	lat_settle_now(f);
 	since = fast_clock();
 	pthread_mutex_unlock(&f->lock);
 	sched_yield();
 	pthread_mutex_lock(&f->lock);
-	f->now = s->turn_at = s->woke_at = fast_clock();
+	f->now = s->turn_at = s->yielded_at = fast_clock();
 	charge_yield(s, f->now - since);
+}
+
+/* Rule 6: programs that poll are never on this core for long, but to find that out they must run. */
+static void let_pollers_run(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+
+	if (s->policy == POL_ORDINARY && f->now - s->woke_at > FIFO_MAX_NS &&
+	    f->now - s->yielded_at > BULK_NS && may_yield(f))
+		yield_core(f);
+}
+
+/* Rule 7: is the next frame worth to be looked for? */
+static bool may_share(struct fast *f)
+{
+	return !f->no_spin && f->now - f->wire_at <= f->conf.spin_us * NS_PER_US && may_yield(f);
+}
+
+static void share(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+
+	set_policy(f, POL_ORDINARY);
+	yield_core(f);
+	s->woke_at = f->now;
 	s->leave = false;
 	look_for_bells(f);
 }
@@ -470,6 +495,7 @@ void sched_runner(struct fast *f)
 				set_policy(f, POL_ORDINARY);
 			if (!s->leave) {
 				look_for_bells(f);
+				let_pollers_run(f);
 				continue;
 			}
 		}

@@ -151,7 +151,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 {
 	const struct backend_ops *ops = f->be->ops;
 	struct session *s = qp->o.ses;
-	uint64_t epoch = f->epoch;
+	uint64_t epoch = f->epoch, moved = f->moved;
 	uint32_t n = 0, head = qp->sq_head, done = 0;
 	uint64_t older = 0;
 
@@ -174,7 +174,8 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 	}
 	if (qp->wr) /* an XRC_RECV QP has none */
 		qp->wr->at = f->now;
-	while (n < f->conf.budget && qp->state == IBV_QPS_RTS && qp_sqe_ready(qp, qp->sq_head)) {
+	while (n < f->conf.budget && f->moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
+	       qp_sqe_ready(qp, qp->sq_head)) {
 		const struct ff_sqe *e = qp_sqe(qp, qp->sq_head);
 		enum ff_vendor_err why;
 		enum post_result r;

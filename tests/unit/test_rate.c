@@ -376,6 +376,26 @@ static void small_and_large_get_the_same(void **state)
 	two_down(&t);
 }
 
+/* A turn moves a little of each container's, however many requests one has posted. */
+static void nobody_waits_for_many_requests(void **state)
+{
+	struct two t;
+
+	(void)state;
+	two_up(&t, 65536, 8);
+	turns(&t, 1); /* both are known to have work */
+	for (int i = 0; i < 100; i++) {
+		uint64_t large = moved(&t.ld[0]), small = t.ld[1].completed;
+
+		turns(&t, 1);
+		keep_full(&t.ld[0]);
+		keep_full(&t.ld[1]);
+		assert_true(moved(&t.ld[0]) - large <= 2 * 65536);
+		assert_true(t.ld[1].completed > small);
+	}
+	two_down(&t);
+}
+
 static void weights(void **state)
 {
 	struct two t;
@@ -546,6 +566,7 @@ int main(void)
 		TEST(destroyed_while_it_waits),
 		TEST(qps_share_a_limit),
 		TEST(small_and_large_get_the_same),
+		TEST(nobody_waits_for_many_requests),
 		TEST(weights),
 		TEST(a_limit_is_shared_by_bytes),
 		TEST(a_limit_is_kept_for_who_posts_little),
