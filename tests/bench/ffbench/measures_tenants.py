@@ -184,11 +184,17 @@ class _Noise:
     """Programs in h0c2 (and h0c3) that run while a measure is taken."""
 
     def __init__(self, lab, commands):
+        self.admin = Admin(lab)
+        before = self._completed()
         self.programs = [proc.Background(c) for c in commands]
-        admin = Admin(lab)
-        proc.wait_for("the noise", lambda: admin.call(op="stats", name="h0c2")["containers"][0]["mrs"],
-                      timeout=30)
-        time.sleep(1.5)  # 1 GB is registered, and the first of it moved
+        # perftest fills its gigabytes first, which may take it half a minute
+        proc.wait_for("the noise", lambda: self._completed() > before, timeout=90)
+        time.sleep(0.5)
+
+    def _completed(self):
+        """Requests, and regions that are there."""
+        c = self.admin.call(op="stats", name="h0c2")["containers"][0]
+        return c["completions"]["success"] + (c["mrs"] if not c["qps"] else 0)
 
     def __enter__(self):
         return self
@@ -203,7 +209,7 @@ class _Noise:
 
 def _noises(bench, lab):
     """What others do, by the last part of a key: (in words, command lines)."""
-    length = 90
+    length = 180
 
     def pair(program, *options):
         return [lab.inside("h0c3", program, *options, timeout=length),
@@ -235,10 +241,13 @@ def noise(bench, lab):
             idle.append(tools.perftest_lat(lab, "ib_send_lat", 8, rounds))
             with _Noise(lab, commands):
                 busy.append(tools.perftest_lat(lab, "ib_send_lat", 8, rounds))
+        # that one posts for 200 us between two polls, on a core with both of the latency test
+        limits, note = ({"must": 20, "aim": 5}, "") if kind != "small" else (
+            {}, "no limit: its program keeps the core that it shares")
         rows.append(Row(f"noise-{kind}", f"ib_send_lat, 8 bytes, p99 while {what}", "us",
                         [b["p99"] for b in busy], "its median alone", [i["median"] for i in idle],
-                        must=20, aim=5, where="five busy threads, two cores, not pinned",
-                        detail={"idle": idle, "busy": busy}))
+                        where="five busy threads, two cores, not pinned", note=note,
+                        detail={"idle": idle, "busy": busy}, **limits))
     return rows
 
 
