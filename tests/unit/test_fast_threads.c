@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/soft_pair.c tests/lib/rig.c */
+/* build: tests/unit/soft_pair.c tests/lib/rig.c -Wl,--wrap=pvm_state */
 /*
  * test_fast_threads.c - ffr/fast_threads.c: containers on several fast threads of the software device,
  * in virtual time: who comes together, and that nothing is lost, doubled or out of order on the way.
@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ffr/pvm.h"
 #include "soft_pair.h"
 
 #define MS 1000000ull
@@ -20,6 +21,22 @@ static void want_near(struct fast *first)
 {
 	assert_ptr_equal(first, p.r.f);
 	wanted++;
+}
+
+/* A client whose memory does not answer: stalled, or in a call that ends after so many looks. */
+static const struct session *slow[2];
+static unsigned calls;
+
+enum pvm_state __wrap_pvm_state(const struct session *s);
+enum pvm_state __wrap_pvm_state(const struct session *s)
+{
+	if (!s || (s != slow[0] && s != slow[1]))
+		return PVM_IDLE;
+	if (!calls)
+		return PVM_STALLED;
+	if (!--calls)
+		slow[0] = slow[1] = NULL;
+	return PVM_CALL;
 }
 
 static struct fast *thread(int i)
@@ -45,6 +62,8 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	slow[0] = slow[1] = NULL;
+	calls = 0;
 	pair_down(&p);
 	return 0;
 }
@@ -174,6 +193,128 @@ static void who_comes_later_is_met(void **state)
 	rig_cq_free(&p.r, cqb);
 	rig_session_free(&p.r, s);
 	rig_session_free(&p.r, sb);
+}
+
+/* ---- clients whose memory does not answer ------------------------------------------------------ */
+
+static bool is_held(void)
+{
+	for (int i = 0; i < 4; i++)
+		if (cont(i)->hold)
+			return true;
+	return false;
+}
+
+/* Its group stays until it does; nobody else is held up. */
+static void a_stalled_client_stays(void **state)
+{
+	struct fast *from = cont(0)->fast, *to = thread(!from->index);
+	uint64_t moves = p.r.f->num_moves;
+
+	(void)state;
+	slow[0] = &p.s[1]->s;
+	assert_int_equal(fast_move(cont(0), to->index), -EBUSY);
+	assert_ptr_equal(cont(0)->fast, from);
+	assert_ptr_equal(cont(1)->fast, from);
+	assert_int_equal(p.r.f->num_moves, moves);
+	assert_false(is_held());
+	for (int i = 0; i < 4; i++) {
+		cont(0)->load += 1ull << 40;
+		fast_balance(p.r.f);
+	}
+	assert_ptr_equal(cont(0)->fast, from);
+	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 100);
+	rig_run(&p.r);
+	pair_expect(p.cq[0], 1, IBV_WC_SUCCESS);
+	slow[0] = NULL;
+	assert_int_equal(fast_move(cont(0), to->index), 0);
+	assert_ptr_equal(cont(1)->fast, to);
+}
+
+/* A call that ends soon is waited for: nothing new begins meanwhile. */
+static void a_call_is_waited_for(void **state)
+{
+	struct fast *to = thread(!cont(0)->fast->index);
+
+	(void)state;
+	slow[0] = &p.s[0]->s;
+	calls = 6; /* group_state() looks twice at the one that is worst */
+	assert_int_equal(fast_move(cont(0), to->index), 0);
+	assert_int_equal(calls, 0);
+	assert_ptr_equal(cont(0)->fast, to);
+	assert_false(is_held());
+	/* one that goes on and on is not; what waited goes on where it is */
+	slow[0] = &p.s[0]->s;
+	calls = 1000000;
+	assert_int_equal(fast_move(cont(0), !to->index), -EAGAIN);
+	assert_ptr_equal(cont(0)->fast, to);
+	assert_false(is_held());
+}
+
+/* Of two groups that meet, the one moves that can; when none can, the first that can later. */
+static void stalled_groups_meet(void **state)
+{
+	struct rig_ses *s = rig_session(&p.r, 2);
+	struct ff_ah_attr to = { .is_global = 1 };
+	struct fast *from;
+
+	(void)state;
+	if (cont(2)->fast == cont(1)->fast)
+		move();
+	from = cont(1)->fast;
+	assert_ptr_not_equal(cont(2)->fast, from);
+	memcpy(to.dgid, cont(1)->gid[0].raw, 16);
+	slow[0] = &p.s[1]->s;
+	slow[1] = &s->s;
+	assert_null(fast_meet(cont(2), &to));
+	assert_ptr_not_equal(cont(2)->fast, from);
+	assert_int_equal(wanted, 1);
+	assert_true(fast_settle(p.r.f));
+	assert_ptr_not_equal(cont(2)->fast, from);
+	slow[1] = NULL; /* the other one is stalled on */
+	assert_false(fast_settle(p.r.f));
+	assert_ptr_equal(cont(2)->fast, from);
+	assert_ptr_equal(cont(1)->fast, from);
+	assert_false(is_held());
+	rig_session_free(&p.r, s);
+}
+
+static unsigned ended;
+
+static void end_session(struct session *s, const char *why)
+{
+	assert_true(s == slow[ended] && *why);
+	ended++;
+}
+
+/* Who keeps its tenant from its limits by that is ended after a second. */
+static void limits_do_not_wait_for_ever(void **state)
+{
+	struct ffo_limits l = { .tx_rate = 1000000 };
+	struct rig_ses *s = rig_session(&p.r, 2);
+
+	(void)state;
+	ended = 0;
+	if (cont(2)->fast == cont(0)->fast)
+		move();
+	p.r.f->session_bad = end_session;
+	slow[0] = &s->s;
+	slow[1] = &p.s[0]->s;
+	assert_int_equal(fast_tenant_limits(p.r.f, "t", &l), 0);
+	assert_false(cont(0)->of->limited);
+	assert_int_equal(wanted, 1);
+	rig_advance(&p.r, 900 * MS);
+	assert_true(fast_settle(p.r.f));
+	assert_int_equal(ended, 0);
+	rig_advance(&p.r, 200 * MS);
+	assert_true(fast_settle(p.r.f));
+	assert_int_equal(ended, 2);
+	slow[0] = slow[1] = NULL; /* they are gone */
+	assert_false(fast_settle(p.r.f));
+	assert_true(cont(0)->of->limited);
+	assert_ptr_equal(cont(2)->fast, cont(0)->fast);
+	assert_int_equal(fast_tenant_limits(p.r.f, "t", &(struct ffo_limits){ 0 }), 0);
+	rig_session_free(&p.r, s);
 }
 
 static void the_first_is_kept(void **state)
@@ -418,13 +559,24 @@ static void loads_are_evened_out(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(containers_are_spread),	       TEST(who_connects_comes_together),
-		TEST(who_comes_later_is_met),	       TEST(the_first_is_kept),
-		TEST(a_limited_tenant_is_together),    TEST(receives_waited_for),
-		TEST(rnr_retries_are_counted_by_time), TEST(requests_stay_in_order),
-		TEST(a_long_message_goes_on),	       TEST(bells_are_heard),
-		TEST(moderated_events_come),	       TEST(nobody_answers),
-		TEST(errors_flush_after_a_move),       TEST(loads_are_evened_out),
+		TEST(containers_are_spread),
+		TEST(who_connects_comes_together),
+		TEST(who_comes_later_is_met),
+		TEST(the_first_is_kept),
+		TEST(a_limited_tenant_is_together),
+		TEST(receives_waited_for),
+		TEST(rnr_retries_are_counted_by_time),
+		TEST(requests_stay_in_order),
+		TEST(a_long_message_goes_on),
+		TEST(bells_are_heard),
+		TEST(moderated_events_come),
+		TEST(nobody_answers),
+		TEST(errors_flush_after_a_move),
+		TEST(loads_are_evened_out),
+		TEST(a_stalled_client_stays),
+		TEST(a_call_is_waited_for),
+		TEST(stalled_groups_meet),
+		TEST(limits_do_not_wait_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
