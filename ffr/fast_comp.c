@@ -197,30 +197,13 @@ void comp_forget_cq(struct fast *f, struct cq *cq)
 	timer_cancel(&f->timers, &cq->mod_timer);
 }
 
-/* Apart, so that counting the usual ones stays a comparison or two. */
-static __attribute__((noinline)) void count_rare(struct ff_stats *st, const struct send_wr *wr)
-{
-	switch (wr->opcode) {
-	case FF_OP_SEND_INV:
-		st->send_ops++;
-		st->tx_bytes += wr->length;
-		break;
-	case FF_OP_BIND_MW:
-	case FF_OP_LOCAL_INV:
-		st->mw_ops++;
-		break;
-	default:
-		st->atomic_ops++;
-		break;
-	}
-}
-
-static inline __attribute__((always_inline)) void count_send(struct ff_stats *st,
-							     const struct send_wr *wr)
+/* What a completed request is counted as. */
+static void count_send(struct ff_stats *st, const struct send_wr *wr)
 {
 	switch (wr->opcode) {
 	case FF_OP_SEND:
 	case FF_OP_SEND_IMM:
+	case FF_OP_SEND_INV:
 		st->send_ops++;
 		st->tx_bytes += wr->length;
 		break;
@@ -233,10 +216,32 @@ static inline __attribute__((always_inline)) void count_send(struct ff_stats *st
 		st->read_ops++;
 		st->rx_bytes += wr->length;
 		break;
+	case FF_OP_BIND_MW:
+	case FF_OP_LOCAL_INV:
+		st->mw_ops++;
+		break;
 	default:
-		count_rare(st, wr);
+		st->atomic_ops++;
 		break;
 	}
+}
+
+/* The same in fewer instructions, for usual() ones. */
+static inline __attribute__((always_inline)) void count_usual(struct ff_stats *st,
+							      const struct send_wr *wr)
+{
+	if (!FF_COUNTERS)
+		return;
+	if (wr->opcode == FF_OP_READ) {
+		st->read_ops++;
+		st->rx_bytes += wr->length;
+		return;
+	}
+	if (wr->opcode >= FF_OP_WRITE)
+		st->write_ops++;
+	else
+		st->send_ops++;
+	st->tx_bytes += wr->length;
 }
 
 static void count_failed(struct ff_stats *st, enum ibv_wc_status status)
@@ -248,10 +253,10 @@ static void count_failed(struct ff_stats *st, enum ibv_wc_status status)
 		st->errors++;
 }
 
-/* Apart as well: of a QP that is traced, or with an error. */
-static __attribute__((noinline)) void count_other(struct fast *f, struct qp *qp,
-						  const struct send_wr *wr, enum ibv_wc_status st)
+static void count(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st)
 {
+	if (!FF_COUNTERS)
+		return;
 	if (qp->trace)
 		trace_send(f, qp, wr, (uint8_t)st);
 	if (st == IBV_WC_SUCCESS)
@@ -260,6 +265,7 @@ static __attribute__((noinline)) void count_other(struct fast *f, struct qp *qp,
 		count_failed(&qp->stats, st);
 }
 
+/* Apart: of a QP that is traced, or with an error. */
 static __attribute__((noinline)) void count_other_recv(struct fast *f, struct qp *qp,
 						       uint64_t wr_id, enum ibv_wc_status st,
 						       const struct recv_info *info)
@@ -272,16 +278,24 @@ static __attribute__((noinline)) void count_other_recv(struct fast *f, struct qp
 		count_failed(&qp->stats, st);
 }
 
-static inline void complete(struct fast *f, struct qp *qp, const struct send_wr *wr,
-			    enum ibv_wc_status st, enum ff_vendor_err why)
+static inline void count_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,
+			      const struct recv_info *info)
 {
-	struct ff_stats *stats = &qp->stats;
+	if (!FF_COUNTERS)
+		return;
+	if (__builtin_expect(st == IBV_WC_SUCCESS && !qp->trace, 1))
+		qp->stats.recv_ops++;
+	else
+		count_other_recv(f, qp, wr_id, st, info);
+}
+
+static inline __attribute__((always_inline)) void complete(struct fast *f, struct qp *qp,
+							   const struct send_wr *wr,
+							   enum ibv_wc_status st,
+							   enum ff_vendor_err why)
+{
 	bool ok = true;
 
-	if (__builtin_expect(st == IBV_WC_SUCCESS && !qp->trace, 1))
-		count_send(stats, wr);
-	else
-		count_other(f, qp, wr, st);
 	FF_PROBE3(completion, qp->qp_num, wr->wr_id, st);
 	if (st != IBV_WC_SUCCESS || qp->sig_all || (wr->flags & FF_SQE_SIGNALED)) {
 		struct ff_cqe cqe = {
@@ -306,18 +320,40 @@ static inline void complete(struct fast *f, struct qp *qp, const struct send_wr 
 		qp_send_failed(f, qp);
 }
 
+/* A SEND, WRITE or READ that succeeded, and nothing is to be told of it but that. */
+static inline bool usual(const struct qp *qp, enum ibv_wc_status st)
+{
+	return st == IBV_WC_SUCCESS && !(FF_COUNTERS && (qp->trace || qp->wr->opcode > FF_OP_READ));
+}
+static_assert(FF_OP_SEND == 1 && FF_OP_SEND_IMM == 2 && FF_OP_WRITE == 3 && FF_OP_WRITE_IMM == 4 &&
+		      FF_OP_READ == 5,
+	      "count_usual() compares");
+
+static __attribute__((noinline)) void send_other(struct fast *f, struct qp *qp,
+						 enum ibv_wc_status st, enum ff_vendor_err why)
+{
+	count(f, qp, qp->wr, st);
+	complete(f, qp, qp->wr, st, why);
+}
+
 void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why)
 {
 	qp->busy = false;
-	complete(f, qp, qp->wr, st, why);
+	if (__builtin_expect(!usual(qp, st), 0)) {
+		send_other(f, qp, st, why);
+		return;
+	}
+	count_usual(&qp->stats, qp->wr);
+	complete(f, qp, qp->wr, IBV_WC_SUCCESS, why);
 }
 
 void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
 	       enum ff_vendor_err why)
 {
 	qp->in_flight--;
-	if (qp->lat && st == IBV_WC_SUCCESS)
+	if (FF_COUNTERS && qp->lat && st == IBV_WC_SUCCESS)
 		lat_count(qp->lat, f->now - wr->at, 1);
+	count(f, qp, wr, st);
 	complete(f, qp, wr, st, why);
 	qp_tell_done(qp);
 	if (qp->draining && qp_is_idle(qp))
@@ -327,7 +363,6 @@ void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv
 void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,
 	       enum ff_vendor_err why, const struct recv_info *info)
 {
-	struct ff_stats *stats = &qp->stats;
 	struct ff_cqe cqe = {
 		.wr_id = wr_id,
 		.qp = qp->o.handle,
@@ -345,10 +380,7 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 		.pkey_index = info->pkey_index,
 	};
 
-	if (__builtin_expect(st == IBV_WC_SUCCESS && !qp->trace, 1))
-		stats->recv_ops++;
-	else
-		count_other_recv(f, qp, wr_id, st, info);
+	count_recv(f, qp, wr_id, st, info);
 	FF_PROBE3(receive, qp->qp_num, wr_id, st);
 	if (!cq_put(f, qp->rcq, &cqe, info->flags & FF_CQE_SOLICITED))
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);

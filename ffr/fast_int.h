@@ -35,7 +35,7 @@ static inline void fast_tick(struct fast *f)
 /* Count what the turn has completed, at f->now: before the next turn, or before leaving the core. */
 static inline void lat_settle(struct fast *f)
 {
-	if (!LIST_EMPTY(&f->lat_due))
+	if (FF_COUNTERS && !LIST_EMPTY(&f->lat_due))
 		lat_settle_due(f);
 }
 

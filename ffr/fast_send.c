@@ -172,7 +172,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 			older = at;
 		n++;
 	}
-	if (qp->wr) /* an XRC_RECV QP has none */
+	if (FF_COUNTERS && qp->wr) /* an XRC_RECV QP has none */
 		qp->wr->at = f->now;
 	while (n < f->conf.budget && f->moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
 	       qp_sqe_ready(qp, qp->sq_head)) {
@@ -208,7 +208,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		qp_drained(f, qp);
 	if (done && qp->state != IBV_QPS_RTS)
 		done--; /* the last one failed */
-	if (qp->lat && (done || older))
+	if (FF_COUNTERS && qp->lat && (done || older))
 		lat_note(f, qp, done, older);
 	if (n) {
 		s->last_post = f->now;

@@ -323,12 +323,10 @@ static inline struct rate_path requester_path(const struct qp *qp, const struct 
 /* The bytes of a WR that is done, to those of its peer. */
 static inline void requester_served(struct qp *qp, struct qp *peer)
 {
-	struct ff_stats *st = &peer->stats;
-
 	if (qp->wr->opcode == FF_OP_READ)
-		st->tx_bytes += qp->wr->length;
+		stats_bytes(&peer->stats.tx_bytes, qp->wr->length);
 	else if (qp->wr->opcode < FF_OP_READ || qp->wr->opcode == FF_OP_SEND_INV)
-		st->rx_bytes += qp->wr->length;
+		stats_bytes(&peer->stats.rx_bytes, qp->wr->length);
 }
 
 enum post_result requester_start(struct fast *f, struct qp *qp);

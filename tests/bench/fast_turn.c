@@ -3,6 +3,8 @@
  * fast_turn.c - the router's fast path and nothing else: two connected QPs of two containers, their
  * rings in private memory, the soft backend, and fast_turn() called from here.
  *
+ * Built twice: as the router is, and as fast_turn_bare without its counters (stats.h).
+ *
  * No socket, no bell, no client: what is counted is what the router executes for one operation.
  * `run` toggles callgrind's collection on fast_turn(); without a profiler the time is printed. Both
  * sides' part of the rings (the posting, the consuming) is played by post_*() and consume().
@@ -218,11 +220,11 @@ static uint32_t consume(struct side *d)
 	return d->ci - first;
 }
 
-/* Batches in turn: post, fast_turn() until all is done, consume. ns in fast_turn(). */
+/* Batches in turn: post, fast_turn() until all is done, consume. ns in fast_turn(), by the median batch. */
 static uint64_t run_alone(struct fast *f, uint64_t ops)
 {
 	struct side *a = &side[0], *b = &side[1];
-	uint64_t ns = 0, t;
+	uint64_t *batch = bench_alloc(ops / DEPTH * sizeof(*batch)), n = 0, ns, t;
 
 	for (uint64_t done = 0; done < ops; done += DEPTH) {
 		for (uint32_t i = 0; i < DEPTH; i++) {
@@ -239,12 +241,15 @@ static uint64_t run_alone(struct fast *f, uint64_t ops)
 			if (tries > 1000000)
 				bench_die("no progress");
 		}
-		ns += bench_now() - t;
+		batch[n++] = bench_now() - t;
 		errno = 0;
 		if (consume(a) != DEPTH / signal_every ||
 		    consume(b) != (op == FF_OP_SEND ? DEPTH : 0))
 			bench_die("completions are missing");
 	}
+	bench_sort(batch, n);
+	ns = bench_pct(batch, n, 0.5) * n;
+	free(batch);
 	return ns;
 }
 

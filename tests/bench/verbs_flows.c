@@ -4,9 +4,11 @@
  * them moves in the same time. One process for all, which reaches each container's socket by itself, so
  * that a machine of two cores is not asked to run one for each.
  *
- * A flow is a QP that is connected with another one of its container. What is counted are bytes, also of
- * the message under way: messages take turns in what they consist of, and the last byte of the newest
- * one is found by bisection in the buffer that they all go to.
+ * A flow is a QP that is connected with another one of its container. Its messages go through a source
+ * and a target of a given length, one after the other, and from the start again; without a length all go
+ * from the same place to the same place. What is counted are bytes, also of the message under way: what
+ * messages consist of changes with each pass, by a second source, and the last byte of the newest one is
+ * found by bisection where it goes to.
  */
 #include <unistd.h>
 
@@ -22,6 +24,8 @@ struct flow {
 	struct ibv_qp *qp, *to;
 	struct ibv_mr *from[2], *dest;
 	uint32_t size;
+	size_t stride;	/* bytes from one message's place to the next one's */
+	uint64_t slots; /* places in each buffer */
 	uint64_t posted, completed;
 	uint64_t bytes; /* at the start of the time, then in it */
 	uint64_t at;	/* ns, of that reading */
@@ -30,11 +34,11 @@ struct flow {
 
 static int is_read;
 static unsigned window = 16;
+static size_t length; /* of a source and a target, bytes; at least one message */
 
-/* Whole pages: parts of one would be reached through the kernel. */
 static struct ibv_mr *buffer(struct flow *f, int fill)
 {
-	size_t size = (f->size + 4095ul) & ~4095ul;
+	size_t size = f->stride * f->slots;
 	uint8_t *p = bench_alloc(size);
 
 	memset(p, fill, size);
@@ -53,6 +57,9 @@ static void flow_open(struct flow *f, const char *dir)
 	f->cq = verbs_cq(&f->v, window, NULL);
 	f->qp = verbs_qp(&f->v, f->cq, &opts);
 	f->to = verbs_qp(&f->v, f->cq, &opts);
+	/* whole pages: parts of one would be reached through the kernel */
+	f->stride = (f->size + 4095ul) & ~4095ul;
+	f->slots = length > f->stride ? length / f->stride : 1;
 	a = verbs_addr_of(&f->v, f->qp);
 	b = verbs_addr_of(&f->v, f->to);
 	verbs_connect(&f->v, f->qp, &b);
@@ -62,16 +69,28 @@ static void flow_open(struct flow *f, const char *dir)
 	f->dest = buffer(f, 'b');
 }
 
+/* Message i, from the first on: its place in each buffer, and which of the two sources it is from. */
+static size_t place(const struct flow *f, uint64_t i)
+{
+	return i % f->slots * f->stride;
+}
+
+static unsigned source(const struct flow *f, uint64_t i)
+{
+	return i / f->slots & 1;
+}
+
 static void post(struct flow *f)
 {
-	struct ibv_mr *from = f->from[f->posted++ & 1];
+	struct ibv_mr *from = f->from[source(f, f->posted)];
 	struct ibv_mr *local = is_read ? f->dest : from, *remote = is_read ? from : f->dest;
-	struct ibv_sge sge = { (uintptr_t)local->addr, f->size, local->lkey };
+	size_t at = place(f, f->posted++);
+	struct ibv_sge sge = { (uintptr_t)local->addr + at, f->size, local->lkey };
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
-		.wr.rdma = { (uintptr_t)remote->addr, remote->rkey },
+		.wr.rdma = { (uintptr_t)remote->addr + at, remote->rkey },
 	};
 
 	verbs_post(f->qp, &wr);
@@ -97,8 +116,8 @@ static int serve(struct flow *f)
 /* Bytes of the message under way that are there already. */
 static uint64_t begun(const struct flow *f)
 {
-	const volatile uint8_t *p = f->dest->addr;
-	uint8_t now = f->completed & 1 ? 'b' : 'a';
+	const volatile uint8_t *p = (uint8_t *)f->dest->addr + place(f, f->completed);
+	uint8_t now = source(f, f->completed) ? 'b' : 'a';
 	uint64_t lo = 0, hi = f->size;
 
 	while (lo < hi) {
@@ -141,13 +160,16 @@ int main(int argc, char **argv)
 	const char *dir = NULL;
 	int opt, n, cpu = -1;
 
-	while ((opt = getopt(argc, argv, "c:d:t:w:W:p:r")) != -1) {
+	while ((opt = getopt(argc, argv, "c:d:m:t:w:W:p:r")) != -1) {
 		switch (opt) {
 		case 'c':
 			cpu = (int)bench_num(optarg, -1, 4095);
 			break;
 		case 'd':
 			dir = optarg;
+			break;
+		case 'm':
+			length = (size_t)bench_num(optarg, 1, 1L << 32);
 			break;
 		case 't':
 			ms = (uint64_t)bench_num(optarg, 1, 600000);
@@ -173,7 +195,9 @@ int main(int argc, char **argv)
 	if (!dir || n < 1 || n > MAX_FLOWS) {
 		fprintf(stderr,
 			"usage: verbs_flows -d DIR [-c CPU] [-t MS] [-W MS before] [-w WRS] "
-			"[-p US between polls] [-r] CONTAINER:BYTES ...\n");
+			"[-p US between polls]\n"
+			"                   [-m BYTES of a source and a target] [-r] "
+			"CONTAINER:BYTES ...\n");
 		return 2;
 	}
 	bench_pin(cpu);

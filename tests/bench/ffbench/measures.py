@@ -7,8 +7,9 @@ Product and peer alternate within each repetition, so that both see the same min
 
 import os
 import time
+from functools import partial
 
-from . import proc, tools
+from . import paired, proc, tools
 from .row import Row
 
 MEASURES = []
@@ -337,25 +338,39 @@ ROUTER_OPS = (
 )
 
 
-@measure(None, "counters-cost")
+COUNTED = (("", "8-byte WRITE", ["-i"]), ("-send", "64-byte SEND", ["-i", "-o", "send", "-z", 64]))
+
+
+@measure(None, "counters-cost", "counters-cost-send", "counters-instructions",
+         "counters-instructions-send")
 def counters_cost(bench, _lab):
-    """Instructions of the fast path with counters = full and basic; time as a second opinion."""
-    program, values, detail = str(bench.program("fast_turn")), [], {}
-    for name, flags in (("write", ["-i"]), ("send", ["-i", "-o", "send"]), ("read", ["-o", "read"])):
-        command = [program, *flags, "-n", "25600"]
-        full, got = tools.callgrind(command, "fast_turn")
-        basic, _ = tools.callgrind([*command, "-b"], "fast_turn")
-        values.append(100 * (full - basic) / basic)
-        detail[name] = {"full": full / got["operations"], "basic": basic / got["operations"]}
-    ns = {"full": [], "basic": []}
-    for _ in bench.repetitions():
-        for name, flags in (("full", []), ("basic", ["-b"])):
-            timed = proc.run_json([program, "-i", *flags, "-n", bench.scale(2000000)])
-            ns[name].append(timed["ns_per_op"])
-    detail["ns"] = ns
-    return [Row("counters-cost", "cost of all counters and histograms on: instructions of an "
-                "8-byte request", "%", [max(values)], must=3, on="value",
-                where="fast path alone, callgrind", detail=detail)]
+    """The fast path as it is, and compiled without counters, histograms, traces and probes, of the
+    cheapest requests; and with counters = basic, for information."""
+    rows = []
+    for suffix, what, flags in COUNTED:
+        full, bare = ([bench.program(p), *flags] for p in ("fast_turn", "fast_turn_bare"))
+
+        def rate(command):
+            got = proc.run_json(["taskset", "-c", bench.cpus[1], *command, "-n", 400000])
+            return (1e3 / got["ns_per_op"],)
+
+        if bench.wanted(f"counters-cost{suffix}"):
+            a, b, noisy = paired.measure(partial(rate, full), partial(rate, bare),
+                                         20 if bench.quick else 100, 0.005)
+            bench.noisy += noisy
+            rows.append(Row(f"counters-cost{suffix}", f"{what}s, fast path alone, all counters and "
+                            f"histograms on ({len(a)} pairs)", "M/s", [x for x, in a],
+                            "compiled without them", [x for x, in b], must=0.97, sense=">=", where="one thread, everything in its cache",
+                            interval=paired.interval))
+        if bench.wanted(f"counters-instructions{suffix}"):
+            ran = {}
+            for name, command in (("full", full), ("basic", [*full, "-b"]), ("bare", bare)):
+                total, got = tools.callgrind([*command, "-n", 25600], "fast_turn")
+                ran[name] = total / got["operations"]
+            rows.append(Row(f"counters-instructions{suffix}", f"{what}, the same: instructions", "instr",
+                            [ran["full"]], "compiled without them", [ran["bare"]],
+                            where="fast path alone, callgrind", detail=ran))
+    return rows
 
 
 @measure(None, *(key for key, _, _ in ROUTER_OPS))
