@@ -109,7 +109,7 @@ bool raw_send_fds(struct raw *r, const void *packet, size_t len, const int *fds,
 	do
 		n = sendmsg(r->sock, &msg, MSG_NOSIGNAL);
 	while (n < 0 && (errno == EINTR || (errno == EAGAIN && raw_spin)));
-	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
+	if (n < 0 && errno != EPIPE && errno != ECONNRESET && errno != ETOOMANYREFS)
 		FAIL("sendmsg of %zu bytes: %s", len, strerror(errno));
 	return n >= 0;
 }

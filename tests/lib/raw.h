@@ -42,6 +42,7 @@ bool raw_hello(struct raw *r);
 
 /* One packet, as it is, with a descriptor if fd >= 0. False when the router has closed. */
 bool raw_send(struct raw *r, const void *packet, size_t len, int fd);
+/* ... or when the kernel lets this user have no more descriptors on their way. */
 bool raw_send_fds(struct raw *r, const void *packet, size_t len, const int *fds, unsigned n_fds);
 /* The next packet within the deadline: its bytes, 0 at the end of the session. Descriptors in fds. */
 size_t raw_recv(struct raw *r, void *packet, size_t size, int fds[8], unsigned *n_fds);
