@@ -6,6 +6,7 @@
 #   make demo       ib_write_bw and ib_send_lat between two Docker containers
 #   make test       every test that this machine can run; the runner is tests/run
 #   make unit       the unit tests only; likewise conformance, fuzz, system, lint
+#   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
 #   make bench      the benchmarks, with their peers
 #   make matrix     the compatibility matrix: runs the programs, writes the table into README.md
 #   make format     clang-format in place
@@ -137,9 +138,28 @@ build/$(1:.c=): $(patsubst %.c,build/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1
 endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_program,$(s))))
 
+# The same with clang's coverage instead of sanitizers; tests/fuzz/coverage runs them.
+COVFLAGS = -std=gnu11 -O1 -g -Wall -Wextra -fprofile-instr-generate -fcoverage-mapping
+FUZZ_COV := $(patsubst %.c,build-cov/%,$(FUZZ_SRC))
+build-cov/fuzz/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CLANG $<"
+	$(Q)$(CLANG) $(CPPFLAGS) $(COVFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+define fuzz_cov_program
+build-cov/$(1:.c=): $(patsubst %.c,build-cov/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1))))
+	@mkdir -p $$(@D)
+	$$(CLANG) $$(COVFLAGS) -fsanitize=fuzzer -Wl,--as-needed -o $$@ $$^ \
+		$(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
+endef
+$(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_cov_program,$(s))))
+
 unit-programs: $(UNIT)
 system-programs: $(SYSTEM)
 fuzz-programs: $(FUZZ)
+fuzz-cov-programs: $(FUZZ_COV)
+
+fuzz-coverage:
+	tests/fuzz/coverage
 
 unit conformance fuzz system lint:
 	tests/run $@
@@ -188,9 +208,9 @@ uninstall:
 	for u in deploy/systemd/*.service deploy/systemd/*.socket; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
 
 clean:
-	rm -rf build build-san
+	rm -rf build build-san build-cov
 
 .PHONY: all deps demo test unit conformance fuzz system lint bench matrix format install uninstall clean \
-	unit-programs system-programs fuzz-programs
+	unit-programs system-programs fuzz-programs fuzz-cov-programs fuzz-coverage
 
 -include $(shell [ ! -d $(B) ] || find $(B) -name '*.d')

@@ -246,6 +246,8 @@ static const char *answer_send(struct ctl_conn *conn, struct answer *a)
 	reply_release(&a->reply);
 	if (err == -EAGAIN || err == -ENOBUFS)
 		return "it does not read its responses";
+	if (err == -ETOOMANYREFS) /* without CAP_SYS_RESOURCE */
+		return "this user has too many descriptors on their way, in any sockets";
 	return NULL; /* any other error: the next receive tells the end */
 }
 

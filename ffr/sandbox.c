@@ -285,14 +285,15 @@ struct group {
 
 struct kind {
 	const char *name;
-	int caps[4]; /* kept if the process has them; -1 ends */
+	int caps[5]; /* kept if the process has them; -1 ends */
 	enum { REACH_ALL, REACH_NOTHING, REACH_STORE } landlock;
 	struct group group[12];
 };
 
 static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 	[SANDBOX_CONTROL] = { "control",
-			      { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE, -1 },
+			      { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE,
+				CAP_SYS_RESOURCE, -1 },
 			      REACH_ALL,
 			      { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
 				GROUP(socket_io), GROUP(socket_new), GROUP(socket_serve),
@@ -460,7 +461,7 @@ static int bounding_drop(void)
 /* Of this thread. */
 static int caps_keep(const int *caps)
 {
-	bool has[4] = { false }, admin;
+	bool has[5] = { false }, admin;
 
 	if (capng_get_caps_process())
 		return -errno;

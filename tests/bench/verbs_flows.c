@@ -4,6 +4,8 @@
  * them moves in the same time. One process for all, which reaches each container's socket by itself, so
  * that a machine of two cores is not asked to run one for each.
  *
+ * "NAME:BYTES" is a flow of WRITEs, "NAME:BYTES:r" one of READs.
+ *
  * A flow is a QP that is connected with another one of its container. Its messages go through a source
  * and a target of a given length, one after the other, and from the start again; without a length all go
  * from the same place to the same place. What is counted are bytes, also of the message under way: what
@@ -26,13 +28,13 @@ struct flow {
 	uint32_t size;
 	size_t stride;	/* bytes from one message's place to the next one's */
 	uint64_t slots; /* places in each buffer */
+	int is_read;
 	uint64_t posted, completed;
 	uint64_t bytes; /* at the start of the time, then in it */
 	uint64_t at;	/* ns, of that reading */
 	uint64_t ns;
 };
 
-static int is_read;
 static unsigned window = 16;
 static size_t length; /* of a source and a target, bytes; at least one message */
 
@@ -83,13 +85,13 @@ static unsigned source(const struct flow *f, uint64_t i)
 static void post(struct flow *f)
 {
 	struct ibv_mr *from = f->from[source(f, f->posted)];
-	struct ibv_mr *local = is_read ? f->dest : from, *remote = is_read ? from : f->dest;
+	struct ibv_mr *local = f->is_read ? f->dest : from, *remote = f->is_read ? from : f->dest;
 	size_t at = place(f, f->posted++);
 	struct ibv_sge sge = { (uintptr_t)local->addr + at, f->size, local->lkey };
 	struct ibv_send_wr wr = {
 		.sg_list = &sge,
 		.num_sge = 1,
-		.opcode = is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		.opcode = f->is_read ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.wr.rdma = { (uintptr_t)remote->addr + at, remote->rkey },
 	};
 
@@ -160,7 +162,7 @@ int main(int argc, char **argv)
 	const char *dir = NULL;
 	int opt, n, cpu = -1;
 
-	while ((opt = getopt(argc, argv, "c:d:m:t:w:W:p:r")) != -1) {
+	while ((opt = getopt(argc, argv, "c:d:m:t:w:W:p:")) != -1) {
 		switch (opt) {
 		case 'c':
 			cpu = (int)bench_num(optarg, -1, 4095);
@@ -183,9 +185,6 @@ int main(int argc, char **argv)
 		case 'p':
 			pause_us = (unsigned)bench_num(optarg, 0, 1000000);
 			break;
-		case 'r':
-			is_read = 1;
-			break;
 		default:
 			argc = 0;
 			break;
@@ -196,20 +195,25 @@ int main(int argc, char **argv)
 		fprintf(stderr,
 			"usage: verbs_flows -d DIR [-c CPU] [-t MS] [-W MS before] [-w WRS] "
 			"[-p US between polls]\n"
-			"                   [-m BYTES of a source and a target] [-r] "
-			"CONTAINER:BYTES ...\n");
+			"                   [-m BYTES of a source and a target] "
+			"CONTAINER:BYTES[:r] ...\n");
 		return 2;
 	}
 	bench_pin(cpu);
 	for (int i = 0; i < n; i++) {
-		char *colon = strchr(argv[optind + i], ':');
+		char *colon = strchr(argv[optind + i], ':'), *read;
 
 		errno = 0;
 		if (!colon)
 			bench_die("%s has no size", argv[optind + i]);
-		*colon = 0;
+		*colon++ = 0;
+		read = strstr(colon, ":r");
+		if (read) {
+			*read = 0;
+			flow[i].is_read = 1;
+		}
 		flow[i].name = argv[optind + i];
-		flow[i].size = (uint32_t)bench_num(colon + 1, 1, 1L << 30);
+		flow[i].size = (uint32_t)bench_num(colon, 1, 1L << 30);
 		flow_open(&flow[i], dir);
 	}
 	run(flow, n, warm * 1000000, pause_us);

@@ -3,7 +3,8 @@
  * verbs_rtt.c - round trip of a SEND between two processes, through one RC QP each.
  *
  * With -e both sleep in ibv_get_cq_event() while they wait, as the peer (peer_unix.c) sleeps in
- * read(); without it both poll their CQs. -a and -b give each process a CPU.
+ * read(); without it both poll their CQs. -a and -b give each process a CPU. With -t the rounds end when
+ * that time is over; the last message says that it is the last.
  */
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -152,13 +153,13 @@ static void tear_down(struct end *e)
 int main(int argc, char **argv)
 {
 	int opt, a = -1, b = -1, fd[2], status;
-	uint64_t n = 100000, warm = 1000, *ns, t;
-	bool events = false;
+	uint64_t n = 100000, warm = 1000, i, *ns, t, from = 0, until = UINT64_MAX, ms = 0;
+	bool events = false, is_last = false;
 	uint32_t size = 64;
 	struct end e;
 	pid_t pid;
 
-	while ((opt = getopt(argc, argv, "a:b:en:s:")) != -1) {
+	while ((opt = getopt(argc, argv, "a:b:en:s:t:")) != -1) {
 		switch (opt) {
 		case 'a':
 			a = (int)bench_num(optarg, -1, 4095);
@@ -175,12 +176,17 @@ int main(int argc, char **argv)
 		case 's':
 			size = (uint32_t)bench_num(optarg, 1, 4096);
 			break;
+		case 't':
+			ms = (uint64_t)bench_num(optarg, 1, 600000);
+			break;
 		default:
 			fprintf(stderr, "usage: verbs_rtt [-a CPU] [-b CPU] [-e: events] "
-					"[-n ROUNDS] [-s BYTES]\n");
+					"[-n ROUNDS] [-s BYTES] [-t MS]\n");
 			return 2;
 		}
 	}
+	if (ms)
+		n = ms * 2000; /* more than there can be */
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
 		bench_die("socketpair");
 	pid = fork();
@@ -191,8 +197,9 @@ int main(int argc, char **argv)
 		close(fd[0]);
 		bench_pin(b);
 		set_up(&e, events, size, fd[1]);
-		for (uint64_t i = 0; i < n + warm; i++) {
+		while (!is_last) {
 			recv_one(&e);
+			is_last = e.buf[4096]; /* before the answer, which the next one follows */
 			send_one(&e);
 		}
 		/* The last message is out when the other end says so. */
@@ -206,13 +213,22 @@ int main(int argc, char **argv)
 	bench_pin(a);
 	set_up(&e, events, size, fd[0]);
 	ns = bench_alloc(n * sizeof(*ns));
-	for (uint64_t i = 0; i < n + warm; i++) {
+	e.buf[0] = 0;
+	for (i = 0; !e.buf[0]; i++) {
 		t = bench_now();
+		if (i == warm) {
+			from = t;
+			if (ms)
+				until = t + ms * 1000000;
+		}
+		e.buf[0] = i == n + warm - 1 || t >= until;
 		send_one(&e);
 		recv_one(&e);
 		if (i >= warm)
 			ns[i - warm] = bench_now() - t;
 	}
+	from = bench_now() - from;
+	n = i - warm;
 	errno = 0;
 	if (write(fd[0], e.buf, 1) != 1)
 		bench_die("the other process has gone");
@@ -221,8 +237,8 @@ int main(int argc, char **argv)
 	tear_down(&e);
 
 	bench_sort(ns, n);
-	printf("{\"rounds\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu}\n", n,
-	       bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0]);
+	printf("{\"rounds\": %lu, \"ns\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu}\n",
+	       n, from, bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0]);
 	free(ns);
 	return 0;
 }

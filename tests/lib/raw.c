@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+bool raw_spin;
+
 /* ---- packets -------------------------------------------------------------------------------- */
 
 void raw_connect(struct raw *r)
@@ -22,13 +24,15 @@ void raw_connect(struct raw *r)
 	memset(r, 0, sizeof(*r));
 	r->async_fd = r->bell_fd = r->uffd_dev = -1;
 	strncpy(sun.sun_path, path ? path : FF_SOCKET_DEFAULT, sizeof(sun.sun_path) - 1);
-	r->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	r->sock =
+		socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | (raw_spin ? SOCK_NONBLOCK : 0), 0);
 	CHECK(r->sock >= 0);
-	if (connect(r->sock, (struct sockaddr *)&sun, sizeof(sun)))
-		FAIL("connect to %s: %s", sun.sun_path, strerror(errno));
+	while (connect(r->sock, (struct sockaddr *)&sun, sizeof(sun)))
+		if (errno != EAGAIN || !raw_spin)
+			FAIL("connect to %s: %s", sun.sun_path, strerror(errno));
 }
 
-void raw_open(struct raw *r)
+bool raw_hello(struct raw *r)
 {
 	struct {
 		struct ff_hdr hdr;
@@ -37,6 +41,12 @@ void raw_open(struct raw *r)
 		.req = { .version_min = FF_PROTO_VERSION,
 			 .version_max = FF_PROTO_VERSION,
 			 .comm = "raw" } };
+
+	return raw_send(r, &m, sizeof(m), -1);
+}
+
+void raw_open(struct raw *r)
+{
 	struct {
 		struct ff_hdr hdr;
 		struct ff_hello_resp resp;
@@ -45,7 +55,7 @@ void raw_open(struct raw *r)
 	int fds[8];
 
 	raw_connect(r);
-	CHECK(raw_send(r, &m, sizeof(m), -1));
+	CHECK(raw_hello(r));
 	CHECK_EQ(raw_recv(r, &a, sizeof(a), fds, &n_fds), sizeof(a));
 	CHECK_EQ(a.hdr.status, 0);
 	CHECK(n_fds == 2 + a.resp.has_uffd);
@@ -73,34 +83,40 @@ void raw_close(struct raw *r)
 		close(r->uffd_dev);
 }
 
-bool raw_send(struct raw *r, const void *packet, size_t len, int fd)
+bool raw_send_fds(struct raw *r, const void *packet, size_t len, const int *fds, unsigned n_fds)
 {
 	struct iovec iov = { .iov_base = (void *)packet, .iov_len = len };
 	union {
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(RAW_MAX_FDS * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 
-	if (fd >= 0) {
+	CHECK(n_fds <= RAW_MAX_FDS);
+	if (n_fds) {
 		struct cmsghdr *c;
 
 		memset(&control, 0, sizeof(control));
 		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control.room);
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
 		c = CMSG_FIRSTHDR(&msg);
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+		c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
 	}
 	do
 		n = sendmsg(r->sock, &msg, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno != EPIPE && errno != ECONNRESET)
+	while (n < 0 && (errno == EINTR || (errno == EAGAIN && raw_spin)));
+	if (n < 0 && errno != EPIPE && errno != ECONNRESET && errno != ETOOMANYREFS)
 		FAIL("sendmsg of %zu bytes: %s", len, strerror(errno));
 	return n >= 0;
+}
+
+bool raw_send(struct raw *r, const void *packet, size_t len, int fd)
+{
+	return raw_send_fds(r, packet, len, &fd, fd >= 0);
 }
 
 size_t raw_recv(struct raw *r, void *packet, size_t size, int fds[8], unsigned *n_fds)
@@ -120,9 +136,11 @@ size_t raw_recv(struct raw *r, void *packet, size_t size, int fds[8], unsigned *
 
 	if (n_fds)
 		*n_fds = 0;
-	if (poll(&p, 1, VT_WAIT_MS * (int)vt_slow()) != 1)
+	if (!raw_spin && poll(&p, 1, VT_WAIT_MS * (int)vt_slow()) != 1)
 		FAIL("the router neither answered nor closed the session");
-	n = recvmsg(r->sock, &msg, MSG_CMSG_CLOEXEC);
+	do
+		n = recvmsg(r->sock, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EAGAIN && raw_spin);
 	if (n <= 0) /* the end, or the reset that a queue of unread packets makes of it */
 		return 0;
 	for (c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
@@ -274,7 +292,7 @@ void raw_qp_connect_to(struct raw *r, struct raw_qp *q, uint32_t dest_qp_num)
 				   .min_rnr_timer = 1,
 				   .timeout = 10,
 				   .retry_cnt = 1,
-				   .rnr_retry = 0,
+				   .rnr_retry = q->rnr_retry,
 				   .ah = { .is_global = 1, .port_num = 1, .hop_limit = 1 } };
 	uint32_t rtr = 0, rts = IBV_QP_SQ_PSN;
 

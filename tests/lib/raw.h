@@ -14,7 +14,11 @@
 #include "vt.h"
 
 #define RAW_MAX_SEGS 64
-#define RAW_CLOSED   1 /* raw_call: the router closed the session */
+#define RAW_MAX_FDS  253 /* of one packet: the kernel's SCM_MAX_FD */
+#define RAW_CLOSED   1	 /* raw_call: the router closed the session */
+
+/* Never sleep: a client that waits in a loop. To be set before the first connection. */
+extern bool raw_spin;
 
 struct raw {
 	int sock;
@@ -33,9 +37,13 @@ struct raw {
 void raw_connect(struct raw *r);
 void raw_open(struct raw *r);
 void raw_close(struct raw *r);
+/* Say HELLO and wait for nothing. False when the router has closed. */
+bool raw_hello(struct raw *r);
 
 /* One packet, as it is, with a descriptor if fd >= 0. False when the router has closed. */
 bool raw_send(struct raw *r, const void *packet, size_t len, int fd);
+/* ... or when the kernel lets this user have no more descriptors on their way. */
+bool raw_send_fds(struct raw *r, const void *packet, size_t len, const int *fds, unsigned n_fds);
 /* The next packet within the deadline: its bytes, 0 at the end of the session. Descriptors in fds. */
 size_t raw_recv(struct raw *r, void *packet, size_t size, int fds[8], unsigned *n_fds);
 /* The session must end, whatever answers still come. */
@@ -70,6 +78,7 @@ struct raw_qp {
 	uint8_t *buf; /* registered, reached by process_vm_*; guarded by canaries on both sides */
 	size_t len;
 	uint32_t sq_tail, rq_tail, ci;
+	uint8_t rnr_retry; /* when it is connected */
 };
 #define RAW_CANARY 4096u /* bytes before and behind buf */
 

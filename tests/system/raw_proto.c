@@ -9,8 +9,11 @@
 #include "../lib/raw.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,6 +151,200 @@ static void unexpected_descriptors(void)
 	CHECK_EQ(read(p[0], &c, 1), 0);
 	close(fd);
 	victim_stop();
+}
+
+/* The write end of a pipe that is passed on in many copies; its reader sees when the last is closed. */
+struct copies {
+	int reader, fd[RAW_MAX_FDS];
+};
+
+static void copies_make(struct copies *c)
+{
+	int p[2];
+
+	CHECK_EQ(pipe2(p, O_CLOEXEC), 0);
+	c->reader = p[0];
+	for (unsigned i = 0; i < RAW_MAX_FDS; i++)
+		c->fd[i] = p[1];
+}
+
+static void copies_all_closed(struct copies *c)
+{
+	struct pollfd p = { .fd = c->reader };
+
+	close(c->fd[0]);
+	WAIT_FOR(poll(&p, 1, 0) == 1 && p.revents & POLLHUP);
+	close(c->reader);
+}
+
+/* With every message, before HELLO and after it: too few, too many, as many as go. */
+static void descriptors_everywhere(void)
+{
+	static const unsigned counts[] = { 1, 2, 3, RAW_MAX_FDS };
+	struct copies c;
+
+	victim_start();
+	copies_make(&c);
+	for (unsigned i = 0; i < ARRAY_SIZE(msgs); i++) {
+		for (unsigned k = 0; k < 4 * ARRAY_SIZE(counts); k++) {
+			unsigned n = counts[k / 4];
+			uint8_t packet[4096] = { 0 };
+			struct ff_hdr h = header(msgs[i].type);
+			struct raw r;
+
+			if (msgs[i].type == FF_MSG_REG_DMABUF_MR && n == 1)
+				continue; /* has one */
+			h.n_fds = k & 1 ? (uint16_t)n : 0;
+			memcpy(packet, &h, sizeof(h));
+			if (k & 2)
+				raw_open(&r);
+			else
+				raw_connect(&r);
+			if (raw_send_fds(&r, packet, sizeof(h) + msgs[i].req, c.fd, n))
+				raw_want_closed(&r);
+			raw_close(&r);
+		}
+	}
+	/* one more than a packet carries is the kernel's to refuse: the session has not seen it */
+	struct raw r;
+	struct ff_query_device_resp dev;
+	struct ff_hdr h = header(FF_MSG_ALLOC_PD);
+	union {
+		char room[CMSG_SPACE((RAW_MAX_FDS + 1) * sizeof(int))];
+		struct cmsghdr c;
+	} control = { .c = { .cmsg_level = SOL_SOCKET,
+			     .cmsg_type = SCM_RIGHTS,
+			     .cmsg_len = CMSG_LEN((RAW_MAX_FDS + 1) * sizeof(int)) } };
+	struct iovec iov = { &h, sizeof(h) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control.room) };
+
+	for (unsigned i = 0; i <= RAW_MAX_FDS; i++)
+		memcpy(CMSG_DATA(&control.c) + i * sizeof(int), &c.fd[0], sizeof(int));
+	raw_open(&r);
+	CHECK(sendmsg(r.sock, &msg, MSG_NOSIGNAL) < 0);
+	CHECK_EQ(errno, EINVAL);
+	RAW_CALL(&r, QUERY_DEVICE, &(struct ff_query_device_req){ 0 }, &dev);
+	raw_close(&r);
+	copies_all_closed(&c);
+	victim_stop();
+	raw_router_serves();
+}
+
+/* Connections that are closed with descriptors on their way, accepted or still in the queue. */
+static void descriptors_and_gone(void)
+{
+	enum { CONNS = 200 };
+	struct {
+		struct ff_hdr hdr;
+		struct ff_alloc_pd_req req;
+	} m = { .hdr = header(FF_MSG_ALLOC_PD) };
+	static struct raw r[CONNS];
+	struct copies c;
+
+	victim_start();
+	for (unsigned round = 0; round < 10; round++) {
+		copies_make(&c);
+		for (unsigned i = 0; i < CONNS; i++) {
+			raw_connect(&r[i]);
+			if (round % 2)
+				raw_hello(&r[i]);
+			for (unsigned k = 0; k < 3; k++)
+				raw_send_fds(&r[i], &m, sizeof(m), c.fd, RAW_MAX_FDS);
+			if (i % 2)
+				raw_close(&r[i]);
+		}
+		for (unsigned i = 0; i < CONNS; i += 2)
+			raw_close(&r[i]);
+		copies_all_closed(&c);
+		victim_check();
+	}
+	victim_stop();
+	raw_router_serves();
+}
+
+/*
+ * As many descriptors on their way, within this program, as make the kernel refuse more to others of the
+ * same user that have no CAP_SYS_RESOURCE. The router, which is root too, serves new sessions all the same;
+ * where it could not have that, which the bounding set of this process stands for, it may end them, but at
+ * once. Those who have their descriptors feel nothing, and afterwards all is well.
+ */
+static void descriptors_in_flight(void)
+{
+	enum { PAIRS = 10, PACKETS = 50 };
+	int pair[PAIRS][2];
+	struct copies c;
+
+	victim_start();
+	copies_make(&c);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		struct raw out = { 0 };
+
+		CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair[i]), 0);
+		out.sock = pair[i][0];
+		for (unsigned k = 0; k < PACKETS; k++)
+			if (!raw_send_fds(&out, &k, sizeof(k), c.fd, RAW_MAX_FDS))
+				break;
+	}
+	for (unsigned i = 0; i < 20; i++) {
+		uint8_t answer[sizeof(struct ff_hdr) + sizeof(struct ff_hello_resp)];
+		struct raw r;
+		int fds[8];
+		unsigned n;
+
+		raw_connect(&r);
+		CHECK(raw_hello(&r));
+		if (raw_recv(&r, answer, sizeof(answer), fds, &n) != sizeof(answer))
+			CHECK_EQ(prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE), 0);
+		while (n)
+			close(fds[--n]);
+		raw_close(&r);
+	}
+	victim_check();
+	for (unsigned i = 0; i < PAIRS; i++) {
+		close(pair[i][0]);
+		close(pair[i][1]);
+	}
+	copies_all_closed(&c);
+	victim_stop();
+	raw_router_serves();
+}
+
+/* Many sessions at once that say a part of a request, byte by byte: all end, and nobody else. */
+static void parts_of_requests(void)
+{
+	enum { SESSIONS = 100 };
+	struct ff_hdr h = header(FF_MSG_ALLOC_PD);
+	static struct raw r[SESSIONS], quiet[60];
+	struct ff_query_device_resp dev;
+	struct raw good;
+
+	victim_start();
+	raw_open(&good);
+	for (unsigned round = 0; round < sizeof(h); round++) {
+		for (unsigned i = 0; i < SESSIONS; i++)
+			raw_open(&r[i]);
+		for (unsigned i = 0; i < ARRAY_SIZE(quiet); i++)
+			raw_connect(&quiet[i]);
+		for (unsigned i = 0; i < SESSIONS; i++)
+			raw_send(&r[i], (uint8_t *)&h + round, 1, -1);
+		for (unsigned i = 0; i < ARRAY_SIZE(quiet); i++)
+			raw_send(&quiet[i], &h, round + 1, -1);
+		RAW_CALL(&good, QUERY_DEVICE, &(struct ff_query_device_req){ 0 }, &dev);
+		for (unsigned i = 0; i < SESSIONS; i++) {
+			raw_want_closed(&r[i]);
+			raw_close(&r[i]);
+		}
+		for (unsigned i = 0; i < ARRAY_SIZE(quiet); i++) {
+			raw_want_closed(&quiet[i]);
+			raw_close(&quiet[i]);
+		}
+	}
+	raw_close(&good);
+	victim_stop();
+	raw_router_serves();
 }
 
 static void hello_rules(void)
@@ -721,6 +918,10 @@ static const struct vt_case cases[] = {
 	{ "proto_bad_headers", bad_headers, 0 },
 	{ "proto_bad_lengths", bad_lengths, 0 },
 	{ "proto_unexpected_descriptors", unexpected_descriptors, 0 },
+	{ "proto_descriptors_everywhere", descriptors_everywhere, 0 },
+	{ "proto_descriptors_and_gone", descriptors_and_gone, 0 },
+	{ "proto_descriptors_in_flight", descriptors_in_flight, 0 },
+	{ "proto_parts_of_requests", parts_of_requests, 0 },
 	{ "proto_hello_rules", hello_rules, 0 },
 	{ "proto_random_packets", random_packets, 0 },
 	{ "proto_unknown_handles", unknown_handles, 0 },

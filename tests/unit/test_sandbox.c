@@ -379,7 +379,7 @@ static void capabilities(void **state)
 {
 	static const uint64_t keeps[SANDBOX_NUM_KINDS] = {
 		[SANDBOX_CONTROL] = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
-				    BIT(CAP_CHECKPOINT_RESTORE),
+				    BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYS_RESOURCE),
 		[SANDBOX_FAST] = BIT(CAP_SYS_NICE),
 	};
 	uint64_t had;
@@ -398,7 +398,7 @@ static void capabilities(void **state)
 			assert_int_equal(status_hex("CapBnd:\t") &
 						 ~(BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
 						   BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYS_NICE) |
-						   BIT(CAP_SYS_ADMIN)),
+						   BIT(CAP_SYS_RESOURCE) | BIT(CAP_SYS_ADMIN)),
 					 0);
 	}
 }

@@ -40,7 +40,7 @@ class Admin:
         self.call(op="container_set", name=container, limits=limits)
 
 
-def _flows(bench, lab, *flows, ms, window=64, options=()):
+def flows(bench, lab, *flows, ms, window=64, options=()):
     """Bytes/s of each flow, "container:size"."""
     got = proc.run_json(["env", f"LD_LIBRARY_PATH={bench.build}/lib", bench.program("verbs_flows"),
                          "-d", str(lab.dir / "h0/run/containers"), "-t", str(int(ms)), "-w",
@@ -55,12 +55,12 @@ def _worst(bench, lab):
     admin, runs = Admin(lab), []
     for size in SIZES:
         admin.limit("h0c0", tx_rate=0)
-        free, = _flows(bench, lab, f"h0c0:{size}", ms=500)
+        free, = flows(bench, lab, f"h0c0:{size}", ms=500)
         for name, rate in RATES:
             if free < 1.2 * rate:
                 continue  # nothing to be held back
             admin.limit("h0c0", tx_rate=rate)
-            got, = _flows(bench, lab, f"h0c0:{size}", ms=2000)
+            got, = flows(bench, lab, f"h0c0:{size}", ms=2000)
             runs.append({"size": size, "limit": name, "error_percent": 100 * (got / rate - 1)})
     admin.limit("h0c0", tx_rate=0)
     return max(abs(r["error_percent"]) for r in runs), runs
@@ -100,7 +100,7 @@ def limit_cpu(bench, lab):
     admin.limit("h0c0", tx_rate=125_000_000)
     for _ in bench.repetitions():
         before, start = sum(lab.router_cpu_ns()[0].values()), time.monotonic_ns()
-        _flows(bench, lab, "h0c0:65536", ms=2000, options=("-p", 500))
+        flows(bench, lab, "h0c0:65536", ms=2000, options=("-p", 500))
         after, end = sum(lab.router_cpu_ns()[0].values()), time.monotonic_ns()
         shares.append(100 * (after - before) / (end - start))
     admin.limit("h0c0", tx_rate=0)
@@ -129,7 +129,7 @@ def limit_ten(bench, lab):
     for name, rate in zip(names, rates):
         admin.limit(name, tx_rate=rate)
     for _ in bench.repetitions():
-        got = _flows(bench, lab, *(f"{n}:65536" for n in names), ms=2000)
+        got = flows(bench, lab, *(f"{n}:65536" for n in names), ms=2000)
         errors = [100 * (g / r - 1) for g, r in zip(got, rates)]
         worst.append(max(map(abs, errors)))
         details.append(errors)
@@ -150,7 +150,7 @@ def share_sizes(bench, lab):
         admin.call(op="tenant_set", tenant="default", limits={"tx_rate": rate})
         small, large = [], []
         for _ in bench.repetitions():
-            a, b = _flows(bench, lab, "h0c0:64", "h0c1:1048576", ms=bench.scale(5000), window=1024)
+            a, b = flows(bench, lab, "h0c0:64", "h0c1:1048576", ms=bench.scale(5000), window=1024)
             small.append(a / 1e6)
             large.append(b / 1e6)
         limits = {"must": 0.9, "aim": 0.97} if rate else {}
@@ -166,13 +166,13 @@ def containers_512(bench, lab):
     admin, one, cached, many, jain = Admin(lab), [], [], [], []
     number, size, window = 512, 65536, 4
     names = _many(admin, lab, number)
-    flows, each = [f"{n}:{size}" for n in names], window * size
+    loads, each = [f"{n}:{size}" for n in names], window * size
     ms = bench.scale(4000)
     for _ in bench.repetitions():
-        alone, = _flows(bench, lab, flows[0], ms=ms, window=number * window,
+        alone, = flows(bench, lab, loads[0], ms=ms, window=number * window,
                         options=("-m", number * each, "-W", 500))
-        got = _flows(bench, lab, *flows, ms=ms, window=window, options=("-m", each, "-W", 500))
-        small, = _flows(bench, lab, flows[0], ms=ms, window=16)
+        got = flows(bench, lab, *loads, ms=ms, window=window, options=("-m", each, "-W", 500))
+        small, = flows(bench, lab, loads[0], ms=ms, window=16)
         one.append(alone / 1e9)
         many.append(sum(got) / 1e9)
         cached.append(small / 1e9)
@@ -273,9 +273,9 @@ def rate_beside(bench, lab):
             continue
         alone, beside = [], []
         for _ in bench.repetitions():
-            alone += [r / 1e6 for r in _flows(bench, lab, "h0c0:4096", ms=bench.scale(5000))]
+            alone += [r / 1e6 for r in flows(bench, lab, "h0c0:4096", ms=bench.scale(5000))]
             with _Noise(lab, commands):
-                beside += [r / 1e6 for r in _flows(bench, lab, "h0c0:4096", ms=bench.scale(5000))]
+                beside += [r / 1e6 for r in flows(bench, lab, "h0c0:4096", ms=bench.scale(5000))]
         rows.append(Row(f"rate-beside-{kind}", f"a flow with a limit of 1 Gbit/s while {what}", "MB/s",
                         beside, "alone", alone, must=0.95, aim=0.99, sense=">=",
                         where="four busy threads, two cores, not pinned"))

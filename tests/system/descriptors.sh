@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 180
+# engines: netns
+# sanitized: no
+# descriptors.sh - hostile clients pass descriptors that nobody asked for and drop sessions half-way:
+# the router has as many open afterwards as before.
+. "$(dirname "$0")/../lib/lab.sh"
+own_lab --containers 1
+router=$(<"$OWN_LAB/h0/ffr.pid")
+
+descriptors() {
+	find "/proc/$router/fd" -mindepth 1 | wc -l
+}
+
+hostile() {
+	timeout 80 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_proto" descriptors parts silent \
+		>"$OUT/hostile" 2>&1 || fail "$(cat "$OUT/hostile")"
+}
+
+step "once, for what the router keeps open from then on"
+hostile
+before=$(descriptors)
+as_before() {
+	(($(descriptors) <= before))
+}
+step "and again"
+hostile
+until_true 10 as_before || fail "$(descriptors) descriptors are open, $before were"
+running "$router" || fail "the router is gone"
