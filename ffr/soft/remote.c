@@ -333,6 +333,8 @@ static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
 /* The peer's QP is there, or has a receive. */
 static void go(struct fast *f, struct remote_qp *rq)
 {
+	if (rq->phase == REM_RNR)
+		requester_rnr_over(rq->qp, &rq->rnr_left);
 	if (rq->phase == REM_RNR || rq->phase == REM_WAIT)
 		remote_resume(f, rq);
 }

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RNR_FOR_EVER  7
 #define TIMEOUT_MIN   (16 * NS_PER_MS) /* a router may be off its CPU for longer than a NIC */
 #define MAP_PATIENCE  (20 * NS_PER_MS) /* then the peer's router is asked */
 #define LATER_NS      NS_PER_MS
@@ -533,18 +532,20 @@ void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
 static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	struct qp *qp = rq->qp;
+	uint64_t ns;
 
 	rq->moved = f->now;
 	qp->stats.rnr++;
 	FF_PROBE2(rnr, qp->qp_num, qp->attr.dest_qp_num);
-	if (qp->attr.rnr_retry != RNR_FOR_EVER && rq->rnr_left-- == 0) {
+	ns = requester_rnr_wait(qp, &rq->rnr_left, (uint8_t)h->nak.rnr_timer);
+	if (!ns) {
 		fail(f, rq, h->msn, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;
 	}
 	go_back(rq, h->msn);
 	rq->solo = true;
 	rq->phase = REM_RNR;
-	timer_arm(&f->timers, &rq->timer, f->now + requester_rnr_ns((uint8_t)h->nak.rnr_timer));
+	timer_arm(&f->timers, &rq->timer, f->now + ns);
 }
 
 /* UC: what the peer says to the question whether it is there. */

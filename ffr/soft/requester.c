@@ -20,6 +20,7 @@
 #include "remote.h"
 
 #define RNR_FOR_EVER 7
+#define RNR_IDLE_NS  (10 * NS_PER_MS)
 #define UD_PATIENCE  (500 * NS_PER_MS) /* until the way to another host is known and open */
 
 /* IBTA table 45, in units of 10 µs */
@@ -28,9 +29,27 @@ static const uint32_t rnr_10us[32] = { 65536, 1,    2,	  3,	 4,	6,     8,     12
 				       256,   384,  512,  768,	 1024,	1536,  2048,  3072,
 				       4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152 };
 
-uint64_t requester_rnr_ns(uint8_t field)
+/*
+ * Who tries for ever is told of the receive that it waits for (wake_rnr(), WIRE_GO). The timer is there for
+ * a hint that was missed, which the next tries find; after them it would only keep the router busy.
+ */
+uint64_t requester_rnr_wait(const struct qp *qp, uint8_t *left, uint8_t field)
 {
-	return rnr_10us[field & 31] * 10 * NS_PER_US;
+	uint64_t ns = rnr_10us[field & 31] * 10 * NS_PER_US;
+
+	if (qp->attr.rnr_retry != RNR_FOR_EVER)
+		return (*left)-- ? ns : 0;
+	if (*left) {
+		--*left;
+		return ns;
+	}
+	return ns > RNR_IDLE_NS ? ns : RNR_IDLE_NS;
+}
+
+void requester_rnr_over(const struct qp *qp, uint8_t *left)
+{
+	if (qp->attr.rnr_retry == RNR_FOR_EVER)
+		*left = RNR_FOR_EVER;
 }
 
 uint64_t requester_ack_timeout(const struct qp *qp)
@@ -88,14 +107,16 @@ static enum post_result drop(struct fast *f, struct qp *qp)
 static enum post_result no_receive(struct fast *f, struct qp *qp, struct qp *peer)
 {
 	struct soft_qp *sq = qp->soft;
+	uint64_t ns;
 
 	qp->stats.rnr++;
 	FF_PROBE2(rnr, qp->qp_num, peer->qp_num);
-	if (qp->attr.rnr_retry != RNR_FOR_EVER && sq->rnr_left-- == 0)
+	ns = requester_rnr_wait(qp, &sq->rnr_left, peer->attr.min_rnr_timer);
+	if (!ns)
 		return finish(f, qp, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 	sq->phase = SOFT_WAIT_RNR;
 	wait_on(sq, peer->srq ? &peer->srq->rnr_waiters : &peer->soft->rnr_waiters);
-	timer_arm(&f->timers, &sq->timer, f->now + requester_rnr_ns(peer->attr.min_rnr_timer));
+	timer_arm(&f->timers, &sq->timer, f->now + ns);
 	/* a hint without a fence on either side: when it is missed, the timer finds the receive */
 	atomic_store_explicit(peer->srq ? &peer->srq->hdr->need : &peer->hdr->rq_need, 1,
 			      memory_order_relaxed);
@@ -140,6 +161,8 @@ void requester_timer(struct timer *t)
 
 void requester_resume(struct fast *f, struct soft_qp *sq)
 {
+	if (sq->phase == SOFT_WAIT_RNR)
+		requester_rnr_over(sq->qp, &sq->rnr_left);
 	unwait(f, sq);
 	sq->phase = SOFT_RUN;
 	fast_qp_activate(f, sq->qp);

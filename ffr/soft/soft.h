@@ -345,8 +345,13 @@ void requester_timer(struct timer *t);
 /* Complete the WR under way, whatever phase it is in. */
 enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_status st,
 				  enum ff_vendor_err why);
-/* IBTA table 45: the RNR NAK timer field, ns */
-uint64_t requester_rnr_ns(uint8_t field);
+/*
+ * There is no receive: ns until it is tried again, by the RNR NAK timer field (IBTA table 45); 0: that
+ * was the last try. *left: qp->attr.rnr_retry at first.
+ */
+uint64_t requester_rnr_wait(const struct qp *qp, uint8_t *left, uint8_t field);
+/* Receives were posted: what is found now is a new wait. */
+void requester_rnr_over(const struct qp *qp, uint8_t *left);
 
 /* ---- mcast.c ---- */
 void mcast_init(struct mcast_table *t);
