@@ -30,7 +30,7 @@ ucx() {
 	start=$(bytes)
 	pair "$A" "$B" env "UCX_TLS=$tls" UCX_NET_DEVICES=ff0:1 UCX_LOG_LEVEL=error \
 		ucx_perftest -t "$test" -s "$size" -n "$iters" -w 10 -f "$@"
-	awk -v iters="$iters" '$1 == iters && NF == 8 && $4 > 0 && $6 > 0 { ok = 1 } END { exit !ok }' \
+	awk -v iters="$iters" '$1 == iters && NF == 8 && $4 > 0 && $8 > 0 { ok = 1 } END { exit !ok }' \
 		"$OUT/client" || {
 		cat "$OUT/client"
 		fail "no report of $iters iterations"

@@ -5,6 +5,9 @@ The hostile program shares two cores with the victim's two processes and the rou
 threads ever sleeps. That costs the victim CPU time without any help of freeflow; what is judged is
 therefore the victim beside it against the victim beside as many threads that do nothing but burn. The
 same figures against the victim alone follow, without a limit.
+
+The hostile container has the limits that an operator gives one that he does not trust (QUOTA): without
+them it may use the router as much as anybody, and does.
 """
 
 import json
@@ -32,7 +35,7 @@ KINDS = {
     "exhaust": (1, "another uses 1,024 QPs and MRs, its quota, in turn"),
     "rnr": (1, "another's SENDs find no receive"),
 }
-QUOTA = {"max_qp": 1024, "max_mr": 1024}
+QUOTA = {"max_qp": 1024, "max_mr": 1024, "max_calls": 1000, "tx_ops": 100_000}
 PARTS = ("p99", "rate", "p99-alone", "rate-alone")
 WHERE = "{} busy threads and the router, two cores, not pinned"
 
