@@ -10,6 +10,7 @@
 #include "tls.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -210,11 +211,57 @@ SSL *tls_open(struct tls *t, bool connects)
 	return ssl;
 }
 
+/* Has the other side said that it does not take this side's certificate? */
+static bool is_refusal(int reason)
+{
+	switch (reason) {
+	case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
+	case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
+	case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
+	case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
+	case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
+	case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
+	case SSL_R_TLSV1_ALERT_ACCESS_DENIED:
+	case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* What comes is no record, or one of another protocol's. */
+static bool is_other_protocol(int reason)
+{
+	return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
+	       reason == SSL_R_HTTPS_PROXY_REQUEST || reason == SSL_R_UNKNOWN_PROTOCOL;
+}
+
+int tls_failed(const SSL *ssl, char *why, size_t size)
+{
+	int reason = ERR_GET_REASON(ERR_peek_error()), err = -EPROTO;
+	long verify = SSL_get_verify_result(ssl);
+
+	if (verify != X509_V_OK) {
+		snprintf(why, size, "TLS: %s", X509_verify_cert_error_string(verify));
+		err = -EACCES;
+	} else if (is_refusal(reason)) {
+		snprintf(why, size, "TLS: it does not take this side's certificate: %s",
+			 tls_reason());
+		err = -EACCES;
+	} else if (is_other_protocol(reason)) {
+		snprintf(why, size, "TLS: it does not speak TLS: %s", tls_reason());
+	} else {
+		snprintf(why, size, "TLS: %s", tls_reason());
+		if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
+			err = -EACCES;
+	}
+	ERR_clear_error();
+	return err;
+}
+
 int tls_step(SSL *ssl, bool *writes, char *why, size_t size)
 {
-	const char *reason;
 	int ret, err;
-	long verify;
 
 	ERR_clear_error();
 	errno = 0;
@@ -230,15 +277,13 @@ int tls_step(SSL *ssl, bool *writes, char *why, size_t size)
 		*writes = true;
 		return -EAGAIN;
 	case SSL_ERROR_SYSCALL:
-		reason = err ? strerror(err) : "it has closed the connection";
-		break;
+		snprintf(why, size, "TLS: %s",
+			 err ? strerror(err) : "it has closed the connection");
+		ERR_clear_error();
+		return -EPROTO;
 	default:
-		verify = SSL_get_verify_result(ssl);
-		reason = verify != X509_V_OK ? X509_verify_cert_error_string(verify) : tls_reason();
+		return tls_failed(ssl, why, size);
 	}
-	snprintf(why, size, "TLS: %s", reason);
-	ERR_clear_error();
-	return -EPROTO;
 }
 
 bool tls_is(const SSL *ssl, const char *host)
@@ -253,4 +298,19 @@ bool tls_is(const SSL *ssl, const char *host)
 	is = !strcmp(name, host); /* to DNS "H1" is "h1"; to the orchestrator it is not */
 	OPENSSL_free(name);
 	return is;
+}
+
+bool tls_is_at(const SSL *ssl, const struct sockaddr_storage *sa)
+{
+	const struct sockaddr_in6 *six = (const void *)sa;
+	const struct sockaddr_in *four = (const void *)sa;
+	X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	if (!cert || SSL_get_verify_result(ssl) != X509_V_OK)
+		return false;
+	if (sa->ss_family == AF_INET)
+		return X509_check_ip(cert, (const void *)&four->sin_addr, sizeof(four->sin_addr),
+				     0) == 1;
+	return sa->ss_family == AF_INET6 &&
+	       X509_check_ip(cert, six->sin6_addr.s6_addr, sizeof(six->sin6_addr), 0) == 1;
 }

@@ -9,6 +9,7 @@
 #include <openssl/types.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/socket.h>
 
 struct tls;
 
@@ -24,11 +25,17 @@ void tls_free(struct tls *t);
 /* For a handshake, with files that are new meanwhile; it has no BIO yet. NULL: out of memory. */
 SSL *tls_open(struct tls *t, bool connects);
 /*
- * 0: done; -EAGAIN: its BIO must become readable, or if *writes writable; -EPROTO: `why` has a
- * line.
+ * 0: done; -EAGAIN: its BIO must become readable, or if *writes writable; or as tls_failed().
  */
 int tls_step(SSL *ssl, bool *writes, char *why, size_t size);
+/*
+ * After a call of SSL's that failed for good: -EACCES, one side's certificate is missing or not taken,
+ * or -EPROTO; `why` gets a line.
+ */
+int tls_failed(const SSL *ssl, char *why, size_t size);
 /* Is the peer's certificate that host's? */
 bool tls_is(const SSL *ssl, const char *host);
+/* Is it for that IP address? */
+bool tls_is_at(const SSL *ssl, const struct sockaddr_storage *sa);
 
 #endif

@@ -15,7 +15,7 @@ struct ffr_conf;
 struct tls *peer_tls_create(const struct ffr_conf *conf, char *err, size_t size);
 /* For a handshake on a connected, non-blocking socket; with files that are new meanwhile. */
 SSL *peer_tls_open(struct tls *t, int fd, bool connects);
-/* 0: done; -EAGAIN: *events (UV_READABLE or UV_WRITABLE) must come; -EPROTO: `why` has a line. */
+/* 0: done; -EAGAIN: *events (UV_READABLE or UV_WRITABLE) must come; or as tls_failed(). */
 int peer_tls_step(SSL *ssl, int *events, char *why, size_t size);
 
 #endif
