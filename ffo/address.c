@@ -49,12 +49,17 @@ static int parse_tcp(const char *text, struct sockaddr_storage *sa)
 	return inet_pton(AF_INET, addr, &v4->sin_addr) == 1 ? 0 : -EINVAL;
 }
 
+bool ffo_address_is_tls(const char *text)
+{
+	return !strncmp(text, "tls:", 4);
+}
+
 int ffo_address_parse(const char *text, struct sockaddr_storage *sa)
 {
 	memset(sa, 0, sizeof(*sa));
 	if (!strncmp(text, "unix:", 5))
 		return parse_unix(text + 5, (struct sockaddr_un *)sa);
-	if (!strncmp(text, "tcp:", 4))
+	if (!strncmp(text, "tcp:", 4) || ffo_address_is_tls(text))
 		return parse_tcp(text + 4, sa);
 	return -EINVAL;
 }

@@ -6,13 +6,16 @@
 #ifndef FFO_ADDRESS_H
 #define FFO_ADDRESS_H
 
+#include <stdbool.h>
 #include <sys/socket.h>
 
 /*
- * "unix:/path", "tcp:ADDRESS:PORT" or "tcp:[IPV6]:PORT" (numbers, no names) to a socket address of
- * family AF_UNIX, AF_INET or AF_INET6. 0 or -EINVAL.
+ * "unix:/path", "tcp:ADDRESS:PORT" or "tcp:[IPV6]:PORT" (numbers, no names), or tls: instead of tcp:,
+ * to a socket address of family AF_UNIX, AF_INET or AF_INET6. 0 or -EINVAL.
  */
 int ffo_address_parse(const char *text, struct sockaddr_storage *sa);
+/* Is it one of tls:? */
+bool ffo_address_is_tls(const char *text);
 
 /*
  * For a TCP connection: no delay; and a peer that is silent, because its machine died or the network

@@ -19,6 +19,7 @@
 #include <uthash.h>
 
 #include "address.h"
+#include "tls_stream.h"
 
 struct call {
 	json_int_t id;
@@ -42,6 +43,7 @@ struct ffo_client {
 	struct call *calls;
 	bool ended; /* uv_close() was called */
 	bool is_tcp;
+	struct tls_stream *tls; /* NULL: without */
 	size_t in_len;
 	size_t in_seen; /* of these bytes the first ones hold no newline */
 	char in[FFO_LINE_MAX];
@@ -55,7 +57,10 @@ struct output {
 
 static void handle_closed(uv_handle_t *h)
 {
-	free(h->data);
+	struct ffo_client *c = h->data;
+
+	tls_stream_free(c->tls);
+	free(c);
 }
 
 /* End the connection and all calls; c lives until the loop has closed its handle. */
@@ -87,6 +92,11 @@ static void lost(struct ffo_client *c, int err)
 void ffo_client_on_event(struct ffo_client *c, ffo_event_cb event)
 {
 	c->event = event;
+}
+
+const char *ffo_client_why(const struct ffo_client *c)
+{
+	return c->tls ? tls_stream_why(c->tls) : "";
 }
 
 void ffo_client_close(struct ffo_client *c)
@@ -142,26 +152,12 @@ static int handle_line(struct ffo_client *c, const char *line, size_t len)
 	return err;
 }
 
-static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+/* Handle the complete lines in the buffer. */
+static void handle_input(struct ffo_client *c)
 {
-	struct ffo_client *c = h->data;
-
-	(void)suggested;
-	*buf = uv_buf_init(c->in + c->in_len, (unsigned int)(sizeof(c->in) - c->in_len));
-}
-
-static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
-{
-	struct ffo_client *c = s->data;
 	size_t start = 0;
 	char *nl;
 
-	(void)buf;
-	if (n < 0) {
-		lost(c, n == UV_EOF ? -ECONNRESET : (int)n);
-		return;
-	}
-	c->in_len += (size_t)n;
 	while (!c->ended && (nl = memchr(c->in + c->in_seen, '\n', c->in_len - c->in_seen))) {
 		if (handle_line(c, c->in + start, (size_t)(nl - c->in) - start)) {
 			lost(c, -EPROTO);
@@ -176,6 +172,55 @@ static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 	c->in_seen = c->in_len;
 	if (c->in_len == sizeof(c->in))
 		lost(c, -EPROTO);
+}
+
+static void tls_flush(struct ffo_client *c);
+
+/* Handle what there is of decrypted input, and send what TLS answers. */
+static void take_plain(struct ffo_client *c)
+{
+	ssize_t n = -EAGAIN;
+
+	while (!c->ended) {
+		n = tls_stream_read(c->tls, c->in + c->in_len, sizeof(c->in) - c->in_len);
+		if (n <= 0)
+			break;
+		c->in_len += (size_t)n;
+		handle_input(c);
+	}
+	if (!c->ended)
+		tls_flush(c); /* also what it is refused with */
+	if (n != -EAGAIN)
+		lost(c, n ? (int)n : -ECONNRESET);
+}
+
+static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct ffo_client *c = h->data;
+	char *space = c->in + c->in_len;
+	size_t size = sizeof(c->in) - c->in_len;
+
+	(void)suggested;
+	if (c->tls)
+		space = tls_stream_space(c->tls, &size);
+	*buf = uv_buf_init(space, (unsigned int)size);
+}
+
+static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct ffo_client *c = s->data;
+
+	(void)buf;
+	if (n < 0) {
+		lost(c, n == UV_EOF ? -ECONNRESET : (int)n);
+	} else if (!c->tls) {
+		c->in_len += (size_t)n;
+		handle_input(c);
+	} else if (tls_stream_received(c->tls, (size_t)n)) {
+		lost(c, -ENOMEM);
+	} else {
+		take_plain(c);
+	}
 }
 
 /* ---- connections ---------------------------------------------------------------------------- */
@@ -228,23 +273,30 @@ static void connected(uv_connect_t *req, int status)
 		status = uv_read_start(&c->stream, alloc_input, read_done);
 	if (status)
 		lost(c, status);
+	else if (c->tls)
+		take_plain(c); /* begins the handshake */
 }
 
-int ffo_client_connect(uv_loop_t *loop, const char *address, ffo_closed_cb closed, void *arg,
-		       struct ffo_client **out)
+int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ffo_closed_cb closed,
+		       void *arg, struct ffo_client **out)
 {
+	bool is_tls = ffo_address_is_tls(address);
 	struct sockaddr_storage sa;
 	struct ffo_client *c;
 	int err;
 
-	err = ffo_address_parse(address, &sa);
+	err = is_tls && !tls ? -EINVAL : ffo_address_parse(address, &sa);
 	if (err)
 		return err;
 	c = client_new(loop, sa.ss_family != AF_UNIX, closed, arg);
 	if (!c)
 		return -ENOMEM;
 	c->connecting.data = c;
-	if (c->is_tcp)
+	if (is_tls)
+		c->tls = tls_stream_create(tls, &sa);
+	if (is_tls && !c->tls)
+		err = -ENOMEM;
+	else if (c->is_tcp)
 		err = uv_tcp_connect(&c->connecting, &c->tcp, (struct sockaddr *)&sa, connected);
 	else
 		uv_pipe_connect(&c->connecting, &c->pipe, ((struct sockaddr_un *)&sa)->sun_path,
@@ -270,7 +322,8 @@ static void write_done(uv_write_t *w, int status)
 		lost(c, status);
 }
 
-static int send_text(struct ffo_client *c, char *text)
+/* Takes `text`; `end`, a static text, comes after it. */
+static int write_out(struct ffo_client *c, char *text, size_t len, const char *end)
 {
 	struct output *o = malloc(sizeof(*o));
 	uv_buf_t buf[2];
@@ -279,15 +332,50 @@ static int send_text(struct ffo_client *c, char *text)
 	if (o) {
 		o->client = c;
 		o->text = text;
-		buf[0] = uv_buf_init(text, (unsigned int)strlen(text));
-		buf[1] = uv_buf_init((char *)"\n", 1);
+		buf[0] = uv_buf_init(text, (unsigned int)len);
+		buf[1] = uv_buf_init((char *)end, (unsigned int)strlen(end));
 		/* It fails when the peer was not to be reached: connected() will tell. */
-		err = uv_write(&o->write, &c->stream, buf, 2, write_done) ? -ENOTCONN : 0;
+		err = uv_write(&o->write, &c->stream, buf, *end ? 2 : 1, write_done) ? -ENOTCONN :
+										       0;
 	}
 	if (err) {
 		free(text);
 		free(o);
 	}
+	return err;
+}
+
+static int tls_send(struct ffo_client *c)
+{
+	char *bytes;
+	size_t len;
+	int err = tls_stream_take(c->tls, &bytes, &len);
+
+	return err || !bytes ? err : write_out(c, bytes, len, "");
+}
+
+/* Send what TLS has to send. */
+static void tls_flush(struct ffo_client *c)
+{
+	int err = tls_send(c);
+
+	if (err)
+		lost(c, err);
+}
+
+/* Takes `text`. With TLS, a record that was made and not sent ends the connection: at the server. */
+static int send_text(struct ffo_client *c, char *text)
+{
+	int err;
+
+	if (!c->tls)
+		return write_out(c, text, strlen(text), "\n");
+	err = tls_stream_write(c->tls, text, strlen(text));
+	if (!err)
+		err = tls_stream_write(c->tls, "\n", 1);
+	if (!err)
+		err = tls_send(c);
+	free(text);
 	return err;
 }
 

@@ -17,6 +17,7 @@
 #define FFO_CLIENT_CALLS 4096u /* calls under way at once */
 
 struct ffo_client;
+struct tls;
 
 /*
  * The answer to a call, once for each. err: 0 and `answer` is the message, which lives until the
@@ -26,8 +27,9 @@ struct ffo_client;
  */
 typedef void (*ffo_reply_cb)(void *arg, int err, const char *why, json_t *answer);
 /*
- * The connection ended by itself: -errno (-ECONNREFUSED ..., -EPROTO: nonsense was received). The
- * client must not be used after the return.
+ * The connection ended by itself: -errno (-ECONNREFUSED ..., -EPROTO: nonsense was received, -EACCES:
+ * a certificate was not taken, the orchestrator's here or this side's there). The client must not be
+ * used after the return; before, ffo_client_why() may have more to tell.
  */
 typedef void (*ffo_closed_cb)(void *arg, int err);
 
@@ -41,11 +43,14 @@ typedef void (*ffo_event_cb)(void *arg, const char *event, json_t *msg);
 int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
 		    struct ffo_client **c);
 /*
- * To "unix:/path" or "tcp:ADDRESS:PORT". Returns at once; calls may be made right away and are sent
- * when the connection is there. 0, -EINVAL (no such address), or -errno.
+ * To "unix:/path", "tcp:ADDRESS:PORT" or "tls:ADDRESS:PORT", where tls has this side's files and may
+ * be NULL otherwise. Returns at once; calls may be made right away and are sent when the connection is
+ * there. 0, -EINVAL (no such address), or -errno.
  */
-int ffo_client_connect(uv_loop_t *loop, const char *address, ffo_closed_cb closed, void *arg,
-		       struct ffo_client **c);
+int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ffo_closed_cb closed,
+		       void *arg, struct ffo_client **c);
+/* A line about what is wrong with its TLS; "": nothing is. */
+const char *ffo_client_why(const struct ffo_client *c);
 /* Who is told of events, with the arg of `closed`; NULL: nobody, they are dropped. */
 void ffo_client_on_event(struct ffo_client *c, ffo_event_cb event);
 /* Calls under way end with -ECANCELED before the return. `closed` is not called. NULL is fine. */

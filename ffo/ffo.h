@@ -24,6 +24,9 @@ struct ffo_conf {
 	unsigned int write_timeout; /* ms a client may take to read an answer; 0: 10,000 */
 	unsigned int patience;	    /* ms that a request waits for a store that is away; 0: 5,000 */
 	unsigned int max_clients;   /* connections at once; 0: 1,024 */
+	unsigned int handshake_timeout; /* ms for TLS's; 0: 3,000 */
+	/* PEM files for tls: addresses, as in tls.h, which are read again when they change; or NULL. */
+	const char *cert, *key, *ca;
 	const struct ffo_store_ops *store_ops; /* NULL: what `store` says */
 };
 
@@ -33,9 +36,9 @@ struct ffo_conf {
  */
 int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **f);
 /*
- * Accept connections at "unix:/path" or "tcp:ADDRESS:PORT" ("tcp:[ADDRESS]:PORT" for IPv6). A Unix
- * socket is mode 0600; one that a dead process left behind is replaced. 0 or -errno, after a line
- * in the log.
+ * Accept connections at "unix:/path" or "tcp:ADDRESS:PORT" ("tcp:[ADDRESS]:PORT" for IPv6), or at
+ * "tls:ADDRESS:PORT", for which the conf had files. A Unix socket is mode 0600; one that a dead
+ * process left behind is replaced. 0 or -errno, after a line in the log.
  */
 int ffo_listen(struct ffo *f, const char *address);
 /* Serve a connected Unix stream socket. Takes fd in any case. 0 or -errno. */

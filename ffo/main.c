@@ -26,6 +26,7 @@
 #define STORE_DEFAULT "/var/lib/freeflow/ffo.db"
 #define MAX_LISTEN    16
 #define MAX_POOLS     256
+#define ARRAY_LEN(a)  (sizeof(a) / sizeof((a)[0]))
 
 /* X(long option, its short form, its argument or NULL, help) */
 #define OPTIONS(X)                                                                                 \
@@ -33,8 +34,12 @@
 	  "SQLite file of the state, :memory:, or zookeeper:SERVERS[/ROOT]\n\t\t\t(" STORE_DEFAULT \
 	  ")")                                                                                     \
 	X("listen", 'l', "ADDRESS",                                                                \
-	  "unix:/PATH or tcp:ADDRESS:PORT; may be repeated\n"                                      \
+	  "unix:/PATH, tls:ADDRESS:PORT or tcp:ADDRESS:PORT (neither\n"                            \
+	  "\t\t\tencrypted nor authenticated); may be repeated\n"                                  \
 	  "\t\t\t(" FFO_SOCKET_DEFAULT ")")                                                        \
+	X("cert", 'c', "FILE", "PEM: the certificate for tls: addresses")                          \
+	X("key", 'k', "FILE", "PEM: its private key")                                              \
+	X("ca", 'a', "FILE", "PEM: the authorities that sign for hosts")                           \
 	X("pool4", '4', "[TENANT=]PREFIX", "IPv4 addresses to give out (" ALLOC_POOL4_DEFAULT ")") \
 	X("pool6", '6', "[TENANT=]PREFIX",                                                         \
 	  "IPv6 addresses to give out\n\t\t\t(" ALLOC_POOL6_DEFAULT ")")                           \
@@ -54,6 +59,7 @@ struct options {
 	const char *store;
 	const char *listen[MAX_LISTEN];
 	size_t num_listen;
+	const char *cert, *key, *ca;
 	const char *pools[MAX_POOLS];
 	size_t num_pools;
 	enum sandbox_mode sandbox;
@@ -112,7 +118,8 @@ static void add_listen(struct options *o, const char *address)
 	if (o->num_listen == MAX_LISTEN)
 		refuse("more than %d addresses to listen at", MAX_LISTEN);
 	if (ffo_address_parse(address, &sa))
-		refuse("--listen %s: must be unix:/path or tcp:address:port", address);
+		refuse("--listen %s: must be unix:/path, tls:address:port or tcp:address:port",
+		       address);
 	o->listen[o->num_listen++] = address;
 }
 
@@ -125,12 +132,26 @@ static void set_sandbox(struct options *o, const char *mode)
 	o->sandbox = (enum sandbox_mode)m;
 }
 
+/* All three files, or none where nothing needs them. */
+static void check_tls(const struct options *o)
+{
+	const char *missing = !o->cert ? "--cert" : !o->key ? "--key" : !o->ca ? "--ca" : NULL;
+
+	if (!missing)
+		return;
+	for (size_t i = 0; i < o->num_listen; i++)
+		if (ffo_address_is_tls(o->listen[i]))
+			refuse("--listen %s needs %s", o->listen[i], missing);
+	if (o->cert || o->key || o->ca)
+		refuse("--cert, --key and --ca need each other: there is no %s", missing);
+}
+
 static void parse_options(int argc, char **argv, struct options *o)
 {
 	int c, index = 0;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":s:l:4:6:L:b:Vh", long_options, &index)) != -1)
+	while ((c = getopt_long(argc, argv, ":s:l:c:k:a:4:6:L:b:Vh", long_options, &index)) != -1)
 		switch (c) {
 		case 's':
 			if (!*optarg)
@@ -139,6 +160,15 @@ static void parse_options(int argc, char **argv, struct options *o)
 			break;
 		case 'l':
 			add_listen(o, optarg);
+			break;
+		case 'c':
+			o->cert = optarg;
+			break;
+		case 'k':
+			o->key = optarg;
+			break;
+		case 'a':
+			o->ca = optarg;
 			break;
 		case '4':
 			add_pool(o, AF_INET, optarg);
@@ -171,6 +201,7 @@ static void parse_options(int argc, char **argv, struct options *o)
 		refuse("unexpected argument \"%s\"", argv[optind]);
 	if (!o->num_listen)
 		o->listen[o->num_listen++] = FFO_SOCKET_DEFAULT;
+	check_tls(o);
 }
 
 /* The directory of a file, when it is one of the default places and is not there yet. */
@@ -188,12 +219,16 @@ static void make_dir(const char *file, const char *default_file)
 		log_err("%s: cannot be made: %m", dir);
 }
 
-/* Everything is open: from here on, the store's files and the sockets' folders, and nothing else. */
+/*
+ * Everything is open: from here on, the store's files and the sockets' folders, to read those with
+ * certificates, where new ones will be, and nothing else.
+ */
 static int confine(const struct options *o)
 {
+	const char *const tls_files[] = { o->cert, o->key, o->ca };
 	struct sandbox_conf box = { .mode = o->sandbox };
-	char *path[1 + MAX_LISTEN];
-	size_t n = 0;
+	char *path[1 + MAX_LISTEN + ARRAY_LEN(tls_files)];
+	size_t n = 0, num_rw;
 	int err = 0;
 
 	if (strncmp(o->store, "zookeeper:", strlen("zookeeper:")) && strcmp(o->store, ":memory:"))
@@ -201,11 +236,16 @@ static int confine(const struct options *o)
 	for (size_t i = 0; i < o->num_listen; i++)
 		if (!strncmp(o->listen[i], "unix:", strlen("unix:")))
 			path[n++] = strdup(o->listen[i] + strlen("unix:"));
+	num_rw = n;
+	for (size_t i = 0; o->cert && i < ARRAY_LEN(tls_files); i++)
+		path[n++] = strdup(tls_files[i]);
 	for (size_t i = 0; i < n; i++) {
-		if (path[i])
+		if (!path[i])
+			err = -ENOMEM;
+		else if (i < num_rw)
 			box.dirs[box.num_dirs++] = dirname(path[i]);
 		else
-			err = -ENOMEM;
+			box.read_dirs[box.num_read_dirs++] = dirname(path[i]);
 	}
 	if (!err)
 		err = sandbox_prepare(&box);
@@ -237,7 +277,12 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	make_dir(o.store, STORE_DEFAULT);
 	uv_loop_init(&d.loop);
-	conf = (struct ffo_conf){ .store = o.store, .pools = o.pools, .num_pools = o.num_pools };
+	conf = (struct ffo_conf){ .store = o.store,
+				  .pools = o.pools,
+				  .num_pools = o.num_pools,
+				  .cert = o.cert,
+				  .key = o.key,
+				  .ca = o.ca };
 	err = ffo_create(&conf, &d.loop, &d.ffo);
 	if (err)
 		goto out;

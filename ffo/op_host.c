@@ -6,7 +6,7 @@
  *
  * Registration: the store takes the host as up, unless another router is connected as it, here or
  * at another orchestrator; then its containers are read (owned.c). A store that is not ready is
- * waited for.
+ * waited for. Over TLS, a router is of the host that its certificate names and of no other.
  */
 #include "server.h"
 
@@ -93,6 +93,14 @@ int op_host_register(struct request *r)
 				    c->host);
 	if (c->registering)
 		return request_fail(r, -EINVAL, "this connection is being registered");
+	if (c->tls && !tls_stream_is(c->tls, r->arg.host_register.host)) {
+		log_client(&r->ffo->log_limit, LOG_LEVEL_WARN,
+			   "client %lu: refused as host %s: its certificate is not that host's",
+			   c->number, r->arg.host_register.host);
+		return request_fail(r, -EPERM,
+				    "the certificate of this connection is not that of host %s",
+				    r->arg.host_register.host);
+	}
 	if (r->ffo->ready)
 		return bring_up(r);
 	c->registering = r;

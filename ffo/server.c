@@ -8,6 +8,10 @@
  * output waiting than OUT_HIGH is neither read nor handled, and told no events, until the client has
  * read what there is; one that reads nothing for write_timeout is dropped. Events are made when they
  * can be sent (sub.c), so what waits to be told is one mark for each subscription.
+ *
+ * With TLS there is a tls_stream.c between bytes and lines. Before its handshake is done a client is a
+ * stranger: it has handshake_timeout for that, is no client that max_clients counts, and where there
+ * are too many strangers the oldest one goes, so that they keep none out who is let in.
  */
 #include "server.h"
 
@@ -21,13 +25,16 @@
 #include <unistd.h>
 
 #include "address.h"
+#include "tls.h"
 
-#define IN_FIRST 4096u	      /* bytes of input buffer to begin with */
-#define OUT_HIGH FFO_LINE_MAX /* bytes of waiting output that stop the reading */
-#define BACKLOG	 128
-#define TIMEOUT	 10000u /* ms */
-#define CLIENTS	 1024u
-#define REQUESTS 256u /* of one connection, under way */
+#define IN_FIRST  4096u	       /* bytes of input buffer to begin with */
+#define OUT_HIGH  FFO_LINE_MAX /* bytes of waiting output that stop the reading */
+#define BACKLOG	  128
+#define TIMEOUT	  10000u /* ms */
+#define HANDSHAKE 3000u	 /* ms */
+#define CLIENTS	  1024u
+#define STRANGERS 128u /* connections in TLS's handshake */
+#define REQUESTS  256u /* of one connection, under way */
 
 struct listener {
 	LIST_ENTRY(listener) entry;
@@ -38,7 +45,7 @@ struct listener {
 		uv_pipe_t pipe;
 		uv_tcp_t tcp;
 	};
-	bool is_tcp;
+	bool is_tcp, is_tls;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to unlink; "": none */
 };
 
@@ -55,6 +62,7 @@ static void ffo_put(struct ffo *f)
 	if (--f->refs)
 		return;
 	alloc_free(f->alloc);
+	tls_free(f->tls);
 	free(f->rules);
 	free(f->tenants);
 	free(f);
@@ -70,6 +78,7 @@ void conn_put(struct conn *c)
 	if (--c->refs)
 		return;
 	ffo_put(c->ffo);
+	tls_stream_free(c->tls);
 	free(c->in);
 	free(c);
 }
@@ -89,6 +98,8 @@ void conn_close(struct conn *c, const char *why)
 			   c->number, *c->host ? ", host " : "", c->host, why);
 	LIST_REMOVE(c, entry);
 	c->ffo->num_conns--;
+	if (c->handshake)
+		c->ffo->num_handshakes--;
 	if (c->kicked)
 		LIST_REMOVE(c, kick_entry);
 	uv_close(&c->handle, handle_closed);
@@ -101,6 +112,7 @@ void conn_close(struct conn *c, const char *why)
 /* ---- what is done from the loop -------------------------------------------------------------- */
 
 static void handle_input(struct conn *c);
+static void take_plain(struct conn *c);
 static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf);
 static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf);
 
@@ -120,6 +132,8 @@ static void resume(struct conn *c)
 		return;
 	c->paused = false;
 	handle_input(c);
+	if (c->tls)
+		take_plain(c);
 	if (!c->paused && !c->closing && !c->leaving)
 		uv_read_start(&c->stream, alloc_input, read_done);
 }
@@ -160,11 +174,27 @@ void conn_kick(struct conn *c)
 
 /* ---- output --------------------------------------------------------------------------------- */
 
+/* Of a stranger there is no more to tell than where it is. */
+static void log_stranger(struct conn *c, const char *why)
+{
+	struct sockaddr_storage sa = { 0 };
+	int len = sizeof(sa);
+	char at[64] = "?";
+
+	if (!uv_tcp_getpeername(&c->tcp, (struct sockaddr *)&sa, &len))
+		uv_ip_name((struct sockaddr *)&sa, at, sizeof(at));
+	log_client(&c->ffo->log_limit, LOG_LEVEL_WARN, "client %lu at %s: refused: %s", c->number,
+		   at, why);
+}
+
 static void timed_out(uv_timer_t *t)
 {
 	struct conn *c = t->data;
+	bool stranger = c->handshake && !c->leaving;
 
-	conn_close(c, c->leaving ? NULL : "it does not read its answers");
+	if (stranger)
+		log_stranger(c, "TLS: the handshake takes too long");
+	conn_close(c, c->leaving || stranger ? NULL : "it does not read its answers");
 }
 
 static void write_done(uv_write_t *w, int status)
@@ -181,6 +211,8 @@ static void write_done(uv_write_t *w, int status)
 		conn_close(c, uv_strerror(status));
 		return;
 	}
+	if (c->handshake)
+		return;
 	waiting = uv_stream_get_write_queue_size(&c->stream);
 	if (waiting)
 		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
@@ -192,25 +224,22 @@ static void write_done(uv_write_t *w, int status)
 		conn_kick(c);
 }
 
-void conn_send(struct conn *c, json_t *msg)
+/* Takes `text`; `end`, a static text, comes after it. */
+static void write_out(struct conn *c, char *text, size_t len, const char *end)
 {
-	struct output *o;
+	struct output *o = calloc(1, sizeof(*o));
 	uv_buf_t buf[2];
 
-	if (c->closing)
-		return;
-	o = calloc(1, sizeof(*o));
-	if (o)
-		o->text = msg ? json_dumps(msg, JSON_COMPACT) : NULL;
-	if (!o || !o->text) {
-		free(o);
+	if (!o) {
+		free(text);
 		conn_close(c, "out of memory");
 		return;
 	}
 	o->conn = c;
-	buf[0] = uv_buf_init(o->text, (unsigned int)strlen(o->text));
-	buf[1] = uv_buf_init((char *)"\n", 1);
-	if (uv_write(&o->write, &c->stream, buf, 2, write_done)) {
+	o->text = text;
+	buf[0] = uv_buf_init(text, (unsigned int)len);
+	buf[1] = uv_buf_init((char *)end, (unsigned int)strlen(end));
+	if (uv_write(&o->write, &c->stream, buf, *end ? 2 : 1, write_done)) {
 		free(o->text);
 		free(o);
 		conn_close(c, "cannot be written to");
@@ -218,6 +247,44 @@ void conn_send(struct conn *c, json_t *msg)
 	}
 	if (!uv_is_active((uv_handle_t *)&c->timer))
 		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
+}
+
+/* Send what TLS has to send. */
+static void tls_flush(struct conn *c)
+{
+	char *bytes;
+	size_t len;
+
+	if (tls_stream_take(c->tls, &bytes, &len))
+		conn_close(c, "out of memory");
+	else if (bytes)
+		write_out(c, bytes, len, "");
+}
+
+void conn_send(struct conn *c, json_t *msg)
+{
+	char *text;
+	int err;
+
+	if (c->closing)
+		return;
+	text = msg ? json_dumps(msg, JSON_COMPACT) : NULL;
+	if (!text) {
+		conn_close(c, "out of memory");
+		return;
+	}
+	if (!c->tls) {
+		write_out(c, text, strlen(text), "\n");
+		return;
+	}
+	err = tls_stream_write(c->tls, text, strlen(text));
+	if (!err)
+		err = tls_stream_write(c->tls, "\n", 1);
+	free(text);
+	if (err)
+		conn_close(c, strerror(-err));
+	else
+		tls_flush(c);
 }
 
 /* The peer does not speak the protocol: one last answer, then the end. */
@@ -231,6 +298,19 @@ static void refuse(struct conn *c, int err, const char *why)
 	uv_read_stop(&c->stream);
 	conn_send(c, answer);
 	json_decref(answer);
+}
+
+/* One that is one too many is refused. */
+static int check_number(struct conn *c)
+{
+	unsigned int clients = c->ffo->num_conns - c->ffo->num_handshakes;
+	char why[100];
+
+	if (clients <= c->ffo->max_clients)
+		return 0;
+	snprintf(why, sizeof(why), "too many clients: %u are connected", clients - 1);
+	refuse(c, -EBUSY, why);
+	return -EBUSY;
 }
 
 /* ---- input ---------------------------------------------------------------------------------- */
@@ -273,21 +353,34 @@ static void handle_input(struct conn *c)
 	}
 }
 
-/* The free end of the input buffer, which grows up to FFO_LINE_MAX. */
-static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+/* Make room at the end of the input buffer, which grows up to FFO_LINE_MAX. */
+static void make_room(struct conn *c)
 {
-	struct conn *c = h->data;
 	size_t cap = c->in_cap ? c->in_cap : IN_FIRST / 2;
 	char *in;
 
-	(void)suggested;
-	if (c->in_cap - c->in_len < IN_FIRST / 4 && c->in_cap < FFO_LINE_MAX) {
-		in = realloc(c->in, 2 * cap);
-		if (in) {
-			c->in = in;
-			c->in_cap = 2 * cap;
-		}
+	if (c->in_cap - c->in_len >= IN_FIRST / 4 || c->in_cap >= FFO_LINE_MAX)
+		return;
+	in = realloc(c->in, 2 * cap);
+	if (in) {
+		c->in = in;
+		c->in_cap = 2 * cap;
 	}
+}
+
+static void alloc_input(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct conn *c = h->data;
+	size_t size;
+	char *space;
+
+	(void)suggested;
+	if (c->tls) {
+		space = tls_stream_space(c->tls, &size);
+		*buf = uv_buf_init(space, (unsigned int)size);
+		return;
+	}
+	make_room(c);
 	*buf = uv_buf_init(c->in ? c->in + c->in_len : NULL, (unsigned int)(c->in_cap - c->in_len));
 }
 
@@ -300,8 +393,72 @@ static void read_done(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 		conn_close(c, n == UV_EOF || n == UV_ECONNRESET ? NULL : uv_strerror((int)n));
 		return;
 	}
-	c->in_len += (size_t)n;
-	handle_input(c);
+	if (!c->tls) {
+		c->in_len += (size_t)n;
+		handle_input(c);
+	} else if (!c->leaving) {
+		if (tls_stream_received(c->tls, (size_t)n))
+			conn_close(c, "out of memory");
+		else
+			take_plain(c);
+	}
+}
+
+/* ---- input through TLS ----------------------------------------------------------------------- */
+
+/* It is let in. */
+static void handshake_done(struct conn *c)
+{
+	c->handshake = false;
+	c->ffo->num_handshakes--;
+	uv_timer_stop(&c->timer);
+	if (uv_stream_get_write_queue_size(&c->stream))
+		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
+	check_number(c);
+}
+
+/*
+ * A stranger is told why it is refused. To close a socket with input that was not read would lose
+ * that: what it sends is dropped until it leaves, or its time is over.
+ */
+static void tls_end(struct conn *c)
+{
+	if (!c->handshake) {
+		conn_close(c, tls_stream_why(c->tls));
+		return;
+	}
+	log_stranger(c, tls_stream_why(c->tls));
+	c->leaving = true;
+	tls_flush(c);
+}
+
+/* Handle what there is of decrypted input, and send what TLS answers. */
+static void take_plain(struct conn *c)
+{
+	ssize_t n = -EAGAIN;
+
+	while (!c->closing && !c->leaving && !c->paused) {
+		make_room(c);
+		if (c->in_len == c->in_cap) {
+			conn_close(c, "out of memory");
+			return;
+		}
+		n = tls_stream_read(c->tls, c->in + c->in_len, c->in_cap - c->in_len);
+		if (c->handshake && tls_stream_is_up(c->tls))
+			handshake_done(c);
+		if (n <= 0)
+			break;
+		c->in_len += (size_t)n;
+		handle_input(c);
+	}
+	if (c->closing)
+		return;
+	if (!n)
+		conn_close(c, NULL);
+	else if (n < 0 && n != -EAGAIN)
+		tls_end(c);
+	else
+		tls_flush(c);
 }
 
 /* ---- new connections ------------------------------------------------------------------------ */
@@ -333,19 +490,48 @@ static struct conn *conn_new(struct ffo *f, bool is_tcp)
 /* Read from it, or close it. */
 static int conn_start(struct conn *c)
 {
-	char why[100];
-	int err;
+	int err = check_number(c);
 
-	if (c->ffo->num_conns > c->ffo->max_clients) {
-		snprintf(why, sizeof(why), "too many clients: %u are connected",
-			 c->ffo->num_conns - 1);
-		refuse(c, -EBUSY, why);
-		return -EBUSY;
-	}
+	if (err)
+		return err;
 	err = uv_read_start(&c->stream, alloc_input, read_done);
 	if (err)
 		conn_close(c, uv_strerror(err));
 	return err;
+}
+
+static void drop_oldest_stranger(struct ffo *f)
+{
+	struct conn *c, *oldest = NULL;
+
+	LIST_FOREACH(c, &f->conns, entry) /* the newest comes first */
+		if (c->handshake)
+			oldest = c;
+	if (!oldest)
+		return;
+	if (!oldest->leaving)
+		log_stranger(oldest, "TLS: too many handshakes are under way");
+	conn_close(oldest, NULL);
+}
+
+/* As conn_start(), once it has shown who it is. */
+static void conn_secure(struct conn *c)
+{
+	int err;
+
+	c->tls = tls_stream_create(c->ffo->tls, NULL);
+	if (!c->tls) {
+		conn_close(c, "out of memory");
+		return;
+	}
+	if (c->ffo->num_handshakes == STRANGERS)
+		drop_oldest_stranger(c->ffo);
+	c->handshake = true;
+	c->ffo->num_handshakes++;
+	uv_timer_start(&c->timer, timed_out, c->ffo->handshake_timeout, 0);
+	err = uv_read_start(&c->stream, alloc_input, read_done);
+	if (err)
+		conn_close(c, uv_strerror(err));
 }
 
 static void connection_came(uv_stream_t *s, int status)
@@ -369,7 +555,10 @@ static void connection_came(uv_stream_t *s, int status)
 	}
 	if (l->is_tcp && !uv_fileno(&c->handle, &fd))
 		ffo_tcp_options(fd);
-	conn_start(c);
+	if (l->is_tls)
+		conn_secure(c);
+	else
+		conn_start(c);
 }
 
 int ffo_attach(struct ffo *f, int fd)
@@ -455,14 +644,20 @@ int ffo_listen(struct ffo *f, const char *address)
 
 	err = ffo_address_parse(address, &sa);
 	if (err) {
-		log_err("listen %s: must be unix:/path or tcp:address:port", address);
+		log_err("listen %s: must be unix:/path, tcp:address:port or tls:address:port",
+			address);
 		return err;
+	}
+	if (ffo_address_is_tls(address) && !f->tls) {
+		log_err("listen %s: needs a certificate, its key and a CA", address);
+		return -EINVAL;
 	}
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	l->ffo = f;
 	l->is_tcp = sa.ss_family != AF_UNIX;
+	l->is_tls = ffo_address_is_tls(address);
 	if (l->is_tcp)
 		uv_tcp_init(f->loop, &l->tcp);
 	else
@@ -561,6 +756,20 @@ static int set_pools(struct ffo *f, const struct ffo_conf *conf)
 	return err;
 }
 
+static int open_tls(struct ffo *f, const struct ffo_conf *conf)
+{
+	struct tls_files files = { conf->cert, conf->key, conf->ca };
+	char why[512];
+
+	if (!conf->cert)
+		return 0;
+	f->tls = tls_create(&files, why, sizeof(why));
+	if (f->tls)
+		return 0;
+	log_err("orchestrator: %s", why);
+	return -EINVAL;
+}
+
 static int open_store(struct ffo *f, const struct ffo_conf *conf)
 {
 	const char *where = conf->store ? conf->store : ":memory:";
@@ -583,6 +792,7 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 	f->refs = 1;
 	f->max_clients = conf->max_clients ? conf->max_clients : CLIENTS;
 	f->write_timeout = conf->write_timeout ? conf->write_timeout : TIMEOUT;
+	f->handshake_timeout = conf->handshake_timeout ? conf->handshake_timeout : HANDSHAKE;
 	f->patience = conf->patience ? conf->patience : STORE_PATIENCE;
 	LIST_INIT(&f->conns);
 	LIST_INIT(&f->listeners);
@@ -593,6 +803,8 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 	f->rules = malloc(FFO_RULES_MAX * sizeof(*f->rules));
 	f->tenants = malloc(FFO_TENANTS_MAX * sizeof(*f->tenants));
 	err = f->rules && f->tenants ? set_pools(f, conf) : -ENOMEM;
+	if (!err)
+		err = open_tls(f, conf);
 	if (!err)
 		err = open_store(f, conf);
 	if (err) {

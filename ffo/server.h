@@ -17,6 +17,7 @@
 #include "ffr/log.h"
 #include "policy.h"
 #include "store.h"
+#include "tls_stream.h"
 
 #define TENANT_DEFAULT "default"
 
@@ -31,8 +32,11 @@ struct ffo {
 	LIST_HEAD(, conn) conns;
 	LIST_HEAD(, listener) listeners;
 	unsigned int num_conns, max_clients;
-	unsigned int write_timeout; /* ms */
-	unsigned int patience;	    /* ms that a request may wait for the store */
+	unsigned int num_handshakes;	/* of num_conns, those that are not let in yet */
+	unsigned int handshake_timeout; /* ms */
+	struct tls *tls;		/* NULL: none, no tls: addresses */
+	unsigned int write_timeout;	/* ms */
+	unsigned int patience;		/* ms that a request may wait for the store */
 	unsigned int refs; /* conns, listeners and own handles that are not closed, and the owner */
 	unsigned long conn_seq;
 	struct log_limit log_limit; /* of lines that clients cause */
@@ -64,10 +68,13 @@ struct conn {
 		uv_pipe_t pipe;
 		uv_tcp_t tcp;
 	};
-	uv_timer_t timer;     /* runs while output waits: the client is to make progress */
-	unsigned int refs;    /* the two handles and the requests under way */
-	unsigned int busy;    /* requests under way */
-	unsigned long number; /* for the log */
+	uv_timer_t
+		timer; /* runs while output waits, or in TLS's handshake: the client is to make progress */
+	struct tls_stream *tls; /* NULL: without */
+	unsigned int refs;	/* the two handles and the requests under way */
+	unsigned int busy;	/* requests under way */
+	unsigned long number;	/* for the log */
+	bool handshake; /* TLS's is under way; `leaving` then: it has failed, and the client is told why */
 	bool said_hello;
 	bool paused;		     /* not read from, until it has read its answers */
 	bool leaving;		     /* to be closed when it has read the last answer */

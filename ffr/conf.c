@@ -178,12 +178,13 @@ static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (!strcmp(s, "embedded") || (!strncmp(s, "unix:/", 6) && s[6]))
 		return 0;
-	if (!strncmp(s, "tcp:", 4) && host_port_ok(s + 4, strlen(s + 4)))
+	if ((!strncmp(s, "tcp:", 4) || !strncmp(s, "tls:", 4)) &&
+	    host_port_ok(s + 4, strlen(s + 4)))
 		return 0;
 	if (!strncmp(s, "zookeeper:", 10) && ensemble_ok(s + 10))
 		return 0;
 	cfg_error(cfg,
-		  "%s: \"%s\" is none of embedded, unix:/PATH, tcp:HOST:PORT, "
+		  "%s: \"%s\" is none of embedded, unix:/PATH, tls:ADDRESS:PORT, tcp:ADDRESS:PORT, "
 		  "zookeeper:HOST:PORT,.../PATH",
 		  opt->name, s);
 	return -1;
@@ -559,6 +560,11 @@ static int check_wire(const struct ffr_conf *c, const char *path, char *err, siz
 			      !c->wire_ca   ? "wire_ca" :
 					      NULL;
 
+	if (!strncmp(c->orchestrator, "tls:", 4) && missing) {
+		snprintf(err, size, "%s: orchestrator = \"%s\" needs %s", path, c->orchestrator,
+			 missing);
+		return -EINVAL;
+	}
 	if (!c->wire_listen)
 		return 0;
 	if (any_addr(c->wire_advertise ? c->wire_advertise : c->wire_listen)) {

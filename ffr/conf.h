@@ -47,7 +47,7 @@ struct ffr_conf {
 	char *admin_socket; /* NULL: <runtime_dir>/admin.sock */
 	char *hostname;	    /* this host's name for the orchestrator */
 	char *backend;	    /* name of a struct backend_ops */
-	char *orchestrator; /* "embedded", "unix:/path" or "tcp:host:port" */
+	char *orchestrator; /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
 	char *store;	    /* embedded orchestrator: database file, or ":memory:";
 			     NULL: <runtime_dir>/ffo.db */
 	char **pools;	    /* embedded orchestrator: prefixes to allocate addresses from */
@@ -55,7 +55,7 @@ struct ffr_conf {
 	char *cluster;	      /* routers of other clusters are refused */
 	char *wire_listen;    /* "tcp:ADDR:PORT" for other hosts' routers; NULL: a single host */
 	char *wire_advertise; /* the same as other hosts reach it; NULL: wire_listen */
-	bool wire_tls;	      /* with the three files */
+	bool wire_tls;	      /* with the three files, which are also for an orchestrator at tls: */
 	char *wire_cert;      /* this host's certificate, and those between it and the CA's */
 	char *wire_key;	      /* its private key */
 	char *wire_ca;	      /* who may sign the hosts' certificates */

@@ -59,7 +59,26 @@ static int rule_add(int fd, const char *dir, uint64_t rights)
 	return err;
 }
 
-int landlock_ruleset(const char *const *dirs, size_t num_dirs)
+static int rules_add(int fd, const struct sandbox_conf *conf, uint64_t known)
+{
+	const char *dir = NULL;
+	int err = 0;
+
+	for (size_t i = 0; i < conf->num_dirs && !err; i++) {
+		dir = conf->dirs[i];
+		err = rule_add(fd, dir, STORE_RIGHTS & known);
+	}
+	for (size_t i = 0; i < conf->num_read_dirs && !err; i++) {
+		dir = conf->read_dirs[i];
+		err = rule_add(fd, dir, LANDLOCK_ACCESS_FS_READ_FILE);
+	}
+	if (err)
+		log_warn("sandbox: landlock: %s: %s", dir, strerror(-err));
+	/* who holds a lock in the store: is that process still there? */
+	return err ? err : rule_add(fd, "/proc", LANDLOCK_ACCESS_FS_READ_FILE);
+}
+
+int landlock_ruleset(const struct sandbox_conf *conf)
 {
 	struct ruleset_attr attr = { 0 };
 	size_t size = sizeof(attr.fs);
@@ -71,7 +90,7 @@ int landlock_ruleset(const char *const *dirs, size_t num_dirs)
 	if (abi > (long)ABI_MAX)
 		abi = ABI_MAX;
 	attr.fs = fs_rights[abi];
-	if (!dirs && abi >= 4) { /* an orchestrator connects to ZooKeeper's nodes */
+	if (!conf && abi >= 4) { /* an orchestrator connects to ZooKeeper's nodes */
 		attr.net = NET_BIND_TCP | NET_CONNECT_TCP;
 		size = offsetof(struct ruleset_attr, scoped);
 	}
@@ -84,14 +103,8 @@ int landlock_ruleset(const char *const *dirs, size_t num_dirs)
 		log_warn("sandbox: landlock: %m");
 		return -1;
 	}
-	for (size_t i = 0; i < num_dirs && !err; i++) {
-		err = rule_add(fd, dirs[i], STORE_RIGHTS & attr.fs);
-		if (err)
-			log_warn("sandbox: landlock: %s: %s", dirs[i], strerror(-err));
-	}
-	/* who holds a lock in the store: is that process still there? */
-	if (dirs && !err)
-		err = rule_add(fd, "/proc", LANDLOCK_ACCESS_FS_READ_FILE);
+	if (conf)
+		err = rules_add(fd, conf, attr.fs);
 	if (!err)
 		return fd;
 	close(fd);

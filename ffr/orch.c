@@ -21,12 +21,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../ffo/address.h"
 #include "../ffo/ffo.h"
 #include "container.h"
 #include "dir.h"
 #include "log.h"
 #include "orch_int.h"
 #include "peer.h"
+#include "peer_tls.h"
 
 #define RETRY_MIN   100	  /* ms */
 #define RETRY_MAX   5000  /* ms */
@@ -88,8 +90,9 @@ static void orch_down(struct orch *o, const char *why)
 static void on_closed(void *arg, int err)
 {
 	struct orch *o = arg;
+	const char *why = ffo_client_why(o->client);
 
-	orch_down(o, strerror(-err));
+	orch_down(o, *why ? why : strerror(-err));
 }
 
 static void sync_done(struct orch *o)
@@ -328,7 +331,8 @@ static void orch_connect(struct orch *o)
 	if (!strcmp(conf->orchestrator, "embedded") || is_zookeeper(conf))
 		err = embedded_open(o);
 	else
-		err = ffo_client_connect(&o->r->loop, conf->orchestrator, on_closed, o, &o->client);
+		err = ffo_client_connect(&o->r->loop, conf->orchestrator, o->tls, on_closed, o,
+					 &o->client);
 	if (!err) {
 		ffo_client_on_event(o->client, on_event);
 		err = ffo_client_call(o->client, FFO_OP_HELLO,
@@ -356,6 +360,27 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+static void orch_free(struct orch *o)
+{
+	tls_free(o->tls);
+	free(o);
+}
+
+static int orch_init(struct orch *o)
+{
+	const struct ffr_conf *conf = &o->r->conf;
+	char why[512];
+
+	if (ffo_address_is_tls(conf->orchestrator)) {
+		o->tls = peer_tls_create(conf, why, sizeof(why));
+		if (!o->tls) {
+			log_err("orchestrator %s: %s", conf->orchestrator, why);
+			return -EINVAL;
+		}
+	}
+	return orch_map_init(o);
+}
+
 int orch_start(struct router *r)
 {
 	struct orch *o = calloc(1, sizeof(*o));
@@ -365,9 +390,9 @@ int orch_start(struct router *r)
 		return -ENOMEM;
 	o->r = r;
 	o->delay = RETRY_MIN;
-	err = orch_map_init(o);
+	err = orch_init(o);
 	if (err) {
-		free(o);
+		orch_free(o);
 		return err;
 	}
 	orch_active_init(o);
@@ -385,7 +410,7 @@ void orch_on_handle_closed(uv_handle_t *h)
 	struct orch *o = h->data;
 
 	if (!--o->open_handles)
-		free(o);
+		orch_free(o);
 }
 
 void orch_stop(struct orch *o)

@@ -18,6 +18,7 @@ STAILQ_HEAD(withdraw_list, withdraw);
 struct orch {
 	struct router *r;
 	struct ffo_client *client; /* NULL: not connected */
+	struct tls *tls;	   /* NULL: the orchestrator is not at tls: */
 	bool up;		   /* synchronized: calls are let through */
 	bool told;		   /* router_ready() was called */
 	bool embedded;		   /* the thread runs */

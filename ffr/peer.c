@@ -353,7 +353,7 @@ void peers_put(struct peers *ps)
 {
 	if (--ps->handles)
 		return;
-	peer_tls_free(ps->tls);
+	tls_free(ps->tls);
 	free(ps);
 }
 
@@ -450,7 +450,7 @@ int peers_init(struct router *r, char *err, size_t size)
 	return 0;
 
 err_tls:
-	peer_tls_free(ps->tls);
+	tls_free(ps->tls);
 err_free:
 	free(ps);
 	return rc;

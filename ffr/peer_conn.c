@@ -445,7 +445,7 @@ static bool certified(const struct conn *c, const char *host)
 {
 	const SSL *ssl = wire_io_ssl(c->io);
 
-	return !ssl || peer_tls_is(ssl, host);
+	return !ssl || tls_is(ssl, host);
 }
 
 /* It was connected to. */
@@ -585,7 +585,7 @@ static int step_tls(struct conn *c, int *events)
 		conn_fail(c, why);
 		return 1;
 	}
-	if (c->out && c->ssl && !peer_tls_is(c->ssl, c->h->p.host)) {
+	if (c->out && c->ssl && !tls_is(c->ssl, c->h->p.host)) {
 		conn_fail(c, wire_refusal_str(WIRE_CERTIFICATE));
 		return 1;
 	}

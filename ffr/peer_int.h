@@ -29,7 +29,7 @@ struct peer_times {
 extern struct peer_times peer_times;
 
 struct conn;
-struct peer_tls;
+struct tls;
 struct router;
 LIST_HEAD(conn_list, conn);
 TAILQ_HEAD(conn_queue, conn);
@@ -66,7 +66,7 @@ struct peers {
 	struct peer_ctl *hosts;
 	struct conn_queue conns; /* in handshake, the oldest first */
 	uint32_t num_conns, num_strangers;
-	struct peer_tls *tls;	      /* NULL: without */
+	struct tls *tls;	      /* NULL: without */
 	char wire[128];		      /* peers_wire() */
 	struct sockaddr_storage from; /* of connections made here; port 0 */
 	int listen_fd;

@@ -1,257 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * peer_tls.c - TLS between routers: keys and certificates, and a connection's handshake. Control
- * thread; the SSL goes to wire_io.c afterwards.
- *
- * Both sides are hosts with a certificate, and each must show it. Which host that is is the name in
- * it, literally (no wildcards: a certificate is of one host). There is nothing to resume: a
- * connection lives as long as its two routers, and tickets are one more thing that can leak.
+ * peer_tls.c - TLS between routers, on sockets: ffo/tls.c does it. Control thread; the SSL goes to
+ * wire_io.c afterwards.
  */
 #include "peer_tls.h"
 
 #include <errno.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <uv.h>
 
 #include "conf.h"
-#include "log.h"
 
-#define READ_BUFFER (128u * 1024) /* bytes of records that one read() gets at most */
-
-/* AES-128 first: it is safe, and takes half to two thirds of the time of AES-256. */
-#define CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
-
-enum { CERT, KEY, CA, NUM_FILES };
-
-struct peer_tls {
-	SSL_CTX *ctx;
-	const char *path[NUM_FILES];
-	struct timespec changed[NUM_FILES];
-};
-
-/* ---- the files ------------------------------------------------------------------------------- */
-
-/* Why OpenSSL did not like it: the first error tells, others are where it came through. */
-static const char *tls_reason(void)
+struct tls *peer_tls_create(const struct ffr_conf *conf, char *err, size_t size)
 {
-	unsigned long e = ERR_peek_error();
-	const char *s = ERR_reason_error_string(e);
+	struct tls_files files = { conf->wire_cert, conf->wire_key, conf->wire_ca };
 
-	if (ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE)
-		return "not a PEM file of that kind";
-	return s ? s : "it cannot be read";
+	return tls_create(&files, err, size);
 }
 
-/* Without one, OpenSSL would ask at a terminal. */
-static int no_passphrase(char *buf, int size, int writing, void *arg)
+SSL *peer_tls_open(struct tls *t, int fd, bool connects)
 {
-	(void)buf;
-	(void)size;
-	(void)writing;
-	*(bool *)arg = true;
-	return -1;
-}
+	SSL *ssl = tls_open(t, connects);
 
-/* OpenSSL compares it with the certificate that was read before. */
-static int key_read(SSL_CTX *ctx, const char *path, const char *cert, char *err, size_t size)
-{
-	bool asked = false;
-	struct stat st;
-	int ok;
-
-	if (!stat(path, &st) && (st.st_mode & 0007))
-		log_warn("%s: this private key can be read or changed by everybody", path);
-	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-	SSL_CTX_set_default_passwd_cb_userdata(ctx, &asked);
-	ok = SSL_CTX_use_PrivateKey_file(ctx, path, SSL_FILETYPE_PEM);
-	SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
-	SSL_CTX_set_default_passwd_cb(ctx, NULL);
-	if (ok == 1)
-		return 0;
-	if (ERR_GET_REASON(ERR_peek_error()) == X509_R_KEY_VALUES_MISMATCH)
-		snprintf(err, size, "%s: the key is not that of %s", path, cert);
-	else
-		snprintf(err, size, "%s: %s", path,
-			 asked ? "the key has a passphrase; it must have none" : tls_reason());
-	return -EINVAL;
-}
-
-static int files_read(SSL_CTX *ctx, const struct peer_tls *t, char *err, size_t size)
-{
-	for (int i = 0; i < NUM_FILES; i++) {
-		FILE *f = fopen(t->path[i], "re"); /* for the words of errno */
-
-		if (!f) {
-			snprintf(err, size, "%s: %s", t->path[i], strerror(errno));
-			return -EINVAL;
-		}
-		fclose(f);
-	}
-	ERR_clear_error();
-	if (SSL_CTX_use_certificate_chain_file(ctx, t->path[CERT]) != 1) {
-		snprintf(err, size, "%s: %s", t->path[CERT], tls_reason());
-		return -EINVAL;
-	}
-	if (key_read(ctx, t->path[KEY], t->path[CERT], err, size))
-		return -EINVAL;
-	if (SSL_CTX_load_verify_locations(ctx, t->path[CA], NULL) != 1) {
-		snprintf(err, size, "%s: %s", t->path[CA], tls_reason());
-		return -EINVAL;
-	}
-	return 0;
-}
-
-static SSL_CTX *ctx_create(const struct peer_tls *t, char *err, size_t size)
-{
-	SSL_CTX *ctx = SSL_CTX_new(TLS_method());
-
-	if (!ctx) {
-		snprintf(err, size, "TLS: %s", tls_reason());
-		return NULL;
-	}
-	if (files_read(ctx, t, err, size)) {
-		SSL_CTX_free(ctx);
-		ERR_clear_error();
-		return NULL;
-	}
-	SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
-	SSL_CTX_set_ciphersuites(ctx, CIPHERS);
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
-	SSL_CTX_set_num_tickets(ctx, 0);
-	SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_ENABLE_KTLS);
-	SSL_CTX_set_read_ahead(ctx, 1);
-	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
-	return ctx;
-}
-
-/* When the files were changed last. */
-static void files_look(const struct peer_tls *t, struct timespec *changed)
-{
-	struct stat st;
-
-	for (int i = 0; i < NUM_FILES; i++)
-		changed[i] = stat(t->path[i], &st) ? t->changed[i] : st.st_mtim;
-}
-
-/* New files are for new connections. Half of new files is an error that the next look mends. */
-static void files_refresh(struct peer_tls *t)
-{
-	struct timespec changed[NUM_FILES];
-	char err[512];
-	SSL_CTX *ctx;
-
-	files_look(t, changed);
-	if (!memcmp(changed, t->changed, sizeof(changed)))
-		return;
-	memcpy(t->changed, changed, sizeof(changed));
-	ctx = ctx_create(t, err, sizeof(err));
-	if (!ctx) {
-		log_err("%s; what was read before is used on", err);
-		return;
-	}
-	log_info("TLS: new certificates were read");
-	SSL_CTX_free(t->ctx);
-	t->ctx = ctx;
-}
-
-struct peer_tls *peer_tls_create(const struct ffr_conf *conf, char *err, size_t size)
-{
-	struct peer_tls *t = calloc(1, sizeof(*t));
-
-	if (!t) {
-		snprintf(err, size, "out of memory");
-		return NULL;
-	}
-	t->path[CERT] = conf->wire_cert;
-	t->path[KEY] = conf->wire_key;
-	t->path[CA] = conf->wire_ca;
-	files_look(t, t->changed);
-	t->ctx = ctx_create(t, err, size);
-	if (t->ctx)
-		return t;
-	free(t);
-	return NULL;
-}
-
-void peer_tls_free(struct peer_tls *t)
-{
-	if (!t)
-		return;
-	SSL_CTX_free(t->ctx);
-	free(t);
-}
-
-/* ---- a handshake ----------------------------------------------------------------------------- */
-
-SSL *peer_tls_open(struct peer_tls *t, int fd, bool connects)
-{
-	SSL *ssl;
-
-	files_refresh(t);
-	ERR_clear_error();
-	ssl = SSL_new(t->ctx);
-	if (!ssl)
-		return NULL;
-	if (SSL_set_fd(ssl, fd) != 1) {
+	if (ssl && SSL_set_fd(ssl, fd) != 1) {
 		SSL_free(ssl);
 		return NULL;
 	}
-	if (connects)
-		SSL_set_connect_state(ssl);
-	else
-		SSL_set_accept_state(ssl);
 	return ssl;
 }
 
 int peer_tls_step(SSL *ssl, int *events, char *why, size_t size)
 {
-	const char *reason;
-	int ret, err;
-	long verify;
+	bool writes = false;
+	int err = tls_step(ssl, &writes, why, size);
 
-	ERR_clear_error();
-	errno = 0;
-	ret = SSL_do_handshake(ssl);
-	if (ret == 1)
-		return 0;
-	err = errno;
-	switch (SSL_get_error(ssl, ret)) {
-	case SSL_ERROR_WANT_READ:
-		*events = UV_READABLE;
-		return -EAGAIN;
-	case SSL_ERROR_WANT_WRITE:
-		*events = UV_WRITABLE;
-		return -EAGAIN;
-	case SSL_ERROR_SYSCALL:
-		reason = err ? strerror(err) : "it has closed the connection";
-		break;
-	default:
-		verify = SSL_get_verify_result(ssl);
-		reason = verify != X509_V_OK ? X509_verify_cert_error_string(verify) : tls_reason();
-	}
-	snprintf(why, size, "TLS: %s", reason);
-	ERR_clear_error();
-	return -EPROTO;
-}
-
-bool peer_tls_is(const SSL *ssl, const char *host)
-{
-	X509 *cert = SSL_get0_peer_certificate(ssl);
-	char *name = NULL;
-	bool is;
-
-	if (!cert || SSL_get_verify_result(ssl) != X509_V_OK ||
-	    X509_check_host(cert, host, strlen(host), X509_CHECK_FLAG_NO_WILDCARDS, &name) != 1)
-		return false;
-	is = !strcmp(name, host); /* to DNS "H1" is "h1"; to the orchestrator it is not */
-	OPENSSL_free(name);
-	return is;
+	if (err == -EAGAIN)
+		*events = writes ? UV_WRITABLE : UV_READABLE;
+	return err;
 }

@@ -518,8 +518,8 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 		log_info("sandbox: no seccomp and no Landlock beneath a sanitizer or valgrind");
 	}
 	if (box.filters && conf->mode == SANDBOX_ON) {
-		box.nothing_fd = landlock_ruleset(NULL, 0);
-		box.store_fd = landlock_ruleset(conf->dirs, conf->num_dirs);
+		box.nothing_fd = landlock_ruleset(NULL);
+		box.store_fd = landlock_ruleset(conf);
 		if (box.nothing_fd < 0 || box.store_fd < 0)
 			log_info("sandbox: without Landlock");
 	}

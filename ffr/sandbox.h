@@ -20,12 +20,15 @@ enum sandbox_kind {
 	SANDBOX_NUM_KINDS
 };
 
-#define SANDBOX_MAX_DIRS 20
+#define SANDBOX_MAX_DIRS      20
+#define SANDBOX_MAX_READ_DIRS 3
 
 struct sandbox_conf {
 	enum sandbox_mode mode;
 	const char *dirs[SANDBOX_MAX_DIRS]; /* where SANDBOX_STORE and _FFO make and remove files */
 	size_t num_dirs;
+	const char *read_dirs[SANDBOX_MAX_READ_DIRS]; /* where they only read */
+	size_t num_read_dirs;
 };
 
 /* What the process ends with when it tried what only an intruder would. */
@@ -46,8 +49,8 @@ int sandbox_prepare(const struct sandbox_conf *conf);
  */
 int sandbox_enter(enum sandbox_kind kind);
 
-/* landlock.c: descriptors of rulesets, -1 where the kernel has none. dirs NULL: no file at all. */
-int landlock_ruleset(const char *const *dirs, size_t num_dirs);
+/* landlock.c: descriptors of rulesets, -1 where the kernel has none. conf NULL: no file at all. */
+int landlock_ruleset(const struct sandbox_conf *conf);
 /* 0 or -errno. */
 int landlock_enter(int ruleset_fd);
 

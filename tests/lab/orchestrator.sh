@@ -29,7 +29,7 @@ orch_address() {
 		done
 		echo "zookeeper:${list#,}"
 	else
-		echo "tcp:$(fabric_ip ffo):$FFO_PORT"
+		ffo_address
 	fi
 }
 
@@ -119,13 +119,23 @@ orch_stop() { # NODE SIGNAL
 
 # ---- ffo ---------------------------------------------------------------------------------------
 
+ffo_address() {
+	local scheme=tcp
+	! has_tls || scheme=tls
+	echo "$scheme:$(fabric_ip ffo):$FFO_PORT"
+}
+
 ffo_launch() {
-	local dir=$FF_LAB/ffo env
+	local dir=$FF_LAB/ffo env files=()
 
 	mkdir -p "$dir"
+	if has_tls; then
+		[[ -e $dir/host.pem ]] || tls_certify ffo
+		files=(--cert "$dir/host.pem" --key "$dir/host.key" --ca "$FF_LAB/tls/ca.pem")
+	fi
 	mapfile -t env < <(sanitizer_env "$dir")
 	setsid nsenter --net="/run/netns/$LAB_ID-ffo" env "${env[@]}" "$BUILD/bin/ffo" \
-		--store "$dir/ffo.db" --listen "tcp:$(fabric_ip ffo):$FFO_PORT" \
+		--store "$dir/ffo.db" --listen "$(ffo_address)" "${files[@]}" \
 		--pool4 "$(lab_net).0/24" </dev/null >>"$dir/ffo.log" 2>&1 &
 	echo $! >"$dir/pid"
 }

@@ -23,11 +23,11 @@ router_config() {
 	cluster = "$LAB_ID"
 	wire_listen = "tcp:$(fabric_ip "$host"):$WIRE_PORT"
 	CONF
-	if [[ ! -d $FF_LAB/tls ]]; then
+	if ! has_tls; then
 		echo "wire_tls = false" >>"$dir/ffr.conf"
 		return
 	fi
-	tls_host "$host"
+	tls_certify "$host"
 	cat >>"$dir/ffr.conf" <<-CONF
 	wire_cert = "$dir/host.pem"
 	wire_key = "$dir/host.key"

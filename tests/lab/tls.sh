@@ -1,9 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # tls.sh - `lab up --tls`: an authority of the lab's own, and a certificate for each of its hosts, as
-# ffr.conf's wire_cert, wire_key and wire_ca want them. Sourced by lab.
+# ffr.conf's wire_cert, wire_key and wire_ca want them, and for ffo. Sourced by lab.
 #
-# $FF_LAB/tls/ca.pem ca.key, and in a host's folder host.pem host.key.
+# $FF_LAB/tls/ca.pem ca.key, and in a host's folder and ffo's host.pem host.key.
+
+has_tls() {
+	[[ -d $FF_LAB/tls ]]
+}
 
 tls_new_key() { # REQUEST-OPTIONS...
 	openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes "$@" 2>/dev/null
@@ -18,15 +22,20 @@ tls_authority() {
 		die "openssl made no authority"
 }
 
-tls_host() { # HOST
-	local dir=$FF_LAB/$1 ca=$FF_LAB/tls
+# Anew also where there is one: the files are replaced, and no reader sees half of one.
+tls_certify() { # NODE
+	local dir=$FF_LAB/$1 ca=$FF_LAB/tls name=DNS:$1 file
 
-	printf '%s\n' "subjectAltName=DNS:$1" "extendedKeyUsage=serverAuth,clientAuth" >"$dir/host.ext"
-	if ! tls_new_key -subj "/CN=$1" -keyout "$dir/host.key" -out "$dir/host.csr" ||
-		! openssl x509 -req -in "$dir/host.csr" -CA "$ca/ca.pem" -CAkey "$ca/ca.key" \
-			-set_serial "$((${1#h} + 1))" -days 30 -extfile "$dir/host.ext" \
-			-out "$dir/host.pem" 2>/dev/null; then
+	[[ $1 != ffo ]] || name=IP:$(fabric_ip ffo)
+	printf '%s\n' "subjectAltName=$name" "extendedKeyUsage=serverAuth,clientAuth" >"$dir/new.ext"
+	if ! tls_new_key -subj "/CN=$1" -keyout "$dir/new.key" -out "$dir/new.csr" ||
+		! openssl x509 -req -in "$dir/new.csr" -CA "$ca/ca.pem" -CAkey "$ca/ca.key" \
+			-set_serial "0x$(openssl rand -hex 8)" -days 30 -extfile "$dir/new.ext" \
+			-out "$dir/new.pem" 2>/dev/null; then
 		die "openssl made no certificate for $1"
 	fi
-	rm "$dir"/host.{csr,ext}
+	for file in key pem; do
+		mv "$dir/new.$file" "$dir/host.$file"
+	done
+	rm "$dir"/new.{csr,ext}
 }

@@ -174,6 +174,7 @@ static void bad_files_are_refused(void **state)
 		{ "orchestrator = tcp:host\n", 1, "embedded" },
 		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },
 		{ "orchestrator = \"tcp::80\"\n", 1, "embedded" },
+		{ "orchestrator = \"tls:host\"\n", 1, "tls:ADDRESS:PORT" },
 		{ "orchestrator = unix:\n", 1, "embedded" },
 		{ "orchestrator = \"zookeeper:\"\n", 1, "zookeeper" },
 		{ "orchestrator = \"zookeeper:a\"\n", 1, "zookeeper" },
@@ -240,6 +241,27 @@ static void ensembles_are_taken(void **state)
 		assert_string_equal(c.orchestrator, good[i]);
 		conf_free(&c);
 	}
+}
+
+/* With the three files, whatever the routers do among themselves. */
+static void orchestrator_by_tls(void **state)
+{
+	static const char *const options[] = { "wire_cert", "wire_key", "wire_ca" };
+	static const char first[] = "orchestrator = \"tls:10.0.0.1:7470\"\nwire_tls = false\n";
+	struct ffr_conf c;
+	char text[256];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s", first);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(load(&c, text), -EINVAL);
+		assert_non_null(strstr(err, "orchestrator = \"tls:10.0.0.1:7470\" needs"));
+		assert_non_null(strstr(err, options[i]));
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s = /x\n", options[i]);
+	}
+	assert_int_equal(load(&c, text), 0);
+	assert_string_equal(c.orchestrator, "tls:10.0.0.1:7470");
+	conf_free(&c);
 }
 
 static void wire_addresses(void **state)
@@ -375,6 +397,7 @@ int main(void)
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_option),
 		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(orchestrator_by_tls),
 		cmocka_unit_test(ensembles_are_taken),
 		cmocka_unit_test(wire_addresses),
 		cmocka_unit_test(a_wire_needs_all_of_it),

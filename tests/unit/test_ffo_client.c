@@ -144,9 +144,9 @@ static void test_client_lost(void **state)
 	}
 
 	seen = (struct client_seen){ .loop = &t->loop };
-	assert_int_equal(ffo_client_connect(&t->loop, "nonsense", client_closed, &seen, &c),
+	assert_int_equal(ffo_client_connect(&t->loop, "nonsense", NULL, client_closed, &seen, &c),
 			 -EINVAL);
-	assert_int_equal(ffo_client_connect(&t->loop, "unix:/nonexistent/sock", client_closed,
+	assert_int_equal(ffo_client_connect(&t->loop, "unix:/nonexistent/sock", NULL, client_closed,
 					    &seen, &c),
 			 0);
 	assert_int_equal(ffo_client_call(c, FFO_OP_HELLO, version(), answered, &seen), -ENOTCONN);
@@ -178,8 +178,8 @@ static void test_client_connect(void **state)
 					   (struct sockaddr *)&sa, &len);
 			snprintf(strrchr(address, ':'), 8, ":%u", ntohs(sa.sin6_port));
 		}
-		assert_int_equal(ffo_client_connect(&t->loop, address, client_closed, &seen, &c),
-				 0);
+		assert_int_equal(
+			ffo_client_connect(&t->loop, address, NULL, client_closed, &seen, &c), 0);
 		assert_int_equal(ffo_client_call(c, FFO_OP_HELLO, version(), answered, &seen), 0);
 		wait_answers(&seen, 1);
 		assert_true(seen.version_seen);

@@ -20,7 +20,7 @@
 
 #include "ffo/client.h"
 
-#define MAX_ARGS 8
+#define MAX_ARGS 16
 
 static struct {
 	char dir[40], store[64], address[64];
@@ -104,7 +104,17 @@ static void test_bad_options(void **state)
 		{ 2, "--log-level loud",
 		  "ffo: --log-level loud: must be error, warning, info or debug; see ffo --help\n" },
 		{ 2, "--listen somewhere",
-		  "ffo: --listen somewhere: must be unix:/path or tcp:address:port; see ffo --help\n" },
+		  "ffo: --listen somewhere: must be unix:/path, tls:address:port or tcp:address:port; see ffo --help\n" },
+		{ 2, "--listen tls:127.0.0.1:7",
+		  "ffo: --listen tls:127.0.0.1:7 needs --cert; see ffo --help\n" },
+		{ 2, "--cert /a --ca /b --listen tls:[::1]:7",
+		  "ffo: --listen tls:[::1]:7 needs --key; see ffo --help\n" },
+		{ 2, "--cert /a --key /b --listen tls:[::1]:7",
+		  "ffo: --listen tls:[::1]:7 needs --ca; see ffo --help\n" },
+		{ 2, "--key /b",
+		  "ffo: --cert, --key and --ca need each other: there is no --cert; "
+		  "see ffo --help\n" },
+		{ 1, "--store :memory: --cert /none --key /b --ca /c", NULL },
 		{ 2, "--pool4 10.0.0.1/8",
 		  "ffo: address pool \"10.0.0.1/8\" has bits set behind its length; see ffo --help\n" },
 		{ 2, "--pool4 fd00::/64",
@@ -191,7 +201,8 @@ static void reach(struct asked *a, const char *address)
 	for (int i = 0; !there; i++) {
 		assert_true(i < 1000000);
 		a->lost = false;
-		assert_int_equal(ffo_client_connect(&a->loop, address, lost, a, &a->client), 0);
+		assert_int_equal(ffo_client_connect(&a->loop, address, NULL, lost, a, &a->client),
+				 0);
 		there = ask(a, FFO_OP_HELLO, json_pack("{s:i}", "version", 1));
 		if (!there && !a->lost)
 			ffo_client_close(a->client);

@@ -363,7 +363,7 @@ static void store_has_its_folder(void **state)
 
 	(void)state;
 	need_filters();
-	fd = landlock_ruleset(NULL, 0);
+	fd = landlock_ruleset(NULL);
 	if (fd < 0) {
 		print_message("no Landlock in this kernel\n");
 		skip();

@@ -35,7 +35,7 @@
 
 static char dir[] = "/tmp/test_wire_io.XXXXXX";
 static char cert[64], key[64], ca[64];
-static struct peer_tls *tls;
+static struct tls *tls;
 
 struct pair {
 	struct wire_io *io[2];
@@ -604,7 +604,7 @@ static int setup(void **state)
 static int cleanup(void **state)
 {
 	(void)state;
-	peer_tls_free(tls);
+	tls_free(tls);
 	unlink(cert);
 	unlink(key);
 	unlink(ca);
