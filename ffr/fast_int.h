@@ -74,6 +74,12 @@ void qp_send_failed(struct fast *f, struct qp *qp);
 void qp_flush(struct fast *f, struct qp *qp);	/* both queues as the state demands */
 void qp_drained(struct fast *f, struct qp *qp); /* SQD: nothing is under way any more */
 
+/* Its share beside others. */
+static inline uint32_t container_weight(const struct container *c)
+{
+	return c->limits.weight ? c->limits.weight : FFO_WEIGHT_DEFAULT;
+}
+
 /* fast_turns.c: put a QP on its container's list, take it off; serve those that are on one */
 void turns_add(struct fast *f, struct qp *qp);
 void turns_del(struct fast *f, struct qp *qp);

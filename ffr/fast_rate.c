@@ -52,26 +52,11 @@ static void bucket_charge(struct rate_bucket *b, uint64_t now, uint64_t extra, u
 	b->frac = (uint32_t)t & ((1u << COST_SHIFT) - 1);
 }
 
-/* Units that may be charged now; one, however low the rate is, when all is paid for. */
-static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now, uint64_t extra)
+/* Units that may be charged until it is paid for up to `end`. */
+static uint64_t bucket_room_until(const struct rate_bucket *b, uint64_t end, uint64_t now,
+				  uint64_t extra)
 {
-	uint64_t end = now + RATE_SLACK_NS, from = b->paid, room;
-
-	if (!b->cost)
-		return UINT64_MAX;
-	if (from >= end)
-		return 0;
-	if (from + b->burst + extra < now)
-		from = now - b->burst - extra;
-	room = (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
-	return room ? room : 1;
-}
-
-/* The same for who leaves RESERVE_NS worth of it to others; 0 if there is no more. */
-static uint64_t bucket_room_beyond(const struct rate_bucket *b, uint64_t now, uint64_t extra)
-{
-	uint64_t reserve = b->burst / 2 < RESERVE_NS ? b->burst / 2 : RESERVE_NS;
-	uint64_t end = now - reserve, from = b->paid;
+	uint64_t from = b->paid;
 
 	if (!b->cost)
 		return UINT64_MAX;
@@ -80,6 +65,22 @@ static uint64_t bucket_room_beyond(const struct rate_bucket *b, uint64_t now, ui
 	if (from + b->burst + extra < now)
 		from = now - b->burst - extra;
 	return (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
+}
+
+/* Units that may be charged now; one, however low the rate is, when all is paid for. */
+static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now, uint64_t extra)
+{
+	uint64_t end = now + RATE_SLACK_NS, room = bucket_room_until(b, end, now, extra);
+
+	return room || b->paid >= end ? room : 1;
+}
+
+/* The same for who leaves RESERVE_NS worth of it to others; 0 if there is no more. */
+static uint64_t bucket_room_beyond(const struct rate_bucket *b, uint64_t now, uint64_t extra)
+{
+	uint64_t reserve = b->burst / 2 < RESERVE_NS ? b->burst / 2 : RESERVE_NS;
+
+	return bucket_room_until(b, now - reserve, now, extra);
 }
 
 /* ns that it lies behind, beside the burst */
@@ -123,7 +124,6 @@ static struct rate_wait *take_first(struct rate_meter *m)
 
 	if (!w)
 		w = TAILQ_FIRST(&m->ahead);
-
 	if (w)
 		rate_forget(m->f, w);
 	return w;
@@ -142,7 +142,7 @@ static void not_first(struct rate_wait *w)
 	w->first = NULL;
 }
 
-/* Of those that are ahead none is left for less than the timer. */
+/* Who is ahead goes when nobody else waits: callers but the timer and meter_open() see to it that one does. */
 static void let_go(struct rate_meter *m, uint32_t n)
 {
 	struct rate_wait *w;
@@ -292,11 +292,6 @@ static uint64_t meter_share(const struct rate_meter *m, const struct rate_wait *
 
 /* ---- shares of a tenant's meter ----------------------------------------------------------------- */
 
-static uint32_t weight_of(const struct container *c)
-{
-	return c->limits.weight ? c->limits.weight : FFO_WEIGHT_DEFAULT;
-}
-
 /* What the bucket lets through in so many ns, as rate_share.had. */
 static uint64_t had_in(const struct rate_bucket *b, uint64_t ns)
 {
@@ -338,7 +333,7 @@ static void share_charge(const struct path_meter *p, uint64_t now, uint64_t byte
 	struct rate_meter *m = p->m;
 	struct rate_share *s = &p->c->share[p->dir];
 	uint64_t n = (m->bytes.cost ? bytes : ops) * FFO_WEIGHT_DEFAULT << HAD_SHIFT;
-	uint32_t weight = weight_of(p->c), all;
+	uint32_t weight = container_weight(p->c), all;
 
 	if (!is_set(m))
 		return;
@@ -463,15 +458,14 @@ static void meters_move(struct rate_meter *m, struct fast *to)
 
 	for (struct rate_meter *end = m + RATE_DIRS; from != to && m < end; m++) {
 		bool armed = m->timer.index;
+		uint32_t n = 0;
 
-		TAILQ_FOREACH(w, &m->waiters, entry) {
-			from->num_throttled--;
-			to->num_throttled++;
-		}
-		TAILQ_FOREACH(w, &m->ahead, entry) {
-			from->num_throttled--;
-			to->num_throttled++;
-		}
+		TAILQ_FOREACH(w, &m->waiters, entry)
+			n++;
+		TAILQ_FOREACH(w, &m->ahead, entry)
+			n++;
+		from->num_throttled -= n;
+		to->num_throttled += n;
 		timer_cancel(&from->timers, &m->timer);
 		m->f = to;
 		m->stolen = to->stolen;

@@ -135,12 +135,11 @@ static uint32_t serve_urgent(struct fast *f)
 /* Has it credit left in this round? */
 static bool has_credit(struct fast *f, struct container *c)
 {
-	uint64_t weight = c->limits.weight ? c->limits.weight : FFO_WEIGHT_DEFAULT;
-
 	if (c->round != f->round) {
 		c->round = f->round;
 		c->credit = (c->credit < 0 ? c->credit : 0) +
-			    (int64_t)(f->conf.quantum * weight / FFO_WEIGHT_DEFAULT);
+			    (int64_t)((uint64_t)f->conf.quantum * container_weight(c) /
+				      FFO_WEIGHT_DEFAULT);
 	}
 	return c->credit > 0;
 }

@@ -150,7 +150,7 @@ struct remote_qp {
 	uint8_t nak_code;
 	uint32_t nak_msn, nak_tag, ack_tag;
 	struct timer ack_timer; /* armed: ack_due, but it is held back for what answers the message */
-	uint64_t rx_done;	/* ns: when the last message was */
+	uint64_t rx_done;	/* ns: when the last message was, if it has no answer yet */
 	uint8_t dialog;		/* messages that were answered at once, up to DIALOG_MIN */
 	bool rnr_owed;		/* the peer waits for a receive, of ours or of an SRQ: */
 	bool at_srq;

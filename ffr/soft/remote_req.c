@@ -471,8 +471,6 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (len > WIRE_PAYLOAD_MAX)
 		len = WIRE_PAYLOAD_MAX;
 	request_hdr(rq, s, &fr->h);
-	if (!rq->off)
-		response_spoke(f, rq);
 	fr->kind = FRAME_REQUEST;
 	fr->old_nxt = rq->nxt;
 	fr->old_off = rq->off;
@@ -487,6 +485,8 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		rq->off += fr->h.len;
 		len = fr->h.len;
 	}
+	if (!fr->old_off)
+		response_spoke(f, rq);
 	remote_rate_charge(f, rq, REMOTE_RATE_SEND, dir,
 			   ff_op_fetches(s->wr.opcode) ? s->wr.length : len, !fr->old_off);
 	if (ff_op_fetches(s->wr.opcode) || rq->off == s->wr.length) {

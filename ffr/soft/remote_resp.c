@@ -421,6 +421,7 @@ void response_spoke(struct fast *f, struct remote_qp *rq)
 {
 	if (f->now - rq->rx_done < REMOTE_ACK_HOLD && rq->dialog < DIALOG_MIN)
 		rq->dialog++;
+	rq->rx_done = 0; /* what else it sends answers nothing */
 }
 
 static void next_message(struct fast *f, struct remote_qp *rq, bool ack)

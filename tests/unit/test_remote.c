@@ -629,6 +629,26 @@ static void acks_wait(void **state)
 		hosts_expect(&t, 0, 100 + i, IBV_WC_SUCCESS);
 		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
 	}
+	/* several messages are one answer */
+	rq->dialog = 0;
+	hosts_recv(&t, 45, 0, 8);
+	hosts_send(&t, 45, 0, 8);
+	hosts_run(&t);
+	hosts_expect(&t, 1, 45, IBV_WC_SUCCESS);
+	hosts_expect(&t, 0, 45, IBV_WC_SUCCESS);
+	for (uint64_t i = 145; i < 149; i++) {
+		send_back(&t, i);
+		hosts_run(&t);
+		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 1, i, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(rq->dialog, 1);
+	for (uint64_t i = 46; i < 49; i++) {
+		talk(&t, i, 1000);
+		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 0, 100 + i, IBV_WC_SUCCESS);
+		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
+	}
 	/* a second message is not waited with */
 	hosts_recv(&t, 50, 0, 8);
 	hosts_recv(&t, 51, 0, 8);
