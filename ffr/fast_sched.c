@@ -45,6 +45,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "fast_int.h"
@@ -79,6 +80,8 @@ enum policy { POL_ORDINARY, POL_URGENT };
 
 struct fast_sched {
 	uint64_t turn_at; /* when the last turn began */
+	int alarm_fd;	  /* timerfd in epoll_fd */
+	uint64_t alarm_at;
 	uint64_t last_work, woke_at, slept_at, looked_at, probed_at;
 	uint64_t spin_local; /* ns; halves when a spin was in vain */
 	uint32_t leaves;     /* in a row */
@@ -139,10 +142,16 @@ static void set_policy(struct fast *f, enum policy p)
 
 struct fast_sched *sched_create(struct fast *f)
 {
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 	struct fast_sched *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
+	s->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (s->alarm_fd < 0 || epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->alarm_fd, &ev)) {
+		sched_free(s);
+		return NULL;
+	}
 	s->num_cpus = sched_getaffinity(0, sizeof(s->cpus), &s->cpus) ? 1 : CPU_COUNT(&s->cpus);
 	s->spin_local = SPIN_LOCAL_NS;
 	s->loss_left = LOSS_MAX;
@@ -152,6 +161,8 @@ struct fast_sched *sched_create(struct fast *f)
 
 void sched_free(struct fast_sched *s)
 {
+	if (s && s->alarm_fd >= 0)
+		close(s->alarm_fd);
 	free(s);
 }
 
@@ -321,18 +332,33 @@ static uint32_t collect_bells(struct fast *f)
 }
 
 /*
+ * Be woken at that time, ns; some time before it will do. The alarm is not a timeout of ppoll(): that
+ * would be set and taken back with each sleep, and where the hardware's timer is a hypervisor's, each
+ * takes longer than all else that a sleep takes (12 us, seen in a Firecracker VM).
+ */
+static void set_alarm(struct fast *f, uint64_t at)
+{
+	struct fast_sched *s = f->sched;
+	struct itimerspec t = { .it_value = { .tv_sec = (time_t)(at / 1000000000ull),
+					      .tv_nsec = (long)(at % 1000000000ull) } };
+
+	if (at == UINT64_MAX || (s->alarm_at > s->slept_at && s->alarm_at <= at))
+		return;
+	timerfd_settime(s->alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
+	s->alarm_at = at;
+}
+
+/*
  * Sleep, without the lock. ppoll() on the epoll descriptor and not epoll_wait(): the latter was
  * seen to sleep on with a bell written, once in some 100,000 sleeps (Linux 6.18).
  */
-static void wait_bells(struct fast *f, uint64_t timeout)
+static void wait_bells(struct fast *f)
 {
-	struct timespec ts = { .tv_sec = (time_t)(timeout / 1000000000ull),
-			       .tv_nsec = (long)(timeout % 1000000000ull) };
 	struct pollfd p = { .fd = f->epoll_fd, .events = POLLIN };
 
 	f->sleeping = true;
 	pthread_mutex_unlock(&f->lock);
-	ppoll(&p, 1, timeout == UINT64_MAX ? NULL : &ts, NULL);
+	ppoll(&p, 1, NULL, NULL);
 	pthread_mutex_lock(&f->lock);
 	f->sleeping = false;
 	f->now = f->sched->turn_at = fast_clock();
@@ -350,7 +376,7 @@ static void look_for_bells(struct fast *f)
 static void go_to_sleep(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
-	uint64_t timeout = UINT64_MAX, next = timer_next(&f->timers);
+	uint64_t next = timer_next(&f->timers);
 	bool probe = want_probe(f), coal;
 	uint32_t bells = 0;
 
@@ -361,11 +387,8 @@ static void go_to_sleep(struct fast *f)
 	s->ticked = false;
 	if (fast_arm_all(f)) {
 		s->slept_at = fast_clock();
-		if (next != UINT64_MAX)
-			timeout = next > s->slept_at ? next - s->slept_at : 0;
-		if (coal && timeout > TICK_NS)
-			timeout = TICK_NS;
-		wait_bells(f, timeout);
+		set_alarm(f, coal && next > s->slept_at + TICK_NS ? s->slept_at + TICK_NS : next);
+		wait_bells(f);
 		bells = collect_bells(f);
 		if (coal && !bells)
 			s->ticked = ++s->idle_ticks >= IDLE_TICKS;

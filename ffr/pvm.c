@@ -39,7 +39,7 @@
 #include "sandbox.h"
 
 #define TICK_NS	    NS_PER_MS
-#define IDLE_TICKS  20 /* ticks without a call before the watcher sleeps */
+#define IDLE_TICKS  3 /* ticks without a call before the watcher sleeps */
 #define MAX_THREADS 256
 #define POOL_KEEP   8 /* idle calls kept for reuse */
 

@@ -147,6 +147,7 @@ static const struct rule threads[] = {
 
 static const struct rule sched[] = {
 	WHEN(sched_setattr, IS(0, 0)),
+	ANY(timerfd_settime),
 };
 
 static const struct rule events[] = {
