@@ -78,7 +78,9 @@ struct fast {
 	uint32_t num_turns[TURN_NUM];
 	uint32_t round;	      /* of the others; fast_turns.c */
 	uint64_t moved;	      /* bytes, since fast_turns.c last looked */
-	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
+	uint32_t calls;	      /* on clients' memory (pvm.c), since then */
+	uint64_t quantum;     /* bytes moved for one QP before the next one's turn, */
+	uint32_t budget;      /* and WRs */
 	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
 	uint64_t urgent_ns;
 	uint64_t stolen;	/* ns that the runner had work and did not run */

@@ -152,7 +152,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 	const struct backend_ops *ops = f->be->ops;
 	struct session *s = qp->o.ses;
 	uint64_t epoch = f->epoch, moved = f->moved;
-	uint32_t n = 0, head = qp->sq_head, done = 0;
+	uint32_t n = 0, head = qp->sq_head, done = 0, calls = f->calls;
 	uint64_t older = 0;
 
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
@@ -174,8 +174,8 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 	}
 	if (FF_COUNTERS && qp->wr) /* an XRC_RECV QP has none */
 		qp->wr->at = f->now;
-	while (n < f->conf.budget && f->moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
-	       qp_sqe_ready(qp, qp->sq_head)) {
+	while (n + (f->calls - calls) * CALL_WRS < f->budget && f->moved - moved < f->quantum &&
+	       qp->state == IBV_QPS_RTS && qp_sqe_ready(qp, qp->sq_head)) {
 		const struct ff_sqe *e = qp_sqe(qp, qp->sq_head);
 		enum ff_vendor_err why;
 		enum post_result r;

@@ -16,11 +16,12 @@
 #include "fast_int.h"
 
 #define QP_IDLE_NS   (200 * NS_PER_US)
+#define MANY_QPS     16u
 #define SLICE	     (64 * 1024)
-#define STEP_WRS     128u
 #define REQUEST_COST 64
 #define WINDOW_NS    NS_PER_MS
 #define REQUEST_LOAD 4096 /* a request takes as long as copying so many bytes */
+#define STEP_WRS     (SLICE / REQUEST_LOAD)
 
 void turns_add(struct fast *f, struct qp *qp)
 {
@@ -47,6 +48,15 @@ void turns_del(struct fast *f, struct qp *qp)
 	}
 }
 
+/*
+ * How long a QP without work is looked at. A look at each of many takes longer than what a doorbell
+ * costs, and others wait meanwhile.
+ */
+static uint64_t idle_ns(const struct container *c)
+{
+	return QP_IDLE_NS / (1 + c->num_active / MANY_QPS);
+}
+
 /* One QP. 0: it has no work. */
 static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uint64_t epoch)
 {
@@ -62,7 +72,7 @@ static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uin
 		TAILQ_REMOVE(&c->active_qps, qp, active);
 		TAILQ_INSERT_TAIL(&c->active_qps, qp, active);
 	}
-	if (!n && f->now - qp->last_work > QP_IDLE_NS)
+	if (!n && f->now - qp->last_work > idle_ns(c))
 		fast_qp_rest(f, qp);
 	return n;
 }
@@ -77,11 +87,12 @@ static uint32_t serve(struct fast *f, struct container *c, bool alone)
 	if (c->hold)
 		return 0;
 	f->moved = 0;
+	f->calls = 0;
 	while (left-- && (qp = TAILQ_FIRST(&c->active_qps))) {
 		work += serve_qp(f, c, qp, epoch);
 		if (f->epoch != epoch)
 			return work;
-		if (!alone && (work >= STEP_WRS || f->moved >= SLICE))
+		if (!alone && (work + f->calls * CALL_WRS >= STEP_WRS || f->moved >= SLICE))
 			break;
 	}
 	c->load += f->moved + (uint64_t)work * REQUEST_LOAD;
@@ -153,6 +164,7 @@ uint32_t turns_serve(struct fast *f)
 	struct container *c;
 
 	f->quantum = alone || f->conf.quantum < SLICE ? f->conf.quantum : SLICE;
+	f->budget = alone || f->conf.budget < STEP_WRS ? f->conf.budget : STEP_WRS;
 	while (left-- && (c = next_turn(f, TURN_NORMAL))) {
 		if (!alone && !has_credit(f, c)) {
 			waiting = true;

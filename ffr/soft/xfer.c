@@ -178,6 +178,7 @@ static int call_start(struct fast *f, struct xfer *x, enum pvm_dir dir, const st
 	c->len = len;
 	c->qp = x->qp;
 	at->ses->stats.pvm_bytes += len;
+	f->calls++;
 	x->call_writes = dir == PVM_WRITE;
 	/* set before: when the role is lost in the call, its result is found in the next turn */
 	x->call_pending = true;
