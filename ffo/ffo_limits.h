@@ -16,6 +16,7 @@
  *	RATE	bytes/s; written and shown as bits/s, "10Gbit"
  *	COUNT	a number; "2M" is 2,000,000
  *	BYTES	a number of bytes; "1MB" is 2^20
+ *	CPUS	thousandths of a CPU; "0.5" is 500
  *	FLAG	0 or 1
  * tenant: 1 when it can be set for a tenant as well.
  *
@@ -42,7 +43,8 @@
 	X(max_pinned, BYTES, 1ull << 50, 1, "kept by the router: shadow pages and rings")          \
 	X(max_fd, COUNT, 1ull << 20, 1, "descriptors that the router keeps")                       \
 	X(max_session, COUNT, 1ull << 20, 1, "sessions")                                           \
-	X(max_calls, COUNT, 1ull << 32, 1, "control calls per second")
+	X(max_calls, COUNT, 1ull << 32, 1, "control calls per second")                             \
+	X(max_cpu, CPUS, 1000000, 1, "CPU time that the router spends on it")
 
 struct ffo_limits {
 #define X(name, kind, max, tenant, what) uint64_t name;

@@ -12,7 +12,13 @@
 
 #include "ffo_limits.h"
 
-enum ffo_limit_kind { FFO_LIMIT_RATE, FFO_LIMIT_COUNT, FFO_LIMIT_BYTES, FFO_LIMIT_FLAG };
+enum ffo_limit_kind {
+	FFO_LIMIT_RATE,
+	FFO_LIMIT_COUNT,
+	FFO_LIMIT_BYTES,
+	FFO_LIMIT_CPUS,
+	FFO_LIMIT_FLAG
+};
 
 enum ffo_limit_nr {
 #define X(name, kind, max, tenant, what) FFO_LIMIT_NR_##name,

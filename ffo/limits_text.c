@@ -31,6 +31,8 @@ static const struct unit bytes_units[] = {
 	{ "GB", 1ull << 30 }, { "TB", 1ull << 40 }, { 0 },
 };
 
+static const struct unit cpus_units[] = { { "m", 1 }, { "", 1000 }, { 0 } };
+
 static const struct {
 	const struct unit *units;
 	unsigned int per_value; /* units of 1 that a value of 1 is */
@@ -40,6 +42,7 @@ static const struct {
 	[FFO_LIMIT_RATE] = { rate_units, 8, 1000, "a rate like 10Gbit, 250Mbit or 800kbit" },
 	[FFO_LIMIT_COUNT] = { count_units, 1, 10, "a number like 64, 500k or 2M" },
 	[FFO_LIMIT_BYTES] = { bytes_units, 1, 10, "a number of bytes like 64kB, 1.5MB or 1GB" },
+	[FFO_LIMIT_CPUS] = { cpus_units, 1, 1000, "a number of CPUs like 0.05, 50m or 2" },
 	[FFO_LIMIT_FLAG] = { .example = "yes or no" },
 };
 

@@ -5,6 +5,7 @@
  *	RATE	bits per second in powers of 1000, with their unit: bit, kbit, Mbit, Gbit, Tbit
  *	COUNT	a number, or one in powers of 1000: k, M, G
  *	BYTES	a number, or one in powers of 1024: B, kB, MB, GB, TB
+ *	CPUS	a number of CPUs, or of thousandths: 0.5, 500m
  *	FLAG	yes or no
  *
  * Numbers may have a fraction: 1.5Gbit. Case is of no matter. "none" takes a limit away.

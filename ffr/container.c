@@ -24,6 +24,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "ctl.h"
 #include "sysfs.h"
 
@@ -78,40 +79,67 @@ void container_heard(struct container *c)
 		uv_poll_start(&ct->poll, UV_READABLE, on_connect);
 }
 
+/* Connections stay in the queue, for so many ms. */
+static void accept_later(struct container_ctl *ct, uint64_t ms)
+{
+	uv_poll_stop(&ct->poll);
+	uv_timer_start(&ct->retry, on_retry, ms, 0);
+}
+
+/* One connection. False: no more now. */
+static bool accept_one(struct container_ctl *ct)
+{
+	int err, fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: accept: %m", ct->c->name);
+		accept_later(ct, ACCEPT_RETRY);
+	}
+	if (fd < 0)
+		return false;
+	if (ct->num_conns >= ct->r->conf.limits.max_sessions) {
+		close(fd);
+		log_client(&ct->limit, LOG_LEVEL_WARN,
+			   "container %s: more than %u sessions (max_sessions): refused",
+			   ct->c->name, ct->r->conf.limits.max_sessions);
+		return true;
+	}
+	err = ctl_conn_create(ct->c, fd);
+	if (err)
+		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: new client: %s", ct->c->name,
+			   strerror(-err));
+	return true;
+}
+
+/* It has used the CPU time that it may: nobody new is let in until it has some again. */
+static bool must_rest(struct container_ctl *ct)
+{
+	uint64_t ns = cpu_limited(ct->c) ? cpu_wait(ct->c, uv_hrtime()) : 0;
+
+	if (!ns)
+		return false;
+	accept_later(ct, ns / 1000000 < ACCEPT_RETRY ? ns / 1000000 + 1 : ACCEPT_RETRY);
+	return true;
+}
+
 static void on_connect(uv_poll_t *h, int status, int events)
 {
 	struct container_ctl *ct = h->data;
-	int fd, err;
+	bool more = true;
+	uint64_t from;
 
 	(void)status;
 	(void)events;
-	for (int i = 0; i < ACCEPT_BATCH; i++) {
+	for (int i = 0; i < ACCEPT_BATCH && more; i++) {
 		if (ct->num_silent >= MAX_SILENT) {
 			uv_poll_stop(h);
 			return;
 		}
-		fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-			/* The connection stays in the queue; do not spin on it. */
-			log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: accept: %m",
-				   ct->c->name);
-			uv_poll_stop(h);
-			uv_timer_start(&ct->retry, on_retry, ACCEPT_RETRY, 0);
+		if (must_rest(ct))
 			return;
-		}
-		if (fd < 0)
-			return;
-		if (ct->num_conns >= ct->r->conf.limits.max_sessions) {
-			close(fd);
-			log_client(&ct->limit, LOG_LEVEL_WARN,
-				   "container %s: more than %u sessions (max_sessions): refused",
-				   ct->c->name, ct->r->conf.limits.max_sessions);
-			continue;
-		}
-		err = ctl_conn_create(ct->c, fd);
-		if (err)
-			log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: new client: %s",
-				   ct->c->name, strerror(-err));
+		from = cpu_of_thread();
+		more = accept_one(ct);
+		ctl_charge(ct->c, from);
 	}
 }
 

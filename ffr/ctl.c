@@ -9,7 +9,8 @@
  * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
  * before the others have their turn. Who connects and does not say HELLO is closed after a while;
  * a container can hold so many of those only (container.c). When a container has made as many calls
- * as it may in a second, the connections that call wait, unread, and nobody else does.
+ * as it may in a second, or has used the CPU time that it may (cpu.h), the connections that call wait,
+ * unread, and nobody else does.
  */
 #include "ctl.h"
 
@@ -21,10 +22,12 @@
 #include <unistd.h>
 
 #include "container.h"
+#include "cpu.h"
 #include "log.h"
 #include "session.h"
 
-#define CTL_BATCH 16u
+#define CTL_BATCH   16u
+#define WAIT_MAX_NS 100000000ull /* a limit that was raised is noticed */
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -185,9 +188,30 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_fds *got)
 	return n;
 }
 
+/* ---- whose CPU time it is --------------------------------------------------------------------- */
+
+void ctl_charge(struct container *c, uint64_t from)
+{
+	uint64_t ns = cpu_of_thread() - from;
+
+	c->ctl_cpu_ns += ns;
+	if (cpu_limited(c))
+		cpu_charge(c, uv_hrtime(), ns);
+}
+
+/* What the end costs is the container's, too. */
+static void end_charged(struct ctl_conn *conn, const char *why)
+{
+	struct container *c = conn->cont;
+	uint64_t from = cpu_of_thread();
+
+	ctl_conn_close(conn, why);
+	ctl_charge(c, from);
+}
+
 static void on_silence(uv_timer_t *t)
 {
-	ctl_conn_close(t->data, "no HELLO came");
+	end_charged(t->data, "no HELLO came");
 }
 
 /* It has a session, or goes. */
@@ -268,26 +292,36 @@ static void on_turn(uv_timer_t *t)
 		ctl_serve_slot(conn);
 }
 
-/* ns that its next request has to wait. */
-static uint64_t call_wait(struct ctl_conn *conn)
+/* ns that its next request has to wait, and the limit that has been reached. */
+static uint64_t call_wait(struct ctl_conn *conn, const char **limit)
 {
-	return quota_calls_limited(conn->cont) ? quota_call_wait(conn->cont, uv_hrtime()) : 0;
+	struct container *c = conn->cont;
+	bool calls = quota_calls_limited(c), cpu = cpu_limited(c);
+	uint64_t now = calls || cpu ? uv_hrtime() : 0, calls_ns, cpu_ns;
+
+	calls_ns = calls ? quota_call_wait(c, now) : 0;
+	cpu_ns = cpu ? cpu_wait(c, now) : 0;
+	*limit = calls_ns > cpu_ns ? "max_calls" : "max_cpu";
+	if (cpu_ns > WAIT_MAX_NS)
+		cpu_ns = WAIT_MAX_NS;
+	return calls_ns > cpu_ns ? calls_ns : cpu_ns;
 }
 
 /* May it be served a request that is there? If not, it is not read until it may. */
 static bool may_call(struct ctl_conn *conn)
 {
 	struct container_ctl *ct = conn->cont->ctl;
+	const char *limit;
 	uint64_t ns;
 
 	if (conn->waits)
 		return false;
-	ns = call_wait(conn);
+	ns = call_wait(conn, &limit);
 	if (!ns)
 		return true;
 	log_client(&ct->limit, LOG_LEVEL_WARN,
-		   "container %s: it makes more control calls than max_calls allows: they wait",
-		   conn->cont->name);
+		   "container %s: it makes more control calls than %s allows: they wait",
+		   conn->cont->name, limit);
 	conn->waits = true;
 	if (conn->silent)
 		uv_timer_stop(&conn->hello);
@@ -330,11 +364,14 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed), len;
 	const struct packet_fds none = { .n = 0, .fd = { -1 } };
 	const char *why = "a request that is longer than its slot";
+	struct container *c = conn->cont;
 	struct answer a;
+	uint64_t from;
 
 	if (state != FF_CALL_POSTED || !may_call(conn) ||
 	    !atomic_compare_exchange_strong(&s->state, &state, FF_CALL_TAKEN))
 		return false;
+	from = cpu_of_thread();
 	call_charge(conn);
 	len = atomic_load_explicit(&s->len, memory_order_relaxed);
 	conn->heat.cpu = atomic_load_explicit(&s->cpu, memory_order_relaxed);
@@ -348,47 +385,64 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 		ctl_conn_close(conn, why);
 	else
 		ctl_spin_served(conn);
+	ctl_charge(c, from);
 	return true;
 }
 
 /* ---- the socket ---------------------------------------------------------------------------- */
 
-static void on_readable(uv_poll_t *h, int status, int events)
+/* One packet. False: there is none, or the connection is closed. */
+static bool read_packet(struct ctl_conn *conn)
 {
-	struct ctl_conn *conn = h->data;
-	const char *why = NULL;
 	struct packet_fds got;
+	const char *why;
 	struct answer a;
 	ssize_t n;
 
+	n = packet_recv(conn, &got);
+	if (n == -EAGAIN)
+		return false;
+	if (n <= 0) {
+		if (!n)
+			fds_close(&got);
+		ctl_conn_close(conn, NULL);
+		return false;
+	}
+	call_charge(conn);
+	why = serve_packet(conn, (size_t)n, &got, &a);
+	fds_close(&got);
+	if (!why)
+		why = answer_send(conn, &a);
+	if (why) {
+		ctl_conn_close(conn, why);
+		return false;
+	}
+	if (conn->ses)
+		ctl_spin_served(conn);
+	return true;
+}
+
+static void on_readable(uv_poll_t *h, int status, int events)
+{
+	struct ctl_conn *conn = h->data;
+	struct container *c = conn->cont;
+	const char *limit;
+	uint64_t from;
+	bool more = true;
+
 	/* one that waits is not read, so it must be the end */
 	if (status < 0 || (conn->waits && events & UV_DISCONNECT)) {
-		ctl_conn_close(conn, NULL);
+		end_charged(conn, NULL);
 		return;
 	}
-	for (unsigned i = 0; i < CTL_BATCH && !why; i++) {
+	for (unsigned i = 0; i < CTL_BATCH && more; i++) {
 		/* whether there are more the next event tells */
-		if (i ? call_wait(conn) : !may_call(conn))
+		if (i ? call_wait(conn, &limit) : !may_call(conn))
 			return;
-		n = packet_recv(conn, &got);
-		if (n == -EAGAIN)
-			return;
-		if (n <= 0) {
-			if (!n)
-				fds_close(&got);
-			ctl_conn_close(conn, NULL);
-			return;
-		}
-		call_charge(conn);
-		why = serve_packet(conn, (size_t)n, &got, &a);
-		fds_close(&got);
-		if (!why)
-			why = answer_send(conn, &a);
-		if (!why && conn->ses)
-			ctl_spin_served(conn);
+		from = cpu_of_thread();
+		more = read_packet(conn);
+		ctl_charge(c, from);
 	}
-	if (why)
-		ctl_conn_close(conn, why);
 }
 
 /* ---- connections --------------------------------------------------------------------------- */
@@ -398,7 +452,7 @@ static void on_process_exit(uv_poll_t *h, int status, int events)
 {
 	(void)status;
 	(void)events;
-	ctl_conn_close(h->data, NULL);
+	end_charged(h->data, NULL);
 }
 
 static void on_handle_closed(uv_handle_t *h)
@@ -554,5 +608,5 @@ void ctl_on_wake(uv_async_t *h)
 	struct ctl_conn *conn;
 
 	while ((conn = first_bad(r)))
-		ctl_conn_close(conn, conn->bad);
+		end_charged(conn, conn->bad);
 }

@@ -86,6 +86,9 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 /* Serve the request in the session's slot. False: there is none. The connection may be closed. */
 bool ctl_serve_slot(struct ctl_conn *conn);
 
+/* The control thread worked for that container since its cpu_of_thread() was `from`. */
+void ctl_charge(struct container *c, uint64_t from);
+
 /* How long a connection may stay without a session; ms. */
 extern uint64_t ctl_hello_patience;
 

@@ -11,7 +11,7 @@
  * does not block: this thread looks into their slots in shared memory (abi/ff_ring.h), each in turn,
  * and every ROUND_NS at everything else that the loop has. Nobody waits for the one who calls; a
  * client that calls seldom is not waited for, and an idle router sleeps. Containers in `socket` mode
- * are never waited for, nor is anybody while fast->no_spin says so.
+ * are never waited for, nor those whose CPU time is limited, nor anybody while fast->no_spin says so.
  *
  * A client on this thread's own CPU must sleep for each of its requests. The kernel put them there,
  * since one woke the other up, and leaves them; so after MOVE_LOCAL such requests this thread moves.
@@ -26,6 +26,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "cpu.h"
 #include "ctl.h"
 
 #define SPIN_MIN   50000u /* ns after the last request */
@@ -187,6 +188,7 @@ void ctl_spin_served(struct ctl_conn *conn)
 	else if (*spin > SPIN_MAX)
 		*spin = SPIN_MAX;
 	if (soon && now >= s->hold_until && !conn->heat.is_hot &&
-	    conn->cont->mode != FF_MODE_SOCKET && !conn->cont->fast->no_spin)
+	    conn->cont->mode != FF_MODE_SOCKET && !conn->cont->fast->no_spin &&
+	    !cpu_limited(conn->cont))
 		heat(s, conn);
 }

@@ -59,17 +59,19 @@ static void disarm_qp(struct qp *qp)
 		atomic_store_explicit(&qp->hdr->need, 0, memory_order_relaxed);
 }
 
-static void ses_activate(struct fast *f, struct session *s)
+void ses_activate(struct fast *f, struct session *s)
 {
 	if (s->is_active || s->closing)
+		return;
+	atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
+	if (s->cont->parked)
 		return;
 	s->is_active = true;
 	s->last_post = f->now;
 	TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
-	atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
 }
 
-static void ses_deactivate(struct fast *f, struct session *s)
+void ses_deactivate(struct fast *f, struct session *s)
 {
 	if (s->is_active)
 		TAILQ_REMOVE(&f->active_sessions, s, active);
@@ -240,7 +242,8 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 		}
 		s->stats.bells++;
 		ses_activate(f, s);
-		work++;
+		cpu_woken_by(f, s->cont);
+		work += !cpu_ignores_bell(s);
 	}
 	return work;
 }
@@ -346,6 +349,7 @@ void fast_container_del(struct fast *first, struct container *c)
 	struct fast *f = c->fast;
 
 	LIST_REMOVE(c, entry);
+	cpu_forget(c);
 	threads_forget(first, c);
 	c->near = NULL;
 	c->near_first = c->at_first = false;

@@ -83,8 +83,11 @@ struct fast {
 	uint32_t budget;      /* and WRs */
 	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
 	uint64_t urgent_ns;
-	uint64_t stolen;	/* ns that the runner had work and did not run */
-	uint32_t num_throttled; /* rate_waits; rate.h */
+	SLIST_HEAD(, container) served; /* since cpu_settle(); fast_cpu.c */
+	struct container *turn_of;	/* the turn's only container, or NULL */
+	bool timer_woke;		/* the thread slept before this turn, and no bell woke it */
+	uint64_t stolen;		/* ns that the runner had work and did not run */
+	uint32_t num_throttled;		/* rate_waits; rate.h */
 	struct session_list active_sessions;
 	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */
 	struct touched_list touched; /* sessions that posted or got data in this turn */

@@ -86,6 +86,9 @@ static inline uint32_t container_weight(const struct container *c)
 void turns_add(struct fast *f, struct qp *qp);
 void turns_del(struct fast *f, struct qp *qp);
 uint32_t turns_serve(struct fast *f);
+/* The container has no turns until it is back. */
+void turns_park(struct fast *f, struct container *c);
+void turns_unpark(struct fast *f, struct container *c);
 #define FOREACH_ACTIVE_QP(f, k, c, qp)                                                             \
 	for ((k) = 0; (k) < TURN_NUM; (k)++)                                                       \
 		TAILQ_FOREACH(c, &(f)->turns[k], turn)                                             \
@@ -102,6 +105,16 @@ void rate_container_move(struct container *c, struct fast *to);
  * up the locks on the way.
  */
 void rate_tenant_enforce(struct fast *first, struct tenant *t);
+
+/* fast_cpu.c: a turn was its for so many ns; it woke the thread */
+void cpu_served(struct fast *f, struct container *c, uint64_t ns);
+void cpu_woken_by(struct fast *f, struct container *c);
+/* The thread has used so many ns of CPU time since this was called last: who was served pays. */
+void cpu_settle(struct fast *f, uint64_t ns);
+void cpu_unpark(struct container *c); /* it is served again, if it was not */
+void cpu_forget(struct container *c); /* ... and may leave its thread */
+/* A bell of a container that is not served: it will not ring again until it is. */
+bool cpu_ignores_bell(struct session *s);
 
 /* fast_threads.c: where a container that comes is to be; one that leaves is waited for no more */
 struct fast *threads_place(struct fast *first, const struct container *c);
@@ -122,6 +135,8 @@ enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride
 void comp_forget_cq(struct fast *f, struct cq *cq);
 
 /* fast.c */
+void ses_activate(struct fast *f, struct session *s); /* not while its container is parked */
+void ses_deactivate(struct fast *f, struct session *s);
 void fast_arm_qp(struct qp *qp, uint32_t coal);
 bool fast_rq_ready(const struct qp *qp); /* ERR: is a receive there to be flushed? */
 bool fast_arm_all(struct fast *f);

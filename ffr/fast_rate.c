@@ -532,11 +532,16 @@ static void tenant_put(struct tenant *t)
 int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l)
 {
 	struct tenant *t = tenant_get(first, name);
+	struct container *c;
 
 	if (!t)
 		return -ENOMEM;
 	t->limits = *l;
 	t->limited = meters_set(t->meter, first->now, l);
+	cpu_reset(&t->cpu);
+	LIST_FOREACH(c, &first->containers, entry)
+		if (c->of == t)
+			cpu_unpark(c);
 	t->gather_since = 0;
 	rate_tenant_enforce(first, t);
 	tenant_put(t);
@@ -607,6 +612,8 @@ void rate_container_del(struct container *c)
 void fast_container_limits(struct container *c, const struct ffo_limits *l)
 {
 	c->limits = *l;
+	cpu_reset(&c->cpu);
+	cpu_unpark(c);
 	c->meters_set = meters_set(c->meter, c->fast->now, l);
 	c->limited = c->meters_set || c->of->limited;
 	sched_choose(c->fast);

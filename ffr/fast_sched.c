@@ -20,9 +20,10 @@
  *    credits for the stream. The client announces the rest itself when it polls an empty CQ; a
  *    tick of TICK_NS, which runs only while something is coalesced, serves clients that never poll.
  * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
- *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for; with a session in
- *    `spin` mode the runner never sleeps. With conf.spin_auto all this is for hosts that have a
- *    latency-sensitive container; on others all sessions are as in `socket` mode.
+ *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for, nor those of
+ *    containers whose CPU time is limited; with a session in `spin` mode the runner never sleeps.
+ *    With conf.spin_auto all this is for hosts that have a latency-sensitive container; on others
+ *    all sessions are as in `socket` mode.
  *    The spin gets its full length back when a far client rings soon after the runner fell
  *    asleep: the answer that it should have waited for.
  * 5. Follow. When the bells come from one other CPU, the runner moves there: a wake-up within a
@@ -48,6 +49,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "cpu.h"
 #include "fast_int.h"
 #include "log.h"
 #include "pvm.h"
@@ -74,6 +76,7 @@
 #define LOSS_MAX       (2 * NS_PER_MS)	 /* ... of the last time in all */
 #define BULK_NS	       (50 * NS_PER_US)	 /* between yields while there is work */
 #define SLOW_YIELD_NS  (100 * NS_PER_US) /* the other one does not yield */
+#define SETTLE_NS      (100 * NS_PER_US) /* between two looks at the thread's CPU time */
 #define STOLEN_NS      (500 * NS_PER_US) /* a turn that takes longer was not the runner's alone */
 
 enum policy { POL_ORDINARY, POL_URGENT };
@@ -82,6 +85,8 @@ struct fast_sched {
 	uint64_t turn_at; /* when the last turn began */
 	int alarm_fd;	  /* timerfd in epoll_fd */
 	uint64_t alarm_at;
+	uint64_t settled_at, settled_cpu; /* cpu_settle(); the thread's CPU time then */
+	bool worked;			  /* the last turn found something to do */
 	uint64_t last_work, woke_at, slept_at, looked_at, probed_at;
 	uint64_t spin_local; /* ns; halves when a spin was in vain */
 	uint32_t leaves;     /* in a row */
@@ -268,7 +273,7 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 	if (f->num_throttled && !f->num_turns[TURN_NORMAL] && !f->num_turns[TURN_URGENT])
 		return 0;
 	TAILQ_FOREACH(s, &f->active_sessions, active) {
-		if (s->cont->mode != FF_MODE_SOCKET)
+		if (s->cont->mode != FF_MODE_SOCKET && !cpu_limited(s->cont))
 			limit = f->conf.spin_us * NS_PER_US;
 		*local |= is_local(f, s, cpu);
 	}
@@ -401,6 +406,7 @@ static void go_to_sleep(struct fast *f)
 	fast_disarm_all(f);
 	s->woke_at = s->last_work = s->looked_at = f->now;
 	s->woken = bells;
+	f->timer_woke = !bells;
 	s->wakes += s->woken;
 	/* nothing but a timer or a tick: do not spin for it, look once and sleep again */
 	s->leave = !bells;
@@ -480,6 +486,25 @@ static void share(struct fast *f)
 	look_for_bells(f);
 }
 
+/* The turn is over, at f->now. */
+static void end_turn(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+	uint64_t cpu;
+
+	if (f->turn_of && s->worked)
+		cpu_served(f, f->turn_of, f->now - s->turn_at);
+	f->turn_of = NULL;
+	if (f->now - s->turn_at > STOLEN_NS)
+		f->stolen += f->now - s->turn_at;
+	if (f->now - s->settled_at < SETTLE_NS)
+		return;
+	cpu = cpu_of_thread();
+	cpu_settle(f, cpu - s->settled_cpu);
+	s->settled_at = f->now;
+	s->settled_cpu = cpu;
+}
+
 void sched_runner(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
@@ -493,16 +518,20 @@ void sched_runner(struct fast *f)
 			log_warn("fast_cpu %d: %m", f->conf.cpu);
 	}
 	s->policy = POL_ORDINARY;
+	s->settled_cpu = cpu_of_thread(); /* another runner's was another */
 	f->ticks = true;
 	while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
 		uint32_t work;
 		bool local;
 
 		f->now = fast_clock();
-		if (f->now - s->turn_at > STOLEN_NS)
-			f->stolen += f->now - s->turn_at;
+		end_turn(f);
 		s->turn_at = f->now;
 		work = fast_turn(f);
+		s->worked = work;
+		if (f->turn_of && f->timer_woke && work)
+			cpu_woken_by(f, f->turn_of);
+		f->timer_woke = false;
 		if (pvm_lost(f))
 			return;
 		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed)) {

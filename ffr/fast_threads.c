@@ -211,6 +211,7 @@ static void container_move(struct fast *from, struct fast *to, struct container 
 {
 	struct session *s;
 
+	cpu_forget(c);
 	c->fast = to;
 	LIST_FOREACH(s, &c->sessions, entry)
 		session_move(from, to, s);

@@ -13,6 +13,7 @@
  * long as they take no more than conf.urgent per cent of the time. Beyond, they wait for the rest of
  * the WINDOW.
  */
+#include "cpu.h"
 #include "fast_int.h"
 
 #define QP_IDLE_NS   (200 * NS_PER_US)
@@ -23,15 +24,25 @@
 #define REQUEST_LOAD 4096 /* a request takes as long as copying so many bytes */
 #define STEP_WRS     (SLICE / REQUEST_LOAD)
 
+static void join(struct fast *f, struct container *c)
+{
+	c->kind = c->limits.latency ? TURN_URGENT : TURN_NORMAL;
+	TAILQ_INSERT_TAIL(&f->turns[c->kind], c, turn);
+	f->num_turns[c->kind]++;
+}
+
+static void leave(struct fast *f, struct container *c)
+{
+	TAILQ_REMOVE(&f->turns[c->kind], c, turn);
+	f->num_turns[c->kind]--;
+}
+
 void turns_add(struct fast *f, struct qp *qp)
 {
 	struct container *c = qp->o.ses->cont;
 
-	if (!c->num_active++) {
-		c->kind = c->limits.latency ? TURN_URGENT : TURN_NORMAL;
-		TAILQ_INSERT_TAIL(&f->turns[c->kind], c, turn);
-		f->num_turns[c->kind]++;
-	}
+	if (!c->num_active++ && !c->parked)
+		join(f, c);
 	TAILQ_INSERT_TAIL(&c->active_qps, qp, active);
 	qp->is_active = true;
 }
@@ -42,10 +53,20 @@ void turns_del(struct fast *f, struct qp *qp)
 
 	TAILQ_REMOVE(&c->active_qps, qp, active);
 	qp->is_active = false;
-	if (!--c->num_active) {
-		TAILQ_REMOVE(&f->turns[c->kind], c, turn);
-		f->num_turns[c->kind]--;
-	}
+	if (!--c->num_active && !c->parked)
+		leave(f, c);
+}
+
+void turns_park(struct fast *f, struct container *c)
+{
+	if (c->num_active)
+		leave(f, c);
+}
+
+void turns_unpark(struct fast *f, struct container *c)
+{
+	if (c->num_active)
+		join(f, c);
 }
 
 /*
@@ -114,10 +135,22 @@ static struct container *next_turn(struct fast *f, enum turn kind)
 	return c;
 }
 
+/* It had a step just now, with so much work; what the others had was told before. */
+static void spent(struct fast *f, struct container *c, uint32_t work)
+{
+	uint64_t from = f->now;
+
+	/* retries for receives that are not there are no work, and yet take time */
+	if (!work && !cpu_limited(c))
+		return;
+	fast_tick(f);
+	cpu_served(f, c, f->now - from);
+}
+
 /* The latency-sensitive ones, a step each. */
 static uint32_t serve_urgent(struct fast *f)
 {
-	uint32_t left = f->num_turns[TURN_URGENT], work = 0;
+	uint32_t left = f->num_turns[TURN_URGENT], work = 0, n;
 	uint64_t epoch = f->epoch, from;
 	struct container *c;
 
@@ -132,14 +165,13 @@ static uint32_t serve_urgent(struct fast *f)
 	if (f->num_turns[TURN_NORMAL] && f->urgent_ns > WINDOW_NS / 100 * f->conf.urgent)
 		return 0;
 	while (left-- && (c = next_turn(f, TURN_URGENT))) {
-		work += serve(f, c, false);
+		n = serve(f, c, false);
+		work += n;
 		if (f->epoch != epoch)
 			return work;
+		spent(f, c, n);
 	}
-	if (work) {
-		fast_tick(f);
-		f->urgent_ns += f->now - from;
-	}
+	f->urgent_ns += f->now - from;
 	return work;
 }
 
@@ -176,11 +208,11 @@ uint32_t turns_serve(struct fast *f)
 			return work;
 		if (alone) {
 			c->credit = 0;
+			f->turn_of = c;
 			break;
 		}
 		going |= n && c->credit > 0;
-		if (n)
-			fast_tick(f);
+		spent(f, c, n);
 		work += serve_urgent(f);
 		if (f->epoch != epoch)
 			return work;

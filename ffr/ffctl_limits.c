@@ -88,9 +88,8 @@ void limit_take(json_t *request, int o, const char *text)
 static const char *kind_text(enum ffo_limit_kind kind)
 {
 	static const char *const text[] = {
-		[FFO_LIMIT_RATE] = "RATE",
-		[FFO_LIMIT_COUNT] = "NUMBER",
-		[FFO_LIMIT_BYTES] = "BYTES",
+		[FFO_LIMIT_RATE] = "RATE",   [FFO_LIMIT_COUNT] = "NUMBER",
+		[FFO_LIMIT_BYTES] = "BYTES", [FFO_LIMIT_CPUS] = "CPUS",
 		[FFO_LIMIT_FLAG] = "yes|no",
 	};
 

@@ -24,7 +24,7 @@
 struct sample {
 	char name[64], tenant[64];
 	json_int_t sessions, qps;
-	double tx, rx, ops, errors, rnr, throttled;
+	double tx, rx, ops, errors, rnr, cpu; /* ns */
 	uint64_t p50, p99;
 	struct lat lat;
 };
@@ -35,7 +35,17 @@ struct reading {
 	struct sample *row;
 };
 
-enum sort { BY_CONTAINER, BY_TX, BY_RX, BY_OPS, BY_LATENCY, BY_ERRORS, BY_TENANT, SORT_NUM };
+enum sort {
+	BY_CONTAINER,
+	BY_TX,
+	BY_RX,
+	BY_OPS,
+	BY_LATENCY,
+	BY_CPU,
+	BY_ERRORS,
+	BY_TENANT,
+	SORT_NUM
+};
 
 static const struct {
 	const char *name;
@@ -44,8 +54,9 @@ static const struct {
 	[BY_CONTAINER] = { "container", 'c' },
 	[BY_TX] = { "tx", 't' },
 	[BY_RX] = { "rx", 'r' },
-	[BY_OPS] = { "operations", 'o' },
+	[BY_OPS] = { "ops", 'o' },
 	[BY_LATENCY] = { "latency", 'l' },
+	[BY_CPU] = { "cpu", 'p' },
 	[BY_ERRORS] = { "errors", 'e' },
 	[BY_TENANT] = { "tenant", 'n' },
 };
@@ -87,7 +98,7 @@ static void sample_take(struct sample *s, const json_t *c)
 	s->ops = sum_of(st, done);
 	s->errors = (double)int_of(st, "errors");
 	s->rnr = (double)int_of(st, "rnr");
-	s->throttled = (double)int_of(st, "throttled_ns");
+	s->cpu = (double)int_of(st, "cpu_ns");
 	lat_from_json(&s->lat, json_object_get(c, "latency"));
 }
 
@@ -131,7 +142,7 @@ static void rates(struct sample *to, const struct sample *from, double seconds)
 	to->ops = (to->ops - from->ops) / seconds;
 	to->errors = (to->errors - from->errors) / seconds;
 	to->rnr = (to->rnr - from->rnr) / seconds;
-	to->throttled = (to->throttled - from->throttled) / seconds;
+	to->cpu = (to->cpu - from->cpu) / seconds;
 	lat_between(&d, &from->lat, &to->lat);
 	to->p50 = lat_percentile(&d, 0.5);
 	to->p99 = lat_percentile(&d, 0.99);
@@ -154,6 +165,9 @@ static int compare(const void *a, const void *b)
 		break;
 	case BY_LATENCY:
 		d = (double)y->p99 - (double)x->p99;
+		break;
+	case BY_CPU:
+		d = y->cpu - x->cpu;
 		break;
 	case BY_ERRORS:
 		d = y->errors - x->errors;
@@ -191,24 +205,33 @@ static struct reading difference(const struct reading *old, const struct reading
 /* ---- lines ------------------------------------------------------------------------------------- */
 
 /* LINE_WIDTH characters */
-static void line_put(char line[LINE_WIDTH + 1], const char *const cell[10])
+static void line_put(char line[LINE_WIDTH + 1], const char *const cell[11])
 {
-	snprintf(line, LINE_WIDTH + 1, "%-14.14s %-8.8s %5s %7s %7s %7s %7s %7s %5s %4s", cell[0],
-		 cell[1], cell[2], cell[3], cell[4], cell[5], cell[6], cell[7], cell[8], cell[9]);
+	snprintf(line, LINE_WIDTH + 1, "%-12.12s %-7.7s %5s %7s %7s %6s %7s %7s %4s %4s %4s",
+		 cell[0], cell[1], cell[2], cell[3], cell[4], cell[5], cell[6], cell[7], cell[8],
+		 cell[9], cell[10]);
 }
 
 static void heads_text(char line[LINE_WIDTH + 1])
 {
-	static const char *const heads[10] = { "CONTAINER", "TENANT", "QPS", "TX/s",  "RX/s",
-					       "OPS/s",	    "50%",    "99%", "ERR/s", "RNR" };
+	static const char *const heads[11] = { "CONTAINER", "TENANT", "QPS", "TX/s",
+					       "RX/s",	    "OPS/s",  "50%", "99%",
+					       "CPU%",	    "ERR",    "RNR" };
 
 	line_put(line, heads);
 }
 
+/* Of a CPU: of its time in ns per second, 1e7 are one per cent. */
+static const char *percent_text(double percent, char buf[16])
+{
+	snprintf(buf, 16, percent < 9.95 ? "%.1f" : "%.0f", percent);
+	return buf;
+}
+
 static void line_text(const struct sample *s, char line[LINE_WIDTH + 1])
 {
-	char qps[16], tx[16], rx[16], ops[16], p50[16], p99[16], err[16], rnr[16];
-	const char *const cell[10] = {
+	char qps[16], tx[16], rx[16], ops[16], p50[16], p99[16], cpu[16], err[16], rnr[16];
+	const char *const cell[11] = {
 		s->name,
 		s->tenant,
 		count_text((double)s->qps, qps),
@@ -217,6 +240,7 @@ static void line_text(const struct sample *s, char line[LINE_WIDTH + 1])
 		count_text(s->ops, ops),
 		s->p99 ? time_text(s->p50, p50) : "-",
 		s->p99 ? time_text(s->p99, p99) : "-",
+		percent_text(s->cpu / 1e7, cpu),
 		count_text(s->errors, err),
 		count_text(s->rnr, rnr),
 	};
@@ -342,7 +366,7 @@ static void sort_parse(const char *s)
 		sort_by = (enum sort)i;
 		return;
 	}
-	usage_fail("top: --sort: \"%s\" is none of container, tx, rx, operations, latency, errors, "
+	usage_fail("top: --sort: \"%s\" is none of container, tx, rx, ops, latency, cpu, errors, "
 		   "tenant",
 		   s);
 }

@@ -136,15 +136,24 @@ static void depths(struct page *p)
 			sample(p, &p->list[i], name, "queue", queue[k], p->list[i].depth[k]);
 }
 
-static void throttled(struct page *p)
-{
-	static const char name[] = "container_throttled_seconds_total";
+/* X(metric, field of struct ff_stats, ns; help) */
+#define TIMES(X)                                                                                   \
+	X("container_throttled_seconds_total", throttled_ns,                                       \
+	  "Time that queue pairs waited for a rate limit, added up.")                              \
+	X("container_router_cpu_seconds_total", cpu_ns, "CPU time that the router spent on it.")   \
+	X("container_held_seconds_total", held_ns,                                                 \
+	  "Time that its requests waited, since it had reached max_cpu.")
 
-	head(p, name, "counter", "Time that queue pairs waited for a rate limit, added up.");
-	for (size_t i = 0; i < p->n; i++)
-		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %.9f\n", name,
-			p->list[i].c->name, p->list[i].c->tenant,
-			(double)p->list[i].t.stats.throttled_ns / 1e9);
+static void times(struct page *p)
+{
+#define X(metric, field, help)                                                                     \
+	head(p, metric, "counter", help);                                                          \
+	for (size_t i = 0; i < p->n; i++)                                                          \
+		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %.9f\n", metric,      \
+			p->list[i].c->name, p->list[i].c->tenant,                                  \
+			(double)p->list[i].t.stats.field / 1e9);
+	TIMES(X)
+#undef X
 }
 
 /* Of the router's 226 buckets those that end with a power of 4: from 256 ns to 17 s. */
@@ -258,7 +267,7 @@ char *metrics_text(struct router *r, size_t *len)
 		operations(&p);
 		completions(&p);
 		depths(&p);
-		throttled(&p);
+		times(&p);
 		durations(&p);
 		if (fclose(p.out)) {
 			free(text);

@@ -24,6 +24,7 @@
 #include "abi/ff_proto.h"
 #include "../ffo/ffo_limits.h"
 #include "abi/ff_ring.h"
+#include "cpu.h"
 #include "lat.h"
 #include "quota.h"
 #include "rate.h"
@@ -110,6 +111,7 @@ struct tenant {
 	uint64_t gather_since; /* ns; its limits wait until its containers are on one thread */
 	struct container *any; /* [ctl] fast_threads.c, while it looks for groups */
 	struct quota_use use;  /* [ctl] */
+	struct cpu_meter cpu;
 };
 
 struct container {
@@ -134,11 +136,20 @@ struct container {
 	struct rate_meter meter[RATE_DIRS];
 	struct rate_share share[RATE_DIRS]; /* of the tenant's */
 	TAILQ_HEAD(qp_list, qp) active_qps;
-	TAILQ_ENTRY(container) turn;  /* fast->turns, while it has any */
-	uint32_t num_active;	      /* QPs on active_qps */
-	uint8_t kind;		      /* enum turn, while it has any */
-	uint32_t round;		      /* fast->round that `credit` is of */
-	int64_t credit;		      /* bytes that it may move in this round */
+	TAILQ_ENTRY(container) turn;   /* fast->turns, while it has any */
+	uint32_t num_active;	       /* QPs on active_qps */
+	uint8_t kind;		       /* enum turn, while it has any */
+	uint32_t round;		       /* fast->round that `credit` is of */
+	int64_t credit;		       /* bytes that it may move in this round */
+	SLIST_ENTRY(container) served; /* fast->served, while is_served; fast_cpu.c */
+	bool is_served;
+	uint64_t turns_ns; /* in which it was served, and how often it woke the thread, */
+	uint32_t wakes;	   /* since cpu_settle() */
+	bool parked;	   /* not served until `unpark`: it has reached max_cpu */
+	struct cpu_meter cpu;
+	uint64_t ctl_cpu_ns; /* [ctl] CPU time of the control thread */
+	uint64_t parked_at;  /* ns */
+	struct timer unpark;
 	bool dying;		      /* removed from the host; sessions are being closed */
 	struct fast *fast;	      /* the thread that serves it; fast_threads.c */
 	struct container *near;	      /* it waits to be on the thread of that one */
@@ -201,6 +212,7 @@ struct session {
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */
 	bool is_active, closing;
+	bool deaf;     /* its bell is not listened to: the container is parked */
 	bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
 	uint32_t srq_kick_seen;
 

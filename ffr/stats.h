@@ -44,6 +44,8 @@
 	X(rnr, "RNR NAKs received")                                                                \
 	X(retries, "retransmission time-outs")                                                     \
 	X(throttled_ns, "time that QPs waited for a rate limit, ns")                               \
+	X(cpu_ns, "CPU time that the router spent on it, ns")                                      \
+	X(held_ns, "time that its requests waited, since it had reached max_cpu, ns")              \
 	X(ud_drops, "datagrams and UC messages dropped")                                           \
 	X(cq_overruns, "completion queues that overran")                                           \
 	X(bells, "wake-ups of the router by a doorbell")                                           \

@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "ffr/cpu.h"
 #include "ffr/sysfs.h"
 #include "ctl_calls.h"
 
@@ -165,6 +166,48 @@ static void silent_connections_are_bounded(void **state)
 }
 
 /* The process dies; its child keeps the socket. */
+static void limit_cpu(int container, uint64_t max_cpu)
+{
+	fast_lock(g->r.fast);
+	fast_container_limits(g->c[container], &(struct ffo_limits){ .max_cpu = max_cpu });
+	fast_unlock(g->r.fast);
+}
+
+/* Who has used its CPU time by coming and going is not let in for a while; others are. */
+static void comers_use_cpu_time(void **state)
+{
+	struct container_ctl *ct = g->c[0]->ctl;
+	uint32_t before;
+	int s, other;
+
+	(void)state;
+	limit_cpu(0, 1);
+	g->c[0]->ctl_cpu_ns = 0;
+	do {
+		before = ct->num_conns;
+		s = dial(0);
+		rig_pump(g);
+		assert_true(s >= 0);
+		if (ct->num_conns != before) {
+			close(s);
+			rig_pump(g);
+		}
+	} while (!cpu_wait(g->c[0], uv_hrtime()));
+	assert_true(g->c[0]->ctl_cpu_ns >= CPU_BURST_NS);
+	wait_for_conns(ct, 0);
+	s = dial(0);
+	assert_true(s >= 0);
+	other = dial(1);
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, other), 0);
+	assert_int_equal(ct->num_conns, 0);
+	limit_cpu(0, 0);
+	wait_for_conns(ct, 1);
+	assert_int_equal(rig_hello(g, s), 0);
+	close(s);
+	close(other);
+}
+
 static void a_dead_process_ends_its_session(void **state)
 {
 	struct container_ctl *ct = g->c[0]->ctl;
@@ -315,6 +358,7 @@ int main(void)
 		CALL_TEST(a_container_has_so_many_sessions),
 		CALL_TEST(silent_connections_end),
 		CALL_TEST(silent_connections_are_bounded),
+		CALL_TEST(comers_use_cpu_time),
 		CALL_TEST(a_dead_process_ends_its_session),
 		CALL_TEST(leftovers_are_removed),
 		CALL_TEST(the_devices_files_are_there),

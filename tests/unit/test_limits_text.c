@@ -16,6 +16,7 @@
 #define RATE  FFO_LIMIT_RATE
 #define COUNT FFO_LIMIT_COUNT
 #define BYTES FFO_LIMIT_BYTES
+#define CPUS  FFO_LIMIT_CPUS
 #define FLAG  FFO_LIMIT_FLAG
 #define MAX   (1ull << 50)
 
@@ -57,6 +58,12 @@ static void values_are_read(void **state)
 		{ BYTES, "3TB", 3ull << 40, NULL },
 		{ BYTES, "1000", 1000, "1000B" },
 		{ BYTES, "4097b", 4097, "4097B" },
+		{ CPUS, "50m", 50, NULL },
+		{ CPUS, "0.05", 50, "50m" },
+		{ CPUS, "1", 1000, NULL },
+		{ CPUS, "2.5", 2500, NULL },
+		{ CPUS, "1001m", 1001, "1.001" },
+		{ CPUS, "none", 0, NULL },
 		{ FLAG, "yes", 1, NULL },
 		{ FLAG, "no", 0, "none" },
 		{ FLAG, "none", 0, NULL },

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "ctl_calls.h"
+#include "ffr/cpu.h"
 
 static struct ctl_rig *const g = &call_rig;
 
@@ -298,13 +299,54 @@ static void a_greeting_waits(void **state)
 	close(b);
 }
 
+/* The calls of who has used its CPU time wait; others' do not. */
+static void cpu_time_is_held(void **state)
+{
+	int a = call_client(g, 0), b = call_client(g, 1);
+	struct ctl_conn *conn = LIST_FIRST(&g->c[0]->sessions)->conn;
+	struct container_ctl *ct = g->c[0]->ctl;
+	uint32_t sent = 0, n = 0;
+
+	(void)state;
+	limit(0, &(struct ffo_limits){ .max_cpu = 1 });
+	g->c[0]->ctl_cpu_ns = 0;
+	while (!conn->waits) {
+		assert_true(sent < 100000);
+		send_alloc_pd(a, sent++);
+		rig_pump(g);
+		while (answered(a))
+			n++;
+	}
+	assert_true(g->c[0]->ctl_cpu_ns >= CPU_BURST_NS);
+	assert_true(cpu_wait(g->c[0], uv_hrtime()) > 0);
+	for (int i = 0; i < 5; i++) {
+		send_alloc_pd(a, sent++);
+		rig_pump(g);
+		call_pd(g, b);
+	}
+	assert_false(answered(a));
+	limit(0, &(struct ffo_limits){ 0 });
+	while (n < sent) {
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+		while (answered(a))
+			n++;
+	}
+	/* what its end costs is charged, too */
+	g->c[0]->ctl_cpu_ns = 0;
+	close(a);
+	while (ct->num_conns)
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	assert_true(g->c[0]->ctl_cpu_ns > 0);
+	close(b);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
 		CALL_TEST(memory_is_counted),	CALL_TEST(sessions_and_descriptors_are_counted),
 		CALL_TEST(calls_wait),		CALL_TEST(a_slot_waits),
-		CALL_TEST(a_greeting_waits),
+		CALL_TEST(a_greeting_waits),	CALL_TEST(cpu_time_is_held),
 	};
 
 	log_level = LOG_LEVEL_ERR;

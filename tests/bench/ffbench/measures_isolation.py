@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 """What a client feels of a hostile one in another container, one kind of hostility after the other.
 
-The hostile program shares two cores with the victim's two processes and the router, and none of its
-threads ever sleeps. That costs the victim CPU time without any help of freeflow; what is judged is
-therefore the victim beside it against the victim beside as many threads that do nothing but burn. The
-same figures against the victim alone follow, without a limit.
+Each container has a CPU of its own, as an operator gives them with cpusets, and the router runs where it
+likes: the victim's two processes share one, the hostile program's threads the other. Without that, the
+kernel places the two processes together or apart from one moment to the next, which changes their rate
+threefold, and nothing else is seen. What is judged is the victim beside the hostile program against the
+victim beside as many threads that do nothing but burn. The same figures against the victim alone follow,
+without a limit.
 
 The hostile container has the limits that an operator gives one that he does not trust (QUOTA): without
 them it may use the router as much as anybody, and does.
@@ -35,9 +37,10 @@ KINDS = {
     "exhaust": (1, "another uses 1,024 QPs and MRs, its quota, in turn"),
     "rnr": (1, "another's SENDs find no receive"),
 }
-QUOTA = {"max_qp": 1024, "max_mr": 1024, "max_calls": 1000, "tx_ops": 100_000}
+QUOTA = {"max_qp": 1024, "max_mr": 1024, "max_calls": 1000, "tx_ops": 100_000, "max_cpu": 20} # 2 % of a CPU
 PARTS = ("p99", "rate", "p99-alone", "rate-alone")
-WHERE = "{} busy threads and the router, two cores, not pinned"
+WHERE = "each container on a CPU of its own, the router not pinned"
+VICTIM, HOSTILE = ("taskset", "-c", "0"), ("taskset", "-c", "1")
 
 
 class _Load:
@@ -45,7 +48,7 @@ class _Load:
 
     def __init__(self, bench, lab, *args):
         self.program = proc.Background(
-            lab.inside("h0c1", bench.program("hostile_load"), *args, timeout=120), keep_stdin=True)
+            lab.inside("h0c1", *HOSTILE, bench.program("hostile_load"), *args, timeout=120), keep_stdin=True)
         self.did = None
 
     def __enter__(self):
@@ -63,7 +66,7 @@ class _Load:
 
 def _victim(bench, lab):
     """8-byte round trips between two processes that poll: {"p99": us, "rate": 1/s, ...}"""
-    got = proc.run_json(lab.inside("h0c0", bench.program("verbs_rtt"), "-s", 8, "-t",
+    got = proc.run_json(lab.inside("h0c0", *VICTIM, bench.program("verbs_rtt"), "-s", 8, "-t",
                                    bench.scale(5000)))
     return dict(got, p99=got["p99_ns"] / 1e3, rate=got["rounds"] / got["ns"] * 1e9)
 
@@ -74,7 +77,7 @@ def _rows(kind, threads, what, runs):
     def row(part, name, unit, field, peer_name, peer, **limits):
         return Row(f"hostile-{kind}-{part}", f"8-byte round trips, {name}, while {what}", unit,
                    [b[field] for b in beside], peer_name, [p[field] for p in peer],
-                   where=WHERE.format(2 + threads), **limits)
+                   where=WHERE, **limits)
 
     burns = "beside a thread that burns" if threads == 1 else f"beside {threads} threads that burn"
     return [
