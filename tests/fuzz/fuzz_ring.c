@@ -5,12 +5,15 @@
  * headers, beside one that behaves and must get every byte right.
  *
  * The input is a program of 4-byte instructions; each writes into the hostile client's shared
- * memory, posts, resets its QPs or lets time pass. Hostile QPs of each type are connected to each
- * other and (UD) to anybody, and the UD ones are a multicast group. The victim's memory must only ever hold what its own peer wrote.
+ * memory, posts, rings, resets its QPs or lets time pass, some of which it is charged for: its CPU time
+ * is limited. Hostile QPs of each type are connected to each other and (UD) to anybody, and the UD ones
+ * are a multicast group. The victim's memory must only ever hold what its own peer wrote.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "tests/lib/rig.h"
 
@@ -107,6 +110,18 @@ static void build(struct world *w)
 	}
 	rig_connect(&w->r, w->g[0], w->g[1]);
 	rig_connect(&w->r, w->g[1], w->g[0]);
+	fast_container_limits(&w->r.cont[0], &(struct ffo_limits){ .max_cpu = 100 });
+}
+
+/* A bell of the hostile client, and what the thread hears of it. */
+static void ring(struct world *w)
+{
+	struct epoll_event ev[8];
+	uint64_t one = 1;
+
+	if (write(w->bad->bell, &one, sizeof(one)) < 0)
+		abort();
+	fast_bells(w->r.f, ev, epoll_wait(w->r.f->epoll_fd, ev, 8, 0));
 }
 
 static void tear_down(struct world *w)
@@ -228,6 +243,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 			fast_turn(w->r.f);
 			break;
 		case 5:
+			if (which & 1)
+				ring(w);
+			if (which & 2)
+				cpu_settle(w->r.f, (uint64_t)off * 100);
 			fast_turn(w->r.f);
 			break;
 		case 6:
