@@ -554,6 +554,37 @@ static void loads_are_evened_out(void **state)
 	rig_session_free(&p.r, s);
 }
 
+/* Who has used its CPU time is served on the other thread, until that charges it. */
+static void who_rests_moves(void **state)
+{
+	struct fast *f = cont(0)->fast;
+
+	(void)state;
+	fast_container_limits(cont(0), &(struct ffo_limits){ .max_cpu = 100 });
+	f->now += MS;
+	cpu_served(f, cont(0), MS);
+	cpu_settle(f, MS);
+	assert_true(cont(0)->parked);
+	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 64);
+	rig_run(&p.r);
+	pair_expect_none(p.cq[0]);
+	cpu_served(f, cont(0), 1000);
+	move();
+	assert_false(cont(0)->parked);
+	assert_true(SLIST_EMPTY(&f->served));
+	rig_run(&p.r);
+	pair_expect(p.cq[0], 1, IBV_WC_SUCCESS);
+	f = cont(0)->fast;
+	cpu_served(f, cont(0), 1000);
+	cpu_settle(f, 1000);
+	assert_true(cont(0)->parked);
+	pair_rdma(&p, FF_OP_WRITE, 2, 0, 0, 64);
+	rig_run(&p.r);
+	pair_expect_none(p.cq[0]);
+	rig_advance(&p.r, 20 * MS);
+	pair_expect(p.cq[0], 2, IBV_WC_SUCCESS);
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
@@ -569,6 +600,7 @@ int main(void)
 		TEST(requests_stay_in_order),
 		TEST(a_long_message_goes_on),
 		TEST(bells_are_heard),
+		TEST(who_rests_moves),
 		TEST(moderated_events_come),
 		TEST(nobody_answers),
 		TEST(errors_flush_after_a_move),
