@@ -85,6 +85,7 @@ struct fast {
 	uint64_t urgent_ns;
 	SLIST_HEAD(, container) served; /* since cpu_settle(); fast_cpu.c */
 	struct container *turn_of;	/* the turn's only container, or NULL */
+	bool served_limited;		/* one of them is limited */
 	bool timer_woke;		/* the thread slept before this turn, and no bell woke it */
 	uint64_t stolen;		/* ns that the runner had work and did not run */
 	uint32_t num_throttled;		/* rate_waits; rate.h */

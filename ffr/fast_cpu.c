@@ -3,7 +3,7 @@
  * fast_cpu.c - what a fast thread spends on its containers, and those that are not served since they
  * have used the CPU time that max_cpu allows (cpu.h). [lock], that of the container's thread.
  *
- * Every SETTLE_NS the thread's CPU time is divided. Each container pays for its part of the turns, by
+ * Now and then the thread's CPU time is divided. Each container pays for its part of the turns, by
  * the clock. What is left is mostly sleeping and waking up, several times as much as a turn with one
  * small request: those pay for it that woke the thread, each time the same; if nobody did, it is added
  * to the turns. Nobody pays for a time in which nobody was served.
@@ -22,6 +22,7 @@ static void enlist(struct fast *f, struct container *c)
 	if (c->is_served)
 		return;
 	c->is_served = true;
+	f->served_limited |= cpu_limited(c);
 	SLIST_INSERT_HEAD(&f->served, c, served);
 }
 
@@ -134,6 +135,7 @@ void cpu_settle(struct fast *f, uint64_t ns)
 		wakes += c->wakes;
 		n++;
 	}
+	f->served_limited = false;
 	rest = ns > turns ? ns - turns : 0;
 	while ((c = SLIST_FIRST(&f->served))) {
 		SLIST_REMOVE_HEAD(&f->served, served);

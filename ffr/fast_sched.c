@@ -76,7 +76,8 @@
 #define LOSS_MAX       (2 * NS_PER_MS)	 /* ... of the last time in all */
 #define BULK_NS	       (50 * NS_PER_US)	 /* between yields while there is work */
 #define SLOW_YIELD_NS  (100 * NS_PER_US) /* the other one does not yield */
-#define SETTLE_NS      (100 * NS_PER_US) /* between two looks at the thread's CPU time */
+#define SETTLE_NS      (2 * NS_PER_MS)	 /* between two looks at the thread's CPU time, */
+#define SETTLE_SOON_NS (100 * NS_PER_US) /* ... if somebody's is limited */
 #define STOLEN_NS      (500 * NS_PER_US) /* a turn that takes longer was not the runner's alone */
 
 enum policy { POL_ORDINARY, POL_URGENT };
@@ -497,7 +498,7 @@ static void end_turn(struct fast *f)
 	f->turn_of = NULL;
 	if (f->now - s->turn_at > STOLEN_NS)
 		f->stolen += f->now - s->turn_at;
-	if (f->now - s->settled_at < SETTLE_NS)
+	if (f->now - s->settled_at < (f->served_limited ? SETTLE_SOON_NS : SETTLE_NS))
 		return;
 	cpu = cpu_of_thread();
 	cpu_settle(f, cpu - s->settled_cpu);

@@ -18,11 +18,11 @@
 
 #define QP_IDLE_NS   (200 * NS_PER_US)
 #define MANY_QPS     16u
+#define STEP_WRS     128u /* small ones take as long as copying a SLICE */
 #define SLICE	     (64 * 1024)
 #define REQUEST_COST 64
 #define WINDOW_NS    NS_PER_MS
 #define REQUEST_LOAD 4096 /* a request takes as long as copying so many bytes */
-#define STEP_WRS     (SLICE / REQUEST_LOAD)
 
 static void join(struct fast *f, struct container *c)
 {
