@@ -45,12 +45,16 @@ void cpu_served(struct fast *f, struct container *c, uint64_t ns)
 
 /* ---- resting ---------------------------------------------------------------------------------- */
 
+/* Out of epoll: each write to a descriptor that is in it takes its lock, if nobody is told or not. */
 static void set_deaf(struct session *s, bool deaf)
 {
-	struct epoll_event ev = { .events = deaf ? 0 : EPOLLIN | EPOLLET, .data.ptr = s };
-
-	if (s->deaf != deaf && !epoll_ctl(s->fast->epoll_fd, EPOLL_CTL_MOD, s->bell_fd, &ev))
-		s->deaf = deaf;
+	if (s->deaf == deaf)
+		return;
+	if (deaf)
+		epoll_ctl(s->fast->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
+	else if (fast_bell_add(s->fast, s))
+		s->fast->first->session_bad(s, "its bell cannot be watched");
+	s->deaf = deaf;
 }
 
 void cpu_unpark(struct container *c)
@@ -95,7 +99,7 @@ bool cpu_ignores_bell(struct session *s)
 	if (!s->cont->parked)
 		return false;
 	set_deaf(s, true);
-	return s->deaf;
+	return true;
 }
 
 /* ---- who pays --------------------------------------------------------------------------------- */

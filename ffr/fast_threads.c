@@ -211,7 +211,6 @@ static void container_move(struct fast *from, struct fast *to, struct container 
 {
 	struct session *s;
 
-	cpu_forget(c);
 	c->fast = to;
 	LIST_FOREACH(s, &c->sessions, entry)
 		session_move(from, to, s);
@@ -246,6 +245,8 @@ static int group_move(struct fast *first, struct container *g, struct fast *to)
 		c->hold = state == PVM_CALL;
 	if (state != PVM_IDLE)
 		return state == PVM_CALL ? -EAGAIN : -EBUSY;
+	FOREACH_IN_GROUP(c, g, first)
+		cpu_forget(c);
 	err = bells_add(first, g, to);
 	bells_del(first, g, err ? to : from);
 	if (err)
