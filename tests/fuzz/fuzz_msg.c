@@ -238,6 +238,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argc;
 	(void)argv;
 	log_level = LOG_LEVEL_ERR;
+	ctl_hello_patience = 3600000; /* it may be stopped for a while */
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	rig_open(g);
 	g->r.conf.limits.max_ring_mb = 8;
