@@ -464,7 +464,6 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 	for (int i = 0; i < TURN_NUM; i++)
 		TAILQ_INIT(&f->turns[i]);
 	f->quantum = conf->quantum;
-	f->budget = conf->budget;
 	f->round = 1; /* no container has had one */
 	TAILQ_INIT(&f->active_sessions);
 	TAILQ_INIT(&f->mw_turns);

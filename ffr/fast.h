@@ -79,8 +79,7 @@ struct fast {
 	uint32_t round;	      /* of the others; fast_turns.c */
 	uint64_t moved;	      /* bytes, since fast_turns.c last looked */
 	uint32_t calls;	      /* on clients' memory (pvm.c), since then */
-	uint64_t quantum;     /* bytes moved for one QP before the next one's turn, */
-	uint32_t budget;      /* and WRs */
+	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
 	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
 	uint64_t urgent_ns;
 	SLIST_HEAD(, container) served; /* since cpu_settle(); fast_cpu.c */

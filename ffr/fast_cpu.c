@@ -45,7 +45,7 @@ void cpu_served(struct fast *f, struct container *c, uint64_t ns)
 
 /* ---- resting ---------------------------------------------------------------------------------- */
 
-/* Out of epoll: each write to a descriptor that is in it takes its lock, if nobody is told or not. */
+/* Out of epoll: each write to a descriptor that is in it takes its lock, whether anybody is told or not. */
 static void set_deaf(struct session *s, bool deaf)
 {
 	if (s->deaf == deaf)

@@ -66,8 +66,8 @@ static inline void qp_tell_done(struct qp *qp)
 		atomic_store_explicit(&qp->hdr->sq_done, done, memory_order_release);
 }
 
-#define CALL_WRS                                                                                   \
-	16u /* a call on a client's memory (pvm.c) takes as long as so many small requests */
+/* A call on a client's memory (pvm.c) takes as long as so many small requests. */
+#define CALL_WRS 16u
 
 /* fast_send.c: serve one QP; the work done (0: nothing was found) */
 uint32_t send_service(struct fast *f, struct qp *qp);

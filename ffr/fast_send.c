@@ -174,8 +174,9 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 	}
 	if (FF_COUNTERS && qp->wr) /* an XRC_RECV QP has none */
 		qp->wr->at = f->now;
-	while (n + (f->calls - calls) * CALL_WRS < f->budget && f->moved - moved < f->quantum &&
-	       qp->state == IBV_QPS_RTS && qp_sqe_ready(qp, qp->sq_head)) {
+	while (n + (f->calls - calls) * CALL_WRS < f->conf.budget &&
+	       f->moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
+	       qp_sqe_ready(qp, qp->sq_head)) {
 		const struct ff_sqe *e = qp_sqe(qp, qp->sq_head);
 		enum ff_vendor_err why;
 		enum post_result r;

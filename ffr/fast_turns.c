@@ -196,7 +196,6 @@ uint32_t turns_serve(struct fast *f)
 	struct container *c;
 
 	f->quantum = alone || f->conf.quantum < SLICE ? f->conf.quantum : SLICE;
-	f->budget = alone || f->conf.budget < STEP_WRS ? f->conf.budget : STEP_WRS;
 	while (left-- && (c = next_turn(f, TURN_NORMAL))) {
 		if (!alone && !has_credit(f, c)) {
 			waiting = true;
