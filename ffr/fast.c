@@ -260,8 +260,13 @@ bool fast_arm_all(struct fast *f)
 	bool idle = true;
 	int k;
 
-	FOREACH_ACTIVE_QP(f, k, c, qp)
-		arm_qp(qp, qp_coal(qp));
+	f->coalesces = false;
+	FOREACH_ACTIVE_QP(f, k, c, qp) {
+		uint32_t coal = qp_coal(qp);
+
+		arm_qp(qp, coal);
+		f->coalesces |= coal > 0;
+	}
 	TAILQ_FOREACH(s, &f->active_sessions, active)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */

@@ -71,6 +71,7 @@ struct fast {
 	struct pvm *pvm;
 	uint64_t now; /* ns, CLOCK_MONOTONIC; set once a turn and between containers. Tests set it. */
 	bool ticks;   /* a runner sets it */
+	bool coalesces;	  /* a QP that is armed asks for the bell of a posting behind the next */
 	uint64_t wire_at; /* ns: when frames of another host came last */
 
 	/* Containers with active QPs: latency-sensitive ones, and the others. */

@@ -303,17 +303,6 @@ static void choose_coalescing(struct fast *f)
 	}
 }
 
-static bool coalesced(const struct fast *f)
-{
-	const struct session *s;
-
-	TAILQ_FOREACH(s, &f->active_sessions, active)
-		if (s->coal)
-			return true;
-	return false;
-}
-
-/* Rule 7: worth a try when fewer clients are active than there are CPUs. */
 static bool want_probe(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;
@@ -383,20 +372,20 @@ static void go_to_sleep(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
 	uint64_t next = timer_next(&f->timers);
-	bool probe = want_probe(f), coal;
+	bool probe = want_probe(f);
 	uint32_t bells = 0;
 
 	choose_coalescing(f);
-	coal = coalesced(f);
 	set_policy(f, probe ? POL_ORDINARY : POL_URGENT);
 	follow(f);
 	s->ticked = false;
 	if (fast_arm_all(f)) {
 		s->slept_at = fast_clock();
-		set_alarm(f, coal && next > s->slept_at + TICK_NS ? s->slept_at + TICK_NS : next);
+		set_alarm(f, f->coalesces && next > s->slept_at + TICK_NS ? s->slept_at + TICK_NS :
+									    next);
 		wait_bells(f);
 		bells = collect_bells(f);
-		if (coal && !bells)
+		if (f->coalesces && !bells)
 			s->ticked = ++s->idle_ticks >= IDLE_TICKS;
 		else
 			s->idle_ticks = 0;

@@ -152,6 +152,7 @@ static void coalesced_bell(void **state)
 	up(&o);
 	o.s->s.coal = 3;
 	assert_true(fast_arm_all(o.r.f));
+	assert_true(o.r.f->coalesces);
 	assert_false(post(&o, 1));
 	assert_false(post(&o, 2));
 	assert_false(post(&o, 3));
@@ -205,6 +206,23 @@ static void idle_session_coalesces_nothing(void **state)
 	rig_advance(&o.r, 10 * NS_PER_MS);
 	assert_false(o.s->s.is_active);
 	assert_int_equal(o.s->s.coal, 0);
+	down(&o);
+}
+
+/* ... nor is there a tick for a QP that is in error, whose first posting rings. */
+static void qp_in_error_coalesces_nothing(void **state)
+{
+	struct one o;
+
+	(void)state;
+	up(&o);
+	o.s->s.coal = 3;
+	fast_arm_all(o.r.f);
+	assert_true(o.r.f->coalesces);
+	rig_state(&o.r, o.qp, IBV_QPS_ERR);
+	fast_arm_all(o.r.f);
+	assert_false(o.r.f->coalesces);
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq_head);
 	down(&o);
 }
 
@@ -315,6 +333,7 @@ int main(void)
 		cmocka_unit_test(arming_finds_what_came_before),
 		cmocka_unit_test(coalescing_fits_the_ring),
 		cmocka_unit_test(idle_session_coalesces_nothing),
+		cmocka_unit_test(qp_in_error_coalesces_nothing),
 		cmocka_unit_test(error_asks_for_receives),
 		cmocka_unit_test(unfinished_work_keeps_awake),
 		cmocka_unit_test(many_laps),
