@@ -299,32 +299,6 @@ void fast_disarm_all(struct fast *f)
 
 /* ---- for the control thread -------------------------------------------------------------------- */
 
-void fast_lock(struct fast *any)
-{
-	struct fast *first = any->first;
-
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		atomic_fetch_add(&first->threads[i]->lock_wanted, 1);
-	for (uint32_t i = 0; i < first->num_threads; i++) {
-		struct fast *f = first->threads[i];
-
-		pthread_mutex_lock(&f->lock);
-		atomic_fetch_sub(&f->lock_wanted, 1);
-		f->epoch++;
-	}
-	/* the runners may have been asleep */
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		fast_tick(first->threads[i]);
-}
-
-void fast_unlock(struct fast *any)
-{
-	struct fast *first = any->first;
-
-	for (uint32_t i = first->num_threads; i-- > 0;)
-		pthread_mutex_unlock(&first->threads[i]->lock);
-}
-
 /* The runner sleeps and the control thread has made work for it. [lock] */
 void fast_kick(struct fast *f)
 {
@@ -425,19 +399,6 @@ void fast_cq_del(struct fast *f, struct cq *cq)
 
 /* ---- life ------------------------------------------------------------------------------------------ */
 
-static int lock_init(pthread_mutex_t *m)
-{
-	pthread_mutexattr_t a;
-	int err;
-
-	pthread_mutexattr_init(&a);
-	err = pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
-	if (!err)
-		err = pthread_mutex_init(m, &a);
-	pthread_mutexattr_destroy(&a);
-	return -err;
-}
-
 static void thread_free(struct fast *f)
 {
 	if (f->be->priv)
@@ -475,7 +436,7 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (f->epoll_fd < 0 || f->stop_fd < 0 ||
-	    epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, f->stop_fd, &ev) < 0 || lock_init(&f->lock))
+	    epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, f->stop_fd, &ev) < 0 || lock_init(f))
 		goto err;
 	f->sched = sched_create(f);
 	f->pvm = pvm_create(f);

@@ -150,6 +150,11 @@ void fast_qp_deactivate(struct fast *f, struct qp *qp);
 /* It found no work for long: arm it and take it off, unless there is some after all. */
 void fast_qp_rest(struct fast *f, struct qp *qp);
 
+/* fast_lock.c: the runner's side */
+int lock_init(struct fast *f); /* 0 or -errno */
+void lock_take(struct fast *f);
+void lock_lend(struct fast *f); /* it is wanted: give it away and wait until it is there again */
+
 /* fast_sched.c */
 void sched_choose(struct fast *f); /* containers or their limits have changed: f->no_spin */
 struct fast_sched *sched_create(struct fast *f);

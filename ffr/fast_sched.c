@@ -354,7 +354,7 @@ static void wait_bells(struct fast *f)
 	f->sleeping = true;
 	pthread_mutex_unlock(&f->lock);
 	ppoll(&p, 1, NULL, NULL);
-	pthread_mutex_lock(&f->lock);
+	lock_take(f);
 	f->sleeping = false;
 	f->now = f->sched->turn_at = fast_clock();
 }
@@ -411,12 +411,6 @@ static void lat_settle_now(struct fast *f)
 	lat_settle_due(f);
 }
 
-static void yield_lock(struct fast *f)
-{
-	pthread_mutex_unlock(&f->lock);
-	pthread_mutex_lock(&f->lock);
-}
-
 /* May it yield? Others' time slices have not cost it too much lately. */
 static bool may_yield(struct fast *f)
 {
@@ -444,7 +438,7 @@ static void yield_core(struct fast *f)
 	since = fast_clock();
 	pthread_mutex_unlock(&f->lock);
 	sched_yield();
-	pthread_mutex_lock(&f->lock);
+	lock_take(f);
 	f->now = s->turn_at = s->yielded_at = fast_clock();
 	charge_yield(s, f->now - since);
 }
@@ -526,7 +520,7 @@ void sched_runner(struct fast *f)
 			return;
 		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed)) {
 			lat_settle_now(f);
-			yield_lock(f);
+			lock_lend(f);
 			if (!work) /* before it sleeps: frames may be there to send */
 				continue;
 		}
@@ -567,7 +561,7 @@ void sched_runner(struct fast *f)
 				lat_settle_now(f);
 				pthread_mutex_unlock(&f->lock);
 				sched_yield();
-				pthread_mutex_lock(&f->lock);
+				lock_take(f);
 				continue;
 			}
 		}

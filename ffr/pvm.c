@@ -159,7 +159,7 @@ static int do_call(const struct pvm_client *pc, const struct pvm_call *c)
 static void relock(struct fast *f)
 {
 	atomic_fetch_add(&f->lock_wanted, 1);
-	pthread_mutex_lock(&f->lock);
+	lock_take(f);
 	atomic_fetch_sub(&f->lock_wanted, 1);
 }
 

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/*
+ * test_fast_lock.c - the lock between a runner that never sleeps and threads that want it: nobody is
+ * in it with another, and nobody waits for ever. Real threads.
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/backend_fake.h"
+#include "tests/lib/rig.h"
+
+#define ROUNDS	 2000
+#define DEADLINE (10000 * NS_PER_MS)
+
+static struct rig r;
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_reset();
+	rig_init(&r, &fake_ops);
+	r.f->conf.realtime = false;
+	r.f->num_spin = 1;
+	assert_int_equal(fast_start(r.f), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fast_stop(r.f);
+	r.f->num_spin = 0;
+	rig_fini(&r);
+	return 0;
+}
+
+/* What a runner does in a turn. */
+static _Atomic uint32_t ran;
+
+static void count(struct timer *t)
+{
+	(void)t;
+	ran++;
+}
+
+/* The control thread has it as often as it likes, and the runner has turns meanwhile. */
+static void back_and_forth(void **state)
+{
+	struct timer timer = { .fn = count };
+	uint64_t end = fast_clock() + DEADLINE;
+	uint32_t epoch = r.f->epoch;
+
+	(void)state;
+	ran = 0;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		fast_lock(r.f);
+		if (!timer.index) /* it was run, or is armed for the first time */
+			assert_int_equal(timer_arm(&r.f->timers, &timer, r.f->now), 0);
+		fast_unlock(r.f);
+	}
+	assert_int_equal(r.f->epoch - epoch, ROUNDS);
+	while (!ran)
+		assert_true(fast_clock() < end);
+	assert_int_equal(atomic_load(&r.f->lock_wanted), 0);
+	print_message("%u turns between %u locks\n", ran, ROUNDS);
+}
+
+static uint64_t inside;
+
+static void *come_and_go(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		fast_lock(r.f);
+		inside++;
+		fast_unlock(r.f);
+	}
+	return arg;
+}
+
+static void one_at_a_time(void **state)
+{
+	pthread_t t[3];
+
+	(void)state;
+	inside = 0;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(t[i], NULL), 0);
+	assert_int_equal(inside, 3 * ROUNDS);
+	assert_int_equal(atomic_load(&r.f->lock_wanted), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(back_and_forth, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
