@@ -159,6 +159,7 @@ void lock_lend(struct fast *f); /* it is wanted: give it away and wait until it 
 void sched_choose(struct fast *f); /* containers or their limits have changed: f->no_spin */
 struct fast_sched *sched_create(struct fast *f);
 void sched_free(struct fast_sched *s);
+void sched_stay_off(struct fast *f, unsigned cpu); /* the calling thread, if there is another CPU */
 void sched_runner(struct fast *f); /* body of a runner; lock held; returns when it lost the role */
 
 #endif

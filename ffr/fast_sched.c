@@ -489,18 +489,27 @@ static void end_turn(struct fast *f)
 	s->settled_cpu = cpu;
 }
 
+void sched_stay_off(struct fast *f, unsigned cpu)
+{
+	cpu_set_t set = f->sched->cpus;
+
+	if (cpu < CPU_SETSIZE)
+		CPU_CLR(cpu, &set);
+	if (CPU_COUNT(&set))
+		sched_setaffinity(0, sizeof(set), &set);
+}
+
 void sched_runner(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
+	cpu_set_t set = s->cpus;
 
 	if (f->conf.cpu >= 0) {
-		cpu_set_t set;
-
 		CPU_ZERO(&set);
 		CPU_SET(f->conf.cpu, &set);
-		if (sched_setaffinity(0, sizeof(set), &set))
-			log_warn("fast_cpu %d: %m", f->conf.cpu);
 	}
+	if (sched_setaffinity(0, sizeof(set), &set) && f->conf.cpu >= 0)
+		log_warn("fast_cpu %d: %m", f->conf.cpu);
 	s->policy = POL_ORDINARY;
 	s->settled_cpu = cpu_of_thread(); /* another runner's was another */
 	f->ticks = true;

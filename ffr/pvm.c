@@ -26,6 +26,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@
 #include "sandbox.h"
 
 #define TICK_NS	    NS_PER_MS
-#define IDLE_TICKS  3 /* ticks without a call before the watcher sleeps */
+#define IDLE_TICKS  1 /* ticks without a call before the watcher sleeps */
 #define MAX_THREADS 256
 #define POOL_KEEP   8 /* idle calls kept for reuse */
 
@@ -65,6 +66,7 @@ struct pvm {
 	struct runner *runner;	   /* holds the role */
 	_Atomic uint32_t call_seq; /* odd: the runner is in a call */
 	_Atomic uint32_t armed;	   /* the watcher ticks; futex */
+	_Atomic uint32_t cpu;	   /* where the runner's last call was */
 	_Atomic uint32_t threads;  /* futex: pvm_stop waits for 0 */
 	bool has_watcher;
 	struct call_queue pool;
@@ -245,6 +247,7 @@ int pvm_exec(struct fast *f, struct pvm_call *c)
 	self->call = c;
 	self->client = pc;
 	c->busy = pc->in_call = true;
+	atomic_store_explicit(&p->cpu, (uint32_t)sched_getcpu(), memory_order_relaxed);
 	arm(p);
 	atomic_fetch_add_explicit(&p->call_seq, 1, memory_order_release);
 	pthread_mutex_unlock(&f->lock);
@@ -394,12 +397,15 @@ static void *watcher_main(void *arg)
 	struct pvm *p = arg;
 	struct fast *f = p->f;
 	struct runner me = { .p = p };
-	uint32_t last = 0, idle = 0;
+	uint32_t last = 0, idle = 0, off = UINT32_MAX;
 
 	while (!atomic_load(&f->stop)) {
 		struct timespec tick = { .tv_nsec = TICK_NS };
-		uint32_t seq;
+		uint32_t seq, cpu = atomic_load_explicit(&p->cpu, memory_order_relaxed);
 
+		/* a tick interrupts whoever is there, and the runner's clients like to be where it is */
+		if (cpu != off)
+			sched_stay_off(f, off = cpu);
 		if (!atomic_load(&p->armed)) {
 			futex(&p->armed, FUTEX_WAIT, 0, NULL);
 			continue;

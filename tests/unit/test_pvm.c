@@ -4,6 +4,7 @@
  * test_pvm.c - a client whose memory stalls the router stalls itself only. Real threads: a child
  * process owns a page that nobody fills in (userfaultfd), a runner writes to it.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -119,6 +120,45 @@ static struct rig_qp *connected(struct rig *r, struct rig_ses *a, struct rig_cq 
 	return q;
 }
 
+/* Which threads of this process are kept from a CPU, and from how many in all. */
+static void kept_off(int *threads, int *cpus)
+{
+	DIR *d = opendir("/proc/self/task");
+	cpu_set_t all, set;
+	struct dirent *e;
+
+	*threads = *cpus = 0;
+	assert_non_null(d);
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	while ((e = readdir(d))) {
+		int less;
+
+		if (e->d_name[0] == '.' || sched_getaffinity(atoi(e->d_name), sizeof(set), &set))
+			continue;
+		less = CPU_COUNT(&all) - CPU_COUNT(&set);
+		*threads += less > 0;
+		*cpus += less;
+	}
+	closedir(d);
+}
+
+/* The watcher, and nobody else, is not to be where the runner is: not who was it before either. */
+static void assert_watcher_apart(void)
+{
+	uint64_t end = fast_clock() + DEADLINE;
+	int threads, cpus;
+	cpu_set_t all;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	if (CPU_COUNT(&all) < 2)
+		return;
+	do {
+		kept_off(&threads, &cpus);
+	} while ((threads != 1 || cpus != 1) && fast_clock() < end);
+	assert_int_equal(threads, 1);
+	assert_int_equal(cpus, 1);
+}
+
 enum ending { FILLED_IN, KILLED, QP_DESTROYED };
 
 static void stall(enum ending ending)
@@ -158,6 +198,7 @@ static void stall(enum ending ending)
 
 	r.f->conf.realtime = false;
 	assert_int_equal(fast_start(r.f), 0);
+	assert_watcher_apart();
 	write_to(&r, to_bad[0], from, at_bad, 1);
 	write_to(&r, to_bad[1], from, at_bad, 2);
 	/* others are served meanwhile, many times over */
@@ -167,6 +208,7 @@ static void stall(enum ending ending)
 		assert_int_equal(e.wr_id, 100 + i);
 		assert_int_equal(e.status, IBV_WC_SUCCESS);
 	}
+	assert_watcher_apart();
 	fast_lock(r.f);
 	assert_int_equal(bad->s.stats.pvm_stalls, 1);
 	if (ending == QP_DESTROYED) { /* with the call still out */
