@@ -65,6 +65,7 @@ struct fast {
 	struct fast *first;
 	uint32_t index;		      /* of first->threads */
 	_Atomic uint32_t lock_wanted; /* the control thread waits for the lock */
+	_Atomic uint32_t lock_cpu;    /* where it was taken last */
 	_Atomic uint32_t stop;
 	struct fast_conf conf;
 	struct backend *be;

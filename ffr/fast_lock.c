@@ -5,9 +5,11 @@
  * Both hold it for some microseconds at a time, and a wake-up from a mutex takes longer than that (20
  * to 40 us on a virtual machine), in which nobody's requests would be served. So who waits spins first;
  * and the runner, which would have the lock again before the other one sees that it was free, lends
- * it: it waits until it is taken. The mutex hands itself over to who sleeps on it, and raises its
+ * it: it waits until it is taken. Nobody spins on the CPU of the one who has it. The mutex hands itself over to who sleeps on it, and raises its
  * holder's priority to the sleeper's (PTHREAD_PRIO_INHERIT).
  */
+#include <sched.h>
+
 #include "fast_int.h"
 
 #define SPIN_NS (20 * NS_PER_US) /* before a waiter sleeps */
@@ -33,19 +35,27 @@ static void pause_a_little(void)
 		__builtin_ia32_pause();
 }
 
-void lock_take(struct fast *f)
+static bool spin_for(struct fast *f, uint32_t cpu)
 {
 	uint64_t until;
 
 	if (!pthread_mutex_trylock(&f->lock))
-		return;
+		return true;
 	until = fast_clock() + SPIN_NS;
-	do {
+	while (atomic_load_explicit(&f->lock_cpu, memory_order_relaxed) != cpu &&
+	       fast_clock() < until) {
 		pause_a_little();
 		if (!pthread_mutex_trylock(&f->lock))
-			return;
-	} while (fast_clock() < until);
-	pthread_mutex_lock(&f->lock);
+			return true;
+	}
+	return false;
+}
+
+void lock_take(struct fast *f)
+{
+	if (!spin_for(f, (uint32_t)sched_getcpu()))
+		pthread_mutex_lock(&f->lock);
+	atomic_store_explicit(&f->lock_cpu, (uint32_t)sched_getcpu(), memory_order_relaxed);
 }
 
 void lock_lend(struct fast *f)

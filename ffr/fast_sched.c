@@ -303,6 +303,7 @@ static void choose_coalescing(struct fast *f)
 	}
 }
 
+/* Rule 8: worth a try when fewer clients are active than there are CPUs. */
 static bool want_probe(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;

@@ -424,7 +424,7 @@ static void *watcher_main(void *arg)
 			}
 			continue;
 		}
-		pthread_mutex_lock(&f->lock);
+		lock_take(f);
 		if (atomic_load(&p->call_seq) == seq && !atomic_load(&f->stop)) {
 			take_over(p);
 			p->has_watcher = false;
@@ -446,7 +446,7 @@ static void *runner_main(void *arg)
 
 	if (sandbox_enter(SANDBOX_FAST))
 		_exit(EXIT_FAILURE);
-	pthread_mutex_lock(&p->f->lock);
+	lock_take(p->f);
 	run(p, &me);
 	pthread_mutex_unlock(&p->f->lock);
 	thread_end(p);
