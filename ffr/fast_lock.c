@@ -3,10 +3,10 @@
  * fast_lock.c - the lock of a fast thread, between its runner and the control thread.
  *
  * Both hold it for some microseconds at a time, and a wake-up from a mutex takes longer than that (20
- * to 40 us on a virtual machine), in which nobody's requests would be served. So who waits spins first;
- * and the runner, which would have the lock again before the other one sees that it was free, lends
- * it: it waits until it is taken. Nobody spins on the CPU of the one who has it. The mutex hands itself over to who sleeps on it, and raises its
- * holder's priority to the sleeper's (PTHREAD_PRIO_INHERIT).
+ * to 40 us on a virtual machine), in which nobody's requests would be served. So who waits spins first,
+ * but not on the CPU of the one who has it; and the runner, which would have the lock again before the
+ * other one sees that it was free, lends it: it waits until it is taken. The mutex hands itself over to
+ * who sleeps on it, and raises its holder's priority to the sleeper's (PTHREAD_PRIO_INHERIT).
  */
 #include <sched.h>
 
