@@ -153,7 +153,8 @@ void fast_qp_rest(struct fast *f, struct qp *qp);
 /* fast_lock.c: the runner's side */
 int lock_init(struct fast *f); /* 0 or -errno */
 void lock_take(struct fast *f);
-void lock_lend(struct fast *f); /* it is wanted: give it away and wait until it is there again */
+/* It is wanted: give it away and wait until it is there again. False: nobody took it. */
+bool lock_lend(struct fast *f);
 
 /* fast_sched.c */
 void sched_choose(struct fast *f); /* containers or their limits have changed: f->no_spin */

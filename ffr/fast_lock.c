@@ -58,14 +58,15 @@ void lock_take(struct fast *f)
 	atomic_store_explicit(&f->lock_cpu, (uint32_t)sched_getcpu(), memory_order_relaxed);
 }
 
-void lock_lend(struct fast *f)
+bool lock_lend(struct fast *f)
 {
-	uint64_t until = fast_clock() + LEND_NS;
+	uint64_t until = fast_clock() + LEND_NS, epoch = f->epoch;
 
 	pthread_mutex_unlock(&f->lock);
 	while (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed) && fast_clock() < until)
 		pause_a_little();
 	lock_take(f);
+	return f->epoch != epoch;
 }
 
 void fast_lock(struct fast *any)

@@ -530,8 +530,11 @@ void sched_runner(struct fast *f)
 			return;
 		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed)) {
 			lat_settle_now(f);
-			lock_lend(f);
-			if (!work) /* before it sleeps: frames may be there to send */
+			/*
+			 * Before it sleeps: frames may be there to send. But not if it was not taken: who
+			 * wants it may be waiting for this CPU.
+			 */
+			if (lock_lend(f) && !work)
 				continue;
 		}
 		if (work) {

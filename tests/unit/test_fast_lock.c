@@ -5,6 +5,7 @@
  * in it with another, and nobody waits for ever. Real threads.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -101,11 +102,55 @@ static void one_at_a_time(void **state)
 	assert_int_equal(atomic_load(&r.f->lock_wanted), 0);
 }
 
+static int setup_asleep(void **state)
+{
+	(void)state;
+	fake_reset();
+	rig_init(&r, &fake_ops);
+	assert_int_equal(fast_start(r.f), 0);
+	return 0;
+}
+
+/* Not fast_lock(), which would let the runner know. */
+static bool runner_sleeps(void)
+{
+	bool sleeps;
+
+	pthread_mutex_lock(&r.f->lock);
+	sleeps = r.f->sleeping;
+	pthread_mutex_unlock(&r.f->lock);
+	return sleeps;
+}
+
+/*
+ * One that wants the lock was preempted before it could take it, by this very runner perhaps, which is
+ * of a higher class: it must not wait for that one.
+ */
+static void who_wants_it_cannot_run(void **state)
+{
+	uint64_t end = fast_clock() + DEADLINE;
+
+	(void)state;
+	atomic_fetch_add(&r.f->lock_wanted, 1);
+	for (int i = 0; i < 10; i++) {
+		pthread_mutex_lock(&r.f->lock);
+		fast_kick(r.f);
+		r.f->sleeping = false; /* until it sleeps again */
+		pthread_mutex_unlock(&r.f->lock);
+		while (!runner_sleeps()) {
+			assert_true(fast_clock() < end);
+			sched_yield();
+		}
+	}
+	atomic_fetch_sub(&r.f->lock_wanted, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(back_and_forth, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_wants_it_cannot_run, setup_asleep, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
