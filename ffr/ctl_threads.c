@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
 #include "router.h"
 
 #define AGAIN_MS 10 /* while a client keeps a container from moving */
@@ -72,30 +73,55 @@ static void want_near(struct fast *first)
 	uv_async_send(first->near_arg);
 }
 
+static void on_before_sleep(uv_prepare_t *h)
+{
+	struct ctl_threads *t = h->data;
+
+	rescue_spend(t->first->rescue);
+}
+
+static int handles_init(struct ctl_threads *t, uv_loop_t *loop)
+{
+	int err = uv_async_init(loop, &t->near, on_near);
+
+	if (err)
+		return err;
+	uv_timer_init(loop, &t->again);
+	uv_timer_init(loop, &t->balance);
+	uv_prepare_init(loop, &t->before_sleep);
+	t->near.data = t->again.data = t->balance.data = t->before_sleep.data = t;
+	t->open = true;
+	return 0;
+}
+
+static void look_after_this_thread(struct ctl_threads *t)
+{
+	t->first->rescue = rescue_create();
+	if (!t->first->rescue)
+		log_warn("/proc/thread-self/stat: %m: nobody sees if this thread gets no CPU");
+	uv_prepare_start(&t->before_sleep, on_before_sleep); /* cannot fail with a callback */
+}
+
 int ctl_threads_init(struct router *r)
 {
 	struct ctl_threads *t = &r->threads;
 	struct fast_conf conf = conf_of(&r->conf, 0);
-	int err = 0;
+	int err;
 
 	r->fast = fast_create(&conf, &r->backend);
 	if (!r->fast)
 		return errno ? -errno : -ENOMEM;
 	t->first = r->fast;
-	if (r->conf.fast_threads < 2)
-		return 0;
-	err = uv_async_init(&r->loop, &t->near, on_near);
+	err = handles_init(t, &r->loop);
 	if (err)
 		return err;
-	uv_timer_init(&r->loop, &t->again);
-	uv_timer_init(&r->loop, &t->balance);
-	t->near.data = t->again.data = t->balance.data = t;
-	t->open = true;
+	if (conf.realtime)
+		look_after_this_thread(t);
 	for (uint32_t i = 1; !err && i < r->conf.fast_threads; i++) {
 		conf = conf_of(&r->conf, i);
 		err = fast_add_thread(r->fast, &conf);
 	}
-	if (err)
+	if (err || r->conf.fast_threads < 2)
 		return err;
 	r->fast->near_arg = &t->near;
 	r->fast->want_near = want_near;
@@ -110,7 +136,10 @@ void ctl_threads_close(struct router *r)
 		return;
 	t->open = false;
 	r->fast->want_near = NULL;
+	rescue_free(r->fast->rescue);
+	r->fast->rescue = NULL;
 	uv_close((uv_handle_t *)&t->near, NULL);
 	uv_close((uv_handle_t *)&t->again, NULL);
 	uv_close((uv_handle_t *)&t->balance, NULL);
+	uv_close((uv_handle_t *)&t->before_sleep, NULL);
 }

@@ -116,7 +116,8 @@ struct fast {
 	void *mw_arg;			   /* mw_wake's */
 	/* A container waits for another thread: fast_settle() is wanted. Must not block. */
 	void (*want_near)(struct fast *first);
-	void *near_arg; /* want_near's */
+	void *near_arg;	       /* want_near's */
+	struct rescue *rescue; /* of the control thread; NULL: nobody looks after it */
 	uint64_t num_moves;
 
 	struct fast_sched *sched; /* fast.c: when to spin, leave the core, sleep */
@@ -146,6 +147,15 @@ void fast_free(struct fast *first);
 /* The control thread's way in: ask, wait for the end of the runners' turns, hold. Any thread's f. */
 void fast_lock(struct fast *f);
 void fast_unlock(struct fast *f);
+
+/*
+ * fast_rescue.c: the control thread is looked after by the fast threads, for when the kernel gives it no
+ * CPU. rescue_create() is about the calling thread, which calls rescue_spend() before it sleeps and at
+ * least once for each request that it serves, since it is SCHED_RR until then. NULL: errno tells why not.
+ */
+struct rescue *rescue_create(void);
+void rescue_spend(struct rescue *r); /* NULL: nothing */
+void rescue_free(struct rescue *r);  /* no fast thread runs; NULL: nothing */
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 

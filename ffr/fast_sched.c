@@ -115,7 +115,7 @@ struct sched_attr_ { /* uapi's struct sched_attr; not in glibc 2.36 */
 	uint32_t util_min, util_max;
 };
 
-static int set_attr(uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns)
+int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns)
 {
 	struct sched_attr_ a = { .size = sizeof(a),
 				 .policy = policy,
@@ -123,7 +123,7 @@ static int set_attr(uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns)
 				 .priority = prio,
 				 .runtime = slice_ns };
 
-	return syscall(SYS_sched_setattr, 0, &a, 0) ? -errno : 0;
+	return syscall(SYS_sched_setattr, tid, &a, 0) ? -errno : 0;
 }
 
 static void set_policy(struct fast *f, enum policy p)
@@ -135,14 +135,14 @@ static void set_policy(struct fast *f, enum policy p)
 	s->policy = p;
 	if (p == POL_ORDINARY) {
 		if (s->refused < 3)
-			set_attr(SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0);
+			sched_set_attr(0, SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0);
 		return;
 	}
-	if (s->refused == 0 && set_attr(SCHED_FIFO, 0, (uint32_t)f->conf.priority, 0))
+	if (s->refused == 0 && sched_set_attr(0, SCHED_FIFO, 0, (uint32_t)f->conf.priority, 0))
 		s->refused = 1;
-	if (s->refused == 1 && set_attr(SCHED_OTHER, -20, 0, 0))
+	if (s->refused == 1 && sched_set_attr(0, SCHED_OTHER, -20, 0, 0))
 		s->refused = 2;
-	if (s->refused == 2 && set_attr(SCHED_OTHER, 0, 0, 100 * NS_PER_US))
+	if (s->refused == 2 && sched_set_attr(0, SCHED_OTHER, 0, 0, 100 * NS_PER_US))
 		s->refused = 3;
 }
 
@@ -488,6 +488,7 @@ static void end_turn(struct fast *f)
 	cpu_settle(f, cpu - s->settled_cpu);
 	s->settled_at = f->now;
 	s->settled_cpu = cpu;
+	rescue_look(f);
 }
 
 void sched_stay_off(struct fast *f, unsigned cpu)
