@@ -69,3 +69,12 @@ void pair_expect_none(struct rig_cq *cq)
 
 	assert_false(rig_poll(cq, &c));
 }
+
+void pair_wait_for_tries(struct pair *p)
+{
+	for (int i = 0; i < PAIR_TRIES * 4; i++) {
+		if (i < PAIR_TRIES)
+			pair_expect_none(p->cq[0]);
+		rig_advance(&p->r, PAIR_TIMEOUT);
+	}
+}

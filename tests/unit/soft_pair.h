@@ -19,7 +19,9 @@
 #define PAIR_ACCESS                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC)
-#define PAIR_BUF (1u << 20) /* bytes of a buffer */
+#define PAIR_BUF     (1u << 20) /* bytes of a buffer */
+#define PAIR_TIMEOUT (4096ull << 14)
+#define PAIR_TRIES   3
 
 struct pair {
 	struct rig r;
@@ -44,5 +46,10 @@ void pair_send(struct pair *p, uint64_t id, uint32_t len);
 /* The next completion of the CQ; none. */
 void pair_expect(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_status st);
 void pair_expect_none(struct rig_cq *cq);
+/*
+ * Nobody answers QP 0: so long that its request has failed, and it did not too early. Each try lasts one
+ * to four times PAIR_TIMEOUT (IBTA 9.9.2.1.1).
+ */
+void pair_wait_for_tries(struct pair *p);
 
 #endif

@@ -507,10 +507,11 @@ static void nobody_answers(void **state)
 	rig_state(&p.r, p.qp[1], IBV_QPS_RESET);
 	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 8);
 	rig_run(&p.r);
-	for (int i = 0; i < 3; i++) {
-		pair_expect_none(p.cq[0]);
-		rig_advance(&p.r, 70 * MS);
-		if (i < 2)
+	for (int i = 0; i < PAIR_TRIES * 4; i++) {
+		if (i < PAIR_TRIES)
+			pair_expect_none(p.cq[0]);
+		rig_advance(&p.r, PAIR_TIMEOUT);
+		if (i < PAIR_TRIES)
 			move();
 		rig_run(&p.r);
 	}

@@ -295,8 +295,7 @@ static void peer_goes_during_the_copy(void **state)
 		pair_rdma(&p, op[i], 1, 0, 0, 8);
 		rig_run(&p.r);
 		assert_null(p.qp[1]);
-		for (int k = 0; k < 3; k++)
-			rig_advance(&p.r, 4096ull << 14);
+		pair_wait_for_tries(&p);
 		pair_expect(p.cq[0], 1, IBV_WC_RETRY_EXC_ERR);
 		pair_down(&p);
 	}
@@ -422,8 +421,7 @@ static void tenants_do_not_reach_each_other(void **state)
 	pair_up(&p, IBV_QPT_RC, 0, 3);
 	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 8);
 	rig_run(&p.r);
-	for (int i = 0; i < 3; i++)
-		rig_advance(&p.r, 4096ull << 14);
+	pair_wait_for_tries(&p);
 	pair_expect(p.cq[0], 1, IBV_WC_RETRY_EXC_ERR);
 	pair_down(&p);
 }
