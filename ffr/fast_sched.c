@@ -538,11 +538,11 @@ void sched_runner(struct fast *f)
 			if (lock_lend(f) && !work)
 				continue;
 		}
+		if (s->policy == POL_URGENT && f->now - s->woke_at > FIFO_MAX_NS)
+			set_policy(f, POL_ORDINARY);
 		if (work) {
 			account(f);
 			s->last_work = f->now;
-			if (s->policy == POL_URGENT && f->now - s->woke_at > FIFO_MAX_NS)
-				set_policy(f, POL_ORDINARY);
 			if (!s->leave) {
 				look_for_bells(f);
 				let_pollers_run(f);

@@ -51,8 +51,8 @@ until_true 10 apart || fail "loads: $(thread_of h0c0) $(thread_of h0c2)"
 
 step "loads that check every byte, moved there and back"
 moves=0
-# not for longer than the loads run: where others keep all CPUs busy and the fast threads are SCHED_FIFO, the
-# control thread waits for its turn for seconds now and then (README, Limits)
+# not for longer than the loads run: where others keep all CPUs busy, ffctl may wait for a CPU for seconds
+# (README, Limits)
 until=$((SECONDS + 40))
 for ((i = 0; i < 100 && SECONDS < until; i++)); do
 	for c in h0c0 h0c2; do

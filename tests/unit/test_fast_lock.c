@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/rig.c tests/lib/backend_fake.c */
 /*
- * test_fast_lock.c - the lock between a runner that never sleeps and threads that want it: nobody is
- * in it with another, and nobody waits for ever. Real threads.
+ * test_fast_lock.c - the lock between a runner and threads that want it: nobody is in it with another, and
+ * nobody waits for ever, nor for a CPU that the runner keeps. Real threads.
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -11,6 +12,8 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -145,12 +148,52 @@ static void who_wants_it_cannot_run(void **state)
 	atomic_fetch_sub(&r.f->lock_wanted, 1);
 }
 
+/* A thread of this process, in that class, which is not this one; 0: there is none. */
+static pid_t thread_of_class(int policy)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	pid_t tid, found = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		tid = (pid_t)atoi(e->d_name);
+		if (tid && tid != gettid() && sched_getscheduler(tid) == policy)
+			found = tid;
+	}
+	closedir(d);
+	return found;
+}
+
+/* It has nothing to do, and never sleeps: whoever else is on that CPU must run. */
+static void who_spins_is_ordinary(void **state)
+{
+	uint64_t end = fast_clock() + DEADLINE;
+	pid_t runner;
+
+	(void)state;
+	while (!runner_sleeps())
+		assert_true(fast_clock() < end);
+	runner = thread_of_class(SCHED_FIFO);
+	if (!runner)
+		skip();
+	pthread_mutex_lock(&r.f->lock);
+	r.f->num_spin = 1;
+	fast_kick(r.f);
+	pthread_mutex_unlock(&r.f->lock);
+	while (sched_getscheduler(runner) != SCHED_OTHER) {
+		assert_true(fast_clock() < end);
+		sched_yield();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(back_and_forth, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_wants_it_cannot_run, setup_asleep, teardown),
+		cmocka_unit_test_setup_teardown(who_spins_is_ordinary, setup_asleep, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
