@@ -154,8 +154,9 @@ void fast_unlock(struct fast *f);
  * least once for each request that it serves, since it is SCHED_RR until then. NULL: errno tells why not.
  */
 struct rescue *rescue_create(void);
-void rescue_spend(struct rescue *r); /* NULL: nothing */
-void rescue_free(struct rescue *r);  /* no fast thread runs; NULL: nothing */
+void rescue_spend(struct rescue *r);	       /* NULL: nothing */
+uint64_t rescue_count(const struct rescue *r); /* how often; the calling thread's own. NULL: 0 */
+void rescue_free(struct rescue *r);	       /* no fast thread runs; NULL: nothing */
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 

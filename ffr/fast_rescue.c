@@ -156,3 +156,8 @@ void rescue_spend(struct rescue *r)
 	atomic_store(&r->state, ORDINARY); /* from the next line on it may not run for long */
 	sched_set_attr(0, SCHED_OTHER, 0, 0, 0);
 }
+
+uint64_t rescue_count(const struct rescue *r)
+{
+	return r ? r->num : 0;
+}

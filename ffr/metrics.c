@@ -199,6 +199,10 @@ static void threads(struct page *p, const struct fast *first)
 	head(p, "thread_moves_total", "counter",
 	     "Moves of containers that talk to each other from one fast thread to another.");
 	fprintf(p->out, "freeflow_thread_moves_total %" PRIu64 "\n", first->num_moves);
+	head(p, "control_thread_starved_total", "counter",
+	     "Times that the control thread was runnable and got no CPU for 50 ms.");
+	fprintf(p->out, "freeflow_control_thread_starved_total %" PRIu64 "\n",
+		rescue_count(first->rescue));
 	head(p, name, "gauge", "The fast thread that serves the container.");
 	for (size_t i = 0; i < p->n; i++)
 		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %u\n", name,

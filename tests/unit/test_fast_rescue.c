@@ -176,6 +176,7 @@ static void one_that_waits(void **state)
 		assert_int_equal(c.met, SCHED_RR);
 		assert_int_equal(c.kept, SCHED_RR);
 		assert_int_equal(c.after, SCHED_OTHER);
+		assert_int_equal(rescue_count(r.f->rescue), i + 1);
 	}
 }
 
