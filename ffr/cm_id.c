@@ -128,7 +128,7 @@ void cm_id_timer(struct cm_id *id, uint64_t ms)
 void cm_expire(struct cm *cm, uint64_t now)
 {
 	cm->now = now;
-	timer_run(&cm->timers, now);
+	timer_run(&cm->timers, now, UINT32_MAX);
 	cm->now = 0;
 	cm->timer_at = UINT64_MAX;
 	timer_update(cm);

@@ -26,6 +26,8 @@
 #include "mw.h"
 
 #define SES_IDLE_NS (2 * NS_PER_MS)
+#define TURN_TIMERS                                                                                \
+	32 /* others are served between so many of who has a thousand that end at once */
 
 /* ---- arming ---------------------------------------------------------------------------------- */
 
@@ -202,7 +204,7 @@ uint32_t fast_turn(struct fast *f)
 	uint32_t work;
 
 	lat_settle(f);
-	work = timer_run(&f->timers, f->now);
+	work = timer_run(&f->timers, f->now, TURN_TIMERS);
 
 	if (f->be->ops->poll)
 		work += f->be->ops->poll(f->be);

@@ -78,11 +78,11 @@ void timer_cancel(struct timer_heap *h, struct timer *t)
 		sift_down(h, last, i);
 }
 
-uint32_t timer_run(struct timer_heap *h, uint64_t now)
+uint32_t timer_run(struct timer_heap *h, uint64_t now, uint32_t max)
 {
 	uint32_t n = 0;
 
-	while (h->used && h->slot[0]->at <= now) {
+	while (n < max && h->used && h->slot[0]->at <= now) {
 		struct timer *t = h->slot[0];
 
 		timer_cancel(h, t);

@@ -22,8 +22,8 @@ struct timer_heap {
 /* Arm, or arm anew, for the time `at`. 0 or -ENOMEM (only when the heap must grow). */
 int timer_arm(struct timer_heap *h, struct timer *t, uint64_t at);
 void timer_cancel(struct timer_heap *h, struct timer *t);
-/* Run what is due; the number run. */
-uint32_t timer_run(struct timer_heap *h, uint64_t now);
+/* Run what is due, in order, at most so many; the number run. */
+uint32_t timer_run(struct timer_heap *h, uint64_t now, uint32_t max);
 /* The next deadline, or UINT64_MAX. */
 static inline uint64_t timer_next(const struct timer_heap *h)
 {

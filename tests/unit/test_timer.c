@@ -56,11 +56,11 @@ static void fires_in_order(void **state)
 		for (int i = 0; i < N; i++)
 			want[i] = item[i].t.index && item[i].t.at <= limit;
 		last_at = 0;
-		timer_run(&h, limit);
+		timer_run(&h, limit, UINT32_MAX);
 		for (int i = 0; i < N; i++)
 			assert_int_equal(item[i].fired, want[i]);
 		assert_true(timer_next(&h) > limit);
-		timer_run(&h, UINT64_MAX - 1);
+		timer_run(&h, UINT64_MAX - 1, UINT32_MAX);
 		assert_int_equal(h.used, 0);
 		assert_true(timer_next(&h) == UINT64_MAX);
 	}
@@ -83,11 +83,38 @@ static void may_rearm_itself(void **state)
 
 	(void)state;
 	timer_arm(&loop_heap, &t, 10);
-	assert_int_equal(timer_run(&loop_heap, 25), 2);
-	assert_int_equal(timer_run(&loop_heap, 30), 1);
+	assert_int_equal(timer_run(&loop_heap, 25, UINT32_MAX), 2);
+	assert_int_equal(timer_run(&loop_heap, 30, UINT32_MAX), 1);
 	assert_int_equal(t.index, 0);
 	timer_cancel(&loop_heap, &t); /* not armed: nothing happens */
 	timer_heap_free(&loop_heap);
+}
+
+static int ran;
+
+static void count(struct timer *t)
+{
+	(void)t;
+	ran++;
+}
+
+static void no_more_than_asked_for(void **state)
+{
+	struct timer_heap h = { 0 };
+	struct timer t[5];
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		t[i] = (struct timer){ .fn = count };
+		timer_arm(&h, &t[i], 10);
+	}
+	ran = 0;
+	assert_int_equal(timer_run(&h, 10, 3), 3);
+	assert_int_equal(ran, 3);
+	assert_int_equal(timer_next(&h), 10);
+	assert_int_equal(timer_run(&h, 10, 3), 2);
+	assert_int_equal(timer_run(&h, 10, 3), 0);
+	timer_heap_free(&h);
 }
 
 int main(void)
@@ -95,6 +122,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(fires_in_order),
 		cmocka_unit_test(may_rearm_itself),
+		cmocka_unit_test(no_more_than_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
