@@ -27,7 +27,8 @@ things_left() {
 held() {
 	local pid
 	pid=$(<"$OWN_LAB/h0/ffr.pid")
-	find "/proc/$pid/fd" -mindepth 1 -printf '%l\n' | sed 's/:.*//; s/ (deleted)//' | sort | uniq -c
+	find "/proc/$pid/fd" -mindepth 1 -printf '%l\n' | sed 's/:.*//; s/ (deleted)//; s#^/proc/[0-9/a-z]*/#/proc/#' |
+		sort | uniq -c
 	grep -c 'memfd:' "/proc/$pid/maps"
 }
 
