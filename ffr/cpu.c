@@ -2,8 +2,6 @@
 /* cpu.c - see cpu.h. */
 #include "cpu.h"
 
-#include <time.h>
-
 #include "objects.h"
 
 #define ONE_CPU 1000u /* max_cpu */
@@ -69,10 +67,15 @@ void cpu_reset(struct cpu_meter *m)
 	atomic_store(&m->rest, 0);
 }
 
+uint64_t cpu_of_clock(clockid_t clock)
+{
+	struct timespec ts = { 0 };
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 uint64_t cpu_of_thread(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return cpu_of_clock(CLOCK_THREAD_CPUTIME_ID);
 }

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 struct container;
 
@@ -39,5 +40,7 @@ void cpu_reset(struct cpu_meter *m);
 
 /* CPU time of the calling thread, ns. */
 uint64_t cpu_of_thread(void);
+/* ... of the one that pthread_getcpuclockid() gave that clock for. */
+uint64_t cpu_of_clock(clockid_t clock);
 
 #endif

@@ -97,9 +97,11 @@ static int handles_init(struct ctl_threads *t, uv_loop_t *loop)
 static void look_after_this_thread(struct ctl_threads *t)
 {
 	t->first->rescue = rescue_create();
-	if (!t->first->rescue)
+	if (t->first->rescue)
+		uv_prepare_start(&t->before_sleep,
+				 on_before_sleep); /* cannot fail with a callback */
+	else
 		log_warn("/proc/thread-self/stat: %m: nobody sees if this thread gets no CPU");
-	uv_prepare_start(&t->before_sleep, on_before_sleep); /* cannot fail with a callback */
 }
 
 int ctl_threads_init(struct router *r)

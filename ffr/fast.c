@@ -26,8 +26,8 @@
 #include "mw.h"
 
 #define SES_IDLE_NS (2 * NS_PER_MS)
-#define TURN_TIMERS                                                                                \
-	32 /* others are served between so many of who has a thousand that end at once */
+/* of a turn: who has a thousand that end at once has others served in between */
+#define TURN_TIMERS 32
 
 /* ---- arming ---------------------------------------------------------------------------------- */
 

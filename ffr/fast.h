@@ -150,8 +150,8 @@ void fast_unlock(struct fast *f);
 
 /*
  * fast_rescue.c: the control thread is looked after by the fast threads, for when the kernel gives it no
- * CPU. rescue_create() is about the calling thread, which calls rescue_spend() before it sleeps and at
- * least once for each request that it serves, since it is SCHED_RR until then. NULL: errno tells why not.
+ * CPU. rescue_create() is about the calling thread, which calls rescue_spend() in each turn of its loop,
+ * since it may be SCHED_RR until then. NULL: errno tells why not.
  */
 struct rescue *rescue_create(void);
 void rescue_spend(struct rescue *r);	       /* NULL: nothing */

@@ -162,7 +162,8 @@ struct fast_sched *sched_create(struct fast *f);
 void sched_free(struct fast_sched *s);
 void sched_stay_off(struct fast *f, unsigned cpu); /* the calling thread, if there is another CPU */
 /* Of that thread, 0: the caller. 0 or -errno; the arguments as of sched_setattr(2). */
-int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns);
+int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns,
+		   uint64_t flags);
 void sched_runner(struct fast *f); /* body of a runner; lock held; returns when it lost the role */
 
 /* fast_rescue.c: has the control thread got a CPU lately? At f->now. */

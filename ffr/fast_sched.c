@@ -115,10 +115,12 @@ struct sched_attr_ { /* uapi's struct sched_attr; not in glibc 2.36 */
 	uint32_t util_min, util_max;
 };
 
-int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns)
+int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns,
+		   uint64_t flags)
 {
 	struct sched_attr_ a = { .size = sizeof(a),
 				 .policy = policy,
+				 .flags = flags,
 				 .nice = nice,
 				 .priority = prio,
 				 .runtime = slice_ns };
@@ -135,14 +137,15 @@ static void set_policy(struct fast *f, enum policy p)
 	s->policy = p;
 	if (p == POL_ORDINARY) {
 		if (s->refused < 3)
-			sched_set_attr(0, SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0);
+			sched_set_attr(0, SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0,
+				       0);
 		return;
 	}
-	if (s->refused == 0 && sched_set_attr(0, SCHED_FIFO, 0, (uint32_t)f->conf.priority, 0))
+	if (s->refused == 0 && sched_set_attr(0, SCHED_FIFO, 0, (uint32_t)f->conf.priority, 0, 0))
 		s->refused = 1;
-	if (s->refused == 1 && sched_set_attr(0, SCHED_OTHER, -20, 0, 0))
+	if (s->refused == 1 && sched_set_attr(0, SCHED_OTHER, -20, 0, 0, 0))
 		s->refused = 2;
-	if (s->refused == 2 && sched_set_attr(0, SCHED_OTHER, 0, 0, 100 * NS_PER_US))
+	if (s->refused == 2 && sched_set_attr(0, SCHED_OTHER, 0, 0, 100 * NS_PER_US, 0))
 		s->refused = 3;
 }
 

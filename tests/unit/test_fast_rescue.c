@@ -35,8 +35,8 @@ static struct {
 	pthread_t thread;
 	pid_t tid;
 	int ready, go, done; /* eventfds */
-	_Atomic int met, kept,
-		after; /* its class: when it ran, after a little work, after its budget */
+	/* its class: when it ran, after a little work, after its budget */
+	_Atomic int met, kept, after;
 	_Atomic bool quit, spin, spins;
 	clockid_t clock;
 } c;
@@ -61,6 +61,11 @@ static void burn(uint64_t ns)
 		;
 }
 
+static int class_of(pid_t tid)
+{
+	return sched_getscheduler(tid) & ~SCHED_RESET_ON_FORK;
+}
+
 static void *control(void *arg)
 {
 	c.tid = gettid();
@@ -70,12 +75,12 @@ static void *control(void *arg)
 		get(c.go);
 		if (c.quit)
 			return arg;
-		c.met = sched_getscheduler(0);
+		c.met = class_of(0);
 		rescue_spend(r.f->rescue);
-		c.kept = sched_getscheduler(0);
+		c.kept = class_of(0);
 		burn(BUDGET);
 		rescue_spend(r.f->rescue);
-		c.after = sched_getscheduler(0);
+		c.after = class_of(0);
 		while (c.spin)
 			c.spins = true;
 		c.spins = false;
@@ -154,7 +159,7 @@ static void look_after(uint64_t ns)
 /* From here on the other one does not run unless this thread sleeps. */
 static bool keep_the_cpu(void)
 {
-	return !sched_set_attr(0, SCHED_FIFO, 0, OWN_PRIO, 0);
+	return !sched_set_attr(0, SCHED_FIFO, 0, OWN_PRIO, 0, 0);
 }
 
 static void one_that_waits(void **state)
@@ -167,12 +172,12 @@ static void one_that_waits(void **state)
 		put(c.go);
 		look_after(LOOK);
 		look_after(LOOK - 1); /* not yet */
-		assert_int_equal(sched_getscheduler(c.tid), SCHED_OTHER);
+		assert_int_equal(class_of(c.tid), SCHED_OTHER);
 		look_after(1);
-		assert_int_equal(sched_getscheduler(c.tid), SCHED_RR);
+		assert_int_equal(class_of(c.tid), SCHED_RR);
 		look_after(LOOK); /* it is already */
 		get(c.done);
-		assert_int_equal(sched_set_attr(0, SCHED_OTHER, 0, 0, 0), 0);
+		assert_int_equal(sched_set_attr(0, SCHED_OTHER, 0, 0, 0, 0), 0);
 		assert_int_equal(c.met, SCHED_RR);
 		assert_int_equal(c.kept, SCHED_RR);
 		assert_int_equal(c.after, SCHED_OTHER);
@@ -186,24 +191,16 @@ static void one_that_sleeps(void **state)
 	wait_until_asleep();
 	for (int i = 0; i < 5; i++) {
 		look_after(LOOK);
-		assert_int_equal(sched_getscheduler(c.tid), SCHED_OTHER);
+		assert_int_equal(class_of(c.tid), SCHED_OTHER);
 	}
 	if (!keep_the_cpu())
 		skip();
 	put(c.go); /* the looks at the sleeper do not count */
 	look_after(LOOK);
-	assert_int_equal(sched_getscheduler(c.tid), SCHED_OTHER);
-	assert_int_equal(sched_set_attr(0, SCHED_OTHER, 0, 0, 0), 0);
+	assert_int_equal(class_of(c.tid), SCHED_OTHER);
+	assert_int_equal(sched_set_attr(0, SCHED_OTHER, 0, 0, 0, 0), 0);
 	get(c.done);
 	assert_int_equal(c.met, SCHED_OTHER);
-}
-
-static uint64_t cpu_of_control(void)
-{
-	struct timespec t;
-
-	assert_int_equal(clock_gettime(c.clock, &t), 0);
-	return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
 static void one_that_runs(void **state)
@@ -217,9 +214,9 @@ static void one_that_runs(void **state)
 		sched_yield();
 	for (int i = 0; i < 5; i++) {
 		look_after(LOOK);
-		assert_int_equal(sched_getscheduler(c.tid), SCHED_OTHER);
-		cpu = cpu_of_control();
-		while (cpu_of_control() == cpu)
+		assert_int_equal(class_of(c.tid), SCHED_OTHER);
+		cpu = cpu_of_clock(c.clock);
+		while (cpu_of_clock(c.clock) == cpu)
 			sched_yield();
 	}
 	c.spin = false;
