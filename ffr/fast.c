@@ -79,7 +79,7 @@ void ses_deactivate(struct fast *f, struct session *s)
 		TAILQ_REMOVE(&f->active_sessions, s, active);
 	s->is_active = false;
 	/* the tick that serves what is coalesced is for active sessions */
-	s->coal = s->burst = 0;
+	s->coal = s->burst = s->at_once = 0;
 }
 
 void fast_qp_activate(struct fast *f, struct qp *qp)
@@ -283,6 +283,11 @@ bool fast_arm_all(struct fast *f)
 		if (ses_dirty(s))
 			idle = false;
 	return idle;
+}
+
+bool fast_was_coalesced(const struct qp *qp)
+{
+	return qp_coal(qp) && !qp->busy && qp_sqe_ready(qp, qp->sq_head);
 }
 
 void fast_disarm_all(struct fast *f)

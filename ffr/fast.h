@@ -249,6 +249,20 @@ static inline void fast_note_to(struct fast *f, struct session *s)
 	fast_touch(f, s);
 }
 
+/* What a WR of that session moved. What it writes to itself, or fetches, is not somebody's answer. */
+static inline void fast_moved_to(struct fast *f, const struct session *from, struct session *to,
+				 uint64_t length)
+{
+	if (to == from) {
+		to->own_at = f->now;
+		fast_note_to(f, to);
+	} else if (length) {
+		fast_data_to(f, to);
+	} else {
+		fast_note_to(f, to);
+	}
+}
+
 /* Move a QP to the error state because of `event` (0: none), with flush of both queues. */
 void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
 

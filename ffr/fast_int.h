@@ -142,6 +142,8 @@ void fast_arm_qp(struct qp *qp, uint32_t coal);
 bool fast_rq_ready(const struct qp *qp); /* ERR: is a receive there to be flushed? */
 bool fast_arm_all(struct fast *f);
 void fast_disarm_all(struct fast *f);
+/* Its postings lie there since the thread fell asleep, and were not to be announced yet. */
+bool fast_was_coalesced(const struct qp *qp);
 /* What epoll told: sessions that rang. The number of bells. */
 uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n);
 /* The session's bell wakes that thread. 0 or -errno. */

@@ -19,6 +19,8 @@
  *    it, or an answer to data, ends that; messages without data do not, they are a receiver's
  *    credits for the stream. The client announces the rest itself when it polls an empty CQ; a
  *    tick of TICK_NS, which runs only while something is coalesced, serves clients that never poll.
+ *    Who writes to itself may be streaming, or wait for each message in its memory: it must have
+ *    posted several at once, and when a tick finds that it waited, it has a pause from coalescing.
  * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
  *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for, nor those of
  *    containers whose CPU time is limited; with a session in `spin` mode the runner never sleeps.
@@ -61,7 +63,10 @@
 #define TELL_NS	       (FF_BUSY_US * NS_PER_US / 2)
 #define SHORT_SLEEP_NS (3 * NS_PER_US) /* a client that streams lets the runner sleep less */
 #define TICK_NS	       NS_PER_MS
-#define IDLE_TICKS     20 /* ticks without work before coalescing ends */
+#define IDLE_TICKS     20		 /* ticks without work before coalescing ends */
+#define OWN_NS	       (100 * NS_PER_MS) /* since data of its own came: it may wait for that */
+#define PAUSE_NS       (10 * NS_PER_MS)	 /* from coalescing, when it did; then twice as long, ... */
+#define PAUSE_MAX_NS   (64 * PAUSE_NS)
 #define COAL_MAX       63u
 #define PROBE_LEAVES   32		/* leaves in a row before a probe */
 #define PROBE_NS       (10 * NS_PER_MS) /* between probes */
@@ -232,6 +237,8 @@ static void account(struct fast *f)
 			if (f->sched->woken)
 				woken_by(f, s, cpu);
 			s->burst += s->turn_posts;
+			if (s->turn_posts > s->at_once)
+				s->at_once = s->turn_posts;
 			s->dialog |= s->owed;
 			s->owed = false;
 		}
@@ -284,6 +291,33 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 	return *local && f->sched->spin_local < limit ? f->sched->spin_local : limit;
 }
 
+/* Does it get its own data, which it may wait for without the library? */
+static bool has_own(const struct fast *f, const struct session *s)
+{
+	return s->own_at && f->now - s->own_at < OWN_NS;
+}
+
+/* Nobody rang for a tick's time: who has postings that were to wait for more, and waits itself? */
+static void pause_coalescing(struct fast *f)
+{
+	struct container *c;
+	struct session *s;
+	struct qp *qp;
+	int k;
+
+	FOREACH_ACTIVE_QP(f, k, c, qp) {
+		s = qp->o.ses;
+		if (!has_own(f, s) || f->now < s->coal_from || !fast_was_coalesced(qp))
+			continue;
+		/* it went well for longer than the last pause: this one is the first */
+		if (!s->coal_pause || f->now - s->coal_from > s->coal_pause)
+			s->coal_pause = PAUSE_NS;
+		else if (s->coal_pause < PAUSE_MAX_NS)
+			s->coal_pause *= 2;
+		s->coal_from = f->now + s->coal_pause;
+	}
+}
+
 /* Choose for each active session how many postings one bell is to announce (rule 3). */
 static void choose_coalescing(struct fast *f)
 {
@@ -293,16 +327,18 @@ static void choose_coalescing(struct fast *f)
 	struct session *s;
 
 	TAILQ_FOREACH(s, &f->active_sessions, active) {
-		if (s->dialog || sc->ticked || (s->cont->mode == FF_MODE_SPIN && !f->no_spin))
+		if (s->dialog || sc->ticked || f->now < s->coal_from ||
+		    (s->cont->mode == FF_MODE_SPIN && !f->no_spin))
 			s->coal = 0;
 		else if (s->burst) {
-			if (hardly_slept && s->burst > s->coal)
+			if (hardly_slept && s->burst > s->coal &&
+			    (s->at_once > 1 || !has_own(f, s)))
 				s->coal = s->coal * 2 + 1 > COAL_MAX ? COAL_MAX : s->coal * 2 + 1;
 			else if (s->burst < (s->coal + 1) / 2)
 				s->coal /= 2;
 		}
 		s->dialog = false;
-		s->burst = 0;
+		s->burst = s->at_once = 0;
 	}
 }
 
@@ -389,6 +425,8 @@ static void go_to_sleep(struct fast *f)
 									    next);
 		wait_bells(f);
 		bells = collect_bells(f);
+		if (f->coalesces && !bells && f->now - s->slept_at >= TICK_NS)
+			pause_coalescing(f);
 		if (f->coalesces && !bells)
 			s->ticked = ++s->idle_ticks >= IDLE_TICKS;
 		else

@@ -222,7 +222,11 @@ struct session {
 	uint64_t last_post;	      /* ns */
 	uint32_t turn_posts;	      /* WRs taken in this turn */
 	uint32_t burst;		      /* WRs taken since the runner last slept */
+	uint32_t at_once;	      /* ... at most in one turn */
 	uint32_t coal;		      /* postings that one bell is to announce, less one */
+	uint64_t own_at;	      /* ns: when data of its own WRs last came to it */
+	uint64_t coal_from;	      /* ns: no coalescing before ... */
+	uint64_t coal_pause;	      /* ... for so long */
 	uint16_t cpu;		      /* CPU of the last posting, 0xffff: none yet */
 	bool is_touched, turn_data;   /* in this turn: listed; data was delivered to it */
 	bool turn_note;		      /* ... or a message without data */

@@ -142,10 +142,7 @@ static bool quick_run(struct fast *f, struct qp *qp)
 	f->moved += wr->length;
 	if (takes)
 		responder_done(f, peer, qp);
-	if (wr->length)
-		fast_data_to(f, to);
-	else
-		fast_note_to(f, to);
+	fast_moved_to(f, qp->o.ses, to, wr->length);
 	if (qp->busy) /* else its own receive has failed it: connected to itself */
 		comp_send(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 	sq->phase = SOFT_IDLE;

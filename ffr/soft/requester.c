@@ -348,10 +348,7 @@ ended:
 	if (sq->rx_peer)
 		responder_done(f, peer, qp);
 	requester_served(qp, peer);
-	if (wr->length || !outward)
-		fast_data_to(f, outward ? peer->o.ses : qp->o.ses);
-	else
-		fast_note_to(f, peer->o.ses);
+	fast_moved_to(f, qp->o.ses, outward ? peer->o.ses : qp->o.ses, wr->length);
 	return finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 }
 

@@ -80,6 +80,61 @@ static void coalesce(void **state)
 	assert_int_equal(after(NS_PER_US, NS_PER_US, 100), 0);
 }
 
+/* The same for postings that move data within the session, `at_once` in each turn. */
+static uint32_t after_own(uint32_t burst, uint32_t at_once)
+{
+	for (uint32_t left = burst; left; left -= at_once) {
+		ses->s.turn_posts = at_once;
+		fast_touch(r.f, &ses->s);
+		fast_moved_to(r.f, &ses->s, &ses->s, 8);
+		account(r.f);
+	}
+	return after(NS_PER_US, NS_PER_US, burst);
+}
+
+/* A tick found the runner asleep: does the session have a pause now? How long, ns. */
+static uint64_t pause_after_tick(void)
+{
+	r.f->now += TICK_NS;
+	ses->s.own_at = r.f->now - TICK_NS;
+	pause_coalescing(r.f);
+	return ses->s.coal_from > r.f->now ? ses->s.coal_from - r.f->now : 0;
+}
+
+/* Who writes to itself and waits for that in its memory does not wait for ticks. */
+static void own_data(void **state)
+{
+	uint64_t pause = PAUSE_NS;
+
+	(void)state;
+	/* a dialog with itself has one message under way, a stream several */
+	assert_int_equal(after_own(1, 1), 0);
+	assert_int_equal(after_own(8, 1), 0);
+	assert_int_equal(after_own(2, 2), 1);
+	assert_int_equal(after_own(8, 2), 3);
+	/* a tick finds nothing that waits */
+	assert_int_equal(pause_after_tick(), 0);
+	assert_int_equal(ses->s.coal, 3);
+	/* ... something, but of who has moved nothing within itself for long */
+	rig_post(&r, qp);
+	ses->s.own_at = r.f->now - OWN_NS;
+	pause_coalescing(r.f);
+	assert_int_equal(ses->s.coal_from, 0);
+	/* ... of who has: a pause, each time for twice as long */
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(pause_after_tick(), pause);
+		assert_int_equal(pause_after_tick(), pause - TICK_NS); /* it has one */
+		assert_int_equal(after_own(8, 8), 0);
+		r.f->now = ses->s.coal_from;
+		assert_int_equal(after_own(8, 8), 1);
+		pause = pause < PAUSE_MAX_NS ? pause * 2 : pause;
+	}
+	assert_true(pause >= PAUSE_MAX_NS);
+	/* forgotten when it went well for longer than that */
+	r.f->now += 2 * PAUSE_MAX_NS;
+	assert_int_equal(pause_after_tick(), PAUSE_NS);
+}
+
 /* One turn: it posts, and gets data or a message without. Was that an answer to earlier data? */
 static bool answers(bool posts, bool data, bool note)
 {
@@ -106,6 +161,16 @@ static void dialog(void **state)
 	assert_false(answers(true, true, false));
 	assert_true(answers(true, false, true));
 	assert_false(answers(true, false, false));
+	/* its own data is no answer, and a message that somebody else's WR moved is */
+	fast_moved_to(r.f, &ses->s, &ses->s, 8);
+	assert_false(answers(false, false, false));
+	assert_false(answers(true, false, false));
+	fast_moved_to(r.f, NULL, &ses->s, 0);
+	assert_false(answers(false, false, false));
+	assert_false(answers(true, false, false));
+	fast_moved_to(r.f, NULL, &ses->s, 8);
+	assert_false(answers(false, false, false));
+	assert_true(answers(true, false, false));
 	/* either of them makes a runner leave that shares the CPU with the session */
 	for (int note = 0; note < 2; note++) {
 		cpu_set_t old, one;
@@ -236,7 +301,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(coalesce), T(dialog), T(shares), T(tell), T(spin_for_whom),
+		T(coalesce), T(own_data), T(dialog), T(shares), T(tell), T(spin_for_whom),
 	};
 
 	return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
