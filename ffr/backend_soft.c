@@ -111,6 +111,7 @@ static int soft_qp_create(struct backend *be, struct qp *qp)
 		return -ENOMEM;
 	sq->qp = sq->x.qp = qp;
 	sq->timer.fn = requester_timer;
+	copy_init(&sq->copy);
 	LIST_INIT(&sq->rnr_waiters);
 	LIST_INIT(&sq->groups);
 	qp->soft = sq;

@@ -130,12 +130,12 @@ static bool quick_run(struct fast *f, struct qp *qp)
 		return false;
 	FF_PROBE2(copy__begin, qp->qp_num, wr->length);
 	if (wr->opcode == FF_OP_READ) {
-		xfer_copy(here, there, wr->length);
+		copy_bytes(&sq->copy, here, there, wr->length);
 		stats_bytes(&peer->stats.tx_bytes, wr->length);
 	} else {
 		to = peer->o.ses;
 		if (wr->length)
-			xfer_copy(there, here, wr->length);
+			copy_bytes(&sq->copy, there, here, wr->length);
 		stats_bytes(&peer->stats.rx_bytes, wr->length);
 	}
 	FF_PROBE1(copy__end, qp->qp_num);

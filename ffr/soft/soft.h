@@ -12,6 +12,7 @@
 #include "../dir.h"
 #include "../fast_int.h"
 #include "../pvm.h"
+#include "copy.h"
 #include "wire.h"
 
 #define SOFT_GRH_SZ 40u
@@ -105,9 +106,10 @@ struct soft_qp {
 	bool is_waiting;    /* on a list of RNR waiters or of unreachable ones */
 	struct qp *rx_peer; /* whose receive the message goes to, while it is under way */
 	struct xfer x;	    /* the copy under way */
-	bool checked;	    /* the WR was admitted by the peer */
-	bool matched;	    /* ... and has a receive there: rx_peer */
-	uint8_t sl;	    /* UD */
+	struct copy_how copy;
+	bool checked; /* the WR was admitted by the peer */
+	bool matched; /* ... and has a receive there: rx_peer */
+	uint8_t sl;   /* UD */
 	uint8_t grh[SOFT_GRH_SZ];
 	/* as a responder */
 	struct soft_list rnr_waiters;
@@ -302,8 +304,6 @@ enum ff_vendor_err xfer_check(const struct side *s, uint64_t total);
 /* One SGE: its MR and the application's address. */
 enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, struct mr **mr,
 				uint64_t *va);
-/* Copy so that the last bytes are seen last: programs poll the end of a message. */
-void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n);
 void xfer_reset(struct fast *f, struct xfer *x);
 
 /* ---- requester.c ---- */

@@ -18,23 +18,6 @@
 /* What a null MR reads as. Nothing is written here: struct spot.null. */
 static const uint8_t zeros[65536];
 
-void xfer_copy(uint8_t *dst, const uint8_t *src, uint64_t n)
-{
-	uint64_t v;
-
-	/* memmove: a client may well name overlapping memory; glibc makes no difference in speed */
-	if (n < sizeof(v)) {
-		memmove(dst, src, n);
-		return;
-	}
-	/* the last 8 bytes by a store of their own, after all others: x86 keeps the order */
-	memcpy(&v, src + n - sizeof(v), sizeof(v));
-	if (n > sizeof(v))
-		memmove(dst, src, n - sizeof(v));
-	atomic_thread_fence(memory_order_release);
-	memcpy(dst + n - sizeof(v), &v, sizeof(v));
-}
-
 enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
 				uint64_t *va)
 {
@@ -122,7 +105,7 @@ static enum ff_vendor_err sge_spot(const struct side *s, uint32_t *i, uint64_t *
 static void spot_put(const struct spot *d, const uint8_t *from, uint64_t n)
 {
 	if (!d->null)
-		xfer_copy(d->ptr, from, n);
+		copy_plain(d->ptr, from, n);
 }
 
 static enum ff_vendor_err src_spot(struct xfer *x, const struct side *s, uint64_t want,
@@ -295,7 +278,8 @@ static enum xfer_result run(struct fast *f, struct xfer *x, const struct side *s
 			return XFER_DST;
 		n = s.len < d.len ? s.len : d.len;
 		if (s.ptr && d.ptr && !x->buf_len) {
-			spot_put(&d, s.ptr, n);
+			if (!d.null)
+				copy_bytes(&x->qp->soft->copy, d.ptr, s.ptr, n);
 			advance(x, src, n);
 			continue;
 		}
