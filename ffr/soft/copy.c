@@ -116,10 +116,8 @@ static bool may_stream(const uint8_t *dst, const uint8_t *src, uint64_t n)
 
 void copy_done(struct copy_how *h, uint64_t ns, uint64_t n)
 {
-	uint64_t cost = ns * 65536 / n;
-
-	if (ns && cost < h->cost)
-		h->cost = (uint32_t)cost;
+	if (ns && ns * 65536 / n < h->cost)
+		h->cost = (uint32_t)(ns * 65536 / n);
 	if (--h->left)
 		return;
 	switch (h->phase) {
