@@ -450,6 +450,8 @@ void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *cal
 {
 	struct remote_qp *rq = qp->soft ? qp->soft->rem : NULL;
 
+	if (qp->soft && qp->soft->from_wire.call == call)
+		remote_ud_lost(qp);
 	if (!rq)
 		return;
 	if (rq->out.call == call) {

@@ -273,6 +273,8 @@ int mcast_from_remote(struct fast *f, const struct remote *from, const struct wi
 		      const uint8_t *data);
 int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		   const uint8_t *data);
+/* One that was for the QP is not delivered. */
+void remote_ud_lost(struct qp *qp);
 /* A datagram for that QP, whoever sent it. 0; -2: the lock was given away. */
 int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data);
 /* The sender of datagrams that are held may be known now; and the next turn, which delivers them. */

@@ -4,7 +4,7 @@
  * what comes.
  *
  * A datagram is gathered into one piece, GRH first, and goes out as one small frame. What there is no
- * room for is lost, as it may be.
+ * room for is lost, as it may be; so is what comes while the receiver's memory keeps a runner waiting.
  *
  * Who receives one believes nothing of it: the sender's container must be on the host that it came
  * from, in that epoch, and allowed to talk to the receiver's. The first datagram of a sender that the
@@ -127,7 +127,7 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 
 /* ---- receiving ------------------------------------------------------------------------------------------- */
 
-static void lost(struct qp *qp)
+void remote_ud_lost(struct qp *qp)
 {
 	qp->stats.ud_drops++;
 }
@@ -150,15 +150,15 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 
 	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
 	    qp->soft->rx_from || (x->call && x->call->busy)) {
-		lost(qp);
+		remote_ud_lost(qp);
 		return 0;
 	}
 	if (!remote_rate_datagram(f, qp, h->len)) {
-		lost(qp);
+		remote_ud_lost(qp);
 		return 0;
 	}
 	if (responder_admit(f, qp, &wr) != ANS_OK || responder_recv(f, qp, &wr) != ANS_OK) {
-		lost(qp);
+		remote_ud_lost(qp);
 		return 0;
 	}
 	dst = side_of_recv(qp);
@@ -170,14 +170,14 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 	if (f->epoch != epoch && (!route_receives(qp) || !qp->soft->has_recv))
 		return -2;
 	if (r == XFER_DST) {
-		lost(qp);
+		remote_ud_lost(qp);
 		responder_fault(f, qp, why);
 	} else if (r == XFER_DONE) {
 		qp->stats.rx_bytes += wr.length;
 		responder_complete(f, qp, &o);
 		fast_data_to(f, qp->o.ses);
 	} else {
-		lost(qp);
+		remote_ud_lost(qp);
 	}
 	return f->epoch == epoch ? 0 : -2;
 }

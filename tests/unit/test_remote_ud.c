@@ -327,6 +327,27 @@ static void lies(void **state)
 	ud_down(&u);
 }
 
+/* What the receiver's memory keeps a runner waiting with is lost, and said to be: nobody sees its end. */
+static void stuck(void **state)
+{
+	struct pvm_call call = { 0 }, another = { 0 };
+	struct ud u;
+	struct qp *qp;
+	struct fast *f;
+
+	(void)state;
+	ud_up(&u);
+	f = u.t.h[1].r.f;
+	qp = &u.t.h[1].qp->qp;
+	qp->soft->from_wire.call = &call;
+	f->be->ops->call_stuck(f->be, qp, &another);
+	assert_int_equal(qp->stats.ud_drops, 0);
+	f->be->ops->call_stuck(f->be, qp, &call);
+	assert_int_equal(qp->stats.ud_drops, 1);
+	qp->soft->from_wire.call = NULL;
+	ud_down(&u);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -337,6 +358,7 @@ int main(void)
 		cmocka_unit_test(groups),
 		cmocka_unit_test(groups_wait),
 		cmocka_unit_test(lies),
+		cmocka_unit_test(stuck),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
