@@ -97,9 +97,9 @@ static int handles_init(struct ctl_threads *t, uv_loop_t *loop)
 static void look_after_this_thread(struct ctl_threads *t)
 {
 	t->first->rescue = rescue_create();
+	/* a start with a callback cannot fail */
 	if (t->first->rescue)
-		uv_prepare_start(&t->before_sleep,
-				 on_before_sleep); /* cannot fail with a callback */
+		uv_prepare_start(&t->before_sleep, on_before_sleep);
 	else
 		log_warn("/proc/thread-self/stat: %m: nobody sees if this thread gets no CPU");
 }

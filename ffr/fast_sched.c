@@ -66,7 +66,7 @@
 #define IDLE_TICKS     20		 /* ticks without work before coalescing ends */
 #define OWN_NS	       (100 * NS_PER_MS) /* since data of its own came: it may wait for that */
 #define PAUSE_NS       (10 * NS_PER_MS)	 /* from coalescing, when it did; then twice as long, ... */
-#define PAUSE_MAX_NS   (64 * PAUSE_NS)
+#define PAUSE_MAX_NS   (64 * PAUSE_NS)	 /* ... at most */
 #define COAL_MAX       63u
 #define PROBE_LEAVES   32		/* leaves in a row before a probe */
 #define PROBE_NS       (10 * NS_PER_MS) /* between probes */

@@ -161,7 +161,7 @@ static void dialog(void **state)
 	assert_false(answers(true, true, false));
 	assert_true(answers(true, false, true));
 	assert_false(answers(true, false, false));
-	/* its own data is no answer, and a message that somebody else's WR moved is */
+	/* its own data is nothing to answer, nor is a message without; data of others is */
 	fast_moved_to(r.f, &ses->s, &ses->s, 8);
 	assert_false(answers(false, false, false));
 	assert_false(answers(true, false, false));
