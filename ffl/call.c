@@ -131,23 +131,31 @@ static void close_all(const int *fds, unsigned int n)
 		close(fds[n]);
 }
 
-/* fd -1: none goes along. 0; -EIO: the session is lost; another -errno: nothing was sent. */
+/* Descriptors of a request or an answer. */
+struct call_fds {
+	const int *send;
+	unsigned int n_send;
+	int *got; /* room for max_got */
+	unsigned int max_got, *n_got;
+};
+
+/* 0; -EIO: the session is lost; another -errno: nothing was sent. */
 static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int n_iov, size_t len,
-			int fd)
+			const struct call_fds *fds)
 {
 	union {
 		struct cmsghdr h;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)),
+		char buf[CMSG_SPACE(FFL_SEND_FDS * sizeof(int))];
+	} control = { .h = { .cmsg_len = CMSG_LEN(fds->n_send * sizeof(int)),
 			     .cmsg_level = SOL_SOCKET,
 			     .cmsg_type = SCM_RIGHTS } };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = n_iov };
 	ssize_t n;
 
-	if (fd >= 0) {
-		memcpy(CMSG_DATA(&control.h), &fd, sizeof(fd));
+	if (fds->n_send) {
+		memcpy(CMSG_DATA(&control.h), fds->send, fds->n_send * sizeof(int));
 		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
+		msg.msg_controllen = CMSG_SPACE(fds->n_send * sizeof(int));
 	}
 	do
 		n = sendmsg(ctx->sock, &msg, MSG_NOSIGNAL);
@@ -156,7 +164,7 @@ static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int
 		return 0;
 	if (n < 0 && (errno == ENOMEM || errno == ENOBUFS))
 		return -ENOMEM;
-	if (n < 0 && fd >= 0 && (errno == EBADF || errno == ETOOMANYREFS))
+	if (n < 0 && fds->n_send && (errno == EBADF || errno == ETOOMANYREFS))
 		return -errno;
 	return -EIO;
 }
@@ -221,8 +229,8 @@ static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned 
 
 /* Call with call_lock held. */
 static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec *req_iov,
-		       unsigned int n_iov, size_t len, int send_fd, void *resp, size_t resp_len,
-		       int *fds, unsigned int max_fds, unsigned int *n_fds)
+		       unsigned int n_iov, size_t len, void *resp, size_t resp_len,
+		       const struct call_fds *fds)
 {
 	struct ff_hdr rh = { 0 };
 	struct iovec iov[] = { { &rh, sizeof(rh) }, { resp, resp_len } };
@@ -236,11 +244,11 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 	if (!++ctx->call_seq) /* 0 is no request's (ff_call_slot) */
 		ctx->call_seq = 1;
 	hdr->seq = ctx->call_seq;
-	if (send_fd < 0 && !max_fds && ffl_slot_post(ctx, req_iov, n_iov, len)) {
+	if (!fds->n_send && !fds->max_got && ffl_slot_post(ctx, req_iov, n_iov, len)) {
 		n = (ssize_t)ffl_slot_answer(ctx, hdr->seq, iov, ARRAY_SIZE(iov));
 		looks = 0;
 	} else {
-		ret = send_request(ctx, req_iov, n_iov, len, send_fd);
+		ret = send_request(ctx, req_iov, n_iov, len, fds);
 		if (ret == -EIO)
 			goto lost;
 		if (ret)
@@ -252,16 +260,16 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 		goto lost;
 	if ((size_t)n != sizeof(rh) + resp_len || rh.magic != FF_PROTO_MAGIC ||
 	    rh.type != hdr->type || rh.seq != hdr->seq || rh.n_tail || rh.n_fds != n_got ||
-	    n_got > max_fds || rh.status > 0 || rh.status < -4095 || (rh.status && n_got)) {
+	    n_got > fds->max_got || rh.status > 0 || rh.status < -4095 || (rh.status && n_got)) {
 		ffl_log(FFL_ERR, "router: malformed answer to %s (%zd bytes, %u descriptors)",
 			msg_name[hdr->type], n, n_got);
 		close_all(got, n_got);
 		goto lost;
 	}
-	if (n_fds)
-		*n_fds = n_got;
+	if (fds->n_got)
+		*fds->n_got = n_got;
 	if (n_got)
-		memcpy(fds, got, n_got * sizeof(*fds));
+		memcpy(fds->got, got, n_got * sizeof(*got));
 	if (rh.status)
 		ffl_log(FFL_DEBUG, "%s: %d", msg_name[hdr->type], rh.status);
 	return rh.status;
@@ -269,6 +277,29 @@ static int call_locked(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec
 lost:
 	ffl_mark_dead(ctx);
 	return -EIO;
+}
+
+static int call(struct ffl_context *ctx, struct ff_hdr *hdr, struct iovec *iov, unsigned int n_iov,
+		void *resp, size_t resp_len, const struct call_fds *fds)
+{
+	size_t len = 0;
+	int ret, cancel;
+
+	memset(resp, 0, resp_len);
+	if (fds->n_got)
+		*fds->n_got = 0;
+	for (unsigned int i = 0; i < n_iov; i++)
+		len += iov[i].iov_len;
+	if (len > FF_MSG_MAX)
+		return -EMSGSIZE;
+	if (ctx->pid != getpid())
+		return -EIO;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&ctx->call_lock);
+	ret = call_locked(ctx, hdr, iov, n_iov, len, resp, resp_len, fds);
+	pthread_mutex_unlock(&ctx->call_lock);
+	pthread_setcancelstate(cancel, NULL);
+	return ret;
 }
 
 FFL_EXPORT int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req,
@@ -279,44 +310,25 @@ FFL_EXPORT int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const vo
 	struct iovec iov[] = { { &hdr, sizeof(hdr) },
 			       { (void *)req, req_len },
 			       { (void *)tail, tail_size * n_tail } };
-	size_t len = sizeof(hdr) + req_len + tail_size * n_tail;
-	int ret, cancel;
+	const struct call_fds f = { .got = fds, .max_got = max_fds, .n_got = n_fds };
 
-	memset(resp, 0, resp_len);
-	if (n_fds)
-		*n_fds = 0;
-	if (len > FF_MSG_MAX || n_tail > UINT16_MAX)
-		return -EMSGSIZE;
-	if (ctx->pid != getpid())
-		return -EIO;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&ctx->call_lock);
-	ret = call_locked(ctx, &hdr, iov, ARRAY_SIZE(iov), len, -1, resp, resp_len, fds, max_fds,
-			  n_fds);
-	pthread_mutex_unlock(&ctx->call_lock);
-	pthread_setcancelstate(cancel, NULL);
-	return ret;
+	return call(ctx, &hdr, iov, ARRAY_SIZE(iov), resp, resp_len, &f);
 }
 
-int ffl_call_fd(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
-		int fd, void *resp, size_t resp_len)
+int ffl_call_fds(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+		 const int *send, unsigned n_send, void *resp, size_t resp_len, int *fds,
+		 unsigned max_fds, unsigned *n_fds)
 {
-	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC, .type = type, .n_fds = 1 };
+	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC, .type = type, .n_fds = n_send };
 	struct iovec iov[] = { { &hdr, sizeof(hdr) }, { (void *)req, req_len } };
-	int ret, cancel;
+	const struct call_fds f = { send, n_send, fds, max_fds, n_fds };
 
-	memset(resp, 0, resp_len);
-	if (fd < 0)
-		return -EBADF;
-	if (ctx->pid != getpid())
-		return -EIO;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-	pthread_mutex_lock(&ctx->call_lock);
-	ret = call_locked(ctx, &hdr, iov, ARRAY_SIZE(iov), sizeof(hdr) + req_len, fd, resp,
-			  resp_len, NULL, 0, NULL);
-	pthread_mutex_unlock(&ctx->call_lock);
-	pthread_setcancelstate(cancel, NULL);
-	return ret;
+	for (unsigned int i = 0; i < n_send; i++)
+		if (send[i] < 0) {
+			memset(resp, 0, resp_len);
+			return -EBADF;
+		}
+	return call(ctx, &hdr, iov, ARRAY_SIZE(iov), resp, resp_len, &f);
 }
 
 /* ---- segments --------------------------------------------------------------------------------------- */

@@ -177,18 +177,67 @@ FFL_EXPORT void ffl_session_untrack(struct ffl_context *ctx)
 
 /* ---- session ---------------------------------------------------------------------------------------- */
 
-/* Agree on a version; keep the descriptors that come along. 0 or -errno. */
-static int hello(struct ffl_context *ctx)
+/*
+ * This process's memory, for the router, which opens none itself: a descriptor is bound to an address
+ * space, a process's number is not. The kernel gives it to nobody whose program is not dumpable.
+ * 0 or -errno.
+ */
+static int memory_open(int fd[2])
+{
+	static const char *const path[] = { "/proc/self/mem", "/proc/self/maps" };
+	static const int flags[] = { O_RDWR, O_RDONLY };
+	int i, err;
+
+	for (i = 0; i < 2; i++) {
+		fd[i] = open(path[i], flags[i] | O_CLOEXEC);
+		if (fd[i] >= 0)
+			continue;
+		err = errno;
+		ffl_log(FFL_ERR, "%s: %s: no device for a program that cannot open its own memory",
+			path[i], strerror(err));
+		if (i)
+			close(fd[0]);
+		return -err;
+	}
+	return 0;
+}
+
+/* HELLO, and once more if the router has to know from whom it is. 0 or -errno. */
+static int hello_call(struct ffl_context *ctx, const int memory[2], struct ff_hello_resp *resp,
+		      int *fds, unsigned int max_fds, unsigned int *n_fds)
 {
 	struct ff_hello_req req = { .version_min = FF_PROTO_VERSION,
 				    .version_max = FF_PROTO_VERSION };
-	struct ff_hello_resp resp;
-	unsigned int n_fds;
-	int ret, fds[3];
+	struct ff_challenge_req ask = { 0 };
+	struct ff_challenge_resp answer;
+	int ret;
 
 	strncpy(req.comm, program_invocation_short_name, sizeof(req.comm) - 1);
-	ret = ffl_call(ctx, FF_MSG_HELLO, &req, sizeof(req), NULL, 0, 0, &resp, sizeof(resp), fds,
-		       ARRAY_SIZE(fds), &n_fds);
+	ret = ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, resp, sizeof(*resp),
+			   fds, max_fds, n_fds);
+	if (ret != -EAGAIN)
+		return ret;
+	ret = FFL_CALL(ctx, CHALLENGE, &ask, &answer);
+	if (ret)
+		return ret;
+	memcpy(req.nonce, answer.nonce, sizeof(req.nonce));
+	return ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, resp, sizeof(*resp),
+			    fds, max_fds, n_fds);
+}
+
+/* Agree on a version; keep the descriptors that come along. 0 or -errno. */
+static int hello(struct ffl_context *ctx)
+{
+	struct ff_hello_resp resp;
+	unsigned int n_fds;
+	int ret, fds[3], memory[2];
+
+	ret = memory_open(memory);
+	if (ret)
+		return ret;
+	ret = hello_call(ctx, memory, &resp, fds, ARRAY_SIZE(fds), &n_fds);
+	close(memory[0]);
+	close(memory[1]);
 	if (ret) {
 		if (ret != -EIO) /* of which call.c has told */
 			ffl_log(FFL_ERR, "router: HELLO refused: %s", strerror(-ret));

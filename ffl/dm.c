@@ -68,8 +68,8 @@ FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 					    .pd = to_pd(pd)->handle,
 					    .access = (uint32_t)access };
 	struct ff_reg_dmabuf_mr_resp resp;
-	int err = ffl_call_fd(to_pd(pd)->ctx, FF_MSG_REG_DMABUF_MR, &req, sizeof(req), fd, &resp,
-			      sizeof(resp));
+	int err = ffl_call_fds(to_pd(pd)->ctx, FF_MSG_REG_DMABUF_MR, &req, sizeof(req), &fd, 1,
+			       &resp, sizeof(resp), NULL, 0, NULL);
 
 	if (err)
 		return ffl_err_ptr(-err);

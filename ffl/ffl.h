@@ -181,9 +181,11 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 #define FFL_CALL(ctx, NAME, req, resp)                                                             \
 	ffl_call(ctx, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)), NULL, \
 		 0, NULL)
-/* ffl_call() for a request that carries a descriptor, which stays the caller's. */
-int ffl_call_fd(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
-		int fd, void *resp, size_t resp_len);
+/* ffl_call() for a request that carries n_send descriptors, which stay the caller's. */
+#define FFL_SEND_FDS 2 /* at most */
+int ffl_call_fds(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+		 const int *send, unsigned n_send, void *resp, size_t resp_len, int *fds,
+		 unsigned max_fds, unsigned *n_fds);
 /*
  * slot.c, call lock held: put a packet into the slot. False: the router does not look there, or it
  * is too long.

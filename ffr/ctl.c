@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "container.h"
@@ -27,11 +26,8 @@
 #include "session.h"
 
 #define CTL_BATCH   16u
+#define CONN_FDS    2u		 /* socket and pidfd */
 #define WAIT_MAX_NS 100000000ull /* a limit that was raised is noticed */
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77 /* Linux 6.5 */
-#endif
 
 uint64_t ctl_hello_patience = 5000;
 
@@ -77,10 +73,11 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		.tail = m->tail,
 		.n_tail = m->hdr.n_tail,
 		.fds = m->fds,
+		.sender = m->sender,
 		.reply = reply,
 	};
 
-	if ((m->hdr.type == FF_MSG_HELLO) != !conn->ses)
+	if ((m->hdr.type == FF_MSG_HELLO || m->hdr.type == FF_MSG_CHALLENGE) != !conn->ses)
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
@@ -124,12 +121,13 @@ static int reply_send(int fd, const struct ff_hdr *hdr, const void *resp, size_t
 }
 
 /* What came along with a packet. */
-struct packet_fds {
-	unsigned n; /* more than any message has: there were others, which are closed already */
+struct packet_extra {
+	pid_t sender; /* 0: the kernel was not asked to tell */
+	unsigned n; /* descriptors; more than any message has: there were others, which are closed already */
 	int fd[CTL_REQ_FDS]; /* -1: none */
 };
 
-static void fds_close(struct packet_fds *got)
+static void fds_close(struct packet_extra *got)
 {
 	for (unsigned i = 0; i < CTL_REQ_FDS; i++) {
 		if (got->fd[i] >= 0)
@@ -138,16 +136,23 @@ static void fds_close(struct packet_fds *got)
 	}
 }
 
-static void fds_take(struct msghdr *msg, struct packet_fds *got)
+static void extra_take(struct msghdr *msg, struct packet_extra *got)
 {
 	struct cmsghdr *cm;
+	struct ucred cred;
 	int fd;
 
-	*got = (struct packet_fds){ .n = 0 };
+	*got = (struct packet_extra){ .n = 0 };
 	for (unsigned i = 0; i < CTL_REQ_FDS; i++)
 		got->fd[i] = -1;
 	for (cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
-		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+		if (cm->cmsg_level != SOL_SOCKET)
+			continue;
+		if (cm->cmsg_type == SCM_CREDENTIALS && cm->cmsg_len == CMSG_LEN(sizeof(cred))) {
+			memcpy(&cred, CMSG_DATA(cm), sizeof(cred));
+			got->sender = cred.pid;
+		}
+		if (cm->cmsg_type != SCM_RIGHTS)
 			continue;
 		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= cm->cmsg_len; at += sizeof(fd)) {
 			memcpy(&fd, (uint8_t *)cm + at, sizeof(fd));
@@ -166,11 +171,12 @@ static void fds_take(struct msghdr *msg, struct packet_fds *got)
  * Receive one packet into r->rx. Its length, 0 at the end of the connection, or -errno. A packet
  * that is too long comes out one byte longer than any message is.
  */
-static ssize_t packet_recv(struct ctl_conn *conn, struct packet_fds *got)
+static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
 {
 	union {
 		struct cmsghdr h;
-		uint8_t buf[CMSG_SPACE(CTL_REQ_FDS * sizeof(int))];
+		uint8_t buf[CMSG_SPACE(CTL_REQ_FDS * sizeof(int)) +
+			    CMSG_SPACE(sizeof(struct ucred))];
 	} cm;
 	struct iovec iov = { conn->r->rx, FF_MSG_MAX + 1 };
 	struct msghdr msg = { .msg_iov = &iov,
@@ -184,7 +190,7 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_fds *got)
 	} while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	fds_take(&msg, got);
+	extra_take(&msg, got);
 	return n;
 }
 
@@ -232,7 +238,7 @@ struct answer {
 };
 
 /* Serve one request, r->rx. NULL with an answer to be sent, or why the connection must be closed. */
-static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_fds *got,
+static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_extra *got,
 				struct answer *a)
 {
 	struct ctl_msg m;
@@ -243,6 +249,7 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 	why = ctl_parse(conn->r->rx, len, got->n, &m);
 	if (!why) {
 		m.fds = got->fd;
+		m.sender = got->sender;
 		why = ctl_serve(conn, &m, a->resp, &a->reply, &status);
 	}
 	if (why) {
@@ -362,7 +369,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 {
 	struct ff_call_slot *s = &conn->ses->hdr->call;
 	uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed), len;
-	const struct packet_fds none = { .n = 0, .fd = { -1 } };
+	const struct packet_extra none = { .n = 0, .fd = { -1, -1 } };
 	const char *why = "a request that is longer than its slot";
 	struct container *c = conn->cont;
 	struct answer a;
@@ -394,7 +401,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 /* One packet. False: there is none, or the connection is closed. */
 static bool read_packet(struct ctl_conn *conn)
 {
-	struct packet_fds got;
+	struct packet_extra got;
 	const char *why;
 	struct answer a;
 	ssize_t n;
@@ -462,8 +469,7 @@ static void on_handle_closed(uv_handle_t *h)
 	if (--conn->open_handles)
 		return;
 	close(conn->fd);
-	if (conn->pidfd >= 0)
-		close(conn->pidfd);
+	close(conn->peer.pidfd);
 	free(conn);
 }
 
@@ -471,16 +477,6 @@ static void handle_close(uv_handle_t *h)
 {
 	if (h->data) /* set when it was initialized */
 		uv_close(h, on_handle_closed);
-}
-
-static int peer_pidfd(int fd, pid_t pid)
-{
-	socklen_t len = sizeof(int);
-	int pidfd;
-
-	if (!getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len))
-		return pidfd;
-	return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
 static int poll_start(struct ctl_conn *conn, uv_poll_t *h, int fd, uv_poll_cb cb)
@@ -498,8 +494,6 @@ int ctl_conn_create(struct container *c, int fd)
 {
 	struct container_ctl *ct = c->ctl;
 	struct ctl_conn *conn = calloc(1, sizeof(*conn));
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
 	int err;
 
 	if (!conn) {
@@ -509,21 +503,10 @@ int ctl_conn_create(struct container *c, int fd)
 	conn->r = ct->r;
 	conn->cont = c;
 	conn->fd = fd;
-	conn->pidfd = -1;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
-		err = -errno;
+	err = ctl_peer_find(fd, &conn->peer);
+	if (err)
 		goto err;
-	}
-	/* The router works on its clients' memory: they must be in sight. */
-	if (cred.pid <= 0) {
-		err = -ESRCH;
-		goto err;
-	}
-	conn->pid = cred.pid;
-	conn->uid = cred.uid;
-	conn->pidfd = peer_pidfd(fd, cred.pid);
-	conn->num_fds = conn->pidfd >= 0 ? 2 : 1;
-	err = quota_charge(c, QUOTA_FD, conn->num_fds);
+	err = quota_charge(c, QUOTA_FD, CONN_FDS);
 	if (err) {
 		quota_tell(c);
 		goto err;
@@ -538,14 +521,14 @@ int ctl_conn_create(struct container *c, int fd)
 	conn->open_handles = 2;
 	uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
 	err = poll_start(conn, &conn->poll, fd, on_readable);
-	if (!err && conn->pidfd >= 0)
-		err = poll_start(conn, &conn->pid_poll, conn->pidfd, on_process_exit);
+	if (!err)
+		err = poll_start(conn, &conn->pid_poll, conn->peer.pidfd, on_process_exit);
 	if (err)
 		ctl_conn_close(conn, "cannot be watched");
 	return err;
 err:
-	if (conn->pidfd >= 0)
-		close(conn->pidfd);
+	if (conn->peer.pidfd >= 0)
+		close(conn->peer.pidfd);
 	close(fd);
 	free(conn);
 	return err;
@@ -561,14 +544,15 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 		snprintf(id, sizeof(id), "session %u", s->id);
 	if (why)
 		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: pid %d (%s): %s closed: %s",
-			   conn->cont->name, (int)conn->pid, s ? s->comm : "?", id, why);
+			   conn->cont->name, (int)conn->peer.pid, s ? s->comm : "?", id, why);
 	else
-		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->pid, id);
+		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->peer.pid,
+			  id);
 	ctl_spin_forget(conn);
 	if (s)
 		session_destroy(s);
 	ct->num_conns--;
-	quota_return(conn->cont, QUOTA_FD, conn->num_fds);
+	quota_return(conn->cont, QUOTA_FD, CONN_FDS);
 	end_silence(conn);
 	conn->ses = NULL;
 	conn->cont = NULL;

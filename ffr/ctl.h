@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "ctl_peer.h"
 #include "ctl_spin.h"
 #include "objects.h"
 #include "router.h"
@@ -33,6 +34,7 @@ struct ctl_msg {
 	const void *req;   /* struct ff_<name>_req */
 	const void *tail;  /* hdr.n_tail elements */
 	const int *fds;	   /* hdr.n_fds descriptors, closed when the message was served */
+	pid_t sender;	   /* the kernel's word on it; 0: none */
 };
 
 /*
@@ -48,14 +50,12 @@ struct ctl_conn {
 	struct router *r;
 	struct container *cont;
 	struct session *ses; /* NULL before HELLO */
-	int fd, pidfd;
-	pid_t pid;
-	uid_t uid;
+	int fd;
+	struct ctl_peer peer;
 	uv_poll_t poll, pid_poll;
 	uv_timer_t hello;      /* runs until HELLO */
 	uv_timer_t turn;       /* runs while it waits (max_calls) */
 	bool waits;	       /* nothing is read from it, nor from its slot */
-	unsigned num_fds;      /* charged to the container */
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
@@ -63,7 +63,7 @@ struct ctl_conn {
 };
 
 #define CTL_MAX_FDS 3u /* of a response */
-#define CTL_REQ_FDS 1u /* of a request */
+#define CTL_REQ_FDS 2u /* of a request */
 
 /* What a handler answers with. */
 struct ctl_reply {
@@ -112,6 +112,7 @@ struct ctl_call {
 	const void *tail;
 	uint32_t n_tail;
 	const int *fds; /* as many as the message's row says; not the handler's to keep */
+	pid_t sender;	/* of the message, by the kernel's word; 0: it has none */
 	struct ctl_reply *reply;
 };
 

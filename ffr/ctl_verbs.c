@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cm.h"
+#include "container.h"
 #include "ctl_obj.h"
 #include "import.h"
 #include "log.h"
@@ -107,10 +108,21 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 {
 	struct session *s;
 	int async_fd, uffd, err;
+	const char *why;
 
 	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION)
 		return -EPROTONOSUPPORT;
-	err = session_create(c->conn, req->comm, &s, &async_fd);
+	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
+	if (err)
+		return err;
+	why = ctl_peer_memory(&c->conn->peer, c->fds[0], c->fds[1]);
+	if (why) {
+		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
+			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
+			   (int)c->conn->peer.pid, why);
+		return -EPERM;
+	}
+	err = session_create(c->conn, req->comm, c->fds[0], c->fds[1], &s, &async_fd);
 	if (err)
 		return err;
 	c->conn->ses = c->s = s;
@@ -130,8 +142,18 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 	};
 	memcpy(resp->token, s->token, sizeof(resp->token));
 	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
-		  (int)s->pid, s->comm, c->conn->uid);
+		  (int)s->pid, s->comm, c->conn->peer.uid);
 	return 0;
+}
+
+int ctl_challenge(struct ctl_call *c, const struct ff_challenge_req *req,
+		  struct ff_challenge_resp *resp)
+{
+	int err = ctl_peer_ask(&c->conn->peer);
+
+	(void)req;
+	memcpy(resp->nonce, c->conn->peer.nonce, sizeof(resp->nonce));
+	return err;
 }
 
 int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_get_seg_resp *resp)

@@ -3,9 +3,9 @@
  * pvm.c - copies through /proc/PID/mem, and the threads that run the fast path.
  * Called by soft/; runs sched_runner() of fast_sched.c.
  *
- * Why /proc/PID/mem and not process_vm_readv: the descriptor is bound to the address space that
- * the client had when it connected. A process id is not: after an exec of a set-user-id program,
- * or after the id was reused, process_vm_writev by a privileged router would write into memory
+ * Why /proc/PID/mem and not process_vm_readv: the descriptor, which the client opened itself, is bound
+ * to the address space that it had then. A process id is not: after an exec of a set-user-id program,
+ * or after the id was used again, process_vm_writev by a privileged router would write into memory
  * that the client never had a right to. The price is a second copy inside the kernel.
  *
  * A call on a well-behaved process takes a fraction of a microsecond, so it is made right on the
@@ -28,9 +28,7 @@
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -49,7 +47,7 @@ TAILQ_HEAD(call_queue, pvm_call);
 /* A session's address space. Outlives the session while a call is under way. */
 struct pvm_client {
 	struct call_queue queue; /* for the worker */
-	int fd;			 /* /proc/PID/mem */
+	int fd;			 /* /proc/self/mem, as the client opened it */
 	bool has_worker;	 /* its memory stalled us */
 	bool in_call, gone;
 };
@@ -178,34 +176,17 @@ static void finish(struct fast *f, struct pvm_call *c, int result)
 	fast_kick(f);
 }
 
-/*
- * The owner of a process's files in /proc is its user, or root if its user may not trace it, as
- * after an exec of a privileged program.
- */
-bool pvm_process_ok(const struct session *s)
-{
-	char path[32];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)s->pid);
-	return !stat(path, &st) && st.st_uid == s->uid;
-}
-
-int pvm_session_add(struct session *s)
+int pvm_session_add(struct session *s, int mem)
 {
 	struct pvm_client *pc = calloc(1, sizeof(*pc));
-	char path[32];
 
 	if (!pc)
 		return -ENOMEM;
 	TAILQ_INIT(&pc->queue);
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)s->pid);
-	pc->fd = open(path, O_RDWR | O_CLOEXEC);
-	if (pc->fd < 0 || !pvm_process_ok(s)) {
-		int err = pc->fd < 0 ? -errno : -EPERM;
+	pc->fd = fcntl(mem, F_DUPFD_CLOEXEC, 0);
+	if (pc->fd < 0) {
+		int err = -errno;
 
-		if (pc->fd >= 0)
-			close(pc->fd);
 		free(pc);
 		return err;
 	}

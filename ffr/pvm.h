@@ -34,12 +34,10 @@ void pvm_stop(struct pvm *p); /* f->stop is set */
 void pvm_free(struct pvm *p);
 
 /*
- * Control thread, no lock: bind the session to the address space of s->pid. 0 or -errno; -EPERM:
- * the process is not what it was when it connected.
+ * Control thread, no lock: the session's memory is what `mem`, its process's /proc/self/mem, reaches;
+ * it stays the caller's. 0 or -errno.
  */
-int pvm_session_add(struct session *s);
-/* Is s->pid still a process that its user may trace? Not after an exec of a privileged program. */
-bool pvm_process_ok(const struct session *s);
+int pvm_session_add(struct session *s, int mem);
 /* How long a failing copy is tried again, ns. Tests change it. */
 extern uint64_t pvm_patience;
 

@@ -175,7 +175,7 @@ static const struct rule socket_io[] = {
 	WHEN(fcntl, WORD(1, F_SETFL)),
 };
 
-/* Memory of clients, by descriptors of /proc/PID/mem that the control thread opened. */
+/* Memory of clients, by descriptors of /proc/self/mem that they handed over. */
 static const struct rule client_memory[] = {
 	ANY(pread64),
 	ANY(pwrite64),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cm.h"
+#include "abi/ff_vma.h"
 #include "ctl_obj.h"
 #include "import.h"
 #include "orch.h"
@@ -26,7 +27,7 @@
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
-#define SESSION_FDS    3u /* bell, async socket, the process's memory (pvm.c) */
+#define SESSION_FDS    4u /* bell, async socket, the process's memory (pvm.c) and maps */
 
 /* What the device reports is what a session gets, however much the configuration allows. */
 static void session_limits(struct session *s, const struct router *r)
@@ -68,7 +69,16 @@ int session_event_pair(int pair[2])
 	return -EIO;
 }
 
-int session_create(struct ctl_conn *conn, const char *comm, struct session **out, int *async_fd)
+/* The client's maps, to be asked about mappings. -1: the kernel cannot, before Linux 6.11. */
+static int maps_keep(int maps)
+{
+	struct ff_vma v;
+
+	return ff_vma_ask(maps, 0, &v) == -ENOTTY ? -1 : fcntl(maps, F_DUPFD_CLOEXEC, 0);
+}
+
+int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, struct session **out,
+		   int *async_fd)
 {
 	struct router *r = conn->r;
 	struct session *s = calloc(1, sizeof(*s));
@@ -90,8 +100,8 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	}
 	s->conn = conn;
 	s->fast = s->cont->fast;
-	s->pid = conn->pid;
-	s->pidfd = conn->pidfd;
+	s->pid = conn->peer.pid;
+	s->pidfd = conn->peer.pidfd;
 	s->id = ++r->last_session ? r->last_session : ++r->last_session;
 	comm_copy(s->comm, comm, sizeof(s->comm));
 	session_limits(s, r);
@@ -110,17 +120,17 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 	if (err)
 		goto err_bell;
 	s->async_fd = pair[0];
-	s->uid = conn->uid;
-	err = pvm_session_add(s);
+	s->maps_fd = maps_keep(maps);
+	err = pvm_session_add(s, mem);
 	if (err)
-		goto err_async;
+		goto err_maps;
 	fast_lock(s->fast);
 	err = fast_session_add(s->fast, s);
 	if (err)
 		pvm_session_del(s->fast, s);
 	fast_unlock(s->fast);
 	if (err)
-		goto err_async;
+		goto err_maps;
 	sysfs_wake(s->cont);
 	*async_fd = pair[1];
 	*out = s;
@@ -128,7 +138,9 @@ int session_create(struct ctl_conn *conn, const char *comm, struct session **out
 		orch_container_active(r->orch);
 	return 0;
 
-err_async:
+err_maps:
+	if (s->maps_fd >= 0)
+		close(s->maps_fd);
 	close(pair[0]);
 	close(pair[1]);
 err_bell:
@@ -266,6 +278,8 @@ void session_destroy(struct session *s)
 		obj_table_free(&s->tab[kind]);
 	close(s->bell_fd);
 	close(s->async_fd);
+	if (s->maps_fd >= 0)
+		close(s->maps_fd);
 	seg_free_all(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);

@@ -18,15 +18,16 @@
  *	   device that is known to be tmpfs or hugetlbfs
  *	4. only now open it, for writing only if the mapping is writable
  *	5. ask for the mapping again: it still shows this very file, shared, and as writable as
- *	   before; and the process is the one that connected (pidfd)
+ *	   before; and the process that was looked into by its number still lives (pidfd)
  *
+ * Who is asked in 1 and 5 is the client's own /proc/self/maps, which is bound to its address space.
  * A mapping that is shared and writable stands for a file that the process had open for writing,
  * and 5 finds it on the inode that the router has open, so that swapping mappings in between wins
- * nothing. Whatever fails leaves the run to pvm.c, which is always right.
+ * nothing, nor does becoming another program. Whatever fails leaves the run to pvm.c, which is always
+ * right; so does a kernel that cannot be asked (before Linux 6.11).
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +39,9 @@
 #include <uthash.h>
 
 #include "abi/ff_vma.h"
+#include "ctl_peer.h"
 #include "log.h"
-#include "pvm.h"
+#include "mounts.h"
 #include "shadow.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
@@ -86,7 +88,6 @@ static uint64_t page_down(uint64_t x)
 /* What is known about the process while one MR's shared runs are looked at. */
 struct peer {
 	struct session *ses;
-	int maps;	   /* /proc/PID/maps, open: of the address space at that time for good */
 	bool writes;	   /* the MR may be written to */
 	uint32_t max_runs; /* of the MR */
 };
@@ -124,47 +125,13 @@ static bool kernel_shm(dev_t dev)
 	return false;
 }
 
-/* Is a tmpfs or hugetlbfs of that device mounted where the process lives? */
-static bool mounted_shm(pid_t pid, dev_t dev)
-{
-	char path[64], *line = NULL;
-	bool found = false;
-	size_t size = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	while (!found && getline(&line, &size, f) > 0) {
-		const char *type = strstr(line, " - ");
-		unsigned major, minor;
-
-		if (!type || sscanf(line, "%*d %*d %u:%u", &major, &minor) != 2 ||
-		    makedev(major, minor) != dev)
-			continue;
-		if (strncmp(type + 3, "tmpfs ", 6) && strncmp(type + 3, "hugetlbfs ", 10))
-			break;
-		found = true;
-	}
-	free(line);
-	fclose(f);
-	return found;
-}
-
-static bool process_lives(const struct session *s)
-{
-	struct pollfd p = { .fd = s->pidfd, .events = POLLIN };
-
-	return s->pidfd >= 0 && poll(&p, 1, 0) == 0;
-}
-
 /* Steps 2 to 5 above. The file behind mapping v, open, or -errno. */
 static int open_mapped(const struct peer *peer, const struct ff_vma *v)
 {
+	static const char *const shm[] = { "tmpfs", "hugetlbfs", NULL };
 	int flags = (peer->writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
 	struct statx st;
-	struct ff_vma again;
+	struct ff_vma again = { 0 };
 	char path[64];
 	int handle, fd, err = -EACCES;
 	dev_t dev;
@@ -182,7 +149,7 @@ static int open_mapped(const struct peer *peer, const struct ff_vma *v)
 	if (!S_ISREG(st.stx_mode) || st.stx_ino != v->inode || st.stx_dev_major != v->dev_major ||
 	    st.stx_dev_minor != v->dev_minor)
 		goto out;
-	if (!kernel_shm(dev) && !mounted_shm(peer->ses->pid, dev))
+	if (!kernel_shm(dev) && !mounts_is(peer->ses->pid, dev, shm))
 		goto out;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
 	fd = open(path, flags);
@@ -190,8 +157,8 @@ static int open_mapped(const struct peer *peer, const struct ff_vma *v)
 		err = -errno;
 		goto out;
 	}
-	if (ff_vma_query(peer->maps, v->start, &again) || !same_mapping(v, &again) ||
-	    !process_lives(peer->ses) || !pvm_process_ok(peer->ses)) {
+	if (ff_vma_ask(peer->ses->maps_fd, v->start, &again) || !same_mapping(v, &again) ||
+	    !ctl_peer_lives(peer->ses->pidfd)) {
 		close(fd);
 		goto out;
 	}
@@ -346,7 +313,7 @@ static void map_shared(struct mr *mr, const struct peer *peer, uint64_t va, uint
 		uint64_t from, to;
 		struct foreign *g;
 
-		if (ff_vma_query(peer->maps, va, &v))
+		if (ff_vma_ask(peer->ses->maps_fd, va, &v))
 			return;
 		from = v.start > va ? v.start : va;
 		to = v.end < end ? v.end : end;
@@ -363,7 +330,6 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 	struct session *s = mr->o.ses;
 	struct peer peer = {
 		.ses = s,
-		.maps = -1,
 		.writes = mr->access & ACCESS_WRITES,
 		.max_runs = n,
 	};
@@ -393,17 +359,9 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
 			continue;
 		}
-		if (peer.maps < 0) {
-			char path[32];
-
-			snprintf(path, sizeof(path), "/proc/%d/maps", s->pid);
-			peer.maps = open(path, O_RDONLY | O_CLOEXEC);
-		}
-		if (peer.maps >= 0)
+		if (s->maps_fd >= 0)
 			map_shared(mr, &peer, c->va, c->va + c->len);
 	}
-	if (peer.maps >= 0)
-		close(peer.maps);
 	if (err || !mr->num_runs) {
 		shadow_unmap(mr);
 		return err;

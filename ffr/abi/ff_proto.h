@@ -10,7 +10,7 @@
  * have sockets of their own). A message is of exact length: the body of its table row, plus, where
  * the row names a tail element, `n_tail` elements of that size, as the header says. Descriptors
  * travel only where the row says so: with a response at most that many, with a request exactly
- * that many. The first request is HELLO. Whatever breaks these rules closes the
+ * that many. The first request is HELLO, or CHALLENGE before it. Whatever breaks these rules closes the
  * session with a line in the log; a request that is well formed but cannot be served is answered
  * with status < 0 (-errno) and its body zeroed.
  *
@@ -28,7 +28,7 @@
 #include "ff_cm.h"
 
 #define FF_PROTO_MAGIC	 0x6666u /* "ff" */
-#define FF_PROTO_VERSION 1u
+#define FF_PROTO_VERSION 2u
 #define FF_MSG_MAX	 32768u /* bytes of the largest message, header included */
 
 #define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
@@ -57,7 +57,7 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 #define FF_RESP_FDS(fds) ((fds)&0xff)
 #define FF_REQ_FDS(fds)	 ((fds) >> 8)
 #define FF_MSG_TABLE(X)                                                                            \
-	X(1, HELLO, hello, ff_none, 3)                                                             \
+	X(1, HELLO, hello, ff_none, FF_WITH_FDS(2) | 3)                                            \
 	X(2, GET_SEG, get_seg, ff_none, 1)                                                         \
 	X(3, QUERY_DEVICE, query_device, ff_none, 0)                                               \
 	X(4, QUERY_PORT, query_port, ff_none, 0)                                                   \
@@ -118,7 +118,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(64, FREE_DM, free_dm, ff_none, 0)                                                        \
 	X(65, REG_DM_MR, reg_dm_mr, ff_none, 0)                                                    \
 	X(66, REG_DMABUF_MR, reg_dmabuf_mr, ff_none, FF_WITH_FDS(1))                               \
-	X(67, ADVISE_MR, advise_mr, ff_none, 0)
+	X(67, ADVISE_MR, advise_mr, ff_none, 0)                                                    \
+	X(68, CHALLENGE, challenge, ff_none, 0)
 
 enum ff_msg_type {
 #define X(num, NAME, name, tail, fds) FF_MSG_##NAME = num,
@@ -134,15 +135,33 @@ struct ff_none {
 
 #define FF_TOKEN_SZ 16u
 
-/* HELLO: agree on a version, learn who one is. */
+#define FF_NONCE_SZ 16u
+
+/*
+ * CHALLENGE: a number to be shown in HELLO. To be asked for when HELLO was answered with -EAGAIN:
+ * where the kernel cannot give the router a pidfd of who connected, the message that shows it does.
+ */
+struct ff_challenge_req {
+	uint32_t reserved;
+};
+struct ff_challenge_resp {
+	uint8_t nonce[FF_NONCE_SZ];
+};
+
+/*
+ * HELLO: agree on a version, learn who one is, hand over one's memory. Descriptors of the request: [0]
+ * /proc/self/mem, opened for reading and writing, [1] /proc/self/maps, both opened by the process
+ * that connected. -EAGAIN: see CHALLENGE. -EPERM: they, or the process, are not what they should be.
+ */
 struct ff_hello_req {
 	uint32_t version_min, version_max;
-	char comm[16]; /* the program's name, for ffctl and the log */
+	char comm[16];		    /* the program's name, for ffctl and the log */
+	uint8_t nonce[FF_NONCE_SZ]; /* CHALLENGE's, or zeros */
 };
 
 enum ff_mode { FF_MODE_ADAPTIVE, FF_MODE_SPIN, FF_MODE_SOCKET, FF_MODE_NUM };
 
-/* Descriptors: [0] async events, [1] doorbell eventfd, [2] /dev/userfaultfd if has_uffd. */
+/* Descriptors of the answer: [0] async events, [1] doorbell eventfd, [2] /dev/userfaultfd if has_uffd. */
 struct ff_hello_resp {
 	uint32_t version;
 	uint32_t session;   /* number of this session, for the log */

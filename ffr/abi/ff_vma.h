@@ -105,10 +105,11 @@ static inline int ff_vma_query_text(int maps_fd, uint64_t addr, struct ff_vma *o
 }
 
 /*
- * The mapping that holds addr or else the next one above it. maps_fd is an open /proc/<pid>/maps.
- * 0; -ENOENT: there is none; other -errno: cannot be found out (the process is gone).
+ * The mapping that holds addr or else the next one above it, where the kernel knows PROCMAP_QUERY.
+ * maps_fd is an open /proc/<pid>/maps; others may have the same one open: nothing is read from it. 0;
+ * -ENOENT: there is none; -ENOTTY: the kernel does not know; other -errno: the process is gone.
  */
-static inline int ff_vma_query(int maps_fd, uint64_t addr, struct ff_vma *out)
+static inline int ff_vma_ask(int maps_fd, uint64_t addr, struct ff_vma *out)
 {
 	struct ff_procmap_query q = {
 		.size = sizeof(q),
@@ -117,7 +118,7 @@ static inline int ff_vma_query(int maps_fd, uint64_t addr, struct ff_vma *out)
 	};
 
 	if (ioctl(maps_fd, FF_PROCMAP_QUERY, &q) < 0)
-		return errno == ENOTTY ? ff_vma_query_text(maps_fd, addr, out) : -errno;
+		return -errno;
 	*out = (struct ff_vma){
 		.start = q.vma_start,
 		.end = q.vma_end,
@@ -129,6 +130,17 @@ static inline int ff_vma_query(int maps_fd, uint64_t addr, struct ff_vma *out)
 		.page_size = (uint32_t)q.vma_page_size,
 	};
 	return 0;
+}
+
+/*
+ * Likewise, by reading the text where that is needed: maps_fd must be this process's alone. 0;
+ * -ENOENT: there is none; other -errno: cannot be found out.
+ */
+static inline int ff_vma_query(int maps_fd, uint64_t addr, struct ff_vma *out)
+{
+	int err = ff_vma_ask(maps_fd, addr, out);
+
+	return err == -ENOTTY ? ff_vma_query_text(maps_fd, addr, out) : err;
 }
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 
 #include "ffr/cm.h"
 #include "ffr/orch.h"
+#include "tests/lib/hello.h"
 
 #define MUST(cond)                                                                                 \
 	do {                                                                                       \
@@ -209,22 +211,18 @@ bool rig_is_closed(struct ctl_rig *g, int sock)
 	return receive(sock, buf, sizeof(buf), fds, &n) == 0;
 }
 
-int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
-	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len,
-	     int *fds, unsigned *n_fds)
+static uint32_t seq;
+
+/* The answer to the request with number `seq`. */
+static int answer(struct ctl_rig *g, int sock, uint16_t type, void *resp, size_t resp_len, int *fds,
+		  unsigned *n_fds)
 {
-	static uint32_t seq;
-	struct ff_hdr h = { FF_PROTO_MAGIC, type, ++seq, 0, (uint16_t)n_tail, 0 };
+	struct ff_hdr h;
 	int got[RIG_MAX_FDS];
 	uint8_t buf[FF_MSG_MAX];
 	unsigned n;
 	ssize_t len;
 
-	memcpy(buf, &h, sizeof(h));
-	memcpy(buf + sizeof(h), req, req_len);
-	if (tail_len)
-		memcpy(buf + sizeof(h) + req_len, tail, tail_len);
-	rig_send(sock, buf, sizeof(h) + req_len + tail_len, -1, 0);
 	rig_pump(g);
 	len = receive(sock, buf, sizeof(buf), got, &n);
 	if (!len)
@@ -243,12 +241,41 @@ int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t
 	return h.status;
 }
 
+int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
+	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len,
+	     int *fds, unsigned *n_fds)
+{
+	struct ff_hdr h = { FF_PROTO_MAGIC, type, ++seq, 0, (uint16_t)n_tail, 0 };
+	uint8_t buf[FF_MSG_MAX];
+
+	memcpy(buf, &h, sizeof(h));
+	memcpy(buf + sizeof(h), req, req_len);
+	if (tail_len)
+		memcpy(buf + sizeof(h) + req_len, tail, tail_len);
+	rig_send(sock, buf, sizeof(h) + req_len + tail_len, -1, 0);
+	return answer(g, sock, type, resp, resp_len, fds, n_fds);
+}
+
+int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
+		   struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds)
+{
+	struct {
+		struct ff_hdr h;
+		struct ff_hello_req req;
+	} m = { { FF_PROTO_MAGIC, FF_MSG_HELLO, ++seq, 0, 0, 2 }, *req };
+	ssize_t n = send ? hello_send_fds(sock, &m, sizeof(m), send) :
+			   hello_send(sock, &m, sizeof(m));
+
+	MUST(n == (ssize_t)sizeof(m) || errno == EPIPE);
+	return answer(g, sock, FF_MSG_HELLO, resp, sizeof(*resp), fds, n_fds);
+}
+
 int rig_hello(struct ctl_rig *g, int sock)
 {
-	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
 	struct ff_hello_resp resp;
 
-	return RIG_CALL(g, sock, HELLO, &req, &resp);
+	return rig_hello_with(g, sock, &req, &resp, NULL, NULL, NULL);
 }
 
 unsigned rig_open_fds(void)

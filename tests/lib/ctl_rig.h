@@ -39,6 +39,9 @@ int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t
 		 NULL, NULL)
 /* HELLO, with all that comes with it closed again. */
 int rig_hello(struct ctl_rig *g, int sock);
+/* ... with that request, answer and these descriptors instead of this process's memory. */
+int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
+		   struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds);
 
 unsigned rig_open_fds(void); /* descriptors that this process has open */
 

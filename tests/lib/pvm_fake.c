@@ -47,14 +47,9 @@ bool pvm_lost(const struct fast *f)
 	return false;
 }
 
-bool pvm_process_ok(const struct session *s)
+int pvm_session_add(struct session *s, int mem)
 {
-	(void)s;
-	return true;
-}
-
-int pvm_session_add(struct session *s)
-{
+	(void)mem;
 	s->pvm = calloc(1, sizeof(*s->pvm));
 	if (!s->pvm)
 		return -ENOMEM;

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "hello.h"
+
 bool raw_spin;
 
 /* ---- packets -------------------------------------------------------------------------------- */
@@ -37,12 +39,18 @@ bool raw_hello(struct raw *r)
 	struct {
 		struct ff_hdr hdr;
 		struct ff_hello_req req;
-	} m = { .hdr = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_HELLO },
+	} m = { .hdr = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_HELLO, .n_fds = 2 },
 		.req = { .version_min = FF_PROTO_VERSION,
 			 .version_max = FF_PROTO_VERSION,
 			 .comm = "raw" } };
+	int fd[2];
+	bool sent;
 
-	return raw_send(r, &m, sizeof(m), -1);
+	hello_memory(fd);
+	sent = raw_send_fds(r, &m, sizeof(m), fd, 2);
+	close(fd[0]);
+	close(fd[1]);
+	return sent;
 }
 
 void raw_open(struct raw *r)

@@ -14,6 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/lib/hello.h"
+
 #define QP_DEPTH  16u
 #define QP_SGE	  4u
 #define QP_INLINE 64u
@@ -85,7 +87,7 @@ static void obj_add(struct rig_ses *s, struct obj *o, enum obj_kind kind)
 struct rig_ses *rig_session(struct rig *r, int container)
 {
 	struct rig_ses *s = calloc(1, sizeof(*s));
-	int fd[2];
+	int fd[2], memory[2];
 
 	for (int k = 1; k < OBJ_NUM_KINDS; k++)
 		s->s.tab[k].max = FF_MAX_QP;
@@ -97,8 +99,11 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->s.pid = getpid();
 	s->s.pidfd = -1;
 	s->s.hdr = shared(sizeof(*s->s.hdr));
-	s->s.uid = getuid();
-	must(pvm_session_add(&s->s));
+	s->s.maps_fd = -1;
+	hello_memory(memory);
+	must(pvm_session_add(&s->s, memory[0]));
+	close(memory[0]);
+	close(memory[1]);
 	must(fast_session_add(s->s.cont->fast, &s->s));
 	obj_add(s, &s->pd.o, OBJ_PD);
 	return s;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -388,11 +389,78 @@ static void number_used_again(void)
 	raw_router_serves();
 }
 
+/*
+ * The same before HELLO: who connected has ended, with HELLO in the queue of a router that accepts nobody
+ * for a while, and somebody else has its number by the time that it is read. Its child has the socket.
+ */
+#define SILENT 64u /* connections without HELLO, after which others wait (ffr/container.c) */
+
+static void number_used_before_hello(void)
+{
+	victim_start();
+	shared_make();
+	for (unsigned round = 0; round < 3; round++) {
+		struct raw silent[SILENT];
+		pid_t pid, again;
+		int pair[2], now;
+		struct raw r;
+		char c = 0;
+
+		now = ++sh->round;
+		CHECK(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+		sh->addr = 0x7e0000000000; /* of pages that the heir maps there */
+		for (unsigned i = 0; i < SILENT; i++)
+			raw_connect(&silent[i]);
+		pid = fork();
+		CHECK(pid >= 0);
+		if (!pid) {
+			struct raw mine;
+
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			raw_connect(&mine);
+			CHECK(raw_hello(&mine));
+			if (!fork()) { /* the socket's keeper */
+				uint8_t answer[512];
+				struct ff_hdr h = { 0 };
+				int fds[8];
+				unsigned n;
+
+				prctl(PR_SET_PDEATHSIG, 0);
+				if (raw_recv(&mine, answer, sizeof(answer), fds, &n))
+					memcpy(&h, answer, sizeof(h));
+				c = h.type == FF_MSG_HELLO && !h.status ? 'y' : 'n';
+				CHECK(write(pair[1], &c, 1) == 1);
+				_exit(0);
+			}
+			_exit(0);
+		}
+		client_reap(pid);
+		again = same_number(pid);
+		if (again < 0)
+			vt_skip("no process with a number of one's choice: %s", strerror(errno));
+		WAIT_FOR(is_step(now, 5));
+		for (unsigned i = 0; i < SILENT; i++)
+			raw_close(&silent[i]);
+		CHECK(read(pair[0], &c, 1) == 1);
+		CHECK_EQ(c, 'n'); /* it was given no session */
+		raw_open(&r);	  /* who comes after it is */
+		raw_close(&r);
+		step_done(6);
+		CHECK_EQ(vt_child_status(again), 0);
+		close(pair[0]);
+		close(pair[1]);
+		victim_check();
+	}
+	victim_stop();
+	raw_router_serves();
+}
+
 static const struct vt_case cases[] = {
 	{ "process_stopped", stopped, 0 },
 	{ "process_becomes_another_program", becomes_another_program, 0 },
 	{ "process_replaced_memory", replaced_memory, 0 },
 	{ "process_number_used_again", number_used_again, 0 },
+	{ "process_number_used_before_hello", number_used_before_hello, 0 },
 };
 
 int main(int argc, char **argv)

@@ -54,6 +54,10 @@ static void hello(struct router *r, unsigned int c, const struct ff_hello_req *r
 	int pair[2];
 
 	r->hello = *req;
+	if (r->challenge && memcmp(req->nonce, ROUTER_NONCE, sizeof(req->nonce))) {
+		a->hdr.status = -EAGAIN;
+		return;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		DIE();
 	if (r->async[c] >= 0)
@@ -92,6 +96,9 @@ static void serve(struct router *r, unsigned int c, enum ff_msg_type type, const
 	switch (type) {
 	case FF_MSG_HELLO:
 		hello(r, c, req, a);
+		break;
+	case FF_MSG_CHALLENGE:
+		memcpy(a->body, ROUTER_NONCE, FF_NONCE_SZ);
 		break;
 	case FF_MSG_GET_SEG:
 		get_seg(r, a);
@@ -221,7 +228,8 @@ static void receive(struct router *r, unsigned int c)
 		return;
 	}
 	if ((size_t)n < sizeof(*hdr) || hdr->type >= FF_MSG_NUM || !hdr->type ||
-	    hdr->magic != FF_PROTO_MAGIC || hdr->n_fds || hdr->status ||
+	    hdr->magic != FF_PROTO_MAGIC || hdr->status ||
+	    hdr->n_fds != (hdr->type == FF_MSG_HELLO ? 2 : 0) ||
 	    (size_t)n !=
 		    sizeof(*hdr) + length[hdr->type].req + hdr->n_tail * sizeof(struct ff_mr_run)) {
 		atomic_fetch_add(&r->malformed, 1);

@@ -36,6 +36,7 @@ enum fault {
 #define ROUTER_CONNS 8
 #define ROUTER_GIDS  4
 
+#define ROUTER_NONCE "sixteen letters" /* with its 0 */
 struct router {
 	char dir[64], path[96]; /* the socket */
 	int listen_fd, stop_fd;
@@ -45,7 +46,7 @@ struct router {
 	enum fault fault;
 	enum ff_msg_type fault_type;
 	_Atomic uint32_t calls[FF_MSG_NUM];
-	_Atomic uint32_t malformed; /* requests of wrong length, or with descriptors */
+	_Atomic uint32_t malformed; /* requests of wrong length, or number of descriptors */
 	_Atomic uint32_t accepted, closed;
 	uint32_t next_handle;
 	uint8_t gid[ROUTER_GIDS][16];
@@ -54,7 +55,8 @@ struct router {
 	struct ff_query_port_resp port;
 	struct ff_create_ah_req ah; /* the last one */
 	struct ff_hello_req hello;
-	int seg_fd; /* memfd of segment 0 of the last connection */
+	bool challenge; /* HELLO needs the nonce ROUTER_NONCE */
+	int seg_fd;	/* memfd of segment 0 of the last connection */
 };
 
 void router_start(struct router *r);

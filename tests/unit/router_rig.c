@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "ffr/orch.h"
+#include "tests/lib/hello.h"
 
 struct router rt;
 char dir[32];
@@ -210,9 +211,12 @@ int call(int s, uint16_t type, const void *req, size_t len, void *resp, size_t r
 	struct ff_hdr h = { .magic = FF_PROTO_MAGIC, .type = type };
 	ssize_t n = -1;
 
+	h.n_fds = type == FF_MSG_HELLO ? 2 : 0;
 	memcpy(buf, &h, sizeof(h));
 	memcpy(buf + sizeof(h), req, len);
-	assert_int_equal(send(s, buf, sizeof(h) + len, 0), sizeof(h) + len);
+	assert_int_equal(h.n_fds ? hello_send(s, buf, sizeof(h) + len) :
+				   send(s, buf, sizeof(h) + len, 0),
+			 sizeof(h) + len);
 	UNTIL((n = recv(s, buf, sizeof(buf), MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
 	assert_int_equal(n, sizeof(h) + resp_len);
 	memcpy(&h, buf, sizeof(h));
@@ -223,7 +227,7 @@ uint8_t memory[4096];
 
 int client(const char *container, uint32_t *pd)
 {
-	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
+	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
 	struct ff_hello_resp hi;
 	struct ff_alloc_pd_req pd_req = { 0 };
 	struct ff_alloc_pd_resp pd_resp;

@@ -103,7 +103,7 @@ static void wait_for_conns(struct container_ctl *ct, uint32_t num)
 /* Who connects and says nothing is closed after a while; who has a session is not. */
 static void silent_connections_end(void **state)
 {
-	struct ff_hello_req req = { FF_PROTO_VERSION + 1, FF_PROTO_VERSION + 2, "new" };
+	struct ff_hello_req req = { FF_PROTO_VERSION + 1, FF_PROTO_VERSION + 2, "new", { 0 } };
 	struct container_ctl *ct = g->c[0]->ctl;
 	uint64_t patience = ctl_hello_patience;
 	struct ff_hello_resp resp;
@@ -116,7 +116,8 @@ static void silent_connections_end(void **state)
 	assert_int_equal(ct->num_silent, 0);
 	refused = dial(0);
 	rig_pump(g);
-	assert_int_equal(RIG_CALL(g, refused, HELLO, &req, &resp), -EPROTONOSUPPORT);
+	assert_int_equal(rig_hello_with(g, refused, &req, &resp, NULL, NULL, NULL),
+			 -EPROTONOSUPPORT);
 	assert_int_equal(ct->num_silent, 1); /* it may try again, but not for ever */
 	close(refused);
 	wait_for_conns(ct, 1);

@@ -24,7 +24,7 @@ static struct ctl_rig *const g = &call_rig;
 
 static void hello_gives_a_session(void **state)
 {
-	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION + 5, "prog" };
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION + 5, "prog", { 0 } };
 	struct ff_get_seg_req seg_req = { .seg = 0 };
 	struct ff_get_seg_resp seg;
 	struct ff_hello_resp resp;
@@ -33,9 +33,7 @@ static void hello_gives_a_session(void **state)
 	unsigned n;
 
 	(void)state;
-	assert_int_equal(rig_call(g, sock, FF_MSG_HELLO, &req, sizeof(req), NULL, 0, 0, &resp,
-				  sizeof(resp), fds, &n),
-			 0);
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, fds, &n), 0);
 	assert_int_equal(resp.version, FF_PROTO_VERSION);
 	assert_int_equal(resp.num_ports, 1);
 	assert_int_equal(resp.mode, FF_MODE_ADAPTIVE);
@@ -60,15 +58,15 @@ static void hello_gives_a_session(void **state)
 
 static void versions_are_negotiated(void **state)
 {
-	struct ff_hello_req req = { FF_PROTO_VERSION + 1, FF_PROTO_VERSION + 2, "new" };
+	struct ff_hello_req req = { FF_PROTO_VERSION + 1, FF_PROTO_VERSION + 2, "new", { 0 } };
 	struct ff_hello_resp resp;
 	int sock = rig_connect(g, 0);
 
 	(void)state;
-	assert_int_equal(RIG_CALL(g, sock, HELLO, &req, &resp), -EPROTONOSUPPORT);
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, NULL, NULL), -EPROTONOSUPPORT);
 	req.version_min = 0;
 	req.version_max = FF_PROTO_VERSION - 1;
-	assert_int_equal(RIG_CALL(g, sock, HELLO, &req, &resp), -EPROTONOSUPPORT);
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, NULL, NULL), -EPROTONOSUPPORT);
 	assert_int_equal(rig_hello(g, sock), 0); /* it may try again */
 	close(sock);
 }

@@ -22,6 +22,7 @@
 
 #include "ffl/ffl.h"
 #include "ffl_router.h"
+#include "tests/lib/hello.h"
 
 static struct router r;
 static struct ffl_context *ctx;
@@ -239,11 +240,12 @@ static void test_descriptors(void **state)
 	struct ff_hello_req req = { .version_min = 1, .version_max = 1 };
 	struct ff_hello_resp resp;
 	unsigned int n;
-	int fd[3], i;
+	int fd[3], i, memory[2];
 
 	(void)state;
-	assert_int_equal(ffl_call(ctx, FF_MSG_HELLO, &req, sizeof(req), NULL, 0, 0, &resp,
-				  sizeof(resp), fd, 3, &n),
+	hello_memory(memory);
+	assert_int_equal(ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, &resp,
+				      sizeof(resp), fd, 3, &n),
 			 0);
 	assert_int_equal(n, 2);
 	for (i = 0; i < 2; i++) {
@@ -251,10 +253,12 @@ static void test_descriptors(void **state)
 		close(fd[i]);
 	}
 	/* more than the caller takes */
-	assert_int_equal(ffl_call(ctx, FF_MSG_HELLO, &req, sizeof(req), NULL, 0, 0, &resp,
-				  sizeof(resp), fd, 1, &n),
+	assert_int_equal(ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, &resp,
+				      sizeof(resp), fd, 1, &n),
 			 -EIO);
 	assert_int_equal(n, 0);
+	close(memory[0]);
+	close(memory[1]);
 }
 
 static void test_segment(void **state)

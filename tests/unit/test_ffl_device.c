@@ -212,6 +212,26 @@ static void test_open_fails(void **state)
 	ibv_free_device_list(list);
 }
 
+/* Where the kernel does not tell the router who connected, HELLO has to show a number. */
+static void test_challenge(void **state)
+{
+	struct ibv_device **list;
+	struct ibv_context *c;
+
+	(void)state;
+	r.challenge = true;
+	list = ibv_get_device_list(NULL);
+	assert_non_null(list[0]);
+	c = ibv_open_device(list[0]);
+	assert_non_null(c);
+	assert_int_equal(r.calls[FF_MSG_CHALLENGE], 2);
+	assert_int_equal(r.calls[FF_MSG_HELLO], 4);
+	assert_memory_equal(r.hello.nonce, ROUTER_NONCE, FF_NONCE_SZ);
+	ibv_free_device_list(list);
+	assert_int_equal(ibv_close_device(c), 0);
+	router_wait_closed(&r, 2);
+}
+
 static void test_context(void **state)
 {
 	struct verbs_context *v = verbs_get_ctx(ctx);
@@ -1011,6 +1031,7 @@ int main(void)
 		ROUTER(test_list),
 		ROUTER(test_no_device),
 		ROUTER(test_open_fails),
+		ROUTER(test_challenge),
 		DEVICE(test_context),
 		DEVICE(test_query_device),
 		DEVICE(test_query_port),

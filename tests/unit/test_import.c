@@ -42,15 +42,13 @@ struct client {
 
 static void client_open(struct client *c, int container)
 {
-	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
 	struct ff_hello_resp resp;
 	int fds[RIG_MAX_FDS];
 	unsigned n = 0;
 
 	c->sock = rig_connect(g, container);
-	assert_int_equal(rig_call(g, c->sock, FF_MSG_HELLO, &req, sizeof(req), NULL, 0, 0, &resp,
-				  sizeof(resp), fds, &n),
-			 0);
+	assert_int_equal(rig_hello_with(g, c->sock, &req, &resp, NULL, fds, &n), 0);
 	while (n)
 		close(fds[--n]);
 	c->s = LIST_FIRST(&g->c[container]->sessions);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "ctl_calls.h"
+#include "tests/lib/hello.h"
 #include "ffr/cpu.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -183,7 +184,7 @@ static void sessions_and_descriptors_are_counted(void **state)
 				  sizeof(resp), fds, &n_fds),
 			 -ENOMEM);
 	limit(0, &(struct ffo_limits){ .max_fd = fd + 3 });
-	assert_int_equal(rig_hello(g, other), -ENOMEM); /* it needs three and a segment */
+	assert_int_equal(rig_hello(g, other), -ENOMEM); /* it needs four and a segment */
 	limit(0, &(struct ffo_limits){ .max_pinned = 3 << 20 });
 	assert_int_equal(rig_hello(g, other), -ENOMEM);
 	assert_int_equal(used(0, QUOTA_FD), fd + 1);
@@ -278,11 +279,11 @@ static void a_greeting_waits(void **state)
 {
 	uint64_t patience = ctl_hello_patience;
 	int a = call_client(g, 0), b;
-	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "late" };
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "late", { 0 } };
 	struct {
 		struct ff_hdr h;
 		struct ff_hello_req req;
-	} msg = { .h = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_HELLO }, .req = req };
+	} msg = { .h = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_HELLO, .n_fds = 2 }, .req = req };
 
 	(void)state;
 	ctl_hello_patience = 20;
@@ -291,7 +292,7 @@ static void a_greeting_waits(void **state)
 		send_alloc_pd(a, i);
 	rig_pump(g);
 	b = rig_connect(g, 0);
-	rig_send(b, &msg, sizeof(msg), -1, 0);
+	assert_int_equal(hello_send(b, &msg, sizeof(msg)), sizeof(msg));
 	while (!answered(b))
 		uv_run(&g->r.loop, UV_RUN_ONCE);
 	ctl_hello_patience = patience;

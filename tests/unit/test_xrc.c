@@ -47,7 +47,7 @@ struct client {
 
 static void client_open(struct client *c, int container)
 {
-	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test" };
+	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
 	struct ff_hello_resp hi;
 	struct ff_alloc_pd_resp pd;
 	struct ff_create_cq_resp cq;
@@ -55,9 +55,7 @@ static void client_open(struct client *c, int container)
 	unsigned n = 0;
 
 	*c = (struct client){ .sock = rig_connect(g, container) };
-	assert_int_equal(rig_call(g, c->sock, FF_MSG_HELLO, &hello, sizeof(hello), NULL, 0, 0, &hi,
-				  sizeof(hi), fds, &n),
-			 0);
+	assert_int_equal(rig_hello_with(g, c->sock, &hello, &hi, NULL, fds, &n), 0);
 	assert_int_equal(n, 2);
 	c->async = fds[0];
 	close(fds[1]);
