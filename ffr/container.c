@@ -26,6 +26,7 @@
 
 #include "cpu.h"
 #include "ctl.h"
+#include "discard.h"
 #include "sysfs.h"
 
 #define SOCKET_NAME  "ffr.sock"
@@ -89,7 +90,13 @@ static void accept_later(struct container_ctl *ct, uint64_t ms)
 /* One connection. False: no more now. */
 static bool accept_one(struct container_ctl *ct)
 {
-	int err, fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int err, fd;
+
+	if (discard_full(ct->discard)) {
+		accept_later(ct, ACCEPT_RETRY);
+		return false;
+	}
+	fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
 		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: accept: %m", ct->c->name);
@@ -98,7 +105,7 @@ static bool accept_one(struct container_ctl *ct)
 	if (fd < 0)
 		return false;
 	if (ct->num_conns >= ct->r->conf.limits.max_sessions) {
-		close(fd);
+		discard_socket(&ct->discard, fd);
 		log_client(&ct->limit, LOG_LEVEL_WARN,
 			   "container %s: more than %u sessions (max_sessions): refused",
 			   ct->c->name, ct->r->conf.limits.max_sessions);
@@ -244,7 +251,8 @@ static void on_handle_closed(uv_handle_t *h)
 
 	if (--ct->open_handles)
 		return;
-	close(ct->listen_fd);
+	discard_fd(&ct->discard, ct->listen_fd); /* with what waits to be accepted */
+	discard_end(ct->discard);
 	close(ct->dir_fd);
 	free(ct);
 }

@@ -30,6 +30,7 @@ struct container_ctl {
 	unsigned open_handles;
 	uint32_t num_conns;
 	uint32_t num_silent; /* of them: have not said HELLO */
+	struct discard *discard;
 	struct log_limit limit;
 };
 

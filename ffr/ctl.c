@@ -22,10 +22,12 @@
 
 #include "container.h"
 #include "cpu.h"
+#include "discard.h"
 #include "log.h"
 #include "session.h"
 
 #define CTL_BATCH   16u
+#define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
 #define CONN_FDS    2u		 /* socket and pidfd */
 #define WAIT_MAX_NS 100000000ull /* a limit that was raised is noticed */
 
@@ -123,28 +125,35 @@ static int reply_send(int fd, const struct ff_hdr *hdr, const void *resp, size_t
 /* What came along with a packet. */
 struct packet_extra {
 	pid_t sender; /* 0: the kernel was not asked to tell */
-	unsigned n; /* descriptors; more than any message has: there were others, which are closed already */
-	int fd[CTL_REQ_FDS]; /* -1: none */
+	unsigned n;   /* descriptors */
+	int fd[PACKET_FDS];
 };
 
-static void fds_close(struct packet_extra *got)
+/*
+ * They are closed. What a request was served with was looked at; of others nobody knows how long that
+ * takes (discard.c).
+ */
+static void extra_end(struct ctl_conn *conn, struct packet_extra *got, bool served)
 {
-	for (unsigned i = 0; i < CTL_REQ_FDS; i++) {
-		if (got->fd[i] >= 0)
+	struct container_ctl *ct = conn->cont->ctl;
+
+	for (unsigned i = 0; i < got->n; i++) {
+		if (served)
 			close(got->fd[i]);
-		got->fd[i] = -1;
+		else
+			discard_fd(&ct->discard, got->fd[i]);
 	}
+	got->n = 0;
 }
 
 static void extra_take(struct msghdr *msg, struct packet_extra *got)
 {
 	struct cmsghdr *cm;
 	struct ucred cred;
-	int fd;
+	size_t n;
 
-	*got = (struct packet_extra){ .n = 0 };
-	for (unsigned i = 0; i < CTL_REQ_FDS; i++)
-		got->fd[i] = -1;
+	got->sender = 0;
+	got->n = 0;
 	for (cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
 		if (cm->cmsg_level != SOL_SOCKET)
 			continue;
@@ -154,17 +163,10 @@ static void extra_take(struct msghdr *msg, struct packet_extra *got)
 		}
 		if (cm->cmsg_type != SCM_RIGHTS)
 			continue;
-		for (size_t at = CMSG_LEN(0); at + sizeof(fd) <= cm->cmsg_len; at += sizeof(fd)) {
-			memcpy(&fd, (uint8_t *)cm + at, sizeof(fd));
-			if (got->n < CTL_REQ_FDS)
-				got->fd[got->n] = fd;
-			else
-				close(fd);
-			got->n++;
-		}
+		n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(got->fd[0]);
+		memcpy(got->fd, CMSG_DATA(cm), n * sizeof(got->fd[0]));
+		got->n = (unsigned)n; /* there is one such header, with at most PACKET_FDS */
 	}
-	if (msg->msg_flags & MSG_CTRUNC) /* the kernel has closed some */
-		got->n += CTL_REQ_FDS + 1;
 }
 
 /*
@@ -175,8 +177,7 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
 {
 	union {
 		struct cmsghdr h;
-		uint8_t buf[CMSG_SPACE(CTL_REQ_FDS * sizeof(int)) +
-			    CMSG_SPACE(sizeof(struct ucred))];
+		uint8_t buf[CMSG_SPACE(PACKET_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 	} cm;
 	struct iovec iov = { conn->r->rx, FF_MSG_MAX + 1 };
 	struct msghdr msg = { .msg_iov = &iov,
@@ -369,7 +370,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 {
 	struct ff_call_slot *s = &conn->ses->hdr->call;
 	uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed), len;
-	const struct packet_extra none = { .n = 0, .fd = { -1, -1 } };
+	static const struct packet_extra none;
 	const char *why = "a request that is longer than its slot";
 	struct container *c = conn->cont;
 	struct answer a;
@@ -411,15 +412,17 @@ static bool read_packet(struct ctl_conn *conn)
 		return false;
 	if (n <= 0) {
 		if (!n)
-			fds_close(&got);
+			extra_end(conn, &got, false);
 		ctl_conn_close(conn, NULL);
 		return false;
 	}
 	call_charge(conn);
 	why = serve_packet(conn, (size_t)n, &got, &a);
-	fds_close(&got);
+	extra_end(conn, &got, !why && !a.hdr.status);
 	if (!why)
 		why = answer_send(conn, &a);
+	if (!why && discard_full(((struct container_ctl *)conn->cont->ctl)->discard))
+		why = "its container has sent too many descriptors that cannot be closed at once";
 	if (why) {
 		ctl_conn_close(conn, why);
 		return false;
@@ -468,7 +471,6 @@ static void on_handle_closed(uv_handle_t *h)
 
 	if (--conn->open_handles)
 		return;
-	close(conn->fd);
 	close(conn->peer.pidfd);
 	free(conn);
 }
@@ -497,7 +499,7 @@ int ctl_conn_create(struct container *c, int fd)
 	int err;
 
 	if (!conn) {
-		close(fd);
+		discard_socket(&ct->discard, fd);
 		return -ENOMEM;
 	}
 	conn->r = ct->r;
@@ -529,7 +531,7 @@ int ctl_conn_create(struct container *c, int fd)
 err:
 	if (conn->peer.pidfd >= 0)
 		close(conn->peer.pidfd);
-	close(fd);
+	discard_socket(&ct->discard, fd);
 	free(conn);
 	return err;
 }
@@ -561,6 +563,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 	handle_close((uv_handle_t *)&conn->pid_poll);
 	handle_close((uv_handle_t *)&conn->hello);
 	handle_close((uv_handle_t *)&conn->turn);
+	discard_socket(&ct->discard, conn->fd); /* it is not polled any more */
 }
 
 /* ---- the fast thread's complaints ---------------------------------------------------------- */

@@ -62,7 +62,8 @@ int session_event_pair(int pair[2])
 {
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	if (!fcntl(pair[0], F_SETFL, O_NONBLOCK))
+	/* nothing comes in, descriptors of any kind least of all: nobody would read it (discard.c) */
+	if (!fcntl(pair[0], F_SETFL, O_NONBLOCK) && !shutdown(pair[0], SHUT_RD))
 		return 0;
 	close(pair[0]);
 	close(pair[1]);

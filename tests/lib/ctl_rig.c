@@ -289,3 +289,14 @@ unsigned rig_open_fds(void)
 	closedir(d);
 	return n;
 }
+
+void rig_fds(struct ctl_rig *g, unsigned want)
+{
+	uint64_t end = uv_hrtime() + 20000000000ull;
+
+	rig_pump(g);
+	while (rig_open_fds() != want) {
+		MUST(uv_hrtime() < end);
+		rig_pump(g);
+	}
+}
