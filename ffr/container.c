@@ -3,7 +3,9 @@
  * container.c - a directory and a listening socket for each container. Control thread.
  *
  * <runtime_dir>/containers/<name>/ is what a container mounts; it holds ffr.sock and sys/ (sysfs.c). Who a
- * client is follows from the socket that it reached, never from what it says. The directory
+ * client is follows from the socket that it reached, never from what it says. So nobody else may reach
+ * it: the folder of all of them is root's alone, and that of engine_group, whose members mount from it
+ * without being root. A mounted folder is reached without passing through that one. The directory
  * outlives the router, so that the mounts of running containers find the next router's socket;
  * it is removed when its container is, or when the orchestrator no longer knows the container.
  *
@@ -16,6 +18,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,15 +209,35 @@ static void dir_remove(struct router *r, const char *name)
 			 name);
 }
 
+/* The folder of containers: closed to others, also one that an older router has made. */
+static int containers_close(struct router *r)
+{
+	const char *name = r->conf.engine_group;
+	struct group *group = NULL;
+
+	if (name) {
+		errno = 0;
+		group = getgrnam(name);
+		if (!group) {
+			log_err("engine_group: no group %s", name);
+			return errno ? -errno : -ENOENT;
+		}
+	}
+	if (fchown(r->containers_fd, geteuid(), group ? group->gr_gid : getegid()) ||
+	    fchmod(r->containers_fd, group ? 0710 : 0700))
+		return -errno;
+	return 0;
+}
+
 int containers_init(struct router *r)
 {
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/containers", r->conf.runtime_dir);
-	if (mkdir(path, 0755) && errno != EEXIST)
+	if (mkdir(path, 0700) && errno != EEXIST)
 		return -errno;
 	r->containers_fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
-	return r->containers_fd < 0 ? -errno : 0;
+	return r->containers_fd < 0 ? -errno : containers_close(r);
 }
 
 void containers_sweep(struct router *r)

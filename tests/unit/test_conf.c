@@ -35,6 +35,7 @@ static void defaults(void **state)
 	assert_int_equal(load(&c, ""), 0);
 	assert_string_equal(c.runtime_dir, "/run/freeflow");
 	assert_null(c.admin_socket);
+	assert_null(c.engine_group);
 	assert_null(c.store);
 	assert_string_equal(c.backend, "soft");
 	assert_string_equal(c.orchestrator, "embedded");
@@ -71,6 +72,7 @@ static void every_option(void **state)
 {
 	static const char text[] = "runtime_dir = /srv/ff\n"
 				   "admin_socket = \"/srv/admin\"\n"
+				   "engine_group = podman\n"
 				   "hostname = h0.example\n"
 				   "log_level = debug\n"
 				   "mode = socket\n"
@@ -108,6 +110,7 @@ static void every_option(void **state)
 	assert_int_equal(load(&c, text), 0);
 	assert_string_equal(c.runtime_dir, "/srv/ff");
 	assert_string_equal(c.admin_socket, "/srv/admin");
+	assert_string_equal(c.engine_group, "podman");
 	assert_string_equal(c.hostname, "h0.example");
 	assert_int_equal(c.log_level, LOG_LEVEL_DEBUG);
 	assert_int_equal(c.mode, FF_MODE_SOCKET);

@@ -5,6 +5,7 @@
  * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
  */
 #include <errno.h>
+#include <grp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -33,6 +34,34 @@ static int dial(int container)
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/containers/%c/ffr.sock", g->dir,
 		 'a' + container);
 	return connect(s, (struct sockaddr *)&sa, sizeof(sa)) ? -1 : s;
+}
+
+/* Who reaches a socket is that container: no other user of the host may, whatever was there before. */
+static void the_folder_is_closed(void **state)
+{
+	struct group *mine = getgrgid(getegid());
+	char path[96];
+	struct stat st;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/containers", g->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(chmod(path, 0755), 0); /* as an older router left it */
+	close(g->r.containers_fd);
+	assert_int_equal(containers_init(&g->r), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	close(g->r.containers_fd);
+	g->r.conf.engine_group = mine->gr_name;
+	assert_int_equal(containers_init(&g->r), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0710);
+	assert_int_equal(st.st_gid, mine->gr_gid);
+	close(g->r.containers_fd);
+	g->r.conf.engine_group = (char *)"no-such-group-here";
+	assert_true(containers_init(&g->r) < 0);
+	g->r.conf.engine_group = NULL;
 }
 
 static void sockets_are_for_any_user(void **state)
@@ -355,6 +384,7 @@ static void names_are_checked(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CALL_TEST(the_folder_is_closed),
 		CALL_TEST(sockets_are_for_any_user),
 		CALL_TEST(a_container_has_so_many_sessions),
 		CALL_TEST(silent_connections_end),
