@@ -4,7 +4,7 @@
 # it), the router and ffctl.
 
 FFCTL_SRCS := $(wildcard ffr/ffctl*.c)
-FFR_SRCS := $(filter-out ffr/main.c $(FFCTL_SRCS),$(wildcard ffr/*.c ffr/soft/*.c))
+FFR_SRCS := $(filter-out ffr/main.c $(FFCTL_SRCS),$(wildcard ffr/*.c ffr/soft/*.c ffr/keeper/*.c))
 
 $(B)/libffr.a: $(patsubst %.c,$(B)/%.o,$(FFR_SRCS))
 

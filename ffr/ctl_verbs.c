@@ -14,6 +14,7 @@
 #include "container.h"
 #include "ctl_obj.h"
 #include "import.h"
+#include "keeper/keeper.h"
 #include "log.h"
 #include "session.h"
 #include "shadow.h"
@@ -108,23 +109,26 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 {
 	struct session *s;
 	int async_fd, uffd, err;
-	const char *why;
+	char why[KEEPER_WHY];
+	uint32_t id;
 
 	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION)
 		return -EPROTONOSUPPORT;
 	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
 	if (err)
 		return err;
-	why = ctl_peer_memory(&c->conn->peer, c->fds[0], c->fds[1]);
-	if (why) {
+	err = keeper_client_add(&c->conn->peer, c->fds[0], c->fds[1], &id, why);
+	if (err == -EPERM)
 		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
 			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
 			   (int)c->conn->peer.pid, why);
-		return -EPERM;
-	}
-	err = session_create(c->conn, req->comm, c->fds[0], c->fds[1], &s, &async_fd);
 	if (err)
 		return err;
+	err = session_create(c->conn, req->comm, c->fds[0], c->fds[1], id, &s, &async_fd);
+	if (err) {
+		keeper_client_del(id);
+		return err;
+	}
 	c->conn->ses = c->s = s;
 	ctl_reply_fd(c->reply, async_fd, true);
 	ctl_reply_fd(c->reply, s->bell_fd, false);

@@ -2,10 +2,9 @@
 /*
  * landlock.c - threads that reach no files, or only those of the store. Called by sandbox.c.
  *
- * Landlock knows paths, which seccomp does not, and knows who may trace whom: a thread that is in a
- * domain cannot open /proc/PID/mem of a process that is not. So it is of no use for the control
- * thread, whose work that is, and of much use for the others, which seccomp keeps from opening
- * files anyway, or from nothing but the store's.
+ * Landlock knows paths, which seccomp does not, and knows who may trace whom: a process that is in a
+ * domain cannot look into one that is not. So it is of no use for the keeper, whose work that is, and of
+ * much use for threads that seccomp keeps from opening files anyway, or from nothing but the store's.
  *
  * glibc has no functions for it, and the headers of Debian 12 (Linux 6.1) know the first half.
  */

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "keeper/keeper.h"
 #include "log.h"
 #include "orch.h"
 #include "router.h"
@@ -140,8 +141,11 @@ static void on_signal(uv_signal_t *h, int signum)
 	uv_stop(h->loop);
 }
 
-/* Before any thread is started. */
-static int confine(const struct ffr_conf *conf)
+/*
+ * Before any thread is started: the rights that only the keeper needs go to it, and *keeper is its
+ * socket, -1 without a sandbox.
+ */
+static int confine(const struct ffr_conf *conf, int *keeper)
 {
 	struct sandbox_conf box = { .mode = conf->sandbox };
 	bool has_store = !strcmp(conf->orchestrator, "embedded") && conf->store[0] == '/';
@@ -152,7 +156,10 @@ static int confine(const struct ffr_conf *conf)
 		return -ENOMEM;
 	if (has_store)
 		box.dirs[box.num_dirs++] = dirname(dir);
-	err = sandbox_prepare(&box);
+	*keeper = -1;
+	err = conf->sandbox == SANDBOX_OFF ? 0 : keeper_start(&box, keeper);
+	if (!err)
+		err = sandbox_prepare(&box);
 	free(dir);
 	return err;
 }
@@ -171,11 +178,30 @@ static int serve(struct router *r)
 	return err;
 }
 
-static int run(struct router *r)
+/* Without it no client can come. */
+static void on_keeper(uv_poll_t *h, int status, int events)
+{
+	(void)status;
+	(void)events;
+	log_err("the keeper has ended: stopping");
+	uv_poll_stop(h);
+	*(bool *)h->data = true;
+	uv_stop(h->loop);
+}
+
+static int run(struct router *r, int keeper)
 {
 	static const int signums[] = { SIGINT, SIGTERM };
 	uv_signal_t sig[2];
+	bool lost = false;
+	uv_poll_t poll;
 	int err;
+
+	if (keeper >= 0) {
+		uv_poll_init(&r->loop, &poll, keeper);
+		poll.data = &lost;
+		uv_poll_start(&poll, UV_DISCONNECT, on_keeper);
+	}
 
 	for (int i = 0; i < 2; i++) {
 		uv_signal_init(&r->loop, &sig[i]);
@@ -190,7 +216,9 @@ static int run(struct router *r)
 	}
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&sig[i], NULL);
-	return err;
+	if (keeper >= 0)
+		uv_close((uv_handle_t *)&poll, NULL);
+	return lost ? -EPIPE : err;
 }
 
 int main(int argc, char **argv)
@@ -198,7 +226,7 @@ int main(int argc, char **argv)
 	static struct router r;
 	struct args args = { 0 };
 	char why[1024];
-	int err;
+	int err, keeper;
 
 	args_parse(&args, argc, argv);
 	if (conf_load(&r.conf, args.config, why, sizeof(why))) {
@@ -221,9 +249,9 @@ int main(int argc, char **argv)
 		conf_free(&r.conf);
 		return EXIT_FAILURE;
 	}
-	err = confine(&r.conf);
+	err = confine(&r.conf, &keeper);
 	if (!err)
-		err = run(&r);
+		err = run(&r, keeper);
 	router_fini(&r);
 	conf_free(&r.conf);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;

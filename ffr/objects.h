@@ -205,9 +205,9 @@ struct session {
 	uint32_t num_segs;
 	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
 	uint32_t id;
-	pid_t pid;   /* as the router sees it; from SO_PEERCRED */
-	int pidfd;   /* the connection's */
-	int maps_fd; /* [ctl] the client's /proc/self/maps; -1: the kernel cannot be asked */
+	pid_t pid;	    /* as the router sees it; from SO_PEERCRED */
+	uint32_t keeper_id; /* [ctl] keeper/keeper.h */
+	int maps_fd;	    /* [ctl] the client's /proc/self/maps; -1: the kernel cannot be asked */
 	char comm[16];
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */

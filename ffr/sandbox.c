@@ -220,6 +220,13 @@ static const struct rule clients[] = {
 	WHEN(mbind, IS(2, MPOL_PREFERRED)),
 };
 
+/* Clients' processes, by what they handed over and by their numbers. */
+static const struct rule processes[] = {
+	ANY(openat),   ANY(newfstatat),	  ANY(fstat), ANY(statx),
+	ANY(readlink), ANY(memfd_create), ANY(poll),  WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	ANY(sendmsg),  ANY(recvmsg),	  ANY(fcntl),
+};
+
 /* libuv, which does this with all signals blocked: a call that is trapped there ends the process. */
 static const struct rule signals[] = {
 	ANY(rt_sigaction),
@@ -293,8 +300,7 @@ struct kind {
 
 static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 	[SANDBOX_CONTROL] = { "control",
-			      { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE,
-				CAP_SYS_RESOURCE, -1 },
+			      { CAP_SYS_RESOURCE, -1 },
 			      REACH_ALL,
 			      { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
 				GROUP(socket_io), GROUP(socket_new), GROUP(socket_serve),
@@ -315,6 +321,10 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			  REACH_STORE,
 			  { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(socket_new),
 			    GROUP(socket_serve), GROUP(files), GROUP(signals) } },
+	[SANDBOX_KEEPER] = { "keeper",
+			     { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE, -1 },
+			     REACH_ALL,
+			     { GROUP(base), GROUP(processes) } },
 };
 
 /* ---- what is refused ------------------------------------------------------------------------- */
@@ -440,24 +450,24 @@ static int filters_create(enum sandbox_mode mode)
 
 /* ---- capabilities ---------------------------------------------------------------------------- */
 
-static bool kept_by_any(int cap)
+static bool kept_by_any(int cap, bool keeper)
 {
 	for (int k = 0; k < SANDBOX_NUM_KINDS; k++)
 		for (const int *c = kinds[k].caps; *c >= 0; c++)
-			if (*c == cap)
+			if (*c == cap && keeper == (k == SANDBOX_KEEPER))
 				return true;
 	/* CAP_CHECKPOINT_RESTORE's elder, for who starts the router with that one only */
-	return cap == CAP_SYS_ADMIN &&
+	return keeper && cap == CAP_SYS_ADMIN &&
 	       !capng_have_capability(CAPNG_PERMITTED, CAP_CHECKPOINT_RESTORE);
 }
 
 /* No program that is run gets any more, though none is: nothing can come back this way. */
-static int bounding_drop(void)
+static int bounding_drop(bool keeper)
 {
 	if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
 		return 0; /* who started the process has seen to that, or cannot be helped */
 	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
-		if (!kept_by_any(cap) && prctl(PR_CAPBSET_READ, cap) == 1 &&
+		if (!kept_by_any(cap, keeper) && prctl(PR_CAPBSET_READ, cap) == 1 &&
 		    prctl(PR_CAPBSET_DROP, cap))
 			return -errno;
 	return 0;
@@ -507,7 +517,7 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 		return failed("no_new_privs", -errno);
 	if (capng_get_caps_process())
 		return failed("capabilities", -EIO);
-	err = bounding_drop();
+	err = bounding_drop(conf->keeper);
 	if (err)
 		return failed("bounding set", err);
 	box.filters = !WITH_ASAN && !RUNNING_ON_VALGRIND;

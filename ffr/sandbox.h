@@ -17,6 +17,7 @@ enum sandbox_kind {
 	SANDBOX_STORE,	 /* the orchestrator inside the router (ffo/embed.c) */
 	SANDBOX_POOL,	 /* libuv's threads, which give large segments back (seg.c) */
 	SANDBOX_FFO,	 /* the daemon ffo */
+	SANDBOX_KEEPER,	 /* the router's process with the privileges (keeper/) */
 	SANDBOX_NUM_KINDS
 };
 
@@ -25,6 +26,7 @@ enum sandbox_kind {
 
 struct sandbox_conf {
 	enum sandbox_mode mode;
+	bool keeper; /* this process is to keep the rights of SANDBOX_KEEPER, and no others */
 	const char *dirs[SANDBOX_MAX_DIRS]; /* where SANDBOX_STORE and _FFO make and remove files */
 	size_t num_dirs;
 	const char *read_dirs[SANDBOX_MAX_READ_DIRS]; /* where they only read */

@@ -19,6 +19,7 @@
 #include "abi/ff_vma.h"
 #include "ctl_obj.h"
 #include "import.h"
+#include "keeper/keeper.h"
 #include "orch.h"
 #include "pvm.h"
 #include "shadow.h"
@@ -78,8 +79,8 @@ static int maps_keep(int maps)
 	return ff_vma_ask(maps, 0, &v) == -ENOTTY ? -1 : fcntl(maps, F_DUPFD_CLOEXEC, 0);
 }
 
-int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, struct session **out,
-		   int *async_fd)
+int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
+		   struct session **out, int *async_fd)
 {
 	struct router *r = conn->r;
 	struct session *s = calloc(1, sizeof(*s));
@@ -102,7 +103,6 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, s
 	s->conn = conn;
 	s->fast = s->cont->fast;
 	s->pid = conn->peer.pid;
-	s->pidfd = conn->peer.pidfd;
 	s->id = ++r->last_session ? r->last_session : ++r->last_session;
 	comm_copy(s->comm, comm, sizeof(s->comm));
 	session_limits(s, r);
@@ -133,6 +133,7 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, s
 	if (err)
 		goto err_maps;
 	sysfs_wake(s->cont);
+	s->keeper_id = keeper_id;
 	*async_fd = pair[1];
 	*out = s;
 	if (r->orch)
@@ -281,6 +282,7 @@ void session_destroy(struct session *s)
 	close(s->async_fd);
 	if (s->maps_fd >= 0)
 		close(s->maps_fd);
+	keeper_client_del(s->keeper_id);
 	seg_free_all(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);

@@ -8,23 +8,9 @@
  * a shared mapping it names its address, and the router looks into the process, maps the same file
  * and keeps it mapped for as long as the MR lives, as pinned pages would be.
  *
- * The latter must not give a client anything that it does not have. The mapping can change at any
- * time, the link in /proc/PID/map_files opens with the router's rights, and opening or even asking
- * about a file may block when its file system is a client's. Hence, in this order:
- *
- *	1. ask for the mapping: shared, readable, and writable if the MR may be written to
- *	2. open the link with O_PATH, which calls no file system; the file is pinned from here on
- *	3. statx(AT_STATX_DONT_SYNC) of it, which calls none either: the same regular file, on a
- *	   device that is known to be tmpfs or hugetlbfs
- *	4. only now open it, for writing only if the mapping is writable
- *	5. ask for the mapping again: it still shows this very file, shared, and as writable as
- *	   before; and the process that was looked into by its number still lives (pidfd)
- *
- * Who is asked in 1 and 5 is the client's own /proc/self/maps, which is bound to its address space.
- * A mapping that is shared and writable stands for a file that the process had open for writing,
- * and 5 finds it on the inode that the router has open, so that swapping mappings in between wins
- * nothing, nor does becoming another program. Whatever fails leaves the run to pvm.c, which is always
- * right; so does a kernel that cannot be asked (before Linux 6.11).
+ * The latter must not give a client anything that it does not have: which mappings there are its own
+ * /proc/self/maps tells, and the keeper opens the file (keeper/map_file.c). Whatever fails leaves the
+ * run to pvm.c, which is always right; so does a kernel that cannot be asked (before Linux 6.11).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,9 +25,7 @@
 #include <uthash.h>
 
 #include "abi/ff_vma.h"
-#include "ctl_peer.h"
-#include "log.h"
-#include "mounts.h"
+#include "keeper/keeper.h"
 #include "shadow.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
@@ -56,9 +40,6 @@
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
-/* <linux/memfd.h>, which does not go with <sys/mman.h> */
-#define HUGE_2MB (21u << 26)
-#define HUGE_1GB (30u << 26)
 
 /* Part of an application's file, mapped here; shared by MRs that name the same part. */
 struct foreign_key {
@@ -91,82 +72,6 @@ struct peer {
 	bool writes;	   /* the MR may be written to */
 	uint32_t max_runs; /* of the MR */
 };
-
-static bool same_mapping(const struct ff_vma *a, const struct ff_vma *b)
-{
-	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
-	       a->inode == b->inode && a->dev_major == b->dev_major &&
-	       a->dev_minor == b->dev_minor && a->flags == b->flags;
-}
-
-/* Does the kernel's own tmpfs or hugetlbfs, the one of memfds and of System V, have that device? */
-static bool kernel_shm(dev_t dev)
-{
-	static const unsigned kind[] = { 0, MFD_HUGETLB | HUGE_2MB, MFD_HUGETLB | HUGE_1GB };
-	static struct {
-		bool asked;
-		dev_t dev;
-	} known[sizeof(kind) / sizeof(kind[0])];
-
-	for (size_t i = 0; i < sizeof(kind) / sizeof(kind[0]); i++) {
-		if (!known[i].asked) {
-			int fd = memfd_create("freeflow-which", MFD_CLOEXEC | kind[i]);
-			struct stat st;
-
-			known[i].asked = true;
-			if (fd >= 0 && !fstat(fd, &st))
-				known[i].dev = st.st_dev;
-			if (fd >= 0)
-				close(fd);
-		}
-		if (known[i].dev && known[i].dev == dev)
-			return true;
-	}
-	return false;
-}
-
-/* Steps 2 to 5 above. The file behind mapping v, open, or -errno. */
-static int open_mapped(const struct peer *peer, const struct ff_vma *v)
-{
-	static const char *const shm[] = { "tmpfs", "hugetlbfs", NULL };
-	int flags = (peer->writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	struct statx st;
-	struct ff_vma again = { 0 };
-	char path[64];
-	int handle, fd, err = -EACCES;
-	dev_t dev;
-
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", peer->ses->pid,
-		 (unsigned long long)v->start, (unsigned long long)v->end);
-	handle = open(path, O_PATH | O_CLOEXEC);
-	if (handle < 0)
-		return -errno;
-	if (statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st)) {
-		err = -errno;
-		goto out;
-	}
-	dev = makedev(st.stx_dev_major, st.stx_dev_minor);
-	if (!S_ISREG(st.stx_mode) || st.stx_ino != v->inode || st.stx_dev_major != v->dev_major ||
-	    st.stx_dev_minor != v->dev_minor)
-		goto out;
-	if (!kernel_shm(dev) && !mounts_is(peer->ses->pid, dev, shm))
-		goto out;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
-	fd = open(path, flags);
-	if (fd < 0) {
-		err = -errno;
-		goto out;
-	}
-	if (ff_vma_ask(peer->ses->maps_fd, v->start, &again) || !same_mapping(v, &again) ||
-	    !ctl_peer_lives(peer->ses->pidfd)) {
-		close(fd);
-		goto out;
-	}
-	err = fd;
-out:
-	close(handle);
-	return err;
-}
 
 /*
  * Map bytes [key->offset, + len) of the file. Huge pages can only be mapped as a whole. Parts that
@@ -226,7 +131,7 @@ static struct foreign *foreign_get(const struct peer *peer, const struct ff_vma 
 	}
 	if (peer->ses->num_foreign >= MAX_FOREIGN)
 		return NULL;
-	fd = open_mapped(peer, v);
+	fd = keeper_map_file(peer->ses->keeper_id, v, peer->writes);
 	if (fd < 0)
 		return NULL;
 	g = foreign_map(&key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);

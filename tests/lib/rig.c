@@ -97,7 +97,6 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->bell = s->s.bell_fd = eventfd(0, EFD_NONBLOCK);
 	s->s.cont = &r->cont[container];
 	s->s.pid = getpid();
-	s->s.pidfd = -1;
 	s->s.hdr = shared(sizeof(*s->s.hdr));
 	s->s.maps_fd = -1;
 	hello_memory(memory);

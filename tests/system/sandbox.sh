@@ -10,8 +10,10 @@ own_lab --containers 2
 
 # Capabilities by number.
 DAC_OVERRIDE=1 SYS_PTRACE=19 SYS_NICE=23 SYS_RESOURCE=24 CHECKPOINT_RESTORE=40
-CONTROL=$((1 << DAC_OVERRIDE | 1 << SYS_PTRACE | 1 << SYS_RESOURCE | 1 << CHECKPOINT_RESTORE))
+CONTROL=$((1 << SYS_RESOURCE))
+KEEPER=$((1 << DAC_OVERRIDE | 1 << SYS_PTRACE | 1 << CHECKPOINT_RESTORE))
 FAST=$((1 << SYS_NICE))
+may=$((CONTROL | FAST)) # of a process: its bounding set
 MINE=$((16#$(awk '/^CapPrm/ { print $2 }' /proc/self/status)))
 
 word() { # STATUS-FILE NAME
@@ -30,7 +32,7 @@ confined() {
 	[[ $(word "$file" Seccomp) == 2 ]] || fail "$file: no filter"
 	(($(caps "$file" CapInh) == 0 && $(caps "$file" CapAmb) == 0)) ||
 		fail "$file: inheritable or ambient capabilities"
-	(((16#$(word "$file" CapBnd) & ~(CONTROL | FAST)) == 0)) ||
+	(((16#$(word "$file" CapBnd) & ~may) == 0)) ||
 		fail "$file: bounding set $(word "$file" CapBnd)"
 	has=$(caps "$file" CapEff)
 	((has == $(caps "$file" CapPrm))) || fail "$file: CapPrm is not CapEff"
@@ -54,15 +56,26 @@ threads_confined() {
 	[[ $kinds == *" $((FAST & MINE))"* && $kinds == *" 0"* ]] || fail "kinds of threads:$kinds"
 }
 
+# The keeper is the only child that a router has.
+keeper_confined() {
+	local keeper may=$KEEPER
+	keeper=$(pgrep -P "$1" -x ffr-keeper) || fail "no keeper"
+	[[ $(pgrep -c -P "$1") == 1 ]] || fail "other children: $(pgrep -l -P "$1")"
+	[[ $(find "/proc/$keeper/task" -mindepth 1 -maxdepth 1 | wc -l) == 1 ]] || fail "keeper: threads"
+	confined "/proc/$keeper/status" "$KEEPER"
+}
+
 router=$(<"$OWN_LAB/h0/ffr.pid")
 step "a router that has just started"
 threads_confined "$router"
+keeper_confined "$router"
 
 step "under load, with large segments to give back"
 pair h0c0 h0c1 ib_write_bw -F -n 20 -s 16777216
 bandwidth 20 16777216
 pair h0c0 h0c1 ib_send_lat -F -n 1000
 threads_confined "$router"
+keeper_confined "$router"
 
 step "programs of another user"
 for program in verbs_memory verbs_mr verbs_rc; do
@@ -70,6 +83,13 @@ for program in verbs_memory verbs_mr verbs_rc; do
 		"$BUILD/tests/system/$program" >"$OUT/user" 2>&1 ||
 		fail "$program of user 1000: $(tail "$OUT/user")"
 done
+
+step "a keeper that ends"
+pkill -KILL -P "$router" -x ffr-keeper
+until_true 10 sh -c "! kill -0 $router 2>/dev/null" || fail "the router goes on without its keeper"
+grep -q 'the keeper has ended' "$OWN_LAB/h0/ffr.log" || fail "the log does not say so"
+"$LAB" restart router h0 || fail "restart"
+pair h0c0 h0c1 ib_send_lat -F -n 1000
 
 step "sandbox = off"
 echo 'sandbox = off' >>"$OWN_LAB/h0/ffr.conf"

@@ -74,7 +74,9 @@ static void read_status(pid_t pid)
 /* What a child that entered does; ends with its exit status, or 256 + the signal's number. */
 static int child(enum sandbox_kind kind, void (*fn)(void))
 {
-	struct sandbox_conf conf = { .mode = mode, .dirs = { dir }, .num_dirs = 1 };
+	struct sandbox_conf conf = {
+		.mode = mode, .keeper = kind == SANDBOX_KEEPER, .dirs = { dir }, .num_dirs = 1
+	};
 	size_t len = 0;
 	ssize_t n;
 	int status;
@@ -380,9 +382,10 @@ static void store_has_its_folder(void **state)
 static void capabilities(void **state)
 {
 	static const uint64_t keeps[SANDBOX_NUM_KINDS] = {
-		[SANDBOX_CONTROL] = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
-				    BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYS_RESOURCE),
+		[SANDBOX_CONTROL] = BIT(CAP_SYS_RESOURCE),
 		[SANDBOX_FAST] = BIT(CAP_SYS_NICE),
+		[SANDBOX_KEEPER] = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
+				   BIT(CAP_CHECKPOINT_RESTORE),
 	};
 	uint64_t had;
 
@@ -397,11 +400,12 @@ static void capabilities(void **state)
 		assert_int_equal(status_hex("CapAmb:\t"), 0);
 		assert_int_equal(status_hex("NoNewPrivs:\t"), 1);
 		if (had & BIT(CAP_SETPCAP))
-			assert_int_equal(status_hex("CapBnd:\t") &
-						 ~(BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
-						   BIT(CAP_CHECKPOINT_RESTORE) | BIT(CAP_SYS_NICE) |
-						   BIT(CAP_SYS_RESOURCE) | BIT(CAP_SYS_ADMIN)),
-					 0);
+			assert_int_equal(
+				status_hex("CapBnd:\t") &
+					~(kind == SANDBOX_KEEPER ?
+						  keeps[SANDBOX_KEEPER] | BIT(CAP_SYS_ADMIN) :
+						  keeps[SANDBOX_CONTROL] | keeps[SANDBOX_FAST]),
+				0);
 	}
 }
 
@@ -434,20 +438,36 @@ static void other_start(void)
 	close(told[1]);
 }
 
-static void reaches_clients(void)
+static int open_of_other(const char *name, int flags)
 {
 	char path[96];
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)other_pid);
-	MUST(open(path, O_RDWR) >= 0);
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)other_pid);
-	MUST(open(path, O_RDONLY) >= 0);
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", (int)other_pid,
-		 (unsigned long)other_map, (unsigned long)other_map + OTHER_LEN);
-	MUST(open(path, O_RDWR) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)other_pid, name);
+	return open(path, flags);
 }
 
-static void control_reaches_clients_of_other_users(void **state)
+static int open_mapping(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)other_map,
+		 (unsigned long)other_map + OTHER_LEN);
+	return open_of_other(name, O_RDWR);
+}
+
+static void reaches_files(void)
+{
+	MUST(open_mapping() >= 0);
+}
+
+static void reaches_nothing(void)
+{
+	MUST(open_mapping() < 0 && errno == EACCES);
+	MUST(open_of_other("mem", O_RDWR) < 0);
+	MUST(open_of_other("maps", O_RDONLY) < 0);
+}
+
+static void keeper_alone_reaches_clients_of_other_users(void **state)
 {
 	(void)state;
 	if (geteuid()) {
@@ -455,7 +475,8 @@ static void control_reaches_clients_of_other_users(void **state)
 		skip();
 	}
 	other_start();
-	succeeds(SANDBOX_CONTROL, reaches_clients);
+	succeeds(SANDBOX_KEEPER, reaches_files);
+	succeeds(SANDBOX_CONTROL, reaches_nothing);
 	kill(other_pid, SIGKILL);
 	waitpid(other_pid, NULL, 0);
 }
@@ -512,7 +533,7 @@ int main(void)
 		cmocka_unit_test_setup(abort_works, setup),
 		cmocka_unit_test_setup(store_has_its_folder, setup),
 		cmocka_unit_test_setup(capabilities, setup),
-		cmocka_unit_test_setup(control_reaches_clients_of_other_users, setup),
+		cmocka_unit_test_setup(keeper_alone_reaches_clients_of_other_users, setup),
 		cmocka_unit_test_setup(mode_log, setup),
 		cmocka_unit_test_setup(mode_off, setup),
 		cmocka_unit_test_setup(names_of_modes, setup),

@@ -57,8 +57,9 @@ static int hooked_open(const char *path, int flags)
 	return fd;
 }
 
-#define open hooked_open
 #include "ffr/shadow.c"
+#define open hooked_open
+#include "ffr/keeper/map_file.c"
 #undef open
 
 static struct tenant tenant;
@@ -73,7 +74,7 @@ static int setup(void **state)
 	memset(&ses, 0, sizeof(ses));
 	ses.fast = &fast;
 	ses.cont = &cont;
-	ses.pidfd = ses.maps_fd = -1;
+	ses.maps_fd = -1;
 	return 0;
 }
 
@@ -90,22 +91,30 @@ static int teardown(void **state)
 {
 	(void)state;
 	child_stop();
-	if (ses.pidfd >= 0)
-		close(ses.pidfd);
-	if (ses.maps_fd >= 0)
+	if (ses.maps_fd >= 0) {
 		close(ses.maps_fd);
+		keeper_client_del(ses.keeper_id);
+	}
 	seg_free_all(&ses);
 	return ses.num_foreign ? -1 : 0;
 }
 
 /* What the application hands over in HELLO. */
-static void has_maps(pid_t pid)
+static void says_hello(pid_t pid)
 {
-	char path[32];
+	struct ctl_peer peer = { .pid = pid };
+	char path[32], why[KEEPER_WHY];
+	int mem;
 
+	ses.pid = pid;
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	mem = open(path, O_RDWR | O_CLOEXEC);
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	ses.maps_fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_true(ses.maps_fd >= 0);
+	peer.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	assert_int_equal(keeper_client_add(&peer, mem, ses.maps_fd, &ses.keeper_id, why), 0);
+	close(mem);
+	close(peer.pidfd);
 }
 
 /* The application: a copy of this process, which does nothing. */
@@ -118,10 +127,7 @@ static void child_start(void)
 		for (;;)
 			pause();
 	}
-	ses.pid = child;
-	ses.pidfd = (int)syscall(SYS_pidfd_open, child, 0);
-	assert_true(ses.pidfd >= 0);
-	has_maps(child);
+	says_hello(child);
 }
 
 static void need_map_files(void)
@@ -497,9 +503,7 @@ static void swapping_mappings_wins_nothing(void **state)
 	assert_int_equal(ftruncate(swap_fd[0], PG), 0);
 	swap_fd[1] = open(name, O_RDONLY | O_CLOEXEC);
 	unlink(name);
-	ses.pid = getpid(); /* this process is the application, too */
-	ses.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
-	has_maps(getpid());
+	says_hello(getpid()); /* this process is the application, too */
 	need_map_files();
 	swapped = mmap(NULL, PG, RW, MAP_SHARED, swap_fd[0], 0);
 	swapped[0] = 1;

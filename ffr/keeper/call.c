@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * call.c - the router's side of the keeper. Control thread. A request waits for its answer: the keeper
+ * does nothing that a client can hold up. When it has ended every request fails, and main.c stops.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../log.h"
+#include "../sandbox.h"
+#include "keeper.h"
+
+void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
+
+static int keeper = -1; /* -1: there is none */
+
+int keeper_start(const struct sandbox_conf *conf, int *sock)
+{
+	struct sandbox_conf own = *conf;
+	int pair[2], err;
+	pid_t pid;
+
+	own.keeper = true;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = -errno;
+		log_err("keeper: %s", strerror(-err));
+		return err;
+	}
+	pid = fork();
+	if (!pid)
+		keeper_main(pair[1], &own);
+	err = pid < 0 ? -errno : 0;
+	close(pair[1]);
+	if (err) {
+		close(pair[0]);
+		log_err("keeper: %s", strerror(-err));
+		return err;
+	}
+	*sock = keeper = pair[0];
+	return 0;
+}
+
+/* After an error: is it to be tried again? libuv, which watches the socket, has it not block. */
+static bool again(short events)
+{
+	struct pollfd p = { .fd = keeper, .events = events };
+
+	if (errno == EAGAIN)
+		return poll(&p, 1, -1) == 1 || errno == EINTR;
+	return errno == EINTR;
+}
+
+/* The answer's status; *fd is the descriptor that came with it, or -1. */
+static int call(const struct keeper_req *req, const int *fds, unsigned n_fds,
+		struct keeper_resp *resp, int *fd)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(3 * sizeof(int))];
+	} cm = { .h = { CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec iov = { (void *)req, sizeof(*req) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	*fd = -1;
+	if (n_fds) {
+		memcpy(CMSG_DATA(&cm.h), fds, n_fds * sizeof(int));
+		msg.msg_control = cm.room;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+	}
+	do
+		n = sendmsg(keeper, &msg, MSG_NOSIGNAL);
+	while (n < 0 && again(POLLOUT));
+	if (n < 0)
+		return -errno;
+	iov = (struct iovec){ resp, sizeof(*resp) };
+	msg = (struct msghdr){ .msg_iov = &iov,
+			       .msg_iovlen = 1,
+			       .msg_control = cm.room,
+			       .msg_controllen = sizeof(cm.room) };
+	do
+		n = recvmsg(keeper, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && again(POLLIN));
+	if (n != sizeof(*resp))
+		return -EPIPE;
+	h = CMSG_FIRSTHDR(&msg);
+	if (h && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(h), sizeof(*fd));
+	resp->why[KEEPER_WHY - 1] = '\0';
+	return resp->status;
+}
+
+int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id,
+		      char why[KEEPER_WHY])
+{
+	const struct keeper_req req = { .op = KEEPER_ADD, .pid = peer->pid };
+	const int fds[] = { peer->pidfd, mem, maps };
+	struct keeper_resp resp;
+	int err, fd;
+
+	if (keeper < 0)
+		return clients_add(peer, mem, maps, id, why);
+	err = call(&req, fds, 3, &resp, &fd);
+	if (err == -EPERM)
+		memcpy(why, resp.why, KEEPER_WHY);
+	*id = err ? 0 : resp.id;
+	return err;
+}
+
+void keeper_client_del(uint32_t id)
+{
+	const struct keeper_req req = { .op = KEEPER_DEL, .id = id };
+	struct keeper_resp resp;
+	int fd;
+
+	if (keeper < 0)
+		clients_del(id);
+	else
+		(void)call(&req, NULL, 0, &resp, &fd); /* gone with the keeper, if that has ended */
+}
+
+int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes)
+{
+	const struct keeper_req req = {
+		.op = KEEPER_MAP_FILE, .id = id, .writes = writes, .vma = *v
+	};
+	struct keeper_resp resp;
+	int err, fd;
+
+	if (keeper < 0)
+		return clients_map_file(id, v, writes);
+	err = call(&req, NULL, 0, &resp, &fd);
+	return err ? err : fd < 0 ? -EPROTO : fd;
+}

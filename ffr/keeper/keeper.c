@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * keeper.c - the process with the privileges: messages in, one dispatch, answers out. See keeper.h.
+ *
+ * Its socket is the router's, and the router may have been taken over: so what it does must be no more
+ * than a client has asked for by what it handed over itself. It answers one packet with one, in turn,
+ * and ends when the socket does.
+ */
+#include "keeper.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../log.h"
+#include "../sandbox.h"
+
+#define ADD_FDS	 3u /* pidfd, mem, maps */
+#define ROOM_FDS 8u /* more come along with no good message, and are closed by the kernel */
+
+void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
+
+static int serve_add(const struct keeper_req *req, const int *fds, unsigned n_fds,
+		     struct keeper_resp *resp)
+{
+	const struct ctl_peer peer = { .pid = req->pid, .pidfd = fds[0] };
+
+	if (n_fds != ADD_FDS || req->pid <= 0 || req->id)
+		return -EINVAL;
+	return clients_add(&peer, fds[1], fds[2], &resp->id, resp->why);
+}
+
+int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
+		 struct keeper_resp *resp)
+{
+	struct keeper_req req;
+	int fd = -1;
+
+	*resp = (struct keeper_resp){ .status = -EINVAL };
+	if (len != sizeof(req))
+		goto out;
+	memcpy(&req, bytes, sizeof(req));
+	if (req.op != KEEPER_ADD && n_fds)
+		goto out;
+	switch (req.op) {
+	case KEEPER_ADD:
+		if (n_fds)
+			resp->status = serve_add(&req, fds, n_fds, resp);
+		break;
+	case KEEPER_DEL:
+		resp->status = clients_del(req.id);
+		break;
+	case KEEPER_MAP_FILE:
+		fd = clients_map_file(req.id, &req.vma, req.writes);
+		resp->status = fd < 0 ? fd : 0;
+		break;
+	default:
+		break;
+	}
+out:
+	while (n_fds)
+		close(fds[--n_fds]);
+	return fd;
+}
+
+/* One packet with what came along: its length, 0 at the end. */
+static ssize_t receive(int sock, void *buf, size_t size, int fds[ROOM_FDS], unsigned *n_fds)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(ROOM_FDS * sizeof(int))];
+	} cm;
+	struct iovec iov = { buf, size };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = cm.room,
+			      .msg_controllen = sizeof(cm.room) };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	do
+		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	*n_fds = 0;
+	h = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
+	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
+		*n_fds = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(h), *n_fds * sizeof(int));
+	}
+	return n;
+}
+
+static void answer(int sock, const struct keeper_resp *resp, int fd)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(sizeof(int))];
+	} cm = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec iov = { (void *)resp, sizeof(*resp) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		memcpy(CMSG_DATA(&cm.h), &fd, sizeof(fd));
+		msg.msg_control = cm.room;
+		msg.msg_controllen = sizeof(cm.room);
+	}
+	while (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+	if (fd >= 0)
+		close(fd);
+}
+
+void keeper_main(int sock, const struct sandbox_conf *conf)
+{
+	struct keeper_resp resp;
+	int fds[ROOM_FDS], fd;
+	uint8_t buf[256];
+	unsigned n_fds;
+	ssize_t n;
+
+	/* what the router is told to stop by; this one ends with it */
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	prctl(PR_SET_NAME, "ffr-keeper");
+	if (dup2(sock, STDERR_FILENO + 1) < 0 || chdir("/"))
+		_exit(EXIT_FAILURE);
+	sock = STDERR_FILENO + 1;
+	syscall(SYS_close_range, sock + 1, ~0u, 0);
+	if (sandbox_prepare(conf) || sandbox_enter(SANDBOX_KEEPER))
+		_exit(EXIT_FAILURE);
+	while ((n = receive(sock, buf, sizeof(buf), fds, &n_fds)) > 0 || n_fds) {
+		fd = keeper_serve(buf, n > 0 ? (size_t)n : 0, fds, n_fds, &resp);
+		answer(sock, &resp, fd);
+	}
+	_exit(EXIT_SUCCESS);
+}

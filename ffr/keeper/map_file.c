@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * map_file.c - the file behind a client's shared mapping, opened. Keeper; called by clients.c.
+ *
+ * This must not give a client anything that it does not have, nor a router that was taken over. The
+ * mapping can change at any time, the link in /proc/PID/map_files opens with the keeper's rights, the
+ * number in it may be another process's by now, and opening or even asking about a file may block when
+ * its file system is a client's. Hence, in this order, after the router has asked the client's maps for
+ * the mapping:
+ *
+ *	1. open the link with O_PATH, which calls no file system; the file is pinned from here on
+ *	2. statx(AT_STATX_DONT_SYNC) of it, which calls none either: the same regular file, on a
+ *	   device that is known to be tmpfs or hugetlbfs
+ *	3. only now open it, for writing only if the mapping is writable
+ *	4. ask the client's maps for the mapping: it shows this very file, shared, and as writable as
+ *	   asked for; and the process that was looked into by its number still lives
+ *
+ * The maps are the client's own, which only who may look into it can have: a mapping that is shared and
+ * writable stands for a file that it had open for writing, and 4 finds it on the inode that was
+ * opened, so that swapping mappings in between wins nothing, nor does becoming another program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "../mounts.h"
+#include "keeper.h"
+
+/* <linux/memfd.h>, which does not go with <sys/mman.h> */
+#define HUGE_2MB (21u << 26)
+#define HUGE_1GB (30u << 26)
+
+static bool same_mapping(const struct ff_vma *a, const struct ff_vma *b)
+{
+	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
+	       a->inode == b->inode && a->dev_major == b->dev_major &&
+	       a->dev_minor == b->dev_minor && a->flags == b->flags;
+}
+
+/* Does the kernel's own tmpfs or hugetlbfs, the one of memfds and of System V, have that device? */
+static bool kernel_shm(dev_t dev)
+{
+	static const unsigned kind[] = { 0, MFD_HUGETLB | HUGE_2MB, MFD_HUGETLB | HUGE_1GB };
+	static struct {
+		bool asked;
+		dev_t dev;
+	} known[sizeof(kind) / sizeof(kind[0])];
+
+	for (size_t i = 0; i < sizeof(kind) / sizeof(kind[0]); i++) {
+		if (!known[i].asked) {
+			int fd = memfd_create("freeflow-which", MFD_CLOEXEC | kind[i]);
+			struct stat st;
+
+			known[i].asked = true;
+			if (fd >= 0 && !fstat(fd, &st))
+				known[i].dev = st.st_dev;
+			if (fd >= 0)
+				close(fd);
+		}
+		if (known[i].dev && known[i].dev == dev)
+			return true;
+	}
+	return false;
+}
+
+int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool writes)
+{
+	static const char *const shm[] = { "tmpfs", "hugetlbfs", NULL };
+	const uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (writes ? FF_VMA_WRITE : 0);
+	int flags = (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	struct statx st;
+	struct ff_vma now = { 0 };
+	char path[64];
+	int handle, fd, err = -EACCES;
+	dev_t dev;
+
+	if ((v->flags & need) != need)
+		return -EACCES;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", pid,
+		 (unsigned long long)v->start, (unsigned long long)v->end);
+	handle = open(path, O_PATH | O_CLOEXEC);
+	if (handle < 0)
+		return -errno;
+	if (statx(handle, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO, &st)) {
+		err = -errno;
+		goto out;
+	}
+	dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	if (!S_ISREG(st.stx_mode) || st.stx_ino != v->inode || st.stx_dev_major != v->dev_major ||
+	    st.stx_dev_minor != v->dev_minor)
+		goto out;
+	if (!kernel_shm(dev) && !mounts_is(pid, dev, shm))
+		goto out;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", handle);
+	fd = open(path, flags);
+	if (fd < 0) {
+		err = -errno;
+		goto out;
+	}
+	if (ff_vma_ask(maps, v->start, &now) || !same_mapping(v, &now) || !ctl_peer_lives(pidfd)) {
+		close(fd);
+		goto out;
+	}
+	err = fd;
+out:
+	close(handle);
+	return err;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fuzz_keeper.c - libFuzzer target: a router that was taken over asks the keeper for whatever it likes,
+ * with descriptors of any kind. Nothing may be opened but what the client, this process, has mapped
+ * itself, shared and writable; no descriptor may be left behind.
+ * build: ffr/keeper/clients.c ffr/keeper/keeper.c ffr/keeper/map_file.c ffr/ctl_peer.c ffr/mounts.c ffr/log.c ffr/sandbox.c ffr/landlock.c
+ *
+ * The input is a list of requests: a byte for the descriptors that come along, one for the length, and
+ * the bytes, of which those that are 0xaa are a good request's.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ffr/keeper/keeper.h"
+
+#define LEN 8192u
+
+static int kinds[8];
+static struct ff_vma vma;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	void *shared = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int p[2];
+
+	(void)argc;
+	(void)argv;
+	if (pipe(p))
+		abort();
+	kinds[0] = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	kinds[1] = open("/proc/self/mem", O_RDWR);
+	kinds[2] = open("/proc/self/maps", O_RDONLY);
+	kinds[3] = p[0];
+	kinds[4] = memfd_create("mem", 0);
+	kinds[5] = open("/proc/self", O_PATH);
+	kinds[6] = eventfd(0, 0);
+	kinds[7] = open("/proc/self/mem", O_RDONLY);
+	(void)ff_vma_ask(kinds[2], (uintptr_t)shared, &vma);
+	return 0;
+}
+
+static unsigned open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id)
+{
+	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid(), .vma = vma };
+	struct keeper_resp resp;
+	uint8_t bytes[256];
+	int fds[3], fd;
+	unsigned n = 0;
+	struct stat st;
+
+	memcpy(bytes, &req, sizeof(req));
+	for (size_t i = 0; i < size; i++)
+		if (data[i] != 0xaa || i >= sizeof(req))
+			bytes[i] = data[i];
+	if (with & 0x80) /* the last client's name */
+		memcpy(bytes + offsetof(struct keeper_req, id), id, sizeof(*id));
+	for (; n < (with & 3u); n++)
+		fds[n] = dup(kinds[(n + (with >> 2)) % 8]);
+	fd = keeper_serve(bytes, size, fds, n, &resp);
+	if (!resp.status && resp.id)
+		*id = resp.id;
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) || st.st_ino != vma.inode)
+		abort();
+	close(fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	unsigned before = open_fds();
+	uint32_t id = 0, first = 0;
+
+	while (size > 2) {
+		size_t len = data[1] < size - 2 ? data[1] : size - 2;
+
+		request(data + 2, len, data[0], &id);
+		if (!first)
+			first = id;
+		data += 2 + len;
+		size -= 2 + len;
+	}
+	for (; first && first <= id; first++)
+		clients_del(first);
+	if (open_fds() != before)
+		abort();
+	return 0;
+}
