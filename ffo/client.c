@@ -99,6 +99,11 @@ const char *ffo_client_why(const struct ffo_client *c)
 	return c->tls ? tls_stream_why(c->tls) : "";
 }
 
+bool ffo_client_is_revoked(const struct ffo_client *c)
+{
+	return c->tls && tls_stream_is_revoked(c->tls);
+}
+
 void ffo_client_close(struct ffo_client *c)
 {
 	if (!c)

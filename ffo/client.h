@@ -10,6 +10,7 @@
 #ifndef FFO_CLIENT_H
 #define FFO_CLIENT_H
 
+#include <stdbool.h>
 #include <uv.h>
 
 #include "ffo_proto.h"
@@ -51,6 +52,8 @@ int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ff
 		       void *arg, struct ffo_client **c);
 /* A line about what is wrong with its TLS; "": nothing is. */
 const char *ffo_client_why(const struct ffo_client *c);
+/* Has the orchestrator's certificate been revoked since? */
+bool ffo_client_is_revoked(const struct ffo_client *c);
 /* Who is told of events, with the arg of `closed`; NULL: nobody, they are dropped. */
 void ffo_client_on_event(struct ffo_client *c, ffo_event_cb event);
 /* Calls under way end with -ECANCELED before the return. `closed` is not called. NULL is fine. */

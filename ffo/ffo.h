@@ -6,6 +6,7 @@
 #ifndef FFO_H
 #define FFO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
 
@@ -27,6 +28,8 @@ struct ffo_conf {
 	unsigned int handshake_timeout; /* ms for TLS's; 0: 3,000 */
 	/* PEM files for tls: addresses, as in tls.h, which are read again when they change; or NULL. */
 	const char *cert, *key, *ca;
+	const char *crl; /* which certificates are revoked, likewise; NULL: none is asked for */
+	bool any_role;	 /* a certificate that names no role may ask for everything */
 	const struct ffo_store_ops *store_ops; /* NULL: what `store` says */
 };
 

@@ -40,6 +40,10 @@
 	X("cert", 'c', "FILE", "PEM: the certificate for tls: addresses")                          \
 	X("key", 'k', "FILE", "PEM: its private key")                                              \
 	X("ca", 'a', "FILE", "PEM: the authorities that sign for hosts")                           \
+	X("crl", 'r', "FILE", "PEM: which certificates are revoked, a list of each authority")     \
+	X("roles", 'R', "MODE",                                                                    \
+	  "required, or optional: certificates that name no role may do\n"                         \
+	  "\t\t\teverything (required)")                                                           \
 	X("pool4", '4', "[TENANT=]PREFIX", "IPv4 addresses to give out (" ALLOC_POOL4_DEFAULT ")") \
 	X("pool6", '6', "[TENANT=]PREFIX",                                                         \
 	  "IPv6 addresses to give out\n\t\t\t(" ALLOC_POOL6_DEFAULT ")")                           \
@@ -59,7 +63,8 @@ struct options {
 	const char *store;
 	const char *listen[MAX_LISTEN];
 	size_t num_listen;
-	const char *cert, *key, *ca;
+	const char *cert, *key, *ca, *crl;
+	bool any_role;
 	const char *pools[MAX_POOLS];
 	size_t num_pools;
 	enum sandbox_mode sandbox;
@@ -132,6 +137,13 @@ static void set_sandbox(struct options *o, const char *mode)
 	o->sandbox = (enum sandbox_mode)m;
 }
 
+static void set_roles(struct options *o, const char *mode)
+{
+	o->any_role = !strcmp(mode, "optional");
+	if (!o->any_role && strcmp(mode, "required"))
+		refuse("--roles %s: must be required or optional", mode);
+}
+
 /* All three files, or none where nothing needs them. */
 static void check_tls(const struct options *o)
 {
@@ -142,6 +154,8 @@ static void check_tls(const struct options *o)
 	for (size_t i = 0; i < o->num_listen; i++)
 		if (ffo_address_is_tls(o->listen[i]))
 			refuse("--listen %s needs %s", o->listen[i], missing);
+	if (o->crl && !o->cert && !o->key && !o->ca)
+		refuse("--crl is for tls: addresses: there is no --cert");
 	if (o->cert || o->key || o->ca)
 		refuse("--cert, --key and --ca need each other: there is no %s", missing);
 }
@@ -151,7 +165,8 @@ static void parse_options(int argc, char **argv, struct options *o)
 	int c, index = 0;
 
 	opterr = 0;
-	while ((c = getopt_long(argc, argv, ":s:l:c:k:a:4:6:L:b:Vh", long_options, &index)) != -1)
+	while ((c = getopt_long(argc, argv, ":s:l:c:k:a:r:R:4:6:L:b:Vh", long_options, &index)) !=
+	       -1)
 		switch (c) {
 		case 's':
 			if (!*optarg)
@@ -169,6 +184,12 @@ static void parse_options(int argc, char **argv, struct options *o)
 			break;
 		case 'a':
 			o->ca = optarg;
+			break;
+		case 'r':
+			o->crl = optarg;
+			break;
+		case 'R':
+			set_roles(o, optarg);
 			break;
 		case '4':
 			add_pool(o, AF_INET, optarg);
@@ -225,7 +246,7 @@ static void make_dir(const char *file, const char *default_file)
  */
 static int confine(const struct options *o)
 {
-	const char *const tls_files[] = { o->cert, o->key, o->ca };
+	const char *const tls_files[] = { o->cert, o->key, o->ca, o->crl };
 	struct sandbox_conf box = { .mode = o->sandbox };
 	char *path[1 + MAX_LISTEN + ARRAY_LEN(tls_files)];
 	size_t n = 0, num_rw;
@@ -238,7 +259,8 @@ static int confine(const struct options *o)
 			path[n++] = strdup(o->listen[i] + strlen("unix:"));
 	num_rw = n;
 	for (size_t i = 0; o->cert && i < ARRAY_LEN(tls_files); i++)
-		path[n++] = strdup(tls_files[i]);
+		if (tls_files[i])
+			path[n++] = strdup(tls_files[i]);
 	for (size_t i = 0; i < n; i++) {
 		if (!path[i])
 			err = -ENOMEM;
@@ -282,7 +304,9 @@ int main(int argc, char **argv)
 				  .num_pools = o.num_pools,
 				  .cert = o.cert,
 				  .key = o.key,
-				  .ca = o.ca };
+				  .ca = o.ca,
+				  .crl = o.crl,
+				  .any_role = o.any_role };
 	err = ffo_create(&conf, &d.loop, &d.ffo);
 	if (err)
 		goto out;

@@ -724,6 +724,38 @@ static void store_changed(void *arg, enum store_state state)
 		hosts_resume(f);
 }
 
+/* ---- certificates that are revoked ------------------------------------------------------------ */
+
+/* Who is in handshake is not let in by the list before: tls_role(). */
+static void end_revoked(struct ffo *f)
+{
+	struct conn *c, *next;
+
+	for (c = LIST_FIRST(&f->conns); c; c = next) {
+		next = LIST_NEXT(c, entry);
+		if (!c->tls || c->handshake || c->list == f->list)
+			continue;
+		c->list = f->list;
+		if (!tls_stream_is_revoked(c->tls))
+			continue;
+		conn_close(c, TLS_REVOKED);
+		next = LIST_FIRST(&f->conns); /* closing one may have closed others */
+	}
+}
+
+static void on_look(uv_timer_t *t)
+{
+	struct ffo *f = t->data;
+	unsigned int number = tls_list_number(f->tls);
+
+	if (number == f->list)
+		return;
+	f->list = number;
+	end_revoked(f);
+}
+
+/* ---- handles ---------------------------------------------------------------------------------- */
+
 static void handle_of_ffo_closed(uv_handle_t *h)
 {
 	ffo_put(h->data);
@@ -734,14 +766,18 @@ static void init_handles(struct ffo *f)
 {
 	uv_idle_init(f->loop, &f->pump);
 	uv_timer_init(f->loop, &f->wait_timer);
-	f->pump.data = f->wait_timer.data = f;
-	f->refs += 2;
+	uv_timer_init(f->loop, &f->look);
+	f->pump.data = f->wait_timer.data = f->look.data = f;
+	f->refs += 3;
+	if (f->tls && tls_has_list(f->tls))
+		uv_timer_start(&f->look, on_look, TLS_LOOK, TLS_LOOK);
 }
 
 static void close_handles(struct ffo *f)
 {
 	uv_close((uv_handle_t *)&f->pump, handle_of_ffo_closed);
 	uv_close((uv_handle_t *)&f->wait_timer, handle_of_ffo_closed);
+	uv_close((uv_handle_t *)&f->look, handle_of_ffo_closed);
 }
 
 static int set_pools(struct ffo *f, const struct ffo_conf *conf)
@@ -758,7 +794,11 @@ static int set_pools(struct ffo *f, const struct ffo_conf *conf)
 
 static int open_tls(struct ffo *f, const struct ffo_conf *conf)
 {
-	struct tls_files files = { conf->cert, conf->key, conf->ca };
+	struct tls_files files = { .cert = conf->cert,
+				   .key = conf->key,
+				   .ca = conf->ca,
+				   .crl = conf->crl,
+				   .any_role = conf->any_role };
 	char why[512];
 
 	if (!conf->cert)

@@ -35,6 +35,8 @@ struct ffo {
 	unsigned int num_handshakes;	/* of num_conns, those that are not let in yet */
 	unsigned int handshake_timeout; /* ms */
 	struct tls *tls;		/* NULL: none, no tls: addresses */
+	uv_timer_t look;		/* at the revocation list, where there is one */
+	unsigned int list;		/* its number */
 	unsigned int write_timeout;	/* ms */
 	unsigned int patience;		/* ms that a request may wait for the store */
 	unsigned int refs; /* conns, listeners and own handles that are not closed, and the owner */
@@ -71,6 +73,7 @@ struct conn {
 	uv_timer_t
 		timer; /* runs while output waits, or in TLS's handshake: the client is to make progress */
 	struct tls_stream *tls; /* NULL: without */
+	unsigned int list;	/* number of the revocation list that knows nothing of it */
 	unsigned int refs;	/* the two handles and the requests under way */
 	unsigned int busy;	/* requests under way */
 	unsigned long number;	/* for the log */

@@ -9,6 +9,7 @@
  */
 #include "tls.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
@@ -21,6 +22,8 @@
 #include <sys/stat.h>
 
 #include "ffr/log.h"
+#include "tls_crl.h"
+#include "tls_int.h"
 
 #define READ_BUFFER (128u * 1024) /* bytes of records that one read() gets at most */
 
@@ -28,12 +31,7 @@
 #define CIPHERS "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
 enum { CERT, KEY, CA, NUM_FILES };
-
-struct tls {
-	SSL_CTX *ctx;
-	char *path[NUM_FILES];
-	struct timespec changed[NUM_FILES];
-};
+static_assert(NUM_FILES == TLS_NUM_FILES, "struct tls has room for each");
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
@@ -122,13 +120,41 @@ static SSL_CTX *ctx_create(const struct tls *t, char *err, size_t size)
 	}
 	SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION);
 	SSL_CTX_set_ciphersuites(ctx, CIPHERS);
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, tls_verify_role);
 	SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(ctx, 0);
 	SSL_CTX_set_options(ctx, SSL_OP_NO_TICKET | SSL_OP_ENABLE_KTLS);
 	SSL_CTX_set_read_ahead(ctx, 1);
 	SSL_CTX_set_default_read_buffer_len(ctx, READ_BUFFER);
 	return ctx;
+}
+
+/*
+ * What certificates are checked against where there is a revocation list: the authorities of t->ctx, and
+ * the list. Without memory for it nobody is let in.
+ */
+static void trust_make(struct tls *t)
+{
+	STACK_OF(X509) *authorities = NULL;
+	X509_STORE *store = NULL;
+	bool ok = false;
+
+	if (!t->crl)
+		return;
+	authorities = X509_STORE_get1_all_certs(SSL_CTX_get_cert_store(t->ctx));
+	store = X509_STORE_new();
+	if (authorities && store)
+		ok = !tls_crl_apply(t->crl, store);
+	for (int i = 0; ok && i < sk_X509_num(authorities); i++)
+		ok = X509_STORE_add_cert(store, sk_X509_value(authorities, i)) == 1;
+	sk_X509_pop_free(authorities, X509_free);
+	if (!ok) {
+		log_err("TLS: out of memory; nobody is let in");
+		X509_STORE_free(store);
+		store = NULL;
+	}
+	X509_STORE_free(t->trust);
+	t->trust = store;
 }
 
 /* When the files were changed last. */
@@ -159,6 +185,26 @@ static void files_refresh(struct tls *t)
 	log_info("TLS: new certificates were read");
 	SSL_CTX_free(t->ctx);
 	t->ctx = ctx;
+	trust_make(t);
+}
+
+static void list_refresh(struct tls *t)
+{
+	if (!t->crl || !tls_crl_look(t->crl))
+		return;
+	t->list++;
+	trust_make(t);
+}
+
+bool tls_has_list(const struct tls *t)
+{
+	return t->crl;
+}
+
+unsigned int tls_list_number(struct tls *t)
+{
+	list_refresh(t);
+	return t->list;
 }
 
 struct tls *tls_create(const struct tls_files *files, char *err, size_t size)
@@ -175,18 +221,27 @@ struct tls *tls_create(const struct tls_files *files, char *err, size_t size)
 		tls_free(t);
 		return NULL;
 	}
+	t->any_role = files->any_role;
 	files_look(t, t->changed);
 	t->ctx = ctx_create(t, err, size);
-	if (t->ctx)
-		return t;
-	tls_free(t);
-	return NULL;
+	if (t->ctx && files->crl)
+		t->crl = tls_crl_create(files->crl, err, size);
+	if (!t->ctx || (files->crl && !t->crl)) {
+		tls_free(t);
+		return NULL;
+	}
+	trust_make(t);
+	if (t->any_role)
+		log_warn("TLS: certificates that name no role are taken as of any");
+	return t;
 }
 
 void tls_free(struct tls *t)
 {
 	if (!t)
 		return;
+	X509_STORE_free(t->trust);
+	tls_crl_free(t->crl);
 	SSL_CTX_free(t->ctx);
 	for (int i = 0; i < NUM_FILES; i++)
 		free(t->path[i]);
@@ -195,15 +250,21 @@ void tls_free(struct tls *t)
 
 /* ---- a handshake ----------------------------------------------------------------------------- */
 
-SSL *tls_open(struct tls *t, bool connects)
+SSL *tls_open(struct tls *t, bool connects, unsigned int roles)
 {
 	SSL *ssl;
 
 	files_refresh(t);
+	list_refresh(t);
 	ERR_clear_error();
-	ssl = SSL_new(t->ctx);
+	ssl = t->crl && !t->trust ? NULL : SSL_new(t->ctx);
 	if (!ssl)
 		return NULL;
+	if (t->trust && SSL_set1_verify_cert_store(ssl, t->trust) != 1) {
+		SSL_free(ssl);
+		return NULL;
+	}
+	tls_takes(ssl, t, roles);
 	if (connects)
 		SSL_set_connect_state(ssl);
 	else
@@ -241,7 +302,9 @@ int tls_failed(const SSL *ssl, char *why, size_t size)
 	int reason = ERR_GET_REASON(ERR_peek_error()), err = -EPROTO;
 	long verify = SSL_get_verify_result(ssl);
 
-	if (verify != X509_V_OK) {
+	if (tls_why_role(ssl, why, size)) {
+		err = -EACCES;
+	} else if (verify != X509_V_OK) {
 		snprintf(why, size, "TLS: %s", X509_verify_cert_error_string(verify));
 		err = -EACCES;
 	} else if (is_refusal(reason)) {

@@ -16,11 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tls.h"
-
 #define NET_MAX (16u * 1024) /* bytes that are received at once */
 
 struct tls_stream {
+	struct tls *tls;
+	enum tls_role role; /* the other side's */
 	SSL *ssl;
 	BIO *in, *out; /* the SSL's */
 	struct sockaddr_storage at;
@@ -38,10 +38,13 @@ struct tls_stream *tls_stream_create(struct tls *t, const struct sockaddr_storag
 
 	if (!s)
 		return NULL;
+	s->tls = t;
 	s->connects = at;
 	if (at)
 		s->at = *at;
-	s->ssl = tls_open(t, s->connects);
+	s->ssl = tls_open(t, s->connects,
+			  s->connects ? TLS_TAKES(ORCHESTRATOR) :
+					TLS_TAKES(HOST) | TLS_TAKES(OPERATOR));
 	s->in = BIO_new(BIO_s_mem());
 	s->out = BIO_new(BIO_s_mem());
 	if (!s->ssl || !s->in || !s->out) {
@@ -97,6 +100,12 @@ static int handshake_done(struct tls_stream *s)
 {
 	int err = 0;
 
+	s->role = tls_role(s->ssl);
+	if (!tls_is_current(s->tls, s->ssl)) {
+		snprintf(s->why, sizeof(s->why), TLS_NEW_LIST);
+		(void)SSL_shutdown(s->ssl); /* the other side need not wait to come again */
+		return -EACCES;
+	}
 	if (s->connects && !tls_is_at(s->ssl, &s->at) && !tls_is(s->ssl, TLS_ORCHESTRATOR)) {
 		snprintf(s->why, sizeof(s->why),
 			 "TLS: its certificate is neither for its address nor for the name "
@@ -196,6 +205,25 @@ int tls_stream_take(struct tls_stream *s, char **bytes, size_t *len)
 bool tls_stream_is_up(const struct tls_stream *s)
 {
 	return s->up;
+}
+
+enum tls_role tls_stream_role(const struct tls_stream *s)
+{
+	return s->role;
+}
+
+bool tls_stream_has_tenant(const struct tls_stream *s, const char *tenant)
+{
+	return tls_has_tenant(s->ssl, tenant);
+}
+
+bool tls_stream_is_revoked(const struct tls_stream *s)
+{
+	struct tls_cert *c = s->up ? tls_cert_of(s->ssl) : NULL;
+	bool revoked = s->up && (!c || tls_cert_is_revoked(s->tls, c));
+
+	tls_cert_free(c);
+	return revoked;
 }
 
 bool tls_stream_is(const struct tls_stream *s, const char *host)

@@ -12,15 +12,16 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include "tls.h"
+
 #define TLS_ORCHESTRATOR "ffo" /* the DNS name of an orchestrator's certificate */
 
-struct tls;
 struct tls_stream;
 
 /*
- * at: the address of the orchestrator that it connects to, whose certificate must be for that or for
- * TLS_ORCHESTRATOR; NULL: it is the orchestrator, and who has connected is tls_stream_is(). NULL:
- * out of memory.
+ * at: the address of the orchestrator that it connects to, whose certificate must be an orchestrator's,
+ * for that address or for TLS_ORCHESTRATOR; NULL: it is the orchestrator, and who has connected is
+ * tls_stream_role() and tls_stream_is(). t must live as long. NULL: out of memory.
  */
 struct tls_stream *tls_stream_create(struct tls *t, const struct sockaddr_storage *at);
 void tls_stream_free(struct tls_stream *s);
@@ -45,8 +46,14 @@ int tls_stream_take(struct tls_stream *s, char **bytes, size_t *len);
 
 /* The handshake is done, and the other side is who it is to be. */
 bool tls_stream_is_up(const struct tls_stream *s);
+/* What the other side's certificate is for, when it is up. */
+enum tls_role tls_stream_role(const struct tls_stream *s);
 /* Is the other side's certificate that host's? */
 bool tls_stream_is(const struct tls_stream *s, const char *host);
+/* May that host have containers of the tenant? */
+bool tls_stream_has_tenant(const struct tls_stream *s, const char *tenant);
+/* There is a new revocation list: is the other side's certificate on it? */
+bool tls_stream_is_revoked(const struct tls_stream *s);
 /* A line about what failed; "": nothing did. */
 const char *tls_stream_why(const struct tls_stream *s);
 

@@ -90,6 +90,16 @@ static int valid_spin(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+static int valid_roles(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (!strcmp(s, "required") || !strcmp(s, "optional"))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is neither required nor optional", opt->name, s);
+	return -1;
+}
+
 static int valid_level(cfg_t *cfg, cfg_opt_t *opt)
 {
 	enum log_level level;
@@ -371,6 +381,8 @@ static cfg_t *conf_open(void)
 		CFG_STR("wire_cert", NULL, CFGF_NONE),
 		CFG_STR("wire_key", NULL, CFGF_NONE),
 		CFG_STR("wire_ca", NULL, CFGF_NONE),
+		CFG_STR("wire_crl", NULL, CFGF_NONE),
+		CFG_STR("wire_roles", "required", CFGF_NONE),
 		CFG_BOOL("wire_check_address", cfg_true, CFGF_NONE),
 		CFG_SEC("limits", limit_opts, CFGF_NONE),
 		CFG_END(),
@@ -402,6 +414,8 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "wire_cert", valid_path);
 	cfg_set_validate_func(cfg, "wire_key", valid_path);
 	cfg_set_validate_func(cfg, "wire_ca", valid_path);
+	cfg_set_validate_func(cfg, "wire_crl", valid_path);
+	cfg_set_validate_func(cfg, "wire_roles", valid_roles);
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		cfg_set_validate_func(cfg, ranges[i].name, valid_range);
 	return cfg;
@@ -430,11 +444,12 @@ static int take_wire(struct ffr_conf *c, cfg_t *cfg)
 {
 	c->wire_tls = cfg_getbool(cfg, "wire_tls");
 	c->wire_check_addr = cfg_getbool(cfg, "wire_check_address");
+	c->wire_any_role = !strcmp(cfg_getstr(cfg, "wire_roles"), "optional");
 	if (take_str(&c->cluster, cfg, "cluster") ||
 	    take_str(&c->wire_listen, cfg, "wire_listen") ||
 	    take_str(&c->wire_advertise, cfg, "wire_advertise") ||
 	    take_str(&c->wire_cert, cfg, "wire_cert") || take_str(&c->wire_key, cfg, "wire_key") ||
-	    take_str(&c->wire_ca, cfg, "wire_ca"))
+	    take_str(&c->wire_ca, cfg, "wire_ca") || take_str(&c->wire_crl, cfg, "wire_crl"))
 		return -ENOMEM;
 	return 0;
 }
@@ -642,5 +657,6 @@ void conf_free(struct ffr_conf *c)
 	free(c->wire_cert);
 	free(c->wire_key);
 	free(c->wire_ca);
+	free(c->wire_crl);
 	*c = (struct ffr_conf){ 0 };
 }

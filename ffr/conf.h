@@ -60,6 +60,8 @@ struct ffr_conf {
 	char *wire_cert;      /* this host's certificate, and those between it and the CA's */
 	char *wire_key;	      /* its private key */
 	char *wire_ca;	      /* who may sign the hosts' certificates */
+	char *wire_crl;	      /* which of them are revoked; NULL: none is asked for */
+	bool wire_any_role;   /* certificates that name no role are taken */
 	char *metrics;	      /* "tcp:ADDR:PORT" of the loopback or "unix:/path"; NULL: none */
 	bool wire_check_addr; /* without TLS: a host comes from its own address only */
 	enum ff_mode mode;    /* of containers that do not say */

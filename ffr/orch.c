@@ -71,8 +71,9 @@ static void on_patience(uv_timer_t *t)
 /* Not reached, lost, or of no use: try again later. */
 static void orch_down(struct orch *o, const char *why)
 {
-	if (o->delay == RETRY_MIN)
+	if (o->delay == RETRY_MIN || strncmp(o->said, why, sizeof(o->said) - 1))
 		log_warn("orchestrator %s: %s", o->r->conf.orchestrator, why);
+	snprintf(o->said, sizeof(o->said), "%s", why);
 	ffo_client_close(o->client);
 	o->client = NULL;
 	o->up = false;
@@ -358,6 +359,19 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
 		cb(arg, err, strerror(-err), NULL);
 }
 
+/* Has the orchestrator's certificate been revoked? */
+static void on_look(uv_timer_t *t)
+{
+	struct orch *o = t->data;
+	unsigned int number = tls_list_number(o->tls);
+
+	if (number == o->list)
+		return;
+	o->list = number;
+	if (o->client && ffo_client_is_revoked(o->client))
+		orch_down(o, TLS_REVOKED);
+}
+
 /* ---- life ---------------------------------------------------------------------------------- */
 
 static void orch_free(struct orch *o)
@@ -398,8 +412,11 @@ int orch_start(struct router *r)
 	orch_active_init(o);
 	uv_timer_init(&r->loop, &o->retry);
 	uv_timer_init(&r->loop, &o->patience);
-	o->retry.data = o->patience.data = o;
-	o->open_handles += 2;
+	uv_timer_init(&r->loop, &o->look);
+	o->retry.data = o->patience.data = o->look.data = o;
+	o->open_handles += 3;
+	if (o->tls && tls_has_list(o->tls))
+		uv_timer_start(&o->look, on_look, TLS_LOOK, TLS_LOOK);
 	r->orch = o;
 	orch_connect(o);
 	return 0;
@@ -426,4 +443,5 @@ void orch_stop(struct orch *o)
 	orch_active_stop(o);
 	uv_close((uv_handle_t *)&o->retry, orch_on_handle_closed);
 	uv_close((uv_handle_t *)&o->patience, orch_on_handle_closed);
+	uv_close((uv_handle_t *)&o->look, orch_on_handle_closed);
 }

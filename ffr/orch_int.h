@@ -23,8 +23,11 @@ struct orch {
 	bool told;		   /* router_ready() was called */
 	bool embedded;		   /* the thread runs */
 	uv_timer_t retry, patience;
+	uv_timer_t look;   /* at the revocation list, where there is one */
+	unsigned int list; /* its number */
 	unsigned open_handles;
 	uint32_t delay; /* ms until the next try */
+	char said[160]; /* why it was not reached last, as the log has it */
 	uint32_t sync;	/* number of the listing under way */
 	/* orch_map.c */
 	uv_timer_t flush;

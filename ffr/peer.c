@@ -36,6 +36,7 @@ struct peer_times peer_times = {
 	.retry_max = 1000,
 	.stable = 1000,
 	.sweep = 60000,
+	.look = TLS_LOOK,
 };
 
 /* ---- kicks ----------------------------------------------------------------------------------- */
@@ -246,6 +247,7 @@ static void on_host_closed(uv_handle_t *handle)
 	struct peer_ctl *h = handle->data;
 	struct peers *ps = h->ps;
 
+	tls_cert_free(h->cert);
 	free(h);
 	peers_put(ps);
 }
@@ -307,6 +309,40 @@ static void on_sweep(uv_timer_t *t)
 			h->unused = unused;
 	}
 	fast_unlock(ps->r->fast);
+}
+
+/* ---- certificates that are revoked ------------------------------------------------------------ */
+
+static void end_revoked(struct peer_ctl *h)
+{
+	struct fast *f = h->ps->r->fast;
+	bool attached;
+
+	if (!h->cert || !tls_cert_is_revoked(h->ps->tls, h->cert))
+		return;
+	fast_lock(f);
+	attached = h->attached;
+	if (attached)
+		wire_detach(f, &h->p, TLS_REVOKED);
+	h->attached = false;
+	fast_unlock(f);
+	if (attached)
+		log_warn("host %s: disconnected: " TLS_REVOKED, h->p.host);
+}
+
+/* Who is in handshake was judged by the list before: it comes again. */
+static void on_look(uv_timer_t *t)
+{
+	struct peers *ps = t->data;
+	unsigned int number = tls_list_number(ps->tls);
+	struct peer_ctl *h, *next;
+
+	if (number == ps->list)
+		return;
+	ps->list = number;
+	conns_end(ps, TLS_NEW_LIST);
+	HASH_ITER(hh, ps->hosts, h, next)
+		end_revoked(h);
 }
 
 /* ---- listening ------------------------------------------------------------------------------- */
@@ -372,7 +408,7 @@ static int handles_init(struct peers *ps)
 	uv_loop_t *loop = &ps->r->loop;
 	int err = uv_async_init(loop, &ps->async, on_kick);
 
-	ps->async.data = ps->listen.data = ps->pause.data = ps->sweep.data = ps;
+	ps->async.data = ps->listen.data = ps->pause.data = ps->sweep.data = ps->look.data = ps;
 	if (err)
 		return err;
 	err = uv_poll_init(loop, &ps->listen, ps->listen_fd);
@@ -383,9 +419,12 @@ static int handles_init(struct peers *ps)
 	}
 	uv_timer_init(loop, &ps->pause);
 	uv_timer_init(loop, &ps->sweep);
-	ps->handles = 4;
+	uv_timer_init(loop, &ps->look);
+	ps->handles = 5;
 	uv_timer_start(&ps->sweep, on_sweep, peer_times.sweep, peer_times.sweep);
 	uv_poll_start(&ps->listen, UV_READABLE, on_incoming);
+	if (ps->tls && tls_has_list(ps->tls))
+		uv_timer_start(&ps->look, on_look, peer_times.look, peer_times.look);
 	return 0;
 }
 
@@ -481,5 +520,6 @@ void peers_fini(struct router *r)
 	uv_close((uv_handle_t *)&ps->listen, on_closed);
 	uv_close((uv_handle_t *)&ps->pause, on_closed);
 	uv_close((uv_handle_t *)&ps->sweep, on_closed);
+	uv_close((uv_handle_t *)&ps->look, on_closed);
 	close(ps->listen_fd);
 }

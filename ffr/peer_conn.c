@@ -369,10 +369,19 @@ static void decide(struct conn *c)
 static void conn_attach(struct conn *c)
 {
 	struct fast *f = c->ps->r->fast;
+	const SSL *ssl = wire_io_ssl(c->io);
+	struct tls_cert *cert = ssl ? tls_cert_of(ssl) : NULL;
 	struct peer_ctl *h = c->h;
 	char addr[ADDR_STR_SZ];
 	int err;
 
+	if (ssl && (!cert || !tls_is_current(c->ps->tls, ssl))) {
+		tls_cert_free(cert);
+		conn_fail(c, cert ? TLS_NEW_LIST : "out of memory");
+		return;
+	}
+	tls_cert_free(h->cert);
+	h->cert = cert;
 	close_others(c);
 	uv_poll_stop(&c->poll);
 	fast_lock(f);
@@ -712,6 +721,14 @@ static void on_time(uv_timer_t *t)
 	default:
 		conn_fail(c, "it does not finish the handshake");
 	}
+}
+
+void conns_end(struct peers *ps, const char *why)
+{
+	struct conn *c;
+
+	while ((c = TAILQ_FIRST(&ps->conns)))
+		conn_fail(c, why);
 }
 
 void conns_recheck(struct peers *ps, const char *host)

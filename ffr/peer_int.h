@@ -25,11 +25,13 @@ struct peer_times {
 	unsigned int retry_min, retry_max;
 	unsigned int stable; /* a connection that lived as long was none of the failing ones */
 	unsigned int sweep;
+	unsigned int look; /* between two looks at the revocation list */
 };
 extern struct peer_times peer_times;
 
 struct conn;
 struct tls;
+struct tls_cert;
 struct router;
 LIST_HEAD(conn_list, conn);
 TAILQ_HEAD(conn_queue, conn);
@@ -59,6 +61,7 @@ struct peer_ctl {
 	uint64_t last_seq;
 	struct conn_list conns; /* in handshake, as far as is known that they are of this host */
 	struct conn *out;	/* the one that was made here */
+	struct tls_cert *cert;	/* of the connection that was attached last; NULL: without TLS */
 };
 
 struct peers {
@@ -73,6 +76,8 @@ struct peers {
 	uv_poll_t listen;
 	uv_timer_t pause; /* no descriptors left: listen again later */
 	uv_timer_t sweep;
+	uv_timer_t look;   /* at the revocation list, where there is one */
+	unsigned int list; /* its number */
 	uv_async_t async;
 	uint32_t handles;	/* open; freed with the last */
 	struct kick_list kicks; /* [lock] hosts that need a look */
@@ -90,6 +95,8 @@ void peers_put(struct peers *ps); /* a handle is closed */
 void peer_conn_connect(struct peer_ctl *h);
 void peer_conn_accept(struct peers *ps, int fd, const struct sockaddr_storage *from);
 void peer_conn_close(struct conn *c);
+/* All that are in handshake. */
+void conns_end(struct peers *ps, const char *why);
 /* The orchestrator has told of that host: those who wait for it may go on. */
 void conns_recheck(struct peers *ps, const char *host);
 

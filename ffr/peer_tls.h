@@ -11,7 +11,7 @@
 
 struct ffr_conf;
 
-/* Reads conf.wire_cert, _key and _ca. NULL: `err` has one line. */
+/* Reads conf.wire_cert, _key, _ca and _crl. NULL: `err` has one line. */
 struct tls *peer_tls_create(const struct ffr_conf *conf, char *err, size_t size);
 /* For a handshake on a connected, non-blocking socket; with files that are new meanwhile. */
 SSL *peer_tls_open(struct tls *t, int fd, bool connects);

@@ -22,7 +22,7 @@ enum sandbox_kind {
 };
 
 #define SANDBOX_MAX_DIRS      20
-#define SANDBOX_MAX_READ_DIRS 3
+#define SANDBOX_MAX_READ_DIRS 4
 
 struct sandbox_conf {
 	enum sandbox_mode mode;

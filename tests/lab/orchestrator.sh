@@ -131,7 +131,8 @@ ffo_launch() {
 	mkdir -p "$dir"
 	if has_tls; then
 		[[ -e $dir/host.pem ]] || tls_certify ffo
-		files=(--cert "$dir/host.pem" --key "$dir/host.key" --ca "$FF_LAB/tls/ca.pem")
+		files=(--cert "$dir/host.pem" --key "$dir/host.key" --ca "$FF_LAB/tls/ca.pem"
+			--crl "$FF_LAB/tls/crl.pem")
 	fi
 	mapfile -t env < <(sanitizer_env "$dir")
 	setsid nsenter --net="/run/netns/$LAB_ID-ffo" env "${env[@]}" "$BUILD/bin/ffo" \

@@ -32,6 +32,7 @@ router_config() {
 	wire_cert = "$dir/host.pem"
 	wire_key = "$dir/host.key"
 	wire_ca = "$FF_LAB/tls/ca.pem"
+	wire_crl = "$FF_LAB/tls/crl.pem"
 	CONF
 }
 

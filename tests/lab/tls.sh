@@ -3,7 +3,8 @@
 # tls.sh - `lab up --tls`: an authority of the lab's own, and a certificate for each of its hosts, as
 # ffr.conf's wire_cert, wire_key and wire_ca want them, and for ffo. Sourced by lab.
 #
-# $FF_LAB/tls/ca.pem ca.key, and in a host's folder and ffo's host.pem host.key.
+# $FF_LAB/tls/ca.pem ca.key crl.pem, in a host's folder and ffo's host.pem host.key, and the same of an
+# operator in $FF_LAB/operator.
 
 has_tls() {
 	[[ -d $FF_LAB/tls ]]
@@ -20,13 +21,42 @@ tls_authority() {
 	mkdir "$dir"
 	tls_new_key -x509 -days 30 -subj "/CN=freeflow lab" -keyout "$dir/ca.key" -out "$dir/ca.pem" ||
 		die "openssl made no authority"
+	: >"$dir/index"
+	echo 01 >"$dir/crlnumber"
+	tls_list
+	mkdir "$FF_LAB/operator"
+	tls_certify operator
+}
+
+tls_ca() { # OPENSSL-CA-OPTIONS...
+	local dir=$FF_LAB/tls
+
+	openssl ca -config <(printf '%s\n' "[ca]" "default_ca=lab" "[lab]" "database=$dir/index" \
+		"crlnumber=$dir/crlnumber" "default_md=sha256" "default_crl_days=30") \
+		-cert "$dir/ca.pem" -keyfile "$dir/ca.key" "$@" 2>/dev/null
+}
+
+# What the lab's authority has revoked, for ffo and all routers.
+tls_list() {
+	if ! tls_ca -gencrl -out "$FF_LAB/tls/new.crl"; then
+		die "openssl made no revocation list"
+	fi
+	mv "$FF_LAB/tls/new.crl" "$FF_LAB/tls/crl.pem"
+}
+
+tls_revoke() { # NODE
+	tls_ca -revoke "$FF_LAB/$1/host.pem" || die "openssl does not revoke the certificate of $1"
+	tls_list
 }
 
 # Anew also where there is one: the files are replaced, and no reader sees half of one.
 tls_certify() { # NODE
-	local dir=$FF_LAB/$1 ca=$FF_LAB/tls name=DNS:$1 file
+	local dir=$FF_LAB/$1 ca=$FF_LAB/tls name=DNS:$1,URI:freeflow:host file
 
-	[[ $1 != ffo ]] || name=IP:$(fabric_ip ffo)
+	case $1 in
+	ffo) name=IP:$(fabric_ip ffo),URI:freeflow:orchestrator ;;
+	operator) name=DNS:operator,URI:freeflow:operator ;;
+	esac
 	printf '%s\n' "subjectAltName=$name" "extendedKeyUsage=serverAuth,clientAuth" >"$dir/new.ext"
 	if ! tls_new_key -subj "/CN=$1" -keyout "$dir/new.key" -out "$dir/new.csr" ||
 		! openssl x509 -req -in "$dir/new.csr" -CA "$ca/ca.pem" -CAkey "$ca/ca.key" \

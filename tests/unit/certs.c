@@ -81,23 +81,62 @@ void authority_free(struct authority *a)
 	EVP_PKEY_free(a->key);
 }
 
-void cert_make(const struct authority *a, const char *common, const char *san, int days,
-	       const char *cert_path, const char *key_path)
+long cert_make_named(const struct authority *a, const char *common, const char *names, int days,
+		     const char *cert_path, const char *key_path)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
 	X509 *cert = cert_new(key, common, days);
-	char value[128];
+	long serial = ASN1_INTEGER_get(X509_get0_serialNumber(cert));
 
 	must(X509_set_issuer_name(cert, X509_get_subject_name(a->cert)));
-	if (san) {
-		snprintf(value, sizeof(value), "DNS:%s", san);
-		extend(cert, NID_subject_alt_name, value);
-	}
+	if (names)
+		extend(cert, NID_subject_alt_name, names);
 	must(X509_sign(cert, a->key, EVP_sha256()));
 	save_cert(cert, cert_path);
 	save_key(key, key_path, NULL);
 	X509_free(cert);
 	EVP_PKEY_free(key);
+	return serial;
+}
+
+void cert_make(const struct authority *a, const char *common, const char *san, int days,
+	       const char *cert_path, const char *key_path)
+{
+	char names[128];
+
+	snprintf(names, sizeof(names), "URI:freeflow:host%s%s", san ? ",DNS:" : "", san ? san : "");
+	cert_make_named(a, common, names, days, cert_path, key_path);
+}
+
+void crl_make(const struct authority *a, const long *serials, size_t n, int days, const char *path,
+	      bool more)
+{
+	X509_CRL *crl = X509_CRL_new();
+	ASN1_TIME *from = X509_gmtime_adj(NULL, -2 * DAY), *to = X509_gmtime_adj(NULL, days * DAY);
+	FILE *f = fopen(path, more ? "a" : "w");
+
+	must(crl && from && to && f);
+	must(X509_CRL_set_version(crl, 1));
+	must(X509_CRL_set_issuer_name(crl, X509_get_subject_name(a->cert)));
+	must(X509_CRL_set1_lastUpdate(crl, from));
+	must(X509_CRL_set1_nextUpdate(crl, to));
+	for (size_t i = 0; i < n; i++) {
+		X509_REVOKED *r = X509_REVOKED_new();
+		ASN1_INTEGER *serial = ASN1_INTEGER_new();
+
+		must(r && serial && ASN1_INTEGER_set(serial, serials[i]));
+		must(X509_REVOKED_set_serialNumber(r, serial));
+		must(X509_REVOKED_set_revocationDate(r, from));
+		must(X509_CRL_add0_revoked(crl, r));
+		ASN1_INTEGER_free(serial);
+	}
+	must(X509_CRL_sort(crl));
+	must(X509_CRL_sign(crl, a->key, EVP_sha256()));
+	must(PEM_write_X509_CRL(f, crl));
+	fclose(f);
+	ASN1_TIME_free(from);
+	ASN1_TIME_free(to);
+	X509_CRL_free(crl);
 }
 
 void key_make_locked(const char *path)

@@ -44,6 +44,7 @@ static void defaults(void **state)
 	assert_null(c.metrics);
 	assert_null(c.wire_advertise);
 	assert_true(c.wire_tls);
+	assert_false(c.wire_any_role);
 	assert_true(c.wire_check_addr);
 	assert_true(strlen(c.hostname) > 0);
 	assert_int_equal(c.mode, FF_MODE_ADAPTIVE);
@@ -98,6 +99,8 @@ static void every_option(void **state)
 				   "wire_cert = /etc/ff/h0.pem\n"
 				   "wire_key = /etc/ff/h0.key\n"
 				   "wire_ca = /etc/ff/ca.pem\n"
+				   "wire_crl = /etc/ff/crl.pem\n"
+				   "wire_roles = optional\n"
 				   "wire_check_address = false\n"
 				   "limits {\n"
 #define X(name, def, max) "  " #name " = 7\n"
@@ -137,6 +140,8 @@ static void every_option(void **state)
 	assert_string_equal(c.wire_cert, "/etc/ff/h0.pem");
 	assert_string_equal(c.wire_key, "/etc/ff/h0.key");
 	assert_string_equal(c.wire_ca, "/etc/ff/ca.pem");
+	assert_string_equal(c.wire_crl, "/etc/ff/crl.pem");
+	assert_true(c.wire_any_role);
 	assert_false(c.wire_check_addr);
 #define X(name, def, max) assert_int_equal(c.limits.name, 7);
 	FFR_LIMITS(X)
@@ -203,6 +208,8 @@ static void bad_files_are_refused(void **state)
 		{ "wire_cert = h0.pem\n", 1, "absolute" },
 		{ "wire_key = h0.key\n", 1, "absolute" },
 		{ "wire_ca = ca.pem\n", 1, "absolute" },
+		{ "wire_crl = crl.pem\n", 1, "absolute" },
+		{ "wire_roles = none\n", 1, "neither required nor optional" },
 		{ "wire_tls = perhaps\n", 1, "wire_tls" },
 		{ "limits {\n max_qp = 0\n}\n", 2, "max_qp" },
 		{ "limits {\n max_qp = 32769\n}\n", 2, "32768" },

@@ -38,6 +38,7 @@
 
 static char dir[] = "/tmp/test_ffo_tls.XXXXXX";
 static struct authority ours, foreign;
+static long serial_h1; /* of h1's certificate */
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -52,14 +53,32 @@ static const char *file(const char *name, const char *end)
 	return p;
 }
 
-static void make(const struct authority *a, const char *name, const char *san, int days)
+/* Its serial number. role: "" for none. */
+static long make_as(const struct authority *a, const char *role, const char *name, const char *san,
+		    int days)
 {
-	cert_make(a, name, san, days, file(name, ".pem"), file(name, ".key"));
+	char names[160];
+
+	snprintf(names, sizeof(names), "DNS:%s%s%s", san, *role ? ",URI:freeflow:" : "", role);
+	return cert_make_named(a, name, names, days, file(name, ".pem"), file(name, ".key"));
 }
+
+static long make(const struct authority *a, const char *name, const char *san, int days)
+{
+	return make_as(a, "host", name, san, days);
+}
+
+/* Of clients, for those tests that say so. */
+static const char *client_crl;
+static bool client_any_role;
 
 static struct tls *tls_of(const char *name, const char *ca)
 {
-	struct tls_files files = { file(name, ".pem"), file(name, ".key"), file(ca, ".pem") };
+	struct tls_files files = { .cert = file(name, ".pem"),
+				   .key = file(name, ".key"),
+				   .ca = file(ca, ".pem"),
+				   .crl = client_crl,
+				   .any_role = client_any_role };
 	char err[512] = "";
 	struct tls *tls = tls_create(&files, err, sizeof(err));
 
@@ -76,9 +95,23 @@ static int up(void **state)
 
 	memset(t->fd, 0xff, sizeof(t->fd));
 	uv_loop_init(&t->loop);
-	make(&ours, "server", "ffo", 5);
+	make_as(&ours, "orchestrator", "server", "ffo", 5);
+	client_crl = NULL;
+	client_any_role = false;
 	*state = t;
 	return 0;
+}
+
+/* What the orchestrator has beside its certificate, for those tests that say so. */
+static struct {
+	const char *crl;
+	bool any_role;
+} server;
+
+static int down(void **state)
+{
+	memset(&server, 0, sizeof(server));
+	return tear_down(state);
 }
 
 /* With that certificate; the address it listens at. */
@@ -87,6 +120,8 @@ static const char *serve(struct test *t, const char *cert, const char *listen)
 	struct ffo_conf conf = { .cert = file(cert, ".pem"),
 				 .key = file(cert, ".key"),
 				 .ca = file("ca", ".pem"),
+				 .crl = server.crl,
+				 .any_role = server.any_role,
 				 .max_clients = MAX_CLIENTS };
 	static char address[64];
 	struct sockaddr_in6 sa;
@@ -113,20 +148,32 @@ static void log_capture(void)
 	dup2(captured.fd, STDERR_FILENO);
 }
 
-/* What was logged since is one line, with that word in it. */
-static void log_is(const char *word)
+/* What was logged since has that word in it. */
+static const char *log_has(const char *word)
 {
-	char text[4096] = "";
+	static char text[4096];
 	ssize_t n = pread(captured.fd, text, sizeof(text) - 1, 0);
 
 	dup2(captured.was, STDERR_FILENO);
 	close(captured.was);
 	close(captured.fd);
 	assert_true(n >= 0);
+	text[n] = '\0';
 	fputs(text, stderr);
 	if (!strstr(text, word))
 		fail_msg("\"%s\" is not in \"%s\"", word, text);
-	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	return text;
+}
+
+/* ... and is one line; NULL: it is none. */
+static void log_is(const char *word)
+{
+	const char *text = log_has(word ? word : "");
+
+	if (word)
+		assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	else
+		assert_string_equal(text, "");
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -248,7 +295,7 @@ static void test_long_messages(void **state)
 	struct seen s;
 	char *long_name = malloc(FFO_LINE_MAX);
 
-	connect_as(t, &s, serve(t, "server", "tls:127.0.0.1:0"), "h0", "ca");
+	connect_as(t, &s, serve(t, "server", "tls:127.0.0.1:0"), "boss", "ca");
 	hello(t, 0);
 	for (int i = 0; i < 250; i++)
 		json_decref(ask_ok(t, 0, "'container_add','name':'c%d','host':'h0'", i));
@@ -285,8 +332,8 @@ static void raw_open(struct test *t, struct raw *r, const char *address)
 	/* or it holds thousands of answers */
 	setsockopt(r->fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
 	assert_int_equal(fcntl(r->fd, F_SETFL, O_NONBLOCK), 0);
-	r->tls = tls_of("h0", "ca");
-	r->ssl = tls_open(r->tls, true);
+	r->tls = tls_of("boss", "ca");
+	r->ssl = tls_open(r->tls, true, TLS_TAKES(ORCHESTRATOR));
 	assert_int_equal(SSL_set_fd(r->ssl, r->fd), 1);
 	UNTIL(t, (ret = SSL_do_handshake(r->ssl)) == 1);
 	assert_int_equal(SSL_write(r->ssl, hello, sizeof(hello) - 1), sizeof(hello) - 1);
@@ -439,7 +486,7 @@ static void test_strangers(void **state)
 		wait_conns(t, 1);
 	}
 	assert_int_equal(t->ffo->num_handshakes, 0);
-	call(&s, FFO_OP_CONTAINER_LIST, NULL);
+	call(&s, FFO_OP_HOST_LIST, NULL);
 	UNTIL(t, s.answers == 2 || s.closed);
 	assert_int_equal(s.err, 0);
 	leave(&s);
@@ -507,7 +554,9 @@ static void test_server_refused(void **state)
 		{ "server", "ca", NULL },
 		{ "address", "ca", NULL },
 		{ "address6", "ca", "neither for its address nor" },
-		{ "h0", "ca", "neither for its address nor" },
+		{ "h0", "ca", "that of a host, which" },
+		{ "boss", "ca", "that of an operator, which" },
+		{ "nobody", "ca", "names no role" },
 		{ "FFO", "ca", "neither for its address nor" },
 		{ "server", "foreign", "certificate" },
 		{ "old", "ca", "expired" },
@@ -582,6 +631,234 @@ static void test_registration(void **state)
 	leave(&s);
 }
 
+/* A certificate has one role, of a client's; one that names none is let in where that is allowed. */
+static void test_roles(void **state)
+{
+	static const struct {
+		const char *cert, *word; /* NULL: it is let in */
+	} cases[] = {
+		{ "nobody", "names no role" },
+		{ "other", "names no role" },
+		{ "both", "more than one role" },
+		{ "server", "that of an orchestrator" },
+		{ "boss", NULL },
+		{ "twice", NULL },
+		{ "h0", NULL },
+	};
+	struct test *t = *state;
+	const char *address;
+	struct seen s;
+
+	for (int any = 0; any < 2; any++) {
+		server.any_role = any;
+		address = serve(t, "server", "tls:127.0.0.1:0");
+		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+			bool in = !cases[i].word || (any && strstr(cases[i].word, "no role"));
+
+			log_capture();
+			connect_as(t, &s, address, cases[i].cert, "ca");
+			UNTIL(t, s.closed || s.answers);
+			if (in)
+				log_is(NULL);
+			else
+				log_is(cases[i].word);
+			assert_int_equal(s.closed, !in);
+			leave(&s);
+			wait_conns(t, 0);
+		}
+		ffo_destroy(t->ffo);
+		t->ffo = NULL;
+		uv_run(&t->loop, UV_RUN_DEFAULT);
+	}
+	/* Likewise where an orchestrator names none. */
+	address = serve(t, "nobody", "tls:127.0.0.1:0");
+	client_any_role = true;
+	connect_as(t, &s, address, "h0", "ca");
+	UNTIL(t, s.closed);
+	assert_non_null(strstr(s.why, "neither for its address nor"));
+	leave(&s);
+}
+
+/* ---- certificates that are revoked ------------------------------------------------------------ */
+
+/* Replace the file, as an operator should: a reader sees the old one or the new one. */
+static const char *new_list(const long *serials, size_t n, int days)
+{
+	crl_make(&ours, serials, n, days, file("new", ".crl"), false);
+	assert_int_equal(rename(file("new", ".crl"), file("list", ".crl")), 0);
+	return file("list", ".crl");
+}
+
+static void look_now(struct test *t)
+{
+	uv_timer_start(&t->ffo->look, on_look, 0, TLS_LOOK);
+}
+
+static void expect_refused(struct test *t, const char *address, const char *cert, const char *word)
+{
+	struct seen s;
+
+	log_capture();
+	connect_as(t, &s, address, cert, "ca");
+	UNTIL(t, s.closed);
+	log_is(word);
+	leave(&s);
+}
+
+/* Who is on the list is not let in; who comes onto it goes, at once, and nobody else does. */
+static void test_revoked(void **state)
+{
+	struct test *t = *state;
+	struct seen h0, h1;
+	const char *address;
+	char crl[128];
+
+	strcpy(crl, new_list(&serial_h1, 1, 5));
+	server.crl = crl;
+	address = serve(t, "server", "tls:127.0.0.1:0");
+	expect_refused(t, address, "h1", "certificate revoked");
+	connect_as(t, &h0, address, "h0", "ca");
+	let_in(t, &h0);
+
+	/* Taken off the list, and put on again. */
+	new_list(NULL, 0, 5);
+	connect_as(t, &h1, address, "h1", "ca");
+	let_in(t, &h1);
+	call(&h1, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "h1"));
+	UNTIL(t, h1.answers == 2 || h1.closed);
+	assert_int_equal(h1.err, 0);
+	look_now(t);
+	call(&h1, FFO_OP_HOST_LIST, NULL);
+	UNTIL(t, h1.answers == 3 || h1.closed);
+	assert_int_equal(h1.err, 0);
+	new_list(&serial_h1, 1, 5);
+	log_capture();
+	look_now(t);
+	UNTIL(t, h1.closed);
+	log_has("has been revoked");
+	leave(&h1);
+	wait_conns(t, 1);
+	expect_refused(t, address, "h1", "certificate revoked");
+	call(&h0, FFO_OP_HOST_LIST, NULL);
+	UNTIL(t, h0.answers == 2 || h0.closed);
+	assert_int_equal(h0.err, 0);
+	leave(&h0);
+}
+
+/* It was let in by the list before, and comes to its end under the new one. */
+static void test_revoked_in_handshake(void **state)
+{
+	struct test *t = *state;
+	struct seen h1;
+	const char *address;
+	char crl[128];
+
+	strcpy(crl, new_list(NULL, 0, 5));
+	server.crl = crl;
+	address = serve(t, "server", "tls:127.0.0.1:0");
+	connect_as(t, &h1, address, "h1", "ca");
+	UNTIL(t, t->ffo->num_handshakes == 1);
+	new_list(&serial_h1, 1, 5);
+	look_now(t);
+	UNTIL(t, h1.closed);
+	assert_int_equal(h1.answers, 1);
+	assert_int_equal(h1.err, -ECONNRESET);
+	leave(&h1);
+}
+
+/* No list, a broken one, one that has expired, another authority's: nobody is let in; others stay. */
+static void test_list_unusable(void **state)
+{
+	struct test *t = *state;
+	struct seen s, later;
+	const char *address;
+	char crl[128];
+	FILE *f;
+
+	strcpy(crl, new_list(NULL, 0, 5));
+	server.crl = crl;
+	address = serve(t, "server", "tls:127.0.0.1:0");
+	connect_as(t, &s, address, "h0", "ca");
+	let_in(t, &s);
+	for (int i = 0; i < 5; i++) {
+		log_capture();
+		if (i == 0) {
+			unlink(crl);
+		} else if (i == 1) {
+			f = fopen(crl, "w");
+			fputs("nothing\n", f);
+			fclose(f);
+		} else if (i == 2) {
+			new_list(NULL, 0, 5);
+			f = fopen(crl, "a");
+			fputs("-----BEGIN X509 CRL-----\nMII", f);
+			fclose(f);
+		} else if (i == 3) {
+			new_list(NULL, 0, -1);
+		} else {
+			crl_make(&foreign, NULL, 0, 5, crl, false);
+		}
+		connect_as(t, &later, address, "h0", "ca");
+		UNTIL(t, later.closed);
+		log_has(i == 0 ? "No such file" :
+			i < 3  ? "not a PEM file" :
+			i == 3 ? "list has expired" :
+				 "unable to get certificate CRL");
+		leave(&later);
+	}
+	/* Those of both authorities in one file. */
+	crl_make(&ours, NULL, 0, 5, crl, true);
+	connect_as(t, &later, address, "h0", "ca");
+	let_in(t, &later);
+	leave(&later);
+	look_now(t);
+	call(&s, FFO_OP_HOST_LIST, NULL);
+	UNTIL(t, s.answers == 2 || s.closed);
+	assert_int_equal(s.err, 0);
+	leave(&s);
+}
+
+/* The orchestrator does not start without the list that it is to have. */
+static void test_list_at_start(void **state)
+{
+	struct test *t = *state;
+	struct ffo_conf conf = { .cert = file("server", ".pem"),
+				 .key = file("server", ".key"),
+				 .ca = file("ca", ".pem") };
+	char none[128];
+
+	strcpy(none, file("none", ".crl"));
+	conf.crl = none;
+	log_capture();
+	assert_int_equal(ffo_create(&conf, &t->loop, &t->ffo), -EINVAL);
+	log_is("none.crl: No such file");
+}
+
+/* A client's own list: the orchestrator is on it, or comes onto it. */
+static void test_orchestrator_revoked(void **state)
+{
+	struct test *t = *state;
+	long serial = make_as(&ours, "orchestrator", "server", "ffo", 5);
+	const char *address = serve(t, "server", "tls:127.0.0.1:0");
+	struct seen s;
+	char crl[128];
+
+	strcpy(crl, new_list(NULL, 0, 5));
+	client_crl = crl;
+	connect_as(t, &s, address, "h0", "ca");
+	let_in(t, &s);
+	assert_int_equal(tls_list_number(s.tls), 0);
+	assert_false(ffo_client_is_revoked(s.client));
+	new_list(&serial, 1, 5);
+	assert_int_equal(tls_list_number(s.tls), 1);
+	assert_true(ffo_client_is_revoked(s.client));
+	leave(&s);
+	connect_as(t, &s, address, "h0", "ca");
+	UNTIL(t, s.closed);
+	assert_non_null(strstr(s.why, "certificate revoked"));
+	leave(&s);
+}
+
 /* New files are for new connections; broken ones are not taken. */
 static void test_new_certificates(void **state)
 {
@@ -592,12 +869,12 @@ static void test_new_certificates(void **state)
 
 	connect_as(t, &s, address, "h0", "ca");
 	let_in(t, &s);
-	make(&foreign, "server", "ffo", 5);
+	make_as(&foreign, "orchestrator", "server", "ffo", 5);
 	connect_as(t, &later, address, "h0", "ca");
 	UNTIL(t, later.closed);
 	assert_int_equal(later.closed_err, -EACCES);
 	leave(&later);
-	make(&ours, "server", "ffo", 5);
+	make_as(&ours, "orchestrator", "server", "ffo", 5);
 	connect_as(t, &later, address, "h0", "ca");
 	let_in(t, &later);
 	leave(&later);
@@ -608,7 +885,7 @@ static void test_new_certificates(void **state)
 	connect_as(t, &later, address, "h0", "ca");
 	let_in(t, &later);
 	leave(&later);
-	call(&s, FFO_OP_CONTAINER_LIST, NULL);
+	call(&s, FFO_OP_HOST_LIST, NULL);
 	UNTIL(t, s.answers == 2 || s.closed);
 	assert_int_equal(s.err, 0);
 	leave(&s);
@@ -636,11 +913,17 @@ static int make_files(void **state)
 	authority_make(&ours, "ours", file("ca", ".pem"));
 	authority_make(&foreign, "foreign", file("foreign", ".pem"));
 	make(&ours, "h0", "h0", 5);
-	make(&ours, "FFO", "FFO", 5);
+	make_as(&ours, "orchestrator", "FFO", "FFO", 5);
 	make(&ours, "wild", "*.x", 5);
-	make(&ours, "address", "somewhere,IP:127.0.0.1", 5);
-	make(&ours, "address6", "somewhere,IP:::1", 5);
-	make(&ours, "old", "ffo", -1);
+	make_as(&ours, "orchestrator", "address", "somewhere,IP:127.0.0.1", 5);
+	make_as(&ours, "orchestrator", "address6", "somewhere,IP:::1", 5);
+	make_as(&ours, "orchestrator", "old", "ffo", -1);
+	make_as(&ours, "operator", "boss", "boss", 5);
+	make_as(&ours, "", "nobody", "h0", 5);
+	make_as(&ours, "host,URI:freeflow:operator", "both", "h0", 5);
+	make_as(&ours, "hosts", "other", "h0", 5);
+	make_as(&ours, "host,URI:freeflow:host", "twice", "h0", 5);
+	serial_h1 = make(&ours, "h1", "h1", 5);
 	make(&ours, "expired", "h0", -1);
 	make(&foreign, "stranger", "h0", 5);
 	return 0;
@@ -659,12 +942,26 @@ static int remove_files(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, up, down)
 	const struct CMUnitTest tests[] = {
-		T(test_messages),	  T(test_long_messages),  T(test_late_client),
-		T(test_client_refused),	  T(test_strangers),	  T(test_no_certificate),
-		T(test_many_strangers),	  T(test_server_refused), T(test_registration),
-		T(test_new_certificates), T(test_no_files),
+		T(test_messages),
+		T(test_long_messages),
+		T(test_late_client),
+		T(test_client_refused),
+		T(test_strangers),
+		T(test_no_certificate),
+		T(test_many_strangers),
+		T(test_server_refused),
+		T(test_registration),
+		T(test_new_certificates),
+		T(test_no_files),
+		T(test_roles),
+
+		T(test_revoked),
+		T(test_revoked_in_handshake),
+		T(test_list_unusable),
+		T(test_list_at_start),
+		T(test_orchestrator_revoked),
 	};
 
 	signal(SIGPIPE, SIG_IGN);

@@ -821,6 +821,7 @@ static void a_false_host(void **state)
 
 static char dir[] = "/tmp/test_peer.XXXXXX";
 static struct authority ours, foreign;
+static long serial_a, serial_b, serial_foreign;
 
 static char *file(const char *name)
 {
@@ -897,7 +898,8 @@ static void tls_both_at_once(void **state)
  * not as who is connected to. */
 static void tls_who_is_not_let_in(void **state)
 {
-	static const char *const bad[] = { "foreign", "c", "expired", "upper", "wild" };
+	static const char *const bad[] = { "foreign", "c",	  "expired",  "upper",
+					   "wild",    "roleless", "operator", "orchestrator" };
 
 	(void)state;
 	for (unsigned int k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
@@ -983,6 +985,91 @@ static void tls_new_certificates(void **state)
 	assert_true(joined(A, B));
 }
 
+/* One that names no role is a host's, where that is allowed. */
+static void tls_any_role(void **state)
+{
+	char err[256] = "";
+
+	(void)state;
+	prepare_tls(A, "a", "ca.pem");
+	nodes[A].r.conf.wire_any_role = true;
+	assert_int_equal(node_start(A, err, sizeof(err)), 0);
+	up_tls(B, "roleless", "ca.pem");
+	nodes_meet();
+	want(B, A);
+	UNTIL(attached(A, B) && attached(B, A) && settled());
+}
+
+static void new_list(const long *serials, size_t n)
+{
+	crl_make(&ours, serials, n, 5, file("new.crl"), false);
+	assert_int_equal(rename(file("new.crl"), file("list.crl")), 0);
+}
+
+static void up_listed(int i, const char *cert)
+{
+	char err[256] = "";
+
+	prepare_tls(i, cert, "ca.pem");
+	nodes[i].r.conf.wire_crl = strdup(file("list.crl"));
+	if (node_start(i, err, sizeof(err)))
+		fail_msg("%s", err);
+}
+
+/* A connection ends when the certificate of either side comes onto the list, and is not made again. */
+static void tls_revoked(void **state)
+{
+	(void)state;
+	for (int at = A; at <= B; at++) {
+		new_list(NULL, 0);
+		if (at == A)
+			up_listed(A, "a");
+		else
+			up_tls(A, "a", "ca.pem");
+		if (at == B)
+			up_listed(B, "b");
+		else
+			up_tls(B, "b", "ca.pem");
+		nodes_meet();
+		want(A, B);
+		UNTIL(attached(A, B) && attached(B, A) && settled());
+		new_list(at == A ? &serial_b : &serial_a, 1);
+		UNTIL(!attached(at, B - at));
+		lose(B - at, at); /* as the wire notices */
+		nodes[A].attached = nodes[B].attached = 0;
+		want(A, B);
+		UNTIL(ctl_at(A, B)->delay > 2 * peer_times.retry_min);
+		want(B, A);
+		UNTIL(ctl_at(B, A)->delay > 2 * peer_times.retry_min);
+		assert_int_equal(nodes[A].attached + nodes[B].attached, 0);
+		/* Another's number does no harm. */
+		new_list(&serial_foreign, 1);
+		UNTIL(attached(A, B) && attached(B, A) && settled());
+		down_all(NULL);
+	}
+}
+
+/* Nobody is let in by a list that is not there, and who was is left alone. */
+static void tls_list_gone(void **state)
+{
+	(void)state;
+	new_list(NULL, 0);
+	up_listed(A, "a");
+	up_tls(B, "b", "ca.pem");
+	nodes_meet();
+	want(A, B);
+	UNTIL(attached(A, B) && attached(B, A) && settled());
+	unlink(file("list.crl"));
+	UNTIL(nodes[A].r.peers->list == 1);
+	assert_true(attached(A, B));
+	lose(A, B);
+	want(A, B);
+	UNTIL(ctl_at(A, B)->delay > 2 * peer_times.retry_min);
+	assert_false(attached(A, B));
+	new_list(NULL, 0);
+	UNTIL(attached(A, B) && attached(B, A) && settled());
+}
+
 static void tls_files(void **state)
 {
 	static const struct {
@@ -1020,19 +1107,28 @@ static int make_files(void **state)
 					  .retry_min = 5,
 					  .retry_max = 40,
 					  .stable = 1000,
-					  .sweep = 60000 };
+					  .sweep = 60000,
+					  .look = 20 };
 	if (!mkdtemp(dir))
 		return -1;
 	authority_make(&ours, "ours", file("ca.pem"));
 	authority_make(&foreign, "ours", file("foreign-ca.pem"));
-	cert_make(&ours, "a", "a", 5, file("a.pem"), file("a.key"));
-	cert_make(&ours, "b", "b", 5, file("b.pem"), file("b.key"));
+	serial_a = cert_make_named(&ours, "a", "DNS:a,URI:freeflow:host", 5, file("a.pem"),
+				   file("a.key"));
+	serial_b = cert_make_named(&ours, "b", "DNS:b,URI:freeflow:host", 5, file("b.pem"),
+				   file("b.key"));
+	cert_make_named(&ours, "b", "DNS:b", 5, file("roleless.pem"), file("roleless.key"));
+	cert_make_named(&ours, "b", "DNS:b,URI:freeflow:operator", 5, file("operator.pem"),
+			file("operator.key"));
+	cert_make_named(&ours, "b", "DNS:b,URI:freeflow:orchestrator", 5, file("orchestrator.pem"),
+			file("orchestrator.key"));
 	cert_make(&ours, "b", "c", 5, file("c.pem"), file("c.key"));
 	cert_make(&ours, "B", "B", 5, file("upper.pem"), file("upper.key"));
 	cert_make(&ours, "*", "*", 5, file("wild.pem"), file("wild.key"));
 	cert_make(&ours, "b", NULL, 5, file("common.pem"), file("common.key"));
 	cert_make(&ours, "b", "b", -1, file("expired.pem"), file("expired.key"));
-	cert_make(&foreign, "b", "b", 5, file("foreign.pem"), file("foreign.key"));
+	serial_foreign = cert_make_named(&foreign, "b", "DNS:b,URI:freeflow:host", 5,
+					 file("foreign.pem"), file("foreign.key"));
 	cert_make(&ours, "a", "a", 5, file("locked.pem"), file("locked.key"));
 	key_make_locked(file("locked.key"));
 	cert_make(&ours, "a", "a", 5, file("mixed.pem"), file("other.key"));
@@ -1095,6 +1191,9 @@ int main(void)
 		T(tls_silence),
 		T(tls_new_certificates),
 		T(tls_files),
+		T(tls_any_role),
+		T(tls_revoked),
+		T(tls_list_gone),
 	};
 
 	return cmocka_run_group_tests(tests, make_files, remove_files);
