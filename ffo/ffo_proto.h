@@ -111,47 +111,56 @@
 #define FFO_LID_MAX	0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
 
 /*
- * X(NAME, name, caller). Callers:
+ * X(NAME, name, caller, host, operator). Callers:
  *	NEW	a connection that has not said hello yet, once
  *	ANY	every connection after hello
  *	HOST	a connection that host_register made the router of a host
+ *
+ * host, operator: what who shows a certificate of that role may do; the others, at a Unix socket or at
+ * tcp:, may do all.
+ *	ALL	whatever it asks for
+ *	OWN	what is its own: of the hosts that the certificate names, of containers of theirs
+ *	PEER	what its containers may reach, as far as the policy goes
+ *	NO	nothing: EPERM
+ * What OWN and PEER are for each op, and where that is looked at, is in access.c.
  */
 #define FFO_OPS(X)                                                                                 \
-	X(HELLO, hello, NEW)                                                                       \
-	X(HOST_REGISTER, host_register, ANY)                                                       \
-	X(HOST_GET, host_get, ANY)                                                                 \
-	X(HOST_LIST, host_list, ANY)                                                               \
-	X(CONTAINER_ADD, container_add, ANY)                                                       \
-	X(CONTAINER_SET, container_set, ANY)                                                       \
-	X(CONTAINER_RM, container_rm, ANY)                                                         \
-	X(CONTAINER_GET, container_get, ANY)                                                       \
-	X(CONTAINER_LIST, container_list, ANY)                                                     \
-	X(MAP_PUBLISH, map_publish, HOST)                                                          \
-	X(MAP_WITHDRAW, map_withdraw, HOST)                                                        \
-	X(MAP_LIST, map_list, ANY)                                                                 \
-	X(MAP_DROP, map_drop, HOST)                                                                \
-	X(MAP_GET, map_get, ANY)                                                                   \
-	X(MAP_WATCH, map_watch, HOST)                                                              \
-	X(MAP_UNWATCH, map_unwatch, HOST)                                                          \
-	X(CONTAINER_ACTIVE, container_active, HOST)                                                \
-	X(RESOLVE, resolve, HOST)                                                                  \
-	X(UNRESOLVE, unresolve, HOST)                                                              \
-	X(POLICY_LIST, policy_list, ANY)                                                           \
-	X(POLICY_SET, policy_set, ANY)                                                             \
-	X(POLICY_RM, policy_rm, ANY)                                                               \
-	X(POLICY_WATCH, policy_watch, HOST)                                                        \
-	X(TENANT_LIST, tenant_list, ANY)                                                           \
-	X(TENANT_SET, tenant_set, ANY)                                                             \
-	X(TENANT_WATCH, tenant_watch, HOST)                                                        \
-	X(MCAST_JOIN, mcast_join, HOST)                                                            \
-	X(MCAST_LEAVE, mcast_leave, HOST)                                                          \
-	X(MCAST_WATCH, mcast_watch, HOST)                                                          \
-	X(MCAST_UNWATCH, mcast_unwatch, HOST)
+	X(HELLO, hello, NEW, ALL, ALL)                                                             \
+	X(HOST_REGISTER, host_register, ANY, OWN, NO)                                              \
+	X(HOST_GET, host_get, ANY, ALL, ALL)                                                       \
+	X(HOST_LIST, host_list, ANY, ALL, ALL)                                                     \
+	X(CONTAINER_ADD, container_add, ANY, OWN, ALL)                                             \
+	X(CONTAINER_SET, container_set, ANY, OWN, ALL)                                             \
+	X(CONTAINER_RM, container_rm, ANY, OWN, ALL)                                               \
+	X(CONTAINER_GET, container_get, ANY, OWN, ALL)                                             \
+	X(CONTAINER_LIST, container_list, ANY, OWN, ALL)                                           \
+	X(MAP_PUBLISH, map_publish, HOST, OWN, NO)                                                 \
+	X(MAP_WITHDRAW, map_withdraw, HOST, OWN, NO)                                               \
+	X(MAP_LIST, map_list, ANY, OWN, ALL)                                                       \
+	X(MAP_DROP, map_drop, HOST, OWN, NO)                                                       \
+	X(MAP_GET, map_get, ANY, OWN, ALL)                                                         \
+	X(MAP_WATCH, map_watch, HOST, PEER, NO)                                                    \
+	X(MAP_UNWATCH, map_unwatch, HOST, ALL, NO)                                                 \
+	X(CONTAINER_ACTIVE, container_active, HOST, OWN, NO)                                       \
+	X(RESOLVE, resolve, HOST, PEER, NO)                                                        \
+	X(UNRESOLVE, unresolve, HOST, ALL, NO)                                                     \
+	X(POLICY_LIST, policy_list, ANY, ALL, ALL)                                                 \
+	X(POLICY_SET, policy_set, ANY, NO, ALL)                                                    \
+	X(POLICY_RM, policy_rm, ANY, NO, ALL)                                                      \
+	X(POLICY_WATCH, policy_watch, HOST, ALL, NO)                                               \
+	X(TENANT_LIST, tenant_list, ANY, ALL, ALL)                                                 \
+	X(TENANT_SET, tenant_set, ANY, NO, ALL)                                                    \
+	X(TENANT_WATCH, tenant_watch, HOST, ALL, NO)                                               \
+	X(MCAST_JOIN, mcast_join, HOST, PEER, NO)                                                  \
+	X(MCAST_LEAVE, mcast_leave, HOST, ALL, NO)                                                 \
+	X(MCAST_WATCH, mcast_watch, HOST, PEER, NO)                                                \
+	X(MCAST_UNWATCH, mcast_unwatch, HOST, ALL, NO)
 
 enum ffo_caller { FFO_CALLER_NEW, FFO_CALLER_ANY, FFO_CALLER_HOST };
+enum ffo_grant { FFO_GRANT_NO, FFO_GRANT_OWN, FFO_GRANT_PEER, FFO_GRANT_ALL };
 
 enum ffo_op {
-#define X(NAME, name, caller) FFO_OP_##NAME,
+#define X(NAME, name, caller, host, operator) FFO_OP_##NAME,
 	FFO_OPS(X)
 #undef X
 		FFO_NUM_OPS
@@ -310,7 +319,7 @@ enum ffo_op {
 
 /* struct ffo_req_<op>: a request's fields, checked. Pointers live as long as the JSON object. */
 #define F(op, type, name, need) FFO_CTYPE_##type name;
-#define X(NAME, name, caller)                                                                      \
+#define X(NAME, name, caller, host, operator)                                                      \
 	struct ffo_req_##name {                                                                    \
 		FFO_FIELDS_##name(F, name)                                                         \
 	};
@@ -319,7 +328,7 @@ FFO_OPS(X)
 #undef F
 
 union ffo_req {
-#define X(NAME, name, caller) struct ffo_req_##name name;
+#define X(NAME, name, caller, host, operator) struct ffo_req_##name name;
 	FFO_OPS(X)
 #undef X
 };

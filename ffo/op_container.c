@@ -237,7 +237,9 @@ static void read_to_set(void *arg, int err, const char *why, const struct ffo_co
 		return;
 	}
 	r->was = *c;
-	err = make_now(r, &moves);
+	err = access_container(r, c);
+	if (!err)
+		err = make_now(r, &moves);
 	if (err)
 		request_end(r, err);
 	else
@@ -278,8 +280,12 @@ static void read_to_rm(void *arg, int err, const char *why, const struct ffo_con
 	const struct ffo_req_container_rm *rm = &r->arg.container_rm;
 	struct ffo_store *s = r->ffo->store;
 
+	if (err)
+		missing(r, rm->container, rm->name, err, why);
+	else
+		err = access_container(r, c);
 	if (err) {
-		request_end(r, missing(r, rm->container, rm->name, err, why));
+		request_end(r, err);
 		return;
 	}
 	r->was = *c;
@@ -325,6 +331,8 @@ static void got(void *arg, int err, const char *why, const struct ffo_container 
 	if (err)
 		missing(r, get->container, get->name, err, why);
 	else
+		err = access_container(r, c);
+	if (!err)
 		err = reply_container(r, c);
 	request_end(r, err);
 }

@@ -233,7 +233,9 @@ static void got_container(void *arg, int err, const char *why, const struct ffo_
 
 	if (err && !locate(r, &key))
 		container_missing(r, &key, err, why);
-	else if (!err)
+	if (!err)
+		err = access_container(r, c);
+	if (!err)
 		err = request_reply(r, "container", ffo_container_to_json(c));
 	if (err) {
 		request_end(r, err);

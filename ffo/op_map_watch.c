@@ -21,6 +21,8 @@ struct map_sub {
 	struct sub sub;				  /* first */
 	struct store_watch cont_watch, map_watch; /* map_watch.cb NULL: none, epoch is 0 */
 	uint32_t epoch;
+	char tenant[FFO_NAME_MAX], name[FFO_NAME_MAX]; /* of the container */
+	uint32_t is_at;	 /* its epoch in the store; 0: there is no such container */
 	bool reset;	 /* the next event begins anew */
 	bool readable;	 /* the store has the rows */
 	bool listing;	 /* not through with it */
@@ -107,10 +109,15 @@ static void unwatch_maps(struct map_sub *m)
 	m->readable = false;
 }
 
-static void container_came(void *arg, const struct store_news *news)
+/* 0: there is no such container, or the host that asks may not know of it. */
+static uint32_t epoch_now(const struct map_sub *m)
 {
-	struct map_sub *m = arg;
-	uint32_t epoch = !news->err && news->container ? news->container->epoch : 0;
+	return m->is_at && access_peer(m->sub.conn, m->tenant, m->name) ? m->is_at : 0;
+}
+
+static void look(struct map_sub *m)
+{
+	uint32_t epoch = epoch_now(m);
 
 	if (m->epoch == epoch && (epoch || m->reset))
 		return;
@@ -127,6 +134,27 @@ static void container_came(void *arg, const struct store_news *news)
 	m->map_watch.cb = maps_came;
 	m->map_watch.arg = m;
 	store_of(m)->ops->watch(store_of(m), &m->map_watch);
+}
+
+static void container_came(void *arg, const struct store_news *news)
+{
+	const struct ffo_container *c = news->err ? NULL : news->container;
+	struct map_sub *m = arg;
+
+	m->is_at = c ? c->epoch : 0;
+	if (c) {
+		memcpy(m->tenant, c->tenant, sizeof(m->tenant));
+		memcpy(m->name, c->name, sizeof(m->name));
+	}
+	look(m);
+}
+
+static void access_is_other(struct sub *sub)
+{
+	struct map_sub *m = map_of(sub);
+
+	if (epoch_now(m) != m->epoch)
+		look(m);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -239,6 +267,8 @@ static const struct sub_ops map_ops = {
 	.start = start,
 	.stop = stop,
 	.event = event,
+	.policy = access_is_other,
+	.access = access_is_other,
 };
 
 int op_map_watch(struct request *r)

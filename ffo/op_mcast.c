@@ -69,8 +69,9 @@ int op_mcast_leave(struct request *r)
 static json_t *hosts_json(const struct group *g)
 {
 	json_t *list = json_array();
+	size_t n = access_tenant(g->sub.conn, g->sub.key.name) ? g->num_hosts : 0;
 
-	for (size_t i = 0; i < g->num_hosts; i++)
+	for (size_t i = 0; i < n; i++)
 		if (json_array_append_new(list, ffo_host_to_json(&g->hosts[i]))) {
 			json_decref(list);
 			return NULL;
@@ -141,6 +142,7 @@ static const struct sub_ops group_ops = {
 	.stop = stop,
 	.answer = answer,
 	.event = event,
+	.access = sub_changed,
 };
 
 int op_mcast_watch(struct request *r)

@@ -150,12 +150,14 @@ static void watch_host(struct resolve *v)
 
 /* ---- its candidates -------------------------------------------------------------------------- */
 
-/* May the tenant know of that container? */
+/* May the tenant, and the host that asks, know of that container? */
 static bool visible(const struct resolve *v, const struct ffo_container *c)
 {
 	const struct ffo *f = ffo_of(v);
 	const struct policy_party to = { .tenant = c->tenant, .container = c->name };
 
+	if (!access_peer(v->sub.conn, c->tenant, c->name))
+		return false;
 	if (v->sub.key.kind == STORE_ID)
 		return true;
 	return policy_may_reach(f->rules, f->num_rules, v->tenant, &to);
@@ -332,6 +334,7 @@ static const struct sub_ops resolve_ops = {
 	.answer = answer,
 	.event = event,
 	.policy = policy_changed,
+	.access = policy_changed,
 };
 
 static int make_key(struct request *r, const struct ffo_req_resolve *arg, struct store_key *key)

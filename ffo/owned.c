@@ -90,6 +90,7 @@ static int put(struct conn *c, const struct ffo_container *cont)
 	o->c = *cont;
 	o->here = true;
 	to_tell(c, o);
+	access_changed(c);
 	return 0;
 }
 
@@ -101,6 +102,7 @@ static void del(struct conn *c, uint32_t id)
 		return;
 	end_epoch(c, o);
 	o->here = false;
+	access_changed(c);
 	if (o->told)
 		to_tell(c, o);
 	else
@@ -230,6 +232,7 @@ void owned_changed(struct conn *c, const struct ffo_container *cont, bool gone)
 		o = find(c, cont->id);
 		if (o)
 			forget(c, o); /* its mappings went with it */
+		access_changed(c);
 		return;
 	}
 	o = find_or_make(c, cont->id);
@@ -238,6 +241,7 @@ void owned_changed(struct conn *c, const struct ffo_container *cont, bool gone)
 	o->c = *cont;
 	o->here = true;
 	o->told = cont->epoch;
+	access_changed(c);
 }
 
 json_t *owned_event(struct conn *c)

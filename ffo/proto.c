@@ -15,13 +15,13 @@
 #include "limits.h"
 
 const char *const ffo_op_name[] = {
-#define X(NAME, name, caller) #name,
+#define X(NAME, name, caller, host, operator) #name,
 	FFO_OPS(X)
 #undef X
 };
 
 const uint8_t ffo_op_caller[] = {
-#define X(NAME, name, caller) FFO_CALLER_##caller,
+#define X(NAME, name, caller, host, operator) FFO_CALLER_##caller,
 	FFO_OPS(X)
 #undef X
 };
@@ -50,14 +50,14 @@ struct field {
 };
 
 #define F(op, type, field, need) { #field, T_##type, need, offsetof(struct ffo_req_##op, field) },
-#define X(NAME, op, caller)                                                                        \
+#define X(NAME, op, caller, host, operator)                                                        \
 	static const struct field fields_##op[] = { FFO_FIELDS_##op(F, op){ 0 } };
 FFO_OPS(X)
 #undef X
 #undef F
 
 static const struct field *const op_fields[] = {
-#define X(NAME, op, caller) fields_##op,
+#define X(NAME, op, caller, host, operator) fields_##op,
 	FFO_OPS(X)
 #undef X
 };

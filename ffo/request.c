@@ -18,7 +18,7 @@
 #include <string.h>
 
 static int (*const op_run[])(struct request *r) = {
-#define X(NAME, name, caller) op_##name,
+#define X(NAME, name, caller, host, operator) op_##name,
 	FFO_OPS(X)
 #undef X
 };
@@ -145,6 +145,8 @@ static int run(struct request *r)
 	err = ffo_req_parse(r->msg, &r->op, &r->arg, r->why, sizeof(r->why));
 	if (!err)
 		err = check_caller(r);
+	if (!err)
+		err = access_check(r);
 	if (err)
 		return err;
 	r->reply = json_pack("{s:I, s:b}", "id", r->id, "ok", 1);

@@ -153,6 +153,10 @@ static void pump(uv_idle_t *idle)
 		LIST_REMOVE(c, kick_entry);
 		c->kicked = false;
 		conn_get(c);
+		if (c->access_changed) {
+			c->access_changed = false;
+			subs_access(c);
+		}
 		subs_tell(c);
 		if (!c->closing)
 			resume(c);

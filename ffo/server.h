@@ -83,6 +83,7 @@ struct conn {
 	bool leaving;		     /* to be closed when it has read the last answer */
 	bool closing;		     /* nothing is sent or handled any more */
 	bool kicked;		     /* is in ffo->kicked */
+	bool access_changed;	     /* access_peer() and access_tenant() may have other answers */
 	bool up;		     /* the store knows that host as up: by this connection */
 	char host[FFO_NAME_MAX];     /* whose router it is; "": of none */
 	char instance[FFO_TEXT_MAX]; /* of that router */
@@ -159,9 +160,22 @@ int request_reply(struct request *r, const char *key, json_t *value);
 void request_wait(struct request *r);
 void request_wait_end(struct request *r);
 
+/* ---- access.c: what a certificate's role lets its connection do ---- */
+
+/* May the request's connection ask for that, as far as the request tells? 0 or -EPERM. */
+int access_check(struct request *r);
+/* ... and is the container that it is about one of the connection's? 0 or -EPERM. */
+int access_container(struct request *r, const struct ffo_container *c);
+/* May one of the containers of the connection's host talk to that one? */
+bool access_peer(const struct conn *c, const char *tenant, const char *container);
+/* Is one of them of that tenant? */
+bool access_tenant(const struct conn *c, const char *tenant);
+/* They are others now: its subscriptions are looked at again, soon. */
+void access_changed(struct conn *c);
+
 /* ---- op_*.c: what each op does. 0, -errno (r->why set or left empty), or REQUEST_LATER ---- */
 
-#define X(NAME, name, caller) int op_##name(struct request *r);
+#define X(NAME, name, caller, host, operator) int op_##name(struct request *r);
 FFO_OPS(X)
 #undef X
 
@@ -217,6 +231,11 @@ struct sub_ops {
 	enum sub_event (*event)(struct sub *sub, json_t **msg);
 	/* The policy has changed. NULL: of no interest. */
 	void (*policy)(struct sub *sub);
+	/*
+	 * What access_peer() and access_tenant() tell may have changed; the subscription is ready,
+	 * and ends nothing. NULL: of no interest.
+	 */
+	void (*access)(struct sub *sub);
 };
 
 /*
@@ -232,6 +251,8 @@ int sub_cancel(struct request *r, const struct store_key *key);
 void sub_ready(struct sub *sub, int err, const char *why);
 /* The state has changed. */
 void sub_changed(struct sub *sub);
+/* What the connection's certificate lets it learn may have changed. */
+void subs_access(struct conn *c);
 /* All of a connection's. */
 void subs_stop(struct conn *c);
 /* Send events while the connection takes them: its output is below OUT_HIGH. */

@@ -148,6 +148,15 @@ void sub_changed(struct sub *sub)
 	conn_kick(sub->conn);
 }
 
+void subs_access(struct conn *c)
+{
+	struct sub *sub, *next;
+
+	HASH_ITER(hh, c->subs, sub, next)
+		if (sub->ready && sub->ops->access)
+			sub->ops->access(sub);
+}
+
 void subs_stop(struct conn *c)
 {
 	struct sub *sub, *next;

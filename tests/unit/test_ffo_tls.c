@@ -679,6 +679,19 @@ static void test_roles(void **state)
 	leave(&s);
 }
 
+/* An operator is no host, whatever its certificate is called. */
+static void test_operator_is_no_host(void **state)
+{
+	struct test *t = *state;
+	struct seen s;
+
+	connect_as(t, &s, serve(t, "server", "tls:127.0.0.1:0"), "boss", "ca");
+	call(&s, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "boss"));
+	UNTIL(t, s.answers == 2 || s.closed);
+	assert_int_equal(s.err, -EPERM);
+	leave(&s);
+}
+
 /* ---- certificates that are revoked ------------------------------------------------------------ */
 
 /* Replace the file, as an operator should: a reader sees the old one or the new one. */
@@ -956,7 +969,7 @@ int main(void)
 		T(test_new_certificates),
 		T(test_no_files),
 		T(test_roles),
-
+		T(test_operator_is_no_host),
 		T(test_revoked),
 		T(test_revoked_in_handshake),
 		T(test_list_unusable),
