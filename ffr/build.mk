@@ -15,8 +15,9 @@ $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
-$(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a
+$(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(B)/ffr/log.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -ljansson -lncurses -ltinfo
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lssl -lcrypto -lncurses -ltinfo \
+		-lpthread
 
 ALL += $(B)/libffr.a $(B)/bin/ffr $(B)/bin/ffctl

@@ -18,6 +18,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../ffo/ffo_proto.h"
 #include "version.h"
 
 #define ADMIN_DEFAULT "/run/freeflow/admin.sock"
@@ -141,7 +142,32 @@ static bool is_ok(const json_t *answer)
 	return json_is_true(json_object_get(answer, "ok"));
 }
 
+/* The orchestrator's answer to a request. */
+static json_t *orch_call(json_t *request, const char *error, unsigned tries)
+{
+	json_t *answer;
+	int err = orch_exchange(request, &answer);
+
+	while (err && !strcmp(ffo_error_name(err), error) && tries--) {
+		usleep(RETRY_US);
+		err = orch_exchange(request, &answer);
+	}
+	json_decref(request);
+	if (err)
+		fail("%s", orch_why());
+	json_object_del(answer, "id");
+	json_object_del(answer, "ok");
+	return answer;
+}
+
 json_t *router_call_while(json_t *request, const char *error, unsigned tries)
+{
+	if (orch_options.address)
+		return orch_call(request, error, tries);
+	return router_itself(request, error, tries);
+}
+
+json_t *router_itself(json_t *request, const char *error, unsigned tries)
 {
 	char *line = json_dumps(request, JSON_COMPACT);
 	json_t *answer;
@@ -227,6 +253,8 @@ static void help(void)
 		printf("  %s%s%s %s\n", commands[i].group, commands[i].word ? " " : "",
 		       commands[i].word ? commands[i].word : "", commands[i].args);
 	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
+	       "  --orchestrator ADDRESS  ask it, and not the router, as an operator: with\n"
+	       "  --cert FILE --key FILE --ca FILE [--crl FILE]  where ADDRESS is tls:ADDRESS:PORT\n"
 	       "  --json          answers as JSON\n  --version, --help\n",
 	       ADMIN_DEFAULT);
 	limit_help();
@@ -237,6 +265,11 @@ static int global_options(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "admin", required_argument, NULL, 'a' },
+		{ "orchestrator", required_argument, NULL, 'o' },
+		{ "cert", required_argument, NULL, 'c' },
+		{ "key", required_argument, NULL, 'k' },
+		{ "ca", required_argument, NULL, 'C' },
+		{ "crl", required_argument, NULL, 'r' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "version", no_argument, NULL, 'v' },
 		{ "help", no_argument, NULL, 'h' },
@@ -249,6 +282,21 @@ static int global_options(int argc, char **argv)
 		switch (o) {
 		case 'a':
 			admin_path = optarg;
+			break;
+		case 'o':
+			orch_options.address = optarg;
+			break;
+		case 'c':
+			orch_options.cert = optarg;
+			break;
+		case 'k':
+			orch_options.key = optarg;
+			break;
+		case 'C':
+			orch_options.ca = optarg;
+			break;
+		case 'r':
+			orch_options.crl = optarg;
 			break;
 		case 'j':
 			json_out = true;

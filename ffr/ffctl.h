@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ffctl.h - inside ffctl: the request to the router (ffctl.c), tables (ffctl_table.c), commands
+ * ffctl.h - inside ffctl: the request to the router (ffctl.c) or to the orchestrator (ffctl_orch.c), tables (ffctl_table.c), commands
  * (ffctl_container.c, ffctl_cluster.c, ffctl_show.c), limits (ffctl_limits.c). One thread; every error ends the program with one line.
  */
 #ifndef FFR_FFCTL_H
@@ -24,7 +24,21 @@ json_t *router_call(json_t *request);
 json_t *router_call_while(json_t *request, const char *error, unsigned tries);
 #define RETRY_US 50000				      /* between two tries */
 json_t *router_list(const char *op, const char *key); /* all pages of an array */
+/* Ask the router, also where the orchestrator is given; so many times more while it is that error. */
+json_t *router_itself(json_t *request, const char *error, unsigned tries);
 void json_print(json_t *j);
+
+/* ---- ffctl_orch.c: the orchestrator itself, where it is given ---- */
+extern struct orch_options {
+	const char *address; /* NULL: requests go to the router */
+	const char *cert, *key, *ca, *crl;
+} orch_options;
+/*
+ * A router's request that is the orchestrator's. Its answer, with an "id" and "ok"; or -errno and a
+ * line in orch_why(). What is no error of the orchestrator's ends the program.
+ */
+int orch_exchange(const json_t *request, json_t **answer);
+const char *orch_why(void);
 
 /* Members of an answer, with something sensible where they are missing. */
 const char *str_of(const json_t *j, const char *key);

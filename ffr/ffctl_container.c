@@ -181,8 +181,11 @@ void print_container(json_t *answer, bool docker)
 	} else if (docker) {
 		puts(flags);
 	} else {
+		/* the orchestrator knows of no directories */
+		const char *dir = json_string_value(json_object_get(c, "directory"));
+
 		ips = ips_text(c);
-		printf("%s %s %s\n", str_of(c, "name"), ips, str_of(c, "directory"));
+		printf("%s %s%s%s\n", str_of(c, "name"), ips, dir ? " " : "", dir ? dir : "");
 		free(ips);
 	}
 	free(flags);

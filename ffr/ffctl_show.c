@@ -102,7 +102,8 @@ void cmd_map_list(int argc, char **argv)
 					     ">ADDRESS",  ">LENGTH", "ACCESS",
 					     ">SHADOW",	  ">EPOCH",  NULL };
 	const char *only = map_container(argc, argv), *name;
-	json_t *names = container_names(), *list = json_array(), *after = NULL;
+	json_t *names = only ? json_object() : container_names(), *list = json_array(),
+	       *after = NULL;
 	json_t *request, *answer, *row;
 	struct table *t = table_new(heads);
 	struct ffo_map m;
@@ -118,7 +119,7 @@ void cmd_map_list(int argc, char **argv)
 				fail("the router's answer is not understood");
 			snprintf(id, sizeof(id), "%u", m.container);
 			name = json_string_value(json_object_get(names, id));
-			map_row(t, list, &m, name ? name : id);
+			map_row(t, list, &m, name ? name : only ? only : id);
 		}
 		after = json_incref(json_object_get(answer, "next"));
 		json_decref(answer);

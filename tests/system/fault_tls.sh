@@ -5,7 +5,7 @@
 # hosts: only
 # fault_tls.sh - the same load where routers encrypt what they send each other and the orchestrator:
 # contents, a link that is cut for a moment, new certificates, a router and an orchestrator that are
-# killed.
+# killed; then what a host's certificate may not do, and one that is revoked.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/load.sh"
 own_lab --containers 1 --tls
@@ -34,4 +34,43 @@ until_true 20 host_is h0 up || fail "h0 does not come back"
 until_true 20 host_is h1 up || fail "h1 does not come back"
 load_each load_moves 20 || fail "no traffic"
 load_both_stop
+
+# refused WORDS ARGS...: ffctl of h1 is refused ARGS, and says why.
+refused_as_host() {
+	local words=$1 out
+	shift
+	out=$("$LAB" ffctl h1 -- "$@" 2>&1) && fail "a host may $*"
+	[[ $out == *"$words"* ]] || fail "$*: $out"
+}
+step "what needs an operator"
+refused_as_host "on host h0" container claim h0c0
+refused_as_host "on host h0" container claim h0c0 --force
+refused_as_host "operator's certificate" policy allow default other
+refused_as_host "operator's certificate" tenant set default --rate 1Gbit
+refused_as_host "operator's certificate" container set h1c0 --rate 1Gbit
+refused_as_host "operator's certificate" container list --all
+refused_as_host "operator's certificate" map list
+"$LAB" ffctl h1 -- map list --container h1c0 || fail "a host's own mappings"
+"$LAB" operator -- policy allow default other || fail "policy"
+"$LAB" operator -- container set h1c0 --rate 1Gbit || fail "limits"
+"$LAB" operator -- map list || fail "map list"
+[[ $("$LAB" operator -- --json container list --all | grep -c '"name"') == 2 ]] || fail "container list"
+step "h1 hands its container over, an operator claims it back for h1"
+"$LAB" stop h1c0 || fail "stop"
+"$LAB" ffctl h1 -- container migrate h1c0 --to h0 || fail "migrate"
+refused_as_host "on host h0" container claim h1c0
+"$LAB" operator --at h1 -- container claim h1c0 || fail "claim"
+"$LAB" ffctl h1 -- container list | grep h1c0 || fail "the container is not on h1"
+step "the certificate of h1 is revoked"
+"$LAB" revoke h1 || fail "revoke"
+until_true 10 host_is h1 down || fail "h1 is still connected"
+logged() { # NODE WORDS
+	"$LAB" logs "$1" | grep -q "$2"
+}
+logged ffo "host h1: closed: its certificate has been revoked" || fail "ffo tells nothing"
+until_true 10 logged h0 "host h1: disconnected: its certificate has been revoked" || fail "h0 keeps h1"
+until_true 10 logged h1 "certificate revoked" || fail "h1 does not learn why"
+host_is h1 down || fail "h1 is let in"
+"$LAB" certify h1 || fail "certify"
+until_true 20 host_is h1 up || fail "h1 is not let in with a new certificate"
 exit 0
