@@ -7,6 +7,8 @@
  *	timeout=MS	of the session, 1000..60000; the servers have limits of their own
  *	auth=FILE	holds "SCHEME:CREDENTIALS" (digest:user:password) in its first line; what is
  *			made is then for these credentials only
+ *	auth=none-anyone-may-change-the-cluster
+ *			no credentials; without this word and without a file it is not opened
  *
  * A session's life: connected, the tree's version is checked (or the tree made), STORE_READY. The
  * connection goes: STORE_AWAY; back again with the same session: READY. Gone for longer than the
@@ -256,6 +258,10 @@ static int read_option(struct zks *s, const char *option)
 	unsigned long ms;
 	char *end;
 
+	if (!strcmp(option, "auth=" ZKS_OPEN_TO_ALL)) {
+		s->open_to_all = true;
+		return 0;
+	}
 	if (!strncmp(option, "auth=", 5))
 		return read_auth(s, option + 5);
 	if (!strncmp(option, "timeout=", 8)) {
@@ -293,6 +299,14 @@ static int read_where(struct zks *s, const char *where)
 		snprintf(one, sizeof(one), "%.*s", (int)len, options);
 		err = read_option(s, one);
 		options += len;
+	}
+	if (!err && !*s->auth == !s->open_to_all) {
+		log_err("store zookeeper:%s: %s", where,
+			*s->auth ?
+				"credentials, or none? not both" :
+				"no auth=FILE: whoever reaches the ensemble could change the whole "
+				"cluster; auth=" ZKS_OPEN_TO_ALL " if that is meant");
+		err = -EINVAL;
 	}
 	return err;
 }

@@ -62,6 +62,8 @@ struct up_call;
 struct uphost;
 struct watched;
 
+#define ZKS_OPEN_TO_ALL "none-anyone-may-change-the-cluster" /* in the place of a file for auth= */
+
 struct zks {
 	struct ffo_store base; /* first */
 	uv_loop_t *loop;
@@ -71,6 +73,7 @@ struct zks {
 	struct zk *zk;
 	unsigned int timeout; /* ms, of the session */
 	char servers[512], root[136], auth[256];
+	bool open_to_all;
 	struct zk_session session; /* the one that is, or was last */
 	bool ready;		   /* requests are taken */
 	bool was_ready;		   /* ... since the session began */

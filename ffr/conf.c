@@ -163,23 +163,29 @@ static bool host_port_ok(const char *s, size_t n)
 	return colon && colon > text && port_parse(colon + 1) > 0;
 }
 
-/* "HOST:PORT,HOST:PORT/chroot/path", as the ZooKeeper client takes it. */
+/* "HOST:PORT,HOST:PORT/chroot/path", as the ZooKeeper client takes it, and what follows a '?'. */
 static bool ensemble_ok(const char *s)
 {
 	size_t n;
 
 	do {
-		n = strcspn(s, ",/");
+		n = strcspn(s, ",/?");
 		if (!host_port_ok(s, n))
 			return false;
 		s += n;
 	} while (*s == ',' && s++);
-	for (; *s; s += 1 + n) {
-		n = strcspn(s + 1, "/");
+	for (; *s && *s != '?'; s += 1 + n) {
+		n = strcspn(s + 1, "/?");
 		if (!n)
 			return false;
 	}
 	return true;
+}
+
+/* With credentials, or with the words that it is to be without: ffo/store_zk.c knows them. */
+static bool ensemble_has_auth(const char *s)
+{
+	return strstr(s, "?auth=") || strstr(s, "&auth=");
 }
 
 static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
@@ -191,11 +197,16 @@ static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
 	if ((!strncmp(s, "tcp:", 4) || !strncmp(s, "tls:", 4)) &&
 	    host_port_ok(s + 4, strlen(s + 4)))
 		return 0;
-	if (!strncmp(s, "zookeeper:", 10) && ensemble_ok(s + 10))
-		return 0;
+	if (!strncmp(s, "zookeeper:", 10) && ensemble_ok(s + 10)) {
+		if (ensemble_has_auth(s))
+			return 0;
+		cfg_error(cfg, "%s: \"%s\" has no ?auth=FILE with ZooKeeper's credentials",
+			  opt->name, s);
+		return -1;
+	}
 	cfg_error(cfg,
 		  "%s: \"%s\" is none of embedded, unix:/PATH, tls:ADDRESS:PORT, tcp:ADDRESS:PORT, "
-		  "zookeeper:HOST:PORT,.../PATH",
+		  "zookeeper:HOST:PORT,.../PATH?auth=FILE",
 		  opt->name, s);
 	return -1;
 }

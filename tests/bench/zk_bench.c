@@ -48,7 +48,8 @@ void zkb_open(struct zkb_store *b, const char *servers, const char *root)
 		bench_die("alloc");
 	conf.alloc = alloc;
 	b->state = STORE_AWAY;
-	snprintf(where, sizeof(where), "%s%s", servers, root);
+	snprintf(where, sizeof(where), "%s%s%cauth=%s", servers, root,
+		 strchr(root, '?') ? '&' : '?', ZKS_OPEN_TO_ALL);
 	if (store_zk.open(&conf, &b->s))
 		bench_die("%s", where);
 }

@@ -27,7 +27,7 @@ orch_address() {
 		for n in $(orch_nodes); do
 			list+=,$(fabric_ip "$n"):$ZK_PORT
 		done
-		echo "zookeeper:${list#,}"
+		echo "zookeeper:${list#,}?auth=$FF_LAB/zk.auth"
 	else
 		ffo_address
 	fi
@@ -56,6 +56,7 @@ orch_up() {
 	((${#nodes[@]})) || return 0
 	why=$([[ $(lab_get store) != zookeeper ]] || zk_missing)
 	[[ -z $why ]] || die "--store zookeeper: $why"
+	[[ ${nodes[0]} == ffo ]] || (umask 077 && echo "digest:lab:$RANDOM$RANDOM" >"$FF_LAB/zk.auth")
 	for n in "${nodes[@]}"; do
 		netns_add "$LAB_ID-$n"
 		fabric_join "$n"

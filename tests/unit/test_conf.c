@@ -190,6 +190,10 @@ static void bad_files_are_refused(void **state)
 		{ "orchestrator = \"zookeeper:a:1,b\"\n", 1, "zookeeper" },
 		{ "orchestrator = \"zookeeper:a:1/\"\n", 1, "zookeeper" },
 		{ "orchestrator = \"zookeeper:a:1/x//y\"\n", 1, "zookeeper" },
+		{ "orchestrator = \"zookeeper:10.0.0.1:2181\"\n", 1, "no ?auth=FILE" },
+		{ "orchestrator = \"zookeeper:10.0.0.1:2181/x?timeout=5000\"\n", 1,
+		  "no ?auth=FILE" },
+		{ "orchestrator = \"zookeeper:10.0.0.1:0?auth=/x\"\n", 1, "zookeeper" },
 		{ "store = ffo.db\n", 1, "store" },
 		{ "runtime_dir = run\n", 1, "absolute" },
 		{ "admin_socket = \"\"\n", 1, "absolute" },
@@ -237,9 +241,9 @@ static void bad_files_are_refused(void **state)
 static void ensembles_are_taken(void **state)
 {
 	static const char *const good[] = {
-		"zookeeper:10.0.0.1:2181",
-		"zookeeper:a:1,b:2,[fd00::1]:3",
-		"zookeeper:a:1,b:65535/free/flow",
+		"zookeeper:10.0.0.1:2181?auth=/etc/zk",
+		"zookeeper:a:1,b:2,[fd00::1]:3?timeout=5000&auth=/etc/zk",
+		"zookeeper:a:1,b:65535/free/flow?auth=/etc/zk",
 	};
 	struct ffr_conf c;
 	char text[128];

@@ -917,7 +917,11 @@ static void wrong_places(void **state)
 					     "127.0.0.1:2181/../a",
 					     "127.0.0.1:2181?timeout=0",
 					     "127.0.0.1:2181?x=1",
-					     "127.0.0.1:2181?auth=/nonexistent" };
+					     "127.0.0.1:2181?auth=/nonexistent",
+					     "127.0.0.1:2181",
+					     "127.0.0.1:2181/a?timeout=2000",
+					     "127.0.0.1:2181?auth=none",
+					     "127.0.0.1:2181?auth=" };
 	struct store_conf conf = { .loop = &rig_loop };
 	struct ffo_store *s = NULL;
 

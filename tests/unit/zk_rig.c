@@ -140,7 +140,7 @@ static void state_is(void *arg, enum store_state state)
 
 void rig_open(struct rig_store *r, const char *root)
 {
-	char where[256], why[100];
+	char where[512], why[100];
 	struct store_conf conf = { .where = where, .loop = &rig_loop, .state = state_is, .arg = r };
 
 	memset(r, 0, sizeof(*r));
@@ -149,6 +149,9 @@ void rig_open(struct rig_store *r, const char *root)
 	assert_int_equal(alloc_set_pool(r->alloc, AF_INET, "small=10.1.0.0/29", why, sizeof(why)),
 			 0);
 	snprintf(where, sizeof(where), "%s%s", servers, root);
+	if (!strstr(root, "auth="))
+		snprintf(where + strlen(where), sizeof(where) - strlen(where), "%cauth=%s",
+			 strchr(root, '?') ? '&' : '?', ZKS_OPEN_TO_ALL);
 	conf.alloc = r->alloc;
 	assert_int_equal(store_zk.open(&conf, &r->s), 0);
 	rig_until(r->state == STORE_READY || zks_of(r->s)->refused);
