@@ -21,7 +21,7 @@ struct map_sub {
 	struct sub sub;				  /* first */
 	struct store_watch cont_watch, map_watch; /* map_watch.cb NULL: none, epoch is 0 */
 	uint32_t epoch;
-	char tenant[FFO_NAME_MAX], name[FFO_NAME_MAX]; /* of the container */
+	char tenant[FFO_NAME_MAX], name[FFO_NAME_MAX], host[FFO_NAME_MAX]; /* the container's */
 	uint32_t is_at;	 /* its epoch in the store; 0: there is no such container */
 	bool reset;	 /* the next event begins anew */
 	bool readable;	 /* the store has the rows */
@@ -131,6 +131,7 @@ static void look(struct map_sub *m)
 	m->map_watch.key.kind = STORE_MAP;
 	m->map_watch.key.id = m->sub.key.id;
 	m->map_watch.key.epoch = epoch;
+	memcpy(m->map_watch.key.name, m->host, sizeof(m->host));
 	m->map_watch.cb = maps_came;
 	m->map_watch.arg = m;
 	store_of(m)->ops->watch(store_of(m), &m->map_watch);
@@ -145,6 +146,7 @@ static void container_came(void *arg, const struct store_news *news)
 	if (c) {
 		memcpy(m->tenant, c->tenant, sizeof(m->tenant));
 		memcpy(m->name, c->name, sizeof(m->name));
+		memcpy(m->host, c->host, sizeof(m->host));
 	}
 	look(m);
 }

@@ -321,6 +321,8 @@ void sqlite_watch(struct ffo_store *base, struct store_watch *w)
 	struct ffo_container c;
 	void *buf;
 
+	if (w->key.kind == STORE_MAP) /* whose they are is known by the container */
+		memset(w->key.name, 0, sizeof(w->key.name));
 	if (!topic_join(&s->topics, w)) {
 		news.err = -ENOMEM;
 		news.synced = true;

@@ -97,7 +97,8 @@ struct store_conf {
 	X(ID, "id")		       /* ... the id */                                            \
 	X(HOST, "name")                                                                            \
 	X(OWNED, "name (host)") /* the containers of a host */                                     \
-	X(MAP, "id, epoch")	/* the mappings of a container, of that epoch */                   \
+	X(MAP,                                                                                     \
+	  "id, epoch, name (host)") /* the mappings of a container, of that epoch on that host */  \
 	X(POLICY, "")                                                                              \
 	X(TENANTS, "")                                                                             \
 	X(MCAST, "name (tenant), addr (MGID)") /* the hosts with members of a group */

@@ -18,7 +18,7 @@
  * The tree, below the root ("/freeflow"). R is a container's record, the same in all of them; [e] is
  * ephemeral, its owner the session of the orchestrator where the host is up; <id> has ten digits.
  *
- *	version			the tree's, 1
+ *	version			the tree's, 2
  *	ids/			a numbered node is made for each new container: its number is the id
  *	containers/<id>		R; its version is the condition of each change of the container
  *	names/<name>  lids/<lid>  addrs/<tenant>/<address>
@@ -26,17 +26,23 @@
  *				who looks for one has its answer in one round trip
  *	owned/<host>/<id>	empty: that host's containers
  *	hosts/<host>		its record, when it was up last
- *	up/<host>	[e]	its record; the session and the process
+ *	hosts/<host>/up	[e]	its record; the session and the process
+ *	hosts/<host>/maps/<id>/<epoch>-<session>-<n> [e]
+ *				up to SEG_ROWS mappings of a container that is there in that epoch
  *	active/<id>-<epoch> [e]	the container has sessions
- *	maps/<id>/<epoch>-<session>-<n> [e]
- *				up to SEG_ROWS mappings
  *	mcast/<tenant>/<mgid>/<host> [e]
  *				the host's record
  *	policy			the rules
  *	tenants			the tenants' limits; absent until there were some
  *
- * addrs/<tenant>, owned/<host>, maps/<id> and mcast/... are ZooKeeper's container nodes: it removes
+ * addrs/<tenant>, owned/<host>, hosts/<host>/maps/... and mcast/... are ZooKeeper's container nodes: it removes
  * them when they have been empty for a while, and who needs one makes it again.
+ *
+ * What only a host writes is below hosts/<host>, where ZooKeeper lets nobody else make or remove anything:
+ * the right to remove a node is its folder's.
+ *
+ * A tree of version 1 has up/<host> and maps/<id> instead; nothing else is another. It becomes one of
+ * version 2 as soon as no host is up in it.
  *
  * An epoch that has passed needs no cleaning up to be void: nobody reads its segments, nor what was
  * active in it.
@@ -74,6 +80,7 @@ struct zks {
 	unsigned int timeout; /* ms, of the session */
 	char servers[512], root[136], auth[256];
 	bool open_to_all;
+	int32_t tree_version;	   /* ZooKeeper's, of the node that has the tree's */
 	struct zk_session session; /* the one that is, or was last */
 	bool ready;		   /* requests are taken */
 	bool was_ready;		   /* ... since the session began */
@@ -272,6 +279,9 @@ void zks_lid_path(uint16_t lid, char *path);
 void zks_addr_path(const char *tenant, const struct in6_addr *addr, char *path);
 void zks_owned_path(const char *host, uint32_t id, char *path);
 void zks_active_path(uint32_t id, uint32_t epoch, char *path);
+void zks_up_path(const char *host, char *path);
+/* The segments of a container on that host. */
+void zks_maps_path(const char *host, uint32_t id, char *path);
 /* The node that a container is found at. */
 void zks_key_path(const struct store_key *key, char *buf);
 /* Is the container what was looked for? */

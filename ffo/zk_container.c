@@ -381,22 +381,21 @@ static void put_del(struct change_call *c, struct zk_multi *m)
 
 struct removal {
 	struct zks *s;
-	uint32_t id;
+	char folder[ZK_PATH_MAX];
 };
 
 static void maps_listed(void *arg, const struct zk_reply *r);
 
 /* The segments of a container that is gone. Whose they are removes them as well; that is later. */
-static void remove_maps(struct zks *s, uint32_t id)
+static void remove_maps(struct zks *s, const struct ffo_container *c)
 {
 	struct removal *m = malloc(sizeof(*m));
-	char path[ZK_PATH_MAX];
 
 	if (!m)
 		return;
-	*m = (struct removal){ .s = s, .id = id };
-	snprintf(path, sizeof(path), "/maps/%010" PRIu32, id);
-	if (zk_children(s->zk, path, false, maps_listed, m))
+	m->s = s;
+	zks_maps_path(c->host, c->id, m->folder);
+	if (zk_children(s->zk, m->folder, false, maps_listed, m))
 		free(m);
 }
 
@@ -407,7 +406,7 @@ static void maps_listed(void *arg, const struct zk_reply *r)
 
 	for (size_t i = 0; !r->err && i < r->num; i++)
 		if (strlen(r->names[i]) < 128) {
-			snprintf(path, sizeof(path), "/maps/%010" PRIu32 "/%s", m->id, r->names[i]);
+			snprintf(path, sizeof(path), "%.300s/%.127s", m->folder, r->names[i]);
 			zk_delete(m->s->zk, path, -1, NULL, NULL);
 		}
 	free(m);
@@ -438,7 +437,7 @@ static void change_made(struct change_call *c)
 			change_end(c, 0, &c->now);
 		return;
 	case DEL:
-		remove_maps(c->s, c->was.id);
+		remove_maps(c->s, &c->was);
 		change_end(c, 0, &c->was);
 		return;
 	}

@@ -3,7 +3,7 @@
  * zk_host.c - hosts: that one is up here, that it is not any more, and who is up elsewhere. See
  * store_zk.h. The orchestrator's loop only.
  *
- * A host is up while its node in up/ exists, which is ephemeral: two orchestrators cannot both make
+ * A host is up while its node hosts/<host>/up exists, which is ephemeral: two orchestrators cannot both make
  * it. A process that was killed leaves it, with all that was ephemeral of it, until its session
  * expires. Its successor on the same machine need not wait for that: the node says which process
  * made it, and when that is dead, or the instance is the same, we end its session ourselves, with
@@ -49,11 +49,6 @@ static struct uphost *leaving_find(struct zks *s, const char *name)
 		if (h->leaving && !strcmp(h->h.name, name))
 			return h;
 	return NULL;
-}
-
-static void up_path(const char *name, char *path)
-{
-	snprintf(path, ZK_PATH_MAX, "/up/%s", name);
 }
 
 static void host_path(const char *name, char *path)
@@ -133,7 +128,7 @@ static void up_again(struct up_call *c, struct uphost *h)
 	h->h = c->h;
 	h->h.up = true;
 	host_keep(c->s, &c->h);
-	up_path(h->h.name, path);
+	zks_up_path(h->h.name, path);
 	if (soft_node(h, NODE_UP, path, true, false, soft))
 		soft->err = -ENOMEM;
 	soft_end(soft);
@@ -262,7 +257,7 @@ static void up_found(void *arg, const struct zk_reply *r)
 	bool same, dead;
 	int err;
 
-	up_path(c->h.name, path);
+	zks_up_path(c->h.name, path);
 	if (r->err) {
 		up_retry(c, r->err == -ENOENT ? 0 : r->err);
 		return;
@@ -299,7 +294,7 @@ static void up_created(void *arg, const struct zk_reply *r)
 	char path[ZK_PATH_MAX];
 	int err = r->err;
 
-	up_path(c->h.name, path);
+	zks_up_path(c->h.name, path);
 	if (err == -EEXIST) {
 		err = zk_get(c->s->zk, path, false, up_found, c);
 		if (err)
@@ -337,7 +332,10 @@ static void up_try(struct up_call *c)
 	data = rec_up(&u, &len);
 	if (!err && !data)
 		err = -ENOMEM;
-	up_path(c->h.name, path);
+	host_path(c->h.name, path);
+	if (!err) /* the folder that it is in: often it is there */
+		err = zk_create(c->s->zk, path, "", 0, ZK_PERSISTENT, NULL, NULL);
+	zks_up_path(c->h.name, path);
 	if (!err)
 		err = zk_create(c->s->zk, path, data, len, ZK_EPHEMERAL, up_created, c);
 	free(data);
@@ -494,7 +492,7 @@ static void list_put(struct list_call *c, int err)
 	free(c);
 }
 
-/* Either of a host's nodes; that in up/ comes second, and counts. */
+/* Either of a host's nodes; that of up comes second, and counts. */
 static void item_read(struct list_item *it, const struct zk_reply *r, bool up)
 {
 	char name[FFO_NAME_MAX];
@@ -502,6 +500,8 @@ static void item_read(struct list_item *it, const struct zk_reply *r, bool up)
 	int err = r->err;
 
 	memcpy(name, it->h.name, sizeof(name));
+	if (!err && !r->len) /* it has a place, and was never here */
+		err = -ENOENT;
 	if (!err)
 		err = rec_to_up(r->data, r->len, &u);
 	if (!err && strcmp(u.host.name, name))
@@ -512,7 +512,7 @@ static void item_read(struct list_item *it, const struct zk_reply *r, bool up)
 		it->kept = true;
 	} else if (err == -EBADMSG || err == -EPROTO) {
 		/* One that is damaged does not hide the others. */
-		zks_damage(it->call->s, up ? "up/" : "hosts/", err);
+		zks_damage(it->call->s, up ? "hosts/.../up" : "hosts/", err);
 		err = 0;
 	}
 	list_put(it->call, err == -ENOENT ? 0 : err);
@@ -563,7 +563,7 @@ static void list_names(void *arg, const struct zk_reply *r)
 		err = zk_get(c->s->zk, path, false, kept_read, it);
 		if (!err) {
 			c->pending++;
-			up_path(names[i], path);
+			zks_up_path(names[i], path);
 			err = zk_get(c->s->zk, path, false, up_read, it);
 			c->pending += !err;
 		}
@@ -628,6 +628,8 @@ static void hget_read(void *arg, const struct zk_reply *r)
 			hget_end(g, err, NULL);
 		return;
 	}
+	if (!err && !r->len)
+		err = -ENOENT;
 	if (!err)
 		err = rec_to_up(r->data, r->len, &u);
 	if (!err && strcmp(u.host.name, g->name))
@@ -650,7 +652,7 @@ void zks_host_get(struct ffo_store *base, const char *name, store_host_cb done, 
 	}
 	*g = (struct hget_call){ .s = s, .up = true, .done = done, .arg = arg };
 	snprintf(g->name, sizeof(g->name), "%s", name);
-	up_path(name, path);
+	zks_up_path(name, path);
 	zk_sync(s->zk, NULL, NULL);
 	err = zk_get(s->zk, path, false, hget_read, g);
 	if (err)

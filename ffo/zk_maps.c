@@ -26,7 +26,9 @@ struct held {
 struct maps_call {
 	struct zks *s;
 	uint32_t *ids; /* of containers, rising */
-	size_t num_ids, at;
+	size_t num_ids, cap_ids, at;
+	size_t pending; /* hosts whose containers are asked for, and one while they are */
+	int err;
 	uint32_t container, rkey; /* behind these */
 	struct held *held;
 	uint64_t deadline;
@@ -48,7 +50,7 @@ static void held_tick(uv_timer_t *t)
 	held_sweep(t->data, false);
 }
 
-static struct held *held_get(struct zks *s, uint32_t id, uint32_t epoch)
+static struct held *held_get(struct zks *s, uint32_t id, uint32_t epoch, const char *host)
 {
 	struct held *h;
 
@@ -62,6 +64,7 @@ static struct held *held_get(struct zks *s, uint32_t id, uint32_t epoch)
 		h->w.key.kind = STORE_MAP;
 		h->w.key.id = id;
 		h->w.key.epoch = epoch;
+		strcpy(h->w.key.name, host); /* of the same size */
 		h->w.cb = held_told;
 		h->next = s->held;
 		s->held = h;
@@ -155,7 +158,7 @@ static void list_container(void *arg, int err, const char *why, const struct ffo
 		return;
 	}
 	if (!err) {
-		m->held = held_get(m->s, c->id, c->epoch);
+		m->held = held_get(m->s, c->id, c->epoch, c->host);
 		err = m->held ? zk_sync(m->s->zk, list_synced, m) : -ENOMEM;
 	}
 	if (err)
@@ -184,22 +187,64 @@ static int id_cmp(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* The containers that any host has published mappings of are known, or -errno. */
+static void list_put(struct maps_call *m, int err)
+{
+	size_t n = 0;
+
+	if (err && !m->err)
+		m->err = err;
+	if (--m->pending)
+		return;
+	if (m->err) {
+		list_end(m, m->err, false);
+		return;
+	}
+	if (m->num_ids)
+		qsort(m->ids, m->num_ids, sizeof(*m->ids), id_cmp);
+	/* One that moves may be two hosts' for a moment. */
+	for (size_t i = 0; i < m->num_ids; i++)
+		if (!i || m->ids[i] != m->ids[i - 1])
+			m->ids[n++] = m->ids[i];
+	m->num_ids = n;
+	list_next(m);
+}
+
 static void list_ids(void *arg, const struct zk_reply *r)
 {
 	struct maps_call *m = arg;
-	uint32_t *ids = r->err ? NULL : calloc(r->num + 1, sizeof(*ids));
+	uint32_t *ids, id;
+	size_t cap = m->num_ids + r->num;
 
-	if (!ids) {
-		list_end(m, r->err ?: -ENOMEM, false);
-		return;
+	if (!r->err && cap > m->cap_ids) {
+		ids = reallocarray(m->ids, 2 * cap, sizeof(*ids));
+		if (!ids) {
+			list_put(m, -ENOMEM);
+			return;
+		}
+		m->ids = ids;
+		m->cap_ids = 2 * cap;
 	}
-	m->ids = ids;
-	for (size_t i = 0; i < r->num; i++)
-		if (!rec_name_number(r->names[i], &ids[m->num_ids]) &&
-		    ids[m->num_ids] >= m->container)
-			m->num_ids++;
-	qsort(ids, m->num_ids, sizeof(*ids), id_cmp);
-	list_next(m);
+	for (size_t i = 0; !r->err && i < r->num; i++)
+		if (!rec_name_number(r->names[i], &id) && id >= m->container)
+			m->ids[m->num_ids++] = id;
+	list_put(m, r->err == -ENOENT ? 0 : r->err);
+}
+
+static void list_hosts(void *arg, const struct zk_reply *r)
+{
+	struct maps_call *m = arg;
+	char path[ZK_PATH_MAX];
+	int err = r->err;
+
+	for (size_t i = 0; !err && i < r->num; i++) {
+		if (!ffo_name_ok(r->names[i]))
+			continue;
+		snprintf(path, sizeof(path), "/hosts/%s/maps", r->names[i]);
+		err = zk_children(m->s->zk, path, false, list_ids, m);
+		m->pending += !err;
+	}
+	list_put(m, err);
 }
 
 void zks_map_list(struct ffo_store *base, uint32_t only, uint32_t container, uint32_t rkey,
@@ -235,7 +280,8 @@ void zks_map_list(struct ffo_store *base, uint32_t only, uint32_t container, uin
 		return;
 	}
 	zk_sync(s->zk, NULL, NULL);
-	err = zk_children(s->zk, "/maps", false, list_ids, m);
+	m->pending = 1;
+	err = zk_children(s->zk, "/hosts", false, list_hosts, m);
 	if (err)
 		list_end(m, err, false);
 }

@@ -48,6 +48,16 @@ void zks_active_path(uint32_t id, uint32_t epoch, char *path)
 	snprintf(path, ZK_PATH_MAX, "/active/%010" PRIu32 "-%" PRIu32, id, epoch);
 }
 
+void zks_up_path(const char *host, char *path)
+{
+	snprintf(path, ZK_PATH_MAX, "/hosts/%s/up", host);
+}
+
+void zks_maps_path(const char *host, uint32_t id, char *path)
+{
+	snprintf(path, ZK_PATH_MAX, "/hosts/%s/maps/%010" PRIu32, host, id);
+}
+
 void zks_key_path(const struct store_key *key, char *buf)
 {
 	if (key->kind == STORE_ADDR)

@@ -522,9 +522,12 @@ static struct node *seg_new(struct uphost *h, struct mapset *m)
 {
 	char path[ZK_PATH_MAX];
 	struct node *n;
+	size_t len;
 
-	snprintf(path, sizeof(path), "/maps/%010" PRIu32 "/%" PRIu32 "-%" PRIx64 "-%" PRIu32,
-		 m->key.container, m->key.epoch, (uint64_t)h->s->session.id, ++h->s->seg_seq);
+	zks_maps_path(h->h.name, m->key.container, path);
+	len = strlen(path);
+	snprintf(path + len, sizeof(path) - len, "/%" PRIu32 "-%" PRIx64 "-%" PRIu32, m->key.epoch,
+		 (uint64_t)h->s->session.id, ++h->s->seg_seq);
 	n = node_new(h, NODE_SEGMENT, path);
 	if (!n)
 		return NULL;

@@ -7,9 +7,9 @@
  *
  *	ADDR LID NAME ID POLICY TENANTS
  *		that node
- *	HOST	up/<host>; when it is not there, hosts/<host> is read once
+ *	HOST	hosts/<host>/up; when it is not there, hosts/<host> is read once
  *	OWNED	the children of owned/<host>, each with a watch of kind ID
- *	MAP	the children of maps/<id>, each of the epoch's segments as a node
+ *	MAP	the children of hosts/<host>/maps/<id>, each of the epoch's segments as a node
  *	MCAST	the children of the group, each as a node
  *
  * A subject that is told to its watches may be freed by them: telling is the last thing that any
@@ -251,6 +251,8 @@ static void record_read(void *arg, const struct zk_reply *r)
 		free(sub);
 		return;
 	}
+	if (!err && !r->len) /* it has a place, and was never here */
+		err = -ENOENT;
 	if (!err)
 		err = parse_host(r, sub->t->key.name, false, &h);
 	if (err == -ENOTCONN || zks_again(err))
@@ -729,7 +731,7 @@ static int subject_start(struct subject *sub)
 
 	switch (key->kind) {
 	case STORE_HOST:
-		snprintf(path, sizeof(path), "/up/%s", key->name);
+		zks_up_path(key->name, path);
 		cb = host_read;
 		break;
 	case STORE_POLICY:
@@ -746,7 +748,7 @@ static int subject_start(struct subject *sub)
 		cb = owned_listed;
 		break;
 	case STORE_MAP:
-		snprintf(path, sizeof(path), "/maps/%010" PRIu32, key->id);
+		zks_maps_path(key->name, key->id, path);
 		children = true;
 		cb = segments_listed;
 		break;

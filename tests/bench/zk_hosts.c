@@ -112,6 +112,7 @@ static void name_told(void *arg, const struct store_news *news)
 						.epoch = news->container->epoch },
 				       .cb = map_told,
 				       .arg = p };
+	strcpy(p->map.key.name, news->container->host);
 	store_zk.watch(p->host->b.s, &p->map);
 }
 

@@ -38,6 +38,7 @@ static void addr_told(void *arg, const struct store_news *news)
 	l->map.key.kind = STORE_MAP;
 	l->map.key.id = news->container->id;
 	l->map.key.epoch = news->container->epoch;
+	strcpy(l->map.key.name, news->container->host);
 	l->map.cb = map_told;
 	l->map.arg = l;
 	store_zk.watch(l->b->s, &l->map);

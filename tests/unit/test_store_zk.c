@@ -252,6 +252,14 @@ static void write_raw(struct rig_store *r, const char *path, const void *data, s
 	rig_until(done);
 }
 
+static void make_raw(struct rig_store *r, const char *path, enum zk_mode mode)
+{
+	bool done = false;
+
+	assert_int_equal(zk_create(zks_of(r->s)->zk, path, "", 0, mode, written, &done), 0);
+	rig_until(done);
+}
+
 /* ---- containers ----------------------------------------------------------------------------- */
 
 static void containers_are_kept(void **state)
@@ -476,7 +484,7 @@ static void a_dead_one_is_replaced(void **state)
 	add(&t->a, "web", "default", "h0", NULL);
 	put_maps(&t->a, "h0", 1, 1, 10);
 	w.w.key.id = w.w.key.epoch = 1;
-	watch(&t->b, &w, STORE_MAP, "");
+	watch(&t->b, &w, STORE_MAP, "h0");
 	rig_until(w.synced);
 	assert_int_equal(rows_of(&w), 10);
 	rig_crash(&t->a);
@@ -510,7 +518,7 @@ static void a_killed_one_is_replaced(void **state)
 	close(fd[1]);
 	u.session = zks_of(t->a.s)->session;
 	data = rec_up(&u, &len);
-	write_raw(&t->a, "/up/h0", data, len);
+	write_raw(&t->a, "/hosts/h0/up", data, len);
 	free(data);
 	rig_crash(&t->a);
 	assert_int_equal(host_up(&t->b, "h0", "i1"), 0);
@@ -542,7 +550,7 @@ static void mappings_are_told(void **state)
 	host_up(&t->a, "h0", "i0");
 	add(&t->a, "web", "default", "h0", NULL);
 	w.w.key.id = w.w.key.epoch = 1;
-	watch(&t->b, &w, STORE_MAP, "");
+	watch(&t->b, &w, STORE_MAP, "h0");
 	rig_until(w.synced);
 	assert_int_equal(rows_of(&w), 0);
 
@@ -555,7 +563,7 @@ static void mappings_are_told(void **state)
 	assert_int_equal(CALL(&t->a, map_del, rig_counted, "h0", ids, 2), 0);
 	assert_int_equal(end_of.count, 1);
 	rig_until(rows_of(&w) == 2999);
-	watch(&t->b, &late, STORE_MAP, "");
+	watch(&t->b, &late, STORE_MAP, "h0");
 	unwatch(&late);
 	assert_int_equal(CALL(&t->a, map_list, rig_maps, 0, 1, 0, 1000), 0);
 	assert_int_equal(end_of.count, 1000);
@@ -594,7 +602,7 @@ static void mappings_churn(void **state)
 	host_up(&t->a, "h0", "i0");
 	add(&t->a, "web", "default", "h0", NULL);
 	w.w.key.id = w.w.key.epoch = 1;
-	watch(&t->b, &w, STORE_MAP, "");
+	watch(&t->b, &w, STORE_MAP, "h0");
 	for (int round = 0; round < 60; round++) {
 		struct store_map_id ids[200];
 		struct ffo_map maps[200];
@@ -766,7 +774,7 @@ static void a_short_break(void **state)
 	assert_int_equal(t->a.lost, 0);
 	w.w.key.id = w.w.key.epoch = 1;
 	rig_until(t->b.state == STORE_READY);
-	watch(&t->b, &w, STORE_MAP, "");
+	watch(&t->b, &w, STORE_MAP, "h0");
 	rig_until(w.synced && rows_of(&w) == 2);
 	unwatch(&w);
 }
@@ -799,9 +807,10 @@ static void many_watches_survive(void **state)
 	rig_until(t->a.state == STORE_READY && t->b.state == STORE_READY);
 	assert_int_equal(t->a.lost, 0);
 	/* The node has just started, and may let go of a connection again. */
-	do
+	do {
+		rig_turn();
 		err = add(&t->b, "web", "default", "h0", NULL);
-	while (err == -ENOTCONN);
+	} while (err == -ENOTCONN);
 	assert_true(!err || err == -EEXIST);
 	assert_true(end_of.has_c && end_of.c.id && end_of.c.id <= MANY);
 	rig_until(w[end_of.c.id - 1].there);
@@ -819,8 +828,8 @@ static void a_session_is_lost(void **state)
 	add(&t->a, "web", "default", "h0", NULL);
 	put_maps(&t->a, "h0", 1, 1, 100);
 	w.w.key.id = w.w.key.epoch = mine.w.key.id = mine.w.key.epoch = 1;
-	watch(&t->b, &w, STORE_MAP, "");
-	watch(&t->a, &mine, STORE_MAP, "");
+	watch(&t->b, &w, STORE_MAP, "h0");
+	watch(&t->a, &mine, STORE_MAP, "h0");
 	rig_until(w.synced && mine.synced);
 	rig_expire(&t->a); /* an expiry, without waiting for one */
 	rig_until(t->a.lost == 1 && t->a.state == STORE_READY);
@@ -873,12 +882,34 @@ static void a_newer_tree_is_refused(void **state)
 {
 	struct test *t = *state;
 
-	write_raw(&t->a, "/version", "12", 2);
+	write_raw(&t->a, "/version", "13", 2);
 	rig_close(&t->b);
 	rig_open(&t->b, t->root);
 	assert_int_equal(t->b.ready, 0);
 	assert_int_equal(get(&t->b, "web"), -EBADMSG);
 	assert_int_equal(host_up(&t->b, "h0", "i0"), -EBADMSG);
+}
+
+/* It is taken over when nobody is up in it; what is kept in it stays. */
+static void an_older_tree(void **state)
+{
+	struct test *t = *state;
+
+	assert_int_equal(add(&t->a, "web", "default", "h0", NULL), 0);
+	write_raw(&t->a, "/version", "11", 2);
+	make_raw(&t->a, "/up", ZK_PERSISTENT);
+	make_raw(&t->a, "/up/h1", ZK_EPHEMERAL);
+	rig_close(&t->b);
+	rig_open(&t->b, t->root);
+	assert_int_equal(t->b.ready, 0);
+	assert_int_equal(get(&t->b, "web"), -EBADMSG);
+	rig_close(&t->b);
+	rig_close(&t->a); /* and with it /up/h1 */
+	rig_open(&t->b, t->root);
+	assert_int_equal(t->b.ready, 1);
+	assert_int_equal(get(&t->b, "web"), 0);
+	rig_open(&t->a, t->root);
+	assert_int_equal(t->a.ready, 1);
 }
 
 /* What is made with credentials is for who has them. */
@@ -982,6 +1013,7 @@ int main(void)
 		TEST(a_session_is_lost),
 		TEST(damage_is_refused),
 		TEST(a_newer_tree_is_refused),
+		TEST(an_older_tree),
 		TEST(wrong_places),
 		TEST(closing),
 	};

@@ -117,6 +117,7 @@ static void nodes_die(void **state)
 	map.key.kind = STORE_MAP;
 	map.key.id = added.c.id;
 	map.key.epoch = 1;
+	strcpy(map.key.name, "h0");
 	map.cb = told;
 	store_zk.watch(b.s, &map);
 	next_change();
