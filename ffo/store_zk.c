@@ -5,8 +5,8 @@
  *
  * open() reads "ADDRESS:PORT[,ADDRESS:PORT...][/ROOT][?OPTION[&OPTION...]]":
  *	timeout=MS	of the session, 1000..60000; the servers have limits of their own
- *	auth=FILE	holds "SCHEME:CREDENTIALS" (digest:user:password) in its first line; what is
- *			made is then for these credentials only
+ *	auth=FILE	holds "SCHEME:CREDENTIALS" (digest:user:password) in its first line, which all
+ *			hosts share; and perhaps more, see read_auth_line()
  *	auth=none-anyone-may-change-the-cluster
  *			no credentials; without this word and without a file it is not opened
  *
@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define TREE_VERSION	2u
@@ -125,6 +126,26 @@ static void tree_made(void *arg, const struct zk_reply *r)
 		log_err("ZooKeeper: the tree %s cannot be made: %s", s->root, strerror(-r->err));
 }
 
+/* The folders of the hosts that an operator's file names, and of what they own. */
+static void enrol_hosts(struct zks *s)
+{
+	char path[ZK_PATH_MAX];
+
+	for (size_t i = 0; i < s->num_enrolled; i++) {
+		snprintf(path, sizeof(path), "/hosts/%s", s->enrolled[i].name);
+		zk_enrol(s->zk, path, s->enrolled[i].id, NULL, NULL);
+		snprintf(path, sizeof(path), "/owned/%s", s->enrolled[i].name);
+		zk_create(s->zk, path, "", 0, ZK_PERSISTENT, NULL, NULL);
+	}
+}
+
+/* With credentials of its own, a host makes no tree: it is told when an operator has. */
+static void tree_wait(struct zks *s)
+{
+	log_warn("ZooKeeper: there is no tree %s yet: an operator's ffo makes it", s->root);
+	zk_exists(s->zk, "/version", true, NULL, NULL);
+}
+
 static void tree_make(struct zks *s)
 {
 	char version[REC_NUMBER_MAX];
@@ -186,7 +207,10 @@ static void tree_checked(void *arg, const struct zk_reply *r)
 	if (err == -ENOTCONN || err == -ECANCELED)
 		return; /* there will be another connection */
 	if (err == -ENOENT) {
-		tree_make(s);
+		if (zk_is_operator(s->zk))
+			tree_make(s);
+		else
+			tree_wait(s);
 		return;
 	}
 	if (!err)
@@ -204,6 +228,7 @@ static void tree_checked(void *arg, const struct zk_reply *r)
 		refuse(s, why);
 	} else {
 		s->refused = false;
+		enrol_hosts(s);
 		ready(s);
 	}
 }
@@ -250,8 +275,12 @@ static void expired(void *arg)
 
 static void changed(void *arg, const char *path, enum zk_change what)
 {
+	struct zks *s = arg;
+
 	(void)what;
-	follow_changed(arg, path);
+	if (!s->was_ready && !strcmp(path, "/version"))
+		tree_check(s);
+	follow_changed(s, path);
 }
 
 static const struct zk_events events = {
@@ -263,23 +292,102 @@ static const struct zk_events events = {
 
 /* ---- open and close ------------------------------------------------------------------------- */
 
+static int enrol_line(struct zks *s, const char *name, const char *id)
+{
+	struct zks_host *more;
+
+	if (!ffo_name_ok(name) || strlen(id) >= sizeof(more->id) || !strchr(id, ':'))
+		return -EINVAL;
+	more = reallocarray(s->enrolled, s->num_enrolled + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	s->enrolled = more;
+	more += s->num_enrolled++;
+	snprintf(more->name, sizeof(more->name), "%s", name);
+	snprintf(more->id, sizeof(more->id), "%s", id);
+	return 0;
+}
+
+/*
+ * A line behind the first:
+ *	own digest:USER:PASSWORD	this host's, or operator's
+ *	operator USER:HASH		whose operators' are
+ *	host NAME USER:HASH		an operator's file: a host, and whose its are
+ */
+static int read_auth_line(struct zks *s, char *line)
+{
+	char *save, *word = strtok_r(line, " \t", &save), *a, *b;
+
+	if (!word || *word == '#')
+		return 0;
+	a = strtok_r(NULL, " \t", &save);
+	b = strtok_r(NULL, " \t", &save);
+	if (!a || strtok_r(NULL, " \t", &save))
+		return -EINVAL;
+	if (!strcmp(word, "host"))
+		return b ? enrol_line(s, a, b) : -EINVAL;
+	if (b)
+		return -EINVAL;
+	if (!strcmp(word, "own") && strlen(a) < sizeof(s->own))
+		snprintf(s->own, sizeof(s->own), "%s", a);
+	else if (!strcmp(word, "operator") && strlen(a) < sizeof(s->operator_id) && strchr(a, ':'))
+		snprintf(s->operator_id, sizeof(s->operator_id), "%s", a);
+	else
+		return -EINVAL;
+	return 0;
+}
+
+static int read_auth_file(struct zks *s, FILE *f, const char *file)
+{
+	char line[512];
+	int err = 0;
+
+	for (unsigned int n = 1; !err && fgets(line, sizeof(line), f); n++) {
+		line[strcspn(line, "\r\n")] = '\0';
+		if (n > 1)
+			err = read_auth_line(s, line);
+		else if (strchr(line, ':') && strlen(line) < sizeof(s->auth))
+			strcpy(s->auth, line);
+		else
+			err = -EINVAL;
+		if (err)
+			log_err("store zookeeper: %s:%u: %s", file, n,
+				n > 1 ? "must be own digest:USER:PASSWORD, operator USER:HASH or "
+					"host NAME USER:HASH" :
+					"must be SCHEME:CREDENTIALS");
+	}
+	explicit_bzero(line, sizeof(line));
+	if (err)
+		return err;
+	if (!*s->auth || !*s->own != !*s->operator_id) {
+		log_err("store zookeeper: %s has no %s", file,
+			!*s->auth ? "SCHEME:CREDENTIALS in its first line" :
+			!*s->own  ? "line with \"own\", as \"operator\" needs it" :
+				    "line with \"operator\", as \"own\" needs it");
+		return -EINVAL;
+	}
+	if (!*s->own)
+		log_warn(
+			"store zookeeper: %s has credentials that all hosts share, and none of this "
+			"host's own: each host can change what is another's",
+			file);
+	return 0;
+}
+
 static int read_auth(struct zks *s, const char *file)
 {
 	FILE *f = fopen(file, "re");
-	int err = 0;
+	struct stat st;
+	int err;
 
 	if (!f) {
 		log_err("store zookeeper: %s: %m", file);
 		return -EINVAL;
 	}
-	if (!fgets(s->auth, sizeof(s->auth), f))
-		*s->auth = '\0';
+	if (!fstat(fileno(f), &st) && (st.st_mode & 0007))
+		log_warn("store zookeeper: %s can be read or changed by everybody", file);
+	err = read_auth_file(s, f, file);
 	fclose(f);
-	s->auth[strcspn(s->auth, "\r\n")] = '\0';
-	if (!strchr(s->auth, ':')) {
-		log_err("store zookeeper: %s has no SCHEME:CREDENTIALS in its first line", file);
-		err = -EINVAL;
-	}
 	return err;
 }
 
@@ -345,8 +453,10 @@ static void timer_closed(uv_handle_t *h)
 {
 	struct zks *s = h->data;
 
-	if (!--s->refs)
-		free(s);
+	if (--s->refs)
+		return;
+	free(s->enrolled);
+	free(s);
 }
 
 static void timer_add(struct zks *s, uv_timer_t *t)
@@ -381,7 +491,9 @@ static int zks_open(const struct store_conf *conf, struct ffo_store **out)
 	zk = (struct zk_conf){ .servers = s->servers,
 			       .root = s->root,
 			       .timeout = s->timeout,
-			       .auth = *s->auth ? s->auth : NULL };
+			       .auth = *s->auth ? s->auth : NULL,
+			       .own = *s->own ? s->own : NULL,
+			       .operator_id = s->operator_id };
 	err = zk_open(s->loop, &zk, &events, s, &s->zk);
 	if (err) {
 		log_err("store zookeeper:%s: %s", conf->where,
@@ -396,6 +508,7 @@ static int zks_open(const struct store_conf *conf, struct ffo_store **out)
 	return 0;
 
 err_free:
+	free(s->enrolled);
 	free(s);
 	return err;
 }

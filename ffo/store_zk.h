@@ -70,6 +70,13 @@ struct watched;
 
 #define ZKS_OPEN_TO_ALL "none-anyone-may-change-the-cluster" /* in the place of a file for auth= */
 
+#define ZKS_DENIED "ZooKeeper lets only an operator's credentials do that"
+
+/* A host, and the id of its credentials. */
+struct zks_host {
+	char name[FFO_NAME_MAX], id[160];
+};
+
 struct zks {
 	struct ffo_store base; /* first */
 	uv_loop_t *loop;
@@ -78,7 +85,9 @@ struct zks {
 	void *arg;
 	struct zk *zk;
 	unsigned int timeout; /* ms, of the session */
-	char servers[512], root[136], auth[256];
+	char servers[512], root[136], auth[256], own[256], operator_id[160];
+	struct zks_host *enrolled; /* [num_enrolled], for an operator: whose folders there shall be */
+	size_t num_enrolled;
 	bool open_to_all;
 	int32_t tree_version;	   /* ZooKeeper's, of the node that has the tree's */
 	struct zk_session session; /* the one that is, or was last */

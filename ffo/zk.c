@@ -115,12 +115,21 @@ static void auth_done(int rc, const void *arg)
 		log_err("ZooKeeper does not accept our credentials: %s", zerror(rc));
 }
 
+/* Credentials, if there are any. */
+static void show(struct zk *z, const char *credentials)
+{
+	const char *colon = credentials ? strchr(credentials, ':') : NULL;
+	char scheme[32];
+
+	if (!colon)
+		return;
+	snprintf(scheme, sizeof(scheme), "%.*s", (int)(colon - credentials), credentials);
+	zoo_add_auth(z->zh, scheme, colon + 1, (int)strlen(colon + 1), auth_done, NULL);
+}
+
 static int handle_open(struct zk *z)
 {
 	clientid_t id = { .client_id = z->resume.id };
-	const char *colon = z->auth ? strchr(z->auth, ':') : NULL;
-	char scheme[32];
-
 	memcpy(id.passwd, z->resume.passwd, sizeof(id.passwd));
 	z->zh = zookeeper_init2(z->servers, zk_event, (int)z->timeout, id.client_id ? &id : NULL, z,
 				ZOO_NO_LOG_CLIENTENV, log_line);
@@ -130,10 +139,8 @@ static int handle_open(struct zk *z)
 	z->fresh = !id.client_id;
 	z->blind = !z->fresh;
 	z->watch_bytes = 0;
-	if (colon) {
-		snprintf(scheme, sizeof(scheme), "%.*s", (int)(colon - z->auth), z->auth);
-		zoo_add_auth(z->zh, scheme, colon + 1, (int)strlen(colon + 1), auth_done, NULL);
-	}
+	show(z, z->auth);
+	show(z, z->own);
 	return 0;
 }
 
@@ -391,6 +398,8 @@ static void zk_free(struct zk *z)
 	free(z->servers);
 	free(z->root);
 	free(z->auth);
+	free(z->own);
+	zk_acls_free(z->acls);
 	free(z);
 }
 
@@ -406,6 +415,7 @@ int zk_open(uv_loop_t *loop, const struct zk_conf *conf, const struct zk_events 
 	    struct zk **out)
 {
 	struct zk *z;
+	int err;
 
 	if (!*conf->servers || !servers_ok(conf->servers) || !root_ok(conf->root))
 		return -EINVAL;
@@ -419,9 +429,13 @@ int zk_open(uv_loop_t *loop, const struct zk_conf *conf, const struct zk_events 
 	z->servers = strdup(conf->servers);
 	z->root = strdup(conf->root);
 	z->auth = conf->auth ? strdup(conf->auth) : NULL;
-	if (!z->servers || !z->root || (conf->auth && !z->auth)) {
+	z->own = conf->own ? strdup(conf->own) : NULL;
+	err = zk_acls_new(conf, &z->acls);
+	if (!z->servers || !z->root || (conf->auth && !z->auth) || (conf->own && !z->own))
+		err = -ENOMEM;
+	if (err) {
 		zk_free(z);
-		return -ENOMEM;
+		return err;
 	}
 	z->root_len = strlen(z->root);
 	if (conf->session)

@@ -32,10 +32,12 @@ struct zk_session {
 };
 
 struct zk_conf {
-	const char *servers;		  /* "ADDRESS:PORT,...", numbers */
-	const char *root;		  /* "/a/b"; "": the tree's own root */
-	unsigned int timeout;		  /* ms; the servers have limits of their own */
-	const char *auth;		  /* "SCHEME:CREDENTIALS", NULL: none */
+	const char *servers;  /* "ADDRESS:PORT,...", numbers */
+	const char *root;     /* "/a/b"; "": the tree's own root */
+	unsigned int timeout; /* ms; the servers have limits of their own */
+	const char *auth;     /* "SCHEME:CREDENTIALS", NULL: none */
+	const char *own; /* "digest:USER:PASSWORD" beside them, which then are, too; NULL: none */
+	const char *operator_id;	  /* with `own`: "USER:HASH" of operators, see zk_acl.c */
 	const struct zk_session *session; /* to go on with; NULL: a new one */
 };
 
@@ -132,5 +134,15 @@ size_t zk_multi_count(const struct zk_multi *m);
 void zk_multi_drop(struct zk_multi *m);
 /* Takes m in any case. The data of the changes must live until here. */
 int zk_multi_send(struct zk_multi *m, zk_cb cb, void *arg);
+
+/* ---- who may do what: zk_acl.c ---- */
+
+/* Have we credentials of our own, beside those that are shared? Are they an operator's? */
+bool zk_has_own(const struct zk *z);
+bool zk_is_operator(const struct zk *z);
+/* Make that folder, if it is not there, for the host with these credentials. */
+int zk_enrol(struct zk *z, const char *path, const char *id, zk_cb cb, void *arg);
+/* From now on only operators change that node. cb may be NULL. */
+int zk_to_operators(struct zk *z, const char *path, zk_cb cb, void *arg);
 
 #endif

@@ -288,12 +288,6 @@ static int mode_flags(enum zk_mode mode)
 	}
 }
 
-/* With credentials, what we make is for those who have them. */
-static const struct ACL_vector *acl(const struct zk *z)
-{
-	return z->auth ? &ZOO_CREATOR_ALL_ACL : &ZOO_OPEN_ACL_UNSAFE;
-}
-
 int zk_create(struct zk *z, const char *path, const void *data, size_t len, enum zk_mode mode,
 	      zk_cb cb, void *arg)
 {
@@ -302,8 +296,9 @@ int zk_create(struct zk *z, const char *path, const void *data, size_t len, enum
 	int err = req_new(z, path, full, len, cb, arg, &r);
 
 	return err   ?:
-		       req_sent(r, zoo_acreate(z->zh, full, data, (int)len, acl(z),
-					       mode_flags(mode), string_done, r));
+		       req_sent(r,
+				zoo_acreate(z->zh, full, data, (int)len, zk_acl_of(z->acls, path),
+					    mode_flags(mode), string_done, r));
 }
 
 int zk_create_root(struct zk *z, zk_cb cb, void *arg)
@@ -319,8 +314,8 @@ int zk_create_root(struct zk *z, zk_cb cb, void *arg)
 		if (err)
 			return err;
 		full[len < z->root_len ? len : strlen(full)] = '\0';
-		err = req_sent(r, zoo_acreate(z->zh, full, "", 0, acl(z), ZOO_PERSISTENT,
-					      string_done, r));
+		err = req_sent(r, zoo_acreate(z->zh, full, "", 0, zk_acl_of(z->acls, ""),
+					      ZOO_PERSISTENT, string_done, r));
 	} while (!err && len < z->root_len);
 	return err;
 }
@@ -342,6 +337,49 @@ int zk_delete(struct zk *z, const char *path, int32_t version, zk_cb cb, void *a
 	int err = req_new(z, path, full, 0, cb, arg, &r);
 
 	return err ?: req_sent(r, zoo_adelete(z->zh, full, version, void_done, r));
+}
+
+/* ---- who may do what ------------------------------------------------------------------------- */
+
+bool zk_has_own(const struct zk *z)
+{
+	return zk_acls_has_own(z->acls);
+}
+
+bool zk_is_operator(const struct zk *z)
+{
+	return zk_acls_is_operator(z->acls);
+}
+
+static int set_acl(struct zk *z, const char *path, const struct ACL_vector *acl, zk_cb cb,
+		   void *arg)
+{
+	char full[ZK_PATH_MAX];
+	struct req *r;
+	int err = req_new(z, path, full, 0, cb, arg, &r);
+
+	/* The prototype takes what it only reads as if it were to be changed. */
+	return err   ?:
+		       req_sent(r, zoo_aset_acl(z->zh, full, -1, (struct ACL_vector *)acl,
+						void_done, r));
+}
+
+int zk_enrol(struct zk *z, const char *path, const char *id, zk_cb cb, void *arg)
+{
+	const struct ACL_vector *acl = zk_acl_of_host(z->acls, id);
+	char full[ZK_PATH_MAX];
+	struct req *r;
+	int err = req_new(z, path, full, 0, NULL, NULL, &r);
+
+	if (!err)
+		err = req_sent(r, zoo_acreate(z->zh, full, "", 0, acl, ZOO_PERSISTENT, string_done,
+					      r));
+	return err ?: set_acl(z, path, acl, cb, arg);
+}
+
+int zk_to_operators(struct zk *z, const char *path, zk_cb cb, void *arg)
+{
+	return set_acl(z, path, zk_acl_operators(z->acls), cb, arg);
 }
 
 /* ---- several changes as one ----------------------------------------------------------------- */
@@ -401,8 +439,8 @@ void zk_multi_create(struct zk_multi *m, const char *path, const void *data, siz
 	zoo_op_t *op = multi_add(m, path, len, &copy);
 
 	if (op)
-		zoo_create_op_init(op, copy, data, (int)len, acl(m->req.z), mode_flags(mode), NULL,
-				   0);
+		zoo_create_op_init(op, copy, data, (int)len, zk_acl_of(m->req.z->acls, path),
+				   mode_flags(mode), NULL, 0);
 }
 
 void zk_multi_set(struct zk_multi *m, const char *path, const void *data, size_t len,

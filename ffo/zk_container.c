@@ -454,6 +454,12 @@ static void multi_failed(struct change_call *c, const struct zk_reply *r)
 	char path[ZK_PATH_MAX];
 	int err;
 
+	for (size_t i = 0; i < r->num; i++)
+		if (r->errs[i] == -EACCES) {
+			snprintf(c->why, sizeof(c->why), "%s", ZKS_DENIED);
+			change_end(c, -EACCES, NULL);
+			return;
+		}
 	if (c->what == ADD && part_error(c, r, PART_CONTAINER)) {
 		c->now.id = 0; /* it is in use: the tree has been copied from another one */
 		change_retry(c, 0);
@@ -516,6 +522,29 @@ static void multi_answered(void *arg, const struct zk_reply *r)
 		change_end(c, r->err, NULL);
 }
 
+/*
+ * A container that an operator moves was its host's to write; from now on it is operators', or who has
+ * broken into that host could take it back.
+ */
+static void take_away(struct change_call *c)
+{
+	char path[ZK_PATH_MAX];
+
+	if (!zk_has_own(c->s->zk) || !zk_is_operator(c->s->zk) || c->what != SET ||
+	    !strcmp(c->was.host, c->now.host))
+		return;
+	zks_id_path(c->was.id, path);
+	zk_to_operators(c->s->zk, path, NULL, NULL);
+	zks_name_path(c->was.name, path);
+	zk_to_operators(c->s->zk, path, NULL, NULL);
+	zks_lid_path(c->was.lid, path);
+	zk_to_operators(c->s->zk, path, NULL, NULL);
+	for (unsigned int i = 0; i < c->was.num_ips; i++) {
+		zks_addr_path(c->was.tenant, &c->was.ip[i], path);
+		zk_to_operators(c->s->zk, path, NULL, NULL);
+	}
+}
+
 static void multi_send(struct change_call *c)
 {
 	struct zk_multi *m = zk_multi_new(c->s->zk);
@@ -539,6 +568,7 @@ static void multi_send(struct change_call *c)
 		put_set(c, m, data, len);
 	else
 		put_del(c, m);
+	take_away(c);
 	err = zk_multi_send(m, multi_answered, c);
 	free(data);
 	if (err)

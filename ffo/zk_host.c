@@ -227,6 +227,8 @@ static int end_session(struct up_call *c, const struct zk_session *session)
 				.root = c->s->root,
 				.timeout = c->s->timeout,
 				.auth = *c->s->auth ? c->s->auth : NULL,
+				.own = *c->s->own ? c->s->own : NULL,
+				.operator_id = c->s->operator_id,
 				.session = session };
 	int err;
 
@@ -295,6 +297,11 @@ static void up_created(void *arg, const struct zk_reply *r)
 	int err = r->err;
 
 	zks_up_path(c->h.name, path);
+	if (err == -EACCES || err == -ENOENT) {
+		up_end(c, -EACCES,
+		       "ZooKeeper has no folder of this host's credentials: an operator has to name it");
+		return;
+	}
 	if (err == -EEXIST) {
 		err = zk_get(c->s->zk, path, false, up_found, c);
 		if (err)

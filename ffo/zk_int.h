@@ -8,6 +8,7 @@
 #include <zookeeper/zookeeper.h>
 
 #include "zk.h"
+#include "zk_acl.h"
 
 struct sock;
 
@@ -16,7 +17,8 @@ struct zk {
 	zhandle_t *zh; /* NULL: a new one is to be made */
 	const struct zk_events *ev;
 	void *arg;
-	char *servers, *root, *auth;
+	char *servers, *root, *auth, *own;
+	struct zk_acls *acls;
 	size_t root_len;
 	unsigned int timeout;
 	struct zk_session resume; /* what the next handle goes on with */

@@ -54,7 +54,7 @@ static void edit_written(void *arg, const struct zk_reply *r)
 	if (other && ++e->rounds < MAX_ROUNDS && !zks_usable(e->s))
 		edit_round(e);
 	else
-		edit_end(e, other ? -EAGAIN : r->err, "");
+		edit_end(e, other ? -EAGAIN : r->err, r->err == -EACCES ? ZKS_DENIED : "");
 }
 
 static void edit_read(void *arg, const struct zk_reply *r)

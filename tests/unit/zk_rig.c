@@ -138,7 +138,7 @@ static void state_is(void *arg, enum store_state state)
 	r->lost += state == STORE_LOST;
 }
 
-void rig_open(struct rig_store *r, const char *root)
+void rig_begin(struct rig_store *r, const char *root)
 {
 	char where[512], why[100];
 	struct store_conf conf = { .where = where, .loop = &rig_loop, .state = state_is, .arg = r };
@@ -154,6 +154,11 @@ void rig_open(struct rig_store *r, const char *root)
 			 strchr(root, '?') ? '&' : '?', ZKS_OPEN_TO_ALL);
 	conf.alloc = r->alloc;
 	assert_int_equal(store_zk.open(&conf, &r->s), 0);
+}
+
+void rig_open(struct rig_store *r, const char *root)
+{
+	rig_begin(r, root);
 	rig_until(r->state == STORE_READY || zks_of(r->s)->refused);
 }
 

@@ -45,6 +45,8 @@ struct rig_store {
 
 /* On that root; the options, if any, follow a '?'. */
 void rig_open(struct rig_store *r, const char *root);
+/* The same, without waiting until it is ready. */
+void rig_begin(struct rig_store *r, const char *root);
 void rig_close(struct rig_store *r);
 /* As a process that is killed: the session lives on. */
 void rig_crash(struct rig_store *r);
