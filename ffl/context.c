@@ -27,12 +27,14 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ffl.h"
 #include "mm.h"
 
 #define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
+#define SEND_PAUSE_MS	10    /* before a HELLO that could not be sent is tried again */
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* the two below; held across fork */
 static struct ffl_context *contexts;			      /* sessions */
@@ -202,7 +204,28 @@ static int memory_open(int fd[2])
 	return 0;
 }
 
-/* HELLO, and once more if the router has to know from whom it is. 0 or -errno. */
+/*
+ * HELLO, when it can be sent: the kernel counts descriptors on their way for each user, of whatever
+ * container, and for a while there may be too many. 0 or -errno.
+ */
+static int hello_send(struct ffl_context *ctx, const struct ff_hello_req *req, const int memory[2],
+		      struct ff_hello_resp *resp, int *fds, unsigned int max_fds,
+		      unsigned int *n_fds)
+{
+	const struct timespec pause = { .tv_nsec = SEND_PAUSE_MS * 1000000 };
+	uint32_t waited;
+	int ret;
+
+	for (waited = 0;; waited += SEND_PAUSE_MS) {
+		ret = ffl_call_fds(ctx, FF_MSG_HELLO, req, sizeof(*req), memory, 2, resp,
+				   sizeof(*resp), fds, max_fds, n_fds);
+		if (ret != -ETOOMANYREFS || waited >= ctx->call_timeout)
+			return ret;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* ... and once more if the router has to know from whom it is. */
 static int hello_call(struct ffl_context *ctx, const int memory[2], struct ff_hello_resp *resp,
 		      int *fds, unsigned int max_fds, unsigned int *n_fds)
 {
@@ -213,16 +236,14 @@ static int hello_call(struct ffl_context *ctx, const int memory[2], struct ff_he
 	int ret;
 
 	strncpy(req.comm, program_invocation_short_name, sizeof(req.comm) - 1);
-	ret = ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, resp, sizeof(*resp),
-			   fds, max_fds, n_fds);
+	ret = hello_send(ctx, &req, memory, resp, fds, max_fds, n_fds);
 	if (ret != -EAGAIN)
 		return ret;
 	ret = FFL_CALL(ctx, CHALLENGE, &ask, &answer);
 	if (ret)
 		return ret;
 	memcpy(req.nonce, answer.nonce, sizeof(req.nonce));
-	return ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, resp, sizeof(*resp),
-			    fds, max_fds, n_fds);
+	return hello_send(ctx, &req, memory, resp, fds, max_fds, n_fds);
 }
 
 /* Agree on a version; keep the descriptors that come along. 0 or -errno. */
