@@ -125,7 +125,7 @@ static void give_somehow(struct slow *s, unsigned how)
 
 static void slow_to_close(void)
 {
-	struct slow s[4 * WAYS]; /* fewer than its container may have waiting (ffr/discard.h) */
+	struct slow s[2 * WAYS]; /* fewer than its container may have waiting (ffr/discard.h) */
 	struct ff_hdr bad = { .magic = 0x1234 };
 	struct slow many;
 	struct raw r;
@@ -209,8 +209,7 @@ static unsigned collect(int fd[32], const struct raw *other)
 	return n;
 }
 
-/* The status of a HELLO with these, in a connection of its own. */
-static int hello_with(const int fd[2])
+static int hello_once(struct raw *r, const int fd[2])
 {
 	struct {
 		struct ff_hdr hdr;
@@ -220,23 +219,37 @@ static int hello_with(const int fd[2])
 	uint8_t packet[512];
 	struct ff_hdr h = { .status = RAW_CLOSED };
 	unsigned n = 0;
-	struct raw r;
 	int got[8];
 
 	m.hdr.n_fds = 2;
-	raw_connect(&r);
-	if (hello_send_fds(r.sock, &m, sizeof(m), fd) !=
-	    sizeof(m)) { /* io_uring's cannot be sent */
-		CHECK_EQ(errno, EINVAL);
-		raw_close(&r);
+	memcpy(m.req.nonce, r->nonce, sizeof(r->nonce));
+	if (hello_send_fds(r->sock, &m, sizeof(m), fd) != sizeof(m)) {
+		CHECK_EQ(errno, EINVAL); /* io_uring's cannot be sent */
 		return RAW_CLOSED;
 	}
-	if (raw_recv(&r, packet, sizeof(packet), got, &n))
+	if (raw_recv(r, packet, sizeof(packet), got, &n))
 		memcpy(&h, packet, sizeof(h));
 	while (n)
 		close(got[--n]);
-	raw_close(&r);
 	return h.status;
+}
+
+/* The status of a HELLO with these, in a connection of its own. */
+static int hello_with(const int fd[2])
+{
+	struct ff_challenge_resp answer;
+	struct raw r;
+	int st;
+
+	raw_connect(&r);
+	st = hello_once(&r, fd);
+	if (st == -EAGAIN) { /* before Linux 6.5 */
+		RAW_CALL(&r, CHALLENGE, &(struct ff_challenge_req){ 0 }, &answer);
+		memcpy(r.nonce, answer.nonce, sizeof(r.nonce));
+		st = hello_once(&r, fd);
+	}
+	raw_close(&r);
+	return st;
 }
 
 static void of_any_kind(void)

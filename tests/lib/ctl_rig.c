@@ -256,8 +256,8 @@ int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t
 	return answer(g, sock, type, resp, resp_len, fds, n_fds);
 }
 
-int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
-		   struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds)
+static int hello_once(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
+		      struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds)
 {
 	struct {
 		struct ff_hdr h;
@@ -268,6 +268,21 @@ int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
 
 	MUST(n == (ssize_t)sizeof(m) || errno == EPIPE);
 	return answer(g, sock, FF_MSG_HELLO, resp, sizeof(*resp), fds, n_fds);
+}
+
+int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
+		   struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds)
+{
+	struct ff_hello_req again = *req;
+	struct ff_challenge_req ask = { 0 };
+	struct ff_challenge_resp answer;
+	int st = hello_once(g, sock, req, resp, send, fds, n_fds);
+
+	if (st != -EAGAIN) /* before Linux 6.5 */
+		return st;
+	MUST(!RIG_CALL(g, sock, CHALLENGE, &ask, &answer));
+	memcpy(again.nonce, answer.nonce, sizeof(again.nonce));
+	return hello_once(g, sock, &again, resp, send, fds, n_fds);
 }
 
 int rig_hello(struct ctl_rig *g, int sock)

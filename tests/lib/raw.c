@@ -46,6 +46,7 @@ bool raw_hello(struct raw *r)
 	int fd[2];
 	bool sent;
 
+	memcpy(m.req.nonce, r->nonce, sizeof(r->nonce));
 	hello_memory(fd);
 	sent = raw_send_fds(r, &m, sizeof(m), fd, 2);
 	close(fd[0]);
@@ -66,6 +67,14 @@ void raw_open(struct raw *r)
 	/* other programs of this user may have too many descriptors on their way for a while */
 	WAIT_FOR(raw_hello(r) || errno != ETOOMANYREFS);
 	CHECK_EQ(raw_recv(r, &a, sizeof(a), fds, &n_fds), sizeof(a));
+	if (a.hdr.status == -EAGAIN) { /* before Linux 6.5 */
+		struct ff_challenge_resp answer;
+
+		RAW_CALL(r, CHALLENGE, &(struct ff_challenge_req){ 0 }, &answer);
+		memcpy(r->nonce, answer.nonce, sizeof(r->nonce));
+		CHECK(raw_hello(r));
+		CHECK_EQ(raw_recv(r, &a, sizeof(a), fds, &n_fds), sizeof(a));
+	}
 	CHECK_EQ(a.hdr.status, 0);
 	CHECK(n_fds == 2 + a.resp.has_uffd);
 	r->hello = a.resp;

@@ -25,6 +25,7 @@ struct raw {
 	int async_fd, bell_fd, uffd_dev; /* -1: none */
 	int last_fd; /* that came with the last answer, the caller's; -1: none */
 	uint32_t seq;
+	uint8_t nonce[FF_NONCE_SZ]; /* for HELLO, where the router has asked for one */
 	struct ff_hello_resp hello;
 	struct raw_seg {
 		uint8_t *map; /* NULL: not asked for yet */

@@ -99,21 +99,26 @@ static int ask_nonce(int s, uint8_t nonce[FF_NONCE_SZ])
 	return answer(s, nonce, FF_NONCE_SZ);
 }
 
-/* As a library says it. */
-static int greet(int s)
+/* As a library says it; fd NULL: with its own memory. */
+static int greet_with(int s, const int fd[2])
 {
 	uint8_t nonce[FF_NONCE_SZ];
 	int st;
 
-	say_hello(s, NULL, NULL);
+	say_hello(s, NULL, fd);
 	st = answer(s, NULL, 0);
 	if (st != -EAGAIN)
 		return st;
 	st = ask_nonce(s, nonce);
 	if (st)
 		return st;
-	say_hello(s, nonce, NULL);
+	say_hello(s, nonce, fd);
 	return answer(s, NULL, 0);
+}
+
+static int greet(int s)
+{
+	return greet_with(s, NULL);
 }
 
 /* What a case's process finds out, and when it may go on. */
@@ -289,8 +294,7 @@ static int offers(void *arg)
 		if (fd[i] < 0)
 			return 2;
 	}
-	say_hello(s, NULL, fd);
-	st = answer(s, NULL, 0);
+	st = greet_with(s, fd);
 	if (st != o->status)
 		fprintf(stderr, "%s, %s: %d\n", o->path[0], o->path[1], st);
 	return st != o->status;
@@ -356,12 +360,10 @@ static int offers_anything(void *arg)
 			int fd[2] = { own[0], own[1] };
 
 			fd[at] = other[i];
-			say_hello(s, NULL, fd);
-			if (answer(s, NULL, 0) != -EPERM)
+			if (greet_with(s, fd) != -EPERM)
 				return 3;
 		}
-	say_hello(s, NULL, own);
-	return answer(s, NULL, 0) ? 4 : 0;
+	return greet_with(s, own) ? 4 : 0;
 }
 
 static void descriptors_of_any_kind(void **state)
