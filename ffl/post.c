@@ -10,7 +10,6 @@
  */
 #ifdef __x86_64__
 #include <cpuid.h>
-#include <x86intrin.h>
 #endif
 #include <sched.h>
 #include <string.h>
@@ -23,17 +22,19 @@ _Atomic int ffl_cpu_how;
 #ifdef __x86_64__
 /*
  * Without RDPID the same number comes with the time stamp. (LSL on the kernel's GDT entry, as in
- * the vDSO, is faster, but valgrind and some sandboxes do not have it.)
+ * the vDSO, is faster, but valgrind and some sandboxes do not have it.) Not by __rdtscp(&aux): what
+ * gives addresses of its stack away has a canary, of 8 instructions for each posting; so cpu_how() is
+ * a function by itself.
  */
 static uint32_t cpu_rdtscp(void)
 {
 	uint32_t aux;
 
-	__rdtscp(&aux);
+	__asm__ volatile("rdtscp" : "=c"(aux) : : "rax", "rdx");
 	return aux;
 }
 
-static int cpu_how(void)
+static __attribute__((noinline)) int cpu_how(void)
 {
 	uint32_t a, b, c, d;
 

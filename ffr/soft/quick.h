@@ -66,7 +66,7 @@ static bool quick_length(const struct fast *f, const struct send_wr *wr)
 }
 
 /* The limits let all of it through now; it is charged. */
-static bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
+static __attribute__((noinline)) bool quick_consent(struct fast *f, struct qp *qp, struct qp *peer)
 {
 	struct rate_path path = requester_path(qp, peer);
 	uint64_t want = qp->wr->length;

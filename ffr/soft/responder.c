@@ -158,7 +158,7 @@ enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
 	return ANS_OK;
 }
 
-void responder_complete(struct fast *f, struct qp *peer, const struct origin *o)
+static inline void arrived(struct fast *f, struct qp *peer, const struct origin *o)
 {
 	const struct send_wr *wr = o->wr;
 	bool ud = peer->type == IBV_QPT_UD;
@@ -179,6 +179,11 @@ void responder_complete(struct fast *f, struct qp *peer, const struct origin *o)
 	comp_recv(f, peer, peer->soft->rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
 }
 
+void responder_complete(struct fast *f, struct qp *peer, const struct origin *o)
+{
+	arrived(f, peer, o);
+}
+
 bool responder_invalidate(struct qp *peer, const struct send_wr *wr)
 {
 	return wr->opcode != FF_OP_SEND_INV || !mw_invalidate(peer, wr->imm);
@@ -195,7 +200,7 @@ void responder_done(struct fast *f, struct qp *peer, struct qp *from)
 
 	peer->soft->rx_from = NULL;
 	from->soft->rx_peer = NULL;
-	responder_complete(f, peer, &o);
+	arrived(f, peer, &o);
 }
 
 enum answer responder_fault(struct fast *f, struct qp *peer, enum ff_vendor_err why)
