@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # freeflow's build. `make` builds into build/, `make SAN=1` into build-san/ with ASan and UBSan.
+# CC, CFLAGS, CPPFLAGS and LDFLAGS are the caller's, from the command line or the environment; what
+# the build itself needs is added to them. harden.mk has what makes a bug harder to use.
 #
 #   make deps       install the Debian packages that building, demo and tests need (root)
 #   make demo       ib_write_bw and ib_send_lat between two Docker containers
@@ -30,9 +32,17 @@ CLANG = clang
 AR = ar
 SANFLAGS := $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer)
-CPPFLAGS += -I. -D_GNU_SOURCE
-CFLAGS = -std=gnu11 -O2 -g -Wall -Wextra -Werror $(SANFLAGS)
-LDFLAGS = $(SANFLAGS) -Wl,--as-needed
+CFLAGS ?= -O2 -g
+include harden.mk
+# The caller's come last, so that they decide.
+OUR_CPPFLAGS = -I. -D_GNU_SOURCE $(CPPFLAGS)
+# A warning that other options than ours bring about is not an error.
+WARNINGS := -Wall -Wextra $(if $(filter file,$(origin CFLAGS)),-Werror)
+# ... but for this: -fPIC where a library is made of it
+PIC := -fPIE
+OUR_CFLAGS = -std=gnu11 $(WARNINGS) $(SANFLAGS) $(HARDEN_CFLAGS) $(CFLAGS) $(PIC)
+OUR_LDFLAGS = $(SANFLAGS) $(HARDEN_LDFLAGS) -Wl,--as-needed $(LDFLAGS)
+LINK = $(CC) -pie $(OUR_CFLAGS) $(OUR_LDFLAGS)
 FUZZFLAGS = -std=gnu11 -O1 -g -Wall -Wextra -fno-omit-frame-pointer \
 	-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined
 
@@ -45,10 +55,10 @@ ALL :=
 
 # V=1 shows the compiler's command lines.
 Q := $(if $(V),,@)
-$(B)/%.o: %.c
+$(B)/%.o: %.c harden.mk
 	@mkdir -p $(@D)
 	@echo "  CC $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(HARDEN_FORTIFY) $(OUR_CPPFLAGS) $(OUR_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(B)/%.a:
 	@mkdir -p $(@D)
@@ -80,7 +90,7 @@ ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
 LAB_HELPERS := build/tests/lab/nsrun build/tests/lab/netlag
 $(LAB_HELPERS): build/%: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) -std=gnu11 -O2 -g -Wall -Wextra -Werror -o $@ $<
+	$(CC) $(OUR_CPPFLAGS) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
 ALL += $(LAB_HELPERS)
 
 all: $(ALL)
@@ -109,7 +119,7 @@ DAEMON_LIBS := -luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st 
 define test_program
 $(B)/$(1:.c=): $(B)/$(1:.c=.o) $(patsubst %.c,$(B)/%.o,$(filter %.c,$(call extra,$(1)))) $(3)
 	@mkdir -p $$(@D)
-	$$(CC) $$(CFLAGS) $$(LDFLAGS) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
+	$$(LINK) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
 		$(filter -l% -Wl%,$(call extra,$(1))) $(2)
 endef
 
@@ -129,7 +139,7 @@ FUZZ := $(patsubst %.c,build/%,$(FUZZ_SRC))
 build/fuzz/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CLANG $<"
-	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+	$(Q)$(CLANG) $(OUR_CPPFLAGS) $(FUZZFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 define fuzz_program
 build/$(1:.c=): $(patsubst %.c,build/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1))))
 	@mkdir -p $$(@D)
@@ -144,7 +154,7 @@ FUZZ_COV := $(patsubst %.c,build-cov/%,$(FUZZ_SRC))
 build-cov/fuzz/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CLANG $<"
-	$(Q)$(CLANG) $(CPPFLAGS) $(COVFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
+	$(Q)$(CLANG) $(OUR_CPPFLAGS) $(COVFLAGS) -fsanitize=fuzzer-no-link -MMD -MP -c -o $@ $<
 define fuzz_cov_program
 build-cov/$(1:.c=): $(patsubst %.c,build-cov/fuzz/%.o,$(1) $(filter %.c,$(call extra,$(1))))
 	@mkdir -p $$(@D)

@@ -2,27 +2,25 @@
 #
 # ffl's part of the Makefile: libibverbs.so.1, and librdmacm.so.1 which is linked with it.
 #
-# -z now as in the programs that use them: a symbol that is missing is seen at start. -z nodelete:
-# fork handlers and mappings outlive a dlclose(). -Bsymbolic-functions: a library's calls of its
-# own functions are not for others to intercept.
+# -z nodelete: fork handlers and mappings outlive a dlclose(). -Bsymbolic-functions: a library's
+# calls of its own functions are not for others to intercept.
 
 FFL_CM_SRCS := $(wildcard ffl/cm_*.c ffl/rsocket*.c)
 FFL_SRCS := $(filter-out $(FFL_CM_SRCS),$(wildcard ffl/*.c))
 FFL_OBJS := $(patsubst %.c,$(B)/%.o,$(FFL_SRCS))
 FFL_CM_OBJS := $(patsubst %.c,$(B)/%.o,$(FFL_CM_SRCS))
 FFL_LDFLAGS := -shared -Wl,-soname,libibverbs.so.1 -Wl,--version-script=ffl/libibverbs.map \
-	-Wl,-z,now -Wl,-z,relro -Wl,-z,nodelete -Wl,-Bsymbolic-functions \
-	$(if $(SAN),,-Wl,-z,defs)
+	-Wl,-z,nodelete -Wl,-Bsymbolic-functions $(if $(SAN),,-Wl,-z,defs)
 FFL_CM_LDFLAGS := $(subst libibverbs,librdmacm,$(FFL_LDFLAGS))
 
-$(FFL_OBJS) $(FFL_CM_OBJS): CFLAGS += -fPIC -fvisibility=hidden
+$(FFL_OBJS) $(FFL_CM_OBJS): PIC := -fPIC -fvisibility=hidden
 
 $(B)/lib/libibverbs.so.1: $(FFL_OBJS) ffl/libibverbs.map
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(FFL_LDFLAGS) -o $@ $(FFL_OBJS)
+	$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_LDFLAGS) -o $@ $(FFL_OBJS)
 
 $(B)/lib/librdmacm.so.1: $(FFL_CM_OBJS) ffl/librdmacm.map $(B)/lib/libibverbs.so.1
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(FFL_CM_LDFLAGS) -o $@ $(FFL_CM_OBJS) $(B)/lib/libibverbs.so.1
+	$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_CM_LDFLAGS) -o $@ $(FFL_CM_OBJS) $(B)/lib/libibverbs.so.1
 
 ALL += $(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1

@@ -10,7 +10,7 @@ $(B)/libffo.a: $(patsubst %.c,$(B)/%.o,$(FFO_SRCS))
 $(B)/bin/ffo: $(B)/ffo/main.o $(B)/libffo.a $(B)/ffr/log.o $(B)/ffr/sandbox.o \
 	$(B)/ffr/landlock.o $(B)/ffr/sd.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st \
+	$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st \
 		-lseccomp -lcap-ng -lbsd -lpthread
 
 ALL += $(B)/libffo.a $(B)/bin/ffo

@@ -11,13 +11,12 @@ $(B)/libffr.a: $(patsubst %.c,$(B)/%.o,$(FFR_SRCS))
 # The two archives need each other: ffo logs through ffr/log.c, the router is a client of ffo's.
 $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ -Wl,--start-group $^ -Wl,--end-group \
+	$(LINK) -o $@ -Wl,--start-group $^ -Wl,--end-group \
 		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
 $(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(B)/ffr/log.o
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -luv -ljansson -lssl -lcrypto -lncurses -ltinfo \
-		-lpthread
+	$(LINK) -o $@ $^ -luv -ljansson -lssl -lcrypto -lncurses -ltinfo -lpthread
 
 ALL += $(B)/libffr.a $(B)/bin/ffr $(B)/bin/ffctl
