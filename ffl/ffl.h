@@ -332,7 +332,8 @@ struct ffl_qp {
 	struct ffl_xrcd *xrcd; /* XRC_RECV, which has neither PD nor CQs; else NULL */
 	struct ffl_events async_ev;
 	struct ibv_pd *mem; /* as ffl_obj_alloc() gave it */
-	/* completions polled since creation or RESET; each is written under its CQ's lock */
+	/* completions polled, since creation or RESET, and receives completed, since creation or forgotten
+	 * by RESET; each is written under its CQ's lock */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_polled;
 	_Atomic uint32_t rq_polled;
 };

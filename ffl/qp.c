@@ -441,12 +441,12 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	if (mask & ~((IBV_QP_DEST_QPN << 1) - 1))
 		return ffl_ret(-EINVAL);
 	attr_to_ff(&req.attr, attr, req.mask);
-	/*
-	 * The router clears the rings: an entry that was posted meanwhile would look like one of a
-	 * later lap.
-	 */
-	if (reset)
+	/* No more postings: the router goes on with the entry that would be the next one now. */
+	if (reset) {
 		old = ffl_qp_set_state(qp, IBV_QPS_RESET);
+		req.sq_tail = qp->sq_tail;
+		req.rq_tail = qp->rq_tail;
+	}
 	err = FFL_CALL(qp->ctx, MODIFY_QP, &req, &resp);
 	if (err) {
 		if (reset)
@@ -455,9 +455,9 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	}
 	if (reset) {
 		qp_clean_cqs(qp);
-		qp->sq_tail = qp->sq_limit = qp->rq_tail = 0;
+		qp->sq_limit = qp->sq_tail;
 		atomic_store_explicit(&qp->sq_polled, 0, memory_order_relaxed);
-		atomic_store_explicit(&qp->rq_polled, 0, memory_order_relaxed);
+		atomic_store_explicit(&qp->rq_polled, qp->rq_tail, memory_order_relaxed);
 	}
 	ffl_qp_set_state(qp, resp.qp_state);
 	return 0;

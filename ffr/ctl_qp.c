@@ -185,16 +185,17 @@ err_free:
 }
 
 /* [lock] The modification is allowed. */
-static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask, const struct ff_qp_attr *attr,
-		      enum ibv_qp_state next)
+static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask,
+		      const struct ff_modify_qp_req *step, enum ibv_qp_state next)
 {
 	if (next == IBV_QPS_RESET) {
 		qp->attr = (struct ff_qp_attr){ .cap = qp->attr.cap };
 		qp->attr_set = 0;
-	} else {
-		qp_attr_store(&qp->attr, mask, attr);
-		qp->attr_set |= mask;
+		fast_qp_reset(f, qp, step->sq_tail, step->rq_tail);
+		return;
 	}
+	qp_attr_store(&qp->attr, mask, &step->attr);
+	qp->attr_set |= mask;
 	fast_qp_set_state(f, qp, next);
 }
 
@@ -219,7 +220,7 @@ int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp
 		state = next[i];
 	}
 	for (unsigned i = 0; i < n && !err; i++)
-		qp_modify(f, qp, mask[i], &step[i].attr, next[i]);
+		qp_modify(f, qp, mask[i], &step[i], next[i]);
 	fast_unlock(f);
 	return err;
 }

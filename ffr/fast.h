@@ -197,9 +197,11 @@ void fast_session_del(struct fast *f, struct session *s);
 int fast_qp_add(struct fast *f, struct qp *qp);
 /*
  * The new attributes are in qp->attr, the new state is `state`. Applies the change: starts or
- * stops processing, flushes, wakes peers that waited for this QP, resets the rings on RESET.
+ * stops processing, flushes, wakes peers that waited for this QP. RESET is fast_qp_reset().
  */
 void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state);
+/* The same, where the next entries that the client posts to its queues have these indices. */
+void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_tail);
 /* Stops everything of it; nothing refers to it afterwards. Its CQEs stay in the CQs. */
 void fast_qp_del(struct fast *f, struct qp *qp);
 /* Copy what the client has not consumed from the old ring to the new one and switch over. */

@@ -6,7 +6,6 @@
  * Which transitions are allowed is ctl_qp.c's and qp_state.c's business; here they have happened.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "fast_int.h"
 #include "mw.h"
@@ -84,21 +83,23 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 	qp->trace = NULL;
 }
 
-static void ring_clear(uint8_t *ring, uint32_t depth, uint32_t stride)
-{
-	if (depth)
-		memset(ring, 0, (size_t)depth * stride);
-}
-
+/* The rings stay as they are: ff_ring.h tells why. */
 static void reset(struct fast *f, struct qp *qp)
 {
 	fast_qp_deactivate(f, qp);
-	ring_clear(qp->sq, qp->sq_depth, qp->sq_stride);
-	ring_clear(qp->rq, qp->rq_depth, qp->rq_stride);
-	qp->sq_head = qp->rq_head = qp->sq_cqes = qp->in_flight = 0;
+	qp->sq_cqes = qp->in_flight = 0;
 	qp->busy = qp->draining = qp->last_wqe_sent = qp->comm_est_sent = false;
-	atomic_store(&qp->hdr->sq_done, 0);
 	atomic_store(&qp->hdr->rq_need, 0);
+}
+
+void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_tail)
+{
+	fast_qp_set_state(f, qp, IBV_QPS_RESET);
+	if (qp->type == IBV_QPT_XRC_RECV) /* no client posts to it */
+		return;
+	qp->sq_head = sq_tail;
+	qp->rq_head = rq_tail;
+	qp_tell_done(qp);
 	fast_arm_qp(qp, 0);
 }
 

@@ -461,7 +461,7 @@ struct qp {
 	uint8_t *sq, *rq;      /* shared */
 	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
 	uint32_t sq_head, rq_head; /* entries taken since creation */
-	uint32_t sq_cqes;	   /* CQEs for the SQ since creation */
+	uint32_t sq_cqes;	   /* CQEs for the SQ since creation or RESET */
 	uint32_t in_flight;	   /* WRs that the backend has taken a copy of: POST_SENT */
 	uint64_t user;		   /* for its CQEs; the client's */
 	uint8_t state;		   /* enum ibv_qp_state */

@@ -531,6 +531,8 @@ struct ff_modify_qp_req {
 	uint32_t qp;
 	uint32_t mask; /* enum ibv_qp_attr_mask */
 	struct ff_qp_attr attr;
+	/* RESET: the index of the next entry that is posted; what was posted before is forgotten */
+	uint32_t sq_tail, rq_tail;
 };
 struct ff_modify_qp_resp {
 	uint32_t qp_state;

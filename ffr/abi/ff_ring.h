@@ -12,7 +12,9 @@
  * carries its own sequence number, stored last: entry i (counted from 0 since creation) is valid
  * when its `seq` is (uint16_t)(i + 1). The router looks at the next entry only, so that finding
  * work costs one cache line, the one that holds the work. Depths are powers of two up to
- * FF_MAX_WR, so a sequence number never repeats within one lap.
+ * FF_MAX_WR, so a sequence number never repeats within one lap. RESET does not begin again at 0:
+ * the client says at which index it goes on (struct ff_modify_qp_req), and what it posted before
+ * has the numbers of the laps before. So nothing need be cleared.
  *
  * A CQ is a ring of 64-byte CQEs. Entry i is valid when its `phase` equals ff_cqe_phase(i): the
  * lap number's parity. An empty poll reads one cache line and makes no system call. The client
@@ -194,8 +196,8 @@ static_assert(sizeof(struct ff_srq_hdr) == 128, "ABI");
  * when it was carried out; IBTA lets it wait for the next CQE.
  *
  * Every RQE ends with a CQE, so the client's count of those that it polled tells all. For the SQ
- * the router says, in one word, how many SQEs it is done with and how many CQEs it wrote for them;
- * both since creation or RESET, modulo 2^32.
+ * the router says, in one word, how many SQEs it is done with, since creation, and how many CQEs it
+ * wrote for them, since creation or RESET; both modulo 2^32.
  */
 static inline uint64_t ff_done(uint32_t sqes, uint32_t cqes)
 {

@@ -287,7 +287,10 @@ void raw_qp_make(struct raw *r, struct raw_qp *q, enum ibv_qp_type type, size_t 
 int raw_qp_state(struct raw *r, struct raw_qp *q, enum ibv_qp_state state, uint32_t mask,
 		 const struct ff_qp_attr *attr)
 {
-	struct ff_modify_qp_req req = { .qp = q->qp, .mask = mask | IBV_QP_STATE };
+	struct ff_modify_qp_req req = { .qp = q->qp,
+					.mask = mask | IBV_QP_STATE,
+					.sq_tail = q->sq_tail,
+					.rq_tail = q->rq_tail };
 	struct ff_modify_qp_resp resp;
 
 	if (attr)
@@ -317,7 +320,7 @@ void raw_qp_connect_to(struct raw *r, struct raw_qp *q, uint32_t dest_qp_num)
 	RAW_CALL(r, QUERY_GID, &gid_req, &gid);
 	memcpy(attr.ah.dgid, gid.gid, sizeof(attr.ah.dgid));
 	CHECK_EQ(raw_qp_state(r, q, IBV_QPS_RESET, 0, &attr), 0);
-	q->sq_tail = q->rq_tail = 0;
+	/* whatever numbers a test gave its entries */
 	memset(q->sq, 0, (size_t)q->q.sq.depth * q->q.sq.stride);
 	if (q->type == IBV_QPT_UD && !q->ah) {
 		struct ff_create_ah_req req = { .pd = q->pd, .attr = attr.ah };

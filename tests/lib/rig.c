@@ -221,11 +221,12 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st)
 {
 	(void)r;
-	fast_qp_set_state(q->qp.o.ses->fast, &q->qp, st);
+	if (st == IBV_QPS_RESET)
+		fast_qp_reset(q->qp.o.ses->fast, &q->qp, q->sq_tail, q->rq_tail);
+	else
+		fast_qp_set_state(q->qp.o.ses->fast, &q->qp, st);
 	if (st == IBV_QPS_RTS) /* watched, as after a posting: tests look at turns, not at bells */
 		fast_qp_activate(q->qp.o.ses->fast, &q->qp);
-	if (st == IBV_QPS_RESET)
-		q->sq_tail = q->rq_tail = 0;
 }
 
 void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to)

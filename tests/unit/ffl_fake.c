@@ -146,7 +146,7 @@ static void create_qp(const struct ff_create_qp_req *req, struct ff_create_qp_re
 	resp->cap.max_recv_wr = resp->rq.depth;
 }
 
-/* On RESET the router counts from 0 again and clears the rings before it answers. */
+/* On RESET the router goes on at the library's tails, and leaves the rings as they are. */
 static void modify_qp(const struct ff_modify_qp_req *req, struct ff_modify_qp_resp *resp)
 {
 	struct ffl_qp *qp = ffl_table_get(fake.ctx, FFL_QP, req->qp);
@@ -157,10 +157,9 @@ static void modify_qp(const struct ff_modify_qp_req *req, struct ff_modify_qp_re
 		return;
 	/* the library lets nobody post meanwhile */
 	assert_int_equal(qp->qp.state, IBV_QPS_RESET);
-	memset(qp->sq, 0, (size_t)qp->sq_depth * qp->sq_stride);
-	if (qp->rq_depth)
-		memset(qp->rq, 0, (size_t)qp->rq_depth * qp->rq_stride);
-	atomic_store(&qp->hdr->sq_done, 0);
+	assert_int_equal(req->sq_tail, qp->sq_tail);
+	assert_int_equal(req->rq_tail, qp->rq_tail);
+	atomic_store(&qp->hdr->sq_done, ff_done(req->sq_tail, 0));
 }
 
 int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,

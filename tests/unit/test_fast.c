@@ -101,8 +101,7 @@ static void new_qp_asks_for_a_bell(void **state)
 	assert_int_equal(fake_posted(), 1);
 	fake_complete(o.r.f, IBV_WC_SUCCESS);
 	/* what a client posts too early rings as well, and is found in RTS */
-	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RESET);
-	o.qp->sq_tail = 0;
+	fast_qp_reset(o.r.f, &o.qp->qp, o.qp->sq_tail, 0);
 	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_INIT);
 	fast_qp_set_state(o.r.f, &o.qp->qp, IBV_QPS_RTR);
 	assert_true(post(&o, 2));

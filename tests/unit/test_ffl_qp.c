@@ -284,7 +284,7 @@ static void modify(void **state)
 	ibv_destroy_cq(&cq->cq);
 }
 
-/* After RESET the indices count from 0; entries of before are not valid by accident. */
+/* After RESET both sides go on at the same index; entries of before are not valid by accident. */
 static void reset(void **state)
 {
 	struct ffl_cq *cq = fake_cq(4);
@@ -306,16 +306,19 @@ static void reset(void **state)
 	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0);
 	assert_int_equal(qp->qp.state, IBV_QPS_RESET);
 	assert_int_equal(ibv_post_send(&qp->qp, &wr, &bad), EINVAL);
-	for (uint32_t i = 0; i < 4; i++)
+	for (uint32_t i = 3; i < 7; i++) {
 		assert_null(fake_sqe(qp, i));
+		assert_null(fake_rqe(qp->rq, 4, qp->rq_stride, i));
+	}
 	qp->qp.state = IBV_QPS_RTS;
-	for (uint32_t i = 0; i < 4; i++) {
+	for (uint32_t i = 3; i < 7; i++) {
 		assert_int_equal(ibv_post_send(&qp->qp, &wr, &bad), 0);
 		assert_non_null(fake_sqe(qp, i));
 		assert_int_equal(ibv_post_recv(&qp->qp, &rwr, &rbad), 0);
 		assert_non_null(fake_rqe(qp->rq, 4, qp->rq_stride, i));
 	}
 	assert_int_equal(ibv_post_send(&qp->qp, &wr, &bad), ENOMEM);
+	assert_int_equal(ibv_post_recv(&qp->qp, &rwr, &rbad), ENOMEM);
 	ibv_destroy_qp(&qp->qp);
 	ibv_destroy_cq(&cq->cq);
 }
