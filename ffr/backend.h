@@ -61,8 +61,9 @@ struct backend_ops {
 	/* runner */
 	enum post_result (*post_send)(struct backend *be, struct qp *qp); /* qp->wr */
 	enum post_result (*progress)(struct backend *be, struct qp *qp);
-	/* Receives were posted on a ring whose `need` was set. srq or qp is NULL. */
-	void (*recv_posted)(struct backend *be, struct qp *qp, struct srq *srq);
+	/* Receives were posted on a ring whose `need` was set. srq or qp is NULL. True: so many wait for
+	 * them that it wants to be called once more, in the next turn. */
+	bool (*recv_posted)(struct backend *be, struct qp *qp, struct srq *srq);
 	/* Start of a turn: work that no QP of ours started (a wire, a NIC's CQ). Number of events. */
 	uint32_t (*poll)(struct backend *be);
 	/* Its end: what the QPs have for others goes out. Likewise; NULL: nothing does. */

@@ -13,6 +13,7 @@
 
 /* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
 #define SOFT_VENDOR_ID 0x026666
+#define WAKE_MAX       256u /* requesters that are told at once of an SRQ's receives */
 
 static int soft_open(struct backend *be)
 {
@@ -127,22 +128,17 @@ static void wake_rnr(struct fast *f, struct soft_list *waiters)
 		requester_resume(f, w);
 }
 
-/* Whoever waits for a receive of this QP finds that it does not answer any more. */
-static void wake_senders(struct fast *f, struct qp *qp)
+/*
+ * The QP has begun to answer, or does not any more: who waits for it looks again. That is one, which it is
+ * connected to; to look for it among all that wait would take as long as they, whose number is not
+ * its own, like.
+ */
+static void wake_peer(struct fast *f, const struct qp *qp)
 {
-	wake_rnr(f, &qp->soft->rnr_waiters);
-	if (qp->srq)
-		wake_rnr(f, &qp->srq->rnr_waiters);
-}
+	struct qp *from = qp->type == IBV_QPT_UD ? NULL : qp_here(f, qp->attr.dest_qp_num);
 
-static void wake_unreachable(struct backend *be, const struct qp *qp)
-{
-	struct soft_dev *dev = be->priv;
-	struct soft_qp *w, *next;
-
-	LIST_FOREACH_SAFE(w, &dev->unreachable, waiting, next)
-		if (w->qp->attr.dest_qp_num == qp->qp_num)
-			requester_resume(be->f, w);
+	if (from && from->soft->is_waiting && from->attr.dest_qp_num == qp->qp_num)
+		requester_resume(f, from->soft);
 }
 
 static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state old)
@@ -155,7 +151,7 @@ static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state 
 		remote_abort(f, qp, qp->state == IBV_QPS_ERR);
 		requester_abort(f, qp);
 		responder_abort(qp, f, qp->state == IBV_QPS_ERR);
-		wake_senders(f, qp);
+		wake_peer(f, qp);
 		if (qp->state == IBV_QPS_RESET)
 			remote_free(f, qp);
 		route_forget(f, qp);
@@ -165,7 +161,7 @@ static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state 
 		if (qp->type != IBV_QPT_UD && !qp->soft->rem)
 			route_resolve(f, qp);
 		if (old != qp->state) {
-			wake_unreachable(be, qp);
+			wake_peer(f, qp);
 			remote_announce(f, qp);
 		}
 		break;
@@ -181,7 +177,8 @@ static void soft_qp_destroy(struct backend *be, struct qp *qp)
 	requester_abort(f, qp);
 	responder_abort(qp, f, false);
 	qp->state = IBV_QPS_RESET; /* for those who look again */
-	wake_senders(f, qp);
+	wake_peer(f, qp);
+	wake_rnr(f, &qp->soft->rnr_waiters);
 	mcast_leave_all(f, qp);
 	remote_free(f, qp);
 	route_forget(f, qp);
@@ -203,19 +200,19 @@ static int soft_mcast_detach(struct backend *be, struct qp *qp, const union ibv_
 	return mcast_detach(be->f, qp, gid, lid);
 }
 
-static void soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq);
-
 static void soft_srq_destroy(struct backend *be, struct srq *srq)
 {
+	struct remote_qp *rq;
 	struct qp *t;
 
-	LIST_FOREACH(t, &srq->xref->xrcd->targets, same_xrcd)
-		if (t->srq == srq) {
-			responder_abort(t, be->f, false);
-			if (t->soft->rem)
-				response_recv_gone(be->f, t->soft->rem);
-		}
-	soft_recv_posted(be, NULL, srq);
+	LIST_FOREACH(t, &srq->targets, same_srq) {
+		responder_abort(t, be->f, false);
+		if (t->soft->rem)
+			response_recv_gone(be->f, t->soft->rem);
+	}
+	wake_rnr(be->f, &srq->rnr_waiters);
+	while ((rq = LIST_FIRST(&srq->rnr_owed)))
+		response_recv_posted(be->f, rq);
 }
 
 static void forget_path(struct qp *qp, const struct container *c)
@@ -295,18 +292,36 @@ static enum post_result soft_progress(struct backend *be, struct qp *qp)
 	return qp->soft->mcast ? mcast_run(be->f, qp) : requester_run(be->f, qp);
 }
 
-static void soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
+/*
+ * Some of those that wait for a receive of the SRQ, of whom there may be tens of thousands. Others have
+ * their turn in the next one if these leave a receive, else when the client announces another.
+ */
+static bool srq_posted(struct fast *f, struct srq *srq)
 {
 	struct remote_qp *rq;
+	struct soft_qp *w;
+	uint32_t n;
 
-	wake_rnr(be->f, srq ? &srq->rnr_waiters : &qp->soft->rnr_waiters);
-	if (!srq) {
-		if (qp->soft->rem)
-			response_recv_posted(be->f, qp->soft->rem);
-		return;
-	}
-	while ((rq = LIST_FIRST(&srq->rnr_owed)))
-		response_recv_posted(be->f, rq);
+	for (n = 0; n < WAKE_MAX && (w = LIST_FIRST(&srq->rnr_waiters)); n++)
+		requester_resume(f, w);
+	for (; n < WAKE_MAX && (rq = LIST_FIRST(&srq->rnr_owed)); n++)
+		response_recv_posted(f, rq);
+	if (n < WAKE_MAX)
+		return false;
+	/* need before the look: pairs with the fence behind a posting */
+	atomic_store(&srq->hdr->need, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	return fast_srq_ready(srq);
+}
+
+static bool soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
+{
+	if (srq)
+		return srq_posted(be->f, srq);
+	wake_rnr(be->f, &qp->soft->rnr_waiters);
+	if (qp->soft->rem)
+		response_recv_posted(be->f, qp->soft->rem);
+	return false;
 }
 
 static uint32_t soft_poll(struct backend *be)

@@ -407,6 +407,7 @@ void container_stop(struct container *c)
 	sysfs_close(c);
 	handles_close(ct);
 	free(c->keys.slot);
+	free(c->windows.slot);
 	free(c);
 }
 

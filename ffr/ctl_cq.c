@@ -85,7 +85,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	struct fast *f = c->s->fast;
 	struct cq *cq = cq_get(c->s, req->cq);
 	struct ff_ring_at at, old;
-	uint32_t left;
+	struct cq_move move = { 0 };
 	uint8_t *map;
 	int err;
 
@@ -95,16 +95,15 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	if (err)
 		return err;
 	old = cq->at;
-	fast_lock(f);
+	move.hdr = (struct ff_cq_hdr *)map;
+	move.ring = (struct ff_cqe *)(map + sizeof(struct ff_cq_hdr));
+	move.depth = at.depth;
 	/* The client's word for what it has consumed; a wrong one costs it completions only. */
-	left = cq->pi - atomic_load_explicit(&cq->hdr->ci, memory_order_acquire);
-	if (left > at.depth)
-		err = -EINVAL;
-	else
-		fast_cq_switch(f, cq, (struct ff_cq_hdr *)map,
-			       (struct ff_cqe *)(map + sizeof(struct ff_cq_hdr)), at.depth,
-			       at.depth);
-	fast_unlock(f);
+	do {
+		fast_lock(f);
+		err = fast_cq_move(cq, &move);
+		fast_unlock(f);
+	} while (err == -EAGAIN);
 	if (err) {
 		ctl_ring_free(c, &at, cq_block(at.depth));
 		return err;

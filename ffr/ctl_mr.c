@@ -64,8 +64,10 @@ static int mr_enter(struct fast *f, struct mr *mr)
 int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 {
 	struct fast *f = c->s->fast;
-	int err;
+	int err = keys_room(f, &c->s->cont->keys);
 
+	if (err)
+		return err;
 	fast_lock(f);
 	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
 	if (!err) {

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include "ctl_obj.h"
+#include "mw.h"
+
+#define WINDOWS_STEP 1024u
 
 /* Header, SQ and RQ of a QP are one block; the parts begin on cache lines. */
 struct qp_layout {
@@ -157,6 +160,9 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (err)
 		goto err_ring;
 	f = s->fast;
+	err = qpn_room(f);
+	if (err)
+		goto err_ring;
 	fast_lock(f);
 	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
 	if (!err) {
@@ -189,9 +195,9 @@ static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask,
 		      const struct ff_modify_qp_req *step, enum ibv_qp_state next)
 {
 	if (next == IBV_QPS_RESET) {
+		fast_qp_reset(f, qp, step->sq_tail, step->rq_tail);
 		qp->attr = (struct ff_qp_attr){ .cap = qp->attr.cap };
 		qp->attr_set = 0;
-		fast_qp_reset(f, qp, step->sq_tail, step->rq_tail);
 		return;
 	}
 	qp_attr_store(&qp->attr, mask, &step->attr);
@@ -252,6 +258,18 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 	return 0;
 }
 
+/*
+ * [lock], which is given up on the way: the windows of a QP that goes, some at a time, for there may be
+ * 65,535 of them. While it is there it can bind others, so there is an end.
+ */
+static void windows_go(struct fast *f, struct qp *qp)
+{
+	for (uint32_t i = 0; i < 65536 / WINDOWS_STEP && !mw_qp_gone(qp, WINDOWS_STEP); i++) {
+		fast_unlock(f);
+		fast_lock(f);
+	}
+}
+
 int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 		   struct ff_destroy_qp_resp *resp)
 {
@@ -269,6 +287,7 @@ int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 	fast_lock(f);
 	err = ctl_obj_take(c->s, &qp->o);
 	if (!err) {
+		windows_go(f, qp);
 		fast_qp_del(f, qp);
 		qp_hold(qp, -1);
 	}

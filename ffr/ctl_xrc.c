@@ -111,6 +111,9 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 
 	if (!ref)
 		return -EINVAL;
+	err = qpn_room(c->s->fast);
+	if (err)
+		return err;
 	t = xrc_target_new();
 	user = user_new(ref);
 	err = t && user ? 0 : -ENOMEM;
@@ -152,7 +155,9 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 		return -ENOMEM;
 	fast_lock(f);
 	t = xrc_target_find(f, ref->xrcd, req->qp_num);
-	err = t ? ctl_obj_insert(c->s, OBJ_QP, &user->o) : -EINVAL;
+	err = !t			    ? -EINVAL :
+	      t->num_users >= XRC_USERS_MAX ? -ENOMEM :
+					      ctl_obj_insert(c->s, OBJ_QP, &user->o);
 	if (!err) {
 		xrc_user_add(t, user);
 		ref->o.refs++;

@@ -28,6 +28,8 @@
 #define SES_IDLE_NS (2 * NS_PER_MS)
 /* of a turn: who has a thousand that end at once has others served in between */
 #define TURN_TIMERS 32
+/* QPs and SRQs of a container that are looked at in a turn because it says that they have news */
+#define TURN_NEWS 256u
 
 /* ---- arming ---------------------------------------------------------------------------------- */
 
@@ -137,7 +139,8 @@ static bool ses_dirty(const struct session *s)
 	for (unsigned w = 0; w < ARRAY_SIZE(s->hdr->dirty_sum); w++)
 		if (atomic_load_explicit(&s->hdr->dirty_sum[w], memory_order_relaxed))
 			return true;
-	return atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) != s->srq_kick_seen;
+	return s->srqs_left ||
+	       atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) != s->srq_kick_seen;
 }
 
 static void ses_rest(struct fast *f, struct session *s)
@@ -165,35 +168,92 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 	fast_qp_activate(f, qp);
 }
 
+/* How many more of the container's are looked at in this turn. */
+static uint32_t *news_left(struct fast *f, struct container *c)
+{
+	if (c->news_turn != f->turn) {
+		c->news_turn = f->turn;
+		c->news_left = TURN_NEWS;
+	}
+	return &c->news_left;
+}
+
+/* The QPs of a summary word that was not 0. What there is no time for is written back. */
+static uint32_t scan_word(struct fast *f, struct session *s, unsigned w)
+{
+	struct ff_ses_hdr *h = s->hdr;
+	uint32_t n = 0, *left = news_left(f, s->cont);
+	uint64_t sum = *left ? atomic_exchange(&h->dirty_sum[w], 0) : 0;
+
+	while (sum && *left) {
+		unsigned i = w * 64 + (unsigned)__builtin_ctzll(sum);
+		uint64_t bits = atomic_exchange(&h->dirty[i], 0);
+
+		for (; bits && *left; bits &= bits - 1, n++, --*left)
+			dirty_qp(f, s, i * 64 + (unsigned)__builtin_ctzll(bits));
+		if (bits)
+			atomic_fetch_or(&h->dirty[i], bits);
+		else
+			sum &= sum - 1;
+	}
+	if (sum)
+		atomic_fetch_or(&h->dirty_sum[w], sum);
+	return n;
+}
+
+/* The SRQs from where the last turn stopped; all of the table, since it was last asked for. */
+static void scan_srqs(struct fast *f, struct session *s)
+{
+	struct obj_table *t = &s->tab[OBJ_SRQ];
+	uint32_t *left = news_left(f, s->cont);
+
+	for (; s->srqs_left && *left; s->srqs_left--, s->srq_at++) {
+		struct obj *o = t->slot[s->srq_at % t->size];
+
+		if (!o)
+			continue;
+		--*left;
+		if (f->be->ops->recv_posted(f->be, NULL, obj_of(o, srq)))
+			return;
+	}
+}
+
 static uint32_t scan_dirty(struct fast *f, struct session *s)
 {
 	struct ff_ses_hdr *h = s->hdr;
 	uint32_t n = 0, kick;
 
-	for (unsigned w = 0; w < ARRAY_SIZE(h->dirty_sum); w++) {
-		uint64_t sum = atomic_load_explicit(&h->dirty_sum[w], memory_order_relaxed);
-
-		if (!sum)
-			continue;
-		sum = atomic_exchange(&h->dirty_sum[w], 0);
-		while (sum) {
-			unsigned i = w * 64 + (unsigned)__builtin_ctzll(sum);
-			uint64_t bits = atomic_exchange(&h->dirty[i], 0);
-
-			sum &= sum - 1;
-			for (; bits; bits &= bits - 1, n++)
-				dirty_qp(f, s, i * 64 + (unsigned)__builtin_ctzll(bits));
-		}
-	}
+	for (unsigned w = 0; w < ARRAY_SIZE(h->dirty_sum); w++)
+		if (atomic_load_explicit(&h->dirty_sum[w], memory_order_relaxed))
+			n += scan_word(f, s, w);
 	kick = atomic_load_explicit(&h->srq_kick, memory_order_acquire);
 	if (kick != s->srq_kick_seen) {
-		struct obj_table *t = &s->tab[OBJ_SRQ];
-
 		s->srq_kick_seen = kick;
-		for (uint32_t i = 0; i < t->size; i++)
-			if (t->slot[i])
-				f->be->ops->recv_posted(f->be, NULL, obj_of(t->slot[i], srq));
+		s->srqs_left = s->tab[OBJ_SRQ].size;
 		n++;
+	}
+	if (s->srqs_left) {
+		scan_srqs(f, s);
+		n++;
+	}
+	return n;
+}
+
+/* Is there no time for more of the container's in this turn? */
+static bool news_over(const struct fast *f, const struct container *c)
+{
+	return c->news_turn == f->turn && !c->news_left;
+}
+
+/* Another session of its container comes first in the next turn if this one took all of the time. */
+static uint32_t scan_session(struct fast *f, struct session *s)
+{
+	bool was_over = news_over(f, s->cont);
+	uint32_t n = scan_dirty(f, s);
+
+	if (!was_over && news_over(f, s->cont) && s->is_active) {
+		TAILQ_REMOVE(&f->active_sessions, s, active);
+		TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
 	}
 	return n;
 }
@@ -204,12 +264,13 @@ uint32_t fast_turn(struct fast *f)
 	uint32_t work;
 
 	lat_settle(f);
+	f->turn++;
 	work = timer_run(&f->timers, f->now, TURN_TIMERS);
 
 	if (f->be->ops->poll)
 		work += f->be->ops->poll(f->be);
 	TAILQ_FOREACH_SAFE(s, &f->active_sessions, active, next) {
-		uint32_t n = scan_dirty(f, s);
+		uint32_t n = scan_session(f, s);
 
 		work += n;
 		if (n)

@@ -70,6 +70,7 @@ struct fast {
 	struct fast_conf conf;
 	struct backend *be;
 	struct pvm *pvm;
+	uint64_t turn; /* number of the one that is going on */
 	uint64_t now; /* ns, CLOCK_MONOTONIC; set once a turn and between containers. Tests set it. */
 	bool ticks;   /* a runner sets it */
 	bool coalesces;	  /* a QP that is armed asks for the bell of a posting behind the next */
@@ -200,13 +201,25 @@ int fast_qp_add(struct fast *f, struct qp *qp);
  * stops processing, flushes, wakes peers that waited for this QP. RESET is fast_qp_reset().
  */
 void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state);
-/* The same, where the next entries that the client posts to its queues have these indices. */
+/* The same, where the next entries that the client posts to its queues have these indices. The old
+ * attributes are still in qp->attr, since they say who waits for it. */
 void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_tail);
 /* Stops everything of it; nothing refers to it afterwards. Its CQEs stay in the CQs. */
 void fast_qp_del(struct fast *f, struct qp *qp);
-/* Copy what the client has not consumed from the old ring to the new one and switch over. */
-void fast_cq_switch(struct fast *f, struct cq *cq, struct ff_cq_hdr *hdr, struct ff_cqe *ring,
-		    uint32_t depth, uint32_t cqe);
+/*
+ * A CQ's way to another ring: what the client has not consumed is copied, CQ_MOVE entries at a time.
+ * 0: it is there; -EAGAIN: others may have the lock meanwhile, then go on; -EINVAL: that is more than
+ * the new ring holds, and the CQ stays where it is.
+ */
+#define CQ_MOVE 1024u
+struct cq_move {
+	struct ff_cq_hdr *hdr; /* the new ones, zeroed */
+	struct ff_cqe *ring;
+	uint32_t depth; /* entries */
+	uint32_t ci, n; /* the first that is not consumed; copied */
+	bool begun;
+};
+int fast_cq_move(struct cq *cq, struct cq_move *m);
 /* Moderate its events; both or none (0). What was held back is sent, or anew under the new rule. */
 void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t period /* us */);
 /* Arm the limit event, which fires at once if the SRQ is below it. */
@@ -294,6 +307,7 @@ enum fetch { FETCH_EMPTY, FETCH_OK, FETCH_BAD };
 enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out);
 /* A receive that was taken for a QP that is reset or destroyed: no comp_recv() will follow. */
 void fast_lose_recv(struct qp *qp);
+bool fast_srq_ready(const struct srq *srq); /* has it one? */
 void fast_srq_check_limit(struct fast *f, struct srq *srq);
 
 #endif

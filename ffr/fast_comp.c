@@ -411,26 +411,42 @@ void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 }
 
-void fast_cq_switch(struct fast *f, struct cq *cq, struct ff_cq_hdr *hdr, struct ff_cqe *ring,
-		    uint32_t depth, uint32_t cqe)
+static void cq_switch(struct cq *cq, const struct cq_move *m)
 {
-	uint32_t ci = atomic_load_explicit(&cq->hdr->ci, memory_order_acquire);
-	uint32_t n = 0;
-
-	(void)f;
-	if (cq->pi - ci > cq->depth)
-		ci = cq->ci_seen;
-	for (; ci != cq->pi && n < depth; ci++, n++) {
-		memcpy(&ring[n], &cq->ring[ci & (cq->depth - 1)], offsetof(struct ff_cqe, phase));
-		atomic_store_explicit(&ring[n].phase, ff_cqe_phase(n, depth), memory_order_release);
-	}
-	atomic_store_explicit(&hdr->arm, atomic_load(&cq->hdr->arm), memory_order_relaxed);
-	atomic_store_explicit(&hdr->ci, 0, memory_order_release);
-	cq->hdr = hdr;
-	cq->ring = ring;
-	cq->depth = depth;
-	cq->cqe = cqe;
-	cq->mod_pi += n - cq->pi;
-	cq->pi = n;
+	atomic_store_explicit(&m->hdr->arm, atomic_load(&cq->hdr->arm), memory_order_relaxed);
+	atomic_store_explicit(&m->hdr->ci, 0, memory_order_release);
+	cq->hdr = m->hdr;
+	cq->ring = m->ring;
+	cq->depth = cq->cqe = m->depth;
+	cq->mod_pi += m->n - cq->pi;
+	cq->pi = m->n;
 	cq->ci_seen = 0;
+}
+
+int fast_cq_move(struct cq *cq, struct cq_move *m)
+{
+	uint32_t end;
+
+	if (!m->begun) {
+		m->begun = true;
+		m->ci = atomic_load_explicit(&cq->hdr->ci, memory_order_acquire);
+		if (cq->pi - m->ci > cq->depth) /* never ours */
+			m->ci = cq->ci_seen;
+	}
+	/* a client that consumes meanwhile, and has more come, is not followed for ever */
+	if (cq->pi - m->ci > m->depth)
+		return -EINVAL;
+	end = cq->pi - m->ci - m->n > CQ_MOVE ? m->n + CQ_MOVE : cq->pi - m->ci;
+	for (; m->n != end; m->n++) {
+		struct ff_cqe *to = &m->ring[m->n];
+
+		memcpy(to, &cq->ring[(m->ci + m->n) & (cq->depth - 1)],
+		       offsetof(struct ff_cqe, phase));
+		atomic_store_explicit(&to->phase, ff_cqe_phase(m->n, m->depth),
+				      memory_order_release);
+	}
+	if (m->ci + m->n != cq->pi)
+		return -EAGAIN;
+	cq_switch(cq, m);
+	return 0;
 }

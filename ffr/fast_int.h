@@ -74,7 +74,8 @@ uint32_t send_service(struct fast *f, struct qp *qp);
 
 /* fast_qp.c: a send completed in error; what becomes of the QP */
 void qp_send_failed(struct fast *f, struct qp *qp);
-void qp_flush(struct fast *f, struct qp *qp);	/* both queues as the state demands */
+/* Some of both queues, as the state demands; the number, 0: there are none. The QP's turns have more. */
+uint32_t qp_flush(struct fast *f, struct qp *qp);
 void qp_drained(struct fast *f, struct qp *qp); /* SQD: nothing is under way any more */
 
 /* Its share beside others. */

@@ -72,7 +72,7 @@ void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m)
 void fast_qp_del(struct fast *f, struct qp *qp)
 {
 	f->be->ops->qp_destroy(f->be, qp);
-	mw_qp_gone(qp);
+	mw_qp_gone(qp, UINT32_MAX);
 	fast_qp_deactivate(f, qp);
 	qpn_free(f, qp);
 	lat_forget(f, qp);

@@ -74,6 +74,16 @@ void fast_lose_recv(struct qp *qp)
 		atomic_store_explicit(&qp->srq->hdr->lost, ++qp->srq->lost, memory_order_release);
 }
 
+bool fast_srq_ready(const struct srq *srq)
+{
+	const struct ff_rqe *e =
+		(const struct ff_rqe *)(srq->ring +
+					(size_t)(srq->head & (srq->depth - 1)) * srq->stride);
+
+	return !srq->error &&
+	       atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(srq->head);
+}
+
 /*
  * The limit event: fires once when fewer than `limit` WQEs are posted (IBTA 11.6.3.4). Only the
  * first missing entry matters: if the one `limit - 1` places ahead of the head is there, so are

@@ -129,20 +129,23 @@ static bool flush_one(struct fast *f, struct qp *qp)
 	return true;
 }
 
-void qp_flush(struct fast *f, struct qp *qp)
+/* At once; 32,768 of a QP's would keep all others waiting for 3 ms. */
+#define FLUSH_WRS 256u
+
+uint32_t qp_flush(struct fast *f, struct qp *qp)
 {
 	static const struct recv_info none;
-	uint32_t n;
+	uint32_t n = 0;
 	struct recv_wr rwr;
 
-	/* at most a ring's worth for each turn: a client that goes on posting waits its turn */
-	for (n = 0; n < qp->sq_depth && flush_one(f, qp); n++)
-		;
+	while (n < FLUSH_WRS && flush_one(f, qp))
+		n++;
 	qp_tell_done(qp);
 	if (qp->state != IBV_QPS_ERR || qp->srq)
-		return;
-	for (n = 0; n < qp->rq_depth && fast_take_recv(f, qp, &rwr) != FETCH_EMPTY; n++)
+		return n;
+	for (; n < FLUSH_WRS && fast_take_recv(f, qp, &rwr) != FETCH_EMPTY; n++)
 		comp_recv(f, qp, rwr.wr_id, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH, &none);
+	return n;
 }
 
 static_assert(POST_SENT == 0 && POST_DONE == 1, "they are added up");
@@ -152,13 +155,11 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 	const struct backend_ops *ops = f->be->ops;
 	struct session *s = qp->o.ses;
 	uint64_t epoch = f->epoch, moved = f->moved;
-	uint32_t n = 0, head = qp->sq_head, done = 0, calls = f->calls;
+	uint32_t n = 0, done = 0, calls = f->calls;
 	uint64_t older = 0;
 
-	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE) {
-		qp_flush(f, qp);
-		return qp->sq_head - head;
-	}
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		return qp_flush(f, qp);
 	if (qp->busy) {
 		uint64_t at = qp->wr->at;
 		enum post_result r = ops->progress(f->be, qp);

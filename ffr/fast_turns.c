@@ -18,7 +18,8 @@
 
 #define QP_IDLE_NS   (200 * NS_PER_US)
 #define MANY_QPS     16u
-#define STEP_WRS     128u /* small ones take as long as copying a SLICE */
+#define LOOKS	     1024u /* at QPs of a container, in a step */
+#define STEP_WRS     128u  /* small ones take as long as copying a SLICE */
 #define SLICE	     (64 * 1024)
 #define REQUEST_COST 64
 #define WINDOW_NS    NS_PER_MS
@@ -98,11 +99,14 @@ static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uin
 	return n;
 }
 
-/* Each QP at most once; the list may change under our hands. `alone`: all of them. */
+/*
+ * Each QP at most once, and of very many some: the first ones of the list are another time's last.
+ * The list may change under our hands. `alone`: however much they do.
+ */
 static uint32_t serve(struct fast *f, struct container *c, bool alone)
 {
 	uint64_t epoch = f->epoch;
-	uint32_t left = c->num_active, work = 0;
+	uint32_t left = c->num_active < LOOKS ? c->num_active : LOOKS, work = 0;
 	struct qp *qp;
 
 	if (c->hold)

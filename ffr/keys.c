@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "objects.h"
+#include "fast.h"
 
-#define KEYS_MIN 64u
+#define KEYS_MIN   64u
+#define KEYS_SMALL 4096u /* a table of so many slots grows, and goes, under the lock */
 /* Windows of a container: few of the 2^24 indices, so that a guess hardly ever is one. */
 #define WINDOWS_MAX (1u << 18)
 
@@ -36,18 +37,45 @@ static int key_random(uint32_t *key)
 	return 0;
 }
 
-static int keys_grow(struct key_table *t)
+static int keys_copy(const struct key_table *t, struct key_table *n)
 {
-	struct key_table n = { .size = t->size ? t->size * 2 : KEYS_MIN, .used = t->used };
-
-	n.slot = calloc(n.size, sizeof(*n.slot));
-	if (!n.slot)
+	*n = (struct key_table){ .size = t->size ? t->size * 2 : KEYS_MIN, .used = t->used };
+	n->slot = calloc(n->size, sizeof(*n->slot));
+	if (!n->slot)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < t->size; i++)
 		if (t->slot[i].key)
-			n.slot[key_slot(&n, t->slot[i].key)] = t->slot[i];
+			n->slot[key_slot(n, t->slot[i].key)] = t->slot[i];
+	return 0;
+}
+
+static int keys_grow(struct key_table *t)
+{
+	struct key_table n;
+	int err = keys_copy(t, &n);
+
+	if (err)
+		return err;
 	free(t->slot);
 	*t = n;
+	return 0;
+}
+
+int keys_room(struct fast *f, struct key_table *t)
+{
+	struct key_table n;
+	struct key_slot *old = t->slot;
+	int err;
+
+	if (t->used < t->size / 2 || t->size < KEYS_SMALL)
+		return 0;
+	err = keys_copy(t, &n);
+	if (err)
+		return err;
+	fast_lock(f);
+	*t = n;
+	fast_unlock(f);
+	free(old);
 	return 0;
 }
 
@@ -86,7 +114,7 @@ static void take_out(struct key_table *t, uint32_t key, const void *obj)
 		}
 	}
 	t->slot[hole] = (struct key_slot){ 0 };
-	if (--t->used == 0) {
+	if (--t->used == 0 && t->size <= KEYS_SMALL) {
 		free(t->slot);
 		*t = (struct key_table){ 0 };
 	}

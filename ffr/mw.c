@@ -99,12 +99,13 @@ void mw_unbind(struct mw *mw)
 	mw->qp = NULL;
 }
 
-void mw_qp_gone(struct qp *qp)
+bool mw_qp_gone(struct qp *qp, uint32_t max)
 {
 	struct mw *mw;
 
-	while ((mw = LIST_FIRST(&qp->windows)))
+	for (; max && (mw = LIST_FIRST(&qp->windows)); max--)
 		mw_unbind(mw);
+	return LIST_EMPTY(&qp->windows);
 }
 
 /* May a window become that part of the MR? (IBTA C10-72 to C10-75) */

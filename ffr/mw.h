@@ -13,8 +13,8 @@ enum ff_vendor_err mw_bind(struct qp *qp);
 enum ff_vendor_err mw_invalidate(struct qp *qp, uint32_t rkey);
 /* The window is bound to nothing afterwards. */
 void mw_unbind(struct mw *mw);
-/* The QP goes: what is bound to it is bound to nothing. */
-void mw_qp_gone(struct qp *qp);
+/* The QP goes: what is bound to it, but no more than max windows, is bound to nothing. True: all is. */
+bool mw_qp_gone(struct qp *qp, uint32_t max);
 
 /*
  * Windows that were bound or unbound since they were asked for last, all containers in turn. NULL:

@@ -88,10 +88,11 @@ void obj_table_free(struct obj_table *t)
 
 /* ---- QP numbers --------------------------------------------------------------------------- */
 
-#define QPN_MASK   0xffffffu
-#define QPN_MIN	   2u	     /* 0 and 1 are the management QPs of the specification */
-#define QPN_MAX	   0xfffffeu /* the last one stands for multicast (IBTA 9.6.1.2) */
-#define QP_TAB_MIN 256u
+#define QPN_MASK     0xffffffu
+#define QPN_MIN	     2u	       /* 0 and 1 are the management QPs of the specification */
+#define QPN_MAX	     0xfffffeu /* the last one stands for multicast (IBTA 9.6.1.2) */
+#define QP_TAB_MIN   256u
+#define QP_TAB_SMALL 4096u /* a table of so many slots grows, and goes, under the lock */
 
 /*
  * The table is indexed by the low bits of the number, one QP for each slot: a number is taken
@@ -99,19 +100,44 @@ void obj_table_free(struct obj_table *t)
  * tried in turn from a random start, and a freed one comes again only after all 2^24 have been
  * passed. At most half of the slots are used, so the search is short.
  */
+static struct qp **qp_tab_copy(const struct fast *f, uint32_t size)
+{
+	struct qp **tab = size > QPN_MASK + 1 ? NULL : calloc(size, sizeof(struct qp *));
+
+	for (uint32_t i = 0; tab && i < f->qp_tab_size; i++)
+		if (f->qp_tab[i])
+			tab[f->qp_tab[i]->qp_num & (size - 1)] = f->qp_tab[i];
+	return tab;
+}
+
+int qpn_room(struct fast *f)
+{
+	struct qp **tab, **old;
+	uint32_t size;
+
+	f = f->first;
+	size = f->qp_tab_size * 2;
+	old = f->qp_tab;
+	if (f->qp_tab_used < f->qp_tab_size / 2 || f->qp_tab_size < QP_TAB_SMALL)
+		return 0;
+	tab = qp_tab_copy(f, size);
+	if (!tab)
+		return -ENOMEM;
+	fast_lock(f);
+	f->qp_tab = tab;
+	f->qp_tab_size = size;
+	fast_unlock(f);
+	free(old);
+	return 0;
+}
+
 static int qp_tab_grow(struct fast *f)
 {
 	uint32_t size = f->qp_tab_size ? f->qp_tab_size * 2 : QP_TAB_MIN;
-	struct qp **tab;
+	struct qp **tab = qp_tab_copy(f, size);
 
-	if (size > QPN_MASK + 1)
-		return -ENOMEM;
-	tab = calloc(size, sizeof(*tab));
 	if (!tab)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < f->qp_tab_size; i++)
-		if (f->qp_tab[i])
-			tab[f->qp_tab[i]->qp_num & (size - 1)] = f->qp_tab[i];
 	if (!f->qpn_next && getrandom(&f->qpn_next, sizeof(f->qpn_next), GRND_NONBLOCK) < 0)
 		f->qpn_next = QPN_MIN;
 	free(f->qp_tab);
@@ -142,7 +168,7 @@ void qpn_free(struct fast *f, struct qp *qp)
 	if (!f->qp_tab_size || qp_by_num(f, qp->qp_num) != qp)
 		return;
 	f->qp_tab[qp->qp_num & (f->qp_tab_size - 1)] = NULL;
-	if (--f->qp_tab_used == 0) {
+	if (--f->qp_tab_used == 0 && f->qp_tab_size <= QP_TAB_SMALL) {
 		free(f->qp_tab);
 		f->qp_tab = NULL;
 		f->qp_tab_size = 0;

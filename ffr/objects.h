@@ -135,6 +135,8 @@ struct container {
 	bool meters_set;	  /* one of its own */
 	struct rate_meter meter[RATE_DIRS];
 	struct rate_share share[RATE_DIRS]; /* of the tenant's */
+	uint64_t news_turn;		    /* fast->turn that news_left is of; fast.c */
+	uint32_t news_left;
 	TAILQ_HEAD(qp_list, qp) active_qps;
 	TAILQ_ENTRY(container) turn;   /* fast->turns, while it has any */
 	uint32_t num_active;	       /* QPs on active_qps */
@@ -215,6 +217,8 @@ struct session {
 	bool deaf;     /* its bell is not listened to: the container is parked */
 	bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
 	uint32_t srq_kick_seen;
+	uint32_t srq_at,
+		srqs_left; /* slots of the SRQs' table that are to be looked at, from there on */
 
 	/* fast_sched.c's view of who posts where */
 	uint64_t busy_told;	      /* when hdr->busy was last written */
@@ -355,6 +359,7 @@ struct srq {
 	uint32_t limit;			 /* 0: not armed */
 	uint64_t user;			 /* for its receives' CQEs: XRC's. Others': qp->user */
 	bool error;			 /* a malformed RQE was met; no more receives */
+	LIST_HEAD(, qp) targets;	 /* XRC_RECV QPs that deliver to it */
 	struct soft_list rnr_waiters;	 /* soft: requesters that wait for a receive here */
 	LIST_HEAD(, remote_qp) rnr_owed; /* ... and such of other hosts */
 	/* XRC; xref NULL: not of a domain */
@@ -501,6 +506,8 @@ struct qp {
 	LIST_ENTRY(qp) same_target;
 	struct xrcd *xrcd; /* the QP itself */
 	LIST_ENTRY(qp) same_xrcd;
+	LIST_ENTRY(qp) same_srq;
+	uint32_t num_users;
 	LIST_HEAD(, qp) users; /* its handles */
 };
 
@@ -525,6 +532,8 @@ static inline bool gid_is_mcast(const uint8_t gid[16])
 
 /* Router-wide: QP number -> QP (objects.c). */
 struct qp *qp_by_num(struct fast *f, uint32_t qpn);
+/* As keys_room(), before a QP is given a number. */
+int qpn_room(struct fast *f);
 /* Give `qp` a number that nobody used lately. 0 or -ENOMEM. */
 int qpn_alloc(struct fast *f, struct qp *qp);
 void qpn_free(struct fast *f, struct qp *qp); /* a QP that has none is left alone */
@@ -600,6 +609,11 @@ static inline struct mr *key_lookup(const struct key_table *t, uint32_t key)
 {
 	return t->used && key ? t->slot[key_slot(t, key)].obj : NULL;
 }
+/*
+ * Control thread, no lock, before a key is entered: a large table grows while runners go on with the
+ * old one, which only this thread changes. 0 or -ENOMEM.
+ */
+int keys_room(struct fast *f, struct key_table *t);
 /* Give `mr` a fresh random key. 0 or -ENOMEM. */
 int key_insert(struct key_table *t, struct mr *mr);
 void key_remove(struct key_table *t, struct mr *mr);

@@ -255,8 +255,8 @@ static void table_clear(struct session *s, enum obj_kind kind)
 
 void session_destroy(struct session *s)
 {
-	/* Users first, then what they use. */
-	static const enum obj_kind order[] = { OBJ_QP,	OBJ_AH,	  OBJ_MW, OBJ_MR,      OBJ_DM,
+	/* Users first, then what they use; windows before the QPs that would have to let go of them. */
+	static const enum obj_kind order[] = { OBJ_MW,	OBJ_QP,	  OBJ_AH, OBJ_MR,      OBJ_DM,
 					       OBJ_SRQ, OBJ_XRCD, OBJ_CQ, OBJ_CHANNEL, OBJ_PD };
 	struct fast *f = s->fast;
 

@@ -81,9 +81,8 @@ void xrc_srq_del(struct fast *f, struct srq *srq)
 
 	LIST_REMOVE(srq, same_bucket);
 	f->be->ops->srq_destroy(f->be, srq);
-	LIST_FOREACH(t, &srq->xref->xrcd->targets, same_xrcd)
-		if (t->srq == srq)
-			xrc_target_bind(t, NULL);
+	while ((t = LIST_FIRST(&srq->targets)))
+		xrc_target_bind(t, NULL);
 }
 
 /* ---- XRC_RECV QPs --------------------------------------------------------------------------- */
@@ -148,6 +147,7 @@ void xrc_user_add(struct qp *t, struct qp *user)
 	user->target = t;
 	user->qp_num = t->qp_num;
 	LIST_INSERT_HEAD(&t->users, user, same_target);
+	t->num_users++;
 }
 
 struct qp *xrc_user_del(struct fast *f, struct qp *user)
@@ -155,8 +155,11 @@ struct qp *xrc_user_del(struct fast *f, struct qp *user)
 	struct qp *t = user->target;
 
 	LIST_REMOVE(user, same_target);
+	t->num_users--;
 	if (LIST_EMPTY(&t->users)) {
 		fast_qp_del(f, t);
+		if (t->srq)
+			LIST_REMOVE(t, same_srq);
 		LIST_REMOVE(t, same_xrcd);
 		return t;
 	}
@@ -167,6 +170,10 @@ struct qp *xrc_user_del(struct fast *f, struct qp *user)
 
 void xrc_target_bind(struct qp *t, struct srq *srq)
 {
+	if (t->srq)
+		LIST_REMOVE(t, same_srq);
+	if (srq)
+		LIST_INSERT_HEAD(&srq->targets, t, same_srq);
 	t->srq = srq;
 	t->rcq = srq ? srq->cq : NULL;
 	t->pd = srq ? srq->pd : NULL;

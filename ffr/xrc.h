@@ -30,7 +30,8 @@ void xrc_target_free(struct qp *t);
 int xrc_target_add(struct fast *f, struct qp *t, struct qp *user);
 /* The domain's XRC_RECV QP of that number, or NULL. */
 struct qp *xrc_target_find(struct fast *f, const struct xrcd *x, uint32_t qpn);
-/* A further handle. */
+/* A further handle. Each is told of the QP's events, at once; so there are no more than so many. */
+#define XRC_USERS_MAX 1024u
 void xrc_user_add(struct qp *t, struct qp *user);
 /* A handle goes; the last one takes the QP along. What is left to be freed, or NULL. */
 struct qp *xrc_user_del(struct fast *f, struct qp *user);

@@ -195,32 +195,32 @@ static void member_free(struct fast *f, struct mcast_member *m)
 {
 	struct mcast_group *g = m->group;
 	struct qp *qp = m->qp;
-	struct mcast_member *o;
 
 	TAILQ_REMOVE(&g->members, m, in_group);
 	LIST_REMOVE(m, of_qp);
 	qp->o.ses->cont->num_mcast--;
 	qp->o.refs--;
-	if (!m->again) /* another attachment stands for the QP from now on */
-		LIST_FOREACH(o, &qp->soft->groups, of_qp)
-			if (o->group == g) {
-				o->again = false;
-				break;
-			}
 	free(m);
 	group_put(f, g);
 }
 
 int mcast_detach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid)
 {
-	struct mcast_member *m = member_find(qp, gid, lid);
+	struct mcast_member *m = member_find(qp, gid, lid), *o;
 
 	if (!m)
 		return -EINVAL;
+	if (!m->again) /* another attachment stands for the QP from now on */
+		LIST_FOREACH(o, &qp->soft->groups, of_qp)
+			if (o != m && o->group == m->group) {
+				o->again = false;
+				break;
+			}
 	member_free(f, m);
 	return 0;
 }
 
+/* All go: none need be looked for that stands for the QP, which takes as many steps as it has others. */
 void mcast_leave_all(struct fast *f, struct qp *qp)
 {
 	struct mcast_member *m;

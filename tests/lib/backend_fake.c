@@ -115,11 +115,12 @@ static enum post_result progress(struct backend *be, struct qp *qp)
 	return POST_WAIT;
 }
 
-static void recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
+static bool recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
 {
 	(void)be;
 	(void)qp;
 	(void)srq;
+	return false;
 }
 
 const struct backend_ops fake_ops = {

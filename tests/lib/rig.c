@@ -177,6 +177,8 @@ void rig_srq_free(struct rig *r, struct rig_srq *q)
 	free(q);
 }
 
+uint32_t rig_depth = QP_DEPTH;
+
 struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
 		      struct rig_cq *rcq, struct rig_srq *srq)
 {
@@ -190,13 +192,13 @@ struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, s
 	qp->srq = srq ? &srq->srq : NULL;
 	qp->max_send_sge = qp->max_recv_sge = QP_SGE;
 	qp->max_inline = QP_INLINE;
-	qp->sq_depth = QP_DEPTH;
+	qp->sq_depth = rig_depth;
 	qp->sq_stride = ff_sqe_stride(QP_SGE, QP_INLINE);
-	qp->rq_depth = srq ? 0 : QP_DEPTH;
+	qp->rq_depth = srq ? 0 : rig_depth;
 	qp->rq_stride = ff_rqe_stride(QP_SGE);
 	qp->hdr = shared(sizeof(*qp->hdr));
-	qp->sq = shared((size_t)QP_DEPTH * qp->sq_stride);
-	qp->rq = shared((size_t)QP_DEPTH * qp->rq_stride);
+	qp->sq = shared((size_t)rig_depth * qp->sq_stride);
+	qp->rq = shared((size_t)rig_depth * qp->rq_stride);
 	qp->wr = send_buf_new();
 	obj_add(s, &qp->o, OBJ_QP);
 	(void)r;
@@ -211,8 +213,8 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 	(void)r;
 	fast_qp_del(qp->o.ses->fast, qp);
 	obj_remove(&qp->o.ses->tab[OBJ_QP], &qp->o);
-	munmap(qp->sq, (size_t)QP_DEPTH * qp->sq_stride);
-	munmap(qp->rq, (size_t)QP_DEPTH * qp->rq_stride);
+	munmap(qp->sq, (size_t)qp->sq_depth * qp->sq_stride);
+	munmap(qp->rq, (size_t)qp->sq_depth * qp->rq_stride);
 	munmap(qp->hdr, sizeof(*qp->hdr));
 	free(qp->wr);
 	free(q);

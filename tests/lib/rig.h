@@ -55,7 +55,8 @@ struct rig_cq *rig_cq(struct rig *r, struct rig_ses *s, uint32_t depth, bool wit
 void rig_cq_free(struct rig *r, struct rig_cq *c);
 struct rig_srq *rig_srq(struct rig *r, struct rig_ses *s, uint32_t depth);
 void rig_srq_free(struct rig *r, struct rig_srq *q);
-/* A QP of depth 16, 4 SGEs, 64 bytes inline, in RESET. */
+/* A QP of depth 16, 4 SGEs, 64 bytes inline, in RESET. Another depth for those to come: rig_depth. */
+extern uint32_t rig_depth;
 struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
 		      struct rig_cq *rcq, struct rig_srq *srq);
 void rig_qp_free(struct rig *r, struct rig_qp *q);

@@ -196,6 +196,7 @@ static void resized(void **state)
 {
 	static _Alignas(64) struct ff_cqe ring[128];
 	static struct ff_cq_hdr hdr;
+	struct cq_move move = { .hdr = &hdr, .ring = ring, .depth = 128 };
 	struct fix *f = *state;
 	struct cq *cq = &f->cq->cq;
 	struct ff_cq_hdr *old_hdr = cq->hdr;
@@ -205,7 +206,7 @@ static void resized(void **state)
 	fast_cq_moderate(f->r.f, cq, 4, 100);
 	arm(f, FF_CQ_ARM_ANY);
 	complete(f, 2, false);
-	fast_cq_switch(f->r.f, cq, &hdr, ring, 128, 128);
+	assert_int_equal(fast_cq_move(cq, &move), 0);
 	f->cq->ci = 0;
 	assert_int_equal(events(f), 0);
 	complete(f, 1, false);

@@ -37,7 +37,7 @@ static void keys_are_found_until_removed(void **state)
 	for (int i = 1; i < N; i += 2)
 		key_remove(&t, &mr[i]);
 	assert_int_equal(t.used, 0);
-	assert_null(t.slot);
+	free(t.slot); /* a large one stays */
 	free(mr);
 }
 
@@ -131,8 +131,10 @@ static void windows_and_mrs_share_no_key(void **state)
 		mw_key_del(&c, &mw[i]); /* not there any more: nothing happens */
 		key_remove(&c.keys, &mr[i]);
 	}
-	assert_null(c.windows.slot);
-	assert_null(c.keys.slot);
+	assert_int_equal(c.windows.used, 0);
+	assert_int_equal(c.keys.used, 0);
+	free(c.windows.slot);
+	free(c.keys.slot);
 	free(mr);
 	free(mw);
 }
