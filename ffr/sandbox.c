@@ -505,6 +505,36 @@ static int failed(const char *what, int err)
 	return err;
 }
 
+/* More than glibc keeps of a pool when it is free again, in pieces that it does not map singly. */
+#define POOL_PIECES 4
+#define POOL_PIECE  100000
+
+static void *pool_shrink(void *arg)
+{
+	void *volatile piece[POOL_PIECES];
+
+	for (int i = 0; i < POOL_PIECES; i++)
+		piece[i] = malloc(POOL_PIECE);
+	for (int i = POOL_PIECES; i-- > 0;)
+		free(piece[i]);
+	return arg;
+}
+
+/*
+ * What glibc's malloc() asks the kernel for once, by opening a file, on whatever thread comes to it
+ * first: how many memory pools there may be (in /sys), when there are many, and whether a pool may be
+ * made smaller (/proc/sys/vm/overcommit_memory), when memory of another thread's than the main one's is
+ * given back. A fast thread may open none; so the limit is set, and the other question asked now.
+ */
+static void malloc_prepare(void)
+{
+	pthread_t t;
+
+	mallopt(M_ARENA_MAX, 8 * (int)sysconf(_SC_NPROCESSORS_ONLN));
+	if (!pthread_create(&t, NULL, pool_shrink, NULL))
+		pthread_join(t, NULL);
+}
+
 int sandbox_prepare(const struct sandbox_conf *conf)
 {
 	int err;
@@ -525,8 +555,7 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 		err = filters_create(conf->mode);
 		if (!err)
 			err = handler_install();
-		/* glibc's own limit, which it would find out in /sys on whatever thread reaches it */
-		mallopt(M_ARENA_MAX, 8 * (int)sysconf(_SC_NPROCESSORS_ONLN));
+		malloc_prepare();
 		if (err)
 			return failed("seccomp", err);
 	} else {

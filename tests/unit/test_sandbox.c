@@ -203,6 +203,37 @@ static void fast_works(void)
 	MUST(!pthread_create(&t, NULL, opens, NULL) && !pthread_join(t, NULL));
 }
 
+/*
+ * In a memory pool of its own, which glibc then makes smaller. Before it first does that it reads
+ * /proc/sys/vm/overcommit_memory, on whatever thread that is.
+ */
+static void *gives_memory_back(void *arg)
+{
+	void *volatile p[64];
+
+	for (int i = 0; i < 64; i++)
+		p[i] = malloc(100000);
+	for (int i = 64; i-- > 0;)
+		free(p[i]);
+	return arg;
+}
+
+static void fast_gives_memory_back(void)
+{
+	pthread_t t;
+
+	MUST(!pthread_create(&t, NULL, gives_memory_back, NULL));
+	MUST(!pthread_join(t, NULL));
+}
+
+static void fast_thread_opens_nothing(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_FAST, fast_gives_memory_back);
+	assert_int_equal(lines_with("may not call"), 0);
+}
+
 static void fast_thread(void **state)
 {
 	(void)state;
@@ -525,6 +556,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(fast_thread, setup),
+		cmocka_unit_test_setup(fast_thread_opens_nothing, setup),
 		cmocka_unit_test_setup(control_thread, setup),
 		cmocka_unit_test_setup(pool_thread, setup),
 		cmocka_unit_test_setup(log_tells_once, setup),
