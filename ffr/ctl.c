@@ -25,6 +25,7 @@
 #include "discard.h"
 #include "log.h"
 #include "session.h"
+#include "shm.h"
 
 #define CTL_BATCH   16u
 #define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
@@ -348,28 +349,29 @@ static void call_charge(struct ctl_conn *conn)
 
 static_assert(sizeof(struct ff_hdr) + CTL_RESP_MAX <= FF_CALL_MAX, "room for any answer");
 
-static const char *slot_answer(struct ctl_conn *conn, struct ff_call_slot *s, struct answer *a)
+static const char *slot_answer(struct ctl_conn *conn, struct ff_call_slot *slot, struct answer *a)
 {
 	uint32_t seq = a->hdr.seq;
 
 	if (a->reply.n_fds)
 		return answer_send(conn, a);
-	memcpy(s->packet, &a->hdr, sizeof(a->hdr));
-	memcpy(s->packet + sizeof(a->hdr), a->resp, a->len);
-	atomic_store_explicit(&s->len, (uint32_t)(sizeof(a->hdr) + a->len), memory_order_relaxed);
-	atomic_store_explicit(&s->state, FF_CALL_ANSWERED, memory_order_release);
+	shm_copy(&slot->packet[0], &a->hdr, sizeof(a->hdr));
+	shm_copy(&slot->packet[sizeof(a->hdr)], a->resp, a->len);
+	atomic_store_explicit(&slot->len, (uint32_t)(sizeof(a->hdr) + a->len),
+			      memory_order_relaxed);
+	atomic_store_explicit(&slot->state, FF_CALL_ANSWERED, memory_order_release);
 	/* the answer before the look at wait: pairs with the client's fence before its last look */
 	atomic_thread_fence(memory_order_seq_cst);
-	if (atomic_load_explicit(&s->wait, memory_order_relaxed) == seq &&
-	    atomic_compare_exchange_strong(&s->wait, &seq, 0))
+	if (atomic_load_explicit(&slot->wait, memory_order_relaxed) == seq &&
+	    atomic_compare_exchange_strong(&slot->wait, &seq, 0))
 		return answer_send(conn, a);
 	return NULL;
 }
 
 bool ctl_serve_slot(struct ctl_conn *conn)
 {
-	struct ff_call_slot *s = &conn->ses->hdr->call;
-	uint32_t state = atomic_load_explicit(&s->state, memory_order_relaxed), len;
+	struct ff_call_slot *slot = &conn->ses->hdr->call;
+	uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed), len;
 	static const struct packet_extra none;
 	const char *why = "a request that is longer than its slot";
 	struct container *c = conn->cont;
@@ -377,18 +379,18 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	uint64_t from;
 
 	if (state != FF_CALL_POSTED || !may_call(conn) ||
-	    !atomic_compare_exchange_strong(&s->state, &state, FF_CALL_TAKEN))
+	    !atomic_compare_exchange_strong(&slot->state, &state, FF_CALL_TAKEN))
 		return false;
 	from = cpu_of_thread();
 	call_charge(conn);
-	len = atomic_load_explicit(&s->len, memory_order_relaxed);
-	conn->heat.cpu = atomic_load_explicit(&s->cpu, memory_order_relaxed);
-	if (len <= sizeof(s->packet)) {
-		memcpy(conn->r->rx, s->packet, len);
+	len = atomic_load_explicit(&slot->len, memory_order_relaxed);
+	conn->heat.cpu = atomic_load_explicit(&slot->cpu, memory_order_relaxed);
+	if (len <= sizeof(slot->packet)) {
+		shm_copy(conn->r->rx, &slot->packet[0], len);
 		why = serve_packet(conn, len, &none, &a);
 	}
 	if (!why)
-		why = slot_answer(conn, s, &a);
+		why = slot_answer(conn, slot, &a);
 	if (why)
 		ctl_conn_close(conn, why);
 	else

@@ -18,6 +18,7 @@
 
 #include "abi/ff_probe.h"
 #include "fast_int.h"
+#include "shm.h"
 #include "trace.h"
 
 static const uint8_t wc_opcode[FF_OP_NUM] = {
@@ -440,8 +441,8 @@ int fast_cq_move(struct cq *cq, struct cq_move *m)
 	for (; m->n != end; m->n++) {
 		struct ff_cqe *to = &m->ring[m->n];
 
-		memcpy(to, &cq->ring[(m->ci + m->n) & (cq->depth - 1)],
-		       offsetof(struct ff_cqe, phase));
+		shm_copy(to, &cq->ring[(m->ci + m->n) & (cq->depth - 1)],
+			 offsetof(struct ff_cqe, phase));
 		atomic_store_explicit(&to->phase, ff_cqe_phase(m->n, m->depth),
 				      memory_order_release);
 	}

@@ -7,9 +7,8 @@
  * place of one is free: every RQE that is taken ends with one, but for those of an SRQ that are
  * lost with their QP (fast_lose_recv).
  */
-#include <string.h>
-
 #include "fast_int.h"
+#include "shm.h"
 
 enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,
 		      struct recv_wr *out)
@@ -19,12 +18,12 @@ enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride
 
 	if (atomic_load_explicit(&e->seq, memory_order_acquire) != ff_seq(i))
 		return FETCH_EMPTY;
-	out->wr_id = e->wr_id;
-	out->num_sge = *(const volatile uint16_t *)&e->num_sge;
+	out->wr_id = shm_read(&e->wr_id);
+	out->num_sge = shm_read(&e->num_sge);
 	out->length = 0;
 	if (out->num_sge > max_sge)
 		return FETCH_BAD;
-	memcpy(out->sge, e->sge, out->num_sge * sizeof(struct ff_sge));
+	shm_copy(out->sge, &e->sge[0], out->num_sge * sizeof(struct ff_sge));
 	for (k = 0; k < out->num_sge; k++)
 		out->length += out->sge[k].length;
 	return FETCH_OK;

@@ -6,10 +6,9 @@
  * qp->wr until comp_send() (qp->busy), or until the backend has made a copy of its own, of which it
  * may have many (qp->in_flight).
  */
-#include <string.h>
-
 #include "abi/ff_probe.h"
 #include "fast_int.h"
+#include "shm.h"
 
 /* Which operations a QP type carries (IBTA table 38). */
 #define OP(x) (1u << FF_OP_##x)
@@ -39,17 +38,17 @@ static enum ff_vendor_err copy_data(const struct qp *qp, const struct ff_sqe *e,
 	if (wr->flags & FF_SQE_INLINE) {
 		if (wr->num_sge > qp->max_inline)
 			return FF_VERR_BAD_SGE;
-		memcpy(wr->inl, e->inl, wr->num_sge);
+		shm_copy(wr->inl, &e->inl[0], wr->num_sge);
 		wr->length = wr->num_sge;
 		return FF_VERR_NONE;
 	}
 	if (wr->num_sge > qp->max_send_sge)
 		return FF_VERR_BAD_SGE;
 	if (wr->num_sge == 1) {
-		wr->sge[0] = e->sge[0];
+		shm_copy(wr->sge, &e->sge[0], sizeof(struct ff_sge));
 		wr->length = wr->sge[0].length;
 	} else {
-		memcpy(wr->sge, e->sge, wr->num_sge * sizeof(struct ff_sge));
+		shm_copy(wr->sge, &e->sge[0], wr->num_sge * sizeof(struct ff_sge));
 		wr->length = 0;
 		for (i = 0; i < wr->num_sge; i++)
 			wr->length += wr->sge[i].length;
@@ -65,12 +64,12 @@ static bool fetch_dest(struct qp *qp, const struct ff_sqe *e)
 	if (qp->type == IBV_QPT_XRC_SEND) {
 		bool atomic = wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD;
 
-		wr->remote_srqn = atomic ? wr->imm : e->remote_srqn;
+		wr->remote_srqn = atomic ? wr->imm : shm_read(&e->remote_srqn);
 		return true;
 	}
-	wr->ah = ah_get(qp->o.ses, *(const volatile uint32_t *)&e->ud.ah);
-	wr->remote_qpn = e->ud.remote_qpn;
-	wr->remote_qkey = e->ud.remote_qkey;
+	wr->ah = ah_get(qp->o.ses, shm_read(&e->ud.ah));
+	wr->remote_qpn = shm_read(&e->ud.remote_qpn);
+	wr->remote_qkey = shm_read(&e->ud.remote_qkey);
 	return wr->ah && wr->ah->pd == qp->pd;
 }
 static_assert(IBV_QPT_RC < IBV_QPT_UC && IBV_QPT_UD > IBV_QPT_UC && IBV_QPT_XRC_SEND > IBV_QPT_UC,
@@ -82,20 +81,17 @@ static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 	struct send_wr *wr = qp->wr;
 	struct session *s = qp->o.ses;
 
-	s->cpu = e->cpu;
-	wr->opcode = *(const volatile uint8_t *)&e->opcode;
-	wr->flags = *(const volatile uint8_t *)&e->flags;
-	wr->num_sge = *(const volatile uint16_t *)&e->num_sge;
-	wr->wr_id = e->wr_id;
-	wr->remote_addr = e->remote_addr;
-	wr->rkey = e->rkey;
-	wr->imm = e->imm;
+	s->cpu = shm_read(&e->cpu);
+	wr->opcode = shm_read(&e->opcode);
+	wr->flags = shm_read(&e->flags);
+	wr->num_sge = shm_read(&e->num_sge);
+	shm_copy(&wr->wr_id, &e->wr_id, 2 * sizeof(uint64_t)); /* and remote_addr */
+	shm_copy(&wr->rkey, &e->rkey, 2 * sizeof(uint32_t));   /* and imm */
 	wr->length = 0;
 	if (wr->opcode >= FF_OP_NUM || !(type_ops(qp->type) & 1u << wr->opcode))
 		return FF_VERR_BAD_OPCODE;
 	if (wr->opcode >= FF_OP_CMP_SWAP) { /* or what else the union holds */
-		wr->compare_add = e->atomic.compare_add;
-		wr->swap = e->atomic.swap;
+		shm_copy(&wr->compare_add, &e->atomic, sizeof(e->atomic));
 	}
 	if (qp->type > IBV_QPT_UC && !fetch_dest(qp, e))
 		return FF_VERR_NO_AH;
@@ -104,6 +100,11 @@ static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 		return FF_VERR_BAD_OPCODE;
 	return copy_data(qp, e, wr);
 }
+static_assert(offsetof(struct send_wr, remote_addr) == offsetof(struct send_wr, wr_id) + 8 &&
+		      offsetof(struct ff_sqe, remote_addr) == offsetof(struct ff_sqe, wr_id) + 8 &&
+		      offsetof(struct send_wr, imm) == offsetof(struct send_wr, rkey) + 4 &&
+		      offsetof(struct ff_sqe, imm) == offsetof(struct ff_sqe, rkey) + 4,
+	      "copied in pairs");
 static_assert(offsetof(struct send_wr, bind) == offsetof(struct send_wr, compare_add) &&
 		      sizeof(((struct send_wr *)0)->bind) == sizeof(((struct ff_sqe *)0)->bind),
 	      "copied as an atomic's operands");
@@ -121,8 +122,8 @@ static bool flush_one(struct fast *f, struct qp *qp)
 	if (!qp_sqe_ready(qp, qp->sq_head))
 		return false;
 	e = qp_sqe(qp, qp->sq_head);
-	qp->wr->wr_id = e->wr_id;
-	qp->wr->opcode = *(const volatile uint8_t *)&e->opcode;
+	qp->wr->wr_id = shm_read(&e->wr_id);
+	qp->wr->opcode = shm_read(&e->opcode);
 	qp->wr->length = 0;
 	qp->sq_head++;
 	comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
