@@ -158,11 +158,7 @@ int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
 
 	for (unsigned i = 0; i < n && !err; i++)
 		err = step_to(id, path[i], &step[i]);
-	if (!err)
-		err = ctl_qp_walk(id->cm->r, qp, step, n);
-	if (!err)
-		*state = qp->state;
-	return err;
+	return err ? err : ctl_qp_walk(id->cm->r, qp, step, n, state);
 }
 
 int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources,
@@ -172,6 +168,7 @@ int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources
 	struct ff_modify_qp_req step[2];
 	struct ff_qp_attr *rtr = &step[0].attr, *rts = &step[1].attr;
 	int err = qp ? 0 : -EINVAL;
+	uint32_t now;
 
 	if (!err)
 		err = step_to(id, IBV_QPS_RTR, &step[0]);
@@ -188,5 +185,5 @@ int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources
 		rtr->max_dest_rd_atomic = responder_resources;
 	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
 		rts->max_rd_atomic = initiator_depth;
-	return ctl_qp_walk(id->cm->r, qp, step, 2);
+	return ctl_qp_walk(id->cm->r, qp, step, 2, &now);
 }

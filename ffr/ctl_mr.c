@@ -223,7 +223,9 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	if (!mr || mr->kind != MR_USER || !req->flags || req->flags & ~REREG_ALL ||
 	    c->n_tail > FF_MR_MAX_RUNS)
 		return -EINVAL;
+	fast_lock(f); /* windows come and go by WRs: mr->o.refs */
 	old = new = *mr;
+	fast_unlock(f);
 	if (req->flags & IBV_REREG_MR_CHANGE_PD) {
 		new.pd = pd_get(c->s, req->pd);
 		if (!new.pd)

@@ -35,13 +35,13 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 		else
 			pd->o.refs++;
 	}
+	resp->mw = mw->o.handle;
+	resp->rkey = mw->rkey; /* which a bind changes */
 	fast_unlock(c->s->fast);
 	if (err) {
 		free(mw);
 		return err;
 	}
-	resp->mw = mw->o.handle;
-	resp->rkey = mw->rkey;
 	return 0;
 }
 

@@ -42,9 +42,9 @@ struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c
 #define CTL_QP_STEPS 3u
 /*
  * ctl_qp.c: modify_qp, up to CTL_QP_STEPS times in a row: all of them, or, with -errno, none. The
- * handles in `step` mean nothing.
+ * handles in `step` mean nothing. *now: its state then, enum ibv_qp_state.
  */
 int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
-		unsigned n);
+		unsigned n, uint32_t *now);
 
 #endif

@@ -206,7 +206,7 @@ static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask,
 }
 
 int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
-		unsigned n)
+		unsigned n, uint32_t *now)
 {
 	struct qp_limits lim = ctl_qp_limits(r, qp->o.ses->cont);
 	enum ibv_qp_state state, next[CTL_QP_STEPS];
@@ -227,6 +227,7 @@ int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp
 	}
 	for (unsigned i = 0; i < n && !err; i++)
 		qp_modify(f, qp, mask[i], &step[i], next[i]);
+	*now = qp->state;
 	fast_unlock(f);
 	return err;
 }
@@ -235,11 +236,8 @@ int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 		  struct ff_modify_qp_resp *resp)
 {
 	struct qp *qp = qp_get(c->s, req->qp);
-	int err = qp ? ctl_qp_walk(c->r, qp, req, 1) : -EINVAL;
 
-	if (!err)
-		resp->qp_state = qp->state;
-	return err;
+	return qp ? ctl_qp_walk(c->r, qp, req, 1, &resp->qp_state) : -EINVAL;
 }
 
 int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,

@@ -214,8 +214,8 @@ struct session {
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */
 	bool is_active, closing;
-	bool deaf;     /* its bell is not listened to: the container is parked */
-	bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
+	bool deaf;	       /* its bell is not listened to: the container is parked */
+	_Atomic bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
 	uint32_t srq_kick_seen;
 	uint32_t srq_at,
 		srqs_left; /* slots of the SRQs' table that are to be looked at, from there on */

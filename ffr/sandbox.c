@@ -51,10 +51,10 @@
 #ifndef RUNNING_ON_VALGRIND
 #define RUNNING_ON_VALGRIND 0
 #endif
-#ifdef __SANITIZE_ADDRESS__
-#define WITH_ASAN true
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WITH_SANITIZER true
 #else
-#define WITH_ASAN false
+#define WITH_SANITIZER false
 #endif
 
 #define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -550,7 +550,7 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 	err = bounding_drop(conf->keeper);
 	if (err)
 		return failed("bounding set", err);
-	box.filters = !WITH_ASAN && !RUNNING_ON_VALGRIND;
+	box.filters = !WITH_SANITIZER && !RUNNING_ON_VALGRIND;
 	if (box.filters) {
 		err = filters_create(conf->mode);
 		if (!err)
