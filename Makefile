@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
-# freeflow's build. `make` builds into build/, `make SAN=1` into build-san/ with ASan and UBSan.
+# freeflow's build. `make` builds into build/, `make SAN=1` into build-san/ with ASan and UBSan,
+# `make TSAN=1` into build-tsan/ with ThreadSanitizer.
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are the caller's, from the command line or the environment; what
 # the build itself needs is added to them. harden.mk has what makes a bug harder to use.
 #
@@ -18,7 +19,7 @@
 # give the link rules; how a .c becomes a .o is said once, here.
 
 , := ,
-B := $(if $(SAN),build-san,build)
+B := $(if $(SAN),build-san,$(if $(TSAN),build-tsan,build))
 PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 SHELL := /bin/bash
@@ -32,6 +33,8 @@ CLANG = clang
 AR = ar
 SANFLAGS := $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer)
+# ThreadSanitizer knows no fences, of which gcc warns.
+SANFLAGS += $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
 CFLAGS ?= -O2 -g
 include harden.mk
 # The caller's come last, so that they decide.
@@ -218,7 +221,7 @@ uninstall:
 	for u in deploy/systemd/*.service deploy/systemd/*.socket; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
 
 clean:
-	rm -rf build build-san build-cov
+	rm -rf build build-san build-tsan build-cov
 
 .PHONY: all deps demo test unit conformance fuzz system lint bench matrix format install uninstall clean \
 	unit-programs system-programs fuzz-programs fuzz-cov-programs fuzz-coverage

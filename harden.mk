@@ -6,7 +6,7 @@
 # HARDEN_CFLAGS    stack canaries where a function has an array or gives an address of its stack away,
 #                  large frames probed page by page, landing pads and shadow stacks on x86
 # HARDEN_FORTIFY   libc's calls checked against the size of what they write to. It needs an optimizing
-#                  compiler, gets into the way of ASan's interceptors, and who says something
+#                  compiler, gets into the way of sanitizers' interceptors, and who says something
 #                  of it in CFLAGS or CPPFLAGS has the last word.
 # HARDEN_LDFLAGS   everything bound at start and read-only then, no executable stack. Shadow stacks are
 #                  claimed for the whole file, also where libc's start files do not say so of themselves
@@ -14,6 +14,6 @@
 
 HARDEN_X86 := $(filter x86_64% i%86%,$(shell $(CC) -dumpmachine))
 HARDEN_CFLAGS := -fstack-protector-strong -fstack-clash-protection $(if $(HARDEN_X86),-fcf-protection)
-HARDEN_FORTIFY = $(if $(SAN)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,$(if \
+HARDEN_FORTIFY = $(if $(SAN)$(TSAN)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,$(if \
 	$(filter -O -O1 -O2 -O3 -Os -Ofast,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3))
 HARDEN_LDFLAGS := -z relro -z now -z noexecstack $(if $(HARDEN_X86),-z shstk)

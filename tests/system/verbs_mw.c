@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* tsan: yes */
 /* build: tests/lib/vt.c -lpthread */
 /* timeout: 300 */
 /*

@@ -18,7 +18,7 @@ struct fake {
 	uint32_t calls[FF_MSG_NUM]; /* of each type */
 	int fail[FF_MSG_NUM];	    /* answer with this -errno */
 	int fail_seg_at;	    /* the Nth ffl_seg_at from now on fails; 0: none */
-	uint32_t live;		    /* objects that were created and not destroyed */
+	_Atomic uint32_t live;	    /* objects that were created and not destroyed */
 	uint32_t yields;	    /* sched_yield() */
 	uint32_t alive_checks;
 	int channel_fd; /* router's end of the channel created last */

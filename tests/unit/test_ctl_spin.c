@@ -4,6 +4,8 @@
  * control thread stays awake and when it sleeps again, on virtual time; that nobody is kept waiting
  * by who is looked at; hostile slots.
  * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
+ *
+ * threads: yes
  */
 #include <errno.h>
 #include <sched.h>

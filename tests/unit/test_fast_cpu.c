@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/lib/rig.c tests/lib/backend_fake.c */
 /*
  * test_fast_cpu.c - who pays for a fast thread's CPU time, and what becomes of a container that has used

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/lib/rig.c tests/lib/backend_fake.c */
 /*
  * test_fast_lock.c - the lock between a runner and threads that want it: nobody is in it with another, and

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/lib/rig.c tests/lib/backend_fake.c */
 /*
  * test_fast_rescue.c - a thread that gets no CPU, since one of a higher class keeps it, is made SCHED_RR

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/lib/rig.c */
 /*
  * test_fast_steps.c - what takes as long as a client likes is done in steps, between which others are

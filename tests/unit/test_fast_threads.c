@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/unit/soft_pair.c tests/lib/rig.c -Wl,--wrap=pvm_state */
 /*
  * test_fast_threads.c - ffr/fast_threads.c: containers on several fast threads of the software device,

@@ -4,6 +4,8 @@
  * wrong, a router that dies or is silent, descriptors, segments, signals.
  *
  * build: tests/unit/ffl_router.c ffl/call.c ffl/slot.c ffl/log.c
+ *
+ * threads: yes
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -5,6 +5,8 @@
  * in process, channels are real sockets.
  *
  * build: ffl/cm_channel.c ffl/cm_event.c ffl/cm_id.c ffl/cm_mcast.c ffl/table.c ffl/async.c
+ *
+ * threads: yes
  */
 #include <fcntl.h>
 #include <poll.h>

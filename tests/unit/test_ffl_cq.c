@@ -3,6 +3,8 @@
  * test_ffl_cq.c - ffl/cq.c, cq_ex.c and channel.c: completions and their events.
  *
  * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c
+ *
+ * threads: yes
  */
 #include <fcntl.h>
 #include <pthread.h>

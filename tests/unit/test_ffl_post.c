@@ -3,6 +3,8 @@
  * test_ffl_post.c - ffl/post.c: entries of the rings, immediate errors, the doorbell.
  *
  * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c
+ *
+ * threads: yes
  */
 #include <pthread.h>
 #include <setjmp.h>

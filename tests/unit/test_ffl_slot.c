@@ -4,6 +4,8 @@
  * a router that looks, stops looking and is late as it likes.
  *
  * build: ffl/call.c ffl/slot.c ffl/log.c
+ *
+ * threads: yes
  */
 #include <sched.h>
 #include <setjmp.h>

@@ -2,6 +2,8 @@
 /*
  * test_populate.c - ffr/populate.c: registering much memory does not keep the other clients waiting.
  * build: tests/unit/ctl_calls.c tests/lib/ctl_rig.c ffo/limits.c ffo/proto.c
+ *
+ * threads: yes
  */
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/lib/rig.c */
 /*
  * test_pvm.c - a client whose memory stalls the router stalls itself only. Real threads: a child

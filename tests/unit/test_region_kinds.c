@@ -4,6 +4,8 @@
  * stack, a file's or watched by others, or because there is nothing to replace it with.
  *
  * build: tests/unit/region_rig.c tests/unit/fake_shadow.c ffl/mr.c ffl/region.c ffl/window.c ffl/pool.c ffl/fork.c ffl/malloc.c
+ *
+ * threads: yes
  */
 #include <errno.h>
 #include <fcntl.h>

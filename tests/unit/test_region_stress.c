@@ -9,6 +9,8 @@
  *
  * build: tests/unit/fake_shadow.c ffl/mr.c ffl/region.c ffl/window.c ffl/pool.c ffl/fork.c ffl/malloc.c
  * timeout: 120
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

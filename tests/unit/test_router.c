@@ -3,6 +3,8 @@
  * test_router.c - a whole control thread with its embedded orchestrator: what administrators ask,
  * what is published, what survives a restart.
  * build: tests/unit/router_rig.c
+ *
+ * threads: yes
  */
 #include <errno.h>
 #include <setjmp.h>

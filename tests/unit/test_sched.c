@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/lib/rig.c tests/lib/backend_fake.c */
 /*
  * test_sched.c - what the runner decides: how many postings one bell announces, and whom it tells

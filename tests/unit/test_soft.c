@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/unit/soft_pair.c tests/lib/rig.c */
 /*
  * test_soft.c - the software device on one host: what each operation and each service type does when

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/unit/soft_pair.c tests/lib/rig.c */
 /*
  * test_soft_queues.c - the software device: the queues of a QP over its life. Draining, flushing, the

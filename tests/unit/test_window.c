@@ -2,6 +2,8 @@
 /*
  * test_window.c - ffl/window.c: what happens when the kernel refuses one of the steps. Another
  * thread counts in the pages all the time; it may neither lose a count nor be left asleep.
+ *
+ * threads: yes
  */
 #include <setjmp.h>
 #include <stdarg.h>

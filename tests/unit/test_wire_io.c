@@ -4,6 +4,8 @@
  * pieces are; its end, and what breaks it. build: ffr/soft/wire_io.c ffr/peer_tls.c ffr/log.c tests/unit/certs.c
  *
  * With WIRE_IO_BENCH=1 it also tells how fast both are over loopback TCP.
+ *
+ * threads: yes
  */
 #include <errno.h>
 #include <fcntl.h>
