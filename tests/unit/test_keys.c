@@ -168,6 +168,8 @@ static void collisions_are_drawn_again(void **state)
 		mw_key_del(&c, &mw[i]);
 		key_remove(&c.keys, &mr[i]);
 	}
+	free(c.windows.slot); /* a large one stays */
+	free(c.keys.slot);
 	free(mr);
 	free(mw);
 }
