@@ -326,6 +326,7 @@ static const struct {
 	       { "priority", 1, 99 },
 	       { "spin_us", 0, 1000000 },
 	       { "quantum", 4096, 1 << 30 },
+	       { "memory_workers", 1, 64 },
 	       { "latency_share", 1, 100 },
 #define X(name, def, max) { "limits|" #name, 1, max },
 	       FFR_LIMITS(X)
@@ -379,6 +380,7 @@ static cfg_t *conf_open(void)
 		CFG_INT("spin_us", fast_default.spin_us, CFGF_NONE),
 		CFG_INT("quantum", fast_default.quantum, CFGF_NONE),
 		CFG_INT("latency_share", fast_default.urgent, CFGF_NONE),
+		CFG_INT("memory_workers", fast_default.memory_workers, CFGF_NONE),
 		CFG_STR("counters", fast_default.latency ? "full" : "basic", CFGF_NONE),
 		CFG_STR("backend", "soft", CFGF_NONE),
 		CFG_STR("orchestrator", "embedded", CFGF_NONE),
@@ -500,6 +502,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	c->fast.spin_auto = !strcmp(cfg_getstr(cfg, "spin"), "auto");
 	c->fast.quantum = (uint32_t)cfg_getint(cfg, "quantum");
 	c->fast.urgent = (uint32_t)cfg_getint(cfg, "latency_share");
+	c->fast.memory_workers = (uint32_t)cfg_getint(cfg, "memory_workers");
 	c->fast.latency = !strcmp(cfg_getstr(cfg, "counters"), "full");
 #define X(name, def, max) c->limits.name = (uint32_t)cfg_getint(limits, #name);
 	FFR_LIMITS(X)

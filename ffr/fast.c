@@ -397,6 +397,7 @@ void fast_container_del(struct fast *first, struct container *c)
 
 	LIST_REMOVE(c, entry);
 	cpu_forget(c);
+	pvm_container_del(c);
 	threads_forget(first, c);
 	c->near = NULL;
 	c->near_first = c->at_first = false;

@@ -50,12 +50,13 @@ struct fast_conf {
 	uint32_t urgent; /* per cent of the time that latency-sensitive containers come first for */
 	bool latency;	 /* count the times of requests, of each QP */
 	uint32_t yield_polls; /* empty polls of a CQ before the poller yields its CPU; 0: never */
+	uint32_t memory_workers; /* threads for a container whose memory stalls them; pvm.c */
 };
 #define FAST_CONF_DEFAULT                                                                          \
 	{                                                                                          \
 		.cpu = -1, .node = -1, .realtime = true, .priority = 1, .spin_us = 50,             \
 		.quantum = 256 * 1024, .budget = 64, .urgent = 50, .latency = true,                \
-		.yield_polls = 20                                                                  \
+		.yield_polls = 20, .memory_workers = 4                                             \
 	}
 
 #define FAST_THREADS_MAX 32

@@ -6,7 +6,8 @@
  * Now and then the thread's CPU time is divided. Each container pays for its part of the turns, by
  * the clock. What is left is mostly sleeping and waking up, several times as much as a turn with one
  * small request: those pay for it that woke the thread, each time the same; if nobody did, it is added
- * to the turns. Nobody pays for a time in which nobody was served.
+ * to the turns. Nobody pays for a time in which nobody was served. What other threads do for a container
+ * (pvm.c: memory that does not answer) it pays at once.
  *
  * A container that rests is parked: its QPs have no turn and its sessions are not looked at. As it was
  * being served, its queues ask for no doorbell, and that is how they stay: its programs go on posting
@@ -120,6 +121,11 @@ static void pay(struct fast *f, struct container *c, uint64_t ns)
 	wait = cpu_wait(c, f->now);
 	if (wait)
 		park(f, c, wait);
+}
+
+void cpu_worked(struct fast *f, struct container *c, uint64_t ns)
+{
+	pay(f, c, ns);
 }
 
 static void delist(struct container *c)

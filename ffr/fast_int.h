@@ -111,6 +111,8 @@ void rate_tenant_enforce(struct fast *first, struct tenant *t);
 /* fast_cpu.c: a turn was its for so many ns; it woke the thread */
 void cpu_served(struct fast *f, struct container *c, uint64_t ns);
 void cpu_woken_by(struct fast *f, struct container *c);
+/* Another thread has worked for it, for so many ns. */
+void cpu_worked(struct fast *f, struct container *c, uint64_t ns);
 /* The thread has used so many ns of CPU time since this was called last: who was served pays. */
 void cpu_settle(struct fast *f, uint64_t ns);
 void cpu_unpark(struct container *c); /* it is served again, if it was not */

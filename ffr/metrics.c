@@ -64,7 +64,9 @@ static void sample(struct page *p, const struct target *a, const char *name, con
 	X("container_pvm_bytes_total", stats.pvm_bytes, "counter",                                 \
 	  "Bytes copied through /proc/PID/mem.")                                                   \
 	X("container_pvm_stalls_total", stats.pvm_stalls, "counter",                               \
-	  "Such copies that lasted too long.")                                                     \
+	  "Such copies that lasted too long, or failed for now.")                                  \
+	X("container_pvm_refused_total", stats.pvm_refused, "counter",                             \
+	  "Such copies that failed since too many waited.")                                        \
 	X("container_rnr_naks_total", stats.rnr, "counter", "RNR NAKs received.")                  \
 	X("container_retries_total", stats.retries, "counter", "Retransmission time-outs.")        \
 	X("container_dropped_messages_total", stats.ud_drops, "counter",                           \

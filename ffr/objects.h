@@ -171,6 +171,7 @@ struct container {
 	struct quota_use use;	      /* [ctl] */
 	struct quota_refusal refusal; /* [ctl] */
 	void *ctl;		      /* [ctl] listening socket and paths */
+	struct pvm_queue *pvm;	      /* pvm.c; NULL until there is a session */
 	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
 };
 
@@ -236,7 +237,7 @@ struct session {
 	bool turn_note;		      /* ... or a message without data */
 	bool owed, dialog;	      /* got data since its last posting; answered such data */
 
-	struct pvm_client *pvm;	       /* pvm.c: stalled calls and their worker; NULL until used */
+	struct pvm_client *pvm;	       /* pvm.c: its memory */
 	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
 	struct lat lat;		       /* sums of closed QPs */
 	struct ctl_conn *conn;	       /* [ctl] */

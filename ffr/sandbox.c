@@ -175,10 +175,11 @@ static const struct rule socket_io[] = {
 	WHEN(fcntl, WORD(1, F_SETFL)),
 };
 
-/* Memory of clients, by descriptors of /proc/self/mem that they handed over. */
+/* Memory of clients, by descriptors of /proc/self/mem and maps that they handed over. */
 static const struct rule client_memory[] = {
 	ANY(pread64),
 	ANY(pwrite64),
+	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
 };
 
 static const struct rule socket_new[] = {

@@ -28,7 +28,7 @@
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
-#define SESSION_FDS    4u /* bell, async socket, the process's memory (pvm.c) and maps */
+#define SESSION_FDS    5u /* bell, async socket, the process's memory and maps (pvm.c), maps */
 
 /* What the device reports is what a session gets, however much the configuration allows. */
 static void session_limits(struct session *s, const struct router *r)
@@ -122,7 +122,7 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 		goto err_bell;
 	s->async_fd = pair[0];
 	s->maps_fd = maps_keep(maps);
-	err = pvm_session_add(s, mem);
+	err = pvm_session_add(s, mem, s->maps_fd);
 	if (err)
 		goto err_maps;
 	fast_lock(s->fast);

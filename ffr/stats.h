@@ -38,7 +38,8 @@
 	X(tx_bytes, "bytes sent: SEND and WRITE by this container, READ served by it")             \
 	X(rx_bytes, "bytes received: SEND and WRITE to this container, READ by it")                \
 	X(pvm_bytes, "bytes copied through /proc/PID/mem")                                         \
-	X(pvm_stalls, "such copies that lasted too long and were handed to a worker")              \
+	X(pvm_stalls, "such copies that lasted too long, or failed for now, and got a worker")     \
+	X(pvm_refused, "such copies that failed since too many waited for a worker")               \
 	X(errors, "requests completed with an error, flushes not counted")                         \
 	X(flushes, "requests flushed")                                                             \
 	X(rnr, "RNR NAKs received")                                                                \

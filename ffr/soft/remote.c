@@ -217,7 +217,7 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 		return f->epoch == epoch ? fetched(f, rq, fr) : -1;
 	case XFER_WAIT:
 		remote_stall(f, rq);
-		return 0;
+		return f->epoch == epoch ? 0 : -1;
 	case XFER_GONE:
 		return -1;
 	default:

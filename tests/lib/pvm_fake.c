@@ -47,9 +47,14 @@ bool pvm_lost(const struct fast *f)
 	return false;
 }
 
-int pvm_session_add(struct session *s, int mem)
+void pvm_container_del(struct container *c)
 {
-	(void)mem;
+	(void)c;
+}
+
+int pvm_session_add(struct session *s, int mem, int maps)
+{
+	(void)mem, (void)maps;
 	s->pvm = calloc(1, sizeof(*s->pvm));
 	if (!s->pvm)
 		return -ENOMEM;
@@ -72,11 +77,13 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c)
 	(void)p;
 	if (!c)
 		return;
-	if (c->busy) {
+	if (c->busy && c->place == PVM_NOWHERE) {
 		c->orphan = true;
 		c->qp = NULL;
 		return;
 	}
+	if (c->busy) /* it waits, and is not made any more */
+		TAILQ_REMOVE(&c->client->queue, c, entry);
 	pvm_fake.calls--;
 	free(c->buf);
 	free(c);
@@ -103,12 +110,22 @@ enum pvm_state pvm_state(const struct session *s)
 static void finish(struct fast *f, struct pvm_call *c, int result)
 {
 	c->busy = false;
+	c->place = PVM_NOWHERE;
 	if (c->orphan) {
 		pvm_call_put(f->pvm, c);
 		return;
 	}
 	c->result = result;
 	fast_qp_activate(f, c->qp);
+}
+
+static int wait_for_worker(struct pvm_client *pc, struct pvm_call *c)
+{
+	c->client = pc;
+	c->place = PVM_READY;
+	TAILQ_INSERT_TAIL(&pc->queue, c, entry);
+	pc->has_worker = true;
+	return -EINPROGRESS;
 }
 
 int pvm_exec(struct fast *f, struct pvm_call *c)
@@ -121,10 +138,8 @@ int pvm_exec(struct fast *f, struct pvm_call *c)
 	if (!pc)
 		return -EFAULT;
 	c->busy = true;
-	if (pc->has_worker) {
-		TAILQ_INSERT_TAIL(&pc->queue, c, entry);
-		return -EINPROGRESS;
-	}
+	if (pc->has_worker)
+		return wait_for_worker(pc, c);
 	fate = pvm_fake.fate();
 	if (fate == PVM_STUCK && is_stuck)
 		fate = PVM_LOCK_GIVEN;
@@ -134,8 +149,11 @@ int pvm_exec(struct fast *f, struct pvm_call *c)
 		c->busy = false;
 		return fate == PVM_FAILS ? -EFAULT : copy(c);
 	case PVM_LOCK_GIVEN:
+	case PVM_AGAIN:
 		f->epoch++;
-		pvm_fake.meanwhile(fate);
+		pvm_fake.meanwhile(PVM_LOCK_GIVEN);
+		if (fate == PVM_AGAIN && !c->orphan)
+			return wait_for_worker(pc, c);
 		result = copy(c);
 		c->busy = false;
 		if (!c->orphan)

@@ -13,6 +13,7 @@ enum pvm_fate {
 	PVM_FAILS,
 	PVM_LOCK_GIVEN, /* somebody else had the lock, and did something */
 	PVM_STUCK,	/* the thread lost the role of the runner; another one ran */
+	PVM_AGAIN,	/* it failed for now, with the lock given away; a worker has it */
 	PVM_NUM_FATES,
 };
 

@@ -100,7 +100,7 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->s.hdr = shared(sizeof(*s->s.hdr));
 	s->s.maps_fd = -1;
 	hello_memory(memory);
-	must(pvm_session_add(&s->s, memory[0]));
+	must(pvm_session_add(&s->s, memory[0], memory[1]));
 	close(memory[0]);
 	close(memory[1]);
 	must(fast_session_add(s->s.cont->fast, &s->s));

@@ -61,6 +61,7 @@ static void defaults(void **state)
 	assert_false(c.fast.spin_auto);
 	assert_int_equal(c.fast.quantum, fast.quantum);
 	assert_int_equal(c.fast.urgent, fast.urgent);
+	assert_int_equal(c.fast.memory_workers, fast.memory_workers);
 	assert_int_equal(c.fast.budget, fast.budget);
 	assert_true(c.fast.latency);
 #define X(name, def, max) assert_int_equal(c.limits.name, def);
@@ -85,6 +86,7 @@ static void every_option(void **state)
 				   "spin_us = 0\n"
 				   "spin = auto\n"
 				   "quantum = 4096\n"
+				   "memory_workers = 2\n"
 				   "latency_share = 20\n"
 				   "counters = basic\n"
 				   "metrics = \"tcp:[::1]:9790\"\n"
@@ -129,6 +131,7 @@ static void every_option(void **state)
 	assert_true(c.fast.spin_auto);
 	assert_int_equal(c.fast.quantum, 4096);
 	assert_int_equal(c.fast.urgent, 20);
+	assert_int_equal(c.fast.memory_workers, 2);
 	assert_string_equal(c.orchestrator, "tcp:10.0.0.1:7000");
 	assert_string_equal(c.store, "/var/lib/ff.db");
 	assert_int_equal(c.num_pools, 3);
@@ -171,6 +174,7 @@ static void bad_files_are_refused(void **state)
 		{ "spin_us = -1\n", 1, "spin_us" },
 		{ "spin = maybe\n", 1, "spin" },
 		{ "quantum = 1\n", 1, "quantum" },
+		{ "memory_workers = 0\n", 1, "memory_workers" },
 		{ "latency_share = 0\n", 1, "latency_share" },
 		{ "counters = none\n", 1, "basic" },
 		{ "metrics = \"tcp:0.0.0.0:9790\"\n", 1, "loopback" },
