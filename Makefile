@@ -133,7 +133,7 @@ $(foreach s,$(UNIT_SRC),$(eval $(call test_program,$(s),-lcmocka \
 	$(if $(call is_ffl,$(s)),-lpthread,$(DAEMON_LIBS)),$(if $(call is_ffl,$(s)),,$(ARCHIVES)))))
 
 # Plain verbs programs against the system's headers and library; the lab puts ffl in its place.
-SYSTEM_SRC := $(wildcard tests/system/*.c)
+SYSTEM_SRC := $(wildcard tests/system/*.c tests/hostile/*.c)
 SYSTEM := $(patsubst %.c,$(B)/%,$(SYSTEM_SRC))
 $(foreach s,$(SYSTEM_SRC),$(eval $(call test_program,$(s),-libverbs -lpthread,)))
 
