@@ -501,15 +501,17 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, ui
 }
 
 /*
- * Pages [va, end) of mapping v are shared memory. The router maps only pages that exist (those that
- * it touched first would be charged to it), so they have to, as if they were pinned. Files on
- * disks, which have a device number, it does not map anyway.
+ * Pages [va, end) of mapping v are shared memory. The router maps only pages that exist, as if they
+ * were pinned (those that it touched first would be charged to it), and ends a session in whose
+ * mapping it meets others. So what cannot be made present is not claimed: the file is shorter, or
+ * there is no memory. Files on disks, which have a device number, the router does not map anyway.
  */
 static void claim_shared(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
 {
-	if (!v->dev_major)
-		mm_advise((void *)va, end - va,
-			  v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	if (!v->dev_major &&
+	    mm_advise((void *)va, end - va,
+		      v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
+		return;
 	claim_run(c, FF_RUN_SHARED, va, end - va, 0, 0);
 }
 

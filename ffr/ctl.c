@@ -80,6 +80,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		.reply = reply,
 	};
 
+	if (conn->ses && conn->ses->mem_gone)
+		return "its shared memory is gone";
 	if ((m->hdr.type == FF_MSG_HELLO || m->hdr.type == FF_MSG_CHALLENGE) != !conn->ses)
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
@@ -578,24 +580,26 @@ void ctl_session_bad(struct session *s, const char *why)
 	uv_async_send(&s->conn->r->wake);
 }
 
-/* [lock inside] */
-static struct ctl_conn *first_bad(struct router *r)
-{
-	struct ctl_conn *conn;
-
-	fast_lock(r->fast);
-	TAILQ_FOREACH(conn, &r->conns, entry)
-		if (conn->bad && conn->ses)
-			break;
-	fast_unlock(r->fast);
-	return conn;
-}
-
 void ctl_on_wake(uv_async_t *h)
 {
 	struct router *r = h->data;
-	struct ctl_conn *conn;
+	struct ctl_conn *conn, *next;
 
-	while ((conn = first_bad(r)))
-		end_charged(conn, conn->bad);
+	fast_lock(r->fast);
+	TAILQ_FOREACH(conn, &r->conns, entry) {
+		if (conn->ses && conn->ses->mem_gone)
+			conn->bad = "its shared memory is gone";
+		conn->to_close = conn->ses ? conn->bad : NULL;
+	}
+	fast_unlock(r->fast);
+	TAILQ_FOREACH_SAFE(conn, &r->conns, entry, next)
+		if (conn->to_close)
+			end_charged(conn, conn->to_close);
+}
+
+void ctl_memory_gone(void *arg)
+{
+	struct router *r = arg;
+
+	uv_async_send(&r->wake);
 }

@@ -59,6 +59,7 @@ struct ctl_conn {
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
+	const char *to_close;  /* ... as ctl_on_wake() has seen it */
 	struct ctl_heat heat;
 };
 
@@ -100,6 +101,8 @@ uint64_t ctl_node_guid(const struct container *c);
 void ctl_conn_close(struct ctl_conn *conn, const char *why);
 /* struct fast's session_bad, and the loop's side of it. */
 void ctl_session_bad(struct session *s, const char *why);
+/* For sigbus_tell(); the router is its argument. Async-signal-safe. */
+void ctl_memory_gone(void *arg);
 void ctl_on_wake(uv_async_t *h);
 
 /* ---- handlers (ctl_*.c) ---------------------------------------------------------------------- */

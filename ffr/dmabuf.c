@@ -86,7 +86,7 @@ int dmabuf_map(struct mr *mr, int fd, uint64_t offset)
 		err = -errno;
 		goto err_run;
 	}
-	err = sigbus_watch(mr->map, mr->map_len, s);
+	err = sigbus_watch(mr->map, mr->map_len, FF_PAGE, s);
 	if (err)
 		goto err_unmap;
 	s->num_foreign++;

@@ -277,8 +277,6 @@ uint32_t fast_turn(struct fast *f)
 			s->last_post = f->now;
 		else if (f->now - s->last_post > SES_IDLE_NS)
 			ses_rest(f, s);
-		if (s->mem_gone && !s->closing)
-			f->first->session_bad(s, "its shared memory is gone");
 	}
 	work += turns_serve(f);
 	if (f->be->ops->flush)

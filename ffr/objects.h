@@ -190,6 +190,7 @@ struct seg {
 	int fd;	      /* [ctl] */
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
+	bool guarded; /* SEG_SHADOW: by guard.c; if not, it is reached by pvm.c */
 	/* [ctl] SEG_SHADOW: bytes from the start that were faulted in, and are to be (populate.c) */
 	uint64_t populated, populate_to;
 	void *alloc; /* [ctl] page allocator of a SEG_RINGS or SEG_DM */

@@ -106,6 +106,7 @@ int router_init(struct router *r, char *err, size_t size)
 		goto err;
 	}
 	r->wake.data = r;
+	sigbus_tell(ctl_memory_gone, r);
 	ctl_spin_init(&r->spin, &r->loop);
 	r->loop_ready = true;
 
@@ -124,6 +125,10 @@ int router_init(struct router *r, char *err, size_t size)
 	rc = sigbus_install();
 	if (rc)
 		goto err;
+	rc = guard_init();
+	if (rc)
+		log_warn("userfaultfd: %s: clients' memory is not mapped, it is reached by copying",
+			 strerror(-rc));
 	what = "backend";
 	rc = backend_choose(r);
 	if (rc)
@@ -202,6 +207,7 @@ void router_fini(struct router *r)
 	dir_fini(r);
 	peers_fini(r);
 	if (r->loop_ready) {
+		sigbus_tell(NULL, NULL);
 		uv_close((uv_handle_t *)&r->wake, NULL);
 		ctl_spin_close(&r->spin);
 		ctl_threads_close(r);

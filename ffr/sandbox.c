@@ -26,6 +26,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -218,6 +219,7 @@ static const struct rule clients[] = {
 	ANY(memfd_create),
 	ANY(pidfd_open),
 	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	WHEN(ioctl, WORD(1, UFFDIO_REGISTER)),
 	WHEN(mbind, IS(2, MPOL_PREFERRED)),
 };
 

@@ -3,10 +3,10 @@
  * seg.c - the memfds that clients map: rings and shadow memory. Control thread; used by session.c,
  * the handlers of rings, and shadow.c.
  *
- * A segment is sealed against shrinking and growing, so that a client cannot take pages away from
- * the router's mapping (it can punch holes, which read as zero pages). What is charged for a page
- * is who touches it first: the client, as a rule. Ring segments and that of device memory are
- * divided in pages here; shadow segments are divided by their client.
+ * A segment is sealed against shrinking and growing. A client can punch holes: those of rings and of
+ * device memory read as zero pages, whose memory is the router's as it was before, within the quota;
+ * pages of shadow memory are their client's alone, and the router makes none (guard.c). Ring segments
+ * and that of device memory are divided in pages here; shadow segments are divided by their client.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -145,7 +145,8 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 		goto err_close;
 	}
 	memory_near(seg.map, size, s->fast->conf.node);
-	err = sigbus_watch(seg.map, size, s);
+	seg.guarded = kind == SEG_SHADOW && !guard_map(seg.map, size);
+	err = sigbus_watch(seg.map, size, FF_PAGE, s);
 	if (err)
 		goto err_unmap;
 	segs[s->num_segs++] = seg;

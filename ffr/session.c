@@ -284,6 +284,7 @@ void session_destroy(struct session *s)
 		close(s->maps_fd);
 	keeper_client_del(s->keeper_id);
 	seg_free_all(s);
+	sigbus_forget(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);

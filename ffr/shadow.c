@@ -31,8 +31,8 @@
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
 #define EXTRA_RUNS FF_MR_MAX_RUNS
 
-/* Bytes faulted in at once; further ones are faulted in when they are used. */
-#define POPULATE_MAX (64ull << 20)
+/* Bytes of files that one call looks at for holes, and makes present. */
+#define LOOK_MAX (4ull << 20)
 
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -71,36 +71,51 @@ struct peer {
 	struct session *ses;
 	bool writes;	   /* the MR may be written to */
 	uint32_t max_runs; /* of the MR */
+	uint64_t look;	   /* bytes that may still be looked at for holes */
 };
+
+/*
+ * Are the mapping's first bytes there, as many as may be looked at? The library has the program touch
+ * all of them, so it is only somebody else whose session ends when a hole is met later.
+ */
+static bool is_there(struct peer *peer, const struct foreign *g)
+{
+	uint64_t n = g->key.len < peer->look ? g->key.len : peer->look;
+
+	peer->look -= n;
+	return !n || !madvise(g->map, page_down(g->lead + n - 1) + FF_PAGE,
+			      g->key.writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+}
 
 /*
  * Map bytes [key->offset, + len) of the file. Huge pages can only be mapped as a whole. Parts that
  * the application never touched are left to it: pages are charged to who touches them first.
  */
-static struct foreign *foreign_map(const struct foreign_key *key, int fd, uint64_t page_size)
+static struct foreign *foreign_map(struct peer *peer, const struct foreign_key *key, int fd,
+				   uint64_t page_size)
 {
 	uint64_t from = key->offset & ~(page_size - 1);
 	uint64_t to = (key->offset + key->len + page_size - 1) & ~(page_size - 1);
-	off_t hole = lseek(fd, (off_t)key->offset, SEEK_HOLE);
-	struct foreign *g;
+	struct foreign *g = calloc(1, sizeof(*g));
 
-	if (hole < 0 || (uint64_t)hole < key->offset + key->len)
-		return NULL;
-	g = calloc(1, sizeof(*g));
 	if (!g)
 		return NULL;
 	g->key = *key;
 	g->lead = key->offset - from;
 	g->map_len = to - from;
-	g->map = mmap(NULL, g->map_len, PROT_READ | (key->writable ? PROT_WRITE : 0), MAP_SHARED,
-		      fd, (off_t)from);
+	/* no reserve: of huge pages none are set aside for the router */
+	g->map = mmap(NULL, g->map_len, PROT_READ | (key->writable ? PROT_WRITE : 0),
+		      MAP_SHARED | MAP_NORESERVE, fd, (off_t)from);
 	if (g->map == MAP_FAILED)
 		goto err_free;
-	/* whoever can write to the file can cut it off: it is watched from the first access on */
-	if (sigbus_watch(g->map, g->map_len, (struct session *)key->ses))
+	if (guard_map(g->map, g->map_len))
 		goto err_unmap;
-	return g;
-
+	/* whoever can write to the file can cut it off: it is watched from the first access on */
+	if (sigbus_watch(g->map, g->map_len, page_size, (struct session *)key->ses))
+		goto err_unmap;
+	if (is_there(peer, g))
+		return g;
+	sigbus_unwatch(g->map);
 err_unmap:
 	munmap(g->map, g->map_len);
 err_free:
@@ -109,7 +124,7 @@ err_free:
 }
 
 /* The part [va, va + len) of mapping v, mapped here, with one more reference; NULL: cannot be. */
-static struct foreign *foreign_get(const struct peer *peer, const struct ff_vma *v, uint64_t va,
+static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, uint64_t va,
 				   uint64_t len)
 {
 	struct foreign_key key;
@@ -131,10 +146,11 @@ static struct foreign *foreign_get(const struct peer *peer, const struct ff_vma 
 	}
 	if (peer->ses->num_foreign >= MAX_FOREIGN)
 		return NULL;
-	fd = keeper_map_file(peer->ses->keeper_id, v, peer->writes);
+	/* open as the application has it, for only what can be written to can be guarded */
+	fd = keeper_map_file(peer->ses->keeper_id, v, v->flags & FF_VMA_WRITE);
 	if (fd < 0)
 		return NULL;
-	g = foreign_map(&key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
+	g = foreign_map(peer, &key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
 	close(fd);
 	if (!g)
 		return NULL;
@@ -209,10 +225,10 @@ static void run_add(struct mr *mr, uint64_t va, uint64_t len, uint8_t *host, str
 }
 
 /* Map what can be mapped of a claim on shared mappings; the rest is pvm.c's. */
-static void map_shared(struct mr *mr, const struct peer *peer, uint64_t va, uint64_t end)
+static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t end)
 {
 	uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (peer->writes ? FF_VMA_WRITE : 0);
-	struct ff_vma v;
+	struct ff_vma v = { 0 };
 
 	for (; va < end && mr->num_runs < peer->max_runs; va = v.end) {
 		uint64_t from, to;
@@ -237,6 +253,7 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 		.ses = s,
 		.writes = mr->access & ACCESS_WRITES,
 		.max_runs = n,
+		.look = LOOK_MAX,
 	};
 	struct mr_run *shrunk;
 	int err = 0;
@@ -260,6 +277,8 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 		if (c->kind == FF_RUN_SHADOW) {
 			struct seg *seg = &s->segs[c->seg];
 
+			if (!seg->guarded)
+				continue;
 			err = populate(s, seg, c->off, c->len);
 			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
 			continue;

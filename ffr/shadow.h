@@ -5,6 +5,9 @@
 #ifndef FFR_SHADOW_H
 #define FFR_SHADOW_H
 
+#include <stdatomic.h>
+#include <sys/uio.h>
+
 #include "objects.h"
 
 #define MAX_FOREIGN 1024u /* mappings of a session's files: shared memory and dma-bufs */
@@ -59,7 +62,8 @@ void seg_free_all(struct session *s);
 
 /*
  * Have the router's own entries of [off, + len) of a shadow segment present before the fast path
- * needs them: a part of them now, the rest soon (populate.c). 0 or -errno.
+ * needs them: a part of them now, the rest soon (populate.c). 0 or -errno; -EFAULT: the client has
+ * not made its pages present.
  */
 int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len);
 /* The session goes. */
@@ -67,11 +71,39 @@ void populate_forget(struct session *s);
 
 /*
  * Mappings of client-controlled memory can fail under the router's hands (SIGBUS: a file was
- * truncated, memory ran out). The handler replaces the mapping by zero pages, marks its session
- * (mem_gone) and goes on. Install once; register what may fail.
+ * truncated, a hole was punched, memory ran out). The handler puts zero pages around the place, marks
+ * the mapping's session (mem_gone) and goes on. Install once; register what may fail. `unit` is the
+ * size of the mapping's pages in bytes.
  */
 int sigbus_install(void);
-int sigbus_watch(void *map, uint64_t size, struct session *s);
+/* fn(arg), which must be async-signal-safe, is called when a session was marked. */
+void sigbus_tell(void (*fn)(void *), void *arg);
+int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s);
 void sigbus_unwatch(void *map);
+/* The session is about to be freed. */
+void sigbus_forget(struct session *s);
+/*
+ * A system call stopped at byte `from` of these buffers, though it might have gone on: touch the next
+ * SIGBUS_TOUCH_MAX bytes. True: some of them were clients' memory that is not there; they are now, as zero
+ * pages, and the call can be repeated.
+ */
+#define SIGBUS_TOUCH_MAX 65536u
+bool sigbus_touch(const struct iovec *iov, int n, uint64_t from);
+
+extern _Atomic uint32_t sigbus_gone; /* sessions that are marked */
+/* Has the session whose memory that is lost some? Then nobody reads or writes any of it any more. */
+static inline bool shadow_gone(const struct mr *mr)
+{
+	return __builtin_expect(atomic_load_explicit(&sigbus_gone, memory_order_relaxed), 0) &&
+	       mr->o.ses->mem_gone;
+}
+
+/*
+ * From now on the router's accesses to pages of that mapping that are not there fail, instead of
+ * allocating them (guard.c): SIGBUS, EFAULT in the kernel. 0 or -errno.
+ */
+int guard_map(void *map, uint64_t size);
+/* What it needs, once. 0 or -errno: there is no such thing here. */
+int guard_init(void);
 
 #endif

@@ -3,11 +3,17 @@
  * sigbus.c - surviving memory that a client takes away under the router's hands. The table is
  * written by the control thread (seg.c, shadow.c); the handler runs on whatever thread faults.
  *
- * A shared mapping faults when its file was truncated, when there is no memory or no room in its
- * file system for a page (SIGBUS), and, should a check be missing somewhere, when a read-only
- * mapping is written to (SIGSEGV). The handler puts zero pages over the whole mapping and marks
- * its session, which is then closed; the copy that faulted goes on and its result is worthless to
- * that client alone. Other addresses are not ours: whoever handled the signal before gets it.
+ * A shared mapping faults when its file was truncated, when a page of the client's is not there
+ * (guard.c), when there is no memory or no room in its file system for a page (SIGBUS), and, should a
+ * check be missing somewhere, when a read-only mapping is written to (SIGSEGV). The handler puts zero
+ * pages over the WINDOW bytes around it and marks its session, which is then closed; the copy that
+ * faulted goes on and its result is worthless to that client alone. Other addresses are not ours:
+ * whoever handled the signal before gets it.
+ *
+ * Those zero pages are the router's own when they are written to. Hence nobody starts a copy from or
+ * to memory of a marked session (shadow_gone()): what they can cost is what is under way, at most a
+ * quantum for each thread. And hence a window, not the whole mapping: unmapping what is present takes
+ * 23 ms for each GB, with the fast lock held.
  *
  * The handler takes no lock. An entry is valid while `end` is not 0; it is written before and
  * cleared first, and nobody touches a mapping that is being unwatched.
@@ -21,9 +27,11 @@
 #include "shadow.h"
 
 #define MAX_WATCHED 32768u /* half of the mappings that a process may have by default */
+#define WINDOW	    ((uintptr_t)2 << 20) /* bytes, if the mapping's pages are no larger */
 
 struct watched {
 	_Atomic uintptr_t start, end; /* end 0: free */
+	uintptr_t window;
 	struct session *ses;
 };
 
@@ -31,6 +39,21 @@ static struct watched watched[MAX_WATCHED];
 static _Atomic uint32_t num_watched; /* entries from here on were never used */
 static uint32_t first_free;	     /* control thread: no free entry below */
 static struct sigaction old_bus, old_segv;
+static void (*tell)(void *);
+static void *tell_arg;
+static _Atomic uint64_t num_replaced;
+_Atomic uint32_t sigbus_gone;
+
+/* Zero pages around addr, inside of [start, end). */
+static bool replace_window(uintptr_t addr, uintptr_t start, uintptr_t end, uintptr_t window)
+{
+	uintptr_t from = addr & ~(window - 1), to = from + window;
+
+	from = from > start ? from : start;
+	to = to < end ? to : end;
+	return mmap((void *)from, to - from, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+}
 
 /* Async-signal-safe. */
 static bool replace(uintptr_t addr)
@@ -43,11 +66,14 @@ static bool replace(uintptr_t addr)
 
 		if (!end || addr < start || addr >= end)
 			continue;
-		if (mmap((void *)start, end - start, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-			 0) == MAP_FAILED)
+		if (!replace_window(addr, start, end, watched[i].window))
 			return false;
-		watched[i].ses->mem_gone = true;
+		atomic_fetch_add(&num_replaced, 1);
+		if (!atomic_exchange(&watched[i].ses->mem_gone, true)) {
+			atomic_fetch_add(&sigbus_gone, 1);
+			if (tell)
+				tell(tell_arg);
+		}
 		return true;
 	}
 	return false;
@@ -81,7 +107,42 @@ int sigbus_install(void)
 	return 0;
 }
 
-int sigbus_watch(void *map, uint64_t size, struct session *s)
+void sigbus_tell(void (*fn)(void *), void *arg)
+{
+	tell = fn;
+	tell_arg = arg;
+}
+
+bool sigbus_touch(const struct iovec *iov, int n, uint64_t from)
+{
+	uint64_t before = atomic_load(&num_replaced), left = SIGBUS_TOUCH_MAX;
+
+	for (int i = 0; i < n && left; i++) {
+		const volatile uint8_t *p = iov[i].iov_base;
+		uint64_t len = iov[i].iov_len;
+
+		if (from >= len) {
+			from -= len;
+			continue;
+		}
+		p += from;
+		len = len - from < left ? len - from : left;
+		for (uint64_t at = 0; at < len; at += FF_PAGE)
+			(void)p[at];
+		(void)p[len - 1];
+		from = 0;
+		left -= len;
+	}
+	return atomic_load(&num_replaced) != before;
+}
+
+void sigbus_forget(struct session *s)
+{
+	if (atomic_exchange(&s->mem_gone, false))
+		atomic_fetch_sub(&sigbus_gone, 1);
+}
+
+int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s)
 {
 	uint32_t i;
 
@@ -91,6 +152,7 @@ int sigbus_watch(void *map, uint64_t size, struct session *s)
 	if (i == MAX_WATCHED)
 		return -ENOSPC;
 	watched[i].ses = s;
+	watched[i].window = unit > WINDOW ? unit : WINDOW;
 	atomic_store(&watched[i].start, (uintptr_t)map);
 	/* session and start before end: the handler never sees half an entry */
 	atomic_store(&watched[i].end, (uintptr_t)map + size);

@@ -20,7 +20,7 @@ static inline uint8_t *quick_spot(const struct session *s, const struct pd *pd, 
 	const struct mr *mr = key_lookup(&s->cont->keys, key);
 	uint64_t off;
 
-	if (!mr || mr->pd != pd || (mr->access & access) != access)
+	if (!mr || mr->pd != pd || (mr->access & access) != access || shadow_gone(mr))
 		return NULL;
 	off = addr - mr->iova;
 	if (off > mr->length || len > mr->length - off)

@@ -15,14 +15,15 @@
 #include "../mw.h"
 #include "soft.h"
 
+#define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+
 /* What a null MR reads as. Nothing is written here: struct spot.null. */
 static const uint8_t zeros[65536];
 
-enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
-				uint64_t *va)
+static enum ff_vendor_err resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
+				  uint64_t *va)
 {
-	bool remote = s->access &
-		      (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	bool remote = s->access & ACCESS_REMOTE;
 	struct mr *mr = key_lookup(s->keys, sge->lkey);
 	uint64_t off;
 
@@ -38,6 +39,16 @@ enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, 
 	*va = mr->addr + off;
 	*out = mr;
 	return FF_VERR_NONE;
+}
+
+enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
+				uint64_t *va)
+{
+	enum ff_vendor_err why = resolve(s, sge, out, va);
+
+	if (why || !shadow_gone(*out))
+		return why;
+	return s->access & ACCESS_REMOTE ? FF_VERR_RKEY : FF_VERR_LKEY;
 }
 
 enum ff_vendor_err xfer_check(const struct side *s, uint64_t total)

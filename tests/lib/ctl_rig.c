@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ctl_rig.c - see ctl_rig.h. Aborts where the test cannot go on. */
 #include "ctl_rig.h"
+#include "../../ffr/shadow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -97,6 +98,7 @@ void rig_open(struct ctl_rig *g)
 #undef X
 	r->uffd_fd = -1;
 	TAILQ_INIT(&r->conns);
+	guard_init(); /* descriptors that open later are a client's */
 	MUST(!uv_loop_init(&r->loop));
 	MUST(!uv_async_init(&r->loop, &r->wake, ctl_on_wake));
 	r->wake.data = r;

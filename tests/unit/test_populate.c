@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <errno.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -39,8 +41,8 @@ static uint64_t present(const uint8_t *p, uint64_t len)
 	return n;
 }
 
-/* A client with LEN bytes of shadow memory, all of it registered. */
-static int client_with_memory(struct seg **seg)
+/* A client with LEN bytes of shadow memory, `there` of them its pages. Status of registering all. */
+static int client_registers(struct seg **seg, uint64_t there, int *status)
 {
 	struct ff_shadow_grow_req grow_req = { .size = LEN };
 	struct ff_reg_mr_req req = { (uintptr_t)somewhere, LEN, 0, 0, 0 };
@@ -53,11 +55,22 @@ static int client_with_memory(struct seg **seg)
 	assert_int_equal(RIG_CALL(g, sock, SHADOW_GROW, &grow_req, &grow), 0);
 	req.addr = run.va = (uintptr_t)somewhere & ~(uintptr_t)(FF_PAGE - 1);
 	run.seg = grow.seg;
-	assert_int_equal(rig_call(g, sock, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1,
-				  &resp, sizeof(resp), NULL, NULL),
-			 0);
-	assert_int_equal(resp.zero_copy, LEN);
 	*seg = seg_get(LIST_FIRST(&g->c[0]->sessions), grow.seg);
+	if (there)
+		assert_int_equal(fallocate((*seg)->fd, 0, 0, (off_t)there), 0);
+	*status = rig_call(g, sock, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1, &resp,
+			   sizeof(resp), NULL, NULL);
+	if (!*status)
+		assert_int_equal(resp.zero_copy, LEN);
+	return sock;
+}
+
+/* A client with LEN bytes of shadow memory, all of it registered. */
+static int client_with_memory(struct seg **seg)
+{
+	int status, sock = client_registers(seg, LEN, &status);
+
+	assert_int_equal(status, 0);
 	return sock;
 }
 
@@ -112,6 +125,35 @@ static void the_session_goes(void **state)
 	assert_null(g->r.populate);
 }
 
+static uint64_t file_pages(const struct seg *seg)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(seg->fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512 / FF_PAGE;
+}
+
+/* Pages that the client did not touch stay away: the router would pay for them. */
+static void untouched_memory_stays_so(void **state)
+{
+	struct seg *seg;
+	int status, sock = client_registers(&seg, 0, &status);
+
+	(void)state;
+	assert_int_equal(status, -EFAULT);
+	assert_int_equal(file_pages(seg), 0);
+	close(sock);
+	rig_pump(g);
+	sock = client_registers(&seg, 8 << 20, &status); /* the first slices are there */
+	assert_int_equal(status, 0);
+	while (g->r.populate)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_int_equal(file_pages(seg), (8 << 20) / FF_PAGE);
+	assert_int_equal(present(seg->map, LEN), (8 << 20) / FF_PAGE);
+	close(sock);
+	rig_pump(g);
+}
+
 /* Large segments are freed on another thread, but they are. */
 static void segments_are_freed(void **state)
 {
@@ -134,6 +176,7 @@ int main(void)
 		CALL_TEST(others_are_served_meanwhile),
 		CALL_TEST(a_session_goes_meanwhile),
 		CALL_TEST(the_session_goes),
+		CALL_TEST(untouched_memory_stays_so),
 		CALL_TEST(segments_are_freed),
 	};
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,16 +60,86 @@ static void segments_are_sealed(void **state)
 	assert_ptr_not_equal(client, MAP_FAILED);
 	client[5] = 7;
 	assert_int_equal(seg->map[5], 7);
-	/* a hole is what a client can make: zero pages, not a fault */
-	assert_int_equal(fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FF_PAGE),
-			 0);
-	assert_int_equal(seg->map[5], 0);
 	munmap(client, seg->size);
 	assert_null(seg_get(&ses, 1));
 	assert_null(seg_get(&ses, UINT32_MAX));
 	assert_true(seg_create(&ses, SEG_SHADOW, 0) < 0);
 	assert_true(seg_create(&ses, SEG_SHADOW, UINT64_MAX) < 0);
 	assert_int_equal(ses.num_segs, 1);
+}
+
+/* Pages of the file, whosever they are. */
+static uint64_t pages_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512 / FF_PAGE;
+}
+
+static bool mem_gone(void)
+{
+	return ses.mem_gone;
+}
+
+/*
+ * A client can punch holes. Those of rings and of device memory read as zero pages, which are the router's
+ * as all of them were; of shadow memory the router makes no page, however it comes to touch it.
+ */
+static void holes(void **state)
+{
+	struct sigaction bus, segv;
+	struct iovec iov[2];
+	uint32_t id, off;
+	struct seg *seg;
+	int pair[2];
+
+	(void)state;
+	sigaction(SIGBUS, NULL, &bus);
+	sigaction(SIGSEGV, NULL, &segv);
+	assert_int_equal(sigbus_install(), 0);
+	assert_int_equal(ring_alloc(&ses, FF_PAGE, &id, &off), 0);
+	seg = seg_get(&ses, id);
+	seg->map[5] = 7;
+	fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FF_PAGE);
+	assert_int_equal(seg->map[5], 0);
+	assert_false(mem_gone());
+
+	seg = seg_get(&ses, (uint32_t)seg_create(&ses, SEG_SHADOW, 64 << 20));
+	assert_int_equal(pipe(pair), 0);
+	assert_int_equal(write(pair[1], seg->map, 8), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(madvise(seg->map, 4 << 20, 23 /* MADV_POPULATE_WRITE */), -1);
+	assert_false(mem_gone());
+	assert_int_equal(pages_of(seg->fd), 0);
+
+	iov[0] = (struct iovec){ seg_get(&ses, id)->map, FF_PAGE };
+	iov[1] = (struct iovec){ seg->map, 8 };
+	assert_false(sigbus_touch(iov, 1, 0));
+	assert_false(mem_gone());
+	assert_true(sigbus_touch(iov, 2, FF_PAGE));
+	assert_true(mem_gone());
+	assert_int_equal(sigbus_gone, 1);
+	assert_int_equal(write(pair[1], seg->map, 8), 8);
+	seg->map[FF_PAGE] = 1; /* and on it goes */
+	seg->map[(64 << 20) - 1] = 1;
+	assert_int_equal(pages_of(seg->fd), 0);
+	sigbus_forget(&ses);
+	assert_int_equal(sigbus_gone, 0);
+
+	/* what the client has touched is there, until it punches a hole */
+	assert_int_equal(fallocate(seg->fd, 0, 32 << 20, FF_PAGE), 0);
+	assert_int_equal(seg->map[32 << 20], 0);
+	assert_false(mem_gone());
+	fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 32 << 20, FF_PAGE);
+	seg->map[32 << 20] = 1;
+	assert_true(mem_gone());
+	assert_int_equal(pages_of(seg->fd), 0);
+	sigbus_forget(&ses);
+	close(pair[0]);
+	close(pair[1]);
+	sigaction(SIGBUS, &bus, NULL);
+	sigaction(SIGSEGV, &segv, NULL);
 }
 
 static void number_of_segments_is_bounded(void **state)
@@ -140,12 +212,6 @@ static void large_rings_get_a_segment(void **state)
 	assert_int_equal(seg_get(&ses, 1)->size, 100u << 20);
 }
 
-/* Changed behind the compiler's back, by a signal handler. */
-static bool mem_gone(void)
-{
-	return *(volatile bool *)&ses.mem_gone;
-}
-
 /* ---- sigbus.c -------------------------------------------------------------------------------------- */
 
 static void lost_memory_reads_zero_and_marks_the_session(void **state)
@@ -161,8 +227,8 @@ static void lost_memory_reads_zero_and_marks_the_session(void **state)
 	assert_int_equal(ftruncate(fd, 4 * FF_PAGE), 0);
 	p = mmap(NULL, 4 * FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ro = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, fd, 0);
-	assert_int_equal(sigbus_watch((void *)p, 4 * FF_PAGE, &ses), 0);
-	assert_int_equal(sigbus_watch((void *)ro, FF_PAGE, &ses), 0);
+	assert_int_equal(sigbus_watch((void *)p, 4 * FF_PAGE, FF_PAGE, &ses), 0);
+	assert_int_equal(sigbus_watch((void *)ro, FF_PAGE, FF_PAGE, &ses), 0);
 	p[2 * FF_PAGE] = 1;
 	assert_false(mem_gone());
 	assert_int_equal(ftruncate(fd, FF_PAGE), 0);
@@ -171,9 +237,10 @@ static void lost_memory_reads_zero_and_marks_the_session(void **state)
 	p[3 * FF_PAGE] = 5; /* and on it goes */
 	assert_int_equal(p[3 * FF_PAGE], 5);
 
-	ses.mem_gone = false;
+	sigbus_forget(&ses);
 	*ro = 1;
 	assert_true(mem_gone());
+	sigbus_forget(&ses);
 	sigbus_unwatch((void *)p);
 	sigbus_unwatch((void *)ro);
 	munmap((void *)p, 4 * FF_PAGE);
@@ -195,7 +262,7 @@ static void other_faults_are_fatal(void **state)
 		volatile uint8_t *p = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, fd, 0);
 
 		signal(SIGBUS, SIG_DFL); /* not the sanitizer's */
-		if (sigbus_install() || sigbus_watch((void *)p, FF_PAGE, &ses))
+		if (sigbus_install() || sigbus_watch((void *)p, FF_PAGE, FF_PAGE, &ses))
 			_exit(1);
 		sigbus_unwatch((void *)p);
 		if (ftruncate(fd, 0))
@@ -213,9 +280,13 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(segments_are_sealed),	      T(number_of_segments_is_bounded),
-		T(rings_start_at_the_header), T(rings_are_zeroed_disjoint_and_reused),
-		T(large_rings_get_a_segment), T(lost_memory_reads_zero_and_marks_the_session),
+		T(segments_are_sealed),
+		T(holes),
+		T(number_of_segments_is_bounded),
+		T(rings_start_at_the_header),
+		T(rings_are_zeroed_disjoint_and_reused),
+		T(large_rings_get_a_segment),
+		T(lost_memory_reads_zero_and_marks_the_session),
 		T(other_faults_are_fatal),
 	};
 
