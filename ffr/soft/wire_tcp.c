@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "../abi/ff_probe.h"
+#include "../shadow.h"
 #include "remote.h"
 #include "wire_io.h"
 #include "../log.h"
@@ -428,6 +429,7 @@ static int tx(struct fast *f, struct wire_tcp *c)
 	give_back(f);
 	while (!c->dead && c->writable && has_tx(c)) {
 		uint64_t id = ++wire_dev(f)->batch;
+		bool torn = false;
 		ssize_t n = 0;
 
 		wire_dev(f)->collecting = true;
@@ -438,6 +440,11 @@ static int tx(struct fast *f, struct wire_tcp *c)
 		}
 		if (batch.num_iov) {
 			n = wire_io_writev(c->io, batch.iov, (int)batch.num_iov);
+			/* memory that a client took away is that client's loss, not the connection's */
+			torn = (n == -EFAULT || (n > 0 && (uint32_t)n < batch.bytes)) &&
+			       sigbus_touch(batch.iov, (int)batch.num_iov, n > 0 ? (uint64_t)n : 0);
+			if (torn && n < 0)
+				n = 0;
 			settle(f, c, &batch, n > 0 ? (uint32_t)n : 0);
 			work += (int)batch.num;
 			if (n < 0 && n != -EAGAIN) {
@@ -447,7 +454,7 @@ static int tx(struct fast *f, struct wire_tcp *c)
 		}
 		settled(f);
 		batch.conn = NULL;
-		if (n == -EAGAIN || (n > 0 && (uint32_t)n < batch.bytes)) {
+		if (n == -EAGAIN || (n > 0 && !torn && (uint32_t)n < batch.bytes)) {
 			c->writable = false;
 			c->unflushed = !wire_io_is_plain(c->io);
 			break;
@@ -615,6 +622,7 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 	uint32_t left = c->in_frame ? c->h.len - c->got : 0, bytes = 0, room = 0;
 	struct iovec iov[FRAME_IOVS + 1];
 	uint8_t *moved = NULL;
+	bool torn = false;
 	int n = 0;
 	ssize_t r;
 
@@ -642,11 +650,16 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 		room = (left >= RX_BIG ? (uint32_t)sizeof(c->h) : RX_BUF) - c->rlen;
 		iov[n++] = (struct iovec){ c->rbuf + c->rlen, room };
 	}
-	r = wire_io_readv(c->io, iov, n);
+	do {
+		r = wire_io_readv(c->io, iov, n);
+		/* as in tx() */
+		if (r == -EFAULT || (r > 0 && (uint32_t)r < bytes))
+			torn = sigbus_touch(iov, n, r > 0 ? (uint64_t)r : 0);
+	} while (r == -EFAULT && torn);
 	if (r <= 0)
 		return r;
 	/* all that there was: the next bytes come with an event of their own */
-	if (r < bytes + room && wire_io_is_plain(c->io) && !c->ending)
+	if (r < bytes + room && !torn && wire_io_is_plain(c->io) && !c->ending)
 		c->readable = false;
 	c->last_rx = f->wire_at = f->now;
 	c->asked = 0;
