@@ -11,8 +11,9 @@
 #include <stdint.h>
 
 /*
- * X(name, kind, max, tenant, what). 0 is "no limit" (of weight and latency: the default), and what
- * every field begins as. kind:
+ * X(name, kind, max, tenant, what). 0 is what every field begins as: nobody has said anything. For those
+ * of FFO_DEFAULTS a container then has its host's default, and FFO_UNLIMITED is no limit; of weight and
+ * latency there is one default, and all others have no limit. kind:
  *	RATE	bytes/s; written and shown as bits/s, "10Gbit"
  *	COUNT	a number; "2M" is 2,000,000
  *	BYTES	a number of bytes; "1MB" is 2^20
@@ -41,6 +42,7 @@
 	X(max_wr, COUNT, 1ull << 40, 1, "entries of all its work queues")                          \
 	X(max_registered, BYTES, 1ull << 50, 1, "registered")                                      \
 	X(max_pinned, BYTES, 1ull << 50, 1, "kept by the router: shadow pages and rings")          \
+	X(max_rings, BYTES, 1ull << 50, 1, "of these, rings: the router's own memory")             \
 	X(max_fd, COUNT, 1ull << 20, 1, "descriptors that the router keeps")                       \
 	X(max_session, COUNT, 1ull << 20, 1, "sessions")                                           \
 	X(max_calls, COUNT, 1ull << 32, 1, "control calls per second")                             \
@@ -53,5 +55,31 @@ struct ffo_limits {
 };
 
 #define FFO_WEIGHT_DEFAULT 100u
+
+#define FFO_UNLIMITED (1ull << 62) /* "unlimited" */
+
+#define FFO_GB (1ull << 30)
+#define FFO_MB (1ull << 20)
+
+/*
+ * X(name, default, untrusted): what a container may use of a host when nobody has said it, if the
+ * host's ffr.conf has nothing else, and what `ffctl container set --untrusted` says. The defaults are
+ * above what large honest programs take: a job of 64 processes with 1,024 QPs each, 256 GB
+ * registered. They bound what one container can take away from all others: 512 sessions with 65,535
+ * MRs each would be 10 GB of the router's memory.
+ */
+#define FFO_DEFAULTS(X)                                                                            \
+	X(max_qp, 65536, 1024)                                                                     \
+	X(max_cq, 65536, 1024)                                                                     \
+	X(max_srq, 16384, 256)                                                                     \
+	X(max_mr, 262144, 4096)                                                                    \
+	X(max_wr, 1u << 25, 1u << 18)                                                              \
+	X(max_registered, 1024 * FFO_GB, 4 * FFO_GB)                                               \
+	X(max_pinned, 256 * FFO_GB, FFO_GB)                                                        \
+	X(max_rings, 8 * FFO_GB, 64 * FFO_MB)                                                      \
+	X(max_fd, 16384, 512)                                                                      \
+	X(max_session, 512, 24)                                                                    \
+	X(max_calls, 100000, 5000)                                                                 \
+	X(max_cpu, FFO_UNLIMITED, 500)
 
 #endif

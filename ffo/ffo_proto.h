@@ -97,7 +97,7 @@
 
 #define FFO_SOCKET_DEFAULT "unix:/run/freeflow/ffo.sock"
 
-#define FFO_LINE_MAX	262144u /* bytes of a message, newline included */
+#define FFO_LINE_MAX	524288u /* bytes of a message, newline included */
 #define FFO_BATCH_MAX	1024u	/* rows of one map_publish, map_withdraw or page of map_list */
 #define FFO_PAGE_MAX	256u	/* objects of one page of container_list or host_list */
 #define FFO_NAME_MAX	64u	/* bytes of a name, NUL included */

@@ -19,6 +19,41 @@ const struct ffo_limit ffo_limit[] = {
 static_assert(FFO_NUM_LIMITS <= 32, "bits of ffo_limits_change.set");
 static_assert(sizeof(struct ffo_limits) == FFO_NUM_LIMITS * sizeof(uint64_t), "no padding");
 
+const struct ffo_limits ffo_limits_default = {
+#define X(name, normal, untrusted) .name = normal,
+	FFO_DEFAULTS(X)
+#undef X
+};
+const struct ffo_limits ffo_limits_untrusted = {
+#define X(name, normal, untrusted) .name = untrusted,
+	FFO_DEFAULTS(X)
+#undef X
+};
+
+bool ffo_limit_has_default(size_t i)
+{
+	struct ffo_limits l = ffo_limits_default;
+
+	return *ffo_limit_of(&l, i) != 0;
+}
+
+struct ffo_limits ffo_limits_in_force(const struct ffo_limits *told,
+				      const struct ffo_limits *defaults)
+{
+	static const struct ffo_limits none;
+	struct ffo_limits l = *told, d = defaults ? *defaults : none;
+
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
+		uint64_t *n = ffo_limit_of(&l, i);
+
+		if (!*n)
+			*n = *ffo_limit_of(&d, i);
+		if (*n == FFO_UNLIMITED)
+			*n = 0;
+	}
+	return l;
+}
+
 bool ffo_limits_any(const struct ffo_limits *l)
 {
 	static const struct ffo_limits none;
@@ -48,7 +83,8 @@ static bool value_ok(size_t i, json_t *value)
 {
 	json_int_t n = json_integer_value(value);
 
-	return json_is_integer(value) && n >= 0 && (uint64_t)n <= ffo_limit[i].max;
+	return json_is_integer(value) && ((n >= 0 && (uint64_t)n <= ffo_limit[i].max) ||
+					  (n == FFO_UNLIMITED && ffo_limit_has_default(i)));
 }
 
 int ffo_limits_change_parse(json_t *j, bool tenant, struct ffo_limits_change *change, char *why,

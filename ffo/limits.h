@@ -49,6 +49,14 @@ static inline uint64_t *ffo_limit_of(struct ffo_limits *l, size_t i)
 	return (uint64_t *)((char *)l + ffo_limit[i].offset);
 }
 
+/* Has a host a default for it? Then FFO_UNLIMITED can be said. */
+bool ffo_limit_has_default(size_t i);
+/* FFO_DEFAULTS: all others are 0. */
+extern const struct ffo_limits ffo_limits_default, ffo_limits_untrusted;
+/* What is in force: `told`, with `defaults` where it says nothing (NULL: none); 0: no limit. */
+struct ffo_limits ffo_limits_in_force(const struct ffo_limits *told,
+				      const struct ffo_limits *defaults);
+
 /* Is anything limited? */
 bool ffo_limits_any(const struct ffo_limits *l);
 void ffo_limits_apply(struct ffo_limits *l, const struct ffo_limits_change *change);

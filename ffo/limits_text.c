@@ -97,6 +97,10 @@ int ffo_limit_parse(enum ffo_limit_kind kind, uint64_t max, const char *text, ui
 	*value = 0;
 	if (!strcasecmp(text, "none"))
 		return 0;
+	if (!strcasecmp(text, "unlimited") && kind != FFO_LIMIT_FLAG) {
+		*value = FFO_UNLIMITED;
+		return 0;
+	}
 	if (kind == FFO_LIMIT_FLAG) {
 		*value = !strcasecmp(text, "yes");
 		return *value || !strcasecmp(text, "no") ? 0 : -EINVAL;
@@ -129,6 +133,10 @@ const char *ffo_limit_text(enum ffo_limit_kind kind, uint64_t value, char buf[LI
 
 	if (kind == FFO_LIMIT_FLAG || !value) {
 		snprintf(buf, LIMIT_TEXT_MAX, "%s", value ? "yes" : "none");
+		return buf;
+	}
+	if (value == FFO_UNLIMITED) {
+		snprintf(buf, LIMIT_TEXT_MAX, "unlimited");
 		return buf;
 	}
 	v *= kinds[kind].per_value;

@@ -8,7 +8,8 @@
  *	CPUS	a number of CPUs, or of thousandths: 0.5, 500m
  *	FLAG	yes or no
  *
- * Numbers may have a fraction: 1.5Gbit. Case is of no matter. "none" takes a limit away.
+ * Numbers may have a fraction: 1.5Gbit. Case is of no matter. "none" takes away what was set;
+ * "unlimited" is FFO_UNLIMITED.
  */
 #ifndef FFO_LIMITS_TEXT_H
 #define FFO_LIMITS_TEXT_H

@@ -38,12 +38,13 @@ static json_t *container_json(struct router *r, const struct container *c)
 			      c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode], "lid",
 			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)c->epoch,
 			      "host", r->conf.hostname);
+	const struct container_ctl *ct = c->ctl;
 	char *dir;
 
 	if (j)
 		json_object_set_new(j, "thread", json_integer(c->fast->index));
-	if (j && ffo_limits_any(&c->limits))
-		json_object_set_new(j, "limits", ffo_limits_to_json(&c->limits));
+	if (j && ffo_limits_any(&ct->told))
+		json_object_set_new(j, "limits", ffo_limits_to_json(&ct->told));
 	if (j && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
 		json_object_set_new(j, "directory", json_string(dir));
 		free(dir);

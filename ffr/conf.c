@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../ffo/limits_text.h"
+
 #define HOSTNAME_MAX 63
 
 const char *const mode_name[FF_MODE_NUM] = {
@@ -350,11 +352,42 @@ static int valid_range(cfg_t *cfg, cfg_opt_t *opt)
 	return 0;
 }
 
+/* Of the section of defaults: 0 or -EINVAL. */
+static int default_parse(const char *name, const char *text, uint64_t *value)
+{
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)
+		if (!strcmp(ffo_limit[i].name, name))
+			return ffo_limit_parse(ffo_limit[i].kind, ffo_limit[i].max, text, value) ||
+					       !*value ?
+				       -EINVAL :
+				       0;
+	return -EINVAL;
+}
+
+static int valid_default(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+	uint64_t value;
+
+	if (!default_parse(opt->name, s, &value))
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is neither such a limit as ffctl takes nor unlimited", opt->name,
+		  s);
+	return -1;
+}
+
 /* ---- the file ------------------------------------------------------------------------------ */
 
 static cfg_opt_t limit_opts[] = {
 #define X(name, def, max) CFG_INT(#name, def, CFGF_NONE),
 	FFR_LIMITS(X)
+#undef X
+		CFG_END()
+};
+
+static cfg_opt_t default_opts[] = {
+#define X(name, normal, untrusted) CFG_STR(#name, NULL, CFGF_NONE),
+	FFO_DEFAULTS(X)
 #undef X
 		CFG_END()
 };
@@ -398,6 +431,7 @@ static cfg_t *conf_open(void)
 		CFG_STR("wire_roles", "required", CFGF_NONE),
 		CFG_BOOL("wire_check_address", cfg_true, CFGF_NONE),
 		CFG_SEC("limits", limit_opts, CFGF_NONE),
+		CFG_SEC("defaults", default_opts, CFGF_NONE),
 		CFG_END(),
 	};
 	cfg_t *cfg;
@@ -431,6 +465,9 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "wire_roles", valid_roles);
 	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		cfg_set_validate_func(cfg, ranges[i].name, valid_range);
+#define X(name, normal, untrusted) cfg_set_validate_func(cfg, "defaults|" #name, valid_default);
+	FFO_DEFAULTS(X)
+#undef X
 	return cfg;
 }
 
@@ -465,6 +502,19 @@ static int take_wire(struct ffr_conf *c, cfg_t *cfg)
 	    take_str(&c->wire_ca, cfg, "wire_ca") || take_str(&c->wire_crl, cfg, "wire_crl"))
 		return -ENOMEM;
 	return 0;
+}
+
+static void take_defaults(struct ffo_limits *l, cfg_t *cfg)
+{
+	const char *s;
+
+	*l = ffo_limits_default;
+#define X(name, normal, untrusted)                                                                 \
+	s = cfg_getstr(cfg, #name);                                                                \
+	if (s)                                                                                     \
+		default_parse(#name, s, &l->name);
+	FFO_DEFAULTS(X)
+#undef X
 }
 
 static int conf_take(struct ffr_conf *c, cfg_t *cfg)
@@ -507,6 +557,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 #define X(name, def, max) c->limits.name = (uint32_t)cfg_getint(limits, #name);
 	FFR_LIMITS(X)
 #undef X
+	take_defaults(&c->defaults, cfg_getsec(cfg, "defaults"));
 	return 0;
 }
 

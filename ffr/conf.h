@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "../ffo/ffo_limits.h"
 #include "abi/ff_proto.h"
 #include "abi/ff_ring.h"
 #include "fast.h"
@@ -71,6 +72,7 @@ struct ffr_conf {
 	uint32_t fast_threads;
 	int fast_cpu[FAST_THREADS_MAX]; /* -1: any */
 	struct ffr_limits limits;
+	struct ffo_limits defaults; /* of containers of whose limits nothing was said */
 };
 
 extern const char *const mode_name[FF_MODE_NUM];

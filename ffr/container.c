@@ -27,6 +27,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "../ffo/limits.h"
 #include "cpu.h"
 #include "ctl.h"
 #include "discard.h"
@@ -258,9 +259,11 @@ void containers_sweep(struct router *r)
 
 static void info_copy(struct container *c, const struct ffo_container *info)
 {
+	const struct container_ctl *ct = c->ctl;
+
 	static_assert(CONTAINER_MAX_GIDS >= FFO_ADDR_MAX, "gid");
 
-	c->limits = info->limits;
+	c->limits = ffo_limits_in_force(&info->limits, &ct->r->conf.defaults);
 	c->mode = (enum ff_mode)info->mode;
 	c->lid = info->lid;
 	c->num_gids = info->num_ips;
@@ -313,6 +316,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	snprintf(c->name, sizeof(c->name), "%s", info->name);
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
 	info_copy(c, info);
+	ct->told = info->limits;
 	ct->dir_fd = err = dir_open(r, c->name);
 	if (err < 0)
 		goto err_free;
@@ -371,9 +375,10 @@ void container_update(struct container *c, const struct ffo_container *info)
 	struct tenant *t = c->of;
 
 	info_copy(&n, info);
-	if (memcmp(&info->limits, &c->limits, sizeof(c->limits))) {
+	ct->told = info->limits;
+	if (memcmp(&n.limits, &c->limits, sizeof(c->limits))) {
 		fast_lock(f);
-		fast_container_limits(c, &info->limits);
+		fast_container_limits(c, &n.limits);
 		fast_unlock(f);
 	}
 	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid &&

@@ -34,9 +34,9 @@ static const struct {
 	const char *args;
 } commands[] = {
 	{ "container", "add", cmd_container_add,
-	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [LIMIT]... [--docker]" },
+	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [LIMIT]... [--untrusted] [--docker]" },
 	{ "container", "set", cmd_container_set,
-	  "NAME [--ip ADDRESS]... [--mode MODE] [LIMIT]..." },
+	  "NAME [--ip ADDRESS]... [--mode MODE] [LIMIT]... [--untrusted]" },
 	{ "container", "rm", cmd_container_rm, "NAME" },
 	{ "container", "list", cmd_container_list, "[--all]" },
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },

@@ -98,6 +98,8 @@ struct option;
 const struct option *limit_options(const struct option *first);
 /* Option o was given with that value: into request["limits"]. */
 void limit_take(json_t *request, int o, const char *text);
+/* The limits of --untrusted, but those that the request has. */
+void limit_take_untrusted(json_t *request);
 void limit_help(void);
 
 /* Columns of a list of containers for the rates that any of them has. */

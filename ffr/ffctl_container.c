@@ -37,11 +37,13 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "tenant", required_argument, NULL, 't' },
 		{ "mode", required_argument, NULL, 'm' },
 		{ "docker", no_argument, NULL, 'd' },
+		{ "untrusted", no_argument, NULL, 'l' },
 		{ 0 },
 	};
 	const struct option *all = strchr(allowed, 'l') ? limit_options(options) : options;
 	json_t *ips = json_array();
 	struct in6_addr addr;
+	bool untrusted = false;
 	int o;
 
 	a->request = json_pack("{s:s}", "op", op);
@@ -63,10 +65,14 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			json_array_append_new(ips, json_string(optarg));
 		else if (o == 'd')
 			a->docker = true;
+		else if (o == 'l')
+			untrusted = true;
 		else
 			json_object_set_new(a->request, o == 't' ? "tenant" : "mode",
 					    json_string(optarg));
 	}
+	if (untrusted)
+		limit_take_untrusted(a->request);
 	if (json_array_size(ips))
 		json_object_set(a->request, "ips", ips);
 	json_decref(ips);

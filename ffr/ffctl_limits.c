@@ -61,6 +61,8 @@ static void take(json_t *limits, size_t i, const char *option, const char *text)
 	if (err == -ERANGE)
 		usage_fail("--%s: \"%s\" is out of range: at most %s, or none", option, text,
 			   ffo_limit_text(l->kind, l->max, max));
+	if (value == FFO_UNLIMITED && !ffo_limit_has_default(i))
+		value = 0; /* it is that when nothing is said */
 	if (err)
 		usage_fail("--%s: \"%s\" is not %s, or none", option, text,
 			   ffo_limit_example(l->kind));
@@ -85,6 +87,22 @@ void limit_take(json_t *request, int o, const char *text)
 	}
 }
 
+void limit_take_untrusted(json_t *request)
+{
+	json_t *limits = json_object_get(request, "limits");
+	struct ffo_limits l = ffo_limits_untrusted;
+
+	if (!limits) {
+		limits = json_object();
+		json_object_set_new(request, "limits", limits);
+	}
+	/* what is said beside it, before or after, holds */
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)
+		if (ffo_limit_has_default(i) && !json_object_get(limits, ffo_limit[i].name))
+			json_object_set_new(limits, ffo_limit[i].name,
+					    json_integer((json_int_t)*ffo_limit_of(&l, i)));
+}
+
 static const char *kind_text(enum ffo_limit_kind kind)
 {
 	static const char *const text[] = {
@@ -105,7 +123,8 @@ static void help_line(const char *option, enum ffo_limit_kind kind, const char *
 
 void limit_help(void)
 {
-	puts("\nLIMIT, each with a value as below or none:\n");
+	puts("\nLIMIT, each with a value as below, none (what the host's ffr.conf says) or unlimited;\n"
+	     "--untrusted: tight ones of all that are called max:\n");
 	help_line("rate", FFO_LIMIT_RATE, "--tx-rate and --rx-rate");
 	help_line("ops", FFO_LIMIT_COUNT, "--tx-ops and --rx-ops");
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)

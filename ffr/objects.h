@@ -130,7 +130,7 @@ struct container {
 	uint16_t lid;
 	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
-	struct ffo_limits limits; /* the orchestrator's */
+	struct ffo_limits limits; /* in force: the orchestrator's, and the host's defaults */
 	bool limited;		  /* one of its meters, or of its tenant's, may close */
 	bool meters_set;	  /* one of its own */
 	struct rate_meter meter[RATE_DIRS];

@@ -29,13 +29,13 @@ static int lift(struct fast *f, const struct ffo_tenant *list, size_t n)
 /* What has not changed is left alone: the meters keep what they know. [lock] */
 static int impose(struct fast *f, const struct ffo_tenant *t)
 {
+	const struct ffo_limits l = ffo_limits_in_force(&t->limits, NULL);
 	const struct tenant *is;
 
 	LIST_FOREACH(is, &f->tenants, entry)
-		if (!strcmp(is->name, t->name) &&
-		    !memcmp(&is->limits, &t->limits, sizeof(t->limits)))
+		if (!strcmp(is->name, t->name) && !memcmp(&is->limits, &l, sizeof(l)))
 			return 0;
-	return fast_tenant_limits(f, t->name, &t->limits);
+	return fast_tenant_limits(f, t->name, &l);
 }
 
 int orch_tenants(struct router *r, json_t *j)

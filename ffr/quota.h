@@ -25,6 +25,7 @@ struct obj;
 	X(WR, max_wr)		      /* entries of SQs, RQs and SRQs */                           \
 	X(REGISTERED, max_registered) /* bytes: lengths of MRs */                                  \
 	X(PINNED, max_pinned)	      /* bytes: ring and shadow segments, device memory */         \
+	X(RINGS, max_rings)	      /* bytes: ring segments */                                   \
 	X(FD, max_fd)		      /* that the router has open for it */                        \
 	X(SESSION, max_session)
 

@@ -87,12 +87,22 @@ static int seg_charge(struct container *c, enum seg_kind kind, uint64_t size)
 		return err;
 	err = quota_charge(c, QUOTA_PINNED, pinned(kind, size));
 	if (err)
-		quota_return(c, QUOTA_FD, 1);
+		goto err_fd;
+	err = quota_charge(c, QUOTA_RINGS, kind == SEG_RINGS ? size : 0);
+	if (err)
+		goto err_pinned;
+	return 0;
+
+err_pinned:
+	quota_return(c, QUOTA_PINNED, pinned(kind, size));
+err_fd:
+	quota_return(c, QUOTA_FD, 1);
 	return err;
 }
 
 static void seg_return(struct container *c, enum seg_kind kind, uint64_t size)
 {
+	quota_return(c, QUOTA_RINGS, kind == SEG_RINGS ? size : 0);
 	quota_return(c, QUOTA_PINNED, pinned(kind, size));
 	quota_return(c, QUOTA_FD, 1);
 }

@@ -67,6 +67,12 @@ static void defaults(void **state)
 #define X(name, def, max) assert_int_equal(c.limits.name, def);
 	FFR_LIMITS(X)
 #undef X
+#define X(name, normal, untrusted)                                                                 \
+	assert_int_equal(c.defaults.name, normal);                                                 \
+	assert_true(c.defaults.name);
+	FFO_DEFAULTS(X)
+#undef X
+	assert_int_equal(c.defaults.tx_rate, 0);
 	conf_free(&c);
 }
 
@@ -108,7 +114,9 @@ static void every_option(void **state)
 #define X(name, def, max) "  " #name " = 7\n"
 		FFR_LIMITS(X)
 #undef X
-			"}\n";
+			"}\n"
+			"defaults {\n  max_qp = 1.5k\n  max_rings = \"64MB\"\n"
+			"  max_mr = unlimited\n  max_cpu = 0.5\n}\n";
 	struct ffr_conf c;
 
 	(void)state;
@@ -149,6 +157,11 @@ static void every_option(void **state)
 #define X(name, def, max) assert_int_equal(c.limits.name, 7);
 	FFR_LIMITS(X)
 #undef X
+	assert_int_equal(c.defaults.max_qp, 1500);
+	assert_int_equal(c.defaults.max_rings, 64 << 20);
+	assert_int_equal(c.defaults.max_mr, FFO_UNLIMITED);
+	assert_int_equal(c.defaults.max_cpu, 500);
+	assert_int_equal(c.defaults.max_session, 512);
 	conf_free(&c);
 }
 
@@ -223,6 +236,10 @@ static void bad_files_are_refused(void **state)
 		{ "limits {\n max_qp = 32769\n}\n", 2, "32768" },
 		{ "limits {\n max_mr = 65536\n}\n", 2, "65535" },
 		{ "limits {\n max_cows = 1\n}\n", 2, "max_cows" },
+		{ "defaults {\n max_qp = many\n}\n", 2, "max_qp" },
+		{ "defaults {\n max_qp = none\n}\n", 2, "max_qp" },
+		{ "defaults {\n max_rings = 0\n}\n", 2, "max_rings" },
+		{ "defaults {\n tx_rate = 1Gbit\n}\n", 2, "tx_rate" },
 		{ "# it's\nmode = \"spin\n\n", 2, "\" is not closed" },
 		{ "mode = 'spin\n", 1, "' is not closed" },
 		{ "\nlimits {\n max_qp = 1\n\n", 2, "{ is not closed" },

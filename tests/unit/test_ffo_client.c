@@ -93,7 +93,7 @@ static void test_client(void **state)
 	/* What cannot be asked. */
 	assert_int_equal(ffo_client_call(c, FFO_OP_HELLO, json_array(), answered, &seen), -EINVAL);
 	assert_int_equal(ffo_client_call(c, FFO_OP_HELLO,
-					 json_pack("{s:o}", "host", json_sprintf("%300000d", 1)),
+					 json_pack("{s:o}", "host", json_sprintf("%600000d", 1)),
 					 answered, &seen),
 			 -EMSGSIZE);
 	/* Closed with calls under way. */

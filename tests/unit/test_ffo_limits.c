@@ -44,6 +44,39 @@ static void expect_refused(const char *text, bool tenant, const char *want)
 	json_decref(j);
 }
 
+/* A host's default holds where nothing was said; of no limit one has to speak. */
+static void defaults_hold(void **state)
+{
+	struct ffo_limits told = { .max_qp = 7, .max_mr = FFO_UNLIMITED, .tx_rate = 9 };
+	struct ffo_limits def = { .max_qp = 3, .max_mr = 4, .max_cq = 5, .max_fd = FFO_UNLIMITED };
+	struct ffo_limits l = ffo_limits_in_force(&told, &def);
+	struct ffo_limits_change c;
+
+	(void)state;
+	assert_int_equal(l.max_qp, 7);
+	assert_int_equal(l.max_mr, 0);
+	assert_int_equal(l.max_cq, 5);
+	assert_int_equal(l.max_fd, 0);
+	assert_int_equal(l.tx_rate, 9);
+	l = ffo_limits_in_force(&told, NULL);
+	assert_int_equal(l.max_mr, 0);
+	assert_int_equal(l.max_cq, 0);
+	c = change("{\"max_qp\":4611686018427387904}");
+	ffo_limits_apply(&told, &c);
+	assert_int_equal(told.max_qp, FFO_UNLIMITED);
+	expect_refused("{\"tx_rate\":4611686018427387904}", false,
+		       "limit \"tx_rate\" must be an integer from 0 to 1099511627776");
+	/* what is called max is what has one, and the tight ones are tighter */
+	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
+		struct ffo_limits n = ffo_limits_default, u = ffo_limits_untrusted;
+
+		assert_int_equal(ffo_limit_has_default(i), !strncmp(ffo_limit[i].name, "max_", 4));
+		if (ffo_limit_has_default(i))
+			assert_true(*ffo_limit_of(&u, i) &&
+				    *ffo_limit_of(&u, i) < *ffo_limit_of(&n, i));
+	}
+}
+
 static void what_is_absent_stays(void **state)
 {
 	struct ffo_limits l = { .tx_rate = 5, .max_qp = 7 };
@@ -171,9 +204,9 @@ static void a_container_has_them(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_absent_stays), cmocka_unit_test(nonsense_is_refused),
-		cmocka_unit_test(a_full_list_fits),	cmocka_unit_test(lists_are_checked),
-		cmocka_unit_test(a_container_has_them),
+		cmocka_unit_test(defaults_hold),       cmocka_unit_test(what_is_absent_stays),
+		cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(a_full_list_fits),
+		cmocka_unit_test(lists_are_checked),   cmocka_unit_test(a_container_has_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

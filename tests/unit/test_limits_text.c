@@ -51,6 +51,8 @@ static void values_are_read(void **state)
 		{ COUNT, "4G", 4000000000, NULL },
 		{ COUNT, "65536", 65536, NULL },
 		{ COUNT, "none", 0, NULL },
+		{ COUNT, "unlimited", FFO_UNLIMITED, NULL },
+		{ BYTES, "Unlimited", FFO_UNLIMITED, "unlimited" },
 		{ BYTES, "1MB", 1 << 20, NULL },
 		{ BYTES, "64kB", 65536, NULL },
 		{ BYTES, "1GB", 1 << 30, NULL },
@@ -113,6 +115,7 @@ static void others_are_refused(void **state)
 		{ BYTES, "1.0001kB", -EINVAL },
 		{ BYTES, "1025TB", -ERANGE },
 		{ FLAG, "1", -EINVAL },
+		{ FLAG, "unlimited", -EINVAL },
 		{ FLAG, "", -EINVAL },
 	};
 	uint64_t v;

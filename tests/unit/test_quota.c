@@ -18,6 +18,7 @@
 
 #include "ctl_calls.h"
 #include "tests/lib/hello.h"
+#include "ffr/container.h"
 #include "ffr/cpu.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -159,6 +160,34 @@ static void memory_is_counted(void **state)
 	rig_pump(g);
 	assert_int_equal(used(0, QUOTA_PINNED), 0);
 	munmap(buf, 1 << 20);
+}
+
+/* Of the host, where the orchestrator was told nothing. */
+static void defaults_are_in_force(void **state)
+{
+	struct ffo_container info = { .mode = g->c[0]->mode, .epoch = g->c[0]->epoch };
+	int s = call_client(g, 0), other = rig_connect(g, 0);
+	uint32_t pd = call_pd(g, s), cq = call_cq(g, s), qp;
+
+	(void)state;
+	info.lid = g->c[0]->lid;
+	info.num_ips = g->c[0]->num_gids;
+	for (unsigned i = 0; i < info.num_ips; i++)
+		memcpy(&info.ip[i], &g->c[0]->gid[i], sizeof(info.ip[i]));
+	g->r.conf.defaults = (struct ffo_limits){ .max_qp = 1, .max_rings = 1 };
+	container_update(g->c[0], &info);
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0); /* in a segment that is there */
+	assert_int_equal(create_qp(s, pd, cq, &qp), -ENOMEM);
+	assert_int_equal(rig_hello(g, other), -ENOMEM); /* no rings */
+	info.limits.max_qp = FFO_UNLIMITED;
+	container_update(g->c[0], &info);
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
+	memset(&g->r.conf.defaults, 0, sizeof(g->r.conf.defaults));
+	info.limits.max_qp = 0;
+	container_update(g->c[0], &info);
+	close(s);
+	close(other);
+	rig_pump(g);
 }
 
 static void sessions_and_descriptors_are_counted(void **state)
@@ -344,10 +373,15 @@ static void cpu_time_is_held(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
-		CALL_TEST(memory_is_counted),	CALL_TEST(sessions_and_descriptors_are_counted),
-		CALL_TEST(calls_wait),		CALL_TEST(a_slot_waits),
-		CALL_TEST(a_greeting_waits),	CALL_TEST(cpu_time_is_held),
+		CALL_TEST(objects_are_counted),
+		CALL_TEST(a_tenant_is_the_sum),
+		CALL_TEST(memory_is_counted),
+		CALL_TEST(defaults_are_in_force),
+		CALL_TEST(sessions_and_descriptors_are_counted),
+		CALL_TEST(calls_wait),
+		CALL_TEST(a_slot_waits),
+		CALL_TEST(a_greeting_waits),
+		CALL_TEST(cpu_time_is_held),
 	};
 
 	log_level = LOG_LEVEL_ERR;
