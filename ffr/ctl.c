@@ -24,6 +24,7 @@
 #include "cpu.h"
 #include "discard.h"
 #include "log.h"
+#include "mounts.h"
 #include "session.h"
 #include "shm.h"
 
@@ -86,7 +87,9 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
+	mounts_call_begins();
 	*status = serve[m->hdr.type](&c, m->req, resp);
+	mounts_call_ends();
 	quota_tell(conn->cont);
 	if (*status) {
 		memset(resp, 0, m->type->resp_size);

@@ -86,8 +86,8 @@ int dmabuf_map(struct mr *mr, int fd, uint64_t offset)
 		err = -errno;
 		goto err_run;
 	}
-	err = sigbus_watch(mr->map, mr->map_len, FF_PAGE, s);
-	if (err)
+	mr->watch = err = sigbus_watch(mr->map, mr->map_len, FF_PAGE, s);
+	if (err < 0)
 		goto err_unmap;
 	s->num_foreign++;
 	/* it has no address but those on the wire */
@@ -112,8 +112,8 @@ void dmabuf_unmap(struct mr *mr)
 {
 	if (!mr->map)
 		return;
-	sigbus_unwatch(mr->map);
-	munmap(mr->map, mr->map_len);
+	sigbus_unwatch(mr->watch);
+	unmap_later(mr->o.ses, mr->map, mr->map_len, -1);
 	mr->o.ses->num_foreign--;
 	mr->map = NULL;
 }

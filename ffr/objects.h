@@ -191,6 +191,7 @@ struct seg {
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
 	bool guarded; /* SEG_SHADOW: by guard.c; if not, it is reached by pvm.c */
+	int watch;    /* [ctl] sigbus.c's number */
 	/* [ctl] SEG_SHADOW: bytes from the start that were faulted in, and are to be (populate.c) */
 	uint64_t populated, populate_to;
 	void *alloc; /* [ctl] page allocator of a SEG_RINGS or SEG_DM */
@@ -295,6 +296,7 @@ struct mr {
 	struct dm *dm;	  /* MR_DM */
 	uint8_t *map;	  /* MR_DMABUF: map_len bytes */
 	uint64_t map_len; /* [ctl] */
+	int watch;	  /* [ctl] sigbus.c's number */
 	void *backend;	  /* the backend's own */
 };
 

@@ -111,17 +111,18 @@ static void schedule(struct session *s)
 	TAILQ_INSERT_TAIL(&r->populate->sessions, s, populate);
 }
 
-int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len)
+int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, bool now)
 {
 	uint64_t end = off + (len < REG_MAX ? len : REG_MAX);
-	int err;
+	int err = 0;
 
 	if (end <= seg->populate_to)
 		return 0;
 	if (off > seg->populate_to) /* pages between that nobody touched would be the router's */
 		seg->populated = off;
 	seg->populate_to = end;
-	err = slice(seg);
+	if (now)
+		err = slice(seg);
 	if (!err && seg->populated < seg->populate_to && s->conn)
 		schedule(s);
 	return err;

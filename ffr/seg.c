@@ -25,7 +25,9 @@
 #define MAX_SEGS  256u	       /* of a session */
 #define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
 #define RINGS_MAX (64ull << 20)
-#define FREE_MAX  (8ull << 20) /* bytes of a segment that the control thread frees itself */
+#define FREE_MAX  (8ull << 20) /* bytes of a mapping that the control thread frees itself */
+#define SLICE	  (32ull << 20)
+#define HOLE_MIN  (1ull << 20) /* bytes of a ring */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -156,8 +158,8 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	}
 	memory_near(seg.map, size, s->fast->conf.node);
 	seg.guarded = kind == SEG_SHADOW && !guard_map(seg.map, size);
-	err = sigbus_watch(seg.map, size, FF_PAGE, s);
-	if (err)
+	seg.watch = err = sigbus_watch(seg.map, size, FF_PAGE, s);
+	if (err < 0)
 		goto err_unmap;
 	segs[s->num_segs++] = seg;
 	return (int)seg.id;
@@ -178,7 +180,7 @@ struct seg *seg_get(struct session *s, uint32_t id)
 	return id < s->num_segs ? &s->segs[id] : NULL;
 }
 
-/* What is left of a segment that has many pages. */
+/* What is left of a mapping that may have many pages. */
 struct remains {
 	uv_work_t work;
 	void *map;
@@ -192,8 +194,13 @@ static void remains_free(uv_work_t *w)
 	struct remains *r = w->data;
 
 	(void)sandbox_enter(SANDBOX_POOL); /* the control thread's holds in any case */
+	/* in slices: who maps something meanwhile waits for the one that is under way only */
+	for (uint64_t at = 0; at < r->size; at += SLICE)
+		madvise((uint8_t *)r->map + at, r->size - at < SLICE ? r->size - at : SLICE,
+			MADV_DONTNEED);
 	munmap(r->map, r->size);
-	close(r->fd);
+	if (r->fd >= 0)
+		close(r->fd);
 }
 
 static void remains_freed(uv_work_t *w, int status)
@@ -203,21 +210,30 @@ static void remains_freed(uv_work_t *w, int status)
 }
 
 /* Not here, where it would keep all clients waiting: 70 ms for 1 GB. False: it must be here. */
-static bool free_elsewhere(const struct session *s, const struct seg *seg)
+static bool free_elsewhere(const struct session *s, void *map, uint64_t size, int fd)
 {
 	struct remains *r;
 
-	if (seg->size <= FREE_MAX || !s->conn)
+	if (size <= FREE_MAX || !s->conn)
 		return false;
 	r = malloc(sizeof(*r));
 	if (!r)
 		return false;
-	*r = (struct remains){ .map = seg->map, .size = seg->size, .fd = seg->fd };
+	*r = (struct remains){ .map = map, .size = size, .fd = fd };
 	r->work.data = r;
 	if (!uv_queue_work(&s->conn->r->loop, &r->work, remains_free, remains_freed))
 		return true;
 	free(r);
 	return false;
+}
+
+void unmap_later(struct session *s, void *map, uint64_t size, int fd)
+{
+	if (free_elsewhere(s, map, size, fd))
+		return;
+	munmap(map, size);
+	if (fd >= 0)
+		close(fd);
 }
 
 void seg_free_all(struct session *s)
@@ -227,11 +243,8 @@ void seg_free_all(struct session *s)
 		struct seg *seg = &s->segs[i];
 
 		seg_return(s->cont, seg->kind, seg->size);
-		sigbus_unwatch(seg->map);
-		if (!free_elsewhere(s, seg)) {
-			munmap(seg->map, seg->size);
-			close(seg->fd);
-		}
+		sigbus_unwatch(seg->watch);
+		unmap_later(s, seg->map, seg->size, seg->fd);
 		free(seg->alloc);
 	}
 	free(s->segs);
@@ -265,8 +278,15 @@ static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
 	if (p->free < num)
 		return p->pages;
 	for (uint32_t i = 0; i < p->pages; i++) {
-		if (!(i % 64) && p->used[i / 64] == UINT64_MAX) {
+		uint64_t word = p->used[i / 64];
+
+		if (!(i % 64) && word == UINT64_MAX) {
 			run = 0;
+			i += 63;
+			continue;
+		}
+		if (!(i % 64) && !word && i + 64 <= p->pages && run + 64 < num) {
+			run += 64;
 			i += 63;
 			continue;
 		}
@@ -275,6 +295,16 @@ static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
 			return i + 1 - num;
 	}
 	return p->pages;
+}
+
+/* Large ones by a hole, 26 MB in 1 ms: a memset takes 6 ms. */
+static void zero(const struct seg *seg, uint32_t first, uint32_t num)
+{
+	uint64_t off = (uint64_t)first * FF_PAGE, len = (uint64_t)num * FF_PAGE;
+
+	if (len < HOLE_MIN ||
+	    fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
+		memset(seg->map + off, 0, len);
 }
 
 /* `num` pages of that segment, zeroed. */
@@ -287,8 +317,7 @@ static bool pages_take(struct seg *seg, uint32_t num, uint32_t *off)
 		return false;
 	pages_set(p, first, num, true);
 	if (first < p->clean)
-		memset(seg->map + (size_t)first * FF_PAGE, 0,
-		       (size_t)((end < p->clean ? end : p->clean) - first) * FF_PAGE);
+		zero(seg, first, (end < p->clean ? end : p->clean) - first);
 	if (end > p->clean)
 		p->clean = end;
 	*off = first * FF_PAGE;

@@ -34,6 +34,13 @@
 /* Bytes of files that one call looks at for holes, and makes present. */
 #define LOOK_MAX (4ull << 20)
 
+/*
+ * What one call may look at: mappings that the process is asked for, 1 us each, and files that are opened
+ * and mapped, whether that succeeds or not, 30 us each. What is beyond is left to pvm.c.
+ */
+#define ASKED_MAX 1024u
+#define TRIED_MAX 64u
+
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 #ifndef MADV_POPULATE_WRITE
@@ -55,6 +62,7 @@ struct foreign {
 	uint8_t *map; /* map_len bytes; what was asked for lies `lead` bytes inside */
 	uint64_t map_len, lead;
 	uint32_t refs; /* runs */
+	int watch;     /* sigbus.c's number */
 };
 
 static struct foreign *foreigns; /* hash by key */
@@ -72,6 +80,7 @@ struct peer {
 	bool writes;	   /* the MR may be written to */
 	uint32_t max_runs; /* of the MR */
 	uint64_t look;	   /* bytes that may still be looked at for holes */
+	uint32_t asked, tried;
 };
 
 /*
@@ -111,11 +120,12 @@ static struct foreign *foreign_map(struct peer *peer, const struct foreign_key *
 	if (guard_map(g->map, g->map_len))
 		goto err_unmap;
 	/* whoever can write to the file can cut it off: it is watched from the first access on */
-	if (sigbus_watch(g->map, g->map_len, page_size, (struct session *)key->ses))
+	g->watch = sigbus_watch(g->map, g->map_len, page_size, (struct session *)key->ses);
+	if (g->watch < 0)
 		goto err_unmap;
 	if (is_there(peer, g))
 		return g;
-	sigbus_unwatch(g->map);
+	sigbus_unwatch(g->watch);
 err_unmap:
 	munmap(g->map, g->map_len);
 err_free:
@@ -144,7 +154,7 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, ui
 		g->refs++;
 		return g;
 	}
-	if (peer->ses->num_foreign >= MAX_FOREIGN)
+	if (peer->ses->num_foreign >= MAX_FOREIGN || peer->tried++ >= TRIED_MAX)
 		return NULL;
 	/* open as the application has it, for only what can be written to can be guarded */
 	fd = keeper_map_file(peer->ses->keeper_id, v, v->flags & FF_VMA_WRITE);
@@ -157,7 +167,7 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, ui
 	g->refs = 1;
 	HASH_ADD(hh, foreigns, key, sizeof(g->key), g);
 	if (!g->hh.tbl) {
-		sigbus_unwatch(g->map);
+		sigbus_unwatch(g->watch);
 		munmap(g->map, g->map_len);
 		free(g);
 		return NULL;
@@ -168,12 +178,14 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, ui
 
 static void foreign_put(struct foreign *g)
 {
+	struct session *s = (struct session *)g->key.ses;
+
 	if (--g->refs)
 		return;
 	HASH_DELETE(hh, foreigns, g);
-	((struct session *)g->key.ses)->num_foreign--;
-	sigbus_unwatch(g->map);
-	munmap(g->map, g->map_len);
+	s->num_foreign--;
+	sigbus_unwatch(g->watch);
+	unmap_later(s, g->map, g->map_len, -1);
 	free(g);
 }
 
@@ -230,7 +242,7 @@ static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t e
 	uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (peer->writes ? FF_VMA_WRITE : 0);
 	struct ff_vma v = { 0 };
 
-	for (; va < end && mr->num_runs < peer->max_runs; va = v.end) {
+	for (; va < end && mr->num_runs < peer->max_runs && peer->asked++ < ASKED_MAX; va = v.end) {
 		uint64_t from, to;
 		struct foreign *g;
 
@@ -256,6 +268,7 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 		.look = LOOK_MAX,
 	};
 	struct mr_run *shrunk;
+	bool now = true;
 	int err = 0;
 
 	mr->run = NULL;
@@ -279,7 +292,8 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 
 			if (!seg->guarded)
 				continue;
-			err = populate(s, seg, c->off, c->len);
+			err = populate(s, seg, c->off, c->len, now);
+			now = false;
 			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
 			continue;
 		}

@@ -59,13 +59,18 @@ void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
  */
 int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off);
 void seg_free_all(struct session *s);
+/*
+ * Unmap, and close fd if there is one; what is large, in slices on another thread, for it takes 23 ms
+ * for each GB of present pages. Nobody uses or watches it any more.
+ */
+void unmap_later(struct session *s, void *map, uint64_t size, int fd);
 
 /*
  * Have the router's own entries of [off, + len) of a shadow segment present before the fast path
- * needs them: a part of them now, the rest soon (populate.c). 0 or -errno; -EFAULT: the client has
+ * needs them: `now` a part of them, the rest soon (populate.c). 0 or -errno; -EFAULT: the client has
  * not made its pages present.
  */
-int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len);
+int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, bool now);
 /* The session goes. */
 void populate_forget(struct session *s);
 
@@ -73,13 +78,14 @@ void populate_forget(struct session *s);
  * Mappings of client-controlled memory can fail under the router's hands (SIGBUS: a file was
  * truncated, a hole was punched, memory ran out). The handler puts zero pages around the place, marks
  * the mapping's session (mem_gone) and goes on. Install once; register what may fail. `unit` is the
- * size of the mapping's pages in bytes.
+ * size of the mapping's pages in bytes. sigbus_watch() returns a number for sigbus_unwatch(), or
+ * -errno.
  */
 int sigbus_install(void);
 /* fn(arg), which must be async-signal-safe, is called when a session was marked. */
 void sigbus_tell(void (*fn)(void *), void *arg);
 int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s);
-void sigbus_unwatch(void *map);
+void sigbus_unwatch(int watch);
 /* The session is about to be freed. */
 void sigbus_forget(struct session *s);
 /*

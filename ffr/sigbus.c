@@ -33,11 +33,12 @@ struct watched {
 	_Atomic uintptr_t start, end; /* end 0: free */
 	uintptr_t window;
 	struct session *ses;
+	uint32_t next_free; /* control thread: index + 1 of another free one, 0: none */
 };
 
 static struct watched watched[MAX_WATCHED];
 static _Atomic uint32_t num_watched; /* entries from here on were never used */
-static uint32_t first_free;	     /* control thread: no free entry below */
+static uint32_t first_free;	     /* control thread: index + 1 of a free entry, 0: none */
 static struct sigaction old_bus, old_segv;
 static void (*tell)(void *);
 static void *tell_arg;
@@ -144,13 +145,16 @@ void sigbus_forget(struct session *s)
 
 int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s)
 {
-	uint32_t i;
+	uint32_t i = first_free;
 
-	for (i = first_free; i < MAX_WATCHED && atomic_load(&watched[i].end); i++)
-		;
-	first_free = i;
-	if (i == MAX_WATCHED)
-		return -ENOSPC;
+	if (i) {
+		first_free = watched[i - 1].next_free;
+		i--;
+	} else {
+		i = atomic_load(&num_watched);
+		if (i == MAX_WATCHED)
+			return -ENOSPC;
+	}
 	watched[i].ses = s;
 	watched[i].window = unit > WINDOW ? unit : WINDOW;
 	atomic_store(&watched[i].start, (uintptr_t)map);
@@ -158,20 +162,14 @@ int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s)
 	atomic_store(&watched[i].end, (uintptr_t)map + size);
 	if (i >= atomic_load(&num_watched))
 		atomic_store(&num_watched, i + 1);
-	return 0;
+	return (int)i;
 }
 
-void sigbus_unwatch(void *map)
+void sigbus_unwatch(int watch)
 {
-	uint32_t n = atomic_load(&num_watched);
+	struct watched *w = &watched[watch];
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (!atomic_load(&watched[i].end) ||
-		    atomic_load(&watched[i].start) != (uintptr_t)map)
-			continue;
-		atomic_store(&watched[i].end, 0);
-		if (i < first_free)
-			first_free = i;
-		return;
-	}
+	atomic_store(&w->end, 0);
+	w->next_free = first_free;
+	first_free = (uint32_t)watch + 1;
 }

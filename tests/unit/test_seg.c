@@ -219,6 +219,7 @@ static void lost_memory_reads_zero_and_marks_the_session(void **state)
 	struct sigaction bus, segv;
 	int fd = memfd_create("lost", 0);
 	volatile uint8_t *p, *ro;
+	int watch[2];
 
 	(void)state;
 	sigaction(SIGBUS, NULL, &bus);
@@ -227,8 +228,9 @@ static void lost_memory_reads_zero_and_marks_the_session(void **state)
 	assert_int_equal(ftruncate(fd, 4 * FF_PAGE), 0);
 	p = mmap(NULL, 4 * FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ro = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, fd, 0);
-	assert_int_equal(sigbus_watch((void *)p, 4 * FF_PAGE, FF_PAGE, &ses), 0);
-	assert_int_equal(sigbus_watch((void *)ro, FF_PAGE, FF_PAGE, &ses), 0);
+	watch[0] = sigbus_watch((void *)p, 4 * FF_PAGE, FF_PAGE, &ses);
+	watch[1] = sigbus_watch((void *)ro, FF_PAGE, FF_PAGE, &ses);
+	assert_true(watch[0] >= 0 && watch[1] >= 0);
 	p[2 * FF_PAGE] = 1;
 	assert_false(mem_gone());
 	assert_int_equal(ftruncate(fd, FF_PAGE), 0);
@@ -241,8 +243,8 @@ static void lost_memory_reads_zero_and_marks_the_session(void **state)
 	*ro = 1;
 	assert_true(mem_gone());
 	sigbus_forget(&ses);
-	sigbus_unwatch((void *)p);
-	sigbus_unwatch((void *)ro);
+	sigbus_unwatch(watch[0]);
+	sigbus_unwatch(watch[1]);
 	munmap((void *)p, 4 * FF_PAGE);
 	munmap((void *)ro, FF_PAGE);
 	close(fd);
@@ -261,10 +263,13 @@ static void other_faults_are_fatal(void **state)
 	if (!pid) {
 		volatile uint8_t *p = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, fd, 0);
 
+		int watch;
+
 		signal(SIGBUS, SIG_DFL); /* not the sanitizer's */
-		if (sigbus_install() || sigbus_watch((void *)p, FF_PAGE, FF_PAGE, &ses))
+		watch = sigbus_watch((void *)p, FF_PAGE, FF_PAGE, &ses);
+		if (sigbus_install() || watch < 0)
 			_exit(1);
-		sigbus_unwatch((void *)p);
+		sigbus_unwatch(watch);
 		if (ftruncate(fd, 0))
 			_exit(2);
 		alarm(10);

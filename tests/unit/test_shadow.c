@@ -628,6 +628,40 @@ static void truncated_file_is_survived(void **state)
 	close(mem);
 }
 
+/* However many mappings a claim is of, and whatever they are: the rest is left to pvm.c. */
+static void one_call_looks_at_so_many(void **state)
+{
+	enum { N = 3000 };
+	int mem = memfd_create("app", 0);
+	uint8_t *p = mmap(NULL, N * PG, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ff_mr_run claim = shared_run(p, N * PG);
+	struct mr mr = mr_of((uintptr_t)p, N * PG, WRITES);
+
+	(void)state;
+	assert_int_equal(ftruncate(mem, N * PG), 0);
+	/* in the other order, so that no two become one; the first thirty have no pages */
+	for (uint64_t i = 0; i < N; i++)
+		mmap(p + i * PG, PG, RW, MAP_SHARED | MAP_FIXED, mem, (off_t)((N - 1 - i) * PG));
+	memset(p + 30 * PG, 1, (N - 30) * PG);
+	child_start();
+	need_map_files();
+	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(mr.num_runs, 64 - 30); /* what failed counts */
+	shadow_unmap(&mr);
+
+	/* those of which nothing can be made cost less, and count, too */
+	for (uint64_t i = 0; i < 1024; i++)
+		mprotect(p + i * PG, PG, i % 2 ? PROT_READ : PROT_NONE);
+	child_stop();
+	close(ses.pidfd);
+	close(ses.maps_fd);
+	child_start();
+	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(mr.num_runs, 0);
+	munmap(p, N * PG);
+	close(mem);
+}
+
 static void number_of_mappings_is_bounded(void **state)
 {
 	enum { N = 1100 };
@@ -672,6 +706,7 @@ int main(void)
 		T(of_a_dead_process_nothing_is_mapped),
 		T(swapping_mappings_wins_nothing),
 		T(truncated_file_is_survived),
+		T(one_call_looks_at_so_many),
 		T(number_of_mappings_is_bounded),
 	};
 
