@@ -19,8 +19,11 @@ struct cm *cm_create(struct router *r);
 /* No session is left. The memory goes when the loop has run. Takes NULL. */
 void cm_free(struct cm *cm);
 
-/* The session ends: its ids are destroyed, as if it had said so. */
-void cm_session_gone(struct session *s);
+/*
+ * The session ends: at most `num` of its ids, from table index *at on, are destroyed, as if it had said
+ * so. True: it has no more; if not, once more with *at as it is now.
+ */
+bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num);
 /* The channel is destroyed: likewise the ids that have it. */
 void cm_channel_gone(struct channel *ch);
 

@@ -322,13 +322,17 @@ void cm_id_destroy(struct cm_id *id)
 	free(id);
 }
 
-void cm_session_gone(struct session *s)
+bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num)
 {
 	struct obj_table *t = &s->tab[OBJ_CM_ID];
 
-	for (uint32_t i = 0; t->used && i < t->size; i++)
-		if (t->slot[i])
-			cm_id_destroy(obj_of(t->slot[i], cm_id));
+	for (; t->used && *at < t->size && num; ++*at) {
+		if (!t->slot[*at])
+			continue;
+		cm_id_destroy(obj_of(t->slot[*at], cm_id));
+		num--;
+	}
+	return !t->used || *at >= t->size;
 }
 
 void cm_channel_gone(struct channel *ch)

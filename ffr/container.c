@@ -362,7 +362,10 @@ static void sessions_close(struct container *c, const char *why)
 
 	for (conn = TAILQ_FIRST(&r->conns); conn; conn = next) {
 		next = TAILQ_NEXT(conn, entry);
-		if (conn->cont == c)
+		if (conn->cont != c)
+			continue;
+		ctl_conn_close(conn, why);
+		if (conn->ending) /* now, not in parts: the container goes */
 			ctl_conn_close(conn, why);
 	}
 }

@@ -29,6 +29,8 @@
 #include "shm.h"
 
 #define CTL_BATCH   16u
+#define BATCH_NS    1000000ull	 /* of one connection's messages, after which others have their turn */
+#define END_NS	    1000000ull	 /* of one session's end, likewise */
 #define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
 #define CONN_FDS    2u		 /* socket and pidfd */
 #define WAIT_MAX_NS 100000000ull /* a limit that was raised is noticed */
@@ -443,8 +445,8 @@ static void on_readable(uv_poll_t *h, int status, int events)
 {
 	struct ctl_conn *conn = h->data;
 	struct container *c = conn->cont;
+	uint64_t from, until = uv_hrtime() + BATCH_NS;
 	const char *limit;
-	uint64_t from;
 	bool more = true;
 
 	/* one that waits is not read, so it must be the end */
@@ -452,7 +454,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 		end_charged(conn, NULL);
 		return;
 	}
-	for (unsigned i = 0; i < CTL_BATCH && more; i++) {
+	for (unsigned i = 0; i < CTL_BATCH && more && uv_hrtime() < until; i++) {
 		/* whether there are more the next event tells */
 		if (i ? call_wait(conn, &limit) : !may_call(conn))
 			return;
@@ -543,12 +545,21 @@ err:
 	return err;
 }
 
+static void end_forget(struct ctl_conn *conn);
+static bool end_later(struct ctl_conn *conn);
+static void conn_end(struct ctl_conn *conn);
+
 void ctl_conn_close(struct ctl_conn *conn, const char *why)
 {
 	struct container_ctl *ct = conn->cont->ctl;
 	struct session *s = conn->ses;
 	char id[24] = "no session";
 
+	if (conn->ending) { /* at once, now */
+		end_forget(conn);
+		conn_end(conn);
+		return;
+	}
 	if (s)
 		snprintf(id, sizeof(id), "session %u", s->id);
 	if (why)
@@ -558,8 +569,89 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->peer.pid,
 			  id);
 	ctl_spin_forget(conn);
-	if (s)
-		session_destroy(s);
+	if (s) {
+		session_end_begin(s);
+		if (!session_end_some(s, uv_hrtime() + END_NS) && end_later(conn))
+			return;
+	}
+	conn_end(conn);
+}
+
+/* ---- ends that take long ------------------------------------------------------------------- */
+
+/* router->ends, while there are any. */
+struct ctl_ends {
+	uv_idle_t idle;
+	struct ctl_conn_list conns;
+};
+
+static void on_ends_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void end_forget(struct ctl_conn *conn)
+{
+	struct ctl_ends *ends = conn->r->ends;
+
+	conn->ending = false;
+	TAILQ_REMOVE(&ends->conns, conn, end);
+	if (!TAILQ_EMPTY(&ends->conns))
+		return;
+	conn->r->ends = NULL;
+	uv_close((uv_handle_t *)&ends->idle, on_ends_closed);
+}
+
+/* The session goes on to end, in turns with others', until that uv_hrtime(). */
+static void on_ends(uv_idle_t *h)
+{
+	struct ctl_ends *ends = h->data;
+	struct ctl_conn *conn = TAILQ_FIRST(&ends->conns);
+	struct container *c = conn->cont;
+	uint64_t from = cpu_of_thread();
+
+	TAILQ_REMOVE(&ends->conns, conn, end);
+	TAILQ_INSERT_TAIL(&ends->conns, conn, end);
+	if (session_end_some(conn->ses, uv_hrtime() + END_NS)) {
+		end_forget(conn);
+		conn_end(conn);
+	}
+	ctl_charge(c, from);
+}
+
+/* False: no memory for that. */
+static bool end_later(struct ctl_conn *conn)
+{
+	struct router *r = conn->r;
+
+	if (!r->ends) {
+		r->ends = calloc(1, sizeof(*r->ends));
+		if (!r->ends)
+			return false;
+		TAILQ_INIT(&r->ends->conns);
+		uv_idle_init(&r->loop, &r->ends->idle);
+		r->ends->idle.data = r->ends;
+		uv_idle_start(&r->ends->idle, on_ends);
+	}
+	uv_poll_stop(&conn->poll);
+	uv_poll_stop(&conn->pid_poll);
+	uv_timer_stop(&conn->turn);
+	shutdown(conn->fd, SHUT_RDWR);
+	conn->ending = true;
+	TAILQ_INSERT_TAIL(&r->ends->conns, conn, end);
+	return true;
+}
+
+/* It has no objects any more, or never had a session. */
+static void conn_end(struct ctl_conn *conn)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+
+	if (conn->ses) {
+		while (!session_end_some(conn->ses, UINT64_MAX))
+			;
+		session_end_finish(conn->ses);
+	}
 	ct->num_conns--;
 	quota_return(conn->cont, QUOTA_FD, CONN_FDS);
 	end_silence(conn);
@@ -592,7 +684,7 @@ void ctl_on_wake(uv_async_t *h)
 	TAILQ_FOREACH(conn, &r->conns, entry) {
 		if (conn->ses && conn->ses->mem_gone)
 			conn->bad = "its shared memory is gone";
-		conn->to_close = conn->ses ? conn->bad : NULL;
+		conn->to_close = conn->ses && !conn->ending ? conn->bad : NULL;
 	}
 	fast_unlock(r->fast);
 	TAILQ_FOREACH_SAFE(conn, &r->conns, entry, next)

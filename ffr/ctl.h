@@ -47,6 +47,7 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 
 struct ctl_conn {
 	TAILQ_ENTRY(ctl_conn) entry; /* router->conns */
+	TAILQ_ENTRY(ctl_conn) end;   /* router->ends, while `ending` */
 	struct router *r;
 	struct container *cont;
 	struct session *ses; /* NULL before HELLO */
@@ -56,6 +57,7 @@ struct ctl_conn {
 	uv_timer_t hello;      /* runs until HELLO */
 	uv_timer_t turn;       /* runs while it waits (max_calls) */
 	bool waits;	       /* nothing is read from it, nor from its slot */
+	bool ending;	       /* its session is going, a part for each round of the loop */
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
@@ -97,7 +99,10 @@ extern uint64_t ctl_hello_patience;
 int ctl_conn_create(struct container *c, int fd);
 /* Big-endian. */
 uint64_t ctl_node_guid(const struct container *c);
-/* Close it and its session. why NULL: the client went; else one line in the log. */
+/*
+ * Close it and its session. why NULL: the client went; else one line in the log. A session with very much
+ * goes in parts (conn->ending); to close it once more makes an end at once.
+ */
 void ctl_conn_close(struct ctl_conn *conn, const char *why);
 /* struct fast's session_bad, and the loop's side of it. */
 void ctl_session_bad(struct session *s, const char *why);

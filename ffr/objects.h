@@ -245,6 +245,7 @@ struct session {
 	struct ctl_conn *conn;	       /* [ctl] */
 	TAILQ_ENTRY(session) populate; /* [ctl] populate.c, while populating */
 	bool populating;	       /* [ctl] */
+	uint32_t end_step, end_at;     /* [ctl] how far its end has come; session.c */
 	/* [ctl] who has `token` may import from this session; ctl_import.c */
 	uint8_t token[FF_TOKEN_SZ];
 	uint32_t import_of;	 /* id of the session that it imports from, 0: none */

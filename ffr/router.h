@@ -25,6 +25,7 @@ struct cm;
 struct orch;
 struct peers;
 struct ctl_conn;
+struct ctl_ends;
 TAILQ_HEAD(ctl_conn_list, ctl_conn);
 
 struct router {
@@ -46,6 +47,7 @@ struct router {
 	int lock_fd;		   /* <runtime_dir>/ffr.lock */
 	int containers_fd;	   /* <runtime_dir>/containers */
 	int uffd_fd;		   /* /dev/userfaultfd for clients, -1: not there */
+	struct ctl_ends *ends;	   /* ctl.c: connections whose sessions end; NULL: none */
 	struct populate *populate; /* populate.c; NULL: nothing to do */
 	uint32_t last_session, last_srqn;
 	struct ctl_conn_list conns;		 /* all of them */

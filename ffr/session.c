@@ -228,54 +228,79 @@ static void object_free(struct obj *o)
 
 /*
  * Fast code must let go of an object before its memory goes, so there are two rounds over the
- * table; the lock is given back every few objects, for a session can have very many.
+ * table; the lock is given back every few objects, for a session can have very many. True: it is empty.
  */
-static void table_clear(struct session *s, enum obj_kind kind)
+static bool table_clear_some(struct session *s, enum obj_kind kind)
 {
 	struct obj_table *t = &s->tab[kind];
 	struct fast *f = s->fast;
 	struct obj *gone[TEARDOWN_BATCH];
-	uint32_t i = 0, n;
+	uint32_t n = 0;
 
-	while (t->used) {
-		n = 0;
-		fast_lock(f);
-		for (; i < t->size && n < TEARDOWN_BATCH; i++) {
-			if (!t->slot[i])
-				continue;
-			gone[n++] = t->slot[i];
-			object_forget(f, t->slot[i]);
-			ctl_obj_remove(s, t->slot[i]);
-		}
-		fast_unlock(f);
-		while (n)
-			object_free(gone[--n]);
+	if (!t->used)
+		return true;
+	fast_lock(f);
+	for (; s->end_at < t->size && n < TEARDOWN_BATCH; s->end_at++) {
+		struct obj *o = t->slot[s->end_at];
+
+		if (!o)
+			continue;
+		gone[n++] = o;
+		object_forget(f, o);
+		ctl_obj_remove(s, o);
 	}
+	fast_unlock(f);
+	while (n)
+		object_free(gone[--n]);
+	return !t->used;
 }
 
-void session_destroy(struct session *s)
+void session_end_begin(struct session *s)
 {
-	/* Users first, then what they use; windows before the QPs that would have to let go of them. */
-	static const enum obj_kind order[] = { OBJ_MW,	OBJ_QP,	  OBJ_AH, OBJ_MR,      OBJ_DM,
-					       OBJ_SRQ, OBJ_XRCD, OBJ_CQ, OBJ_CHANNEL, OBJ_PD };
 	struct fast *f = s->fast;
 
 	fast_lock(f);
 	s->closing = true;
 	fast_unlock(f);
-	cm_session_gone(s);
 	if (s->conn->r->orch) {
 		orch_session_gone(s->conn->r->orch, s->cont->id, s->id);
 		orch_container_active(s->conn->r->orch);
 	}
 	import_session_end(s);
-	for (unsigned i = 0; i < sizeof(order) / sizeof(order[0]); i++)
-		table_clear(s, order[i]);
+}
+
+bool session_end_some(struct session *s, uint64_t until)
+{
+	/* Users first, then what they use; windows before the QPs that would have to let go of them. */
+	static const enum obj_kind order[] = { OBJ_CM_ID, OBJ_MW,      OBJ_QP,	OBJ_AH,
+					       OBJ_MR,	  OBJ_DM,      OBJ_SRQ, OBJ_XRCD,
+					       OBJ_CQ,	  OBJ_CHANNEL, OBJ_PD };
+
+	while (s->end_step < sizeof(order) / sizeof(order[0])) {
+		enum obj_kind kind = order[s->end_step];
+
+		if (kind == OBJ_CM_ID ? cm_session_gone(s, &s->end_at, TEARDOWN_BATCH) :
+					table_clear_some(s, kind)) {
+			s->end_step++;
+			s->end_at = 0;
+		}
+		if (uv_hrtime() >= until)
+			return s->end_step == sizeof(order) / sizeof(order[0]);
+	}
+	return true;
+}
+
+void session_end_finish(struct session *s)
+{
+	struct fast *f = s->fast;
+
 	fast_lock(f);
 	fast_session_del(f, s);
 	stats_add(&s->cont->stats, &s->stats);
 	lat_add(&s->cont->lat, &s->lat);
 	fast_unlock(f);
+	if (s->conn->r->orch)
+		orch_container_active(s->conn->r->orch);
 	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
 		obj_table_free(&s->tab[kind]);
 	close(s->bell_fd);

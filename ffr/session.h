@@ -18,8 +18,13 @@ struct ctl_conn;
  */
 int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
 		   struct session **out, int *async_fd);
-/* All its objects go; peers see what they would see of a dead host. Its connection stays. */
-void session_destroy(struct session *s);
+/*
+ * Its end: all its objects go; peers see what they would see of a dead host. Its connection stays. The
+ * second is called until it is true, and goes on until uv_hrtime() is `until` or a little later.
+ */
+void session_end_begin(struct session *s);
+bool session_end_some(struct session *s, uint64_t until);
+void session_end_finish(struct session *s);
 
 /* A SEQPACKET pair for events: the router's end, [0], never blocks. 0 or -errno. */
 int session_event_pair(int pair[2]);

@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "ctl_calls.h"
+#include "ffr/container.h"
 
 static struct ctl_rig *const g = &call_rig;
 
@@ -248,6 +249,44 @@ static void a_changed_container_closes_its_sessions(void **state)
 	close(other);
 }
 
+/* Who had very much ends in parts, and others are served in between. */
+static void a_long_end_lets_others_in(void **state)
+{
+	struct ff_alloc_null_mr_req req = { 0 };
+	struct ff_alloc_null_mr_resp resp;
+	int s = call_client(g, 0), other = call_client(g, 1);
+	unsigned rounds = 0;
+
+	(void)state;
+	req.pd = call_pd(g, s);
+	for (int i = 0; i < 60000; i++)
+		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
+	close(s);
+	while (!g->r.ends)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_false(LIST_EMPTY(&g->c[0]->sessions));
+	assert_true(g->c[0]->use.used[QUOTA_MR] > 0); /* it pays until they are gone */
+	call_pd(g, other);
+	while (g->r.ends) {
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+		rounds++;
+	}
+	assert_true(rounds >= 2);
+	assert_true(LIST_EMPTY(&g->c[0]->sessions));
+	assert_int_equal(g->c[0]->use.used[QUOTA_MR], 0);
+	assert_int_equal(((struct container_ctl *)g->c[0]->ctl)->num_conns, 0);
+
+	/* a second one, whose container goes meanwhile */
+	s = call_client(g, 0);
+	req.pd = call_pd(g, s);
+	for (int i = 0; i < 60000; i++)
+		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
+	close(s);
+	while (!g->r.ends)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	close(other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -259,6 +298,7 @@ int main(void)
 		CALL_TEST(a_session_takes_everything_with_it),
 		CALL_TEST(the_fast_thread_can_have_a_session_closed),
 		CALL_TEST(a_changed_container_closes_its_sessions),
+		CALL_TEST(a_long_end_lets_others_in),
 	};
 
 	log_level = LOG_LEVEL_ERR;
