@@ -16,6 +16,7 @@
 
 #include "cm_int.h"
 
+#define LOOK_MAX     64u
 #define TIMEWAIT_MAX 4096u /* then the oldest goes */
 
 struct cm_timewait {
@@ -84,6 +85,25 @@ static struct cm_timewait *by_peer(struct cm *cm, const struct cm_peer *peer)
 	return w;
 }
 
+/*
+ * There is one too many. The oldest goes, but of the container of the new one if it has any among the
+ * first: who has most of them then takes no place of others.
+ */
+static struct cm_timewait *one_to_go(struct cm *cm, const struct cm_timewait *new)
+{
+	struct cm_timewait *w;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(w, &cm->timewait, entry) {
+		if (n++ == LOOK_MAX)
+			break;
+		if (w != new && !memcmp(&w->m.sgid, &new->m.sgid, sizeof(w->m.sgid)) &&
+		    !strcmp(w->tenant, new->tenant))
+			return w;
+	}
+	return TAILQ_FIRST(&cm->timewait);
+}
+
 void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn)
 {
 	struct cm *cm = id->cm;
@@ -119,7 +139,7 @@ void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn)
 		w->peer.comm = 0;
 	TAILQ_INSERT_TAIL(&cm->timewait, w, entry);
 	if (++cm->num_timewait > TIMEWAIT_MAX)
-		forget(TAILQ_FIRST(&cm->timewait));
+		forget(one_to_go(cm, w));
 }
 
 static struct cm_timewait *receiver_of(struct cm *cm, const struct cm_msg *m)

@@ -60,6 +60,14 @@ void quota_tell(struct container *c)
 	if (!r->untold)
 		return;
 	r->untold = false;
+	if (r->share) {
+		log_client(&ct->limit, LOG_LEVEL_WARN,
+			   "container %s: %s%s has %" PRIu64 " of the %" PRIu64
+			   " %s that the router can have, and must leave the rest to others",
+			   c->name, r->own ? "it" : "tenant ", r->own ? "" : c->tenant, r->used,
+			   r->limit, r->share);
+		return;
+	}
 	log_client(&ct->limit, LOG_LEVEL_WARN,
 		   "container %s: %s of %s%s is used up: %" PRIu64 " of %" PRIu64 ", and %" PRIu64
 		   " more were asked for",
@@ -82,6 +90,46 @@ void quota_return(struct container *c, enum quota q, uint64_t n)
 {
 	c->use.used[q] -= n;
 	c->of->use.used[q] -= n;
+}
+
+/* ---- shared tables ----------------------------------------------------------------------------- */
+
+static const struct {
+	uint32_t max;
+	const char *what;
+} share[] = {
+#define X(NAME, max, what) { max, what },
+	FFR_SHARES(X)
+#undef X
+};
+
+static uint32_t share_used[SHARE_NUM];
+
+int quota_share_take(struct container *c, enum share s)
+{
+	bool own = share_full(c->use.shares[s], share_used[s], share[s].max);
+
+	if (own || share_full(c->of->use.shares[s], share_used[s], share[s].max)) {
+		c->refusal = (struct quota_refusal){
+			.untold = true,
+			.own = own,
+			.used = own ? c->use.shares[s] : c->of->use.shares[s],
+			.limit = share[s].max,
+			.share = share[s].what,
+		};
+		return -ENOSPC;
+	}
+	c->use.shares[s]++;
+	c->of->use.shares[s]++;
+	share_used[s]++;
+	return 0;
+}
+
+void quota_share_return(struct container *c, enum share s)
+{
+	c->use.shares[s]--;
+	c->of->use.shares[s]--;
+	share_used[s]--;
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */

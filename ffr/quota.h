@@ -36,8 +36,30 @@ enum quota {
 		QUOTA_NUM
 };
 
+/*
+ * Tables that all containers share, X(NAME, max, what). There is no number that one may have: a container,
+ * and a tenant's together, may have as many as are still free, and SHARE_SMALL in any case. So one that
+ * takes all it gets has half of the table, the next one a quarter, and there is always some for others.
+ */
+#define FFR_SHARES(X) X(MAPPING, 32768u, "mappings of clients' memory")
+#define SHARE_SMALL   16u
+
+enum share {
+#define X(NAME, max, what) SHARE_##NAME,
+	FFR_SHARES(X)
+#undef X
+		SHARE_NUM
+};
+
+/* Has one that has `own` of a table of `max` that has `used` to leave the rest to others? */
+static inline bool share_full(uint32_t own, uint32_t used, uint32_t max)
+{
+	return used >= max || (own >= SHARE_SMALL && own >= max - used);
+}
+
 struct quota_use {
 	uint64_t used[QUOTA_NUM];
+	uint32_t shares[SHARE_NUM];
 	uint64_t calls_paid; /* ns: until when the calls so far have paid; up to 1 s behind now */
 };
 
@@ -46,6 +68,7 @@ struct quota_refusal {
 	bool untold, own; /* own: by the container's limit, not its tenant's */
 	enum quota q;
 	uint64_t n, used, limit;
+	const char *share; /* of that table: `used` of `limit`; NULL: a quota */
 };
 
 extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
@@ -54,6 +77,9 @@ extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
 int quota_charge(struct container *c, enum quota q, uint64_t n);
 void quota_tell(struct container *c); /* if anything was refused */
 void quota_return(struct container *c, enum quota q, uint64_t n);
+/* One entry of a shared table. 0, or -ENOSPC: quota_tell() has to follow. */
+int quota_share_take(struct container *c, enum share s);
+void quota_share_return(struct container *c, enum share s);
 /* All that an object takes, as it is: so it must be the same when it is returned. */
 int quota_charge_obj(struct container *c, const struct obj *o);
 void quota_return_obj(struct container *c, const struct obj *o);

@@ -18,6 +18,7 @@
  * The handler takes no lock. An entry is valid while `end` is not 0; it is written before and
  * cleared first, and nobody touches a mapping that is being unwatched.
  */
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -26,7 +27,8 @@
 
 #include "shadow.h"
 
-#define MAX_WATCHED 32768u /* half of the mappings that a process may have by default */
+/* Half of the mappings that a process may have by default; the share of one is quota.c's affair. */
+#define MAX_WATCHED 32768u
 #define WINDOW	    ((uintptr_t)2 << 20) /* bytes, if the mapping's pages are no larger */
 
 struct watched {
@@ -37,6 +39,10 @@ struct watched {
 };
 
 static struct watched watched[MAX_WATCHED];
+#define X(NAME, max, what)                                                                         \
+	static_assert(SHARE_##NAME != SHARE_MAPPING || (max) <= MAX_WATCHED, what);
+FFR_SHARES(X)
+#undef X
 static _Atomic uint32_t num_watched; /* entries from here on were never used */
 static uint32_t first_free;	     /* control thread: index + 1 of a free entry, 0: none */
 static struct sigaction old_bus, old_segv;
@@ -146,14 +152,15 @@ void sigbus_forget(struct session *s)
 int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s)
 {
 	uint32_t i = first_free;
+	int err = quota_share_take(s->cont, SHARE_MAPPING);
 
+	if (err)
+		return err;
 	if (i) {
 		first_free = watched[i - 1].next_free;
 		i--;
 	} else {
-		i = atomic_load(&num_watched);
-		if (i == MAX_WATCHED)
-			return -ENOSPC;
+		i = atomic_load(&num_watched); /* less than MAX_WATCHED: the share was to be had */
 	}
 	watched[i].ses = s;
 	watched[i].window = unit > WINDOW ? unit : WINDOW;
@@ -169,6 +176,7 @@ void sigbus_unwatch(int watch)
 {
 	struct watched *w = &watched[watch];
 
+	quota_share_return(w->ses->cont, SHARE_MAPPING);
 	atomic_store(&w->end, 0);
 	w->next_free = first_free;
 	first_free = (uint32_t)watch + 1;

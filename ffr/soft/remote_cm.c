@@ -35,6 +35,28 @@ static void expire(struct soft_dev *dev, struct cm_frames *list, uint64_t now)
 	}
 }
 
+/* How many of those that wait come from that container. */
+static uint32_t num_from(const struct cm_frames *list, uint32_t container)
+{
+	const struct cm_frame *m;
+	uint32_t n = 0;
+
+	STAILQ_FOREACH(m, list, entry)
+		n += m->h.src_cont == container;
+	return n;
+}
+
+/* One container's may be as many as there is room for others; few are no matter, and not counted. */
+static bool has_share(const struct soft_dev *dev, uint32_t container)
+{
+	uint32_t own;
+
+	if (dev->num_cm < WAITING_MAX / 2)
+		return true;
+	own = num_from(&dev->cm_in, container) + num_from(&dev->cm_out, container);
+	return !share_full(own, dev->num_cm, WAITING_MAX);
+}
+
 /* A copy at the end of a list. */
 static void keep(struct fast *f, struct cm_frames *list, struct wire_peer *p,
 		 const struct wire_hdr *h, const void *msg, uint64_t ns)
@@ -46,7 +68,7 @@ static void keep(struct fast *f, struct cm_frames *list, struct wire_peer *p,
 		expire(dev, &dev->cm_in, f->now);
 		expire(dev, &dev->cm_out, f->now);
 	}
-	m = dev->num_cm < WAITING_MAX ? malloc(sizeof(*m) + h->len) : NULL;
+	m = has_share(dev, h->src_cont) ? malloc(sizeof(*m) + h->len) : NULL;
 	if (!m)
 		return; /* it is lost, which the connection manager is used to */
 	peer_get(p);

@@ -219,11 +219,16 @@ static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, 
 {
 	struct soft_dev *dev = f->be->priv;
 	struct ud_held *d, *next;
+	uint32_t own = 0;
 
-	TAILQ_FOREACH_SAFE(d, &dev->held, entry, next)
+	TAILQ_FOREACH_SAFE(d, &dev->held, entry, next) {
 		if (d->until < f->now)
 			held_free(dev, &dev->held, d);
-	if (dev->num_held >= HELD_MAX)
+		else
+			own += d->h.src_cont == h->src_cont;
+	}
+	/* one sender does not take the others' places */
+	if (share_full(own, dev->num_held, HELD_MAX))
 		return;
 	d = malloc(sizeof(*d) + h->len);
 	if (!d)

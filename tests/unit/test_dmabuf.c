@@ -48,6 +48,8 @@ static int fake_fstatfs(int fd, struct statfs *st)
 static const char udmabuf[] = "pos:\t0\nflags:\t02\nmnt_id:\t15\nino:\t7\nsize:\t32768\ncount:\t2\n"
 			      "exp_name:\tudmabuf\n";
 
+static struct tenant tenant;
+static struct container cont = { .of = &tenant };
 static struct session ses;
 
 static int map(struct mr *mr, int fd, uint64_t offset, uint64_t length, uint32_t access)
@@ -69,7 +71,7 @@ static int buffer(uint8_t **bytes)
 	assert_true(*bytes != MAP_FAILED);
 	fdinfo = udmabuf;
 	magic = DMA_BUF_MAGIC;
-	ses = (struct session){ .id = 1 };
+	ses = (struct session){ .id = 1, .cont = &cont };
 	return fd;
 }
 

@@ -162,6 +162,39 @@ static void memory_is_counted(void **state)
 	munmap(buf, 1 << 20);
 }
 
+/* One container cannot fill a table that all share; what it is refused is told. */
+static void shares_leave_room(void **state)
+{
+	uint32_t n[3] = { 0 };
+
+	(void)state;
+	while (!quota_share_take(g->c[0], SHARE_MAPPING))
+		n[0]++;
+	assert_in_range(n[0], 16000, 16384);
+	assert_true(g->c[0]->refusal.untold);
+	assert_string_equal(g->c[0]->refusal.share, "mappings of clients' memory");
+	quota_tell(g->c[0]);
+	assert_false(g->c[0]->refusal.untold);
+	/* another one of its tenant has no more, but the few that anybody has */
+	while (!quota_share_take(g->c[1], SHARE_MAPPING))
+		n[1]++;
+	if (g->c[1]->of == g->c[0]->of)
+		assert_int_equal(n[1], 0);
+	else
+		assert_in_range(n[1], 8000, 8192);
+	quota_share_return(g->c[0], SHARE_MAPPING);
+	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING),
+			 g->c[1]->of == g->c[0]->of ? 0 : -ENOSPC);
+	while (g->c[0]->use.shares[SHARE_MAPPING])
+		quota_share_return(g->c[0], SHARE_MAPPING);
+	while (g->c[1]->use.shares[SHARE_MAPPING])
+		quota_share_return(g->c[1], SHARE_MAPPING);
+	/* few are always to be had, until there is none */
+	assert_false(share_full(15, 100, 101));
+	assert_true(share_full(16, 100, 101));
+	assert_true(share_full(0, 101, 101));
+}
+
 /* Of the host, where the orchestrator was told nothing. */
 static void defaults_are_in_force(void **state)
 {
@@ -373,15 +406,11 @@ static void cpu_time_is_held(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CALL_TEST(objects_are_counted),
-		CALL_TEST(a_tenant_is_the_sum),
-		CALL_TEST(memory_is_counted),
-		CALL_TEST(defaults_are_in_force),
-		CALL_TEST(sessions_and_descriptors_are_counted),
-		CALL_TEST(calls_wait),
-		CALL_TEST(a_slot_waits),
-		CALL_TEST(a_greeting_waits),
-		CALL_TEST(cpu_time_is_held),
+		CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
+		CALL_TEST(memory_is_counted),	CALL_TEST(defaults_are_in_force),
+		CALL_TEST(shares_leave_room),	CALL_TEST(sessions_and_descriptors_are_counted),
+		CALL_TEST(calls_wait),		CALL_TEST(a_slot_waits),
+		CALL_TEST(a_greeting_waits),	CALL_TEST(cpu_time_is_held),
 	};
 
 	log_level = LOG_LEVEL_ERR;
