@@ -759,6 +759,9 @@ static void false_shadow_claims(void)
 	CHECK(reg(&r, q.pd, 0, UINT64_MAX, NULL, 0) < 0);
 	/* the first one of the list, with nothing wrong, is believed */
 	const struct ff_mr_run good = { va, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW };
+	CHECK_EQ(reg(&r, q.pd, va, 32 * FF_PAGE, &good, 1),
+		 -EFAULT); /* a page that nobody has touched */
+	*(volatile char *)raw_at(&r, grow.seg, 0) = 1;
 	CHECK_EQ(reg(&r, q.pd, va, 32 * FF_PAGE, &good, 1), 0);
 	CHECK(RAW_TRY(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ 0 }), &none) < 0);
 	/* more runs than a message may name */
