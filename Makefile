@@ -107,7 +107,7 @@ all: $(ALL)
 
 SET_fast := $(wildcard ffr/fast*.c ffr/soft/*.c ffr/keeper/*.c) $(addprefix ffr/,backend_soft.c cpu.c keys.c log.c mw.c \
 	ctl_peer.c guard.c landlock.c mounts.c objects.c populate.c quota.c sandbox.c seg.c shadow.c sigbus.c stats.c timer.c trace.c xrc.c)
-SET_router := ffo/limits.c ffo/proto.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c $(filter-out ffr/main.c ffr/router.c ffr/ffctl%.c ffr/admin%.c ffr/metrics%.c \
+SET_router := ffo/limits.c ffo/limits_text.c ffo/proto.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c $(filter-out ffr/main.c ffr/router.c ffr/ffctl%.c ffr/admin%.c ffr/metrics%.c \
 	ffr/orch%.c,$(wildcard ffr/*.c ffr/soft/*.c ffr/keeper/*.c))
 build_line = $(shell sed -n 's|.*\<build:\(.*\)|\1|p' $(1) | head -n 1 | sed 's|\*/.*||')
 extra = $(foreach w,$(call build_line,$(1)),$(if $(filter @%,$(w)),$(SET_$(w:@%=%)),$(w)))

@@ -23,13 +23,13 @@
 #include "container.h"
 #include "cpu.h"
 #include "discard.h"
+#include "keeper/keeper.h"
 #include "log.h"
-#include "mounts.h"
 #include "session.h"
 #include "shm.h"
 
 #define CTL_BATCH   16u
-#define BATCH_NS    1000000ull	 /* of one connection's messages, after which others have their turn */
+#define BATCH_NS    1000000ull /* of one connection's messages, after which others have their turn */
 #define END_NS	    1000000ull	 /* of one session's end, likewise */
 #define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
 #define CONN_FDS    2u		 /* socket and pidfd */
@@ -89,9 +89,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
-	mounts_call_begins();
 	*status = serve[m->hdr.type](&c, m->req, resp);
-	mounts_call_ends();
+	keeper_call_ends();
 	quota_tell(conn->cont);
 	if (*status) {
 		memset(resp, 0, m->type->resp_size);

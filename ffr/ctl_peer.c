@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ctl_peer.c - the process behind a client's socket, and the memory that it hands over. Control
- * thread; called by ctl.c when it connects and by ctl_verbs.c at HELLO.
+ * thread; called by ctl.c when it connects and by ctl_verbs.c at HELLO; the second part by the keeper.
  *
  * The router never opens another process's memory: a number may be somebody else's by the time that
  * it is used. The client opens /proc/self/mem and /proc/self/maps with its own rights and hands the

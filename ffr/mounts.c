@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mounts.c - see mounts.h. Control thread; called by ctl_peer.c and shadow.c.
+ * mounts.c - see mounts.h. Keeper; called by ctl_peer.c and keeper/.
  *
  * Reading a mount table takes 2 ms for each MB, and its length and its changes are a client's to make.
- * So one is kept during a call, as a list of devices with their types, while poll() of it tells of no change: what was mounted then is still mounted, so a device number means what it meant. A descriptor of
+ * So one is kept during a call, as a list of devices with their types, while poll() of it tells of no
+ * change: what was mounted then is still mounted, so a device number means what it meant. A descriptor of
  * it is bound to the mount namespace, not to the process's number.
  */
 #include "mounts.h"

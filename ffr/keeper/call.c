@@ -18,6 +18,7 @@
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 
 static int keeper = -1; /* -1: there is none */
+static bool asked;	/* for a file, since the last call ended */
 
 int keeper_start(const struct sandbox_conf *conf, int *sock)
 {
@@ -133,8 +134,24 @@ int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes)
 	struct keeper_resp resp;
 	int err, fd;
 
+	asked = true;
 	if (keeper < 0)
 		return clients_map_file(id, v, writes);
 	err = call(&req, NULL, 0, &resp, &fd);
 	return err ? err : fd < 0 ? -EPROTO : fd;
+}
+
+void keeper_call_ends(void)
+{
+	const struct keeper_req req = { .op = KEEPER_CALL_ENDS };
+	struct keeper_resp resp;
+	int fd;
+
+	if (!asked)
+		return;
+	asked = false;
+	if (keeper < 0)
+		clients_call_ends();
+	else
+		(void)call(&req, NULL, 0, &resp, &fd);
 }

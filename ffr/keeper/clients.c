@@ -11,6 +11,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "../mounts.h"
 #include "keeper.h"
 
 #define MAX_CLIENTS (1u << 20)
@@ -24,6 +25,7 @@ struct client {
 
 static struct client *clients; /* hash by id */
 static uint32_t last_id;
+static bool in_call; /* of a client's, of which files are asked for */
 
 static struct client *find(uint32_t id)
 {
@@ -92,5 +94,17 @@ int clients_map_file(uint32_t id, const struct ff_vma *v, bool writes)
 {
 	const struct client *c = find(id);
 
-	return c ? map_file_open(c->pid, c->pidfd, c->maps, v, writes) : -ENOENT;
+	if (!c)
+		return -ENOENT;
+	if (!in_call)
+		mounts_call_begins();
+	in_call = true;
+	return map_file_open(c->pid, c->pidfd, c->maps, v, writes);
+}
+
+void clients_call_ends(void)
+{
+	if (in_call)
+		mounts_call_ends();
+	in_call = false;
 }

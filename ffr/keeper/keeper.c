@@ -59,6 +59,10 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		fd = clients_map_file(req.id, &req.vma, req.writes);
 		resp->status = fd < 0 ? fd : 0;
 		break;
+	case KEEPER_CALL_ENDS:
+		clients_call_ends();
+		resp->status = 0;
+		break;
 	default:
 		break;
 	}

@@ -46,10 +46,12 @@ void keeper_client_del(uint32_t id);
  * -errno where it cannot be or may not.
  */
 int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes);
+/* A client's call was served: what was found out of its mounts for it is forgotten (mounts.h). */
+void keeper_call_ends(void);
 
 /* ---- both sides --------------------------------------------------------------------------------- */
 
-enum keeper_op { KEEPER_ADD = 1, KEEPER_DEL, KEEPER_MAP_FILE, KEEPER_NUM_OPS };
+enum keeper_op { KEEPER_ADD = 1, KEEPER_DEL, KEEPER_MAP_FILE, KEEPER_CALL_ENDS, KEEPER_NUM_OPS };
 
 /* One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps. */
 struct keeper_req {
@@ -72,6 +74,7 @@ struct keeper_resp {
 int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, char why[KEEPER_WHY]);
 int clients_del(uint32_t id);
 int clients_map_file(uint32_t id, const struct ff_vma *v, bool writes);
+void clients_call_ends(void);
 /* map_file.c: the client's own maps prove that it has the file mapped so. */
 int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool writes);
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffr/peer.c ffr/peer_conn.c ffr/peer_hello.c ffr/peer_sock.c ffr/peer_tls.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c ffr/soft/wire_io.c ffr/conf.c ffr/landlock.c ffr/log.c ffr/sandbox.c -lssl -lcrypto */
+/* build: ffr/peer.c ffr/peer_conn.c ffr/peer_hello.c ffr/peer_sock.c ffr/peer_tls.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c ffo/limits.c ffo/limits_text.c ffr/soft/wire_io.c ffr/conf.c ffr/landlock.c ffr/log.c ffr/sandbox.c -lssl -lcrypto */
 /*
  * fuzz_wire.c - whatever bytes come in where a router accepts others: only one that said who it is,
  * is known to be that, and gave a verdict where it decides, is attached; everything else ends, and

@@ -163,6 +163,8 @@ static void bad_requests_are_refused(void **state)
 	fds[0] = pidfd;
 	for (uint32_t op = 0; op < 100; op++) {
 		req.op = op;
+		if (op == KEEPER_CALL_ENDS)
+			continue;
 		if (op != KEEPER_ADD)
 			assert_true(ask(&req, sizeof(req), fds, 3) < 0);
 		req.id = 0xdead;

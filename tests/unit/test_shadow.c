@@ -653,7 +653,7 @@ static void one_call_looks_at_so_many(void **state)
 	for (uint64_t i = 0; i < 1024; i++)
 		mprotect(p + i * PG, PG, i % 2 ? PROT_READ : PROT_NONE);
 	child_stop();
-	close(ses.pidfd);
+	keeper_client_del(ses.keeper_id);
 	close(ses.maps_fd);
 	child_start();
 	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
