@@ -35,6 +35,7 @@
 	X(burst, BYTES, 1ull << 40, 1, "moved at once before the rates hold")                      \
 	X(weight, COUNT, 1000, 0, "share beside other containers; 100 when not set")               \
 	X(latency, FLAG, 1, 0, "latency-sensitive: served before others")                          \
+	X(no_uffd, FLAG, 1, 1, "not given /dev/userfaultfd: what it registers is copied")          \
 	X(max_qp, COUNT, 1ull << 32, 1, "queue pairs")                                             \
 	X(max_cq, COUNT, 1ull << 32, 1, "completion queues")                                       \
 	X(max_srq, COUNT, 1ull << 32, 1, "shared receive queues")                                  \
@@ -63,7 +64,7 @@ struct ffo_limits {
 
 /*
  * X(name, default, untrusted): what a container may use of a host when nobody has said it, if the
- * host's ffr.conf has nothing else, and what `ffctl container set --untrusted` says. The defaults are
+ * host's ffr.conf has nothing else, and what `ffctl container set --untrusted` says, beside no_uffd. The defaults are
  * above what large honest programs take: a job of 64 processes with 1,024 QPs each, 256 GB
  * registered. They bound what one container can take away from all others: 512 sessions with 65,535
  * MRs each would be 10 GB of the router's memory.

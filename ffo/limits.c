@@ -28,6 +28,7 @@ const struct ffo_limits ffo_limits_untrusted = {
 #define X(name, normal, untrusted) .name = untrusted,
 	FFO_DEFAULTS(X)
 #undef X
+		.no_uffd = 1,
 };
 
 bool ffo_limit_has_default(size_t i)

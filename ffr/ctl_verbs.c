@@ -132,7 +132,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 	c->conn->ses = c->s = s;
 	ctl_reply_fd(c->reply, async_fd, true);
 	ctl_reply_fd(c->reply, s->bell_fd, false);
-	uffd = c->r->uffd_fd;
+	uffd = s->cont->limits.no_uffd || s->cont->of->limits.no_uffd ? -1 : c->r->uffd_fd;
 	if (uffd >= 0)
 		ctl_reply_fd(c->reply, uffd, false);
 	*resp = (struct ff_hello_resp){

@@ -98,7 +98,7 @@ void limit_take_untrusted(json_t *request)
 	}
 	/* what is said beside it, before or after, holds */
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)
-		if (ffo_limit_has_default(i) && !json_object_get(limits, ffo_limit[i].name))
+		if (*ffo_limit_of(&l, i) && !json_object_get(limits, ffo_limit[i].name))
 			json_object_set_new(limits, ffo_limit[i].name,
 					    json_integer((json_int_t)*ffo_limit_of(&l, i)));
 }
@@ -124,7 +124,7 @@ static void help_line(const char *option, enum ffo_limit_kind kind, const char *
 void limit_help(void)
 {
 	puts("\nLIMIT, each with a value as below, none (what the host's ffr.conf says) or unlimited;\n"
-	     "--untrusted: tight ones of all that are called max:\n");
+	     "--untrusted: tight ones of all that are called max, and --no-uffd yes:\n");
 	help_line("rate", FFO_LIMIT_RATE, "--tx-rate and --rx-rate");
 	help_line("ops", FFO_LIMIT_COUNT, "--tx-ops and --rx-ops");
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -55,6 +56,33 @@ static void hello_gives_a_session(void **state)
 	close(fds[0]);
 	close(fds[1]);
 	close(sock);
+}
+
+/* A container, or a tenant, that is not trusted is not given the device. */
+static void userfaultfd_can_be_kept_back(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "uffd", { 0 } };
+	struct ff_hello_resp resp;
+	int fds[RIG_MAX_FDS];
+	unsigned n;
+
+	(void)state;
+	g->r.uffd_fd = eventfd(0, EFD_CLOEXEC);
+	for (int i = 0; i < 4; i++) {
+		int sock = rig_connect(g, 0);
+
+		g->c[0]->limits.no_uffd = i & 1;
+		g->c[0]->of->limits.no_uffd = i >> 1;
+		assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, fds, &n), 0);
+		assert_int_equal(resp.has_uffd, !i);
+		assert_int_equal(n, i ? 2 : 3);
+		while (n)
+			close(fds[--n]);
+		close(sock);
+	}
+	g->c[0]->limits.no_uffd = g->c[0]->of->limits.no_uffd = 0;
+	close(g->r.uffd_fd);
+	g->r.uffd_fd = -1;
 }
 
 static void versions_are_negotiated(void **state)
@@ -287,6 +315,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CALL_TEST(hello_gives_a_session),
+		CALL_TEST(userfaultfd_can_be_kept_back),
 		CALL_TEST(versions_are_negotiated),
 		CALL_TEST(malformed_messages_close_the_session),
 		CALL_TEST(descriptors_close_the_session_and_are_closed),
