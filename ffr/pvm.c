@@ -60,7 +60,10 @@
 #define BATCH	      16u /* calls of one client that a worker makes before it takes the lock */
 #define SPARE_WORKERS 64u /* of a router, beside one for each container */
 #define QUEUE_BYTES   (32u << 20) /* in buffers of calls that wait for one container's memory */
-#define RETRY_NS      (500 * NS_PER_US) /* a call that failed for now is tried again on a grid of this */
+/* A call that failed for now is tried again on a grid of RETRY_NS; after LATE_NS, on one of RETRY_LATE_NS. */
+#define RETRY_NS      (500 * NS_PER_US)
+#define RETRY_LATE_NS (10 * NS_PER_MS)
+#define LATE_NS	      (4 * NS_PER_MS) /* no window is open for so long, but its thread may have no CPU */
 #define RETRY_CALL_NS (20 * NS_PER_US)	/* ... and later, the more of them a container has */
 #define LINGER_NS     (100 * NS_PER_MS) /* a worker without work waits for some, one of all */
 #define STARTED_NS    (10 * NS_PER_MS) /* after a thread could not be started: until the next try */
@@ -98,10 +101,10 @@ struct pvm_queue {
 	struct container *cont; /* NULL: gone */
 	_Atomic uint32_t refs;	/* the container, clients */
 	struct client_list ready;
-	struct call_list later; /* failed for now; about in the order in which they are due */
-	uint32_t num_later;
-	uint32_t waiting;	/* calls that wait, in all: it is on pvm->queues */
-	_Atomic uint32_t bytes; /* in buffers, also of calls that are under way */
+	struct call_list soon, later; /* failed for now; about in the order in which they are due */
+	uint32_t num_failed;	      /* on both */
+	uint32_t waiting;	      /* calls that wait, in all: it is on pvm->queues */
+	_Atomic uint32_t bytes;	      /* in buffers, also of calls that are under way */
 	_Atomic uint32_t workers;
 	TAILQ_ENTRY(pvm_queue) entry;
 	uint32_t strikes;
@@ -252,6 +255,7 @@ static struct pvm_queue *queue_of(struct container *c)
 	q->cont = c;
 	atomic_store(&q->refs, 1);
 	TAILQ_INIT(&q->ready);
+	TAILQ_INIT(&q->soon);
 	TAILQ_INIT(&q->later);
 	return c->pvm = q;
 }
@@ -403,15 +407,22 @@ static void call_end(struct pvm_call *c)
 	c->busy = false;
 }
 
+/* Of those that failed; NULL: it did not. */
+static struct call_list *list_of(struct pvm_queue *q, enum pvm_place place)
+{
+	return place == PVM_SOON ? &q->soon : place == PVM_LATER ? &q->later : NULL;
+}
+
 static void wait_begin(struct pvm *p, struct pvm_call *c, enum pvm_place place)
 {
 	struct pvm_client *pc = c->client;
 	struct pvm_queue *q = pc->q;
+	struct call_list *list = list_of(q, place);
 
 	c->place = place;
-	if (place == PVM_LATER) {
-		TAILQ_INSERT_TAIL(&q->later, c, entry);
-		q->num_later++;
+	if (list) {
+		TAILQ_INSERT_TAIL(list, c, entry);
+		q->num_failed++;
 	} else {
 		if (TAILQ_EMPTY(&pc->calls) && !pc->has_worker)
 			TAILQ_INSERT_TAIL(&q->ready, pc, entry);
@@ -425,10 +436,11 @@ static void wait_end(struct pvm *p, struct pvm_call *c)
 {
 	struct pvm_client *pc = c->client;
 	struct pvm_queue *q = pc->q;
+	struct call_list *list = list_of(q, c->place);
 
-	if (c->place == PVM_LATER) {
-		TAILQ_REMOVE(&q->later, c, entry);
-		q->num_later--;
+	if (list) {
+		TAILQ_REMOVE(list, c, entry);
+		q->num_failed--;
 	} else {
 		TAILQ_REMOVE(&pc->calls, c, entry);
 		if (TAILQ_EMPTY(&pc->calls) && !pc->has_worker)
@@ -472,7 +484,7 @@ static void finish(struct fast *f, struct pvm_call *c, int result)
 static void tried(struct fast *f, struct pvm_call *c, int result)
 {
 	struct pvm_queue *q = c->client->q;
-	uint64_t now;
+	uint64_t now, grid;
 
 	if (result != -EAGAIN || c->orphan || c->client->gone) {
 		finish(f, c, result ? -EFAULT : 0);
@@ -485,8 +497,9 @@ static void tried(struct fast *f, struct pvm_call *c, int result)
 		finish(f, c, -EFAULT);
 		return;
 	}
-	c->due = (now + q->num_later * RETRY_CALL_NS) / RETRY_NS * RETRY_NS + RETRY_NS;
-	wait_begin(f->pvm, c, PVM_LATER);
+	grid = now - c->since < LATE_NS ? RETRY_NS : RETRY_LATE_NS;
+	c->due = (now + q->num_failed * RETRY_CALL_NS) / grid * grid + grid;
+	wait_begin(f->pvm, c, grid == RETRY_NS ? PVM_SOON : PVM_LATER);
 }
 
 /* May one more thread work for it? */
@@ -624,24 +637,28 @@ bool pvm_lost(const struct fast *f)
 	return self && self->lost;
 }
 
-void pvm_session_del(struct fast *f, struct session *s)
+static void fail_all(struct fast *f, struct call_list *list, const struct pvm_client *pc)
 {
-	struct pvm_client *pc = s->pvm;
 	struct pvm_call *c, *next;
 
-	if (!pc)
-		return;
-	s->pvm = NULL;
-	while ((c = TAILQ_FIRST(&pc->calls))) {
-		wait_end(f->pvm, c);
-		finish(f, c, -EFAULT);
-	}
-	TAILQ_FOREACH_SAFE(c, &pc->q->later, entry, next) {
+	TAILQ_FOREACH_SAFE(c, list, entry, next) {
 		if (c->client != pc)
 			continue;
 		wait_end(f->pvm, c);
 		finish(f, c, -EFAULT);
 	}
+}
+
+void pvm_session_del(struct fast *f, struct session *s)
+{
+	struct pvm_client *pc = s->pvm;
+
+	if (!pc)
+		return;
+	s->pvm = NULL;
+	fail_all(f, &pc->calls, pc);
+	fail_all(f, &pc->q->soon, pc);
+	fail_all(f, &pc->q->later, pc);
 	pc->gone = true;
 	client_put(pc);
 }
@@ -700,12 +717,12 @@ static void be_ordinary(struct fast *f)
 	sched_stay_off(f, UINT32_MAX);
 }
 
-/* Those that failed and are due now, some of them, are ready. When the next one is, ns; UINT64_MAX: none. */
-static uint64_t come_due(struct pvm *p, struct pvm_queue *q, uint64_t now)
+/* Those of a list that are due now, some of them, are ready. When the next one is, ns; UINT64_MAX: none. */
+static uint64_t come_due(struct pvm *p, struct call_list *list, uint64_t now)
 {
 	struct pvm_call *c;
 
-	for (uint32_t n = 0; (c = TAILQ_FIRST(&q->later)); n++) {
+	for (uint32_t n = 0; (c = TAILQ_FIRST(list)); n++) {
 		if (c->due > now || n == BATCH)
 			return c->due;
 		wait_end(p, c);
@@ -721,10 +738,12 @@ static struct pvm_client *choose(struct pvm *p, uint64_t now, uint64_t *due)
 
 	*due = UINT64_MAX;
 	TAILQ_FOREACH_SAFE(q, &p->queues, entry, next) {
-		uint64_t at = come_due(p, q, now);
+		uint64_t soon = come_due(p, &q->soon, now), later = come_due(p, &q->later, now);
 
-		if (at < *due)
-			*due = at;
+		if (soon < *due)
+			*due = soon;
+		if (later < *due)
+			*due = later;
 	}
 	TAILQ_FOREACH(q, &p->queues, entry) {
 		if (TAILQ_EMPTY(&q->ready) || !may_work(p, q))

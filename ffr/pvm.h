@@ -24,7 +24,12 @@ struct pvm_call {
 	int result;    /* of a call that was handed to a worker: 0 or -errno */
 	bool busy;     /* under way or queued to a worker */
 	/* pvm.c's own */
-	enum pvm_place { PVM_NOWHERE, PVM_READY, PVM_LATER } place; /* which list it is on */
+	enum pvm_place {
+		PVM_NOWHERE,
+		PVM_READY,
+		PVM_SOON,
+		PVM_LATER
+	} place; /* which list it is on */
 	_Atomic bool orphan;
 	uint32_t done;		   /* bytes */
 	uint64_t since;		   /* ns: when it first failed, 0: it did not */
