@@ -528,7 +528,14 @@ static uint32_t num_threads(void)
 	return n;
 }
 
-static bool is_on_hire(struct world *w)
+/* Without those of the test before, which end after they were counted out. */
+static uint32_t threads_before(void)
+{
+	WAIT_UNTIL(num_threads() == 1);
+	return 1;
+}
+
+static bool all_stalled(struct world *w)
 {
 	uint32_t stalls = 0;
 
@@ -546,7 +553,7 @@ static bool is_on_hire(struct world *w)
  */
 static void workers_are_bounded(void **state)
 {
-	uint32_t before = num_threads(), most = 0;
+	uint32_t before = threads_before(), most = 0;
 	struct world w = { 0 };
 	struct ff_cqe e;
 
@@ -559,7 +566,7 @@ static void workers_are_bounded(void **state)
 		for (int k = 0; k < BAD_QPS; k++)
 			write_to(&w.r, w.to_bad[i][k], w.from, w.at_bad[i], 1);
 	WAIT_UNTIL(in_blocked == 2);
-	WAIT_UNTIL(is_on_hire(&w));
+	WAIT_UNTIL(all_stalled(&w));
 	for (uint64_t i = 0; i < 1000; i++) {
 		uint32_t n = num_threads();
 
@@ -624,7 +631,7 @@ static void all_ends_meanwhile(void **state)
 static void unmapped_fails_at_once(void **state)
 {
 	void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint32_t threads, before = num_threads();
+	uint32_t threads, before = threads_before();
 	struct world w = { 0 };
 	struct ff_vma v;
 	struct ff_cqe e;
