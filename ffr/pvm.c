@@ -894,6 +894,10 @@ static enum role watch(struct pvm *p)
 		hire(p);
 		if (!atomic_load(&p->armed)) {
 			futex(&p->armed, FUTEX_WAIT, 0, NULL);
+			/* the call that it was woken for has begun, as a rule */
+			last = atomic_load_explicit(&p->call_seq, memory_order_acquire);
+			seen_at = fast_clock();
+			idle = 0;
 			continue;
 		}
 		futex(&p->armed, FUTEX_WAIT, 1, &tick); /* as a sleep that pvm_stop can end */
