@@ -8,8 +8,10 @@
  * is "burn", the same number of threads that do nothing.
  */
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -495,6 +497,123 @@ static void rnr(void)
 	}
 }
 
+/* ---- memory that is not there, does not come, or is under change ------------------------------- */
+
+#define HELD_MAP (8ull << 30) /* its page tables take a while to go through */
+
+static void unmap_page(struct raw *r, uint8_t *page)
+{
+	(void)r;
+	munmap(page, 4096);
+}
+
+/* Nobody fills it in. */
+static void stall_page(struct raw *r, uint8_t *page)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	struct uffdio_register reg = { .range = { (uintptr_t)page, 4096 },
+				       .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int fd = r->uffd_dev < 0 ? -1 : ioctl(r->uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	madvise(page, 4096, MADV_DONTNEED);
+	CHECK_EQ(ioctl(fd, UFFDIO_API, &api), 0);
+	CHECK_EQ(ioctl(fd, UFFDIO_REGISTER, &reg), 0);
+}
+
+static void *change_map(void *arg)
+{
+	for (int prot = PROT_READ;; prot ^= PROT_WRITE)
+		CHECK_EQ(mprotect(arg, HELD_MAP, prot), 0);
+	return NULL;
+}
+
+/* The lock of the address space is kept by changes of it, one after the other. */
+static void hold_pages(struct raw *r, uint8_t *page)
+{
+	static bool is_held;
+	pthread_t t;
+	uint8_t *map;
+
+	(void)r, (void)page;
+	if (is_held)
+		return;
+	is_held = true;
+	map = mmap(NULL, HELD_MAP, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(map != MAP_FAILED);
+	madvise(map, HELD_MAP, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < HELD_MAP; i += 4096) /* the zero page, each time */
+		(void)*(volatile uint8_t *)(map + i);
+	CHECK_EQ(pthread_create(&t, NULL, change_map, map), 0);
+}
+
+/* WRITEs, READs and atomics there, of many QPs in several sessions; who fails begins anew. */
+static void bad_memory(void (*spoil)(struct raw *r, uint8_t *page))
+{
+	enum { SESSIONS = 8, QPS = 16 };
+	static const uint8_t op[] = { FF_OP_WRITE, FF_OP_READ, FF_OP_FETCH_ADD };
+	static struct raw_qp q[SESSIONS][QPS];
+	static struct raw r[SESSIONS];
+	static struct ff_reg_mr_resp bad[SESSIONS][QPS];
+	static bool is_posted[SESSIONS][QPS];
+	uint8_t *page[SESSIONS];
+
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		raw_open(&r[i]);
+		page[i] = vt_map(4096);
+		for (unsigned k = 0; k < QPS; k++) {
+			raw_qp_make(&r[i], &q[i][k], IBV_QPT_RC, 4096);
+			RAW_CALL(&r[i], REG_MR,
+				 (&(struct ff_reg_mr_req){ .addr = (uintptr_t)page[i],
+							   .length = 4096,
+							   .iova = (uintptr_t)page[i],
+							   .pd = q[i][k].pd,
+							   .access = VT_ACCESS_ALL }),
+				 &bad[i][k]);
+		}
+		spoil(&r[i], page[i]);
+	}
+	for (unsigned n = 0;; n++)
+		for (unsigned i = 0; i < SESSIONS; i++)
+			for (unsigned k = 0; k < QPS; k++) {
+				struct raw_qp *p = &q[i][k];
+				struct ff_cqe *c = raw_cqe(p);
+				struct ff_sqe *e;
+
+				if (is_posted[i][k] && !c)
+					continue;
+				if (!c || c->status != IBV_WC_SUCCESS)
+					raw_qp_connect(&r[i], p);
+				e = raw_sqe(p);
+				memset((uint8_t *)e + sizeof(e->seq), 0,
+				       p->q.sq.stride - sizeof(e->seq));
+				raw_write_wr(p, e, n);
+				e->opcode = op[(n + k) % ARRAY_SIZE(op)];
+				e->remote_addr = (uintptr_t)page[i];
+				e->rkey = bad[i][k].lkey;
+				raw_publish(&r[i], p);
+				is_posted[i][k] = true;
+				if (c)
+					lap();
+			}
+}
+
+static void unmapped(void)
+{
+	bad_memory(unmap_page);
+}
+
+static void stalled(void)
+{
+	bad_memory(stall_page);
+}
+
+static void held(void)
+{
+	bad_memory(hold_pages);
+}
+
 /* ---- main ------------------------------------------------------------------------------------- */
 
 static const struct mode {
@@ -507,7 +626,8 @@ static const struct mode {
 	{ "bad-wrs", bad_wrs },	  { "mutated", mutated },
 	{ "indices", indices },	  { "cq-overrun", cq_overrun },
 	{ "bells", bells },	  { "exhaust", exhaust },
-	{ "rnr", rnr },
+	{ "rnr", rnr },		  { "unmapped", unmapped },
+	{ "stalled", stalled },	  { "held", held },
 };
 
 static void *run_mode(void *arg)

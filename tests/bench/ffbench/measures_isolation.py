@@ -35,6 +35,9 @@ KINDS = {
     "bells": (1, "another rings doorbells without work"),
     "exhaust": (1, "another uses 1,024 QPs and MRs, its quota, in turn"),
     "rnr": (1, "another's SENDs find no receive"),
+    "unmapped": (1, "another's MRs are at addresses that are not mapped"),
+    "stalled": (1, "another's MRs are pages that nobody fills in"),
+    "held": (2, "another keeps its address space locked"),
     # last: without CAP_SYS_RESOURCE, what it leaves on its way is felt for a while
     "descriptors": (1, "another sends 253 descriptors with each packet"),
 }
