@@ -4,7 +4,8 @@
 # tests/bench/Makefile; tests/conformance/hardening.sh looks for all of it in the built files.
 #
 # HARDEN_CFLAGS    stack canaries where a function has an array or gives an address of its stack away,
-#                  large frames probed page by page, landing pads and shadow stacks on x86
+#                  large frames probed page by page, landing pads and shadow stacks on x86. Not beneath
+#                  sanitizers: AddressSanitizer's frames are then not aligned to cache lines
 # HARDEN_FORTIFY   libc's calls checked against the size of what they write to. It needs an optimizing
 #                  compiler, gets into the way of sanitizers' interceptors, and who says something
 #                  of it in CFLAGS or CPPFLAGS has the last word.
@@ -13,7 +14,8 @@
 #                  (Debian 12's); landing pads are not claimed for these, which may have none.
 
 HARDEN_X86 := $(filter x86_64% i%86%,$(shell $(CC) -dumpmachine))
-HARDEN_CFLAGS := -fstack-protector-strong -fstack-clash-protection $(if $(HARDEN_X86),-fcf-protection)
+HARDEN_CFLAGS := $(if $(SAN)$(TSAN),,-fstack-protector-strong -fstack-clash-protection \
+	$(if $(HARDEN_X86),-fcf-protection))
 HARDEN_FORTIFY = $(if $(SAN)$(TSAN)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,$(if \
 	$(filter -O -O1 -O2 -O3 -Os -Ofast,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3))
 HARDEN_LDFLAGS := -z relro -z now -z noexecstack $(if $(HARDEN_X86),-z shstk)

@@ -27,7 +27,7 @@
 static inline __attribute__((always_inline)) void shm_copy(void *to, const void *from, size_t n)
 {
 	memcpy(to, from, n);
-	__asm__("" : "+m"(*(uint8_t(*)[n])to));
+	__asm__("" : "+m"(*(uint8_t(*)[n ? n : 1])to));
 }
 
 #endif

@@ -221,8 +221,10 @@ static void one_record(struct input *in, struct client *clients)
 
 static void check_empty(unsigned fds)
 {
-	unsigned now = rig_open_fds();
+	unsigned now;
 
+	rig_fds(g, fds); /* some are closed by threads (discard.c) */
+	now = rig_open_fds();
 	if (LIST_EMPTY(&g->c[0]->sessions) && LIST_EMPTY(&g->c[1]->sessions) &&
 	    !g->c[0]->keys.used && !g->c[1]->keys.used && !g->c[0]->windows.used &&
 	    !g->c[1]->windows.used && !g->c[0]->dm_bytes && !g->c[1]->dm_bytes && !g->c[0]->cm &&

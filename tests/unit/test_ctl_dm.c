@@ -353,7 +353,7 @@ static void descriptors_of_requests(void **state)
 	assert_int_equal(send_dmabuf(s, &m, fd, 1), -EINVAL);
 	close(fd);
 	m.body.pd--;
-	assert_int_equal(rig_open_fds(), before);
+	rig_fds(g, before);
 	assert_int_equal(g->c[0]->keys.used, 0);
 
 	/* the wrong number, or another one than the header says, ends the session */
