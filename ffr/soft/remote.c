@@ -434,6 +434,11 @@ enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const st
 	return xfer_put(f, x, &s, h->offset + off, buf, len, why);
 }
 
+void remote_put_forget(struct fast *f, struct remote_qp *rq, enum wire_type type)
+{
+	xfer_reset(f, type == WIRE_REQ ? &rq->rx : &rq->in);
+}
+
 void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
 		       enum xfer_result r, enum ff_vendor_err why)
 {

@@ -192,6 +192,8 @@ enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const st
 				  enum ff_vendor_err *why);
 void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
 		       enum xfer_result r, enum ff_vendor_err why);
+/* XFER_WAIT, and the QP is not the frame's any more: nobody waits for what that call does. */
+void remote_put_forget(struct fast *f, struct remote_qp *rq, enum wire_type type);
 /* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. -2: as above */
 int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
 	       const uint8_t *payload);

@@ -543,6 +543,7 @@ static bool is_in(struct fast *f, const struct wire_tcp *c, uint64_t frame)
 static int to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t *buf, uint32_t n)
 {
 	uint64_t frame = c->frame, epoch = f->epoch;
+	enum wire_type type = c->h.type;
 	struct remote_qp *rq = c->rq;
 
 	while (n) {
@@ -550,8 +551,14 @@ static int to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t
 		enum ff_vendor_err why;
 		enum xfer_result r = remote_put_bytes(f, rq, &c->h, off, buf, &len, &why);
 
-		if (r == XFER_GONE || (f->epoch != epoch && (!is_in(f, c, frame) || c->rq != rq)))
+		if (r == XFER_GONE)
 			return -1;
+		if (f->epoch != epoch && (!is_in(f, c, frame) || c->rq != rq)) {
+			/* a QP that ended took its call along: this one is there, and its frame is not */
+			if (r == XFER_WAIT)
+				remote_put_forget(f, rq, type);
+			return -1;
+		}
 		if (r != XFER_DONE && r != XFER_MORE) {
 			c->rq = NULL;
 			c->sink = SINK_DISCARD;

@@ -137,6 +137,8 @@ int pvm_exec(struct fast *f, struct pvm_call *c)
 
 	if (!pc)
 		return -EFAULT;
+	if (c->busy) /* a worker may have it: neither its buffer nor its entry is the caller's */
+		abort();
 	c->busy = true;
 	if (pc->has_worker)
 		return wait_for_worker(pc, c);
