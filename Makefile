@@ -210,6 +210,8 @@ install: all
 		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
 	for u in deploy/systemd/*.service deploy/systemd/*.socket; do \
 		install -D -m 644 $$u $(I)/lib/systemd/system/$${u##*/}; done
+	install -D -m 644 deploy/sysusers.d/freeflow.conf $(I)/lib/sysusers.d/freeflow.conf
+	install -D -m 644 deploy/tmpfiles.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf
 	[ -e $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf ] || \
 		install -D -m 644 deploy/ffr.conf $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf
 
@@ -219,6 +221,7 @@ uninstall:
 	rm -rf $(I)/lib/freeflow
 	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
 	for u in deploy/systemd/*.service deploy/systemd/*.socket; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
+	rm -f $(I)/lib/sysusers.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf
 
 clean:
 	rm -rf build build-san build-tsan build-cov

@@ -265,9 +265,9 @@ static int confine(const struct options *o)
 		if (!path[i])
 			err = -ENOMEM;
 		else if (i < num_rw)
-			box.dirs[box.num_dirs++] = dirname(path[i]);
+			box.store.dirs[box.store.num_dirs++] = dirname(path[i]);
 		else
-			box.read_dirs[box.num_read_dirs++] = dirname(path[i]);
+			box.store.read_dirs[box.store.num_read_dirs++] = dirname(path[i]);
 	}
 	if (!err)
 		err = sandbox_prepare(&box);

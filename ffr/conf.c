@@ -400,6 +400,7 @@ static cfg_t *conf_open(void)
 	cfg_opt_t opts[] = {
 		CFG_STR("runtime_dir", CONF_RUNTIME_DEFAULT, CFGF_NONE),
 		CFG_STR("admin_socket", NULL, CFGF_NONE),
+		CFG_STR("user", NULL, CFGF_NONE),
 		CFG_STR("engine_group", NULL, CFGF_NONE),
 		CFG_STR("hostname", hostname, CFGF_NONE),
 		CFG_STR("log_level", "info", CFGF_NONE),
@@ -528,7 +529,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	c->orchestrator = strdup(cfg_getstr(cfg, "orchestrator"));
 	c->pools = calloc(n + 1, sizeof(*c->pools));
 	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
-	    take_str(&c->admin_socket, cfg, "admin_socket") ||
+	    take_str(&c->admin_socket, cfg, "admin_socket") || take_str(&c->user, cfg, "user") ||
 	    take_str(&c->engine_group, cfg, "engine_group") || take_str(&c->store, cfg, "store") ||
 	    take_str(&c->metrics, cfg, "metrics") || take_wire(c, cfg))
 		return -ENOMEM;
@@ -710,6 +711,7 @@ void conf_free(struct ffr_conf *c)
 	free(c->pools);
 	free(c->runtime_dir);
 	free(c->admin_socket);
+	free(c->user);
 	free(c->engine_group);
 	free(c->hostname);
 	free(c->backend);

@@ -46,6 +46,7 @@ struct ffr_limits {
 struct ffr_conf {
 	char *runtime_dir;
 	char *admin_socket; /* NULL: <runtime_dir>/admin.sock */
+	char *user; /* whom the router becomes, "NAME" or "UID:GID"; NULL: see user_find() */
 	char *engine_group; /* who may reach containers' folders besides root; NULL: nobody */
 	char *hostname;	    /* this host's name for the orchestrator */
 	char *backend;	    /* name of a struct backend_ops */

@@ -4,10 +4,11 @@
  *
  * <runtime_dir>/containers/<name>/ is what a container mounts; it holds ffr.sock and sys/ (sysfs.c). Who a
  * client is follows from the socket that it reached, never from what it says. So nobody else may reach
- * it: the folder of all of them is root's alone, and that of engine_group, whose members mount from it
- * without being root. A mounted folder is reached without passing through that one. The directory
+ * it: the folder of all of them is the router's alone, and that of engine_group, whose members mount from
+ * it without being root. A mounted folder is reached without passing through that one. The directory
  * outlives the router, so that the mounts of running containers find the next router's socket;
- * it is removed when its container is, or when the orchestrator no longer knows the container.
+ * it is removed when its container is, or when the orchestrator no longer knows the container. The
+ * socket outlives a router that dies, too (keeper/held.c).
  *
  * A container may be able to write in that directory. Nothing there is followed or trusted: names
  * are created and removed relative to its descriptor, and what is in the way makes only this
@@ -31,7 +32,9 @@
 #include "cpu.h"
 #include "ctl.h"
 #include "discard.h"
+#include "keeper/keeper.h"
 #include "sysfs.h"
+#include "user.h"
 
 #define SOCKET_NAME  "ffr.sock"
 #define ACCEPT_BATCH 16
@@ -174,6 +177,16 @@ static int dir_open(struct router *r, const char *name)
 	return fd;
 }
 
+/* The keeper's descriptor must not be the last one: see held.c. */
+static void socket_let_go(const char *name, int fd)
+{
+	struct discard *d = NULL;
+
+	keeper_let_go(name);
+	discard_fd(&d, fd);
+	discard_end(d);
+}
+
 /* Paths of sockets are short (108 bytes); /proc/self/fd makes any directory's so. */
 static int socket_listen(int dir_fd)
 {
@@ -193,6 +206,30 @@ static int socket_listen(int dir_fd)
 		close(fd);
 		return err;
 	}
+	return fd;
+}
+
+/*
+ * The socket that the router before this one had, if it died, with who waits there; or a new one, in
+ * place of whatever the container has put there.
+ */
+static int socket_get(int dir_fd, const char *name)
+{
+	struct stat st;
+	int err, fd = keeper_held(name);
+
+	if (fd >= 0) {
+		if (!fstatat(dir_fd, SOCKET_NAME, &st, AT_SYMLINK_NOFOLLOW) && S_ISSOCK(st.st_mode))
+			return fd;
+		socket_let_go(name, fd);
+	}
+	fd = socket_listen(dir_fd);
+	if (fd < 0)
+		return fd;
+	err = keeper_hold(name, fd);
+	if (err)
+		log_warn("container %s: its socket does not outlive the router: %s", name,
+			 strerror(-err));
 	return fd;
 }
 
@@ -224,6 +261,7 @@ static int containers_close(struct router *r)
 			return errno ? -errno : -ENOENT;
 		}
 	}
+	/* the owner may leave a group that he is not in as root has set it (containers_give()) */
 	if (fchown(r->containers_fd, geteuid(), group ? group->gr_gid : getegid()) ||
 	    fchmod(r->containers_fd, group ? 0710 : 0700))
 		return -errno;
@@ -241,6 +279,50 @@ int containers_init(struct router *r)
 	return r->containers_fd < 0 ? -errno : containers_close(r);
 }
 
+/* The folders of a router that was root are this one's. */
+static int all_give(const struct user *u, int fd)
+{
+	DIR *d = fdopendir(fd);
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	while ((e = readdir(d))) {
+		int dir = -1;
+
+		if (container_name_ok(e->d_name))
+			dir = openat(fd, e->d_name,
+				     O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+		if (dir < 0)
+			continue;
+		if (user_own(u, dir))
+			log_warn("container %s: its folder is somebody else's", e->d_name);
+		close(dir);
+	}
+	closedir(d);
+	return 0;
+}
+
+int containers_give(const struct ffr_conf *conf, const struct user *u, int runtime_fd)
+{
+	struct group *group = conf->engine_group ? getgrnam(conf->engine_group) : NULL;
+	int err, fd;
+
+	if (mkdirat(runtime_fd, "containers", 0700) && errno != EEXIST)
+		return -errno;
+	fd = openat(runtime_fd, "containers", O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+	if (fd < 0)
+		return -errno;
+	err = user_own(u, fd);
+	/* containers_close() says who may in, and that there is such a group */
+	if (!err && fchown(fd, (uid_t)-1, group ? group->gr_gid : u->gid))
+		err = -errno;
+	if (!err)
+		return all_give(u, fd);
+	close(fd);
+	return err;
+}
+
 void containers_sweep(struct router *r)
 {
 	int fd = openat(r->containers_fd, ".", O_DIRECTORY | O_CLOEXEC | O_RDONLY);
@@ -249,9 +331,16 @@ void containers_sweep(struct router *r)
 
 	if (!d)
 		return;
-	while ((e = readdir(d)))
-		if (container_name_ok(e->d_name) && !container_find(r, e->d_name))
-			dir_remove(r, e->d_name);
+	while ((e = readdir(d))) {
+		int held;
+
+		if (!container_name_ok(e->d_name) || container_find(r, e->d_name))
+			continue;
+		held = keeper_held(e->d_name);
+		if (held >= 0)
+			socket_let_go(e->d_name, held);
+		dir_remove(r, e->d_name);
+	}
 	closedir(d);
 }
 
@@ -320,7 +409,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	ct->dir_fd = err = dir_open(r, c->name);
 	if (err < 0)
 		goto err_free;
-	ct->listen_fd = err = socket_listen(ct->dir_fd);
+	ct->listen_fd = err = socket_get(ct->dir_fd, c->name);
 	if (err < 0)
 		goto err_dir;
 	err = uv_poll_init(&r->loop, &ct->poll, ct->listen_fd);
@@ -345,6 +434,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	return 0;
 
 err_listen:
+	keeper_let_go(c->name);
 	close(ct->listen_fd);
 err_dir:
 	close(ct->dir_fd);
@@ -411,6 +501,7 @@ void container_stop(struct container *c)
 	fast_lock(r->fast);
 	fast_container_del(r->fast, c);
 	fast_unlock(r->fast);
+	keeper_let_go(c->name);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
 	sysfs_close(c);
 	handles_close(ct);

@@ -37,6 +37,10 @@ struct container_ctl {
 
 /* <runtime_dir>/containers, without sockets that nobody serves. 0 or -errno. */
 int containers_init(struct router *r);
+struct user;
+struct ffr_conf;
+/* Root, before it becomes the user: that folder, in the one of that descriptor, is the user's. 0 or -errno. */
+int containers_give(const struct ffr_conf *conf, const struct user *u, int runtime_fd);
 /* Remove the directories of containers that are not attached. */
 void containers_sweep(struct router *r);
 

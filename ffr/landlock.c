@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * landlock.c - threads that reach no files, or only those of the store. Called by sandbox.c.
+ * landlock.c - threads that reach no files, or only those that are theirs. Called by sandbox.c.
  *
  * Landlock knows paths, which seccomp does not, and knows who may trace whom: a process that is in a
  * domain cannot look into one that is not. So it is of no use for the keeper, whose work that is, and of
- * much use for threads that seccomp keeps from opening files anyway, or from nothing but the store's.
+ * much use for threads that seccomp keeps from opening files anyway, and for those that open their own.
  *
  * glibc has no functions for it, and the headers of Debian 12 (Linux 6.1) know the first half.
  */
@@ -39,10 +39,11 @@ static const uint64_t fs_rights[ABI_MAX + 1] = {
 	[4] = (1ull << 15) - 1, [5] = (1ull << 16) - 1, [6] = (1ull << 16) - 1,
 };
 
-#define STORE_RIGHTS                                                                               \
+#define OWN_RIGHTS                                                                                 \
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |                            \
 	 LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |                               \
-	 LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE | FS_TRUNCATE)
+	 LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE |                           \
+	 LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_DIR | FS_TRUNCATE)
 
 static int rule_add(int fd, const char *dir, uint64_t rights)
 {
@@ -58,17 +59,17 @@ static int rule_add(int fd, const char *dir, uint64_t rights)
 	return err;
 }
 
-static int rules_add(int fd, const struct sandbox_conf *conf, uint64_t known)
+static int rules_add(int fd, const struct sandbox_reach *reach, uint64_t known)
 {
 	const char *dir = NULL;
 	int err = 0;
 
-	for (size_t i = 0; i < conf->num_dirs && !err; i++) {
-		dir = conf->dirs[i];
-		err = rule_add(fd, dir, STORE_RIGHTS & known);
+	for (size_t i = 0; i < reach->num_dirs && !err; i++) {
+		dir = reach->dirs[i];
+		err = rule_add(fd, dir, OWN_RIGHTS & known);
 	}
-	for (size_t i = 0; i < conf->num_read_dirs && !err; i++) {
-		dir = conf->read_dirs[i];
+	for (size_t i = 0; i < reach->num_read_dirs && !err; i++) {
+		dir = reach->read_dirs[i];
 		err = rule_add(fd, dir, LANDLOCK_ACCESS_FS_READ_FILE);
 	}
 	if (err)
@@ -77,7 +78,7 @@ static int rules_add(int fd, const struct sandbox_conf *conf, uint64_t known)
 	return err ? err : rule_add(fd, "/proc", LANDLOCK_ACCESS_FS_READ_FILE);
 }
 
-int landlock_ruleset(const struct sandbox_conf *conf)
+int landlock_ruleset(const struct sandbox_reach *reach)
 {
 	struct ruleset_attr attr = { 0 };
 	size_t size = sizeof(attr.fs);
@@ -89,7 +90,7 @@ int landlock_ruleset(const struct sandbox_conf *conf)
 	if (abi > (long)ABI_MAX)
 		abi = ABI_MAX;
 	attr.fs = fs_rights[abi];
-	if (!conf && abi >= 4) { /* an orchestrator connects to ZooKeeper's nodes */
+	if (!reach && abi >= 4) { /* an orchestrator connects to ZooKeeper's nodes */
 		attr.net = NET_BIND_TCP | NET_CONNECT_TCP;
 		size = offsetof(struct ruleset_attr, scoped);
 	}
@@ -102,8 +103,8 @@ int landlock_ruleset(const struct sandbox_conf *conf)
 		log_warn("sandbox: landlock: %m");
 		return -1;
 	}
-	if (conf)
-		err = rules_add(fd, conf, attr.fs);
+	if (reach)
+		err = rules_add(fd, reach, attr.fs);
 	if (!err)
 		return fd;
 	close(fd);

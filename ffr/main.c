@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * main.c - ffr: command line, signals, and the control thread's loop. See ffr(8).
+ * main.c - ffr: command line, what is done with root's rights and how they end, signals, and the
+ * control thread's loop. Started by a person or a service manager it is the parent of keeper and router
+ * (keeper/parent.c), started by that the router. See ffr(8).
  */
 #include <errno.h>
 #include <getopt.h>
@@ -9,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <libgen.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "keeper/keeper.h"
 #include "log.h"
@@ -18,6 +22,7 @@
 #include "router.h"
 #include "sandbox.h"
 #include "sd.h"
+#include "user.h"
 #include "version.h"
 
 #define EXIT_USAGE 2
@@ -141,26 +146,83 @@ static void on_signal(uv_signal_t *h, int signum)
 	uv_stop(h->loop);
 }
 
-/*
- * Before any thread is started: the rights that only the keeper needs go to it, and *keeper is its
- * socket, -1 without a sandbox.
- */
-static int confine(const struct ffr_conf *conf, int *keeper)
+/* Does nobody come to it, nor it to anybody, by an address? */
+static bool is_alone(const struct ffr_conf *conf)
 {
-	struct sandbox_conf box = { .mode = conf->sandbox };
-	bool has_store = !strcmp(conf->orchestrator, "embedded") && conf->store[0] == '/';
-	char *dir = strdup(conf->store);
+	return !conf->wire_listen &&
+	       (!strcmp(conf->orchestrator, "embedded") ||
+		!strncmp(conf->orchestrator, "unix:", 5)) &&
+	       (!conf->metrics || !strncmp(conf->metrics, "unix:", 5));
+}
+
+/* Root's work is done: from here on the router is a user of its own. 0, or -errno with a line in the log. */
+static int become_user(struct router *r)
+{
+	const struct ffr_conf *conf = &r->conf;
+	struct user_rights rights = {
+		.rt_priority = conf->fast.realtime ? conf->fast.priority : 0,
+		.own_network = is_alone(conf),
+		.ends_with = getppid(),
+	};
+	struct user u;
 	int err;
 
-	if (!dir)
-		return -ENOMEM;
-	if (has_store)
-		box.dirs[box.num_dirs++] = dirname(dir);
-	*keeper = -1;
-	err = conf->sandbox == SANDBOX_OFF ? 0 : keeper_start(&box, keeper);
-	if (!err)
-		err = sandbox_prepare(&box);
-	free(dir);
+	if (conf->sandbox == SANDBOX_OFF || geteuid())
+		return 0;
+	err = user_find(conf->user, &u);
+	if (err == -ENOENT && !conf->user) {
+		log_warn("there is no user " USER_DEFAULT
+			 ": the router stays root, without its capabilities");
+		return 0;
+	}
+	if (err) {
+		log_err("user: \"%s\" is %s", conf->user ? conf->user : USER_DEFAULT,
+			err == -ENOENT ? "no user here" : "neither a name nor UID:GID, or root");
+		return err;
+	}
+	err = router_give(conf, &u);
+	return err ? err : user_become(&u, &rights);
+}
+
+/* The folder of a file that is there or will be; freed by the caller. */
+static void reach_add(const char **dirs, size_t *num, const char *file, char **copy)
+{
+	*copy = file ? strdup(file) : NULL;
+	if (*copy)
+		dirs[(*num)++] = dirname(*copy);
+}
+
+/*
+ * Before any thread is started: what each kind of thread reaches. A folder that is not there keeps
+ * nobody from starting, but then Landlock stays off, of which the log has a line.
+ */
+static int confine(const struct ffr_conf *conf)
+{
+	bool has_store = !strcmp(conf->orchestrator, "embedded") && conf->store[0] == '/';
+	bool has_metrics = conf->metrics && !strncmp(conf->metrics, "unix:", 5);
+	const char *const tls_files[] = { conf->wire_cert, conf->wire_key, conf->wire_ca,
+					  conf->wire_crl };
+	bool has_tls = conf->wire_tls &&
+		       (conf->wire_listen || !strncmp(conf->orchestrator, "tls:", 4));
+	struct sandbox_conf box = { .mode = conf->sandbox };
+	struct sandbox_reach *store = &box.store, *own = &box.control;
+	char *copy[9] = { NULL };
+	int err;
+
+	if (has_store) {
+		reach_add(store->dirs, &store->num_dirs, conf->store, &copy[0]);
+		reach_add(own->dirs, &own->num_dirs, conf->store, &copy[1]);
+	}
+	own->dirs[own->num_dirs++] = conf->runtime_dir;
+	if (!sd_is_passed("admin"))
+		reach_add(own->dirs, &own->num_dirs, conf->admin_socket, &copy[2]);
+	if (has_metrics)
+		reach_add(own->dirs, &own->num_dirs, conf->metrics + 5, &copy[3]);
+	for (int i = 0; i < 4 && has_tls; i++)
+		reach_add(own->read_dirs, &own->num_read_dirs, tls_files[i], &copy[4 + i]);
+	err = sandbox_prepare(&box);
+	for (size_t i = 0; i < sizeof(copy) / sizeof(copy[0]); i++)
+		free(copy[i]);
 	return err;
 }
 
@@ -221,12 +283,42 @@ static int run(struct router *r, int keeper)
 	return lost ? -EPIPE : err;
 }
 
+/* The router, or all of ffr with sandbox = off. keeper: the socket to it, -1: there is none. */
+static int router_main(struct router *r, int keeper)
+{
+	char why[1024];
+	int err;
+
+	prctl(PR_SET_NAME, "ffr"); /* it was run by another name (parent.c) */
+	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
+	setenv("UV_THREADPOOL_SIZE", "1", 1);
+	raise_nofile();
+	router_devices(r);
+	err = become_user(r);
+	if (err) {
+		close(r->uffd_fd);
+		return err;
+	}
+	err = router_init(r, why, sizeof(why));
+	if (err) {
+		log_err("%s", why);
+		return err;
+	}
+	err = confine(&r->conf);
+	if (!err && keeper >= 0)
+		err = keeper_use(keeper);
+	if (!err)
+		err = run(r, keeper);
+	router_fini(r);
+	return err;
+}
+
 int main(int argc, char **argv)
 {
 	static struct router r;
 	struct args args = { 0 };
 	char why[1024];
-	int err, keeper;
+	int status, keeper;
 
 	args_parse(&args, argc, argv);
 	if (conf_load(&r.conf, args.config, why, sizeof(why))) {
@@ -240,19 +332,14 @@ int main(int argc, char **argv)
 	log_level = r.conf.log_level;
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);
-	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
-	setenv("UV_THREADPOOL_SIZE", "1", 1);
-	raise_nofile();
-	err = router_init(&r, why, sizeof(why));
-	if (err) {
-		log_err("%s", why);
-		conf_free(&r.conf);
-		return EXIT_FAILURE;
+	keeper = keeper_of_parent();
+	if (keeper < 0 && r.conf.sandbox != SANDBOX_OFF) {
+		const struct sandbox_conf box = { .mode = r.conf.sandbox };
+
+		status = parent_run(&box, argv);
+	} else {
+		status = router_main(&r, keeper) ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
-	err = confine(&r.conf, &keeper);
-	if (!err)
-		err = run(&r, keeper);
-	router_fini(&r);
 	conf_free(&r.conf);
-	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+	return status;
 }

@@ -23,6 +23,7 @@
 #include "peer.h"
 #include "sd.h"
 #include "shadow.h"
+#include "user.h"
 
 /* The directory and its parents. 0 or -errno. */
 static int make_dirs(const char *path)
@@ -37,6 +38,79 @@ static int make_dirs(const char *path)
 			return -errno;
 	}
 	return 0;
+}
+
+void router_devices(struct router *r)
+{
+	r->uffd_fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (r->uffd_fd < 0)
+		log_info("/dev/userfaultfd: %m: private memory is not shared with the router");
+}
+
+/* A file that a router which was root has left, if there is one. */
+static int file_give(const struct user *u, int dir_fd, const char *path)
+{
+	int err, fd = openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	err = user_own(u, fd);
+	close(fd);
+	return err;
+}
+
+/* The store, with what SQLite has beside it, in a folder that is made if it is not there. */
+static int store_give(const struct ffr_conf *conf, const struct user *u)
+{
+	static const char *const suffix[] = { "", "-wal", "-shm", "-journal" };
+	char path[4096], *end;
+	int fd, err = 0;
+
+	if (strcmp(conf->orchestrator, "embedded") || conf->store[0] != '/')
+		return 0;
+	snprintf(path, sizeof(path), "%s", conf->store);
+	end = strrchr(path, '/');
+	*end = '\0';
+	if (*path && !mkdir(path, 0700)) {
+		fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+		err = fd < 0 ? -errno : user_own(u, fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	for (size_t i = 0; i < sizeof(suffix) / sizeof(suffix[0]) && !err; i++) {
+		snprintf(path, sizeof(path), "%s%s", conf->store, suffix[i]);
+		err = file_give(u, AT_FDCWD, path);
+	}
+	return err;
+}
+
+int router_give(const struct ffr_conf *conf, const struct user *u)
+{
+	const char *what = conf->runtime_dir;
+	int fd, err = make_dirs(conf->runtime_dir);
+
+	if (err)
+		goto err_log;
+	fd = open(conf->runtime_dir, O_DIRECTORY | O_CLOEXEC | O_RDONLY);
+	if (fd < 0) {
+		err = -errno;
+		goto err_log;
+	}
+	err = user_own(u, fd);
+	if (!err)
+		err = file_give(u, fd, "ffr.lock");
+	if (!err)
+		err = containers_give(conf, u, fd);
+	close(fd);
+	if (!err) {
+		what = conf->store;
+		err = store_give(conf, u);
+	}
+	if (!err)
+		return 0;
+err_log:
+	log_err("%s: cannot be given to user %u: %s", what, u->uid, strerror(-err));
+	return err;
 }
 
 /* One router for each runtime directory. The lock goes with the process. */
@@ -93,7 +167,7 @@ int router_init(struct router *r, char *err, size_t size)
 	const char *what = "event loop";
 	int rc;
 
-	r->containers_fd = r->uffd_fd = r->lock_fd = -1;
+	r->containers_fd = r->lock_fd = -1;
 	TAILQ_INIT(&r->conns);
 	snprintf(r->instance, sizeof(r->instance), "%d-%llx", (int)getpid(),
 		 (unsigned long long)uv_hrtime());
@@ -159,10 +233,6 @@ int router_init(struct router *r, char *err, size_t size)
 	rc = metrics_start(r);
 	if (rc)
 		goto err;
-
-	r->uffd_fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	if (r->uffd_fd < 0)
-		log_info("/dev/userfaultfd: %m: private memory is not shared with the router");
 	return 0;
 
 err:

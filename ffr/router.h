@@ -54,8 +54,17 @@ struct router {
 	alignas(16) uint8_t rx[FF_MSG_MAX + 16]; /* the request at hand */
 };
 
+struct user;
+
+/* Root, before it becomes another user: devices that only root may open. They stay router_fini's. */
+void router_devices(struct router *r);
 /*
- * Everything but the orchestrator, the admin socket and signals: loop, fast thread (created, not
+ * Root, before it becomes that user: folders and files of the configuration are the user's. 0, or -errno
+ * with a line in the log.
+ */
+int router_give(const struct ffr_conf *conf, const struct user *u);
+/*
+ * After router_devices(). Everything but the orchestrator, the admin socket and signals: loop, fast thread (created, not
  * started), runtime directory. `err` gets one line. 0 or -errno. router_fini undoes what was done.
  */
 int router_init(struct router *r, char *err, size_t size);

@@ -227,7 +227,7 @@ static const struct rule clients[] = {
 static const struct rule processes[] = {
 	ANY(openat),   ANY(newfstatat),	  ANY(fstat), ANY(statx),
 	ANY(readlink), ANY(memfd_create), ANY(poll),  WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
-	ANY(sendmsg),  ANY(recvmsg),	  ANY(fcntl),
+	ANY(sendmsg),  ANY(recvmsg),	  ANY(fcntl), ANY(getsockopt),
 };
 
 /* libuv, which does this with all signals blocked: a call that is trapped there ends the process. */
@@ -297,14 +297,14 @@ struct group {
 struct kind {
 	const char *name;
 	int caps[5]; /* kept if the process has them; -1 ends */
-	enum { REACH_ALL, REACH_NOTHING, REACH_STORE } landlock;
+	enum { REACH_ALL, REACH_NOTHING, REACH_STORE, REACH_CONTROL, NUM_REACHES } landlock;
 	struct group group[12];
 };
 
 static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 	[SANDBOX_CONTROL] = { "control",
 			      { CAP_SYS_RESOURCE, -1 },
-			      REACH_ALL,
+			      REACH_CONTROL,
 			      { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
 				GROUP(socket_io), GROUP(socket_new), GROUP(socket_serve),
 				GROUP(files), GROUP(clients), GROUP(signals), GROUP(confine) } },
@@ -336,10 +336,10 @@ static struct {
 	bool prepared;
 	bool filters; /* and Landlock */
 	scmp_filter_ctx filter[SANDBOX_NUM_KINDS];
-	int nothing_fd, store_fd;
+	int reach_fd[NUM_REACHES];    /* of Landlock's rulesets, -1: none */
 	char *name[MAX_NR];	      /* of system calls */
 	_Atomic uint8_t told[MAX_NR]; /* the log knows */
-} box = { .nothing_fd = -1, .store_fd = -1 };
+} box = { .reach_fd = { -1, -1, -1, -1 } };
 
 static __thread const struct kind *self;
 
@@ -565,9 +565,13 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 		log_info("sandbox: no seccomp and no Landlock beneath a sanitizer or valgrind");
 	}
 	if (box.filters && conf->mode == SANDBOX_ON) {
-		box.nothing_fd = landlock_ruleset(NULL);
-		box.store_fd = landlock_ruleset(conf);
-		if (box.nothing_fd < 0 || box.store_fd < 0)
+		int *fd = box.reach_fd;
+
+		fd[REACH_NOTHING] = landlock_ruleset(NULL);
+		fd[REACH_STORE] = landlock_ruleset(&conf->store);
+		if (conf->control.num_dirs)
+			fd[REACH_CONTROL] = landlock_ruleset(&conf->control);
+		if (fd[REACH_NOTHING] < 0 || fd[REACH_STORE] < 0)
 			log_info("sandbox: without Landlock");
 	}
 	box.prepared = true;
@@ -588,8 +592,7 @@ int sandbox_enter(enum sandbox_kind kind)
 		return failed("capabilities", err);
 	if (!box.filters)
 		return 0;
-	if (k->landlock != REACH_ALL)
-		err = landlock_enter(k->landlock == REACH_STORE ? box.store_fd : box.nothing_fd);
+	err = landlock_enter(box.reach_fd[k->landlock]);
 	if (err)
 		return failed("Landlock", err);
 	/* libseccomp builds the program anew, in what belongs to the filter, which threads of a kind share */

@@ -24,13 +24,19 @@ enum sandbox_kind {
 #define SANDBOX_MAX_DIRS      20
 #define SANDBOX_MAX_READ_DIRS 4
 
+/* What of the file system; beside it, files in /proc are read. */
+struct sandbox_reach {
+	const char *dirs[SANDBOX_MAX_DIRS]; /* where files and folders are made and removed */
+	size_t num_dirs;
+	const char *read_dirs[SANDBOX_MAX_READ_DIRS]; /* where files are only read */
+	size_t num_read_dirs;
+};
+
 struct sandbox_conf {
 	enum sandbox_mode mode;
 	bool keeper; /* this process is to keep the rights of SANDBOX_KEEPER, and no others */
-	const char *dirs[SANDBOX_MAX_DIRS]; /* where SANDBOX_STORE and _FFO make and remove files */
-	size_t num_dirs;
-	const char *read_dirs[SANDBOX_MAX_READ_DIRS]; /* where they only read */
-	size_t num_read_dirs;
+	struct sandbox_reach store;   /* of SANDBOX_STORE and _FFO */
+	struct sandbox_reach control; /* of SANDBOX_CONTROL; no dirs: all */
 };
 
 /* What the process ends with when it tried what only an intruder would. */
@@ -51,8 +57,8 @@ int sandbox_prepare(const struct sandbox_conf *conf);
  */
 int sandbox_enter(enum sandbox_kind kind);
 
-/* landlock.c: descriptors of rulesets, -1 where the kernel has none. conf NULL: no file at all. */
-int landlock_ruleset(const struct sandbox_conf *conf);
+/* landlock.c: descriptors of rulesets, -1 where the kernel has none. NULL: no file at all. */
+int landlock_ruleset(const struct sandbox_reach *reach);
 /* 0 or -errno. */
 int landlock_enter(int ruleset_fd);
 

@@ -65,6 +65,11 @@ int sd_listener(const char *name)
 	return fd;
 }
 
+bool sd_is_passed(const char *name)
+{
+	return passed(name) >= 0;
+}
+
 void sd_notify(const char *state)
 {
 	const char *path = getenv("NOTIFY_SOCKET");

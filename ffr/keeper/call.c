@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,8 +20,9 @@ void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noret
 
 static int keeper = -1; /* -1: there is none */
 static bool asked;	/* for a file, since the last call ended */
+static uint32_t last_seq;
 
-int keeper_start(const struct sandbox_conf *conf, int *sock)
+pid_t keeper_start(const struct sandbox_conf *conf, int *sock)
 {
 	struct sandbox_conf own = *conf;
 	int pair[2], err;
@@ -42,8 +44,8 @@ int keeper_start(const struct sandbox_conf *conf, int *sock)
 		log_err("keeper: %s", strerror(-err));
 		return err;
 	}
-	*sock = keeper = pair[0];
-	return 0;
+	*sock = pair[0];
+	return pid;
 }
 
 /* After an error: is it to be tried again? libuv, which watches the socket, has it not block. */
@@ -56,20 +58,49 @@ static bool again(short events)
 	return errno == EINTR;
 }
 
+/* One answer: 0 or -errno; *fd is the descriptor that came with it, or -1. */
+static int answer_get(struct keeper_resp *resp, int *fd)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(sizeof(int))];
+	} cm;
+	struct iovec iov = { resp, sizeof(*resp) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = cm.room,
+			      .msg_controllen = sizeof(cm.room) };
+	struct cmsghdr *h;
+	ssize_t n;
+
+	*fd = -1;
+	do
+		n = recvmsg(keeper, &msg, MSG_CMSG_CLOEXEC);
+	while (n < 0 && again(POLLIN));
+	if (n != sizeof(*resp))
+		return -EPIPE;
+	h = CMSG_FIRSTHDR(&msg);
+	if (h && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(fd, CMSG_DATA(h), sizeof(*fd));
+	resp->why[KEEPER_WHY - 1] = '\0';
+	return 0;
+}
+
 /* The answer's status; *fd is the descriptor that came with it, or -1. */
-static int call(const struct keeper_req *req, const int *fds, unsigned n_fds,
-		struct keeper_resp *resp, int *fd)
+static int call(struct keeper_req *req, const int *fds, unsigned n_fds, struct keeper_resp *resp,
+		int *fd)
 {
 	union {
 		struct cmsghdr h;
 		uint8_t room[CMSG_SPACE(3 * sizeof(int))];
 	} cm = { .h = { CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec iov = { (void *)req, sizeof(*req) };
+	struct iovec iov = { req, sizeof(*req) };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	struct cmsghdr *h;
 	ssize_t n;
+	int err;
 
 	*fd = -1;
+	req->seq = ++last_seq;
 	if (n_fds) {
 		memcpy(CMSG_DATA(&cm.h), fds, n_fds * sizeof(int));
 		msg.msg_control = cm.room;
@@ -80,27 +111,30 @@ static int call(const struct keeper_req *req, const int *fds, unsigned n_fds,
 	while (n < 0 && again(POLLOUT));
 	if (n < 0)
 		return -errno;
-	iov = (struct iovec){ resp, sizeof(*resp) };
-	msg = (struct msghdr){ .msg_iov = &iov,
-			       .msg_iovlen = 1,
-			       .msg_control = cm.room,
-			       .msg_controllen = sizeof(cm.room) };
-	do
-		n = recvmsg(keeper, &msg, MSG_CMSG_CLOEXEC);
-	while (n < 0 && again(POLLIN));
-	if (n != sizeof(*resp))
-		return -EPIPE;
-	h = CMSG_FIRSTHDR(&msg);
-	if (h && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(h), sizeof(*fd));
-	resp->why[KEEPER_WHY - 1] = '\0';
+	while (!(err = answer_get(resp, fd)) && resp->seq != req->seq)
+		if (*fd >= 0)
+			close(*fd);
+	if (err)
+		return err;
 	return resp->status;
+}
+
+int keeper_use(int sock)
+{
+	struct keeper_req req = { .op = KEEPER_BEGIN };
+	struct keeper_resp resp;
+	int fd;
+
+	keeper = sock;
+	if (getrandom(&last_seq, sizeof(last_seq), 0) != sizeof(last_seq))
+		return -EIO;
+	return call(&req, NULL, 0, &resp, &fd);
 }
 
 int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id,
 		      char why[KEEPER_WHY])
 {
-	const struct keeper_req req = { .op = KEEPER_ADD, .pid = peer->pid };
+	struct keeper_req req = { .op = KEEPER_ADD, .pid = peer->pid };
 	const int fds[] = { peer->pidfd, mem, maps };
 	struct keeper_resp resp;
 	int err, fd;
@@ -116,7 +150,7 @@ int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *
 
 void keeper_client_del(uint32_t id)
 {
-	const struct keeper_req req = { .op = KEEPER_DEL, .id = id };
+	struct keeper_req req = { .op = KEEPER_DEL, .id = id };
 	struct keeper_resp resp;
 	int fd;
 
@@ -128,9 +162,7 @@ void keeper_client_del(uint32_t id)
 
 int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes)
 {
-	const struct keeper_req req = {
-		.op = KEEPER_MAP_FILE, .id = id, .writes = writes, .vma = *v
-	};
+	struct keeper_req req = { .op = KEEPER_MAP_FILE, .id = id, .writes = writes, .vma = *v };
 	struct keeper_resp resp;
 	int err, fd;
 
@@ -143,7 +175,7 @@ int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes)
 
 void keeper_call_ends(void)
 {
-	const struct keeper_req req = { .op = KEEPER_CALL_ENDS };
+	struct keeper_req req = { .op = KEEPER_CALL_ENDS };
 	struct keeper_resp resp;
 	int fd;
 
@@ -153,5 +185,44 @@ void keeper_call_ends(void)
 	if (keeper < 0)
 		clients_call_ends();
 	else
+		(void)call(&req, NULL, 0, &resp, &fd);
+}
+
+static struct keeper_req named(enum keeper_op op, const char *name)
+{
+	struct keeper_req req = { .op = op };
+
+	snprintf(req.name, sizeof(req.name), "%s", name);
+	return req;
+}
+
+int keeper_hold(const char *name, int fd)
+{
+	struct keeper_req req = named(KEEPER_HOLD, name);
+	struct keeper_resp resp;
+	int none;
+
+	return keeper < 0 ? 0 : call(&req, &fd, 1, &resp, &none);
+}
+
+int keeper_held(const char *name)
+{
+	struct keeper_req req = named(KEEPER_HELD, name);
+	struct keeper_resp resp;
+	int err, fd;
+
+	if (keeper < 0)
+		return -ENOENT;
+	err = call(&req, NULL, 0, &resp, &fd);
+	return err ? err : fd < 0 ? -EPROTO : fd;
+}
+
+void keeper_let_go(const char *name)
+{
+	struct keeper_req req = named(KEEPER_LET_GO, name);
+	struct keeper_resp resp;
+	int fd;
+
+	if (keeper >= 0)
 		(void)call(&req, NULL, 0, &resp, &fd);
 }

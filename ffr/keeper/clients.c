@@ -108,3 +108,14 @@ void clients_call_ends(void)
 		mounts_call_ends();
 	in_call = false;
 }
+
+void clients_clear(void)
+{
+	struct client *c, *next;
+
+	clients_call_ends();
+	HASH_ITER(hh, clients, c, next) {
+		HASH_DEL(clients, c);
+		client_free(c);
+	}
+}

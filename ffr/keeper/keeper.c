@@ -4,7 +4,7 @@
  *
  * Its socket is the router's, and the router may have been taken over: so what it does must be no more
  * than a client has asked for by what it handed over itself. It answers one packet with one, in turn,
- * and ends when the socket does.
+ * and ends with its parent, and when nobody has the other end of the socket any more.
  */
 #include "keeper.h"
 
@@ -25,12 +25,16 @@
 
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 
-static int serve_add(const struct keeper_req *req, const int *fds, unsigned n_fds,
-		     struct keeper_resp *resp)
+static unsigned fds_of(uint32_t op)
+{
+	return op == KEEPER_ADD ? ADD_FDS : op == KEEPER_HOLD ? 1 : 0;
+}
+
+static int serve_add(const struct keeper_req *req, const int *fds, struct keeper_resp *resp)
 {
 	const struct ctl_peer peer = { .pid = req->pid, .pidfd = fds[0] };
 
-	if (n_fds != ADD_FDS || req->pid <= 0 || req->id)
+	if (req->pid <= 0 || req->id)
 		return -EINVAL;
 	return clients_add(&peer, fds[1], fds[2], &resp->id, resp->why);
 }
@@ -45,12 +49,12 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 	if (len != sizeof(req))
 		goto out;
 	memcpy(&req, bytes, sizeof(req));
-	if (req.op != KEEPER_ADD && n_fds)
+	resp->seq = req.seq;
+	if (n_fds != fds_of(req.op))
 		goto out;
 	switch (req.op) {
 	case KEEPER_ADD:
-		if (n_fds)
-			resp->status = serve_add(&req, fds, n_fds, resp);
+		resp->status = serve_add(&req, fds, resp);
 		break;
 	case KEEPER_DEL:
 		resp->status = clients_del(req.id);
@@ -62,6 +66,20 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 	case KEEPER_CALL_ENDS:
 		clients_call_ends();
 		resp->status = 0;
+		break;
+	case KEEPER_BEGIN:
+		clients_clear();
+		resp->status = 0;
+		break;
+	case KEEPER_HOLD:
+		resp->status = held_add(req.name, fds[0]);
+		break;
+	case KEEPER_HELD:
+		fd = held_get(req.name);
+		resp->status = fd < 0 ? fd : 0;
+		break;
+	case KEEPER_LET_GO:
+		resp->status = held_del(req.name);
 		break;
 	default:
 		break;
@@ -123,11 +141,15 @@ void keeper_main(int sock, const struct sandbox_conf *conf)
 {
 	struct keeper_resp resp;
 	int fds[ROOM_FDS], fd;
-	uint8_t buf[256];
+	uint8_t buf[sizeof(struct keeper_req) + 1];
 	unsigned n_fds;
 	ssize_t n;
 
-	/* what the router is told to stop by; this one ends with it */
+	pid_t parent = getppid();
+
+	/* what the router is told to stop by; this one ends with its parent */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || getppid() != parent)
+		_exit(EXIT_FAILURE);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_NAME, "ffr-keeper");

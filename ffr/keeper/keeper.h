@@ -3,15 +3,18 @@
  * keeper.h - the process with the privileges, and what the router asks of it.
  *
  * Job: what needs rights on other processes: it looks at what a client hands over in HELLO, keeps
- * it, and opens the files that this client has mapped. Neighbours: the control thread (ctl_verbs.c,
- * session.c, shadow.c) asks it, one request at a time; it uses ctl_peer.c and mounts.c. Its thread: the
- * only one of a process of its own, which ends with the router. Where there is no such process (tests,
- * sandbox = off) the caller does the work itself, with what rights it has.
+ * it, and opens the files that this client has mapped; and it holds listening sockets while a router is
+ * started again. Neighbours: the control thread (ctl_verbs.c, session.c, shadow.c, container.c, admin.c)
+ * asks it, one request at a time; it uses ctl_peer.c and mounts.c. Its thread: the only one of a process
+ * of its own, a child of the same parent as the router. Where there is no such process (tests, sandbox =
+ * off) the caller does the work itself, with what rights it has, and nobody holds sockets.
  *
+ *	parent.c   the first process, which starts the other two
  *	keeper.c   the process: messages in, one dispatch, answers out
  *	call.c     the router's side
  *	clients.c  what was handed over and is kept
  *	map_file.c the file behind a mapping
+ *	held.c     sockets that stay
  */
 #ifndef FFR_KEEPER_H
 #define FFR_KEEPER_H
@@ -24,15 +27,31 @@
 
 struct sandbox_conf;
 
-#define KEEPER_WHY 96u /* bytes of a reason, with its 0 */
+#define KEEPER_WHY  96u /* bytes of a reason, with its 0 */
+#define KEEPER_NAME 64u /* ... and of a socket's name */
+
+/* ---- the first process (parent.c) ---------------------------------------------------------------- */
+
+/*
+ * Start keeper and router, this program with the same arguments, and the router again when it dies;
+ * until it ends in order, dies too soon, or SIGTERM or SIGINT comes. The exit status.
+ */
+int parent_run(const struct sandbox_conf *conf, char **argv);
+/* Is this process the router that parent_run() has started? The socket to the keeper, or -1. */
+int keeper_of_parent(void);
 
 /* ---- the router's side (call.c); control thread ------------------------------------------------ */
 
 /*
- * Start the process; before any thread is started. 0, or -errno with a line in the log; in the new
- * process it does not return. *sock is to be watched: it is readable when the process has ended.
+ * Start the process; before any thread is started. Its number, or -errno with a line in the log; in
+ * the new process it does not return. *sock is for keeper_use(), of this process or one that it starts.
  */
-int keeper_start(const struct sandbox_conf *conf, int *sock);
+pid_t keeper_start(const struct sandbox_conf *conf, int *sock);
+/*
+ * Ask the keeper by that socket from now on, which is to be watched: it hangs up when the process has
+ * ended. What a former router had asked for is forgotten, but for sockets. 0 or -errno.
+ */
+int keeper_use(int sock);
 
 /*
  * HELLO: are mem and maps what the process behind the socket must hand over (ctl_peer_memory())? 0
@@ -48,24 +67,46 @@ void keeper_client_del(uint32_t id);
 int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes);
 /* A client's call was served: what was found out of its mounts for it is forgotten (mounts.h). */
 void keeper_call_ends(void);
+/*
+ * A listening Unix socket that is to stay when this process dies, in place of what had that name. All
+ * descriptors stay the caller's. Names are the caller's choice, shorter than KEEPER_NAME. 0 or -errno.
+ */
+int keeper_hold(const char *name, int fd);
+/* The socket of that name, a descriptor of the caller's own, or -errno; -ENOENT: there is none. */
+int keeper_held(const char *name);
+void keeper_let_go(const char *name);
 
 /* ---- both sides --------------------------------------------------------------------------------- */
 
-enum keeper_op { KEEPER_ADD = 1, KEEPER_DEL, KEEPER_MAP_FILE, KEEPER_CALL_ENDS, KEEPER_NUM_OPS };
+enum keeper_op {
+	KEEPER_ADD = 1,
+	KEEPER_DEL,
+	KEEPER_MAP_FILE,
+	KEEPER_CALL_ENDS,
+	KEEPER_BEGIN, /* of a router: there are no clients */
+	KEEPER_HOLD,
+	KEEPER_HELD,
+	KEEPER_LET_GO,
+	KEEPER_NUM_OPS
+};
 
-/* One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps. */
+/* One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one. */
 struct keeper_req {
-	uint32_t op; /* enum keeper_op */
-	uint32_t id; /* KEEPER_ADD: 0 */
+	uint32_t op;  /* enum keeper_op */
+	uint32_t seq; /* the answer has it, too: a router that died may not have read its own */
+	uint32_t id;  /* KEEPER_ADD: 0 */
 	int32_t pid;
 	uint32_t writes; /* 0 or 1 */
+	uint32_t zero;
 	struct ff_vma vma;
+	char name[KEEPER_NAME]; /* of a socket */
 };
-static_assert(sizeof(struct keeper_req) == 16 + sizeof(struct ff_vma), "no padding");
+static_assert(sizeof(struct keeper_req) == 24 + sizeof(struct ff_vma) + KEEPER_NAME, "no padding");
 
-/* One packet, with a descriptor if KEEPER_MAP_FILE succeeded. */
+/* One packet, with a descriptor if KEEPER_MAP_FILE or KEEPER_HELD succeeded. */
 struct keeper_resp {
 	int32_t status; /* 0 or -errno */
+	uint32_t seq;
 	uint32_t id;
 	char why[KEEPER_WHY];
 };
@@ -75,6 +116,12 @@ int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, ch
 int clients_del(uint32_t id);
 int clients_map_file(uint32_t id, const struct ff_vma *v, bool writes);
 void clients_call_ends(void);
+void clients_clear(void);
+/* held.c: as keeper_hold(), keeper_held() and keeper_let_go(); any bytes may be a name. */
+int held_add(const char name[KEEPER_NAME], int fd);
+int held_get(const char name[KEEPER_NAME]);
+int held_del(const char name[KEEPER_NAME]);
+void held_clear(void); /* for tests */
 /* map_file.c: the client's own maps prove that it has the file mapped so. */
 int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool writes);
 /*

@@ -2,8 +2,8 @@
 /*
  * fuzz_keeper.c - libFuzzer target: a router that was taken over asks the keeper for whatever it likes,
  * with descriptors of any kind. Nothing may be opened but what the client, this process, has mapped
- * itself, shared and writable; no descriptor may be left behind.
- * build: ffr/keeper/clients.c ffr/keeper/keeper.c ffr/keeper/map_file.c ffr/ctl_peer.c ffr/mounts.c ffr/log.c ffr/sandbox.c ffr/landlock.c
+ * itself, shared and writable; nothing is held that does not listen; no descriptor may be left behind.
+ * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/keeper.c ffr/keeper/map_file.c ffr/ctl_peer.c ffr/mounts.c ffr/log.c ffr/sandbox.c ffr/landlock.c
  *
  * The input is a list of requests: a byte for the descriptors that come along, one for the length, and
  * the bytes, of which those that are 0xaa are a good request's.
@@ -14,16 +14,19 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "ffr/keeper/keeper.h"
 
 #define LEN 8192u
 
-static int kinds[8];
+static int kinds[10];
 static struct ff_vma vma;
+static ino_t listener;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -31,6 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
 	void *shared = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct stat st;
 	int p[2];
 
 	(void)argc;
@@ -45,7 +50,14 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	kinds[5] = open("/proc/self", O_PATH);
 	kinds[6] = eventfd(0, 0);
 	kinds[7] = open("/proc/self/mem", O_RDONLY);
+	kinds[8] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	kinds[9] = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(kinds[8], (struct sockaddr *)&sa, sizeof(sa.sun_family)) || listen(kinds[8], 1))
+		abort();
 	(void)ff_vma_ask(kinds[2], (uintptr_t)shared, &vma);
+	if (fstat(kinds[8], &st))
+		abort();
+	listener = st.st_ino;
 	return 0;
 }
 
@@ -74,33 +86,35 @@ static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id
 	if (with & 0x80) /* the last client's name */
 		memcpy(bytes + offsetof(struct keeper_req, id), id, sizeof(*id));
 	for (; n < (with & 3u); n++)
-		fds[n] = dup(kinds[(n + (with >> 2)) % 8]);
+		fds[n] = dup(kinds[(n + (with >> 2)) % 10]);
 	fd = keeper_serve(bytes, size, fds, n, &resp);
 	if (!resp.status && resp.id)
 		*id = resp.id;
 	if (fd < 0)
 		return;
-	if (fstat(fd, &st) || st.st_ino != vma.inode)
+	/* what was mapped, or the socket that was to be held */
+	if (fstat(fd, &st) ||
+	    (S_ISSOCK(st.st_mode) ? st.st_ino != listener : st.st_ino != vma.inode))
 		abort();
 	close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	const struct keeper_req begin = { .op = KEEPER_BEGIN };
 	unsigned before = open_fds();
-	uint32_t id = 0, first = 0;
+	struct keeper_resp resp;
+	uint32_t id = 0;
 
 	while (size > 2) {
 		size_t len = data[1] < size - 2 ? data[1] : size - 2;
 
 		request(data + 2, len, data[0], &id);
-		if (!first)
-			first = id;
 		data += 2 + len;
 		size -= 2 + len;
 	}
-	for (; first && first <= id; first++)
-		clients_del(first);
+	keeper_serve(&begin, sizeof(begin), NULL, 0, &resp);
+	held_clear();
 	if (open_fds() != before)
 		abort();
 	return 0;

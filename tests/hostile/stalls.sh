@@ -20,7 +20,7 @@ measure() {
 }
 
 router_threads() {
-	local t=("/proc/$(<"$FF_LAB/h0/ffr.pid")/task/"*)
+	local t=("/proc/$(<"$FF_LAB/h0/router.pid")/task/"*)
 	echo ${#t[@]}
 }
 

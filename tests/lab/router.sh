@@ -3,6 +3,8 @@
 # router.sh - the router of a lab's host: configuration, start, stop, and ffctl. Sourced by lab.
 
 WIRE_PORT=7471
+# Whom routers become: nobody's number on any machine.
+ROUTER_USER=60999:60999
 
 router_config() {
 	local host=$1 dir=$FF_LAB/$1
@@ -11,6 +13,7 @@ router_config() {
 	cat >"$dir/ffr.conf" <<-CONF
 	runtime_dir = "$dir/run"
 	admin_socket = "$dir/admin.sock"
+	user = "$ROUTER_USER"
 	hostname = "$host"
 	store = "$dir/ffo.db"
 	pools = { "$(lab_net).0/24" }
@@ -40,12 +43,32 @@ router_start() {
 	local host=$1 dir=$FF_LAB/$1 env
 
 	mapfile -t env < <(sanitizer_env "$dir")
-	rm -f "$dir/admin.sock"
+	rm -f "$dir/admin.sock" "$dir/router.pid"
+	router_gives "$host"
 	setsid nsenter --net="/run/netns/$LAB_ID-$host" env "${env[@]}" \
 		"$BUILD/bin/ffr" --config "$dir/ffr.conf" </dev/null >>"$dir/ffr.log" 2>&1 &
 	echo $! >"$dir/ffr.pid"
 	try_for 10 router_answers "$host" ||
 		die "the router of $host does not answer; its log ends: $(tail -n 5 "$dir/ffr.log")"
+	router_find "$host"
+}
+
+# What the router's user must reach by its path: its host's folder, and keys and lists in it.
+router_gives() {
+	local dir=$FF_LAB/$1
+
+	chmod o+x "$FF_LAB" "$dir"
+	chown "$ROUTER_USER" "$dir"
+	! has_tls || chown "$ROUTER_USER" "$dir"/host.{pem,key}
+}
+
+# Of the processes of a router (ffr(8), SECURITY): ffr.pid has the first one, which signals are for, and
+# router.pid the one that works.
+router_find() {
+	local dir=$FF_LAB/$1 first
+
+	first=$(<"$dir/ffr.pid")
+	pgrep -P "$first" -x ffr >"$dir/router.pid" || echo "$first" >"$dir/router.pid"
 }
 
 router_answers() {
@@ -63,7 +86,7 @@ router_stop() { # HOST SIGNAL
 	if alive "$pid" && [[ $(readlink "/proc/$pid/exe") == */ffr* ]]; then
 		stop_process "the router of $1" "$pid" "$2"
 	fi
-	rm -f "$FF_LAB/$1/ffr.pid"
+	rm -f "$FF_LAB/$1/ffr.pid" "$FF_LAB/$1/router.pid"
 }
 
 ffctl() {

@@ -64,6 +64,7 @@ tls_certify() { # NODE
 			-out "$dir/new.pem" 2>/dev/null; then
 		die "openssl made no certificate for $1"
 	fi
+	chown --reference="$dir" "$dir"/new.{key,pem} # who has the folder reads them
 	for file in key pem; do
 		mv "$dir/new.$file" "$dir/host.$file"
 	done

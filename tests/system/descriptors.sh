@@ -9,7 +9,7 @@
 # a higher limit would be none for what is on its way here
 (($(ulimit -Hn) <= 20000)) || ulimit -n 20000
 own_lab --containers 1
-router=$(<"$OWN_LAB/h0/ffr.pid")
+router=$(<"$OWN_LAB/h0/router.pid")
 
 descriptors() {
 	find "/proc/$router/fd" -mindepth 1 | wc -l

@@ -13,7 +13,7 @@ mkdir "$SMALL"
 mount -t tmpfs -o size=4m tmpfs "$SMALL" || fail "mount"
 trap 'umount -l "$SMALL"; end_test' EXIT
 
-router=$(<"$OWN_LAB/h0/ffr.pid")
+router=$(<"$OWN_LAB/h0/router.pid")
 
 descriptors() {
 	find "/proc/$router/fd" -mindepth 1 | wc -l
@@ -75,7 +75,7 @@ bandwidth 1000 65536
 step "a full disk"
 sed -i "s|^store = .*|store = \"$SMALL/ffo.db\"|" "$OWN_LAB/h0/ffr.conf"
 "$LAB" restart router h0 || fail "restart"
-router=$(<"$OWN_LAB/h0/ffr.pid")
+router=$(<"$OWN_LAB/h0/router.pid")
 "$LAB" ffctl h0 -- container add before --ip 10.9.9.1 >"$OUT/add" 2>&1 || fail "$(cat "$OUT/add")"
 dd if=/dev/zero of="$SMALL/ballast" bs=4k >/dev/null 2>&1
 full=0

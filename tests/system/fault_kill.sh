@@ -26,7 +26,7 @@ things_left() {
 # Descriptors and shared mappings of the router, when nobody uses it.
 held() {
 	local pid
-	pid=$(<"$OWN_LAB/h0/ffr.pid")
+	pid=$(<"$OWN_LAB/h0/router.pid")
 	find "/proc/$pid/fd" -mindepth 1 -printf '%l\n' | sed 's/:.*//; s/ (deleted)//; s#^/proc/[0-9/a-z]*/#/proc/#' |
 		sort | uniq -c
 	grep -c 'memfd:' "/proc/$pid/maps"
@@ -48,7 +48,8 @@ no_sessions() {
 
 # A router of ours that is killed at call number $2 of $1.
 start_doomed() { # CALL N
-	local pid
+	local first
+	router=
 	"$LAB" kill router h0 || fail "kill"
 	rm -f "$OWN_LAB/h0/admin.sock"
 	nsenter --net="$NS" strace -f -qq -o "$OWN_LAB/h0/strace" -e "trace=$1" \
@@ -56,12 +57,18 @@ start_doomed() { # CALL N
 		"$BUILD/bin/ffr" --config "$OWN_LAB/h0/ffr.conf" >>"$OWN_LAB/h0/ffr.log" 2>&1 </dev/null &
 	doomed=$!
 	until_true 20 doomed_answers || return 1
-	pid=$(pgrep -P $doomed -x ffr) || return 1
-	echo "$pid" >"$OWN_LAB/h0/ffr.pid"
+	first=$(pgrep -P $doomed -x ffr) || return 1
+	echo "$first" >"$OWN_LAB/h0/ffr.pid"
+	router=$(pgrep -P "$first" -x ffr)
 }
 
 doomed_answers() {
 	ended "$doomed" || "$LAB" ffctl h0 -- ping >/dev/null 2>&1
+}
+
+# Its parent may have started another one since.
+died() {
+	ended "$doomed" || { [[ -n $router ]] && ! kill -0 "$router" 2>/dev/null; }
 }
 
 # A pair of programs and an operator's calls, as long as the router lives; none may hang or crash.
@@ -77,7 +84,7 @@ use_it() {
 	until_true 5 moved_some || true
 	# Sessions come and go with regions of some size until the call is reached.
 	for job in 1 2 3 4 5 6; do
-		ended $doomed && break
+		died && break
 		timeout 60 "$LAB" exec h0c1 -- "$BUILD/tests/system/verbs_mr" >"$OUT/mr" 2>&1
 		(($? < 124)) || fail "verbs_mr: $(cat "$OUT/mr")"
 		"$LAB" ffctl h0 -- container add "extra$job" --ip "10.9.9.$job" >/dev/null 2>&1
@@ -91,7 +98,7 @@ server_there() {
 }
 
 moved_some() {
-	ended "$doomed" || (($(counter h0c1 send_ops 2>/dev/null || echo 0) > 100))
+	died || (($(counter h0c1 send_ops 2>/dev/null || echo 0) > 100))
 }
 
 # It may also have been started when the router was gone.
@@ -117,7 +124,7 @@ until_true 10 no_sessions || fail "sessions before anything was done"
 "$LAB" restart router h0 || fail "restart"
 held >"$OUT/held"
 
-died=0
+deaths=0
 for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:5 accept4:4 \
 	sendmsg:30 sendmsg:200 mmap:150 munmap:40 madvise:20 fcntl:100 epoll_ctl:60 \
 	unlinkat:3 futex:300 close:400 getsockopt:15; do
@@ -127,12 +134,12 @@ for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:
 	if start_doomed "$call" "$n"; then
 		use_it
 	fi
-	if ended $doomed; then
-		((++died))
+	if died; then
+		((++deaths))
 	else
 		echo "   did not get there: killed now"
-		kill -KILL "$(<"$OWN_LAB/h0/ffr.pid")"
 	fi
+	ended $doomed || kill -KILL "$(<"$OWN_LAB/h0/ffr.pid")"
 	wait $doomed
 	if [[ -n $watch ]]; then
 		until_true 1 fatal_event ||
@@ -154,7 +161,7 @@ for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:
 	until_true 5 no_sessions || fail "sessions of a dead router"
 	diff <(held) "$OUT/held" || fail "a fresh router holds something else"
 done
-((died >= 12)) || fail "only $died of the calls were reached"
+((deaths >= 12)) || fail "only $deaths of the calls were reached"
 pair h0c0 h0c1 ib_write_bw -F -n 1000
 bandwidth 1000 65536
 exit 0

@@ -51,7 +51,7 @@ load_both_stop
 step "the session of h1 expires while its router stands still"
 load_both -q 6 -r
 load_each load_moves 20 || fail "no traffic"
-router=$(<"$FF_LAB/h1/ffr.pid")
+router=$(<"$FF_LAB/h1/router.pid")
 kill -STOP "$router"
 load_use there
 until_true 20 load_failed 6 || fail "lanes do not fail"

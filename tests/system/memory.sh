@@ -38,7 +38,7 @@ own_lab --containers 1
 
 step "the attacks, from 64 MB"
 inside h0c0 "$attack" -l >/dev/null || fail "$attack"
-echo "$(<"$FF_LAB/h0/ffr.pid")" >$top/$name-router/cgroup.procs || fail "the router's cgroup"
+echo "$(<"$FF_LAB/h0/router.pid")" >$top/$name-router/cgroup.procs || fail "the router's cgroup"
 before=$(<$top/$name-router/$usage)
 (
 	echo $BASHPID >$top/$name-client/cgroup.procs || exit

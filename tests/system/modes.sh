@@ -10,7 +10,7 @@
 # CPU time of the routers in ticks.
 ticks() {
 	local pid
-	for pid in "$FF_LAB"/h*/ffr.pid; do
+	for pid in "$FF_LAB"/h*/router.pid; do
 		cat "/proc/$(<"$pid")/stat"
 	done | awk '{ sum += $14 + $15 } END { print sum }'
 }

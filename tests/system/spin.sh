@@ -12,7 +12,7 @@ echo 'spin = auto' >>"$FF_LAB/h0/ffr.conf"
 
 # CPU time of the router, in ticks of 10 ms; and what it takes in a second.
 ticks() {
-	awk '{ print $14 + $15 }' "/proc/$(<"$FF_LAB/h0/ffr.pid")/stat"
+	awk '{ print $14 + $15 }' "/proc/$(<"$FF_LAB/h0/router.pid")/stat"
 }
 ticks_in_a_second() {
 	local before

@@ -55,6 +55,7 @@ void start_at(const char *orchestrator, void (*before)(void))
 #define X(name, def, max) rt.conf.limits.name = def;
 	FFR_LIMITS(X)
 #undef X
+	router_devices(&rt);
 	assert_int_equal(router_init(&rt, err, sizeof(err)), 0);
 	watch();
 	if (before)

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +36,7 @@ static int setup(void **state)
 	const struct sandbox_conf conf = { .mode = SANDBOX_ON };
 
 	(void)state;
-	if (keeper_start(&conf, &sock))
+	if (keeper_start(&conf, &sock) < 0 || keeper_use(sock))
 		return -1;
 	/* as libuv has it */
 	if (fcntl(sock, F_SETFL, O_NONBLOCK))
@@ -163,7 +164,7 @@ static void bad_requests_are_refused(void **state)
 	fds[0] = pidfd;
 	for (uint32_t op = 0; op < 100; op++) {
 		req.op = op;
-		if (op == KEEPER_CALL_ENDS)
+		if (op == KEEPER_CALL_ENDS || op == KEEPER_BEGIN)
 			continue;
 		if (op != KEEPER_ADD)
 			assert_true(ask(&req, sizeof(req), fds, 3) < 0);
@@ -173,6 +174,113 @@ static void bad_requests_are_refused(void **state)
 	}
 	assert_int_equal(add(&id), 0); /* and it works as before */
 	keeper_client_del(id);
+}
+
+/* The inode of a socket that listens, or of one that does not; its descriptor is the caller's. */
+static ino_t socket_new(bool listens, int *fd)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct stat st;
+
+	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_true(*fd >= 0);
+	if (listens)
+		assert_false(bind(*fd, (struct sockaddr *)&sa, sizeof(sa.sun_family)) ||
+			     listen(*fd, 1));
+	assert_int_equal(fstat(*fd, &st), 0);
+	return st.st_ino;
+}
+
+static ino_t held(const char *name)
+{
+	int fd = keeper_held(name);
+	struct stat st;
+
+	if (fd < 0)
+		return 0;
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	return st.st_ino;
+}
+
+static void sockets_are_held(void **state)
+{
+	ino_t a, b;
+	int fd;
+
+	(void)state;
+	assert_int_equal(keeper_held("a"), -ENOENT);
+	a = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("a", fd), 0);
+	close(fd);
+	assert_int_equal(held("a"), a);
+	assert_int_equal(held("a"), a);
+	b = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("a", fd), 0); /* in its place */
+	assert_int_equal(keeper_hold("b", fd), 0);
+	close(fd);
+	assert_int_equal(held("a"), b);
+	keeper_let_go("a");
+	assert_int_equal(keeper_held("a"), -ENOENT);
+	assert_int_equal(held("b"), b);
+	/* the router is another one now: it has no clients, and the sockets of the former */
+	assert_int_equal(keeper_use(sock), 0);
+	assert_int_equal(held("b"), b);
+	keeper_let_go("b");
+}
+
+static void what_does_not_listen_is_not_held(void **state)
+{
+	struct keeper_req req = { .op = KEEPER_HOLD };
+	int fd, p[2];
+
+	(void)state;
+	socket_new(false, &fd);
+	assert_int_equal(keeper_hold("a", fd), -EINVAL);
+	close(fd);
+	assert_false(pipe(p));
+	assert_int_equal(keeper_hold("a", p[0]), -EINVAL);
+	assert_int_equal(keeper_hold("a", pidfd), -EINVAL);
+	socket_new(true, &fd);
+	assert_int_equal(keeper_hold("", fd), -EINVAL);
+	memset(req.name, 'x', sizeof(req.name)); /* without an end */
+	assert_int_equal(ask(&req, sizeof(req), &fd, 1), -EINVAL);
+	close(fd);
+	close(p[0]);
+	close(p[1]);
+}
+
+/* A router that died has asked and not read: its successor does not take that for an answer of its own. */
+static void an_answer_to_somebody_else_is_none(void **state)
+{
+	const struct keeper_req req = { .op = KEEPER_HELD, .name = "b" };
+	ino_t ino;
+	int fd;
+
+	(void)state;
+	ino = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("b", fd), 0);
+	close(fd);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(send(sock, &req, sizeof(req), 0), sizeof(req));
+	assert_int_equal(keeper_use(sock), 0);
+	assert_int_equal(keeper_held("a"), -ENOENT);
+	assert_int_equal(held("b"), ino);
+	keeper_let_go("b");
+}
+
+static void a_router_begins_without_clients(void **state)
+{
+	struct ff_vma v = vma_of(shared);
+	uint32_t id, other;
+
+	(void)state;
+	assert_int_equal(add(&id), 0);
+	assert_int_equal(keeper_use(sock), 0);
+	assert_int_equal(keeper_map_file(id, &v, true), -ENOENT);
+	assert_int_equal(add(&other), 0);
+	assert_int_not_equal(other, id);
+	keeper_client_del(other);
 }
 
 /* Last: it ends when the router's end does, and then all requests fail. */
@@ -195,6 +303,10 @@ int main(void)
 		cmocka_unit_test(a_shared_mapping_is_opened),
 		cmocka_unit_test(what_is_not_mapped_so_is_not_opened),
 		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(sockets_are_held),
+		cmocka_unit_test(what_does_not_listen_is_not_held),
+		cmocka_unit_test(an_answer_to_somebody_else_is_none),
+		cmocka_unit_test(a_router_begins_without_clients),
 		cmocka_unit_test(without_it_nobody_is_let_in),
 	};
 

@@ -371,6 +371,7 @@ static void there_is_one_router_for_a_directory(void **state)
 
 	(void)state;
 	second->conf = rt.conf;
+	router_devices(second);
 	assert_int_equal(router_init(second, err, sizeof(err)), -EWOULDBLOCK);
 	assert_non_null(strstr(err, "another router"));
 	free(second);

@@ -74,9 +74,9 @@ static void read_status(pid_t pid)
 /* What a child that entered does; ends with its exit status, or 256 + the signal's number. */
 static int child(enum sandbox_kind kind, void (*fn)(void))
 {
-	struct sandbox_conf conf = {
-		.mode = mode, .keeper = kind == SANDBOX_KEEPER, .dirs = { dir }, .num_dirs = 1
-	};
+	struct sandbox_conf conf = { .mode = mode,
+				     .keeper = kind == SANDBOX_KEEPER,
+				     .store = { .dirs = { dir }, .num_dirs = 1 } };
 	size_t len = 0;
 	ssize_t n;
 	int status;

@@ -57,15 +57,15 @@ class Lab:
         """The command line that runs `cmd` in a container, where it ends by itself in time."""
         return [str(c) for c in (self.tool, "exec", container, "--", "timeout", timeout, *cmd)]
 
-    def _pid(self, where):
-        """A process in the network of a container, or of a host: its router."""
+    def net_pid(self, where):
+        """A process in the network of a container, or of a host: its router's first."""
         name = "pid" if "c" in where else "ffr.pid"
         return (self.dir / where / name).read_text(encoding="ascii").strip()
 
     def on_net(self, where, *cmd, timeout=60):
         """The same for a program of the machine that only uses the network of a container, or of a
         host (TCP peers): no library of ours is in its way."""
-        net = f"--net=/proc/{self._pid(where)}/ns/net"
+        net = f"--net=/proc/{self.net_pid(where)}/ns/net"
         return [str(c) for c in ("nsenter", net, "timeout", timeout, *cmd)]
 
     def ip(self, where):
@@ -83,7 +83,7 @@ class Lab:
 
     def listens(self, where, port):
         """Does a TCP server listen there? /proc/net/tcp: local address in hex, state 0A."""
-        pid = self._pid(where)
+        pid = self.net_pid(where)
         for family in ("tcp", "tcp6"):
             try:
                 text = pathlib.Path(f"/proc/{pid}/net/{family}").read_text(encoding="ascii")
@@ -94,7 +94,8 @@ class Lab:
         return False
 
     def router_pid(self):
-        return int(self._pid("h0"))
+        """The process that works, not the one that started it."""
+        return int((self.dir / "h0" / "router.pid").read_text(encoding="ascii"))
 
     def router_cpu_ns(self):
         """CPU time of the router's threads: ({name: ns} by schedstat, clock ticks by stat)."""

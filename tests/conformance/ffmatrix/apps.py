@@ -48,7 +48,7 @@ def mpi(on):
         before = on.bytes_moved()
         exported = [w for k, v in ucx_env(tls).items() for w in ("-x", f"{k}={v}")]
         out = proc.run(
-            ["nsenter", f"--net=/proc/{on.lab.router_pid()}/ns/net", "mpirun",
+            ["nsenter", f"--net=/proc/{on.lab.net_pid("h0")}/ns/net", "mpirun",
              "-H", f"{on.far}:{ranks},{CLIENT}:{ranks}",
              "--mca", "oob_tcp_if_include", on.address.rpartition(".")[0] + ".0/24",
              "--mca", "plm_rsh_agent", rsh, "--mca", "plm_rsh_no_tree_spawn", "1",
