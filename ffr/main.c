@@ -192,6 +192,16 @@ static void reach_add(const char **dirs, size_t *num, const char *file, char **c
 		dirs[(*num)++] = dirname(*copy);
 }
 
+/* The credentials of "zookeeper:...?auth=FILE", which are read again with each connection. NULL: none. */
+static const char *credentials(const struct ffr_conf *conf)
+{
+	const char *s = strncmp(conf->orchestrator, "zookeeper:", 10) ?
+				NULL :
+				strstr(conf->orchestrator, "?auth=/");
+
+	return s ? s + strlen("?auth=") : NULL;
+}
+
 /*
  * Before any thread is started: what each kind of thread reaches. A folder that is not there keeps
  * nobody from starting, but then Landlock stays off, of which the log has a line.
@@ -218,6 +228,7 @@ static int confine(const struct ffr_conf *conf)
 		reach_add(own->dirs, &own->num_dirs, conf->admin_socket, &copy[2]);
 	if (has_metrics)
 		reach_add(own->dirs, &own->num_dirs, conf->metrics + 5, &copy[3]);
+	reach_add(own->read_dirs, &own->num_read_dirs, credentials(conf), &copy[8]);
 	for (int i = 0; i < 4 && has_tls; i++)
 		reach_add(own->read_dirs, &own->num_read_dirs, tls_files[i], &copy[4 + i]);
 	err = sandbox_prepare(&box);

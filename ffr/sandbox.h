@@ -22,7 +22,7 @@ enum sandbox_kind {
 };
 
 #define SANDBOX_MAX_DIRS      20
-#define SANDBOX_MAX_READ_DIRS 4
+#define SANDBOX_MAX_READ_DIRS 5
 
 /* What of the file system; beside it, files in /proc are read. */
 struct sandbox_reach {

@@ -60,6 +60,7 @@ router_gives() {
 	chmod o+x "$FF_LAB" "$dir"
 	chown "$ROUTER_USER" "$dir"
 	! has_tls || chown "$ROUTER_USER" "$dir"/host.{pem,key}
+	[[ ! -e $FF_LAB/zk.auth ]] || chown "$ROUTER_USER" "$FF_LAB/zk.auth"
 }
 
 # Of the processes of a router (ffr(8), SECURITY): ffr.pid has the first one, which signals are for, and
