@@ -298,9 +298,18 @@ static void send_fds(int sock, const void *bytes, size_t len, const int *fd, uns
 		msg.msg_control = cm.room;
 		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
 	}
-	/* io_uring's cannot be sent */
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != EINVAL)
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) >= 0)
+		return;
+	switch (errno) {
+	case EPIPE:
+	case ECONNRESET:   /* the router has closed it */
+	case EAGAIN:	   /* nobody has read what is there already */
+	case EINVAL:	   /* io_uring's cannot be sent */
+	case ETOOMANYREFS: /* nor a socket in itself in itself in itself */
+		return;
+	default:
 		abort();
+	}
 }
 
 static uint64_t num_sessions(int container)
