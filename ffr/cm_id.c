@@ -314,7 +314,7 @@ void cm_id_destroy(struct cm_id *id)
 	if (id->comm)
 		HASH_DELETE(of_comm, id->cm->by_comm, id);
 	timer_cancel(&id->cm->timers, &id->timer);
-	obj_remove(&s->tab[OBJ_CM_ID], &id->o);
+	ctl_obj_remove(s, &id->o);
 	TAILQ_REMOVE(&id->chan->ids, id, of_chan);
 	cm_chan_put(id->chan);
 	id->cont->n.ids--;

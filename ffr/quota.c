@@ -10,7 +10,8 @@
 
 #include "container.h"
 
-#define SECOND 1000000000ull /* ns */
+#define SECOND	      1000000000ull /* ns */
+#define CM_ID_OBJECTS 8u /* that an id counts as: with its port, timer and message it is as large */
 
 const char *const quota_name[] = {
 #define X(NAME, field) #field,
@@ -166,8 +167,10 @@ static struct takes takes(const struct obj *o)
 					   mr->kind == MR_NULL ? 0 : mr->length } } };
 	case OBJ_CHANNEL:
 		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
+	case OBJ_CM_ID:
+		return (struct takes){ 1, { { QUOTA_OBJECT, CM_ID_OBJECTS } } };
 	default:
-		return (struct takes){ 0 };
+		return (struct takes){ 1, { { QUOTA_OBJECT, 1 } } };
 	}
 }
 

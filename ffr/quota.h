@@ -27,6 +27,7 @@ struct obj;
 	X(PINNED, max_pinned)	      /* bytes: ring and shadow segments, device memory */         \
 	X(RINGS, max_rings)	      /* bytes: ring segments */                                   \
 	X(FD, max_fd)		      /* that the router has open for it */                        \
+	X(OBJECT, max_object)	      /* of other kinds, see quota.c; events that wait */          \
 	X(SESSION, max_session)
 
 enum quota {

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#include <rdma/rdma_cma.h>
+
 #include "ctl_calls.h"
 #include "tests/lib/hello.h"
 #include "ffr/container.h"
@@ -256,6 +258,44 @@ static void sessions_and_descriptors_are_counted(void **state)
 	close(other);
 }
 
+/* What has no quota of its own; identifiers of the connection manager count as 8. */
+static void other_objects_are_counted(void **state)
+{
+	struct ff_cm_create_id_req id = { .ps = RDMA_PS_TCP };
+	struct ff_create_channel_req channel = { 0 };
+	struct ff_alloc_mw_req mw = { .type = IBV_MW_TYPE_1 };
+	struct ff_create_channel_resp channel_resp;
+	struct ff_cm_create_id_resp id_resp;
+	struct ff_alloc_mw_resp mw_resp;
+	struct ff_alloc_pd_req pd = { 0 };
+	struct ff_alloc_pd_resp pd_resp;
+	int s = call_client(g, 0), fds[4];
+	unsigned n_fds = 4;
+
+	(void)state;
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &channel, sizeof(channel), NULL, 0, 0,
+				  &channel_resp, sizeof(channel_resp), fds, &n_fds),
+			 0);
+	close(fds[0]);
+	assert_int_equal(used(0, QUOTA_OBJECT), 0);
+	limit(0, &(struct ffo_limits){ .max_object = 11 });
+	mw.pd = call_pd(g, s);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &mw, &mw_resp), 0);
+	assert_int_equal(used(0, QUOTA_OBJECT), 2);
+	id.channel = channel_resp.channel;
+	assert_int_equal(RIG_CALL(g, s, CM_CREATE_ID, &id, &id_resp), 0);
+	assert_int_equal(used(0, QUOTA_OBJECT), 10);
+	assert_int_equal(RIG_CALL(g, s, CM_CREATE_ID, &id, &id_resp), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd, &pd_resp), 0);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd, &pd_resp), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &mw, &mw_resp), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_OBJECT), 11);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_OBJECT), 0);
+	limit(0, &(struct ffo_limits){ 0 });
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static void send_alloc_pd(int s, uint32_t seq)
@@ -408,6 +448,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
 		CALL_TEST(memory_is_counted),	CALL_TEST(defaults_are_in_force),
+		CALL_TEST(other_objects_are_counted),
 		CALL_TEST(shares_leave_room),	CALL_TEST(sessions_and_descriptors_are_counted),
 		CALL_TEST(calls_wait),		CALL_TEST(a_slot_waits),
 		CALL_TEST(a_greeting_waits),	CALL_TEST(cpu_time_is_held),
