@@ -39,8 +39,9 @@ enum quota {
 
 /*
  * Tables that all containers share, X(NAME, max, what). There is no number that one may have: a container,
- * and a tenant's together, may have as many as are still free, and SHARE_SMALL in any case. So one that
- * takes all it gets has half of the table, the next one a quarter, and there is always some for others.
+ * and a tenant's together, may have as many as are still free, and each container SHARE_SMALL in any case.
+ * So one that takes all it gets has half of the table, the next one a quarter, and there is always some for
+ * others, of its tenant, too. The same holds for the descriptors that the process may have open, beside max_fd.
  */
 #define FFR_SHARES(X) X(MAPPING, 32768u, "mappings of clients' memory")
 #define SHARE_SMALL   16u
@@ -53,7 +54,7 @@ enum share {
 };
 
 /* Has one that has `own` of a table of `max` that has `used` to leave the rest to others? */
-static inline bool share_full(uint32_t own, uint32_t used, uint32_t max)
+static inline bool share_full(uint64_t own, uint64_t used, uint64_t max)
 {
 	return used >= max || (own >= SHARE_SMALL && own >= max - used);
 }
