@@ -44,7 +44,7 @@ enum quota {
  * others, of its tenant, too. The same holds for the descriptors that the process may have open, beside max_fd.
  */
 #define FFR_SHARES(X) X(MAPPING, 32768u, "mappings of clients' memory")
-#define SHARE_SMALL   16u
+#define SHARE_SMALL   64u
 
 enum share {
 #define X(NAME, max, what) SHARE_##NAME,

@@ -192,8 +192,8 @@ static void shares_leave_room(void **state)
 	while (g->c[1]->use.shares[SHARE_MAPPING])
 		quota_share_return(g->c[1], SHARE_MAPPING);
 	/* few are always to be had, until there is none */
-	assert_false(share_full(15, 100, 101));
-	assert_true(share_full(16, 100, 101));
+	assert_false(share_full(SHARE_SMALL - 1, 100, 101));
+	assert_true(share_full(SHARE_SMALL, 100, 101));
 	assert_true(share_full(0, 101, 101));
 }
 
