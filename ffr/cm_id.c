@@ -335,8 +335,9 @@ bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num)
 	return !t->used || *at >= t->size;
 }
 
-void cm_channel_gone(struct channel *ch)
+bool cm_channel_gone(struct channel *ch, uint32_t num)
 {
-	while (ch->cm)
+	for (; ch->cm && num; num--)
 		cm_id_destroy(TAILQ_FIRST(&ch->cm->ids));
+	return !ch->cm;
 }

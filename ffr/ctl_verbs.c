@@ -19,7 +19,8 @@
 #include "session.h"
 #include "shadow.h"
 
-#define NUM_PORTS 1u
+#define NUM_PORTS   1u
+#define CHANNEL_IDS 8192u /* that one call destroys with their channel: 1 ms */
 
 /* ---- shared by the handlers ---------------------------------------------------------------- */
 
@@ -346,7 +347,8 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 		return -EINVAL;
 	if (ch->o.refs)
 		return -EBUSY;
-	cm_channel_gone(ch);
+	if (!cm_channel_gone(ch, CHANNEL_IDS)) /* others have their turn before the next part */
+		return -EAGAIN;
 	fd = ch->fd;
 	err = ctl_obj_destroy(c, &ch->o);
 	if (!err)
