@@ -152,7 +152,8 @@ static void channel_end(struct cm_channel *ch)
 	struct ff_destroy_channel_req req = { .channel = ch->handle };
 	struct ff_destroy_channel_resp resp;
 
-	CM_CALL(ch->ses, DESTROY_CHANNEL, &req, &resp);
+	while (CM_CALL(ch->ses, DESTROY_CHANNEL, &req, &resp) == -EAGAIN)
+		; /* it goes in parts */
 	cm_session_put(ch->ses);
 	free(ch->voids);
 	free(ch);

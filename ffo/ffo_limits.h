@@ -45,6 +45,7 @@
 	X(max_pinned, BYTES, 1ull << 50, 1, "kept by the router: shadow pages and rings")          \
 	X(max_rings, BYTES, 1ull << 50, 1, "of these, rings: the router's own memory")             \
 	X(max_fd, COUNT, 1ull << 20, 1, "descriptors that the router keeps")                       \
+	X(max_object, COUNT, 1ull << 32, 1, "other objects, and events that wait")                 \
 	X(max_session, COUNT, 1ull << 20, 1, "sessions")                                           \
 	X(max_calls, COUNT, 1ull << 32, 1, "control calls per second")                             \
 	X(max_cpu, CPUS, 1000000, 1, "CPU time that the router spends on it")
@@ -79,6 +80,7 @@ struct ffo_limits {
 	X(max_pinned, 256 * FFO_GB, FFO_GB)                                                        \
 	X(max_rings, 8 * FFO_GB, 64 * FFO_MB)                                                      \
 	X(max_fd, 16384, 512)                                                                      \
+	X(max_object, 1u << 20, 1u << 15)                                                          \
 	X(max_session, 512, 24)                                                                    \
 	X(max_calls, 100000, 5000)                                                                 \
 	X(max_cpu, FFO_UNLIMITED, 500)

@@ -24,8 +24,8 @@ void cm_free(struct cm *cm);
  * so. True: it has no more; if not, once more with *at as it is now.
  */
 bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num);
-/* The channel is destroyed: likewise the ids that have it. */
-void cm_channel_gone(struct channel *ch);
+/* The channel is destroyed: likewise the ids that have it, at most `num`. True: there are no more. */
+bool cm_channel_gone(struct channel *ch, uint32_t num);
 
 /* What an operator sees of a container. */
 struct cm_counts {

@@ -6,7 +6,7 @@
  * in the channel's queue, in order, and is written when there is room. Events of an id that is held
  * (CM_MIGRATE_ID) wait in the id's own list. How much can wait: a few events for each state of an
  * id, a request for each place in a backlog, and CM_MAX_EVENTS of what a client can ask for again
- * and again.
+ * and again; and of all ids of a container as many as its quota of objects has room for.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -17,6 +17,7 @@
 
 #include "cm_int.h"
 #include "ctl.h"
+#include "quota.h"
 
 /* ---- packets -------------------------------------------------------------------------------- */
 
@@ -140,8 +141,11 @@ static struct cm_event *event_wait(struct cm_id *id, struct cm_mc *mc, const str
 				   const void *pd)
 {
 	struct cm_event *e = malloc(sizeof(*e) + ev->private_data_len);
+	bool charged = e && !quota_charge(id->cont->c, QUOTA_OBJECT, 1);
 
-	if (!e || (!id->held && chan_watch(id->chan))) {
+	if (!charged || (!id->held && chan_watch(id->chan))) {
+		if (charged)
+			quota_return(id->cont->c, QUOTA_OBJECT, 1);
 		free(e);
 		out_of_memory(id->o.ses);
 		return NULL;
@@ -214,6 +218,7 @@ void cm_event_drop(struct cm_event *e)
 		TAILQ_REMOVE(&id->chan->queue, e, of_chan);
 	TAILQ_REMOVE(&id->events, e, of_id);
 	id->num_events--;
+	quota_return(id->cont->c, QUOTA_OBJECT, 1);
 	free(e);
 }
 

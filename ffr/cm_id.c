@@ -314,7 +314,7 @@ void cm_id_destroy(struct cm_id *id)
 	if (id->comm)
 		HASH_DELETE(of_comm, id->cm->by_comm, id);
 	timer_cancel(&id->cm->timers, &id->timer);
-	obj_remove(&s->tab[OBJ_CM_ID], &id->o);
+	ctl_obj_remove(s, &id->o);
 	TAILQ_REMOVE(&id->chan->ids, id, of_chan);
 	cm_chan_put(id->chan);
 	id->cont->n.ids--;
@@ -335,8 +335,9 @@ bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num)
 	return !t->used || *at >= t->size;
 }
 
-void cm_channel_gone(struct channel *ch)
+bool cm_channel_gone(struct channel *ch, uint32_t num)
 {
-	while (ch->cm)
+	for (; ch->cm && num; num--)
 		cm_id_destroy(TAILQ_FIRST(&ch->cm->ids));
+	return !ch->cm;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "cm_int.h"
+#include "quota.h"
 
 int cm_join(struct cm_id *id, const struct ff_cm_join_req *req, uint32_t *num)
 {
@@ -39,9 +40,14 @@ int cm_join(struct cm_id *id, const struct ff_cm_join_req *req, uint32_t *num)
 		return err;
 	if (id->num_mcs >= CM_MAX_MC || id->num_events >= CM_MAX_EVENTS)
 		return -ENOMEM;
+	err = quota_charge(id->cont->c, QUOTA_OBJECT, 1);
+	if (err)
+		return err;
 	mc = calloc(1, sizeof(*mc));
-	if (!mc)
+	if (!mc) {
+		quota_return(id->cont->c, QUOTA_OBJECT, 1);
 		return -ENOMEM;
+	}
 	mc->uid = req->uid;
 	mc->num = *num = ++id->last_mc ? id->last_mc : ++id->last_mc;
 	TAILQ_INSERT_HEAD(&id->mcs, mc, entry);
@@ -63,6 +69,7 @@ static void mc_free(struct cm_id *id, struct cm_mc *mc)
 	}
 	TAILQ_REMOVE(&id->mcs, mc, entry);
 	id->num_mcs--;
+	quota_return(id->cont->c, QUOTA_OBJECT, 1);
 	free(mc);
 }
 

@@ -19,7 +19,8 @@
 #include "session.h"
 #include "shadow.h"
 
-#define NUM_PORTS 1u
+#define NUM_PORTS   1u
+#define CHANNEL_IDS 8192u /* that one call destroys with their channel: 1 ms */
 
 /* ---- shared by the handlers ---------------------------------------------------------------- */
 
@@ -105,11 +106,32 @@ uint64_t ctl_node_guid(const struct container *c)
 
 /* ---- hello and segments -------------------------------------------------------------------- */
 
+/*
+ * What is not procfs's does not go to the keeper: there it would be closed, which a file system in user
+ * space is told of each time, and may be the client's. Here a thread of its container closes it.
+ */
+static int hello_memory_add(struct ctl_call *c, uint32_t *id)
+{
+	const struct ctl_peer *peer = &c->conn->peer;
+	const char *wrong = ctl_peer_memory(peer, c->fds[0], c->fds[1]);
+	char why[KEEPER_WHY];
+	int err = -EPERM;
+
+	if (!wrong) {
+		err = keeper_client_add(peer, c->fds[0], c->fds[1], id, why);
+		wrong = why;
+	}
+	if (err == -EPERM)
+		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
+			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
+			   (int)peer->pid, wrong);
+	return err;
+}
+
 int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
 {
 	struct session *s;
 	int async_fd, uffd, err;
-	char why[KEEPER_WHY];
 	uint32_t id;
 
 	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION)
@@ -117,11 +139,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
 	if (err)
 		return err;
-	err = keeper_client_add(&c->conn->peer, c->fds[0], c->fds[1], &id, why);
-	if (err == -EPERM)
-		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
-			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
-			   (int)c->conn->peer.pid, why);
+	err = hello_memory_add(c, &id);
 	if (err)
 		return err;
 	err = session_create(c->conn, req->comm, c->fds[0], c->fds[1], id, &s, &async_fd);
@@ -329,7 +347,8 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 		return -EINVAL;
 	if (ch->o.refs)
 		return -EBUSY;
-	cm_channel_gone(ch);
+	if (!cm_channel_gone(ch, CHANNEL_IDS)) /* others have their turn before the next part */
+		return -EAGAIN;
 	fd = ch->fd;
 	err = ctl_obj_destroy(c, &ch->o);
 	if (!err)

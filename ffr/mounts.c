@@ -34,7 +34,7 @@ static struct {
 	uint32_t num, size;
 } kept;
 
-static uint32_t reads_left = UINT_MAX;
+static uint32_t reads_left = UINT_MAX; /* this: outside of a call */
 
 /* "36 35 0:31 / /dev/shm rw - tmpfs tmpfs rw": the type stands behind " - ". */
 static bool line_parse(const char *line, struct mount *m)
@@ -135,8 +135,19 @@ void mounts_call_ends(void)
 	reads_left = UINT_MAX;
 }
 
+static bool is_mounted(dev_t dev, const char *const *types)
+{
+	for (uint32_t i = 0; kept.pid && i < kept.num; i++)
+		for (const char *const *t = types; *t; t++)
+			if (kept.mount[i].dev == dev && !strcmp(kept.mount[i].type, *t))
+				return true;
+	return false;
+}
+
 bool mounts_is(pid_t pid, dev_t dev, const char *const *types)
 {
+	bool is;
+
 	if (kept.pid != pid || has_changed()) {
 		forget();
 		if (!reads_left)
@@ -145,9 +156,8 @@ bool mounts_is(pid_t pid, dev_t dev, const char *const *types)
 			reads_left--;
 		table_read(pid);
 	}
-	for (uint32_t i = 0; kept.pid && i < kept.num; i++)
-		for (const char *const *t = types; *t; t++)
-			if (kept.mount[i].dev == dev && !strcmp(kept.mount[i].type, *t))
-				return true;
-	return false;
+	is = is_mounted(dev, types);
+	if (reads_left == UINT_MAX)
+		forget();
+	return is;
 }

@@ -24,8 +24,8 @@ bool mounts_is(pid_t pid, dev_t dev, const char *const *types);
 
 /*
  * Between these two a table is read once at most, whatever processes and devices are asked for: a client
- * can have its own be long, and change it all the time. None is kept afterwards, since that would keep
- * what is mounted there.
+ * can have its own be long, and change it all the time. None is kept at any other time, since that would
+ * keep what is mounted there.
  */
 void mounts_call_begins(void);
 void mounts_call_ends(void);

@@ -7,10 +7,14 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sys/resource.h>
 
 #include "container.h"
 
 #define SECOND 1000000000ull /* ns */
+#define FDS_OWN                                                                                    \
+	1024u /* descriptors that are left for the router itself, or a quarter, if that is less */
+#define CM_ID_OBJECTS 8u /* that an id counts as: with its port, timer and message it is as large */
 
 const char *const quota_name[] = {
 #define X(NAME, field) #field,
@@ -75,23 +79,6 @@ void quota_tell(struct container *c)
 		   r->own ? "" : c->tenant, r->used, r->limit, r->n);
 }
 
-int quota_charge(struct container *c, enum quota q, uint64_t n)
-{
-	if (!fits(&c->limits, &c->use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
-		refuse(c, q, n);
-		return -ENOMEM;
-	}
-	c->use.used[q] += n;
-	c->of->use.used[q] += n;
-	return 0;
-}
-
-void quota_return(struct container *c, enum quota q, uint64_t n)
-{
-	c->use.used[q] -= n;
-	c->of->use.used[q] -= n;
-}
-
 /* ---- shared tables ----------------------------------------------------------------------------- */
 
 static const struct {
@@ -105,20 +92,29 @@ static const struct {
 
 static uint32_t share_used[SHARE_NUM];
 
+/* May the container, which has `own`, and its tenant, which has `all`, have n more of a table? If not, why. */
+static bool share_left(struct container *c, uint64_t own, uint64_t all, uint64_t used, uint64_t max,
+		       uint64_t n, const char *what)
+{
+	bool full = share_full(own + n - 1, used + n - 1, max);
+
+	if (!full && (own + n <= SHARE_SMALL || !share_full(all + n - 1, used + n - 1, max)))
+		return true;
+	c->refusal = (struct quota_refusal){
+		.untold = true,
+		.own = full,
+		.used = full ? own : all,
+		.limit = max,
+		.share = what,
+	};
+	return false;
+}
+
 int quota_share_take(struct container *c, enum share s)
 {
-	bool own = share_full(c->use.shares[s], share_used[s], share[s].max);
-
-	if (own || share_full(c->of->use.shares[s], share_used[s], share[s].max)) {
-		c->refusal = (struct quota_refusal){
-			.untold = true,
-			.own = own,
-			.used = own ? c->use.shares[s] : c->of->use.shares[s],
-			.limit = share[s].max,
-			.share = share[s].what,
-		};
+	if (!share_left(c, c->use.shares[s], c->of->use.shares[s], share_used[s], share[s].max, 1,
+			share[s].what))
 		return -ENOSPC;
-	}
 	c->use.shares[s]++;
 	c->of->use.shares[s]++;
 	share_used[s]++;
@@ -130,6 +126,47 @@ void quota_share_return(struct container *c, enum share s)
 	c->use.shares[s]--;
 	c->of->use.shares[s]--;
 	share_used[s]--;
+}
+
+/* Descriptors of all containers. The limit may be changed at run time (prlimit(1)). */
+static uint64_t fds_used;
+
+static bool fds_left(struct container *c, uint64_t n)
+{
+	struct rlimit l;
+	uint64_t own;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == RLIM_INFINITY)
+		return true;
+	own = l.rlim_cur / 4 < FDS_OWN ? l.rlim_cur / 4 : FDS_OWN;
+	return share_left(c, c->use.used[QUOTA_FD], c->of->use.used[QUOTA_FD], fds_used,
+			  l.rlim_cur - own, n, "descriptors");
+}
+
+/* ---- quotas ------------------------------------------------------------------------------------ */
+
+int quota_charge(struct container *c, enum quota q, uint64_t n)
+{
+	if (!fits(&c->limits, &c->use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
+		refuse(c, q, n);
+		return -ENOMEM;
+	}
+	if (q == QUOTA_FD) {
+		if (!fds_left(c, n))
+			return -ENOMEM;
+		fds_used += n;
+	}
+	c->use.used[q] += n;
+	c->of->use.used[q] += n;
+	return 0;
+}
+
+void quota_return(struct container *c, enum quota q, uint64_t n)
+{
+	if (q == QUOTA_FD)
+		fds_used -= n;
+	c->use.used[q] -= n;
+	c->of->use.used[q] -= n;
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -166,8 +203,10 @@ static struct takes takes(const struct obj *o)
 					   mr->kind == MR_NULL ? 0 : mr->length } } };
 	case OBJ_CHANNEL:
 		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
+	case OBJ_CM_ID:
+		return (struct takes){ 1, { { QUOTA_OBJECT, CM_ID_OBJECTS } } };
 	default:
-		return (struct takes){ 0 };
+		return (struct takes){ 1, { { QUOTA_OBJECT, 1 } } };
 	}
 }
 

@@ -27,6 +27,7 @@ struct obj;
 	X(PINNED, max_pinned)	      /* bytes: ring and shadow segments, device memory */         \
 	X(RINGS, max_rings)	      /* bytes: ring segments */                                   \
 	X(FD, max_fd)		      /* that the router has open for it */                        \
+	X(OBJECT, max_object)	      /* of other kinds, see quota.c; events that wait */          \
 	X(SESSION, max_session)
 
 enum quota {
@@ -38,11 +39,12 @@ enum quota {
 
 /*
  * Tables that all containers share, X(NAME, max, what). There is no number that one may have: a container,
- * and a tenant's together, may have as many as are still free, and SHARE_SMALL in any case. So one that
- * takes all it gets has half of the table, the next one a quarter, and there is always some for others.
+ * and a tenant's together, may have as many as are still free, and each container SHARE_SMALL in any case.
+ * So one that takes all it gets has half of the table, the next one a quarter, and there is always some for
+ * others, of its tenant, too. The same holds for the descriptors that the process may have open, beside max_fd.
  */
 #define FFR_SHARES(X) X(MAPPING, 32768u, "mappings of clients' memory")
-#define SHARE_SMALL   16u
+#define SHARE_SMALL   64u
 
 enum share {
 #define X(NAME, max, what) SHARE_##NAME,
@@ -52,7 +54,7 @@ enum share {
 };
 
 /* Has one that has `own` of a table of `max` that has `used` to leave the rest to others? */
-static inline bool share_full(uint32_t own, uint32_t used, uint32_t max)
+static inline bool share_full(uint64_t own, uint64_t used, uint64_t max)
 {
 	return used >= max || (own >= SHARE_SMALL && own >= max - used);
 }

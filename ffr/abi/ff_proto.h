@@ -372,6 +372,7 @@ struct ff_dealloc_mw_resp {
 	uint32_t reserved;
 };
 
+/* DESTROY_CHANNEL: -EAGAIN when it has very many ids, of which some are gone: to be asked for again. */
 struct ff_create_channel_req {
 	uint32_t reserved;
 };

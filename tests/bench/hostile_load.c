@@ -9,11 +9,15 @@
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../lib/raw.h"
@@ -614,20 +618,179 @@ static void held(void)
 	bad_memory(hold_pages);
 }
 
+/* ---- processes, descriptors and calls that last ------------------------------------------------- */
+
+/* A TCP connection with unread data, whose last descriptor waits for a minute for its reader. */
+static void lingering_new(int fd[2])
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger linger = { 1, 60 };
+	static const uint8_t bytes[65536];
+	socklen_t len = sizeof(sa);
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(!bind(l, (struct sockaddr *)&sa, sizeof(sa)) && !listen(l, 1));
+	CHECK(!getsockname(l, (struct sockaddr *)&sa, &len));
+	fd[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(!connect(fd[0], (struct sockaddr *)&sa, sizeof(sa)));
+	fd[1] = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	close(l);
+	CHECK(fd[1] >= 0 && !fcntl(fd[0], F_SETFL, O_NONBLOCK));
+	while (write(fd[0], bytes, sizeof(bytes)) > 0)
+		;
+	CHECK(!setsockopt(fd[0], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+}
+
+/* In messages of all kinds, read and unread; some wait at any time, fewer than the router allows. */
+static void lingering(void)
+{
+	enum { WAITING = 32 };
+	struct {
+		struct ff_hdr hdr;
+		struct ff_alloc_pd_req req;
+	} m = { .hdr = header(FF_MSG_ALLOC_PD) };
+	int fd[WAITING][2];
+
+	for (unsigned n = 0;; n++) {
+		int *f = fd[n % WAITING];
+		struct raw r;
+
+		if (n >= WAITING)
+			close(f[1]);
+		lingering_new(f);
+		raw_connect(&r);
+		if (n % 2)
+			raw_hello(&r);
+		m.hdr.n_fds = n % 3;
+		if (n % 5 == 4)
+			raw_send(&r, &m, 1, -1);
+		raw_send(&r, &m, sizeof(m), f[0]);
+		close(f[0]);
+		raw_close(&r);
+		lap();
+	}
+}
+
+/* Processes with a session and WRs under way that are stopped in the middle, then killed, and others come. */
+static void stopped(void)
+{
+	enum { CLIENTS = 8 };
+	pid_t pid[CLIENTS] = { 0 };
+
+	for (unsigned n = 0;; n = (n + 1) % CLIENTS) {
+		int status;
+
+		if (pid[n]) {
+			kill(pid[n], SIGKILL);
+			waitpid(pid[n], &status, 0);
+		}
+		pid[n] = fork();
+		CHECK(pid[n] >= 0);
+		if (!pid[n]) {
+			struct raw_qp q;
+			struct raw r;
+
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			raw_open(&r);
+			raw_qp_make(&r, &q, IBV_QPT_RC, BUF);
+			raw_qp_connect(&r, &q);
+			for (unsigned i = 0; i < WRS; i++)
+				post(&r, &q, 0);
+			raise(SIGSTOP);
+			_exit(0);
+		}
+		CHECK(waitpid(pid[n], &status, WUNTRACED) == pid[n] && WIFSTOPPED(status));
+		lap();
+	}
+}
+
+/* A QP with the largest rings there are goes to RESET and INIT, and a WR now and then fills a bit of them. */
+static void reset(void)
+{
+	struct ff_alloc_pd_resp pd;
+	struct ff_create_cq_resp cq;
+	struct raw_qp q = { .type = IBV_QPT_RC };
+	struct raw r;
+
+	raw_open(&r);
+	RAW_CALL(&r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
+	RAW_CALL(&r, CREATE_CQ, (&(struct ff_create_cq_req){ .cqe = 256 }), &cq);
+	RAW_CALL(&r, CREATE_QP,
+		 (&(struct ff_create_qp_req){
+			 .pd = pd.pd,
+			 .send_cq = cq.cq,
+			 .recv_cq = cq.cq,
+			 .qp_type = IBV_QPT_RC,
+			 .cap = { FF_MAX_WR, FF_MAX_WR, FF_MAX_SGE, FF_MAX_SGE, 512 } }),
+		 &q.q);
+	q.qp = q.q.qp;
+	for (;;) {
+		const struct ff_qp_attr attr = { .port_num = 1 };
+
+		CHECK_EQ(raw_qp_state(&r, &q, IBV_QPS_INIT,
+				      IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, &attr),
+			 0);
+		CHECK_EQ(raw_qp_state(&r, &q, IBV_QPS_RESET, 0, NULL), 0);
+		lap();
+	}
+}
+
+/* REG_MR without end where nothing is mapped, as memory of all kinds, large and small. */
+static void reg_unmapped(void)
+{
+	struct ff_alloc_pd_resp pd;
+	struct raw r;
+	uint8_t *hole = vt_map(1ul << 30);
+
+	munmap(hole, 1ul << 30);
+	raw_open(&r);
+	RAW_CALL(&r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
+	for (unsigned n = 0;; n++) {
+		struct ff_mr_run run = { .va = (uintptr_t)hole,
+					 .len = n % 2 ? 1ul << 30 : 4096,
+					 .kind = FF_RUN_SHARED };
+		struct ff_reg_mr_req req = { .addr = run.va,
+					     .length = run.len,
+					     .iova = run.va,
+					     .pd = pd.pd,
+					     .access = VT_ACCESS_ALL };
+		struct ff_dereg_mr_resp none;
+		struct ff_reg_mr_resp mr;
+
+		if (!raw_call_tail(&r, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run),
+				   n % 4 < 2, &mr, sizeof(mr)))
+			RAW_CALL(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
+		lap();
+	}
+}
+
 /* ---- main ------------------------------------------------------------------------------------- */
 
 static const struct mode {
 	const char *name;
 	void (*run)(void);
 } modes[] = {
-	{ "calls", calls },	  { "objects", objects },
-	{ "sessions", sessions }, { "packets", packets },
-	{ "loris", loris },	  { "descriptors", descriptors },
-	{ "bad-wrs", bad_wrs },	  { "mutated", mutated },
-	{ "indices", indices },	  { "cq-overrun", cq_overrun },
-	{ "bells", bells },	  { "exhaust", exhaust },
-	{ "rnr", rnr },		  { "unmapped", unmapped },
-	{ "stalled", stalled },	  { "held", held },
+	{ "calls", calls },
+	{ "objects", objects },
+	{ "sessions", sessions },
+	{ "packets", packets },
+	{ "loris", loris },
+	{ "descriptors", descriptors },
+	{ "bad-wrs", bad_wrs },
+	{ "mutated", mutated },
+	{ "indices", indices },
+	{ "cq-overrun", cq_overrun },
+	{ "bells", bells },
+	{ "exhaust", exhaust },
+	{ "rnr", rnr },
+	{ "unmapped", unmapped },
+	{ "stalled", stalled },
+	{ "held", held },
+	{ "lingering", lingering },
+	{ "stopped", stopped },
+	{ "reset", reset },
+	{ "reg-unmapped", reg_unmapped },
 };
 
 static void *run_mode(void *arg)

@@ -5,20 +5,31 @@
  *
  * The input is a list of records. A raw one is a packet as it is, perhaps with descriptors. A
  * formed one gets a right header and length, and words 0xaaXXXXXX of its body become handles that
- * the router has given out, so that the handlers are reached with what they believe in. What must
- * hold: nothing is reported by a sanitizer, a client that is closed takes nothing with it, and no
- * descriptor is left behind.
+ * the router has given out, so that the handlers are reached with what they believe in. One of HELLO is a
+ * connection of its own, which says it with descriptors of any kind. What must hold: nothing is reported by
+ * a sanitizer, a client that is closed takes nothing with it, no descriptor is left behind, and nobody has a
+ * session who did not hand over the memory of its own process.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "ffr/cm.h"
 #include "tests/lib/ctl_rig.h"
+#include "tests/lib/hello.h"
 
 #define NUM_CLIENTS  2
 #define MAX_HANDLES  64
@@ -189,6 +200,169 @@ static void channels_shrink(const struct container *c)
 	}
 }
 
+/* ---- HELLO with descriptors of any kind ---------------------------------------------------------- */
+
+#define KIND_MEM  0u /* this process's, as HELLO wants them */
+#define KIND_MAPS 1u
+#define KIND_SELF 2u /* the connection that says it */
+#define NUM_KINDS 32u
+#define MAX_FDS	  8u
+
+static int kinds[NUM_KINDS];
+
+static int sealed(void)
+{
+	int fd = memfd_create("sealed", MFD_ALLOW_SEALING);
+
+	if (fd < 0 || ftruncate(fd, 4096) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_WRITE))
+		abort();
+	return fd;
+}
+
+/* Of a process that does nothing. */
+static void kinds_of_another(int *fd)
+{
+	pid_t pid = fork();
+	char path[32];
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd[0] = open(path, O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd[1] = open(path, O_RDONLY | O_CLOEXEC);
+	fd[2] = (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void kinds_open(void)
+{
+	uint8_t params[120] = { 0 };
+	sigset_t none;
+	int *k = kinds, pair[2];
+
+	sigemptyset(&none);
+	hello_memory(k);
+	k[KIND_SELF] = -1;
+	k += 3;
+	kinds_of_another(k);
+	k += 3;
+	if (pipe(pair))
+		abort();
+	*k++ = pair[0];
+	*k++ = pair[1];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
+		abort();
+	*k++ = pair[0];
+	*k++ = pair[1];
+	*k++ = open("/proc/self/mem", O_RDONLY);
+	*k++ = open("/proc/self/mem", O_WRONLY);
+	*k++ = open("/proc/self/maps", O_PATH);
+	*k++ = open("/proc/self/mem", O_PATH);
+	*k++ = open("/proc/thread-self/mem", O_RDWR);
+	*k++ = open("/proc/self/smaps", O_RDONLY);
+	*k++ = open("/proc/self/oom_score_adj", O_RDWR);
+	*k++ = open("/proc/self", O_RDONLY | O_DIRECTORY);
+	*k++ = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	*k++ = memfd_create("mem", 0);
+	*k++ = sealed();
+	*k++ = eventfd(0, 0);
+	*k++ = epoll_create1(0);
+	*k++ = timerfd_create(CLOCK_MONOTONIC, 0);
+	*k++ = signalfd(-1, &none, 0);
+	*k++ = inotify_init1(0);
+	*k++ = socket(AF_INET, SOCK_STREAM, 0);
+	*k++ = open("/dev/null", O_RDWR);
+	*k++ = (int)syscall(SYS_io_uring_setup, 4, params);
+	while (k < kinds + NUM_KINDS)
+		*k++ = null_fd;
+	for (k = kinds; k < kinds + NUM_KINDS; k++)
+		if (*k < 0) /* not to be had here */
+			*k = null_fd;
+}
+
+static void send_fds(int sock, const void *bytes, size_t len, const int *fd, unsigned n)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(MAX_FDS * sizeof(int))];
+	} cm = { .h = { CMSG_LEN(n * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec iov = { (void *)bytes, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (n) {
+		memcpy(CMSG_DATA(&cm.h), fd, n * sizeof(int));
+		msg.msg_control = cm.room;
+		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
+	}
+	if (sendmsg(sock, &msg, MSG_NOSIGNAL) >= 0)
+		return;
+	switch (errno) {
+	case EPIPE:
+	case ECONNRESET:   /* the router has closed it */
+	case EAGAIN:	   /* nobody has read what is there already */
+	case EINVAL:	   /* io_uring's cannot be sent */
+	case ETOOMANYREFS: /* nor a socket in itself in itself in itself */
+		return;
+	default:
+		abort();
+	}
+}
+
+static uint64_t num_sessions(int container)
+{
+	return g->c[container]->use.used[QUOTA_SESSION];
+}
+
+/* A connection of its own says HELLO, once or more. */
+static void hello_record(struct input *in, int container)
+{
+	struct {
+		struct ff_hdr h;
+		struct ff_hello_req req;
+	} m = { .req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "any", { 0 } } };
+	uint64_t before = num_sessions(container);
+	uint8_t how, kind[MAX_FDS];
+	struct client c = { 0 };
+	bool right = false;
+	int fd[MAX_FDS];
+	unsigned n;
+
+	c.sock = rig_connect(g, container);
+	do {
+		bool challenge;
+
+		take(in, &how, 1);
+		challenge = how & 8;
+		n = how % 8 ? how % 8 : 2;
+		take(in, kind, n);
+		for (unsigned i = 0; i < n; i++) {
+			kind[i] %= NUM_KINDS;
+			fd[i] = kind[i] == KIND_SELF ? c.sock : kinds[kind[i]];
+		}
+		right |= !challenge && n == 2 && kind[0] == KIND_MEM && kind[1] == KIND_MAPS;
+		m.h = (struct ff_hdr){ FF_PROTO_MAGIC, FF_MSG_HELLO, 1, 0, 0, (uint16_t)n };
+		if (challenge)
+			m.h.type = FF_MSG_CHALLENGE;
+		send_fds(c.sock, &m, challenge ? sizeof(m.h) + sizeof(uint32_t) : sizeof(m), fd, n);
+		if (how & 16)
+			rig_pump(g);
+	} while (how & 32 && in->left);
+	rig_pump(g);
+	if (num_sessions(container) > before && !right) {
+		fprintf(stderr, "a session for the descriptors of kinds %u and %u\n", kind[0],
+			kind[1]);
+		abort();
+	}
+	if (how & 64)
+		(void)drain(&c);
+	client_close(&c);
+	rig_pump(g);
+}
+
 static void one_record(struct input *in, struct client *clients)
 {
 	static uint32_t buf[(FF_MSG_MAX + 64) / 4];
@@ -198,6 +372,10 @@ static void one_record(struct input *in, struct client *clients)
 	size_t len;
 
 	take(in, &how, 1);
+	if ((how & 0x1c) == 0x10) {
+		hello_record(in, how & 1);
+		return;
+	}
 	c = &clients[how & 1];
 	len = how & 2 ? raw(in, buf, sizeof(buf)) : form(in, c, buf, sizeof(buf));
 	if (!len)
@@ -242,6 +420,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	log_level = LOG_LEVEL_ERR;
 	ctl_hello_patience = 3600000; /* it may be stopped for a while */
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	kinds_open();
 	rig_open(g);
 	g->r.conf.limits.max_ring_mb = 8;
 	g->r.conf.limits.max_shadow_mb = 8;

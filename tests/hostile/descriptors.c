@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/lib/raw.c tests/lib/fuse.c tests/lib/vt.c -lpthread */
 /* timeout: 240 */
 /*
  * descriptors.c - a hostile client sends descriptors: such as take for ever to close, and such as are
  * of anything but what they should be. A victim beside it moves checked data all the while.
  */
+#include "../lib/fuse.h"
 #include "../lib/hello.h"
 #include "../lib/raw.h"
 
@@ -196,6 +197,8 @@ static unsigned collect(int fd[32], const struct raw *other)
 	fd[n++] = signalfd(-1, &none, 0);
 	fd[n++] = inotify_init1(0);
 	fd[n++] = open("/proc/self", O_PATH);
+	fd[n++] = open("/proc/self/mem", O_PATH);
+	fd[n++] = open("/proc/self/maps", O_PATH);
 	fd[n++] = open("/proc/self", O_RDONLY | O_DIRECTORY);
 	fd[n++] = open("/proc/self/mem", O_RDONLY);
 	fd[n++] = open("/proc/self/mem", O_WRONLY);
@@ -250,6 +253,91 @@ static int hello_with(const int fd[2])
 	}
 	raw_close(&r);
 	return st;
+}
+
+/* A file whose server answers nobody outside its container: not where it is looked at, nor closed. */
+static void of_fuse(void)
+{
+	struct ff_hdr bad = { .magic = 0x1234 };
+	struct {
+		struct ff_hdr hdr;
+		struct ff_reg_dmabuf_mr_req req;
+	} m = { .hdr = header(FF_MSG_REG_DMABUF_MR) };
+	struct ff_query_device_resp dev;
+	int fd[RAW_MAX_FDS], own[2];
+	struct fuse f;
+	struct raw r;
+
+	if (!fuse_start(&f))
+		vt_skip("no file system in user space: %s", strerror(errno));
+	fd[0] = fuse_file(&f);
+	CHECK(fd[0] >= 0);
+	for (unsigned i = 1; i < RAW_MAX_FDS; i++)
+		fd[i] = fd[0];
+	hello_memory(own);
+	victim_start();
+	CHECK(hello_with((const int[2]){ fd[0], own[1] }) != 0);
+	CHECK(hello_with((const int[2]){ own[0], fd[0] }) != 0);
+	victim_check();
+	raw_open(&r);
+	m.hdr.n_fds = 1;
+	m.req.length = 4096;
+	for (int i = 0; i < 4; i++) {
+		uint8_t packet[512];
+		struct ff_hdr h;
+
+		CHECK(raw_send(&r, &m, sizeof(m), fd[0]));
+		CHECK(raw_recv(&r, packet, sizeof(packet), NULL, NULL) >= sizeof(h));
+		memcpy(&h, packet, sizeof(h));
+		CHECK(h.status < 0);
+	}
+	RAW_CALL(&r, QUERY_DEVICE, &(struct ff_query_device_req){ 0 }, &dev);
+	CHECK(raw_send_fds(&r, &bad, sizeof(bad), fd, 20));
+	raw_want_closed(&r);
+	raw_close(&r);
+	victim_stop();
+	raw_router_serves();
+	close(fd[0]);
+	fuse_end(&f);
+}
+
+/* A client's socket, in messages to itself and to others: what is unread in it goes where it goes. */
+static void of_sessions(void)
+{
+	struct ff_hdr bad = { .magic = 0x1234 };
+	struct ff_query_device_resp dev;
+	struct raw other, r[4];
+
+	victim_start();
+	raw_open(&other);
+	for (unsigned round = 0; round < 32; round++) {
+		for (unsigned i = 0; i < ARRAY_SIZE(r); i++) {
+			if (round & 1 && i % 2)
+				raw_connect(&r[i]);
+			else
+				raw_open(&r[i]);
+		}
+		for (unsigned i = 0; i < ARRAY_SIZE(r); i++) {
+			int fd[4] = { r[i].sock, other.sock, r[(i + 1) % ARRAY_SIZE(r)].sock,
+				      r[i].sock };
+
+			/* the second one nobody reads: it goes with the socket, and that with it */
+			raw_send_fds(&r[i], &bad, sizeof(bad), fd, round % 4 + 1);
+			raw_send_fds(&r[i], &bad, sizeof(bad), fd, round % 4 + 1);
+		}
+		for (unsigned i = 0; i < ARRAY_SIZE(r); i++) {
+			if (round & 2)
+				raw_want_closed(&r[i]);
+			raw_close(&r[i]);
+		}
+	}
+	/* who was passed along, and did nothing wrong, is still there */
+	RAW_CALL(&other, QUERY_DEVICE, &(struct ff_query_device_req){ 0 }, &dev);
+	CHECK(hello_with((const int[2]){ other.sock, other.sock }) != 0);
+	RAW_CALL(&other, QUERY_DEVICE, &(struct ff_query_device_req){ 0 }, &dev);
+	raw_close(&other);
+	victim_stop();
+	raw_router_serves();
 }
 
 static void of_any_kind(void)
@@ -344,6 +432,8 @@ static void of_a_relative(void)
 static const struct vt_case cases[] = {
 	{ "descriptors_slow_to_close", slow_to_close, 0 },
 	{ "descriptors_of_any_kind", of_any_kind, 0 },
+	{ "descriptors_of_fuse", of_fuse, 0 },
+	{ "descriptors_of_sessions", of_sessions, 0 },
 	{ "descriptors_of_a_relative", of_a_relative, 0 },
 };
 

@@ -58,6 +58,30 @@ static void a_call_reads_once(void **state)
 	mounts_call_ends();
 }
 
+static unsigned open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+/* ... or it would keep a container's mounts after its end. */
+static void nothing_is_kept_without_a_call(void **state)
+{
+	unsigned before;
+
+	(void)state;
+	before = open_fds();
+	assert_true(mounts_is(getpid(), dev_of("/proc/self/stat"), proc));
+	assert_int_equal(open_fds(), before);
+	mounts_call_begins();
+	assert_true(mounts_is(getpid(), dev_of("/proc/self/stat"), proc));
+	mounts_call_ends();
+	assert_int_equal(open_fds(), before);
+}
+
 /* What was kept is not believed after a change. */
 static void changes_are_seen(void **state)
 {
@@ -91,6 +115,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(types_are_told),
 		cmocka_unit_test(a_call_reads_once),
+		cmocka_unit_test(nothing_is_kept_without_a_call),
 		cmocka_unit_test(changes_are_seen),
 	};
 

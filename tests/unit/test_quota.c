@@ -11,10 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include <rdma/rdma_cma.h>
 
 #include "ctl_calls.h"
 #include "tests/lib/hello.h"
@@ -175,24 +178,48 @@ static void shares_leave_room(void **state)
 	assert_string_equal(g->c[0]->refusal.share, "mappings of clients' memory");
 	quota_tell(g->c[0]);
 	assert_false(g->c[0]->refusal.untold);
-	/* another one of its tenant has no more, but the few that anybody has */
+	/* another one of its tenant has the few that anybody has */
 	while (!quota_share_take(g->c[1], SHARE_MAPPING))
 		n[1]++;
 	if (g->c[1]->of == g->c[0]->of)
-		assert_int_equal(n[1], 0);
+		assert_int_equal(n[1], SHARE_SMALL);
 	else
 		assert_in_range(n[1], 8000, 8192);
 	quota_share_return(g->c[0], SHARE_MAPPING);
-	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING),
-			 g->c[1]->of == g->c[0]->of ? 0 : -ENOSPC);
+	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING), -ENOSPC);
 	while (g->c[0]->use.shares[SHARE_MAPPING])
 		quota_share_return(g->c[0], SHARE_MAPPING);
 	while (g->c[1]->use.shares[SHARE_MAPPING])
 		quota_share_return(g->c[1], SHARE_MAPPING);
 	/* few are always to be had, until there is none */
-	assert_false(share_full(15, 100, 101));
-	assert_true(share_full(16, 100, 101));
+	assert_false(share_full(SHARE_SMALL - 1, 100, 101));
+	assert_true(share_full(SHARE_SMALL, 100, 101));
 	assert_true(share_full(0, 101, 101));
+}
+
+/* One container cannot have all that the process may open. */
+static void descriptors_are_shared(void **state)
+{
+	struct rlimit was, few = { 400, 400 };
+	uint64_t before = used(0, QUOTA_FD), n[2] = { 0 };
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few.rlim_max = was.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (!quota_charge(g->c[0], QUOTA_FD, 4))
+		n[0] += 4;
+	assert_in_range(n[0], 120, 150);
+	assert_string_equal(g->c[0]->refusal.share, "descriptors");
+	quota_tell(g->c[0]);
+	while (!quota_charge(g->c[1], QUOTA_FD, 4))
+		n[1] += 4;
+	assert_int_equal(n[1], SHARE_SMALL); /* of the same tenant */
+	quota_tell(g->c[1]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	quota_return(g->c[0], QUOTA_FD, n[0]);
+	quota_return(g->c[1], QUOTA_FD, n[1]);
+	assert_int_equal(used(0, QUOTA_FD), before);
 }
 
 /* Of the host, where the orchestrator was told nothing. */
@@ -254,6 +281,44 @@ static void sessions_and_descriptors_are_counted(void **state)
 	assert_int_equal(rig_hello(g, other), 0);
 	close(s);
 	close(other);
+}
+
+/* What has no quota of its own; identifiers of the connection manager count as 8. */
+static void other_objects_are_counted(void **state)
+{
+	struct ff_cm_create_id_req id = { .ps = RDMA_PS_TCP };
+	struct ff_create_channel_req channel = { 0 };
+	struct ff_alloc_mw_req mw = { .type = IBV_MW_TYPE_1 };
+	struct ff_create_channel_resp channel_resp;
+	struct ff_cm_create_id_resp id_resp;
+	struct ff_alloc_mw_resp mw_resp;
+	struct ff_alloc_pd_req pd = { 0 };
+	struct ff_alloc_pd_resp pd_resp;
+	int s = call_client(g, 0), fds[4];
+	unsigned n_fds = 4;
+
+	(void)state;
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &channel, sizeof(channel), NULL, 0,
+				  0, &channel_resp, sizeof(channel_resp), fds, &n_fds),
+			 0);
+	close(fds[0]);
+	assert_int_equal(used(0, QUOTA_OBJECT), 0);
+	limit(0, &(struct ffo_limits){ .max_object = 11 });
+	mw.pd = call_pd(g, s);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &mw, &mw_resp), 0);
+	assert_int_equal(used(0, QUOTA_OBJECT), 2);
+	id.channel = channel_resp.channel;
+	assert_int_equal(RIG_CALL(g, s, CM_CREATE_ID, &id, &id_resp), 0);
+	assert_int_equal(used(0, QUOTA_OBJECT), 10);
+	assert_int_equal(RIG_CALL(g, s, CM_CREATE_ID, &id, &id_resp), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd, &pd_resp), 0);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd, &pd_resp), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &mw, &mw_resp), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_OBJECT), 11);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_OBJECT), 0);
+	limit(0, &(struct ffo_limits){ 0 });
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -406,11 +471,18 @@ static void cpu_time_is_held(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
-		CALL_TEST(memory_is_counted),	CALL_TEST(defaults_are_in_force),
-		CALL_TEST(shares_leave_room),	CALL_TEST(sessions_and_descriptors_are_counted),
-		CALL_TEST(calls_wait),		CALL_TEST(a_slot_waits),
-		CALL_TEST(a_greeting_waits),	CALL_TEST(cpu_time_is_held),
+		CALL_TEST(objects_are_counted),
+		CALL_TEST(a_tenant_is_the_sum),
+		CALL_TEST(memory_is_counted),
+		CALL_TEST(defaults_are_in_force),
+		CALL_TEST(other_objects_are_counted),
+		CALL_TEST(descriptors_are_shared),
+		CALL_TEST(shares_leave_room),
+		CALL_TEST(sessions_and_descriptors_are_counted),
+		CALL_TEST(calls_wait),
+		CALL_TEST(a_slot_waits),
+		CALL_TEST(a_greeting_waits),
+		CALL_TEST(cpu_time_is_held),
 	};
 
 	log_level = LOG_LEVEL_ERR;

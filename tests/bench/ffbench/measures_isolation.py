@@ -38,6 +38,10 @@ KINDS = {
     "unmapped": (1, "another's MRs are at addresses that are not mapped"),
     "stalled": (1, "another's MRs are pages that nobody fills in"),
     "held": (2, "another keeps its address space locked"),
+    "lingering": (1, "another sends sockets that take a minute to close"),
+    "stopped": (1, "another's processes are stopped in mid-transfer, and killed"),
+    "reset": (1, "another resets a QP with the largest rings there are"),
+    "reg-unmapped": (1, "another registers memory that is not mapped, without end"),
     # last: without CAP_SYS_RESOURCE, what it leaves on its way is felt for a while
     "descriptors": (1, "another sends 253 descriptors with each packet"),
 }

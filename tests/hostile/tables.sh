@@ -1,0 +1,76 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# engines: netns
+# timeout: 120
+# tables.sh - one container takes of everything as much as it gets: its quotas, the tables that all share, the
+# descriptors that the router may have. Another one of its tenant is served all the same, and when it has
+# ended the router has all back.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$TREE/tests/lib/holdings.sh"
+
+MEMORY_SLACK=12288 # what so many small pieces were freed from is not all given back
+own_lab --containers 2
+router=$(<"$FF_LAB/h0/ffr.pid")
+
+neighbour() {
+	timeout 30 "$LAB" exec h0c1 -- "$BUILD/tests/hostile/tables" neighbour >"$OUT/neighbour" 2>&1 ||
+		fail "$1: $(cat "$OUT/neighbour")"
+}
+
+# What is filled is kept until descriptor 5 is closed.
+fill_begin() {
+	rm -f "$OUT/go"
+	mkfifo "$OUT/go"
+	inside h0c0 "$BUILD/tests/hostile/tables" fill <"$OUT/go" >"$OUT/fill" 2>&1 &
+	attack=$!
+	exec 5>"$OUT/go"
+	until_true 60 full || fail "it does not end: $(cat "$OUT/fill")"
+	cat "$OUT/fill"
+	echo "descriptors, threads, kB: $(holdings), before $had"
+	running $attack || fail "the attack has ended"
+}
+
+full() {
+	grep -qs full "$OUT/fill" || ended "$attack"
+}
+
+fill_end() {
+	exec 5>&-
+	wait $attack || fail "$(cat "$OUT/fill")"
+	running "$router" || fail "the router is gone"
+	until_true 20 as_little "$had" ||
+		fail "descriptors, threads, kB: the router has $(holdings), had $had"
+	neighbour "behind it"
+}
+
+neighbour "before it"
+coproc victim { inside h0c1 "$BUILD/tests/hostile/stalls" victim; }
+measure() {
+	echo 300 >&"${victim[1]}"
+	read -r -t 60 -u "${victim[0]}" _ rate p50 p99 longest || fail "the victim does not answer"
+	echo "victim, $1: $rate 1/s, p50 $p50 us, p99 $p99 us, longest $longest us"
+}
+measure "warming up"
+measure "alone"
+alone=$rate had=$(holdings)
+
+step "all quotas"
+router_ctl container set h0c0 --max-session 40 --max-qp 500 --max-cq 500 --max-srq 100 --max-mr 1000 \
+	--max-pinned 2GB --max-rings 1GB --max-fd 1000 --max-object 8000 >/dev/null ||
+	fail "container set"
+fill_begin
+neighbour "beside it"
+measure "beside it"
+((rate >= alone / 20)) || fail "$rate requests a second, alone $alone"
+((p99 <= 20000)) || fail "p99 $p99 us"
+fill_end
+
+step "the router's descriptors"
+most=$(prlimit --pid "$router" --nofile --output HARD --noheadings)
+router_ctl container set h0c0 --max-fd 100000 --max-session 1000 >/dev/null || fail "container set"
+prlimit --pid "$router" --nofile=600: || fail "prlimit"
+fill_begin
+neighbour "with few descriptors"
+prlimit --pid "$router" --nofile="$((most)):" || fail "prlimit"
+fill_end
+exit 0

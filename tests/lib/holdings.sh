@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# holdings.sh - what a router has beyond what it needs for nobody: descriptors, threads, memory, its own and
+# its keeper's. Sourced behind lab.sh, for tests in a lab of their own.
+
+MEMORY_SLACK=4096 # kB: the allocator keeps some of what it was given back
+
+router_pids() {
+	local router
+	router=$(<"$FF_LAB/h0/ffr.pid")
+	echo "$router"
+	pgrep -P "$router" -x ffr-keeper
+}
+
+# "descriptors threads kB", of both together
+holdings() {
+	local pid fds=0 threads=0 kb=0 all
+	for pid in $(router_pids); do
+		all=("/proc/$pid/fd/"*)
+		((fds += ${#all[@]}))
+		all=("/proc/$pid/task/"*)
+		((threads += ${#all[@]}))
+		((kb += $(awk '/^RssAnon/ { n = $2 } END { print n + 0 }' "/proc/$pid/status")))
+	done
+	echo "$fds $threads $kb"
+}
+
+as_little() { # HOLDINGS: are they that again?
+	local now was
+	read -ra now <<<"$(holdings)"
+	read -ra was <<<"$1"
+	((now[0] <= was[0] && now[1] <= was[1] && now[2] <= was[2] + MEMORY_SLACK))
+}
+
+# given_back FIRST CMD...: CMD FIRST in h0c0, for what the router keeps from then on; then CMD, after which it has
+# all back.
+given_back() {
+	local first=$1 had status router
+	shift
+	router=$(<"$FF_LAB/h0/ffr.pid")
+	inside h0c0 "$@" "$first" || fail "$first"
+	had=$(holdings)
+	inside h0c0 "$@"
+	status=$?
+	running "$router" || fail "the router is gone"
+	until_true 20 as_little "$had" ||
+		fail "descriptors, threads, kB: the router has $(holdings), had $had"
+	echo "descriptors, threads, kB: $had before, $(holdings) now"
+	((!status)) || fail "$*"
+}
