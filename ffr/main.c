@@ -12,13 +12,13 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "keeper/keeper.h"
-#include "log.h"
-#include "orch.h"
-#include "router.h"
-#include "sandbox.h"
-#include "sd.h"
-#include "version.h"
+#include "ffr/keeper/keeper.h"
+#include "ffr/lib/log.h"
+#include "ffr/orch/orch.h"
+#include "ffr/router.h"
+#include "ffr/lib/sandbox.h"
+#include "ffr/lib/sd.h"
+#include "ffr/lib/version.h"
 
 #define EXIT_USAGE 2
 

@@ -3,8 +3,8 @@
  * keeper.h - the process with the privileges, and what the router asks of it.
  *
  * Job: what needs rights on other processes: it looks at what a client hands over in HELLO, keeps
- * it, and opens the files that this client has mapped. Neighbours: the control thread (ctl_verbs.c,
- * session.c, shadow.c) asks it, one request at a time; it uses ctl_peer.c and mounts.c. Its thread: the
+ * it, and opens the files that this client has mapped. Neighbours: the control thread (ctl/verbs.c,
+ * session.c, shadow.c) asks it, one request at a time; it uses hello.c and mounts.c. Its thread: the
  * only one of a process of its own, which ends with the router. Where there is no such process (tests,
  * sandbox = off) the caller does the work itself, with what rights it has.
  *
@@ -13,14 +13,14 @@
  *	clients.c  what was handed over and is kept
  *	map_file.c the file behind a mapping
  */
-#ifndef FFR_KEEPER_H
-#define FFR_KEEPER_H
+#ifndef FFR_KEEPER_KEEPER_H
+#define FFR_KEEPER_KEEPER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../abi/ff_vma.h"
-#include "../ctl_peer.h"
+#include "ffr/abi/ff_vma.h"
+#include "ffr/keeper/hello.h"
 
 struct sandbox_conf;
 

@@ -125,7 +125,7 @@ static void give_somehow(struct slow *s, unsigned how)
 
 static void slow_to_close(void)
 {
-	struct slow s[2 * WAYS]; /* fewer than its container may have waiting (ffr/discard.h) */
+	struct slow s[2 * WAYS]; /* fewer than its container may have waiting (ffr/ctl/discard.h) */
 	struct ff_hdr bad = { .magic = 0x1234 };
 	struct slow many;
 	struct raw r;
