@@ -63,10 +63,11 @@ $(B)/%.o: %.c harden.mk
 	@echo "  CC $<"
 	$(Q)$(CC) $(HARDEN_FORTIFY) $(OUR_CPPFLAGS) $(OUR_CFLAGS) -MMD -MP -c -o $@ $<
 
+# q: files of the same name in two rooms are both put in.
 $(B)/%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) qcs $@ $^
 
 # What /etc/ld.so.preload of a container says: where the libraries are found inside it.
 FFL_INSIDE := /usr/lib/freeflow/libibverbs.so.1 /usr/lib/freeflow/librdmacm.so.1
@@ -101,14 +102,13 @@ all: $(ALL)
 # ---- tests -------------------------------------------------------------------------------------
 #
 # A test program is one .c file; a line `build: a.c b.c -lfoo` in a comment of it names what else
-# is compiled and linked. Two sets of sources have names there: @fast, the fast path and the software
-# device, but for pvm.c, and @router, all of ffr but its main file, the administrator's socket and the
-# orchestrator's client. $(call extra,FILE) is that line.
+# is compiled and linked. @ROOM is all of a room's sources; of @fast pvm.c is named by itself, for
+# which some programs have another one. $(call extra,FILE) is that line.
 
-SET_fast := $(wildcard ffr/fast*.c ffr/soft/*.c ffr/keeper/*.c) $(addprefix ffr/,backend_soft.c cpu.c keys.c log.c mw.c \
-	ctl_peer.c guard.c landlock.c mounts.c objects.c populate.c quota.c sandbox.c seg.c shadow.c sigbus.c stats.c timer.c trace.c xrc.c)
-SET_router := ffo/limits.c ffo/limits_text.c ffo/proto.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c $(filter-out ffr/main.c ffr/router.c ffr/ffctl%.c ffr/admin%.c ffr/metrics%.c \
-	ffr/orch%.c,$(wildcard ffr/*.c ffr/soft/*.c ffr/keeper/*.c))
+$(foreach r,lib keeper obj mem fast peer dir soft ctl cm orch admin,$(eval \
+	SET_$(r) := $(wildcard ffr/$(r)/*.c ffr/$(r)/*/*.c)))
+SET_fast := $(filter-out ffr/fast/pvm.c,$(SET_fast))
+$(foreach r,base tls client store server,$(eval SET_ffo_$(r) := $(wildcard ffo/$(r)/*.c ffo/$(r)/*/*.c)))
 build_line = $(shell sed -n 's|.*\<build:\(.*\)|\1|p' $(1) | head -n 1 | sed 's|\*/.*||')
 extra = $(foreach w,$(call build_line,$(1)),$(if $(filter @%,$(w)),$(SET_$(w:@%=%)),$(w)))
 ARCHIVES := $(filter %.a,$(ALL) $(wildcard $(B)/*.a)) $(if $(wildcard ffr/build.mk),$(B)/libffr.a) \
@@ -126,9 +126,9 @@ $(B)/$(1:.c=): $(B)/$(1:.c=.o) $(patsubst %.c,$(B)/%.o,$(filter %.c,$(call extra
 		$(filter -l% -Wl%,$(call extra,$(1))) $(2)
 endef
 
-UNIT_SRC := $(wildcard tests/unit/test_*.c)
+UNIT_SRC := $(sort $(shell find tests/unit -name 'test_*.c'))
 UNIT := $(patsubst %.c,$(B)/%,$(UNIT_SRC))
-is_ffl = $(findstring test_ffl_,$(1))$(filter ffl/%,$(call extra,$(1)))
+is_ffl = $(filter tests/unit/ffl/%,$(1))
 $(foreach s,$(UNIT_SRC),$(eval $(call test_program,$(s),-lcmocka \
 	$(if $(call is_ffl,$(s)),-lpthread,$(DAEMON_LIBS)),$(if $(call is_ffl,$(s)),,$(ARCHIVES)))))
 

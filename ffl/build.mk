@@ -5,8 +5,8 @@
 # -z nodelete: fork handlers and mappings outlive a dlclose(). -Bsymbolic-functions: a library's
 # calls of its own functions are not for others to intercept.
 
-FFL_CM_SRCS := $(wildcard ffl/cm_*.c ffl/rsocket*.c)
-FFL_SRCS := $(filter-out $(FFL_CM_SRCS),$(wildcard ffl/*.c))
+FFL_CM_SRCS := $(wildcard ffl/cm/*.c ffl/rsocket/*.c)
+FFL_SRCS := $(filter-out $(FFL_CM_SRCS),$(wildcard ffl/*/*.c))
 FFL_OBJS := $(patsubst %.c,$(B)/%.o,$(FFL_SRCS))
 FFL_CM_OBJS := $(patsubst %.c,$(B)/%.o,$(FFL_CM_SRCS))
 FFL_LDFLAGS := -shared -Wl,-soname,libibverbs.so.1 -Wl,--version-script=ffl/libibverbs.map \

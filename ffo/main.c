@@ -14,14 +14,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "address.h"
-#include "alloc.h"
-#include "ffo.h"
-#include "ffo_proto.h"
-#include "ffr/log.h"
-#include "ffr/sandbox.h"
-#include "ffr/sd.h"
-#include "ffr/version.h"
+#include "ffo/base/address.h"
+#include "ffo/base/alloc.h"
+#include "ffo/server/ffo.h"
+#include "ffo/base/proto.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sandbox.h"
+#include "ffr/lib/sd.h"
+#include "ffr/lib/version.h"
 
 #define STORE_DEFAULT "/var/lib/freeflow/ffo.db"
 #define MAX_LISTEN    16

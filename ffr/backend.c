@@ -2,6 +2,6 @@
 /*
  * backend.c - the list of backends. Names are those of ffr.conf's `backend`.
  */
-#include "backend.h"
+#include "ffr/fast/backend.h"
 
 const struct backend_ops *const backends[] = { &soft_ops, NULL };

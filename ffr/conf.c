@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* conf.c - reads ffr.conf with libconfuse. Control thread, at start. */
-#include "conf.h"
+#include "ffr/conf.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../ffo/limits_text.h"
+#include "ffo/base/limits_text.h"
 
 #define HOSTNAME_MAX 63
 
@@ -184,7 +184,7 @@ static bool ensemble_ok(const char *s)
 	return true;
 }
 
-/* With credentials, or with the words that it is to be without: ffo/store_zk.c knows them. */
+/* With credentials, or with the words that it is to be without: ffo/store/zk/zks.c knows them. */
 static bool ensemble_has_auth(const char *s)
 {
 	return strstr(s, "?auth=") || strstr(s, "&auth=");

@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "../ffo/ffo_limits.h"
-#include "abi/ff_proto.h"
-#include "abi/ff_ring.h"
-#include "fast.h"
-#include "log.h"
-#include "sandbox.h"
+#include "ffo/base/ffo_limits.h"
+#include "ffr/abi/ff_proto.h"
+#include "ffr/abi/ff_ring.h"
+#include "ffr/fast/fast.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sandbox.h"
 
 #define CONF_PATH_DEFAULT    "/etc/freeflow/ffr.conf"
 #define CONF_RUNTIME_DEFAULT "/run/freeflow"

@@ -16,14 +16,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "keeper/keeper.h"
-#include "log.h"
-#include "orch.h"
-#include "router.h"
-#include "sandbox.h"
-#include "sd.h"
-#include "user.h"
-#include "version.h"
+#include "ffr/keeper/keeper.h"
+#include "ffr/lib/log.h"
+#include "ffr/orch/orch.h"
+#include "ffr/router.h"
+#include "ffr/lib/sandbox.h"
+#include "ffr/lib/sd.h"
+#include "ffr/lib/version.h"
+#include "ffr/lib/user.h"
 
 #define EXIT_USAGE 2
 

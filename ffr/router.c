@@ -2,7 +2,7 @@
 /*
  * router.c - puts the router together and takes it apart. Control thread.
  */
-#include "router.h"
+#include "ffr/router.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,18 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "admin.h"
-#include "cm.h"
-#include "container.h"
-#include "ctl.h"
-#include "dir.h"
-#include "log.h"
-#include "metrics.h"
-#include "orch.h"
-#include "peer.h"
-#include "sd.h"
-#include "shadow.h"
-#include "user.h"
+#include "ffr/admin/admin.h"
+#include "ffr/cm/cm.h"
+#include "ffr/ctl/container.h"
+#include "ffr/ctl/ctl.h"
+#include "ffr/dir/dir.h"
+#include "ffr/lib/log.h"
+#include "ffr/admin/metrics.h"
+#include "ffr/orch/orch.h"
+#include "ffr/peer/peer.h"
+#include "ffr/lib/sd.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/lib/user.h"
 
 /* The directory and its parents. 0 or -errno. */
 static int make_dirs(const char *path)

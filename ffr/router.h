@@ -12,11 +12,11 @@
 #include <stdalign.h>
 #include <uv.h>
 
-#include "backend.h"
-#include "conf.h"
-#include "ctl_spin.h"
-#include "ctl_threads.h"
-#include "fast.h"
+#include "ffr/fast/backend.h"
+#include "ffr/conf.h"
+#include "ffr/ctl/spin.h"
+#include "ffr/ctl/threads.h"
+#include "ffr/fast/fast.h"
 
 struct admin;
 struct metrics;
@@ -47,7 +47,7 @@ struct router {
 	int lock_fd;		   /* <runtime_dir>/ffr.lock */
 	int containers_fd;	   /* <runtime_dir>/containers */
 	int uffd_fd;		   /* /dev/userfaultfd for clients, -1: not there */
-	struct ctl_ends *ends;	   /* ctl.c: connections whose sessions end; NULL: none */
+	struct ctl_ends *ends;	   /* ctl/conn.c: connections whose sessions end; NULL: none */
 	struct populate *populate; /* populate.c; NULL: nothing to do */
 	uint32_t last_session, last_srqn;
 	struct ctl_conn_list conns;		 /* all of them */

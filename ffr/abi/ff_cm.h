@@ -41,8 +41,8 @@
  * Addresses are struct sockaddr_in, _in6 or _ib as in <rdma/...>, in a struct ff_cm_addr; ports are
  * in network byte order there. A port space has its own ports in each container.
  */
-#ifndef FF_CM_H
-#define FF_CM_H
+#ifndef FFR_ABI_FF_CM_H
+#define FFR_ABI_FF_CM_H
 
 #include <assert.h>
 #include <stdint.h>

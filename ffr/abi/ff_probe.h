@@ -4,8 +4,8 @@
  * nop until somebody (bpftrace, perf, SystemTap) asks for it. ffr(8) tells their arguments. Without
  * counters (stats.h) there are none.
  */
-#ifndef FF_PROBE_H
-#define FF_PROBE_H
+#ifndef FFR_ABI_FF_PROBE_H
+#define FFR_ABI_FF_PROBE_H
 
 #ifndef FF_NO_COUNTERS
 #include <sys/sdt.h>

@@ -18,14 +18,14 @@
  * chosen by the router, mean something only within the session, and are never 0. Their low 16
  * bits are an index (for QPs the one of the dirty set), the others a generation.
  */
-#ifndef FF_PROTO_H
-#define FF_PROTO_H
+#ifndef FFR_ABI_FF_PROTO_H
+#define FFR_ABI_FF_PROTO_H
 
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ff_cm.h"
+#include "ffr/abi/ff_cm.h"
 
 #define FF_PROTO_MAGIC	 0x6666u /* "ff" */
 #define FF_PROTO_VERSION 2u

@@ -32,8 +32,8 @@
  * `need`, `evt` and need_wakeup are the router's to trust for nothing: a client that ignores them
  * makes only itself wait.
  */
-#ifndef FF_RING_H
-#define FF_RING_H
+#ifndef FFR_ABI_FF_RING_H
+#define FFR_ABI_FF_RING_H
 
 #include <assert.h>
 #include <stdatomic.h>

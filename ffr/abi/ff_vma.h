@@ -5,8 +5,8 @@
  * Asks /proc/<pid>/maps by PROCMAP_QUERY (Linux 6.11, 0.1 us), and reads the text where the kernel
  * does not know that. Inlines for both sides; any thread; no allocation, no stdio.
  */
-#ifndef FF_VMA_H
-#define FF_VMA_H
+#ifndef FFR_ABI_FF_VMA_H
+#define FFR_ABI_FF_VMA_H
 
 #include <assert.h>
 #include <errno.h>

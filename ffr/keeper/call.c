@@ -12,9 +12,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../log.h"
-#include "../sandbox.h"
-#include "keeper.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sandbox.h"
+#include "ffr/keeper/keeper.h"
 
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 

@@ -11,8 +11,8 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "../mounts.h"
-#include "keeper.h"
+#include "ffr/keeper/mounts.h"
+#include "ffr/keeper/keeper.h"
 
 #define MAX_CLIENTS (1u << 20)
 

@@ -15,7 +15,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "keeper.h"
+#include "ffr/keeper/keeper.h"
 
 #define MAX_HELD (1u << 16)
 

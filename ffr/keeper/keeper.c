@@ -6,7 +6,7 @@
  * than a client has asked for by what it handed over itself. It answers one packet with one, in turn,
  * and ends with its parent, and when nobody has the other end of the socket any more.
  */
-#include "keeper.h"
+#include "ffr/keeper/keeper.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../log.h"
-#include "../sandbox.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sandbox.h"
 
 #define ADD_FDS	 3u /* pidfd, mem, maps */
 #define ROOM_FDS 8u /* more come along with no good message, and are closed by the kernel */

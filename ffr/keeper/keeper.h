@@ -4,8 +4,8 @@
  *
  * Job: what needs rights on other processes: it looks at what a client hands over in HELLO, keeps
  * it, and opens the files that this client has mapped; and it holds listening sockets while a router is
- * started again. Neighbours: the control thread (ctl_verbs.c, session.c, shadow.c, container.c, admin.c)
- * asks it, one request at a time; it uses ctl_peer.c and mounts.c. Its thread: the only one of a process
+ * started again. Neighbours: the control thread (ctl/verbs.c, ctl/session.c, mem/shadow.c,
+ * ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. Its thread: the only one of a process
  * of its own, a child of the same parent as the router. Where there is no such process (tests, sandbox =
  * off) the caller does the work itself, with what rights it has, and nobody holds sockets.
  *
@@ -16,14 +16,14 @@
  *	map_file.c the file behind a mapping
  *	held.c     sockets that stay
  */
-#ifndef FFR_KEEPER_H
-#define FFR_KEEPER_H
+#ifndef FFR_KEEPER_KEEPER_H
+#define FFR_KEEPER_KEEPER_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../abi/ff_vma.h"
-#include "../ctl_peer.h"
+#include "ffr/abi/ff_vma.h"
+#include "ffr/keeper/hello.h"
 
 struct sandbox_conf;
 

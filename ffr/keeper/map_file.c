@@ -29,8 +29,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "../mounts.h"
-#include "keeper.h"
+#include "ffr/keeper/mounts.h"
+#include "ffr/keeper/keeper.h"
 
 /* <linux/memfd.h>, which does not go with <sys/mman.h> */
 #define HUGE_2MB (21u << 26)

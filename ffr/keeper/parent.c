@@ -20,9 +20,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../log.h"
-#include "../sandbox.h"
-#include "keeper.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sandbox.h"
+#include "ffr/keeper/keeper.h"
 
 #define KEEPER_ENV "FFR_KEEPER" /* the number of the router's end of the socket */
 /* One that did not live so long will not do so the next time either: that is the service manager's. */

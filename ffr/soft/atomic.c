@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../shadow.h"
-#include "soft.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/soft/soft.h"
 
 enum { STEP_START, STEP_READ, STEP_WRITE, STEP_DONE };
 

@@ -3,7 +3,7 @@
  * copy.c - see copy.h. What streams is SSE2, which every x86-64 has: wider stores were at most 5 per
  * cent faster (Xeon with AVX-512). Other machines have plain copies only.
  */
-#include "copy.h"
+#include "ffr/soft/copy.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "../fast_int.h"
+#include "ffr/fast/internal.h"
 
 #define LINE	    64
 #define AHEAD	    1024 /* bytes of the source that are fetched before they are needed */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * mcast.c - multicast: which UD QPs are in which group, and a message's way to all of them. [lock]
- * Called by backend_soft.c (attach, detach, progress) and requester.c (a WR for a group).
+ * Called by backend.c (attach, detach, progress) and requester.c (a WR for a group).
  *
  * Theory. A group is a tenant and a multicast GID; it exists while a QP is attached to it. Groups
  * are nobody's: who attaches gets what the tenant's containers send there (joining is the
@@ -28,7 +28,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 #define STALL_NS  (2 * NS_PER_MS)
 #define HOSTS_NS  (200 * NS_PER_MS)

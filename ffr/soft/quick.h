@@ -10,9 +10,9 @@
 #ifndef FFR_SOFT_QUICK_H
 #define FFR_SOFT_QUICK_H
 
-#include "../abi/ff_probe.h"
-#include "../shadow.h"
-#include "remote.h"
+#include "ffr/abi/ff_probe.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/soft/remote.h"
 
 static inline uint8_t *quick_spot(const struct session *s, const struct pd *pd, uint32_t key,
 				  uint64_t addr, uint64_t len, uint32_t access)

@@ -3,7 +3,7 @@
  * remote.c - QPs whose peer is on another host: their state, and the way between the wire's frames
  * and the two halves of a QP, remote_req.c and remote_resp.c. [lock] remote.h has the theory.
  */
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 #include <errno.h>
 #include <stdlib.h>

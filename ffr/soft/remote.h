@@ -34,14 +34,14 @@
  * or does not know in time, is asked of the peer's router by a PROBE, which has no data: that one
  * answers for its own memory, and a refusal has the same consequences as on one host.
  */
-#ifndef FFR_REMOTE_H
-#define FFR_REMOTE_H
+#ifndef FFR_SOFT_REMOTE_H
+#define FFR_SOFT_REMOTE_H
 
-#include "../dir.h"
-#include "../peer.h"
-#include "remote_cm.h"
-#include "soft.h"
-#include "wire.h"
+#include "ffr/dir/dir.h"
+#include "ffr/peer/peer.h"
+#include "ffr/soft/remote_cm.h"
+#include "ffr/soft/soft.h"
+#include "ffr/soft/wire/wire.h"
 
 #define REMOTE_WINDOW	 128u /* messages of a QP that may be under way */
 #define REMOTE_JOBS	 128u /* fetches that a responder has at hand; max_qp_rd_atom */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * remote_cm.c - messages of the connection manager between hosts, as the wire carries them: what is
- * inside is cm_wire.c's business. [lock]
+ * inside is cm/wire.c's business. [lock]
  *
  * What comes in waits for the control thread. What goes out while there is no connection waits for
  * one, for a while, unless it will be said again. What is lost with a connection is not noticed here:
  * the connection manager is told that there was one, and will be another (f->cm_frames()).
  */
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 #include <stdlib.h>
 #include <string.h>

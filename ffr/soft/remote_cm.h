@@ -2,11 +2,11 @@
 /*
  * remote_cm.h - the connection manager's messages from and to other hosts. [lock]
  */
-#ifndef FFR_REMOTE_CM_H
-#define FFR_REMOTE_CM_H
+#ifndef FFR_SOFT_REMOTE_CM_H
+#define FFR_SOFT_REMOTE_CM_H
 
-#include "wire.h"
-#include "../dir.h"
+#include "ffr/soft/wire/wire.h"
+#include "ffr/dir/dir.h"
 
 /* One that waits: to be looked at by the control thread, or for a connection. */
 struct cm_frame {

@@ -8,7 +8,7 @@
  * closed is told to wait (NAK_BUSY) and called for (GO) when that opens; what has begun is taken to its
  * end. A peer that does not care loses what it sends.
  */
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 static void count(const struct fast *f, struct remote_rate *r)
 {

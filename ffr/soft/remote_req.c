@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * remote_req.c - the requester's half of a QP whose peer is on another host. [lock] remote.h has the
- * theory; requester.c posts here, wire_tcp.c fetches frames, remote.c brings answers.
+ * theory; requester.c posts here, soft/wire/tcp.c fetches frames, remote.c brings answers.
  */
-#include "../abi/ff_probe.h"
-#include "remote.h"
+#include "ffr/abi/ff_probe.h"
+#include "ffr/soft/remote.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * remote_resp.c - the responder's half of a QP whose peer is on another host. [lock] remote.h has the
- * theory, responder.c what is the same on one host; remote.c brings frames, wire_tcp.c fetches them.
+ * theory, responder.c what is the same on one host; remote.c brings frames, soft/wire/tcp.c fetches them.
  *
  * A frame is looked at when its header is there (response_begin), before its payload comes: who sends
  * it, whether it is the next of its message and the message the next of its QP, whether it may be
  * carried out, and where it goes to. Fetches become jobs, which are answered frame by frame in turn
  * with other QPs'.
  */
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 #include <errno.h>
 #include <stdlib.h>

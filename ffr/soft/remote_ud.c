@@ -10,7 +10,7 @@
  * from, in that epoch, and allowed to talk to the receiver's. The first datagram of a sender that the
  * directory does not know yet is held until it does: many a program sends only one.
  */
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * requester.c - the life of a WR on the same host, from post to completion. [lock]
- * Called by backend_soft.c; calls route.c, responder.c, xfer.c, atomic.c.
+ * Called by backend.c; calls route.c, responder.c, xfer.c, atomic.c.
  *
  * One WR of a QP is under way at a time. It is carried out at once, in quanta; it waits
  *	for the peer's receive (RC): the RNR NAK timer of the peer, `rnr_retry` times (7: for ever),
@@ -13,11 +13,11 @@
  */
 #include <string.h>
 
-#include "../abi/ff_probe.h"
-#include "../shadow.h"
-#include "../mw.h"
-#include "quick.h"
-#include "remote.h"
+#include "ffr/abi/ff_probe.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/fast/mw.h"
+#include "ffr/soft/quick.h"
+#include "ffr/soft/remote.h"
 
 #define RNR_FOR_EVER 7
 #define RNR_IDLE_NS  (10 * NS_PER_MS)

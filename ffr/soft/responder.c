@@ -17,9 +17,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../mw.h"
-#include "../xrc.h"
-#include "remote.h"
+#include "ffr/fast/mw.h"
+#include "ffr/fast/xrc.h"
+#include "ffr/soft/remote.h"
 
 static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
 		      enum ff_vendor_err why)

@@ -7,7 +7,7 @@
  * directory knows. A connected peer answers only the QP that it is connected to (IBTA 9.6.1.5): its
  * own path and number must lead back.
  */
-#include "remote.h"
+#include "ffr/soft/remote.h"
 
 #include <string.h>
 

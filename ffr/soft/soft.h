@@ -2,18 +2,18 @@
 /*
  * soft.h - internals of the software device: what its files share.
  *
- * Path of a WR: backend_soft.c (ops) - requester.c (the WR's life: time-outs, RNR, errors) -
+ * Path of a WR: backend.c (ops) - requester.c (the WR's life: time-outs, RNR, errors) -
  * route.c (who is the peer) - responder.c (what the peer makes of it: access, receives) - xfer.c
  * (moving bytes). Everything [lock].
  */
-#ifndef FFR_SOFT_H
-#define FFR_SOFT_H
+#ifndef FFR_SOFT_SOFT_H
+#define FFR_SOFT_SOFT_H
 
-#include "../dir.h"
-#include "../fast_int.h"
-#include "../pvm.h"
-#include "copy.h"
-#include "wire.h"
+#include "ffr/dir/dir.h"
+#include "ffr/fast/internal.h"
+#include "ffr/fast/pvm.h"
+#include "ffr/soft/copy.h"
+#include "ffr/soft/wire/wire.h"
 
 #define SOFT_GRH_SZ 40u
 /* Attachments of a container's QPs to multicast groups: in all, and to one group. */
@@ -209,7 +209,7 @@ static inline bool route_receives(const struct qp *qp)
 }
 /*
  * Whom a path leads to, as dir_path() has it. A container on another fast thread is to be waited for:
- * the control thread brings the two together (fast_threads.c), and wakes those who wait.
+ * the control thread brings the two together (fast/threads.c), and wakes those who wait.
  */
 enum dir_answer route_path(struct fast *f, struct container *from, const struct ff_ah_attr *ah,
 			   struct container **here, struct remote **there);

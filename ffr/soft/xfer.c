@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../shadow.h"
-#include "../mw.h"
-#include "soft.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/fast/mw.h"
+#include "ffr/soft/soft.h"
 
 #define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 

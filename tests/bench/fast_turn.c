@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "ffr/backend.h"
-#include "ffr/fast.h"
+#include "ffr/fast/backend.h"
+#include "ffr/fast/fast.h"
 
 #define DEPTH	 128u /* WRs of a batch, and of each queue */
 #define MAX_SIZE (1u << 20)

@@ -4,11 +4,11 @@
  * in plain memory, with the same thread as the router between the timed parts. For perf stat and
  * callgrind rather than for the table: `ffl_post post` runs one case alone.
  *
- * build: tests/unit/ffl_fake.c ffl/post.c ffl/post_ex.c ffl/qp.c ffl/cq.c ffl/cq_ex.c ffl/srq.c ffl/channel.c ffl/table.c ffl/async.c ffl/domain.c ffl/xrc.c -lcmocka
+ * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c -lcmocka
  */
-#include "ffl/ffl.h"
-#include "tests/bench/bench.h"
-#include "tests/unit/ffl_fake.h"
+#include "ffl/session/ffl.h"
+#include "bench.h"
+#include "tests/unit/lib/ffl_fake.h"
 
 #define BATCH 128u
 static uint32_t rounds = 20000;

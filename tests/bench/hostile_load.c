@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../lib/raw.h"
+#include "tests/lib/raw.h"
 #include "bench.h"
 
 #define BUF 65536u

@@ -3,13 +3,13 @@
  * reg_window.c - what replacing a program's pages costs by itself: registering and deregistering
  * touched memory, with the router's answers free, against copying it. Microseconds, medians.
  *
- * build: tests/unit/fake_shadow.c ffl/mr.c ffl/region.c ffl/window.c ffl/pool.c ffl/fork.c ffl/malloc.c
+ * build: tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <stdio.h>
 #include <sys/mman.h>
 
 #include "bench.h"
-#include "tests/unit/fake_shadow.h"
+#include "tests/unit/lib/fake_shadow.h"
 
 #undef ibv_reg_mr
 

@@ -4,7 +4,7 @@
 #define ZK_BENCH_H
 
 #include "bench.h"
-#include "ffo/store_zk.h"
+#include "ffo/store/zk/zks.h"
 
 extern uv_loop_t zkb_loop;
 

@@ -8,7 +8,7 @@ set -u -o pipefail
 
 {
 	cat <<'END'
-#include "ffl/cm.h"
+#include "ffl/cm/cm.h"
 #include <infiniband/sa.h>
 #define MEMBER_OFF(s, m) ((long)offsetof(struct s, m))
 #define FROM_CONTEXT(m) \

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 
-GROUPS = ("ffr/ctl*.c", "ffr/cm*.c", "ffr/fast*.c", "ffr/soft/*.c", "ffr/peer*.c", "ffo/*.c", "ffr/*.c")
+GROUPS = ("ffr/ctl/*", "ffr/cm/*", "ffr/fast/*", "ffr/soft/*", "ffr/peer/*", "ffo/*", "ffr/*")
 
 
 def counted(kind, summaries):
@@ -36,7 +36,7 @@ def main():
         show(name, [summary])
     left = set(of)
     for group in GROUPS:
-        mine = {n for n in left if fnmatch.fnmatch(n, group) and n.count("/") == group.count("/")}
+        mine = {n for n in left if fnmatch.fnmatch(n, group)}
         left -= mine
         if mine:
             show(f"= {group}", [of[n] for n in mine])

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ffr/soft/wire_io.h"
-#include "ffr/xrc.h"
+#include "ffr/peer/io.h"
+#include "ffr/fast/xrc.h"
 #include "tests/lib/pvm_fake.h"
 
 #define MEM_MAX (1u << 18)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/access.c ffo/address.c ffo/alloc.c ffo/idset.c ffo/op_container.c ffo/op_host.c ffo/op_map.c ffo/op_map_watch.c ffo/op_mcast.c ffo/op_policy.c ffo/op_resolve.c ffo/op_tenant.c ffo/owned.c ffo/policy.c ffo/limits.c ffo/proto.c ffo/request.c ffo/server.c ffo/sqldb.c ffo/sqlite_policy.c ffo/sqlite_row.c ffo/sqlite_soft.c ffo/sqlite_watch.c ffo/store_sqlite.c ffo/sub.c ffo/store_zk.c ffo/tenants.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c ffo/tls_stream.c ffo/topic.c ffo/zk.c ffo/zk_acl.c ffo/zk_call.c ffo/zk_container.c ffo/zk_follow.c ffo/zk_host.c ffo/zk_maps.c ffo/zk_policy.c ffo/zk_query.c ffo/zk_rec.c ffo/zk_rows.c ffo/zk_soft.c ffo/zk_topic.c ffr/log.c */
+/* build: ffo/server/access.c ffo/base/address.c ffo/base/alloc.c ffo/base/idset.c ffo/server/op_container.c ffo/server/op_host.c ffo/server/op_map.c ffo/server/op_map_watch.c ffo/server/op_mcast.c ffo/server/op_policy.c ffo/server/op_resolve.c ffo/server/op_tenant.c ffo/server/owned.c ffo/base/policy.c ffo/base/limits.c ffo/base/proto.c ffo/server/request.c ffo/server/server.c ffo/store/sqlite/db.c ffo/store/sqlite/policy.c ffo/store/sqlite/row.c ffo/store/sqlite/soft.c ffo/store/sqlite/watch.c ffo/store/sqlite/store.c ffo/server/sub.c ffo/store/zk/zks.c ffo/base/tenants.c ffo/tls/tls.c ffo/tls/cert.c ffo/tls/crl.c ffo/tls/stream.c ffo/store/topic.c ffo/store/zk/zk.c ffo/store/zk/acl.c ffo/store/zk/call.c ffo/store/zk/container.c ffo/store/zk/follow.c ffo/store/zk/host.c ffo/store/zk/maps.c ffo/store/zk/policy.c ffo/store/zk/query.c ffo/store/zk/rec.c ffo/store/zk/rows.c ffo/store/zk/soft.c ffo/store/zk/topic.c ffr/lib/log.c */
 /*
  * fuzz_ffo.c - whatever bytes a client sends to the orchestrator: it answers, or closes the
  * connection, and what it then lists of containers and mappings is sound.
@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ffo/server.h"
-#include "ffo/sqlite_int.h"
+#include "ffo/server/server.h"
+#include "ffo/store/sqlite/internal.h"
 
 /*
  * One store for all inputs, emptied after each: opening one takes longer than all the rest. Its

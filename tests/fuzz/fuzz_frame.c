@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/fuzz/frame_world.c tests/lib/rig.c tests/lib/others.c tests/lib/pvm_fake.c @fast -lbsd */
+/* build: tests/fuzz/frame_world.c tests/lib/rig.c tests/lib/others.c tests/lib/pvm_fake.c @lib @keeper @obj @mem @fast ffr/peer/io.c @soft -lbsd */
 /*
  * fuzz_frame.c - libFuzzer target: a router of another host that sends whatever it likes, beside one
  * that behaves.
@@ -17,8 +17,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "ffr/log.h"
-#include "ffr/xrc.h"
+#include "ffr/lib/log.h"
+#include "ffr/fast/xrc.h"
 #include "tests/fuzz/frame_world.h"
 #include "tests/lib/pvm_fake.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffr/peer.c ffr/peer_conn.c ffr/peer_hello.c ffr/peer_sock.c ffr/peer_tls.c ffo/tls.c ffo/tls_cert.c ffo/tls_crl.c ffo/limits.c ffo/limits_text.c ffr/soft/wire_io.c ffr/conf.c ffr/landlock.c ffr/log.c ffr/sandbox.c -lssl -lcrypto */
+/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffo/tls/tls.c ffo/tls/cert.c ffo/tls/crl.c ffo/base/limits.c ffo/base/limits_text.c ffr/peer/io.c ffr/conf.c ffr/lib/landlock.c ffr/lib/log.c ffr/lib/sandbox.c -lssl -lcrypto */
 /*
  * fuzz_wire.c - whatever bytes come in where a router accepts others: only one that said who it is,
  * is known to be that, and gave a verdict where it decides, is attached; everything else ends, and
@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/fast.h"
-#include "ffr/peer_int.h"
+#include "ffr/fast/fast.h"
+#include "ffr/peer/internal.h"
 #include "ffr/router.h"
-#include "ffr/soft/wire_io.h"
+#include "ffr/peer/io.h"
 
 static struct router r;
 static struct fast f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/limits.c ffo/proto.c ffo/tenants.c ffo/zk_rec.c */
+/* build: ffo/base/limits.c ffo/base/proto.c ffo/base/tenants.c ffo/store/zk/rec.c */
 /*
  * fuzz_zk.c - whatever a ZooKeeper node holds: a parser refuses it, or what it makes of it is sound
  * and comes out the same when it is written and read again.
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffo/zk_rec.h"
+#include "ffo/store/zk/rec.h"
 
 static void refused(int err)
 {

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../lib/raw.h"
+#include "tests/lib/raw.h"
 
 #define PAGES	 60000u /* mappings; a process may have 65,530 */
 #define MRS	 60000u

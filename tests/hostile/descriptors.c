@@ -5,9 +5,9 @@
  * descriptors.c - a hostile client sends descriptors: such as take for ever to close, and such as are
  * of anything but what they should be. A victim beside it moves checked data all the while.
  */
-#include "../lib/fuse.h"
-#include "../lib/hello.h"
-#include "../lib/raw.h"
+#include "tests/lib/fuse.h"
+#include "tests/lib/hello.h"
+#include "tests/lib/raw.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -126,7 +126,7 @@ static void give_somehow(struct slow *s, unsigned how)
 
 static void slow_to_close(void)
 {
-	struct slow s[2 * WAYS]; /* fewer than its container may have waiting (ffr/discard.h) */
+	struct slow s[2 * WAYS]; /* fewer than its container may have waiting (ffr/ctl/discard.h) */
 	struct ff_hdr bad = { .magic = 0x1234 };
 	struct slow many;
 	struct raw r;

@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../lib/hello.h"
-#include "../lib/raw.h"
+#include "tests/lib/hello.h"
+#include "tests/lib/raw.h"
 
 #define BUF    65536u
 #define NOBODY 65534

@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../lib/raw.h"
+#include "tests/lib/raw.h"
 
 #define MAX_SES	 512
 #define PAGE	 4096u

@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "../lib/raw.h"
+#include "tests/lib/raw.h"
 
 #define SESSIONS 1024u
 #define MANY	 1000u /* of a kind in a session, which leaves some for other kinds */

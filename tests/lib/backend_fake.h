@@ -5,7 +5,7 @@
 #ifndef BACKEND_FAKE_H
 #define BACKEND_FAKE_H
 
-#include "ffr/backend.h"
+#include "ffr/fast/backend.h"
 
 extern const struct backend_ops fake_ops;
 

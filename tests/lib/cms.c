@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* cms.c - see cms.h. Plain librdmacm; knows nothing of what lies below it. */
-#include "cms.h"
+#include "tests/lib/cms.h"
 
 #define NAME(s) #s,
 static const char *const state_str[] = { CMS_STATES(NAME) };

@@ -6,7 +6,7 @@
 #ifndef CMS_H
 #define CMS_H
 
-#include "cmt.h"
+#include "tests/lib/cmt.h"
 
 /* The functions that cm_arguments_conn.c has cases for; cm_arguments.c has the others. */
 #define CMS_CONN_NAMES(X)                                                                          \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* cmt.c - see cmt.h. Plain librdmacm; knows nothing of what lies below it. */
-#include "cmt.h"
+#include "tests/lib/cmt.h"
 
 #include <fcntl.h>
 

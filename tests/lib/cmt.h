@@ -6,7 +6,7 @@
 #ifndef CMT_H
 #define CMT_H
 
-#include "vt.h"
+#include "tests/lib/vt.h"
 
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ctl_rig.c - see ctl_rig.h. Aborts where the test cannot go on. */
-#include "ctl_rig.h"
-#include "../../ffr/shadow.h"
+#include "tests/lib/ctl_rig.h"
+#include "ffr/mem/shadow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ffr/cm.h"
-#include "ffr/orch.h"
+#include "ffr/cm/cm.h"
+#include "ffr/orch/orch.h"
 #include "tests/lib/hello.h"
 
 #define MUST(cond)                                                                                 \

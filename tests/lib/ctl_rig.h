@@ -6,8 +6,8 @@
 #ifndef CTL_RIG_H
 #define CTL_RIG_H
 
-#include "ffr/container.h"
-#include "ffr/ctl.h"
+#include "ffr/ctl/container.h"
+#include "ffr/ctl/ctl.h"
 #include "ffr/router.h"
 
 #define RIG_CLOSED  (-1000) /* the router has closed the connection */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* dynsym.c - see dynsym.h. */
-#include "dynsym.h"
+#include "tests/lib/dynsym.h"
 
 #include <dlfcn.h>
 #include <elf.h>

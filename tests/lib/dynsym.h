@@ -6,7 +6,7 @@
 #ifndef DYNSYM_H
 #define DYNSYM_H
 
-#include "vt.h"
+#include "tests/lib/vt.h"
 
 /* Calls fn for each function that the library with the function `inside` exports, once a name. */
 void dynsym_each(const void *inside, void (*fn)(const char *name, void *arg), void *arg);

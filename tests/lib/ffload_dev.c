@@ -4,7 +4,7 @@
  * dies (its fatal event, or EIO from a poll), lanes let go of their QPs and MRs, the context is closed
  * and opened again, as often as it takes.
  */
-#include "ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * ffload_dial.c - a source's way to a new connection: the exchange with the sink by TCP, and what is
  * made of its answer about the past. Called by ffload_source.c, which has the life of a lane.
  */
-#include "ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

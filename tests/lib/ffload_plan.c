@@ -3,7 +3,7 @@
  * ffload_plan.c - what operation number `seq` of a lane is, and what a message carries. Pure
  * functions of the plan: the two ends never have to tell each other.
  */
-#include "ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ffload_report.c - what a load has seen: lines on stderr as it goes, a summary on stdout at the end. */
-#include "ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <stdarg.h>
 #include <stdio.h>

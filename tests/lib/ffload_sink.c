@@ -3,7 +3,7 @@
  * ffload_sink.c - the receiving end of a lane. It verifies what arrives against the plan, in order,
  * and after a failure what the source was told had arrived. See ffload.h.
  */
-#include "ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

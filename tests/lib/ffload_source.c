@@ -3,7 +3,7 @@
  * ffload_source.c - the issuing end of a lane: posts the plan's operations as far as the window goes,
  * checks what comes back, and when the connection fails makes the next one. See ffload.h.
  */
-#include "ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

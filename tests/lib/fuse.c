@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* fuse.c - see fuse.h. The kernel's protocol (linux/fuse.h) as it is; the server is a process of its own. */
-#include "fuse.h"
+#include "tests/lib/fuse.h"
 
 #include <errno.h>
 #include <fcntl.h>

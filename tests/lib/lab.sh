@@ -35,7 +35,7 @@ end_test() {
 	# shellcheck disable=SC2086
 	[[ -z $jobs ]] || kill $jobs 2>/dev/null
 	if [[ -n $OWN_LAB ]]; then
-		# A system call that ffr/sandbox.c does not have.
+		# A system call that ffr/lib/sandbox.c does not have.
 		! grep -hs 'sandbox: the .* may not call' "$OWN_LAB"/*/ffr.log "$OWN_LAB"/ffo*/*.log ||
 			refused=1
 		FF_LAB=$OWN_LAB "$LAB" down

@@ -6,8 +6,8 @@
 #ifndef TEST_OTHERS_H
 #define TEST_OTHERS_H
 
-#include "ffr/dir.h"
-#include "ffr/peer.h"
+#include "ffr/dir/dir.h"
+#include "ffr/peer/peer.h"
 
 #define OTHERS_MAX 4
 

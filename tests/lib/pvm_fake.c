@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffr/backend.h"
+#include "ffr/fast/backend.h"
 
 TAILQ_HEAD(call_queue, pvm_call);
 

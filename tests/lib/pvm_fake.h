@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * pvm_fake.h - pvm.h without threads, for fuzz targets: how a copy behind a process ends, and what
- * others do with the lock meanwhile, is what the program says. Instead of ffr/pvm.c.
+ * others do with the lock meanwhile, is what the program says. Instead of ffr/fast/pvm.c.
  */
 #ifndef TEST_PVM_FAKE_H
 #define TEST_PVM_FAKE_H
 
-#include "ffr/pvm.h"
+#include "ffr/fast/pvm.h"
 
 enum pvm_fate {
 	PVM_AT_ONCE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* raw.c - see raw.h. */
-#include "raw.h"
+#include "tests/lib/raw.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "hello.h"
+#include "tests/lib/hello.h"
 
 bool raw_spin;
 

@@ -9,9 +9,9 @@
 #ifndef RAW_H
 #define RAW_H
 
-#include "../../ffr/abi/ff_proto.h"
-#include "../../ffr/abi/ff_ring.h"
-#include "vt.h"
+#include "ffr/abi/ff_proto.h"
+#include "ffr/abi/ff_ring.h"
+#include "tests/lib/vt.h"
 
 #define RAW_MAX_SEGS 64
 #define RAW_MAX_FDS  253 /* of one packet: the kernel's SCM_MAX_FD */

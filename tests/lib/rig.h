@@ -9,9 +9,9 @@
 #ifndef RIG_H
 #define RIG_H
 
-#include "ffr/backend.h"
-#include "ffr/fast_int.h"
-#include "ffr/pvm.h"
+#include "ffr/fast/backend.h"
+#include "ffr/fast/internal.h"
+#include "ffr/fast/pvm.h"
 
 struct rig_qp {
 	struct qp qp;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* rst.c - see rst.h. Plain rsockets; knows nothing of what lies below them. */
-#include "rst.h"
+#include "tests/lib/rst.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>

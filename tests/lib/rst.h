@@ -6,7 +6,7 @@
 #ifndef RST_H
 #define RST_H
 
-#include "cmt.h"
+#include "tests/lib/cmt.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# shm.awk - prints where the router touches shared memory otherwise than through ffr/shm.h or an atomic:
+# shm.awk - prints where the router touches shared memory otherwise than through ffr/lib/shm.h or an atomic:
 # a field of one of its structs that stands anywhere but behind an &, and such an address that is
 # handed to memcpy(). What points to such a struct is known by its declaration in the same file, and by
 # the name hdr. Run by tests/lib/lint (shm) over the sources of ffr.
@@ -70,6 +70,6 @@ function statement(s, n, at,   before, path, what) {
 }
 
 function report(at, what, how) {
-	printf "%s:%d: %s: %s reaches shared memory: ffr/shm.h\n", file, at, what, how
+	printf "%s:%d: %s: %s reaches shared memory: ffr/lib/shm.h\n", file, at, what, how
 	bad = 1
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* vt.c - see vt.h. Plain libibverbs; knows nothing of what lies below it. */
-#include "vt.h"
+#include "tests/lib/vt.h"
 
 #include <poll.h>
 #include <sched.h>

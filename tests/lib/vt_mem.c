@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* vt_mem.c - see vt_mem.h. */
-#include "vt_mem.h"
+#include "tests/lib/vt_mem.h"
 
 #include <sys/mman.h>
 #include <unistd.h>

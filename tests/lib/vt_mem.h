@@ -8,7 +8,7 @@
 #ifndef VT_MEM_H
 #define VT_MEM_H
 
-#include "vt.h"
+#include "tests/lib/vt.h"
 
 /* [outer + off, + len) is registered; it lies inside [outer, + outer_len), which is overwritten. */
 void vt_mem_use(uint8_t *outer, size_t outer_len, size_t off, size_t len);

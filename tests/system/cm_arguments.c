@@ -16,8 +16,8 @@
  * as below; ids, channels, lists and events that were destroyed, freed or acknowledged before;
  * rdma_resolve_route() of ids without a device (it looks into id->verbs); rdma_free_devices(NULL).
  */
-#include "../lib/cms.h"
-#include "../lib/dynsym.h"
+#include "tests/lib/cms.h"
+#include "tests/lib/dynsym.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -12,7 +12,7 @@
  *	- rdma_disconnect() of a synchronous id in a state in which no event follows: waits for ever
  * Not tried because it works by accident: rdma_establish() accepts the request of a UD id.
  */
-#include "../lib/cms.h"
+#include "tests/lib/cms.h"
 
 #include <infiniband/ib.h>
 #include <stdlib.h>

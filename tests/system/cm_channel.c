@@ -5,7 +5,7 @@
  * cm_channel.c - event channels of rdma_cm: descriptors that block or not, events that wait while
  * their id moves or is destroyed, signals, a forked child.
  */
-#include "../lib/cmt.h"
+#include "tests/lib/cmt.h"
 
 #include <fcntl.h>
 #include <pthread.h>

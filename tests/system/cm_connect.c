@@ -5,7 +5,7 @@
  * cm_connect.c - connections of rdma_cm within one container: which events come in which order, with
  * what; refusals, synchronous ids, a peer that dies, many at once. Ids are cm_ids.c's.
  */
-#include "../lib/cmt.h"
+#include "tests/lib/cmt.h"
 
 #include <pthread.h>
 #include <signal.h>

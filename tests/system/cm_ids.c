@@ -5,7 +5,7 @@
  * cm_ids.c - ids of rdma_cm within one container: addresses and ports, datagrams and groups, devices,
  * wrong arguments. Connections are cm_connect.c's, channels cm_channel.c's.
  */
-#include "../lib/cmt.h"
+#include "tests/lib/cmt.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>

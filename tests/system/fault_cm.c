@@ -8,7 +8,7 @@
  *	fault_cm --server PORT
  *	fault_cm IP PORT
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -9,7 +9,7 @@
  * Exit status: 0 all was verified; 1 something was wrong; 2 the command line; 3 lanes were lost, or
  * did not come back.
  */
-#include "../lib/ffload.h"
+#include "tests/lib/ffload.h"
 
 #include <getopt.h>
 #include <netdb.h>

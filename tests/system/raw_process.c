@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../lib/raw.h"
+#include "tests/lib/raw.h"
 
 #define BUF 65536u
 
@@ -393,7 +393,7 @@ static void number_used_again(void)
  * The same before HELLO: who connected has ended, with HELLO in the queue of a router that accepts nobody
  * for a while, and somebody else has its number by the time that it is read. Its child has the socket.
  */
-#define SILENT 64u /* connections without HELLO, after which others wait (ffr/container.c) */
+#define SILENT 64u /* connections without HELLO, after which others wait (ffr/ctl/container.c) */
 
 static void number_used_before_hello(void)
 {

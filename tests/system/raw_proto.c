@@ -6,8 +6,8 @@
  * that cannot be served, handles of others, sockets that are never read. Each must hurt that client
  * alone: a victim beside it moves checked data all the while, and new sessions are served after it.
  */
-#include "../lib/hello.h"
-#include "../lib/raw.h"
+#include "tests/lib/hello.h"
+#include "tests/lib/raw.h"
 
 #include <fcntl.h>
 #include <linux/capability.h>

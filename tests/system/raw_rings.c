@@ -6,7 +6,7 @@
  * entries that change while they are read, segments with holes, memory that faults or stalls. The
  * router must touch nothing that the client may not touch, and go on serving others.
  */
-#include "../lib/raw.h"
+#include "tests/lib/raw.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

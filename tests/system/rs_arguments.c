@@ -22,8 +22,8 @@
  * it returns -1. Options that it refuses and this library knows (SO_TYPE, SO_RCVTIMEO, IP_TOS and the
  * like) are rs_socket.c's, as are SOCK_NONBLOCK and SOCK_CLOEXEC.
  */
-#include "../lib/dynsym.h"
-#include "../lib/rst.h"
+#include "tests/lib/dynsym.h"
+#include "tests/lib/rst.h"
 
 #include <fcntl.h>
 #include <infiniband/sa.h>

@@ -5,7 +5,7 @@
  * rs_dgram.c - rsockets of type SOCK_DGRAM inside one container: datagrams and their addresses,
  * sizes, nobody there, rpoll, bad arguments. Two containers are rs_programs.sh's.
  */
-#include "../lib/rst.h"
+#include "tests/lib/rst.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

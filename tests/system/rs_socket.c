@@ -5,7 +5,7 @@
  * rs_socket.c - rsockets as descriptors, inside one container: connecting, rpoll and rselect, riomap,
  * options, some bad arguments. All others are rs_arguments.c's, their data is rs_stream.c's.
  */
-#include "../lib/rst.h"
+#include "tests/lib/rst.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>

@@ -5,7 +5,7 @@
  * rs_stream.c - the data of rsockets of type SOCK_STREAM inside one container: blocking and not, both
  * ends of a stream, peers that die. Two containers are rs_programs.sh's.
  */
-#include "../lib/rst.h"
+#include "tests/lib/rst.h"
 
 #include <fcntl.h>
 #include <pthread.h>

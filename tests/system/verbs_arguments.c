@@ -9,7 +9,7 @@
  * What crashes the real library (a NULL context, an object that was destroyed) is not tried; states
  * of QPs are verbs_qp_state.c's, memory is verbs_mr.c's, keys are verbs_errors.c's.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

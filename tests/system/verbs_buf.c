@@ -6,7 +6,7 @@
  * built with rdma-core v64's headers calls them; Debian 12's do not know them, so they are found by
  * name.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <dlfcn.h>
 

@@ -7,7 +7,7 @@
  *
  * Limits of memory windows, XRC and device memory are walked in the programs of those.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
  * verbs_cq.c - completion queues: depth, resize, overrun, events and their acknowledgement, the
  * extended readers, many QPs on one CQ.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -8,7 +8,7 @@
  * Held back means: not before the count is reached, unless the period is over. The machine may be
  * slow, so an event that comes early is measured against the clock and not taken for a fault.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <time.h>
 

@@ -5,7 +5,7 @@
  * verbs_device.c - device list, contexts, and whether what the queries tell is consistent: each
  * number with the others, and the ways of asking for the same thing with one another.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <arpa/inet.h>
 #include <endian.h>

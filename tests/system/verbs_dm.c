@@ -5,7 +5,7 @@
  * verbs_dm.c - device memory, null MRs, and advice: MRs that are not, or not only, the program's
  * memory. Device memory between two containers is in verbs_peer.c, dma-bufs are in verbs_dmabuf.c.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <fcntl.h>
 #include <stdio.h>

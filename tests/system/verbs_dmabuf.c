@@ -5,7 +5,7 @@
  * kernel or the container does not have it, after trying what must be refused everywhere: what is
  * none.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <fcntl.h>
 #include <linux/udmabuf.h>

@@ -5,7 +5,7 @@
  * verbs_domains.c - thread domains, parent domains and their allocators: a parent domain goes
  * wherever a PD goes, and traffic over what was made in it is traffic like any other.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * QP, the async event, and the flush that follows (IBTA 9.9, 10.3.1, 11.6.2). UC and UD are in
  * verbs_uc_ud.c, a peer that dies is in verbs_peer.c.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -7,7 +7,7 @@
  * snapshot and never touch the parent's pages. Children that use their parent's context are in
  * verbs_fork_context.c.
  */
-#include "../lib/vt_mem.h"
+#include "tests/lib/vt_mem.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
  * verbs_fork_context.c - children that use the context that their parent opened, and what they have
  * of its objects.
  */
-#include "../lib/vt_mem.h"
+#include "tests/lib/vt_mem.h"
 
 #include <pthread.h>
 #include <fcntl.h>

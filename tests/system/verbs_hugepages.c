@@ -4,7 +4,7 @@
  * verbs_hugepages.c - memory regions in hugetlb pages, private and shared, alone and beside ordinary
  * pages. verbs_hugepages.sh, which starts it, sees to it that there are some.
  */
-#include "../lib/vt_mem.h"
+#include "tests/lib/vt_mem.h"
 
 #include <signal.h>
 #include <sys/mman.h>

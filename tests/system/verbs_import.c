@@ -5,7 +5,7 @@
  * verbs_import.c - ibv_import_device, ibv_import_pd, ibv_import_mr: in the same process, in another
  * one that got the descriptor over a socket, and what is refused.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <fcntl.h>
 #include <signal.h>

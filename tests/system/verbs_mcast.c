@@ -11,7 +11,7 @@
  *
  * That something does not arrive is checked by something sent after it that does.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
  * seen at the application's address without a call, nothing beside the region changes, contents
  * outlive the registration, and the memory stays ordinary memory afterwards.
  */
-#include "../lib/vt_mem.h"
+#include "tests/lib/vt_mem.h"
 
 #include <fcntl.h>
 #include <pthread.h>

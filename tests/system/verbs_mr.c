@@ -5,7 +5,7 @@
  * verbs_mr.c - protection domains and memory regions: life cycle, errors, iova, rereg, many at
  * once. What kinds of memory there are, threads and fork are in verbs_memory.c.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -8,7 +8,7 @@
  *
  * End a reaches for memory of end b, whose MR allows nothing but windows.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
  * Each case has two halves that exchange addresses and keep step over a stream socket. The serving
  * half runs in a process of its own, which the other one may ask to be killed.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

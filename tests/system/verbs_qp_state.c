@@ -6,7 +6,7 @@
  * verbs_qp_state.c - the state machine of RC, UC and UD QPs: which transitions exist, what each
  * needs and allows (IBTA 10.3.1, table 91), what each state does with the queues.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 

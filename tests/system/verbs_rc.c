@@ -5,7 +5,7 @@
  * verbs_rc.c - RC data transfer through ibv_post_send: every opcode, its contents, its completions,
  * and the rules of the queues. The errors are in verbs_errors.c, ibv_wr_* in verbs_wr.c.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 

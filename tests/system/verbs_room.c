@@ -5,7 +5,7 @@
  * verbs_room.c - when there is room in a queue: a WR occupies its place until its completion was
  * polled (IBTA 10.8.5.1), so that who posts until ENOMEM overruns no CQ of the same size.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 static int post_write(struct vt_end *e, unsigned flags)
 {

@@ -4,7 +4,7 @@
  * verbs_router.c - what a program sees when the device dies under it. verbs_router.sh, which starts
  * it, kills the router when this has printed "ready".
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -5,7 +5,7 @@
  * verbs_srq.c - shared receive queues: life cycle, limit event, several QPs on one, what happens to
  * their receives when a QP fails.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <stdlib.h>
 

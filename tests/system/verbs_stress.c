@@ -6,7 +6,7 @@
  * verbs_stress.c - atomics under contention, many QPs, threads on one QP, objects that come and go
  * under traffic, and a random mix of everything against a model.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,7 +7,7 @@
  * That a message was dropped is checked by sending a good one after it, which must be the first
  * that arrives: both transports keep the order of what they deliver.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * of failing: NULL and errno, the errno as the result, or -1 and errno. ffl(7) has the list. After
  * all of it the device works on.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <dlfcn.h>
 

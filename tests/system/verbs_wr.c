@@ -5,7 +5,7 @@
  * verbs_wr.c - the extended interfaces: ibv_create_qp_ex with ibv_wr_* (ibv_wr_post(3)), and
  * ibv_create_cq_ex with ibv_start_poll and the readers.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * verbs_xrc.c - XRC as a program sees it: domains with and without a file, SRQs by number, QPs
  * that several processes have open, every operation, and what is refused.
  */
-#include "../lib/vt.h"
+#include "tests/lib/vt.h"
 
 #include <endian.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_conf.c - ffr.conf: defaults, every option, what is refused. build: ffr/conf.c ffr/log.c */
+/* test_conf.c - ffr.conf: defaults, every option, what is refused. build: ffr/conf.c ffr/lib/log.c */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

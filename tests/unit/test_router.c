@@ -2,7 +2,7 @@
 /*
  * test_router.c - a whole control thread with its embedded orchestrator: what administrators ask,
  * what is published, what survives a restart.
- * build: tests/unit/router_rig.c
+ * build: tests/unit/lib/router_rig.c
  *
  * threads: yes
  */
@@ -21,13 +21,13 @@
 
 #include <cmocka.h>
 
-#include "ffo/ffo.h"
-#include "ffr/admin.h"
-#include "ffr/container.h"
-#include "ffr/mw.h"
-#include "ffr/orch.h"
+#include "ffo/server/ffo.h"
+#include "ffr/admin/admin.h"
+#include "ffr/ctl/container.h"
+#include "ffr/fast/mw.h"
+#include "ffr/orch/orch.h"
 #include "ffr/router.h"
-#include "tests/unit/router_rig.h"
+#include "tests/unit/lib/router_rig.h"
 
 static void containers_come_and_go(void **state)
 {

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * cm.h - internals of librdmacm.so.1 as freeflow builds it: cm/, and rsocket/ on top of them.
+ *
+ * There is no kernel rdma_cm: ids, addresses and connections are the router's (ffr/abi/ff_cm.h).
+ * The library keeps what programs see: struct rdma_cm_id, event channels, the QP of an id and its
+ * way through the states. It uses libibverbs.so.1 of the same build, its verbs and, by the names of
+ * the node FREEFLOW_PRIVATE_1, its way to the router (ffl.h).
+ *
+ * Objects: one cm_session in a process holds the control socket; a cm_channel and a cm_id each hold
+ * a reference to the session in which they were made. Ids are found by handle in the session's
+ * table. Functions inside return 0 or -errno; the exported ones -1 and errno.
+ *
+ * Locks: session.c's own, then ctx->table_lock of the session, under which are the table, the
+ * counters of events, and what a channel knows of packets that nobody may see. No request to the
+ * router is made under table_lock.
+ */
+#ifndef FFL_CM_CM_H
+#define FFL_CM_CM_H
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+#include "ffl/session/ffl.h"
+
+/* Of releases newer than the headers that this is built with. */
+#define CM_EVENT_ADDRINFO_RESOLVED 16
+#define CM_EVENT_ADDRINFO_ERROR	   17
+#define CM_EVENT_USER		   18
+#define CM_EVENT_INTERNAL	   19
+#define CM_RAI_SA		   0x10
+#define CM_RAI_DNS		   0x20
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
+
+/* ---- session.c: the router's connection manager and the device ----------------------------------- */
+
+struct cm_session {
+	struct ffl_context *ctx;   /* control socket and table of ids; not a device */
+	unsigned refs;		   /* ids and channels */
+	unsigned device_refs;	   /* ids that are bound to the device; they share pd and xrcd */
+	struct ibv_context *verbs; /* stays open: programs keep it beyond their ids */
+	struct ibv_pd *pd;
+	struct ibv_xrcd *xrcd;
+	int max_qpsize; /* WRs of a queue */
+	uint8_t max_initiator_depth, max_responder_resources;
+};
+
+/* The session of this process, opened if need be, with a reference for the caller. NULL: errno. */
+struct cm_session *cm_session_get(void);
+/* Another reference; the caller has one. */
+struct cm_session *cm_session_ref(struct cm_session *s);
+void cm_session_put(struct cm_session *s);
+/* Bind an id to ff0: id.verbs and id.pd. 0 or -errno; once for each id. */
+struct cm_id;
+int cm_device_get(struct cm_id *id);
+void cm_device_put(struct cm_session *s);
+/* The XRC domain that ids of the session share, while one of them is bound. NULL: errno. */
+struct ibv_xrcd *cm_device_xrcd(struct cm_session *s);
+
+#define CM_CALL(s, NAME, req, resp) FFL_CALL((s)->ctx, NAME, req, resp)
+/* With the request's tail: private data. */
+#define CM_CALL_DATA(s, NAME, req, data, len, resp)                                                \
+	ffl_call((s)->ctx, FF_MSG_##NAME, req, sizeof(*(req)), data, sizeof(struct ff_cm_byte),    \
+		 len, resp, sizeof(*(resp)), NULL, 0, NULL)
+
+/* ---- channel.c: event channels and the packets in them ------------------------------------------- */
+
+struct cm_packet {
+	struct ff_cm_event ev;
+	uint8_t data[FF_CM_PD_MAX];
+};
+
+struct cm_channel {
+	struct rdma_event_channel pub;
+	struct cm_session *ses;
+	uint32_t handle;
+	/* under table_lock: */
+	unsigned readers; /* threads that wait for a packet or enter one in the books */
+	bool closed;	  /* by the program, while there were readers: the last one frees it */
+	unsigned num_void, room_void;
+	struct cm_void *voids; /* packets in the socket that nobody is to see */
+};
+
+struct cm_mc;
+
+static inline struct cm_channel *to_channel(struct rdma_event_channel *c)
+{
+	return container_of_(c, struct cm_channel, pub);
+}
+
+struct cm_channel *cm_channel_new(void); /* NULL: errno */
+void cm_channel_free(struct cm_channel *ch);
+/*
+ * The next packet of a live id, which it finds and counts as returned; *mc is the membership that
+ * the event is about, or NULL. Blocks unless the descriptor is O_NONBLOCK. 0 or -errno: -EAGAIN,
+ * -EINTR, -EIO when the router is gone.
+ */
+int cm_channel_take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **id,
+		    struct cm_mc **mc);
+/* A request that nobody will answer: its listener is gone, or there is no memory for its id. */
+void cm_channel_refuse(struct cm_session *s, uint32_t handle);
+/*
+ * Packets of an id that ceased to exist are not to be seen; outstanding of them are in the socket
+ * or on the way to a reader. Call after ffl_table_del().
+ */
+void cm_channel_forget(struct cm_channel *ch, struct cm_session *s, uint32_t handle,
+		       uint32_t outstanding);
+/* The same for one membership of a live id, which was taken off its list. */
+void cm_channel_forget_mc(struct cm_channel *ch, struct cm_id *id, uint32_t mc);
+/* Move the id and its events to another channel of the session. 0 or -errno. */
+int cm_channel_move(struct cm_channel *from, struct cm_channel *to, struct cm_id *id);
+
+/* ---- id.c -------------------------------------------------------------------------------------- */
+
+struct cm_mc {
+	struct cm_mc *next;
+	void *context;
+	uint64_t uid;	 /* in its events; never twice in an id */
+	uint32_t handle; /* 0: the router has not answered yet */
+	uint32_t join_flags;
+	struct ffl_events ev;
+	union ibv_gid mgid;
+	uint16_t mlid;
+	struct ff_cm_addr addr;
+};
+
+struct cm_id {
+	struct rdma_cm_id id;
+	struct cm_session *ses;
+	uint32_t handle;
+	bool sync;	    /* id.channel is its own; calls wait for their event */
+	bool has_device;    /* holds a reference to the device */
+	bool connect_error; /* REJECTED and DISCONNECTED would only repeat it */
+	uint8_t initiator_depth, responder_resources;
+	struct ibv_ece local_ece, remote_ece;
+	struct ff_cm_query_resp path;		 /* as the router told it last */
+	struct ibv_qp_init_attr *listen_qp_attr; /* rdma_create_ep: for the QPs of requests */
+	void *connect_data;			 /* rdma_create_ep: precedes the private data */
+	size_t connect_len;
+	/* under table_lock: */
+	struct ffl_events ev;
+	uint32_t known;	 /* packets written for it that the books have */
+	uint32_t copies; /* of these: copied to its channel by cm_channel_move(), not taken yet */
+	struct cm_mc *mcs;
+	uint64_t num_joins;
+	bool resolving_ai;
+	struct rdma_addrinfo *resolved_ai;
+};
+
+static inline struct cm_id *to_id(struct rdma_cm_id *id)
+{
+	return container_of_(id, struct cm_id, id);
+}
+
+/* An id of the library's for a handle of the router's, 0 for none yet; channel NULL: one of its own. */
+struct cm_id *cm_id_new(struct cm_channel *ch, void *context, enum rdma_port_space ps,
+			enum ibv_qp_type qp_type);
+/* Enter it into the table. 0 or -errno. */
+int cm_id_insert(struct cm_id *id, uint32_t handle);
+/* rdma_create_id() with a QP type. 0 or -errno. */
+int cm_id_create(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		 enum rdma_port_space ps, enum ibv_qp_type qp_type);
+/* What the router knows of its addresses and its path, into id.route; binds to the device. */
+int cm_id_query(struct cm_id *id);
+/* The same with what an event says. 0 or -errno. */
+int cm_id_learn(struct cm_id *id, const struct ff_cm_query_resp *path);
+/* id.route.path_rec from what was learned last. 0 or -errno. */
+int cm_id_set_path(struct cm_id *id);
+int cm_id_migrate(struct cm_id *id, struct rdma_event_channel *channel);
+int cm_id_bind(struct cm_id *id, const struct sockaddr *addr);
+int cm_id_resolve_addr(struct cm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+		       int timeout_ms);
+/* Bytes of a socket address; 0: NULL, or a family that is not known here. */
+socklen_t cm_addrlen(const struct sockaddr *addr);
+/* Network byte order; 0 for a family without. */
+uint16_t cm_addr_port(const struct sockaddr *addr);
+
+/* ---- event.c ----------------------------------------------------------------------------------- */
+
+/* A synchronous id's call ends when its event is there: it becomes id.event. Else 0 at once. */
+int cm_complete(struct cm_id *id);
+void cm_event_drop(struct cm_id *id); /* acknowledges id.event, if there is one */
+
+/* ---- verbs.c: the QP of an id ------------------------------------------------------------------ */
+
+/* CM_ACCEPT, with the id's QP, if it has one, in RTS before the peer hears of it. 0 or -errno. */
+int cm_qp_accept(struct cm_id *id, struct ff_cm_accept_req *req, const void *data, uint32_t len);
+int cm_qp_error(struct cm_id *id); /* 0 where the id has no QP */
+/* The peer's answer: options that both sides have, RTR, RTS. */
+int cm_qp_response(struct cm_id *id, const struct ff_cm_ece *ece);
+
+/* Tell the peer that its answer has arrived; the id's QP, if it has one, is in RTS before. */
+int cm_establish(struct cm_id *id);
+
+/* ---- edges ------------------------------------------------------------------------------------------ */
+
+/* 0 or -errno to what the CM's functions return: 0, or -1 and errno. */
+static inline int cm_ret(int err)
+{
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
+}
+/* What a verb returned, a positive errno, or -1 with errno set: to 0 or -errno. */
+static inline int cm_verb(int ret)
+{
+	return ret > 0 ? -ret : ret < 0 ? -errno : 0;
+}
+
+#endif

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * session.c - the process's session with the router's connection manager, and the device that
+ * its ids use. Any thread; neighbours: context.c of libibverbs, channel.c, id.c.
+ *
+ * The session is opened by the first channel and then kept. When the router died, or in a child
+ * that was forked, the next channel opens another; what belongs to the old one fails with EIO and
+ * can be destroyed, and with the last of it the old session goes. The device ff0 is opened once
+ * for a session, and never closed: programs get it as id->verbs and from rdma_get_devices(), and
+ * may use it as long as they live.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ffl/cm/cm.h"
+
+#define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
+
+/* The two below, and of each session refs, device_refs and the device. Held across fork. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cm_session *current; /* NULL: none yet; may have died */
+static bool fork_handled;
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void fork_done(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/* Call with lock held. */
+static void session_free(struct cm_session *s)
+{
+	ffl_session_untrack(s->ctx);
+	ffl_session_free(s->ctx);
+	free(s);
+}
+
+/* Call with lock held. NULL: errno. */
+static struct cm_session *session_open(void)
+{
+	struct cm_session *s;
+	int err;
+
+	ffl_log_init();
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->ctx = ffl_session_new(CALL_TIMEOUT_MS);
+	if (!s->ctx) {
+		err = errno == ENOMEM ? ENOMEM : ENODEV; /* as where the kernel has no rdma_cm */
+		goto err_free;
+	}
+	err = -ffl_session_track(s->ctx);
+	if (err)
+		goto err_session;
+	if (!fork_handled) {
+		/*
+		 * After libibverbs's: what is registered last prepares first, and the locks that
+		 * those take are taken with ours held when a device is opened.
+		 */
+		err = pthread_atfork(fork_prepare, fork_done, fork_done);
+		if (err)
+			goto err_track;
+		fork_handled = true;
+	}
+	return s;
+
+err_track:
+	ffl_session_untrack(s->ctx);
+err_session:
+	ffl_session_free(s->ctx);
+err_free:
+	free(s);
+	return ffl_err_ptr(err);
+}
+
+struct cm_session *cm_session_get(void)
+{
+	struct cm_session *s, *old;
+
+	pthread_mutex_lock(&lock);
+	old = current;
+	if (old && (old->ctx->pid != getpid() || !ffl_check_alive(old->ctx))) {
+		current = NULL;
+		if (!old->refs)
+			session_free(old);
+	}
+	if (!current)
+		current = session_open();
+	s = current;
+	if (s)
+		s->refs++;
+	pthread_mutex_unlock(&lock);
+	return s;
+}
+
+struct cm_session *cm_session_ref(struct cm_session *s)
+{
+	pthread_mutex_lock(&lock);
+	s->refs++;
+	pthread_mutex_unlock(&lock);
+	return s;
+}
+
+void cm_session_put(struct cm_session *s)
+{
+	pthread_mutex_lock(&lock);
+	if (!--s->refs && s != current)
+		session_free(s);
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- device ----------------------------------------------------------------------------------------- */
+
+/* Call with lock held. 0 or -errno. */
+static int device_open(struct cm_session *s)
+{
+	struct ff_import_device_resp resp;
+	struct ff_import_device_req req;
+	struct ibv_device **list;
+	struct ibv_device_attr attr;
+	struct ibv_context *verbs = NULL;
+	int err;
+
+	if (s->verbs)
+		return 0;
+	list = ibv_get_device_list(NULL);
+	if (list && list[0])
+		verbs = ibv_open_device(list[0]);
+	if (list)
+		ibv_free_device_list(list);
+	if (!verbs)
+		return -ENODEV;
+	err = -ibv_query_device(verbs, &attr);
+	if (!err) { /* the router may move the QPs of ids */
+		memcpy(req.token, to_ctx(verbs)->token, sizeof(req.token));
+		err = CM_CALL(s, IMPORT_DEVICE, &req, &resp);
+	}
+	if (err) {
+		ibv_close_device(verbs);
+		return err;
+	}
+	s->max_qpsize = attr.max_qp_wr;
+	s->max_initiator_depth = (uint8_t)attr.max_qp_init_rd_atom;
+	s->max_responder_resources = (uint8_t)attr.max_qp_rd_atom;
+	s->verbs = verbs;
+	return 0;
+}
+
+int cm_device_get(struct cm_id *id)
+{
+	struct cm_session *s = id->ses;
+	int err;
+
+	pthread_mutex_lock(&lock);
+	err = device_open(s);
+	if (!err && !s->pd) {
+		s->pd = ibv_alloc_pd(s->verbs);
+		err = s->pd ? 0 : -errno;
+	}
+	if (!err) {
+		s->device_refs++;
+		id->has_device = true;
+		id->id.verbs = s->verbs;
+		id->id.pd = s->pd;
+	}
+	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+/* With the last id go PD and XRC domain; a PD that the program still uses stays. */
+void cm_device_put(struct cm_session *s)
+{
+	pthread_mutex_lock(&lock);
+	if (!--s->device_refs) {
+		if (s->xrcd && !ibv_close_xrcd(s->xrcd))
+			s->xrcd = NULL;
+		if (!ibv_dealloc_pd(s->pd))
+			s->pd = NULL;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+struct ibv_xrcd *cm_device_xrcd(struct cm_session *s)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_xrcd *xrcd;
+
+	pthread_mutex_lock(&lock);
+	if (!s->xrcd && s->verbs)
+		s->xrcd = ibv_open_xrcd(s->verbs, &attr);
+	xrcd = s->xrcd;
+	pthread_mutex_unlock(&lock);
+	return xrcd;
+}
+
+/* The opened device, and NULL behind it. NULL: there is none. */
+FFL_EXPORT struct ibv_context **rdma_get_devices(int *num)
+{
+	struct ibv_context **list = NULL;
+	struct cm_session *s = cm_session_get();
+	int err;
+
+	if (num)
+		*num = 0;
+	if (!s)
+		return NULL;
+	pthread_mutex_lock(&lock);
+	err = device_open(s);
+	pthread_mutex_unlock(&lock);
+	if (err)
+		errno = -err;
+	else
+		list = calloc(2, sizeof(*list));
+	if (list) {
+		list[0] = s->verbs;
+		if (num)
+			*num = 1;
+	}
+	cm_session_put(s);
+	return list;
+}
+
+FFL_EXPORT void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * device.c - the list of devices: ff0 if a router answers, else none. Any thread; neighbour:
+ * context.c, which opens it.
+ *
+ * There is one device in a process, and it lives as long as the process: a program may hold it
+ * after it freed the list. Whether the list names it is found out each time by a session of one
+ * message, so that a router that is not there costs a connect() that fails, and one that is there
+ * but stopped costs PROBE_TIMEOUT_MS.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffl/session/ffl.h"
+
+#define PROBE_TIMEOUT_MS 2000
+
+static struct {
+	struct ibv_device ibv;
+	/*
+	 * Providers that a program is linked with (libmlx5, libefa) ask whether a device is theirs
+	 * by reading a pointer behind ibv_device, in a struct of rdma-core's own. It must be NULL.
+	 */
+	uint8_t not_a_provider[256];
+	_Atomic uint64_t guid; /* network byte order */
+} ff0 = {
+	.ibv = {
+		.node_type = IBV_NODE_CA,
+		.transport_type = IBV_TRANSPORT_IB,
+		.name = FF_DEVICE_NAME,
+		.dev_name = FF_DEVICE_NODE,
+		.dev_path = "/sys/class/infiniband_verbs/" FF_DEVICE_NODE,
+		.ibdev_path = "/sys/class/infiniband/" FF_DEVICE_NAME,
+	},
+};
+
+/* Does a router answer? Its GUID is kept. */
+static bool probe(void)
+{
+	struct ffl_context *ctx = ffl_session_new(PROBE_TIMEOUT_MS);
+
+	if (!ctx)
+		return false;
+	atomic_store(&ff0.guid, ctx->node_guid);
+	ffl_session_free(ctx);
+	return true;
+}
+
+#undef ibv_get_device_list
+FFL_EXPORT struct ibv_device **ibv_get_device_list(int *num)
+{
+	struct ibv_device **list;
+
+	ffl_log_init();
+	if (num)
+		*num = 0;
+	list = calloc(2, sizeof(*list));
+	if (!list)
+		return ffl_err_ptr(ENOMEM);
+	if (probe()) {
+		list[0] = &ff0.ibv;
+		if (num)
+			*num = 1;
+	}
+	return list;
+}
+
+FFL_EXPORT void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+FFL_EXPORT const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+/* Network byte order. */
+FFL_EXPORT __be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	(void)device;
+	return atomic_load(&ff0.guid);
+}
+
+/* The kernel numbers its devices; this one is not among them. */
+FFL_EXPORT int ibv_get_device_index(struct ibv_device *device)
+{
+	(void)device;
+	return -1;
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * context.c - a session with the router: opening and closing the device, the table of operations
+ * that programs call through, fork. Any thread; neighbours: call.c, device.c, mr.c.
+ *
+ * Fork. A session belongs to the process that opened it; the router knows it by its socket. A child
+ * has copies of the descriptors and, but for what follows, would share the rings. So the rings'
+ * segments are MADV_DONTFORK, and in the child, before fork() returns there, the sockets are closed
+ * (else the router would not see the parent die), zeroed private pages are put where the rings were
+ * (a poll finds nothing, a posting goes nowhere) and the session is marked dead: what is asked of
+ * its objects fails with EIO, and their end frees the child's memory only. That goes for as long as
+ * the child has them: an object keeps the session that it was made in.
+ *
+ * The context is the child's to use all the same. The first call that makes something in it, or asks
+ * about the device, opens a session of the child's (a handler of fork could not: it may only do what
+ * signal handlers may), which becomes the context's current one. Whatever is made from then on is
+ * made there. The dead one stays, for its objects, until the context is closed. What the program
+ * sees, context, cmd_fd and async_fd, keeps its address and its numbers.
+ *
+ * Children that never ran these handlers (vfork, posix_spawn, bare clone) are held off by the
+ * process ID where the parent could be harmed.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ffl/session/ffl.h"
+#include "ffl/session/mm.h"
+
+#define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
+#define SEND_PAUSE_MS	10    /* before a HELLO that could not be sent is tried again */
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* the two below; held across fork */
+static struct ffl_context *contexts;			      /* sessions */
+static bool fork_handled;
+/* One thread opens the child's session, the others wait for it. Not held across fork. */
+static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const pthread_mutex_t table_lock_init = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+/* ---- fork ------------------------------------------------------------------------------------------- */
+
+/*
+ * The devices' tables are wanted as they are between two changes. This thread may be in one, if it is
+ * a signal handler that forks: so the lock is a recursive one, and tables can be read at any time
+ * by the thread that changes them.
+ */
+static void fork_prepare(void)
+{
+	struct ffl_context *ctx;
+
+	pthread_mutex_lock(&list_lock);
+	for (ctx = contexts; ctx; ctx = ctx->next)
+		ctx->has_tables = ctx->is_device && !pthread_mutex_lock(&ctx->table_lock);
+}
+
+static void fork_parent(void)
+{
+	struct ffl_context *ctx;
+
+	for (ctx = contexts; ctx; ctx = ctx->next)
+		if (ctx->has_tables)
+			pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_unlock(&list_lock);
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+static void free_lock(struct ffl_spin *l)
+{
+	/* only those: each page that is written to is copied */
+	if (atomic_load_explicit(&l->v, memory_order_relaxed))
+		ffl_unlock(l);
+}
+
+/* Queues that another thread of the parent was just posting to or polling: it is not here. */
+static void free_locks(struct ffl_context *ctx)
+{
+	enum ffl_kind kind;
+	struct ffl_qp *qp;
+	uint32_t i;
+
+	for (kind = FFL_CQ; kind <= FFL_SRQ; kind++)
+		for (i = 0; i < ctx->table[kind].size; i++) {
+			void *obj = ctx->table[kind].slot[i].obj;
+
+			if (!obj)
+				continue;
+			switch (kind) {
+			case FFL_CQ:
+				free_lock(&((struct ffl_cq *)obj)->lock);
+				break;
+			case FFL_SRQ:
+				free_lock(&((struct ffl_srq *)obj)->lock);
+				break;
+			default:
+				qp = obj;
+				free_lock(&qp->sq_lock);
+				free_lock(&qp->rq_lock);
+			}
+		}
+}
+
+/* In the child: let go of the parent's session. Other threads do not exist, so no lock. */
+static void abandon(struct ffl_context *ctx)
+{
+	struct ffl_seg *s;
+
+	ctx->pid = 0;
+	atomic_store(&ctx->dead, true);
+	close_fd(&ctx->sock);
+	close_fd(&ctx->bell_fd);
+	close_fd(&ctx->uffd_dev);
+	for (s = ctx->seg; s < ctx->seg + ctx->num_seg; s++)
+		if (s->map)
+			mm_map(s->map, s->size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	/* another thread of the parent may have held them */
+	if (ctx->has_tables)
+		free_locks(ctx);
+	pthread_mutex_init(&ctx->call_lock, NULL);
+	ctx->table_lock = table_lock_init;
+	pthread_cond_init(&ctx->event_cond, NULL);
+}
+
+static void fork_child(void)
+{
+	struct ffl_context *ctx;
+
+	for (ctx = contexts; ctx; ctx = ctx->next)
+		abandon(ctx);
+	pthread_mutex_init(&renew_lock, NULL); /* as above */
+	pthread_mutex_unlock(&list_lock);
+}
+
+FFL_EXPORT int ffl_session_track(struct ffl_context *ctx)
+{
+	int ret = 0; /* a positive errno */
+
+	pthread_mutex_lock(&list_lock);
+	if (!fork_handled) {
+		/* what is registered last prepares first: list_lock, then the region lock */
+		ret = -ffl_fork_init();
+		if (!ret)
+			ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
+	}
+	if (!ret) {
+		fork_handled = true;
+		ctx->next = contexts;
+		contexts = ctx;
+	}
+	pthread_mutex_unlock(&list_lock);
+	return -ret;
+}
+
+FFL_EXPORT void ffl_session_untrack(struct ffl_context *ctx)
+{
+	struct ffl_context **p;
+
+	pthread_mutex_lock(&list_lock);
+	for (p = &contexts; *p; p = &(*p)->next)
+		if (*p == ctx) {
+			*p = ctx->next;
+			break;
+		}
+	pthread_mutex_unlock(&list_lock);
+}
+
+/* ---- session ---------------------------------------------------------------------------------------- */
+
+/*
+ * This process's memory, for the router, which opens none itself: a descriptor is bound to an address
+ * space, a process's number is not. The kernel gives it to nobody whose program is not dumpable.
+ * 0 or -errno.
+ */
+static int memory_open(int fd[2])
+{
+	static const char *const path[] = { "/proc/self/mem", "/proc/self/maps" };
+	static const int flags[] = { O_RDWR, O_RDONLY };
+	int i, err;
+
+	for (i = 0; i < 2; i++) {
+		fd[i] = open(path[i], flags[i] | O_CLOEXEC);
+		if (fd[i] >= 0)
+			continue;
+		err = errno;
+		ffl_log(FFL_ERR, "%s: %s: no device for a program that cannot open its own memory",
+			path[i], strerror(err));
+		if (i)
+			close(fd[0]);
+		return -err;
+	}
+	return 0;
+}
+
+/*
+ * HELLO, when it can be sent: the kernel counts descriptors on their way for each user, of whatever
+ * container, and for a while there may be too many. 0 or -errno.
+ */
+static int hello_send(struct ffl_context *ctx, const struct ff_hello_req *req, const int memory[2],
+		      struct ff_hello_resp *resp, int *fds, unsigned int max_fds,
+		      unsigned int *n_fds)
+{
+	const struct timespec pause = { .tv_nsec = SEND_PAUSE_MS * 1000000 };
+	uint32_t waited;
+	int ret;
+
+	for (waited = 0;; waited += SEND_PAUSE_MS) {
+		ret = ffl_call_fds(ctx, FF_MSG_HELLO, req, sizeof(*req), memory, 2, resp,
+				   sizeof(*resp), fds, max_fds, n_fds);
+		if (ret != -ETOOMANYREFS || waited >= ctx->call_timeout)
+			return ret;
+		nanosleep(&pause, NULL);
+	}
+}
+
+/* ... and once more if the router has to know from whom it is. */
+static int hello_call(struct ffl_context *ctx, const int memory[2], struct ff_hello_resp *resp,
+		      int *fds, unsigned int max_fds, unsigned int *n_fds)
+{
+	struct ff_hello_req req = { .version_min = FF_PROTO_VERSION,
+				    .version_max = FF_PROTO_VERSION };
+	struct ff_challenge_req ask = { 0 };
+	struct ff_challenge_resp answer;
+	int ret;
+
+	strncpy(req.comm, program_invocation_short_name, sizeof(req.comm) - 1);
+	ret = hello_send(ctx, &req, memory, resp, fds, max_fds, n_fds);
+	if (ret != -EAGAIN)
+		return ret;
+	ret = FFL_CALL(ctx, CHALLENGE, &ask, &answer);
+	if (ret)
+		return ret;
+	memcpy(req.nonce, answer.nonce, sizeof(req.nonce));
+	return hello_send(ctx, &req, memory, resp, fds, max_fds, n_fds);
+}
+
+/* Agree on a version; keep the descriptors that come along. 0 or -errno. */
+static int hello(struct ffl_context *ctx)
+{
+	struct ff_hello_resp resp;
+	unsigned int n_fds;
+	int ret, fds[3], memory[2];
+
+	ret = memory_open(memory);
+	if (ret)
+		return ret;
+	ret = hello_call(ctx, memory, &resp, fds, ARRAY_SIZE(fds), &n_fds);
+	close(memory[0]);
+	close(memory[1]);
+	if (ret) {
+		if (ret != -EIO) /* of which call.c has told */
+			ffl_log(FFL_ERR, "router: HELLO refused: %s", strerror(-ret));
+		return ret;
+	}
+	if (n_fds > 0)
+		ctx->async_fd = fds[0]; /* the program's to see, so not moved */
+	if (n_fds > 1)
+		ctx->bell_fd = ffl_fd_high(fds[1]);
+	if (n_fds > 2)
+		ctx->uffd_dev = ffl_fd_high(fds[2]);
+	if (resp.version != FF_PROTO_VERSION || resp.mode >= FF_MODE_NUM ||
+	    n_fds != 2 + !!resp.has_uffd || resp.seg0_size < sizeof(struct ff_ses_hdr)) {
+		ffl_log(FFL_ERR, "router: protocol version %u, mode %u, %u descriptors",
+			resp.version, resp.mode, n_fds);
+		return -EPROTO;
+	}
+	ctx->mode = resp.mode;
+	ctx->node_guid = resp.node_guid;
+	memcpy(ctx->token, resp.token, sizeof(ctx->token));
+	return 0;
+}
+
+FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
+{
+	const char *path = secure_getenv("FFL_SOCKET");
+	struct ffl_context *ctx;
+	int ret;
+
+	if (!path || !*path)
+		path = FF_SOCKET_DEFAULT;
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return ffl_err_ptr(ENOMEM);
+	ctx->sock = ctx->bell_fd = ctx->uffd_dev = ctx->async_fd = -1;
+	ctx->v.context.cmd_fd = ctx->v.context.async_fd = -1;
+	ctx->pid = getpid();
+	ctx->call_timeout = call_timeout;
+	pthread_mutex_init(&ctx->v.context.mutex, NULL);
+	pthread_mutex_init(&ctx->call_lock, NULL);
+	ctx->table_lock = table_lock_init;
+	pthread_cond_init(&ctx->event_cond, NULL);
+
+	ret = ffl_connect(path);
+	if (ret < 0) {
+		ffl_log(FFL_INFO, "no router at %s: %s", path, strerror(-ret));
+		goto err;
+	}
+	ctx->sock = ret;
+	ret = hello(ctx);
+	if (ret)
+		goto err;
+	ctx->hdr = ffl_seg_at(ctx, 0, 0);
+	if (!ctx->hdr) {
+		ret = -errno;
+		goto err;
+	}
+	return ctx;
+
+err:
+	ffl_session_free(ctx);
+	return ffl_err_ptr(-ret);
+}
+
+/* Close what this process holds of the session; the router ends it when the socket closes. */
+FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
+{
+	unsigned int i;
+
+	close_fd(&ctx->sock);
+	close_fd(&ctx->bell_fd);
+	close_fd(&ctx->uffd_dev);
+	close_fd(&ctx->async_fd);
+	close_fd(&ctx->v.context.cmd_fd);
+	ffl_segs_free(ctx);
+	for (i = 0; i < FFL_NUM_KINDS; i++)
+		free(ctx->table[i].slot);
+	pthread_mutex_destroy(&ctx->v.context.mutex);
+	pthread_mutex_destroy(&ctx->call_lock);
+	pthread_mutex_destroy(&ctx->table_lock);
+	pthread_cond_destroy(&ctx->event_cond);
+	free(ctx);
+}
+
+/* ---- the device -------------------------------------------------------------------------------------- */
+
+/*
+ * What a program built with any headers since v15 finds behind the context. Operations that are
+ * not set are NULL, to which the inline verbs answer EOPNOTSUPP; the private pointer is NULL.
+ */
+void ffl_context_init_ops(struct ffl_context *ctx)
+{
+	struct ibv_context_ops *ops = &ctx->v.context.ops;
+
+	ctx->v.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+	ctx->v.sz = FFL_VERBS_CONTEXT_SZ;
+	ctx->v.query_port = ffl_query_port;
+	ctx->v.query_device_ex = ffl_query_device_ex;
+	ctx->v.query_rt_values = ffl_query_rt_values;
+	ctx->v.create_cq_ex = ffl_create_cq_ex;
+	ctx->v.modify_cq = ffl_modify_cq;
+	ctx->v.alloc_td = ffl_alloc_td;
+	ctx->v.dealloc_td = ffl_dealloc_td;
+	ctx->v.alloc_parent_domain = ffl_alloc_parent_domain;
+	ctx->v.create_qp_ex = ffl_create_qp_ex;
+	ctx->v.create_srq_ex = ffl_create_srq_ex;
+	ctx->v.alloc_dm = ffl_alloc_dm;
+	ctx->v.free_dm = ffl_free_dm;
+	ctx->v.reg_dm_mr = ffl_reg_dm_mr;
+	ctx->v.alloc_null_mr = ffl_alloc_null_mr;
+	ctx->v.advise_mr = ffl_advise_mr;
+	ctx->v.get_srq_num = ffl_get_srq_num;
+	ctx->v.open_xrcd = ffl_open_xrcd;
+	ctx->v.close_xrcd = ffl_close_xrcd;
+	ctx->v.open_qp = ffl_open_qp;
+#undef ibv_query_port
+	ops->_compat_query_device = ibv_query_device;
+	ops->_compat_query_port = ibv_query_port;
+	ops->poll_cq = ffl_poll_cq;
+	ops->req_notify_cq = ffl_req_notify_cq;
+	ops->post_send = ffl_post_send;
+	ops->post_recv = ffl_post_recv;
+	ops->post_srq_recv = ffl_post_srq_recv;
+	ops->alloc_mw = ffl_alloc_mw;
+	ops->bind_mw = ffl_bind_mw;
+	ops->dealloc_mw = ffl_dealloc_mw;
+}
+
+/* A session that works with the device. NULL: errno. */
+static struct ffl_context *device_session(void)
+{
+	struct ff_query_device_req req = { 0 };
+	struct ffl_context *ctx;
+	int ret;
+
+	ctx = ffl_session_new(CALL_TIMEOUT_MS);
+	if (!ctx)
+		return NULL;
+	ctx->is_device = true;
+	ret = ffl_session_track(ctx);
+	if (ret)
+		goto err_session;
+	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
+	if (ret)
+		goto err_track;
+	ret = ffl_mr_context_init(ctx);
+	if (ret)
+		goto err_track;
+	return ctx;
+
+err_track:
+	ffl_session_untrack(ctx);
+err_session:
+	ffl_session_free(ctx);
+	return ffl_err_ptr(-ret);
+}
+
+static void device_session_end(struct ffl_context *ctx)
+{
+	ffl_session_untrack(ctx);
+	ffl_mr_context_fini(ctx);
+	ffl_session_free(ctx);
+}
+
+static struct ffl_fd_id fd_identify(int fd)
+{
+	struct stat st;
+
+	/* not fstat(), which with glibc 2.33 got another version */
+	if (fd < 0 || syscall(SYS_fstat, fd, &st))
+		return (struct ffl_fd_id){ 0 };
+	return (struct ffl_fd_id){ st.st_dev, st.st_ino };
+}
+
+FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct ffl_context *ctx;
+
+	ffl_log_init();
+	ctx = device_session();
+	if (!ctx)
+		return NULL;
+	ctx->v.context.device = device;
+	ctx->v.context.num_comp_vectors = ctx->dev.num_comp_vectors ? ctx->dev.num_comp_vectors : 1;
+	ctx->v.context.async_fd = ctx->async_fd;
+	/* without it (an old kernel) the device cannot be imported, and that is all */
+	ctx->v.context.cmd_fd = ffl_fd_high(ffl_token_fd(ctx->token));
+	ctx->async_id = fd_identify(ctx->async_fd);
+	ctx->cmd_id = fd_identify(ctx->v.context.cmd_fd);
+	ffl_context_init_ops(ctx);
+	return &ctx->v.context;
+}
+
+/* Whatever the program did not destroy ends with the session. */
+FFL_EXPORT int ibv_close_device(struct ibv_context *context)
+{
+	struct ffl_context *ctx = to_ctx(context), *s = atomic_load(&ctx->current), *older;
+
+	for (; s && s != ctx; s = older) {
+		older = s->older;
+		device_session_end(s);
+	}
+	device_session_end(ctx);
+	return 0;
+}
+
+/* ---- the session of a child -------------------------------------------------------------------------- */
+
+/*
+ * Put fd where the program knows its predecessor, with the flags that it has set there. It may have
+ * closed that, as daemons do, and the number may be another file's by now: then fd keeps its own.
+ * The number that fd has in the end.
+ */
+static int fd_succeed(int fd, int old, const struct ffl_fd_id *old_id)
+{
+	struct ffl_fd_id id = fd_identify(old);
+	int flags, status;
+
+	if (!id.ino || id.dev != old_id->dev || id.ino != old_id->ino)
+		return fd;
+	flags = fcntl(old, F_GETFD);
+	status = fcntl(old, F_GETFL);
+	if (flags < 0 || status < 0)
+		return fd;
+	if (status & O_NONBLOCK)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	if (dup3(fd, old, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
+		return fd;
+	close(fd);
+	return old;
+}
+
+/* The context's own session is the parent's. Call with renew_lock held. NULL: errno. */
+static struct ffl_context *renew(struct ffl_context *ctx, struct ffl_context *old)
+{
+	struct ibv_context *seen = &ctx->v.context;
+	struct ffl_context *s = device_session();
+	int fd;
+
+	if (!s)
+		return NULL;
+	s->older = old;
+	if (ctx->imports) { /* cmd_fd is the program's, and of another session */
+		struct ff_import_device_req req;
+		struct ff_import_device_resp resp;
+
+		memcpy(req.token, ctx->import_token, sizeof(req.token));
+		if (FFL_CALL(s, IMPORT_DEVICE, &req, &resp))
+			ffl_log(FFL_INFO, "what the parent imported from is gone");
+	} else {
+		fd = ffl_fd_high(ffl_token_fd(s->token));
+		if (fd >= 0)
+			seen->cmd_fd = fd_succeed(fd, seen->cmd_fd, &ctx->cmd_id);
+		ctx->cmd_id = fd_identify(seen->cmd_fd);
+	}
+	s->async_fd = fd_succeed(s->async_fd, seen->async_fd, &ctx->async_id);
+	old->async_fd = -1;
+	seen->async_fd = s->async_fd;
+	ctx->async_id = fd_identify(seen->async_fd);
+	ffl_mr_context_fini(old); /* the parent's shadow memory is not kept by the child */
+	ffl_log(FFL_DEBUG, "a session of the child's own");
+	return s;
+}
+
+struct ffl_context *ffl_session_of(struct ibv_context *context)
+{
+	struct ffl_context *ctx = to_ctx(context), *s, *fresh;
+	int cancel;
+
+	/* acquire: the session is complete */
+	s = atomic_load_explicit(&ctx->current, memory_order_acquire);
+	s = s ? s : ctx;
+	if (s->pid)
+		return s;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&renew_lock);
+	s = atomic_load_explicit(&ctx->current, memory_order_relaxed);
+	s = s ? s : ctx;
+	if (!s->pid) { /* no other thread was faster */
+		fresh = renew(ctx, s);
+		if (fresh) {
+			atomic_store_explicit(&ctx->current, fresh, memory_order_release);
+			s = fresh;
+		}
+	}
+	pthread_mutex_unlock(&renew_lock);
+	pthread_setcancelstate(cancel, NULL);
+	return s;
+}
+
+/* ---- spin lock --------------------------------------------------------------------------------------- */
+
+/* The lock is held for the length of a posting or a poll: pause a little, then let the holder run. */
+void ffl_spin_wait(struct ffl_spin *l)
+{
+	unsigned int n = 0;
+
+	do {
+		while (atomic_load_explicit(&l->v, memory_order_relaxed))
+			if (++n % 128)
+				ffl_relax();
+			else
+				sched_yield();
+	} while (atomic_exchange_explicit(&l->v, 1, memory_order_acquire));
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * db.c - see db.h. The orchestrator's loop only.
+ *
+ * What is to be kept is in the file, in WAL mode with synchronous=FULL: what is committed survives
+ * the loss of power. Soft state is in an attached database in memory, so that changing it writes
+ * and syncs nothing; both take part in one transaction.
+ *
+ * The file bears an application id and a schema version. One that is foreign, damaged or newer is
+ * refused before anything in it is changed; an older one is upgraded in one transaction.
+ */
+#include "ffo/store/sqlite/db.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffo/base/proto.h"
+#include "ffr/lib/log.h"
+
+#define APPLICATION_ID 0x66666f31 /* "ffo1" */
+
+/* What makes version n + 1 of version n; 0 is an empty file. */
+static const char *const upgrade[] = {
+	"CREATE TABLE hosts("
+	" name TEXT PRIMARY KEY, instance TEXT NOT NULL, last_seen INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE containers("
+	" id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL,"
+	" lid INTEGER NOT NULL UNIQUE, mode TEXT NOT NULL, host TEXT NOT NULL,"
+	" epoch INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE addresses("
+	" container INTEGER NOT NULL REFERENCES containers ON DELETE CASCADE,"
+	" idx INTEGER NOT NULL, tenant TEXT NOT NULL, addr BLOB NOT NULL,"
+	" PRIMARY KEY(container, idx), UNIQUE(tenant, addr)) STRICT, WITHOUT ROWID;",
+
+	"ALTER TABLE hosts ADD COLUMN wire TEXT NOT NULL DEFAULT '';"
+	"CREATE INDEX containers_of_host ON containers(host, id);"
+	"CREATE TABLE policy("
+	" a TEXT NOT NULL, b TEXT NOT NULL, allow INTEGER NOT NULL,"
+	" PRIMARY KEY(a, b)) STRICT, WITHOUT ROWID;",
+
+	"ALTER TABLE containers ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';"
+	"CREATE TABLE tenants("
+	" name TEXT PRIMARY KEY, limits TEXT NOT NULL) STRICT, WITHOUT ROWID;",
+};
+
+#define SCHEMA_VERSION ((long)(sizeof(upgrade) / sizeof(upgrade[0])))
+
+#define X(ctype, name) #name " INTEGER NOT NULL,"
+static const char soft_schema[] =
+	"ATTACH ':memory:' AS soft;"
+	"CREATE TABLE soft.maps(" FFO_MAP_FIELDS(
+		X) "PRIMARY KEY(container, rkey)) WITHOUT ROWID;"
+		   "CREATE TABLE soft.up(host TEXT PRIMARY KEY) WITHOUT ROWID;"
+		   "CREATE TABLE soft.active("
+		   " container INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT NOT NULL);"
+		   "CREATE TABLE soft.mcast("
+		   " tenant TEXT NOT NULL, mgid BLOB NOT NULL, host TEXT NOT NULL,"
+		   " PRIMARY KEY(tenant, mgid, host)) WITHOUT ROWID;"
+		   "CREATE INDEX soft.mcast_of_host ON mcast(host);";
+#undef X
+
+/* What an SQLite result means; logs it, unless it is a duplicate or a lack of memory. */
+static int failed(struct sqldb *d, int rc)
+{
+	switch (rc & 0xff) {
+	case SQLITE_CONSTRAINT:
+		return -EEXIST;
+	case SQLITE_FULL:
+		log_err("store %s: no space left", d->where);
+		return -ENOSPC;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		log_err("store %s: %s", d->where, sqlite3_errmsg(d->db));
+		return -EBADMSG;
+	case SQLITE_BUSY:
+		log_err("store %s: another process has it open", d->where);
+		return -EBUSY;
+	default:
+		log_err("store %s: %s", d->where, sqlite3_errmsg(d->db));
+		return -EIO;
+	}
+}
+
+/* ---- statements ----------------------------------------------------------------------------- */
+
+sqlite3_stmt *sqldb_prep(struct sqldb *d, int st, const char *format, ...)
+{
+	sqlite3_stmt *stmt = d->st[st];
+	va_list ap;
+
+	va_start(ap, format);
+	for (int i = 1; *format; i++)
+		switch (*format++) {
+		case 'i':
+			sqlite3_bind_int64(stmt, i, va_arg(ap, int64_t));
+			break;
+		case 's':
+			sqlite3_bind_text(stmt, i, va_arg(ap, const char *), -1, SQLITE_STATIC);
+			break;
+		case 'a':
+			sqlite3_bind_blob(stmt, i, va_arg(ap, const struct in6_addr *),
+					  sizeof(struct in6_addr), SQLITE_STATIC);
+			break;
+		}
+	va_end(ap);
+	return stmt;
+}
+
+int sqldb_run(struct sqldb *d, sqlite3_stmt *stmt)
+{
+	int rc = sqlite3_step(stmt);
+	int err = rc == SQLITE_DONE ? 0 : failed(d, rc);
+
+	sqlite3_reset(stmt);
+	return err;
+}
+
+int sqldb_next(struct sqldb *d, sqlite3_stmt *stmt)
+{
+	int rc = sqlite3_step(stmt), err = 0;
+
+	if (rc == SQLITE_ROW)
+		return 1;
+	if (rc != SQLITE_DONE)
+		err = failed(d, rc);
+	sqlite3_reset(stmt);
+	return err;
+}
+
+int sqldb_text(sqlite3_stmt *stmt, int col, char *to, size_t size)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, col);
+
+	if (!text || strlen(text) >= size)
+		return -EBADMSG;
+	strcpy(to, text);
+	return 0;
+}
+
+/* ---- open and close ------------------------------------------------------------------------- */
+
+static int exec(struct sqldb *d, const char *sql)
+{
+	int rc = sqlite3_exec(d->db, sql, NULL, NULL, NULL);
+
+	return rc == SQLITE_OK ? 0 : failed(d, rc);
+}
+
+static int take_text(void *to, int cols, char **text, char **names)
+{
+	(void)cols, (void)names;
+	snprintf(to, 64, "%s", text[0] ? text[0] : "");
+	for (char *nl = to; (nl = strchr(nl, '\n'));)
+		*nl = ' ';
+	return 0;
+}
+
+/* The single value that a PRAGMA or SELECT gives, as one line of at most 63 bytes. */
+static int get_text(struct sqldb *d, const char *sql, char *text)
+{
+	int rc;
+
+	text[0] = '\0';
+	rc = sqlite3_exec(d->db, sql, take_text, text, NULL);
+	return rc == SQLITE_OK ? 0 : failed(d, rc);
+}
+
+static int get_number(struct sqldb *d, const char *sql, long *n)
+{
+	char text[64];
+	int err = get_text(d, sql, text);
+
+	*n = strtol(text, NULL, 10);
+	return err;
+}
+
+/* Is the file ours to use? *version: of its schema, 0: it is empty. */
+static int check_file(struct sqldb *d, long *version)
+{
+	long id, tables;
+	char text[64];
+	int err;
+
+	err = get_number(d, "PRAGMA application_id", &id);
+	if (!err)
+		err = get_number(d, "PRAGMA user_version", version);
+	if (!err)
+		err = get_number(d, "SELECT count(*) FROM sqlite_schema", &tables);
+	if (err)
+		return err;
+	if (!id && !*version && !tables)
+		return 0;
+	if (id != APPLICATION_ID) {
+		log_err("store %s: a database, but not of ffo", d->where);
+		return -EBADMSG;
+	}
+	if (*version < 1 || *version > SCHEMA_VERSION) {
+		log_err("store %s: schema version %ld, this ffo knows %ld; use the ffo that wrote it",
+			d->where, *version, SCHEMA_VERSION);
+		return -EPROTONOSUPPORT;
+	}
+	err = get_text(d, "PRAGMA quick_check(1)", text);
+	if (!err && strcmp(text, "ok")) {
+		log_err("store %s: damaged: %s", d->where, text);
+		err = -EBADMSG;
+	}
+	return err;
+}
+
+static int prepare_file(struct sqldb *d)
+{
+	long version = 0, before;
+	char sql[128];
+	int err;
+
+	/* Held from the first access on, so a second orchestrator cannot use the file. */
+	err = exec(d, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA trusted_schema = OFF;"
+		      "PRAGMA foreign_keys = ON;");
+	if (!err)
+		err = check_file(d, &version);
+	if (!err)
+		err = exec(d, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+			      "BEGIN IMMEDIATE");
+	before = version;
+	for (; !err && version < SCHEMA_VERSION; version++)
+		err = exec(d, upgrade[version]);
+	if (!err && before != version) {
+		snprintf(sql, sizeof(sql), "PRAGMA application_id = %d; PRAGMA user_version = %ld",
+			 APPLICATION_ID, version);
+		err = exec(d, sql);
+	}
+	if (!err)
+		err = exec(d, "COMMIT");
+	if (!err && before && before != version)
+		log_info("store %s: upgraded from schema version %ld to %ld", d->where, before,
+			 version);
+	if (!err)
+		err = exec(d, soft_schema);
+	return err;
+}
+
+static int prepare(struct sqldb *d, const char *sql, sqlite3_stmt **st)
+{
+	int rc = sqlite3_prepare_v3(d->db, sql, -1, SQLITE_PREPARE_PERSISTENT, st, NULL);
+
+	return rc == SQLITE_OK ? 0 : failed(d, rc);
+}
+
+int sqldb_open(struct sqldb *d, const char *where, const char *const *sql, size_t num)
+{
+	int err, rc;
+
+	memset(d, 0, sizeof(*d));
+	d->where = strdup(where);
+	d->st = calloc(num, sizeof(*d->st));
+	if (!d->where || !d->st)
+		return -ENOMEM;
+	d->num_st = num;
+	rc = sqlite3_open_v2(where, &d->db,
+			     SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX,
+			     NULL);
+	if (rc != SQLITE_OK) {
+		log_err("store %s: cannot be opened: %s", where,
+			d->db ? sqlite3_errmsg(d->db) : "out of memory");
+		return -EIO;
+	}
+	err = prepare_file(d);
+	if (!err)
+		err = prepare(d, "BEGIN", &d->begin);
+	if (!err)
+		err = prepare(d, "COMMIT", &d->commit);
+	if (!err)
+		err = prepare(d, "ROLLBACK", &d->rollback);
+	for (size_t i = 0; !err && i < num; i++)
+		err = prepare(d, sql[i], &d->st[i]);
+	return err;
+}
+
+void sqldb_close(struct sqldb *d)
+{
+	for (size_t i = 0; i < d->num_st; i++)
+		sqlite3_finalize(d->st[i]);
+	sqlite3_finalize(d->begin);
+	sqlite3_finalize(d->commit);
+	sqlite3_finalize(d->rollback);
+	sqlite3_close(d->db);
+	free(d->st);
+	free(d->where);
+	memset(d, 0, sizeof(*d));
+}
+
+/* ---- transactions ---------------------------------------------------------------------------- */
+
+int sqldb_begin(struct sqldb *d)
+{
+	return sqldb_run(d, d->begin);
+}
+
+int sqldb_end(struct sqldb *d, int err)
+{
+	if (!err)
+		err = sqldb_run(d, d->commit);
+	/* Some errors (disk full, I/O) have rolled it back already. */
+	if (err && !sqlite3_get_autocommit(d->db))
+		sqldb_run(d, d->rollback);
+	return err;
+}

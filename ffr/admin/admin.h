@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* admin.h - the administrator's socket, which ffctl speaks to. See socket.c. Control thread. */
+#ifndef FFR_ADMIN_ADMIN_H
+#define FFR_ADMIN_ADMIN_H
+
+#include <jansson.h>
+
+#include "ffr/cm/cm.h"
+#include "ffr/router.h"
+
+struct admin_conn;
+
+#define ADMIN_LINE_MAX 65536u /* bytes of a request */
+
+/* Listens on conf.admin_socket, mode 0600. 0 or -errno. */
+int admin_start(struct router *r);
+void admin_stop(struct admin *a); /* NULL is fine; frees itself while the loop runs */
+
+/*
+ * Each op answers once, now or later: with an object that gets "ok" and "id" (taken), or an error
+ * (-errno) and one line.
+ */
+void admin_reply(struct admin_conn *conn, json_t *answer);
+void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+struct router *admin_router(struct admin_conn *conn);
+
+/* What is known of a container, or of a tenant's. stats.c */
+struct sums {
+	struct ff_counts n;
+	struct cm_counts cm;
+	struct ff_stats stats;
+	struct lat lat;
+};
+void sums_add(struct sums *t, const struct container *c);
+
+/* A bound socket of mode 0600, whatever was there before. A descriptor or -errno. */
+int admin_listen(const char *path);
+
+/* The container that `name` names, or NULL after an error was sent. */
+struct container *admin_named(struct admin_conn *conn, json_t *msg);
+
+/* X(name): the ops, in ops.c, stats.c, trace.c and, from container_migrate on, in cluster.c */
+#define ADMIN_OPS(X)                                                                               \
+	X(version)                                                                                 \
+	X(container_add)                                                                           \
+	X(container_set)                                                                           \
+	X(container_rm)                                                                            \
+	X(container_list)                                                                          \
+	X(container_show)                                                                          \
+	X(container_thread)                                                                        \
+	X(stats)                                                                                   \
+	X(trace)                                                                                   \
+	X(qp_list)                                                                                 \
+	X(container_migrate)                                                                       \
+	X(cluster_list)                                                                            \
+	X(map_list)                                                                                \
+	X(map_lookup)                                                                              \
+	X(host_list)                                                                               \
+	X(policy_list)                                                                             \
+	X(policy_set)                                                                              \
+	X(policy_rm)                                                                               \
+	X(tenant_list)                                                                             \
+	X(tenant_set)
+#define X(name) void admin_##name(struct admin_conn *conn, json_t *msg);
+ADMIN_OPS(X)
+#undef X
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * metrics.c - the router's counters in Prometheus' text format, version 0.0.4. Control thread.
+ *
+ * Names follow Prometheus' conventions: base units (bytes, seconds), _total for what only grows.
+ * Labels' values are names of containers and tenants, which have no character that would have to be
+ * escaped. Queue pairs have no metrics, for they come and go: `ffctl stats --qps` shows them.
+ */
+#include "ffr/admin/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "ffr/admin/admin.h"
+#include "ffr/lib/version.h"
+
+struct target {
+	const struct container *c;
+	struct sums t;
+	uint64_t depth[3]; /* of its QPs together */
+};
+
+struct page {
+	FILE *out;
+	struct target *list;
+	size_t n;
+};
+
+static void head(struct page *p, const char *name, const char *type, const char *help)
+{
+	fprintf(p->out, "# HELP freeflow_%s %s\n# TYPE freeflow_%s %s\n", name, help, name, type);
+}
+
+/* The labels of one sample and its value; `label` may be NULL. */
+static void sample(struct page *p, const struct target *a, const char *name, const char *label,
+		   const char *value, uint64_t n)
+{
+	fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"", name, a->c->name,
+		a->c->tenant);
+	if (label)
+		fprintf(p->out, ",%s=\"%s\"", label, value);
+	fprintf(p->out, "} %" PRIu64 "\n", n);
+}
+
+/* ---- families with one sample for each container ---------------------------------------------- */
+
+/* X(name, where in struct sums, type, help) */
+#define PLAIN(X)                                                                                   \
+	X("container_sessions", n.sessions, "gauge", "Programs that have the device open.")        \
+	X("container_queue_pairs", n.qps, "gauge", "Queue pairs.")                                 \
+	X("container_completion_queues", n.cqs, "gauge", "Completion queues.")                     \
+	X("container_shared_receive_queues", n.srqs, "gauge", "Shared receive queues.")            \
+	X("container_memory_regions", n.mrs, "gauge", "Memory regions.")                           \
+	X("container_registered_bytes", n.registered, "gauge", "Bytes of memory regions.")         \
+	X("container_zero_copy_bytes", n.zero_copy, "gauge",                                       \
+	  "Bytes of memory regions whose pages the router shares.")                                \
+	X("container_cm_connections", cm.connections, "gauge",                                     \
+	  "Connections of the connection manager.")                                                \
+	X("container_tx_bytes_total", stats.tx_bytes, "counter",                                   \
+	  "Bytes sent: SEND and WRITE, READ served.")                                              \
+	X("container_rx_bytes_total", stats.rx_bytes, "counter",                                   \
+	  "Bytes received: SEND and WRITE to it, READ by it.")                                     \
+	X("container_pvm_bytes_total", stats.pvm_bytes, "counter",                                 \
+	  "Bytes copied through /proc/PID/mem.")                                                   \
+	X("container_pvm_stalls_total", stats.pvm_stalls, "counter",                               \
+	  "Such copies that lasted too long, or failed for now.")                                  \
+	X("container_pvm_refused_total", stats.pvm_refused, "counter",                             \
+	  "Such copies that failed since too many waited.")                                        \
+	X("container_rnr_naks_total", stats.rnr, "counter", "RNR NAKs received.")                  \
+	X("container_retries_total", stats.retries, "counter", "Retransmission time-outs.")        \
+	X("container_dropped_messages_total", stats.ud_drops, "counter",                           \
+	  "Datagrams and UC messages dropped.")                                                    \
+	X("container_cq_overruns_total", stats.cq_overruns, "counter",                             \
+	  "Completion queues that overran.")                                                       \
+	X("container_doorbells_total", stats.bells, "counter",                                     \
+	  "Wake-ups of the router by a doorbell.")                                                 \
+	X("container_completion_events_total", stats.comp_events, "counter",                       \
+	  "Completion events sent.")                                                               \
+	X("container_async_events_total", stats.async_events, "counter",                           \
+	  "Asynchronous events sent.")                                                             \
+	X("container_lost_events_total", stats.events_lost, "counter",                             \
+	  "Events dropped because the client did not read them.")                                  \
+	X("container_bad_requests_total", stats.bad_wqes, "counter",                               \
+	  "Malformed work queue entries.")
+
+static void plain(struct page *p)
+{
+#define X(name, where, type, help)                                                                 \
+	head(p, name, type, help);                                                                 \
+	for (size_t i = 0; i < p->n; i++)                                                          \
+		sample(p, &p->list[i], name, NULL, NULL, p->list[i].t.where);
+	PLAIN(X)
+#undef X
+}
+
+/* ---- families with labels of their own ---------------------------------------------------------- */
+
+static void operations(struct page *p)
+{
+	static const char name[] = "container_operations_total";
+
+	head(p, name, "counter", "Requests and receives completed with success, by operation.");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct ff_stats *st = &p->list[i].t.stats;
+
+		sample(p, &p->list[i], name, "operation", "send", st->send_ops);
+		sample(p, &p->list[i], name, "operation", "write", st->write_ops);
+		sample(p, &p->list[i], name, "operation", "read", st->read_ops);
+		sample(p, &p->list[i], name, "operation", "atomic", st->atomic_ops);
+		sample(p, &p->list[i], name, "operation", "window", st->mw_ops);
+		sample(p, &p->list[i], name, "operation", "receive", st->recv_ops);
+	}
+}
+
+static void completions(struct page *p)
+{
+	static const char name[] = "container_completions_total";
+
+	head(p, name, "counter", "Requests and receives completed, by status.");
+	for (size_t i = 0; i < p->n; i++) {
+#define X(status, text)                                                                            \
+	sample(p, &p->list[i], name, "status", #text,                                              \
+	       stats_status(&p->list[i].t.stats, IBV_WC_##status));
+		FF_STATS_STATUS(X)
+#undef X
+	}
+}
+
+static void depths(struct page *p)
+{
+	static const char *const queue[] = { "send", "receive", "completion" };
+	static const char name[] = "container_queue_entries";
+
+	head(p, name, "gauge", "Entries in the queues of all queue pairs now.");
+	for (size_t i = 0; i < p->n; i++)
+		for (int k = 0; k < 3; k++)
+			sample(p, &p->list[i], name, "queue", queue[k], p->list[i].depth[k]);
+}
+
+/* X(metric, field of struct ff_stats, ns; help) */
+#define TIMES(X)                                                                                   \
+	X("container_throttled_seconds_total", throttled_ns,                                       \
+	  "Time that queue pairs waited for a rate limit, added up.")                              \
+	X("container_router_cpu_seconds_total", cpu_ns, "CPU time that the router spent on it.")   \
+	X("container_held_seconds_total", held_ns,                                                 \
+	  "Time that its requests waited, since it had reached max_cpu.")
+
+static void times(struct page *p)
+{
+#define X(metric, field, help)                                                                     \
+	head(p, metric, "counter", help);                                                          \
+	for (size_t i = 0; i < p->n; i++)                                                          \
+		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %.9f\n", metric,      \
+			p->list[i].c->name, p->list[i].c->tenant,                                  \
+			(double)p->list[i].t.stats.field / 1e9);
+	TIMES(X)
+#undef X
+}
+
+/* Of the router's 226 buckets those that end with a power of 4: from 256 ns to 17 s. */
+static void histogram(struct page *p, const struct target *a, const char *name)
+{
+	const struct lat *h = &a->t.lat;
+	uint64_t n = 0;
+	uint32_t i = 0;
+
+	for (uint32_t shift = 8; shift <= LAT_MAX_SHIFT; shift += 2) {
+		for (; i < LAT_BUCKETS - 1 && lat_bound(i) <= 1ull << shift; i++)
+			n += h->count[i];
+		fprintf(p->out,
+			"freeflow_%s_bucket{container=\"%s\",tenant=\"%s\",le=\"%.12g\"} %" PRIu64
+			"\n",
+			name, a->c->name, a->c->tenant, (double)(1ull << shift) / 1e9, n);
+	}
+	n += h->count[LAT_BUCKETS - 1];
+	fprintf(p->out,
+		"freeflow_%s_bucket{container=\"%s\",tenant=\"%s\",le=\"+Inf\"} %" PRIu64 "\n"
+		"freeflow_%s_sum{container=\"%s\",tenant=\"%s\"} %.9f\n"
+		"freeflow_%s_count{container=\"%s\",tenant=\"%s\"} %" PRIu64 "\n",
+		name, a->c->name, a->c->tenant, n, name, a->c->name, a->c->tenant,
+		(double)h->sum / 1e9, name, a->c->name, a->c->tenant, n);
+}
+
+static void durations(struct page *p)
+{
+	static const char name[] = "container_request_duration_seconds";
+
+	head(p, name, "histogram",
+	     "Time from when the router fetched a request to its completion.");
+	for (size_t i = 0; i < p->n; i++)
+		histogram(p, &p->list[i], name);
+}
+
+static void threads(struct page *p, const struct fast *first)
+{
+	static const char name[] = "container_thread";
+
+	head(p, "fast_threads", "gauge", "Fast threads.");
+	fprintf(p->out, "freeflow_fast_threads %u\n", first->num_threads);
+	head(p, "thread_moves_total", "counter",
+	     "Moves of containers that talk to each other from one fast thread to another.");
+	fprintf(p->out, "freeflow_thread_moves_total %" PRIu64 "\n", first->num_moves);
+	head(p, "control_thread_starved_total", "counter",
+	     "Times that the control thread was runnable and got no CPU for 50 ms.");
+	fprintf(p->out, "freeflow_control_thread_starved_total %" PRIu64 "\n",
+		rescue_count(first->rescue));
+	head(p, name, "gauge", "The fast thread that serves the container.");
+	for (size_t i = 0; i < p->n; i++)
+		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %u\n", name,
+			p->list[i].c->name, p->list[i].c->tenant, p->list[i].c->fast->index);
+}
+
+/* ---- the page ------------------------------------------------------------------------------------- */
+
+static void add_depths(struct target *a)
+{
+	const struct session *s;
+
+	LIST_FOREACH(s, &a->c->sessions, entry) {
+		const struct obj_table *qps = &s->tab[OBJ_QP];
+
+		for (uint32_t i = 0; i < qps->size; i++) {
+			const struct qp *qp = obj_of(qps->slot[i], qp);
+			struct ff_depths d;
+
+			if (!qp || qp->target) /* an XRC_RECV QP's receives are its SRQ's */
+				continue;
+			stats_depths(qp, &d);
+			a->depth[0] += d.sq;
+			a->depth[1] += d.rq;
+			a->depth[2] += d.cq;
+		}
+	}
+}
+
+static int collect(struct router *r, struct page *p)
+{
+	const struct container *c;
+
+	LIST_FOREACH(c, &r->fast->containers, entry)
+		p->n++;
+	p->list = calloc(p->n + 1, sizeof(*p->list));
+	if (!p->list)
+		return -1;
+	p->n = 0;
+	LIST_FOREACH(c, &r->fast->containers, entry) {
+		struct target *a = &p->list[p->n++];
+
+		a->c = c;
+		sums_add(&a->t, c);
+		add_depths(a);
+	}
+	return 0;
+}
+
+char *metrics_text(struct router *r, size_t *len)
+{
+	struct page p = { 0 };
+	char *text = NULL;
+
+	if (collect(r, &p))
+		return NULL;
+	p.out = open_memstream(&text, len);
+	if (p.out) {
+		head(&p, "build_info", "gauge", "The router's version.");
+		fprintf(p.out, "freeflow_build_info{version=\"%s\",host=\"%s\"} 1\n", FF_VERSION,
+			r->conf.hostname);
+		head(&p, "containers", "gauge", "Containers on this host.");
+		fprintf(p.out, "freeflow_containers %zu\n", p.n);
+		threads(&p, r->fast);
+		plain(&p);
+		operations(&p);
+		completions(&p);
+		depths(&p);
+		times(&p);
+		durations(&p);
+		if (fclose(p.out)) {
+			free(text);
+			text = NULL;
+		}
+	}
+	free(p.list);
+	return text;
+}

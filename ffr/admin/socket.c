@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * socket.c - the administrator's socket: connections, lines, answers. Control thread.
+ *
+ * A Unix stream socket of mode 0600. One line is one JSON object:
+ *	{"op":"container_show","name":"web"}
+ *	{"ok":true,"container":{...}}
+ *	{"ok":false,"error":"ENOENT","message":"no container web"}
+ * A connection has one request at a time; the next is read when the answer has been taken. The ops
+ * are in ops.c.
+ */
+#include "ffr/admin/admin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ffo/base/proto.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sd.h"
+
+#define ADMIN_MAX_CONNS 64u
+#define ADMIN_BACKLOG	16
+
+struct admin {
+	struct router *r;
+	uv_pipe_t listener;
+	LIST_HEAD(, admin_conn) conns;
+	uint32_t num_conns;
+	bool passed; /* the service manager has the socket, and keeps it */
+	bool closed; /* freed with the last connection */
+};
+
+struct admin_conn {
+	LIST_ENTRY(admin_conn) entry;
+	struct admin *a;
+	uv_pipe_t pipe;
+	uv_write_t write;
+	char *out;
+	char in[ADMIN_LINE_MAX];
+	size_t in_len;
+	bool busy;   /* a request is being served or its answer written */
+	bool asked;  /* an op owes an answer: the connection must stay */
+	bool closed; /* its handle is closed */
+};
+
+static const struct {
+	const char *name;
+	void (*fn)(struct admin_conn *conn, json_t *msg);
+} ops[] = {
+#define X(name) { #name, admin_##name },
+	ADMIN_OPS(X)
+#undef X
+};
+
+static void conn_next(struct admin_conn *conn);
+
+struct router *admin_router(struct admin_conn *conn)
+{
+	return conn->a->r;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static void admin_put(struct admin *a)
+{
+	if (a->closed && !a->num_conns)
+		free(a);
+}
+
+static void conn_put(struct admin_conn *conn)
+{
+	struct admin *a = conn->a;
+
+	if (!conn->closed || conn->asked)
+		return;
+	a->num_conns--;
+	free(conn->out);
+	free(conn);
+	admin_put(a);
+}
+
+static void on_conn_closed(uv_handle_t *h)
+{
+	struct admin_conn *conn = h->data;
+
+	conn->closed = true;
+	conn_put(conn);
+}
+
+static void conn_close(struct admin_conn *conn)
+{
+	if (uv_is_closing((uv_handle_t *)&conn->pipe))
+		return;
+	LIST_REMOVE(conn, entry);
+	uv_close((uv_handle_t *)&conn->pipe, on_conn_closed);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static void on_written(uv_write_t *w, int status)
+{
+	struct admin_conn *conn = w->data;
+
+	free(conn->out);
+	conn->out = NULL;
+	conn->busy = false;
+	if (status)
+		conn_close(conn);
+	else
+		conn_next(conn);
+}
+
+static void answer_send(struct admin_conn *conn, json_t *answer)
+{
+	uv_buf_t buf;
+	size_t len;
+
+	conn->asked = false;
+	if (uv_is_closing((uv_handle_t *)&conn->pipe)) {
+		json_decref(answer);
+		conn_put(conn);
+		return;
+	}
+	conn->out = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+	json_decref(answer);
+	if (!conn->out) {
+		log_err("admin: out of memory");
+		conn_close(conn);
+		return;
+	}
+	len = strlen(conn->out);
+	conn->out[len] = '\n'; /* in place of the NUL */
+	buf = uv_buf_init(conn->out, (unsigned)len + 1);
+	conn->write.data = conn;
+	if (uv_write(&conn->write, (uv_stream_t *)&conn->pipe, &buf, 1, on_written))
+		conn_close(conn);
+}
+
+void admin_reply(struct admin_conn *conn, json_t *answer)
+{
+	if (answer)
+		json_object_set_new(answer, "ok", json_true());
+	answer_send(conn, answer);
+}
+
+void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (char *p = text; *p; p++) /* one line, and UTF-8 even where a name was cut off */
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+	answer_send(conn, json_pack("{s:b, s:s, s:s}", "ok", 0, "error", ffo_error_name(err),
+				    "message", text));
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+static void serve_line(struct admin_conn *conn, const char *line, size_t len)
+{
+	json_t *msg = json_loadb(line, len, JSON_REJECT_DUPLICATES, NULL);
+	const char *op = json_string_value(json_object_get(msg, "op"));
+
+	conn->busy = conn->asked = true;
+	if (!op) {
+		admin_error(conn, -EINVAL, "not a request: a JSON object with \"op\" is expected");
+		json_decref(msg);
+		return;
+	}
+	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		if (strcmp(op, ops[i].name))
+			continue;
+		ops[i].fn(conn, msg);
+		json_decref(msg);
+		return;
+	}
+	admin_error(conn, -EOPNOTSUPP, "unknown op");
+	json_decref(msg);
+}
+
+/* Serve the next whole line, if there is one. */
+static void conn_next(struct admin_conn *conn)
+{
+	char line[ADMIN_LINE_MAX];
+	char *end = memchr(conn->in, '\n', conn->in_len);
+	size_t len;
+
+	if (conn->busy)
+		return;
+	if (!end) {
+		if (conn->in_len == sizeof(conn->in))
+			conn_close(conn);
+		return;
+	}
+	len = (size_t)(end - conn->in);
+	memcpy(line, conn->in, len);
+	conn->in_len -= len + 1;
+	memmove(conn->in, end + 1, conn->in_len);
+	serve_line(conn, line, len);
+}
+
+static void on_alloc(uv_handle_t *h, size_t suggested, uv_buf_t *buf)
+{
+	struct admin_conn *conn = h->data;
+
+	(void)suggested;
+	*buf = uv_buf_init(conn->in + conn->in_len, (unsigned)(sizeof(conn->in) - conn->in_len));
+}
+
+static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
+{
+	struct admin_conn *conn = s->data;
+
+	(void)buf;
+	if (n < 0) { /* also ENOBUFS: more than a line's length while one is being served */
+		conn_close(conn);
+		return;
+	}
+	conn->in_len += (size_t)n;
+	conn_next(conn);
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+	struct admin *a = listener->data;
+	struct admin_conn *conn;
+
+	if (status < 0)
+		return;
+	conn = calloc(1, sizeof(*conn));
+	if (!conn)
+		return;
+	conn->a = a;
+	uv_pipe_init(&a->r->loop, &conn->pipe, 0);
+	conn->pipe.data = conn;
+	a->num_conns++;
+	LIST_INSERT_HEAD(&a->conns, conn, entry);
+	if (uv_accept(listener, (uv_stream_t *)&conn->pipe) || a->num_conns > ADMIN_MAX_CONNS ||
+	    uv_read_start((uv_stream_t *)&conn->pipe, on_alloc, on_read))
+		conn_close(conn);
+}
+
+/* A path as long as the caller likes, through its directory's descriptor; mode 0600 from birth. */
+int admin_listen(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const char *base = strrchr(path, '/') + 1;
+	char dir[4096];
+	int dir_fd, fd, err = 0;
+	mode_t old;
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(base - path), path);
+	dir_fd = open(dir, O_DIRECTORY | O_CLOEXEC | O_RDONLY);
+	if (dir_fd < 0)
+		return -errno;
+	if (snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d/%s", dir_fd, base) >=
+	    (int)sizeof(sa.sun_path)) {
+		close(dir_fd);
+		return -ENAMETOOLONG;
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0) {
+		err = -errno;
+	} else {
+		unlinkat(dir_fd, base, 0);
+		old = umask(0177);
+		if (bind(fd, (struct sockaddr *)&sa, sizeof(sa)))
+			err = -errno;
+		umask(old);
+	}
+	close(dir_fd);
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
+}
+
+static void on_listener_closed(uv_handle_t *h)
+{
+	struct admin *a = h->data;
+
+	a->closed = true;
+	admin_put(a);
+}
+
+int admin_start(struct router *r)
+{
+	struct admin *a = calloc(1, sizeof(*a));
+	int fd, err;
+
+	if (!a)
+		return -ENOMEM;
+	a->r = r;
+	fd = sd_listener("admin");
+	a->passed = fd >= 0;
+	if (fd == -ENOENT)
+		fd = admin_listen(r->conf.admin_socket);
+	if (fd < 0) {
+		free(a);
+		return fd;
+	}
+	uv_pipe_init(&r->loop, &a->listener, 0);
+	a->listener.data = a;
+	err = uv_pipe_open(&a->listener, fd);
+	if (err)
+		close(fd);
+	else
+		err = uv_listen((uv_stream_t *)&a->listener, ADMIN_BACKLOG, on_connection);
+	if (err) {
+		uv_close((uv_handle_t *)&a->listener, on_listener_closed);
+		return err;
+	}
+	r->admin = a;
+	return 0;
+}
+
+void admin_stop(struct admin *a)
+{
+	if (!a)
+		return;
+	if (!a->passed)
+		unlink(a->r->conf.admin_socket);
+	while (!LIST_EMPTY(&a->conns))
+		conn_close(LIST_FIRST(&a->conns));
+	uv_close((uv_handle_t *)&a->listener, on_listener_closed);
+}

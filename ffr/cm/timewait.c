@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * timewait.c - what is left of a connection to another host that this side has ended, and whose
+ * last word may have been lost. Control thread.
+ *
+ *	REJ	is given again to who repeats what it answered: a REQ, a REP. So a request that was
+ *		rejected does not come to the listener a second time.
+ *	DREQ	of an id that its client has destroyed, or that went with its session: repeated until
+ *		it is answered, as if the id were there.
+ *
+ * Neither needs the id, nor the session; both end with their container.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/cm/internal.h"
+
+#define LOOK_MAX     64u
+#define TIMEWAIT_MAX 4096u /* then the oldest goes */
+
+struct cm_timewait {
+	TAILQ_ENTRY(cm_timewait) entry;
+	UT_hash_handle of_comm, of_peer;
+	struct cm *cm;
+	struct timer timer;
+	uint64_t deadline;   /* ms */
+	uint32_t comm;	     /* the id's */
+	uint32_t conn;	     /* as cm_wire_conn(): what m was last sent on */
+	struct cm_peer peer; /* comm: 0, if no request made the id */
+	char tenant[CONTAINER_NAME_MAX];
+	struct cm_msg m;
+};
+
+static void forget(struct cm_timewait *w)
+{
+	struct cm *cm = w->cm;
+
+	TAILQ_REMOVE(&cm->timewait, w, entry);
+	HASH_DELETE(of_comm, cm->timewait_by_comm, w);
+	if (w->peer.comm)
+		HASH_DELETE(of_peer, cm->timewait_by_peer, w);
+	timer_cancel(&cm->timers, &w->timer);
+	cm->num_timewait--;
+	free(w);
+}
+
+static const struct container *container_of(const struct cm_timewait *w)
+{
+	return container_by_gid(w->cm->r->fast, w->tenant, &w->m.sgid);
+}
+
+static void on_timer(struct timer *t)
+{
+	struct cm_timewait *w = (void *)((char *)t - offsetof(struct cm_timewait, timer));
+	const struct container *c = container_of(w);
+	struct cm *cm = w->cm;
+	uint32_t comm = w->comm, conn;
+
+	if (!c || cm_now(cm) >= w->deadline) {
+		forget(w);
+		return;
+	}
+	conn = cm_send(cm, c, &w->m);
+	w = cm_timewait_by_comm(cm, comm); /* it may have been answered at once */
+	if (!w)
+		return;
+	w->conn = conn;
+	cm_timer(cm, &w->timer, CM_RETRY_MAX);
+}
+
+struct cm_timewait *cm_timewait_by_comm(struct cm *cm, uint32_t comm)
+{
+	struct cm_timewait *w;
+
+	HASH_FIND(of_comm, cm->timewait_by_comm, &comm, sizeof(comm), w);
+	return w;
+}
+
+static struct cm_timewait *by_peer(struct cm *cm, const struct cm_peer *peer)
+{
+	struct cm_timewait *w;
+
+	HASH_FIND(of_peer, cm->timewait_by_peer, peer, sizeof(*peer), w);
+	return w;
+}
+
+/*
+ * There is one too many. The oldest goes, but of the container of the new one if it has any among the
+ * first: who has most of them then takes no place of others.
+ */
+static struct cm_timewait *one_to_go(struct cm *cm, const struct cm_timewait *new)
+{
+	struct cm_timewait *w;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(w, &cm->timewait, entry) {
+		if (n++ == LOOK_MAX)
+			break;
+		if (w != new && !memcmp(&w->m.sgid, &new->m.sgid, sizeof(w->m.sgid)) &&
+		    !strcmp(w->tenant, new->tenant))
+			return w;
+	}
+	return TAILQ_FIRST(&cm->timewait);
+}
+
+void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn)
+{
+	struct cm *cm = id->cm;
+	struct cm_timewait *w;
+
+	if (conn == CM_CONN_HERE || !id->comm || cm_timewait_by_comm(cm, id->comm))
+		return;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return;
+	w->cm = cm;
+	w->timer.fn = on_timer;
+	w->deadline = cm_now(cm) + CM_DREQ_TIMEOUT;
+	if (cm_timer(cm, &w->timer, m->type == CM_MSG_DREQ ? CM_RETRY_MAX : CM_REQ_TIMEOUT)) {
+		free(w);
+		return;
+	}
+	w->comm = id->comm;
+	w->conn = conn;
+	memcpy(w->tenant, id->cont->c->tenant, sizeof(w->tenant));
+	memcpy(&w->m, m, offsetof(struct cm_msg, pd) + m->pd_len);
+	if (!by_peer(cm, &id->peer))
+		w->peer = id->peer;
+	HASH_ADD(of_comm, cm->timewait_by_comm, comm, sizeof(w->comm), w);
+	if (!w->of_comm.tbl) { /* the other side finds out by itself, later */
+		timer_cancel(&cm->timers, &w->timer);
+		free(w);
+		return;
+	}
+	if (w->peer.comm)
+		HASH_ADD(of_peer, cm->timewait_by_peer, peer, sizeof(w->peer), w);
+	if (!w->of_peer.tbl)
+		w->peer.comm = 0;
+	TAILQ_INSERT_TAIL(&cm->timewait, w, entry);
+	if (++cm->num_timewait > TIMEWAIT_MAX)
+		forget(one_to_go(cm, w));
+}
+
+static struct cm_timewait *receiver_of(struct cm *cm, const struct cm_msg *m)
+{
+	struct cm_peer peer = { m->dgid, m->sgid, m->src_comm };
+	struct cm_timewait *w;
+
+	if (!m->dst_comm)
+		return m->type == CM_MSG_REQ ? by_peer(cm, &peer) : NULL;
+	w = cm_timewait_by_comm(cm, m->dst_comm);
+	if (!w || memcmp(&w->m.sgid, &m->dgid, sizeof(m->dgid)) ||
+	    memcmp(&w->m.dgid, &m->sgid, sizeof(m->sgid)) || w->m.dst_comm != m->src_comm)
+		return NULL;
+	return w;
+}
+
+bool cm_timewait_answer(struct cm *cm, const struct cm_msg *m)
+{
+	struct cm_timewait *w = receiver_of(cm, m);
+	const struct container *c;
+
+	if (!w)
+		return false;
+	switch (m->type) {
+	case CM_MSG_REQ:
+	case CM_MSG_REP:
+		c = container_of(w);
+		if (c)
+			cm_send(cm, c, &w->m);
+		return true;
+	case CM_MSG_DREP:
+	case CM_MSG_DREQ: /* both at once */
+		if (w->m.type == CM_MSG_DREQ)
+			forget(w);
+		return m->type == CM_MSG_DREP;
+	default:
+		return false;
+	}
+}
+
+void cm_timewait_conns_changed(struct cm *cm)
+{
+	const struct container *c;
+	struct cm_timewait *w;
+
+	TAILQ_FOREACH(w, &cm->timewait, entry) {
+		c = w->m.type == CM_MSG_DREQ ? container_of(w) : NULL;
+		if (c && cm_wire_conn(cm, c, &w->m.dgid) != w->conn)
+			cm_timer(cm, &w->timer, 0);
+	}
+}
+
+void cm_timewait_fini(struct cm *cm)
+{
+	struct cm_timewait *w;
+
+	while ((w = TAILQ_FIRST(&cm->timewait)))
+		forget(w);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * wire.c - the connection manager's messages to and from other hosts. Control thread.
+ * Neighbours: msg.c delivers, soft/remote_cm.c has the frames.
+ *
+ * A message travels as struct cm_msg up to its private data, between routers of one version (peer.c
+ * sees to that). The sender's router is not trusted with more than its own containers: that the
+ * sender is there was checked (remote_cm_take()), that the path is the two containers' is here.
+ */
+#include <string.h>
+
+#include "ffr/cm/internal.h"
+#include "ffr/dir/dir.h"
+#include "ffr/soft/remote_cm.h"
+
+#define MSG_SZ(pd_len) ((uint32_t)(offsetof(struct cm_msg, pd) + (pd_len)))
+_Static_assert(sizeof(struct cm_msg) <= WIRE_SMALL_MAX, "it fits into a frame");
+_Static_assert(FF_CM_PD_MAX >= UINT8_MAX, "pd_len cannot be too long");
+
+/* Is it sent again when there is a connection? Then it need not wait for one. */
+static bool is_repeated(const struct cm_msg *m)
+{
+	return m->type == CM_MSG_REQ || m->type == CM_MSG_REP || m->type == CM_MSG_SIDR_REQ;
+}
+
+bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
+		  struct container **here, uint32_t *conn)
+{
+	struct fast *f = cm->r->fast;
+	struct ff_ah_attr path = { .is_global = 1 };
+	struct remote *there = NULL;
+	enum dir_answer a;
+
+	*here = NULL;
+	if (!f->dir)
+		return false;
+	memcpy(path.dgid, &m->dgid, sizeof(path.dgid));
+	fast_lock(f);
+	a = dir_path(f, from, &path, here, &there);
+	if (a == DIR_REMOTE)
+		*conn = remote_cm_send(f, from, there, m, MSG_SZ(m->pd_len), !is_repeated(m));
+	else
+		*conn = CM_CONN_NONE;
+	fast_unlock(f);
+	return a == DIR_REMOTE || a == DIR_WAIT;
+}
+
+uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union ibv_gid *gid)
+{
+	struct fast *f = cm->r->fast;
+	struct ff_ah_attr path = { .is_global = 1 };
+	struct container *here = NULL;
+	struct remote *there = NULL;
+	uint32_t conn = CM_CONN_NONE;
+	enum dir_answer a;
+
+	if (!f->dir)
+		return container_by_gid(f, from->tenant, gid) ? CM_CONN_HERE : CM_CONN_NONE;
+	memcpy(path.dgid, gid, sizeof(path.dgid));
+	fast_lock(f);
+	a = dir_path(f, from, &path, &here, &there);
+	if (a == DIR_REMOTE)
+		conn = remote_cm_conn(there);
+	else if (a == DIR_HERE)
+		conn = CM_CONN_HERE;
+	fast_unlock(f);
+	return conn;
+}
+
+bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid)
+{
+	struct fast *f = cm->r->fast;
+	struct ff_ah_attr path = { .is_global = 1 };
+	struct container *here = NULL;
+	struct remote *there = NULL;
+	enum dir_answer a;
+
+	if (!f->dir)
+		return false;
+	memcpy(path.dgid, gid, sizeof(path.dgid));
+	fast_lock(f);
+	a = dir_path(f, from, &path, &here, &there);
+	fast_unlock(f);
+	return a == DIR_REMOTE || (a == DIR_HERE && !here->dying);
+}
+
+static bool has_gid(const union ibv_gid *gids, unsigned n, const union ibv_gid *gid)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (!memcmp(&gids[i], gid, sizeof(*gid)))
+			return true;
+	return false;
+}
+
+static struct container *container_of_id(struct fast *f, uint32_t id)
+{
+	struct container *c;
+
+	LIST_FOREACH(c, &f->containers, entry)
+		if (c->id == id)
+			return c;
+	return NULL;
+}
+
+/* Copy it, and see whether it can be one between these two. */
+static bool is_sound(const struct cm_frame *fr, const struct remote *from,
+		     const struct container *to, struct cm_msg *m)
+{
+	uint32_t len = fr->h.len;
+
+	if (len < MSG_SZ(0) || len > sizeof(*m))
+		return false;
+	memset(m, 0, sizeof(*m));
+	memcpy(m, fr->msg, len);
+	return m->type < CM_MSG_NUM && MSG_SZ(m->pd_len) <= len &&
+	       has_gid(from->gid, from->num_gids, &m->sgid) &&
+	       has_gid(to->gid, to->num_gids, &m->dgid);
+}
+
+/* One message. False: there is none. */
+static bool take_one(struct cm *cm)
+{
+	struct fast *f = cm->r->fast;
+	struct cm_from from = { 0 };
+	struct container *to = NULL;
+	struct cm_frame *fr;
+	struct remote *r;
+	struct cm_msg m;
+	bool ok = false;
+
+	fast_lock(f);
+	fr = remote_cm_take(f, &r);
+	if (fr) {
+		to = container_of_id(f, fr->h.dst_cont);
+		ok = to && !to->dying && to->epoch == fr->h.dst_epoch &&
+		     dir_allowed(f, to, r->tenant, r->name) && is_sound(fr, r, to, &m);
+		memcpy(from.tenant, r->tenant, sizeof(from.tenant));
+		memcpy(from.name, r->name, sizeof(from.name));
+		remote_cm_taken(f, fr);
+	}
+	fast_unlock(f);
+	if (ok)
+		cm_deliver(cm, &from, to, &m);
+	return fr;
+}
+
+static void frames_came(uv_async_t *a)
+{
+	struct cm *cm = a->data;
+	struct fast *f = cm->r->fast;
+	uint32_t changes;
+
+	while (take_one(cm))
+		;
+	fast_lock(f);
+	changes = remote_cm_changes(f);
+	fast_unlock(f);
+	if (changes != cm->conn_changes)
+		cm_conns_changed(cm);
+	cm->conn_changes = changes;
+}
+
+/* [lock] */
+static void tell(struct fast *f)
+{
+	struct router *r = f->owner;
+
+	uv_async_send(&r->cm->frames);
+}
+
+void cm_wire_init(struct cm *cm)
+{
+	struct fast *f = cm->r->fast;
+
+	uv_async_init(&cm->r->loop, &cm->frames, frames_came);
+	cm->frames.data = cm;
+	fast_lock(f);
+	f->owner = cm->r;
+	f->cm_frames = tell;
+	fast_unlock(f);
+}
+
+void cm_wire_fini(struct cm *cm)
+{
+	fast_lock(cm->r->fast);
+	cm->r->fast->cm_frames = NULL;
+	fast_unlock(cm->r->fast);
+}

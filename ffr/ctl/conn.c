@@ -1,0 +1,699 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * conn.c - clients' connections: packets in, one dispatch, responses out. Control thread. Packets
+ * come through the socket or, while spin.c looks there, through the session's memory.
+ *
+ * A connection belongs to the container whose socket it reached (container.c). It is closed, with
+ * its session, when the client closes it or dies (pidfd: the descriptor may live on in a child),
+ * breaks the protocol, does not read its responses, or has corrupted its shared memory (ctl_wake).
+ * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
+ * before the others have their turn. Who connects and does not say HELLO is closed after a while;
+ * a container can hold so many of those only (container.c). When a container has made as many calls
+ * as it may in a second, or has used the CPU time that it may (cpu.h), the connections that call wait,
+ * unread, and nobody else does.
+ */
+#include "ffr/ctl/ctl.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ffr/ctl/container.h"
+#include "ffr/obj/cpu.h"
+#include "ffr/ctl/discard.h"
+#include "ffr/keeper/keeper.h"
+#include "ffr/lib/log.h"
+#include "ffr/ctl/session.h"
+#include "ffr/lib/shm.h"
+
+#define CTL_BATCH   16u
+#define BATCH_NS    1000000ull /* of one connection's messages, after which others have their turn */
+#define END_NS	    1000000ull	 /* of one session's end, likewise */
+#define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
+#define CONN_FDS    2u		 /* socket and pidfd */
+#define WAIT_MAX_NS 100000000ull /* a limit that was raised is noticed */
+
+uint64_t ctl_hello_patience = 5000;
+
+/* ---- dispatch ------------------------------------------------------------------------------ */
+
+/* The handlers with their types; the table is FF_MSG_TABLE. */
+#define X(num, NAME, name, tail, fds)                                                              \
+	static int serve_##name(struct ctl_call *c, const void *req, void *resp)                   \
+	{                                                                                          \
+		return ctl_##name(c, req, resp);                                                   \
+	}
+FF_MSG_TABLE(X)
+#undef X
+
+static int (*const serve[FF_MSG_NUM])(struct ctl_call *c, const void *req, void *resp) = {
+#define X(num, NAME, name, tail, fds) [num] = serve_##name,
+	FF_MSG_TABLE(X)
+#undef X
+};
+
+void ctl_reply_fd(struct ctl_reply *reply, int fd, bool owned)
+{
+	reply->fds[reply->n_fds].fd = fd;
+	reply->fds[reply->n_fds++].owned = owned;
+}
+
+static void reply_release(struct ctl_reply *reply)
+{
+	while (reply->n_fds) {
+		reply->n_fds--;
+		if (reply->fds[reply->n_fds].owned)
+			close(reply->fds[reply->n_fds].fd);
+	}
+}
+
+const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp,
+		      struct ctl_reply *reply, int *status)
+{
+	struct ctl_call c = {
+		.r = conn->r,
+		.conn = conn,
+		.s = conn->ses,
+		.tail = m->tail,
+		.n_tail = m->hdr.n_tail,
+		.fds = m->fds,
+		.sender = m->sender,
+		.reply = reply,
+	};
+
+	if (conn->ses && conn->ses->mem_gone)
+		return "its shared memory is gone";
+	if ((m->hdr.type == FF_MSG_HELLO || m->hdr.type == FF_MSG_CHALLENGE) != !conn->ses)
+		return conn->ses ? "a second HELLO" : "a request before HELLO";
+	reply->n_fds = 0;
+	memset(resp, 0, m->type->resp_size);
+	*status = serve[m->hdr.type](&c, m->req, resp);
+	keeper_call_ends();
+	quota_tell(conn->cont);
+	if (*status) {
+		memset(resp, 0, m->type->resp_size);
+		reply_release(reply);
+	}
+	if (conn->ses && conn->ses->mem_gone)
+		return "its shared memory is gone";
+	return NULL;
+}
+
+/* ---- packets ------------------------------------------------------------------------------- */
+
+/* One packet with its descriptors. 0 or -errno; a client that hung up is -ECONNRESET. */
+static int reply_send(int fd, const struct ff_hdr *hdr, const void *resp, size_t len,
+		      const struct ctl_reply *reply)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t buf[CMSG_SPACE(CTL_MAX_FDS * sizeof(int))];
+	} cm = { 0 };
+	struct iovec iov[2] = { { (void *)hdr, sizeof(*hdr) }, { (void *)resp, len } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
+
+	if (reply->n_fds) {
+		msg.msg_control = cm.buf;
+		msg.msg_controllen = CMSG_SPACE(reply->n_fds * sizeof(int));
+		cm.h.cmsg_level = SOL_SOCKET;
+		cm.h.cmsg_type = SCM_RIGHTS;
+		cm.h.cmsg_len = CMSG_LEN(reply->n_fds * sizeof(int));
+		for (unsigned i = 0; i < reply->n_fds; i++)
+			memcpy(CMSG_DATA(&cm.h) + i * sizeof(int), &reply->fds[i].fd, sizeof(int));
+	}
+	while (sendmsg(fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		if (errno != EINTR)
+			return errno == EPIPE ? -ECONNRESET : -errno;
+	return 0;
+}
+
+/* What came along with a packet. */
+struct packet_extra {
+	pid_t sender; /* 0: the kernel was not asked to tell */
+	unsigned n;   /* descriptors */
+	int fd[PACKET_FDS];
+};
+
+/*
+ * They are closed. What a request was served with was looked at; of others nobody knows how long that
+ * takes (discard.c).
+ */
+static void extra_end(struct ctl_conn *conn, struct packet_extra *got, bool served)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+
+	for (unsigned i = 0; i < got->n; i++) {
+		if (served)
+			close(got->fd[i]);
+		else
+			discard_fd(&ct->discard, got->fd[i]);
+	}
+	got->n = 0;
+}
+
+static void extra_take(struct msghdr *msg, struct packet_extra *got)
+{
+	struct cmsghdr *cm;
+	struct ucred cred;
+	size_t n;
+
+	got->sender = 0;
+	got->n = 0;
+	for (cm = CMSG_FIRSTHDR(msg); cm; cm = CMSG_NXTHDR(msg, cm)) {
+		if (cm->cmsg_level != SOL_SOCKET)
+			continue;
+		if (cm->cmsg_type == SCM_CREDENTIALS && cm->cmsg_len == CMSG_LEN(sizeof(cred))) {
+			memcpy(&cred, CMSG_DATA(cm), sizeof(cred));
+			got->sender = cred.pid;
+		}
+		if (cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(got->fd[0]);
+		memcpy(got->fd, CMSG_DATA(cm), n * sizeof(got->fd[0]));
+		got->n = (unsigned)n; /* there is one such header, with at most PACKET_FDS */
+	}
+}
+
+/*
+ * Receive one packet into r->rx. Its length, 0 at the end of the connection, or -errno. A packet
+ * that is too long comes out one byte longer than any message is.
+ */
+static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t buf[CMSG_SPACE(PACKET_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
+	} cm;
+	struct iovec iov = { conn->r->rx, FF_MSG_MAX + 1 };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = cm.buf,
+			      .msg_controllen = sizeof(cm) };
+	ssize_t n;
+
+	do {
+		n = recvmsg(conn->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	extra_take(&msg, got);
+	return n;
+}
+
+/* ---- whose CPU time it is --------------------------------------------------------------------- */
+
+void ctl_charge(struct container *c, uint64_t from)
+{
+	uint64_t ns = cpu_of_thread() - from;
+
+	c->ctl_cpu_ns += ns;
+	if (cpu_limited(c))
+		cpu_charge(c, uv_hrtime(), ns);
+}
+
+/* What the end costs is the container's, too. */
+static void end_charged(struct ctl_conn *conn, const char *why)
+{
+	struct container *c = conn->cont;
+	uint64_t from = cpu_of_thread();
+
+	ctl_conn_close(conn, why);
+	ctl_charge(c, from);
+}
+
+static void on_silence(uv_timer_t *t)
+{
+	end_charged(t->data, "no HELLO came");
+}
+
+/* It has a session, or goes. */
+static void end_silence(struct ctl_conn *conn)
+{
+	if (!conn->silent)
+		return;
+	conn->silent = false;
+	uv_timer_stop(&conn->hello);
+	container_heard(conn->cont);
+}
+
+struct answer {
+	struct ff_hdr hdr;
+	alignas(16) uint8_t resp[CTL_RESP_MAX];
+	size_t len; /* of resp */
+	struct ctl_reply reply;
+};
+
+/* Serve one request, r->rx. NULL with an answer to be sent, or why the connection must be closed. */
+static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_extra *got,
+				struct answer *a)
+{
+	struct ctl_msg m;
+	const char *why;
+	int status = 0;
+
+	a->reply.n_fds = 0;
+	why = ctl_parse(conn->r->rx, len, got->n, &m);
+	if (!why) {
+		m.fds = got->fd;
+		m.sender = got->sender;
+		why = ctl_serve(conn, &m, a->resp, &a->reply, &status);
+	}
+	if (why) {
+		reply_release(&a->reply);
+		return why;
+	}
+	if (conn->ses)
+		end_silence(conn);
+	a->hdr = (struct ff_hdr){
+		.magic = FF_PROTO_MAGIC,
+		.type = m.hdr.type,
+		.seq = m.hdr.seq,
+		.status = status,
+		.n_fds = (uint16_t)a->reply.n_fds,
+	};
+	a->len = m.type->resp_size;
+	return NULL;
+}
+
+/* Through the socket. NULL, or why the connection must be closed. */
+static const char *answer_send(struct ctl_conn *conn, struct answer *a)
+{
+	int err = reply_send(conn->fd, &a->hdr, a->resp, a->len, &a->reply);
+
+	reply_release(&a->reply);
+	if (err == -EAGAIN || err == -ENOBUFS)
+		return "it does not read its responses";
+	if (err == -ETOOMANYREFS) /* without CAP_SYS_RESOURCE */
+		return "this user has too many descriptors on their way, in any sockets";
+	return NULL; /* any other error: the next receive tells the end */
+}
+
+/* ---- waiting for a turn ---------------------------------------------------------------------- */
+
+static void on_readable(uv_poll_t *h, int status, int events);
+
+static void on_turn(uv_timer_t *t)
+{
+	struct ctl_conn *conn = t->data;
+
+	conn->waits = false;
+	if (conn->silent)
+		uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
+	uv_poll_start(&conn->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+	/* what was posted while it waited; this may close it */
+	if (conn->ses)
+		ctl_serve_slot(conn);
+}
+
+/* ns that its next request has to wait, and the limit that has been reached. */
+static uint64_t call_wait(struct ctl_conn *conn, const char **limit)
+{
+	struct container *c = conn->cont;
+	bool calls = quota_calls_limited(c), cpu = cpu_limited(c);
+	uint64_t now = calls || cpu ? uv_hrtime() : 0, calls_ns, cpu_ns;
+
+	calls_ns = calls ? quota_call_wait(c, now) : 0;
+	cpu_ns = cpu ? cpu_wait(c, now) : 0;
+	*limit = calls_ns > cpu_ns ? "max_calls" : "max_cpu";
+	if (cpu_ns > WAIT_MAX_NS)
+		cpu_ns = WAIT_MAX_NS;
+	return calls_ns > cpu_ns ? calls_ns : cpu_ns;
+}
+
+/* May it be served a request that is there? If not, it is not read until it may. */
+static bool may_call(struct ctl_conn *conn)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+	const char *limit;
+	uint64_t ns;
+
+	if (conn->waits)
+		return false;
+	ns = call_wait(conn, &limit);
+	if (!ns)
+		return true;
+	log_client(&ct->limit, LOG_LEVEL_WARN,
+		   "container %s: it makes more control calls than %s allows: they wait",
+		   conn->cont->name, limit);
+	conn->waits = true;
+	if (conn->silent)
+		uv_timer_stop(&conn->hello);
+	uv_poll_start(&conn->poll, UV_DISCONNECT, on_readable);
+	uv_timer_start(&conn->turn, on_turn, (ns + 999999) / 1000000, 0);
+	return false;
+}
+
+static void call_charge(struct ctl_conn *conn)
+{
+	if (quota_calls_limited(conn->cont))
+		quota_call_charge(conn->cont, uv_hrtime());
+}
+
+/* ---- the slot ------------------------------------------------------------------------------ */
+
+static_assert(sizeof(struct ff_hdr) + CTL_RESP_MAX <= FF_CALL_MAX, "room for any answer");
+
+static const char *slot_answer(struct ctl_conn *conn, struct ff_call_slot *slot, struct answer *a)
+{
+	uint32_t seq = a->hdr.seq;
+
+	if (a->reply.n_fds)
+		return answer_send(conn, a);
+	shm_copy(&slot->packet[0], &a->hdr, sizeof(a->hdr));
+	shm_copy(&slot->packet[sizeof(a->hdr)], a->resp, a->len);
+	atomic_store_explicit(&slot->len, (uint32_t)(sizeof(a->hdr) + a->len),
+			      memory_order_relaxed);
+	atomic_store_explicit(&slot->state, FF_CALL_ANSWERED, memory_order_release);
+	/* the answer before the look at wait: pairs with the client's fence before its last look */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&slot->wait, memory_order_relaxed) == seq &&
+	    atomic_compare_exchange_strong(&slot->wait, &seq, 0))
+		return answer_send(conn, a);
+	return NULL;
+}
+
+bool ctl_serve_slot(struct ctl_conn *conn)
+{
+	struct ff_call_slot *slot = &conn->ses->hdr->call;
+	uint32_t state = atomic_load_explicit(&slot->state, memory_order_relaxed), len;
+	static const struct packet_extra none;
+	const char *why = "a request that is longer than its slot";
+	struct container *c = conn->cont;
+	struct answer a;
+	uint64_t from;
+
+	if (state != FF_CALL_POSTED || !may_call(conn) ||
+	    !atomic_compare_exchange_strong(&slot->state, &state, FF_CALL_TAKEN))
+		return false;
+	from = cpu_of_thread();
+	call_charge(conn);
+	len = atomic_load_explicit(&slot->len, memory_order_relaxed);
+	conn->heat.cpu = atomic_load_explicit(&slot->cpu, memory_order_relaxed);
+	if (len <= sizeof(slot->packet)) {
+		shm_copy(conn->r->rx, &slot->packet[0], len);
+		why = serve_packet(conn, len, &none, &a);
+	}
+	if (!why)
+		why = slot_answer(conn, slot, &a);
+	if (why)
+		ctl_conn_close(conn, why);
+	else
+		ctl_spin_served(conn);
+	ctl_charge(c, from);
+	return true;
+}
+
+/* ---- the socket ---------------------------------------------------------------------------- */
+
+/* One packet. False: there is none, or the connection is closed. */
+static bool read_packet(struct ctl_conn *conn)
+{
+	struct packet_extra got;
+	const char *why;
+	struct answer a;
+	ssize_t n;
+
+	n = packet_recv(conn, &got);
+	if (n == -EAGAIN)
+		return false;
+	if (n <= 0) {
+		if (!n)
+			extra_end(conn, &got, false);
+		ctl_conn_close(conn, NULL);
+		return false;
+	}
+	call_charge(conn);
+	why = serve_packet(conn, (size_t)n, &got, &a);
+	extra_end(conn, &got, !why && !a.hdr.status);
+	if (!why)
+		why = answer_send(conn, &a);
+	if (!why && discard_full(((struct container_ctl *)conn->cont->ctl)->discard))
+		why = "its container has sent too many descriptors that cannot be closed at once";
+	if (why) {
+		ctl_conn_close(conn, why);
+		return false;
+	}
+	if (conn->ses)
+		ctl_spin_served(conn);
+	return true;
+}
+
+static void on_readable(uv_poll_t *h, int status, int events)
+{
+	struct ctl_conn *conn = h->data;
+	struct container *c = conn->cont;
+	uint64_t from, until = uv_hrtime() + BATCH_NS;
+	const char *limit;
+	bool more = true;
+
+	/* one that waits is not read, so it must be the end */
+	if (status < 0 || (conn->waits && events & UV_DISCONNECT)) {
+		end_charged(conn, NULL);
+		return;
+	}
+	for (unsigned i = 0; i < CTL_BATCH && more && uv_hrtime() < until; i++) {
+		/* whether there are more the next event tells */
+		if (i ? call_wait(conn, &limit) : !may_call(conn))
+			return;
+		from = cpu_of_thread();
+		more = read_packet(conn);
+		ctl_charge(c, from);
+	}
+}
+
+/* ---- connections --------------------------------------------------------------------------- */
+
+/* The process has ended, though its socket may live on in a child: its memory is gone. */
+static void on_process_exit(uv_poll_t *h, int status, int events)
+{
+	(void)status;
+	(void)events;
+	end_charged(h->data, NULL);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+	struct ctl_conn *conn = h->data;
+
+	if (--conn->open_handles)
+		return;
+	close(conn->peer.pidfd);
+	free(conn);
+}
+
+static void handle_close(uv_handle_t *h)
+{
+	if (h->data) /* set when it was initialized */
+		uv_close(h, on_handle_closed);
+}
+
+static int poll_start(struct ctl_conn *conn, uv_poll_t *h, int fd, uv_poll_cb cb)
+{
+	int err = uv_poll_init(&conn->r->loop, h, fd);
+
+	if (err)
+		return err;
+	conn->open_handles++;
+	h->data = conn;
+	return uv_poll_start(h, UV_READABLE | UV_DISCONNECT, cb);
+}
+
+int ctl_conn_create(struct container *c, int fd)
+{
+	struct container_ctl *ct = c->ctl;
+	struct ctl_conn *conn = calloc(1, sizeof(*conn));
+	int err;
+
+	if (!conn) {
+		discard_socket(&ct->discard, fd);
+		return -ENOMEM;
+	}
+	conn->r = ct->r;
+	conn->cont = c;
+	conn->fd = fd;
+	err = ctl_peer_find(fd, &conn->peer);
+	if (err)
+		goto err;
+	err = quota_charge(c, QUOTA_FD, CONN_FDS);
+	if (err) {
+		quota_tell(c);
+		goto err;
+	}
+	TAILQ_INSERT_TAIL(&conn->r->conns, conn, entry);
+	ct->num_conns++;
+	ct->num_silent++;
+	conn->silent = true;
+	uv_timer_init(&conn->r->loop, &conn->hello); /* cannot fail, as the start of it */
+	uv_timer_init(&conn->r->loop, &conn->turn);
+	conn->hello.data = conn->turn.data = conn;
+	conn->open_handles = 2;
+	uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
+	err = poll_start(conn, &conn->poll, fd, on_readable);
+	if (!err)
+		err = poll_start(conn, &conn->pid_poll, conn->peer.pidfd, on_process_exit);
+	if (err)
+		ctl_conn_close(conn, "cannot be watched");
+	return err;
+err:
+	if (conn->peer.pidfd >= 0)
+		close(conn->peer.pidfd);
+	discard_socket(&ct->discard, fd);
+	free(conn);
+	return err;
+}
+
+static void end_forget(struct ctl_conn *conn);
+static bool end_later(struct ctl_conn *conn);
+static void conn_end(struct ctl_conn *conn);
+
+void ctl_conn_close(struct ctl_conn *conn, const char *why)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+	struct session *s = conn->ses;
+	char id[24] = "no session";
+
+	if (conn->ending) { /* at once, now */
+		end_forget(conn);
+		conn_end(conn);
+		return;
+	}
+	if (s)
+		snprintf(id, sizeof(id), "session %u", s->id);
+	if (why)
+		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: pid %d (%s): %s closed: %s",
+			   conn->cont->name, (int)conn->peer.pid, s ? s->comm : "?", id, why);
+	else
+		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->peer.pid,
+			  id);
+	ctl_spin_forget(conn);
+	if (s) {
+		session_end_begin(s);
+		if (!session_end_some(s, uv_hrtime() + END_NS) && end_later(conn))
+			return;
+	}
+	conn_end(conn);
+}
+
+/* ---- ends that take long ------------------------------------------------------------------- */
+
+/* router->ends, while there are any. */
+struct ctl_ends {
+	uv_idle_t idle;
+	struct ctl_conn_list conns;
+};
+
+static void on_ends_closed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void end_forget(struct ctl_conn *conn)
+{
+	struct ctl_ends *ends = conn->r->ends;
+
+	conn->ending = false;
+	TAILQ_REMOVE(&ends->conns, conn, end);
+	if (!TAILQ_EMPTY(&ends->conns))
+		return;
+	conn->r->ends = NULL;
+	uv_close((uv_handle_t *)&ends->idle, on_ends_closed);
+}
+
+/* The session goes on to end, in turns with others', until that uv_hrtime(). */
+static void on_ends(uv_idle_t *h)
+{
+	struct ctl_ends *ends = h->data;
+	struct ctl_conn *conn = TAILQ_FIRST(&ends->conns);
+	struct container *c = conn->cont;
+	uint64_t from = cpu_of_thread();
+
+	TAILQ_REMOVE(&ends->conns, conn, end);
+	TAILQ_INSERT_TAIL(&ends->conns, conn, end);
+	if (session_end_some(conn->ses, uv_hrtime() + END_NS)) {
+		end_forget(conn);
+		conn_end(conn);
+	}
+	ctl_charge(c, from);
+}
+
+/* False: no memory for that. */
+static bool end_later(struct ctl_conn *conn)
+{
+	struct router *r = conn->r;
+
+	if (!r->ends) {
+		r->ends = calloc(1, sizeof(*r->ends));
+		if (!r->ends)
+			return false;
+		TAILQ_INIT(&r->ends->conns);
+		uv_idle_init(&r->loop, &r->ends->idle);
+		r->ends->idle.data = r->ends;
+		uv_idle_start(&r->ends->idle, on_ends);
+	}
+	uv_poll_stop(&conn->poll);
+	uv_poll_stop(&conn->pid_poll);
+	uv_timer_stop(&conn->turn);
+	shutdown(conn->fd, SHUT_RDWR);
+	conn->ending = true;
+	TAILQ_INSERT_TAIL(&r->ends->conns, conn, end);
+	return true;
+}
+
+/* It has no objects any more, or never had a session. */
+static void conn_end(struct ctl_conn *conn)
+{
+	struct container_ctl *ct = conn->cont->ctl;
+
+	if (conn->ses) {
+		while (!session_end_some(conn->ses, UINT64_MAX))
+			;
+		session_end_finish(conn->ses);
+	}
+	ct->num_conns--;
+	quota_return(conn->cont, QUOTA_FD, CONN_FDS);
+	end_silence(conn);
+	conn->ses = NULL;
+	conn->cont = NULL;
+	TAILQ_REMOVE(&conn->r->conns, conn, entry);
+	handle_close((uv_handle_t *)&conn->poll);
+	handle_close((uv_handle_t *)&conn->pid_poll);
+	handle_close((uv_handle_t *)&conn->hello);
+	handle_close((uv_handle_t *)&conn->turn);
+	discard_socket(&ct->discard, conn->fd); /* it is not polled any more */
+}
+
+/* ---- the fast thread's complaints ---------------------------------------------------------- */
+
+void ctl_session_bad(struct session *s, const char *why)
+{
+	if (s->conn->bad)
+		return;
+	s->conn->bad = why;
+	uv_async_send(&s->conn->r->wake);
+}
+
+void ctl_on_wake(uv_async_t *h)
+{
+	struct router *r = h->data;
+	struct ctl_conn *conn, *next;
+
+	fast_lock(r->fast);
+	TAILQ_FOREACH(conn, &r->conns, entry) {
+		if (conn->ses && conn->ses->mem_gone)
+			conn->bad = "its shared memory is gone";
+		conn->to_close = conn->ses && !conn->ending ? conn->bad : NULL;
+	}
+	fast_unlock(r->fast);
+	TAILQ_FOREACH_SAFE(conn, &r->conns, entry, next)
+		if (conn->to_close)
+			end_charged(conn, conn->to_close);
+}
+
+void ctl_memory_gone(void *arg)
+{
+	struct router *r = arg;
+
+	uv_async_send(&r->wake);
+}

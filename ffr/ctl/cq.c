@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * cq.c - handlers of completion queues and shared receive queues. Control thread.
+ *
+ * A ring's block starts with its header on a page of its own segment; the entries follow. Depths
+ * are powers of two, so that what was asked for is rounded up and reported back.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "ffr/ctl/obj.h"
+#include "ffr/ctl/session.h"
+#include "ffr/fast/xrc.h"
+
+/* ---- CQs ----------------------------------------------------------------------------------- */
+
+static uint64_t cq_block(uint32_t depth)
+{
+	return sizeof(struct ff_cq_hdr) + (uint64_t)depth * sizeof(struct ff_cqe);
+}
+
+static int cq_ring(struct ctl_call *c, uint32_t cqe, struct ff_ring_at *at, uint8_t **map)
+{
+	int err;
+
+	*at = (struct ff_ring_at){ .depth = pow2_ceil(cqe), .stride = sizeof(struct ff_cqe) };
+	err = ctl_ring_alloc(c, cq_block(at->depth), at, map);
+	at->ring_off = at->off + (uint32_t)sizeof(struct ff_cq_hdr);
+	return err;
+}
+
+int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
+		  struct ff_create_cq_resp *resp)
+{
+	struct fast *f = c->s->fast;
+	struct channel *ch = channel_get(c->s, req->channel);
+	uint8_t *map;
+	struct cq *cq;
+	int err;
+
+	if (!req->cqe || req->cqe > c->r->dev.max_cqe || (req->channel && !ch) ||
+	    req->comp_vector >= c->r->dev.num_comp_vectors)
+		return -EINVAL;
+	if (req->flags & ~FF_CQ_TIMESTAMP)
+		return -EOPNOTSUPP;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	err = cq_ring(c, req->cqe, &cq->at, &map);
+	if (err)
+		goto err_free;
+	cq->hdr = (struct ff_cq_hdr *)map;
+	cq->ring = (struct ff_cqe *)(map + sizeof(*cq->hdr));
+	cq->depth = cq->cqe = cq->at.depth;
+	cq->flags = req->flags;
+	cq->channel = ch;
+
+	fast_lock(f);
+	err = ctl_obj_insert(c->s, OBJ_CQ, &cq->o);
+	if (!err) {
+		err = f->be->ops->cq_create(f->be, cq);
+		if (err)
+			ctl_obj_remove(c->s, &cq->o);
+		else if (ch)
+			ch->o.refs++;
+	}
+	fast_unlock(f);
+	if (err)
+		goto err_ring;
+	resp->cq = cq->o.handle;
+	resp->cqe = cq->cqe;
+	resp->ring = cq->at;
+	return 0;
+
+err_ring:
+	ctl_ring_free(c, &cq->at, cq_block(cq->at.depth));
+err_free:
+	free(cq);
+	return err;
+}
+
+int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
+		  struct ff_resize_cq_resp *resp)
+{
+	struct fast *f = c->s->fast;
+	struct cq *cq = cq_get(c->s, req->cq);
+	struct ff_ring_at at, old;
+	struct cq_move move = { 0 };
+	uint8_t *map;
+	int err;
+
+	if (!cq || !req->cqe || req->cqe > c->r->dev.max_cqe)
+		return -EINVAL;
+	err = cq_ring(c, req->cqe, &at, &map);
+	if (err)
+		return err;
+	old = cq->at;
+	move.hdr = (struct ff_cq_hdr *)map;
+	move.ring = (struct ff_cqe *)(map + sizeof(struct ff_cq_hdr));
+	move.depth = at.depth;
+	/* The client's word for what it has consumed; a wrong one costs it completions only. */
+	do {
+		fast_lock(f);
+		err = fast_cq_move(cq, &move);
+		fast_unlock(f);
+	} while (err == -EAGAIN);
+	if (err) {
+		ctl_ring_free(c, &at, cq_block(at.depth));
+		return err;
+	}
+	ctl_ring_free(c, &old, cq_block(old.depth));
+	cq->at = at;
+	resp->cqe = at.depth;
+	resp->ring = at;
+	return 0;
+}
+
+int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
+		  struct ff_modify_cq_resp *resp)
+{
+	struct cq *cq = cq_get(c->s, req->cq);
+
+	(void)resp;
+	if (!cq || req->count > c->r->dev.max_cq_count || req->period > c->r->dev.max_cq_period)
+		return -EINVAL;
+	fast_lock(c->s->fast);
+	fast_cq_moderate(c->s->fast, cq, req->count, req->period);
+	fast_unlock(c->s->fast);
+	return 0;
+}
+
+int ctl_destroy_cq(struct ctl_call *c, const struct ff_destroy_cq_req *req,
+		   struct ff_destroy_cq_resp *resp)
+{
+	struct fast *f = c->s->fast;
+	struct cq *cq = cq_get(c->s, req->cq);
+	int err;
+
+	(void)resp;
+	if (!cq)
+		return -EINVAL;
+	fast_lock(f);
+	err = ctl_obj_take(c->s, &cq->o);
+	if (!err) {
+		fast_cq_del(f, cq);
+		if (cq->channel)
+			cq->channel->o.refs--;
+	}
+	fast_unlock(f);
+	if (err)
+		return err;
+	ctl_ring_free(c, &cq->at, cq_block(cq->at.depth));
+	free(cq);
+	return 0;
+}
+
+/* ---- SRQs ---------------------------------------------------------------------------------- */
+
+static uint64_t srq_block(const struct ff_ring_at *at)
+{
+	return sizeof(struct ff_srq_hdr) + (uint64_t)at->depth * at->stride;
+}
+
+/* [lock] Its number, and its references to what it uses. */
+static void srq_enter(struct srq *srq, uint32_t *last_srqn)
+{
+	srq->pd->o.refs++;
+	if (!srq->xref) {
+		srq->num = ++*last_srqn;
+		return;
+	}
+	srq->xref->o.refs++;
+	srq->cq->o.refs++;
+	xrc_srq_add(srq, last_srqn);
+}
+
+/* [lock] */
+static void srq_leave(struct fast *f, struct srq *srq)
+{
+	srq->pd->o.refs--;
+	if (!srq->xref)
+		return;
+	xrc_srq_del(f, srq);
+	srq->xref->o.refs--;
+	srq->cq->o.refs--;
+}
+
+int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
+		   struct ff_create_srq_resp *resp)
+{
+	const struct ff_query_device_resp *dev = &c->r->dev;
+	struct pd *pd = pd_get(c->s, req->pd);
+	struct xrcd_ref *xref = xrcd_get(c->s, req->xrcd);
+	struct cq *cq = cq_get(c->s, req->cq);
+	struct srq *srq;
+	uint8_t *map;
+	int err;
+
+	if (!pd || !req->max_wr || req->max_wr > dev->max_srq_wr ||
+	    req->max_sge > dev->max_srq_sge || ((req->xrcd || req->cq) && (!xref || !cq)))
+		return -EINVAL;
+	srq = calloc(1, sizeof(*srq));
+	if (!srq)
+		return -ENOMEM;
+	srq->pd = pd;
+	srq->xref = xref;
+	srq->cq = cq;
+	srq->user = req->user;
+	srq->max_sge = req->max_sge ? req->max_sge : 1;
+	srq->depth = srq->max_wr = srq->at.depth = pow2_ceil(req->max_wr);
+	srq->stride = srq->at.stride = ff_rqe_stride(srq->max_sge);
+	err = ctl_ring_alloc(c, srq_block(&srq->at), &srq->at, &map);
+	if (err)
+		goto err_free;
+	srq->at.ring_off = srq->at.off + (uint32_t)sizeof(struct ff_srq_hdr);
+	srq->hdr = (struct ff_srq_hdr *)map;
+	srq->ring = map + sizeof(*srq->hdr);
+
+	fast_lock(c->s->fast);
+	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
+	if (!err && srq->o.handle & FF_CQE_OF_SRQ) {
+		ctl_obj_remove(c->s, &srq->o);
+		err = -ENOMEM; /* more SRQs than a CQE can name */
+	}
+	if (!err)
+		srq_enter(srq, &c->r->last_srqn);
+	fast_unlock(c->s->fast);
+	if (err)
+		goto err_ring;
+	resp->srq = srq->o.handle;
+	resp->max_wr = srq->max_wr;
+	resp->max_sge = srq->max_sge;
+	resp->srq_num = srq->num;
+	resp->ring = srq->at;
+	return 0;
+
+err_ring:
+	ctl_ring_free(c, &srq->at, srq_block(&srq->at));
+err_free:
+	free(srq);
+	return err;
+}
+
+int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
+		   struct ff_modify_srq_resp *resp)
+{
+	struct srq *srq = srq_get(c->s, req->srq);
+
+	(void)resp;
+	if (!srq || req->mask & ~(uint32_t)(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return -EINVAL;
+	if (req->mask & IBV_SRQ_MAX_WR) /* IBV_DEVICE_SRQ_RESIZE is not claimed */
+		return -EOPNOTSUPP;
+	if (!(req->mask & IBV_SRQ_LIMIT))
+		return 0;
+	if (req->srq_limit > srq->max_wr)
+		return -EINVAL;
+	fast_lock(c->s->fast);
+	fast_srq_arm(c->s->fast, srq, req->srq_limit);
+	fast_unlock(c->s->fast);
+	return 0;
+}
+
+int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
+		  struct ff_query_srq_resp *resp)
+{
+	struct srq *srq = srq_get(c->s, req->srq);
+
+	if (!srq)
+		return -EINVAL;
+	fast_lock(c->s->fast);
+	resp->srq_limit = srq->limit;
+	fast_unlock(c->s->fast);
+	resp->max_wr = srq->max_wr;
+	resp->max_sge = srq->max_sge;
+	return 0;
+}
+
+int ctl_destroy_srq(struct ctl_call *c, const struct ff_destroy_srq_req *req,
+		    struct ff_destroy_srq_resp *resp)
+{
+	struct srq *srq = srq_get(c->s, req->srq);
+	int err;
+
+	(void)resp;
+	if (!srq)
+		return -EINVAL;
+	fast_lock(c->s->fast);
+	err = ctl_obj_take(c->s, &srq->o);
+	if (!err)
+		srq_leave(c->s->fast, srq);
+	fast_unlock(c->s->fast);
+	if (err)
+		return err;
+	ctl_ring_free(c, &srq->at, srq_block(&srq->at));
+	free(srq);
+	return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ctl.h - the control protocol on the router's side: connections, messages, handlers.
+ */
+#ifndef FFR_CTL_CTL_H
+#define FFR_CTL_CTL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "ffr/keeper/hello.h"
+#include "ffr/ctl/spin.h"
+#include "ffr/obj/objects.h"
+#include "ffr/router.h"
+
+struct container;
+
+/* ---- messages (msg.c): pure functions -------------------------------------------------- */
+
+struct ctl_type {
+	const char *name;
+	uint16_t req_size, resp_size, tail_size; /* bytes */
+	uint16_t max_fds;			 /* of the response */
+	uint16_t req_fds;			 /* of the request: so many, no more, no fewer */
+};
+/* The row of FF_MSG_TABLE, or NULL. */
+const struct ctl_type *ctl_type(uint16_t type);
+
+struct ctl_msg {
+	const struct ctl_type *type;
+	struct ff_hdr hdr; /* a copy */
+	const void *req;   /* struct ff_<name>_req */
+	const void *tail;  /* hdr.n_tail elements */
+	const int *fds;	   /* hdr.n_fds descriptors, closed when the message was served */
+	pid_t sender;	   /* the kernel's word on it; 0: none */
+};
+
+/*
+ * Check one packet of `len` bytes with which n_fds descriptors came. `bytes` is aligned to 8.
+ * NULL and *m filled in, or what is wrong with it.
+ */
+const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_msg *m);
+
+/* ---- connections (conn.c) -------------------------------------------------------------------- */
+
+struct ctl_conn {
+	TAILQ_ENTRY(ctl_conn) entry; /* router->conns */
+	TAILQ_ENTRY(ctl_conn) end;   /* router->ends, while `ending` */
+	struct router *r;
+	struct container *cont;
+	struct session *ses; /* NULL before HELLO */
+	int fd;
+	struct ctl_peer peer;
+	uv_poll_t poll, pid_poll;
+	uv_timer_t hello;      /* runs until HELLO */
+	uv_timer_t turn;       /* runs while it waits (max_calls) */
+	bool waits;	       /* nothing is read from it, nor from its slot */
+	bool ending;	       /* its session is going, a part for each round of the loop */
+	bool silent;	       /* no HELLO yet: counted in container_ctl */
+	unsigned open_handles; /* uv handles whose close callback has not run */
+	const char *bad;       /* [lock] why the fast thread wants it closed */
+	const char *to_close;  /* ... as ctl_on_wake() has seen it */
+	struct ctl_heat heat;
+};
+
+#define CTL_MAX_FDS 3u /* of a response */
+#define CTL_REQ_FDS 2u /* of a request */
+
+/* What a handler answers with. */
+struct ctl_reply {
+	struct {
+		int fd;
+		bool owned; /* closed when the reply is sent */
+	} fds[CTL_MAX_FDS];
+	unsigned n_fds;
+};
+void ctl_reply_fd(struct ctl_reply *reply, int fd, bool owned);
+
+/*
+ * Serve one message: the response, without its header, goes to resp (type->resp_size bytes). NULL
+ * and *status (0 or -errno), or why the connection must be closed.
+ */
+const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp,
+		      struct ctl_reply *reply, int *status);
+#define CTL_RESP_MAX 512u /* bytes; no response struct is longer */
+
+/* Serve the request in the session's slot. False: there is none. The connection may be closed. */
+bool ctl_serve_slot(struct ctl_conn *conn);
+
+/* The control thread worked for that container since its cpu_of_thread() was `from`. */
+void ctl_charge(struct container *c, uint64_t from);
+
+/* How long a connection may stay without a session; ms. */
+extern uint64_t ctl_hello_patience;
+
+/* A connection that a container's socket accepted; takes fd in any case. 0 or -errno. */
+int ctl_conn_create(struct container *c, int fd);
+/* Big-endian. */
+uint64_t ctl_node_guid(const struct container *c);
+/*
+ * Close it and its session. why NULL: the client went; else one line in the log. A session with very much
+ * goes in parts (conn->ending); to close it once more makes an end at once.
+ */
+void ctl_conn_close(struct ctl_conn *conn, const char *why);
+/* struct fast's session_bad, and the loop's side of it. */
+void ctl_session_bad(struct session *s, const char *why);
+/* For sigbus_tell(); the router is its argument. Async-signal-safe. */
+void ctl_memory_gone(void *arg);
+void ctl_on_wake(uv_async_t *h);
+
+/* ---- handlers (ctl/) ---------------------------------------------------------------------- */
+
+/* One call of a handler. */
+struct ctl_call {
+	struct router *r;
+	struct ctl_conn *conn;
+	struct session *s; /* NULL for HELLO */
+	const void *tail;
+	uint32_t n_tail;
+	const int *fds; /* as many as the message's row says; not the handler's to keep */
+	pid_t sender;	/* of the message, by the kernel's word; 0: it has none */
+	struct ctl_reply *reply;
+};
+
+/* 0, or -errno with nothing changed; resp is zeroed before the call. */
+#define X(num, NAME, name, tail, fds)                                                              \
+	int ctl_##name(struct ctl_call *c, const struct ff_##name##_req *req,                      \
+		       struct ff_##name##_resp *resp);
+FF_MSG_TABLE(X)
+#undef X
+
+/* mr.c and friends: free an object that fast code no longer knows. No lock. */
+void ctl_mr_free(struct mr *mr);
+void ctl_dm_free(struct dm *dm);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * import.c - handlers of ibv_import_device, ibv_import_pd, ibv_import_mr. Control thread.
+ *
+ * Who has the context's cmd_fd may import its device: what the descriptor refers to holds a token,
+ * which HELLO gave to the session that opened it. The importer has a session of its own (queues,
+ * events, limits), usually in another process of the container, and may name PDs and MRs of the
+ * first, its source, there.
+ *
+ * An imported PD is a handle in the importer's table, `of` the real one; pd_get() gives the real
+ * one, so that keys of MRs in it work for QPs that the importer makes in it. An imported MR has
+ * no object at all: it is the source's, its bytes are moved in the memory of the process that
+ * registered it, and it ends with that session. A PD is an identity only. So it may outlive its
+ * session: it is kept while a session that has imported it lives, even after the latter gave its
+ * handle back, since its objects may still name it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/ctl/obj.h"
+#include "ffr/ctl/import.h"
+
+struct session *import_source(struct session *s)
+{
+	struct session *from;
+
+	LIST_FOREACH(from, &s->cont->sessions, entry)
+		if (s->import_of && from->id == s->import_of && from != s && !from->closing)
+			return from;
+	return NULL;
+}
+
+int ctl_import_device(struct ctl_call *c, const struct ff_import_device_req *req,
+		      struct ff_import_device_resp *resp)
+{
+	struct session *from;
+
+	if (c->s->import_of)
+		return -EINVAL;
+	LIST_FOREACH(from, &c->s->cont->sessions, entry)
+		if (from != c->s && !from->closing &&
+		    !memcmp(from->token, req->token, sizeof(from->token)))
+			break;
+	if (!from)
+		return -ENODEV;
+	c->s->import_of = resp->session = from->id;
+	return 0;
+}
+
+/* This session's handle of the PD, from an earlier import or new. NULL: no memory, or too many. */
+static struct pd *import_of_pd(struct session *s, struct pd *real)
+{
+	struct pd *h;
+	uint32_t n = 0;
+
+	LIST_FOREACH(h, &s->imports, same_session) {
+		if (h->of == real && !h->o.handle)
+			return h;
+		n++;
+	}
+	h = n < s->tab[OBJ_PD].max ? calloc(1, sizeof(*h)) : NULL;
+	if (h) {
+		h->of = real;
+		real->num_imports++;
+		LIST_INSERT_HEAD(&s->imports, h, same_session);
+	}
+	return h;
+}
+
+int ctl_import_pd(struct ctl_call *c, const struct ff_import_pd_req *req,
+		  struct ff_import_pd_resp *resp)
+{
+	struct session *from = import_source(c->s);
+	struct pd *real, *h;
+	int err;
+
+	if (!from)
+		return -ENODEV;
+	real = pd_get(from, req->pd);
+	if (!real)
+		return -EINVAL;
+	h = import_of_pd(c->s, real);
+	if (!h)
+		return -ENOMEM;
+	fast_lock(c->r->fast);
+	err = ctl_obj_insert(c->s, OBJ_PD, &h->o);
+	fast_unlock(c->r->fast);
+	resp->pd = h->o.handle;
+	return err;
+}
+
+int ctl_import_mr(struct ctl_call *c, const struct ff_import_mr_req *req,
+		  struct ff_import_mr_resp *resp)
+{
+	struct session *from = import_source(c->s);
+	struct pd *pd = pd_get(c->s, req->pd);
+	struct mr *mr;
+
+	if (!from)
+		return -ENODEV;
+	mr = mr_get(from, req->mr);
+	if (!pd || !mr || mr->pd != pd)
+		return -EINVAL;
+	resp->length = mr->length;
+	resp->iova = mr->iova;
+	resp->lkey = mr->lkey;
+	resp->rkey = mr->rkey;
+	return 0;
+}
+
+/* ---- PDs ------------------------------------------------------------------------------------- */
+
+void import_pd_free(struct pd *pd)
+{
+	if (pd->of)
+		return; /* its session has it listed */
+	pd->is_gone = true;
+	if (!pd->num_imports)
+		free(pd);
+}
+
+int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
+{
+	struct pd *real = handle->of;
+	int err = 0;
+
+	fast_lock(c->r->fast);
+	if (!unimport && !real->is_gone && real->o.refs)
+		err = -EBUSY;
+	if (!err && !unimport && !real->is_gone)
+		obj_remove(&real->o.ses->tab[OBJ_PD], &real->o);
+	if (!err)
+		obj_remove(&c->s->tab[OBJ_PD], &handle->o);
+	fast_unlock(c->r->fast);
+	if (err)
+		return err;
+	handle->o.handle = 0;
+	if (!unimport)
+		real->is_gone = true;
+	return 0;
+}
+
+/* ---- the end of a session -------------------------------------------------------------------- */
+
+static struct pd *obj_pd(struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_MR:
+		return obj_of(o, mr)->pd;
+	case OBJ_SRQ:
+		return obj_of(o, srq)->pd;
+	case OBJ_QP:
+		return obj_of(o, qp)->pd;
+	case OBJ_AH:
+		return obj_of(o, ah)->pd;
+	case OBJ_MW:
+		return obj_of(o, mw)->pd;
+	default:
+		return NULL;
+	}
+}
+
+/* What it leaves to another session must not count its objects any more. */
+void import_session_end(struct session *s)
+{
+	if (LIST_EMPTY(&s->imports))
+		return;
+	fast_lock(s->fast);
+	for (unsigned kind = 1; kind < OBJ_NUM_KINDS; kind++)
+		for (uint32_t i = 0; i < s->tab[kind].size; i++) {
+			struct obj *o = s->tab[kind].slot[i];
+			struct pd *pd = o ? obj_pd(o) : NULL;
+
+			if (pd && pd->num_imports)
+				pd->o.refs--;
+		}
+	fast_unlock(s->fast);
+}
+
+void import_session_free(struct session *s)
+{
+	struct pd *h;
+
+	while ((h = LIST_FIRST(&s->imports))) {
+		LIST_REMOVE(h, same_session);
+		if (!--h->of->num_imports && h->of->is_gone)
+			free(h->of);
+		free(h);
+	}
+}

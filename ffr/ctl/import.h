@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * import.h - what one session uses of another one's objects. See import.c. Control thread.
+ */
+#ifndef FFR_CTL_IMPORT_H
+#define FFR_CTL_IMPORT_H
+
+#include "ffr/obj/objects.h"
+
+struct ctl_call;
+
+/* DEALLOC_PD of an imported PD: of this session's handle only, or of the PD itself. 0 or -errno. */
+int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport);
+/* A PD is in no table any more: free it, now or when nobody has it imported. */
+void import_pd_free(struct pd *pd);
+
+/* The session that this one imports from, or NULL. */
+struct session *import_source(struct session *s);
+
+/* At the end of a session: before its objects go, and when they are gone. */
+void import_session_end(struct session *s);
+void import_session_free(struct session *s);
+
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * qp.c - handlers of queue pairs. Control thread.
+ *
+ * Which modifications are allowed is in qp_state.c, what they set going in fast/qp.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/ctl/obj.h"
+#include "ffr/fast/mw.h"
+
+#define WINDOWS_STEP 1024u
+
+/* Header, SQ and RQ of a QP are one block; the parts begin on cache lines. */
+struct qp_layout {
+	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
+	uint64_t sq, rq, size; /* offsets in the block, bytes of it */
+};
+
+static uint64_t line_ceil(uint64_t n)
+{
+	return (n + FF_CACHELINE - 1) & ~(uint64_t)(FF_CACHELINE - 1);
+}
+
+static void qp_layout(struct qp_layout *l, const struct ff_qp_cap *cap, bool no_rq)
+{
+	l->sq_depth = pow2_ceil(cap->max_send_wr);
+	l->sq_stride = ff_sqe_stride(cap->max_send_sge, cap->max_inline);
+	l->rq_depth = no_rq ? 0 : pow2_ceil(cap->max_recv_wr);
+	l->rq_stride = no_rq ? 0 : ff_rqe_stride(cap->max_recv_sge);
+	l->sq = line_ceil(sizeof(struct ff_qp_hdr));
+	l->rq = line_ceil(l->sq + (uint64_t)l->sq_depth * l->sq_stride);
+	l->size = l->rq + (uint64_t)l->rq_depth * l->rq_stride;
+}
+
+static int cap_check(const struct ff_query_device_resp *dev, const struct ff_qp_cap *cap,
+		     bool no_rq)
+{
+	if (cap->max_send_wr > dev->max_qp_wr || cap->max_send_sge > dev->max_sge ||
+	    cap->max_inline > dev->max_inline)
+		return -EINVAL;
+	if (!no_rq && (cap->max_recv_wr > dev->max_qp_wr || cap->max_recv_sge > dev->max_sge))
+		return -EINVAL;
+	return 0;
+}
+
+static void qp_set_rings(struct qp *qp, const struct qp_layout *l, const struct ff_ring_at *block,
+			 uint8_t *map)
+{
+	qp->hdr = (struct ff_qp_hdr *)map;
+	qp->sq = map + l->sq;
+	qp->sq_depth = l->sq_depth;
+	qp->sq_stride = l->sq_stride;
+	qp->sq_at = (struct ff_ring_at){
+		.seg = block->seg,
+		.off = block->off,
+		.ring_off = block->off + (uint32_t)l->sq,
+		.depth = l->sq_depth,
+		.stride = l->sq_stride,
+	};
+	if (!l->rq_depth)
+		return;
+	qp->rq = map + l->rq;
+	qp->rq_depth = l->rq_depth;
+	qp->rq_stride = l->rq_stride;
+	qp->rq_at = (struct ff_ring_at){
+		.seg = block->seg,
+		.off = block->off,
+		.ring_off = block->off + (uint32_t)l->rq,
+		.depth = l->rq_depth,
+		.stride = l->rq_stride,
+	};
+}
+
+/* What the client gets: at least what it asked for, and whatever the rounding gives besides. */
+static void cap_grant(struct qp *qp, const struct ff_qp_cap *cap)
+{
+	qp->max_send_wr = qp->sq_depth;
+	qp->max_send_sge = cap->max_send_sge ? cap->max_send_sge : 1;
+	qp->max_inline = qp->sq_stride - (uint32_t)offsetof(struct ff_sqe, inl);
+	if (qp->max_inline > FF_MAX_INLINE)
+		qp->max_inline = FF_MAX_INLINE;
+	qp->max_recv_wr = qp->rq_depth;
+	qp->max_recv_sge = !qp->rq_depth ? 0 : cap->max_recv_sge ? cap->max_recv_sge : 1;
+	qp->attr.cap = (struct ff_qp_cap){
+		.max_send_wr = qp->max_send_wr,
+		.max_recv_wr = qp->max_recv_wr,
+		.max_send_sge = qp->max_send_sge,
+		.max_recv_sge = qp->max_recv_sge,
+		.max_inline = qp->max_inline,
+	};
+}
+
+/* [lock] The objects that it uses cannot go before it. */
+static void qp_hold(struct qp *qp, int by)
+{
+	qp->pd->o.refs += (uint32_t)by;
+	qp->scq->o.refs += (uint32_t)by;
+	if (qp->rcq)
+		qp->rcq->o.refs += (uint32_t)by;
+	if (qp->srq)
+		qp->srq->o.refs += (uint32_t)by;
+}
+
+int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
+		  struct ff_create_qp_resp *resp)
+{
+	struct session *s = c->s;
+	struct fast *f;
+	struct ff_qp_cap cap = req->cap;
+	struct ff_ring_at block = { 0 };
+	bool no_recv = req->qp_type == IBV_QPT_XRC_SEND;
+	struct qp_layout l;
+	struct qp *qp;
+	uint8_t *map;
+	int err;
+
+	if (req->qp_type == IBV_QPT_XRC_RECV)
+		return ctl_create_xrc_recv(c, req, resp);
+	if (req->qp_type != IBV_QPT_RC && req->qp_type != IBV_QPT_UC &&
+	    req->qp_type != IBV_QPT_UD && req->qp_type != IBV_QPT_XRC_SEND)
+		return -EOPNOTSUPP;
+	if (req->xrcd || (no_recv && (req->recv_cq || req->srq)))
+		return -EINVAL;
+	if (req->create_flags & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
+		return -EOPNOTSUPP;
+	if (req->create_flags && req->qp_type != IBV_QPT_UD)
+		return -EINVAL;
+	if (cap_check(&c->r->dev, &cap, req->srq || no_recv))
+		return -EINVAL;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	err = -EINVAL;
+	qp->pd = pd_get(s, req->pd);
+	qp->scq = cq_get(s, req->send_cq);
+	qp->rcq = cq_get(s, req->recv_cq);
+	qp->srq = srq_get(s, req->srq);
+	if (!qp->pd || !qp->scq || (!qp->rcq && !no_recv) || (req->srq && !qp->srq))
+		goto err_free;
+	qp->type = (uint8_t)req->qp_type;
+	qp->user = req->user;
+	qp->sig_all = req->sq_sig_all != 0;
+	qp->block_self_lb = req->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	err = -ENOMEM;
+	qp->wr = send_buf_new();
+	if (!qp->wr)
+		goto err_free;
+	qp_layout(&l, &cap, qp->srq || no_recv);
+	err = ctl_ring_alloc(c, l.size, &block, &map);
+	if (err)
+		goto err_free;
+	qp_set_rings(qp, &l, &block, map);
+	cap_grant(qp, &cap);
+
+	/* datagrams of other hosts come to the first thread */
+	err = req->qp_type == IBV_QPT_UD && c->r->fast->wired ? fast_need_first(s->cont) : 0;
+	if (err)
+		goto err_ring;
+	f = s->fast;
+	err = qpn_room(f);
+	if (err)
+		goto err_ring;
+	fast_lock(f);
+	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
+	if (!err) {
+		err = fast_qp_add(f, qp);
+		if (err)
+			ctl_obj_remove(s, &qp->o);
+		else
+			qp_hold(qp, 1);
+	}
+	fast_unlock(f);
+	if (err)
+		goto err_ring;
+	resp->qp = qp->o.handle;
+	resp->qp_num = qp->qp_num;
+	resp->cap = qp->attr.cap;
+	resp->sq = qp->sq_at;
+	resp->rq = qp->rq_at;
+	return 0;
+
+err_ring:
+	ctl_ring_free(c, &block, l.size);
+err_free:
+	free(qp->wr);
+	free(qp);
+	return err;
+}
+
+/* [lock] The modification is allowed. */
+static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask,
+		      const struct ff_modify_qp_req *step, enum ibv_qp_state next)
+{
+	if (next == IBV_QPS_RESET) {
+		fast_qp_reset(f, qp, step->sq_tail, step->rq_tail);
+		qp->attr = (struct ff_qp_attr){ .cap = qp->attr.cap };
+		qp->attr_set = 0;
+		return;
+	}
+	qp_attr_store(&qp->attr, mask, &step->attr);
+	qp->attr_set |= mask;
+	fast_qp_set_state(f, qp, next);
+}
+
+int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
+		unsigned n, uint32_t *now)
+{
+	struct qp_limits lim = ctl_qp_limits(r, qp->o.ses->cont);
+	enum ibv_qp_state state, next[CTL_QP_STEPS];
+	struct fast *f;
+	uint32_t mask[CTL_QP_STEPS];
+	int err = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		if (step[i].mask & IBV_QP_AV)
+			fast_meet(qp->o.ses->cont, &step[i].attr.ah);
+	f = qp->o.ses->fast;
+	fast_lock(f);
+	state = qp->state;
+	for (unsigned i = 0; i < n && !err; i++) {
+		mask[i] = qp_attr_mask(qp->type, step[i].mask);
+		err = qp_state_check(qp->type, state, mask[i], &step[i].attr, &lim, &next[i]);
+		state = next[i];
+	}
+	for (unsigned i = 0; i < n && !err; i++)
+		qp_modify(f, qp, mask[i], &step[i], next[i]);
+	*now = qp->state;
+	fast_unlock(f);
+	return err;
+}
+
+int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
+		  struct ff_modify_qp_resp *resp)
+{
+	struct qp *qp = qp_get(c->s, req->qp);
+
+	return qp ? ctl_qp_walk(c->r, qp, req, 1, &resp->qp_state) : -EINVAL;
+}
+
+int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
+		 struct ff_query_qp_resp *resp)
+{
+	struct qp *qp = qp_get(c->s, req->qp);
+
+	if (!qp)
+		return -EINVAL;
+	fast_lock(c->s->fast);
+	resp->attr = qp->attr;
+	resp->attr.qp_state = resp->attr.cur_qp_state = qp->state;
+	resp->attr.sq_draining = qp->state == IBV_QPS_SQD && qp->draining;
+	fast_unlock(c->s->fast);
+	resp->sq_sig_all = qp->sig_all;
+	return 0;
+}
+
+/*
+ * [lock], which is given up on the way: the windows of a QP that goes, some at a time, for there may be
+ * 65,535 of them. While it is there it can bind others, so there is an end.
+ */
+static void windows_go(struct fast *f, struct qp *qp)
+{
+	for (uint32_t i = 0; i < 65536 / WINDOWS_STEP && !mw_qp_gone(qp, WINDOWS_STEP); i++) {
+		fast_unlock(f);
+		fast_lock(f);
+	}
+}
+
+int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
+		   struct ff_destroy_qp_resp *resp)
+{
+	struct fast *f = c->s->fast;
+	struct qp *qp = qp_handle_get(c->s, req->qp);
+	struct ff_ring_at at;
+	uint64_t size;
+	int err;
+
+	(void)resp;
+	if (!qp)
+		return -EINVAL;
+	if (qp->target)
+		return ctl_destroy_xrc_recv(c, qp);
+	fast_lock(f);
+	err = ctl_obj_take(c->s, &qp->o);
+	if (!err) {
+		windows_go(f, qp);
+		fast_qp_del(f, qp);
+		qp_hold(qp, -1);
+	}
+	fast_unlock(f);
+	if (err)
+		return err;
+	at = qp->sq_at;
+	size = (uint64_t)(qp->rq_depth ? qp->rq + (size_t)qp->rq_depth * qp->rq_stride :
+					 qp->sq + (size_t)qp->sq_depth * qp->sq_stride) -
+	       (uint64_t)qp->hdr;
+	ctl_ring_free(c, &at, size);
+	free(qp->wr);
+	free(qp);
+	return 0;
+}

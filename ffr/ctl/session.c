@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * session.c - a session from HELLO to its end. Control thread.
+ *
+ * Neighbours: conn.c owns the connection, ctl/ fill the tables, fast/ work on the objects.
+ */
+#include "ffr/ctl/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ffr/cm/cm.h"
+#include "ffr/abi/ff_vma.h"
+#include "ffr/ctl/obj.h"
+#include "ffr/ctl/import.h"
+#include "ffr/keeper/keeper.h"
+#include "ffr/orch/orch.h"
+#include "ffr/fast/pvm.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/ctl/sysfs.h"
+#include "ffr/fast/xrc.h"
+
+/* Objects deleted before the fast thread gets its turn again. */
+#define TEARDOWN_BATCH 64u
+#define SESSION_FDS    5u /* bell, async socket, the process's memory and maps (pvm.c), maps */
+
+/* What the device reports is what a session gets, however much the configuration allows. */
+static void session_limits(struct session *s, const struct router *r)
+{
+	const struct ff_query_device_resp *dev = &r->dev;
+	const struct ffr_limits *lim = &r->conf.limits;
+
+#define BOTH(KIND, field) s->tab[OBJ_##KIND].max = lim->field < dev->field ? lim->field : dev->field
+	BOTH(PD, max_pd);
+	BOTH(MR, max_mr);
+	BOTH(CQ, max_cq);
+	BOTH(SRQ, max_srq);
+	BOTH(QP, max_qp);
+	BOTH(AH, max_ah);
+	BOTH(MW, max_mw);
+#undef BOTH
+	s->tab[OBJ_CHANNEL].max = lim->max_channel;
+	s->tab[OBJ_XRCD].max = lim->max_pd; /* domains, too */
+	s->tab[OBJ_CM_ID].max = lim->max_cm_id;
+	s->tab[OBJ_DM].max = lim->max_mr; /* bounded by their bytes, too */
+}
+
+/* What others print must be printable. */
+static void comm_copy(char *to, const char *from, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		to[i] = from[i] >= ' ' && from[i] <= '~' ? from[i] : from[i] ? '?' : '\0';
+	to[size - 1] = '\0';
+}
+
+int session_event_pair(int pair[2])
+{
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	/* nothing comes in, descriptors of any kind least of all: nobody would read it (discard.c) */
+	if (!fcntl(pair[0], F_SETFL, O_NONBLOCK) && !shutdown(pair[0], SHUT_RD))
+		return 0;
+	close(pair[0]);
+	close(pair[1]);
+	return -EIO;
+}
+
+/* The client's maps, to be asked about mappings. -1: the kernel cannot, before Linux 6.11. */
+static int maps_keep(int maps)
+{
+	struct ff_vma v;
+
+	return ff_vma_ask(maps, 0, &v) == -ENOTTY ? -1 : fcntl(maps, F_DUPFD_CLOEXEC, 0);
+}
+
+int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
+		   struct session **out, int *async_fd)
+{
+	struct router *r = conn->r;
+	struct session *s = calloc(1, sizeof(*s));
+	uint32_t seg, off;
+	int pair[2], err;
+
+	if (!s)
+		return -ENOMEM;
+	s->cont = conn->cont;
+	err = quota_charge(s->cont, QUOTA_SESSION, 1);
+	if (err)
+		goto err_free;
+	err = quota_charge(s->cont, QUOTA_FD, SESSION_FDS);
+	if (err)
+		goto err_session;
+	if (getrandom(s->token, sizeof(s->token), 0) != sizeof(s->token)) {
+		err = -EIO;
+		goto err_fds;
+	}
+	s->conn = conn;
+	s->fast = s->cont->fast;
+	s->pid = conn->peer.pid;
+	s->id = ++r->last_session ? r->last_session : ++r->last_session;
+	comm_copy(s->comm, comm, sizeof(s->comm));
+	session_limits(s, r);
+
+	/* The first allocation of the first segment: offset 0. */
+	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
+	if (err)
+		goto err_segs; /* there may be a table of them, with none in it */
+	s->hdr = (struct ff_ses_hdr *)(seg_get(s, seg)->map + off);
+	s->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->bell_fd < 0) {
+		err = -errno;
+		goto err_segs;
+	}
+	err = session_event_pair(pair);
+	if (err)
+		goto err_bell;
+	s->async_fd = pair[0];
+	s->maps_fd = maps_keep(maps);
+	err = pvm_session_add(s, mem, s->maps_fd);
+	if (err)
+		goto err_maps;
+	fast_lock(s->fast);
+	err = fast_session_add(s->fast, s);
+	if (err)
+		pvm_session_del(s->fast, s);
+	fast_unlock(s->fast);
+	if (err)
+		goto err_maps;
+	sysfs_wake(s->cont);
+	s->keeper_id = keeper_id;
+	*async_fd = pair[1];
+	*out = s;
+	if (r->orch)
+		orch_container_active(r->orch);
+	return 0;
+
+err_maps:
+	if (s->maps_fd >= 0)
+		close(s->maps_fd);
+	close(pair[0]);
+	close(pair[1]);
+err_bell:
+	close(s->bell_fd);
+err_segs:
+	seg_free_all(s);
+err_fds:
+	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
+err_session:
+	quota_return(s->cont, QUOTA_SESSION, 1);
+err_free:
+	free(s);
+	return err;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* [lock] A handle of an XRC_RECV QP that others have, too, keeps nothing for object_free(). */
+static void qp_forget(struct fast *f, struct qp *qp)
+{
+	if (qp->target)
+		qp->target = xrc_user_del(f, qp);
+	else
+		fast_qp_del(f, qp);
+}
+
+/* [lock] Take the object away from everybody but its table. */
+static void object_forget(struct fast *f, struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_QP:
+		qp_forget(f, obj_of(o, qp));
+		break;
+	case OBJ_SRQ:
+		if (obj_of(o, srq)->xref)
+			xrc_srq_del(f, obj_of(o, srq));
+		break;
+	case OBJ_XRCD:
+		if (!xrcd_release(obj_of(o, xrcd_ref)->xrcd))
+			obj_of(o, xrcd_ref)->xrcd = NULL;
+		break;
+	case OBJ_MR:
+		fast_mr_del(f, obj_of(o, mr));
+		break;
+	case OBJ_MW:
+		fast_mw_del(f, obj_of(o, mw));
+		break;
+	case OBJ_CQ:
+		fast_cq_del(f, obj_of(o, cq));
+		break;
+	default:
+		break;
+	}
+}
+
+static void object_free(struct obj *o)
+{
+	switch (o->kind) {
+	case OBJ_MR:
+		ctl_mr_free(obj_of(o, mr));
+		return;
+	case OBJ_DM:
+		ctl_dm_free(obj_of(o, dm));
+		return;
+	case OBJ_CHANNEL:
+		close(obj_of(o, channel)->fd);
+		break;
+	case OBJ_PD:
+		import_pd_free(obj_of(o, pd));
+		return;
+	case OBJ_QP:
+		xrc_target_free(obj_of(o, qp)->target);
+		free(obj_of(o, qp)->wr);
+		break;
+	case OBJ_XRCD:
+		free(obj_of(o, xrcd_ref)->xrcd);
+		break;
+	default:
+		break;
+	}
+	free(o);
+}
+
+/*
+ * Fast code must let go of an object before its memory goes, so there are two rounds over the
+ * table; the lock is given back every few objects, for a session can have very many. True: it is empty.
+ */
+static bool table_clear_some(struct session *s, enum obj_kind kind)
+{
+	struct obj_table *t = &s->tab[kind];
+	struct fast *f = s->fast;
+	struct obj *gone[TEARDOWN_BATCH];
+	uint32_t n = 0;
+
+	if (!t->used)
+		return true;
+	fast_lock(f);
+	for (; s->end_at < t->size && n < TEARDOWN_BATCH; s->end_at++) {
+		struct obj *o = t->slot[s->end_at];
+
+		if (!o)
+			continue;
+		gone[n++] = o;
+		object_forget(f, o);
+		ctl_obj_remove(s, o);
+	}
+	fast_unlock(f);
+	while (n)
+		object_free(gone[--n]);
+	return !t->used;
+}
+
+void session_end_begin(struct session *s)
+{
+	struct fast *f = s->fast;
+
+	fast_lock(f);
+	s->closing = true;
+	fast_unlock(f);
+	if (s->conn->r->orch) {
+		orch_session_gone(s->conn->r->orch, s->cont->id, s->id);
+		orch_container_active(s->conn->r->orch);
+	}
+	import_session_end(s);
+}
+
+bool session_end_some(struct session *s, uint64_t until)
+{
+	/* Users first, then what they use; windows before the QPs that would have to let go of them. */
+	static const enum obj_kind order[] = { OBJ_CM_ID, OBJ_MW,      OBJ_QP,	OBJ_AH,
+					       OBJ_MR,	  OBJ_DM,      OBJ_SRQ, OBJ_XRCD,
+					       OBJ_CQ,	  OBJ_CHANNEL, OBJ_PD };
+
+	while (s->end_step < sizeof(order) / sizeof(order[0])) {
+		enum obj_kind kind = order[s->end_step];
+
+		if (kind == OBJ_CM_ID ? cm_session_gone(s, &s->end_at, TEARDOWN_BATCH) :
+					table_clear_some(s, kind)) {
+			s->end_step++;
+			s->end_at = 0;
+		}
+		if (uv_hrtime() >= until)
+			return s->end_step == sizeof(order) / sizeof(order[0]);
+	}
+	return true;
+}
+
+void session_end_finish(struct session *s)
+{
+	struct fast *f = s->fast;
+
+	fast_lock(f);
+	fast_session_del(f, s);
+	stats_add(&s->cont->stats, &s->stats);
+	lat_add(&s->cont->lat, &s->lat);
+	fast_unlock(f);
+	if (s->conn->r->orch)
+		orch_container_active(s->conn->r->orch);
+	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
+		obj_table_free(&s->tab[kind]);
+	close(s->bell_fd);
+	close(s->async_fd);
+	if (s->maps_fd >= 0)
+		close(s->maps_fd);
+	keeper_client_del(s->keeper_id);
+	seg_free_all(s);
+	sigbus_forget(s);
+	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
+	quota_return(s->cont, QUOTA_SESSION, 1);
+	import_session_free(s);
+	free(s);
+}
+
+uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < s->num_segs; i++)
+		if (s->segs[i].kind == kind)
+			sum += s->segs[i].size;
+	return sum;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * sysfs.c - <container's directory>/sys/class/infiniband/ff0/: the files that the kernel has for a NIC
+ * in /sys, as text and in its units, for programs that read them. Control thread.
+ *
+ * The tree is made when the container is attached and stays in place for the next router, because
+ * containers mount it. Counters are rewritten in place at most once a second, those that have changed,
+ * and only while the container has sessions or had some a moment ago.
+ *
+ * There is no ports/1/gid_attrs: with it UCX would take an IPv4 address's GRH for RoCE v2's, which is
+ * not what the device writes (soft/requester.c, make_grh()).
+ *
+ * A container that has mounted its directory to write in it may have put anything there: nothing is
+ * followed, only regular files are written, and what fails makes only its own counters stand still.
+ */
+#include "ffr/ctl/sysfs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ffr/ctl/ctl.h"
+#include "ffr/lib/log.h"
+
+#define PERIOD	   1000 /* ms */
+#define DEVICE_DIR "sys/class/infiniband/" FF_DEVICE_NAME
+#define MTU	   4096 /* bytes of a packet, if there were any */
+#define MAX_DEPTH  8
+
+/* X(file, value from struct ff_stats *st): ports/1/counters. Data is in words of 4 bytes. */
+#define COUNTERS(X)                                                                                \
+	X("port_xmit_data", st->tx_bytes / 4)                                                      \
+	X("port_rcv_data", st->rx_bytes / 4)                                                       \
+	X("port_xmit_packets", packets_out(st))                                                    \
+	X("port_rcv_packets", packets_in(st))                                                      \
+	X("unicast_xmit_packets", packets_out(st))                                                 \
+	X("unicast_rcv_packets", packets_in(st))                                                   \
+	X("multicast_xmit_packets", 0)                                                             \
+	X("multicast_rcv_packets", 0)                                                              \
+	X("port_xmit_wait", st->throttled_ns / 1000)                                               \
+	X("port_xmit_discards", st->ud_drops)                                                      \
+	X("port_rcv_errors", st->bad_wqes)                                                         \
+	X("port_rcv_remote_physical_errors", 0)                                                    \
+	X("port_rcv_switch_relay_errors", 0)                                                       \
+	X("port_xmit_constraint_errors", 0)                                                        \
+	X("port_rcv_constraint_errors", 0)                                                         \
+	X("symbol_error", 0)                                                                       \
+	X("link_error_recovery", 0)                                                                \
+	X("link_downed", 0)                                                                        \
+	X("local_link_integrity_errors", 0)                                                        \
+	X("excessive_buffer_overrun_errors", 0)                                                    \
+	X("VL15_dropped", 0)
+
+/* ports/1/hw_counters, with the names of the kernel's rxe */
+#define HW_COUNTERS(X)                                                                             \
+	X("sent_pkts", packets_out(st))                                                            \
+	X("rcvd_pkts", packets_in(st))                                                             \
+	X("rcvd_rnr_err", st->rnr)                                                                 \
+	X("completer_retry_err", st->retries)                                                      \
+	X("retry_exceeded_err", st->status[IBV_WC_RETRY_EXC_ERR])                                  \
+	X("retry_rnr_exceeded_err", st->status[IBV_WC_RNR_RETRY_EXC_ERR])                          \
+	X("send_err", st->errors)                                                                  \
+	X("rdma_sends", st->send_ops)                                                              \
+	X("rdma_recvs", st->recv_ops)                                                              \
+	X("rdma_writes", st->write_ops)                                                            \
+	X("rdma_reads", st->read_ops)                                                              \
+	X("rdma_atomics", st->atomic_ops)
+
+/* clang-format off */
+#define X(name, value) +1
+enum { NUM_COUNTERS = 0 COUNTERS(X), NUM_HW_COUNTERS = 0 HW_COUNTERS(X) };
+#undef X
+/* clang-format on */
+
+static const char *const counter_name[] = {
+#define X(name, value) name,
+	COUNTERS(X) HW_COUNTERS(X)
+#undef X
+};
+
+struct sysfs {
+	int counters_fd, hw_fd; /* directories; -1 */
+	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
+};
+
+/* What a wire would have needed at least: nobody counts packets where there is none. */
+static uint64_t packets_out(const struct ff_stats *st)
+{
+	return st->tx_bytes / MTU + st->send_ops + st->write_ops + st->read_ops + st->atomic_ops;
+}
+
+static uint64_t packets_in(const struct ff_stats *st)
+{
+	return st->rx_bytes / MTU + st->recv_ops + st->read_ops + st->atomic_ops;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The directory below dir_fd, made if need be. A descriptor, or -errno. */
+static int dir_make(int dir_fd, const char *path)
+{
+	int fd = dup(dir_fd), next;
+	char name[256];
+
+	while (fd >= 0 && *path) {
+		size_t n = strcspn(path, "/");
+
+		snprintf(name, sizeof(name), "%.*s", (int)n, path);
+		path += n + (path[n] == '/');
+		if (mkdirat(fd, name, 0755) && errno != EEXIST)
+			next = -1;
+		else
+			next = openat(fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+		if (next < 0) {
+			int err = -errno;
+
+			close(fd);
+			return err;
+		}
+		close(fd);
+		fd = next;
+	}
+	return fd < 0 ? -errno : fd;
+}
+
+/* In place: who has it open reads the new text. */
+static int file_write(int dir_fd, const char *name, const char *text)
+{
+	size_t n = strlen(text);
+	struct stat st;
+	int fd, err = 0;
+
+	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st))
+		err = -errno;
+	else if (!S_ISREG(st.st_mode))
+		err = -EINVAL;
+	else if (pwrite(fd, text, n, 0) != (ssize_t)n ||
+		 (st.st_size > (off_t)n && ftruncate(fd, (off_t)n)))
+		err = errno ? -errno : -EIO;
+	close(fd);
+	return err;
+}
+
+static int file_printf(int dir_fd, const char *name, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static int file_printf(int dir_fd, const char *name, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return file_write(dir_fd, name, text);
+}
+
+static void tree_remove(int dir_fd, const char *name, int depth)
+{
+	int fd = openat(dir_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	while (d && depth && (e = readdir(d))) {
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (unlinkat(fd, e->d_name, 0))
+			tree_remove(fd, e->d_name, depth - 1);
+	}
+	if (d)
+		closedir(d);
+	else if (fd >= 0)
+		close(fd);
+	unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+void sysfs_remove(int dir_fd)
+{
+	tree_remove(dir_fd, "sys", MAX_DEPTH);
+}
+
+/* ---- what does not change ------------------------------------------------------------------------- */
+
+/* Eight groups of four digits, as the kernel prints GIDs; GUIDs have four groups. */
+static void groups_text(const uint8_t *raw, int groups, char text[48])
+{
+	for (int i = 0, n = 0; i < groups; i++)
+		n += snprintf(text + n, (size_t)(48 - n), "%s%02x%02x", i ? ":" : "", raw[2 * i],
+			      raw[2 * i + 1]);
+}
+
+static int write_node(struct container *c, int fd)
+{
+	const struct router *r = ((struct container_ctl *)c->ctl)->r;
+	uint64_t guid = ctl_node_guid(c);
+	char text[48];
+	int err;
+
+	groups_text((const uint8_t *)&guid, 4, text);
+	err = file_write(fd, "node_type", "1: CA\n");
+	err = err ? err : file_printf(fd, "node_guid", "%s\n", text);
+	err = err ? err : file_printf(fd, "sys_image_guid", "%s\n", text);
+	err = err ? err : file_printf(fd, "node_desc", "%s\n", c->name);
+	err = err ? err : file_printf(fd, "fw_ver", "%.63s\n", r->dev.fw_ver);
+	err = err ? err : file_write(fd, "hca_type", "freeflow\n");
+	return err ? err : file_write(fd, "board_id", "freeflow\n");
+}
+
+/* As ctl_query_port() has it. */
+static int write_port(struct container *c, int fd)
+{
+	int err = file_write(fd, "state", "4: ACTIVE\n");
+
+	err = err ? err : file_write(fd, "phys_state", "5: LinkUp\n");
+	err = err ? err : file_write(fd, "rate", "100 Gb/sec (4X EDR)\n");
+	err = err ? err : file_write(fd, "link_layer", "Ethernet\n");
+	err = err ? err : file_printf(fd, "lid", "0x%x\n", c->lid);
+	err = err ? err : file_write(fd, "lid_mask_count", "0\n");
+	err = err ? err : file_write(fd, "sm_lid", "0x0\n");
+	err = err ? err : file_write(fd, "sm_sl", "0\n");
+	return err ? err :
+		     file_printf(fd, "cap_mask", "0x%08x\n",
+				 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
+}
+
+static int write_gids(struct container *c, int port_fd)
+{
+	int gids = dir_make(port_fd, "gids"), pkeys = dir_make(port_fd, "pkeys"), err = 0;
+	char text[48], name[16];
+
+	if (gids < 0 || pkeys < 0)
+		err = gids < 0 ? gids : pkeys;
+	for (unsigned i = 0; !err && i < CONTAINER_MAX_GIDS; i++) {
+		static const union ibv_gid none;
+
+		groups_text(i < c->num_gids ? c->gid[i].raw : none.raw, 8, text);
+		snprintf(name, sizeof(name), "%u", i);
+		err = file_printf(gids, name, "%s\n", text);
+	}
+	err = err ? err : file_write(pkeys, "0", "0xffff\n");
+	if (gids >= 0)
+		close(gids);
+	if (pkeys >= 0)
+		close(pkeys);
+	return err;
+}
+
+/* ---- counters ------------------------------------------------------------------------------------- */
+
+static void values_of(const struct ff_stats *st, uint64_t v[NUM_COUNTERS + NUM_HW_COUNTERS])
+{
+	const uint64_t values[] = {
+#define X(name, value) value,
+		COUNTERS(X) HW_COUNTERS(X)
+#undef X
+	};
+
+	memcpy(v, values, sizeof(values));
+}
+
+static void write_counters(struct container *c, bool all)
+{
+	struct container_ctl *ct = c->ctl;
+	uint64_t v[NUM_COUNTERS + NUM_HW_COUNTERS];
+	struct ff_stats st = { 0 };
+
+	stats_of_container(c, &st, NULL);
+	values_of(&st, v);
+	for (int i = 0; i < NUM_COUNTERS + NUM_HW_COUNTERS; i++) {
+		int fd = i < NUM_COUNTERS ? ct->sysfs->counters_fd : ct->sysfs->hw_fd;
+
+		if (all || v[i] != ct->sysfs->written[i])
+			file_printf(fd, counter_name[i], "%llu\n", (unsigned long long)v[i]);
+		ct->sysfs->written[i] = v[i];
+	}
+}
+
+/* ---- a container's life ---------------------------------------------------------------------------- */
+
+static int identity(struct container *c, int *port_fd)
+{
+	struct container_ctl *ct = c->ctl;
+	int fd = dir_make(ct->dir_fd, DEVICE_DIR), err;
+
+	if (fd < 0)
+		return fd;
+	err = write_node(c, fd);
+	*port_fd = err ? err : dir_make(fd, "ports/1");
+	close(fd);
+	if (*port_fd < 0)
+		return *port_fd;
+	err = write_port(c, *port_fd);
+	err = err ? err : write_gids(c, *port_fd);
+	if (err)
+		close(*port_fd);
+	return err;
+}
+
+void sysfs_open(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+	struct sysfs *s = calloc(1, sizeof(*s));
+	int port = -1, err = s ? identity(c, &port) : -ENOMEM;
+
+	if (!err) {
+		s->counters_fd = dir_make(port, "counters");
+		s->hw_fd = dir_make(port, "hw_counters");
+		err = s->counters_fd < 0 ? s->counters_fd : s->hw_fd < 0 ? s->hw_fd : 0;
+		close(port);
+		ct->sysfs = s;
+	} else {
+		free(s);
+	}
+	if (err)
+		log_warn("container %s: %s: %s", c->name, DEVICE_DIR, strerror(-err));
+	if (ct->sysfs)
+		write_counters(c, true);
+}
+
+void sysfs_identity(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+	int port;
+
+	if (ct->sysfs && !identity(c, &port))
+		close(port);
+}
+
+void sysfs_close(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+
+	if (!ct->sysfs)
+		return;
+	write_counters(c, false);
+	if (ct->sysfs->counters_fd >= 0)
+		close(ct->sysfs->counters_fd);
+	if (ct->sysfs->hw_fd >= 0)
+		close(ct->sysfs->hw_fd);
+	free(ct->sysfs);
+	ct->sysfs = NULL;
+}
+
+/* ---- the timer --------------------------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *t)
+{
+	struct container_ctl *ct = t->data;
+
+	write_counters(ct->c, false);
+	if (LIST_EMPTY(&ct->c->sessions))
+		uv_timer_stop(t);
+}
+
+void sysfs_wake(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+
+	if (ct->sysfs && !uv_is_active((uv_handle_t *)&ct->counters))
+		uv_timer_start(&ct->counters, on_timer, PERIOD, PERIOD);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * threads.c - the fast threads that the configuration asks for, and when their containers are
+ * looked at. Control thread. What is done then is in fast/threads.c.
+ */
+#include "ffr/ctl/threads.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/lib/log.h"
+#include "ffr/router.h"
+
+#define AGAIN_MS 10 /* while a client keeps a container from moving */
+
+/* The NUMA node of that CPU, or -1. */
+static int node_of_cpu(int cpu)
+{
+	struct dirent *e;
+	char path[64];
+	int node = -1;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%d", cpu);
+	d = cpu < 0 ? NULL : opendir(path);
+	while (d && node < 0 && (e = readdir(d)))
+		if (!strncmp(e->d_name, "node", 4) && e->d_name[4] >= '0' && e->d_name[4] <= '9')
+			node = atoi(e->d_name + 4);
+	if (d)
+		closedir(d);
+	return node;
+}
+
+static struct fast_conf conf_of(const struct ffr_conf *conf, uint32_t i)
+{
+	struct fast_conf f = conf->fast;
+
+	f.cpu = conf->fast_cpu[i];
+	f.node = node_of_cpu(f.cpu);
+	return f;
+}
+
+static void on_again(uv_timer_t *h);
+
+static void settle(struct ctl_threads *t)
+{
+	if (fast_settle(t->first))
+		uv_timer_start(&t->again, on_again, AGAIN_MS, 0);
+}
+
+static void on_again(uv_timer_t *h)
+{
+	settle(h->data);
+}
+
+static void on_near(uv_async_t *h)
+{
+	settle(h->data);
+}
+
+static void on_balance(uv_timer_t *h)
+{
+	struct ctl_threads *t = h->data;
+
+	fast_balance(t->first);
+}
+
+static void want_near(struct fast *first)
+{
+	uv_async_send(first->near_arg);
+}
+
+static void on_before_sleep(uv_prepare_t *h)
+{
+	struct ctl_threads *t = h->data;
+
+	rescue_spend(t->first->rescue);
+}
+
+static int handles_init(struct ctl_threads *t, uv_loop_t *loop)
+{
+	int err = uv_async_init(loop, &t->near, on_near);
+
+	if (err)
+		return err;
+	uv_timer_init(loop, &t->again);
+	uv_timer_init(loop, &t->balance);
+	uv_prepare_init(loop, &t->before_sleep);
+	t->near.data = t->again.data = t->balance.data = t->before_sleep.data = t;
+	t->open = true;
+	return 0;
+}
+
+static void look_after_this_thread(struct ctl_threads *t)
+{
+	t->first->rescue = rescue_create();
+	/* a start with a callback cannot fail */
+	if (t->first->rescue)
+		uv_prepare_start(&t->before_sleep, on_before_sleep);
+	else
+		log_warn("/proc/thread-self/stat: %m: nobody sees if this thread gets no CPU");
+}
+
+int ctl_threads_init(struct router *r)
+{
+	struct ctl_threads *t = &r->threads;
+	struct fast_conf conf = conf_of(&r->conf, 0);
+	int err;
+
+	r->fast = fast_create(&conf, &r->backend);
+	if (!r->fast)
+		return errno ? -errno : -ENOMEM;
+	t->first = r->fast;
+	err = handles_init(t, &r->loop);
+	if (err)
+		return err;
+	if (conf.realtime)
+		look_after_this_thread(t);
+	for (uint32_t i = 1; !err && i < r->conf.fast_threads; i++) {
+		conf = conf_of(&r->conf, i);
+		err = fast_add_thread(r->fast, &conf);
+	}
+	if (err || r->conf.fast_threads < 2)
+		return err;
+	r->fast->near_arg = &t->near;
+	r->fast->want_near = want_near;
+	return uv_timer_start(&t->balance, on_balance, FAST_BALANCE_MS, FAST_BALANCE_MS);
+}
+
+void ctl_threads_close(struct router *r)
+{
+	struct ctl_threads *t = &r->threads;
+
+	if (!t->open)
+		return;
+	t->open = false;
+	r->fast->want_near = NULL;
+	rescue_free(r->fast->rescue);
+	r->fast->rescue = NULL;
+	uv_close((uv_handle_t *)&t->near, NULL);
+	uv_close((uv_handle_t *)&t->again, NULL);
+	uv_close((uv_handle_t *)&t->balance, NULL);
+	uv_close((uv_handle_t *)&t->before_sleep, NULL);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * threads.h - the fast threads as the control thread has them. See threads.c.
+ */
+#ifndef FFR_CTL_THREADS_H
+#define FFR_CTL_THREADS_H
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct fast;
+struct router;
+
+struct ctl_threads {
+	struct fast *first;
+	uv_async_t near;	   /* a container waits for another thread */
+	uv_timer_t again, balance; /* it still does; loads are compared */
+	uv_prepare_t before_sleep;
+	bool open;
+};
+
+/* r->fast and further threads are made, not started; they look after the calling thread. 0 or -errno. */
+int ctl_threads_init(struct router *r);
+/* Its handles close while the loop runs. The containers are gone. */
+void ctl_threads_close(struct router *r);
+
+#endif

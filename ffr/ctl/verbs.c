@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * verbs.c - handlers: hello, segments, queries, PDs, channels, AHs. Control thread.
+ *
+ * Neighbours: mr.c, cq.c (SRQs too), qp.c have the others; conn.c calls them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ffr/cm/cm.h"
+#include "ffr/ctl/container.h"
+#include "ffr/ctl/obj.h"
+#include "ffr/ctl/import.h"
+#include "ffr/keeper/keeper.h"
+#include "ffr/lib/log.h"
+#include "ffr/ctl/session.h"
+#include "ffr/mem/shadow.h"
+
+#define NUM_PORTS   1u
+#define CHANNEL_IDS 8192u /* that one call destroys with their channel: 1 ms */
+
+/* ---- shared by the handlers ---------------------------------------------------------------- */
+
+int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o)
+{
+	int err;
+
+	o->kind = (uint8_t)kind;
+	o->ses = s;
+	err = quota_charge_obj(s->cont, o);
+	if (err)
+		return err;
+	err = obj_insert(&s->tab[kind], o);
+	if (err)
+		quota_return_obj(s->cont, o);
+	return err;
+}
+
+void ctl_obj_remove(struct session *s, struct obj *o)
+{
+	obj_remove(&s->tab[o->kind], o);
+	quota_return_obj(s->cont, o);
+}
+
+int ctl_obj_take(struct session *s, struct obj *o)
+{
+	if (o->refs)
+		return -EBUSY;
+	ctl_obj_remove(s, o);
+	return 0;
+}
+
+int ctl_obj_destroy(struct ctl_call *c, struct obj *o)
+{
+	int err;
+
+	fast_lock(c->s->fast);
+	err = ctl_obj_take(c->s, o);
+	fast_unlock(c->s->fast);
+	if (!err)
+		free(o);
+	return err;
+}
+
+int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map)
+{
+	uint64_t limit = (uint64_t)c->r->conf.limits.max_ring_mb << 20;
+	int err;
+
+	if (size > UINT32_MAX || session_seg_bytes(c->s, SEG_RINGS) + size > limit)
+		return -ENOMEM;
+	err = ring_alloc(c->s, (uint32_t)size, &at->seg, &at->off);
+	if (!err)
+		*map = seg_get(c->s, at->seg)->map + at->off;
+	return err;
+}
+
+void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t size)
+{
+	ring_free(c->s, at->seg, at->off, (uint32_t)size);
+}
+
+struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c)
+{
+	return (struct qp_limits){
+		.num_ports = NUM_PORTS,
+		.num_gids = c->num_gids,
+		.max_rd_atomic = (uint8_t)r->dev.max_qp_init_rd_atom,
+		.max_dest_rd_atomic = (uint8_t)r->dev.max_qp_rd_atom,
+	};
+}
+
+/* Programs tell hosts apart by the node GUID: one for each container, from its LID. */
+uint64_t ctl_node_guid(const struct container *c)
+{
+	const uint8_t guid[8] = { 0x02,		  0x66, 0x66, 0xff, 0xfe, 0, (uint8_t)(c->lid >> 8),
+				  (uint8_t)c->lid };
+	uint64_t v;
+
+	memcpy(&v, guid, sizeof(v));
+	return v;
+}
+
+/* ---- hello and segments -------------------------------------------------------------------- */
+
+/*
+ * What is not procfs's does not go to the keeper: there it would be closed, which a file system in user
+ * space is told of each time, and may be the client's. Here a thread of its container closes it.
+ */
+static int hello_memory_add(struct ctl_call *c, uint32_t *id)
+{
+	const struct ctl_peer *peer = &c->conn->peer;
+	const char *wrong = ctl_peer_memory(peer, c->fds[0], c->fds[1]);
+	char why[KEEPER_WHY];
+	int err = -EPERM;
+
+	if (!wrong) {
+		err = keeper_client_add(peer, c->fds[0], c->fds[1], id, why);
+		wrong = why;
+	}
+	if (err == -EPERM)
+		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
+			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
+			   (int)peer->pid, wrong);
+	return err;
+}
+
+int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
+{
+	struct session *s;
+	int async_fd, uffd, err;
+	uint32_t id;
+
+	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION)
+		return -EPROTONOSUPPORT;
+	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
+	if (err)
+		return err;
+	err = hello_memory_add(c, &id);
+	if (err)
+		return err;
+	err = session_create(c->conn, req->comm, c->fds[0], c->fds[1], id, &s, &async_fd);
+	if (err) {
+		keeper_client_del(id);
+		return err;
+	}
+	c->conn->ses = c->s = s;
+	ctl_reply_fd(c->reply, async_fd, true);
+	ctl_reply_fd(c->reply, s->bell_fd, false);
+	uffd = s->cont->limits.no_uffd || s->cont->of->limits.no_uffd ? -1 : c->r->uffd_fd;
+	if (uffd >= 0)
+		ctl_reply_fd(c->reply, uffd, false);
+	*resp = (struct ff_hello_resp){
+		.version = FF_PROTO_VERSION,
+		.session = s->id,
+		.mode = s->cont->mode,
+		.has_uffd = uffd >= 0,
+		.seg0_size = (uint32_t)seg_get(s, 0)->size,
+		.num_ports = NUM_PORTS,
+		.node_guid = ctl_node_guid(s->cont),
+	};
+	memcpy(resp->token, s->token, sizeof(resp->token));
+	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
+		  (int)s->pid, s->comm, c->conn->peer.uid);
+	return 0;
+}
+
+int ctl_challenge(struct ctl_call *c, const struct ff_challenge_req *req,
+		  struct ff_challenge_resp *resp)
+{
+	int err = ctl_peer_ask(&c->conn->peer);
+
+	(void)req;
+	memcpy(resp->nonce, c->conn->peer.nonce, sizeof(resp->nonce));
+	return err;
+}
+
+int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_get_seg_resp *resp)
+{
+	struct seg *g = seg_get(c->s, req->seg);
+
+	if (!g)
+		return -EINVAL;
+	ctl_reply_fd(c->reply, g->fd, false);
+	resp->size = g->size;
+	return 0;
+}
+
+int ctl_shadow_grow(struct ctl_call *c, const struct ff_shadow_grow_req *req,
+		    struct ff_shadow_grow_resp *resp)
+{
+	uint64_t limit = (uint64_t)c->r->conf.limits.max_shadow_mb << 20;
+	uint64_t have = session_seg_bytes(c->s, SEG_SHADOW);
+	struct seg *g;
+	int id;
+
+	if (!req->size || req->size % FF_PAGE || req->size > limit)
+		return -EINVAL;
+	if (have > limit - req->size)
+		return -ENOMEM;
+	id = seg_create(c->s, SEG_SHADOW, req->size);
+	if (id < 0)
+		return id;
+	g = seg_get(c->s, (uint32_t)id);
+	ctl_reply_fd(c->reply, g->fd, false);
+	resp->seg = (uint32_t)id;
+	resp->size = g->size;
+	return 0;
+}
+
+/* ---- queries ------------------------------------------------------------------------------- */
+
+int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
+		     struct ff_query_device_resp *resp)
+{
+	(void)req;
+	*resp = c->r->dev;
+	resp->node_guid = resp->sys_image_guid = ctl_node_guid(c->s->cont);
+	resp->phys_port_cnt = NUM_PORTS;
+	return 0;
+}
+
+#define PHYS_LINK_UP 5	/* IBTA 14.2.5.6 PortPhysicalState */
+#define SPEED_EDR    32 /* of a lane: 25 Gbit/s */
+#define WIDTH_4X     2
+#define DEFAULT_PKEY 0xffffu
+
+int ctl_query_port(struct ctl_call *c, const struct ff_query_port_req *req,
+		   struct ff_query_port_resp *resp)
+{
+	if (!req->port || req->port > NUM_PORTS)
+		return -EINVAL;
+	*resp = (struct ff_query_port_resp){
+		.state = IBV_PORT_ACTIVE,
+		.max_mtu = IBV_MTU_4096,
+		.active_mtu = IBV_MTU_4096,
+		.gid_tbl_len = c->s->cont->num_gids,
+		.pkey_tbl_len = 1,
+		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
+		.max_msg_sz = FF_MAX_MSG_SZ,
+		.active_speed = SPEED_EDR,
+		.lid = c->s->cont->lid,
+		.pkey0 = DEFAULT_PKEY,
+		.active_width = WIDTH_4X,
+		.phys_state = PHYS_LINK_UP,
+		.link_layer = IBV_LINK_LAYER_ETHERNET,
+		.max_vl_num = 1,
+	};
+	return 0;
+}
+
+int ctl_query_gid(struct ctl_call *c, const struct ff_query_gid_req *req,
+		  struct ff_query_gid_resp *resp)
+{
+	struct container *cont = c->s->cont;
+
+	if (!req->port || req->port > NUM_PORTS || req->index >= cont->num_gids)
+		return -EINVAL;
+	memcpy(resp->gid, &cont->gid[req->index], sizeof(resp->gid));
+	resp->gid_type = IBV_GID_TYPE_ROCE_V2;
+	return 0;
+}
+
+/* ---- PDs ----------------------------------------------------------------------------------- */
+
+int ctl_alloc_pd(struct ctl_call *c, const struct ff_alloc_pd_req *req,
+		 struct ff_alloc_pd_resp *resp)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+	int err;
+
+	(void)req;
+	if (!pd)
+		return -ENOMEM;
+	fast_lock(c->s->fast);
+	err = ctl_obj_insert(c->s, OBJ_PD, &pd->o);
+	fast_unlock(c->s->fast);
+	if (err)
+		free(pd);
+	else
+		resp->pd = pd->o.handle;
+	return err;
+}
+
+int ctl_dealloc_pd(struct ctl_call *c, const struct ff_dealloc_pd_req *req,
+		   struct ff_dealloc_pd_resp *resp)
+{
+	struct pd *pd = pd_handle_get(c->s, req->pd);
+	int err;
+
+	(void)resp;
+	if (!pd || req->unimport > !!pd->of)
+		return -EINVAL;
+	if (pd->of)
+		return import_pd_dealloc(c, pd, req->unimport);
+	fast_lock(c->s->fast);
+	err = ctl_obj_take(c->s, &pd->o);
+	fast_unlock(c->s->fast);
+	if (!err)
+		import_pd_free(pd);
+	return err;
+}
+
+/* ---- completion channels ------------------------------------------------------------------- */
+
+int ctl_create_channel(struct ctl_call *c, const struct ff_create_channel_req *req,
+		       struct ff_create_channel_resp *resp)
+{
+	struct channel *ch = calloc(1, sizeof(*ch));
+	int pair[2], err;
+
+	(void)req;
+	if (!ch)
+		return -ENOMEM;
+	err = session_event_pair(pair);
+	if (err)
+		goto err_free;
+	ch->fd = pair[0];
+	fast_lock(c->s->fast);
+	err = ctl_obj_insert(c->s, OBJ_CHANNEL, &ch->o);
+	fast_unlock(c->s->fast);
+	if (err)
+		goto err_pair;
+	ctl_reply_fd(c->reply, pair[1], true);
+	resp->channel = ch->o.handle;
+	return 0;
+
+err_pair:
+	close(pair[0]);
+	close(pair[1]);
+err_free:
+	free(ch);
+	return err;
+}
+
+int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req *req,
+			struct ff_destroy_channel_resp *resp)
+{
+	struct channel *ch = channel_get(c->s, req->channel);
+	int fd, err;
+
+	(void)resp;
+	if (!ch)
+		return -EINVAL;
+	if (ch->o.refs)
+		return -EBUSY;
+	if (!cm_channel_gone(ch, CHANNEL_IDS)) /* others have their turn before the next part */
+		return -EAGAIN;
+	fd = ch->fd;
+	err = ctl_obj_destroy(c, &ch->o);
+	if (!err)
+		close(fd);
+	return err;
+}
+
+/* ---- AHs ----------------------------------------------------------------------------------- */
+
+int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
+		  struct ff_create_ah_resp *resp)
+{
+	struct qp_limits lim = ctl_qp_limits(c->r, c->s->cont);
+	struct pd *pd = pd_get(c->s, req->pd);
+	struct ah *ah;
+	int err;
+
+	if (!pd || ah_attr_check(&req->attr, &lim))
+		return -EINVAL;
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return -ENOMEM;
+	ah->pd = pd;
+	ah->attr = req->attr;
+	ah->mcast = req->attr.is_global && gid_is_mcast(req->attr.dgid);
+	if (ah->mcast && fast_need_first(c->s->cont)) {
+		free(ah);
+		return -EAGAIN;
+	}
+	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
+		ah->cont = fast_meet(c->s->cont, &ah->attr);
+	fast_lock(c->s->fast);
+	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
+	if (!err)
+		pd->o.refs++;
+	fast_unlock(c->s->fast);
+	if (err)
+		free(ah);
+	else
+		resp->ah = ah->o.handle;
+	return err;
+}
+
+int ctl_destroy_ah(struct ctl_call *c, const struct ff_destroy_ah_req *req,
+		   struct ff_destroy_ah_resp *resp)
+{
+	struct ah *ah = ah_get(c->s, req->ah);
+	int err;
+
+	(void)resp;
+	if (!ah)
+		return -EINVAL;
+	fast_lock(c->s->fast);
+	err = ctl_obj_take(c->s, &ah->o);
+	if (!err)
+		ah->pd->o.refs--;
+	fast_unlock(c->s->fast);
+	if (!err)
+		free(ah);
+	return err;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * backend.h - what carries out verbs: the software device (soft), a NIC, RapidIO, a test's fake.
+ *
+ * Registered explicitly in backends[] (backend.c). Every op is called with the fast lock held, by
+ * the thread named, and must not block. Objects belong to the caller; a backend hangs its own
+ * state on them (mr->backend, qp->soft) between create and destroy.
+ */
+#ifndef FFR_FAST_BACKEND_H
+#define FFR_FAST_BACKEND_H
+
+#include "ffr/fast/fast.h"
+
+struct backend {
+	const struct backend_ops *ops;
+	struct fast *f;
+	void *priv;
+};
+
+/* What became of a WR that was given to post_send. */
+enum post_result {
+	POST_SENT, /* the backend has a copy, qp->busy is false; comp_sent() follows some time */
+	POST_DONE, /* comp_send() was called for it */
+	POST_MORE, /* progress was made, more is to do: call progress() in the next turn */
+	POST_WAIT, /* waits for a timer, a peer or a worker; the backend activates the QP */
+};
+
+struct pvm_call;
+struct backend_ops {
+	const char *name;
+
+	/* control thread */
+	int (*open)(struct backend *be);
+	void (*close)(struct backend *be);
+	void (*query)(struct backend *be, struct ff_query_device_resp *dev);
+	int (*mr_reg)(struct backend *be, struct mr *mr);
+	void (*mr_dereg)(struct backend *be, struct mr *mr);
+	int (*cq_create)(struct backend *be, struct cq *cq);
+	void (*cq_destroy)(struct backend *be, struct cq *cq);
+	int (*qp_create)(struct backend *be, struct qp *qp);
+	/* qp->attr and qp->state are new; old is the state before. Aborts the WR under way if need be. */
+	void (*qp_modify)(struct backend *be, struct qp *qp, enum ibv_qp_state old);
+	void (*qp_destroy)(struct backend *be, struct qp *qp);
+	/* The UD QP gets what is sent to that multicast GID, or no more. NULL: not supported. */
+	int (*mcast_attach)(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+	int (*mcast_detach)(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			    uint16_t lid);
+	/* An XRC SRQ goes, to which QPs of its domain may be delivering. */
+	void (*srq_destroy)(struct backend *be, struct srq *srq);
+	/*
+	 * Several fast threads (threads.c): the container here that the QP works with or NULL; the
+	 * QP is to's from now on, and so is its container; one has come, whom some may wait for.
+	 */
+	struct container *(*qp_peer)(const struct qp *qp);
+	void (*qp_move)(struct backend *from, struct backend *to, struct qp *qp);
+	void (*container_come)(struct backend *be);
+	/* A container has left: forget resolutions that name it. */
+	void (*container_gone)(struct backend *be, struct container *c);
+
+	/* runner */
+	enum post_result (*post_send)(struct backend *be, struct qp *qp); /* qp->wr */
+	enum post_result (*progress)(struct backend *be, struct qp *qp);
+	/* Receives were posted on a ring whose `need` was set. srq or qp is NULL. True: so many wait for
+	 * them that it wants to be called once more, in the next turn. */
+	bool (*recv_posted)(struct backend *be, struct qp *qp, struct srq *srq);
+	/* Start of a turn: work that no QP of ours started (a wire, a NIC's CQ). Number of events. */
+	uint32_t (*poll)(struct backend *be);
+	/* Its end: what the QPs have for others goes out. Likewise; NULL: nothing does. */
+	uint32_t (*flush)(struct backend *be);
+	/* The runner is stuck in that call for the QP, and another one takes over. May be NULL. */
+	void (*call_stuck)(struct backend *be, struct qp *qp, struct pvm_call *call);
+	/* epoll tells of what the backend put into fast->epoll_fd with FAST_EPOLL_BACKEND. */
+	void (*ready)(struct backend *be, void *what, uint32_t events);
+};
+
+extern const struct backend_ops soft_ops;
+extern const struct backend_ops *const backends[]; /* NULL-terminated; backend.c */
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fast.h - the fast thread: doorbells and rings in, completions and events out.
+ *
+ * One struct fast is one loop. A thread that runs the loop is its runner and holds the fast lock
+ * while it does; it gives the lock away between two turns when the control thread asks, around
+ * calls that a client can stall (pvm.c), and while it sleeps. The lock is a priority-inheriting
+ * mutex, so that a runner of the FIFO class never waits behind an ordinary thread that was
+ * preempted. Functions marked [lock] need it held.
+ *
+ * There can be several, each with its own lock, containers and backend; threads.c tells which
+ * container is where. What there is once on the host is with the first one: it is read with the lock
+ * of any thread, and written with those of all, which is what the control thread takes.
+ */
+#ifndef FFR_FAST_FAST_H
+#define FFR_FAST_FAST_H
+
+#include <bsd/sys/queue.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ffr/obj/objects.h"
+#include "ffr/lib/timer.h"
+
+struct backend;
+struct dir;
+struct pvm;
+
+TAILQ_HEAD(session_list, session);
+SLIST_HEAD(cq_list, cq);
+SLIST_HEAD(touched_list, session);
+LIST_HEAD(lat_list, qp);
+LIST_HEAD(container_list, container);
+LIST_HEAD(tenant_list, tenant);
+TAILQ_HEAD(container_turns, container);
+
+enum turn { TURN_URGENT, TURN_NORMAL, TURN_NUM };
+
+struct fast_conf {
+	int cpu;	  /* pin to this CPU, -1: no */
+	int node;	  /* NUMA node of that CPU, -1: any; segments come from there */
+	bool realtime;	  /* may use SCHED_FIFO while asleep (falls back by itself) */
+	int priority;	  /* ... with this priority */
+	uint32_t spin_us; /* adaptive: longest spin without work */
+	bool spin_auto;	  /* spin only while a latency-sensitive container is here */
+	uint32_t quantum; /* bytes copied for one QP before the next one's turn; see turns.c */
+	uint32_t budget;  /* WRs of one QP before the next one's turn */
+	uint32_t urgent; /* per cent of the time that latency-sensitive containers come first for */
+	bool latency;	 /* count the times of requests, of each QP */
+	uint32_t yield_polls; /* empty polls of a CQ before the poller yields its CPU; 0: never */
+	uint32_t memory_workers; /* threads for a container whose memory stalls them; pvm.c */
+};
+#define FAST_CONF_DEFAULT                                                                          \
+	{                                                                                          \
+		.cpu = -1, .node = -1, .realtime = true, .priority = 1, .spin_us = 50,             \
+		.quantum = 256 * 1024, .budget = 64, .urgent = 50, .latency = true,                \
+		.yield_polls = 20, .memory_workers = 4                                             \
+	}
+
+#define FAST_THREADS_MAX 32
+
+struct fast {
+	pthread_mutex_t lock;
+	struct fast *first;
+	uint32_t index;		      /* of first->threads */
+	_Atomic uint32_t lock_wanted; /* the control thread waits for the lock */
+	_Atomic uint32_t lock_cpu;    /* where it was taken last */
+	_Atomic uint32_t stop;
+	struct fast_conf conf;
+	struct backend *be;
+	struct pvm *pvm;
+	uint64_t turn; /* number of the one that is going on */
+	uint64_t now; /* ns, CLOCK_MONOTONIC; set once a turn and between containers. Tests set it. */
+	bool ticks;   /* a runner sets it */
+	bool coalesces;	  /* a QP that is armed asks for the bell of a posting behind the next */
+	uint64_t wire_at; /* ns: when frames of another host came last */
+
+	/* Containers with active QPs: latency-sensitive ones, and the others. */
+	struct container_turns turns[TURN_NUM];
+	uint32_t num_turns[TURN_NUM];
+	uint32_t round;	      /* of the others; turns.c */
+	uint64_t moved;	      /* bytes, since turns.c last looked */
+	uint32_t calls;	      /* on clients' memory (pvm.c), since then */
+	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
+	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
+	uint64_t urgent_ns;
+	SLIST_HEAD(, container) served; /* since cpu_settle(); cpu.c */
+	struct container *turn_of;	/* the turn's only container, or NULL */
+	bool served_limited;		/* one of them is limited */
+	bool timer_woke;		/* the thread slept before this turn, and no bell woke it */
+	uint64_t stolen;		/* ns that the runner had work and did not run */
+	uint32_t num_throttled;		/* rate_waits; rate.h */
+	struct session_list active_sessions;
+	struct cq_list notify;	     /* CQs with a channel that got CQEs in this turn */
+	struct touched_list touched; /* sessions that posted or got data in this turn */
+	struct lat_list lat_due;     /* QPs with completions whose time is to be counted */
+	uint64_t trace_seq;	     /* trace.h */
+	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
+	struct timer_heap timers;
+	uint32_t num_spin; /* sessions in spin mode */
+	bool no_spin;	   /* spin for nobody: conf.spin_auto. The control thread writes it */
+	struct container_turns mw_turns; /* containers with windows that have changed; mw.c */
+	uint64_t load_rate;		 /* [ctl] fast_balance(): of its containers */
+
+	/* ---- of the host: the first thread's ---- */
+	struct fast *threads[FAST_THREADS_MAX];
+	uint32_t num_threads;
+	struct container_list containers;  /* all of them */
+	struct tenant_list tenants;	   /* that have containers here, or limits */
+	struct qp **qp_tab;		   /* QP number -> QP; see objects.c */
+	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
+	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
+	struct dir *dir;		   /* dir.c; NULL: there is no other host */
+	bool wired;			   /* there may be one: the router has a wire */
+	void (*mw_wake)(struct fast *f);   /* of mw_turns, must not block; NULL: nobody asks */
+	void *mw_arg;			   /* mw_wake's */
+	/* A container waits for another thread: fast_settle() is wanted. Must not block. */
+	void (*want_near)(struct fast *first);
+	void *near_arg;	       /* want_near's */
+	struct rescue *rescue; /* of the control thread; NULL: nobody looks after it */
+	uint64_t num_moves;
+
+	struct fast_sched *sched; /* loop.c: when to spin, leave the core, sleep */
+	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
+	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
+	bool sleeping;		  /* the runner is in epoll_wait */
+
+	/* Called [lock] when frames for the connection manager have come, or its connections with
+	 * other hosts are not the same any more; must not block. */
+	void (*cm_frames)(struct fast *f);
+	void *owner; /* the router's own */
+	/* Called [lock] when a session has to be closed for what it did; must not block. */
+	void (*session_bad)(struct session *s, const char *why);
+};
+
+/* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
+#define FAST_EPOLL_BACKEND 1ull
+
+/* The first thread of a host. */
+struct fast *fast_create(const struct fast_conf *conf, struct backend *be);
+/* One more, before they are started. 0 or -errno. */
+int fast_add_thread(struct fast *first, const struct fast_conf *conf);
+int fast_start(struct fast *first); /* starts the runners; 0 or -errno */
+void fast_stop(struct fast *first); /* joins them */
+void fast_free(struct fast *first);
+
+/* The control thread's way in: ask, wait for the end of the runners' turns, hold. Any thread's f. */
+void fast_lock(struct fast *f);
+void fast_unlock(struct fast *f);
+
+/*
+ * rescue.c: the control thread is looked after by the fast threads, for when the kernel gives it no
+ * CPU. rescue_create() is about the calling thread, which calls rescue_spend() in each turn of its loop,
+ * since it may be SCHED_RR until then. NULL: errno tells why not.
+ */
+struct rescue *rescue_create(void);
+void rescue_spend(struct rescue *r);	       /* NULL: nothing */
+uint64_t rescue_count(const struct rescue *r); /* how often; the calling thread's own. NULL: 0 */
+void rescue_free(struct rescue *r);	       /* no fast thread runs; NULL: nothing */
+
+/* ---- [lock] for the control thread -------------------------------------------------------- */
+
+/* 0 or -ENOMEM; 0 if a container of its tenant is there already. c->fast is chosen. */
+int fast_container_add(struct fast *first, struct container *c);
+/* Its sessions are gone already. Peers' paths to it are forgotten. */
+void fast_container_del(struct fast *first, struct container *c);
+
+/* What it may use from now on. */
+void fast_container_limits(struct container *c, const struct ffo_limits *l);
+/* The same for a tenant; all 0: nothing limits it. Gives up the locks on the way. 0 or -ENOMEM. */
+int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l);
+
+/*
+ * threads.c: the container is about to send on that path; what is needed is made so. With several
+ * threads, the container that the path leads to, if it is on the same one now.
+ */
+struct container *fast_meet(struct container *c, const struct ff_ah_attr *path);
+/* It needs the first thread: for multicast, and for datagrams of other hosts. 0 or -EAGAIN. */
+int fast_need_first(struct container *c);
+/*
+ * Have it and all that it talks to on that thread, from 0. 0; -EINVAL: there is no such thread; -EPERM:
+ * one of them has to be on the first; -EAGAIN, -EBUSY: not now, a client's memory does not answer.
+ */
+int fast_move(struct container *c, uint32_t thread);
+/* Bring those together that wait for it. True: some still wait; try again in a millisecond. */
+bool fast_settle(struct fast *first);
+/* Even out the threads' loads: to be called every FAST_BALANCE_MS. */
+void fast_balance(struct fast *first);
+#define FAST_BALANCE_MS 250
+
+/* s->hdr, cont, bell_fd, async_fd, pid are set. 0 or -errno. */
+int fast_session_add(struct fast *f, struct session *s);
+/* No object of it is left but what fast_session_del is to forget: bells, activity, pvm. */
+void fast_session_del(struct fast *f, struct session *s);
+
+/* Rings are mapped and zeroed, o.handle is set. Chooses qp_num. 0 or -errno. */
+int fast_qp_add(struct fast *f, struct qp *qp);
+/*
+ * The new attributes are in qp->attr, the new state is `state`. Applies the change: starts or
+ * stops processing, flushes, wakes peers that waited for this QP. RESET is fast_qp_reset().
+ */
+void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state);
+/* The same, where the next entries that the client posts to its queues have these indices. The old
+ * attributes are still in qp->attr, since they say who waits for it. */
+void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_tail);
+/* Stops everything of it; nothing refers to it afterwards. Its CQEs stay in the CQs. */
+void fast_qp_del(struct fast *f, struct qp *qp);
+/*
+ * A CQ's way to another ring: what the client has not consumed is copied, CQ_MOVE entries at a time.
+ * 0: it is there; -EAGAIN: others may have the lock meanwhile, then go on; -EINVAL: that is more than
+ * the new ring holds, and the CQ stays where it is.
+ */
+#define CQ_MOVE 1024u
+struct cq_move {
+	struct ff_cq_hdr *hdr; /* the new ones, zeroed */
+	struct ff_cqe *ring;
+	uint32_t depth; /* entries */
+	uint32_t ci, n; /* the first that is not consumed; copied */
+	bool begun;
+};
+int fast_cq_move(struct cq *cq, struct cq_move *m);
+/* Moderate its events; both or none (0). What was held back is sent, or anew under the new rule. */
+void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t period /* us */);
+/* Arm the limit event, which fires at once if the SRQ is below it. */
+void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit);
+void fast_mr_del(struct fast *f, struct mr *mr); /* no runner reads or writes it afterwards */
+void fast_mw_del(struct fast *f, struct mw *mw); /* nothing is reached through it afterwards */
+void fast_cq_del(struct fast *f, struct cq *cq); /* no QP uses it any more */
+/* If the runner sleeps, wake it: the caller has made work for it. */
+void fast_kick(struct fast *f);
+
+/* ---- [lock] for backends and tests ---------------------------------------------------------- */
+
+/* One turn of the loop at time f->now: rings, backend, timers, notifications. Work done. */
+uint32_t fast_turn(struct fast *f);
+/* Put the QP where the next turn looks at it. */
+void fast_qp_activate(struct fast *f, struct qp *qp);
+/*
+ * c cannot go on where it is, but on the thread of `to`, NULL: on the first. The control thread is
+ * told.
+ */
+void fast_want_near(struct container *c, struct container *to);
+/* Its WR under way waits for that meter; then it is activated. */
+void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m);
+/* Data (not only a CQE) went to memory of that session: its program may be polling it. */
+static inline void fast_touch(struct fast *f, struct session *s)
+{
+	if (!s->is_touched) {
+		s->is_touched = true;
+		SLIST_INSERT_HEAD(&f->touched, s, touched);
+	}
+}
+static inline void fast_data_to(struct fast *f, struct session *s)
+{
+	s->turn_data = true;
+	fast_touch(f, s);
+}
+
+/* A message without data: what a program that streams gets back from its peer (credits). */
+static inline void fast_note_to(struct fast *f, struct session *s)
+{
+	s->turn_note = true;
+	fast_touch(f, s);
+}
+
+/* What a WR of that session moved. What it writes to itself, or fetches, is not somebody's answer. */
+static inline void fast_moved_to(struct fast *f, const struct session *from, struct session *to,
+				 uint64_t length)
+{
+	if (to == from) {
+		to->own_at = f->now;
+		fast_note_to(f, to);
+	} else if (length) {
+		fast_data_to(f, to);
+	} else {
+		fast_note_to(f, to);
+	}
+}
+
+/* Move a QP to the error state because of `event` (0: none), with flush of both queues. */
+void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
+
+/* comp.c */
+/* Complete the WR under way with that status and take the next one. */
+void comp_send(struct fast *f, struct qp *qp, enum ibv_wc_status st, enum ff_vendor_err why);
+/* Complete one that the backend has a copy of; in the order in which they were posted. */
+void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv_wc_status st,
+	       enum ff_vendor_err why);
+struct recv_info {
+	uint32_t byte_len, src_qp, imm;
+	uint16_t slid, pkey_index;
+	uint8_t flags; /* FF_CQE_* */
+	uint8_t sl;
+	bool write; /* RDMA WRITE with immediate, not a SEND */
+};
+void comp_recv(struct fast *f, struct qp *qp, uint64_t wr_id, enum ibv_wc_status st,
+	       enum ff_vendor_err why, const struct recv_info *info);
+void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
+		enum ff_async_kind kind, uint32_t handle);
+/* An event of a QP, to all that have a handle of it. */
+void comp_async_qp(struct fast *f, struct qp *qp, enum ibv_event_type type);
+void comp_notify(struct fast *f); /* end of a batch: send the events that are due */
+
+/* recv.c: take the next receive of a QP (RQ or SRQ) */
+enum fetch { FETCH_EMPTY, FETCH_OK, FETCH_BAD };
+enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out);
+/* A receive that was taken for a QP that is reset or destroyed: no comp_recv() will follow. */
+void fast_lose_recv(struct qp *qp);
+bool fast_srq_ready(const struct srq *srq); /* has it one? */
+void fast_srq_check_limit(struct fast *f, struct srq *srq);
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * lock.c - the lock of a fast thread, between its runner and the control thread.
+ *
+ * Both hold it for some microseconds at a time, and a wake-up from a mutex takes longer than that (20
+ * to 40 us on a virtual machine), in which nobody's requests would be served. So who waits spins first,
+ * but not on the CPU of the one who has it; and the runner, which would have the lock again before the
+ * other one sees that it was free, lends it: it waits until it is taken. The mutex hands itself over to
+ * who sleeps on it, and raises its holder's priority to the sleeper's (PTHREAD_PRIO_INHERIT).
+ */
+#include <sched.h>
+
+#include "ffr/fast/internal.h"
+
+#define SPIN_NS (20 * NS_PER_US) /* before a waiter sleeps */
+#define LEND_NS (3 * NS_PER_US)	 /* a waiter that spins has seen it by then; another one sleeps */
+#define PAUSES	8		 /* between two looks */
+
+int lock_init(struct fast *f)
+{
+	pthread_mutexattr_t a;
+	int err;
+
+	pthread_mutexattr_init(&a);
+	err = pthread_mutexattr_setprotocol(&a, PTHREAD_PRIO_INHERIT);
+	if (!err)
+		err = pthread_mutex_init(&f->lock, &a);
+	pthread_mutexattr_destroy(&a);
+	return -err;
+}
+
+static void pause_a_little(void)
+{
+	for (int i = 0; i < PAUSES; i++)
+		__builtin_ia32_pause();
+}
+
+static bool spin_for(struct fast *f, uint32_t cpu)
+{
+	uint64_t until;
+
+	if (!pthread_mutex_trylock(&f->lock))
+		return true;
+	until = fast_clock() + SPIN_NS;
+	while (atomic_load_explicit(&f->lock_cpu, memory_order_relaxed) != cpu &&
+	       fast_clock() < until) {
+		pause_a_little();
+		if (!pthread_mutex_trylock(&f->lock))
+			return true;
+	}
+	return false;
+}
+
+void lock_take(struct fast *f)
+{
+	if (!spin_for(f, (uint32_t)sched_getcpu()))
+		pthread_mutex_lock(&f->lock);
+	atomic_store_explicit(&f->lock_cpu, (uint32_t)sched_getcpu(), memory_order_relaxed);
+}
+
+bool lock_lend(struct fast *f)
+{
+	uint64_t until = fast_clock() + LEND_NS, epoch = f->epoch;
+
+	pthread_mutex_unlock(&f->lock);
+	while (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed) && fast_clock() < until)
+		pause_a_little();
+	lock_take(f);
+	return f->epoch != epoch;
+}
+
+void fast_lock(struct fast *any)
+{
+	struct fast *first = any->first;
+
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		atomic_fetch_add(&first->threads[i]->lock_wanted, 1);
+	for (uint32_t i = 0; i < first->num_threads; i++) {
+		struct fast *f = first->threads[i];
+
+		lock_take(f);
+		atomic_fetch_sub(&f->lock_wanted, 1);
+		f->epoch++;
+	}
+	/* the runners may have been asleep */
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		fast_tick(first->threads[i]);
+}
+
+void fast_unlock(struct fast *any)
+{
+	struct fast *first = any->first;
+
+	for (uint32_t i = first->num_threads; i-- > 0;)
+		pthread_mutex_unlock(&first->threads[i]->lock);
+}

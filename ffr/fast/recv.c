@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * recv.c - take receives from the RQ of a QP or from its SRQ. Fast lock held; called by the
+ * backend when a message arrives and by qp.c to flush.
+ *
+ * An RQE is copied once and checked on the copy. The client finds from its completions when the
+ * place of one is free: every RQE that is taken ends with one, but for those of an SRQ that are
+ * lost with their QP (fast_lose_recv).
+ */
+#include "ffr/fast/internal.h"
+#include "ffr/lib/shm.h"
+
+enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,
+		      struct recv_wr *out)
+{
+	const struct ff_rqe *e = (const struct ff_rqe *)(ring + (size_t)(i & (depth - 1)) * stride);
+	uint32_t k;
+
+	if (atomic_load_explicit(&e->seq, memory_order_acquire) != ff_seq(i))
+		return FETCH_EMPTY;
+	out->wr_id = shm_read(&e->wr_id);
+	out->num_sge = shm_read(&e->num_sge);
+	out->length = 0;
+	if (out->num_sge > max_sge)
+		return FETCH_BAD;
+	shm_copy(out->sge, &e->sge[0], out->num_sge * sizeof(struct ff_sge));
+	for (k = 0; k < out->num_sge; k++)
+		out->length += out->sge[k].length;
+	return FETCH_OK;
+}
+
+static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out)
+{
+	enum fetch r;
+
+	if (srq->error)
+		return FETCH_EMPTY;
+	r = recv_fetch(srq->ring, srq->head, srq->depth, srq->stride, srq->max_sge, out);
+	if (r == FETCH_BAD) {
+		srq->error = true;
+		srq->o.ses->stats.bad_wqes++;
+		comp_async(f, srq->o.ses, IBV_EVENT_SRQ_ERR, FF_ASYNC_SRQ, srq->o.handle);
+		return FETCH_EMPTY;
+	}
+	if (r == FETCH_OK) {
+		srq->head++;
+		if (srq->limit)
+			fast_srq_check_limit(f, srq);
+	}
+	return r;
+}
+
+enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
+{
+	enum fetch r;
+
+	if (qp->srq)
+		return take_srq(f, qp->srq, out);
+	if (!qp->rq_depth)
+		return FETCH_EMPTY;
+	r = recv_fetch(qp->rq, qp->rq_head, qp->rq_depth, qp->rq_stride, qp->max_recv_sge, out);
+	if (r == FETCH_EMPTY)
+		return r;
+	qp->rq_head++;
+	if (r == FETCH_BAD)
+		qp->stats.bad_wqes++;
+	return r;
+}
+
+void fast_lose_recv(struct qp *qp)
+{
+	if (qp->srq)
+		atomic_store_explicit(&qp->srq->hdr->lost, ++qp->srq->lost, memory_order_release);
+}
+
+bool fast_srq_ready(const struct srq *srq)
+{
+	const struct ff_rqe *e =
+		(const struct ff_rqe *)(srq->ring +
+					(size_t)(srq->head & (srq->depth - 1)) * srq->stride);
+
+	return !srq->error &&
+	       atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(srq->head);
+}
+
+/*
+ * The limit event: fires once when fewer than `limit` WQEs are posted (IBTA 11.6.3.4). Only the
+ * first missing entry matters: if the one `limit - 1` places ahead of the head is there, so are
+ * all before it.
+ */
+void fast_srq_check_limit(struct fast *f, struct srq *srq)
+{
+	uint32_t i = srq->head + srq->limit - 1;
+	const struct ff_rqe *e =
+		(const struct ff_rqe *)(srq->ring + (size_t)(i & (srq->depth - 1)) * srq->stride);
+
+	if (atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(i))
+		return;
+	srq->limit = 0;
+	comp_async(f, srq->o.ses, IBV_EVENT_SRQ_LIMIT_REACHED, FF_ASYNC_SRQ, srq->o.handle);
+}
+
+void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit)
+{
+	srq->limit = limit;
+	if (limit)
+		fast_srq_check_limit(f, srq);
+}

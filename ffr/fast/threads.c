@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * threads.c - several fast threads: which container is on which one. Control thread, with the
+ * locks of all threads; fast_want_near() alone is a runner's.
+ *
+ * A container is on one thread, and so are all that it talks to on this host: what a runner touches is
+ * its own, so that no operation takes a second lock and none waits for another thread. Containers that
+ * talk to each other are a group. A group grows when a path is made (fast_meet(): a QP is connected, an
+ * AH is created), and falls apart when QPs and AHs go; it moves as a whole. Containers of a tenant with
+ * limits are a group too, for they share its meters.
+ *
+ * The wire to other hosts and multicast groups are the first thread's, and who needs them is there.
+ *
+ * A move is a change of lists, at a moment at which no runner is in a turn: rings, requests under way,
+ * receives, timers, waits for a receive or a limit stay as they are, so order is kept. What cannot move
+ * is a session whose memory a call is reaching for (pvm.c). Such a call is short, and until it ends the
+ * group is on hold, so that no other begins; one that a client stalls keeps its group where it is, and
+ * only those who wanted to come together with it wait.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "ffr/dir/dir.h"
+#include "ffr/fast/internal.h"
+#include "ffr/fast/pvm.h"
+
+#define HOLD_TRIES 100
+#define HOLD_NS                                                                                    \
+	(100 * NS_PER_US) /* between two tries; all of them are longer than pvm.c takes to notice */
+#define STUCK_NS (1000 * NS_PER_MS) /* a tenant's limits wait for so long */
+#define LOAD_MIN (64ull << 20)	    /* of a thread, in FAST_BALANCE_MS; below, all is well */
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+static struct container *root(struct container *c)
+{
+	while (c->group != c)
+		c = c->group = c->group->group;
+	return c;
+}
+
+static void unite(struct container *a, struct container *b)
+{
+	if (b)
+		root(a)->group = root(b);
+}
+
+static void unite_session(struct session *s)
+{
+	const struct backend_ops *ops = s->fast->be->ops;
+	struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];
+
+	for (uint32_t i = 0; ops->qp_peer && i < q->size; i++)
+		if (q->slot[i])
+			unite(s->cont, ops->qp_peer(obj_of(q->slot[i], qp)));
+	for (uint32_t i = 0; i < a->size; i++)
+		if (a->slot[i])
+			unite(s->cont, obj_of(a->slot[i], ah)->cont);
+}
+
+static void unite_xrc(struct container *c)
+{
+	const struct backend_ops *ops = c->fast->be->ops;
+	struct xrcd *x;
+	struct qp *t;
+
+	LIST_FOREACH(x, &c->xrcds, entry)
+		LIST_FOREACH(t, &x->targets, same_xrcd)
+			if (ops->qp_peer)
+				unite(c, ops->qp_peer(t));
+}
+
+/* c->group of all: who has the same root is in the same group. */
+static void find_groups(struct fast *first)
+{
+	struct container *c;
+	struct session *s;
+	struct tenant *t;
+
+	LIST_FOREACH(t, &first->tenants, entry)
+		t->any = NULL;
+	LIST_FOREACH(c, &first->containers, entry)
+		c->group = c;
+	LIST_FOREACH(c, &first->containers, entry) {
+		if (c->of->limited) {
+			unite(c, c->of->any);
+			c->of->any = c;
+		}
+		LIST_FOREACH(s, &c->sessions, entry)
+			unite_session(s);
+		unite_xrc(c);
+	}
+}
+
+#define FOREACH_IN_GROUP(c, g, first)                                                              \
+	LIST_FOREACH(c, &(first)->containers, entry)                                               \
+		if (root(c) == (g))
+
+static uint64_t group_load(struct fast *first, struct container *g)
+{
+	struct container *c;
+	uint64_t load = 0;
+
+	FOREACH_IN_GROUP(c, g, first)
+		load += c->load_rate;
+	return load;
+}
+
+static bool group_stays(struct fast *first, struct container *g)
+{
+	struct container *c;
+
+	FOREACH_IN_GROUP(c, g, first)
+		if (c->at_first)
+			return true;
+	return false;
+}
+
+static enum pvm_state group_state(struct fast *first, struct container *g)
+{
+	enum pvm_state state = PVM_IDLE;
+	struct container *c;
+	struct session *s;
+
+	FOREACH_IN_GROUP(c, g, first)
+		LIST_FOREACH(s, &c->sessions, entry)
+			if (pvm_state(s) > state)
+				state = pvm_state(s);
+	return state;
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+/* The bells of the group ring there too; or there alone, or here. 0 or -errno. */
+static int bells_add(struct fast *first, struct container *g, struct fast *to)
+{
+	struct container *c;
+	struct session *s;
+	int err;
+
+	FOREACH_IN_GROUP(c, g, first)
+		LIST_FOREACH(s, &c->sessions, entry) {
+			err = fast_bell_add(to, s);
+			if (err)
+				return err;
+		}
+	return 0;
+}
+
+static void bells_del(struct fast *first, struct container *g, struct fast *from)
+{
+	struct container *c;
+	struct session *s;
+
+	FOREACH_IN_GROUP(c, g, first)
+		LIST_FOREACH(s, &c->sessions, entry)
+			epoll_ctl(from->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
+}
+
+static void cq_move(struct fast *from, struct fast *to, struct cq *cq)
+{
+	bool armed = cq->mod_timer.index;
+
+	if (cq->notify_pending) {
+		SLIST_REMOVE(&from->notify, cq, cq, notify);
+		SLIST_INSERT_HEAD(&to->notify, cq, notify);
+	}
+	timer_cancel(&from->timers, &cq->mod_timer);
+	if (armed && timer_arm(&to->timers, &cq->mod_timer, cq->mod_timer.at))
+		cq->mod_held = false; /* no memory: the next completion tells */
+}
+
+static void session_move(struct fast *from, struct fast *to, struct session *s)
+{
+	struct obj_table *t = &s->tab[OBJ_CQ];
+
+	s->fast = to;
+	if (s->is_active) {
+		TAILQ_REMOVE(&from->active_sessions, s, active);
+		TAILQ_INSERT_TAIL(&to->active_sessions, s, active);
+	}
+	if (s->is_touched)
+		SLIST_REMOVE(&from->touched, s, session, touched);
+	s->is_touched = false;
+	if (s->cont->mode == FF_MODE_SPIN) {
+		from->num_spin--;
+		to->num_spin++;
+	}
+	for (uint32_t i = 0; i < t->size; i++)
+		if (t->slot[i])
+			cq_move(from, to, obj_of(t->slot[i], cq));
+}
+
+static void qps_move(struct fast *from, struct fast *to, struct container *c)
+{
+	const struct backend_ops *ops = to->be->ops;
+	struct session *s;
+	struct xrcd *x;
+	struct qp *t;
+
+	LIST_FOREACH(s, &c->sessions, entry)
+		for (uint32_t i = 0; i < s->tab[OBJ_QP].size; i++)
+			if (s->tab[OBJ_QP].slot[i])
+				ops->qp_move(from->be, to->be, obj_of(s->tab[OBJ_QP].slot[i], qp));
+	LIST_FOREACH(x, &c->xrcds, entry)
+		LIST_FOREACH(t, &x->targets, same_xrcd)
+			ops->qp_move(from->be, to->be, t);
+}
+
+static void container_move(struct fast *from, struct fast *to, struct container *c)
+{
+	struct session *s;
+
+	c->fast = to;
+	LIST_FOREACH(s, &c->sessions, entry)
+		session_move(from, to, s);
+	if (c->num_active) {
+		TAILQ_REMOVE(&from->turns[c->kind], c, turn);
+		from->num_turns[c->kind]--;
+		TAILQ_INSERT_TAIL(&to->turns[c->kind], c, turn);
+		to->num_turns[c->kind]++;
+	}
+	c->round = to->round;
+	c->credit = c->credit < 0 ? c->credit : 0;
+	if (!TAILQ_EMPTY(&c->mw_changed)) {
+		TAILQ_REMOVE(&from->mw_turns, c, mw_turn);
+		TAILQ_INSERT_TAIL(&to->mw_turns, c, mw_turn);
+	}
+	rate_container_move(c, to);
+	from->load_rate -= c->load_rate;
+	to->load_rate += c->load_rate;
+}
+
+/* 0; -EAGAIN: it is on hold, try again soon; -EBUSY: a client stalls it; -errno. */
+static int group_move(struct fast *first, struct container *g, struct fast *to)
+{
+	enum pvm_state state = group_state(first, g);
+	struct fast *from = g->fast;
+	struct container *c;
+	int err = 0;
+
+	if (from == to)
+		return 0;
+	FOREACH_IN_GROUP(c, g, first)
+		c->hold = state == PVM_CALL;
+	if (state != PVM_IDLE)
+		return state == PVM_CALL ? -EAGAIN : -EBUSY;
+	FOREACH_IN_GROUP(c, g, first)
+		cpu_forget(c);
+	err = bells_add(first, g, to);
+	bells_del(first, g, err ? to : from);
+	if (err)
+		return err;
+	lat_settle(from);
+	FOREACH_IN_GROUP(c, g, first)
+		container_move(from, to, c);
+	FOREACH_IN_GROUP(c, g, first)
+		qps_move(from, to, c);
+	if (to->trace_seq < from->trace_seq)
+		to->trace_seq = from->trace_seq;
+	to->be->ops->container_come(to->be);
+	sched_choose(from);
+	sched_choose(to);
+	first->num_moves++;
+	fast_kick(from);
+	fast_kick(to);
+	return 0;
+}
+
+static void release(struct fast *first)
+{
+	struct container *c;
+
+	LIST_FOREACH(c, &first->containers, entry)
+		c->hold = false;
+}
+
+/* ---- who has to be where --------------------------------------------------------------------- */
+
+/* Have the two on one thread; b NULL: a on the first. As group_move(). */
+static int bring(struct container *a, struct container *b)
+{
+	struct fast *first = a->fast->first;
+	struct container *ga, *gb, *stays;
+	int err = 0;
+
+	if (a->fast != (b ? b->fast : first)) {
+		find_groups(first);
+		if (!b)
+			err = group_move(first, root(a), first);
+	}
+	if (!b) {
+		a->at_first |= !err;
+		return err;
+	}
+	if (a->fast == b->fast)
+		return 0;
+	ga = root(a);
+	gb = root(b);
+	stays = group_load(first, ga) >= group_load(first, gb) ? ga : gb;
+	if (group_stays(first, ga) || group_stays(first, gb))
+		return group_move(first, group_stays(first, ga) ? gb : ga, first);
+	err = group_move(first, stays == ga ? gb : ga, stays->fast);
+	return err == -EBUSY ? group_move(first, stays, stays == ga ? gb->fast : ga->fast) : err;
+}
+
+/* Calls on the memory of those on hold end meanwhile. */
+static void give_way(struct fast *first)
+{
+	const struct timespec pause = { .tv_nsec = HOLD_NS };
+
+	fast_unlock(first);
+	nanosleep(&pause, NULL);
+	fast_lock(first);
+}
+
+/* [lock], which is given up on the way */
+static int bring_soon(struct container *a, struct container *b)
+{
+	struct fast *first = a->fast->first;
+	int err = bring(a, b);
+
+	for (int i = 0; err == -EAGAIN && i < HOLD_TRIES; i++) {
+		give_way(first);
+		err = bring(a, b);
+	}
+	release(first); /* also those who have left the group meanwhile */
+	return err;
+}
+
+int threads_move(struct container *c, struct fast *to)
+{
+	struct fast *first = to->first;
+	int err;
+
+	if (c->fast == to)
+		return 0;
+	find_groups(first);
+	err = group_stays(first, root(c)) ? -EPERM : group_move(first, root(c), to);
+	for (int i = 0; err == -EAGAIN && i < HOLD_TRIES; i++) {
+		give_way(first);
+		find_groups(first);
+		err = group_stays(first, root(c)) ? -EPERM : group_move(first, root(c), to);
+	}
+	release(first);
+	return err;
+}
+
+void fast_want_near(struct container *c, struct container *to)
+{
+	struct fast *first = c->fast->first;
+
+	if (to ? c->near == to : c->near_first)
+		return;
+	if (to)
+		c->near = to;
+	else
+		c->near_first = true;
+	if (first->want_near)
+		first->want_near(first);
+}
+
+static void wish(struct container *c, struct container *to)
+{
+	int err = bring_soon(c, to);
+
+	if (!err)
+		return;
+	if (to)
+		c->near = NULL; /* told anew */
+	else
+		c->near_first = false;
+	fast_want_near(c, to);
+}
+
+struct container *fast_meet(struct container *c, const struct ff_ah_attr *path)
+{
+	struct fast *first = c->fast->first;
+	struct container *here;
+	struct remote *there;
+	enum dir_answer a;
+
+	if (first->num_threads == 1)
+		return NULL;
+	fast_lock(first);
+	a = dir_path(first, c, path, &here, &there);
+	if (a == DIR_HERE)
+		wish(c, here);
+	else if (first->wired && a != DIR_DENIED)
+		wish(c, NULL);
+	if (a == DIR_HERE && here->fast != c->fast)
+		here = NULL;
+	fast_unlock(first);
+	return here;
+}
+
+int fast_need_first(struct container *c)
+{
+	struct fast *first = c->fast->first;
+	int err;
+
+	if (first->num_threads == 1)
+		return 0;
+	fast_lock(first);
+	err = bring_soon(c, NULL);
+	fast_unlock(first);
+	return err ? -EAGAIN : 0;
+}
+
+int fast_move(struct container *c, uint32_t thread)
+{
+	struct fast *first = c->fast->first;
+	int err;
+
+	fast_lock(first);
+	err = thread < first->num_threads ? threads_move(c, first->threads[thread]) : -EINVAL;
+	fast_unlock(first);
+	return err;
+}
+
+bool threads_gather(struct fast *first, const struct tenant *t)
+{
+	struct container *c, *one = NULL;
+	int err = 0;
+
+	LIST_FOREACH(c, &first->containers, entry) {
+		if (c->of != t)
+			continue;
+		if (one && one->fast != c->fast)
+			err = bring_soon(one, c);
+		if (err)
+			break;
+		one = c;
+	}
+	return !err;
+}
+
+/* Those whose memory does not answer keep their tenant from its limits. */
+static void end_stuck(struct fast *first, const struct tenant *t)
+{
+	struct container *c;
+	struct session *s;
+
+	LIST_FOREACH(c, &first->containers, entry) {
+		if (c->of != t)
+			continue;
+		LIST_FOREACH(s, &c->sessions, entry)
+			if (pvm_state(s) == PVM_STALLED && !s->closing && first->session_bad)
+				first->session_bad(s, "its memory does not answer");
+	}
+}
+
+static bool settle_tenants(struct fast *first)
+{
+	struct tenant *t, *next;
+	bool more = false;
+
+	for (t = LIST_FIRST(&first->tenants); t; t = next) {
+		next = LIST_NEXT(t, entry);
+		if (!t->gather_since)
+			continue;
+		rate_tenant_enforce(first, t);
+		if (t->gather_since && first->now - t->gather_since > STUCK_NS)
+			end_stuck(first, t);
+		more |= t->gather_since;
+	}
+	return more;
+}
+
+bool fast_settle(struct fast *first)
+{
+	struct container *c;
+	bool more = false;
+
+	fast_lock(first);
+	LIST_FOREACH(c, &first->containers, entry) {
+		if (c->near_first)
+			c->near_first = bring_soon(c, NULL) != 0;
+		if (c->near && !bring_soon(c, c->near))
+			c->near = NULL;
+		more |= c->near_first || c->near;
+	}
+	more |= settle_tenants(first);
+	fast_unlock(first);
+	return more;
+}
+
+void threads_forget(struct fast *first, const struct container *c)
+{
+	struct container *o;
+
+	LIST_FOREACH(o, &first->containers, entry)
+		if (o->near == c)
+			o->near = NULL;
+}
+
+/* ---- loads ----------------------------------------------------------------------------------- */
+
+struct fast *threads_place(struct fast *first, const struct container *c)
+{
+	uint32_t num[FAST_THREADS_MAX] = { 0 };
+	struct fast *best = first;
+	struct container *o;
+
+	LIST_FOREACH(o, &first->containers, entry) {
+		if (o->of == c->of && (c->of->limited || c->of->gather_since))
+			return o->fast;
+		num[o->fast->index]++;
+	}
+	for (uint32_t i = 1; i < first->num_threads; i++) {
+		struct fast *f = first->threads[i];
+		uint64_t load = f->load_rate / LOAD_MIN, least = best->load_rate / LOAD_MIN;
+
+		if (load < least || (load == least && num[i] < num[best->index]))
+			best = f;
+	}
+	return best;
+}
+
+static void loads_look(struct fast *first)
+{
+	struct container *c;
+
+	for (uint32_t i = 0; i < first->num_threads; i++)
+		first->threads[i]->load_rate = 0;
+	LIST_FOREACH(c, &first->containers, entry) {
+		c->load_rate = (c->load_rate + c->load - c->load_seen) / 2;
+		c->load_seen = c->load;
+		c->fast->load_rate += c->load_rate;
+	}
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The group of `hot` that brings the two closest together, if by a quarter at least; or NULL. */
+static struct container *choose(struct fast *first, const struct fast *hot, const struct fast *cool)
+{
+	uint64_t least = (hot->load_rate - cool->load_rate) / 4 * 3, load, left;
+	struct container *c, *best = NULL;
+
+	LIST_FOREACH(c, &first->containers, entry) {
+		if (c->fast != hot || root(c) != c || group_stays(first, c))
+			continue;
+		load = group_load(first, c);
+		left = apart(hot->load_rate - load, cool->load_rate + load);
+		if (left >= least)
+			continue;
+		least = left;
+		best = c;
+	}
+	return best;
+}
+
+void fast_balance(struct fast *first)
+{
+	struct fast *hot = first, *cool = first;
+	struct container *g;
+
+	if (first->num_threads == 1)
+		return;
+	fast_lock(first);
+	loads_look(first);
+	for (uint32_t i = 1; i < first->num_threads; i++) {
+		struct fast *f = first->threads[i];
+
+		if (f->load_rate > hot->load_rate)
+			hot = f;
+		if (f->load_rate < cool->load_rate)
+			cool = f;
+	}
+	if (hot->load_rate - cool->load_rate > LOAD_MIN) {
+		find_groups(first);
+		g = choose(first, hot, cool);
+		if (g)
+			threads_move(g, cool);
+	}
+	fast_unlock(first);
+}

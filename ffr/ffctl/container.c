@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* container.c - ffctl container add, set, rm, list, show; migrate is in cluster.c. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ffo/base/proto.h"
+#include "ffr/abi/ff_proto.h"
+#include "ffr/ffctl/ffctl.h"
+
+/*
+ * Where a container finds the library, and the router. The node is for programs (UCX) that use a
+ * device only if it has a device file that they may open; nothing reads or writes it.
+ */
+#define INSIDE_LIB     "/usr/lib/freeflow"
+#define INSIDE_RUN     "/run/freeflow"
+#define INSIDE_PRELOAD "/etc/ld.so.preload"
+#define INSIDE_NODE    "/dev/infiniband/" FF_DEVICE_NODE
+#define SYS_CLASS      "/sys/class/infiniband"
+#define INSTALLED_LIB  "/usr/lib/freeflow"
+
+struct args {
+	const char *name;
+	json_t *request;
+	bool docker;
+};
+
+/* The options that the command knows are in `allowed`, by their letters; 'l': limits. */
+static void args_parse(struct args *a, int argc, char **argv, const char *op, const char *allowed)
+{
+	static const struct option options[] = {
+		{ "ip", required_argument, NULL, 'i' },
+		{ "tenant", required_argument, NULL, 't' },
+		{ "mode", required_argument, NULL, 'm' },
+		{ "docker", no_argument, NULL, 'd' },
+		{ "untrusted", no_argument, NULL, 'l' },
+		{ 0 },
+	};
+	const struct option *all = strchr(allowed, 'l') ? limit_options(options) : options;
+	json_t *ips = json_array();
+	struct in6_addr addr;
+	bool untrusted = false;
+	int o;
+
+	a->request = json_pack("{s:s}", "op", op);
+	while ((o = getopt_long(argc, argv, ":", all, NULL)) != -1) {
+		if (o >= LIMIT_OPTION) {
+			limit_take(a->request, o, optarg);
+			continue;
+		}
+		if (o == ':')
+			usage_fail("option %s needs a value", argv[optind - 1]);
+		if (o == '?' || !strchr(allowed, o))
+			usage_fail("container %s: unknown option %s; see ffctl --help", argv[0],
+				   argv[optind - 1]);
+		if (o == 'i' && ffo_addr_parse(optarg, &addr))
+			usage_fail("--ip: \"%s\" is not an IPv4 or IPv6 address", optarg);
+		if (o == 'm' && ffo_mode_parse(optarg) < 0)
+			usage_fail("--mode: \"%s\" is none of adaptive, spin, socket", optarg);
+		if (o == 'i')
+			json_array_append_new(ips, json_string(optarg));
+		else if (o == 'd')
+			a->docker = true;
+		else if (o == 'l')
+			untrusted = true;
+		else
+			json_object_set_new(a->request, o == 't' ? "tenant" : "mode",
+					    json_string(optarg));
+	}
+	if (untrusted)
+		limit_take_untrusted(a->request);
+	if (json_array_size(ips))
+		json_object_set(a->request, "ips", ips);
+	json_decref(ips);
+	if (optind == argc)
+		usage_fail("container %s: a container's name is missing", argv[0]);
+	if (optind + 1 < argc)
+		usage_fail("container %s: unexpected argument \"%s\"", argv[0], argv[optind + 1]);
+	a->name = argv[optind];
+	json_object_set_new(a->request, "name", json_string(a->name));
+}
+
+/* "10.77.0.2,fd77::2": the caller's to free. */
+static char *ips_text(const json_t *c)
+{
+	char *text = strdup(""), *longer;
+	json_t *ip;
+	size_t i;
+
+	json_array_foreach(json_object_get(c, "ips"), i, ip) {
+		if (!text ||
+		    asprintf(&longer, "%s%s%s", text, *text ? "," : "", json_string_value(ip)) < 0)
+			fail("out of memory");
+		free(text);
+		text = longer;
+	}
+	return text;
+}
+
+/* ---- docker -------------------------------------------------------------------------------- */
+
+static bool has_files(const char *dir)
+{
+	static const char *const files[] = { "libibverbs.so.1", "librdmacm.so.1", "ld.so.preload" };
+	char path[PATH_MAX + 32];
+
+	for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, files[i]);
+		if (access(path, R_OK))
+			return false;
+	}
+	return true;
+}
+
+/* The directory of the libraries: beside this program, or where it is installed. */
+static void find_lib(char dir[PATH_MAX])
+{
+	static const char *const near[] = { "../lib", "../lib/freeflow", NULL };
+	char exe[PATH_MAX], path[PATH_MAX * 2];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	exe[n < 0 ? 0 : n] = '\0';
+	slash = strrchr(exe, '/');
+	for (int i = 0; slash && near[i]; i++) {
+		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - exe), exe, near[i]);
+		if (realpath(path, dir) && has_files(dir))
+			return;
+	}
+	snprintf(dir, PATH_MAX, "%s", INSTALLED_LIB);
+	if (!has_files(dir))
+		fail("libibverbs.so.1, librdmacm.so.1 and ld.so.preload are neither beside this "
+		     "program nor in %s",
+		     dir);
+}
+
+/* --mount's value is a line of CSV, and this line is for a shell. */
+static const char *mount_path(const char *path)
+{
+	if (strpbrk(path, ",\"'\n"))
+		fail("%s: docker cannot mount a path with such characters", path);
+	return path;
+}
+
+static char *docker_flags(const json_t *c)
+{
+	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				   "/_.:@%+-";
+	const char *run = mount_path(str_of(c, "directory"));
+	char lib[PATH_MAX], *flags, *sys = NULL;
+	const char *q;
+
+	find_lib(lib);
+	mount_path(lib);
+	q = run[strspn(run, safe)] || lib[strspn(lib, safe)] ? "'" : "";
+	/* sysfs takes no new directory: where the host has no RDMA device, they are below INSIDE_RUN only */
+	if (!access(SYS_CLASS, F_OK) &&
+	    asprintf(&sys, " --mount %stype=bind,src=%s" SYS_CLASS ",dst=" SYS_CLASS ",readonly%s",
+		     q, run, q) < 0)
+		fail("out of memory");
+	if (asprintf(&flags,
+		     "--mount %stype=bind,src=%s,dst=" INSIDE_RUN ",readonly%s "
+		     "--mount %stype=bind,src=%s,dst=" INSIDE_LIB ",readonly%s "
+		     "--mount %stype=bind,src=%s/ld.so.preload,dst=" INSIDE_PRELOAD ",readonly%s "
+		     "--mount type=bind,src=/dev/null,dst=" INSIDE_NODE "%s",
+		     q, run, q, q, lib, q, q, lib, q, sys ? sys : "") < 0)
+		fail("out of memory");
+	free(sys);
+	return flags;
+}
+
+/* ---- commands ------------------------------------------------------------------------------ */
+
+void print_container(json_t *answer, bool docker)
+{
+	json_t *c = json_object_get(answer, "container");
+	char *flags = docker ? docker_flags(c) : NULL, *ips;
+
+	if (json_out) {
+		if (docker)
+			json_object_set_new(c, "docker", json_string(flags));
+		json_print(c);
+	} else if (docker) {
+		puts(flags);
+	} else {
+		/* the orchestrator knows of no directories */
+		const char *dir = json_string_value(json_object_get(c, "directory"));
+
+		ips = ips_text(c);
+		printf("%s %s%s%s\n", str_of(c, "name"), ips, dir ? " " : "", dir ? dir : "");
+		free(ips);
+	}
+	free(flags);
+	json_decref(answer);
+}
+
+void cmd_container_add(int argc, char **argv)
+{
+	struct args a = { 0 };
+
+	args_parse(&a, argc, argv, "container_add", "itmdl");
+	print_container(router_call(a.request), a.docker);
+}
+
+void cmd_container_set(int argc, char **argv)
+{
+	struct args a = { 0 };
+
+	args_parse(&a, argc, argv, "container_set", "iml");
+	if (json_object_size(a.request) == 2)
+		usage_fail("container set: nothing to change: give --ip, --mode or a limit");
+	print_container(router_call(a.request), false);
+}
+
+void cmd_container_rm(int argc, char **argv)
+{
+	struct args a = { 0 };
+
+	args_parse(&a, argc, argv, "container_rm", "");
+	json_decref(router_call(a.request));
+}
+
+/* Of all hosts. */
+static void list_all(void)
+{
+	static const char *const heads[] = { "NAME", "TENANT", "ADDRESSES", "MODE", ">LID",
+					     "HOST", ">EPOCH", "ACTIVE",    NULL };
+	json_t *list = router_list("cluster_list", "containers"), *c;
+	struct limit_columns limits;
+	struct table *t;
+	char *ips;
+	size_t i;
+
+	if (json_out) {
+		json_print(list);
+		json_decref(list);
+		return;
+	}
+	limit_columns(&limits, list, heads);
+	t = table_new(limits.heads);
+	json_array_foreach(list, i, c) {
+		ips = ips_text(c);
+		table_cell(t, "%s", str_of(c, "name"));
+		table_cell(t, "%s", str_of(c, "tenant"));
+		table_cell(t, "%s", ips);
+		table_cell(t, "%s", str_of(c, "mode"));
+		table_cell(t, "%lld", (long long)int_of(c, "lid"));
+		table_cell(t, "%s", str_of(c, "host"));
+		table_cell(t, "%lld", (long long)int_of(c, "epoch"));
+		table_cell(t, "%s", json_is_true(json_object_get(c, "active")) ? "yes" : "no");
+		limit_cells(&limits, t, c);
+		free(ips);
+	}
+	table_print(t);
+	json_decref(list);
+}
+
+/* Of this host. */
+static void list_here(void)
+{
+	static const char *const heads[] = { "NAME", "TENANT",	  "ADDRESSES", "MODE",
+					     ">LID", ">SESSIONS", NULL };
+	struct limit_columns limits;
+	json_t *answer, *list, *c;
+	struct table *t;
+	char *ips;
+	size_t i;
+
+	answer = router_call(json_pack("{s:s}", "op", "container_list"));
+	list = json_object_get(answer, "containers");
+	if (json_out) {
+		json_print(list);
+		json_decref(answer);
+		return;
+	}
+	limit_columns(&limits, list, heads);
+	t = table_new(limits.heads);
+	json_array_foreach(list, i, c) {
+		ips = ips_text(c);
+		table_cell(t, "%s", str_of(c, "name"));
+		table_cell(t, "%s", str_of(c, "tenant"));
+		table_cell(t, "%s", ips);
+		table_cell(t, "%s", str_of(c, "mode"));
+		table_cell(t, "%lld", (long long)int_of(c, "lid"));
+		table_cell(t, "%lld", (long long)int_of(c, "sessions"));
+		limit_cells(&limits, t, c);
+		free(ips);
+	}
+	table_print(t);
+	json_decref(answer);
+}
+
+void cmd_container_list(int argc, char **argv)
+{
+	bool all = argc == 2 && !strcmp(argv[1], "--all");
+
+	if (argc > 1 && !all)
+		usage_fail("container list: unexpected argument \"%s\"", argv[argc - 1]);
+	if (all)
+		list_all();
+	else
+		list_here();
+}
+
+static void print_sessions(const json_t *sessions)
+{
+	static const char *const heads[] = { ">SESSION",   ">PID",  "COMMAND", ">QPS",
+					     ">CQS",	   ">SRQS", ">MRS",    ">REGISTERED",
+					     ">ZERO-COPY", NULL };
+	char a[16], b[16];
+	struct table *t;
+	json_t *s;
+	size_t i;
+
+	if (!json_array_size(sessions))
+		return;
+	putchar('\n');
+	t = table_new(heads);
+	json_array_foreach(sessions, i, s) {
+		table_cell(t, "%lld", (long long)int_of(s, "session"));
+		table_cell(t, "%lld", (long long)int_of(s, "pid"));
+		table_cell(t, "%s", str_of(s, "command"));
+		table_cell(t, "%lld", (long long)int_of(s, "qps"));
+		table_cell(t, "%lld", (long long)int_of(s, "cqs"));
+		table_cell(t, "%lld", (long long)int_of(s, "srqs"));
+		table_cell(t, "%lld", (long long)int_of(s, "mrs"));
+		table_cell(t, "%s", bytes_text(int_of(s, "registered_bytes"), a));
+		table_cell(t, "%s", bytes_text(int_of(s, "zero_copy_bytes"), b));
+	}
+	table_print(t);
+}
+
+void cmd_container_show(int argc, char **argv)
+{
+	struct args a = { 0 };
+	json_t *answer, *c;
+	char *ips;
+
+	args_parse(&a, argc, argv, "container_show", "d");
+	answer = router_call(a.request);
+	if (json_out || a.docker) {
+		print_container(answer, a.docker);
+		return;
+	}
+	c = json_object_get(answer, "container");
+	ips = ips_text(c);
+	printf("name       %s\ntenant     %s\naddresses  %s\nmode       %s\nlid        %lld\n"
+	       "epoch      %lld\nthread     %lld\ndirectory  %s\n",
+	       str_of(c, "name"), str_of(c, "tenant"), ips, str_of(c, "mode"),
+	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"),
+	       (long long)int_of(c, "thread"), str_of(c, "directory"));
+	free(ips);
+	print_limits(c);
+	print_sessions(json_object_get(c, "sessions"));
+	json_decref(answer);
+}
+
+void cmd_container_thread(int argc, char **argv)
+{
+	json_t *answer, *c;
+	unsigned long n;
+	char *end;
+
+	if (argc != 3)
+		usage_fail("container thread: give a container's name and a thread's number");
+	errno = 0;
+	n = strtoul(argv[2], &end, 10);
+	if (*end || end == argv[2] || errno || argv[2][0] == '-')
+		usage_fail("container thread: \"%s\" is not a number", argv[2]);
+	answer = router_call(json_pack("{s:s, s:s, s:I}", "op", "container_thread", "name", argv[1],
+				       "thread", (json_int_t)n));
+	c = json_object_get(answer, "container");
+	if (json_out)
+		json_print(c);
+	else
+		printf("%s is on thread %lld\n", str_of(c, "name"), (long long)int_of(c, "thread"));
+	json_decref(answer);
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), tables (table.c), commands
+ * (container.c, cluster.c, show.c), limits (limits.c). One thread; every error ends the program with one line.
+ */
+#ifndef FFR_FFCTL_FFCTL_H
+#define FFR_FFCTL_FFCTL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define EXIT_USAGE 2
+
+extern bool json_out; /* --json */
+
+/* One line on stderr and exit 1, or 2 for a wrong command line. */
+void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
+json_t *router_call(json_t *request);
+/* The same, so many times more while the answer is that error (its name). */
+json_t *router_call_while(json_t *request, const char *error, unsigned tries);
+#define RETRY_US 50000				      /* between two tries */
+json_t *router_list(const char *op, const char *key); /* all pages of an array */
+/* Ask the router, also where the orchestrator is given; so many times more while it is that error. */
+json_t *router_itself(json_t *request, const char *error, unsigned tries);
+void json_print(json_t *j);
+
+/* ---- orch.c: the orchestrator itself, where it is given ---- */
+extern struct orch_options {
+	const char *address; /* NULL: requests go to the router */
+	const char *cert, *key, *ca, *crl;
+} orch_options;
+/*
+ * A router's request that is the orchestrator's. Its answer, with an "id" and "ok"; or -errno and a
+ * line in orch_why(). What is no error of the orchestrator's ends the program.
+ */
+int orch_exchange(const json_t *request, json_t **answer);
+const char *orch_why(void);
+
+/* Members of an answer, with something sensible where they are missing. */
+const char *str_of(const json_t *j, const char *key);
+json_int_t int_of(const json_t *j, const char *key);
+
+/* Called before an error ends the program; NULL: nothing is. */
+extern void (*fail_hook)(void);
+
+/* "{container: ...}" as add and show print it, or the flags of docker run; takes the answer. */
+void print_container(json_t *answer, bool docker);
+struct ffo_map;
+json_t *map_json(const struct ffo_map *m); /* without the container */
+const char *access_text(uint32_t access, char buf[64]);
+
+/* ---- commands: argv[0] is the command's last word ------------------------------------------- */
+void cmd_container_add(int argc, char **argv);
+void cmd_container_set(int argc, char **argv);
+void cmd_container_rm(int argc, char **argv);
+void cmd_container_list(int argc, char **argv);
+void cmd_container_show(int argc, char **argv);
+void cmd_container_thread(int argc, char **argv);
+void cmd_container_migrate(int argc, char **argv);
+void cmd_container_claim(int argc, char **argv);
+void cmd_stats(int argc, char **argv);
+void cmd_top(int argc, char **argv);
+void cmd_trace(int argc, char **argv);
+void cmd_map_list(int argc, char **argv);
+void cmd_map_lookup(int argc, char **argv);
+void cmd_host_list(int argc, char **argv);
+void cmd_policy_list(int argc, char **argv);
+void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
+void cmd_tenant_set(int argc, char **argv);
+void cmd_tenant_list(int argc, char **argv);
+void cmd_ping(int argc, char **argv);
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+struct table;
+/* Column heads, NULL-terminated; one that starts with '>' is aligned to the right. */
+struct table *table_new(const char *const *heads);
+/* The next cell; a full row begins the next one. */
+void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void table_print(struct table *t); /* and free */
+/* "10.5M": bytes for people, in powers of 1024. Returns buf. */
+const char *bytes_text(json_int_t n, char buf[16]);
+const char *count_text(double n, char buf[16]);	  /* "10.5M", in powers of 1000 */
+const char *time_text(uint64_t ns, char buf[16]); /* "10.5us" */
+
+/* A histogram as the router tells it. */
+struct lat;
+void lat_from_json(struct lat *h, const json_t *j);
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+struct option;
+#define LIMIT_OPTION 0x100 /* option values from here on are limits; below are letters */
+
+/* Those options and, behind them, one for each limit. One caller in a run. */
+const struct option *limit_options(const struct option *first);
+/* Option o was given with that value: into request["limits"]. */
+void limit_take(json_t *request, int o, const char *text);
+/* The limits of --untrusted, but those that the request has. */
+void limit_take_untrusted(json_t *request);
+void limit_help(void);
+
+/* Columns of a list of containers for the rates that any of them has. */
+struct limit_columns {
+	const char *heads[16]; /* for table_new(): those given, then these */
+	size_t num_heads;
+	size_t limit[4], num; /* enum ffo_limit_nr */
+	char name[4][32];
+};
+void limit_columns(struct limit_columns *cols, const json_t *list, const char *const *heads);
+void limit_cells(const struct limit_columns *cols, struct table *t, const json_t *c);
+/* A container's limits, and what is in use of its quotas. */
+void print_limits(const json_t *c);
+
+#endif

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * main.c - the administrator's tool: command line and the request to the router. See ffctl(8).
+ *
+ * One request on the router's admin socket, one answer; what is said there is in admin/socket.c.
+ */
+#include "ffr/ffctl/ffctl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "ffo/base/proto.h"
+#include "ffr/lib/version.h"
+
+#define ADMIN_DEFAULT "/run/freeflow/admin.sock"
+#define TIMEOUT	      30 /* seconds that an answer may take */
+
+bool json_out;
+void (*fail_hook)(void);
+static const char *admin_path = ADMIN_DEFAULT;
+
+static const struct {
+	const char *group, *word; /* word NULL: a command of one word */
+	void (*run)(int argc, char **argv);
+	const char *args;
+} commands[] = {
+	{ "container", "add", cmd_container_add,
+	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [LIMIT]... [--untrusted] [--docker]" },
+	{ "container", "set", cmd_container_set,
+	  "NAME [--ip ADDRESS]... [--mode MODE] [LIMIT]... [--untrusted]" },
+	{ "container", "rm", cmd_container_rm, "NAME" },
+	{ "container", "list", cmd_container_list, "[--all]" },
+	{ "container", "show", cmd_container_show, "NAME [--docker]" },
+	{ "container", "thread", cmd_container_thread, "NAME THREAD" },
+	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
+	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
+	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps]" },
+	{ "top", NULL, cmd_top, "[--interval SECONDS] [--sort KEY] [--once]" },
+	{ "trace", NULL, cmd_trace, "CONTAINER [--qp N] [-n COUNT] [--follow]" },
+	{ "map", "list", cmd_map_list, "[--container NAME]" },
+	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY [--tenant TENANT]" },
+	{ "host", "list", cmd_host_list, "" },
+	{ "policy", "list", cmd_policy_list, "" },
+	{ "policy", "allow", cmd_policy_change, "PARTY PARTY" },
+	{ "policy", "deny", cmd_policy_change, "PARTY PARTY" },
+	{ "policy", "rm", cmd_policy_change, "PARTY PARTY" },
+	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT..." },
+	{ "tenant", "list", cmd_tenant_list, "" },
+	{ "ping", NULL, cmd_ping, "" },
+};
+#define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void vfail(int status, const char *fmt, va_list ap)
+{
+	if (fail_hook)
+		fail_hook();
+	fputs("ffctl: ", stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+	exit(status);
+}
+
+void fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(EXIT_FAILURE, fmt, ap);
+	abort(); /* not reached */
+}
+
+void usage_fail(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(EXIT_USAGE, fmt, ap);
+	abort(); /* not reached */
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+/* Socket paths are short (108 bytes); a long one is reached through its directory. */
+static int admin_connect(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	const struct timeval tv = { .tv_sec = TIMEOUT };
+	const char *base = strrchr(admin_path, '/');
+	int fd, dir = -1, n;
+	char *parent;
+
+	if (strlen(admin_path) < sizeof(sa.sun_path) || !base) {
+		n = snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", admin_path);
+	} else {
+		parent = strndup(admin_path, (size_t)(base - admin_path));
+		dir = parent ? open(parent, O_DIRECTORY | O_CLOEXEC | O_PATH) : -1;
+		free(parent);
+		n = snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d%s", dir, base);
+	}
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		fail("socket: %m");
+	if (n >= (int)sizeof(sa.sun_path) || connect(fd, (struct sockaddr *)&sa, sizeof(sa)))
+		fail("%s: %s: is ffr running?", admin_path,
+		     strerror(n >= (int)sizeof(sa.sun_path) ? ENAMETOOLONG : errno));
+	if (dir >= 0)
+		close(dir);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+	return fd;
+}
+
+static json_t *exchange(int fd, const char *line)
+{
+	FILE *f = fdopen(fd, "r+");
+	char *answer = NULL;
+	size_t size = 0;
+	json_t *j;
+
+	if (!f)
+		fail("out of memory");
+	if (fprintf(f, "%s\n", line) < 0 || fflush(f) || getline(&answer, &size, f) < 0)
+		fail("%s: %s", admin_path,
+		     feof(f) ? "the router closed the connection" : strerror(errno));
+	j = json_loads(answer, 0, NULL);
+	free(answer);
+	fclose(f);
+	return j;
+}
+
+static bool is_ok(const json_t *answer)
+{
+	return json_is_true(json_object_get(answer, "ok"));
+}
+
+/* The orchestrator's answer to a request. */
+static json_t *orch_call(json_t *request, const char *error, unsigned tries)
+{
+	json_t *answer;
+	int err = orch_exchange(request, &answer);
+
+	while (err && !strcmp(ffo_error_name(err), error) && tries--) {
+		usleep(RETRY_US);
+		err = orch_exchange(request, &answer);
+	}
+	json_decref(request);
+	if (err)
+		fail("%s", orch_why());
+	json_object_del(answer, "id");
+	json_object_del(answer, "ok");
+	return answer;
+}
+
+json_t *router_call_while(json_t *request, const char *error, unsigned tries)
+{
+	if (orch_options.address)
+		return orch_call(request, error, tries);
+	return router_itself(request, error, tries);
+}
+
+json_t *router_itself(json_t *request, const char *error, unsigned tries)
+{
+	char *line = json_dumps(request, JSON_COMPACT);
+	json_t *answer;
+
+	if (!line)
+		fail("a name or an address is not UTF-8 text");
+	json_decref(request);
+	answer = exchange(admin_connect(), line);
+	while (!is_ok(answer) && !strcmp(str_of(answer, "error"), error) && tries--) {
+		json_decref(answer);
+		usleep(RETRY_US);
+		answer = exchange(admin_connect(), line);
+	}
+	free(line);
+	if (!json_is_object(answer))
+		fail("%s: the answer is not understood", admin_path);
+	if (!is_ok(answer))
+		fail("%s", str_of(answer, "message"));
+	json_object_del(answer, "ok");
+	return answer;
+}
+
+json_t *router_call(json_t *request)
+{
+	return router_call_while(request, "", 0);
+}
+
+/* The whole of a list that is answered in pages. */
+json_t *router_list(const char *op, const char *key)
+{
+	json_t *list = json_array(), *after = NULL, *answer;
+
+	do {
+		answer = router_call(json_pack("{s:s, s:o*}", "op", op, "after", after));
+		json_array_extend(list, json_object_get(answer, key));
+		after = json_incref(json_object_get(answer, "next"));
+		json_decref(answer);
+	} while (after);
+	return list;
+}
+
+void json_print(json_t *j)
+{
+	if (json_dumpf(j, stdout, JSON_INDENT(2)))
+		fail("out of memory");
+	putchar('\n');
+}
+
+const char *str_of(const json_t *j, const char *key)
+{
+	const char *s = json_string_value(json_object_get(j, key));
+
+	return s ? s : "?";
+}
+
+json_int_t int_of(const json_t *j, const char *key)
+{
+	return json_integer_value(json_object_get(j, key));
+}
+
+void cmd_ping(int argc, char **argv)
+{
+	json_t *answer;
+
+	(void)argv;
+	if (argc > 1)
+		usage_fail("ping takes no arguments");
+	answer = router_call(json_pack("{s:s}", "op", "version"));
+	if (json_out)
+		json_print(answer);
+	else
+		printf("ffr %s on %s, %s\n", str_of(answer, "version"), str_of(answer, "hostname"),
+		       str_of(answer, "runtime_dir"));
+	json_decref(answer);
+}
+
+/* ---- the command line ---------------------------------------------------------------------- */
+
+static void help(void)
+{
+	puts("usage: ffctl [--admin SOCKET] [--json] COMMAND\n");
+	for (size_t i = 0; i < NUM_COMMANDS; i++)
+		printf("  %s%s%s %s\n", commands[i].group, commands[i].word ? " " : "",
+		       commands[i].word ? commands[i].word : "", commands[i].args);
+	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
+	       "  --orchestrator ADDRESS  ask it, and not the router, as an operator: with\n"
+	       "  --cert FILE --key FILE --ca FILE [--crl FILE]  where ADDRESS is tls:ADDRESS:PORT\n"
+	       "  --json          answers as JSON\n  --version, --help\n",
+	       ADMIN_DEFAULT);
+	limit_help();
+}
+
+/* Options before the command; the index of its first word. */
+static int global_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "admin", required_argument, NULL, 'a' },
+		{ "orchestrator", required_argument, NULL, 'o' },
+		{ "cert", required_argument, NULL, 'c' },
+		{ "key", required_argument, NULL, 'k' },
+		{ "ca", required_argument, NULL, 'C' },
+		{ "crl", required_argument, NULL, 'r' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "version", no_argument, NULL, 'v' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int o;
+
+	opterr = 0;
+	while ((o = getopt_long(argc, argv, "+:", options, NULL)) != -1) {
+		switch (o) {
+		case 'a':
+			admin_path = optarg;
+			break;
+		case 'o':
+			orch_options.address = optarg;
+			break;
+		case 'c':
+			orch_options.cert = optarg;
+			break;
+		case 'k':
+			orch_options.key = optarg;
+			break;
+		case 'C':
+			orch_options.ca = optarg;
+			break;
+		case 'r':
+			orch_options.crl = optarg;
+			break;
+		case 'j':
+			json_out = true;
+			break;
+		case 'v':
+			puts("ffctl " FF_VERSION);
+			exit(0);
+		case 'h':
+			help();
+			exit(0);
+		case ':':
+			usage_fail("option %s needs a value", argv[optind - 1]);
+		default:
+			usage_fail("unknown option %s; see ffctl --help", argv[optind - 1]);
+		}
+	}
+	return optind;
+}
+
+/* --json is welcome behind the command, too. The number of words that are left. */
+static int json_option(int argc, char **argv, int at)
+{
+	int n = at;
+
+	for (int i = at; i < argc; i++) {
+		if (strcmp(argv[i], "--json"))
+			argv[n++] = argv[i];
+		else
+			json_out = true;
+	}
+	argv[n] = NULL;
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	int at = global_options(argc, argv), words;
+	const char *group, *word;
+
+	argc = json_option(argc, argv, at);
+	if (at == argc)
+		usage_fail("a command is missing; see ffctl --help");
+	group = argv[at];
+	word = at + 1 < argc ? argv[at + 1] : "";
+	for (size_t i = 0; i < NUM_COMMANDS; i++) {
+		if (strcmp(group, commands[i].group) ||
+		    (commands[i].word && strcmp(word, commands[i].word)))
+			continue;
+		words = commands[i].word ? 1 : 0;
+		optind = 0; /* getopt anew, on the command's own words */
+		commands[i].run(argc - at - words, argv + at + words);
+		if (fflush(stdout) || ferror(stdout))
+			fail("standard output: %m");
+		return EXIT_SUCCESS;
+	}
+	usage_fail("unknown command \"%s%s%s\"; see ffctl --help", group, *word ? " " : "", word);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * orch.c - ffctl as a client of the orchestrator itself, with an operator's certificate. See
+ * ffctl(8).
+ *
+ * What a router may not do for an operator, who has more rights than its host, is asked here. Commands
+ * make the same requests in either case (admin/cluster.c has the router's side): the ones that are the
+ * orchestrator's are sent to it, the others are refused.
+ */
+#include "ffr/ffctl/ffctl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "ffo/base/address.h"
+#include "ffo/client/client.h"
+#include "ffo/tls/tls.h"
+
+#define PATIENCE 10000 /* ms that an answer may take */
+
+struct orch_options orch_options;
+
+static struct {
+	uv_loop_t loop;
+	uv_timer_t timer;
+	struct tls *tls;
+	struct ffo_client *client;
+	bool done;
+	int err;
+	char why[512];
+	json_t *answer;
+} conn;
+
+/* The router's requests that are the orchestrator's, with the same fields. */
+static const struct {
+	const char *name;
+	enum ffo_op op;
+} ops[] = {
+	{ "host_list", FFO_OP_HOST_LIST },	 { "cluster_list", FFO_OP_CONTAINER_LIST },
+	{ "container_rm", FFO_OP_CONTAINER_RM }, { "map_list", FFO_OP_MAP_LIST },
+	{ "map_lookup", FFO_OP_MAP_GET },	 { "policy_list", FFO_OP_POLICY_LIST },
+	{ "policy_set", FFO_OP_POLICY_SET },	 { "policy_rm", FFO_OP_POLICY_RM },
+	{ "tenant_list", FFO_OP_TENANT_LIST },	 { "tenant_set", FFO_OP_TENANT_SET },
+};
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+static void answered(void *arg, int err, const char *why, json_t *answer)
+{
+	(void)arg;
+	if (err == -ECONNRESET || err == -ECANCELED)
+		return; /* closed() tells more */
+	conn.done = true;
+	conn.err = err;
+	snprintf(conn.why, sizeof(conn.why), "%s", why);
+	conn.answer = json_incref(answer);
+}
+
+static void closed(void *arg, int err)
+{
+	const char *why = ffo_client_why(conn.client);
+
+	(void)arg;
+	fail("orchestrator %s: %s", orch_options.address, *why ? why : strerror(-err));
+}
+
+static void late(uv_timer_t *t)
+{
+	(void)t;
+	fail("orchestrator %s: it does not answer", orch_options.address);
+}
+
+/* Its answer; or -errno, and conn.why has a line. */
+static int ask(enum ffo_op op, json_t *fields, json_t **answer)
+{
+	int err = ffo_client_call(conn.client, op, fields, answered, NULL);
+
+	if (err)
+		fail("orchestrator %s: %s", orch_options.address, strerror(-err));
+	conn.done = false;
+	uv_timer_start(&conn.timer, late, PATIENCE, 0);
+	while (!conn.done)
+		uv_run(&conn.loop, UV_RUN_ONCE);
+	uv_timer_stop(&conn.timer);
+	*answer = conn.answer;
+	return conn.err;
+}
+
+static void need_files(void)
+{
+	const struct orch_options *o = &orch_options;
+
+	if (!o->cert || !o->key || !o->ca)
+		usage_fail("--orchestrator %s needs --cert, --key and --ca", o->address);
+}
+
+static void orch_open(void)
+{
+	const struct orch_options *o = &orch_options;
+	struct tls_files files = { .cert = o->cert, .key = o->key, .ca = o->ca, .crl = o->crl };
+	json_t *answer;
+	int err;
+
+	if (conn.client)
+		return;
+	signal(SIGPIPE, SIG_IGN);
+	if (ffo_address_is_tls(o->address)) {
+		need_files();
+		conn.tls = tls_create(&files, conn.why, sizeof(conn.why));
+		if (!conn.tls)
+			fail("%s", conn.why);
+	}
+	uv_loop_init(&conn.loop);
+	uv_timer_init(&conn.loop, &conn.timer);
+	err = ffo_client_connect(&conn.loop, o->address, conn.tls, closed, NULL, &conn.client);
+	if (err == -EINVAL)
+		usage_fail("--orchestrator %s: must be tls:ADDRESS:PORT, unix:/PATH or "
+			   "tcp:ADDRESS:PORT",
+			   o->address);
+	if (err)
+		fail("orchestrator %s: %s", o->address, strerror(-err));
+	if (ask(FFO_OP_HELLO, json_pack("{s:i}", "version", FFO_PROTO_VERSION), &answer))
+		fail("orchestrator %s: %s", o->address, conn.why);
+	json_decref(answer);
+}
+
+/* ---- requests as a router takes them ----------------------------------------------------------- */
+
+/* A list is of the container with that id, where a router would know the name. */
+static int map_list(json_t *fields, json_t **answer)
+{
+	json_t *name = json_object_get(fields, "name"), *got;
+
+	if (name) {
+		if (ask(FFO_OP_CONTAINER_GET, json_pack("{s:O}", "name", name), &got)) {
+			json_decref(fields);
+			return conn.err;
+		}
+		json_object_set(fields, "container",
+				json_object_get(json_object_get(got, "container"), "id"));
+		json_object_del(fields, "name");
+		json_decref(got);
+	}
+	return ask(FFO_OP_MAP_LIST, fields, answer);
+}
+
+/* Addresses and mode are for when it is not used, as a router has it. */
+static int set(json_t *fields, json_t **answer)
+{
+	bool told = json_object_get(fields, "ips") || json_object_get(fields, "mode"), active;
+	json_t *got;
+
+	if (told) {
+		if (ask(FFO_OP_CONTAINER_GET,
+			json_pack("{s:O}", "name", json_object_get(fields, "name")), &got)) {
+			json_decref(fields);
+			return conn.err;
+		}
+		active = json_is_true(json_object_get(json_object_get(got, "container"), "active"));
+		json_decref(got);
+		if (active)
+			fail("container %s is in use: stop its programs first",
+			     str_of(fields, "name"));
+	}
+	return ask(FFO_OP_CONTAINER_SET, fields, answer);
+}
+
+static int migrate(json_t *fields, json_t **answer)
+{
+	json_t *host = json_object_get(fields, "host"), *up, *got;
+	int err = ask(FFO_OP_HOST_GET, json_pack("{s:O}", "host", host), &got);
+
+	if (err) {
+		json_decref(fields);
+		return err;
+	}
+	up = json_incref(json_object_get(json_object_get(got, "host"), "up"));
+	json_decref(got);
+	if (json_is_true(json_object_get(fields, "force")))
+		json_object_set_new(fields, "force", json_integer(1));
+	else
+		json_object_del(fields, "force");
+	err = ask(FFO_OP_CONTAINER_SET, fields, answer);
+	if (!err)
+		json_object_set(*answer, "host_up", up);
+	json_decref(up);
+	return err;
+}
+
+int orch_exchange(const json_t *request, json_t **answer)
+{
+	const char *name = str_of(request, "op");
+	json_t *fields = json_copy((json_t *)request);
+
+	json_object_del(fields, "op");
+	orch_open();
+	*answer = NULL;
+	if (!strcmp(name, "container_migrate"))
+		return migrate(fields, answer);
+	if (!strcmp(name, "container_set"))
+		return set(fields, answer);
+	if (!strcmp(name, "map_list"))
+		return map_list(fields, answer);
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
+		if (!strcmp(name, ops[i].name))
+			return ask(ops[i].op, fields, answer);
+	usage_fail("this is asked of a router: leave out --orchestrator");
+}
+
+const char *orch_why(void)
+{
+	return conn.why;
+}

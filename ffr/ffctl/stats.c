@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* stats.c - ffctl stats: counters, times and queue pairs. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ffr/ffctl/ffctl.h"
+#include "ffr/obj/lat.h"
+#include "ffr/obj/stats.h"
+
+struct wish {
+	const char *name, *tenant;
+	bool latency, qps;
+};
+
+void lat_from_json(struct lat *h, const json_t *j)
+{
+	const json_t *bucket;
+	size_t i;
+
+	memset(h, 0, sizeof(*h));
+	json_array_foreach(json_object_get(j, "buckets"), i, bucket) {
+		json_int_t bound = json_integer_value(json_array_get(bucket, 0));
+
+		h->count[lat_index((uint64_t)bound - 1)] +=
+			(uint64_t)json_integer_value(json_array_get(bucket, 1));
+	}
+	h->sum = (uint64_t)int_of(j, "sum_ns");
+	h->max = (uint64_t)int_of(j, "max_ns");
+}
+
+static void print_value(const char *name, json_int_t value, const char *help)
+{
+	printf("  %-16s %16lld  %s\n", name, (long long)value, help);
+}
+
+static const char *owner(const json_t *c)
+{
+	return str_of(c, json_object_get(c, "name") ? "name" : "tenant");
+}
+
+/* What has happened at all; success is known from above. */
+static void print_failures(const json_t *completions)
+{
+	const char *name;
+	json_t *n;
+
+	json_object_foreach((json_t *)completions, name, n) {
+		if (json_integer_value(n) && strcmp(name, "success"))
+			printf("  %-26s %6lld  completions with this error\n", name,
+			       (long long)json_integer_value(n));
+	}
+}
+
+static void print_stats(const json_t *c)
+{
+	const json_t *counters = json_object_get(c, "counters");
+	json_int_t reg = int_of(c, "registered_bytes"), zero = int_of(c, "zero_copy_bytes");
+
+	printf("%s\n", owner(c));
+	print_value("sessions", int_of(c, "sessions"), "programs that have the device open");
+	print_value("qps", int_of(c, "qps"), "queue pairs");
+	print_value("cqs", int_of(c, "cqs"), "completion queues");
+	print_value("srqs", int_of(c, "srqs"), "shared receive queues");
+	print_value("mrs", int_of(c, "mrs"), "memory regions");
+	print_value("registered_bytes", reg, "bytes of them");
+	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
+	       "of these, pages that the router shares",
+	       reg ? 100.0 * (double)zero / (double)reg : 0.0);
+	print_value("cm_ids", int_of(c, "cm_ids"), "ids of the connection manager (rdma_cm)");
+	print_value("cm_listeners", int_of(c, "cm_listeners"), "of these, that listen");
+	print_value("cm_connections", int_of(c, "cm_connections"), "of these, established");
+#define X(name, help) print_value(#name, int_of(counters, #name), help);
+	FF_STATS(X)
+#undef X
+	print_failures(json_object_get(c, "completions"));
+}
+
+static void latency_cells(struct table *t, const json_t *latency)
+{
+	static const char *const keys[] = { "p50_ns", "p90_ns", "p99_ns", "p999_ns", "max_ns" };
+	char buf[16];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		table_cell(t, "%s",
+			   int_of(latency, "count") ?
+				   time_text((uint64_t)int_of(latency, keys[i]), buf) :
+				   "-");
+}
+
+static void print_latency(const json_t *list)
+{
+	static const char *const heads[] = { "NAME", ">REQUESTS", ">50%", ">90%",
+					     ">99%", ">99.9%",	  ">MAX", NULL };
+	struct table *t = table_new(heads);
+	json_t *c;
+	size_t i;
+
+	json_array_foreach(list, i, c) {
+		const json_t *latency = json_object_get(c, "latency");
+
+		table_cell(t, "%s", owner(c));
+		table_cell(t, "%lld", (long long)int_of(latency, "count"));
+		latency_cells(t, latency);
+	}
+	table_print(t);
+}
+
+/* ---- queue pairs ----------------------------------------------------------------------------- */
+
+/* All of one container's, in pages. */
+static json_t *container_qps(const char *name, bool latency)
+{
+	json_t *list = json_array(), *after = NULL, *answer;
+
+	do {
+		answer = router_call(json_pack("{s:s, s:s, s:b, s:o*}", "op", "qp_list", "name",
+					       name, "latency", latency, "after", after));
+		json_array_extend(list, json_object_get(answer, "qps"));
+		after = json_incref(json_object_get(answer, "next"));
+		json_decref(answer);
+	} while (after);
+	return list;
+}
+
+static void qp_row(struct table *t, const char *container, const json_t *qp, bool latency)
+{
+	const json_t *st = json_object_get(qp, "counters");
+	char a[16], b[16];
+
+	table_cell(t, "%s", container);
+	table_cell(t, "%lld", (long long)int_of(qp, "pid"));
+	table_cell(t, "0x%06llx", (long long)int_of(qp, "qp"));
+	table_cell(t, "%s", str_of(qp, "type"));
+	table_cell(t, "%s", str_of(qp, "state"));
+	if (latency) {
+		table_cell(t, "%lld", (long long)int_of(json_object_get(qp, "latency"), "count"));
+		latency_cells(t, json_object_get(qp, "latency"));
+		return;
+	}
+	table_cell(t, "%lld/%lld/%lld", (long long)int_of(qp, "sq_depth"),
+		   (long long)int_of(qp, "rq_depth"), (long long)int_of(qp, "cq_depth"));
+	table_cell(t, "%s", bytes_text(int_of(st, "tx_bytes"), a));
+	table_cell(t, "%s", bytes_text(int_of(st, "rx_bytes"), b));
+	table_cell(t, "%s",
+		   count_text((double)int_of(json_object_get(qp, "completions"), "success"), a));
+	table_cell(t, "%lld", (long long)int_of(st, "errors"));
+	table_cell(t, "%lld", (long long)int_of(st, "rnr"));
+	table_cell(t, "%lld", (long long)int_of(st, "retries"));
+}
+
+static void print_qps(json_t *list, const struct wish *w)
+{
+	static const char *const plain[] = { "CONTAINER", ">PID",     "QP",  "TYPE",  "STATE",
+					     ">SQ/RQ/CQ", ">TX",      ">RX", ">DONE", ">ERRORS",
+					     ">RNR",	  ">RETRIES", NULL };
+	static const char *const times[] = { "CONTAINER", ">PID",      "QP",   "TYPE",
+					     "STATE",	  ">REQUESTS", ">50%", ">90%",
+					     ">99%",	  ">99.9%",    ">MAX", NULL };
+	struct table *t = table_new(w->latency ? times : plain);
+	json_t *c, *qp;
+	size_t i, k;
+
+	json_array_foreach(list, i, c)
+		json_array_foreach(json_object_get(c, "qp_list"), k, qp)
+			qp_row(t, owner(c), qp, w->latency);
+	table_print(t);
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static struct wish parse(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "tenant", required_argument, NULL, 't' },
+		{ "latency", no_argument, NULL, 'l' },
+		{ "qps", no_argument, NULL, 'q' },
+		{ 0 },
+	};
+	struct wish w = { 0 };
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		switch (o) {
+		case 't':
+			w.tenant = optarg;
+			break;
+		case 'l':
+			w.latency = true;
+			break;
+		case 'q':
+			w.qps = true;
+			break;
+		case ':':
+			usage_fail("option %s needs a value", argv[optind - 1]);
+		default:
+			usage_fail("stats: unknown option %s; see ffctl --help", argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		w.name = argv[optind++];
+	if (optind < argc)
+		usage_fail("stats: unexpected argument \"%s\"", argv[optind]);
+	if (w.tenant && (w.name || w.qps))
+		usage_fail("stats: --tenant is the sum of its containers: no name, no --qps");
+	return w;
+}
+
+void cmd_stats(int argc, char **argv)
+{
+	struct wish w = parse(argc, argv);
+	json_t *answer, *list, *c;
+	size_t i;
+
+	answer = router_call(json_pack("{s:s, s:s*, s:s*, s:b}", "op", "stats", "name", w.name,
+				       "tenant", w.tenant, "latency", w.latency));
+	list = json_object_get(answer, "containers");
+	if (w.qps)
+		json_array_foreach(list, i, c)
+			json_object_set_new(c, "qp_list",
+					    container_qps(str_of(c, "name"), w.latency));
+	if (json_out) {
+		json_print(list);
+	} else if (w.qps) {
+		print_qps(list, &w);
+	} else if (w.latency) {
+		print_latency(list);
+	} else {
+		json_array_foreach(list, i, c) {
+			if (i)
+				putchar('\n');
+			print_stats(c);
+		}
+	}
+	json_decref(answer);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* table.c - aligned columns for people. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/ffctl/ffctl.h"
+
+#define MAX_COLS 16
+
+struct table {
+	int cols, width[MAX_COLS];
+	bool right[MAX_COLS];
+	char **cell; /* heads first */
+	size_t n, size;
+};
+
+static void put(struct table *t, char *text)
+{
+	int col = (int)(t->n % (size_t)t->cols);
+
+	if (!text)
+		fail("out of memory");
+	if (t->n == t->size) {
+		t->size = t->size ? t->size * 2 : 64;
+		t->cell = realloc(t->cell, t->size * sizeof(*t->cell));
+		if (!t->cell)
+			fail("out of memory");
+	}
+	t->cell[t->n++] = text;
+	if ((int)strlen(text) > t->width[col])
+		t->width[col] = (int)strlen(text);
+}
+
+struct table *table_new(const char *const *heads)
+{
+	struct table *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		fail("out of memory");
+	while (heads[t->cols]) {
+		t->right[t->cols] = heads[t->cols][0] == '>';
+		t->cols++;
+	}
+	for (int i = 0; i < t->cols; i++)
+		put(t, strdup(heads[i] + t->right[i]));
+	return t;
+}
+
+void table_cell(struct table *t, const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	put(t, text);
+}
+
+void table_print(struct table *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		int col = (int)(i % (size_t)t->cols);
+		bool last = col == t->cols - 1;
+
+		if (last && !t->right[col])
+			printf("%s\n", t->cell[i]);
+		else
+			printf("%*s%s", t->right[col] ? t->width[col] : -t->width[col], t->cell[i],
+			       last ? "\n" : "  ");
+		free(t->cell[i]);
+	}
+	free(t->cell);
+	free(t);
+}
+
+const char *bytes_text(json_int_t n, char buf[16])
+{
+	static const char units[] = " KMGTPE";
+	double v = (double)n;
+	int u = 0;
+
+	for (; v >= 1024 && units[u + 1]; u++)
+		v /= 1024;
+	if (!u)
+		snprintf(buf, 16, "%lld", (long long)n);
+	else
+		snprintf(buf, 16, "%.1f%c", v, units[u]);
+	return buf;
+}
+
+const char *count_text(double n, char buf[16])
+{
+	static const char units[] = " kMGTPE";
+	int u = 0;
+
+	for (; n >= 999.95 && units[u + 1]; u++)
+		n /= 1000;
+	if (!u)
+		snprintf(buf, 16, "%.0f", n);
+	else
+		snprintf(buf, 16, "%.1f%c", n, units[u]);
+	return buf;
+}
+
+const char *time_text(uint64_t ns, char buf[16])
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	double v = (double)ns;
+	int u = 0;
+
+	for (; v >= 999.95 && u < 3; u++)
+		v /= 1000;
+	snprintf(buf, 16, u ? "%.1f%s" : "%.0f%s", v, units[u]);
+	return buf;
+}

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * sandbox.c - capabilities, seccomp filters and Landlock domains, for each kind of thread its own.
+ * sandbox_prepare(): the main thread, before there are others; sandbox_enter(): the thread that it is
+ * about. ffr(8) tells what is left to whom and why.
+ *
+ * A thread inherits what its creator has entered, and a further filter only takes away. So the
+ * runner enters before it starts watchers, which need nothing of their own; and the control thread,
+ * which starts the store's and libuv's threads, may call whatever these do.
+ *
+ * A call that no list has does not end the process at once: a new version of a library may make it,
+ * and all tenants' traffic depends on this process. It is trapped, SIGSYS's handler tells the log once
+ * which it was, and it fails with EPERM (with ENOSYS if libseccomp has never heard of it: libc then
+ * does without). What only an intruder calls ends the process, since its memory is no longer to be
+ * trusted. The handler runs on any thread, so SIGSYS must be blocked on none (pvm.c, ffo/server/embed.c);
+ * where libc or libuv block all signals for a moment, as around clone(), the kernel ends the process
+ * for a call that is trapped, and its own log tells.
+ *
+ * The lists were found by running all tests; one in which a router refuses a call fails (tests/run).
+ * With `sandbox = log` such calls are carried out and the kernel logs them.
+ */
+#include "ffr/lib/sandbox.h"
+
+#include <cap-ng.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <ucontext.h>
+#include <unistd.h>
+#include <linux/sockios.h>
+#if __has_include(<valgrind/valgrind.h>)
+#include <valgrind/valgrind.h>
+#endif
+
+#include "ffr/abi/ff_vma.h"
+#include "ffr/lib/log.h"
+
+#ifndef RUNNING_ON_VALGRIND
+#define RUNNING_ON_VALGRIND 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WITH_SANITIZER true
+#else
+#define WITH_SANITIZER false
+#endif
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define MAX_NR	     1024
+#define SI_SECCOMP   1 /* SYS_SECCOMP of <asm-generic/siginfo.h>, which glibc does not have */
+
+const char *const sandbox_mode_name[SANDBOX_NUM_MODES] = {
+	[SANDBOX_ON] = "on",
+	[SANDBOX_LOG] = "log",
+	[SANDBOX_OFF] = "off",
+};
+
+int sandbox_mode_parse(const char *name)
+{
+	for (int i = 0; i < SANDBOX_NUM_MODES; i++)
+		if (!strcmp(name, sandbox_mode_name[i]))
+			return i;
+	return -EINVAL;
+}
+
+/* ---- what may be called ---------------------------------------------------------------------- */
+
+struct rule {
+	int nr;
+	unsigned num_args;
+	struct scmp_arg_cmp arg;
+};
+
+#define ANY(name)                                                                                  \
+	{                                                                                          \
+		SCMP_SYS(name), 0,                                                                 \
+		{                                                                                  \
+			0                                                                          \
+		}                                                                                  \
+	}
+#define WHEN(name, ...)                                                                            \
+	{                                                                                          \
+		SCMP_SYS(name), 1,                                                                 \
+		{                                                                                  \
+			__VA_ARGS__                                                                \
+		}                                                                                  \
+	}
+#define IS(arg, value)	       (arg), SCMP_CMP_EQ, (value), 0
+#define BITS(arg, mask, value) (arg), SCMP_CMP_MASKED_EQ, (mask), (value)
+#define WORD(arg, value)       BITS(arg, 0xffffffffu, value)
+
+/* Every thread: memory that is not executable, descriptors that it has, time, locks, its end. */
+static const struct rule base[] = {
+	ANY(read),
+	ANY(write),
+	ANY(readv),
+	ANY(writev),
+	ANY(close),
+	ANY(futex),
+	ANY(brk),
+	WHEN(mmap, BITS(2, PROT_EXEC, 0)),
+	WHEN(mprotect, BITS(2, PROT_EXEC, 0)),
+	ANY(munmap),
+	ANY(mremap),
+	ANY(madvise),
+	ANY(clock_gettime),
+	ANY(clock_getres),
+	ANY(clock_nanosleep),
+	ANY(nanosleep),
+	ANY(gettimeofday),
+	ANY(time),
+	ANY(getcpu),
+	ANY(getpid),
+	ANY(gettid),
+	ANY(getrandom),
+	ANY(sched_yield),
+	ANY(rt_sigprocmask),
+	ANY(rt_sigreturn),
+	ANY(sigaltstack),
+	ANY(restart_syscall),
+	ANY(set_robust_list),
+	ANY(rseq),
+	ANY(sysinfo), /* glibc's qsort() */
+	ANY(exit),
+	ANY(exit_group),
+};
+
+/* Threads of this process, and no processes. clone3 cannot be looked into and does not exist. */
+static const struct rule threads[] = {
+	WHEN(clone, BITS(0, CLONE_THREAD | CLONE_VM, CLONE_THREAD | CLONE_VM)),
+	WHEN(sched_setaffinity, IS(0, 0)),
+	ANY(sched_getaffinity),
+	WHEN(prctl, WORD(0, PR_SET_NAME)),
+};
+
+static const struct rule sched[] = {
+	WHEN(sched_setattr, IS(0, 0)),
+	ANY(timerfd_settime),
+};
+
+static const struct rule events[] = {
+	ANY(epoll_ctl), ANY(epoll_wait), ANY(epoll_pwait),   ANY(epoll_pwait2), ANY(ppoll),
+	ANY(poll),	ANY(eventfd2),	 ANY(epoll_create1), ANY(pipe2),
+};
+
+/* On sockets that are there. */
+static const struct rule socket_io[] = {
+	ANY(sendto),
+	ANY(sendmsg),
+	ANY(sendmmsg),
+	ANY(recvfrom),
+	ANY(recvmsg),
+	ANY(recvmmsg),
+	ANY(shutdown),
+	ANY(getsockopt),
+	ANY(setsockopt),
+	ANY(getsockname),
+	ANY(getpeername),
+	WHEN(ioctl, WORD(1, SIOCOUTQ)),
+	WHEN(ioctl, WORD(1, FIONREAD)),
+	WHEN(ioctl, WORD(1, FIONBIO)),
+	WHEN(fcntl, WORD(1, F_GETFL)),
+	WHEN(fcntl, WORD(1, F_SETFL)),
+};
+
+/* Memory of clients, by descriptors of /proc/self/mem and maps that they handed over. */
+static const struct rule client_memory[] = {
+	ANY(pread64),
+	ANY(pwrite64),
+	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+};
+
+static const struct rule socket_new[] = {
+	WHEN(socket, WORD(0, AF_UNIX)),
+	WHEN(socket, WORD(0, AF_INET)),
+	WHEN(socket, WORD(0, AF_INET6)),
+	ANY(connect),
+	ANY(bind),
+	WHEN(socketpair, WORD(0, AF_UNIX)),
+};
+
+static const struct rule socket_serve[] = {
+	ANY(listen),
+	ANY(accept),
+	ANY(accept4),
+};
+
+/* The store's files, among others. */
+static const struct rule files[] = {
+	ANY(openat),	 ANY(newfstatat), ANY(fstat),	  ANY(stat),	   ANY(lstat),
+	ANY(statx),	 ANY(fstatfs),	  ANY(lseek),	  ANY(pread64),	   ANY(pwrite64),
+	ANY(ftruncate),	 ANY(fsync),	  ANY(fdatasync), ANY(fallocate),  ANY(access),
+	ANY(faccessat),	 ANY(faccessat2), ANY(readlink),  ANY(readlinkat), ANY(unlink),
+	ANY(unlinkat),	 ANY(getcwd),	  ANY(fchmod),	  ANY(fchown),	   ANY(umask),
+	ANY(getdents64), ANY(geteuid),	  ANY(getuid),	  ANY(getegid),	   ANY(getgid),
+	ANY(uname),	 ANY(fcntl),	  ANY(flock),
+};
+
+/* Containers' folders and sockets, segments for clients, and their processes. */
+static const struct rule clients[] = {
+	ANY(mkdir),
+	ANY(mkdirat),
+	ANY(dup), /* a folder that is listed and kept */
+	ANY(chmod),
+	ANY(fchmodat),
+	ANY(memfd_create),
+	ANY(pidfd_open),
+	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	WHEN(ioctl, WORD(1, UFFDIO_REGISTER)),
+	WHEN(mbind, IS(2, MPOL_PREFERRED)),
+};
+
+/* Clients' processes, by what they handed over and by their numbers. */
+static const struct rule processes[] = {
+	ANY(openat),   ANY(newfstatat),	  ANY(fstat), ANY(statx),
+	ANY(readlink), ANY(memfd_create), ANY(poll),  WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	ANY(sendmsg),  ANY(recvmsg),	  ANY(fcntl), ANY(getsockopt),
+};
+
+/* libuv, which does this with all signals blocked: a call that is trapped there ends the process. */
+static const struct rule signals[] = {
+	ANY(rt_sigaction),
+};
+
+/* What threads that start later need to confine themselves, and to end in order. */
+static const struct rule confine[] = {
+	ANY(seccomp),
+	ANY(landlock_restrict_self),
+	ANY(capget),
+	ANY(capset),
+	WHEN(prctl, WORD(0, PR_SET_NO_NEW_PRIVS)),
+	WHEN(prctl, WORD(0, PR_GET_SECCOMP)),
+	WHEN(prctl, WORD(0, PR_CAPBSET_READ)),
+	WHEN(prctl, WORD(0, PR_CAP_AMBIENT)),
+	ANY(sched_setscheduler),
+	ANY(sched_getscheduler),
+	ANY(sched_getparam),
+	ANY(sched_get_priority_min),
+	ANY(sched_get_priority_max),
+	ANY(prlimit64),
+	ANY(getrusage),
+};
+
+/* Nobody here, whatever version of whatever library, but who has taken a thread over. */
+static const int intruders[] = {
+	SCMP_SYS(execve),
+	SCMP_SYS(execveat),
+	SCMP_SYS(ptrace),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(fork),
+	SCMP_SYS(vfork),
+	SCMP_SYS(bpf),
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(delete_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(kexec_file_load),
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(open_tree),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(chroot),
+	SCMP_SYS(setns),
+	SCMP_SYS(unshare),
+	SCMP_SYS(setuid),
+	SCMP_SYS(setgid),
+	SCMP_SYS(setresuid),
+	SCMP_SYS(setresgid),
+	SCMP_SYS(reboot),
+};
+
+struct group {
+	const struct rule *rule;
+	size_t num;
+};
+#define GROUP(g)                                                                                   \
+	{                                                                                          \
+		g, ARRAY_LEN(g)                                                                    \
+	}
+
+struct kind {
+	const char *name;
+	int caps[5]; /* kept if the process has them; -1 ends */
+	enum { REACH_ALL, REACH_NOTHING, REACH_STORE, REACH_CONTROL, NUM_REACHES } landlock;
+	struct group group[12];
+};
+
+static const struct kind kinds[SANDBOX_NUM_KINDS] = {
+	[SANDBOX_CONTROL] = { "control",
+			      { CAP_SYS_RESOURCE, -1 },
+			      REACH_CONTROL,
+			      { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
+				GROUP(socket_io), GROUP(socket_new), GROUP(socket_serve),
+				GROUP(files), GROUP(clients), GROUP(signals), GROUP(confine) } },
+	[SANDBOX_FAST] = { "fast",
+			   { CAP_SYS_NICE, -1 },
+			   REACH_NOTHING,
+			   { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
+			     GROUP(socket_io), GROUP(client_memory) } },
+	[SANDBOX_STORE] = { "store",
+			    { -1 },
+			    REACH_STORE,
+			    { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(socket_new),
+			      GROUP(files) } },
+	[SANDBOX_POOL] = { "pool", { -1 }, REACH_NOTHING, { GROUP(base) } },
+	[SANDBOX_FFO] = { "ffo",
+			  { -1 },
+			  REACH_STORE,
+			  { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(socket_new),
+			    GROUP(socket_serve), GROUP(files), GROUP(signals) } },
+	[SANDBOX_KEEPER] = { "keeper",
+			     { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE, -1 },
+			     REACH_ALL,
+			     { GROUP(base), GROUP(processes) } },
+};
+
+/* ---- what is refused ------------------------------------------------------------------------- */
+
+static struct {
+	bool prepared;
+	bool filters; /* and Landlock */
+	scmp_filter_ctx filter[SANDBOX_NUM_KINDS];
+	int reach_fd[NUM_REACHES];    /* of Landlock's rulesets, -1: none */
+	char *name[MAX_NR];	      /* of system calls */
+	_Atomic uint8_t told[MAX_NR]; /* the log knows */
+} box = { .reach_fd = { -1, -1, -1, -1 } };
+
+static __thread const struct kind *self;
+
+static bool is_intruders(int nr)
+{
+	for (size_t i = 0; i < ARRAY_LEN(intruders); i++)
+		if (intruders[i] == nr)
+			return true;
+	return false;
+}
+
+/* On the thread that made the call, instead of the call; what it returns is what the call returns. */
+static void on_refused(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	int nr = info->si_syscall, err = errno;
+	bool known = nr >= 0 && nr < MAX_NR && box.name[nr];
+	const char *kind = self ? self->name : "fast"; /* started by a runner */
+
+	if (info->si_code != SI_SECCOMP) { /* somebody's kill() */
+		signal(sig, SIG_DFL);
+		return;
+	}
+	if (is_intruders(nr)) {
+		log_err("sandbox: the %s thread called %s: this process was broken into and ends",
+			kind, known ? box.name[nr] : "?");
+		_exit(SANDBOX_EXIT);
+	}
+	if (nr < 0 || nr >= MAX_NR || !atomic_exchange(&box.told[nr], 1))
+		log_err("sandbox: the %s thread may not call %s (%d), or not with these arguments",
+			kind, known ? box.name[nr] : "?", nr);
+	uc->uc_mcontext.gregs[REG_RAX] = known ? -EPERM : -ENOSYS;
+	errno = err;
+}
+
+static int handler_install(void)
+{
+	struct sigaction sa = { .sa_sigaction = on_refused, .sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	sigemptyset(&sa.sa_mask);
+	for (int nr = 0; nr < MAX_NR; nr++)
+		box.name[nr] = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, nr);
+	return sigaction(SIGSYS, &sa, NULL) ? -errno : 0;
+}
+
+/* ---- seccomp --------------------------------------------------------------------------------- */
+
+static int rules_add(scmp_filter_ctx f, const struct group *g)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < g->num && !err; i++) {
+		const struct rule *r = &g->rule[i];
+
+		err = seccomp_rule_add_array(f, SCMP_ACT_ALLOW, r->nr, r->num_args, &r->arg);
+		if (err == -EEXIST) /* two groups have it */
+			err = 0;
+	}
+	return err;
+}
+
+static int filter_create(const struct kind *k, uint32_t otherwise, scmp_filter_ctx *out)
+{
+	scmp_filter_ctx f = seccomp_init(otherwise);
+	int err = 0;
+
+	if (!f)
+		return -ENOMEM;
+	for (size_t i = 0; i < ARRAY_LEN(k->group) && k->group[i].rule && !err; i++)
+		err = rules_add(f, &k->group[i]);
+	/* abort(): a signal for this process and no other */
+	if (!err)
+		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+				       SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	/* fast/rescue.c: the control thread, which is the main one */
+	if (!err && k == &kinds[SANDBOX_FAST])
+		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(sched_setattr), 1,
+				       SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	if (!err)
+		err = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	/* calls by another architecture's numbers */
+	if (!err)
+		err = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	/* nothing runs here that would measure the speculation of others; it costs the fast path */
+	if (!err)
+		err = seccomp_attr_set(f, SCMP_FLTATR_CTL_SSB, 1);
+	if (err == -EOPNOTSUPP)
+		err = 0;
+	if (!err)
+		err = seccomp_attr_set(f, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+	if (err) {
+		seccomp_release(f);
+		return err;
+	}
+	*out = f;
+	return 0;
+}
+
+static int filters_create(enum sandbox_mode mode)
+{
+	uint32_t otherwise = mode == SANDBOX_LOG ? SCMP_ACT_LOG : SCMP_ACT_TRAP;
+	int err;
+
+	for (int k = 0; k < SANDBOX_NUM_KINDS; k++) {
+		err = filter_create(&kinds[k], otherwise, &box.filter[k]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* ---- capabilities ---------------------------------------------------------------------------- */
+
+static bool kept_by_any(int cap, bool keeper)
+{
+	for (int k = 0; k < SANDBOX_NUM_KINDS; k++)
+		for (const int *c = kinds[k].caps; *c >= 0; c++)
+			if (*c == cap && keeper == (k == SANDBOX_KEEPER))
+				return true;
+	/* CAP_CHECKPOINT_RESTORE's elder, for who starts the router with that one only */
+	return keeper && cap == CAP_SYS_ADMIN &&
+	       !capng_have_capability(CAPNG_PERMITTED, CAP_CHECKPOINT_RESTORE);
+}
+
+/* No program that is run gets any more, though none is: nothing can come back this way. */
+static int bounding_drop(bool keeper)
+{
+	if (!capng_have_capability(CAPNG_EFFECTIVE, CAP_SETPCAP))
+		return 0; /* who started the process has seen to that, or cannot be helped */
+	for (int cap = 0; cap <= CAP_LAST_CAP; cap++)
+		if (!kept_by_any(cap, keeper) && prctl(PR_CAPBSET_READ, cap) == 1 &&
+		    prctl(PR_CAPBSET_DROP, cap))
+			return -errno;
+	return 0;
+}
+
+/* Of this thread. */
+static int caps_keep(const int *caps)
+{
+	bool has[5] = { false }, admin;
+
+	if (capng_get_caps_process())
+		return -errno;
+	admin = capng_have_capability(CAPNG_PERMITTED, CAP_SYS_ADMIN);
+	for (size_t i = 0; caps[i] >= 0; i++)
+		has[i] = capng_have_capability(CAPNG_PERMITTED, (unsigned)caps[i]);
+	capng_clear(CAPNG_SELECT_CAPS);
+	for (size_t i = 0; caps[i] >= 0; i++) {
+		unsigned cap = (unsigned)caps[i];
+
+		if (!has[i] && cap == CAP_CHECKPOINT_RESTORE && admin) {
+			cap = CAP_SYS_ADMIN;
+			has[i] = true;
+		}
+		if (has[i])
+			capng_update(CAPNG_ADD, CAPNG_EFFECTIVE | CAPNG_PERMITTED, cap);
+	}
+	return capng_apply(CAPNG_SELECT_CAPS) ? -EPERM : 0;
+}
+
+/* ---- both ------------------------------------------------------------------------------------ */
+
+static int failed(const char *what, int err)
+{
+	log_err("sandbox: %s: %s; sandbox = off does without", what, strerror(-err));
+	return err;
+}
+
+/* More than glibc keeps of a pool when it is free again, in pieces that it does not map singly. */
+#define POOL_PIECES 4
+#define POOL_PIECE  100000
+
+static void *pool_shrink(void *arg)
+{
+	void *volatile piece[POOL_PIECES];
+
+	for (int i = 0; i < POOL_PIECES; i++)
+		piece[i] = malloc(POOL_PIECE);
+	for (int i = POOL_PIECES; i-- > 0;)
+		free(piece[i]);
+	return arg;
+}
+
+/*
+ * What glibc's malloc() asks the kernel for once, by opening a file, on whatever thread comes to it
+ * first: how many memory pools there may be (in /sys), when there are many, and whether a pool may be
+ * made smaller (/proc/sys/vm/overcommit_memory), when memory of another thread's than the main one's is
+ * given back. A fast thread may open none; so the limit is set, and the other question asked now.
+ */
+static void malloc_prepare(void)
+{
+	pthread_t t;
+
+	mallopt(M_ARENA_MAX, 8 * (int)sysconf(_SC_NPROCESSORS_ONLN));
+	if (!pthread_create(&t, NULL, pool_shrink, NULL))
+		pthread_join(t, NULL);
+}
+
+int sandbox_prepare(const struct sandbox_conf *conf)
+{
+	int err;
+
+	if (conf->mode == SANDBOX_OFF) {
+		log_warn("sandbox = off: this process keeps all its rights");
+		return 0;
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return failed("no_new_privs", -errno);
+	if (capng_get_caps_process())
+		return failed("capabilities", -EIO);
+	err = bounding_drop(conf->keeper);
+	if (err)
+		return failed("bounding set", err);
+	box.filters = !WITH_SANITIZER && !RUNNING_ON_VALGRIND;
+	if (box.filters) {
+		err = filters_create(conf->mode);
+		if (!err)
+			err = handler_install();
+		malloc_prepare();
+		if (err)
+			return failed("seccomp", err);
+	} else {
+		log_info("sandbox: no seccomp and no Landlock beneath a sanitizer or valgrind");
+	}
+	if (box.filters && conf->mode == SANDBOX_ON) {
+		int *fd = box.reach_fd;
+
+		fd[REACH_NOTHING] = landlock_ruleset(NULL);
+		fd[REACH_STORE] = landlock_ruleset(&conf->store);
+		if (conf->control.num_dirs)
+			fd[REACH_CONTROL] = landlock_ruleset(&conf->control);
+		if (fd[REACH_NOTHING] < 0 || fd[REACH_STORE] < 0)
+			log_info("sandbox: without Landlock");
+	}
+	box.prepared = true;
+	return 0;
+}
+
+int sandbox_enter(enum sandbox_kind kind)
+{
+	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+	const struct kind *k = &kinds[kind];
+	int err;
+
+	if (!box.prepared || self)
+		return 0;
+	self = k;
+	err = caps_keep(k->caps);
+	if (err)
+		return failed("capabilities", err);
+	if (!box.filters)
+		return 0;
+	err = landlock_enter(box.reach_fd[k->landlock]);
+	if (err)
+		return failed("Landlock", err);
+	/* libseccomp builds the program anew, in what belongs to the filter, which threads of a kind share */
+	pthread_mutex_lock(&loading);
+	err = seccomp_load(box.filter[kind]);
+	pthread_mutex_unlock(&loading);
+	return err ? failed("seccomp", err) : 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * sandbox.h - what the threads of ffr and ffo may still do once they have started. See sandbox.c.
+ */
+#ifndef FFR_LIB_SANDBOX_H
+#define FFR_LIB_SANDBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum sandbox_mode { SANDBOX_ON, SANDBOX_LOG, SANDBOX_OFF, SANDBOX_NUM_MODES };
+
+enum sandbox_kind {
+	SANDBOX_CONTROL, /* the router's main thread, before it serves anybody */
+	SANDBOX_FAST,	 /* runner, and the watchers and workers that it starts (pvm.c) */
+	SANDBOX_STORE,	 /* the orchestrator inside the router (ffo/server/embed.c) */
+	SANDBOX_POOL,	 /* libuv's threads, which give large segments back (seg.c) */
+	SANDBOX_FFO,	 /* the daemon ffo */
+	SANDBOX_KEEPER,	 /* the router's process with the privileges (keeper/) */
+	SANDBOX_NUM_KINDS
+};
+
+#define SANDBOX_MAX_DIRS      20
+#define SANDBOX_MAX_READ_DIRS 5
+
+/* What of the file system; beside it, files in /proc are read. */
+struct sandbox_reach {
+	const char *dirs[SANDBOX_MAX_DIRS]; /* where files and folders are made and removed */
+	size_t num_dirs;
+	const char *read_dirs[SANDBOX_MAX_READ_DIRS]; /* where files are only read */
+	size_t num_read_dirs;
+};
+
+struct sandbox_conf {
+	enum sandbox_mode mode;
+	bool keeper; /* this process is to keep the rights of SANDBOX_KEEPER, and no others */
+	struct sandbox_reach store;   /* of SANDBOX_STORE and _FFO */
+	struct sandbox_reach control; /* of SANDBOX_CONTROL; no dirs: all */
+};
+
+/* What the process ends with when it tried what only an intruder would. */
+#define SANDBOX_EXIT 97
+
+extern const char *const sandbox_mode_name[SANDBOX_NUM_MODES];
+/* The enum sandbox_mode of that name, or -EINVAL. */
+int sandbox_mode_parse(const char *name);
+
+/*
+ * Once, before the first thread is started: builds everything, and takes from the process what none
+ * of its threads needs. 0, or -errno with a line in the log; then nothing must be served.
+ */
+int sandbox_prepare(const struct sandbox_conf *conf);
+/*
+ * This thread, and all that it starts afterwards, may do from now on what its kind does, for good.
+ * Without sandbox_prepare(), and a second time, it does nothing. 0, or -errno with a line in the log.
+ */
+int sandbox_enter(enum sandbox_kind kind);
+
+/* landlock.c: descriptors of rulesets, -1 where the kernel has none. NULL: no file at all. */
+int landlock_ruleset(const struct sandbox_reach *reach);
+/* 0 or -errno. */
+int landlock_enter(int ruleset_fd);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * seg.c - the memfds that clients map: rings and shadow memory. Control thread; used by session.c,
+ * the handlers of rings, and shadow.c.
+ *
+ * A segment is sealed against shrinking and growing. A client can punch holes: those of rings and of
+ * device memory read as zero pages, whose memory is the router's as it was before, within the quota;
+ * pages of shadow memory are their client's alone, and the router makes none (guard.c). Ring segments
+ * and that of device memory are divided in pages here; shadow segments are divided by their client.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ffr/ctl/ctl.h"
+#include "ffr/lib/log.h"
+#include "ffr/lib/sandbox.h"
+#include "ffr/mem/shadow.h"
+
+#define MAX_SEGS  256u	       /* of a session */
+#define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
+#define RINGS_MAX (64ull << 20)
+#define FREE_MAX  (8ull << 20) /* bytes of a mapping that the control thread frees itself */
+#define SLICE	  (32ull << 20)
+#define HOLE_MIN  (1ull << 20) /* bytes of a ring */
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+/* Page allocator of a ring segment: a bit for each page, set when in use. */
+struct ring_pages {
+	uint32_t pages;
+	uint32_t free;
+	uint32_t clean; /* pages from here on were never used, so they are zero */
+	uint64_t used[];
+};
+
+static uint64_t page_up(uint64_t x)
+{
+	return (x + FF_PAGE - 1) & ~(uint64_t)(FF_PAGE - 1);
+}
+
+/* A memfd of that size that stays of that size. Descriptor or -errno. */
+static int sealed_memfd(const char *name, uint64_t size)
+{
+	int fd, err;
+
+	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)size) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static struct ring_pages *ring_pages_new(uint64_t size)
+{
+	uint32_t pages = (uint32_t)(size / FF_PAGE);
+	struct ring_pages *p = calloc(1, sizeof(*p) + (pages + 63) / 64 * sizeof(p->used[0]));
+
+	if (p)
+		p->pages = p->free = pages;
+	return p;
+}
+
+/* Of device memory what is handed out is charged, in ctl/dm.c: most of its segment never is. */
+static uint64_t pinned(enum seg_kind kind, uint64_t size)
+{
+	return kind == SEG_DM ? 0 : size;
+}
+
+static int seg_charge(struct container *c, enum seg_kind kind, uint64_t size)
+{
+	int err = quota_charge(c, QUOTA_FD, 1);
+
+	if (err)
+		return err;
+	err = quota_charge(c, QUOTA_PINNED, pinned(kind, size));
+	if (err)
+		goto err_fd;
+	err = quota_charge(c, QUOTA_RINGS, kind == SEG_RINGS ? size : 0);
+	if (err)
+		goto err_pinned;
+	return 0;
+
+err_pinned:
+	quota_return(c, QUOTA_PINNED, pinned(kind, size));
+err_fd:
+	quota_return(c, QUOTA_FD, 1);
+	return err;
+}
+
+static void seg_return(struct container *c, enum seg_kind kind, uint64_t size)
+{
+	quota_return(c, QUOTA_RINGS, kind == SEG_RINGS ? size : 0);
+	quota_return(c, QUOTA_PINNED, pinned(kind, size));
+	quota_return(c, QUOTA_FD, 1);
+}
+
+/* Have the pages of a new mapping come from that NUMA node if it has any; -1: from anywhere. */
+static void memory_near(void *map, uint64_t size, int node)
+{
+	unsigned long mask[16] = { 0 };
+
+	if (node < 0 || (size_t)node >= sizeof(mask) * 8)
+		return;
+	mask[node / 64] = 1ul << node % 64;
+	if (syscall(SYS_mbind, map, size, MPOL_PREFERRED, mask, sizeof(mask) * 8, 0))
+		log_debug("mbind, node %d: %m", node);
+}
+
+int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
+{
+	static const char *const names[] = {
+		[SEG_RINGS] = "freeflow-rings", [SEG_SHADOW] = "freeflow-shadow", [SEG_DM] = "freeflow-dm"
+	};
+	struct seg seg = { .id = s->num_segs, .kind = kind }, *segs;
+	int err;
+
+	size = page_up(size);
+	if (!size || size > INT64_MAX || s->num_segs >= MAX_SEGS)
+		return -ENOSPC;
+	segs = realloc(s->segs, (s->num_segs + 1) * sizeof(*segs));
+	if (!segs)
+		return -ENOMEM;
+	s->segs = segs;
+	err = seg_charge(s->cont, kind, size);
+	if (err)
+		return err;
+	seg.size = size;
+	if (kind != SEG_SHADOW) {
+		seg.alloc = ring_pages_new(size);
+		err = -ENOMEM;
+		if (!seg.alloc)
+			goto err_return;
+	}
+	seg.fd = sealed_memfd(names[kind], size);
+	if (seg.fd < 0) {
+		err = seg.fd;
+		goto err_alloc;
+	}
+	seg.map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
+	if (seg.map == MAP_FAILED) {
+		err = -errno;
+		goto err_close;
+	}
+	memory_near(seg.map, size, s->fast->conf.node);
+	seg.guarded = kind == SEG_SHADOW && !guard_map(seg.map, size);
+	seg.watch = err = sigbus_watch(seg.map, size, FF_PAGE, s);
+	if (err < 0)
+		goto err_unmap;
+	segs[s->num_segs++] = seg;
+	return (int)seg.id;
+
+err_unmap:
+	munmap(seg.map, size);
+err_close:
+	close(seg.fd);
+err_alloc:
+	free(seg.alloc);
+err_return:
+	seg_return(s->cont, kind, size);
+	return err;
+}
+
+struct seg *seg_get(struct session *s, uint32_t id)
+{
+	return id < s->num_segs ? &s->segs[id] : NULL;
+}
+
+/* What is left of a mapping that may have many pages. */
+struct remains {
+	uv_work_t work;
+	void *map;
+	uint64_t size;
+	int fd;
+};
+
+/* On a thread of libuv's. */
+static void remains_free(uv_work_t *w)
+{
+	struct remains *r = w->data;
+
+	(void)sandbox_enter(SANDBOX_POOL); /* the control thread's holds in any case */
+	/* in slices: who maps something meanwhile waits for the one that is under way only */
+	for (uint64_t at = 0; at < r->size; at += SLICE)
+		madvise((uint8_t *)r->map + at, r->size - at < SLICE ? r->size - at : SLICE,
+			MADV_DONTNEED);
+	munmap(r->map, r->size);
+	if (r->fd >= 0)
+		close(r->fd);
+}
+
+static void remains_freed(uv_work_t *w, int status)
+{
+	(void)status;
+	free(w->data);
+}
+
+/* Not here, where it would keep all clients waiting: 70 ms for 1 GB. False: it must be here. */
+static bool free_elsewhere(const struct session *s, void *map, uint64_t size, int fd)
+{
+	struct remains *r;
+
+	if (size <= FREE_MAX || !s->conn)
+		return false;
+	r = malloc(sizeof(*r));
+	if (!r)
+		return false;
+	*r = (struct remains){ .map = map, .size = size, .fd = fd };
+	r->work.data = r;
+	if (!uv_queue_work(&s->conn->r->loop, &r->work, remains_free, remains_freed))
+		return true;
+	free(r);
+	return false;
+}
+
+void unmap_later(struct session *s, void *map, uint64_t size, int fd)
+{
+	if (free_elsewhere(s, map, size, fd))
+		return;
+	munmap(map, size);
+	if (fd >= 0)
+		close(fd);
+}
+
+void seg_free_all(struct session *s)
+{
+	populate_forget(s);
+	for (uint32_t i = 0; i < s->num_segs; i++) {
+		struct seg *seg = &s->segs[i];
+
+		seg_return(s->cont, seg->kind, seg->size);
+		sigbus_unwatch(seg->watch);
+		unmap_later(s, seg->map, seg->size, seg->fd);
+		free(seg->alloc);
+	}
+	free(s->segs);
+	s->segs = NULL;
+	s->num_segs = 0;
+}
+
+/* ---- rings -------------------------------------------------------------------------------------- */
+
+static bool page_used(const struct ring_pages *p, uint32_t i)
+{
+	return p->used[i / 64] >> (i % 64) & 1;
+}
+
+static void pages_set(struct ring_pages *p, uint32_t from, uint32_t num, bool used)
+{
+	for (uint32_t i = from; i < from + num; i++) {
+		if (used)
+			p->used[i / 64] |= 1ull << (i % 64);
+		else
+			p->used[i / 64] &= ~(1ull << (i % 64));
+	}
+	p->free = used ? p->free - num : p->free + num;
+}
+
+/* The first of `num` free pages in a row, or p->pages. */
+static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
+{
+	uint32_t run = 0;
+
+	if (p->free < num)
+		return p->pages;
+	for (uint32_t i = 0; i < p->pages; i++) {
+		uint64_t word = p->used[i / 64];
+
+		if (!(i % 64) && word == UINT64_MAX) {
+			run = 0;
+			i += 63;
+			continue;
+		}
+		if (!(i % 64) && !word && i + 64 <= p->pages && run + 64 < num) {
+			run += 64;
+			i += 63;
+			continue;
+		}
+		run = page_used(p, i) ? 0 : run + 1;
+		if (run == num)
+			return i + 1 - num;
+	}
+	return p->pages;
+}
+
+/* Large ones by a hole, 26 MB in 1 ms: a memset takes 6 ms. */
+static void zero(const struct seg *seg, uint32_t first, uint32_t num)
+{
+	uint64_t off = (uint64_t)first * FF_PAGE, len = (uint64_t)num * FF_PAGE;
+
+	if (len < HOLE_MIN ||
+	    fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
+		memset(seg->map + off, 0, len);
+}
+
+/* `num` pages of that segment, zeroed. */
+static bool pages_take(struct seg *seg, uint32_t num, uint32_t *off)
+{
+	struct ring_pages *p = seg->alloc;
+	uint32_t first = pages_find(p, num), end = first + num;
+
+	if (first == p->pages)
+		return false;
+	pages_set(p, first, num, true);
+	if (first < p->clean)
+		zero(seg, first, (end < p->clean ? end : p->clean) - first);
+	if (end > p->clean)
+		p->clean = end;
+	*off = first * FF_PAGE;
+	return true;
+}
+
+int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
+{
+	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE);
+	uint64_t want = RINGS_MIN;
+	int id;
+
+	if (!num)
+		return -EINVAL;
+	for (uint32_t i = 0; i < s->num_segs; i++) {
+		if (s->segs[i].kind != SEG_RINGS)
+			continue;
+		if (pages_take(&s->segs[i], num, off)) {
+			*seg = i;
+			return 0;
+		}
+		if (want < RINGS_MAX)
+			want *= 2;
+	}
+	if (want < page_up(size))
+		want = page_up(size);
+	if (want > UINT32_MAX)
+		return -ENOSPC;
+	id = seg_create(s, SEG_RINGS, want);
+	if (id < 0)
+		return id;
+	*seg = (uint32_t)id;
+	return pages_take(&s->segs[id], num, off) ? 0 : -ENOSPC;
+}
+
+int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off)
+{
+	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE), i;
+	int id;
+
+	for (i = 0; i < s->num_segs && s->segs[i].kind != SEG_DM; i++)
+		;
+	if (i == s->num_segs) {
+		id = seg_create(s, SEG_DM, max);
+		if (id < 0)
+			return id;
+	}
+	*seg = i;
+	return pages_take(&s->segs[i], num, off) ? 0 : -ENOMEM;
+}
+
+void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
+{
+	pages_set(s->segs[seg].alloc, off / FF_PAGE, (uint32_t)(page_up(size) / FF_PAGE), false);
+}

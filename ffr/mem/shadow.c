@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * shadow.c - which pages of an application the router can reach by a pointer. shadow_map() and
+ * shadow_unmap(): control thread; shadow_translate(): runners.
+ *
+ * A client claims two kinds of runs. Of shadow memory it names pages of its own segments; which of
+ * them it says are where in its memory is its own affair, so bounds are all there is to check. Of
+ * a shared mapping it names its address, and the router looks into the process, maps the same file
+ * and keeps it mapped for as long as the MR lives, as pinned pages would be.
+ *
+ * The latter must not give a client anything that it does not have: which mappings there are its own
+ * /proc/self/maps tells, and the keeper opens the file (keeper/map_file.c). Whatever fails leaves the
+ * run to pvm.c, which is always right; so does a kernel that cannot be asked (before Linux 6.11).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#include "ffr/abi/ff_vma.h"
+#include "ffr/keeper/keeper.h"
+#include "ffr/mem/shadow.h"
+
+/* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
+#define EXTRA_RUNS FF_MR_MAX_RUNS
+
+/* Bytes of files that one call looks at for holes, and makes present. */
+#define LOOK_MAX (4ull << 20)
+
+/*
+ * What one call may look at: mappings that the process is asked for, 1 us each, and files that are opened
+ * and mapped, whether that succeeds or not, 30 us each. What is beyond is left to pvm.c.
+ */
+#define ASKED_MAX 1024u
+#define TRIED_MAX 64u
+
+#define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Part of an application's file, mapped here; shared by MRs that name the same part. */
+struct foreign_key {
+	const struct session *ses;
+	uint64_t inode, offset, len;
+	uint32_t dev_major, dev_minor;
+	uint64_t writable;
+};
+
+struct foreign {
+	UT_hash_handle hh;
+	struct foreign_key key;
+	uint8_t *map; /* map_len bytes; what was asked for lies `lead` bytes inside */
+	uint64_t map_len, lead;
+	uint32_t refs; /* runs */
+	int watch;     /* sigbus.c's number */
+};
+
+static struct foreign *foreigns; /* hash by key */
+
+static uint64_t page_down(uint64_t x)
+{
+	return x & ~(uint64_t)(FF_PAGE - 1);
+}
+
+/* ---- files of the application ------------------------------------------------------------------ */
+
+/* What is known about the process while one MR's shared runs are looked at. */
+struct peer {
+	struct session *ses;
+	bool writes;	   /* the MR may be written to */
+	uint32_t max_runs; /* of the MR */
+	uint64_t look;	   /* bytes that may still be looked at for holes */
+	uint32_t asked, tried;
+};
+
+/*
+ * Are the mapping's first bytes there, as many as may be looked at? The library has the program touch
+ * all of them, so it is only somebody else whose session ends when a hole is met later.
+ */
+static bool is_there(struct peer *peer, const struct foreign *g)
+{
+	uint64_t n = g->key.len < peer->look ? g->key.len : peer->look;
+
+	peer->look -= n;
+	return !n || !madvise(g->map, page_down(g->lead + n - 1) + FF_PAGE,
+			      g->key.writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+}
+
+/*
+ * Map bytes [key->offset, + len) of the file. Huge pages can only be mapped as a whole. Parts that
+ * the application never touched are left to it: pages are charged to who touches them first.
+ */
+static struct foreign *foreign_map(struct peer *peer, const struct foreign_key *key, int fd,
+				   uint64_t page_size)
+{
+	uint64_t from = key->offset & ~(page_size - 1);
+	uint64_t to = (key->offset + key->len + page_size - 1) & ~(page_size - 1);
+	struct foreign *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return NULL;
+	g->key = *key;
+	g->lead = key->offset - from;
+	g->map_len = to - from;
+	/* no reserve: of huge pages none are set aside for the router */
+	g->map = mmap(NULL, g->map_len, PROT_READ | (key->writable ? PROT_WRITE : 0),
+		      MAP_SHARED | MAP_NORESERVE, fd, (off_t)from);
+	if (g->map == MAP_FAILED)
+		goto err_free;
+	if (guard_map(g->map, g->map_len))
+		goto err_unmap;
+	/* whoever can write to the file can cut it off: it is watched from the first access on */
+	g->watch = sigbus_watch(g->map, g->map_len, page_size, (struct session *)key->ses);
+	if (g->watch < 0)
+		goto err_unmap;
+	if (is_there(peer, g))
+		return g;
+	sigbus_unwatch(g->watch);
+err_unmap:
+	munmap(g->map, g->map_len);
+err_free:
+	free(g);
+	return NULL;
+}
+
+/* The part [va, va + len) of mapping v, mapped here, with one more reference; NULL: cannot be. */
+static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, uint64_t va,
+				   uint64_t len)
+{
+	struct foreign_key key;
+	struct foreign *g;
+	int fd;
+
+	memset(&key, 0, sizeof(key)); /* hashed as bytes */
+	key.ses = peer->ses;
+	key.inode = v->inode;
+	key.offset = v->offset + (va - v->start);
+	key.len = len;
+	key.dev_major = v->dev_major;
+	key.dev_minor = v->dev_minor;
+	key.writable = peer->writes;
+	HASH_FIND(hh, foreigns, &key, sizeof(key), g);
+	if (g) { /* the session has this file mapped; while it does, its inode is no other's */
+		g->refs++;
+		return g;
+	}
+	if (peer->ses->num_foreign >= MAX_FOREIGN || peer->tried++ >= TRIED_MAX)
+		return NULL;
+	/* open as the application has it, for only what can be written to can be guarded */
+	fd = keeper_map_file(peer->ses->keeper_id, v, v->flags & FF_VMA_WRITE);
+	if (fd < 0)
+		return NULL;
+	g = foreign_map(peer, &key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
+	close(fd);
+	if (!g)
+		return NULL;
+	g->refs = 1;
+	HASH_ADD(hh, foreigns, key, sizeof(g->key), g);
+	if (!g->hh.tbl) {
+		sigbus_unwatch(g->watch);
+		munmap(g->map, g->map_len);
+		free(g);
+		return NULL;
+	}
+	peer->ses->num_foreign++;
+	return g;
+}
+
+static void foreign_put(struct foreign *g)
+{
+	struct session *s = (struct session *)g->key.ses;
+
+	if (--g->refs)
+		return;
+	HASH_DELETE(hh, foreigns, g);
+	s->num_foreign--;
+	sigbus_unwatch(g->watch);
+	unmap_later(s, g->map, g->map_len, -1);
+	free(g);
+}
+
+/* ---- claims ------------------------------------------------------------------------------------------ */
+
+/* Is the claim well formed, behind `prev_end`, and on pages of the MR? */
+static bool claim_valid(const struct mr *mr, const struct ff_mr_run *c, uint64_t prev_end)
+{
+	uint64_t lo = page_down(mr->addr), hi = page_down(mr->addr + mr->length - 1) + FF_PAGE;
+	const struct session *s = mr->o.ses;
+	uint64_t end;
+
+	if (!c->len || (c->va | c->len) % FF_PAGE || __builtin_add_overflow(c->va, c->len, &end))
+		return false;
+	if (c->va < lo || c->va < prev_end || end > hi)
+		return false;
+	if (c->kind == FF_RUN_SHARED)
+		return true;
+	return c->kind == FF_RUN_SHADOW && c->seg < s->num_segs &&
+	       s->segs[c->seg].kind == SEG_SHADOW && !(c->off % FF_PAGE) &&
+	       c->off <= s->segs[c->seg].size && c->len <= s->segs[c->seg].size - c->off;
+}
+
+static bool claims_valid(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
+{
+	uint64_t end = 0;
+
+	/* the last page's end must not wrap */
+	if (!mr->length || mr->addr + mr->length - 1 < mr->addr ||
+	    mr->addr + mr->length - 1 >= page_down(UINT64_MAX))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		if (!claim_valid(mr, &claim[i], end))
+			return false;
+		end = claim[i].va + claim[i].len;
+	}
+	return true;
+}
+
+static void run_add(struct mr *mr, uint64_t va, uint64_t len, uint8_t *host, struct foreign *g)
+{
+	uint64_t from = va > mr->addr ? va : mr->addr, to = mr->addr + mr->length;
+
+	mr->run[mr->num_runs++] =
+		(struct mr_run){ .va = va, .len = len, .host = host, .foreign = g };
+	if (va + len < to)
+		to = va + len;
+	mr->zero_copy += to - from;
+}
+
+/* Map what can be mapped of a claim on shared mappings; the rest is pvm.c's. */
+static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t end)
+{
+	uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (peer->writes ? FF_VMA_WRITE : 0);
+	struct ff_vma v = { 0 };
+
+	for (; va < end && mr->num_runs < peer->max_runs && peer->asked++ < ASKED_MAX; va = v.end) {
+		uint64_t from, to;
+		struct foreign *g;
+
+		if (ff_vma_ask(peer->ses->maps_fd, va, &v))
+			return;
+		from = v.start > va ? v.start : va;
+		to = v.end < end ? v.end : end;
+		if (from >= to || (v.flags & need) != need)
+			continue;
+		g = foreign_get(peer, &v, from, to - from);
+		if (g)
+			run_add(mr, from, to - from, g->map + g->lead, g);
+	}
+}
+
+int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
+{
+	struct session *s = mr->o.ses;
+	struct peer peer = {
+		.ses = s,
+		.writes = mr->access & ACCESS_WRITES,
+		.max_runs = n,
+		.look = LOOK_MAX,
+	};
+	struct mr_run *shrunk;
+	bool now = true;
+	int err = 0;
+
+	mr->run = NULL;
+	mr->num_runs = 0;
+	mr->zero_copy = 0;
+	if (!claims_valid(mr, claim, n))
+		return -EINVAL;
+	if (!n)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (claim[i].kind == FF_RUN_SHARED)
+			peer.max_runs = n + EXTRA_RUNS;
+	mr->run = calloc(peer.max_runs, sizeof(*mr->run));
+	if (!mr->run)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n && mr->num_runs < peer.max_runs && !err; i++) {
+		const struct ff_mr_run *c = &claim[i];
+
+		if (c->kind == FF_RUN_SHADOW) {
+			struct seg *seg = &s->segs[c->seg];
+
+			if (!seg->guarded)
+				continue;
+			err = populate(s, seg, c->off, c->len, now);
+			now = false;
+			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
+			continue;
+		}
+		if (s->maps_fd >= 0)
+			map_shared(mr, &peer, c->va, c->va + c->len);
+	}
+	if (err || !mr->num_runs) {
+		shadow_unmap(mr);
+		return err;
+	}
+	if (mr->num_runs < peer.max_runs) {
+		shrunk = realloc(mr->run, mr->num_runs * sizeof(*shrunk));
+		if (shrunk)
+			mr->run = shrunk;
+	}
+	return 0;
+}
+
+void shadow_unmap(struct mr *mr)
+{
+	for (uint32_t i = 0; i < mr->num_runs; i++)
+		if (mr->run[i].foreign)
+			foreign_put(mr->run[i].foreign);
+	free(mr->run);
+	mr->run = NULL;
+	mr->num_runs = 0;
+	mr->zero_copy = 0;
+}
+
+bool shadow_access_ok(const struct mr *mr, uint32_t access)
+{
+	for (uint32_t i = 0; i < mr->num_runs; i++)
+		if (mr->run[i].foreign && !mr->run[i].foreign->key.writable &&
+		    (access & ACCESS_WRITES))
+			return false;
+	return true;
+}
+
+int shadow_prefetch(const struct mr *mr, uint64_t va, uint64_t len, bool write)
+{
+	uint64_t left = len < FF_PREFETCH_MAX ? len : FF_PREFETCH_MAX, n;
+	uint8_t *host;
+
+	for (; left; va += n, left -= n) {
+		uintptr_t from;
+
+		n = shadow_translate(mr, va, left, &host);
+		if (!host)
+			continue;
+		from = page_down((uintptr_t)host);
+		/* before Linux 5.14 pages are made present when they are used */
+		if (madvise((void *)from, (uintptr_t)host + n - from,
+			    write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
+		    errno != EINVAL)
+			return errno == ENOMEM ? -ENOMEM : -EFAULT;
+	}
+	return 0;
+}
+
+uint64_t shadow_translate(const struct mr *mr, uint64_t va, uint64_t len, uint8_t **host)
+{
+	const struct mr_run *r = mr->run;
+	uint32_t lo = 0, hi = mr->num_runs;
+
+	/* one run is the usual case */
+	if (hi && va >= r->va && va - r->va < r->len) {
+		*host = r->host + (va - r->va);
+		return len < r->len - (va - r->va) ? len : r->len - (va - r->va);
+	}
+	while (lo < hi) { /* the first run that ends above va */
+		uint32_t mid = (lo + hi) / 2;
+
+		if (r[mid].va + r[mid].len > va)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	if (lo == mr->num_runs) {
+		*host = NULL;
+		return len;
+	}
+	r += lo;
+	if (va < r->va) {
+		*host = NULL;
+		return len < r->va - va ? len : r->va - va;
+	}
+	*host = r->host + (va - r->va);
+	return len < r->len - (va - r->va) ? len : r->len - (va - r->va);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* cpu.c - see cpu.h. */
+#include "ffr/obj/cpu.h"
+
+#include "ffr/obj/objects.h"
+
+#define ONE_CPU 1000u /* max_cpu */
+
+/* ns that it takes to use so many ns of CPU time. */
+static uint64_t time_for(uint64_t cpu_ns, uint64_t max_cpu)
+{
+	return cpu_ns * ONE_CPU / max_cpu;
+}
+
+/* The fast thread and the control thread may charge at once. */
+static void charge(struct cpu_meter *m, uint64_t max_cpu, uint64_t now, uint64_t ns)
+{
+	uint64_t from, burst, old = atomic_load_explicit(&m->paid, memory_order_relaxed);
+
+	if (!max_cpu)
+		return;
+	burst = time_for(CPU_BURST_NS, max_cpu);
+	now -= ns; /* it was not idle in that time */
+	do {
+		from = old + burst < now ? now - burst : old;
+	} while (
+		!atomic_compare_exchange_weak_explicit(&m->paid, &old, from + time_for(ns, max_cpu),
+						       memory_order_relaxed, memory_order_relaxed));
+}
+
+static uint64_t wait_for(struct cpu_meter *m, uint64_t max_cpu, uint64_t now)
+{
+	uint64_t paid = atomic_load_explicit(&m->paid, memory_order_relaxed);
+	uint64_t rest = atomic_load_explicit(&m->rest, memory_order_relaxed);
+
+	if (!max_cpu)
+		return 0;
+	if (rest <= now && paid > now) {
+		rest = paid + time_for(CPU_BURST_NS, max_cpu);
+		atomic_store_explicit(&m->rest, rest, memory_order_relaxed);
+	}
+	return rest > now ? rest - now : 0;
+}
+
+bool cpu_limited(const struct container *c)
+{
+	return c->limits.max_cpu || c->of->limits.max_cpu;
+}
+
+void cpu_charge(struct container *c, uint64_t now, uint64_t ns)
+{
+	charge(&c->cpu, c->limits.max_cpu, now, ns);
+	charge(&c->of->cpu, c->of->limits.max_cpu, now, ns);
+}
+
+uint64_t cpu_wait(struct container *c, uint64_t now)
+{
+	uint64_t own = wait_for(&c->cpu, c->limits.max_cpu, now);
+	uint64_t all = wait_for(&c->of->cpu, c->of->limits.max_cpu, now);
+
+	return own > all ? own : all;
+}
+
+void cpu_reset(struct cpu_meter *m)
+{
+	atomic_store(&m->paid, 0);
+	atomic_store(&m->rest, 0);
+}
+
+uint64_t cpu_of_clock(clockid_t clock)
+{
+	struct timespec ts = { 0 };
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+uint64_t cpu_of_thread(void)
+{
+	return cpu_of_clock(CLOCK_THREAD_CPUTIME_ID);
+}

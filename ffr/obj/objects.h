@@ -1,0 +1,639 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * objects.h - what the router keeps about containers, sessions, PDs, MRs, CQs, SRQs, QPs and AHs.
+ *
+ * Ownership: every object belongs to one session and dies with it. All of it is private to the
+ * router; the client sees handles (session-wide), QP numbers (router-wide) and keys
+ * (container-wide).
+ *
+ * Locking: everything here is read and written with the fast lock held (fast.h), that of the thread
+ * whose container it is (fast/threads.c). A runner (fast thread) holds it while it runs, the control
+ * thread takes those of all threads with fast_lock() for the short time that a change needs. Fields
+ * marked [ctl] are the control thread's alone and need no lock.
+ */
+#ifndef FFR_OBJ_OBJECTS_H
+#define FFR_OBJ_OBJECTS_H
+
+#include <infiniband/verbs.h>
+#include <bsd/sys/queue.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+#include "ffr/abi/ff_proto.h"
+#include "ffo/base/ffo_limits.h"
+#include "ffr/abi/ff_ring.h"
+#include "ffr/obj/cpu.h"
+#include "ffr/obj/lat.h"
+#include "ffr/obj/quota.h"
+#include "ffr/obj/rate.h"
+#include "ffr/obj/stats.h"
+#include "ffr/lib/timer.h"
+
+struct fast;
+struct ctl_conn;
+struct soft_qp;
+struct trace;
+struct session;
+struct cm_cont;
+struct cm_chan;
+
+/* ---- handle tables (objects.c) ---------------------------------------------------------- */
+
+enum obj_kind {
+	OBJ_PD = 1,
+	OBJ_MR,
+	OBJ_CHANNEL,
+	OBJ_CQ,
+	OBJ_SRQ,
+	OBJ_QP,
+	OBJ_AH,
+	OBJ_XRCD,
+	OBJ_CM_ID,
+	OBJ_MW,
+	OBJ_DM,
+	OBJ_NUM_KINDS
+};
+
+/* First member of every object that a client names by a handle. */
+struct obj {
+	uint32_t handle;
+	uint8_t kind;  /* enum obj_kind */
+	uint32_t refs; /* objects of the same session that use this one; destroy needs 0 */
+	struct session *ses;
+};
+
+/* Dense table of one kind; the index is the handle's low 16 bits, the rest its generation. */
+struct obj_table {
+	struct obj **slot;
+	uint16_t *gen;
+	uint32_t size, used, next_free;
+	uint32_t max;
+};
+
+/* 0 and o->handle set, or -ENOMEM when the table is full. */
+int obj_insert(struct obj_table *t, struct obj *o);
+void obj_remove(struct obj_table *t, struct obj *o);
+/* The live object of that handle, or NULL: out of range, stale generation, or handle 0. */
+static inline struct obj *obj_get(const struct obj_table *t, uint32_t handle)
+{
+	uint32_t i = FF_HANDLE_INDEX(handle);
+	struct obj *o = i < t->size ? t->slot[i] : NULL;
+
+	return o && o->handle == handle ? o : NULL;
+}
+void obj_table_free(struct obj_table *t);
+
+/* ---- container ---------------------------------------------------------------------------- */
+
+#define CONTAINER_NAME_MAX 64
+#define CONTAINER_MAX_GIDS 2
+
+/* Key -> object, for all of a container's sessions: open addressing, keys random (keys.c). */
+struct key_table {
+	struct key_slot {
+		uint32_t key; /* 0: free */
+		void *obj;
+	} * slot;
+	uint32_t size; /* a power of two */
+	uint32_t used;
+};
+
+/* The containers of one tenant on this host, as far as limits go. fast/rate.c */
+struct tenant {
+	LIST_ENTRY(tenant) entry; /* fast->tenants */
+	char name[CONTAINER_NAME_MAX];
+	uint32_t num_containers;
+	struct ffo_limits limits; /* the orchestrator's; of all its containers here together */
+	bool limited;		  /* one of its meters may close */
+	struct rate_meter meter[RATE_DIRS];
+	uint64_t gather_since; /* ns; its limits wait until its containers are on one thread */
+	struct container *any; /* [ctl] fast/threads.c, while it looks for groups */
+	struct quota_use use;  /* [ctl] */
+	struct cpu_meter cpu;
+};
+
+struct container {
+	LIST_ENTRY(container) entry;
+	LIST_HEAD(, session) sessions;
+	LIST_HEAD(, xrcd) xrcds;	    /* XRC domains that its sessions have open */
+	struct key_table keys;		    /* lkeys and rkeys of MRs: struct mr */
+	struct key_table windows;	    /* the upper 24 bits of windows' rkeys: struct mw */
+	TAILQ_HEAD(mw_list, mw) mw_changed; /* mw.c */
+	TAILQ_ENTRY(container) mw_turn;	    /* fast->mw_turns, while there are any */
+	char name[CONTAINER_NAME_MAX];
+	char tenant[CONTAINER_NAME_MAX];
+	struct tenant *of;		       /* its tenant, while it is on fast->containers */
+	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
+	uint8_t num_gids;
+	uint16_t lid;
+	uint32_t id, epoch; /* the orchestrator's */
+	enum ff_mode mode;
+	struct ffo_limits limits; /* in force: the orchestrator's, and the host's defaults */
+	bool limited;		  /* one of its meters, or of its tenant's, may close */
+	bool meters_set;	  /* one of its own */
+	struct rate_meter meter[RATE_DIRS];
+	struct rate_share share[RATE_DIRS]; /* of the tenant's */
+	uint64_t news_turn;		    /* fast->turn that news_left is of; fast/loop.c */
+	uint32_t news_left;
+	TAILQ_HEAD(qp_list, qp) active_qps;
+	TAILQ_ENTRY(container) turn;   /* fast->turns, while it has any */
+	uint32_t num_active;	       /* QPs on active_qps */
+	uint8_t kind;		       /* enum turn, while it has any */
+	uint32_t round;		       /* fast->round that `credit` is of */
+	int64_t credit;		       /* bytes that it may move in this round */
+	SLIST_ENTRY(container) served; /* fast->served, while is_served; fast/cpu.c */
+	bool is_served;
+	uint64_t turns_ns; /* in which it was served, and how often it woke the thread, */
+	uint32_t wakes;	   /* since cpu_settle() */
+	bool parked;	   /* not served until `unpark`: it has reached max_cpu */
+	struct cpu_meter cpu;
+	uint64_t ctl_cpu_ns; /* [ctl] CPU time of the control thread */
+	uint64_t parked_at;  /* ns */
+	struct timer unpark;
+	bool dying;		      /* removed from the host; sessions are being closed */
+	struct fast *fast;	      /* the thread that serves it; fast/threads.c */
+	struct container *near;	      /* it waits to be on the thread of that one */
+	bool near_first;	      /* ... of the first thread */
+	bool at_first;		      /* it has to stay there */
+	bool hold;		      /* it is about to move: none of its QPs is served */
+	uint64_t load;		      /* what it has cost its thread; fast/turns.c */
+	uint64_t load_seen;	      /* [ctl] of that, when fast_balance() last looked */
+	uint64_t load_rate;	      /* [ctl] so much in the time before */
+	struct container *group;      /* [ctl] fast/threads.c, while it looks for groups */
+	struct ff_stats stats;	      /* sums of closed sessions; see stats.c */
+	struct lat lat;		      /* likewise */
+	uint32_t num_mcast;	      /* attachments of its QPs to multicast groups */
+	bool traced;		      /* [ctl] trace.h */
+	uint32_t trace_qp;	      /* [ctl] only the QP with that number; 0: all */
+	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
+	struct quota_use use;	      /* [ctl] */
+	struct quota_refusal refusal; /* [ctl] */
+	void *ctl;		      /* [ctl] listening socket and paths */
+	struct pvm_queue *pvm;	      /* pvm.c; NULL until there is a session */
+	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
+};
+
+/* The container with that address in that tenant, or NULL: not on this host. */
+struct container *container_by_gid(struct fast *f, const char *tenant, const union ibv_gid *gid);
+struct container *container_by_lid(struct fast *f, const char *tenant, uint16_t lid);
+
+/* ---- shared memory (seg.c) ------------------------------------------------------------------ */
+
+enum seg_kind { SEG_RINGS = 1, SEG_SHADOW, SEG_DM };
+
+/* A sealed memfd that the router created and its client maps. */
+struct seg {
+	uint32_t id; /* from 0 in the session; 0 starts with struct ff_ses_hdr */
+	enum seg_kind kind;
+	int fd;	      /* [ctl] */
+	uint8_t *map; /* the router's own mapping, all of it */
+	uint64_t size;
+	bool guarded; /* SEG_SHADOW: by guard.c; if not, it is reached by pvm.c */
+	int watch;    /* [ctl] sigbus.c's number */
+	/* [ctl] SEG_SHADOW: bytes from the start that were faulted in, and are to be (populate.c) */
+	uint64_t populated, populate_to;
+	void *alloc; /* [ctl] page allocator of a SEG_RINGS or SEG_DM */
+};
+
+/* ---- session ---------------------------------------------------------------------------------- */
+
+struct session {
+	LIST_ENTRY(session) entry;   /* container->sessions */
+	TAILQ_ENTRY(session) active; /* fast->active_sessions while is_active */
+	struct container *cont;
+	struct fast *fast;
+	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
+	struct obj_table tab[OBJ_NUM_KINDS];
+	struct seg *segs; /* [num_segs] */
+	uint32_t num_segs;
+	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
+	uint32_t id;
+	pid_t pid;	    /* as the router sees it; from SO_PEERCRED */
+	uint32_t keeper_id; /* [ctl] keeper/keeper.h */
+	int maps_fd;	    /* [ctl] the client's /proc/self/maps; -1: the kernel cannot be asked */
+	char comm[16];
+	int async_fd; /* router's end of the async socket */
+	int bell_fd;  /* eventfd that the client writes */
+	bool is_active, closing;
+	bool deaf;	       /* its bell is not listened to: the container is parked */
+	_Atomic bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
+	uint32_t srq_kick_seen;
+	uint32_t srq_at,
+		srqs_left; /* slots of the SRQs' table that are to be looked at, from there on */
+
+	/* fast/sched.c's view of who posts where */
+	uint64_t busy_told;	      /* when hdr->busy was last written */
+	SLIST_ENTRY(session) touched; /* on fast->touched while is_touched */
+	uint64_t last_post;	      /* ns */
+	uint32_t turn_posts;	      /* WRs taken in this turn */
+	uint32_t burst;		      /* WRs taken since the runner last slept */
+	uint32_t at_once;	      /* ... at most in one turn */
+	uint32_t coal;		      /* postings that one bell is to announce, less one */
+	uint64_t own_at;	      /* ns: when data of its own WRs last came to it */
+	uint64_t coal_from;	      /* ns: no coalescing before ... */
+	uint64_t coal_pause;	      /* ... for so long */
+	uint16_t cpu;		      /* CPU of the last posting, 0xffff: none yet */
+	bool is_touched, turn_data;   /* in this turn: listed; data was delivered to it */
+	bool turn_note;		      /* ... or a message without data */
+	bool owed, dialog;	      /* got data since its last posting; answered such data */
+
+	struct pvm_client *pvm;	       /* pvm.c: its memory */
+	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
+	struct lat lat;		       /* sums of closed QPs */
+	struct ctl_conn *conn;	       /* [ctl] */
+	TAILQ_ENTRY(session) populate; /* [ctl] populate.c, while populating */
+	bool populating;	       /* [ctl] */
+	uint32_t end_step, end_at;     /* [ctl] how far its end has come; session.c */
+	/* [ctl] who has `token` may import from this session; ctl/import.c */
+	uint8_t token[FF_TOKEN_SZ];
+	uint32_t import_of;	 /* id of the session that it imports from, 0: none */
+	LIST_HEAD(, pd) imports; /* handles of imported PDs, also those given back */
+};
+
+/* ---- the objects -------------------------------------------------------------------------------- */
+
+struct pd {
+	struct obj o;
+	/* [ctl] ctl/import.c */
+	struct pd *of;		     /* imported: the PD that this handle stands for */
+	LIST_ENTRY(pd) same_session; /* imported: session->imports */
+	uint32_t num_imports;	     /* sessions that keep it */
+	bool is_gone;		     /* in no table: to be freed with the last of them */
+};
+
+struct channel {
+	struct obj o;
+	int fd;		    /* router's end */
+	struct cm_chan *cm; /* [ctl] CM ids and events that wait, NULL while there are none */
+};
+
+/* Part of an MR that the router can reach by a pointer. Sorted by va, disjoint. */
+struct mr_run {
+	uint64_t va, len;	 /* bytes in the application's address space */
+	uint8_t *host;		 /* the router's address of va */
+	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or NULL */
+};
+
+/* What an MR is made of. */
+enum mr_kind {
+	MR_USER,   /* the application's memory */
+	MR_NULL,   /* nothing: reads as zeros, writes vanish; of local use only */
+	MR_DM,	   /* device memory */
+	MR_DMABUF, /* a dma-buf */
+};
+
+struct mr {
+	struct obj o; /* refs: windows bound to it */
+	struct pd *pd;
+	uint8_t kind;		     /* enum mr_kind */
+	uint32_t lkey, rkey;	     /* the same number */
+	uint32_t access;	     /* IBV_ACCESS_* */
+	uint64_t addr, length, iova; /* [iova, iova + length) on the wire is [addr, ...) of pid */
+	uint64_t zero_copy;	     /* bytes covered by runs */
+	uint32_t num_runs;
+	struct mr_run *run;
+	struct dm *dm;	  /* MR_DM */
+	uint8_t *map;	  /* MR_DMABUF: map_len bytes */
+	uint64_t map_len; /* [ctl] */
+	int watch;	  /* [ctl] sigbus.c's number */
+	void *backend;	  /* the backend's own */
+};
+
+/* Device memory: pages of a segment of the session (SEG_DM), which the client maps as well. */
+struct dm {
+	struct obj o;	 /* refs: MRs */
+	uint64_t length; /* bytes asked for */
+	uint32_t seg, off;
+};
+
+/* A memory window: a part of an MR under an rkey of its own. mw.c */
+struct mw {
+	struct obj o;
+	struct pd *pd;
+	uint8_t type;  /* enum ibv_mw_type */
+	uint32_t rkey; /* index << 8 | the byte that the last bind gave */
+	/* bound to (NULL: to nothing); the part of it: */
+	struct mr *mr;
+	uint32_t access;       /* IBV_ACCESS_* */
+	uint64_t base, length; /* bytes; base is the first one's address on the wire */
+	uint64_t va;	       /* ... and in the MR, as mr->addr counts */
+	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
+	LIST_ENTRY(mw) of_qp;  /* qp->windows */
+	/* orch/map.c publishes it, some time after it was bound or unbound */
+	TAILQ_ENTRY(mw) changed; /* container->mw_changed while is_changed */
+	bool is_changed;
+	uint32_t published; /* the rkey that was, 0: none */
+};
+
+struct cq {
+	struct obj o;
+	struct ff_cq_hdr *hdr; /* shared */
+	struct ff_cqe *ring;   /* shared */
+	uint32_t depth;	       /* entries, a power of two */
+	uint32_t cqe;	       /* entries that the client may count on */
+	uint32_t pi;	       /* CQEs written since creation */
+	uint32_t ci_seen;      /* last value of hdr->ci believed */
+	uint32_t flags;	       /* FF_CQ_* */
+	bool overrun;
+	bool notify_pending;   /* in fast->notify until the batch ends */
+	bool notify_solicited; /* a CQE since then was solicited or an error */
+	struct channel *channel;
+	/* moderation (ibv_modify_cq): in force when both are set */
+	uint16_t mod_count;  /* completions that one event is to announce */
+	uint16_t mod_period; /* us after which an event that is due is sent anyway */
+	bool mod_held;	     /* an event is due and held back; the timer is armed */
+	uint32_t mod_pi;     /* pi at the last event */
+	struct timer mod_timer;
+	SLIST_ENTRY(cq) notify;
+	struct ff_ring_at at; /* [ctl] */
+};
+
+struct qp;
+LIST_HEAD(soft_list, soft_qp);
+
+struct srq {
+	struct obj o;
+	struct pd *pd;
+	struct ff_srq_hdr *hdr;
+	uint8_t *ring;
+	uint32_t depth, stride, max_wr, max_sge;
+	uint32_t head;			 /* RQEs taken since creation */
+	uint32_t lost;			 /* of these, without a completion: ff_srq_hdr */
+	uint32_t limit;			 /* 0: not armed */
+	uint64_t user;			 /* for its receives' CQEs: XRC's. Others': qp->user */
+	bool error;			 /* a malformed RQE was met; no more receives */
+	LIST_HEAD(, qp) targets;	 /* XRC_RECV QPs that deliver to it */
+	struct soft_list rnr_waiters;	 /* soft: requesters that wait for a receive here */
+	LIST_HEAD(, remote_qp) rnr_owed; /* ... and such of other hosts */
+	/* XRC; xref NULL: not of a domain */
+	struct xrcd_ref *xref;
+	struct cq *cq;
+	uint32_t num; /* 24 bits, unique in the domain */
+	LIST_ENTRY(srq) same_bucket;
+	struct ff_ring_at at; /* [ctl] */
+};
+
+/* An XRC domain of a container; xrc.c. */
+#define XRCD_BUCKETS 64u
+struct xrcd {
+	LIST_ENTRY(xrcd) entry; /* container->xrcds */
+	bool has_file;		/* found by dev and ino */
+	uint64_t dev, ino;
+	uint32_t num_refs; /* handles of it */
+	LIST_HEAD(, srq) srqs[XRCD_BUCKETS];
+	LIST_HEAD(, qp) targets; /* its XRC_RECV QPs */
+};
+
+/* A session's handle of one. */
+struct xrcd_ref {
+	struct obj o;
+	struct xrcd *xrcd;
+};
+
+struct ah {
+	struct obj o;
+	struct pd *pd;
+	struct ff_ah_attr attr;
+	struct container *cont; /* cache of the last resolution; cleared when a container goes */
+	bool mcast;		/* attr.dgid is a multicast group's */
+};
+
+/* A work request, copied out of a ring and checked. */
+struct send_wr {
+	uint64_t wr_id;
+	uint64_t remote_addr;
+	uint64_t length; /* bytes, all SGEs or the inline data */
+	uint64_t at;	 /* f->now of the turn that fetched it */
+	union {		 /* as in struct ff_sqe */
+		struct {
+			uint64_t compare_add, swap;
+		};
+		struct {
+			uint64_t length; /* bytes */
+			uint32_t mw, lkey;
+		} bind;
+	};
+	uint32_t rkey, imm;
+	uint32_t remote_qpn, remote_qkey;
+	uint32_t remote_srqn; /* XRC */
+	struct ah *ah;
+	uint8_t opcode, flags;
+	uint16_t num_sge;
+	struct ff_sge *sge; /* where the copies of its entries are, or of */
+	uint8_t *inl;	    /* ... its inline data; sge or inl, see flags */
+};
+
+/* One with room for all that it may have. */
+struct send_buf {
+	struct send_wr wr;
+	union {
+		struct ff_sge sge[FF_MAX_SGE];
+		uint8_t inl[FF_MAX_INLINE];
+	};
+};
+
+/* A buffer for the WR of a QP, to be freed; NULL without memory. */
+static inline struct send_wr *send_buf_new(void)
+{
+	struct send_buf *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->wr.sge = b->sge;
+	b->wr.inl = b->inl;
+	return &b->wr;
+}
+
+struct recv_wr {
+	uint64_t wr_id;
+	uint64_t length;
+	uint16_t num_sge;
+	struct ff_sge sge[FF_MAX_SGE];
+};
+
+/*
+ * QP states; what each allows (IBTA 10.3.1):
+ *	RESET	nothing is posted or sent
+ *	INIT	receives may be posted
+ *	RTR	incoming requests are served
+ *	RTS	... and sends are processed
+ *	SQD	sends may be posted and wait; what is under way is finished
+ *	SQE	UC, UD: sends are flushed, receives go on
+ *	ERR	everything is flushed, in order
+ * A send posted in RESET, INIT or RTR is refused by ffl (EINVAL); the router ignores its ring then.
+ */
+struct qp {
+	struct obj o;
+	/* ---- fast path first ---- */
+	struct ff_qp_hdr *hdr; /* shared */
+	uint8_t *sq, *rq;      /* shared */
+	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
+	uint32_t sq_head, rq_head; /* entries taken since creation */
+	uint32_t sq_cqes;	   /* CQEs for the SQ since creation or RESET */
+	uint32_t in_flight;	   /* WRs that the backend has taken a copy of: POST_SENT */
+	uint64_t user;		   /* for its CQEs; the client's */
+	uint8_t state;		   /* enum ibv_qp_state */
+	uint8_t type;		   /* enum ibv_qp_type */
+	uint8_t peer_type;	   /* of a QP that it can be connected to */
+	bool sig_all;
+	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
+	bool is_active;	    /* on its container's active_qps */
+	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
+	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
+	bool draining;	    /* SQD: event owed when nothing is under way */
+	bool last_wqe_sent;
+	bool comm_est_sent;
+	uint64_t last_work; /* ns */
+	TAILQ_ENTRY(qp) active;
+	struct trace *trace; /* NULL: it is not traced */
+	struct lat *lat;     /* NULL: its times are not counted */
+	struct lat_due lat_due;
+	LIST_ENTRY(qp) lat_turn; /* fast->lat_due */
+	struct ff_stats stats;
+	struct rate_wait wait; /* for a limit; not active then */
+	struct pd *pd;
+	struct cq *scq, *rcq;
+	struct srq *srq;
+	struct send_wr *wr;   /* the WR under way; one buffer for each QP */
+	struct soft_qp *soft; /* the backend's own */
+	uint32_t qp_num;      /* 24 bits */
+	uint32_t max_send_sge, max_recv_sge, max_inline;
+	uint32_t max_send_wr, max_recv_wr;
+	struct ff_qp_attr attr;		/* as modified; query answers from here */
+	uint64_t attr_set;		/* IBV_QP_* ever given since RESET */
+	struct ff_ring_at sq_at, rq_at; /* [ctl] */
+	LIST_HEAD(, mw) windows;	/* type 2, bound to it */
+	/* XRC_RECV: xrc.c tells what there is of it twice */
+	struct xrcd_ref *xref; /* a session's handle: through which it holds the domain */
+	struct qp *target;     /* ... and the QP that it stands for */
+	LIST_ENTRY(qp) same_target;
+	struct xrcd *xrcd; /* the QP itself */
+	LIST_ENTRY(qp) same_xrcd;
+	LIST_ENTRY(qp) same_srq;
+	uint32_t num_users;
+	LIST_HEAD(, qp) users; /* its handles */
+};
+
+/* Requests are acknowledged, so that an error ends the connection. */
+static inline bool qp_is_reliable(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_XRC_SEND ||
+	       qp->type == IBV_QPT_XRC_RECV;
+}
+
+/*
+ * A multicast GID: an IPv6 multicast address or an IPv4 one (RoCE v2), as the kernel's
+ * rdma_is_multicast_addr() has it.
+ */
+static inline bool gid_is_mcast(const uint8_t gid[16])
+{
+	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+
+	return gid[0] == 0xff ||
+	       ((gid[12] & 0xf0) == 0xe0 && !memcmp(gid, v4mapped, sizeof(v4mapped)));
+}
+
+/* Router-wide: QP number -> QP (objects.c). */
+struct qp *qp_by_num(struct fast *f, uint32_t qpn);
+/* As keys_room(), before a QP is given a number. */
+int qpn_room(struct fast *f);
+/* Give `qp` a number that nobody used lately. 0 or -ENOMEM. */
+int qpn_alloc(struct fast *f, struct qp *qp);
+void qpn_free(struct fast *f, struct qp *qp); /* a QP that has none is left alone */
+
+#define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */
+
+static inline struct pd *pd_handle_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_PD], h), pd);
+}
+/* The PD: that is another session's if the handle is of an imported one. */
+static inline struct pd *pd_get(struct session *s, uint32_t h)
+{
+	struct pd *pd = pd_handle_get(s, h);
+
+	return pd && pd->of ? pd->of : pd;
+}
+static inline struct cq *cq_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_CQ], h), cq);
+}
+static inline struct srq *srq_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_SRQ], h), srq);
+}
+static inline struct qp *qp_handle_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_QP], h), qp);
+}
+/* The QP: that is another object than the one with the handle if it is an XRC_RECV one. */
+static inline struct qp *qp_get(struct session *s, uint32_t h)
+{
+	struct qp *qp = qp_handle_get(s, h);
+
+	return qp && qp->target ? qp->target : qp;
+}
+static inline struct xrcd_ref *xrcd_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_XRCD], h), xrcd_ref);
+}
+static inline struct mr *mr_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_MR], h), mr);
+}
+static inline struct mw *mw_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_MW], h), mw);
+}
+static inline struct dm *dm_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_DM], h), dm);
+}
+static inline struct ah *ah_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_AH], h), ah);
+}
+static inline struct channel *channel_get(struct session *s, uint32_t h)
+{
+	return obj_of(obj_get(&s->tab[OBJ_CHANNEL], h), channel);
+}
+
+/* The slot that holds the key, or the free one where it would go. The table is never full. */
+static inline uint32_t key_slot(const struct key_table *t, uint32_t key)
+{
+	uint32_t i = key & (t->size - 1);
+
+	while (t->slot[i].key && t->slot[i].key != key)
+		i = (i + 1) & (t->size - 1);
+	return i;
+}
+/* The MR of that key among a container's, or NULL. Key 0 is never one. */
+static inline struct mr *key_lookup(const struct key_table *t, uint32_t key)
+{
+	return t->used && key ? t->slot[key_slot(t, key)].obj : NULL;
+}
+/*
+ * Control thread, no lock, before a key is entered: a large table grows while runners go on with the
+ * old one, which only this thread changes. 0 or -ENOMEM.
+ */
+int keys_room(struct fast *f, struct key_table *t);
+/* Give `mr` a fresh random key. 0 or -ENOMEM. */
+int key_insert(struct key_table *t, struct mr *mr);
+void key_remove(struct key_table *t, struct mr *mr);
+
+/* The window of that rkey, its low byte included, or NULL. */
+static inline struct mw *mw_lookup(const struct key_table *windows, uint32_t rkey)
+{
+	uint32_t index = rkey >> 8;
+	struct mw *mw = windows->used && index ? windows->slot[key_slot(windows, index)].obj : NULL;
+
+	return mw && mw->rkey == rkey ? mw : NULL;
+}
+/* A fresh key that no MR and no window of the container has. 0 or -ENOMEM. */
+int mr_key_new(struct container *c, struct mr *mr);
+int mw_key_new(struct container *c, struct mw *mw);
+void mw_key_del(struct container *c, struct mw *mw);
+
+#endif

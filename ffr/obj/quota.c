@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * quota.c - see quota.h. Called by whoever makes things for clients: ctl/, session.c, seg.c.
+ * Control thread.
+ */
+#include "ffr/obj/quota.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/resource.h>
+
+#include "ffr/ctl/container.h"
+
+#define SECOND 1000000000ull /* ns */
+#define FDS_OWN                                                                                    \
+	1024u /* descriptors that are left for the router itself, or a quarter, if that is less */
+#define CM_ID_OBJECTS 8u /* that an id counts as: with its port, timer and message it is as large */
+
+const char *const quota_name[] = {
+#define X(NAME, field) #field,
+	FFR_QUOTAS(X)
+#undef X
+};
+
+static uint64_t limit_of(const struct ffo_limits *l, enum quota q)
+{
+	switch (q) {
+#define X(NAME, field)                                                                             \
+	case QUOTA_##NAME:                                                                         \
+		return l->field;
+		FFR_QUOTAS(X)
+#undef X
+	default:
+		return 0;
+	}
+}
+
+static bool fits(const struct ffo_limits *l, const struct quota_use *u, enum quota q, uint64_t n)
+{
+	uint64_t limit = limit_of(l, q);
+
+	return !limit || (u->used[q] <= limit && n <= limit - u->used[q]);
+}
+
+static void refuse(struct container *c, enum quota q, uint64_t n)
+{
+	bool own = !fits(&c->limits, &c->use, q, n);
+
+	c->refusal = (struct quota_refusal){
+		.untold = true,
+		.own = own,
+		.q = q,
+		.n = n,
+		.used = own ? c->use.used[q] : c->of->use.used[q],
+		.limit = limit_of(own ? &c->limits : &c->of->limits, q),
+	};
+}
+
+void quota_tell(struct container *c)
+{
+	struct container_ctl *ct = c->ctl;
+	struct quota_refusal *r = &c->refusal;
+
+	if (!r->untold)
+		return;
+	r->untold = false;
+	if (r->share) {
+		log_client(&ct->limit, LOG_LEVEL_WARN,
+			   "container %s: %s%s has %" PRIu64 " of the %" PRIu64
+			   " %s that the router can have, and must leave the rest to others",
+			   c->name, r->own ? "it" : "tenant ", r->own ? "" : c->tenant, r->used,
+			   r->limit, r->share);
+		return;
+	}
+	log_client(&ct->limit, LOG_LEVEL_WARN,
+		   "container %s: %s of %s%s is used up: %" PRIu64 " of %" PRIu64 ", and %" PRIu64
+		   " more were asked for",
+		   c->name, quota_name[r->q], r->own ? "the container" : "tenant ",
+		   r->own ? "" : c->tenant, r->used, r->limit, r->n);
+}
+
+/* ---- shared tables ----------------------------------------------------------------------------- */
+
+static const struct {
+	uint32_t max;
+	const char *what;
+} share[] = {
+#define X(NAME, max, what) { max, what },
+	FFR_SHARES(X)
+#undef X
+};
+
+static uint32_t share_used[SHARE_NUM];
+
+/* May the container, which has `own`, and its tenant, which has `all`, have n more of a table? If not, why. */
+static bool share_left(struct container *c, uint64_t own, uint64_t all, uint64_t used, uint64_t max,
+		       uint64_t n, const char *what)
+{
+	bool full = share_full(own + n - 1, used + n - 1, max);
+
+	if (!full && (own + n <= SHARE_SMALL || !share_full(all + n - 1, used + n - 1, max)))
+		return true;
+	c->refusal = (struct quota_refusal){
+		.untold = true,
+		.own = full,
+		.used = full ? own : all,
+		.limit = max,
+		.share = what,
+	};
+	return false;
+}
+
+int quota_share_take(struct container *c, enum share s)
+{
+	if (!share_left(c, c->use.shares[s], c->of->use.shares[s], share_used[s], share[s].max, 1,
+			share[s].what))
+		return -ENOSPC;
+	c->use.shares[s]++;
+	c->of->use.shares[s]++;
+	share_used[s]++;
+	return 0;
+}
+
+void quota_share_return(struct container *c, enum share s)
+{
+	c->use.shares[s]--;
+	c->of->use.shares[s]--;
+	share_used[s]--;
+}
+
+/* Descriptors of all containers. The limit may be changed at run time (prlimit(1)). */
+static uint64_t fds_used;
+
+static bool fds_left(struct container *c, uint64_t n)
+{
+	struct rlimit l;
+	uint64_t own;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == RLIM_INFINITY)
+		return true;
+	own = l.rlim_cur / 4 < FDS_OWN ? l.rlim_cur / 4 : FDS_OWN;
+	return share_left(c, c->use.used[QUOTA_FD], c->of->use.used[QUOTA_FD], fds_used,
+			  l.rlim_cur - own, n, "descriptors");
+}
+
+/* ---- quotas ------------------------------------------------------------------------------------ */
+
+int quota_charge(struct container *c, enum quota q, uint64_t n)
+{
+	if (!fits(&c->limits, &c->use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
+		refuse(c, q, n);
+		return -ENOMEM;
+	}
+	if (q == QUOTA_FD) {
+		if (!fds_left(c, n))
+			return -ENOMEM;
+		fds_used += n;
+	}
+	c->use.used[q] += n;
+	c->of->use.used[q] += n;
+	return 0;
+}
+
+void quota_return(struct container *c, enum quota q, uint64_t n)
+{
+	if (q == QUOTA_FD)
+		fds_used -= n;
+	c->use.used[q] -= n;
+	c->of->use.used[q] -= n;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+struct takes {
+	unsigned int num;
+	struct {
+		enum quota q;
+		uint64_t n;
+	} of[2];
+};
+
+static struct takes takes(const struct obj *o)
+{
+	const struct mr *mr;
+	const struct qp *qp;
+
+	switch (o->kind) {
+	case OBJ_QP:
+		qp = obj_of(o, qp);
+		return (struct takes){
+			2, { { QUOTA_QP, 1 }, { QUOTA_WR, (uint64_t)qp->sq_depth + qp->rq_depth } }
+		};
+	case OBJ_SRQ:
+		return (struct takes){ 2,
+				       { { QUOTA_SRQ, 1 }, { QUOTA_WR, obj_of(o, srq)->depth } } };
+	case OBJ_CQ:
+		return (struct takes){ 1, { { QUOTA_CQ, 1 } } };
+	case OBJ_MR:
+		mr = obj_of(o, mr);
+		return (struct takes){ 2,
+				       { { QUOTA_MR, 1 },
+					 { QUOTA_REGISTERED,
+					   mr->kind == MR_NULL ? 0 : mr->length } } };
+	case OBJ_CHANNEL:
+		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
+	case OBJ_CM_ID:
+		return (struct takes){ 1, { { QUOTA_OBJECT, CM_ID_OBJECTS } } };
+	default:
+		return (struct takes){ 1, { { QUOTA_OBJECT, 1 } } };
+	}
+}
+
+int quota_charge_obj(struct container *c, const struct obj *o)
+{
+	const struct takes t = takes(o);
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < t.num; i++) {
+		err = quota_charge(c, t.of[i].q, t.of[i].n);
+		if (err && i)
+			quota_return(c, t.of[0].q, t.of[0].n);
+	}
+	return err;
+}
+
+void quota_return_obj(struct container *c, const struct obj *o)
+{
+	const struct takes t = takes(o);
+
+	for (unsigned int i = 0; i < t.num; i++)
+		quota_return(c, t.of[i].q, t.of[i].n);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static uint64_t calls_wait(const struct ffo_limits *l, const struct quota_use *u, uint64_t now)
+{
+	return l->max_calls && u->calls_paid > now ? u->calls_paid - now : 0;
+}
+
+static void calls_charge(const struct ffo_limits *l, struct quota_use *u, uint64_t now)
+{
+	if (!l->max_calls)
+		return;
+	if (u->calls_paid + SECOND < now)
+		u->calls_paid = now - SECOND;
+	u->calls_paid += SECOND / l->max_calls;
+}
+
+bool quota_calls_limited(const struct container *c)
+{
+	return c->limits.max_calls || c->of->limits.max_calls;
+}
+
+uint64_t quota_call_wait(const struct container *c, uint64_t now)
+{
+	uint64_t own = calls_wait(&c->limits, &c->use, now);
+	uint64_t all = calls_wait(&c->of->limits, &c->of->use, now);
+
+	return own > all ? own : all;
+}
+
+void quota_call_charge(struct container *c, uint64_t now)
+{
+	calls_charge(&c->limits, &c->use, now);
+	calls_charge(&c->of->limits, &c->of->use, now);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * quota.h - what a container, and those of a tenant together, have of what they may have. Control
+ * thread; no lock.
+ *
+ * Who makes something for a container charges it first, and returns it when it is gone. What is over
+ * a limit is refused with -ENOMEM, as by a device of that size, and told in the log. Control calls are
+ * not refused: they wait (ctl/conn.c).
+ */
+#ifndef FFR_OBJ_QUOTA_H
+#define FFR_OBJ_QUOTA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct container;
+struct obj;
+
+/* X(NAME, field of struct ffo_limits) */
+#define FFR_QUOTAS(X)                                                                              \
+	X(QP, max_qp)                                                                              \
+	X(CQ, max_cq)                                                                              \
+	X(SRQ, max_srq)                                                                            \
+	X(MR, max_mr)                                                                              \
+	X(WR, max_wr)		      /* entries of SQs, RQs and SRQs */                           \
+	X(REGISTERED, max_registered) /* bytes: lengths of MRs */                                  \
+	X(PINNED, max_pinned)	      /* bytes: ring and shadow segments, device memory */         \
+	X(RINGS, max_rings)	      /* bytes: ring segments */                                   \
+	X(FD, max_fd)		      /* that the router has open for it */                        \
+	X(OBJECT, max_object)	      /* of other kinds, see quota.c; events that wait */          \
+	X(SESSION, max_session)
+
+enum quota {
+#define X(NAME, field) QUOTA_##NAME,
+	FFR_QUOTAS(X)
+#undef X
+		QUOTA_NUM
+};
+
+/*
+ * Tables that all containers share, X(NAME, max, what). There is no number that one may have: a container,
+ * and a tenant's together, may have as many as are still free, and each container SHARE_SMALL in any case.
+ * So one that takes all it gets has half of the table, the next one a quarter, and there is always some for
+ * others, of its tenant, too. The same holds for the descriptors that the process may have open, beside max_fd.
+ */
+#define FFR_SHARES(X) X(MAPPING, 32768u, "mappings of clients' memory")
+#define SHARE_SMALL   64u
+
+enum share {
+#define X(NAME, max, what) SHARE_##NAME,
+	FFR_SHARES(X)
+#undef X
+		SHARE_NUM
+};
+
+/* Has one that has `own` of a table of `max` that has `used` to leave the rest to others? */
+static inline bool share_full(uint64_t own, uint64_t used, uint64_t max)
+{
+	return used >= max || (own >= SHARE_SMALL && own >= max - used);
+}
+
+struct quota_use {
+	uint64_t used[QUOTA_NUM];
+	uint32_t shares[SHARE_NUM];
+	uint64_t calls_paid; /* ns: until when the calls so far have paid; up to 1 s behind now */
+};
+
+/* What was refused last, to be told in the log. */
+struct quota_refusal {
+	bool untold, own; /* own: by the container's limit, not its tenant's */
+	enum quota q;
+	uint64_t n, used, limit;
+	const char *share; /* of that table: `used` of `limit`; NULL: a quota */
+};
+
+extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
+
+/* 0, or -ENOMEM: quota_tell() has to follow, when the fast lock is not held. */
+int quota_charge(struct container *c, enum quota q, uint64_t n);
+void quota_tell(struct container *c); /* if anything was refused */
+void quota_return(struct container *c, enum quota q, uint64_t n);
+/* One entry of a shared table. 0, or -ENOSPC: quota_tell() has to follow. */
+int quota_share_take(struct container *c, enum share s);
+void quota_share_return(struct container *c, enum share s);
+/* All that an object takes, as it is: so it must be the same when it is returned. */
+int quota_charge_obj(struct container *c, const struct obj *o);
+void quota_return_obj(struct container *c, const struct obj *o);
+
+/* Control calls at `now` (ns): how long, in ns, the next one has to wait; one is served. */
+bool quota_calls_limited(const struct container *c);
+uint64_t quota_call_wait(const struct container *c, uint64_t now);
+void quota_call_charge(struct container *c, uint64_t now);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * internal.h - inside the router's client of the orchestrator: the connection (orch.c), what is
+ * published (map.c), who is active (active.c), what tenants may use (tenant.c).
+ * Control thread.
+ */
+#ifndef FFR_ORCH_INTERNAL_H
+#define FFR_ORCH_INTERNAL_H
+
+#include <uv.h>
+
+#include "ffr/orch/orch.h"
+
+struct publish;
+struct withdraw;
+STAILQ_HEAD(withdraw_list, withdraw);
+
+struct orch {
+	struct router *r;
+	struct ffo_client *client; /* NULL: not connected */
+	struct tls *tls;	   /* NULL: the orchestrator is not at tls: */
+	bool up;		   /* synchronized: calls are let through */
+	bool told;		   /* router_ready() was called */
+	bool embedded;		   /* the thread runs */
+	uv_timer_t retry, patience;
+	uv_timer_t look;   /* at the revocation list, where there is one */
+	unsigned int list; /* its number */
+	unsigned open_handles;
+	uint32_t delay; /* ms until the next try */
+	char said[160]; /* why it was not reached last, as the log has it */
+	uint32_t sync;	/* number of the listing under way */
+	/* map.c */
+	uv_timer_t flush;
+	uv_async_t windows; /* some of fast->mw_changed */
+	struct publish *publish;
+	struct withdraw_list withdraw;
+	bool map_busy;
+	/* active.c */
+	uv_timer_t active;
+};
+
+int orch_map_init(struct orch *o);  /* its handles: 0 or -errno */
+void orch_map_up(struct orch *o);   /* publish everything that there is */
+void orch_map_down(struct orch *o); /* nothing is published any more, nor to be */
+void orch_map_stop(struct orch *o); /* close its handles */
+
+/*
+ * tenant.c: the whole list of tenants with limits, as the orchestrator tells it, holds from now
+ * on. 0 or -errno: what held before goes on to.
+ */
+int orch_tenants(struct router *r, json_t *list);
+
+void orch_active_init(struct orch *o);
+void orch_active_up(struct orch *o); /* nothing has been told yet */
+void orch_active_stop(struct orch *o);
+
+void orch_on_handle_closed(uv_handle_t *h);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * peer.h - connections between routers: who the other hosts are, and how two of them meet. See
+ * peer.c for the handshake.
+ *
+ * peer.c brings authenticated connections about on the control thread; the wire (soft/wire/tcp.c)
+ * carries frames on them, [lock]. One host has at most one attached connection with another.
+ */
+#ifndef FFR_PEER_PEER_H
+#define FFR_PEER_PEER_H
+
+#include <bsd/sys/queue.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct fast;
+struct peer_ctl;
+struct router;
+struct remote_qp;
+struct wire_io;
+struct wire_tcp;
+
+#define WIRE_HOST_SZ	 64  /* bytes, with the NUL: of a host's, a cluster's name */
+#define WIRE_INSTANCE_SZ 128 /* ... of what tells one start of a router from another */
+#define WIRE_NONCE_SZ	 16
+#define WIRE_MAGIC	 "ffwire\r\n"
+#define WIRE_PROTO	 1 /* version of handshake and frames: highest, and lowest, that is spoken here */
+
+/* Why a host does not take a connection; wire_hello.status and wire_verdict.code. */
+#define WIRE_REFUSALS(X)                                                                           \
+	X(OK, "it is taken")                                                                       \
+	X(DUPLICATE, "there is a connection of these two hosts already")                           \
+	X(VERSION, "no version of the protocol in common")                                         \
+	X(CLUSTER, "another cluster")                                                              \
+	X(NOT_ME, "another host was expected at this address")                                     \
+	X(SELF, "it has the name of this host")                                                    \
+	X(UNKNOWN, "the orchestrator does not know the host")                                      \
+	X(DOWN, "the orchestrator says that the host is down")                                     \
+	X(INSTANCE, "the orchestrator knows another start of the host's router")                   \
+	X(ADDRESS, "it does not come from the host's address")                                     \
+	X(CERTIFICATE, "the certificate is not the host's")                                        \
+	X(BUSY, "too many connections at once")
+
+enum wire_refusal {
+#define X(name, text) WIRE_##name,
+	WIRE_REFUSALS(X)
+#undef X
+		WIRE_REFUSALS_NUM
+};
+
+/*
+ * The first that either side sends: the one that connects at once, the other as its answer. Numbers
+ * in network byte order; text ends with NUL and has only NULs after it.
+ */
+struct wire_hello {
+	uint8_t magic[8];  /* WIRE_MAGIC */
+	uint32_t length;   /* bytes: sizeof(struct wire_hello) */
+	uint16_t version;  /* the highest ... */
+	uint16_t oldest_v; /* ... and the lowest that the sender speaks */
+	uint16_t status;   /* of an answer: enum wire_refusal, WIRE_OK: it goes on */
+	uint16_t reserved; /* 0 */
+	uint32_t zero;	   /* 0 */
+	uint64_t seq;	   /* number of this connection among the sender's with that host */
+	uint64_t oldest;   /* the lowest number of those that the sender still has */
+	uint8_t nonce[WIRE_NONCE_SZ];
+	char cluster[WIRE_HOST_SZ];
+	char host[WIRE_HOST_SZ]; /* the sender */
+	char to[WIRE_HOST_SZ];	 /* whom the sender wants to talk to */
+	char instance[WIRE_INSTANCE_SZ];
+};
+_Static_assert(sizeof(struct wire_hello) == 376, "");
+
+/* From the host with the greater name, which decides what connections there are; see peer.c. */
+struct wire_verdict {
+	uint8_t magic[4]; /* the first of WIRE_MAGIC */
+	uint16_t code;	  /* enum wire_refusal */
+	uint16_t zero;	  /* 0 */
+};
+_Static_assert(sizeof(struct wire_verdict) == 8, "");
+
+/* Another host. Fields that are not said to be otherwise are [lock]. */
+struct wire_peer {
+	/* peer.c: as the orchestrator knows it */
+	char host[WIRE_HOST_SZ];	 /* never changes */
+	char instance[WIRE_INSTANCE_SZ]; /* "": not known */
+	struct sockaddr_storage addr;	 /* family 0: it takes no connections */
+	bool up;
+	/* peer.c: of the attached connection */
+	uint32_t generation; /* grows with each attach */
+	uint16_t version;    /* both speak it */
+	struct peer_ctl *ctl;
+	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
+
+	/* the wire's: */
+	struct wire_tcp *tcp; /* NULL while not attached */
+	uint64_t mcast_give_up; /* ns: until then datagrams for a group wait for it; 0: none did yet */
+	LIST_HEAD(, remote_qp) qps;
+};
+
+/* ---- control thread ------------------------------------------------------------------------- */
+
+/*
+ * Listens at conf.wire_listen, where there is one; reads keys and certificates. Without it
+ * connections are only made by this side. `err` gets one line. 0 or -errno.
+ */
+int peers_init(struct router *r, char *err, size_t size);
+/* Detaches and closes everything; handles close while the loop runs. Nothing may be attached
+ * afterwards. NULL r->peers is fine. */
+void peers_fini(struct router *r);
+/* Where it listens, "tcp:ADDR:PORT", as other hosts are to be told (conf.wire_advertise, or from
+ * wire_listen); "": nowhere. */
+const char *peers_wire(const struct router *r);
+
+/*
+ * [lock] A host as the orchestrator knows it: created, or updated, by name. instance, wire: NULL or
+ * "" not known. Who keeps the pointer beyond the lock takes a reference. NULL: out of memory, or the
+ * name or the wire address makes no sense (said in the log), or it is this host's.
+ */
+struct wire_peer *peer_of_host(struct router *r, const char *host, const char *instance,
+			       const char *wire, bool up);
+/* [lock] */
+void peer_get(struct wire_peer *p);
+void peer_put(struct wire_peer *p);
+
+/*
+ * dir.c implements: somebody connects who says that he is that host, which is not known here, or
+ * not up, or of another instance. Ask the orchestrator: peer_of_host() with its answer, at any time,
+ * lets the handshake go on. Not [lock]; must not call back at once.
+ */
+void dir_want_host(struct router *r, const char *host);
+
+/* ---- the wire tells peer.c, [lock], any thread ------------------------------------------------ */
+
+/* There is something to send and no connection: connect, and again until attached or unwanted. */
+void peer_want(struct wire_peer *p);
+void peer_unwant(struct wire_peer *p);
+/* The attached connection has ended, p->tcp is NULL, the stream is closed. `why` is copied. */
+void peer_lost(struct wire_peer *p, const char *why);
+
+/* ---- peer.c tells the wire, [lock], control thread -------------------------------------------- */
+
+/*
+ * A handshake is done: the stream is the wire's. p->tcp is NULL before, p->generation and
+ * p->version are this one's. Frames of the peer may be in it already. 0, or -errno: then the stream
+ * stays the caller's, who closes it.
+ */
+int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
+		const struct wire_hello *theirs);
+/* Close the attached connection (p->tcp is set), as if it had been lost, but without peer_lost(). */
+void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * backend.c - the software device's ops: a complete RDMA device in the router.
+ * Neighbours: soft/ (what the ops do), backend.h (threads and ownership of each).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "ffr/soft/remote.h"
+
+/* No OUI that anybody was given: the bit for locally administered ones, and "ff". */
+#define SOFT_VENDOR_ID 0x026666
+#define WAKE_MAX       256u /* requesters that are told at once of an SRQ's receives */
+
+static int soft_open(struct backend *be)
+{
+	struct soft_dev *dev = calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return -ENOMEM;
+	LIST_INIT(&dev->unreachable);
+	LIST_INIT(&dev->wire.conns);
+	LIST_INIT(&dev->stalled);
+	TAILQ_INIT(&dev->held);
+	TAILQ_INIT(&dev->known);
+	STAILQ_INIT(&dev->cm_in);
+	STAILQ_INIT(&dev->cm_out);
+	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)
+		dev->random = 0;
+	dev->random |= 1; /* 0 stays 0 */
+	mcast_init(&dev->mcast);
+	be->priv = dev;
+	return 0;
+}
+
+static void soft_close(struct backend *be)
+{
+	if (be->priv) {
+		remote_ud_fini(be->priv);
+		remote_cm_fini(be->priv);
+	}
+	free(be->priv);
+	be->priv = NULL;
+}
+
+static void soft_query(struct backend *be, struct ff_query_device_resp *d)
+{
+	(void)be;
+	snprintf(d->fw_ver, sizeof(d->fw_ver), "soft");
+	d->vendor_id = SOFT_VENDOR_ID;
+	d->max_mr_size = 1ull << 46;
+	d->page_size_cap = FF_PAGE;
+	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
+			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
+	d->hca_core_clock = 1000000; /* kHz: ns */
+	d->timestamp_mask = UINT64_MAX;
+	d->max_qp = FF_MAX_QP;
+	d->max_qp_wr = FF_MAX_WR;
+	d->max_sge = d->max_sge_rd = d->max_srq_sge = FF_MAX_SGE;
+	d->max_inline = FF_MAX_INLINE;
+	d->max_cq = d->max_srq = d->max_pd = d->max_ah = FF_MAX_QP;
+	d->max_mr = d->max_mw = 65535;
+	d->max_dm_size = UINT64_MAX; /* as much as the router gives */
+	d->max_cqe = FF_MAX_CQE;
+	d->max_srq_wr = FF_MAX_WR;
+	d->max_qp_rd_atom = d->max_qp_init_rd_atom = 128;
+	d->max_mcast_grp = d->max_total_mcast_qp_attach = MCAST_MAX_CONTAINER;
+	d->max_mcast_qp_attach = MCAST_MAX_GROUP;
+	d->max_cq_count = d->max_cq_period = UINT16_MAX;
+	d->max_pkeys = 1;
+	d->local_ca_ack_delay = 15;
+	d->atomic_cap = IBV_ATOMIC_HCA;
+}
+
+/* Memory is translated at each access (shadow.h); nothing is to be prepared. */
+static int soft_mr_reg(struct backend *be, struct mr *mr)
+{
+	(void)be;
+	mr->backend = NULL;
+	return 0;
+}
+
+static void soft_mr_dereg(struct backend *be, struct mr *mr)
+{
+	(void)be;
+	(void)mr;
+}
+
+static int soft_cq_create(struct backend *be, struct cq *cq)
+{
+	(void)be;
+	(void)cq;
+	return 0;
+}
+
+static void soft_cq_destroy(struct backend *be, struct cq *cq)
+{
+	(void)be;
+	(void)cq;
+}
+
+static int soft_qp_create(struct backend *be, struct qp *qp)
+{
+	struct soft_qp *sq = calloc(1, sizeof(*sq));
+
+	(void)be;
+	if (!sq)
+		return -ENOMEM;
+	sq->qp = sq->x.qp = qp;
+	sq->timer.fn = requester_timer;
+	copy_init(&sq->copy);
+	LIST_INIT(&sq->rnr_waiters);
+	LIST_INIT(&sq->groups);
+	qp->soft = sq;
+	return 0;
+}
+
+/* Whoever waits for something of this QP looks again. */
+static void wake_rnr(struct fast *f, struct soft_list *waiters)
+{
+	struct soft_qp *w;
+
+	while ((w = LIST_FIRST(waiters)))
+		requester_resume(f, w);
+}
+
+/*
+ * The QP has begun to answer, or does not any more: who waits for it looks again. That is one, which it is
+ * connected to; to look for it among all that wait would take as long as they, whose number is not
+ * its own, like.
+ */
+static void wake_peer(struct fast *f, const struct qp *qp)
+{
+	struct qp *from = qp->type == IBV_QPT_UD ? NULL : qp_here(f, qp->attr.dest_qp_num);
+
+	if (from && from->soft->is_waiting && from->attr.dest_qp_num == qp->qp_num)
+		requester_resume(f, from->soft);
+}
+
+static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state old)
+{
+	struct fast *f = be->f;
+
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+	case IBV_QPS_ERR:
+		remote_abort(f, qp, qp->state == IBV_QPS_ERR);
+		requester_abort(f, qp);
+		responder_abort(qp, f, qp->state == IBV_QPS_ERR);
+		wake_peer(f, qp);
+		if (qp->state == IBV_QPS_RESET)
+			remote_free(f, qp);
+		route_forget(f, qp);
+		break;
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+		if (qp->type != IBV_QPT_UD && !qp->soft->rem)
+			route_resolve(f, qp);
+		if (old != qp->state) {
+			wake_peer(f, qp);
+			remote_announce(f, qp);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+static void soft_qp_destroy(struct backend *be, struct qp *qp)
+{
+	struct fast *f = be->f;
+
+	requester_abort(f, qp);
+	responder_abort(qp, f, false);
+	qp->state = IBV_QPS_RESET; /* for those who look again */
+	wake_peer(f, qp);
+	wake_rnr(f, &qp->soft->rnr_waiters);
+	mcast_leave_all(f, qp);
+	remote_free(f, qp);
+	route_forget(f, qp);
+	free(qp->soft->gathered);
+	free(qp->soft->rwr);
+	free(qp->soft);
+	qp->soft = NULL;
+}
+
+static int soft_mcast_attach(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			     uint16_t lid)
+{
+	return mcast_attach(be->f, qp, gid, lid);
+}
+
+static int soft_mcast_detach(struct backend *be, struct qp *qp, const union ibv_gid *gid,
+			     uint16_t lid)
+{
+	return mcast_detach(be->f, qp, gid, lid);
+}
+
+static void soft_srq_destroy(struct backend *be, struct srq *srq)
+{
+	struct remote_qp *rq;
+	struct qp *t;
+
+	LIST_FOREACH(t, &srq->targets, same_srq) {
+		responder_abort(t, be->f, false);
+		if (t->soft->rem)
+			response_recv_gone(be->f, t->soft->rem);
+	}
+	wake_rnr(be->f, &srq->rnr_waiters);
+	while ((rq = LIST_FIRST(&srq->rnr_owed)))
+		response_recv_posted(be->f, rq);
+}
+
+static void forget_path(struct qp *qp, const struct container *c)
+{
+	if (qp->soft->dest == c)
+		qp->soft->dest = NULL;
+}
+
+/* Sessions of the container are gone; what is left are paths of others that lead to it. */
+static void soft_container_gone(struct backend *be, struct container *c)
+{
+	struct fast *f = be->f;
+	struct container *o;
+	struct session *s;
+
+	LIST_FOREACH(o, &f->first->containers, entry) {
+		struct xrcd *x;
+		struct qp *t;
+
+		LIST_FOREACH(x, &o->xrcds, entry)
+			LIST_FOREACH(t, &x->targets, same_xrcd)
+				forget_path(t, c);
+		LIST_FOREACH(s, &o->sessions, entry) {
+			struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];
+
+			for (uint32_t i = 0; i < q->size; i++)
+				if (q->slot[i] && obj_of(q->slot[i], qp)->soft)
+					forget_path(obj_of(q->slot[i], qp), c);
+			for (uint32_t i = 0; i < a->size; i++)
+				if (a->slot[i] && obj_of(a->slot[i], ah)->cont == c)
+					obj_of(a->slot[i], ah)->cont = NULL;
+		}
+	}
+}
+
+static struct container *soft_qp_peer(const struct qp *qp)
+{
+	return qp->soft ? qp->soft->dest : NULL;
+}
+
+static void soft_qp_move(struct backend *from, struct backend *to, struct qp *qp)
+{
+	struct soft_dev *dev = to->priv;
+	struct soft_qp *sq = qp->soft;
+	bool armed;
+
+	if (!sq) /* a handle of an XRC_RECV QP */
+		return;
+	armed = sq->timer.index;
+	timer_cancel(&from->f->timers, &sq->timer);
+	if (armed && timer_arm(&to->f->timers, &sq->timer, sq->timer.at)) {
+		requester_resume(to->f, sq); /* no memory: it looks too early */
+	} else if (sq->phase == SOFT_WAIT_ACK && sq->is_waiting) {
+		LIST_REMOVE(sq, waiting);
+		LIST_INSERT_HEAD(&dev->unreachable, sq, waiting);
+	}
+}
+
+/* Who does not know yet whom its path leads to looks again. */
+static void soft_container_come(struct backend *be)
+{
+	struct soft_dev *dev = be->priv;
+	struct soft_qp *sq, *next;
+
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
+		if (!sq->there && !sq->dest)
+			requester_resume(be->f, sq);
+}
+
+static enum post_result soft_post_send(struct backend *be, struct qp *qp)
+{
+	return requester_start(be->f, qp);
+}
+
+static enum post_result soft_progress(struct backend *be, struct qp *qp)
+{
+	return qp->soft->mcast ? mcast_run(be->f, qp) : requester_run(be->f, qp);
+}
+
+/*
+ * Some of those that wait for a receive of the SRQ, of whom there may be tens of thousands. Others have
+ * their turn in the next one if these leave a receive, else when the client announces another.
+ */
+static bool srq_posted(struct fast *f, struct srq *srq)
+{
+	struct remote_qp *rq;
+	struct soft_qp *w;
+	uint32_t n;
+
+	for (n = 0; n < WAKE_MAX && (w = LIST_FIRST(&srq->rnr_waiters)); n++)
+		requester_resume(f, w);
+	for (; n < WAKE_MAX && (rq = LIST_FIRST(&srq->rnr_owed)); n++)
+		response_recv_posted(f, rq);
+	if (n < WAKE_MAX)
+		return false;
+	/* need before the look: pairs with the fence behind a posting */
+	atomic_store(&srq->hdr->need, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	return fast_srq_ready(srq);
+}
+
+static bool soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
+{
+	if (srq)
+		return srq_posted(be->f, srq);
+	wake_rnr(be->f, &qp->soft->rnr_waiters);
+	if (qp->soft->rem)
+		response_recv_posted(be->f, qp->soft->rem);
+	return false;
+}
+
+static uint32_t soft_poll(struct backend *be)
+{
+	uint64_t epoch = be->f->epoch;
+	uint32_t work = wire_poll(be->f);
+
+	return be->f->epoch == epoch ? work + remote_poll(be->f) : work;
+}
+
+static uint32_t soft_flush(struct backend *be)
+{
+	return wire_flush(be->f);
+}
+
+static void soft_ready(struct backend *be, void *what, uint32_t events)
+{
+	wire_ready(be->f, what, events);
+}
+
+static void soft_call_stuck(struct backend *be, struct qp *qp, struct pvm_call *call)
+{
+	remote_call_stuck(be->f, qp, call);
+}
+
+const struct backend_ops soft_ops = {
+	.name = "soft",
+	.open = soft_open,
+	.close = soft_close,
+	.query = soft_query,
+	.mr_reg = soft_mr_reg,
+	.mr_dereg = soft_mr_dereg,
+	.cq_create = soft_cq_create,
+	.cq_destroy = soft_cq_destroy,
+	.qp_create = soft_qp_create,
+	.qp_modify = soft_qp_modify,
+	.qp_destroy = soft_qp_destroy,
+	.mcast_attach = soft_mcast_attach,
+	.mcast_detach = soft_mcast_detach,
+	.srq_destroy = soft_srq_destroy,
+	.qp_peer = soft_qp_peer,
+	.qp_move = soft_qp_move,
+	.container_come = soft_container_come,
+	.container_gone = soft_container_gone,
+	.post_send = soft_post_send,
+	.progress = soft_progress,
+	.recv_posted = soft_recv_posted,
+	.poll = soft_poll,
+	.flush = soft_flush,
+	.ready = soft_ready,
+	.call_stuck = soft_call_stuck,
+};

@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * tcp.c - frames over a stream between two routers. [lock], on the runner.
+ * Neighbours: peer.c brings connections about, peer/io.c is the stream, remote_*.c make and take
+ * frames.
+ *
+ * Sending. QPs that have something to send wait in line; each in turn is asked for one frame, until
+ * a batch is full, which goes out with one system call straight from the programs' memory. What the
+ * socket does not take is given back to the QPs; only a frame that is cut in the middle is copied,
+ * for its memory may be gone when the socket has room again. TCP_NOTSENT_LOWAT (peer.c) keeps little
+ * in the socket, so that a short message waits for few others.
+ *
+ * Receiving. Headers are read into a small buffer; payload is read to where it belongs, and the next
+ * header in the same system call. Short messages, several of which come with one call, are copied
+ * out of the buffer.
+ *
+ * The socket is in the runner's epoll set, edge-triggered. While frames keep coming it is looked at
+ * in every turn, which takes less than the way through epoll.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/abi/ff_probe.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/soft/remote.h"
+#include "ffr/peer/io.h"
+#include "ffr/lib/log.h"
+
+#define BATCH_FRAMES WIRE_BATCH
+#define BATCH_BYTES  (256u * 1024)
+#define BATCH_IOVS   512u
+#define RX_BUF	     16384u
+#define RX_BIG	     16384u /* payload from here on is read without more of the next frames */
+#define RX_QUANTUM   (512u * 1024) /* bytes of a connection in a turn */
+#define MISC_MAX     (256u * 1024) /* bytes of small frames that wait */
+#define HOT_NS	     (100 * NS_PER_US)
+#define PING_NS	     (50 * NS_PER_MS)  /* between looks at a connection that is waited for */
+#define SILENT_NS    (500 * NS_PER_MS) /* then it is dead */
+
+struct wire_tcp {
+	LIST_ENTRY(wire_tcp) entry;
+	struct fast *f;
+	struct wire_peer *peer;
+	struct wire_io *io;
+	bool readable, writable;
+	bool ending;	/* the other side has closed it, or it is broken */
+	bool unflushed; /* TLS: bytes are inside the stream */
+	bool dead;
+	const char *why;
+	uint64_t last_rx; /* ns */
+	uint64_t asked;	  /* ns: of the oldest PING without an answer; 0: none */
+	struct timer timer;
+
+	/* sending */
+	TAILQ_HEAD(, remote_qp) txq;
+	uint8_t *cut; /* rest of a frame that was cut; [sizeof(struct wire_hdr) + WIRE_PAYLOAD_MAX] */
+	uint32_t cut_off, cut_len;
+	uint8_t *misc; /* small frames; [MISC_MAX] */
+	uint32_t misc_off, misc_len;
+	bool misc_full; /* somebody found no room */
+
+	/* receiving */
+	struct wire_hdr h;
+	bool in_frame;
+	uint32_t got;	/* bytes of its payload */
+	uint64_t frame; /* which one it is */
+	enum sink sink;
+	struct remote_qp *rq; /* SINK_QP: NULL when it has gone */
+	uint32_t rpos, rlen;  /* what is in rbuf and not handled */
+	uint8_t rbuf[RX_BUF];
+	uint8_t pbuf[WIRE_PAYLOAD_MAX]; /* payload that has to be moved, or goes nowhere */
+};
+
+static struct wire_dev *wire_dev(struct fast *f)
+{
+	return &((struct soft_dev *)f->be->priv)->wire;
+}
+
+/* ---- a batch ---------------------------------------------------------------------------------- */
+
+/*
+ * A batch: what the socket is offered at once. While one is collected the lock may be given away, for
+ * memory behind a process. The QPs get their frames back then (give_back()): from this thread, or, if
+ * that has lost its role, from the one that has it now.
+ */
+struct batch {
+	struct wire_tcp *conn; /* whose; NULL: none is being collected */
+	struct frame frame[BATCH_FRAMES];
+	struct remote_qp *rq[BATCH_FRAMES];
+	uint32_t len[BATCH_FRAMES]; /* with the header */
+	struct iovec iov[BATCH_IOVS];
+	unsigned num, num_iov;
+	uint32_t old; /* bytes of the cut frame and of small ones, which come first */
+	uint32_t bytes;
+};
+static struct batch batch; /* [lock] */
+
+/* The socket, or a copy, has what it takes: buffers that frames pointed to may go. */
+static void settled(struct fast *f)
+{
+	struct wire_dev *d = wire_dev(f);
+
+	d->collecting = false;
+	while (d->num_kept)
+		pvm_call_put(f->pvm, d->kept[--d->num_kept]);
+}
+
+/* From frame `sent` on, as if they had not been asked for. */
+static void unsend(struct fast *f, struct batch *b, unsigned sent)
+{
+	for (unsigned i = b->num; i-- > sent;) {
+		if (!b->rq[i])
+			continue;
+		remote_unsent(b->rq[i], &b->frame[i]);
+		wire_tx(f, b->rq[i]);
+	}
+}
+
+/* A batch that was not finished. */
+static void give_back(struct fast *f)
+{
+	if (!batch.conn)
+		return;
+	batch.conn = NULL;
+	settled(f);
+	unsend(f, &batch, 0);
+}
+
+void wire_batch_forget(struct remote_qp *rq)
+{
+	for (unsigned i = 0; batch.conn && i < batch.num; i++)
+		if (batch.rq[i] == rq)
+			batch.rq[i] = NULL;
+}
+
+/* ---- life --------------------------------------------------------------------------------------- */
+
+static void kill_conn(struct wire_tcp *c, const char *why)
+{
+	if (c->dead)
+		return;
+	c->dead = true;
+	c->why = why;
+}
+
+static void conn_free(struct wire_tcp *c)
+{
+	struct fast *f = c->f;
+	struct wire_peer *p = c->peer;
+	struct remote_qp *rq;
+
+	if (c->rq)
+		wire_rx_forget(c->rq);
+	if (batch.conn == c)
+		give_back(f);
+	while ((rq = TAILQ_FIRST(&c->txq)))
+		wire_tx_forget(rq);
+	timer_cancel(&f->timers, &c->timer);
+	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, wire_io_fd(c->io), NULL);
+	wire_io_close(c->io);
+	LIST_REMOVE(c, entry);
+	p->tcp = NULL;
+	free(c->cut);
+	free(c->misc);
+	free(c);
+}
+
+/* Away with those that have ended. */
+static void reap(struct fast *f)
+{
+	struct wire_tcp *c, *next;
+
+	LIST_FOREACH_SAFE(c, &wire_dev(f)->conns, entry, next) {
+		struct wire_peer *p = c->peer;
+		const char *why = c->why;
+
+		if (!c->dead)
+			continue;
+		conn_free(c);
+		peer_lost(p, why);
+		remote_down(f, p);
+	}
+}
+
+static void look(struct timer *t);
+
+int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
+		const struct wire_hello *theirs)
+{
+	struct wire_tcp *c = calloc(1, sizeof(*c));
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET };
+
+	(void)theirs;
+	if (!c)
+		return -ENOMEM;
+	c->cut = malloc(sizeof(struct wire_hdr) + WIRE_PAYLOAD_MAX);
+	c->misc = malloc(MISC_MAX);
+	ev.data.u64 = (uintptr_t)c | FAST_EPOLL_BACKEND;
+	if (!c->cut || !c->misc || epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, wire_io_fd(io), &ev) < 0) {
+		int err = c->cut && c->misc ? -errno : -ENOMEM;
+
+		free(c->cut);
+		free(c->misc);
+		free(c);
+		return err;
+	}
+	c->f = f;
+	c->peer = p;
+	c->io = io;
+	c->readable = c->writable = true;
+	c->last_rx = f->now;
+	c->timer.fn = look;
+	TAILQ_INIT(&c->txq);
+	LIST_INSERT_HEAD(&wire_dev(f)->conns, c, entry);
+	p->tcp = c;
+	remote_up(f, p);
+	fast_kick(f);
+	return 0;
+}
+
+void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
+{
+	(void)why;
+	conn_free(p->tcp);
+	remote_down(f, p);
+}
+
+uint64_t wire_heard(const struct wire_peer *p)
+{
+	return p->tcp ? p->tcp->last_rx : 0;
+}
+
+void wire_ping(struct fast *f, struct wire_peer *p)
+{
+	struct wire_hdr h = { .type = WIRE_PING };
+
+	if (!p->tcp || p->tcp->asked)
+		return;
+	p->tcp->asked = f->now;
+	wire_send(f, p, &h, NULL);
+	timer_arm(&f->timers, &p->tcp->timer, f->now + PING_NS);
+}
+
+/* A PING is under way: is anything to be heard? */
+static void look(struct timer *t)
+{
+	struct wire_tcp *c = (struct wire_tcp *)((char *)t - offsetof(struct wire_tcp, timer));
+	uint64_t since = c->asked > c->last_rx ? c->asked : c->last_rx;
+
+	if (!c->asked)
+		return;
+	if (c->f->now > since + SILENT_NS)
+		kill_conn(c, "it is silent");
+	else
+		timer_arm(&c->f->timers, &c->timer, c->f->now + PING_NS);
+}
+
+/* ---- sending -------------------------------------------------------------------------------------- */
+
+void wire_tx(struct fast *f, struct remote_qp *rq)
+{
+	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
+
+	if (!c || rq->is_tx)
+		return;
+	rq->is_tx = true;
+	TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+	fast_kick(f); /* the control thread may have asked for it */
+}
+
+void wire_tx_forget(struct remote_qp *rq)
+{
+	if (!rq->is_tx)
+		return;
+	rq->is_tx = false;
+	TAILQ_REMOVE(&rq->peer->tcp->txq, rq, tx);
+}
+
+int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload)
+{
+	struct wire_tcp *c = p->tcp;
+
+	(void)f;
+	if (!c)
+		return -ENOTCONN;
+	if (c->misc_off && c->misc_len + sizeof(*h) + h->len > MISC_MAX) {
+		memmove(c->misc, c->misc + c->misc_off, c->misc_len - c->misc_off);
+		c->misc_len -= c->misc_off;
+		c->misc_off = 0;
+	}
+	if (c->misc_len + sizeof(*h) + h->len > MISC_MAX) {
+		c->misc_full = true;
+		return -ENOBUFS;
+	}
+	memcpy(c->misc + c->misc_len, h, sizeof(*h));
+	if (h->len)
+		memcpy(c->misc + c->misc_len + sizeof(*h), payload, h->len);
+	c->misc_len += (uint32_t)(sizeof(*h) + h->len);
+	return 0;
+}
+
+/* Collect frames. -1: the lock was given away. */
+static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
+{
+	struct remote_qp *rq;
+
+	b->conn = c;
+	b->num = b->num_iov = 0;
+	b->bytes = 0;
+	if (c->cut_len) {
+		b->iov[b->num_iov++] = (struct iovec){ c->cut + c->cut_off, c->cut_len };
+		b->bytes += c->cut_len;
+	}
+	if (c->misc_len > c->misc_off) {
+		b->iov[b->num_iov++] =
+			(struct iovec){ c->misc + c->misc_off, c->misc_len - c->misc_off };
+		b->bytes += c->misc_len - c->misc_off;
+	}
+	b->old = b->bytes;
+	while (b->num < BATCH_FRAMES && b->bytes < BATCH_BYTES &&
+	       b->num_iov + 1 + FRAME_IOVS <= BATCH_IOVS && (rq = TAILQ_FIRST(&c->txq))) {
+		struct frame *fr = &b->frame[b->num];
+		int r;
+
+		fr->num_iov = 0;
+		r = remote_next(f, rq, fr);
+		if (r < 0)
+			return -1;
+		if (r == 2)
+			return 0;
+		if (!r) {
+			wire_tx_forget(rq);
+			continue;
+		}
+		/* the next one's turn */
+		TAILQ_REMOVE(&c->txq, rq, tx);
+		TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+		FF_PROBE3(wire__out, rq->qp->qp_num, fr->h.type, fr->h.len);
+		b->rq[b->num] = rq;
+		b->len[b->num] = (uint32_t)sizeof(fr->h) + fr->h.len;
+		b->bytes += b->len[b->num];
+		b->iov[b->num_iov++] = (struct iovec){ &fr->h, sizeof(fr->h) };
+		for (unsigned i = 0; i < fr->num_iov; i++)
+			b->iov[b->num_iov++] = fr->iov[i];
+		b->num++;
+	}
+	return 0;
+}
+
+/* Keep what is left of a frame of which `done` bytes went out. */
+static void cut(struct wire_tcp *c, const struct frame *fr, uint32_t done)
+{
+	const uint8_t *h = (const uint8_t *)&fr->h;
+	uint32_t n = 0;
+
+	if (done < sizeof(fr->h)) {
+		n = (uint32_t)sizeof(fr->h) - done;
+		memcpy(c->cut, h + done, n);
+		done = 0;
+	} else {
+		done -= (uint32_t)sizeof(fr->h);
+	}
+	for (unsigned i = 0; i < fr->num_iov; i++) {
+		const struct iovec *v = &fr->iov[i];
+
+		if (done >= v->iov_len) {
+			done -= (uint32_t)v->iov_len;
+			continue;
+		}
+		memcpy(c->cut + n, (uint8_t *)v->iov_base + done, v->iov_len - done);
+		n += (uint32_t)(v->iov_len - done);
+		done = 0;
+	}
+	c->cut_off = 0;
+	c->cut_len = n;
+}
+
+/* `n` bytes went out of the old ones: the cut frame's, then the small ones'. */
+static uint32_t old_sent(struct wire_tcp *c, uint32_t n)
+{
+	uint32_t k = n < c->cut_len ? n : c->cut_len;
+
+	c->cut_off += k;
+	c->cut_len -= k;
+	n -= k;
+	k = n < c->misc_len - c->misc_off ? n : c->misc_len - c->misc_off;
+	c->misc_off += k;
+	if (c->misc_off == c->misc_len)
+		c->misc_off = c->misc_len = 0;
+	return n - k;
+}
+
+/* The socket took n bytes of the batch. */
+static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t n)
+{
+	unsigned sent = 0;
+
+	n = old_sent(c, n);
+	while (sent < b->num && n >= b->len[sent])
+		n -= b->len[sent++];
+	if (n) { /* part of a frame */
+		cut(c, &b->frame[sent], n);
+		sent++;
+	}
+	settled(f);
+	unsend(f, b, sent);
+	/* last, for they may change what is to be sent */
+	for (unsigned i = 0; i < sent; i++)
+		if (b->rq[i])
+			remote_sent(f, b->rq[i], &b->frame[i]);
+	b->conn = NULL;
+	if (c->misc_full && !c->misc_len) {
+		c->misc_full = false;
+		remote_drained(f, c->peer);
+	}
+}
+
+static bool has_tx(const struct wire_tcp *c)
+{
+	return !TAILQ_EMPTY(&c->txq) || c->cut_len || c->misc_len > c->misc_off || c->unflushed;
+}
+
+/* Send what there is. Number of frames, or -1: the lock was given away. */
+static int tx(struct fast *f, struct wire_tcp *c)
+{
+	int work = 0;
+
+	give_back(f);
+	while (!c->dead && c->writable && has_tx(c)) {
+		uint64_t id = ++wire_dev(f)->batch;
+		bool torn = false;
+		ssize_t n = 0;
+
+		wire_dev(f)->collecting = true;
+		if (collect(f, c, &batch)) {
+			if (wire_dev(f)->batch == id) /* else somebody else has begun one */
+				give_back(f);
+			return -1;
+		}
+		if (batch.num_iov) {
+			n = wire_io_writev(c->io, batch.iov, (int)batch.num_iov);
+			/* memory that a client took away is that client's loss, not the connection's */
+			torn = (n == -EFAULT || (n > 0 && (uint32_t)n < batch.bytes)) &&
+			       sigbus_touch(batch.iov, (int)batch.num_iov, n > 0 ? (uint64_t)n : 0);
+			if (torn && n < 0)
+				n = 0;
+			settle(f, c, &batch, n > 0 ? (uint32_t)n : 0);
+			work += (int)batch.num;
+			if (n < 0 && n != -EAGAIN) {
+				kill_conn(c, strerror((int)-n));
+				break;
+			}
+		}
+		settled(f);
+		batch.conn = NULL;
+		if (n == -EAGAIN || (n > 0 && !torn && (uint32_t)n < batch.bytes)) {
+			c->writable = false;
+			c->unflushed = !wire_io_is_plain(c->io);
+			break;
+		}
+		if (!wire_io_is_plain(c->io)) {
+			n = wire_io_flush(c->io);
+			c->unflushed = n == -EAGAIN;
+			if (c->unflushed)
+				c->writable = false;
+			else if (n < 0)
+				kill_conn(c, strerror((int)-n));
+		}
+		if (!batch.num)
+			break;
+	}
+	return work;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------------ */
+
+void wire_rx_forget(struct remote_qp *rq)
+{
+	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
+
+	if (!c || c->rq != rq)
+		return;
+	c->rq = NULL;
+	c->sink = SINK_DISCARD;
+}
+
+static const uint32_t payload_max[WIRE_TYPES_NUM] = {
+#define X(name, max) max,
+	WIRE_TYPES(X)
+#undef X
+};
+
+static void begin(struct fast *f, struct wire_tcp *c)
+{
+	const struct wire_hdr *h = &c->h;
+
+	if (h->type == WIRE_NONE || h->type >= WIRE_TYPES_NUM || h->len > payload_max[h->type]) {
+		kill_conn(c, "it sends frames that make no sense");
+		return;
+	}
+	c->in_frame = true;
+	c->frame = ++wire_dev(f)->frames;
+	c->got = 0;
+	c->rq = NULL;
+	if (h->type == WIRE_PING) {
+		struct wire_hdr pong = { .type = WIRE_PONG };
+
+		wire_send(f, c->peer, &pong, NULL);
+	}
+	if (h->type >= WIRE_PING) {
+		c->sink = SINK_DISCARD;
+		return;
+	}
+	c->sink = remote_begin(f, c->peer, h, &c->rq);
+}
+
+/* The frame has ended. -1: the lock was given away. */
+static int end(struct fast *f, struct wire_tcp *c)
+{
+	struct remote_qp *rq = c->rq;
+
+	c->in_frame = false;
+	c->rq = NULL;
+	FF_PROBE3(wire__in, rq ? rq->qp->qp_num : 0, c->h.type, c->h.len);
+	if (c->sink == SINK_DISCARD)
+		return 0;
+	return remote_end(f, c->peer, &c->h, rq, c->pbuf) == -2 ? -1 : 0;
+}
+
+/* The lock was given away: is the connection still there, and in that frame? */
+static bool is_in(struct fast *f, const struct wire_tcp *c, uint64_t frame)
+{
+	const struct wire_tcp *i;
+
+	LIST_FOREACH(i, &wire_dev(f)->conns, entry)
+		if (i == c)
+			return c->frame == frame;
+	return false;
+}
+
+/* Payload for a QP. -1: the lock was given away. */
+static int to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t *buf, uint32_t n)
+{
+	uint64_t frame = c->frame, epoch = f->epoch;
+	enum wire_type type = c->h.type;
+	struct remote_qp *rq = c->rq;
+
+	while (n) {
+		uint64_t len = n;
+		enum ff_vendor_err why;
+		enum xfer_result r = remote_put_bytes(f, rq, &c->h, off, buf, &len, &why);
+
+		if (r == XFER_GONE)
+			return -1;
+		if (f->epoch != epoch && (!is_in(f, c, frame) || c->rq != rq)) {
+			/* a QP that ended took its call along: this one is there, and its frame is not */
+			if (r == XFER_WAIT)
+				remote_put_forget(f, rq, type);
+			return -1;
+		}
+		if (r != XFER_DONE && r != XFER_MORE) {
+			c->rq = NULL;
+			c->sink = SINK_DISCARD;
+			remote_put_failed(f, rq, &c->h, r, why);
+			return 0;
+		}
+		off += (uint32_t)len;
+		buf += len;
+		n -= (uint32_t)len;
+	}
+	return 0;
+}
+
+/* Payload that is in a buffer. -1: the lock was given away. */
+static int payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
+{
+	uint32_t off = c->got;
+
+	c->got += n;
+	switch (c->sink) {
+	case SINK_DISCARD:
+		break;
+	case SINK_BUFFER:
+		memcpy(c->pbuf + off, buf, n);
+		break;
+	case SINK_QP:
+		return to_qp(f, c, off, buf, n);
+	}
+	return 0;
+}
+
+/* Handle what is in the buffer. -1: the lock was given away. */
+static int buffered(struct fast *f, struct wire_tcp *c)
+{
+	while (!c->dead) {
+		uint32_t have = c->rlen - c->rpos, n;
+
+		if (!c->in_frame) {
+			if (have < sizeof(c->h))
+				return 0;
+			memcpy(&c->h, c->rbuf + c->rpos, sizeof(c->h));
+			c->rpos += (uint32_t)sizeof(c->h);
+			begin(f, c);
+			continue;
+		}
+		n = c->h.len - c->got;
+		if (n > have)
+			n = have;
+		if (n) {
+			c->rpos += n;
+			if (payload(f, c, c->rbuf + c->rpos - n, n))
+				return -1;
+		}
+		if (c->got < c->h.len)
+			return 0;
+		if (end(f, c))
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * One system call. Bytes read, 0 or less: no more, or -2: the lock was given away. The buffer holds
+ * less than a header, or nothing when a frame is under way.
+ */
+static ssize_t read_some(struct fast *f, struct wire_tcp *c)
+{
+	uint32_t left = c->in_frame ? c->h.len - c->got : 0, bytes = 0, room = 0;
+	struct iovec iov[FRAME_IOVS + 1];
+	uint8_t *moved = NULL;
+	bool torn = false;
+	int n = 0;
+	ssize_t r;
+
+	if (c->rpos) {
+		memmove(c->rbuf, c->rbuf + c->rpos, c->rlen - c->rpos);
+		c->rlen -= c->rpos;
+		c->rpos = 0;
+	}
+	if (left && c->sink == SINK_QP) {
+		n = remote_spot(f, c->rq, &c->h, c->got, left, iov, FRAME_IOVS, &bytes);
+		if (n < 0) {
+			c->rq = NULL;
+			c->sink = SINK_DISCARD;
+			n = 0;
+		} else if (!n) {
+			moved = c->pbuf;
+			iov[n++] = (struct iovec){ c->pbuf, bytes };
+		}
+	}
+	if (left && c->sink != SINK_QP) {
+		bytes = left;
+		iov[n++] = (struct iovec){ c->pbuf + (c->sink == SINK_BUFFER ? c->got : 0), left };
+	}
+	if (bytes == left) {
+		room = (left >= RX_BIG ? (uint32_t)sizeof(c->h) : RX_BUF) - c->rlen;
+		iov[n++] = (struct iovec){ c->rbuf + c->rlen, room };
+	}
+	do {
+		r = wire_io_readv(c->io, iov, n);
+		/* as in tx() */
+		if (r == -EFAULT || (r > 0 && (uint32_t)r < bytes))
+			torn = sigbus_touch(iov, n, r > 0 ? (uint64_t)r : 0);
+	} while (r == -EFAULT && torn);
+	if (r <= 0)
+		return r;
+	/* all that there was: the next bytes come with an event of their own */
+	if (r < bytes + room && !torn && wire_io_is_plain(c->io) && !c->ending)
+		c->readable = false;
+	c->last_rx = f->wire_at = f->now;
+	c->asked = 0;
+	n = r < bytes ? (int)r : (int)bytes;
+	c->rlen += (uint32_t)r - (uint32_t)n;
+	if (moved && payload(f, c, moved, (uint32_t)n))
+		return -2;
+	if (!moved)
+		c->got += (uint32_t)n;
+	return r;
+}
+
+/* Receive. Number of system calls with success, or -1: the lock was given away. */
+static int rx(struct fast *f, struct wire_tcp *c)
+{
+	uint32_t total = 0;
+	int work = 0;
+
+	c->readable = true; /* until it is found not to be */
+	while (!c->dead && total < RX_QUANTUM) {
+		ssize_t n;
+
+		if (c->in_frame && c->got == c->h.len && end(f, c))
+			return -1;
+		if (buffered(f, c))
+			return -1;
+		n = read_some(f, c);
+		if (n == -2)
+			return -1;
+		if (n == -EAGAIN) {
+			c->readable = wire_io_pending(c->io);
+			return work;
+		}
+		if (n <= 0) {
+			kill_conn(c, n ? strerror((int)-n) : "the other side has closed it");
+			return work;
+		}
+		work++;
+		total += (uint32_t)n;
+		if (!c->readable)
+			break;
+	}
+	if (c->in_frame && c->got == c->h.len && end(f, c))
+		return -1;
+	return buffered(f, c) ? -1 : work;
+}
+
+/* ---- turns ---------------------------------------------------------------------------------------- */
+
+void wire_ready(struct fast *f, struct wire_tcp *c, uint32_t events)
+{
+	(void)f;
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		c->readable = true;
+	if (events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP))
+		c->ending = true;
+	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+		c->writable = true;
+}
+
+uint32_t wire_poll(struct fast *f)
+{
+	struct wire_tcp *c;
+	uint32_t work = 0;
+
+	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
+		int n;
+
+		if (!c->readable && f->now - c->last_rx > HOT_NS)
+			continue;
+		n = rx(f, c);
+		if (n < 0)
+			return work + 1;
+		work += (uint32_t)n;
+		if (c->readable)
+			work++; /* there is more */
+	}
+	reap(f);
+	return work;
+}
+
+uint32_t wire_flush(struct fast *f)
+{
+	struct wire_tcp *c;
+	uint32_t work = 0;
+
+	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
+		int n = has_tx(c) ? tx(f, c) : 0;
+
+		if (n < 0)
+			return work + 1;
+		work += (uint32_t)n;
+	}
+	reap(f);
+	return work;
+}

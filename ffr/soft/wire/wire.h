@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * wire.h - frames between routers, and what the wire and the QPs of the software device ask of each
+ * other. tcp.c moves frames; remote_req.c, remote_resp.c and remote_ud.c know what they mean.
+ * Everything [lock].
+ *
+ * A frame is a header and hdr.len bytes. All QPs of two hosts share one connection, so no QP may
+ * hold it up: a frame's payload goes straight to its memory or is thrown away, now, and who has more
+ * to send than a frame waits for its next turn. What a connection loses with its end is sent again
+ * on the next one; see remote.h for how nothing is done twice.
+ */
+#ifndef FFR_SOFT_WIRE_WIRE_H
+#define FFR_SOFT_WIRE_WIRE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include <bsd/sys/queue.h>
+#include <stddef.h>
+
+struct fast;
+struct wire_peer;
+struct wire_tcp;
+struct remote_qp;
+
+#define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */
+#define WIRE_BATCH	 64u	/* frames that are offered to the socket at once */
+#define WIRE_SMALL_MAX	 8192u	/* bytes of any other frame */
+
+/* X(NAME, which payload it may have) */
+#define WIRE_TYPES(X)                                                                              \
+	X(NONE, 0)                                                                                 \
+	X(REQ, WIRE_PAYLOAD_MAX)       /* a part of a SEND or WRITE; a READ; an atomic */          \
+	X(READ_DATA, WIRE_PAYLOAD_MAX) /* a part of what a READ asked for */                       \
+	X(ATOMIC_DATA, 0)	       /* what an atomic found */                                  \
+	X(ACK, 0)		       /* all messages up to msn are done, but those that fetch */ \
+	X(NAK, 0)		       /* all before msn are; msn is not: code tells why */        \
+	X(ASK, 0)		       /* what became of msn? */                                   \
+	X(GO, 0)		       /* there is a receive, or a QP, now: try again */           \
+	X(UD, WIRE_SMALL_MAX)	       /* a datagram, GRH first */                                 \
+	X(CM, WIRE_SMALL_MAX)	       /* a message of the connection manager */                   \
+	X(PING, 0)                                                                                 \
+	X(PONG, 0)
+
+enum wire_type {
+#define X(name, max) WIRE_##name,
+	WIRE_TYPES(X)
+#undef X
+		WIRE_TYPES_NUM
+};
+
+/* wire_hdr.flags */
+#define WIRE_LAST      0x01 /* the message ends with this frame */
+#define WIRE_SOLICITED 0x02
+#define WIRE_PROBE     0x04 /* a request without its payload: would it be carried out? */
+#define WIRE_MCAST     0x08 /* UD: for the group in ud.mgid */
+
+/* wire_hdr.code of a NAK */
+enum wire_nak {
+	NAK_RNR = 1,	/* no receive is posted: nak.rnr_timer */
+	NAK_INV_REQ,	/* the responder's QP is in error, as with the next two */
+	NAK_REM_ACCESS, /* ... */
+	NAK_REM_OP,	/* ... */
+	NAK_NO_QP,	/* nobody answers there */
+	NAK_SEQ,	/* msn is what is expected */
+	NAK_RETRY,	/* msn could not be taken just now: again */
+	NAK_PROBE_OK,	/* answer to a PROBE */
+	NAK_BUSY,	/* msn is to wait for a GO: the receiver's limits */
+};
+
+/* Little-endian, like the machines that this runs on. */
+struct wire_hdr {
+	uint8_t type;	/* enum wire_type */
+	uint8_t opcode; /* REQ, UD: enum ff_opcode */
+	uint8_t flags;	/* WIRE_* */
+	uint8_t code;	/* NAK: enum wire_nak */
+	uint32_t len;	/* bytes that follow */
+	uint32_t dst_qpn, src_qpn;
+	uint32_t dst_cont, dst_epoch; /* the orchestrator's ids */
+	uint32_t src_cont, src_epoch;
+	uint32_t tag;	 /* of the requester's QP, since it came to RTS: old frames have another */
+	uint32_t msn;	 /* number of the requester's message */
+	uint64_t offset; /* bytes of the message before this frame's */
+	union {
+		struct {
+			uint64_t addr, length; /* of the message */
+			uint32_t rkey, imm;    /* imm: what the WR has there */
+			uint32_t srqn, zero;
+		} req;
+		struct {
+			uint64_t addr, compare_add, swap;
+			uint32_t rkey, srqn;
+		} atomic;
+		struct {
+			uint64_t orig;
+		} atomic_data;
+		struct {
+			uint32_t rnr_timer; /* the field as of IBTA table 45 */
+		} nak;
+		struct {
+			uint32_t qkey, imm;
+			uint16_t lid;
+			uint8_t sl, zero[5];
+			uint8_t mgid[16];
+		} ud;
+	};
+};
+static_assert(sizeof(struct wire_hdr) == 80 && offsetof(struct wire_hdr, req) == 48, "protocol");
+
+/* ---- tcp.c --------------------------------------------------------------------------------- */
+
+struct pvm_call;
+struct wire_dev { /* in struct soft_dev */
+	LIST_HEAD(, wire_tcp) conns;
+	/* Frames are being collected, and may have pointers to buffers of calls: these stay until the
+	 * socket has had its turn. Grows with each batch. */
+	uint64_t batch;
+	bool collecting;
+	uint64_t frames; /* that came in, of all connections */
+	struct pvm_call *kept[WIRE_BATCH];
+	unsigned num_kept;
+};
+
+/* rq has something to send to its peer; it is asked for it when there is room. */
+void wire_tx(struct fast *f, struct remote_qp *rq);
+/* It has not. */
+void wire_tx_forget(struct remote_qp *rq);
+/* Frames of its that were collected are not given back to it: they are forgotten. */
+void wire_batch_forget(struct remote_qp *rq);
+/* The frame that is coming in is not for it any more: the rest is thrown away. */
+void wire_rx_forget(struct remote_qp *rq);
+/* A small frame, copied. 0, -ENOTCONN, or -ENOBUFS: too much of that waits already. */
+int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload);
+/* ns: when something was last received from the peer; 0: not connected. */
+uint64_t wire_heard(const struct wire_peer *p);
+/* See whether it is alive. */
+void wire_ping(struct fast *f, struct wire_peer *p);
+
+/* The start and the end of a turn. Number of events handled. */
+uint32_t wire_poll(struct fast *f);
+uint32_t wire_flush(struct fast *f);
+/* epoll tells of the connection that it was given (f->epoll_fd). */
+void wire_ready(struct fast *f, struct wire_tcp *c, uint32_t events);
+
+/* ---- what tcp.c asks of remote_*.c ------------------------------------------------------------ */
+
+#define FRAME_IOVS 40u
+
+/* A frame to be sent: header, payload by pointers, and what its QP was like before. */
+struct frame {
+	struct wire_hdr h;
+	struct iovec iov[FRAME_IOVS];
+	unsigned num_iov;
+	uint8_t kind;	      /* remote.h's */
+	uint32_t incarnation; /* of the QP's window */
+	uint32_t old_nxt;
+	uint64_t old_off;
+};
+
+/*
+ * Fill in the next frame of the QP. 1: done, and the QP counts it as sent; 0: nothing to send now;
+ * 2: not in this batch; -1: the lock was given away, nothing that the caller remembers holds.
+ */
+int remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+/* It was taken by the socket; it was not, and the QP is to forget that it was sent. In the reverse
+ * order of remote_next(). */
+void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr);
+void remote_unsent(struct remote_qp *rq, const struct frame *fr);
+
+enum sink {
+	SINK_DISCARD,
+	SINK_BUFFER, /* keep it until it is complete: at most WIRE_SMALL_MAX bytes */
+	SINK_QP,     /* *rq knows where it goes */
+};
+/* A header has come in. */
+enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		       struct remote_qp **rq);
+/*
+ * Where bytes [off, off + len) of the frame's payload go to: iovs, and their bytes in *bytes. 0: not
+ * reachable by a pointer, *bytes of it: see remote_put(). -1: nowhere any more.
+ */
+int remote_spot(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
+		uint32_t len, struct iovec *iov, int max, uint32_t *bytes);
+/*
+ * Put *len bytes of the payload where they belong. As xfer_put(); for what is neither DONE, MORE nor GONE
+ * remote_put_failed() is to be called, if the QP is still the frame's.
+ */
+enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+				  uint32_t off, const uint8_t *buf, uint64_t *len,
+				  enum ff_vendor_err *why);
+void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		       enum xfer_result r, enum ff_vendor_err why);
+/* XFER_WAIT, and the QP is not the frame's any more: nobody waits for what that call does. */
+void remote_put_forget(struct fast *f, struct remote_qp *rq, enum wire_type type);
+/* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. -2: as above */
+int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
+	       const uint8_t *payload);
+/* The connection is there; is not. */
+void remote_up(struct fast *f, struct wire_peer *p);
+void remote_down(struct fast *f, struct wire_peer *p);
+/* There is room for small frames again. */
+void remote_drained(struct fast *f, struct wire_peer *p);
+
+#endif

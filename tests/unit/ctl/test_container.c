@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_container.c - ffr/ctl/container.c: the directory and the socket of a container, and how many may
+ * come there.
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ */
+#include <errno.h>
+#include <grp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/obj/cpu.h"
+#include "ffr/ctl/sysfs.h"
+#include "tests/unit/lib/ctl_calls.h"
+
+static struct ctl_rig *const g = &call_rig;
+
+static int dial(int container)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/containers/%c/ffr.sock", g->dir,
+		 'a' + container);
+	return connect(s, (struct sockaddr *)&sa, sizeof(sa)) ? -1 : s;
+}
+
+/* Who reaches a socket is that container: no other user of the host may, whatever was there before. */
+static void the_folder_is_closed(void **state)
+{
+	struct group *mine = getgrgid(getegid());
+	char path[96];
+	struct stat st;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/containers", g->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	assert_int_equal(chmod(path, 0755), 0); /* as an older router left it */
+	close(g->r.containers_fd);
+	assert_int_equal(containers_init(&g->r), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0700);
+	close(g->r.containers_fd);
+	g->r.conf.engine_group = mine->gr_name;
+	assert_int_equal(containers_init(&g->r), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0710);
+	assert_int_equal(st.st_gid, mine->gr_gid);
+	close(g->r.containers_fd);
+	g->r.conf.engine_group = (char *)"no-such-group-here";
+	assert_true(containers_init(&g->r) < 0);
+	g->r.conf.engine_group = NULL;
+}
+
+static void sockets_are_for_any_user(void **state)
+{
+	char path[96];
+	struct stat st;
+	int s;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/containers/a/ffr.sock", g->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0666);
+	snprintf(path, sizeof(path), "%s/containers/a", g->dir);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0755);
+	s = dial(1);
+	assert_true(s >= 0);
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, s), 0);
+	assert_false(LIST_EMPTY(&g->c[1]->sessions));
+	assert_true(LIST_EMPTY(&g->c[0]->sessions));
+	assert_int_equal(LIST_FIRST(&g->c[1]->sessions)->pid, getpid());
+	close(s);
+}
+
+static void a_container_has_so_many_sessions(void **state)
+{
+	int s[3];
+
+	(void)state;
+	g->r.conf.limits.max_sessions = 2;
+	for (int i = 0; i < 3; i++) {
+		s[i] = dial(0);
+		assert_true(s[i] >= 0);
+	}
+	assert_true(rig_is_closed(g, s[2]));
+	assert_int_equal(rig_hello(g, s[0]), 0);
+	assert_int_equal(rig_hello(g, s[1]), 0);
+	close(s[2]);
+	close(s[0]);
+	rig_pump(g);
+	s[0] = dial(0);
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, s[0]), 0);
+	close(s[0]);
+	close(s[1]);
+}
+
+static void on_late(uv_timer_t *t)
+{
+	(void)t;
+	abort();
+}
+
+/* Runs the loop until the container has so many connections; aborts after 10 seconds. */
+static void wait_for_conns(struct container_ctl *ct, uint32_t num)
+{
+	uv_timer_t watchdog;
+
+	uv_timer_init(&g->r.loop, &watchdog);
+	uv_timer_start(&watchdog, on_late, 10000, 0);
+	while (ct->num_conns != num)
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	uv_close((uv_handle_t *)&watchdog, NULL);
+	rig_pump(g); /* closed before this function's frame goes */
+}
+
+/* Who connects and says nothing is closed after a while; who has a session is not. */
+static void silent_connections_end(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION + 1, FF_PROTO_VERSION + 2, "new", { 0 } };
+	struct container_ctl *ct = g->c[0]->ctl;
+	uint64_t patience = ctl_hello_patience;
+	struct ff_hello_resp resp;
+	int talks, silent, refused;
+
+	(void)state;
+	talks = dial(0);
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, talks), 0);
+	assert_int_equal(ct->num_silent, 0);
+	refused = dial(0);
+	rig_pump(g);
+	assert_int_equal(rig_hello_with(g, refused, &req, &resp, NULL, NULL, NULL),
+			 -EPROTONOSUPPORT);
+	assert_int_equal(ct->num_silent, 1); /* it may try again, but not for ever */
+	close(refused);
+	wait_for_conns(ct, 1);
+	ctl_hello_patience = 1;
+	silent = dial(0);
+	while (!rig_is_closed(g, silent))
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	assert_int_equal(ct->num_silent, 0);
+	assert_int_equal(ct->num_conns, 1);
+	assert_int_equal(rig_hello(g, talks), RIG_CLOSED); /* a second HELLO: it was there */
+	ctl_hello_patience = patience;
+	close(talks);
+	close(silent);
+}
+
+/* So many of them are taken in; the next ones wait, and have their turn. */
+static void silent_connections_are_bounded(void **state)
+{
+	enum { MANY = 100 };
+	struct container_ctl *ct = g->c[0]->ctl;
+	int s[MANY], other;
+	uint32_t most;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++) {
+		s[i] = dial(0);
+		assert_true(s[i] >= 0);
+	}
+	for (int i = 0; i < 10; i++)
+		rig_pump(g);
+	most = ct->num_silent;
+	assert_true(most >= 16 && most < MANY);
+	assert_int_equal(ct->num_conns, most);
+	other = dial(1); /* another container's affair */
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, other), 0);
+	assert_int_equal(rig_hello(g, s[0]), 0);
+	close(s[1]);
+	rig_pump(g);
+	assert_int_equal(ct->num_silent, most);
+	assert_int_equal(ct->num_conns, most + 1);
+	for (int i = 2; i < MANY; i++)
+		close(s[i]);
+	wait_for_conns(ct, 1);
+	close(s[0]);
+	close(other);
+}
+
+/* The process dies; its child keeps the socket. */
+static void limit_cpu(int container, uint64_t max_cpu)
+{
+	fast_lock(g->r.fast);
+	fast_container_limits(g->c[container], &(struct ffo_limits){ .max_cpu = max_cpu });
+	fast_unlock(g->r.fast);
+}
+
+/* Who has used its CPU time by coming and going is not let in for a while; others are. */
+static void comers_use_cpu_time(void **state)
+{
+	struct container_ctl *ct = g->c[0]->ctl;
+	uint32_t before;
+	int s, other;
+
+	(void)state;
+	limit_cpu(0, 1);
+	g->c[0]->ctl_cpu_ns = 0;
+	do {
+		before = ct->num_conns;
+		s = dial(0);
+		rig_pump(g);
+		assert_true(s >= 0);
+		if (ct->num_conns != before) {
+			close(s);
+			rig_pump(g);
+		}
+	} while (!cpu_wait(g->c[0], uv_hrtime()));
+	assert_true(g->c[0]->ctl_cpu_ns >= CPU_BURST_NS);
+	wait_for_conns(ct, 0);
+	s = dial(0);
+	assert_true(s >= 0);
+	other = dial(1);
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, other), 0);
+	assert_int_equal(ct->num_conns, 0);
+	limit_cpu(0, 0);
+	wait_for_conns(ct, 1);
+	assert_int_equal(rig_hello(g, s), 0);
+	close(s);
+	close(other);
+}
+
+static void a_dead_process_ends_its_session(void **state)
+{
+	struct container_ctl *ct = g->c[0]->ctl;
+	uv_timer_t watchdog;
+	int pipes[2];
+	pid_t child, grandchild;
+	uint64_t patience = ctl_hello_patience;
+	bool seen = false;
+
+	(void)state;
+	ctl_hello_patience = 60000; /* or that would end it */
+	assert_int_equal(pipe(pipes), 0);
+	child = fork();
+	if (!child) {
+		dial(0);
+		grandchild = fork();
+		if (!grandchild) {
+			pause();
+			_exit(0);
+		}
+		_exit(write(pipes[1], &grandchild, sizeof(grandchild)) < 0);
+	}
+	assert_true(child > 0);
+	uv_timer_init(&g->r.loop, &watchdog);
+	uv_timer_start(&watchdog, on_late, 10000, 0);
+	while (!seen || ct->num_conns) {
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+		seen = seen || ct->num_conns;
+	}
+	uv_close((uv_handle_t *)&watchdog, NULL);
+	rig_pump(g); /* closed before this function's frame goes */
+	assert_int_equal(read(pipes[0], &grandchild, sizeof(grandchild)), sizeof(grandchild));
+	assert_int_equal(kill(grandchild, 0), 0); /* it still lives, with the socket */
+	kill(grandchild, SIGKILL);
+	waitpid(child, NULL, 0);
+	ctl_hello_patience = patience;
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+static void leftovers_are_removed(void **state)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	char path[128];
+	struct stat st;
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/containers/old", g->dir);
+	assert_int_equal(mkdir(path, 0755), 0);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/containers/old/ffr.sock", g->dir);
+	assert_int_equal(bind(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	containers_sweep(&g->r);
+	assert_int_not_equal(stat(path, &st), 0);
+	snprintf(path, sizeof(path), "%s/containers/a/ffr.sock", g->dir);
+	assert_int_equal(stat(path, &st), 0);
+	close(s);
+}
+
+#define DEVICE "sys/class/infiniband/ff0"
+
+static void text_is(const char *file, const char *want)
+{
+	char path[192], text[128] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/containers/%s", g->dir, file);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_non_null(fgets(text, sizeof(text), f));
+	fclose(f);
+	assert_string_equal(text, want);
+}
+
+static void the_devices_files_are_there(void **state)
+{
+	char path[192];
+	struct stat st;
+
+	(void)state;
+	text_is("a/" DEVICE "/node_type", "1: CA\n");
+	text_is("a/" DEVICE "/node_guid", "0266:66ff:fe00:0001\n");
+	text_is("b/" DEVICE "/ports/1/lid", "0x2\n");
+	text_is("a/" DEVICE "/ports/1/counters/port_xmit_data", "0\n");
+	g->c[0]->stats.tx_bytes = 4001;
+	g->c[0]->stats.rnr = 3;
+	sysfs_close(g->c[0]);
+	text_is("a/" DEVICE "/ports/1/counters/port_xmit_data", "1000\n");
+	text_is("a/" DEVICE "/ports/1/hw_counters/rcvd_rnr_err", "3\n");
+	g->c[0]->stats = (struct ff_stats){ 0 };
+	sysfs_open(g->c[0]); /* as the next router */
+	text_is("a/" DEVICE "/ports/1/counters/port_xmit_data", "0\n");
+	container_detach(g->c[1]);
+	g->c[1] = NULL;
+	snprintf(path, sizeof(path), "%s/containers/b", g->dir);
+	assert_int_not_equal(stat(path, &st), 0);
+}
+
+/* What a container with a writable directory puts there is neither followed nor waited for. */
+static void what_is_in_the_way_is_left_alone(void **state)
+{
+	char target[192], file[192], other[192];
+	struct stat st;
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s/secret", g->dir);
+	snprintf(file, sizeof(file), "%s/containers/a/" DEVICE "/ports/1/counters/port_rcv_data",
+		 g->dir);
+	snprintf(other, sizeof(other), "%s/containers/a/" DEVICE "/ports/1/counters/port_xmit_data",
+		 g->dir);
+	assert_int_equal(close(creat(target, 0600)), 0);
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(symlink(target, file), 0);
+	assert_int_equal(unlink(other), 0);
+	assert_int_equal(mkfifo(other, 0600), 0);
+	g->c[0]->stats.tx_bytes = g->c[0]->stats.rx_bytes = 400;
+	g->c[0]->stats.rnr = 5;
+	sysfs_close(g->c[0]);
+	assert_int_equal(stat(target, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	text_is("a/" DEVICE "/ports/1/hw_counters/rcvd_rnr_err", "5\n");
+	assert_int_equal(unlink(target), 0);
+}
+
+static void names_are_checked(void **state)
+{
+	static const char *const good[] = { "a", "web-1", "A.b_c-9" };
+	static const char *const bad[] = { "", ".", "..", "-a", "_a", "a/b", "a b", "ä", "a\n" };
+	char name[CONTAINER_NAME_MAX + 1];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(container_name_ok(good[i]));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(container_name_ok(bad[i]));
+	memset(name, 'x', sizeof(name));
+	name[63] = '\0';
+	assert_true(container_name_ok(name));
+	name[63] = 'x';
+	name[64] = '\0';
+	assert_false(container_name_ok(name));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CALL_TEST(the_folder_is_closed),
+		CALL_TEST(sockets_are_for_any_user),
+		CALL_TEST(a_container_has_so_many_sessions),
+		CALL_TEST(silent_connections_end),
+		CALL_TEST(silent_connections_are_bounded),
+		CALL_TEST(comers_use_cpu_time),
+		CALL_TEST(a_dead_process_ends_its_session),
+		CALL_TEST(leftovers_are_removed),
+		CALL_TEST(the_devices_files_are_there),
+		CALL_TEST(what_is_in_the_way_is_left_alone),
+		CALL_TEST(names_are_checked),
+	};
+
+	log_level = LOG_LEVEL_ERR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_ctl.c - ffr/ctl/conn.c: sessions over real SEQPACKET sockets. What ends the session of the client that
+ * did it and nobody else's, and what goes with a session.
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/lib/ctl_calls.h"
+#include "ffr/ctl/container.h"
+
+static struct ctl_rig *const g = &call_rig;
+
+/* ---- hello --------------------------------------------------------------------------------------- */
+
+static void hello_gives_a_session(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION + 5, "prog", { 0 } };
+	struct ff_get_seg_req seg_req = { .seg = 0 };
+	struct ff_get_seg_resp seg;
+	struct ff_hello_resp resp;
+	int sock = rig_connect(g, 0), fds[RIG_MAX_FDS], seg_fd;
+	struct ff_ses_hdr *hdr;
+	unsigned n;
+
+	(void)state;
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, fds, &n), 0);
+	assert_int_equal(resp.version, FF_PROTO_VERSION);
+	assert_int_equal(resp.num_ports, 1);
+	assert_int_equal(resp.mode, FF_MODE_ADAPTIVE);
+	assert_int_equal(n, 2);
+	/* a program waits for events on its end */
+	assert_false(fcntl(fds[0], F_GETFL) & O_NONBLOCK);
+	assert_int_equal(rig_call(g, sock, FF_MSG_GET_SEG, &seg_req, sizeof(seg_req), NULL, 0, 0,
+				  &seg, sizeof(seg), &seg_fd, &n),
+			 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(seg.size, resp.seg0_size);
+	hdr = mmap(NULL, seg.size, PROT_READ | PROT_WRITE, MAP_SHARED, seg_fd, 0);
+	assert_ptr_not_equal(hdr, MAP_FAILED);
+	assert_int_equal(hdr->need_wakeup, 1);
+	assert_int_not_equal(ftruncate(seg_fd, 0), 0); /* sealed */
+	munmap(hdr, seg.size);
+	close(seg_fd);
+	close(fds[0]);
+	close(fds[1]);
+	close(sock);
+}
+
+/* A container, or a tenant, that is not trusted is not given the device. */
+static void userfaultfd_can_be_kept_back(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "uffd", { 0 } };
+	struct ff_hello_resp resp;
+	int fds[RIG_MAX_FDS];
+	unsigned n;
+
+	(void)state;
+	g->r.uffd_fd = eventfd(0, EFD_CLOEXEC);
+	for (int i = 0; i < 4; i++) {
+		int sock = rig_connect(g, 0);
+
+		g->c[0]->limits.no_uffd = i & 1;
+		g->c[0]->of->limits.no_uffd = i >> 1;
+		assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, fds, &n), 0);
+		assert_int_equal(resp.has_uffd, !i);
+		assert_int_equal(n, i ? 2 : 3);
+		while (n)
+			close(fds[--n]);
+		close(sock);
+	}
+	g->c[0]->limits.no_uffd = g->c[0]->of->limits.no_uffd = 0;
+	close(g->r.uffd_fd);
+	g->r.uffd_fd = -1;
+}
+
+static void versions_are_negotiated(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION + 1, FF_PROTO_VERSION + 2, "new", { 0 } };
+	struct ff_hello_resp resp;
+	int sock = rig_connect(g, 0);
+
+	(void)state;
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, NULL, NULL), -EPROTONOSUPPORT);
+	req.version_min = 0;
+	req.version_max = FF_PROTO_VERSION - 1;
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, NULL, NULL), -EPROTONOSUPPORT);
+	assert_int_equal(rig_hello(g, sock), 0); /* it may try again */
+	close(sock);
+}
+
+/* ---- malformed messages -------------------------------------------------------------------------- */
+
+/* The router closes that client, and serves the other as before. */
+static void must_close(int other, const void *bytes, size_t len, int fd, unsigned n_fds, bool hello)
+{
+	unsigned before = rig_open_fds();
+	int sock = rig_connect(g, 0);
+
+	if (hello)
+		assert_int_equal(rig_hello(g, sock), 0);
+	rig_send(sock, bytes, len, fd, n_fds);
+	assert_true(rig_is_closed(g, sock));
+	close(sock);
+	rig_fds(g, before);
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+}
+
+static void malformed_messages_close_the_session(void **state)
+{
+	struct {
+		struct ff_hdr h;
+		uint8_t body[FF_MSG_MAX];
+	} m = { 0 };
+	const struct ff_hdr good = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .seq = 1 };
+	const size_t len = sizeof(m.h) + sizeof(struct ff_alloc_pd_req);
+	const struct ff_hdr bad[] = {
+		{ .magic = 0x1234, .type = FF_MSG_ALLOC_PD },
+		{ .magic = FF_PROTO_MAGIC, .type = 0 },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_NUM },
+		{ .magic = FF_PROTO_MAGIC, .type = 0xffff },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .status = -1 },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .n_fds = 1 },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .n_tail = 1 },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_REG_MR, .n_tail = 0 },
+		{ .magic = FF_PROTO_MAGIC, .type = FF_MSG_HELLO }, /* too short */
+	};
+	int other = call_client(g, 1);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		m.h = bad[i];
+		must_close(other, &m, len, -1, 0, true);
+	}
+	m.h = good;
+	for (size_t n = 1; n < 64; n++)
+		if (n != len)
+			must_close(other, &m, n, -1, 0, true);
+	must_close(other, &m, 0, -1, 0, true);
+	must_close(other, &m, FF_MSG_MAX, -1, 0, true);
+	must_close(other, &m, FF_MSG_MAX + 1, -1, 0, true);
+	must_close(other, &m, sizeof(m), -1, 0, true);
+	/* fewer and more tail elements than the header says */
+	m.h.type = FF_MSG_REG_MR;
+	m.h.n_tail = 2;
+	must_close(other, &m, sizeof(m.h) + sizeof(struct ff_reg_mr_req) + sizeof(struct ff_mr_run),
+		   -1, 0, true);
+	m.h.n_tail = 0xffff;
+	must_close(other, &m, FF_MSG_MAX, -1, 0, true);
+	/* out of order */
+	m.h = good;
+	must_close(other, &m, len, -1, 0, false);
+	m.h.type = FF_MSG_HELLO;
+	must_close(other, &m, sizeof(m.h) + sizeof(struct ff_hello_req), -1, 0, true);
+	close(other);
+}
+
+static void descriptors_close_the_session_and_are_closed(void **state)
+{
+	struct ff_alloc_pd_req body = { 0 };
+	struct {
+		struct ff_hdr h;
+		struct ff_alloc_pd_req body;
+	} m = { { .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD }, body };
+	int other = call_client(g, 1), pipes[2];
+	uint8_t byte;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	must_close(other, &m, sizeof(m), pipes[1], 1, true);
+	must_close(other, &m, sizeof(m), pipes[1], 253, true);
+	must_close(other, &m, sizeof(m), pipes[1], 253, false);
+	close(pipes[1]);
+	assert_int_equal(read(pipes[0], &byte, 1), 0); /* no copy is left */
+	close(pipes[0]);
+	close(other);
+}
+
+static void who_does_not_read_is_closed(void **state)
+{
+	struct {
+		struct ff_hdr h;
+		struct ff_query_device_req body;
+	} m = { { .magic = FF_PROTO_MAGIC, .type = FF_MSG_QUERY_DEVICE }, { 0 } };
+	int sock = call_client(g, 0), other = call_client(g, 1), size = 4096;
+	bool closed = false;
+
+	(void)state;
+	setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	for (int i = 0; i < 100000 && !closed; i++) {
+		if (send(sock, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			closed = errno == EPIPE;
+		rig_pump(g);
+	}
+	assert_true(closed);
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+	close(sock);
+	close(other);
+}
+
+/* ---- the end of a session ------------------------------------------------------------------------ */
+
+static void a_session_takes_everything_with_it(void **state)
+{
+	unsigned before = rig_open_fds();
+	struct ff_create_channel_req ch_req = { 0 };
+	struct ff_create_channel_resp ch;
+	static uint8_t buf[4096];
+	struct ff_reg_mr_resp mr;
+	uint32_t pd, cq, qpn;
+	struct session *ses;
+	int s = call_client(g, 0);
+
+	(void)state;
+	pd = call_pd(g, s);
+	cq = call_cq(g, s);
+	call_qp(g, s, pd, cq);
+	ses = LIST_FIRST(&g->c[0]->sessions);
+	qpn = qp_get(ses, call_qp(g, s, pd, cq))->qp_num;
+	ses->stats.send_ops = 5;
+	for (int i = 0; i < 300; i++) /* more than one batch of the teardown */
+		assert_int_equal(call_reg_mr(g, s, pd, buf, 100, 0, &mr), 0);
+	assert_int_equal(RIG_CALL(g, s, CREATE_CHANNEL, &ch_req, &ch), 0);
+	assert_non_null(qp_by_num(g->r.fast, qpn));
+	close(s);
+	rig_pump(g);
+	assert_null(qp_by_num(g->r.fast, qpn));
+	assert_null(key_lookup(&g->c[0]->keys, mr.rkey));
+	assert_true(LIST_EMPTY(&g->c[0]->sessions));
+	assert_int_equal(g->c[0]->stats.send_ops, 5);
+	assert_int_equal(rig_open_fds(), before);
+}
+
+static void the_fast_thread_can_have_a_session_closed(void **state)
+{
+	int s = call_client(g, 0), other = call_client(g, 0);
+	struct session *ses;
+
+	(void)state;
+	LIST_FOREACH(ses, &g->c[0]->sessions, entry)
+		if (ses->id == 1)
+			break;
+	assert_non_null(ses);
+	fast_lock(g->r.fast);
+	g->r.fast->session_bad(ses, "test");
+	g->r.fast->session_bad(ses, "twice");
+	fast_unlock(g->r.fast);
+	assert_true(rig_is_closed(g, s));
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+	close(s);
+	close(other);
+}
+
+static void a_changed_container_closes_its_sessions(void **state)
+{
+	struct ffo_container info = { .id = 1, .epoch = 2, .lid = 1, .num_ips = 1 };
+	int s = call_client(g, 0), other = call_client(g, 1);
+
+	(void)state;
+	info.ip[0].s6_addr[15] = 99;
+	container_update(g->c[0], &info);
+	assert_true(rig_is_closed(g, s));
+	assert_int_equal(g->c[0]->num_gids, 1);
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+	close(s);
+	close(other);
+}
+
+/* Who had very much ends in parts, and others are served in between. */
+static void a_long_end_lets_others_in(void **state)
+{
+	struct ff_alloc_null_mr_req req = { 0 };
+	struct ff_alloc_null_mr_resp resp;
+	int s = call_client(g, 0), other = call_client(g, 1);
+
+	(void)state;
+	req.pd = call_pd(g, s);
+	for (int i = 0; i < 60000; i++)
+		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
+	close(s);
+	while (!g->r.ends)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_false(LIST_EMPTY(&g->c[0]->sessions));
+	assert_true(g->c[0]->use.used[QUOTA_MR] > 0); /* it pays until they are gone */
+	call_pd(g, other);
+	while (g->r.ends)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_true(LIST_EMPTY(&g->c[0]->sessions));
+	assert_int_equal(g->c[0]->use.used[QUOTA_MR], 0);
+	assert_int_equal(((struct container_ctl *)g->c[0]->ctl)->num_conns, 0);
+
+	/* a second one, whose container goes meanwhile */
+	s = call_client(g, 0);
+	req.pd = call_pd(g, s);
+	for (int i = 0; i < 60000; i++)
+		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
+	close(s);
+	while (!g->r.ends)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	close(other);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CALL_TEST(hello_gives_a_session),
+		CALL_TEST(userfaultfd_can_be_kept_back),
+		CALL_TEST(versions_are_negotiated),
+		CALL_TEST(malformed_messages_close_the_session),
+		CALL_TEST(descriptors_close_the_session_and_are_closed),
+		CALL_TEST(who_does_not_read_is_closed),
+		CALL_TEST(a_session_takes_everything_with_it),
+		CALL_TEST(the_fast_thread_can_have_a_session_closed),
+		CALL_TEST(a_changed_container_closes_its_sessions),
+		CALL_TEST(a_long_end_lets_others_in),
+	};
+
+	log_level = LOG_LEVEL_ERR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c @peer @dir @soft @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c */
+/*
+ * test_discard.c - ffr/ctl/discard.c: a client sends TCP sockets that linger, whose last descriptor takes
+ * as long to close as their peer likes; the control thread must not be the one that waits.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/ctl/discard.h"
+#include "tests/unit/lib/ctl_calls.h"
+
+#define LINGER_S 600 /* far beyond what any case may take */
+#define LIMIT_S	 20
+
+static struct ctl_rig *const g = &call_rig;
+
+/* A connection of which the far end reads nothing. */
+struct slow {
+	int near, far;
+};
+
+static struct slow slow_new(void)
+{
+	struct sockaddr_in sa = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger linger = { 1, LINGER_S };
+	static const uint8_t bytes[65536];
+	socklen_t len = sizeof(sa);
+	struct slow s;
+	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(l, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(listen(l, 1), 0);
+	assert_int_equal(getsockname(l, (struct sockaddr *)&sa, &len), 0);
+	s.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(s.near, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	s.far = accept4(l, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	close(l);
+	assert_int_equal(fcntl(s.near, F_SETFL, O_NONBLOCK), 0);
+	while (write(s.near, bytes, sizeof(bytes)) > 0)
+		;
+	assert_int_equal(setsockopt(s.near, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	return s;
+}
+
+/* The far end goes: whoever waits for it does no longer. */
+static void slow_end(struct slow *s)
+{
+	close(s->far);
+}
+
+static time_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+static struct container_ctl *ctl(void)
+{
+	return g->c[0]->ctl;
+}
+
+/* len bytes with the socket, which is the client's no more. */
+static void give(int sock, struct slow *s, const void *bytes, size_t len, unsigned copies)
+{
+	rig_send(sock, bytes, len, s->near, copies);
+	close(s->near);
+}
+
+static const struct ff_hdr bad = { .magic = 0x1234 };
+static const struct {
+	struct ff_hdr h;
+	struct ff_alloc_pd_req req;
+} good = { { .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD }, { 0 } };
+
+/* With a message that has none, one too long, one without bytes; one and as many as go. */
+static void with_a_message(void **state)
+{
+	static const uint8_t big[FF_MSG_MAX + 1];
+	const struct {
+		const void *bytes;
+		size_t len;
+	} m[] = { { &good, sizeof(good) }, { &bad, sizeof(bad) }, { big, sizeof(big) }, { big, 0 } };
+	int other = call_client(g, 1);
+	unsigned before = rig_open_fds();
+	time_t from = now();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(m) / sizeof(m[0]); i++)
+		for (unsigned copies = 1; copies <= 253; copies += 252) {
+			struct slow s = slow_new();
+			int sock = call_client(g, 0);
+
+			give(sock, &s, m[i].bytes, m[i].len, copies);
+			assert_true(rig_is_closed(g, sock));
+			close(sock);
+			assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)),
+					 0);
+			slow_end(&s);
+			rig_fds(g, before);
+		}
+	assert_true(now() - from < LIMIT_S);
+	close(other);
+}
+
+/* In messages that are never read, since the one before them ends the connection, or the client goes. */
+static void behind_a_message(void **state)
+{
+	unsigned before = rig_open_fds();
+	time_t from = now();
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct slow s = slow_new();
+		int sock = call_client(g, 0);
+
+		if (i < 2)
+			rig_send(sock, &bad, sizeof(bad), -1, 0);
+		give(sock, &s, &good, i & 1 ? 0 : sizeof(good), 1);
+		if (i >= 2)
+			ctl_conn_close(TAILQ_FIRST(&g->r.conns), "a test");
+		rig_pump(g);
+		assert_int_equal(ctl()->num_conns, 0);
+		slow_end(&s);
+		close(sock);
+		rig_fds(g, before);
+	}
+	assert_true(now() - from < LIMIT_S);
+}
+
+/* Before it is accepted: the container goes. */
+static void behind_a_connection(void **state)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct slow s = slow_new();
+	time_t from = now();
+	int sock;
+
+	(void)state;
+	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/containers/a/ffr.sock", g->dir);
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(sock, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	give(sock, &s, &good, sizeof(good), 1);
+	container_detach(g->c[0]);
+	rig_pump(g);
+	close(sock);
+	slow_end(&s);
+	assert_true(now() - from < LIMIT_S);
+}
+
+/* Into the socket of events, which nobody reads: nothing can be sent. */
+static void events_are_one_way(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
+	struct ff_create_channel_req ch = { 0 };
+	struct ff_create_channel_resp chr;
+	struct ff_hello_resp resp;
+	int sock = rig_connect(g, 0), fds[RIG_MAX_FDS], ch_fd;
+	unsigned n;
+
+	(void)state;
+	assert_int_equal(rig_hello_with(g, sock, &req, &resp, NULL, fds, &n), 0);
+	assert_int_equal(send(fds[0], "x", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	assert_int_equal(rig_call(g, sock, FF_MSG_CREATE_CHANNEL, &ch, sizeof(ch), NULL, 0, 0, &chr,
+				  sizeof(chr), &ch_fd, &n),
+			 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(send(ch_fd, "x", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	close(ch_fd);
+	close(fds[0]);
+	close(fds[1]);
+	close(sock);
+}
+
+/* Nobody is let in whose container has too many of them waiting; the other container is. */
+static void a_full_container_waits(void **state)
+{
+	struct slow s[DISCARD_MAX + 1];
+	unsigned before = rig_open_fds();
+	int other, sock;
+
+	(void)state;
+	for (unsigned i = 0; i < DISCARD_MAX + 1; i++) {
+		s[i] = slow_new();
+		sock = call_client(g, 0);
+		give(sock, &s[i], &bad, sizeof(bad), 1);
+		assert_true(rig_is_closed(g, sock));
+		close(sock);
+	}
+	assert_true(discard_full(ctl()->discard));
+	other = call_client(g, 1);
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+	close(other);
+	for (unsigned i = 0; i < DISCARD_MAX + 1; i++)
+		slow_end(&s[i]);
+	rig_fds(g, before);
+	assert_false(discard_full(ctl()->discard));
+	sock = call_client(g, 0);
+	close(sock);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CALL_TEST(with_a_message),	   CALL_TEST(behind_a_message),
+		CALL_TEST(behind_a_connection),	   CALL_TEST(events_are_one_way),
+		CALL_TEST(a_full_container_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_mcast.c - ffr/ctl/mcast.c and MODIFY_CQ: which requests the control thread refuses, and
+ * that what a client attached goes with it.
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/lib/ctl_calls.h"
+
+static struct ctl_rig rig, *g = &rig;
+
+static int setup(void **state)
+{
+	(void)state;
+	rig_open(g);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rig_close(g);
+	return 0;
+}
+
+static const uint8_t group[16] = { 0xff, 0x0e, [15] = 1 };
+
+static uint32_t make_qp(int s, uint32_t type)
+{
+	struct ff_create_qp_req req = call_qp_req(call_pd(g, s), call_cq(g, s), type);
+	struct ff_create_qp_resp resp;
+
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), 0);
+	return resp.qp;
+}
+
+static int attach(int s, uint32_t qp, const uint8_t gid[16], uint16_t lid)
+{
+	struct ff_attach_mcast_req req = { .qp = qp, .lid = lid };
+	struct ff_attach_mcast_resp resp;
+
+	memcpy(req.gid, gid, sizeof(req.gid));
+	return RIG_CALL(g, s, ATTACH_MCAST, &req, &resp);
+}
+
+static int detach(int s, uint32_t qp, const uint8_t gid[16], uint16_t lid)
+{
+	struct ff_detach_mcast_req req = { .qp = qp, .lid = lid };
+	struct ff_detach_mcast_resp resp;
+
+	memcpy(req.gid, gid, sizeof(req.gid));
+	return RIG_CALL(g, s, DETACH_MCAST, &req, &resp);
+}
+
+static void refused(void **state)
+{
+	static const uint8_t unicast[16] = { 0xfe, 0x80, [15] = 1 };
+	int s = call_client(g, 0), foreign = call_client(g, 1);
+	uint32_t ud = make_qp(s, IBV_QPT_UD), rc = make_qp(s, IBV_QPT_RC), gone;
+
+	(void)state;
+	assert_int_equal(attach(s, 0, group, 0), -EINVAL);
+	assert_int_equal(attach(s, ud + 0x10000, group, 0), -EINVAL);
+	assert_int_equal(attach(foreign, ud, group, 0), -EINVAL);
+	assert_int_equal(attach(s, rc, group, 0), -EINVAL);
+	assert_int_equal(attach(s, ud, unicast, 0), -EINVAL);
+	assert_int_equal(detach(s, ud, group, 0), -EINVAL);
+	assert_int_equal(detach(s, rc, group, 0), -EINVAL);
+	assert_int_equal(attach(s, ud, group, 0xffff), 0); /* Ethernet: any LID */
+	assert_int_equal(attach(s, ud, group, 0xffff), 0);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, ud), -EBUSY);
+	assert_int_equal(detach(s, ud, group, 0), -EINVAL);
+	assert_int_equal(detach(s, ud, group, 0xffff), 0);
+	assert_int_equal(detach(s, ud, group, 0xffff), -EINVAL);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, ud), 0);
+	gone = ud;
+	assert_int_equal(attach(s, gone, group, 0), -EINVAL);
+	close(s);
+	close(foreign);
+}
+
+/* A client goes without a word. */
+static void session_ends(void **state)
+{
+	int s = call_client(g, 0);
+	uint32_t qp = make_qp(s, IBV_QPT_UD);
+
+	(void)state;
+	for (uint16_t lid = 0; lid < 20; lid++)
+		assert_int_equal(attach(s, qp, group, lid), 0);
+	assert_int_equal(g->c[0]->num_mcast, 20);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(g->c[0]->num_mcast, 0);
+}
+
+static void create_flags(void **state)
+{
+	int s = call_client(g, 0);
+	struct ff_create_qp_req req = call_qp_req(call_pd(g, s), call_cq(g, s), IBV_QPT_UD);
+	struct ff_create_qp_resp resp;
+
+	(void)state;
+	req.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), 0);
+	req.create_flags |= IBV_QP_CREATE_SOURCE_QPN;
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), -EOPNOTSUPP);
+	req.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
+	req.qp_type = IBV_QPT_UC;
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), -EINVAL);
+	close(s);
+}
+
+static void moderation(void **state)
+{
+	int s = call_client(g, 0), foreign = call_client(g, 1);
+	struct ff_modify_cq_req req = { .cq = call_cq(g, s), .count = 65535, .period = 65535 };
+	struct ff_modify_cq_resp resp;
+
+	(void)state;
+	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), 0);
+	assert_int_equal(RIG_CALL(g, foreign, MODIFY_CQ, &req, &resp), -EINVAL);
+	g->r.dev.max_cq_period = 100; /* of another backend */
+	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), -EINVAL);
+	req.period = 100;
+	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), 0);
+	g->r.dev.max_cq_count = 0; /* and one that has no moderation */
+	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), -EINVAL);
+	req.cq = 0;
+	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), -EINVAL);
+	close(s);
+	close(foreign);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(refused),
+		T(session_ends),
+		T(create_flags),
+		T(moderation),
+	};
+
+	return cmocka_run_group_tests_name("ctl_mcast", tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
+/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/*
+ * test_lock.c - the lock between a runner and threads that want it: nobody is in it with another, and
+ * nobody waits for ever, nor for a CPU that the runner keeps. Real threads.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/backend_fake.h"
+#include "tests/lib/rig.h"
+
+#define ROUNDS	 2000
+#define DEADLINE (10000 * NS_PER_MS)
+
+static struct rig r;
+
+static int setup(void **state)
+{
+	(void)state;
+	fake_reset();
+	rig_init(&r, &fake_ops);
+	r.f->conf.realtime = false;
+	r.f->num_spin = 1;
+	assert_int_equal(fast_start(r.f), 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	fast_stop(r.f);
+	r.f->num_spin = 0;
+	rig_fini(&r);
+	return 0;
+}
+
+/* What a runner does in a turn. */
+static _Atomic uint32_t ran;
+
+static void count(struct timer *t)
+{
+	(void)t;
+	ran++;
+}
+
+/* The control thread has it as often as it likes, and the runner has turns meanwhile. */
+static void back_and_forth(void **state)
+{
+	struct timer timer = { .fn = count };
+	uint64_t end = fast_clock() + DEADLINE;
+	uint32_t epoch = r.f->epoch;
+
+	(void)state;
+	ran = 0;
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		fast_lock(r.f);
+		if (!timer.index) /* it was run, or is armed for the first time */
+			assert_int_equal(timer_arm(&r.f->timers, &timer, r.f->now), 0);
+		fast_unlock(r.f);
+	}
+	assert_int_equal(r.f->epoch - epoch, ROUNDS);
+	while (!ran)
+		assert_true(fast_clock() < end);
+	fast_lock(r.f);
+	timer_cancel(&r.f->timers, &timer); /* the last round may have armed it again */
+	fast_unlock(r.f);
+	assert_int_equal(atomic_load(&r.f->lock_wanted), 0);
+	print_message("%u turns between %u locks\n", ran, ROUNDS);
+}
+
+static uint64_t inside;
+
+static void *come_and_go(void *arg)
+{
+	for (int i = 0; i < ROUNDS; i++) {
+		fast_lock(r.f);
+		inside++;
+		fast_unlock(r.f);
+	}
+	return arg;
+}
+
+static void one_at_a_time(void **state)
+{
+	pthread_t t[3];
+
+	(void)state;
+	inside = 0;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, come_and_go, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(pthread_join(t[i], NULL), 0);
+	assert_int_equal(inside, 3 * ROUNDS);
+	assert_int_equal(atomic_load(&r.f->lock_wanted), 0);
+}
+
+static int setup_asleep(void **state)
+{
+	(void)state;
+	fake_reset();
+	rig_init(&r, &fake_ops);
+	assert_int_equal(fast_start(r.f), 0);
+	return 0;
+}
+
+/* Not fast_lock(), which would let the runner know. */
+static bool runner_sleeps(void)
+{
+	bool sleeps;
+
+	pthread_mutex_lock(&r.f->lock);
+	sleeps = r.f->sleeping;
+	pthread_mutex_unlock(&r.f->lock);
+	return sleeps;
+}
+
+/*
+ * One that wants the lock was preempted before it could take it, by this very runner perhaps, which is
+ * of a higher class: it must not wait for that one.
+ */
+static void who_wants_it_cannot_run(void **state)
+{
+	uint64_t end = fast_clock() + DEADLINE;
+
+	(void)state;
+	atomic_fetch_add(&r.f->lock_wanted, 1);
+	for (int i = 0; i < 10; i++) {
+		pthread_mutex_lock(&r.f->lock);
+		fast_kick(r.f);
+		r.f->sleeping = false; /* until it sleeps again */
+		pthread_mutex_unlock(&r.f->lock);
+		while (!runner_sleeps()) {
+			assert_true(fast_clock() < end);
+			sched_yield();
+		}
+	}
+	atomic_fetch_sub(&r.f->lock_wanted, 1);
+}
+
+/* A thread of this process, in that class, which is not this one; 0: there is none. */
+static pid_t thread_of_class(int policy)
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	pid_t tid, found = 0;
+
+	assert_non_null(d);
+	while ((e = readdir(d))) {
+		tid = (pid_t)atoi(e->d_name);
+		if (tid && tid != gettid() && sched_getscheduler(tid) == policy)
+			found = tid;
+	}
+	closedir(d);
+	return found;
+}
+
+/* It has nothing to do, and never sleeps: whoever else is on that CPU must run. */
+static void who_spins_is_ordinary(void **state)
+{
+	uint64_t end = fast_clock() + DEADLINE;
+	pid_t runner;
+
+	(void)state;
+	while (!runner_sleeps())
+		assert_true(fast_clock() < end);
+	runner = thread_of_class(SCHED_FIFO);
+	if (!runner)
+		skip();
+	pthread_mutex_lock(&r.f->lock);
+	r.f->num_spin = 1;
+	fast_kick(r.f);
+	pthread_mutex_unlock(&r.f->lock);
+	while (sched_getscheduler(runner) != SCHED_OTHER) {
+		assert_true(fast_clock() < end);
+		sched_yield();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(back_and_forth, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_wants_it_cannot_run, setup_asleep, teardown),
+		cmocka_unit_test_setup_teardown(who_spins_is_ordinary, setup_asleep, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

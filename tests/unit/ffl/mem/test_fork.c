@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_fork.c - ffl/mem/fork.c: registered memory in children, of every way of making one.
+ *
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/region_rig.h"
+
+extern char **environ;
+
+static int child_scribbles(void *arg)
+{
+	char *p = arg;
+
+	alarm(10);
+	for (size_t i = 0; i < 8 * PG; i++)
+		if (p[i] != (char)(i / PG * 7 + i + 21))
+			return 1;
+	memset(p, 0x66, 8 * PG);
+	/* a device opened by the child works like any other */
+	rg_ctx = fake_shadow_open(true);
+	rg_pd = fake_shadow_pd(rg_ctx);
+	p = rg_map(4 * PG);
+	rg_fill(p, 4 * PG, 22);
+	rg_dereg(rg_reg(p, 4 * PG));
+	rg_check(p, 4 * PG, 22);
+	return 0;
+}
+
+static int child_uses_parents_context(void *arg)
+{
+	struct ibv_mr *mr = arg;
+
+	alarm(10);
+	if (ibv_reg_mr(rg_pd, mr->addr, PG, ACCESS) || errno != EIO)
+		return 1;
+	if (ibv_malloc(rg_pd, 100) || errno != EIO)
+		return 2;
+	return ibv_dereg_mr(mr) ? 3 : 0;
+}
+
+static void forks(void **state)
+{
+	char *p = rg_map(8 * PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_fill(p, 8 * PG, 21);
+	mr = rg_reg(p + 10, 8 * PG - 20);
+	assert_int_equal(rg_in_child(child_scribbles, p), 0);
+	rg_check(p, 8 * PG, 21);
+	assert_int_equal(rg_in_child(child_uses_parents_context, mr), 0);
+	if (fake_shadow_at((uintptr_t)p + PG)) {
+		*fake_shadow_at((uintptr_t)p + PG) = 5;
+		assert_int_equal(p[PG], 5);
+		p[PG] = (char)(7 + PG + 21);
+	}
+	rg_dereg(mr);
+	rg_check(p, 8 * PG, 21);
+	assert_int_equal(rg_in_child(child_scribbles, p), 0);
+	rg_check(p, 8 * PG, 21);
+	munmap(p, 8 * PG);
+}
+
+/* The child's memory is its own: what the parent does with the pages afterwards it does not see. */
+static void child_outlives_the_mr(void **state)
+{
+	char *p = rg_map(8 * PG);
+	int go[2], status;
+	struct ibv_mr *mr;
+	pid_t pid;
+	char c;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	rg_fill(p, 8 * PG, 23);
+	mr = rg_reg(p, 8 * PG);
+	pid = fork();
+	if (!pid) {
+		alarm(10);
+		close(go[1]);
+		if (read(go[0], &c, 1) != 0)
+			_exit(1);
+		for (size_t i = 0; i < 8 * PG; i++)
+			if (p[i] != (char)(i / PG * 7 + i + 23))
+				_exit(2);
+		_exit(0);
+	}
+	memset(p, 0, 8 * PG);
+	rg_dereg(mr);
+	mr = rg_reg(p, 8 * PG);
+	memset(p, 1, 8 * PG);
+	close(go[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	rg_dereg(mr);
+	close(go[0]);
+	munmap(p, 8 * PG);
+}
+
+/* However much it is: the child has what was there at fork, and the parent's pages are free. */
+static void large_regions_and_fork(void **state)
+{
+	size_t len = 72 << 20; /* more than a segment of shadow memory, and than is stashed */
+	char *p = rg_map(len), *q = rg_map(len);
+	int go[2], status;
+	struct ibv_mr *mr;
+	pid_t pid;
+	char c;
+
+	(void)state;
+	assert_int_equal(pipe(go), 0);
+	memset(p, 3, len);
+	mr = rg_reg(p, len);
+	pid = fork();
+	if (!pid) {
+		alarm(20);
+		close(go[1]);
+		if (read(go[0], &c, 1) != 0)
+			_exit(1);
+		for (size_t i = 0; i < len; i += PG)
+			if (p[i] != 3)
+				_exit(2);
+		_exit(0);
+	}
+	memset(p, 5, len);
+	rg_dereg(mr);
+	mr = rg_reg(q, len);
+	memset(q, 4, len);
+	close(go[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	rg_dereg(mr);
+	close(go[0]);
+	munmap(p, len);
+	munmap(q, len);
+}
+
+/* What the child has is ordinary memory of its own. */
+static int child_registers(void *arg)
+{
+	char *p = arg;
+
+	alarm(10);
+	if (rg_is_shared(p) || rg_vma_at(p).inode)
+		return 1;
+	rg_ctx = fake_shadow_open(true);
+	rg_pd = fake_shadow_pd(rg_ctx);
+	rg_reg(p, 8 * PG);
+	if (fake_shadow_has_uffd() && fake_shadow_bytes(FF_RUN_SHADOW) != 8 * PG)
+		return 2;
+	return 0;
+}
+
+static void child_registers_the_same_memory(void **state)
+{
+	char *p = rg_map(8 * PG);
+	struct ibv_mr *mr = rg_reg(p, 8 * PG);
+
+	(void)state;
+	assert_int_equal(rg_in_child(child_registers, p), 0);
+	rg_dereg(mr);
+	munmap(p, 8 * PG);
+}
+
+/* The signal that a child sends itself before it has copied anything; 0: none. */
+static int signal_in_child;
+
+static void on_child(void)
+{
+	if (signal_in_child)
+		raise(signal_in_child);
+}
+
+/* A child that dies or stops at the wrong moment does not keep its parent. */
+static void child_does_not_get_on(void **state)
+{
+	static const int signals[] = { SIGKILL, SIGSTOP };
+	char *p = rg_map(8 * PG);
+	struct ibv_mr *mr;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	rg_need_uffd();
+	rg_fill(p, 8 * PG, 26);
+	mr = rg_reg(p, 8 * PG);
+	for (int i = 0; i < 2; i++) {
+		signal_in_child = signals[i];
+		pid = fork();
+		if (!pid) {
+			struct rlimit no_core = { 0, 0 };
+
+			setrlimit(RLIMIT_CORE, &no_core);
+			signal(SIGSEGV, SIG_DFL);
+			_exit(*(volatile char *)p); /* stopped: nothing is there any more */
+		}
+		signal_in_child = 0;
+		assert_true(pid > 0);
+		rg_check(p, 8 * PG, 26);
+		kill(pid, SIGCONT);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), i ? SIGSEGV : SIGKILL);
+	}
+	rg_dereg(mr);
+	rg_check(p, 8 * PG, 26);
+	munmap(p, 8 * PG);
+}
+
+static void other_ways_of_making_a_process(void **state)
+{
+	char *const argv[] = { "true", NULL };
+	char *p = rg_map(4 * PG);
+	struct ibv_mr *mr;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	rg_fill(p, 4 * PG, 24);
+	mr = rg_reg(p, 4 * PG);
+	pid = vfork();
+	if (!pid)
+		_exit(0);
+	waitpid(pid, &status, 0);
+	assert_int_equal(posix_spawn(&pid, "/bin/true", NULL, NULL, argv, environ), 0);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(system("true"), 0);
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (!pid)
+		syscall(SYS_exit_group, 0);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	rg_check(p, 4 * PG, 24);
+	rg_dereg(mr);
+	rg_check(p, 4 * PG, 24);
+	munmap(p, 4 * PG);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
+	const struct CMUnitTest tests[] = {
+		T(forks),
+		T(child_outlives_the_mr),
+		T(large_regions_and_fork),
+		T(child_registers_the_same_memory),
+		T(child_does_not_get_on),
+		T(other_ways_of_making_a_process),
+	};
+
+	pthread_atfork(NULL, NULL, on_child); /* before the library's, so it runs first */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_malloc.c - ffl/mem/malloc.c: memory that is shadow memory from the start.
+ *
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/region_rig.h"
+
+static void malloc_is_shadow_from_the_start(void **state)
+{
+	char *big = ibv_malloc(rg_pd, 100000), *small = ibv_malloc(rg_pd, 300);
+	struct ibv_mr *mr[2];
+
+	(void)state;
+	assert_non_null(big);
+	assert_non_null(small);
+	assert_int_equal((uintptr_t)big % PG, 0);
+	assert_int_equal((uintptr_t)small % 64, 0);
+	rg_fill(big, 100000, 25);
+	rg_fill(small, 300, 26);
+	mr[0] = rg_reg(big + 5, 99990);
+	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), 25 * PG);
+	*fake_shadow_at((uintptr_t)big + 99990) = 0x11;
+	assert_int_equal(big[99990], 0x11);
+	mr[1] = rg_reg(small, 300);
+	assert_true(fake_shadow_bytes(FF_RUN_SHADOW) > 0);
+	*fake_shadow_at((uintptr_t)small + 7) = 0x22;
+	assert_int_equal(small[7], 0x22);
+	ibv_free(big); /* the MR still has it */
+	assert_int_equal(big[99990], 0x11);
+	rg_dereg(mr[0]);
+	rg_dereg(mr[1]);
+	assert_int_equal(small[7], 0x22);
+	ibv_free(small);
+	ibv_free(NULL);
+}
+
+static void malloc_many(void **state)
+{
+	enum { N = 300 };
+	char *p[N];
+	unsigned seed = 1;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < N; i++) {
+			size_t size = (size_t)rand_r(&seed) % (i % 10 ? 2000 : 60000) + 1;
+
+			p[i] = ibv_malloc(rg_pd, size);
+			assert_non_null(p[i]);
+			memset(p[i], i, size);
+			*(uint32_t *)p[i] = (uint32_t)i;
+		}
+		for (int i = 0; i < N; i++) /* no two overlap */
+			assert_int_equal(*(uint32_t *)p[i], i);
+		for (int i = 0; i < N; i++)
+			ibv_free(p[(i * 7 + round) % N]);
+	}
+	/* all of it came back: the first segment is enough for ever */
+	assert_true(fake_shadow.shadow <= 16u << 20);
+	assert_null(ibv_malloc(rg_pd, SIZE_MAX - 5));
+	assert_int_equal(errno, ENOMEM);
+	fake_shadow.fail[FF_MSG_SHADOW_GROW] = -ENOMEM;
+	assert_null(ibv_malloc(rg_pd, 100 << 20));
+	assert_int_equal(errno, ENOMEM);
+}
+
+static int child_writes_malloced(void *arg)
+{
+	char *p = arg;
+
+	alarm(10);
+	if (p[0] != 1)
+		return 1;
+	memset(p, 2, 50000);
+	ibv_free(p);
+	return 0;
+}
+
+static void malloc_and_fork(void **state)
+{
+	char *p = ibv_malloc(rg_pd, 50000);
+
+	(void)state;
+	memset(p, 1, 50000);
+	assert_int_equal(rg_in_child(child_writes_malloced, p), 0);
+	assert_int_equal(p[0], 1);
+	assert_int_equal(p[49999], 1);
+	ibv_free(p);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
+	const struct CMUnitTest tests[] = {
+		T(malloc_is_shadow_from_the_start),
+		T(malloc_many),
+		T(malloc_and_fork),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_mr.c - ffl/mem/mr.c: arguments of the verbs that register memory, and what the router refuses.
+ *
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "tests/unit/lib/region_rig.h"
+
+static void bad_arguments(void **state)
+{
+	char *p = rg_map(4 * PG);
+
+	(void)state;
+	assert_null(ibv_reg_mr(rg_pd, p, 0, ACCESS));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, p, SIZE_MAX, ACCESS));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, (void *)(UINTPTR_MAX - 10), 5, ACCESS));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, p, PG, IBV_ACCESS_REMOTE_WRITE));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, p, PG, IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_REMOTE_READ));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, p, PG, 1 << 15));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ON_DEMAND));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_null(ibv_reg_mr(rg_pd, p, PG, ACCESS | 1 << 8)); /* IBV_ACCESS_FLUSH_GLOBAL */
+	assert_int_equal(errno, EOPNOTSUPP);
+	munmap(p + 2 * PG, PG);
+	assert_null(ibv_reg_mr(rg_pd, p, 4 * PG, ACCESS));
+	assert_int_equal(errno, EFAULT);
+	assert_false(rg_is_shared(p)); /* nothing was replaced before the hole was found */
+	assert_null(ibv_reg_mr(rg_pd, p + PG, PG + 1, 0));
+	assert_int_equal(errno, EFAULT);
+	munmap(p, 4 * PG);
+}
+
+static void hints_are_masked(void **state)
+{
+	char *p = rg_map(PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	mr = ibv_reg_mr_iova2(rg_pd, p, PG, 0x1234,
+			      ACCESS | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB | 1u << 29);
+	assert_non_null(mr);
+	assert_int_equal(fake_shadow.reg.access, ACCESS);
+	assert_int_equal(fake_shadow.reg.iova, 0x1234);
+	rg_dereg(mr);
+	mr = ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ZERO_BASED);
+	assert_non_null(mr);
+	assert_int_equal(fake_shadow.reg.iova, 0);
+	assert_int_equal(fake_shadow.reg.addr, (uintptr_t)p);
+	rg_dereg(mr);
+	munmap(p, PG);
+}
+
+static void refused_mr_is_undone(void **state)
+{
+	char *p = rg_map(4 * PG);
+
+	(void)state;
+	rg_fill(p, 4 * PG, 12);
+	fake_shadow.fail[FF_MSG_REG_MR] = -EDQUOT;
+	assert_null(ibv_reg_mr(rg_pd, p, 4 * PG, ACCESS));
+	assert_int_equal(errno, EDQUOT);
+	assert_int_equal(to_pd(rg_pd)->refs, 0);
+	fake_shadow.fail[FF_MSG_REG_MR] = 0;
+	assert_false(rg_is_shared(p));
+	rg_check(p, 4 * PG, 12);
+	munmap(p, 4 * PG);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
+	const struct CMUnitTest tests[] = {
+		T(bad_arguments),
+		T(hints_are_masked),
+		T(refused_mr_is_undone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

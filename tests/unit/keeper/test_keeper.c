@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_keeper.c - ffr/keeper/: the process, asked by a router and by somebody who has taken one over.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/keeper/keeper.h"
+#include "ffr/lib/sandbox.h"
+#include "tests/lib/hello.h"
+
+#define LEN ((size_t)16 * 4096)
+
+static int sock;
+static int memory[2], pidfd;
+static uint8_t *shared, *private;
+
+static int setup(void **state)
+{
+	const struct sandbox_conf conf = { .mode = SANDBOX_ON };
+
+	(void)state;
+	if (keeper_start(&conf, &sock) < 0 || keeper_use(sock))
+		return -1;
+	/* as libuv has it */
+	if (fcntl(sock, F_SETFL, O_NONBLOCK))
+		return -1;
+	hello_memory(memory);
+	pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	shared = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	private = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return pidfd < 0 || shared == MAP_FAILED || private == MAP_FAILED;
+}
+
+static struct ff_vma vma_of(const void *p)
+{
+	struct ff_vma v = { 0 };
+
+	if (ff_vma_ask(memory[1], (uintptr_t)p, &v) == -ENOTTY)
+		skip();
+	return v;
+}
+
+static int add(uint32_t *id)
+{
+	const struct ctl_peer peer = { .pid = getpid(), .pidfd = pidfd };
+	char why[KEEPER_WHY];
+
+	return keeper_client_add(&peer, memory[0], memory[1], id, why);
+}
+
+static void a_shared_mapping_is_opened(void **state)
+{
+	struct ff_vma v = vma_of(shared);
+	struct stat st;
+	uint32_t id;
+	uint8_t *again;
+	int fd;
+
+	(void)state;
+	assert_int_equal(add(&id), 0);
+	fd = keeper_map_file(id, &v, true);
+	if (fd == -EPERM || fd == -EACCES) {
+		print_message("no right to open map_files here\n");
+		skip();
+	}
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(st.st_ino, v.inode);
+	again = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	shared[1] = 0x5a;
+	assert_int_equal(again[1], 0x5a);
+	munmap(again, LEN);
+	keeper_client_del(id);
+	assert_int_equal(keeper_map_file(id, &v, true), -ENOENT);
+}
+
+static void what_is_not_mapped_so_is_not_opened(void **state)
+{
+	struct ff_vma v = vma_of(shared), p = vma_of(private), exe = vma_of((void *)setup);
+	uint32_t id;
+
+	(void)state;
+	assert_int_equal(add(&id), 0);
+	assert_true(keeper_map_file(id, &p, false) < 0);
+	p.flags |= FF_VMA_SHARED; /* a lie */
+	assert_true(keeper_map_file(id, &p, true) < 0);
+	exe.flags |= FF_VMA_SHARED | FF_VMA_WRITE;
+	assert_true(keeper_map_file(id, &exe, true) < 0);
+	v.inode++;
+	assert_true(keeper_map_file(id, &v, true) < 0);
+	v.inode--;
+	v.end += 4096;
+	assert_true(keeper_map_file(id, &v, true) < 0);
+	v.end -= 4096;
+	assert_int_equal(mprotect(shared, LEN, PROT_READ), 0);
+	v.flags |= FF_VMA_WRITE;
+	assert_true(keeper_map_file(id, &v, true) < 0);
+	assert_int_equal(mprotect(shared, LEN, PROT_READ | PROT_WRITE), 0);
+	keeper_client_del(id);
+}
+
+/* Raw packets to the process itself: what it answers. */
+static int32_t ask(const void *bytes, size_t len, const int *fds, unsigned n_fds)
+{
+	union {
+		struct cmsghdr h;
+		uint8_t room[CMSG_SPACE(64 * sizeof(int))];
+	} cm = { .h = { CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec iov = { (void *)bytes, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct keeper_resp resp;
+
+	if (n_fds) {
+		memcpy(CMSG_DATA(&cm.h), fds, n_fds * sizeof(int));
+		msg.msg_control = &cm;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+	}
+	assert_int_equal(sendmsg(sock, &msg, 0), len);
+	while (recv(sock, &resp, sizeof(resp), 0) < 0)
+		assert_int_equal(errno, EAGAIN);
+	return resp.status;
+}
+
+static void bad_requests_are_refused(void **state)
+{
+	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid() };
+	int fds[64] = { pidfd, memory[0], memory[1] };
+	uint8_t big[1024] = { 0 };
+	uint32_t id;
+
+	(void)state;
+	for (unsigned i = 3; i < 64; i++)
+		fds[i] = memory[0];
+	for (size_t len = 1; len < sizeof(req); len += 7)
+		assert_int_equal(ask(&req, len, NULL, 0), -EINVAL);
+	assert_int_equal(ask(big, sizeof(big), NULL, 0), -EINVAL);
+	for (unsigned n = 0; n <= 64; n++)
+		assert_int_equal(ask(&req, sizeof(req), fds, n), n == 3 ? 0 : -EINVAL);
+	req.pid = 0;
+	assert_int_equal(ask(&req, sizeof(req), fds, 3), -EINVAL);
+	req.pid = 1; /* another process, which these are not of */
+	assert_int_equal(ask(&req, sizeof(req), fds, 3), -EPERM);
+	req.pid = getpid();
+	fds[0] = memory[1]; /* no pidfd */
+	assert_true(ask(&req, sizeof(req), fds, 3) < 0);
+	fds[0] = pidfd;
+	for (uint32_t op = 0; op < 100; op++) {
+		req.op = op;
+		if (op == KEEPER_CALL_ENDS || op == KEEPER_BEGIN)
+			continue;
+		if (op != KEEPER_ADD)
+			assert_true(ask(&req, sizeof(req), fds, 3) < 0);
+		req.id = 0xdead;
+		assert_true(ask(&req, sizeof(req), NULL, 0) < 0);
+		req.id = 0;
+	}
+	assert_int_equal(add(&id), 0); /* and it works as before */
+	keeper_client_del(id);
+}
+
+/* The inode of a socket that listens, or of one that does not; its descriptor is the caller's. */
+static ino_t socket_new(bool listens, int *fd)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct stat st;
+
+	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	assert_true(*fd >= 0);
+	if (listens)
+		assert_false(bind(*fd, (struct sockaddr *)&sa, sizeof(sa.sun_family)) ||
+			     listen(*fd, 1));
+	assert_int_equal(fstat(*fd, &st), 0);
+	return st.st_ino;
+}
+
+static ino_t held(const char *name)
+{
+	int fd = keeper_held(name);
+	struct stat st;
+
+	if (fd < 0)
+		return 0;
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	return st.st_ino;
+}
+
+static void sockets_are_held(void **state)
+{
+	ino_t a, b;
+	int fd;
+
+	(void)state;
+	assert_int_equal(keeper_held("a"), -ENOENT);
+	a = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("a", fd), 0);
+	close(fd);
+	assert_int_equal(held("a"), a);
+	assert_int_equal(held("a"), a);
+	b = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("a", fd), 0); /* in its place */
+	assert_int_equal(keeper_hold("b", fd), 0);
+	close(fd);
+	assert_int_equal(held("a"), b);
+	keeper_let_go("a");
+	assert_int_equal(keeper_held("a"), -ENOENT);
+	assert_int_equal(held("b"), b);
+	/* the router is another one now: it has no clients, and the sockets of the former */
+	assert_int_equal(keeper_use(sock), 0);
+	assert_int_equal(held("b"), b);
+	keeper_let_go("b");
+}
+
+static void what_does_not_listen_is_not_held(void **state)
+{
+	struct keeper_req req = { .op = KEEPER_HOLD };
+	int fd, p[2];
+
+	(void)state;
+	socket_new(false, &fd);
+	assert_int_equal(keeper_hold("a", fd), -EINVAL);
+	close(fd);
+	assert_false(pipe(p));
+	assert_int_equal(keeper_hold("a", p[0]), -EINVAL);
+	assert_int_equal(keeper_hold("a", pidfd), -EINVAL);
+	socket_new(true, &fd);
+	assert_int_equal(keeper_hold("", fd), -EINVAL);
+	memset(req.name, 'x', sizeof(req.name)); /* without an end */
+	assert_int_equal(ask(&req, sizeof(req), &fd, 1), -EINVAL);
+	close(fd);
+	close(p[0]);
+	close(p[1]);
+}
+
+/* A router that died has asked and not read: its successor does not take that for an answer of its own. */
+static void an_answer_to_somebody_else_is_none(void **state)
+{
+	const struct keeper_req req = { .op = KEEPER_HELD, .name = "b" };
+	ino_t ino;
+	int fd;
+
+	(void)state;
+	ino = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("b", fd), 0);
+	close(fd);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(send(sock, &req, sizeof(req), 0), sizeof(req));
+	assert_int_equal(keeper_use(sock), 0);
+	assert_int_equal(keeper_held("a"), -ENOENT);
+	assert_int_equal(held("b"), ino);
+	keeper_let_go("b");
+}
+
+static void a_router_begins_without_clients(void **state)
+{
+	struct ff_vma v = vma_of(shared);
+	uint32_t id, other;
+
+	(void)state;
+	assert_int_equal(add(&id), 0);
+	assert_int_equal(keeper_use(sock), 0);
+	assert_int_equal(keeper_map_file(id, &v, true), -ENOENT);
+	assert_int_equal(add(&other), 0);
+	assert_int_not_equal(other, id);
+	keeper_client_del(other);
+}
+
+/* Last: it ends when the router's end does, and then all requests fail. */
+static void without_it_nobody_is_let_in(void **state)
+{
+	uint32_t id;
+	int st;
+
+	(void)state;
+	shutdown(sock, SHUT_WR);
+	assert_true(wait(&st) > 0);
+	assert_true(WIFEXITED(st) && WEXITSTATUS(st) == 0);
+	assert_true(add(&id) < 0);
+	assert_int_equal(id, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_shared_mapping_is_opened),
+		cmocka_unit_test(what_is_not_mapped_so_is_not_opened),
+		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(sockets_are_held),
+		cmocka_unit_test(what_does_not_listen_is_not_held),
+		cmocka_unit_test(an_answer_to_somebody_else_is_none),
+		cmocka_unit_test(a_router_begins_without_clients),
+		cmocka_unit_test(without_it_nobody_is_let_in),
+	};
+
+	return cmocka_run_group_tests(tests, setup, NULL);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * fake_shadow.h - a router as far as ffl's memory registration knows one: it hands out memfds and
+ * remembers MRs. ffl_call() is answered in process, by any thread.
+ */
+#ifndef FAKE_SHADOW_H
+#define FAKE_SHADOW_H
+
+#include "ffl/session/ffl.h"
+
+struct fake_shadow {
+	_Atomic uint32_t mrs;	      /* registered now */
+	_Atomic int fail[FF_MSG_NUM]; /* answer with this -errno */
+	_Atomic uint64_t max_shadow;  /* bytes of shadow memory granted, 0: any */
+	uint64_t shadow;	      /* bytes granted so far */
+	struct ff_reg_mr_req reg;     /* the last REG_MR or REREG_MR, and its runs */
+	struct ff_mr_run run[FF_MR_MAX_RUNS];
+	unsigned num_runs;
+	uint32_t rereg_flags;
+};
+extern struct fake_shadow fake_shadow;
+
+/* A context with userfaultfd (where the machine has it) or without. */
+struct ffl_context *fake_shadow_open(bool with_uffd);
+void fake_shadow_close(struct ffl_context *ctx);
+struct ibv_pd *fake_shadow_pd(struct ffl_context *ctx);
+bool fake_shadow_has_uffd(void);
+
+/* The router's own address of the program's byte va, by the runs of the last registration. */
+uint8_t *fake_shadow_at(uint64_t va);
+/* The same for one MR, which may be any thread's. */
+uint8_t *fake_shadow_mr_at(struct ibv_mr *mr, uint64_t va);
+/* Bytes that the runs of the last registration cover, of that kind. */
+uint64_t fake_shadow_bytes(enum ff_run_kind kind);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ffl_fake.h - a context of ffl without a router: the test is the router. Calls are answered in
+ * process, rings are plain memory, and what the router does to them are functions here.
+ */
+#ifndef FFL_FAKE_H
+#define FFL_FAKE_H
+
+#include "ffl/session/ffl.h"
+
+#define FAKE_SEG_SIZE (4u << 20) /* bytes of the segment that all rings come from */
+
+struct fake {
+	struct ffl_context *ctx;
+	struct ibv_pd *pd;
+	uint8_t *seg;		    /* segment 0; ff_ses_hdr at its start */
+	uint32_t seg_used;	    /* bytes */
+	uint32_t calls[FF_MSG_NUM]; /* of each type */
+	int fail[FF_MSG_NUM];	    /* answer with this -errno */
+	int fail_seg_at;	    /* the Nth ffl_seg_at from now on fails; 0: none */
+	_Atomic uint32_t live;	    /* objects that were created and not destroyed */
+	uint32_t yields;	    /* sched_yield() */
+	uint32_t alive_checks;
+	int channel_fd; /* router's end of the channel created last */
+	struct ff_create_cq_req cq_req;
+	struct ff_create_srq_req srq_req;
+	struct ff_create_qp_req qp_req;
+	struct ff_open_xrcd_req xrcd_req;
+	struct ff_open_qp_req open_qp_req;
+	struct ff_modify_qp_req modify;
+	struct ff_modify_srq_req modify_srq;
+	struct ff_modify_cq_req modify_cq;
+	struct ff_qp_attr qp_attr; /* what QUERY_QP answers */
+};
+extern struct fake fake;
+
+int fake_setup(void **state);	 /* cmocka's, for each test */
+int fake_teardown(void **state); /* fails if an object was left */
+
+struct ffl_cq *fake_cq(int cqe);
+/* RC, UC or UD, in RTS; one CQ for both queues */
+struct ffl_qp *fake_qp(enum ibv_qp_type type, struct ffl_cq *cq, uint32_t depth, uint32_t sge,
+		       uint32_t inl, bool sig_all);
+/* The same, made by ibv_create_qp_ex for all operations of its type. */
+struct ffl_qp *fake_qp_ex(enum ibv_qp_type type, struct ffl_cq *cq, uint32_t depth, uint32_t sge,
+			  uint32_t inl);
+
+/* Router: SQE (RQE) number i, or NULL: it is not valid. */
+const struct ff_sqe *fake_sqe(const struct ffl_qp *qp, uint32_t i);
+const struct ff_rqe *fake_rqe(const uint8_t *ring, uint32_t depth, uint32_t stride, uint32_t i);
+/* Router: write CQE number i. */
+void fake_cqe(const struct ffl_cq *cq, uint32_t i, const struct ff_cqe *cqe);
+/* Router: the QP's bits of the dirty set are set; clears them. */
+bool fake_take_dirty(uint32_t qp_handle);
+/* Router: the number of bells since the last look. */
+uint64_t fake_bells(void);
+
+#endif

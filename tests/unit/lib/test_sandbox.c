@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_sandbox.c - what each kind of thread can still do, and what becomes of what it cannot. Each
+ * case is a child process that enters the sandbox for real.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/lib/sandbox.h"
+
+/* In a child: a check that fails says which one. */
+#define MUST(cond)                                                                                 \
+	do {                                                                                       \
+		if (!(cond)) {                                                                     \
+			dprintf(STDERR_FILENO, "line %d: %s: %m\n", __LINE__, #cond);              \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+#define REFUSED(call) MUST((errno = 0, (call) == -1) && errno == EPERM)
+
+static char dir[] = "/tmp/test_sandbox.XXXXXX";
+static char said[8192];		 /* the child's standard error */
+static enum sandbox_mode mode;	 /* of children */
+static char status_before[4096]; /* /proc/PID/status of a child that has entered */
+static pid_t parent;
+static int ready[2], go[2], report[2]; /* pipes */
+
+static int setup(void **state)
+{
+	(void)state;
+	mode = SANDBOX_ON;
+	return 0;
+}
+
+static void read_status(pid_t pid)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	n = read(fd, status_before, sizeof(status_before) - 1);
+	assert_true(n > 0);
+	status_before[n] = '\0';
+	close(fd);
+}
+
+/* What a child that entered does; ends with its exit status, or 256 + the signal's number. */
+static int child(enum sandbox_kind kind, void (*fn)(void))
+{
+	struct sandbox_conf conf = { .mode = mode,
+				     .keeper = kind == SANDBOX_KEEPER,
+				     .store = { .dirs = { dir }, .num_dirs = 1 } };
+	size_t len = 0;
+	ssize_t n;
+	int status;
+	char c;
+	pid_t pid;
+
+	parent = getpid();
+	assert_false(pipe(ready) || pipe(go) || pipe(report));
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		dup2(report[1], STDERR_FILENO);
+		close(report[1]);
+		if (sandbox_prepare(&conf) || sandbox_enter(kind))
+			_exit(2);
+		MUST(write(ready[1], "r", 1) == 1 && read(go[0], &c, 1) == 1);
+		fn();
+		_exit(0);
+	}
+	close(report[1]);
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	read_status(pid);
+	assert_int_equal(write(go[1], "g", 1), 1);
+	while ((n = read(report[0], said + len, sizeof(said) - 1 - len)) > 0)
+		len += (size_t)n;
+	said[len] = '\0';
+	close(report[0]);
+	close(ready[0]);
+	close(go[0]);
+	close(go[1]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+static void succeeds(enum sandbox_kind kind, void (*fn)(void))
+{
+	int status = child(kind, fn);
+
+	if (status)
+		fail_msg("status %d: %s", status, said);
+}
+
+static uint64_t status_hex(const char *field)
+{
+	const char *at = strstr(status_before, field);
+
+	assert_non_null(at);
+	return strtoull(at + strlen(field), NULL, 16);
+}
+
+static unsigned lines_with(const char *what)
+{
+	unsigned n = 0;
+
+	for (const char *at = said; (at = strstr(at, what)); at += strlen(what))
+		n++;
+	return n;
+}
+
+#define BIT(cap) (1ull << (cap))
+
+static void nothing(void)
+{
+}
+
+static void need_filters(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	print_message("a sanitizer needs calls of its own: there are no filters\n");
+	skip();
+#endif
+}
+
+/* ---- filters ----------------------------------------------------------------------------------- */
+
+static void *opens(void *arg)
+{
+	REFUSED(open("/dev/null", O_RDONLY));
+	return arg;
+}
+
+static void fast_refuses(void)
+{
+	REFUSED(open("/etc/hostname", O_RDONLY));
+	REFUSED(open("/proc/self/mem", O_RDWR));
+	REFUSED(socket(AF_INET, SOCK_STREAM, 0));
+	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+	REFUSED(connect(0, NULL, 0));
+	REFUSED(kill(getppid(), 0));
+	REFUSED(unlink("/tmp/none"));
+	REFUSED(memfd_create("none", 0));
+	REFUSED(fork());
+	REFUSED(syscall(SYS_sched_setattr, 1, NULL, 0));
+	REFUSED(syscall(SYS_tgkill, getppid(), getppid(), SIGTERM));
+	REFUSED(syscall(SYS_io_uring_setup, 1, NULL));
+	REFUSED(syscall(SYS_userfaultfd, 0));
+	REFUSED(ioctl(0, TIOCSTI, ""));
+	MUST(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+		     MAP_FAILED &&
+	     errno == EPERM);
+}
+
+static void fast_works(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+	int e = epoll_create1(EPOLL_CLOEXEC), bell = eventfd(0, EFD_CLOEXEC);
+	uint64_t one = 1;
+	cpu_set_t cpus;
+	pthread_t t;
+	void *p;
+
+	MUST(e >= 0 && bell >= 0 && !epoll_ctl(e, EPOLL_CTL_ADD, bell, &ev));
+	MUST(write(bell, &one, sizeof(one)) == sizeof(one) && epoll_wait(e, &ev, 1, 0) == 1);
+	p = malloc(64 << 20);
+	MUST(p);
+	memset(p, 1, 64 << 20);
+	free(p);
+	MUST(!sched_getaffinity(0, sizeof(cpus), &cpus) &&
+	     !sched_setaffinity(0, sizeof(cpus), &cpus));
+	/* the control thread's class, as far as the filter is concerned (ffr/fast/rescue.c) */
+	MUST(syscall(SYS_sched_setattr, getpid(), NULL, 0) && errno == EINVAL);
+	/* threads can be started, and are in the same filter */
+	MUST(!pthread_create(&t, NULL, opens, NULL) && !pthread_join(t, NULL));
+}
+
+/*
+ * In a memory pool of its own, which glibc then makes smaller. Before it first does that it reads
+ * /proc/sys/vm/overcommit_memory, on whatever thread that is.
+ */
+static void *gives_memory_back(void *arg)
+{
+	void *volatile p[64];
+
+	for (int i = 0; i < 64; i++)
+		p[i] = malloc(100000);
+	for (int i = 64; i-- > 0;)
+		free(p[i]);
+	return arg;
+}
+
+static void fast_gives_memory_back(void)
+{
+	pthread_t t;
+
+	MUST(!pthread_create(&t, NULL, gives_memory_back, NULL));
+	MUST(!pthread_join(t, NULL));
+}
+
+static void fast_thread_opens_nothing(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_FAST, fast_gives_memory_back);
+	assert_int_equal(lines_with("may not call"), 0);
+}
+
+static void fast_thread(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_FAST, fast_refuses);
+	succeeds(SANDBOX_FAST, fast_works);
+	assert_int_equal(lines_with("the fast thread may not call openat"), 1);
+}
+
+static void control_thread_body(void)
+{
+	int fd;
+
+	REFUSED(socket(AF_PACKET, SOCK_RAW, 0));
+	REFUSED(socket(AF_VSOCK, SOCK_STREAM, 0));
+	REFUSED(fork());
+	REFUSED(ioctl(0, TIOCSTI, ""));
+	REFUSED(syscall(SYS_rename, "/tmp/a", "/tmp/b"));
+	REFUSED(syscall(SYS_symlink, "/tmp/a", "/tmp/b"));
+	REFUSED(mprotect((void *)((uintptr_t)control_thread_body & ~4095ull), 4096,
+			 PROT_READ | PROT_WRITE | PROT_EXEC));
+	fd = open("/dev/null", O_RDONLY);
+	MUST(fd >= 0);
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	MUST(fd >= 0);
+	close(fd);
+	fd = memfd_create("rings", MFD_CLOEXEC);
+	MUST(fd >= 0 && !ftruncate(fd, 4096));
+}
+
+static void control_thread(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_CONTROL, control_thread_body);
+}
+
+static void pool_body(void)
+{
+	REFUSED(open("/dev/null", O_RDONLY));
+	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+	REFUSED(syscall(SYS_pread64, 0, NULL, 0, 0));
+	REFUSED(accept(0, NULL, NULL));
+}
+
+static void pool_thread(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_POOL, pool_body);
+}
+
+static void twice(void)
+{
+	REFUSED(open("/dev/null", O_RDONLY));
+	REFUSED(open("/dev/null", O_RDONLY));
+	REFUSED(kill(getppid(), 0));
+}
+
+static void log_tells_once(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_FAST, twice);
+	assert_int_equal(lines_with("the fast thread may not call openat ("), 1);
+	assert_int_equal(lines_with("the fast thread may not call kill ("), 1);
+}
+
+static void future_call(void)
+{
+	MUST(syscall(999) == -1 && errno == ENOSYS);
+}
+
+static void newer_libc_falls_back(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_FAST, future_call);
+}
+
+static void execs(void)
+{
+	execl("/bin/true", "true", NULL);
+}
+
+static void traces(void)
+{
+	ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+}
+
+static void enters(void)
+{
+	setns(-1, 0);
+}
+
+static void becomes(void)
+{
+	syscall(SYS_setuid, 0);
+}
+
+static void intruder_ends_the_process(void **state)
+{
+	static const struct {
+		void (*fn)(void);
+		const char *call;
+	} cases[] = {
+		{ execs, "execve" },
+		{ traces, "ptrace" },
+		{ enters, "setns" },
+		{ becomes, "setuid" },
+	};
+
+	(void)state;
+	need_filters();
+	for (int kind = 0; kind < SANDBOX_NUM_KINDS; kind++) {
+		for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+			char line[64];
+
+			snprintf(line, sizeof(line), "thread called %s: this process was broken",
+				 cases[i].call);
+			assert_int_equal(child((enum sandbox_kind)kind, cases[i].fn), SANDBOX_EXIT);
+			assert_int_equal(lines_with(line), 1);
+		}
+	}
+}
+
+static void aborts(void)
+{
+	abort();
+}
+
+static void abort_works(void **state)
+{
+	(void)state;
+	need_filters();
+	assert_int_equal(child(SANDBOX_FAST, aborts), 256 + SIGABRT);
+}
+
+/* ---- files ------------------------------------------------------------------------------------- */
+
+static void store_body(void)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/ffo.db", dir);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	MUST(fd >= 0 && write(fd, "x", 1) == 1 && !ftruncate(fd, 0) && !fsync(fd));
+	MUST(!unlink(path));
+	MUST(open("/etc/hostname", O_RDONLY) < 0 && errno == EACCES);
+	MUST(open("/tmp/test_sandbox.elsewhere", O_RDWR | O_CREAT, 0600) < 0 && errno == EACCES);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)parent);
+	MUST(open(path, O_RDONLY) >= 0);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)parent);
+	MUST(open(path, O_RDWR) < 0 && errno == EACCES);
+}
+
+static void store_has_its_folder(void **state)
+{
+	int fd;
+
+	(void)state;
+	need_filters();
+	fd = landlock_ruleset(NULL);
+	if (fd < 0) {
+		print_message("no Landlock in this kernel\n");
+		skip();
+	}
+	close(fd);
+	succeeds(SANDBOX_STORE, store_body);
+	succeeds(SANDBOX_FFO, store_body);
+}
+
+/* ---- capabilities ------------------------------------------------------------------------------ */
+
+static void capabilities(void **state)
+{
+	static const uint64_t keeps[SANDBOX_NUM_KINDS] = {
+		[SANDBOX_CONTROL] = BIT(CAP_SYS_RESOURCE),
+		[SANDBOX_FAST] = BIT(CAP_SYS_NICE),
+		[SANDBOX_KEEPER] = BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_OVERRIDE) |
+				   BIT(CAP_CHECKPOINT_RESTORE),
+	};
+	uint64_t had;
+
+	(void)state;
+	read_status(getpid());
+	had = status_hex("CapPrm:\t");
+	for (int kind = 0; kind < SANDBOX_NUM_KINDS; kind++) {
+		succeeds((enum sandbox_kind)kind, nothing);
+		assert_int_equal(status_hex("CapEff:\t"), keeps[kind] & had);
+		assert_int_equal(status_hex("CapPrm:\t"), keeps[kind] & had);
+		assert_int_equal(status_hex("CapInh:\t"), 0);
+		assert_int_equal(status_hex("CapAmb:\t"), 0);
+		assert_int_equal(status_hex("NoNewPrivs:\t"), 1);
+		if (had & BIT(CAP_SETPCAP))
+			assert_int_equal(
+				status_hex("CapBnd:\t") &
+					~(kind == SANDBOX_KEEPER ?
+						  keeps[SANDBOX_KEEPER] | BIT(CAP_SYS_ADMIN) :
+						  keeps[SANDBOX_CONTROL] | keeps[SANDBOX_FAST]),
+				0);
+	}
+}
+
+/* A process of another user with a file mapped that only that user may open. */
+static pid_t other_pid;
+static uint8_t *other_map;
+#define OTHER_LEN (16 * 4096ul)
+
+static void other_start(void)
+{
+	int fd, told[2];
+
+	assert_int_equal(pipe(told), 0);
+	other_pid = fork();
+	assert_true(other_pid >= 0);
+	if (!other_pid) {
+		MUST(!syscall(SYS_setresgid, 1000, 1000, 1000) &&
+		     !syscall(SYS_setresuid, 1000, 1000, 1000));
+		fd = memfd_create("other", 0);
+		MUST(fd >= 0 && !fchmod(fd, 0600) && !ftruncate(fd, OTHER_LEN));
+		other_map = mmap(NULL, OTHER_LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+		MUST(other_map != MAP_FAILED && !prctl(PR_SET_DUMPABLE, 1));
+		MUST(write(told[1], &other_map, sizeof(other_map)) == sizeof(other_map));
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(told[0], &other_map, sizeof(other_map)), sizeof(other_map));
+	close(told[0]);
+	close(told[1]);
+}
+
+static int open_of_other(const char *name, int flags)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)other_pid, name);
+	return open(path, flags);
+}
+
+static int open_mapping(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)other_map,
+		 (unsigned long)other_map + OTHER_LEN);
+	return open_of_other(name, O_RDWR);
+}
+
+static void reaches_files(void)
+{
+	MUST(open_mapping() >= 0);
+}
+
+static void reaches_nothing(void)
+{
+	MUST(open_mapping() < 0 && errno == EACCES);
+	MUST(open_of_other("mem", O_RDWR) < 0);
+	MUST(open_of_other("maps", O_RDONLY) < 0);
+}
+
+static void keeper_alone_reaches_clients_of_other_users(void **state)
+{
+	(void)state;
+	if (geteuid()) {
+		print_message("not root\n");
+		skip();
+	}
+	other_start();
+	succeeds(SANDBOX_KEEPER, reaches_files);
+	succeeds(SANDBOX_CONTROL, reaches_nothing);
+	kill(other_pid, SIGKILL);
+	waitpid(other_pid, NULL, 0);
+}
+
+/* ---- modes ------------------------------------------------------------------------------------- */
+
+static void opens_null(void)
+{
+	MUST(open("/dev/null", O_RDONLY) >= 0);
+}
+
+static void mode_log(void **state)
+{
+	(void)state;
+	mode = SANDBOX_LOG;
+	succeeds(SANDBOX_FAST, opens_null);
+	assert_int_equal(status_hex("NoNewPrivs:\t"), 1);
+	assert_int_equal(lines_with("may not call"), 0);
+}
+
+static void mode_off(void **state)
+{
+	uint64_t had;
+
+	(void)state;
+	read_status(getpid());
+	had = status_hex("CapEff:\t");
+	mode = SANDBOX_OFF;
+	succeeds(SANDBOX_FAST, opens_null);
+	assert_int_equal(status_hex("NoNewPrivs:\t"), 0);
+	assert_int_equal(status_hex("Seccomp:\t"), 0);
+	assert_int_equal(status_hex("CapEff:\t"), had);
+	assert_int_equal(lines_with("sandbox = off"), 1);
+}
+
+static void names_of_modes(void **state)
+{
+	(void)state;
+	assert_int_equal(sandbox_mode_parse("on"), SANDBOX_ON);
+	assert_int_equal(sandbox_mode_parse("log"), SANDBOX_LOG);
+	assert_int_equal(sandbox_mode_parse("off"), SANDBOX_OFF);
+	assert_int_equal(sandbox_mode_parse("yes"), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(fast_thread, setup),
+		cmocka_unit_test_setup(fast_thread_opens_nothing, setup),
+		cmocka_unit_test_setup(control_thread, setup),
+		cmocka_unit_test_setup(pool_thread, setup),
+		cmocka_unit_test_setup(log_tells_once, setup),
+		cmocka_unit_test_setup(newer_libc_falls_back, setup),
+		cmocka_unit_test_setup(intruder_ends_the_process, setup),
+		cmocka_unit_test_setup(abort_works, setup),
+		cmocka_unit_test_setup(store_has_its_folder, setup),
+		cmocka_unit_test_setup(capabilities, setup),
+		cmocka_unit_test_setup(keeper_alone_reaches_clients_of_other_users, setup),
+		cmocka_unit_test_setup(mode_log, setup),
+		cmocka_unit_test_setup(mode_off, setup),
+		cmocka_unit_test_setup(names_of_modes, setup),
+	};
+	int failed;
+
+	if (!mkdtemp(dir))
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	rmdir(dir);
+	return failed;
+}

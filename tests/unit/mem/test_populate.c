@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_populate.c - ffr/mem/populate.c: registering much memory does not keep the other clients waiting.
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ *
+ * threads: yes
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <errno.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/mem/shadow.h"
+#include "tests/unit/lib/ctl_calls.h"
+
+#define LEN ((uint64_t)64 << 20)
+
+static struct ctl_rig *const g = &call_rig;
+static uint8_t somewhere[FF_PAGE];
+
+/* How many pages of [p, + len) have a page table entry in this process. */
+static uint64_t present(const uint8_t *p, uint64_t len)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t n = 0, e[512];
+
+	assert_true(fd >= 0);
+	for (uint64_t at = 0; at < len; at += sizeof(e) / sizeof(e[0]) * FF_PAGE) {
+		off_t off = (off_t)(((uintptr_t)p + at) / FF_PAGE * sizeof(e[0]));
+
+		assert_int_equal(pread(fd, e, sizeof(e), off), sizeof(e));
+		for (size_t i = 0; i < sizeof(e) / sizeof(e[0]); i++)
+			n += e[i] >> 63;
+	}
+	close(fd);
+	return n;
+}
+
+/* A client with LEN bytes of shadow memory, `there` of them its pages. Status of registering all. */
+static int client_registers(struct seg **seg, uint64_t there, int *status)
+{
+	struct ff_shadow_grow_req grow_req = { .size = LEN };
+	struct ff_reg_mr_req req = { (uintptr_t)somewhere, LEN, 0, 0, 0 };
+	struct ff_shadow_grow_resp grow;
+	struct ff_reg_mr_resp resp;
+	struct ff_mr_run run = { .kind = FF_RUN_SHADOW, .len = LEN };
+	int sock = call_client(g, 0);
+
+	req.pd = call_pd(g, sock);
+	assert_int_equal(RIG_CALL(g, sock, SHADOW_GROW, &grow_req, &grow), 0);
+	req.addr = run.va = (uintptr_t)somewhere & ~(uintptr_t)(FF_PAGE - 1);
+	run.seg = grow.seg;
+	*seg = seg_get(LIST_FIRST(&g->c[0]->sessions), grow.seg);
+	if (there)
+		assert_int_equal(fallocate((*seg)->fd, 0, 0, (off_t)there), 0);
+	*status = rig_call(g, sock, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1, &resp,
+			   sizeof(resp), NULL, NULL);
+	if (!*status)
+		assert_int_equal(resp.zero_copy, LEN);
+	return sock;
+}
+
+/* A client with LEN bytes of shadow memory, all of it registered. */
+static int client_with_memory(struct seg **seg)
+{
+	int status, sock = client_registers(seg, LEN, &status);
+
+	assert_int_equal(status, 0);
+	return sock;
+}
+
+static void others_are_served_meanwhile(void **state)
+{
+	struct seg *seg;
+	int sock, other = call_client(g, 1);
+	uint64_t n;
+
+	(void)state;
+	sock = client_with_memory(&seg);
+	n = present(seg->map, LEN);
+	assert_true(n > 0 && n < LEN / FF_PAGE);
+	call_pd(g, other);
+	assert_true(present(seg->map, LEN) < LEN / FF_PAGE);
+	assert_non_null(g->r.populate);
+	while (g->r.populate)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_int_equal(present(seg->map, LEN), LEN / FF_PAGE);
+	close(sock);
+	close(other);
+}
+
+/* Sessions take turns; one that goes leaves the others theirs. */
+static void a_session_goes_meanwhile(void **state)
+{
+	struct seg *seg[2];
+	int a = client_with_memory(&seg[0]), b = client_with_memory(&seg[1]);
+
+	(void)state;
+	assert_non_null(g->r.populate);
+	close(a);
+	rig_pump(g);
+	assert_non_null(g->r.populate);
+	while (g->r.populate)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_int_equal(present(seg[1]->map, LEN), LEN / FF_PAGE);
+	close(b);
+	rig_pump(g);
+}
+
+/* The last one goes before it had all its turns. */
+static void the_session_goes(void **state)
+{
+	struct seg *seg;
+	int sock = client_with_memory(&seg);
+
+	(void)state;
+	assert_non_null(g->r.populate);
+	close(sock);
+	rig_pump(g);
+	assert_null(g->r.populate);
+}
+
+static uint64_t file_pages(const struct seg *seg)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(seg->fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512 / FF_PAGE;
+}
+
+/* Pages that the client did not touch stay away: the router would pay for them. */
+static void untouched_memory_stays_so(void **state)
+{
+	struct seg *seg;
+	int status, sock = client_registers(&seg, 0, &status);
+
+	(void)state;
+	assert_int_equal(status, -EFAULT);
+	assert_int_equal(file_pages(seg), 0);
+	close(sock);
+	rig_pump(g);
+	sock = client_registers(&seg, 8 << 20, &status); /* the first slices are there */
+	assert_int_equal(status, 0);
+	while (g->r.populate)
+		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_int_equal(file_pages(seg), (8 << 20) / FF_PAGE);
+	assert_int_equal(present(seg->map, LEN), (8 << 20) / FF_PAGE);
+	close(sock);
+	rig_pump(g);
+}
+
+/* Large segments are freed on another thread, but they are. */
+static void segments_are_freed(void **state)
+{
+	unsigned before = rig_open_fds();
+	struct seg *seg;
+	int sock;
+
+	(void)state;
+	sock = client_with_memory(&seg);
+	close(sock);
+	do
+		rig_pump(g);
+	while (rig_open_fds() > before + 2); /* libuv's own, for its threads */
+	assert_true(LIST_EMPTY(&g->c[0]->sessions));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CALL_TEST(others_are_served_meanwhile),
+		CALL_TEST(a_session_goes_meanwhile),
+		CALL_TEST(the_session_goes),
+		CALL_TEST(untouched_memory_stays_so),
+		CALL_TEST(segments_are_freed),
+	};
+
+	log_level = LOG_LEVEL_ERR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_seg.c - ffr/mem/seg.c and ffr/mem/sigbus.c: segments, the rings' page allocator, lost memory.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffr/fast/fast.h"
+#include "ffr/mem/shadow.h"
+
+static struct tenant tenant;
+static struct container cont = { .of = &tenant };
+static struct fast fast = { .conf = FAST_CONF_DEFAULT };
+static struct session ses;
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&ses, 0, sizeof(ses));
+	ses.fast = &fast;
+	ses.cont = &cont;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	seg_free_all(&ses);
+	return 0;
+}
+
+static void segments_are_sealed(void **state)
+{
+	int id = seg_create(&ses, SEG_SHADOW, 3 * FF_PAGE - 5);
+	struct seg *seg;
+	uint8_t *client;
+
+	(void)state;
+	assert_int_equal(id, 0);
+	seg = seg_get(&ses, 0);
+	assert_int_equal(seg->size, 3 * FF_PAGE);
+	assert_int_equal(seg->kind, SEG_SHADOW);
+	assert_int_equal(fcntl(seg->fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+			 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+	assert_int_equal(ftruncate(seg->fd, 0), -1);
+	assert_int_equal(ftruncate(seg->fd, 100 * FF_PAGE), -1);
+	client = mmap(NULL, seg->size, PROT_READ | PROT_WRITE, MAP_SHARED, seg->fd, 0);
+	assert_ptr_not_equal(client, MAP_FAILED);
+	client[5] = 7;
+	assert_int_equal(seg->map[5], 7);
+	munmap(client, seg->size);
+	assert_null(seg_get(&ses, 1));
+	assert_null(seg_get(&ses, UINT32_MAX));
+	assert_true(seg_create(&ses, SEG_SHADOW, 0) < 0);
+	assert_true(seg_create(&ses, SEG_SHADOW, UINT64_MAX) < 0);
+	assert_int_equal(ses.num_segs, 1);
+}
+
+/* Pages of the file, whosever they are. */
+static uint64_t pages_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return (uint64_t)st.st_blocks * 512 / FF_PAGE;
+}
+
+static bool mem_gone(void)
+{
+	return ses.mem_gone;
+}
+
+/*
+ * A client can punch holes. Those of rings and of device memory read as zero pages, which are the router's
+ * as all of them were; of shadow memory the router makes no page, however it comes to touch it.
+ */
+static void holes(void **state)
+{
+	struct sigaction bus, segv;
+	struct iovec iov[2];
+	uint32_t id, off;
+	struct seg *seg;
+	int pair[2];
+
+	(void)state;
+	sigaction(SIGBUS, NULL, &bus);
+	sigaction(SIGSEGV, NULL, &segv);
+	assert_int_equal(sigbus_install(), 0);
+	assert_int_equal(ring_alloc(&ses, FF_PAGE, &id, &off), 0);
+	seg = seg_get(&ses, id);
+	seg->map[5] = 7;
+	fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, FF_PAGE);
+	assert_int_equal(seg->map[5], 0);
+	assert_false(mem_gone());
+
+	seg = seg_get(&ses, (uint32_t)seg_create(&ses, SEG_SHADOW, 64 << 20));
+	assert_int_equal(pipe(pair), 0);
+	assert_int_equal(write(pair[1], seg->map, 8), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(madvise(seg->map, 4 << 20, 23 /* MADV_POPULATE_WRITE */), -1);
+	assert_false(mem_gone());
+	assert_int_equal(pages_of(seg->fd), 0);
+
+	iov[0] = (struct iovec){ seg_get(&ses, id)->map, FF_PAGE };
+	iov[1] = (struct iovec){ seg->map, 8 };
+	assert_false(sigbus_touch(iov, 1, 0));
+	assert_false(mem_gone());
+	assert_true(sigbus_touch(iov, 2, FF_PAGE));
+	assert_true(mem_gone());
+	assert_int_equal(sigbus_gone, 1);
+	assert_int_equal(write(pair[1], seg->map, 8), 8);
+	seg->map[FF_PAGE] = 1; /* and on it goes */
+	seg->map[(64 << 20) - 1] = 1;
+	assert_int_equal(pages_of(seg->fd), 0);
+	sigbus_forget(&ses);
+	assert_int_equal(sigbus_gone, 0);
+
+	/* what the client has touched is there, until it punches a hole */
+	assert_int_equal(fallocate(seg->fd, 0, 32 << 20, FF_PAGE), 0);
+	assert_int_equal(seg->map[32 << 20], 0);
+	assert_false(mem_gone());
+	fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 32 << 20, FF_PAGE);
+	seg->map[32 << 20] = 1;
+	assert_true(mem_gone());
+	assert_int_equal(pages_of(seg->fd), 0);
+	sigbus_forget(&ses);
+	close(pair[0]);
+	close(pair[1]);
+	sigaction(SIGBUS, &bus, NULL);
+	sigaction(SIGSEGV, &segv, NULL);
+}
+
+static void number_of_segments_is_bounded(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	while (seg_create(&ses, SEG_SHADOW, FF_PAGE) >= 0)
+		assert_true(++n <= 256);
+	assert_int_equal(ses.num_segs, n);
+}
+
+static void rings_start_at_the_header(void **state)
+{
+	uint32_t seg = 9, off = 9;
+
+	(void)state;
+	assert_int_equal(ring_alloc(&ses, sizeof(struct ff_ses_hdr), &seg, &off), 0);
+	assert_int_equal(seg, 0);
+	assert_int_equal(off, 0);
+	assert_int_equal(ring_alloc(&ses, 0, &seg, &off), -EINVAL);
+}
+
+static void rings_are_zeroed_disjoint_and_reused(void **state)
+{
+	enum { N = 200 };
+	struct {
+		uint32_t seg, off, size;
+	} ring[N];
+	unsigned seed = 3;
+
+	(void)state;
+	for (int round = 0; round < 4; round++) {
+		for (int i = 0; i < N; i++) {
+			uint8_t *p;
+
+			ring[i].size = (uint32_t)rand_r(&seed) % (i % 20 ? 20000 : 3000000) + 1;
+			assert_int_equal(ring_alloc(&ses, ring[i].size, &ring[i].seg, &ring[i].off),
+					 0);
+			assert_int_equal(ring[i].off % FF_PAGE, 0);
+			p = seg_get(&ses, ring[i].seg)->map + ring[i].off;
+			assert_true(ring[i].off + ring[i].size <= seg_get(&ses, ring[i].seg)->size);
+			for (uint32_t k = 0; k < ring[i].size; k++)
+				if (p[k])
+					fail_msg("round %d, ring %d is not zeroed", round, i);
+			memset(p, i + 1, ring[i].size);
+		}
+		for (int i = 0; i < N; i++) {
+			uint8_t *p = seg_get(&ses, ring[i].seg)->map + ring[i].off;
+
+			assert_int_equal(p[0], (uint8_t)(i + 1));
+			assert_int_equal(p[ring[i].size - 1], (uint8_t)(i + 1));
+		}
+		for (int i = 0; i < N; i++)
+			ring_free(&ses, ring[i * 7 % N].seg, ring[i * 7 % N].off,
+				  ring[i * 7 % N].size);
+	}
+	assert_true(ses.num_segs < 10);
+}
+
+static void large_rings_get_a_segment(void **state)
+{
+	uint32_t seg, off;
+
+	(void)state;
+	assert_int_equal(ring_alloc(&ses, FF_PAGE, &seg, &off), 0);
+	assert_int_equal(ring_alloc(&ses, 100u << 20, &seg, &off), 0);
+	assert_int_equal(seg, 1);
+	assert_int_equal(off, 0);
+	assert_int_equal(seg_get(&ses, 1)->size, 100u << 20);
+}
+
+/* ---- sigbus.c -------------------------------------------------------------------------------------- */
+
+static void lost_memory_reads_zero_and_marks_the_session(void **state)
+{
+	struct sigaction bus, segv;
+	int fd = memfd_create("lost", 0);
+	volatile uint8_t *p, *ro;
+	int watch[2];
+
+	(void)state;
+	sigaction(SIGBUS, NULL, &bus);
+	sigaction(SIGSEGV, NULL, &segv);
+	assert_int_equal(sigbus_install(), 0);
+	assert_int_equal(ftruncate(fd, 4 * FF_PAGE), 0);
+	p = mmap(NULL, 4 * FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ro = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	watch[0] = sigbus_watch((void *)p, 4 * FF_PAGE, FF_PAGE, &ses);
+	watch[1] = sigbus_watch((void *)ro, FF_PAGE, FF_PAGE, &ses);
+	assert_true(watch[0] >= 0 && watch[1] >= 0);
+	p[2 * FF_PAGE] = 1;
+	assert_false(mem_gone());
+	assert_int_equal(ftruncate(fd, FF_PAGE), 0);
+	assert_int_equal(p[2 * FF_PAGE], 0);
+	assert_true(mem_gone());
+	p[3 * FF_PAGE] = 5; /* and on it goes */
+	assert_int_equal(p[3 * FF_PAGE], 5);
+
+	sigbus_forget(&ses);
+	*ro = 1;
+	assert_true(mem_gone());
+	sigbus_forget(&ses);
+	sigbus_unwatch(watch[0]);
+	sigbus_unwatch(watch[1]);
+	munmap((void *)p, 4 * FF_PAGE);
+	munmap((void *)ro, FF_PAGE);
+	close(fd);
+	sigaction(SIGBUS, &bus, NULL);
+	sigaction(SIGSEGV, &segv, NULL);
+}
+
+static void other_faults_are_fatal(void **state)
+{
+	int status, fd = memfd_create("other", 0);
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, FF_PAGE), 0);
+	pid = fork();
+	if (!pid) {
+		volatile uint8_t *p = mmap(NULL, FF_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+
+		int watch;
+
+		signal(SIGBUS, SIG_DFL); /* not the sanitizer's */
+		watch = sigbus_watch((void *)p, FF_PAGE, FF_PAGE, &ses);
+		if (sigbus_install() || watch < 0)
+			_exit(1);
+		sigbus_unwatch(watch);
+		if (ftruncate(fd, 0))
+			_exit(2);
+		alarm(10);
+		_exit(*p ? 3 : 4);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGBUS);
+	close(fd);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(segments_are_sealed),
+		T(holes),
+		T(number_of_segments_is_bounded),
+		T(rings_start_at_the_header),
+		T(rings_are_zeroed_disjoint_and_reused),
+		T(large_rings_get_a_segment),
+		T(lost_memory_reads_zero_and_marks_the_session),
+		T(other_faults_are_fatal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* test_objects.c - handle tables, QP numbers, addresses. build: ffr/obj/objects.c */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ffr/fast/fast.h"
+
+static void handles_are_found_and_never_zero(void **state)
+{
+	struct obj_table t = { .max = 100 };
+	struct obj o[100] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(obj_insert(&t, &o[i]), 0);
+		assert_int_not_equal(o[i].handle, 0);
+		assert_int_equal(FF_HANDLE_INDEX(o[i].handle), i);
+	}
+	for (int i = 0; i < 100; i++)
+		assert_ptr_equal(obj_get(&t, o[i].handle), &o[i]);
+	assert_null(obj_get(&t, 0));
+	assert_null(obj_get(&t, o[3].handle + 0x10000));
+	assert_null(obj_get(&t, 0xffffffff));
+	obj_table_free(&t);
+	assert_null(obj_get(&t, o[3].handle));
+}
+
+static void a_full_table_refuses(void **state)
+{
+	struct obj_table t = { .max = 17 };
+	struct obj o[18] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 17; i++)
+		assert_int_equal(obj_insert(&t, &o[i]), 0);
+	assert_int_equal(obj_insert(&t, &o[17]), -ENOMEM);
+	obj_remove(&t, &o[5]);
+	assert_int_equal(obj_insert(&t, &o[17]), 0);
+	assert_int_equal(FF_HANDLE_INDEX(o[17].handle), 5);
+	obj_table_free(&t);
+}
+
+static void a_stale_handle_names_nothing(void **state)
+{
+	struct obj_table t = { .max = 4 };
+	struct obj a = { 0 }, b = { 0 };
+	uint32_t stale;
+
+	(void)state;
+	/* Once around the generations of one slot, past their wrap. */
+	for (int i = 0; i < 70000; i++) {
+		assert_int_equal(obj_insert(&t, &a), 0);
+		stale = a.handle;
+		obj_remove(&t, &a);
+		assert_null(obj_get(&t, stale));
+		assert_int_equal(obj_insert(&t, &b), 0);
+		assert_int_not_equal(b.handle, stale);
+		assert_int_not_equal(b.handle, 0);
+		assert_null(obj_get(&t, stale));
+		obj_remove(&t, &a); /* not in the table any more: nothing happens */
+		assert_ptr_equal(obj_get(&t, b.handle), &b);
+		obj_remove(&t, &b);
+	}
+	obj_table_free(&t);
+}
+
+/* A random walk against a plain list of what is there. */
+static void tables_agree_with_a_list(void **state)
+{
+	enum { N = 500 };
+	static struct obj o[N];
+	bool in[N] = { false };
+	struct obj_table t = { .max = 400 };
+	uint32_t used = 0;
+
+	(void)state;
+	srandom(1);
+	for (int step = 0; step < 50000; step++) {
+		int i = (int)(random() % N);
+
+		if (in[i]) {
+			obj_remove(&t, &o[i]);
+			assert_null(obj_get(&t, o[i].handle));
+			used--;
+		} else if (obj_insert(&t, &o[i])) {
+			assert_int_equal(used, 400);
+			continue;
+		} else {
+			used++;
+		}
+		in[i] = !in[i];
+		assert_int_equal(t.used, used);
+	}
+	for (int i = 0; i < N; i++)
+		if (in[i])
+			assert_ptr_equal(obj_get(&t, o[i].handle), &o[i]);
+	obj_table_free(&t);
+}
+
+static void qp_numbers_are_unique_and_not_reused(void **state)
+{
+	enum { N = 3000 };
+	struct fast f = { .first = &f };
+	struct qp *qp = calloc(N, sizeof(*qp));
+	struct qp extra = { 0 };
+	uint32_t old;
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		assert_int_equal(qpn_alloc(&f, &qp[i]), 0);
+		assert_in_range(qp[i].qp_num, 2, 0xffffff);
+	}
+	for (int i = 0; i < N; i++)
+		assert_ptr_equal(qp_by_num(&f, qp[i].qp_num), &qp[i]);
+	assert_null(qp_by_num(&f, 0));
+	assert_null(qp_by_num(&f, 1));
+	assert_null(qp_by_num(&f, qp[0].qp_num + 0x1000000));
+
+	old = qp[7].qp_num;
+	qpn_free(&f, &qp[7]);
+	assert_null(qp_by_num(&f, old));
+	for (int i = 0; i < 10000; i++) {
+		assert_int_equal(qpn_alloc(&f, &extra), 0);
+		assert_int_not_equal(extra.qp_num, old);
+		qpn_free(&f, &extra);
+	}
+	qpn_free(&f, &extra); /* twice: nothing happens */
+	qpn_free(&f, &qp[7]);
+	for (int i = 0; i < N; i++)
+		qpn_free(&f, &qp[i]);
+	assert_int_equal(f.qp_tab_used, 0);
+	assert_null(qp_by_num(&f, qp[0].qp_num));
+	free(f.qp_tab);
+	free(qp);
+}
+
+static void qp_numbers_wrap_past_the_reserved(void **state)
+{
+	struct fast f = { .first = &f, .qpn_next = 0xfffffe };
+	struct qp qp[4] = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(qpn_alloc(&f, &qp[i]), 0);
+	assert_int_equal(qp[0].qp_num, 0xfffffe); /* the next one is multicast's */
+	assert_int_equal(qp[1].qp_num, 2);
+	assert_int_equal(qp[2].qp_num, 3);
+	assert_int_equal(qp[3].qp_num, 4);
+	for (int i = 0; i < 4; i++)
+		qpn_free(&f, &qp[i]);
+	free(f.qp_tab);
+}
+
+static void containers_are_found_within_their_tenant(void **state)
+{
+	struct fast f = { .first = &f };
+	struct container a = { .tenant = "red", .lid = 5, .num_gids = 2 };
+	struct container b = { .tenant = "blue", .lid = 5, .num_gids = 1 };
+	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff, 10, 77, 0, 2 } };
+
+	(void)state;
+	a.gid[1] = b.gid[0] = gid;
+	LIST_INSERT_HEAD(&f.containers, &a, entry);
+	LIST_INSERT_HEAD(&f.containers, &b, entry);
+	assert_ptr_equal(container_by_gid(&f, "red", &gid), &a);
+	assert_ptr_equal(container_by_gid(&f, "blue", &gid), &b);
+	assert_null(container_by_gid(&f, "green", &gid));
+	assert_ptr_equal(container_by_lid(&f, "red", 5), &a);
+	assert_null(container_by_lid(&f, "red", 6));
+	gid.raw[15]++;
+	assert_null(container_by_gid(&f, "red", &gid));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(handles_are_found_and_never_zero),
+		cmocka_unit_test(a_full_table_refuses),
+		cmocka_unit_test(a_stale_handle_names_nothing),
+		cmocka_unit_test(tables_agree_with_a_list),
+		cmocka_unit_test(qp_numbers_are_unique_and_not_reused),
+		cmocka_unit_test(qp_numbers_wrap_past_the_reserved),
+		cmocka_unit_test(containers_are_found_within_their_tenant),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_quota.c - ffr/obj/quota.c as clients see it: what a container and its tenant may make, what is
+ * returned, and calls that wait. That all is returned at the end is in rig_close().
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <rdma/rdma_cma.h>
+#include "tests/unit/lib/ctl_calls.h"
+#include "tests/lib/hello.h"
+#include "ffr/ctl/container.h"
+#include "ffr/obj/cpu.h"
+
+static struct ctl_rig *const g = &call_rig;
+
+static void limit(int container, const struct ffo_limits *l)
+{
+	fast_lock(g->r.fast);
+	fast_container_limits(g->c[container], l);
+	fast_unlock(g->r.fast);
+}
+
+static void limit_tenant(const struct ffo_limits *l)
+{
+	fast_lock(g->r.fast);
+	assert_int_equal(fast_tenant_limits(g->r.fast, "default", l), 0);
+	fast_unlock(g->r.fast);
+}
+
+static uint64_t used(int container, enum quota q)
+{
+	return g->c[container]->use.used[q];
+}
+
+/* The status. */
+static int create_qp(int s, uint32_t pd, uint32_t cq, uint32_t *qp)
+{
+	struct ff_create_qp_req req = call_qp_req(pd, cq, IBV_QPT_RC);
+	struct ff_create_qp_resp resp;
+	int err = RIG_CALL(g, s, CREATE_QP, &req, &resp);
+
+	*qp = resp.qp;
+	return err;
+}
+
+static void objects_are_counted(void **state)
+{
+	int s = call_client(g, 0), other = call_client(g, 0);
+	uint32_t pd = call_pd(g, s), cq = call_cq(g, s), qp[3];
+	struct ff_create_cq_resp resp;
+	uint64_t wr;
+
+	(void)state;
+	assert_int_equal(create_qp(s, pd, cq, &qp[0]), 0);
+	wr = used(0, QUOTA_WR);
+	assert_true(wr >= 110); /* what call_qp_req() asks for */
+	limit(0, &(struct ffo_limits){ .max_qp = 2, .max_cq = 2, .max_wr = 2 * wr });
+	assert_int_equal(create_qp(s, pd, cq, &qp[1]), 0);
+	assert_int_equal(create_qp(s, pd, cq, &qp[2]), -ENOMEM);
+	assert_int_equal(call_create_cq(g, other, 1, 0, &resp), 0);
+	assert_int_equal(call_create_cq(g, other, 1, 0, &resp), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_QP), 2);
+	assert_int_equal(used(0, QUOTA_CQ), 2);
+	limit(0, &(struct ffo_limits){ .max_wr = 2 * wr });
+	assert_int_equal(create_qp(s, pd, cq, &qp[2]), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_QP), 2); /* not one that is half charged */
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp[0]), 0);
+	assert_int_equal(used(0, QUOTA_WR), wr);
+	assert_int_equal(create_qp(s, pd, cq, &qp[2]), 0);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_QP), 0);
+	assert_int_equal(used(0, QUOTA_WR), 0);
+	assert_int_equal(used(0, QUOTA_SESSION), 1);
+	assert_int_equal(used(0, QUOTA_CQ), 1);
+	close(other);
+}
+
+/* Lower than what is there: it stays, and there is no more. */
+static void a_tenant_is_the_sum(void **state)
+{
+	int a = call_client(g, 0), b = call_client(g, 1);
+	uint32_t pd_a = call_pd(g, a), pd_b = call_pd(g, b), cq_a = call_cq(g, a);
+	uint32_t cq_b = call_cq(g, b), qp, none;
+
+	(void)state;
+	limit_tenant(&(struct ffo_limits){ .max_qp = 2 });
+	assert_int_equal(create_qp(a, pd_a, cq_a, &qp), 0);
+	assert_int_equal(create_qp(b, pd_b, cq_b, &qp), 0);
+	assert_int_equal(create_qp(a, pd_a, cq_a, &none), -ENOMEM);
+	assert_int_equal(g->c[0]->of->use.used[QUOTA_QP], 2);
+	limit_tenant(&(struct ffo_limits){ .max_qp = 1 });
+	assert_int_equal(call_one(g, b, FF_MSG_DESTROY_QP, qp), 0);
+	assert_int_equal(create_qp(b, pd_b, cq_b, &none), -ENOMEM);
+	limit_tenant(&(struct ffo_limits){ .max_qp = 0 });
+	assert_int_equal(create_qp(b, pd_b, cq_b, &qp), 0);
+	close(a);
+	close(b);
+}
+
+static void memory_is_counted(void **state)
+{
+	struct ff_shadow_grow_req grow = { .size = 1 << 20 };
+	struct ff_alloc_null_mr_req null = { 0 };
+	struct ff_alloc_dm_req dm = { .length = 5000 };
+	struct ff_shadow_grow_resp grown;
+	struct ff_alloc_null_mr_resp null_mr;
+	struct ff_alloc_dm_resp dm_resp;
+	struct ff_rereg_mr_req rereg = { .flags = IBV_REREG_MR_CHANGE_TRANSLATION };
+	struct ff_rereg_mr_resp again;
+	struct ff_reg_mr_resp mr, more;
+	int s = call_client(g, 0);
+	uint32_t pd = call_pd(g, s);
+	uint64_t pinned = used(0, QUOTA_PINNED);
+	void *buf = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_ptr_not_equal(buf, MAP_FAILED);
+	assert_true(pinned > 0); /* rings */
+	g->r.dev.max_dm_size = 1 << 20;
+	limit(0, &(struct ffo_limits){ .max_registered = 10000,
+				       .max_pinned = pinned + (1 << 20) + 8192 });
+	assert_int_equal(call_reg_mr(g, s, pd, buf, 6000, 0, &mr), 0);
+	assert_int_equal(call_reg_mr(g, s, pd, buf, 4001, 0, &more), -ENOMEM);
+	null.pd = pd;
+	assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &null, &null_mr), 0);
+	assert_int_equal(used(0, QUOTA_MR), 2);
+	assert_int_equal(used(0, QUOTA_REGISTERED), 6000);
+	rereg.mr = mr.mr;
+	rereg.addr = rereg.iova = (uintptr_t)buf;
+	rereg.length = 10001;
+	assert_int_equal(RIG_CALL(g, s, REREG_MR, &rereg, &again), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_REGISTERED), 6000);
+	rereg.length = 10000;
+	assert_int_equal(RIG_CALL(g, s, REREG_MR, &rereg, &again), 0);
+	assert_int_equal(used(0, QUOTA_REGISTERED), 10000);
+	rereg.length = 100;
+	assert_int_equal(RIG_CALL(g, s, REREG_MR, &rereg, &again), 0);
+	assert_int_equal(used(0, QUOTA_REGISTERED), 100);
+	assert_int_equal(call_reg_mr(g, s, pd, buf, 9900, 0, &more), 0);
+
+	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), 0);
+	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_DM, &dm, &dm_resp), 0);
+	assert_int_equal(used(0, QUOTA_PINNED), pinned + (1 << 20) + 8192);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_DM, &dm, &dm_resp), -ENOMEM);
+	assert_int_equal(call_one(g, s, FF_MSG_FREE_DM, dm_resp.dm),
+			 -EINVAL); /* of the failed one */
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_PINNED), 0);
+	munmap(buf, 1 << 20);
+}
+
+/* One container cannot fill a table that all share; what it is refused is told. */
+static void shares_leave_room(void **state)
+{
+	uint32_t n[3] = { 0 };
+
+	(void)state;
+	while (!quota_share_take(g->c[0], SHARE_MAPPING))
+		n[0]++;
+	assert_in_range(n[0], 16000, 16384);
+	assert_true(g->c[0]->refusal.untold);
+	assert_string_equal(g->c[0]->refusal.share, "mappings of clients' memory");
+	quota_tell(g->c[0]);
+	assert_false(g->c[0]->refusal.untold);
+	/* another one of its tenant has the few that anybody has */
+	while (!quota_share_take(g->c[1], SHARE_MAPPING))
+		n[1]++;
+	if (g->c[1]->of == g->c[0]->of)
+		assert_int_equal(n[1], SHARE_SMALL);
+	else
+		assert_in_range(n[1], 8000, 8192);
+	quota_share_return(g->c[0], SHARE_MAPPING);
+	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING), -ENOSPC);
+	while (g->c[0]->use.shares[SHARE_MAPPING])
+		quota_share_return(g->c[0], SHARE_MAPPING);
+	while (g->c[1]->use.shares[SHARE_MAPPING])
+		quota_share_return(g->c[1], SHARE_MAPPING);
+	/* few are always to be had, until there is none */
+	assert_false(share_full(SHARE_SMALL - 1, 100, 101));
+	assert_true(share_full(SHARE_SMALL, 100, 101));
+	assert_true(share_full(0, 101, 101));
+}
+
+/* One container cannot have all that the process may open. */
+static void descriptors_are_shared(void **state)
+{
+	struct rlimit was, few = { 400, 400 };
+	uint64_t before = used(0, QUOTA_FD), n[2] = { 0 };
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	few.rlim_max = was.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	while (!quota_charge(g->c[0], QUOTA_FD, 4))
+		n[0] += 4;
+	assert_in_range(n[0], 120, 150);
+	assert_string_equal(g->c[0]->refusal.share, "descriptors");
+	quota_tell(g->c[0]);
+	while (!quota_charge(g->c[1], QUOTA_FD, 4))
+		n[1] += 4;
+	assert_int_equal(n[1], SHARE_SMALL); /* of the same tenant */
+	quota_tell(g->c[1]);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	quota_return(g->c[0], QUOTA_FD, n[0]);
+	quota_return(g->c[1], QUOTA_FD, n[1]);
+	assert_int_equal(used(0, QUOTA_FD), before);
+}
+
+/* Of the host, where the orchestrator was told nothing. */
+static void defaults_are_in_force(void **state)
+{
+	struct ffo_container info = { .mode = g->c[0]->mode, .epoch = g->c[0]->epoch };
+	int s = call_client(g, 0), other = rig_connect(g, 0);
+	uint32_t pd = call_pd(g, s), cq = call_cq(g, s), qp;
+
+	(void)state;
+	info.lid = g->c[0]->lid;
+	info.num_ips = g->c[0]->num_gids;
+	for (unsigned i = 0; i < info.num_ips; i++)
+		memcpy(&info.ip[i], &g->c[0]->gid[i], sizeof(info.ip[i]));
+	g->r.conf.defaults = (struct ffo_limits){ .max_qp = 1, .max_rings = 1 };
+	container_update(g->c[0], &info);
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0); /* in a segment that is there */
+	assert_int_equal(create_qp(s, pd, cq, &qp), -ENOMEM);
+	assert_int_equal(rig_hello(g, other), -ENOMEM); /* no rings */
+	info.limits.max_qp = FFO_UNLIMITED;
+	container_update(g->c[0], &info);
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
+	memset(&g->r.conf.defaults, 0, sizeof(g->r.conf.defaults));
+	info.limits.max_qp = 0;
+	container_update(g->c[0], &info);
+	close(s);
+	close(other);
+	rig_pump(g);
+}
+
+static void sessions_and_descriptors_are_counted(void **state)
+{
+	struct ff_create_channel_req req = { 0 };
+	struct ff_create_channel_resp resp;
+	int s = call_client(g, 0), other = rig_connect(g, 0), fds[4];
+	uint64_t fd = used(0, QUOTA_FD);
+	unsigned n_fds = 4;
+
+	(void)state;
+	limit(0, &(struct ffo_limits){ .max_session = 1, .max_fd = fd + 1 });
+	assert_int_equal(rig_hello(g, other), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_SESSION), 1);
+	assert_int_equal(used(0, QUOTA_FD), fd);
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &req, sizeof(req), NULL, 0, 0, &resp,
+				  sizeof(resp), fds, &n_fds),
+			 0);
+	close(fds[0]);
+	assert_int_equal(used(0, QUOTA_FD), fd + 1);
+	n_fds = 4;
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &req, sizeof(req), NULL, 0, 0, &resp,
+				  sizeof(resp), fds, &n_fds),
+			 -ENOMEM);
+	limit(0, &(struct ffo_limits){ .max_fd = fd + 3 });
+	assert_int_equal(rig_hello(g, other), -ENOMEM); /* it needs four and a segment */
+	limit(0, &(struct ffo_limits){ .max_pinned = 3 << 20 });
+	assert_int_equal(rig_hello(g, other), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_FD), fd + 1);
+	limit(0, &(struct ffo_limits){ 0 });
+	assert_int_equal(rig_hello(g, other), 0);
+	close(s);
+	close(other);
+}
+
+/* What has no quota of its own; identifiers of the connection manager count as 8. */
+static void other_objects_are_counted(void **state)
+{
+	struct ff_cm_create_id_req id = { .ps = RDMA_PS_TCP };
+	struct ff_create_channel_req channel = { 0 };
+	struct ff_alloc_mw_req mw = { .type = IBV_MW_TYPE_1 };
+	struct ff_create_channel_resp channel_resp;
+	struct ff_cm_create_id_resp id_resp;
+	struct ff_alloc_mw_resp mw_resp;
+	struct ff_alloc_pd_req pd = { 0 };
+	struct ff_alloc_pd_resp pd_resp;
+	int s = call_client(g, 0), fds[4];
+	unsigned n_fds = 4;
+
+	(void)state;
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &channel, sizeof(channel), NULL, 0,
+				  0, &channel_resp, sizeof(channel_resp), fds, &n_fds),
+			 0);
+	close(fds[0]);
+	assert_int_equal(used(0, QUOTA_OBJECT), 0);
+	limit(0, &(struct ffo_limits){ .max_object = 11 });
+	mw.pd = call_pd(g, s);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &mw, &mw_resp), 0);
+	assert_int_equal(used(0, QUOTA_OBJECT), 2);
+	id.channel = channel_resp.channel;
+	assert_int_equal(RIG_CALL(g, s, CM_CREATE_ID, &id, &id_resp), 0);
+	assert_int_equal(used(0, QUOTA_OBJECT), 10);
+	assert_int_equal(RIG_CALL(g, s, CM_CREATE_ID, &id, &id_resp), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd, &pd_resp), 0);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd, &pd_resp), -ENOMEM);
+	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &mw, &mw_resp), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_OBJECT), 11);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_OBJECT), 0);
+	limit(0, &(struct ffo_limits){ 0 });
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void send_alloc_pd(int s, uint32_t seq)
+{
+	struct {
+		struct ff_hdr h;
+		struct ff_alloc_pd_req req;
+	} msg = { .h = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .seq = seq } };
+
+	rig_send(s, &msg, sizeof(msg), -1, 0);
+}
+
+static bool answered(int s)
+{
+	char buf[512];
+
+	return recv(s, buf, sizeof(buf), MSG_DONTWAIT) > 0;
+}
+
+/* A flood is served at its rate, all of it, and another container does not wait for it. */
+static void calls_wait(void **state)
+{
+	int a = call_client(g, 0), b = call_client(g, 1);
+	uint64_t start = uv_hrtime(), now;
+	unsigned n = 0;
+
+	(void)state;
+	limit(0, &(struct ffo_limits){ .max_calls = 100 });
+	for (uint32_t i = 0; i < 120; i++)
+		send_alloc_pd(a, i);
+	for (int i = 0; i < 20; i++)
+		rig_pump(g);
+	while (answered(a))
+		n++;
+	now = uv_hrtime();
+	assert_in_range(n, 100, 102 + (now - start) / 10000000); /* a second's worth */
+	call_pd(g, b);
+	while (n < 120) {
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+		while (answered(a))
+			n++;
+	}
+	assert_true(uv_hrtime() - start > 180000000); /* 19 of them at 10 ms */
+	close(a);
+	close(b);
+}
+
+/* In the slot it stays posted until it may be taken; who hangs up meanwhile is gone at once. */
+static void a_slot_waits(void **state)
+{
+	struct ff_hdr h = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_ALLOC_PD, .seq = 7 };
+	int a = call_client(g, 0), b = call_client(g, 0);
+	struct ctl_conn *conn = LIST_FIRST(&g->c[0]->sessions)->conn;
+	struct ff_call_slot *slot = &conn->ses->hdr->call;
+	struct container_ctl *ct = g->c[0]->ctl;
+
+	(void)state;
+	limit(0, &(struct ffo_limits){ .max_calls = 20 });
+	for (uint32_t i = 0; i < 40; i++)
+		send_alloc_pd(a, i);
+	for (int i = 0; i < 5; i++)
+		rig_pump(g);
+	memcpy(slot->packet, &h, sizeof(h));
+	memset(slot->packet + sizeof(h), 0, sizeof(struct ff_alloc_pd_req));
+	slot->len = sizeof(h) + sizeof(struct ff_alloc_pd_req);
+	slot->state = FF_CALL_POSTED;
+	assert_int_equal(conn->ses->tab[OBJ_PD].used, 0); /* it is b's */
+	assert_false(ctl_serve_slot(conn));
+	assert_int_equal(slot->state, FF_CALL_POSTED);
+	assert_true(conn->waits);
+	close(a); /* which waits, too */
+	while (ct->num_conns != 1)
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	while (slot->state == FF_CALL_POSTED)
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	assert_int_equal(slot->state, FF_CALL_ANSWERED);
+	assert_int_equal(conn->ses->tab[OBJ_PD].used, 1);
+	close(b);
+}
+
+/* Whoever waits before it could say HELLO is not taken for silent. */
+static void a_greeting_waits(void **state)
+{
+	uint64_t patience = ctl_hello_patience;
+	int a = call_client(g, 0), b;
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "late", { 0 } };
+	struct {
+		struct ff_hdr h;
+		struct ff_hello_req req;
+	} msg = { .h = { .magic = FF_PROTO_MAGIC, .type = FF_MSG_HELLO, .n_fds = 2 }, .req = req };
+
+	(void)state;
+	ctl_hello_patience = 20;
+	limit(0, &(struct ffo_limits){ .max_calls = 10 });
+	for (uint32_t i = 0; i < 12; i++)
+		send_alloc_pd(a, i);
+	rig_pump(g);
+	b = rig_connect(g, 0);
+	assert_int_equal(hello_send(b, &msg, sizeof(msg)), sizeof(msg));
+	while (!answered(b))
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	ctl_hello_patience = patience;
+	close(a);
+	close(b);
+}
+
+/* The calls of who has used its CPU time wait; others' do not. */
+static void cpu_time_is_held(void **state)
+{
+	int a = call_client(g, 0), b = call_client(g, 1);
+	struct ctl_conn *conn = LIST_FIRST(&g->c[0]->sessions)->conn;
+	struct container_ctl *ct = g->c[0]->ctl;
+	uint32_t sent = 0, n = 0;
+
+	(void)state;
+	limit(0, &(struct ffo_limits){ .max_cpu = 1 });
+	g->c[0]->ctl_cpu_ns = 0;
+	while (!conn->waits) {
+		assert_true(sent < 100000);
+		send_alloc_pd(a, sent++);
+		rig_pump(g);
+		while (answered(a))
+			n++;
+	}
+	assert_true(g->c[0]->ctl_cpu_ns >= CPU_BURST_NS);
+	assert_true(cpu_wait(g->c[0], uv_hrtime()) > 0);
+	for (int i = 0; i < 5; i++) {
+		send_alloc_pd(a, sent++);
+		rig_pump(g);
+		call_pd(g, b);
+	}
+	assert_false(answered(a));
+	limit(0, &(struct ffo_limits){ 0 });
+	while (n < sent) {
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+		while (answered(a))
+			n++;
+	}
+	/* what its end costs is charged, too */
+	g->c[0]->ctl_cpu_ns = 0;
+	close(a);
+	while (ct->num_conns)
+		uv_run(&g->r.loop, UV_RUN_ONCE);
+	assert_true(g->c[0]->ctl_cpu_ns > 0);
+	close(b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CALL_TEST(objects_are_counted),
+		CALL_TEST(a_tenant_is_the_sum),
+		CALL_TEST(memory_is_counted),
+		CALL_TEST(defaults_are_in_force),
+		CALL_TEST(other_objects_are_counted),
+		CALL_TEST(descriptors_are_shared),
+		CALL_TEST(shares_leave_room),
+		CALL_TEST(sessions_and_descriptors_are_counted),
+		CALL_TEST(calls_wait),
+		CALL_TEST(a_slot_waits),
+		CALL_TEST(a_greeting_waits),
+		CALL_TEST(cpu_time_is_held),
+	};
+
+	log_level = LOG_LEVEL_ERR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

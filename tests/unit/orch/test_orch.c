@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_orch.c - ffr/orch/ and dir/ with a real orchestrator between them and another host,
+ * which the test plays on a socket: what either learns of the other, containers that move with
+ * their sessions, and an orchestrator that is away or says nothing.
+ * build: tests/unit/lib/router_rig.c
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "ffo/server/ffo.h"
+#include "ffr/admin/admin.h"
+#include "ffr/dir/dir.h"
+#include "ffr/orch/internal.h"
+#include "tests/unit/lib/router_rig.h"
+
+static struct ffo *ffo; /* on the router's loop */
+static int h1;		/* the other host's connection */
+static json_t *events[64];
+static unsigned num_events;
+
+/* ---- the orchestrator, and the other host ---------------------------------------------------- */
+
+static void ffo_start(void)
+{
+	char store[64], at[64];
+	struct ffo_conf conf = { .store = store };
+
+	snprintf(store, sizeof(store), "%s/ffo.db", dir);
+	snprintf(at, sizeof(at), "unix:%s/ffo.sock", dir);
+	assert_int_equal(ffo_create(&conf, &rt.loop, &ffo), 0);
+	assert_int_equal(ffo_listen(ffo, at), 0);
+}
+
+static void ffo_stop(void)
+{
+	ffo_destroy(ffo);
+	ffo = NULL;
+}
+
+/* The answer to the request, with ' for "; events that come before are kept. */
+static json_t *say(const char *fmt, ...)
+{
+	char text[16384];
+	va_list ap;
+	size_t n;
+	json_t *j;
+
+	va_start(ap, fmt);
+	n = (size_t)vsnprintf(text, sizeof(text) - 1, fmt, ap);
+	va_end(ap);
+	for (char *p = text; *p; p++)
+		*p = *p == '\'' ? '"' : *p;
+	text[n++] = '\n';
+	assert_int_equal(send(h1, text, n, MSG_NOSIGNAL), n);
+	for (;;) {
+		j = next_line(h1);
+		assert_non_null(j);
+		if (!json_object_get(j, "event"))
+			return j;
+		assert_true(num_events < 64);
+		events[num_events++] = j;
+	}
+}
+
+static void say_ok(const char *fmt, ...)
+{
+	char text[8192];
+	va_list ap;
+	json_t *j;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	j = say("%s", text);
+	if (!json_is_true(json_object_get(j, "ok")))
+		fail_msg("%s: %s", text, json_string_value(json_object_get(j, "message")));
+	json_decref(j);
+}
+
+static bool say_error(const char *text, const char *error)
+{
+	json_t *j = say("%s", text);
+	const char *got = json_string_value(json_object_get(j, "error"));
+	bool same = got && !strcmp(got, error);
+
+	json_decref(j);
+	return same;
+}
+
+static void host_start(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	h1 = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/ffo.sock", dir);
+	assert_int_equal(connect(h1, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	say_ok("{'op':'hello','id':1,'version':1}");
+	say_ok("{'op':'host_register','id':2,'host':'h1','instance':'x','wire':'tcp:10.9.9.9:7'}");
+}
+
+/* Has the other host been told of that event since it asked last? Forgets them. */
+static bool heard(const char *event, const char *key, const char *value)
+{
+	bool yes = false;
+
+	json_decref(say("{'op':'host_list','id':9}"));
+	for (; num_events; num_events--) {
+		json_t *e = events[num_events - 1];
+		const char *name = json_string_value(json_object_get(e, "event"));
+		char *text = json_dumps(json_object_get(e, key), JSON_COMPACT | JSON_ENCODE_ANY);
+
+		yes = yes || (!strcmp(name, event) && text && strstr(text, value));
+		free(text);
+		json_decref(e);
+	}
+	return yes;
+}
+
+static int set_up(void **state)
+{
+	char at[64];
+
+	(void)state;
+	if (make_dir())
+		return -1;
+	snprintf(at, sizeof(at), "unix:%s/ffo.sock", dir);
+	start_at(at, ffo_start);
+	host_start();
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"near\",\"ips\":[\"10.77.0.9\"]}"));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(h1);
+	for (; num_events; num_events--)
+		json_decref(events[num_events - 1]);
+	if (ffo)
+		ffo_stop();
+	stop();
+	return remove_dir();
+}
+
+/* ---- what the router knows -------------------------------------------------------------------- */
+
+static struct container *here;
+static struct remote *far;
+
+static enum dir_answer path(uint8_t last)
+{
+	struct ff_ah_attr ah = { .is_global = 1 };
+	enum dir_answer a;
+
+	memcpy(ah.dgid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\0", 15);
+	ah.dgid[15] = last;
+	fast_lock(rt.fast);
+	a = dir_path(rt.fast, container_find(&rt, "near"), &ah, &here, &far);
+	fast_unlock(rt.fast);
+	return a;
+}
+
+static enum map_answer map(uint32_t rkey, uint64_t addr)
+{
+	enum map_answer a;
+
+	fast_lock(rt.fast);
+	rt.fast->now = uv_hrtime(); /* no fast thread runs */
+	a = dir_map(rt.fast, far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
+	fast_unlock(rt.fast);
+	return a;
+}
+
+/* Containers of the cluster that run. */
+static unsigned num_active(void)
+{
+	json_t *j = ask("{\"op\":\"cluster_list\"}"), *c;
+	unsigned n = 0;
+	size_t i;
+
+	json_array_foreach(json_object_get(j, "containers"), i, c)
+		n += json_is_true(json_object_get(c, "active"));
+	json_decref(j);
+	return n;
+}
+
+/* The router does not try to connect until then. */
+static void orch_hold(void)
+{
+	uv_timer_stop(&rt.orch->retry);
+}
+
+static void orch_release(void)
+{
+	uv_timer_set_repeat(&rt.orch->retry, 1);
+	uv_timer_again(&rt.orch->retry);
+	uv_timer_set_repeat(&rt.orch->retry, 0);
+}
+
+#define FAR "{'op':'container_add','id':3,'name':'far','ips':['10.77.0.50']}"
+
+static void another_hosts_container_is_found(void **state)
+{
+	(void)state;
+	UNTIL(path(50) == DIR_NOBODY);
+	say_ok(FAR);
+	UNTIL(path(50) == DIR_REMOTE);
+	assert_string_equal(far->name, "far");
+	assert_int_equal(far->epoch, 1);
+	UNTIL(far->up);
+	close(h1);
+	UNTIL(!far->up);
+	assert_int_equal(path(50), DIR_REMOTE);
+	host_start();
+	UNTIL(far->up);
+	say_ok("{'op':'container_rm','id':4,'name':'far'}");
+	UNTIL(path(50) == DIR_NOBODY);
+}
+
+static void its_memory_is_known(void **state)
+{
+	json_int_t id;
+	json_t *j;
+
+	(void)state;
+	j = say(FAR);
+	id = json_integer_value(json_object_get(json_object_get(j, "container"), "id"));
+	json_decref(j);
+	UNTIL(path(50) == DIR_REMOTE);
+	assert_int_equal(map(77, 0x1000), MAP_WAIT);
+	say_ok("{'op':'map_publish','id':4,'maps':[[%lld,77,1,4096,8,4,0,77,1]]}", (long long)id);
+	UNTIL(map(77, 0x1000) == MAP_OK);
+	assert_int_equal(map(77, 0x1008), MAP_WAIT);
+	say_ok("{'op':'map_publish','id':5,'maps':[[%lld,78,1,4096,8,4,0,77,1]]}", (long long)id);
+	UNTIL(map(78, 0x1000) == MAP_OK);
+	say_ok("{'op':'map_withdraw','id':6,'maps':[[%lld,77]]}", (long long)id);
+	UNTIL(map(77, 0x1000) != MAP_OK);
+	/* what administrators see */
+	j = ask("{\"op\":\"map_lookup\",\"ip\":\"10.77.0.50\",\"rkey\":78}");
+	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "host"), "name")),
+			    "h1");
+	json_decref(j);
+	ask_fails("{\"op\":\"map_lookup\",\"name\":\"far\",\"rkey\":77}", NULL);
+}
+
+/* It runs, so it is not moved; by force it is, and its programs lose the device. */
+static void a_container_that_runs_is_moved_by_force_only(void **state)
+{
+	uint32_t pd, old = container_find(&rt, "near")->id;
+	char byte;
+	int s;
+
+	(void)state;
+	s = client("near", &pd);
+	reg(s, pd);
+	UNTIL(num_active() == 1);
+	assert_true(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
+	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\"}", "EBUSY");
+	assert_non_null(container_find(&rt, "near"));
+	say_ok("{'op':'container_set','id':4,'name':'near','host':'h1','force':1}");
+	UNTIL(!container_find(&rt, "near"));
+	UNTIL(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+	close(s);
+	assert_false(there("containers/near"));
+	assert_int_equal(count("{\"op\":\"map_list\"}", "maps"), 0);
+	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0'}"); /* somebody else says so */
+	UNTIL(there("containers/near/ffr.sock"));
+	assert_int_equal(container_find(&rt, "near")->epoch, 3);
+	say_ok("{'op':'container_set','id':6,'name':'near','host':'h1'}");
+	UNTIL(!container_find(&rt, "near"));
+
+	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\"}")); /* and back */
+	assert_true(there("containers/near/ffr.sock"));			      /* when it is said */
+	assert_int_equal(container_find(&rt, "near")->epoch, 5);
+	assert_int_equal(container_find(&rt, "near")->id, old);
+	assert_true(heard("detach", "name", "near"));
+	s = client("near", &pd); /* stopped: it may go at once */
+	close(s);
+	UNTIL(LIST_EMPTY(&container_find(&rt, "near")->sessions));
+	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\","
+			"\"force\":true}"));
+	assert_null(container_find(&rt, "near"));
+	assert_true(heard("attach", "container", "\"near\""));
+	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h9\"}", "ENOENT");
+	ask_fails("{\"op\":\"container_migrate\",\"name\":\"none\"}", "ENOENT");
+	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":5}", "EINVAL");
+}
+
+/* Not told of at once, and not more often than needed: one who is active says so again later. */
+static void who_runs_is_told(void **state)
+{
+	uint32_t pd;
+	int s;
+
+	(void)state;
+	s = client("near", &pd);
+	UNTIL(num_active() == 1);
+	ffo_stop();
+	UNTIL(!rt.orch->up);
+	ffo_start();
+	UNTIL(rt.orch->up);
+	UNTIL(num_active() == 1);
+	close(s);
+	UNTIL(num_active() == 0);
+	s = client("near", &pd);
+	UNTIL(num_active() == 1);
+	close(s);
+}
+
+/* Away; meanwhile it was moved and came back. */
+static void what_was_missed_is_made_up_for(void **state)
+{
+	uint32_t pd;
+	char byte;
+	int s;
+
+	(void)state;
+	say_ok(FAR);
+	UNTIL(path(50) == DIR_REMOTE);
+	s = client("near", &pd);
+	ffo_stop();
+	UNTIL(!rt.orch->up);
+	close(h1);
+	assert_int_equal(path(50), DIR_REMOTE); /* from what is known */
+	assert_int_equal(path(51), DIR_WAIT);
+	/* the other host is quicker to be back */
+	orch_hold();
+	ffo_start();
+	host_start();
+	say_ok("{'op':'container_set','id':4,'name':'near','host':'h1','force':1}");
+	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0','force':1}");
+	say_ok("{'op':'container_rm','id':6,'name':'far'}");
+	orch_release();
+	UNTIL(container_find(&rt, "near")->epoch == 3);
+	UNTIL(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+	UNTIL(path(50) == DIR_NOBODY);
+	UNTIL(path(51) == DIR_NOBODY);
+	close(s);
+}
+
+static void groups_are_of_all_hosts(void **state)
+{
+	union ibv_gid g = { .raw = { 0xff, 0x12, [15] = 5 } };
+	struct wire_peer **peers;
+	int n = -1;
+
+	(void)state;
+	fast_lock(rt.fast);
+	dir_mcast_member(rt.fast, "default", &g, true);
+	fast_unlock(rt.fast);
+	say_ok("{'op':'mcast_watch','id':3,'tenant':'default','mgid':'ff12::5'}");
+	UNTIL(heard("mcast", "hosts", "\"h0\""));
+	say_ok("{'op':'mcast_join','id':4,'tenant':'default','mgid':'ff12::5'}");
+	do {
+		fast_lock(rt.fast);
+		n = dir_mcast(rt.fast, "default", &g, &peers);
+		fast_unlock(rt.fast);
+		uv_run(&rt.loop, UV_RUN_ONCE);
+	} while (n < 0);
+	fast_lock(rt.fast);
+	dir_mcast_member(rt.fast, "default", &g, false);
+	fast_unlock(rt.fast);
+	UNTIL(heard("mcast", "hosts", "[{\"name\":\"h1\""));
+}
+
+static bool allowed(const char *tenant)
+{
+	bool yes;
+
+	fast_lock(rt.fast);
+	yes = dir_allowed(rt.fast, container_find(&rt, "near"), tenant, "x");
+	fast_unlock(rt.fast);
+	return yes;
+}
+
+static void the_policy_is_for_all_hosts(void **state)
+{
+	(void)state;
+	assert_false(allowed("red"));
+	say_ok("{'op':'policy_set','id':3,'a':'red','b':'default','action':'allow'}");
+	UNTIL(allowed("red"));
+	json_decref(ask("{\"op\":\"policy_set\",\"a\":\"default/near\",\"b\":\"red\","
+			"\"action\":\"deny\"}"));
+	UNTIL(!allowed("red"));
+	assert_int_equal(count("{\"op\":\"policy_list\"}", "rules"), 2);
+	json_decref(ask("{\"op\":\"policy_rm\",\"a\":\"red\",\"b\":\"default/near\"}"));
+	UNTIL(allowed("red"));
+	ask_fails("{\"op\":\"policy_rm\",\"a\":\"red\",\"b\":\"default/near\"}", "ENOENT");
+	ask_fails("{\"op\":\"policy_set\",\"a\":\"r d\",\"b\":\"b\",\"action\":\"deny\"}",
+		  "EINVAL");
+	/* it is known before there are containers to which it applies */
+	ffo_stop();
+	UNTIL(!rt.orch->up);
+	assert_true(allowed("red"));
+	ffo_start();
+	UNTIL(rt.orch->up);
+	assert_true(allowed("red"));
+}
+
+static uint64_t tenant_max_qp(const char *name)
+{
+	uint64_t max = 0;
+	struct tenant *t;
+
+	fast_lock(rt.fast);
+	LIST_FOREACH(t, &rt.fast->tenants, entry)
+		if (!strcmp(t->name, name))
+			max = t->limits.max_qp;
+	fast_unlock(rt.fast);
+	return max;
+}
+
+/* They are kept while the orchestrator is away; what is changed meanwhile holds afterwards. */
+static void limits_are_in_force(void **state)
+{
+	struct container *c = container_find(&rt, "near");
+	uint32_t pd;
+	int s;
+
+	(void)state;
+	s = client("near", &pd);
+	say_ok("{'op':'container_set','id':3,'name':'near','limits':{'max_cq':5}}");
+	UNTIL(c->limits.max_cq == 5);
+	json_decref(ask("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max_qp\":3}}"));
+	assert_int_equal(c->limits.max_qp, 3);
+	assert_int_equal(c->limits.max_cq, 5);
+	assert_false(LIST_EMPTY(&c->sessions)); /* its programs did not notice */
+	ask_fails("{\"op\":\"container_set\",\"name\":\"near\",\"mode\":\"spin\",\"limits\":{}}",
+		  "EBUSY");
+	ask_fails("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max\":3}}", "EINVAL");
+
+	say_ok("{'op':'tenant_set','id':3,'tenant':'default','limits':{'max_qp':7}}");
+	json_decref(ask("{\"op\":\"tenant_set\",\"tenant\":\"red\",\"limits\":{\"max_qp\":8}}"));
+	UNTIL(tenant_max_qp("default") == 7 && tenant_max_qp("red") == 8);
+	assert_int_equal(count("{\"op\":\"tenant_list\"}", "tenants"), 2);
+	ffo_stop();
+	UNTIL(!rt.orch->up);
+	assert_int_equal(tenant_max_qp("default"), 7);
+	ffo_start();
+	orch_hold();
+	close(h1);
+	host_start();
+	say_ok("{'op':'tenant_set','id':3,'tenant':'red','limits':{'max_qp':0}}");
+	orch_release();
+	UNTIL(rt.orch->up);
+	assert_int_equal(tenant_max_qp("red"), 0);
+	assert_int_equal(tenant_max_qp("default"), 7);
+	assert_int_equal(c->limits.max_qp, 3);
+	close(s);
+}
+
+/* A socket that takes connections and is silent: administrators are served nevertheless. */
+static void silence_is_not_waited_for(void **state)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	char at[128];
+
+	(void)state;
+	if (make_dir())
+		fail();
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/ffo.sock", dir);
+	assert_int_equal(bind(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	assert_int_equal(listen(s, 5), 0);
+	snprintf(at, sizeof(at), "unix:%s", sa.sun_path);
+	start_at(at, NULL); /* returns when there is an admin socket */
+	assert_false(rt.orch->up);
+	json_decref(ask("{\"op\":\"version\"}"));
+	ask_fails("{\"op\":\"host_list\"}", "ENOTCONN");
+	stop();
+	close(s);
+	assert_int_equal(remove_dir(), 0);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(another_hosts_container_is_found),
+		T(its_memory_is_known),
+		T(a_container_that_runs_is_moved_by_force_only),
+		T(who_runs_is_told),
+		T(what_was_missed_is_made_up_for),
+		T(groups_are_of_all_hosts),
+		T(the_policy_is_for_all_hosts),
+		T(limits_are_in_force),
+		cmocka_unit_test(silence_is_not_waited_for),
+	};
+
+	signal(SIGPIPE, SIG_IGN);
+	log_level = LOG_LEVEL_ERR;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
