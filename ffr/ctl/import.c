@@ -129,9 +129,9 @@ int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
 	if (!unimport && !real->is_gone && real->o.refs)
 		err = -EBUSY;
 	if (!err && !unimport && !real->is_gone)
-		obj_remove(&real->o.ses->tab[OBJ_PD], &real->o);
+		ctl_obj_remove(real->o.ses, &real->o);
 	if (!err)
-		obj_remove(&c->s->tab[OBJ_PD], &handle->o);
+		ctl_obj_remove(c->s, &handle->o);
 	fast_unlock(c->r->fast);
 	if (err)
 		return err;
