@@ -69,7 +69,6 @@ static void make_session(struct fast *f, struct side *d, int i)
 	s->cont = c;
 	s->id = (uint32_t)i + 1;
 	s->pid = getpid();
-	s->pidfd = -1;
 	s->hdr = bench_alloc(sizeof(*s->hdr));
 	memset(s->hdr, 0, sizeof(*s->hdr));
 	s->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
