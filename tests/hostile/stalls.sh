@@ -32,7 +32,9 @@ measure "warming up"
 measure "alone"
 alone=$rate threads=$(router_threads)
 
-# Limits are far from what a machine with neighbours does by itself, and from a request that takes 0.1 s.
+# Limits are far from what a machine with neighbours does by itself, and from a request that takes 0.1 s: ten
+# a second. A victim that is alone has a CPU, beside others it waits for one: how much that costs is for make bench.
+MIN_RATE=500
 for kind in unmapped stalled held; do
 	step "$kind"
 	mkfifo "$OUT/$kind"
@@ -44,7 +46,7 @@ for kind in unmapped stalled held; do
 		fail "the attack does not begin"
 	}
 	measure "beside it"
-	((rate >= alone / 50)) || fail "$rate requests a second, alone $alone"
+	((rate >= MIN_RATE)) || fail "$rate requests a second, alone $alone"
 	((p99 <= 20000)) || fail "p99 $p99 us"
 	((n = $(router_threads)))
 	((n <= threads + 6)) || fail "the router has $n threads, before $threads"
@@ -56,7 +58,7 @@ for kind in unmapped stalled held; do
 	exec 5>&-
 	wait $attack
 	measure "behind it"
-	((rate >= alone / 10)) || fail "$rate requests a second, alone $alone"
+	((rate >= alone / 20)) || fail "$rate requests a second, alone $alone"
 	until_true 10 few_threads || fail "the router has $(router_threads) threads, before $threads"
 done
 exit 0
