@@ -7,6 +7,7 @@ BUILD=${BUILD:-$TREE/build}
 LIB=${LIB:-$BUILD/lib/libibverbs.so.1}
 CM_LIB=${CM_LIB:-$BUILD/lib/librdmacm.so.1}
 TMP=$(mktemp -d)
+chmod o+x "$TMP" # routers of labs in it are users of their own
 trap 'rm -rf "$TMP"' EXIT
 failures=0
 export HERE TREE TMP

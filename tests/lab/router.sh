@@ -53,11 +53,20 @@ router_start() {
 	router_find "$host"
 }
 
+as_router() { # CMD...
+	setpriv --reuid "${ROUTER_USER%:*}" --regid "${ROUTER_USER#*:}" --clear-groups "$@"
+}
+
 # What the router's user must reach by its path: its host's folder, and keys and lists in it.
 router_gives() {
 	local dir=$FF_LAB/$1
 
 	chmod o+x "$FF_LAB" "$dir"
+	if ! as_router test -x "$dir"; then # it lies in a folder that is somebody's alone
+		say "routers stay root: nobody else reaches $FF_LAB"
+		sed -i '/^user = /d' "$dir/ffr.conf"
+		return
+	fi
 	chown "$ROUTER_USER" "$dir"
 	! has_tls || chown "$ROUTER_USER" "$dir"/host.{pem,key}
 	[[ ! -e $FF_LAB/zk.auth ]] || chown "$ROUTER_USER" "$FF_LAB/zk.auth"

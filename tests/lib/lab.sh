@@ -12,6 +12,7 @@ ENGINE=${ENGINE:-$(cat "$FF_LAB/engine" 2>/dev/null || echo netns)}
 HOSTS=${HOSTS:-$([[ -e $FF_LAB/fabric ]] && grep -c '^h' "$FF_LAB/fabric" || echo 1)}
 SANITIZED=${SANITIZED:-0}
 OUT=$(mktemp -d "${WORK:-/tmp}/test.XXXXXX")
+chmod o+x "$OUT" # routers of labs in it are users of their own
 OWN_LAB=
 PORT=18515
 

@@ -26,6 +26,7 @@ class Lab:
 
     def __enter__(self):
         self.base = tempfile.mkdtemp(prefix="ffbench.")
+        os.chmod(self.base, 0o711) # its routers are users of their own
         self.dir = pathlib.Path(self.base) / "lab"
         os.environ["FF_LAB"] = str(self.dir)
         try:
