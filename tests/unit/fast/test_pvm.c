@@ -684,7 +684,7 @@ static void what_does_not_come_fails_late(void **state)
 		pvm_session_del(w.r.f, &w.bad[i]->s);
 		child_memory(&c, &w.bad[i]->s);
 	}
-	pvm_patience = 20 * NS_PER_MS;
+	pvm_patience = 200 * NS_PER_MS;
 	assert_int_equal(fast_start(w.r.f), 0);
 	for (int i = 0; i < BAD_SES; i++)
 		for (int k = 0; k < BAD_QPS; k++)
