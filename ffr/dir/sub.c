@@ -184,14 +184,17 @@ static void retry_failed(struct dir *d)
 	}
 }
 
-/* [lock] The entries of an owner are sorted by their last use, but for those that are pinned. */
+/*
+ * [lock] The entries of an owner are sorted by their last use, but for those that are pinned. While the
+ * orchestrator is away nobody could ask for them again.
+ */
 static void drop_idle(struct dir *d, struct dir_owner *o, uint64_t now)
 {
 	struct dir_entry *e, *next;
 	unsigned n = 0;
 
 	TAILQ_FOREACH_SAFE(e, &o->entries, lru, next) {
-		if (n++ == IDLE_BATCH || now - e->used < IDLE)
+		if (n++ == IDLE_BATCH || now < e->used + IDLE) /* it may have been used since now */
 			return;
 		if (e->live && !entry_pinned(e)) {
 			entry_give_up(d, e);
@@ -210,7 +213,8 @@ void dir_tick(struct dir *d, uint64_t now)
 	fast_lock(d->f);
 	retry_failed(d);
 	HASH_ITER(hh, d->owners, o, next)
-		drop_idle(d, o, now);
+		if (d->connected)
+			drop_idle(d, o, now);
 	fast_unlock(d->f);
 }
 

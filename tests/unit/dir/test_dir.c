@@ -305,6 +305,7 @@ static void what_nobody_uses_goes(void **state)
 
 	(void)state;
 	remote_get(r);
+	dir_tick(f->dir, f->now - 1); /* it waited for the lock, and others used it */
 	dir_tick(f->dir, f->now + 50000 * NS_PER_MS);
 	expect_none();
 	dir_tick(f->dir, f->now + 61000 * NS_PER_MS);
@@ -318,6 +319,15 @@ static void what_nobody_uses_goes(void **state)
 	answer("{}");
 	assert_null(f->dir->entries);
 	assert_int_equal(peers_live(), 0);
+}
+
+static void nothing_goes_while_the_orchestrator_is_away(void **state)
+{
+	find_nine();
+	(void)state;
+	lose_orchestrator();
+	dir_tick(f->dir, f->now + 61000 * NS_PER_MS);
+	assert_int_equal(path(0, 9, &here, &there), DIR_REMOTE);
 }
 
 static void answer_all(void)
@@ -559,6 +569,7 @@ int main(void)
 		T(what_is_refused_is_nobody_for_now),
 		T(given_up_and_wanted_again),
 		T(what_nobody_uses_goes),
+		T(nothing_goes_while_the_orchestrator_is_away),
 		T(there_is_only_so_much_room),
 		T(what_is_used_stays),
 		T(a_container_goes_with_what_it_asked_for),
