@@ -251,7 +251,7 @@ static bool heard(struct wire_peer *from, struct wire_peer *to)
 	if (wire_io_writev(from->tcp->io, &out, 1) != sizeof(token))
 		return false;
 	while (got != token) {
-		if (!wire_io_pending(to->tcp->io) && poll(&pfd, 1, 500) != 1)
+		if (!wire_io_pending(to->tcp->io) && poll(&pfd, 1, 5000) != 1)
 			return false;
 		n = wire_io_readv(to->tcp->io, &in, 1);
 		if (n != sizeof(got) && n != -EAGAIN)
