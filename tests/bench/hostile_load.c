@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/lib/fuse.h"
+#include "tests/lib/hello.h"
 #include "tests/lib/raw.h"
 #include "bench.h"
 
@@ -672,6 +674,36 @@ static void lingering(void)
 	}
 }
 
+/* HELLO with a file whose server answers nobody outside its container, in the place of either descriptor. */
+static void fuse(void)
+{
+	struct {
+		struct ff_hdr hdr;
+		struct ff_hello_req req;
+	} m = { .hdr = header(FF_MSG_HELLO),
+		.req = { .version_min = FF_PROTO_VERSION,
+			 .version_max = FF_PROTO_VERSION,
+			 .comm = "fuse" } };
+	int own[2], file;
+	struct fuse f;
+
+	m.hdr.n_fds = 2;
+	if (!fuse_start(&f) || (file = fuse_file(&f)) < 0)
+		FAIL("no file system in user space: %s", strerror(errno));
+	hello_memory(own);
+	for (unsigned n = 0;; n++) {
+		const int fd[2] = { n % 2 ? own[0] : file, n % 2 ? file : own[1] };
+		uint8_t answer[512];
+		struct raw r;
+
+		raw_connect(&r);
+		if (raw_send_fds(&r, &m, sizeof(m), fd, 2))
+			raw_recv(&r, answer, sizeof(answer), NULL, NULL);
+		raw_close(&r);
+		lap();
+	}
+}
+
 /* Processes with a session and WRs under way that are stopped in the middle, then killed, and others come. */
 static void stopped(void)
 {
@@ -788,6 +820,7 @@ static const struct mode {
 	{ "stalled", stalled },
 	{ "held", held },
 	{ "lingering", lingering },
+	{ "fuse", fuse },
 	{ "stopped", stopped },
 	{ "reset", reset },
 	{ "reg-unmapped", reg_unmapped },

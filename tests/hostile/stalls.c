@@ -127,6 +127,34 @@ static void page_of_a_held_map(struct client *c)
 	CHECK_EQ(pthread_create(&t, NULL, change_map, map), 0);
 }
 
+static unsigned num_clients;
+
+/* Each page is now here, now elsewhere, now nowhere, without end. */
+static void *move_pages(void *arg)
+{
+	uint8_t *other = arg;
+
+	for (;;)
+		for (unsigned i = 0; i < num_clients; i++) {
+			uint8_t *page = client[i].bad;
+
+			CHECK(mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, other) == other);
+			CHECK(mremap(other, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) == page);
+			munmap(page, PAGE);
+			CHECK(mmap(page, PAGE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == page);
+		}
+	return NULL;
+}
+
+static void page_that_moves(struct client *c)
+{
+	pthread_t t;
+
+	if (c == &client[num_clients - 1])
+		CHECK_EQ(pthread_create(&t, NULL, move_pages, vt_map(PAGE)), 0);
+}
+
 static const struct kind {
 	const char *name;
 	void (*spoil)(struct client *c);
@@ -134,6 +162,7 @@ static const struct kind {
 	{ "unmapped", no_page },
 	{ "stalled", page_that_nobody_brings },
 	{ "held", page_of_a_held_map },
+	{ "moved", page_that_moves },
 };
 
 static void client_make(struct client *c, unsigned qps)
@@ -182,6 +211,7 @@ static void attack(const struct kind *kind, unsigned sessions, unsigned qps)
 	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &lim), 0);
 	lim.rlim_cur = lim.rlim_max;
 	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &lim), 0);
+	num_clients = sessions;
 	for (unsigned i = 0; i < sessions; i++)
 		client_make(&client[i], qps);
 	for (unsigned i = 0; i < sessions; i++) {

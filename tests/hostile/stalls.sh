@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # engines: netns
 # timeout: 240
-# stalls.sh - one container's memory is not there, does not come, or keeps waiting who reaches for it, in
+# stalls.sh - one container's memory is not there, does not come, keeps waiting who reaches for it, or moves, in
 # many sessions with many QPs: another container's 8-byte WRITEs go on, and when it is over all is as before.
 . "$(dirname "$0")/../lib/lab.sh"
 
@@ -35,7 +35,7 @@ alone=$rate threads=$(router_threads)
 # Limits are far from what a machine with neighbours does by itself, and from a request that takes 0.1 s: ten
 # a second. A victim that is alone has a CPU, beside others it waits for one: how much that costs is for make bench.
 MIN_RATE=500
-for kind in unmapped stalled held; do
+for kind in unmapped stalled held moved; do
 	step "$kind"
 	mkfifo "$OUT/$kind"
 	inside h0c0 "$BUILD/tests/hostile/stalls" $kind $SESSIONS $QPS <"$OUT/$kind" >"$OUT/$kind.log" 2>&1 &

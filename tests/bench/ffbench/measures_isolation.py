@@ -39,6 +39,7 @@ KINDS = {
     "stalled": (1, "another's MRs are pages that nobody fills in"),
     "held": (2, "another keeps its address space locked"),
     "lingering": (1, "another sends sockets that take a minute to close"),
+    "fuse": (1, "another's HELLOs have descriptors whose server never answers"),
     "stopped": (1, "another's processes are stopped in mid-transfer, and killed"),
     "reset": (1, "another resets a QP with the largest rings there are"),
     "reg-unmapped": (1, "another registers memory that is not mapped, without end"),
