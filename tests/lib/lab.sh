@@ -105,9 +105,15 @@ until_true() {
 	shift
 	until "$@"; do
 		((SECONDS < end)) || return 1
-		sleep 0.02
+		nap 0.02
 	done
 }
+
+# As sleep, without a process. Nobody writes into that pipe.
+nap() { # SECONDS
+	read -r -t "$1" -u "$NAP" || true
+}
+exec {NAP}<> <(:)
 
 # Did a program end by itself, with an error? 124 to 127 are timeout's and the shell's, above 128 it
 # was a signal; some programs return -1, which is 255.
@@ -125,11 +131,15 @@ ended() {
 
 # Does something in the container listen on that TCP port?
 listens() { # CONTAINER PORT
-	local pid
-	pid=$(<"$FF_LAB/$1/pid")
-	cat "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6" 2>/dev/null |
-		awk -v p=":$(printf '%04X' "$2")\$" '$4 == "0A" && $2 ~ p { found = 1 }
-			END { exit !found }'
+	local pid port family address state
+	read -r pid <"$FF_LAB/$1/pid"
+	printf -v port %04X "$2"
+	for family in tcp tcp6; do
+		while read -r _ address _ state _; do
+			[[ $state != 0A || $address != *:$port ]] || return 0
+		done <"/proc/$pid/net/$family"
+	done 2>/dev/null
+	return 1
 }
 
 # Starts PROGRAM in a container and waits until it listens; its job is $SERVER_JOB.
@@ -180,9 +190,12 @@ complaint() {
 
 # ---- counters ----------------------------------------------------------------------------------
 
-# A container's numbers, as `ffctl stats` of its host tells them.
+# A container's numbers, as `ffctl stats` of its host tells them: counters of its traffic or counts of its
+# objects (sessions, qps, mrs ...).
 counter() { # CONTAINER NAME...
-	"$LAB" ffctl "$(<"$FF_LAB/$1/host")" -- --json stats "$1" | python3 "$TREE/tests/lib/counter.py" "$@"
+	local host
+	read -r host <"$FF_LAB/$1/host"
+	"$LAB" ffctl "$host" -- --json stats "$1" | awk -v names="${*:2}" -f "$TREE/tests/lib/numbers.awk"
 }
 
 # ---- perftest's output -------------------------------------------------------------------------
