@@ -10,7 +10,7 @@
 #   make test       every test that this machine can run; the runner is tests/run
 #   make unit       the unit tests only; likewise conformance, fuzz, system, lint
 #   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
-#   make bench      the benchmarks, with their peers
+#   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md and README.md
 #   make matrix     the compatibility matrix: runs the programs, writes the table into README.md
 #   make format     clang-format in place
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
@@ -185,7 +185,7 @@ demo: deps
 	tests/lab/demo
 
 bench: all
-	tests/bench/run
+	tests/bench/run --docs
 
 matrix: all
 	tests/conformance/matrix -v --readme
