@@ -10,8 +10,8 @@
 #   make test       every test that this machine can run; the runner is tests/run
 #   make unit       the unit tests only; likewise conformance, fuzz, system, lint
 #   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
-#   make bench      the benchmarks, with their peers
-#   make matrix     the compatibility matrix: runs the programs, writes the table into README.md
+#   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md and README.md
+#   make matrix     the compatibility matrix: runs the programs, writes the table into docs/programs.md
 #   make format     clang-format in place
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
 #
@@ -185,10 +185,10 @@ demo: deps
 	tests/lab/demo
 
 bench: all
-	tests/bench/run
+	tests/bench/run --docs
 
 matrix: all
-	tests/conformance/matrix -v --readme
+	tests/conformance/matrix -v --docs
 
 deps:
 	@deploy/deps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""The table on stdout, the JSON files, the table for the README and the plots."""
+"""The table on stdout, the JSON files and the plots; figures.py has the tables of the documents."""
 
 import datetime
 import json
@@ -12,8 +12,8 @@ import textwrap
 from . import proc
 
 
-def machine():
-    """What the figures were measured on."""
+def machine(root, options):
+    """What the figures were measured on, of what, and how."""
     model = "unknown CPU"
     for line in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
@@ -26,21 +26,28 @@ def machine():
             kind = proc.run([virtual, "--vm"], 5).strip()
         except proc.Failure:
             pass # it says "none" with status 1
+    try:
+        commit = proc.run(["git", "-C", root, "describe", "--always", "--dirty"], 5).strip()
+    except proc.Failure:
+        commit = "unknown"
     return {
         "cpu": model,
         "cores": len(os.sched_getaffinity(0)),
         "kernel": platform.release(),
         "virtual": kind,
+        "commit": commit,
+        "options": options,
         "date": datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
     }
 
 
 def one_line(m):
     virtual = f", {m['virtual']} guest" if m["virtual"] else ""
-    return f"{m['date']}; {m['cores']} cores of {m['cpu']}{virtual}; Linux {m['kernel']}"
+    return (f"{m['date']}; {m['cores']} cores of {m['cpu']}{virtual}; Linux {m['kernel']}; "
+            f"commit {m['commit']}; {m['options']}")
 
 
-def _number(value):
+def number(value):
     if value is None:
         return ""
     for limit, digits in ((100, 0), (10, 1), (0.1, 2)):
@@ -49,15 +56,15 @@ def _number(value):
     return f"{value:.3g}" if value else "0"
 
 
-def _cells(row):
+def cells(row):
     if row.failure:
         return [row.name, "-", "-", "-", "-", "", "", "failed"]
-    peer = f"{_number(row.peer_value)} {row.unit}" if row.peer_values else ""
-    ratio = f"{_number(row.ratio)} x" if row.ratios else ""
+    peer = f"{number(row.peer_value)} {row.unit}" if row.peer_values else ""
+    ratio = f"{number(row.ratio)} x" if row.ratios else ""
     if row.interval:
         ratio = f"{row.ratio:.3f} x ({row.interval[0]:.3f} to {row.interval[1]:.3f})"
     spread = "" if row.spread is None else f"{row.spread:.0f} %"
-    return [row.name, f"{_number(row.value)} {row.unit}", peer, ratio, spread,
+    return [row.name, f"{number(row.value)} {row.unit}", peer, ratio, spread,
             row.limit(row.must), row.limit(row.aim), row.verdict]
 
 
@@ -65,9 +72,9 @@ HEAD = ["measure", "value", "peer", "ratio", "spread", "must", "aim", "verdict"]
 
 
 def table(rows, m, noisy):
-    cells = [[textwrap.wrap(c, 48) or [""] if i == 0 else [c] for i, c in enumerate(_cells(row))]
-             for row in rows]
-    width = [max([len(HEAD[i]), *(len(line) for row in cells for line in row[i])])
+    wrapped = [[textwrap.wrap(c, 48) or [""] if i == 0 else [c] for i, c in enumerate(cells(row))]
+               for row in rows]
+    width = [max([len(HEAD[i]), *(len(line) for row in wrapped for line in row[i])])
              for i in range(len(HEAD))]
     lines = [one_line(m)]
     if noisy:
@@ -81,7 +88,7 @@ def table(rows, m, noisy):
 
     put(HEAD)
     put(["-" * w for w in width])
-    for row in cells:
+    for row in wrapped:
         for k in range(len(row[0])):
             put([c[k] if k < len(c) else "" for c in row])
     failures = [row for row in rows if row.failure]
@@ -93,24 +100,13 @@ def table(rows, m, noisy):
     return "\n".join(lines)
 
 
-def markdown(rows, m):
-    lines = [one_line(m), "", "| measure | value | peer | ratio | must | aim | |",
-             "|---|---|---|---|---|---|---|"]
-    for row in rows:
-        c = _cells(row)
-        peer = f"{row.peer}: {c[2]}" if row.peer_values else ""
-        lines.append("| " + " | ".join([c[0], c[1], peer, c[3], c[5], c[6], c[7]]) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def write(rows, m, plots, out):
-    """JSON of each row, README-table.md and plots into the folder `out`."""
+    """JSON of each row, and plots, into the folder `out`."""
     out.mkdir(parents=True, exist_ok=True)
     for row in rows:
         with open(out / f"{row.key}.json", "w", encoding="utf-8") as f:
             json.dump({**row.as_dict(), "machine": m}, f, indent=1)
             f.write("\n")
-    (out / "README-table.md").write_text(markdown(rows, m), encoding="utf-8")
     for name, draw in (("bandwidth", _plot_bandwidth), ("latency", _plot_latency)):
         if name in plots:
             try:
