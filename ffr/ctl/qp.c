@@ -160,7 +160,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (err)
 		goto err_ring;
 	f = s->fast;
-	err = qpn_room(f);
+	err = fast_qpns_room(f);
 	if (err)
 		goto err_ring;
 	fast_lock(f);

@@ -332,9 +332,9 @@ static struct container *find_here(struct fast *f, const struct container *from,
 	union ibv_gid gid;
 
 	if (!ah->is_global)
-		return container_by_lid(f, from->tenant, ah->dlid);
+		return container_by_lid(&f->first->containers, from->tenant, ah->dlid);
 	memcpy(&gid, ah->dgid, sizeof(gid));
-	return container_by_gid(f, from->tenant, &gid);
+	return container_by_gid(&f->first->containers, from->tenant, &gid);
 }
 
 static struct container *here_by_id(struct fast *f, uint32_t id)

@@ -477,7 +477,7 @@ static void thread_free(struct fast *f)
 		close(f->epoll_fd);
 	if (f->stop_fd >= 0)
 		close(f->stop_fd);
-	free(f->qp_tab);
+	free(f->qps.slot);
 	free(f);
 }
 

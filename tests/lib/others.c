@@ -43,8 +43,8 @@ enum dir_answer dir_path(struct fast *f, const struct container *from, const str
 
 	memcpy(&gid, ah->dgid, sizeof(gid));
 	*there = NULL;
-	*here = ah->is_global ? container_by_gid(f, from->tenant, &gid) :
-				container_by_lid(f, from->tenant, ah->dlid);
+	*here = ah->is_global ? container_by_gid(&f->first->containers, from->tenant, &gid) :
+				container_by_lid(&f->first->containers, from->tenant, ah->dlid);
 	if (*here)
 		return DIR_HERE;
 	if (o && o->is_denied)
