@@ -180,6 +180,7 @@ int router_init(struct router *r, char *err, size_t size)
 		goto err;
 	}
 	r->wake.data = r;
+	r->mem.loop = &r->loop;
 	sigbus_tell(ctl_memory_gone, r);
 	ctl_spin_init(&r->spin, &r->loop);
 	r->loop_ready = true;

@@ -106,21 +106,21 @@ static bool accept_one(struct container_ctl *ct)
 	fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: accept: %m", ct->c->name);
+		log_client(&ct->c->log, LOG_LEVEL_WARN, "container %s: accept: %m", ct->c->name);
 		accept_later(ct, ACCEPT_RETRY);
 	}
 	if (fd < 0)
 		return false;
 	if (ct->num_conns >= ct->r->conf.limits.max_sessions) {
 		discard_socket(&ct->discard, fd);
-		log_client(&ct->limit, LOG_LEVEL_WARN,
+		log_client(&ct->c->log, LOG_LEVEL_WARN,
 			   "container %s: more than %u sessions (max_sessions): refused",
 			   ct->c->name, ct->r->conf.limits.max_sessions);
 		return true;
 	}
 	err = ctl_conn_create(ct->c, fd);
 	if (err)
-		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: new client: %s", ct->c->name,
+		log_client(&ct->c->log, LOG_LEVEL_WARN, "container %s: new client: %s", ct->c->name,
 			   strerror(-err));
 	return true;
 }

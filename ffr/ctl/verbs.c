@@ -122,7 +122,7 @@ static int hello_memory_add(struct ctl_call *c, uint32_t *id)
 		wrong = why;
 	}
 	if (err == -EPERM)
-		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
+		log_client(&c->conn->cont->log, LOG_LEVEL_WARN,
 			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
 			   (int)peer->pid, wrong);
 	return err;

@@ -417,6 +417,7 @@ int fast_session_add(struct fast *f, struct session *s)
 	int err;
 
 	s->fast = f;
+	s->node = f->conf.node;
 	s->cpu = 0xffff;
 	atomic_store(&s->hdr->need_wakeup, 1);
 	atomic_store(&s->hdr->yield_polls, f->conf.yield_polls);

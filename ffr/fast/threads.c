@@ -175,6 +175,7 @@ static void session_move(struct fast *from, struct fast *to, struct session *s)
 	struct obj_table *t = &s->tab[OBJ_CQ];
 
 	s->fast = to;
+	s->node = to->conf.node;
 	if (s->is_active) {
 		TAILQ_REMOVE(&from->active_sessions, s, active);
 		TAILQ_INSERT_TAIL(&to->active_sessions, s, active);

@@ -29,6 +29,7 @@
 #include "ffr/obj/quota.h"
 #include "ffr/obj/rate.h"
 #include "ffr/obj/stats.h"
+#include "ffr/lib/log.h"
 #include "ffr/lib/timer.h"
 
 struct fast;
@@ -170,6 +171,7 @@ struct container {
 	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
 	struct quota_use use;	      /* [ctl] */
 	struct quota_refusal refusal; /* [ctl] */
+	struct log_limit log;	      /* [ctl] of what its clients cause */
 	void *ctl;		      /* [ctl] listening socket and paths */
 	struct pvm_queue *pvm;	      /* pvm.c; NULL until there is a session */
 	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
@@ -209,6 +211,7 @@ struct session {
 	TAILQ_ENTRY(session) active; /* fast->active_sessions while is_active */
 	struct container *cont;
 	struct fast *fast;
+	int node; /* [ctl] NUMA node of that thread, -1: any; its segments come from there */
 	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
 	struct obj_table tab[OBJ_NUM_KINDS];
 	struct seg *segs; /* [num_segs] */
@@ -245,6 +248,7 @@ struct session {
 	bool owed, dialog;	      /* got data since its last posting; answered such data */
 
 	struct pvm_client *pvm;	       /* pvm.c: its memory */
+	struct mem *mem;	       /* [ctl] mem/shadow.h; NULL: all is done at once */
 	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
 	struct lat lat;		       /* sums of closed QPs */
 	struct ctl_conn *conn;	       /* [ctl] */
