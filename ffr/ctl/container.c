@@ -33,6 +33,7 @@
 #include "ffr/ctl/ctl.h"
 #include "ffr/ctl/discard.h"
 #include "ffr/ctl/sysfs.h"
+#include "ffr/dir/dir.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/user.h"
 
@@ -422,6 +423,8 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	ct->open_handles = 4;
 	fast_lock(r->fast);
 	err = fast_container_add(r->fast, c);
+	if (!err)
+		dir_container_added(r->fast, c);
 	fast_unlock(r->fast);
 	if (err) {
 		handles_close(ct);
@@ -481,9 +484,11 @@ void container_update(struct container *c, const struct ffo_container *info)
 	fast_lock(f);
 	t->num_containers++;	  /* it stays */
 	fast_container_del(f, c); /* peers forget the old address */
+	dir_container_gone(f, c);
 	info_copy(c, info);
 	c->epoch = info->epoch;
 	fast_container_add(f, c); /* cannot fail: the tenant is there */
+	dir_container_added(f, c);
 	t->num_containers--;
 	fast_unlock(f);
 	sysfs_identity(c);
@@ -500,6 +505,7 @@ void container_stop(struct container *c)
 	sessions_close(c, NULL);
 	fast_lock(r->fast);
 	fast_container_del(r->fast, c);
+	dir_container_gone(r->fast, c);
 	fast_unlock(r->fast);
 	keeper_let_go(c->name);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);

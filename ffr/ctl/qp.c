@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ffr/ctl/obj.h"
+#include "ffr/dir/dir.h"
 #include "ffr/fast/mw.h"
 
 #define WINDOWS_STEP 1024u
@@ -216,7 +217,7 @@ int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp
 
 	for (unsigned i = 0; i < n; i++)
 		if (step[i].mask & IBV_QP_AV)
-			fast_meet(qp->o.ses->cont, &step[i].attr.ah);
+			dir_meet(qp->o.ses->cont, &step[i].attr.ah);
 	f = qp->o.ses->fast;
 	fast_lock(f);
 	state = qp->state;

@@ -411,6 +411,27 @@ enum dir_answer dir_path(struct fast *f, const struct container *from, const str
 	return e ? path_answer(f, from, e, here, there) : DIR_WAIT;
 }
 
+struct container *dir_meet(struct container *c, const struct ff_ah_attr *path)
+{
+	struct fast *first = c->fast->first;
+	struct container *here;
+	struct remote *there;
+	enum dir_answer a;
+
+	if (first->num_threads == 1)
+		return NULL;
+	fast_lock(first);
+	a = dir_path(first, c, path, &here, &there);
+	if (a == DIR_HERE)
+		fast_bring(c, here);
+	else if (first->wired && a != DIR_DENIED)
+		fast_bring(c, NULL);
+	if (a == DIR_HERE && here->fast != c->fast)
+		here = NULL;
+	fast_unlock(first);
+	return here;
+}
+
 struct remote *dir_by_id(struct fast *f, uint32_t id)
 {
 	struct dir *d = f->dir;

@@ -85,7 +85,7 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 /* The orchestrator is there, and has not confirmed yet that there are members here. */
 bool dir_mcast_pending(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 
-/* A container has come to this host; it leaves, and nothing of it asks any more. */
+/* A container has come to this host; it has left, and nothing of it asks any more. */
 void dir_container_added(struct fast *f, struct container *c);
 void dir_container_gone(struct fast *f, struct container *c);
 
@@ -98,6 +98,12 @@ void soft_policy_changed(struct fast *f);
 void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 
 /* ---- control thread, not [lock] ------------------------------------------------------------- */
+
+/*
+ * The container is about to send on that path; what is needed is made so. With several threads, the
+ * container that the path leads to, if it is on the same one now.
+ */
+struct container *dir_meet(struct container *c, const struct ff_ah_attr *path);
 
 /* f->dir is made; it asks nobody until it is connected. 0 or -errno. */
 int dir_init(struct router *r);

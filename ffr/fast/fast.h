@@ -176,11 +176,8 @@ void fast_container_limits(struct container *c, const struct ffo_limits *l);
 /* The same for a tenant; all 0: nothing limits it. Gives up the locks on the way. 0 or -ENOMEM. */
 int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l);
 
-/*
- * threads.c: the container is about to send on that path; what is needed is made so. With several
- * threads, the container that the path leads to, if it is on the same one now.
- */
-struct container *fast_meet(struct container *c, const struct ff_ah_attr *path);
+/* threads.c: c is to be on the thread of `to`, NULL: on the first. If not now, soon: fast_want_near(). */
+void fast_bring(struct container *c, struct container *to);
 /* It needs the first thread: for multicast, and for datagrams of other hosts. 0 or -EAGAIN. */
 int fast_need_first(struct container *c);
 /*

@@ -155,6 +155,7 @@ static void one_comes_to_this_host(void **state)
 	TAILQ_INIT(&c.mw_changed);
 	LIST_INIT(&c.sessions);
 	assert_int_equal(fast_container_add(f, &c), 0);
+	dir_container_added(f, &c);
 	assert_true(told(waits));
 	event("{'event':'policy','rules':[{'a':'t','b':'u','action':'allow'}]}");
 	assert_int_equal(path(0, 9, &here, &there), DIR_HERE);
@@ -162,6 +163,7 @@ static void one_comes_to_this_host(void **state)
 	event("{'event':'policy','rules':[]}");
 	assert_int_equal(path(0, 9, &here, &there), DIR_DENIED);
 	fast_container_del(f, &c);
+	dir_container_gone(f, &c);
 	assert_int_equal(path(0, 9, &here, &there), DIR_WAIT);
 	remote_put(f, waits);
 	remote_put(f, r);
