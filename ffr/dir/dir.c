@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "ffr/fast/backend.h"
 #include "ffr/fast/internal.h"
 #include "ffr/peer/peer.h"
 
@@ -319,9 +320,9 @@ void entry_changed(struct dir *d, struct dir_entry *e)
 	union ibv_gid mgid = e->key.gid;
 
 	if (e->key.kind == ENTRY_GROUP)
-		soft_mcast_changed(d->f, e->key.tenant, &mgid);
+		d->f->be->ops->mcast_changed(d->f->be, e->key.tenant, &mgid);
 	else
-		soft_remote_changed(d->f, &e->r);
+		d->f->be->ops->remote_changed(d->f->be, &e->r);
 }
 
 /* ---- asked ---------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "ffr/dir/internal.h"
+#include "ffr/fast/backend.h"
 #include "ffr/lib/log.h"
 #include "ffr/peer/peer.h"
 #include "ffr/router.h"
@@ -331,7 +332,7 @@ int dir_policy(struct router *r, json_t *rules)
 	old = d->policy;
 	d->policy = new;
 	if (!rules_same(&old, &new))
-		soft_policy_changed(d->f);
+		d->f->be->ops->policy_changed(d->f->be);
 	fast_unlock(d->f);
 	rules_free(&old);
 	return 0;

@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/fast/backend.h"
 #include "ffr/peer/internal.h"
 #include "ffr/peer/tls.h"
 #include "ffr/router.h"
@@ -160,7 +160,7 @@ static void host_changed(struct peer_ctl *h)
 
 	fast_lock(f);
 	if (h->attached && h->p.instance[0] && strcmp(h->attached_to, h->p.instance)) {
-		wire_detach(f, &h->p, "its router has been started anew");
+		f->be->ops->wire_detach(f->be, &h->p, "its router has been started anew");
 		h->attached = false;
 	}
 	fast_unlock(f);
@@ -323,7 +323,7 @@ static void end_revoked(struct peer_ctl *h)
 	fast_lock(f);
 	attached = h->attached;
 	if (attached)
-		wire_detach(f, &h->p, TLS_REVOKED);
+		f->be->ops->wire_detach(f->be, &h->p, TLS_REVOKED);
 	h->attached = false;
 	fast_unlock(f);
 	if (attached)
@@ -498,6 +498,7 @@ err_free:
 void peers_fini(struct router *r)
 {
 	struct peers *ps = r->peers;
+	struct fast *f = r->fast;
 	struct peer_ctl *h, *next;
 	struct conn *c;
 
@@ -506,16 +507,16 @@ void peers_fini(struct router *r)
 	r->peers = NULL;
 	while ((c = TAILQ_FIRST(&ps->conns)))
 		peer_conn_close(c);
-	fast_lock(r->fast);
+	fast_lock(f);
 	HASH_ITER(hh, ps->hosts, h, next) {
 		if (h->attached)
-			wire_detach(r->fast, &h->p, "the router ends");
+			f->be->ops->wire_detach(f->be, &h->p, "the router ends");
 		h->attached = false;
 		if (h->p.refs)
 			log_err("host %s: %u references are left", h->p.host, h->p.refs);
 		host_free(h);
 	}
-	fast_unlock(r->fast);
+	fast_unlock(f);
 	uv_close((uv_handle_t *)&ps->async, on_closed);
 	uv_close((uv_handle_t *)&ps->listen, on_closed);
 	uv_close((uv_handle_t *)&ps->pause, on_closed);

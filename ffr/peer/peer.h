@@ -138,16 +138,4 @@ void peer_unwant(struct wire_peer *p);
 /* The attached connection has ended, p->tcp is NULL, the stream is closed. `why` is copied. */
 void peer_lost(struct wire_peer *p, const char *why);
 
-/* ---- peer.c tells the wire, [lock], control thread -------------------------------------------- */
-
-/*
- * A handshake is done: the stream is the wire's. p->tcp is NULL before, p->generation and
- * p->version are this one's. Frames of the peer may be in it already. 0, or -errno: then the stream
- * stays the caller's, who closes it.
- */
-int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
-		const struct wire_hello *theirs);
-/* Close the attached connection (p->tcp is set), as if it had been lost, but without peer_lost(). */
-void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
-
 #endif

@@ -542,7 +542,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	remote_cm_changed(f);
 }
 
-void soft_remote_changed(struct fast *f, struct remote *r)
+void remote_changed(struct fast *f, struct remote *r)
 {
 	struct soft_qp *sq, *next;
 
@@ -593,7 +593,7 @@ static bool is_denied(struct fast *f, struct qp *qp)
 	       !dir_allowed(f, c, sq->there->tenant, sq->there->name);
 }
 
-void soft_policy_changed(struct fast *f)
+void remote_policy_changed(struct fast *f)
 {
 	struct container *c;
 	struct session *s;
@@ -614,7 +614,7 @@ void soft_policy_changed(struct fast *f)
 		}
 }
 
-void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
+void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
 	for (uint32_t i = 0; i < f->qps.size; i++) {
 		struct qp *qp = f->qps.slot[i];

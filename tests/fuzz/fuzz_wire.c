@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/fast/backend.h"
 #include "ffr/peer/internal.h"
 #include "ffr/router.h"
 #include "ffr/peer/io.h"
@@ -41,22 +41,28 @@ void dir_want_host(struct router *router, const char *host)
 	assert(router == &r && strlen(host) < WIRE_HOST_SZ);
 }
 
-int wire_attach(struct fast *fast, struct wire_peer *p, struct wire_io *io,
-		const struct wire_hello *theirs)
+static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+		       const struct wire_hello *theirs)
 {
-	assert(fast == &f && !p->tcp && p->version == WIRE_PROTO);
+	assert(be == f.be && !p->tcp && p->version == WIRE_PROTO);
 	attached_with = *theirs;
 	attached++;
 	p->tcp = (struct wire_tcp *)io;
 	return 0;
 }
 
-void wire_detach(struct fast *fast, struct wire_peer *p, const char *why)
+static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
 {
-	assert(fast == &f && p->tcp && why);
+	assert(be == f.be && p->tcp && why);
 	wire_io_close((struct wire_io *)p->tcp);
 	p->tcp = NULL;
 }
+
+static const struct backend_ops ops = {
+	.wire_attach = wire_attach,
+	.wire_detach = wire_detach,
+};
+static struct backend backend = { .ops = &ops };
 
 static void begin(bool decides)
 {
@@ -73,6 +79,7 @@ static void begin(bool decides)
 	r.conf.wire_check_addr = true;
 	r.fast = f.first = f.threads[0] = &f;
 	f.num_threads = 1;
+	f.be = &backend;
 	strcpy(r.instance, "i");
 	attached = 0;
 	if (uv_loop_init(&r.loop) || peers_init(&r, err, sizeof(err)))

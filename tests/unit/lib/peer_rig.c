@@ -34,15 +34,15 @@ void fast_unlock(struct fast *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static struct node *node_of(struct fast *f)
+static struct node *node_of(struct backend *be)
 {
-	return (struct node *)((char *)f - offsetof(struct node, f));
+	return (struct node *)((char *)be - offsetof(struct node, be));
 }
 
-int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
-		const struct wire_hello *theirs)
+static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+		       const struct wire_hello *theirs)
 {
-	struct node *n = node_of(f);
+	struct node *n = node_of(be);
 
 	assert_int_equal(lock_held, 1);
 	assert_null(p->tcp);
@@ -63,14 +63,19 @@ static void tcp_free(struct wire_peer *p)
 	p->tcp = NULL;
 }
 
-void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
+static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
 {
 	assert_int_equal(lock_held, 1);
 	assert_non_null(p->tcp);
 	assert_non_null(why);
 	tcp_free(p);
-	node_of(f)->detached++;
+	node_of(be)->detached++;
 }
+
+static const struct backend_ops rig_ops = {
+	.wire_attach = wire_attach,
+	.wire_detach = wire_detach,
+};
 
 void dir_want_host(struct router *r, const char *host)
 {
@@ -116,6 +121,8 @@ void node_prepare(int i)
 	pthread_mutex_init(&n->f.lock, NULL);
 	n->f.first = n->f.threads[0] = &n->f;
 	n->f.num_threads = 1;
+	n->f.be = &n->be;
+	n->be.ops = &rig_ops;
 	n->r.fast = &n->f;
 }
 
