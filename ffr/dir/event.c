@@ -84,7 +84,7 @@ void told_free(struct dir_told *t)
 
 static struct wire_peer *peer_get_host(struct dir *d, const struct ffo_host *h)
 {
-	struct wire_peer *p = peer_of_host(d->r, h->name, h->instance, h->wire, h->up);
+	struct wire_peer *p = peer_of_host(d->r->peers, h->name, h->instance, h->wire, h->up);
 
 	if (p)
 		peer_get(p);

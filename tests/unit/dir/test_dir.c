@@ -496,24 +496,24 @@ static void members_join_and_leave(void **state)
 static void a_host_that_connects_is_looked_up(void **state)
 {
 	(void)state;
-	dir_want_host(&dir_rig.r, "h7");
-	dir_want_host(&dir_rig.r, "no such name");
+	dir_want_host(f->dir, "h7");
+	dir_want_host(f->dir, "no such name");
 	expect(FFO_OP_HOST_GET, "{'host':'h7'}");
 	answer("{'host':%s}", host_text("h7", true));
 	assert_int_equal(dir_rig_hosts(), 1);
 	expect_none();
-	dir_want_host(&dir_rig.r, "h8");
+	dir_want_host(f->dir, "h8");
 	expect(FFO_OP_HOST_GET, "{'host':'h8'}");
 	answer_error(-ENOENT);
-	dir_want_host(&dir_rig.r, "h8");
+	dir_want_host(f->dir, "h8");
 	expect(FFO_OP_HOST_GET, "{'host':'h8'}");
 	answer("{'host':7}");
-	dir_want_host(&dir_rig.r, "h8");
+	dir_want_host(f->dir, "h8");
 	lose_orchestrator();
 	assert_int_equal(dir_rig_hosts(), 1);
 	assert_int_equal(f->dir->num_wanted, 0);
 	for (int i = 0; i < 1000; i++)
-		dir_want_host(&dir_rig.r, "h9");
+		dir_want_host(f->dir, "h9");
 	assert_true(f->dir->num_wanted < 100);
 }
 

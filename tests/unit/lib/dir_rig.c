@@ -57,12 +57,12 @@ static void mcast_changed(struct backend *be, const char *tenant, const union ib
 
 static struct backend_ops rig_ops; /* the fake's, but for these */
 
-struct wire_peer *peer_of_host(struct router *r, const char *host, const char *instance,
+struct wire_peer *peer_of_host(struct peers *ps, const char *host, const char *instance,
 			       const char *wire, bool up)
 {
 	struct wire_peer *p = hosts;
 
-	(void)r;
+	(void)ps;
 	(void)wire;
 	while (p < hosts + num_hosts && strcmp(p->host, host))
 		p++;
@@ -75,6 +75,14 @@ struct wire_peer *peer_of_host(struct router *r, const char *host, const char *i
 	snprintf(p->instance, sizeof(p->instance), "%s", instance);
 	p->up = up;
 	return p;
+}
+
+void peers_on_stranger(struct peers *ps, void (*fn)(void *arg, const char *host), void *arg)
+{
+	(void)ps;
+	(void)fn;
+	(void)arg;
+	abort(); /* there are none */
 }
 
 void peer_get(struct wire_peer *p)

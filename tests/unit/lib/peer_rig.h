@@ -31,7 +31,7 @@ struct node {
 	bool up;
 	bool refuse; /* wire_attach() fails */
 	uint32_t attached, detached;
-	uint32_t asked; /* dir_want_host() */
+	uint32_t asked; /* peers_on_stranger() */
 	char asked_for[WIRE_HOST_SZ];
 };
 
