@@ -14,22 +14,10 @@
 #include <unistd.h>
 
 #include "ffo/base/limits_text.h"
+#include "ffo/base/proto.h"
+#include "ffr/lib/addr.h"
 
 #define HOSTNAME_MAX 63
-
-const char *const mode_name[FF_MODE_NUM] = {
-	[FF_MODE_ADAPTIVE] = "adaptive",
-	[FF_MODE_SPIN] = "spin",
-	[FF_MODE_SOCKET] = "socket",
-};
-
-int mode_parse(const char *name)
-{
-	for (int i = 0; i < FF_MODE_NUM; i++)
-		if (!strcmp(name, mode_name[i]))
-			return i;
-	return -EINVAL;
-}
 
 /* libconfuse's error callback knows no argument of ours: one load at a time. */
 static struct {
@@ -76,7 +64,7 @@ static int valid_mode(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
 
-	if (mode_parse(s) >= 0)
+	if (ffo_mode_parse(s) >= 0)
 		return 0;
 	cfg_error(cfg, "%s: \"%s\" is none of adaptive, spin, socket", opt->name, s);
 	return -1;
@@ -143,15 +131,6 @@ static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
-/* A port's number, 1..65535, or -1. */
-static int port_parse(const char *s)
-{
-	char *end;
-	long n = strtol(s, &end, 10);
-
-	return *s >= '0' && *s <= '9' && !*end && n > 0 && n < 65536 ? (int)n : -1;
-}
-
 /* "HOST:PORT": is that what the first n characters are? */
 static bool host_port_ok(const char *s, size_t n)
 {
@@ -162,7 +141,7 @@ static bool host_port_ok(const char *s, size_t n)
 	memcpy(text, s, n);
 	text[n] = '\0';
 	colon = strrchr(text, ':');
-	return colon && colon > text && port_parse(colon + 1) > 0;
+	return colon && colon > text && addr_port(colon + 1) > 0;
 }
 
 /* "HOST:PORT,HOST:PORT/chroot/path", as the ZooKeeper client takes it, and what follows a '?'. */
@@ -213,46 +192,12 @@ static int valid_orchestrator(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
-int conf_wire_addr(const char *s, struct sockaddr_storage *sa)
-{
-	const char *colon = strrchr(s, ':'), *from = s + 4;
-	struct sockaddr_in6 *six = (void *)sa;
-	struct sockaddr_in *four = (void *)sa;
-	char addr[INET6_ADDRSTRLEN];
-	size_t len;
-	int port;
-
-	memset(sa, 0, sizeof(*sa));
-	if (strncmp(s, "tcp:", 4) || colon < from)
-		return -EINVAL;
-	port = port_parse(colon + 1);
-	len = (size_t)(colon - from);
-	if (len > 2 && from[0] == '[' && from[len - 1] == ']') {
-		from++;
-		len -= 2;
-	}
-	if (port < 0 || len >= sizeof(addr))
-		return -EINVAL;
-	memcpy(addr, from, len);
-	addr[len] = '\0';
-	if (inet_pton(AF_INET, addr, &four->sin_addr) == 1) {
-		four->sin_family = AF_INET;
-		four->sin_port = htons((uint16_t)port);
-		return 0;
-	}
-	if (inet_pton(AF_INET6, addr, &six->sin6_addr) != 1)
-		return -EINVAL;
-	six->sin6_family = AF_INET6;
-	six->sin6_port = htons((uint16_t)port);
-	return 0;
-}
-
 static int valid_wire(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
 	struct sockaddr_storage sa;
 
-	if (!conf_wire_addr(s, &sa))
+	if (!addr_parse(s, &sa))
 		return 0;
 	cfg_error(cfg, "%s: \"%s\" is not tcp:ADDRESS:PORT with a numeric address", opt->name, s);
 	return -1;
@@ -275,7 +220,7 @@ static int valid_metrics(cfg_t *cfg, cfg_opt_t *opt)
 
 	if (!strncmp(s, "unix:/", 6) && s[6] && strlen(s) < PATH_MAX / 2)
 		return 0;
-	if (!conf_wire_addr(s, &sa) && is_loopback(&sa))
+	if (!addr_parse(s, &sa) && is_loopback(&sa))
 		return 0;
 	cfg_error(cfg, "%s: \"%s\" is neither unix:/PATH nor tcp:ADDRESS:PORT of the loopback",
 		  opt->name, s);
@@ -538,7 +483,7 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 		if (!c->pools[c->num_pools])
 			return -ENOMEM;
 	}
-	c->mode = (enum ff_mode)mode_parse(cfg_getstr(cfg, "mode"));
+	c->mode = (enum ff_mode)ffo_mode_parse(cfg_getstr(cfg, "mode"));
 	log_level_parse(cfg_getstr(cfg, "log_level"), &c->log_level);
 	c->sandbox = (enum sandbox_mode)sandbox_mode_parse(cfg_getstr(cfg, "sandbox"));
 	c->fast = fast_default;
@@ -629,7 +574,7 @@ static bool any_addr(const char *wire)
 	const struct sockaddr_in6 *six = (void *)&sa;
 	const struct sockaddr_in *four = (void *)&sa;
 
-	if (conf_wire_addr(wire, &sa))
+	if (addr_parse(wire, &sa))
 		return true;
 	return sa.ss_family == AF_INET ? four->sin_addr.s_addr == htonl(INADDR_ANY) :
 					 IN6_IS_ADDR_UNSPECIFIED(&six->sin6_addr);
@@ -726,4 +671,13 @@ void conf_free(struct ffr_conf *c)
 	free(c->wire_ca);
 	free(c->wire_crl);
 	*c = (struct ffr_conf){ 0 };
+}
+
+struct tls_files conf_tls_files(const struct ffr_conf *c)
+{
+	return (struct tls_files){ .cert = c->wire_cert,
+				   .key = c->wire_key,
+				   .ca = c->wire_ca,
+				   .crl = c->wire_crl,
+				   .any_role = c->wire_any_role };
 }

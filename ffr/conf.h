@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "ffo/base/ffo_limits.h"
+#include "ffo/tls/tls.h"
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_ring.h"
 #include "ffr/fast/fast.h"
@@ -76,15 +76,8 @@ struct ffr_conf {
 	struct ffo_limits defaults; /* of containers of whose limits nothing was said */
 };
 
-extern const char *const mode_name[FF_MODE_NUM];
-/* The enum ff_mode of that name, or -EINVAL. */
-int mode_parse(const char *name);
-
-/*
- * "tcp:ADDR:PORT" with a numeric address (IPv6 with or without brackets) and a port of 1..65535.
- * *sa gets it. 0 or -EINVAL.
- */
-int conf_wire_addr(const char *s, struct sockaddr_storage *sa);
+/* What is read for TLS, of other hosts and of an orchestrator at tls:; the strings stay the configuration's. */
+struct tls_files conf_tls_files(const struct ffr_conf *c);
 
 /*
  * Fill in the defaults and read the file. path NULL: CONF_PATH_DEFAULT, which need not exist.

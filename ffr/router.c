@@ -162,6 +162,25 @@ static void device_limits(struct router *r)
 		d->num_comp_vectors = 1;
 }
 
+/* Without wire_listen it is a single host. */
+static int peers_start(struct router *r, char *err, size_t size)
+{
+	const struct tls_files files = conf_tls_files(&r->conf);
+	const struct peers_conf conf = {
+		.loop = &r->loop,
+		.fast = r->fast,
+		.host = r->conf.hostname,
+		.instance = r->instance,
+		.cluster = r->conf.cluster,
+		.listen = r->conf.wire_listen,
+		.advertise = r->conf.wire_advertise,
+		.check_addr = r->conf.wire_check_addr,
+		.tls = r->conf.wire_tls ? &files : NULL,
+	};
+
+	return conf.listen ? peers_create(&r->peers, &conf, err, size) : 0;
+}
+
 int router_init(struct router *r, char *err, size_t size)
 {
 	const char *what = "event loop";
@@ -180,6 +199,7 @@ int router_init(struct router *r, char *err, size_t size)
 		goto err;
 	}
 	r->wake.data = r;
+	r->mem.loop = &r->loop;
 	sigbus_tell(ctl_memory_gone, r);
 	ctl_spin_init(&r->spin, &r->loop);
 	r->loop_ready = true;
@@ -212,15 +232,15 @@ int router_init(struct router *r, char *err, size_t size)
 	if (rc)
 		goto err;
 	r->fast->session_bad = ctl_session_bad;
-	what = "directory";
-	rc = dir_init(r);
-	if (rc)
-		goto err;
-	rc = peers_init(r, err, size);
+	rc = peers_start(r, err, size);
 	if (rc) {
 		router_fini(r);
 		return rc;
 	}
+	what = "directory";
+	rc = dir_init(r);
+	if (rc)
+		goto err;
 	what = "connection manager";
 	r->cm = cm_create(r);
 	if (!r->cm) {
@@ -275,7 +295,8 @@ void router_fini(struct router *r)
 	cm_free(r->cm);
 	r->cm = NULL;
 	dir_fini(r);
-	peers_fini(r);
+	peers_free(r->peers);
+	r->peers = NULL;
 	if (r->loop_ready) {
 		sigbus_tell(NULL, NULL);
 		uv_close((uv_handle_t *)&r->wake, NULL);

@@ -17,10 +17,10 @@
 #include "ffr/ctl/spin.h"
 #include "ffr/ctl/threads.h"
 #include "ffr/fast/fast.h"
+#include "ffr/mem/shadow.h"
 
 struct admin;
 struct metrics;
-struct populate;
 struct cm;
 struct orch;
 struct peers;
@@ -44,11 +44,11 @@ struct router {
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */
 	bool loop_ready;
-	int lock_fd;		   /* <runtime_dir>/ffr.lock */
-	int containers_fd;	   /* <runtime_dir>/containers */
-	int uffd_fd;		   /* /dev/userfaultfd for clients, -1: not there */
-	struct ctl_ends *ends;	   /* ctl/conn.c: connections whose sessions end; NULL: none */
-	struct populate *populate; /* populate.c; NULL: nothing to do */
+	int lock_fd;	       /* <runtime_dir>/ffr.lock */
+	int containers_fd;     /* <runtime_dir>/containers */
+	int uffd_fd;	       /* /dev/userfaultfd for clients, -1: not there */
+	struct ctl_ends *ends; /* ctl/conn.c: connections whose sessions end; NULL: none */
+	struct mem mem;
 	uint32_t last_session, last_srqn;
 	struct ctl_conn_list conns;		 /* all of them */
 	alignas(16) uint8_t rx[FF_MSG_MAX + 16]; /* the request at hand */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ops.c - the table of operations that programs call through. Any thread; called by
- * session/context.c for each context.
+ * context.c for each context.
  */
 #include "ffl/session/ffl.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * context.c - a session with the router: opening and closing the device, fork. Any thread;
- * neighbours: call.c, entry/device.c, entry/ops.c, mem/mr.c.
+ * context.c - a session with the router, and what becomes of it when the process forks. Any thread;
+ * neighbours: call.c; entry/context.c, which opens the device with it, and cm/session.c.
  *
  * Fork. A session belongs to the process that opened it; the router knows it by its socket. A child
  * has copies of the descriptors and, but for what follows, would share the rings. So the rings'
@@ -25,16 +25,13 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "ffl/session/ffl.h"
 #include "ffl/session/mm.h"
 
-#define CALL_TIMEOUT_MS 10000 /* a router that is silent for so long has stopped */
-#define SEND_PAUSE_MS	10    /* before a HELLO that could not be sent is tried again */
+#define SEND_PAUSE_MS 10 /* before a HELLO that could not be sent is tried again */
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER; /* the two below; held across fork */
 static struct ffl_context *contexts;			      /* sessions */
@@ -144,16 +141,13 @@ static void fork_child(void)
 	pthread_mutex_unlock(&list_lock);
 }
 
-FFL_EXPORT int ffl_session_track(struct ffl_context *ctx)
+int ffl_session_enlist(struct ffl_context *ctx)
 {
 	int ret = 0; /* a positive errno */
 
 	pthread_mutex_lock(&list_lock);
 	if (!fork_handled) {
-		/* what is registered last prepares first: list_lock, then the region lock */
-		ret = -ffl_fork_init();
-		if (!ret)
-			ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
+		ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
 	}
 	if (!ret) {
 		fork_handled = true;
@@ -343,143 +337,7 @@ FFL_EXPORT void ffl_session_free(struct ffl_context *ctx)
 	free(ctx);
 }
 
-/* ---- the device -------------------------------------------------------------------------------------- */
-
-/* A session that works with the device. NULL: errno. */
-static struct ffl_context *device_session(void)
-{
-	struct ff_query_device_req req = { 0 };
-	struct ffl_context *ctx;
-	int ret;
-
-	ctx = ffl_session_new(CALL_TIMEOUT_MS);
-	if (!ctx)
-		return NULL;
-	ctx->is_device = true;
-	ret = ffl_session_track(ctx);
-	if (ret)
-		goto err_session;
-	ret = FFL_CALL(ctx, QUERY_DEVICE, &req, &ctx->dev);
-	if (ret)
-		goto err_track;
-	ret = ffl_mr_context_init(ctx);
-	if (ret)
-		goto err_track;
-	return ctx;
-
-err_track:
-	ffl_session_untrack(ctx);
-err_session:
-	ffl_session_free(ctx);
-	return ffl_err_ptr(-ret);
-}
-
-static void device_session_end(struct ffl_context *ctx)
-{
-	ffl_session_untrack(ctx);
-	ffl_mr_context_fini(ctx);
-	ffl_session_free(ctx);
-}
-
-static struct ffl_fd_id fd_identify(int fd)
-{
-	struct stat st;
-
-	/* not fstat(), which with glibc 2.33 got another version */
-	if (fd < 0 || syscall(SYS_fstat, fd, &st))
-		return (struct ffl_fd_id){ 0 };
-	return (struct ffl_fd_id){ st.st_dev, st.st_ino };
-}
-
-FFL_EXPORT struct ibv_context *ibv_open_device(struct ibv_device *device)
-{
-	struct ffl_context *ctx;
-
-	ffl_log_init();
-	ctx = device_session();
-	if (!ctx)
-		return NULL;
-	ctx->v.context.device = device;
-	ctx->v.context.num_comp_vectors = ctx->dev.num_comp_vectors ? ctx->dev.num_comp_vectors : 1;
-	ctx->v.context.async_fd = ctx->async_fd;
-	/* without it (an old kernel) the device cannot be imported, and that is all */
-	ctx->v.context.cmd_fd = ffl_fd_high(ffl_token_fd(ctx->token));
-	ctx->async_id = fd_identify(ctx->async_fd);
-	ctx->cmd_id = fd_identify(ctx->v.context.cmd_fd);
-	ffl_context_init_ops(ctx);
-	return &ctx->v.context;
-}
-
-/* Whatever the program did not destroy ends with the session. */
-FFL_EXPORT int ibv_close_device(struct ibv_context *context)
-{
-	struct ffl_context *ctx = to_ctx(context), *s = atomic_load(&ctx->current), *older;
-
-	for (; s && s != ctx; s = older) {
-		older = s->older;
-		device_session_end(s);
-	}
-	device_session_end(ctx);
-	return 0;
-}
-
 /* ---- the session of a child -------------------------------------------------------------------------- */
-
-/*
- * Put fd where the program knows its predecessor, with the flags that it has set there. It may have
- * closed that, as daemons do, and the number may be another file's by now: then fd keeps its own.
- * The number that fd has in the end.
- */
-static int fd_succeed(int fd, int old, const struct ffl_fd_id *old_id)
-{
-	struct ffl_fd_id id = fd_identify(old);
-	int flags, status;
-
-	if (!id.ino || id.dev != old_id->dev || id.ino != old_id->ino)
-		return fd;
-	flags = fcntl(old, F_GETFD);
-	status = fcntl(old, F_GETFL);
-	if (flags < 0 || status < 0)
-		return fd;
-	if (status & O_NONBLOCK)
-		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-	if (dup3(fd, old, flags & FD_CLOEXEC ? O_CLOEXEC : 0) < 0)
-		return fd;
-	close(fd);
-	return old;
-}
-
-/* The context's own session is the parent's. Call with renew_lock held. NULL: errno. */
-static struct ffl_context *renew(struct ffl_context *ctx, struct ffl_context *old)
-{
-	struct ibv_context *seen = &ctx->v.context;
-	struct ffl_context *s = device_session();
-	int fd;
-
-	if (!s)
-		return NULL;
-	s->older = old;
-	if (ctx->imports) { /* cmd_fd is the program's, and of another session */
-		struct ff_import_device_req req;
-		struct ff_import_device_resp resp;
-
-		memcpy(req.token, ctx->import_token, sizeof(req.token));
-		if (FFL_CALL(s, IMPORT_DEVICE, &req, &resp))
-			ffl_log(FFL_INFO, "what the parent imported from is gone");
-	} else {
-		fd = ffl_fd_high(ffl_token_fd(s->token));
-		if (fd >= 0)
-			seen->cmd_fd = fd_succeed(fd, seen->cmd_fd, &ctx->cmd_id);
-		ctx->cmd_id = fd_identify(seen->cmd_fd);
-	}
-	s->async_fd = fd_succeed(s->async_fd, seen->async_fd, &ctx->async_id);
-	old->async_fd = -1;
-	seen->async_fd = s->async_fd;
-	ctx->async_id = fd_identify(seen->async_fd);
-	ffl_mr_context_fini(old); /* the parent's shadow memory is not kept by the child */
-	ffl_log(FFL_DEBUG, "a session of the child's own");
-	return s;
-}
 
 struct ffl_context *ffl_session_of(struct ibv_context *context)
 {
@@ -496,7 +354,7 @@ struct ffl_context *ffl_session_of(struct ibv_context *context)
 	s = atomic_load_explicit(&ctx->current, memory_order_relaxed);
 	s = s ? s : ctx;
 	if (!s->pid) { /* no other thread was faster */
-		fresh = renew(ctx, s);
+		fresh = ctx->renew(ctx, s);
 		if (fresh) {
 			atomic_store_explicit(&ctx->current, fresh, memory_order_release);
 			s = fresh;

@@ -111,6 +111,8 @@ struct ffl_context {
 	/* of what the program opened: its session in this process. NULL: this one */
 	_Atomic(struct ffl_context *) current;
 	struct ffl_context *older; /* of a session in `current`: the one before it */
+	/* entry/context.c: a session of this process's own, where `old` is that of its parent. NULL: errno */
+	struct ffl_context *(*renew)(struct ffl_context *ctx, struct ffl_context *old);
 	/* what the program sees in v.context, as they were made: it may have closed them since */
 	struct ffl_fd_id cmd_id, async_id;
 	bool imports; /* ibv_import_device() made it: by this token */
@@ -159,12 +161,14 @@ static inline struct ffl_context *to_ctx(struct ibv_context *c)
  * every request fails with EIO.
  */
 struct ffl_context *ffl_session_of(struct ibv_context *context);
-void ffl_context_init_ops(struct ffl_context *ctx); /* fills v and v.context.ops */
 /* Connect to the router, say HELLO and map segment 0. NULL: errno. */
 struct ffl_context *ffl_session_new(uint32_t call_timeout /* ms */);
 void ffl_session_free(struct ffl_context *ctx);
-/* Sessions that a forked child must let go of. 0 or -errno. */
-int ffl_session_track(struct ffl_context *ctx);
+/*
+ * Sessions that a forked child must let go of. 0 or -errno. The handlers of mem/fork.c must be there
+ * before these: others than entry/context.c call ffl_session_track().
+ */
+int ffl_session_enlist(struct ffl_context *ctx);
 void ffl_session_untrack(struct ffl_context *ctx);
 
 /* ---- call.c ------------------------------------------------------------------------------------------- */
@@ -461,6 +465,10 @@ struct ffl_mr {
 };
 /* mr.c: give back what an MR that is deregistered, or not ours, holds in this process */
 void ffl_mr_forget(struct ffl_mr *mr);
+/* entry/context.c: has both registered */
+int ffl_session_track(struct ffl_context *ctx);
+/* entry/ops.c: fills v and v.context.ops */
+void ffl_context_init_ops(struct ffl_context *ctx);
 /* import.c: a sealed memfd that holds the token, or -1 */
 int ffl_token_fd(const uint8_t token[FF_TOKEN_SZ]);
 int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork handlers */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ffr/admin/admin.h"
+#include "ffr/lib/addr.h"
 #include "ffr/lib/log.h"
 #include "ffr/admin/metrics.h"
 
@@ -120,7 +121,7 @@ static int tcp_listen(const char *where)
 	struct sockaddr_storage sa;
 	int fd, one = 1, err;
 
-	if (conf_wire_addr(where, &sa))
+	if (addr_parse(where, &sa))
 		return -EINVAL;
 	fd = socket(sa.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)

@@ -35,7 +35,7 @@ static json_t *ips_json(const struct container *c)
 static json_t *container_json(struct router *r, const struct container *c)
 {
 	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name, "tenant",
-			      c->tenant, "ips", ips_json(c), "mode", mode_name[c->mode], "lid",
+			      c->tenant, "ips", ips_json(c), "mode", ffo_mode_name[c->mode], "lid",
 			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)c->epoch,
 			      "host", r->conf.hostname);
 	const struct container_ctl *ct = c->ctl;
@@ -243,7 +243,7 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 	fields = fields_take(msg, names);
 	json_object_set_new(fields, "host", json_string(r->conf.hostname));
 	if (!json_object_get(fields, "mode"))
-		json_object_set_new(fields, "mode", json_string(mode_name[r->conf.mode]));
+		json_object_set_new(fields, "mode", json_string(ffo_mode_name[r->conf.mode]));
 	orch_call(r->orch, FFO_OP_CONTAINER_ADD, fields, added, conn);
 }
 

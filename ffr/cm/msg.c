@@ -110,7 +110,7 @@ void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
 
 uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
 {
-	struct container *to = container_by_gid(cm->r->fast, from->tenant, &m->dgid);
+	struct container *to = container_by_gid(&cm->r->fast->containers, from->tenant, &m->dgid);
 	struct cm_from by = { .c = from };
 	uint32_t conn;
 

@@ -55,7 +55,8 @@ uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union i
 	enum dir_answer a;
 
 	if (!f->dir)
-		return container_by_gid(f, from->tenant, gid) ? CM_CONN_HERE : CM_CONN_NONE;
+		return container_by_gid(&f->containers, from->tenant, gid) ? CM_CONN_HERE :
+									     CM_CONN_NONE;
 	memcpy(path.dgid, gid, sizeof(path.dgid));
 	fast_lock(f);
 	a = dir_path(f, from, &path, &here, &there);

@@ -325,7 +325,6 @@ static uint64_t call_wait(struct ctl_conn *conn, const char **limit)
 /* May it be served a request that is there? If not, it is not read until it may. */
 static bool may_call(struct ctl_conn *conn)
 {
-	struct container_ctl *ct = conn->cont->ctl;
 	const char *limit;
 	uint64_t ns;
 
@@ -334,7 +333,7 @@ static bool may_call(struct ctl_conn *conn)
 	ns = call_wait(conn, &limit);
 	if (!ns)
 		return true;
-	log_client(&ct->limit, LOG_LEVEL_WARN,
+	log_client(&conn->cont->log, LOG_LEVEL_WARN,
 		   "container %s: it makes more control calls than %s allows: they wait",
 		   conn->cont->name, limit);
 	conn->waits = true;
@@ -550,7 +549,6 @@ static void conn_end(struct ctl_conn *conn);
 
 void ctl_conn_close(struct ctl_conn *conn, const char *why)
 {
-	struct container_ctl *ct = conn->cont->ctl;
 	struct session *s = conn->ses;
 	char id[24] = "no session";
 
@@ -562,8 +560,9 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 	if (s)
 		snprintf(id, sizeof(id), "session %u", s->id);
 	if (why)
-		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: pid %d (%s): %s closed: %s",
-			   conn->cont->name, (int)conn->peer.pid, s ? s->comm : "?", id, why);
+		log_client(&conn->cont->log, LOG_LEVEL_WARN,
+			   "container %s: pid %d (%s): %s closed: %s", conn->cont->name,
+			   (int)conn->peer.pid, s ? s->comm : "?", id, why);
 	else
 		log_debug("container %s: pid %d: %s ended", conn->cont->name, (int)conn->peer.pid,
 			  id);

@@ -33,6 +33,7 @@
 #include "ffr/ctl/ctl.h"
 #include "ffr/ctl/discard.h"
 #include "ffr/ctl/sysfs.h"
+#include "ffr/dir/dir.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/user.h"
 
@@ -106,21 +107,21 @@ static bool accept_one(struct container_ctl *ct)
 	fd = accept4(ct->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
-		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: accept: %m", ct->c->name);
+		log_client(&ct->c->log, LOG_LEVEL_WARN, "container %s: accept: %m", ct->c->name);
 		accept_later(ct, ACCEPT_RETRY);
 	}
 	if (fd < 0)
 		return false;
 	if (ct->num_conns >= ct->r->conf.limits.max_sessions) {
 		discard_socket(&ct->discard, fd);
-		log_client(&ct->limit, LOG_LEVEL_WARN,
+		log_client(&ct->c->log, LOG_LEVEL_WARN,
 			   "container %s: more than %u sessions (max_sessions): refused",
 			   ct->c->name, ct->r->conf.limits.max_sessions);
 		return true;
 	}
 	err = ctl_conn_create(ct->c, fd);
 	if (err)
-		log_client(&ct->limit, LOG_LEVEL_WARN, "container %s: new client: %s", ct->c->name,
+		log_client(&ct->c->log, LOG_LEVEL_WARN, "container %s: new client: %s", ct->c->name,
 			   strerror(-err));
 	return true;
 }
@@ -422,6 +423,8 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	ct->open_handles = 4;
 	fast_lock(r->fast);
 	err = fast_container_add(r->fast, c);
+	if (!err)
+		dir_container_added(r->fast, c);
 	fast_unlock(r->fast);
 	if (err) {
 		handles_close(ct);
@@ -481,9 +484,11 @@ void container_update(struct container *c, const struct ffo_container *info)
 	fast_lock(f);
 	t->num_containers++;	  /* it stays */
 	fast_container_del(f, c); /* peers forget the old address */
+	dir_container_gone(f, c);
 	info_copy(c, info);
 	c->epoch = info->epoch;
 	fast_container_add(f, c); /* cannot fail: the tenant is there */
+	dir_container_added(f, c);
 	t->num_containers--;
 	fast_unlock(f);
 	sysfs_identity(c);
@@ -500,6 +505,7 @@ void container_stop(struct container *c)
 	sessions_close(c, NULL);
 	fast_lock(r->fast);
 	fast_container_del(r->fast, c);
+	dir_container_gone(r->fast, c);
 	fast_unlock(r->fast);
 	keeper_let_go(c->name);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);

@@ -31,7 +31,6 @@ struct container_ctl {
 	uint32_t num_conns;
 	uint32_t num_silent; /* of them: have not said HELLO */
 	struct discard *discard;
-	struct log_limit limit;
 	struct ffo_limits told; /* the orchestrator's; what is in force is c->limits */
 };
 

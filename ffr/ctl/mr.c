@@ -64,7 +64,7 @@ static int mr_enter(struct fast *f, struct mr *mr)
 int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 {
 	struct fast *f = c->s->fast;
-	int err = keys_room(f, &c->s->cont->keys);
+	int err = fast_keys_room(f, &c->s->cont->keys);
 
 	if (err)
 		return err;

@@ -18,7 +18,7 @@ int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 
 	if (!pd || (req->type != IBV_MW_TYPE_1 && req->type != IBV_MW_TYPE_2))
 		return -EINVAL;
-	err = keys_room(c->s->fast, &c->s->cont->windows);
+	err = fast_keys_room(c->s->fast, &c->s->cont->windows);
 	if (err)
 		return err;
 	mw = calloc(1, sizeof(*mw));

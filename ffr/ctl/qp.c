@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ffr/ctl/obj.h"
+#include "ffr/dir/dir.h"
 #include "ffr/fast/mw.h"
 
 #define WINDOWS_STEP 1024u
@@ -160,7 +161,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (err)
 		goto err_ring;
 	f = s->fast;
-	err = qpn_room(f);
+	err = fast_qpns_room(f);
 	if (err)
 		goto err_ring;
 	fast_lock(f);
@@ -216,7 +217,7 @@ int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp
 
 	for (unsigned i = 0; i < n; i++)
 		if (step[i].mask & IBV_QP_AV)
-			fast_meet(qp->o.ses->cont, &step[i].attr.ah);
+			dir_meet(qp->o.ses->cont, &step[i].attr.ah);
 	f = qp->o.ses->fast;
 	fast_lock(f);
 	state = qp->state;

@@ -101,7 +101,9 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 		goto err_fds;
 	}
 	s->conn = conn;
+	s->mem = &r->mem;
 	s->fast = s->cont->fast;
+	s->node = s->fast->conf.node;
 	s->pid = conn->peer.pid;
 	s->id = ++r->last_session ? r->last_session : ++r->last_session;
 	comm_copy(s->comm, comm, sizeof(s->comm));

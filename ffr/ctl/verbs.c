@@ -14,6 +14,7 @@
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
+#include "ffr/dir/dir.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
 #include "ffr/ctl/session.h"
@@ -122,7 +123,7 @@ static int hello_memory_add(struct ctl_call *c, uint32_t *id)
 		wrong = why;
 	}
 	if (err == -EPERM)
-		log_client(&((struct container_ctl *)c->conn->cont->ctl)->limit, LOG_LEVEL_WARN,
+		log_client(&c->conn->cont->log, LOG_LEVEL_WARN,
 			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
 			   (int)peer->pid, wrong);
 	return err;
@@ -379,7 +380,7 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		return -EAGAIN;
 	}
 	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
-		ah->cont = fast_meet(c->s->cont, &ah->attr);
+		ah->cont = dir_meet(c->s->cont, &ah->attr);
 	fast_lock(c->s->fast);
 	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
 	if (!err)

@@ -111,7 +111,7 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 
 	if (!ref)
 		return -EINVAL;
-	err = qpn_room(c->s->fast);
+	err = fast_qpns_room(c->s->fast);
 	if (err)
 		return err;
 	t = xrc_target_new();

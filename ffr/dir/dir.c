@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "ffr/fast/backend.h"
 #include "ffr/fast/internal.h"
 #include "ffr/peer/peer.h"
 
@@ -319,9 +320,9 @@ void entry_changed(struct dir *d, struct dir_entry *e)
 	union ibv_gid mgid = e->key.gid;
 
 	if (e->key.kind == ENTRY_GROUP)
-		soft_mcast_changed(d->f, e->key.tenant, &mgid);
+		d->f->be->ops->mcast_changed(d->f->be, e->key.tenant, &mgid);
 	else
-		soft_remote_changed(d->f, &e->r);
+		d->f->be->ops->remote_changed(d->f->be, &e->r);
 }
 
 /* ---- asked ---------------------------------------------------------------------------------- */
@@ -332,9 +333,9 @@ static struct container *find_here(struct fast *f, const struct container *from,
 	union ibv_gid gid;
 
 	if (!ah->is_global)
-		return container_by_lid(f, from->tenant, ah->dlid);
+		return container_by_lid(&f->first->containers, from->tenant, ah->dlid);
 	memcpy(&gid, ah->dgid, sizeof(gid));
-	return container_by_gid(f, from->tenant, &gid);
+	return container_by_gid(&f->first->containers, from->tenant, &gid);
 }
 
 static struct container *here_by_id(struct fast *f, uint32_t id)
@@ -409,6 +410,27 @@ enum dir_answer dir_path(struct fast *f, const struct container *from, const str
 		return DIR_NOBODY;
 	e = path_entry(f->dir, from, ah);
 	return e ? path_answer(f, from, e, here, there) : DIR_WAIT;
+}
+
+struct container *dir_meet(struct container *c, const struct ff_ah_attr *path)
+{
+	struct fast *first = c->fast->first;
+	struct container *here;
+	struct remote *there;
+	enum dir_answer a;
+
+	if (first->num_threads == 1)
+		return NULL;
+	fast_lock(first);
+	a = dir_path(first, c, path, &here, &there);
+	if (a == DIR_HERE)
+		fast_bring(c, here);
+	else if (first->wired && a != DIR_DENIED)
+		fast_bring(c, NULL);
+	if (a == DIR_HERE && here->fast != c->fast)
+		here = NULL;
+	fast_unlock(first);
+	return here;
 }
 
 struct remote *dir_by_id(struct fast *f, uint32_t id)

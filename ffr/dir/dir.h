@@ -4,7 +4,7 @@
  * who may talk to whom, and which hosts are in a multicast group. See dir.c.
  *
  * All of it is called [lock], from the runner or the control thread, and never waits: what is not
- * known is asked for, and told later by soft_remote_changed() and its like. Without a directory
+ * known is asked for, and told later by the backend's remote_changed() and its like. Without a directory
  * (f->dir is NULL: no orchestrator that knows other hosts) this host is all there is.
  */
 #ifndef FFR_DIR_DIR_H
@@ -40,9 +40,9 @@ struct remote {
 enum dir_answer {
 	DIR_HERE,   /* *here is it */
 	DIR_REMOTE, /* *there is it; its host may be down */
-	DIR_WAIT,   /* asked: soft_remote_changed(*there) follows */
-	DIR_NOBODY, /* nobody has it; soft_remote_changed(*there), should somebody get it */
-	DIR_DENIED, /* policy; soft_policy_changed(), should that change */
+	DIR_WAIT,   /* asked: remote_changed(*there) follows */
+	DIR_NOBODY, /* nobody has it; remote_changed(*there), should somebody get it */
+	DIR_DENIED, /* policy; policy_changed(), should that change */
 };
 
 /*
@@ -62,7 +62,7 @@ bool dir_allowed(struct fast *f, const struct container *here, const char *tenan
 enum map_answer {
 	MAP_OK,
 	MAP_REFUSED,
-	MAP_WAIT, /* soft_remote_changed() follows; not forever: some time later it is refused */
+	MAP_WAIT, /* remote_changed() follows; not forever: some time later it is refused */
 };
 /*
  * May [addr, addr + len) be reached by that rkey, as far as is published? `access`: all of
@@ -76,7 +76,7 @@ void remote_put(struct fast *f, struct remote *r);
 
 /*
  * The hosts, without this one, that have members of the group. Their number, and an array that is
- * good until the lock is given away; -1: not known yet, soft_mcast_changed() follows.
+ * good until the lock is given away; -1: not known yet, mcast_changed() follows.
  */
 int dir_mcast(struct fast *f, const char *tenant, const union ibv_gid *mgid,
 	      struct wire_peer ***peers);
@@ -85,19 +85,17 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 /* The orchestrator is there, and has not confirmed yet that there are members here. */
 bool dir_mcast_pending(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 
-/* A container has come to this host; it leaves, and nothing of it asks any more. */
+/* A container has come to this host; it has left, and nothing of it asks any more. */
 void dir_container_added(struct fast *f, struct container *c);
 void dir_container_gone(struct fast *f, struct container *c);
 
-/*
- * The backend's, called by the directory [lock]: something of r has changed (epoch, host, up,
- * mappings), the policy has, a group's hosts have. They may call all of the above.
- */
-void soft_remote_changed(struct fast *f, struct remote *r);
-void soft_policy_changed(struct fast *f);
-void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid);
-
 /* ---- control thread, not [lock] ------------------------------------------------------------- */
+
+/*
+ * The container is about to send on that path; what is needed is made so. With several threads, the
+ * container that the path leads to, if it is on the same one now.
+ */
+struct container *dir_meet(struct container *c, const struct ff_ah_attr *path);
 
 /* f->dir is made; it asks nobody until it is connected. 0 or -errno. */
 int dir_init(struct router *r);

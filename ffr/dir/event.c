@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "ffr/dir/internal.h"
+#include "ffr/fast/backend.h"
 #include "ffr/lib/log.h"
 #include "ffr/peer/peer.h"
 #include "ffr/router.h"
@@ -83,7 +84,7 @@ void told_free(struct dir_told *t)
 
 static struct wire_peer *peer_get_host(struct dir *d, const struct ffo_host *h)
 {
-	struct wire_peer *p = peer_of_host(d->r, h->name, h->instance, h->wire, h->up);
+	struct wire_peer *p = peer_of_host(d->r->peers, h->name, h->instance, h->wire, h->up);
 
 	if (p)
 		peer_get(p);
@@ -331,7 +332,7 @@ int dir_policy(struct router *r, json_t *rules)
 	old = d->policy;
 	d->policy = new;
 	if (!rules_same(&old, &new))
-		soft_policy_changed(d->f);
+		d->f->be->ops->policy_changed(d->f->be);
 	fast_unlock(d->f);
 	rules_free(&old);
 	return 0;

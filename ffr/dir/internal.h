@@ -167,6 +167,11 @@ void sub_queue(struct dir *d, struct dir_sub *s);
 /* The next one that is queued, all owners in turn; NULL: none. */
 struct dir_sub *sub_next(struct dir *d);
 
+/* ---- sub.c, control thread -------------------------------------------------------------- */
+
+/* For peers_on_stranger(); arg: the directory. */
+void dir_want_host(void *arg, const char *host);
+
 /* ---- event.c, control thread ------------------------------------------------------------ */
 
 /* What the orchestrator says of an address, a container or a group. */

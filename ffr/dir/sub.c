@@ -239,19 +239,19 @@ static void on_host(void *arg, int err, const char *why, json_t *answer)
 	if (err || ffo_host_from_json(json_object_get(answer, "host"), &h))
 		return;
 	fast_lock(d->f);
-	peer_of_host(d->r, h.name, h.instance, h.wire, h.up);
+	peer_of_host(d->r->peers, h.name, h.instance, h.wire, h.up);
 	fast_unlock(d->f);
 }
 
 /* A router connects that says to be of a host that is not known here (peer.c). */
-void dir_want_host(struct router *r, const char *host)
+void dir_want_host(void *arg, const char *host)
 {
-	struct dir *d = r->fast->dir;
+	struct dir *d = arg;
 
-	if (!d || !r->orch || d->num_wanted >= MAX_WANTED || !ffo_name_ok(host))
+	if (!d->r->orch || d->num_wanted >= MAX_WANTED || !ffo_name_ok(host))
 		return;
 	d->num_wanted++;
-	orch_call(r->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host), on_host, d);
+	orch_call(d->r->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host), on_host, d);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -319,6 +319,8 @@ int dir_init(struct router *r)
 	d->async.data = d->tick.data = d;
 	d->wake = wake;
 	r->fast->dir = d;
+	if (r->peers)
+		peers_on_stranger(r->peers, dir_want_host, d);
 	return 0;
 }
 
@@ -340,6 +342,8 @@ void dir_fini(struct router *r)
 	dir_clear(d);
 	d->f->dir = NULL;
 	fast_unlock(d->f);
+	if (r->peers)
+		peers_on_stranger(r->peers, NULL, NULL);
 	d->open_handles = 2;
 	uv_close((uv_handle_t *)&d->async, on_handle_closed);
 	uv_close((uv_handle_t *)&d->tick, on_handle_closed);

@@ -26,6 +26,10 @@ enum post_result {
 };
 
 struct pvm_call;
+struct remote;
+struct wire_peer;
+struct wire_io;
+struct wire_hello;
 struct backend_ops {
 	const char *name;
 
@@ -57,6 +61,24 @@ struct backend_ops {
 	void (*container_come)(struct backend *be);
 	/* A container has left: forget resolutions that name it. */
 	void (*container_gone)(struct backend *be, struct container *c);
+
+	/*
+	 * Other hosts, of the first thread's backend. The directory tells, on any thread: something of
+	 * that container of another host has changed (epoch, host, up, mappings); the policy has; a
+	 * group's hosts have. The op may ask the directory.
+	 */
+	void (*remote_changed)(struct backend *be, struct remote *r);
+	void (*policy_changed)(struct backend *be);
+	void (*mcast_changed)(struct backend *be, const char *tenant, const union ibv_gid *mgid);
+	/*
+	 * peer/, on the control thread: a handshake is done, and the stream is the backend's. p->tcp is
+	 * NULL before, p->generation and p->version are this one's. Frames of the peer may be in it
+	 * already. 0, or -errno: then the stream stays the caller's, who closes it.
+	 */
+	int (*wire_attach)(struct backend *be, struct wire_peer *p, struct wire_io *io,
+			   const struct wire_hello *theirs);
+	/* Close the attached connection (p->tcp is set), as if it had been lost, but without peer_lost(). */
+	void (*wire_detach)(struct backend *be, struct wire_peer *p, const char *why);
 
 	/* runner */
 	enum post_result (*post_send)(struct backend *be, struct qp *qp); /* qp->wr */

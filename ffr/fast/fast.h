@@ -32,7 +32,6 @@ TAILQ_HEAD(session_list, session);
 SLIST_HEAD(cq_list, cq);
 SLIST_HEAD(touched_list, session);
 LIST_HEAD(lat_list, qp);
-LIST_HEAD(container_list, container);
 LIST_HEAD(tenant_list, tenant);
 TAILQ_HEAD(container_turns, container);
 
@@ -107,15 +106,13 @@ struct fast {
 	/* ---- of the host: the first thread's ---- */
 	struct fast *threads[FAST_THREADS_MAX];
 	uint32_t num_threads;
-	struct container_list containers;  /* all of them */
-	struct tenant_list tenants;	   /* that have containers here, or limits */
-	struct qp **qp_tab;		   /* QP number -> QP; see objects.c */
-	uint32_t qp_tab_size, qp_tab_used; /* slots, a power of two; QPs */
-	uint32_t qpn_next;		   /* where the search for a free QP number goes on */
-	struct dir *dir;		   /* dir.c; NULL: there is no other host */
-	bool wired;			   /* there may be one: the router has a wire */
-	void (*mw_wake)(struct fast *f);   /* of mw_turns, must not block; NULL: nobody asks */
-	void *mw_arg;			   /* mw_wake's */
+	struct container_list containers; /* all of them */
+	struct tenant_list tenants;	  /* that have containers here, or limits */
+	struct qp_table qps;		  /* QP number -> QP */
+	struct dir *dir;		  /* dir.c; NULL: there is no other host */
+	bool wired;			  /* there may be one: the router has a wire */
+	void (*mw_wake)(struct fast *f);  /* of mw_turns, must not block; NULL: nobody asks */
+	void *mw_arg;			  /* mw_wake's */
 	/* A container waits for another thread: fast_settle() is wanted. Must not block. */
 	void (*want_near)(struct fast *first);
 	void *near_arg;	       /* want_near's */
@@ -160,6 +157,13 @@ void rescue_spend(struct rescue *r);	       /* NULL: nothing */
 uint64_t rescue_count(const struct rescue *r); /* how often; the calling thread's own. NULL: 0 */
 void rescue_free(struct rescue *r);	       /* no fast thread runs; NULL: nothing */
 
+/*
+ * tables.c: before the control thread enters one more, without the lock: a large table grows while
+ * runners go on with the old one. 0 or -ENOMEM.
+ */
+int fast_keys_room(struct fast *f, struct key_table *t); /* a container's keys, or its windows */
+int fast_qpns_room(struct fast *f);
+
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 
 /* 0 or -ENOMEM; 0 if a container of its tenant is there already. c->fast is chosen. */
@@ -172,11 +176,8 @@ void fast_container_limits(struct container *c, const struct ffo_limits *l);
 /* The same for a tenant; all 0: nothing limits it. Gives up the locks on the way. 0 or -ENOMEM. */
 int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l);
 
-/*
- * threads.c: the container is about to send on that path; what is needed is made so. With several
- * threads, the container that the path leads to, if it is on the same one now.
- */
-struct container *fast_meet(struct container *c, const struct ff_ah_attr *path);
+/* threads.c: c is to be on the thread of `to`, NULL: on the first. If not now, soon: fast_want_near(). */
+void fast_bring(struct container *c, struct container *to);
 /* It needs the first thread: for multicast, and for datagrams of other hosts. 0 or -EAGAIN. */
 int fast_need_first(struct container *c);
 /*

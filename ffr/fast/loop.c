@@ -20,7 +20,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "ffr/dir/dir.h"
 #include "ffr/fast/internal.h"
 #include "ffr/fast/pvm.h"
 #include "ffr/fast/mw.h"
@@ -385,7 +384,6 @@ int fast_container_add(struct fast *first, struct container *c)
 	sched_choose(c->fast);
 	for (uint32_t i = 0; first->be->ops->container_come && i < first->num_threads; i++)
 		first->be->ops->container_come(first->threads[i]->be);
-	dir_container_added(first, c);
 	return 0;
 }
 
@@ -401,7 +399,6 @@ void fast_container_del(struct fast *first, struct container *c)
 	c->near_first = c->at_first = false;
 	sched_choose(f);
 	f->be->ops->container_gone(f->be, c);
-	dir_container_gone(first, c);
 	rate_container_del(c);
 }
 
@@ -417,6 +414,7 @@ int fast_session_add(struct fast *f, struct session *s)
 	int err;
 
 	s->fast = f;
+	s->node = f->conf.node;
 	s->cpu = 0xffff;
 	atomic_store(&s->hdr->need_wakeup, 1);
 	atomic_store(&s->hdr->yield_polls, f->conf.yield_polls);
@@ -477,7 +475,7 @@ static void thread_free(struct fast *f)
 		close(f->epoll_fd);
 	if (f->stop_fd >= 0)
 		close(f->stop_fd);
-	free(f->qp_tab);
+	free(f->qps.slot);
 	free(f);
 }
 

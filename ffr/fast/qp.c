@@ -25,7 +25,7 @@ static uint8_t peer_type(uint8_t type)
 
 int fast_qp_add(struct fast *f, struct qp *qp)
 {
-	int err = qpn_alloc(f, qp);
+	int err = qpn_alloc(&f->first->qps, qp);
 
 	if (err)
 		return err;
@@ -36,7 +36,7 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 	if (err) {
 		free(qp->lat);
 		qp->lat = NULL;
-		qpn_free(f, qp);
+		qpn_free(&f->first->qps, qp);
 		return err;
 	}
 	qp->state = IBV_QPS_RESET;
@@ -74,7 +74,7 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 	f->be->ops->qp_destroy(f->be, qp);
 	mw_qp_gone(qp, UINT32_MAX);
 	fast_qp_deactivate(f, qp);
-	qpn_free(f, qp);
+	qpn_free(&f->first->qps, qp);
 	lat_forget(f, qp);
 	stats_fold_qp(qp);
 	free(qp->lat);

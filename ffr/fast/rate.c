@@ -481,8 +481,8 @@ static void meters_gone(struct rate_meter *m)
 
 	for (int d = 0; d < RATE_DIRS; d++)
 		meter_open(&m[d]);
-	for (uint32_t i = 0; i < first->qp_tab_size; i++) {
-		struct qp *qp = first->qp_tab[i];
+	for (uint32_t i = 0; i < first->qps.size; i++) {
+		struct qp *qp = first->qps.slot[i];
 
 		if (qp && qp->wait.first >= m && qp->wait.first < m + RATE_DIRS)
 			not_first(&qp->wait);

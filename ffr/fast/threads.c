@@ -5,7 +5,7 @@
  *
  * A container is on one thread, and so are all that it talks to on this host: what a runner touches is
  * its own, so that no operation takes a second lock and none waits for another thread. Containers that
- * talk to each other are a group. A group grows when a path is made (fast_meet(): a QP is connected, an
+ * talk to each other are a group. A group grows when a path is made (dir_meet(): a QP is connected, an
  * AH is created), and falls apart when QPs and AHs go; it moves as a whole. Containers of a tenant with
  * limits are a group too, for they share its meters.
  *
@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <time.h>
 
-#include "ffr/dir/dir.h"
 #include "ffr/fast/internal.h"
 #include "ffr/fast/pvm.h"
 
@@ -175,6 +174,7 @@ static void session_move(struct fast *from, struct fast *to, struct session *s)
 	struct obj_table *t = &s->tab[OBJ_CQ];
 
 	s->fast = to;
+	s->node = to->conf.node;
 	if (s->is_active) {
 		TAILQ_REMOVE(&from->active_sessions, s, active);
 		TAILQ_INSERT_TAIL(&to->active_sessions, s, active);
@@ -360,7 +360,7 @@ void fast_want_near(struct container *c, struct container *to)
 		first->want_near(first);
 }
 
-static void wish(struct container *c, struct container *to)
+void fast_bring(struct container *c, struct container *to)
 {
 	int err = bring_soon(c, to);
 
@@ -371,27 +371,6 @@ static void wish(struct container *c, struct container *to)
 	else
 		c->near_first = false;
 	fast_want_near(c, to);
-}
-
-struct container *fast_meet(struct container *c, const struct ff_ah_attr *path)
-{
-	struct fast *first = c->fast->first;
-	struct container *here;
-	struct remote *there;
-	enum dir_answer a;
-
-	if (first->num_threads == 1)
-		return NULL;
-	fast_lock(first);
-	a = dir_path(first, c, path, &here, &there);
-	if (a == DIR_HERE)
-		wish(c, here);
-	else if (first->wired && a != DIR_DENIED)
-		wish(c, NULL);
-	if (a == DIR_HERE && here->fast != c->fast)
-		here = NULL;
-	fast_unlock(first);
-	return here;
 }
 
 int fast_need_first(struct container *c)

@@ -137,7 +137,7 @@ int xrc_target_add(struct fast *f, struct qp *t, struct qp *user)
 
 struct qp *xrc_target_find(struct fast *f, const struct xrcd *x, uint32_t qpn)
 {
-	struct qp *t = qp_by_num(f, qpn);
+	struct qp *t = qp_by_num(&f->first->qps, qpn);
 
 	return t && t->type == IBV_QPT_XRC_RECV && t->xrcd == x ? t : NULL;
 }

@@ -13,8 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <uv.h>
 
-#include "ffr/ctl/ctl.h"
 #include "ffr/mem/shadow.h"
 
 #define SLICE (2ull << 20) /* bytes */
@@ -25,7 +25,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* router->populate, while there is something to do. */
+/* mem->populate, while there is something to do. */
 struct populate {
 	uv_idle_t idle;
 	TAILQ_HEAD(, session) sessions;
@@ -62,17 +62,16 @@ static void on_closed(uv_handle_t *h)
 
 void populate_forget(struct session *s)
 {
-	struct router *r;
+	struct mem *m = s->mem;
 
 	if (!s->populating)
 		return;
-	r = s->conn->r;
 	s->populating = false;
-	TAILQ_REMOVE(&r->populate->sessions, s, populate);
-	if (!TAILQ_EMPTY(&r->populate->sessions))
+	TAILQ_REMOVE(&m->populate->sessions, s, populate);
+	if (!TAILQ_EMPTY(&m->populate->sessions))
 		return;
-	uv_close((uv_handle_t *)&r->populate->idle, on_closed);
-	r->populate = NULL;
+	uv_close((uv_handle_t *)&m->populate->idle, on_closed);
+	m->populate = NULL;
 }
 
 static void on_idle(uv_idle_t *h)
@@ -94,21 +93,21 @@ static void on_idle(uv_idle_t *h)
 /* The rest of the session's segments, later. Without memory for that: when they are used. */
 static void schedule(struct session *s)
 {
-	struct router *r = s->conn->r;
+	struct mem *m = s->mem;
 
 	if (s->populating)
 		return;
-	if (!r->populate) {
-		r->populate = calloc(1, sizeof(*r->populate));
-		if (!r->populate)
+	if (!m->populate) {
+		m->populate = calloc(1, sizeof(*m->populate));
+		if (!m->populate)
 			return;
-		TAILQ_INIT(&r->populate->sessions);
-		uv_idle_init(&r->loop, &r->populate->idle);
-		r->populate->idle.data = r->populate;
-		uv_idle_start(&r->populate->idle, on_idle);
+		TAILQ_INIT(&m->populate->sessions);
+		uv_idle_init(m->loop, &m->populate->idle);
+		m->populate->idle.data = m->populate;
+		uv_idle_start(&m->populate->idle, on_idle);
 	}
 	s->populating = true;
-	TAILQ_INSERT_TAIL(&r->populate->sessions, s, populate);
+	TAILQ_INSERT_TAIL(&m->populate->sessions, s, populate);
 }
 
 int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, bool now)
@@ -123,7 +122,7 @@ int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, boo
 	seg->populate_to = end;
 	if (now)
 		err = slice(seg);
-	if (!err && seg->populated < seg->populate_to && s->conn)
+	if (!err && seg->populated < seg->populate_to && s->mem)
 		schedule(s);
 	return err;
 }

@@ -16,8 +16,8 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <uv.h>
 
-#include "ffr/ctl/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/mem/shadow.h"
@@ -156,7 +156,7 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 		err = -errno;
 		goto err_close;
 	}
-	memory_near(seg.map, size, s->fast->conf.node);
+	memory_near(seg.map, size, s->node);
 	seg.guarded = kind == SEG_SHADOW && !guard_map(seg.map, size);
 	seg.watch = err = sigbus_watch(seg.map, size, FF_PAGE, s);
 	if (err < 0)
@@ -214,14 +214,14 @@ static bool free_elsewhere(const struct session *s, void *map, uint64_t size, in
 {
 	struct remains *r;
 
-	if (size <= FREE_MAX || !s->conn)
+	if (size <= FREE_MAX || !s->mem)
 		return false;
 	r = malloc(sizeof(*r));
 	if (!r)
 		return false;
 	*r = (struct remains){ .map = map, .size = size, .fd = fd };
 	r->work.data = r;
-	if (!uv_queue_work(&s->conn->r->loop, &r->work, remains_free, remains_freed))
+	if (!uv_queue_work(s->mem->loop, &r->work, remains_free, remains_freed))
 		return true;
 	free(r);
 	return false;

@@ -47,6 +47,12 @@ static inline uint8_t *shadow_first(const struct mr *mr, uint64_t va, uint64_t l
 
 /* ---- segments: the memfds that clients map (seg.c); control thread ---------------------- */
 
+/* What is done with clients' memory later than it was asked for; sessions have it as s->mem. */
+struct mem {
+	struct uv_loop_s *loop;
+	struct populate *populate; /* populate.c; NULL: nothing to do */
+};
+
 /* A further segment of the session. Returns its id or -errno. */
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size);
 struct seg *seg_get(struct session *s, uint32_t id);

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/obj/objects.h"
 
 #define KEYS_MIN   64u
 #define KEYS_SMALL 4096u /* a table of so many slots grows, and goes, under the lock */
@@ -61,22 +61,10 @@ static int keys_grow(struct key_table *t)
 	return 0;
 }
 
-int keys_room(struct fast *f, struct key_table *t)
+int keys_grown(const struct key_table *t, struct key_table *n)
 {
-	struct key_table n;
-	struct key_slot *old = t->slot;
-	int err;
-
-	if (t->used < t->size / 2 || t->size < KEYS_SMALL)
-		return 0;
-	err = keys_copy(t, &n);
-	if (err)
-		return err;
-	fast_lock(f);
-	*t = n;
-	fast_unlock(f);
-	free(old);
-	return 0;
+	*n = (struct key_table){ 0 };
+	return t->used < t->size / 2 || t->size < KEYS_SMALL ? 0 : keys_copy(t, n);
 }
 
 /* Enter obj under a fresh random key of 32 bits less `shift`. 0 or -ENOMEM. */

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "ffr/fast/fast.h"
-
 /* ---- handles ------------------------------------------------------------------------------ */
 
 #define TABLE_MIN 16u
@@ -100,100 +98,84 @@ void obj_table_free(struct obj_table *t)
  * tried in turn from a random start, and a freed one comes again only after all 2^24 have been
  * passed. At most half of the slots are used, so the search is short.
  */
-static struct qp **qp_tab_copy(const struct fast *f, uint32_t size)
+static int qp_table_copy(const struct qp_table *t, uint32_t size, struct qp_table *n)
 {
-	struct qp **tab = size > QPN_MASK + 1 ? NULL : calloc(size, sizeof(struct qp *));
-
-	for (uint32_t i = 0; tab && i < f->qp_tab_size; i++)
-		if (f->qp_tab[i])
-			tab[f->qp_tab[i]->qp_num & (size - 1)] = f->qp_tab[i];
-	return tab;
-}
-
-int qpn_room(struct fast *f)
-{
-	struct qp **tab, **old;
-	uint32_t size;
-
-	f = f->first;
-	size = f->qp_tab_size * 2;
-	old = f->qp_tab;
-	if (f->qp_tab_used < f->qp_tab_size / 2 || f->qp_tab_size < QP_TAB_SMALL)
-		return 0;
-	tab = qp_tab_copy(f, size);
-	if (!tab)
+	*n = (struct qp_table){ .size = size, .used = t->used, .next = t->next };
+	n->slot = size > QPN_MASK + 1 ? NULL : calloc(size, sizeof(struct qp *));
+	if (!n->slot)
 		return -ENOMEM;
-	fast_lock(f);
-	f->qp_tab = tab;
-	f->qp_tab_size = size;
-	fast_unlock(f);
-	free(old);
+	for (uint32_t i = 0; i < t->size; i++)
+		if (t->slot[i])
+			n->slot[t->slot[i]->qp_num & (size - 1)] = t->slot[i];
 	return 0;
 }
 
-static int qp_tab_grow(struct fast *f)
+int qpns_grown(const struct qp_table *t, struct qp_table *n)
 {
-	uint32_t size = f->qp_tab_size ? f->qp_tab_size * 2 : QP_TAB_MIN;
-	struct qp **tab = qp_tab_copy(f, size);
+	*n = (struct qp_table){ 0 };
+	return t->used < t->size / 2 || t->size < QP_TAB_SMALL ? 0 :
+								 qp_table_copy(t, t->size * 2, n);
+}
 
-	if (!tab)
+static int qp_table_grow(struct qp_table *t)
+{
+	struct qp_table n;
+
+	if (qp_table_copy(t, t->size ? t->size * 2 : QP_TAB_MIN, &n))
 		return -ENOMEM;
-	if (!f->qpn_next && getrandom(&f->qpn_next, sizeof(f->qpn_next), GRND_NONBLOCK) < 0)
-		f->qpn_next = QPN_MIN;
-	free(f->qp_tab);
-	f->qp_tab = tab;
-	f->qp_tab_size = size;
+	if (!n.next && getrandom(&n.next, sizeof(n.next), GRND_NONBLOCK) < 0)
+		n.next = QPN_MIN;
+	free(t->slot);
+	*t = n;
 	return 0;
 }
 
-int qpn_alloc(struct fast *f, struct qp *qp)
+int qpn_alloc(struct qp_table *t, struct qp *qp)
 {
 	uint32_t qpn;
 
-	f = f->first;
-	if (f->qp_tab_used >= f->qp_tab_size / 2 && qp_tab_grow(f))
+	if (t->used >= t->size / 2 && qp_table_grow(t))
 		return -ENOMEM;
 	do {
-		qpn = f->qpn_next++ & QPN_MASK;
-	} while (qpn < QPN_MIN || qpn > QPN_MAX || f->qp_tab[qpn & (f->qp_tab_size - 1)]);
-	f->qp_tab[qpn & (f->qp_tab_size - 1)] = qp;
-	f->qp_tab_used++;
+		qpn = t->next++ & QPN_MASK;
+	} while (qpn < QPN_MIN || qpn > QPN_MAX || t->slot[qpn & (t->size - 1)]);
+	t->slot[qpn & (t->size - 1)] = qp;
+	t->used++;
 	qp->qp_num = qpn;
 	return 0;
 }
 
-void qpn_free(struct fast *f, struct qp *qp)
+void qpn_free(struct qp_table *t, struct qp *qp)
 {
-	f = f->first;
-	if (!f->qp_tab_size || qp_by_num(f, qp->qp_num) != qp)
+	if (!t->size || qp_by_num(t, qp->qp_num) != qp)
 		return;
-	f->qp_tab[qp->qp_num & (f->qp_tab_size - 1)] = NULL;
-	if (--f->qp_tab_used == 0 && f->qp_tab_size <= QP_TAB_SMALL) {
-		free(f->qp_tab);
-		f->qp_tab = NULL;
-		f->qp_tab_size = 0;
+	t->slot[qp->qp_num & (t->size - 1)] = NULL;
+	if (--t->used == 0 && t->size <= QP_TAB_SMALL) {
+		free(t->slot);
+		t->slot = NULL;
+		t->size = 0;
 	}
 }
 
-struct qp *qp_by_num(struct fast *f, uint32_t qpn)
+struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn)
 {
 	struct qp *qp;
 
-	f = f->first;
-	if (!f->qp_tab_size)
+	if (!t->size)
 		return NULL;
-	qp = f->qp_tab[qpn & (f->qp_tab_size - 1)];
+	qp = t->slot[qpn & (t->size - 1)];
 	return qp && qp->qp_num == qpn ? qp : NULL;
 }
 
 /* ---- addresses ---------------------------------------------------------------------------- */
 
 /* A walk over the host's containers: who asks (a connection, an AH) remembers the answer. */
-struct container *container_by_gid(struct fast *f, const char *tenant, const union ibv_gid *gid)
+struct container *container_by_gid(const struct container_list *l, const char *tenant,
+				   const union ibv_gid *gid)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &f->first->containers, entry) {
+	LIST_FOREACH(c, l, entry) {
 		for (unsigned i = 0; i < c->num_gids; i++)
 			if (!memcmp(&c->gid[i], gid, sizeof(*gid)) && !strcmp(c->tenant, tenant))
 				return c;
@@ -201,11 +183,11 @@ struct container *container_by_gid(struct fast *f, const char *tenant, const uni
 	return NULL;
 }
 
-struct container *container_by_lid(struct fast *f, const char *tenant, uint16_t lid)
+struct container *container_by_lid(const struct container_list *l, const char *tenant, uint16_t lid)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &f->first->containers, entry)
+	LIST_FOREACH(c, l, entry)
 		if (c->lid == lid && !strcmp(c->tenant, tenant))
 			return c;
 	return NULL;

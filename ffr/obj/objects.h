@@ -29,6 +29,7 @@
 #include "ffr/obj/quota.h"
 #include "ffr/obj/rate.h"
 #include "ffr/obj/stats.h"
+#include "ffr/lib/log.h"
 #include "ffr/lib/timer.h"
 
 struct fast;
@@ -170,14 +171,20 @@ struct container {
 	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
 	struct quota_use use;	      /* [ctl] */
 	struct quota_refusal refusal; /* [ctl] */
+	struct log_limit log;	      /* [ctl] of what its clients cause */
 	void *ctl;		      /* [ctl] listening socket and paths */
 	struct pvm_queue *pvm;	      /* pvm.c; NULL until there is a session */
 	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
 };
 
+LIST_HEAD(container_list,
+	  container); /* all that are on this host: fast->containers of the first thread */
+
 /* The container with that address in that tenant, or NULL: not on this host. */
-struct container *container_by_gid(struct fast *f, const char *tenant, const union ibv_gid *gid);
-struct container *container_by_lid(struct fast *f, const char *tenant, uint16_t lid);
+struct container *container_by_gid(const struct container_list *l, const char *tenant,
+				   const union ibv_gid *gid);
+struct container *container_by_lid(const struct container_list *l, const char *tenant,
+				   uint16_t lid);
 
 /* ---- shared memory (seg.c) ------------------------------------------------------------------ */
 
@@ -204,6 +211,7 @@ struct session {
 	TAILQ_ENTRY(session) active; /* fast->active_sessions while is_active */
 	struct container *cont;
 	struct fast *fast;
+	int node; /* [ctl] NUMA node of that thread, -1: any; its segments come from there */
 	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
 	struct obj_table tab[OBJ_NUM_KINDS];
 	struct seg *segs; /* [num_segs] */
@@ -240,6 +248,7 @@ struct session {
 	bool owed, dialog;	      /* got data since its last posting; answered such data */
 
 	struct pvm_client *pvm;	       /* pvm.c: its memory */
+	struct mem *mem;	       /* [ctl] mem/shadow.h; NULL: all is done at once */
 	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
 	struct lat lat;		       /* sums of closed QPs */
 	struct ctl_conn *conn;	       /* [ctl] */
@@ -536,12 +545,18 @@ static inline bool gid_is_mcast(const uint8_t gid[16])
 }
 
 /* Router-wide: QP number -> QP (objects.c). */
-struct qp *qp_by_num(struct fast *f, uint32_t qpn);
-/* As keys_room(), before a QP is given a number. */
-int qpn_room(struct fast *f);
+struct qp_table {
+	struct qp **slot; /* by the low bits of the number */
+	uint32_t size;	  /* a power of two */
+	uint32_t used;
+	uint32_t next; /* where the search for a free number goes on */
+};
+struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn);
+/* As keys_grown(), before a QP is given a number. */
+int qpns_grown(const struct qp_table *t, struct qp_table *n);
 /* Give `qp` a number that nobody used lately. 0 or -ENOMEM. */
-int qpn_alloc(struct fast *f, struct qp *qp);
-void qpn_free(struct fast *f, struct qp *qp); /* a QP that has none is left alone */
+int qpn_alloc(struct qp_table *t, struct qp *qp);
+void qpn_free(struct qp_table *t, struct qp *qp); /* a QP that has none is left alone */
 
 #define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */
 
@@ -616,9 +631,10 @@ static inline struct mr *key_lookup(const struct key_table *t, uint32_t key)
 }
 /*
  * Control thread, no lock, before a key is entered: a large table grows while runners go on with the
- * old one, which only this thread changes. 0 or -ENOMEM.
+ * old one, which only this thread changes. *n is what is to be put in its place [lock]; its slot is NULL:
+ * there is room. 0 or -ENOMEM. fast_keys_room() does all of it.
  */
-int keys_room(struct fast *f, struct key_table *t);
+int keys_grown(const struct key_table *t, struct key_table *n);
 /* Give `mr` a fresh random key. 0 or -ENOMEM. */
 int key_insert(struct key_table *t, struct mr *mr);
 void key_remove(struct key_table *t, struct mr *mr);

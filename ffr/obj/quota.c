@@ -9,7 +9,8 @@
 #include <inttypes.h>
 #include <sys/resource.h>
 
-#include "ffr/ctl/container.h"
+#include "ffr/lib/log.h"
+#include "ffr/obj/objects.h"
 
 #define SECOND 1000000000ull /* ns */
 #define FDS_OWN                                                                                    \
@@ -58,21 +59,20 @@ static void refuse(struct container *c, enum quota q, uint64_t n)
 
 void quota_tell(struct container *c)
 {
-	struct container_ctl *ct = c->ctl;
 	struct quota_refusal *r = &c->refusal;
 
 	if (!r->untold)
 		return;
 	r->untold = false;
 	if (r->share) {
-		log_client(&ct->limit, LOG_LEVEL_WARN,
+		log_client(&c->log, LOG_LEVEL_WARN,
 			   "container %s: %s%s has %" PRIu64 " of the %" PRIu64
 			   " %s that the router can have, and must leave the rest to others",
 			   c->name, r->own ? "it" : "tenant ", r->own ? "" : c->tenant, r->used,
 			   r->limit, r->share);
 		return;
 	}
-	log_client(&ct->limit, LOG_LEVEL_WARN,
+	log_client(&c->log, LOG_LEVEL_WARN,
 		   "container %s: %s of %s%s is used up: %" PRIu64 " of %" PRIu64 ", and %" PRIu64
 		   " more were asked for",
 		   c->name, quota_name[r->q], r->own ? "the container" : "tenant ",

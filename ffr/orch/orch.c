@@ -278,7 +278,7 @@ static json_t *host_fields(struct orch *o)
 {
 	json_t *fields =
 		json_pack("{s:s, s:s}", "host", o->r->conf.hostname, "instance", o->r->instance);
-	const char *wire = peers_wire(o->r);
+	const char *wire = peers_wire(o->r->peers);
 
 	if (*wire)
 		json_object_set_new(fields, "wire", json_string(wire));
@@ -386,7 +386,9 @@ static int orch_init(struct orch *o)
 	char why[512];
 
 	if (ffo_address_is_tls(conf->orchestrator)) {
-		o->tls = peer_tls_create(conf, why, sizeof(why));
+		const struct tls_files files = conf_tls_files(conf);
+
+		o->tls = tls_create(&files, why, sizeof(why));
 		if (!o->tls) {
 			log_err("orchestrator %s: %s", conf->orchestrator, why);
 			return -EINVAL;

@@ -38,9 +38,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/fast/backend.h"
 #include "ffr/peer/tls.h"
-#include "ffr/router.h"
 #include "ffr/peer/io.h"
 
 #include <openssl/ssl.h>
@@ -147,12 +146,12 @@ static struct conn *conn_new(struct peers *ps, int fd, const struct sockaddr_sto
 {
 	struct conn *c = calloc(1, sizeof(*c));
 
-	if (!c || uv_poll_init(&ps->r->loop, &c->poll, fd)) {
+	if (!c || uv_poll_init(ps->conf.loop, &c->poll, fd)) {
 		free(c);
 		close(fd);
 		return NULL;
 	}
-	uv_timer_init(&ps->r->loop, &c->timer);
+	uv_timer_init(ps->conf.loop, &c->timer);
 	c->poll.data = c->timer.data = c;
 	c->handles = 2;
 	ps->handles++;
@@ -266,22 +265,22 @@ static uint64_t oldest_seq(struct peer_ctl *h)
 	LIST_FOREACH(c, &h->conns, of_host)
 		if (c->seq && c->seq < oldest)
 			oldest = c->seq;
-	fast_lock(h->ps->r->fast);
+	fast_lock(h->ps->conf.fast);
 	if (h->attached && h->seq_mine < oldest)
 		oldest = h->seq_mine;
-	fast_unlock(h->ps->r->fast);
+	fast_unlock(h->ps->conf.fast);
 	return oldest;
 }
 
 static void say_hello(struct conn *c)
 {
-	const struct router *r = c->ps->r;
+	const struct peers_conf *conf = &c->ps->conf;
 	struct wire_hello w;
 	struct hello h = {
-		.cluster = r->conf.cluster,
-		.host = r->conf.hostname,
+		.cluster = conf->cluster,
+		.host = conf->host,
 		.to = c->h->p.host,
-		.instance = r->instance,
+		.instance = conf->instance,
 	};
 
 	h.seq = c->seq = ++c->h->last_seq;
@@ -331,7 +330,7 @@ static void refuse(struct conn *c, enum wire_refusal why)
 
 static bool decides(const struct conn *c)
 {
-	return strcmp(c->ps->r->conf.hostname, c->h->p.host) > 0;
+	return strcmp(c->ps->conf.host, c->h->p.host) > 0;
 }
 
 /* Does the peer still have the connection that is attached here? See the top. */
@@ -340,10 +339,10 @@ static bool duplicate(const struct conn *c)
 	const struct peer_ctl *h = c->h;
 	bool dup;
 
-	fast_lock(c->ps->r->fast);
+	fast_lock(c->ps->conf.fast);
 	dup = h->attached && !strcmp(h->attached_to, c->hello.instance) &&
 	      c->hello.oldest <= h->seq_theirs;
-	fast_unlock(c->ps->r->fast);
+	fast_unlock(c->ps->conf.fast);
 	return dup;
 }
 
@@ -368,7 +367,7 @@ static void decide(struct conn *c)
 
 static void conn_attach(struct conn *c)
 {
-	struct fast *f = c->ps->r->fast;
+	struct fast *f = c->ps->conf.fast;
 	const SSL *ssl = wire_io_ssl(c->io);
 	struct tls_cert *cert = ssl ? tls_cert_of(ssl) : NULL;
 	struct peer_ctl *h = c->h;
@@ -386,14 +385,14 @@ static void conn_attach(struct conn *c)
 	uv_poll_stop(&c->poll);
 	fast_lock(f);
 	if (h->attached)
-		wire_detach(f, &h->p, "a newer connection takes its place");
+		f->be->ops->wire_detach(f->be, &h->p, "a newer connection takes its place");
 	h->p.generation++;
 	h->p.version = c->hello.version;
-	err = wire_attach(f, &h->p, c->io, &c->theirs);
+	err = f->be->ops->wire_attach(f->be, &h->p, c->io, &c->theirs);
 	h->attached = !err;
 	if (!err)
 		h->wanted = false;
-	h->attached_at = uv_now(&c->ps->r->loop);
+	h->attached_at = uv_now(c->ps->conf.loop);
 	h->seq_mine = c->seq;
 	h->seq_theirs = c->hello.seq;
 	snprintf(h->attached_to, sizeof(h->attached_to), "%s", c->hello.instance);
@@ -423,7 +422,7 @@ static enum wire_refusal judge(struct conn *c)
 		return WIRE_DOWN;
 	if (strcmp(h->p.instance, c->hello.instance))
 		return WIRE_INSTANCE;
-	if (!ps->tls && ps->r->conf.wire_check_addr && !addr_same(&c->addr, &h->p.addr))
+	if (!ps->tls && ps->conf.check_addr && !addr_same(&c->addr, &h->p.addr))
 		return WIRE_ADDRESS;
 	return WIRE_OK;
 }
@@ -437,14 +436,14 @@ static bool may_change(enum wire_refusal why)
 /* What both sides check, without the orchestrator. */
 static enum wire_refusal check_hello(const struct conn *c)
 {
-	const struct router *r = c->ps->r;
+	const struct peers_conf *conf = &c->ps->conf;
 	const struct hello *h = &c->hello;
 
-	if (strcmp(h->cluster, r->conf.cluster))
+	if (strcmp(h->cluster, conf->cluster))
 		return WIRE_CLUSTER;
-	if (!strcmp(h->host, r->conf.hostname))
+	if (!strcmp(h->host, conf->host))
 		return WIRE_SELF;
-	if (strcmp(h->to, r->conf.hostname))
+	if (strcmp(h->to, conf->host))
 		return WIRE_NOT_ME;
 	return WIRE_OK;
 }
@@ -468,7 +467,7 @@ static void answer(struct conn *c)
 		c->state = CONN_HOST;
 		c->waits = why;
 		if (first)
-			dir_want_host(c->ps->r, c->hello.host);
+			peers_ask(c->ps, c->hello.host);
 		return;
 	}
 	if (why != WIRE_OK) {
@@ -506,12 +505,12 @@ static void heard_answer(struct conn *c)
 		conn_fail(c, why);
 		return;
 	}
-	if (strcmp(h->cluster, c->ps->r->conf.cluster)) {
+	if (strcmp(h->cluster, c->ps->conf.cluster)) {
 		conn_fail(c, "it is of another cluster");
-	} else if (strcmp(h->host, c->h->p.host) || strcmp(h->to, c->ps->r->conf.hostname)) {
+	} else if (strcmp(h->host, c->h->p.host) || strcmp(h->to, c->ps->conf.host)) {
 		conn_fail(c, "another host is at its address");
 	} else if (strcmp(h->instance, c->h->p.instance)) {
-		dir_want_host(c->ps->r, c->h->p.host);
+		peers_ask(c->ps, c->h->p.host);
 		conn_fail(c, wire_refusal_str(WIRE_INSTANCE));
 	} else {
 		c->state = CONN_VERDICT;

@@ -32,7 +32,6 @@ extern struct peer_times peer_times;
 struct conn;
 struct tls;
 struct tls_cert;
-struct router;
 LIST_HEAD(conn_list, conn);
 TAILQ_HEAD(conn_queue, conn);
 STAILQ_HEAD(kick_list, peer_ctl);
@@ -65,7 +64,9 @@ struct peer_ctl {
 };
 
 struct peers {
-	struct router *r;
+	struct peers_conf conf;
+	void (*on_stranger)(void *arg, const char *host);
+	void *stranger_arg;
 	struct peer_ctl *hosts;
 	struct conn_queue conns; /* in handshake, the oldest first */
 	uint32_t num_conns, num_strangers;
@@ -85,6 +86,7 @@ struct peers {
 };
 
 /* peer.c */
+void peers_ask(struct peers *ps, const char *host); /* tells peers_on_stranger() */
 struct peer_ctl *host_find(struct peers *ps, const char *name);
 bool host_has_addr(const struct peers *ps, const struct sockaddr_storage *sa);
 /* A connection that was made here has come to nothing; NULL: as it should. Tries again, if wanted. */

@@ -20,10 +20,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/fast/backend.h"
+#include "ffr/lib/addr.h"
 #include "ffr/peer/internal.h"
 #include "ffr/peer/tls.h"
-#include "ffr/router.h"
 
 #define ACCEPT_BATCH 32	 /* connections accepted before others have their turn */
 #define PAUSE	     100 /* ms without listening when there are no descriptors */
@@ -113,9 +113,9 @@ static bool needs_conn(struct peer_ctl *h)
 {
 	bool needs;
 
-	fast_lock(h->ps->r->fast);
+	fast_lock(h->ps->conf.fast);
 	needs = h->wanted && !h->attached;
-	fast_unlock(h->ps->r->fast);
+	fast_unlock(h->ps->conf.fast);
 	return needs && !h->out && reachable(h);
 }
 
@@ -156,11 +156,11 @@ void host_failed(struct peer_ctl *h, const char *why)
 /* What the orchestrator knows of it is new: what was tried with the old is no measure. */
 static void host_changed(struct peer_ctl *h)
 {
-	struct fast *f = h->ps->r->fast;
+	struct fast *f = h->ps->conf.fast;
 
 	fast_lock(f);
 	if (h->attached && h->p.instance[0] && strcmp(h->attached_to, h->p.instance)) {
-		wire_detach(f, &h->p, "its router has been started anew");
+		f->be->ops->wire_detach(f->be, &h->p, "its router has been started anew");
 		h->attached = false;
 	}
 	fast_unlock(f);
@@ -174,7 +174,7 @@ static void host_changed(struct peer_ctl *h)
 
 static void host_look(struct peer_ctl *h)
 {
-	struct fast *f = h->ps->r->fast;
+	struct fast *f = h->ps->conf.fast;
 	uint64_t lived;
 	char why[sizeof(h->why)];
 	bool changed, lost;
@@ -185,7 +185,7 @@ static void host_look(struct peer_ctl *h)
 	lost = h->lost;
 	h->changed = h->lost = false;
 	memcpy(why, h->why, sizeof(why));
-	lived = uv_now(&h->ps->r->loop) - h->attached_at;
+	lived = uv_now(h->ps->conf.loop) - h->attached_at;
 	fast_unlock(f);
 	if (lost) {
 		log_warn("host %s: connection lost: %s", h->p.host, why);
@@ -202,7 +202,7 @@ static void host_look(struct peer_ctl *h)
 static void on_kick(uv_async_t *async)
 {
 	struct peers *ps = async->data;
-	struct fast *f = ps->r->fast;
+	struct fast *f = ps->conf.fast;
 	struct peer_ctl *h;
 
 	for (;;) {
@@ -236,7 +236,7 @@ static struct peer_ctl *host_new(struct peers *ps, const char *name)
 	h->ps = ps;
 	LIST_INIT(&h->p.qps);
 	LIST_INIT(&h->conns);
-	uv_timer_init(&ps->r->loop, &h->retry);
+	uv_timer_init(ps->conf.loop, &h->retry);
 	h->retry.data = h;
 	ps->handles++;
 	return h;
@@ -258,21 +258,20 @@ static void host_free(struct peer_ctl *h)
 	uv_close((uv_handle_t *)&h->retry, on_host_closed);
 }
 
-struct wire_peer *peer_of_host(struct router *r, const char *host, const char *instance,
+struct wire_peer *peer_of_host(struct peers *ps, const char *host, const char *instance,
 			       const char *wire, bool up)
 {
 	struct sockaddr_storage addr = { 0 };
-	struct peers *ps = r->peers;
 	struct peer_ctl *h;
 
-	if (!ps || !strcmp(host, r->conf.hostname))
+	if (!ps || !strcmp(host, ps->conf.host))
 		return NULL;
 	instance = instance ? instance : "";
 	if (!host[0] || strlen(host) >= WIRE_HOST_SZ || strlen(instance) >= WIRE_INSTANCE_SZ) {
 		log_err("orchestrator: host \"%.64s\": its name or instance is too long", host);
 		return NULL;
 	}
-	if (wire && wire[0] && conf_wire_addr(wire, &addr)) {
+	if (wire && wire[0] && addr_parse(wire, &addr)) {
 		log_err("orchestrator: host %s: \"%.64s\" is no address", host, wire);
 		memset(&addr, 0, sizeof(addr));
 	}
@@ -298,7 +297,7 @@ static void on_sweep(uv_timer_t *t)
 	struct peers *ps = t->data;
 	struct peer_ctl *h, *next;
 
-	fast_lock(ps->r->fast);
+	fast_lock(ps->conf.fast);
 	HASH_ITER(hh, ps->hosts, h, next) {
 		bool unused = !h->p.refs && !h->attached && !h->wanted && !h->kicked &&
 			      LIST_EMPTY(&h->conns);
@@ -308,14 +307,14 @@ static void on_sweep(uv_timer_t *t)
 		else
 			h->unused = unused;
 	}
-	fast_unlock(ps->r->fast);
+	fast_unlock(ps->conf.fast);
 }
 
 /* ---- certificates that are revoked ------------------------------------------------------------ */
 
 static void end_revoked(struct peer_ctl *h)
 {
-	struct fast *f = h->ps->r->fast;
+	struct fast *f = h->ps->conf.fast;
 	bool attached;
 
 	if (!h->cert || !tls_cert_is_revoked(h->ps->tls, h->cert))
@@ -323,7 +322,7 @@ static void end_revoked(struct peer_ctl *h)
 	fast_lock(f);
 	attached = h->attached;
 	if (attached)
-		wire_detach(f, &h->p, TLS_REVOKED);
+		f->be->ops->wire_detach(f->be, &h->p, TLS_REVOKED);
 	h->attached = false;
 	fast_unlock(f);
 	if (attached)
@@ -398,14 +397,26 @@ static void on_closed(uv_handle_t *handle)
 	peers_put(handle->data);
 }
 
-const char *peers_wire(const struct router *r)
+const char *peers_wire(const struct peers *ps)
 {
-	return r->peers ? r->peers->wire : "";
+	return ps ? ps->wire : "";
+}
+
+void peers_on_stranger(struct peers *ps, void (*fn)(void *arg, const char *host), void *arg)
+{
+	ps->on_stranger = fn;
+	ps->stranger_arg = arg;
+}
+
+void peers_ask(struct peers *ps, const char *host)
+{
+	if (ps->on_stranger)
+		ps->on_stranger(ps->stranger_arg, host);
 }
 
 static int handles_init(struct peers *ps)
 {
-	uv_loop_t *loop = &ps->r->loop;
+	uv_loop_t *loop = ps->conf.loop;
 	int err = uv_async_init(loop, &ps->async, on_kick);
 
 	ps->async.data = ps->listen.data = ps->pause.data = ps->sweep.data = ps->look.data = ps;
@@ -431,7 +442,7 @@ static int handles_init(struct peers *ps)
 /* Where connections that are made here come from: the address that others know. */
 static void set_from(struct peers *ps)
 {
-	if (conf_wire_addr(ps->wire, &ps->from))
+	if (addr_parse(ps->wire, &ps->from))
 		return;
 	if (ps->from.ss_family == AF_INET6)
 		((struct sockaddr_in6 *)&ps->from)->sin6_port = 0;
@@ -439,17 +450,14 @@ static void set_from(struct peers *ps)
 		((struct sockaddr_in *)&ps->from)->sin_port = 0;
 }
 
-int peers_init(struct router *r, char *err, size_t size)
+int peers_create(struct peers **out, const struct peers_conf *conf, char *err, size_t size)
 {
-	const struct ffr_conf *conf = &r->conf;
 	struct sockaddr_storage sa;
 	struct peers *ps;
 	int rc = -EINVAL;
 
-	if (!conf->wire_listen)
-		return 0;
-	if (conf_wire_addr(conf->wire_listen, &sa)) {
-		snprintf(err, size, "wire_listen: \"%s\" is no address", conf->wire_listen);
+	if (addr_parse(conf->listen, &sa)) {
+		snprintf(err, size, "wire_listen: \"%s\" is no address", conf->listen);
 		return -EINVAL;
 	}
 	ps = calloc(1, sizeof(*ps));
@@ -457,21 +465,22 @@ int peers_init(struct router *r, char *err, size_t size)
 		snprintf(err, size, "out of memory");
 		return -ENOMEM;
 	}
-	ps->r = r;
+	ps->conf = *conf;
+	ps->conf.tls = NULL;
 	TAILQ_INIT(&ps->conns);
 	STAILQ_INIT(&ps->kicks);
 	snprintf(ps->wire, sizeof(ps->wire), "%s",
-		 conf->wire_advertise ? conf->wire_advertise : conf->wire_listen);
+		 conf->advertise ? conf->advertise : conf->listen);
 	set_from(ps);
-	if (conf->wire_tls) {
-		ps->tls = peer_tls_create(conf, err, size);
+	if (conf->tls) {
+		ps->tls = tls_create(conf->tls, err, size);
 		if (!ps->tls)
 			goto err_free;
 	}
 	ps->listen_fd = sock_listen(&sa);
 	if (ps->listen_fd < 0) {
 		rc = ps->listen_fd;
-		snprintf(err, size, "wire_listen %s: %s", conf->wire_listen, strerror(-rc));
+		snprintf(err, size, "wire_listen %s: %s", conf->listen, strerror(-rc));
 		goto err_tls;
 	}
 	rc = handles_init(ps);
@@ -484,8 +493,8 @@ int peers_init(struct router *r, char *err, size_t size)
 	}
 	if (!ps->tls)
 		log_info("wire: without TLS; whoever is on the path reads and writes it");
-	r->peers = ps;
-	r->fast->wired = true;
+	*out = ps;
+	conf->fast->wired = true;
 	return 0;
 
 err_tls:
@@ -495,27 +504,27 @@ err_free:
 	return rc;
 }
 
-void peers_fini(struct router *r)
+void peers_free(struct peers *ps)
 {
-	struct peers *ps = r->peers;
 	struct peer_ctl *h, *next;
+	struct fast *f;
 	struct conn *c;
 
 	if (!ps)
 		return;
-	r->peers = NULL;
+	f = ps->conf.fast;
 	while ((c = TAILQ_FIRST(&ps->conns)))
 		peer_conn_close(c);
-	fast_lock(r->fast);
+	fast_lock(f);
 	HASH_ITER(hh, ps->hosts, h, next) {
 		if (h->attached)
-			wire_detach(r->fast, &h->p, "the router ends");
+			f->be->ops->wire_detach(f->be, &h->p, "the router ends");
 		h->attached = false;
 		if (h->p.refs)
 			log_err("host %s: %u references are left", h->p.host, h->p.refs);
 		host_free(h);
 	}
-	fast_unlock(r->fast);
+	fast_unlock(f);
 	uv_close((uv_handle_t *)&ps->async, on_closed);
 	uv_close((uv_handle_t *)&ps->listen, on_closed);
 	uv_close((uv_handle_t *)&ps->pause, on_closed);

@@ -16,7 +16,7 @@
 
 struct fast;
 struct peer_ctl;
-struct router;
+struct peers;
 struct remote_qp;
 struct wire_io;
 struct wire_tcp;
@@ -100,35 +100,47 @@ struct wire_peer {
 
 /* ---- control thread ------------------------------------------------------------------------- */
 
+struct tls_files;
+
+/* Strings stay the caller's, and are there as long as the peers are. */
+struct peers_conf {
+	struct uv_loop_s *loop;
+	struct fast *fast;	     /* the first one */
+	const char *host;	     /* this one's name */
+	const char *instance;	     /* this start of its router */
+	const char *cluster;	     /* routers of other ones are refused */
+	const char *listen;	     /* "tcp:ADDR:PORT" */
+	const char *advertise;	     /* the same as other hosts reach it; NULL: as it is */
+	bool check_addr;	     /* without TLS: a host comes from its own address only */
+	const struct tls_files *tls; /* of peers_create() only; NULL: without */
+};
+/* Reads keys and certificates, and listens. `err` gets one line. 0 or -errno. */
+int peers_create(struct peers **out, const struct peers_conf *conf, char *err, size_t size);
 /*
- * Listens at conf.wire_listen, where there is one; reads keys and certificates. Without it
- * connections are only made by this side. `err` gets one line. 0 or -errno.
+ * Detaches and closes everything; handles close while the loop runs. Nothing may be attached
+ * afterwards. NULL is fine: a single host.
  */
-int peers_init(struct router *r, char *err, size_t size);
-/* Detaches and closes everything; handles close while the loop runs. Nothing may be attached
- * afterwards. NULL r->peers is fine. */
-void peers_fini(struct router *r);
-/* Where it listens, "tcp:ADDR:PORT", as other hosts are to be told (conf.wire_advertise, or from
- * wire_listen); "": nowhere. */
-const char *peers_wire(const struct router *r);
+void peers_free(struct peers *ps);
+/* Where it listens, "tcp:ADDR:PORT", as other hosts are to be told; "": nowhere. NULL is fine. */
+const char *peers_wire(const struct peers *ps);
+
+/*
+ * fn is called when somebody connects who says that he is that host, which is not known here, or not up, or
+ * of another instance. The orchestrator is to be asked: peer_of_host() with its answer, at any time, lets
+ * the handshake go on. Not [lock]; must not call back at once. NULL: nobody knows more.
+ */
+void peers_on_stranger(struct peers *ps, void (*fn)(void *arg, const char *host), void *arg);
 
 /*
  * [lock] A host as the orchestrator knows it: created, or updated, by name. instance, wire: NULL or
  * "" not known. Who keeps the pointer beyond the lock takes a reference. NULL: out of memory, or the
- * name or the wire address makes no sense (said in the log), or it is this host's.
+ * name or the wire address makes no sense (said in the log), or it is this host's; or ps is NULL.
  */
-struct wire_peer *peer_of_host(struct router *r, const char *host, const char *instance,
+struct wire_peer *peer_of_host(struct peers *ps, const char *host, const char *instance,
 			       const char *wire, bool up);
 /* [lock] */
 void peer_get(struct wire_peer *p);
 void peer_put(struct wire_peer *p);
-
-/*
- * dir.c implements: somebody connects who says that he is that host, which is not known here, or
- * not up, or of another instance. Ask the orchestrator: peer_of_host() with its answer, at any time,
- * lets the handshake go on. Not [lock]; must not call back at once.
- */
-void dir_want_host(struct router *r, const char *host);
 
 /* ---- the wire tells peer.c, [lock], any thread ------------------------------------------------ */
 
@@ -137,17 +149,5 @@ void peer_want(struct wire_peer *p);
 void peer_unwant(struct wire_peer *p);
 /* The attached connection has ended, p->tcp is NULL, the stream is closed. `why` is copied. */
 void peer_lost(struct wire_peer *p, const char *why);
-
-/* ---- peer.c tells the wire, [lock], control thread -------------------------------------------- */
-
-/*
- * A handshake is done: the stream is the wire's. p->tcp is NULL before, p->generation and
- * p->version are this one's. Frames of the peer may be in it already. 0, or -errno: then the stream
- * stays the caller's, who closes it.
- */
-int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
-		const struct wire_hello *theirs);
-/* Close the attached connection (p->tcp is set), as if it had been lost, but without peer_lost(). */
-void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
 
 #endif

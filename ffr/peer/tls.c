@@ -9,19 +9,6 @@
 #include <openssl/ssl.h>
 #include <uv.h>
 
-#include "ffr/conf.h"
-
-struct tls *peer_tls_create(const struct ffr_conf *conf, char *err, size_t size)
-{
-	struct tls_files files = { .cert = conf->wire_cert,
-				   .key = conf->wire_key,
-				   .ca = conf->wire_ca,
-				   .crl = conf->wire_crl,
-				   .any_role = conf->wire_any_role };
-
-	return tls_create(&files, err, size);
-}
-
 SSL *peer_tls_open(struct tls *t, int fd, bool connects)
 {
 	SSL *ssl = tls_open(t, connects, TLS_TAKES(HOST));

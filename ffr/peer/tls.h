@@ -9,10 +9,6 @@
 
 #include "ffo/tls/tls.h"
 
-struct ffr_conf;
-
-/* Reads conf.wire_cert, _key, _ca and _crl. NULL: `err` has one line. */
-struct tls *peer_tls_create(const struct ffr_conf *conf, char *err, size_t size);
 /* For a handshake on a connected, non-blocking socket; with files that are new meanwhile. */
 SSL *peer_tls_open(struct tls *t, int fd, bool connects);
 /* 0: done; -EAGAIN: *events (UV_READABLE or UV_WRITABLE) must come; or as tls_failed(). */

@@ -347,6 +347,32 @@ static void soft_call_stuck(struct backend *be, struct qp *qp, struct pvm_call *
 	remote_call_stuck(be->f, qp, call);
 }
 
+static void soft_remote_changed(struct backend *be, struct remote *r)
+{
+	remote_changed(be->f, r);
+}
+
+static void soft_policy_changed(struct backend *be)
+{
+	remote_policy_changed(be->f);
+}
+
+static void soft_mcast_changed(struct backend *be, const char *tenant, const union ibv_gid *mgid)
+{
+	remote_mcast_changed(be->f, tenant, mgid);
+}
+
+static int soft_wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+			    const struct wire_hello *theirs)
+{
+	return wire_attach(be->f, p, io, theirs);
+}
+
+static void soft_wire_detach(struct backend *be, struct wire_peer *p, const char *why)
+{
+	wire_detach(be->f, p, why);
+}
+
 const struct backend_ops soft_ops = {
 	.name = "soft",
 	.open = soft_open,
@@ -366,6 +392,11 @@ const struct backend_ops soft_ops = {
 	.qp_move = soft_qp_move,
 	.container_come = soft_container_come,
 	.container_gone = soft_container_gone,
+	.remote_changed = soft_remote_changed,
+	.policy_changed = soft_policy_changed,
+	.mcast_changed = soft_mcast_changed,
+	.wire_attach = soft_wire_attach,
+	.wire_detach = soft_wire_detach,
 	.post_send = soft_post_send,
 	.progress = soft_progress,
 	.recv_posted = soft_recv_posted,

@@ -508,9 +508,10 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	remote_cm_flush(f, p);
 	remote_cm_changed(f);
 	p->mcast_give_up = 0;
-	for (uint32_t i = 0; i < f->qp_tab_size; i++)
-		if (f->qp_tab[i] && qp_is_on(f->qp_tab[i], f) && f->qp_tab[i]->soft->mcast_asked)
-			fast_qp_activate(f, f->qp_tab[i]);
+	for (uint32_t i = 0; i < f->qps.size; i++)
+		if (f->qps.slot[i] && qp_is_on(f->qps.slot[i], f) &&
+		    f->qps.slot[i]->soft->mcast_asked)
+			fast_qp_activate(f, f->qps.slot[i]);
 	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
@@ -541,12 +542,12 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	remote_cm_changed(f);
 }
 
-void soft_remote_changed(struct fast *f, struct remote *r)
+void remote_changed(struct fast *f, struct remote *r)
 {
 	struct soft_qp *sq, *next;
 
-	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
-		struct qp *qp = f->qp_tab[i];
+	for (uint32_t i = 0; i < f->qps.size; i++) {
+		struct qp *qp = f->qps.slot[i];
 		struct remote_qp *rq;
 
 		if (!qp || !qp->soft || qp->soft->there != r)
@@ -592,13 +593,13 @@ static bool is_denied(struct fast *f, struct qp *qp)
 	       !dir_allowed(f, c, sq->there->tenant, sq->there->name);
 }
 
-void soft_policy_changed(struct fast *f)
+void remote_policy_changed(struct fast *f)
 {
 	struct container *c;
 	struct session *s;
 
-	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
-		struct qp *qp = f->qp_tab[i];
+	for (uint32_t i = 0; i < f->qps.size; i++) {
+		struct qp *qp = f->qps.slot[i];
 
 		if (qp && qp->soft && qp->type != IBV_QPT_UD && is_denied(f, qp))
 			fast_qp_error(qp->o.ses->fast, qp, IBV_EVENT_QP_FATAL);
@@ -613,10 +614,10 @@ void soft_policy_changed(struct fast *f)
 		}
 }
 
-void soft_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
+void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
-	for (uint32_t i = 0; i < f->qp_tab_size; i++) {
-		struct qp *qp = f->qp_tab[i];
+	for (uint32_t i = 0; i < f->qps.size; i++) {
+		struct qp *qp = f->qps.slot[i];
 
 		if (!qp || !qp_is_on(qp, f) || !qp->soft->mcast_asked ||
 		    strcmp(qp->o.ses->cont->tenant, tenant) ||

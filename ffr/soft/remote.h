@@ -177,6 +177,10 @@ void remote_free(struct fast *f, struct qp *qp);
 void remote_stall(struct fast *f, struct remote_qp *rq);
 void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *call);
 uint32_t remote_poll(struct fast *f);
+/* The backend's ops of these names (fast/backend.h); f: the first thread. */
+void remote_changed(struct fast *f, struct remote *r);
+void remote_policy_changed(struct fast *f);
+void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 /*
  * Bytes of `src` from `off` on that no pointer reaches, at most n, as payload of a frame: of message
  * msn, a job's or our own. As remote_next(); -2: *why.

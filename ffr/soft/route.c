@@ -71,7 +71,7 @@ struct qp *route_peer(struct fast *f, struct qp *qp)
 		if (!sq->dest)
 			return NULL;
 	}
-	peer = qp_by_num(f, qp->attr.dest_qp_num);
+	peer = qp_by_num(&f->first->qps, qp->attr.dest_qp_num);
 	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->peer_type ||
 	    !route_receives(peer) || peer->attr.dest_qp_num != qp->qp_num)
 		return NULL;
@@ -103,7 +103,7 @@ struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
 
 struct qp *route_ud(struct fast *f, struct qp *qp)
 {
-	struct qp *peer = qp_by_num(f, qp->wr->remote_qpn);
+	struct qp *peer = qp_by_num(&f->first->qps, qp->wr->remote_qpn);
 
 	if (!peer || peer->o.ses->cont != qp->soft->dest || peer->type != IBV_QPT_UD ||
 	    !route_receives(peer))

@@ -197,7 +197,7 @@ static inline bool qp_is_on(const struct qp *qp, const struct fast *f)
 /* The QP of that number, if it is such a one. */
 static inline struct qp *qp_here(struct fast *f, uint32_t num)
 {
-	struct qp *qp = qp_by_num(f, num);
+	struct qp *qp = qp_by_num(&f->first->qps, num);
 
 	return qp && qp_is_on(qp, f) ? qp : NULL;
 }

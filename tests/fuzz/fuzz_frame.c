@@ -478,18 +478,18 @@ static void control(uint8_t what)
 		break;
 	case 5:
 		w->o.map = (enum map_answer)(what >> 3 & 3) % 3;
-		soft_remote_changed(fast(), &w->liar.remote);
+		remote_changed(fast(), &w->liar.remote);
 		break;
 	case 6:
 		/* the container is not known, has moved, or its host is down; and is as it was */
 		w->liar.remote.epoch = what & 8 ? 0 : what & 16 ? 2 : 1;
 		w->liar.remote.up = what & 32;
-		soft_remote_changed(fast(), &w->liar.remote);
+		remote_changed(fast(), &w->liar.remote);
 		if (what & 64)
 			break;
 		w->liar.remote.epoch = 1;
 		w->liar.remote.up = true;
-		soft_remote_changed(fast(), &w->liar.remote);
+		remote_changed(fast(), &w->liar.remote);
 		break;
 	default:
 		if (what & 8) {
@@ -498,7 +498,7 @@ static void control(uint8_t what)
 		}
 		/* policy, of one host only: the other's QP stays */
 		w->liar.remote.tenant[0] = 'x';
-		soft_policy_changed(fast());
+		remote_policy_changed(fast());
 		w->liar.remote.tenant[0] = 't';
 		break;
 	}

@@ -406,9 +406,9 @@ static void check_empty(unsigned fds)
 	if (LIST_EMPTY(&g->c[0]->sessions) && LIST_EMPTY(&g->c[1]->sessions) &&
 	    !g->c[0]->keys.used && !g->c[1]->keys.used && !g->c[0]->windows.used &&
 	    !g->c[1]->windows.used && !g->c[0]->dm_bytes && !g->c[1]->dm_bytes && !g->c[0]->cm &&
-	    !g->c[1]->cm && !g->r.fast->qp_tab_used && now == fds)
+	    !g->c[1]->cm && !g->r.fast->qps.used && now == fds)
 		return;
-	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->r.fast->qp_tab_used,
+	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->r.fast->qps.used,
 		(int)(now - fds));
 	abort();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffo/tls/tls.c ffo/tls/cert.c ffo/tls/crl.c ffo/base/limits.c ffo/base/limits_text.c ffr/peer/io.c ffr/conf.c ffr/lib/landlock.c ffr/lib/log.c ffr/lib/sandbox.c -lssl -lcrypto */
+/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffo/tls/tls.c ffo/tls/cert.c ffo/tls/crl.c ffr/peer/io.c ffr/lib/addr.c ffr/lib/log.c -lssl -lcrypto */
 /*
  * fuzz_wire.c - whatever bytes come in where a router accepts others: only one that said who it is,
  * is known to be that, and gave a verdict where it decides, is attached; everything else ends, and
@@ -16,12 +16,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/fast/backend.h"
 #include "ffr/peer/internal.h"
-#include "ffr/router.h"
 #include "ffr/peer/io.h"
 
-static struct router r;
+static uv_loop_t loop;
+static struct peers *ps;
 static struct fast f;
 static struct wire_hello attached_with;
 static uint32_t attached;
@@ -36,62 +36,73 @@ void fast_unlock(struct fast *fast)
 	(void)fast;
 }
 
-void dir_want_host(struct router *router, const char *host)
+static void want_host(void *arg, const char *host)
 {
-	assert(router == &r && strlen(host) < WIRE_HOST_SZ);
+	assert(arg == &loop && strlen(host) < WIRE_HOST_SZ);
 }
 
-int wire_attach(struct fast *fast, struct wire_peer *p, struct wire_io *io,
-		const struct wire_hello *theirs)
+static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+		       const struct wire_hello *theirs)
 {
-	assert(fast == &f && !p->tcp && p->version == WIRE_PROTO);
+	assert(be == f.be && !p->tcp && p->version == WIRE_PROTO);
 	attached_with = *theirs;
 	attached++;
 	p->tcp = (struct wire_tcp *)io;
 	return 0;
 }
 
-void wire_detach(struct fast *fast, struct wire_peer *p, const char *why)
+static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
 {
-	assert(fast == &f && p->tcp && why);
+	assert(be == f.be && p->tcp && why);
 	wire_io_close((struct wire_io *)p->tcp);
 	p->tcp = NULL;
 }
 
+static const struct backend_ops ops = {
+	.wire_attach = wire_attach,
+	.wire_detach = wire_detach,
+};
+static struct backend backend = { .ops = &ops };
+
 static void begin(bool decides)
 {
-	static char cluster[] = "c", wire[32], a[] = "a", z[] = "z";
+	static char wire[32];
+	const struct peers_conf conf = {
+		.loop = &loop,
+		.fast = &f,
+		.host = decides ? "z" : "a",
+		.instance = "i",
+		.cluster = "c",
+		.listen = wire,
+		.check_addr = true,
+	};
 	char err[256];
 
 	/* several may run at a time */
 	snprintf(wire, sizeof(wire), "tcp:127.%d.%d.1:7471", 1 + (getpid() >> 8 & 127),
 		 getpid() & 255);
-	memset(&r, 0, sizeof(r));
-	r.conf.cluster = cluster;
-	r.conf.hostname = decides ? z : a;
-	r.conf.wire_listen = wire;
-	r.conf.wire_check_addr = true;
-	r.fast = f.first = f.threads[0] = &f;
+	f.first = f.threads[0] = &f;
 	f.num_threads = 1;
-	strcpy(r.instance, "i");
+	f.be = &backend;
 	attached = 0;
-	if (uv_loop_init(&r.loop) || peers_init(&r, err, sizeof(err)))
+	if (uv_loop_init(&loop) || peers_create(&ps, &conf, err, sizeof(err)))
 		abort();
-	if (!peer_of_host(&r, "m", "im", "tcp:127.0.0.9:1", true))
+	peers_on_stranger(ps, want_host, &loop);
+	if (!peer_of_host(ps, "m", "im", "tcp:127.0.0.9:1", true))
 		abort();
 }
 
 static void turn(void)
 {
 	for (int i = 0; i < 4; i++)
-		uv_run(&r.loop, UV_RUN_NOWAIT);
+		uv_run(&loop, UV_RUN_NOWAIT);
 }
 
 static void hello_of_m(struct wire_hello *w)
 {
 	struct hello h = { .cluster = "c",
 			   .host = "m",
-			   .to = r.conf.hostname,
+			   .to = ps->conf.host,
 			   .instance = "im",
 			   .seq = 1,
 			   .oldest = 1 };
@@ -117,7 +128,7 @@ static void check(bool known_addr)
 	hello_of_m(&ours);
 	assert(known_addr && attached == 1);
 	assert(!strcmp(w->host, "m") && !strcmp(w->instance, "im") && !strcmp(w->cluster, "c"));
-	assert(!strcmp(w->to, r.conf.hostname) && !w->status);
+	assert(!strcmp(w->to, ps->conf.host) && !w->status);
 	assert(!memcmp(w->magic, ours.magic, sizeof(ours.magic)) && w->length == ours.length);
 }
 
@@ -137,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	four->sin_family = AF_INET;
 	four->sin_addr.s_addr = htonl(flags & 1 ? 0x7f000009 : 0x7f000008);
-	peer_conn_accept(r.peers, fd[0], &from);
+	peer_conn_accept(ps, fd[0], &from);
 	turn();
 	if (flags & 12) {
 		hello_of_m((struct wire_hello *)buf);
@@ -155,10 +166,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	check(flags & 1);
 	close(fd[1]);
 	turn();
-	assert(!r.peers->num_conns && !r.peers->num_strangers);
-	peers_fini(&r);
-	uv_run(&r.loop, UV_RUN_DEFAULT);
-	if (uv_loop_close(&r.loop))
+	assert(!ps->num_conns && !ps->num_strangers);
+	peers_free(ps);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	if (uv_loop_close(&loop))
 		abort();
 	return 0;
 }

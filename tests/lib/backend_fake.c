@@ -4,6 +4,8 @@
  */
 #include "tests/lib/backend_fake.h"
 
+#include <errno.h>
+
 static unsigned posted;
 static struct qp *last;
 
@@ -100,6 +102,41 @@ static void container_gone(struct backend *be, struct container *c)
 	(void)c;
 }
 
+static void remote_changed(struct backend *be, struct remote *r)
+{
+	(void)be;
+	(void)r;
+}
+
+static void policy_changed(struct backend *be)
+{
+	(void)be;
+}
+
+static void mcast_changed(struct backend *be, const char *tenant, const union ibv_gid *mgid)
+{
+	(void)be;
+	(void)tenant;
+	(void)mgid;
+}
+
+static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+		       const struct wire_hello *theirs)
+{
+	(void)be;
+	(void)p;
+	(void)io;
+	(void)theirs;
+	return -EOPNOTSUPP;
+}
+
+static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
+{
+	(void)be;
+	(void)p;
+	(void)why;
+}
+
 static enum post_result post_send(struct backend *be, struct qp *qp)
 {
 	(void)be;
@@ -137,6 +174,11 @@ const struct backend_ops fake_ops = {
 	.qp_destroy = qp_destroy,
 	.srq_destroy = srq_destroy,
 	.container_gone = container_gone,
+	.remote_changed = remote_changed,
+	.policy_changed = policy_changed,
+	.mcast_changed = mcast_changed,
+	.wire_attach = wire_attach,
+	.wire_detach = wire_detach,
 	.post_send = post_send,
 	.progress = progress,
 	.recv_posted = recv_posted,

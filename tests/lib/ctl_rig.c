@@ -102,6 +102,7 @@ void rig_open(struct ctl_rig *g)
 	MUST(!uv_loop_init(&r->loop));
 	MUST(!uv_async_init(&r->loop, &r->wake, ctl_on_wake));
 	r->wake.data = r;
+	r->mem.loop = &r->loop;
 	ctl_spin_init(&r->spin, &r->loop);
 	r->backend.ops = &soft_ops;
 	r->fast = fast_create(&fast, &r->backend);

@@ -43,8 +43,8 @@ enum dir_answer dir_path(struct fast *f, const struct container *from, const str
 
 	memcpy(&gid, ah->dgid, sizeof(gid));
 	*there = NULL;
-	*here = ah->is_global ? container_by_gid(f, from->tenant, &gid) :
-				container_by_lid(f, from->tenant, ah->dlid);
+	*here = ah->is_global ? container_by_gid(&f->first->containers, from->tenant, &gid) :
+				container_by_lid(&f->first->containers, from->tenant, ah->dlid);
 	if (*here)
 		return DIR_HERE;
 	if (o && o->is_denied)
@@ -133,6 +133,13 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 	(void)tenant;
 	(void)mgid;
 	(void)join;
+}
+
+struct container *dir_meet(struct container *c, const struct ff_ah_attr *path)
+{
+	(void)c;
+	(void)path;
+	return NULL;
 }
 
 void dir_container_added(struct fast *f, struct container *c)

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ffr/dir/dir.h"
 #include "tests/lib/hello.h"
 
 #define QP_DEPTH  16u
@@ -65,6 +66,7 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		TAILQ_INIT(&c->mw_changed);
 		if (fast_container_add(r->f, c))
 			abort();
+		dir_container_added(r->f, c);
 	}
 }
 
@@ -72,6 +74,7 @@ void rig_fini(struct rig *r)
 {
 	for (int i = 0; i < 4; i++) {
 		fast_container_del(r->f, &r->cont[i]);
+		dir_container_gone(r->f, &r->cont[i]);
 		free(r->cont[i].keys.slot);
 	}
 	fast_free(r->f);
@@ -248,7 +251,7 @@ void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to)
 		a->dest_qp_num = to->qp.qp_num;
 		a->ah.is_global = 1;
 		memcpy(a->ah.dgid, to->qp.o.ses->cont->gid[0].raw, 16);
-		fast_meet(q->qp.o.ses->cont, &a->ah);
+		dir_meet(q->qp.o.ses->cont, &a->ah);
 	}
 	rig_state(r, q, IBV_QPS_RTR);
 	rig_state(r, q, IBV_QPS_RTS);

@@ -299,37 +299,6 @@ static void orchestrator_by_tls(void **state)
 	conf_free(&c);
 }
 
-static void wire_addresses(void **state)
-{
-	static const char *const good[] = { "tcp:10.0.0.1:7471", "tcp:fd00::1:65535",
-					    "tcp:[fd00::1]:1" };
-	static const char *const bad[] = {
-		"",
-		"tcp:",
-		"tcp:7471",
-		"tcp::7471",
-		"tcp:10.0.0.1",
-		"tcp:10.0.0.1:",
-		"tcp:10.0.0.1:65536",
-		"tcp:10.0.0.1:-1",
-		"tcp:10.0.0.1:1x",
-		"tcp:[]:1",
-		"tcp:[10.0.0.1:1",
-		"udp:10.0.0.1:1",
-		"tcp:10.0.0.1.2:1",
-		"tcp:0123456789012345678901234567890123456789012345678:1"
-	};
-	struct sockaddr_storage sa;
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_int_equal(conf_wire_addr(good[i], &sa), 0);
-		assert_int_equal(sa.ss_family, i ? AF_INET6 : AF_INET);
-	}
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		assert_int_equal(conf_wire_addr(bad[i], &sa), -EINVAL);
-}
-
 /* What is wrong only together with another option has no line. */
 static void a_wire_needs_all_of_it(void **state)
 {
@@ -434,7 +403,6 @@ int main(void)
 		cmocka_unit_test(bad_files_are_refused),
 		cmocka_unit_test(orchestrator_by_tls),
 		cmocka_unit_test(ensembles_are_taken),
-		cmocka_unit_test(wire_addresses),
 		cmocka_unit_test(a_wire_needs_all_of_it),
 		cmocka_unit_test(comments_may_have_quotes),
 		cmocka_unit_test(a_missing_file),

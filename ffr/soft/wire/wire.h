@@ -22,6 +22,8 @@
 
 struct fast;
 struct wire_peer;
+struct wire_io;
+struct wire_hello;
 struct wire_tcp;
 struct remote_qp;
 
@@ -123,6 +125,10 @@ struct wire_dev { /* in struct soft_dev */
 	unsigned num_kept;
 };
 
+/* The backend's ops of these names (fast/backend.h). */
+int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
+		const struct wire_hello *theirs);
+void wire_detach(struct fast *f, struct wire_peer *p, const char *why);
 /* rq has something to send to its peer; it is asked for it when there is room. */
 void wire_tx(struct fast *f, struct remote_qp *rq);
 /* It has not. */

@@ -155,6 +155,7 @@ static void one_comes_to_this_host(void **state)
 	TAILQ_INIT(&c.mw_changed);
 	LIST_INIT(&c.sessions);
 	assert_int_equal(fast_container_add(f, &c), 0);
+	dir_container_added(f, &c);
 	assert_true(told(waits));
 	event("{'event':'policy','rules':[{'a':'t','b':'u','action':'allow'}]}");
 	assert_int_equal(path(0, 9, &here, &there), DIR_HERE);
@@ -162,6 +163,7 @@ static void one_comes_to_this_host(void **state)
 	event("{'event':'policy','rules':[]}");
 	assert_int_equal(path(0, 9, &here, &there), DIR_DENIED);
 	fast_container_del(f, &c);
+	dir_container_gone(f, &c);
 	assert_int_equal(path(0, 9, &here, &there), DIR_WAIT);
 	remote_put(f, waits);
 	remote_put(f, r);
@@ -494,24 +496,24 @@ static void members_join_and_leave(void **state)
 static void a_host_that_connects_is_looked_up(void **state)
 {
 	(void)state;
-	dir_want_host(&dir_rig.r, "h7");
-	dir_want_host(&dir_rig.r, "no such name");
+	dir_want_host(f->dir, "h7");
+	dir_want_host(f->dir, "no such name");
 	expect(FFO_OP_HOST_GET, "{'host':'h7'}");
 	answer("{'host':%s}", host_text("h7", true));
 	assert_int_equal(dir_rig_hosts(), 1);
 	expect_none();
-	dir_want_host(&dir_rig.r, "h8");
+	dir_want_host(f->dir, "h8");
 	expect(FFO_OP_HOST_GET, "{'host':'h8'}");
 	answer_error(-ENOENT);
-	dir_want_host(&dir_rig.r, "h8");
+	dir_want_host(f->dir, "h8");
 	expect(FFO_OP_HOST_GET, "{'host':'h8'}");
 	answer("{'host':7}");
-	dir_want_host(&dir_rig.r, "h8");
+	dir_want_host(f->dir, "h8");
 	lose_orchestrator();
 	assert_int_equal(dir_rig_hosts(), 1);
 	assert_int_equal(f->dir->num_wanted, 0);
 	for (int i = 0; i < 1000; i++)
-		dir_want_host(&dir_rig.r, "h9");
+		dir_want_host(f->dir, "h9");
 	assert_true(f->dir->num_wanted < 100);
 }
 

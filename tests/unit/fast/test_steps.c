@@ -241,13 +241,13 @@ static void keys_grow_apart(void **state)
 	uint64_t epoch = f->r.f->epoch;
 
 	for (int i = 0; i < N; i++) {
-		assert_int_equal(keys_room(f->r.f, &t), 0);
+		assert_int_equal(fast_keys_room(f->r.f, &t), 0);
 		assert_int_equal(key_insert(&t, &mr[i]), 0);
 	}
 	assert_int_equal(t.size, 2 * N);
 	assert_int_equal(f->r.f->epoch - epoch, 2); /* 4096 to 8192 to 16384 */
 	epoch = f->r.f->epoch;
-	assert_int_equal(keys_room(f->r.f, &t), 0);
+	assert_int_equal(fast_keys_room(f->r.f, &t), 0);
 	assert_int_equal(t.size, 4 * N);
 	assert_int_equal(f->r.f->epoch, epoch + 1);
 	assert_int_equal(key_insert(&t, &mr[N]), 0);
@@ -265,19 +265,19 @@ static void qp_numbers_grow_apart(void **state)
 	struct qp *qp = calloc(N, sizeof(*qp));
 
 	for (int i = 0; i < N; i++) {
-		uint32_t size = fast->qp_tab_size;
+		uint32_t size = fast->qps.size;
 
-		assert_int_equal(qpn_room(fast), 0);
+		assert_int_equal(fast_qpns_room(fast), 0);
 		if (size >= 4096)
-			size = fast->qp_tab_size;
-		assert_int_equal(qpn_alloc(fast, &qp[i]), 0);
-		assert_true(size < 4096 || fast->qp_tab_size == size);
+			size = fast->qps.size;
+		assert_int_equal(qpn_alloc(&fast->qps, &qp[i]), 0);
+		assert_true(size < 4096 || fast->qps.size == size);
 	}
-	assert_true(fast->qp_tab_size > N);
+	assert_true(fast->qps.size > N);
 	for (int i = 0; i < N; i++)
-		assert_ptr_equal(qp_by_num(fast, qp[i].qp_num), &qp[i]);
+		assert_ptr_equal(qp_by_num(&fast->qps, qp[i].qp_num), &qp[i]);
 	for (int i = 0; i < N; i++)
-		qpn_free(fast, &qp[i]);
+		qpn_free(&fast->qps, &qp[i]);
 	free(qp);
 }
 

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ffr/dir/dir.h"
 #include "ffr/fast/pvm.h"
 #include "tests/unit/lib/soft_pair.h"
 
@@ -127,13 +128,13 @@ static void who_connects_comes_together(void **state)
 
 	(void)state;
 	memcpy(to.dgid, c2->gid[0].raw, 16);
-	fast_meet(c3, &to); /* of another tenant: not allowed */
+	dir_meet(c3, &to); /* of another tenant: not allowed */
 	assert_ptr_not_equal(c2->fast, c3->fast);
 	memcpy(to.dgid, cont(1)->gid[0].raw, 16);
 	if (c2->fast == cont(1)->fast)
 		there_and_back(); /* c2 stays alone: it talks to nobody */
 	move();
-	fast_meet(c2, &to);
+	dir_meet(c2, &to);
 	assert_ptr_equal(c2->fast, cont(1)->fast);
 	assert_ptr_equal(cont(0)->fast, cont(1)->fast);
 	assert_int_equal(wanted, 0);
@@ -174,7 +175,7 @@ static void who_comes_later_is_met(void **state)
 	b->qp.attr.dest_qp_num = a->qp.qp_num;
 	a->qp.attr.dest_qp_num = b->qp.qp_num;
 	rig_state(&p.r, a, IBV_QPS_INIT);
-	/* nobody told fast_meet(): as if it had not been possible */
+	/* nobody told dir_meet(): as if it had not been possible */
 	rig_state(&p.r, b, IBV_QPS_RTR);
 	rig_state(&p.r, a, IBV_QPS_RTR);
 	rig_state(&p.r, a, IBV_QPS_RTS);
@@ -267,7 +268,7 @@ static void stalled_groups_meet(void **state)
 	memcpy(to.dgid, cont(1)->gid[0].raw, 16);
 	slow[0] = &p.s[1]->s;
 	slow[1] = &s->s;
-	assert_null(fast_meet(cont(2), &to));
+	assert_null(dir_meet(cont(2), &to));
 	assert_ptr_not_equal(cont(2)->fast, from);
 	assert_int_equal(wanted, 1);
 	assert_true(fast_settle(p.r.f));

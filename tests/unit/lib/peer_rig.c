@@ -34,15 +34,15 @@ void fast_unlock(struct fast *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static struct node *node_of(struct fast *f)
+static struct node *node_of(struct backend *be)
 {
-	return (struct node *)((char *)f - offsetof(struct node, f));
+	return (struct node *)((char *)be - offsetof(struct node, be));
 }
 
-int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
-		const struct wire_hello *theirs)
+static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+		       const struct wire_hello *theirs)
 {
-	struct node *n = node_of(f);
+	struct node *n = node_of(be);
 
 	assert_int_equal(lock_held, 1);
 	assert_null(p->tcp);
@@ -63,18 +63,23 @@ static void tcp_free(struct wire_peer *p)
 	p->tcp = NULL;
 }
 
-void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
+static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
 {
 	assert_int_equal(lock_held, 1);
 	assert_non_null(p->tcp);
 	assert_non_null(why);
 	tcp_free(p);
-	node_of(f)->detached++;
+	node_of(be)->detached++;
 }
 
-void dir_want_host(struct router *r, const char *host)
+static const struct backend_ops rig_ops = {
+	.wire_attach = wire_attach,
+	.wire_detach = wire_detach,
+};
+
+static void want_host(void *arg, const char *host)
 {
-	struct node *n = (struct node *)((char *)r - offsetof(struct node, r));
+	struct node *n = arg;
 
 	assert_int_equal(lock_held, 0);
 	n->asked++;
@@ -116,16 +121,32 @@ void node_prepare(int i)
 	pthread_mutex_init(&n->f.lock, NULL);
 	n->f.first = n->f.threads[0] = &n->f;
 	n->f.num_threads = 1;
+	n->f.be = &n->be;
+	n->be.ops = &rig_ops;
 	n->r.fast = &n->f;
 }
 
 int node_start(int i, char *err, size_t size)
 {
 	struct node *n = &nodes[i];
+	const struct tls_files files = conf_tls_files(&n->r.conf);
+	const struct peers_conf conf = {
+		.loop = &n->r.loop,
+		.fast = &n->f,
+		.host = n->r.conf.hostname,
+		.instance = n->r.instance,
+		.cluster = n->r.conf.cluster,
+		.listen = n->r.conf.wire_listen,
+		.advertise = n->r.conf.wire_advertise,
+		.check_addr = n->r.conf.wire_check_addr,
+		.tls = n->r.conf.wire_tls ? &files : NULL,
+	};
 	int rc;
 
 	assert_int_equal(uv_loop_init(&n->r.loop), 0);
-	rc = peers_init(&n->r, err, size);
+	rc = peers_create(&n->r.peers, &conf, err, size);
+	if (!rc)
+		peers_on_stranger(n->r.peers, want_host, n);
 	n->up = !rc;
 	if (rc) {
 		uv_run(&n->r.loop, UV_RUN_DEFAULT);
@@ -156,7 +177,7 @@ void node_down(int i)
 	if (!n->up)
 		return;
 	n->up = false;
-	peers_fini(&n->r);
+	peers_free(n->r.peers);
 	uv_run(&n->r.loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&n->r.loop), 0);
 	node_conf_free(i);
@@ -194,7 +215,7 @@ struct wire_peer *node_tell(int at, int of)
 
 	wire_of(of, wire, sizeof(wire));
 	fast_lock(&n->f);
-	p = peer_of_host(&n->r, host, nodes[of].r.instance, wire, true);
+	p = peer_of_host(n->r.peers, host, nodes[of].r.instance, wire, true);
 	fast_unlock(&n->f);
 	assert_non_null(p);
 	return p;

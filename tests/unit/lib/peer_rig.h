@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/fast/backend.h"
 #include "ffr/peer/peer.h"
 #include "ffr/peer/internal.h"
 #include "ffr/peer/io.h"
@@ -27,10 +27,11 @@ struct wire_tcp {
 struct node {
 	struct router r;
 	struct fast f;
+	struct backend be;
 	bool up;
 	bool refuse; /* wire_attach() fails */
 	uint32_t attached, detached;
-	uint32_t asked; /* dir_want_host() */
+	uint32_t asked; /* peers_on_stranger() */
 	char asked_for[WIRE_HOST_SZ];
 };
 

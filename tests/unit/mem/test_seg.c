@@ -17,19 +17,17 @@
 
 #include <cmocka.h>
 
-#include "ffr/fast/fast.h"
 #include "ffr/mem/shadow.h"
 
 static struct tenant tenant;
 static struct container cont = { .of = &tenant };
-static struct fast fast = { .conf = FAST_CONF_DEFAULT };
 static struct session ses;
 
 static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
-	ses.fast = &fast;
+	ses.node = -1;
 	ses.cont = &cont;
 	return 0;
 }

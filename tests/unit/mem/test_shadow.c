@@ -20,7 +20,6 @@
 #include <cmocka.h>
 
 #include "ffr/abi/ff_vma.h"
-#include "ffr/fast/fast.h"
 #include "ffr/mem/shadow.h"
 
 #define PG     ((uint64_t)FF_PAGE)
@@ -65,7 +64,6 @@ static int hooked_open(const char *path, int flags)
 
 static struct tenant tenant;
 static struct container cont = { .of = &tenant };
-static struct fast fast = { .conf = FAST_CONF_DEFAULT };
 static struct session ses;
 static pid_t child; /* has what the test has mapped when it calls child_start() */
 
@@ -73,7 +71,7 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
-	ses.fast = &fast;
+	ses.node = -1;
 	ses.cont = &cont;
 	ses.maps_fd = -1;
 	return 0;

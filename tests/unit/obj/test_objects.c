@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/obj/objects.h"
 
 static void handles_are_found_and_never_zero(void **state)
 {
@@ -106,75 +106,75 @@ static void tables_agree_with_a_list(void **state)
 static void qp_numbers_are_unique_and_not_reused(void **state)
 {
 	enum { N = 3000 };
-	struct fast f = { .first = &f };
+	struct qp_table t = { 0 };
 	struct qp *qp = calloc(N, sizeof(*qp));
 	struct qp extra = { 0 };
 	uint32_t old;
 
 	(void)state;
 	for (int i = 0; i < N; i++) {
-		assert_int_equal(qpn_alloc(&f, &qp[i]), 0);
+		assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
 		assert_in_range(qp[i].qp_num, 2, 0xffffff);
 	}
 	for (int i = 0; i < N; i++)
-		assert_ptr_equal(qp_by_num(&f, qp[i].qp_num), &qp[i]);
-	assert_null(qp_by_num(&f, 0));
-	assert_null(qp_by_num(&f, 1));
-	assert_null(qp_by_num(&f, qp[0].qp_num + 0x1000000));
+		assert_ptr_equal(qp_by_num(&t, qp[i].qp_num), &qp[i]);
+	assert_null(qp_by_num(&t, 0));
+	assert_null(qp_by_num(&t, 1));
+	assert_null(qp_by_num(&t, qp[0].qp_num + 0x1000000));
 
 	old = qp[7].qp_num;
-	qpn_free(&f, &qp[7]);
-	assert_null(qp_by_num(&f, old));
+	qpn_free(&t, &qp[7]);
+	assert_null(qp_by_num(&t, old));
 	for (int i = 0; i < 10000; i++) {
-		assert_int_equal(qpn_alloc(&f, &extra), 0);
+		assert_int_equal(qpn_alloc(&t, &extra), 0);
 		assert_int_not_equal(extra.qp_num, old);
-		qpn_free(&f, &extra);
+		qpn_free(&t, &extra);
 	}
-	qpn_free(&f, &extra); /* twice: nothing happens */
-	qpn_free(&f, &qp[7]);
+	qpn_free(&t, &extra); /* twice: nothing happens */
+	qpn_free(&t, &qp[7]);
 	for (int i = 0; i < N; i++)
-		qpn_free(&f, &qp[i]);
-	assert_int_equal(f.qp_tab_used, 0);
-	assert_null(qp_by_num(&f, qp[0].qp_num));
-	free(f.qp_tab);
+		qpn_free(&t, &qp[i]);
+	assert_int_equal(t.used, 0);
+	assert_null(qp_by_num(&t, qp[0].qp_num));
+	free(t.slot);
 	free(qp);
 }
 
 static void qp_numbers_wrap_past_the_reserved(void **state)
 {
-	struct fast f = { .first = &f, .qpn_next = 0xfffffe };
+	struct qp_table t = { .next = 0xfffffe };
 	struct qp qp[4] = { 0 };
 
 	(void)state;
 	for (int i = 0; i < 4; i++)
-		assert_int_equal(qpn_alloc(&f, &qp[i]), 0);
+		assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
 	assert_int_equal(qp[0].qp_num, 0xfffffe); /* the next one is multicast's */
 	assert_int_equal(qp[1].qp_num, 2);
 	assert_int_equal(qp[2].qp_num, 3);
 	assert_int_equal(qp[3].qp_num, 4);
 	for (int i = 0; i < 4; i++)
-		qpn_free(&f, &qp[i]);
-	free(f.qp_tab);
+		qpn_free(&t, &qp[i]);
+	free(t.slot);
 }
 
 static void containers_are_found_within_their_tenant(void **state)
 {
-	struct fast f = { .first = &f };
+	struct container_list l = LIST_HEAD_INITIALIZER(l);
 	struct container a = { .tenant = "red", .lid = 5, .num_gids = 2 };
 	struct container b = { .tenant = "blue", .lid = 5, .num_gids = 1 };
 	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff, 10, 77, 0, 2 } };
 
 	(void)state;
 	a.gid[1] = b.gid[0] = gid;
-	LIST_INSERT_HEAD(&f.containers, &a, entry);
-	LIST_INSERT_HEAD(&f.containers, &b, entry);
-	assert_ptr_equal(container_by_gid(&f, "red", &gid), &a);
-	assert_ptr_equal(container_by_gid(&f, "blue", &gid), &b);
-	assert_null(container_by_gid(&f, "green", &gid));
-	assert_ptr_equal(container_by_lid(&f, "red", 5), &a);
-	assert_null(container_by_lid(&f, "red", 6));
+	LIST_INSERT_HEAD(&l, &a, entry);
+	LIST_INSERT_HEAD(&l, &b, entry);
+	assert_ptr_equal(container_by_gid(&l, "red", &gid), &a);
+	assert_ptr_equal(container_by_gid(&l, "blue", &gid), &b);
+	assert_null(container_by_gid(&l, "green", &gid));
+	assert_ptr_equal(container_by_lid(&l, "red", 5), &a);
+	assert_null(container_by_lid(&l, "red", 6));
 	gid.raw[15]++;
-	assert_null(container_by_gid(&f, "red", &gid));
+	assert_null(container_by_gid(&l, "red", &gid));
 }
 
 int main(void)

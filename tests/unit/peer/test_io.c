@@ -30,7 +30,6 @@
 
 #include <cmocka.h>
 
-#include "ffr/conf.h"
 #include "ffr/peer/tls.h"
 #include "ffr/peer/io.h"
 #include "tests/unit/lib/certs.h"
@@ -583,7 +582,7 @@ static void bench(void)
 
 static int setup(void **state)
 {
-	struct ffr_conf conf = { .wire_cert = cert, .wire_key = key, .wire_ca = ca };
+	const struct tls_files files = { .cert = cert, .key = key, .ca = ca };
 	struct authority a;
 	char err[256];
 
@@ -597,7 +596,7 @@ static int setup(void **state)
 	authority_make(&a, "test", ca);
 	cert_make(&a, "h0", "h0", 1, cert, key);
 	authority_free(&a);
-	tls = peer_tls_create(&conf, err, sizeof(err));
+	tls = tls_create(&files, err, sizeof(err));
 	if (getenv("WIRE_IO_BENCH"))
 		bench();
 	return tls ? 0 : -1;

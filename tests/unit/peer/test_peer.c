@@ -321,7 +321,7 @@ static void down_is_not_tried(void **state)
 	(void)state;
 	up_two();
 	fast_lock(&nodes[A].f);
-	peer_of_host(&nodes[A].r, "b", nodes[B].r.instance, "tcp:127.0.0.1:1", false);
+	peer_of_host(nodes[A].r.peers, "b", nodes[B].r.instance, "tcp:127.0.0.1:1", false);
 	fast_unlock(&nodes[A].f);
 	want(A, B);
 	UNTIL(!ctl_at(A, B)->kicked);
@@ -344,15 +344,16 @@ static void what_the_orchestrator_says(void **state)
 	memset(longer, 'x', sizeof(longer));
 	longer[sizeof(longer) - 1] = '\0';
 	fast_lock(&nodes[A].f);
-	assert_null(peer_of_host(r, "a", "i", "tcp:127.0.0.1:1", true)); /* that is us */
-	assert_null(peer_of_host(r, "", "i", "tcp:127.0.0.1:1", true));
-	assert_null(peer_of_host(r, longer, "i", "tcp:127.0.0.1:1", true));
-	assert_null(peer_of_host(r, "b", longer, "tcp:127.0.0.1:1", true));
-	assert_int_equal(peer_of_host(r, "b", "i", longer, true)->addr.ss_family, 0);
-	assert_int_equal(peer_of_host(r, "c", NULL, NULL, true)->addr.ss_family, 0);
-	assert_int_equal(peer_of_host(r, "b", "i", "tcp:[::1]:1", true)->addr.ss_family, AF_INET6);
+	assert_null(peer_of_host(r->peers, "a", "i", "tcp:127.0.0.1:1", true)); /* that is us */
+	assert_null(peer_of_host(r->peers, "", "i", "tcp:127.0.0.1:1", true));
+	assert_null(peer_of_host(r->peers, longer, "i", "tcp:127.0.0.1:1", true));
+	assert_null(peer_of_host(r->peers, "b", longer, "tcp:127.0.0.1:1", true));
+	assert_int_equal(peer_of_host(r->peers, "b", "i", longer, true)->addr.ss_family, 0);
+	assert_int_equal(peer_of_host(r->peers, "c", NULL, NULL, true)->addr.ss_family, 0);
+	assert_int_equal(peer_of_host(r->peers, "b", "i", "tcp:[::1]:1", true)->addr.ss_family,
+			 AF_INET6);
 	fast_unlock(&nodes[A].f);
-	assert_string_equal(peers_wire(r), r->conf.wire_listen);
+	assert_string_equal(peers_wire(r->peers), r->conf.wire_listen);
 }
 
 static void unused_hosts_are_forgotten(void **state)
@@ -488,7 +489,7 @@ static void refused_for_what_is_not_known(void **state)
 	assert_int_equal(answer_to(&w, addr_of(B)), WIRE_INSTANCE);
 	assert_int_equal(nodes[A].asked, 2);
 	fast_lock(&nodes[A].f);
-	peer_of_host(&nodes[A].r, "b", nodes[B].r.instance, "tcp:127.0.0.1:1", false);
+	peer_of_host(nodes[A].r.peers, "b", nodes[B].r.instance, "tcp:127.0.0.1:1", false);
 	fast_unlock(&nodes[A].f);
 	make_hello(&w);
 	assert_int_equal(answer_to(&w, addr_of(B)), WIRE_DOWN);
@@ -522,7 +523,7 @@ static void translated_addresses(void **state)
 	(void)state;
 	up_two();
 	node_down(B);
-	nodes[A].r.conf.wire_check_addr = false;
+	nodes[A].r.peers->conf.check_addr = false;
 	make_hello(&w);
 	fd = dial(A, addr_of(C));
 	assert_int_equal(send(fd, &w, sizeof(w), 0), sizeof(w));
@@ -865,7 +866,7 @@ static void tls_meets(void **state)
 		nodes_meet();
 		/* the certificate is the proof, whatever the address */
 		fast_lock(&nodes[B - from].f);
-		peer_of_host(&nodes[B - from].r, from ? "b" : "a", nodes[from].r.instance,
+		peer_of_host(nodes[B - from].r.peers, from ? "b" : "a", nodes[from].r.instance,
 			     "tcp:127.0.0.1:1", true);
 		fast_unlock(&nodes[B - from].f);
 		want(from, B - from);

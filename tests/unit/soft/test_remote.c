@@ -330,7 +330,7 @@ static void mapping(void **state)
 	hosts_expect_none(&t, 0);
 	t.h[0].o.map = MAP_OK;
 	t.h[0].r.f->sleeping = true;
-	soft_remote_changed(t.h[0].r.f, &t.h[0].remote);
+	remote_changed(t.h[0].r.f, &t.h[0].remote);
 	t.h[0].r.f->sleeping = false;
 	assert_int_equal(read(t.h[0].r.f->stop_fd, &woken, sizeof(woken)), sizeof(woken));
 	hosts_run(&t);
@@ -358,7 +358,7 @@ static void moved(void **state)
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
 	t.h[0].remote.epoch = 2;
-	soft_remote_changed(t.h[0].r.f, &t.h[0].remote);
+	remote_changed(t.h[0].r.f, &t.h[0].remote);
 	hosts_rdma(&t, FF_OP_WRITE, 1, 0, 0, 100);
 	hosts_run(&t);
 	for (int i = 0; i < 3; i++) {
@@ -378,7 +378,7 @@ static void denied(void **state)
 	(void)state;
 	hosts_up(&t, IBV_QPT_RC);
 	t.h[0].o.is_denied = t.h[1].o.is_denied = true;
-	soft_policy_changed(t.h[1].r.f);
+	remote_policy_changed(t.h[1].r.f);
 	assert_int_equal(t.h[1].qp->qp.state, IBV_QPS_ERR);
 	assert_int_equal(rig_async(t.h[1].s, &handle), IBV_EVENT_QP_FATAL + 1);
 	hosts_down(&t);

@@ -113,7 +113,7 @@ static void unknown_sender(void **state)
 	hosts_run(t);
 	hosts_expect_none(t, 1);
 	t->h[1].remote.epoch = epoch;
-	soft_remote_changed(t->h[1].r.f, &t->h[1].remote);
+	remote_changed(t->h[1].r.f, &t->h[1].remote);
 	hosts_expect_none(t,
 			  1); /* whoever brings the news has no time for memory that may be slow */
 	hosts_run(t);
@@ -130,7 +130,7 @@ static void unknown_sender(void **state)
 	post(&u, &u.ah, 20, t->h[1].qp->qp.qp_num, 0x1111, 1);
 	hosts_run(t);
 	t->h[1].remote.epoch = epoch + 1;
-	soft_remote_changed(t->h[1].r.f, &t->h[1].remote);
+	remote_changed(t->h[1].r.f, &t->h[1].remote);
 	hosts_run(t);
 	hosts_expect_none(t, 1);
 	ud_down(&u);
@@ -152,7 +152,7 @@ static void unknown_receiver(void **state)
 	hosts_run(t);
 	hosts_expect_none(t, 0);
 	t->h[0].remote.epoch = epoch;
-	soft_remote_changed(t->h[0].r.f, &t->h[0].remote);
+	remote_changed(t->h[0].r.f, &t->h[0].remote);
 	hosts_run(t);
 	hosts_expect(t, 0, 2, IBV_WC_SUCCESS);
 	hosts_expect(t, 1, 1, IBV_WC_SUCCESS);

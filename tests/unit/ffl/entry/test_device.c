@@ -3,7 +3,7 @@
  * test_device.c - the control side of the library as a program sees it, against a router on a
  * socket: list, open, queries of every length, events, PDs, AHs, fork, a router that dies.
  *
- * build: tests/unit/lib/ffl_router.c ffl/verbs/ah.c ffl/verbs/async.c ffl/session/call.c ffl/session/slot.c ffl/session/context.c ffl/entry/device.c ffl/verbs/domain.c ffl/entry/enum.c ffl/entry/ops.c ffl/session/log.c ffl/verbs/pd.c ffl/verbs/query.c ffl/session/table.c ffl/entry/import.c ffl/verbs/xrc.c
+ * build: tests/unit/lib/ffl_router.c ffl/verbs/ah.c ffl/verbs/async.c ffl/session/call.c ffl/session/slot.c ffl/session/context.c ffl/entry/context.c ffl/entry/device.c ffl/verbs/domain.c ffl/entry/enum.c ffl/entry/ops.c ffl/session/log.c ffl/verbs/pd.c ffl/verbs/query.c ffl/session/table.c ffl/entry/import.c ffl/verbs/xrc.c
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
