@@ -138,11 +138,14 @@ static void *move_pages(void *arg)
 		for (unsigned i = 0; i < num_clients; i++) {
 			uint8_t *page = client[i].bad;
 
-			CHECK(mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, other) == other);
-			CHECK(mremap(other, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) == page);
+			CHECK(mremap(page, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, other) ==
+			      other);
+			CHECK(mremap(other, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, page) ==
+			      page);
 			munmap(page, PAGE);
 			CHECK(mmap(page, PAGE, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == page);
+				   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
+				   0) == page);
 		}
 	return NULL;
 }

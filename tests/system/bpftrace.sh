@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns
 # sanitized: no
 # timeout: 120
 # bpftrace.sh - the static tracepoints, by the scripts of deploy/bpftrace/: each hop of requests is

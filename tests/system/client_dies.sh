@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
 # hosts: yes
-# brief: no
+# brief: netns system-san
 # client_dies.sh - kill -9 of programs in the middle of traffic, many times: the router closes their
 # objects, other containers go on undisturbed, and everything works afterwards.
 . "$(dirname "$0")/../lib/lab.sh"

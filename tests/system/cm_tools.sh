@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns docker hosts
 # timeout: 180
 # sanitized: no
 # hosts: yes

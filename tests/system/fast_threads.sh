@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns
 # engines: netns
 # timeout: 240
 # fast_threads.sh - a router with two fast threads: containers that talk come together, loads are

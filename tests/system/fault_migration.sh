@@ -3,7 +3,7 @@
 # timeout: 900
 # engines: netns
 # hosts: only
-# brief: no
+# brief: none
 # sanitized: no
 # fault_migration.sh - a container moves $MIGRATIONS times in a row among three hosts while another
 # sends to it: it loses its connections, connects again, and nothing that it sent to an old place is seen

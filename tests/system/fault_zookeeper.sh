@@ -3,7 +3,7 @@
 # timeout: 300
 # engines: netns
 # hosts: only
-# brief: no
+# brief: none
 # sanitized: no
 # fault_zookeeper.sh - the ensemble under traffic: one node of three is killed, then the majority, and
 # all are started again; and a router that stood still until its session expired.

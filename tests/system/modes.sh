@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
 # hosts: yes
-# brief: no
+# brief: netns
 # modes.sh - the same programs in each channel mode of the containers; in socket and adaptive mode an
 # idle router costs no CPU.
 . "$(dirname "$0")/../lib/lab.sh"

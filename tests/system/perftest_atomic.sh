@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns
 # timeout: 120
 # hosts: yes
 # perftest_atomic.sh - ib_atomic_bw and ib_atomic_lat with their options.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns
 # timeout: 180
 # hosts: yes
 # perftest_read.sh - ib_read_bw and ib_read_lat with their options.

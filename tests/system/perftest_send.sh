@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 300
 # hosts: yes
-# brief: no
+# brief: netns docker
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"

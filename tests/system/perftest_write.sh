@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
 # hosts: yes
-# brief: no
+# brief: netns
 # perftest_write.sh - ib_write_bw and ib_write_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"

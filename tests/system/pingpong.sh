@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns docker hosts
 # timeout: 180
 # hosts: yes
 # pingpong.sh - rdma-core's ping-pong programs between two containers, with their options.

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* brief: netns system-san */
 /* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
 /* timeout: 300 */
 /*

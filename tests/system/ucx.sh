@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns docker
 # timeout: 120
 # hosts: yes
 # ucx.sh - Debian's UCX over the verbs transports only, no shared memory and no TCP: what it makes of

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# brief: netns system-san
 # timeout: 240
 # hosts: yes
 # verbs_xrc.sh - XRC between two containers: ibv_xsrq_pingpong with one client and with several,
