@@ -40,6 +40,7 @@ struct router {
 	struct orch *orch;   /* NULL in tests */
 	struct peers *peers; /* other hosts' routers; NULL: a single host */
 	struct cm *cm;
+	const struct ctl_cm_ops *cm_ops; /* ctl/ctl.h */
 	struct metrics *metrics;	 /* NULL: nobody is told */
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */

@@ -15,7 +15,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ffr/cm/cm.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
@@ -281,8 +280,9 @@ bool session_end_some(struct session *s, uint64_t until)
 	while (s->end_step < sizeof(order) / sizeof(order[0])) {
 		enum obj_kind kind = order[s->end_step];
 
-		if (kind == OBJ_CM_ID ? cm_session_gone(s, &s->end_at, TEARDOWN_BATCH) :
-					table_clear_some(s, kind)) {
+		if (kind == OBJ_CM_ID ?
+			    s->conn->r->cm_ops->session_gone(s, &s->end_at, TEARDOWN_BATCH) :
+			    table_clear_some(s, kind)) {
 			s->end_step++;
 			s->end_at = 0;
 		}
