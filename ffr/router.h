@@ -37,8 +37,9 @@ struct router {
 	struct backend backend;
 	struct fast *fast; /* the first one */
 	struct ctl_threads threads;
-	struct orch *orch;   /* NULL in tests */
-	struct peers *peers; /* other hosts' routers; NULL: a single host */
+	struct orch *orch;	       /* NULL in tests */
+	const struct ctl_hooks *hooks; /* orch's; ctl/ctl.h */
+	struct peers *peers;	       /* other hosts' routers; NULL: a single host */
 	struct cm *cm;
 	const struct ctl_cm_ops *cm_ops; /* ctl/ctl.h */
 	struct metrics *metrics;	 /* NULL: nobody is told */

@@ -152,6 +152,18 @@ struct ctl_cm_ops {
 	bool (*channel_gone)(struct channel *ch, uint32_t num);
 };
 
+/*
+ * What the orchestrator's client wants to know of what clients do; given with it, struct router's orch.
+ * They never wait, and never fail.
+ */
+struct ctl_hooks {
+	void (*mr_added)(struct orch *o, const struct mr *mr);
+	void (*rkey_gone)(struct orch *o, uint32_t container, uint32_t rkey);
+	void (*session_gone)(struct orch *o, uint32_t container,
+			     uint32_t session);	 /* all its rkeys */
+	void (*session_changed)(struct orch *o); /* one has begun, or ended */
+};
+
 /* mr.c and friends: free an object that fast code no longer knows. No lock. */
 void ctl_mr_free(struct mr *mr);
 void ctl_dm_free(struct dm *dm);

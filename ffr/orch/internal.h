@@ -39,6 +39,13 @@ struct orch {
 	uv_timer_t active;
 };
 
+/* What ctl/ tells (struct ctl_hooks): of a registered MR, of one that goes, of all of a session. */
+void orch_map_publish(struct orch *o, const struct mr *mr);
+void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey);
+void orch_session_gone(struct orch *o, uint32_t container, uint32_t session);
+/* ... and that a session has begun, or ended */
+void orch_container_active(struct orch *o);
+
 int orch_map_init(struct orch *o);  /* its handles: 0 or -errno */
 void orch_map_up(struct orch *o);   /* publish everything that there is */
 void orch_map_down(struct orch *o); /* nothing is published any more, nor to be */

@@ -24,6 +24,7 @@
 #include "ffo/base/address.h"
 #include "ffo/server/ffo.h"
 #include "ffr/ctl/container.h"
+#include "ffr/ctl/ctl.h"
 #include "ffr/dir/dir.h"
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
@@ -397,6 +398,13 @@ static int orch_init(struct orch *o)
 	return orch_map_init(o);
 }
 
+static const struct ctl_hooks hooks = {
+	.mr_added = orch_map_publish,
+	.rkey_gone = orch_map_withdraw,
+	.session_gone = orch_session_gone,
+	.session_changed = orch_container_active,
+};
+
 int orch_start(struct router *r)
 {
 	struct orch *o = calloc(1, sizeof(*o));
@@ -420,6 +428,7 @@ int orch_start(struct router *r)
 	if (o->tls && tls_has_list(o->tls))
 		uv_timer_start(&o->look, on_look, TLS_LOOK, TLS_LOOK);
 	r->orch = o;
+	r->hooks = &hooks;
 	orch_connect(o);
 	return 0;
 }

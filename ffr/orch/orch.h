@@ -26,11 +26,4 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
  */
 struct container *orch_container(struct router *r, const struct ffo_container *info, int *err);
 
-/* Tell of a registered MR, of one that goes, of all of a session. Never waits, never fails. */
-void orch_map_publish(struct orch *o, const struct mr *mr);
-void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey);
-void orch_session_gone(struct orch *o, uint32_t container, uint32_t session);
-/* A session has begun, or ended. */
-void orch_container_active(struct orch *o);
-
 #endif

@@ -25,36 +25,7 @@
 		}                                                                                  \
 	} while (0)
 
-/* There is no orchestrator (router.orch is NULL), so nobody calls these. */
-void orch_map_publish(struct orch *o, const struct mr *mr)
-{
-	(void)o;
-	(void)mr;
-	abort();
-}
-
-void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey)
-{
-	(void)o;
-	(void)container;
-	(void)rkey;
-	abort();
-}
-
-void orch_session_gone(struct orch *o, uint32_t container, uint32_t session)
-{
-	(void)o;
-	(void)container;
-	(void)session;
-	abort();
-}
-
-void orch_container_active(struct orch *o)
-{
-	(void)o;
-	abort();
-}
-
+/* There is no orchestrator (router.orch is NULL), so nobody calls it. */
 void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg)
 {
 	(void)o;
