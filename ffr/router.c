@@ -238,7 +238,8 @@ int router_init(struct router *r, char *err, size_t size)
 		return rc;
 	}
 	what = "directory";
-	rc = dir_init(r);
+	rc = dir_create(&(struct dir_conf){
+		.loop = &r->loop, .fast = r->fast, .host = r->conf.hostname, .peers = r->peers });
 	if (rc)
 		goto err;
 	what = "connection manager";
@@ -294,7 +295,7 @@ void router_fini(struct router *r)
 			container_stop(LIST_FIRST(&r->fast->containers));
 	cm_free(r->cm);
 	r->cm = NULL;
-	dir_fini(r);
+	dir_free(r->fast ? r->fast->dir : NULL);
 	peers_free(r->peers);
 	r->peers = NULL;
 	if (r->loop_ready) {

@@ -37,9 +37,11 @@ struct router {
 	struct backend backend;
 	struct fast *fast; /* the first one */
 	struct ctl_threads threads;
-	struct orch *orch;   /* NULL in tests */
-	struct peers *peers; /* other hosts' routers; NULL: a single host */
+	struct orch *orch;	       /* NULL in tests */
+	const struct ctl_hooks *hooks; /* orch's; ctl/ctl.h */
+	struct peers *peers;	       /* other hosts' routers; NULL: a single host */
 	struct cm *cm;
+	const struct ctl_cm_ops *cm_ops; /* ctl/ctl.h */
 	struct metrics *metrics;	 /* NULL: nobody is told */
 	struct admin *admin;		 /* NULL until the first answer of the orchestrator */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */

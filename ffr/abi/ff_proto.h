@@ -56,7 +56,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 #define FF_WITH_FDS(n)	 ((n) << 8)
 #define FF_RESP_FDS(fds) ((fds)&0xff)
 #define FF_REQ_FDS(fds)	 ((fds) >> 8)
-#define FF_MSG_TABLE(X)                                                                            \
+/* The device, the connection manager, and what of the device came later. */
+#define FF_DEVICE_MSGS(X)                                                                          \
 	X(1, HELLO, hello, ff_none, FF_WITH_FDS(2) | 3)                                            \
 	X(2, GET_SEG, get_seg, ff_none, 1)                                                         \
 	X(3, QUERY_DEVICE, query_device, ff_none, 0)                                               \
@@ -91,7 +92,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(33, IMPORT_MR, import_mr, ff_none, 0)                                                    \
 	X(34, MODIFY_CQ, modify_cq, ff_none, 0)                                                    \
 	X(35, ATTACH_MCAST, attach_mcast, ff_none, 0)                                              \
-	X(36, DETACH_MCAST, detach_mcast, ff_none, 0)                                              \
+	X(36, DETACH_MCAST, detach_mcast, ff_none, 0)
+#define FF_CM_MSGS(X)                                                                              \
 	X(40, CM_CREATE_ID, cm_create_id, ff_none, 0)                                              \
 	X(41, CM_DESTROY_ID, cm_destroy_id, ff_none, 0)                                            \
 	X(42, CM_BIND, cm_bind, ff_none, 0)                                                        \
@@ -110,7 +112,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(55, CM_JOIN, cm_join, ff_none, 0)                                                        \
 	X(56, CM_LEAVE, cm_leave, ff_none, 0)                                                      \
 	X(57, CM_WRITE_EVENT, cm_write_event, ff_cm_byte, 0)                                       \
-	X(58, CM_CREATE_QP, cm_create_qp, ff_none, 0)                                              \
+	X(58, CM_CREATE_QP, cm_create_qp, ff_none, 0)
+#define FF_LATER_MSGS(X)                                                                           \
 	X(60, ALLOC_MW, alloc_mw, ff_none, 0)                                                      \
 	X(61, DEALLOC_MW, dealloc_mw, ff_none, 0)                                                  \
 	X(62, ALLOC_NULL_MR, alloc_null_mr, ff_none, 0)                                            \
@@ -120,6 +123,7 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(66, REG_DMABUF_MR, reg_dmabuf_mr, ff_none, FF_WITH_FDS(1))                               \
 	X(67, ADVISE_MR, advise_mr, ff_none, 0)                                                    \
 	X(68, CHALLENGE, challenge, ff_none, 0)
+#define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
 #define X(num, NAME, name, tail, fds) FF_MSG_##NAME = num,

@@ -40,8 +40,8 @@ static int qp_type_of(const struct ff_cm_create_id_req *req)
 	}
 }
 
-int ctl_cm_create_id(struct ctl_call *c, const struct ff_cm_create_id_req *req,
-		     struct ff_cm_create_id_resp *resp)
+static int ctl_cm_create_id(struct ctl_call *c, const struct ff_cm_create_id_req *req,
+			    struct ff_cm_create_id_resp *resp)
 {
 	struct channel *ch = channel_get(c->s, req->channel);
 	int qp_type = qp_type_of(req);
@@ -57,8 +57,8 @@ int ctl_cm_create_id(struct ctl_call *c, const struct ff_cm_create_id_req *req,
 	return 0;
 }
 
-int ctl_cm_destroy_id(struct ctl_call *c, const struct ff_cm_destroy_id_req *req,
-		      struct ff_cm_destroy_id_resp *resp)
+static int ctl_cm_destroy_id(struct ctl_call *c, const struct ff_cm_destroy_id_req *req,
+			     struct ff_cm_destroy_id_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -69,7 +69,8 @@ int ctl_cm_destroy_id(struct ctl_call *c, const struct ff_cm_destroy_id_req *req
 	return 0;
 }
 
-int ctl_cm_bind(struct ctl_call *c, const struct ff_cm_bind_req *req, struct ff_cm_bind_resp *resp)
+static int ctl_cm_bind(struct ctl_call *c, const struct ff_cm_bind_req *req,
+		       struct ff_cm_bind_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 	struct cm_addr a;
@@ -85,8 +86,8 @@ int ctl_cm_bind(struct ctl_call *c, const struct ff_cm_bind_req *req, struct ff_
 	return err;
 }
 
-int ctl_cm_listen(struct ctl_call *c, const struct ff_cm_listen_req *req,
-		  struct ff_cm_listen_resp *resp)
+static int ctl_cm_listen(struct ctl_call *c, const struct ff_cm_listen_req *req,
+			 struct ff_cm_listen_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -94,8 +95,8 @@ int ctl_cm_listen(struct ctl_call *c, const struct ff_cm_listen_req *req,
 	return id ? cm_listen(id, req->backlog) : -EINVAL;
 }
 
-int ctl_cm_resolve_addr(struct ctl_call *c, const struct ff_cm_resolve_addr_req *req,
-			struct ff_cm_resolve_addr_resp *resp)
+static int ctl_cm_resolve_addr(struct ctl_call *c, const struct ff_cm_resolve_addr_req *req,
+			       struct ff_cm_resolve_addr_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -103,8 +104,8 @@ int ctl_cm_resolve_addr(struct ctl_call *c, const struct ff_cm_resolve_addr_req 
 	return id ? cm_resolve_addr(id, &req->src, &req->dst, req->timeout_ms) : -EINVAL;
 }
 
-int ctl_cm_resolve_route(struct ctl_call *c, const struct ff_cm_resolve_route_req *req,
-			 struct ff_cm_resolve_route_resp *resp)
+static int ctl_cm_resolve_route(struct ctl_call *c, const struct ff_cm_resolve_route_req *req,
+				struct ff_cm_resolve_route_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -112,8 +113,8 @@ int ctl_cm_resolve_route(struct ctl_call *c, const struct ff_cm_resolve_route_re
 	return id && req->timeout_ms ? cm_resolve_route(id) : -EINVAL;
 }
 
-int ctl_cm_query(struct ctl_call *c, const struct ff_cm_query_req *req,
-		 struct ff_cm_query_resp *resp)
+static int ctl_cm_query(struct ctl_call *c, const struct ff_cm_query_req *req,
+			struct ff_cm_query_resp *resp)
 {
 	const struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -123,8 +124,8 @@ int ctl_cm_query(struct ctl_call *c, const struct ff_cm_query_req *req,
 	return 0;
 }
 
-int ctl_cm_init_qp_attr(struct ctl_call *c, const struct ff_cm_init_qp_attr_req *req,
-			struct ff_cm_init_qp_attr_resp *resp)
+static int ctl_cm_init_qp_attr(struct ctl_call *c, const struct ff_cm_init_qp_attr_req *req,
+			       struct ff_cm_init_qp_attr_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -135,8 +136,8 @@ int ctl_cm_init_qp_attr(struct ctl_call *c, const struct ff_cm_init_qp_attr_req 
  * The QP is made in the client's other session and moved as the id wants it. What it needs for that
  * is known before, so only a lack of something can be in the way.
  */
-int ctl_cm_create_qp(struct ctl_call *c, const struct ff_cm_create_qp_req *req,
-		     struct ff_cm_create_qp_resp *resp)
+static int ctl_cm_create_qp(struct ctl_call *c, const struct ff_cm_create_qp_req *req,
+			    struct ff_cm_create_qp_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 	struct ctl_call dev = *c;
@@ -190,8 +191,8 @@ static int set_id_option(struct cm_id *id, uint32_t option, uint32_t value)
 	}
 }
 
-int ctl_cm_set_option(struct ctl_call *c, const struct ff_cm_set_option_req *req,
-		      struct ff_cm_set_option_resp *resp)
+static int ctl_cm_set_option(struct ctl_call *c, const struct ff_cm_set_option_req *req,
+			     struct ff_cm_set_option_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -207,8 +208,8 @@ int ctl_cm_set_option(struct ctl_call *c, const struct ff_cm_set_option_req *req
 
 /* ---- connections ---------------------------------------------------------------------------- */
 
-int ctl_cm_connect(struct ctl_call *c, const struct ff_cm_connect_req *req,
-		   struct ff_cm_connect_resp *resp)
+static int ctl_cm_connect(struct ctl_call *c, const struct ff_cm_connect_req *req,
+			  struct ff_cm_connect_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -216,8 +217,8 @@ int ctl_cm_connect(struct ctl_call *c, const struct ff_cm_connect_req *req,
 	return id ? cm_connect(id, req, c->tail, c->n_tail) : -EINVAL;
 }
 
-int ctl_cm_accept(struct ctl_call *c, const struct ff_cm_accept_req *req,
-		  struct ff_cm_accept_resp *resp)
+static int ctl_cm_accept(struct ctl_call *c, const struct ff_cm_accept_req *req,
+			 struct ff_cm_accept_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -225,8 +226,8 @@ int ctl_cm_accept(struct ctl_call *c, const struct ff_cm_accept_req *req,
 	return id ? cm_accept(id, req, c->tail, c->n_tail) : -EINVAL;
 }
 
-int ctl_cm_reject(struct ctl_call *c, const struct ff_cm_reject_req *req,
-		  struct ff_cm_reject_resp *resp)
+static int ctl_cm_reject(struct ctl_call *c, const struct ff_cm_reject_req *req,
+			 struct ff_cm_reject_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -234,8 +235,8 @@ int ctl_cm_reject(struct ctl_call *c, const struct ff_cm_reject_req *req,
 	return id ? cm_reject(id, req->reason, c->tail, c->n_tail) : -EINVAL;
 }
 
-int ctl_cm_establish(struct ctl_call *c, const struct ff_cm_establish_req *req,
-		     struct ff_cm_establish_resp *resp)
+static int ctl_cm_establish(struct ctl_call *c, const struct ff_cm_establish_req *req,
+			    struct ff_cm_establish_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -243,8 +244,8 @@ int ctl_cm_establish(struct ctl_call *c, const struct ff_cm_establish_req *req,
 	return id ? cm_establish(id, req->event, req->qp) : -EINVAL;
 }
 
-int ctl_cm_disconnect(struct ctl_call *c, const struct ff_cm_disconnect_req *req,
-		      struct ff_cm_disconnect_resp *resp)
+static int ctl_cm_disconnect(struct ctl_call *c, const struct ff_cm_disconnect_req *req,
+			     struct ff_cm_disconnect_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
@@ -254,8 +255,8 @@ int ctl_cm_disconnect(struct ctl_call *c, const struct ff_cm_disconnect_req *req
 
 /* ---- channels ------------------------------------------------------------------------------- */
 
-int ctl_cm_migrate_id(struct ctl_call *c, const struct ff_cm_migrate_id_req *req,
-		      struct ff_cm_migrate_id_resp *resp)
+static int ctl_cm_migrate_id(struct ctl_call *c, const struct ff_cm_migrate_id_req *req,
+			     struct ff_cm_migrate_id_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 	struct channel *ch = channel_get(c->s, req->channel);
@@ -277,8 +278,8 @@ int ctl_cm_migrate_id(struct ctl_call *c, const struct ff_cm_migrate_id_req *req
 	return 0;
 }
 
-int ctl_cm_write_event(struct ctl_call *c, const struct ff_cm_write_event_req *req,
-		       struct ff_cm_write_event_resp *resp)
+static int ctl_cm_write_event(struct ctl_call *c, const struct ff_cm_write_event_req *req,
+			      struct ff_cm_write_event_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 	struct channel *ch = channel_get(c->s, req->channel);
@@ -295,17 +296,34 @@ int ctl_cm_write_event(struct ctl_call *c, const struct ff_cm_write_event_req *r
 
 /* ---- multicast ------------------------------------------------------------------------------ */
 
-int ctl_cm_join(struct ctl_call *c, const struct ff_cm_join_req *req, struct ff_cm_join_resp *resp)
+static int ctl_cm_join(struct ctl_call *c, const struct ff_cm_join_req *req,
+		       struct ff_cm_join_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
 	return id ? cm_join(id, req, &resp->mc) : -EINVAL;
 }
 
-int ctl_cm_leave(struct ctl_call *c, const struct ff_cm_leave_req *req,
-		 struct ff_cm_leave_resp *resp)
+static int ctl_cm_leave(struct ctl_call *c, const struct ff_cm_leave_req *req,
+			struct ff_cm_leave_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
 
 	return id ? cm_leave(id, req->mc, &resp->events_reported) : -EINVAL;
 }
+
+/* ---- for ctl/ ------------------------------------------------------------------------------- */
+
+#define X(num, NAME, name, tail, fds) CTL_SERVE(name)
+FF_CM_MSGS(X)
+#undef X
+
+const struct ctl_cm_ops cm_ops = {
+	.serve = {
+#define X(num, NAME, name, tail, fds) [num] = serve_##name,
+		FF_CM_MSGS(X)
+#undef X
+	},
+	.session_gone = cm_session_gone,
+	.channel_gone = cm_channel_gone,
+};

@@ -14,18 +14,11 @@
 
 struct cm;
 
-/* The router's connection manager: its timer runs in r->loop. NULL with errno set. */
+/* The router's connection manager: its timer runs in r->loop, and clients' calls come to it. NULL with
+ * errno set. */
 struct cm *cm_create(struct router *r);
 /* No session is left. The memory goes when the loop has run. Takes NULL. */
 void cm_free(struct cm *cm);
-
-/*
- * The session ends: at most `num` of its ids, from table index *at on, are destroyed, as if it had said
- * so. True: it has no more; if not, once more with *at as it is now.
- */
-bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num);
-/* The channel is destroyed: likewise the ids that have it, at most `num`. True: there are no more. */
-bool cm_channel_gone(struct channel *ch, uint32_t num);
 
 /* What an operator sees of a container. */
 struct cm_counts {

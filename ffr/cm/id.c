@@ -32,6 +32,7 @@ struct cm *cm_create(struct router *r)
 	if (!cm)
 		return NULL;
 	cm->r = r;
+	r->cm_ops = &cm_ops;
 	cm->timer_at = UINT64_MAX;
 	TAILQ_INIT(&cm->timewait);
 	if (getrandom(&cm->random, sizeof(cm->random), GRND_NONBLOCK) < 0 || !cm->random)

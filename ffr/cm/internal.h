@@ -328,6 +328,12 @@ struct cm {
 /* A fresh id of that session and channel, or NULL: out of memory, or as many as it may have. */
 struct cm_id *cm_id_create(struct session *s, struct channel *ch, uint16_t ps, uint8_t qp_type);
 void cm_id_destroy(struct cm_id *id);
+/* Of cm_ops, the ends of a session and of a channel. */
+bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num);
+bool cm_channel_gone(struct channel *ch, uint32_t num);
+
+/* calls.c: what ctl/ calls */
+extern const struct ctl_cm_ops cm_ops;
 /* Enter a state that the operator counts, or leave it. */
 void cm_id_state(struct cm_id *id, enum cm_state state);
 uint64_t cm_now(const struct cm *cm); /* ms */

@@ -39,18 +39,15 @@ uint64_t ctl_hello_patience = 5000;
 
 /* ---- dispatch ------------------------------------------------------------------------------ */
 
-/* The handlers with their types; the table is FF_MSG_TABLE. */
-#define X(num, NAME, name, tail, fds)                                                              \
-	static int serve_##name(struct ctl_call *c, const void *req, void *resp)                   \
-	{                                                                                          \
-		return ctl_##name(c, req, resp);                                                   \
-	}
-FF_MSG_TABLE(X)
+/* FF_MSG_TABLE, but for the rows that are cm/'s. */
+#define X(num, NAME, name, tail, fds) CTL_SERVE(name)
+FF_DEVICE_MSGS(X)
+FF_LATER_MSGS(X)
 #undef X
 
-static int (*const serve[FF_MSG_NUM])(struct ctl_call *c, const void *req, void *resp) = {
+static ctl_serve_fn *const serve[FF_MSG_NUM] = {
 #define X(num, NAME, name, tail, fds) [num] = serve_##name,
-	FF_MSG_TABLE(X)
+	FF_DEVICE_MSGS(X) FF_LATER_MSGS(X)
 #undef X
 };
 
@@ -82,6 +79,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		.sender = m->sender,
 		.reply = reply,
 	};
+	ctl_serve_fn *fn;
 
 	if (conn->ses && conn->ses->mem_gone)
 		return "its shared memory is gone";
@@ -89,7 +87,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
-	*status = serve[m->hdr.type](&c, m->req, resp);
+	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->r->cm_ops->serve[m->hdr.type];
+	*status = fn(&c, m->req, resp);
 	keeper_call_ends();
 	quota_tell(conn->cont);
 	if (*status) {

@@ -128,8 +128,41 @@ struct ctl_call {
 #define X(num, NAME, name, tail, fds)                                                              \
 	int ctl_##name(struct ctl_call *c, const struct ff_##name##_req *req,                      \
 		       struct ff_##name##_resp *resp);
-FF_MSG_TABLE(X)
+FF_DEVICE_MSGS(X)
+FF_LATER_MSGS(X)
 #undef X
+
+/* A handler without its types, to be put into a table of those below. */
+#define CTL_SERVE(name)                                                                            \
+	static int serve_##name(struct ctl_call *c, const void *req, void *resp)                   \
+	{                                                                                          \
+		return ctl_##name(c, req, resp);                                                   \
+	}
+typedef int ctl_serve_fn(struct ctl_call *c, const void *req, void *resp);
+
+/* What the connection manager does for ctl/, which it tells with cm_create(). */
+struct ctl_cm_ops {
+	ctl_serve_fn *serve[FF_MSG_NUM]; /* of FF_CM_MSGS */
+	/*
+	 * The session ends: at most `num` of its ids, from table index *at on, are destroyed, as if it
+	 * had said so. True: it has no more; if not, once more with *at as it is now.
+	 */
+	bool (*session_gone)(struct session *s, uint32_t *at, uint32_t num);
+	/* The channel is destroyed: likewise the ids that have it, at most `num`. True: there are no more. */
+	bool (*channel_gone)(struct channel *ch, uint32_t num);
+};
+
+/*
+ * What the orchestrator's client wants to know of what clients do; given with it, struct router's orch.
+ * They never wait, and never fail.
+ */
+struct ctl_hooks {
+	void (*mr_added)(struct orch *o, const struct mr *mr);
+	void (*rkey_gone)(struct orch *o, uint32_t container, uint32_t rkey);
+	void (*session_gone)(struct orch *o, uint32_t container,
+			     uint32_t session);	 /* all its rkeys */
+	void (*session_changed)(struct orch *o); /* one has begun, or ended */
+};
 
 /* mr.c and friends: free an object that fast code no longer knows. No lock. */
 void ctl_mr_free(struct mr *mr);

@@ -13,7 +13,6 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
 #include "ffr/mem/dmabuf.h"
-#include "ffr/orch/orch.h"
 #include "ffr/mem/shadow.h"
 
 #define ACCESS_SUPPORTED                                                                           \
@@ -79,7 +78,7 @@ int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 	}
 	fast_unlock(f);
 	if (!err && c->r->orch)
-		orch_map_publish(c->r->orch, mr);
+		c->r->hooks->mr_added(c->r->orch, mr);
 	return err;
 }
 
@@ -141,7 +140,7 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 	if (err)
 		return err;
 	if (c->r->orch && mr->kind != MR_NULL)
-		orch_map_withdraw(c->r->orch, c->s->cont->id, mr->rkey);
+		c->r->hooks->rkey_gone(c->r->orch, c->s->cont->id, mr->rkey);
 	ctl_mr_free(mr);
 	return 0;
 }
@@ -286,8 +285,8 @@ unlock:
 	if (err)
 		return err;
 	if (c->r->orch) {
-		orch_map_withdraw(c->r->orch, c->s->cont->id, old.rkey);
-		orch_map_publish(c->r->orch, mr);
+		c->r->hooks->rkey_gone(c->r->orch, c->s->cont->id, old.rkey);
+		c->r->hooks->mr_added(c->r->orch, mr);
 	}
 	resp->lkey = mr->lkey;
 	resp->rkey = mr->rkey;

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "ffr/ctl/obj.h"
-#include "ffr/orch/orch.h"
 
 int ctl_alloc_mw(struct ctl_call *c, const struct ff_alloc_mw_req *req,
 		 struct ff_alloc_mw_resp *resp)
@@ -65,7 +64,7 @@ int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
 	if (err)
 		return err;
 	if (c->r->orch && mw->published)
-		orch_map_withdraw(c->r->orch, c->s->cont->id, mw->published);
+		c->r->hooks->rkey_gone(c->r->orch, c->s->cont->id, mw->published);
 	free(mw);
 	return 0;
 }

@@ -15,12 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "ffr/cm/cm.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
 #include "ffr/keeper/keeper.h"
-#include "ffr/orch/orch.h"
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/ctl/sysfs.h"
@@ -139,7 +137,7 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	*async_fd = pair[1];
 	*out = s;
 	if (r->orch)
-		orch_container_active(r->orch);
+		r->hooks->session_changed(r->orch);
 	return 0;
 
 err_maps:
@@ -259,14 +257,15 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 
 void session_end_begin(struct session *s)
 {
+	const struct router *r = s->conn->r;
 	struct fast *f = s->fast;
 
 	fast_lock(f);
 	s->closing = true;
 	fast_unlock(f);
-	if (s->conn->r->orch) {
-		orch_session_gone(s->conn->r->orch, s->cont->id, s->id);
-		orch_container_active(s->conn->r->orch);
+	if (r->orch) {
+		r->hooks->session_gone(r->orch, s->cont->id, s->id);
+		r->hooks->session_changed(r->orch);
 	}
 	import_session_end(s);
 }
@@ -281,8 +280,9 @@ bool session_end_some(struct session *s, uint64_t until)
 	while (s->end_step < sizeof(order) / sizeof(order[0])) {
 		enum obj_kind kind = order[s->end_step];
 
-		if (kind == OBJ_CM_ID ? cm_session_gone(s, &s->end_at, TEARDOWN_BATCH) :
-					table_clear_some(s, kind)) {
+		if (kind == OBJ_CM_ID ?
+			    s->conn->r->cm_ops->session_gone(s, &s->end_at, TEARDOWN_BATCH) :
+			    table_clear_some(s, kind)) {
 			s->end_step++;
 			s->end_at = 0;
 		}
@@ -294,6 +294,7 @@ bool session_end_some(struct session *s, uint64_t until)
 
 void session_end_finish(struct session *s)
 {
+	const struct router *r = s->conn->r;
 	struct fast *f = s->fast;
 
 	fast_lock(f);
@@ -301,8 +302,8 @@ void session_end_finish(struct session *s)
 	stats_add(&s->cont->stats, &s->stats);
 	lat_add(&s->cont->lat, &s->lat);
 	fast_unlock(f);
-	if (s->conn->r->orch)
-		orch_container_active(s->conn->r->orch);
+	if (r->orch)
+		r->hooks->session_changed(r->orch);
 	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
 		obj_table_free(&s->tab[kind]);
 	close(s->bell_fd);

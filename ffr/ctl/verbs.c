@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ffr/cm/cm.h"
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
@@ -348,7 +347,8 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 		return -EINVAL;
 	if (ch->o.refs)
 		return -EBUSY;
-	if (!cm_channel_gone(ch, CHANNEL_IDS)) /* others have their turn before the next part */
+	if (!c->r->cm_ops->channel_gone(
+		    ch, CHANNEL_IDS)) /* others have their turn before the next part */
 		return -EAGAIN;
 	fd = ch->fd;
 	err = ctl_obj_destroy(c, &ch->o);

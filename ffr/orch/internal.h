@@ -20,8 +20,9 @@ struct orch {
 	struct ffo_client *client; /* NULL: not connected */
 	struct tls *tls;	   /* NULL: the orchestrator is not at tls: */
 	bool up;		   /* synchronized: calls are let through */
-	bool told;		   /* router_ready() was called */
-	bool embedded;		   /* the thread runs */
+	void (*ready)(struct router *r);
+	bool told;     /* ready() was called */
+	bool embedded; /* the thread runs */
 	uv_timer_t retry, patience;
 	uv_timer_t look;   /* at the revocation list, where there is one */
 	unsigned int list; /* its number */
@@ -38,6 +39,13 @@ struct orch {
 	/* active.c */
 	uv_timer_t active;
 };
+
+/* What ctl/ tells (struct ctl_hooks): of a registered MR, of one that goes, of all of a session. */
+void orch_map_publish(struct orch *o, const struct mr *mr);
+void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey);
+void orch_session_gone(struct orch *o, uint32_t container, uint32_t session);
+/* ... and that a session has begun, or ended */
+void orch_container_active(struct orch *o);
 
 int orch_map_init(struct orch *o);  /* its handles: 0 or -errno */
 void orch_map_up(struct orch *o);   /* publish everything that there is */

@@ -10,8 +10,9 @@
 #include "ffo/client/client.h"
 #include "ffr/router.h"
 
-/* Connects, registers the host, attaches its containers, then calls router_ready(). 0 or -errno. */
-int orch_start(struct router *r);
+/* Connects, registers the host, attaches its containers, and calls ready() when it is known or cannot be
+ * reached. 0 or -errno. */
+int orch_start(struct router *r, void (*ready)(struct router *r));
 /* Closes it; its handles close while the loop runs, and then it is freed. NULL is fine. */
 void orch_stop(struct orch *o);
 
@@ -25,12 +26,5 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
  * A container of this host, as the orchestrator has it: attached, or as it says. NULL: *err is why.
  */
 struct container *orch_container(struct router *r, const struct ffo_container *info, int *err);
-
-/* Tell of a registered MR, of one that goes, of all of a session. Never waits, never fails. */
-void orch_map_publish(struct orch *o, const struct mr *mr);
-void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey);
-void orch_session_gone(struct orch *o, uint32_t container, uint32_t session);
-/* A session has begun, or ended. */
-void orch_container_active(struct orch *o);
 
 #endif

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "ffr/cm/cm.h"
-#include "ffr/orch/orch.h"
 #include "tests/lib/hello.h"
 
 #define MUST(cond)                                                                                 \
@@ -24,46 +23,6 @@
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
-
-/* There is no orchestrator (router.orch is NULL), so nobody calls these. */
-void orch_map_publish(struct orch *o, const struct mr *mr)
-{
-	(void)o;
-	(void)mr;
-	abort();
-}
-
-void orch_map_withdraw(struct orch *o, uint32_t container, uint32_t rkey)
-{
-	(void)o;
-	(void)container;
-	(void)rkey;
-	abort();
-}
-
-void orch_session_gone(struct orch *o, uint32_t container, uint32_t session)
-{
-	(void)o;
-	(void)container;
-	(void)session;
-	abort();
-}
-
-void orch_container_active(struct orch *o)
-{
-	(void)o;
-	abort();
-}
-
-void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg)
-{
-	(void)o;
-	(void)op;
-	(void)fields;
-	(void)cb;
-	(void)arg;
-	abort();
-}
 
 static void attach(struct ctl_rig *g, int i)
 {
