@@ -130,8 +130,8 @@ static enum ibv_wc_status bind_mr(struct pair *p, struct rig_qp *qp, const struc
 	return status(p->cq[1], 77, IBV_WC_BIND_MW);
 }
 
-static enum ibv_wc_status bind(struct pair *p, const struct mw *mw, uint64_t off, uint64_t len,
-			       uint32_t access, uint8_t low)
+static enum ibv_wc_status bind_window(struct pair *p, const struct mw *mw, uint64_t off,
+				      uint64_t len, uint32_t access, uint8_t low)
 {
 	return bind_mr(p, p->qp[1], mw, p->mr[1], off, len, access, low);
 }
@@ -191,7 +191,8 @@ static void type1_gives_its_part_and_rights(void **state)
 	assert_false(writes(&p, 100, mw->rkey, 8));	 /* bound to nothing */
 
 	old = mw->rkey;
-	assert_int_equal(bind(&p, mw, 100, 1000, IBV_ACCESS_REMOTE_WRITE, 7), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 100, 1000, IBV_ACCESS_REMOTE_WRITE, 7),
+			 IBV_WC_SUCCESS);
 	assert_int_equal(mw->rkey, (old & ~0xffu) | 7);
 	assert_int_equal(p.mr[1]->o.refs, 1);
 	memset(p.buf[0], 0x5a, BUF);
@@ -209,7 +210,8 @@ static void type1_gives_its_part_and_rights(void **state)
 
 	/* bound again: another part, other rights, and the rkey of before is dead */
 	old = mw->rkey;
-	assert_int_equal(bind(&p, mw, 0, 16, IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 8),
+	assert_int_equal(bind_window(&p, mw, 0, 16,
+				     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC, 8),
 			 IBV_WC_SUCCESS);
 	assert_int_equal(p.mr[1]->o.refs, 1);
 	assert_false(writes(&p, 100, old, 8));
@@ -221,7 +223,7 @@ static void type1_gives_its_part_and_rights(void **state)
 
 	/* to nothing */
 	old = mw->rkey;
-	assert_int_equal(bind(&p, mw, 0, 0, 0, 9), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 0, 0, 9), IBV_WC_SUCCESS);
 	assert_int_equal(p.mr[1]->o.refs, 0);
 	assert_int_equal(rdma(&p, FF_OP_READ, at(&p, 1, 0), old, 8), IBV_WC_REM_ACCESS_ERR);
 	revive(&p);
@@ -229,7 +231,7 @@ static void type1_gives_its_part_and_rights(void **state)
 	revive(&p);
 
 	/* destroyed while it is bound */
-	assert_int_equal(bind(&p, mw, 0, 16, RW, 10), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 16, RW, 10), IBV_WC_SUCCESS);
 	old = mw->rkey;
 	assert_true(writes(&p, 0, old, 8));
 	mw_free(&p, mw);
@@ -251,7 +253,7 @@ static void windows_serve_every_path(void **state)
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
 	for (uint32_t i = 0; i < BUF; i++)
 		p.buf[0][i] = (uint8_t)(i * 31 >> 3);
-	assert_int_equal(bind(&p, mw, 4096, 500000, RW, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 4096, 500000, RW, 1), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 4096, mw->rkey, 500000));
 	assert_memory_equal(p.buf[1] + 4096, p.buf[0], 500000);
 
@@ -290,13 +292,13 @@ static void bind_is_checked(void **state)
 		assert_null(mw->mr);                                                               \
 		revive(&p);                                                                        \
 	} while (0)
-	BAD(bind(&p, mw, 0, BUF + 1, RW, 1));
-	BAD(bind(&p, mw, BUF - 10, 11, RW, 1));
-	BAD(bind(&p, mw, (uint64_t)-10, 11, RW, 1));
-	BAD(bind(&p, mw, 1, UINT64_MAX, RW, 1));
-	BAD(bind(&p, mw, 0, 8, RW | IBV_ACCESS_ON_DEMAND, 1));
-	BAD(bind(&p, mw, 0, 8, RW | IBV_ACCESS_MW_BIND, 1));
-	BAD(bind(&p, mw, 0, 8, RW | IBV_ACCESS_ZERO_BASED, 1)); /* not for type 1 */
+	BAD(bind_window(&p, mw, 0, BUF + 1, RW, 1));
+	BAD(bind_window(&p, mw, BUF - 10, 11, RW, 1));
+	BAD(bind_window(&p, mw, (uint64_t)-10, 11, RW, 1));
+	BAD(bind_window(&p, mw, 1, UINT64_MAX, RW, 1));
+	BAD(bind_window(&p, mw, 0, 8, RW | IBV_ACCESS_ON_DEMAND, 1));
+	BAD(bind_window(&p, mw, 0, 8, RW | IBV_ACCESS_MW_BIND, 1));
+	BAD(bind_window(&p, mw, 0, 8, RW | IBV_ACCESS_ZERO_BASED, 1)); /* not for type 1 */
 	BAD(bind_mr(&p, p.qp[1], mw, plain, 0, 8, RW, 1));
 	BAD(bind_mr(&p, p.qp[1], mw, reader, 0, 8, IBV_ACCESS_REMOTE_WRITE, 1));
 	BAD(bind_mr(&p, p.qp[1], mw, reader, 0, 8, IBV_ACCESS_REMOTE_ATOMIC, 1));
@@ -304,10 +306,10 @@ static void bind_is_checked(void **state)
 	BAD(bind_mr(&p, p.qp[1], mw, p.mr[0], 0, 8, RW, 1)); /* another container's */
 	/* its handle means nothing in this session, or another window of it */
 	if (foreign->o.handle != mw->o.handle)
-		BAD(bind(&p, foreign, 0, 8, RW, 1));
+		BAD(bind_window(&p, foreign, 0, 8, RW, 1));
 	of_pd = mw_new(p.s[1], IBV_MW_TYPE_1);
 	of_pd->pd = &pd2;
-	BAD(bind(&p, of_pd, 0, 8, RW, 1));
+	BAD(bind_window(&p, of_pd, 0, 8, RW, 1));
 	assert_null(of_pd->mr);
 #undef BAD
 	/* the MR need not grant what the window does, but remote writes want local write */
@@ -315,7 +317,7 @@ static void bind_is_checked(void **state)
 			 IBV_WC_SUCCESS);
 	assert_int_equal(rdma(&p, FF_OP_READ, at(&p, 1, 0), mw->rkey, 8), IBV_WC_SUCCESS);
 	/* a failed bind leaves the window as it was */
-	assert_int_equal(bind(&p, mw, 0, BUF + 1, RW, 3), IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind_window(&p, mw, 0, BUF + 1, RW, 3), IBV_WC_MW_BIND_ERR);
 	revive(&p);
 	assert_int_equal(rdma(&p, FF_OP_READ, at(&p, 1, 0), mw->rkey, 8), IBV_WC_SUCCESS);
 
@@ -340,7 +342,7 @@ static void windows_are_of_their_pd(void **state)
 	(void)state;
 	pair_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 0, mw->rkey, 8));
 	p.qp[1]->qp.pd = &pd2;
 	assert_false(writes(&p, 0, mw->rkey, 8));
@@ -378,9 +380,9 @@ static void type2_is_its_qps_alone(void **state)
 	assert_int_equal(bind_mr(&p, q1, mw, p.mr[1], 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	assert_false(writes(&p, 0, mw->rkey, 8)); /* through p.qp, not q */
 	/* bound: not again, by nobody, before it was invalidated; by the other QP not at all */
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 2), IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 2), IBV_WC_MW_BIND_ERR);
 	revive(&p);
-	assert_int_equal(bind(&p, mw, 0, 0, 0, 2), IBV_WC_MW_BIND_ERR);
+	assert_int_equal(bind_window(&p, mw, 0, 0, 0, 2), IBV_WC_MW_BIND_ERR);
 	revive(&p);
 	assert_int_equal(local_inv(&p, mw->rkey), IBV_WC_MW_BIND_ERR);
 	revive(&p);
@@ -390,7 +392,7 @@ static void type2_is_its_qps_alone(void **state)
 	rig_qp_free(&p.r, q1);
 	assert_null(mw->mr);
 	assert_int_equal(p.mr[1]->o.refs, 0);
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 3), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 3), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 0, mw->rkey, 8));
 
 	old = mw->rkey;
@@ -407,9 +409,9 @@ static void type2_is_its_qps_alone(void **state)
 	revive(&p);
 
 	/* a bind of length 0 invalidates, too */
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 4), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 4), IBV_WC_SUCCESS);
 	old = mw->rkey;
-	assert_int_equal(bind(&p, mw, 0, 0, 0, 5), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 0, 0, 5), IBV_WC_SUCCESS);
 	assert_false(writes(&p, 0, old, 8));
 	assert_int_equal(p.mr[1]->o.refs, 0);
 
@@ -426,7 +428,8 @@ static void zero_based(void **state)
 	(void)state;
 	pair_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
-	assert_int_equal(bind(&p, mw, 1000, 64, RW | IBV_ACCESS_ZERO_BASED, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 1000, 64, RW | IBV_ACCESS_ZERO_BASED, 1),
+			 IBV_WC_SUCCESS);
 	memset(p.buf[0], 0x33, 64);
 	assert_int_equal(rdma(&p, FF_OP_WRITE, 0, mw->rkey, 64), IBV_WC_SUCCESS);
 	assert_memory_equal(p.buf[1] + 1000, p.buf[0], 64);
@@ -460,7 +463,7 @@ static void send_with_invalidate(void **state)
 	pair_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	one = mw_new(p.s[1], IBV_MW_TYPE_1);
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	rkey = mw->rkey;
 
 	/* no receive yet: it waits, and the window with it */
@@ -482,7 +485,7 @@ static void send_with_invalidate(void **state)
 	assert_false(writes(&p, 0, rkey, 8));
 
 	/* what is not a valid type 2 window bound to that QP cannot be invalidated */
-	assert_int_equal(bind(&p, one, 0, 4096, RW, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, one, 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	const uint32_t bad[] = { rkey, rkey ^ 0x10000, one->rkey, p.mr[1]->rkey, 0 };
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		rig_recv(&p.r, p.qp[1], 41, p.mr[1], at(&p, 1, 8192), 4096);
@@ -497,7 +500,8 @@ static void send_with_invalidate(void **state)
 	/* inline, and of many quanta */
 	p.r.f->conf.quantum = 4096;
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(bind(&p, mw, 0, 4096, RW, (uint8_t)(2 + i)), IBV_WC_SUCCESS);
+		assert_int_equal(bind_window(&p, mw, 0, 4096, RW, (uint8_t)(2 + i)),
+				 IBV_WC_SUCCESS);
 		rig_recv(&p.r, p.qp[1], 42, p.mr[1], at(&p, 1, 8192), 500000);
 		if (i) {
 			send_inv(&p, mw->rkey, 400000);
@@ -532,7 +536,7 @@ static void invalidate_under_way(void **state)
 	pair_up(&p, IBV_QPT_RC);
 	p.r.f->conf.quantum = 4096;
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
-	assert_int_equal(bind(&p, mw, 0, BUF, RW, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, BUF, RW, 1), IBV_WC_SUCCESS);
 	memset(p.buf[0], 0x11, BUF);
 	e = rig_sqe(p.qp[0], FF_OP_WRITE, 5);
 	rig_sge(e, p.mr[0], at(&p, 0, 0), 400000);
@@ -606,7 +610,7 @@ static void qp_types(void **state)
 	(void)state;
 	pair_up(&p, IBV_QPT_UC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 0, mw->rkey, 8));
 	assert_memory_equal(p.buf[1], p.buf[0], 8);
 	assert_int_equal(local_inv(&p, mw->rkey), IBV_WC_SUCCESS);
@@ -620,7 +624,7 @@ static void qp_types(void **state)
 
 	pair_up(&p, IBV_QPT_UD);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
-	assert_int_equal(bind(&p, mw, 0, 4096, RW, 1), IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_LOC_QP_OP_ERR);
 	mw_free(&p, mw);
 	pair_down(&p);
 }
@@ -753,19 +757,20 @@ static void changes_are_noted(void **state)
 	pair_up(&p, IBV_QPT_RC);
 	for (int i = 0; i < 3; i++)
 		mw[i] = mw_new(p.s[1], IBV_MW_TYPE_1);
-	assert_int_equal(bind(&p, mw[0], 0, 8, IBV_ACCESS_REMOTE_READ, 1), IBV_WC_SUCCESS);
+	assert_int_equal(bind_window(&p, mw[0], 0, 8, IBV_ACCESS_REMOTE_READ, 1), IBV_WC_SUCCESS);
 	assert_false(mw_any_changed(p.r.f)); /* nobody wants to know */
 	woken = 0;
 	p.r.f->mw_wake = wake;
 	for (int i = 0; i < 1000; i++)
-		assert_int_equal(bind(&p, mw[i % 3], 0, 8, IBV_ACCESS_REMOTE_READ, (uint8_t)i),
+		assert_int_equal(bind_window(&p, mw[i % 3], 0, 8, IBV_ACCESS_REMOTE_READ,
+					     (uint8_t)i),
 				 IBV_WC_SUCCESS);
 	assert_int_equal(woken, 3);
 	other = mw_new(p.s[0], IBV_MW_TYPE_1);
 	mw_note(other);
 	assert_ptr_equal(mw_next_changed(p.r.f), mw[0]);
 	assert_ptr_equal(mw_next_changed(p.r.f), other);
-	assert_int_equal(bind(&p, mw[0], 0, 0, 0, 9), IBV_WC_SUCCESS); /* to nothing */
+	assert_int_equal(bind_window(&p, mw[0], 0, 0, 0, 9), IBV_WC_SUCCESS); /* to nothing */
 	assert_ptr_equal(mw_next_changed(p.r.f), mw[1]);
 	mw_free(&p, mw[2]); /* it is told no more */
 	assert_ptr_equal(mw_next_changed(p.r.f), mw[0]);
