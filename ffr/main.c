@@ -243,7 +243,7 @@ static int serve(struct router *r)
 
 	if (err)
 		return err;
-	err = orch_start(r);
+	err = orch_start(r, router_ready);
 	if (err)
 		log_err("orchestrator: %s", strerror(-err));
 	else

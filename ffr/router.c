@@ -16,7 +16,7 @@
 #include "ffr/cm/cm.h"
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
-#include "ffr/dir/dir.h"
+#include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/admin/metrics.h"
 #include "ffr/orch/orch.h"
@@ -238,7 +238,8 @@ int router_init(struct router *r, char *err, size_t size)
 		return rc;
 	}
 	what = "directory";
-	rc = dir_init(r);
+	rc = dir_create(&(struct dir_conf){
+		.loop = &r->loop, .fast = r->fast, .host = r->conf.hostname, .peers = r->peers });
 	if (rc)
 		goto err;
 	what = "connection manager";
@@ -294,7 +295,7 @@ void router_fini(struct router *r)
 			container_stop(LIST_FIRST(&r->fast->containers));
 	cm_free(r->cm);
 	r->cm = NULL;
-	dir_fini(r);
+	dir_free(r->fast ? r->fast->dir : NULL);
 	peers_free(r->peers);
 	r->peers = NULL;
 	if (r->loop_ready) {

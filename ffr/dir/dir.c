@@ -558,14 +558,14 @@ void dir_container_gone(struct fast *f, struct container *c)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
-struct dir *dir_new(struct fast *f, struct router *r)
+struct dir *dir_new(const struct dir_conf *conf)
 {
 	struct dir *d = calloc(1, sizeof(*d));
 
 	if (!d)
 		return NULL;
-	d->f = f;
-	d->r = r;
+	d->f = conf->fast;
+	d->conf = *conf;
 	TAILQ_INIT(&d->turns);
 	/* without randomness the table is slower for those who choose their addresses so, no more */
 	if (getrandom(&d->salt, sizeof(d->salt), GRND_NONBLOCK) < 0)

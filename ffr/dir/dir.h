@@ -17,7 +17,6 @@
 #include "ffr/obj/objects.h"
 
 struct remote_maps;
-struct router;
 struct wire_peer;
 
 /*
@@ -96,20 +95,5 @@ void dir_container_gone(struct fast *f, struct container *c);
  * container that the path leads to, if it is on the same one now.
  */
 struct container *dir_meet(struct container *c, const struct ff_ah_attr *path);
-
-/* f->dir is made; it asks nobody until it is connected. 0 or -errno. */
-int dir_init(struct router *r);
-/*
- * f->dir goes; its handles close while the loop runs. The orchestrator's client is closed, and
- * nobody has a reference.
- */
-void dir_fini(struct router *r);
-/* The orchestrator is there (orch_call() works) and knows this host; it is lost. */
-void dir_connected(struct router *r);
-void dir_disconnected(struct router *r);
-/* The whole list of rules, as the orchestrator tells it. 0 or -errno: it stays as it was. */
-int dir_policy(struct router *r, json_t *rules);
-/* An event. False: it is none of the directory's. */
-bool dir_event(struct router *r, const char *event, json_t *msg);
 
 #endif

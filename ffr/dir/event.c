@@ -13,7 +13,6 @@
 #include "ffr/fast/backend.h"
 #include "ffr/lib/log.h"
 #include "ffr/peer/peer.h"
-#include "ffr/router.h"
 
 #define ROWS_BATCH 256u /* mappings put in before the fast thread has its turn */
 
@@ -84,7 +83,7 @@ void told_free(struct dir_told *t)
 
 static struct wire_peer *peer_get_host(struct dir *d, const struct ffo_host *h)
 {
-	struct wire_peer *p = peer_of_host(d->r->peers, h->name, h->instance, h->wire, h->up);
+	struct wire_peer *p = peer_of_host(d->conf.peers, h->name, h->instance, h->wire, h->up);
 
 	if (p)
 		peer_get(p);
@@ -116,7 +115,7 @@ static bool remote_same(const struct remote *a, const struct remote *b)
 static void apply_container(struct dir *d, struct dir_entry *e, const struct dir_told *t)
 {
 	struct remote *r = &e->r, old = *r;
-	bool here = !t->nobody && !strcmp(t->cont.host, d->r->conf.hostname);
+	bool here = !t->nobody && !strcmp(t->cont.host, d->conf.host);
 	bool same;
 
 	static_assert(sizeof(r->name) == sizeof(t->cont.name), "names");
@@ -170,7 +169,7 @@ static void apply_group(struct dir *d, struct dir_entry *e, const struct dir_tol
 	if (!peers)
 		return;
 	for (size_t i = 0; i < t->num_hosts; i++) {
-		if (!strcmp(t->hosts[i].name, d->r->conf.hostname))
+		if (!strcmp(t->hosts[i].name, d->conf.host))
 			continue;
 		peers[n] = peer_get_host(d, &t->hosts[i]);
 		n += peers[n] != NULL;
@@ -320,9 +319,8 @@ static void event_map(struct dir *d, json_t *msg)
 	fast_unlock(d->f);
 }
 
-int dir_policy(struct router *r, json_t *rules)
+int dir_policy(struct dir *d, json_t *rules)
 {
-	struct dir *d = r->fast->dir;
 	struct dir_policy new, old;
 	int err = rules_parse(&new, rules);
 
@@ -338,10 +336,8 @@ int dir_policy(struct router *r, json_t *rules)
 	return 0;
 }
 
-bool dir_event(struct router *r, const char *event, json_t *msg)
+bool dir_event(struct dir *d, const char *event, json_t *msg)
 {
-	struct dir *d = r->fast->dir;
-
 	if (!strcmp(event, "resolve"))
 		event_told(d, SUB_RESOLVE, msg);
 	else if (!strcmp(event, "mcast"))
@@ -349,7 +345,7 @@ bool dir_event(struct router *r, const char *event, json_t *msg)
 	else if (!strcmp(event, "map"))
 		event_map(d, msg);
 	else if (!strcmp(event, "policy"))
-		dir_policy(r, json_object_get(msg, "rules"));
+		dir_policy(d, json_object_get(msg, "rules"));
 	else
 		return false;
 	return true;

@@ -16,10 +16,9 @@
 #include <uthash.h>
 
 #include "ffo/base/proto.h"
+#include "ffr/dir/ctl.h"
 #include "ffr/dir/dir.h"
 #include "ffr/lib/timer.h"
-
-struct router;
 
 /* ---- what the orchestrator is to tell, or is told ------------------------------------------- */
 
@@ -120,7 +119,9 @@ struct dir_policy {
 
 struct dir {
 	struct fast *f;
-	struct router *r;
+	struct dir_conf conf;
+	dir_ask_fn *ask;   /* [ctl] dir_connected() has told; NULL: not yet */
+	struct orch *orch; /* [ctl] of ask() */
 	uint64_t salt;
 	struct dir_entry *entries;
 	struct dir_owner *owners;
@@ -141,7 +142,7 @@ struct dir {
 /* ---- dir.c [lock] --------------------------------------------------------------------------- */
 
 /* A directory without anything in it; nobody else has it yet. NULL: out of memory. */
-struct dir *dir_new(struct fast *f, struct router *r);
+struct dir *dir_new(const struct dir_conf *conf);
 /* No call is under way, nobody has a reference: only the struct is left. */
 void dir_clear(struct dir *d);
 

@@ -12,7 +12,6 @@
 #include "ffr/dir/internal.h"
 #include "ffr/fast/internal.h"
 #include "ffr/lib/log.h"
-#include "ffr/orch/orch.h"
 #include "ffr/peer/peer.h"
 
 #define MAX_CALLS  256u
@@ -138,9 +137,8 @@ static void pump(struct dir *d)
 		fast_unlock(d->f);
 		for (unsigned i = 0; i < n; i++) {
 			s = call[i].s; /* it stays while it is busy */
-			orch_call(d->r->orch,
-				  s->telling ? sub_ops[s->kind].on : sub_ops[s->kind].off,
-				  sub_fields(&call[i].key), on_answer, s);
+			d->ask(d->orch, s->telling ? sub_ops[s->kind].on : sub_ops[s->kind].off,
+			       sub_fields(&call[i].key), on_answer, s);
 		}
 	} while (n == BATCH);
 }
@@ -239,7 +237,7 @@ static void on_host(void *arg, int err, const char *why, json_t *answer)
 	if (err || ffo_host_from_json(json_object_get(answer, "host"), &h))
 		return;
 	fast_lock(d->f);
-	peer_of_host(d->r->peers, h.name, h.instance, h.wire, h.up);
+	peer_of_host(d->conf.peers, h.name, h.instance, h.wire, h.up);
 	fast_unlock(d->f);
 }
 
@@ -248,10 +246,10 @@ void dir_want_host(void *arg, const char *host)
 {
 	struct dir *d = arg;
 
-	if (!d->r->orch || d->num_wanted >= MAX_WANTED || !ffo_name_ok(host))
+	if (!d->ask || d->num_wanted >= MAX_WANTED || !ffo_name_ok(host))
 		return;
 	d->num_wanted++;
-	orch_call(d->r->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host), on_host, d);
+	d->ask(d->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host), on_host, d);
 }
 
 /* ---- life ----------------------------------------------------------------------------------- */
@@ -282,45 +280,43 @@ static void sub_lost(struct dir *d, struct dir_sub *s)
 	s->told = s->stale = false;
 }
 
-void dir_connected(struct router *r)
+void dir_connected(struct dir *d, dir_ask_fn *ask, struct orch *o)
 {
-	struct dir *d = r->fast->dir;
-
+	d->ask = ask;
+	d->orch = o;
 	fast_lock(d->f);
 	d->connected = true;
 	all_subs(d, sub_again);
 	fast_unlock(d->f);
 }
 
-void dir_disconnected(struct router *r)
+void dir_disconnected(struct dir *d)
 {
-	struct dir *d = r->fast->dir;
-
 	fast_lock(d->f);
 	d->connected = false;
 	all_subs(d, sub_lost);
 	fast_unlock(d->f);
 }
 
-int dir_init(struct router *r)
+int dir_create(const struct dir_conf *conf)
 {
-	struct dir *d = dir_new(r->fast, r);
+	struct dir *d = dir_new(conf);
 	int err;
 
 	if (!d)
 		return -ENOMEM;
-	err = uv_async_init(&r->loop, &d->async, on_wake);
+	err = uv_async_init(conf->loop, &d->async, on_wake);
 	if (err) {
 		dir_clear(d);
 		free(d);
 		return err;
 	}
-	uv_timer_init(&r->loop, &d->tick);
+	uv_timer_init(conf->loop, &d->tick);
 	d->async.data = d->tick.data = d;
 	d->wake = wake;
-	r->fast->dir = d;
-	if (r->peers)
-		peers_on_stranger(r->peers, dir_want_host, d);
+	conf->fast->dir = d;
+	if (conf->peers)
+		peers_on_stranger(conf->peers, dir_want_host, d);
 	return 0;
 }
 
@@ -332,18 +328,16 @@ static void on_handle_closed(uv_handle_t *h)
 		free(d);
 }
 
-void dir_fini(struct router *r)
+void dir_free(struct dir *d)
 {
-	struct dir *d = r->fast ? r->fast->dir : NULL;
-
 	if (!d)
 		return;
 	fast_lock(d->f);
 	dir_clear(d);
 	d->f->dir = NULL;
 	fast_unlock(d->f);
-	if (r->peers)
-		peers_on_stranger(r->peers, NULL, NULL);
+	if (d->conf.peers)
+		peers_on_stranger(d->conf.peers, NULL, NULL);
 	d->open_handles = 2;
 	uv_close((uv_handle_t *)&d->async, on_handle_closed);
 	uv_close((uv_handle_t *)&d->tick, on_handle_closed);

@@ -20,8 +20,9 @@ struct orch {
 	struct ffo_client *client; /* NULL: not connected */
 	struct tls *tls;	   /* NULL: the orchestrator is not at tls: */
 	bool up;		   /* synchronized: calls are let through */
-	bool told;		   /* router_ready() was called */
-	bool embedded;		   /* the thread runs */
+	void (*ready)(struct router *r);
+	bool told;     /* ready() was called */
+	bool embedded; /* the thread runs */
 	uv_timer_t retry, patience;
 	uv_timer_t look;   /* at the revocation list, where there is one */
 	unsigned int list; /* its number */

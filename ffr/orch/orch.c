@@ -25,7 +25,7 @@
 #include "ffo/server/ffo.h"
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
-#include "ffr/dir/dir.h"
+#include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
@@ -46,7 +46,7 @@ static void tell_ready(struct orch *o)
 	if (o->told)
 		return;
 	o->told = true;
-	router_ready(o->r);
+	o->ready(o->r);
 }
 
 static void on_retry(uv_timer_t *t)
@@ -80,7 +80,7 @@ static void orch_down(struct orch *o, const char *why)
 	o->up = false;
 	uv_timer_stop(&o->patience);
 	orch_map_down(o);
-	dir_disconnected(o->r);
+	dir_disconnected(o->r->fast->dir);
 	if (o->embedded)
 		ffo_embedded_stop();
 	o->embedded = false;
@@ -114,7 +114,7 @@ static void sync_done(struct orch *o)
 	o->delay = RETRY_MIN;
 	orch_map_up(o);
 	orch_active_up(o);
-	dir_connected(o->r);
+	dir_connected(o->r->fast->dir, orch_call, o);
 	tell_ready(o);
 }
 
@@ -188,7 +188,7 @@ static void on_event(void *arg, const char *event, json_t *msg)
 	else if (!strcmp(event, "tenants"))
 		event_tenants(o, msg);
 	else
-		dir_event(o->r, event, msg);
+		dir_event(o->r->fast->dir, event, msg);
 }
 
 static void listed(void *arg, int err, const char *why, json_t *answer);
@@ -250,7 +250,7 @@ static void policy_told(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (!err && dir_policy(o->r, json_object_get(answer, "rules"))) {
+	if (!err && dir_policy(o->r->fast->dir, json_object_get(answer, "rules"))) {
 		err = -EPROTO;
 		why = "its policy is not understood";
 	}
@@ -405,7 +405,7 @@ static const struct ctl_hooks hooks = {
 	.session_changed = orch_container_active,
 };
 
-int orch_start(struct router *r)
+int orch_start(struct router *r, void (*ready)(struct router *r))
 {
 	struct orch *o = calloc(1, sizeof(*o));
 	int err;
@@ -413,6 +413,7 @@ int orch_start(struct router *r)
 	if (!o)
 		return -ENOMEM;
 	o->r = r;
+	o->ready = ready;
 	o->delay = RETRY_MIN;
 	err = orch_init(o);
 	if (err) {
@@ -447,7 +448,7 @@ void orch_stop(struct orch *o)
 		return;
 	o->up = false;
 	ffo_client_close(o->client);
-	dir_disconnected(o->r);
+	dir_disconnected(o->r->fast->dir);
 	if (o->embedded)
 		ffo_embedded_stop();
 	orch_map_stop(o);

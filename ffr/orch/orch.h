@@ -10,8 +10,9 @@
 #include "ffo/client/client.h"
 #include "ffr/router.h"
 
-/* Connects, registers the host, attaches its containers, then calls router_ready(). 0 or -errno. */
-int orch_start(struct router *r);
+/* Connects, registers the host, attaches its containers, and calls ready() when it is known or cannot be
+ * reached. 0 or -errno. */
+int orch_start(struct router *r, void (*ready)(struct router *r));
 /* Closes it; its handles close while the loop runs, and then it is freed. NULL is fine. */
 void orch_stop(struct orch *o);
 

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "ffr/cm/cm.h"
-#include "ffr/orch/orch.h"
 #include "tests/lib/hello.h"
 
 #define MUST(cond)                                                                                 \
@@ -24,17 +23,6 @@
 			abort();                                                                   \
 		}                                                                                  \
 	} while (0)
-
-/* There is no orchestrator (router.orch is NULL), so nobody calls it. */
-void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg)
-{
-	(void)o;
-	(void)op;
-	(void)fields;
-	(void)cb;
-	(void)arg;
-	abort();
-}
 
 static void attach(struct ctl_rig *g, int i)
 {

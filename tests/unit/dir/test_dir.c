@@ -335,7 +335,7 @@ static void nothing_goes_while_the_orchestrator_is_away(void **state)
 static void answer_all(void)
 {
 	for (;;) {
-		uv_run(&dir_rig.r.loop, UV_RUN_NOWAIT);
+		uv_run(&dir_rig.loop, UV_RUN_NOWAIT);
 		if (!dir_calls_waiting())
 			return;
 		answer(NOBODY);
@@ -359,7 +359,7 @@ static void there_is_only_so_much_room(void **state)
 	/* its turn comes with the first of the other's thousands */
 	assert_int_equal(path(1, 99, &here, &there), DIR_WAIT);
 	assert_non_null(there);
-	uv_run(&dir_rig.r.loop, UV_RUN_NOWAIT);
+	uv_run(&dir_rig.loop, UV_RUN_NOWAIT);
 	assert_true(dir_asked_for("10.0.0.99"));
 	answer_all();
 	assert_int_equal(path(0, 9, &here, &there), DIR_NOBODY); /* in use: it has stayed */
@@ -542,7 +542,7 @@ static void nonsense_changes_nothing(void **state)
 		event("%s", bad[i]);
 	assert_int_equal(told_any(), 0);
 	assert_int_equal(r->epoch, 3);
-	assert_false(dir_event(&dir_rig.r, "fireworks", NULL));
+	assert_false(dir_event(f->dir, "fireworks", NULL));
 	remote_put(f, r);
 }
 

@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "ffr/orch/orch.h"
 #include "tests/lib/backend_fake.h"
 
 #define MAX_CALLS 8192
@@ -105,7 +104,7 @@ unsigned peers_live(void)
 	return n;
 }
 
-void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg)
+static void ask(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg)
 {
 	(void)o;
 	assert_true(num_calls < MAX_CALLS);
@@ -170,7 +169,7 @@ static json_t *text_json(const char *text)
 
 static void pump(void)
 {
-	uv_run(&dir_rig.r.loop, UV_RUN_NOWAIT);
+	uv_run(&dir_rig.loop, UV_RUN_NOWAIT);
 }
 
 void expect(enum ffo_op op, const char *fields)
@@ -268,7 +267,8 @@ void event(const char *fmt, ...)
 	va_start(ap, fmt);
 	j = vtext_json(fmt, ap);
 	va_end(ap);
-	assert_true(dir_event(&dir_rig.r, json_string_value(json_object_get(j, "event")), j));
+	assert_true(
+		dir_event(dir_rig.rig.f->dir, json_string_value(json_object_get(j, "event")), j));
 	json_decref(j);
 	pump();
 }
@@ -278,13 +278,13 @@ void lose_orchestrator(void)
 	pump();
 	while (first_call < num_calls)
 		end_call(-ECONNRESET, NULL);
-	dir_disconnected(&dir_rig.r);
+	dir_disconnected(dir_rig.rig.f->dir);
 	pump();
 }
 
 void find_orchestrator(void)
 {
-	dir_connected(&dir_rig.r);
+	dir_connected(dir_rig.rig.f->dir, ask, NULL);
 	pump();
 }
 
@@ -356,14 +356,11 @@ int dir_set_up(void **state)
 	rig_init(&g->rig, &rig_ops);
 	for (unsigned i = 0; i < 4; i++)
 		g->rig.cont[i].id = i + 1;
-	if (uv_loop_init(&g->r.loop))
+	if (uv_loop_init(&g->loop))
 		return -1;
-	g->r.fast = g->rig.f;
-	g->r.conf.hostname = (char *)"h0";
-	g->r.orch = (struct orch *)g; /* orch_call() is the rig's own */
-	if (dir_init(&g->r))
+	if (dir_create(&(struct dir_conf){ .loop = &g->loop, .fast = g->rig.f, .host = "h0" }))
 		return -1;
-	dir_connected(&g->r);
+	dir_connected(g->rig.f->dir, ask, NULL);
 	return 0;
 }
 
@@ -373,10 +370,10 @@ int dir_tear_down(void **state)
 
 	(void)state;
 	lose_orchestrator();
-	dir_fini(&g->r);
+	dir_free(g->rig.f->dir);
 	assert_int_equal(peers_live(), 0);
-	uv_run(&g->r.loop, UV_RUN_DEFAULT);
-	assert_int_equal(uv_loop_close(&g->r.loop), 0);
+	uv_run(&g->loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&g->loop), 0);
 	rig_fini(&g->rig);
 	return 0;
 }

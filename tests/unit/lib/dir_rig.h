@@ -11,12 +11,11 @@
 #include "ffr/dir/dir.h"
 #include "ffr/dir/internal.h"
 #include "ffr/peer/peer.h"
-#include "ffr/router.h"
 #include "tests/lib/rig.h"
 
 struct dir_rig {
 	struct rig rig; /* containers a, b, c of tenant "t" and d of "other"; ids 1 to 4 */
-	struct router r;
+	uv_loop_t loop;
 };
 
 extern struct dir_rig dir_rig;
