@@ -16,7 +16,7 @@
 #include "ffr/cm/cm.h"
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
-#include "ffr/dir/dir.h"
+#include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/admin/metrics.h"
 #include "ffr/orch/orch.h"

@@ -16,6 +16,7 @@
 #include <uthash.h>
 
 #include "ffo/base/proto.h"
+#include "ffr/dir/ctl.h"
 #include "ffr/dir/dir.h"
 #include "ffr/lib/timer.h"
 

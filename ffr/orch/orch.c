@@ -25,7 +25,7 @@
 #include "ffo/server/ffo.h"
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
-#include "ffr/dir/dir.h"
+#include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
