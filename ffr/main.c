@@ -18,7 +18,6 @@
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
-#include "ffr/orch/orch.h"
 #include "ffr/router.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/lib/sd.h"
@@ -243,7 +242,7 @@ static int serve(struct router *r)
 
 	if (err)
 		return err;
-	err = orch_start(r, router_ready);
+	err = router_start(r);
 	if (err)
 		log_err("orchestrator: %s", strerror(-err));
 	else
@@ -280,12 +279,12 @@ static int run(struct router *r, int keeper)
 		uv_signal_init(&r->loop, &sig[i]);
 		uv_signal_start(&sig[i], on_signal, signums[i]);
 	}
-	err = fast_start(r->fast);
+	err = fast_start(r->ctl.fast);
 	if (err) {
 		log_err("fast thread: %s", strerror(-err));
 	} else {
 		err = serve(r);
-		fast_stop(r->fast);
+		fast_stop(r->ctl.fast);
 	}
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&sig[i], NULL);
@@ -307,7 +306,7 @@ static int router_main(struct router *r, int keeper)
 	router_devices(r);
 	err = become_user(r);
 	if (err) {
-		close(r->uffd_fd);
+		close(r->ctl.uffd_fd);
 		return err;
 	}
 	err = router_init(r, why, sizeof(why));

@@ -42,8 +42,8 @@ static int make_dirs(const char *path)
 
 void router_devices(struct router *r)
 {
-	r->uffd_fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
-	if (r->uffd_fd < 0)
+	r->ctl.uffd_fd = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+	if (r->ctl.uffd_fd < 0)
 		log_info("/dev/userfaultfd: %m: private memory is not shared with the router");
 }
 
@@ -100,7 +100,7 @@ int router_give(const struct ffr_conf *conf, const struct user *u)
 	if (!err)
 		err = file_give(u, fd, "ffr.lock");
 	if (!err)
-		err = containers_give(conf, u, fd);
+		err = containers_give(conf->engine_group, u, fd);
 	close(fd);
 	if (!err) {
 		what = conf->store;
@@ -140,7 +140,7 @@ static int backend_choose(struct router *r)
 static void device_limits(struct router *r)
 {
 	const struct ffr_limits *lim = &r->conf.limits;
-	struct ff_query_device_resp *d = &r->dev;
+	struct ff_query_device_resp *d = &r->ctl.dev;
 
 #define AT_MOST(field)                                                                             \
 	do {                                                                                       \
@@ -168,7 +168,7 @@ static int peers_start(struct router *r, char *err, size_t size)
 	const struct tls_files files = conf_tls_files(&r->conf);
 	const struct peers_conf conf = {
 		.loop = &r->loop,
-		.fast = r->fast,
+		.fast = r->ctl.fast,
 		.host = r->conf.hostname,
 		.instance = r->instance,
 		.cluster = r->conf.cluster,
@@ -186,22 +186,22 @@ int router_init(struct router *r, char *err, size_t size)
 	const char *what = "event loop";
 	int rc;
 
-	r->containers_fd = r->lock_fd = -1;
-	TAILQ_INIT(&r->conns);
+	r->ctl.containers_fd = r->lock_fd = -1;
+	r->ctl.conf = (struct ctl_conf){ .runtime_dir = r->conf.runtime_dir,
+					 .engine_group = r->conf.engine_group,
+					 .limits = r->conf.limits,
+					 .defaults = r->conf.defaults };
 	snprintf(r->instance, sizeof(r->instance), "%d-%llx", (int)getpid(),
 		 (unsigned long long)uv_hrtime());
 	rc = uv_loop_init(&r->loop);
 	if (rc)
 		goto err;
-	rc = uv_async_init(&r->loop, &r->wake, ctl_on_wake);
+	rc = ctl_open(&r->ctl, &r->loop);
 	if (rc) {
 		uv_loop_close(&r->loop);
 		goto err;
 	}
-	r->wake.data = r;
-	r->mem.loop = &r->loop;
-	sigbus_tell(ctl_memory_gone, r);
-	ctl_spin_init(&r->spin, &r->loop);
+	sigbus_tell(ctl_memory_gone, &r->ctl);
 	r->loop_ready = true;
 
 	what = r->conf.runtime_dir;
@@ -211,7 +211,7 @@ int router_init(struct router *r, char *err, size_t size)
 	if (rc == -EWOULDBLOCK)
 		what = "another router uses this runtime_dir";
 	if (!rc)
-		rc = containers_init(r);
+		rc = containers_init(&r->ctl);
 	if (rc)
 		goto err;
 
@@ -228,30 +228,39 @@ int router_init(struct router *r, char *err, size_t size)
 	if (rc)
 		goto err;
 	what = "fast thread";
-	rc = ctl_threads_init(r);
+	rc = ctl_threads_init(&r->ctl, &r->backend,
+			      &(struct ctl_threads_conf){ .fast = &r->conf.fast,
+							  .cpu = r->conf.fast_cpu,
+							  .num = r->conf.fast_threads });
 	if (rc)
 		goto err;
-	r->fast->session_bad = ctl_session_bad;
+	r->ctl.fast->session_bad = ctl_session_bad;
 	rc = peers_start(r, err, size);
 	if (rc) {
 		router_fini(r);
 		return rc;
 	}
 	what = "directory";
-	rc = dir_create(&(struct dir_conf){
-		.loop = &r->loop, .fast = r->fast, .host = r->conf.hostname, .peers = r->peers });
+	rc = dir_create(&(struct dir_conf){ .loop = &r->loop,
+					    .fast = r->ctl.fast,
+					    .host = r->conf.hostname,
+					    .peers = r->peers });
 	if (rc)
 		goto err;
 	what = "connection manager";
-	r->cm = cm_create(r);
-	if (!r->cm) {
+	r->ctl.cm = cm_create(&r->ctl);
+	if (!r->ctl.cm) {
 		rc = -ENOMEM;
 		goto err;
 	}
-	r->backend.ops->query(&r->backend, &r->dev);
+	r->backend.ops->query(&r->backend, &r->ctl.dev);
 	device_limits(r);
 	what = r->conf.metrics;
-	rc = metrics_start(r);
+	if (what)
+		rc = metrics_start(&r->metrics, &(struct metrics_conf){ .where = what,
+									.host = r->conf.hostname,
+									.loop = &r->loop,
+									.fast = r->ctl.fast });
 	if (rc)
 		goto err;
 	return 0;
@@ -262,9 +271,14 @@ err:
 	return rc;
 }
 
-void router_ready(struct router *r)
+/* The orchestrator has answered, or cannot be reached: administrators may come. */
+static void on_ready(void *arg)
 {
-	int err = admin_start(r);
+	struct router *r = arg;
+	int err = admin_start(&r->admin, &(struct admin_conf){ .ctl = &r->ctl,
+							       .socket = r->conf.admin_socket,
+							       .host = r->conf.hostname,
+							       .mode = r->conf.mode });
 
 	if (err) {
 		log_err("%s: %s", r->conf.admin_socket, strerror(-err));
@@ -273,6 +287,25 @@ void router_ready(struct router *r)
 	log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
 		 r->conf.runtime_dir);
 	sd_notify("READY=1");
+}
+
+int router_start(struct router *r)
+{
+	const struct tls_files files = conf_tls_files(&r->conf);
+	const struct orch_conf conf = {
+		.where = r->conf.orchestrator,
+		.host = r->conf.hostname,
+		.instance = r->instance,
+		.wire = peers_wire(r->peers),
+		.store = r->conf.store,
+		.pools = (const char *const *)r->conf.pools,
+		.num_pools = r->conf.num_pools,
+		.tls = &files,
+		.ready = on_ready,
+		.arg = r,
+	};
+
+	return orch_start(&r->ctl, &conf);
 }
 
 static void close_fd(int *fd)
@@ -284,33 +317,31 @@ static void close_fd(int *fd)
 
 void router_fini(struct router *r)
 {
-	orch_stop(r->orch);
-	r->orch = NULL;
+	orch_stop(r->ctl.orch);
+	r->ctl.orch = NULL;
 	metrics_stop(r->metrics);
 	r->metrics = NULL;
 	admin_stop(r->admin);
 	r->admin = NULL;
-	if (r->fast)
-		while (!LIST_EMPTY(&r->fast->containers))
-			container_stop(LIST_FIRST(&r->fast->containers));
-	cm_free(r->cm);
-	r->cm = NULL;
-	dir_free(r->fast ? r->fast->dir : NULL);
+	if (r->ctl.fast)
+		while (!LIST_EMPTY(&r->ctl.fast->containers))
+			container_stop(LIST_FIRST(&r->ctl.fast->containers));
+	cm_free(r->ctl.cm);
+	r->ctl.cm = NULL;
+	dir_free(r->ctl.fast ? r->ctl.fast->dir : NULL);
 	peers_free(r->peers);
 	r->peers = NULL;
 	if (r->loop_ready) {
 		sigbus_tell(NULL, NULL);
-		uv_close((uv_handle_t *)&r->wake, NULL);
-		ctl_spin_close(&r->spin);
-		ctl_threads_close(r);
+		ctl_close(&r->ctl);
 		uv_run(&r->loop, UV_RUN_DEFAULT);
 		if (uv_loop_close(&r->loop))
 			log_err("event loop: handles were left open");
 		r->loop_ready = false;
 	}
-	fast_free(r->fast);
-	r->fast = NULL;
-	close_fd(&r->containers_fd);
-	close_fd(&r->uffd_fd);
+	fast_free(r->ctl.fast);
+	r->ctl.fast = NULL;
+	close_fd(&r->ctl.containers_fd);
+	close_fd(&r->ctl.uffd_fd);
 	close_fd(&r->lock_fd);
 }

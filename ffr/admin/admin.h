@@ -6,14 +6,22 @@
 #include <jansson.h>
 
 #include "ffr/cm/cm.h"
-#include "ffr/router.h"
+#include "ffr/ctl/ctl.h"
 
+struct admin;
 struct admin_conn;
 
 #define ADMIN_LINE_MAX 65536u /* bytes of a request */
 
-/* Listens on conf.admin_socket, mode 0600. 0 or -errno. */
-int admin_start(struct router *r);
+/* Strings stay the caller's, and are there as long as the socket is. */
+struct admin_conf {
+	struct ctl *ctl;
+	const char *socket; /* its path; a service manager may have it open already */
+	const char *host;   /* this one's name */
+	enum ff_mode mode;  /* of containers that do not say */
+};
+/* Listens, mode 0600. 0 or -errno. */
+int admin_start(struct admin **out, const struct admin_conf *conf);
 void admin_stop(struct admin *a); /* NULL is fine; frees itself while the loop runs */
 
 /*
@@ -23,7 +31,7 @@ void admin_stop(struct admin *a); /* NULL is fine; frees itself while the loop r
 void admin_reply(struct admin_conn *conn, json_t *answer);
 void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-struct router *admin_router(struct admin_conn *conn);
+const struct admin_conf *admin_conf(const struct admin_conn *conn);
 
 /* What is known of a container, or of a tenant's. stats.c */
 struct sums {

@@ -44,7 +44,7 @@ static void forwarded(void *arg, int status, const char *text, json_t *answer)
 
 static void forward(struct admin_conn *conn, enum ffo_op op, json_t *fields)
 {
-	orch_call(admin_router(conn)->orch, op, fields, forwarded, conn);
+	orch_call(admin_conf(conn)->ctl->orch, op, fields, forwarded, conn);
 }
 
 void admin_map_list(struct admin_conn *conn, json_t *msg)
@@ -55,7 +55,7 @@ void admin_map_list(struct admin_conn *conn, json_t *msg)
 	struct container *c;
 
 	if (json_object_get(msg, "name")) {
-		c = name ? container_find(admin_router(conn), name) : NULL;
+		c = name ? container_find(admin_conf(conn)->ctl, name) : NULL;
 		if (!c) {
 			json_decref(fields);
 			admin_error(conn, -ENOENT, "no container \"%.64s\" on this host",
@@ -136,13 +136,13 @@ static void migrate_fail(struct migrate *m, int err, const char *text)
 	free(m);
 }
 
-static json_t *moved_json(struct router *r, const struct migrate *m, json_t *container)
+static json_t *moved_json(const struct admin_conf *a, const struct migrate *m, json_t *container)
 {
 	json_t *j = json_copy(container);
-	struct container *c = container_find(r, m->name);
+	struct container *c = container_find(a->ctl, m->name);
 	char *dir;
 
-	if (j && c && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
+	if (j && c && asprintf(&dir, "%s/containers/%s", a->ctl->conf.runtime_dir, c->name) >= 0) {
 		json_object_set_new(j, "directory", json_string(dir));
 		free(dir);
 	}
@@ -152,7 +152,7 @@ static json_t *moved_json(struct router *r, const struct migrate *m, json_t *con
 static void moved(void *arg, int status, const char *text, json_t *answer)
 {
 	struct migrate *m = arg;
-	struct router *r = admin_router(m->conn);
+	const struct admin_conf *a = admin_conf(m->conn);
 	json_t *container = json_object_get(answer, "container");
 	struct ffo_container info;
 	struct container *c;
@@ -166,16 +166,16 @@ static void moved(void *arg, int status, const char *text, json_t *answer)
 		migrate_fail(m, status, text);
 		return;
 	}
-	c = container_find(r, info.name);
-	if (!strcmp(info.host, r->conf.hostname))
-		orch_container(r, &info, &err);
+	c = container_find(a->ctl, info.name);
+	if (!strcmp(info.host, a->host))
+		orch_container(a->ctl, &info, &err);
 	else if (c && c->id == info.id)
 		container_detach(c);
 	if (err) {
-		admin_error(m->conn, err, "%s/containers/%s: %s", r->conf.runtime_dir, info.name,
-			    strerror(-err));
+		admin_error(m->conn, err, "%s/containers/%s: %s", a->ctl->conf.runtime_dir,
+			    info.name, strerror(-err));
 	} else {
-		admin_reply(m->conn, moved_json(r, m, container));
+		admin_reply(m->conn, moved_json(a, m, container));
 	}
 	free(m);
 }
@@ -186,7 +186,7 @@ static void move(struct migrate *m)
 
 	if (m->force)
 		json_object_set_new(fields, "force", json_integer(1));
-	orch_call(admin_router(m->conn)->orch, FFO_OP_CONTAINER_SET, fields, moved, m);
+	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields, moved, m);
 }
 
 static void host_got(void *arg, int status, const char *text, json_t *answer)
@@ -214,7 +214,7 @@ static void host_got(void *arg, int status, const char *text, json_t *answer)
 
 static void migrate_start(struct admin_conn *conn, const char *name, const char *host, bool force)
 {
-	struct container *c = container_find(admin_router(conn), name);
+	struct container *c = container_find(admin_conf(conn)->ctl, name);
 	struct migrate *m;
 
 	if (c && !LIST_EMPTY(&c->sessions) && !force) {
@@ -231,7 +231,7 @@ static void migrate_start(struct admin_conn *conn, const char *name, const char 
 	m->force = force;
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	snprintf(m->host, sizeof(m->host), "%s", host);
-	orch_call(admin_router(conn)->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host),
+	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host),
 		  host_got, m);
 }
 
@@ -240,10 +240,10 @@ void admin_container_migrate(struct admin_conn *conn, json_t *msg)
 {
 	const char *name = json_string_value(json_object_get(msg, "name"));
 	const char *host = json_string_value(json_object_get(msg, "host"));
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 
 	if (!json_object_get(msg, "host"))
-		host = r->conf.hostname;
+		host = a->host;
 	if (!name || !container_name_ok(name) || !host || !ffo_name_ok(host)) {
 		admin_error(conn, -EINVAL, "\"name\" or \"host\" is missing, or is no name");
 		return;

@@ -22,7 +22,7 @@
 #define BACKLOG		16
 
 struct metrics {
-	struct router *r;
+	struct metrics_conf conf;
 	struct MHD_Daemon *d;
 	uv_poll_t poll;
 	uv_timer_t timer;
@@ -74,7 +74,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return MHD_NO; /* a GET has no body */
 	if (strcmp(url, "/metrics"))
 		return refuse(c, MHD_HTTP_NOT_FOUND, "there is /metrics\n");
-	text = metrics_text(m->r, &len);
+	text = metrics_text(m->conf.fast, m->conf.host, &len);
 	if (!text)
 		return refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
 	return answer_text(c, MHD_HTTP_OK, text, len, MHD_RESPMEM_MUST_FREE);
@@ -153,20 +153,17 @@ static const char *unix_path(const char *where)
 	return strncmp(where, "unix:", 5) ? NULL : where + 5;
 }
 
-int metrics_start(struct router *r)
+int metrics_start(struct metrics **out, const struct metrics_conf *conf)
 {
-	const char *where = r->conf.metrics, *path;
+	const char *where = conf->where, *path = unix_path(where);
 	const union MHD_DaemonInfo *info;
 	struct metrics *m;
 	int fd;
 
-	if (!where)
-		return 0;
-	path = unix_path(where);
 	m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
-	m->r = r;
+	m->conf = *conf;
 	fd = path ? unix_listen(path) : tcp_listen(where);
 	if (fd < 0) {
 		free(m);
@@ -179,7 +176,7 @@ int metrics_start(struct router *r)
 				(size_t)CONN_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT, CONN_TIMEOUT,
 				MHD_OPTION_END);
 	info = m->d ? MHD_get_daemon_info(m->d, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-	if (!info || uv_poll_init(&r->loop, &m->poll, info->epoll_fd)) {
+	if (!info || uv_poll_init(conf->loop, &m->poll, info->epoll_fd)) {
 		if (m->d)
 			MHD_stop_daemon(m->d); /* closes fd */
 		else
@@ -187,11 +184,11 @@ int metrics_start(struct router *r)
 		free(m);
 		return -EIO;
 	}
-	uv_timer_init(&r->loop, &m->timer);
+	uv_timer_init(conf->loop, &m->timer);
 	m->poll.data = m->timer.data = m;
 	m->open_handles = 2;
 	uv_poll_start(&m->poll, UV_READABLE, on_ready);
-	r->metrics = m;
+	*out = m;
 	log_info("metrics: %s", where);
 	return 0;
 }
@@ -210,7 +207,7 @@ void metrics_stop(struct metrics *m)
 
 	if (!m)
 		return;
-	path = unix_path(m->r->conf.metrics);
+	path = unix_path(m->conf.where);
 	if (path)
 		unlink(path);
 	uv_poll_stop(&m->poll);

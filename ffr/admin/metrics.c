@@ -234,17 +234,17 @@ static void add_depths(struct target *a)
 	}
 }
 
-static int collect(struct router *r, struct page *p)
+static int collect(struct fast *f, struct page *p)
 {
 	const struct container *c;
 
-	LIST_FOREACH(c, &r->fast->containers, entry)
+	LIST_FOREACH(c, &f->containers, entry)
 		p->n++;
 	p->list = calloc(p->n + 1, sizeof(*p->list));
 	if (!p->list)
 		return -1;
 	p->n = 0;
-	LIST_FOREACH(c, &r->fast->containers, entry) {
+	LIST_FOREACH(c, &f->containers, entry) {
 		struct target *a = &p->list[p->n++];
 
 		a->c = c;
@@ -254,21 +254,21 @@ static int collect(struct router *r, struct page *p)
 	return 0;
 }
 
-char *metrics_text(struct router *r, size_t *len)
+char *metrics_text(struct fast *f, const char *host, size_t *len)
 {
 	struct page p = { 0 };
 	char *text = NULL;
 
-	if (collect(r, &p))
+	if (collect(f, &p))
 		return NULL;
 	p.out = open_memstream(&text, len);
 	if (p.out) {
 		head(&p, "build_info", "gauge", "The router's version.");
 		fprintf(p.out, "freeflow_build_info{version=\"%s\",host=\"%s\"} 1\n", FF_VERSION,
-			r->conf.hostname);
+			host);
 		head(&p, "containers", "gauge", "Containers on this host.");
 		fprintf(p.out, "freeflow_containers %zu\n", p.n);
-		threads(&p, r->fast);
+		threads(&p, f);
 		plain(&p);
 		operations(&p);
 		completions(&p);

@@ -8,15 +8,24 @@
 
 #include <stddef.h>
 
-#include "ffr/router.h"
+#include <uv.h>
+
+#include "ffr/fast/fast.h"
 
 struct metrics;
 
-/* Listens at conf.metrics, where that is set. 0 or -errno. */
-int metrics_start(struct router *r);
+/* Strings stay the caller's, and are there as long as it listens. */
+struct metrics_conf {
+	const char *where; /* "tcp:ADDR:PORT" of the loopback or "unix:/path" */
+	const char *host;  /* this one's name */
+	uv_loop_t *loop;
+	struct fast *fast; /* the first one */
+};
+/* 0 or -errno. */
+int metrics_start(struct metrics **out, const struct metrics_conf *conf);
 void metrics_stop(struct metrics *m); /* NULL is fine; frees itself while the loop runs */
 
 /* The exposition, to be freed, and its length. NULL without memory. */
-char *metrics_text(struct router *r, size_t *len);
+char *metrics_text(struct fast *f, const char *host, size_t *len);
 
 #endif

@@ -32,12 +32,12 @@ static json_t *ips_json(const struct container *c)
 	return ips;
 }
 
-static json_t *container_json(struct router *r, const struct container *c)
+static json_t *container_json(const struct admin_conf *a, const struct container *c)
 {
 	json_t *j = json_pack("{s:s, s:s, s:o, s:s, s:i, s:I, s:I, s:s}", "name", c->name, "tenant",
 			      c->tenant, "ips", ips_json(c), "mode", ffo_mode_name[c->mode], "lid",
 			      c->lid, "id", (json_int_t)c->id, "epoch", (json_int_t)c->epoch,
-			      "host", r->conf.hostname);
+			      "host", a->host);
 	const struct container_ctl *ct = c->ctl;
 	char *dir;
 
@@ -45,7 +45,7 @@ static json_t *container_json(struct router *r, const struct container *c)
 		json_object_set_new(j, "thread", json_integer(c->fast->index));
 	if (j && ffo_limits_any(&ct->told))
 		json_object_set_new(j, "limits", ffo_limits_to_json(&ct->told));
-	if (j && asprintf(&dir, "%s/containers/%s", r->conf.runtime_dir, c->name) >= 0) {
+	if (j && asprintf(&dir, "%s/containers/%s", a->ctl->conf.runtime_dir, c->name) >= 0) {
 		json_object_set_new(j, "directory", json_string(dir));
 		free(dir);
 	}
@@ -85,17 +85,17 @@ static json_t *sessions_json(const struct container *c)
 
 void admin_version(struct admin_conn *conn, json_t *msg)
 {
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 
 	(void)msg;
-	admin_reply(conn, json_pack("{s:s, s:s, s:s}", "version", FF_VERSION, "hostname",
-				    r->conf.hostname, "runtime_dir", r->conf.runtime_dir));
+	admin_reply(conn, json_pack("{s:s, s:s, s:s}", "version", FF_VERSION, "hostname", a->host,
+				    "runtime_dir", a->ctl->conf.runtime_dir));
 }
 
 struct container *admin_named(struct admin_conn *conn, json_t *msg)
 {
 	const char *name = json_string_value(json_object_get(msg, "name"));
-	struct container *c = name ? container_find(admin_router(conn), name) : NULL;
+	struct container *c = name ? container_find(admin_conf(conn)->ctl, name) : NULL;
 
 	if (!name)
 		admin_error(conn, -EINVAL, "\"name\" is missing");
@@ -106,18 +106,18 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg)
 
 void admin_container_list(struct admin_conn *conn, json_t *msg)
 {
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 	json_t *list = json_array(), *j;
 	struct container *c;
 	struct session *s;
 	json_int_t n;
 
 	(void)msg;
-	LIST_FOREACH(c, &r->fast->containers, entry) {
+	LIST_FOREACH(c, &a->ctl->fast->containers, entry) {
 		n = 0;
 		LIST_FOREACH(s, &c->sessions, entry)
 			n++;
-		j = container_json(r, c);
+		j = container_json(a, c);
 		json_object_set_new(j, "sessions", json_integer(n));
 		json_array_append_new(list, j);
 	}
@@ -131,7 +131,7 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 
 	if (!c)
 		return;
-	j = container_json(admin_router(conn), c);
+	j = container_json(admin_conf(conn), c);
 	json_object_set_new(j, "usage", usage_json(c));
 	json_object_set_new(j, "sessions", sessions_json(c));
 	admin_reply(conn, json_pack("{s:o}", "container", j));
@@ -139,7 +139,7 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 
 void admin_container_thread(struct admin_conn *conn, json_t *msg)
 {
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 	json_t *n = json_object_get(msg, "thread");
 	struct container *c = admin_named(conn, msg);
 	json_int_t thread = json_is_integer(n) ? json_integer_value(n) : -1;
@@ -149,9 +149,9 @@ void admin_container_thread(struct admin_conn *conn, json_t *msg)
 		return;
 	err = thread < 0 || thread > UINT32_MAX ? -EINVAL : fast_move(c, (uint32_t)thread);
 	if (!err)
-		admin_reply(conn, json_pack("{s:o}", "container", container_json(r, c)));
+		admin_reply(conn, json_pack("{s:o}", "container", container_json(a, c)));
 	else if (err == -EINVAL)
-		admin_error(conn, err, "fast threads are 0 to %u", r->fast->num_threads - 1);
+		admin_error(conn, err, "fast threads are 0 to %u", a->ctl->fast->num_threads - 1);
 	else if (err == -EPERM)
 		admin_error(conn, err,
 			    "container %s, or one that it talks to, has to be on thread 0",
@@ -183,11 +183,11 @@ static bool taken(json_t *answer, struct ffo_container *info)
 
 static void container_reply(struct admin_conn *conn, const char *name)
 {
-	struct router *r = admin_router(conn);
-	struct container *c = container_find(r, name);
+	const struct admin_conf *a = admin_conf(conn);
+	struct container *c = container_find(a->ctl, name);
 
 	if (c)
-		admin_reply(conn, json_pack("{s:o}", "container", container_json(r, c)));
+		admin_reply(conn, json_pack("{s:o}", "container", container_json(a, c)));
 	else
 		admin_error(conn, -ENOENT, "container %s has gone meanwhile", name);
 }
@@ -203,7 +203,7 @@ static void ignore_answer(void *arg, int status, const char *text, json_t *answe
 static void added(void *arg, int status, const char *text, json_t *answer)
 {
 	struct admin_conn *conn = arg;
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 	struct ffo_container info;
 	int err;
 
@@ -215,11 +215,11 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
 		return;
 	}
-	err = container_attach(r, &info);
+	err = container_attach(a->ctl, &info);
 	if (err) {
-		orch_call(r->orch, FFO_OP_CONTAINER_RM, json_pack("{s:s}", "name", info.name),
+		orch_call(a->ctl->orch, FFO_OP_CONTAINER_RM, json_pack("{s:s}", "name", info.name),
 			  ignore_answer, NULL);
-		admin_error(conn, err, "%s/containers/%s: %s", r->conf.runtime_dir, info.name,
+		admin_error(conn, err, "%s/containers/%s: %s", a->ctl->conf.runtime_dir, info.name,
 			    strerror(-err));
 		return;
 	}
@@ -229,7 +229,7 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 void admin_container_add(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "name", "tenant", "ips", "mode", "limits", NULL };
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 	const char *name = json_string_value(json_object_get(msg, "name"));
 	json_t *fields;
 
@@ -241,16 +241,16 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 		return;
 	}
 	fields = fields_take(msg, names);
-	json_object_set_new(fields, "host", json_string(r->conf.hostname));
+	json_object_set_new(fields, "host", json_string(a->host));
 	if (!json_object_get(fields, "mode"))
-		json_object_set_new(fields, "mode", json_string(ffo_mode_name[r->conf.mode]));
-	orch_call(r->orch, FFO_OP_CONTAINER_ADD, fields, added, conn);
+		json_object_set_new(fields, "mode", json_string(ffo_mode_name[a->mode]));
+	orch_call(a->ctl->orch, FFO_OP_CONTAINER_ADD, fields, added, conn);
 }
 
 static void changed(void *arg, int status, const char *text, json_t *answer)
 {
 	struct admin_conn *conn = arg;
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 	struct ffo_container info;
 	struct container *c;
 
@@ -262,7 +262,7 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
 		return;
 	}
-	c = container_find(r, info.name);
+	c = container_find(a->ctl, info.name);
 	if (c)
 		container_update(c, &info);
 	container_reply(conn, info.name);
@@ -281,8 +281,8 @@ void admin_container_set(struct admin_conn *conn, json_t *msg)
 			    c->name);
 		return;
 	}
-	orch_call(admin_router(conn)->orch, FFO_OP_CONTAINER_SET, fields_take(msg, names), changed,
-		  conn);
+	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields_take(msg, names),
+		  changed, conn);
 }
 
 static void removed(void *arg, int status, const char *text, json_t *answer)
@@ -296,7 +296,7 @@ static void removed(void *arg, int status, const char *text, json_t *answer)
 		return;
 	}
 	if (taken(answer, &info)) {
-		c = container_find(admin_router(conn), info.name);
+		c = container_find(admin_conf(conn)->ctl, info.name);
 		if (c)
 			container_detach(c);
 	}
@@ -308,6 +308,6 @@ void admin_container_rm(struct admin_conn *conn, json_t *msg)
 	struct container *c = admin_named(conn, msg);
 
 	if (c)
-		orch_call(admin_router(conn)->orch, FFO_OP_CONTAINER_RM,
+		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_RM,
 			  json_pack("{s:s}", "name", c->name), removed, conn);
 }

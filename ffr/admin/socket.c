@@ -30,7 +30,7 @@
 #define ADMIN_BACKLOG	16
 
 struct admin {
-	struct router *r;
+	struct admin_conf conf;
 	uv_pipe_t listener;
 	LIST_HEAD(, admin_conn) conns;
 	uint32_t num_conns;
@@ -62,9 +62,9 @@ static const struct {
 
 static void conn_next(struct admin_conn *conn);
 
-struct router *admin_router(struct admin_conn *conn)
+const struct admin_conf *admin_conf(const struct admin_conn *conn)
 {
-	return conn->a->r;
+	return &conn->a->conf;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -243,7 +243,7 @@ static void on_connection(uv_stream_t *listener, int status)
 	if (!conn)
 		return;
 	conn->a = a;
-	uv_pipe_init(&a->r->loop, &conn->pipe, 0);
+	uv_pipe_init(a->conf.ctl->loop, &conn->pipe, 0);
 	conn->pipe.data = conn;
 	a->num_conns++;
 	LIST_INSERT_HEAD(&a->conns, conn, entry);
@@ -294,23 +294,23 @@ static void on_listener_closed(uv_handle_t *h)
 	admin_put(a);
 }
 
-int admin_start(struct router *r)
+int admin_start(struct admin **out, const struct admin_conf *conf)
 {
 	struct admin *a = calloc(1, sizeof(*a));
 	int fd, err;
 
 	if (!a)
 		return -ENOMEM;
-	a->r = r;
+	a->conf = *conf;
 	fd = sd_listener("admin");
 	a->passed = fd >= 0;
 	if (fd == -ENOENT)
-		fd = admin_listen(r->conf.admin_socket);
+		fd = admin_listen(conf->socket);
 	if (fd < 0) {
 		free(a);
 		return fd;
 	}
-	uv_pipe_init(&r->loop, &a->listener, 0);
+	uv_pipe_init(conf->ctl->loop, &a->listener, 0);
 	a->listener.data = a;
 	err = uv_pipe_open(&a->listener, fd);
 	if (err)
@@ -321,7 +321,7 @@ int admin_start(struct router *r)
 		uv_close((uv_handle_t *)&a->listener, on_listener_closed);
 		return err;
 	}
-	r->admin = a;
+	*out = a;
 	return 0;
 }
 
@@ -330,7 +330,7 @@ void admin_stop(struct admin *a)
 	if (!a)
 		return;
 	if (!a->passed)
-		unlink(a->r->conf.admin_socket);
+		unlink(a->conf.socket);
 	while (!LIST_EMPTY(&a->conns))
 		conn_close(LIST_FIRST(&a->conns));
 	uv_close((uv_handle_t *)&a->listener, on_listener_closed);

@@ -97,14 +97,14 @@ static json_t *container_sums(const struct container *c, bool latency)
 }
 
 /* A tenant's on this host, as one element. NULL: it has no container here. */
-static json_t *tenant_sums(struct router *r, const char *tenant, bool latency)
+static json_t *tenant_sums(const struct admin_conf *a, const char *tenant, bool latency)
 {
 	struct sums t = { 0 };
 	struct container *c;
 	json_int_t n = 0;
 	json_t *j;
 
-	LIST_FOREACH(c, &r->fast->containers, entry) {
+	LIST_FOREACH(c, &a->ctl->fast->containers, entry) {
 		if (strcmp(c->tenant, tenant))
 			continue;
 		sums_add(&t, c);
@@ -122,12 +122,12 @@ void admin_stats(struct admin_conn *conn, json_t *msg)
 {
 	bool latency = json_is_true(json_object_get(msg, "latency"));
 	const char *tenant = json_string_value(json_object_get(msg, "tenant"));
-	struct router *r = admin_router(conn);
+	const struct admin_conf *a = admin_conf(conn);
 	json_t *list = json_array(), *j;
 	struct container *c;
 
 	if (tenant) {
-		j = tenant_sums(r, tenant, latency);
+		j = tenant_sums(a, tenant, latency);
 		if (!j) {
 			admin_error(conn, -ENOENT, "no container of tenant \"%.64s\" on this host",
 				    tenant);
@@ -143,7 +143,7 @@ void admin_stats(struct admin_conn *conn, json_t *msg)
 		}
 		json_array_append_new(list, container_sums(c, latency));
 	} else {
-		LIST_FOREACH(c, &r->fast->containers, entry)
+		LIST_FOREACH(c, &a->ctl->fast->containers, entry)
 			json_array_append_new(list, container_sums(c, latency));
 	}
 	admin_reply(conn, json_pack("{s:o}", "containers", list));

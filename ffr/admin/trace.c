@@ -61,7 +61,7 @@ static void on_lease_end(uv_timer_t *t)
 {
 	struct container_ctl *ct = t->data;
 
-	trace_off(ct->r->fast, ct->c);
+	trace_off(ct->ctl->fast, ct->c);
 }
 
 void admin_trace(struct admin_conn *conn, json_t *msg)
@@ -69,7 +69,7 @@ void admin_trace(struct admin_conn *conn, json_t *msg)
 	uint64_t after = (uint64_t)json_integer_value(json_object_get(msg, "after"));
 	json_int_t qp_num = json_integer_value(json_object_get(msg, "qp"));
 	struct container *c = admin_named(conn, msg);
-	struct fast *f = admin_router(conn)->fast;
+	struct fast *f = admin_conf(conn)->ctl->fast;
 	struct container_ctl *ct;
 	json_t *list;
 	struct session *s;

@@ -198,7 +198,7 @@ static bool is_there(const struct cm_id *id, const struct cm_addr *dst)
 
 	if (gid_is_mcast(dst->gid.raw) || cm_addr_own(own, dst) >= 0)
 		return true;
-	c = container_by_gid(&id->cm->r->fast->containers, own->tenant, &dst->gid);
+	c = container_by_gid(&id->cm->ctl->fast->containers, own->tenant, &dst->gid);
 	return c ? !c->dying : cm_wire_is_there(id->cm, own, &dst->gid);
 }
 

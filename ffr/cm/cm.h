@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 #include "ffr/obj/objects.h"
-#include "ffr/router.h"
 
 struct cm;
+struct ctl;
 
-/* The router's connection manager: its timer runs in r->loop, and clients' calls come to it. NULL with
+/* The router's connection manager: its timer runs in ctl->loop, and clients' calls come to it. NULL with
  * errno set. */
-struct cm *cm_create(struct router *r);
+struct cm *cm_create(struct ctl *ctl);
 /* No session is left. The memory goes when the loop has run. Takes NULL. */
 void cm_free(struct cm *cm);
 

@@ -116,7 +116,7 @@ static int chan_watch(struct cm_chan *chan)
 	if (chan->is_polled)
 		return 0;
 	if (!chan->has_poll) {
-		err = uv_poll_init(&chan->ch->o.ses->conn->r->loop, &chan->poll, chan->ch->fd);
+		err = uv_poll_init(chan->ch->o.ses->conn->ctl->loop, &chan->poll, chan->ch->fd);
 		if (err)
 			return err;
 		chan->poll.data = chan;

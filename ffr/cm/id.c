@@ -25,20 +25,20 @@ uint32_t cm_random(struct cm *cm)
 	return (uint32_t)(cm->random >> 32);
 }
 
-struct cm *cm_create(struct router *r)
+struct cm *cm_create(struct ctl *ctl)
 {
 	struct cm *cm = calloc(1, sizeof(*cm));
 
 	if (!cm)
 		return NULL;
-	cm->r = r;
-	r->cm_ops = &cm_ops;
+	cm->ctl = ctl;
+	ctl->cm_ops = &cm_ops;
 	cm->timer_at = UINT64_MAX;
 	TAILQ_INIT(&cm->timewait);
 	if (getrandom(&cm->random, sizeof(cm->random), GRND_NONBLOCK) < 0 || !cm->random)
 		cm->random = uv_hrtime() | 1;
 	cm->last_comm = cm_random(cm);
-	uv_timer_init(&r->loop, &cm->timer);
+	uv_timer_init(ctl->loop, &cm->timer);
 	cm->timer.data = cm;
 	cm->open_handles = 2;
 	cm_wire_init(cm);
@@ -71,17 +71,17 @@ static void on_timer(uv_timer_t *t)
 {
 	struct cm *cm = t->data;
 
-	cm_expire(cm, uv_now(&cm->r->loop));
+	cm_expire(cm, uv_now(cm->ctl->loop));
 }
 
 uint64_t cm_now(const struct cm *cm)
 {
-	return cm->now ? cm->now : uv_now(&cm->r->loop);
+	return cm->now ? cm->now : uv_now(cm->ctl->loop);
 }
 
 static void timer_update(struct cm *cm)
 {
-	uint64_t next = timer_next(&cm->timers), now = uv_now(&cm->r->loop);
+	uint64_t next = timer_next(&cm->timers), now = uv_now(cm->ctl->loop);
 
 	if (next >= cm->timer_at)
 		return; /* a timer that comes too early does no harm */
@@ -221,7 +221,7 @@ struct cm_counts cm_counts(const struct container *c)
 
 struct cm_id *cm_id_create(struct session *s, struct channel *ch, uint16_t ps, uint8_t qp_type)
 {
-	struct cm *cm = s->conn->r->cm;
+	struct cm *cm = s->conn->ctl->cm;
 	struct cm_id *id = calloc(1, sizeof(*id));
 
 	if (!id)

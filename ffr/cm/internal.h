@@ -29,6 +29,7 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
+#include "ffr/ctl/ctl.h"
 #include "ffr/cm/cm.h"
 #include "ffr/lib/timer.h"
 
@@ -306,7 +307,7 @@ struct cm_id {
 };
 
 struct cm {
-	struct router *r;
+	struct ctl *ctl;
 	uv_timer_t timer;
 	uint64_t timer_at; /* ms; UINT64_MAX: stopped */
 	uint64_t now;	   /* ms, while timers run; else 0 */

@@ -78,7 +78,7 @@ static int rtr_attr(struct cm_id *id, struct ff_qp_attr *a, uint32_t *mask)
 	if (!is_responder(id))
 		return 0;
 	*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	a->max_dest_rd_atomic = at_most(id->responder_resources, id->cm->r->dev.max_qp_rd_atom);
+	a->max_dest_rd_atomic = at_most(id->responder_resources, id->cm->ctl->dev.max_qp_rd_atom);
 	return 0;
 }
 
@@ -94,7 +94,8 @@ static int rts_attr(struct cm_id *id, struct ff_qp_attr *a, uint32_t *mask)
 		*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 		a->retry_cnt = id->retry_count;
 		a->rnr_retry = id->rnr_retry_count;
-		a->max_rd_atomic = at_most(id->initiator_depth, id->cm->r->dev.max_qp_init_rd_atom);
+		a->max_rd_atomic =
+			at_most(id->initiator_depth, id->cm->ctl->dev.max_qp_init_rd_atom);
 	}
 	if (is_requester(id) || is_responder(id)) {
 		*mask |= IBV_QP_TIMEOUT;
@@ -158,7 +159,7 @@ int cm_qp_ready(struct cm_id *id, uint32_t handle, uint32_t *state)
 
 	for (unsigned i = 0; i < n && !err; i++)
 		err = step_to(id, path[i], &step[i]);
-	return err ? err : ctl_qp_walk(id->cm->r, qp, step, n, state);
+	return err ? err : ctl_qp_walk(id->cm->ctl, qp, step, n, state);
 }
 
 int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources,
@@ -185,5 +186,5 @@ int cm_qp_connect(struct cm_id *id, uint32_t handle, uint8_t responder_resources
 		rtr->max_dest_rd_atomic = responder_resources;
 	if (initiator_depth != RDMA_MAX_INIT_DEPTH)
 		rts->max_rd_atomic = initiator_depth;
-	return ctl_qp_walk(id->cm->r, qp, step, 2, &now);
+	return ctl_qp_walk(id->cm->ctl, qp, step, 2, &now);
 }

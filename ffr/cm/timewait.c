@@ -47,7 +47,7 @@ static void forget(struct cm_timewait *w)
 
 static const struct container *container_of(const struct cm_timewait *w)
 {
-	return container_by_gid(&w->cm->r->fast->containers, w->tenant, &w->m.sgid);
+	return container_by_gid(&w->cm->ctl->fast->containers, w->tenant, &w->m.sgid);
 }
 
 static void on_timer(struct timer *t)

@@ -26,7 +26,7 @@ static bool is_repeated(const struct cm_msg *m)
 bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
 		  struct container **here, uint32_t *conn)
 {
-	struct fast *f = cm->r->fast;
+	struct fast *f = cm->ctl->fast;
 	struct ff_ah_attr path = { .is_global = 1 };
 	struct remote *there = NULL;
 	enum dir_answer a;
@@ -47,7 +47,7 @@ bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_m
 
 uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union ibv_gid *gid)
 {
-	struct fast *f = cm->r->fast;
+	struct fast *f = cm->ctl->fast;
 	struct ff_ah_attr path = { .is_global = 1 };
 	struct container *here = NULL;
 	struct remote *there = NULL;
@@ -70,7 +70,7 @@ uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union i
 
 bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid)
 {
-	struct fast *f = cm->r->fast;
+	struct fast *f = cm->ctl->fast;
 	struct ff_ah_attr path = { .is_global = 1 };
 	struct container *here = NULL;
 	struct remote *there = NULL;
@@ -121,7 +121,7 @@ static bool is_sound(const struct cm_frame *fr, const struct remote *from,
 /* One message. False: there is none. */
 static bool take_one(struct cm *cm)
 {
-	struct fast *f = cm->r->fast;
+	struct fast *f = cm->ctl->fast;
 	struct cm_from from = { 0 };
 	struct container *to = NULL;
 	struct cm_frame *fr;
@@ -148,7 +148,7 @@ static bool take_one(struct cm *cm)
 static void frames_came(uv_async_t *a)
 {
 	struct cm *cm = a->data;
-	struct fast *f = cm->r->fast;
+	struct fast *f = cm->ctl->fast;
 	uint32_t changes;
 
 	while (take_one(cm))
@@ -164,26 +164,26 @@ static void frames_came(uv_async_t *a)
 /* [lock] */
 static void tell(struct fast *f)
 {
-	struct router *r = f->owner;
+	struct cm *cm = f->cm_arg;
 
-	uv_async_send(&r->cm->frames);
+	uv_async_send(&cm->frames);
 }
 
 void cm_wire_init(struct cm *cm)
 {
-	struct fast *f = cm->r->fast;
+	struct fast *f = cm->ctl->fast;
 
-	uv_async_init(&cm->r->loop, &cm->frames, frames_came);
+	uv_async_init(cm->ctl->loop, &cm->frames, frames_came);
 	cm->frames.data = cm;
 	fast_lock(f);
-	f->owner = cm->r;
+	f->cm_arg = cm;
 	f->cm_frames = tell;
 	fast_unlock(f);
 }
 
 void cm_wire_fini(struct cm *cm)
 {
-	fast_lock(cm->r->fast);
-	cm->r->fast->cm_frames = NULL;
-	fast_unlock(cm->r->fast);
+	fast_lock(cm->ctl->fast);
+	cm->ctl->fast->cm_frames = NULL;
+	fast_unlock(cm->ctl->fast);
 }

@@ -70,7 +70,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		      struct ctl_reply *reply, int *status)
 {
 	struct ctl_call c = {
-		.r = conn->r,
+		.ctl = conn->ctl,
 		.conn = conn,
 		.s = conn->ses,
 		.tail = m->tail,
@@ -87,7 +87,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
-	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->r->cm_ops->serve[m->hdr.type];
+	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->ctl->cm_ops->serve[m->hdr.type];
 	*status = fn(&c, m->req, resp);
 	keeper_call_ends();
 	quota_tell(conn->cont);
@@ -176,7 +176,7 @@ static void extra_take(struct msghdr *msg, struct packet_extra *got)
 }
 
 /*
- * Receive one packet into r->rx. Its length, 0 at the end of the connection, or -errno. A packet
+ * Receive one packet into ctl->rx. Its length, 0 at the end of the connection, or -errno. A packet
  * that is too long comes out one byte longer than any message is.
  */
 static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
@@ -185,7 +185,7 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
 		struct cmsghdr h;
 		uint8_t buf[CMSG_SPACE(PACKET_FDS * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 	} cm;
-	struct iovec iov = { conn->r->rx, FF_MSG_MAX + 1 };
+	struct iovec iov = { conn->ctl->rx, FF_MSG_MAX + 1 };
 	struct msghdr msg = { .msg_iov = &iov,
 			      .msg_iovlen = 1,
 			      .msg_control = cm.buf,
@@ -244,7 +244,7 @@ struct answer {
 	struct ctl_reply reply;
 };
 
-/* Serve one request, r->rx. NULL with an answer to be sent, or why the connection must be closed. */
+/* Serve one request, ctl->rx. NULL with an answer to be sent, or why the connection must be closed. */
 static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_extra *got,
 				struct answer *a)
 {
@@ -253,7 +253,7 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 	int status = 0;
 
 	a->reply.n_fds = 0;
-	why = ctl_parse(conn->r->rx, len, got->n, &m);
+	why = ctl_parse(conn->ctl->rx, len, got->n, &m);
 	if (!why) {
 		m.fds = got->fd;
 		m.sender = got->sender;
@@ -390,7 +390,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	len = atomic_load_explicit(&slot->len, memory_order_relaxed);
 	conn->heat.cpu = atomic_load_explicit(&slot->cpu, memory_order_relaxed);
 	if (len <= sizeof(slot->packet)) {
-		shm_copy(conn->r->rx, &slot->packet[0], len);
+		shm_copy(conn->ctl->rx, &slot->packet[0], len);
 		why = serve_packet(conn, len, &none, &a);
 	}
 	if (!why)
@@ -489,7 +489,7 @@ static void handle_close(uv_handle_t *h)
 
 static int poll_start(struct ctl_conn *conn, uv_poll_t *h, int fd, uv_poll_cb cb)
 {
-	int err = uv_poll_init(&conn->r->loop, h, fd);
+	int err = uv_poll_init(conn->ctl->loop, h, fd);
 
 	if (err)
 		return err;
@@ -508,7 +508,7 @@ int ctl_conn_create(struct container *c, int fd)
 		discard_socket(&ct->discard, fd);
 		return -ENOMEM;
 	}
-	conn->r = ct->r;
+	conn->ctl = ct->ctl;
 	conn->cont = c;
 	conn->fd = fd;
 	err = ctl_peer_find(fd, &conn->peer);
@@ -519,12 +519,12 @@ int ctl_conn_create(struct container *c, int fd)
 		quota_tell(c);
 		goto err;
 	}
-	TAILQ_INSERT_TAIL(&conn->r->conns, conn, entry);
+	TAILQ_INSERT_TAIL(&conn->ctl->conns, conn, entry);
 	ct->num_conns++;
 	ct->num_silent++;
 	conn->silent = true;
-	uv_timer_init(&conn->r->loop, &conn->hello); /* cannot fail, as the start of it */
-	uv_timer_init(&conn->r->loop, &conn->turn);
+	uv_timer_init(conn->ctl->loop, &conn->hello); /* cannot fail, as the start of it */
+	uv_timer_init(conn->ctl->loop, &conn->turn);
 	conn->hello.data = conn->turn.data = conn;
 	conn->open_handles = 2;
 	uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
@@ -576,7 +576,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 
 /* ---- ends that take long ------------------------------------------------------------------- */
 
-/* router->ends, while there are any. */
+/* ctl->ends, while there are any. */
 struct ctl_ends {
 	uv_idle_t idle;
 	struct ctl_conn_list conns;
@@ -589,13 +589,13 @@ static void on_ends_closed(uv_handle_t *h)
 
 static void end_forget(struct ctl_conn *conn)
 {
-	struct ctl_ends *ends = conn->r->ends;
+	struct ctl_ends *ends = conn->ctl->ends;
 
 	conn->ending = false;
 	TAILQ_REMOVE(&ends->conns, conn, end);
 	if (!TAILQ_EMPTY(&ends->conns))
 		return;
-	conn->r->ends = NULL;
+	conn->ctl->ends = NULL;
 	uv_close((uv_handle_t *)&ends->idle, on_ends_closed);
 }
 
@@ -619,23 +619,23 @@ static void on_ends(uv_idle_t *h)
 /* False: no memory for that. */
 static bool end_later(struct ctl_conn *conn)
 {
-	struct router *r = conn->r;
+	struct ctl *ctl = conn->ctl;
 
-	if (!r->ends) {
-		r->ends = calloc(1, sizeof(*r->ends));
-		if (!r->ends)
+	if (!ctl->ends) {
+		ctl->ends = calloc(1, sizeof(*ctl->ends));
+		if (!ctl->ends)
 			return false;
-		TAILQ_INIT(&r->ends->conns);
-		uv_idle_init(&r->loop, &r->ends->idle);
-		r->ends->idle.data = r->ends;
-		uv_idle_start(&r->ends->idle, on_ends);
+		TAILQ_INIT(&ctl->ends->conns);
+		uv_idle_init(ctl->loop, &ctl->ends->idle);
+		ctl->ends->idle.data = ctl->ends;
+		uv_idle_start(&ctl->ends->idle, on_ends);
 	}
 	uv_poll_stop(&conn->poll);
 	uv_poll_stop(&conn->pid_poll);
 	uv_timer_stop(&conn->turn);
 	shutdown(conn->fd, SHUT_RDWR);
 	conn->ending = true;
-	TAILQ_INSERT_TAIL(&r->ends->conns, conn, end);
+	TAILQ_INSERT_TAIL(&ctl->ends->conns, conn, end);
 	return true;
 }
 
@@ -654,12 +654,34 @@ static void conn_end(struct ctl_conn *conn)
 	end_silence(conn);
 	conn->ses = NULL;
 	conn->cont = NULL;
-	TAILQ_REMOVE(&conn->r->conns, conn, entry);
+	TAILQ_REMOVE(&conn->ctl->conns, conn, entry);
 	handle_close((uv_handle_t *)&conn->poll);
 	handle_close((uv_handle_t *)&conn->pid_poll);
 	handle_close((uv_handle_t *)&conn->hello);
 	handle_close((uv_handle_t *)&conn->turn);
 	discard_socket(&ct->discard, conn->fd); /* it is not polled any more */
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int ctl_open(struct ctl *ctl, uv_loop_t *loop)
+{
+	int err = uv_async_init(loop, &ctl->wake, ctl_on_wake);
+
+	if (err)
+		return err;
+	ctl->wake.data = ctl;
+	ctl->loop = ctl->mem.loop = loop;
+	TAILQ_INIT(&ctl->conns);
+	ctl_spin_init(&ctl->spin, loop);
+	return 0;
+}
+
+void ctl_close(struct ctl *ctl)
+{
+	uv_close((uv_handle_t *)&ctl->wake, NULL);
+	ctl_spin_close(&ctl->spin);
+	ctl_threads_close(ctl);
 }
 
 /* ---- the fast thread's complaints ---------------------------------------------------------- */
@@ -669,29 +691,29 @@ void ctl_session_bad(struct session *s, const char *why)
 	if (s->conn->bad)
 		return;
 	s->conn->bad = why;
-	uv_async_send(&s->conn->r->wake);
+	uv_async_send(&s->conn->ctl->wake);
 }
 
 void ctl_on_wake(uv_async_t *h)
 {
-	struct router *r = h->data;
+	struct ctl *ctl = h->data;
 	struct ctl_conn *conn, *next;
 
-	fast_lock(r->fast);
-	TAILQ_FOREACH(conn, &r->conns, entry) {
+	fast_lock(ctl->fast);
+	TAILQ_FOREACH(conn, &ctl->conns, entry) {
 		if (conn->ses && conn->ses->mem_gone)
 			conn->bad = "its shared memory is gone";
 		conn->to_close = conn->ses && !conn->ending ? conn->bad : NULL;
 	}
-	fast_unlock(r->fast);
-	TAILQ_FOREACH_SAFE(conn, &r->conns, entry, next)
+	fast_unlock(ctl->fast);
+	TAILQ_FOREACH_SAFE(conn, &ctl->conns, entry, next)
 		if (conn->to_close)
 			end_charged(conn, conn->to_close);
 }
 
 void ctl_memory_gone(void *arg)
 {
-	struct router *r = arg;
+	struct ctl *ctl = arg;
 
-	uv_async_send(&r->wake);
+	uv_async_send(&ctl->wake);
 }

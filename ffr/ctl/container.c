@@ -48,21 +48,21 @@ bool container_name_ok(const char *name)
 	return strlen(name) < CONTAINER_NAME_MAX && ffo_name_ok(name);
 }
 
-struct container *container_find(struct router *r, const char *name)
+struct container *container_find(struct ctl *ctl, const char *name)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &r->fast->containers, entry)
+	LIST_FOREACH(c, &ctl->fast->containers, entry)
 		if (!strcmp(c->name, name))
 			return c;
 	return NULL;
 }
 
-struct container *container_by_id(struct router *r, uint32_t id)
+struct container *container_by_id(struct ctl *ctl, uint32_t id)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &r->fast->containers, entry)
+	LIST_FOREACH(c, &ctl->fast->containers, entry)
 		if (c->id == id)
 			return c;
 	return NULL;
@@ -112,11 +112,11 @@ static bool accept_one(struct container_ctl *ct)
 	}
 	if (fd < 0)
 		return false;
-	if (ct->num_conns >= ct->r->conf.limits.max_sessions) {
+	if (ct->num_conns >= ct->ctl->conf.limits.max_sessions) {
 		discard_socket(&ct->discard, fd);
 		log_client(&ct->c->log, LOG_LEVEL_WARN,
 			   "container %s: more than %u sessions (max_sessions): refused",
-			   ct->c->name, ct->r->conf.limits.max_sessions);
+			   ct->c->name, ct->ctl->conf.limits.max_sessions);
 		return true;
 	}
 	err = ctl_conn_create(ct->c, fd);
@@ -160,13 +160,13 @@ static void on_connect(uv_poll_t *h, int status, int events)
 
 /* ---- the socket and its directory ---------------------------------------------------------- */
 
-static int dir_open(struct router *r, const char *name)
+static int dir_open(struct ctl *ctl, const char *name)
 {
 	int fd;
 
-	if (mkdirat(r->containers_fd, name, 0755) && errno != EEXIST)
+	if (mkdirat(ctl->containers_fd, name, 0755) && errno != EEXIST)
 		return -errno;
-	fd = openat(r->containers_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+	fd = openat(ctl->containers_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
 	if (fd < 0)
 		return -errno;
 	if (fchmod(fd, 0755)) {
@@ -234,24 +234,24 @@ static int socket_get(int dir_fd, const char *name)
 	return fd;
 }
 
-static void dir_remove(struct router *r, const char *name)
+static void dir_remove(struct ctl *ctl, const char *name)
 {
-	int fd = openat(r->containers_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+	int fd = openat(ctl->containers_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
 
 	if (fd >= 0) {
 		unlinkat(fd, SOCKET_NAME, 0);
 		sysfs_remove(fd);
 		close(fd);
 	}
-	if (unlinkat(r->containers_fd, name, AT_REMOVEDIR) && errno != ENOENT)
-		log_warn("container %s: remove %s/containers/%s: %m", name, r->conf.runtime_dir,
+	if (unlinkat(ctl->containers_fd, name, AT_REMOVEDIR) && errno != ENOENT)
+		log_warn("container %s: remove %s/containers/%s: %m", name, ctl->conf.runtime_dir,
 			 name);
 }
 
 /* The folder of containers: closed to others, also one that an older router has made. */
-static int containers_close(struct router *r)
+static int containers_close(struct ctl *ctl)
 {
-	const char *name = r->conf.engine_group;
+	const char *name = ctl->conf.engine_group;
 	struct group *group = NULL;
 
 	if (name) {
@@ -263,21 +263,21 @@ static int containers_close(struct router *r)
 		}
 	}
 	/* the owner may leave a group that he is not in as root has set it (containers_give()) */
-	if (fchown(r->containers_fd, geteuid(), group ? group->gr_gid : getegid()) ||
-	    fchmod(r->containers_fd, group ? 0710 : 0700))
+	if (fchown(ctl->containers_fd, geteuid(), group ? group->gr_gid : getegid()) ||
+	    fchmod(ctl->containers_fd, group ? 0710 : 0700))
 		return -errno;
 	return 0;
 }
 
-int containers_init(struct router *r)
+int containers_init(struct ctl *ctl)
 {
 	char path[4096];
 
-	snprintf(path, sizeof(path), "%s/containers", r->conf.runtime_dir);
+	snprintf(path, sizeof(path), "%s/containers", ctl->conf.runtime_dir);
 	if (mkdir(path, 0700) && errno != EEXIST)
 		return -errno;
-	r->containers_fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
-	return r->containers_fd < 0 ? -errno : containers_close(r);
+	ctl->containers_fd = open(path, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
+	return ctl->containers_fd < 0 ? -errno : containers_close(ctl);
 }
 
 /* The folders of a router that was root are this one's. */
@@ -304,9 +304,9 @@ static int all_give(const struct user *u, int fd)
 	return 0;
 }
 
-int containers_give(const struct ffr_conf *conf, const struct user *u, int runtime_fd)
+int containers_give(const char *engine_group, const struct user *u, int runtime_fd)
 {
-	struct group *group = conf->engine_group ? getgrnam(conf->engine_group) : NULL;
+	struct group *group = engine_group ? getgrnam(engine_group) : NULL;
 	int err, fd;
 
 	if (mkdirat(runtime_fd, "containers", 0700) && errno != EEXIST)
@@ -324,9 +324,9 @@ int containers_give(const struct ffr_conf *conf, const struct user *u, int runti
 	return err;
 }
 
-void containers_sweep(struct router *r)
+void containers_sweep(struct ctl *ctl)
 {
-	int fd = openat(r->containers_fd, ".", O_DIRECTORY | O_CLOEXEC | O_RDONLY);
+	int fd = openat(ctl->containers_fd, ".", O_DIRECTORY | O_CLOEXEC | O_RDONLY);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
@@ -335,12 +335,12 @@ void containers_sweep(struct router *r)
 	while ((e = readdir(d))) {
 		int held;
 
-		if (!container_name_ok(e->d_name) || container_find(r, e->d_name))
+		if (!container_name_ok(e->d_name) || container_find(ctl, e->d_name))
 			continue;
 		held = keeper_held(e->d_name);
 		if (held >= 0)
 			socket_let_go(e->d_name, held);
-		dir_remove(r, e->d_name);
+		dir_remove(ctl, e->d_name);
 	}
 	closedir(d);
 }
@@ -353,7 +353,7 @@ static void info_copy(struct container *c, const struct ffo_container *info)
 
 	static_assert(CONTAINER_MAX_GIDS >= FFO_ADDR_MAX, "gid");
 
-	c->limits = ffo_limits_in_force(&info->limits, &ct->r->conf.defaults);
+	c->limits = ffo_limits_in_force(&info->limits, &ct->ctl->conf.defaults);
 	c->mode = (enum ff_mode)info->mode;
 	c->lid = info->lid;
 	c->num_gids = info->num_ips;
@@ -382,7 +382,7 @@ static void handles_close(struct container_ctl *ct)
 	uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
 }
 
-int container_attach(struct router *r, const struct ffo_container *info)
+int container_attach(struct ctl *ctl, const struct ffo_container *info)
 {
 	struct container *c;
 	struct container_ctl *ct;
@@ -390,7 +390,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 
 	if (!container_name_ok(info->name))
 		return -EINVAL;
-	if (container_find(r, info->name))
+	if (container_find(ctl, info->name))
 		return -EEXIST;
 	c = calloc(1, sizeof(*c));
 	ct = calloc(1, sizeof(*ct));
@@ -398,7 +398,7 @@ int container_attach(struct router *r, const struct ffo_container *info)
 		err = -ENOMEM;
 		goto err_free;
 	}
-	*ct = (struct container_ctl){ .r = r, .c = c };
+	*ct = (struct container_ctl){ .ctl = ctl, .c = c };
 	c->ctl = ct;
 	TAILQ_INIT(&c->mw_changed);
 	c->id = info->id;
@@ -407,28 +407,28 @@ int container_attach(struct router *r, const struct ffo_container *info)
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
 	info_copy(c, info);
 	ct->told = info->limits;
-	ct->dir_fd = err = dir_open(r, c->name);
+	ct->dir_fd = err = dir_open(ctl, c->name);
 	if (err < 0)
 		goto err_free;
 	ct->listen_fd = err = socket_get(ct->dir_fd, c->name);
 	if (err < 0)
 		goto err_dir;
-	err = uv_poll_init(&r->loop, &ct->poll, ct->listen_fd);
+	err = uv_poll_init(ctl->loop, &ct->poll, ct->listen_fd);
 	if (err)
 		goto err_listen;
-	uv_timer_init(&r->loop, &ct->retry);
-	uv_timer_init(&r->loop, &ct->counters);
-	uv_timer_init(&r->loop, &ct->trace);
+	uv_timer_init(ctl->loop, &ct->retry);
+	uv_timer_init(ctl->loop, &ct->counters);
+	uv_timer_init(ctl->loop, &ct->trace);
 	ct->poll.data = ct->retry.data = ct->counters.data = ct->trace.data = ct;
 	ct->open_handles = 4;
-	fast_lock(r->fast);
-	err = fast_container_add(r->fast, c);
+	fast_lock(ctl->fast);
+	err = fast_container_add(ctl->fast, c);
 	if (!err)
-		dir_container_added(r->fast, c);
-	fast_unlock(r->fast);
+		dir_container_added(ctl->fast, c);
+	fast_unlock(ctl->fast);
 	if (err) {
 		handles_close(ct);
-		dir_remove(r, c->name);
+		dir_remove(ctl, c->name);
 		free(c);
 		return err;
 	}
@@ -441,7 +441,7 @@ err_listen:
 	close(ct->listen_fd);
 err_dir:
 	close(ct->dir_fd);
-	dir_remove(r, c->name);
+	dir_remove(ctl, c->name);
 err_free:
 	free(ct);
 	free(c);
@@ -450,10 +450,10 @@ err_free:
 
 static void sessions_close(struct container *c, const char *why)
 {
-	struct router *r = ((struct container_ctl *)c->ctl)->r;
+	struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
 	struct ctl_conn *conn, *next;
 
-	for (conn = TAILQ_FIRST(&r->conns); conn; conn = next) {
+	for (conn = TAILQ_FIRST(&ctl->conns); conn; conn = next) {
 		next = TAILQ_NEXT(conn, entry);
 		if (conn->cont != c)
 			continue;
@@ -466,7 +466,7 @@ static void sessions_close(struct container *c, const char *why)
 void container_update(struct container *c, const struct ffo_container *info)
 {
 	struct container_ctl *ct = c->ctl;
-	struct fast *f = ct->r->fast;
+	struct fast *f = ct->ctl->fast;
 	struct container n = *c;
 	struct tenant *t = c->of;
 
@@ -497,16 +497,16 @@ void container_update(struct container *c, const struct ffo_container *info)
 void container_stop(struct container *c)
 {
 	struct container_ctl *ct = c->ctl;
-	struct router *r = ct->r;
+	struct ctl *ctl = ct->ctl;
 
-	fast_lock(r->fast);
+	fast_lock(ctl->fast);
 	c->dying = true;
-	fast_unlock(r->fast);
+	fast_unlock(ctl->fast);
 	sessions_close(c, NULL);
-	fast_lock(r->fast);
-	fast_container_del(r->fast, c);
-	dir_container_gone(r->fast, c);
-	fast_unlock(r->fast);
+	fast_lock(ctl->fast);
+	fast_container_del(ctl->fast, c);
+	dir_container_gone(ctl->fast, c);
+	fast_unlock(ctl->fast);
 	keeper_let_go(c->name);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
 	sysfs_close(c);
@@ -518,10 +518,10 @@ void container_stop(struct container *c)
 
 void container_detach(struct container *c)
 {
-	struct router *r = ((struct container_ctl *)c->ctl)->r;
+	struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
 	char name[CONTAINER_NAME_MAX];
 
 	memcpy(name, c->name, sizeof(name));
 	container_stop(c);
-	dir_remove(r, name);
+	dir_remove(ctl, name);
 }

@@ -11,12 +11,12 @@
 #include "ffo/base/proto.h"
 #include "ffr/lib/log.h"
 #include "ffr/obj/objects.h"
-#include "ffr/router.h"
 
 /* The control thread's part of a container: container->ctl. */
+struct ctl;
 struct sysfs;
 struct container_ctl {
-	struct router *r;
+	struct ctl *ctl;
 	struct container *c;
 	uint32_t sync; /* orch.c: number of the last listing that had it */
 	/* orch/active.c: what was told of it */
@@ -35,16 +35,15 @@ struct container_ctl {
 };
 
 /* <runtime_dir>/containers, without sockets that nobody serves. 0 or -errno. */
-int containers_init(struct router *r);
+int containers_init(struct ctl *ctl);
 struct user;
-struct ffr_conf;
 /* Root, before it becomes the user: that folder, in the one of that descriptor, is the user's. 0 or -errno. */
-int containers_give(const struct ffr_conf *conf, const struct user *u, int runtime_fd);
+int containers_give(const char *engine_group, const struct user *u, int runtime_fd);
 /* Remove the directories of containers that are not attached. */
-void containers_sweep(struct router *r);
+void containers_sweep(struct ctl *ctl);
 
 /* Serve a container on its socket, which exists when this returns 0; else -errno. */
-int container_attach(struct router *r, const struct ffo_container *info);
+int container_attach(struct ctl *ctl, const struct ffo_container *info);
 /*
  * What the orchestrator knows has changed. Sessions were told the mode, and their peers the
  * addresses and the epoch: where these are others, they are closed. Other limits hold from now on.
@@ -58,8 +57,8 @@ void container_stop(struct container *c);
 /* One connection less is silent (conn.c): there is room for another. */
 void container_heard(struct container *c);
 
-struct container *container_find(struct router *r, const char *name);
-struct container *container_by_id(struct router *r, uint32_t id);
+struct container *container_find(struct ctl *ctl, const char *name);
+struct container *container_by_id(struct ctl *ctl, uint32_t id);
 /* [A-Za-z0-9][A-Za-z0-9_.-]*, at most 63 characters */
 bool container_name_ok(const char *name);
 

@@ -38,8 +38,8 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 	struct cq *cq;
 	int err;
 
-	if (!req->cqe || req->cqe > c->r->dev.max_cqe || (req->channel && !ch) ||
-	    req->comp_vector >= c->r->dev.num_comp_vectors)
+	if (!req->cqe || req->cqe > c->ctl->dev.max_cqe || (req->channel && !ch) ||
+	    req->comp_vector >= c->ctl->dev.num_comp_vectors)
 		return -EINVAL;
 	if (req->flags & ~FF_CQ_TIMESTAMP)
 		return -EOPNOTSUPP;
@@ -89,7 +89,7 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	uint8_t *map;
 	int err;
 
-	if (!cq || !req->cqe || req->cqe > c->r->dev.max_cqe)
+	if (!cq || !req->cqe || req->cqe > c->ctl->dev.max_cqe)
 		return -EINVAL;
 	err = cq_ring(c, req->cqe, &at, &map);
 	if (err)
@@ -121,7 +121,7 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 	struct cq *cq = cq_get(c->s, req->cq);
 
 	(void)resp;
-	if (!cq || req->count > c->r->dev.max_cq_count || req->period > c->r->dev.max_cq_period)
+	if (!cq || req->count > c->ctl->dev.max_cq_count || req->period > c->ctl->dev.max_cq_period)
 		return -EINVAL;
 	fast_lock(c->s->fast);
 	fast_cq_moderate(c->s->fast, cq, req->count, req->period);
@@ -188,7 +188,7 @@ static void srq_leave(struct fast *f, struct srq *srq)
 int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 		   struct ff_create_srq_resp *resp)
 {
-	const struct ff_query_device_resp *dev = &c->r->dev;
+	const struct ff_query_device_resp *dev = &c->ctl->dev;
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct xrcd_ref *xref = xrcd_get(c->s, req->xrcd);
 	struct cq *cq = cq_get(c->s, req->cq);
@@ -223,7 +223,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 		err = -ENOMEM; /* more SRQs than a CQE can name */
 	}
 	if (!err)
-		srq_enter(srq, &c->r->last_srqn);
+		srq_enter(srq, &c->ctl->last_srqn);
 	fast_unlock(c->s->fast);
 	if (err)
 		goto err_ring;

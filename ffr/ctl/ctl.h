@@ -5,17 +5,71 @@
 #ifndef FFR_CTL_CTL_H
 #define FFR_CTL_CTL_H
 
+#include <bsd/sys/queue.h>
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
-#include "ffr/keeper/hello.h"
+#include "ffr/ctl/limits.h"
 #include "ffr/ctl/spin.h"
+#include "ffr/ctl/threads.h"
+#include "ffr/fast/backend.h"
+#include "ffr/keeper/hello.h"
+#include "ffr/mem/shadow.h"
 #include "ffr/obj/objects.h"
-#include "ffr/router.h"
 
+struct cm;
 struct container;
+struct ctl_cm_ops;
+struct ctl_hooks;
+struct orch;
+
+/* ---- the room ----------------------------------------------------------------------------------- */
+
+struct ctl_conn;
+struct ctl_ends;
+TAILQ_HEAD(ctl_conn_list, ctl_conn);
+
+/* The strings stay the caller's. */
+struct ctl_conf {
+	const char *runtime_dir;
+	const char *engine_group; /* who may reach containers' folders besides root; NULL: nobody */
+	struct ffr_limits limits;
+	struct ffo_limits defaults; /* of containers of whose limits nothing was said */
+};
+
+/*
+ * The control thread's part of the host: what clients have reached. There is one, the router's; all of it
+ * is this thread's.
+ */
+struct ctl {
+	struct ctl_conf conf;
+	uv_loop_t *loop;
+	struct fast *fast;		 /* the first one */
+	struct ff_query_device_resp dev; /* device attributes within conf.limits */
+	int containers_fd;		 /* <runtime_dir>/containers */
+	int uffd_fd;			 /* /dev/userfaultfd for clients, -1: not there */
+	uv_async_t wake;		 /* a fast thread wants a session closed */
+	struct ctl_spin spin;
+	struct ctl_threads threads;
+	struct ctl_ends *ends; /* conn.c: connections whose sessions end; NULL: none */
+	struct mem mem;
+	uint32_t last_session, last_srqn;
+	struct ctl_conn_list conns; /* all of them */
+	/* the rooms above: the connection manager, and the orchestrator's client; NULL in tests */
+	struct cm *cm;
+	const struct ctl_cm_ops *cm_ops;
+	struct orch *orch;
+	const struct ctl_hooks *hooks;		 /* orch's */
+	alignas(16) uint8_t rx[FF_MSG_MAX + 16]; /* the request at hand */
+};
+
+/* conn.c: with conf and fast set before clients come. 0 or -errno; then nothing is to be closed. */
+int ctl_open(struct ctl *ctl, uv_loop_t *loop);
+/* No connection is left. Its handles close while the loop runs. */
+void ctl_close(struct ctl *ctl);
 
 /* ---- messages (msg.c): pure functions -------------------------------------------------- */
 
@@ -46,9 +100,9 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 /* ---- connections (conn.c) -------------------------------------------------------------------- */
 
 struct ctl_conn {
-	TAILQ_ENTRY(ctl_conn) entry; /* router->conns */
-	TAILQ_ENTRY(ctl_conn) end;   /* router->ends, while `ending` */
-	struct router *r;
+	TAILQ_ENTRY(ctl_conn) entry; /* ctl->conns */
+	TAILQ_ENTRY(ctl_conn) end;   /* ctl->ends, while `ending` */
+	struct ctl *ctl;
 	struct container *cont;
 	struct session *ses; /* NULL before HELLO */
 	int fd;
@@ -106,7 +160,7 @@ uint64_t ctl_node_guid(const struct container *c);
 void ctl_conn_close(struct ctl_conn *conn, const char *why);
 /* struct fast's session_bad, and the loop's side of it. */
 void ctl_session_bad(struct session *s, const char *why);
-/* For sigbus_tell(); the router is its argument. Async-signal-safe. */
+/* For sigbus_tell(); struct ctl is its argument. Async-signal-safe. */
 void ctl_memory_gone(void *arg);
 void ctl_on_wake(uv_async_t *h);
 
@@ -114,7 +168,7 @@ void ctl_on_wake(uv_async_t *h);
 
 /* One call of a handler. */
 struct ctl_call {
-	struct router *r;
+	struct ctl *ctl;
 	struct ctl_conn *conn;
 	struct session *s; /* NULL for HELLO */
 	const void *tail;
@@ -153,7 +207,7 @@ struct ctl_cm_ops {
 };
 
 /*
- * What the orchestrator's client wants to know of what clients do; given with it, struct router's orch.
+ * What the orchestrator's client wants to know of what clients do; given with it, as ctl->orch.
  * They never wait, and never fail.
  */
 struct ctl_hooks {

@@ -34,7 +34,7 @@ int ctl_alloc_dm(struct ctl_call *c, const struct ff_alloc_dm_req *req,
 		 struct ff_alloc_dm_resp *resp)
 {
 	struct container *cont = c->s->cont;
-	uint64_t max = c->r->dev.max_dm_size, bytes;
+	uint64_t max = c->ctl->dev.max_dm_size, bytes;
 	struct dm *dm;
 	int err;
 
@@ -53,9 +53,9 @@ int ctl_alloc_dm(struct ctl_call *c, const struct ff_alloc_dm_req *req,
 	err = dm_pages_alloc(c->s, bytes, max, &dm->seg, &dm->off);
 	if (err)
 		goto err_return;
-	fast_lock(c->r->fast);
+	fast_lock(c->ctl->fast);
 	err = ctl_obj_insert(c->s, OBJ_DM, &dm->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->ctl->fast);
 	if (err)
 		goto err_pages;
 	cont->dm_bytes += bytes;
@@ -92,9 +92,9 @@ int ctl_free_dm(struct ctl_call *c, const struct ff_free_dm_req *req, struct ff_
 	(void)resp;
 	if (!dm)
 		return -EINVAL;
-	fast_lock(c->r->fast);
+	fast_lock(c->ctl->fast);
 	err = ctl_obj_take(c->s, &dm->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->ctl->fast);
 	if (!err)
 		ctl_dm_free(dm);
 	return err;

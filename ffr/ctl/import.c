@@ -83,9 +83,9 @@ int ctl_import_pd(struct ctl_call *c, const struct ff_import_pd_req *req,
 	h = import_of_pd(c->s, real);
 	if (!h)
 		return -ENOMEM;
-	fast_lock(c->r->fast);
+	fast_lock(c->ctl->fast);
 	err = ctl_obj_insert(c->s, OBJ_PD, &h->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->ctl->fast);
 	resp->pd = h->o.handle;
 	return err;
 }
@@ -125,14 +125,14 @@ int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
 	struct pd *real = handle->of;
 	int err = 0;
 
-	fast_lock(c->r->fast);
+	fast_lock(c->ctl->fast);
 	if (!unimport && !real->is_gone && real->o.refs)
 		err = -EBUSY;
 	if (!err && !unimport && !real->is_gone)
 		ctl_obj_remove(real->o.ses, &real->o);
 	if (!err)
 		ctl_obj_remove(c->s, &handle->o);
-	fast_unlock(c->r->fast);
+	fast_unlock(c->ctl->fast);
 	if (err)
 		return err;
 	handle->o.handle = 0;

@@ -25,7 +25,7 @@ static int check(struct ctl_call *c, uint32_t handle, const uint8_t raw[16], str
 int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 		     struct ff_attach_mcast_resp *resp)
 {
-	struct fast *f = c->r->fast;
+	struct fast *f = c->ctl->fast;
 	union ibv_gid gid;
 	struct qp *qp;
 	int err;

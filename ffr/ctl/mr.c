@@ -33,9 +33,10 @@ static int access_check(uint32_t access)
 	return 0;
 }
 
-static int range_check(const struct router *r, uint64_t addr, uint64_t length, uint64_t iova)
+static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, uint64_t iova)
 {
-	if (!length || length > r->dev.max_mr_size || addr + length < addr || iova + length < iova)
+	if (!length || length > ctl->dev.max_mr_size || addr + length < addr ||
+	    iova + length < iova)
 		return -EINVAL;
 	return 0;
 }
@@ -77,8 +78,8 @@ int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 			mr->pd->o.refs++;
 	}
 	fast_unlock(f);
-	if (!err && c->r->orch)
-		c->r->hooks->mr_added(c->r->orch, mr);
+	if (!err && c->ctl->orch)
+		c->ctl->hooks->mr_added(c->ctl->orch, mr);
 	return err;
 }
 
@@ -89,7 +90,7 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	int err;
 
 	if (!pd || c->n_tail > FF_MR_MAX_RUNS ||
-	    range_check(c->r, req->addr, req->length, req->iova))
+	    range_check(c->ctl, req->addr, req->length, req->iova))
 		return -EINVAL;
 	err = access_check(req->access);
 	if (err)
@@ -139,8 +140,8 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 	fast_unlock(f);
 	if (err)
 		return err;
-	if (c->r->orch && mr->kind != MR_NULL)
-		c->r->hooks->rkey_gone(c->r->orch, c->s->cont->id, mr->rkey);
+	if (c->ctl->orch && mr->kind != MR_NULL)
+		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, mr->rkey);
 	ctl_mr_free(mr);
 	return 0;
 }
@@ -237,7 +238,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		new.access = req->access;
 	}
 	if (remap) {
-		if (range_check(c->r, req->addr, req->length, req->iova))
+		if (range_check(c->ctl, req->addr, req->length, req->iova))
 			return -EINVAL;
 		new.addr = req->addr;
 		new.length = req->length;
@@ -284,9 +285,9 @@ unlock:
 		quota_return(c->s->cont, QUOTA_REGISTERED, other - has);
 	if (err)
 		return err;
-	if (c->r->orch) {
-		c->r->hooks->rkey_gone(c->r->orch, c->s->cont->id, old.rkey);
-		c->r->hooks->mr_added(c->r->orch, mr);
+	if (c->ctl->orch) {
+		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, old.rkey);
+		c->ctl->hooks->mr_added(c->ctl->orch, mr);
 	}
 	resp->lkey = mr->lkey;
 	resp->rkey = mr->rkey;

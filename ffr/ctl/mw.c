@@ -63,8 +63,8 @@ int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
 	fast_unlock(c->s->fast);
 	if (err)
 		return err;
-	if (c->r->orch && mw->published)
-		c->r->hooks->rkey_gone(c->r->orch, c->s->cont->id, mw->published);
+	if (c->ctl->orch && mw->published)
+		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, mw->published);
 	free(mw);
 	return 0;
 }

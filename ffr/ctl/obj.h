@@ -37,14 +37,14 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user);
 
 /* What qp_state.c and ah_attr_check() need to know of the port of a container's sessions. */
-struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c);
+struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c);
 
 #define CTL_QP_STEPS 3u
 /*
  * qp.c: modify_qp, up to CTL_QP_STEPS times in a row: all of them, or, with -errno, none. The
  * handles in `step` mean nothing. *now: its state then, enum ibv_qp_state.
  */
-int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
+int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_req *step,
 		unsigned n, uint32_t *now);
 
 #endif

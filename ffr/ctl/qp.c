@@ -129,7 +129,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		return -EOPNOTSUPP;
 	if (req->create_flags && req->qp_type != IBV_QPT_UD)
 		return -EINVAL;
-	if (cap_check(&c->r->dev, &cap, req->srq || no_recv))
+	if (cap_check(&c->ctl->dev, &cap, req->srq || no_recv))
 		return -EINVAL;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
@@ -157,7 +157,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	cap_grant(qp, &cap);
 
 	/* datagrams of other hosts come to the first thread */
-	err = req->qp_type == IBV_QPT_UD && c->r->fast->wired ? fast_need_first(s->cont) : 0;
+	err = req->qp_type == IBV_QPT_UD && c->ctl->fast->wired ? fast_need_first(s->cont) : 0;
 	if (err)
 		goto err_ring;
 	f = s->fast;
@@ -206,10 +206,10 @@ static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask,
 	fast_qp_set_state(f, qp, next);
 }
 
-int ctl_qp_walk(const struct router *r, struct qp *qp, const struct ff_modify_qp_req *step,
+int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_req *step,
 		unsigned n, uint32_t *now)
 {
-	struct qp_limits lim = ctl_qp_limits(r, qp->o.ses->cont);
+	struct qp_limits lim = ctl_qp_limits(ctl, qp->o.ses->cont);
 	enum ibv_qp_state state, next[CTL_QP_STEPS];
 	struct fast *f;
 	uint32_t mask[CTL_QP_STEPS];
@@ -238,7 +238,7 @@ int ctl_modify_qp(struct ctl_call *c, const struct ff_modify_qp_req *req,
 {
 	struct qp *qp = qp_get(c->s, req->qp);
 
-	return qp ? ctl_qp_walk(c->r, qp, req, 1, &resp->qp_state) : -EINVAL;
+	return qp ? ctl_qp_walk(c->ctl, qp, req, 1, &resp->qp_state) : -EINVAL;
 }
 
 int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,

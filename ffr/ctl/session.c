@@ -29,10 +29,10 @@
 #define SESSION_FDS    5u /* bell, async socket, the process's memory and maps (pvm.c), maps */
 
 /* What the device reports is what a session gets, however much the configuration allows. */
-static void session_limits(struct session *s, const struct router *r)
+static void session_limits(struct session *s, const struct ctl *ctl)
 {
-	const struct ff_query_device_resp *dev = &r->dev;
-	const struct ffr_limits *lim = &r->conf.limits;
+	const struct ff_query_device_resp *dev = &ctl->dev;
+	const struct ffr_limits *lim = &ctl->conf.limits;
 
 #define BOTH(KIND, field) s->tab[OBJ_##KIND].max = lim->field < dev->field ? lim->field : dev->field
 	BOTH(PD, max_pd);
@@ -80,7 +80,7 @@ static int maps_keep(int maps)
 int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
 		   struct session **out, int *async_fd)
 {
-	struct router *r = conn->r;
+	struct ctl *ctl = conn->ctl;
 	struct session *s = calloc(1, sizeof(*s));
 	uint32_t seg, off;
 	int pair[2], err;
@@ -99,13 +99,13 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 		goto err_fds;
 	}
 	s->conn = conn;
-	s->mem = &r->mem;
+	s->mem = &ctl->mem;
 	s->fast = s->cont->fast;
 	s->node = s->fast->conf.node;
 	s->pid = conn->peer.pid;
-	s->id = ++r->last_session ? r->last_session : ++r->last_session;
+	s->id = ++ctl->last_session ? ctl->last_session : ++ctl->last_session;
 	comm_copy(s->comm, comm, sizeof(s->comm));
-	session_limits(s, r);
+	session_limits(s, ctl);
 
 	/* The first allocation of the first segment: offset 0. */
 	err = ring_alloc(s, sizeof(struct ff_ses_hdr), &seg, &off);
@@ -136,8 +136,8 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	s->keeper_id = keeper_id;
 	*async_fd = pair[1];
 	*out = s;
-	if (r->orch)
-		r->hooks->session_changed(r->orch);
+	if (ctl->orch)
+		ctl->hooks->session_changed(ctl->orch);
 	return 0;
 
 err_maps:
@@ -257,15 +257,15 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 
 void session_end_begin(struct session *s)
 {
-	const struct router *r = s->conn->r;
+	const struct ctl *ctl = s->conn->ctl;
 	struct fast *f = s->fast;
 
 	fast_lock(f);
 	s->closing = true;
 	fast_unlock(f);
-	if (r->orch) {
-		r->hooks->session_gone(r->orch, s->cont->id, s->id);
-		r->hooks->session_changed(r->orch);
+	if (ctl->orch) {
+		ctl->hooks->session_gone(ctl->orch, s->cont->id, s->id);
+		ctl->hooks->session_changed(ctl->orch);
 	}
 	import_session_end(s);
 }
@@ -281,7 +281,7 @@ bool session_end_some(struct session *s, uint64_t until)
 		enum obj_kind kind = order[s->end_step];
 
 		if (kind == OBJ_CM_ID ?
-			    s->conn->r->cm_ops->session_gone(s, &s->end_at, TEARDOWN_BATCH) :
+			    s->conn->ctl->cm_ops->session_gone(s, &s->end_at, TEARDOWN_BATCH) :
 			    table_clear_some(s, kind)) {
 			s->end_step++;
 			s->end_at = 0;
@@ -294,7 +294,7 @@ bool session_end_some(struct session *s, uint64_t until)
 
 void session_end_finish(struct session *s)
 {
-	const struct router *r = s->conn->r;
+	const struct ctl *ctl = s->conn->ctl;
 	struct fast *f = s->fast;
 
 	fast_lock(f);
@@ -302,8 +302,8 @@ void session_end_finish(struct session *s)
 	stats_add(&s->cont->stats, &s->stats);
 	lat_add(&s->cont->lat, &s->lat);
 	fast_unlock(f);
-	if (r->orch)
-		r->hooks->session_changed(r->orch);
+	if (ctl->orch)
+		ctl->hooks->session_changed(ctl->orch);
 	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
 		obj_table_free(&s->tab[kind]);
 	close(s->bell_fd);

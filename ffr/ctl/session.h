@@ -6,7 +6,6 @@
 #define FFR_CTL_SESSION_H
 
 #include "ffr/obj/objects.h"
-#include "ffr/router.h"
 
 struct ctl_conn;
 

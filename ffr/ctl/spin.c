@@ -56,7 +56,7 @@ static void heat(struct ctl_spin *s, struct ctl_conn *conn)
 
 void ctl_spin_forget(struct ctl_conn *conn)
 {
-	struct ctl_spin *s = &conn->r->spin;
+	struct ctl_spin *s = &conn->ctl->spin;
 
 	if (!conn->heat.is_hot)
 		return;
@@ -175,7 +175,7 @@ void ctl_spin_close(struct ctl_spin *s)
 
 void ctl_spin_served(struct ctl_conn *conn)
 {
-	struct ctl_spin *s = &conn->r->spin;
+	struct ctl_spin *s = &conn->ctl->spin;
 	uint64_t now = uv_hrtime();
 	uint64_t gap = now - conn->heat.last, *spin = &conn->heat.spin;
 	bool soon = gap < SPIN_MAX;

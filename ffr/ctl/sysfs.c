@@ -199,7 +199,7 @@ static void groups_text(const uint8_t *raw, int groups, char text[48])
 
 static int write_node(struct container *c, int fd)
 {
-	const struct router *r = ((struct container_ctl *)c->ctl)->r;
+	const struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
 	uint64_t guid = ctl_node_guid(c);
 	char text[48];
 	int err;
@@ -209,7 +209,7 @@ static int write_node(struct container *c, int fd)
 	err = err ? err : file_printf(fd, "node_guid", "%s\n", text);
 	err = err ? err : file_printf(fd, "sys_image_guid", "%s\n", text);
 	err = err ? err : file_printf(fd, "node_desc", "%s\n", c->name);
-	err = err ? err : file_printf(fd, "fw_ver", "%.63s\n", r->dev.fw_ver);
+	err = err ? err : file_printf(fd, "fw_ver", "%.63s\n", ctl->dev.fw_ver);
 	err = err ? err : file_write(fd, "hca_type", "freeflow\n");
 	return err ? err : file_write(fd, "board_id", "freeflow\n");
 }

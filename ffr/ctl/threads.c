@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffr/ctl/ctl.h"
+#include "ffr/fast/fast.h"
 #include "ffr/lib/log.h"
-#include "ffr/router.h"
 
 #define AGAIN_MS 10 /* while a client keeps a container from moving */
 
@@ -34,11 +35,11 @@ static int node_of_cpu(int cpu)
 	return node;
 }
 
-static struct fast_conf conf_of(const struct ffr_conf *conf, uint32_t i)
+static struct fast_conf conf_of(const struct ctl_threads_conf *conf, uint32_t i)
 {
-	struct fast_conf f = conf->fast;
+	struct fast_conf f = *conf->fast;
 
-	f.cpu = conf->fast_cpu[i];
+	f.cpu = conf->cpu[i];
 	f.node = node_of_cpu(f.cpu);
 	return f;
 }
@@ -104,42 +105,42 @@ static void look_after_this_thread(struct ctl_threads *t)
 		log_warn("/proc/thread-self/stat: %m: nobody sees if this thread gets no CPU");
 }
 
-int ctl_threads_init(struct router *r)
+int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threads_conf *conf)
 {
-	struct ctl_threads *t = &r->threads;
-	struct fast_conf conf = conf_of(&r->conf, 0);
+	struct ctl_threads *t = &ctl->threads;
+	struct fast_conf fc = conf_of(conf, 0);
 	int err;
 
-	r->fast = fast_create(&conf, &r->backend);
-	if (!r->fast)
+	ctl->fast = fast_create(&fc, be);
+	if (!ctl->fast)
 		return errno ? -errno : -ENOMEM;
-	t->first = r->fast;
-	err = handles_init(t, &r->loop);
+	t->first = ctl->fast;
+	err = handles_init(t, ctl->loop);
 	if (err)
 		return err;
-	if (conf.realtime)
+	if (fc.realtime)
 		look_after_this_thread(t);
-	for (uint32_t i = 1; !err && i < r->conf.fast_threads; i++) {
-		conf = conf_of(&r->conf, i);
-		err = fast_add_thread(r->fast, &conf);
+	for (uint32_t i = 1; !err && i < conf->num; i++) {
+		fc = conf_of(conf, i);
+		err = fast_add_thread(ctl->fast, &fc);
 	}
-	if (err || r->conf.fast_threads < 2)
+	if (err || conf->num < 2)
 		return err;
-	r->fast->near_arg = &t->near;
-	r->fast->want_near = want_near;
+	ctl->fast->near_arg = &t->near;
+	ctl->fast->want_near = want_near;
 	return uv_timer_start(&t->balance, on_balance, FAST_BALANCE_MS, FAST_BALANCE_MS);
 }
 
-void ctl_threads_close(struct router *r)
+void ctl_threads_close(struct ctl *ctl)
 {
-	struct ctl_threads *t = &r->threads;
+	struct ctl_threads *t = &ctl->threads;
 
 	if (!t->open)
 		return;
 	t->open = false;
-	r->fast->want_near = NULL;
-	rescue_free(r->fast->rescue);
-	r->fast->rescue = NULL;
+	ctl->fast->want_near = NULL;
+	rescue_free(ctl->fast->rescue);
+	ctl->fast->rescue = NULL;
 	uv_close((uv_handle_t *)&t->near, NULL);
 	uv_close((uv_handle_t *)&t->again, NULL);
 	uv_close((uv_handle_t *)&t->balance, NULL);

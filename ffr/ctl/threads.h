@@ -6,10 +6,13 @@
 #define FFR_CTL_THREADS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <uv.h>
 
+struct backend;
 struct fast;
-struct router;
+struct fast_conf;
+struct ctl;
 
 struct ctl_threads {
 	struct fast *first;
@@ -19,9 +22,15 @@ struct ctl_threads {
 	bool open;
 };
 
-/* r->fast and further threads are made, not started; they look after the calling thread. 0 or -errno. */
-int ctl_threads_init(struct router *r);
+/* Each thread's conf, but for its CPU: cpu[num], -1: any. */
+struct ctl_threads_conf {
+	const struct fast_conf *fast;
+	const int *cpu;
+	uint32_t num;
+};
+/* ctl->fast and further threads are made, not started; they look after the calling thread. 0 or -errno. */
+int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threads_conf *conf);
 /* Its handles close while the loop runs. The containers are gone. */
-void ctl_threads_close(struct router *r);
+void ctl_threads_close(struct ctl *ctl);
 
 #endif

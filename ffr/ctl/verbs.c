@@ -67,7 +67,7 @@ int ctl_obj_destroy(struct ctl_call *c, struct obj *o)
 
 int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map)
 {
-	uint64_t limit = (uint64_t)c->r->conf.limits.max_ring_mb << 20;
+	uint64_t limit = (uint64_t)c->ctl->conf.limits.max_ring_mb << 20;
 	int err;
 
 	if (size > UINT32_MAX || session_seg_bytes(c->s, SEG_RINGS) + size > limit)
@@ -83,13 +83,13 @@ void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t siz
 	ring_free(c->s, at->seg, at->off, (uint32_t)size);
 }
 
-struct qp_limits ctl_qp_limits(const struct router *r, const struct container *c)
+struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c)
 {
 	return (struct qp_limits){
 		.num_ports = NUM_PORTS,
 		.num_gids = c->num_gids,
-		.max_rd_atomic = (uint8_t)r->dev.max_qp_init_rd_atom,
-		.max_dest_rd_atomic = (uint8_t)r->dev.max_qp_rd_atom,
+		.max_rd_atomic = (uint8_t)ctl->dev.max_qp_init_rd_atom,
+		.max_dest_rd_atomic = (uint8_t)ctl->dev.max_qp_rd_atom,
 	};
 }
 
@@ -150,7 +150,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 	c->conn->ses = c->s = s;
 	ctl_reply_fd(c->reply, async_fd, true);
 	ctl_reply_fd(c->reply, s->bell_fd, false);
-	uffd = s->cont->limits.no_uffd || s->cont->of->limits.no_uffd ? -1 : c->r->uffd_fd;
+	uffd = s->cont->limits.no_uffd || s->cont->of->limits.no_uffd ? -1 : c->ctl->uffd_fd;
 	if (uffd >= 0)
 		ctl_reply_fd(c->reply, uffd, false);
 	*resp = (struct ff_hello_resp){
@@ -192,7 +192,7 @@ int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_
 int ctl_shadow_grow(struct ctl_call *c, const struct ff_shadow_grow_req *req,
 		    struct ff_shadow_grow_resp *resp)
 {
-	uint64_t limit = (uint64_t)c->r->conf.limits.max_shadow_mb << 20;
+	uint64_t limit = (uint64_t)c->ctl->conf.limits.max_shadow_mb << 20;
 	uint64_t have = session_seg_bytes(c->s, SEG_SHADOW);
 	struct seg *g;
 	int id;
@@ -217,7 +217,7 @@ int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
 		     struct ff_query_device_resp *resp)
 {
 	(void)req;
-	*resp = c->r->dev;
+	*resp = c->ctl->dev;
 	resp->node_guid = resp->sys_image_guid = ctl_node_guid(c->s->cont);
 	resp->phys_port_cnt = NUM_PORTS;
 	return 0;
@@ -347,7 +347,7 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 		return -EINVAL;
 	if (ch->o.refs)
 		return -EBUSY;
-	if (!c->r->cm_ops->channel_gone(
+	if (!c->ctl->cm_ops->channel_gone(
 		    ch, CHANNEL_IDS)) /* others have their turn before the next part */
 		return -EAGAIN;
 	fd = ch->fd;
@@ -362,7 +362,7 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 		  struct ff_create_ah_resp *resp)
 {
-	struct qp_limits lim = ctl_qp_limits(c->r, c->s->cont);
+	struct qp_limits lim = ctl_qp_limits(c->ctl, c->s->cont);
 	struct pd *pd = pd_get(c->s, req->pd);
 	struct ah *ah;
 	int err;

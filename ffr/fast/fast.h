@@ -127,7 +127,7 @@ struct fast {
 	/* Called [lock] when frames for the connection manager have come, or its connections with
 	 * other hosts are not the same any more; must not block. */
 	void (*cm_frames)(struct fast *f);
-	void *owner; /* the router's own */
+	void *cm_arg; /* cm_frames' */
 	/* Called [lock] when a session has to be closed for what it did; must not block. */
 	void (*session_bad)(struct session *s, const char *why);
 };

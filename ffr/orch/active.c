@@ -48,7 +48,7 @@ static void told(void *arg, int err, const char *why, json_t *answer)
 {
 	struct active_call *call = arg;
 	struct orch *o = call->o;
-	struct container *c = container_by_id(o->r, call->id);
+	struct container *c = container_by_id(o->ctl, call->id);
 	struct container_ctl *ct = c ? c->ctl : NULL;
 
 	(void)answer;
@@ -70,7 +70,7 @@ static void on_active(uv_timer_t *t)
 
 	if (!o->up)
 		return;
-	LIST_FOREACH(c, &o->r->fast->containers, entry)
+	LIST_FOREACH(c, &o->ctl->fast->containers, entry)
 		tell(o, c);
 }
 
@@ -84,7 +84,7 @@ void orch_active_up(struct orch *o)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &o->r->fast->containers, entry) {
+	LIST_FOREACH(c, &o->ctl->fast->containers, entry) {
 		struct container_ctl *ct = c->ctl;
 
 		ct->active_told = ct->active_busy = false;
@@ -94,7 +94,7 @@ void orch_active_up(struct orch *o)
 
 void orch_active_init(struct orch *o)
 {
-	uv_timer_init(&o->r->loop, &o->active);
+	uv_timer_init(o->ctl->loop, &o->active);
 	o->active.data = o;
 	o->open_handles++;
 }

@@ -9,6 +9,7 @@
 
 #include <uv.h>
 
+#include "ffr/ctl/ctl.h"
 #include "ffr/orch/orch.h"
 
 struct publish;
@@ -16,13 +17,13 @@ struct withdraw;
 STAILQ_HEAD(withdraw_list, withdraw);
 
 struct orch {
-	struct router *r;
+	struct ctl *ctl;
+	struct orch_conf conf;
 	struct ffo_client *client; /* NULL: not connected */
 	struct tls *tls;	   /* NULL: the orchestrator is not at tls: */
 	bool up;		   /* synchronized: calls are let through */
-	void (*ready)(struct router *r);
-	bool told;     /* ready() was called */
-	bool embedded; /* the thread runs */
+	bool told;		   /* ready() was called */
+	bool embedded;		   /* the thread runs */
 	uv_timer_t retry, patience;
 	uv_timer_t look;   /* at the revocation list, where there is one */
 	unsigned int list; /* its number */
@@ -56,7 +57,7 @@ void orch_map_stop(struct orch *o); /* close its handles */
  * tenant.c: the whole list of tenants with limits, as the orchestrator tells it, holds from now
  * on. 0 or -errno: what held before goes on to.
  */
-int orch_tenants(struct router *r, json_t *list);
+int orch_tenants(struct fast *f, json_t *list);
 
 void orch_active_init(struct orch *o);
 void orch_active_up(struct orch *o); /* nothing has been told yet */

@@ -190,7 +190,7 @@ static void window_see(struct mw *mw, struct seen *w)
 /* Some of the windows that have changed; true: there are more. */
 static bool windows_take(struct orch *o)
 {
-	struct fast *f = o->r->fast;
+	struct fast *f = o->ctl->fast;
 	struct seen seen[WINDOW_BATCH];
 	struct mw *mw;
 	unsigned n = 0;
@@ -222,9 +222,9 @@ static bool windows_waiting(struct orch *o)
 {
 	bool any;
 
-	fast_lock(o->r->fast);
-	any = mw_any_changed(o->r->fast);
-	fast_unlock(o->r->fast);
+	fast_lock(o->ctl->fast);
+	any = mw_any_changed(o->ctl->fast);
+	fast_unlock(o->ctl->fast);
 	return any;
 }
 
@@ -365,20 +365,20 @@ void orch_map_up(struct orch *o)
 	struct container *c;
 	struct session *s;
 
-	LIST_FOREACH(c, &o->r->fast->containers, entry)
+	LIST_FOREACH(c, &o->ctl->fast->containers, entry)
 		LIST_FOREACH(s, &c->sessions, entry)
 			session_publish(o, s);
 }
 
 int orch_map_init(struct orch *o)
 {
-	struct fast *f = o->r->fast;
-	int err = uv_async_init(&o->r->loop, &o->windows, on_windows);
+	struct fast *f = o->ctl->fast;
+	int err = uv_async_init(o->ctl->loop, &o->windows, on_windows);
 
 	if (err)
 		return err;
 	STAILQ_INIT(&o->withdraw);
-	uv_timer_init(&o->r->loop, &o->flush);
+	uv_timer_init(o->ctl->loop, &o->flush);
 	o->windows.data = o->flush.data = o;
 	o->open_handles += 2;
 	fast_lock(f);
@@ -390,7 +390,7 @@ int orch_map_init(struct orch *o)
 
 void orch_map_stop(struct orch *o)
 {
-	struct fast *f = o->r->fast;
+	struct fast *f = o->ctl->fast;
 
 	orch_map_down(o);
 	fast_lock(f);

@@ -28,8 +28,7 @@
 #include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
-#include "ffr/peer/peer.h"
-#include "ffr/peer/tls.h"
+#include "ffo/tls/tls.h"
 
 #define RETRY_MIN   100	  /* ms */
 #define RETRY_MAX   5000  /* ms */
@@ -46,7 +45,7 @@ static void tell_ready(struct orch *o)
 	if (o->told)
 		return;
 	o->told = true;
-	o->ready(o->r);
+	o->conf.ready(o->conf.arg);
 }
 
 static void on_retry(uv_timer_t *t)
@@ -73,14 +72,14 @@ static void on_patience(uv_timer_t *t)
 static void orch_down(struct orch *o, const char *why)
 {
 	if (o->delay == RETRY_MIN || strncmp(o->said, why, sizeof(o->said) - 1))
-		log_warn("orchestrator %s: %s", o->r->conf.orchestrator, why);
+		log_warn("orchestrator %s: %s", o->conf.where, why);
 	snprintf(o->said, sizeof(o->said), "%s", why);
 	ffo_client_close(o->client);
 	o->client = NULL;
 	o->up = false;
 	uv_timer_stop(&o->patience);
 	orch_map_down(o);
-	dir_disconnected(o->r->fast->dir);
+	dir_disconnected(o->ctl->fast->dir);
 	if (o->embedded)
 		ffo_embedded_stop();
 	o->embedded = false;
@@ -101,26 +100,26 @@ static void sync_done(struct orch *o)
 {
 	struct container *c, *next;
 
-	for (c = LIST_FIRST(&o->r->fast->containers); c; c = next) {
+	for (c = LIST_FIRST(&o->ctl->fast->containers); c; c = next) {
 		next = LIST_NEXT(c, entry);
 		if (((struct container_ctl *)c->ctl)->sync != o->sync)
 			container_detach(c);
 	}
-	containers_sweep(o->r);
+	containers_sweep(o->ctl);
 	uv_timer_stop(&o->patience);
 	o->up = true;
 	if (o->delay != RETRY_MIN)
-		log_info("orchestrator %s: connected", o->r->conf.orchestrator);
+		log_info("orchestrator %s: connected", o->conf.where);
 	o->delay = RETRY_MIN;
 	orch_map_up(o);
 	orch_active_up(o);
-	dir_connected(o->r->fast->dir, orch_call, o);
+	dir_connected(o->ctl->fast->dir, orch_call, o);
 	tell_ready(o);
 }
 
-struct container *orch_container(struct router *r, const struct ffo_container *info, int *err)
+struct container *orch_container(struct ctl *ctl, const struct ffo_container *info, int *err)
 {
-	struct container *c = container_find(r, info->name);
+	struct container *c = container_find(ctl, info->name);
 
 	*err = 0;
 	if (c && c->id != info->id) { /* removed and added again meanwhile */
@@ -132,8 +131,8 @@ struct container *orch_container(struct router *r, const struct ffo_container *i
 			container_update(c, info);
 		return c;
 	}
-	*err = container_attach(r, info);
-	return *err ? NULL : container_find(r, info->name);
+	*err = container_attach(ctl, info);
+	return *err ? NULL : container_find(ctl, info->name);
 }
 
 static void sync_container(struct orch *o, json_t *j)
@@ -146,9 +145,9 @@ static void sync_container(struct orch *o, json_t *j)
 		log_err("orchestrator: a container's description is not understood");
 		return;
 	}
-	if (strcmp(info.host, o->r->conf.hostname))
+	if (strcmp(info.host, o->conf.host))
 		return;
-	c = orch_container(o->r, &info, &err);
+	c = orch_container(o->ctl, &info, &err);
 	if (c)
 		((struct container_ctl *)c->ctl)->sync = o->sync;
 	else
@@ -159,7 +158,7 @@ static void sync_container(struct orch *o, json_t *j)
 static void event_detach(struct orch *o, json_t *msg)
 {
 	json_int_t id = json_integer_value(json_object_get(msg, "container"));
-	struct container *c = id > 0 && id <= UINT32_MAX ? container_by_id(o->r, (uint32_t)id) :
+	struct container *c = id > 0 && id <= UINT32_MAX ? container_by_id(o->ctl, (uint32_t)id) :
 							   NULL;
 
 	if (!c)
@@ -170,7 +169,7 @@ static void event_detach(struct orch *o, json_t *msg)
 
 static void event_tenants(struct orch *o, json_t *msg)
 {
-	int err = orch_tenants(o->r, json_object_get(msg, "tenants"));
+	int err = orch_tenants(o->ctl->fast, json_object_get(msg, "tenants"));
 
 	if (err)
 		log_err("orchestrator: the tenants' limits are not understood, older ones stay: %s",
@@ -188,16 +187,16 @@ static void on_event(void *arg, const char *event, json_t *msg)
 	else if (!strcmp(event, "tenants"))
 		event_tenants(o, msg);
 	else
-		dir_event(o->r->fast->dir, event, msg);
+		dir_event(o->ctl->fast->dir, event, msg);
 }
 
 static void listed(void *arg, int err, const char *why, json_t *answer);
 
 static void sync_list(struct orch *o, json_int_t after)
 {
-	int err = ffo_client_call(
-		o->client, FFO_OP_CONTAINER_LIST,
-		json_pack("{s:s, s:I}", "host", o->r->conf.hostname, "after", after), listed, o);
+	int err = ffo_client_call(o->client, FFO_OP_CONTAINER_LIST,
+				  json_pack("{s:s, s:I}", "host", o->conf.host, "after", after),
+				  listed, o);
 
 	if (err)
 		orch_down(o, strerror(-err));
@@ -231,7 +230,7 @@ static void tenants_told(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (!err && orch_tenants(o->r, json_object_get(answer, "tenants"))) {
+	if (!err && orch_tenants(o->ctl->fast, json_object_get(answer, "tenants"))) {
 		err = -EPROTO;
 		why = "its limits of tenants are not understood";
 	}
@@ -250,7 +249,7 @@ static void policy_told(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (!err && dir_policy(o->r->fast->dir, json_object_get(answer, "rules"))) {
+	if (!err && dir_policy(o->ctl->fast->dir, json_object_get(answer, "rules"))) {
 		err = -EPROTO;
 		why = "its policy is not understood";
 	}
@@ -278,8 +277,8 @@ static void registered(void *arg, int err, const char *why, json_t *answer)
 static json_t *host_fields(struct orch *o)
 {
 	json_t *fields =
-		json_pack("{s:s, s:s}", "host", o->r->conf.hostname, "instance", o->r->instance);
-	const char *wire = peers_wire(o->r->peers);
+		json_pack("{s:s, s:s}", "host", o->conf.host, "instance", o->conf.instance);
+	const char *wire = o->conf.wire;
 
 	if (*wire)
 		json_object_set_new(fields, "wire", json_string(wire));
@@ -301,17 +300,17 @@ static void greeted(void *arg, int err, const char *why, json_t *answer)
 }
 
 /* The hosts share a store, and each has an orchestrator of its own. */
-static bool is_zookeeper(const struct ffr_conf *conf)
+static bool is_zookeeper(const struct orch_conf *conf)
 {
-	return !strncmp(conf->orchestrator, ZOOKEEPER, strlen(ZOOKEEPER));
+	return !strncmp(conf->where, ZOOKEEPER, strlen(ZOOKEEPER));
 }
 
 static int embedded_open(struct orch *o)
 {
-	const struct ffr_conf *conf = &o->r->conf;
+	const struct orch_conf *conf = &o->conf;
 	struct ffo_conf fc = {
-		.store = is_zookeeper(conf) ? conf->orchestrator : conf->store,
-		.pools = (const char *const *)conf->pools,
+		.store = is_zookeeper(conf) ? conf->where : conf->store,
+		.pools = conf->pools,
 		.num_pools = conf->num_pools,
 	};
 	mode_t old = umask(077); /* the store has keys in it */
@@ -321,25 +320,25 @@ static int embedded_open(struct orch *o)
 	if (err)
 		return err;
 	o->embedded = true;
-	return ffo_client_open(&o->r->loop, fd, on_closed, o, &o->client);
+	return ffo_client_open(o->ctl->loop, fd, on_closed, o, &o->client);
 }
 
 static void orch_connect(struct orch *o)
 {
-	const struct ffr_conf *conf = &o->r->conf;
+	const struct orch_conf *conf = &o->conf;
 	int err;
 
 	uv_timer_start(&o->patience, on_patience, o->told ? PATIENCE : READY_AFTER, 0);
-	if (!strcmp(conf->orchestrator, "embedded") || is_zookeeper(conf))
+	if (!strcmp(conf->where, "embedded") || is_zookeeper(conf))
 		err = embedded_open(o);
 	else
-		err = ffo_client_connect(&o->r->loop, conf->orchestrator, o->tls, on_closed, o,
+		err = ffo_client_connect(o->ctl->loop, conf->where, o->tls, on_closed, o,
 					 &o->client);
 	if (!err) {
 		ffo_client_on_event(o->client, on_event);
 		err = ffo_client_call(o->client, FFO_OP_HELLO,
 				      json_pack("{s:i, s:s}", "version", FFO_PROTO_VERSION, "host",
-						conf->hostname),
+						conf->host),
 				      greeted, o);
 	}
 	if (err && err != -ENOTCONN) /* not reached: on_closed() will tell why */
@@ -383,15 +382,13 @@ static void orch_free(struct orch *o)
 
 static int orch_init(struct orch *o)
 {
-	const struct ffr_conf *conf = &o->r->conf;
+	const struct orch_conf *conf = &o->conf;
 	char why[512];
 
-	if (ffo_address_is_tls(conf->orchestrator)) {
-		const struct tls_files files = conf_tls_files(conf);
-
-		o->tls = tls_create(&files, why, sizeof(why));
+	if (ffo_address_is_tls(conf->where)) {
+		o->tls = tls_create(conf->tls, why, sizeof(why));
 		if (!o->tls) {
-			log_err("orchestrator %s: %s", conf->orchestrator, why);
+			log_err("orchestrator %s: %s", conf->where, why);
 			return -EINVAL;
 		}
 	}
@@ -405,31 +402,32 @@ static const struct ctl_hooks hooks = {
 	.session_changed = orch_container_active,
 };
 
-int orch_start(struct router *r, void (*ready)(struct router *r))
+int orch_start(struct ctl *ctl, const struct orch_conf *conf)
 {
 	struct orch *o = calloc(1, sizeof(*o));
 	int err;
 
 	if (!o)
 		return -ENOMEM;
-	o->r = r;
-	o->ready = ready;
+	o->ctl = ctl;
+	o->conf = *conf;
 	o->delay = RETRY_MIN;
 	err = orch_init(o);
 	if (err) {
 		orch_free(o);
 		return err;
 	}
+	o->conf.tls = NULL;
 	orch_active_init(o);
-	uv_timer_init(&r->loop, &o->retry);
-	uv_timer_init(&r->loop, &o->patience);
-	uv_timer_init(&r->loop, &o->look);
+	uv_timer_init(ctl->loop, &o->retry);
+	uv_timer_init(ctl->loop, &o->patience);
+	uv_timer_init(ctl->loop, &o->look);
 	o->retry.data = o->patience.data = o->look.data = o;
 	o->open_handles += 3;
 	if (o->tls && tls_has_list(o->tls))
 		uv_timer_start(&o->look, on_look, TLS_LOOK, TLS_LOOK);
-	r->orch = o;
-	r->hooks = &hooks;
+	ctl->orch = o;
+	ctl->hooks = &hooks;
 	orch_connect(o);
 	return 0;
 }
@@ -448,7 +446,7 @@ void orch_stop(struct orch *o)
 		return;
 	o->up = false;
 	ffo_client_close(o->client);
-	dir_disconnected(o->r->fast->dir);
+	dir_disconnected(o->ctl->fast->dir);
 	if (o->embedded)
 		ffo_embedded_stop();
 	orch_map_stop(o);

@@ -8,11 +8,30 @@
 #include <jansson.h>
 
 #include "ffo/client/client.h"
-#include "ffr/router.h"
+
+struct container;
+struct ctl;
+struct orch;
+struct tls_files;
+
+/* Strings stay the caller's, and are there as long as the client is. */
+struct orch_conf {
+	const char *
+		where; /* "embedded", "unix:/path", "tls:address:port", "tcp:..." or "zookeeper:..." */
+	const char *host;	  /* this one's name */
+	const char *instance;	  /* this start of its router */
+	const char *wire;	  /* where other hosts reach it, "tcp:ADDR:PORT"; "": nowhere */
+	const char *store;	  /* embedded: database file, or ":memory:" */
+	const char *const *pools; /* embedded: prefixes to allocate addresses from */
+	uint32_t num_pools;
+	const struct tls_files *tls; /* of orch_start() only: for one at tls: */
+	void (*ready)(void *arg);
+	void *arg; /* ready()'s */
+};
 
 /* Connects, registers the host, attaches its containers, and calls ready() when it is known or cannot be
  * reached. 0 or -errno. */
-int orch_start(struct router *r, void (*ready)(struct router *r));
+int orch_start(struct ctl *ctl, const struct orch_conf *conf);
 /* Closes it; its handles close while the loop runs, and then it is freed. NULL is fine. */
 void orch_stop(struct orch *o);
 
@@ -25,6 +44,6 @@ void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, 
 /*
  * A container of this host, as the orchestrator has it: attached, or as it says. NULL: *err is why.
  */
-struct container *orch_container(struct router *r, const struct ffo_container *info, int *err);
+struct container *orch_container(struct ctl *ctl, const struct ffo_container *info, int *err);
 
 #endif

@@ -38,7 +38,7 @@ static int impose(struct fast *f, const struct ffo_tenant *t)
 	return fast_tenant_limits(f, t->name, &l);
 }
 
-int orch_tenants(struct router *r, json_t *j)
+int orch_tenants(struct fast *f, json_t *j)
 {
 	struct ffo_tenant *list = malloc(FFO_TENANTS_MAX * sizeof(*list));
 	int err = list ? 0 : -ENOMEM;
@@ -47,11 +47,11 @@ int orch_tenants(struct router *r, json_t *j)
 	if (!err)
 		err = tenants_from_json(j, list, &n);
 	if (!err) {
-		fast_lock(r->fast);
-		err = lift(r->fast, list, n);
+		fast_lock(f);
+		err = lift(f, list, n);
 		for (size_t i = 0; !err && i < n; i++)
-			err = impose(r->fast, &list[i]);
-		fast_unlock(r->fast);
+			err = impose(f, &list[i]);
+		fast_unlock(f);
 	}
 	free(list);
 	return err;

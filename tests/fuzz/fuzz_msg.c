@@ -383,12 +383,12 @@ static void one_record(struct input *in, struct client *clients)
 	n_fds = (how & 0x1c) == 0x1c ? how >> 5 : how & 2 ? 0 : ((struct ff_hdr *)buf)->n_fds;
 	rig_send(c->sock, buf, len, null_fd, n_fds);
 	rig_pump(g);
-	fast_lock(g->r.fast);
-	fast_turn(g->r.fast);
-	fast_unlock(g->r.fast);
+	fast_lock(g->ctl.fast);
+	fast_turn(g->ctl.fast);
+	fast_unlock(g->ctl.fast);
 	channels_shrink(g->c[how & 1]);
 	if ((how & 0x1c) == 0x18)
-		cm_expire(g->r.cm, uv_now(&g->r.loop) + CM_TIME * (how >> 5));
+		cm_expire(g->ctl.cm, uv_now(&g->loop) + CM_TIME * (how >> 5));
 	if ((how & 0x1c) == 0x14)
 		read_channels(c);
 	if (!drain(c)) {
@@ -406,9 +406,9 @@ static void check_empty(unsigned fds)
 	if (LIST_EMPTY(&g->c[0]->sessions) && LIST_EMPTY(&g->c[1]->sessions) &&
 	    !g->c[0]->keys.used && !g->c[1]->keys.used && !g->c[0]->windows.used &&
 	    !g->c[1]->windows.used && !g->c[0]->dm_bytes && !g->c[1]->dm_bytes && !g->c[0]->cm &&
-	    !g->c[1]->cm && !g->r.fast->qps.used && now == fds)
+	    !g->c[1]->cm && !g->ctl.fast->qps.used && now == fds)
 		return;
-	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->r.fast->qps.used,
+	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->ctl.fast->qps.used,
 		(int)(now - fds));
 	abort();
 }
@@ -422,8 +422,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	kinds_open();
 	rig_open(g);
-	g->r.conf.limits.max_ring_mb = 8;
-	g->r.conf.limits.max_shadow_mb = 8;
+	g->ctl.conf.limits.max_ring_mb = 8;
+	g->ctl.conf.limits.max_shadow_mb = 8;
 	return 0;
 }
 

@@ -39,72 +39,66 @@ static void attach(struct ctl_rig *g, int i)
 	info.ip[0].s6_addr[15] = (uint8_t)(i + 1);
 	info.ip[1].s6_addr[0] = 0xfd;
 	info.ip[1].s6_addr[15] = (uint8_t)(i + 1);
-	MUST(!container_attach(&g->r, &info));
-	g->c[i] = container_find(&g->r, info.name);
+	MUST(!container_attach(&g->ctl, &info));
+	g->c[i] = container_find(&g->ctl, info.name);
 }
 
 void rig_open(struct ctl_rig *g)
 {
 	static const struct fast_conf fast = FAST_CONF_DEFAULT;
-	struct router *r = &g->r;
+	struct ctl *ctl = &g->ctl;
 
 	memset(g, 0, sizeof(*g));
 	strcpy(g->dir, "/tmp/ctl_rig.XXXXXX");
 	MUST(mkdtemp(g->dir));
-	r->conf.runtime_dir = strdup(g->dir);
-#define X(name, def, max) r->conf.limits.name = def;
+	ctl->conf.runtime_dir = g->dir;
+#define X(name, def, max) ctl->conf.limits.name = def;
 	FFR_LIMITS(X)
 #undef X
-	r->uffd_fd = -1;
-	TAILQ_INIT(&r->conns);
+	ctl->uffd_fd = -1;
 	guard_init(); /* descriptors that open later are a client's */
-	MUST(!uv_loop_init(&r->loop));
-	MUST(!uv_async_init(&r->loop, &r->wake, ctl_on_wake));
-	r->wake.data = r;
-	r->mem.loop = &r->loop;
-	ctl_spin_init(&r->spin, &r->loop);
-	r->backend.ops = &soft_ops;
-	r->fast = fast_create(&fast, &r->backend);
-	MUST(r->fast);
-	r->fast->session_bad = ctl_session_bad;
-	r->backend.ops->query(&r->backend, &r->dev);
-	r->dev.num_comp_vectors = 1;
-	r->cm = cm_create(r);
-	MUST(r->cm);
-	MUST(!containers_init(r));
+	MUST(!uv_loop_init(&g->loop));
+	MUST(!ctl_open(ctl, &g->loop));
+	g->backend.ops = &soft_ops;
+	ctl->fast = fast_create(&fast, &g->backend);
+	MUST(ctl->fast);
+	ctl->fast->session_bad = ctl_session_bad;
+	g->backend.ops->query(&g->backend, &ctl->dev);
+	ctl->dev.num_comp_vectors = 1;
+	ctl->cm = cm_create(ctl);
+	MUST(ctl->cm);
+	MUST(!containers_init(ctl));
 	attach(g, 0);
 	attach(g, 1);
 }
 
 void rig_close(struct ctl_rig *g)
 {
-	struct router *r = &g->r;
+	struct ctl *ctl = &g->ctl;
 	struct container *c;
 	char path[64];
 
-	while (!TAILQ_EMPTY(&r->conns))
-		ctl_conn_close(TAILQ_FIRST(&r->conns), NULL);
-	LIST_FOREACH(c, &r->fast->containers, entry)
+	while (!TAILQ_EMPTY(&ctl->conns))
+		ctl_conn_close(TAILQ_FIRST(&ctl->conns), NULL);
+	LIST_FOREACH(c, &ctl->fast->containers, entry)
 		for (int q = 0; q < QUOTA_NUM; q++)
 			MUST(!c->use.used[q] && !c->of->use.used[q]);
-	while (!LIST_EMPTY(&r->fast->containers))
-		container_detach(LIST_FIRST(&r->fast->containers));
-	uv_close((uv_handle_t *)&r->wake, NULL);
-	ctl_spin_close(&r->spin);
-	cm_free(r->cm);
-	uv_run(&r->loop, UV_RUN_DEFAULT);
-	MUST(!uv_loop_close(&r->loop));
-	fast_free(r->fast);
-	close(r->containers_fd);
+	while (!LIST_EMPTY(&ctl->fast->containers))
+		container_detach(LIST_FIRST(&ctl->fast->containers));
+	ctl_close(ctl);
+	cm_free(ctl->cm);
+	uv_run(&g->loop, UV_RUN_DEFAULT);
+	MUST(!uv_loop_close(&g->loop));
+	fast_free(ctl->fast);
+	close(ctl->containers_fd);
 	snprintf(path, sizeof(path), "%s/containers", g->dir);
 	MUST(!rmdir(path) && !rmdir(g->dir));
-	free(r->conf.runtime_dir);
 }
 
 void rig_pump(struct ctl_rig *g)
 {
 	for (int i = 0; i < 3; i++)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 }
 
 int rig_connect(struct ctl_rig *g, int container)

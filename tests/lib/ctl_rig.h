@@ -8,13 +8,15 @@
 
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
-#include "ffr/router.h"
+#include "ffr/fast/backend.h"
 
 #define RIG_CLOSED  (-1000) /* the router has closed the connection */
 #define RIG_MAX_FDS 4
 
 struct ctl_rig {
-	struct router r;
+	struct ctl ctl;
+	uv_loop_t loop;
+	struct backend backend;
 	struct container *c[2]; /* "a" and "b" of one tenant, LIDs 1 and 2 */
 	char dir[32];
 };

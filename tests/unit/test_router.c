@@ -55,7 +55,7 @@ static void containers_come_and_go(void **state)
 	c = json_object_get(j, "container");
 	assert_string_equal(json_string_value(json_object_get(c, "mode")), "socket");
 	json_decref(j);
-	assert_int_equal(container_find(&rt, "web")->mode, FF_MODE_SOCKET);
+	assert_int_equal(container_find(&rt.ctl, "web")->mode, FF_MODE_SOCKET);
 	json_decref(ask("{\"op\":\"container_rm\",\"name\":\"web\"}"));
 	assert_false(there("containers/web"));
 	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 1);
@@ -67,7 +67,7 @@ static void stats_have_every_counter(void **state)
 
 	(void)state;
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
-	container_find(&rt, "a")->stats.send_ops = 7;
+	container_find(&rt.ctl, "a")->stats.send_ops = 7;
 	j = ask("{\"op\":\"stats\"}");
 	counters = json_object_get(json_array_get(json_object_get(j, "containers"), 0), "counters");
 #define X(name, help) assert_true(json_is_integer(json_object_get(counters, #name)));
@@ -85,12 +85,12 @@ static void tenants_are_summed_up(void **state)
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\",\"tenant\":\"red\"}"));
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"b\",\"tenant\":\"red\"}"));
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"c\",\"tenant\":\"blue\"}"));
-	container_find(&rt, "a")->stats.send_ops = 7;
-	container_find(&rt, "b")->stats.send_ops = 5;
-	container_find(&rt, "c")->stats.send_ops = 1;
-	container_find(&rt, "b")->stats.status[IBV_WC_REM_OP_ERR] = 2;
-	lat_count(&container_find(&rt, "a")->lat, 1000, 3);
-	lat_count(&container_find(&rt, "b")->lat, 100000, 1);
+	container_find(&rt.ctl, "a")->stats.send_ops = 7;
+	container_find(&rt.ctl, "b")->stats.send_ops = 5;
+	container_find(&rt.ctl, "c")->stats.send_ops = 1;
+	container_find(&rt.ctl, "b")->stats.status[IBV_WC_REM_OP_ERR] = 2;
+	lat_count(&container_find(&rt.ctl, "a")->lat, 1000, 3);
+	lat_count(&container_find(&rt.ctl, "b")->lat, 100000, 1);
 	j = ask("{\"op\":\"stats\",\"tenant\":\"red\",\"latency\":true}");
 	t = json_array_get(json_object_get(j, "containers"), 0);
 	assert_int_equal(json_integer_value(json_object_get(t, "containers")), 2);
@@ -196,14 +196,14 @@ static void mappings_are_published_and_withdrawn(void **state)
 	assert_int_equal(m.addr, 0x1000);
 	assert_int_equal(m.length, sizeof(memory));
 	assert_int_equal(m.access, IBV_ACCESS_REMOTE_READ);
-	assert_int_equal(m.container, container_find(&rt, "a")->id);
+	assert_int_equal(m.container, container_find(&rt.ctl, "a")->id);
 	json_decref(j);
 	assert_int_equal(count("{\"op\":\"map_list\",\"name\":\"b\"}", "maps"), 0);
 	/* registered and gone again before its batch, and with it a whole session */
 	dereg(s, reg(s, pd).mr);
 	reg(s, pd);
 	close(s);
-	UNTIL(LIST_EMPTY(&container_find(&rt, "a")->sessions));
+	UNTIL(LIST_EMPTY(&container_find(&rt.ctl, "a")->sessions));
 	UNTIL(count(MAPS, "maps") == 0);
 }
 
@@ -215,7 +215,7 @@ static struct mw *window(int s, uint32_t pd, const char *container)
 	struct ff_alloc_mw_resp resp;
 
 	CALL(s, ALLOC_MW, &req, &resp);
-	return mw_get(LIST_FIRST(&container_find(&rt, container)->sessions), resp.mw);
+	return mw_get(LIST_FIRST(&container_find(&rt.ctl, container)->sessions), resp.mw);
 }
 
 /* What a WR of a QP of the window's session does. */
@@ -227,9 +227,9 @@ static void window_bind(struct mw *mw, uint32_t lkey, uint64_t addr, uint64_t le
 	wr.bind.length = len;
 	wr.bind.lkey = lkey;
 	wr.bind.mw = mw->o.handle;
-	fast_lock(rt.fast);
+	fast_lock(rt.ctl.fast);
 	assert_int_equal(mw_bind(&qp), FF_VERR_NONE);
-	fast_unlock(rt.fast);
+	fast_unlock(rt.ctl.fast);
 }
 
 /* Is there a mapping of that rkey and length? */
@@ -354,7 +354,7 @@ static void a_restart_restores_the_containers(void **state)
 	start();
 	assert_true(there("containers/a/ffr.sock"));
 	assert_false(there("containers/stale"));
-	assert_int_equal(container_find(&rt, "a")->mode, FF_MODE_SOCKET);
+	assert_int_equal(container_find(&rt.ctl, "a")->mode, FF_MODE_SOCKET);
 	/* the very directory that the container has mounted */
 	snprintf(path, sizeof(path), "%s/run/containers/a", dir);
 	assert_int_equal(stat(path, &after), 0);

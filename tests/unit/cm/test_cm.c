@@ -686,8 +686,8 @@ static void tenants_do_not_meet(void **state)
 	strcpy(info.name, "c");
 	strcpy(info.tenant, "other");
 	memcpy(&info.ip[0], &g->c[1]->gid[0], 16);
-	assert_int_equal(container_attach(&g->r, &info), 0);
-	g->c[1] = container_find(&g->r, "c");
+	assert_int_equal(container_attach(&g->ctl, &info), 0);
+	g->c[1] = container_find(&g->ctl, "c");
 	c = cm_open(g, 1);
 	g->c[1] = keep;
 	cm_listener(&c, RDMA_PS_TCP, PORT, 0);

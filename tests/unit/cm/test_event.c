@@ -283,7 +283,7 @@ static void a_listener_with_no_room(void **state)
 	uint32_t id;
 
 	(void)state;
-	g->r.conf.limits.max_cm_id = 2;
+	g->ctl.conf.limits.max_cm_id = 2;
 	c = cm_open(g, 1);
 	cm_listener(&c, RDMA_PS_TCP, PORT, 0);
 	requested();

@@ -126,7 +126,7 @@ static void as_many_as_allowed(void **state)
 	uint32_t id;
 
 	(void)state;
-	g->r.conf.limits.max_cm_id = 3;
+	g->ctl.conf.limits.max_cm_id = 3;
 	c = cm_open(g, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(create(&c, RDMA_PS_TCP, 0, c.channel, &id), 0);
@@ -507,9 +507,9 @@ static void attributes_of_a_connection(void **state)
 		cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
 		assert_int_equal(p.ev.param.initiator_depth, 255);
 		assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTR, &at), 0);
-		assert_int_equal(at.attr.max_dest_rd_atomic, g->r.dev.max_qp_rd_atom);
+		assert_int_equal(at.attr.max_dest_rd_atomic, g->ctl.dev.max_qp_rd_atom);
 		assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTS, &at), 0);
-		assert_int_equal(at.attr.max_rd_atomic, g->r.dev.max_qp_init_rd_atom);
+		assert_int_equal(at.attr.max_rd_atomic, g->ctl.dev.max_qp_init_rd_atom);
 	}
 	assert_int_equal(cm_do_disconnect(&a, id), 0);
 	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTR, &at), -EINVAL);

@@ -45,7 +45,7 @@ static struct {
 
 static int host_of(const struct cm *cm)
 {
-	return cm == rig[1].r.cm;
+	return cm == rig[1].ctl.cm;
 }
 
 static struct container *container_on(int host)
@@ -55,7 +55,7 @@ static struct container *container_on(int host)
 
 void cm_wire_init(struct cm *cm)
 {
-	uv_async_init(&cm->r->loop, &cm->frames, NULL);
+	uv_async_init(cm->ctl->loop, &cm->frames, NULL);
 	cm->frames.data = cm;
 }
 
@@ -81,15 +81,15 @@ static void cut(void)
 {
 	wire.head = wire.tail;
 	wire.conn = CM_CONN_NONE;
-	cm_conns_changed(rig[0].r.cm);
-	cm_conns_changed(rig[1].r.cm);
+	cm_conns_changed(rig[0].ctl.cm);
+	cm_conns_changed(rig[1].ctl.cm);
 }
 
 static void reconnect(void)
 {
 	wire.conn = ++wire.last_conn;
-	cm_conns_changed(rig[0].r.cm);
-	cm_conns_changed(rig[1].r.cm);
+	cm_conns_changed(rig[0].ctl.cm);
+	cm_conns_changed(rig[1].ctl.cm);
 }
 
 bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
@@ -122,7 +122,7 @@ static void deliver(int to, const struct cm_msg *m)
 
 	memcpy(from.tenant, c->tenant, sizeof(from.tenant));
 	memcpy(from.name, c->name, sizeof(from.name));
-	cm_deliver(rig[to].r.cm, &from, container_on(to), m);
+	cm_deliver(rig[to].ctl.cm, &from, container_on(to), m);
 }
 
 static void carry(void)
@@ -198,7 +198,7 @@ static int teardown(void **state)
 	later(CM_REQ_TIMEOUT);
 	for (int i = 0; i < 2; i++) {
 		assert_null(container_on(i)->cm);
-		assert_int_equal(rig[i].r.cm->num_timewait, 0);
+		assert_int_equal(rig[i].ctl.cm->num_timewait, 0);
 		rig_close(&rig[i]);
 	}
 	return 0;
@@ -508,7 +508,7 @@ static void a_router_restarts(void **state)
 	requested(&ida[2], &idb[2]);
 	cut();
 	cm_close(&b);
-	cm_timewait_fini(rig[1].r.cm);
+	cm_timewait_fini(rig[1].ctl.cm);
 	b = cm_open(&rig[1], 1);
 	reconnect();
 	later(1);

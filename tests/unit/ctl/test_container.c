@@ -48,20 +48,20 @@ static void the_folder_is_closed(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
 	assert_int_equal(chmod(path, 0755), 0); /* as an older router left it */
-	close(g->r.containers_fd);
-	assert_int_equal(containers_init(&g->r), 0);
+	close(g->ctl.containers_fd);
+	assert_int_equal(containers_init(&g->ctl), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0700);
-	close(g->r.containers_fd);
-	g->r.conf.engine_group = mine->gr_name;
-	assert_int_equal(containers_init(&g->r), 0);
+	close(g->ctl.containers_fd);
+	g->ctl.conf.engine_group = mine->gr_name;
+	assert_int_equal(containers_init(&g->ctl), 0);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0710);
 	assert_int_equal(st.st_gid, mine->gr_gid);
-	close(g->r.containers_fd);
-	g->r.conf.engine_group = (char *)"no-such-group-here";
-	assert_true(containers_init(&g->r) < 0);
-	g->r.conf.engine_group = NULL;
+	close(g->ctl.containers_fd);
+	g->ctl.conf.engine_group = (char *)"no-such-group-here";
+	assert_true(containers_init(&g->ctl) < 0);
+	g->ctl.conf.engine_group = NULL;
 }
 
 static void sockets_are_for_any_user(void **state)
@@ -92,7 +92,7 @@ static void a_container_has_so_many_sessions(void **state)
 	int s[3];
 
 	(void)state;
-	g->r.conf.limits.max_sessions = 2;
+	g->ctl.conf.limits.max_sessions = 2;
 	for (int i = 0; i < 3; i++) {
 		s[i] = dial(0);
 		assert_true(s[i] >= 0);
@@ -121,10 +121,10 @@ static void wait_for_conns(struct container_ctl *ct, uint32_t num)
 {
 	uv_timer_t watchdog;
 
-	uv_timer_init(&g->r.loop, &watchdog);
+	uv_timer_init(&g->loop, &watchdog);
 	uv_timer_start(&watchdog, on_late, 10000, 0);
 	while (ct->num_conns != num)
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 	uv_close((uv_handle_t *)&watchdog, NULL);
 	rig_pump(g); /* closed before this function's frame goes */
 }
@@ -153,7 +153,7 @@ static void silent_connections_end(void **state)
 	ctl_hello_patience = 1;
 	silent = dial(0);
 	while (!rig_is_closed(g, silent))
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 	assert_int_equal(ct->num_silent, 0);
 	assert_int_equal(ct->num_conns, 1);
 	assert_int_equal(rig_hello(g, talks), RIG_CLOSED); /* a second HELLO: it was there */
@@ -198,9 +198,9 @@ static void silent_connections_are_bounded(void **state)
 /* The process dies; its child keeps the socket. */
 static void limit_cpu(int container, uint64_t max_cpu)
 {
-	fast_lock(g->r.fast);
+	fast_lock(g->ctl.fast);
 	fast_container_limits(g->c[container], &(struct ffo_limits){ .max_cpu = max_cpu });
-	fast_unlock(g->r.fast);
+	fast_unlock(g->ctl.fast);
 }
 
 /* Who has used its CPU time by coming and going is not let in for a while; others are. */
@@ -261,10 +261,10 @@ static void a_dead_process_ends_its_session(void **state)
 		_exit(write(pipes[1], &grandchild, sizeof(grandchild)) < 0);
 	}
 	assert_true(child > 0);
-	uv_timer_init(&g->r.loop, &watchdog);
+	uv_timer_init(&g->loop, &watchdog);
 	uv_timer_start(&watchdog, on_late, 10000, 0);
 	while (!seen || ct->num_conns) {
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 		seen = seen || ct->num_conns;
 	}
 	uv_close((uv_handle_t *)&watchdog, NULL);
@@ -290,7 +290,7 @@ static void leftovers_are_removed(void **state)
 	assert_int_equal(mkdir(path, 0755), 0);
 	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/containers/old/ffr.sock", g->dir);
 	assert_int_equal(bind(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	containers_sweep(&g->r);
+	containers_sweep(&g->ctl);
 	assert_int_not_equal(stat(path, &st), 0);
 	snprintf(path, sizeof(path), "%s/containers/a/ffr.sock", g->dir);
 	assert_int_equal(stat(path, &st), 0);

@@ -67,7 +67,7 @@ static void userfaultfd_can_be_kept_back(void **state)
 	unsigned n;
 
 	(void)state;
-	g->r.uffd_fd = eventfd(0, EFD_CLOEXEC);
+	g->ctl.uffd_fd = eventfd(0, EFD_CLOEXEC);
 	for (int i = 0; i < 4; i++) {
 		int sock = rig_connect(g, 0);
 
@@ -81,8 +81,8 @@ static void userfaultfd_can_be_kept_back(void **state)
 		close(sock);
 	}
 	g->c[0]->limits.no_uffd = g->c[0]->of->limits.no_uffd = 0;
-	close(g->r.uffd_fd);
-	g->r.uffd_fd = -1;
+	close(g->ctl.uffd_fd);
+	g->ctl.uffd_fd = -1;
 }
 
 static void versions_are_negotiated(void **state)
@@ -232,10 +232,10 @@ static void a_session_takes_everything_with_it(void **state)
 	for (int i = 0; i < 300; i++) /* more than one batch of the teardown */
 		assert_int_equal(call_reg_mr(g, s, pd, buf, 100, 0, &mr), 0);
 	assert_int_equal(RIG_CALL(g, s, CREATE_CHANNEL, &ch_req, &ch), 0);
-	assert_non_null(qp_by_num(&g->r.fast->qps, qpn));
+	assert_non_null(qp_by_num(&g->ctl.fast->qps, qpn));
 	close(s);
 	rig_pump(g);
-	assert_null(qp_by_num(&g->r.fast->qps, qpn));
+	assert_null(qp_by_num(&g->ctl.fast->qps, qpn));
 	assert_null(key_lookup(&g->c[0]->keys, mr.rkey));
 	assert_true(LIST_EMPTY(&g->c[0]->sessions));
 	assert_int_equal(g->c[0]->stats.send_ops, 5);
@@ -252,10 +252,10 @@ static void the_fast_thread_can_have_a_session_closed(void **state)
 		if (ses->id == 1)
 			break;
 	assert_non_null(ses);
-	fast_lock(g->r.fast);
-	g->r.fast->session_bad(ses, "test");
-	g->r.fast->session_bad(ses, "twice");
-	fast_unlock(g->r.fast);
+	fast_lock(g->ctl.fast);
+	g->ctl.fast->session_bad(ses, "test");
+	g->ctl.fast->session_bad(ses, "twice");
+	fast_unlock(g->ctl.fast);
 	assert_true(rig_is_closed(g, s));
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
 	close(s);
@@ -289,13 +289,13 @@ static void a_long_end_lets_others_in(void **state)
 	for (int i = 0; i < 60000; i++)
 		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
 	close(s);
-	while (!g->r.ends)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	while (!g->ctl.ends)
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_false(LIST_EMPTY(&g->c[0]->sessions));
 	assert_true(g->c[0]->use.used[QUOTA_MR] > 0); /* it pays until they are gone */
 	call_pd(g, other);
-	while (g->r.ends)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	while (g->ctl.ends)
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_true(LIST_EMPTY(&g->c[0]->sessions));
 	assert_int_equal(g->c[0]->use.used[QUOTA_MR], 0);
 	assert_int_equal(((struct container_ctl *)g->c[0]->ctl)->num_conns, 0);
@@ -306,8 +306,8 @@ static void a_long_end_lets_others_in(void **state)
 	for (int i = 0; i < 60000; i++)
 		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
 	close(s);
-	while (!g->r.ends)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	while (!g->ctl.ends)
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	close(other);
 }
 

@@ -133,7 +133,7 @@ static void behind_a_message(void **state)
 			rig_send(sock, &bad, sizeof(bad), -1, 0);
 		give(sock, &s, &good, i & 1 ? 0 : sizeof(good), 1);
 		if (i >= 2)
-			ctl_conn_close(TAILQ_FIRST(&g->r.conns), "a test");
+			ctl_conn_close(TAILQ_FIRST(&g->ctl.conns), "a test");
 		rig_pump(g);
 		assert_int_equal(ctl()->num_conns, 0);
 		slow_end(&s);

@@ -28,7 +28,7 @@ static int setup(void **state)
 {
 	(void)state;
 	rig_open(g);
-	g->r.dev.max_dm_size = MAX_DM;
+	g->ctl.dev.max_dm_size = MAX_DM;
 	return 0;
 }
 
@@ -260,7 +260,7 @@ static void windows(void **state)
 	assert_int_equal(RIG_CALL(g, s, ALLOC_MW, &req, &mw), -EINVAL);
 	/* a limit, and the session takes them along */
 	req.pd = pd;
-	g->r.conf.limits.max_mw = 5;
+	g->ctl.conf.limits.max_mw = 5;
 	close(other);
 	rig_pump(g);
 	for (int i = 0; i < 20; i++)

@@ -128,11 +128,11 @@ static void moderation(void **state)
 	(void)state;
 	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), 0);
 	assert_int_equal(RIG_CALL(g, foreign, MODIFY_CQ, &req, &resp), -EINVAL);
-	g->r.dev.max_cq_period = 100; /* of another backend */
+	g->ctl.dev.max_cq_period = 100; /* of another backend */
 	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), -EINVAL);
 	req.period = 100;
 	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), 0);
-	g->r.dev.max_cq_count = 0; /* and one that has no moderation */
+	g->ctl.dev.max_cq_count = 0; /* and one that has no moderation */
 	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), -EINVAL);
 	req.cq = 0;
 	assert_int_equal(RIG_CALL(g, s, MODIFY_CQ, &req, &resp), -EINVAL);

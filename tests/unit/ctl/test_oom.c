@@ -373,7 +373,7 @@ static void every_call(void **state)
 	unsigned fds = rig_open_fds(), n;
 
 	(void)state;
-	g->r.dev.max_dm_size = 1 << 20;
+	g->ctl.dev.max_dm_size = 1 << 20;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (n = 1; attempt(i, n); n++)
 			assert_true(n < MAX_ALLOCATIONS);
@@ -428,14 +428,14 @@ static void a_new_container(void **state)
 		allocations = 0;
 		failed = false;
 		fail_at = n;
-		st = container_attach(&g->r, &info);
+		st = container_attach(&g->ctl, &info);
 		fail_at = 0;
 		if (failed) /* what shows its counters may be missing, with a line in the log */
 			assert_true(st == 0 || st == -ENOMEM);
 		else
 			assert_int_equal(st, 0);
 		if (!st)
-			container_detach(container_find(&g->r, "late"));
+			container_detach(container_find(&g->ctl, "late"));
 		rig_fds(g, fds);
 	}
 	assert_true(n > 3);

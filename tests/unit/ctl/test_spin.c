@@ -78,7 +78,7 @@ static int teardown(void **state)
 /* Would the loop sleep now, with nothing to do? */
 static bool sleeps(void)
 {
-	return uv_backend_timeout(&g->r.loop) != 0;
+	return uv_backend_timeout(&g->loop) != 0;
 }
 
 static void one_call(struct client *c)
@@ -89,7 +89,7 @@ static void one_call(struct client *c)
 /* One turn of the loop. */
 static void turn(void)
 {
-	uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	uv_run(&g->loop, UV_RUN_NOWAIT);
 }
 
 static void make_hot(struct client *c)
@@ -149,7 +149,7 @@ static void sleeps_but_for_quick_calls(void **state)
 	assert_true(a.conn->heat.is_hot);
 	assert_false(b.conn->heat.is_hot);
 	assert_false(sleeps());
-	assert_int_equal(a.slot->awake, 1 + g->r.spin.cpu);
+	assert_int_equal(a.slot->awake, 1 + g->ctl.spin.cpu);
 	for (unsigned i = 0; i < 2 * SPIN_MIN / ROUND_NS; i++)
 		turn();
 	/* nothing came: the router is idle again, and says so */
@@ -207,11 +207,11 @@ static void gives_way_to_who_works(void **state)
 		assert_true(sleeps());
 		assert_int_equal(a.slot->awake, 0);
 		assert_int_equal(b.slot->awake, 0);
-		hold[i] = g->r.spin.hold_until - clock_ns;
+		hold[i] = g->ctl.spin.hold_until - clock_ns;
 		one_call(&a);
 		one_call(&a);
 		assert_true(sleeps());
-		clock_ns = g->r.spin.hold_until + (i == 1 ? 2 * HOLD_MAX : 0);
+		clock_ns = g->ctl.spin.hold_until + (i == 1 ? 2 * HOLD_MAX : 0);
 	}
 	assert_in_range(hold[0], HOLD_MIN - 1000, HOLD_MIN);
 	assert_in_range(hold[1], 2 * HOLD_MIN - 1000, 2 * HOLD_MIN); /* again at once */
@@ -229,10 +229,10 @@ static void a_session_that_ends_is_forgotten(void **state)
 	make_hot(&b);
 	close(a.sock);
 	rig_pump(g);
-	assert_int_equal(g->r.spin.num_hot, 1);
+	assert_int_equal(g->ctl.spin.num_hot, 1);
 	close(b.sock);
 	rig_pump(g);
-	assert_int_equal(g->r.spin.num_hot, 0);
+	assert_int_equal(g->ctl.spin.num_hot, 0);
 	assert_true(sleeps());
 	client_open(&a, 0);
 	client_open(&b, 1);
@@ -320,7 +320,7 @@ static void hostile_slots_close_their_session(void **state)
 			a.slot->len--;
 		turn();
 		assert_true(rig_is_closed(g, a.sock));
-		assert_int_equal(g->r.spin.num_hot, 0);
+		assert_int_equal(g->ctl.spin.num_hot, 0);
 		close(a.sock);
 		one_call(&b);
 		client_open(&a, 0);

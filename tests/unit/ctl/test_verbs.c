@@ -120,7 +120,7 @@ static void capabilities_are_rounded_up_and_bounded(void **state)
 {
 	int s = call_client(g, 0);
 	uint32_t pd = call_pd(g, s);
-	const struct ff_query_device_resp *dev = &g->r.dev;
+	const struct ff_query_device_resp *dev = &g->ctl.dev;
 	struct ff_create_cq_resp cq;
 	struct ff_create_qp_req req;
 	struct ff_create_qp_resp resp;
@@ -173,9 +173,9 @@ static void limits_hold(void **state)
 	int s;
 
 	(void)state;
-	g->r.conf.limits.max_pd = 3;
-	g->r.conf.limits.max_ring_mb = 4;
-	g->r.conf.limits.max_shadow_mb = 2;
+	g->ctl.conf.limits.max_pd = 3;
+	g->ctl.conf.limits.max_ring_mb = 4;
+	g->ctl.conf.limits.max_shadow_mb = 2;
 	s = call_client(g, 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(RIG_CALL(g, s, ALLOC_PD, &pd_req, &pd_resp), 0);

@@ -264,8 +264,8 @@ static void connect_to(struct client *c, uint32_t qp, int container, uint32_t de
 
 static void run(uint64_t ns)
 {
-	g->r.fast->now += ns;
-	for (int i = 0; i < 1000 && fast_turn(g->r.fast); i++)
+	g->ctl.fast->now += ns;
+	for (int i = 0; i < 1000 && fast_turn(g->ctl.fast); i++)
 		;
 }
 
@@ -303,7 +303,7 @@ static void go(struct sender *s)
 
 	atomic_store(&qp_sqe(qp, s->tail)->seq, ff_seq(s->tail));
 	s->tail++;
-	fast_qp_activate(g->r.fast, qp);
+	fast_qp_activate(g->ctl.fast, qp);
 	run(0);
 }
 
@@ -496,7 +496,7 @@ static void bells_of_a_recv_qp_are_ignored(void **state)
 	client_open(&a, 0);
 	qp = new_recv(&a, xrcd_of(&a, FILE_A));
 	i = FF_HANDLE_INDEX(qp.qp);
-	fast_qp_activate(g->r.fast, qp_get(a.s, new_send(&a).qp));
+	fast_qp_activate(g->ctl.fast, qp_get(a.s, new_send(&a).qp));
 	atomic_fetch_or(&a.s->hdr->dirty[i / 64], 1ull << i % 64);
 	atomic_fetch_or(&a.s->hdr->dirty_sum[0], 1);
 	atomic_fetch_add(&a.s->hdr->srq_kick, 1);
@@ -797,7 +797,7 @@ static void the_senders_container_goes(void **state)
 	shared_open(&h);
 	client_close(&h.from.c);
 	container_detach(g->c[1]);
-	assert_null(xrc_target_find(g->r.fast, xrcd_get(h.c[0].s, h.xrcd[0])->xrcd, 1));
+	assert_null(xrc_target_find(g->ctl.fast, xrcd_get(h.c[0].s, h.xrcd[0])->xrcd, 1));
 	client_close(&h.c[1]);
 	client_close(&h.c[0]);
 }

@@ -145,7 +145,7 @@ static int until_end(pid_t pid)
 	int st;
 
 	while (!waitpid(pid, &st, WNOHANG))
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	rig_pump(g);
 	return WIFEXITED(st) ? WEXITSTATUS(st) : 1000 + st;
 }
@@ -214,7 +214,7 @@ static void an_heir_of_a_socket_is_nobody(void **state)
 				 pid); /* it is gone before the router looks */
 		sh->step = 1;
 		while (sh->step < 2)
-			uv_run(&g->r.loop, UV_RUN_NOWAIT);
+			uv_run(&g->loop, UV_RUN_NOWAIT);
 		assert_true(sh->status == RIG_CLOSED || sh->status == -ESRCH);
 		rig_pump(g);
 		assert_int_equal(ctl()->num_conns, 0);

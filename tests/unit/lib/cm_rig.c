@@ -345,5 +345,5 @@ uint64_t uv_now(const uv_loop_t *loop)
 
 void cm_at(struct ctl_rig *g, uint64_t ms)
 {
-	cm_expire(g->r.cm, uv_now(&g->r.loop) + ms);
+	cm_expire(g->ctl.cm, uv_now(&g->loop) + ms);
 }

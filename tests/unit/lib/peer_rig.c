@@ -123,7 +123,6 @@ void node_prepare(int i)
 	n->f.num_threads = 1;
 	n->f.be = &n->be;
 	n->be.ops = &rig_ops;
-	n->r.fast = &n->f;
 }
 
 int node_start(int i, char *err, size_t size)

@@ -60,7 +60,7 @@ void start_at(const char *orchestrator, void (*before)(void))
 	watch();
 	if (before)
 		before();
-	assert_int_equal(orch_start(&rt, router_ready), 0);
+	assert_int_equal(router_start(&rt), 0);
 	UNTIL(rt.admin);
 }
 

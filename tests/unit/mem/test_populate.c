@@ -86,9 +86,9 @@ static void others_are_served_meanwhile(void **state)
 	assert_true(n > 0 && n < LEN / FF_PAGE);
 	call_pd(g, other);
 	assert_true(present(seg->map, LEN) < LEN / FF_PAGE);
-	assert_non_null(g->r.mem.populate);
-	while (g->r.mem.populate)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_non_null(g->ctl.mem.populate);
+	while (g->ctl.mem.populate)
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_int_equal(present(seg->map, LEN), LEN / FF_PAGE);
 	close(sock);
 	close(other);
@@ -101,12 +101,12 @@ static void a_session_goes_meanwhile(void **state)
 	int a = client_with_memory(&seg[0]), b = client_with_memory(&seg[1]);
 
 	(void)state;
-	assert_non_null(g->r.mem.populate);
+	assert_non_null(g->ctl.mem.populate);
 	close(a);
 	rig_pump(g);
-	assert_non_null(g->r.mem.populate);
-	while (g->r.mem.populate)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	assert_non_null(g->ctl.mem.populate);
+	while (g->ctl.mem.populate)
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_int_equal(present(seg[1]->map, LEN), LEN / FF_PAGE);
 	close(b);
 	rig_pump(g);
@@ -119,10 +119,10 @@ static void the_session_goes(void **state)
 	int sock = client_with_memory(&seg);
 
 	(void)state;
-	assert_non_null(g->r.mem.populate);
+	assert_non_null(g->ctl.mem.populate);
 	close(sock);
 	rig_pump(g);
-	assert_null(g->r.mem.populate);
+	assert_null(g->ctl.mem.populate);
 }
 
 static uint64_t file_pages(const struct seg *seg)
@@ -146,8 +146,8 @@ static void untouched_memory_stays_so(void **state)
 	rig_pump(g);
 	sock = client_registers(&seg, 8 << 20, &status); /* the first slices are there */
 	assert_int_equal(status, 0);
-	while (g->r.mem.populate)
-		uv_run(&g->r.loop, UV_RUN_NOWAIT);
+	while (g->ctl.mem.populate)
+		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_int_equal(file_pages(seg), (8 << 20) / FF_PAGE);
 	assert_int_equal(present(seg->map, LEN), (8 << 20) / FF_PAGE);
 	close(sock);

@@ -27,16 +27,16 @@ static struct ctl_rig *const g = &call_rig;
 
 static void limit(int container, const struct ffo_limits *l)
 {
-	fast_lock(g->r.fast);
+	fast_lock(g->ctl.fast);
 	fast_container_limits(g->c[container], l);
-	fast_unlock(g->r.fast);
+	fast_unlock(g->ctl.fast);
 }
 
 static void limit_tenant(const struct ffo_limits *l)
 {
-	fast_lock(g->r.fast);
-	assert_int_equal(fast_tenant_limits(g->r.fast, "default", l), 0);
-	fast_unlock(g->r.fast);
+	fast_lock(g->ctl.fast);
+	assert_int_equal(fast_tenant_limits(g->ctl.fast, "default", l), 0);
+	fast_unlock(g->ctl.fast);
 }
 
 static uint64_t used(int container, enum quota q)
@@ -129,7 +129,7 @@ static void memory_is_counted(void **state)
 	(void)state;
 	assert_ptr_not_equal(buf, MAP_FAILED);
 	assert_true(pinned > 0); /* rings */
-	g->r.dev.max_dm_size = 1 << 20;
+	g->ctl.dev.max_dm_size = 1 << 20;
 	limit(0, &(struct ffo_limits){ .max_registered = 10000,
 				       .max_pinned = pinned + (1 << 20) + 8192 });
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 6000, 0, &mr), 0);
@@ -233,7 +233,7 @@ static void defaults_are_in_force(void **state)
 	info.num_ips = g->c[0]->num_gids;
 	for (unsigned i = 0; i < info.num_ips; i++)
 		memcpy(&info.ip[i], &g->c[0]->gid[i], sizeof(info.ip[i]));
-	g->r.conf.defaults = (struct ffo_limits){ .max_qp = 1, .max_rings = 1 };
+	g->ctl.conf.defaults = (struct ffo_limits){ .max_qp = 1, .max_rings = 1 };
 	container_update(g->c[0], &info);
 	assert_int_equal(create_qp(s, pd, cq, &qp), 0); /* in a segment that is there */
 	assert_int_equal(create_qp(s, pd, cq, &qp), -ENOMEM);
@@ -241,7 +241,7 @@ static void defaults_are_in_force(void **state)
 	info.limits.max_qp = FFO_UNLIMITED;
 	container_update(g->c[0], &info);
 	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
-	memset(&g->r.conf.defaults, 0, sizeof(g->r.conf.defaults));
+	memset(&g->ctl.conf.defaults, 0, sizeof(g->ctl.conf.defaults));
 	info.limits.max_qp = 0;
 	container_update(g->c[0], &info);
 	close(s);
@@ -358,7 +358,7 @@ static void calls_wait(void **state)
 	assert_in_range(n, 100, 102 + (now - start) / 10000000); /* a second's worth */
 	call_pd(g, b);
 	while (n < 120) {
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 		while (answered(a))
 			n++;
 	}
@@ -392,9 +392,9 @@ static void a_slot_waits(void **state)
 	assert_true(conn->waits);
 	close(a); /* which waits, too */
 	while (ct->num_conns != 1)
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 	while (slot->state == FF_CALL_POSTED)
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 	assert_int_equal(slot->state, FF_CALL_ANSWERED);
 	assert_int_equal(conn->ses->tab[OBJ_PD].used, 1);
 	close(b);
@@ -420,7 +420,7 @@ static void a_greeting_waits(void **state)
 	b = rig_connect(g, 0);
 	assert_int_equal(hello_send(b, &msg, sizeof(msg)), sizeof(msg));
 	while (!answered(b))
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 	ctl_hello_patience = patience;
 	close(a);
 	close(b);
@@ -454,7 +454,7 @@ static void cpu_time_is_held(void **state)
 	assert_false(answered(a));
 	limit(0, &(struct ffo_limits){ 0 });
 	while (n < sent) {
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 		while (answered(a))
 			n++;
 	}
@@ -462,7 +462,7 @@ static void cpu_time_is_held(void **state)
 	g->c[0]->ctl_cpu_ns = 0;
 	close(a);
 	while (ct->num_conns)
-		uv_run(&g->r.loop, UV_RUN_ONCE);
+		uv_run(&g->loop, UV_RUN_ONCE);
 	assert_true(g->c[0]->ctl_cpu_ns > 0);
 	close(b);
 }

@@ -166,9 +166,9 @@ static enum dir_answer path(uint8_t last)
 
 	memcpy(ah.dgid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\0", 15);
 	ah.dgid[15] = last;
-	fast_lock(rt.fast);
-	a = dir_path(rt.fast, container_find(&rt, "near"), &ah, &here, &far);
-	fast_unlock(rt.fast);
+	fast_lock(rt.ctl.fast);
+	a = dir_path(rt.ctl.fast, container_find(&rt.ctl, "near"), &ah, &here, &far);
+	fast_unlock(rt.ctl.fast);
 	return a;
 }
 
@@ -176,10 +176,10 @@ static enum map_answer map(uint32_t rkey, uint64_t addr)
 {
 	enum map_answer a;
 
-	fast_lock(rt.fast);
-	rt.fast->now = uv_hrtime(); /* no fast thread runs */
-	a = dir_map(rt.fast, far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
-	fast_unlock(rt.fast);
+	fast_lock(rt.ctl.fast);
+	rt.ctl.fast->now = uv_hrtime(); /* no fast thread runs */
+	a = dir_map(rt.ctl.fast, far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
+	fast_unlock(rt.ctl.fast);
 	return a;
 }
 
@@ -199,14 +199,14 @@ static unsigned num_active(void)
 /* The router does not try to connect until then. */
 static void orch_hold(void)
 {
-	uv_timer_stop(&rt.orch->retry);
+	uv_timer_stop(&rt.ctl.orch->retry);
 }
 
 static void orch_release(void)
 {
-	uv_timer_set_repeat(&rt.orch->retry, 1);
-	uv_timer_again(&rt.orch->retry);
-	uv_timer_set_repeat(&rt.orch->retry, 0);
+	uv_timer_set_repeat(&rt.ctl.orch->retry, 1);
+	uv_timer_again(&rt.ctl.orch->retry);
+	uv_timer_set_repeat(&rt.ctl.orch->retry, 0);
 }
 
 #define FAR "{'op':'container_add','id':3,'name':'far','ips':['10.77.0.50']}"
@@ -258,7 +258,7 @@ static void its_memory_is_known(void **state)
 /* It runs, so it is not moved; by force it is, and its programs lose the device. */
 static void a_container_that_runs_is_moved_by_force_only(void **state)
 {
-	uint32_t pd, old = container_find(&rt, "near")->id;
+	uint32_t pd, old = container_find(&rt.ctl, "near")->id;
 	char byte;
 	int s;
 
@@ -268,30 +268,30 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	UNTIL(num_active() == 1);
 	assert_true(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\"}", "EBUSY");
-	assert_non_null(container_find(&rt, "near"));
+	assert_non_null(container_find(&rt.ctl, "near"));
 	say_ok("{'op':'container_set','id':4,'name':'near','host':'h1','force':1}");
-	UNTIL(!container_find(&rt, "near"));
+	UNTIL(!container_find(&rt.ctl, "near"));
 	UNTIL(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
 	close(s);
 	assert_false(there("containers/near"));
 	assert_int_equal(count("{\"op\":\"map_list\"}", "maps"), 0);
 	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0'}"); /* somebody else says so */
 	UNTIL(there("containers/near/ffr.sock"));
-	assert_int_equal(container_find(&rt, "near")->epoch, 3);
+	assert_int_equal(container_find(&rt.ctl, "near")->epoch, 3);
 	say_ok("{'op':'container_set','id':6,'name':'near','host':'h1'}");
-	UNTIL(!container_find(&rt, "near"));
+	UNTIL(!container_find(&rt.ctl, "near"));
 
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\"}")); /* and back */
 	assert_true(there("containers/near/ffr.sock"));			      /* when it is said */
-	assert_int_equal(container_find(&rt, "near")->epoch, 5);
-	assert_int_equal(container_find(&rt, "near")->id, old);
+	assert_int_equal(container_find(&rt.ctl, "near")->epoch, 5);
+	assert_int_equal(container_find(&rt.ctl, "near")->id, old);
 	assert_true(heard("detach", "name", "near"));
 	s = client("near", &pd); /* stopped: it may go at once */
 	close(s);
-	UNTIL(LIST_EMPTY(&container_find(&rt, "near")->sessions));
+	UNTIL(LIST_EMPTY(&container_find(&rt.ctl, "near")->sessions));
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\","
 			"\"force\":true}"));
-	assert_null(container_find(&rt, "near"));
+	assert_null(container_find(&rt.ctl, "near"));
 	assert_true(heard("attach", "container", "\"near\""));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h9\"}", "ENOENT");
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"none\"}", "ENOENT");
@@ -308,9 +308,9 @@ static void who_runs_is_told(void **state)
 	s = client("near", &pd);
 	UNTIL(num_active() == 1);
 	ffo_stop();
-	UNTIL(!rt.orch->up);
+	UNTIL(!rt.ctl.orch->up);
 	ffo_start();
-	UNTIL(rt.orch->up);
+	UNTIL(rt.ctl.orch->up);
 	UNTIL(num_active() == 1);
 	close(s);
 	UNTIL(num_active() == 0);
@@ -331,7 +331,7 @@ static void what_was_missed_is_made_up_for(void **state)
 	UNTIL(path(50) == DIR_REMOTE);
 	s = client("near", &pd);
 	ffo_stop();
-	UNTIL(!rt.orch->up);
+	UNTIL(!rt.ctl.orch->up);
 	close(h1);
 	assert_int_equal(path(50), DIR_REMOTE); /* from what is known */
 	assert_int_equal(path(51), DIR_WAIT);
@@ -343,7 +343,7 @@ static void what_was_missed_is_made_up_for(void **state)
 	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0','force':1}");
 	say_ok("{'op':'container_rm','id':6,'name':'far'}");
 	orch_release();
-	UNTIL(container_find(&rt, "near")->epoch == 3);
+	UNTIL(container_find(&rt.ctl, "near")->epoch == 3);
 	UNTIL(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
 	UNTIL(path(50) == DIR_NOBODY);
 	UNTIL(path(51) == DIR_NOBODY);
@@ -357,21 +357,21 @@ static void groups_are_of_all_hosts(void **state)
 	int n = -1;
 
 	(void)state;
-	fast_lock(rt.fast);
-	dir_mcast_member(rt.fast, "default", &g, true);
-	fast_unlock(rt.fast);
+	fast_lock(rt.ctl.fast);
+	dir_mcast_member(rt.ctl.fast, "default", &g, true);
+	fast_unlock(rt.ctl.fast);
 	say_ok("{'op':'mcast_watch','id':3,'tenant':'default','mgid':'ff12::5'}");
 	UNTIL(heard("mcast", "hosts", "\"h0\""));
 	say_ok("{'op':'mcast_join','id':4,'tenant':'default','mgid':'ff12::5'}");
 	do {
-		fast_lock(rt.fast);
-		n = dir_mcast(rt.fast, "default", &g, &peers);
-		fast_unlock(rt.fast);
+		fast_lock(rt.ctl.fast);
+		n = dir_mcast(rt.ctl.fast, "default", &g, &peers);
+		fast_unlock(rt.ctl.fast);
 		uv_run(&rt.loop, UV_RUN_ONCE);
 	} while (n < 0);
-	fast_lock(rt.fast);
-	dir_mcast_member(rt.fast, "default", &g, false);
-	fast_unlock(rt.fast);
+	fast_lock(rt.ctl.fast);
+	dir_mcast_member(rt.ctl.fast, "default", &g, false);
+	fast_unlock(rt.ctl.fast);
 	UNTIL(heard("mcast", "hosts", "[{\"name\":\"h1\""));
 }
 
@@ -379,9 +379,9 @@ static bool allowed(const char *tenant)
 {
 	bool yes;
 
-	fast_lock(rt.fast);
-	yes = dir_allowed(rt.fast, container_find(&rt, "near"), tenant, "x");
-	fast_unlock(rt.fast);
+	fast_lock(rt.ctl.fast);
+	yes = dir_allowed(rt.ctl.fast, container_find(&rt.ctl, "near"), tenant, "x");
+	fast_unlock(rt.ctl.fast);
 	return yes;
 }
 
@@ -402,10 +402,10 @@ static void the_policy_is_for_all_hosts(void **state)
 		  "EINVAL");
 	/* it is known before there are containers to which it applies */
 	ffo_stop();
-	UNTIL(!rt.orch->up);
+	UNTIL(!rt.ctl.orch->up);
 	assert_true(allowed("red"));
 	ffo_start();
-	UNTIL(rt.orch->up);
+	UNTIL(rt.ctl.orch->up);
 	assert_true(allowed("red"));
 }
 
@@ -414,18 +414,18 @@ static uint64_t tenant_max_qp(const char *name)
 	uint64_t max = 0;
 	struct tenant *t;
 
-	fast_lock(rt.fast);
-	LIST_FOREACH(t, &rt.fast->tenants, entry)
+	fast_lock(rt.ctl.fast);
+	LIST_FOREACH(t, &rt.ctl.fast->tenants, entry)
 		if (!strcmp(t->name, name))
 			max = t->limits.max_qp;
-	fast_unlock(rt.fast);
+	fast_unlock(rt.ctl.fast);
 	return max;
 }
 
 /* They are kept while the orchestrator is away; what is changed meanwhile holds afterwards. */
 static void limits_are_in_force(void **state)
 {
-	struct container *c = container_find(&rt, "near");
+	struct container *c = container_find(&rt.ctl, "near");
 	uint32_t pd;
 	int s;
 
@@ -446,7 +446,7 @@ static void limits_are_in_force(void **state)
 	UNTIL(tenant_max_qp("default") == 7 && tenant_max_qp("red") == 8);
 	assert_int_equal(count("{\"op\":\"tenant_list\"}", "tenants"), 2);
 	ffo_stop();
-	UNTIL(!rt.orch->up);
+	UNTIL(!rt.ctl.orch->up);
 	assert_int_equal(tenant_max_qp("default"), 7);
 	ffo_start();
 	orch_hold();
@@ -454,7 +454,7 @@ static void limits_are_in_force(void **state)
 	host_start();
 	say_ok("{'op':'tenant_set','id':3,'tenant':'red','limits':{'max_qp':0}}");
 	orch_release();
-	UNTIL(rt.orch->up);
+	UNTIL(rt.ctl.orch->up);
 	assert_int_equal(tenant_max_qp("red"), 0);
 	assert_int_equal(tenant_max_qp("default"), 7);
 	assert_int_equal(c->limits.max_qp, 3);
@@ -476,7 +476,7 @@ static void silence_is_not_waited_for(void **state)
 	assert_int_equal(listen(s, 5), 0);
 	snprintf(at, sizeof(at), "unix:%s", sa.sun_path);
 	start_at(at, NULL); /* returns when there is an admin socket */
-	assert_false(rt.orch->up);
+	assert_false(rt.ctl.orch->up);
 	json_decref(ask("{\"op\":\"version\"}"));
 	ask_fails("{\"op\":\"host_list\"}", "ENOTCONN");
 	stop();
