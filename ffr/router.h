@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * router.h - the router process as its control thread sees it: one libuv loop, the fast thread,
- * the containers, the orchestrator's client and the administrator's socket.
+ * router.h - the router process, put together: what each room is given of the configuration and of the
+ * others, in which order they begin and end.
  *
- * All of it belongs to the control thread. What fast threads see too is in objects.h.
+ * The folder ffr/ itself is the assembly: main.c, router.c, the configuration (conf.c), the table of
+ * backends (backend.c). It uses every room, and no room uses it. Control thread only.
  */
 #ifndef FFR_ROUTER_H
 #define FFR_ROUTER_H

@@ -14,6 +14,8 @@
  * Locks: session.c's own, then ctx->table_lock of the session, under which are the table, the
  * counters of events, and what a channel knows of packets that nobody may see. No request to the
  * router is made under table_lock.
+ *
+ * The room ffl/cm/ may use what libibverbs.so.1 exports, and session/'s header.
  */
 #ifndef FFL_CM_CM_H
 #define FFL_CM_CM_H

@@ -3,6 +3,10 @@
  * context.c - opening and closing the device, in a child that was forked once more. Any thread;
  * neighbours: session/context.c, whose session it is and where fork is explained; ops.c, import.c,
  * mem/mr.c.
+ *
+ * The room ffl/entry/ is where programs come in: the device and its contexts, import, the table of
+ * operations, the exported names and their versions. It may use all rooms of libibverbs.so.1, and none of
+ * them uses it.
  */
 #include <fcntl.h>
 #include <string.h>

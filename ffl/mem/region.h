@@ -3,6 +3,9 @@
  * region.h - shadow memory inside the process: pool.c, region.c, malloc.c and fork.c among
  * themselves, and what mr.c calls. Everything needs the region lock held that does not say
  * otherwise. Lengths and offsets are in bytes and multiples of FF_PAGE.
+ *
+ * The room ffl/mem/ is registration and what becomes of the program's memory for it: shadow pages, windows
+ * of them, allocators, fork. It may use session/.
  */
 #ifndef FFL_MEM_REGION_H
 #define FFL_MEM_REGION_H

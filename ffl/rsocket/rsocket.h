@@ -22,6 +22,8 @@
  *
  * Locks, outermost first: service lock (wait.c) - send_lock, recv_lock - lock. Functions
  * return 0 or -errno; the sockets' convention begins at the exported ones.
+ *
+ * The room may use cm/ as any program does.
  */
 #ifndef FFL_RSOCKET_RSOCKET_H
 #define FFL_RSOCKET_RSOCKET_H

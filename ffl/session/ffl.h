@@ -10,6 +10,10 @@
  * (call.c) - table lock; a queue's spin lock is taken with none of them held, but ibv_resize_cq
  * holds the CQ's lock across a call. The first two are held across fork, in this order, and before
  * them librdmacm's (cm/session.c).
+ *
+ * The room ffl/session/ is the session with the router: requests and their slot, segments, tables, log, what
+ * becomes of it in a child that was forked; and, in this file, what all rooms of ffl share. It may use
+ * ffr/abi/. Its threads, like those of all rooms of ffl, are the program's.
  */
 #ifndef FFL_SESSION_FFL_H
 #define FFL_SESSION_FFL_H

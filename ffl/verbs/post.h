@@ -14,6 +14,9 @@
  *	  event) announces it. Only one QP is remembered; the one it displaces is announced.
  * An announcement that was not needed costs the router one look at a ring. That is why lazy_qp is
  * a handle and not a pointer: it may outlive its QP.
+ *
+ * The room ffl/verbs/ is the verbs of QPs, CQs, SRQs, channels and their like: objects by requests to the
+ * router, posting and polling by the rings. It may use session/ and mem/.
  */
 #ifndef FFL_VERBS_POST_H
 #define FFL_VERBS_POST_H

@@ -81,6 +81,9 @@
  *
  * A mapping's row is an array of integers in the order of FFO_MAP_FIELDS. JSON integers are signed
  * here, so 64-bit fields travel in two's complement: an address above 2^63 is a negative number.
+ *
+ * The room ffo/base/ is this protocol, addresses, limits, policy: pure functions, for both sides. It may use
+ * ffr/abi/ and ffr/lib/.
  */
 #ifndef FFO_BASE_PROTO_H
 #define FFO_BASE_PROTO_H

@@ -6,6 +6,8 @@
  * The connection begins with ffo_client_call(c, FFO_OP_HELLO, ...); nothing is sent by itself.
  * When it ends, every call under way is answered with -ECONNRESET, then `closed` is called; to
  * connect again is the caller's. The process must ignore SIGPIPE.
+ *
+ * The room ffo/client/ may use base/ and tls/.
  */
 #ifndef FFO_CLIENT_CLIENT_H
 #define FFO_CLIENT_CLIENT_H

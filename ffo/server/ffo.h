@@ -2,6 +2,9 @@
 /*
  * ffo.h - the orchestrator: in a loop of its owner's (main.c is the daemon), or in a thread of its
  * own inside a router that has none configured.
+ *
+ * The room ffo/server/ is the orchestrator but for its main.c: connections, requests, events. It may use
+ * all other rooms of ffo. The loop's thread only, but for starting and stopping the one inside a router.
  */
 #ifndef FFO_SERVER_FFO_H
 #define FFO_SERVER_FFO_H

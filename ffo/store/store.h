@@ -49,6 +49,8 @@
  * out, the same state may be told again, the last one is told in bounded time. There is no order
  * between cb and the end of the change that caused it. A callback may watch and unwatch anything,
  * itself included. Many watches may have the same key; the store should share what they cost.
+ *
+ * The room ffo/store/ has this table and the stores behind it; it may use base/ and ffr/lib/.
  */
 #ifndef FFO_STORE_STORE_H
 #define FFO_STORE_STORE_H

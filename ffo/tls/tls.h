@@ -2,6 +2,8 @@
 /*
  * tls.h - TLS 1.3 with certificates of both sides: their files, which are read again when they have
  * changed, a connection's handshake, and what the other side's certificate is for (cert.c).
+ *
+ * The room ffo/tls/ may use base/ and ffr/lib/; it runs on the loop whose connection it is.
  */
 #ifndef FFO_TLS_TLS_H
 #define FFO_TLS_TLS_H

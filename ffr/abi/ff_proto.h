@@ -17,6 +17,10 @@
  * Numbers are in the host's byte order, GIDs and IP addresses in network byte order. Handles are
  * chosen by the router, mean something only within the session, and are never 0. Their low 16
  * bits are an index (for QPs the one of the dirty set), the others a generation.
+ *
+ * The room ffr/abi/ is the contract between library and router, this file, rings (ff_ring.h), rdma_cm
+ * (ff_cm.h), mappings (ff_vma.h): structs and what both sides compute of them, and all of ffr that ffl may
+ * use. It uses nothing of ours, and runs on whatever thread calls it.
  */
 #ifndef FFR_ABI_FF_PROTO_H
 #define FFR_ABI_FF_PROTO_H

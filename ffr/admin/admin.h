@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* admin.h - the administrator's socket, which ffctl speaks to. See socket.c. Control thread. */
+/*
+ * admin.h - the administrator's socket, which ffctl speaks to. See socket.c. Control thread.
+ *
+ * The room ffr/admin/ is what operators see and change: this socket, and the metrics (metrics.h). It may use
+ * every room of the router but its assembly. Control thread only.
+ */
 #ifndef FFR_ADMIN_ADMIN_H
 #define FFR_ADMIN_ADMIN_H
 

@@ -3,6 +3,9 @@
  * cm.h - the connection manager of this host's containers, as the rest of the router sees it. All of
  * it belongs to the control thread. The contract with the clients, and what an id is, are in
  * abi/ff_cm.h; calls.c serves their messages.
+ *
+ * The room ffr/cm/ may use ctl/ and what that may, and sends to other hosts by soft/remote_cm.h. Control
+ * thread only.
  */
 #ifndef FFR_CM_CM_H
 #define FFR_CM_CM_H

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ctl.h - the control protocol on the router's side: connections, messages, handlers.
+ *
+ * The room ffr/ctl/ is what clients reach of the router: their sockets and slots, their calls, sessions,
+ * containers with their directories, and which fast threads there are. It may use dir/ and all that dir/ may;
+ * the device it reaches by the backend's ops. cm/ and orch/ are above it: they register (struct ctl_cm_ops,
+ * struct ctl_hooks). Control thread only.
  */
 #ifndef FFR_CTL_CTL_H
 #define FFR_CTL_CTL_H

@@ -6,6 +6,10 @@
  * All of it is called [lock], from the runner or the control thread, and never waits: what is not
  * known is asked for, and told later by the backend's remote_changed() and its like. Without a directory
  * (f->dir is NULL: no orchestrator that knows other hosts) this host is all there is.
+ *
+ * The room ffr/dir/ may use fast/ and peer/, tells the backend by its ops, and asks the orchestrator by what
+ * dir_connected() has brought (ctl.h). Runners and the control thread look things up and leave behind what
+ * they miss, by the lock; the control thread asks, and puts the answers in.
  */
 #ifndef FFR_DIR_DIR_H
 #define FFR_DIR_DIR_H
@@ -13,7 +17,6 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "ffo/client/client.h"
 #include "ffr/fast/fast.h"
 #include "ffr/obj/objects.h"
 

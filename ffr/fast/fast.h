@@ -11,6 +11,10 @@
  * There can be several, each with its own lock, containers and backend; threads.c tells which
  * container is where. What there is once on the host is with the first one: it is read with the lock
  * of any thread, and written with those of all, which is what the control thread takes.
+ *
+ * The room ffr/fast/ is the way from a ring to the backend and back, who is served when, and how much. It
+ * may use obj/ and mem/, and what carries out verbs by its ops only (backend.h). Runners are its threads,
+ * with those that make calls on clients' memory (pvm.c); the control thread comes in by the lock.
  */
 #ifndef FFR_FAST_FAST_H
 #define FFR_FAST_FAST_H

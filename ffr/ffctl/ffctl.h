@@ -2,6 +2,9 @@
 /*
  * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), tables (table.c), commands
  * (container.c, cluster.c, show.c), limits (limits.c). One thread; every error ends the program with one line.
+ *
+ * The room ffr/ffctl/ is that program. It may use lib/, headers of obj/ for what is counted, and ffo's client
+ * side, and speaks with the router by its socket only.
  */
 #ifndef FFR_FFCTL_FFCTL_H
 #define FFR_FFCTL_FFCTL_H

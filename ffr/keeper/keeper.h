@@ -15,6 +15,8 @@
  *	clients.c  what was handed over and is kept
  *	map_file.c the file behind a mapping
  *	held.c     sockets that stay
+ *
+ * The room may use abi/ and lib/.
  */
 #ifndef FFR_KEEPER_KEEPER_H
 #define FFR_KEEPER_KEEPER_H

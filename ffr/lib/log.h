@@ -4,6 +4,10 @@
  *
  * `%m` in a format is the text of errno. Not for fast threads, which count instead. What a
  * container can cause goes through a struct log_limit, so that it cannot fill the disk.
+ *
+ * The room ffr/lib/ is what the daemons share, ffo too: log, sandbox, Landlock, users, service managers,
+ * timers, addresses, the one way to read shared memory (shm.h). It may use abi/, and knows nothing of
+ * routers; any thread, unless a file says otherwise.
  */
 #ifndef FFR_LIB_LOG_H
 #define FFR_LIB_LOG_H

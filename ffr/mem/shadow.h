@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * shadow.h - which pages of an application the router can reach, and how. See shadow.c.
+ *
+ * The room ffr/mem/ is where clients' pages are: segments (seg.c), shadow memory and shared mappings
+ * (shadow.c), dma-bufs, and what becomes of an access to memory that is gone (guard.c, sigbus.c). It may use
+ * keeper/ and obj/. The control thread maps and unmaps, a thread of libuv's gives large mappings back, and
+ * runners translate, [lock].
  */
 #ifndef FFR_MEM_SHADOW_H
 #define FFR_MEM_SHADOW_H

@@ -10,6 +10,10 @@
  * whose container it is (fast/threads.c). A runner (fast thread) holds it while it runs, the control
  * thread takes those of all threads with fast_lock() for the short time that a change needs. Fields
  * marked [ctl] are the control thread's alone and need no lock.
+ *
+ * The room ffr/obj/ is these objects, their tables, what they count and what limits them (quota.h, rate.h,
+ * cpu.h): state, and the rules that are about nothing else. It may use abi/, lib/ and the orchestrator's
+ * limits (ffo/base/), and takes no lock: its caller has it.
  */
 #ifndef FFR_OBJ_OBJECTS_H
 #define FFR_OBJ_OBJECTS_H

@@ -28,8 +28,7 @@
 #include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
 #include "ffr/orch/internal.h"
-#include "ffr/peer/peer.h"
-#include "ffr/peer/tls.h"
+#include "ffo/tls/tls.h"
 
 #define RETRY_MIN   100	  /* ms */
 #define RETRY_MAX   5000  /* ms */

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * orch.h - the router as a client of the orchestrator. See orch.c. Control thread.
+ *
+ * The room ffr/orch/ keeps this host and the orchestrator of one mind: containers, policy, limits, what is
+ * published, who runs. It may use ctl/, dir/ and ffo's client, and starts an orchestrator of its own where none
+ * is configured (ffo/server/ffo.h). Control thread only.
  */
 #ifndef FFR_ORCH_ORCH_H
 #define FFR_ORCH_ORCH_H

@@ -5,6 +5,10 @@
  * Path of a WR: backend.c (ops) - requester.c (the WR's life: time-outs, RNR, errors) -
  * route.c (who is the peer) - responder.c (what the peer makes of it: access, receives) - xfer.c
  * (moving bytes). Everything [lock].
+ *
+ * The room ffr/soft/ is the software device, on this host and, with wire/, on others. It may use fast/,
+ * mem/, peer/ and dir/, and is known by soft_ops and, to cm/, by remote_cm.h. Runners; the control thread, by
+ * the lock, makes, changes and ends objects.
  */
 #ifndef FFR_SOFT_SOFT_H
 #define FFR_SOFT_SOFT_H
