@@ -63,9 +63,9 @@ struct backend_ops {
 	void (*container_gone)(struct backend *be, struct container *c);
 
 	/*
-	 * Other hosts, of the first thread's backend. The directory tells, on any thread: something of
-	 * that container of another host has changed (epoch, host, up, mappings); the policy has; a
-	 * group's hosts have. The op may ask the directory.
+	 * Other hosts, of the first thread's backend; these five are always there. The directory
+	 * tells, on any thread: something of that container of another host has changed (epoch,
+	 * host, up, mappings); the policy has; a group's hosts have. The op may ask the directory.
 	 */
 	void (*remote_changed)(struct backend *be, struct remote *r);
 	void (*policy_changed)(struct backend *be);
