@@ -146,9 +146,8 @@ int ffl_session_enlist(struct ffl_context *ctx)
 	int ret = 0; /* a positive errno */
 
 	pthread_mutex_lock(&list_lock);
-	if (!fork_handled) {
+	if (!fork_handled)
 		ret = pthread_atfork(fork_prepare, fork_parent, fork_child);
-	}
 	if (!ret) {
 		fork_handled = true;
 		ctx->next = contexts;
