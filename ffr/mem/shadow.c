@@ -38,8 +38,8 @@
  * What one call may look at: mappings that the process is asked for, 1 us each, and files that are opened
  * and mapped, whether that succeeds or not, 30 us each. What is beyond is left to pvm.c.
  */
-#define ASKED_MAX 1024u
-#define TRIED_MAX 64u
+#define ASKED_MAX 512u
+#define TRIED_MAX 32u
 
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
