@@ -58,7 +58,7 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 	fast_lock(f);
 	err = ctl_obj_insert(c->s, OBJ_CQ, &cq->o);
 	if (!err) {
-		err = f->be->ops->cq_create(f->be, cq);
+		err = f->be->ops->cq_create(f, cq);
 		if (err)
 			ctl_obj_remove(c->s, &cq->o);
 		else if (ch)

@@ -38,7 +38,7 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 	if (err)
 		return err;
 	fast_lock(f);
-	err = f->be->ops->mcast_attach(f->be, qp, &gid, req->lid);
+	err = f->be->ops->mcast_attach(f, qp, &gid, req->lid);
 	resp->pending = !err && dir_mcast_pending(f, c->s->cont->tenant, &gid);
 	fast_unlock(f);
 	return err;
@@ -59,7 +59,7 @@ int ctl_detach_mcast(struct ctl_call *c, const struct ff_detach_mcast_req *req,
 	if (err)
 		return err;
 	fast_lock(f);
-	err = f->be->ops->mcast_detach(f->be, qp, &gid, req->lid);
+	err = f->be->ops->mcast_detach(f, qp, &gid, req->lid);
 	fast_unlock(f);
 	return err;
 }

@@ -55,7 +55,7 @@ static int mr_enter(struct fast *f, struct mr *mr)
 
 	if (err)
 		return err;
-	err = f->be->ops->mr_reg(f->be, mr);
+	err = f->be->ops->mr_reg(f, mr);
 	if (err)
 		key_remove(&mr->o.ses->cont->keys, mr);
 	return err;
@@ -264,15 +264,15 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		goto unlock;
 	}
 	old.o = new.o = mr->o;
-	f->be->ops->mr_dereg(f->be, mr);
+	f->be->ops->mr_dereg(f, mr);
 	*mr = new;
-	err = f->be->ops->mr_reg(f->be, mr);
+	err = f->be->ops->mr_reg(f, mr);
 	if (!err) {
 		old.pd->o.refs--;
 		new.pd->o.refs++;
 	} else {
 		*mr = old;
-		if (f->be->ops->mr_reg(f->be, mr)) /* it was registered a moment ago */
+		if (f->be->ops->mr_reg(f, mr)) /* it was registered a moment ago */
 			f->session_bad(c->s, "an MR was lost");
 	}
 unlock:

@@ -8,7 +8,7 @@
  * and only while the container has sessions or had some a moment ago.
  *
  * There is no ports/1/gid_attrs: with it UCX would take an IPv4 address's GRH for RoCE v2's, which is
- * not what the device writes (soft/requester.c, make_grh()).
+ * not what the device writes (soft/ud.c, make_grh()).
  *
  * A container that has mounted its directory to write in it may have put anything there: nothing is
  * followed, only regular files are written, and what fails makes only its own counters stand still.

@@ -320,9 +320,9 @@ void entry_changed(struct dir *d, struct dir_entry *e)
 	union ibv_gid mgid = e->key.gid;
 
 	if (e->key.kind == ENTRY_GROUP)
-		d->f->be->ops->mcast_changed(d->f->be, e->key.tenant, &mgid);
+		d->f->be->ops->mcast_changed(d->f, e->key.tenant, &mgid);
 	else
-		d->f->be->ops->remote_changed(d->f->be, &e->r);
+		d->f->be->ops->remote_changed(d->f, &e->r);
 }
 
 /* ---- asked ---------------------------------------------------------------------------------- */

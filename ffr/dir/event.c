@@ -330,7 +330,7 @@ int dir_policy(struct dir *d, json_t *rules)
 	old = d->policy;
 	d->policy = new;
 	if (!rules_same(&old, &new))
-		d->f->be->ops->policy_changed(d->f->be);
+		d->f->be->ops->policy_changed(d->f);
 	fast_unlock(d->f);
 	rules_free(&old);
 	return 0;

@@ -3,8 +3,8 @@
  * backend.h - what carries out verbs: the software device (soft), a NIC, RapidIO, a test's fake.
  *
  * Registered explicitly in backends[] (backend.c). Every op is called with the fast lock held, by
- * the thread named, and must not block. Objects belong to the caller; a backend hangs its own
- * state on them (mr->backend, qp->soft) between create and destroy.
+ * the thread named, and must not block; what is the backend's own is f->be->priv. Objects belong to
+ * the caller; a backend hangs its own state on them (mr->backend, qp->soft) between create and destroy.
  */
 #ifndef FFR_FAST_BACKEND_H
 #define FFR_FAST_BACKEND_H
@@ -25,6 +25,16 @@ enum post_result {
 	POST_WAIT, /* waits for a timer, a peer or a worker; the backend activates the QP */
 };
 
+/*
+ * How a QP's WRs are carried out: qp->send, which the backend sets in qp_create, and anew when its way to
+ * its peer becomes another one. [lock]
+ */
+struct send_ops {
+	enum post_result (*post)(struct fast *f, struct qp *qp); /* qp->wr, just fetched */
+	enum post_result (*progress)(struct fast *f,
+				     struct qp *qp); /* ... and not done: qp->busy */
+};
+
 struct pvm_call;
 struct remote;
 struct wire_peer;
@@ -37,63 +47,59 @@ struct backend_ops {
 	int (*open)(struct backend *be);
 	void (*close)(struct backend *be);
 	void (*query)(struct backend *be, struct ff_query_device_resp *dev);
-	int (*mr_reg)(struct backend *be, struct mr *mr);
-	void (*mr_dereg)(struct backend *be, struct mr *mr);
-	int (*cq_create)(struct backend *be, struct cq *cq);
-	void (*cq_destroy)(struct backend *be, struct cq *cq);
-	int (*qp_create)(struct backend *be, struct qp *qp);
+	int (*mr_reg)(struct fast *f, struct mr *mr);
+	void (*mr_dereg)(struct fast *f, struct mr *mr);
+	int (*cq_create)(struct fast *f, struct cq *cq);
+	void (*cq_destroy)(struct fast *f, struct cq *cq);
+	int (*qp_create)(struct fast *f, struct qp *qp);
 	/* qp->attr and qp->state are new; old is the state before. Aborts the WR under way if need be. */
-	void (*qp_modify)(struct backend *be, struct qp *qp, enum ibv_qp_state old);
-	void (*qp_destroy)(struct backend *be, struct qp *qp);
+	void (*qp_modify)(struct fast *f, struct qp *qp, enum ibv_qp_state old);
+	void (*qp_destroy)(struct fast *f, struct qp *qp);
 	/* The UD QP gets what is sent to that multicast GID, or no more. NULL: not supported. */
-	int (*mcast_attach)(struct backend *be, struct qp *qp, const union ibv_gid *gid,
-			    uint16_t lid);
-	int (*mcast_detach)(struct backend *be, struct qp *qp, const union ibv_gid *gid,
-			    uint16_t lid);
+	int (*mcast_attach)(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid);
+	int (*mcast_detach)(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid);
 	/* An XRC SRQ goes, to which QPs of its domain may be delivering. */
-	void (*srq_destroy)(struct backend *be, struct srq *srq);
+	void (*srq_destroy)(struct fast *f, struct srq *srq);
 	/*
 	 * Several fast threads (threads.c): the container here that the QP works with or NULL; the
 	 * QP is to's from now on, and so is its container; one has come, whom some may wait for.
 	 */
 	struct container *(*qp_peer)(const struct qp *qp);
-	void (*qp_move)(struct backend *from, struct backend *to, struct qp *qp);
-	void (*container_come)(struct backend *be);
+	void (*qp_move)(struct fast *from, struct fast *to, struct qp *qp);
+	void (*container_come)(struct fast *f);
 	/* A container has left: forget resolutions that name it. */
-	void (*container_gone)(struct backend *be, struct container *c);
+	void (*container_gone)(struct fast *f, struct container *c);
 
 	/*
 	 * Other hosts, of the first thread's backend; these five are always there. The directory
 	 * tells, on any thread: something of that container of another host has changed (epoch,
 	 * host, up, mappings); the policy has; a group's hosts have. The op may ask the directory.
 	 */
-	void (*remote_changed)(struct backend *be, struct remote *r);
-	void (*policy_changed)(struct backend *be);
-	void (*mcast_changed)(struct backend *be, const char *tenant, const union ibv_gid *mgid);
+	void (*remote_changed)(struct fast *f, struct remote *r);
+	void (*policy_changed)(struct fast *f);
+	void (*mcast_changed)(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 	/*
 	 * peer/, on the control thread: a handshake is done, and the stream is the backend's. p->tcp is
 	 * NULL before, p->generation and p->version are this one's. Frames of the peer may be in it
 	 * already. 0, or -errno: then the stream stays the caller's, who closes it.
 	 */
-	int (*wire_attach)(struct backend *be, struct wire_peer *p, struct wire_io *io,
+	int (*wire_attach)(struct fast *f, struct wire_peer *p, struct wire_io *io,
 			   const struct wire_hello *theirs);
 	/* Close the attached connection (p->tcp is set), as if it had been lost, but without peer_lost(). */
-	void (*wire_detach)(struct backend *be, struct wire_peer *p, const char *why);
+	void (*wire_detach)(struct fast *f, struct wire_peer *p, const char *why);
 
-	/* runner */
-	enum post_result (*post_send)(struct backend *be, struct qp *qp); /* qp->wr */
-	enum post_result (*progress)(struct backend *be, struct qp *qp);
+	/* runner; how WRs are carried out is each QP's: struct send_ops */
 	/* Receives were posted on a ring whose `need` was set. srq or qp is NULL. True: so many wait for
 	 * them that it wants to be called once more, in the next turn. */
-	bool (*recv_posted)(struct backend *be, struct qp *qp, struct srq *srq);
+	bool (*recv_posted)(struct fast *f, struct qp *qp, struct srq *srq);
 	/* Start of a turn: work that no QP of ours started (a wire, a NIC's CQ). Number of events. */
-	uint32_t (*poll)(struct backend *be);
+	uint32_t (*poll)(struct fast *f);
 	/* Its end: what the QPs have for others goes out. Likewise; NULL: nothing does. */
-	uint32_t (*flush)(struct backend *be);
+	uint32_t (*flush)(struct fast *f);
 	/* The runner is stuck in that call for the QP, and another one takes over. May be NULL. */
-	void (*call_stuck)(struct backend *be, struct qp *qp, struct pvm_call *call);
+	void (*call_stuck)(struct fast *f, struct qp *qp, const struct pvm_call *call);
 	/* epoll tells of what the backend put into fast->epoll_fd with FAST_EPOLL_BACKEND. */
-	void (*ready)(struct backend *be, void *what, uint32_t events);
+	void (*ready)(struct fast *f, void *what, uint32_t events);
 };
 
 extern const struct backend_ops soft_ops;

@@ -163,7 +163,7 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 	if (!qp || qp->target) /* an XRC_RECV QP has no queues */
 		return;
 	/* also the hint that receives were posted for a waiting sender */
-	f->be->ops->recv_posted(f->be, qp, NULL);
+	f->be->ops->recv_posted(f, qp, NULL);
 	fast_qp_activate(f, qp);
 }
 
@@ -212,7 +212,7 @@ static void scan_srqs(struct fast *f, struct session *s)
 		if (!o)
 			continue;
 		--*left;
-		if (f->be->ops->recv_posted(f->be, NULL, obj_of(o, srq)))
+		if (f->be->ops->recv_posted(f, NULL, obj_of(o, srq)))
 			return;
 	}
 }
@@ -267,7 +267,7 @@ uint32_t fast_turn(struct fast *f)
 	work = timer_run(&f->timers, f->now, TURN_TIMERS);
 
 	if (f->be->ops->poll)
-		work += f->be->ops->poll(f->be);
+		work += f->be->ops->poll(f);
 	TAILQ_FOREACH_SAFE(s, &f->active_sessions, active, next) {
 		uint32_t n = scan_session(f, s);
 
@@ -279,7 +279,7 @@ uint32_t fast_turn(struct fast *f)
 	}
 	work += turns_serve(f);
 	if (f->be->ops->flush)
-		work += f->be->ops->flush(f->be);
+		work += f->be->ops->flush(f);
 	comp_notify(f);
 	return work;
 }
@@ -295,7 +295,7 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 		if (!s)
 			continue; /* stop_fd: only wakes */
 		if (what & FAST_EPOLL_BACKEND) {
-			f->be->ops->ready(f->be, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
+			f->be->ops->ready(f, (void *)(uintptr_t)(what & ~FAST_EPOLL_BACKEND),
 					  ev[i].events);
 			work++;
 			continue;
@@ -383,7 +383,7 @@ int fast_container_add(struct fast *first, struct container *c)
 	LIST_INSERT_HEAD(&first->containers, c, entry);
 	sched_choose(c->fast);
 	for (uint32_t i = 0; first->be->ops->container_come && i < first->num_threads; i++)
-		first->be->ops->container_come(first->threads[i]->be);
+		first->be->ops->container_come(first->threads[i]);
 	return 0;
 }
 
@@ -398,7 +398,7 @@ void fast_container_del(struct fast *first, struct container *c)
 	c->near = NULL;
 	c->near_first = c->at_first = false;
 	sched_choose(f);
-	f->be->ops->container_gone(f->be, c);
+	f->be->ops->container_gone(f, c);
 	rate_container_del(c);
 }
 
@@ -446,7 +446,7 @@ void fast_session_del(struct fast *f, struct session *s)
 void fast_mr_del(struct fast *f, struct mr *mr)
 {
 	key_remove(&mr->o.ses->cont->keys, mr);
-	f->be->ops->mr_dereg(f->be, mr);
+	f->be->ops->mr_dereg(f, mr);
 }
 
 void fast_mw_del(struct fast *f, struct mw *mw)
@@ -459,7 +459,7 @@ void fast_mw_del(struct fast *f, struct mw *mw)
 void fast_cq_del(struct fast *f, struct cq *cq)
 {
 	comp_forget_cq(f, cq);
-	f->be->ops->cq_destroy(f->be, cq);
+	f->be->ops->cq_destroy(f, cq);
 }
 
 /* ---- life ------------------------------------------------------------------------------------------ */

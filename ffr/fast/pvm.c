@@ -855,7 +855,7 @@ static void take_over(struct pvm *p, uint64_t ns)
 	old->spare = work_begin(p, pc);
 	call_begin(old->call);
 	if (!old->call->orphan && ops->call_stuck)
-		ops->call_stuck(p->f->be, old->call->qp, old->call);
+		ops->call_stuck(p->f, old->call->qp, old->call);
 	if (!pc->gone)
 		old->call->ses->stats.pvm_stalls++;
 	strike(pc->q, fast_clock());

@@ -32,7 +32,7 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 	qp->peer_type = peer_type(qp->type);
 	if (f->conf.latency && qp->wr)
 		qp->lat = calloc(1, sizeof(*qp->lat));
-	err = f->conf.latency && qp->wr && !qp->lat ? -ENOMEM : f->be->ops->qp_create(f->be, qp);
+	err = f->conf.latency && qp->wr && !qp->lat ? -ENOMEM : f->be->ops->qp_create(f, qp);
 	if (err) {
 		free(qp->lat);
 		qp->lat = NULL;
@@ -71,7 +71,7 @@ void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m)
 
 void fast_qp_del(struct fast *f, struct qp *qp)
 {
-	f->be->ops->qp_destroy(f->be, qp);
+	f->be->ops->qp_destroy(f, qp);
 	mw_qp_gone(qp, UINT32_MAX);
 	fast_qp_deactivate(f, qp);
 	qpn_free(&f->first->qps, qp);
@@ -142,7 +142,7 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
 		fast_qp_deactivate(f, qp);
 		fast_qp_activate(f, qp);
 	}
-	f->be->ops->qp_modify(f->be, qp, old);
+	f->be->ops->qp_modify(f, qp, old);
 	if (state == old && state != IBV_QPS_RESET)
 		return;
 	switch (state) {

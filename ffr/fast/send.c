@@ -153,7 +153,6 @@ static_assert(POST_SENT == 0 && POST_DONE == 1, "they are added up");
 
 uint32_t send_service(struct fast *f, struct qp *qp)
 {
-	const struct backend_ops *ops = f->be->ops;
 	struct session *s = qp->o.ses;
 	uint64_t epoch = f->epoch, moved = f->moved;
 	uint32_t n = 0, done = 0, calls = f->calls;
@@ -163,7 +162,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		return qp_flush(f, qp);
 	if (qp->busy) {
 		uint64_t at = qp->wr->at;
-		enum post_result r = ops->progress(f->be, qp);
+		enum post_result r = qp->send->progress(f, qp);
 
 		if (f->epoch != epoch)
 			return 1; /* the QP itself may be gone */
@@ -198,7 +197,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 			continue;
 		}
 		FF_PROBE4(fetch, qp->qp_num, qp->wr->wr_id, qp->wr->opcode, qp->wr->length);
-		r = ops->post_send(f->be, qp);
+		r = qp->send->post(f, qp);
 		if (f->epoch != epoch)
 			return n;
 		qp->more = r == POST_MORE;

@@ -201,10 +201,10 @@ static void qps_move(struct fast *from, struct fast *to, struct container *c)
 	LIST_FOREACH(s, &c->sessions, entry)
 		for (uint32_t i = 0; i < s->tab[OBJ_QP].size; i++)
 			if (s->tab[OBJ_QP].slot[i])
-				ops->qp_move(from->be, to->be, obj_of(s->tab[OBJ_QP].slot[i], qp));
+				ops->qp_move(from, to, obj_of(s->tab[OBJ_QP].slot[i], qp));
 	LIST_FOREACH(x, &c->xrcds, entry)
 		LIST_FOREACH(t, &x->targets, same_xrcd)
-			ops->qp_move(from->be, to->be, t);
+			ops->qp_move(from, to, t);
 }
 
 static void container_move(struct fast *from, struct fast *to, struct container *c)
@@ -258,7 +258,7 @@ static int group_move(struct fast *first, struct container *g, struct fast *to)
 		qps_move(from, to, c);
 	if (to->trace_seq < from->trace_seq)
 		to->trace_seq = from->trace_seq;
-	to->be->ops->container_come(to->be);
+	to->be->ops->container_come(to);
 	sched_choose(from);
 	sched_choose(to);
 	first->num_moves++;

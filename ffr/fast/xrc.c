@@ -80,7 +80,7 @@ void xrc_srq_del(struct fast *f, struct srq *srq)
 	struct qp *t;
 
 	LIST_REMOVE(srq, same_bucket);
-	f->be->ops->srq_destroy(f->be, srq);
+	f->be->ops->srq_destroy(f, srq);
 	while ((t = LIST_FIRST(&srq->targets)))
 		xrc_target_bind(t, NULL);
 }

@@ -157,16 +157,6 @@ void qpn_free(struct qp_table *t, struct qp *qp)
 	}
 }
 
-struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn)
-{
-	struct qp *qp;
-
-	if (!t->size)
-		return NULL;
-	qp = t->slot[qpn & (t->size - 1)];
-	return qp && qp->qp_num == qpn ? qp : NULL;
-}
-
 /* ---- addresses ---------------------------------------------------------------------------- */
 
 /* A walk over the host's containers: who asks (a connection, an AH) remembers the answer. */

@@ -38,6 +38,7 @@
 
 struct fast;
 struct ctl_conn;
+struct send_ops;
 struct soft_qp;
 struct trace;
 struct session;
@@ -509,9 +510,10 @@ struct qp {
 	struct pd *pd;
 	struct cq *scq, *rcq;
 	struct srq *srq;
-	struct send_wr *wr;   /* the WR under way; one buffer for each QP */
-	struct soft_qp *soft; /* the backend's own */
-	uint32_t qp_num;      /* 24 bits */
+	struct send_wr *wr;	     /* the WR under way; one buffer for each QP */
+	const struct send_ops *send; /* what carries it out: fast/backend.h */
+	struct soft_qp *soft;	     /* the backend's own */
+	uint32_t qp_num;	     /* 24 bits */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
 	struct ff_qp_attr attr;		/* as modified; query answers from here */
@@ -555,7 +557,12 @@ struct qp_table {
 	uint32_t used;
 	uint32_t next; /* where the search for a free number goes on */
 };
-struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn);
+static inline struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn)
+{
+	struct qp *qp = t->size ? t->slot[qpn & (t->size - 1)] : NULL;
+
+	return qp && qp->qp_num == qpn ? qp : NULL;
+}
 /* As keys_grown(), before a QP is given a number. */
 int qpns_grown(const struct qp_table *t, struct qp_table *n);
 /* Give `qp` a number that nobody used lately. 0 or -ENOMEM. */

@@ -385,10 +385,10 @@ static void conn_attach(struct conn *c)
 	uv_poll_stop(&c->poll);
 	fast_lock(f);
 	if (h->attached)
-		f->be->ops->wire_detach(f->be, &h->p, "a newer connection takes its place");
+		f->be->ops->wire_detach(f, &h->p, "a newer connection takes its place");
 	h->p.generation++;
 	h->p.version = c->hello.version;
-	err = f->be->ops->wire_attach(f->be, &h->p, c->io, &c->theirs);
+	err = f->be->ops->wire_attach(f, &h->p, c->io, &c->theirs);
 	h->attached = !err;
 	if (!err)
 		h->wanted = false;

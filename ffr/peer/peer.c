@@ -160,7 +160,7 @@ static void host_changed(struct peer_ctl *h)
 
 	fast_lock(f);
 	if (h->attached && h->p.instance[0] && strcmp(h->attached_to, h->p.instance)) {
-		f->be->ops->wire_detach(f->be, &h->p, "its router has been started anew");
+		f->be->ops->wire_detach(f, &h->p, "its router has been started anew");
 		h->attached = false;
 	}
 	fast_unlock(f);
@@ -322,7 +322,7 @@ static void end_revoked(struct peer_ctl *h)
 	fast_lock(f);
 	attached = h->attached;
 	if (attached)
-		f->be->ops->wire_detach(f->be, &h->p, TLS_REVOKED);
+		f->be->ops->wire_detach(f, &h->p, TLS_REVOKED);
 	h->attached = false;
 	fast_unlock(f);
 	if (attached)
@@ -518,7 +518,7 @@ void peers_free(struct peers *ps)
 	fast_lock(f);
 	HASH_ITER(hh, ps->hosts, h, next) {
 		if (h->attached)
-			f->be->ops->wire_detach(f->be, &h->p, "the router ends");
+			f->be->ops->wire_detach(f, &h->p, "the router ends");
 		h->attached = false;
 		if (h->p.refs)
 			log_err("host %s: %u references are left", h->p.host, h->p.refs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * atomic.c - compare-and-swap and fetch-and-add at the peer. [lock] Called by requester.c.
+ * atomic.c - compare-and-swap and fetch-and-add at the peer. [lock] Called by local.c and remote_resp.c.
  *
  * Atomic with respect to other RDMA atomics of this router always (they are all carried out under
  * the fast lock), and to the programs' own atomic instructions where the 8 bytes are mapped

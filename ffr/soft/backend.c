@@ -77,45 +77,46 @@ static void soft_query(struct backend *be, struct ff_query_device_resp *d)
 }
 
 /* Memory is translated at each access (shadow.h); nothing is to be prepared. */
-static int soft_mr_reg(struct backend *be, struct mr *mr)
+static int soft_mr_reg(struct fast *f, struct mr *mr)
 {
-	(void)be;
+	(void)f;
 	mr->backend = NULL;
 	return 0;
 }
 
-static void soft_mr_dereg(struct backend *be, struct mr *mr)
+static void soft_mr_dereg(struct fast *f, struct mr *mr)
 {
-	(void)be;
+	(void)f;
 	(void)mr;
 }
 
-static int soft_cq_create(struct backend *be, struct cq *cq)
+static int soft_cq_create(struct fast *f, struct cq *cq)
 {
-	(void)be;
+	(void)f;
 	(void)cq;
 	return 0;
 }
 
-static void soft_cq_destroy(struct backend *be, struct cq *cq)
+static void soft_cq_destroy(struct fast *f, struct cq *cq)
 {
-	(void)be;
+	(void)f;
 	(void)cq;
 }
 
-static int soft_qp_create(struct backend *be, struct qp *qp)
+static int soft_qp_create(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = calloc(1, sizeof(*sq));
 
-	(void)be;
+	(void)f;
 	if (!sq)
 		return -ENOMEM;
-	sq->qp = sq->x.qp = qp;
-	sq->timer.fn = requester_timer;
+	sq->qp = sq->req.x.qp = qp;
+	sq->req.timer.fn = requester_timer;
 	copy_init(&sq->copy);
-	LIST_INIT(&sq->rnr_waiters);
-	LIST_INIT(&sq->groups);
+	LIST_INIT(&sq->resp.rnr_waiters);
+	LIST_INIT(&sq->mcast.groups);
 	qp->soft = sq;
+	qp->send = qp->type == IBV_QPT_UD ? &ud_send : &local_send;
 	return 0;
 }
 
@@ -128,30 +129,15 @@ static void wake_rnr(struct fast *f, struct soft_list *waiters)
 		requester_resume(f, w);
 }
 
-/*
- * The QP has begun to answer, or does not any more: who waits for it looks again. That is one, which it is
- * connected to; to look for it among all that wait would take as long as they, whose number is not
- * its own, like.
- */
-static void wake_peer(struct fast *f, const struct qp *qp)
+static void soft_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 {
-	struct qp *from = qp->type == IBV_QPT_UD ? NULL : qp_here(f, qp->attr.dest_qp_num);
-
-	if (from && from->soft->is_waiting && from->attr.dest_qp_num == qp->qp_num)
-		requester_resume(f, from->soft);
-}
-
-static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state old)
-{
-	struct fast *f = be->f;
-
 	switch (qp->state) {
 	case IBV_QPS_RESET:
 	case IBV_QPS_ERR:
 		remote_abort(f, qp, qp->state == IBV_QPS_ERR);
 		requester_abort(f, qp);
 		responder_abort(qp, f, qp->state == IBV_QPS_ERR);
-		wake_peer(f, qp);
+		local_wake_peer(f, qp);
 		if (qp->state == IBV_QPS_RESET)
 			remote_free(f, qp);
 		route_forget(f, qp);
@@ -161,7 +147,7 @@ static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state 
 		if (qp->type != IBV_QPT_UD && !qp->soft->rem)
 			route_resolve(f, qp);
 		if (old != qp->state) {
-			wake_peer(f, qp);
+			local_wake_peer(f, qp);
 			remote_announce(f, qp);
 		}
 		break;
@@ -170,49 +156,35 @@ static void soft_qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state 
 	}
 }
 
-static void soft_qp_destroy(struct backend *be, struct qp *qp)
+static void soft_qp_destroy(struct fast *f, struct qp *qp)
 {
-	struct fast *f = be->f;
-
 	requester_abort(f, qp);
 	responder_abort(qp, f, false);
 	qp->state = IBV_QPS_RESET; /* for those who look again */
-	wake_peer(f, qp);
-	wake_rnr(f, &qp->soft->rnr_waiters);
+	local_wake_peer(f, qp);
+	wake_rnr(f, &qp->soft->resp.rnr_waiters);
 	mcast_leave_all(f, qp);
 	remote_free(f, qp);
 	route_forget(f, qp);
-	free(qp->soft->gathered);
-	free(qp->soft->rwr);
+	free(qp->soft->ud.gathered);
+	free(qp->soft->resp.rwr);
 	free(qp->soft);
 	qp->soft = NULL;
 }
 
-static int soft_mcast_attach(struct backend *be, struct qp *qp, const union ibv_gid *gid,
-			     uint16_t lid)
-{
-	return mcast_attach(be->f, qp, gid, lid);
-}
-
-static int soft_mcast_detach(struct backend *be, struct qp *qp, const union ibv_gid *gid,
-			     uint16_t lid)
-{
-	return mcast_detach(be->f, qp, gid, lid);
-}
-
-static void soft_srq_destroy(struct backend *be, struct srq *srq)
+static void soft_srq_destroy(struct fast *f, struct srq *srq)
 {
 	struct remote_qp *rq;
 	struct qp *t;
 
 	LIST_FOREACH(t, &srq->targets, same_srq) {
-		responder_abort(t, be->f, false);
+		responder_abort(t, f, false);
 		if (t->soft->rem)
-			response_recv_gone(be->f, t->soft->rem);
+			response_recv_gone(f, t->soft->rem);
 	}
-	wake_rnr(be->f, &srq->rnr_waiters);
+	wake_rnr(f, &srq->rnr_waiters);
 	while ((rq = LIST_FIRST(&srq->rnr_owed)))
-		response_recv_posted(be->f, rq);
+		response_recv_posted(f, rq);
 }
 
 static void forget_path(struct qp *qp, const struct container *c)
@@ -222,9 +194,8 @@ static void forget_path(struct qp *qp, const struct container *c)
 }
 
 /* Sessions of the container are gone; what is left are paths of others that lead to it. */
-static void soft_container_gone(struct backend *be, struct container *c)
+static void soft_container_gone(struct fast *f, struct container *c)
 {
-	struct fast *f = be->f;
 	struct container *o;
 	struct session *s;
 
@@ -253,43 +224,35 @@ static struct container *soft_qp_peer(const struct qp *qp)
 	return qp->soft ? qp->soft->dest : NULL;
 }
 
-static void soft_qp_move(struct backend *from, struct backend *to, struct qp *qp)
+static void soft_qp_move(struct fast *from, struct fast *to, struct qp *qp)
 {
-	struct soft_dev *dev = to->priv;
+	struct soft_dev *dev = to->be->priv;
 	struct soft_qp *sq = qp->soft;
+	struct timer *t;
 	bool armed;
 
 	if (!sq) /* a handle of an XRC_RECV QP */
 		return;
-	armed = sq->timer.index;
-	timer_cancel(&from->f->timers, &sq->timer);
-	if (armed && timer_arm(&to->f->timers, &sq->timer, sq->timer.at)) {
-		requester_resume(to->f, sq); /* no memory: it looks too early */
-	} else if (sq->phase == SOFT_WAIT_ACK && sq->is_waiting) {
-		LIST_REMOVE(sq, waiting);
-		LIST_INSERT_HEAD(&dev->unreachable, sq, waiting);
+	t = &sq->req.timer;
+	armed = t->index;
+	timer_cancel(&from->timers, t);
+	if (armed && timer_arm(&to->timers, t, t->at)) {
+		requester_resume(to, sq); /* no memory: it looks too early */
+	} else if (sq->req.state == REQ_WAIT_ACK && sq->req.is_waiting) {
+		LIST_REMOVE(sq, req.waiting);
+		LIST_INSERT_HEAD(&dev->unreachable, sq, req.waiting);
 	}
 }
 
 /* Who does not know yet whom its path leads to looks again. */
-static void soft_container_come(struct backend *be)
+static void soft_container_come(struct fast *f)
 {
-	struct soft_dev *dev = be->priv;
+	struct soft_dev *dev = f->be->priv;
 	struct soft_qp *sq, *next;
 
-	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, req.waiting, next)
 		if (!sq->there && !sq->dest)
-			requester_resume(be->f, sq);
-}
-
-static enum post_result soft_post_send(struct backend *be, struct qp *qp)
-{
-	return requester_start(be->f, qp);
-}
-
-static enum post_result soft_progress(struct backend *be, struct qp *qp)
-{
-	return qp->soft->mcast ? mcast_run(be->f, qp) : requester_run(be->f, qp);
+			requester_resume(f, sq);
 }
 
 /*
@@ -314,63 +277,22 @@ static bool srq_posted(struct fast *f, struct srq *srq)
 	return fast_srq_ready(srq);
 }
 
-static bool soft_recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
+static bool soft_recv_posted(struct fast *f, struct qp *qp, struct srq *srq)
 {
 	if (srq)
-		return srq_posted(be->f, srq);
-	wake_rnr(be->f, &qp->soft->rnr_waiters);
+		return srq_posted(f, srq);
+	wake_rnr(f, &qp->soft->resp.rnr_waiters);
 	if (qp->soft->rem)
-		response_recv_posted(be->f, qp->soft->rem);
+		response_recv_posted(f, qp->soft->rem);
 	return false;
 }
 
-static uint32_t soft_poll(struct backend *be)
+static uint32_t soft_poll(struct fast *f)
 {
-	uint64_t epoch = be->f->epoch;
-	uint32_t work = wire_poll(be->f);
+	uint64_t epoch = f->epoch;
+	uint32_t work = wire_poll(f);
 
-	return be->f->epoch == epoch ? work + remote_poll(be->f) : work;
-}
-
-static uint32_t soft_flush(struct backend *be)
-{
-	return wire_flush(be->f);
-}
-
-static void soft_ready(struct backend *be, void *what, uint32_t events)
-{
-	wire_ready(be->f, what, events);
-}
-
-static void soft_call_stuck(struct backend *be, struct qp *qp, struct pvm_call *call)
-{
-	remote_call_stuck(be->f, qp, call);
-}
-
-static void soft_remote_changed(struct backend *be, struct remote *r)
-{
-	remote_changed(be->f, r);
-}
-
-static void soft_policy_changed(struct backend *be)
-{
-	remote_policy_changed(be->f);
-}
-
-static void soft_mcast_changed(struct backend *be, const char *tenant, const union ibv_gid *mgid)
-{
-	remote_mcast_changed(be->f, tenant, mgid);
-}
-
-static int soft_wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
-			    const struct wire_hello *theirs)
-{
-	return wire_attach(be->f, p, io, theirs);
-}
-
-static void soft_wire_detach(struct backend *be, struct wire_peer *p, const char *why)
-{
-	wire_detach(be->f, p, why);
+	return f->epoch == epoch ? work + remote_poll(f) : work;
 }
 
 const struct backend_ops soft_ops = {
@@ -385,23 +307,21 @@ const struct backend_ops soft_ops = {
 	.qp_create = soft_qp_create,
 	.qp_modify = soft_qp_modify,
 	.qp_destroy = soft_qp_destroy,
-	.mcast_attach = soft_mcast_attach,
-	.mcast_detach = soft_mcast_detach,
+	.mcast_attach = mcast_attach,
+	.mcast_detach = mcast_detach,
 	.srq_destroy = soft_srq_destroy,
 	.qp_peer = soft_qp_peer,
 	.qp_move = soft_qp_move,
 	.container_come = soft_container_come,
 	.container_gone = soft_container_gone,
-	.remote_changed = soft_remote_changed,
-	.policy_changed = soft_policy_changed,
-	.mcast_changed = soft_mcast_changed,
-	.wire_attach = soft_wire_attach,
-	.wire_detach = soft_wire_detach,
-	.post_send = soft_post_send,
-	.progress = soft_progress,
+	.remote_changed = remote_changed,
+	.policy_changed = remote_policy_changed,
+	.mcast_changed = remote_mcast_changed,
+	.wire_attach = wire_attach,
+	.wire_detach = wire_detach,
 	.recv_posted = soft_recv_posted,
 	.poll = soft_poll,
-	.flush = soft_flush,
-	.ready = soft_ready,
-	.call_stuck = soft_call_stuck,
+	.flush = wire_flush,
+	.ready = wire_ready,
+	.call_stuck = remote_call_stuck,
 };

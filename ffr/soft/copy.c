@@ -30,36 +30,6 @@ void copy_init(struct copy_how *h)
 	};
 }
 
-/* The last 8 bytes by a store of their own, after all others: x86 keeps the order. */
-static void put_last(uint8_t *end, uint64_t v)
-{
-	atomic_thread_fence(memory_order_release);
-	memcpy(end - sizeof(v), &v, sizeof(v));
-}
-
-static uint64_t last_of(const uint8_t *src, uint64_t n)
-{
-	uint64_t v;
-
-	memcpy(&v, src + n - sizeof(v), sizeof(v));
-	return v;
-}
-
-void copy_plain(uint8_t *dst, const uint8_t *src, uint64_t n)
-{
-	uint64_t v;
-
-	/* memmove: a client may well name overlapping memory; glibc makes no difference in speed */
-	if (n < sizeof(v)) {
-		memmove(dst, src, n);
-		return;
-	}
-	v = last_of(src, n);
-	if (n > sizeof(v))
-		memmove(dst, src, n - sizeof(v));
-	put_last(dst + n, v);
-}
-
 #ifdef __SSE2__
 static void stream_lines(uint8_t *dst, const uint8_t *src, uint64_t n)
 {
@@ -89,12 +59,12 @@ void copy_stream(uint8_t *dst, const uint8_t *src, uint64_t n)
 		copy_plain(dst, src, n);
 		return;
 	}
-	v = last_of(src, n);
+	v = copy_last(src, n);
 	memcpy(dst, src, head);
 	lines = (n - sizeof(v) - head) / LINE * LINE;
 	stream_lines(dst + head, src + head, lines);
 	memcpy(dst + head + lines, src + head + lines, n - sizeof(v) - head - lines);
-	put_last(dst + n, v);
+	copy_put_last(dst + n, v);
 }
 
 static bool may_stream(const uint8_t *dst, const uint8_t *src, uint64_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * mcast.c - multicast: which UD QPs are in which group, and a message's way to all of them. [lock]
- * Called by backend.c (attach, detach, progress) and requester.c (a WR for a group).
+ * Called by ctl/mcast.c by the ops (attach, detach) and ud.c (a WR for a group).
  *
  * Theory. A group is a tenant and a multicast GID; it exists while a QP is attached to it. Groups
  * are nobody's: who attaches gets what the tenant's containers send there (joining is the
@@ -129,7 +129,7 @@ static struct mcast_member *member_find(const struct qp *qp, const union ibv_gid
 {
 	struct mcast_member *m;
 
-	LIST_FOREACH(m, &qp->soft->groups, of_qp)
+	LIST_FOREACH(m, &qp->soft->mcast.groups, of_qp)
 		if (m->lid == lid && !memcmp(&m->group->key.gid, gid, sizeof(*gid)))
 			return m;
 	return NULL;
@@ -150,7 +150,7 @@ static bool in_group(const struct mcast_group *g, const struct qp *qp)
 {
 	const struct mcast_member *m;
 
-	LIST_FOREACH(m, &qp->soft->groups, of_qp)
+	LIST_FOREACH(m, &qp->soft->mcast.groups, of_qp)
 		if (m->group == g)
 			return true;
 	return false;
@@ -181,7 +181,7 @@ int mcast_attach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16
 	m->seq = ++t->last_seq;
 	m->again = in_group(g, qp);
 	TAILQ_INSERT_TAIL(&g->members, m, in_group);
-	LIST_INSERT_HEAD(&qp->soft->groups, m, of_qp);
+	LIST_INSERT_HEAD(&qp->soft->mcast.groups, m, of_qp);
 	c->num_mcast++;
 	qp->o.refs++; /* the QP is not destroyed while it is attached (as in the kernel) */
 	return 0;
@@ -211,7 +211,7 @@ int mcast_detach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16
 	if (!m)
 		return -EINVAL;
 	if (!m->again) /* another attachment stands for the QP from now on */
-		LIST_FOREACH(o, &qp->soft->groups, of_qp)
+		LIST_FOREACH(o, &qp->soft->mcast.groups, of_qp)
 			if (o != m && o->group == m->group) {
 				o->again = false;
 				break;
@@ -225,7 +225,7 @@ void mcast_leave_all(struct fast *f, struct qp *qp)
 {
 	struct mcast_member *m;
 
-	while ((m = LIST_FIRST(&qp->soft->groups)))
+	while ((m = LIST_FIRST(&qp->soft->mcast.groups)))
 		member_free(f, m);
 }
 
@@ -245,15 +245,15 @@ static struct mcast_member *next_member(struct fast *f, const struct qp *qp,
 		struct mcast_group *g;
 		struct mcast_key key;
 
-		key_make(t, qp, &sq->mgid, &key);
+		key_make(t, qp, &sq->mcast.gid, &key);
 		g = group_find(t, &key);
 		if (!g)
 			return NULL;
 		m = TAILQ_FIRST(&g->members);
-		while (m && m->seq <= sq->mcast_seq)
+		while (m && m->seq <= sq->mcast.seq)
 			m = TAILQ_NEXT(m, in_group);
 	}
-	return m && m->seq <= sq->mcast_end ? m : NULL;
+	return m && m->seq <= sq->mcast.end ? m : NULL;
 }
 
 static void lost(struct qp *peer)
@@ -261,14 +261,14 @@ static void lost(struct qp *peer)
 	peer->stats.ud_drops++;
 }
 
-/* Is the message for that QP, and does it have a receive for it? Then it is sq->rx_peer. */
+/* Is the message for that QP, and does it have a receive for it? Then it is sq->req.peer. */
 static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
 {
 	struct qp *peer = m->qp;
 
 	if (m->again || (peer == qp && qp->block_self_lb) || !route_receives(peer))
 		return false;
-	if (!ud_qkey_ok(qp, peer) || responder_admit(f, peer, qp->wr) != ANS_OK ||
+	if (ud_qkey(qp) != peer->attr.qkey || responder_admit(f, peer, qp->wr) != ANS_OK ||
 	    !remote_rate_datagram(f, peer, SOFT_GRH_SZ + qp->wr->length) ||
 	    responder_match(f, peer, qp) != ANS_OK) {
 		lost(peer);
@@ -280,19 +280,19 @@ static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
 /* The receiver under way gets nothing; its receive stays for the next message. */
 static void give_up(struct fast *f, struct soft_qp *sq)
 {
-	xfer_reset(f, &sq->x);
-	if (!sq->rx_peer)
+	xfer_reset(f, &sq->req.x);
+	if (!sq->req.peer)
 		return;
-	lost(sq->rx_peer);
-	sq->rx_peer->soft->rx_from = NULL;
-	sq->rx_peer = NULL;
+	lost(sq->req.peer);
+	sq->req.peer->soft->resp.from = NULL;
+	sq->req.peer = NULL;
 }
 
 static enum post_result end(struct fast *f, struct qp *qp, enum ibv_wc_status st,
 			    enum ff_vendor_err why)
 {
-	qp->soft->mcast = qp->soft->matched = qp->soft->mcast_asked = false;
-	timer_cancel(&f->timers, &qp->soft->timer);
+	qp->soft->mcast.step = MCAST_NONE;
+	timer_cancel(&f->timers, &qp->soft->req.timer);
 	return requester_finish(f, qp, st, why);
 }
 
@@ -302,17 +302,17 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	struct side src = side_of_wr(qp, 0), dst;
 	enum ff_vendor_err why = FF_VERR_NONE;
 	struct soft_qp *sq = qp->soft;
-	struct qp *peer = sq->rx_peer;
+	struct qp *peer = sq->req.peer;
 
-	src.prefix = sq->grh;
+	src.prefix = sq->ud.grh;
 	src.prefix_len = SOFT_GRH_SZ;
 	dst = side_of_recv(peer);
-	switch (xfer_run(f, &sq->x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
+	switch (xfer_run(f, &sq->req.x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
 	case XFER_MORE:
 		qp->more = true; /* when the lock was given up, nobody looks at what we return */
 		return POST_MORE;
 	case XFER_WAIT:
-		if (!sq->x.call_writes)
+		if (!sq->req.x.call_writes)
 			return POST_WAIT; /* for the sender's own memory */
 		give_up(f, sq);
 		return POST_DONE;
@@ -321,16 +321,16 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	case XFER_SRC:
 		return end(f, qp, IBV_WC_LOC_PROT_ERR, why);
 	case XFER_DST:
-		if (sq->rx_peer == peer) {
+		if (sq->req.peer == peer) {
 			lost(peer);
-			sq->rx_peer = NULL;
+			sq->req.peer = NULL;
 			responder_fault(f, peer, why);
 		}
 		return POST_DONE;
 	case XFER_DONE:
 		break;
 	}
-	if (sq->rx_peer != peer) /* it went while the lock was given up */
+	if (sq->req.peer != peer) /* it went while the lock was given up */
 		return POST_DONE;
 	peer->stats.rx_bytes += qp->wr->length;
 	responder_done(f, peer, qp);
@@ -347,9 +347,9 @@ static bool hosts_there(struct fast *f, struct qp *qp, uint64_t *until)
 	struct soft_qp *sq = qp->soft;
 	struct wire_peer **peers;
 	bool there = true;
-	int n = dir_mcast(f, qp->o.ses->cont->tenant, &sq->mgid, &peers);
+	int n = dir_mcast(f, qp->o.ses->cont->tenant, &sq->mcast.gid, &peers);
 
-	*until = sq->mcast_give_up;
+	*until = sq->mcast.give_up;
 	if (n < 0)
 		return f->now >= *until;
 	for (int i = 0; i < n; i++) {
@@ -379,17 +379,16 @@ static enum post_result to_others(struct fast *f, struct qp *qp)
 	enum post_result r;
 	uint64_t until;
 
-	if (!sq->mcast_others) { /* the first time here */
-		sq->mcast_others = true;
-		xfer_reset(f, &sq->x);
-		sq->mcast_give_up = f->now + HOSTS_NS;
+	if (sq->mcast.step == MCAST_HERE) { /* the first time here */
+		xfer_reset(f, &sq->req.x);
+		sq->mcast.give_up = f->now + HOSTS_NS;
 	}
 	if (!hosts_there(f, qp, &until)) {
-		sq->mcast_asked = true;
-		timer_arm(&f->timers, &sq->timer, until);
+		sq->mcast.step = MCAST_ASKED;
+		timer_arm(&f->timers, &sq->req.timer, until);
 		return POST_WAIT;
 	}
-	sq->mcast_asked = false;
+	sq->mcast.step = MCAST_OTHERS;
 	r = remote_ud_mcast(f, qp, &why);
 	if (r != POST_DONE)
 		return r;
@@ -432,20 +431,19 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 	struct mcast_member *m = NULL;
 	uint64_t epoch = f->epoch, moved = 0;
 
-	if (!sq->mcast_paid) {
+	if (sq->mcast.step == MCAST_PAY) {
 		if (!requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
 			return POST_WAIT;
-		sq->mcast_paid = true;
+		sq->mcast.step = MCAST_HERE;
 	}
-	if (sq->mcast_others && sq->x.call && sq->x.call->busy)
+	if (sq->req.x.call && sq->req.x.call->busy &&
+	    (sq->mcast.step != MCAST_HERE || !sq->req.x.call_writes))
 		return POST_WAIT; /* for the sender's own memory */
-	if (sq->mcast_others)
+	if (sq->mcast.step != MCAST_HERE)
 		return to_others(f, qp);
-	if (sq->x.call && sq->x.call->busy) {
-		if (!sq->x.call_writes)
-			return POST_WAIT;
-		if (f->now < sq->mcast_give_up) {
-			timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
+	if (sq->req.x.call && sq->req.x.call->busy) {
+		if (f->now < sq->mcast.give_up) {
+			timer_arm(&f->timers, &sq->req.timer, sq->mcast.give_up);
 			return POST_WAIT;
 		}
 		give_up(f, sq);
@@ -453,7 +451,9 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 	for (;;) {
 		enum post_result r;
 
-		if (!sq->rx_peer) {
+		if (!sq->req.peer) {
+			bool is_taken;
+
 			m = next_member(f, qp, m);
 			if (!m)
 				return to_others(f, qp);
@@ -461,22 +461,22 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 				qp->more = true;
 				return POST_MORE;
 			}
-			sq->mcast_seq = m->seq;
-			xfer_reset(f, &sq->x);
-			sq->matched = take(f, qp, m);
+			sq->mcast.seq = m->seq;
+			xfer_reset(f, &sq->req.x);
+			is_taken = take(f, qp, m);
 			if (!qp->busy) /* its own receive has failed it */
 				return POST_DONE;
-			if (!sq->matched)
+			if (!is_taken)
 				continue;
 			moved += SOFT_GRH_SZ + qp->wr->length;
-			sq->mcast_give_up = f->now + STALL_NS;
-			if (!sq->timer.index)
-				timer_arm(&f->timers, &sq->timer, sq->mcast_give_up);
+			sq->mcast.give_up = f->now + STALL_NS;
+			if (!sq->req.timer.index)
+				timer_arm(&f->timers, &sq->req.timer, sq->mcast.give_up);
 		}
 		r = deliver(f, qp);
 		if (r != POST_DONE)
 			return r;
-		if (!qp->busy || !sq->mcast)
+		if (!qp->busy || sq->mcast.step == MCAST_NONE)
 			return POST_DONE;
 		if (f->epoch != epoch) {
 			epoch = f->epoch;
@@ -485,18 +485,14 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 	}
 }
 
-enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid *gid)
+enum post_result mcast_start(struct fast *f, struct qp *qp)
 {
-	struct soft_qp *sq = qp->soft;
+	struct soft_mcast *m = &qp->soft->mcast;
 
-	if (qp->wr->remote_qpn != MCAST_QPN) {
-		qp->stats.ud_drops++;
-		return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
-	}
-	sq->mcast = true;
-	sq->mcast_others = sq->mcast_asked = sq->mcast_paid = false;
-	sq->mgid = *gid;
-	sq->mcast_seq = 0;
-	sq->mcast_end = table(f)->last_seq;
+	if (qp->wr->remote_qpn != MCAST_QPN)
+		return requester_drop(f, qp);
+	m->step = MCAST_PAY;
+	m->seq = 0;
+	m->end = table(f)->last_seq;
 	return mcast_run(f, qp);
 }

@@ -67,6 +67,7 @@ bool remote_open(struct fast *f, struct qp *qp)
 	rq->ack_timer.fn = response_timer;
 	remote_rate_init(rq);
 	qp->soft->rem = rq;
+	qp->send = &remote_send;
 	set_peer(rq, there->up ? there->peer : NULL);
 	return true;
 }
@@ -162,6 +163,7 @@ void remote_free(struct fast *f, struct qp *qp)
 	free(rq->atomics);
 	free(rq);
 	qp->soft->rem = NULL;
+	qp->send = &local_send;
 }
 
 void remote_announce(struct fast *f, struct qp *qp)
@@ -455,7 +457,7 @@ void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *cal
 {
 	struct remote_qp *rq = qp->soft ? qp->soft->rem : NULL;
 
-	if (qp->soft && qp->soft->from_wire.call == call)
+	if (qp->soft && qp->soft->resp.from_wire.call == call)
 		remote_ud_lost(qp);
 	if (!rq)
 		return;
@@ -510,9 +512,9 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	p->mcast_give_up = 0;
 	for (uint32_t i = 0; i < f->qps.size; i++)
 		if (f->qps.slot[i] && qp_is_on(f->qps.slot[i], f) &&
-		    f->qps.slot[i]->soft->mcast_asked)
+		    f->qps.slot[i]->soft->mcast.step == MCAST_ASKED)
 			fast_qp_activate(f, f->qps.slot[i]);
-	LIST_FOREACH_SAFE(sq, &dev->unreachable, waiting, next)
+	LIST_FOREACH_SAFE(sq, &dev->unreachable, req.waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
 	LIST_FOREACH(rq, &p->qps, of_peer) {
@@ -574,7 +576,7 @@ void remote_changed(struct fast *f, struct remote *r)
 		else if (rq->peer && rq->una != rq->tail && rq->phase == REM_WAIT)
 			remote_resume(f, rq);
 	}
-	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, waiting, next)
+	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
 		if (sq->there == r)
 			requester_resume(f, sq);
 	remote_ud_known(f, r);
@@ -619,9 +621,9 @@ void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gi
 	for (uint32_t i = 0; i < f->qps.size; i++) {
 		struct qp *qp = f->qps.slot[i];
 
-		if (!qp || !qp_is_on(qp, f) || !qp->soft->mcast_asked ||
+		if (!qp || !qp_is_on(qp, f) || qp->soft->mcast.step != MCAST_ASKED ||
 		    strcmp(qp->o.ses->cont->tenant, tenant) ||
-		    memcmp(&qp->soft->mgid, mgid, sizeof(*mgid)))
+		    memcmp(&qp->soft->mcast.gid, mgid, sizeof(*mgid)))
 			continue;
 		fast_qp_activate(f, qp);
 	}
@@ -632,7 +634,7 @@ void remote_drained(struct fast *f, struct wire_peer *p)
 	struct soft_qp *sq, *next;
 
 	remote_cm_flush(f, p);
-	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, waiting, next)
+	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
 }

@@ -11,7 +11,7 @@
  * An ACK stands for all messages up to its number, except those that fetch: their data does.
  * A NAK names the first message that was not done. RNR, a QP that is not there, an order that was
  * lost: the requester goes back to that message, some time later or at once. The others end the
- * connection, as between QPs of one host (requester.c, responder.c).
+ * connection, as between QPs of one host (local.c, responder.c).
  *
  * Everything a requester sends has a tag that it chose when it came to RTS. A responder keeps to the
  * first that it sees, with a message number 0: a QP that was reset and connected again never takes
@@ -220,8 +220,7 @@ bool remote_rate_datagram(struct fast *f, struct qp *qp, uint64_t bytes);
 
 /* ---- remote_req.c ---------------------------------------------------------------------------------- */
 
-/* Take over the WR at hand. */
-enum post_result remote_post(struct fast *f, struct qp *qp);
+extern const struct send_ops remote_send;
 /* The peer, or the way to it, may be there again. */
 void remote_resume(struct fast *f, struct remote_qp *rq);
 void remote_no_answer(struct fast *f, struct remote_qp *rq);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * remote_req.c - the requester's half of a QP whose peer is on another host. [lock] remote.h has the
- * theory; requester.c posts here, soft/wire/tcp.c fetches frames, remote.c brings answers.
+ * theory; fast/send.c posts here, soft/wire/tcp.c fetches frames, remote.c brings answers.
  */
 #include "ffr/abi/ff_probe.h"
 #include "ffr/soft/remote.h"
@@ -106,11 +106,12 @@ static bool copy_wr(struct sent *s, const struct send_wr *wr)
 
 static enum post_result wait_for_place(struct soft_qp *sq)
 {
-	sq->phase = SOFT_WAIT_WIN;
+	sq->req.state = REQ_WAIT_WIN;
 	return POST_WAIT;
 }
 
-enum post_result remote_post(struct fast *f, struct qp *qp)
+/* Take over the WR at hand. */
+static enum post_result post(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
 	struct remote_qp *rq = sq->rem;
@@ -118,7 +119,7 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 	enum ibv_wc_status st;
 	struct sent *s;
 
-	if (qp->wr->opcode == FF_OP_BIND_MW || qp->wr->opcode == FF_OP_LOCAL_INV) {
+	if (requester_is_local(qp->wr)) {
 		/* what was posted before is done before */
 		return rq->una == rq->tail ? requester_local(f, qp) : wait_for_place(sq);
 	}
@@ -138,7 +139,7 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 	rq->tail++;
 	qp->in_flight++;
 	qp->busy = false;
-	sq->phase = SOFT_IDLE;
+	sq->req.state = REQ_IDLE;
 	if (rq->tail - rq->una == 1) {
 		rq->moved = f->now;
 		watch(f, rq);
@@ -153,6 +154,14 @@ enum post_result remote_post(struct fast *f, struct qp *qp)
 		remote_no_answer(f, rq);
 	return POST_SENT;
 }
+
+/* It waited for a place, or began when the path did not lead here yet. */
+static enum post_result progress(struct fast *f, struct qp *qp)
+{
+	return requester_may_run(&qp->soft->req) ? post(f, qp) : POST_WAIT;
+}
+
+const struct send_ops remote_send = { .post = post, .progress = progress };
 
 void request_advance(struct fast *f, struct remote_qp *rq)
 {

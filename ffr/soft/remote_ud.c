@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * remote_ud.c - datagrams to and from other hosts. [lock] requester.c and mcast.c send, remote.c brings
+ * remote_ud.c - datagrams to and from other hosts. [lock] ud.c and mcast.c send, remote.c brings
  * what comes.
  *
  * A datagram is gathered into one piece, GRH first, and goes out as one small frame. What there is no
@@ -29,20 +29,20 @@ struct ud_held {
 
 /* ---- sending -------------------------------------------------------------------------------------------- */
 
-/* GRH and data into soft->gathered. XFER_DONE, or what xfer_run() says. */
+/* GRH and data into soft->ud.gathered. XFER_DONE, or what xfer_run() says. */
 static enum xfer_result gather(struct fast *f, struct qp *qp, enum ff_vendor_err *why)
 {
 	struct soft_qp *sq = qp->soft;
 	struct side src = side_of_wr(qp, 0), dst = { 0 };
 
-	if (!sq->gathered)
-		sq->gathered = malloc(SOFT_GRH_SZ + SOFT_MTU);
-	if (!sq->gathered)
+	if (!sq->ud.gathered)
+		sq->ud.gathered = malloc(SOFT_GRH_SZ + SOFT_MTU);
+	if (!sq->ud.gathered)
 		return XFER_MORE;
-	src.prefix = sq->grh;
+	src.prefix = sq->ud.grh;
 	src.prefix_len = SOFT_GRH_SZ;
-	dst.bytes = sq->gathered;
-	return xfer_run(f, &sq->x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, why);
+	dst.bytes = sq->ud.gathered;
+	return xfer_run(f, &sq->req.x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, why);
 }
 
 static void ud_hdr(const struct qp *qp, struct wire_hdr *h)
@@ -59,19 +59,10 @@ static void ud_hdr(const struct qp *qp, struct wire_hdr *h)
 	h->src_qpn = qp->qp_num;
 	h->src_cont = c->id;
 	h->src_epoch = c->epoch;
-	/* a Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5) */
-	h->ud.qkey = wr->remote_qkey & 0x80000000u ? qp->attr.qkey : wr->remote_qkey;
+	h->ud.qkey = ud_qkey(qp);
 	h->ud.imm = wr->imm;
 	h->ud.lid = c->lid;
-	h->ud.sl = qp->soft->sl;
-}
-
-static enum post_result not_gathered(struct qp *qp, enum xfer_result r)
-{
-	if (r != XFER_MORE)
-		return POST_WAIT;
-	qp->more = true; /* when the lock was given up, nobody looks at what we return */
-	return POST_MORE;
+	h->ud.sl = qp->soft->ud.sl;
 }
 
 enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to)
@@ -83,11 +74,11 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 	if (r == XFER_SRC)
 		return requester_finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
 	if (r != XFER_DONE)
-		return not_gathered(qp, r);
+		return requester_not_copied(qp, r);
 	ud_hdr(qp, &h);
 	h.dst_cont = to->id;
 	h.dst_epoch = to->epoch;
-	switch (wire_send(f, to->peer, &h, qp->soft->gathered)) {
+	switch (wire_send(f, to->peer, &h, qp->soft->ud.gathered)) {
 	case 0:
 		break;
 	case -ENOBUFS: /* remote_drained() */
@@ -105,7 +96,7 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 	struct wire_peer **peers;
 	enum xfer_result r;
 	struct wire_hdr h;
-	int n = dir_mcast(f, tenant, &qp->soft->mgid, &peers);
+	int n = dir_mcast(f, tenant, &qp->soft->mcast.gid, &peers);
 
 	if (n <= 0)
 		return POST_DONE;
@@ -113,14 +104,14 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 	if (r == XFER_SRC)
 		return POST_DONE;
 	if (r != XFER_DONE)
-		return not_gathered(qp, r);
+		return requester_not_copied(qp, r);
 	ud_hdr(qp, &h);
 	h.flags |= WIRE_MCAST;
-	memcpy(h.ud.mgid, &qp->soft->mgid, sizeof(h.ud.mgid));
+	memcpy(h.ud.mgid, &qp->soft->mcast.gid, sizeof(h.ud.mgid));
 	/* again: the lock may have been given away */
-	n = dir_mcast(f, tenant, &qp->soft->mgid, &peers);
+	n = dir_mcast(f, tenant, &qp->soft->mcast.gid, &peers);
 	for (int i = 0; i < n; i++)
-		if (wire_send(f, peers[i], &h, qp->soft->gathered))
+		if (wire_send(f, peers[i], &h, qp->soft->ud.gathered))
 			qp->stats.ud_drops++;
 	return POST_DONE;
 }
@@ -143,13 +134,13 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 	struct origin o = { .wr = &wr, .qp_num = h->src_qpn, .lid = h->ud.lid, .sl = h->ud.sl };
 	enum ff_vendor_err why = FF_VERR_NONE;
 	uint64_t epoch = f->epoch;
-	struct xfer *x = &qp->soft->from_wire;
+	struct xfer *x = &qp->soft->resp.from_wire;
 	uint64_t len = h->len;
 	struct side dst;
 	enum xfer_result r;
 
 	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
-	    qp->soft->rx_from || (x->call && x->call->busy)) {
+	    qp->soft->resp.from || (x->call && x->call->busy)) {
 		remote_ud_lost(qp);
 		return 0;
 	}
@@ -167,7 +158,7 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 	r = xfer_put(f, x, &dst, 0, data, &len, &why);
 	if (r == XFER_GONE)
 		return -2;
-	if (f->epoch != epoch && (!route_receives(qp) || !qp->soft->has_recv))
+	if (f->epoch != epoch && (!route_receives(qp) || !qp->soft->resp.recv))
 		return -2;
 	if (r == XFER_DST) {
 		remote_ud_lost(qp);

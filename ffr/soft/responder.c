@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * responder.c - what the receiving QP makes of a request. [lock] Called by requester.c.
+ * responder.c - what the receiving QP makes of a request. [lock] Called by local.c and ud.c for a QP of this
+ * host, by remote_resp.c and remote_ud.c for one of another, by mcast.c for both.
  *
- * Same host, so a message arrives as a whole and in order; no packet sequence numbers are needed.
  * What can go wrong, in the order of the checks (IBTA 9.7.4 and table 58):
  *	XRC: no SRQ of that number in the domain		NAK invalid request
  *	operation not enabled at the QP, misaligned atomic	NAK invalid request
@@ -25,11 +25,11 @@ static void fail_recv(struct fast *f, struct qp *peer, enum ibv_wc_status st,
 		      enum ff_vendor_err why)
 {
 	static const struct recv_info none;
-	struct soft_qp *ps = peer->soft;
+	struct responder *r = &peer->soft->resp;
 
-	ps->has_recv = false;
-	ps->rx_from = NULL;
-	comp_recv(f, peer, ps->rwr->wr_id, st, why, &none);
+	r->recv = RECV_NONE;
+	r->from = NULL;
+	comp_recv(f, peer, r->rwr->wr_id, st, why, &none);
 }
 
 /*
@@ -47,7 +47,7 @@ static bool bind_srq(struct fast *f, struct qp *peer, uint32_t num)
 		return false;
 	if (srq == peer->srq)
 		return true;
-	if (peer->soft->has_recv)
+	if (peer->soft->resp.recv != RECV_NONE)
 		fail_recv(f, peer, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	if (peer->soft->rem)
 		response_recv_gone(f, peer->soft->rem);
@@ -68,8 +68,7 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 		return ANS_INV_REQ;
 	if (!access)
 		return ANS_OK;
-	if ((peer->attr.qp_access_flags & access) != access || (atomic && (wr->remote_addr & 7)) ||
-	    (wr->opcode >= FF_OP_READ && !peer->attr.max_dest_rd_atomic))
+	if (!responder_enables(peer, wr->opcode) || (atomic && (wr->remote_addr & 7)))
 		return ANS_INV_REQ;
 	if (wr->length || atomic) {
 		struct ff_sge at = { wr->remote_addr, atomic ? 8 : (uint32_t)wr->length, wr->rkey };
@@ -86,42 +85,35 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 	return ANS_OK;
 }
 
-static bool short_of(const struct qp *peer, const struct send_wr *wr)
-{
-	uint64_t need = wr->length;
-
-	/* an RDMA WRITE with immediate leaves the receive's memory alone */
-	if (wr->opcode == FF_OP_WRITE_IMM)
-		return false;
-	if (peer->type == IBV_QPT_UD)
-		need += SOFT_GRH_SZ;
-	return peer->soft->rwr->length < need;
-}
-
 bool responder_take(struct fast *f, struct qp *peer)
 {
-	struct soft_qp *ps = peer->soft;
-	enum fetch r;
+	struct responder *r = &peer->soft->resp;
 
-	if (ps->has_recv)
+	if (r->recv != RECV_NONE)
 		return true;
-	if (!ps->rwr)
-		ps->rwr = malloc(sizeof(*ps->rwr));
-	if (!ps->rwr)
+	if (!r->rwr)
+		r->rwr = malloc(sizeof(*r->rwr));
+	if (!r->rwr)
 		return false;
-	r = fast_take_recv(f, peer, ps->rwr);
-	ps->has_recv = r != FETCH_EMPTY;
-	ps->recv_bad = r == FETCH_BAD;
-	return ps->has_recv;
+	switch (fast_take_recv(f, peer, r->rwr)) {
+	case FETCH_OK:
+		r->recv = RECV_TAKEN;
+		return true;
+	case FETCH_BAD:
+		r->recv = RECV_BAD;
+		return true;
+	default:
+		return false;
+	}
 }
 
 enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr)
 {
 	if (!responder_take(f, peer))
 		return qp_is_reliable(peer) ? ANS_RNR : ANS_DROP;
-	if (peer->soft->recv_bad)
+	if (peer->soft->resp.recv == RECV_BAD)
 		return ANS_REM_OP;
-	return short_of(peer, wr) ? ANS_INV_REQ : ANS_OK;
+	return responder_too_long(peer, wr->opcode, wr->length) ? ANS_INV_REQ : ANS_OK;
 }
 
 enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr)
@@ -145,16 +137,16 @@ enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr
 
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
 {
-	struct soft_qp *ps = peer->soft;
+	struct responder *r = &peer->soft->resp;
 	enum answer a;
 
-	if (ps->rx_from && ps->rx_from != from) /* UD: another datagram is still coming in */
+	if (r->from && r->from != from) /* UD: another datagram is still coming in */
 		return ANS_DROP;
 	a = responder_recv(f, peer, from->wr);
 	if (a != ANS_OK)
 		return a;
-	ps->rx_from = from;
-	from->soft->rx_peer = peer;
+	r->from = from;
+	from->soft->req.peer = peer;
 	return ANS_OK;
 }
 
@@ -175,8 +167,8 @@ static inline void arrived(struct fast *f, struct qp *peer, const struct origin 
 		.write = wr->opcode == FF_OP_WRITE_IMM,
 	};
 
-	peer->soft->has_recv = false;
-	comp_recv(f, peer, peer->soft->rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
+	peer->soft->resp.recv = RECV_NONE;
+	comp_recv(f, peer, peer->soft->resp.rwr->wr_id, IBV_WC_SUCCESS, FF_VERR_NONE, &info);
 }
 
 void responder_complete(struct fast *f, struct qp *peer, const struct origin *o)
@@ -195,11 +187,11 @@ void responder_done(struct fast *f, struct qp *peer, struct qp *from)
 		.wr = from->wr,
 		.qp_num = from->qp_num,
 		.lid = from->o.ses->cont->lid,
-		.sl = peer->type == IBV_QPT_UD ? from->soft->sl : from->attr.ah.sl,
+		.sl = peer->type == IBV_QPT_UD ? from->soft->ud.sl : from->attr.ah.sl,
 	};
 
-	peer->soft->rx_from = NULL;
-	from->soft->rx_peer = NULL;
+	peer->soft->resp.from = NULL;
+	from->soft->req.peer = NULL;
 	arrived(f, peer, &o);
 }
 
@@ -223,15 +215,15 @@ enum answer responder_refuse(struct fast *f, struct qp *peer, enum answer a)
 
 void responder_abort(struct qp *qp, struct fast *f, bool flush)
 {
-	struct soft_qp *sq = qp->soft;
+	struct responder *r = &qp->soft->resp;
 
-	if (sq->rx_from)
-		sq->rx_from->soft->rx_peer = NULL;
-	sq->rx_from = NULL;
-	xfer_reset(f, &sq->from_wire);
-	if (sq->has_recv && flush)
+	if (r->from)
+		r->from->soft->req.peer = NULL;
+	r->from = NULL;
+	xfer_reset(f, &r->from_wire);
+	if (r->recv != RECV_NONE && flush)
 		fail_recv(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
-	else if (sq->has_recv)
+	else if (r->recv != RECV_NONE)
 		fast_lose_recv(qp);
-	sq->has_recv = false;
+	r->recv = RECV_NONE;
 }

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * route.c - from a path and a QP number to the peer: a QP on this host, or a container on another.
- * [lock]
+ * route.c - whom a path leads to: a container of this host, or of another. [lock]
  *
  * A path names a container that the sender may talk to, by GID or by LID; who that is and where, the
- * directory knows. A connected peer answers only the QP that it is connected to (IBTA 9.6.1.5): its
- * own path and number must lead back.
+ * directory knows. Which QP of it, local.c and ud.c look up, and the other host's router.
  */
 #include "ffr/soft/remote.h"
-
-#include <string.h>
 
 void route_set(struct fast *f, struct qp *qp, struct remote *there)
 {
@@ -57,56 +53,4 @@ void route_forget(struct fast *f, struct qp *qp)
 {
 	qp->soft->dest = NULL;
 	route_set(f, qp, NULL);
-}
-
-struct qp *route_peer(struct fast *f, struct qp *qp)
-{
-	struct soft_qp *sq = qp->soft;
-	struct qp *peer;
-
-	if (!sq->dest) {
-		if (sq->rem) /* connected to somebody elsewhere, for good */
-			return NULL;
-		route_resolve(f, qp);
-		if (!sq->dest)
-			return NULL;
-	}
-	peer = qp_by_num(&f->first->qps, qp->attr.dest_qp_num);
-	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->peer_type ||
-	    !route_receives(peer) || peer->attr.dest_qp_num != qp->qp_num)
-		return NULL;
-	if (!peer->soft->dest)
-		route_resolve(f, peer);
-	return peer->soft->dest == qp->o.ses->cont ? peer : NULL;
-}
-
-struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
-			   struct remote **there)
-{
-	struct container *here = NULL;
-
-	*there = NULL;
-	if (ah->cont)
-		return ah->cont;
-	switch (route_path(f, qp->o.ses->cont, &ah->attr, &here, there)) {
-	case DIR_HERE:
-		ah->cont = here;
-		return here;
-	case DIR_REMOTE:
-	case DIR_WAIT:
-		return NULL;
-	default:
-		*there = NULL;
-		return NULL;
-	}
-}
-
-struct qp *route_ud(struct fast *f, struct qp *qp)
-{
-	struct qp *peer = qp_by_num(&f->first->qps, qp->wr->remote_qpn);
-
-	if (!peer || peer->o.ses->cont != qp->soft->dest || peer->type != IBV_QPT_UD ||
-	    !route_receives(peer))
-		return NULL;
-	return peer;
 }

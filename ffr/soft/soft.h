@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * soft.h - internals of the software device: what its files share.
+ * soft.h - internals of the software device: what its files share. Everything [lock].
  *
- * Path of a WR: backend.c (ops) - requester.c (the WR's life: time-outs, RNR, errors) -
- * route.c (who is the peer) - responder.c (what the peer makes of it: access, receives) - xfer.c
- * (moving bytes). Everything [lock].
+ * Who carries a QP's WRs out is chosen once, and stands in qp->send (fast/backend.h): local.c, between
+ * connected QPs of this host, from the beginning; remote_req.c when the path turned out to lead to another
+ * host (remote_open()); ud.c for UD QPs, where each datagram's way is chosen when it is posted. What is the
+ * same for all of them is in requester.c; what a receiving QP makes of a request, wherever that comes from,
+ * in responder.c; the moving of bytes in xfer.c.
  *
  * The room ffr/soft/ is the software device, on this host and, with wire/, on others. It may use fast/,
  * mem/, peer/ and dir/, and is known by soft_ops and, to cm/, by remote_cm.h. Runners; the control thread, by
@@ -16,6 +18,7 @@
 #include "ffr/dir/dir.h"
 #include "ffr/fast/internal.h"
 #include "ffr/fast/pvm.h"
+#include "ffr/mem/shadow.h"
 #include "ffr/soft/copy.h"
 #include "ffr/soft/wire/wire.h"
 
@@ -51,12 +54,15 @@ struct soft_dev {
 	uint64_t random;
 };
 
-enum soft_phase {
-	SOFT_IDLE,     /* no WR */
-	SOFT_RUN,      /* progress is possible */
-	SOFT_WAIT_RNR, /* the peer has no receive; timer or a posted receive goes on */
-	SOFT_WAIT_ACK, /* the peer does not answer; timer or its arrival goes on */
-	SOFT_WAIT_WIN, /* as many WRs as may be are under way to another host */
+/* How far a QP's WR is. Waiting, it goes on with REQ_NEW. */
+enum req_state {
+	REQ_IDLE,     /* there is none under way */
+	REQ_NEW,      /* its peer is to be looked for, and asked */
+	REQ_ADMITTED, /* the peer lets it be carried out: bytes move */
+	REQ_MATCHED,  /* the same, and it has a receive of req.peer's */
+	REQ_WAIT_RNR, /* the peer has no receive: timer, or one is posted */
+	REQ_WAIT_ACK, /* nobody answers: timer, or somebody comes */
+	REQ_WAIT_WIN, /* as many as may be are under way to another host: one is done */
 };
 
 /*
@@ -90,45 +96,81 @@ struct xfer {
 	uint64_t atomic_orig; /* value found; atomic_step tells whether it is there */
 };
 
+/* A QP as one that sends; requester.c */
+struct requester {
+	enum req_state state;
+	uint8_t rnr_left, retry_left;
+	bool is_waiting; /* `waiting` is on a list of RNR waiters, or of unreachable ones */
+	LIST_ENTRY(soft_qp) waiting;
+	struct timer timer;
+	struct qp *peer; /* REQ_MATCHED: whose receive the message goes to; its resp.from */
+	struct xfer x;	 /* the copy under way */
+};
+
+/* The receive that a QP has at hand for the next message, or the one that is coming in. */
+enum recv_state {
+	RECV_NONE,
+	RECV_TAKEN,
+	RECV_BAD, /* it is malformed */
+};
+
+/* ... as one that receives; responder.c */
+struct responder {
+	enum recv_state recv;
+	struct recv_wr *rwr;	      /* of RECV_TAKEN; memory is kept */
+	struct qp *from;	      /* of this host: whose message is coming in */
+	struct soft_list rnr_waiters; /* requesters that wait for a receive */
+	struct xfer from_wire;	      /* UD: a datagram of another host, put into it */
+};
+
+/* Where the datagram under way goes to. */
+enum ud_way {
+	UD_HERE,  /* a container of this host: soft_qp.dest */
+	UD_AWAY,  /* another host, or somebody who is not known yet: soft_qp.there */
+	UD_GROUP, /* a multicast group: mcast.c */
+};
+
+/* UD: the datagram under way; ud.c */
+struct soft_ud {
+	enum ud_way way;
+	bool paid; /* UD_AWAY: the limits have let it through */
+	uint8_t sl;
+	uint8_t grh[SOFT_GRH_SZ];
+	uint64_t give_up;	/* UD_AWAY, ns: when it has waited for long enough */
+	struct ff_ah_attr path; /* UD_AWAY */
+	uint8_t *gathered;	/* UD_AWAY, UD_GROUP: SOFT_GRH_SZ + SOFT_MTU bytes; kept */
+};
+
+/* How far a message for a group is. */
+enum mcast_step {
+	MCAST_NONE,
+	MCAST_PAY,    /* the limits are to let it through */
+	MCAST_HERE,   /* members on this host have it one after the other */
+	MCAST_OTHERS, /* they all had it: the other hosts */
+	MCAST_ASKED,  /* ... which are not known, or not connected yet */
+};
+
+/* UD: groups that the QP is in, and its own message; mcast.c */
+struct soft_mcast {
+	struct mcast_list groups;
+	enum mcast_step step;
+	union ibv_gid gid;
+	uint64_t seq;	  /* attachments up to this one have had their turn */
+	uint64_t end;	  /* those made later than this one have none */
+	uint64_t give_up; /* ns: when the receiver under way has lost its turn */
+};
+
+/* qp->soft */
 struct soft_qp {
 	struct qp *qp;
-	/* as a requester */
-	struct container *dest; /* of the path (UD: of the WR under way); NULL: not on this host */
+	struct container *dest; /* of the path, or of the datagram; NULL: not on this host */
 	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
-	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not yet */
-	bool ud_paid;		/* UD: the limits have let the datagram through to another host */
-	uint64_t give_up; /* UD, ns: when a datagram for another host has waited for long enough */
-	struct ff_ah_attr ud_path; /* UD: where a datagram for another host goes */
-	uint8_t *gathered; /* UD: a datagram for another host; SOFT_GRH_SZ + SOFT_MTU bytes */
-	bool mcast_others; /* a message for a group: all members on this host have had it */
-	bool mcast_paid;   /* ... the limits have let it through */
-	bool mcast_asked;  /* ... the hosts of the group are not known or not connected yet */
-	enum soft_phase phase;
-	struct timer timer;
-	uint8_t rnr_left, retry_left;
-	LIST_ENTRY(soft_qp) waiting;
-	bool is_waiting;    /* on a list of RNR waiters or of unreachable ones */
-	struct qp *rx_peer; /* whose receive the message goes to, while it is under way */
-	struct xfer x;	    /* the copy under way */
+	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not, or not yet */
 	struct copy_how copy;
-	bool checked; /* the WR was admitted by the peer */
-	bool matched; /* ... and has a receive there: rx_peer */
-	uint8_t sl;   /* UD */
-	uint8_t grh[SOFT_GRH_SZ];
-	/* as a responder */
-	struct soft_list rnr_waiters;
-	struct recv_wr *rwr;   /* receive taken for a message */
-	bool has_recv;	       /* rwr is one */
-	bool recv_bad;	       /* ... but malformed */
-	struct xfer from_wire; /* UD: a datagram of another host, put into it */
-	struct qp *rx_from;    /* requester whose message it is receiving */
-	/* multicast: groups it is in; as a sender, where the message under way has got to */
-	struct mcast_list groups;
-	bool mcast;		/* the WR under way is for a group */
-	union ibv_gid mgid;	/* ... this one */
-	uint64_t mcast_seq;	/* attachments up to this one have had their turn */
-	uint64_t mcast_end;	/* those made later than this one have none */
-	uint64_t mcast_give_up; /* ns: when the receiver under way has lost its turn */
+	struct requester req;
+	struct responder resp;
+	struct soft_ud ud;
+	struct soft_mcast mcast;
 };
 
 /* The right to the peer's memory that an operation needs: one of IBV_ACCESS_REMOTE_*, or none. */
@@ -172,7 +214,7 @@ static inline struct side side_of_wr(const struct qp *qp, uint32_t access)
 /* The receive that the peer has at hand. */
 static inline struct side side_of_recv(const struct qp *peer)
 {
-	const struct recv_wr *rwr = peer->soft->rwr;
+	const struct recv_wr *rwr = peer->soft->resp.rwr;
 
 	return (struct side){
 		.sge = rwr->sge,
@@ -181,15 +223,6 @@ static inline struct side side_of_recv(const struct qp *peer)
 		.pd = peer->pd,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 	};
-}
-
-/* UD: may a datagram with the WR's Q_Key go to that QP? */
-static inline bool ud_qkey_ok(const struct qp *qp, const struct qp *peer)
-{
-	uint32_t qkey = qp->wr->remote_qkey;
-
-	/* a Q_Key with the high bit set stands for the QP's own (IBTA 10.2.5) */
-	return ((qkey & 0x80000000u) ? qp->attr.qkey : qkey) == peer->attr.qkey;
 }
 
 /* ---- route.c ---- */
@@ -217,13 +250,6 @@ static inline bool route_receives(const struct qp *qp)
  */
 enum dir_answer route_path(struct fast *f, struct container *from, const struct ff_ah_attr *ah,
 			   struct container **here, struct remote **there);
-/* The connected peer, ready to receive; NULL: it does not answer. */
-struct qp *route_peer(struct fast *f, struct qp *qp);
-/* Where an address handle leads: here, or there; both NULL: to nobody. */
-struct container *route_ah(struct fast *f, const struct qp *qp, struct ah *ah,
-			   struct remote **there);
-/* Destination of the datagram under way, ready to receive, or NULL. */
-struct qp *route_ud(struct fast *f, struct qp *qp);
 void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
 void route_forget(struct fast *f, struct qp *qp);
 void route_set(struct fast *f, struct qp *qp, struct remote *there); /* with a reference; or NULL */
@@ -231,6 +257,19 @@ void route_set(struct fast *f, struct qp *qp, struct remote *there); /* with a r
 static inline bool route_is_remote(const struct qp *qp)
 {
 	return qp->soft->rem || (qp->soft->there && qp->soft->there->epoch);
+}
+
+/* ---- local.c ---- */
+extern const struct send_ops local_send;
+/* The QP has begun to answer, or does not any more: who waits for it looks again. */
+void local_wake_peer(struct fast *f, const struct qp *qp);
+
+/* ---- ud.c ---- */
+extern const struct send_ops ud_send;
+/* The Q_Key of the datagram under way: one with the high bit set stands for the QP's own (IBTA 10.2.5). */
+static inline uint32_t ud_qkey(const struct qp *qp)
+{
+	return qp->wr->remote_qkey & 0x80000000u ? qp->attr.qkey : qp->wr->remote_qkey;
 }
 
 /* ---- responder.c ---- */
@@ -243,13 +282,28 @@ enum answer {
 	ANS_REM_OP,	/* NAK: remote operational error */
 	ANS_DROP,	/* UC, UD: nothing */
 };
+/* Does the QP let its peer do that at all (IBTA 9.7.4.1.4)? */
+static inline bool responder_enables(const struct qp *peer, uint8_t opcode)
+{
+	uint32_t access = op_remote_access(opcode);
+
+	return (peer->attr.qp_access_flags & access) == access &&
+	       (!ff_op_fetches(opcode) || peer->attr.max_dest_rd_atomic);
+}
+/* Does the message not fit in the receive at hand? */
+static inline bool responder_too_long(const struct qp *peer, uint8_t opcode, uint64_t length)
+{
+	/* an RDMA WRITE with immediate leaves the receive's memory alone */
+	return opcode != FF_OP_WRITE_IMM &&
+	       peer->soft->resp.rwr->length < length + (peer->type == IBV_QPT_UD ? SOFT_GRH_SZ : 0);
+}
 /* May this WR be carried out at the peer? Before anything was moved. */
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
-/* Have a receive at hand, in soft->rwr. False: none is posted. */
+/* Have a receive at hand, in resp.rwr. False: none is posted. */
 bool responder_take(struct fast *f, struct qp *peer);
 /* Is there a receive that the message fits in? If not, why; nothing has come of that yet. */
 enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr *wr);
-/* The same, and what follows from it. ANS_OK: soft->rwr is it. */
+/* The same, and what follows from it. ANS_OK: resp.rwr is it. */
 enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* The same for the WR under way of a QP of this host, which it stays with. */
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);
@@ -283,6 +337,21 @@ enum xfer_result {
 	XFER_SRC,  /* error at the source, the destination: *why */
 	XFER_DST,
 };
+#define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+/* May that part of the MR be reached so, by a QP of that PD? mr may be NULL: there is no such key. */
+static inline enum ff_vendor_err xfer_reach(const struct mr *mr, const struct pd *pd, uint64_t addr,
+					    uint64_t len, uint32_t access)
+{
+	bool remote = access & ACCESS_REMOTE;
+
+	if (!mr || mr->pd != pd || shadow_gone(mr))
+		return remote ? FF_VERR_RKEY : FF_VERR_LKEY;
+	if (addr - mr->iova > mr->length || len > mr->length - (addr - mr->iova))
+		return remote ? FF_VERR_RKEY_BOUNDS : FF_VERR_LKEY_BOUNDS;
+	if ((mr->access & access) != access)
+		return remote ? FF_VERR_RKEY_ACCESS : FF_VERR_LKEY_ACCESS;
+	return FF_VERR_NONE;
+}
 /* Go on with the copy from x->done to `total`. */
 enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src,
 			  const struct side *dst, uint64_t total, enum ff_vendor_err *why);
@@ -333,22 +402,42 @@ static inline void requester_served(struct qp *qp, struct qp *peer)
 		stats_bytes(&peer->stats.rx_bytes, qp->wr->length);
 }
 
-enum post_result requester_start(struct fast *f, struct qp *qp);
-enum post_result requester_run(struct fast *f, struct qp *qp);
+/* A WR begins: it can go on, or it failed, and has been completed (false). */
+bool requester_begin(struct fast *f, struct qp *qp);
 /* What can be said of the WR at hand without its peer. */
 enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why);
 /* Binds and invalidations of our own. */
 enum post_result requester_local(struct fast *f, struct qp *qp);
+static inline bool requester_is_local(const struct send_wr *wr)
+{
+	return wr->opcode == FF_OP_BIND_MW || wr->opcode == FF_OP_LOCAL_INV;
+}
+/* Can it go on now? */
+static inline bool requester_may_run(const struct requester *r)
+{
+	return r->state >= REQ_NEW && r->state <= REQ_MATCHED && !(r->x.call && r->x.call->busy);
+}
+/*
+ * Have the limits' consent to the next bytes of the copy, of `total`, that the WR moves to or from that
+ * peer. False: the QP waits for it.
+ */
+bool requester_consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t total);
 /* Have the sender's limits let all of the WR through to many, or to another host? False: it waits. */
 bool requester_pay(struct fast *f, struct qp *qp, uint64_t total);
+/* What it waits for is on that list; the caller sets the state and the timer. */
+void requester_wait_on(struct soft_qp *sq, struct soft_list *list);
+/* The copy gave the turn or the lock away: what to return. */
+enum post_result requester_not_copied(struct qp *qp, enum xfer_result r);
 /* 4.096 us * 2^timeout, ns; 0: none (IBTA 9.9.2.1.1) */
 uint64_t requester_ack_timeout(const struct qp *qp);
 void requester_abort(struct fast *f, struct qp *qp);
 void requester_resume(struct fast *f, struct soft_qp *sq); /* what it waited for may be there */
 void requester_timer(struct timer *t);
-/* Complete the WR under way, whatever phase it is in. */
+/* Complete the WR under way, whatever state it is in. */
 enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_status st,
 				  enum ff_vendor_err why);
+/* UC, UD: it reaches nobody, and is reported as sent. */
+enum post_result requester_drop(struct fast *f, struct qp *qp);
 /*
  * There is no receive: ns until it is tried again, by the RNR NAK timer field (IBTA table 45); 0: that
  * was the last try. *left: qp->attr.rnr_retry at first.
@@ -363,8 +452,8 @@ void mcast_init(struct mcast_table *t);
 int mcast_attach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid);
 int mcast_detach(struct fast *f, struct qp *qp, const union ibv_gid *gid, uint16_t lid);
 void mcast_leave_all(struct fast *f, struct qp *qp);
-/* The WR under way is addressed to a group and checked; its GRH is made. */
-enum post_result mcast_start(struct fast *f, struct qp *qp, const union ibv_gid *gid);
+/* The WR under way is addressed to a group, mcast.gid, and checked; its GRH is made. */
+enum post_result mcast_start(struct fast *f, struct qp *qp);
 enum post_result mcast_run(struct fast *f, struct qp *qp); /* go on with it */
 
 /* ---- atomic.c ---- */

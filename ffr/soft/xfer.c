@@ -5,7 +5,7 @@
  * A message is moved in steps of at most one quantum for each turn. Every step looks the keys up
  * again: an MR that was deregistered meanwhile is not touched. Where both sides are mapped, a step
  * is one memcpy. Where one is not, its bytes go through the buffer of a pvm call (pvm.h), which
- * may be handed to a worker in the middle of it: the position is in struct soft_qp, never on the
+ * may be handed to a worker in the middle of it: the position is in struct xfer, never on the
  * stack.
  */
 #include <errno.h>
@@ -15,40 +15,25 @@
 #include "ffr/fast/mw.h"
 #include "ffr/soft/soft.h"
 
-#define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
-
 /* What a null MR reads as. Nothing is written here: struct spot.null. */
 static const uint8_t zeros[65536];
-
-static enum ff_vendor_err resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
-				  uint64_t *va)
-{
-	bool remote = s->access & ACCESS_REMOTE;
-	struct mr *mr = key_lookup(s->keys, sge->lkey);
-	uint64_t off;
-
-	if (!mr && remote)
-		return mw_resolve(s->qp, s->pd, sge, s->access, out, va);
-	if (!mr || mr->pd != s->pd)
-		return remote ? FF_VERR_RKEY : FF_VERR_LKEY;
-	off = sge->addr - mr->iova;
-	if (off > mr->length || sge->length > mr->length - off)
-		return remote ? FF_VERR_RKEY_BOUNDS : FF_VERR_LKEY_BOUNDS;
-	if ((mr->access & s->access) != s->access)
-		return remote ? FF_VERR_RKEY_ACCESS : FF_VERR_LKEY_ACCESS;
-	*va = mr->addr + off;
-	*out = mr;
-	return FF_VERR_NONE;
-}
 
 enum ff_vendor_err xfer_resolve(const struct side *s, const struct ff_sge *sge, struct mr **out,
 				uint64_t *va)
 {
-	enum ff_vendor_err why = resolve(s, sge, out, va);
+	struct mr *mr = key_lookup(s->keys, sge->lkey);
+	enum ff_vendor_err why;
 
-	if (why || !shadow_gone(*out))
+	if (!mr && (s->access & ACCESS_REMOTE)) {
+		why = mw_resolve(s->qp, s->pd, sge, s->access, out, va);
+		return !why && shadow_gone(*out) ? FF_VERR_RKEY : why;
+	}
+	why = xfer_reach(mr, s->pd, sge->addr, sge->length, s->access);
+	if (why)
 		return why;
-	return s->access & ACCESS_REMOTE ? FF_VERR_RKEY : FF_VERR_LKEY;
+	*va = mr->addr + (sge->addr - mr->iova);
+	*out = mr;
+	return FF_VERR_NONE;
 }
 
 enum ff_vendor_err xfer_check(const struct side *s, uint64_t total)

@@ -96,7 +96,7 @@ static void make_mr(struct fast *f, struct side *d)
 	d->run = (struct mr_run){ .va = mr->addr, .len = bytes, .host = d->buf };
 	mr->run = &d->run;
 	mr->num_runs = 1;
-	if (key_insert(&d->cont.keys, mr) || f->be->ops->mr_reg(f->be, mr))
+	if (key_insert(&d->cont.keys, mr) || f->be->ops->mr_reg(f, mr))
 		bench_die("key_insert");
 }
 
@@ -113,7 +113,7 @@ static void make_qp(struct fast *f, struct side *d)
 	cq->cqe = cq->depth;
 	cq->ring = bench_alloc(cq->depth * sizeof(*cq->ring));
 	memset(cq->ring, 0, cq->depth * sizeof(*cq->ring));
-	f->be->ops->cq_create(f->be, cq);
+	f->be->ops->cq_create(f, cq);
 
 	insert(&d->ses, &qp->o, OBJ_QP);
 	qp->hdr = bench_alloc(sizeof(*qp->hdr));

@@ -99,8 +99,7 @@ static void build(struct world *w)
 	add_ah(w, &w->group_ah, &group);
 	add_windows(w);
 	for (int i = 0; i < NUM_QPS; i++)
-		if (type[i] == IBV_QPT_UD &&
-		    soft_ops.mcast_attach(&w->r.be, &w->q[i]->qp, &group, 0))
+		if (type[i] == IBV_QPT_UD && soft_ops.mcast_attach(w->r.f, &w->q[i]->qp, &group, 0))
 			abort();
 	for (int i = 0; i < 2; i++) {
 		w->good[i] = rig_session(&w->r, 1 + i);

@@ -41,19 +41,19 @@ static void want_host(void *arg, const char *host)
 	assert(arg == &loop && strlen(host) < WIRE_HOST_SZ);
 }
 
-static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+static int wire_attach(struct fast *fast, struct wire_peer *p, struct wire_io *io,
 		       const struct wire_hello *theirs)
 {
-	assert(be == f.be && !p->tcp && p->version == WIRE_PROTO);
+	assert(fast == &f && !p->tcp && p->version == WIRE_PROTO);
 	attached_with = *theirs;
 	attached++;
 	p->tcp = (struct wire_tcp *)io;
 	return 0;
 }
 
-static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
+static void wire_detach(struct fast *fast, struct wire_peer *p, const char *why)
 {
-	assert(be == f.be && p->tcp && why);
+	assert(fast == &f && p->tcp && why);
 	wire_io_close((struct wire_io *)p->tcp);
 	p->tcp = NULL;
 }

@@ -43,118 +43,120 @@ static void query(struct backend *be, struct ff_query_device_resp *dev)
 	dev->max_qp = FF_MAX_QP;
 }
 
-static int mr_reg(struct backend *be, struct mr *mr)
+static int mr_reg(struct fast *f, struct mr *mr)
 {
-	(void)be;
+	(void)f;
 	(void)mr;
 	return 0;
 }
 
-static void mr_dereg(struct backend *be, struct mr *mr)
+static void mr_dereg(struct fast *f, struct mr *mr)
 {
-	(void)be;
+	(void)f;
 	(void)mr;
 }
 
-static int cq_create(struct backend *be, struct cq *cq)
+static int cq_create(struct fast *f, struct cq *cq)
 {
-	(void)be;
+	(void)f;
 	(void)cq;
 	return 0;
 }
 
-static void cq_destroy(struct backend *be, struct cq *cq)
+static void cq_destroy(struct fast *f, struct cq *cq)
 {
-	(void)be;
+	(void)f;
 	(void)cq;
 }
 
-static int qp_create(struct backend *be, struct qp *qp)
+static enum post_result post(struct fast *f, struct qp *qp)
 {
-	(void)be;
+	(void)f;
+	posted++;
+	last = qp;
+	return POST_WAIT;
+}
+
+static enum post_result progress(struct fast *f, struct qp *qp)
+{
+	(void)f;
 	(void)qp;
+	return POST_WAIT;
+}
+
+static const struct send_ops send_ops = { .post = post, .progress = progress };
+
+static int qp_create(struct fast *f, struct qp *qp)
+{
+	(void)f;
+	qp->send = &send_ops;
 	return 0;
 }
 
-static void qp_modify(struct backend *be, struct qp *qp, enum ibv_qp_state old)
+static void qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
 {
-	(void)be;
+	(void)f;
 	(void)qp;
 	(void)old;
 }
 
-static void qp_destroy(struct backend *be, struct qp *qp)
+static void qp_destroy(struct fast *f, struct qp *qp)
 {
-	(void)be;
+	(void)f;
 	if (last == qp)
 		last = NULL;
 }
 
-static void srq_destroy(struct backend *be, struct srq *srq)
+static void srq_destroy(struct fast *f, struct srq *srq)
 {
-	(void)be;
+	(void)f;
 	(void)srq;
 }
 
-static void container_gone(struct backend *be, struct container *c)
+static void container_gone(struct fast *f, struct container *c)
 {
-	(void)be;
+	(void)f;
 	(void)c;
 }
 
-static void remote_changed(struct backend *be, struct remote *r)
+static void remote_changed(struct fast *f, struct remote *r)
 {
-	(void)be;
+	(void)f;
 	(void)r;
 }
 
-static void policy_changed(struct backend *be)
+static void policy_changed(struct fast *f)
 {
-	(void)be;
+	(void)f;
 }
 
-static void mcast_changed(struct backend *be, const char *tenant, const union ibv_gid *mgid)
+static void mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
-	(void)be;
+	(void)f;
 	(void)tenant;
 	(void)mgid;
 }
 
-static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+static int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		       const struct wire_hello *theirs)
 {
-	(void)be;
+	(void)f;
 	(void)p;
 	(void)io;
 	(void)theirs;
 	return -EOPNOTSUPP;
 }
 
-static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
+static void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 {
-	(void)be;
+	(void)f;
 	(void)p;
 	(void)why;
 }
 
-static enum post_result post_send(struct backend *be, struct qp *qp)
+static bool recv_posted(struct fast *f, struct qp *qp, struct srq *srq)
 {
-	(void)be;
-	posted++;
-	last = qp;
-	return POST_WAIT;
-}
-
-static enum post_result progress(struct backend *be, struct qp *qp)
-{
-	(void)be;
-	(void)qp;
-	return POST_WAIT;
-}
-
-static bool recv_posted(struct backend *be, struct qp *qp, struct srq *srq)
-{
-	(void)be;
+	(void)f;
 	(void)qp;
 	(void)srq;
 	return false;
@@ -179,7 +181,5 @@ const struct backend_ops fake_ops = {
 	.mcast_changed = mcast_changed,
 	.wire_attach = wire_attach,
 	.wire_detach = wire_detach,
-	.post_send = post_send,
-	.progress = progress,
 	.recv_posted = recv_posted,
 };

@@ -10,7 +10,7 @@
 extern const struct backend_ops fake_ops;
 
 void fake_reset(void);
-unsigned fake_posted(void); /* WRs given to post_send since fake_reset() */
+unsigned fake_posted(void); /* WRs posted since fake_reset() */
 /* Complete the WR posted last. */
 void fake_complete(struct fast *f, enum ibv_wc_status st);
 

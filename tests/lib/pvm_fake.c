@@ -169,7 +169,7 @@ int pvm_exec(struct fast *f, struct pvm_call *c)
 	pvm_fake.meanwhile(PVM_LOCK_GIVEN); /* before the watcher comes */
 	is_stuck = pc->has_worker = true;
 	if (!c->orphan)
-		ops->call_stuck(f->be, c->qp, c);
+		ops->call_stuck(f, c->qp, c);
 	f->epoch++;
 	pvm_fake.meanwhile(fate);
 	is_stuck = false;

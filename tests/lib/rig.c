@@ -138,7 +138,7 @@ struct rig_cq *rig_cq(struct rig *r, struct rig_ses *s, uint32_t depth, bool wit
 		c->cq.channel = &c->chan;
 	}
 	obj_add(s, &c->cq.o, OBJ_CQ);
-	must(r->be.ops->cq_create(s->s.fast->be, &c->cq));
+	must(r->be.ops->cq_create(s->s.fast, &c->cq));
 	return c;
 }
 
@@ -338,7 +338,7 @@ void rig_recv(struct rig *r, struct rig_qp *q, uint64_t wr_id, const struct mr *
 {
 	fill_rqe(q->qp.rq, q->rq_tail++, q->qp.rq_depth, q->qp.rq_stride, wr_id, mr, addr, len);
 	if (atomic_exchange(&q->qp.hdr->rq_need, 0)) {
-		r->be.ops->recv_posted(q->qp.o.ses->fast->be, &q->qp, NULL);
+		r->be.ops->recv_posted(q->qp.o.ses->fast, &q->qp, NULL);
 		fast_qp_activate(q->qp.o.ses->fast, &q->qp);
 	}
 }
@@ -348,7 +348,7 @@ void rig_srq_recv(struct rig *r, struct rig_srq *q, uint64_t wr_id, const struct
 {
 	fill_rqe(q->srq.ring, q->tail++, q->srq.depth, q->srq.stride, wr_id, mr, addr, len);
 	if (atomic_exchange(&q->srq.hdr->need, 0))
-		r->be.ops->recv_posted(q->srq.o.ses->fast->be, NULL, &q->srq);
+		r->be.ops->recv_posted(q->srq.o.ses->fast, NULL, &q->srq);
 }
 
 bool rig_poll(struct rig_cq *c, struct ff_cqe *out)

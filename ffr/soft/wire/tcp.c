@@ -716,8 +716,10 @@ static int rx(struct fast *f, struct wire_tcp *c)
 
 /* ---- turns ---------------------------------------------------------------------------------------- */
 
-void wire_ready(struct fast *f, struct wire_tcp *c, uint32_t events)
+void wire_ready(struct fast *f, void *what, uint32_t events)
 {
+	struct wire_tcp *c = what;
+
 	(void)f;
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP))
 		c->readable = true;

@@ -148,7 +148,7 @@ void wire_ping(struct fast *f, struct wire_peer *p);
 uint32_t wire_poll(struct fast *f);
 uint32_t wire_flush(struct fast *f);
 /* epoll tells of the connection that it was given (f->epoll_fd). */
-void wire_ready(struct fast *f, struct wire_tcp *c, uint32_t events);
+void wire_ready(struct fast *f, void *what, uint32_t events); /* a struct wire_tcp */
 
 /* ---- what tcp.c asks of remote_*.c ------------------------------------------------------------ */
 

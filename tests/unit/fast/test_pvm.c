@@ -341,8 +341,8 @@ static void group_with_a_stalled_receiver(void **state)
 	ah.pd = &me->pd;
 	memcpy(ah.attr.dgid, group.raw, 16);
 	assert_int_equal(obj_insert(&me->s.tab[OBJ_AH], &ah.o), 0);
-	assert_int_equal(soft_ops.mcast_attach(&r.be, &qp_bad->qp, &group, 0), 0);
-	assert_int_equal(soft_ops.mcast_attach(&r.be, &qp_good->qp, &group, 0), 0);
+	assert_int_equal(soft_ops.mcast_attach(r.f, &qp_bad->qp, &group, 0), 0);
+	assert_int_equal(soft_ops.mcast_attach(r.f, &qp_good->qp, &group, 0), 0);
 	rig_recv(&r, qp_bad, 1, at_bad, at_bad->addr, 4096);
 
 	r.f->conf.realtime = false;

@@ -95,7 +95,7 @@ static uint64_t moved(const struct load *l)
 {
 	const struct soft_qp *sq = l->qp->qp.soft;
 
-	return l->completed * l->len + (l->qp->qp.busy ? sq->x.done : 0);
+	return l->completed * l->len + (l->qp->qp.busy ? sq->req.x.done : 0);
 }
 
 static void near(uint64_t value, uint64_t want, unsigned permille)

@@ -33,22 +33,22 @@ static unsigned num_hosts;
 
 /* ---- what the directory calls ---------------------------------------------------------------- */
 
-static void remote_changed(struct backend *be, struct remote *r)
+static void remote_changed(struct fast *f, struct remote *r)
 {
-	(void)be;
+	(void)f;
 	if (num_remotes < MAX_TOLD)
 		remotes[num_remotes++] = r;
 }
 
-static void policy_changed(struct backend *be)
+static void policy_changed(struct fast *f)
 {
-	(void)be;
+	(void)f;
 	num_policy++;
 }
 
-static void mcast_changed(struct backend *be, const char *tenant, const union ibv_gid *mgid)
+static void mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
-	(void)be;
+	(void)f;
 	(void)tenant;
 	(void)mgid;
 	num_mcast++;

@@ -34,15 +34,15 @@ void fast_unlock(struct fast *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static struct node *node_of(struct backend *be)
+static struct node *node_of(struct fast *f)
 {
-	return (struct node *)((char *)be - offsetof(struct node, be));
+	return (struct node *)((char *)f - offsetof(struct node, f));
 }
 
-static int wire_attach(struct backend *be, struct wire_peer *p, struct wire_io *io,
+static int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		       const struct wire_hello *theirs)
 {
-	struct node *n = node_of(be);
+	struct node *n = node_of(f);
 
 	assert_int_equal(lock_held, 1);
 	assert_null(p->tcp);
@@ -63,13 +63,13 @@ static void tcp_free(struct wire_peer *p)
 	p->tcp = NULL;
 }
 
-static void wire_detach(struct backend *be, struct wire_peer *p, const char *why)
+static void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 {
 	assert_int_equal(lock_held, 1);
 	assert_non_null(p->tcp);
 	assert_non_null(why);
 	tcp_free(p);
-	node_of(be)->detached++;
+	node_of(f)->detached++;
 }
 
 static const struct backend_ops rig_ops = {

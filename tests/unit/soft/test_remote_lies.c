@@ -218,7 +218,7 @@ static void srq_goes(void **state)
 	h.dst_qpn = x.target->qp_num;
 	h.req.srqn = x.srq[0]->srq.num;
 	part(&x.t, &h, 100, 1);
-	assert_true(x.target->soft->has_recv);
+	assert_int_equal(x.target->soft->resp.recv, RECV_TAKEN);
 	xrc_srq_del(x.t.h[1].r.f, &x.srq[0]->srq);
 	h.offset = 100;
 	part(&x.t, &h, 100, 2); /* what was on its way */

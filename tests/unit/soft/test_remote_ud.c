@@ -194,8 +194,7 @@ static void groups(void **state)
 	(void)state;
 	ud_up(&u);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(soft_ops.mcast_attach(&t->h[i].r.be, &t->h[i].qp->qp, &group, 0),
-				 0);
+		assert_int_equal(soft_ops.mcast_attach(t->h[i].r.f, &t->h[i].qp->qp, &group, 0), 0);
 	memset(t->h[0].buf, 0x77, 500);
 	rig_recv(&t->h[0].r, t->h[0].qp, 1, t->h[0].mr, hosts_at(t, 0, 10000), 1000);
 	hosts_recv(t, 2, 0, 1000);
@@ -208,8 +207,7 @@ static void groups(void **state)
 	assert_memory_equal(t->h[1].buf + 40, t->h[0].buf, 500);
 	assert_memory_equal(t->h[1].buf + 24, group.raw, 16);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(soft_ops.mcast_detach(&t->h[i].r.be, &t->h[i].qp->qp, &group, 0),
-				 0);
+		assert_int_equal(soft_ops.mcast_detach(t->h[i].r.f, &t->h[i].qp->qp, &group, 0), 0);
 	ud_down(&u);
 }
 
@@ -221,7 +219,7 @@ static void groups_wait(void **state)
 
 	(void)state;
 	ud_up(&u);
-	assert_int_equal(soft_ops.mcast_attach(&t->h[1].r.be, &t->h[1].qp->qp, &group, 0), 0);
+	assert_int_equal(soft_ops.mcast_attach(t->h[1].r.f, &t->h[1].qp->qp, &group, 0), 0);
 	for (uint64_t i = 0; i < 3; i++)
 		hosts_recv(t, i, 1000 * i, 1000);
 	hosts_cut(t);
@@ -248,7 +246,7 @@ static void groups_wait(void **state)
 	hosts_connect(t);
 	hosts_run(t);
 	hosts_expect_none(t, 1);
-	assert_int_equal(soft_ops.mcast_detach(&t->h[1].r.be, &t->h[1].qp->qp, &group, 0), 0);
+	assert_int_equal(soft_ops.mcast_detach(t->h[1].r.f, &t->h[1].qp->qp, &group, 0), 0);
 	ud_down(&u);
 }
 
@@ -339,12 +337,12 @@ static void stuck(void **state)
 	ud_up(&u);
 	f = u.t.h[1].r.f;
 	qp = &u.t.h[1].qp->qp;
-	qp->soft->from_wire.call = &call;
-	f->be->ops->call_stuck(f->be, qp, &another);
+	qp->soft->resp.from_wire.call = &call;
+	f->be->ops->call_stuck(f, qp, &another);
 	assert_int_equal(qp->stats.ud_drops, 0);
-	f->be->ops->call_stuck(f->be, qp, &call);
+	f->be->ops->call_stuck(f, qp, &call);
 	assert_int_equal(qp->stats.ud_drops, 1);
-	qp->soft->from_wire.call = NULL;
+	qp->soft->resp.from_wire.call = NULL;
 	ud_down(&u);
 }
 
