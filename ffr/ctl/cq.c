@@ -73,7 +73,7 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 	return 0;
 
 err_ring:
-	ctl_ring_free(c, &cq->at, cq_block(cq->at.depth));
+	ctl_ring_free(c->s, &cq->at, cq_block(cq->at.depth));
 err_free:
 	free(cq);
 	return err;
@@ -105,10 +105,10 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 		fast_unlock(f);
 	} while (err == -EAGAIN);
 	if (err) {
-		ctl_ring_free(c, &at, cq_block(at.depth));
+		ctl_ring_free(c->s, &at, cq_block(at.depth));
 		return err;
 	}
-	ctl_ring_free(c, &old, cq_block(old.depth));
+	ctl_ring_free(c->s, &old, cq_block(old.depth));
 	cq->at = at;
 	resp->cqe = at.depth;
 	resp->ring = at;
@@ -132,27 +132,30 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 int ctl_destroy_cq(struct ctl_call *c, const struct ff_destroy_cq_req *req,
 		   struct ff_destroy_cq_resp *resp)
 {
-	struct fast *f = c->s->fast;
 	struct cq *cq = cq_get(c->s, req->cq);
-	int err;
 
 	(void)resp;
-	if (!cq)
-		return -EINVAL;
-	fast_lock(f);
-	err = ctl_obj_take(c->s, &cq->o);
-	if (!err) {
-		fast_cq_del(f, cq);
-		if (cq->channel)
-			cq->channel->o.refs--;
-	}
-	fast_unlock(f);
-	if (err)
-		return err;
-	ctl_ring_free(c, &cq->at, cq_block(cq->at.depth));
-	free(cq);
-	return 0;
+	return cq ? ctl_obj_destroy(&cq->o) : -EINVAL;
 }
+
+static void cq_forget(struct fast *f, struct obj *o)
+{
+	struct cq *cq = obj_of(o, cq);
+
+	fast_cq_del(f, cq);
+	if (cq->channel)
+		cq->channel->o.refs--;
+}
+
+static void cq_free(struct obj *o)
+{
+	struct cq *cq = obj_of(o, cq);
+
+	ctl_ring_free(o->ses, &cq->at, cq_block(cq->at.depth));
+	free(cq);
+}
+
+const struct obj_ops cq_obj_ops = { .forget = cq_forget, .free = cq_free };
 
 /* ---- SRQs ---------------------------------------------------------------------------------- */
 
@@ -172,17 +175,6 @@ static void srq_enter(struct srq *srq, uint32_t *last_srqn)
 	srq->xref->o.refs++;
 	srq->cq->o.refs++;
 	xrc_srq_add(srq, last_srqn);
-}
-
-/* [lock] */
-static void srq_leave(struct fast *f, struct srq *srq)
-{
-	srq->pd->o.refs--;
-	if (!srq->xref)
-		return;
-	xrc_srq_del(f, srq);
-	srq->xref->o.refs--;
-	srq->cq->o.refs--;
 }
 
 int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
@@ -235,7 +227,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	return 0;
 
 err_ring:
-	ctl_ring_free(c, &srq->at, srq_block(&srq->at));
+	ctl_ring_free(c->s, &srq->at, srq_block(&srq->at));
 err_free:
 	free(srq);
 	return err;
@@ -280,19 +272,29 @@ int ctl_destroy_srq(struct ctl_call *c, const struct ff_destroy_srq_req *req,
 		    struct ff_destroy_srq_resp *resp)
 {
 	struct srq *srq = srq_get(c->s, req->srq);
-	int err;
 
 	(void)resp;
-	if (!srq)
-		return -EINVAL;
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, &srq->o);
-	if (!err)
-		srq_leave(c->s->fast, srq);
-	fast_unlock(c->s->fast);
-	if (err)
-		return err;
-	ctl_ring_free(c, &srq->at, srq_block(&srq->at));
-	free(srq);
-	return 0;
+	return srq ? ctl_obj_destroy(&srq->o) : -EINVAL;
 }
+
+static void srq_forget(struct fast *f, struct obj *o)
+{
+	struct srq *srq = obj_of(o, srq);
+
+	srq->pd->o.refs--;
+	if (!srq->xref)
+		return;
+	xrc_srq_del(f, srq);
+	srq->xref->o.refs--;
+	srq->cq->o.refs--;
+}
+
+static void srq_free(struct obj *o)
+{
+	struct srq *srq = obj_of(o, srq);
+
+	ctl_ring_free(o->ses, &srq->at, srq_block(&srq->at));
+	free(srq);
+}
+
+const struct obj_ops srq_obj_ops = { .forget = srq_forget, .free = srq_free };

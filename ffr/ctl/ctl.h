@@ -223,8 +223,7 @@ struct ctl_hooks {
 	void (*session_changed)(struct orch *o); /* one has begun, or ended */
 };
 
-/* mr.c and friends: free an object that fast code no longer knows. No lock. */
+/* mr.c: free an MR that fast code does not know. No lock. */
 void ctl_mr_free(struct mr *mr);
-void ctl_dm_free(struct dm *dm);
 
 #endif

@@ -73,9 +73,10 @@ err_free:
 	return err;
 }
 
-void ctl_dm_free(struct dm *dm)
+static void dm_free(struct obj *o)
 {
-	struct session *s = dm->o.ses;
+	struct dm *dm = obj_of(o, dm);
+	struct session *s = o->ses;
 	uint64_t bytes = page_up(dm->length);
 
 	ring_free(s, dm->seg, dm->off, (uint32_t)bytes);
@@ -84,20 +85,14 @@ void ctl_dm_free(struct dm *dm)
 	free(dm);
 }
 
+const struct obj_ops dm_obj_ops = { .free = dm_free };
+
 int ctl_free_dm(struct ctl_call *c, const struct ff_free_dm_req *req, struct ff_free_dm_resp *resp)
 {
 	struct dm *dm = dm_get(c->s, req->dm);
-	int err;
 
 	(void)resp;
-	if (!dm)
-		return -EINVAL;
-	fast_lock(c->ctl->fast);
-	err = ctl_obj_take(c->s, &dm->o);
-	fast_unlock(c->ctl->fast);
-	if (!err)
-		ctl_dm_free(dm);
-	return err;
+	return dm ? ctl_obj_destroy(&dm->o) : -EINVAL;
 }
 
 /* As the kernel's ib_check_mr_access(), with the bits that this kind of MR knows. */

@@ -111,14 +111,18 @@ int ctl_import_mr(struct ctl_call *c, const struct ff_import_mr_req *req,
 
 /* ---- PDs ------------------------------------------------------------------------------------- */
 
-void import_pd_free(struct pd *pd)
+static void pd_free(struct obj *o)
 {
+	struct pd *pd = obj_of(o, pd);
+
 	if (pd->of)
 		return; /* its session has it listed */
 	pd->is_gone = true;
 	if (!pd->num_imports)
 		free(pd);
 }
+
+const struct obj_ops pd_obj_ops = { .free = pd_free };
 
 int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
 {
@@ -142,41 +146,6 @@ int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
 }
 
 /* ---- the end of a session -------------------------------------------------------------------- */
-
-static struct pd *obj_pd(struct obj *o)
-{
-	switch (o->kind) {
-	case OBJ_MR:
-		return obj_of(o, mr)->pd;
-	case OBJ_SRQ:
-		return obj_of(o, srq)->pd;
-	case OBJ_QP:
-		return obj_of(o, qp)->pd;
-	case OBJ_AH:
-		return obj_of(o, ah)->pd;
-	case OBJ_MW:
-		return obj_of(o, mw)->pd;
-	default:
-		return NULL;
-	}
-}
-
-/* What it leaves to another session must not count its objects any more. */
-void import_session_end(struct session *s)
-{
-	if (LIST_EMPTY(&s->imports))
-		return;
-	fast_lock(s->fast);
-	for (unsigned kind = 1; kind < OBJ_NUM_KINDS; kind++)
-		for (uint32_t i = 0; i < s->tab[kind].size; i++) {
-			struct obj *o = s->tab[kind].slot[i];
-			struct pd *pd = o ? obj_pd(o) : NULL;
-
-			if (pd && pd->num_imports)
-				pd->o.refs--;
-		}
-	fast_unlock(s->fast);
-}
 
 void import_session_free(struct session *s)
 {

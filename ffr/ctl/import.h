@@ -11,14 +11,11 @@ struct ctl_call;
 
 /* DEALLOC_PD of an imported PD: of this session's handle only, or of the PD itself. 0 or -errno. */
 int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport);
-/* A PD is in no table any more: free it, now or when nobody has it imported. */
-void import_pd_free(struct pd *pd);
 
 /* The session that this one imports from, or NULL. */
 struct session *import_source(struct session *s);
 
-/* At the end of a session: before its objects go, and when they are gone. */
-void import_session_end(struct session *s);
+/* The end of a session, when its objects are gone. */
 void import_session_free(struct session *s);
 
 #endif

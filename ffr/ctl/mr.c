@@ -121,30 +121,37 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 		 struct ff_dereg_mr_resp *resp)
 {
-	struct fast *f = c->s->fast;
 	struct session *s = req->imported ? import_source(c->s) : c->s;
 	struct mr *mr = s ? mr_get(s, req->mr) : NULL;
+	uint32_t published;
 	int err;
 
 	(void)resp;
 	if (!mr)
 		return -EINVAL;
-	fast_lock(f);
-	err = ctl_obj_take(s, &mr->o);
-	if (!err) {
-		fast_mr_del(f, mr);
-		mr->pd->o.refs--;
-		if (mr->dm)
-			mr->dm->o.refs--;
-	}
-	fast_unlock(f);
-	if (err)
-		return err;
-	if (c->ctl->orch && mr->kind != MR_NULL)
-		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, mr->rkey);
-	ctl_mr_free(mr);
-	return 0;
+	published = mr->kind != MR_NULL ? mr->rkey : 0;
+	err = ctl_obj_destroy(&mr->o);
+	if (!err && c->ctl->orch && published)
+		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, published);
+	return err;
 }
+
+static void mr_forget(struct fast *f, struct obj *o)
+{
+	struct mr *mr = obj_of(o, mr);
+
+	fast_mr_del(f, mr);
+	mr->pd->o.refs--;
+	if (mr->dm)
+		mr->dm->o.refs--;
+}
+
+static void mr_free(struct obj *o)
+{
+	ctl_mr_free(obj_of(o, mr));
+}
+
+const struct obj_ops mr_obj_ops = { .forget = mr_forget, .free = mr_free };
 
 /*
  * Prefetch. The router's own entries of the pages are made present here; the application's are the

@@ -49,22 +49,28 @@ int ctl_dealloc_mw(struct ctl_call *c, const struct ff_dealloc_mw_req *req,
 		   struct ff_dealloc_mw_resp *resp)
 {
 	struct mw *mw = mw_get(c->s, req->mw);
+	uint32_t published;
 	int err;
 
 	(void)resp;
 	if (!mw)
 		return -EINVAL;
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, &mw->o);
-	if (!err) {
-		fast_mw_del(c->s->fast, mw);
-		mw->pd->o.refs--;
-	}
-	fast_unlock(c->s->fast);
-	if (err)
-		return err;
-	if (c->ctl->orch && mw->published)
-		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, mw->published);
-	free(mw);
-	return 0;
+	published = mw->published;
+	err = ctl_obj_destroy(&mw->o);
+	if (!err && c->ctl->orch && published)
+		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, published);
+	return err;
 }
+
+static void mw_obj_forget(struct fast *f, struct obj *o)
+{
+	fast_mw_del(f, obj_of(o, mw));
+	obj_of(o, mw)->pd->o.refs--;
+}
+
+static void mw_obj_free(struct obj *o)
+{
+	free(o);
+}
+
+const struct obj_ops mw_obj_ops = { .forget = mw_obj_forget, .free = mw_obj_free };

@@ -19,22 +19,32 @@ static inline uint32_t pow2_ceil(uint32_t n)
  */
 int ctl_obj_insert(struct session *s, enum obj_kind kind, struct obj *o);
 void ctl_obj_remove(struct session *s, struct obj *o); /* [lock] */
-/* [lock] Take it out again. 0, or -EBUSY when others use it. */
-int ctl_obj_take(struct session *s, struct obj *o);
-/* The common end of an object that nothing but its table knows: take and free. 0 or -EBUSY. */
-int ctl_obj_destroy(struct ctl_call *c, struct obj *o);
+/* The end of an object of a kind, by its own call or with its session, when it is in no table any more. */
+struct obj_ops {
+	/*
+	 * [lock], which may be given up on the way: nobody finds it afterwards, and what it has used may go.
+	 * NULL: nobody but its table knew it.
+	 */
+	void (*forget)(struct fast *f, struct obj *o);
+	void (*free)(struct obj *o); /* its memory, and what is its own */
+};
+extern const struct obj_ops mr_obj_ops, cq_obj_ops, srq_obj_ops, qp_obj_ops, xrcd_obj_ops,
+	mw_obj_ops, dm_obj_ops, pd_obj_ops, channel_obj_ops, ah_obj_ops;
+extern const struct obj_ops *const obj_ops[OBJ_NUM_KINDS]; /* session.c; CM ids have none */
+/* 0, or -EBUSY: others use it. */
+int ctl_obj_destroy(struct obj *o);
 
 /* mr.c: enter an MR that has its pages and o.ses, and publish it; not freed when it fails. */
 int ctl_mr_add(struct ctl_call *c, struct mr *mr);
 
 /* A zeroed ring block of `size` bytes within the session's limit: at->seg, at->off, its address. */
 int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);
-void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t size);
+void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size);
 
-/* xrc.c: CREATE_QP of an XRC_RECV QP; DESTROY_QP of a session's handle of one. */
+/* xrc.c: CREATE_QP of an XRC_RECV QP; the end of a session's handle of one, as struct obj_ops has it. */
 int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 			struct ff_create_qp_resp *resp);
-int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user);
+void ctl_forget_xrc_recv(struct fast *f, struct qp *user);
 
 /* What qp_state.c and ah_attr_check() need to know of the port of a container's sessions. */
 struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c);

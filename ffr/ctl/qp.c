@@ -11,6 +11,7 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/dir/dir.h"
 #include "ffr/fast/mw.h"
+#include "ffr/fast/xrc.h"
 
 #define WINDOWS_STEP 1024u
 
@@ -184,7 +185,7 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	return 0;
 
 err_ring:
-	ctl_ring_free(c, &block, l.size);
+	ctl_ring_free(c->s, &block, l.size);
 err_free:
 	free(qp->wr);
 	free(qp);
@@ -272,33 +273,43 @@ static void windows_go(struct fast *f, struct qp *qp)
 int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
 		   struct ff_destroy_qp_resp *resp)
 {
-	struct fast *f = c->s->fast;
 	struct qp *qp = qp_handle_get(c->s, req->qp);
-	struct ff_ring_at at;
-	uint64_t size;
-	int err;
 
 	(void)resp;
-	if (!qp)
-		return -EINVAL;
-	if (qp->target)
-		return ctl_destroy_xrc_recv(c, qp);
-	fast_lock(f);
-	err = ctl_obj_take(c->s, &qp->o);
-	if (!err) {
-		windows_go(f, qp);
-		fast_qp_del(f, qp);
-		qp_hold(qp, -1);
+	return qp ? ctl_obj_destroy(&qp->o) : -EINVAL;
+}
+
+static void qp_forget(struct fast *f, struct obj *o)
+{
+	struct qp *qp = obj_of(o, qp);
+
+	if (qp->target) {
+		ctl_forget_xrc_recv(f, qp);
+		return;
 	}
-	fast_unlock(f);
-	if (err)
-		return err;
-	at = qp->sq_at;
-	size = (uint64_t)(qp->rq_depth ? qp->rq + (size_t)qp->rq_depth * qp->rq_stride :
-					 qp->sq + (size_t)qp->sq_depth * qp->sq_stride) -
-	       (uint64_t)qp->hdr;
-	ctl_ring_free(c, &at, size);
+	windows_go(f, qp);
+	fast_qp_del(f, qp);
+	qp_hold(qp, -1);
+}
+
+/* Bytes of its block. */
+static uint64_t qp_size(const struct qp *qp)
+{
+	const uint8_t *end = qp->rq_depth ? qp->rq + (size_t)qp->rq_depth * qp->rq_stride :
+					    qp->sq + (size_t)qp->sq_depth * qp->sq_stride;
+
+	return (uint64_t)(end - (uint8_t *)qp->hdr);
+}
+
+static void qp_free(struct obj *o)
+{
+	struct qp *qp = obj_of(o, qp);
+
+	if (qp->hdr) /* of an XRC_RECV QP there are none here */
+		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
+	xrc_target_free(qp->target);
 	free(qp->wr);
 	free(qp);
-	return 0;
 }
+
+const struct obj_ops qp_obj_ops = { .forget = qp_forget, .free = qp_free };

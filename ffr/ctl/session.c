@@ -22,7 +22,6 @@
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/ctl/sysfs.h"
-#include "ffr/fast/xrc.h"
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
@@ -160,71 +159,12 @@ err_free:
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* [lock] A handle of an XRC_RECV QP that others have, too, keeps nothing for object_free(). */
-static void qp_forget(struct fast *f, struct qp *qp)
-{
-	if (qp->target)
-		qp->target = xrc_user_del(f, qp);
-	else
-		fast_qp_del(f, qp);
-}
-
-/* [lock] Take the object away from everybody but its table. */
-static void object_forget(struct fast *f, struct obj *o)
-{
-	switch (o->kind) {
-	case OBJ_QP:
-		qp_forget(f, obj_of(o, qp));
-		break;
-	case OBJ_SRQ:
-		if (obj_of(o, srq)->xref)
-			xrc_srq_del(f, obj_of(o, srq));
-		break;
-	case OBJ_XRCD:
-		if (!xrcd_release(obj_of(o, xrcd_ref)->xrcd))
-			obj_of(o, xrcd_ref)->xrcd = NULL;
-		break;
-	case OBJ_MR:
-		fast_mr_del(f, obj_of(o, mr));
-		break;
-	case OBJ_MW:
-		fast_mw_del(f, obj_of(o, mw));
-		break;
-	case OBJ_CQ:
-		fast_cq_del(f, obj_of(o, cq));
-		break;
-	default:
-		break;
-	}
-}
-
-static void object_free(struct obj *o)
-{
-	switch (o->kind) {
-	case OBJ_MR:
-		ctl_mr_free(obj_of(o, mr));
-		return;
-	case OBJ_DM:
-		ctl_dm_free(obj_of(o, dm));
-		return;
-	case OBJ_CHANNEL:
-		close(obj_of(o, channel)->fd);
-		break;
-	case OBJ_PD:
-		import_pd_free(obj_of(o, pd));
-		return;
-	case OBJ_QP:
-		xrc_target_free(obj_of(o, qp)->target);
-		free(obj_of(o, qp)->wr);
-		break;
-	case OBJ_XRCD:
-		free(obj_of(o, xrcd_ref)->xrcd);
-		break;
-	default:
-		break;
-	}
-	free(o);
-}
+const struct obj_ops *const obj_ops[OBJ_NUM_KINDS] = {
+	[OBJ_PD] = &pd_obj_ops, [OBJ_MR] = &mr_obj_ops,	    [OBJ_CHANNEL] = &channel_obj_ops,
+	[OBJ_CQ] = &cq_obj_ops, [OBJ_SRQ] = &srq_obj_ops,   [OBJ_QP] = &qp_obj_ops,
+	[OBJ_AH] = &ah_obj_ops, [OBJ_XRCD] = &xrcd_obj_ops, [OBJ_MW] = &mw_obj_ops,
+	[OBJ_DM] = &dm_obj_ops,
+};
 
 /*
  * Fast code must let go of an object before its memory goes, so there are two rounds over the
@@ -246,12 +186,13 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 		if (!o)
 			continue;
 		gone[n++] = o;
-		object_forget(f, o);
 		ctl_obj_remove(s, o);
+		if (obj_ops[kind]->forget)
+			obj_ops[kind]->forget(f, o);
 	}
 	fast_unlock(f);
 	while (n)
-		object_free(gone[--n]);
+		obj_ops[kind]->free(gone[--n]);
 	return !t->used;
 }
 
@@ -267,7 +208,6 @@ void session_end_begin(struct session *s)
 		ctl->hooks->session_gone(ctl->orch, s->cont->id, s->id);
 		ctl->hooks->session_changed(ctl->orch);
 	}
-	import_session_end(s);
 }
 
 bool session_end_some(struct session *s, uint64_t until)

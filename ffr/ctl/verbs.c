@@ -45,23 +45,22 @@ void ctl_obj_remove(struct session *s, struct obj *o)
 	quota_return_obj(s->cont, o);
 }
 
-int ctl_obj_take(struct session *s, struct obj *o)
+int ctl_obj_destroy(struct obj *o)
 {
-	if (o->refs)
-		return -EBUSY;
-	ctl_obj_remove(s, o);
-	return 0;
-}
+	const struct obj_ops *ops = obj_ops[o->kind];
+	struct fast *f = o->ses->fast;
+	int err = -EBUSY;
 
-int ctl_obj_destroy(struct ctl_call *c, struct obj *o)
-{
-	int err;
-
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, o);
-	fast_unlock(c->s->fast);
+	fast_lock(f);
+	if (!o->refs) {
+		ctl_obj_remove(o->ses, o);
+		if (ops->forget)
+			ops->forget(f, o);
+		err = 0;
+	}
+	fast_unlock(f);
 	if (!err)
-		free(o);
+		ops->free(o);
 	return err;
 }
 
@@ -78,9 +77,9 @@ int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uin
 	return err;
 }
 
-void ctl_ring_free(struct ctl_call *c, const struct ff_ring_at *at, uint64_t size)
+void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size)
 {
-	ring_free(c->s, at->seg, at->off, (uint32_t)size);
+	ring_free(s, at->seg, at->off, (uint32_t)size);
 }
 
 struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c)
@@ -289,19 +288,11 @@ int ctl_dealloc_pd(struct ctl_call *c, const struct ff_dealloc_pd_req *req,
 		   struct ff_dealloc_pd_resp *resp)
 {
 	struct pd *pd = pd_handle_get(c->s, req->pd);
-	int err;
 
 	(void)resp;
 	if (!pd || req->unimport > !!pd->of)
 		return -EINVAL;
-	if (pd->of)
-		return import_pd_dealloc(c, pd, req->unimport);
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, &pd->o);
-	fast_unlock(c->s->fast);
-	if (!err)
-		import_pd_free(pd);
-	return err;
+	return pd->of ? import_pd_dealloc(c, pd, req->unimport) : ctl_obj_destroy(&pd->o);
 }
 
 /* ---- completion channels ------------------------------------------------------------------- */
@@ -340,7 +331,6 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 			struct ff_destroy_channel_resp *resp)
 {
 	struct channel *ch = channel_get(c->s, req->channel);
-	int fd, err;
 
 	(void)resp;
 	if (!ch)
@@ -350,12 +340,16 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 	if (!c->ctl->cm_ops->channel_gone(
 		    ch, CHANNEL_IDS)) /* others have their turn before the next part */
 		return -EAGAIN;
-	fd = ch->fd;
-	err = ctl_obj_destroy(c, &ch->o);
-	if (!err)
-		close(fd);
-	return err;
+	return ctl_obj_destroy(&ch->o);
 }
+
+static void channel_free(struct obj *o)
+{
+	close(obj_of(o, channel)->fd);
+	free(o);
+}
+
+const struct obj_ops channel_obj_ops = { .free = channel_free };
 
 /* ---- AHs ----------------------------------------------------------------------------------- */
 
@@ -397,17 +391,20 @@ int ctl_destroy_ah(struct ctl_call *c, const struct ff_destroy_ah_req *req,
 		   struct ff_destroy_ah_resp *resp)
 {
 	struct ah *ah = ah_get(c->s, req->ah);
-	int err;
 
 	(void)resp;
-	if (!ah)
-		return -EINVAL;
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, &ah->o);
-	if (!err)
-		ah->pd->o.refs--;
-	fast_unlock(c->s->fast);
-	if (!err)
-		free(ah);
-	return err;
+	return ah ? ctl_obj_destroy(&ah->o) : -EINVAL;
 }
+
+static void ah_forget(struct fast *f, struct obj *o)
+{
+	(void)f;
+	obj_of(o, ah)->pd->o.refs--;
+}
+
+static void ah_free(struct obj *o)
+{
+	free(o);
+}
+
+const struct obj_ops ah_obj_ops = { .forget = ah_forget, .free = ah_free };

@@ -68,24 +68,28 @@ int ctl_close_xrcd(struct ctl_call *c, const struct ff_close_xrcd_req *req,
 		   struct ff_close_xrcd_resp *resp)
 {
 	struct xrcd_ref *ref = xrcd_get(c->s, req->xrcd);
-	bool last = false;
-	int err;
 
 	(void)resp;
-	if (!ref)
-		return -EINVAL;
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, &ref->o);
-	if (!err)
-		last = xrcd_release(ref->xrcd);
-	fast_unlock(c->s->fast);
-	if (err)
-		return err;
-	if (last)
-		free(ref->xrcd);
-	free(ref);
-	return 0;
+	return ref ? ctl_obj_destroy(&ref->o) : -EINVAL;
 }
+
+/* The domain stays, if others have it, too. */
+static void xrcd_forget(struct fast *f, struct obj *o)
+{
+	struct xrcd_ref *ref = obj_of(o, xrcd_ref);
+
+	(void)f;
+	if (!xrcd_release(ref->xrcd))
+		ref->xrcd = NULL;
+}
+
+static void xrcd_free(struct obj *o)
+{
+	free(obj_of(o, xrcd_ref)->xrcd);
+	free(o);
+}
+
+const struct obj_ops xrcd_obj_ops = { .forget = xrcd_forget, .free = xrcd_free };
 
 /* ---- handles of XRC_RECV QPs ----------------------------------------------------------------- */
 
@@ -171,21 +175,9 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 	return err;
 }
 
-int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user)
+/* The QP stays, if others have a handle of it, too; if not, user->target is to be freed. */
+void ctl_forget_xrc_recv(struct fast *f, struct qp *user)
 {
-	struct qp *gone = NULL;
-	int err;
-
-	fast_lock(c->s->fast);
-	err = ctl_obj_take(c->s, &user->o);
-	if (!err) {
-		gone = xrc_user_del(c->s->fast, user);
-		user->xref->o.refs--;
-	}
-	fast_unlock(c->s->fast);
-	if (err)
-		return err;
-	xrc_target_free(gone);
-	free(user);
-	return 0;
+	user->target = xrc_user_del(f, user);
+	user->xref->o.refs--;
 }
