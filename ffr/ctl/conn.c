@@ -207,7 +207,7 @@ void ctl_charge(struct container *c, uint64_t from)
 {
 	uint64_t ns = cpu_of_thread() - from;
 
-	c->ctl_cpu_ns += ns;
+	c->cpu.ctl_ns += ns;
 	if (cpu_limited(c))
 		cpu_charge(c, uv_hrtime(), ns);
 }

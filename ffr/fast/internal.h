@@ -93,8 +93,8 @@ void turns_park(struct fast *f, struct container *c);
 void turns_unpark(struct fast *f, struct container *c);
 #define FOREACH_ACTIVE_QP(f, k, c, qp)                                                             \
 	for ((k) = 0; (k) < TURN_NUM; (k)++)                                                       \
-		TAILQ_FOREACH(c, &(f)->turns[k], turn)                                             \
-			TAILQ_FOREACH(qp, &(c)->active_qps, active)
+		TAILQ_FOREACH(c, &(f)->turns[k], turns.entry)                                      \
+			TAILQ_FOREACH(qp, &(c)->turns.active, active)
 
 /* rate.c: a container that comes or goes; all are gone, tenants with limits may be left */
 int rate_container_add(struct fast *first, struct container *c); /* 0 or -ENOMEM */

@@ -67,7 +67,7 @@ void ses_activate(struct fast *f, struct session *s)
 	if (s->is_active || s->closing)
 		return;
 	atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
-	if (s->cont->parked)
+	if (s->cont->cpu.parked)
 		return;
 	s->is_active = true;
 	s->last_post = f->now;
@@ -170,11 +170,11 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 /* How many more of the container's are looked at in this turn. */
 static uint32_t *news_left(struct fast *f, struct container *c)
 {
-	if (c->news_turn != f->turn) {
-		c->news_turn = f->turn;
-		c->news_left = TURN_NEWS;
+	if (c->news.turn != f->turn) {
+		c->news.turn = f->turn;
+		c->news.left = TURN_NEWS;
 	}
-	return &c->news_left;
+	return &c->news.left;
 }
 
 /* The QPs of a summary word that was not 0. What there is no time for is written back. */
@@ -241,7 +241,7 @@ static uint32_t scan_dirty(struct fast *f, struct session *s)
 /* Is there no time for more of the container's in this turn? */
 static bool news_over(const struct fast *f, const struct container *c)
 {
-	return c->news_turn == f->turn && !c->news_left;
+	return c->news.turn == f->turn && !c->news.left;
 }
 
 /* Another session of its container comes first in the next turn if this one took all of the time. */
@@ -379,7 +379,7 @@ int fast_container_add(struct fast *first, struct container *c)
 
 	if (err)
 		return err;
-	TAILQ_INIT(&c->active_qps);
+	TAILQ_INIT(&c->turns.active);
 	LIST_INSERT_HEAD(&first->containers, c, entry);
 	sched_choose(c->fast);
 	for (uint32_t i = 0; first->be->ops->container_come && i < first->num_threads; i++)
@@ -395,8 +395,8 @@ void fast_container_del(struct fast *first, struct container *c)
 	cpu_forget(c);
 	pvm_container_del(c);
 	threads_forget(first, c);
-	c->near = NULL;
-	c->near_first = c->at_first = false;
+	c->place.near = NULL;
+	c->place.near_first = c->place.at_first = false;
 	sched_choose(f);
 	f->be->ops->container_gone(f->be, c);
 	rate_container_del(c);
@@ -439,7 +439,7 @@ void fast_session_del(struct fast *f, struct session *s)
 		SLIST_REMOVE(&f->touched, s, session, touched);
 	s->is_touched = false;
 	if (LIST_EMPTY(&s->cont->sessions))
-		s->cont->at_first = s->cont->near_first = false;
+		s->cont->place.at_first = s->cont->place.near_first = false;
 	pvm_session_del(f, s);
 }
 

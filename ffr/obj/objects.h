@@ -119,14 +119,58 @@ struct tenant {
 	struct cpu_meter cpu;
 };
 
+/*
+ * What is kept in a container for the file that is named, which has the rules; cont_cpu, cont_rate and
+ * cont_quota are in cpu.h, rate.h and quota.h. [lock] but where it says [ctl].
+ */
+
+/* fast/loop.c: QPs and SRQs that it says have news, which one turn looks at */
+struct cont_news {
+	uint64_t turn; /* fast->turn that `left` is of */
+	uint32_t left;
+};
+
+/* fast/turns.c: its QPs with work, and its share of the thread's turns */
+struct cont_turns {
+	TAILQ_HEAD(qp_list, qp) active;
+	TAILQ_ENTRY(container) entry; /* fast->turns, while there are any */
+	uint32_t num_active;
+	uint8_t kind;	/* enum turn, while there are any */
+	uint32_t round; /* fast->round that `credit` is of */
+	int64_t credit; /* bytes that it may move in this round */
+	uint64_t load;	/* what it has cost its thread so far */
+};
+
+/* fast/threads.c: on which thread it has to be */
+struct cont_place {
+	bool hold;		/* it is about to move: none of its QPs is served */
+	bool at_first;		/* it has to stay on the first thread */
+	bool near_first;	/* it waits to be there */
+	struct container *near; /* ... or on the thread of that one; NULL: it does not */
+	/* [ctl] */
+	uint64_t load_seen;	 /* of turns.load, when fast_balance() last looked */
+	uint64_t load_rate;	 /* so much in the time before */
+	struct container *group; /* while it looks for groups */
+};
+
+/* fast/mw.c: its windows that were bound or unbound */
+struct cont_mw {
+	TAILQ_HEAD(mw_list, mw) changed;
+	TAILQ_ENTRY(container) entry; /* fast->mw_turns, while there are any */
+};
+
+/* fast/trace.c, [ctl] */
+struct cont_trace {
+	bool on;
+	uint32_t qp_num; /* only that QP; 0: all */
+};
+
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
-	LIST_HEAD(, xrcd) xrcds;	    /* XRC domains that its sessions have open */
-	struct key_table keys;		    /* lkeys and rkeys of MRs: struct mr */
-	struct key_table windows;	    /* the upper 24 bits of windows' rkeys: struct mw */
-	TAILQ_HEAD(mw_list, mw) mw_changed; /* mw.c */
-	TAILQ_ENTRY(container) mw_turn;	    /* fast->mw_turns, while there are any */
+	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
+	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
+	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
 	struct tenant *of;		       /* its tenant, while it is on fast->containers */
@@ -135,50 +179,27 @@ struct container {
 	uint16_t lid;
 	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
-	struct ffo_limits limits; /* in force: the orchestrator's, and the host's defaults */
+	bool dying;		  /* removed from the host; sessions are being closed */
 	bool limited;		  /* one of its meters, or of its tenant's, may close */
-	bool meters_set;	  /* one of its own */
-	struct rate_meter meter[RATE_DIRS];
-	struct rate_share share[RATE_DIRS]; /* of the tenant's */
-	uint64_t news_turn;		    /* fast->turn that news_left is of; fast/loop.c */
-	uint32_t news_left;
-	TAILQ_HEAD(qp_list, qp) active_qps;
-	TAILQ_ENTRY(container) turn;   /* fast->turns, while it has any */
-	uint32_t num_active;	       /* QPs on active_qps */
-	uint8_t kind;		       /* enum turn, while it has any */
-	uint32_t round;		       /* fast->round that `credit` is of */
-	int64_t credit;		       /* bytes that it may move in this round */
-	SLIST_ENTRY(container) served; /* fast->served, while is_served; fast/cpu.c */
-	bool is_served;
-	uint64_t turns_ns; /* in which it was served, and how often it woke the thread, */
-	uint32_t wakes;	   /* since cpu_settle() */
-	bool parked;	   /* not served until `unpark`: it has reached max_cpu */
-	struct cpu_meter cpu;
-	uint64_t ctl_cpu_ns; /* [ctl] CPU time of the control thread */
-	uint64_t parked_at;  /* ns */
-	struct timer unpark;
-	bool dying;		      /* removed from the host; sessions are being closed */
-	struct fast *fast;	      /* the thread that serves it; fast/threads.c */
-	struct container *near;	      /* it waits to be on the thread of that one */
-	bool near_first;	      /* ... of the first thread */
-	bool at_first;		      /* it has to stay there */
-	bool hold;		      /* it is about to move: none of its QPs is served */
-	uint64_t load;		      /* what it has cost its thread; fast/turns.c */
-	uint64_t load_seen;	      /* [ctl] of that, when fast_balance() last looked */
-	uint64_t load_rate;	      /* [ctl] so much in the time before */
-	struct container *group;      /* [ctl] fast/threads.c, while it looks for groups */
-	struct ff_stats stats;	      /* sums of closed sessions; see stats.c */
-	struct lat lat;		      /* likewise */
-	uint32_t num_mcast;	      /* attachments of its QPs to multicast groups */
-	bool traced;		      /* [ctl] trace.h */
-	uint32_t trace_qp;	      /* [ctl] only the QP with that number; 0: all */
-	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
-	struct quota_use use;	      /* [ctl] */
-	struct quota_refusal refusal; /* [ctl] */
-	struct log_limit log;	      /* [ctl] of what its clients cause */
-	void *ctl;		      /* [ctl] listening socket and paths */
-	struct pvm_queue *pvm;	      /* pvm.c; NULL until there is a session */
-	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
+	struct ffo_limits limits; /* in force: the orchestrator's, and the host's defaults */
+	struct fast *fast;	  /* the thread that serves it; fast/threads.c */
+	struct cont_news news;
+	struct cont_turns turns;
+	struct cont_place place;
+	struct cont_cpu cpu;
+	struct cont_rate rate;
+	struct cont_mw mw;
+	uint32_t num_mcast;    /* attachments of its QPs to multicast groups */
+	struct pvm_queue *pvm; /* pvm.c; NULL until there is a session */
+	struct ff_stats stats; /* sums of closed sessions; see stats.c */
+	struct lat lat;	       /* likewise */
+	/* [ctl] */
+	struct cont_quota quota;
+	struct cont_trace trace;
+	uint64_t dm_bytes;    /* device memory that its sessions have */
+	struct log_limit log; /* of what its clients cause */
+	void *ctl;	      /* listening socket and paths */
+	struct cm_cont *cm;   /* ports of its CM ids, NULL while it has none */
 };
 
 LIST_HEAD(container_list,
@@ -335,7 +356,7 @@ struct mw {
 	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
 	LIST_ENTRY(mw) of_qp;  /* qp->windows */
 	/* orch/map.c publishes it, some time after it was bound or unbound */
-	TAILQ_ENTRY(mw) changed; /* container->mw_changed while is_changed */
+	TAILQ_ENTRY(mw) changed; /* container->mw.changed while is_changed */
 	bool is_changed;
 	uint32_t published; /* the rkey that was, 0: none */
 };
@@ -492,7 +513,7 @@ struct qp {
 	uint8_t peer_type;	   /* of a QP that it can be connected to */
 	bool sig_all;
 	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
-	bool is_active;	    /* on its container's active_qps */
+	bool is_active;	    /* on its container's turns.active */
 	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
 	bool draining;	    /* SQD: event owed when nothing is under way */

@@ -73,7 +73,7 @@ void stats_of_container(const struct container *c, struct ff_stats *st, struct l
 	const struct session *s;
 
 	stats_add(st, &c->stats);
-	st->cpu_ns += c->ctl_cpu_ns;
+	st->cpu_ns += c->cpu.ctl_ns;
 	if (lat)
 		lat_add(lat, &c->lat);
 	LIST_FOREACH(s, &c->sessions, entry) {

@@ -63,7 +63,7 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->gid[0].raw[15] = (uint8_t)(i + 1);
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
-		TAILQ_INIT(&c->mw_changed);
+		TAILQ_INIT(&c->mw.changed);
 		if (fast_container_add(r->f, c))
 			abort();
 		dir_container_added(r->f, c);
