@@ -49,13 +49,13 @@ void cpu_served(struct fast *f, struct container *c, uint64_t ns)
 /* Out of epoll: each write to a descriptor that is in it takes its lock, whether anybody is told or not. */
 static void set_deaf(struct session *s, bool deaf)
 {
-	if (s->deaf == deaf)
+	if (s->bells.deaf == deaf)
 		return;
 	if (deaf)
 		epoll_ctl(s->fast->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
 	else if (fast_bell_add(s->fast, s))
 		s->fast->first->session_bad(s, "its bell cannot be watched");
-	s->deaf = deaf;
+	s->bells.deaf = deaf;
 }
 
 void cpu_unpark(struct container *c)

@@ -51,7 +51,7 @@ static void arm_qp(struct qp *qp, uint32_t coal)
 /* How many postings may wait for the announced one: no more than the ring holds besides it. */
 static uint32_t qp_coal(const struct qp *qp)
 {
-	uint32_t coal = qp->state == IBV_QPS_RTS ? qp->o.ses->coal : 0;
+	uint32_t coal = qp->state == IBV_QPS_RTS ? qp->o.ses->sched.coal : 0;
 
 	return coal < qp->sq_depth ? coal : qp->sq_depth - 1;
 }
@@ -64,23 +64,23 @@ static void disarm_qp(struct qp *qp)
 
 void ses_activate(struct fast *f, struct session *s)
 {
-	if (s->is_active || s->closing)
+	if (s->bells.is_active || s->closing)
 		return;
 	atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
 	if (s->cont->cpu.parked)
 		return;
-	s->is_active = true;
+	s->bells.is_active = true;
 	s->last_post = f->now;
-	TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
+	TAILQ_INSERT_TAIL(&f->active_sessions, s, bells.entry);
 }
 
 void ses_deactivate(struct fast *f, struct session *s)
 {
-	if (s->is_active)
-		TAILQ_REMOVE(&f->active_sessions, s, active);
-	s->is_active = false;
+	if (s->bells.is_active)
+		TAILQ_REMOVE(&f->active_sessions, s, bells.entry);
+	s->bells.is_active = false;
 	/* the tick that serves what is coalesced is for active sessions */
-	s->coal = s->burst = s->at_once = 0;
+	s->sched.coal = s->sched.burst = s->sched.at_once = 0;
 }
 
 void fast_qp_activate(struct fast *f, struct qp *qp)
@@ -138,8 +138,9 @@ static bool ses_dirty(const struct session *s)
 	for (unsigned w = 0; w < ARRAY_SIZE(s->hdr->dirty_sum); w++)
 		if (atomic_load_explicit(&s->hdr->dirty_sum[w], memory_order_relaxed))
 			return true;
-	return s->srqs_left ||
-	       atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) != s->srq_kick_seen;
+	return s->bells.srqs_left ||
+	       atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) !=
+		       s->bells.srq_kick_seen;
 }
 
 static void ses_rest(struct fast *f, struct session *s)
@@ -206,8 +207,8 @@ static void scan_srqs(struct fast *f, struct session *s)
 	struct obj_table *t = &s->tab[OBJ_SRQ];
 	uint32_t *left = news_left(f, s->cont);
 
-	for (; s->srqs_left && *left; s->srqs_left--, s->srq_at++) {
-		struct obj *o = t->slot[s->srq_at % t->size];
+	for (; s->bells.srqs_left && *left; s->bells.srqs_left--, s->bells.srq_at++) {
+		struct obj *o = t->slot[s->bells.srq_at % t->size];
 
 		if (!o)
 			continue;
@@ -226,12 +227,12 @@ static uint32_t scan_dirty(struct fast *f, struct session *s)
 		if (atomic_load_explicit(&h->dirty_sum[w], memory_order_relaxed))
 			n += scan_word(f, s, w);
 	kick = atomic_load_explicit(&h->srq_kick, memory_order_acquire);
-	if (kick != s->srq_kick_seen) {
-		s->srq_kick_seen = kick;
-		s->srqs_left = s->tab[OBJ_SRQ].size;
+	if (kick != s->bells.srq_kick_seen) {
+		s->bells.srq_kick_seen = kick;
+		s->bells.srqs_left = s->tab[OBJ_SRQ].size;
 		n++;
 	}
-	if (s->srqs_left) {
+	if (s->bells.srqs_left) {
 		scan_srqs(f, s);
 		n++;
 	}
@@ -250,9 +251,9 @@ static uint32_t scan_session(struct fast *f, struct session *s)
 	bool was_over = news_over(f, s->cont);
 	uint32_t n = scan_dirty(f, s);
 
-	if (!was_over && news_over(f, s->cont) && s->is_active) {
-		TAILQ_REMOVE(&f->active_sessions, s, active);
-		TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
+	if (!was_over && news_over(f, s->cont) && s->bells.is_active) {
+		TAILQ_REMOVE(&f->active_sessions, s, bells.entry);
+		TAILQ_INSERT_TAIL(&f->active_sessions, s, bells.entry);
 	}
 	return n;
 }
@@ -268,7 +269,7 @@ uint32_t fast_turn(struct fast *f)
 
 	if (f->be->ops->poll)
 		work += f->be->ops->poll(f->be);
-	TAILQ_FOREACH_SAFE(s, &f->active_sessions, active, next) {
+	TAILQ_FOREACH_SAFE(s, &f->active_sessions, bells.entry, next) {
 		uint32_t n = scan_session(f, s);
 
 		work += n;
@@ -327,7 +328,7 @@ bool fast_arm_all(struct fast *f)
 		arm_qp(qp, coal);
 		f->coalesces |= coal > 0;
 	}
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -337,7 +338,7 @@ bool fast_arm_all(struct fast *f)
 					       qp_sqe_ready(qp, qp->sq_head + qp_coal(qp)))
 			idle = false;
 	}
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		if (ses_dirty(s))
 			idle = false;
 	return idle;
@@ -357,7 +358,7 @@ void fast_disarm_all(struct fast *f)
 
 	FOREACH_ACTIVE_QP(f, k, c, qp)
 		disarm_qp(qp);
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		if (atomic_load_explicit(&s->hdr->need_wakeup, memory_order_relaxed))
 			atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
 }
@@ -414,8 +415,8 @@ int fast_session_add(struct fast *f, struct session *s)
 	int err;
 
 	s->fast = f;
-	s->node = f->conf.node;
-	s->cpu = 0xffff;
+	s->mem.node = f->conf.node;
+	s->sched.cpu = 0xffff;
 	atomic_store(&s->hdr->need_wakeup, 1);
 	atomic_store(&s->hdr->yield_polls, f->conf.yield_polls);
 	err = fast_bell_add(f, s);
@@ -435,9 +436,9 @@ void fast_session_del(struct fast *f, struct session *s)
 	if (s->cont->mode == FF_MODE_SPIN)
 		f->num_spin--;
 	ses_deactivate(f, s);
-	if (s->is_touched)
-		SLIST_REMOVE(&f->touched, s, session, touched);
-	s->is_touched = false;
+	if (s->sched.is_touched)
+		SLIST_REMOVE(&f->touched, s, session, sched.entry);
+	s->sched.is_touched = false;
 	if (LIST_EMPTY(&s->cont->sessions))
 		s->cont->place.at_first = s->cont->place.near_first = false;
 	pvm_session_del(f, s);

@@ -81,7 +81,7 @@ static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 	struct send_wr *wr = qp->wr;
 	struct session *s = qp->o.ses;
 
-	s->cpu = shm_read(&e->cpu);
+	s->sched.cpu = shm_read(&e->cpu);
 	wr->opcode = shm_read(&e->opcode);
 	wr->flags = shm_read(&e->flags);
 	wr->num_sge = shm_read(&e->num_sge);
@@ -189,7 +189,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		qp->sq_head++;
 		qp->busy = true;
 		n++;
-		s->turn_posts++;
+		s->sched.turn_posts++;
 		if (why) {
 			if (why != FF_VERR_MSG_SIZE)
 				qp->stats.bad_wqes++;

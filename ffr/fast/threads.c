@@ -174,14 +174,14 @@ static void session_move(struct fast *from, struct fast *to, struct session *s)
 	struct obj_table *t = &s->tab[OBJ_CQ];
 
 	s->fast = to;
-	s->node = to->conf.node;
-	if (s->is_active) {
-		TAILQ_REMOVE(&from->active_sessions, s, active);
-		TAILQ_INSERT_TAIL(&to->active_sessions, s, active);
+	s->mem.node = to->conf.node;
+	if (s->bells.is_active) {
+		TAILQ_REMOVE(&from->active_sessions, s, bells.entry);
+		TAILQ_INSERT_TAIL(&to->active_sessions, s, bells.entry);
 	}
-	if (s->is_touched)
-		SLIST_REMOVE(&from->touched, s, session, touched);
-	s->is_touched = false;
+	if (s->sched.is_touched)
+		SLIST_REMOVE(&from->touched, s, session, sched.entry);
+	s->sched.is_touched = false;
 	if (s->cont->mode == FF_MODE_SPIN) {
 		from->num_spin--;
 		to->num_spin++;

@@ -231,59 +231,84 @@ struct seg {
 
 /* ---- session ---------------------------------------------------------------------------------- */
 
-struct session {
-	LIST_ENTRY(session) entry;   /* container->sessions */
-	TAILQ_ENTRY(session) active; /* fast->active_sessions while is_active */
-	struct container *cont;
-	struct fast *fast;
-	int node; /* [ctl] NUMA node of that thread, -1: any; its segments come from there */
-	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
-	struct obj_table tab[OBJ_NUM_KINDS];
+/* What is kept in a session, as in a container, for the file or room that is named. */
+
+/* fast/loop.c: how the runner hears of its postings */
+struct ses_bells {
+	TAILQ_ENTRY(session) entry; /* fast->active_sessions, while is_active */
+	bool is_active;		    /* its dirty set is looked at in every turn */
+	bool deaf; /* fast/cpu.c: its bell is not listened to, since the container is parked */
+	uint32_t srq_kick_seen;
+	/* slots of the SRQs' table that are to be looked at, from there on */
+	uint32_t srq_at, srqs_left;
+};
+
+/* fast/sched.c: who posts where */
+struct ses_sched {
+	SLIST_ENTRY(session) entry; /* fast->touched, while is_touched */
+	bool is_touched, turn_data; /* in this turn: listed; data was delivered to it */
+	bool turn_note;		    /* ... or a message without data */
+	bool owed, dialog;	    /* got data since its last posting; answered such data */
+	uint16_t cpu;		    /* CPU of the last posting, 0xffff: none yet */
+	uint32_t turn_posts;	    /* WRs taken in this turn */
+	uint32_t burst;		    /* WRs taken since the runner last slept */
+	uint32_t at_once;	    /* ... at most in one turn */
+	uint32_t coal;		    /* postings that one bell is to announce, less one */
+	uint64_t busy_told;	    /* ns: when hdr->busy was last written */
+	uint64_t own_at;	    /* ns: when data of its own WRs last came to it */
+	uint64_t coal_from;	    /* ns: no coalescing before ... */
+	uint64_t coal_pause;	    /* ns: ... for so long */
+};
+
+/* mem/: its segments, and what is known of its process's memory. [ctl] */
+struct ses_mem {
 	struct seg *segs; /* [num_segs] */
 	uint32_t num_segs;
-	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
+	uint32_t num_foreign; /* mappings of its files (shadow.c) */
+	int node;	      /* NUMA node of its thread, -1: any; its segments come from there */
+	int maps_fd;	      /* the client's /proc/self/maps; -1: the kernel cannot be asked */
+	uint32_t keeper_id;   /* keeper/keeper.h */
+	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
+	struct mem *later;    /* shadow.h; NULL: all is done at once */
+	TAILQ_ENTRY(session) populate; /* populate.c, while populating */
+	bool populating;
+};
+
+/* ctl/import.c, [ctl] */
+struct ses_import {
+	uint8_t token[FF_TOKEN_SZ]; /* who has it may import from this session */
+	uint32_t of;		    /* id of the session that it imports from, 0: none */
+	LIST_HEAD(, pd) pds;	    /* handles of imported PDs, also those given back */
+};
+
+/* ctl/session.c, [ctl]: how far its end has come */
+struct ses_end {
+	uint32_t step, at;
+};
+
+struct session {
+	LIST_ENTRY(session) entry; /* container->sessions */
+	struct container *cont;
+	struct fast *fast;
+	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
+	uint64_t last_post;	/* ns */
+	struct ses_bells bells;
+	struct ses_sched sched;
+	struct obj_table tab[OBJ_NUM_KINDS];
 	uint32_t id;
-	pid_t pid;	    /* as the router sees it; from SO_PEERCRED */
-	uint32_t keeper_id; /* [ctl] keeper/keeper.h */
-	int maps_fd;	    /* [ctl] the client's /proc/self/maps; -1: the kernel cannot be asked */
+	pid_t pid; /* as the router sees it; from SO_PEERCRED */
 	char comm[16];
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */
-	bool is_active, closing;
-	bool deaf;	       /* its bell is not listened to: the container is parked */
-	_Atomic bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
-	uint32_t srq_kick_seen;
-	uint32_t srq_at,
-		srqs_left; /* slots of the SRQs' table that are to be looked at, from there on */
-
-	/* fast/sched.c's view of who posts where */
-	uint64_t busy_told;	      /* when hdr->busy was last written */
-	SLIST_ENTRY(session) touched; /* on fast->touched while is_touched */
-	uint64_t last_post;	      /* ns */
-	uint32_t turn_posts;	      /* WRs taken in this turn */
-	uint32_t burst;		      /* WRs taken since the runner last slept */
-	uint32_t at_once;	      /* ... at most in one turn */
-	uint32_t coal;		      /* postings that one bell is to announce, less one */
-	uint64_t own_at;	      /* ns: when data of its own WRs last came to it */
-	uint64_t coal_from;	      /* ns: no coalescing before ... */
-	uint64_t coal_pause;	      /* ... for so long */
-	uint16_t cpu;		      /* CPU of the last posting, 0xffff: none yet */
-	bool is_touched, turn_data;   /* in this turn: listed; data was delivered to it */
-	bool turn_note;		      /* ... or a message without data */
-	bool owed, dialog;	      /* got data since its last posting; answered such data */
-
-	struct pvm_client *pvm;	       /* pvm.c: its memory */
-	struct mem *mem;	       /* [ctl] mem/shadow.h; NULL: all is done at once */
-	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
-	struct lat lat;		       /* sums of closed QPs */
-	struct ctl_conn *conn;	       /* [ctl] */
-	TAILQ_ENTRY(session) populate; /* [ctl] populate.c, while populating */
-	bool populating;	       /* [ctl] */
-	uint32_t end_step, end_at;     /* [ctl] how far its end has come; session.c */
-	/* [ctl] who has `token` may import from this session; ctl/import.c */
-	uint8_t token[FF_TOKEN_SZ];
-	uint32_t import_of;	 /* id of the session that it imports from, 0: none */
-	LIST_HEAD(, pd) imports; /* handles of imported PDs, also those given back */
+	bool closing;
+	struct pvm_client *pvm; /* pvm.c: its memory */
+	struct ff_stats stats;	/* what is of no QP, and sums of closed ones; see stats.h */
+	struct lat lat;		/* sums of closed QPs */
+	struct ses_mem mem;
+	/* [ctl] */
+	struct ctl_conn *conn;
+	struct ses_import import;
+	struct ses_end end;
 };
 
 /* ---- the objects -------------------------------------------------------------------------------- */
@@ -292,7 +317,7 @@ struct pd {
 	struct obj o;
 	/* [ctl] ctl/import.c */
 	struct pd *of;		     /* imported: the PD that this handle stands for */
-	LIST_ENTRY(pd) same_session; /* imported: session->imports */
+	LIST_ENTRY(pd) same_session; /* imported: session->import.pds */
 	uint32_t num_imports;	     /* sessions that keep it */
 	bool is_gone;		     /* in no table: to be freed with the last of them */
 };

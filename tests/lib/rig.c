@@ -101,7 +101,7 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->s.cont = &r->cont[container];
 	s->s.pid = getpid();
 	s->s.hdr = shared(sizeof(*s->s.hdr));
-	s->s.maps_fd = -1;
+	s->s.mem.maps_fd = -1;
 	hello_memory(memory);
 	must(pvm_session_add(&s->s, memory[0], memory[1]));
 	close(memory[0]);

@@ -275,7 +275,7 @@ static void bells_are_not_heard(void **state)
 	(void)state;
 	limit(0, 100);
 	rig_advance(&r, 10 * NS_PER_MS);
-	assert_false(ses[0]->s.is_active);
+	assert_false(ses[0]->s.bells.is_active);
 	work_for(0, 4 * BURST);
 	assert_true(post(0, 1)); /* it had asked for one */
 	ring(0);
@@ -317,7 +317,7 @@ static void what_goes_and_comes(void **state)
 	rig_session_free(&r, rig_session(&r, 0));
 	s = rig_session(&r, 0);
 	rig_advance(&r, 40 * BURST);
-	assert_true(s->s.is_active);
+	assert_true(s->s.bells.is_active);
 	assert_false(post(0, 1));
 	rig_run(&r);
 	assert_int_equal(fake_posted(), 1);

@@ -472,7 +472,7 @@ static void bells_are_heard(void **state)
 	n = epoll_wait(cont(0)->fast->epoll_fd, ev, 4, 0);
 	assert_true(n >= 1);
 	assert_int_equal(fast_bells(cont(0)->fast, ev, n), 1);
-	assert_true(p.s[0]->s.is_active);
+	assert_true(p.s[0]->s.bells.is_active);
 	n = epoll_wait(thread(!cont(0)->fast->index)->epoll_fd, ev, 4, 0);
 	for (int i = 0; i < n; i++)
 		assert_null(ev[i].data.ptr);
