@@ -163,8 +163,8 @@ err_free:
 /* [lock] A handle of an XRC_RECV QP that others have, too, keeps nothing for object_free(). */
 static void qp_forget(struct fast *f, struct qp *qp)
 {
-	if (qp->target)
-		qp->target = xrc_user_del(f, qp);
+	if (qp->xrc.target)
+		qp->xrc.target = xrc_user_del(f, qp);
 	else
 		fast_qp_del(f, qp);
 }
@@ -214,7 +214,7 @@ static void object_free(struct obj *o)
 		import_pd_free(obj_of(o, pd));
 		return;
 	case OBJ_QP:
-		xrc_target_free(obj_of(o, qp)->target);
+		xrc_target_free(obj_of(o, qp)->xrc.target);
 		free(obj_of(o, qp)->wr);
 		break;
 	case OBJ_XRCD:

@@ -96,7 +96,7 @@ static struct qp *user_new(struct xrcd_ref *ref)
 	if (user) {
 		user->type = IBV_QPT_XRC_RECV;
 		user->state = IBV_QPS_RESET;
-		user->xref = ref;
+		user->xrc.ref = ref;
 	}
 	return user;
 }
@@ -155,9 +155,9 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 		return -ENOMEM;
 	fast_lock(f);
 	t = xrc_target_find(f, ref->xrcd, req->qp_num);
-	err = !t			    ? -EINVAL :
-	      t->num_users >= XRC_USERS_MAX ? -ENOMEM :
-					      ctl_obj_insert(c->s, OBJ_QP, &user->o);
+	err = !t				? -EINVAL :
+	      t->xrc.num_users >= XRC_USERS_MAX ? -ENOMEM :
+						  ctl_obj_insert(c->s, OBJ_QP, &user->o);
 	if (!err) {
 		xrc_user_add(t, user);
 		ref->o.refs++;
@@ -180,7 +180,7 @@ int ctl_destroy_xrc_recv(struct ctl_call *c, struct qp *user)
 	err = ctl_obj_take(c->s, &user->o);
 	if (!err) {
 		gone = xrc_user_del(c->s->fast, user);
-		user->xref->o.refs--;
+		user->xrc.ref->o.refs--;
 	}
 	fast_unlock(c->s->fast);
 	if (err)

@@ -41,7 +41,7 @@ static inline void lat_settle(struct fast *f)
 
 static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
 {
-	return (struct ff_sqe *)(qp->sq + (size_t)(i & (qp->sq_depth - 1)) * qp->sq_stride);
+	return (struct ff_sqe *)(qp->sq.ring + (size_t)(i & (qp->sq.depth - 1)) * qp->sq.stride);
 }
 
 /* Is entry i of the SQ posted? */
@@ -59,7 +59,7 @@ static inline bool qp_is_idle(const struct qp *qp)
 /* Tell the client how far its SQ is. */
 static inline void qp_tell_done(struct qp *qp)
 {
-	uint64_t done = ff_done(qp->sq_head - qp->busy - qp->in_flight, qp->sq_cqes);
+	uint64_t done = ff_done(qp->sq.head - qp->busy - qp->in_flight, qp->sq.cqes);
 
 	if (done != atomic_load_explicit(&qp->hdr->sq_done, memory_order_relaxed))
 		/* release: the entries were read before the client writes to them again */

@@ -35,7 +35,7 @@
 /* Ask for a doorbell with the posting that is `coal` behind the next one. A fence must follow. */
 void fast_arm_qp(struct qp *qp, uint32_t coal)
 {
-	atomic_store_explicit(&qp->hdr->evt, qp->sq_head + coal, memory_order_relaxed);
+	atomic_store_explicit(&qp->hdr->evt, qp->sq.head + coal, memory_order_relaxed);
 	/* evt before need: the client reads need first */
 	atomic_store_explicit(&qp->hdr->need, 1, memory_order_release);
 }
@@ -53,7 +53,7 @@ static uint32_t qp_coal(const struct qp *qp)
 {
 	uint32_t coal = qp->state == IBV_QPS_RTS ? qp->o.ses->sched.coal : 0;
 
-	return coal < qp->sq_depth ? coal : qp->sq_depth - 1;
+	return coal < qp->sq.depth ? coal : qp->sq.depth - 1;
 }
 
 static void disarm_qp(struct qp *qp)
@@ -101,10 +101,10 @@ static bool qp_has_work(const struct qp *qp)
 {
 	switch (qp->state) {
 	case IBV_QPS_RTS:
-		return !qp->busy && qp_sqe_ready(qp, qp->sq_head);
+		return !qp->busy && qp_sqe_ready(qp, qp->sq.head);
 	case IBV_QPS_SQE:
 	case IBV_QPS_ERR:
-		return qp_sqe_ready(qp, qp->sq_head) || fast_rq_ready(qp);
+		return qp_sqe_ready(qp, qp->sq.head) || fast_rq_ready(qp);
 	default:
 		return false;
 	}
@@ -114,11 +114,11 @@ bool fast_rq_ready(const struct qp *qp)
 {
 	const struct ff_rqe *e;
 
-	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq_depth)
+	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq.depth)
 		return false;
-	e = (const struct ff_rqe *)(qp->rq +
-				    (size_t)(qp->rq_head & (qp->rq_depth - 1)) * qp->rq_stride);
-	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq_head);
+	e = (const struct ff_rqe *)(qp->rq.ring +
+				    (size_t)(qp->rq.head & (qp->rq.depth - 1)) * qp->rq.stride);
+	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq.head);
 }
 
 void fast_qp_rest(struct fast *f, struct qp *qp)
@@ -161,7 +161,7 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 	struct obj_table *t = &s->tab[OBJ_QP];
 	struct qp *qp = index < t->size ? obj_of(t->slot[index], qp) : NULL;
 
-	if (!qp || qp->target) /* an XRC_RECV QP has no queues */
+	if (!qp || qp->xrc.target) /* an XRC_RECV QP has no queues */
 		return;
 	/* also the hint that receives were posted for a waiting sender */
 	f->be->ops->recv_posted(f->be, qp, NULL);
@@ -335,7 +335,7 @@ bool fast_arm_all(struct fast *f)
 	FOREACH_ACTIVE_QP(f, k, c, qp) {
 		if (qp->busy		     ? qp->more :
 		    qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
-					       qp_sqe_ready(qp, qp->sq_head + qp_coal(qp)))
+					       qp_sqe_ready(qp, qp->sq.head + qp_coal(qp)))
 			idle = false;
 	}
 	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
@@ -346,7 +346,7 @@ bool fast_arm_all(struct fast *f)
 
 bool fast_was_coalesced(const struct qp *qp)
 {
-	return qp_coal(qp) && !qp->busy && qp_sqe_ready(qp, qp->sq_head);
+	return qp_coal(qp) && !qp->busy && qp_sqe_ready(qp, qp->sq.head);
 }
 
 void fast_disarm_all(struct fast *f)

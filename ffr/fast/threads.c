@@ -64,7 +64,7 @@ static void unite_xrc(struct container *c)
 	struct qp *t;
 
 	LIST_FOREACH(x, &c->xrcds, entry)
-		LIST_FOREACH(t, &x->targets, same_xrcd)
+		LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
 			if (ops->qp_peer)
 				unite(c, ops->qp_peer(t));
 }
@@ -203,7 +203,7 @@ static void qps_move(struct fast *from, struct fast *to, struct container *c)
 			if (s->tab[OBJ_QP].slot[i])
 				ops->qp_move(from->be, to->be, obj_of(s->tab[OBJ_QP].slot[i], qp));
 	LIST_FOREACH(x, &c->xrcds, entry)
-		LIST_FOREACH(t, &x->targets, same_xrcd)
+		LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
 			ops->qp_move(from->be, to->be, t);
 }
 

@@ -512,6 +512,33 @@ struct recv_wr {
 	struct ff_sge sge[FF_MAX_SGE];
 };
 
+/* The rings of a QP. fast/send.c and recv.c */
+struct qp_sq {
+	uint8_t *ring; /* shared */
+	uint32_t depth, stride;
+	uint32_t head; /* entries taken since creation */
+	uint32_t cqes; /* CQEs for it since creation or RESET */
+};
+struct qp_rq {
+	uint8_t *ring; /* shared */
+	uint32_t depth, stride;
+	uint32_t head; /* entries taken since creation */
+};
+
+/* XRC_RECV: fast/xrc.c tells what there is of it twice */
+struct qp_xrc {
+	/* a session's handle: */
+	struct xrcd_ref *ref; /* through which it holds the domain */
+	struct qp *target;    /* the QP that it stands for */
+	LIST_ENTRY(qp) same_target;
+	/* the QP itself: */
+	struct xrcd *xrcd;
+	LIST_ENTRY(qp) same_xrcd;
+	LIST_ENTRY(qp) same_srq;
+	uint32_t num_users;
+	LIST_HEAD(, qp) users; /* its handles */
+};
+
 /*
  * QP states; what each allows (IBTA 10.3.1):
  *	RESET	nothing is posted or sent
@@ -527,18 +554,16 @@ struct qp {
 	struct obj o;
 	/* ---- fast path first ---- */
 	struct ff_qp_hdr *hdr; /* shared */
-	uint8_t *sq, *rq;      /* shared */
-	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
-	uint32_t sq_head, rq_head; /* entries taken since creation */
-	uint32_t sq_cqes;	   /* CQEs for the SQ since creation or RESET */
-	uint32_t in_flight;	   /* WRs that the backend has taken a copy of: POST_SENT */
-	uint64_t user;		   /* for its CQEs; the client's */
-	uint8_t state;		   /* enum ibv_qp_state */
-	uint8_t type;		   /* enum ibv_qp_type */
-	uint8_t peer_type;	   /* of a QP that it can be connected to */
+	struct qp_sq sq;
+	struct qp_rq rq;
+	uint64_t user;	    /* for its CQEs; the client's */
+	uint32_t in_flight; /* WRs that the backend has taken a copy of: POST_SENT */
+	uint8_t state;	    /* enum ibv_qp_state */
+	uint8_t type;	    /* enum ibv_qp_type */
+	uint8_t peer_type;  /* of a QP that it can be connected to */
 	bool sig_all;
 	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
-	bool is_active;	    /* on its container's turns.active */
+	bool is_active;	    /* on its container's turns.active; fast/turns.c */
 	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
 	bool draining;	    /* SQD: event owed when nothing is under way */
@@ -547,9 +572,7 @@ struct qp {
 	uint64_t last_work; /* ns */
 	TAILQ_ENTRY(qp) active;
 	struct trace *trace; /* NULL: it is not traced */
-	struct lat *lat;     /* NULL: its times are not counted */
-	struct lat_due lat_due;
-	LIST_ENTRY(qp) lat_turn; /* fast->lat_due */
+	struct qp_lat lat;
 	struct ff_stats stats;
 	struct rate_wait wait; /* for a limit; not active then */
 	struct pd *pd;
@@ -564,15 +587,7 @@ struct qp {
 	uint64_t attr_set;		/* IBV_QP_* ever given since RESET */
 	struct ff_ring_at sq_at, rq_at; /* [ctl] */
 	LIST_HEAD(, mw) windows;	/* type 2, bound to it */
-	/* XRC_RECV: xrc.c tells what there is of it twice */
-	struct xrcd_ref *xref; /* a session's handle: through which it holds the domain */
-	struct qp *target;     /* ... and the QP that it stands for */
-	LIST_ENTRY(qp) same_target;
-	struct xrcd *xrcd; /* the QP itself */
-	LIST_ENTRY(qp) same_xrcd;
-	LIST_ENTRY(qp) same_srq;
-	uint32_t num_users;
-	LIST_HEAD(, qp) users; /* its handles */
+	struct qp_xrc xrc;
 };
 
 /* Requests are acknowledged, so that an error ends the connection. */
@@ -638,7 +653,7 @@ static inline struct qp *qp_get(struct session *s, uint32_t h)
 {
 	struct qp *qp = qp_handle_get(s, h);
 
-	return qp && qp->target ? qp->target : qp;
+	return qp && qp->xrc.target ? qp->xrc.target : qp;
 }
 static inline struct xrcd_ref *xrcd_get(struct session *s, uint32_t h)
 {

@@ -188,7 +188,7 @@ static struct takes takes(const struct obj *o)
 	case OBJ_QP:
 		qp = obj_of(o, qp);
 		return (struct takes){
-			2, { { QUOTA_QP, 1 }, { QUOTA_WR, (uint64_t)qp->sq_depth + qp->rq_depth } }
+			2, { { QUOTA_QP, 1 }, { QUOTA_WR, (uint64_t)qp->sq.depth + qp->rq.depth } }
 		};
 	case OBJ_SRQ:
 		return (struct takes){ 2,

@@ -205,7 +205,7 @@ static void soft_srq_destroy(struct backend *be, struct srq *srq)
 	struct remote_qp *rq;
 	struct qp *t;
 
-	LIST_FOREACH(t, &srq->targets, same_srq) {
+	LIST_FOREACH(t, &srq->targets, xrc.same_srq) {
 		responder_abort(t, be->f, false);
 		if (t->soft->rem)
 			response_recv_gone(be->f, t->soft->rem);
@@ -233,7 +233,7 @@ static void soft_container_gone(struct backend *be, struct container *c)
 		struct qp *t;
 
 		LIST_FOREACH(x, &o->xrcds, entry)
-			LIST_FOREACH(t, &x->targets, same_xrcd)
+			LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
 				forget_path(t, c);
 		LIST_FOREACH(s, &o->sessions, entry) {
 			struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];

@@ -189,7 +189,7 @@ static void coalescing_fits_the_ring(void **state)
 	up(&o);
 	o.s->s.sched.coal = 63;
 	fast_arm_all(o.r.f);
-	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq_depth - 1);
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq.depth - 1);
 	down(&o);
 }
 
@@ -221,7 +221,7 @@ static void qp_in_error_coalesces_nothing(void **state)
 	rig_state(&o.r, o.qp, IBV_QPS_ERR);
 	fast_arm_all(o.r.f);
 	assert_false(o.r.f->coalesces);
-	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq_head);
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq.head);
 	down(&o);
 }
 
