@@ -224,7 +224,7 @@ static void add_depths(struct target *a)
 			const struct qp *qp = obj_of(qps->slot[i], qp);
 			struct ff_depths d;
 
-			if (!qp || qp->target) /* an XRC_RECV QP's receives are its SRQ's */
+			if (!qp || qp->xrc.target) /* an XRC_RECV QP's receives are its SRQ's */
 				continue;
 			stats_depths(qp, &d);
 			a->depth[0] += d.sq;

@@ -57,7 +57,8 @@ static json_t *usage_json(const struct container *c)
 	json_t *j = json_object();
 
 	for (int q = 0; q < QUOTA_NUM; q++)
-		json_object_set_new(j, quota_name[q], json_integer((json_int_t)c->use.used[q]));
+		json_object_set_new(j, quota_name[q],
+				    json_integer((json_int_t)c->quota.use.used[q]));
 	return j;
 }
 

@@ -195,7 +195,7 @@ static void peer_json(json_t *j, const struct qp *qp)
 /* `entry` is the session's; the QP may be one that others have as well. */
 static json_t *qp_json(const struct session *s, const struct qp *entry, bool latency)
 {
-	const struct qp *qp = entry->target ? entry->target : entry;
+	const struct qp *qp = entry->xrc.target ? entry->xrc.target : entry;
 	struct ff_stats st = { 0 };
 	struct lat lat = { 0 };
 	struct ff_depths d;
@@ -210,8 +210,8 @@ static json_t *qp_json(const struct session *s, const struct qp *entry, bool lat
 		      (json_int_t)d.cq, "counters", counters_json(&st), "completions",
 		      completions_json(&st));
 	peer_json(j, qp);
-	if (latency && qp->lat) {
-		lat_add(&lat, qp->lat);
+	if (latency && qp->lat.hist) {
+		lat_add(&lat, qp->lat.hist);
 		json_object_set_new(j, "latency", latency_json(&lat));
 	}
 	return j;

@@ -81,7 +81,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 	};
 	ctl_serve_fn *fn;
 
-	if (conn->ses && conn->ses->mem_gone)
+	if (conn->ses && conn->ses->mem.gone)
 		return "its shared memory is gone";
 	if ((m->hdr.type == FF_MSG_HELLO || m->hdr.type == FF_MSG_CHALLENGE) != !conn->ses)
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
@@ -95,7 +95,7 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		memset(resp, 0, m->type->resp_size);
 		reply_release(reply);
 	}
-	if (conn->ses && conn->ses->mem_gone)
+	if (conn->ses && conn->ses->mem.gone)
 		return "its shared memory is gone";
 	return NULL;
 }
@@ -207,7 +207,7 @@ void ctl_charge(struct container *c, uint64_t from)
 {
 	uint64_t ns = cpu_of_thread() - from;
 
-	c->ctl_cpu_ns += ns;
+	c->cpu.ctl_ns += ns;
 	if (cpu_limited(c))
 		cpu_charge(c, uv_hrtime(), ns);
 }
@@ -701,7 +701,7 @@ void ctl_on_wake(uv_async_t *h)
 
 	fast_lock(ctl->fast);
 	TAILQ_FOREACH(conn, &ctl->conns, entry) {
-		if (conn->ses && conn->ses->mem_gone)
+		if (conn->ses && conn->ses->mem.gone)
 			conn->bad = "its shared memory is gone";
 		conn->to_close = conn->ses && !conn->ending ? conn->bad : NULL;
 	}

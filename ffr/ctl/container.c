@@ -400,7 +400,7 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	}
 	*ct = (struct container_ctl){ .ctl = ctl, .c = c };
 	c->ctl = ct;
-	TAILQ_INIT(&c->mw_changed);
+	TAILQ_INIT(&c->mw.changed);
 	c->id = info->id;
 	c->epoch = info->epoch;
 	snprintf(c->name, sizeof(c->name), "%s", info->name);

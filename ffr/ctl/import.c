@@ -26,7 +26,7 @@ struct session *import_source(struct session *s)
 	struct session *from;
 
 	LIST_FOREACH(from, &s->cont->sessions, entry)
-		if (s->import_of && from->id == s->import_of && from != s && !from->closing)
+		if (s->import.of && from->id == s->import.of && from != s && !from->closing)
 			return from;
 	return NULL;
 }
@@ -36,15 +36,15 @@ int ctl_import_device(struct ctl_call *c, const struct ff_import_device_req *req
 {
 	struct session *from;
 
-	if (c->s->import_of)
+	if (c->s->import.of)
 		return -EINVAL;
 	LIST_FOREACH(from, &c->s->cont->sessions, entry)
 		if (from != c->s && !from->closing &&
-		    !memcmp(from->token, req->token, sizeof(from->token)))
+		    !memcmp(from->import.token, req->token, sizeof(from->import.token)))
 			break;
 	if (!from)
 		return -ENODEV;
-	c->s->import_of = resp->session = from->id;
+	c->s->import.of = resp->session = from->id;
 	return 0;
 }
 
@@ -54,7 +54,7 @@ static struct pd *import_of_pd(struct session *s, struct pd *real)
 	struct pd *h;
 	uint32_t n = 0;
 
-	LIST_FOREACH(h, &s->imports, same_session) {
+	LIST_FOREACH(h, &s->import.pds, same_session) {
 		if (h->of == real && !h->o.handle)
 			return h;
 		n++;
@@ -63,7 +63,7 @@ static struct pd *import_of_pd(struct session *s, struct pd *real)
 	if (h) {
 		h->of = real;
 		real->num_imports++;
-		LIST_INSERT_HEAD(&s->imports, h, same_session);
+		LIST_INSERT_HEAD(&s->import.pds, h, same_session);
 	}
 	return h;
 }
@@ -151,7 +151,7 @@ void import_session_free(struct session *s)
 {
 	struct pd *h;
 
-	while ((h = LIST_FIRST(&s->imports))) {
+	while ((h = LIST_FIRST(&s->import.pds))) {
 		LIST_REMOVE(h, same_session);
 		if (!--h->of->num_imports && h->of->is_gone)
 			free(h->of);

@@ -52,9 +52,9 @@ static void qp_set_rings(struct qp *qp, const struct qp_layout *l, const struct 
 			 uint8_t *map)
 {
 	qp->hdr = (struct ff_qp_hdr *)map;
-	qp->sq = map + l->sq;
-	qp->sq_depth = l->sq_depth;
-	qp->sq_stride = l->sq_stride;
+	qp->sq.ring = map + l->sq;
+	qp->sq.depth = l->sq_depth;
+	qp->sq.stride = l->sq_stride;
 	qp->sq_at = (struct ff_ring_at){
 		.seg = block->seg,
 		.off = block->off,
@@ -64,9 +64,9 @@ static void qp_set_rings(struct qp *qp, const struct qp_layout *l, const struct 
 	};
 	if (!l->rq_depth)
 		return;
-	qp->rq = map + l->rq;
-	qp->rq_depth = l->rq_depth;
-	qp->rq_stride = l->rq_stride;
+	qp->rq.ring = map + l->rq;
+	qp->rq.depth = l->rq_depth;
+	qp->rq.stride = l->rq_stride;
 	qp->rq_at = (struct ff_ring_at){
 		.seg = block->seg,
 		.off = block->off,
@@ -79,13 +79,13 @@ static void qp_set_rings(struct qp *qp, const struct qp_layout *l, const struct 
 /* What the client gets: at least what it asked for, and whatever the rounding gives besides. */
 static void cap_grant(struct qp *qp, const struct ff_qp_cap *cap)
 {
-	qp->max_send_wr = qp->sq_depth;
+	qp->max_send_wr = qp->sq.depth;
 	qp->max_send_sge = cap->max_send_sge ? cap->max_send_sge : 1;
-	qp->max_inline = qp->sq_stride - (uint32_t)offsetof(struct ff_sqe, inl);
+	qp->max_inline = qp->sq.stride - (uint32_t)offsetof(struct ff_sqe, inl);
 	if (qp->max_inline > FF_MAX_INLINE)
 		qp->max_inline = FF_MAX_INLINE;
-	qp->max_recv_wr = qp->rq_depth;
-	qp->max_recv_sge = !qp->rq_depth ? 0 : cap->max_recv_sge ? cap->max_recv_sge : 1;
+	qp->max_recv_wr = qp->rq.depth;
+	qp->max_recv_sge = !qp->rq.depth ? 0 : cap->max_recv_sge ? cap->max_recv_sge : 1;
 	qp->attr.cap = (struct ff_qp_cap){
 		.max_send_wr = qp->max_send_wr,
 		.max_recv_wr = qp->max_recv_wr,
@@ -283,7 +283,7 @@ static void qp_forget(struct fast *f, struct obj *o)
 {
 	struct qp *qp = obj_of(o, qp);
 
-	if (qp->target) {
+	if (qp->xrc.target) {
 		ctl_forget_xrc_recv(f, qp);
 		return;
 	}
@@ -295,8 +295,8 @@ static void qp_forget(struct fast *f, struct obj *o)
 /* Bytes of its block. */
 static uint64_t qp_size(const struct qp *qp)
 {
-	const uint8_t *end = qp->rq_depth ? qp->rq + (size_t)qp->rq_depth * qp->rq_stride :
-					    qp->sq + (size_t)qp->sq_depth * qp->sq_stride;
+	const uint8_t *end = qp->rq.depth ? qp->rq.ring + (size_t)qp->rq.depth * qp->rq.stride :
+					    qp->sq.ring + (size_t)qp->sq.depth * qp->sq.stride;
 
 	return (uint64_t)(end - (uint8_t *)qp->hdr);
 }
@@ -307,7 +307,7 @@ static void qp_free(struct obj *o)
 
 	if (qp->hdr) /* of an XRC_RECV QP there are none here */
 		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
-	xrc_target_free(qp->target);
+	xrc_target_free(qp->xrc.target);
 	free(qp->wr);
 	free(qp);
 }

@@ -93,14 +93,14 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	err = quota_charge(s->cont, QUOTA_FD, SESSION_FDS);
 	if (err)
 		goto err_session;
-	if (getrandom(s->token, sizeof(s->token), 0) != sizeof(s->token)) {
+	if (getrandom(s->import.token, sizeof(s->import.token), 0) != sizeof(s->import.token)) {
 		err = -EIO;
 		goto err_fds;
 	}
 	s->conn = conn;
-	s->mem = &ctl->mem;
+	s->mem.later = &ctl->mem;
 	s->fast = s->cont->fast;
-	s->node = s->fast->conf.node;
+	s->mem.node = s->fast->conf.node;
 	s->pid = conn->peer.pid;
 	s->id = ++ctl->last_session ? ctl->last_session : ++ctl->last_session;
 	comm_copy(s->comm, comm, sizeof(s->comm));
@@ -120,8 +120,8 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	if (err)
 		goto err_bell;
 	s->async_fd = pair[0];
-	s->maps_fd = maps_keep(maps);
-	err = pvm_session_add(s, mem, s->maps_fd);
+	s->mem.maps_fd = maps_keep(maps);
+	err = pvm_session_add(s, mem, s->mem.maps_fd);
 	if (err)
 		goto err_maps;
 	fast_lock(s->fast);
@@ -132,7 +132,7 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	if (err)
 		goto err_maps;
 	sysfs_wake(s->cont);
-	s->keeper_id = keeper_id;
+	s->mem.keeper_id = keeper_id;
 	*async_fd = pair[1];
 	*out = s;
 	if (ctl->orch)
@@ -140,8 +140,8 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	return 0;
 
 err_maps:
-	if (s->maps_fd >= 0)
-		close(s->maps_fd);
+	if (s->mem.maps_fd >= 0)
+		close(s->mem.maps_fd);
 	close(pair[0]);
 	close(pair[1]);
 err_bell:
@@ -180,8 +180,8 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 	if (!t->used)
 		return true;
 	fast_lock(f);
-	for (; s->end_at < t->size && n < TEARDOWN_BATCH; s->end_at++) {
-		struct obj *o = t->slot[s->end_at];
+	for (; s->end.at < t->size && n < TEARDOWN_BATCH; s->end.at++) {
+		struct obj *o = t->slot[s->end.at];
 
 		if (!o)
 			continue;
@@ -217,17 +217,17 @@ bool session_end_some(struct session *s, uint64_t until)
 					       OBJ_MR,	  OBJ_DM,      OBJ_SRQ, OBJ_XRCD,
 					       OBJ_CQ,	  OBJ_CHANNEL, OBJ_PD };
 
-	while (s->end_step < sizeof(order) / sizeof(order[0])) {
-		enum obj_kind kind = order[s->end_step];
+	while (s->end.step < sizeof(order) / sizeof(order[0])) {
+		enum obj_kind kind = order[s->end.step];
 
 		if (kind == OBJ_CM_ID ?
-			    s->conn->ctl->cm_ops->session_gone(s, &s->end_at, TEARDOWN_BATCH) :
+			    s->conn->ctl->cm_ops->session_gone(s, &s->end.at, TEARDOWN_BATCH) :
 			    table_clear_some(s, kind)) {
-			s->end_step++;
-			s->end_at = 0;
+			s->end.step++;
+			s->end.at = 0;
 		}
 		if (uv_hrtime() >= until)
-			return s->end_step == sizeof(order) / sizeof(order[0]);
+			return s->end.step == sizeof(order) / sizeof(order[0]);
 	}
 	return true;
 }
@@ -248,9 +248,9 @@ void session_end_finish(struct session *s)
 		obj_table_free(&s->tab[kind]);
 	close(s->bell_fd);
 	close(s->async_fd);
-	if (s->maps_fd >= 0)
-		close(s->maps_fd);
-	keeper_client_del(s->keeper_id);
+	if (s->mem.maps_fd >= 0)
+		close(s->mem.maps_fd);
+	keeper_client_del(s->mem.keeper_id);
 	seg_free_all(s);
 	sigbus_forget(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
@@ -263,8 +263,8 @@ uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind)
 {
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < s->num_segs; i++)
-		if (s->segs[i].kind == kind)
-			sum += s->segs[i].size;
+	for (uint32_t i = 0; i < s->mem.num_segs; i++)
+		if (s->mem.segs[i].kind == kind)
+			sum += s->mem.segs[i].size;
 	return sum;
 }

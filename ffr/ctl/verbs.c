@@ -161,7 +161,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 		.num_ports = NUM_PORTS,
 		.node_guid = ctl_node_guid(s->cont),
 	};
-	memcpy(resp->token, s->token, sizeof(resp->token));
+	memcpy(resp->token, s->import.token, sizeof(resp->token));
 	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
 		  (int)s->pid, s->comm, c->conn->peer.uid);
 	return 0;

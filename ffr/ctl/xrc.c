@@ -100,7 +100,7 @@ static struct qp *user_new(struct xrcd_ref *ref)
 	if (user) {
 		user->type = IBV_QPT_XRC_RECV;
 		user->state = IBV_QPS_RESET;
-		user->xref = ref;
+		user->xrc.ref = ref;
 	}
 	return user;
 }
@@ -159,9 +159,9 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 		return -ENOMEM;
 	fast_lock(f);
 	t = xrc_target_find(f, ref->xrcd, req->qp_num);
-	err = !t			    ? -EINVAL :
-	      t->num_users >= XRC_USERS_MAX ? -ENOMEM :
-					      ctl_obj_insert(c->s, OBJ_QP, &user->o);
+	err = !t				? -EINVAL :
+	      t->xrc.num_users >= XRC_USERS_MAX ? -ENOMEM :
+						  ctl_obj_insert(c->s, OBJ_QP, &user->o);
 	if (!err) {
 		xrc_user_add(t, user);
 		ref->o.refs++;
@@ -175,9 +175,9 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 	return err;
 }
 
-/* The QP stays, if others have a handle of it, too; if not, user->target is to be freed. */
+/* The QP stays, if others have a handle of it, too; if not, user->xrc.target is to be freed. */
 void ctl_forget_xrc_recv(struct fast *f, struct qp *user)
 {
-	user->target = xrc_user_del(f, user);
-	user->xref->o.refs--;
+	user->xrc.target = xrc_user_del(f, user);
+	user->xrc.ref->o.refs--;
 }

@@ -56,7 +56,7 @@ void comp_async_qp(struct fast *f, struct qp *qp, enum ibv_event_type type)
 		comp_async(f, qp->o.ses, type, FF_ASYNC_QP, qp->o.handle);
 		return;
 	}
-	LIST_FOREACH(user, &qp->users, same_target)
+	LIST_FOREACH(user, &qp->xrc.users, xrc.same_target)
 		comp_async(f, user->o.ses, type, FF_ASYNC_QP, user->o.handle);
 }
 
@@ -316,7 +316,7 @@ static inline __attribute__((always_inline)) void send_cqe(struct fast *f, struc
 	};
 
 	/* before the CQE: who polls it may post at once */
-	qp->sq_cqes++;
+	qp->sq.cqes++;
 	qp_tell_done(qp);
 	if (!cq_put(f, qp->scq, &cqe, false))
 		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
@@ -377,8 +377,8 @@ void comp_sent(struct fast *f, struct qp *qp, const struct send_wr *wr, enum ibv
 	       enum ff_vendor_err why)
 {
 	qp->in_flight--;
-	if (FF_COUNTERS && qp->lat && st == IBV_WC_SUCCESS)
-		lat_count(qp->lat, f->now - wr->at, 1);
+	if (FF_COUNTERS && qp->lat.hist && st == IBV_WC_SUCCESS)
+		lat_count(qp->lat.hist, f->now - wr->at, 1);
 	count(f, qp, wr, st);
 	complete(f, qp, wr, st, why);
 	qp_tell_done(qp);

@@ -20,11 +20,11 @@
 
 static void enlist(struct fast *f, struct container *c)
 {
-	if (c->is_served)
+	if (c->cpu.is_served)
 		return;
-	c->is_served = true;
+	c->cpu.is_served = true;
 	f->served_limited |= cpu_limited(c);
-	SLIST_INSERT_HEAD(&f->served, c, served);
+	SLIST_INSERT_HEAD(&f->served, c, cpu.entry);
 }
 
 void cpu_woken_by(struct fast *f, struct container *c)
@@ -32,7 +32,7 @@ void cpu_woken_by(struct fast *f, struct container *c)
 	if (!FF_COUNTERS && !cpu_limited(c))
 		return;
 	enlist(f, c);
-	c->wakes++;
+	c->cpu.wakes++;
 }
 
 void cpu_served(struct fast *f, struct container *c, uint64_t ns)
@@ -40,8 +40,8 @@ void cpu_served(struct fast *f, struct container *c, uint64_t ns)
 	if (!FF_COUNTERS && !cpu_limited(c))
 		return;
 	enlist(f, c);
-	c->turns_ns += ns;
-	c->wakes += f->timer_woke;
+	c->cpu.turns_ns += ns;
+	c->cpu.wakes += f->timer_woke;
 }
 
 /* ---- resting ---------------------------------------------------------------------------------- */
@@ -49,13 +49,13 @@ void cpu_served(struct fast *f, struct container *c, uint64_t ns)
 /* Out of epoll: each write to a descriptor that is in it takes its lock, whether anybody is told or not. */
 static void set_deaf(struct session *s, bool deaf)
 {
-	if (s->deaf == deaf)
+	if (s->bells.deaf == deaf)
 		return;
 	if (deaf)
 		epoll_ctl(s->fast->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
 	else if (fast_bell_add(s->fast, s))
 		s->fast->first->session_bad(s, "its bell cannot be watched");
-	s->deaf = deaf;
+	s->bells.deaf = deaf;
 }
 
 void cpu_unpark(struct container *c)
@@ -63,11 +63,11 @@ void cpu_unpark(struct container *c)
 	struct fast *f = c->fast;
 	struct session *s;
 
-	if (!c->parked)
+	if (!c->cpu.parked)
 		return;
-	timer_cancel(&f->timers, &c->unpark);
-	c->parked = false;
-	c->stats.held_ns += f->now - c->parked_at;
+	timer_cancel(&f->timers, &c->cpu.unpark);
+	c->cpu.parked = false;
+	c->stats.held_ns += f->now - c->cpu.parked_at;
 	turns_unpark(f, c);
 	LIST_FOREACH(s, &c->sessions, entry) {
 		set_deaf(s, false);
@@ -78,26 +78,26 @@ void cpu_unpark(struct container *c)
 
 static void on_rested(struct timer *t)
 {
-	cpu_unpark((struct container *)((char *)t - offsetof(struct container, unpark)));
+	cpu_unpark((struct container *)((char *)t - offsetof(struct container, cpu.unpark)));
 }
 
 static void park(struct fast *f, struct container *c, uint64_t ns)
 {
 	struct session *s;
 
-	c->unpark.fn = on_rested;
-	if (c->parked || timer_arm(&f->timers, &c->unpark, f->now + ns))
+	c->cpu.unpark.fn = on_rested;
+	if (c->cpu.parked || timer_arm(&f->timers, &c->cpu.unpark, f->now + ns))
 		return; /* no memory: it is served on */
 	turns_park(f, c);
-	c->parked = true;
-	c->parked_at = f->now;
+	c->cpu.parked = true;
+	c->cpu.parked_at = f->now;
 	LIST_FOREACH(s, &c->sessions, entry)
 		ses_deactivate(f, s);
 }
 
 bool cpu_ignores_bell(struct session *s)
 {
-	if (!s->cont->parked)
+	if (!s->cont->cpu.parked)
 		return false;
 	set_deaf(s, true);
 	return true;
@@ -130,9 +130,9 @@ void cpu_worked(struct fast *f, struct container *c, uint64_t ns)
 
 static void delist(struct container *c)
 {
-	c->is_served = false;
-	c->turns_ns = 0;
-	c->wakes = 0;
+	c->cpu.is_served = false;
+	c->cpu.turns_ns = 0;
+	c->cpu.wakes = 0;
 }
 
 void cpu_settle(struct fast *f, uint64_t ns)
@@ -140,18 +140,20 @@ void cpu_settle(struct fast *f, uint64_t ns)
 	uint64_t turns = 0, wakes = 0, n = 0, rest, due;
 	struct container *c;
 
-	SLIST_FOREACH(c, &f->served, served) {
-		turns += c->turns_ns;
-		wakes += c->wakes;
+	SLIST_FOREACH(c, &f->served, cpu.entry) {
+		turns += c->cpu.turns_ns;
+		wakes += c->cpu.wakes;
 		n++;
 	}
 	f->served_limited = false;
 	rest = ns > turns ? ns - turns : 0;
 	while ((c = SLIST_FIRST(&f->served))) {
-		SLIST_REMOVE_HEAD(&f->served, served);
-		due = !turns ? 0 : wakes && rest ? c->turns_ns : part(ns, c->turns_ns, turns);
+		SLIST_REMOVE_HEAD(&f->served, cpu.entry);
+		due = !turns	    ? 0 :
+		      wakes && rest ? c->cpu.turns_ns :
+				      part(ns, c->cpu.turns_ns, turns);
 		if (wakes)
-			due += part(rest, c->wakes, wakes);
+			due += part(rest, c->cpu.wakes, wakes);
 		else if (!turns)
 			due = ns / n;
 		delist(c);
@@ -161,8 +163,8 @@ void cpu_settle(struct fast *f, uint64_t ns)
 
 void cpu_forget(struct container *c)
 {
-	if (c->is_served)
-		SLIST_REMOVE(&c->fast->served, c, container, served);
+	if (c->cpu.is_served)
+		SLIST_REMOVE(&c->fast->served, c, container, cpu.entry);
 	delist(c);
 	if (c->fast->turn_of == c)
 		c->fast->turn_of = NULL;

@@ -252,21 +252,21 @@ void fast_qp_throttle(struct fast *f, struct qp *qp, struct rate_meter *m);
 /* Data (not only a CQE) went to memory of that session: its program may be polling it. */
 static inline void fast_touch(struct fast *f, struct session *s)
 {
-	if (!s->is_touched) {
-		s->is_touched = true;
-		SLIST_INSERT_HEAD(&f->touched, s, touched);
+	if (!s->sched.is_touched) {
+		s->sched.is_touched = true;
+		SLIST_INSERT_HEAD(&f->touched, s, sched.entry);
 	}
 }
 static inline void fast_data_to(struct fast *f, struct session *s)
 {
-	s->turn_data = true;
+	s->sched.turn_data = true;
 	fast_touch(f, s);
 }
 
 /* A message without data: what a program that streams gets back from its peer (credits). */
 static inline void fast_note_to(struct fast *f, struct session *s)
 {
-	s->turn_note = true;
+	s->sched.turn_note = true;
 	fast_touch(f, s);
 }
 
@@ -275,7 +275,7 @@ static inline void fast_moved_to(struct fast *f, const struct session *from, str
 				 uint64_t length)
 {
 	if (to == from) {
-		to->own_at = f->now;
+		to->sched.own_at = f->now;
 		fast_note_to(f, to);
 	} else if (length) {
 		fast_data_to(f, to);

@@ -41,7 +41,7 @@ static inline void lat_settle(struct fast *f)
 
 static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
 {
-	return (struct ff_sqe *)(qp->sq + (size_t)(i & (qp->sq_depth - 1)) * qp->sq_stride);
+	return (struct ff_sqe *)(qp->sq.ring + (size_t)(i & (qp->sq.depth - 1)) * qp->sq.stride);
 }
 
 /* Is entry i of the SQ posted? */
@@ -59,7 +59,7 @@ static inline bool qp_is_idle(const struct qp *qp)
 /* Tell the client how far its SQ is. */
 static inline void qp_tell_done(struct qp *qp)
 {
-	uint64_t done = ff_done(qp->sq_head - qp->busy - qp->in_flight, qp->sq_cqes);
+	uint64_t done = ff_done(qp->sq.head - qp->busy - qp->in_flight, qp->sq.cqes);
 
 	if (done != atomic_load_explicit(&qp->hdr->sq_done, memory_order_relaxed))
 		/* release: the entries were read before the client writes to them again */
@@ -93,8 +93,8 @@ void turns_park(struct fast *f, struct container *c);
 void turns_unpark(struct fast *f, struct container *c);
 #define FOREACH_ACTIVE_QP(f, k, c, qp)                                                             \
 	for ((k) = 0; (k) < TURN_NUM; (k)++)                                                       \
-		TAILQ_FOREACH(c, &(f)->turns[k], turn)                                             \
-			TAILQ_FOREACH(qp, &(c)->active_qps, active)
+		TAILQ_FOREACH(c, &(f)->turns[k], turns.entry)                                      \
+			TAILQ_FOREACH(qp, &(c)->turns.active, active)
 
 /* rate.c: a container that comes or goes; all are gone, tenants with limits may be left */
 int rate_container_add(struct fast *first, struct container *c); /* 0 or -ENOMEM */

@@ -35,7 +35,7 @@
 /* Ask for a doorbell with the posting that is `coal` behind the next one. A fence must follow. */
 void fast_arm_qp(struct qp *qp, uint32_t coal)
 {
-	atomic_store_explicit(&qp->hdr->evt, qp->sq_head + coal, memory_order_relaxed);
+	atomic_store_explicit(&qp->hdr->evt, qp->sq.head + coal, memory_order_relaxed);
 	/* evt before need: the client reads need first */
 	atomic_store_explicit(&qp->hdr->need, 1, memory_order_release);
 }
@@ -51,9 +51,9 @@ static void arm_qp(struct qp *qp, uint32_t coal)
 /* How many postings may wait for the announced one: no more than the ring holds besides it. */
 static uint32_t qp_coal(const struct qp *qp)
 {
-	uint32_t coal = qp->state == IBV_QPS_RTS ? qp->o.ses->coal : 0;
+	uint32_t coal = qp->state == IBV_QPS_RTS ? qp->o.ses->sched.coal : 0;
 
-	return coal < qp->sq_depth ? coal : qp->sq_depth - 1;
+	return coal < qp->sq.depth ? coal : qp->sq.depth - 1;
 }
 
 static void disarm_qp(struct qp *qp)
@@ -64,23 +64,23 @@ static void disarm_qp(struct qp *qp)
 
 void ses_activate(struct fast *f, struct session *s)
 {
-	if (s->is_active || s->closing)
+	if (s->bells.is_active || s->closing)
 		return;
 	atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
-	if (s->cont->parked)
+	if (s->cont->cpu.parked)
 		return;
-	s->is_active = true;
+	s->bells.is_active = true;
 	s->last_post = f->now;
-	TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
+	TAILQ_INSERT_TAIL(&f->active_sessions, s, bells.entry);
 }
 
 void ses_deactivate(struct fast *f, struct session *s)
 {
-	if (s->is_active)
-		TAILQ_REMOVE(&f->active_sessions, s, active);
-	s->is_active = false;
+	if (s->bells.is_active)
+		TAILQ_REMOVE(&f->active_sessions, s, bells.entry);
+	s->bells.is_active = false;
 	/* the tick that serves what is coalesced is for active sessions */
-	s->coal = s->burst = s->at_once = 0;
+	s->sched.coal = s->sched.burst = s->sched.at_once = 0;
 }
 
 void fast_qp_activate(struct fast *f, struct qp *qp)
@@ -101,10 +101,10 @@ static bool qp_has_work(const struct qp *qp)
 {
 	switch (qp->state) {
 	case IBV_QPS_RTS:
-		return !qp->busy && qp_sqe_ready(qp, qp->sq_head);
+		return !qp->busy && qp_sqe_ready(qp, qp->sq.head);
 	case IBV_QPS_SQE:
 	case IBV_QPS_ERR:
-		return qp_sqe_ready(qp, qp->sq_head) || fast_rq_ready(qp);
+		return qp_sqe_ready(qp, qp->sq.head) || fast_rq_ready(qp);
 	default:
 		return false;
 	}
@@ -114,11 +114,11 @@ bool fast_rq_ready(const struct qp *qp)
 {
 	const struct ff_rqe *e;
 
-	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq_depth)
+	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq.depth)
 		return false;
-	e = (const struct ff_rqe *)(qp->rq +
-				    (size_t)(qp->rq_head & (qp->rq_depth - 1)) * qp->rq_stride);
-	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq_head);
+	e = (const struct ff_rqe *)(qp->rq.ring +
+				    (size_t)(qp->rq.head & (qp->rq.depth - 1)) * qp->rq.stride);
+	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq.head);
 }
 
 void fast_qp_rest(struct fast *f, struct qp *qp)
@@ -138,8 +138,9 @@ static bool ses_dirty(const struct session *s)
 	for (unsigned w = 0; w < ARRAY_SIZE(s->hdr->dirty_sum); w++)
 		if (atomic_load_explicit(&s->hdr->dirty_sum[w], memory_order_relaxed))
 			return true;
-	return s->srqs_left ||
-	       atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) != s->srq_kick_seen;
+	return s->bells.srqs_left ||
+	       atomic_load_explicit(&s->hdr->srq_kick, memory_order_relaxed) !=
+		       s->bells.srq_kick_seen;
 }
 
 static void ses_rest(struct fast *f, struct session *s)
@@ -160,7 +161,7 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 	struct obj_table *t = &s->tab[OBJ_QP];
 	struct qp *qp = index < t->size ? obj_of(t->slot[index], qp) : NULL;
 
-	if (!qp || qp->target) /* an XRC_RECV QP has no queues */
+	if (!qp || qp->xrc.target) /* an XRC_RECV QP has no queues */
 		return;
 	/* also the hint that receives were posted for a waiting sender */
 	f->be->ops->recv_posted(f, qp, NULL);
@@ -170,11 +171,11 @@ static void dirty_qp(struct fast *f, struct session *s, uint32_t index)
 /* How many more of the container's are looked at in this turn. */
 static uint32_t *news_left(struct fast *f, struct container *c)
 {
-	if (c->news_turn != f->turn) {
-		c->news_turn = f->turn;
-		c->news_left = TURN_NEWS;
+	if (c->news.turn != f->turn) {
+		c->news.turn = f->turn;
+		c->news.left = TURN_NEWS;
 	}
-	return &c->news_left;
+	return &c->news.left;
 }
 
 /* The QPs of a summary word that was not 0. What there is no time for is written back. */
@@ -206,8 +207,8 @@ static void scan_srqs(struct fast *f, struct session *s)
 	struct obj_table *t = &s->tab[OBJ_SRQ];
 	uint32_t *left = news_left(f, s->cont);
 
-	for (; s->srqs_left && *left; s->srqs_left--, s->srq_at++) {
-		struct obj *o = t->slot[s->srq_at % t->size];
+	for (; s->bells.srqs_left && *left; s->bells.srqs_left--, s->bells.srq_at++) {
+		struct obj *o = t->slot[s->bells.srq_at % t->size];
 
 		if (!o)
 			continue;
@@ -226,12 +227,12 @@ static uint32_t scan_dirty(struct fast *f, struct session *s)
 		if (atomic_load_explicit(&h->dirty_sum[w], memory_order_relaxed))
 			n += scan_word(f, s, w);
 	kick = atomic_load_explicit(&h->srq_kick, memory_order_acquire);
-	if (kick != s->srq_kick_seen) {
-		s->srq_kick_seen = kick;
-		s->srqs_left = s->tab[OBJ_SRQ].size;
+	if (kick != s->bells.srq_kick_seen) {
+		s->bells.srq_kick_seen = kick;
+		s->bells.srqs_left = s->tab[OBJ_SRQ].size;
 		n++;
 	}
-	if (s->srqs_left) {
+	if (s->bells.srqs_left) {
 		scan_srqs(f, s);
 		n++;
 	}
@@ -241,7 +242,7 @@ static uint32_t scan_dirty(struct fast *f, struct session *s)
 /* Is there no time for more of the container's in this turn? */
 static bool news_over(const struct fast *f, const struct container *c)
 {
-	return c->news_turn == f->turn && !c->news_left;
+	return c->news.turn == f->turn && !c->news.left;
 }
 
 /* Another session of its container comes first in the next turn if this one took all of the time. */
@@ -250,9 +251,9 @@ static uint32_t scan_session(struct fast *f, struct session *s)
 	bool was_over = news_over(f, s->cont);
 	uint32_t n = scan_dirty(f, s);
 
-	if (!was_over && news_over(f, s->cont) && s->is_active) {
-		TAILQ_REMOVE(&f->active_sessions, s, active);
-		TAILQ_INSERT_TAIL(&f->active_sessions, s, active);
+	if (!was_over && news_over(f, s->cont) && s->bells.is_active) {
+		TAILQ_REMOVE(&f->active_sessions, s, bells.entry);
+		TAILQ_INSERT_TAIL(&f->active_sessions, s, bells.entry);
 	}
 	return n;
 }
@@ -268,7 +269,7 @@ uint32_t fast_turn(struct fast *f)
 
 	if (f->be->ops->poll)
 		work += f->be->ops->poll(f);
-	TAILQ_FOREACH_SAFE(s, &f->active_sessions, active, next) {
+	TAILQ_FOREACH_SAFE(s, &f->active_sessions, bells.entry, next) {
 		uint32_t n = scan_session(f, s);
 
 		work += n;
@@ -327,17 +328,17 @@ bool fast_arm_all(struct fast *f)
 		arm_qp(qp, coal);
 		f->coalesces |= coal > 0;
 	}
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
 	FOREACH_ACTIVE_QP(f, k, c, qp) {
 		if (qp->busy		     ? qp->more :
 		    qp->state != IBV_QPS_RTS ? qp_has_work(qp) :
-					       qp_sqe_ready(qp, qp->sq_head + qp_coal(qp)))
+					       qp_sqe_ready(qp, qp->sq.head + qp_coal(qp)))
 			idle = false;
 	}
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		if (ses_dirty(s))
 			idle = false;
 	return idle;
@@ -345,7 +346,7 @@ bool fast_arm_all(struct fast *f)
 
 bool fast_was_coalesced(const struct qp *qp)
 {
-	return qp_coal(qp) && !qp->busy && qp_sqe_ready(qp, qp->sq_head);
+	return qp_coal(qp) && !qp->busy && qp_sqe_ready(qp, qp->sq.head);
 }
 
 void fast_disarm_all(struct fast *f)
@@ -357,7 +358,7 @@ void fast_disarm_all(struct fast *f)
 
 	FOREACH_ACTIVE_QP(f, k, c, qp)
 		disarm_qp(qp);
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		if (atomic_load_explicit(&s->hdr->need_wakeup, memory_order_relaxed))
 			atomic_store_explicit(&s->hdr->need_wakeup, 0, memory_order_relaxed);
 }
@@ -379,7 +380,7 @@ int fast_container_add(struct fast *first, struct container *c)
 
 	if (err)
 		return err;
-	TAILQ_INIT(&c->active_qps);
+	TAILQ_INIT(&c->turns.active);
 	LIST_INSERT_HEAD(&first->containers, c, entry);
 	sched_choose(c->fast);
 	for (uint32_t i = 0; first->be->ops->container_come && i < first->num_threads; i++)
@@ -395,8 +396,8 @@ void fast_container_del(struct fast *first, struct container *c)
 	cpu_forget(c);
 	pvm_container_del(c);
 	threads_forget(first, c);
-	c->near = NULL;
-	c->near_first = c->at_first = false;
+	c->place.near = NULL;
+	c->place.near_first = c->place.at_first = false;
 	sched_choose(f);
 	f->be->ops->container_gone(f, c);
 	rate_container_del(c);
@@ -414,8 +415,8 @@ int fast_session_add(struct fast *f, struct session *s)
 	int err;
 
 	s->fast = f;
-	s->node = f->conf.node;
-	s->cpu = 0xffff;
+	s->mem.node = f->conf.node;
+	s->sched.cpu = 0xffff;
 	atomic_store(&s->hdr->need_wakeup, 1);
 	atomic_store(&s->hdr->yield_polls, f->conf.yield_polls);
 	err = fast_bell_add(f, s);
@@ -435,11 +436,11 @@ void fast_session_del(struct fast *f, struct session *s)
 	if (s->cont->mode == FF_MODE_SPIN)
 		f->num_spin--;
 	ses_deactivate(f, s);
-	if (s->is_touched)
-		SLIST_REMOVE(&f->touched, s, session, touched);
-	s->is_touched = false;
+	if (s->sched.is_touched)
+		SLIST_REMOVE(&f->touched, s, session, sched.entry);
+	s->sched.is_touched = false;
 	if (LIST_EMPTY(&s->cont->sessions))
-		s->cont->at_first = s->cont->near_first = false;
+		s->cont->place.at_first = s->cont->place.near_first = false;
 	pvm_session_del(f, s);
 }
 

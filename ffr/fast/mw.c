@@ -35,9 +35,9 @@ void mw_note(struct mw *mw)
 	if (mw->is_changed || !f || !f->first->mw_wake)
 		return;
 	mw->is_changed = true;
-	if (TAILQ_EMPTY(&c->mw_changed))
-		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw_turn);
-	TAILQ_INSERT_TAIL(&c->mw_changed, mw, changed);
+	if (TAILQ_EMPTY(&c->mw.changed))
+		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw.entry);
+	TAILQ_INSERT_TAIL(&c->mw.changed, mw, changed);
 	f->first->mw_wake(f->first);
 }
 
@@ -48,9 +48,9 @@ void mw_forget(struct fast *f, struct mw *mw)
 	if (!mw->is_changed)
 		return;
 	mw->is_changed = false;
-	TAILQ_REMOVE(&c->mw_changed, mw, changed);
-	if (TAILQ_EMPTY(&c->mw_changed))
-		TAILQ_REMOVE(&f->mw_turns, c, mw_turn);
+	TAILQ_REMOVE(&c->mw.changed, mw, changed);
+	if (TAILQ_EMPTY(&c->mw.changed))
+		TAILQ_REMOVE(&f->mw_turns, c, mw.entry);
 }
 
 /* A thread with containers whose windows have changed, or NULL. */
@@ -71,11 +71,11 @@ struct mw *mw_next_changed(struct fast *first)
 	if (!f)
 		return NULL;
 	c = TAILQ_FIRST(&f->mw_turns);
-	mw = TAILQ_FIRST(&c->mw_changed);
+	mw = TAILQ_FIRST(&c->mw.changed);
 	mw_forget(f, mw);
-	if (!TAILQ_EMPTY(&c->mw_changed)) {
-		TAILQ_REMOVE(&f->mw_turns, c, mw_turn);
-		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw_turn);
+	if (!TAILQ_EMPTY(&c->mw.changed)) {
+		TAILQ_REMOVE(&f->mw_turns, c, mw.entry);
+		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw.entry);
 	}
 	return mw;
 }

@@ -31,11 +31,11 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 		return err;
 	qp->peer_type = peer_type(qp->type);
 	if (f->conf.latency && qp->wr)
-		qp->lat = calloc(1, sizeof(*qp->lat));
-	err = f->conf.latency && qp->wr && !qp->lat ? -ENOMEM : f->be->ops->qp_create(f, qp);
+		qp->lat.hist = calloc(1, sizeof(*qp->lat.hist));
+	err = f->conf.latency && qp->wr && !qp->lat.hist ? -ENOMEM : f->be->ops->qp_create(f, qp);
 	if (err) {
-		free(qp->lat);
-		qp->lat = NULL;
+		free(qp->lat.hist);
+		qp->lat.hist = NULL;
 		qpn_free(&f->first->qps, qp);
 		return err;
 	}
@@ -77,9 +77,9 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 	qpn_free(&f->first->qps, qp);
 	lat_forget(f, qp);
 	stats_fold_qp(qp);
-	free(qp->lat);
+	free(qp->lat.hist);
 	free(qp->trace);
-	qp->lat = NULL;
+	qp->lat.hist = NULL;
 	qp->trace = NULL;
 }
 
@@ -87,7 +87,7 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 static void reset(struct fast *f, struct qp *qp)
 {
 	fast_qp_deactivate(f, qp);
-	qp->sq_cqes = qp->in_flight = 0;
+	qp->sq.cqes = qp->in_flight = 0;
 	qp->busy = qp->draining = qp->last_wqe_sent = qp->comm_est_sent = false;
 	atomic_store(&qp->hdr->rq_need, 0);
 }
@@ -97,8 +97,8 @@ void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_
 	fast_qp_set_state(f, qp, IBV_QPS_RESET);
 	if (qp->type == IBV_QPT_XRC_RECV) /* no client posts to it */
 		return;
-	qp->sq_head = sq_tail;
-	qp->rq_head = rq_tail;
+	qp->sq.head = sq_tail;
+	qp->rq.head = rq_tail;
 	qp_tell_done(qp);
 	fast_arm_qp(qp, 0);
 }
@@ -153,7 +153,7 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
 		qp->draining = false;
 		qp->attr.sq_draining = 0;
 		/* one that was never in RTS is armed since it was made: its first posting rings */
-		if (old != IBV_QPS_RTR || qp_sqe_ready(qp, qp->sq_head))
+		if (old != IBV_QPS_RTR || qp_sqe_ready(qp, qp->sq.head))
 			fast_qp_activate(f, qp);
 		break;
 	case IBV_QPS_SQD:

@@ -268,11 +268,11 @@ static int path_meters(const struct rate_path *p, struct path_meter *m)
 	int n = 0;
 
 	if (p->own->limited) {
-		m[n++] = (struct path_meter){ &p->own->meter[p->dir], NULL, 0 };
+		m[n++] = (struct path_meter){ &p->own->rate.meter[p->dir], NULL, 0 };
 		m[n++] = (struct path_meter){ &p->own->of->meter[p->dir], p->own, p->dir };
 	}
 	if (p->peer && p->peer->limited) {
-		m[n++] = (struct path_meter){ &p->peer->meter[p->peer_dir], NULL, 0 };
+		m[n++] = (struct path_meter){ &p->peer->rate.meter[p->peer_dir], NULL, 0 };
 		m[n++] = (struct path_meter){ &p->peer->of->meter[p->peer_dir], p->peer,
 					      p->peer_dir };
 	}
@@ -325,13 +325,13 @@ static bool is_ahead(const struct path_meter *p)
 {
 	const struct rate_meter *m = p->m;
 
-	return surplus(m, &p->c->share[p->dir]) > (int64_t)had_in(shared_bucket(m), SHARE_NS);
+	return surplus(m, &p->c->rate.share[p->dir]) > (int64_t)had_in(shared_bucket(m), SHARE_NS);
 }
 
 static void share_charge(const struct path_meter *p, uint64_t now, uint64_t bytes, uint32_t ops)
 {
 	struct rate_meter *m = p->m;
-	struct rate_share *s = &p->c->share[p->dir];
+	struct rate_share *s = &p->c->rate.share[p->dir];
 	uint64_t n = (m->bytes.cost ? bytes : ops) * FFO_WEIGHT_DEFAULT << HAD_SHIFT;
 	uint32_t weight = container_weight(p->c), all;
 
@@ -565,7 +565,7 @@ void rate_tenant_enforce(struct fast *first, struct tenant *t)
 	LIST_FOREACH(c, &first->containers, entry) {
 		if (c->of != t)
 			continue;
-		c->limited = c->meters_set || t->limited;
+		c->limited = c->rate.own || t->limited;
 		if (t->limited)
 			meters_move(t->meter, c->fast);
 	}
@@ -592,7 +592,7 @@ int rate_container_add(struct fast *first, struct container *c)
 	c->of = t;
 	c->fast = threads_place(first, c);
 	for (int d = 0; d < RATE_DIRS; d++)
-		meter_init(&c->meter[d], c->fast);
+		meter_init(&c->rate.meter[d], c->fast);
 	if (!t->num_containers++)
 		meters_move(t->meter, c->fast);
 	fast_container_limits(c, &c->limits);
@@ -603,7 +603,7 @@ void rate_container_del(struct container *c)
 {
 	struct tenant *t = c->of;
 
-	meters_gone(c->meter);
+	meters_gone(c->rate.meter);
 	c->of = NULL;
 	t->num_containers--;
 	tenant_put(t);
@@ -612,16 +612,16 @@ void rate_container_del(struct container *c)
 void fast_container_limits(struct container *c, const struct ffo_limits *l)
 {
 	c->limits = *l;
-	cpu_reset(&c->cpu);
+	cpu_reset(&c->cpu.meter);
 	cpu_unpark(c);
-	c->meters_set = meters_set(c->meter, c->fast->now, l);
-	c->limited = c->meters_set || c->of->limited;
+	c->rate.own = meters_set(c->rate.meter, c->fast->now, l);
+	c->limited = c->rate.own || c->of->limited;
 	sched_choose(c->fast);
 }
 
 void rate_container_move(struct container *c, struct fast *to)
 {
-	meters_move(c->meter, to);
+	meters_move(c->rate.meter, to);
 	if (c->of->limited)
 		meters_move(c->of->meter, to);
 }

@@ -56,12 +56,13 @@ enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
 
 	if (qp->srq)
 		return take_srq(f, qp->srq, out);
-	if (!qp->rq_depth)
+	if (!qp->rq.depth)
 		return FETCH_EMPTY;
-	r = recv_fetch(qp->rq, qp->rq_head, qp->rq_depth, qp->rq_stride, qp->max_recv_sge, out);
+	r = recv_fetch(qp->rq.ring, qp->rq.head, qp->rq.depth, qp->rq.stride, qp->max_recv_sge,
+		       out);
 	if (r == FETCH_EMPTY)
 		return r;
-	qp->rq_head++;
+	qp->rq.head++;
 	if (r == FETCH_BAD)
 		qp->stats.bad_wqes++;
 	return r;

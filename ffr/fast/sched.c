@@ -182,7 +182,7 @@ void sched_free(struct fast_sched *s)
 
 static bool is_local(const struct fast *f, const struct session *s, unsigned cpu)
 {
-	return s->cpu == cpu && f->now - s->last_post < LOCAL_NS;
+	return s->sched.cpu == cpu && f->now - s->last_post < LOCAL_NS;
 }
 
 /* The first postings after a wake-up: who rang, from near or afar? (rules 4 and 5) */
@@ -190,13 +190,13 @@ static void woken_by(struct fast *f, const struct session *s, unsigned cpu)
 {
 	struct fast_sched *sc = f->sched;
 
-	if (s->cpu == cpu)
+	if (s->sched.cpu == cpu)
 		return;
 	if (f->now - sc->slept_at < SPIN_LOCAL_NS + FAR_WAKE_NS)
 		sc->spin_local = SPIN_LOCAL_NS;
 	if (!sc->far)
-		sc->far_cpu = s->cpu;
-	if (s->cpu == sc->far_cpu)
+		sc->far_cpu = s->sched.cpu;
+	if (s->sched.cpu == sc->far_cpu)
 		sc->far++;
 	else
 		sc->others++;
@@ -231,24 +231,24 @@ static void account(struct fast *f)
 
 	f->sched->leave = false;
 	while ((s = SLIST_FIRST(&f->touched))) {
-		SLIST_REMOVE_HEAD(&f->touched, touched);
-		s->is_touched = false;
-		if (s->turn_posts) {
+		SLIST_REMOVE_HEAD(&f->touched, sched.entry);
+		s->sched.is_touched = false;
+		if (s->sched.turn_posts) {
 			if (f->sched->woken)
 				woken_by(f, s, cpu);
-			s->burst += s->turn_posts;
-			if (s->turn_posts > s->at_once)
-				s->at_once = s->turn_posts;
-			s->dialog |= s->owed;
-			s->owed = false;
+			s->sched.burst += s->sched.turn_posts;
+			if (s->sched.turn_posts > s->sched.at_once)
+				s->sched.at_once = s->sched.turn_posts;
+			s->sched.dialog |= s->sched.owed;
+			s->sched.owed = false;
 		}
-		s->owed |= s->turn_data;
-		if ((s->turn_data || s->turn_note) && is_local(f, s, cpu))
+		s->sched.owed |= s->sched.turn_data;
+		if ((s->sched.turn_data || s->sched.turn_note) && is_local(f, s, cpu))
 			f->sched->leave = true;
-		s->turn_posts = 0;
-		s->turn_data = s->turn_note = false;
-		if (bulk && f->now - s->busy_told > TELL_NS) {
-			s->busy_told = f->now;
+		s->sched.turn_posts = 0;
+		s->sched.turn_data = s->sched.turn_note = false;
+		if (bulk && f->now - s->sched.busy_told > TELL_NS) {
+			s->sched.busy_told = f->now;
 			atomic_store_explicit(&s->hdr->busy, ff_busy(f->now, (uint16_t)cpu),
 					      memory_order_relaxed);
 		}
@@ -283,7 +283,7 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 	/* nobody to wait for: a limit's timer wakes those that there are */
 	if (f->num_throttled && !f->num_turns[TURN_NORMAL] && !f->num_turns[TURN_URGENT])
 		return 0;
-	TAILQ_FOREACH(s, &f->active_sessions, active) {
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry) {
 		if (s->cont->mode != FF_MODE_SOCKET && !cpu_limited(s->cont))
 			limit = f->conf.spin_us * NS_PER_US;
 		*local |= is_local(f, s, cpu);
@@ -294,7 +294,7 @@ static uint64_t spin_limit(struct fast *f, bool *local)
 /* Does it get its own data, which it may wait for without the library? */
 static bool has_own(const struct fast *f, const struct session *s)
 {
-	return s->own_at && f->now - s->own_at < OWN_NS;
+	return s->sched.own_at && f->now - s->sched.own_at < OWN_NS;
 }
 
 /* Nobody rang for a tick's time: who has postings that were to wait for more, and waits itself? */
@@ -307,14 +307,14 @@ static void pause_coalescing(struct fast *f)
 
 	FOREACH_ACTIVE_QP(f, k, c, qp) {
 		s = qp->o.ses;
-		if (!has_own(f, s) || f->now < s->coal_from || !fast_was_coalesced(qp))
+		if (!has_own(f, s) || f->now < s->sched.coal_from || !fast_was_coalesced(qp))
 			continue;
 		/* it went well for longer than the last pause: this one is the first */
-		if (!s->coal_pause || f->now - s->coal_from > s->coal_pause)
-			s->coal_pause = PAUSE_NS;
-		else if (s->coal_pause < PAUSE_MAX_NS)
-			s->coal_pause *= 2;
-		s->coal_from = f->now + s->coal_pause;
+		if (!s->sched.coal_pause || f->now - s->sched.coal_from > s->sched.coal_pause)
+			s->sched.coal_pause = PAUSE_NS;
+		else if (s->sched.coal_pause < PAUSE_MAX_NS)
+			s->sched.coal_pause *= 2;
+		s->sched.coal_from = f->now + s->sched.coal_pause;
 	}
 }
 
@@ -326,19 +326,21 @@ static void choose_coalescing(struct fast *f)
 	bool hardly_slept = sc->slept_at && (slept < SHORT_SLEEP_NS || slept < 2 * awake);
 	struct session *s;
 
-	TAILQ_FOREACH(s, &f->active_sessions, active) {
-		if (s->dialog || sc->ticked || f->now < s->coal_from ||
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry) {
+		if (s->sched.dialog || sc->ticked || f->now < s->sched.coal_from ||
 		    (s->cont->mode == FF_MODE_SPIN && !f->no_spin))
-			s->coal = 0;
-		else if (s->burst) {
-			if (hardly_slept && s->burst > s->coal &&
-			    (s->at_once > 1 || !has_own(f, s)))
-				s->coal = s->coal * 2 + 1 > COAL_MAX ? COAL_MAX : s->coal * 2 + 1;
-			else if (s->burst < (s->coal + 1) / 2)
-				s->coal /= 2;
+			s->sched.coal = 0;
+		else if (s->sched.burst) {
+			if (hardly_slept && s->sched.burst > s->sched.coal &&
+			    (s->sched.at_once > 1 || !has_own(f, s)))
+				s->sched.coal = s->sched.coal * 2 + 1 > COAL_MAX ?
+							COAL_MAX :
+							s->sched.coal * 2 + 1;
+			else if (s->sched.burst < (s->sched.coal + 1) / 2)
+				s->sched.coal /= 2;
 		}
-		s->dialog = false;
-		s->burst = s->at_once = 0;
+		s->sched.dialog = false;
+		s->sched.burst = s->sched.at_once = 0;
 	}
 }
 
@@ -351,7 +353,7 @@ static bool want_probe(struct fast *f)
 
 	if (sc->leaves < PROBE_LEAVES || f->now - sc->probed_at < PROBE_NS)
 		return false;
-	TAILQ_FOREACH(s, &f->active_sessions, active)
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		active += f->now - s->last_post < ACTIVE_NS;
 	sc->probed_at = f->now;
 	sc->leaves = 0;

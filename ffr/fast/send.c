@@ -81,7 +81,7 @@ static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 	struct send_wr *wr = qp->wr;
 	struct session *s = qp->o.ses;
 
-	s->cpu = shm_read(&e->cpu);
+	s->sched.cpu = shm_read(&e->cpu);
 	wr->opcode = shm_read(&e->opcode);
 	wr->flags = shm_read(&e->flags);
 	wr->num_sge = shm_read(&e->num_sge);
@@ -119,13 +119,13 @@ static bool flush_one(struct fast *f, struct qp *qp)
 {
 	struct ff_sqe *e;
 
-	if (!qp_sqe_ready(qp, qp->sq_head))
+	if (!qp_sqe_ready(qp, qp->sq.head))
 		return false;
-	e = qp_sqe(qp, qp->sq_head);
+	e = qp_sqe(qp, qp->sq.head);
 	qp->wr->wr_id = shm_read(&e->wr_id);
 	qp->wr->opcode = shm_read(&e->opcode);
 	qp->wr->length = 0;
-	qp->sq_head++;
+	qp->sq.head++;
 	comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	return true;
 }
@@ -177,18 +177,18 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		qp->wr->at = f->now;
 	while (n + (f->calls - calls) * CALL_WRS < f->conf.budget &&
 	       f->moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
-	       qp_sqe_ready(qp, qp->sq_head)) {
-		const struct ff_sqe *e = qp_sqe(qp, qp->sq_head);
+	       qp_sqe_ready(qp, qp->sq.head)) {
+		const struct ff_sqe *e = qp_sqe(qp, qp->sq.head);
 		enum ff_vendor_err why;
 		enum post_result r;
 
-		__builtin_prefetch(qp_sqe(qp, qp->sq_head + 1));
+		__builtin_prefetch(qp_sqe(qp, qp->sq.head + 1));
 		__builtin_prefetch(&qp->scq->ring[(qp->scq->pi + 1) & (qp->scq->depth - 1)], 1);
 		why = fetch(qp, e);
-		qp->sq_head++;
+		qp->sq.head++;
 		qp->busy = true;
 		n++;
-		s->turn_posts++;
+		s->sched.turn_posts++;
 		if (why) {
 			if (why != FF_VERR_MSG_SIZE)
 				qp->stats.bad_wqes++;
@@ -210,7 +210,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		qp_drained(f, qp);
 	if (done && qp->state != IBV_QPS_RTS)
 		done--; /* the last one failed */
-	if (FF_COUNTERS && qp->lat && (done || older))
+	if (FF_COUNTERS && qp->lat.hist && (done || older))
 		lat_note(f, qp, done, older);
 	if (n) {
 		s->last_post = f->now;

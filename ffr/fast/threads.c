@@ -33,15 +33,15 @@
 
 static struct container *root(struct container *c)
 {
-	while (c->group != c)
-		c = c->group = c->group->group;
+	while (c->place.group != c)
+		c = c->place.group = c->place.group->place.group;
 	return c;
 }
 
 static void unite(struct container *a, struct container *b)
 {
 	if (b)
-		root(a)->group = root(b);
+		root(a)->place.group = root(b);
 }
 
 static void unite_session(struct session *s)
@@ -64,7 +64,7 @@ static void unite_xrc(struct container *c)
 	struct qp *t;
 
 	LIST_FOREACH(x, &c->xrcds, entry)
-		LIST_FOREACH(t, &x->targets, same_xrcd)
+		LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
 			if (ops->qp_peer)
 				unite(c, ops->qp_peer(t));
 }
@@ -79,7 +79,7 @@ static void find_groups(struct fast *first)
 	LIST_FOREACH(t, &first->tenants, entry)
 		t->any = NULL;
 	LIST_FOREACH(c, &first->containers, entry)
-		c->group = c;
+		c->place.group = c;
 	LIST_FOREACH(c, &first->containers, entry) {
 		if (c->of->limited) {
 			unite(c, c->of->any);
@@ -101,7 +101,7 @@ static uint64_t group_load(struct fast *first, struct container *g)
 	uint64_t load = 0;
 
 	FOREACH_IN_GROUP(c, g, first)
-		load += c->load_rate;
+		load += c->place.load_rate;
 	return load;
 }
 
@@ -110,7 +110,7 @@ static bool group_stays(struct fast *first, struct container *g)
 	struct container *c;
 
 	FOREACH_IN_GROUP(c, g, first)
-		if (c->at_first)
+		if (c->place.at_first)
 			return true;
 	return false;
 }
@@ -174,14 +174,14 @@ static void session_move(struct fast *from, struct fast *to, struct session *s)
 	struct obj_table *t = &s->tab[OBJ_CQ];
 
 	s->fast = to;
-	s->node = to->conf.node;
-	if (s->is_active) {
-		TAILQ_REMOVE(&from->active_sessions, s, active);
-		TAILQ_INSERT_TAIL(&to->active_sessions, s, active);
+	s->mem.node = to->conf.node;
+	if (s->bells.is_active) {
+		TAILQ_REMOVE(&from->active_sessions, s, bells.entry);
+		TAILQ_INSERT_TAIL(&to->active_sessions, s, bells.entry);
 	}
-	if (s->is_touched)
-		SLIST_REMOVE(&from->touched, s, session, touched);
-	s->is_touched = false;
+	if (s->sched.is_touched)
+		SLIST_REMOVE(&from->touched, s, session, sched.entry);
+	s->sched.is_touched = false;
 	if (s->cont->mode == FF_MODE_SPIN) {
 		from->num_spin--;
 		to->num_spin++;
@@ -203,7 +203,7 @@ static void qps_move(struct fast *from, struct fast *to, struct container *c)
 			if (s->tab[OBJ_QP].slot[i])
 				ops->qp_move(from, to, obj_of(s->tab[OBJ_QP].slot[i], qp));
 	LIST_FOREACH(x, &c->xrcds, entry)
-		LIST_FOREACH(t, &x->targets, same_xrcd)
+		LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
 			ops->qp_move(from, to, t);
 }
 
@@ -214,21 +214,21 @@ static void container_move(struct fast *from, struct fast *to, struct container 
 	c->fast = to;
 	LIST_FOREACH(s, &c->sessions, entry)
 		session_move(from, to, s);
-	if (c->num_active) {
-		TAILQ_REMOVE(&from->turns[c->kind], c, turn);
-		from->num_turns[c->kind]--;
-		TAILQ_INSERT_TAIL(&to->turns[c->kind], c, turn);
-		to->num_turns[c->kind]++;
+	if (c->turns.num_active) {
+		TAILQ_REMOVE(&from->turns[c->turns.kind], c, turns.entry);
+		from->num_turns[c->turns.kind]--;
+		TAILQ_INSERT_TAIL(&to->turns[c->turns.kind], c, turns.entry);
+		to->num_turns[c->turns.kind]++;
 	}
-	c->round = to->round;
-	c->credit = c->credit < 0 ? c->credit : 0;
-	if (!TAILQ_EMPTY(&c->mw_changed)) {
-		TAILQ_REMOVE(&from->mw_turns, c, mw_turn);
-		TAILQ_INSERT_TAIL(&to->mw_turns, c, mw_turn);
+	c->turns.round = to->round;
+	c->turns.credit = c->turns.credit < 0 ? c->turns.credit : 0;
+	if (!TAILQ_EMPTY(&c->mw.changed)) {
+		TAILQ_REMOVE(&from->mw_turns, c, mw.entry);
+		TAILQ_INSERT_TAIL(&to->mw_turns, c, mw.entry);
 	}
 	rate_container_move(c, to);
-	from->load_rate -= c->load_rate;
-	to->load_rate += c->load_rate;
+	from->load_rate -= c->place.load_rate;
+	to->load_rate += c->place.load_rate;
 }
 
 /* 0; -EAGAIN: it is on hold, try again soon; -EBUSY: a client stalls it; -errno. */
@@ -242,7 +242,7 @@ static int group_move(struct fast *first, struct container *g, struct fast *to)
 	if (from == to)
 		return 0;
 	FOREACH_IN_GROUP(c, g, first)
-		c->hold = state == PVM_CALL;
+		c->place.hold = state == PVM_CALL;
 	if (state != PVM_IDLE)
 		return state == PVM_CALL ? -EAGAIN : -EBUSY;
 	FOREACH_IN_GROUP(c, g, first)
@@ -272,7 +272,7 @@ static void release(struct fast *first)
 	struct container *c;
 
 	LIST_FOREACH(c, &first->containers, entry)
-		c->hold = false;
+		c->place.hold = false;
 }
 
 /* ---- who has to be where --------------------------------------------------------------------- */
@@ -290,7 +290,7 @@ static int bring(struct container *a, struct container *b)
 			err = group_move(first, root(a), first);
 	}
 	if (!b) {
-		a->at_first |= !err;
+		a->place.at_first |= !err;
 		return err;
 	}
 	if (a->fast == b->fast)
@@ -350,12 +350,12 @@ void fast_want_near(struct container *c, struct container *to)
 {
 	struct fast *first = c->fast->first;
 
-	if (to ? c->near == to : c->near_first)
+	if (to ? c->place.near == to : c->place.near_first)
 		return;
 	if (to)
-		c->near = to;
+		c->place.near = to;
 	else
-		c->near_first = true;
+		c->place.near_first = true;
 	if (first->want_near)
 		first->want_near(first);
 }
@@ -367,9 +367,9 @@ void fast_bring(struct container *c, struct container *to)
 	if (!err)
 		return;
 	if (to)
-		c->near = NULL; /* told anew */
+		c->place.near = NULL; /* told anew */
 	else
-		c->near_first = false;
+		c->place.near_first = false;
 	fast_want_near(c, to);
 }
 
@@ -453,11 +453,11 @@ bool fast_settle(struct fast *first)
 
 	fast_lock(first);
 	LIST_FOREACH(c, &first->containers, entry) {
-		if (c->near_first)
-			c->near_first = bring_soon(c, NULL) != 0;
-		if (c->near && !bring_soon(c, c->near))
-			c->near = NULL;
-		more |= c->near_first || c->near;
+		if (c->place.near_first)
+			c->place.near_first = bring_soon(c, NULL) != 0;
+		if (c->place.near && !bring_soon(c, c->place.near))
+			c->place.near = NULL;
+		more |= c->place.near_first || c->place.near;
 	}
 	more |= settle_tenants(first);
 	fast_unlock(first);
@@ -469,8 +469,8 @@ void threads_forget(struct fast *first, const struct container *c)
 	struct container *o;
 
 	LIST_FOREACH(o, &first->containers, entry)
-		if (o->near == c)
-			o->near = NULL;
+		if (o->place.near == c)
+			o->place.near = NULL;
 }
 
 /* ---- loads ----------------------------------------------------------------------------------- */
@@ -503,9 +503,9 @@ static void loads_look(struct fast *first)
 	for (uint32_t i = 0; i < first->num_threads; i++)
 		first->threads[i]->load_rate = 0;
 	LIST_FOREACH(c, &first->containers, entry) {
-		c->load_rate = (c->load_rate + c->load - c->load_seen) / 2;
-		c->load_seen = c->load;
-		c->fast->load_rate += c->load_rate;
+		c->place.load_rate = (c->place.load_rate + c->turns.load - c->place.load_seen) / 2;
+		c->place.load_seen = c->turns.load;
+		c->fast->load_rate += c->place.load_rate;
 	}
 }
 

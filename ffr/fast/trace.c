@@ -52,7 +52,8 @@ void trace_qp_new(struct qp *qp)
 {
 	const struct container *c = qp->o.ses->cont;
 
-	if (c->traced && !qp->trace && qp->wr && (!c->trace_qp || c->trace_qp == qp->qp_num))
+	if (c->trace.on && !qp->trace && qp->wr &&
+	    (!c->trace.qp_num || c->trace.qp_num == qp->qp_num))
 		qp->trace = calloc(1, sizeof(*qp->trace));
 }
 
@@ -78,7 +79,7 @@ void trace_off(struct fast *f, struct container *c)
 		fast_unlock(f);
 		free(t);
 	}
-	c->traced = false;
+	c->trace.on = false;
 }
 
 int trace_on(struct fast *f, struct container *c, uint32_t qp_num)
@@ -87,10 +88,10 @@ int trace_on(struct fast *f, struct container *c, uint32_t qp_num)
 	struct qp *qp;
 	uint32_t i;
 
-	if (c->traced && (!c->trace_qp || c->trace_qp == qp_num))
+	if (c->trace.on && (!c->trace.qp_num || c->trace.qp_num == qp_num))
 		return 0;
-	c->traced = true;
-	c->trace_qp = qp_num;
+	c->trace.on = true;
+	c->trace.qp_num = qp_num;
 	FOREACH_QP(c, s, i, qp)
 	{
 		bool missing;

@@ -27,24 +27,24 @@
 
 static void join(struct fast *f, struct container *c)
 {
-	c->kind = c->limits.latency ? TURN_URGENT : TURN_NORMAL;
-	TAILQ_INSERT_TAIL(&f->turns[c->kind], c, turn);
-	f->num_turns[c->kind]++;
+	c->turns.kind = c->limits.latency ? TURN_URGENT : TURN_NORMAL;
+	TAILQ_INSERT_TAIL(&f->turns[c->turns.kind], c, turns.entry);
+	f->num_turns[c->turns.kind]++;
 }
 
 static void leave(struct fast *f, struct container *c)
 {
-	TAILQ_REMOVE(&f->turns[c->kind], c, turn);
-	f->num_turns[c->kind]--;
+	TAILQ_REMOVE(&f->turns[c->turns.kind], c, turns.entry);
+	f->num_turns[c->turns.kind]--;
 }
 
 void turns_add(struct fast *f, struct qp *qp)
 {
 	struct container *c = qp->o.ses->cont;
 
-	if (!c->num_active++ && !c->parked)
+	if (!c->turns.num_active++ && !c->cpu.parked)
 		join(f, c);
-	TAILQ_INSERT_TAIL(&c->active_qps, qp, active);
+	TAILQ_INSERT_TAIL(&c->turns.active, qp, active);
 	qp->is_active = true;
 }
 
@@ -52,21 +52,21 @@ void turns_del(struct fast *f, struct qp *qp)
 {
 	struct container *c = qp->o.ses->cont;
 
-	TAILQ_REMOVE(&c->active_qps, qp, active);
+	TAILQ_REMOVE(&c->turns.active, qp, active);
 	qp->is_active = false;
-	if (!--c->num_active && !c->parked)
+	if (!--c->turns.num_active && !c->cpu.parked)
 		leave(f, c);
 }
 
 void turns_park(struct fast *f, struct container *c)
 {
-	if (c->num_active)
+	if (c->turns.num_active)
 		leave(f, c);
 }
 
 void turns_unpark(struct fast *f, struct container *c)
 {
-	if (c->num_active)
+	if (c->turns.num_active)
 		join(f, c);
 }
 
@@ -76,7 +76,7 @@ void turns_unpark(struct fast *f, struct container *c)
  */
 static uint64_t idle_ns(const struct container *c)
 {
-	return QP_IDLE_NS / (1 + c->num_active / MANY_QPS);
+	return QP_IDLE_NS / (1 + c->turns.num_active / MANY_QPS);
 }
 
 /* One QP. 0: it has no work. */
@@ -91,8 +91,8 @@ static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uin
 	if (!qp->is_active)
 		return n;
 	if (TAILQ_NEXT(qp, active)) {
-		TAILQ_REMOVE(&c->active_qps, qp, active);
-		TAILQ_INSERT_TAIL(&c->active_qps, qp, active);
+		TAILQ_REMOVE(&c->turns.active, qp, active);
+		TAILQ_INSERT_TAIL(&c->turns.active, qp, active);
 	}
 	if (!n && f->now - qp->last_work > idle_ns(c))
 		fast_qp_rest(f, qp);
@@ -106,24 +106,24 @@ static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uin
 static uint32_t serve(struct fast *f, struct container *c, bool alone)
 {
 	uint64_t epoch = f->epoch;
-	uint32_t left = c->num_active < LOOKS ? c->num_active : LOOKS, work = 0;
+	uint32_t left = c->turns.num_active < LOOKS ? c->turns.num_active : LOOKS, work = 0;
 	struct qp *qp;
 
-	if (c->hold)
+	if (c->place.hold)
 		return 0;
 	f->moved = 0;
 	f->calls = 0;
-	while (left-- && (qp = TAILQ_FIRST(&c->active_qps))) {
+	while (left-- && (qp = TAILQ_FIRST(&c->turns.active))) {
 		work += serve_qp(f, c, qp, epoch);
 		if (f->epoch != epoch)
 			return work;
 		if (!alone && (work + f->calls * CALL_WRS >= STEP_WRS || f->moved >= SLICE))
 			break;
 	}
-	c->load += f->moved + (uint64_t)work * REQUEST_LOAD;
-	c->credit -= (int64_t)(f->moved > (uint64_t)work * REQUEST_COST ?
-				       f->moved :
-				       (uint64_t)work * REQUEST_COST);
+	c->turns.load += f->moved + (uint64_t)work * REQUEST_LOAD;
+	c->turns.credit -= (int64_t)(f->moved > (uint64_t)work * REQUEST_COST ?
+					     f->moved :
+					     (uint64_t)work * REQUEST_COST);
 	return work;
 }
 
@@ -132,9 +132,9 @@ static struct container *next_turn(struct fast *f, enum turn kind)
 {
 	struct container *c = TAILQ_FIRST(&f->turns[kind]);
 
-	if (c && TAILQ_NEXT(c, turn)) {
-		TAILQ_REMOVE(&f->turns[kind], c, turn);
-		TAILQ_INSERT_TAIL(&f->turns[kind], c, turn);
+	if (c && TAILQ_NEXT(c, turns.entry)) {
+		TAILQ_REMOVE(&f->turns[kind], c, turns.entry);
+		TAILQ_INSERT_TAIL(&f->turns[kind], c, turns.entry);
 	}
 	return c;
 }
@@ -182,13 +182,13 @@ static uint32_t serve_urgent(struct fast *f)
 /* Has it credit left in this round? */
 static bool has_credit(struct fast *f, struct container *c)
 {
-	if (c->round != f->round) {
-		c->round = f->round;
-		c->credit = (c->credit < 0 ? c->credit : 0) +
-			    (int64_t)((uint64_t)f->conf.quantum * container_weight(c) /
-				      FFO_WEIGHT_DEFAULT);
+	if (c->turns.round != f->round) {
+		c->turns.round = f->round;
+		c->turns.credit = (c->turns.credit < 0 ? c->turns.credit : 0) +
+				  (int64_t)((uint64_t)f->conf.quantum * container_weight(c) /
+					    FFO_WEIGHT_DEFAULT);
 	}
-	return c->credit > 0;
+	return c->turns.credit > 0;
 }
 
 uint32_t turns_serve(struct fast *f)
@@ -210,11 +210,11 @@ uint32_t turns_serve(struct fast *f)
 		if (f->epoch != epoch)
 			return work;
 		if (alone) {
-			c->credit = 0;
+			c->turns.credit = 0;
 			f->turn_of = c;
 			break;
 		}
-		going |= n && c->credit > 0;
+		going |= n && c->turns.credit > 0;
 		spent(f, c, n);
 		work += serve_urgent(f);
 		if (f->epoch != epoch)

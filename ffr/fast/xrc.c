@@ -105,12 +105,12 @@ struct qp *xrc_target_new(void)
 	}
 	*rings = (struct target_rings){ 0 };
 	t->hdr = &rings->hdr;
-	t->sq = (uint8_t *)rings->sq;
-	t->sq_depth = 1;
-	t->sq_stride = sizeof(rings->sq[0]);
+	t->sq.ring = (uint8_t *)rings->sq;
+	t->sq.depth = 1;
+	t->sq.stride = sizeof(rings->sq[0]);
 	t->type = IBV_QPT_XRC_RECV;
 	t->o.kind = OBJ_QP;
-	LIST_INIT(&t->users);
+	LIST_INIT(&t->xrc.users);
 	return t;
 }
 
@@ -126,11 +126,11 @@ int xrc_target_add(struct fast *f, struct qp *t, struct qp *user)
 	int err;
 
 	t->o.ses = user->o.ses;
-	t->xrcd = user->xref->xrcd;
+	t->xrc.xrcd = user->xrc.ref->xrcd;
 	err = fast_qp_add(f, t);
 	if (err)
 		return err;
-	LIST_INSERT_HEAD(&t->xrcd->targets, t, same_xrcd);
+	LIST_INSERT_HEAD(&t->xrc.xrcd->targets, t, xrc.same_xrcd);
 	xrc_user_add(t, user);
 	return 0;
 }
@@ -139,45 +139,45 @@ struct qp *xrc_target_find(struct fast *f, const struct xrcd *x, uint32_t qpn)
 {
 	struct qp *t = qp_by_num(&f->first->qps, qpn);
 
-	return t && t->type == IBV_QPT_XRC_RECV && t->xrcd == x ? t : NULL;
+	return t && t->type == IBV_QPT_XRC_RECV && t->xrc.xrcd == x ? t : NULL;
 }
 
 void xrc_user_add(struct qp *t, struct qp *user)
 {
-	user->target = t;
+	user->xrc.target = t;
 	user->qp_num = t->qp_num;
-	LIST_INSERT_HEAD(&t->users, user, same_target);
-	t->num_users++;
+	LIST_INSERT_HEAD(&t->xrc.users, user, xrc.same_target);
+	t->xrc.num_users++;
 }
 
 struct qp *xrc_user_del(struct fast *f, struct qp *user)
 {
-	struct qp *t = user->target;
+	struct qp *t = user->xrc.target;
 
-	LIST_REMOVE(user, same_target);
-	t->num_users--;
-	if (LIST_EMPTY(&t->users)) {
+	LIST_REMOVE(user, xrc.same_target);
+	t->xrc.num_users--;
+	if (LIST_EMPTY(&t->xrc.users)) {
 		fast_qp_del(f, t);
 		if (t->srq)
-			LIST_REMOVE(t, same_srq);
-		LIST_REMOVE(t, same_xrcd);
+			LIST_REMOVE(t, xrc.same_srq);
+		LIST_REMOVE(t, xrc.same_xrcd);
 		return t;
 	}
 	if (!t->srq) /* the session may be the one that goes */
-		t->o.ses = LIST_FIRST(&t->users)->o.ses;
+		t->o.ses = LIST_FIRST(&t->xrc.users)->o.ses;
 	return NULL;
 }
 
 void xrc_target_bind(struct qp *t, struct srq *srq)
 {
 	if (t->srq)
-		LIST_REMOVE(t, same_srq);
+		LIST_REMOVE(t, xrc.same_srq);
 	if (srq)
-		LIST_INSERT_HEAD(&srq->targets, t, same_srq);
+		LIST_INSERT_HEAD(&srq->targets, t, xrc.same_srq);
 	t->srq = srq;
 	t->rcq = srq ? srq->cq : NULL;
 	t->pd = srq ? srq->pd : NULL;
-	t->o.ses = srq ? srq->o.ses : LIST_FIRST(&t->users)->o.ses;
+	t->o.ses = srq ? srq->o.ses : LIST_FIRST(&t->xrc.users)->o.ses;
 	t->o.handle = srq ? FF_CQE_OF_SRQ | srq->o.handle : 0;
 	t->user = srq ? srq->user : 0;
 }

@@ -75,7 +75,7 @@ int dmabuf_map(struct mr *mr, int fd, uint64_t offset)
 	if (size < 0 || !mr->length || __builtin_add_overflow(offset, mr->length, &end) ||
 	    end > (uint64_t)size)
 		return -EINVAL;
-	if (s->num_foreign >= MAX_FOREIGN)
+	if (s->mem.num_foreign >= MAX_FOREIGN)
 		return -ENOSPC;
 	mr->run = calloc(1, sizeof(*mr->run));
 	if (!mr->run)
@@ -89,7 +89,7 @@ int dmabuf_map(struct mr *mr, int fd, uint64_t offset)
 	mr->watch = err = sigbus_watch(mr->map, mr->map_len, FF_PAGE, s);
 	if (err < 0)
 		goto err_unmap;
-	s->num_foreign++;
+	s->mem.num_foreign++;
 	/* it has no address but those on the wire */
 	mr->addr = mr->iova;
 	mr->run[0] = (struct mr_run){ .va = mr->addr,
@@ -114,6 +114,6 @@ void dmabuf_unmap(struct mr *mr)
 		return;
 	sigbus_unwatch(mr->watch);
 	unmap_later(mr->o.ses, mr->map, mr->map_len, -1);
-	mr->o.ses->num_foreign--;
+	mr->o.ses->mem.num_foreign--;
 	mr->map = NULL;
 }

@@ -49,9 +49,9 @@ static int slice(struct seg *seg)
 /* A segment of the session that is not populated yet, or NULL. */
 static struct seg *seg_pending(struct session *s)
 {
-	for (uint32_t i = 0; i < s->num_segs; i++)
-		if (s->segs[i].populated < s->segs[i].populate_to)
-			return &s->segs[i];
+	for (uint32_t i = 0; i < s->mem.num_segs; i++)
+		if (s->mem.segs[i].populated < s->mem.segs[i].populate_to)
+			return &s->mem.segs[i];
 	return NULL;
 }
 
@@ -62,12 +62,12 @@ static void on_closed(uv_handle_t *h)
 
 void populate_forget(struct session *s)
 {
-	struct mem *m = s->mem;
+	struct mem *m = s->mem.later;
 
-	if (!s->populating)
+	if (!s->mem.populating)
 		return;
-	s->populating = false;
-	TAILQ_REMOVE(&m->populate->sessions, s, populate);
+	s->mem.populating = false;
+	TAILQ_REMOVE(&m->populate->sessions, s, mem.populate);
 	if (!TAILQ_EMPTY(&m->populate->sessions))
 		return;
 	uv_close((uv_handle_t *)&m->populate->idle, on_closed);
@@ -86,16 +86,16 @@ static void on_idle(uv_idle_t *h)
 		populate_forget(s);
 		return;
 	}
-	TAILQ_REMOVE(&p->sessions, s, populate);
-	TAILQ_INSERT_TAIL(&p->sessions, s, populate);
+	TAILQ_REMOVE(&p->sessions, s, mem.populate);
+	TAILQ_INSERT_TAIL(&p->sessions, s, mem.populate);
 }
 
 /* The rest of the session's segments, later. Without memory for that: when they are used. */
 static void schedule(struct session *s)
 {
-	struct mem *m = s->mem;
+	struct mem *m = s->mem.later;
 
-	if (s->populating)
+	if (s->mem.populating)
 		return;
 	if (!m->populate) {
 		m->populate = calloc(1, sizeof(*m->populate));
@@ -106,8 +106,8 @@ static void schedule(struct session *s)
 		m->populate->idle.data = m->populate;
 		uv_idle_start(&m->populate->idle, on_idle);
 	}
-	s->populating = true;
-	TAILQ_INSERT_TAIL(&m->populate->sessions, s, populate);
+	s->mem.populating = true;
+	TAILQ_INSERT_TAIL(&m->populate->sessions, s, mem.populate);
 }
 
 int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, bool now)
@@ -122,7 +122,7 @@ int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, boo
 	seg->populate_to = end;
 	if (now)
 		err = slice(seg);
-	if (!err && seg->populated < seg->populate_to && s->mem)
+	if (!err && seg->populated < seg->populate_to && s->mem.later)
 		schedule(s);
 	return err;
 }

@@ -126,16 +126,16 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	static const char *const names[] = {
 		[SEG_RINGS] = "freeflow-rings", [SEG_SHADOW] = "freeflow-shadow", [SEG_DM] = "freeflow-dm"
 	};
-	struct seg seg = { .id = s->num_segs, .kind = kind }, *segs;
+	struct seg seg = { .id = s->mem.num_segs, .kind = kind }, *segs;
 	int err;
 
 	size = page_up(size);
-	if (!size || size > INT64_MAX || s->num_segs >= MAX_SEGS)
+	if (!size || size > INT64_MAX || s->mem.num_segs >= MAX_SEGS)
 		return -ENOSPC;
-	segs = realloc(s->segs, (s->num_segs + 1) * sizeof(*segs));
+	segs = realloc(s->mem.segs, (s->mem.num_segs + 1) * sizeof(*segs));
 	if (!segs)
 		return -ENOMEM;
-	s->segs = segs;
+	s->mem.segs = segs;
 	err = seg_charge(s->cont, kind, size);
 	if (err)
 		return err;
@@ -156,12 +156,12 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 		err = -errno;
 		goto err_close;
 	}
-	memory_near(seg.map, size, s->node);
+	memory_near(seg.map, size, s->mem.node);
 	seg.guarded = kind == SEG_SHADOW && !guard_map(seg.map, size);
 	seg.watch = err = sigbus_watch(seg.map, size, FF_PAGE, s);
 	if (err < 0)
 		goto err_unmap;
-	segs[s->num_segs++] = seg;
+	segs[s->mem.num_segs++] = seg;
 	return (int)seg.id;
 
 err_unmap:
@@ -177,7 +177,7 @@ err_return:
 
 struct seg *seg_get(struct session *s, uint32_t id)
 {
-	return id < s->num_segs ? &s->segs[id] : NULL;
+	return id < s->mem.num_segs ? &s->mem.segs[id] : NULL;
 }
 
 /* What is left of a mapping that may have many pages. */
@@ -214,14 +214,14 @@ static bool free_elsewhere(const struct session *s, void *map, uint64_t size, in
 {
 	struct remains *r;
 
-	if (size <= FREE_MAX || !s->mem)
+	if (size <= FREE_MAX || !s->mem.later)
 		return false;
 	r = malloc(sizeof(*r));
 	if (!r)
 		return false;
 	*r = (struct remains){ .map = map, .size = size, .fd = fd };
 	r->work.data = r;
-	if (!uv_queue_work(s->mem->loop, &r->work, remains_free, remains_freed))
+	if (!uv_queue_work(s->mem.later->loop, &r->work, remains_free, remains_freed))
 		return true;
 	free(r);
 	return false;
@@ -239,17 +239,17 @@ void unmap_later(struct session *s, void *map, uint64_t size, int fd)
 void seg_free_all(struct session *s)
 {
 	populate_forget(s);
-	for (uint32_t i = 0; i < s->num_segs; i++) {
-		struct seg *seg = &s->segs[i];
+	for (uint32_t i = 0; i < s->mem.num_segs; i++) {
+		struct seg *seg = &s->mem.segs[i];
 
 		seg_return(s->cont, seg->kind, seg->size);
 		sigbus_unwatch(seg->watch);
 		unmap_later(s, seg->map, seg->size, seg->fd);
 		free(seg->alloc);
 	}
-	free(s->segs);
-	s->segs = NULL;
-	s->num_segs = 0;
+	free(s->mem.segs);
+	s->mem.segs = NULL;
+	s->mem.num_segs = 0;
 }
 
 /* ---- rings -------------------------------------------------------------------------------------- */
@@ -332,10 +332,10 @@ int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
 
 	if (!num)
 		return -EINVAL;
-	for (uint32_t i = 0; i < s->num_segs; i++) {
-		if (s->segs[i].kind != SEG_RINGS)
+	for (uint32_t i = 0; i < s->mem.num_segs; i++) {
+		if (s->mem.segs[i].kind != SEG_RINGS)
 			continue;
-		if (pages_take(&s->segs[i], num, off)) {
+		if (pages_take(&s->mem.segs[i], num, off)) {
 			*seg = i;
 			return 0;
 		}
@@ -350,7 +350,7 @@ int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
 	if (id < 0)
 		return id;
 	*seg = (uint32_t)id;
-	return pages_take(&s->segs[id], num, off) ? 0 : -ENOSPC;
+	return pages_take(&s->mem.segs[id], num, off) ? 0 : -ENOSPC;
 }
 
 int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off)
@@ -358,18 +358,19 @@ int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg
 	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE), i;
 	int id;
 
-	for (i = 0; i < s->num_segs && s->segs[i].kind != SEG_DM; i++)
+	for (i = 0; i < s->mem.num_segs && s->mem.segs[i].kind != SEG_DM; i++)
 		;
-	if (i == s->num_segs) {
+	if (i == s->mem.num_segs) {
 		id = seg_create(s, SEG_DM, max);
 		if (id < 0)
 			return id;
 	}
 	*seg = i;
-	return pages_take(&s->segs[i], num, off) ? 0 : -ENOMEM;
+	return pages_take(&s->mem.segs[i], num, off) ? 0 : -ENOMEM;
 }
 
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 {
-	pages_set(s->segs[seg].alloc, off / FF_PAGE, (uint32_t)(page_up(size) / FF_PAGE), false);
+	pages_set(s->mem.segs[seg].alloc, off / FF_PAGE, (uint32_t)(page_up(size) / FF_PAGE),
+		  false);
 }

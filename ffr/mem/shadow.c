@@ -154,10 +154,10 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, ui
 		g->refs++;
 		return g;
 	}
-	if (peer->ses->num_foreign >= MAX_FOREIGN || peer->tried++ >= TRIED_MAX)
+	if (peer->ses->mem.num_foreign >= MAX_FOREIGN || peer->tried++ >= TRIED_MAX)
 		return NULL;
 	/* open as the application has it, for only what can be written to can be guarded */
-	fd = keeper_map_file(peer->ses->keeper_id, v, v->flags & FF_VMA_WRITE);
+	fd = keeper_map_file(peer->ses->mem.keeper_id, v, v->flags & FF_VMA_WRITE);
 	if (fd < 0)
 		return NULL;
 	g = foreign_map(peer, &key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
@@ -172,7 +172,7 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, ui
 		free(g);
 		return NULL;
 	}
-	peer->ses->num_foreign++;
+	peer->ses->mem.num_foreign++;
 	return g;
 }
 
@@ -183,7 +183,7 @@ static void foreign_put(struct foreign *g)
 	if (--g->refs)
 		return;
 	HASH_DELETE(hh, foreigns, g);
-	s->num_foreign--;
+	s->mem.num_foreign--;
 	sigbus_unwatch(g->watch);
 	unmap_later(s, g->map, g->map_len, -1);
 	free(g);
@@ -204,9 +204,9 @@ static bool claim_valid(const struct mr *mr, const struct ff_mr_run *c, uint64_t
 		return false;
 	if (c->kind == FF_RUN_SHARED)
 		return true;
-	return c->kind == FF_RUN_SHADOW && c->seg < s->num_segs &&
-	       s->segs[c->seg].kind == SEG_SHADOW && !(c->off % FF_PAGE) &&
-	       c->off <= s->segs[c->seg].size && c->len <= s->segs[c->seg].size - c->off;
+	return c->kind == FF_RUN_SHADOW && c->seg < s->mem.num_segs &&
+	       s->mem.segs[c->seg].kind == SEG_SHADOW && !(c->off % FF_PAGE) &&
+	       c->off <= s->mem.segs[c->seg].size && c->len <= s->mem.segs[c->seg].size - c->off;
 }
 
 static bool claims_valid(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
@@ -246,7 +246,7 @@ static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t e
 		uint64_t from, to;
 		struct foreign *g;
 
-		if (ff_vma_ask(peer->ses->maps_fd, va, &v))
+		if (ff_vma_ask(peer->ses->mem.maps_fd, va, &v))
 			return;
 		from = v.start > va ? v.start : va;
 		to = v.end < end ? v.end : end;
@@ -288,7 +288,7 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 		const struct ff_mr_run *c = &claim[i];
 
 		if (c->kind == FF_RUN_SHADOW) {
-			struct seg *seg = &s->segs[c->seg];
+			struct seg *seg = &s->mem.segs[c->seg];
 
 			if (!seg->guarded)
 				continue;
@@ -297,7 +297,7 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
 			continue;
 		}
-		if (s->maps_fd >= 0)
+		if (s->mem.maps_fd >= 0)
 			map_shared(mr, &peer, c->va, c->va + c->len);
 	}
 	if (err || !mr->num_runs) {

@@ -52,7 +52,7 @@ static inline uint8_t *shadow_first(const struct mr *mr, uint64_t va, uint64_t l
 
 /* ---- segments: the memfds that clients map (seg.c); control thread ---------------------- */
 
-/* What is done with clients' memory later than it was asked for; sessions have it as s->mem. */
+/* What is done with clients' memory later than it was asked for; sessions have it as s->mem.later. */
 struct mem {
 	struct uv_loop_s *loop;
 	struct populate *populate; /* populate.c; NULL: nothing to do */
@@ -88,7 +88,7 @@ void populate_forget(struct session *s);
 /*
  * Mappings of client-controlled memory can fail under the router's hands (SIGBUS: a file was
  * truncated, a hole was punched, memory ran out). The handler puts zero pages around the place, marks
- * the mapping's session (mem_gone) and goes on. Install once; register what may fail. `unit` is the
+ * the mapping's session (mem.gone) and goes on. Install once; register what may fail. `unit` is the
  * size of the mapping's pages in bytes. sigbus_watch() returns a number for sigbus_unwatch(), or
  * -errno.
  */
@@ -112,7 +112,7 @@ extern _Atomic uint32_t sigbus_gone; /* sessions that are marked */
 static inline bool shadow_gone(const struct mr *mr)
 {
 	return __builtin_expect(atomic_load_explicit(&sigbus_gone, memory_order_relaxed), 0) &&
-	       mr->o.ses->mem_gone;
+	       mr->o.ses->mem.gone;
 }
 
 /*

@@ -76,7 +76,7 @@ static bool replace(uintptr_t addr)
 		if (!replace_window(addr, start, end, watched[i].window))
 			return false;
 		atomic_fetch_add(&num_replaced, 1);
-		if (!atomic_exchange(&watched[i].ses->mem_gone, true)) {
+		if (!atomic_exchange(&watched[i].ses->mem.gone, true)) {
 			atomic_fetch_add(&sigbus_gone, 1);
 			if (tell)
 				tell(tell_arg);
@@ -145,7 +145,7 @@ bool sigbus_touch(const struct iovec *iov, int n, uint64_t from)
 
 void sigbus_forget(struct session *s)
 {
-	if (atomic_exchange(&s->mem_gone, false))
+	if (atomic_exchange(&s->mem.gone, false))
 		atomic_fetch_sub(&sigbus_gone, 1);
 }
 

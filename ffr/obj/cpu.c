@@ -49,13 +49,13 @@ bool cpu_limited(const struct container *c)
 
 void cpu_charge(struct container *c, uint64_t now, uint64_t ns)
 {
-	charge(&c->cpu, c->limits.max_cpu, now, ns);
+	charge(&c->cpu.meter, c->limits.max_cpu, now, ns);
 	charge(&c->of->cpu, c->of->limits.max_cpu, now, ns);
 }
 
 uint64_t cpu_wait(struct container *c, uint64_t now)
 {
-	uint64_t own = wait_for(&c->cpu, c->limits.max_cpu, now);
+	uint64_t own = wait_for(&c->cpu.meter, c->limits.max_cpu, now);
 	uint64_t all = wait_for(&c->of->cpu, c->of->limits.max_cpu, now);
 
 	return own > all ? own : all;

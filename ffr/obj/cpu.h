@@ -16,10 +16,13 @@
 #ifndef FFR_OBJ_CPU_H
 #define FFR_OBJ_CPU_H
 
+#include <bsd/sys/queue.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
+
+#include "ffr/lib/timer.h"
 
 struct container;
 
@@ -28,6 +31,19 @@ struct container;
 struct cpu_meter {
 	_Atomic uint64_t paid; /* ns */
 	_Atomic uint64_t rest; /* ns: until when it rests; 0: it never had to */
+};
+
+/* A container's part. fast/cpu.c, [lock], but where it says otherwise. */
+struct cont_cpu {
+	SLIST_ENTRY(container) entry; /* fast->served, while is_served */
+	bool is_served;
+	bool parked;	    /* not served until `unpark`: it has reached max_cpu */
+	uint32_t wakes;	    /* since cpu_settle(): how often it woke the thread, */
+	uint64_t turns_ns;  /* and the turns in which it was served */
+	uint64_t parked_at; /* ns */
+	struct timer unpark;
+	struct cpu_meter meter; /* any thread, no lock */
+	uint64_t ctl_ns;	/* [ctl] CPU time of the control thread */
 };
 
 bool cpu_limited(const struct container *c);

@@ -18,6 +18,7 @@
 #ifndef FFR_OBJ_LAT_H
 #define FFR_OBJ_LAT_H
 
+#include <bsd/sys/queue.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -96,7 +97,14 @@ struct lat_due {
 	uint64_t at;	/* when `n` of them were fetched */
 	uint64_t older; /* when one more was, in an earlier turn; 0: there is none */
 	uint32_t n;
-	bool on; /* fast->lat_due */
+	bool on; /* there is any */
+};
+
+/* A QP's part. fast/lat.c */
+struct qp_lat {
+	struct lat *hist;     /* NULL: its times are not counted */
+	LIST_ENTRY(qp) entry; /* fast->lat_due, while due.on */
+	struct lat_due due;
 };
 
 /* fast/lat.c, [lock] */

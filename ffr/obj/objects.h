@@ -120,14 +120,58 @@ struct tenant {
 	struct cpu_meter cpu;
 };
 
+/*
+ * What is kept in a container for the file that is named, which has the rules; cont_cpu, cont_rate and
+ * cont_quota are in cpu.h, rate.h and quota.h. [lock] but where it says [ctl].
+ */
+
+/* fast/loop.c: QPs and SRQs that it says have news, which one turn looks at */
+struct cont_news {
+	uint64_t turn; /* fast->turn that `left` is of */
+	uint32_t left;
+};
+
+/* fast/turns.c: its QPs with work, and its share of the thread's turns */
+struct cont_turns {
+	TAILQ_HEAD(qp_list, qp) active;
+	TAILQ_ENTRY(container) entry; /* fast->turns, while there are any */
+	uint32_t num_active;
+	uint8_t kind;	/* enum turn, while there are any */
+	uint32_t round; /* fast->round that `credit` is of */
+	int64_t credit; /* bytes that it may move in this round */
+	uint64_t load;	/* what it has cost its thread so far */
+};
+
+/* fast/threads.c: on which thread it has to be */
+struct cont_place {
+	bool hold;		/* it is about to move: none of its QPs is served */
+	bool at_first;		/* it has to stay on the first thread */
+	bool near_first;	/* it waits to be there */
+	struct container *near; /* ... or on the thread of that one; NULL: it does not */
+	/* [ctl] */
+	uint64_t load_seen;	 /* of turns.load, when fast_balance() last looked */
+	uint64_t load_rate;	 /* so much in the time before */
+	struct container *group; /* while it looks for groups */
+};
+
+/* fast/mw.c: its windows that were bound or unbound */
+struct cont_mw {
+	TAILQ_HEAD(mw_list, mw) changed;
+	TAILQ_ENTRY(container) entry; /* fast->mw_turns, while there are any */
+};
+
+/* fast/trace.c, [ctl] */
+struct cont_trace {
+	bool on;
+	uint32_t qp_num; /* only that QP; 0: all */
+};
+
 struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
-	LIST_HEAD(, xrcd) xrcds;	    /* XRC domains that its sessions have open */
-	struct key_table keys;		    /* lkeys and rkeys of MRs: struct mr */
-	struct key_table windows;	    /* the upper 24 bits of windows' rkeys: struct mw */
-	TAILQ_HEAD(mw_list, mw) mw_changed; /* mw.c */
-	TAILQ_ENTRY(container) mw_turn;	    /* fast->mw_turns, while there are any */
+	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
+	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
+	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
 	struct tenant *of;		       /* its tenant, while it is on fast->containers */
@@ -136,50 +180,27 @@ struct container {
 	uint16_t lid;
 	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
-	struct ffo_limits limits; /* in force: the orchestrator's, and the host's defaults */
+	bool dying;		  /* removed from the host; sessions are being closed */
 	bool limited;		  /* one of its meters, or of its tenant's, may close */
-	bool meters_set;	  /* one of its own */
-	struct rate_meter meter[RATE_DIRS];
-	struct rate_share share[RATE_DIRS]; /* of the tenant's */
-	uint64_t news_turn;		    /* fast->turn that news_left is of; fast/loop.c */
-	uint32_t news_left;
-	TAILQ_HEAD(qp_list, qp) active_qps;
-	TAILQ_ENTRY(container) turn;   /* fast->turns, while it has any */
-	uint32_t num_active;	       /* QPs on active_qps */
-	uint8_t kind;		       /* enum turn, while it has any */
-	uint32_t round;		       /* fast->round that `credit` is of */
-	int64_t credit;		       /* bytes that it may move in this round */
-	SLIST_ENTRY(container) served; /* fast->served, while is_served; fast/cpu.c */
-	bool is_served;
-	uint64_t turns_ns; /* in which it was served, and how often it woke the thread, */
-	uint32_t wakes;	   /* since cpu_settle() */
-	bool parked;	   /* not served until `unpark`: it has reached max_cpu */
-	struct cpu_meter cpu;
-	uint64_t ctl_cpu_ns; /* [ctl] CPU time of the control thread */
-	uint64_t parked_at;  /* ns */
-	struct timer unpark;
-	bool dying;		      /* removed from the host; sessions are being closed */
-	struct fast *fast;	      /* the thread that serves it; fast/threads.c */
-	struct container *near;	      /* it waits to be on the thread of that one */
-	bool near_first;	      /* ... of the first thread */
-	bool at_first;		      /* it has to stay there */
-	bool hold;		      /* it is about to move: none of its QPs is served */
-	uint64_t load;		      /* what it has cost its thread; fast/turns.c */
-	uint64_t load_seen;	      /* [ctl] of that, when fast_balance() last looked */
-	uint64_t load_rate;	      /* [ctl] so much in the time before */
-	struct container *group;      /* [ctl] fast/threads.c, while it looks for groups */
-	struct ff_stats stats;	      /* sums of closed sessions; see stats.c */
-	struct lat lat;		      /* likewise */
-	uint32_t num_mcast;	      /* attachments of its QPs to multicast groups */
-	bool traced;		      /* [ctl] trace.h */
-	uint32_t trace_qp;	      /* [ctl] only the QP with that number; 0: all */
-	uint64_t dm_bytes;	      /* [ctl] device memory that its sessions have */
-	struct quota_use use;	      /* [ctl] */
-	struct quota_refusal refusal; /* [ctl] */
-	struct log_limit log;	      /* [ctl] of what its clients cause */
-	void *ctl;		      /* [ctl] listening socket and paths */
-	struct pvm_queue *pvm;	      /* pvm.c; NULL until there is a session */
-	struct cm_cont *cm;	      /* [ctl] ports of its CM ids, NULL while it has none */
+	struct ffo_limits limits; /* in force: the orchestrator's, and the host's defaults */
+	struct fast *fast;	  /* the thread that serves it; fast/threads.c */
+	struct cont_news news;
+	struct cont_turns turns;
+	struct cont_place place;
+	struct cont_cpu cpu;
+	struct cont_rate rate;
+	struct cont_mw mw;
+	uint32_t num_mcast;    /* attachments of its QPs to multicast groups */
+	struct pvm_queue *pvm; /* pvm.c; NULL until there is a session */
+	struct ff_stats stats; /* sums of closed sessions; see stats.c */
+	struct lat lat;	       /* likewise */
+	/* [ctl] */
+	struct cont_quota quota;
+	struct cont_trace trace;
+	uint64_t dm_bytes;    /* device memory that its sessions have */
+	struct log_limit log; /* of what its clients cause */
+	void *ctl;	      /* listening socket and paths */
+	struct cm_cont *cm;   /* ports of its CM ids, NULL while it has none */
 };
 
 LIST_HEAD(container_list,
@@ -211,59 +232,84 @@ struct seg {
 
 /* ---- session ---------------------------------------------------------------------------------- */
 
-struct session {
-	LIST_ENTRY(session) entry;   /* container->sessions */
-	TAILQ_ENTRY(session) active; /* fast->active_sessions while is_active */
-	struct container *cont;
-	struct fast *fast;
-	int node; /* [ctl] NUMA node of that thread, -1: any; its segments come from there */
-	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
-	struct obj_table tab[OBJ_NUM_KINDS];
+/* What is kept in a session, as in a container, for the file or room that is named. */
+
+/* fast/loop.c: how the runner hears of its postings */
+struct ses_bells {
+	TAILQ_ENTRY(session) entry; /* fast->active_sessions, while is_active */
+	bool is_active;		    /* its dirty set is looked at in every turn */
+	bool deaf; /* fast/cpu.c: its bell is not listened to, since the container is parked */
+	uint32_t srq_kick_seen;
+	/* slots of the SRQs' table that are to be looked at, from there on */
+	uint32_t srq_at, srqs_left;
+};
+
+/* fast/sched.c: who posts where */
+struct ses_sched {
+	SLIST_ENTRY(session) entry; /* fast->touched, while is_touched */
+	bool is_touched, turn_data; /* in this turn: listed; data was delivered to it */
+	bool turn_note;		    /* ... or a message without data */
+	bool owed, dialog;	    /* got data since its last posting; answered such data */
+	uint16_t cpu;		    /* CPU of the last posting, 0xffff: none yet */
+	uint32_t turn_posts;	    /* WRs taken in this turn */
+	uint32_t burst;		    /* WRs taken since the runner last slept */
+	uint32_t at_once;	    /* ... at most in one turn */
+	uint32_t coal;		    /* postings that one bell is to announce, less one */
+	uint64_t busy_told;	    /* ns: when hdr->busy was last written */
+	uint64_t own_at;	    /* ns: when data of its own WRs last came to it */
+	uint64_t coal_from;	    /* ns: no coalescing before ... */
+	uint64_t coal_pause;	    /* ns: ... for so long */
+};
+
+/* mem/: its segments, and what is known of its process's memory. [ctl] */
+struct ses_mem {
 	struct seg *segs; /* [num_segs] */
 	uint32_t num_segs;
-	uint32_t num_foreign; /* [ctl] mappings of its files (shadow.c) */
+	uint32_t num_foreign; /* mappings of its files (shadow.c) */
+	int node;	      /* NUMA node of its thread, -1: any; its segments come from there */
+	int maps_fd;	      /* the client's /proc/self/maps; -1: the kernel cannot be asked */
+	uint32_t keeper_id;   /* keeper/keeper.h */
+	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
+	struct mem *later;    /* shadow.h; NULL: all is done at once */
+	TAILQ_ENTRY(session) populate; /* populate.c, while populating */
+	bool populating;
+};
+
+/* ctl/import.c, [ctl] */
+struct ses_import {
+	uint8_t token[FF_TOKEN_SZ]; /* who has it may import from this session */
+	uint32_t of;		    /* id of the session that it imports from, 0: none */
+	LIST_HEAD(, pd) pds;	    /* handles of imported PDs, also those given back */
+};
+
+/* ctl/session.c, [ctl]: how far its end has come */
+struct ses_end {
+	uint32_t step, at;
+};
+
+struct session {
+	LIST_ENTRY(session) entry; /* container->sessions */
+	struct container *cont;
+	struct fast *fast;
+	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
+	uint64_t last_post;	/* ns */
+	struct ses_bells bells;
+	struct ses_sched sched;
+	struct obj_table tab[OBJ_NUM_KINDS];
 	uint32_t id;
-	pid_t pid;	    /* as the router sees it; from SO_PEERCRED */
-	uint32_t keeper_id; /* [ctl] keeper/keeper.h */
-	int maps_fd;	    /* [ctl] the client's /proc/self/maps; -1: the kernel cannot be asked */
+	pid_t pid; /* as the router sees it; from SO_PEERCRED */
 	char comm[16];
 	int async_fd; /* router's end of the async socket */
 	int bell_fd;  /* eventfd that the client writes */
-	bool is_active, closing;
-	bool deaf;	       /* its bell is not listened to: the container is parked */
-	_Atomic bool mem_gone; /* a mapping of it failed (SIGBUS): to be closed */
-	uint32_t srq_kick_seen;
-	uint32_t srq_at,
-		srqs_left; /* slots of the SRQs' table that are to be looked at, from there on */
-
-	/* fast/sched.c's view of who posts where */
-	uint64_t busy_told;	      /* when hdr->busy was last written */
-	SLIST_ENTRY(session) touched; /* on fast->touched while is_touched */
-	uint64_t last_post;	      /* ns */
-	uint32_t turn_posts;	      /* WRs taken in this turn */
-	uint32_t burst;		      /* WRs taken since the runner last slept */
-	uint32_t at_once;	      /* ... at most in one turn */
-	uint32_t coal;		      /* postings that one bell is to announce, less one */
-	uint64_t own_at;	      /* ns: when data of its own WRs last came to it */
-	uint64_t coal_from;	      /* ns: no coalescing before ... */
-	uint64_t coal_pause;	      /* ... for so long */
-	uint16_t cpu;		      /* CPU of the last posting, 0xffff: none yet */
-	bool is_touched, turn_data;   /* in this turn: listed; data was delivered to it */
-	bool turn_note;		      /* ... or a message without data */
-	bool owed, dialog;	      /* got data since its last posting; answered such data */
-
-	struct pvm_client *pvm;	       /* pvm.c: its memory */
-	struct mem *mem;	       /* [ctl] mem/shadow.h; NULL: all is done at once */
-	struct ff_stats stats;	       /* what is of no QP, and sums of closed ones; see stats.h */
-	struct lat lat;		       /* sums of closed QPs */
-	struct ctl_conn *conn;	       /* [ctl] */
-	TAILQ_ENTRY(session) populate; /* [ctl] populate.c, while populating */
-	bool populating;	       /* [ctl] */
-	uint32_t end_step, end_at;     /* [ctl] how far its end has come; session.c */
-	/* [ctl] who has `token` may import from this session; ctl/import.c */
-	uint8_t token[FF_TOKEN_SZ];
-	uint32_t import_of;	 /* id of the session that it imports from, 0: none */
-	LIST_HEAD(, pd) imports; /* handles of imported PDs, also those given back */
+	bool closing;
+	struct pvm_client *pvm; /* pvm.c: its memory */
+	struct ff_stats stats;	/* what is of no QP, and sums of closed ones; see stats.h */
+	struct lat lat;		/* sums of closed QPs */
+	struct ses_mem mem;
+	/* [ctl] */
+	struct ctl_conn *conn;
+	struct ses_import import;
+	struct ses_end end;
 };
 
 /* ---- the objects -------------------------------------------------------------------------------- */
@@ -272,7 +318,7 @@ struct pd {
 	struct obj o;
 	/* [ctl] ctl/import.c */
 	struct pd *of;		     /* imported: the PD that this handle stands for */
-	LIST_ENTRY(pd) same_session; /* imported: session->imports */
+	LIST_ENTRY(pd) same_session; /* imported: session->import.pds */
 	uint32_t num_imports;	     /* sessions that keep it */
 	bool is_gone;		     /* in no table: to be freed with the last of them */
 };
@@ -336,7 +382,7 @@ struct mw {
 	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
 	LIST_ENTRY(mw) of_qp;  /* qp->windows */
 	/* orch/map.c publishes it, some time after it was bound or unbound */
-	TAILQ_ENTRY(mw) changed; /* container->mw_changed while is_changed */
+	TAILQ_ENTRY(mw) changed; /* container->mw.changed while is_changed */
 	bool is_changed;
 	uint32_t published; /* the rkey that was, 0: none */
 };
@@ -467,6 +513,33 @@ struct recv_wr {
 	struct ff_sge sge[FF_MAX_SGE];
 };
 
+/* The rings of a QP. fast/send.c and recv.c */
+struct qp_sq {
+	uint8_t *ring; /* shared */
+	uint32_t depth, stride;
+	uint32_t head; /* entries taken since creation */
+	uint32_t cqes; /* CQEs for it since creation or RESET */
+};
+struct qp_rq {
+	uint8_t *ring; /* shared */
+	uint32_t depth, stride;
+	uint32_t head; /* entries taken since creation */
+};
+
+/* XRC_RECV: fast/xrc.c tells what there is of it twice */
+struct qp_xrc {
+	/* a session's handle: */
+	struct xrcd_ref *ref; /* through which it holds the domain */
+	struct qp *target;    /* the QP that it stands for */
+	LIST_ENTRY(qp) same_target;
+	/* the QP itself: */
+	struct xrcd *xrcd;
+	LIST_ENTRY(qp) same_xrcd;
+	LIST_ENTRY(qp) same_srq;
+	uint32_t num_users;
+	LIST_HEAD(, qp) users; /* its handles */
+};
+
 /*
  * QP states; what each allows (IBTA 10.3.1):
  *	RESET	nothing is posted or sent
@@ -482,18 +555,16 @@ struct qp {
 	struct obj o;
 	/* ---- fast path first ---- */
 	struct ff_qp_hdr *hdr; /* shared */
-	uint8_t *sq, *rq;      /* shared */
-	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;
-	uint32_t sq_head, rq_head; /* entries taken since creation */
-	uint32_t sq_cqes;	   /* CQEs for the SQ since creation or RESET */
-	uint32_t in_flight;	   /* WRs that the backend has taken a copy of: POST_SENT */
-	uint64_t user;		   /* for its CQEs; the client's */
-	uint8_t state;		   /* enum ibv_qp_state */
-	uint8_t type;		   /* enum ibv_qp_type */
-	uint8_t peer_type;	   /* of a QP that it can be connected to */
+	struct qp_sq sq;
+	struct qp_rq rq;
+	uint64_t user;	    /* for its CQEs; the client's */
+	uint32_t in_flight; /* WRs that the backend has taken a copy of: POST_SENT */
+	uint8_t state;	    /* enum ibv_qp_state */
+	uint8_t type;	    /* enum ibv_qp_type */
+	uint8_t peer_type;  /* of a QP that it can be connected to */
 	bool sig_all;
 	bool block_self_lb; /* UD: gets no copy of what it sends to a group that it is in */
-	bool is_active;	    /* on its container's active_qps */
+	bool is_active;	    /* on its container's turns.active; fast/turns.c */
 	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
 	bool draining;	    /* SQD: event owed when nothing is under way */
@@ -502,9 +573,7 @@ struct qp {
 	uint64_t last_work; /* ns */
 	TAILQ_ENTRY(qp) active;
 	struct trace *trace; /* NULL: it is not traced */
-	struct lat *lat;     /* NULL: its times are not counted */
-	struct lat_due lat_due;
-	LIST_ENTRY(qp) lat_turn; /* fast->lat_due */
+	struct qp_lat lat;
 	struct ff_stats stats;
 	struct rate_wait wait; /* for a limit; not active then */
 	struct pd *pd;
@@ -520,15 +589,7 @@ struct qp {
 	uint64_t attr_set;		/* IBV_QP_* ever given since RESET */
 	struct ff_ring_at sq_at, rq_at; /* [ctl] */
 	LIST_HEAD(, mw) windows;	/* type 2, bound to it */
-	/* XRC_RECV: xrc.c tells what there is of it twice */
-	struct xrcd_ref *xref; /* a session's handle: through which it holds the domain */
-	struct qp *target;     /* ... and the QP that it stands for */
-	LIST_ENTRY(qp) same_target;
-	struct xrcd *xrcd; /* the QP itself */
-	LIST_ENTRY(qp) same_xrcd;
-	LIST_ENTRY(qp) same_srq;
-	uint32_t num_users;
-	LIST_HEAD(, qp) users; /* its handles */
+	struct qp_xrc xrc;
 };
 
 /* Requests are acknowledged, so that an error ends the connection. */
@@ -599,7 +660,7 @@ static inline struct qp *qp_get(struct session *s, uint32_t h)
 {
 	struct qp *qp = qp_handle_get(s, h);
 
-	return qp && qp->target ? qp->target : qp;
+	return qp && qp->xrc.target ? qp->xrc.target : qp;
 }
 static inline struct xrcd_ref *xrcd_get(struct session *s, uint32_t h)
 {

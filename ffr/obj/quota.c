@@ -45,21 +45,21 @@ static bool fits(const struct ffo_limits *l, const struct quota_use *u, enum quo
 
 static void refuse(struct container *c, enum quota q, uint64_t n)
 {
-	bool own = !fits(&c->limits, &c->use, q, n);
+	bool own = !fits(&c->limits, &c->quota.use, q, n);
 
-	c->refusal = (struct quota_refusal){
+	c->quota.refusal = (struct quota_refusal){
 		.untold = true,
 		.own = own,
 		.q = q,
 		.n = n,
-		.used = own ? c->use.used[q] : c->of->use.used[q],
+		.used = own ? c->quota.use.used[q] : c->of->use.used[q],
 		.limit = limit_of(own ? &c->limits : &c->of->limits, q),
 	};
 }
 
 void quota_tell(struct container *c)
 {
-	struct quota_refusal *r = &c->refusal;
+	struct quota_refusal *r = &c->quota.refusal;
 
 	if (!r->untold)
 		return;
@@ -100,7 +100,7 @@ static bool share_left(struct container *c, uint64_t own, uint64_t all, uint64_t
 
 	if (!full && (own + n <= SHARE_SMALL || !share_full(all + n - 1, used + n - 1, max)))
 		return true;
-	c->refusal = (struct quota_refusal){
+	c->quota.refusal = (struct quota_refusal){
 		.untold = true,
 		.own = full,
 		.used = full ? own : all,
@@ -112,10 +112,10 @@ static bool share_left(struct container *c, uint64_t own, uint64_t all, uint64_t
 
 int quota_share_take(struct container *c, enum share s)
 {
-	if (!share_left(c, c->use.shares[s], c->of->use.shares[s], share_used[s], share[s].max, 1,
-			share[s].what))
+	if (!share_left(c, c->quota.use.shares[s], c->of->use.shares[s], share_used[s],
+			share[s].max, 1, share[s].what))
 		return -ENOSPC;
-	c->use.shares[s]++;
+	c->quota.use.shares[s]++;
 	c->of->use.shares[s]++;
 	share_used[s]++;
 	return 0;
@@ -123,7 +123,7 @@ int quota_share_take(struct container *c, enum share s)
 
 void quota_share_return(struct container *c, enum share s)
 {
-	c->use.shares[s]--;
+	c->quota.use.shares[s]--;
 	c->of->use.shares[s]--;
 	share_used[s]--;
 }
@@ -139,7 +139,7 @@ static bool fds_left(struct container *c, uint64_t n)
 	if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur == RLIM_INFINITY)
 		return true;
 	own = l.rlim_cur / 4 < FDS_OWN ? l.rlim_cur / 4 : FDS_OWN;
-	return share_left(c, c->use.used[QUOTA_FD], c->of->use.used[QUOTA_FD], fds_used,
+	return share_left(c, c->quota.use.used[QUOTA_FD], c->of->use.used[QUOTA_FD], fds_used,
 			  l.rlim_cur - own, n, "descriptors");
 }
 
@@ -147,7 +147,7 @@ static bool fds_left(struct container *c, uint64_t n)
 
 int quota_charge(struct container *c, enum quota q, uint64_t n)
 {
-	if (!fits(&c->limits, &c->use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
+	if (!fits(&c->limits, &c->quota.use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
 		refuse(c, q, n);
 		return -ENOMEM;
 	}
@@ -156,7 +156,7 @@ int quota_charge(struct container *c, enum quota q, uint64_t n)
 			return -ENOMEM;
 		fds_used += n;
 	}
-	c->use.used[q] += n;
+	c->quota.use.used[q] += n;
 	c->of->use.used[q] += n;
 	return 0;
 }
@@ -165,7 +165,7 @@ void quota_return(struct container *c, enum quota q, uint64_t n)
 {
 	if (q == QUOTA_FD)
 		fds_used -= n;
-	c->use.used[q] -= n;
+	c->quota.use.used[q] -= n;
 	c->of->use.used[q] -= n;
 }
 
@@ -188,7 +188,7 @@ static struct takes takes(const struct obj *o)
 	case OBJ_QP:
 		qp = obj_of(o, qp);
 		return (struct takes){
-			2, { { QUOTA_QP, 1 }, { QUOTA_WR, (uint64_t)qp->sq_depth + qp->rq_depth } }
+			2, { { QUOTA_QP, 1 }, { QUOTA_WR, (uint64_t)qp->sq.depth + qp->rq.depth } }
 		};
 	case OBJ_SRQ:
 		return (struct takes){ 2,
@@ -254,7 +254,7 @@ bool quota_calls_limited(const struct container *c)
 
 uint64_t quota_call_wait(const struct container *c, uint64_t now)
 {
-	uint64_t own = calls_wait(&c->limits, &c->use, now);
+	uint64_t own = calls_wait(&c->limits, &c->quota.use, now);
 	uint64_t all = calls_wait(&c->of->limits, &c->of->use, now);
 
 	return own > all ? own : all;
@@ -262,6 +262,6 @@ uint64_t quota_call_wait(const struct container *c, uint64_t now)
 
 void quota_call_charge(struct container *c, uint64_t now)
 {
-	calls_charge(&c->limits, &c->use, now);
+	calls_charge(&c->limits, &c->quota.use, now);
 	calls_charge(&c->of->limits, &c->of->use, now);
 }

@@ -73,6 +73,12 @@ struct quota_refusal {
 	const char *share; /* of that table: `used` of `limit`; NULL: a quota */
 };
 
+/* A container's part. [ctl] */
+struct cont_quota {
+	struct quota_use use;
+	struct quota_refusal refusal;
+};
+
 extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
 
 /* 0, or -ENOMEM: quota_tell() has to follow, when the fast lock is not held. */

@@ -81,6 +81,13 @@ struct rate_meter {
 	uint64_t interval_from; /* ns */
 };
 
+/* A container's part. fast/rate.c */
+struct cont_rate {
+	bool own; /* one of these may close */
+	struct rate_meter meter[RATE_DIRS];
+	struct rate_share share[RATE_DIRS]; /* of its tenant's */
+};
+
 /* What an operation is charged to. */
 struct rate_path {
 	struct container *own, *peer; /* peer NULL: on another host, or many */

@@ -50,11 +50,11 @@ static void add_qps(const struct session *s, struct ff_stats *st, struct lat *la
 		if (!qp)
 			continue;
 		stats_add(st, &qp->stats);
-		if (lat && qp->lat)
-			lat_add(lat, qp->lat);
+		if (lat && qp->lat.hist)
+			lat_add(lat, qp->lat.hist);
 	}
 	LIST_FOREACH(x, &s->cont->xrcds, entry)
-		LIST_FOREACH(qp, &x->targets, same_xrcd)
+		LIST_FOREACH(qp, &x->targets, xrc.same_xrcd)
 			if (qp->o.ses == s)
 				stats_add(st, &qp->stats);
 }
@@ -73,7 +73,7 @@ void stats_of_container(const struct container *c, struct ff_stats *st, struct l
 	const struct session *s;
 
 	stats_add(st, &c->stats);
-	st->cpu_ns += c->ctl_cpu_ns;
+	st->cpu_ns += c->cpu.ctl_ns;
 	if (lat)
 		lat_add(lat, &c->lat);
 	LIST_FOREACH(s, &c->sessions, entry) {
@@ -88,10 +88,10 @@ void stats_fold_qp(struct qp *qp)
 {
 	stats_add(&qp->o.ses->stats, &qp->stats);
 	qp->stats = (struct ff_stats){ 0 };
-	if (!qp->lat)
+	if (!qp->lat.hist)
 		return;
-	lat_add(&qp->o.ses->lat, qp->lat);
-	*qp->lat = (struct lat){ 0 };
+	lat_add(&qp->o.ses->lat, qp->lat.hist);
+	*qp->lat.hist = (struct lat){ 0 };
 }
 
 void counts_add_session(struct ff_counts *n, const struct session *s)
@@ -149,18 +149,18 @@ static uint32_t unpolled(const struct cq *cq)
 
 void stats_depths(const struct qp *qp, struct ff_depths *d)
 {
-	uint32_t sq = __atomic_load_n(&qp->sq_head, __ATOMIC_RELAXED);
-	uint32_t rq = __atomic_load_n(&qp->rq_head, __ATOMIC_RELAXED);
+	uint32_t sq = __atomic_load_n(&qp->sq.head, __ATOMIC_RELAXED);
+	uint32_t rq = __atomic_load_n(&qp->rq.head, __ATOMIC_RELAXED);
 
 	*d = (struct ff_depths){ 0 };
-	d->sq = posted(qp->sq, sq, qp->sq_depth, qp->sq_stride) +
+	d->sq = posted(qp->sq.ring, sq, qp->sq.depth, qp->sq.stride) +
 		__atomic_load_n(&qp->in_flight, __ATOMIC_RELAXED) +
 		__atomic_load_n(&qp->busy, __ATOMIC_RELAXED);
 	if (qp->srq)
 		d->rq = posted(qp->srq->ring, __atomic_load_n(&qp->srq->head, __ATOMIC_RELAXED),
 			       qp->srq->depth, qp->srq->stride);
-	else if (qp->rq_depth)
-		d->rq = posted(qp->rq, rq, qp->rq_depth, qp->rq_stride);
+	else if (qp->rq.depth)
+		d->rq = posted(qp->rq.ring, rq, qp->rq.depth, qp->rq.stride);
 	if (qp->scq)
 		d->cq = unpolled(qp->scq);
 	if (qp->rcq && qp->rcq != qp->scq)

@@ -33,7 +33,7 @@ struct orch {
 	uint32_t sync;	/* number of the listing under way */
 	/* map.c */
 	uv_timer_t flush;
-	uv_async_t windows; /* some of fast->mw_changed */
+	uv_async_t windows; /* some have changed: fast->mw_turns */
 	struct publish *publish;
 	struct withdraw_list withdraw;
 	bool map_busy;

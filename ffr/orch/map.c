@@ -6,8 +6,8 @@
  * that goes before its batch was sent is never mentioned. Nobody waits for any of this.
  *
  * Memory windows are bound and invalidated on the fast thread, perhaps with every message. So they
- * are not queued one change after the other: a window that has changed is on fast->mw_changed, once,
- * and when the next batch is made it is told as it is then.
+ * are not queued one change after the other: a window that has changed is on its container's
+ * mw.changed, once, and when the next batch is made it is told as it is then.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -177,7 +177,7 @@ static void soft_srq_destroy(struct fast *f, struct srq *srq)
 	struct remote_qp *rq;
 	struct qp *t;
 
-	LIST_FOREACH(t, &srq->targets, same_srq) {
+	LIST_FOREACH(t, &srq->targets, xrc.same_srq) {
 		responder_abort(t, f, false);
 		if (t->soft->rem)
 			response_recv_gone(f, t->soft->rem);
@@ -204,7 +204,7 @@ static void soft_container_gone(struct fast *f, struct container *c)
 		struct qp *t;
 
 		LIST_FOREACH(x, &o->xrcds, entry)
-			LIST_FOREACH(t, &x->targets, same_xrcd)
+			LIST_FOREACH(t, &x->targets, xrc.same_xrcd)
 				forget_path(t, c);
 		LIST_FOREACH(s, &o->sessions, entry) {
 			struct obj_table *q = &s->tab[OBJ_QP], *a = &s->tab[OBJ_AH];

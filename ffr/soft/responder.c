@@ -42,7 +42,7 @@ static bool bind_srq(struct fast *f, struct qp *peer, uint32_t num)
 	struct srq *srq = peer->srq;
 
 	if (!srq || srq->num != num)
-		srq = xrcd_srq(peer->xrcd, num);
+		srq = xrcd_srq(peer->xrc.xrcd, num);
 	if (!srq || srq->o.ses->closing) /* its memory may be gone before it is */
 		return false;
 	if (srq == peer->srq)

@@ -118,13 +118,13 @@ static void make_qp(struct fast *f, struct side *d)
 	insert(&d->ses, &qp->o, OBJ_QP);
 	qp->hdr = bench_alloc(sizeof(*qp->hdr));
 	memset(qp->hdr, 0, sizeof(*qp->hdr));
-	qp->sq = bench_alloc((size_t)DEPTH * sq_stride);
-	memset(qp->sq, 0, (size_t)DEPTH * sq_stride);
-	qp->rq = bench_alloc((size_t)DEPTH * rq_stride);
-	memset(qp->rq, 0, (size_t)DEPTH * rq_stride);
-	qp->sq_depth = qp->rq_depth = DEPTH;
-	qp->sq_stride = sq_stride;
-	qp->rq_stride = rq_stride;
+	qp->sq.ring = bench_alloc((size_t)DEPTH * sq_stride);
+	memset(qp->sq.ring, 0, (size_t)DEPTH * sq_stride);
+	qp->rq.ring = bench_alloc((size_t)DEPTH * rq_stride);
+	memset(qp->rq.ring, 0, (size_t)DEPTH * rq_stride);
+	qp->sq.depth = qp->rq.depth = DEPTH;
+	qp->sq.stride = sq_stride;
+	qp->rq.stride = rq_stride;
 	qp->type = IBV_QPT_RC;
 	qp->pd = &d->pd;
 	qp->scq = qp->rcq = cq;
@@ -167,7 +167,7 @@ static void *entry(uint8_t *ring, uint32_t i, uint32_t stride)
 
 static void post_recv(struct side *d)
 {
-	struct ff_rqe *e = entry(d->qp.rq, d->rq_tail, d->qp.rq_stride);
+	struct ff_rqe *e = entry(d->qp.rq.ring, d->rq_tail, d->qp.rq.stride);
 
 	e->num_sge = 1;
 	e->sge[0] = (struct ff_sge){ (uintptr_t)d->buf, size, d->mr.lkey };
@@ -177,7 +177,7 @@ static void post_recv(struct side *d)
 
 static void post_send(struct side *a, const struct side *b)
 {
-	struct ff_sqe *e = entry(a->qp.sq, a->sq_tail, a->qp.sq_stride);
+	struct ff_sqe *e = entry(a->qp.sq.ring, a->sq_tail, a->qp.sq.stride);
 
 	e->cpu = 0;
 	e->opcode = (uint8_t)op;
@@ -234,7 +234,7 @@ static uint64_t run_alone(struct fast *f, uint64_t ops)
 		fast_qp_activate(f, &a->qp);
 		f->now += 1000;
 		t = bench_now();
-		for (int tries = 0; a->qp.sq_head != a->sq_tail || a->qp.busy; tries++) {
+		for (int tries = 0; a->qp.sq.head != a->sq_tail || a->qp.busy; tries++) {
 			fast_turn(f);
 			errno = 0;
 			if (tries > 1000000)

@@ -351,7 +351,7 @@ static void add_xrc(void)
 	w->xref.xrcd = &w->xrcd;
 	xrcd_hold(&w->xrcd, &w->r.cont[0]);
 	w->user.type = IBV_QPT_XRC_RECV;
-	w->user.xref = &w->xref;
+	w->user.xrc.ref = &w->xref;
 	w->user.o.kind = OBJ_QP;
 	w->user.o.ses = &w->s->s;
 	must(!obj_insert(&w->s->s.tab[OBJ_QP], &w->user.o));

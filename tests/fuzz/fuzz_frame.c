@@ -278,7 +278,7 @@ static void post_recv(uint8_t which, bool pvm)
 	int k;
 
 	if (i == XRC_OUT ||
-	    (srq ? srq->tail - srq->srq.head : l->rq->rq_tail - l->qp->rq_head) > 13)
+	    (srq ? srq->tail - srq->srq.head : l->rq->rq_tail - l->qp->rq.head) > 13)
 		return;
 	k = slot_new(i, FOR_RECV, n, pvm);
 	if (k < 0)
@@ -289,7 +289,7 @@ static void post_recv(uint8_t which, bool pvm)
 		split(srq->srq.ring, srq->tail - 1, srq->srq.depth, srq->srq.stride, at);
 	} else {
 		rig_recv(&w->r, l->rq, (uint64_t)k, slot_mr((unsigned)k), (uintptr_t)slot_at(k), n);
-		split(l->qp->rq, l->rq->rq_tail - 1, l->qp->rq_depth, l->qp->rq_stride, at);
+		split(l->qp->rq.ring, l->rq->rq_tail - 1, l->qp->rq.depth, l->qp->rq.stride, at);
 	}
 }
 
@@ -305,7 +305,7 @@ static void post_send(uint8_t kind)
 	struct ff_sqe *e;
 	int k = 255;
 
-	if (i == XRC_IN || l->rq->sq_tail - (qp->sq_head - qp->busy - qp->in_flight) > 13 ||
+	if (i == XRC_IN || l->rq->sq_tail - (qp->sq.head - qp->busy - qp->in_flight) > 13 ||
 	    (i == UC && ff_op_fetches(op)))
 		return;
 	if (ff_op_fetches(op)) {

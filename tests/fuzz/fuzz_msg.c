@@ -314,7 +314,7 @@ static void send_fds(int sock, const void *bytes, size_t len, const int *fd, uns
 
 static uint64_t num_sessions(int container)
 {
-	return g->c[container]->use.used[QUOTA_SESSION];
+	return g->c[container]->quota.use.used[QUOTA_SESSION];
 }
 
 /* A connection of its own says HELLO, once or more. */

@@ -153,10 +153,10 @@ static uint8_t *hostile_byte(struct world *w, unsigned which, unsigned off)
 
 	switch (which / NUM_QPS % 6) {
 	case 0:
-		return qp->sq + off % ((size_t)qp->sq_depth * qp->sq_stride);
+		return qp->sq.ring + off % ((size_t)qp->sq.depth * qp->sq.stride);
 	case 1:
-		return (qp->rq_depth ? qp->rq : w->srq->srq.ring) +
-		       off % ((size_t)16 * qp->rq_stride);
+		return (qp->rq.depth ? qp->rq.ring : w->srq->srq.ring) +
+		       off % ((size_t)16 * qp->rq.stride);
 	case 2:
 		return (uint8_t *)qp->hdr + off % sizeof(*qp->hdr);
 	case 3:

@@ -82,7 +82,7 @@ void rig_close(struct ctl_rig *g)
 		ctl_conn_close(TAILQ_FIRST(&ctl->conns), NULL);
 	LIST_FOREACH(c, &ctl->fast->containers, entry)
 		for (int q = 0; q < QUOTA_NUM; q++)
-			MUST(!c->use.used[q] && !c->of->use.used[q]);
+			MUST(!c->quota.use.used[q] && !c->of->use.used[q]);
 	while (!LIST_EMPTY(&ctl->fast->containers))
 		container_detach(LIST_FIRST(&ctl->fast->containers));
 	ctl_close(ctl);

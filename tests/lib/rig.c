@@ -63,7 +63,7 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->gid[0].raw[15] = (uint8_t)(i + 1);
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
-		TAILQ_INIT(&c->mw_changed);
+		TAILQ_INIT(&c->mw.changed);
 		if (fast_container_add(r->f, c))
 			abort();
 		dir_container_added(r->f, c);
@@ -101,7 +101,7 @@ struct rig_ses *rig_session(struct rig *r, int container)
 	s->s.cont = &r->cont[container];
 	s->s.pid = getpid();
 	s->s.hdr = shared(sizeof(*s->s.hdr));
-	s->s.maps_fd = -1;
+	s->s.mem.maps_fd = -1;
 	hello_memory(memory);
 	must(pvm_session_add(&s->s, memory[0], memory[1]));
 	close(memory[0]);
@@ -195,13 +195,13 @@ struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, s
 	qp->srq = srq ? &srq->srq : NULL;
 	qp->max_send_sge = qp->max_recv_sge = QP_SGE;
 	qp->max_inline = QP_INLINE;
-	qp->sq_depth = rig_depth;
-	qp->sq_stride = ff_sqe_stride(QP_SGE, QP_INLINE);
-	qp->rq_depth = srq ? 0 : rig_depth;
-	qp->rq_stride = ff_rqe_stride(QP_SGE);
+	qp->sq.depth = rig_depth;
+	qp->sq.stride = ff_sqe_stride(QP_SGE, QP_INLINE);
+	qp->rq.depth = srq ? 0 : rig_depth;
+	qp->rq.stride = ff_rqe_stride(QP_SGE);
 	qp->hdr = shared(sizeof(*qp->hdr));
-	qp->sq = shared((size_t)rig_depth * qp->sq_stride);
-	qp->rq = shared((size_t)rig_depth * qp->rq_stride);
+	qp->sq.ring = shared((size_t)rig_depth * qp->sq.stride);
+	qp->rq.ring = shared((size_t)rig_depth * qp->rq.stride);
 	qp->wr = send_buf_new();
 	obj_add(s, &qp->o, OBJ_QP);
 	(void)r;
@@ -216,8 +216,8 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 	(void)r;
 	fast_qp_del(qp->o.ses->fast, qp);
 	obj_remove(&qp->o.ses->tab[OBJ_QP], &qp->o);
-	munmap(qp->sq, (size_t)qp->sq_depth * qp->sq_stride);
-	munmap(qp->rq, (size_t)qp->sq_depth * qp->rq_stride);
+	munmap(qp->sq.ring, (size_t)qp->sq.depth * qp->sq.stride);
+	munmap(qp->rq.ring, (size_t)qp->sq.depth * qp->rq.stride);
 	munmap(qp->hdr, sizeof(*qp->hdr));
 	free(qp->wr);
 	free(q);
@@ -336,7 +336,8 @@ static void fill_rqe(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride,
 void rig_recv(struct rig *r, struct rig_qp *q, uint64_t wr_id, const struct mr *mr, uint64_t addr,
 	      uint32_t len)
 {
-	fill_rqe(q->qp.rq, q->rq_tail++, q->qp.rq_depth, q->qp.rq_stride, wr_id, mr, addr, len);
+	fill_rqe(q->qp.rq.ring, q->rq_tail++, q->qp.rq.depth, q->qp.rq.stride, wr_id, mr, addr,
+		 len);
 	if (atomic_exchange(&q->qp.hdr->rq_need, 0)) {
 		r->be.ops->recv_posted(q->qp.o.ses->fast, &q->qp, NULL);
 		fast_qp_activate(q->qp.o.ses->fast, &q->qp);

@@ -39,7 +39,7 @@ static void program_device(struct program *p, int container, bool import)
 	p->ses = LIST_FIRST(&g->c[container]->sessions);
 	p->pd = call_pd(g, p->dev);
 	p->cq = call_cq(g, p->dev);
-	memcpy(req.token, p->ses->token, sizeof(req.token));
+	memcpy(req.token, p->ses->import.token, sizeof(req.token));
 	if (import)
 		assert_int_equal(RIG_CALL(g, p->cm.sock, IMPORT_DEVICE, &req, &resp), 0);
 }

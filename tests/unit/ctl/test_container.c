@@ -212,7 +212,7 @@ static void comers_use_cpu_time(void **state)
 
 	(void)state;
 	limit_cpu(0, 1);
-	g->c[0]->ctl_cpu_ns = 0;
+	g->c[0]->cpu.ctl_ns = 0;
 	do {
 		before = ct->num_conns;
 		s = dial(0);
@@ -223,7 +223,7 @@ static void comers_use_cpu_time(void **state)
 			rig_pump(g);
 		}
 	} while (!cpu_wait(g->c[0], uv_hrtime()));
-	assert_true(g->c[0]->ctl_cpu_ns >= CPU_BURST_NS);
+	assert_true(g->c[0]->cpu.ctl_ns >= CPU_BURST_NS);
 	wait_for_conns(ct, 0);
 	s = dial(0);
 	assert_true(s >= 0);

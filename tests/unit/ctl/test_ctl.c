@@ -292,12 +292,12 @@ static void a_long_end_lets_others_in(void **state)
 	while (!g->ctl.ends)
 		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_false(LIST_EMPTY(&g->c[0]->sessions));
-	assert_true(g->c[0]->use.used[QUOTA_MR] > 0); /* it pays until they are gone */
+	assert_true(g->c[0]->quota.use.used[QUOTA_MR] > 0); /* it pays until they are gone */
 	call_pd(g, other);
 	while (g->ctl.ends)
 		uv_run(&g->loop, UV_RUN_NOWAIT);
 	assert_true(LIST_EMPTY(&g->c[0]->sessions));
-	assert_int_equal(g->c[0]->use.used[QUOTA_MR], 0);
+	assert_int_equal(g->c[0]->quota.use.used[QUOTA_MR], 0);
 	assert_int_equal(((struct container_ctl *)g->c[0]->ctl)->num_conns, 0);
 
 	/* a second one, whose container goes meanwhile */

@@ -152,7 +152,7 @@ static void one_comes_to_this_host(void **state)
 	assert_null(r->peer);
 	assert_int_equal(path(0, 9, &here, &waits), DIR_WAIT);
 	remote_get(waits);
-	TAILQ_INIT(&c.mw_changed);
+	TAILQ_INIT(&c.mw.changed);
 	LIST_INIT(&c.sessions);
 	assert_int_equal(fast_container_add(f, &c), 0);
 	dir_container_added(f, &c);

@@ -167,7 +167,7 @@ static void turns_tell(void **state)
 	rig_post(&r, qp[1]);
 	fast_turn(r.f);
 	assert_null(r.f->turn_of);
-	assert_true(r.cont[1].is_served);
+	assert_true(r.cont[1].cpu.is_served);
 	cpu_settle(r.f, 100);
 	assert_int_equal(paid(1), 100); /* the other one found nothing to do */
 }
@@ -181,9 +181,9 @@ static void who_is_over_rests(void **state)
 	(void)state;
 	limit(0, 100);
 	work_for(0, BURST);
-	assert_false(r.cont[0].parked); /* it may begin with that */
+	assert_false(r.cont[0].cpu.parked); /* it may begin with that */
 	work_for(0, BURST);
-	assert_true(r.cont[0].parked);
+	assert_true(r.cont[0].cpu.parked);
 	from = r.f->now;
 	for (int i = 0; i < 5; i++)
 		assert_false(post(0, i));
@@ -197,10 +197,10 @@ static void who_is_over_rests(void **state)
 	fake_complete(r.f, IBV_WC_SUCCESS);
 	/* two bursts are 5 ms at that limit, less the half that they took */
 	rig_advance(&r, 18 * BURST - NS_PER_US);
-	assert_true(r.cont[0].parked);
+	assert_true(r.cont[0].cpu.parked);
 	assert_int_equal(fake_posted(), 1);
 	rig_advance(&r, NS_PER_US);
-	assert_false(r.cont[0].parked);
+	assert_false(r.cont[0].cpu.parked);
 	assert_int_equal(r.cont[0].stats.held_ns, r.f->now - from);
 	for (int i = 0; i < 5; i++) {
 		struct ff_cqe c;
@@ -224,7 +224,7 @@ static void its_share_holds(void **state)
 
 		limit(0, max_cpu[i]);
 		while (r.f->now - from < all) {
-			if (!r.cont[0].parked)
+			if (!r.cont[0].cpu.parked)
 				work_for(0, 100 * NS_PER_US);
 			else
 				rig_advance(&r, timer_next(&r.f->timers) - r.f->now);
@@ -243,14 +243,14 @@ static void a_tenant_rests(void **state)
 	assert_int_equal(fast_tenant_limits(r.f, t->name, &(struct ffo_limits){ .max_cpu = 100 }),
 			 0);
 	work_for(0, 4 * BURST);
-	assert_true(r.cont[0].parked);
-	assert_false(r.cont[1].parked);
+	assert_true(r.cont[0].cpu.parked);
+	assert_false(r.cont[1].cpu.parked);
 	work_for(1, 1000);
-	assert_true(r.cont[1].parked);
+	assert_true(r.cont[1].cpu.parked);
 	/* another limit, another reckoning */
 	assert_int_equal(fast_tenant_limits(r.f, t->name, &(struct ffo_limits){ .max_cpu = 0 }), 0);
-	assert_false(r.cont[0].parked);
-	assert_false(r.cont[1].parked);
+	assert_false(r.cont[0].cpu.parked);
+	assert_false(r.cont[1].cpu.parked);
 }
 
 static void a_new_limit_ends_it(void **state)
@@ -258,10 +258,10 @@ static void a_new_limit_ends_it(void **state)
 	(void)state;
 	limit(0, 1);
 	work_for(0, 4 * BURST);
-	assert_true(r.cont[0].parked);
+	assert_true(r.cont[0].cpu.parked);
 	assert_int_equal(cpu_wait(&r.cont[0], r.f->now), (4 * 1000 - 4) * BURST);
 	limit(0, 2);
-	assert_false(r.cont[0].parked);
+	assert_false(r.cont[0].cpu.parked);
 	assert_int_equal(cpu_wait(&r.cont[0], r.f->now), 0);
 	post(0, 1);
 	rig_run(&r);
@@ -275,7 +275,7 @@ static void bells_are_not_heard(void **state)
 	(void)state;
 	limit(0, 100);
 	rig_advance(&r, 10 * NS_PER_MS);
-	assert_false(ses[0]->s.is_active);
+	assert_false(ses[0]->s.bells.is_active);
 	work_for(0, 4 * BURST);
 	assert_true(post(0, 1)); /* it had asked for one */
 	ring(0);
@@ -317,14 +317,14 @@ static void what_goes_and_comes(void **state)
 	rig_session_free(&r, rig_session(&r, 0));
 	s = rig_session(&r, 0);
 	rig_advance(&r, 40 * BURST);
-	assert_true(s->s.is_active);
+	assert_true(s->s.bells.is_active);
 	assert_false(post(0, 1));
 	rig_run(&r);
 	assert_int_equal(fake_posted(), 1);
 	fake_complete(r.f, IBV_WC_SUCCESS);
 	rig_session_free(&r, s);
 	work_for(0, 4 * BURST); /* and it goes while it rests: teardown */
-	assert_true(r.cont[0].parked);
+	assert_true(r.cont[0].cpu.parked);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

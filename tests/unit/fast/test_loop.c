@@ -126,7 +126,7 @@ static void idle_qp_asks_for_a_bell(void **state)
 	rig_advance(&o.r, NS_PER_MS);
 	assert_false(o.qp->qp.is_active);
 	rig_advance(&o.r, 10 * NS_PER_MS);
-	assert_false(o.s->s.is_active);
+	assert_false(o.s->s.bells.is_active);
 	assert_true(post(&o, 1));
 	rig_run(&o.r);
 	assert_int_equal(fake_posted(), 0); /* nobody has looked yet */
@@ -149,7 +149,7 @@ static void coalesced_bell(void **state)
 
 	(void)state;
 	up(&o);
-	o.s->s.coal = 3;
+	o.s->s.sched.coal = 3;
 	assert_true(fast_arm_all(o.r.f));
 	assert_true(o.r.f->coalesces);
 	assert_false(post(&o, 1));
@@ -187,9 +187,9 @@ static void coalescing_fits_the_ring(void **state)
 
 	(void)state;
 	up(&o);
-	o.s->s.coal = 63;
+	o.s->s.sched.coal = 63;
 	fast_arm_all(o.r.f);
-	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq_depth - 1);
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq.depth - 1);
 	down(&o);
 }
 
@@ -200,11 +200,11 @@ static void idle_session_coalesces_nothing(void **state)
 
 	(void)state;
 	up(&o);
-	o.s->s.coal = 3;
+	o.s->s.sched.coal = 3;
 	rig_advance(&o.r, NS_PER_MS);
 	rig_advance(&o.r, 10 * NS_PER_MS);
-	assert_false(o.s->s.is_active);
-	assert_int_equal(o.s->s.coal, 0);
+	assert_false(o.s->s.bells.is_active);
+	assert_int_equal(o.s->s.sched.coal, 0);
 	down(&o);
 }
 
@@ -215,13 +215,13 @@ static void qp_in_error_coalesces_nothing(void **state)
 
 	(void)state;
 	up(&o);
-	o.s->s.coal = 3;
+	o.s->s.sched.coal = 3;
 	fast_arm_all(o.r.f);
 	assert_true(o.r.f->coalesces);
 	rig_state(&o.r, o.qp, IBV_QPS_ERR);
 	fast_arm_all(o.r.f);
 	assert_false(o.r.f->coalesces);
-	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq_head);
+	assert_int_equal(atomic_load(&o.qp->qp.hdr->evt), o.qp->qp.sq.head);
 	down(&o);
 }
 

@@ -53,10 +53,10 @@ static uint32_t after(uint64_t slept, uint64_t awake, uint32_t burst)
 	s->slept_at = r.f->now;
 	s->woke_at = s->slept_at + slept;
 	r.f->now = s->woke_at + awake;
-	ses->s.burst = burst;
+	ses->s.sched.burst = burst;
 	choose_coalescing(r.f);
-	assert_int_equal(ses->s.burst, 0);
-	return ses->s.coal;
+	assert_int_equal(ses->s.sched.burst, 0);
+	return ses->s.sched.coal;
 }
 
 static void coalesce(void **state)
@@ -72,12 +72,12 @@ static void coalesce(void **state)
 	assert_int_equal(after(50 * NS_PER_US, 60 * NS_PER_US, 7), 7); /* not more than it posts */
 	for (int i = 0; i < 5; i++)
 		after(NS_PER_US, NS_PER_US, 100);
-	assert_int_equal(ses->s.coal, COAL_MAX);
+	assert_int_equal(ses->s.sched.coal, COAL_MAX);
 	/* a client that posts less is waited for less */
 	assert_int_equal(after(NS_PER_MS, NS_PER_US, 31), 31);
 	assert_int_equal(after(NS_PER_MS, NS_PER_US, 0), 31); /* it was not its turn */
 	/* a dialog cannot wait */
-	ses->s.dialog = true;
+	ses->s.sched.dialog = true;
 	assert_int_equal(after(NS_PER_US, NS_PER_US, 100), 0);
 }
 
@@ -85,7 +85,7 @@ static void coalesce(void **state)
 static uint32_t after_own(uint32_t burst, uint32_t at_once)
 {
 	for (uint32_t left = burst; left; left -= at_once) {
-		ses->s.turn_posts = at_once;
+		ses->s.sched.turn_posts = at_once;
 		fast_touch(r.f, &ses->s);
 		fast_moved_to(r.f, &ses->s, &ses->s, 8);
 		account(r.f);
@@ -97,9 +97,9 @@ static uint32_t after_own(uint32_t burst, uint32_t at_once)
 static uint64_t pause_after_tick(void)
 {
 	r.f->now += TICK_NS;
-	ses->s.own_at = r.f->now - TICK_NS;
+	ses->s.sched.own_at = r.f->now - TICK_NS;
 	pause_coalescing(r.f);
-	return ses->s.coal_from > r.f->now ? ses->s.coal_from - r.f->now : 0;
+	return ses->s.sched.coal_from > r.f->now ? ses->s.sched.coal_from - r.f->now : 0;
 }
 
 /* Who writes to itself and waits for that in its memory does not wait for ticks. */
@@ -115,18 +115,18 @@ static void own_data(void **state)
 	assert_int_equal(after_own(8, 2), 3);
 	/* a tick finds nothing that waits */
 	assert_int_equal(pause_after_tick(), 0);
-	assert_int_equal(ses->s.coal, 3);
+	assert_int_equal(ses->s.sched.coal, 3);
 	/* ... something, but of who has moved nothing within itself for long */
 	rig_post(&r, qp);
-	ses->s.own_at = r.f->now - OWN_NS;
+	ses->s.sched.own_at = r.f->now - OWN_NS;
 	pause_coalescing(r.f);
-	assert_int_equal(ses->s.coal_from, 0);
+	assert_int_equal(ses->s.sched.coal_from, 0);
 	/* ... of who has: a pause, each time for twice as long */
 	for (int i = 0; i < 10; i++) {
 		assert_int_equal(pause_after_tick(), pause);
 		assert_int_equal(pause_after_tick(), pause - TICK_NS); /* it has one */
 		assert_int_equal(after_own(8, 8), 0);
-		r.f->now = ses->s.coal_from;
+		r.f->now = ses->s.sched.coal_from;
 		assert_int_equal(after_own(8, 8), 1);
 		pause = pause < PAUSE_MAX_NS ? pause * 2 : pause;
 	}
@@ -139,8 +139,8 @@ static void own_data(void **state)
 /* One turn: it posts, and gets data or a message without. Was that an answer to earlier data? */
 static bool answers(bool posts, bool data, bool note)
 {
-	ses->s.turn_posts = posts;
-	ses->s.dialog = false;
+	ses->s.sched.turn_posts = posts;
+	ses->s.sched.dialog = false;
 	if (posts)
 		fast_touch(r.f, &ses->s);
 	if (data)
@@ -148,8 +148,8 @@ static bool answers(bool posts, bool data, bool note)
 	if (note)
 		fast_note_to(r.f, &ses->s);
 	account(r.f);
-	assert_false(ses->s.turn_data || ses->s.turn_note);
-	return ses->s.dialog;
+	assert_false(ses->s.sched.turn_data || ses->s.sched.turn_note);
+	return ses->s.sched.dialog;
 }
 
 /* Who gets data and posts then is in a dialog; who gets credits for what it streams is not. */
@@ -181,7 +181,7 @@ static void dialog(void **state)
 		CPU_SET(cpu, &one);
 		assert_int_equal(sched_getaffinity(0, sizeof(old), &old), 0);
 		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-		ses->s.cpu = (uint16_t)cpu;
+		ses->s.sched.cpu = (uint16_t)cpu;
 		ses->s.last_post = r.f->now;
 		answers(false, !note, note);
 		assert_true(r.f->sched->leave);

@@ -199,15 +199,15 @@ static void news_of_srqs(void **state)
 	atomic_fetch_add(&s->hdr->srq_kick, 1);
 	ses_activate(f->r.f, s);
 	fast_turn(f->r.f);
-	assert_int_equal(s->srqs_left, size - 256);
+	assert_int_equal(s->bells.srqs_left, size - 256);
 	assert_false(fast_arm_all(f->r.f)); /* it does not sleep on that */
 	fast_disarm_all(f->r.f);
 	/* a kick in between is for all of them, also for those before */
 	atomic_fetch_add(&s->hdr->srq_kick, 1);
 	fast_turn(f->r.f);
-	assert_int_equal(s->srqs_left, size - 256);
+	assert_int_equal(s->bells.srqs_left, size - 256);
 	rig_run(&f->r);
-	assert_int_equal(s->srqs_left, 0);
+	assert_int_equal(s->bells.srqs_left, 0);
 	for (int i = 0; i < N; i++)
 		rig_srq_free(&f->r, srq[i]);
 }

@@ -84,7 +84,7 @@ static void move(void)
 	assert_ptr_equal(p.s[0]->s.fast, to);
 	assert_ptr_equal(p.s[1]->s.fast, to);
 	assert_int_equal(p.r.f->num_moves, moves + 1);
-	assert_false(cont(0)->hold);
+	assert_false(cont(0)->place.hold);
 	assert_int_equal(from->timers.used, 0);
 	assert_int_equal(from->num_turns[TURN_NORMAL], 0);
 	assert_true(TAILQ_EMPTY(&from->active_sessions));
@@ -114,7 +114,7 @@ static void containers_are_spread(void **state)
 	/* 0 and 1 met on one thread; 2 and 3 are where they began */
 	assert_ptr_equal(cont(0)->fast, cont(1)->fast);
 	assert_ptr_not_equal(cont(2)->fast, cont(3)->fast);
-	TAILQ_INIT(&c.mw_changed);
+	TAILQ_INIT(&c.mw.changed);
 	assert_int_equal(fast_container_add(p.r.f, &c), 0);
 	assert_ptr_not_equal(c.fast, cont(0)->fast);
 	fast_container_del(p.r.f, &c);
@@ -202,7 +202,7 @@ static void who_comes_later_is_met(void **state)
 static bool is_held(void)
 {
 	for (int i = 0; i < 4; i++)
-		if (cont(i)->hold)
+		if (cont(i)->place.hold)
 			return true;
 	return false;
 }
@@ -221,7 +221,7 @@ static void a_stalled_client_stays(void **state)
 	assert_int_equal(p.r.f->num_moves, moves);
 	assert_false(is_held());
 	for (int i = 0; i < 4; i++) {
-		cont(0)->load += 1ull << 40;
+		cont(0)->turns.load += 1ull << 40;
 		fast_balance(p.r.f);
 	}
 	assert_ptr_equal(cont(0)->fast, from);
@@ -327,7 +327,7 @@ static void the_first_is_kept(void **state)
 	assert_int_equal(fast_need_first(cont(1)), 0);
 	assert_ptr_equal(cont(0)->fast, thread(0));
 	for (int i = 0; i < 4; i++) {
-		cont(0)->load += 1ull << 40;
+		cont(0)->turns.load += 1ull << 40;
 		fast_balance(p.r.f);
 	}
 	assert_ptr_equal(cont(0)->fast, thread(0));
@@ -472,7 +472,7 @@ static void bells_are_heard(void **state)
 	n = epoll_wait(cont(0)->fast->epoll_fd, ev, 4, 0);
 	assert_true(n >= 1);
 	assert_int_equal(fast_bells(cont(0)->fast, ev, n), 1);
-	assert_true(p.s[0]->s.is_active);
+	assert_true(p.s[0]->s.bells.is_active);
 	n = epoll_wait(thread(!cont(0)->fast->index)->epoll_fd, ev, 4, 0);
 	for (int i = 0; i < n; i++)
 		assert_null(ev[i].data.ptr);
@@ -541,16 +541,16 @@ static void loads_are_evened_out(void **state)
 		move();
 	assert_ptr_equal(cont(2)->fast, cont(0)->fast);
 	for (int i = 0; i < 8; i++) {
-		cont(0)->load += 1ull << 30;
-		cont(2)->load += 1ull << 30;
+		cont(0)->turns.load += 1ull << 30;
+		cont(2)->turns.load += 1ull << 30;
 		fast_balance(p.r.f);
 	}
 	assert_ptr_not_equal(cont(2)->fast, cont(0)->fast);
 	assert_ptr_equal(cont(1)->fast, cont(0)->fast);
 	moves = p.r.f->num_moves;
 	for (int i = 0; i < 50; i++) {
-		cont(0)->load += (1ull << 30) + ((uint64_t)(i % 3) << 26);
-		cont(2)->load += 1ull << 30;
+		cont(0)->turns.load += (1ull << 30) + ((uint64_t)(i % 3) << 26);
+		cont(2)->turns.load += 1ull << 30;
 		fast_balance(p.r.f);
 	}
 	assert_int_equal(p.r.f->num_moves, moves);
@@ -567,20 +567,20 @@ static void who_rests_moves(void **state)
 	f->now += MS;
 	cpu_served(f, cont(0), MS);
 	cpu_settle(f, MS);
-	assert_true(cont(0)->parked);
+	assert_true(cont(0)->cpu.parked);
 	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 64);
 	rig_run(&p.r);
 	pair_expect_none(p.cq[0]);
 	cpu_served(f, cont(0), 1000);
 	move();
-	assert_false(cont(0)->parked);
+	assert_false(cont(0)->cpu.parked);
 	assert_true(SLIST_EMPTY(&f->served));
 	rig_run(&p.r);
 	pair_expect(p.cq[0], 1, IBV_WC_SUCCESS);
 	f = cont(0)->fast;
 	cpu_served(f, cont(0), 1000);
 	cpu_settle(f, 1000);
-	assert_true(cont(0)->parked);
+	assert_true(cont(0)->cpu.parked);
 	pair_rdma(&p, FF_OP_WRITE, 2, 0, 0, 64);
 	rig_run(&p.r);
 	pair_expect_none(p.cq[0]);

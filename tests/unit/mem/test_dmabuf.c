@@ -86,7 +86,7 @@ static void a_part_is_mapped(void **state)
 	assert_int_equal(mr.num_runs, 1);
 	assert_int_equal(mr.addr, mr.iova);
 	assert_int_equal(mr.zero_copy, 2 * PAGE);
-	assert_int_equal(ses.num_foreign, 1);
+	assert_int_equal(ses.mem.num_foreign, 1);
 	/* from the first byte to the last, and in both directions */
 	host = shadow_first(&mr, mr.addr, 2 * PAGE);
 	assert_non_null(host);
@@ -102,9 +102,9 @@ static void a_part_is_mapped(void **state)
 	assert_int_equal(bytes[PAGE + 102], 4);
 	dmabuf_unmap(&mr);
 	shadow_unmap(&mr);
-	assert_int_equal(ses.num_foreign, 0);
+	assert_int_equal(ses.mem.num_foreign, 0);
 	dmabuf_unmap(&mr); /* once is enough */
-	assert_int_equal(ses.num_foreign, 0);
+	assert_int_equal(ses.mem.num_foreign, 0);
 	munmap(bytes, LEN);
 }
 
@@ -123,8 +123,8 @@ static void bounds(void **state)
 	assert_int_equal(map(&mr, fd, UINT64_MAX, 2, RW), -EINVAL);
 	assert_int_equal(map(&mr, fd, 2, UINT64_MAX, RW), -EINVAL);
 	assert_int_equal(map(&mr, fd, 0, 0, RW), -EINVAL);
-	assert_int_equal(ses.num_foreign, 0);
-	ses.num_foreign = MAX_FOREIGN;
+	assert_int_equal(ses.mem.num_foreign, 0);
+	ses.mem.num_foreign = MAX_FOREIGN;
 	assert_int_equal(map(&mr, fd, 0, LEN, RW), -ENOSPC);
 	close(fd);
 	munmap(bytes, LEN);

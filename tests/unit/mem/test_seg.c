@@ -27,7 +27,7 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
-	ses.node = -1;
+	ses.mem.node = -1;
 	ses.cont = &cont;
 	return 0;
 }
@@ -63,7 +63,7 @@ static void segments_are_sealed(void **state)
 	assert_null(seg_get(&ses, UINT32_MAX));
 	assert_true(seg_create(&ses, SEG_SHADOW, 0) < 0);
 	assert_true(seg_create(&ses, SEG_SHADOW, UINT64_MAX) < 0);
-	assert_int_equal(ses.num_segs, 1);
+	assert_int_equal(ses.mem.num_segs, 1);
 }
 
 /* Pages of the file, whosever they are. */
@@ -77,7 +77,7 @@ static uint64_t pages_of(int fd)
 
 static bool mem_gone(void)
 {
-	return ses.mem_gone;
+	return ses.mem.gone;
 }
 
 /*
@@ -147,7 +147,7 @@ static void number_of_segments_is_bounded(void **state)
 	(void)state;
 	while (seg_create(&ses, SEG_SHADOW, FF_PAGE) >= 0)
 		assert_true(++n <= 256);
-	assert_int_equal(ses.num_segs, n);
+	assert_int_equal(ses.mem.num_segs, n);
 }
 
 static void rings_start_at_the_header(void **state)
@@ -195,7 +195,7 @@ static void rings_are_zeroed_disjoint_and_reused(void **state)
 			ring_free(&ses, ring[i * 7 % N].seg, ring[i * 7 % N].off,
 				  ring[i * 7 % N].size);
 	}
-	assert_true(ses.num_segs < 10);
+	assert_true(ses.mem.num_segs < 10);
 }
 
 static void large_rings_get_a_segment(void **state)

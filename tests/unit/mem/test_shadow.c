@@ -71,9 +71,9 @@ static int setup(void **state)
 {
 	(void)state;
 	memset(&ses, 0, sizeof(ses));
-	ses.node = -1;
+	ses.mem.node = -1;
 	ses.cont = &cont;
-	ses.maps_fd = -1;
+	ses.mem.maps_fd = -1;
 	return 0;
 }
 
@@ -90,12 +90,12 @@ static int teardown(void **state)
 {
 	(void)state;
 	child_stop();
-	if (ses.maps_fd >= 0) {
-		close(ses.maps_fd);
-		keeper_client_del(ses.keeper_id);
+	if (ses.mem.maps_fd >= 0) {
+		close(ses.mem.maps_fd);
+		keeper_client_del(ses.mem.keeper_id);
 	}
 	seg_free_all(&ses);
-	return ses.num_foreign ? -1 : 0;
+	return ses.mem.num_foreign ? -1 : 0;
 }
 
 /* What the application hands over in HELLO. */
@@ -109,9 +109,10 @@ static void says_hello(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
 	mem = open(path, O_RDWR | O_CLOEXEC);
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	ses.maps_fd = open(path, O_RDONLY | O_CLOEXEC);
+	ses.mem.maps_fd = open(path, O_RDONLY | O_CLOEXEC);
 	peer.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	assert_int_equal(keeper_client_add(&peer, mem, ses.maps_fd, &ses.keeper_id, why), 0);
+	assert_int_equal(keeper_client_add(&peer, mem, ses.mem.maps_fd, &ses.mem.keeper_id, why),
+			 0);
 	close(mem);
 	close(peer.pidfd);
 }
@@ -135,7 +136,7 @@ static void need_map_files(void)
 	struct ff_vma v = { 0 };
 	int fd, err;
 
-	err = ff_vma_ask(ses.maps_fd, (uintptr_t)need_map_files, &v);
+	err = ff_vma_ask(ses.mem.maps_fd, (uintptr_t)need_map_files, &v);
 	if (err == -ENOTTY) {
 		print_message("no PROCMAP_QUERY here\n");
 		skip();
@@ -187,7 +188,7 @@ static bool is_mapped(const void *p)
 static void touched(int seg)
 {
 	assert_true(seg >= 0);
-	assert_int_equal(fallocate(ses.segs[seg].fd, 0, 0, (off_t)ses.segs[seg].size), 0);
+	assert_int_equal(fallocate(ses.mem.segs[seg].fd, 0, 0, (off_t)ses.mem.segs[seg].size), 0);
 }
 
 static void own_pages_are_reached(void **state)
@@ -208,13 +209,13 @@ static void own_pages_are_reached(void **state)
 	assert_int_equal(shadow_translate(&mr, VA + 100, 8, &host), 8);
 	assert_null(host);
 	assert_int_equal(shadow_translate(&mr, VA + PG, 5 * PG, &host), 2 * PG);
-	assert_ptr_equal(host, ses.segs[0].map + 3 * PG);
+	assert_ptr_equal(host, ses.mem.segs[0].map + 3 * PG);
 	assert_int_equal(shadow_translate(&mr, VA + 3 * PG - 1, 9, &host), 1);
-	assert_ptr_equal(host, ses.segs[0].map + 5 * PG - 1);
+	assert_ptr_equal(host, ses.mem.segs[0].map + 5 * PG - 1);
 	assert_int_equal(shadow_translate(&mr, VA + 3 * PG, 2 * PG, &host), PG);
 	assert_null(host);
 	assert_int_equal(shadow_translate(&mr, VA + 5 * PG, 10, &host), 10);
-	assert_ptr_equal(host, ses.segs[1].map + PG);
+	assert_ptr_equal(host, ses.mem.segs[1].map + PG);
 	shadow_unmap(&mr);
 	assert_int_equal(mr.num_runs, 0);
 	assert_null(mr.run);
@@ -306,9 +307,9 @@ static void untouched_pages_are_not_made(void **state)
 	(void)state;
 	assert_int_equal(seg_create(&ses, SEG_SHADOW, 4 * PG), 0);
 	assert_int_equal(shadow_map(&mr, &claim, 1), -EFAULT);
-	assert_int_equal(fstat(ses.segs[0].fd, &st), 0);
+	assert_int_equal(fstat(ses.mem.segs[0].fd, &st), 0);
 	assert_int_equal(st.st_blocks, 0);
-	ses.segs[0].guarded = false;
+	ses.mem.segs[0].guarded = false;
 	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 }
@@ -326,7 +327,7 @@ static void check_reached(uint8_t *p, uint64_t len)
 	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 1);
 	assert_int_equal(mr.zero_copy, len - 20);
-	assert_int_equal(ses.num_foreign, 1);
+	assert_int_equal(ses.mem.num_foreign, 1);
 	for (uint64_t off = 10; off < len - 10; off += PG) {
 		assert_true(shadow_translate(&mr, (uintptr_t)p + off, 1, &host) == 1);
 		assert_non_null(host);
@@ -335,7 +336,7 @@ static void check_reached(uint8_t *p, uint64_t len)
 		assert_int_equal(p[off], 2);
 	}
 	shadow_unmap(&mr);
-	assert_int_equal(ses.num_foreign, 0);
+	assert_int_equal(ses.mem.num_foreign, 0);
 }
 
 static void memfd_sysv_anonymous_and_dev_shm(void **state)
@@ -414,7 +415,7 @@ static void mappings_are_shared_between_mrs(void **state)
 	b = mr_of((uintptr_t)p, 4 * PG, WRITES);
 	assert_int_equal(shadow_map(&a, &claim, 1), 0);
 	assert_int_equal(shadow_map(&b, &claim, 1), 0);
-	assert_int_equal(ses.num_foreign, 1);
+	assert_int_equal(ses.mem.num_foreign, 1);
 	shadow_translate(&a, (uintptr_t)p, 1, &host[0]);
 	shadow_translate(&b, (uintptr_t)p, 1, &host[1]);
 	assert_ptr_equal(host[0], host[1]);
@@ -587,7 +588,7 @@ static void swapping_mappings_wins_nothing(void **state)
 
 static bool mem_gone(void)
 {
-	return ses.mem_gone;
+	return ses.mem.gone;
 }
 
 static void truncated_file_is_survived(void **state)
@@ -651,8 +652,8 @@ static void one_call_looks_at_so_many(void **state)
 	for (uint64_t i = 0; i < 1024; i++)
 		mprotect(p + i * PG, PG, i % 2 ? PROT_READ : PROT_NONE);
 	child_stop();
-	keeper_client_del(ses.keeper_id);
-	close(ses.maps_fd);
+	keeper_client_del(ses.mem.keeper_id);
+	close(ses.mem.maps_fd);
 	child_start();
 	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);

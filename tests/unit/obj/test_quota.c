@@ -41,7 +41,7 @@ static void limit_tenant(const struct ffo_limits *l)
 
 static uint64_t used(int container, enum quota q)
 {
-	return g->c[container]->use.used[q];
+	return g->c[container]->quota.use.used[q];
 }
 
 /* The status. */
@@ -173,10 +173,10 @@ static void shares_leave_room(void **state)
 	while (!quota_share_take(g->c[0], SHARE_MAPPING))
 		n[0]++;
 	assert_in_range(n[0], 16000, 16384);
-	assert_true(g->c[0]->refusal.untold);
-	assert_string_equal(g->c[0]->refusal.share, "mappings of clients' memory");
+	assert_true(g->c[0]->quota.refusal.untold);
+	assert_string_equal(g->c[0]->quota.refusal.share, "mappings of clients' memory");
 	quota_tell(g->c[0]);
-	assert_false(g->c[0]->refusal.untold);
+	assert_false(g->c[0]->quota.refusal.untold);
 	/* another one of its tenant has the few that anybody has */
 	while (!quota_share_take(g->c[1], SHARE_MAPPING))
 		n[1]++;
@@ -186,9 +186,9 @@ static void shares_leave_room(void **state)
 		assert_in_range(n[1], 8000, 8192);
 	quota_share_return(g->c[0], SHARE_MAPPING);
 	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING), -ENOSPC);
-	while (g->c[0]->use.shares[SHARE_MAPPING])
+	while (g->c[0]->quota.use.shares[SHARE_MAPPING])
 		quota_share_return(g->c[0], SHARE_MAPPING);
-	while (g->c[1]->use.shares[SHARE_MAPPING])
+	while (g->c[1]->quota.use.shares[SHARE_MAPPING])
 		quota_share_return(g->c[1], SHARE_MAPPING);
 	/* few are always to be had, until there is none */
 	assert_false(share_full(SHARE_SMALL - 1, 100, 101));
@@ -209,7 +209,7 @@ static void descriptors_are_shared(void **state)
 	while (!quota_charge(g->c[0], QUOTA_FD, 4))
 		n[0] += 4;
 	assert_in_range(n[0], 120, 150);
-	assert_string_equal(g->c[0]->refusal.share, "descriptors");
+	assert_string_equal(g->c[0]->quota.refusal.share, "descriptors");
 	quota_tell(g->c[0]);
 	while (!quota_charge(g->c[1], QUOTA_FD, 4))
 		n[1] += 4;
@@ -436,7 +436,7 @@ static void cpu_time_is_held(void **state)
 
 	(void)state;
 	limit(0, &(struct ffo_limits){ .max_cpu = 1 });
-	g->c[0]->ctl_cpu_ns = 0;
+	g->c[0]->cpu.ctl_ns = 0;
 	while (!conn->waits) {
 		assert_true(sent < 100000);
 		send_alloc_pd(a, sent++);
@@ -444,7 +444,7 @@ static void cpu_time_is_held(void **state)
 		while (answered(a))
 			n++;
 	}
-	assert_true(g->c[0]->ctl_cpu_ns >= CPU_BURST_NS);
+	assert_true(g->c[0]->cpu.ctl_ns >= CPU_BURST_NS);
 	assert_true(cpu_wait(g->c[0], uv_hrtime()) > 0);
 	for (int i = 0; i < 5; i++) {
 		send_alloc_pd(a, sent++);
@@ -459,11 +459,11 @@ static void cpu_time_is_held(void **state)
 			n++;
 	}
 	/* what its end costs is charged, too */
-	g->c[0]->ctl_cpu_ns = 0;
+	g->c[0]->cpu.ctl_ns = 0;
 	close(a);
 	while (ct->num_conns)
 		uv_run(&g->loop, UV_RUN_ONCE);
-	assert_true(g->c[0]->ctl_cpu_ns > 0);
+	assert_true(g->c[0]->cpu.ctl_ns > 0);
 	close(b);
 }
 

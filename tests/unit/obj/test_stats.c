@@ -49,7 +49,7 @@ static void what_a_turn_does_ends_with_it(void **state)
 
 	(void)state;
 	pair_up(&p, IBV_QPT_RC, 0, 1);
-	h = p.qp[0]->qp.lat;
+	h = p.qp[0]->qp.lat.hist;
 	for (uint64_t i = 0; i < 5; i++)
 		pair_rdma(&p, FF_OP_WRITE, i, 0, 0, 8);
 	turn(&p, 1000);
@@ -59,7 +59,7 @@ static void what_a_turn_does_ends_with_it(void **state)
 	assert_int_equal(counted(h), 5);
 	assert_int_equal(h->sum, 5000);
 	assert_int_equal(h->max, 1000);
-	assert_int_equal(counted(p.qp[1]->qp.lat), 0);
+	assert_int_equal(counted(p.qp[1]->qp.lat.hist), 0);
 	pair_down(&p);
 }
 
@@ -71,7 +71,7 @@ static void long_ones_begin_with_their_first_turn(void **state)
 
 	(void)state;
 	pair_up(&p, IBV_QPT_RC, 0, 1);
-	h = p.qp[0]->qp.lat;
+	h = p.qp[0]->qp.lat.hist;
 	p.r.f->conf.quantum = 65536;
 	pair_rdma(&p, FF_OP_WRITE, 1, 0, 0, 4 * 65536);
 	for (; !counted(h) && turns < 100; turns++)
@@ -89,7 +89,7 @@ static void waiting_for_a_receive_is_time(void **state)
 
 	(void)state;
 	pair_up(&p, IBV_QPT_RC, 0, 1);
-	h = p.qp[0]->qp.lat;
+	h = p.qp[0]->qp.lat.hist;
 	pair_send(&p, 1, 8);
 	rig_run(&p.r);
 	rig_advance(&p.r, 5000);
@@ -120,7 +120,7 @@ static void failures_have_a_status_and_no_time(void **state)
 	assert_int_equal(stats_status(st, IBV_WC_SUCCESS), 1);
 	assert_int_equal(st->errors, 1);
 	assert_int_equal(st->flushes, 1);
-	assert_int_equal(counted(p.qp[0]->qp.lat), 1);
+	assert_int_equal(counted(p.qp[0]->qp.lat.hist), 1);
 	pair_down(&p);
 }
 
@@ -160,7 +160,7 @@ static void basic_counts_no_times(void **state)
 	pair_up(&p, IBV_QPT_RC, 0, 1);
 	p.r.f->conf.latency = false;
 	qp = rig_qp(&p.r, p.s[0], IBV_QPT_RC, p.cq[0], p.cq[0], NULL);
-	assert_null(qp->qp.lat);
+	assert_null(qp->qp.lat.hist);
 	rig_connect(&p.r, qp, p.qp[1]);
 	rig_connect(&p.r, p.qp[1], qp);
 	rig_sqe(qp, FF_OP_WRITE, 7)->rkey = p.mr[1]->rkey;

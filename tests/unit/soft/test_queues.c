@@ -85,27 +85,27 @@ static void reset_leaves_rings_alone(void **state)
 	(void)state;
 	pair_up(&p, IBV_QPT_RC, 0, 1);
 	qp = &p.qp[0]->qp;
-	sq = (size_t)qp->sq_depth * qp->sq_stride;
-	rq = (size_t)qp->rq_depth * qp->rq_stride;
+	sq = (size_t)qp->sq.depth * qp->sq.stride;
+	rq = (size_t)qp->rq.depth * qp->rq.stride;
 	was = malloc(sq + rq);
 	assert_non_null(was);
-	for (uint64_t lap = 0; lap < 4 * 65536 / qp->sq_depth; lap++) {
+	for (uint64_t lap = 0; lap < 4 * 65536 / qp->sq.depth; lap++) {
 		/* without a receive of the peer's, the first of these waits */
-		for (uint64_t i = 0; i < qp->sq_depth - 1; i++)
+		for (uint64_t i = 0; i < qp->sq.depth - 1; i++)
 			pair_send(&p, i, 8);
-		for (uint64_t i = 0; i < qp->rq_depth - 2; i++)
+		for (uint64_t i = 0; i < qp->rq.depth - 2; i++)
 			rig_recv(&p.r, p.qp[0], i, p.mr[0], pair_at(&p, 0, 0), 8);
 		rig_run(&p.r);
-		memcpy(was, qp->sq, sq);
-		memcpy(was + sq, qp->rq, rq);
+		memcpy(was, qp->sq.ring, sq);
+		memcpy(was + sq, qp->rq.ring, rq);
 		rig_state(&p.r, p.qp[0], IBV_QPS_RESET);
-		assert_memory_equal(was, qp->sq, sq);
-		assert_memory_equal(was + sq, qp->rq, rq);
+		assert_memory_equal(was, qp->sq.ring, sq);
+		assert_memory_equal(was + sq, qp->rq.ring, rq);
 		assert_int_equal(atomic_load(&qp->hdr->sq_done), ff_done(p.qp[0]->sq_tail, 0));
 		rig_connect(&p.r, p.qp[0], p.qp[1]);
 		rig_run(&p.r);
 		pair_expect_none(p.cq[0]);
-		assert_false(qp_sqe_ready(qp, qp->sq_head));
+		assert_false(qp_sqe_ready(qp, qp->sq.head));
 		rig_state(&p.r, p.qp[0], IBV_QPS_ERR);
 		pair_expect_none(p.cq[0]);
 		rig_state(&p.r, p.qp[0], IBV_QPS_RESET);

@@ -168,7 +168,7 @@ static void xrc_up(struct xrc *x)
 	x->ref.xrcd = &x->xrcd;
 	xrcd_hold(&x->xrcd, &h->r.cont[0]);
 	x->user.type = IBV_QPT_XRC_RECV;
-	x->user.xref = &x->ref;
+	x->user.xrc.ref = &x->ref;
 	x->user.o.kind = OBJ_QP;
 	x->user.o.ses = &h->s->s;
 	assert_int_equal(obj_insert(&h->s->s.tab[OBJ_QP], &x->user.o), 0);
