@@ -177,25 +177,25 @@ void remote_announce(struct fast *f, struct qp *qp)
 }
 
 /* It is in x->call->buf. */
-static int fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
+static enum next fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	rq->out_batch = soft_dev(f)->wire.batch;
 	fr->iov[0] = (struct iovec){ rq->out.call->buf, rq->out.buf_len };
 	fr->num_iov = 1;
 	fr->h.len = rq->out.buf_len;
-	return 1;
+	return NEXT_FRAME;
 }
 
-int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
-		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
-		       enum ff_vendor_err *why)
+enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
+			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+			     enum ff_vendor_err *why)
 {
 	struct xfer *x = &rq->out;
 	uint64_t epoch = f->epoch;
 
 	if (x->call && x->call_pending) {
 		if (x->call->busy)
-			return 0;
+			return NEXT_NONE;
 		x->call_pending = false;
 		x->buf_len = x->call->len;
 		if (x->call->result)
@@ -206,7 +206,7 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 		return fetched(f, rq, fr);
 	/* should the lock be given away, the frame before would come back and find its bytes gone */
 	if (is_out(f, rq))
-		return 2;
+		return NEXT_BATCH;
 	out_reset(f, rq);
 	rq->out_job = is_job;
 	rq->out_msn = msn;
@@ -214,14 +214,14 @@ int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *
 	switch (xfer_get(f, x, src, off, &n, why)) {
 	case XFER_DONE:
 		x->buf_len = (uint32_t)n;
-		return f->epoch == epoch ? fetched(f, rq, fr) : -1;
+		return f->epoch == epoch ? fetched(f, rq, fr) : NEXT_GIVEN;
 	case XFER_WAIT:
 		remote_stall(f, rq);
-		return f->epoch == epoch ? 0 : -1;
+		return f->epoch == epoch ? NEXT_NONE : NEXT_GIVEN;
 	case XFER_GONE:
-		return -1;
+		return NEXT_GIVEN;
 	default:
-		return f->epoch == epoch ? -2 : -1;
+		return f->epoch == epoch ? NEXT_FAULT : NEXT_GIVEN;
 	}
 }
 
@@ -241,11 +241,11 @@ void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type t
 
 /* ---- what the wire asks ----------------------------------------------------------------------------- */
 
-int remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
-	int r = response_next(f, rq, fr);
+	enum next r = response_next(f, rq, fr);
 
-	return r ? r : request_next(f, rq, fr);
+	return r != NEXT_NONE ? r : request_next(f, rq, fr);
 }
 
 void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
@@ -470,30 +470,30 @@ void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *cal
 	}
 }
 
-int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
-	       const uint8_t *payload)
+enum lock remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		     struct remote_qp *rq, const uint8_t *payload)
 {
 	switch (h->type) {
 	case WIRE_UD:
 		return remote_ud_recv(f, p, h, payload);
 	case WIRE_CM:
 		remote_cm_recv(f, p, h, payload);
-		return 0;
+		return LOCK_KEPT;
 	default:
 		break;
 	}
 	if (!rq)
-		return 0;
+		return LOCK_KEPT;
 	switch (h->type) {
 	case WIRE_REQ:
 		return response_end(f, rq, h);
 	case WIRE_READ_DATA:
 		request_data_end(f, rq, h);
-		return 0;
+		return LOCK_KEPT;
 	case WIRE_ATOMIC_DATA:
 		return request_atomic(f, rq, h);
 	default:
-		return 0;
+		return LOCK_KEPT;
 	}
 }
 

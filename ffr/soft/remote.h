@@ -183,11 +183,11 @@ void remote_policy_changed(struct fast *f);
 void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 /*
  * Bytes of `src` from `off` on that no pointer reaches, at most n, as payload of a frame: of message
- * msn, a job's or our own. As remote_next(); -2: *why.
+ * msn, a job's or our own. NEXT_NONE: they are not there yet.
  */
-int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
-		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
-		       enum ff_vendor_err *why);
+enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
+			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+			     enum ff_vendor_err *why);
 /* The QP can receive now: tell its peer, who may be waiting for that. */
 void remote_announce(struct fast *f, struct qp *qp);
 /* remote_cm.c: a message has come; a connection is there, or is not any more; it takes small frames;
@@ -226,7 +226,7 @@ enum post_result remote_post(struct fast *f, struct qp *qp);
 void remote_resume(struct fast *f, struct remote_qp *rq);
 void remote_no_answer(struct fast *f, struct remote_qp *rq);
 void remote_mapped(struct fast *f, struct remote_qp *rq);
-int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 void request_timer(struct timer *t);
 /* The peer answers. The memory that READ_DATA goes to: NULL, if it is not wanted. */
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn);
@@ -236,7 +236,7 @@ void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hd
 void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why);
 /* The program's own memory keeps the data waiting: they are fetched again. */
 void request_data_later(struct fast *f, struct remote_qp *rq);
-int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* Complete what is done. */
 void request_advance(struct fast *f, struct remote_qp *rq);
 
@@ -247,7 +247,7 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 			 struct remote_qp **rq);
 /* What became of that message? */
 void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+enum lock response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* A fetch that was carried out before. */
 void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* The memory that it goes to fails. */
@@ -255,7 +255,7 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
 /* A worker has to do with it, in rq->rx: the message comes again. */
 void response_wait(struct fast *f, struct remote_qp *rq);
 struct side response_side(struct remote_qp *rq);
-int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 /* The program sends: does it answer what has just come? */
 void response_spoke(struct fast *f, struct remote_qp *rq);
 void response_timer(struct timer *t);
@@ -273,14 +273,15 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 /* The same, of a group, to all hosts that have members. POST_DONE: it was sent, the WR goes on. */
 enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_err *why);
 /* One for a group has come (mcast.c). */
-int mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-		      const uint8_t *data);
-int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		   const uint8_t *data);
+enum lock mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+			    const uint8_t *data);
+enum lock remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			 const uint8_t *data);
 /* One that was for the QP is not delivered. */
 void remote_ud_lost(struct qp *qp);
-/* A datagram for that QP, whoever sent it. 0; -2: the lock was given away. */
-int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data);
+/* A datagram for that QP, whoever sent it. */
+enum lock remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h,
+			    const uint8_t *data);
 /* The sender of datagrams that are held may be known now; and the next turn, which delivers them. */
 void remote_ud_known(struct fast *f, struct remote *r);
 uint32_t remote_ud_poll(struct fast *f);

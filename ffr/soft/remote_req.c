@@ -392,12 +392,9 @@ static struct side wr_side(const struct remote_qp *rq, const struct sent *s)
 	};
 }
 
-/*
- * Payload of the WR from rq->off on. 1; 0: not now (it waits for its memory, or has failed); 2, -1: as
- * remote_next().
- */
-static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s, struct frame *fr,
-			   uint64_t len)
+/* Payload of the WR from rq->off on. NEXT_NONE: it waits for its memory, or has failed. */
+static enum next request_payload(struct fast *f, struct remote_qp *rq, struct sent *s,
+				 struct frame *fr, uint64_t len)
 {
 	struct side src = wr_side(rq, s);
 	enum ff_vendor_err why = FF_VERR_NONE;
@@ -408,29 +405,31 @@ static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s,
 	if (num > 0) {
 		fr->num_iov = (unsigned)num;
 		fr->h.len = (uint32_t)n;
-		return 1;
+		return NEXT_FRAME;
 	}
 	if (!num) {
-		num = remote_fetch_bytes(f, rq, &src, false, rq->nxt, rq->off, n, fr, &why);
-		if (num >= -1)
-			return num;
+		enum next r;
+
+		r = remote_fetch_bytes(f, rq, &src, false, rq->nxt, rq->off, n, fr, &why);
+		if (r != NEXT_FAULT)
+			return r;
 	}
 	fail(f, rq, rq->nxt, IBV_WC_LOC_PROT_ERR, why);
-	return 0;
+	return NEXT_NONE;
 }
 
 /* Ask the peer whether it would carry the message out. */
-static int probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
+static enum next probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
 {
 	request_hdr(rq, s, &fr->h);
 	fr->h.flags |= WIRE_PROBE;
 	fr->kind = FRAME_PROBE;
 	s->probe = false;
 	rq->phase = REM_LATER; /* should no answer come: RUN, and everything again */
-	return 1;
+	return NEXT_FRAME;
 }
 
-int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	enum rate_dir dir;
 	struct sent *s;
@@ -439,7 +438,7 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 
 	fr->incarnation = rq->incarnation;
 	if (rq->phase != REM_RUN)
-		return 0;
+		return NEXT_NONE;
 	if (rq->ask && rq->una != rq->nxt) {
 		rq->ask = false;
 		remote_hdr(rq, &fr->h, WIRE_ASK);
@@ -447,22 +446,22 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		fr->h.msn = rq->una;
 		fr->h.opcode = remote_sent_wr(rq, rq->una)->wr.opcode;
 		fr->kind = FRAME_ASK;
-		return 1;
+		return NEXT_FRAME;
 	}
 	/* after going back: what was done meanwhile is not done again */
 	while (rq->nxt != rq->tail && !rq->off && remote_sent_wr(rq, rq->nxt)->done) {
 		if (remote_sent_wr(rq, rq->nxt)->status != IBV_WC_SUCCESS)
-			return 0; /* the last one that there is to think of */
+			return NEXT_NONE; /* the last one that there is to think of */
 		rq->nxt++;
 	}
 	if (rq->nxt == rq->tail)
-		return 0;
+		return NEXT_NONE;
 	s = remote_sent_wr(rq, rq->nxt);
 	if (!rq->off && !is_its_turn(f, rq, s))
-		return 0;
+		return NEXT_NONE;
 	if (!rq->off && !is_mapped(f, rq, s)) {
 		if (!s->probe || rq->nxt != rq->una) /* asked for when all else is done */
-			return 0;
+			return NEXT_NONE;
 		timer_arm(&f->timers, &rq->timer, f->now + TIMEOUT_MIN);
 		return probe(rq, s, fr);
 	}
@@ -476,11 +475,11 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->old_off = rq->off;
 	len = remote_rate_ask(f, rq, REMOTE_RATE_SEND, dir, len, &wait);
 	if (wait)
-		return 0;
+		return NEXT_NONE;
 	if (!ff_op_fetches(s->wr.opcode) && s->wr.length) {
-		int r = request_payload(f, rq, s, fr, len);
+		enum next r = request_payload(f, rq, s, fr, len);
 
-		if (r != 1)
+		if (r != NEXT_FRAME)
 			return r;
 		rq->off += fr->h.len;
 		len = fr->h.len;
@@ -495,7 +494,7 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		rq->nxt++;
 		rq->off = 0;
 	}
-	return 1;
+	return NEXT_FRAME;
 }
 
 /* ---- what is answered --------------------------------------------------------------------------------------- */
@@ -684,7 +683,7 @@ void request_data_later(struct fast *f, struct remote_qp *rq)
 	timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
 }
 
-int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	struct sent *s = fetch_of(rq, h->msn);
 	enum ff_vendor_err why = FF_VERR_NONE;
@@ -695,7 +694,7 @@ int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *
 	struct side dst;
 
 	if (!s || s->wr.opcode == FF_OP_READ)
-		return 0;
+		return LOCK_KEPT;
 	dst = (struct side){
 		.sge = s->wr.sge,
 		.num_sge = s->wr.num_sge,
@@ -705,26 +704,26 @@ int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *
 	};
 	switch (xfer_put(f, &rq->in, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig, &len, &why)) {
 	case XFER_GONE:
-		return -2;
+		return LOCK_GIVEN;
 	case XFER_MORE:
 	case XFER_WAIT: /* the answer is asked for again */
 		request_data_later(f, rq);
-		return f->epoch != epoch ? -2 : 0;
+		return f->epoch != epoch ? LOCK_GIVEN : LOCK_KEPT;
 	case XFER_DONE:
 		break;
 	default:
 		if (f->epoch != epoch)
-			return -2;
+			return LOCK_GIVEN;
 		fail(f, rq, h->msn, IBV_WC_LOC_PROT_ERR, why);
-		return 0;
+		return LOCK_KEPT;
 	}
 	if (f->epoch != epoch) { /* of all that was, the QP is there */
 		rq = qp->soft->rem;
 		s = rq && rq->tag == hdr.tag ? fetch_of(rq, hdr.msn) : NULL;
 		if (!s)
-			return -2;
+			return LOCK_GIVEN;
 	}
 	acknowledge(rq, hdr.msn);
 	fetched(f, rq, s);
-	return f->epoch != epoch ? -2 : 0;
+	return f->epoch != epoch ? LOCK_GIVEN : LOCK_KEPT;
 }

@@ -526,8 +526,7 @@ void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wir
 		}
 }
 
-/* 0; -2: the lock was given away. */
-static int atomic(struct fast *f, struct remote_qp *rq)
+static enum lock atomic(struct fast *f, struct remote_qp *rq)
 {
 	struct side dst = {
 		.sge = &rq->rx_at,
@@ -546,17 +545,17 @@ static int atomic(struct fast *f, struct remote_qp *rq)
 		rq->atomics = calloc(REMOTE_JOBS, sizeof(*rq->atomics));
 	if (!rq->atomics) {
 		nak(f, rq, rq->rx_msn, NAK_RETRY);
-		return 0;
+		return LOCK_KEPT;
 	}
 	r = atomic_run(f, &rq->rx, &rq->rx_wr, &dst, &rq->rx_at, &why);
 	if (r == XFER_GONE)
-		return -2;
+		return LOCK_GIVEN;
 	if (r == XFER_WAIT || r == XFER_MORE) {
 		response_wait(f, rq);
-		return f->epoch == epoch ? 0 : -2;
+		return f->epoch == epoch ? LOCK_KEPT : LOCK_GIVEN;
 	}
 	if (f->epoch != epoch && (rq != qp->soft->rem || !rq->rx_open))
-		return -2;
+		return LOCK_GIVEN;
 	rq->rx.atomic_step = 0;
 	if (r != XFER_DONE) {
 		refuse(f, rq, rq->rx_msn, ANS_REM_ACCESS);
@@ -569,10 +568,10 @@ static int atomic(struct fast *f, struct remote_qp *rq)
 		fast_data_to(f, qp->o.ses);
 		next_message(f, rq, false);
 	}
-	return f->epoch == epoch ? 0 : -2;
+	return f->epoch == epoch ? LOCK_KEPT : LOCK_GIVEN;
 }
 
-int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+enum lock response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	if (is_atomic(h->opcode))
 		return atomic(f, rq);
@@ -581,12 +580,12 @@ int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 			next_message(f, rq, false);
 		else
 			refuse(f, rq, h->msn, ANS_INV_REQ);
-		return 0;
+		return LOCK_KEPT;
 	}
 	rq->rx_off += h->len;
 	if (h->flags & WIRE_LAST)
 		message_done(f, rq);
-	return 0;
+	return LOCK_KEPT;
 }
 
 /* What the QP waited for behind a process is there, or has failed. */
@@ -598,7 +597,7 @@ void response_stalled(struct fast *f, struct remote_qp *rq)
 	if (is_atomic(rq->rx_wr.opcode)) {
 		uint32_t msn = rq->rx_msn;
 
-		if (atomic(f, rq) || rq->rx_stalled)
+		if (atomic(f, rq) == LOCK_GIVEN || rq->rx_stalled)
 			return;
 		if (rq->rx_msn != msn) /* what came meanwhile was thrown away */
 			nak(f, rq, rq->rx_msn, NAK_SEQ);
@@ -626,8 +625,8 @@ static void answer_hdr(const struct remote_qp *rq, struct frame *fr, enum wire_t
 	fr->h.msn = msn;
 }
 
-/* The next part of what a READ asked for. As remote_next(). */
-static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+/* The next part of what a READ asked for. */
+static enum next data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	struct job *j = &rq->jobs[rq->job_head % REMOTE_JOBS];
 	uint64_t len = j->at.length - j->off, n = 0;
@@ -640,8 +639,8 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		.qp = rq->qp,
 		.access = IBV_ACCESS_REMOTE_READ,
 	};
+	enum next r = NEXT_FRAME;
 	bool wait;
-	int r = 0;
 
 	answer_hdr(rq, fr, WIRE_READ_DATA, j->msn);
 	fr->h.offset = j->off;
@@ -652,25 +651,28 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		len = WIRE_PAYLOAD_MAX;
 	len = remote_rate_ask(f, rq, REMOTE_RATE_SERVE, RATE_SERVE, len, &wait);
 	if (wait)
-		return 0;
+		return NEXT_NONE;
 	if (len) {
-		r = xfer_iov(&src, j->off, len, fr->iov, FRAME_IOVS, &n, &why);
-		if (r > 0) {
-			fr->num_iov = (unsigned)r;
+		int num = xfer_iov(&src, j->off, len, fr->iov, FRAME_IOVS, &n, &why);
+
+		if (num > 0) {
+			fr->num_iov = (unsigned)num;
 			fr->h.len = (uint32_t)n;
-		} else if (!r) {
+		} else if (num < 0) {
+			r = NEXT_FAULT;
+		} else {
 			r = remote_fetch_bytes(f, rq, &src, true, j->msn, j->off, n, fr, &why);
-			if (r != 1 && r != -2)
-				return r;
 		}
 	}
-	if (r < 0) {
+	if (r == NEXT_FAULT) {
 		uint32_t msn = j->msn;
 
 		rq->job_head = rq->job_tail;
 		refuse(f, rq, msn, ANS_REM_ACCESS);
 		return response_next(f, rq, fr);
 	}
+	if (r != NEXT_FRAME)
+		return r;
 	remote_rate_charge(f, rq, REMOTE_RATE_SERVE, RATE_SERVE, fr->h.len, !j->off);
 	j->off += fr->h.len;
 	rq->qp->stats.tx_bytes += fr->h.len;
@@ -678,10 +680,10 @@ static int data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		fr->h.flags = WIRE_LAST;
 		rq->job_head++;
 	}
-	return 1;
+	return NEXT_FRAME;
 }
 
-static int job_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+static enum next job_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	const struct job *j = &rq->jobs[rq->job_head % REMOTE_JOBS];
 
@@ -691,10 +693,10 @@ static int job_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	fr->h.atomic_data.orig = j->orig;
 	fr->kind = FRAME_ATOMIC;
 	fr->old_nxt = rq->job_head++;
-	return 1;
+	return NEXT_FRAME;
 }
 
-int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	fr->incarnation = rq->incarnation;
 	if (rq->ack_due) {
@@ -702,7 +704,7 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		timer_cancel(&f->timers, &rq->ack_timer);
 		fr->kind = FRAME_ACK;
 		answer_hdr(rq, fr, WIRE_ACK, rq->rx_msn - 1);
-		return 1;
+		return NEXT_FRAME;
 	}
 	if (rq->nak_due) {
 		rq->nak_due = false;
@@ -711,13 +713,13 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		fr->h.tag = rq->nak_tag;
 		fr->h.code = rq->nak_code;
 		fr->h.nak.rnr_timer = rq->qp->attr.min_rnr_timer;
-		return 1;
+		return NEXT_FRAME;
 	}
 	if (rq->go_due) {
 		rq->go_due = false;
 		fr->kind = FRAME_GO;
 		answer_hdr(rq, fr, WIRE_GO, rq->rx_msn);
-		return 1;
+		return NEXT_FRAME;
 	}
 	if (rq->job_head != rq->job_tail)
 		return job_next(f, rq, fr);
@@ -730,9 +732,9 @@ int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 			tell_refusal(f, rq, rq->rx_msn, tag, responder_recv(f, rq->qp, &rq->rx_wr));
 		else
 			refuse(f, rq, rq->rx_msn, rq->rx_why);
-		return rq->nak_due ? response_next(f, rq, fr) : 0;
+		return rq->nak_due ? response_next(f, rq, fr) : NEXT_NONE;
 	}
-	return 0;
+	return NEXT_NONE;
 }
 
 void response_abort(struct fast *f, struct remote_qp *rq)

@@ -136,7 +136,7 @@ static void acknowledged_unsent(void **state)
 	t.h[0].o.map = MAP_OK;
 	rq = t.h[0].qp->qp.soft->rem;
 	rq->phase = REM_RUN;
-	assert_int_equal(remote_next(t.h[0].r.f, rq, &fr), 1);
+	assert_int_equal(remote_next(t.h[0].r.f, rq, &fr), NEXT_FRAME);
 	request_ack(t.h[0].r.f, rq, rq->una);
 	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
 	remote_unsent(rq, &fr);
