@@ -100,57 +100,45 @@ struct remote_rate {
 	struct remote_qp *rq;
 };
 
-struct remote_qp {
-	struct qp *qp;
-	uint32_t cont, epoch;	/* the peer's container */
-	struct wire_peer *peer; /* its host; NULL: not known */
-	LIST_ENTRY(remote_qp) of_peer;
-	TAILQ_ENTRY(remote_qp) tx;
-	LIST_ENTRY(remote_qp) stalled;
-	bool is_tx, is_stalled;
-	uint32_t incarnation; /* grows when all that was under way is forgotten */
-
-	/* ---- requester ---- */
+/* The requester's half. */
+struct remote_tx {
 	struct sent **win; /* [win_size], a power of two; by message number */
 	uint32_t win_size;
 	uint32_t tag;
 	uint32_t una, nxt, tail; /* first that is not done, is not sent, does not exist */
 	uint64_t off;		 /* bytes of nxt that are sent */
 	uint32_t fetches;	 /* READs and atomics sent and not done */
-	uint8_t phase;		 /* enum remote_phase */
-	bool is_met;		 /* UC: the peer was there */
-	bool solo;		 /* after an RNR NAK: one message at a time, until one is done */
-	uint64_t busy_until;	 /* ns: the same for the peer's limits, which it has told of */
+	enum remote_phase phase;
+	bool is_met;	     /* UC: the peer was there */
+	bool solo;	     /* after an RNR NAK: one message at a time, until one is done */
+	uint64_t busy_until; /* ns: the same for the peer's limits, which it has told of */
 	uint8_t rnr_left, retry_left;
 	uint64_t heard; /* ns: wire_heard() when the timer was armed */
 	uint64_t moved; /* ns: when an answer last came */
 	bool ask;	/* none has come for long: ask what became of una */
 	struct timer timer;
-	struct xfer out; /* memory of a WR, or of a job, behind a process: read ahead for ... */
-	uint64_t out_off;
-	uint32_t out_msn;
-	bool out_job;
-	uint64_t out_batch; /* wire_dev.batch of the frame that has a pointer to it */
-	struct xfer in;	    /* fetched data, on its way into memory behind a process */
+	struct xfer in; /* fetched data, on its way into memory behind a process */
+};
 
-	/* ---- responder ---- */
-	uint32_t rx_tag, rx_msn;
-	bool rx_open;	 /* rx_tag is known */
-	bool rx_drop;	 /* of message rx_msn nothing is taken before it starts again */
-	bool rx_refuse;	 /* rx_msn ends the connection (rx_why), when the jobs are done */
-	bool rx_stalled; /* memory behind a process: rx waits */
-	bool rx_matched; /* it has its receive */
-	bool rx_misfit;	 /* ... because of the receive that there is for it */
-	uint8_t rx_why;	 /* enum answer */
-	uint64_t rx_off; /* bytes of it that came */
-	struct send_wr rx_wr;
-	struct ff_sge rx_at;
-	struct xfer rx;
+/* The responder's half. */
+struct remote_rx {
+	uint32_t tag, msn;
+	bool open;	 /* tag is known */
+	bool drop;	 /* of message msn nothing is taken before it starts again */
+	bool refuse;	 /* msn ends the connection (why), when the jobs are done */
+	bool stalled;	 /* memory behind a process: x waits */
+	bool matched;	 /* it has its receive */
+	bool misfit;	 /* ... because of the receive that there is for it */
+	enum answer why; /* refuse */
+	uint64_t off;	 /* bytes of msn that came */
+	struct send_wr wr;
+	struct ff_sge at;
+	struct xfer x;
 	bool nak_due, ack_due, go_due;
-	uint8_t nak_code;
-	uint32_t nak_msn, nak_tag, ack_tag;
+	enum wire_nak nak_code;
+	uint32_t nak_msn, nak_tag;
 	struct timer ack_timer; /* armed: ack_due, but it is held back for what answers the message */
-	uint64_t rx_done;	/* ns: when the last message was, if it has no answer yet */
+	uint64_t done;		/* ns: when the last message was, if it has no answer yet */
 	uint8_t dialog;		/* messages that were answered at once, up to DIALOG_MIN */
 	bool rnr_owed;		/* the peer waits for a receive, of ours or of an SRQ: */
 	bool at_srq;
@@ -162,6 +150,29 @@ struct remote_qp {
 		uint64_t orig;
 	} * atomics; /* [REMOTE_JOBS] the last ones' answers */
 	uint32_t num_atomics;
+};
+
+/* Memory of a WR, or of a job, behind a process: read ahead for ... */
+struct remote_out {
+	struct xfer x;
+	uint32_t msn;
+	uint64_t off;
+	bool is_job;
+	uint64_t batch; /* wire_dev.batch of the frame that has a pointer to it */
+};
+
+struct remote_qp {
+	struct qp *qp;
+	uint32_t cont, epoch;	/* the peer's container */
+	struct wire_peer *peer; /* its host; NULL: not known */
+	LIST_ENTRY(remote_qp) of_peer;
+	TAILQ_ENTRY(remote_qp) queued; /* something is to be sent */
+	LIST_ENTRY(remote_qp) stalled; /* rx.x or out.x waits for memory behind a process */
+	bool is_queued, is_stalled;
+	uint32_t incarnation; /* grows when all that was under way is forgotten */
+	struct remote_tx tx;  /* remote_req.c */
+	struct remote_rx rx;  /* remote_resp.c */
+	struct remote_out out;
 	struct remote_rate rate[REMOTE_RATES];
 };
 
@@ -203,7 +214,7 @@ void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type t
 
 static inline struct sent *remote_sent_wr(const struct remote_qp *rq, uint32_t msn)
 {
-	return rq->win[msn & (rq->win_size - 1)];
+	return rq->tx.win[msn & (rq->tx.win_size - 1)];
 }
 
 /* ---- remote_rate.c --------------------------------------------------------------------------------- */
@@ -252,7 +263,7 @@ enum lock response_end(struct fast *f, struct remote_qp *rq, const struct wire_h
 void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* The memory that it goes to fails. */
 void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
-/* A worker has to do with it, in rq->rx: the message comes again. */
+/* A worker has to do with it, in rq->rx.x: the message comes again. */
 void response_wait(struct fast *f, struct remote_qp *rq);
 struct side response_side(struct remote_qp *rq);
 enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);

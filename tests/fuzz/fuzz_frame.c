@@ -132,12 +132,12 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 	uint64_t n;
 
 	if (how & 1 || w->out_at == w->out_len) { /* go by what the router expects */
-		bool open = rq && rq->rx_open;
+		bool open = rq && rq->rx.open;
 
-		if (!open || l->msn != rq->rx_msn || l->off != rq->rx_off)
+		if (!open || l->msn != rq->rx.msn || l->off != rq->rx.off)
 			l->off = 0;
-		l->msn = open ? rq->rx_msn : 0;
-		l->tag = open ? rq->rx_tag : how;
+		l->msn = open ? rq->rx.msn : 0;
+		l->tag = open ? rq->rx.tag : how;
 	}
 	if ((how & 0x0c) == 0x0c) /* another one in its place */
 		l->off = 0;
@@ -194,15 +194,15 @@ static bool make_data(struct line *l, struct wire_hdr *h, uint8_t how)
 
 	if (!rq)
 		return false;
-	for (m = rq->una; m != rq->nxt; m++) {
+	for (m = rq->tx.una; m != rq->tx.nxt; m++) {
 		s = remote_sent_wr(rq, m);
 		if (!s->done && ff_op_fetches(s->wr.opcode) &&
 		    (s->wr.opcode == FF_OP_READ) == (h->type == WIRE_READ_DATA))
 			break;
 	}
-	if (m == rq->nxt)
+	if (m == rq->tx.nxt)
 		return false;
-	h->tag = rq->tag;
+	h->tag = rq->tx.tag;
 	h->msn = m + wrong_by(how);
 	if (h->type == WIRE_ATOMIC_DATA) {
 		h->atomic_data.orig = 0x0101010101010101ull * (1 + byte() % 16);
@@ -395,7 +395,7 @@ static void frame(void)
 		.dst_epoch = 1,
 		.src_cont = LIAR_ID,
 		.src_epoch = 1,
-		.tag = rq ? rq->tag : 0,
+		.tag = rq ? rq->tx.tag : 0,
 	};
 	uint8_t how = byte();
 
@@ -418,14 +418,14 @@ static void frame(void)
 	case WIRE_ACK:
 	case WIRE_NAK:
 		h.code = (uint8_t)(1 + byte() % 8);
-		if (rq && rq->phase == REM_LATER && how & 8)
+		if (rq && rq->tx.phase == REM_LATER && how & 8)
 			h.code = NAK_PROBE_OK;
 		h.nak.rnr_timer = how & 31;
-		h.msn = (rq ? rq->una : 0) + (how & 3) - ((how & 0x70) == 0x60 ? 2 : 0);
+		h.msn = (rq ? rq->tx.una : 0) + (how & 3) - ((how & 0x70) == 0x60 ? 2 : 0);
 		break;
 	case WIRE_ASK:
-		h.tag = rq ? rq->rx_tag : 0;
-		h.msn = (rq ? rq->rx_msn : 0) - (how & 3);
+		h.tag = rq ? rq->rx.tag : 0;
+		h.msn = (rq ? rq->rx.msn : 0) - (how & 3);
 		break;
 	case WIRE_UD:
 		make_ud(&h, how);

@@ -264,19 +264,19 @@ void wire_tx(struct fast *f, struct remote_qp *rq)
 {
 	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
 
-	if (!c || rq->is_tx)
+	if (!c || rq->is_queued)
 		return;
-	rq->is_tx = true;
-	TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+	rq->is_queued = true;
+	TAILQ_INSERT_TAIL(&c->txq, rq, queued);
 	fast_kick(f); /* the control thread may have asked for it */
 }
 
 void wire_tx_forget(struct remote_qp *rq)
 {
-	if (!rq->is_tx)
+	if (!rq->is_queued)
 		return;
-	rq->is_tx = false;
-	TAILQ_REMOVE(&rq->peer->tcp->txq, rq, tx);
+	rq->is_queued = false;
+	TAILQ_REMOVE(&rq->peer->tcp->txq, rq, queued);
 }
 
 int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload)
@@ -336,8 +336,8 @@ static enum lock collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 			continue;
 		}
 		/* the next one's turn */
-		TAILQ_REMOVE(&c->txq, rq, tx);
-		TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+		TAILQ_REMOVE(&c->txq, rq, queued);
+		TAILQ_INSERT_TAIL(&c->txq, rq, queued);
 		FF_PROBE3(wire__out, rq->qp->qp_num, fr->h.type, fr->h.len);
 		b->rq[b->num] = rq;
 		b->len[b->num] = (uint32_t)sizeof(fr->h) + fr->h.len;

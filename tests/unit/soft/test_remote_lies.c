@@ -110,7 +110,7 @@ static void acknowledged_uc(void **state)
 	ack.dst_epoch = 1;
 	ack.src_cont = t.h[1].r.cont[0].id;
 	ack.src_epoch = 1;
-	ack.tag = t.h[0].qp->qp.soft->rem->tag;
+	ack.tag = t.h[0].qp->qp.soft->rem->tx.tag;
 	wire_send(t.h[1].r.f, &t.h[1].other, &ack, NULL);
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
@@ -135,13 +135,13 @@ static void acknowledged_unsent(void **state)
 	hosts_run(&t);
 	t.h[0].o.map = MAP_OK;
 	rq = t.h[0].qp->qp.soft->rem;
-	rq->phase = REM_RUN;
+	rq->tx.phase = REM_RUN;
 	assert_int_equal(remote_next(t.h[0].r.f, rq, &fr), NEXT_FRAME);
-	request_ack(t.h[0].r.f, rq, rq->una);
+	request_ack(t.h[0].r.f, rq, rq->tx.una);
 	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
 	remote_unsent(rq, &fr);
-	assert_int_equal(rq->una, 1);
-	assert_int_equal(rq->nxt, 1);
+	assert_int_equal(rq->tx.una, 1);
+	assert_int_equal(rq->tx.nxt, 1);
 	hosts_down(&t);
 }
 
