@@ -530,8 +530,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	bool wanted = false;
 
 	LIST_FOREACH(rq, &p->qps, of_peer) {
-		rq->rx.job_head = rq->rx.job_tail; /* they are asked for again */
-		rq->rx.drop = false;
+		response_down(rq);
 		if (rq->tx.una == rq->tx.tail)
 			continue;
 		wanted = true;

@@ -85,13 +85,39 @@ struct job {
 	uint64_t off; /* READ: bytes sent */
 };
 
+/* Of the requester: nothing is sent but in REM_RUN; what ends the others. */
 enum remote_phase {
-	REM_RUN,
+	REM_RUN,   /* messages are sent, from nxt on */
 	REM_RNR,   /* the peer has no receive: timer, or its GO */
 	REM_WAIT,  /* nobody answers: timer, its GO, or news of it */
 	REM_MAP,   /* the map does not know yet: timer, or the directory */
 	REM_LATER, /* the peer could not take it just now: timer */
+	REM_NUM_PHASES
 };
+const char *remote_phase_str(enum remote_phase phase);
+
+/*
+ * Of the responder: what it does with a frame of message `msn`, the first that is not done. Those before
+ * it are answered again in all states but the first. _RECV: the message is matched with a receive, which
+ * is at hand (soft_qp.has_recv); should that one go, the peer is told to send the message again.
+ */
+enum rx_state {
+	RX_CLOSED,    /* there is no sequence: message 0 opens one */
+	RX_EXPECT,    /* msn may begin */
+	RX_TAKE,      /* msn's next part is taken, which goes into no receive; or msn begins anew */
+	RX_TAKE_RECV, /* the same, into the receive that it has */
+	RX_DROP,      /* msn's parts are thrown away; it may begin anew */
+	RX_DROP_RECV,
+	/* From here on all of it is thrown away: */
+	RX_STALL, /* until a worker has done what msn wants behind a process. Then as RX_DROP */
+	RX_STALL_RECV,
+	RX_STALL_CUT, /* the same, but the connection has ended since. Then as before the message */
+	RX_REFUSE,    /* until all jobs are done. Then msn ends the connection, because of rx.why */
+	RX_REFUSE_RECV,
+	RX_MISFIT, /* the same, because of the receive that there is for msn */
+	RX_NUM_STATES
+};
+const char *rx_state_str(enum rx_state state);
 
 /* What of a QP may wait for a limit; remote_rate.c */
 enum remote_rate_kind { REMOTE_RATE_SEND, REMOTE_RATE_SERVE, REMOTE_RATE_RECV, REMOTE_RATES };
@@ -122,15 +148,10 @@ struct remote_tx {
 
 /* The responder's half. */
 struct remote_rx {
-	uint32_t tag, msn;
-	bool open;	 /* tag is known */
-	bool drop;	 /* of message msn nothing is taken before it starts again */
-	bool refuse;	 /* msn ends the connection (why), when the jobs are done */
-	bool stalled;	 /* memory behind a process: x waits */
-	bool matched;	 /* it has its receive */
-	bool misfit;	 /* ... because of the receive that there is for it */
-	enum answer why; /* refuse */
-	uint64_t off;	 /* bytes of msn that came */
+	enum rx_state state; /* changed by rx_to() only */
+	enum answer why;     /* RX_REFUSE */
+	uint32_t tag, msn;   /* of the sequence; the next message */
+	uint64_t off;	     /* bytes of msn that came */
 	struct send_wr wr;
 	struct ff_sge at;
 	struct xfer x;
@@ -272,6 +293,8 @@ void response_spoke(struct fast *f, struct remote_qp *rq);
 void response_timer(struct timer *t);
 void response_abort(struct fast *f, struct remote_qp *rq);
 void response_stalled(struct fast *f, struct remote_qp *rq);
+/* The connection has ended. */
+void response_down(struct remote_qp *rq);
 /* XRC: the message's receive has ended without it: it is to come again, and take another one. */
 void response_recv_gone(struct fast *f, struct remote_qp *rq);
 /* Receives were posted. */

@@ -17,6 +17,143 @@
 /* Messages in a row that were answered at once, before the next ACK waits for the answer. */
 #define DIALOG_MIN 4
 
+/* ---- the state ---------------------------------------------------------------------------------------- */
+
+static const char *const state_name[] = {
+	[RX_CLOSED] = "closed",
+	[RX_EXPECT] = "expect",
+	[RX_TAKE] = "take",
+	[RX_TAKE_RECV] = "take, with a receive",
+	[RX_DROP] = "drop",
+	[RX_DROP_RECV] = "drop, with a receive",
+	[RX_STALL] = "stall",
+	[RX_STALL_RECV] = "stall, with a receive",
+	[RX_STALL_CUT] = "stall, cut",
+	[RX_REFUSE] = "refuse",
+	[RX_REFUSE_RECV] = "refuse, with a receive",
+	[RX_MISFIT] = "misfit",
+};
+static_assert(sizeof(state_name) / sizeof(state_name[0]) == RX_NUM_STATES, "one for each");
+
+const char *rx_state_str(enum rx_state state)
+{
+	return state < RX_NUM_STATES ? state_name[state] : "?";
+}
+
+/* Every change of the state comes through here. */
+static void rx_to(struct remote_qp *rq, enum rx_state state)
+{
+	rq->rx.state = state;
+}
+
+static bool has_recv(const struct remote_qp *rq)
+{
+	switch (rq->rx.state) {
+	case RX_TAKE_RECV:
+	case RX_DROP_RECV:
+	case RX_STALL_RECV:
+	case RX_REFUSE_RECV:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool drops(const struct remote_qp *rq)
+{
+	return rq->rx.state == RX_DROP || rq->rx.state == RX_DROP_RECV;
+}
+
+static bool stalls(const struct remote_qp *rq)
+{
+	return rq->rx.state == RX_STALL || rq->rx.state == RX_STALL_RECV ||
+	       rq->rx.state == RX_STALL_CUT;
+}
+
+static bool refuses(const struct remote_qp *rq)
+{
+	return rq->rx.state == RX_REFUSE || rq->rx.state == RX_REFUSE_RECV ||
+	       rq->rx.state == RX_MISFIT;
+}
+
+/* As if nothing had been thrown away of the message, of which a part may have come. */
+static enum rx_state go_on(const struct remote_qp *rq)
+{
+	return rq->rx.off ? RX_TAKE : RX_EXPECT;
+}
+
+/* Nothing is taken of the message before it begins anew. */
+static void rx_drop(struct remote_qp *rq)
+{
+	switch (rq->rx.state) {
+	case RX_EXPECT:
+	case RX_TAKE:
+		rx_to(rq, RX_DROP);
+		break;
+	case RX_TAKE_RECV:
+		rx_to(rq, RX_DROP_RECV);
+		break;
+	default: /* so it is, or more than that is thrown away, or the QP is in error */
+		break;
+	}
+}
+
+/* The message's receive is not its own any more: the rest has no place to go to. */
+static void rx_unmatch(struct remote_qp *rq)
+{
+	switch (rq->rx.state) {
+	case RX_TAKE_RECV:
+	case RX_DROP_RECV:
+		rx_to(rq, RX_DROP);
+		break;
+	case RX_STALL_RECV:
+		rx_to(rq, RX_STALL);
+		break;
+	case RX_REFUSE_RECV:
+		rx_to(rq, RX_REFUSE);
+		break;
+	default:
+		break;
+	}
+}
+
+/* The worker has done its part. */
+static void rx_unstall(struct remote_qp *rq)
+{
+	switch (rq->rx.state) {
+	case RX_STALL:
+		rx_to(rq, RX_DROP);
+		break;
+	case RX_STALL_RECV:
+		rx_to(rq, RX_DROP_RECV);
+		break;
+	case RX_STALL_CUT:
+		rx_to(rq, go_on(rq));
+		break;
+	default:
+		break;
+	}
+}
+
+void response_down(struct remote_qp *rq)
+{
+	rq->rx.job_head = rq->rx.job_tail; /* they are asked for again */
+	/* nothing more comes of what is thrown away */
+	switch (rq->rx.state) {
+	case RX_DROP:
+		rx_to(rq, go_on(rq));
+		break;
+	case RX_DROP_RECV:
+		rx_to(rq, RX_TAKE_RECV);
+		break;
+	case RX_STALL:
+		rx_to(rq, RX_STALL_CUT);
+		break;
+	default:
+		break;
+	}
+}
+
 /* ---- answers ------------------------------------------------------------------------------------------ */
 
 /* To somebody with whom no QP of ours is connected. */
@@ -41,7 +178,7 @@ static void refuse_stranger(struct fast *f, struct wire_peer *p, const struct wi
 
 static void nak(struct fast *f, struct remote_qp *rq, uint32_t msn, enum wire_nak code)
 {
-	rq->rx.drop = true;
+	rx_drop(rq);
 	if (!qp_is_reliable(rq->qp) && code != NAK_PROBE_OK)
 		return;
 	rq->rx.nak_due = true;
@@ -67,9 +204,14 @@ static void tell_refusal(struct fast *f, struct remote_qp *rq, uint32_t msn, uin
 		nak(f, rq, msn, NAK_REM_OP);
 		break;
 	default:
-		rq->rx.drop = true;
+		rx_drop(rq);
 		break;
 	}
+}
+
+static bool has_jobs(const struct remote_qp *rq)
+{
+	return rq->rx.job_head != rq->rx.job_tail;
 }
 
 /* Message msn breaks the rules. What was asked for before it is answered first. */
@@ -77,8 +219,8 @@ static void refuse(struct fast *f, struct remote_qp *rq, uint32_t msn, enum answ
 {
 	uint32_t tag = rq->rx.tag;
 
-	if (rq->rx.job_head != rq->rx.job_tail && msn == rq->rx.msn) {
-		rq->rx.refuse = rq->rx.drop = true;
+	if (has_jobs(rq) && msn == rq->rx.msn) {
+		rx_to(rq, has_recv(rq) ? RX_REFUSE_RECV : RX_REFUSE);
 		rq->rx.why = a;
 		return;
 	}
@@ -143,12 +285,14 @@ static struct remote_qp *responder_of(struct fast *f, const struct wire_peer *p,
 	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
 	    rq->epoch != h->src_epoch)
 		return NULL;
-	if (!rq->rx.open && !h->msn) {
-		rq->rx.open = true;
+	if (rq->rx.state == RX_CLOSED) {
+		if (h->msn)
+			return NULL;
+		rx_to(rq, RX_EXPECT);
 		rq->rx.tag = h->tag;
 		rq->rx.msn = 0;
 	}
-	return rq->rx.open && rq->rx.tag == h->tag ? rq : NULL;
+	return rq->rx.tag == h->tag ? rq : NULL;
 }
 
 /* Does it make sense at all? */
@@ -220,7 +364,7 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 	rq->rx.off = 0;
 	/* what began before, and perhaps has a receive, may have been another message: of a UC peer
 	 * that lost its rest, or of a router that lies */
-	rq->rx.drop = rq->rx.matched = false;
+	rx_to(rq, RX_EXPECT);
 	a = responder_admit(f, qp, &rq->rx.wr);
 	if (a != ANS_OK) {
 		refuse(f, rq, h->msn, a);
@@ -239,26 +383,27 @@ static bool start(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 			return false;
 		}
 	}
-	if (!op_takes_recv(h->opcode))
+	if (!op_takes_recv(h->opcode)) {
+		rx_to(rq, RX_TAKE);
 		return true;
-	if (rq->rx.job_head !=
-	    rq->rx.job_tail) { /* they come first, should this end the connection */
+	}
+	if (has_jobs(rq)) { /* they come first, should this end the connection */
 		a = responder_fits(f, qp, &rq->rx.wr);
 		if (a == ANS_INV_REQ || a == ANS_REM_OP) {
-			rq->rx.refuse = rq->rx.misfit = rq->rx.drop = true;
+			rx_to(rq, RX_MISFIT);
 			return false;
 		}
 	}
 	a = responder_recv(f, qp, &rq->rx.wr);
 	if (a == ANS_OK) {
-		rq->rx.matched = true;
+		rx_to(rq, RX_TAKE_RECV);
 		not_owed(rq);
 		return true;
 	}
 	if (a == ANS_RNR)
 		owe_receive(f, rq);
 	else if (a == ANS_DROP)
-		rq->rx.drop = true;
+		rx_drop(rq);
 	else /* the QP is in error already */
 		tell_refusal(f, rq, h->msn, tag, a);
 	return false;
@@ -297,17 +442,17 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 		again(f, rq, h);
 		return SINK_DISCARD;
 	}
-	if (rq->rx.refuse || rq->rx.stalled)
+	if (stalls(rq) || refuses(rq))
 		return SINK_DISCARD;
 	if (ahead > 0) {
-		if (!rq->rx.drop)
+		if (!drops(rq))
 			nak(f, rq, rq->rx.msn, NAK_SEQ);
 		return SINK_DISCARD;
 	}
 	if (!h->offset) {
 		if (!start(f, rq, h))
 			return SINK_DISCARD;
-	} else if (rq->rx.drop) {
+	} else if (drops(rq)) {
 		return SINK_DISCARD;
 	} else if (h->offset != rq->rx.off || h->opcode != rq->rx.wr.opcode ||
 		   h->req.length != rq->rx.wr.length) {
@@ -330,8 +475,7 @@ void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	}
 	if ((int32_t)(h->msn - rq->rx.msn) >= 0) {
 		/* it is on its way, or waits for something that will be told; or is thrown away */
-		if (h->msn == rq->rx.msn && rq->rx.drop && !rq->rx.stalled && !rq->rx.refuse &&
-		    !rq->rx.rnr_owed)
+		if (h->msn == rq->rx.msn && drops(rq) && !rq->rx.rnr_owed)
 			nak(f, rq, h->msn, NAK_RETRY);
 		return;
 	}
@@ -355,15 +499,15 @@ void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 
 void response_wait(struct fast *f, struct remote_qp *rq)
 {
-	rq->rx.stalled = rq->rx.drop = true;
+	rx_to(rq, has_recv(rq) ? RX_STALL_RECV : RX_STALL);
 	remote_stall(f, rq);
 }
 
 void response_recv_gone(struct fast *f, struct remote_qp *rq)
 {
-	if (!rq->rx.matched)
+	if (!has_recv(rq))
 		return;
-	rq->rx.matched = false;
+	rx_unmatch(rq);
 	wire_rx_forget(rq);
 	nak(f, rq, rq->rx.msn, NAK_RETRY);
 }
@@ -390,9 +534,9 @@ void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why)
 		refuse(f, rq, msn, ANS_REM_ACCESS);
 		return;
 	}
-	if (!rq->rx.matched) /* its receive went while the lock was given away, and that was told */
+	if (!has_recv(rq)) /* its receive went while the lock was given away, and that was told */
 		return;
-	rq->rx.matched = false;
+	rx_unmatch(rq);
 	tell_refusal(f, rq, msn, tag, responder_fault(f, rq->qp, why));
 }
 
@@ -429,7 +573,7 @@ static void next_message(struct fast *f, struct remote_qp *rq, bool ack)
 {
 	rq->rx.msn++;
 	rq->rx.off = 0;
-	rq->rx.matched = false;
+	rx_to(rq, RX_EXPECT);
 	if (ack && qp_is_reliable(rq->qp)) {
 		bool hold = hold_ack(f, rq);
 
@@ -451,7 +595,7 @@ static void message_done(struct fast *f, struct remote_qp *rq)
 		.sl = qp->attr.ah.sl,
 	};
 	uint32_t incarnation = rq->incarnation;
-	bool matched = rq->rx.matched;
+	bool matched = rq->rx.state == RX_TAKE_RECV;
 
 	if (!responder_invalidate(qp, &rq->rx.wr)) {
 		refuse(f, rq, rq->rx.msn, ANS_REM_ACCESS);
@@ -555,19 +699,22 @@ static enum lock atomic(struct fast *f, struct remote_qp *rq)
 		response_wait(f, rq);
 		return f->epoch == epoch ? LOCK_KEPT : LOCK_GIVEN;
 	}
-	if (f->epoch != epoch && (rq != qp->soft->rem || !rq->rx.open))
+	if (f->epoch != epoch && (rq != qp->soft->rem || rq->rx.state == RX_CLOSED))
 		return LOCK_GIVEN;
 	rq->rx.x.atomic_step = 0;
 	if (r != XFER_DONE) {
 		refuse(f, rq, rq->rx.msn, ANS_REM_ACCESS);
 	} else {
 		uint32_t i = rq->rx.num_atomics++ % REMOTE_JOBS;
+		bool dropped = drops(rq); /* what came while it was behind a process */
 
 		rq->rx.atomics[i].msn = rq->rx.msn;
 		rq->rx.atomics[i].orig = rq->rx.x.atomic_orig;
 		atomic_job(f, rq, rq->rx.msn, rq->rx.x.atomic_orig); /* or it is asked again */
 		fast_data_to(f, qp->o.ses);
 		next_message(f, rq, false);
+		if (dropped)
+			rx_drop(rq);
 	}
 	return f->epoch == epoch ? LOCK_KEPT : LOCK_GIVEN;
 }
@@ -592,13 +739,13 @@ enum lock response_end(struct fast *f, struct remote_qp *rq, const struct wire_h
 /* What the QP waited for behind a process is there, or has failed. */
 void response_stalled(struct fast *f, struct remote_qp *rq)
 {
-	if (!rq->rx.stalled)
+	if (!stalls(rq))
 		return;
-	rq->rx.stalled = false;
+	rx_unstall(rq);
 	if (is_atomic(rq->rx.wr.opcode)) {
 		uint32_t msn = rq->rx.msn;
 
-		if (atomic(f, rq) == LOCK_GIVEN || rq->rx.stalled)
+		if (atomic(f, rq) == LOCK_GIVEN || stalls(rq))
 			return;
 		if (rq->rx.msn != msn) /* what came meanwhile was thrown away */
 			nak(f, rq, rq->rx.msn, NAK_SEQ);
@@ -722,13 +869,13 @@ enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		answer_hdr(rq, fr, WIRE_GO, rq->rx.msn);
 		return NEXT_FRAME;
 	}
-	if (rq->rx.job_head != rq->rx.job_tail)
+	if (has_jobs(rq))
 		return job_next(f, rq, fr);
-	if (rq->rx.refuse) {
-		bool misfit = rq->rx.misfit;
+	if (refuses(rq)) {
+		bool misfit = rq->rx.state == RX_MISFIT;
 		uint32_t tag = rq->rx.tag;
 
-		rq->rx.refuse = rq->rx.misfit = false;
+		rx_to(rq, has_recv(rq) ? RX_DROP_RECV : RX_DROP);
 		if (misfit)
 			tell_refusal(f, rq, rq->rx.msn, tag, responder_recv(f, rq->qp, &rq->rx.wr));
 		else
@@ -743,8 +890,7 @@ void response_abort(struct fast *f, struct remote_qp *rq)
 	xfer_reset(f, &rq->rx.x);
 	rq->rx.x.atomic_step = 0;
 	not_owed(rq);
-	rq->rx.misfit = false;
-	rq->rx.open = rq->rx.drop = rq->rx.refuse = rq->rx.stalled = rq->rx.matched = false;
+	rx_to(rq, RX_CLOSED);
 	timer_cancel(&f->timers, &rq->rx.ack_timer);
 	rq->rx.dialog = 0;
 	rq->rx.nak_due = rq->rx.ack_due = rq->rx.go_due = false;

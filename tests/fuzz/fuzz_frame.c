@@ -10,6 +10,7 @@
  *	- memory that no rkey, no posted receive and no READ of ours opens never changes;
  *	- none of it goes out;
  *	- a completion with success had all its bytes come in, and each receive ends once;
+ *	- each responder's state says what is so;
  *	- what goes out are frames;
  *	- the other router's QP is served, and in the end the fast path comes to rest.
  */
@@ -132,7 +133,7 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 	uint64_t n;
 
 	if (how & 1 || w->out_at == w->out_len) { /* go by what the router expects */
-		bool open = rq && rq->rx.open;
+		bool open = rq && rq->rx.state != RX_CLOSED;
 
 		if (!open || l->msn != rq->rx.msn || l->off != rq->rx.off)
 			l->off = 0;
@@ -518,6 +519,49 @@ static void meanwhile(enum pvm_fate fate)
 	}
 }
 
+static void check_states(void)
+{
+	for (unsigned i = 0; i < NUM_LINES; i++) {
+		const struct line *l = &w->line[i];
+		const struct remote_qp *rq = rem(l);
+
+		if (!rq)
+			continue;
+		must(rq->rx.state == RX_CLOSED || route_receives(l->qp));
+		switch (rq->rx.state) {
+		case RX_CLOSED:
+			must(rq->rx.job_head == rq->rx.job_tail);
+			break;
+		case RX_EXPECT:
+			must(!rq->rx.off);
+			break;
+		case RX_TAKE:
+		case RX_DROP:
+			break;
+		case RX_TAKE_RECV:
+		case RX_DROP_RECV:
+			must(l->qp->soft->has_recv);
+			break;
+		case RX_STALL:
+		case RX_STALL_CUT:
+			must(rq->is_stalled);
+			break;
+		case RX_STALL_RECV:
+			must(rq->is_stalled && l->qp->soft->has_recv);
+			break;
+		case RX_REFUSE_RECV:
+			must(qp_is_reliable(l->qp) && l->qp->soft->has_recv);
+			break;
+		case RX_REFUSE:
+		case RX_MISFIT:
+			must(qp_is_reliable(l->qp));
+			break;
+		default:
+			must(false);
+		}
+	}
+}
+
 /* Nobody answers any more: everything ends, and the fast path has nothing to do. */
 static void rest(void)
 {
@@ -619,9 +663,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 		}
 		world_poll();
 		world_check();
+		check_states();
 	}
 	rest();
 	world_check();
+	check_states();
 	world_tear_down();
 	free(w);
 	return 0;
