@@ -395,8 +395,8 @@ static enum post_result to_others(struct fast *f, struct qp *qp)
 	return end(f, qp, why ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS, why);
 }
 
-int mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-		      const uint8_t *data)
+enum lock mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+			    const uint8_t *data)
 {
 	uint64_t epoch = f->epoch, seq = 0, last = table(f)->last_seq;
 	struct mcast_table *t = table(f);
@@ -420,9 +420,9 @@ int mcast_from_remote(struct fast *f, const struct remote *from, const struct wi
 		if (dir_allowed(f, m->qp->o.ses->cont, from->tenant, from->name))
 			remote_ud_deliver(f, m->qp, h, data);
 		if (f->epoch != epoch)
-			return -2; /* h and data may be gone: the others have lost it */
+			return LOCK_GIVEN; /* h and data may be gone: the others have lost it */
 	}
-	return 0;
+	return LOCK_KEPT;
 }
 
 enum post_result mcast_run(struct fast *f, struct qp *qp)

@@ -53,18 +53,18 @@ bool remote_open(struct fast *f, struct qp *qp)
 
 	if (!rq)
 		return false;
-	rq->win = calloc(WINDOW_FIRST, sizeof(struct sent *));
-	if (!rq->win) {
+	rq->tx.win = calloc(WINDOW_FIRST, sizeof(struct sent *));
+	if (!rq->tx.win) {
 		free(rq);
 		return false;
 	}
-	rq->win_size = WINDOW_FIRST;
-	rq->qp = rq->out.qp = rq->in.qp = rq->rx.qp = qp;
+	rq->tx.win_size = WINDOW_FIRST;
+	rq->qp = rq->out.x.qp = rq->tx.in.qp = rq->rx.x.qp = qp;
 	rq->cont = there->id;
 	rq->epoch = there->epoch;
-	rq->tag = random32(f);
-	rq->timer.fn = request_timer;
-	rq->ack_timer.fn = response_timer;
+	rq->tx.tag = random32(f);
+	rq->tx.timer.fn = request_timer;
+	rq->rx.ack_timer.fn = response_timer;
 	remote_rate_init(rq);
 	qp->soft->rem = rq;
 	qp->send = &remote_send;
@@ -98,7 +98,7 @@ static bool is_out(struct fast *f, const struct remote_qp *rq)
 {
 	const struct wire_dev *d = &soft_dev(f)->wire;
 
-	return rq->out.call && d->collecting && rq->out_batch == d->batch;
+	return rq->out.x.call && d->collecting && rq->out.batch == d->batch;
 }
 
 /* Let go of what was read ahead. */
@@ -107,11 +107,11 @@ static void out_reset(struct fast *f, struct remote_qp *rq)
 	struct wire_dev *d = &soft_dev(f)->wire;
 
 	if (is_out(f, rq)) { /* at most one for each frame of a batch */
-		d->kept[d->num_kept++] = rq->out.call;
-		rq->out.call = NULL;
+		d->kept[d->num_kept++] = rq->out.x.call;
+		rq->out.x.call = NULL;
 	}
-	xfer_reset(f, &rq->out);
-	rq->out.buf_len = 0;
+	xfer_reset(f, &rq->out.x);
+	rq->out.x.buf_len = 0;
 }
 
 void remote_abort(struct fast *f, struct qp *qp, bool flush)
@@ -121,26 +121,26 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	if (!rq)
 		return;
 	rq->incarnation++;
-	timer_cancel(&f->timers, &rq->timer);
+	timer_cancel(&f->timers, &rq->tx.timer);
 	wire_tx_forget(rq);
 	wire_rx_forget(rq);
 	wire_batch_forget(rq);
 	stall_end(rq);
 	remote_rate_forget(f, rq);
 	out_reset(f, rq);
-	xfer_reset(f, &rq->in);
+	xfer_reset(f, &rq->tx.in);
 	response_abort(f, rq);
-	rq->phase = REM_RUN;
-	rq->solo = rq->is_met = false;
-	rq->fetches = 0;
-	rq->off = 0;
-	while (rq->una != rq->tail) {
-		struct sent *s = remote_sent_wr(rq, rq->una++);
+	rq->tx.phase = REM_RUN;
+	rq->tx.solo = rq->tx.is_met = false;
+	rq->tx.fetches = 0;
+	rq->tx.off = 0;
+	while (rq->tx.una != rq->tx.tail) {
+		struct sent *s = remote_sent_wr(rq, rq->tx.una++);
 
 		if (flush)
 			comp_sent(f, qp, &s->wr, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	}
-	rq->nxt = rq->una;
+	rq->tx.nxt = rq->tx.una;
 	if (!flush)
 		qp->in_flight = 0;
 }
@@ -153,14 +153,14 @@ void remote_free(struct fast *f, struct qp *qp)
 		return;
 	remote_abort(f, qp, false);
 	set_peer(rq, NULL);
-	for (uint32_t i = 0; i < rq->win_size; i++) {
-		if (rq->win[i])
-			free(rq->win[i]->many);
-		free(rq->win[i]);
+	for (uint32_t i = 0; i < rq->tx.win_size; i++) {
+		if (rq->tx.win[i])
+			free(rq->tx.win[i]->many);
+		free(rq->tx.win[i]);
 	}
-	free(rq->win);
-	free(rq->jobs);
-	free(rq->atomics);
+	free(rq->tx.win);
+	free(rq->rx.jobs);
+	free(rq->rx.atomics);
 	free(rq);
 	qp->soft->rem = NULL;
 	qp->send = &local_send;
@@ -172,58 +172,58 @@ void remote_announce(struct fast *f, struct qp *qp)
 
 	if (!rq || !route_receives(qp))
 		return;
-	rq->go_due = true;
+	rq->rx.go_due = true;
 	if (rq->peer && !rq->peer->tcp)
 		peer_want(rq->peer); /* it will be needed */
 	wire_tx(f, rq);
 }
 
 /* It is in x->call->buf. */
-static int fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
+static enum next fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
-	rq->out_batch = soft_dev(f)->wire.batch;
-	fr->iov[0] = (struct iovec){ rq->out.call->buf, rq->out.buf_len };
+	rq->out.batch = soft_dev(f)->wire.batch;
+	fr->iov[0] = (struct iovec){ rq->out.x.call->buf, rq->out.x.buf_len };
 	fr->num_iov = 1;
-	fr->h.len = rq->out.buf_len;
-	return 1;
+	fr->h.len = rq->out.x.buf_len;
+	return NEXT_FRAME;
 }
 
-int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
-		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
-		       enum ff_vendor_err *why)
+enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
+			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+			     enum ff_vendor_err *why)
 {
-	struct xfer *x = &rq->out;
+	struct xfer *x = &rq->out.x;
 	uint64_t epoch = f->epoch;
 
 	if (x->call && x->call_pending) {
 		if (x->call->busy)
-			return 0;
+			return NEXT_NONE;
 		x->call_pending = false;
 		x->buf_len = x->call->len;
 		if (x->call->result)
 			x->buf_len = 0;
 	}
-	if (x->call && x->buf_len && rq->out_job == is_job && rq->out_msn == msn &&
-	    rq->out_off == off)
+	if (x->call && x->buf_len && rq->out.is_job == is_job && rq->out.msn == msn &&
+	    rq->out.off == off)
 		return fetched(f, rq, fr);
 	/* should the lock be given away, the frame before would come back and find its bytes gone */
 	if (is_out(f, rq))
-		return 2;
+		return NEXT_BATCH;
 	out_reset(f, rq);
-	rq->out_job = is_job;
-	rq->out_msn = msn;
-	rq->out_off = off;
+	rq->out.is_job = is_job;
+	rq->out.msn = msn;
+	rq->out.off = off;
 	switch (xfer_get(f, x, src, off, &n, why)) {
 	case XFER_DONE:
 		x->buf_len = (uint32_t)n;
-		return f->epoch == epoch ? fetched(f, rq, fr) : -1;
+		return f->epoch == epoch ? fetched(f, rq, fr) : NEXT_GIVEN;
 	case XFER_WAIT:
 		remote_stall(f, rq);
-		return f->epoch == epoch ? 0 : -1;
+		return f->epoch == epoch ? NEXT_NONE : NEXT_GIVEN;
 	case XFER_GONE:
-		return -1;
+		return NEXT_GIVEN;
 	default:
-		return f->epoch == epoch ? -2 : -1;
+		return f->epoch == epoch ? NEXT_FAULT : NEXT_GIVEN;
 	}
 }
 
@@ -243,11 +243,11 @@ void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type t
 
 /* ---- what the wire asks ----------------------------------------------------------------------------- */
 
-int remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
-	int r = response_next(f, rq, fr);
+	enum next r = response_next(f, rq, fr);
 
-	return r ? r : request_next(f, rq, fr);
+	return r != NEXT_NONE ? r : request_next(f, rq, fr);
 }
 
 void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
@@ -270,10 +270,10 @@ void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
  */
 static bool is_ahead(const struct remote_qp *rq, const struct frame *fr)
 {
-	if (fr->old_nxt - rq->una >= rq->tail - rq->una)
+	if (fr->old_nxt - rq->tx.una >= rq->tx.tail - rq->tx.una)
 		return false;
-	return rq->nxt == fr->old_nxt ? rq->off > fr->old_off :
-					rq->nxt - rq->una > fr->old_nxt - rq->una;
+	return rq->tx.nxt == fr->old_nxt ? rq->tx.off > fr->old_off :
+					   rq->tx.nxt - rq->tx.una > fr->old_nxt - rq->tx.una;
 }
 
 void remote_unsent(struct remote_qp *rq, const struct frame *fr)
@@ -284,36 +284,37 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 	case FRAME_REQUEST:
 		if (!is_ahead(rq, fr))
 			break;
-		if (rq->nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
-			rq->fetches--;
-		rq->nxt = fr->old_nxt;
-		rq->off = fr->old_off;
+		if (rq->tx.nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
+			rq->tx.fetches--;
+		rq->tx.nxt = fr->old_nxt;
+		rq->tx.off = fr->old_off;
 		break;
 	case FRAME_PROBE:
-		if (rq->phase != REM_LATER || fr->h.msn != rq->nxt || rq->nxt == rq->tail)
+		if (rq->tx.phase != REM_LATER || fr->h.msn != rq->tx.nxt ||
+		    rq->tx.nxt == rq->tx.tail)
 			break;
 		remote_sent_wr(rq, fr->h.msn)->probe = true;
-		rq->phase = REM_RUN;
+		rq->tx.phase = REM_RUN;
 		break;
 	case FRAME_DATA:
 		rq->qp->stats.tx_bytes -= fr->h.len;
-		rq->job_head = fr->old_nxt;
-		rq->jobs[rq->job_head % REMOTE_JOBS].off = fr->old_off;
+		rq->rx.job_head = fr->old_nxt;
+		rq->rx.jobs[rq->rx.job_head % REMOTE_JOBS].off = fr->old_off;
 		break;
 	case FRAME_ATOMIC:
-		rq->job_head = fr->old_nxt;
+		rq->rx.job_head = fr->old_nxt;
 		break;
 	case FRAME_NAK:
-		rq->nak_due = true;
+		rq->rx.nak_due = true;
 		break;
 	case FRAME_ACK:
-		rq->ack_due = true;
+		rq->rx.ack_due = true;
 		break;
 	case FRAME_GO:
-		rq->go_due = true;
+		rq->rx.go_due = true;
 		break;
 	case FRAME_ASK:
-		rq->ask = true;
+		rq->tx.ask = true;
 		break;
 	}
 }
@@ -335,9 +336,9 @@ static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
 /* The peer's QP is there, or has a receive. */
 static void go(struct fast *f, struct remote_qp *rq)
 {
-	if (rq->phase == REM_RNR)
-		requester_rnr_over(rq->qp, &rq->rnr_left);
-	if (rq->phase == REM_RNR || rq->phase == REM_WAIT)
+	if (rq->tx.phase == REM_RNR)
+		requester_rnr_over(rq->qp, &rq->tx.rnr_left);
+	if (rq->tx.phase == REM_RNR || rq->tx.phase == REM_WAIT)
 		remote_resume(f, rq);
 }
 
@@ -361,7 +362,7 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 		go(f, to);
 		return SINK_DISCARD;
 	}
-	if (h->tag != to->tag)
+	if (h->tag != to->tx.tag)
 		return SINK_DISCARD;
 	switch (h->type) {
 	case WIRE_ACK:
@@ -430,7 +431,7 @@ enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const st
 				  enum ff_vendor_err *why)
 {
 	struct side s = sink_side(rq, h);
-	struct xfer *x = h->type == WIRE_REQ ? &rq->rx : &rq->in;
+	struct xfer *x = h->type == WIRE_REQ ? &rq->rx.x : &rq->tx.in;
 
 	*why = FF_VERR_NONE;
 	return xfer_put(f, x, &s, h->offset + off, buf, len, why);
@@ -438,7 +439,7 @@ enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const st
 
 void remote_put_forget(struct fast *f, struct remote_qp *rq, enum wire_type type)
 {
-	xfer_reset(f, type == WIRE_REQ ? &rq->rx : &rq->in);
+	xfer_reset(f, type == WIRE_REQ ? &rq->rx.x : &rq->tx.in);
 }
 
 void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
@@ -461,41 +462,41 @@ void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *cal
 		remote_ud_lost(qp);
 	if (!rq)
 		return;
-	if (rq->out.call == call) {
+	if (rq->out.x.call == call) {
 		remote_stall(f, rq);
-	} else if (rq->rx.call == call) {
+	} else if (rq->rx.x.call == call) {
 		wire_rx_forget(rq);
 		response_wait(f, rq);
-	} else if (rq->in.call == call) {
+	} else if (rq->tx.in.call == call) {
 		wire_rx_forget(rq);
 		request_data_later(f, rq);
 	}
 }
 
-int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
-	       const uint8_t *payload)
+enum lock remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		     struct remote_qp *rq, const uint8_t *payload)
 {
 	switch (h->type) {
 	case WIRE_UD:
 		return remote_ud_recv(f, p, h, payload);
 	case WIRE_CM:
 		remote_cm_recv(f, p, h, payload);
-		return 0;
+		return LOCK_KEPT;
 	default:
 		break;
 	}
 	if (!rq)
-		return 0;
+		return LOCK_KEPT;
 	switch (h->type) {
 	case WIRE_REQ:
 		return response_end(f, rq, h);
 	case WIRE_READ_DATA:
 		request_data_end(f, rq, h);
-		return 0;
+		return LOCK_KEPT;
 	case WIRE_ATOMIC_DATA:
 		return request_atomic(f, rq, h);
 	default:
-		return 0;
+		return LOCK_KEPT;
 	}
 }
 
@@ -518,9 +519,9 @@ void remote_up(struct fast *f, struct wire_peer *p)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
 	LIST_FOREACH(rq, &p->qps, of_peer) {
-		if (rq->phase == REM_WAIT || rq->una != rq->tail)
+		if (rq->tx.phase == REM_WAIT || rq->tx.una != rq->tx.tail)
 			remote_resume(f, rq);
-		if (rq->rnr_owed || rq->nak_due || rq->ack_due || rq->go_due)
+		if (rq->rx.rnr_owed || rq->rx.nak_due || rq->rx.ack_due || rq->rx.go_due)
 			wire_tx(f, rq);
 	}
 }
@@ -531,12 +532,11 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	bool wanted = false;
 
 	LIST_FOREACH(rq, &p->qps, of_peer) {
-		rq->job_head = rq->job_tail; /* they are asked for again */
-		rq->rx_drop = false;
-		if (rq->una == rq->tail)
+		response_down(rq);
+		if (rq->tx.una == rq->tx.tail)
 			continue;
 		wanted = true;
-		if (rq->phase != REM_WAIT)
+		if (rq->tx.phase != REM_WAIT)
 			remote_no_answer(f, rq);
 	}
 	if (wanted)
@@ -566,14 +566,14 @@ void remote_changed(struct fast *f, struct remote *r)
 		}
 		if (!remote_is_peer(rq)) {
 			set_peer(rq, NULL);
-			if (rq->phase != REM_WAIT && rq->una != rq->tail)
+			if (rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
 				remote_no_answer(f, rq);
 			continue;
 		}
 		set_peer(rq, r->up ? r->peer : NULL);
-		if (rq->phase == REM_MAP)
+		if (rq->tx.phase == REM_MAP)
 			remote_mapped(f, rq);
-		else if (rq->peer && rq->una != rq->tail && rq->phase == REM_WAIT)
+		else if (rq->peer && rq->tx.una != rq->tx.tail && rq->tx.phase == REM_WAIT)
 			remote_resume(f, rq);
 	}
 	LIST_FOREACH_SAFE(sq, &soft_dev(f)->unreachable, req.waiting, next)
@@ -648,7 +648,8 @@ uint32_t remote_poll(struct fast *f)
 	uint32_t work = 0;
 
 	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
-		if ((rq->out.call && rq->out.call->busy) || (rq->rx.call && rq->rx.call->busy))
+		if ((rq->out.x.call && rq->out.x.call->busy) ||
+		    (rq->rx.x.call && rq->rx.x.call->busy))
 			continue;
 		stall_end(rq);
 		work++;

@@ -85,13 +85,39 @@ struct job {
 	uint64_t off; /* READ: bytes sent */
 };
 
+/* Of the requester: nothing is sent but in REM_RUN; what ends the others. */
 enum remote_phase {
-	REM_RUN,
+	REM_RUN,   /* messages are sent, from nxt on */
 	REM_RNR,   /* the peer has no receive: timer, or its GO */
 	REM_WAIT,  /* nobody answers: timer, its GO, or news of it */
 	REM_MAP,   /* the map does not know yet: timer, or the directory */
 	REM_LATER, /* the peer could not take it just now: timer */
+	REM_NUM_PHASES
 };
+const char *remote_phase_str(enum remote_phase phase);
+
+/*
+ * Of the responder: what it does with a frame of message `msn`, the first that is not done. Those before
+ * it are answered again in all states but the first. _RECV: the message is matched with a receive, which
+ * is at hand (soft_qp.has_recv); should that one go, the peer is told to send the message again.
+ */
+enum rx_state {
+	RX_CLOSED,    /* there is no sequence: message 0 opens one */
+	RX_EXPECT,    /* msn may begin */
+	RX_TAKE,      /* msn's next part is taken, which goes into no receive; or msn begins anew */
+	RX_TAKE_RECV, /* the same, into the receive that it has */
+	RX_DROP,      /* msn's parts are thrown away; it may begin anew */
+	RX_DROP_RECV,
+	/* From here on all of it is thrown away: */
+	RX_STALL, /* until a worker has done what msn wants behind a process. Then as RX_DROP */
+	RX_STALL_RECV,
+	RX_STALL_CUT, /* the same, but the connection has ended since. Then as before the message */
+	RX_REFUSE,    /* until all jobs are done. Then msn ends the connection, because of rx.why */
+	RX_REFUSE_RECV,
+	RX_MISFIT, /* the same, because of the receive that there is for msn */
+	RX_NUM_STATES
+};
+const char *rx_state_str(enum rx_state state);
 
 /* What of a QP may wait for a limit; remote_rate.c */
 enum remote_rate_kind { REMOTE_RATE_SEND, REMOTE_RATE_SERVE, REMOTE_RATE_RECV, REMOTE_RATES };
@@ -100,57 +126,40 @@ struct remote_rate {
 	struct remote_qp *rq;
 };
 
-struct remote_qp {
-	struct qp *qp;
-	uint32_t cont, epoch;	/* the peer's container */
-	struct wire_peer *peer; /* its host; NULL: not known */
-	LIST_ENTRY(remote_qp) of_peer;
-	TAILQ_ENTRY(remote_qp) tx;
-	LIST_ENTRY(remote_qp) stalled;
-	bool is_tx, is_stalled;
-	uint32_t incarnation; /* grows when all that was under way is forgotten */
-
-	/* ---- requester ---- */
+/* The requester's half. */
+struct remote_tx {
 	struct sent **win; /* [win_size], a power of two; by message number */
 	uint32_t win_size;
 	uint32_t tag;
 	uint32_t una, nxt, tail; /* first that is not done, is not sent, does not exist */
 	uint64_t off;		 /* bytes of nxt that are sent */
 	uint32_t fetches;	 /* READs and atomics sent and not done */
-	uint8_t phase;		 /* enum remote_phase */
-	bool is_met;		 /* UC: the peer was there */
-	bool solo;		 /* after an RNR NAK: one message at a time, until one is done */
-	uint64_t busy_until;	 /* ns: the same for the peer's limits, which it has told of */
+	enum remote_phase phase;
+	bool is_met;	     /* UC: the peer was there */
+	bool solo;	     /* after an RNR NAK: one message at a time, until one is done */
+	uint64_t busy_until; /* ns: the same for the peer's limits, which it has told of */
 	uint8_t rnr_left, retry_left;
 	uint64_t heard; /* ns: wire_heard() when the timer was armed */
 	uint64_t moved; /* ns: when an answer last came */
 	bool ask;	/* none has come for long: ask what became of una */
 	struct timer timer;
-	struct xfer out; /* memory of a WR, or of a job, behind a process: read ahead for ... */
-	uint64_t out_off;
-	uint32_t out_msn;
-	bool out_job;
-	uint64_t out_batch; /* wire_dev.batch of the frame that has a pointer to it */
-	struct xfer in;	    /* fetched data, on its way into memory behind a process */
+	struct xfer in; /* fetched data, on its way into memory behind a process */
+};
 
-	/* ---- responder ---- */
-	uint32_t rx_tag, rx_msn;
-	bool rx_open;	 /* rx_tag is known */
-	bool rx_drop;	 /* of message rx_msn nothing is taken before it starts again */
-	bool rx_refuse;	 /* rx_msn ends the connection (rx_why), when the jobs are done */
-	bool rx_stalled; /* memory behind a process: rx waits */
-	bool rx_matched; /* it has its receive */
-	bool rx_misfit;	 /* ... because of the receive that there is for it */
-	uint8_t rx_why;	 /* enum answer */
-	uint64_t rx_off; /* bytes of it that came */
-	struct send_wr rx_wr;
-	struct ff_sge rx_at;
-	struct xfer rx;
+/* The responder's half. */
+struct remote_rx {
+	enum rx_state state; /* changed by rx_to() only */
+	enum answer why;     /* RX_REFUSE */
+	uint32_t tag, msn;   /* of the sequence; the next message */
+	uint64_t off;	     /* bytes of msn that came */
+	struct send_wr wr;
+	struct ff_sge at;
+	struct xfer x;
 	bool nak_due, ack_due, go_due;
-	uint8_t nak_code;
-	uint32_t nak_msn, nak_tag, ack_tag;
+	enum wire_nak nak_code;
+	uint32_t nak_msn, nak_tag;
 	struct timer ack_timer; /* armed: ack_due, but it is held back for what answers the message */
-	uint64_t rx_done;	/* ns: when the last message was, if it has no answer yet */
+	uint64_t done;		/* ns: when the last message was, if it has no answer yet */
 	uint8_t dialog;		/* messages that were answered at once, up to DIALOG_MIN */
 	bool rnr_owed;		/* the peer waits for a receive, of ours or of an SRQ: */
 	bool at_srq;
@@ -162,6 +171,29 @@ struct remote_qp {
 		uint64_t orig;
 	} * atomics; /* [REMOTE_JOBS] the last ones' answers */
 	uint32_t num_atomics;
+};
+
+/* Memory of a WR, or of a job, behind a process: read ahead for ... */
+struct remote_out {
+	struct xfer x;
+	uint32_t msn;
+	uint64_t off;
+	bool is_job;
+	uint64_t batch; /* wire_dev.batch of the frame that has a pointer to it */
+};
+
+struct remote_qp {
+	struct qp *qp;
+	uint32_t cont, epoch;	/* the peer's container */
+	struct wire_peer *peer; /* its host; NULL: not known */
+	LIST_ENTRY(remote_qp) of_peer;
+	TAILQ_ENTRY(remote_qp) queued; /* something is to be sent */
+	LIST_ENTRY(remote_qp) stalled; /* rx.x or out.x waits for memory behind a process */
+	bool is_queued, is_stalled;
+	uint32_t incarnation; /* grows when all that was under way is forgotten */
+	struct remote_tx tx;  /* remote_req.c */
+	struct remote_rx rx;  /* remote_resp.c */
+	struct remote_out out;
 	struct remote_rate rate[REMOTE_RATES];
 };
 
@@ -183,11 +215,11 @@ void remote_policy_changed(struct fast *f);
 void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 /*
  * Bytes of `src` from `off` on that no pointer reaches, at most n, as payload of a frame: of message
- * msn, a job's or our own. As remote_next(); -2: *why.
+ * msn, a job's or our own. NEXT_NONE: they are not there yet.
  */
-int remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src, bool is_job,
-		       uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
-		       enum ff_vendor_err *why);
+enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
+			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
+			     enum ff_vendor_err *why);
 /* The QP can receive now: tell its peer, who may be waiting for that. */
 void remote_announce(struct fast *f, struct qp *qp);
 /* remote_cm.c: a message has come; a connection is there, or is not any more; it takes small frames;
@@ -203,7 +235,7 @@ void remote_hdr(const struct remote_qp *rq, struct wire_hdr *h, enum wire_type t
 
 static inline struct sent *remote_sent_wr(const struct remote_qp *rq, uint32_t msn)
 {
-	return rq->win[msn & (rq->win_size - 1)];
+	return rq->tx.win[msn & (rq->tx.win_size - 1)];
 }
 
 /* ---- remote_rate.c --------------------------------------------------------------------------------- */
@@ -225,7 +257,7 @@ extern const struct send_ops remote_send;
 void remote_resume(struct fast *f, struct remote_qp *rq);
 void remote_no_answer(struct fast *f, struct remote_qp *rq);
 void remote_mapped(struct fast *f, struct remote_qp *rq);
-int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 void request_timer(struct timer *t);
 /* The peer answers. The memory that READ_DATA goes to: NULL, if it is not wanted. */
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn);
@@ -235,7 +267,7 @@ void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hd
 void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why);
 /* The program's own memory keeps the data waiting: they are fetched again. */
 void request_data_later(struct fast *f, struct remote_qp *rq);
-int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* Complete what is done. */
 void request_advance(struct fast *f, struct remote_qp *rq);
 
@@ -246,20 +278,22 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 			 struct remote_qp **rq);
 /* What became of that message? */
 void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-int response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+enum lock response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* A fetch that was carried out before. */
 void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* The memory that it goes to fails. */
 void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
-/* A worker has to do with it, in rq->rx: the message comes again. */
+/* A worker has to do with it, in rq->rx.x: the message comes again. */
 void response_wait(struct fast *f, struct remote_qp *rq);
 struct side response_side(struct remote_qp *rq);
-int response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 /* The program sends: does it answer what has just come? */
 void response_spoke(struct fast *f, struct remote_qp *rq);
 void response_timer(struct timer *t);
 void response_abort(struct fast *f, struct remote_qp *rq);
 void response_stalled(struct fast *f, struct remote_qp *rq);
+/* The connection has ended. */
+void response_down(struct remote_qp *rq);
 /* XRC: the message's receive has ended without it: it is to come again, and take another one. */
 void response_recv_gone(struct fast *f, struct remote_qp *rq);
 /* Receives were posted. */
@@ -272,14 +306,15 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 /* The same, of a group, to all hosts that have members. POST_DONE: it was sent, the WR goes on. */
 enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_err *why);
 /* One for a group has come (mcast.c). */
-int mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-		      const uint8_t *data);
-int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		   const uint8_t *data);
+enum lock mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+			    const uint8_t *data);
+enum lock remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			 const uint8_t *data);
 /* One that was for the QP is not delivered. */
 void remote_ud_lost(struct qp *qp);
-/* A datagram for that QP, whoever sent it. 0; -2: the lock was given away. */
-int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data);
+/* A datagram for that QP, whoever sent it. */
+enum lock remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h,
+			    const uint8_t *data);
 /* The sender of datagrams that are held may be known now; and the next turn, which delivers them. */
 void remote_ud_known(struct fast *f, struct remote *r);
 uint32_t remote_ud_poll(struct fast *f);

@@ -28,7 +28,7 @@ static void go_in(struct fast *f, struct rate_wait *w)
 	struct remote_rate *r = (struct remote_rate *)w;
 
 	count(f, r);
-	r->rq->go_due = true;
+	r->rq->rx.go_due = true;
 	wire_tx(f, r->rq);
 }
 static_assert(offsetof(struct remote_rate, w) == 0, "the wait is the whole");

@@ -18,6 +18,17 @@
 #define PATIENCE      (30000 * NS_PER_MS) /* with a QP whose router is there */
 #define UC_PATIENCE   (500 * NS_PER_MS)	  /* for a connection of the two hosts */
 
+static const char *const phase_name[] = {
+	[REM_RUN] = "run", [REM_RNR] = "rnr",	  [REM_WAIT] = "wait",
+	[REM_MAP] = "map", [REM_LATER] = "later",
+};
+static_assert(sizeof(phase_name) / sizeof(phase_name[0]) == REM_NUM_PHASES, "one for each");
+
+const char *remote_phase_str(enum remote_phase phase)
+{
+	return phase < REM_NUM_PHASES ? phase_name[phase] : "?";
+}
+
 /* ---- time --------------------------------------------------------------------------------------------- */
 
 static uint64_t ack_timeout(const struct qp *qp)
@@ -32,34 +43,34 @@ static void watch(struct fast *f, struct remote_qp *rq)
 {
 	uint64_t t = ack_timeout(rq->qp);
 
-	rq->heard = rq->peer ? wire_heard(rq->peer) : 0;
-	if (!t || !qp_is_reliable(rq->qp) || rq->una == rq->tail)
-		timer_cancel(&f->timers, &rq->timer);
+	rq->tx.heard = rq->peer ? wire_heard(rq->peer) : 0;
+	if (!t || !qp_is_reliable(rq->qp) || rq->tx.una == rq->tx.tail)
+		timer_cancel(&f->timers, &rq->tx.timer);
 	else
-		timer_arm(&f->timers, &rq->timer, f->now + t);
+		timer_arm(&f->timers, &rq->tx.timer, f->now + t);
 }
 
 /* ---- the window ----------------------------------------------------------------------------------------- */
 
 static bool grow(struct remote_qp *rq)
 {
-	uint32_t size = rq->win_size * 2;
+	uint32_t size = rq->tx.win_size * 2;
 	struct sent **win;
 
-	if (rq->win_size >= REMOTE_WINDOW)
+	if (rq->tx.win_size >= REMOTE_WINDOW)
 		return false;
 	win = calloc(size, sizeof(*win));
 	if (!win)
 		return false;
 	/* those under way keep their numbers; the rest goes where there is place */
-	for (uint32_t i = 0; i < rq->win_size; i++) {
-		uint32_t msn = rq->una + i;
+	for (uint32_t i = 0; i < rq->tx.win_size; i++) {
+		uint32_t msn = rq->tx.una + i;
 
-		win[msn & (size - 1)] = rq->win[msn & (rq->win_size - 1)];
+		win[msn & (size - 1)] = rq->tx.win[msn & (rq->tx.win_size - 1)];
 	}
-	free(rq->win);
-	rq->win = win;
-	rq->win_size = size;
+	free(rq->tx.win);
+	rq->tx.win = win;
+	rq->tx.win_size = size;
 	return true;
 }
 
@@ -68,9 +79,9 @@ static struct sent *place(struct remote_qp *rq)
 {
 	struct sent **s;
 
-	if (rq->tail - rq->una == rq->win_size && !grow(rq))
+	if (rq->tx.tail - rq->tx.una == rq->tx.win_size && !grow(rq))
 		return NULL;
-	s = &rq->win[rq->tail & (rq->win_size - 1)];
+	s = &rq->tx.win[rq->tx.tail & (rq->tx.win_size - 1)];
 	if (!*s)
 		*s = calloc(1, sizeof(**s));
 	return *s;
@@ -121,7 +132,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 
 	if (requester_is_local(qp->wr)) {
 		/* what was posted before is done before */
-		return rq->una == rq->tail ? requester_local(f, qp) : wait_for_place(sq);
+		return rq->tx.una == rq->tx.tail ? requester_local(f, qp) : wait_for_place(sq);
 	}
 	s = place(rq);
 	if (!s || !copy_wr(s, qp->wr))
@@ -132,25 +143,25 @@ static enum post_result post(struct fast *f, struct qp *qp)
 		s->status = (uint8_t)st;
 		s->why = (uint8_t)why;
 	}
-	if (rq->una == rq->tail) {
-		rq->rnr_left = qp->attr.rnr_retry;
-		rq->retry_left = qp->attr.retry_cnt;
+	if (rq->tx.una == rq->tx.tail) {
+		rq->tx.rnr_left = qp->attr.rnr_retry;
+		rq->tx.retry_left = qp->attr.retry_cnt;
 	}
-	rq->tail++;
+	rq->tx.tail++;
 	qp->in_flight++;
 	qp->busy = false;
 	sq->req.state = REQ_IDLE;
-	if (rq->tail - rq->una == 1) {
-		rq->moved = f->now;
+	if (rq->tx.tail - rq->tx.una == 1) {
+		rq->tx.moved = f->now;
 		watch(f, rq);
 	}
 	/* UC: nothing is sent twice, so nothing is sent before the peer is there */
-	s->probe = !rq->is_met && !qp_is_reliable(qp);
-	if (s->done && rq->una + 1 == rq->tail)
+	s->probe = !rq->tx.is_met && !qp_is_reliable(qp);
+	if (s->done && rq->tx.una + 1 == rq->tx.tail)
 		request_advance(f, rq);
 	else if (rq->peer && rq->peer->tcp)
 		wire_tx(f, rq);
-	else if (rq->phase == REM_RUN)
+	else if (rq->tx.phase == REM_RUN)
 		remote_no_answer(f, rq);
 	return POST_SENT;
 }
@@ -166,34 +177,34 @@ const struct send_ops remote_send = { .post = post, .progress = progress };
 void request_advance(struct fast *f, struct remote_qp *rq)
 {
 	struct qp *qp = rq->qp;
-	uint32_t incarnation = rq->incarnation, una = rq->una;
+	uint32_t incarnation = rq->incarnation, una = rq->tx.una;
 
-	while (rq->una != rq->tail && remote_sent_wr(rq, rq->una)->done) {
-		struct sent *s = remote_sent_wr(rq, rq->una);
+	while (rq->tx.una != rq->tx.tail && remote_sent_wr(rq, rq->tx.una)->done) {
+		struct sent *s = remote_sent_wr(rq, rq->tx.una);
 
-		if (rq->nxt == rq->una) { /* answered after all, before it was sent again */
-			rq->nxt++;
-			rq->off = 0;
+		if (rq->tx.nxt == rq->tx.una) { /* answered after all, before it was sent again */
+			rq->tx.nxt++;
+			rq->tx.off = 0;
 		}
-		rq->una++;
+		rq->tx.una++;
 		comp_sent(f, qp, &s->wr, s->status, s->why);
 		if (rq->incarnation != incarnation) /* it failed: all was flushed */
 			return;
 	}
-	if (rq->una == una)
+	if (rq->tx.una == una)
 		return;
-	rq->moved = f->now;
-	rq->ask = rq->solo = false;
-	rq->rnr_left = qp->attr.rnr_retry;
-	rq->retry_left = qp->attr.retry_cnt;
-	if (rq->phase == REM_RUN)
+	rq->tx.moved = f->now;
+	rq->tx.ask = rq->tx.solo = false;
+	rq->tx.rnr_left = qp->attr.rnr_retry;
+	rq->tx.retry_left = qp->attr.retry_cnt;
+	if (rq->tx.phase == REM_RUN)
 		watch(f, rq);
 	if (qp->busy) {
 		requester_resume(f, qp->soft);
 	} else {
 		qp->last_work = f->now;
 	}
-	if (rq->nxt != rq->tail)
+	if (rq->tx.nxt != rq->tx.tail)
 		wire_tx(f, rq);
 }
 
@@ -212,109 +223,110 @@ static void fail(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ibv_wc
 /* Send from message msn on again. */
 static void go_back(struct remote_qp *rq, uint32_t msn)
 {
-	rq->nxt = msn;
-	rq->off = 0;
-	rq->fetches = 0;
-	for (uint32_t m = rq->una; m != rq->nxt; m++) {
+	rq->tx.nxt = msn;
+	rq->tx.off = 0;
+	rq->tx.fetches = 0;
+	for (uint32_t m = rq->tx.una; m != rq->tx.nxt; m++) {
 		const struct sent *s = remote_sent_wr(rq, m);
 
-		rq->fetches += ff_op_fetches(s->wr.opcode) && !s->done;
+		rq->tx.fetches += ff_op_fetches(s->wr.opcode) && !s->done;
 	}
-	for (uint32_t m = rq->nxt; m != rq->tail; m++)
+	for (uint32_t m = rq->tx.nxt; m != rq->tx.tail; m++)
 		remote_sent_wr(rq, m)->got = 0;
 }
 
 void remote_no_answer(struct fast *f, struct remote_qp *rq)
 {
-	rq->phase = REM_WAIT;
-	go_back(rq, rq->una);
+	rq->tx.phase = REM_WAIT;
+	go_back(rq, rq->tx.una);
 	if (rq->peer && !rq->peer->tcp)
 		peer_want(rq->peer);
 	if (qp_is_reliable(rq->qp))
 		watch(f, rq);
 	else
-		timer_arm(&f->timers, &rq->timer, f->now + UC_PATIENCE);
+		timer_arm(&f->timers, &rq->tx.timer, f->now + UC_PATIENCE);
 }
 
 /* UC: what nobody is there for is lost. */
 static void lose_all(struct fast *f, struct remote_qp *rq)
 {
-	rq->phase = REM_RUN;
-	while (rq->una != rq->tail) {
+	rq->tx.phase = REM_RUN;
+	while (rq->tx.una != rq->tx.tail) {
 		rq->qp->stats.ud_drops++;
-		fail(f, rq, rq->una, IBV_WC_SUCCESS, FF_VERR_NONE);
+		fail(f, rq, rq->tx.una, IBV_WC_SUCCESS, FF_VERR_NONE);
 	}
 }
 
 void remote_resume(struct fast *f, struct remote_qp *rq)
 {
-	bool again = rq->phase != REM_RNR;
+	bool again = rq->tx.phase != REM_RNR;
 
 	if (!rq->peer || !rq->peer->tcp) {
-		if (rq->una != rq->tail)
+		if (rq->tx.una != rq->tx.tail)
 			remote_no_answer(f, rq);
 		return;
 	}
-	rq->phase = REM_RUN;
+	rq->tx.phase = REM_RUN;
 	if (again)
-		go_back(rq, rq->una);
+		go_back(rq, rq->tx.una);
 	watch(f, rq);
 	wire_tx(f, rq);
 }
 
 void remote_mapped(struct fast *f, struct remote_qp *rq)
 {
-	rq->phase = REM_RUN;
+	rq->tx.phase = REM_RUN;
 	watch(f, rq);
 	wire_tx(f, rq);
 }
 
 void request_timer(struct timer *t)
 {
-	struct remote_qp *rq = (struct remote_qp *)((char *)t - offsetof(struct remote_qp, timer));
+	struct remote_qp *rq =
+		(struct remote_qp *)((char *)t - offsetof(struct remote_qp, tx.timer));
 	struct fast *f = rq->qp->o.ses->fast;
 
-	switch (rq->phase) {
+	switch (rq->tx.phase) {
 	case REM_MAP: /* ask the peer */
-		if (rq->nxt != rq->tail)
-			remote_sent_wr(rq, rq->nxt)->probe = true;
+		if (rq->tx.nxt != rq->tx.tail)
+			remote_sent_wr(rq, rq->tx.nxt)->probe = true;
 		remote_mapped(f, rq);
 		return;
 	case REM_RNR:
 		remote_resume(f, rq);
 		return;
 	case REM_LATER:
-		if (!qp_is_reliable(rq->qp) && rq->una != rq->tail) {
-			if (f->now - rq->moved > UC_PATIENCE) {
+		if (!qp_is_reliable(rq->qp) && rq->tx.una != rq->tx.tail) {
+			if (f->now - rq->tx.moved > UC_PATIENCE) {
 				lose_all(f, rq);
 				return;
 			}
-			remote_sent_wr(rq, rq->una)->probe = true;
+			remote_sent_wr(rq, rq->tx.una)->probe = true;
 		}
 		remote_resume(f, rq);
 		return;
 	default:
 		break;
 	}
-	if (rq->una == rq->tail)
+	if (rq->tx.una == rq->tx.tail)
 		return;
 	if (!qp_is_reliable(rq->qp)) {
 		lose_all(f, rq);
 		return;
 	}
-	if (rq->phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->heard &&
-	    f->now - rq->moved < PATIENCE) {
-		rq->ask = f->now - rq->moved >= ack_timeout(rq->qp);
+	if (rq->tx.phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->tx.heard &&
+	    f->now - rq->tx.moved < PATIENCE) {
+		rq->tx.ask = f->now - rq->tx.moved >= ack_timeout(rq->qp);
 		watch(f, rq);
 		wire_tx(f, rq);
 		return;
 	}
 	rq->qp->stats.retries++;
-	if (rq->retry_left-- == 0) {
-		fail(f, rq, rq->una, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
+	if (rq->tx.retry_left-- == 0) {
+		fail(f, rq, rq->tx.una, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;
 	}
-	if (rq->phase == REM_RUN) { /* nothing at all is heard */
+	if (rq->tx.phase == REM_RUN) { /* nothing at all is heard */
 		if (rq->peer)
 			wire_ping(f, rq->peer);
 		watch(f, rq);
@@ -348,8 +360,8 @@ static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 		s->probe = true;
 		return false;
 	default:
-		rq->phase = REM_MAP;
-		timer_arm(&f->timers, &rq->timer, f->now + MAP_PATIENCE);
+		rq->tx.phase = REM_MAP;
+		timer_arm(&f->timers, &rq->tx.timer, f->now + MAP_PATIENCE);
 		return false;
 	}
 }
@@ -357,11 +369,11 @@ static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 /* May it be sent now, as far as other messages are concerned? */
 static bool is_its_turn(const struct fast *f, const struct remote_qp *rq, const struct sent *s)
 {
-	if ((rq->solo || f->now < rq->busy_until) && rq->nxt != rq->una)
+	if ((rq->tx.solo || f->now < rq->tx.busy_until) && rq->tx.nxt != rq->tx.una)
 		return false;
-	if ((s->wr.flags & FF_SQE_FENCE) && rq->fetches)
+	if ((s->wr.flags & FF_SQE_FENCE) && rq->tx.fetches)
 		return false;
-	return !ff_op_fetches(s->wr.opcode) || rq->fetches < rq->qp->attr.max_rd_atomic;
+	return !ff_op_fetches(s->wr.opcode) || rq->tx.fetches < rq->qp->attr.max_rd_atomic;
 }
 
 static void request_hdr(const struct remote_qp *rq, const struct sent *s, struct wire_hdr *h)
@@ -371,9 +383,9 @@ static void request_hdr(const struct remote_qp *rq, const struct sent *s, struct
 	remote_hdr(rq, h, WIRE_REQ);
 	h->opcode = wr->opcode;
 	h->flags = wr->flags & FF_SQE_SOLICITED ? WIRE_SOLICITED : 0;
-	h->tag = rq->tag;
-	h->msn = rq->nxt;
-	h->offset = rq->off;
+	h->tag = rq->tx.tag;
+	h->msn = rq->tx.nxt;
+	h->offset = rq->tx.off;
 	if (wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD) {
 		h->atomic.addr = wr->remote_addr;
 		h->atomic.compare_add = wr->compare_add;
@@ -401,45 +413,44 @@ static struct side wr_side(const struct remote_qp *rq, const struct sent *s)
 	};
 }
 
-/*
- * Payload of the WR from rq->off on. 1; 0: not now (it waits for its memory, or has failed); 2, -1: as
- * remote_next().
- */
-static int request_payload(struct fast *f, struct remote_qp *rq, struct sent *s, struct frame *fr,
-			   uint64_t len)
+/* Payload of the WR from rq->tx.off on. NEXT_NONE: it waits for its memory, or has failed. */
+static enum next request_payload(struct fast *f, struct remote_qp *rq, struct sent *s,
+				 struct frame *fr, uint64_t len)
 {
 	struct side src = wr_side(rq, s);
 	enum ff_vendor_err why = FF_VERR_NONE;
 	uint64_t n;
 	int num;
 
-	num = xfer_iov(&src, rq->off, len, fr->iov, FRAME_IOVS, &n, &why);
+	num = xfer_iov(&src, rq->tx.off, len, fr->iov, FRAME_IOVS, &n, &why);
 	if (num > 0) {
 		fr->num_iov = (unsigned)num;
 		fr->h.len = (uint32_t)n;
-		return 1;
+		return NEXT_FRAME;
 	}
 	if (!num) {
-		num = remote_fetch_bytes(f, rq, &src, false, rq->nxt, rq->off, n, fr, &why);
-		if (num >= -1)
-			return num;
+		enum next r;
+
+		r = remote_fetch_bytes(f, rq, &src, false, rq->tx.nxt, rq->tx.off, n, fr, &why);
+		if (r != NEXT_FAULT)
+			return r;
 	}
-	fail(f, rq, rq->nxt, IBV_WC_LOC_PROT_ERR, why);
-	return 0;
+	fail(f, rq, rq->tx.nxt, IBV_WC_LOC_PROT_ERR, why);
+	return NEXT_NONE;
 }
 
 /* Ask the peer whether it would carry the message out. */
-static int probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
+static enum next probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
 {
 	request_hdr(rq, s, &fr->h);
 	fr->h.flags |= WIRE_PROBE;
 	fr->kind = FRAME_PROBE;
 	s->probe = false;
-	rq->phase = REM_LATER; /* should no answer come: RUN, and everything again */
-	return 1;
+	rq->tx.phase = REM_LATER; /* should no answer come: RUN, and everything again */
+	return NEXT_FRAME;
 }
 
-int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
+enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	enum rate_dir dir;
 	struct sent *s;
@@ -447,64 +458,64 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	bool wait;
 
 	fr->incarnation = rq->incarnation;
-	if (rq->phase != REM_RUN)
-		return 0;
-	if (rq->ask && rq->una != rq->nxt) {
-		rq->ask = false;
+	if (rq->tx.phase != REM_RUN)
+		return NEXT_NONE;
+	if (rq->tx.ask && rq->tx.una != rq->tx.nxt) {
+		rq->tx.ask = false;
 		remote_hdr(rq, &fr->h, WIRE_ASK);
-		fr->h.tag = rq->tag;
-		fr->h.msn = rq->una;
-		fr->h.opcode = remote_sent_wr(rq, rq->una)->wr.opcode;
+		fr->h.tag = rq->tx.tag;
+		fr->h.msn = rq->tx.una;
+		fr->h.opcode = remote_sent_wr(rq, rq->tx.una)->wr.opcode;
 		fr->kind = FRAME_ASK;
-		return 1;
+		return NEXT_FRAME;
 	}
 	/* after going back: what was done meanwhile is not done again */
-	while (rq->nxt != rq->tail && !rq->off && remote_sent_wr(rq, rq->nxt)->done) {
-		if (remote_sent_wr(rq, rq->nxt)->status != IBV_WC_SUCCESS)
-			return 0; /* the last one that there is to think of */
-		rq->nxt++;
+	while (rq->tx.nxt != rq->tx.tail && !rq->tx.off && remote_sent_wr(rq, rq->tx.nxt)->done) {
+		if (remote_sent_wr(rq, rq->tx.nxt)->status != IBV_WC_SUCCESS)
+			return NEXT_NONE; /* the last one that there is to think of */
+		rq->tx.nxt++;
 	}
-	if (rq->nxt == rq->tail)
-		return 0;
-	s = remote_sent_wr(rq, rq->nxt);
-	if (!rq->off && !is_its_turn(f, rq, s))
-		return 0;
-	if (!rq->off && !is_mapped(f, rq, s)) {
-		if (!s->probe || rq->nxt != rq->una) /* asked for when all else is done */
-			return 0;
-		timer_arm(&f->timers, &rq->timer, f->now + TIMEOUT_MIN);
+	if (rq->tx.nxt == rq->tx.tail)
+		return NEXT_NONE;
+	s = remote_sent_wr(rq, rq->tx.nxt);
+	if (!rq->tx.off && !is_its_turn(f, rq, s))
+		return NEXT_NONE;
+	if (!rq->tx.off && !is_mapped(f, rq, s)) {
+		if (!s->probe || rq->tx.nxt != rq->tx.una) /* asked for when all else is done */
+			return NEXT_NONE;
+		timer_arm(&f->timers, &rq->tx.timer, f->now + TIMEOUT_MIN);
 		return probe(rq, s, fr);
 	}
 	dir = ff_op_fetches(s->wr.opcode) ? RATE_RX : RATE_TX;
-	len = dir == RATE_TX ? s->wr.length - rq->off : 1;
+	len = dir == RATE_TX ? s->wr.length - rq->tx.off : 1;
 	if (len > WIRE_PAYLOAD_MAX)
 		len = WIRE_PAYLOAD_MAX;
 	request_hdr(rq, s, &fr->h);
 	fr->kind = FRAME_REQUEST;
-	fr->old_nxt = rq->nxt;
-	fr->old_off = rq->off;
+	fr->old_nxt = rq->tx.nxt;
+	fr->old_off = rq->tx.off;
 	len = remote_rate_ask(f, rq, REMOTE_RATE_SEND, dir, len, &wait);
 	if (wait)
-		return 0;
+		return NEXT_NONE;
 	if (!ff_op_fetches(s->wr.opcode) && s->wr.length) {
-		int r = request_payload(f, rq, s, fr, len);
+		enum next r = request_payload(f, rq, s, fr, len);
 
-		if (r != 1)
+		if (r != NEXT_FRAME)
 			return r;
-		rq->off += fr->h.len;
+		rq->tx.off += fr->h.len;
 		len = fr->h.len;
 	}
 	if (!fr->old_off)
 		response_spoke(f, rq);
 	remote_rate_charge(f, rq, REMOTE_RATE_SEND, dir,
 			   ff_op_fetches(s->wr.opcode) ? s->wr.length : len, !fr->old_off);
-	if (ff_op_fetches(s->wr.opcode) || rq->off == s->wr.length) {
+	if (ff_op_fetches(s->wr.opcode) || rq->tx.off == s->wr.length) {
 		fr->h.flags |= WIRE_LAST;
-		rq->fetches += ff_op_fetches(s->wr.opcode);
-		rq->nxt++;
-		rq->off = 0;
+		rq->tx.fetches += ff_op_fetches(s->wr.opcode);
+		rq->tx.nxt++;
+		rq->tx.off = 0;
 	}
-	return 1;
+	return NEXT_FRAME;
 }
 
 /* ---- what is answered --------------------------------------------------------------------------------------- */
@@ -515,13 +526,13 @@ int request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
  */
 static bool is_under_way(const struct remote_qp *rq, uint32_t msn)
 {
-	return msn - rq->una < rq->tail - rq->una;
+	return msn - rq->tx.una < rq->tx.tail - rq->tx.una;
 }
 
 /* All before `end` is done, but what fetches. */
 static void acknowledge(struct remote_qp *rq, uint32_t end)
 {
-	for (uint32_t m = rq->una; m != end; m++) {
+	for (uint32_t m = rq->tx.una; m != end; m++) {
 		struct sent *s = remote_sent_wr(rq, m);
 
 		if (!ff_op_fetches(s->wr.opcode))
@@ -543,32 +554,32 @@ static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 	struct qp *qp = rq->qp;
 	uint64_t ns;
 
-	rq->moved = f->now;
+	rq->tx.moved = f->now;
 	qp->stats.rnr++;
 	FF_PROBE2(rnr, qp->qp_num, qp->attr.dest_qp_num);
-	ns = requester_rnr_wait(qp, &rq->rnr_left, (uint8_t)h->nak.rnr_timer);
+	ns = requester_rnr_wait(qp, &rq->tx.rnr_left, (uint8_t)h->nak.rnr_timer);
 	if (!ns) {
 		fail(f, rq, h->msn, IBV_WC_RNR_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;
 	}
 	go_back(rq, h->msn);
-	rq->solo = true;
-	rq->phase = REM_RNR;
-	timer_arm(&f->timers, &rq->timer, f->now + ns);
+	rq->tx.solo = true;
+	rq->tx.phase = REM_RNR;
+	timer_arm(&f->timers, &rq->tx.timer, f->now + ns);
 }
 
 /* UC: what the peer says to the question whether it is there. */
 static void answered_uc(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
-	if (rq->phase != REM_LATER || h->msn != rq->nxt)
+	if (rq->tx.phase != REM_LATER || h->msn != rq->tx.nxt)
 		return;
 	if (h->code == NAK_PROBE_OK) {
-		rq->is_met = true;
-		for (uint32_t m = rq->una; m != rq->tail; m++)
+		rq->tx.is_met = true;
+		for (uint32_t m = rq->tx.una; m != rq->tx.tail; m++)
 			remote_sent_wr(rq, m)->probe = false;
 		remote_mapped(f, rq);
 	} else if (h->code == NAK_NO_QP) {
-		timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+		timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
 	}
 }
 
@@ -586,7 +597,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		acknowledge(rq, h->msn);
 		request_advance(f, rq);
 	}
-	if (rq->incarnation != incarnation || h->msn - rq->una >= rq->tail - rq->una)
+	if (rq->incarnation != incarnation || h->msn - rq->tx.una >= rq->tx.tail - rq->tx.una)
 		return;
 	switch (h->code) {
 	case NAK_RNR:
@@ -602,11 +613,11 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		fail(f, rq, h->msn, IBV_WC_REM_OP_ERR, FF_VERR_NONE);
 		break;
 	case NAK_NO_QP:
-		if (rq->phase == REM_RUN || rq->phase == REM_LATER)
+		if (rq->tx.phase == REM_RUN || rq->tx.phase == REM_LATER)
 			remote_no_answer(f, rq);
 		break;
 	case NAK_PROBE_OK:
-		if (rq->phase != REM_LATER || h->msn != rq->nxt)
+		if (rq->tx.phase != REM_LATER || h->msn != rq->tx.nxt)
 			break;
 		remote_sent_wr(rq, h->msn)->is_mapped = true;
 		remote_mapped(f, rq);
@@ -616,16 +627,16 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		wire_tx(f, rq);
 		break;
 	case NAK_BUSY: /* its GO, or a look after a time that only a lost GO is waited for */
-		rq->moved = f->now;
+		rq->tx.moved = f->now;
 		go_back(rq, h->msn);
-		rq->busy_until = f->now + BUSY_NS;
-		rq->phase = REM_RNR;
-		timer_arm(&f->timers, &rq->timer, f->now + BUSY_PATIENCE);
+		rq->tx.busy_until = f->now + BUSY_NS;
+		rq->tx.phase = REM_RNR;
+		timer_arm(&f->timers, &rq->tx.timer, f->now + BUSY_PATIENCE);
 		break;
 	case NAK_RETRY:
 		go_back(rq, h->msn);
-		rq->phase = REM_LATER;
-		timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+		rq->tx.phase = REM_LATER;
+		timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
 		break;
 	default:
 		break;
@@ -639,7 +650,7 @@ static struct sent *fetch_of(const struct remote_qp *rq, uint32_t msn)
 {
 	struct sent *s;
 
-	if (msn - rq->una >= rq->nxt - rq->una)
+	if (msn - rq->tx.una >= rq->tx.nxt - rq->tx.una)
 		return NULL;
 	s = remote_sent_wr(rq, msn);
 	return ff_op_fetches(s->wr.opcode) && !s->done ? s : NULL;
@@ -649,14 +660,14 @@ bool request_data_begin(struct remote_qp *rq, const struct wire_hdr *h)
 {
 	const struct sent *s = fetch_of(rq, h->msn);
 
-	return s && s->wr.opcode == FF_OP_READ && rq->phase != REM_LATER && h->offset == s->got &&
-	       h->len <= s->wr.length - s->got;
+	return s && s->wr.opcode == FF_OP_READ && rq->tx.phase != REM_LATER &&
+	       h->offset == s->got && h->len <= s->wr.length - s->got;
 }
 
 static void fetched(struct fast *f, struct remote_qp *rq, struct sent *s)
 {
 	s->done = true;
-	rq->fetches--;
+	rq->tx.fetches--;
 	/* its responder is in order: what was before it is done, and needs no ACK */
 	fast_data_to(f, rq->qp->o.ses);
 	request_advance(f, rq);
@@ -670,7 +681,7 @@ void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hd
 	if (!s)
 		return;
 	s->got += h->len;
-	rq->moved = f->now;
+	rq->tx.moved = f->now;
 	if (s->got < s->wr.length)
 		return;
 	acknowledge(rq, h->msn);
@@ -684,16 +695,16 @@ void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum f
 
 void request_data_later(struct fast *f, struct remote_qp *rq)
 {
-	if (rq->in.call)
-		pvm_call_put(f->pvm, rq->in.call);
-	rq->in.call = NULL;
-	for (uint32_t m = rq->una; m != rq->nxt; m++)
+	if (rq->tx.in.call)
+		pvm_call_put(f->pvm, rq->tx.in.call);
+	rq->tx.in.call = NULL;
+	for (uint32_t m = rq->tx.una; m != rq->tx.nxt; m++)
 		remote_sent_wr(rq, m)->got = 0;
-	rq->phase = REM_LATER;
-	timer_arm(&f->timers, &rq->timer, f->now + LATER_NS);
+	rq->tx.phase = REM_LATER;
+	timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
 }
 
-int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	struct sent *s = fetch_of(rq, h->msn);
 	enum ff_vendor_err why = FF_VERR_NONE;
@@ -704,7 +715,7 @@ int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *
 	struct side dst;
 
 	if (!s || s->wr.opcode == FF_OP_READ)
-		return 0;
+		return LOCK_KEPT;
 	dst = (struct side){
 		.sge = s->wr.sge,
 		.num_sge = s->wr.num_sge,
@@ -712,28 +723,29 @@ int request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *
 		.pd = rq->qp->pd,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 	};
-	switch (xfer_put(f, &rq->in, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig, &len, &why)) {
+	switch (xfer_put(f, &rq->tx.in, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig, &len,
+			 &why)) {
 	case XFER_GONE:
-		return -2;
+		return LOCK_GIVEN;
 	case XFER_MORE:
 	case XFER_WAIT: /* the answer is asked for again */
 		request_data_later(f, rq);
-		return f->epoch != epoch ? -2 : 0;
+		return f->epoch != epoch ? LOCK_GIVEN : LOCK_KEPT;
 	case XFER_DONE:
 		break;
 	default:
 		if (f->epoch != epoch)
-			return -2;
+			return LOCK_GIVEN;
 		fail(f, rq, h->msn, IBV_WC_LOC_PROT_ERR, why);
-		return 0;
+		return LOCK_KEPT;
 	}
 	if (f->epoch != epoch) { /* of all that was, the QP is there */
 		rq = qp->soft->rem;
-		s = rq && rq->tag == hdr.tag ? fetch_of(rq, hdr.msn) : NULL;
+		s = rq && rq->tx.tag == hdr.tag ? fetch_of(rq, hdr.msn) : NULL;
 		if (!s)
-			return -2;
+			return LOCK_GIVEN;
 	}
 	acknowledge(rq, hdr.msn);
 	fetched(f, rq, s);
-	return f->epoch != epoch ? -2 : 0;
+	return f->epoch != epoch ? LOCK_GIVEN : LOCK_KEPT;
 }

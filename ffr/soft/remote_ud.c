@@ -123,7 +123,8 @@ void remote_ud_lost(struct qp *qp)
 	qp->stats.ud_drops++;
 }
 
-int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data)
+enum lock remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h,
+			    const uint8_t *data)
 {
 	struct send_wr wr = {
 		.opcode = h->opcode,
@@ -142,24 +143,24 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
 	    qp->soft->resp.from || (x->call && x->call->busy)) {
 		remote_ud_lost(qp);
-		return 0;
+		return LOCK_KEPT;
 	}
 	if (!remote_rate_datagram(f, qp, h->len)) {
 		remote_ud_lost(qp);
-		return 0;
+		return LOCK_KEPT;
 	}
 	if (responder_admit(f, qp, &wr) != ANS_OK || responder_recv(f, qp, &wr) != ANS_OK) {
 		remote_ud_lost(qp);
-		return 0;
+		return LOCK_KEPT;
 	}
 	dst = side_of_recv(qp);
 	xfer_reset(f, x); /* a former one may have been left to a worker */
 	x->qp = qp;
 	r = xfer_put(f, x, &dst, 0, data, &len, &why);
 	if (r == XFER_GONE)
-		return -2;
-	if (f->epoch != epoch && (!route_receives(qp) || !qp->soft->resp.recv))
-		return -2;
+		return LOCK_GIVEN;
+	if (f->epoch != epoch && (!route_receives(qp) || qp->soft->resp.recv == RECV_NONE))
+		return LOCK_GIVEN;
 	if (r == XFER_DST) {
 		remote_ud_lost(qp);
 		responder_fault(f, qp, why);
@@ -170,7 +171,7 @@ int remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, c
 	} else {
 		remote_ud_lost(qp);
 	}
-	return f->epoch == epoch ? 0 : -2;
+	return f->epoch == epoch ? LOCK_KEPT : LOCK_GIVEN;
 }
 
 static bool is_sound(const struct wire_hdr *h)
@@ -180,8 +181,8 @@ static bool is_sound(const struct wire_hdr *h)
 }
 
 /* The sender is known, and on that host. */
-static int deliver(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-		   const uint8_t *data)
+static enum lock deliver(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+			 const uint8_t *data)
 {
 	const struct container *c;
 	struct qp *qp;
@@ -190,11 +191,11 @@ static int deliver(struct fast *f, const struct remote *from, const struct wire_
 		return mcast_from_remote(f, from, h, data);
 	qp = qp_here(f, h->dst_qpn);
 	if (!qp)
-		return 0;
+		return LOCK_KEPT;
 	c = qp->o.ses->cont;
 	if (c->id != h->dst_cont || c->epoch != h->dst_epoch ||
 	    !dir_allowed(f, c, from->tenant, from->name))
-		return 0;
+		return LOCK_KEPT;
 	return remote_ud_deliver(f, qp, h, data);
 }
 
@@ -233,20 +234,20 @@ static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, 
 	TAILQ_INSERT_TAIL(&dev->held, d, entry);
 }
 
-int remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		   const uint8_t *data)
+enum lock remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			 const uint8_t *data)
 {
 	struct remote *from;
 
 	if (!is_sound(h))
-		return 0;
+		return LOCK_KEPT;
 	from = dir_by_id(f, h->src_cont);
 	if (!from || !from->epoch) {
 		hold(f, p, h, data);
-		return 0;
+		return LOCK_KEPT;
 	}
 	if (from->peer != p || from->epoch != h->src_epoch)
-		return 0;
+		return LOCK_KEPT;
 	return deliver(f, from, h, data);
 }
 

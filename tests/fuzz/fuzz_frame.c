@@ -10,6 +10,7 @@
  *	- memory that no rkey, no posted receive and no READ of ours opens never changes;
  *	- none of it goes out;
  *	- a completion with success had all its bytes come in, and each receive ends once;
+ *	- each responder's state says what is so;
  *	- what goes out are frames;
  *	- the other router's QP is served, and in the end the fast path comes to rest.
  */
@@ -132,12 +133,12 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 	uint64_t n;
 
 	if (how & 1 || w->out_at == w->out_len) { /* go by what the router expects */
-		bool open = rq && rq->rx_open;
+		bool open = rq && rq->rx.state != RX_CLOSED;
 
-		if (!open || l->msn != rq->rx_msn || l->off != rq->rx_off)
+		if (!open || l->msn != rq->rx.msn || l->off != rq->rx.off)
 			l->off = 0;
-		l->msn = open ? rq->rx_msn : 0;
-		l->tag = open ? rq->rx_tag : how;
+		l->msn = open ? rq->rx.msn : 0;
+		l->tag = open ? rq->rx.tag : how;
 	}
 	if ((how & 0x0c) == 0x0c) /* another one in its place */
 		l->off = 0;
@@ -194,15 +195,15 @@ static bool make_data(struct line *l, struct wire_hdr *h, uint8_t how)
 
 	if (!rq)
 		return false;
-	for (m = rq->una; m != rq->nxt; m++) {
+	for (m = rq->tx.una; m != rq->tx.nxt; m++) {
 		s = remote_sent_wr(rq, m);
 		if (!s->done && ff_op_fetches(s->wr.opcode) &&
 		    (s->wr.opcode == FF_OP_READ) == (h->type == WIRE_READ_DATA))
 			break;
 	}
-	if (m == rq->nxt)
+	if (m == rq->tx.nxt)
 		return false;
-	h->tag = rq->tag;
+	h->tag = rq->tx.tag;
 	h->msn = m + wrong_by(how);
 	if (h->type == WIRE_ATOMIC_DATA) {
 		h->atomic_data.orig = 0x0101010101010101ull * (1 + byte() % 16);
@@ -395,7 +396,7 @@ static void frame(void)
 		.dst_epoch = 1,
 		.src_cont = LIAR_ID,
 		.src_epoch = 1,
-		.tag = rq ? rq->tag : 0,
+		.tag = rq ? rq->tx.tag : 0,
 	};
 	uint8_t how = byte();
 
@@ -418,14 +419,14 @@ static void frame(void)
 	case WIRE_ACK:
 	case WIRE_NAK:
 		h.code = (uint8_t)(1 + byte() % 8);
-		if (rq && rq->phase == REM_LATER && how & 8)
+		if (rq && rq->tx.phase == REM_LATER && how & 8)
 			h.code = NAK_PROBE_OK;
 		h.nak.rnr_timer = how & 31;
-		h.msn = (rq ? rq->una : 0) + (how & 3) - ((how & 0x70) == 0x60 ? 2 : 0);
+		h.msn = (rq ? rq->tx.una : 0) + (how & 3) - ((how & 0x70) == 0x60 ? 2 : 0);
 		break;
 	case WIRE_ASK:
-		h.tag = rq ? rq->rx_tag : 0;
-		h.msn = (rq ? rq->rx_msn : 0) - (how & 3);
+		h.tag = rq ? rq->rx.tag : 0;
+		h.msn = (rq ? rq->rx.msn : 0) - (how & 3);
 		break;
 	case WIRE_UD:
 		make_ud(&h, how);
@@ -515,6 +516,49 @@ static void meanwhile(enum pvm_fate fate)
 		if (what & 4)
 			deliver(byte());
 		world_turn();
+	}
+}
+
+static void check_states(void)
+{
+	for (unsigned i = 0; i < NUM_LINES; i++) {
+		const struct line *l = &w->line[i];
+		const struct remote_qp *rq = rem(l);
+
+		if (!rq)
+			continue;
+		must(rq->rx.state == RX_CLOSED || route_receives(l->qp));
+		switch (rq->rx.state) {
+		case RX_CLOSED:
+			must(rq->rx.job_head == rq->rx.job_tail);
+			break;
+		case RX_EXPECT:
+			must(!rq->rx.off);
+			break;
+		case RX_TAKE:
+		case RX_DROP:
+			break;
+		case RX_TAKE_RECV:
+		case RX_DROP_RECV:
+			must(l->qp->soft->resp.recv != RECV_NONE);
+			break;
+		case RX_STALL:
+		case RX_STALL_CUT:
+			must(rq->is_stalled);
+			break;
+		case RX_STALL_RECV:
+			must(rq->is_stalled && l->qp->soft->resp.recv != RECV_NONE);
+			break;
+		case RX_REFUSE_RECV:
+			must(qp_is_reliable(l->qp) && l->qp->soft->resp.recv != RECV_NONE);
+			break;
+		case RX_REFUSE:
+		case RX_MISFIT:
+			must(qp_is_reliable(l->qp));
+			break;
+		default:
+			must(false);
+		}
 	}
 }
 
@@ -619,9 +663,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 		}
 		world_poll();
 		world_check();
+		check_states();
 	}
 	rest();
 	world_check();
+	check_states();
 	world_tear_down();
 	free(w);
 	return 0;

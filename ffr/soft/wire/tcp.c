@@ -18,6 +18,7 @@
  * in every turn, which takes less than the way through epoll.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@
 #define HOT_NS	     (100 * NS_PER_US)
 #define PING_NS	     (50 * NS_PER_MS)  /* between looks at a connection that is waited for */
 #define SILENT_NS    (500 * NS_PER_MS) /* then it is dead */
+#define READ_GIVEN   INT_MIN	       /* of read_some(), as LOCK_GIVEN: no errno is so far down */
 
 struct wire_tcp {
 	LIST_ENTRY(wire_tcp) entry;
@@ -262,19 +264,19 @@ void wire_tx(struct fast *f, struct remote_qp *rq)
 {
 	struct wire_tcp *c = rq->peer ? rq->peer->tcp : NULL;
 
-	if (!c || rq->is_tx)
+	if (!c || rq->is_queued)
 		return;
-	rq->is_tx = true;
-	TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+	rq->is_queued = true;
+	TAILQ_INSERT_TAIL(&c->txq, rq, queued);
 	fast_kick(f); /* the control thread may have asked for it */
 }
 
 void wire_tx_forget(struct remote_qp *rq)
 {
-	if (!rq->is_tx)
+	if (!rq->is_queued)
 		return;
-	rq->is_tx = false;
-	TAILQ_REMOVE(&rq->peer->tcp->txq, rq, tx);
+	rq->is_queued = false;
+	TAILQ_REMOVE(&rq->peer->tcp->txq, rq, queued);
 }
 
 int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *payload)
@@ -300,8 +302,8 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 	return 0;
 }
 
-/* Collect frames. -1: the lock was given away. */
-static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
+/* Collect frames. */
+static enum lock collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 {
 	struct remote_qp *rq;
 
@@ -321,21 +323,21 @@ static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 	while (b->num < BATCH_FRAMES && b->bytes < BATCH_BYTES &&
 	       b->num_iov + 1 + FRAME_IOVS <= BATCH_IOVS && (rq = TAILQ_FIRST(&c->txq))) {
 		struct frame *fr = &b->frame[b->num];
-		int r;
+		enum next r;
 
 		fr->num_iov = 0;
 		r = remote_next(f, rq, fr);
-		if (r < 0)
-			return -1;
-		if (r == 2)
-			return 0;
-		if (!r) {
+		if (r == NEXT_GIVEN)
+			return LOCK_GIVEN;
+		if (r == NEXT_BATCH)
+			return LOCK_KEPT;
+		if (r != NEXT_FRAME) {
 			wire_tx_forget(rq);
 			continue;
 		}
 		/* the next one's turn */
-		TAILQ_REMOVE(&c->txq, rq, tx);
-		TAILQ_INSERT_TAIL(&c->txq, rq, tx);
+		TAILQ_REMOVE(&c->txq, rq, queued);
+		TAILQ_INSERT_TAIL(&c->txq, rq, queued);
 		FF_PROBE3(wire__out, rq->qp->qp_num, fr->h.type, fr->h.len);
 		b->rq[b->num] = rq;
 		b->len[b->num] = (uint32_t)sizeof(fr->h) + fr->h.len;
@@ -345,7 +347,7 @@ static int collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 			b->iov[b->num_iov++] = fr->iov[i];
 		b->num++;
 	}
-	return 0;
+	return LOCK_KEPT;
 }
 
 /* Keep what is left of a frame of which `done` bytes went out. */
@@ -421,11 +423,10 @@ static bool has_tx(const struct wire_tcp *c)
 	return !TAILQ_EMPTY(&c->txq) || c->cut_len || c->misc_len > c->misc_off || c->unflushed;
 }
 
-/* Send what there is. Number of frames, or -1: the lock was given away. */
-static int tx(struct fast *f, struct wire_tcp *c)
+/* Send what there is: *frames of them. */
+static enum lock tx(struct fast *f, struct wire_tcp *c, uint32_t *frames)
 {
-	int work = 0;
-
+	*frames = 0;
 	give_back(f);
 	while (!c->dead && c->writable && has_tx(c)) {
 		uint64_t id = ++wire_dev(f)->batch;
@@ -433,10 +434,10 @@ static int tx(struct fast *f, struct wire_tcp *c)
 		ssize_t n = 0;
 
 		wire_dev(f)->collecting = true;
-		if (collect(f, c, &batch)) {
+		if (collect(f, c, &batch) == LOCK_GIVEN) {
 			if (wire_dev(f)->batch == id) /* else somebody else has begun one */
 				give_back(f);
-			return -1;
+			return LOCK_GIVEN;
 		}
 		if (batch.num_iov) {
 			n = wire_io_writev(c->io, batch.iov, (int)batch.num_iov);
@@ -446,7 +447,7 @@ static int tx(struct fast *f, struct wire_tcp *c)
 			if (torn && n < 0)
 				n = 0;
 			settle(f, c, &batch, n > 0 ? (uint32_t)n : 0);
-			work += (int)batch.num;
+			*frames += batch.num;
 			if (n < 0 && n != -EAGAIN) {
 				kill_conn(c, strerror((int)-n));
 				break;
@@ -470,7 +471,7 @@ static int tx(struct fast *f, struct wire_tcp *c)
 		if (!batch.num)
 			break;
 	}
-	return work;
+	return LOCK_KEPT;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------------ */
@@ -515,8 +516,8 @@ static void begin(struct fast *f, struct wire_tcp *c)
 	c->sink = remote_begin(f, c->peer, h, &c->rq);
 }
 
-/* The frame has ended. -1: the lock was given away. */
-static int end(struct fast *f, struct wire_tcp *c)
+/* The frame has ended. */
+static enum lock end(struct fast *f, struct wire_tcp *c)
 {
 	struct remote_qp *rq = c->rq;
 
@@ -524,8 +525,8 @@ static int end(struct fast *f, struct wire_tcp *c)
 	c->rq = NULL;
 	FF_PROBE3(wire__in, rq ? rq->qp->qp_num : 0, c->h.type, c->h.len);
 	if (c->sink == SINK_DISCARD)
-		return 0;
-	return remote_end(f, c->peer, &c->h, rq, c->pbuf) == -2 ? -1 : 0;
+		return LOCK_KEPT;
+	return remote_end(f, c->peer, &c->h, rq, c->pbuf);
 }
 
 /* The lock was given away: is the connection still there, and in that frame? */
@@ -539,8 +540,9 @@ static bool is_in(struct fast *f, const struct wire_tcp *c, uint64_t frame)
 	return false;
 }
 
-/* Payload for a QP. -1: the lock was given away. */
-static int to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t *buf, uint32_t n)
+/* Payload for a QP. */
+static enum lock to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t *buf,
+		       uint32_t n)
 {
 	uint64_t frame = c->frame, epoch = f->epoch;
 	enum wire_type type = c->h.type;
@@ -552,28 +554,28 @@ static int to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t
 		enum xfer_result r = remote_put_bytes(f, rq, &c->h, off, buf, &len, &why);
 
 		if (r == XFER_GONE)
-			return -1;
+			return LOCK_GIVEN;
 		if (f->epoch != epoch && (!is_in(f, c, frame) || c->rq != rq)) {
 			/* a QP that ended took its call along: this one is there, and its frame is not */
 			if (r == XFER_WAIT)
 				remote_put_forget(f, rq, type);
-			return -1;
+			return LOCK_GIVEN;
 		}
 		if (r != XFER_DONE && r != XFER_MORE) {
 			c->rq = NULL;
 			c->sink = SINK_DISCARD;
 			remote_put_failed(f, rq, &c->h, r, why);
-			return 0;
+			return LOCK_KEPT;
 		}
 		off += (uint32_t)len;
 		buf += len;
 		n -= (uint32_t)len;
 	}
-	return 0;
+	return LOCK_KEPT;
 }
 
-/* Payload that is in a buffer. -1: the lock was given away. */
-static int payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
+/* Payload that is in a buffer. */
+static enum lock payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
 {
 	uint32_t off = c->got;
 
@@ -587,18 +589,18 @@ static int payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint3
 	case SINK_QP:
 		return to_qp(f, c, off, buf, n);
 	}
-	return 0;
+	return LOCK_KEPT;
 }
 
-/* Handle what is in the buffer. -1: the lock was given away. */
-static int buffered(struct fast *f, struct wire_tcp *c)
+/* Handle what is in the buffer. */
+static enum lock buffered(struct fast *f, struct wire_tcp *c)
 {
 	while (!c->dead) {
 		uint32_t have = c->rlen - c->rpos, n;
 
 		if (!c->in_frame) {
 			if (have < sizeof(c->h))
-				return 0;
+				return LOCK_KEPT;
 			memcpy(&c->h, c->rbuf + c->rpos, sizeof(c->h));
 			c->rpos += (uint32_t)sizeof(c->h);
 			begin(f, c);
@@ -609,20 +611,20 @@ static int buffered(struct fast *f, struct wire_tcp *c)
 			n = have;
 		if (n) {
 			c->rpos += n;
-			if (payload(f, c, c->rbuf + c->rpos - n, n))
-				return -1;
+			if (payload(f, c, c->rbuf + c->rpos - n, n) == LOCK_GIVEN)
+				return LOCK_GIVEN;
 		}
 		if (c->got < c->h.len)
-			return 0;
-		if (end(f, c))
-			return -1;
+			return LOCK_KEPT;
+		if (end(f, c) == LOCK_GIVEN)
+			return LOCK_GIVEN;
 	}
-	return 0;
+	return LOCK_KEPT;
 }
 
 /*
- * One system call. Bytes read, 0 or less: no more, or -2: the lock was given away. The buffer holds
- * less than a header, or nothing when a frame is under way.
+ * One system call. Bytes read, 0 or -errno: no more, or READ_GIVEN. The buffer holds less than a header,
+ * or nothing when a frame is under way.
  */
 static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 {
@@ -672,46 +674,46 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 	c->asked = 0;
 	n = r < bytes ? (int)r : (int)bytes;
 	c->rlen += (uint32_t)r - (uint32_t)n;
-	if (moved && payload(f, c, moved, (uint32_t)n))
-		return -2;
+	if (moved && payload(f, c, moved, (uint32_t)n) == LOCK_GIVEN)
+		return READ_GIVEN;
 	if (!moved)
 		c->got += (uint32_t)n;
 	return r;
 }
 
-/* Receive. Number of system calls with success, or -1: the lock was given away. */
-static int rx(struct fast *f, struct wire_tcp *c)
+/* Receive, by *calls system calls with success. */
+static enum lock rx(struct fast *f, struct wire_tcp *c, uint32_t *calls)
 {
 	uint32_t total = 0;
-	int work = 0;
 
+	*calls = 0;
 	c->readable = true; /* until it is found not to be */
 	while (!c->dead && total < RX_QUANTUM) {
 		ssize_t n;
 
-		if (c->in_frame && c->got == c->h.len && end(f, c))
-			return -1;
-		if (buffered(f, c))
-			return -1;
+		if (c->in_frame && c->got == c->h.len && end(f, c) == LOCK_GIVEN)
+			return LOCK_GIVEN;
+		if (buffered(f, c) == LOCK_GIVEN)
+			return LOCK_GIVEN;
 		n = read_some(f, c);
-		if (n == -2)
-			return -1;
+		if (n == READ_GIVEN)
+			return LOCK_GIVEN;
 		if (n == -EAGAIN) {
 			c->readable = wire_io_pending(c->io);
-			return work;
+			return LOCK_KEPT;
 		}
 		if (n <= 0) {
 			kill_conn(c, n ? strerror((int)-n) : "the other side has closed it");
-			return work;
+			return LOCK_KEPT;
 		}
-		work++;
+		++*calls;
 		total += (uint32_t)n;
 		if (!c->readable)
 			break;
 	}
-	if (c->in_frame && c->got == c->h.len && end(f, c))
-		return -1;
-	return buffered(f, c) ? -1 : work;
+	if (c->in_frame && c->got == c->h.len && end(f, c) == LOCK_GIVEN)
+		return LOCK_GIVEN;
+	return buffered(f, c);
 }
 
 /* ---- turns ---------------------------------------------------------------------------------------- */
@@ -735,14 +737,13 @@ uint32_t wire_poll(struct fast *f)
 	uint32_t work = 0;
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
-		int n;
+		uint32_t n;
 
 		if (!c->readable && f->now - c->last_rx > HOT_NS)
 			continue;
-		n = rx(f, c);
-		if (n < 0)
+		if (rx(f, c, &n) == LOCK_GIVEN)
 			return work + 1;
-		work += (uint32_t)n;
+		work += n;
 		if (c->readable)
 			work++; /* there is more */
 	}
@@ -756,11 +757,13 @@ uint32_t wire_flush(struct fast *f)
 	uint32_t work = 0;
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
-		int n = has_tx(c) ? tx(f, c) : 0;
+		uint32_t n;
 
-		if (n < 0)
+		if (!has_tx(c))
+			continue;
+		if (tx(f, c, &n) == LOCK_GIVEN)
 			return work + 1;
-		work += (uint32_t)n;
+		work += n;
 	}
 	reap(f);
 	return work;

@@ -27,6 +27,15 @@ struct wire_hello;
 struct wire_tcp;
 struct remote_qp;
 
+/*
+ * Was the lock given away on the way, for memory behind a process? Then nothing that the caller
+ * remembers holds: connections, QPs and frames may have gone.
+ */
+enum lock {
+	LOCK_KEPT,
+	LOCK_GIVEN,
+};
+
 #define WIRE_PAYLOAD_MAX 65536u /* bytes of a REQ or a READ_DATA */
 #define WIRE_BATCH	 64u	/* frames that are offered to the socket at once */
 #define WIRE_SMALL_MAX	 8192u	/* bytes of any other frame */
@@ -165,11 +174,16 @@ struct frame {
 	uint64_t old_off;
 };
 
-/*
- * Fill in the next frame of the QP. 1: done, and the QP counts it as sent; 0: nothing to send now;
- * 2: not in this batch; -1: the lock was given away, nothing that the caller remembers holds.
- */
-int remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+/* What becomes of a QP's next frame. */
+enum next {
+	NEXT_NONE,  /* there is nothing to send now; wire_tx() tells when there is */
+	NEXT_FRAME, /* it is filled in, and the QP counts it as sent */
+	NEXT_BATCH, /* it is not for this batch, but for the next one */
+	NEXT_GIVEN, /* the lock was given away, as LOCK_GIVEN */
+	NEXT_FAULT, /* remote_fetch_bytes() only: the memory is at fault, *why */
+};
+/* Fill in the next frame of the QP. */
+enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
 /* It was taken by the socket; it was not, and the QP is to forget that it was sent. In the reverse
  * order of remote_next(). */
 void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr);
@@ -200,9 +214,9 @@ void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_h
 		       enum xfer_result r, enum ff_vendor_err why);
 /* XFER_WAIT, and the QP is not the frame's any more: nobody waits for what that call does. */
 void remote_put_forget(struct fast *f, struct remote_qp *rq, enum wire_type type);
-/* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. -2: as above */
-int remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
-	       const uint8_t *payload);
+/* The frame is complete; payload: of SINK_BUFFER. rq: of SINK_QP, if it is still there. */
+enum lock remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		     struct remote_qp *rq, const uint8_t *payload);
 /* The connection is there; is not. */
 void remote_up(struct fast *f, struct wire_peer *p);
 void remote_down(struct fast *f, struct wire_peer *p);

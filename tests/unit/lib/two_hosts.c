@@ -193,6 +193,29 @@ void hosts_send(struct hosts *t, uint64_t id, uint64_t loff, uint32_t len)
 	rig_post(&t->h[0].r, t->h[0].qp);
 }
 
+void hosts_part(struct hosts *t, struct wire_hdr *h, uint32_t n, uint8_t fill)
+{
+	const struct qp *to = &t->h[1].qp->qp;
+	static uint8_t data[1000];
+
+	assert_true(n <= sizeof(data));
+	memset(data, fill, n);
+	h->type = WIRE_REQ;
+	h->len = n;
+	if (!h->dst_qpn)
+		h->dst_qpn = to->qp_num;
+	h->src_qpn = t->h[0].qp->qp.qp_num;
+	h->dst_cont = t->h[1].r.cont[0].id;
+	h->dst_epoch = 1;
+	h->src_cont = t->h[0].r.cont[0].id;
+	h->src_epoch = 1;
+	h->tag = 77;
+	if (h->offset + n == h->req.length)
+		h->flags |= WIRE_LAST;
+	assert_int_equal(wire_send(t->h[0].r.f, &t->h[0].other, h, data), 0);
+	hosts_run(t);
+}
+
 void hosts_recv(struct hosts *t, uint64_t id, uint64_t off, uint32_t len)
 {
 	rig_recv(&t->h[1].r, t->h[1].qp, id, t->h[1].mr, hosts_at(t, 1, off), len);

@@ -55,6 +55,11 @@ uint32_t hosts_turn(struct hosts *t);
 void hosts_rdma(struct hosts *t, uint8_t op, uint64_t id, uint64_t loff, uint64_t roff,
 		uint32_t len);
 void hosts_send(struct hosts *t, uint64_t id, uint64_t loff, uint32_t len);
+/*
+ * Host 1 gets a part of a message of host 0's QP, as host 0's router could send it, whatever that QP does:
+ * n bytes, all `fill`. h has what is not the same for all of them; the sequence has a tag of its own.
+ */
+void hosts_part(struct hosts *t, struct wire_hdr *h, uint32_t n, uint8_t fill);
 void hosts_recv(struct hosts *t, uint64_t id, uint64_t off, uint32_t len);
 void hosts_expect(struct hosts *t, int host, uint64_t wr_id, enum ibv_wc_status st);
 void hosts_expect_none(struct hosts *t, int host);

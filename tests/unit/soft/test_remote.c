@@ -492,11 +492,11 @@ static void asked_meanwhile(void **state)
 	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
 	rq = t.h[0].qp->qp.soft->rem;
 	hosts_rdma(&t, FF_OP_WRITE, 2, 0, 5, 2000000);
-	while (!t.h[1].qp->qp.soft->rem->rx_off)
+	while (!t.h[1].qp->qp.soft->rem->rx.off)
 		hosts_turn(&t);
 	remote_hdr(rq, &ask, WIRE_ASK);
-	ask.tag = rq->tag;
-	ask.msn = rq->una - 1;
+	ask.tag = rq->tx.tag;
+	ask.msn = rq->tx.una - 1;
 	ask.opcode = FF_OP_WRITE;
 	assert_int_equal(wire_send(t.h[0].r.f, &t.h[0].other, &ask, NULL), 0);
 	hosts_run(&t);
@@ -597,12 +597,12 @@ static void acks_wait(void **state)
 	hosts_run(&t);
 	hosts_expect(&t, 1, 10, IBV_WC_SUCCESS);
 	hosts_expect_none(&t, 0);
-	assert_true(rq->ack_due);
+	assert_true(rq->rx.ack_due);
 	hosts_advance(&t, REMOTE_ACK_HOLD - 1);
 	hosts_expect_none(&t, 0);
 	send_back(&t, 11);
 	hosts_run(&t);
-	assert_false(rq->ack_due);
+	assert_false(rq->rx.ack_due);
 	hosts_expect(&t, 0, 10, IBV_WC_SUCCESS);
 	hosts_expect(&t, 0, 11, IBV_WC_SUCCESS);
 	/* ... and in vain for no longer than that */
@@ -630,7 +630,7 @@ static void acks_wait(void **state)
 		hosts_expect(&t, 1, 100 + i, IBV_WC_SUCCESS);
 	}
 	/* several messages are one answer */
-	rq->dialog = 0;
+	rq->rx.dialog = 0;
 	hosts_recv(&t, 45, 0, 8);
 	hosts_send(&t, 45, 0, 8);
 	hosts_run(&t);
@@ -642,7 +642,7 @@ static void acks_wait(void **state)
 		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
 		hosts_expect(&t, 1, i, IBV_WC_SUCCESS);
 	}
-	assert_int_equal(rq->dialog, 1);
+	assert_int_equal(rq->rx.dialog, 1);
 	for (uint64_t i = 46; i < 49; i++) {
 		talk(&t, i, 1000);
 		hosts_expect(&t, 0, i, IBV_WC_SUCCESS);
@@ -659,7 +659,7 @@ static void acks_wait(void **state)
 	hosts_run(&t);
 	hosts_expect(&t, 0, 50, IBV_WC_SUCCESS);
 	hosts_expect(&t, 0, 51, IBV_WC_SUCCESS);
-	assert_int_equal(rq->dialog, 0);
+	assert_int_equal(rq->rx.dialog, 0);
 	hosts_expect(&t, 1, 50, IBV_WC_SUCCESS);
 	hosts_expect(&t, 1, 51, IBV_WC_SUCCESS);
 	/* the ACK that is held when the connection ends is given on the next one */

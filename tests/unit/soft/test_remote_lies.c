@@ -9,30 +9,6 @@
 #include "ffr/fast/xrc.h"
 #include "tests/unit/lib/two_hosts.h"
 
-/* A part of a message from host 0's QP, as host 0's router could send it; `n` bytes, all `fill`. */
-static void part(struct hosts *t, struct wire_hdr *h, uint32_t n, uint8_t fill)
-{
-	const struct qp *to = &t->h[1].qp->qp;
-	static uint8_t data[1000];
-
-	assert_true(n <= sizeof(data));
-	memset(data, fill, n);
-	h->type = WIRE_REQ;
-	h->len = n;
-	if (!h->dst_qpn)
-		h->dst_qpn = to->qp_num;
-	h->src_qpn = t->h[0].qp->qp.qp_num;
-	h->dst_cont = t->h[1].r.cont[0].id;
-	h->dst_epoch = 1;
-	h->src_cont = t->h[0].r.cont[0].id;
-	h->src_epoch = 1;
-	h->tag = 77;
-	if (h->offset + n == h->req.length)
-		h->flags |= WIRE_LAST;
-	assert_int_equal(wire_send(t->h[0].r.f, &t->h[0].other, h, data), 0);
-	hosts_run(t);
-}
-
 /* Each message is matched with a receive for itself, also when another one began in its place. */
 static void begun_anew(void **state)
 {
@@ -47,13 +23,13 @@ static void begun_anew(void **state)
 	written.req.addr = hosts_at(&t, 1, 5000);
 	written.req.rkey = t.h[1].mr->rkey;
 	hosts_recv(&t, 1, 0, 50);
-	part(&t, &sent, 10, 1);
-	part(&t, &written, 10, 2);
+	hosts_part(&t, &sent, 10, 1);
+	hosts_part(&t, &written, 10, 2);
 	assert_int_equal(t.h[1].buf[5009], 2);
 	hosts_expect_none(&t, 1); /* a WRITE takes no receive */
 	sent.msn = 1;
-	part(&t, &sent, 10, 3);
-	part(&t, &longer, 100, 4);
+	hosts_part(&t, &sent, 10, 3);
+	hosts_part(&t, &longer, 100, 4);
 	assert_int_equal(t.h[1].buf[0], 3);
 	assert_true(rig_poll(t.h[1].cq, &c));
 	assert_int_equal(c.wr_id, 1);
@@ -77,14 +53,14 @@ static void lost_rest(void **state)
 	written.req.addr = hosts_at(&t, 1, 5000);
 	written.req.rkey = t.h[1].mr->rkey;
 	hosts_recv(&t, 1, 0, 50);
-	part(&t, &sent, 10, 1);
+	hosts_part(&t, &sent, 10, 1);
 	hosts_cut(&t);
 	hosts_connect(&t);
-	part(&t, &written, 10, 2);
+	hosts_part(&t, &written, 10, 2);
 	assert_int_equal(t.h[1].buf[5009], 2);
-	part(&t, &longer, 100, 3);
+	hosts_part(&t, &longer, 100, 3);
 	hosts_expect_none(&t, 1);
-	part(&t, &fits, 30, 4);
+	hosts_part(&t, &fits, 30, 4);
 	assert_true(rig_poll(t.h[1].cq, &c));
 	assert_int_equal(c.wr_id, 1);
 	assert_int_equal(c.status, IBV_WC_SUCCESS);
@@ -110,7 +86,7 @@ static void acknowledged_uc(void **state)
 	ack.dst_epoch = 1;
 	ack.src_cont = t.h[1].r.cont[0].id;
 	ack.src_epoch = 1;
-	ack.tag = t.h[0].qp->qp.soft->rem->tag;
+	ack.tag = t.h[0].qp->qp.soft->rem->tx.tag;
 	wire_send(t.h[1].r.f, &t.h[1].other, &ack, NULL);
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
@@ -135,13 +111,13 @@ static void acknowledged_unsent(void **state)
 	hosts_run(&t);
 	t.h[0].o.map = MAP_OK;
 	rq = t.h[0].qp->qp.soft->rem;
-	rq->phase = REM_RUN;
-	assert_int_equal(remote_next(t.h[0].r.f, rq, &fr), 1);
-	request_ack(t.h[0].r.f, rq, rq->una);
+	rq->tx.phase = REM_RUN;
+	assert_int_equal(remote_next(t.h[0].r.f, rq, &fr), NEXT_FRAME);
+	request_ack(t.h[0].r.f, rq, rq->tx.una);
 	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
 	remote_unsent(rq, &fr);
-	assert_int_equal(rq->una, 1);
-	assert_int_equal(rq->nxt, 1);
+	assert_int_equal(rq->tx.una, 1);
+	assert_int_equal(rq->tx.nxt, 1);
 	hosts_down(&t);
 }
 
@@ -217,16 +193,18 @@ static void srq_goes(void **state)
 	xrc_up(&x);
 	h.dst_qpn = x.target->qp_num;
 	h.req.srqn = x.srq[0]->srq.num;
-	part(&x.t, &h, 100, 1);
+	hosts_part(&x.t, &h, 100, 1);
 	assert_int_equal(x.target->soft->resp.recv, RECV_TAKEN);
+	assert_int_equal(x.target->soft->rem->rx.state, RX_TAKE_RECV);
 	xrc_srq_del(x.t.h[1].r.f, &x.srq[0]->srq);
+	assert_int_equal(x.target->soft->rem->rx.state, RX_DROP);
 	h.offset = 100;
-	part(&x.t, &h, 100, 2); /* what was on its way */
+	hosts_part(&x.t, &h, 100, 2); /* what was on its way */
 	hosts_expect_none(&x.t, 1);
 	assert_int_equal(x.t.h[1].buf[100], 0xa1);
 	assert_int_equal(x.target->state, IBV_QPS_RTR);
 	h.offset = 0; /* it comes again, and there is no such SRQ */
-	part(&x.t, &h, 100, 3);
+	hosts_part(&x.t, &h, 100, 3);
 	assert_int_equal(x.target->state, IBV_QPS_ERR);
 	xrc_down(&x, 1);
 }
@@ -245,19 +223,19 @@ static void srq_changes(void **state)
 	read.req.srqn = x.srq[1]->srq.num;
 	read.req.addr = hosts_at(&x.t, 1, 20000);
 	read.req.rkey = x.t.h[1].mr->rkey;
-	part(&x.t, &read, 0, 0);
-	part(&x.t, &h, 100, 1);
-	part(&x.t, &read, 0, 0);
+	hosts_part(&x.t, &read, 0, 0);
+	hosts_part(&x.t, &h, 100, 1);
+	hosts_part(&x.t, &read, 0, 0);
 	hosts_expect(&x.t, 1, 0, IBV_WC_WR_FLUSH_ERR);
 	h.offset = 100;
-	part(&x.t, &h, 200, 2);
+	hosts_part(&x.t, &h, 200, 2);
 	hosts_expect_none(&x.t, 1);
 	assert_int_equal(x.t.h[1].buf[100], 0xa1);
 	h.offset = 0;
 	h.flags = 0;
-	part(&x.t, &h, 100, 3);
+	hosts_part(&x.t, &h, 100, 3);
 	h.offset = 100;
-	part(&x.t, &h, 200, 4);
+	hosts_part(&x.t, &h, 200, 4);
 	hosts_expect(&x.t, 1, 10, IBV_WC_SUCCESS);
 	assert_int_equal(x.t.h[1].buf[5000], 3);
 	assert_int_equal(x.t.h[1].buf[5299], 4);
