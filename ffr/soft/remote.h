@@ -111,7 +111,7 @@ enum rx_state {
 	/* From here on all of it is thrown away: */
 	RX_STALL, /* until a worker has done what msn wants behind a process. Then as RX_DROP */
 	RX_STALL_RECV,
-	RX_STALL_CUT, /* the same, but the connection has ended since. Then as before the message */
+	RX_STALL_CUT, /* the same, but the connection has ended since: nothing of msn is on its way */
 	RX_REFUSE,    /* until all jobs are done. Then msn ends the connection, because of rx.why */
 	RX_REFUSE_RECV,
 	RX_MISFIT, /* the same, because of the receive that there is for msn */
