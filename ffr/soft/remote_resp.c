@@ -76,10 +76,11 @@ static bool refuses(const struct remote_qp *rq)
 	       rq->rx.state == RX_MISFIT;
 }
 
-/* As if nothing had been thrown away of the message, of which a part may have come. */
-static enum rx_state go_on(const struct remote_qp *rq)
+/* On the next connection the message comes from its beginning. What came of it may have lost its receive. */
+static void rx_anew(struct remote_qp *rq)
 {
-	return rq->rx.off ? RX_TAKE : RX_EXPECT;
+	rq->rx.off = 0;
+	rx_to(rq, RX_EXPECT);
 }
 
 /* Nothing is taken of the message before it begins anew. */
@@ -128,7 +129,7 @@ static void rx_unstall(struct remote_qp *rq)
 		rx_to(rq, RX_DROP_RECV);
 		break;
 	case RX_STALL_CUT:
-		rx_to(rq, go_on(rq));
+		rx_anew(rq);
 		break;
 	default:
 		break;
@@ -141,7 +142,7 @@ void response_down(struct remote_qp *rq)
 	/* nothing more comes of what is thrown away */
 	switch (rq->rx.state) {
 	case RX_DROP:
-		rx_to(rq, go_on(rq));
+		rx_anew(rq);
 		break;
 	case RX_DROP_RECV:
 		rx_to(rq, RX_TAKE_RECV);

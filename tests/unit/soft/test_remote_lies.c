@@ -242,12 +242,44 @@ static void srq_changes(void **state)
 	xrc_down(&x, 0);
 }
 
+/* The same, and the connection ends: what follows on the next one goes into no receive that ended. */
+static void srq_changes_and_cut(void **state)
+{
+	struct wire_hdr read = { .opcode = FF_OP_READ, .req.length = 8 };
+	struct wire_hdr h = { .opcode = FF_OP_SEND, .msn = 1, .req.length = 300 };
+	struct xrc x;
+
+	(void)state;
+	xrc_up(&x);
+	h.dst_qpn = read.dst_qpn = x.target->qp_num;
+	h.req.srqn = x.srq[0]->srq.num;
+	read.req.srqn = x.srq[1]->srq.num;
+	read.req.addr = hosts_at(&x.t, 1, 20000);
+	read.req.rkey = x.t.h[1].mr->rkey;
+	hosts_part(&x.t, &read, 0, 0);
+	hosts_part(&x.t, &h, 100, 1);
+	hosts_part(&x.t, &read, 0, 0);
+	hosts_expect(&x.t, 1, 0, IBV_WC_WR_FLUSH_ERR);
+	hosts_cut(&x.t);
+	hosts_connect(&x.t);
+	hosts_run(&x.t);
+	h.offset = 100;
+	hosts_part(&x.t, &h, 200, 2);
+	hosts_expect_none(&x.t, 1);
+	assert_int_equal(x.t.h[1].buf[100], 0xa1);
+	xrc_down(&x, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(begun_anew),	   cmocka_unit_test(lost_rest),
-		cmocka_unit_test(acknowledged_uc), cmocka_unit_test(acknowledged_unsent),
-		cmocka_unit_test(srq_goes),	   cmocka_unit_test(srq_changes),
+		cmocka_unit_test(begun_anew),
+		cmocka_unit_test(lost_rest),
+		cmocka_unit_test(acknowledged_uc),
+		cmocka_unit_test(acknowledged_unsent),
+		cmocka_unit_test(srq_goes),
+		cmocka_unit_test(srq_changes),
+		cmocka_unit_test(srq_changes_and_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
