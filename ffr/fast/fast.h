@@ -123,7 +123,7 @@ struct fast {
 	struct rescue *rescue; /* of the control thread; NULL: nobody looks after it */
 	uint64_t num_moves;
 
-	struct fast_sched *sched; /* loop.c: when to spin, leave the core, sleep */
+	struct fast_sched *sched; /* sched.c: when to spin, leave the core, sleep */
 	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
 	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
 	bool sleeping;		  /* the runner is in epoll_wait */

@@ -14,8 +14,6 @@
 #ifndef ARRAY_SIZE
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #endif
-#define NS_PER_US 1000ull
-#define NS_PER_MS 1000000ull
 
 static inline uint64_t fast_clock(void)
 {

@@ -3,43 +3,57 @@
  * sched.c - when the runner spins, leaves its core to a program, and sleeps.
  * Fast lock held but while asleep; the body of a runner thread (pvm.c starts and replaces them).
  *
- * The trouble is three busy threads on two cores: a program that polls its own memory never
- * enters the library, so a runner that spins on that program's core makes it wait for a scheduler
- * tick (milliseconds). The rules, each measured against its alternatives:
+ * The trouble is three busy threads on two cores: a program that polls its own memory never enters
+ * the library, so a runner that spins on that program's core makes it wait for a scheduler tick
+ * (milliseconds). After each turn the runner therefore takes one of the steps of enum sched_step,
+ * which sched_decide() names. Here are the rules, each measured against its alternatives. The
+ * functions named are those of decide.h, which only decide, or account(), set_policy() and
+ * sched_choose() of this file, which find out or carry out.
  *
- * 1. Leave at once. When data (not only a completion) was delivered to a session that posts from
- *    the runner's own CPU, the runner sleeps, and the program it served runs.
- * 2. Wake up hard. A runner sleeps as SCHED_FIFO, so that the doorbell's wake-up preempts the
- *    poster; awake for longer than FIFO_MAX_NS it becomes ordinary, because a FIFO thread that
- *    spins would starve everybody. Where FIFO is refused, nice -20 and then a short slice serve.
- * 3. Coalesce. A client that only streams (posts, gets no data back) would be preempted by each
- *    of its doorbells; for it the announced index moves on to 2n+1 postings, at most COAL_MAX, as
- *    long as the runner hardly gets to sleep in between: for less than SHORT_SLEEP_NS, or than
- *    twice the time that it works in (large messages, which the client copies as well). Data for
- *    it, or an answer to data, ends that; messages without data do not, they are a receiver's
- *    credits for the stream. The client announces the rest itself when it polls an empty CQ; a
- *    tick of TICK_NS, which runs only while something is coalesced, serves clients that never poll.
- *    Who writes to itself may be streaming, or wait for each message in its memory: it must have
- *    posted several at once, and when a tick finds that it waited, it has a pause from coalescing.
- * 4. Spin only where it disturbs nobody: SPIN_LOCAL_NS, halving, while a client lives on this
- *    CPU; conf.spin_us otherwise. Sessions in `socket` mode are never spun for, nor those of
- *    containers whose CPU time is limited; with a session in `spin` mode the runner never sleeps.
- *    With conf.spin_auto all this is for hosts that have a latency-sensitive container; on others
- *    all sessions are as in `socket` mode.
- *    The spin gets its full length back when a far client rings soon after the runner fell
- *    asleep: the answer that it should have waited for.
- * 5. Follow. When the bells come from one other CPU, the runner moves there: a wake-up within a
- *    CPU costs a fraction of one across.
- * 6. Tell. While it works on and on as an ordinary thread, the sessions that it serves are told
- *    its CPU, and a poller of theirs that finds nothing moves to another one (ffl/verbs/cq.c): it would
- *    get half of the core to find nothing with. Only the poller itself can do that, and it must run
- *    for it, so the runner yields every BULK_NS, as long as rule 7's loss allows it.
- * 7. Share. After frames of another host, whose next ones are to be expected soon, it does not sleep
- *    but yields, for conf.spin_us: a wake-up by the network costs more than all else, and some tens
- *    of microseconds on a virtual machine. Programs that poll their CQ yield as well, and the two
- *    take turns. What others' time slices make it lose is not to exceed 1/LOSS_SHARE of the time.
- * 8. Probe. When it only ever leaves though there are cores to spare, it sleeps once as an
- *    ordinary thread, so that the kernel may wake it on an idle core.
+ * 1. Leave at once: account() and sched_is_local(); sched_decide() heeds it as `leave`. When data
+ *    (not only a completion) was delivered to a session that posts from the runner's own CPU, the
+ *    runner sleeps, and the program it served runs.
+ * 2. Wake up hard: set_policy() and sched_fifo_over(). A runner sleeps as SCHED_FIFO, so that the
+ *    doorbell's wake-up preempts the poster. Awake for longer than FIFO_MAX_NS it becomes
+ *    ordinary, because a FIFO thread that spins would starve everybody. Where FIFO is refused,
+ *    nice -20 and then a short slice serve.
+ * 3. Coalesce: sched_coalesce(). A client that only streams (posts, gets no data back) would be
+ *    preempted by each of its doorbells. For it one bell announces twice as many postings each
+ *    time, at most COAL_MAX + 1, as long as the runner hardly gets to sleep in between
+ *    (sched_hardly_slept()): for less than SHORT_SLEEP_NS, or than twice the time that it works in
+ *    (large messages, which the client copies as well). Data for it, or an answer to data, ends
+ *    that. Messages without data do not, since they are a receiver's credits for the stream.
+ *    What was not announced is served when the client polls an empty CQ, since it rings then; and
+ *    for clients that never poll by a tick of TICK_NS, which runs only while something is
+ *    coalesced (sched_alarm(), sched_note_tick()).
+ *    Who writes to itself (sched_has_own()) may be streaming, or wait for each message in its
+ *    memory. So it must have posted several at once; and when a tick finds that it waited, it has
+ *    a pause from coalescing (sched_pause()).
+ * 4. Spin only where it disturbs nobody: sched_spin_limit(). That is SPIN_LOCAL_NS while a client
+ *    lives on this CPU, and conf.spin_us otherwise. Sessions in `socket` mode are never spun for,
+ *    nor those of containers whose CPU time is limited. With a session in `spin` mode the runner
+ *    never sleeps; where it would leave it yields once. With conf.spin_auto all this is for hosts
+ *    that have a latency-sensitive container (sched_choose()); on others all sessions are as in
+ *    `socket` mode.
+ *    A spin beside a client that was in vain halves the next one (sched_note_vain()). It gets its
+ *    full length back when a far client rings soon after the runner fell asleep
+ *    (sched_note_far()): that was the answer that it should have waited for.
+ * 5. Follow: sched_follows(). When the bells come from one other CPU, the runner moves there: a
+ *    wake-up within a CPU costs a fraction of one across.
+ * 6. Tell: sched_tells(). While the runner works on and on as an ordinary thread
+ *    (sched_is_bulk()), the sessions that it serves are told its CPU. A poller of theirs that
+ *    finds nothing moves to another CPU (ffl/verbs/cq.c), as here it would get half of the core to
+ *    find nothing with. Only the poller itself can move, and must run for that, so the runner
+ *    yields every BULK_NS (sched_lets_run()), as long as rule 7's loss allows it.
+ * 7. Share: sched_expects(). For conf.spin_us after frames of another host, the next ones are to
+ *    be expected soon, and the runner does not sleep but yields: a wake-up by the network costs
+ *    more than all else, and some tens of microseconds on a virtual machine. Programs that poll
+ *    their CQ yield as well, and the two take turns. Where others do not, their time slices are a
+ *    loss to the runner, which is not to exceed 1/LOSS_SHARE of the time (sched_loss_left(),
+ *    sched_note_yield()).
+ * 8. Probe: sched_probe_due() and sched_probes(). When it only ever leaves though there are cores
+ *    to spare, it sleeps once as an ordinary thread, so that the kernel may wake it on an idle
+ *    core.
  */
 #include <errno.h>
 #include <poll.h>
@@ -52,64 +66,41 @@
 #include <unistd.h>
 
 #include "ffr/obj/cpu.h"
+#include "ffr/fast/decide.h"
 #include "ffr/fast/internal.h"
 #include "ffr/lib/log.h"
 #include "ffr/fast/pvm.h"
 
-#define ACTIVE_NS      NS_PER_MS	/* a session that posted within this time is active */
-#define LOCAL_NS       (10 * NS_PER_MS) /* ... and lives where it posted from, for this long */
-#define SPIN_LOCAL_NS  (5 * NS_PER_US)
-#define FIFO_MAX_NS    (500 * NS_PER_US)
-#define TELL_NS	       (FF_BUSY_US * NS_PER_US / 2)
-#define SHORT_SLEEP_NS (3 * NS_PER_US) /* a client that streams lets the runner sleep less */
-#define TICK_NS	       NS_PER_MS
-#define IDLE_TICKS     20		 /* ticks without work before coalescing ends */
-#define OWN_NS	       (100 * NS_PER_MS) /* since data of its own came: it may wait for that */
-#define PAUSE_NS       (10 * NS_PER_MS)	 /* from coalescing, when it did; then twice as long, ... */
-#define PAUSE_MAX_NS   (64 * PAUSE_NS)	 /* ... at most */
-#define COAL_MAX       63u
-#define PROBE_LEAVES   32		/* leaves in a row before a probe */
-#define PROBE_NS       (10 * NS_PER_MS) /* between probes */
-#define BELL_NS	       (20 * NS_PER_US) /* awake: how often bells are looked for */
-#define MAX_BELLS      64
-#define FAR_WAKE_NS    (5 * NS_PER_US)	/* what a wake-up across CPUs may take */
-#define FOLLOW_WAKES   16		/* wake-ups between two looks at where they come from */
-#define FOLLOW_FAR     6		/* ... so many from one other CPU, */
-#define FOLLOW_OTHERS  2		/* ... at most so many from a third one: move */
-#define FOLLOW_NS      (10 * NS_PER_MS) /* between moves */
-#define LOSS_SHARE     64
-#define LOSS_MAX       (2 * NS_PER_MS)	 /* ... of the last time in all */
-#define BULK_NS	       (50 * NS_PER_US)	 /* between yields while there is work */
-#define SLOW_YIELD_NS  (100 * NS_PER_US) /* the other one does not yield */
-#define SETTLE_NS      (2 * NS_PER_MS)	 /* between two looks at the thread's CPU time, */
-#define SETTLE_SOON_NS (100 * NS_PER_US) /* ... if somebody's is limited */
-#define STOLEN_NS      (500 * NS_PER_US) /* a turn that takes longer was not the runner's alone */
+/* The constants of no decision; as in decide.h, + and - tell what gets worse. */
 
-enum policy { POL_ORDINARY, POL_URGENT };
+/* awake: between two looks for bells; + they wait, - more system calls */
+#define BELL_NS (20 * NS_PER_US)
+/* of one look; + more stack, - the next look has the rest */
+#define MAX_BELLS 64
+/* between two looks at the thread's CPU time; + who pays is less exact, - more system calls */
+#define SETTLE_NS (2 * NS_PER_MS)
+/* ... if somebody's is limited; + a limit is exceeded for longer, - more system calls */
+#define SETTLE_SOON_NS (100 * NS_PER_US)
+/* a longer turn was not the runner's alone; + stolen time is missed, - long turns count */
+#define STOLEN_NS (500 * NS_PER_US)
+/* where no priority is allowed; + others run on when it is woken, - more switches */
+#define SLICE_NS (100 * NS_PER_US)
 
-struct fast_sched {
-	uint64_t turn_at; /* when the last turn began */
-	int alarm_fd;	  /* timerfd in epoll_fd */
+struct runner {
+	struct fast_sched s; /* f->sched: what it decides by */
+	uint64_t turn_at;    /* when the last turn began */
+	int alarm_fd;	     /* timerfd in epoll_fd */
 	uint64_t alarm_at;
 	uint64_t settled_at, settled_cpu; /* cpu_settle(); the thread's CPU time then */
-	bool worked;			  /* the last turn found something to do */
-	uint64_t last_work, woke_at, slept_at, looked_at, probed_at;
-	uint64_t spin_local; /* ns; halves when a spin was in vain */
-	uint32_t leaves;     /* in a row */
-	uint32_t idle_ticks;
 	int num_cpus;
-	enum policy policy;
-	bool leave, probe, ticked;
-	int64_t loss_left;   /* ns that yields may still take in vain */
-	uint64_t loss_since; /* when more was last allowed */
-	uint64_t yielded_at;
-	bool woken;		     /* and no postings found since */
-	uint16_t far_cpu;	     /* the CPU of the posters that rang from afar ... */
-	uint32_t wakes, far, others; /* ... of so many wake-ups; from a third CPU */
-	uint64_t moved_at;
-	cpu_set_t cpus;	 /* where the runner may run */
+	cpu_set_t cpus;	 /* where it may run */
 	uint8_t refused; /* URGENT: 0 FIFO works, 1 use nice, 2 use a short slice, 3 nothing */
 };
+
+static struct runner *runner_of(const struct fast *f)
+{
+	return (struct runner *)f->sched;
+}
 
 struct sched_attr_ { /* uapi's struct sched_attr; not in glibc 2.36 */
 	uint32_t size, policy;
@@ -135,107 +126,91 @@ int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t
 
 static void set_policy(struct fast *f, enum policy p)
 {
-	struct fast_sched *s = f->sched;
+	struct runner *s = runner_of(f);
 
-	if (p == s->policy || !f->conf.realtime)
+	if (p == s->s.policy || !f->conf.realtime)
 		return;
-	s->policy = p;
+	s->s.policy = p;
 	if (p == POL_ORDINARY) {
 		if (s->refused < 3)
-			sched_set_attr(0, SCHED_OTHER, 0, 0, s->refused == 2 ? 100 * NS_PER_US : 0,
-				       0);
+			sched_set_attr(0, SCHED_OTHER, 0, 0, s->refused == 2 ? SLICE_NS : 0, 0);
 		return;
 	}
 	if (s->refused == 0 && sched_set_attr(0, SCHED_FIFO, 0, (uint32_t)f->conf.priority, 0, 0))
 		s->refused = 1;
 	if (s->refused == 1 && sched_set_attr(0, SCHED_OTHER, -20, 0, 0, 0))
 		s->refused = 2;
-	if (s->refused == 2 && sched_set_attr(0, SCHED_OTHER, 0, 0, 100 * NS_PER_US, 0))
+	if (s->refused == 2 && sched_set_attr(0, SCHED_OTHER, 0, 0, SLICE_NS, 0))
 		s->refused = 3;
 }
 
 struct fast_sched *sched_create(struct fast *f)
 {
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
-	struct fast_sched *s = calloc(1, sizeof(*s));
+	struct runner *r = calloc(1, sizeof(*r));
 
-	if (!s)
+	if (!r)
 		return NULL;
-	s->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (s->alarm_fd < 0 || epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->alarm_fd, &ev)) {
-		sched_free(s);
+	r->alarm_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (r->alarm_fd < 0 || epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, r->alarm_fd, &ev)) {
+		sched_free(&r->s);
 		return NULL;
 	}
-	s->num_cpus = sched_getaffinity(0, sizeof(s->cpus), &s->cpus) ? 1 : CPU_COUNT(&s->cpus);
-	s->spin_local = SPIN_LOCAL_NS;
-	s->loss_left = LOSS_MAX;
-	s->last_work = s->woke_at = s->turn_at = s->loss_since = f->now;
-	return s;
+	r->num_cpus = sched_getaffinity(0, sizeof(r->cpus), &r->cpus) ? 1 : CPU_COUNT(&r->cpus);
+	r->turn_at = f->now;
+	sched_begin(&r->s, f->now, f->conf.spin_us * NS_PER_US);
+	return &r->s;
 }
 
 void sched_free(struct fast_sched *s)
 {
-	if (s && s->alarm_fd >= 0)
-		close(s->alarm_fd);
-	free(s);
+	struct runner *r = (struct runner *)s;
+
+	if (r && r->alarm_fd >= 0)
+		close(r->alarm_fd);
+	free(r);
 }
 
 static bool is_local(const struct fast *f, const struct session *s, unsigned cpu)
 {
-	return s->sched.cpu == cpu && f->now - s->last_post < LOCAL_NS;
+	return sched_is_local(cpu, s->sched.cpu, f->now, s->last_post);
 }
 
-/* The first postings after a wake-up: who rang, from near or afar? (rules 4 and 5) */
-static void woken_by(struct fast *f, const struct session *s, unsigned cpu)
-{
-	struct fast_sched *sc = f->sched;
-
-	if (s->sched.cpu == cpu)
-		return;
-	if (f->now - sc->slept_at < SPIN_LOCAL_NS + FAR_WAKE_NS)
-		sc->spin_local = SPIN_LOCAL_NS;
-	if (!sc->far)
-		sc->far_cpu = s->sched.cpu;
-	if (s->sched.cpu == sc->far_cpu)
-		sc->far++;
-	else
-		sc->others++;
-}
-
-/* Move to the CPU that the bells come from, if they do. */
+/* Move to the CPU that the bells come from, if they do (rule 5). */
 static void follow(struct fast *f)
 {
-	struct fast_sched *s = f->sched;
+	struct runner *r = runner_of(f);
+	uint16_t to = r->s.far_cpu;
 	cpu_set_t set;
 
-	if (s->wakes < FOLLOW_WAKES)
+	if (!sched_follow_due(&r->s))
 		return;
-	if (s->far >= FOLLOW_FAR && s->others <= FOLLOW_OTHERS && f->conf.cpu < 0 &&
-	    s->policy == POL_URGENT && f->now - s->moved_at > FOLLOW_NS &&
-	    s->far_cpu < CPU_SETSIZE && CPU_ISSET(s->far_cpu, &s->cpus)) {
+	if (sched_follows(&r->s, f->now, f->conf.cpu >= 0) && to < CPU_SETSIZE &&
+	    CPU_ISSET(to, &r->cpus)) {
 		CPU_ZERO(&set);
-		CPU_SET(s->far_cpu, &set);
+		CPU_SET(to, &set);
 		if (!sched_setaffinity(0, sizeof(set), &set))
-			sched_setaffinity(0, sizeof(s->cpus), &s->cpus);
-		s->moved_at = f->now;
+			sched_setaffinity(0, sizeof(r->cpus), &r->cpus);
+		sched_note_move(&r->s, f->now);
 	}
-	s->wakes = s->far = s->others = 0;
+	sched_note_follow(&r->s);
 }
 
 /* Account the turn's postings and deliveries; decide whether to leave the core (rules 1 and 6). */
 static void account(struct fast *f)
 {
+	struct fast_sched *sc = f->sched;
 	unsigned cpu = (unsigned)sched_getcpu();
-	bool bulk = f->sched->policy == POL_ORDINARY && f->now - f->sched->woke_at > FIFO_MAX_NS;
+	bool bulk = sched_is_bulk(sc, f->now);
 	struct session *s;
 
-	f->sched->leave = false;
+	sc->leave = false;
 	while ((s = SLIST_FIRST(&f->touched))) {
 		SLIST_REMOVE_HEAD(&f->touched, sched.entry);
 		s->sched.is_touched = false;
 		if (s->sched.turn_posts) {
-			if (f->sched->woken)
-				woken_by(f, s, cpu);
+			if (sc->woken && s->sched.cpu != cpu)
+				sched_note_far(sc, s->sched.cpu, f->now);
 			s->sched.burst += s->sched.turn_posts;
 			if (s->sched.turn_posts > s->sched.at_once)
 				s->sched.at_once = s->sched.turn_posts;
@@ -244,16 +219,16 @@ static void account(struct fast *f)
 		}
 		s->sched.owed |= s->sched.turn_data;
 		if ((s->sched.turn_data || s->sched.turn_note) && is_local(f, s, cpu))
-			f->sched->leave = true;
+			sc->leave = true;
 		s->sched.turn_posts = 0;
 		s->sched.turn_data = s->sched.turn_note = false;
-		if (bulk && f->now - s->sched.busy_told > TELL_NS) {
+		if (bulk && sched_tells(f->now, s->sched.busy_told)) {
 			s->sched.busy_told = f->now;
 			atomic_store_explicit(&s->hdr->busy, ff_busy(f->now, (uint16_t)cpu),
 					      memory_order_relaxed);
 		}
 	}
-	f->sched->woken = false;
+	sc->woken = false;
 }
 
 void sched_choose(struct fast *f)
@@ -268,33 +243,31 @@ void sched_choose(struct fast *f)
 	f->no_spin = no_spin;
 }
 
-/* How long to spin without work, ns (rule 4). */
+/* How long to spin without work, ns; is a client on this CPU? (rule 4) */
 static uint64_t spin_limit(struct fast *f, bool *local)
 {
-	unsigned cpu = (unsigned)sched_getcpu();
-	uint64_t limit = 0;
+	struct sched_spin v = {
+		.no_spin = f->no_spin,
+		.num_spin = f->num_spin,
+		.held = f->num_throttled && !f->num_turns[TURN_NORMAL] &&
+			!f->num_turns[TURN_URGENT],
+	};
 	struct session *s;
 
-	*local = false;
-	if (f->no_spin)
-		return 0;
-	if (f->num_spin)
-		return UINT64_MAX;
-	/* nobody to wait for: a limit's timer wakes those that there are */
-	if (f->num_throttled && !f->num_turns[TURN_NORMAL] && !f->num_turns[TURN_URGENT])
-		return 0;
-	TAILQ_FOREACH(s, &f->active_sessions, bells.entry) {
-		if (s->cont->mode != FF_MODE_SOCKET && !cpu_limited(s->cont))
-			limit = f->conf.spin_us * NS_PER_US;
-		*local |= is_local(f, s, cpu);
-	}
-	return *local && f->sched->spin_local < limit ? f->sched->spin_local : limit;
-}
+	if (!sched_spin_is_fixed(&v)) {
+		unsigned cpu = (unsigned)sched_getcpu();
 
-/* Does it get its own data, which it may wait for without the library? */
-static bool has_own(const struct fast *f, const struct session *s)
-{
-	return s->sched.own_at && f->now - s->sched.own_at < OWN_NS;
+		TAILQ_FOREACH(s, &f->active_sessions, bells.entry) {
+			if (!v.wanted)
+				v.wanted = s->cont->mode != FF_MODE_SOCKET && !cpu_limited(s->cont);
+			if (!v.local)
+				v.local = is_local(f, s, cpu);
+		}
+		v.spin_ns = f->conf.spin_us * NS_PER_US;
+		v.spin_local = f->sched->spin_local;
+	}
+	*local = v.local;
+	return sched_spin_limit(&v);
 }
 
 /* Nobody rang for a tick's time: who has postings that were to wait for more, and waits itself? */
@@ -307,13 +280,10 @@ static void pause_coalescing(struct fast *f)
 
 	FOREACH_ACTIVE_QP(f, k, c, qp) {
 		s = qp->o.ses;
-		if (!has_own(f, s) || f->now < s->sched.coal_from || !fast_was_coalesced(qp))
+		if (!sched_has_own(f->now, s->sched.own_at) || f->now < s->sched.coal_from ||
+		    !fast_was_coalesced(qp))
 			continue;
-		/* it went well for longer than the last pause: this one is the first */
-		if (!s->sched.coal_pause || f->now - s->sched.coal_from > s->sched.coal_pause)
-			s->sched.coal_pause = PAUSE_NS;
-		else if (s->sched.coal_pause < PAUSE_MAX_NS)
-			s->sched.coal_pause *= 2;
+		s->sched.coal_pause = sched_pause(s->sched.coal_pause, f->now - s->sched.coal_from);
 		s->sched.coal_from = f->now + s->sched.coal_pause;
 	}
 }
@@ -322,23 +292,23 @@ static void pause_coalescing(struct fast *f)
 static void choose_coalescing(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;
-	uint64_t slept = sc->woke_at - sc->slept_at, awake = f->now - sc->woke_at;
-	bool hardly_slept = sc->slept_at && (slept < SHORT_SLEEP_NS || slept < 2 * awake);
+	bool hardly_slept = sched_hardly_slept(sc, f->now);
 	struct session *s;
 
 	TAILQ_FOREACH(s, &f->active_sessions, bells.entry) {
-		if (s->sched.dialog || sc->ticked || f->now < s->sched.coal_from ||
-		    (s->cont->mode == FF_MODE_SPIN && !f->no_spin))
-			s->sched.coal = 0;
-		else if (s->sched.burst) {
-			if (hardly_slept && s->sched.burst > s->sched.coal &&
-			    (s->sched.at_once > 1 || !has_own(f, s)))
-				s->sched.coal = s->sched.coal * 2 + 1 > COAL_MAX ?
-							COAL_MAX :
-							s->sched.coal * 2 + 1;
-			else if (s->sched.burst < (s->sched.coal + 1) / 2)
-				s->sched.coal /= 2;
-		}
+		struct sched_client c = {
+			.coal = s->sched.coal,
+			.burst = s->sched.burst,
+			.at_once = s->sched.at_once,
+			.dialog = s->sched.dialog,
+			.own = sched_has_own(f->now, s->sched.own_at),
+			.paused = f->now < s->sched.coal_from,
+			.spun_for = s->cont->mode == FF_MODE_SPIN && !f->no_spin,
+			.ticked = sc->ticked,
+			.hardly_slept = hardly_slept,
+		};
+
+		s->sched.coal = sched_coalesce(&c);
 		s->sched.dialog = false;
 		s->sched.burst = s->sched.at_once = 0;
 	}
@@ -351,13 +321,12 @@ static bool want_probe(struct fast *f)
 	struct session *s;
 	int active = 0;
 
-	if (sc->leaves < PROBE_LEAVES || f->now - sc->probed_at < PROBE_NS)
+	if (!sched_probe_due(sc, f->now))
 		return false;
 	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
-		active += f->now - s->last_post < ACTIVE_NS;
-	sc->probed_at = f->now;
-	sc->leaves = 0;
-	return active < sc->num_cpus;
+		active += sched_is_active(f->now, s->last_post);
+	sched_note_probe(sc, f->now);
+	return sched_probes(active, runner_of(f)->num_cpus);
 }
 
 /* Bells that rang, without waiting. */
@@ -375,14 +344,14 @@ static uint32_t collect_bells(struct fast *f)
  */
 static void set_alarm(struct fast *f, uint64_t at)
 {
-	struct fast_sched *s = f->sched;
+	struct runner *r = runner_of(f);
 	struct itimerspec t = { .it_value = { .tv_sec = (time_t)(at / 1000000000ull),
 					      .tv_nsec = (long)(at % 1000000000ull) } };
 
-	if (at == UINT64_MAX || (s->alarm_at > s->slept_at && s->alarm_at <= at))
+	if (at == UINT64_MAX || (r->alarm_at > r->s.slept_at && r->alarm_at <= at))
 		return;
-	timerfd_settime(s->alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
-	s->alarm_at = at;
+	timerfd_settime(r->alarm_fd, TFD_TIMER_ABSTIME, &t, NULL);
+	r->alarm_at = at;
 }
 
 /*
@@ -398,7 +367,7 @@ static void wait_bells(struct fast *f)
 	ppoll(&p, 1, NULL, NULL);
 	lock_take(f);
 	f->sleeping = false;
-	f->now = f->sched->turn_at = fast_clock();
+	f->now = runner_of(f)->turn_at = fast_clock();
 }
 
 static void look_for_bells(struct fast *f)
@@ -423,16 +392,12 @@ static void go_to_sleep(struct fast *f)
 	s->ticked = false;
 	if (fast_arm_all(f)) {
 		s->slept_at = fast_clock();
-		set_alarm(f, f->coalesces && next > s->slept_at + TICK_NS ? s->slept_at + TICK_NS :
-									    next);
+		set_alarm(f, sched_alarm(s->slept_at, next, f->coalesces));
 		wait_bells(f);
 		bells = collect_bells(f);
 		if (f->coalesces && !bells && f->now - s->slept_at >= TICK_NS)
 			pause_coalescing(f);
-		if (f->coalesces && !bells)
-			s->ticked = ++s->idle_ticks >= IDLE_TICKS;
-		else
-			s->idle_ticks = 0;
+		s->ticked = sched_note_tick(s, f->coalesces && !bells);
 	} else {
 		f->now = fast_clock();
 		s->slept_at = f->now;
@@ -441,7 +406,7 @@ static void go_to_sleep(struct fast *f)
 	s->woke_at = s->last_work = s->looked_at = f->now;
 	s->woken = bells;
 	f->timer_woke = !bells;
-	s->wakes += s->woken;
+	sched_note_wake(s, s->woken);
 	/* nothing but a timer or a tick: do not spin for it, look once and sleep again */
 	s->leave = !bells;
 }
@@ -455,52 +420,28 @@ static void lat_settle_now(struct fast *f)
 	lat_settle_due(f);
 }
 
-/* May it yield? Others' time slices have not cost it too much lately. */
-static bool may_yield(struct fast *f)
-{
-	struct fast_sched *s = f->sched;
-
-	s->loss_left += (int64_t)((f->now - s->loss_since) / LOSS_SHARE);
-	if (s->loss_left > (int64_t)LOSS_MAX)
-		s->loss_left = LOSS_MAX;
-	s->loss_since = f->now;
-	return s->loss_left > 0;
-}
-
-static void charge_yield(struct fast_sched *s, uint64_t took)
-{
-	if (took > SLOW_YIELD_NS)
-		s->loss_left -= (int64_t)took;
-}
-
 static void yield_core(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
-	uint64_t since;
+	uint64_t decided_at = f->now, since;
 
 	lat_settle_now(f);
 	since = fast_clock();
 	pthread_mutex_unlock(&f->lock);
 	sched_yield();
 	lock_take(f);
-	f->now = s->turn_at = s->yielded_at = fast_clock();
-	charge_yield(s, f->now - since);
+	f->now = runner_of(f)->turn_at = s->yielded_at = fast_clock();
+	sched_note_yield(s, decided_at, f->now - since);
 }
 
-/* Rule 6: programs that poll are never on this core for long, but to find that out they must run. */
-static void let_pollers_run(struct fast *f)
+/* To a program that got data, by a runner that must not sleep. */
+static void step_aside(struct fast *f)
 {
-	struct fast_sched *s = f->sched;
-
-	if (s->policy == POL_ORDINARY && f->now - s->woke_at > FIFO_MAX_NS &&
-	    f->now - s->yielded_at > BULK_NS && may_yield(f))
-		yield_core(f);
-}
-
-/* Rule 7: is the next frame worth to be looked for? */
-static bool may_share(struct fast *f)
-{
-	return !f->no_spin && f->now - f->wire_at <= f->conf.spin_us * NS_PER_US && may_yield(f);
+	f->sched->leave = false;
+	lat_settle_now(f);
+	pthread_mutex_unlock(&f->lock);
+	sched_yield();
+	lock_take(f);
 }
 
 static void share(struct fast *f)
@@ -517,26 +458,26 @@ static void share(struct fast *f)
 /* The turn is over, at f->now. */
 static void end_turn(struct fast *f)
 {
-	struct fast_sched *s = f->sched;
+	struct runner *r = runner_of(f);
 	uint64_t cpu;
 
-	if (f->turn_of && s->worked)
-		cpu_served(f, f->turn_of, f->now - s->turn_at);
+	if (f->turn_of && r->s.worked)
+		cpu_served(f, f->turn_of, f->now - r->turn_at);
 	f->turn_of = NULL;
-	if (f->now - s->turn_at > STOLEN_NS)
-		f->stolen += f->now - s->turn_at;
-	if (f->now - s->settled_at < (f->served_limited ? SETTLE_SOON_NS : SETTLE_NS))
+	if (f->now - r->turn_at > STOLEN_NS)
+		f->stolen += f->now - r->turn_at;
+	if (f->now - r->settled_at < (f->served_limited ? SETTLE_SOON_NS : SETTLE_NS))
 		return;
 	cpu = cpu_of_thread();
-	cpu_settle(f, cpu - s->settled_cpu);
-	s->settled_at = f->now;
-	s->settled_cpu = cpu;
+	cpu_settle(f, cpu - r->settled_cpu);
+	r->settled_at = f->now;
+	r->settled_cpu = cpu;
 	rescue_look(f);
 }
 
 void sched_stay_off(struct fast *f, unsigned cpu)
 {
-	cpu_set_t set = f->sched->cpus;
+	cpu_set_t set = runner_of(f)->cpus;
 
 	if (cpu < CPU_SETSIZE)
 		CPU_CLR(cpu, &set);
@@ -544,10 +485,80 @@ void sched_stay_off(struct fast *f, unsigned cpu)
 		sched_setaffinity(0, sizeof(set), &set);
 }
 
-void sched_runner(struct fast *f)
+/* What the turn did. */
+static void note_turn(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
-	cpu_set_t set = s->cpus;
+
+	if (sched_fifo_over(s, f->now))
+		set_policy(f, POL_ORDINARY);
+	if (s->worked) {
+		account(f);
+		s->last_work = f->now;
+	}
+}
+
+/* The next step. How long it may spin takes a walk over the sessions, so that comes last. */
+static enum sched_step next_step(struct fast *f)
+{
+	struct fast_sched *s = f->sched;
+	enum sched_step step;
+
+	if (!sched_goes_on(s)) {
+		s->num_spin = f->num_spin;
+		s->no_spin = f->no_spin;
+		s->wire_at = f->wire_at;
+		s->limit = UINT64_MAX;
+	}
+	step = sched_decide(s, f->now);
+	if (step == SCHED_SPIN) {
+		s->limit = spin_limit(f, &s->local);
+		step = sched_spin_step(s, f->now);
+	}
+	return step;
+}
+
+static void carry_out(struct fast *f, enum sched_step step)
+{
+	struct fast_sched *s = f->sched;
+
+	switch (step) {
+	case SCHED_TURN:
+		look_for_bells(f);
+		break;
+	case SCHED_YIELD:
+		look_for_bells(f);
+		yield_core(f);
+		break;
+	case SCHED_SHARE:
+		share(f);
+		break;
+	case SCHED_ASIDE:
+		sched_note_leave(s);
+		step_aside(f);
+		break;
+	case SCHED_SPIN:
+		look_for_bells(f);
+		__builtin_ia32_pause();
+		break;
+	case SCHED_SLEEP:
+		if (s->leave)
+			sched_note_leave(s);
+		else
+			sched_note_vain(s);
+		f->now = fast_clock(); /* what was moved took its time */
+		lat_settle(f);
+		go_to_sleep(f);
+		break;
+	case SCHED_NUM_STEPS:
+		break;
+	}
+}
+
+void sched_runner(struct fast *f)
+{
+	struct runner *r = runner_of(f);
+	cpu_set_t set = r->cpus;
 
 	if (f->conf.cpu >= 0) {
 		CPU_ZERO(&set);
@@ -555,18 +566,17 @@ void sched_runner(struct fast *f)
 	}
 	if (sched_setaffinity(0, sizeof(set), &set) && f->conf.cpu >= 0)
 		log_warn("fast_cpu %d: %m", f->conf.cpu);
-	s->policy = POL_ORDINARY;
-	s->settled_cpu = cpu_of_thread(); /* another runner's was another */
+	r->s.policy = POL_ORDINARY;
+	r->settled_cpu = cpu_of_thread(); /* another runner's was another */
 	f->ticks = true;
 	while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
 		uint32_t work;
-		bool local;
 
 		f->now = fast_clock();
 		end_turn(f);
-		s->turn_at = f->now;
+		r->turn_at = f->now;
 		work = fast_turn(f);
-		s->worked = work;
+		r->s.worked = work;
 		if (f->turn_of && f->timer_woke && work)
 			cpu_woken_by(f, f->turn_of);
 		f->timer_woke = false;
@@ -581,49 +591,7 @@ void sched_runner(struct fast *f)
 			if (lock_lend(f) && !work)
 				continue;
 		}
-		if (s->policy == POL_URGENT && f->now - s->woke_at > FIFO_MAX_NS)
-			set_policy(f, POL_ORDINARY);
-		if (work) {
-			account(f);
-			s->last_work = f->now;
-			if (!s->leave) {
-				look_for_bells(f);
-				let_pollers_run(f);
-				continue;
-			}
-		}
-		if (may_share(f)) {
-			share(f);
-			continue;
-		}
-		if (!s->leave) {
-			uint64_t limit = spin_limit(f, &local);
-
-			if (f->now - s->last_work < limit) {
-				look_for_bells(f);
-				__builtin_ia32_pause();
-				continue;
-			}
-			if (local && limit) {
-				s->spin_local /= 2;
-				if (s->spin_local < NS_PER_US / 2)
-					s->spin_local = 0;
-			}
-			s->leaves = local ? s->leaves + 1 : 0;
-		} else {
-			s->leaves++;
-			if (f->num_spin &&
-			    !f->no_spin) { /* never asleep, but not in the way of a program either */
-				s->leave = false;
-				lat_settle_now(f);
-				pthread_mutex_unlock(&f->lock);
-				sched_yield();
-				lock_take(f);
-				continue;
-			}
-		}
-		f->now = fast_clock(); /* what was moved took its time */
-		lat_settle(f);
-		go_to_sleep(f);
+		note_turn(f);
+		carry_out(f, next_step(f));
 	}
 }

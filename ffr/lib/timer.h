@@ -8,6 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define NS_PER_US 1000ull
+#define NS_PER_MS 1000000ull
+
 struct timer {
 	uint64_t at;	/* ns */
 	uint32_t index; /* place in the heap plus 1; 0: not armed */

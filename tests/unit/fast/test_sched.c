@@ -45,6 +45,18 @@ static int teardown(void **state)
 	return 0;
 }
 
+/* Does it share after a turn that found nothing? (rule 7) */
+static bool may_share(struct fast *f)
+{
+	return next_step(f) == SCHED_SHARE;
+}
+
+/* It did, and the others had the core for `took`. */
+static void charge_yield(struct fast_sched *s, uint64_t took)
+{
+	sched_note_yield(s, r.f->now, took);
+}
+
 /* The runner slept for `slept`, then worked for `awake` on `burst` postings. The new coal. */
 static uint32_t after(uint64_t slept, uint64_t awake, uint32_t burst)
 {
