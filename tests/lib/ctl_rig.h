@@ -46,7 +46,7 @@ int rig_hello_with(struct ctl_rig *g, int sock, const struct ff_hello_req *req,
 		   struct ff_hello_resp *resp, const int send[2], int *fds, unsigned *n_fds);
 
 unsigned rig_open_fds(void); /* descriptors that this process has open */
-/* It has so many again, some of them closed by threads (discard.c). Aborts after some seconds. */
+/* It has no more than that again: threads close some (discard.c), also of a test before. Aborts after some seconds. */
 void rig_fds(struct ctl_rig *g, unsigned want);
 
 #endif
