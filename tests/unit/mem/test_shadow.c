@@ -645,11 +645,11 @@ static void one_call_looks_at_so_many(void **state)
 	child_start();
 	need_map_files();
 	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
-	assert_int_equal(mr.num_runs, 64 - 30); /* what failed counts */
+	assert_int_equal(mr.num_runs, 32 - 30); /* what failed counts */
 	shadow_unmap(&mr);
 
 	/* those of which nothing can be made cost less, and count, too */
-	for (uint64_t i = 0; i < 1024; i++)
+	for (uint64_t i = 0; i < 512; i++)
 		mprotect(p + i * PG, PG, i % 2 ? PROT_READ : PROT_NONE);
 	child_stop();
 	keeper_client_del(ses.mem.keeper_id);
