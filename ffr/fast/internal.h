@@ -37,6 +37,15 @@ static inline void lat_settle(struct fast *f)
 		lat_settle_due(f);
 }
 
+/* The core or the lock goes to others, whose time is not the requests'. */
+static inline void lat_settle_now(struct fast *f)
+{
+	if (LIST_EMPTY(&f->lat_due))
+		return;
+	f->now = fast_clock();
+	lat_settle_due(f);
+}
+
 static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
 {
 	return (struct ff_sqe *)(qp->sq.ring + (size_t)(i & (qp->sq.depth - 1)) * qp->sq.stride);
@@ -137,8 +146,13 @@ enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride
 void comp_forget_cq(struct fast *f, struct cq *cq);
 
 /* loop.c */
+void fast_run(struct fast *f); /* body of a runner; lock held; returns when it has lost the role */
+
+/* bells.c */
 void ses_activate(struct fast *f, struct session *s); /* not while its container is parked */
 void ses_deactivate(struct fast *f, struct session *s);
+/* It has had no news for long: have it ring, unless there is some after all. */
+void ses_rest(struct fast *f, struct session *s);
 void fast_arm_qp(struct qp *qp, uint32_t coal);
 bool fast_rq_ready(const struct qp *qp); /* ERR: is a receive there to be flushed? */
 bool fast_arm_all(struct fast *f);
@@ -167,7 +181,11 @@ void sched_stay_off(struct fast *f, unsigned cpu); /* the calling thread, if the
 /* Of that thread, 0: the caller. 0 or -errno; the arguments as of sched_setattr(2). */
 int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t slice_ns,
 		   uint64_t flags);
-void sched_runner(struct fast *f); /* body of a runner; lock held; returns when it lost the role */
+/* loop.c's: the calling thread is the runner now; before and after a turn, which found so much work; */
+void sched_enter(struct fast *f);
+void sched_turn_begins(struct fast *f);
+void sched_turn_ends(struct fast *f, uint32_t work);
+void sched_next(struct fast *f); /* what decide.h tells to do until the next one */
 
 /* rescue.c: has the control thread got a CPU lately? At f->now. */
 void rescue_look(struct fast *f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * pvm.c - copies through /proc/PID/mem, and the threads that run the fast path.
- * Called by soft/; runs sched_runner() of sched.c.
+ * Called by soft/; runs fast_run() of loop.c.
  *
  * Why /proc/PID/mem and not process_vm_readv: the descriptor, which the client opened itself, is bound
  * to the address space that it had then. A process id is not: after an exec of a set-user-id program,
@@ -837,7 +837,7 @@ static enum role run(struct pvm *p, struct runner *me)
 	self = me;
 	p->runner = me;
 	need_watcher(p);
-	sched_runner(p->f);
+	fast_run(p->f);
 	if (!me->lost)
 		p->runner = NULL;
 	self = NULL;

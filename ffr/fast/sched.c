@@ -411,15 +411,6 @@ static void go_to_sleep(struct fast *f)
 	s->leave = !bells;
 }
 
-/* The core or the lock goes to others, whose time is not the requests'. */
-static void lat_settle_now(struct fast *f)
-{
-	if (LIST_EMPTY(&f->lat_due))
-		return;
-	f->now = fast_clock();
-	lat_settle_due(f);
-}
-
 static void yield_core(struct fast *f)
 {
 	struct fast_sched *s = f->sched;
@@ -555,7 +546,7 @@ static void carry_out(struct fast *f, enum sched_step step)
 	}
 }
 
-void sched_runner(struct fast *f)
+void sched_enter(struct fast *f)
 {
 	struct runner *r = runner_of(f);
 	cpu_set_t set = r->cpus;
@@ -569,29 +560,25 @@ void sched_runner(struct fast *f)
 	r->s.policy = POL_ORDINARY;
 	r->settled_cpu = cpu_of_thread(); /* another runner's was another */
 	f->ticks = true;
-	while (!atomic_load_explicit(&f->stop, memory_order_relaxed)) {
-		uint32_t work;
+}
 
-		f->now = fast_clock();
-		end_turn(f);
-		r->turn_at = f->now;
-		work = fast_turn(f);
-		r->s.worked = work;
-		if (f->turn_of && f->timer_woke && work)
-			cpu_woken_by(f, f->turn_of);
-		f->timer_woke = false;
-		if (pvm_lost(f))
-			return;
-		if (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed)) {
-			lat_settle_now(f);
-			/*
-			 * Before it sleeps: frames may be there to send. But not if it was not taken: who
-			 * wants it may be waiting for this CPU.
-			 */
-			if (lock_lend(f) && !work)
-				continue;
-		}
-		note_turn(f);
-		carry_out(f, next_step(f));
-	}
+void sched_turn_begins(struct fast *f)
+{
+	f->now = fast_clock();
+	end_turn(f);
+	runner_of(f)->turn_at = f->now;
+}
+
+void sched_turn_ends(struct fast *f, uint32_t work)
+{
+	f->sched->worked = work;
+	if (f->turn_of && f->timer_woke && work)
+		cpu_woken_by(f, f->turn_of);
+	f->timer_woke = false;
+}
+
+void sched_next(struct fast *f)
+{
+	note_turn(f);
+	carry_out(f, next_step(f));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * send.c - SQE to backend. Fast lock held; called by loop.c for each active QP.
+ * send.c - SQE to backend. Fast lock held; called by turns.c for each active QP.
  *
  * An SQE is copied into qp->wr, the copy is checked, and the backend gets the copy. It stays in
  * qp->wr until comp_send() (qp->busy), or until the backend has made a copy of its own, of which it

@@ -234,7 +234,7 @@ struct seg {
 
 /* What is kept in a session, as in a container, for the file or room that is named. */
 
-/* fast/loop.c: how the runner hears of its postings */
+/* fast/bells.c: how the runner hears of its postings */
 struct ses_bells {
 	TAILQ_ENTRY(session) entry; /* fast->active_sessions, while is_active */
 	bool is_active;		    /* its dirty set is looked at in every turn */

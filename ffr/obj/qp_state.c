@@ -4,7 +4,7 @@
  *
  * IBTA specification volume 1, sections 10.3.1 and 11.2.5.2 (table of required and optional
  * attributes), as the Linux kernel's core applies it to every device. Transitions that the device
- * makes by itself (to SQE, to ERR) are fast/loop.c's.
+ * makes by itself (to SQE, to ERR) are fast/qp.c's.
  */
 #include "ffr/obj/qp_state.h"
 
