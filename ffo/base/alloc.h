@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * alloc.h - addresses and LIDs: who has what, and what is free. In memory; the orchestrator loads
- * it from its store at start (server.c) and changes it with each container (ops_container.c).
+ * it from its store at start (server.c) and changes it with each container (op_container.c).
  *
  * Each tenant has an address space of its own: two tenants may use the same addresses. Addresses
  * come from the tenant's pools, or from the default ones, or are given and then need not be in

@@ -84,7 +84,7 @@ struct fast {
 	struct container_turns turns[TURN_NUM];
 	uint32_t num_turns[TURN_NUM];
 	uint32_t round;	      /* of the others; turns.c */
-	uint64_t moved;	      /* bytes, since turns.c last looked */
+	uint64_t bytes_moved; /* bytes, since turns.c last looked */
 	uint32_t calls;	      /* on clients' memory (pvm.c), since then */
 	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
 	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */

@@ -154,7 +154,7 @@ static_assert(POST_SENT == 0 && POST_DONE == 1, "they are added up");
 uint32_t send_service(struct fast *f, struct qp *qp)
 {
 	struct session *s = qp->o.ses;
-	uint64_t epoch = f->epoch, moved = f->moved;
+	uint64_t epoch = f->epoch, moved = f->bytes_moved;
 	uint32_t n = 0, done = 0, calls = f->calls;
 	uint64_t older = 0;
 
@@ -176,7 +176,7 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 	if (FF_COUNTERS && qp->wr) /* an XRC_RECV QP has none */
 		qp->wr->at = f->now;
 	while (n + (f->calls - calls) * CALL_WRS < f->conf.budget &&
-	       f->moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
+	       f->bytes_moved - moved < f->quantum && qp->state == IBV_QPS_RTS &&
 	       qp_sqe_ready(qp, qp->sq.head)) {
 		const struct ff_sqe *e = qp_sqe(qp, qp->sq.head);
 		enum ff_vendor_err why;

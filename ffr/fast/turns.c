@@ -111,18 +111,18 @@ static uint32_t serve(struct fast *f, struct container *c, bool alone)
 
 	if (c->place.hold)
 		return 0;
-	f->moved = 0;
+	f->bytes_moved = 0;
 	f->calls = 0;
 	while (left-- && (qp = TAILQ_FIRST(&c->turns.active))) {
 		work += serve_qp(f, c, qp, epoch);
 		if (f->epoch != epoch)
 			return work;
-		if (!alone && (work + f->calls * CALL_WRS >= STEP_WRS || f->moved >= SLICE))
+		if (!alone && (work + f->calls * CALL_WRS >= STEP_WRS || f->bytes_moved >= SLICE))
 			break;
 	}
-	c->turns.load += f->moved + (uint64_t)work * REQUEST_LOAD;
-	c->turns.credit -= (int64_t)(f->moved > (uint64_t)work * REQUEST_COST ?
-					     f->moved :
+	c->turns.load += f->bytes_moved + (uint64_t)work * REQUEST_LOAD;
+	c->turns.credit -= (int64_t)(f->bytes_moved > (uint64_t)work * REQUEST_COST ?
+					     f->bytes_moved :
 					     (uint64_t)work * REQUEST_COST);
 	return work;
 }

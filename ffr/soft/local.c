@@ -408,7 +408,7 @@ static inline bool quick(struct fast *f, struct qp *qp)
 		stats_bytes(&peer->stats.rx_bytes, wr->length);
 	}
 	FF_PROBE1(copy__end, qp->qp_num);
-	f->moved += wr->length;
+	f->bytes_moved += wr->length;
 	if (op_takes_recv(op))
 		responder_done(f, peer, qp);
 	fast_moved_to(f, qp->o.ses, to, wr->length);

@@ -139,9 +139,9 @@ struct remote_tx {
 	bool solo;	     /* after an RNR NAK: one message at a time, until one is done */
 	uint64_t busy_until; /* ns: the same for the peer's limits, which it has told of */
 	uint8_t rnr_left, retry_left;
-	uint64_t heard; /* ns: wire_heard() when the timer was armed */
-	uint64_t moved; /* ns: when an answer last came */
-	bool ask;	/* none has come for long: ask what became of una */
+	uint64_t heard;	      /* ns: wire_heard() when the timer was armed */
+	uint64_t answered_at; /* ns: when an answer last came */
+	bool ask;	      /* none has come for long: ask what became of una */
 	struct timer timer;
 	struct xfer in; /* fetched data, on its way into memory behind a process */
 };

@@ -152,7 +152,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	qp->busy = false;
 	sq->req.state = REQ_IDLE;
 	if (rq->tx.tail - rq->tx.una == 1) {
-		rq->tx.moved = f->now;
+		rq->tx.answered_at = f->now;
 		watch(f, rq);
 	}
 	/* UC: nothing is sent twice, so nothing is sent before the peer is there */
@@ -193,7 +193,7 @@ void request_advance(struct fast *f, struct remote_qp *rq)
 	}
 	if (rq->tx.una == una)
 		return;
-	rq->tx.moved = f->now;
+	rq->tx.answered_at = f->now;
 	rq->tx.ask = rq->tx.solo = false;
 	rq->tx.rnr_left = qp->attr.rnr_retry;
 	rq->tx.retry_left = qp->attr.retry_cnt;
@@ -297,7 +297,7 @@ void request_timer(struct timer *t)
 		return;
 	case REM_LATER:
 		if (!qp_is_reliable(rq->qp) && rq->tx.una != rq->tx.tail) {
-			if (f->now - rq->tx.moved > UC_PATIENCE) {
+			if (f->now - rq->tx.answered_at > UC_PATIENCE) {
 				lose_all(f, rq);
 				return;
 			}
@@ -315,8 +315,8 @@ void request_timer(struct timer *t)
 		return;
 	}
 	if (rq->tx.phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->tx.heard &&
-	    f->now - rq->tx.moved < PATIENCE) {
-		rq->tx.ask = f->now - rq->tx.moved >= ack_timeout(rq->qp);
+	    f->now - rq->tx.answered_at < PATIENCE) {
+		rq->tx.ask = f->now - rq->tx.answered_at >= ack_timeout(rq->qp);
 		watch(f, rq);
 		wire_tx(f, rq);
 		return;
@@ -554,7 +554,7 @@ static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 	struct qp *qp = rq->qp;
 	uint64_t ns;
 
-	rq->tx.moved = f->now;
+	rq->tx.answered_at = f->now;
 	qp->stats.rnr++;
 	FF_PROBE2(rnr, qp->qp_num, qp->attr.dest_qp_num);
 	ns = requester_rnr_wait(qp, &rq->tx.rnr_left, (uint8_t)h->nak.rnr_timer);
@@ -627,7 +627,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		wire_tx(f, rq);
 		break;
 	case NAK_BUSY: /* its GO, or a look after a time that only a lost GO is waited for */
-		rq->tx.moved = f->now;
+		rq->tx.answered_at = f->now;
 		go_back(rq, h->msn);
 		rq->tx.busy_until = f->now + BUSY_NS;
 		rq->tx.phase = REM_RNR;
@@ -681,7 +681,7 @@ void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hd
 	if (!s)
 		return;
 	s->got += h->len;
-	rq->tx.moved = f->now;
+	rq->tx.answered_at = f->now;
 	if (s->got < s->wr.length)
 		return;
 	acknowledge(rq, h->msn);

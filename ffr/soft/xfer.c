@@ -293,7 +293,7 @@ enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src
 	enum xfer_result r = run(f, x, src, dst, total, why);
 
 	if (r <= XFER_WAIT)
-		f->moved += x->done - from;
+		f->bytes_moved += x->done - from;
 	return r;
 }
 

@@ -5,7 +5,7 @@
  *
  * A lane is one connection that is made again whenever it fails, between a source (in the client)
  * and a sink (in the server). The source issues an endless sequence of operations. What operation
- * number `seq` is, how long it is and what it carries follows from (run, lane, seq) alone: plan.c.
+ * number `seq` is, how long it is and what it carries follows from (run, lane, seq) alone: ffload_plan.c.
  * So the sink knows what must come next, and needs no header in a message of one byte.
  *
  *	SEND, SEND_IMM, WRITE_IMM	the sink gets a completion: it must be the next such operation
