@@ -620,6 +620,14 @@ static void held(void)
 	bad_memory(hold_pages);
 }
 
+/* The same changes, and nothing of the router's: what `held` is compared with. */
+static void locking(void)
+{
+	hold_pages(NULL, NULL);
+	for (;;)
+		lap();
+}
+
 /* ---- processes, descriptors and calls that last ------------------------------------------------- */
 
 /* A TCP connection with unread data, whose last descriptor waits for a minute for its reader. */
@@ -803,27 +811,17 @@ static const struct mode {
 	const char *name;
 	void (*run)(void);
 } modes[] = {
-	{ "calls", calls },
-	{ "objects", objects },
-	{ "sessions", sessions },
-	{ "packets", packets },
-	{ "loris", loris },
-	{ "descriptors", descriptors },
-	{ "bad-wrs", bad_wrs },
-	{ "mutated", mutated },
-	{ "indices", indices },
-	{ "cq-overrun", cq_overrun },
-	{ "bells", bells },
-	{ "exhaust", exhaust },
-	{ "rnr", rnr },
-	{ "unmapped", unmapped },
-	{ "stalled", stalled },
-	{ "held", held },
-	{ "lingering", lingering },
-	{ "fuse", fuse },
-	{ "stopped", stopped },
-	{ "reset", reset },
-	{ "reg-unmapped", reg_unmapped },
+	{ "calls", calls },	  { "objects", objects },
+	{ "sessions", sessions }, { "packets", packets },
+	{ "loris", loris },	  { "descriptors", descriptors },
+	{ "bad-wrs", bad_wrs },	  { "mutated", mutated },
+	{ "indices", indices },	  { "cq-overrun", cq_overrun },
+	{ "bells", bells },	  { "exhaust", exhaust },
+	{ "rnr", rnr },		  { "unmapped", unmapped },
+	{ "stalled", stalled },	  { "held", held },
+	{ "locking", locking },	  { "lingering", lingering },
+	{ "fuse", fuse },	  { "stopped", stopped },
+	{ "reset", reset },	  { "reg-unmapped", reg_unmapped },
 };
 
 static void *run_mode(void *arg)

@@ -5,7 +5,8 @@ Each container has a CPU of its own, as an operator gives them with cpusets, and
 likes: the victim's two processes share one, the hostile program's threads the other. Without that, the
 kernel places the two processes together or apart from one moment to the next, which changes their rate
 threefold, and nothing else is seen. What is judged is the victim beside the hostile program against the
-victim beside as many threads that do nothing but burn. The same figures against the victim alone follow,
+victim beside as many threads that do nothing but burn; where a kind costs the machine more than CPU time (changes
+of page tables do, in a virtual machine), against a program that does the same without the router. The same figures against the victim alone follow,
 without a limit.
 
 The hostile container has the limits that an operator gives one that he does not trust (QUOTA): without
@@ -21,7 +22,8 @@ from .row import Row
 
 LABS["hostile"] = {"containers": 2}
 
-# The last part of the key, which is hostile_load's word for it: (threads, in words)
+# The last part of the key, which is hostile_load's word for it: (threads that burn, or hostile_load's word for
+# what it is compared with; in words)
 KINDS = {
     "calls": (1, "another makes control calls without end"),
     "objects": (1, "another creates and destroys QPs and CQs without end"),
@@ -37,7 +39,7 @@ KINDS = {
     "rnr": (1, "another's SENDs find no receive"),
     "unmapped": (1, "another's MRs are at addresses that are not mapped"),
     "stalled": (1, "another's MRs are pages that nobody fills in"),
-    "held": (2, "another keeps its address space locked"),
+    "held": ("locking", "another keeps its address space locked"),
     "lingering": (1, "another sends sockets that take a minute to close"),
     "fuse": (1, "another's HELLOs have descriptors whose server never answers"),
     "stopped": (1, "another's processes are stopped in mid-transfer, and killed"),
@@ -80,7 +82,7 @@ def _victim(bench, lab):
     return dict(got, p99=got["p99_ns"] / 1e3, rate=got["rounds"] / got["ns"] * 1e9)
 
 
-def _rows(kind, threads, what, runs):
+def _rows(kind, peer, what, runs):
     alone, burnt, beside = ([r[part] for r in runs] for part in ("alone", "burn", "beside"))
 
     def row(part, name, unit, field, peer_name, peer, **limits):
@@ -88,7 +90,8 @@ def _rows(kind, threads, what, runs):
                    [b[field] for b in beside], peer_name, [p[field] for p in peer],
                    where=WHERE, **limits)
 
-    burns = "beside a thread that burns" if threads == 1 else f"beside {threads} threads that burn"
+    burns = ("beside a thread that burns" if peer == 1 else f"beside {peer} threads that burn"
+             if isinstance(peer, int) else "beside the same without the router")
     return [
         row("p99", "p99", "us", "p99", burns, burnt, must=2,
             note="the peer takes as much CPU time from the victim, and nothing from the router",
@@ -100,10 +103,10 @@ def _rows(kind, threads, what, runs):
     ]
 
 
-def _runs(bench, lab, kind, threads):
+def _runs(bench, lab, kind, peer):
     for _ in bench.repetitions():
         run = {"alone": _victim(bench, lab)}
-        with _Load(bench, lab, "burn", threads) as load:
+        with _Load(bench, lab, *(("burn", peer) if isinstance(peer, int) else (peer,))) as load:
             run["burn"] = _victim(bench, lab)
         run["burner"] = load.did
         with _Load(bench, lab, kind) as load:
@@ -116,11 +119,11 @@ def _runs(bench, lab, kind, threads):
 def hostile(bench, lab):
     rows = []
     Admin(lab).limit("h0c1", **QUOTA)
-    for kind, (threads, what) in KINDS.items():
+    for kind, (peer, what) in KINDS.items():
         if not any(bench.wanted(f"hostile-{kind}-{part}") for part in PARTS):
             continue
         try:
-            rows += _rows(kind, threads, what, list(_runs(bench, lab, kind, threads)))
+            rows += _rows(kind, peer, what, list(_runs(bench, lab, kind, peer)))
         except proc.Failure as why:
             rows.append(Row.failed(f"hostile-{kind}-p99", f"8-byte round trips while {what}", str(why)))
     Admin(lab).limit("h0c1", **dict.fromkeys(QUOTA, 0))
