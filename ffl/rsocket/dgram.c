@@ -406,9 +406,7 @@ int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *sa)
 	struct ibv_context *ctx;
 	int err;
 
-	if (rs->state != RS_INIT)
-		return -EINVAL;
-	err = rs_opt_apply(rs);
+	err = rs_opt_bind(rs);
 	if (err)
 		return err;
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)sa))

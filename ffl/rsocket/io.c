@@ -90,6 +90,20 @@ static struct rs_iter iter(const struct iovec *iov, size_t n)
 	return it;
 }
 
+/* The rsocket and where the call begins: the length, or -1 and errno. */
+static ssize_t begin(int fd, const struct iovec *iov, size_t n, struct rsocket **rs,
+		     struct rs_iter *it)
+{
+	ssize_t len = iov_len(iov, n);
+
+	*rs = rs_fd_get(fd);
+	if (!*rs)
+		return rs_ret(-EBADF);
+	if (len >= 0)
+		*it = iter(iov, n);
+	return len;
+}
+
 /* ---- states ---------------------------------------------------------------------------------------------- */
 
 static bool decided(struct rsocket *rs)
@@ -152,15 +166,12 @@ static void put_name(const union rs_addr *from, struct sockaddr *addr, socklen_t
 static ssize_t recv_any(int fd, const struct iovec *iov, size_t n, int flags, union rs_addr *from,
 			size_t *full)
 {
-	struct rsocket *rs = rs_fd_get(fd);
-	ssize_t len = iov_len(iov, n), got;
 	struct rs_iter it;
+	struct rsocket *rs;
+	ssize_t len = begin(fd, iov, n, &rs, &it), got;
 
-	if (!rs)
-		return rs_ret(-EBADF);
 	if (len < 0)
 		return len;
-	it = iter(iov, n);
 	if (rs->type == SOCK_DGRAM) {
 		got = recv_dgram(rs, &it, (size_t)len, flags, from, full);
 	} else {
@@ -235,15 +246,12 @@ RS_EXPORT ssize_t rread(int fd, void *buf, size_t len)
 static ssize_t send_any(int fd, const struct iovec *iov, size_t n, int flags,
 			const struct sockaddr *to)
 {
-	struct rsocket *rs = rs_fd_get(fd);
-	ssize_t len = iov_len(iov, n), sent;
 	struct rs_iter it;
+	struct rsocket *rs;
+	ssize_t len = begin(fd, iov, n, &rs, &it), sent;
 
-	if (!rs)
-		return rs_ret(-EBADF);
 	if (len < 0)
 		return len;
-	it = iter(iov, n);
 	if (rs->type == SOCK_STREAM) {
 		if (!len && !rs_opening(rs->state) && !rs_is_stream(rs))
 			return 0;

@@ -102,6 +102,11 @@ int rs_opt_apply(struct rsocket *rs)
 	return 0;
 }
 
+int rs_opt_bind(struct rsocket *rs)
+{
+	return rs->state == RS_INIT ? rs_opt_apply(rs) : -EINVAL;
+}
+
 /* ---- setting -------------------------------------------------------------------------------------------- */
 
 static uint32_t buf_size(int v)

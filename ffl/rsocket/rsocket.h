@@ -452,5 +452,7 @@ void rs_opt_inherit(struct rs_options *opt, const struct rs_options *from);
 void rs_opt_free(struct rs_options *opt);
 /* What must be said to the id before it is bound or connected. */
 int rs_opt_apply(struct rsocket *rs);
+/* The same before it is bound, or -EINVAL: it is no longer to be. */
+int rs_opt_bind(struct rsocket *rs);
 
 #endif

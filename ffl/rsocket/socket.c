@@ -141,11 +141,8 @@ RS_EXPORT int rsocket(int domain, int type, int protocol)
 
 static int bind_stream(struct rsocket *rs, const struct sockaddr *sa)
 {
-	int err;
+	int err = rs_opt_bind(rs);
 
-	if (rs->state != RS_INIT)
-		return -EINVAL;
-	err = rs_opt_apply(rs);
 	if (err)
 		return err;
 	if (rdma_bind_addr(rs->id, (struct sockaddr *)sa))

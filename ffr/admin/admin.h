@@ -52,6 +52,8 @@ int admin_listen(const char *path);
 
 /* The container that `name` names, or NULL after an error was sent. */
 struct container *admin_named(struct admin_conn *conn, json_t *msg);
+/* Those of the named fields that are there, for the orchestrator. */
+json_t *admin_fields(json_t *msg, const char *const *names);
 
 /* X(name): the ops, in ops.c, stats.c, trace.c and, from container_migrate on, in cluster.c */
 #define ADMIN_OPS(X)                                                                               \

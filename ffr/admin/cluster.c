@@ -14,19 +14,6 @@
 #include "ffr/ctl/container.h"
 #include "ffr/orch/orch.h"
 
-/* Those of the named fields that are there, for the orchestrator. */
-static json_t *fields_take(json_t *msg, const char *const *names)
-{
-	json_t *fields = json_object(), *v;
-
-	for (; *names; names++) {
-		v = json_object_get(msg, *names);
-		if (v)
-			json_object_set(fields, *names, v);
-	}
-	return fields;
-}
-
 /* The answer as it came, without what belongs to the other connection. */
 static void forwarded(void *arg, int status, const char *text, json_t *answer)
 {
@@ -51,7 +38,7 @@ void admin_map_list(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "after", "limit", NULL };
 	const char *name = json_string_value(json_object_get(msg, "name"));
-	json_t *fields = fields_take(msg, names);
+	json_t *fields = admin_fields(msg, names);
 	struct container *c;
 
 	if (json_object_get(msg, "name")) {
@@ -71,21 +58,21 @@ void admin_map_lookup(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "name", "ip", "tenant", "rkey", NULL };
 
-	forward(conn, FFO_OP_MAP_GET, fields_take(msg, names));
+	forward(conn, FFO_OP_MAP_GET, admin_fields(msg, names));
 }
 
 void admin_host_list(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "after", "limit", NULL };
 
-	forward(conn, FFO_OP_HOST_LIST, fields_take(msg, names));
+	forward(conn, FFO_OP_HOST_LIST, admin_fields(msg, names));
 }
 
 void admin_cluster_list(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "after", "limit", NULL };
 
-	forward(conn, FFO_OP_CONTAINER_LIST, fields_take(msg, names));
+	forward(conn, FFO_OP_CONTAINER_LIST, admin_fields(msg, names));
 }
 
 void admin_policy_list(struct admin_conn *conn, json_t *msg)
@@ -98,14 +85,14 @@ void admin_policy_set(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "a", "b", "action", NULL };
 
-	forward(conn, FFO_OP_POLICY_SET, fields_take(msg, names));
+	forward(conn, FFO_OP_POLICY_SET, admin_fields(msg, names));
 }
 
 void admin_policy_rm(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "a", "b", NULL };
 
-	forward(conn, FFO_OP_POLICY_RM, fields_take(msg, names));
+	forward(conn, FFO_OP_POLICY_RM, admin_fields(msg, names));
 }
 
 void admin_tenant_list(struct admin_conn *conn, json_t *msg)
@@ -118,7 +105,7 @@ void admin_tenant_set(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "tenant", "limits", NULL };
 
-	forward(conn, FFO_OP_TENANT_SET, fields_take(msg, names));
+	forward(conn, FFO_OP_TENANT_SET, admin_fields(msg, names));
 }
 
 /* ---- moving a container --------------------------------------------------------------------- */

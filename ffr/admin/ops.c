@@ -164,8 +164,7 @@ void admin_container_thread(struct admin_conn *conn, json_t *msg)
 
 /* ---- the orchestrator's -------------------------------------------------------------------- */
 
-/* Those of the named fields that are there, for the orchestrator. */
-static json_t *fields_take(json_t *msg, const char *const *names)
+json_t *admin_fields(json_t *msg, const char *const *names)
 {
 	json_t *fields = json_object(), *v;
 
@@ -177,9 +176,17 @@ static json_t *fields_take(json_t *msg, const char *const *names)
 	return fields;
 }
 
-static bool taken(json_t *answer, struct ffo_container *info)
+/* Is the orchestrator's answer a container? If not, the client is told. */
+static bool taken(struct admin_conn *conn, int status, const char *text, json_t *answer,
+		  struct ffo_container *info)
 {
-	return !ffo_container_from_json(json_object_get(answer, "container"), info);
+	if (status)
+		admin_error(conn, status, "%s", text);
+	else if (ffo_container_from_json(json_object_get(answer, "container"), info))
+		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
+	else
+		return true;
+	return false;
 }
 
 static void container_reply(struct admin_conn *conn, const char *name)
@@ -208,14 +215,8 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 	struct ffo_container info;
 	int err;
 
-	if (status) {
-		admin_error(conn, status, "%s", text);
+	if (!taken(conn, status, text, answer, &info))
 		return;
-	}
-	if (!taken(answer, &info)) {
-		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
-		return;
-	}
 	err = container_attach(a->ctl, &info);
 	if (err) {
 		orch_call(a->ctl->orch, FFO_OP_CONTAINER_RM, json_pack("{s:s}", "name", info.name),
@@ -241,7 +242,7 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 			    name ? name : "", CONTAINER_NAME_MAX - 1);
 		return;
 	}
-	fields = fields_take(msg, names);
+	fields = admin_fields(msg, names);
 	json_object_set_new(fields, "host", json_string(a->host));
 	if (!json_object_get(fields, "mode"))
 		json_object_set_new(fields, "mode", json_string(ffo_mode_name[a->mode]));
@@ -255,14 +256,8 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 	struct ffo_container info;
 	struct container *c;
 
-	if (status) {
-		admin_error(conn, status, "%s", text);
+	if (!taken(conn, status, text, answer, &info))
 		return;
-	}
-	if (!taken(answer, &info)) {
-		admin_error(conn, -EPROTO, "the orchestrator's answer is not understood");
-		return;
-	}
 	c = container_find(a->ctl, info.name);
 	if (c)
 		container_update(c, &info);
@@ -282,7 +277,7 @@ void admin_container_set(struct admin_conn *conn, json_t *msg)
 			    c->name);
 		return;
 	}
-	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields_take(msg, names),
+	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET, admin_fields(msg, names),
 		  changed, conn);
 }
 
@@ -296,7 +291,7 @@ static void removed(void *arg, int status, const char *text, json_t *answer)
 		admin_error(conn, status, "%s", text);
 		return;
 	}
-	if (taken(answer, &info)) {
+	if (!ffo_container_from_json(json_object_get(answer, "container"), &info)) {
 		c = container_find(admin_conf(conn)->ctl, info.name);
 		if (c)
 			container_detach(c);

@@ -19,7 +19,7 @@
  *
  * Between hosts each message can be lost with the connection that carries it. Then REQ, REP and DREQ
  * are said again, and lead to the answer that was lost:
- *	REQ  before the MRA: found by the sender's id (cm_request_again()), MRA again
+ *	REQ  before the MRA: found by the sender's id (request_again()), MRA again
  *	     after it: it names the receiver's id. MRA again, or REJ, where that was the answer
  *	REP  RTU again, or nothing while the client has not established; REJ, if the id has gone
  *	DREQ DREP, whoever knows of it
@@ -168,7 +168,11 @@ static bool backlog_is_full(struct cm_id *l)
 	return l->num_pending >= l->backlog;
 }
 
-bool cm_request_again(struct cm *cm, const struct cm_msg *m)
+/*
+ * Has this request come before? The way to another host is long enough for it to be repeated before
+ * its answer is there. Then it is answered again, if that is all that is to be done.
+ */
+static bool request_again(struct cm *cm, const struct cm_msg *m)
 {
 	struct cm_peer peer = { m->dgid, m->sgid, m->src_comm };
 	struct cm_id *id = cm_id_by_peer(cm, &peer);
@@ -179,6 +183,17 @@ bool cm_request_again(struct cm *cm, const struct cm_msg *m)
 		send_plain(id, CM_MSG_MRA);
 	else if (id->state == CM_SIDR_DONE && id->msg)
 		cm_send(cm, id->cont->c, id->msg);
+	return true;
+}
+
+bool cm_request_new(struct cm *cm, const struct container *to, const struct container *from,
+		    const struct cm_msg *m, struct cm_id **listener)
+{
+	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL;
+
+	if ((!from && request_again(cm, m)) || (!l && m->age < CM_LISTEN_MS))
+		return false;
+	*listener = cm_addr_loopback(&m->dst) && to != from ? NULL : l;
 	return true;
 }
 
@@ -486,13 +501,11 @@ static void reject_req(struct cm *cm, const struct container *to, const struct c
 void cm_recv_req(struct cm *cm, struct container *to, const struct container *from,
 		 const struct cm_msg *m)
 {
-	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL, *id;
+	struct cm_id *l, *id;
 
-	if (!from && cm_request_again(cm, m))
+	if (!cm_request_new(cm, to, from, m, &l))
 		return;
-	if (!l && m->age < CM_LISTEN_MS)
-		return;
-	if (!l || (cm_addr_loopback(&m->dst) && to != from)) {
+	if (!l) {
 		reject_req(cm, to, m, CM_REJ_INVALID_SERVICE_ID);
 		return;
 	}

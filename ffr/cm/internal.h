@@ -423,10 +423,11 @@ struct cm_msg *cm_msg_keep(const struct cm_msg *m);
 /* Nothing is repeated any more. */
 void cm_msg_drop(struct cm_id *id);
 /*
- * Has this request come before? The way to another host is long enough for it to be repeated before
- * its answer is there. Then it is answered again, if that is all that is to be done.
+ * Is it to be answered now? False: it was before, or a listener may still come. *listener may be NULL:
+ * nobody listens.
  */
-bool cm_request_again(struct cm *cm, const struct cm_msg *m);
+bool cm_request_new(struct cm *cm, const struct container *to, const struct container *from,
+		    const struct cm_msg *m, struct cm_id **listener);
 /* A new id for a request to `l`, or NULL: no room. */
 struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state);
 /* Tell the listener's client. */

@@ -105,13 +105,11 @@ static void answer(struct cm *cm, const struct container *to, const struct cm_ms
 void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct container *from,
 		      const struct cm_msg *m)
 {
-	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL, *id;
+	struct cm_id *l, *id;
 
-	if (!from && cm_request_again(cm, m))
+	if (!cm_request_new(cm, to, from, m, &l))
 		return;
-	if (!l && m->age < CM_LISTEN_MS)
-		return;
-	if (!l || l->qp_type != IBV_QPT_UD || (cm_addr_loopback(&m->dst) && to != from)) {
+	if (!l || l->qp_type != IBV_QPT_UD) {
 		answer(cm, to, m, CM_MSG_SIDR_REP, 0, CM_SIDR_UNSUPPORTED);
 		return;
 	}

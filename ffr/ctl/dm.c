@@ -149,13 +149,9 @@ int ctl_reg_dm_mr(struct ctl_call *c, const struct ff_reg_dm_mr_req *req,
 	if (!mr)
 		return -ENOMEM;
 	mr->length = req->length;
-	err = dm_run(mr, seg_get(c->s, dm->seg), dm->off + req->offset);
-	if (!err)
-		err = ctl_mr_add(c, mr);
-	if (err) {
-		ctl_mr_free(mr);
+	err = ctl_mr_done(c, mr, dm_run(mr, seg_get(c->s, dm->seg), dm->off + req->offset));
+	if (err)
 		return err;
-	}
 	mr->dm = dm;
 	dm->o.refs++; /* the control thread's alone: no lock */
 	resp->mr = mr->o.handle;
@@ -179,13 +175,9 @@ int ctl_reg_dmabuf_mr(struct ctl_call *c, const struct ff_reg_dmabuf_mr_req *req
 		return -ENOMEM;
 	mr->length = req->length;
 	mr->iova = req->iova;
-	err = dmabuf_map(mr, c->fds[0], req->offset);
-	if (!err)
-		err = ctl_mr_add(c, mr);
-	if (err) {
-		ctl_mr_free(mr);
+	err = ctl_mr_done(c, mr, dmabuf_map(mr, c->fds[0], req->offset));
+	if (err)
 		return err;
-	}
 	resp->mr = mr->o.handle;
 	resp->lkey = mr->lkey;
 	resp->rkey = mr->rkey;
@@ -206,11 +198,9 @@ int ctl_alloc_null_mr(struct ctl_call *c, const struct ff_alloc_null_mr_req *req
 	if (!mr)
 		return -ENOMEM;
 	mr->length = UINT64_MAX;
-	err = ctl_mr_add(c, mr);
-	if (err) {
-		ctl_mr_free(mr);
+	err = ctl_mr_done(c, mr, 0);
+	if (err)
 		return err;
-	}
 	resp->mr = mr->o.handle;
 	resp->lkey = mr->lkey;
 	return 0;

@@ -83,6 +83,15 @@ int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 	return err;
 }
 
+int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err)
+{
+	if (!err)
+		err = ctl_mr_add(c, mr);
+	if (err)
+		ctl_mr_free(mr);
+	return err;
+}
+
 int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_reg_mr_resp *resp)
 {
 	struct pd *pd = pd_get(c->s, req->pd);
@@ -104,13 +113,9 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	mr->addr = req->addr;
 	mr->length = req->length;
 	mr->iova = req->iova;
-	err = shadow_map(mr, c->tail, c->n_tail);
-	if (!err)
-		err = ctl_mr_add(c, mr);
-	if (err) {
-		ctl_mr_free(mr);
+	err = ctl_mr_done(c, mr, shadow_map(mr, c->tail, c->n_tail));
+	if (err)
 		return err;
-	}
 	resp->mr = mr->o.handle;
 	resp->lkey = mr->lkey;
 	resp->rkey = mr->rkey;

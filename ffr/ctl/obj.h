@@ -36,6 +36,8 @@ int ctl_obj_destroy(struct obj *o);
 
 /* mr.c: enter an MR that has its pages and o.ses, and publish it; not freed when it fails. */
 int ctl_mr_add(struct ctl_call *c, struct mr *mr);
+/* The same at the end of a registration that has come as far as `err`; freed when it fails. */
+int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err);
 
 /* A zeroed ring block of `size` bytes within the session's limit: at->seg, at->off, its address. */
 int ctl_ring_alloc(struct ctl_call *c, uint64_t size, struct ff_ring_at *at, uint8_t **map);

@@ -8,35 +8,35 @@
  * they are (obj/).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "ffr/fast/fast.h"
 
+/* What is in `n` is the table from now on; `old` was its memory. */
+static void replace(struct fast *f, void *table, const void *n, size_t size, void *old)
+{
+	fast_lock(f);
+	memcpy(table, n, size);
+	fast_unlock(f);
+	free(old);
+}
+
 int fast_keys_room(struct fast *f, struct key_table *t)
 {
-	struct key_slot *old = t->slot;
 	struct key_table n;
 	int err = keys_grown(t, &n);
 
-	if (err || !n.slot)
-		return err;
-	fast_lock(f);
-	*t = n;
-	fast_unlock(f);
-	free(old);
-	return 0;
+	if (!err && n.slot)
+		replace(f, t, &n, sizeof(n), t->slot);
+	return err;
 }
 
 int fast_qpns_room(struct fast *f)
 {
 	struct qp_table *t = &f->first->qps, n;
-	struct qp **old = t->slot;
 	int err = qpns_grown(t, &n);
 
-	if (err || !n.slot)
-		return err;
-	fast_lock(f);
-	*t = n;
-	fast_unlock(f);
-	free(old);
-	return 0;
+	if (!err && n.slot)
+		replace(f, t, &n, sizeof(n), t->slot);
+	return err;
 }

@@ -224,6 +224,19 @@ void cmd_container_rm(int argc, char **argv)
 	json_decref(router_call(a.request));
 }
 
+/* Name, tenant, addresses, mode and LID, with which both lists begin. */
+static void common_cells(struct table *t, const json_t *c)
+{
+	char *ips = ips_text(c);
+
+	table_cell(t, "%s", str_of(c, "name"));
+	table_cell(t, "%s", str_of(c, "tenant"));
+	table_cell(t, "%s", ips);
+	table_cell(t, "%s", str_of(c, "mode"));
+	table_cell(t, "%lld", (long long)int_of(c, "lid"));
+	free(ips);
+}
+
 /* Of all hosts. */
 static void list_all(void)
 {
@@ -232,7 +245,6 @@ static void list_all(void)
 	json_t *list = router_list("cluster_list", "containers"), *c;
 	struct limit_columns limits;
 	struct table *t;
-	char *ips;
 	size_t i;
 
 	if (json_out) {
@@ -243,17 +255,11 @@ static void list_all(void)
 	limit_columns(&limits, list, heads);
 	t = table_new(limits.heads);
 	json_array_foreach(list, i, c) {
-		ips = ips_text(c);
-		table_cell(t, "%s", str_of(c, "name"));
-		table_cell(t, "%s", str_of(c, "tenant"));
-		table_cell(t, "%s", ips);
-		table_cell(t, "%s", str_of(c, "mode"));
-		table_cell(t, "%lld", (long long)int_of(c, "lid"));
+		common_cells(t, c);
 		table_cell(t, "%s", str_of(c, "host"));
 		table_cell(t, "%lld", (long long)int_of(c, "epoch"));
 		table_cell(t, "%s", json_is_true(json_object_get(c, "active")) ? "yes" : "no");
 		limit_cells(&limits, t, c);
-		free(ips);
 	}
 	table_print(t);
 	json_decref(list);
@@ -267,7 +273,6 @@ static void list_here(void)
 	struct limit_columns limits;
 	json_t *answer, *list, *c;
 	struct table *t;
-	char *ips;
 	size_t i;
 
 	answer = router_call(json_pack("{s:s}", "op", "container_list"));
@@ -280,15 +285,9 @@ static void list_here(void)
 	limit_columns(&limits, list, heads);
 	t = table_new(limits.heads);
 	json_array_foreach(list, i, c) {
-		ips = ips_text(c);
-		table_cell(t, "%s", str_of(c, "name"));
-		table_cell(t, "%s", str_of(c, "tenant"));
-		table_cell(t, "%s", ips);
-		table_cell(t, "%s", str_of(c, "mode"));
-		table_cell(t, "%lld", (long long)int_of(c, "lid"));
+		common_cells(t, c);
 		table_cell(t, "%lld", (long long)int_of(c, "sessions"));
 		limit_cells(&limits, t, c);
-		free(ips);
 	}
 	table_print(t);
 	json_decref(answer);

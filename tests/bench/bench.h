@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BENCH_LINE 64 /* bytes of a cache line */
 
@@ -68,6 +69,60 @@ static inline long bench_num(const char *arg, long min, long max)
 		bench_die("'%s' is not a number from %ld to %ld", arg, min, max);
 	}
 	return v;
+}
+
+/* An option of one letter: a number, a text, or (max 0) one that is set to true by being there. */
+struct bench_opt {
+	char letter;
+	void *to;
+	size_t size; /* of the number; 0: a text */
+	long min, max;
+};
+#define BENCH_NUM(letter, var, min, max)                                                           \
+	{                                                                                          \
+		letter, &(var), sizeof(var), min, max                                              \
+	}
+#define BENCH_TEXT(letter, var)                                                                    \
+	{                                                                                          \
+		letter, &(var), 0, 0, 0                                                            \
+	}
+#define BENCH_FLAG(letter, var)                                                                    \
+	{                                                                                          \
+		letter, &(var), sizeof(var), 0, 0                                                  \
+	}
+
+static inline void bench_set(const struct bench_opt *o, const char *arg)
+{
+	uint64_t v = o->max ? (uint64_t)bench_num(arg, o->min, o->max) : 1;
+
+	if (!o->size)
+		*(const char **)o->to = arg;
+	else /* the low bytes of a number */
+		memcpy(o->to, &v, o->size);
+}
+
+/* Takes the options, which end with a letter 0; false: there was another one. */
+static inline int bench_opts(int argc, char **argv, const struct bench_opt *opts)
+{
+	char letters[64], *p = letters;
+	int c;
+
+	for (const struct bench_opt *o = opts; o->letter; o++) {
+		*p++ = o->letter;
+		if (!o->size || o->max)
+			*p++ = ':';
+	}
+	*p = '\0';
+	while ((c = getopt(argc, argv, letters)) != -1) {
+		const struct bench_opt *o = opts;
+
+		while (o->letter && o->letter != c)
+			o++;
+		if (!o->letter)
+			return 0;
+		bench_set(o, optarg);
+	}
+	return 1;
 }
 
 static inline int bench_cmp_u64(const void *a, const void *b)

@@ -505,8 +505,6 @@ static void rnr(void)
 
 /* ---- memory that is not there, does not come, or is under change ------------------------------- */
 
-#define HELD_MAP (8ull << 30) /* its page tables take a while to go through */
-
 static void unmap_page(struct raw *r, uint8_t *page)
 {
 	(void)r;
@@ -527,31 +525,11 @@ static void stall_page(struct raw *r, uint8_t *page)
 	CHECK_EQ(ioctl(fd, UFFDIO_REGISTER, &reg), 0);
 }
 
-static void *change_map(void *arg)
-{
-	for (int prot = PROT_READ;; prot ^= PROT_WRITE)
-		CHECK_EQ(mprotect(arg, HELD_MAP, prot), 0);
-	return NULL;
-}
-
 /* The lock of the address space is kept by changes of it, one after the other. */
 static void hold_pages(struct raw *r, uint8_t *page)
 {
-	static bool is_held;
-	pthread_t t;
-	uint8_t *map;
-
 	(void)r, (void)page;
-	if (is_held)
-		return;
-	is_held = true;
-	map = mmap(NULL, HELD_MAP, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(map != MAP_FAILED);
-	madvise(map, HELD_MAP, MADV_NOHUGEPAGE);
-	for (size_t i = 0; i < HELD_MAP; i += 4096) /* the zero page, each time */
-		(void)*(volatile uint8_t *)(map + i);
-	CHECK_EQ(pthread_create(&t, NULL, change_map, map), 0);
+	raw_hold_map();
 }
 
 /* WRITEs, READs and atomics there, of many QPs in several sessions; who fails begins anew. */

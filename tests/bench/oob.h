@@ -57,6 +57,23 @@ static inline int oob_connect(const char *host, const char *port)
 	return fd;
 }
 
+/* Which half this is: it waits at a port, or calls. */
+struct oob_end {
+	const char *listen, *host, *port;
+};
+#define OOB_OPTS(end)                                                                              \
+	BENCH_TEXT('l', (end).listen), BENCH_TEXT('c', (end).host), BENCH_TEXT('p', (end).port)
+
+static inline int oob_is_told(const struct oob_end *e)
+{
+	return e->listen || (e->host && e->port);
+}
+
+static inline int oob_open(const struct oob_end *e)
+{
+	return e->listen ? oob_listen(e->listen) : oob_connect(e->host, e->port);
+}
+
 static inline void oob_send(int fd, const void *data, size_t len)
 {
 	const char *p = data;

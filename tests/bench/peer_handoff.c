@@ -37,24 +37,18 @@ static void *echo(void *arg)
 int main(int argc, char **argv)
 {
 	uint64_t rounds = 2000000, batch = 100, i = 0, n, *ns, t, all;
-	int opt, cpu = 0;
+	int cpu = 0;
 	pthread_t thread;
+	const struct bench_opt options[] = {
+		BENCH_NUM('a', cpu, -1, 4095),
+		BENCH_NUM('b', echo_cpu, -1, 4095),
+		BENCH_NUM('n', rounds, 1000, 1000000000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "a:b:n:")) != -1) {
-		switch (opt) {
-		case 'a':
-			cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'b':
-			echo_cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'n':
-			rounds = (uint64_t)bench_num(optarg, 1000, 1000000000);
-			break;
-		default:
-			fprintf(stderr, "usage: peer_handoff [-a CPU] [-b CPU] [-n ROUNDS]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: peer_handoff [-a CPU] [-b CPU] [-n ROUNDS]\n");
+		return 2;
 	}
 	n = rounds / batch;
 	ns = bench_alloc(n * sizeof(*ns));

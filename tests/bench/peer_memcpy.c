@@ -41,20 +41,16 @@ int main(int argc, char **argv)
 {
 	const char *sep = "";
 	unsigned int ms = 300;
-	int opt, cpu = -1;
+	int cpu = -1;
+	const struct bench_opt options[] = {
+		BENCH_NUM('c', cpu, -1, 4095),
+		BENCH_NUM('t', ms, 50, 60000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "c:t:")) != -1) {
-		switch (opt) {
-		case 'c':
-			cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 't':
-			ms = (unsigned int)bench_num(optarg, 50, 60000);
-			break;
-		default:
-			fprintf(stderr, "usage: peer_memcpy [-c CPU] [-t MS] SIZE...\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: peer_memcpy [-c CPU] [-t MS] SIZE...\n");
+		return 2;
 	}
 	bench_pin(cpu);
 	printf("{");

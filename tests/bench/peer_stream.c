@@ -70,27 +70,17 @@ int main(int argc, char **argv)
 {
 	pthread_t thread;
 	uint64_t ns;
-	int opt;
+	const struct bench_opt options[] = {
+		BENCH_NUM('a', ends[0].cpu, -1, 4095),
+		BENCH_NUM('b', ends[1].cpu, -1, 4095),
+		BENCH_NUM('k', copies, 2, MAX_COPIES),
+		BENCH_NUM('n', rounds, 1, 1000000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "a:b:k:n:")) != -1) {
-		switch (opt) {
-		case 'a':
-			ends[0].cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'b':
-			ends[1].cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'k':
-			copies = bench_num(optarg, 2, MAX_COPIES);
-			break;
-		case 'n':
-			rounds = (uint64_t)bench_num(optarg, 1, 1000000);
-			break;
-		default:
-			fprintf(stderr,
-				"usage: peer_stream [-a CPU] [-b CPU] [-k 2|3] [-n ROUNDS]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: peer_stream [-a CPU] [-b CPU] [-k 2|3] [-n ROUNDS]\n");
+		return 2;
 	}
 	for (int i = 0; i < ENDS; i++) {
 		ends[i].user = bench_alloc(MSG);

@@ -54,50 +54,29 @@ static void client(int fd, size_t size, uint64_t n, int busy)
 
 int main(int argc, char **argv)
 {
-	const char *host = NULL, *port = NULL;
+	struct oob_end end = { 0 };
 	uint64_t n = 100000;
 	size_t size = 8;
-	int opt, busy = 0, serve = 0, fd;
+	int busy = 0, fd;
+	const struct bench_opt options[] = {
+		OOB_OPTS(end),
+		BENCH_NUM('n', n, 100, 100000000),
+		BENCH_NUM('s', size, 1, sizeof(msg)),
+		BENCH_FLAG('b', busy),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "l:c:p:n:s:b")) != -1) {
-		switch (opt) {
-		case 'l':
-			serve = 1;
-			port = optarg;
-			break;
-		case 'c':
-			host = optarg;
-			break;
-		case 'p':
-			port = optarg;
-			break;
-		case 'n':
-			n = (uint64_t)bench_num(optarg, 100, 100000000);
-			break;
-		case 's':
-			size = (size_t)bench_num(optarg, 1, sizeof(msg));
-			break;
-		case 'b':
-			busy = 1;
-			break;
-		default:
-			port = NULL;
-			optind = argc;
-		}
-	}
-	if (!port || (!serve && !host)) {
+	if (!bench_opts(argc, argv, options) || !oob_is_told(&end)) {
 		fprintf(stderr,
 			"usage: peer_tcp -l PORT | -c HOST -p PORT  [-b] [-s BYTES] [-n N]\n");
 		return 2;
 	}
-	if (!serve) {
-		fd = oob_connect(host, port);
+	fd = oob_open(&end);
+	if (!end.listen)
 		client(fd, size, n, busy);
-	} else {
-		fd = oob_listen(port);
+	else
 		while (receive(fd, size, busy))
 			oob_send(fd, msg, size);
-	}
 	close(fd);
 	return 0;
 }

@@ -39,30 +39,21 @@ static void transmit(int fd, size_t size)
 
 int main(int argc, char **argv)
 {
-	int opt, a = -1, b = -1, fd[2];
+	int a = -1, b = -1, fd[2];
 	uint64_t n = 100000, *ns, t;
 	size_t size = 64;
 	pid_t pid;
+	const struct bench_opt options[] = {
+		BENCH_NUM('a', a, -1, 4095),
+		BENCH_NUM('b', b, -1, 4095),
+		BENCH_NUM('n', n, 100, 100000000),
+		BENCH_NUM('s', size, 1, sizeof(msg)),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "a:b:n:s:")) != -1) {
-		switch (opt) {
-		case 'a':
-			a = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'b':
-			b = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'n':
-			n = (uint64_t)bench_num(optarg, 100, 100000000);
-			break;
-		case 's':
-			size = (size_t)bench_num(optarg, 1, sizeof(msg));
-			break;
-		default:
-			fprintf(stderr,
-				"usage: peer_unix [-a CPU] [-b CPU] [-n ROUNDS] [-s BYTES]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: peer_unix [-a CPU] [-b CPU] [-n ROUNDS] [-s BYTES]\n");
+		return 2;
 	}
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
 		bench_die("socketpair");

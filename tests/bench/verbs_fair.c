@@ -173,50 +173,27 @@ static void server(int fd)
 int main(int argc, char **argv)
 {
 	struct job job = { .qps = 512, .size = 65536, .window = 4, .ms = 2000 };
-	const char *host = NULL, *port = NULL;
-	int opt, serve = 0, fd;
+	struct oob_end end = { 0 };
+	int fd;
+	const struct bench_opt options[] = {
+		OOB_OPTS(end),
+		BENCH_NUM('q', job.qps, 1, MAX_QPS),
+		BENCH_NUM('s', job.size, 1, 1 << 20),
+		BENCH_NUM('w', job.window, 1, 1024),
+		BENCH_NUM('t', job.ms, 10, 600000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "l:c:p:q:s:w:t:")) != -1) {
-		switch (opt) {
-		case 'l':
-			serve = 1;
-			port = optarg;
-			break;
-		case 'c':
-			host = optarg;
-			break;
-		case 'p':
-			port = optarg;
-			break;
-		case 'q':
-			job.qps = (uint32_t)bench_num(optarg, 1, MAX_QPS);
-			break;
-		case 's':
-			job.size = (uint32_t)bench_num(optarg, 1, 1 << 20);
-			break;
-		case 'w':
-			job.window = (uint32_t)bench_num(optarg, 1, 1024);
-			break;
-		case 't':
-			job.ms = (uint32_t)bench_num(optarg, 10, 600000);
-			break;
-		default:
-			port = NULL;
-			optind = argc;
-		}
-	}
-	if (!port || (!serve && !host)) {
+	if (!bench_opts(argc, argv, options) || !oob_is_told(&end)) {
 		fprintf(stderr, "usage: verbs_fair -l PORT | -c HOST -p PORT [-q QPS] [-s BYTES]"
 				" [-w WRITES] [-t MS]\n");
 		return 2;
 	}
-	if (serve) {
-		fd = oob_listen(port);
+	fd = oob_open(&end);
+	if (end.listen)
 		server(fd);
-	} else {
-		fd = oob_connect(host, port);
+	else
 		client(fd, &job);
-	}
 	close(fd);
 	return 0;
 }

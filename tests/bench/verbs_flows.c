@@ -160,38 +160,17 @@ int main(int argc, char **argv)
 	uint64_t ms = 2000, warm = 100, bytes, at;
 	unsigned pause_us = 0;
 	const char *dir = NULL;
-	int opt, n, cpu = -1;
+	int n, is_ok, cpu = -1;
+	const struct bench_opt options[] = {
+		BENCH_NUM('c', cpu, -1, 4095),	      BENCH_TEXT('d', dir),
+		BENCH_NUM('m', length, 1, 1L << 32),  BENCH_NUM('t', ms, 1, 600000),
+		BENCH_NUM('w', window, 1, 8192),      BENCH_NUM('W', warm, 0, 600000),
+		BENCH_NUM('p', pause_us, 0, 1000000), { 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "c:d:m:t:w:W:p:")) != -1) {
-		switch (opt) {
-		case 'c':
-			cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'd':
-			dir = optarg;
-			break;
-		case 'm':
-			length = (size_t)bench_num(optarg, 1, 1L << 32);
-			break;
-		case 't':
-			ms = (uint64_t)bench_num(optarg, 1, 600000);
-			break;
-		case 'w':
-			window = (unsigned)bench_num(optarg, 1, 8192);
-			break;
-		case 'W':
-			warm = (uint64_t)bench_num(optarg, 0, 600000);
-			break;
-		case 'p':
-			pause_us = (unsigned)bench_num(optarg, 0, 1000000);
-			break;
-		default:
-			argc = 0;
-			break;
-		}
-	}
+	is_ok = bench_opts(argc, argv, options);
 	n = argc - optind;
-	if (!dir || n < 1 || n > MAX_FLOWS) {
+	if (!is_ok || !dir || n < 1 || n > MAX_FLOWS) {
 		fprintf(stderr,
 			"usage: verbs_flows -d DIR [-c CPU] [-t MS] [-W MS before] [-w WRS] "
 			"[-p US between polls]\n"

@@ -24,20 +24,15 @@ int main(int argc, char **argv)
 	struct ibv_wc wc;
 	struct verbs v;
 	uint8_t *buf;
-	int opt;
+	const struct bench_opt options[] = {
+		BENCH_NUM('q', num_qps, 1, 10000),
+		BENCH_NUM('t', seconds, 1, 3600),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "q:t:")) != -1) {
-		switch (opt) {
-		case 'q':
-			num_qps = bench_num(optarg, 1, 10000);
-			break;
-		case 't':
-			seconds = bench_num(optarg, 1, 3600);
-			break;
-		default:
-			fprintf(stderr, "usage: verbs_idle [-q QPS] [-t SECONDS]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: verbs_idle [-q QPS] [-t SECONDS]\n");
+		return 2;
 	}
 	verbs_open(&v, NULL);
 	buf = bench_alloc(65536);

@@ -30,27 +30,23 @@ int main(int argc, char **argv)
 	struct ibv_sge sge;
 	struct ibv_cq *cq;
 	struct ibv_qp *a, *b;
-	int opt, cpu = -1;
-	unsigned int flags = 0;
+	int cpu = -1;
+	unsigned int flags;
+	int is_inline = 0;
 	struct verbs v;
 	uint8_t *buf;
+	const struct bench_opt options[] = {
+		BENCH_NUM('c', cpu, -1, 4095),
+		BENCH_FLAG('i', is_inline),
+		BENCH_NUM('n', n, BATCH, 1000000000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "c:in:")) != -1) {
-		switch (opt) {
-		case 'c':
-			cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'i':
-			flags = IBV_SEND_INLINE;
-			break;
-		case 'n':
-			n = (uint64_t)bench_num(optarg, BATCH, 1000000000);
-			break;
-		default:
-			fprintf(stderr, "usage: verbs_lat [-c CPU] [-i: inline] [-n OPERATIONS]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: verbs_lat [-c CPU] [-i: inline] [-n OPERATIONS]\n");
+		return 2;
 	}
+	flags = is_inline ? IBV_SEND_INLINE : 0;
 	bench_pin(cpu);
 	verbs_open(&v, NULL);
 	buf = bench_alloc(8192);

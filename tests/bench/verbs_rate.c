@@ -222,48 +222,27 @@ int main(int argc, char **argv)
 	unsigned int num_idle = 0, phases = 5, settle_us = 2000;
 	struct ibv_qp **idle;
 	bool inl = false;
-	int opt, cpu = -1;
+	int cpu = -1;
+	const struct bench_opt options[] = {
+		BENCH_NUM('c', cpu, -1, 4095),
+		BENCH_FLAG('i', inl),
+		BENCH_NUM('I', fixed, 1, 1000000000),
+		BENCH_NUM('l', r.list, 1, 1024),
+		BENCH_NUM('o', r.outstanding, 1, 8192),
+		BENCH_NUM('p', phases, 1, 1000),
+		BENCH_NUM('q', num_idle, 0, 30000),
+		BENCH_NUM('s', r.signal, 1, 8192),
+		BENCH_NUM('t', ms, 1, 100000),
+		BENCH_NUM('w', settle_us, 0, 1000000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "c:iI:l:o:p:q:s:t:w:")) != -1) {
-		switch (opt) {
-		case 'c':
-			cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'i':
-			inl = true;
-			break;
-		case 'I':
-			fixed = (uint64_t)bench_num(optarg, 1, 1000000000);
-			break;
-		case 'l':
-			r.list = (unsigned int)bench_num(optarg, 1, 1024);
-			break;
-		case 'o':
-			r.outstanding = (unsigned int)bench_num(optarg, 1, 8192);
-			break;
-		case 'p':
-			phases = (unsigned int)bench_num(optarg, 1, 1000);
-			break;
-		case 'q':
-			num_idle = (unsigned int)bench_num(optarg, 0, 30000);
-			break;
-		case 's':
-			r.signal = (unsigned int)bench_num(optarg, 1, 8192);
-			break;
-		case 't':
-			ms = (uint64_t)bench_num(optarg, 1, 100000);
-			break;
-		case 'w':
-			settle_us = (unsigned int)bench_num(optarg, 0, 1000000);
-			break;
-		default:
-			fprintf(stderr,
-				"usage: verbs_rate [-c CPU] [-i: inline] [-o OUTSTANDING] "
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: verbs_rate [-c CPU] [-i: inline] [-o OUTSTANDING] "
 				"[-s SIGNAL-EVERY] [-l LIST]\n"
 				"                  [-t MS-PER-PHASE] [-p PHASES] [-q IDLE-QPS]\n"
 				"                  [-I OPERATIONS [-w SETTLE-US]]\n");
-			return 2;
-		}
+		return 2;
 	}
 	errno = 0;
 	if (r.list > r.outstanding || r.outstanding % r.signal || r.outstanding % r.list)

@@ -69,24 +69,18 @@ int main(int argc, char **argv)
 	size_t n = 500, size = 1 << 20;
 	uint8_t *from, *to, *p;
 	struct series s;
-	int opt, cpu = -1;
+	int cpu = -1;
 	struct verbs v;
+	const struct bench_opt options[] = {
+		BENCH_NUM('c', cpu, -1, 4095),
+		BENCH_NUM('n', n, 10, 1000000),
+		BENCH_NUM('s', size, 1, 1L << 30),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "c:n:s:")) != -1) {
-		switch (opt) {
-		case 'c':
-			cpu = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'n':
-			n = (size_t)bench_num(optarg, 10, 1000000);
-			break;
-		case 's':
-			size = (size_t)bench_num(optarg, 1, 1L << 30);
-			break;
-		default:
-			fprintf(stderr, "usage: verbs_reg [-c CPU] [-n TIMES] [-s BYTES]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: verbs_reg [-c CPU] [-n TIMES] [-s BYTES]\n");
+		return 2;
 	}
 	bench_pin(cpu);
 	verbs_open(&v, NULL);

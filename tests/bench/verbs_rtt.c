@@ -152,38 +152,26 @@ static void tear_down(struct end *e)
 
 int main(int argc, char **argv)
 {
-	int opt, a = -1, b = -1, fd[2], status;
+	int a = -1, b = -1, fd[2], status;
 	uint64_t n = 100000, warm = 1000, i, *ns, t, from = 0, until = UINT64_MAX, ms = 0;
 	bool events = false, is_last = false;
 	uint32_t size = 64;
 	struct end e;
 	pid_t pid;
+	const struct bench_opt options[] = {
+		BENCH_NUM('a', a, -1, 4095),
+		BENCH_NUM('b', b, -1, 4095),
+		BENCH_FLAG('e', events),
+		BENCH_NUM('n', n, 100, 100000000),
+		BENCH_NUM('s', size, 1, 4096),
+		BENCH_NUM('t', ms, 1, 600000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "a:b:en:s:t:")) != -1) {
-		switch (opt) {
-		case 'a':
-			a = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'b':
-			b = (int)bench_num(optarg, -1, 4095);
-			break;
-		case 'e':
-			events = true;
-			break;
-		case 'n':
-			n = (uint64_t)bench_num(optarg, 100, 100000000);
-			break;
-		case 's':
-			size = (uint32_t)bench_num(optarg, 1, 4096);
-			break;
-		case 't':
-			ms = (uint64_t)bench_num(optarg, 1, 600000);
-			break;
-		default:
-			fprintf(stderr, "usage: verbs_rtt [-a CPU] [-b CPU] [-e: events] "
-					"[-n ROUNDS] [-s BYTES] [-t MS]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: verbs_rtt [-a CPU] [-b CPU] [-e: events] "
+				"[-n ROUNDS] [-s BYTES] [-t MS]\n");
+		return 2;
 	}
 	if (ms)
 		n = ms * 2000; /* more than there can be */

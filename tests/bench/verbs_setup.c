@@ -81,20 +81,15 @@ int main(int argc, char **argv)
 	struct ibv_cq *cq;
 	uint64_t pair, t;
 	struct verbs v;
-	int opt;
+	const struct bench_opt options[] = {
+		BENCH_NUM('n', pairs, 1, 100000),
+		BENCH_NUM('q', held, 1, 30000),
+		{ 0 },
+	};
 
-	while ((opt = getopt(argc, argv, "n:q:")) != -1) {
-		switch (opt) {
-		case 'n':
-			pairs = (unsigned int)bench_num(optarg, 1, 100000);
-			break;
-		case 'q':
-			held = (unsigned int)bench_num(optarg, 1, 30000);
-			break;
-		default:
-			fprintf(stderr, "usage: verbs_setup [-n PAIRS] [-q QPS HELD]\n");
-			return 2;
-		}
+	if (!bench_opts(argc, argv, options)) {
+		fprintf(stderr, "usage: verbs_setup [-n PAIRS] [-q QPS HELD]\n");
+		return 2;
 	}
 	qps = calloc(held, sizeof(*qps));
 	if (!qps)

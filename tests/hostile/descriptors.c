@@ -8,6 +8,7 @@
 #include "tests/lib/fuse.h"
 #include "tests/lib/hello.h"
 #include "tests/lib/raw.h"
+#include "tests/lib/slow.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -34,31 +35,12 @@ static struct ff_hdr header(uint16_t type)
 
 #define LINGER_S 600
 
-/* A TCP connection whose far end reads nothing, and whose last descriptor waits for that. */
-struct slow {
-	int near, far;
-};
-
+/* There must be one. */
 static struct slow slow_new(void)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	const struct linger linger = { 1, LINGER_S };
-	static const uint8_t bytes[65536];
-	socklen_t len = sizeof(sa);
 	struct slow s;
-	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	CHECK(!bind(l, (struct sockaddr *)&sa, sizeof(sa)) && !listen(l, 1));
-	CHECK(!getsockname(l, (struct sockaddr *)&sa, &len));
-	s.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK(!connect(s.near, (struct sockaddr *)&sa, sizeof(sa)));
-	s.far = accept4(l, NULL, NULL, SOCK_CLOEXEC);
-	close(l);
-	CHECK(s.far >= 0 && !fcntl(s.near, F_SETFL, O_NONBLOCK));
-	while (write(s.near, bytes, sizeof(bytes)) > 0)
-		;
-	CHECK(!setsockopt(s.near, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	CHECK(!slow_open(&s, LINGER_S));
 	return s;
 }
 

@@ -21,9 +21,8 @@
 
 #include "tests/lib/raw.h"
 
-#define MAX_SES	 512
-#define PAGE	 4096u
-#define HELD_MAP (8ull << 30) /* its page tables take a while to go through */
+#define MAX_SES 512
+#define PAGE	4096u
 
 /* ---- the victim ----------------------------------------------------------------------------- */
 
@@ -98,33 +97,10 @@ static void page_that_nobody_brings(struct client *c)
 	CHECK_EQ(ioctl(fd, UFFDIO_REGISTER, &reg), 0);
 }
 
-/* The lock of the address space is kept for as long as the change takes, again and again. */
-static void *change_map(void *arg)
-{
-	uint8_t *map = arg;
-
-	for (int prot = PROT_READ;; prot ^= PROT_WRITE)
-		CHECK_EQ(mprotect(map, HELD_MAP, prot), 0);
-	return NULL;
-}
-
 static void page_of_a_held_map(struct client *c)
 {
-	static bool is_held;
-	pthread_t t;
-	uint8_t *map;
-
 	(void)c;
-	if (is_held)
-		return;
-	is_held = true;
-	map = mmap(NULL, HELD_MAP, PROT_READ | PROT_WRITE,
-		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(map != MAP_FAILED);
-	madvise(map, HELD_MAP, MADV_NOHUGEPAGE);
-	for (size_t i = 0; i < HELD_MAP; i += PAGE) /* the zero page, each time */
-		(void)*(volatile uint8_t *)(map + i);
-	CHECK_EQ(pthread_create(&t, NULL, change_map, map), 0);
+	raw_hold_map();
 }
 
 static unsigned num_clients;

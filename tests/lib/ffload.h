@@ -193,6 +193,17 @@ static inline unsigned wr_attempt(uint64_t id)
 	return id >> 32 & 0xffff;
 }
 
+/* They may be NULL, and are so afterwards. */
+static inline void load_drop_qp(struct ibv_ah **ah, struct ibv_qp **qp)
+{
+	if (*ah)
+		ibv_destroy_ah(*ah);
+	if (*qp)
+		ibv_destroy_qp(*qp);
+	*ah = NULL;
+	*qp = NULL;
+}
+
 /* What one end of a connection tells the other. */
 struct load_end {
 	union ibv_gid gid;

@@ -93,22 +93,12 @@ struct sink *sink_of(struct server *srv, const struct load_hello *h)
 	return sink_new(srv, &h->plan);
 }
 
-static void drop_qp(struct sink *s)
-{
-	if (s->ah)
-		ibv_destroy_ah(s->ah);
-	if (s->qp)
-		ibv_destroy_qp(s->qp);
-	s->ah = NULL;
-	s->qp = NULL;
-}
-
 void sink_free(struct sink *s)
 {
 	struct server *srv = s->server;
 	struct sink_run *r = s->run;
 
-	drop_qp(s);
+	load_drop_qp(&s->ah, &s->qp);
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
 	munmap(s->mem, s->layout.len);
@@ -130,7 +120,7 @@ void sink_device_gone(struct sink *s)
 {
 	if (s->qp)
 		s->device_died = true;
-	drop_qp(s);
+	load_drop_qp(&s->ah, &s->qp);
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
 	s->mr = NULL;
@@ -454,7 +444,7 @@ static int connect_qp(struct sink *s, const struct load_hello *h, struct load_an
 	if (!err && s->plan.ud && !(s->ah = dev_ah(d, &h->end)))
 		err = -errno;
 	if (err) {
-		drop_qp(s);
+		load_drop_qp(&s->ah, &s->qp);
 		return err;
 	}
 	a->end = (struct load_end){ .gid = d->gid,
@@ -473,7 +463,7 @@ void sink_answer(struct sink *s, const struct load_hello *h, struct load_answer 
 	struct server *srv = s->server;
 	int err = 0;
 
-	drop_qp(s);
+	load_drop_qp(&s->ah, &s->qp);
 	if (h->incarnation == srv->incarnation && !s->plan.ud)
 		verify_past(s, h);
 	if (h->base != s->base) /* else an answer was lost: the same question again */

@@ -47,20 +47,10 @@ int source_init(struct source *s, struct client *c, unsigned index, const struct
 
 /* ---- the end of a connection ---------------------------------------------------------------------- */
 
-static void drop_qp(struct source *s)
-{
-	if (s->ah)
-		ibv_destroy_ah(s->ah);
-	if (s->qp)
-		ibv_destroy_qp(s->qp);
-	s->ah = NULL;
-	s->qp = NULL;
-}
-
 void source_fini(struct source *s)
 {
 	source_hang_up(s);
-	drop_qp(s);
+	load_drop_qp(&s->ah, &s->qp);
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
 	s->mr = NULL;
@@ -70,7 +60,7 @@ void source_fini(struct source *s)
 void source_down(struct source *s, uint64_t at)
 {
 	source_hang_up(s);
-	drop_qp(s);
+	load_drop_qp(&s->ah, &s->qp);
 	s->state = SOURCE_DOWN;
 	s->retry_at = at;
 }
@@ -100,7 +90,7 @@ void source_device_gone(struct source *s, uint64_t now)
 	failed(s, "the device has died", now);
 	if (s->state != SOURCE_ENDED)
 		source_down(s, now);
-	drop_qp(s);
+	load_drop_qp(&s->ah, &s->qp);
 	if (s->mr)
 		ibv_dereg_mr(s->mr);
 	s->mr = NULL;

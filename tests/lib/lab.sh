@@ -206,17 +206,16 @@ clock_unknown() {
 	grep -q 'Correlation coefficient' "$OUT/client" && echo 1 || echo 0
 }
 
-# bandwidth ITERS SIZE...: the client's report has exactly these sizes with so many iterations, each
-# at a rate above 0 and below what memory can do.
-bandwidth() {
-	local iters=$1
-	shift
+# report NAME REST WRONG ITERS SIZE...: the client's report has lines of a size, so many iterations, two
+# numbers and what REST matches; exactly those sizes, and WRONG is true of none.
+report() {
+	local name=$1 rest=$2 wrong=$3 iters=$4
+	shift 4
 	awk -v iters="$iters" -v sizes="$*" -v noclock="$(clock_unknown)" '
 		BEGIN { n = split(sizes, want, " ") }
-		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]*$/ {
+		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]'"$rest"'/ {
 			i++
-			if ($1 != want[i] || $2 != iters ||
-			    (!noclock && ($4 <= 0 || $4 > 400000 || $5 <= 0)))
+			if ($1 != want[i] || $2 != iters || '"$wrong"')
 				bad = bad "\n" $0
 		}
 		END {
@@ -227,33 +226,22 @@ bandwidth() {
 			exit bad != ""
 		}' "$OUT/client" || {
 		cat "$OUT/client"
-		fail "bandwidth report"
+		fail "$name report"
 	}
+}
+
+# bandwidth ITERS SIZE...: the client's report has exactly these sizes with so many iterations, each
+# at a rate above 0 and below what memory can do.
+bandwidth() {
+	# shellcheck disable=SC2016 # awk's
+	report bandwidth '*$' '(!noclock && ($4 <= 0 || $4 > 400000 || $5 <= 0))' "$@"
 }
 
 # latency ITERS SIZE...: the same for the latency programs; microseconds, ordered min <= typical <=
 # max.
 latency() {
-	local iters=$1
-	shift
-	awk -v iters="$iters" -v sizes="$*" -v noclock="$(clock_unknown)" '
-		BEGIN { n = split(sizes, want, " ") }
-		/^[ \t]*[0-9]+[ \t]+[0-9]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]+[0-9.]+[ \t]/ {
-			i++
-			if ($1 != want[i] || $2 != iters || (!noclock && $3 <= 0) ||
-			    $5 < $3 || $4 < $5)
-				bad = bad "\n" $0
-		}
-		END {
-			if (i != n)
-				bad = bad "\n" i " lines, not " n
-			if (bad)
-				print "bad report:" bad
-			exit bad != ""
-		}' "$OUT/client" || {
-		cat "$OUT/client"
-		fail "latency report"
-	}
+	# shellcheck disable=SC2016 # awk's
+	report latency '' '(!noclock && $3 <= 0) || $5 < $3 || $4 < $5' "$@"
 }
 
 # 2, 4, 8 ... up to 2^N: what -a runs.

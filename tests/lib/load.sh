@@ -206,3 +206,12 @@ load_both_stop() {
 		load_server_stop 0
 	done
 }
+
+# load_connects SERVER CLIENT: a short load of its own, over new connections between the two.
+load_connects() {
+	load_use new
+	load_server "$1"
+	load_client "$2" "$1" --seconds 1 -q 2 -s 1-65536
+	load_wait 0
+	load_server_stop 0
+}

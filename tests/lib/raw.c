@@ -3,6 +3,7 @@
 #include "tests/lib/raw.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -489,4 +490,33 @@ void raw_router_serves(void)
 	raw_open(&r);
 	RAW_CALL(&r, QUERY_DEVICE, &(struct ff_query_device_req){ 0 }, &dev);
 	raw_close(&r);
+}
+
+/* ---- the lock of the address space ---------------------------------------------------------- */
+
+#define HELD_MAP (8ull << 30) /* its page tables take a while to go through */
+
+static void *change_map(void *arg)
+{
+	for (int prot = PROT_READ;; prot ^= PROT_WRITE)
+		CHECK_EQ(mprotect(arg, HELD_MAP, prot), 0);
+	return NULL;
+}
+
+void raw_hold_map(void)
+{
+	static bool is_held;
+	pthread_t t;
+	uint8_t *map;
+
+	if (is_held)
+		return;
+	is_held = true;
+	map = mmap(NULL, HELD_MAP, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(map != MAP_FAILED);
+	madvise(map, HELD_MAP, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < HELD_MAP; i += 4096) /* the zero page, each time */
+		(void)*(volatile uint8_t *)(map + i);
+	CHECK_EQ(pthread_create(&t, NULL, change_map, map), 0);
 }

@@ -109,4 +109,7 @@ void victim_stop(void);
 /* A new session is served. */
 void raw_router_serves(void);
 
+/* This process's lock of its address space is held by changes of it, one after the other, from now on. */
+void raw_hold_map(void);
+
 #endif

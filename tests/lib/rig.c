@@ -223,6 +223,16 @@ void rig_qp_free(struct rig *r, struct rig_qp *q)
 	free(q);
 }
 
+void rig_one_open(struct rig_one *o, const struct backend_ops *ops, enum ibv_qp_type type,
+		  uint32_t cqe, bool with_channel)
+{
+	*o = (struct rig_one){ 0 };
+	rig_init(&o->r, ops);
+	o->s = rig_session(&o->r, 0);
+	o->cq = rig_cq(&o->r, o->s, cqe, with_channel);
+	o->qp = rig_qp(&o->r, o->s, type, o->cq, o->cq, NULL);
+}
+
 void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st)
 {
 	(void)r;

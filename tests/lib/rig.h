@@ -60,6 +60,15 @@ extern uint32_t rig_depth;
 struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
 		      struct rig_cq *rcq, struct rig_srq *srq);
 void rig_qp_free(struct rig *r, struct rig_qp *q);
+/* A rig with one of each; the CQ has a channel or not. */
+struct rig_one {
+	struct rig r;
+	struct rig_ses *s;
+	struct rig_cq *cq;
+	struct rig_qp *qp;
+};
+void rig_one_open(struct rig_one *o, const struct backend_ops *ops, enum ibv_qp_type type,
+		  uint32_t cqe, bool with_channel);
 /* Attributes of a connection to `to`, then INIT, RTR, RTS. */
 void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to);
 void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st);

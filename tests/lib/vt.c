@@ -521,6 +521,20 @@ struct ibv_sge vt_sge(const struct vt_end *e, size_t off, size_t len)
 				 .lkey = e->mr->lkey };
 }
 
+struct ibv_send_wr vt_ud_wr(const struct vt_end *e, struct ibv_sge *sge, uint64_t id, size_t off,
+			    size_t len, struct ibv_ah *ah, uint32_t qpn)
+{
+	*sge = vt_sge(e, off, len);
+	return (struct ibv_send_wr){
+		.wr_id = id,
+		.sg_list = sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.ud = { .ah = ah, .remote_qpn = qpn, .remote_qkey = VT_QKEY },
+	};
+}
+
 int vt_post(struct vt_end *e, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = NULL;

@@ -255,6 +255,9 @@ void vt_atomic(struct vt_end *e, enum ibv_wr_opcode op, uint64_t id, size_t off,
 int vt_post(struct vt_end *e, struct ibv_send_wr *wr);
 int vt_post_recv(struct vt_end *e, struct ibv_recv_wr *wr);
 struct ibv_sge vt_sge(const struct vt_end *e, size_t off, size_t len);
+/* A signalled SEND of those bytes over UD. */
+struct ibv_send_wr vt_ud_wr(const struct vt_end *e, struct ibv_sge *sge, uint64_t id, size_t off,
+			    size_t len, struct ibv_ah *ah, uint32_t qpn);
 
 /* ---- completions and events ----------------------------------------------------------------- */
 

@@ -10,14 +10,6 @@
 . "$(dirname "$0")/../lib/load.sh"
 own_lab --containers 2
 
-connects() { # SERVER CLIENT
-	load_use new
-	load_server "$1"
-	load_client "$2" "$1" --seconds 1 -q 2 -s 1-65536
-	load_wait 0
-	load_server_stop 0
-}
-
 load_both -q 6 --ud 1 -r
 load_each load_moves 20 || fail "no traffic"
 for round in 1 2 3; do
@@ -25,7 +17,7 @@ for round in 1 2 3; do
 	"$LAB" kill orchestrator
 	load_each load_unharmed 0 || fail "round $round: a connection failed without the orchestrator"
 	step "round $round: within a host, connections are made without it"
-	connects h0c0 h0c1
+	load_connects h0c0 h0c1
 	load_each load_unharmed 0 || fail "round $round: a connection failed without the orchestrator"
 	"$LAB" restart orchestrator || fail "restart"
 	load_each load_unharmed 0 || fail "round $round: a connection failed when it was back"
@@ -33,8 +25,8 @@ for round in 1 2 3; do
 		until_true 20 host_is $host up || fail "round $round: $host is not up again"
 	done
 	step "round $round: new regions and connections between the hosts"
-	connects h0c1 h1c1
-	connects h1c1 h0c1
+	load_connects h0c1 h1c1
+	load_connects h1c1 h0c1
 done
 load_both_stop
 

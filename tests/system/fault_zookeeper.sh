@@ -12,14 +12,6 @@
 own_lab --containers 2 --store zookeeper
 SESSION_S=${SESSION_S:-30} # longer than any session lives
 
-connects() { # SERVER CLIENT
-	load_use new
-	load_server "$1"
-	load_client "$2" "$1" --seconds 1 -q 2 -s 1-65536
-	load_wait 0
-	load_server_stop 0
-}
-
 load_both -q 6 --ud 1 -r
 load_each load_moves 20 || fail "no traffic"
 
@@ -28,7 +20,7 @@ for node in 0 1 2; do
 	"$LAB" kill orchestrator $node
 	load_each load_unharmed 0 || fail "a connection failed"
 	until_true 30 host_is h0 up || fail "h0 is down"
-	connects h0c1 h1c1
+	load_connects h0c1 h1c1
 	"$LAB" restart orchestrator $node || fail "restart"
 	load_each load_unharmed 0 || fail "a connection failed"
 done
@@ -37,15 +29,15 @@ step "the majority is killed: what is connected goes on"
 "$LAB" kill orchestrator 0
 "$LAB" kill orchestrator 1
 load_each load_unharmed 0 || fail "a connection failed"
-connects h0c0 h0c1
+load_connects h0c0 h0c1
 load_each load_unharmed 0 || fail "a connection failed"
 "$LAB" restart orchestrator 0 || fail "restart"
 "$LAB" restart orchestrator 1 || fail "restart"
 load_each load_unharmed 0 || fail "a connection failed"
 until_true 60 host_is h0 up || fail "h0 is down"
 until_true 60 host_is h1 up || fail "h1 is down"
-connects h0c1 h1c1
-connects h1c1 h0c1
+load_connects h0c1 h1c1
+load_connects h1c1 h0c1
 load_both_stop
 
 step "the session of h1 expires while its router stands still"
@@ -60,7 +52,7 @@ until_true "$SESSION_S" host_is h1 down || {
 	fail "the session of h1 does not expire"
 }
 host_is h0 up h0 || fail "another host's session expired with it"
-connects h0c0 h0c1
+load_connects h0c0 h0c1
 kill -CONT "$router"
 until_true 30 host_is h1 up || fail "h1 does not come back"
 load_use there

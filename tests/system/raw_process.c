@@ -99,6 +99,17 @@ static void client_reap(pid_t pid)
 	CHECK(waitpid(pid, &status, 0) == pid);
 }
 
+/* As fork(), for the client of another round. */
+static pid_t next_round(void)
+{
+	pid_t pid;
+
+	sh->round++;
+	pid = fork();
+	CHECK(pid >= 0);
+	return pid;
+}
+
 /* ---- stopped ---------------------------------------------------------------------------------- */
 
 static void stopped(void)
@@ -111,9 +122,7 @@ static void stopped(void)
 		int status;
 		pid_t pid;
 
-		sh->round++;
-		pid = fork();
-		CHECK(pid >= 0);
+		pid = next_round();
 		if (!pid) {
 			struct raw mine;
 			struct raw_qp mq;
@@ -346,9 +355,7 @@ static void number_used_again(void)
 		struct raw_qp q;
 		struct raw r;
 
-		sh->round++;
-		pid = fork();
-		CHECK(pid >= 0);
+		pid = next_round();
 		if (!pid) {
 			struct raw mine;
 			struct raw_qp mq;

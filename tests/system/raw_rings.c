@@ -52,6 +52,20 @@ static void again_if_closed(struct raw *r, struct raw_qp *q)
 	raw_qp_make(r, q, IBV_QPT_RC, 65536);
 }
 
+static void open_beside_victim(struct raw *r, struct raw_qp *q)
+{
+	victim_start();
+	raw_open(r);
+	raw_qp_make(r, q, IBV_QPT_RC, 65536);
+}
+
+static void close_beside_victim(struct raw *r)
+{
+	raw_close(r);
+	victim_stop();
+	raw_router_serves();
+}
+
 /* ---- work queues ---------------------------------------------------------------------------- */
 
 /* Entries of noise, made valid. */
@@ -61,9 +75,7 @@ static void send_queue_noise(void)
 	struct raw_qp q;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
+	open_beside_victim(&r, &q);
 	for (unsigned round = 0; round < 500; round++) {
 		raw_qp_connect(&r, &q);
 		for (unsigned i = 0; i < 40; i++) {
@@ -76,9 +88,7 @@ static void send_queue_noise(void)
 		CHECK(raw_canaries(&q));
 		again_if_closed(&r, &q);
 	}
-	raw_close(&r);
-	victim_stop();
-	raw_router_serves();
+	close_beside_victim(&r);
 }
 
 /* Good entries with one field wrong, every opcode and flag; never a byte outside of the MR. */
@@ -140,9 +150,7 @@ static void send_queue_fields(void)
 			CHECK(raw_canaries(&q));
 		}
 	}
-	raw_close(&r);
-	victim_stop();
-	raw_router_serves();
+	close_beside_victim(&r);
 }
 
 static void receive_queue_noise(void)
@@ -151,9 +159,7 @@ static void receive_queue_noise(void)
 	struct raw_qp q;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
+	open_beside_victim(&r, &q);
 	for (unsigned round = 0; round < 500; round++) {
 		struct ff_sqe *e;
 
@@ -177,9 +183,7 @@ static void receive_queue_noise(void)
 		CHECK(raw_canaries(&q));
 		again_if_closed(&r, &q);
 	}
-	raw_close(&r);
-	victim_stop();
-	raw_router_serves();
+	close_beside_victim(&r);
 }
 
 /* ---- entries that change while they are read ------------------------------------------------ */
@@ -235,9 +239,7 @@ static void entries_change(void)
 	pthread_t t;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
+	open_beside_victim(&r, &q);
 	flip.q = &q;
 	CHECK_EQ(pthread_create(&t, NULL, flip_fields, NULL), 0);
 	for (until = 4 * (for_a_while() - vt_now()) + vt_now(); vt_now() < until; rounds++) {
@@ -255,9 +257,7 @@ static void entries_change(void)
 	flip.stop = true;
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK(rounds > 0);
-	raw_close(&r);
-	victim_stop();
-	raw_router_serves();
+	close_beside_victim(&r);
 }
 
 /* ---- headers, CQ, doorbells ----------------------------------------------------------------- */
@@ -356,9 +356,7 @@ static void doorbell_storm(void)
 	struct raw_qp q;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
+	open_beside_victim(&r, &q);
 	h = raw_at(&r, 0, 0);
 	for (until = 4 * (for_a_while() - vt_now()) + vt_now(); vt_now() < until;) {
 		for (unsigned i = 0; i < ARRAY_SIZE(h->dirty); i++)
@@ -375,9 +373,7 @@ static void doorbell_storm(void)
 	victim_check();
 	CHECK(session_lives(&r));
 	raw_qp_connect(&r, &q);
-	raw_close(&r);
-	victim_stop();
-	raw_router_serves();
+	close_beside_victim(&r);
 }
 
 /* ---- segments and memory -------------------------------------------------------------------- */
@@ -389,9 +385,7 @@ static void segments(void)
 	struct raw_qp q;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 65536);
+	open_beside_victim(&r, &q);
 	raw_qp_connect(&r, &q);
 	raw_at(&r, 0, 0);
 	RAW_CALL(&r, SHADOW_GROW, (&(struct ff_shadow_grow_req){ .size = 1 << 20 }), &grow);
@@ -411,9 +405,7 @@ static void segments(void)
 		session_lives(&r);
 	}
 	close(r.last_fd);
-	raw_close(&r);
-	victim_stop();
-	raw_router_serves();
+	close_beside_victim(&r);
 }
 
 /* Registers [p, p + len) with one run that names it as shared. */

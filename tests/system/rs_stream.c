@@ -375,28 +375,55 @@ static void shutdown_wakes(void)
 	rst_pair_close(&p);
 }
 
-static void peer_killed(void)
+/*
+ * A peer in a process of its own, which plays its part when it is connected. It is forked first: an
+ * rsocket belongs to its process. *l: the listener, *b: this end.
+ */
+static pid_t peer_start(void (*part)(int fd), int *l, int *b)
 {
-	int to_child[2], l, b;
 	struct sockaddr_in addr;
-	char c[8];
+	int to_child[2];
 	pid_t pid;
 
-	/* the child is forked first: an rsocket belongs to its process */
 	CHECK_OK(pipe(to_child));
 	pid = fork();
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		CHECK_EQ(read(to_child[0], &addr, sizeof(addr)), sizeof(addr));
-		l = rst_connect(&addr);
-		rst_send_all(l, "word", 4);
+		part(rst_connect(&addr));
 		for (;;)
 			pause();
 	}
-	l = rst_listener(&addr, 4);
+	*l = rst_listener(&addr, 4);
 	CHECK_EQ(write(to_child[1], &addr, sizeof(addr)), sizeof(addr));
-	b = raccept(l, NULL, NULL);
-	CHECK(b >= 0);
+	*b = raccept(*l, NULL, NULL);
+	CHECK(*b >= 0);
+	return pid;
+}
+
+static void word_and_wait(int fd)
+{
+	rst_send_all(fd, "word", 4);
+}
+
+static void word_and_exit(int fd)
+{
+	rst_send_all(fd, "word", 4);
+	exit(0); /* without rclose() */
+}
+
+static void take_and_wait(int fd)
+{
+	rst_recv_all(fd, vt_map(MB), 100000);
+}
+
+static void peer_killed(void)
+{
+	int l, b;
+	char c[8];
+	pid_t pid;
+
+	pid = peer_start(word_and_wait, &l, &b);
 	rst_recv_all(b, c, 4);
 	CHECK_EQ(rst_poll(b, POLLIN, 0), 0);
 	kill(pid, SIGKILL);
@@ -419,26 +446,12 @@ static void *kill_later(void *arg)
 static void peer_killed_in_send(void)
 {
 	uint8_t *buf = vt_map(8 * MB);
-	struct sockaddr_in addr;
-	int to_child[2], l, b;
+	int l, b;
 	pthread_t t;
 	ssize_t n;
 	pid_t pid;
 
-	CHECK_OK(pipe(to_child));
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		CHECK_EQ(read(to_child[0], &addr, sizeof(addr)), sizeof(addr));
-		l = rst_connect(&addr);
-		rst_recv_all(l, buf, 100000);
-		for (;;)
-			pause();
-	}
-	l = rst_listener(&addr, 4);
-	CHECK_EQ(write(to_child[1], &addr, sizeof(addr)), sizeof(addr));
-	b = raccept(l, NULL, NULL);
-	CHECK(b >= 0);
+	pid = peer_start(take_and_wait, &l, &b);
 	CHECK_EQ(pthread_create(&t, NULL, kill_later, &pid), 0);
 	n = rsend(b, buf, 8 * MB, MSG_NOSIGNAL);
 	CHECK(n >= 100000 && n < (ssize_t)(8 * MB));
@@ -453,24 +466,11 @@ static void peer_killed_in_send(void)
 
 static void peer_exits(void)
 {
-	int to_child[2], l, b;
-	struct sockaddr_in addr;
+	int l, b;
 	char c[8];
 	pid_t pid;
 
-	CHECK_OK(pipe(to_child));
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		CHECK_EQ(read(to_child[0], &addr, sizeof(addr)), sizeof(addr));
-		l = rst_connect(&addr);
-		rst_send_all(l, "word", 4);
-		exit(0); /* without rclose() */
-	}
-	l = rst_listener(&addr, 4);
-	CHECK_EQ(write(to_child[1], &addr, sizeof(addr)), sizeof(addr));
-	b = raccept(l, NULL, NULL);
-	CHECK(b >= 0);
+	pid = peer_start(word_and_exit, &l, &b);
 	rst_recv_all(b, c, 4);
 	CHECK_EQ(rrecv(b, c, 1, 0), 0);
 	waitpid(pid, NULL, 0);

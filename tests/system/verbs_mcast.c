@@ -63,15 +63,7 @@ static void close_member(struct member *m)
 static struct ibv_send_wr group_wr(struct member *m, struct ibv_sge *sge, uint64_t id, size_t off,
 				   size_t len)
 {
-	*sge = vt_sge(&m->e, off, len);
-	return (struct ibv_send_wr){
-		.wr_id = id,
-		.sg_list = sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.ud = { .ah = m->ah, .remote_qpn = MCAST_QPN, .remote_qkey = VT_QKEY },
-	};
+	return vt_ud_wr(&m->e, sge, id, off, len, m->ah, MCAST_QPN);
 }
 
 static void post(struct member *m, struct ibv_send_wr *wr)

@@ -98,19 +98,19 @@ static void open_connected(struct vt_end *e, const struct vt_param *par)
 
 static const size_t sizes[] = { 1, 8, 63, 64, 65, 4095, 4096, 4097, 100001, MB, 8 * MB + 3 };
 
-static void send_param(struct vt_param *par)
+static void open_large(struct vt_end *e)
 {
-	*par = VT_PARAM;
-	par->len = 9 * MB;
+	struct vt_param par = VT_PARAM;
+
+	par.len = 9 * MB;
+	open_connected(e, &par);
 }
 
 static void sends_client(void)
 {
-	struct vt_param par;
 	struct vt_end e;
 
-	send_param(&par);
-	open_connected(&e, &par);
+	open_large(&e);
 	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
 		for (unsigned k = 0; k < 5; k++) {
 			vt_pattern(e.buf, sizes[i], i * 10 + k);
@@ -129,11 +129,9 @@ static void sends_client(void)
 
 static void sends_server(void)
 {
-	struct vt_param par;
 	struct vt_end e;
 
-	send_param(&par);
-	open_connected(&e, &par);
+	open_large(&e);
 	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
 		for (unsigned k = 0; k < 5; k++) {
 			memset(e.buf, 0, sizes[i]);
@@ -152,11 +150,9 @@ static void sends_server(void)
 /* One-sided: the serving half only looks at its memory. */
 static void one_sided_client(void)
 {
-	struct vt_param par;
 	struct vt_end e;
 
-	send_param(&par);
-	open_connected(&e, &par);
+	open_large(&e);
 	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
 		vt_pattern(e.buf, sizes[i], i);
 		vt_rdma(&e, IBV_WR_RDMA_WRITE, i, 0, sizes[i], 0, IBV_SEND_SIGNALED);
@@ -181,12 +177,10 @@ static void one_sided_client(void)
 
 static void one_sided_server(void)
 {
-	struct vt_param par;
 	struct vt_end e;
 	uint64_t v;
 
-	send_param(&par);
-	open_connected(&e, &par);
+	open_large(&e);
 	for (unsigned i = 0; i < ARRAY_SIZE(sizes); i++) {
 		meet('w');
 		CHECK_PATTERN(e.buf, sizes[i], i);

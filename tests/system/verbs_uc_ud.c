@@ -247,15 +247,7 @@ static uint32_t port_mtu(struct ibv_context *ctx)
 /* Post with the peer's address, changed by the caller. */
 static struct ibv_send_wr ud_wr(struct vt_end *a, struct ibv_sge *sge, uint64_t id, size_t len)
 {
-	*sge = vt_sge(a, 0, len);
-	return (struct ibv_send_wr){
-		.wr_id = id,
-		.sg_list = sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.ud = { .ah = a->ah, .remote_qpn = a->peer.qpn, .remote_qkey = VT_QKEY },
-	};
+	return vt_ud_wr(a, sge, id, 0, len, a->ah, a->peer.qpn);
 }
 
 static void ud_sizes(void)

@@ -118,6 +118,17 @@ static int req_new(struct zk *z, const char *path, char *full, size_t bytes, zk_
 	return 0;
 }
 
+/* A request that may leave a watch. */
+static int req_watch(struct zk *z, const char *path, char *full, bool watch, zk_cb cb, void *arg,
+		     struct req **out)
+{
+	int err = req_new(z, path, full, 0, cb, arg, out);
+
+	if (!err)
+		(*out)->watch_bytes = watch ? strlen(full) : 0;
+	return err;
+}
+
 /* What the client said to a request: 0, or it is not under way. */
 static int req_sent(struct req *r, int rc)
 {
@@ -216,37 +227,35 @@ int zk_get(struct zk *z, const char *path, bool watch, zk_cb cb, void *arg)
 {
 	char full[ZK_PATH_MAX];
 	struct req *r;
-	int err = req_new(z, path, full, 0, cb, arg, &r);
+	int err = req_watch(z, path, full, watch, cb, arg, &r);
 
-	if (err)
-		return err;
-	r->watch_bytes = watch ? strlen(full) : 0;
-	return req_sent(r, zoo_awget(z->zh, full, watch ? zk_event : NULL, z, data_done, r));
+	if (!err)
+		err = req_sent(r, zoo_awget(z->zh, full, watch ? zk_event : NULL, z, data_done, r));
+	return err;
 }
 
 int zk_exists(struct zk *z, const char *path, bool watch, zk_cb cb, void *arg)
 {
 	char full[ZK_PATH_MAX];
 	struct req *r;
-	int err = req_new(z, path, full, 0, cb, arg, &r);
+	int err = req_watch(z, path, full, watch, cb, arg, &r);
 
-	if (err)
-		return err;
-	r->watch_bytes = watch ? strlen(full) : 0;
-	return req_sent(r, zoo_awexists(z->zh, full, watch ? zk_event : NULL, z, stat_done, r));
+	if (!err)
+		err = req_sent(r,
+			       zoo_awexists(z->zh, full, watch ? zk_event : NULL, z, stat_done, r));
+	return err;
 }
 
 int zk_children(struct zk *z, const char *path, bool watch, zk_cb cb, void *arg)
 {
 	char full[ZK_PATH_MAX];
 	struct req *r;
-	int err = req_new(z, path, full, 0, cb, arg, &r);
+	int err = req_watch(z, path, full, watch, cb, arg, &r);
 
-	if (err)
-		return err;
-	r->watch_bytes = watch ? strlen(full) : 0;
-	return req_sent(r,
-			zoo_awget_children(z->zh, full, watch ? zk_event : NULL, z, names_done, r));
+	if (!err)
+		err = req_sent(r, zoo_awget_children(z->zh, full, watch ? zk_event : NULL, z,
+						     names_done, r));
+	return err;
 }
 
 int zk_sync(struct zk *z, zk_cb cb, void *arg)

@@ -622,6 +622,22 @@ static int soft_start(struct ffo_store *base, const char *host, struct uphost **
 	return *c ? 0 : -ENOMEM;
 }
 
+/* The host and a call that ends with done; NULL: it has ended with an error. */
+static struct uphost *soft_start_done(struct ffo_store *base, const char *host,
+				      struct soft_call **c, store_done_cb done, void *arg)
+{
+	struct uphost *h;
+	int err = soft_start(base, host, &h, c);
+
+	if (err) {
+		ended(done, arg, err);
+		return NULL;
+	}
+	(*c)->done = done;
+	(*c)->arg = arg;
+	return h;
+}
+
 static void soft_finish(struct soft_call *c, int err)
 {
 	if (err && !c->err)
@@ -633,15 +649,11 @@ void zks_map_put(struct ffo_store *base, const char *host, const struct ffo_map 
 		 store_done_cb done, void *arg)
 {
 	struct soft_call *c;
-	struct uphost *h;
-	int err = soft_start(base, host, &h, &c);
+	struct uphost *h = soft_start_done(base, host, &c, done, arg);
+	int err = 0;
 
-	if (err) {
-		ended(done, arg, err);
+	if (!h)
 		return;
-	}
-	c->done = done;
-	c->arg = arg;
 	for (size_t i = 0; i < n && !err; i++)
 		err = map_add(h, &rows[i], c);
 	soft_finish(c, err);
@@ -692,15 +704,11 @@ void zks_map_drop(struct ffo_store *base, const char *host, uint32_t container, 
 {
 	struct mapset *m, *next;
 	struct soft_call *c;
-	struct uphost *h;
-	int err = soft_start(base, host, &h, &c);
+	struct uphost *h = soft_start_done(base, host, &c, done, arg);
+	int err = 0;
 
-	if (err) {
-		ended(done, arg, err);
+	if (!h)
 		return;
-	}
-	c->done = done;
-	c->arg = arg;
 	HASH_ITER(hh, h->maps, m, next) {
 		if (m->key.container == container && (!epoch || m->key.epoch == epoch) && !err)
 			err = mapset_drop(m, session, c);
@@ -712,16 +720,10 @@ static void change_node(struct ffo_store *base, const char *host, enum node_kind
 			const char *path, bool want, store_done_cb done, void *arg)
 {
 	struct soft_call *c;
-	struct uphost *h;
-	int err = soft_start(base, host, &h, &c);
+	struct uphost *h = soft_start_done(base, host, &c, done, arg);
 
-	if (err) {
-		ended(done, arg, err);
-		return;
-	}
-	c->done = done;
-	c->arg = arg;
-	soft_finish(c, soft_node(h, kind, path, want, false, c));
+	if (h)
+		soft_finish(c, soft_node(h, kind, path, want, false, c));
 }
 
 void zks_container_active(struct ffo_store *base, const char *host, uint32_t container,

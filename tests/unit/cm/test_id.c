@@ -20,22 +20,8 @@
 #define B_IP "0.0.0.2"
 #define PORT 7471
 
-static struct ctl_rig rig, *g = &rig;
-static struct cm_client a, b;
-
-static int setup(void **state)
-{
-	(void)state;
-	cm_two_open(g, &a, &b);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	cm_two_close(g, &a, &b);
-	return 0;
-}
+static struct ctl_rig *const g = &cm_two.rig;
+static struct cm_client *const a = &cm_two.a, *const b = &cm_two.b;
 
 static int create(struct cm_client *c, uint16_t ps, uint8_t qp_type, uint32_t channel, uint32_t *id)
 {
@@ -53,15 +39,15 @@ static int create(struct cm_client *c, uint16_t ps, uint8_t qp_type, uint32_t ch
 static void port_spaces(void **state)
 {
 	(void)state;
-	assert_int_equal(create(&a, RDMA_PS_TCP, 0, a.channel, NULL), 0);
-	assert_int_equal(create(&a, RDMA_PS_UDP, 0, a.channel, NULL), 0);
-	assert_int_equal(create(&a, RDMA_PS_IPOIB, 0, a.channel, NULL), 0);
-	assert_int_equal(create(&a, RDMA_PS_IB, IBV_QPT_XRC_SEND, a.channel, NULL), 0);
-	assert_int_equal(create(&a, RDMA_PS_IB, 0, a.channel, NULL), -EINVAL);
-	assert_int_equal(create(&a, RDMA_PS_IB, IBV_QPT_RAW_PACKET, a.channel, NULL), -EINVAL);
-	assert_int_equal(create(&a, 0, IBV_QPT_RC, a.channel, NULL), -EINVAL);
-	assert_int_equal(create(&a, RDMA_PS_TCP, 0, 0, NULL), -EINVAL);
-	assert_int_equal(create(&a, RDMA_PS_TCP, 0, a.channel + 1, NULL), -EINVAL);
+	assert_int_equal(create(a, RDMA_PS_TCP, 0, a->channel, NULL), 0);
+	assert_int_equal(create(a, RDMA_PS_UDP, 0, a->channel, NULL), 0);
+	assert_int_equal(create(a, RDMA_PS_IPOIB, 0, a->channel, NULL), 0);
+	assert_int_equal(create(a, RDMA_PS_IB, IBV_QPT_XRC_SEND, a->channel, NULL), 0);
+	assert_int_equal(create(a, RDMA_PS_IB, 0, a->channel, NULL), -EINVAL);
+	assert_int_equal(create(a, RDMA_PS_IB, IBV_QPT_RAW_PACKET, a->channel, NULL), -EINVAL);
+	assert_int_equal(create(a, 0, IBV_QPT_RC, a->channel, NULL), -EINVAL);
+	assert_int_equal(create(a, RDMA_PS_TCP, 0, 0, NULL), -EINVAL);
+	assert_int_equal(create(a, RDMA_PS_TCP, 0, a->channel + 1, NULL), -EINVAL);
 	assert_int_equal(cm_counts(g->c[0]).ids, 4);
 }
 
@@ -73,48 +59,48 @@ static void handles(void **state)
 	uint32_t bad[4], old;
 
 	(void)state;
-	old = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_destroy(&a, old, NULL), 0);
-	cm_new(&a, RDMA_PS_TCP);
+	old = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_destroy(a, old, NULL), 0);
+	cm_new(a, RDMA_PS_TCP);
 	bad[0] = 0;
 	bad[1] = old;
-	cm_new(&b, RDMA_PS_TCP);
-	bad[2] = cm_new(&b, RDMA_PS_TCP);
+	cm_new(b, RDMA_PS_TCP);
+	bad[2] = cm_new(b, RDMA_PS_TCP);
 	bad[3] = UINT32_MAX;
 	for (int i = 0; i < 4; i++) {
 		uint32_t h = bad[i];
 		struct ff_cm_join_req join = { .id = h };
 		struct ff_cm_leave_req leave = { .id = h };
-		struct ff_cm_migrate_id_req migrate = { .id = h, .channel = a.channel };
-		struct ff_cm_write_event_req write = { .id = h, .channel = a.channel };
+		struct ff_cm_migrate_id_req migrate = { .id = h, .channel = a->channel };
+		struct ff_cm_write_event_req write = { .id = h, .channel = a->channel };
 		struct ff_cm_join_resp jr;
 		struct ff_cm_leave_resp lr;
 		struct ff_cm_migrate_id_resp mr;
 		struct ff_cm_write_event_resp wr;
 
-		assert_int_equal(cm_do_bind(&a, h, cm_sa(A_IP, 0), NULL), -EINVAL);
-		assert_int_equal(cm_do_listen(&a, h, 0), -EINVAL);
-		assert_int_equal(cm_do_resolve(&a, h, cm_sa("", 0), cm_sa(B_IP, 1), 1), -EINVAL);
-		assert_int_equal(cm_do_route(&a, h), -EINVAL);
-		assert_int_equal(cm_do_connect(&a, h, NULL, 0), -EINVAL);
-		assert_int_equal(cm_do_accept(&a, h, 0, NULL, 0), -EINVAL);
-		assert_int_equal(cm_do_reject(&a, h, 0, NULL, 0), -EINVAL);
-		assert_int_equal(cm_do_establish(&a, h, UINT32_MAX), -EINVAL);
-		assert_int_equal(cm_do_disconnect(&a, h), -EINVAL);
-		assert_int_equal(cm_do_option(&a, h, 0, 0, 0), -EINVAL);
-		assert_int_equal(cm_do_attr(&a, h, IBV_QPS_INIT, &at), -EINVAL);
-		assert_int_equal(cm_do_query(&a, h, &q), -EINVAL);
-		assert_int_equal(cm_do_destroy(&a, h, NULL), -EINVAL);
-		assert_int_equal(cm_call(&a, FF_MSG_CM_JOIN, &join, sizeof(join), NULL, 0, &jr,
+		assert_int_equal(cm_do_bind(a, h, cm_sa(A_IP, 0), NULL), -EINVAL);
+		assert_int_equal(cm_do_listen(a, h, 0), -EINVAL);
+		assert_int_equal(cm_do_resolve(a, h, cm_sa("", 0), cm_sa(B_IP, 1), 1), -EINVAL);
+		assert_int_equal(cm_do_route(a, h), -EINVAL);
+		assert_int_equal(cm_do_connect(a, h, NULL, 0), -EINVAL);
+		assert_int_equal(cm_do_accept(a, h, 0, NULL, 0), -EINVAL);
+		assert_int_equal(cm_do_reject(a, h, 0, NULL, 0), -EINVAL);
+		assert_int_equal(cm_do_establish(a, h, UINT32_MAX), -EINVAL);
+		assert_int_equal(cm_do_disconnect(a, h), -EINVAL);
+		assert_int_equal(cm_do_option(a, h, 0, 0, 0), -EINVAL);
+		assert_int_equal(cm_do_attr(a, h, IBV_QPS_INIT, &at), -EINVAL);
+		assert_int_equal(cm_do_query(a, h, &q), -EINVAL);
+		assert_int_equal(cm_do_destroy(a, h, NULL), -EINVAL);
+		assert_int_equal(cm_call(a, FF_MSG_CM_JOIN, &join, sizeof(join), NULL, 0, &jr,
 					 sizeof(jr)),
 				 -EINVAL);
-		assert_int_equal(cm_call(&a, FF_MSG_CM_LEAVE, &leave, sizeof(leave), NULL, 0, &lr,
+		assert_int_equal(cm_call(a, FF_MSG_CM_LEAVE, &leave, sizeof(leave), NULL, 0, &lr,
 					 sizeof(lr)),
 				 -EINVAL);
-		assert_int_equal(cm_call(&a, FF_MSG_CM_MIGRATE_ID, &migrate, sizeof(migrate), NULL,
+		assert_int_equal(cm_call(a, FF_MSG_CM_MIGRATE_ID, &migrate, sizeof(migrate), NULL,
 					 0, &mr, sizeof(mr)),
 				 -EINVAL);
-		assert_int_equal(cm_call(&a, FF_MSG_CM_WRITE_EVENT, &write, sizeof(write), NULL, 0,
+		assert_int_equal(cm_call(a, FF_MSG_CM_WRITE_EVENT, &write, sizeof(write), NULL, 0,
 					 &wr, sizeof(wr)),
 				 -EINVAL);
 	}
@@ -147,30 +133,30 @@ static void bind_wants_an_own_address(void **state)
 	uint32_t id;
 
 	(void)state;
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_query(&a, id, &q), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_query(a, id, &q), 0);
 	assert_int_equal(q.port_num, 0);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa("", 0), NULL), -EAFNOSUPPORT);
-	assert_int_equal(cm_do_bind(&a, id, odd, NULL), -EAFNOSUPPORT);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(B_IP, PORT), NULL), -EADDRNOTAVAIL);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa("fd00::2", PORT), NULL), -EADDRNOTAVAIL);
-	assert_int_equal(cm_do_bind(&a, id, cm_sib("fd00::1", RDMA_PS_UDP, PORT), NULL),
+	assert_int_equal(cm_do_bind(a, id, cm_sa("", 0), NULL), -EAFNOSUPPORT);
+	assert_int_equal(cm_do_bind(a, id, odd, NULL), -EAFNOSUPPORT);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(B_IP, PORT), NULL), -EADDRNOTAVAIL);
+	assert_int_equal(cm_do_bind(a, id, cm_sa("fd00::2", PORT), NULL), -EADDRNOTAVAIL);
+	assert_int_equal(cm_do_bind(a, id, cm_sib("fd00::1", RDMA_PS_UDP, PORT), NULL),
 			 -EPROTONOSUPPORT);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(A_IP, 0), &port), 0);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), &port), 0);
 	assert_in_range(port, 32768, 60999);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(A_IP, 0), NULL), -EINVAL);
-	assert_int_equal(cm_do_query(&a, id, &q), 0);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), -EINVAL);
+	assert_int_equal(cm_do_query(a, id, &q), 0);
 	assert_int_equal(cm_port_of(&q.local), port);
 	assert_memory_equal(q.sgid, &g->c[0]->gid[0], 16);
 	assert_int_equal(q.port_num, 1);
 	assert_int_equal(q.pkey, 0xffff);
 
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa("::1", 0), &other), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(a, id, cm_sa("::1", 0), &other), 0);
 	assert_int_not_equal(port, other);
-	id = cm_new(&a, RDMA_PS_IB);
-	assert_int_equal(cm_do_bind(&a, id, cm_sib("fd00::1", RDMA_PS_IB, PORT), NULL), 0);
-	assert_int_equal(cm_do_query(&a, id, &q), 0);
+	id = cm_new(a, RDMA_PS_IB);
+	assert_int_equal(cm_do_bind(a, id, cm_sib("fd00::1", RDMA_PS_IB, PORT), NULL), 0);
+	assert_int_equal(cm_do_query(a, id, &q), 0);
 	{
 		struct ff_cm_addr want = cm_sib("fd00::1", RDMA_PS_IB, PORT);
 
@@ -178,9 +164,9 @@ static void bind_wants_an_own_address(void **state)
 		assert_memory_equal(&q.local, &want, sizeof(want));
 	}
 	/* given back, it can be had again */
-	assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
-	id = cm_new(&a, RDMA_PS_IB);
-	assert_int_equal(cm_do_bind(&a, id, cm_sib("fd00::1", RDMA_PS_IB, PORT), NULL), 0);
+	assert_int_equal(cm_do_destroy(a, id, NULL), 0);
+	id = cm_new(a, RDMA_PS_IB);
+	assert_int_equal(cm_do_bind(a, id, cm_sib("fd00::1", RDMA_PS_IB, PORT), NULL), 0);
 }
 
 /* One row: what is bound, with which options, and what the second one hears. */
@@ -209,42 +195,42 @@ static void ports_are_shared_or_not(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
-		id[0] = cm_new(&a, RDMA_PS_TCP);
-		id[1] = cm_new(&a, t[i].other_ps ? RDMA_PS_UDP : RDMA_PS_TCP);
+		id[0] = cm_new(a, RDMA_PS_TCP);
+		id[1] = cm_new(a, t[i].other_ps ? RDMA_PS_UDP : RDMA_PS_TCP);
 		for (int k = 0; k < 2; k++) {
 			if (t[i].reuse)
-				assert_int_equal(cm_do_option(&a, id[k], RDMA_OPTION_ID,
+				assert_int_equal(cm_do_option(a, id[k], RDMA_OPTION_ID,
 							      RDMA_OPTION_ID_REUSEADDR, 1),
 						 0);
 			if (t[i].only)
-				assert_int_equal(cm_do_option(&a, id[k], RDMA_OPTION_ID,
+				assert_int_equal(cm_do_option(a, id[k], RDMA_OPTION_ID,
 							      RDMA_OPTION_ID_AFONLY, 1),
 						 0);
 		}
-		assert_int_equal(cm_do_bind(&a, id[0], cm_sa(t[i].first, PORT), NULL), 0);
+		assert_int_equal(cm_do_bind(a, id[0], cm_sa(t[i].first, PORT), NULL), 0);
 		if (t[i].listen)
-			assert_int_equal(cm_do_listen(&a, id[0], 0), 0);
-		assert_int_equal(cm_do_bind(&a, id[1], cm_sa(t[i].second, PORT), NULL), t[i].err);
+			assert_int_equal(cm_do_listen(a, id[0], 0), 0);
+		assert_int_equal(cm_do_bind(a, id[1], cm_sa(t[i].second, PORT), NULL), t[i].err);
 		/* another container has ports of its own */
 		{
-			uint32_t far = cm_new(&b, RDMA_PS_TCP);
+			uint32_t far = cm_new(b, RDMA_PS_TCP);
 
-			assert_int_equal(cm_do_bind(&b, far, cm_sa("0.0.0.0", PORT), NULL), 0);
-			assert_int_equal(cm_do_destroy(&b, far, NULL), 0);
+			assert_int_equal(cm_do_bind(b, far, cm_sa("0.0.0.0", PORT), NULL), 0);
+			assert_int_equal(cm_do_destroy(b, far, NULL), 0);
 		}
-		assert_int_equal(cm_do_destroy(&a, id[0], NULL), 0);
-		assert_int_equal(cm_do_destroy(&a, id[1], NULL), 0);
+		assert_int_equal(cm_do_destroy(a, id[0], NULL), 0);
+		assert_int_equal(cm_do_destroy(a, id[1], NULL), 0);
 	}
 	/* a port that several share can be listened on by nobody */
 	for (int k = 0; k < 2; k++) {
-		id[k] = cm_new(&a, RDMA_PS_TCP);
+		id[k] = cm_new(a, RDMA_PS_TCP);
 		assert_int_equal(
-			cm_do_option(&a, id[k], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1), 0);
-		assert_int_equal(cm_do_bind(&a, id[k], cm_sa(A_IP, PORT), NULL), 0);
+			cm_do_option(a, id[k], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1), 0);
+		assert_int_equal(cm_do_bind(a, id[k], cm_sa(A_IP, PORT), NULL), 0);
 	}
-	assert_int_equal(cm_do_listen(&a, id[0], 0), -EADDRINUSE);
-	assert_int_equal(cm_do_destroy(&a, id[1], NULL), 0);
-	assert_int_equal(cm_do_listen(&a, id[0], 0), 0);
+	assert_int_equal(cm_do_listen(a, id[0], 0), -EADDRINUSE);
+	assert_int_equal(cm_do_destroy(a, id[1], NULL), 0);
+	assert_int_equal(cm_do_listen(a, id[0], 0), 0);
 }
 
 static void ports_run_out(void **state)
@@ -264,31 +250,31 @@ static void ports_run_out(void **state)
 	assert_int_equal(n, 60999 - 32768 + 1);
 	assert_int_equal(cm_do_bind(&c, id, cm_sa("0.0.0.0", PORT), NULL), 0);
 	cm_close(&c);
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa("0.0.0.0", 0), NULL), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(a, id, cm_sa("0.0.0.0", 0), NULL), 0);
 }
 
 static void listen_states(void **state)
 {
 	struct ff_cm_query_resp q;
-	uint32_t id = cm_new(&a, RDMA_PS_TCP);
+	uint32_t id = cm_new(a, RDMA_PS_TCP);
 
 	(void)state;
-	assert_int_equal(cm_do_listen(&a, id, 5), 0); /* binds to a port of the router's choice */
-	assert_int_equal(cm_do_query(&a, id, &q), 0);
+	assert_int_equal(cm_do_listen(a, id, 5), 0); /* binds to a port of the router's choice */
+	assert_int_equal(cm_do_query(a, id, &q), 0);
 	assert_in_range(cm_port_of(&q.local), 32768, 60999);
-	assert_int_equal(cm_do_listen(&a, id, 5), -EINVAL);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(A_IP, 0), NULL), -EINVAL);
-	assert_int_equal(cm_do_resolve(&a, id, cm_sa("", 0), cm_sa(B_IP, 1), 1), -EINVAL);
-	assert_int_equal(cm_do_connect(&a, id, NULL, 0), -EINVAL);
-	assert_int_equal(cm_do_disconnect(&a, id), -EINVAL);
-	assert_int_equal(cm_do_accept(&a, id, 0, NULL, 0), -EINVAL);
+	assert_int_equal(cm_do_listen(a, id, 5), -EINVAL);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), -EINVAL);
+	assert_int_equal(cm_do_resolve(a, id, cm_sa("", 0), cm_sa(B_IP, 1), 1), -EINVAL);
+	assert_int_equal(cm_do_connect(a, id, NULL, 0), -EINVAL);
+	assert_int_equal(cm_do_disconnect(a, id), -EINVAL);
+	assert_int_equal(cm_do_accept(a, id, 0, NULL, 0), -EINVAL);
 	assert_int_equal(cm_counts(g->c[0]).listeners, 1);
-	assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
+	assert_int_equal(cm_do_destroy(a, id, NULL), 0);
 	assert_int_equal(cm_counts(g->c[0]).listeners, 0);
 
-	id = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT);
-	assert_int_equal(cm_do_listen(&a, id, 5), -EINVAL);
+	id = cm_routed(a, RDMA_PS_TCP, B_IP, PORT);
+	assert_int_equal(cm_do_listen(a, id, 5), -EINVAL);
 }
 
 /* ---- resolving ------------------------------------------------------------------------------ */
@@ -313,11 +299,11 @@ static void resolve_finds_the_way(void **state)
 	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		struct ff_cm_addr local, remote = cm_sa(t[i].dst, PORT);
 
-		id = cm_new(&a, RDMA_PS_UDP);
-		assert_int_equal(cm_do_resolve(&a, id, cm_sa(t[i].src, 0), remote, 1000), 0);
-		assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_ADDR_RESOLVED, &p), 0);
+		id = cm_new(a, RDMA_PS_UDP);
+		assert_int_equal(cm_do_resolve(a, id, cm_sa(t[i].src, 0), remote, 1000), 0);
+		assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_RESOLVED, &p), 0);
 		assert_int_equal(p.ev.private_data_len, 0);
-		assert_int_equal(cm_do_query(&a, id, &q), 0);
+		assert_int_equal(cm_do_query(a, id, &q), 0);
 		local = cm_sa(t[i].local, cm_port_of(&q.local));
 		assert_in_range(cm_port_of(&q.local), 32768, 60999);
 		assert_memory_equal(&q.local, &local, sizeof(local));
@@ -326,11 +312,11 @@ static void resolve_finds_the_way(void **state)
 		assert_int_equal(q.mtu, IBV_MTU_4096);
 		assert_int_equal(q.hop_limit, 64);
 		/* no second time, no route twice */
-		assert_int_equal(cm_do_resolve(&a, id, cm_sa("", 0), remote, 1), -EINVAL);
-		assert_int_equal(cm_do_connect(&a, id, NULL, 0), -EINVAL);
-		assert_int_equal(cm_do_route(&a, id), 0);
-		cm_expect(&a, id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
-		assert_int_equal(cm_do_route(&a, id), -EINVAL);
+		assert_int_equal(cm_do_resolve(a, id, cm_sa("", 0), remote, 1), -EINVAL);
+		assert_int_equal(cm_do_connect(a, id, NULL, 0), -EINVAL);
+		assert_int_equal(cm_do_route(a, id), 0);
+		cm_expect(a, id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+		assert_int_equal(cm_do_route(a, id), -EINVAL);
 	}
 }
 
@@ -338,57 +324,56 @@ static void resolve_in_vain(void **state)
 {
 	struct ff_cm_addr none = { 0 }, odd = { { 77 } };
 	struct ff_cm_query_resp q;
-	uint32_t id = cm_new(&a, RDMA_PS_TCP);
+	uint32_t id = cm_new(a, RDMA_PS_TCP);
 
 	(void)state;
-	assert_int_equal(cm_do_route(&a, id), -EINVAL);
-	assert_int_equal(cm_do_resolve(&a, id, none, none, 100), -EINVAL);
-	assert_int_equal(cm_do_resolve(&a, id, none, odd, 100), -EAFNOSUPPORT);
-	assert_int_equal(cm_do_resolve(&a, id, cm_sa(B_IP, 0), cm_sa(B_IP, 1), 100),
-			 -EADDRNOTAVAIL);
+	assert_int_equal(cm_do_route(a, id), -EINVAL);
+	assert_int_equal(cm_do_resolve(a, id, none, none, 100), -EINVAL);
+	assert_int_equal(cm_do_resolve(a, id, none, odd, 100), -EAFNOSUPPORT);
+	assert_int_equal(cm_do_resolve(a, id, cm_sa(B_IP, 0), cm_sa(B_IP, 1), 100), -EADDRNOTAVAIL);
 	/* nobody has that address: in time, not at once */
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), 2000), 0);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa(B_IP, PORT), 2000), -EINVAL);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), 2000), 0);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 2000), -EINVAL);
 	cm_at(g, 1900);
-	cm_expect_none(&a);
+	cm_expect_none(a);
 	cm_at(g, 2100);
-	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
+	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
 	/* it may be tried again, with another address of the same family */
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("fd00::2", PORT), 100), -EINVAL);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), 0), 0);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("fd00::2", PORT), 100), -EINVAL);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), 0), 0);
 	cm_at(g, 0);
-	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa(B_IP, PORT), 100), 0);
-	cm_expect(&a, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 100), 0);
+	cm_expect(a, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
 	/* a negative time is one without end */
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), -5), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), -5), 0);
 	cm_at(g, 20000);
-	cm_expect_none(&a);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa(B_IP, PORT), 100), -EINVAL);
-	assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
+	cm_expect_none(a);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 100), -EINVAL);
+	assert_int_equal(cm_do_destroy(a, id, NULL), 0);
 	/* a scope is missing */
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa("fe80::1", 0), NULL), -EINVAL);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("fe80::1", PORT), 100), -EINVAL);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(a, id, cm_sa("fe80::1", 0), NULL), -EINVAL);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("fe80::1", PORT), 100), -EINVAL);
 	/* from loopback there is no way out */
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa("127.0.0.1", 0), NULL), 0);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa(B_IP, PORT), 100), 0);
-	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ENETUNREACH);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(a, id, cm_sa("127.0.0.1", 0), NULL), 0);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 100), 0);
+	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ENETUNREACH);
 	/* no address of that family */
 	g->c[0]->num_gids = 1;
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("fd00::2", PORT), 100), -ENETUNREACH);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("fd00::2", PORT), 100), -ENETUNREACH);
 	g->c[0]->num_gids = 2;
-	assert_int_equal(cm_do_query(&a, id, &q), 0);
+	assert_int_equal(cm_do_query(a, id, &q), 0);
 	assert_int_equal(q.port_num, 0);
 	/* an id that goes while it waits */
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_resolve(&a, id, none, cm_sa("0.0.0.9", PORT), 100), 0);
-	assert_int_equal(cm_do_destroy(&a, id, NULL), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), 100), 0);
+	assert_int_equal(cm_do_destroy(a, id, NULL), 0);
 	cm_at(g, 200);
-	cm_expect_none(&a);
+	cm_expect_none(a);
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -400,41 +385,40 @@ static void options(void **state)
 	uint32_t id, l;
 
 	(void)state;
-	l = cm_listener(&b, RDMA_PS_TCP, PORT, 0);
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_option(&a, id, 9, 0, 1), -ENOSYS);
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, 9, 1), -ENOSYS);
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_IB, 9, 1), -ENOSYS);
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 0), -EINVAL);
+	l = cm_listener(b, RDMA_PS_TCP, PORT, 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_option(a, id, 9, 0, 1), -ENOSYS);
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_ID, 9, 1), -ENOSYS);
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_IB, 9, 1), -ENOSYS);
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 0), -EINVAL);
 	/* five bits of it count */
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 32 + 11),
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, 32 + 11),
 			 0);
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0x68), 0);
-	assert_int_equal(cm_do_option(&a, cm_new(&a, RDMA_PS_UDP), RDMA_OPTION_ID,
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, 0x68), 0);
+	assert_int_equal(cm_do_option(a, cm_new(a, RDMA_PS_UDP), RDMA_OPTION_ID,
 				      RDMA_OPTION_ID_ACK_TIMEOUT, 11),
 			 -EINVAL);
-	assert_int_equal(cm_do_option(&b, l, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1), -EINVAL);
-	assert_int_equal(cm_do_option(&b, l, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 1), -EINVAL);
+	assert_int_equal(cm_do_option(b, l, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 1), -EINVAL);
+	assert_int_equal(cm_do_option(b, l, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, 1), -EINVAL);
 
-	assert_int_equal(cm_do_resolve(&a, id, cm_sa("", 0), cm_sa(B_IP, PORT), 1000), 0);
-	cm_expect(&a, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	assert_int_equal(cm_do_resolve(a, id, cm_sa("", 0), cm_sa(B_IP, PORT), 1000), 0);
+	cm_expect(a, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
 	/* not before it listens */
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 0),
-			 -EINVAL);
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, 0), -EINVAL);
 	/* a path is as good as a resolved route */
-	assert_int_equal(cm_do_option(&a, id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 0), 0);
-	cm_expect(&a, id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
-	assert_int_equal(cm_do_connect(&a, id, NULL, 0), 0);
-	cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+	assert_int_equal(cm_do_option(a, id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, 0), 0);
+	cm_expect(a, id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+	assert_int_equal(cm_do_connect(a, id, NULL, 0), 0);
+	cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
 	/* both QPs' packets have that traffic class */
-	assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTR, &at), 0);
+	assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTR, &at), 0);
 	assert_int_equal(at.attr.ah.traffic_class, 0x68);
-	assert_int_equal(cm_do_accept(&b, p.ev.id, 1, NULL, 0), 0);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTR, &at), 0);
+	assert_int_equal(cm_do_accept(b, p.ev.id, 1, NULL, 0), 0);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_RTR, &at), 0);
 	assert_int_equal(at.attr.ah.traffic_class, 0x68);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTS, &at), 0);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_RTS, &at), 0);
 	assert_int_equal(at.attr.timeout, 11);
-	assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTS, &at), 0);
+	assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTS, &at), 0);
 	assert_int_equal(at.attr.timeout, 17);
 }
 
@@ -446,10 +430,10 @@ static void attributes_of_a_connection(void **state)
 	uint32_t id, idb;
 
 	(void)state;
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_INIT, &at), -EINVAL); /* no device yet */
-	id = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_INIT, &at), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_INIT, &at), -EINVAL); /* no device yet */
+	id = cm_routed(a, RDMA_PS_TCP, B_IP, PORT);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_INIT, &at), 0);
 	assert_int_equal(at.mask,
 			 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 	assert_int_equal(at.attr.qp_state, IBV_QPS_INIT);
@@ -458,27 +442,27 @@ static void attributes_of_a_connection(void **state)
 	assert_int_equal(at.attr.qp_access_flags, 0);
 	/* without a connection each state is told the same */
 	for (uint32_t state_ = IBV_QPS_RESET; state_ <= IBV_QPS_ERR; state_++) {
-		assert_int_equal(cm_do_attr(&a, id, state_, &at), 0);
+		assert_int_equal(cm_do_attr(a, id, state_, &at), 0);
 		assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 						  IBV_QP_ACCESS_FLAGS);
 		assert_int_equal(at.attr.qp_state, state_);
 	}
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
 
-	idb = cm_new(&b, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(&b, idb, cm_sa(B_IP, 0), NULL), 0);
-	assert_int_equal(cm_do_attr(&b, idb, IBV_QPS_INIT, &at), 0);
-	assert_int_equal(cm_do_disconnect(&b, idb), -EINVAL);
-	assert_int_equal(cm_do_listen(&b, idb, 0), 0);
-	assert_int_equal(cm_do_attr(&b, idb, IBV_QPS_INIT, &at), -EINVAL);
-	assert_int_equal(cm_do_disconnect(&b, idb), 0); /* of nothing */
+	idb = cm_new(b, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(b, idb, cm_sa(B_IP, 0), NULL), 0);
+	assert_int_equal(cm_do_attr(b, idb, IBV_QPS_INIT, &at), 0);
+	assert_int_equal(cm_do_disconnect(b, idb), -EINVAL);
+	assert_int_equal(cm_do_listen(b, idb, 0), 0);
+	assert_int_equal(cm_do_attr(b, idb, IBV_QPS_INIT, &at), -EINVAL);
+	assert_int_equal(cm_do_disconnect(b, idb), 0); /* of nothing */
 
-	cm_listener(&b, RDMA_PS_TCP, PORT, 0);
-	cm_connected(&a, &b, B_IP, PORT, &id, &idb);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_INIT, &at), 0);
+	cm_listener(b, RDMA_PS_TCP, PORT, 0);
+	cm_connected(a, b, B_IP, PORT, &id, &idb);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_INIT, &at), 0);
 	assert_int_equal(at.attr.qp_access_flags, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 							  IBV_ACCESS_REMOTE_ATOMIC);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTR, &at), 0);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_RTR, &at), 0);
 	assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 					  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
 					  IBV_QP_MIN_RNR_TIMER);
@@ -488,32 +472,32 @@ static void attributes_of_a_connection(void **state)
 	assert_int_equal(at.attr.ah.hop_limit, 64);
 	assert_int_equal(at.attr.ah.sgid_index, 0);
 	assert_memory_equal(at.attr.ah.dgid, &g->c[1]->gid[0], 16);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTS, &at), 0);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_RTS, &at), 0);
 	assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_RETRY_CNT |
 					  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
 					  IBV_QP_TIMEOUT);
 	/* what a program asks for beyond the device is cut */
 	{
 		struct ff_cm_connect_req req = {
-			.id = cm_routed(&a, RDMA_PS_TCP, B_IP, PORT),
+			.id = cm_routed(a, RDMA_PS_TCP, B_IP, PORT),
 			.param = { .responder_resources = 255, .initiator_depth = 255 },
 		};
 		struct ff_cm_connect_resp resp;
 		struct cm_packet p;
 
-		assert_int_equal(cm_call(&a, FF_MSG_CM_CONNECT, &req, sizeof(req), NULL, 0, &resp,
+		assert_int_equal(cm_call(a, FF_MSG_CM_CONNECT, &req, sizeof(req), NULL, 0, &resp,
 					 sizeof(resp)),
 				 0);
-		cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+		cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
 		assert_int_equal(p.ev.param.initiator_depth, 255);
-		assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTR, &at), 0);
+		assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTR, &at), 0);
 		assert_int_equal(at.attr.max_dest_rd_atomic, g->ctl.dev.max_qp_rd_atom);
-		assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTS, &at), 0);
+		assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTS, &at), 0);
 		assert_int_equal(at.attr.max_rd_atomic, g->ctl.dev.max_qp_init_rd_atom);
 	}
-	assert_int_equal(cm_do_disconnect(&a, id), 0);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_RTR, &at), -EINVAL);
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_INIT, &at), -EINVAL);
+	assert_int_equal(cm_do_disconnect(a, id), 0);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_RTR, &at), -EINVAL);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_INIT, &at), -EINVAL);
 }
 
 /* The peer of an XRC send QP is an XRC receive QP, and each has its half of the attributes. */
@@ -526,49 +510,49 @@ static void attributes_of_xrc(void **state)
 	uint32_t l;
 
 	(void)state;
-	assert_int_equal(create(&b, RDMA_PS_IB, IBV_QPT_XRC_RECV, b.channel, &l), 0);
-	assert_int_equal(cm_do_bind(&b, l, cm_sa("0.0.0.0", PORT), NULL), 0);
-	assert_int_equal(cm_do_listen(&b, l, 0), 0);
-	assert_int_equal(create(&a, RDMA_PS_IB, IBV_QPT_XRC_SEND, a.channel, &req.id), 0);
-	assert_int_equal(cm_do_resolve(&a, req.id, cm_sa("", 0), cm_sa(B_IP, PORT), 1000), 0);
-	cm_expect(&a, req.id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
-	assert_int_equal(cm_do_route(&a, req.id), 0);
-	cm_expect(&a, req.id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
+	assert_int_equal(create(b, RDMA_PS_IB, IBV_QPT_XRC_RECV, b->channel, &l), 0);
+	assert_int_equal(cm_do_bind(b, l, cm_sa("0.0.0.0", PORT), NULL), 0);
+	assert_int_equal(cm_do_listen(b, l, 0), 0);
+	assert_int_equal(create(a, RDMA_PS_IB, IBV_QPT_XRC_SEND, a->channel, &req.id), 0);
+	assert_int_equal(cm_do_resolve(a, req.id, cm_sa("", 0), cm_sa(B_IP, PORT), 1000), 0);
+	cm_expect(a, req.id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
+	assert_int_equal(cm_do_route(a, req.id), 0);
+	cm_expect(a, req.id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
 	assert_int_equal(
-		cm_call(&a, FF_MSG_CM_CONNECT, &req, sizeof(req), NULL, 0, &resp, sizeof(resp)), 0);
-	cm_expect(&b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+		cm_call(a, FF_MSG_CM_CONNECT, &req, sizeof(req), NULL, 0, &resp, sizeof(resp)), 0);
+	cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
 	assert_int_equal(p.ev.param.qp_type, IBV_QPT_XRC_RECV);
-	assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTR, &at), 0);
+	assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTR, &at), 0);
 	assert_true(at.mask & IBV_QP_MAX_DEST_RD_ATOMIC);
-	assert_int_equal(cm_do_attr(&b, p.ev.id, IBV_QPS_RTS, &at), 0);
+	assert_int_equal(cm_do_attr(b, p.ev.id, IBV_QPS_RTS, &at), 0);
 	assert_int_equal(at.mask, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT);
-	assert_int_equal(cm_do_accept(&b, p.ev.id, 1, NULL, 0), 0);
-	cm_expect(&a, req.id, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL);
-	assert_int_equal(cm_do_attr(&a, req.id, IBV_QPS_RTR, &at), 0);
+	assert_int_equal(cm_do_accept(b, p.ev.id, 1, NULL, 0), 0);
+	cm_expect(a, req.id, RDMA_CM_EVENT_CONNECT_RESPONSE, NULL);
+	assert_int_equal(cm_do_attr(a, req.id, IBV_QPS_RTR, &at), 0);
 	assert_false(at.mask & IBV_QP_MAX_DEST_RD_ATOMIC);
-	assert_int_equal(cm_do_attr(&a, req.id, IBV_QPS_RTS, &at), 0);
+	assert_int_equal(cm_do_attr(a, req.id, IBV_QPS_RTS, &at), 0);
 	assert_true(at.mask & IBV_QP_MAX_QP_RD_ATOMIC);
 
 	/* an RC QP does not fit there */
-	req.id = cm_routed(&a, RDMA_PS_IB, B_IP, PORT);
-	assert_int_equal(cm_do_connect(&a, req.id, NULL, 0), 0);
-	assert_int_equal(cm_expect(&a, req.id, RDMA_CM_EVENT_REJECTED, NULL), 28);
+	req.id = cm_routed(a, RDMA_PS_IB, B_IP, PORT);
+	assert_int_equal(cm_do_connect(a, req.id, NULL, 0), 0);
+	assert_int_equal(cm_expect(a, req.id, RDMA_CM_EVENT_REJECTED, NULL), 28);
 }
 
 static void attributes_of_ud(void **state)
 {
 	struct ff_cm_init_qp_attr_resp at;
-	uint32_t id = cm_routed(&a, RDMA_PS_UDP, B_IP, PORT);
+	uint32_t id = cm_routed(a, RDMA_PS_UDP, B_IP, PORT);
 
 	(void)state;
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_INIT, &at), 0);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_INIT, &at), 0);
 	for (uint32_t state_ = IBV_QPS_RESET; state_ <= IBV_QPS_ERR; state_++) {
-		assert_int_equal(cm_do_attr(&a, id, state_, &at), 0);
+		assert_int_equal(cm_do_attr(a, id, state_, &at), 0);
 		assert_int_equal(at.mask,
 				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
 		assert_int_equal(at.attr.qkey, RDMA_UDP_QKEY);
 	}
-	assert_int_equal(cm_do_attr(&a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
+	assert_int_equal(cm_do_attr(a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
 }
 
 /* ---- multicast ------------------------------------------------------------------------------ */
@@ -579,7 +563,7 @@ static int join(uint32_t id, uint64_t uid, const char *group, uint32_t flags, ui
 		.uid = uid, .id = id, .join_flags = flags, .addr = cm_sa(group, 0)
 	};
 	struct ff_cm_join_resp resp;
-	int err = cm_call(&a, FF_MSG_CM_JOIN, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
+	int err = cm_call(a, FF_MSG_CM_JOIN, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
 
 	if (mc)
 		*mc = resp.mc;
@@ -590,7 +574,7 @@ static int leave(uint32_t id, uint32_t mc, uint32_t *events)
 {
 	struct ff_cm_leave_req req = { id, mc };
 	struct ff_cm_leave_resp resp;
-	int err = cm_call(&a, FF_MSG_CM_LEAVE, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
+	int err = cm_call(a, FF_MSG_CM_LEAVE, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
 
 	if (events)
 		*events = resp.events_reported;
@@ -605,33 +589,33 @@ static void groups(void **state)
 	uint32_t id, mc[2], n;
 
 	(void)state;
-	id = cm_new(&a, RDMA_PS_UDP);
+	id = cm_new(a, RDMA_PS_UDP);
 	assert_int_equal(join(id, 1, "239.1.2.3", 0, NULL), -EINVAL); /* no device */
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(A_IP, 0), NULL), 0);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), 0);
 	assert_int_equal(join(id, 1, A_IP, 0, NULL), -EINVAL);
 	assert_int_equal(join(id, 1, "0.0.0.0", 0, NULL), -EINVAL);
 	assert_int_equal(join(id, 1, "", 0, NULL), -EINVAL);
 	assert_int_equal(join(id, 1, "239.1.2.3", 2, NULL), -EINVAL);
 	assert_int_equal(join(id, 77, "239.1.2.3", 0, &mc[0]), 0);
-	assert_int_equal(cm_expect(&a, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p), 0);
+	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p), 0);
 	assert_int_equal(p.ev.uid, 77);
 	assert_int_equal(p.ev.mc, mc[0]);
 	assert_memory_equal(p.ev.dgid, v4, 16);
 	assert_int_equal(p.ev.ud_qp_num, 0xffffff);
 	assert_int_equal(p.ev.ud_qkey, RDMA_UDP_QKEY);
 	assert_int_equal(join(id, 78, "ff0e::7", RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, &mc[1]), 0);
-	cm_expect(&a, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p);
+	cm_expect(a, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p);
 	assert_int_equal(p.ev.uid, 78);
 	assert_memory_equal(p.ev.dgid, v6, 16);
 	assert_int_not_equal(mc[0], mc[1]);
 	assert_int_equal(leave(id, mc[0], &n), 0);
 	assert_int_equal(n, 1);
 	assert_int_equal(leave(id, mc[0], NULL), -ENOENT);
-	assert_int_equal(cm_do_destroy(&a, id, &n), 0); /* with one membership left */
+	assert_int_equal(cm_do_destroy(a, id, &n), 0); /* with one membership left */
 	assert_int_equal(n, 2);
 	/* a connection has no groups */
-	id = cm_new(&a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(A_IP, 0), NULL), 0);
+	id = cm_new(a, RDMA_PS_TCP);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), 0);
 	assert_int_equal(join(id, 1, "239.1.2.3", 0, NULL), -EINVAL);
 }
 
@@ -644,12 +628,12 @@ static void groups_without_end(void **state)
 	int err;
 
 	(void)state;
-	id = cm_new(&a, RDMA_PS_UDP);
-	assert_int_equal(cm_do_bind(&a, id, cm_sa(A_IP, 0), NULL), 0);
+	id = cm_new(a, RDMA_PS_UDP);
+	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), 0);
 	do {
 		err = join(id, 1, "239.1.2.3", 0, NULL);
 		if (!err)
-			assert_true(cm_next(&a, &p));
+			assert_true(cm_next(a, &p));
 		n += !err;
 	} while (!err);
 	assert_int_equal(err, -ENOMEM);
@@ -658,7 +642,7 @@ static void groups_without_end(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cm_two_setup, cm_two_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(port_spaces),
 		TEST(handles),

@@ -277,20 +277,26 @@ static void a_changed_container_closes_its_sessions(void **state)
 	close(other);
 }
 
-/* Who had very much ends in parts, and others are served in between. */
-static void a_long_end_lets_others_in(void **state)
+/* A session with very much goes, until the first part of its end. */
+static void end_begins(int s)
 {
-	struct ff_alloc_null_mr_req req = { 0 };
+	struct ff_alloc_null_mr_req req = { .pd = call_pd(g, s) };
 	struct ff_alloc_null_mr_resp resp;
-	int s = call_client(g, 0), other = call_client(g, 1);
 
-	(void)state;
-	req.pd = call_pd(g, s);
 	for (int i = 0; i < 60000; i++)
 		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
 	close(s);
 	while (!g->ctl.ends)
 		uv_run(&g->loop, UV_RUN_NOWAIT);
+}
+
+/* Who had very much ends in parts, and others are served in between. */
+static void a_long_end_lets_others_in(void **state)
+{
+	int s = call_client(g, 0), other = call_client(g, 1);
+
+	(void)state;
+	end_begins(s);
 	assert_false(LIST_EMPTY(&g->c[0]->sessions));
 	assert_true(g->c[0]->quota.use.used[QUOTA_MR] > 0); /* it pays until they are gone */
 	call_pd(g, other);
@@ -302,12 +308,7 @@ static void a_long_end_lets_others_in(void **state)
 
 	/* a second one, whose container goes meanwhile */
 	s = call_client(g, 0);
-	req.pd = call_pd(g, s);
-	for (int i = 0; i < 60000; i++)
-		assert_int_equal(RIG_CALL(g, s, ALLOC_NULL_MR, &req, &resp), 0);
-	close(s);
-	while (!g->ctl.ends)
-		uv_run(&g->loop, UV_RUN_NOWAIT);
+	end_begins(s);
 	close(other);
 }
 

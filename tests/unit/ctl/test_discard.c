@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include "ffr/ctl/discard.h"
+#include "tests/lib/slow.h"
 #include "tests/unit/lib/ctl_calls.h"
 
 #define LINGER_S 600 /* far beyond what any case may take */
@@ -27,32 +28,12 @@
 
 static struct ctl_rig *const g = &call_rig;
 
-/* A connection of which the far end reads nothing. */
-struct slow {
-	int near, far;
-};
-
 static struct slow slow_new(void)
 {
-	struct sockaddr_in sa = { .sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	const struct linger linger = { 1, LINGER_S };
-	static const uint8_t bytes[65536];
-	socklen_t len = sizeof(sa);
 	struct slow s;
-	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(bind(l, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	assert_int_equal(listen(l, 1), 0);
-	assert_int_equal(getsockname(l, (struct sockaddr *)&sa, &len), 0);
-	s.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(s.near, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	s.far = accept4(l, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-	close(l);
-	assert_int_equal(fcntl(s.near, F_SETFL, O_NONBLOCK), 0);
-	while (write(s.near, bytes, sizeof(bytes)) > 0)
-		;
-	assert_int_equal(setsockopt(s.near, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	assert_int_equal(slow_open(&s, LINGER_S), 0);
+	assert_int_equal(fcntl(s.far, F_SETFL, O_NONBLOCK), 0);
 	return s;
 }
 

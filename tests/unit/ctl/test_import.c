@@ -2,7 +2,7 @@
 /*
  * test_import.c - sessions that use another one's PDs and MRs: who may, what they get, and in which
  * order all of it may end.
- * build: tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -15,24 +15,10 @@
 #include <cmocka.h>
 
 #include "ffr/ctl/import.h"
-#include "tests/lib/ctl_rig.h"
+#include "tests/unit/lib/ctl_calls.h"
 
-static struct ctl_rig rig, *g = &rig;
+static struct ctl_rig *const g = &call_rig;
 static uint64_t memory[4];
-
-static int setup(void **state)
-{
-	(void)state;
-	rig_open(g);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	rig_close(g);
-	return 0;
-}
 
 struct client {
 	int sock;
@@ -264,16 +250,14 @@ static void a_pd_outlives_its_session(void **state)
 	client_close(&c);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(the_token_is_the_key),
-		T(mrs_are_found_in_their_pd),
-		T(who_imported_a_pd_gives_it_back),
-		T(a_session_that_imported_leaves_nothing_behind),
-		T(a_pd_outlives_its_session),
+		CALL_TEST(the_token_is_the_key),
+		CALL_TEST(mrs_are_found_in_their_pd),
+		CALL_TEST(who_imported_a_pd_gives_it_back),
+		CALL_TEST(a_session_that_imported_leaves_nothing_behind),
+		CALL_TEST(a_pd_outlives_its_session),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,21 +15,7 @@
 
 #include "tests/unit/lib/ctl_calls.h"
 
-static struct ctl_rig rig, *g = &rig;
-
-static int setup(void **state)
-{
-	(void)state;
-	rig_open(g);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	rig_close(g);
-	return 0;
-}
+static struct ctl_rig *const g = &call_rig;
 
 static const uint8_t group[16] = { 0xff, 0x0e, [15] = 1 };
 
@@ -142,12 +128,11 @@ static void moderation(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(refused),
-		T(session_ends),
-		T(create_flags),
-		T(moderation),
+		CALL_TEST(refused),
+		CALL_TEST(session_ends),
+		CALL_TEST(create_flags),
+		CALL_TEST(moderation),
 	};
 
 	return cmocka_run_group_tests_name("ctl_mcast", tests, NULL, NULL);

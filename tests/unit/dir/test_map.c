@@ -21,6 +21,16 @@
 static struct fast *f;
 static struct remote *nine;
 
+static void resolve_nine(void)
+{
+	expect(FFO_OP_RESOLVE, "{'tenant':'t','ip':'10.0.0.9'}");
+	answer("{'container':%s,'host':%s}", cont_text(9, "t", "10.0.0.9", "h1", EPOCH),
+	       host_text("h1", true));
+	expect(FFO_OP_RESOLVE, "{'container':9}");
+	answer("{'container':%s,'host':%s}", cont_text(9, "t", "10.0.0.9", "h1", EPOCH),
+	       host_text("h1", true));
+}
+
 /* Container 9 of another host; there is a reference to it. */
 static int setup(void **state)
 {
@@ -30,12 +40,7 @@ static int setup(void **state)
 		return -1;
 	f = dir_rig.rig.f;
 	path(0, 9, &here, &nine);
-	expect(FFO_OP_RESOLVE, "{'tenant':'t','ip':'10.0.0.9'}");
-	answer("{'container':%s,'host':%s}", cont_text(9, "t", "10.0.0.9", "h1", EPOCH),
-	       host_text("h1", true));
-	expect(FFO_OP_RESOLVE, "{'container':9}");
-	answer("{'container':%s,'host':%s}", cont_text(9, "t", "10.0.0.9", "h1", EPOCH),
-	       host_text("h1", true));
+	resolve_nine();
 	path(0, 9, &here, &nine);
 	remote_get(nine);
 	told_any();
@@ -227,12 +232,7 @@ static void the_list_is_told_anew(void **state)
 	lose_orchestrator();
 	assert_int_equal(ask(5, 0x1000, 8, READ), MAP_OK);
 	find_orchestrator();
-	expect(FFO_OP_RESOLVE, "{'tenant':'t','ip':'10.0.0.9'}");
-	answer("{'container':%s,'host':%s}", cont_text(9, "t", "10.0.0.9", "h1", EPOCH),
-	       host_text("h1", true));
-	expect(FFO_OP_RESOLVE, "{'container':9}");
-	answer("{'container':%s,'host':%s}", cont_text(9, "t", "10.0.0.9", "h1", EPOCH),
-	       host_text("h1", true));
+	resolve_nine();
 	expect(FFO_OP_MAP_WATCH, "{'container':9}");
 	answer("{}");
 	map(true, false, row(buf, 7, 0x1000, 8, READ, EPOCH), "");

@@ -14,29 +14,18 @@
 
 #define US NS_PER_US
 
-struct fix {
-	struct rig r;
-	struct rig_ses *s;
-	struct rig_cq *cq;
-	struct rig_qp *qp;
-};
-
 static int setup(void **state)
 {
-	static struct fix f;
+	static struct rig_one f;
 
-	memset(&f, 0, sizeof(f));
-	rig_init(&f.r, &soft_ops);
-	f.s = rig_session(&f.r, 0);
-	f.cq = rig_cq(&f.r, f.s, 64, true);
-	f.qp = rig_qp(&f.r, f.s, IBV_QPT_UD, f.cq, f.cq, NULL);
+	rig_one_open(&f, &soft_ops, IBV_QPT_UD, 64, true);
 	*state = &f;
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	bool armed;
 
 	rig_qp_free(&f->r, f->qp);
@@ -48,7 +37,7 @@ static int teardown(void **state)
 }
 
 /* n receives complete, in one turn. */
-static void complete(struct fix *f, unsigned n, bool solicited)
+static void complete(struct rig_one *f, unsigned n, bool solicited)
 {
 	const struct recv_info info = { .flags = solicited ? FF_CQE_SOLICITED : 0 };
 	struct ff_cqe c;
@@ -60,13 +49,13 @@ static void complete(struct fix *f, unsigned n, bool solicited)
 		;
 }
 
-static void arm(struct fix *f, uint32_t how)
+static void arm(struct rig_one *f, uint32_t how)
 {
 	atomic_store(&f->cq->cq.hdr->arm, how);
 }
 
 /* Events that the client finds in the channel now. */
-static unsigned events(struct fix *f)
+static unsigned events(struct rig_one *f)
 {
 	struct ff_comp_event ev;
 	unsigned n = 0;
@@ -80,7 +69,7 @@ static unsigned events(struct fix *f)
 
 static void at_once(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	complete(f, 3, false);
 	assert_int_equal(events(f), 0);
@@ -98,7 +87,7 @@ static void at_once(void **state)
 /* Half of the rule is none: nothing is held back. */
 static void half_a_rule(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	fast_cq_moderate(f->r.f, &f->cq->cq, 10, 0);
 	arm(f, FF_CQ_ARM_ANY);
@@ -116,7 +105,7 @@ static void half_a_rule(void **state)
 
 static void count(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	fast_cq_moderate(f->r.f, &f->cq->cq, 4, 100);
 	for (int lap = 0; lap < 3; lap++) {
@@ -136,7 +125,7 @@ static void count(void **state)
 
 static void period(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	fast_cq_moderate(f->r.f, &f->cq->cq, 4, 100);
 	arm(f, FF_CQ_ARM_ANY);
@@ -161,7 +150,7 @@ static void period(void **state)
 /* A solicited completion is held back, too, and the ones after it need not be solicited. */
 static void solicited(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	fast_cq_moderate(f->r.f, &f->cq->cq, 4, 100);
 	arm(f, FF_CQ_ARM_SOLICITED);
@@ -177,7 +166,7 @@ static void solicited(void **state)
 /* A new rule, or none any more, releases what was held back. */
 static void changed(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	fast_cq_moderate(f->r.f, &f->cq->cq, 4, 100);
 	arm(f, FF_CQ_ARM_ANY);
@@ -197,7 +186,7 @@ static void resized(void **state)
 	static _Alignas(64) struct ff_cqe ring[128];
 	static struct ff_cq_hdr hdr;
 	struct cq_move move = { .hdr = &hdr, .ring = ring, .depth = 128 };
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct cq *cq = &f->cq->cq;
 	struct ff_cq_hdr *old_hdr = cq->hdr;
 	struct ff_cqe *old_ring = cq->ring;
@@ -221,7 +210,7 @@ static void resized(void **state)
 /* The CQ goes with an event held back: teardown looks for the timer. */
 static void destroyed(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	fast_cq_moderate(f->r.f, &f->cq->cq, 4, 100);
 	arm(f, FF_CQ_ARM_ANY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/rig.c */
+/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
 /*
  * test_mw.c - memory windows on the software device, on virtual time: who can reach what through
  * them and until when. And null MRs, which xfer.c serves beside them.
@@ -12,51 +12,28 @@
 #include <cmocka.h>
 
 #include "ffr/fast/mw.h"
-#include "ffr/soft/soft.h"
-#include "tests/lib/rig.h"
+#include "tests/unit/lib/soft_pair.h"
 
-#define BUF	 (1u << 20)
+#define BUF	 PAIR_BUF
 #define BINDABLE (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND)
 #define RW	 (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 
 /* End 0 reaches for memory of end 1, whose MR gives it no right but through windows. */
-struct pair {
-	struct rig r;
-	struct rig_ses *s[2];
-	struct rig_cq *cq[2];
-	struct rig_qp *qp[2];
-	struct mr *mr[2];
-	uint8_t *buf[2];
-};
-
-static void pair_up(struct pair *p, enum ibv_qp_type type)
+static void windows_up(struct pair *p, enum ibv_qp_type type)
 {
-	rig_init(&p->r, &soft_ops);
-	for (int i = 0; i < 2; i++) {
-		p->s[i] = rig_session(&p->r, i);
-		p->cq[i] = rig_cq(&p->r, p->s[i], 64, true);
-		p->qp[i] = rig_qp(&p->r, p->s[i], type, p->cq[i], p->cq[i], NULL);
-		p->buf[i] = aligned_alloc(4096, BUF);
-		memset(p->buf[i], 0xa0 + i, BUF);
-		p->mr[i] = rig_mr(&p->r, p->s[i], p->buf[i], BUF, BINDABLE);
-	}
-	rig_connect(&p->r, p->qp[0], p->qp[1]);
-	rig_connect(&p->r, p->qp[1], p->qp[0]);
+	pair_up_with(p, type, 0, 1, BINDABLE);
 }
 
-static void pair_down(struct pair *p)
+static void windows_down(struct pair *p)
 {
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		if (p->qp[i])
 			rig_qp_free(&p->r, p->qp[i]);
-	for (int i = 0; i < 2; i++) {
-		assert_int_equal(p->mr[i]->o.refs, 0);
-		rig_mr_free(&p->r, p->mr[i]);
-		rig_cq_free(&p->r, p->cq[i]);
-		rig_session_free(&p->r, p->s[i]);
-		free(p->buf[i]);
+		p->qp[i] = NULL;
 	}
-	rig_fini(&p->r);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(p->mr[i]->o.refs, 0);
+	pair_down(p);
 }
 
 /* Both ends from whatever state to RTS again, the CQs emptied. */
@@ -185,7 +162,7 @@ static void type1_gives_its_part_and_rights(void **state)
 	uint32_t old;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
 	assert_false(writes(&p, 100, p.mr[1]->rkey, 8)); /* the MR itself gives no right */
 	assert_false(writes(&p, 100, mw->rkey, 8));	 /* bound to nothing */
@@ -237,7 +214,7 @@ static void type1_gives_its_part_and_rights(void **state)
 	mw_free(&p, mw);
 	assert_int_equal(p.mr[1]->o.refs, 0);
 	assert_false(writes(&p, 0, old, 8));
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* Requests of more than one quantum, of several SGEs and through process memory. */
@@ -248,7 +225,7 @@ static void windows_serve_every_path(void **state)
 	struct mw *mw;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	p.r.f->conf.quantum = 4096;
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
 	for (uint32_t i = 0; i < BUF; i++)
@@ -266,7 +243,7 @@ static void windows_serve_every_path(void **state)
 	assert_false(writes(&p, 10, mw->rkey, 200001));
 	mw_free(&p, mw);
 	rig_mr_free(&p.r, slow);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 static void bind_is_checked(void **state)
@@ -278,7 +255,7 @@ static void bind_is_checked(void **state)
 	struct pd pd2 = { 0 };
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	other = rig_session(&p.r, 1); /* of the same container */
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
 	foreign = mw_new(other, IBV_MW_TYPE_1);
@@ -328,7 +305,7 @@ static void bind_is_checked(void **state)
 	rig_mr_free(&p.r, reader);
 	rig_mr_free(&p.r, elsewhere);
 	rig_session_free(&p.r, other);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* A window opens nothing to QPs of another PD, nor its key anything in another container. */
@@ -340,7 +317,7 @@ static void windows_are_of_their_pd(void **state)
 	struct pd pd2 = { 0 };
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
 	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 0, mw->rkey, 8));
@@ -357,7 +334,7 @@ static void windows_are_of_their_pd(void **state)
 	rig_run(&p.r);
 	assert_int_equal(status(p.cq[1], 9, IBV_WC_SEND), IBV_WC_LOC_PROT_ERR);
 	mw_free(&p, mw);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* ---- type 2 --------------------------------------------------------------------------------- */
@@ -370,7 +347,7 @@ static void type2_is_its_qps_alone(void **state)
 	uint32_t old;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	q0 = rig_qp(&p.r, p.s[0], IBV_QPT_RC, p.cq[0], p.cq[0], NULL);
 	q1 = rig_qp(&p.r, p.s[1], IBV_QPT_RC, p.cq[1], p.cq[1], NULL);
@@ -417,7 +394,7 @@ static void type2_is_its_qps_alone(void **state)
 
 	mw_free(&p, mw);
 	rig_qp_free(&p.r, q0);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 static void zero_based(void **state)
@@ -426,7 +403,7 @@ static void zero_based(void **state)
 	struct mw *mw;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	assert_int_equal(bind_window(&p, mw, 1000, 64, RW | IBV_ACCESS_ZERO_BASED, 1),
 			 IBV_WC_SUCCESS);
@@ -439,7 +416,7 @@ static void zero_based(void **state)
 	revive(&p);
 	assert_false(writes(&p, 1000, mw->rkey, 8)); /* the address of the MR is none of it */
 	mw_free(&p, mw);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 static void send_inv(struct pair *p, uint32_t rkey, uint32_t len)
@@ -460,7 +437,7 @@ static void send_with_invalidate(void **state)
 	uint32_t rkey;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	one = mw_new(p.s[1], IBV_MW_TYPE_1);
 	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
@@ -522,7 +499,7 @@ static void send_with_invalidate(void **state)
 	}
 	mw_free(&p, mw);
 	mw_free(&p, one);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* Invalidated in the middle of a long request: what is left of it is refused. */
@@ -533,7 +510,7 @@ static void invalidate_under_way(void **state)
 	struct mw *mw;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	p.r.f->conf.quantum = 4096;
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	assert_int_equal(bind_window(&p, mw, 0, BUF, RW, 1), IBV_WC_SUCCESS);
@@ -551,7 +528,7 @@ static void invalidate_under_way(void **state)
 	assert_int_equal(status(p.cq[0], 5, IBV_WC_RDMA_WRITE), IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(p.buf[1][399999], 0xa1);
 	mw_free(&p, mw);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* WRs behind a bind find it done; a READ before an invalidation is done before it. */
@@ -563,7 +540,7 @@ static void order(void **state)
 	struct mw *mw;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	p.r.f->conf.quantum = 4096;
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	p.mr[0]->access |= RW;
@@ -597,7 +574,7 @@ static void order(void **state)
 	assert_true(writes(&p, 0, mw->rkey, 8));
 	assert_int_equal(stats_of_session(&p.s[1]->s).mw_ops, 1);
 	mw_free(&p, mw);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* ---- which QPs ------------------------------------------------------------------------------ */
@@ -608,7 +585,7 @@ static void qp_types(void **state)
 	struct mw *mw;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_UC);
+	windows_up(&p, IBV_QPT_UC);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_2);
 	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_SUCCESS);
 	assert_true(writes(&p, 0, mw->rkey, 8));
@@ -620,13 +597,13 @@ static void qp_types(void **state)
 	send_inv(&p, mw->rkey, 8);
 	assert_int_equal(status(p.cq[0], 6, IBV_WC_SEND), IBV_WC_LOC_QP_OP_ERR);
 	mw_free(&p, mw);
-	pair_down(&p);
+	windows_down(&p);
 
-	pair_up(&p, IBV_QPT_UD);
+	windows_up(&p, IBV_QPT_UD);
 	mw = mw_new(p.s[1], IBV_MW_TYPE_1);
 	assert_int_equal(bind_window(&p, mw, 0, 4096, RW, 1), IBV_WC_LOC_QP_OP_ERR);
 	mw_free(&p, mw);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* An SQE that says inline where there can be no data. */
@@ -636,7 +613,7 @@ static void malformed(void **state)
 	struct ff_sqe *e;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	static const uint8_t ops[] = { FF_OP_BIND_MW, FF_OP_LOCAL_INV };
 	for (unsigned i = 0; i < ARRAY_SIZE(ops); i++) {
 		e = rig_sqe(p.qp[1], ops[i], 3);
@@ -653,7 +630,7 @@ static void malformed(void **state)
 		assert_int_equal(status(p.cq[1], 3, 0), IBV_WC_LOC_QP_OP_ERR);
 		revive(&p);
 	}
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* ---- null MR -------------------------------------------------------------------------------- */
@@ -666,7 +643,7 @@ static void null_mr(void **state)
 	struct ff_cqe c;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	p.r.f->conf.quantum = 16384;
 	p.mr[1]->access |= RW;
 	null = rig_mr_pvm(&p.r, p.s[0], NULL, UINT64_MAX, IBV_ACCESS_LOCAL_WRITE);
@@ -734,7 +711,7 @@ static void null_mr(void **state)
 
 	rig_mr_free(&p.r, null);
 	rig_mr_free(&p.r, slow);
-	pair_down(&p);
+	windows_down(&p);
 }
 
 /* ---- those who publish windows --------------------------------------------------------------- */
@@ -754,7 +731,7 @@ static void changes_are_noted(void **state)
 	struct pair p;
 
 	(void)state;
-	pair_up(&p, IBV_QPT_RC);
+	windows_up(&p, IBV_QPT_RC);
 	for (int i = 0; i < 3; i++)
 		mw[i] = mw_new(p.s[1], IBV_MW_TYPE_1);
 	assert_int_equal(bind_window(&p, mw[0], 0, 8, IBV_ACCESS_REMOTE_READ, 1), IBV_WC_SUCCESS);
@@ -781,7 +758,7 @@ static void changes_are_noted(void **state)
 	mw_free(&p, mw[1]);
 	mw_free(&p, other);
 	assert_false(mw_any_changed(p.r.f));
-	pair_down(&p);
+	windows_down(&p);
 }
 
 int main(void)

@@ -19,23 +19,12 @@
 
 #define DEPTH 2048u
 
-struct fix {
-	struct rig r;
-	struct rig_ses *s;
-	struct rig_cq *cq;
-	struct rig_qp *qp;
-};
-
 static int setup(void **state)
 {
-	static struct fix f;
+	static struct rig_one f;
 
-	memset(&f, 0, sizeof(f));
-	rig_init(&f.r, &soft_ops);
-	f.s = rig_session(&f.r, 0);
-	f.cq = rig_cq(&f.r, f.s, 2 * DEPTH, false);
 	rig_depth = DEPTH;
-	f.qp = rig_qp(&f.r, f.s, IBV_QPT_RC, f.cq, f.cq, NULL);
+	rig_one_open(&f, &soft_ops, IBV_QPT_RC, 2 * DEPTH, false);
 	rig_depth = 16;
 	*state = &f;
 	return 0;
@@ -43,7 +32,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 
 	rig_qp_free(&f->r, f->qp);
 	rig_cq_free(&f->r, f->cq);
@@ -55,7 +44,7 @@ static int teardown(void **state)
 /* All of two rings are flushed, in order, but the first step does a part of it. */
 static void flush(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	uint64_t send = 0, recv = 0;
 	struct ff_cqe e;
 
@@ -82,7 +71,7 @@ static void flush(void **state)
 	assert_int_equal(recv, DEPTH);
 }
 
-static void complete(struct fix *f, uint64_t *id, uint32_t n)
+static void complete(struct rig_one *f, uint64_t *id, uint32_t n)
 {
 	static const struct recv_info none;
 
@@ -93,7 +82,7 @@ static void complete(struct fix *f, uint64_t *id, uint32_t n)
 /* Completions that come while a CQ moves are behind those that it had. */
 static void cq_moves(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct cq *cq = &f->cq->cq;
 	struct ff_cqe *ring = aligned_alloc(64, 4 * DEPTH * sizeof(*ring)), *old = cq->ring, e;
 	struct ff_cq_hdr hdr = { 0 }, *old_hdr = cq->hdr;
@@ -129,7 +118,7 @@ static void cq_moves(void **state)
 /* A client that says that it has consumed less than it was given, or adds without an end. */
 static void cq_does_not_fit(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct cq *cq = &f->cq->cq;
 	struct ff_cqe ring[16] = { 0 }, *old = cq->ring;
 	struct ff_cq_hdr hdr = { 0 };
@@ -153,7 +142,7 @@ static uint32_t bits_left(const struct session *s)
 /* All QPs are said to have news: others' are looked at in the same turn, all of them in the end. */
 static void news_of_qps(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct rig_ses *two = rig_session(&f->r, 0), *other = rig_session(&f->r, 1);
 	struct session *s = &f->s->s;
 	uint32_t left = FF_MAX_QP;
@@ -188,7 +177,7 @@ static void news_of_qps(void **state)
 static void news_of_srqs(void **state)
 {
 	enum { N = 600 };
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct session *s = &f->s->s;
 	struct rig_srq *srq[N];
 	uint32_t size;
@@ -214,7 +203,7 @@ static void news_of_srqs(void **state)
 
 static void windows_of_a_qp(void **state)
 {
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct qp *qp = &f->qp->qp;
 	struct mw mw[5] = { 0 };
 	struct mr mr = { .o.refs = 5 };
@@ -235,7 +224,7 @@ static void windows_of_a_qp(void **state)
 static void keys_grow_apart(void **state)
 {
 	enum { N = 8192 };
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct key_table t = { 0 };
 	struct mr *mr = calloc(N + 1, sizeof(*mr));
 	uint64_t epoch = f->r.f->epoch;
@@ -260,7 +249,7 @@ static void keys_grow_apart(void **state)
 static void qp_numbers_grow_apart(void **state)
 {
 	enum { N = 4096 };
-	struct fix *f = *state;
+	struct rig_one *f = *state;
 	struct fast *fast = f->r.f;
 	struct qp *qp = calloc(N, sizeof(*qp));
 

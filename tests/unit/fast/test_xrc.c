@@ -2,7 +2,7 @@
 /*
  * test_xrc.c - XRC as clients of the router see it: domains and who shares them, the QPs that
  * belong to a domain, where a request goes, and what ends with whom. Virtual time.
- * build: tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -18,23 +18,9 @@
 
 #include "ffr/fast/internal.h"
 #include "ffr/fast/xrc.h"
-#include "tests/lib/ctl_rig.h"
+#include "tests/unit/lib/ctl_calls.h"
 
-static struct ctl_rig rig, *g = &rig;
-
-static int setup(void **state)
-{
-	(void)state;
-	rig_open(g);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	rig_close(g);
-	return 0;
-}
+static struct ctl_rig *const g = &call_rig;
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
@@ -605,14 +591,20 @@ static void an_srq_of_another_domain_is_refused(void **state)
 	shared_close(&h);
 }
 
+/* A sender has sent to an SRQ that has no receive. */
+static void sender_waits(struct shared *h)
+{
+	shared_open(h);
+	send_to(&h->from, h->srq[1].srq_num, 1);
+	expect_none(&h->from.c);
+}
+
 static void a_sender_waits_for_a_receive(void **state)
 {
 	struct shared h;
 
 	(void)state;
-	shared_open(&h);
-	send_to(&h.from, h.srq[1].srq_num, 1);
-	expect_none(&h.from.c);
+	sender_waits(&h);
 	assert_int_equal(atomic_load(&srq_get(h.c[1].s, h.srq[1].srq)->hdr->need), 1);
 	post_srq(&h.c[1], &h.srq[1], 0, 200);
 	run(NS_PER_MS * 1000);
@@ -626,9 +618,7 @@ static void an_srq_goes_while_a_sender_waits_for_it(void **state)
 	struct shared h;
 
 	(void)state;
-	shared_open(&h);
-	send_to(&h.from, h.srq[1].srq_num, 1);
-	expect_none(&h.from.c);
+	sender_waits(&h);
 	assert_int_equal(destroy_srq(&h.c[1], h.srq[1].srq), 0);
 	run(0);
 	expect(&h.from.c, 1, IBV_WC_REM_INV_REQ_ERR);
@@ -802,28 +792,26 @@ static void the_senders_container_goes(void **state)
 	client_close(&h.c[0]);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(domains_are_found_by_their_file),
-		T(a_domain_without_a_file_is_its_openers_alone),
-		T(what_is_used_cannot_go),
-		T(arguments_are_checked),
-		T(each_half_of_a_connection_has_its_attributes),
-		T(bells_of_a_recv_qp_are_ignored),
-		T(a_request_goes_to_the_srq_that_it_names),
-		T(a_number_that_is_no_srqs_is_refused),
-		T(an_srq_of_another_domain_is_refused),
-		T(a_sender_waits_for_a_receive),
-		T(an_srq_goes_while_a_sender_waits_for_it),
-		T(a_receive_that_is_too_short_ends_in_its_own_cq),
-		T(a_receive_of_another_srq_is_given_back),
-		T(memory_is_reached_through_the_srqs_pd),
-		T(a_qp_outlives_the_session_that_created_it),
-		T(a_session_goes_with_the_srq_that_is_delivered_to),
-		T(the_senders_container_goes),
+		CALL_TEST(domains_are_found_by_their_file),
+		CALL_TEST(a_domain_without_a_file_is_its_openers_alone),
+		CALL_TEST(what_is_used_cannot_go),
+		CALL_TEST(arguments_are_checked),
+		CALL_TEST(each_half_of_a_connection_has_its_attributes),
+		CALL_TEST(bells_of_a_recv_qp_are_ignored),
+		CALL_TEST(a_request_goes_to_the_srq_that_it_names),
+		CALL_TEST(a_number_that_is_no_srqs_is_refused),
+		CALL_TEST(an_srq_of_another_domain_is_refused),
+		CALL_TEST(a_sender_waits_for_a_receive),
+		CALL_TEST(an_srq_goes_while_a_sender_waits_for_it),
+		CALL_TEST(a_receive_that_is_too_short_ends_in_its_own_cq),
+		CALL_TEST(a_receive_of_another_srq_is_given_back),
+		CALL_TEST(memory_is_reached_through_the_srqs_pd),
+		CALL_TEST(a_qp_outlives_the_session_that_created_it),
+		CALL_TEST(a_session_goes_with_the_srq_that_is_delivered_to),
+		CALL_TEST(the_senders_container_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

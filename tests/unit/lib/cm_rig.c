@@ -67,6 +67,22 @@ void cm_two_close(struct ctl_rig *g, struct cm_client *a, struct cm_client *b)
 	rig_close(g);
 }
 
+struct cm_two cm_two;
+
+int cm_two_setup(void **state)
+{
+	(void)state;
+	cm_two_open(&cm_two.rig, &cm_two.a, &cm_two.b);
+	return 0;
+}
+
+int cm_two_teardown(void **state)
+{
+	(void)state;
+	cm_two_close(&cm_two.rig, &cm_two.a, &cm_two.b);
+	return 0;
+}
+
 /* ---- addresses ------------------------------------------------------------------------------ */
 
 struct ff_cm_addr cm_sa(const char *ip, uint16_t port)

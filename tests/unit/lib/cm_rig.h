@@ -29,6 +29,14 @@ void cm_close(struct cm_client *c);
 /* A rig with a client in each of two containers; nothing of the CM may be left at the end. */
 void cm_two_open(struct ctl_rig *g, struct cm_client *a, struct cm_client *b);
 void cm_two_close(struct ctl_rig *g, struct cm_client *a, struct cm_client *b);
+/* The same as a test's set-up and its end. */
+struct cm_two {
+	struct ctl_rig rig;
+	struct cm_client a, b;
+};
+extern struct cm_two cm_two;
+int cm_two_setup(void **state);
+int cm_two_teardown(void **state);
 int cm_new_channel(struct cm_client *c, uint32_t *channel);
 
 /* Addresses: "" is none, "0.0.0.2", "fd00::2", "::" …; cm_sib is AF_IB's for a GID. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void pair_up(struct pair *p, enum ibv_qp_type type, int c0, int c1)
+void pair_up_with(struct pair *p, enum ibv_qp_type type, int c0, int c1, uint32_t access)
 {
 	rig_init(&p->r, &soft_ops);
 	for (int i = 0; i < 2; i++) {
@@ -14,10 +14,15 @@ void pair_up(struct pair *p, enum ibv_qp_type type, int c0, int c1)
 		p->qp[i] = rig_qp(&p->r, p->s[i], type, p->cq[i], p->cq[i], NULL);
 		p->buf[i] = aligned_alloc(4096, PAIR_BUF);
 		memset(p->buf[i], 0xa0 + i, PAIR_BUF);
-		p->mr[i] = rig_mr(&p->r, p->s[i], p->buf[i], PAIR_BUF, PAIR_ACCESS);
+		p->mr[i] = rig_mr(&p->r, p->s[i], p->buf[i], PAIR_BUF, access);
 	}
 	rig_connect(&p->r, p->qp[0], p->qp[1]);
 	rig_connect(&p->r, p->qp[1], p->qp[0]);
+}
+
+void pair_up(struct pair *p, enum ibv_qp_type type, int c0, int c1)
+{
+	pair_up_with(p, type, c0, c1, PAIR_ACCESS);
 }
 
 void pair_down(struct pair *p)

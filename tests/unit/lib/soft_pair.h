@@ -34,6 +34,8 @@ struct pair {
 
 /* In containers c0 and c1 of the rig. */
 void pair_up(struct pair *p, enum ibv_qp_type type, int c0, int c1);
+/* ... with those rights to the MRs. */
+void pair_up_with(struct pair *p, enum ibv_qp_type type, int c0, int c1, uint32_t access);
 /* A QP that is NULL is gone already. */
 void pair_down(struct pair *p);
 

@@ -375,6 +375,14 @@ static ssize_t take(int fd, uint8_t *buf, size_t size)
 	return read(fd, buf, size);
 }
 
+/* A record of 100 bytes has come as far as who is between: its length on the wire. */
+static ssize_t record_taken(struct pair *p, const uint8_t data[100], uint8_t *buf, size_t size)
+{
+	pair_open_relayed(p);
+	assert_int_equal(write_all(p->io[0], data, 100), 100);
+	return take(p->relay[0], buf, size);
+}
+
 static void a_changed_byte(void **state)
 {
 	uint8_t buf[4096], data[100] = { 0 };
@@ -382,9 +390,7 @@ static void a_changed_byte(void **state)
 	ssize_t n;
 
 	(void)state;
-	pair_open_relayed(&p);
-	assert_int_equal(write_all(p.io[0], data, sizeof(data)), sizeof(data));
-	n = take(p.relay[0], buf, sizeof(buf));
+	n = record_taken(&p, data, buf, sizeof(buf));
 	assert_true(n > 100);
 	buf[n - 20] ^= 1;
 	assert_int_equal(write(p.relay[1], buf, (size_t)n), n);
@@ -402,9 +408,7 @@ static void a_replayed_record(void **state)
 	ssize_t n;
 
 	(void)state;
-	pair_open_relayed(&p);
-	assert_int_equal(write_all(p.io[0], data, sizeof(data)), sizeof(data));
-	n = take(p.relay[0], buf, sizeof(buf));
+	n = record_taken(&p, data, buf, sizeof(buf));
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(write(p.relay[1], buf, (size_t)n), n);
 	await(p.io[1]);
@@ -423,9 +427,7 @@ static void cut_off(void **state)
 	ssize_t n;
 
 	(void)state;
-	pair_open_relayed(&p);
-	assert_int_equal(write_all(p.io[0], data, sizeof(data)), sizeof(data));
-	n = take(p.relay[0], buf, sizeof(buf));
+	n = record_taken(&p, data, buf, sizeof(buf));
 	assert_int_equal(write(p.relay[1], buf, (size_t)n), n);
 	close(p.relay[1]);
 	p.relay[1] = -1;

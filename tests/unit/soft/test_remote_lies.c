@@ -209,24 +209,31 @@ static void srq_goes(void **state)
 	xrc_down(&x, 1);
 }
 
-/* An old READ that is repeated binds another SRQ, and the message under way starts again. */
-static void srq_changes(void **state)
+/* The first part of `h` has come when an old READ, said again, binds another SRQ. */
+static void srq_changed(struct xrc *x, struct wire_hdr *h)
 {
 	struct wire_hdr read = { .opcode = FF_OP_READ, .req.length = 8 };
+
+	xrc_up(x);
+	h->dst_qpn = read.dst_qpn = x->target->qp_num;
+	h->req.srqn = x->srq[0]->srq.num;
+	read.req.srqn = x->srq[1]->srq.num;
+	read.req.addr = hosts_at(&x->t, 1, 20000);
+	read.req.rkey = x->t.h[1].mr->rkey;
+	hosts_part(&x->t, &read, 0, 0);
+	hosts_part(&x->t, h, 100, 1);
+	hosts_part(&x->t, &read, 0, 0);
+	hosts_expect(&x->t, 1, 0, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* The message under way starts again. */
+static void srq_changes(void **state)
+{
 	struct wire_hdr h = { .opcode = FF_OP_SEND, .msn = 1, .req.length = 300 };
 	struct xrc x;
 
 	(void)state;
-	xrc_up(&x);
-	h.dst_qpn = read.dst_qpn = x.target->qp_num;
-	h.req.srqn = x.srq[0]->srq.num;
-	read.req.srqn = x.srq[1]->srq.num;
-	read.req.addr = hosts_at(&x.t, 1, 20000);
-	read.req.rkey = x.t.h[1].mr->rkey;
-	hosts_part(&x.t, &read, 0, 0);
-	hosts_part(&x.t, &h, 100, 1);
-	hosts_part(&x.t, &read, 0, 0);
-	hosts_expect(&x.t, 1, 0, IBV_WC_WR_FLUSH_ERR);
+	srq_changed(&x, &h);
 	h.offset = 100;
 	hosts_part(&x.t, &h, 200, 2);
 	hosts_expect_none(&x.t, 1);
@@ -245,21 +252,11 @@ static void srq_changes(void **state)
 /* The same, and the connection ends: what follows on the next one goes into no receive that ended. */
 static void srq_changes_and_cut(void **state)
 {
-	struct wire_hdr read = { .opcode = FF_OP_READ, .req.length = 8 };
 	struct wire_hdr h = { .opcode = FF_OP_SEND, .msn = 1, .req.length = 300 };
 	struct xrc x;
 
 	(void)state;
-	xrc_up(&x);
-	h.dst_qpn = read.dst_qpn = x.target->qp_num;
-	h.req.srqn = x.srq[0]->srq.num;
-	read.req.srqn = x.srq[1]->srq.num;
-	read.req.addr = hosts_at(&x.t, 1, 20000);
-	read.req.rkey = x.t.h[1].mr->rkey;
-	hosts_part(&x.t, &read, 0, 0);
-	hosts_part(&x.t, &h, 100, 1);
-	hosts_part(&x.t, &read, 0, 0);
-	hosts_expect(&x.t, 1, 0, IBV_WC_WR_FLUSH_ERR);
+	srq_changed(&x, &h);
 	hosts_cut(&x.t);
 	hosts_connect(&x.t);
 	hosts_run(&x.t);
