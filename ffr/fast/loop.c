@@ -145,7 +145,8 @@ uint32_t fast_turn(struct fast *f)
 	comp_notify(f);
 	return work;
 }
-/* The control thread wants the lock: it has it now, or not. True: nothing that was seen in the turn holds. */
+
+/* The control thread gets the lock if it wants it. True: look again, there may be work now. */
 static bool lend(struct fast *f, uint32_t work)
 {
 	if (!atomic_load_explicit(&f->lock_wanted, memory_order_relaxed))

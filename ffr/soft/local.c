@@ -422,8 +422,8 @@ static inline bool quick(struct fast *f, struct qp *qp)
 /* Apart, as all is that gives addresses of its stack away: a canary costs the usual WR 1 %. */
 static __attribute__((noinline)) enum post_result post_other(struct fast *f, struct qp *qp)
 {
-	if (requester_is_local(qp->wr))
-		return requester_local(f, qp);
+	if (requester_is_mw(qp->wr))
+		return requester_mw(f, qp);
 	return requester_begin(f, qp) ? run(f, qp) : POST_DONE;
 }
 

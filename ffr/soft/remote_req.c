@@ -130,9 +130,9 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	enum ibv_wc_status st;
 	struct sent *s;
 
-	if (requester_is_local(qp->wr)) {
+	if (requester_is_mw(qp->wr)) {
 		/* what was posted before is done before */
-		return rq->tx.una == rq->tx.tail ? requester_local(f, qp) : wait_for_place(sq);
+		return rq->tx.una == rq->tx.tail ? requester_mw(f, qp) : wait_for_place(sq);
 	}
 	s = place(rq);
 	if (!s || !copy_wr(s, qp->wr))

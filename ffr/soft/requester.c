@@ -213,7 +213,7 @@ enum post_result requester_drop(struct fast *f, struct qp *qp)
  * They are carried out in their turn, one WR after the other, so that READs and atomics before them are done
  * whether or not a fence was asked for, and what follows finds them done (IBTA 10.8.3).
  */
-enum post_result requester_local(struct fast *f, struct qp *qp)
+enum post_result requester_mw(struct fast *f, struct qp *qp)
 {
 	enum ff_vendor_err why = qp->wr->opcode == FF_OP_BIND_MW ? mw_bind(qp) :
 								   mw_invalidate(qp, qp->wr->imm);

@@ -407,8 +407,8 @@ bool requester_begin(struct fast *f, struct qp *qp);
 /* What can be said of the WR at hand without its peer. */
 enum ibv_wc_status requester_check(struct qp *qp, enum ff_vendor_err *why);
 /* Binds and invalidations of our own. */
-enum post_result requester_local(struct fast *f, struct qp *qp);
-static inline bool requester_is_local(const struct send_wr *wr)
+enum post_result requester_mw(struct fast *f, struct qp *qp);
+static inline bool requester_is_mw(const struct send_wr *wr)
 {
 	return wr->opcode == FF_OP_BIND_MW || wr->opcode == FF_OP_LOCAL_INV;
 }

@@ -216,11 +216,12 @@ static enum post_result post(struct fast *f, struct qp *qp)
 		memcpy(&qp->soft->mcast.gid, ah->attr.dgid, sizeof(qp->soft->mcast.gid));
 		return mcast_start(f, qp);
 	}
-	cont = qp->soft->dest = resolve(f, qp, ah, &there);
+	cont = resolve(f, qp, ah, &there);
 	if (cont) {
 		is_here(f, qp, cont);
 		return here(f, qp);
 	}
+	qp->soft->dest = NULL;
 	if (!there)
 		return requester_drop(f, qp);
 	ud->way = UD_AWAY;
