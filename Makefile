@@ -4,6 +4,9 @@
 # `make TSAN=1` into build-tsan/ with ThreadSanitizer.
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are the caller's, from the command line or the environment; what
 # the build itself needs is added to them. harden.mk has what makes a bug harder to use.
+# CROSS=aarch64-linux-gnu- builds into build-aarch64/ with the tools of that prefix, SYSROOT=FOLDER with
+# the headers and libraries of a system unpacked there (tests/lib/arm64.sh makes one). `make musl` builds the
+# containers' libraries for images with musl, into build-musl/lib.
 #
 #   make deps       install the Debian packages that building, demo and tests need (root)
 #   make demo       ib_write_bw and ib_send_lat between two Docker containers
@@ -12,14 +15,19 @@
 #   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
 #   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md and README.md
 #   make matrix     the compatibility matrix: runs the programs, writes the table into docs/programs.md
+#   make judge      what the kernel's rxe and rdma_cm answer, anew, in a VM: tests/conformance/judge-rxe.txt
 #   make format     clang-format in place
+#   make musl       the containers' libraries for musl (Debian's musl-tools)
+#   make arm64      the unit tests, built for arm64, by QEMU
+#   make deb        Debian packages, into build/deb
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
+#   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own
 #
 # ffl/build.mk, ffr/build.mk and ffo/build.mk name their sources, append what they make to ALL and
 # give the link rules; how a .c becomes a .o is said once, here.
 
 , := ,
-B := $(if $(SAN),build-san,$(if $(TSAN),build-tsan,build))
+B := build$(if $(LIBC),-$(LIBC))$(if $(CROSS),-$(firstword $(subst -, ,$(CROSS))))$(if $(SAN),-san,$(if $(TSAN),-tsan))
 PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 SHELL := /bin/bash
@@ -28,14 +36,14 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-CC = gcc
+CC = $(if $(LIBC),$(LIBC)-,$(CROSS))gcc
 CLANG = clang
-AR = ar
+AR = $(CROSS)ar
 SANFLAGS := $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer)
 # ThreadSanitizer knows no fences, of which gcc warns.
 SANFLAGS += $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
-CFLAGS ?= -O2 -g
+CFLAGS ?= -O2 $(if $(SAN)$(TSAN),-g1,-g)
 include harden.mk
 # The caller's come last, so that they decide.
 OUR_CPPFLAGS = -I. -D_GNU_SOURCE $(CPPFLAGS)
@@ -43,7 +51,7 @@ OUR_CPPFLAGS = -I. -D_GNU_SOURCE $(CPPFLAGS)
 WARNINGS := -Wall -Wextra $(if $(filter file,$(origin CFLAGS)),-Werror)
 # ... but for this: -fPIC where a library is made of it
 PIC := -fPIE
-OUR_CFLAGS = -std=gnu11 $(WARNINGS) $(SANFLAGS) $(HARDEN_CFLAGS) $(CFLAGS) $(PIC)
+OUR_CFLAGS = $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(SANFLAGS) $(HARDEN_CFLAGS) $(CFLAGS) $(PIC)
 OUR_LDFLAGS = $(SANFLAGS) $(HARDEN_LDFLAGS) -Wl,--as-needed $(LDFLAGS)
 LINK = $(CC) -pie $(OUR_CFLAGS) $(OUR_LDFLAGS)
 FUZZFLAGS = -std=gnu11 -O1 -g -Wall -Wextra -fno-omit-frame-pointer \
@@ -95,19 +103,26 @@ LAB_HELPERS := build/tests/lab/nsrun build/tests/lab/netlag
 $(LAB_HELPERS): build/%: %.c
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CPPFLAGS) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
-ALL += $(LAB_HELPERS)
+ALL += $(if $(CROSS),,$(LAB_HELPERS))
 
 all: $(ALL)
+libs: $(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1
+
+musl:
+	$(MAKE) LIBC=musl libs
+
+arm64:
+	tests/run arm64
 
 # ---- tests -------------------------------------------------------------------------------------
 #
 # A test program is one .c file; a line `build: a.c b.c -lfoo` in a comment of it names what else
-# is compiled and linked. @ROOM is all of a room's sources; of @fast pvm.c is named by itself, for
-# which some programs have another one. $(call extra,FILE) is that line.
+# is compiled and linked. @ROOM is all of a room's sources; of @fast pvm.c and roles.c are
+# named by themselves, for which some programs have others. $(call extra,FILE) is that line.
 
-$(foreach r,lib keeper obj mem fast peer dir soft ctl cm orch admin,$(eval \
+$(foreach r,lib keeper obj mem fast peer dir soft ctl cm orch admin nic oci,$(eval \
 	SET_$(r) := $(wildcard ffr/$(r)/*.c ffr/$(r)/*/*.c)))
-SET_fast := $(filter-out ffr/fast/pvm.c,$(SET_fast))
+SET_fast := $(filter-out ffr/fast/pvm.c ffr/fast/roles.c,$(SET_fast))
 $(foreach r,base tls client store server,$(eval SET_ffo_$(r) := $(wildcard ffo/$(r)/*.c ffo/$(r)/*/*.c)))
 build_line = $(shell sed -n 's|.*\<build:\(.*\)|\1|p' $(1) | head -n 1 | sed 's|\*/.*||')
 extra = $(foreach w,$(call build_line,$(1)),$(if $(filter @%,$(w)),$(SET_$(w:@%=%)),$(w)))
@@ -136,6 +151,10 @@ $(foreach s,$(UNIT_SRC),$(eval $(call test_program,$(s),-lcmocka \
 SYSTEM_SRC := $(wildcard tests/system/*.c tests/hostile/*.c)
 SYSTEM := $(patsubst %.c,$(B)/%,$(SYSTEM_SRC))
 $(foreach s,$(SYSTEM_SRC),$(eval $(call test_program,$(s),-libverbs -lpthread,)))
+
+# One program, which runs on freeflow and on the kernel's own stack; see tests/conformance/judge.sh.
+SET_judge := $(wildcard tests/conformance/judge_*.c)
+$(eval $(call test_program,tests/conformance/judge.c,-libverbs -lpthread,))
 
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ := $(patsubst %.c,build/%,$(FUZZ_SRC))
@@ -167,6 +186,7 @@ endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_cov_program,$(s))))
 
 unit-programs: $(UNIT)
+conformance-programs: $(B)/tests/conformance/judge
 system-programs: $(SYSTEM)
 fuzz-programs: $(FUZZ)
 fuzz-cov-programs: $(FUZZ_COV)
@@ -188,7 +208,11 @@ bench: all
 	tests/bench/run --docs
 
 matrix: all
-	tests/conformance/matrix -v --docs
+	tests/conformance/matrix -v --docs; one=$$?; \
+	tests/conformance/matrix -v --docs --hosts 2 && exit $$one
+
+judge:
+	tests/conformance/judge-rxe
 
 deps:
 	@deploy/deps
@@ -203,30 +227,45 @@ install: all
 	install -D -m 755 $(B)/bin/ffr $(I)/sbin/ffr
 	install -D -m 755 $(B)/bin/ffo $(I)/sbin/ffo
 	install -D -m 755 $(B)/bin/ffctl $(I)/bin/ffctl
+	install -D -m 755 $(B)/bin/ff-hook $(I)/libexec/freeflow/ff-hook
+	ln -sf ../libexec/freeflow/ff-hook $(I)/bin/freeflow-runc
+	install -D -m 755 $(B)/bin/ff-device-plugin $(I)/sbin/ff-device-plugin
 	install -D -m 644 $(B)/lib/libibverbs.so.1 $(I)/lib/freeflow/libibverbs.so.1
 	install -D -m 644 $(B)/lib/librdmacm.so.1 $(I)/lib/freeflow/librdmacm.so.1
 	install -D -m 644 $(B)/lib/ld.so.preload $(I)/lib/freeflow/ld.so.preload
 	for m in $(MAN); do \
 		install -D -m 644 $$m $(I)/share/man/man$${m##*.}/$${m##*/}; done
-	for u in deploy/systemd/*.service deploy/systemd/*.socket; do \
+	for u in deploy/systemd/*.service deploy/systemd/*.socket deploy/systemd/*.path; do \
 		install -D -m 644 $$u $(I)/lib/systemd/system/$${u##*/}; done
 	install -D -m 644 deploy/sysusers.d/freeflow.conf $(I)/lib/sysusers.d/freeflow.conf
 	install -D -m 644 deploy/tmpfiles.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf
+	install -D -m 644 deploy/bash-completion/ffctl $(I)/share/bash-completion/completions/ffctl
 	[ -e $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf ] || \
 		install -D -m 644 deploy/ffr.conf $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf
 
+# The hook looks there for what is not the host's own: aarch64, x86_64-musl.
+install-libs: libs
+	install -D -m 644 -t $(I)/lib/freeflow/$(firstword $(subst -, ,$(HARDEN_MACHINE)))$(if $(LIBC),-$(LIBC)) \
+		$(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1
+
 # The configuration stays.
 uninstall:
-	rm -f $(I)/sbin/ffr $(I)/sbin/ffo $(I)/bin/ffctl
-	rm -rf $(I)/lib/freeflow
+	rm -f $(I)/sbin/ffr $(I)/sbin/ffo $(I)/sbin/ff-device-plugin $(I)/bin/ffctl
+	rm -f $(I)/bin/freeflow-runc
+	rm -rf $(I)/lib/freeflow $(I)/libexec/freeflow
 	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
-	for u in deploy/systemd/*.service deploy/systemd/*.socket; do rm -f $(I)/lib/systemd/system/$${u##*/}; done
+	for u in $(notdir $(wildcard deploy/systemd/*)); do rm -f $(I)/lib/systemd/system/$$u; done
 	rm -f $(I)/lib/sysusers.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf
+	rm -f $(I)/share/bash-completion/completions/ffctl
+
+# Debian packages, into build/deb.
+deb:
+	deploy/deb
 
 clean:
-	rm -rf build build-san build-tsan build-cov
+	rm -rf build build-san build-tsan build-cov build-aarch64* build-musl
 
-.PHONY: all deps demo test unit conformance fuzz system lint bench matrix format install uninstall clean \
-	unit-programs system-programs fuzz-programs fuzz-cov-programs fuzz-coverage
+.PHONY: all libs musl arm64 deps demo test unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
+	unit-programs conformance-programs system-programs fuzz-programs fuzz-cov-programs fuzz-coverage
 
--include $(shell [ ! -d $(B) ] || find $(B) -name '*.d')
+-include $(shell [ ! -d $(B) ] || find $(B) -path $(B)/deb -prune -o -type f -name '*.d' -print)

@@ -15,6 +15,16 @@ FFL_CM_LDFLAGS := $(subst libibverbs,librdmacm,$(FFL_LDFLAGS))
 
 $(FFL_OBJS) $(FFL_CM_OBJS): PIC := -fPIC -fvisibility=hidden
 
+# musl-gcc looks at musl's headers only: the kernel's and RDMA's are the machine's, by links.
+ifeq ($(LIBC),musl)
+OUR_CPPFLAGS += -idirafter $(B)/include
+$(FFL_OBJS) $(FFL_CM_OBJS): | $(B)/include
+$(B)/include:
+	@mkdir -p $@
+	ln -s $(addprefix /usr/include/,linux asm-generic infiniband rdma) $@
+	ln -s /usr/include/$(shell gcc -print-multiarch)/asm $@
+endif
+
 $(B)/lib/libibverbs.so.1: $(FFL_OBJS) ffl/libibverbs.map
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_LDFLAGS) -o $@ $(FFL_OBJS)

@@ -73,6 +73,7 @@ struct options {
 struct daemon {
 	uv_loop_t loop;
 	uv_signal_t term, intr;
+	uv_timer_t watchdog;
 	struct ffo *ffo;
 };
 
@@ -286,6 +287,13 @@ static void stop(uv_signal_t *s, int number)
 	ffo_destroy(d->ffo);
 	uv_close((uv_handle_t *)&d->term, NULL);
 	uv_close((uv_handle_t *)&d->intr, NULL);
+	uv_close((uv_handle_t *)&d->watchdog, NULL);
+}
+
+static void on_watchdog(uv_timer_t *t)
+{
+	(void)t;
+	sd_notify("WATCHDOG=1");
 }
 
 int main(int argc, char **argv)
@@ -296,8 +304,12 @@ int main(int argc, char **argv)
 	int err;
 
 	parse_options(argc, argv, &o);
+	log_journal(LOG_JOURNAL);
 	signal(SIGPIPE, SIG_IGN);
 	make_dir(o.store, STORE_DEFAULT);
+	err = sandbox_no_ring(o.sandbox);
+	if (err)
+		log_warn("io_uring cannot be kept away from libuv: %s", strerror(-err));
 	uv_loop_init(&d.loop);
 	conf = (struct ffo_conf){ .store = o.store,
 				  .pools = o.pools,
@@ -324,6 +336,9 @@ int main(int argc, char **argv)
 		uv_signal_init(&d.loop, &d.intr);
 		uv_signal_start(&d.term, stop, SIGTERM);
 		uv_signal_start(&d.intr, stop, SIGINT);
+		uv_timer_init(&d.loop, &d.watchdog);
+		if (sd_watchdog_ms())
+			uv_timer_start(&d.watchdog, on_watchdog, 0, sd_watchdog_ms());
 		log_info("ready: store %s, listening at %s%s", o.store, o.listen[0],
 			 o.num_listen > 1 ? " and more" : "");
 		sd_notify("READY=1");

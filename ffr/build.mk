@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # ffr's part of the Makefile: libffr.a (everything but the programs' main files; unit tests link
-# it), the router and ffctl.
+# it), the router, ffctl, and the hook of OCI runtimes.
 
 FFCTL_SRCS := $(wildcard ffr/ffctl/*.c)
-FFR_SRCS := $(filter-out ffr/main.c $(FFCTL_SRCS),$(wildcard ffr/*.c ffr/*/*.c ffr/*/*/*.c))
+OCI_SRCS := $(wildcard ffr/oci/*.c)
+K8S_SRCS := $(wildcard ffr/k8s/*.c)
+FFR_SRCS := $(filter-out ffr/main.c $(FFCTL_SRCS) $(OCI_SRCS) $(K8S_SRCS),$(wildcard ffr/*.c ffr/*/*.c ffr/*/*/*.c))
 
 $(B)/libffr.a: $(patsubst %.c,$(B)/%.o,$(FFR_SRCS))
 
@@ -15,8 +17,30 @@ $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 		-luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
-$(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(B)/ffr/lib/log.o
+$(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(addprefix $(B)/ffr/,lib/log.o lib/cgroup.o lib/addr.o oci/rootfs.o)
 	@mkdir -p $(@D)
 	$(LINK) -o $@ $^ -luv -ljansson -lssl -lcrypto -lncurses -ltinfo -lpthread
 
+# What containers are started with: small, it is run for each.
+$(B)/bin/ff-hook: $(patsubst %.c,$(B)/%.o,$(OCI_SRCS)) $(B)/libffo.a $(B)/ffr/lib/log.o
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ -ljansson -lpthread
+
+$(B)/bin/freeflow-runc: $(B)/bin/ff-hook
+	ln -sf ff-hook $@
+
+# The kubelet's interface, by protobuf-c: its files are built, not kept.
+$(B)/ffr/k8s/deviceplugin.pb-c.c: ffr/k8s/deviceplugin.proto
+	@mkdir -p $(@D)
+	protoc-c --c_out=$(B) $<
+$(B)/ffr/k8s/deviceplugin.pb-c.o: $(B)/ffr/k8s/deviceplugin.pb-c.c
+	$(Q)$(CC) $(HARDEN_FORTIFY) -I$(B) $(OUR_CPPFLAGS) $(OUR_CFLAGS) -c -o $@ $<
+$(B)/ffr/k8s/plugin.o: $(B)/ffr/k8s/deviceplugin.pb-c.c
+$(B)/ffr/k8s/plugin.o: OUR_CPPFLAGS += -I$(B)
+
+$(B)/bin/ff-device-plugin: $(patsubst %.c,$(B)/%.o,$(K8S_SRCS)) $(B)/ffr/k8s/deviceplugin.pb-c.o $(B)/ffr/lib/log.o
+	@mkdir -p $(@D)
+	$(LINK) -o $@ $^ -lnghttp2 -lprotobuf-c
+
+ALL += $(B)/bin/ff-hook $(B)/bin/freeflow-runc $(B)/bin/ff-device-plugin
 ALL += $(B)/libffr.a $(B)/bin/ffr $(B)/bin/ffctl

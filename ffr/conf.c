@@ -16,6 +16,7 @@
 #include "ffo/base/limits_text.h"
 #include "ffo/base/proto.h"
 #include "ffr/lib/addr.h"
+#include "ffr/peer/peer.h"
 
 #define HOSTNAME_MAX 63
 
@@ -125,9 +126,19 @@ static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
 {
 	const char *s = cfg_opt_getnstr(opt, 0);
 
-	if (!strcmp(s, "soft"))
+	if (!strcmp(s, "soft") || !strcmp(s, "verbs") || !strcmp(s, "rio"))
 		return 0;
-	cfg_error(cfg, "%s: \"%s\" is not one; there is: soft", opt->name, s);
+	cfg_error(cfg, "%s: \"%s\" is none of soft, verbs, rio", opt->name, s);
+	return -1;
+}
+
+static int valid_nic_network(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, 0);
+
+	if (*s && strlen(s) < WIRE_NIC_NET_SZ)
+		return 0;
+	cfg_error(cfg, "%s: not a name of 1 to %u characters", opt->name, WIRE_NIC_NET_SZ - 1);
 	return -1;
 }
 
@@ -268,7 +279,10 @@ static int valid_hostname(cfg_t *cfg, cfg_opt_t *opt)
 static const struct {
 	const char *name;
 	long min, max;
-} ranges[] = { { "fast_threads", 1, FAST_THREADS_MAX },
+} ranges[] = { { "nic_port", 1, 255 },
+	       { "nic_gid_index", -1, 255 },
+	       { "rio_port", 0, 255 },
+	       { "fast_threads", 1, FAST_THREADS_MAX },
 	       { "fast_cpu", -1, 4095 },
 	       { "priority", 1, 99 },
 	       { "spin_us", 0, 1000000 },
@@ -362,6 +376,12 @@ static cfg_t *conf_open(void)
 		CFG_INT("memory_workers", fast_default.memory_workers, CFGF_NONE),
 		CFG_STR("counters", fast_default.latency ? "full" : "basic", CFGF_NONE),
 		CFG_STR("backend", "soft", CFGF_NONE),
+		CFG_STR("nic", NULL, CFGF_NONE),
+		CFG_INT("nic_port", 1, CFGF_NONE),
+		CFG_INT("nic_gid_index", -1, CFGF_NONE),
+		CFG_BOOL("nic_direct", cfg_false, CFGF_NONE),
+		CFG_STR("nic_network", NULL, CFGF_NONE),
+		CFG_INT("rio_port", 0, CFGF_NONE),
 		CFG_STR("orchestrator", "embedded", CFGF_NONE),
 		CFG_STR("store", NULL, CFGF_NONE),
 		CFG_STR_LIST("pools", "{10.77.0.0/16, fd77::/64}", CFGF_NONE),
@@ -398,6 +418,7 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "counters", valid_counters);
 	cfg_set_validate_func(cfg, "spin", valid_spin);
 	cfg_set_validate_func(cfg, "backend", valid_backend);
+	cfg_set_validate_func(cfg, "nic_network", valid_nic_network);
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
 	cfg_set_validate_func(cfg, "pools", valid_pool);
 	cfg_set_validate_func(cfg, "cluster", valid_hostname);
@@ -476,8 +497,15 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
 	    take_str(&c->admin_socket, cfg, "admin_socket") || take_str(&c->user, cfg, "user") ||
 	    take_str(&c->engine_group, cfg, "engine_group") || take_str(&c->store, cfg, "store") ||
-	    take_str(&c->metrics, cfg, "metrics") || take_wire(c, cfg))
+	    take_str(&c->metrics, cfg, "metrics") || take_str(&c->nic_name, cfg, "nic") ||
+	    take_str(&c->nic_network, cfg, "nic_network") || take_wire(c, cfg))
 		return -ENOMEM;
+	c->nic = (struct nic_conf){ .name = c->nic_name,
+				    .port = (uint8_t)cfg_getint(cfg, "nic_port"),
+				    .gid_index = (int)cfg_getint(cfg, "nic_gid_index"),
+				    .direct = cfg_getbool(cfg, "nic_direct"),
+				    .net = c->nic_network };
+	c->rio.port = (uint32_t)cfg_getint(cfg, "rio_port");
 	for (; c->num_pools < n; c->num_pools++) {
 		c->pools[c->num_pools] = strdup(cfg_getnstr(cfg, "pools", c->num_pools));
 		if (!c->pools[c->num_pools])
@@ -660,6 +688,8 @@ void conf_free(struct ffr_conf *c)
 	free(c->engine_group);
 	free(c->hostname);
 	free(c->backend);
+	free(c->nic_name);
+	free(c->nic_network);
 	free(c->orchestrator);
 	free(c->store);
 	free(c->cluster);

@@ -15,6 +15,8 @@
 #include "ffr/abi/ff_ring.h"
 #include "ffr/ctl/limits.h"
 #include "ffr/fast/fast.h"
+#include "ffr/nic/nic.h"
+#include "ffr/rio/rio.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 
@@ -25,13 +27,17 @@ struct ffr_conf {
 	char *runtime_dir;
 	char *admin_socket; /* NULL: <runtime_dir>/admin.sock */
 	char *user; /* whom the router becomes, "NAME" or "UID:GID"; NULL: see user_find() */
-	char *engine_group; /* who may reach containers' folders besides root; NULL: nobody */
-	char *hostname;	    /* this host's name for the orchestrator */
-	char *backend;	    /* name of a struct backend_ops */
-	char *orchestrator; /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
-	char *store;	    /* embedded orchestrator: database file, or ":memory:";
+	char *engine_group;  /* who may reach containers' folders besides root; NULL: nobody */
+	char *hostname;	     /* this host's name for the orchestrator */
+	char *backend;	     /* name of a struct backend_ops */
+	struct nic_conf nic; /* of backend verbs */
+	struct rio_conf rio; /* of backend rio */
+	char *nic_name;	     /* nic.name */
+	char *nic_network;   /* nic.net */
+	char *orchestrator;  /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
+	char *store;	     /* embedded orchestrator: database file, or ":memory:";
 			     NULL: <runtime_dir>/ffo.db */
-	char **pools;	    /* embedded orchestrator: prefixes to allocate addresses from */
+	char **pools;	     /* embedded orchestrator: prefixes to allocate addresses from */
 	uint32_t num_pools;
 	char *cluster;	      /* routers of other clusters are refused */
 	char *wire_listen;    /* "tcp:ADDR:PORT" for other hosts' routers; NULL: a single host */

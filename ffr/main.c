@@ -18,6 +18,7 @@
 
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
+#include "ffr/mem/view.h"
 #include "ffr/router.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/lib/sd.h"
@@ -138,6 +139,15 @@ static void raise_nofile(void)
 		log_warn("RLIMIT_NOFILE: %m");
 }
 
+/* What a NIC reads and writes stays in memory. */
+static void raise_memlock(void)
+{
+	const struct rlimit rl = { RLIM_INFINITY, RLIM_INFINITY };
+
+	if (setrlimit(RLIMIT_MEMLOCK, &rl))
+		log_warn("RLIMIT_MEMLOCK: %m: the NIC may not get all memory that is registered");
+}
+
 static void on_signal(uv_signal_t *h, int signum)
 {
 	log_info("%s: stopping", strsignal(signum));
@@ -148,7 +158,7 @@ static void on_signal(uv_signal_t *h, int signum)
 /* Does nobody come to it, nor it to anybody, by an address? */
 static bool is_alone(const struct ffr_conf *conf)
 {
-	return !conf->wire_listen &&
+	return !conf->wire_listen && !strcmp(conf->backend, "soft") &&
 	       (!strcmp(conf->orchestrator, "embedded") ||
 		!strncmp(conf->orchestrator, "unix:", 5)) &&
 	       (!conf->metrics || !strncmp(conf->metrics, "unix:", 5));
@@ -230,6 +240,10 @@ static int confine(const struct ffr_conf *conf)
 	reach_add(own->read_dirs, &own->num_read_dirs, credentials(conf), &copy[8]);
 	for (int i = 0; i < 4 && has_tls; i++)
 		reach_add(own->read_dirs, &own->num_read_dirs, tls_files[i], &copy[4 + i]);
+	if (!strcmp(conf->backend, "verbs")) {
+		box.fast.dev_dir = "/dev/infiniband";
+		box.fast.read_dirs[box.fast.num_read_dirs++] = "/sys"; /* the NIC's thread */
+	}
 	err = sandbox_prepare(&box);
 	for (size_t i = 0; i < sizeof(copy) / sizeof(copy[0]); i++)
 		free(copy[i]);
@@ -261,12 +275,22 @@ static void on_keeper(uv_poll_t *h, int status, int events)
 	uv_stop(h->loop);
 }
 
+/* The loop turns; a fast thread that held its lock for good would stop it. */
+static void on_watchdog(uv_timer_t *t)
+{
+	(void)t;
+	sd_notify("WATCHDOG=1");
+}
+
 static int run(struct router *r, int keeper)
 {
 	static const int signums[] = { SIGINT, SIGTERM };
-	uv_signal_t sig[2];
-	bool lost = false;
-	uv_poll_t poll;
+	uint64_t watchdog_ms = sd_watchdog_ms();
+	/* the loop's until router_fini() has run it to its end */
+	static uv_signal_t sig[2];
+	static uv_timer_t watchdog;
+	static uv_poll_t poll;
+	static bool lost;
 	int err;
 
 	if (keeper >= 0) {
@@ -279,15 +303,19 @@ static int run(struct router *r, int keeper)
 		uv_signal_init(&r->loop, &sig[i]);
 		uv_signal_start(&sig[i], on_signal, signums[i]);
 	}
-	err = fast_start(r->ctl.fast);
+	uv_timer_init(&r->loop, &watchdog);
+	if (watchdog_ms)
+		uv_timer_start(&watchdog, on_watchdog, 0, watchdog_ms);
+	err = fast_start(r->ctl.host);
 	if (err) {
 		log_err("fast thread: %s", strerror(-err));
 	} else {
 		err = serve(r);
-		fast_stop(r->ctl.fast);
+		fast_stop(r->ctl.host);
 	}
 	for (int i = 0; i < 2; i++)
 		uv_close((uv_handle_t *)&sig[i], NULL);
+	uv_close((uv_handle_t *)&watchdog, NULL);
 	if (keeper >= 0)
 		uv_close((uv_handle_t *)&poll, NULL);
 	return lost ? -EPIPE : err;
@@ -303,12 +331,17 @@ static int router_main(struct router *r, int keeper)
 	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
 	setenv("UV_THREADPOOL_SIZE", "1", 1);
 	raise_nofile();
+	if (!strcmp(r->conf.backend, "verbs"))
+		raise_memlock();
 	router_devices(r);
 	err = become_user(r);
 	if (err) {
 		close(r->ctl.uffd_fd);
 		return err;
 	}
+	err = sandbox_no_ring(r->conf.sandbox);
+	if (err)
+		log_warn("io_uring cannot be kept away from libuv: %s", strerror(-err));
 	err = router_init(r, why, sizeof(why));
 	if (err) {
 		log_err("%s", why);
@@ -317,8 +350,10 @@ static int router_main(struct router *r, int keeper)
 	err = confine(&r->conf);
 	if (!err && keeper >= 0)
 		err = keeper_use(keeper);
-	if (!err)
+	if (!err) {
+		view_init();
 		err = run(r, keeper);
+	}
 	router_fini(r);
 	return err;
 }
@@ -340,8 +375,11 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	log_level = r.conf.log_level;
+	log_journal(LOG_JOURNAL);
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);
+	if (!strcmp(r.conf.backend, "rio"))
+		rio_node_allow();
 	keeper = keeper_of_parent();
 	if (keeper < 0 && r.conf.sandbox != SANDBOX_OFF) {
 		const struct sandbox_conf box = { .mode = r.conf.sandbox };

@@ -23,6 +23,7 @@
 #include "ffr/peer/peer.h"
 #include "ffr/lib/sd.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/view.h"
 #include "ffr/lib/user.h"
 
 /* The directory and its parents. 0 or -errno. */
@@ -127,13 +128,11 @@ static int runtime_lock(struct router *r)
 
 static int backend_choose(struct router *r)
 {
-	for (const struct backend_ops *const *ops = backends; *ops; ops++) {
-		if (strcmp((*ops)->name, r->conf.backend))
-			continue;
-		r->backend.ops = *ops;
-		return 0;
-	}
-	return -ENODEV;
+	r->backend.ops = backend_find(r->conf.backend);
+	r->backend.conf = &r->conf.nic;
+	if (!strcmp(r->conf.backend, "rio"))
+		r->backend.conf = &r->conf.rio;
+	return r->backend.ops ? 0 : -ENODEV;
 }
 
 /* What programs see as the device's limits are those of their session. */
@@ -168,7 +167,7 @@ static int peers_start(struct router *r, char *err, size_t size)
 	const struct tls_files files = conf_tls_files(&r->conf);
 	const struct peers_conf conf = {
 		.loop = &r->loop,
-		.fast = r->ctl.fast,
+		.fast = r->ctl.host,
 		.host = r->conf.hostname,
 		.instance = r->instance,
 		.cluster = r->conf.cluster,
@@ -234,7 +233,7 @@ int router_init(struct router *r, char *err, size_t size)
 							  .num = r->conf.fast_threads });
 	if (rc)
 		goto err;
-	r->ctl.fast->session_bad = ctl_session_bad;
+	r->ctl.host->session_bad = ctl_session_bad;
 	rc = peers_start(r, err, size);
 	if (rc) {
 		router_fini(r);
@@ -242,7 +241,7 @@ int router_init(struct router *r, char *err, size_t size)
 	}
 	what = "directory";
 	rc = dir_create(&(struct dir_conf){ .loop = &r->loop,
-					    .fast = r->ctl.fast,
+					    .fast = r->ctl.host,
 					    .host = r->conf.hostname,
 					    .peers = r->peers });
 	if (rc)
@@ -260,7 +259,7 @@ int router_init(struct router *r, char *err, size_t size)
 		rc = metrics_start(&r->metrics, &(struct metrics_conf){ .where = what,
 									.host = r->conf.hostname,
 									.loop = &r->loop,
-									.fast = r->ctl.fast });
+									.fast = r->ctl.host });
 	if (rc)
 		goto err;
 	return 0;
@@ -276,6 +275,7 @@ static void on_ready(void *arg)
 {
 	struct router *r = arg;
 	int err = admin_start(&r->admin, &(struct admin_conf){ .ctl = &r->ctl,
+							       .peers = r->peers,
 							       .socket = r->conf.admin_socket,
 							       .host = r->conf.hostname,
 							       .mode = r->conf.mode });
@@ -323,12 +323,12 @@ void router_fini(struct router *r)
 	r->metrics = NULL;
 	admin_stop(r->admin);
 	r->admin = NULL;
-	if (r->ctl.fast)
-		while (!LIST_EMPTY(&r->ctl.fast->containers))
-			container_stop(LIST_FIRST(&r->ctl.fast->containers));
+	if (r->ctl.host)
+		while (!LIST_EMPTY(&r->ctl.host->containers))
+			container_stop(LIST_FIRST(&r->ctl.host->containers));
 	cm_free(r->ctl.cm);
 	r->ctl.cm = NULL;
-	dir_free(r->ctl.fast ? r->ctl.fast->dir : NULL);
+	dir_free(r->ctl.host ? r->ctl.host->dir : NULL);
 	peers_free(r->peers);
 	r->peers = NULL;
 	if (r->loop_ready) {
@@ -339,8 +339,9 @@ void router_fini(struct router *r)
 			log_err("event loop: handles were left open");
 		r->loop_ready = false;
 	}
-	fast_free(r->ctl.fast);
-	r->ctl.fast = NULL;
+	view_fini();
+	fast_free(r->ctl.host);
+	r->ctl.host = NULL;
 	close_fd(&r->ctl.containers_fd);
 	close_fd(&r->ctl.uffd_fd);
 	close_fd(&r->lock_fd);

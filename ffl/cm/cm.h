@@ -118,13 +118,18 @@ int cm_channel_move(struct cm_channel *from, struct cm_channel *to, struct cm_id
 
 /* ---- id.c -------------------------------------------------------------------------------------- */
 
+/* Events that were given to the program, and that it has acknowledged. Under table_lock. */
+struct cm_acks {
+	uint32_t returned, acked;
+};
+
 struct cm_mc {
 	struct cm_mc *next;
 	void *context;
 	uint64_t uid;	 /* in its events; never twice in an id */
 	uint32_t handle; /* 0: the router has not answered yet */
 	uint32_t join_flags;
-	struct ffl_events ev;
+	struct cm_acks ev;
 	union ibv_gid mgid;
 	uint16_t mlid;
 	struct ff_cm_addr addr;
@@ -144,7 +149,7 @@ struct cm_id {
 	void *connect_data;			 /* rdma_create_ep: precedes the private data */
 	size_t connect_len;
 	/* under table_lock: */
-	struct ffl_events ev;
+	struct cm_acks ev;
 	uint32_t known;	 /* packets written for it that the books have */
 	uint32_t copies; /* of these: copied to its channel by cm_channel_move(), not taken yet */
 	struct cm_mc *mcs;
@@ -186,6 +191,8 @@ uint16_t cm_addr_port(const struct sockaddr *addr);
 /* A synchronous id's call ends when its event is there: it becomes id.event. Else 0 at once. */
 int cm_complete(struct cm_id *id);
 void cm_event_drop(struct cm_id *id); /* acknowledges id.event, if there is one */
+/* Wait until all are acknowledged; not in a forked child. Takes table_lock. */
+void cm_events_drain(struct ffl_context *ctx, const struct cm_acks *ev);
 
 /* ---- verbs.c: the QP of an id ------------------------------------------------------------------ */
 

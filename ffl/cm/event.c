@@ -12,6 +12,7 @@
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ffl/cm/cm.h"
 
@@ -79,6 +80,7 @@ static void copy_ud(struct cm_event *e, const struct cm_packet *p)
 	to->qkey = from->ud_qkey;
 	to->ah_attr = (struct ibv_ah_attr){
 		.grh = { .flow_label = from->ud_flow_label,
+			 .sgid_index = from->ud_sgid_index,
 			 .hop_limit = from->ud_hop_limit,
 			 .traffic_class = from->ud_traffic_class },
 		.dlid = from->ud_dlid,
@@ -149,7 +151,7 @@ static bool connect_request(struct cm_event *e, const struct cm_packet *p)
 		err = cm_id_migrate(id, NULL);
 	if (!err)
 		err = cm_id_learn(id, &p->ev.path);
-	if (!err)
+	if (!err && id->id.qp_type != IBV_QPT_UD) /* a SIDR_REQ has no path */
 		err = cm_id_set_path(id);
 	if (err) {
 		rdma_destroy_id(&id->id);
@@ -310,6 +312,16 @@ FFL_EXPORT int rdma_ack_cm_event(struct rdma_cm_event *event)
 	acked(e->id, e->mc);
 	free(e);
 	return 0;
+}
+
+void cm_events_drain(struct ffl_context *ctx, const struct cm_acks *ev)
+{
+	if (ctx->pid != getpid())
+		return;
+	pthread_mutex_lock(&ctx->table_lock);
+	while (ev->acked != ev->returned)
+		pthread_cond_wait(&ctx->event_cond, &ctx->table_lock);
+	pthread_mutex_unlock(&ctx->table_lock);
 }
 
 void cm_event_drop(struct cm_id *id)

@@ -18,6 +18,9 @@
 
 #include "ffl/cm/cm.h"
 
+/* Of a path that is good for both directions and all messages. */
+#define PATH_FLAGS (IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY | IBV_PATH_FLAG_BIDIRECTIONAL)
+
 /* ---- socket addresses -------------------------------------------------------------------------------- */
 
 socklen_t cm_addrlen(const struct sockaddr *addr)
@@ -187,7 +190,7 @@ FFL_EXPORT int rdma_destroy_id(struct rdma_cm_id *cm_id)
 	pthread_mutex_unlock(&ctx->table_lock);
 	cm_channel_forget(to_channel(cm_id->channel), id->ses, id->handle, outstanding);
 	cm_event_drop(id);
-	ffl_events_drain(ctx, &id->ev);
+	cm_events_drain(ctx, &id->ev);
 	id_free(id);
 	return 0;
 }
@@ -246,6 +249,7 @@ int cm_id_set_path(struct cm_id *id)
 		.rate = IBV_RATE_100_GBPS,
 		.packet_life_time_selector = 2,
 		.packet_life_time = q->packet_life_time,
+		.preference = PATH_FLAGS, /* as the kernel's answer becomes a record */
 	};
 	memcpy(rec->sgid.raw, q->sgid, sizeof(q->sgid));
 	memcpy(rec->dgid.raw, q->dgid, sizeof(q->dgid));
@@ -326,13 +330,10 @@ FFL_EXPORT int rdma_listen(struct rdma_cm_id *cm_id, int backlog)
 /* The kernel takes the first record that is good for both directions and all messages. */
 static bool has_path(const struct ibv_path_data *path, size_t len)
 {
-	const uint32_t flags = IBV_PATH_FLAG_GMP | IBV_PATH_FLAG_PRIMARY |
-			       IBV_PATH_FLAG_BIDIRECTIONAL;
-
 	if (len % sizeof(*path))
 		return false;
 	for (; len; len -= sizeof(*path), path++)
-		if (path->flags == flags)
+		if (path->flags == PATH_FLAGS)
 			return true;
 	return false;
 }
@@ -417,6 +418,6 @@ FFL_EXPORT int rdma_migrate_id(struct rdma_cm_id *cm_id, struct rdma_event_chann
 	int err = cm_id_migrate(id, channel);
 
 	if (!err)
-		ffl_events_drain(id->ses->ctx, &id->ev);
+		cm_events_drain(id->ses->ctx, &id->ev);
 	return cm_ret(err);
 }

@@ -105,7 +105,7 @@ FFL_EXPORT int rdma_leave_multicast(struct rdma_cm_id *cm_id, struct sockaddr *a
 	err = CM_CALL(id->ses, CM_LEAVE, &req, &resp);
 	if (!err)
 		cm_channel_forget_mc(to_channel(cm_id->channel), id, req.mc);
-	ffl_events_drain(ctx, &mc->ev);
+	cm_events_drain(ctx, &mc->ev);
 	free(mc);
 	return cm_ret(err);
 }

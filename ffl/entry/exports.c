@@ -18,7 +18,7 @@
 #define UNUSED __attribute__((unused))
 
 /* The layout that programs were compiled against; tests/conformance checks all of it. */
-static_assert(sizeof(struct ibv_context) == 328, "ABI");
+static_assert(sizeof(struct ibv_context) == 328 + FFL_MUTEX_MORE, "ABI");
 static_assert(sizeof(struct ibv_device) == 664, "ABI");
 static_assert(sizeof(struct verbs_context) <= FFL_VERBS_CONTEXT_SZ, "ABI");
 static_assert(sizeof(struct ibv_qp_ex) <= FFL_QP_EX_SZ, "ABI");

@@ -82,16 +82,10 @@ FFL_EXPORT struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t ha
 	struct ff_import_pd_req req = { .pd = handle };
 	struct ff_import_pd_resp resp;
 	struct ffl_context *ctx = ffl_session_of(context);
-	struct ffl_pd *pd = calloc(1, sizeof(*pd));
-	int err;
+	struct ffl_pd *pd = FFL_MAKE(sizeof(*pd), ctx, IMPORT_PD, &req, &resp);
 
 	if (!pd)
-		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(ctx, IMPORT_PD, &req, &resp);
-	if (err) {
-		free(pd);
-		return ffl_err_ptr(-err);
-	}
+		return NULL;
 	pd->ctx = ctx;
 	pd->imported = true;
 	pd->handle = resp.pd;
@@ -117,16 +111,10 @@ FFL_EXPORT struct ibv_mr *ibv_import_mr(struct ibv_pd *ibpd, uint32_t handle)
 {
 	struct ff_import_mr_req req = { .pd = to_pd(ibpd)->handle, .mr = handle };
 	struct ff_import_mr_resp resp;
-	struct ffl_mr *mr = calloc(1, sizeof(*mr));
-	int err;
+	struct ffl_mr *mr = FFL_MAKE(sizeof(*mr), to_pd(ibpd)->ctx, IMPORT_MR, &req, &resp);
 
 	if (!mr)
-		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(to_pd(ibpd)->ctx, IMPORT_MR, &req, &resp);
-	if (err) {
-		free(mr);
-		return ffl_err_ptr(-err);
-	}
+		return NULL;
 	mr->ctx = to_pd(ibpd)->ctx;
 	mr->imported = true;
 	mr->iova = resp.iova;

@@ -19,9 +19,9 @@
 
 /* ---- MRs that are not of the program's memory ----------------------------------------------- */
 
-/* An MR that the router knows already. */
+/* An MR that the router knows already. addr: what the program reads in it. */
 static struct ibv_mr *mr_new(struct ibv_pd *pd, uint32_t handle, uint32_t lkey, uint32_t rkey,
-			     size_t length)
+			     void *addr, size_t length)
 {
 	struct ffl_mr *mr = calloc(1, sizeof(*mr));
 
@@ -35,6 +35,7 @@ static struct ibv_mr *mr_new(struct ibv_pd *pd, uint32_t handle, uint32_t lkey, 
 	mr->ibv = (struct ibv_mr){
 		.context = pd->context,
 		.pd = pd,
+		.addr = addr,
 		.length = length,
 		.handle = handle,
 		.lkey = lkey,
@@ -52,12 +53,12 @@ struct ibv_mr *ffl_alloc_null_mr(struct ibv_pd *pd)
 
 	if (err)
 		return ffl_err_ptr(-err);
-	return mr_new(pd, resp.mr, resp.lkey, 0, SIZE_MAX);
+	return mr_new(pd, resp.mr, resp.lkey, 0, NULL, SIZE_MAX);
 }
 
 /*
  * EBADF: no such descriptor; EINVAL: not of a dma-buf, or out of its bounds; EOPNOTSUPP: of a
- * dma-buf that is not plain memory.
+ * dma-buf that is not plain memory. The MR's addr is the offset, as in rdma-core.
  */
 FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					    uint64_t iova, int fd, int access)
@@ -73,7 +74,7 @@ FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 
 	if (err)
 		return ffl_err_ptr(-err);
-	return mr_new(pd, resp.mr, resp.lkey, resp.rkey, length);
+	return mr_new(pd, resp.mr, resp.lkey, resp.rkey, (void *)(uintptr_t)offset, length);
 }
 
 /* ---- device memory ------------------------------------------------------------------------ */
@@ -209,5 +210,5 @@ struct ibv_mr *ffl_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offs
 	err = FFL_CALL(to_pd(pd)->ctx, REG_DM_MR, &req, &resp);
 	if (err)
 		return ffl_err_ptr(-err);
-	return mr_new(pd, resp.mr, resp.lkey, resp.rkey, length);
+	return mr_new(pd, resp.mr, resp.lkey, resp.rkey, NULL, length);
 }

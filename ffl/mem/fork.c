@@ -17,11 +17,17 @@
  * or execs. A child made by a bare clone() has nothing mapped at replaced pages, as with pinned
  * memory and MADV_DONTFORK.
  *
+ * Where pages were replaced that have other bytes of the program on them (kind.c), the child may need them before its
+ * handler runs: libc looks at open files and at the heap's locks there, and others have handlers, too. So from the
+ * parent's first handler to the last one SIGSEGV has a handler that, in the child, fills the holes, and goes on;
+ * whatever else comes is for the program's own. It runs on a stack of its own, and does nothing in the parent.
+ *
  * In the child nothing is registered any more, and its parent's sessions have no part in its memory;
  * sessions of its own (context.c) begin afresh.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -33,6 +39,13 @@
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+#define KERNEL_SIGSET_SIZE 8		      /* bytes */
+#define TRAP_STACK	   ((size_t)64 << 10) /* bytes */
 
 #define CHUNK	    ((size_t)1 << 20) /* bytes copied between two looks at the parent */
 #define PATIENCE_MS 2000
@@ -47,14 +60,111 @@ static _Atomic uint32_t *progress;
 
 static bool must_copy; /* region lock: what prepare found */
 
+/* Region lock. */
+static struct {
+	char *stack;	      /* a page that children have empty, and the handler's stack */
+	bool set;	      /* the handler is there */
+	bool on_stack;	      /* ... with this thread's stack for it */
+	bool filled;	      /* in the child: the holes are */
+	struct sigaction was; /* the program's */
+	stack_t was_stack;    /* the thread's */
+} trap;
+
+static bool trap_has_stack(void)
+{
+	char *p;
+
+	if (trap.stack)
+		return true;
+	p = mm_map(NULL, FF_PAGE + TRAP_STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		   -1, 0);
+	if (p == MAP_FAILED)
+		return false;
+	if (mm_advise(p, FF_PAGE, MADV_WIPEONFORK)) {
+		mm_unmap(p, FF_PAGE + TRAP_STACK);
+		return false;
+	}
+	trap.stack = p;
+	return true;
+}
+
+static bool is_child(void)
+{
+	return !*(volatile char *)trap.stack;
+}
+
+static void fill_holes(void);
+
+/* The program's own handler, or what the kernel does where there is none. */
+static void pass_on(int sig, siginfo_t *info, void *uc)
+{
+	if (trap.was.sa_flags & SA_SIGINFO) {
+		trap.was.sa_sigaction(sig, info, uc);
+	} else if (trap.was.sa_handler != SIG_DFL && trap.was.sa_handler != SIG_IGN) {
+		trap.was.sa_handler(sig);
+	} else if (info->si_code > 0 || trap.was.sa_handler == SIG_DFL) {
+		sigaction(sig, &trap.was, NULL);
+		if (info->si_code <= 0) /* somebody sent it; else the fault comes again */
+			syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), sig);
+	}
+}
+
+static void on_trap(int sig, siginfo_t *info, void *uc)
+{
+	int err = errno;
+
+	if (is_child() && !trap.filled && info->si_code > 0)
+		fill_holes();
+	else
+		pass_on(sig, info, uc);
+	errno = err;
+}
+
+static void trap_set(void)
+{
+	const uint64_t segv = 1ull << (SIGSEGV - 1);
+	struct sigaction sa = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
+	stack_t stack;
+
+	if (!trap_has_stack() || sigaction(SIGSEGV, NULL, &trap.was))
+		return;
+	*(volatile char *)trap.stack = 1;
+	trap.filled = false;
+	sa.sa_sigaction = on_trap;
+	sa.sa_mask = trap.was.sa_mask;
+	sa.sa_flags |= trap.was.sa_flags & (SA_NODEFER | SA_RESTART);
+	stack = (stack_t){ .ss_sp = trap.stack + FF_PAGE, .ss_size = TRAP_STACK };
+	/* not where the program forks on such a stack */
+	trap.on_stack = !sigaltstack(&stack, &trap.was_stack);
+	trap.set = !sigaction(SIGSEGV, &sa, NULL);
+	/* the region lock blocks all */
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &segv, NULL, KERNEL_SIGSET_SIZE);
+}
+
+static void trap_clear(void)
+{
+	if (trap.set)
+		sigaction(SIGSEGV, &trap.was, NULL);
+	if (trap.on_stack)
+		sigaltstack(&trap.was_stack, NULL);
+	trap.set = trap.on_stack = false;
+}
+
 static void fork_prepare(void)
 {
+	bool others = false;
 	struct ffl_region *r;
+	unsigned num;
 
 	ffl_regions_lock();
 	ffl_regions_look();
-	must_copy = ffl_regions_each(&r) > 0;
+	num = ffl_regions_each(&r);
+	must_copy = num > 0;
+	for (unsigned i = 0; i < num; i++)
+		others |= r[i].has_others && r[i].intact;
 	atomic_store(progress, 0);
+	if (others)
+		trap_set();
 }
 
 static void wait_for_child(void)
@@ -74,6 +184,7 @@ static void fork_parent(void)
 {
 	if (must_copy)
 		wait_for_child();
+	trap_clear();
 	ffl_regions_unlock();
 }
 
@@ -93,7 +204,8 @@ static bool copy_pages(const struct ffl_region *r, int fd, char *p)
 {
 	for (size_t done = 0; done < r->len;) {
 		size_t len = r->len - done < CHUNK ? r->len - done : CHUNK;
-		ssize_t n = pread(fd, p + done, len, (off_t)(r->off + done));
+		/* not pread(), which a sanitizer watches: the heap's free chunks come back, too */
+		long n = syscall(SYS_pread64, fd, p + done, len, (off_t)(r->off + done));
 
 		if (n <= 0 || !advance(false))
 			return false;
@@ -105,7 +217,7 @@ static bool copy_pages(const struct ffl_region *r, int fd, char *p)
 /* Memory of the child's own in place of the region's pages. True: it is there. */
 static bool child_map(const struct ffl_region *r)
 {
-	const struct ffl_file *file = ffl_pool_file(r->ctx->pool, r->seg);
+	const struct ffl_file *file = ffl_pool_file(r->pool, r->seg);
 	const int rw = PROT_READ | PROT_WRITE;
 	struct stat st;
 	void *p;
@@ -127,11 +239,15 @@ static bool child_map(const struct ffl_region *r)
 	return true;
 }
 
-static void fork_child(void)
+/* The child has all of its memory. Once, and without a look at the heap before it is there. */
+static void fill_holes(void)
 {
 	struct ffl_region *r;
 	unsigned num = ffl_regions_each(&r);
 
+	if (trap.filled)
+		return;
+	trap.filled = true;
 	for (unsigned i = 0; i < num; i++)
 		r[i].intact = child_map(&r[i]);
 	if (must_copy && advance(true))
@@ -140,10 +256,18 @@ static void fork_child(void)
 		for (unsigned i = 0; i < num; i++)
 			if (r[i].intact)
 				mm_unmap((void *)r[i].va, r[i].len);
+}
+
+static void fork_child(void)
+{
+	fill_holes();
+	trap.filled = false;
+	trap_clear();
 	/* children of this process have a parent of their own to tell */
 	mm_map((void *)progress, FF_PAGE, PROT_READ | PROT_WRITE,
 	       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	ffl_malloc_forget(NULL);
+	ffl_heat_forget();
 	ffl_regions_forget();
 	ffl_regions_unlock();
 }

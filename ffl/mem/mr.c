@@ -4,12 +4,19 @@
  *
  * Registering is: check the flags and the range as the kernel does; have region.c replace what can
  * be replaced; tell the router. Deregistering is the reverse: the router forgets the MR first, so
- * that nothing writes to the pages any more when they are given back.
+ * that nothing writes to the pages any more when they are given back. Of on-demand memory it is told by
+ * a word in shared memory, which it looks at before each copy.
+ *
+ * Of on-demand memory nothing is claimed: the router finds at each access what this process has mapped there. So
+ * there need be nothing there, and advice is to have the process's own pages come.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "ffr/abi/ff_verbs.h"
 #include "ffl/session/mm.h"
 #include "ffl/mem/region.h"
 
@@ -19,11 +26,17 @@
 
 /* Access bits that programs with newer headers may give; IBV_ACCESS_OPTIONAL_* are hints. */
 #define ACCESS_OPTIONAL 0x3ff00000
-#define ACCESS_LATER	(IBV_ACCESS_ON_DEMAND | 0x300 /* FLUSH_* */)
+#define ACCESS_LATER	FF_ACCESS_FLUSH_PERSISTENT
 #define ACCESS_REAL                                                                                \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |                    \
+	 FF_ACCESS_FLUSH_GLOBAL)
 #define ACCESS_KNOWN (ACCESS_REAL | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB)
+
+/* How often a deregistration is tried that meets a copy: 2 s. */
+#define COPY_TRIES    2000u
+#define COPY_YIELDS   20u
+#define COPY_PAUSE_NS 1000000
 
 static struct ffl_mr *to_mr(struct ibv_mr *mr)
 {
@@ -46,17 +59,27 @@ void ffl_mr_context_fini(struct ffl_context *ctx)
 static int check_access(int access)
 {
 	access &= ~ACCESS_OPTIONAL;
-	if (access & ~(ACCESS_KNOWN | ACCESS_LATER))
+	if ((unsigned int)access & ~(ACCESS_KNOWN | ACCESS_LATER))
 		return -EINVAL;
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
-	return access & ACCESS_LATER ? -EOPNOTSUPP : 0;
+	return (unsigned int)access & ACCESS_LATER ? -EOPNOTSUPP : 0;
 }
 
-static int check_range(uintptr_t addr, size_t length)
+/*
+ * All of the address space is what a device with implicit ODP takes, but for huge pages. Else as the kernel's
+ * ib_umem_get(), and ib_umem_odp_get() for on-demand memory. 0 or -errno.
+ */
+static int check_range(uintptr_t addr, size_t length, uint64_t iova, int access)
 {
+	bool odp = access & IBV_ACCESS_ON_DEMAND;
 	uintptr_t end;
+
+	if (odp && !addr && length == SIZE_MAX)
+		return iova || access & IBV_ACCESS_HUGETLB ? -EINVAL : 0;
+	if (odp && (!length || __builtin_add_overflow(addr, length, &end) || PAGE_UP(end) < end))
+		return -EOVERFLOW;
 
 	if (!length || __builtin_add_overflow(addr, length, &end) || PAGE_UP(end) < end)
 		return -EINVAL;
@@ -67,39 +90,89 @@ static int check_range(uintptr_t addr, size_t length)
 static struct ff_mr_run scratch[FF_MR_MAX_RUNS];
 
 /*
- * Claim the range; *run is the claims' copy, for free(). Their number or -errno. FF_RUN_SHARED
- * runs hold nothing and are for the router only, but are kept as well: it is one list.
+ * What an MR has of this process's memory. FF_RUN_SHARED runs hold nothing and are for the router only, but are
+ * kept as well: it is one list.
  */
-static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int access,
-		 struct ff_mr_run **run)
+struct hold {
+	struct ff_mr_run *run; /* for free() */
+	unsigned num;
+	struct ffl_lazy *lazy; /* NULL: all that can be claimed is */
+};
+
+/* Region lock. Claim the range as it is, and have the rest replaced when it is used. Runs or -errno. */
+static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, bool write,
+		      struct ffl_lazy **lazy)
 {
+	struct ffl_lazy l = { .from = PAGE_UP(addr), .to = PAGE_DOWN(addr + length) };
+	uint64_t later;
 	int num;
 
-	*run = NULL;
+	num = ffl_regions_claim(ctx, addr, length, write, &later, scratch, FF_MR_MAX_RUNS);
+	if (num < 0 || !later)
+		return num;
+	*lazy = later >= (l.to - l.from) / 2 ? malloc(sizeof(**lazy)) : NULL;
+	if (*lazy) {
+		**lazy = l;
+		return num;
+	}
+	ffl_regions_drop(ctx, scratch, (unsigned)num);
+	return ffl_regions_claim(ctx, addr, length, write, NULL, scratch, FF_MR_MAX_RUNS);
+}
+
+/* Claim the range. 0 or -errno. */
+static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int access, struct hold *h)
+{
+	bool write = access & IBV_ACCESS_LOCAL_WRITE;
+	int num;
+
+	*h = (struct hold){ 0 };
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return 0;
 	ffl_regions_lock();
-	num = ffl_regions_claim(ctx, addr, length, access & IBV_ACCESS_LOCAL_WRITE, scratch,
-				FF_MR_MAX_RUNS);
+	if (ffl_heat_wanted(ctx, length, access))
+		num = claim_lazy(ctx, addr, length, write, &h->lazy);
+	else
+		num = ffl_regions_claim(ctx, addr, length, write, NULL, scratch, FF_MR_MAX_RUNS);
 	if (num > 0) {
-		*run = malloc((size_t)num * sizeof(**run));
-		if (*run) {
-			memcpy(*run, scratch, (size_t)num * sizeof(**run));
+		h->run = malloc((size_t)num * sizeof(*h->run));
+		if (h->run) {
+			h->num = (unsigned)num;
+			memcpy(h->run, scratch, (size_t)num * sizeof(*h->run));
 		} else {
 			ffl_regions_drop(ctx, scratch, (unsigned)num);
+			free(h->lazy);
 			num = -ENOMEM;
 		}
 	}
 	ffl_regions_unlock();
-	return num;
+	return num < 0 ? num : 0;
 }
 
-static void drop(struct ffl_context *ctx, struct ff_mr_run *run, unsigned num)
+static void drop(struct ffl_context *ctx, struct hold *h)
 {
-	if (num) {
+	if (h->num || h->lazy) {
 		ffl_regions_lock();
-		ffl_regions_drop(ctx, run, num);
+		ffl_regions_drop(ctx, h->run, h->num);
+		if (h->lazy)
+			ffl_regions_unreserve(ctx, h->lazy, h->run, h->num);
 		ffl_regions_unlock();
 	}
-	free(run);
+	free(h->lazy);
+	free(h->run);
+}
+
+static struct hold mr_hold(const struct ffl_mr *mr)
+{
+	return (struct hold){ mr->run, mr->num_runs, mr->lazy };
+}
+
+static void mr_set_hold(struct ffl_mr *mr, const struct hold *h)
+{
+	mr->run = h->run;
+	mr->num_runs = h->num;
+	mr->lazy = h->lazy;
+	if (mr->lazy)
+		mr->lazy->mr = mr;
 }
 
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -109,23 +182,22 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	struct ff_reg_mr_req req;
 	struct ff_reg_mr_resp resp;
 	struct ffl_mr *mr;
-	int num, err;
+	struct hold hold;
+	int err;
 
-	err = ctx->pid != getpid() ? -EIO : check_access(access);
-	if (!err)
-		err = check_range((uintptr_t)addr, length);
-	if (err)
-		return ffl_err_ptr(-err);
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
+	err = ctx->pid != getpid() ? -EIO : check_access(access);
+	if (!err)
+		err = check_range((uintptr_t)addr, length, iova, access);
+	if (err)
+		return ffl_err_ptr(-err);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return ffl_err_ptr(ENOMEM);
-	num = claim(ctx, (uintptr_t)addr, length, access, &mr->run);
-	if (num < 0) {
-		err = num;
+	err = claim(ctx, (uintptr_t)addr, length, access, &hold);
+	if (err)
 		goto err_free;
-	}
 	req = (struct ff_reg_mr_req){
 		.addr = (uintptr_t)addr,
 		.length = length,
@@ -133,8 +205,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.pd = to_pd(pd)->handle,
 		.access = (uint32_t)(access & ACCESS_REAL),
 	};
-	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), mr->run, sizeof(*mr->run),
-		       (unsigned)num, &resp, sizeof(resp), NULL, 0, NULL);
+	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), hold.run, sizeof(*hold.run), hold.num,
+		       &resp, sizeof(resp), NULL, 0, NULL);
 	if (err)
 		goto err_drop;
 	mr->ibv = (struct ibv_mr){
@@ -150,14 +222,15 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	mr->iova = iova;
 	mr->access = access;
 	mr->zero_copy = resp.zero_copy;
-	mr->num_runs = (unsigned)num;
+	mr_set_hold(mr, &hold);
+	ffl_heat_add(mr->lazy);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
 	ffl_log(FFL_DEBUG, "MR %p, %zu bytes: %llu zero-copy", addr, length,
 		(unsigned long long)mr->zero_copy);
 	return &mr->ibv;
 
 err_drop:
-	drop(ctx, mr->run, (unsigned)num);
+	drop(ctx, &hold);
 err_free:
 	free(mr);
 	return ffl_err_ptr(-err);
@@ -192,9 +265,9 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	struct ffl_context *ctx = mr->ctx;
 	struct ff_rereg_mr_req req;
 	struct ff_rereg_mr_resp resp;
-	struct ff_mr_run *run;
 	uint64_t iova = mr->iova;
-	int num, err;
+	struct hold old, new;
+	int err;
 
 	if (mr->imported || mr->foreign || !flags ||
 	    (flags & ~(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD |
@@ -210,7 +283,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		access = mr->access;
 	}
 	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION) {
-		if (!addr || !length)
+		if ((!addr && !(access & IBV_ACCESS_ON_DEMAND)) || !length)
 			goto err_input;
 		iova = access & IBV_ACCESS_ZERO_BASED ? 0 : (uintptr_t)addr;
 	} else {
@@ -219,7 +292,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	}
 	err = ctx->pid != getpid() ? -EIO : check_access(access);
 	if (!err)
-		err = check_range((uintptr_t)addr, length);
+		err = check_range((uintptr_t)addr, length, iova, access);
 	if (err) {
 		errno = -err;
 		return IBV_REREG_MR_ERR_INPUT;
@@ -228,9 +301,9 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	 * Other access rights may want another mapping, so that this, too, is a new translation,
 	 * of the same range. What both ranges have in common is claimed twice for a moment.
 	 */
-	num = claim(ctx, (uintptr_t)addr, length, access, &run);
-	if (num < 0) {
-		errno = -num;
+	err = claim(ctx, (uintptr_t)addr, length, access, &new);
+	if (err) {
+		errno = -err;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	req = (struct ff_rereg_mr_req){
@@ -242,14 +315,17 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		.pd = to_pd(pd)->handle,
 		.access = (uint32_t)(access & ACCESS_REAL),
 	};
-	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), run, sizeof(*run), (unsigned)num,
+	ffl_heat_remove(mr->lazy);
+	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), new.run, sizeof(*new.run), new.num,
 		       &resp, sizeof(resp), NULL, 0, NULL);
 	if (err) {
-		drop(ctx, run, (unsigned)num);
+		ffl_heat_add(mr->lazy);
+		drop(ctx, &new);
 		errno = -err;
 		return IBV_REREG_MR_ERR_CMD;
 	}
-	drop(ctx, mr->run, mr->num_runs);
+	old = mr_hold(mr);
+	drop(ctx, &old);
 	atomic_fetch_sub(&to_pd(ibv->pd)->refs, 1);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
 	ibv->pd = pd;
@@ -260,8 +336,8 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 	mr->iova = iova;
 	mr->access = access;
 	mr->zero_copy = resp.zero_copy;
-	mr->run = run;
-	mr->num_runs = (unsigned)num;
+	mr_set_hold(mr, &new);
+	ffl_heat_add(mr->lazy);
 	return 0;
 
 err_input:
@@ -272,13 +348,64 @@ err_input:
 void ffl_mr_forget(struct ffl_mr *mr)
 {
 	struct ffl_context *ctx = mr->ctx;
+	struct hold hold;
 
-	if (ctx->pid == getpid())
-		drop(ctx, mr->run, mr->num_runs);
-	else
+	ffl_heat_remove(mr->lazy);
+	hold = mr_hold(mr);
+
+	if (ctx->pid == getpid()) {
+		drop(ctx, &hold);
+	} else {
+		free(mr->lazy);
 		free(mr->run);
+	}
 	atomic_fetch_sub(&to_pd(mr->ibv.pd)->refs, 1);
 	free(mr);
+}
+
+/* The router is in the middle of a copy, which takes some microseconds. False: it has had its time. */
+static bool waited_for_copy(unsigned *tries)
+{
+	const struct timespec pause = { .tv_nsec = COPY_PAUSE_NS };
+
+	if (++*tries < COPY_YIELDS)
+		sched_yield();
+	else
+		nanosleep(&pause, NULL);
+	return *tries < COPY_TRIES;
+}
+
+static bool free_place(struct ff_leaving *l, uint32_t h, unsigned *at)
+{
+	for (*at = 0; *at < FF_LEAVING; ++*at) {
+		uint32_t none = 0;
+
+		if (!atomic_load_explicit(&l->mr[*at], memory_order_relaxed) &&
+		    atomic_compare_exchange_strong(&l->mr[*at], &none, h))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * On-demand memory, of which the router has no mapping, leaves without a call while no copy of any is under way
+ * (struct ff_leaving). Not where windows may be bound to it, which the router has to be asked. True: it has left.
+ */
+static bool leaves(const struct ffl_mr *mr)
+{
+	struct ff_leaving *l = &mr->ctx->hdr->leaving;
+	uint32_t h = mr->ibv.handle;
+	unsigned at;
+
+	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->access & IBV_ACCESS_MW_BIND ||
+	    mr->imported || mr->foreign || mr->ctx->pid != getpid() ||
+	    atomic_load_explicit(&mr->ctx->dead, memory_order_relaxed))
+		return false;
+	if (atomic_load_explicit(&l->busy, memory_order_relaxed) || !free_place(l, h, &at))
+		return false;
+	/* the handle before the look at busy: pairs with the router's count before its look at the handles */
+	atomic_thread_fence(memory_order_seq_cst);
+	return !atomic_load(&l->busy) || !atomic_compare_exchange_strong(&l->mr[at], &h, 0);
 }
 
 FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
@@ -287,12 +414,24 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	struct ffl_context *ctx = mr->ctx;
 	struct ff_dereg_mr_req req = { .mr = ibv->handle, .imported = mr->imported };
 	struct ff_dereg_mr_resp resp;
+	unsigned tries = 0;
 	int err;
 
-	err = ctx->pid != getpid() ? -EIO : FFL_CALL(ctx, DEREG_MR, &req, &resp);
+	ffl_heat_remove(mr->lazy);
+	if (leaves(mr)) {
+		ffl_mr_forget(mr);
+		return 0;
+	}
+	do
+		err = ctx->pid != getpid() ? -EIO : FFL_CALL(ctx, DEREG_MR, &req, &resp);
+	while (err == -EAGAIN && waited_for_copy(&tries));
+	if (err == -EAGAIN) /* memory that does not answer: the program's own doing */
+		err = 0;
 	/* of a router that is gone, and in a child, the MR is gone, too */
-	if (err && err != -EIO)
+	if (err && err != -EIO) {
+		ffl_heat_add(mr->lazy);
 		return ffl_ret(err);
+	}
 	ffl_mr_forget(mr);
 	return 0;
 }
@@ -315,6 +454,33 @@ static int populate(uintptr_t addr, size_t length, bool write)
 	return errno == EINVAL ? 0 : -EFAULT;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * On-demand memory: the pages come here, and the router counts them. Without IBV_ADVISE_MR_FLAG_FLUSH nobody is told of
+ * those that do not.
+ */
+static int prefetch(struct ffl_context *ctx, struct ff_advise_mr_req *req, uintptr_t va)
+{
+	bool write = req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+	uint64_t from = now_ns();
+	struct ff_advise_mr_resp resp;
+	int err = populate(va, req->length, write);
+
+	if (!err && req->length) {
+		req->done_pages = (uint32_t)((PAGE_UP(va + req->length) - PAGE_DOWN(va)) / FF_PAGE);
+		req->done_ns = now_ns() - from;
+		FFL_CALL(ctx, ADVISE_MR, req, &resp); /* only to be counted */
+	}
+	return req->flags & IBV_ADVISE_MR_FLAG_FLUSH ? err : 0;
+}
+
 static int advise_sge(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		      const struct ibv_sge *sg)
 {
@@ -332,6 +498,8 @@ static int advise_sge(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint3
 	va = resp.va;
 	if (err || !va || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return err;
+	if (resp.on_demand)
+		return prefetch(ctx, &req, va);
 	while (!err && req.length > FF_PREFETCH_MAX) {
 		req.addr += FF_PREFETCH_MAX;
 		req.length -= FF_PREFETCH_MAX;

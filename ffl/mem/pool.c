@@ -261,7 +261,7 @@ void ffl_pool_forget(struct ffl_pool *pool)
 	mm_unmap(pool, sizeof(*pool));
 }
 
-int ffl_pool_get(struct ffl_pool *pool, size_t len, struct ffl_span *out)
+int ffl_pool_reserve(struct ffl_pool *pool, size_t len, struct ffl_span *out)
 {
 	uint32_t pages = (uint32_t)(len / FF_PAGE), from = 0, i;
 	struct pool_seg *seg = NULL;
@@ -282,9 +282,6 @@ int ffl_pool_get(struct ffl_pool *pool, size_t len, struct ffl_span *out)
 		seg = &pool->seg[i];
 		from = 0;
 	}
-	err = seg_warm(seg, from, pages);
-	if (err)
-		return err;
 	bits_set(seg->used, from, pages, true);
 	seg->free -= pages;
 	out->seg = seg->id;
@@ -293,11 +290,29 @@ int ffl_pool_get(struct ffl_pool *pool, size_t len, struct ffl_span *out)
 	return 0;
 }
 
+int ffl_pool_warm(struct ffl_pool *pool, const struct ffl_span *at, size_t len)
+{
+	return seg_warm(seg_of(pool, at->seg), (uint32_t)(at->off / FF_PAGE),
+			(uint32_t)(len / FF_PAGE));
+}
+
+int ffl_pool_get(struct ffl_pool *pool, size_t len, struct ffl_span *out)
+{
+	int err = ffl_pool_reserve(pool, len, out);
+
+	if (err)
+		return err;
+	err = ffl_pool_warm(pool, out, len);
+	if (err)
+		ffl_pool_put(pool, out->seg, out->off, len, true);
+	return err;
+}
+
 /*
  * Pages that slide back home leave a mapping of their own there. Changing the mappings' flags and
  * changing them back makes the kernel merge them.
  */
-static void merge_homes(struct ffl_pool *pool)
+void ffl_pool_merge(struct ffl_pool *pool)
 {
 	for (uint32_t i = 0; i < pool->num_segs; i++) {
 		size_t len = (size_t)pool->seg[i].pages * FF_PAGE;
@@ -320,7 +335,7 @@ void ffl_pool_put(struct ffl_pool *pool, uint32_t seg_id, uint64_t off, size_t l
 	if (from < seg->low)
 		seg->low = from;
 	if (++pool->puts >= MERGE_AFTER)
-		merge_homes(pool);
+		ffl_pool_merge(pool);
 }
 
 char *ffl_pool_home(struct ffl_pool *pool, uint32_t seg, uint64_t off)

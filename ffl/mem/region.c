@@ -12,10 +12,9 @@
  * content of then. An MR of another context gets no claim on a region: its router reaches the
  * same bytes at the program's address through /proc, before and after they are given back.
  *
- * Only private anonymous pages that lie in an MR as a whole are replaced: what shares a page with
- * somebody else's bytes stays, and so does whatever is not plain memory: stacks (a
- * waiter on a shared futex in a replaced page would never be woken), mappings of files, huge
- * pages, memory that another userfaultfd watches.
+ * What can be replaced kind.c knows: by default private anonymous pages that lie in an MR as a whole; where the
+ * router has a NIC, which takes nothing but pages that the router has mapped, pages with other bytes of the program as
+ * well, and private mappings of files.
  *
  * The program may unmap, remap or move replaced pages without a word. So before a window at a
  * region's end, and before a further MR shares it, its mapping is compared with what it should be.
@@ -27,12 +26,12 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ffl/session/mm.h"
+#include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
 #include "ffl/mem/window.h"
 
@@ -44,13 +43,6 @@
 /* A region takes up to four mappings, of the 65,530 that a process may have by default. */
 #define MAX_REGIONS	   8192u
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
-/* The largest inaccessible mapping that counts as the guard of a thread's stack. */
-#define GUARD_MAX ((uint64_t)1 << 20)
-
-/* Bytes around the frame of the check that registering uses of its stack; generous. */
-#define FRAMES_BELOW ((uintptr_t)16 << 10)
-#define FRAMES_ABOVE ((uintptr_t)16 << 10)
-
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -67,6 +59,8 @@ struct region_set {
 static struct region_set live, orphan;
 
 static int uffd = -1; /* of this process; -1: nothing can be replaced */
+static char *nowhere; /* where nobody can read, for ffl_window_in() */
+static char *probe;   /* likewise; NULL: the kernel cannot tell what is pinned */
 static uint32_t num_contexts;
 static size_t stash_bytes;
 static int maps_fd = -1; /* maps_get()'s */
@@ -199,6 +193,14 @@ static void live_split(uint32_t i, uintptr_t va)
 	set_insert(&live, i + 1, &upper);
 }
 
+/* Readable, so that it does not look like the guard of a stack that the mapping above it would be. */
+static char *stash_map(size_t len)
+{
+	char *p = mm_map(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
 /* ---- the end of a region ------------------------------------------------------------------------ */
 
 static bool same_file(const struct ff_vma *v, const struct ffl_file *f)
@@ -211,7 +213,7 @@ static bool same_file(const struct ff_vma *v, const struct ffl_file *f)
 static bool region_intact(const struct ffl_region *r, const struct ff_vma *v)
 {
 	return v->start <= r->va && v->end > r->va &&
-	       same_file(v, ffl_pool_file(r->ctx->pool, r->seg)) &&
+	       same_file(v, ffl_pool_file(r->pool, r->seg)) &&
 	       v->offset + (r->va - v->start) == r->off;
 }
 
@@ -235,8 +237,8 @@ static void stash_free(struct ffl_region *r)
 /* Is any of the region's pages mapped somewhere but at home? The program moved them, then. */
 static bool pages_mapped(const struct ffl_region *r, int maps)
 {
-	const struct ffl_file *file = ffl_pool_file(r->ctx->pool, r->seg);
-	const char *home = ffl_pool_home(r->ctx->pool, r->seg, 0);
+	const struct ffl_file *file = ffl_pool_file(r->pool, r->seg);
+	const char *home = ffl_pool_home(r->pool, r->seg, 0);
 	struct ff_vma v;
 
 	for (uint64_t pos = 0; !ff_vma_query(maps, pos, &v); pos = v.end) {
@@ -254,23 +256,28 @@ static void pages_put_lost(const struct ffl_region *r, int maps)
 {
 	if (maps < 0 || pages_mapped(r, maps))
 		return; /* never used again */
-	ffl_pool_put(r->ctx->pool, r->seg, r->off, r->len, false);
+	ffl_pool_put(r->pool, r->seg, r->off, r->len, false);
 }
 
 /* Bytes from the region's start that became the program's own pages again. */
 static size_t give_back(const struct ffl_region *r, int prot)
 {
-	char *home = ffl_pool_home(r->ctx->pool, r->seg, r->off);
+	char *home = ffl_pool_home(r->pool, r->seg, r->off);
 	size_t done = 0;
 
 	while (done < r->len && uffd >= 0) {
 		size_t n = r->len - done < FFL_WINDOW_MAX ? r->len - done : FFL_WINDOW_MAX;
 
+		/* the file may have become shorter */
+		if (r->is_file && mm_advise(r->stash + done, n, MADV_POPULATE_READ))
+			break;
+		if (r->was_read_only && mm_protect(r->stash + done, n, PROT_READ | PROT_WRITE))
+			break;
 		if (!r->stash_full && mm_advise(r->stash + done, n, MADV_POPULATE_WRITE) &&
 		    errno != EINVAL)
 			break;
 		if (ffl_window_out(uffd, (char *)r->va + done, n, r->stash + done, home + done,
-				   prot))
+				   prot, r->is_file))
 			break;
 		done += n;
 	}
@@ -294,7 +301,7 @@ static bool region_release(uint32_t i, const struct ff_vma *v, int maps)
 	}
 	if (!r->stash) {
 		mm_unmap((void *)r->va, r->len);
-		ffl_pool_put(r->ctx->pool, r->seg, r->off, r->len, true);
+		ffl_pool_put(r->pool, r->seg, r->off, r->len, true);
 		set_remove(&live, i);
 		return true;
 	}
@@ -303,7 +310,7 @@ static bool region_release(uint32_t i, const struct ff_vma *v, int maps)
 		return false;
 	if (r->stash_full)
 		stash_bytes -= done;
-	ffl_pool_put(r->ctx->pool, r->seg, r->off, done, true);
+	ffl_pool_put(r->pool, r->seg, r->off, done, true);
 	if (done == r->len) {
 		set_remove(&live, i);
 		return true;
@@ -392,8 +399,11 @@ struct claim {
 	struct ffl_context *ctx;
 	struct ff_mr_run *run;
 	unsigned num, max;
-	uintptr_t from, to; /* pages that lie in the MR as a whole */
-	int maps;	    /* an open /proc/self/maps */
+	uint64_t *later;       /* not NULL: nothing is replaced now */
+	struct ffl_lazy *lazy; /* NULL: all of the MR is claimed */
+	uintptr_t addr, end;   /* the MR's bytes */
+	uintptr_t from, to;    /* pages that may be replaced */
+	int maps;	       /* an open /proc/self/maps */
 };
 
 /* Call with room for one more run. */
@@ -416,78 +426,138 @@ static void claim_run(struct claim *c, enum ff_run_kind kind, uintptr_t va, size
 	};
 }
 
-/* A thread's stack, as far as one can tell: the first thread's, or above a small guard. */
-static bool vma_is_stack(const struct ff_vma *v, int maps)
+static int replace_some(char *p, size_t n, char *stash, char *home, int prot, enum ffl_way way,
+			int maps)
 {
-	uint64_t first = getauxval(AT_RANDOM); /* bytes above the first thread's stack */
-	struct ff_vma below;
-
-	if (first >= v->start && first < v->end)
-		return true;
-	return !ff_vma_query(maps, v->start - 1, &below) && below.end == v->start &&
-	       !(below.flags & (FF_VMA_READ | FF_VMA_WRITE | FF_VMA_EXEC)) && !below.inode &&
-	       below.end - below.start <= GUARD_MAX;
+	if (way == FFL_WAY_WINDOW)
+		/* nobody writes to what may only be read, and the kernel does not move it */
+		return ffl_window_in(uffd, maps, nowhere, prot & PROT_WRITE ? probe : NULL, p, n,
+				     stash, home, prot);
+	return ffl_window_file_in(way == FFL_WAY_ALONE, p, n, stash, home, prot);
 }
 
-/* May this thread touch [va, end) in a window: its frames, wherever they are, control block, errno? */
-static bool is_own(uintptr_t va, uintptr_t end)
-{
-	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
-	uintptr_t self = PAGE_DOWN((uintptr_t)pthread_self()), err = (uintptr_t)&errno;
-
-	return (va < frame + FRAMES_ABOVE && end > frame - FRAMES_BELOW) ||
-	       (va < self + 2 * FF_PAGE && end > self) || (err >= va && err < end);
-}
-
-/* May pages [va, end) of mapping v be replaced? */
-static bool may_replace(const struct ff_vma *v, uintptr_t va, uintptr_t end, int maps)
-{
-	return v->flags == (FF_VMA_READ | FF_VMA_WRITE) && !v->inode && !v->dev_major &&
-	       !v->dev_minor && v->page_size == FF_PAGE && !is_own(va, end) &&
-	       !vma_is_stack(v, maps);
-}
-
-/* Replace pages [va, end). Bytes from va that were. */
-static size_t replace(uintptr_t va, size_t len, char *stash, char *home, bool keep_stash)
+/* Replace the region's pages, of mapping v. Bytes from its start that were; *err: why not all. */
+static size_t replace(const struct ffl_region *r, const struct ff_vma *v, enum ffl_way way,
+		      char *home, int maps, int *err)
 {
 	size_t done = 0;
 
-	while (done < len) {
-		size_t n = len - done < FFL_WINDOW_MAX ? len - done : FFL_WINDOW_MAX;
+	*err = 0;
+	while (done < r->len) {
+		size_t n = r->len - done < FFL_WINDOW_MAX ? r->len - done : FFL_WINDOW_MAX;
+		char *p = (char *)r->va + done, *stash = r->stash + done;
 
-		if (ffl_window_in(uffd, (char *)va + done, n, stash + done, home + done))
+		*err = replace_some(p, n, stash, home + done, vma_prot(v), way, maps);
+		if (*err == -EFAULT && n > FF_PAGE) {
+			ffl_pool_merge(r->pool);
+			*err = replace_some(p, n, stash, home + done, vma_prot(v), way, maps);
+		}
+		if (way == FFL_WAY_WINDOW && (*err || !r->stash_full))
+			mm_advise(stash, n, MADV_DONTNEED);
+		if (*err)
 			break;
-		if (!keep_stash)
-			mm_advise(stash + done, n, MADV_DONTNEED);
 		done += n;
 	}
 	return done;
+}
+
+/*
+ * Shadow pages, present at home, and a stash for [va, va + len): of what is reserved for the MR, or its `own`.
+ * 0 or -errno.
+ */
+static int place_get(const struct claim *c, uintptr_t va, size_t len, struct ffl_span *span,
+		     char **stash, bool *own)
+{
+	struct ffl_lazy *lazy = c->lazy;
+	int err;
+
+	*own = !lazy || !lazy->stash;
+	if (!*own) {
+		size_t off = va - lazy->from;
+
+		*span = (struct ffl_span){ lazy->span.off + off, lazy->span.seg,
+					   lazy->span.home + off };
+		*stash = lazy->stash + off;
+		return ffl_pool_warm(c->ctx->pool, span, len);
+	}
+	err = ffl_pool_get(c->ctx->pool, len, span);
+	if (err)
+		return err;
+	*stash = stash_map(len);
+	if (*stash)
+		return 0;
+	ffl_pool_put(c->ctx->pool, span->seg, span->off, len, true);
+	return -ENOMEM;
+}
+
+/* Is region r where that lazy MR has reserved, and nobody else's? Then that MR claims all of it. */
+static bool is_reserved(const struct ffl_lazy *lazy, const struct ffl_region *r)
+{
+	size_t at = r->va - lazy->from;
+
+	return r->refs == 1 && r->va >= lazy->from && region_end(r) <= lazy->to &&
+	       r->ctx == lazy->mr->ctx && r->seg == lazy->span.seg &&
+	       r->off == lazy->span.off + at && r->stash == lazy->stash + at;
+}
+
+/* Live region `at`, and those next to it, are one where they can be: each takes mappings. */
+static void live_merge(const struct ffl_lazy *lazy, uint32_t at)
+{
+	if (at)
+		at--;
+	for (unsigned k = 0; k < 2 && at + 1 < live.num; k++) {
+		struct ffl_region *r = &live.r[at], *next = r + 1;
+
+		if (region_end(r) == next->va && r->stash_full == next->stash_full &&
+		    is_reserved(lazy, r) && is_reserved(lazy, next)) {
+			r->len += next->len;
+			set_remove(&live, at + 1);
+		} else {
+			at++;
+		}
+	}
 }
 
 /* Pages [va, end) of mapping v are no region yet: make them live region `at`, if they may be. */
 static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, uintptr_t va,
 			uintptr_t end)
 {
-	struct ffl_region r = { .va = va, .len = end - va, .ctx = c->ctx, .refs = 1 };
+	struct ffl_region r = {
+		.va = va,
+		.len = end - va,
+		.ctx = c->ctx,
+		.pool = c->ctx->pool,
+		.refs = 1,
+		.has_others = va < c->addr || end > c->end,
+		.was_read_only = !(v->flags & FF_VMA_WRITE),
+	};
 	struct ffl_span span;
+	enum ffl_way way;
 	size_t done;
+	bool own;
+	int err;
 
-	if (va >= end || uffd < 0 || live.num >= MAX_REGIONS || set_reserve(&live, 1) ||
-	    !may_replace(v, va, end, c->maps))
+	if (va >= end || uffd < 0 || live.num >= MAX_REGIONS || set_reserve(&live, 1))
 		return;
-	if (ffl_pool_get(c->ctx->pool, r.len, &span))
+	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps);
+	if (way == FFL_WAY_NONE)
 		return;
-	r.stash =
-		mm_map(NULL, r.len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (r.stash == MAP_FAILED) {
-		ffl_pool_put(c->ctx->pool, span.seg, span.off, r.len, true);
+	if (c->later) {
+		*c->later += r.len;
 		return;
 	}
-	r.stash_full = stash_bytes + r.len <= STASH_MAX;
-	done = replace(va, r.len, r.stash, span.home, r.stash_full);
-	if (done < r.len) { /* watched by somebody else; or too many mappings */
-		mm_unmap(r.stash + done, r.len - done);
-		ffl_pool_put(c->ctx->pool, span.seg, span.off + done, r.len - done, true);
+	if (place_get(c, va, r.len, &span, &r.stash, &own))
+		return;
+	r.is_file = way != FFL_WAY_WINDOW;
+	r.stash_full = r.is_file || stash_bytes + r.len <= STASH_MAX;
+	done = replace(&r, v, way, span.home, c->maps, &err);
+	if (c->lazy && err == -EBUSY)
+		c->lazy->busy = true;
+	if (done < r.len) { /* watched by somebody else; too many mappings; or not there any more */
+		if (own) {
+			mm_unmap(r.stash + done, r.len - done);
+			ffl_pool_put(c->ctx->pool, span.seg, span.off + done, r.len - done, true);
+		}
 		if (!done)
 			return;
 		r.len = done;
@@ -498,6 +568,8 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, ui
 	r.off = span.off;
 	set_insert(&live, at, &r);
 	claim_run(c, FF_RUN_SHADOW, va, r.len, r.seg, r.off);
+	if (!own)
+		live_merge(c->lazy, at);
 }
 
 /*
@@ -541,11 +613,11 @@ static void claim_part(struct claim *c, const struct ff_vma *v, uintptr_t va, ui
 		} else {
 			if (i < live.num && live.r[i].va < end)
 				part_end = live.r[i].va;
-			if (v->flags & FF_VMA_SHARED)
-				claim_shared(c, v, va, part_end);
-			else
+			if (!(v->flags & FF_VMA_SHARED))
 				claim_fresh(c, v, i, va > c->from ? va : c->from,
 					    part_end < c->to ? part_end : c->to);
+			else if (!c->lazy)
+				claim_shared(c, v, va, part_end);
 		}
 		va = part_end;
 	}
@@ -563,32 +635,104 @@ static int check_range(uintptr_t addr, uintptr_t end, bool write, int maps)
 	return 0;
 }
 
+/* Claim [from, to), whole pages. The number of runs or -errno. */
+static int claim_range(struct claim *c, uintptr_t from, uintptr_t to, bool write)
+{
+	struct ff_vma v;
+	int err;
+
+	c->maps = maps_get();
+	if (c->maps < 0) /* no /proc: holes can be told by this, and nothing else can */
+		return msync((void *)from, to - from, MS_ASYNC) ? -EFAULT : 0;
+	err = check_range(from, to, write, c->maps);
+	while (!err && from < to && !ff_vma_query(c->maps, from, &v)) {
+		uintptr_t end = v.end < to ? v.end : to;
+
+		if (v.start <= from)
+			claim_part(c, &v, from, end);
+		from = end;
+	}
+	return err ? err : (int)c->num;
+}
+
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
-		      struct ff_mr_run *run, unsigned max)
+		      uint64_t *later, struct ff_mr_run *run, unsigned max)
 {
 	struct claim c = {
 		.ctx = ctx,
 		.run = run,
 		.max = max,
-		.from = PAGE_UP(addr),
-		.to = PAGE_DOWN(addr + len),
+		.later = later,
+		.addr = addr,
+		.end = addr + len,
+		.from = ctx->whole_pages ? PAGE_DOWN(addr) : PAGE_UP(addr),
+		.to = ctx->whole_pages ? PAGE_UP(addr + len) : PAGE_DOWN(addr + len),
 	};
-	uintptr_t from = PAGE_DOWN(addr), to = PAGE_UP(addr + len);
-	struct ff_vma v;
-	int err;
 
-	c.maps = maps_get();
-	if (c.maps < 0) /* no /proc: holes can be told by this, and nothing else can */
-		return msync((void *)from, to - from, MS_ASYNC) ? -EFAULT : 0;
-	err = check_range(from, to, write, c.maps);
-	while (!err && from < to && !ff_vma_query(c.maps, from, &v)) {
-		uintptr_t end = v.end < to ? v.end : to;
+	if (later)
+		*later = 0;
+	return claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
+}
 
-		if (v.start <= from)
-			claim_part(&c, &v, from, end);
-		from = end;
+/* One place for all of the MR's pages, if there is one. */
+static void reserve(struct ffl_lazy *lazy)
+{
+	struct ffl_context *ctx = lazy->mr->ctx;
+	size_t len = lazy->to - lazy->from;
+
+	if (lazy->tried)
+		return;
+	lazy->tried = true;
+	if (ffl_pool_reserve(ctx->pool, len, &lazy->span))
+		return;
+	lazy->stash = stash_map(len);
+	if (!lazy->stash)
+		ffl_pool_put(ctx->pool, lazy->span.seg, lazy->span.off, len, true);
+}
+
+int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
+			   struct ff_mr_run *run, unsigned max)
+{
+	struct claim c = {
+		.ctx = lazy->mr->ctx,
+		.run = run,
+		.max = max,
+		.lazy = lazy,
+		.addr = from,
+		.end = to,
+		.from = from,
+		.to = to,
+	};
+
+	if (uffd < 0 || !max)
+		return 0;
+	reserve(lazy);
+	return claim_range(&c, from, to, lazy->mr->access & IBV_ACCESS_LOCAL_WRITE);
+}
+
+void ffl_regions_unreserve(struct ffl_context *ctx, struct ffl_lazy *lazy,
+			   const struct ff_mr_run *run, unsigned num)
+{
+	uintptr_t at = lazy->from;
+
+	if (!lazy->stash)
+		return;
+	for (unsigned k = 0; k <= num; k++, run++) {
+		uintptr_t end = k < num ? run->va : lazy->to;
+
+		/* what was used belongs to its region */
+		if (k < num && (run->kind != FF_RUN_SHADOW || run->seg != lazy->span.seg ||
+				run->off != lazy->span.off + (run->va - lazy->from)))
+			continue;
+		if (end > at) {
+			ffl_pool_put(ctx->pool, lazy->span.seg, lazy->span.off + (at - lazy->from),
+				     end - at, true);
+			mm_unmap(lazy->stash + (at - lazy->from), end - at);
+		}
+		if (k < num)
+			at = run->va + run->len;
 	}
-	return err ? err : (int)c.num;
+	lazy->stash = NULL;
 }
 
 int ffl_regions_add(struct ffl_context *ctx, uintptr_t va, size_t len, const struct ffl_span *at)
@@ -597,6 +741,7 @@ int ffl_regions_add(struct ffl_context *ctx, uintptr_t va, size_t len, const str
 		.va = va,
 		.len = len,
 		.ctx = ctx,
+		.pool = ctx->pool,
 		.off = at->off,
 		.seg = at->seg,
 		.refs = 1,
@@ -610,18 +755,46 @@ int ffl_regions_add(struct ffl_context *ctx, uintptr_t va, size_t len, const str
 
 /* ---- contexts ----------------------------------------------------------------------------------------- */
 
+static void probe_open(void)
+{
+	probe = mm_map(NULL, FFL_WINDOW_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (probe == MAP_FAILED) {
+		probe = NULL;
+	} else if (ffl_window_probe(uffd, probe)) {
+		mm_unmap(probe, FFL_WINDOW_MAX);
+		probe = NULL;
+	}
+}
+
+bool ffl_regions_know_pins(void)
+{
+	return probe != NULL;
+}
+
 int ffl_regions_init(struct ffl_context *ctx)
 {
 	int err = 0;
 
+	ffl_kind_init(ctx);
 	ffl_regions_lock();
 	if (uffd < 0 && ctx->uffd_dev >= 0 && sysconf(_SC_PAGESIZE) == FF_PAGE) {
-		uffd = ffl_fd_high(ffl_window_open(ctx->uffd_dev));
+		bool moves;
+
+		uffd = ffl_fd_high(ffl_window_open(ctx->uffd_dev, &moves));
+		if (uffd >= 0 && moves)
+			probe_open();
 		if (uffd < 0) {
 			ffl_log(FFL_WARN, "no userfaultfd: %s; memory is reached by copying",
 				strerror(-uffd));
 			uffd = -1;
 		}
+	}
+	if (!nowhere) {
+		nowhere = mm_map(NULL, 2 * FFL_GUARD_MAX, PROT_NONE, /* no guard, either */
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (nowhere == MAP_FAILED)
+			nowhere = NULL;
 	}
 	ctx->pool = ffl_pool_new(ctx);
 	if (!ctx->pool)
@@ -636,6 +809,7 @@ void ffl_regions_fini(struct ffl_context *ctx)
 {
 	if (!ctx->pool || (ctx->pid && ctx->pid != getpid()))
 		return;
+	ffl_heat_stop(ctx);
 	ffl_regions_lock();
 	if (!ctx->pid) { /* the parent's: its regions were forgotten when this process was forked */
 		ffl_pool_forget(ctx->pool);
@@ -659,6 +833,9 @@ void ffl_regions_fini(struct ffl_context *ctx)
 	ffl_pool_free(ctx->pool);
 	ctx->pool = NULL;
 	if (!--num_contexts && uffd >= 0) {
+		if (probe)
+			mm_unmap(probe, FFL_WINDOW_MAX);
+		probe = NULL;
 		close(uffd);
 		uffd = -1;
 	}
@@ -702,4 +879,7 @@ void ffl_regions_forget(void)
 	/* the parent's, of its address space; not closed, for they may be other files' by now */
 	uffd = -1;
 	maps_fd = -1;
+	if (probe)
+		mm_unmap(probe, FFL_WINDOW_MAX);
+	probe = NULL;
 }

@@ -26,6 +26,27 @@
  * router, no signal handler (signals are blocked while the region lock is held), own stack, thread
  * control block and errno elsewhere (region.c sees to both).
  *
+ * The kernel makes one mapping of p and the stash where they happen to be next to each other and nothing in p
+ * was ever written to; then it forgets that p is registered (seen with Linux 6.18), and who writes to p in the
+ * window writes to a page that goes. So a page of p is written to first.
+ *
+ * The program may unmap p at any time, and something else may be mapped there, when pages are replaced in
+ * the background (heat.c). So what was slid away is looked at before it is copied, and whether p is still the
+ * empty mapping just before the second mremap. What remains is a munmap() and an mmap() of the same addresses by
+ * other threads between these two system calls; and a mremap() of exactly these pages in the window, which moves
+ * the empty mapping.
+ *
+ * A device, or io_uring, may have been given pages of p by their numbers (O_DIRECT, registered buffers): what it
+ * writes to the old page after the copy would be lost. While pages are replaced when they are used, that is no
+ * program's mistake. UFFDIO_MOVE (Linux 6.8) does not move such pages, so those that were slid away, which nobody
+ * can reach any more, are moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it
+ * is. Nor does it move pages that a child of fork() shares; p is written to first, all of it.
+ *
+ * Private pages of a file are none that a userfaultfd can watch. Those that nobody can write to need no window: what
+ * is left at p when they are slid away is the same file, and whoever reads it sees the same bytes. Others are
+ * replaced only while there is no other thread; the router, which may copy to them, finds nothing mapped for the
+ * moment, and tries again. At the end they need nothing of their own, for what is watched then are shadow pages.
+ *
  * The second mremap can fail when the process has too many mappings. Undoing the first one may
  * fail for the same reason; then the pages are put back one by one by the userfaultfd, which
  * needs no mapping.
@@ -37,9 +58,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "ffr/abi/ff_vma.h"
+#include "ffr/abi/ff_proto.h"
+#include "ffr/abi/ff_ring.h"
 #include "ffl/session/mm.h"
 #include "ffl/mem/window.h"
 
+#ifndef MADV_POPULATE_READ /* musl */
+#define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
@@ -58,11 +88,28 @@ struct uffdio_continue {
 };
 #endif
 
-int ffl_window_open(int uffd_dev)
+#ifndef UFFD_FEATURE_MOVE
+#define UFFD_FEATURE_MOVE		 (1 << 16)
+#define UFFDIO_MOVE_MODE_DONTWAKE	 ((__u64)1 << 0)
+#define UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES ((__u64)1 << 1)
+#define UFFDIO_MOVE			 _IOWR(UFFDIO, 0x05, struct uffdio_move)
+struct uffdio_move {
+	__u64 dst, src, len, mode;
+	__s64 move;
+};
+#endif
+
+#ifndef MLOCK_ONFAULT
+#define MLOCK_ONFAULT 1
+#endif
+
+#define MOVE_TRIES 1000u
+
+static int window_open(int uffd_dev, uint64_t features)
 {
 	struct uffdio_api api = {
 		.api = UFFD_API,
-		.features = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM,
+		.features = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM | features,
 	};
 	int fd, err;
 
@@ -75,6 +122,14 @@ int ffl_window_open(int uffd_dev)
 		return err;
 	}
 	return fd;
+}
+
+int ffl_window_open(int uffd_dev, bool *moves)
+{
+	int fd = window_open(uffd_dev, UFFD_FEATURE_MOVE);
+
+	*moves = fd >= 0;
+	return fd >= 0 ? fd : window_open(uffd_dev, 0);
 }
 
 static int uffd_register(int uffd, char *p, size_t len, uint64_t mode)
@@ -114,6 +169,84 @@ static int move(char *from, size_t len, char *to)
 	return at == MAP_FAILED ? -errno : 0;
 }
 
+static bool probe_locked;
+
+int ffl_window_probe(int uffd, char *probe)
+{
+	probe_locked = false;
+	/* mlockall() may have made pages */
+	if (syscall(SYS_munlock, probe, FFL_WINDOW_MAX) ||
+	    mm_advise(probe, FFL_WINDOW_MAX, MADV_DONTNEED))
+		return -errno;
+	return uffd_register(uffd, probe, FFL_WINDOW_MAX, UFFDIO_REGISTER_MODE_MISSING);
+}
+
+/* All pages that may go from one place to the other, which is registered. 0 or -errno; *done: bytes that have gone. */
+static int carry(int uffd, char *from, size_t len, char *to, size_t *done)
+{
+	unsigned tries = 0;
+
+	for (*done = 0; *done < len;) {
+		struct uffdio_move m = {
+			.dst = (uintptr_t)to + *done,
+			.src = (uintptr_t)from + *done,
+			.len = len - *done,
+			.mode = UFFDIO_MOVE_MODE_DONTWAKE | UFFDIO_MOVE_MODE_ALLOW_SRC_HOLES,
+		};
+
+		if (!ioctl(uffd, UFFDIO_MOVE, &m))
+			*done = len;
+		else if (m.move > 0)
+			*done += (size_t)m.move;
+		else if (errno != EAGAIN || ++tries > MOVE_TRIES)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Has nobody the stash's pages by their numbers? 0 or -errno. */
+static int check_unpinned(int uffd, char *stash, size_t len, char *probe)
+{
+	size_t done, back = 0;
+	int err;
+
+	err = uffd_register(uffd, stash, len, UFFDIO_REGISTER_MODE_MISSING);
+	if (err)
+		return err;
+	err = carry(uffd, stash, len, probe, &done);
+	if (err == -EINVAL && !done) { /* the kernel wants both to be locked, or neither */
+		/* not by mlock(), which would wait for the userfaultfd */
+		if (probe_locked ? !syscall(SYS_munlock, probe, FFL_WINDOW_MAX) :
+				   !syscall(SYS_mlock2, probe, FFL_WINDOW_MAX, MLOCK_ONFAULT)) {
+			probe_locked = !probe_locked;
+			err = carry(uffd, stash, len, probe, &done);
+		}
+	}
+	if (done)
+		carry(uffd, probe, done, stash, &back);
+	uffd_unregister(uffd, stash, len);
+	if (back < done) { /* cannot be; copies would do */
+		memcpy(stash + back, probe + back, done - back);
+		mm_advise(probe, FFL_WINDOW_MAX, MADV_DONTNEED);
+	}
+	return err;
+}
+
+/* From home, which is readable and writable and stays that, to where `prot` is the protection. */
+static int slide_as(char *home, size_t len, char *to, int prot)
+{
+	const int rw = PROT_READ | PROT_WRITE;
+	int err = 0;
+
+	if (prot != rw && mm_protect(home, len, prot))
+		return -errno;
+	err = slide(home, len, to);
+	if (prot != rw)
+		mm_protect(home, len,
+			   rw); /* home becomes one mapping again: that needs no more of them */
+	return err;
+}
+
 /* p, registered and empty, gets copies of the stash's pages back. */
 static void refill_private(int uffd, char *p, size_t len, const char *stash)
 {
@@ -146,18 +279,67 @@ static void refill_shared(int uffd, char *p, size_t len)
 	}
 }
 
-int ffl_window_in(int uffd, char *p, size_t len, char *stash, char *home)
+/*
+ * Is all of p still the empty mapping that was registered? The kernel looks for it before it finds that there
+ * is nothing to be copied from.
+ */
+static bool is_empty(int uffd, char *p, size_t len, const char *nowhere)
+{
+	struct uffdio_copy c = { .dst = (uintptr_t)p, .src = (uintptr_t)nowhere, .len = len };
+
+	return ioctl(uffd, UFFDIO_COPY, &c) && errno == EFAULT;
+}
+
+/* Is what was slid away plain private memory, all of it? True, too, where the kernel cannot be asked. */
+static bool is_private(int maps, const char *stash, size_t len, int prot)
+{
+	uint32_t flags = FF_VMA_READ | (prot & PROT_WRITE ? FF_VMA_WRITE : 0);
+	struct ff_vma v = { 0 };
+
+	if (maps < 0 || ff_vma_ask(maps, (uintptr_t)stash, &v))
+		return true;
+	return v.start <= (uintptr_t)stash && v.end >= (uintptr_t)stash + len && v.flags == flags &&
+	       !v.inode && !v.dev_major && !v.dev_minor;
+}
+
+/*
+ * The program has unmapped p in the window, some of it or all. What is left of it gets its pages back, and
+ * what is mapped there now is not touched.
+ */
+static void abandon(int uffd, char *p, size_t len, const char *stash)
+{
+	refill_private(uffd, p, len, stash);
+	for (size_t done = 0; done < len; done += FF_PAGE)
+		uffd_unregister(uffd, p + done, FF_PAGE);
+	uffd_wake(uffd, p, len);
+}
+
+int ffl_window_in(int uffd, int maps, const char *nowhere, char *probe, char *p, size_t len,
+		  char *stash, char *home, int prot)
 {
 	int err;
 
+	mm_advise(p, probe ? len : FF_PAGE,
+		  prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	err = uffd_register(uffd, p, len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
 		return err;
 	err = slide(p, len, stash);
 	if (err)
 		goto err_unregister;
+	if (!is_private(maps, stash, len, prot)) {
+		err = -EINVAL;
+		goto err_back;
+	}
+	err = probe ? check_unpinned(uffd, stash, len, probe) : 0;
+	if (err)
+		goto err_back;
 	memcpy(home, stash, len);
-	err = slide(home, len, p);
+	if (nowhere && !is_empty(uffd, p, len, nowhere)) {
+		abandon(uffd, p, len, stash);
+		return -EAGAIN;
+	}
+	err = slide_as(home, len, p, prot);
 	if (err)
 		goto err_back;
 	uffd_wake(uffd, p, len);
@@ -177,7 +359,29 @@ err_unregister:
 	return err;
 }
 
-int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int prot)
+int ffl_window_file_in(bool alone, char *p, size_t len, char *stash, char *home, int prot)
+{
+	int err = alone ? move(p, len, stash) : slide(p, len, stash);
+
+	if (err)
+		return err;
+	memcpy(home, stash, len);
+	err = slide_as(home, len, p, prot);
+	if (err)
+		slide(stash, len, p);
+	return err;
+}
+
+static void copy_pages(char *to, const char *from, size_t len, bool sparse)
+{
+	size_t n = sparse ? FF_PAGE : len;
+
+	for (size_t i = 0; i < len; i += n)
+		if (!sparse || memcmp(to + i, from + i, n))
+			memcpy(to + i, from + i, n);
+}
+
+int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int prot, bool sparse)
 {
 	const int rw = PROT_READ | PROT_WRITE;
 	int err;
@@ -193,7 +397,7 @@ int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int p
 		err = -errno;
 		goto err_back;
 	}
-	memcpy(stash, home, len);
+	copy_pages(stash, home, len, sparse);
 	if (prot != rw && mm_protect(stash, len, prot)) {
 		err = -errno;
 		goto err_back;

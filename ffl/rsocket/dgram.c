@@ -63,6 +63,18 @@ static void addr_of_gid(union rs_addr *a, int domain, const union ibv_gid *gid, 
 	}
 }
 
+/* The sender's address: in an IPv6 header or GRH, or in an IPv4 header at the end. */
+static union ibv_gid source_of(const uint8_t grh[GRH_LEN])
+{
+	union ibv_gid gid = { .raw = { [10] = 0xff, 0xff } };
+
+	if (grh[0] >> 4 == 6)
+		memcpy(&gid, grh + offsetof(struct ibv_grh, sgid), sizeof(gid));
+	else
+		memcpy(gid.raw + 12, grh + GRH_LEN - 8, 4);
+	return gid;
+}
+
 /* A message in a slot. false: it is not for the program. */
 static bool take(struct rsocket *rs, const struct ibv_wc *wc, uint32_t slot)
 {
@@ -76,7 +88,7 @@ static bool take(struct rsocket *rs, const struct ibv_wc *wc, uint32_t slot)
 	    wc->byte_len < GRH_LEN + sizeof(h))
 		return false;
 	memcpy(&h, p + GRH_LEN, sizeof(h));
-	memcpy(&gid, p + offsetof(struct ibv_grh, sgid), sizeof(gid));
+	gid = source_of(p);
 	if (h.magic != MAGIC || h.version != VERSION)
 		return false;
 	rx->slot = slot;

@@ -322,8 +322,6 @@ const void *rs_contiguous(struct rs_iter *it, size_t len);
 struct rsocket *rs_new(int domain, int type);
 /* Without any farewell; NULL is allowed. */
 void rs_free(struct rsocket *rs);
-/* Also of one that is not in the table any more, with its farewell to the peer. */
-void rs_close(struct rsocket *rs);
 socklen_t rs_addr_len(const struct sockaddr *sa); /* 0: a family that rsockets do not have */
 bool rs_addr_eq(const struct sockaddr *a, const struct sockaddr *b); /* and port */
 
@@ -383,7 +381,6 @@ void rs_stream_process(struct rsocket *rs);
 int rs_stream_shut(struct rsocket *rs, int how);
 bool rs_stream_flushed(struct rsocket *rs); /* everything posted has been executed, or gone */
 short rs_stream_revents(struct rsocket *rs, short events);
-bool rs_stream_readable(struct rsocket *rs);
 bool rs_stream_writable(struct rsocket *rs);
 /* Call with recv_lock held. Bytes, 0 at the end, or -errno. */
 ssize_t rs_stream_recv(struct rsocket *rs, struct rs_iter *it, size_t len, int flags);

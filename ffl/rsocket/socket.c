@@ -370,7 +370,8 @@ static void farewell(struct rsocket *rs, uint64_t timeout /* us */)
 	rs_wait(rs, rs_stream_flushed, false, timeout);
 }
 
-void rs_close(struct rsocket *rs)
+/* Also of one that is not in the table any more, with its farewell to the peer. */
+static void rs_close(struct rsocket *rs)
 {
 	struct rsocket *next;
 

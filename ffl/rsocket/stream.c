@@ -248,7 +248,7 @@ static uint64_t available(const struct rs_stream *s)
 	       atomic_load_explicit(&s->rhead, memory_order_relaxed);
 }
 
-bool rs_stream_readable(struct rsocket *rs)
+static bool rs_stream_readable(struct rsocket *rs)
 {
 	struct rs_stream *s = &rs->s;
 

@@ -25,9 +25,10 @@
 #define MAX_SERVED 64	/* descriptors that one wait serves */
 #define MAX_YIELDS 1000 /* for sleepers to wake up; one may have left by longjmp() */
 /*
- * Looks at the CQ in each of the first rounds of polling that find nothing. The CPU, which the peer
- * or the router may be waiting for, is given away from a number of empty polls on (ffl/verbs/cq.c) that
- * is meant for programs that do nothing else; the call around a poll takes ten times as long.
+ * The first LOOKS_ROUNDS rounds that find nothing poll the CQ LOOKS times each. The verbs count a program's
+ * empty polls and then give its CPU away, which the peer or the router may be waiting for (ffl/verbs/cq.c). Their
+ * number suits a program that does nothing but poll. A round here does ten times as much beside its poll, so
+ * with one poll a round the CPU would be given away too late.
  */
 #define LOOKS	     10
 #define LOOKS_ROUNDS 2

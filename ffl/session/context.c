@@ -39,6 +39,16 @@ static bool fork_handled;
 /* One thread opens the child's session, the others wait for it. Not held across fork. */
 static pthread_mutex_t renew_lock = PTHREAD_MUTEX_INITIALIZER;
 
+#ifndef PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP /* musl, whose first word of it is the type */
+#define PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP                                                     \
+	{                                                                                          \
+		{                                                                                  \
+			{                                                                          \
+				PTHREAD_MUTEX_RECURSIVE                                            \
+			}                                                                          \
+		}                                                                                  \
+	}
+#endif
 static const pthread_mutex_t table_lock_init = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 /* ---- fork ------------------------------------------------------------------------------------------- */
@@ -188,8 +198,13 @@ static int memory_open(int fd[2])
 		if (fd[i] >= 0)
 			continue;
 		err = errno;
-		ffl_log(FFL_ERR, "%s: %s: no device for a program that cannot open its own memory",
-			path[i], strerror(err));
+		ffl_log(FFL_ERR,
+			"no device: this program cannot open its own memory, by which the router "
+			"reaches it: %s: %s: %s",
+			path[i], strerror(err),
+			err == ENOENT ? "no /proc is mounted here" :
+					"it has changed its user (set-user-ID, file "
+					"capabilities), or said PR_SET_DUMPABLE 0");
 		if (i)
 			close(fd[0]);
 		return -err;
@@ -239,6 +254,33 @@ static int hello_call(struct ffl_context *ctx, const int memory[2], struct ff_he
 	return hello_send(ctx, &req, memory, resp, fds, max_fds, n_fds);
 }
 
+/* What the user can do about it. */
+static const char *hello_advice(int err)
+{
+	switch (err) {
+	case EPROTONOSUPPORT:
+		return "it is of another version than this library; start the program with the "
+		       "library of this router (ffr --version)";
+	case EACCES:
+		return "this process is not in the cgroup that the router was told of for the "
+		       "container that the socket is of (ffctl container show)";
+	case EPERM:
+		return "the memory that was handed over is not that of the process behind the "
+		       "socket: a program that changes its user, or a socket that was inherited";
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+	case EDQUOT:
+		return "the container may not have more sessions, or the host has no more memory "
+		       "or descriptors (ffctl limits)";
+	case EIO:
+		return "it has closed the connection, or did not answer: as many programs as may have "
+		       "the device open in this container (max_sessions), or it is busy or stops";
+	default:
+		return "its log says why";
+	}
+}
+
 /* Agree on a version; keep the descriptors that come along. 0 or -errno. */
 static int hello(struct ffl_context *ctx)
 {
@@ -253,8 +295,8 @@ static int hello(struct ffl_context *ctx)
 	close(memory[0]);
 	close(memory[1]);
 	if (ret) {
-		if (ret != -EIO) /* of which call.c has told */
-			ffl_log(FFL_ERR, "router: HELLO refused: %s", strerror(-ret));
+		ffl_log(FFL_ERR, "no device: the router does not take this program: %s: %s",
+			strerror(-ret), hello_advice(-ret));
 		return ret;
 	}
 	if (n_fds > 0)
@@ -270,18 +312,58 @@ static int hello(struct ffl_context *ctx)
 		return -EPROTO;
 	}
 	ctx->mode = resp.mode;
+	ctx->whole_pages = resp.has_nic;
 	ctx->node_guid = resp.node_guid;
 	memcpy(ctx->token, resp.token, sizeof(ctx->token));
 	return 0;
 }
 
+/*
+ * Where no router is, it is like a machine without a NIC, and says nothing by default; but where the folder is that
+ * containers are given somebody wants a device.
+ */
+static void tell_no_router(const char *path, bool is_named, int err)
+{
+	char dir[] = FF_SOCKET_DEFAULT;
+	const char *advice;
+	int level = FFL_ERR;
+
+	switch (err) {
+	case ENOENT:
+	case ENOTDIR:
+		*strrchr(dir, '/') = '\0';
+		if (is_named || access(dir, F_OK))
+			level = FFL_INFO;
+		advice =
+			"is the container known to the router (ffctl container add), and the folder "
+			"of its socket mounted here?";
+		break;
+	case ECONNREFUSED:
+		if (is_named)
+			level = FFL_INFO;
+		advice = "the router does not run, or the container was removed from it";
+		break;
+	case EACCES:
+	case EPERM:
+		advice = "this user may not use the container's socket";
+		break;
+	case EAGAIN:
+		advice = "too many wait to be let in";
+		break;
+	default:
+		advice = "no device";
+	}
+	ffl_log(level, "no router at %s: %s: %s", path, strerror(err), advice);
+}
+
 FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 {
 	const char *path = secure_getenv("FFL_SOCKET");
+	bool is_named = path && *path;
 	struct ffl_context *ctx;
 	int ret;
 
-	if (!path || !*path)
+	if (!is_named)
 		path = FF_SOCKET_DEFAULT;
 	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
@@ -297,7 +379,7 @@ FFL_EXPORT struct ffl_context *ffl_session_new(uint32_t call_timeout)
 
 	ret = ffl_connect(path);
 	if (ret < 0) {
-		ffl_log(FFL_INFO, "no router at %s: %s", path, strerror(-ret));
+		tell_no_router(path, is_named, -ret);
 		goto err;
 	}
 	ctx->sock = ret;
@@ -374,7 +456,7 @@ void ffl_spin_wait(struct ffl_spin *l)
 	do {
 		while (atomic_load_explicit(&l->v, memory_order_relaxed))
 			if (++n % 128)
-				ffl_relax();
+				ff_relax();
 			else
 				sched_yield();
 	} while (atomic_exchange_explicit(&l->v, 1, memory_order_acquire));

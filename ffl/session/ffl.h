@@ -3,7 +3,7 @@
  * ffl.h - internals of libibverbs.so.1 as freeflow builds it. Nothing here is seen by programs.
  *
  * Rules of this library: it depends on libc only, with no symbol newer than GLIBC_2.28; it starts
- * no thread, never exits, never writes to stdout, and leaves no signal handler behind. Inside it
+ * no thread but mem/heat.c's, never exits, never writes to stdout, and leaves no signal handler behind. Inside it
  * functions return 0 or -errno; the verbs' conventions begin at the exported functions.
  *
  * Locks, outermost first: list of sessions (context.c) - region lock (mr.c) - context's call lock
@@ -13,7 +13,7 @@
  *
  * The room ffl/session/ is the session with the router: requests and their slot, segments, tables, log, what
  * becomes of it in a child that was forked; and, in this file, what all rooms of ffl share. It may use
- * ffr/abi/. Its threads, like those of all rooms of ffl, are the program's.
+ * ffr/abi/. Its threads, like those of all rooms of ffl but for one (mem/heat.c), are the program's.
  */
 #ifndef FFL_SESSION_FFL_H
 #define FFL_SESSION_FFL_H
@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_ring.h"
@@ -37,9 +38,11 @@
 #define container_of_(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Largest forms of the public structs up to rdma-core v64 (bytes); see exports.c's asserts. */
-#define FFL_VERBS_CONTEXT_SZ 696
-#define FFL_QP_EX_SZ	     360
-#define FFL_CQ_EX_SZ	     288
+#define FFL_VERBS_CONTEXT_SZ (696 + FFL_MUTEX_MORE)
+#define FFL_QP_EX_SZ	     (360 + FFL_MUTEX_MORE)
+#define FFL_CQ_EX_SZ	     (288 + FFL_MUTEX_MORE)
+/* Each has one pthread_mutex_t: 48 bytes on arm64. */
+#define FFL_MUTEX_MORE (sizeof(pthread_mutex_t) - 40)
 
 /* ---- log.c: FFL_LOG=<level>[:<file>], to stderr or the file, never stdout -------------------- */
 enum ffl_level { FFL_ERR = 1, FFL_WARN, FFL_INFO, FFL_DEBUG };
@@ -59,15 +62,6 @@ struct ffl_spin {
 	 * created as single-threaded, a thread domain); set at creation */
 	bool single;
 };
-/* Between two looks at what another CPU is about to write. */
-static inline void ffl_relax(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#else
-	atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
 void ffl_spin_wait(struct ffl_spin *l); /* context.c: pauses, then yields */
 static inline void ffl_lock(struct ffl_spin *l)
 {
@@ -125,12 +119,13 @@ struct ffl_context {
 	int sock; /* control socket; -1 after the router was found dead */
 	int async_fd;
 	int bell_fd;
-	int uffd_dev;	    /* /dev/userfaultfd as handed over, or -1 */
-	_Atomic bool dead;  /* the router is gone: calls fail with EIO, polls with -1 */
-	bool fatal_sent;    /* IBV_EVENT_DEVICE_FATAL was returned */
-	pid_t pid;	    /* whose session it is; 0: a parent's of this process, which forked */
-	uint32_t mode;	    /* enum ff_mode */
-	uint64_t node_guid; /* network byte order */
+	int uffd_dev;	   /* /dev/userfaultfd as handed over, or -1 */
+	_Atomic bool dead; /* the router is gone: calls fail with EIO, polls with -1 */
+	bool fatal_sent;   /* IBV_EVENT_DEVICE_FATAL was returned */
+	pid_t pid;	   /* whose session it is; 0: a parent's of this process, which forked */
+	uint32_t mode;	   /* enum ff_mode */
+	bool whole_pages;  /* of MRs are replaced, with what others have on them (ffl/mem/kind.c) */
+	uint64_t node_guid;	    /* network byte order */
 	uint8_t token[FF_TOKEN_SZ]; /* of this session, for those who import from it */
 	struct ff_ses_hdr *hdr;
 	pthread_mutex_t call_lock; /* one request at a time */
@@ -138,7 +133,7 @@ struct ffl_context {
 	struct ffl_seg *seg; /* [num_seg], call_lock */
 	uint32_t num_seg;
 	pthread_mutex_t table_lock; /* tables, and the events' counters of the objects in them */
-	pthread_cond_t event_cond;  /* an event was acknowledged */
+	pthread_cond_t event_cond;  /* an event of rdma_cm's was acknowledged */
 	struct ffl_table table[FFL_NUM_KINDS];
 	bool is_device;	 /* and not rdma_cm's */
 	bool has_tables; /* from fork's beginning to its end: table_lock is held for it */
@@ -149,6 +144,7 @@ struct ffl_context {
 	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
 	struct ffl_pool *pool;	   /* shadow memory; region lock (region.h) */
+	struct ffl_heat *heat;	   /* mem/heat.c; region lock; NULL: nothing was large yet */
 };
 static_assert(offsetof(struct ffl_context, v) % 8 == 0, "");
 
@@ -248,21 +244,33 @@ struct ffl_xrcd {
 	_Atomic uint32_t refs; /* SRQs and QPs */
 };
 
-/* Acknowledgement counters; destroy waits until returned == acked. Under table_lock. */
-struct ffl_events {
-	uint32_t returned, acked;
-};
-/* async.c: wait for the acknowledgements; after ffl_table_del(), with no lock held */
-void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev);
-
-/* async.c: wait until every returned event is acknowledged. Takes table_lock. */
-void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev);
+/*
+ * async.c: events that the program has acknowledged. They are counted where it can read them, in a
+ * public field of the object (events_completed and the like), with the public mutex and condition
+ * beside it. Those that it was given are counted under table_lock.
+ */
+void ffl_events_ack(struct ffl_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		    uint32_t *completed, uint32_t n);
+/* Wait until they are `given`; after ffl_table_del(), with no lock held. */
+void ffl_events_drain(struct ffl_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		      const uint32_t *completed, uint32_t given);
 
 struct ffl_channel {
 	struct ibv_comp_channel ibv;
 	struct ffl_context *ctx;
 	uint32_t handle;
+	/* home.c; threads that wait together may lose a count */
+	struct {
+		_Atomic uint32_t sleeps; /* that are to be at home, or not to be */
+		_Atomic uint32_t pause;	 /* the last time it was not to be: so many */
+		_Atomic uint32_t dear;	 /* dear ones elsewhere, in a row */
+		_Atomic bool at_home;
+	} home;
 };
+struct ff_comp_event;
+/* A CQ is no longer in the table: its events leave the channel. */
+void ffl_channel_forget_gone(struct ffl_channel *ch);
+ssize_t ffl_sleep_for_event(struct ffl_channel *ch, struct ff_comp_event *ev);
 
 struct ffl_mw {
 	struct ibv_mw ibv;
@@ -285,10 +293,11 @@ struct ffl_cq {
 	uint32_t handle;
 	const struct ff_cqe *cur; /* CQE that the readers read, in place, until end_poll */
 	struct ffl_context *ctx;
-	_Atomic uint32_t refs; /* QPs that complete here; twice if both queues do */
-	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
-	struct ibv_pd *domain; /* parent domain that it was created in, or NULL */
-	struct ffl_events comp_ev, async_ev;
+	_Atomic uint32_t refs;	   /* QPs that complete here; twice if both queues do */
+	_Atomic uint64_t no_yield; /* CLOCK_MONOTONIC, ns: no empty poll yields before it */
+	struct ibv_pd *mem;	   /* as ffl_obj_alloc() gave it */
+	struct ibv_pd *domain;	   /* parent domain that it was created in, or NULL */
+	uint32_t comp_events, async_events; /* that the program was given; table_lock */
 };
 
 struct ffl_srq {
@@ -305,7 +314,7 @@ struct ffl_srq {
 	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
 	struct ffl_xrcd *xrcd; /* XRC: its domain, and */
 	struct ffl_cq *cq;     /* where its receives complete; else NULL */
-	struct ffl_events async_ev;
+	uint32_t async_events; /* that the program was given; table_lock */
 };
 
 struct ffl_qp {
@@ -335,11 +344,11 @@ struct ffl_qp {
 	/* ibv_wr_start .. ibv_wr_complete: entries built but not yet given to the router */
 	uint32_t wr_tail;
 	int wr_err;
-	uint16_t rare_ops; /* those on windows, as wr_ops has the others */
+	uint16_t rare_ops; /* those with a path of their own, likewise */
 	struct ff_sqe *wr_cur;
 	struct ffl_xrcd *xrcd; /* XRC_RECV, which has neither PD nor CQs; else NULL */
-	struct ffl_events async_ev;
-	struct ibv_pd *mem; /* as ffl_obj_alloc() gave it */
+	uint32_t async_events; /* that the program was given; table_lock */
+	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
 	/* completions polled, since creation or RESET, and receives completed, since creation or forgotten
 	 * by RESET; each is written under its CQ's lock */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_polled;
@@ -387,8 +396,9 @@ int ffl_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* qp.c: all but rate_limit, which programs built against old headers have no room for */
 void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a);
-/* qp.c: wait a moment for the router to take a UD QP's WRs before `tail`. Takes table_lock. */
-void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
+/* qp.c: wait for the router to be done with a QP's WRs before `tail`, ms at most. Takes table_lock. */
+#define FFL_DATAGRAMS_MS 20
+void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail, unsigned ms);
 /* qp.c: set the state that posters look at, the old one is returned. Nobody is inside a post with it
  * afterwards. */
 enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state);
@@ -465,6 +475,7 @@ struct ffl_mr {
 	int access;
 	unsigned num_runs;
 	struct ff_mr_run *run; /* what it claims of region.c */
+	struct ffl_lazy *lazy; /* region.h: it may claim more; NULL: no */
 	bool imported;	       /* import.c: another session's, and nothing here but its keys */
 };
 /* mr.c: give back what an MR that is deregistered, or not ours, holds in this process */
@@ -482,8 +493,29 @@ int ffl_fork_init(void);
 
 /* The verbs' way of failing: errno and NULL, or the positive errno. */
 #define ffl_err_ptr(err) (errno = (err), (void *)NULL)
+/* The object of the library for what the usual call makes, so many bytes of 0; NULL with errno: there is neither. */
+#define FFL_MAKE(size, ctx, NAME, req, resp)                                                       \
+	ffl_make(size, ctx, FF_MSG_##NAME, req, sizeof(*(req)), resp, sizeof(*(resp)))
+static inline void *ffl_make(size_t size, struct ffl_context *ctx, enum ff_msg_type type,
+			     const void *req, size_t req_len, void *resp, size_t resp_len)
+{
+	void *obj = calloc(1, size);
+	int err;
 
-/* 0 or -errno to what most verbs return: 0 or the errno, which is set, too. */
+	if (!obj)
+		return ffl_err_ptr(ENOMEM);
+	err = ffl_call(ctx, type, req, req_len, NULL, 0, 0, resp, resp_len, NULL, 0, NULL);
+	if (!err)
+		return obj;
+	free(obj);
+	return ffl_err_ptr(-err);
+}
+
+/*
+ * 0 or -errno to what most verbs return: 0 or the errno, which is set, too, since rdma-core's is of a
+ * system call. Those that its providers do by themselves, posting, polling and access to device
+ * memory, leave it alone.
+ */
 static inline int ffl_ret(int err)
 {
 	if (err < 0)

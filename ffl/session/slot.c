@@ -78,7 +78,7 @@ size_t ffl_slot_answer(struct ffl_context *ctx, uint32_t seq, const struct iovec
 		for (unsigned int i = 0; i < PAUSES; i++) {
 			if (answered(s))
 				return take(s, iov, n_iov);
-			ffl_relax();
+			ff_relax();
 		}
 		sched_yield();
 	}

@@ -2,8 +2,8 @@
 /*
  * ah.c - address handles, and how to answer the sender of a UD message. Any thread.
  *
- * Theory. A UD receive has 40 bytes of GRH before the data when the completion says so. On a
- * RoCE v2 port these 40 bytes are an IPv6 header, or 20 bytes that mean nothing and an IPv4
+ * Theory. A UD receive has 40 bytes of GRH before the data when the completion says so. With
+ * RoCE v2 these 40 bytes are an IPv6 header, or 20 bytes that mean nothing and an IPv4
  * header. Both are told apart as everywhere (RoCE v2 annex A17.4.5.2): version 6 at the start,
  * unless the last 20 bytes are an IPv4 header whose checksum is right. The sender becomes the
  * destination; the GID that it wrote to is looked for in the port's table and becomes the source.
@@ -25,7 +25,6 @@ FFL_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 	struct ff_create_ah_req req = { .pd = to_pd(pd)->handle };
 	struct ff_create_ah_resp resp;
 	struct ffl_ah *ah;
-	int ret;
 
 	if (attr->port_num < 1 || attr->port_num > ctx->dev.phys_port_cnt)
 		return ffl_err_ptr(EINVAL);
@@ -41,14 +40,9 @@ FFL_EXPORT struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a
 	req.attr.is_global = attr->is_global;
 	req.attr.port_num = attr->port_num;
 
-	ah = calloc(1, sizeof(*ah));
+	ah = FFL_MAKE(sizeof(*ah), ctx, CREATE_AH, &req, &resp);
 	if (!ah)
-		return ffl_err_ptr(ENOMEM);
-	ret = FFL_CALL(ctx, CREATE_AH, &req, &resp);
-	if (ret) {
-		free(ah);
-		return ffl_err_ptr(-ret);
-	}
+		return NULL;
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
 	ah->ctx = ctx;
 	ah->handle = resp.ah;
@@ -67,11 +61,12 @@ FFL_EXPORT int ibv_destroy_ah(struct ibv_ah *ibah)
 	int ret;
 
 	if (qp && ah->ctx->pid == getpid())
-		ffl_qp_datagrams_leave(ah->ctx, qp,
-				       atomic_load_explicit(&ah->last_tail, memory_order_relaxed));
+		ffl_qp_posted_leave(ah->ctx, qp,
+				    atomic_load_explicit(&ah->last_tail, memory_order_relaxed),
+				    FFL_DATAGRAMS_MS);
 	ret = FFL_CALL(ah->ctx, DESTROY_AH, &req, &resp);
 	if (ret && ret != -EIO)
-		return -ret;
+		return ffl_ret(ret);
 	atomic_fetch_sub(&to_pd(ibah->pd)->refs, 1);
 	free(ah);
 	return 0;

@@ -10,7 +10,8 @@
  *
  * Returned events are counted in the object under the table lock, in the same section in which it
  * is looked up; ffl_table_del() takes that lock, so after it no further event is returned, and
- * ffl_events_drain() has a fixed number of acknowledgements to wait for.
+ * ffl_events_drain() has a fixed number of acknowledgements to wait for. These are counted as
+ * rdma-core counts them, in fields that programs read and under the mutex beside them.
  *
  * When the router is gone the socket ends: the program sees IBV_EVENT_DEVICE_FATAL, once, and
  * then errors.
@@ -62,21 +63,21 @@ static bool take_element(struct ffl_context *ctx, const struct ff_async_event *e
 		cq = ffl_table_get(ctx, FFL_CQ, ev->handle);
 		if (!cq)
 			return false;
-		cq->async_ev.returned++;
+		cq->async_events++;
 		event->element.cq = &cq->cq;
 		return true;
 	case FF_ASYNC_QP:
 		qp = ffl_table_get(ctx, FFL_QP, ev->handle);
 		if (!qp)
 			return false;
-		qp->async_ev.returned++;
+		qp->async_events++;
 		event->element.qp = &qp->qp;
 		return true;
 	case FF_ASYNC_SRQ:
 		srq = ffl_table_get(ctx, FFL_SRQ, ev->handle);
 		if (!srq)
 			return false;
-		srq->async_ev.returned++;
+		srq->async_events++;
 		event->element.srq = &srq->ibv;
 		return true;
 	case FF_ASYNC_DEVICE:
@@ -140,25 +141,37 @@ FFL_EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async
 	}
 }
 
-static void ack(struct ffl_context *ctx, struct ffl_events *ev)
+/* A child that was forked has its parent's mutexes as they were, maybe held, and nobody who waits. */
+void ffl_events_ack(struct ffl_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		    uint32_t *completed, uint32_t n)
 {
-	pthread_mutex_lock(&ctx->table_lock);
-	ev->acked++;
-	pthread_cond_broadcast(&ctx->event_cond);
-	pthread_mutex_unlock(&ctx->table_lock);
+	if (ctx->pid != getpid()) {
+		*completed += n;
+		return;
+	}
+	pthread_mutex_lock(mutex);
+	*completed += n;
+	pthread_cond_broadcast(cond);
+	pthread_mutex_unlock(mutex);
 }
 
 FFL_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+
 	switch (event_kind(event->event_type)) {
 	case FF_ASYNC_CQ:
-		ack(to_cq(event->element.cq)->ctx, &to_cq(event->element.cq)->async_ev);
+		ffl_events_ack(to_cq(cq)->ctx, &cq->mutex, &cq->cond, &cq->async_events_completed,
+			       1);
 		break;
 	case FF_ASYNC_QP:
-		ack(to_qp(event->element.qp)->ctx, &to_qp(event->element.qp)->async_ev);
+		ffl_events_ack(to_qp(qp)->ctx, &qp->mutex, &qp->cond, &qp->events_completed, 1);
 		break;
 	case FF_ASYNC_SRQ:
-		ack(to_srq(event->element.srq)->ctx, &to_srq(event->element.srq)->async_ev);
+		ffl_events_ack(to_srq(srq)->ctx, &srq->mutex, &srq->cond, &srq->events_completed,
+			       1);
 		break;
 	case FF_ASYNC_DEVICE:
 	case FF_ASYNC_PORT:
@@ -166,16 +179,14 @@ FFL_EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 	}
 }
 
-/*
- * Wait until the program has acknowledged all events of an object that it was given. Call after
- * ffl_table_del(), with no lock held. A forked child does not wait for its parent's events.
- */
-FFL_EXPORT void ffl_events_drain(struct ffl_context *ctx, struct ffl_events *ev)
+/* A forked child does not wait for its parent's events. */
+void ffl_events_drain(struct ffl_context *ctx, pthread_mutex_t *mutex, pthread_cond_t *cond,
+		      const uint32_t *completed, uint32_t given)
 {
 	if (ctx->pid != getpid())
 		return;
-	pthread_mutex_lock(&ctx->table_lock);
-	while (ev->acked != ev->returned)
-		pthread_cond_wait(&ctx->event_cond, &ctx->table_lock);
-	pthread_mutex_unlock(&ctx->table_lock);
+	pthread_mutex_lock(mutex);
+	while (*completed != given)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
 }

@@ -6,8 +6,16 @@
  * struct ff_comp_event. The descriptor is the program's: it polls it and sets O_NONBLOCK as it
  * likes. An event counts as returned from the moment that it is looked up, under table_lock; one
  * whose CQ was destroyed meanwhile is dropped.
+ *
+ * A CQ that is destroyed takes its unread events with it, so that the descriptor is readable only if
+ * there is an event for the program. A socket gives up its first packet only: all are taken, and the
+ * router repeats those that are not the CQ's, which come in the same order. Whoever waits in read(2)
+ * meanwhile gets each of them as well as anybody.
  */
+#include <linux/sockios.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "ffl/session/ffl.h"
@@ -73,7 +81,7 @@ FFL_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **i
 	}
 	ffl_ring_lazy(ctx); /* it may be waiting for what it posted */
 	do {
-		n = read(ibch->fd, &ev, sizeof(ev));
+		n = ffl_sleep_for_event(to_comp_channel(ibch), &ev);
 		if (n < 0)
 			return -1;
 		if (n != sizeof(ev)) {
@@ -85,7 +93,7 @@ FFL_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **i
 		pthread_mutex_lock(&ctx->table_lock);
 		cq = ffl_table_get(ctx, FFL_CQ, ev.cq);
 		if (cq)
-			cq->comp_ev.returned++;
+			cq->comp_events++;
 		pthread_mutex_unlock(&ctx->table_lock);
 	} while (!cq);
 	*ibcq = &cq->cq;
@@ -93,13 +101,37 @@ FFL_EXPORT int ibv_get_cq_event(struct ibv_comp_channel *ibch, struct ibv_cq **i
 	return 0;
 }
 
-FFL_EXPORT void ibv_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
+static bool is_there(struct ffl_context *ctx, uint32_t cq)
 {
-	struct ffl_cq *cq = to_cq(ibcq);
-	struct ffl_context *ctx = cq->ctx;
+	bool there;
 
 	pthread_mutex_lock(&ctx->table_lock);
-	cq->comp_ev.acked += n;
-	pthread_cond_broadcast(&ctx->event_cond);
+	there = ffl_table_get(ctx, FFL_CQ, cq) != NULL;
 	pthread_mutex_unlock(&ctx->table_lock);
+	return there;
+}
+
+void ffl_channel_forget_gone(struct ffl_channel *ch)
+{
+	struct ff_repeat_event_resp resp;
+	struct ff_comp_event ev;
+	int bytes = 0;
+
+	if (ch->ctx->pid != getpid() || ioctl(ch->ibv.fd, SIOCINQ, &bytes))
+		return;
+	for (; bytes >= (int)sizeof(ev); bytes -= (int)sizeof(ev)) {
+		struct ff_repeat_event_req req;
+
+		if (recv(ch->ibv.fd, &ev, sizeof(ev), MSG_DONTWAIT) != sizeof(ev))
+			return;
+		req.cq = ev.cq;
+		if (is_there(ch->ctx, ev.cq))
+			FFL_CALL(ch->ctx, REPEAT_EVENT, &req, &resp);
+	}
+}
+
+FFL_EXPORT void ibv_ack_cq_events(struct ibv_cq *ibcq, unsigned int n)
+{
+	ffl_events_ack(to_cq(ibcq)->ctx, &ibcq->mutex, &ibcq->cond, &ibcq->comp_events_completed,
+		       n);
 }

@@ -18,6 +18,8 @@
 
 /* Empty polls in a row between two looks whether the router lives. */
 #define ALIVE_POLLS 1024u
+/* Of the time that a yield took, the part that is polled without another one. */
+#define YIELD_PART 16u
 
 /* What create_cq_ex supports. */
 #define WC_FLAGS                                                                                   \
@@ -29,6 +31,14 @@
 
 /* ---- poll ----------------------------------------------------------------------------------- */
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /*
  * Poll on another CPU than the one that the router moves our data on: it yields to us as much as we
  * to it, and every moment of ours on that CPU is lost for the data. The thread may run where it
@@ -38,15 +48,12 @@ static void get_out_of_the_way(struct ffl_context *ctx)
 {
 	uint64_t busy = atomic_load_explicit(&ctx->hdr->busy, memory_order_relaxed);
 	cpu_set_t all, other;
-	struct timespec t;
 	int cpu;
 
 	if (likely(!busy))
 		return;
 	cpu = sched_getcpu();
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	if (cpu < 0 || !ff_is_busy(busy, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec,
-				   (uint16_t)cpu))
+	if (cpu < 0 || !ff_is_busy(busy, now_ns(), (uint16_t)cpu))
 		return;
 	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
 		return;
@@ -56,23 +63,45 @@ static void get_out_of_the_way(struct ffl_context *ctx)
 		sched_setaffinity(0, sizeof(all), &all);
 }
 
+/*
+ * Yields, but not soon after a yield that lasted: then other programs have work for this CPU, and polling for
+ * a small part of that time delays nobody by much. A program that polls without waiting needs its turn for
+ * more than a poll: QEMU's migration polls twice for each page that it adds to a chunk of 256, and nothing
+ * can be found before it has posted the chunk. False if it did not yield.
+ */
+static bool give_way(struct ffl_cq *cq)
+{
+	uint64_t start = now_ns(), end;
+
+	if (start < atomic_load_explicit(&cq->no_yield, memory_order_relaxed))
+		return false;
+	get_out_of_the_way(cq->ctx);
+	sched_yield();
+	end = now_ns();
+	atomic_store_explicit(&cq->no_yield, end + (end - start) / YIELD_PART,
+			      memory_order_relaxed);
+	return true;
+}
+
 int ffl_cq_idle(struct ffl_cq *cq)
 {
 	struct ffl_context *ctx = cq->ctx;
 	/* Threads that poll one CQ together may lose a count. */
 	uint32_t n = atomic_load_explicit(&cq->empty_polls, memory_order_relaxed) + 1;
 	uint32_t yield = atomic_load_explicit(&ctx->hdr->yield_polls, memory_order_relaxed);
+	bool yielded;
 
 	atomic_store_explicit(&cq->empty_polls, n, memory_order_relaxed);
 	ffl_ring_lazy(ctx);
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
 		return EIO;
-	if (yield && n >= yield) {
-		get_out_of_the_way(ctx);
-		sched_yield(); /* may last: then ALIVE_POLLS are too many */
-	} else if (likely(n % ALIVE_POLLS))
+	/* a yield may last: then ALIVE_POLLS are too many */
+	yielded = yield && n >= yield && give_way(cq);
+	if (!yielded && likely(n % ALIVE_POLLS))
 		return 0;
-	return ffl_check_alive(ctx) ? 0 : EIO;
+	if (!ffl_check_alive(ctx))
+		return EIO;
+	return yielded ? EAGAIN : 0;
 }
 
 void ffl_cq_log_error(const struct ff_cqe *cqe)
@@ -101,14 +130,20 @@ static inline void wc_fill(struct ibv_wc *wc, const struct ff_cqe *cqe)
 		ffl_cq_log_error(cqe);
 }
 
-/* Number of completions, or -1 with EIO: none is left and the router is gone. */
+/*
+ * Number of completions, or -1 with EIO: none is left and the router is gone. Nothing means nothing now, also after a
+ * yield that lasted: programs go by what they see next. libfabric looks at the connection's events when its CQ is
+ * empty, and destroys a QP whose peer has disconnected, with the completions that it has not polled.
+ */
 int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct ffl_cq *cq = to_cq(ibcq);
 	const struct ff_cqe *cqe;
+	bool yielded = false;
 	uint32_t ci;
 	int got = 0;
 
+again:
 	ffl_lock(&cq->lock);
 	ci = cq->ci;
 	while (got < n && (cqe = ffl_cqe_at(cq, ci))) {
@@ -123,12 +158,18 @@ int ffl_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 		ffl_cq_consumed(cq, ci);
 	ffl_unlock(&cq->lock);
 
-	if (got || n <= 0)
+	if (got || n <= 0 || yielded)
 		return got;
-	if (likely(!ffl_cq_idle(cq)))
+	switch (ffl_cq_idle(cq)) {
+	case EAGAIN:
+		yielded = true;
+		goto again;
+	case EIO:
+		errno = EIO;
+		return -1;
+	default:
 		return 0;
-	errno = EIO;
-	return -1;
+	}
 }
 
 /*
@@ -142,7 +183,7 @@ int ffl_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	uint32_t disarmed = FF_CQ_DISARMED;
 
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
-		return EIO;
+		return ffl_ret(-EIO);
 	ffl_lock(&cq->lock); /* ibv_resize_cq moves hdr */
 	/* a request for any completion is not taken back by one for solicited ones */
 	if (solicited_only)
@@ -348,10 +389,14 @@ FFL_EXPORT int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	ffl_table_del(ctx, FFL_CQ, cq->handle);
-	ffl_events_drain(ctx, &cq->comp_ev);
-	ffl_events_drain(ctx, &cq->async_ev);
-	if (ibcq->channel)
+	ffl_events_drain(ctx, &ibcq->mutex, &ibcq->cond, &ibcq->comp_events_completed,
+			 cq->comp_events);
+	ffl_events_drain(ctx, &ibcq->mutex, &ibcq->cond, &ibcq->async_events_completed,
+			 cq->async_events);
+	if (ibcq->channel) {
+		ffl_channel_forget_gone(to_comp_channel(ibcq->channel));
 		__atomic_fetch_sub(&ibcq->channel->refcnt, 1, __ATOMIC_RELAXED);
+	}
 	pthread_cond_destroy(&ibcq->cond);
 	pthread_mutex_destroy(&ibcq->mutex);
 	if (cq->domain)

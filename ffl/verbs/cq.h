@@ -11,7 +11,10 @@
 
 #include "ffl/session/ffl.h"
 
-/* Nothing was found. Announces postings, yields, looks after the router. 0, or EIO: it is gone. */
+/*
+ * Nothing was found. Announces postings, yields, looks after the router. 0; EAGAIN: it yielded, and something may
+ * have come meanwhile; or EIO: the router is gone.
+ */
 int ffl_cq_idle(struct ffl_cq *cq);
 void ffl_cq_log_error(const struct ff_cqe *cqe);
 
@@ -39,7 +42,7 @@ static inline void ffl_cqe_polled(const struct ff_cqe *cqe)
 	if (cqe->opcode & FF_CQE_RECV) {
 		srq = cqe->qp & FF_CQE_OF_SRQ ? (struct ffl_srq *)(uintptr_t)cqe->user : qp->srq;
 		if (srq) {
-			/* release: this poll before the posting that it makes room for */
+			/* release: as below */
 			atomic_fetch_add_explicit(&srq->polled, 1, memory_order_release);
 			return;
 		}
@@ -47,8 +50,9 @@ static inline void ffl_cqe_polled(const struct ff_cqe *cqe)
 	} else {
 		n = &qp->sq_polled;
 	}
+	/* release: the router has read the entry before it completed it; who posts there acquires this */
 	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+			      memory_order_release);
 }
 
 /* Everything before ci was read. Call with the CQ's lock held. */

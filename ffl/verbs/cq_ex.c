@@ -41,11 +41,13 @@ static inline int cq_next(struct ffl_cq *cq)
 static int cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct ffl_cq *cq = ex_cq(ex);
+	bool yielded = false;
 	uint32_t old;
 	int err;
 
 	if (unlikely(attr->comp_mask))
 		return EINVAL;
+again:
 	ffl_lock(&cq->lock);
 	old = cq->ci;
 	err = cq_next(cq);
@@ -54,7 +56,14 @@ static int cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (cq->ci != old) /* entries that are skipped */
 		ffl_cq_consumed(cq, cq->ci);
 	ffl_unlock(&cq->lock);
-	return likely(!ffl_cq_idle(cq)) ? ENOENT : EIO;
+	if (yielded) /* as in ffl_poll_cq() */
+		return ENOENT;
+	err = ffl_cq_idle(cq);
+	if (err == EAGAIN) {
+		yielded = true;
+		goto again;
+	}
+	return likely(!err) ? ENOENT : err;
 }
 
 static int cq_next_poll(struct ibv_cq_ex *ex)

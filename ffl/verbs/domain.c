@@ -59,7 +59,7 @@ int ffl_dealloc_td(struct ibv_td *ibtd)
 	struct ffl_td *td = to_td(ibtd);
 
 	if (atomic_load(&td->refs))
-		return EBUSY;
+		return ffl_ret(-EBUSY);
 	free(td);
 	return 0;
 }
@@ -106,7 +106,7 @@ int ffl_domain_free(struct ffl_pd *pd)
 	struct ffl_domain *d = pd->domain;
 
 	if (atomic_load(&pd->refs))
-		return EBUSY;
+		return ffl_ret(-EBUSY);
 	atomic_fetch_sub(&d->base->refs, 1);
 	if (d->td)
 		atomic_fetch_sub(&d->td->refs, 1);

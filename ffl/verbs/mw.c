@@ -15,16 +15,10 @@ struct ibv_mw *ffl_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	struct ff_alloc_mw_req req = { .pd = to_pd(pd)->handle, .type = type };
 	struct ff_alloc_mw_resp resp;
-	struct ffl_mw *mw = calloc(1, sizeof(*mw));
-	int err;
+	struct ffl_mw *mw = FFL_MAKE(sizeof(*mw), to_pd(pd)->ctx, ALLOC_MW, &req, &resp);
 
 	if (!mw)
-		return ffl_err_ptr(ENOMEM);
-	err = FFL_CALL(to_pd(pd)->ctx, ALLOC_MW, &req, &resp);
-	if (err) {
-		free(mw);
-		return ffl_err_ptr(-err);
-	}
+		return NULL;
 	mw->ctx = to_pd(pd)->ctx;
 	mw->ibv = (struct ibv_mw){
 		.context = pd->context,

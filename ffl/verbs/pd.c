@@ -9,17 +9,10 @@ FFL_EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct ffl_context *ctx = ffl_session_of(context);
 	struct ff_alloc_pd_req req = { 0 };
 	struct ff_alloc_pd_resp resp;
-	struct ffl_pd *pd;
-	int ret;
+	struct ffl_pd *pd = FFL_MAKE(sizeof(*pd), ctx, ALLOC_PD, &req, &resp);
 
-	pd = calloc(1, sizeof(*pd));
 	if (!pd)
-		return ffl_err_ptr(ENOMEM);
-	ret = FFL_CALL(ctx, ALLOC_PD, &req, &resp);
-	if (ret) {
-		free(pd);
-		return ffl_err_ptr(-ret);
-	}
+		return NULL;
 	pd->ctx = ctx;
 	pd->handle = resp.pd;
 	pd->ibv.context = context;
@@ -38,10 +31,10 @@ FFL_EXPORT int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	if (pd->domain)
 		return ffl_domain_free(pd);
 	if (atomic_load(&pd->refs))
-		return EBUSY;
+		return ffl_ret(-EBUSY);
 	ret = FFL_CALL(pd->ctx, DEALLOC_PD, &req, &resp);
 	if (ret && ret != -EIO)
-		return -ret;
+		return ffl_ret(ret);
 	free(pd);
 	return 0;
 }

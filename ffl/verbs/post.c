@@ -70,15 +70,32 @@ uint16_t ffl_cpu_slow(void)
 
 /* ---- doorbell: theory in post.h ---------------------------------------------------------------- */
 
+/* The router sleeps until this thread does, and wants to know how long that takes. */
+static void tell_time(struct ffl_context *ctx)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	atomic_store_explicit(&ctx->hdr->rang_at,
+			      (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec,
+			      memory_order_relaxed);
+}
+
 /* Wake the router if it sleeps and asked for it. */
 void ffl_bell(struct ffl_context *ctx)
 {
 	static const uint64_t one = 1;
+	uint32_t how;
 	ssize_t n;
 
-	/* The locked operations before order the dirty set before this load. */
-	if (!atomic_load(&ctx->hdr->need_wakeup) || !atomic_exchange(&ctx->hdr->need_wakeup, 0))
+	/* seq_cst, as the exchanges before it are: the dirty set (or srq_kick) before this look */
+	if (!atomic_load(&ctx->hdr->need_wakeup))
 		return;
+	how = atomic_exchange(&ctx->hdr->need_wakeup, FF_WAKEUP_NONE);
+	if (!how)
+		return;
+	if (how == FF_WAKEUP_TIMED)
+		tell_time(ctx);
 	/* EAGAIN: the counter is at its limit, so that the router is woken anyway. */
 	do {
 		n = write(ctx->bell_fd, &one, sizeof(one));
@@ -146,6 +163,8 @@ static const uint8_t sqe_opcode[NUM_WR_OPS] = {
 	[IBV_WR_BIND_MW] = FF_OP_BIND_MW,
 	[IBV_WR_LOCAL_INV] = FF_OP_LOCAL_INV,
 	[IBV_WR_SEND_WITH_INV] = FF_OP_SEND_INV,
+	[FF_WR_FLUSH] = FF_OP_FLUSH,
+	[IBV_WR_ATOMIC_WRITE] = FF_OP_ATOMIC_WRITE,
 };
 
 /* Opcodes that carry data away, so that it may be inline. */
@@ -153,10 +172,8 @@ static const uint8_t sqe_opcode[NUM_WR_OPS] = {
 	(1u << IBV_WR_RDMA_WRITE | 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND |          \
 	 1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV)
 
-/* Opcodes that verbs have and freeflow has not: offloads. */
-#define WR_OPS_ABSENT                                                                              \
-	(1u << IBV_WR_TSO | 1u << IBV_WR_DRIVER1 | 1u << 14 /* FLUSH */ |                          \
-	 1u << 15 /* ATOMIC_WRITE */)
+/* Opcodes that verbs have and freeflow has not, and FLUSH, for which struct ibv_send_wr has no place. */
+#define WR_OPS_ABSENT (1u << IBV_WR_TSO | 1u << IBV_WR_DRIVER1 | 1u << FF_WR_FLUSH)
 
 /* Gather inline data behind the header of an SQE. 0 or EINVAL: more than the QP holds. */
 static __attribute__((noinline)) int sqe_inline(const struct ffl_qp *qp, struct ff_sqe *sqe,
@@ -214,14 +231,45 @@ int ffl_sqe_bind(const struct ffl_qp *qp, struct ff_sqe *sqe, const struct ibv_m
 	return 0;
 }
 
-/* Operations on windows, and those that are refused; kept out of the way of the others. */
+/*
+ * ATOMIC_WRITE: the 8 bytes are taken when it is posted, as ibv_wr_atomic_write() does, whether or not they
+ * are said to be inline. 0 or EINVAL.
+ */
+static int sqe_atomic_write(const struct ffl_qp *qp, struct ff_sqe *sqe,
+			    const struct ibv_send_wr *wr)
+{
+	uint8_t word[sizeof(uint64_t)];
+	size_t len = 0;
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sg = &wr->sg_list[i];
+
+		if (sg->length > sizeof(word) - len)
+			return EINVAL;
+		if (sg->length)
+			memcpy(word + len, (const void *)(uintptr_t)sg->addr, sg->length);
+		len += sg->length;
+	}
+	if (len != sizeof(word))
+		return EINVAL;
+	sqe->remote_addr = wr->wr.rdma.remote_addr;
+	sqe->rkey = wr->wr.rdma.rkey;
+	memcpy(&sqe->atomic.compare_add, word, sizeof(word));
+	if (qp->qp.qp_type == IBV_QPT_XRC_SEND)
+		ffl_sqe_set_srqn(sqe, wr->qp_type.xrc.remote_srqn);
+	return 0;
+}
+
+/* Operations on windows, ATOMIC_WRITE, and those that are refused; kept out of the way of the others. */
 static __attribute__((noinline)) int sqe_rare(const struct ffl_qp *qp, struct ff_sqe *sqe,
 					      const struct ibv_send_wr *wr, uint16_t cpu)
 {
 	uint32_t op = wr->opcode;
 
+	if (op < NUM_WR_OPS && WR_OPS_ABSENT & 1u << op)
+		return EOPNOTSUPP;
 	if (op >= NUM_WR_OPS || !(qp->rare_ops & 1u << op))
-		return op < NUM_WR_OPS && WR_OPS_ABSENT & 1u << op ? EOPNOTSUPP : EINVAL;
+		return EINVAL;
 	if (wr->send_flags >= IBV_SEND_IP_CSUM)
 		return EINVAL;
 	sqe->cpu = cpu;
@@ -236,6 +284,8 @@ static __attribute__((noinline)) int sqe_rare(const struct ffl_qp *qp, struct ff
 		return ffl_sqe_bind(qp, sqe, wr->bind_mw.mw, wr->bind_mw.rkey,
 				    &wr->bind_mw.bind_info);
 	}
+	if (op == IBV_WR_ATOMIC_WRITE)
+		return sqe_atomic_write(qp, sqe, wr);
 	sqe->imm = wr->invalidate_rkey;
 	if (op == IBV_WR_LOCAL_INV)
 		return 0;
@@ -356,7 +406,8 @@ int ffl_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_w
 
 	ffl_lock(&qp->rq_lock);
 	old = tail = qp->rq_tail;
-	polled = atomic_load_explicit(&qp->rq_polled, memory_order_relaxed);
+	/* acquire: the router has read the entries whose CQEs were polled, maybe by another thread */
+	polled = atomic_load_explicit(&qp->rq_polled, memory_order_acquire);
 	if (unlikely(ibqp->state == IBV_QPS_RESET || !qp->rq_depth))
 		err = EINVAL;
 	else if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
@@ -396,7 +447,7 @@ int ffl_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_
 
 	ffl_lock(&srq->lock);
 	old = tail = srq->tail;
-	ended = atomic_load_explicit(&srq->polled, memory_order_relaxed) +
+	ended = atomic_load_explicit(&srq->polled, memory_order_acquire) +
 		atomic_load_explicit(&srq->hdr->lost, memory_order_acquire);
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
 		err = EIO;

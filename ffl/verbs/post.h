@@ -22,6 +22,7 @@
 #define FFL_VERBS_POST_H
 
 #include "ffr/abi/ff_probe.h"
+#include "ffr/abi/ff_verbs.h"
 #include "ffl/session/ffl.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -63,9 +64,10 @@ static inline bool ffl_sq_full(struct ffl_qp *qp, uint32_t tail)
 {
 	if (likely((int32_t)(qp->sq_limit - tail) > 0))
 		return false;
-	/* acquire: the router has read the entries before we write to them again */
+	/* acquire: the router has read the entries before we write to them again; so has it those that
+	 * another thread polled the CQEs of, which may be ahead of sq_done */
 	qp->sq_limit = ff_sq_limit(atomic_load_explicit(&qp->hdr->sq_done, memory_order_acquire),
-				   atomic_load_explicit(&qp->sq_polled, memory_order_relaxed),
+				   atomic_load_explicit(&qp->sq_polled, memory_order_acquire),
 				   qp->sq_depth);
 	return (int32_t)(qp->sq_limit - tail) <= 0;
 }
@@ -95,7 +97,7 @@ int ffl_sqe_bind(const struct ffl_qp *qp, struct ff_sqe *sqe, const struct ibv_m
 /* XRC: the number of the SRQ that the request is for. */
 static inline void ffl_sqe_set_srqn(struct ff_sqe *sqe, uint32_t srqn)
 {
-	if (sqe->opcode == FF_OP_CMP_SWAP || sqe->opcode == FF_OP_FETCH_ADD)
+	if (ff_op_srqn_in_imm(sqe->opcode))
 		sqe->imm = srqn;
 	else
 		sqe->remote_srqn = srqn;

@@ -110,6 +110,32 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 	}
 }
 
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *data)
+{
+	struct ff_sqe *sqe = wr_rdma(ex, FF_OP_ATOMIC_WRITE, rkey, remote_addr);
+
+	if (likely(sqe))
+		memcpy(&sqe->atomic.compare_add, data, sizeof(uint64_t));
+}
+
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t types, uint8_t level)
+{
+	struct ff_sqe *sqe = wr_rdma(ex, FF_OP_FLUSH, rkey, remote_addr);
+
+	if (unlikely(!sqe))
+		return;
+	if (!types || types & ~FF_FLUSH_TYPES || level > FF_FLUSH_MR ||
+	    (level == FF_FLUSH_RANGE && len > UINT32_MAX)) {
+		ex_qp(ex)->wr_err = EINVAL;
+		return;
+	}
+	sqe->flush.length = level == FF_FLUSH_RANGE ? len : 0;
+	sqe->flush.types = types;
+	sqe->flush.level = level;
+}
+
 static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t rkey)
 {
 	struct ff_sqe *sqe = wr_next(ex_qp(ex), FF_OP_SEND_INV);
@@ -253,13 +279,19 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 		ffl_sqe_set_srqn(qp->wr_cur, srqn);
 }
 
+/* All that they have to say was said. */
+static bool takes_no_sge(const struct ffl_qp *qp)
+{
+	return qp->wr_cur->opcode >= FF_OP_FLUSH;
+}
+
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	struct ffl_qp *qp = ex_qp(ex);
 
 	if (unlikely(qp->wr_err))
 		return;
-	if (unlikely(!qp->cap.max_send_sge)) {
+	if (unlikely(!qp->cap.max_send_sge || takes_no_sge(qp))) {
 		qp->wr_err = EINVAL;
 		return;
 	}
@@ -273,7 +305,7 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t n, const struct ibv_sge
 
 	if (unlikely(qp->wr_err))
 		return;
-	if (unlikely(n > qp->cap.max_send_sge)) {
+	if (unlikely(n > qp->cap.max_send_sge || takes_no_sge(qp))) {
 		qp->wr_err = EINVAL;
 		return;
 	}
@@ -293,7 +325,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t n, const struct
 	if (unlikely(qp->wr_err))
 		return;
 	if (unlikely(sqe->opcode > FF_OP_WRITE_IMM) && sqe->opcode != FF_OP_SEND_INV) {
-		qp->wr_err = EINVAL; /* READ and atomics bring data, they take none */
+		qp->wr_err =
+			EINVAL; /* READ and atomics bring data, they take none; FLUSH and ATOMIC_WRITE have all theirs */
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -384,10 +417,10 @@ void ffl_qp_init_wr_ops(struct ffl_qp *qp)
 	ex->wr_local_inv = ALLOWED(IBV_WR_LOCAL_INV, wr_local_inv, no_inv);
 	ex->wr_bind_mw = ALLOWED(IBV_WR_BIND_MW, wr_bind_mw, no_bind_mw);
 	ex->wr_send_inv = ALLOWED(IBV_WR_SEND_WITH_INV, wr_send_inv, no_inv);
+	ex->wr_atomic_write = ALLOWED(IBV_WR_ATOMIC_WRITE, wr_atomic_write, no_atomic_write);
+	*flush = ALLOWED(FF_WR_FLUSH, wr_flush, no_flush);
 #undef ALLOWED
 	ex->wr_send_tso = no_tso;
-	ex->wr_atomic_write = no_atomic_write;
-	*flush = no_flush;
 
 	ex->wr_set_ud_addr = qp->qp.qp_type == IBV_QPT_UD ? wr_set_ud_addr : no_ud_addr;
 	ex->wr_set_xrc_srqn = qp->qp.qp_type == IBV_QPT_XRC_SEND ? wr_set_xrc_srqn : no_xrc_srqn;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ffr/abi/ff_verbs.h"
 #include "ffl/session/ffl.h"
 
 #define WR_OPS_UD (1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM)
@@ -21,9 +22,12 @@
 	 1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV)
 #define WR_OPS_RC                                                                                  \
 	(WR_OPS_UC | 1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP |                    \
-	 1u << IBV_WR_ATOMIC_FETCH_AND_ADD | 1u << IBV_WR_SEND_WITH_INV)
+	 1u << IBV_WR_ATOMIC_FETCH_AND_ADD | 1u << IBV_WR_SEND_WITH_INV | 1u << FF_WR_FLUSH |      \
+	 1u << IBV_WR_ATOMIC_WRITE)
 /* Those for which ibv_post_send has a path of its own. */
-#define WR_OPS_RARE (1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV | 1u << IBV_WR_SEND_WITH_INV)
+#define WR_OPS_RARE                                                                                \
+	(1u << IBV_WR_BIND_MW | 1u << IBV_WR_LOCAL_INV | 1u << IBV_WR_SEND_WITH_INV |              \
+	 1u << FF_WR_FLUSH | 1u << IBV_WR_ATOMIC_WRITE)
 
 /* Operations of a type of QP, as bits of enum ibv_wr_opcode; 0: the type is not supported. */
 static uint16_t type_wr_ops(enum ibv_qp_type type)
@@ -58,6 +62,8 @@ static uint64_t send_ops(uint16_t wr_ops)
 		{ IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW },
 		{ IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV },
 		{ IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV },
+		{ FF_WR_FLUSH, FF_QP_EX_WITH_FLUSH },
+		{ IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE },
 	};
 	uint64_t flags = 0;
 
@@ -282,6 +288,46 @@ FFL_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 
 /* ---- modify, query ------------------------------------------------------------------------------ */
 
+#define MESSAGES_MS 5
+
+/*
+ * A device begins with a WR within a microsecond of the post. The router may be later, and programs rely on it: a
+ * datagram that nobody is told about the end of (mckey destroys the QP or the address handle at once), a last
+ * message before the connection ends (librpma's examples, which ask for no completion of it). Give it a moment,
+ * until it is done with the QP's WRs before `tail`; `ms` at most, since they may wait for the peer.
+ */
+void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail, unsigned ms)
+{
+	struct timespec start, now;
+	bool gone;
+
+	ffl_ring_lazy(ctx);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		struct ffl_qp *qp;
+
+		pthread_mutex_lock(&ctx->table_lock);
+		qp = ffl_table_get(ctx, FFL_QP, handle);
+		gone = !qp || qp->qp.state != IBV_QPS_RTS ||
+		       (int32_t)(tail - (uint32_t)atomic_load_explicit(&qp->hdr->sq_done,
+								       memory_order_acquire)) <= 0;
+		pthread_mutex_unlock(&ctx->table_lock);
+		if (gone)
+			return;
+		sched_yield();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 <
+		 (long)ms);
+}
+
+/* The QP is about to send nothing more. */
+static void posted_leave(struct ffl_qp *qp)
+{
+	if (qp->qp.state == IBV_QPS_RTS && qp->ctx->pid == getpid() && !atomic_load(&qp->ctx->dead))
+		ffl_qp_posted_leave(qp->ctx, qp->handle, qp->sq_tail,
+				    qp->qp.qp_type == IBV_QPT_UD ? FFL_DATAGRAMS_MS : MESSAGES_MS);
+}
+
 static void ah_to_ff(struct ff_ah_attr *to, const struct ibv_ah_attr *from)
 {
 	memcpy(to->dgid, &from->grh.dgid, sizeof(to->dgid));
@@ -436,11 +482,14 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	enum ibv_qp_state old = ibqp->state;
 	int err;
 
-	if (mask & IBV_QP_RATE_LIMIT)
+	/* as ibv_cmd_modify_qp() and the kernel say it: beyond what there was at first */
+	if (mask & ~(IBV_QP_RATE_LIMIT - 1))
 		return ffl_ret(-EOPNOTSUPP);
 	if (mask & ~((IBV_QP_DEST_QPN << 1) - 1))
 		return ffl_ret(-EINVAL);
 	attr_to_ff(&req.attr, attr, req.mask);
+	if (mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+		posted_leave(qp);
 	/* No more postings: the router goes on with the entry that would be the next one now. */
 	if (reset) {
 		old = ffl_qp_set_state(qp, IBV_QPS_RESET);
@@ -491,37 +540,6 @@ FFL_EXPORT int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int m
 
 /* ---- destroy -------------------------------------------------------------------------------------- */
 
-#define DATAGRAMS_MS 20
-
-/*
- * Datagrams that nobody is told about the end of leave a device within a microsecond of the post, and
- * programs (mckey) destroy the QP or the address handle at once. The router may be later: give it a
- * moment, until it has taken the QP's WRs before `tail`.
- */
-void ffl_qp_datagrams_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail)
-{
-	struct timespec start, now;
-	bool gone;
-
-	ffl_ring_lazy(ctx);
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
-		struct ffl_qp *qp;
-
-		pthread_mutex_lock(&ctx->table_lock);
-		qp = ffl_table_get(ctx, FFL_QP, handle);
-		gone = !qp || qp->qp.state != IBV_QPS_RTS ||
-		       (int32_t)(tail - (uint32_t)atomic_load_explicit(&qp->hdr->sq_done,
-								       memory_order_acquire)) <= 0;
-		pthread_mutex_unlock(&ctx->table_lock);
-		if (gone)
-			return;
-		sched_yield();
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 <
-		 DATAGRAMS_MS);
-}
-
 /* Its completions are forgotten. Waits until the program has acknowledged the QP's events. */
 FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 {
@@ -531,15 +549,14 @@ FFL_EXPORT int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct ff_destroy_qp_resp resp;
 	int err;
 
-	if (ibqp->qp_type == IBV_QPT_UD && ctx->pid == getpid())
-		ffl_qp_datagrams_leave(ctx, qp->handle, qp->sq_tail);
+	posted_leave(qp);
 	err = FFL_CALL(ctx, DESTROY_QP, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	ffl_table_del(ctx, FFL_QP, qp->handle);
 	if (ctx->pid == getpid()) /* a forked child's rings are its parent's */
 		qp_clean_cqs(qp);
-	ffl_events_drain(ctx, &qp->async_ev);
+	ffl_events_drain(ctx, &ibqp->mutex, &ibqp->cond, &ibqp->events_completed, qp->async_events);
 	qp_refs(qp, -1u);
 	pthread_cond_destroy(&ibqp->cond);
 	pthread_mutex_destroy(&ibqp->mutex);

@@ -88,7 +88,7 @@ static void fill_device_attr(struct ibv_device_attr *a, const struct ff_query_de
 	a->phys_port_cnt = dev->phys_port_cnt;
 }
 
-/* 0 or a positive errno, as all verbs below unless they say otherwise. */
+/* 0 or a positive errno, which is set, too, as by all verbs below unless they say otherwise. */
 int ffl_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *in,
 			struct ibv_device_attr_ex *attr, size_t attr_size)
 {
@@ -98,10 +98,10 @@ int ffl_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 	int ret;
 
 	if ((in && in->comp_mask) || attr_size < sizeof(attr->orig_attr))
-		return EINVAL;
+		return ffl_ret(-EINVAL);
 	ret = FFL_CALL(ffl_session_of(context), QUERY_DEVICE, &req, &dev);
 	if (ret)
-		return -ret;
+		return ffl_ret(ret);
 	fill_device_attr(&full.orig_attr, &dev);
 	full.completion_timestamp_mask = dev.timestamp_mask;
 	full.hca_core_clock = dev.hca_core_clock;
@@ -110,6 +110,11 @@ int ffl_query_device_ex(struct ibv_context *context, const struct ibv_query_devi
 	full.device_cap_flags_ex = dev.device_cap_flags;
 	full.max_dm_size = dev.max_dm_size;
 	full.phys_port_cnt_ex = dev.phys_port_cnt;
+	full.odp_caps.general_caps = dev.odp_general;
+	full.odp_caps.per_transport_caps.rc_odp_caps = dev.odp_rc;
+	full.odp_caps.per_transport_caps.uc_odp_caps = dev.odp_uc;
+	full.odp_caps.per_transport_caps.ud_odp_caps = dev.odp_ud;
+	full.xrc_odp_caps = dev.odp_xrc;
 	give(attr, attr_size, &full, sizeof(full));
 	return 0;
 }
@@ -140,7 +145,7 @@ int ffl_query_port(struct ibv_context *context, uint8_t port, struct ibv_port_at
 
 	ret = query_port(ffl_session_of(context), port, &p);
 	if (ret)
-		return -ret;
+		return ffl_ret(ret);
 	full.ibv.state = p.state;
 	full.ibv.max_mtu = p.max_mtu;
 	full.ibv.active_mtu = p.active_mtu;
@@ -231,17 +236,17 @@ FFL_EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port, uin
 	int ret;
 
 	if (flags || !entry_size)
-		return EINVAL;
+		return ffl_ret(-EINVAL);
 	ret = query_gid(ffl_session_of(context), port, index, &e);
 	if (ret)
-		return -ret;
+		return ffl_ret(ret);
 	give(entry, entry_size, &e, sizeof(e));
 	return 0;
 }
 
 /* All entries that are not empty. How many, or -errno; -EINVAL if max_entries are too few. */
-FFL_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
-					size_t max_entries, uint32_t flags, size_t entry_size)
+static ssize_t query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			       size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	struct ffl_context *ctx = ffl_session_of(context);
 	struct ff_query_port_resp p;
@@ -267,6 +272,17 @@ FFL_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_
 			give((uint8_t *)entries + n++ * entry_size, entry_size, &e, sizeof(e));
 		}
 	}
+	return n;
+}
+
+/* Unlike others it returns -errno. */
+FFL_EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+					size_t max_entries, uint32_t flags, size_t entry_size)
+{
+	ssize_t n = query_gid_table(context, entries, max_entries, flags, entry_size);
+
+	if (n < 0)
+		errno = (int)-n;
 	return n;
 }
 
@@ -330,7 +346,7 @@ int ffl_query_rt_values(struct ibv_context *context, struct ibv_values_ex *value
 
 	(void)context;
 	if (values->comp_mask & ~IBV_VALUES_MASK_RAW_CLOCK)
-		return EINVAL;
+		return ffl_ret(-EINVAL);
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		if (clock_gettime(CLOCK_MONOTONIC, &ts))
 			return errno;

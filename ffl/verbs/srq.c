@@ -176,7 +176,8 @@ FFL_EXPORT int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	ffl_table_del(ctx, FFL_SRQ, srq->handle);
 	if (srq->xrcd && ctx->pid == getpid()) /* a forked child's rings are its parent's */
 		ffl_cq_clean(srq->cq, FF_CQE_OF_SRQ | srq->handle);
-	ffl_events_drain(ctx, &srq->async_ev);
+	ffl_events_drain(ctx, &ibsrq->mutex, &ibsrq->cond, &ibsrq->events_completed,
+			 srq->async_events);
 	xrc_refs(srq, -1u);
 	atomic_fetch_sub(&to_pd(ibsrq->pd)->refs, 1);
 	pthread_cond_destroy(&ibsrq->cond);

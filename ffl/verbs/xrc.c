@@ -32,7 +32,6 @@ struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 	struct ffl_context *ctx;
 	struct ffl_xrcd *x;
 	struct stat st;
-	int err;
 
 	if (attr->comp_mask & ~all)
 		return ffl_err_ptr(EOPNOTSUPP);
@@ -48,15 +47,10 @@ struct ibv_xrcd *ffl_open_xrcd(struct ibv_context *context, struct ibv_xrcd_init
 		req.dev = st.st_dev;
 		req.ino = st.st_ino;
 	}
-	x = calloc(1, sizeof(*x));
-	if (!x)
-		return ffl_err_ptr(ENOMEM);
 	ctx = ffl_session_of(context);
-	err = FFL_CALL(ctx, OPEN_XRCD, &req, &resp);
-	if (err) {
-		free(x);
-		return ffl_err_ptr(-err);
-	}
+	x = FFL_MAKE(sizeof(*x), ctx, OPEN_XRCD, &req, &resp);
+	if (!x)
+		return NULL;
 	x->ibv.context = context;
 	x->ctx = ctx;
 	x->handle = resp.xrcd;
@@ -72,10 +66,10 @@ int ffl_close_xrcd(struct ibv_xrcd *ibx)
 	int err;
 
 	if (atomic_load(&x->refs))
-		return EBUSY;
+		return ffl_ret(-EBUSY);
 	err = FFL_CALL(x->ctx, CLOSE_XRCD, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
-		return -err;
+		return ffl_ret(err);
 	free(x);
 	return 0;
 }

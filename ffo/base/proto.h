@@ -106,7 +106,8 @@
 #define FFO_NAME_MAX	64u	/* bytes of a name, NUL included */
 #define FFO_TEXT_MAX	128u	/* bytes of other text, NUL included */
 #define FFO_PARTY_MAX	128u	/* bytes of "TENANT/CONTAINER", NUL included */
-#define FFO_ADDR_MAX	2u	/* addresses of a container */
+#define FFO_ADDR_MAX	8u	/* addresses of a container */
+#define FFO_ADDR_POOLS	2u	/* ... that nobody has given: one of each family */
 #define FFO_RULES_MAX	512u	/* rules of the policy: all fit into one message */
 #define FFO_TENANTS_MAX 512u	/* tenants with limits: all fit into one message */
 #define FFO_GROUP_MAX	512u	/* hosts of a multicast group: all fit into one message */
@@ -355,7 +356,7 @@ struct ffo_container {
 	uint16_t lid;			  /* 1..FFO_LID_MAX, unique */
 	uint8_t mode;			  /* enum ffo_mode */
 	uint8_t num_ips;		  /* 1..FFO_ADDR_MAX */
-	bool active;			  /* has sessions on its host; soft state */
+	bool active;			  /* has sessions on its host; ephemeral state */
 	struct in6_addr ip[FFO_ADDR_MAX]; /* [0] is GID 0; IPv4 as ::ffff:a.b.c.d */
 	char name[FFO_NAME_MAX];	  /* unique in the whole cluster */
 	char tenant[FFO_NAME_MAX];
@@ -369,7 +370,7 @@ struct ffo_host {
 	char instance[FFO_TEXT_MAX];
 	char wire[FFO_TEXT_MAX]; /* "tcp:ADDRESS:PORT", "": accepts no others */
 	uint64_t last_seen; /* seconds since 1970: last registration or end of its connection */
-	bool up;	    /* its router is connected; soft state */
+	bool up;	    /* its router is connected; ephemeral state */
 };
 
 /* A rule of the policy. The parties are different or the same; strcmp(a, b) <= 0. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * op_host.c - hello, and hosts. A host is up while the connection lives that registered it; with
- * that connection its soft state goes (store.h), its containers stay. Called by request.c and
+ * that connection its ephemeral state goes (store.h), its containers stay. Called by request.c and
  * server.c; the orchestrator's loop only.
  *
  * Registration: the store takes the host as up, unless another router is connected as it, here or

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * server.h - inside the orchestrator: struct ffo, its connections (server.c), their requests
- * (request.c, op_*.c), what they are told of by events (sub.c, sub_*.c, owned.c). The
+ * (request.c, op_*.c), what they are told of by events (sub.c, with the kinds in op_*.c; owned.c). The
  * orchestrator's loop only.
  */
 #ifndef FFO_SERVER_SERVER_H

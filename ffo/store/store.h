@@ -27,19 +27,19 @@
  * with 0, it survives the end of this process and a loss of power; after -ENOTCONN, -EIO and
  * -ECANCELED it may have taken place or not.
  *
- * Hard and soft state. Containers, hosts, the policy and the tenants' limits are kept. What hangs on the session of a
- * host is soft: that it is up, which of its containers are active, its mappings, its membership in
- * multicast groups. It exists from host_up() to host_down(), or to the end of the store's own
+ * Durable and ephemeral state. Containers, hosts, the policy and the tenants' limits are kept. What
+ * hangs on the session of a host is ephemeral: that it is up, which of its containers are active, its
+ * mappings, its membership in multicast groups. It exists from host_up() to host_down(), or to the end of the store's own
  * session (of this process, then): at the latest STORE_SESSION after a crash, everybody's watches
- * tell that it is gone. Changes of the soft state of a host that is up do not end with -ENOTCONN:
- * they wait while the store is away, and end with -ESHUTDOWN when the host is not up any more. The
- * changes of one host's soft state, host_up() and host_down() take place in the order of their
+ * tell that it is gone. Changes of the ephemeral state of a host that is up do not end with
+ * -ENOTCONN: they wait while the store is away, and end with -ESHUTDOWN when the host is not up any more. The
+ * changes of one host's ephemeral state, host_up() and host_down() take place in the order of their
  * calls.
  *
  * State. conf->state() is called on each change of it, beginning with STORE_READY, perhaps within
  * open(). STORE_AWAY: calls fail quickly with -ENOTCONN, watches are silent; then either
- * STORE_READY, the soft state being as it was and all watches having been, or being, brought up to
- * date; or STORE_LOST: the session has ended. The soft state of all hosts that were up here is
+ * STORE_READY, the ephemeral state being as it was and all watches having been, or being, brought
+ * up to date; or STORE_LOST: the session has ended. The ephemeral state of all hosts that were up here is
  * gone (host_down() need not be called), waiting changes have ended with -ESHUTDOWN; watches live
  * on. STORE_READY follows when there is a new session.
  *
@@ -64,8 +64,8 @@
 #include "ffo/base/proto.h"
 #include "ffo/base/limits.h"
 
-#define STORE_PATIENCE 5000u  /* ms that a call may take, but for changes of soft state */
-#define STORE_SESSION  10000u /* ms until the soft state of a process that died is gone, at most */
+#define STORE_PATIENCE 5000u  /* ms that a call may take, but for changes of ephemeral state */
+#define STORE_SESSION  10000u /* ms until a dead process's ephemeral state is gone, at most */
 
 enum store_state {
 	STORE_READY,
@@ -208,7 +208,7 @@ struct ffo_store_ops {
 	int (*open)(const struct store_conf *conf, struct ffo_store **s);
 	/*
 	 * NULL is fine. Calls under way end with -ECANCELED before it returns; all watches were
-	 * ended before. Its own handles may close later, as the loop runs on. The soft state of
+	 * ended before. Its own handles may close later, as the loop runs on. The ephemeral state of
 	 * this process goes.
 	 */
 	void (*close)(struct ffo_store *s);
@@ -218,7 +218,7 @@ struct ffo_store_ops {
 	/*
 	 * h->name is up: instance, wire and last_seen as given. -EEXIST: it is, with another
 	 * instance, or with an empty one, wherever. One with the same instance, wherever, is taken
-	 * over: its soft state is gone, as after host_down().
+	 * over: its ephemeral state is gone, as after host_down().
 	 */
 	void (*host_up)(struct ffo_store *s, const struct ffo_host *h, store_done_cb done,
 			void *arg);
@@ -269,7 +269,7 @@ struct ffo_store_ops {
 	void (*host_list)(struct ffo_store *s, const char *after, size_t limit, store_hosts_cb done,
 			  void *arg);
 
-	/* ---- soft state of a host that is up here; the caller has checked whose containers ---- */
+	/* ---- ephemeral state of a host that is up here; the caller has checked whose containers ---- */
 
 	/*
 	 * n <= FFO_BATCH_MAX rows of containers of that host; each takes the place of one with the

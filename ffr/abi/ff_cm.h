@@ -26,7 +26,9 @@
  *	  library moves the QP, says CM_ESTABLISH (which sends the RTU) and shows ESTABLISHED, or shows
  *	  CONNECT_RESPONSE where the id has no QP. The passive side gets ESTABLISHED with the RTU; an
  *	  accepted UD id gets nothing.
- *	- DISCONNECTED comes to both sides, TIMEWAIT_EXIT follows.
+ *	- CM_DISCONNECT brings DISCONNECTED to the other side at once, and to its own when the other side
+ *	  has said CM_DISCONNECT or destroyed its id, or with -ETIMEDOUT after a minute. TIMEWAIT_EXIT
+ *	  follows where CM_DISCONNECT was said.
  *	- Private data has the length of the message's field, zeros behind what the peer has given:
  *	  FF_CM_PD_REQ (CONNECT_REQUEST), _REP (CONNECT_RESPONSE), _REJ (REJECTED), _SIDR_*.
  *	- Until CM_ACCEPT has told its uid, a passive id has no events; CM_ACCEPT then answers -EINVAL
@@ -257,7 +259,7 @@ struct ff_cm_event {
 	uint8_t dgid[16];
 	uint32_t ud_qp_num, ud_qkey, ud_flow_label;
 	uint16_t ud_dlid;
-	uint8_t ud_sl, ud_hop_limit, ud_traffic_class, reserved2[3];
+	uint8_t ud_sl, ud_hop_limit, ud_traffic_class, ud_sgid_index, reserved2[2];
 	/* ADDR_RESOLVED, ROUTE_RESOLVED, CONNECT_REQUEST: of the id, as CM_QUERY would answer */
 	struct ff_cm_query_resp path;
 };

@@ -2,12 +2,12 @@
 /*
  * ff_probe.h - static tracepoints (USDT) at the hops of a request, of provider "freeflow". Each is one
  * nop until somebody (bpftrace, perf, SystemTap) asks for it. ffr(8) tells their arguments. Without
- * counters (stats.h) there are none.
+ * counters (stats.h), or where the C library has no <sys/sdt.h> (musl), there are none.
  */
 #ifndef FFR_ABI_FF_PROBE_H
 #define FFR_ABI_FF_PROBE_H
 
-#ifndef FF_NO_COUNTERS
+#if !defined(FF_NO_COUNTERS) && __has_include(<sys/sdt.h>)
 #include <sys/sdt.h>
 
 #define FF_PROBE1(name, a)	    DTRACE_PROBE1(freeflow, name, a)

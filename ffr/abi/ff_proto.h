@@ -32,7 +32,7 @@
 #include "ffr/abi/ff_cm.h"
 
 #define FF_PROTO_MAGIC	 0x6666u /* "ff" */
-#define FF_PROTO_VERSION 2u
+#define FF_PROTO_VERSION 3u
 #define FF_MSG_MAX	 32768u /* bytes of the largest message, header included */
 
 #define FF_SOCKET_DEFAULT "/run/freeflow/ffr.sock"
@@ -96,7 +96,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(33, IMPORT_MR, import_mr, ff_none, 0)                                                    \
 	X(34, MODIFY_CQ, modify_cq, ff_none, 0)                                                    \
 	X(35, ATTACH_MCAST, attach_mcast, ff_none, 0)                                              \
-	X(36, DETACH_MCAST, detach_mcast, ff_none, 0)
+	X(36, DETACH_MCAST, detach_mcast, ff_none, 0)                                              \
+	X(37, REPEAT_EVENT, repeat_event, ff_none, 0)
 #define FF_CM_MSGS(X)                                                                              \
 	X(40, CM_CREATE_ID, cm_create_id, ff_none, 0)                                              \
 	X(41, CM_DESTROY_ID, cm_destroy_id, ff_none, 0)                                            \
@@ -126,7 +127,9 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(65, REG_DM_MR, reg_dm_mr, ff_none, 0)                                                    \
 	X(66, REG_DMABUF_MR, reg_dmabuf_mr, ff_none, FF_WITH_FDS(1))                               \
 	X(67, ADVISE_MR, advise_mr, ff_none, 0)                                                    \
-	X(68, CHALLENGE, challenge, ff_none, 0)
+	X(68, CHALLENGE, challenge, ff_none, 0)                                                    \
+	X(69, WATCH_HEAT, watch_heat, ff_none, 1)                                                  \
+	X(70, MAP_MR, map_mr, ff_mr_run, 0)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -174,7 +177,8 @@ struct ff_hello_resp {
 	uint32_t version;
 	uint32_t session;   /* number of this session, for the log */
 	uint32_t mode;	    /* enum ff_mode */
-	uint32_t has_uffd;  /* 1: a third descriptor came along */
+	uint16_t has_uffd;  /* 1: a third descriptor came along */
+	uint16_t has_nic;   /* 1: an MR is of full use only if runs cover all of it */
 	uint32_t seg0_size; /* bytes of segment 0, which starts with struct ff_ses_hdr */
 	uint32_t num_ports;
 	uint64_t node_guid;	    /* network byte order */
@@ -215,6 +219,8 @@ struct ff_query_device_resp {
 	uint32_t max_mcast_grp, max_mcast_qp_attach, max_total_mcast_qp_attach;
 	uint32_t max_cq_count, max_cq_period; /* MODIFY_CQ's; the period in us */
 	uint32_t max_mw;
+	/* on-demand paging: enum ibv_odp_general_caps, and of each transport enum ibv_odp_transport_cap_bits */
+	uint32_t odp_general, odp_rc, odp_uc, odp_ud, odp_xrc;
 };
 
 struct ff_query_port_req {
@@ -282,6 +288,10 @@ struct ff_mr_run {
 };
 #define FF_MR_MAX_RUNS 512u
 
+/*
+ * An MR with IBV_ACCESS_ON_DEMAND has no runs: all of it is what the process has mapped there when it is used.
+ * Address 0 and length UINT64_MAX are the whole address space (implicit ODP).
+ */
 struct ff_reg_mr_req {
 	uint64_t addr, length, iova;
 	uint32_t pd;
@@ -300,12 +310,47 @@ struct ff_rereg_mr_resp {
 	uint32_t lkey, rkey;
 	uint64_t zero_copy;
 };
+/*
+ * DEREG_MR: -EAGAIN: the keys are gone already, but bytes of it are just being copied through the process; to be
+ * asked for again. Once it is answered with 0 nothing is read or written there any more.
+ */
 struct ff_dereg_mr_req {
 	uint32_t mr;
 	uint32_t imported; /* 1: mr is a handle of the session that this one imports from */
 };
 struct ff_dereg_mr_resp {
 	uint32_t reserved;
+};
+
+/*
+ * WATCH_HEAT: once for each session; -EOPNOTSUPP: the router has a NIC. The descriptor is a socket, out of which
+ * one packet comes, struct ff_heat_event, for each part of an MR registered from then on that is reached by copies
+ * through the process and was used: as many bytes as it has, or 16 times. A part is told of once; when the socket
+ * is full, it is told of later.
+ */
+struct ff_watch_heat_req {
+	uint32_t reserved;
+};
+struct ff_watch_heat_resp {
+	uint32_t reserved;
+};
+struct ff_heat_event {
+	uint32_t mr; /* handle, which may be gone meanwhile */
+	uint32_t reserved;
+	uint64_t va, len; /* bytes of the MR; whole pages but at its ends */
+	uint64_t sent;	  /* ns, the router's CLOCK_MONOTONIC */
+};
+
+/*
+ * MAP_MR: further runs of an MR of the application's memory, of shadow pages only, where it has none so
+ * far. Sorted and disjoint. All or nothing; -ENOSPC: it would have too many.
+ */
+struct ff_map_mr_req {
+	uint32_t mr;
+	uint32_t reserved;
+};
+struct ff_map_mr_resp {
+	uint64_t zero_copy; /* as of REG_MR, all in all */
 };
 
 /* ALLOC_NULL_MR: it has an lkey only. */
@@ -327,10 +372,14 @@ struct ff_advise_mr_req {
 	uint32_t pd;
 	uint32_t advice; /* enum ibv_advise_mr_advice */
 	uint32_t flags;	 /* IBV_ADVISE_MR_FLAG_* */
-	uint32_t reserved;
+	/* of on-demand memory, when it is done: to be counted. 0 pages: it is asked for */
+	uint32_t done_pages;
+	uint64_t done_ns;
 };
 struct ff_advise_mr_resp {
-	uint64_t va; /* the part's address in the application; 0: it has none */
+	uint64_t va;	    /* the part's address in the application, valid unless foreign */
+	uint32_t on_demand; /* 1: the router has nothing to prepare of it */
+	uint32_t reserved;
 };
 
 /* Device memory: `length` bytes at `off` of `seg`, page-aligned. */
@@ -440,6 +489,17 @@ struct ff_modify_cq_req {
 	uint16_t count, period;
 };
 struct ff_modify_cq_resp {
+	uint32_t reserved;
+};
+/*
+ * REPEAT_EVENT: the CQ's event comes once more. A client that destroys a CQ takes all packets out of its
+ * channel, of which a socket has no middle, and has those of other CQs repeated. -EAGAIN: the channel's
+ * socket is full.
+ */
+struct ff_repeat_event_req {
+	uint32_t cq;
+};
+struct ff_repeat_event_resp {
 	uint32_t reserved;
 };
 
@@ -666,6 +726,8 @@ static_assert(sizeof(struct ff_rereg_mr_req) + FF_MR_MAX_RUNS * sizeof(struct ff
 		      FF_MSG_MAX,
 	      "MR_MAX_RUNS");
 
+static_assert(sizeof(struct ff_heat_event) == 32, "ABI");
+
 /* What comes out of the async socket: one packet, one event. */
 enum ff_async_kind { FF_ASYNC_DEVICE, FF_ASYNC_PORT, FF_ASYNC_QP, FF_ASYNC_CQ, FF_ASYNC_SRQ };
 struct ff_async_event {
@@ -677,8 +739,8 @@ struct ff_async_event {
 
 /* What comes out of a completion channel: one packet, one event. */
 struct ff_comp_event {
-	uint32_t cq; /* handle */
-	uint32_t reserved;
+	uint32_t cq;   /* handle */
+	uint32_t sent; /* ns, the router's CLOCK_MONOTONIC, modulo 2^32 */
 };
 
 /* Why a completion failed or a session was closed, more finely than verbs' status. */

@@ -28,7 +28,11 @@
  * followed by a full fence and another look at the ring. The client, after its SQE and a full
  * fence, reads `need`; if it is set and its posting passed `evt`, it exchanges `need` for 0, sets
  * the QP's bit in the session's dirty set, and, if the session's need_wakeup is set, exchanges
- * that for 0 and writes the session's eventfd. Both fences are necessary (Dekker's store-load).
+ * that for 0 and writes the session's eventfd; before, if it was FF_WAKEUP_TIMED, the time into
+ * rang_at. Both fences are necessary (Dekker's store-load).
+ * Of several posters one exchanges `need`, and the others, who find it 0, are done. That is enough: it is armed anew
+ * only before another look at the ring, and had that look's fence come before a poster's, that poster would have found it
+ * armed; so that look finds what they all have posted.
  * `need`, `evt` and need_wakeup are the router's to trust for nothing: a client that ignores them
  * makes only itself wait.
  */
@@ -40,6 +44,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Between two looks at what another CPU is about to write: the core's other thread gets its turn. */
+static inline void ff_relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	/* as long as x86's; YIELD does nothing on cores with one thread */
+	__asm__ volatile("isb" : : : "memory");
+#else
+	atomic_signal_fence(memory_order_seq_cst);
+#endif
+}
 
 #define FF_CACHELINE 64
 #define FF_PAGE	     4096u
@@ -61,9 +78,11 @@ enum ff_opcode {
 	FF_OP_READ,
 	FF_OP_CMP_SWAP,
 	FF_OP_FETCH_ADD,
-	FF_OP_BIND_MW,	 /* local: struct ff_sqe.bind */
-	FF_OP_LOCAL_INV, /* local: invalidate the rkey in imm */
-	FF_OP_SEND_INV,	 /* SEND, then invalidate the peer's rkey that is in imm */
+	FF_OP_BIND_MW,	    /* local: struct ff_sqe.bind */
+	FF_OP_LOCAL_INV,    /* local: invalidate the rkey in imm */
+	FF_OP_SEND_INV,	    /* SEND, then invalidate the peer's rkey that is in imm */
+	FF_OP_FLUSH,	    /* what was written before is placed: struct ff_sqe.flush */
+	FF_OP_ATOMIC_WRITE, /* atomic.compare_add is stored, at once; there are no SGEs */
 	FF_OP_NUM
 };
 
@@ -77,6 +96,18 @@ static inline bool ff_op_sends(uint8_t op)
 static inline bool ff_op_fetches(uint8_t op)
 {
 	return op >= FF_OP_READ && op <= FF_OP_FETCH_ADD;
+}
+
+/* Those that reach 8 aligned bytes of the peer's. */
+static inline bool ff_op_is_word(uint8_t op)
+{
+	return op == FF_OP_CMP_SWAP || op == FF_OP_FETCH_ADD || op == FF_OP_ATOMIC_WRITE;
+}
+
+/* Of XRC: the number of the SRQ is in imm, since the union is taken. */
+static inline bool ff_op_srqn_in_imm(uint8_t op)
+{
+	return ff_op_is_word(op) || op == FF_OP_FLUSH;
 }
 
 /* Flags of an SQE */
@@ -115,12 +146,17 @@ struct ff_sqe {
 			uint32_t lkey;	 /* of the MR */
 		} bind;
 		struct {
+			uint64_t length; /* bytes from remote_addr on */
+			uint32_t types;	 /* FF_FLUSH_GLOBAL, _PERSISTENT: one at least */
+			uint32_t level;	 /* FF_FLUSH_RANGE or _MR */
+		} flush;
+		struct {
 			uint32_t ah; /* handle */
 			uint32_t remote_qpn;
 			uint32_t remote_qkey;
 			uint32_t reserved;
 		} ud;
-		uint32_t remote_srqn; /* XRC; atomics have it in imm */
+		uint32_t remote_srqn; /* XRC; ff_op_srqn_in_imm() have it there */
 	};
 	union {
 		struct ff_sge sge[1]; /* really num_sge */
@@ -158,7 +194,7 @@ struct ff_cqe {
 	uint8_t status;
 	uint8_t opcode; /* ibv_wc_opcode & 0x7f, with bit 7 for IBV_WC_RECV's group */
 	uint8_t flags;	/* FF_CQE_* */
-	uint8_t sl;
+	uint8_t sl;	/* of a datagram: what is before the data, as mlx5 has it (soft/ud.c) */
 	uint16_t slid;
 	uint16_t pkey_index;
 	uint64_t user; /* of the same QP or SRQ: what its creator gave */
@@ -250,27 +286,59 @@ struct ff_call_slot {
 };
 static_assert(sizeof(struct ff_call_slot) == 64 + 16 + FF_CALL_MAX, "ABI");
 
+/* The router is awake; write the eventfd; tell the time, and write it. */
+enum { FF_WAKEUP_NONE, FF_WAKEUP, FF_WAKEUP_TIMED };
+
+/*
+ * On-demand memory regions that leave without a call. The client puts the handle into a free place, a fence, and
+ * looks at `busy`: 0, and no copy of the session's on-demand memory is under way, and none of that MR's will be. Else it
+ * takes the handle back, if it is still there, and makes the call. The router counts a copy in `busy`, a fence, and looks
+ * for the handle before it begins; it clears a place when the MR is gone, in one of the session's next calls.
+ */
+#define FF_LEAVING 64u
+struct ff_leaving {
+	_Alignas(FF_CACHELINE) _Atomic uint32_t
+		busy; /* router: copies submitted that have not ended */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t mr[FF_LEAVING]; /* client, router: handles; 0: free */
+};
+
+/* After the copy has been counted: is the MR leaving? */
+static inline bool ff_is_leaving(const struct ff_leaving *l, uint32_t mr)
+{
+	for (unsigned i = 0; mr && i < FF_LEAVING; i++)
+		if (atomic_load(&l->mr[i]) == mr)
+			return true;
+	return false;
+}
+
 /*
  * The session's own page, at the start of segment 0. The dirty set has a bit for each QP (by the
  * index part of its handle) and a summary bit for each 64 of them; the client sets the bit, then
  * the summary bit; the router exchanges the summary word for 0, then the words it names.
  */
 struct ff_ses_hdr {
-	_Alignas(FF_CACHELINE) _Atomic uint32_t need_wakeup; /* 1: write the eventfd */
+	_Alignas(FF_CACHELINE) _Atomic uint32_t need_wakeup; /* FF_WAKEUP_*: write the eventfd? */
 	_Atomic uint32_t yield_polls; /* router: empty polls of a CQ before the poller yields */
 	/* router: ff_busy() of the CPU that it moves bulk data on; a poller that finds nothing there
 	 * had better poll elsewhere. Stale after FF_BUSY_US. */
 	_Atomic uint64_t busy;
+	/* router: 1 + the CPU on which it sent the last event, 0: on none yet */
+	_Atomic uint32_t home;
+	/* client: the same of the CPU on which it sleeps for an event, and on no other; 0: on any */
+	_Atomic uint32_t at_home;
+	_Atomic uint64_t rang_at; /* client: ns of CLOCK_MONOTONIC; the router exchanges it for 0 */
 	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty_sum[FF_MAX_QP / 64 / 64];
 	_Alignas(FF_CACHELINE) _Atomic uint64_t dirty[FF_MAX_QP / 64];
 	/* client: counts postings to SRQs on which `need` was seen */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t srq_kick;
 	struct ff_call_slot call;
+	struct ff_leaving leaving;
 };
 static_assert(offsetof(struct ff_ses_hdr, busy) == 8, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, dirty_sum) == 64, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, dirty) == 128, "ABI");
 static_assert(offsetof(struct ff_ses_hdr, call) == 128 + FF_MAX_QP / 8 + 64, "ABI");
+static_assert(sizeof(struct ff_leaving) == 64 + 4 * FF_LEAVING, "ABI");
 
 #define FF_BUSY_US 2000u
 

@@ -15,15 +15,17 @@
 
 struct admin;
 struct admin_conn;
+struct peers;
 
 #define ADMIN_LINE_MAX 65536u /* bytes of a request */
 
 /* Strings stay the caller's, and are there as long as the socket is. */
 struct admin_conf {
 	struct ctl *ctl;
-	const char *socket; /* its path; a service manager may have it open already */
-	const char *host;   /* this one's name */
-	enum ff_mode mode;  /* of containers that do not say */
+	struct peers *peers; /* NULL: a single host */
+	const char *socket;  /* its path; a service manager may have it open already */
+	const char *host;    /* this one's name */
+	enum ff_mode mode;   /* of containers that do not say */
 };
 /* Listens, mode 0600. 0 or -errno. */
 int admin_start(struct admin **out, const struct admin_conf *conf);
@@ -55,18 +57,24 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg);
 /* Those of the named fields that are there, for the orchestrator. */
 json_t *admin_fields(json_t *msg, const char *const *names);
 
-/* X(name): the ops, in ops.c, stats.c, trace.c and, from container_migrate on, in cluster.c */
+/*
+ * X(name): the ops. stats, qp_list and mr_list are in stats.c, trace is in trace.c, health in health.c, those from
+ * container_migrate on are in cluster.c, and the others in ops.c.
+ */
 #define ADMIN_OPS(X)                                                                               \
 	X(version)                                                                                 \
+	X(health)                                                                                  \
 	X(container_add)                                                                           \
 	X(container_set)                                                                           \
 	X(container_rm)                                                                            \
 	X(container_list)                                                                          \
 	X(container_show)                                                                          \
 	X(container_thread)                                                                        \
+	X(container_runs)                                                                          \
 	X(stats)                                                                                   \
 	X(trace)                                                                                   \
 	X(qp_list)                                                                                 \
+	X(mr_list)                                                                                 \
 	X(container_migrate)                                                                       \
 	X(cluster_list)                                                                            \
 	X(map_list)                                                                                \

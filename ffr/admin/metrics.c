@@ -61,12 +61,21 @@ static void sample(struct page *p, const struct target *a, const char *name, con
 	  "Bytes sent: SEND and WRITE, READ served.")                                              \
 	X("container_rx_bytes_total", stats.rx_bytes, "counter",                                   \
 	  "Bytes received: SEND and WRITE to it, READ by it.")                                     \
+	X("container_view_bytes_total", stats.view_bytes, "counter",                               \
+	  "Bytes copied by views of clients' memory (ffmem.ko).")                                  \
 	X("container_pvm_bytes_total", stats.pvm_bytes, "counter",                                 \
 	  "Bytes copied through /proc/PID/mem.")                                                   \
 	X("container_pvm_stalls_total", stats.pvm_stalls, "counter",                               \
 	  "Such copies that lasted too long, or failed for now.")                                  \
-	X("container_pvm_refused_total", stats.pvm_refused, "counter",                             \
+	X("container_pvm_held_total", stats.pvm_held, "counter",                                   \
 	  "Such copies that failed since too many waited.")                                        \
+	X("container_on_demand_mrs", n.odp_mrs, "gauge", "Memory regions with on-demand paging.")  \
+	X("container_page_faults_total", stats.odp_faults, "counter",                              \
+	  "Pages of on-demand memory that were not there when they were used.")                    \
+	X("container_page_invalidations_total", stats.odp_invalidations, "counter",                \
+	  "Pages of on-demand memory that the router unmapped.")                                   \
+	X("container_prefetched_pages_total", stats.odp_prefetched, "counter",                     \
+	  "Pages of on-demand memory that came since they were asked for.")                        \
 	X("container_rnr_naks_total", stats.rnr, "counter", "RNR NAKs received.")                  \
 	X("container_retries_total", stats.retries, "counter", "Retransmission time-outs.")        \
 	X("container_dropped_messages_total", stats.ud_drops, "counter",                           \
@@ -81,6 +90,8 @@ static void sample(struct page *p, const struct target *a, const char *name, con
 	  "Asynchronous events sent.")                                                             \
 	X("container_lost_events_total", stats.events_lost, "counter",                             \
 	  "Events dropped because the client did not read them.")                                  \
+	X("container_cgroup_refused_total", stats.cgroup_refused, "counter",                       \
+	  "Programs refused since they are not in the container's cgroup.")                        \
 	X("container_bad_requests_total", stats.bad_wqes, "counter",                               \
 	  "Malformed work queue entries.")
 
@@ -108,6 +119,7 @@ static void operations(struct page *p)
 		sample(p, &p->list[i], name, "operation", "write", st->write_ops);
 		sample(p, &p->list[i], name, "operation", "read", st->read_ops);
 		sample(p, &p->list[i], name, "operation", "atomic", st->atomic_ops);
+		sample(p, &p->list[i], name, "operation", "flush", st->flush_ops);
 		sample(p, &p->list[i], name, "operation", "window", st->mw_ops);
 		sample(p, &p->list[i], name, "operation", "receive", st->recv_ops);
 	}
@@ -143,6 +155,10 @@ static void depths(struct page *p)
 	X("container_throttled_seconds_total", throttled_ns,                                       \
 	  "Time that queue pairs waited for a rate limit, added up.")                              \
 	X("container_router_cpu_seconds_total", cpu_ns, "CPU time that the router spent on it.")   \
+	X("container_page_fault_seconds_total", odp_fault_ns,                                      \
+	  "Time of the copies in which pages of on-demand memory had to come.")                    \
+	X("container_prefetch_seconds_total", odp_prefetch_ns,                                     \
+	  "Time that programs had pages of on-demand memory come.")                                \
 	X("container_held_seconds_total", held_ns,                                                 \
 	  "Time that its requests waited, since it had reached max_cpu.")
 
@@ -192,19 +208,19 @@ static void durations(struct page *p)
 		histogram(p, &p->list[i], name);
 }
 
-static void threads(struct page *p, const struct fast *first)
+static void threads(struct page *p, const struct fast_host *h)
 {
 	static const char name[] = "container_thread";
 
 	head(p, "fast_threads", "gauge", "Fast threads.");
-	fprintf(p->out, "freeflow_fast_threads %u\n", first->num_threads);
+	fprintf(p->out, "freeflow_fast_threads %u\n", h->num_threads);
 	head(p, "thread_moves_total", "counter",
 	     "Moves of containers that talk to each other from one fast thread to another.");
-	fprintf(p->out, "freeflow_thread_moves_total %" PRIu64 "\n", first->num_moves);
+	fprintf(p->out, "freeflow_thread_moves_total %" PRIu64 "\n", h->num_moves);
 	head(p, "control_thread_starved_total", "counter",
 	     "Times that the control thread was runnable and got no CPU for 50 ms.");
 	fprintf(p->out, "freeflow_control_thread_starved_total %" PRIu64 "\n",
-		rescue_count(first->rescue));
+		rescue_count(h->rescue));
 	head(p, name, "gauge", "The fast thread that serves the container.");
 	for (size_t i = 0; i < p->n; i++)
 		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %u\n", name,
@@ -234,17 +250,17 @@ static void add_depths(struct target *a)
 	}
 }
 
-static int collect(struct fast *f, struct page *p)
+static int collect(const struct fast_host *h, struct page *p)
 {
 	const struct container *c;
 
-	LIST_FOREACH(c, &f->containers, entry)
+	LIST_FOREACH(c, &h->containers, entry)
 		p->n++;
 	p->list = calloc(p->n + 1, sizeof(*p->list));
 	if (!p->list)
 		return -1;
 	p->n = 0;
-	LIST_FOREACH(c, &f->containers, entry) {
+	LIST_FOREACH(c, &h->containers, entry) {
 		struct target *a = &p->list[p->n++];
 
 		a->c = c;
@@ -254,12 +270,12 @@ static int collect(struct fast *f, struct page *p)
 	return 0;
 }
 
-char *metrics_text(struct fast *f, const char *host, size_t *len)
+char *metrics_text(const struct fast_host *h, const char *host, size_t *len)
 {
 	struct page p = { 0 };
 	char *text = NULL;
 
-	if (collect(f, &p))
+	if (collect(h, &p))
 		return NULL;
 	p.out = open_memstream(&text, len);
 	if (p.out) {
@@ -268,7 +284,7 @@ char *metrics_text(struct fast *f, const char *host, size_t *len)
 			host);
 		head(&p, "containers", "gauge", "Containers on this host.");
 		fprintf(p.out, "freeflow_containers %zu\n", p.n);
-		threads(&p, f);
+		threads(&p, h);
 		plain(&p);
 		operations(&p);
 		completions(&p);

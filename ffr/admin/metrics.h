@@ -19,13 +19,13 @@ struct metrics_conf {
 	const char *where; /* "tcp:ADDR:PORT" of the loopback or "unix:/path" */
 	const char *host;  /* this one's name */
 	uv_loop_t *loop;
-	struct fast *fast; /* the first one */
+	struct fast_host *fast; /* the fast threads */
 };
 /* 0 or -errno. */
 int metrics_start(struct metrics **out, const struct metrics_conf *conf);
 void metrics_stop(struct metrics *m); /* NULL is fine; frees itself while the loop runs */
 
 /* The exposition, to be freed, and its length. NULL without memory. */
-char *metrics_text(struct fast *f, const char *host, size_t *len);
+char *metrics_text(const struct fast_host *h, const char *host, size_t *len);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * ops.c - what administrators can ask of the router. Control thread.
  *
- * Containers are the orchestrator's: requests to change them go there, and this host follows the
- * answer. The rest is answered from the router's own tables. Counters are in stats.c, what is
+ * Containers are the orchestrator's, but for their cgroups, which are of this host: requests to change
+ * them go there, and this host follows the answer. The rest is answered from the router's own tables. Counters are in stats.c, what is
  * about other hosts in cluster.c.
  */
 #include <errno.h>
@@ -15,6 +15,7 @@
 #include "ffr/admin/admin.h"
 #include "ffr/ctl/container.h"
 #include "ffr/orch/orch.h"
+#include "ffr/lib/cgroup.h"
 #include "ffr/lib/version.h"
 
 /* ---- containers as JSON -------------------------------------------------------------------- */
@@ -43,6 +44,10 @@ static json_t *container_json(const struct admin_conf *a, const struct container
 
 	if (j)
 		json_object_set_new(j, "thread", json_integer(c->fast->index));
+	if (j && ct->cgroup)
+		json_object_set_new(j, "cgroup", json_string(ct->cgroup));
+	if (j && ct->runs)
+		json_object_set_new(j, "runs", json_string(ct->runs));
 	if (j && ffo_limits_any(&ct->told))
 		json_object_set_new(j, "limits", ffo_limits_to_json(&ct->told));
 	if (j && asprintf(&dir, "%s/containers/%s", a->ctl->conf.runtime_dir, c->name) >= 0) {
@@ -82,6 +87,41 @@ static json_t *sessions_json(const struct container *c)
 	return list;
 }
 
+static const char *refusal(int err)
+{
+	switch (-err) {
+	case EPROTONOSUPPORT:
+		return "its library is of another version than this router";
+	case EACCES:
+		return "it is not in the container's cgroup";
+	case EPERM:
+		return "what it handed over is not its own memory";
+	case ESRCH:
+		return "it had ended";
+	default:
+		return strerror(-err);
+	}
+}
+
+/* Seconds count backwards from now. */
+static json_t *heard_json(const struct container *c)
+{
+	const struct container_heard *h = &((const struct container_ctl *)c->ctl)->heard;
+	uint64_t now = uv_hrtime() / 1000000000;
+	json_t *j = json_pack("{s:I, s:I, s:I}", "known_s", (json_int_t)(now - h->since), "opened",
+			      (json_int_t)h->opened, "refused", (json_int_t)h->refused);
+
+	if (h->opened)
+		json_object_set_new(j, "opened_s", json_integer((json_int_t)(now - h->opened_at)));
+	if (h->refused) {
+		json_object_set_new(j, "refused_s",
+				    json_integer((json_int_t)(now - h->refused_at)));
+		json_object_set_new(j, "refused_pid", json_integer((json_int_t)h->refused_pid));
+		json_object_set_new(j, "refused_why", json_string(refusal(h->refused_err)));
+	}
+	return j;
+}
+
 /* ---- the router's own ---------------------------------------------------------------------- */
 
 void admin_version(struct admin_conn *conn, json_t *msg)
@@ -114,7 +154,7 @@ void admin_container_list(struct admin_conn *conn, json_t *msg)
 	json_int_t n;
 
 	(void)msg;
-	LIST_FOREACH(c, &a->ctl->fast->containers, entry) {
+	LIST_FOREACH(c, &a->ctl->host->containers, entry) {
 		n = 0;
 		LIST_FOREACH(s, &c->sessions, entry)
 			n++;
@@ -135,6 +175,7 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 	j = container_json(admin_conf(conn), c);
 	json_object_set_new(j, "usage", usage_json(c));
 	json_object_set_new(j, "sessions", sessions_json(c));
+	json_object_set_new(j, "heard", heard_json(c));
 	admin_reply(conn, json_pack("{s:o}", "container", j));
 }
 
@@ -152,13 +193,36 @@ void admin_container_thread(struct admin_conn *conn, json_t *msg)
 	if (!err)
 		admin_reply(conn, json_pack("{s:o}", "container", container_json(a, c)));
 	else if (err == -EINVAL)
-		admin_error(conn, err, "fast threads are 0 to %u", a->ctl->fast->num_threads - 1);
+		admin_error(conn, err, "fast threads are 0 to %u", a->ctl->host->num_threads - 1);
 	else if (err == -EPERM)
 		admin_error(conn, err,
 			    "container %s, or one that it talks to, has to be on thread 0",
 			    c->name);
 	else
 		admin_error(conn, err, "container %s cannot be moved now: %s", c->name,
+			    strerror(-err));
+}
+
+/* From the hooks of a container's runtime: it runs from now on, or has ended. */
+void admin_container_runs(struct admin_conn *conn, json_t *msg)
+{
+	const char *id = json_string_value(json_object_get(msg, "id"));
+	json_t *runs = json_object_get(msg, "runs");
+	struct container *c = admin_named(conn, msg);
+	int err;
+
+	if (!c)
+		return;
+	err = id && json_is_boolean(runs) ? container_runs_tell(c, id, json_is_true(runs)) :
+					    -EINVAL;
+	if (!err)
+		admin_reply(conn,
+			    json_pack("{s:o}", "container", container_json(admin_conf(conn), c)));
+	else if (err == -EBUSY)
+		admin_error(conn, err, "container %s runs already, as %.64s", c->name,
+			    ((const struct container_ctl *)c->ctl)->runs);
+	else
+		admin_error(conn, err, "container %s: \"id\" or \"runs\": %s", c->name,
 			    strerror(-err));
 }
 
@@ -174,6 +238,48 @@ json_t *admin_fields(json_t *msg, const char *const *names)
 			json_object_set(fields, *names, v);
 	}
 	return fields;
+}
+
+/*
+ * A container that is to be added or changed. What is of this host only, its cgroup, does not go to the
+ * orchestrator, and is told when that has answered.
+ */
+struct change {
+	struct admin_conn *conn;
+	bool tells_cgroup;
+	char *cgroup; /* NULL: none */
+};
+
+static void change_end(struct change *ch)
+{
+	free(ch->cgroup);
+	free(ch);
+}
+
+/* NULL after an error was sent. */
+static struct change *change_new(struct admin_conn *conn, json_t *msg)
+{
+	json_t *j = json_object_get(msg, "cgroup");
+	const char *path = json_string_value(j), *wrong = path ? cgroup_path_wrong(path) : NULL;
+	struct change *ch;
+
+	if (j && !path && !json_is_null(j))
+		wrong = "it is no text";
+	if (wrong) {
+		admin_error(conn, -EINVAL, "\"cgroup\": %s", wrong);
+		return NULL;
+	}
+	ch = calloc(1, sizeof(*ch));
+	if (ch) {
+		ch->conn = conn;
+		ch->tells_cgroup = j;
+		ch->cgroup = path ? strdup(path) : NULL;
+	}
+	if (ch && (!path || ch->cgroup))
+		return ch;
+	free(ch);
+	admin_error(conn, -ENOMEM, "out of memory");
+	return NULL;
 }
 
 /* Is the orchestrator's answer a container? If not, the client is told. */
@@ -208,16 +314,32 @@ static void ignore_answer(void *arg, int status, const char *text, json_t *answe
 	(void)answer;
 }
 
+/* Its cgroup is known before anybody can say HELLO: between the two no connection is served. */
+static int attach(struct ctl *ctl, const struct ffo_container *info, const char *cgroup)
+{
+	int err = container_attach(ctl, info);
+	struct container *c = err ? NULL : container_find(ctl, info->name);
+
+	err = c ? container_cgroup_tell(c, cgroup) : err;
+	if (err && c)
+		container_detach(c);
+	return err;
+}
+
 static void added(void *arg, int status, const char *text, json_t *answer)
 {
-	struct admin_conn *conn = arg;
+	struct change *ch = arg;
+	struct admin_conn *conn = ch->conn;
 	const struct admin_conf *a = admin_conf(conn);
 	struct ffo_container info;
 	int err;
 
-	if (!taken(conn, status, text, answer, &info))
+	if (!taken(conn, status, text, answer, &info)) {
+		change_end(ch);
 		return;
-	err = container_attach(a->ctl, &info);
+	}
+	err = attach(a->ctl, &info, ch->cgroup);
+	change_end(ch);
 	if (err) {
 		orch_call(a->ctl->orch, FFO_OP_CONTAINER_RM, json_pack("{s:s}", "name", info.name),
 			  ignore_answer, NULL);
@@ -233,6 +355,7 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 	static const char *const names[] = { "name", "tenant", "ips", "mode", "limits", NULL };
 	const struct admin_conf *a = admin_conf(conn);
 	const char *name = json_string_value(json_object_get(msg, "name"));
+	struct change *ch;
 	json_t *fields;
 
 	if (!name || !container_name_ok(name)) {
@@ -242,43 +365,70 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 			    name ? name : "", CONTAINER_NAME_MAX - 1);
 		return;
 	}
+	ch = change_new(conn, msg);
+	if (!ch)
+		return;
 	fields = admin_fields(msg, names);
 	json_object_set_new(fields, "host", json_string(a->host));
 	if (!json_object_get(fields, "mode"))
 		json_object_set_new(fields, "mode", json_string(ffo_mode_name[a->mode]));
-	orch_call(a->ctl->orch, FFO_OP_CONTAINER_ADD, fields, added, conn);
+	orch_call(a->ctl->orch, FFO_OP_CONTAINER_ADD, fields, added, ch);
+}
+
+/* What is of this host only, and the answer. Takes ch. */
+static void changed_here(struct change *ch, const char *name)
+{
+	struct container *c = container_find(admin_conf(ch->conn)->ctl, name);
+	int err = 0;
+
+	if (c && ch->tells_cgroup)
+		err = container_cgroup_tell(c, ch->cgroup);
+	if (err)
+		admin_error(ch->conn, err, "container %s: its cgroup cannot be kept: %s", name,
+			    strerror(-err));
+	else
+		container_reply(ch->conn, name);
+	change_end(ch);
 }
 
 static void changed(void *arg, int status, const char *text, json_t *answer)
 {
-	struct admin_conn *conn = arg;
-	const struct admin_conf *a = admin_conf(conn);
+	struct change *ch = arg;
 	struct ffo_container info;
 	struct container *c;
 
-	if (!taken(conn, status, text, answer, &info))
+	if (!taken(ch->conn, status, text, answer, &info)) {
+		change_end(ch);
 		return;
-	c = container_find(a->ctl, info.name);
+	}
+	c = container_find(admin_conf(ch->conn)->ctl, info.name);
 	if (c)
 		container_update(c, &info);
-	container_reply(conn, info.name);
+	changed_here(ch, info.name);
 }
 
 void admin_container_set(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "name", "ips", "mode", "limits", NULL };
 	struct container *c = admin_named(conn, msg);
-	bool told = json_object_get(msg, "ips") || json_object_get(msg, "mode");
+	bool mode = json_object_get(msg, "mode"), told = mode || json_object_get(msg, "ips");
+	struct change *ch;
 
 	if (!c)
 		return;
-	if (told && !LIST_EMPTY(&c->sessions)) {
+	if (mode && !LIST_EMPTY(&c->sessions)) {
 		admin_error(conn, -EBUSY, "container %s is in use: stop its programs first",
 			    c->name);
 		return;
 	}
-	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET, admin_fields(msg, names),
-		  changed, conn);
+	ch = change_new(conn, msg);
+	if (!ch)
+		return;
+	if (!told && !json_object_get(msg, "limits") && ch->tells_cgroup)
+		changed_here(ch, c->name);
+	else
+		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_SET,
+			  admin_fields(msg, names), changed, ch);
 }
 
 static void removed(void *arg, int status, const char *text, json_t *answer)

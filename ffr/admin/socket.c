@@ -6,8 +6,8 @@
  *	{"op":"container_show","name":"web"}
  *	{"ok":true,"container":{...}}
  *	{"ok":false,"error":"ENOENT","message":"no container web"}
- * A connection has one request at a time; the next is read when the answer has been taken. The ops
- * are in ops.c.
+ * A connection has one request at a time; the next is read when the answer has been taken. admin.h
+ * tells where the ops are.
  */
 #include "ffr/admin/admin.h"
 

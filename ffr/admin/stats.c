@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * stats.c - counters and times for administrators: of containers, tenants and QPs. Control
- * thread; the sums are made in stats.c.
+ * thread; obj/stats.c has what is counted where, and makes a container's and a session's sums.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "ffo/base/proto.h"
+#include "ffr/mem/view.h"
 #include "ffr/admin/admin.h"
+#include "ffr/fast/backend.h"
 #include "ffr/ctl/container.h"
 
 #define QPS_PER_ANSWER 128u
+#define MRS_PER_ANSWER 128u
+#define MRS_LOOKED     16384u /* in one call */
 
 void sums_add(struct sums *t, const struct container *c)
 {
@@ -79,6 +84,7 @@ static json_t *sums_json(const struct sums *t, bool latency)
 			      (json_int_t)t->cm.connections, "counters", counters_json(&t->stats),
 			      "completions", completions_json(&t->stats));
 
+	json_object_set_new(j, "on_demand_mrs", json_integer(t->n.odp_mrs));
 	if (latency)
 		json_object_set_new(j, "latency", latency_json(&t->lat));
 	return j;
@@ -104,7 +110,7 @@ static json_t *tenant_sums(const struct admin_conf *a, const char *tenant, bool 
 	json_int_t n = 0;
 	json_t *j;
 
-	LIST_FOREACH(c, &a->ctl->fast->containers, entry) {
+	LIST_FOREACH(c, &a->ctl->host->containers, entry) {
 		if (strcmp(c->tenant, tenant))
 			continue;
 		sums_add(&t, c);
@@ -143,7 +149,7 @@ void admin_stats(struct admin_conn *conn, json_t *msg)
 		}
 		json_array_append_new(list, container_sums(c, latency));
 	} else {
-		LIST_FOREACH(c, &a->ctl->fast->containers, entry)
+		LIST_FOREACH(c, &a->ctl->host->containers, entry)
 			json_array_append_new(list, container_sums(c, latency));
 	}
 	admin_reply(conn, json_pack("{s:o}", "containers", list));
@@ -192,6 +198,14 @@ static void peer_json(json_t *j, const struct qp *qp)
 		json_object_set_new(j, "peer", json_string(ffo_addr_text(&a, text)));
 }
 
+/* What carries it: that is known from RTR on. */
+static const char *carrier(const struct qp *qp)
+{
+	if (!qp->send || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
+		return "-";
+	return qp->send->by ? qp->send->by(qp) : qp->send->name;
+}
+
 /* `entry` is the session's; the QP may be one that others have as well. */
 static json_t *qp_json(const struct session *s, const struct qp *entry, bool latency)
 {
@@ -203,11 +217,11 @@ static json_t *qp_json(const struct session *s, const struct qp *entry, bool lat
 
 	stats_add(&st, &qp->stats);
 	stats_depths(qp, &d);
-	j = json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "session",
+	j = json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "session",
 		      (json_int_t)s->id, "pid", (json_int_t)s->pid, "command", s->comm, "qp",
-		      (json_int_t)qp->qp_num, "type", type_name(qp), "state", state_name(qp),
-		      "sq_depth", (json_int_t)d.sq, "rq_depth", (json_int_t)d.rq, "cq_depth",
-		      (json_int_t)d.cq, "counters", counters_json(&st), "completions",
+		      (json_int_t)qp->qp_num, "type", type_name(qp), "state", state_name(qp), "by",
+		      carrier(qp), "sq_depth", (json_int_t)d.sq, "rq_depth", (json_int_t)d.rq,
+		      "cq_depth", (json_int_t)d.cq, "counters", counters_json(&st), "completions",
 		      completions_json(&st));
 	peer_json(j, qp);
 	if (latency && qp->lat.hist) {
@@ -258,4 +272,60 @@ void admin_qp_list(struct admin_conn *conn, json_t *msg)
 		}
 	}
 	admin_reply(conn, json_pack("{s:o, s:o*}", "qps", list, "next", next));
+}
+
+/* ---- on-demand MRs --------------------------------------------------------------------------- */
+
+static json_t *mr_json(const struct session *s, const struct mr *mr)
+{
+	bool implicit = mr->length == UINT64_MAX;
+	struct ffmem_stat view = view_stat(mr);
+	struct odp n = *mr->odp;
+	char addr[19];
+	json_t *j;
+
+	snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)mr->addr);
+	j = json_pack("{s:I, s:I, s:s, s:I, s:s, s:b, s:I}", "session", (json_int_t)s->id, "pid",
+		      (json_int_t)s->pid, "command", s->comm, "mr", (json_int_t)mr->o.handle,
+		      "address", addr, "implicit", implicit, "bytes",
+		      implicit ? (json_int_t)0 : (json_int_t)mr->length);
+	n.odp_faults += view.fault_pages;
+	n.odp_fault_ns += view.fault_ns;
+	n.odp_invalidations += view.invalidations;
+#define X(name) json_object_set_new(j, #name, json_integer((json_int_t)n.name));
+	FF_ODP_STATS(X)
+#undef X
+	return j;
+}
+
+/* Some on-demand MRs of a container, as admin_qp_list() has QPs. */
+void admin_mr_list(struct admin_conn *conn, json_t *msg)
+{
+	uint64_t after = (uint64_t)json_integer_value(json_object_get(msg, "after"));
+	struct container *c = admin_named(conn, msg);
+	json_t *list, *next = NULL;
+	const struct session *s;
+	uint32_t i = (uint32_t)after & 0xffff, looked = 0;
+
+	if (!c)
+		return;
+	list = json_array();
+	for (s = session_from(c, after >> 16 & UINT32_MAX); s && !next;
+	     s = session_from(c, s->id + 1ull), i = 0) {
+		const struct obj_table *mrs = &s->tab[OBJ_MR];
+
+		if (s->id != after >> 16)
+			i = 0;
+		for (; i < mrs->size; i++) {
+			const struct mr *mr = obj_of(mrs->slot[i], mr);
+
+			if (json_array_size(list) == MRS_PER_ANSWER || looked++ == MRS_LOOKED) {
+				next = json_integer((json_int_t)((uint64_t)s->id << 16 | i));
+				break;
+			}
+			if (mr && mr->odp && !mr_leaves(mr))
+				json_array_append_new(list, mr_json(s, mr));
+		}
+	}
+	admin_reply(conn, json_pack("{s:o, s:o*}", "mrs", list, "next", next));
 }

@@ -25,6 +25,8 @@ static const char *const op_name[FF_OP_NUM] = {
 	[FF_OP_BIND_MW] = "bind",
 	[FF_OP_LOCAL_INV] = "invalidate",
 	[FF_OP_SEND_INV] = "send-inv",
+	[FF_OP_FLUSH] = "flush",
+	[FF_OP_ATOMIC_WRITE] = "atomic-write",
 };
 
 static const char *const status_name[FF_NUM_STATUS] = {
@@ -47,10 +49,10 @@ static json_t *entry_json(const struct qp *qp, const struct trace_entry *e)
 			 (json_int_t)e->done);
 }
 
-static void add_qp(struct fast *f, json_t *list, const struct qp *qp, uint64_t after)
+static void add_qp(struct fast_host *h, json_t *list, const struct qp *qp, uint64_t after)
 {
 	struct trace_entry copy[TRACE_DEPTH];
-	uint32_t n = trace_copy(f, qp, copy);
+	uint32_t n = trace_copy(h, qp, copy);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (copy[i].seq > after && json_array_size(list) < MAX_ENTRIES)
@@ -61,7 +63,7 @@ static void on_lease_end(uv_timer_t *t)
 {
 	struct container_ctl *ct = t->data;
 
-	trace_off(ct->ctl->fast, ct->c);
+	trace_off(ct->ctl->host, ct->c);
 }
 
 void admin_trace(struct admin_conn *conn, json_t *msg)
@@ -69,7 +71,7 @@ void admin_trace(struct admin_conn *conn, json_t *msg)
 	uint64_t after = (uint64_t)json_integer_value(json_object_get(msg, "after"));
 	json_int_t qp_num = json_integer_value(json_object_get(msg, "qp"));
 	struct container *c = admin_named(conn, msg);
-	struct fast *f = admin_conf(conn)->ctl->fast;
+	struct fast_host *h = admin_conf(conn)->ctl->host;
 	struct container_ctl *ct;
 	json_t *list;
 	struct session *s;
@@ -82,7 +84,7 @@ void admin_trace(struct admin_conn *conn, json_t *msg)
 		return;
 	}
 	ct = c->ctl;
-	began = trace_on(f, c, (uint32_t)qp_num);
+	began = trace_on(h, c, (uint32_t)qp_num);
 	if (began < 0) {
 		admin_error(conn, began, "out of memory");
 		return;
@@ -94,7 +96,7 @@ void admin_trace(struct admin_conn *conn, json_t *msg)
 			const struct qp *qp = obj_of(s->tab[OBJ_QP].slot[i], qp);
 
 			if (qp && (!qp_num || qp->qp_num == qp_num))
-				add_qp(f, list, qp, after);
+				add_qp(h, list, qp, after);
 		}
 	}
 	admin_reply(conn, json_pack("{s:b, s:o}", "began", began, "entries", list));

@@ -3,8 +3,8 @@
  * addr.c - addresses of the connection manager: what a sockaddr says, which are a container's own,
  * which container has the others. Control thread.
  *
- * A container is known by its GIDs, which are its IP addresses; what it has beside them is unknown
- * here. Loopback addresses mean the container itself. Multicast destinations are resolved at once:
+ * A container is known by its GIDs, which are its IP addresses and the link-local one that the router
+ * made (obj/gid.h); what it has beside them is unknown here. Loopback addresses mean the container itself. Multicast destinations are resolved at once:
  * the path is the group.
  */
 #include <errno.h>
@@ -18,11 +18,6 @@ static_assert(sizeof(struct sockaddr_ib) <= sizeof(struct ff_cm_addr), "ABI");
 
 static const uint8_t v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
 
-static bool gid_is_v4(const union ibv_gid *gid)
-{
-	return !memcmp(gid->raw, v4_prefix, sizeof(v4_prefix));
-}
-
 bool cm_addr_any(const struct cm_addr *a)
 {
 	return !a->gid.global.subnet_prefix && !a->gid.global.interface_id;
@@ -33,14 +28,23 @@ bool cm_addr_loopback(const struct cm_addr *a)
 	static const union ibv_gid one = { .raw = { [15] = 1 } };
 
 	if (a->family == AF_INET)
-		return gid_is_v4(&a->gid) && a->gid.raw[12] == 127;
+		return gid_is_v4(a->gid.raw) && a->gid.raw[12] == 127;
 	return !memcmp(&a->gid, &one, sizeof(one));
+}
+
+bool cm_addr_wild(const struct cm_addr *a)
+{
+	return cm_addr_any(a) || cm_addr_loopback(a);
+}
+
+bool cm_addr_linklocal(const struct cm_addr *a)
+{
+	return a->family == AF_INET6 && a->gid.raw[0] == 0xfe && (a->gid.raw[1] & 0xc0) == 0x80;
 }
 
 bool cm_addr_scopeless(const struct cm_addr *a)
 {
-	return a->family == AF_INET6 && !a->scope && a->gid.raw[0] == 0xfe &&
-	       (a->gid.raw[1] & 0xc0) == 0x80;
+	return cm_addr_linklocal(a) && !a->scope;
 }
 
 /* ---- sockaddrs ------------------------------------------------------------------------------ */
@@ -137,18 +141,19 @@ void cm_addr_format(struct ff_cm_addr *to, const struct cm_addr *a, uint16_t ps)
 
 int cm_addr_own(const struct container *c, const struct cm_addr *a)
 {
-	for (unsigned i = 0; i < c->num_gids; i++)
-		if (!memcmp(&c->gid[i], &a->gid, sizeof(a->gid)))
-			return (int)i;
-	return cm_addr_loopback(a) && c->num_gids ? 0 : -1;
+	int i = gid_index(c, &a->gid);
+
+	return i < 0 && cm_addr_loopback(a) && c->num_gids ? GID_ADDR_V2 : i;
 }
 
-/* The index of the address that a wildcard of that family sends from, or -1. */
-static int own_source(const struct container *c, uint16_t family)
+/* The index of the address that a wildcard sends from to there, or -1. */
+static int own_source(const struct container *c, const struct cm_addr *dst)
 {
+	if (gid_lid(dst->gid.raw) && c->num_gids)
+		return GID_LOCAL_V2;
 	for (unsigned i = 0; i < c->num_gids; i++)
-		if (family == AF_IB || (family == AF_INET) == gid_is_v4(&c->gid[i]))
-			return (int)i;
+		if (dst->family == AF_IB || (dst->family == AF_INET) == gid_is_v4(c->gid[i].raw))
+			return (int)gid_index_of_addr(i);
 	return -1;
 }
 
@@ -184,7 +189,7 @@ void cm_id_path(const struct cm_id *id, struct ff_cm_query_resp *path)
 	memcpy(path->dgid, &id->dgid, sizeof(path->dgid));
 	path->pkey = CM_PKEY;
 	path->port_num = CM_PORT_NUM;
-	path->mtu = CM_PATH_MTU;
+	path->mtu = id->path_mtu ? id->path_mtu : CM_PATH_MTU;
 	path->packet_life_time = CM_PACKET_LIFE;
 	path->traffic_class = id->tos;
 	path->hop_limit = CM_HOP_LIMIT;
@@ -192,38 +197,51 @@ void cm_id_path(const struct cm_id *id, struct ff_cm_query_resp *path)
 
 /* ---- resolving ------------------------------------------------------------------------------ */
 
-static bool is_there(const struct cm_id *id, const struct cm_addr *dst)
+static enum dir_answer who_is_there(const struct cm_id *id, const struct cm_addr *dst)
 {
 	const struct container *own = id->cont->c, *c;
 
 	if (gid_is_mcast(dst->gid.raw) || cm_addr_own(own, dst) >= 0)
-		return true;
-	c = container_by_gid(&id->cm->ctl->fast->containers, own->tenant, &dst->gid);
-	return c ? !c->dying : cm_wire_is_there(id->cm, own, &dst->gid);
+		return DIR_HERE;
+	c = container_by_gid(&id->cm->ctl->host->containers, own->tenant, &dst->gid);
+	if (c)
+		return c->dying ? DIR_WAIT : DIR_HERE;
+	return cm_wire_look(id->cm, own, &dst->gid);
 }
 
-/* From BOUND: the source and the path are known now. 0 or -ENETUNREACH. */
+static bool is_there(enum dir_answer a)
+{
+	return a == DIR_HERE || a == DIR_REMOTE;
+}
+
+/*
+ * From BOUND: the source and the path are known now. 0, -ENETUNREACH, or -ENODEV: a loopback source is
+ * no address of the device and reaches loopback destinations only. An AF_IB source follows from the
+ * destination.
+ */
 static int take_route(struct cm_id *id, const struct cm_addr *dst)
 {
 	const struct container *c = id->cont->c;
 	struct cm_addr src = id->src;
 	int i;
 
-	if (cm_addr_any(&src)) {
-		i = cm_addr_loopback(dst) ? 0 : own_source(c, dst->family);
-		if (i >= 0)
-			src.gid = cm_addr_own(c, dst) >= 0 ? dst->gid : c->gid[i];
-	} else {
-		i = cm_addr_own(c, &src);
-		if (cm_addr_loopback(&src) && cm_addr_own(c, dst) < 0)
-			i = -1;
+	if (!id->attached && cm_addr_loopback(dst)) {
+		set_loopback(&src, c);
+	} else if (cm_addr_any(&src) || (src.family == AF_IB && cm_addr_loopback(&src))) {
+		i = own_source(c, dst);
+		if (i < 0)
+			return -ENETUNREACH;
+		src.gid = cm_addr_own(c, dst) >= 0 ? dst->gid : gid_entry(c, (uint32_t)i).gid;
+	} else if (cm_addr_loopback(&src)) {
+		return -ENODEV;
 	}
+	i = cm_addr_own(c, &src);
 	if (i < 0)
 		return -ENETUNREACH;
 	id->src = src;
-	id->sgid_index = (uint8_t)cm_addr_own(c, &src);
-	id->sgid = c->gid[id->sgid_index];
-	id->dgid = cm_addr_loopback(dst) ? c->gid[0] : dst->gid;
+	id->sgid_index = (uint8_t)i;
+	id->sgid = gid_entry(c, (uint32_t)i).gid;
+	id->dgid = cm_addr_loopback(dst) ? id->sgid : dst->gid;
 	id->attached = true;
 	return 0;
 }
@@ -232,15 +250,21 @@ static void resolved(struct cm_id *id)
 {
 	int err = take_route(id, &id->dst);
 
+	cm_plain_forget(id); /* it has looked there, too */
 	cm_id_state(id, err ? CM_BOUND : CM_ADDR_RESOLVED);
 	cm_event_simple(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
 }
 
-/* Nobody has the address, or the directory is asking: until the deadline that may change. */
-static void look_again(struct cm_id *id)
+/*
+ * Nobody has the address, or the directory is asking: until the deadline that may change. What no container has
+ * may be in the NIC's network.
+ */
+static void look_again(struct cm_id *id, enum dir_answer a)
 {
 	uint64_t now = cm_now(id->cm), left = id->deadline > now ? id->deadline - now : 0;
 
+	if (a == DIR_NOBODY)
+		cm_plain_resolve(id);
 	cm_id_timer(id, left < CM_LOOK_MS ? left : CM_LOOK_MS);
 }
 
@@ -249,6 +273,7 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 {
 	const struct container *c = id->cont->c;
 	struct cm_addr from, to;
+	enum dir_answer a;
 	int err;
 
 	err = cm_addr_parse(&to, dst, id->ps);
@@ -273,30 +298,38 @@ int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct
 		return -EINVAL;
 	if (cm_addr_any(&to))
 		set_loopback(&to, c);
-	if (cm_addr_own(c, &to) < 0 && own_source(c, to.family) < 0)
+	if (cm_addr_own(c, &to) < 0 && own_source(c, &to) < 0 && !cm_plain_reaches(id, &to))
 		return -ENETUNREACH;
+	/* IPv4's routing knows at once that nothing leaves the machine from a loopback address */
+	if (to.family == AF_INET && cm_addr_loopback(&id->src) && cm_addr_own(c, &to) < 0)
+		return -EINVAL;
 	id->dst = to;
-	if (is_there(id, &to)) {
+	a = who_is_there(id, &to);
+	if (is_there(a)) {
 		resolved(id);
 		return 0;
 	}
+	id->plain_failed = false;
 	cm_id_state(id, CM_ADDR_QUERY);
 	/* a negative timeout: as the kernel, without end */
 	id->deadline = timeout_ms < 0 ? UINT64_MAX : cm_now(id->cm) + (uint64_t)timeout_ms;
-	look_again(id);
+	look_again(id, a);
 	return 0;
 }
 
 void cm_resolve_expired(struct cm_id *id)
 {
-	if (is_there(id, &id->dst)) {
+	enum dir_answer a = who_is_there(id, &id->dst);
+
+	if (is_there(a)) {
 		resolved(id);
 		return;
 	}
 	if (id->deadline > cm_now(id->cm)) {
-		look_again(id);
+		look_again(id, a);
 		return;
 	}
+	cm_plain_forget(id);
 	cm_id_state(id, CM_BOUND);
 	cm_event_simple(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
 }

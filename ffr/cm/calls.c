@@ -90,9 +90,10 @@ static int ctl_cm_listen(struct ctl_call *c, const struct ff_cm_listen_req *req,
 			 struct ff_cm_listen_resp *resp)
 {
 	struct cm_id *id = cm_id_get(c->s, req->id);
+	int err = id ? cm_listen(id, req->backlog) : -EINVAL;
 
 	(void)resp;
-	return id ? cm_listen(id, req->backlog) : -EINVAL;
+	return err ? err : cm_plain_listen(c, id);
 }
 
 static int ctl_cm_resolve_addr(struct ctl_call *c, const struct ff_cm_resolve_addr_req *req,

@@ -8,8 +8,10 @@
  *	CONNECT_RESPONSE      <-- REP --  REP_SENT	accept
  *	           REP_RCVD
  *	establish  ESTABLISHED -- RTU --> ESTABLISHED	ESTABLISHED
- *	disconnect DREQ_SENT  -- DREQ --> TIMEWAIT	DISCONNECTED (either side begins)
- *	DISCONNECTED TIMEWAIT <-- DREP --
+ *	disconnect DREQ_SENT  -- DREQ --> DREQ_RCVD	DISCONNECTED (either side begins)
+ *	DISCONNECTED TIMEWAIT <-- DREP -- TIMEWAIT	disconnect
+ *
+ * A DREQ is answered when the other program disconnects, too, or destroys its id.
  *
  * A REJ ends it before ESTABLISHED. Who waits for a message has a timer; the other side is told with
  * a REJ when it runs out. A REQ is repeated until an MRA or a REJ answers it: nobody has the address
@@ -23,6 +25,8 @@
  *	     after it: it names the receiver's id. MRA again, or REJ, where that was the answer
  *	REP  RTU again, or nothing while the client has not established; REJ, if the id has gone
  *	DREQ DREP, whoever knows of it
+ * A REQ or REP with the number of a QP that is connected already is refused: its sender has lost that
+ * connection, which ends, unless it has not begun.
  * A side that has gone is missed with the next message to it (answer_stranger()), and what it said
  * last is repeated for it (timewait.c).
  */
@@ -212,7 +216,7 @@ struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_sta
 	id->dst = m->src;
 	id->sgid = m->dgid;
 	id->dgid = m->sgid;
-	id->sgid_index = (uint8_t)cm_addr_own(id->cont->c, &path);
+	id->sgid_index = (uint8_t)cm_addr_index(id->cont->c, &path);
 	id->attached = true;
 	id->tos = m->traffic_class;
 	id->peer_comm = m->src_comm;
@@ -276,12 +280,23 @@ static void close_id(struct cm_id *id)
 	cm_id_state(id, CM_CLOSED);
 }
 
-static void disconnected(struct cm_id *id, int status)
+static void enter_timewait(struct cm_id *id)
 {
 	cm_msg_drop(id);
 	cm_id_state(id, CM_TIMEWAIT);
 	cm_id_timer(id, CM_TIMEWAIT_MS);
+}
+
+static void disconnected(struct cm_id *id, int status)
+{
+	enter_timewait(id);
 	cm_event_simple(id, RDMA_CM_EVENT_DISCONNECTED, status);
+}
+
+void cm_conn_failed(struct cm_id *id, int err)
+{
+	close_id(id);
+	cm_event_simple(id, RDMA_CM_EVENT_UNREACHABLE, err);
 }
 
 void cm_conn_expired(struct cm_id *id)
@@ -298,8 +313,7 @@ void cm_conn_expired(struct cm_id *id)
 	}
 	if (id->state != CM_SIDR_REQ_SENT)
 		send_rej(id, CM_REJ_TIMEOUT, NULL, 0);
-	close_id(id);
-	cm_event_simple(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	cm_conn_failed(id, -ETIMEDOUT);
 }
 
 /* ---- what the client says -------------------------------------------------------------------- */
@@ -307,6 +321,18 @@ void cm_conn_expired(struct cm_id *id)
 static uint8_t at_most_7(uint8_t n)
 {
 	return n < 7 ? n : 7;
+}
+
+/* What fits into the fields of a REQ or a REP (IBTA 12.6.5, 12.6.8). */
+static struct ff_cm_param param_sent(const struct ff_cm_param *from)
+{
+	struct ff_cm_param p = *from;
+
+	p.retry_count = at_most_7(p.retry_count);
+	p.rnr_retry_count = at_most_7(p.rnr_retry_count);
+	p.flow_control &= 1;
+	p.srq &= 1;
+	return p;
 }
 
 int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void *pd, uint32_t len)
@@ -322,9 +348,8 @@ int cm_connect(struct cm_id *id, const struct ff_cm_connect_req *req, const void
 	if (cm_id_comm(id))
 		return -ENOMEM;
 	cm_msg_init(&m, id, CM_MSG_REQ);
-	m.param = req->param;
-	m.param.retry_count = id->retry_count = at_most_7(req->param.retry_count);
-	m.param.rnr_retry_count = at_most_7(req->param.rnr_retry_count);
+	m.param = param_sent(&req->param);
+	id->retry_count = m.param.retry_count;
 	m.ece = req->ece;
 	m.psn = id->psn;
 	m.family = id->src.family;
@@ -346,15 +371,14 @@ int cm_accept(struct cm_id *id, const struct ff_cm_accept_req *req, const void *
 
 	if (id->state == CM_SIDR_REQ_RCVD)
 		return cm_sidr_accept(id, req, pd, len);
-	if (id->state != CM_REQ_RCVD)
-		return -EINVAL;
-	if (len > FF_CM_PD_REP) { /* as in the kernel, the peer does not wait for another try */
+	/* As in the kernel, what cannot be accepted is refused: the peer does not wait for another try. */
+	if (id->state != CM_REQ_RCVD || len > FF_CM_PD_REP) {
 		cm_reject(id, 0, NULL, 0);
 		return -EINVAL;
 	}
 	cm_msg_init(&m, id, CM_MSG_REP);
-	m.param = req->param;
-	m.param.rnr_retry_count = at_most_7(req->param.rnr_retry_count);
+	m.param = param_sent(&req->param);
+	m.param.retry_count = 0; /* the request said it for both */
 	m.ece = req->ece;
 	m.psn = id->psn;
 	cm_msg_pd(&m, pd, len);
@@ -413,8 +437,10 @@ int cm_establish(struct cm_id *id, uint32_t event, uint32_t qp)
 	int err = 0;
 
 	if (event == UINT32_MAX) {
-		if (id->state != CM_REP_RCVD)
+		if (id->state != CM_REP_RCVD) { /* in the kernel it is an acceptance, too */
+			cm_reject(id, 0, NULL, 0);
 			return -EINVAL;
+		}
 		if (qp)
 			err = cm_qp_connect(id, qp, RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH);
 		if (err)
@@ -445,9 +471,12 @@ int cm_disconnect(struct cm_id *id)
 {
 	if (id->state < CM_LISTEN || !id->attached)
 		return -EINVAL;
-	if (id->state != CM_ESTABLISHED)
-		return 0;
-	ask(id, CM_DREQ_SENT, NULL, CM_RETRY_MAX, CM_DREQ_TIMEOUT);
+	if (id->state == CM_DREQ_RCVD) {
+		enter_timewait(id);
+		send_plain(id, CM_MSG_DREP);
+	} else if (id->state == CM_ESTABLISHED) {
+		ask(id, CM_DREQ_SENT, NULL, CM_RETRY_MAX, CM_DREQ_TIMEOUT);
+	}
 	return 0;
 }
 
@@ -476,6 +505,9 @@ void cm_abandon(struct cm_id *id)
 		cm_msg_init(&dreq, id, CM_MSG_DREQ);
 		cm_timewait(id, &dreq, id->conn);
 		break;
+	case CM_DREQ_RCVD:
+		send_plain(id, CM_MSG_DREP);
+		break;
 	default:
 		break;
 	}
@@ -483,14 +515,15 @@ void cm_abandon(struct cm_id *id)
 
 /* ---- what the peer says ---------------------------------------------------------------------- */
 
-/* Nobody has the request: the answer comes from no id. */
-static void reject_req(struct cm *cm, const struct container *to, const struct cm_msg *m,
-		       uint32_t reason)
+/* To who said m, a request that nobody has taken or a REP that is not believed. */
+static void reject(struct cm *cm, const struct container *to, const struct cm_msg *m,
+		   uint32_t reason)
 {
 	struct cm_msg rej = {
 		.type = CM_MSG_REJ,
 		.sgid = m->dgid,
 		.dgid = m->sgid,
+		.src_comm = m->dst_comm,
 		.dst_comm = m->src_comm,
 		.status = reason,
 	};
@@ -498,25 +531,44 @@ static void reject_req(struct cm *cm, const struct container *to, const struct c
 	cm_send(cm, to, &rej);
 }
 
+/* Refuse m if the QP that it names has a connection with the container, and end that. */
+static bool reject_stale(struct cm *cm, const struct container *c, const struct cm_msg *m)
+{
+	struct cm_id *id;
+
+	id = c->cm ? cm_id_by_remote(cm, c->cm, &m->sgid, m->param.qp_num) : NULL;
+	if (!id)
+		return false;
+	reject(cm, c, m, CM_REJ_STALE_CONN);
+	/* the answer may have come in, but ids are destroyed by their client only */
+	if (id->state == CM_ESTABLISHED)
+		cm_disconnect(id);
+	return true;
+}
+
 void cm_recv_req(struct cm *cm, struct container *to, const struct container *from,
 		 const struct cm_msg *m)
 {
 	struct cm_id *l, *id;
 
-	if (!cm_request_new(cm, to, from, m, &l))
+	if (!cm_request_new(cm, to, from, m, &l) || reject_stale(cm, to, m))
 		return;
 	if (!l) {
-		reject_req(cm, to, m, CM_REJ_INVALID_SERVICE_ID);
+		reject(cm, to, m, CM_REJ_INVALID_SERVICE_ID);
 		return;
 	}
 	if (l->qp_type != m->qp_type) {
-		reject_req(cm, to, m, CM_REJ_CONSUMER);
+		reject(cm, to, m, CM_REJ_CONSUMER);
 		return;
 	}
 	id = cm_request_id(l, m, CM_REQ_RCVD);
 	if (!id)
 		return;
 	id->peer_qpn = m->param.qp_num;
+	if (cm_id_remote(id)) {
+		cm_id_destroy(id);
+		return;
+	}
 	id->peer_psn = m->psn;
 	id->responder_resources = m->param.initiator_depth;
 	id->initiator_depth = m->param.responder_resources;
@@ -563,10 +615,12 @@ static void recv_rep(struct cm_id *id, const struct cm_msg *m)
 
 	if (id->state == CM_ESTABLISHED)
 		send_plain(id, CM_MSG_RTU);
-	if (id->state != CM_REQ_SENT)
+	if (id->state != CM_REQ_SENT || reject_stale(id->cm, id->cont->c, m))
 		return;
 	id->peer_comm = m->src_comm;
 	id->peer_qpn = m->param.qp_num;
+	if (cm_id_remote(id))
+		return; /* it will be said again */
 	id->peer_psn = m->psn;
 	id->responder_resources = m->param.initiator_depth;
 	id->initiator_depth = m->param.responder_resources;
@@ -607,19 +661,30 @@ static void recv_rej(struct cm_id *id, const struct cm_msg *m)
 	cm_event_send(id, &ev, m->pd, m->pd_len, FF_CM_PD_REJ);
 }
 
+/* The peer ends it. The MRA says that it need not be repeated by a router whose client has gone. */
 static void recv_dreq(struct cm_id *id)
 {
 	switch (id->state) {
 	case CM_REP_SENT: /* one side was established before the RTU: rdma_notify() */
 	case CM_REP_RCVD:
 	case CM_ESTABLISHED:
+		cm_msg_drop(id);
+		cm_id_timer(id, UINT64_MAX);
+		cm_id_state(id, CM_DREQ_RCVD);
+		cm_event_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+		send_plain(id, CM_MSG_MRA);
+		break;
+	case CM_DREQ_RCVD:
+		send_plain(id, CM_MSG_MRA);
+		break;
 	case CM_DREQ_SENT: /* both at once */
 		disconnected(id, 0);
+		send_plain(id, CM_MSG_DREP);
 		break;
 	default:
+		send_plain(id, CM_MSG_DREP);
 		break;
 	}
-	send_plain(id, CM_MSG_DREP);
 }
 
 static void recv_drep(struct cm_id *id)

@@ -132,9 +132,9 @@ static int chan_watch(struct cm_chan *chan)
 /* What was promised cannot be kept: the client must not wait for it. */
 static void out_of_memory(struct session *s)
 {
-	fast_lock(s->fast);
+	fast_lock(s->fast->host);
 	ctl_session_bad(s, "no memory for its events");
-	fast_unlock(s->fast);
+	fast_unlock(s->fast->host);
 }
 
 static struct cm_event *event_wait(struct cm_id *id, struct cm_mc *mc, const struct ff_cm_event *ev,

@@ -17,7 +17,7 @@
 /* ---- the manager ---------------------------------------------------------------------------- */
 
 /* xorshift64: PSNs and the like; nothing depends on them not being guessed. */
-uint32_t cm_random(struct cm *cm)
+static uint32_t cm_random(struct cm *cm)
 {
 	cm->random ^= cm->random << 13;
 	cm->random ^= cm->random >> 7;
@@ -190,6 +190,42 @@ static void peer_forget(struct cm_id *id)
 	id->has_peer = false;
 }
 
+static struct cm_remote remote_of(const struct cm_cont *cont, const union ibv_gid *gid,
+				  uint32_t qpn)
+{
+	return (struct cm_remote){ .cont = cont, .gid = *gid, .qpn = qpn };
+}
+static_assert(sizeof(struct cm_remote) == sizeof(void *) + 24, "no padding in a key");
+
+struct cm_id *cm_id_by_remote(struct cm *cm, const struct cm_cont *cont, const union ibv_gid *gid,
+			      uint32_t qpn)
+{
+	struct cm_remote remote = remote_of(cont, gid, qpn);
+	struct cm_id *id;
+
+	HASH_FIND(of_remote, cm->by_remote, &remote, sizeof(remote), id);
+	return id;
+}
+
+int cm_id_remote(struct cm_id *id)
+{
+	struct cm *cm = id->cm;
+
+	id->remote = remote_of(id->cont, &id->dgid, id->peer_qpn);
+	HASH_ADD(of_remote, cm->by_remote, remote, sizeof(id->remote), id);
+	if (!id->of_remote.tbl)
+		return -ENOMEM;
+	id->has_remote = true;
+	return 0;
+}
+
+static void remote_forget(struct cm_id *id)
+{
+	if (id->has_remote)
+		HASH_DELETE(of_remote, id->cm->by_remote, id);
+	id->has_remote = false;
+}
+
 /* ---- ids ------------------------------------------------------------------------------------ */
 
 static struct cm_cont *cont_get(struct container *c)
@@ -278,6 +314,8 @@ void cm_id_state(struct cm_id *id, enum cm_state state)
 	id->state = (uint8_t)state;
 	if (state == CM_CLOSED)
 		peer_forget(id);
+	if (state == CM_CLOSED || state == CM_TIMEWAIT)
+		remote_forget(id);
 	n = state_count(id);
 	if (n)
 		++*n;
@@ -302,6 +340,7 @@ void cm_id_destroy(struct cm_id *id)
 	struct cm_event *e;
 
 	cm_abandon(id);
+	cm_plain_forget(id);
 	cm_id_state(id, CM_CLOSED);
 	pending_release(id);
 	cm_request_taken(id);

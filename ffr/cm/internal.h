@@ -2,7 +2,8 @@
 /*
  * internal.h - what the files of the connection manager share. Control thread only: no locks.
  *
- *	id.c     ids: creation, destruction, options; the timer
+ *	calls.c  the messages of clients: handles to objects, arguments, options of ids
+ *	id.c     ids: creation, destruction; the timer
  *	addr.c   addresses: sockaddr, GID, which are a container's own, where a peer is
  *	port.c   ports: bind, listen, which listener a request is for
  *	conn.c   connections: REQ, REP, RTU, REJ, DREQ, DREP
@@ -10,6 +11,7 @@
  *	timewait.c  what is left of a connection whose last word may be lost
  *	msg.c    from one side to the other
  *	wire.c   ... on another host
+ *	plain.c  ... without freeflow, by the host's NIC
  *	event.c  channels: what goes up to the clients
  *	mcast.c  multicast groups
  *	qp.c     attributes for the client's QP
@@ -31,6 +33,7 @@
 
 #include "ffr/ctl/ctl.h"
 #include "ffr/cm/cm.h"
+#include "ffr/dir/dir.h"
 #include "ffr/lib/timer.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
@@ -60,6 +63,7 @@ enum {
 	CM_REJ_TIMEOUT = 4,
 	CM_REJ_INVALID_COMM_ID = 6,
 	CM_REJ_INVALID_SERVICE_ID = 8,
+	CM_REJ_STALE_CONN = 10,
 	CM_REJ_CONSUMER = 28,
 	CM_REJ_VENDOR_OPTION = 35,
 };
@@ -78,12 +82,18 @@ struct cm_addr {
 /* 0; -EAFNOSUPPORT; -EPROTONOSUPPORT: an AF_IB service id of another port space than `ps`. */
 int cm_addr_parse(struct cm_addr *a, const struct ff_cm_addr *from, uint16_t ps);
 void cm_addr_format(struct ff_cm_addr *to, const struct cm_addr *a, uint16_t ps);
-bool cm_addr_any(const struct cm_addr *a);
 bool cm_addr_loopback(const struct cm_addr *a);
-/* A link-local IPv6 address, but of which link? */
+/* The wildcard or a loopback address: to who binds it, it is no address of a device. */
+bool cm_addr_wild(const struct cm_addr *a);
+/* ... all zero: the wildcard alone. */
+bool cm_addr_any(const struct cm_addr *a);
+bool cm_addr_linklocal(const struct cm_addr *a); /* of IPv6 */
+/* Such a one, but of which link? */
 bool cm_addr_scopeless(const struct cm_addr *a);
 /* Index of the container's GID that stands for its own address `a` or for loopback, or -1. */
 int cm_addr_own(const struct container *c, const struct cm_addr *a);
+/* The same, or that of the NIC's GID if it is the NIC's address (plain.c). */
+int cm_addr_index(const struct container *c, const struct cm_addr *a);
 static inline bool cm_addr_equal(const struct cm_addr *a, const struct cm_addr *b)
 {
 	return a->family == b->family && !memcmp(&a->gid, &b->gid, sizeof(a->gid));
@@ -162,8 +172,25 @@ bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_m
 #define CM_CONN_HERE UINT32_MAX
 #define CM_CONN_NONE 0u
 uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union ibv_gid *gid);
-/* Is somebody at that address, beyond the container's own tenant on this host? */
-bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid);
+/* Who is at that address, beyond the container's own tenant on this host? */
+enum dir_answer cm_wire_look(struct cm *cm, const struct container *from, const union ibv_gid *gid);
+
+/* ---- plain peers (plain.c) ------------------------------------------------------------------ */
+
+struct cm_id;
+/* Is what comes from that GID of the container's for a plain peer? */
+bool cm_is_plain(const struct container *c, const union ibv_gid *sgid);
+/* ... then this sends it. The peer's answer may come at once. */
+void cm_plain_send(struct cm *cm, const struct cm_msg *m);
+/* Could the id reach that address by the NIC, if somebody is there? */
+bool cm_plain_reaches(const struct cm_id *id, const struct cm_addr *dst);
+/* No container has id->dst: it is looked for there, once. ADDR_RESOLVED follows, if it is there in time. */
+void cm_plain_resolve(struct cm_id *id);
+/* The id, which listens, is to be found there as well. 0, or CTL_LATER, or -errno: then it is BOUND. */
+int cm_plain_listen(struct ctl_call *c, struct cm_id *id);
+/* The NIC knows nothing of the id any more. */
+void cm_plain_forget(struct cm_id *id);
+void cm_plain_events(struct cm *cm); /* host->cm_frames() has told */
 
 /* ---- the objects ---------------------------------------------------------------------------- */
 
@@ -172,8 +199,9 @@ struct cm_port; /* port.c */
 /* A container's part. */
 struct cm_cont {
 	struct container *c;
-	struct cm_port *ports; /* uthash */
-	uint16_t next_port;    /* where the search for a free one goes on */
+	struct cm_port *ports;			 /* uthash */
+	uint16_t next_port;			 /* where the search for a free one goes on */
+	uint32_t num_plain, num_plain_listeners; /* ids that have a part at the NIC */
 	struct cm_counts n;
 };
 
@@ -218,6 +246,7 @@ struct cm_mc {
  *	REP_RCVD	establish, reject
  *	ESTABLISHED	disconnect
  *	DREQ_SENT	a DREP may come; repeated
+ *	DREQ_RCVD	disconnect, which answers
  *	TIMEWAIT	the connection has ended, TIMEWAIT_EXIT is to come
  *	CLOSED		destroy only
  *	SIDR_REQ_SENT	UD: a SIDR_REP may come; repeated like a REQ
@@ -237,11 +266,20 @@ enum cm_state {
 	CM_REP_RCVD,
 	CM_ESTABLISHED,
 	CM_DREQ_SENT,
+	CM_DREQ_RCVD,
 	CM_TIMEWAIT,
 	CM_CLOSED,
 	CM_SIDR_REQ_SENT,
 	CM_SIDR_REQ_RCVD,
 	CM_SIDR_DONE,
+};
+
+/* The other end of a connection, as the container knows it. */
+struct cm_remote {
+	const struct cm_cont *cont;
+	union ibv_gid gid;
+	uint32_t qpn;
+	uint32_t reserved; /* 0: all bytes are the key */
 };
 
 /* Who a request is from, and whom it was sent to. */
@@ -294,6 +332,9 @@ struct cm_id {
 	UT_hash_handle of_comm, of_peer;
 	struct cm_peer peer; /* key of of_peer, if has_peer */
 	bool has_peer;
+	UT_hash_handle of_remote;
+	struct cm_remote remote; /* key of of_remote, if has_remote */
+	bool has_remote;
 	uint32_t comm, peer_comm; /* communication ids; 0: none */
 	bool taken;		  /* a request: an MRA has come */
 	struct cm_msg *msg; /* what is repeated, or NULL; not a DREQ, which is always the same */
@@ -304,6 +345,10 @@ struct cm_id {
 	uint32_t peer_psn, peer_qpn;
 	uint32_t qkey; /* UD; 0: not known yet */
 	uint8_t responder_resources, initiator_depth, retry_count, rnr_retry_count;
+	uint8_t path_mtu; /* enum ibv_mtu; 0: CM_PATH_MTU */
+
+	struct ucma_id *plain; /* its part at the NIC, or NULL */
+	bool plain_failed;     /* the address is not there */
 };
 
 struct cm {
@@ -312,15 +357,18 @@ struct cm {
 	uint64_t timer_at; /* ms; UINT64_MAX: stopped */
 	uint64_t now;	   /* ms, while timers run; else 0 */
 	struct timer_heap timers;
-	struct cm_id *by_comm; /* uthash */
-	struct cm_id *by_peer; /* uthash: of those that a request made, until they are CLOSED */
+	struct cm_id *by_comm;	 /* uthash */
+	struct cm_id *by_peer;	 /* uthash: of those that a request made, until they are CLOSED */
+	struct cm_id *by_remote; /* uthash: that know the peer's QP, until they are in TIMEWAIT */
 	uint32_t last_comm;
 	uint64_t random;   /* state of a xorshift generator */
 	uv_async_t frames; /* messages from other hosts have come, or connections with them changed */
 	TAILQ_HEAD(, cm_timewait) timewait;			 /* oldest first */
 	struct cm_timewait *timewait_by_comm, *timewait_by_peer; /* uthash */
 	uint32_t num_timewait;
-	uint32_t conn_changes; /* remote_cm_changes() when that was last seen to */
+	uint32_t conn_changes;	/* remote_cm_changes() when that was last seen to */
+	uint32_t last_plain;	/* communication id of a plain peer */
+	uint32_t plain_changes; /* ucma_ops.changes() likewise */
 	unsigned open_handles;
 };
 
@@ -348,7 +396,14 @@ struct cm_id *cm_id_by_comm(struct cm *cm, uint32_t comm);
 /* The request that made it is known again. 0 or -ENOMEM. */
 int cm_id_peer(struct cm_id *id);
 struct cm_id *cm_id_by_peer(struct cm *cm, const struct cm_peer *peer);
-uint32_t cm_random(struct cm *cm);
+/*
+ * Who of that container is connected, or about to be, with that QP of that peer? A QP has one
+ * connection, so whoever says its number again has lost the other (IBTA 12.9.8.3.1).
+ */
+struct cm_id *cm_id_by_remote(struct cm *cm, const struct cm_cont *cont, const union ibv_gid *gid,
+			      uint32_t qpn);
+/* This id is, with id->dgid and id->peer_qpn, which nobody was. 0 or -ENOMEM. */
+int cm_id_remote(struct cm_id *id);
 static inline struct cm_id *cm_id_get(struct session *s, uint32_t handle)
 {
 	return obj_of(obj_get(&s->tab[OBJ_CM_ID], handle), cm_id);
@@ -388,6 +443,7 @@ int cm_listen(struct cm_id *id, int32_t backlog);
 void cm_port_release(struct cm_id *id);
 /* The listener that a request to that address and port is for, or NULL. */
 struct cm_id *cm_port_listener(const struct cm_cont *cont, uint16_t ps, const struct cm_addr *dst);
+void cm_port_each_listener(struct cm_cont *cont, void (*fn)(struct cm_id *l));
 
 /* ---- addresses and routes (addr.c) --------------------------------------------------------- */
 
@@ -410,6 +466,8 @@ int cm_disconnect(struct cm_id *id);
 void cm_abandon(struct cm_id *id);
 /* A timer of one of the connection's states. */
 void cm_conn_expired(struct cm_id *id);
+/* What the id waits for will not come: it is closed, and its client is told so. */
+void cm_conn_failed(struct cm_id *id, int err);
 /* Connections with other hosts have ended, or there are new ones. */
 void cm_conns_changed(struct cm *cm);
 
@@ -463,8 +521,6 @@ void cm_timewait_fini(struct cm *cm);
 
 /* The Q_Key of a UD id, chosen now if it has none (qkey 0) or else to be this one. 0 or -EINVAL. */
 int cm_qkey(struct cm_id *id, uint32_t qkey);
-/* What ibv_modify_qp() wants. 0, or -EINVAL: not in this state. */
-int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp);
 /*
  * What a client that asks is told: as by the kernel's rdma_init_qp_attr(), those of INIT for every
  * state (RESET to ERR) where the id has no connection, and always for UD.

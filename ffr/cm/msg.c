@@ -34,7 +34,7 @@ void cm_msg_pd(struct cm_msg *m, const void *pd, uint32_t len)
 /* Is the id the one that the message is for? */
 static bool is_receiver(const struct cm_id *id, const struct cm_from *from, const struct cm_msg *m)
 {
-	return dir_allowed(id->cm->ctl->fast, id->cont->c, from->tenant, from->name) &&
+	return dir_allowed(id->cm->ctl->host, id->cont->c, from->tenant, from->name) &&
 	       !memcmp(&id->sgid, &m->dgid, sizeof(id->sgid)) &&
 	       !memcmp(&id->dgid, &m->sgid, sizeof(id->dgid)) &&
 	       (!id->peer_comm || id->peer_comm == m->src_comm);
@@ -110,16 +110,20 @@ void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
 
 uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
 {
-	struct container *to = container_by_gid(&cm->ctl->fast->containers, from->tenant, &m->dgid);
+	struct container *to = container_by_gid(&cm->ctl->host->containers, from->tenant, &m->dgid);
 	struct cm_from by = { .c = from };
 	uint32_t conn;
 
+	if (cm_is_plain(from, &m->sgid)) {
+		cm_plain_send(cm, m);
+		return CM_CONN_HERE;
+	}
 	if (!to && cm_wire_send(cm, from, m, &to, &conn))
 		return conn;
 	conn = to ? CM_CONN_HERE : CM_CONN_NONE;
 	memcpy(by.tenant, from->tenant, sizeof(by.tenant));
 	memcpy(by.name, from->name, sizeof(by.name));
-	if (!to || dir_allowed(cm->ctl->fast, to, by.tenant, by.name))
+	if (!to || dir_allowed(cm->ctl->host, to, by.tenant, by.name))
 		cm_deliver(cm, &by, to, m);
 	return conn;
 }

@@ -6,6 +6,9 @@
  * Each container has the ports of each port space to itself. Several ids can have a port: on
  * different addresses, of different families where both want theirs only (af_only), or where all of
  * them allow it (reuse_addr) and none listens. The rules are those of the kernel's cma_check_port().
+ *
+ * A loopback address is a wildcard here, as in the kernel (cma_any_addr()): it takes no device, is in
+ * the way of every other address on its port, and who listens there is there for every address.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +51,7 @@ static int port_check(const struct cm_port *p, const struct cm_id *id, bool reus
 			continue;
 		if (id->af_only && other->af_only && id->src.family != other->src.family)
 			continue;
-		if (cm_addr_any(&id->src) || cm_addr_any(&other->src))
+		if (cm_addr_wild(&id->src) || cm_addr_wild(&other->src))
 			return -EADDRNOTAVAIL;
 		if (cm_addr_equal(&id->src, &other->src))
 			return -EADDRINUSE;
@@ -87,6 +90,9 @@ static int port_choose(struct cm_id *id)
 {
 	struct cm_cont *cont = id->cont;
 
+	/* where they are the NIC's as well (plain.c), containers begin at different ones */
+	if (!cont->next_port && gid_nic_index(cont->c) >= 0)
+		cont->next_port = (uint16_t)(PORT_LOW + id->psn % (PORT_HIGH - PORT_LOW));
 	for (uint32_t i = PORT_LOW; i <= PORT_HIGH; i++) {
 		if (cont->next_port < PORT_LOW || cont->next_port > PORT_HIGH)
 			cont->next_port = PORT_LOW;
@@ -120,8 +126,8 @@ int cm_bind(struct cm_id *id, const struct cm_addr *a)
 		return -EAFNOSUPPORT;
 	if (id->state != CM_IDLE || cm_addr_scopeless(a))
 		return -EINVAL;
-	if (!cm_addr_any(a)) {
-		i = cm_addr_own(c, a);
+	if (!cm_addr_wild(a)) {
+		i = cm_addr_index(c, a);
 		if (i < 0)
 			return -EADDRNOTAVAIL;
 	}
@@ -136,8 +142,9 @@ int cm_bind(struct cm_id *id, const struct cm_addr *a)
 	if (i >= 0) {
 		id->attached = true;
 		id->sgid_index = (uint8_t)i;
-		id->sgid = c->gid[i];
+		id->sgid = gid_entry(c, (uint32_t)i).gid;
 	}
+	id->dst.family = a->family; /* so the kernel tells of a peer that there is not yet */
 	cm_id_state(id, CM_BOUND);
 	return 0;
 }
@@ -169,7 +176,7 @@ static bool listens_for(const struct cm_id *l, const struct cm_addr *dst)
 {
 	if (l->state != CM_LISTEN)
 		return false;
-	if (cm_addr_any(&l->src))
+	if (cm_addr_wild(&l->src))
 		return !l->af_only || l->src.family == dst->family;
 	return cm_addr_equal(&l->src, dst);
 }
@@ -183,7 +190,18 @@ struct cm_id *cm_port_listener(const struct cm_cont *cont, uint16_t ps, const st
 	if (!p)
 		return NULL;
 	LIST_FOREACH(l, &p->owners, of_port)
-		if (listens_for(l, dst) && (!best || cm_addr_any(&best->src)))
+		if (listens_for(l, dst) && (!best || cm_addr_wild(&best->src)))
 			best = l;
 	return best;
+}
+
+void cm_port_each_listener(struct cm_cont *cont, void (*fn)(struct cm_id *l))
+{
+	struct cm_port *p, *tmp;
+	struct cm_id *l;
+
+	HASH_ITER(hh, cont->ports, p, tmp)
+		LIST_FOREACH(l, &p->owners, of_port)
+			if (l->state == CM_LISTEN)
+				fn(l);
 }

@@ -72,7 +72,7 @@ static int rtr_attr(struct cm_id *id, struct ff_qp_attr *a, uint32_t *mask)
 	a->ah.hop_limit = CM_HOP_LIMIT;
 	a->ah.traffic_class = id->tos;
 	a->ah.port_num = CM_PORT_NUM;
-	a->path_mtu = CM_PATH_MTU;
+	a->path_mtu = id->path_mtu ? id->path_mtu : CM_PATH_MTU;
 	a->dest_qp_num = id->peer_qpn;
 	a->rq_psn = id->psn;
 	if (!is_responder(id))
@@ -104,7 +104,8 @@ static int rts_attr(struct cm_id *id, struct ff_qp_attr *a, uint32_t *mask)
 	return 0;
 }
 
-int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp)
+/* What ibv_modify_qp() wants. 0, or -EINVAL: not in this state. */
+static int cm_qp_attr(struct cm_id *id, uint32_t qp_state, struct ff_cm_init_qp_attr_resp *resp)
 {
 	if (!id->attached)
 		return -EINVAL;

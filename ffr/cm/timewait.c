@@ -6,7 +6,7 @@
  *	REJ	is given again to who repeats what it answered: a REQ, a REP. So a request that was
  *		rejected does not come to the listener a second time.
  *	DREQ	of an id that its client has destroyed, or that went with its session: repeated until
- *		it is answered, as if the id were there.
+ *		it is answered, by an MRA where the other program goes on, as if the id were there.
  *
  * Neither needs the id, nor the session; both end with their container.
  */
@@ -47,7 +47,7 @@ static void forget(struct cm_timewait *w)
 
 static const struct container *container_of(const struct cm_timewait *w)
 {
-	return container_by_gid(&w->cm->ctl->fast->containers, w->tenant, &w->m.sgid);
+	return container_by_gid(&w->cm->ctl->host->containers, w->tenant, &w->m.sgid);
 }
 
 static void on_timer(struct timer *t)
@@ -170,11 +170,12 @@ bool cm_timewait_answer(struct cm *cm, const struct cm_msg *m)
 		if (c)
 			cm_send(cm, c, &w->m);
 		return true;
+	case CM_MSG_MRA: /* of the DREQ: the other program has been told */
 	case CM_MSG_DREP:
 	case CM_MSG_DREQ: /* both at once */
 		if (w->m.type == CM_MSG_DREQ)
 			forget(w);
-		return m->type == CM_MSG_DREP;
+		return m->type != CM_MSG_DREQ;
 	default:
 		return false;
 	}

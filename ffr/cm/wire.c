@@ -23,81 +23,79 @@ static bool is_repeated(const struct cm_msg *m)
 	return m->type == CM_MSG_REQ || m->type == CM_MSG_REP || m->type == CM_MSG_SIDR_REQ;
 }
 
+/* The one that has the directory and the wires. */
+static struct fast *wire_thread(const struct cm *cm)
+{
+	return cm->ctl->host->threads[0];
+}
+
 bool cm_wire_send(struct cm *cm, const struct container *from, const struct cm_msg *m,
 		  struct container **here, uint32_t *conn)
 {
-	struct fast *f = cm->ctl->fast;
+	struct fast *f = wire_thread(cm);
 	struct ff_ah_attr path = { .is_global = 1 };
 	struct remote *there = NULL;
 	enum dir_answer a;
 
 	*here = NULL;
-	if (!f->dir)
+	if (!f->host->dir)
 		return false;
 	memcpy(path.dgid, &m->dgid, sizeof(path.dgid));
-	fast_lock(f);
+	fast_lock(f->host);
 	a = dir_path(f, from, &path, here, &there);
 	if (a == DIR_REMOTE)
 		*conn = remote_cm_send(f, from, there, m, MSG_SZ(m->pd_len), !is_repeated(m));
 	else
 		*conn = CM_CONN_NONE;
-	fast_unlock(f);
+	fast_unlock(f->host);
 	return a == DIR_REMOTE || a == DIR_WAIT;
 }
 
 uint32_t cm_wire_conn(struct cm *cm, const struct container *from, const union ibv_gid *gid)
 {
-	struct fast *f = cm->ctl->fast;
+	struct fast *f = wire_thread(cm);
 	struct ff_ah_attr path = { .is_global = 1 };
 	struct container *here = NULL;
 	struct remote *there = NULL;
 	uint32_t conn = CM_CONN_NONE;
 	enum dir_answer a;
 
-	if (!f->dir)
-		return container_by_gid(&f->containers, from->tenant, gid) ? CM_CONN_HERE :
-									     CM_CONN_NONE;
+	if (!f->host->dir)
+		return container_by_gid(&f->host->containers, from->tenant, gid) ? CM_CONN_HERE :
+										   CM_CONN_NONE;
 	memcpy(path.dgid, gid, sizeof(path.dgid));
-	fast_lock(f);
+	fast_lock(f->host);
 	a = dir_path(f, from, &path, &here, &there);
 	if (a == DIR_REMOTE)
 		conn = remote_cm_conn(there);
 	else if (a == DIR_HERE)
 		conn = CM_CONN_HERE;
-	fast_unlock(f);
+	fast_unlock(f->host);
 	return conn;
 }
 
-bool cm_wire_is_there(struct cm *cm, const struct container *from, const union ibv_gid *gid)
+enum dir_answer cm_wire_look(struct cm *cm, const struct container *from, const union ibv_gid *gid)
 {
-	struct fast *f = cm->ctl->fast;
+	struct fast *f = wire_thread(cm);
 	struct ff_ah_attr path = { .is_global = 1 };
 	struct container *here = NULL;
 	struct remote *there = NULL;
 	enum dir_answer a;
 
-	if (!f->dir)
-		return false;
+	if (!f->host->dir)
+		return DIR_NOBODY;
 	memcpy(path.dgid, gid, sizeof(path.dgid));
-	fast_lock(f);
+	fast_lock(f->host);
 	a = dir_path(f, from, &path, &here, &there);
-	fast_unlock(f);
-	return a == DIR_REMOTE || (a == DIR_HERE && !here->dying);
+	fast_unlock(f->host);
+	return a == DIR_HERE && here->dying ? DIR_WAIT : a;
 }
 
-static bool has_gid(const union ibv_gid *gids, unsigned n, const union ibv_gid *gid)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (!memcmp(&gids[i], gid, sizeof(*gid)))
-			return true;
-	return false;
-}
-
-static struct container *container_of_id(struct fast *f, uint32_t id)
+static struct container *container_of_id(const struct fast_host *h, uint32_t id)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &f->containers, entry)
+	LIST_FOREACH(c, &h->containers, entry)
 		if (c->id == id)
 			return c;
 	return NULL;
@@ -114,14 +112,14 @@ static bool is_sound(const struct cm_frame *fr, const struct remote *from,
 	memset(m, 0, sizeof(*m));
 	memcpy(m, fr->msg, len);
 	return m->type < CM_MSG_NUM && MSG_SZ(m->pd_len) <= len &&
-	       has_gid(from->gid, from->num_gids, &m->sgid) &&
-	       has_gid(to->gid, to->num_gids, &m->dgid);
+	       gid_is_of(from->gid, from->num_gids, from->lid, &m->sgid) &&
+	       gid_is_of(to->gid, to->num_gids, to->lid, &m->dgid);
 }
 
 /* One message. False: there is none. */
 static bool take_one(struct cm *cm)
 {
-	struct fast *f = cm->ctl->fast;
+	struct fast *f = wire_thread(cm);
 	struct cm_from from = { 0 };
 	struct container *to = NULL;
 	struct cm_frame *fr;
@@ -129,17 +127,17 @@ static bool take_one(struct cm *cm)
 	struct cm_msg m;
 	bool ok = false;
 
-	fast_lock(f);
+	fast_lock(f->host);
 	fr = remote_cm_take(f, &r);
 	if (fr) {
-		to = container_of_id(f, fr->h.dst_cont);
+		to = container_of_id(f->host, fr->h.dst_cont);
 		ok = to && !to->dying && to->epoch == fr->h.dst_epoch &&
-		     dir_allowed(f, to, r->tenant, r->name) && is_sound(fr, r, to, &m);
+		     dir_allowed(f->host, to, r->tenant, r->name) && is_sound(fr, r, to, &m);
 		memcpy(from.tenant, r->tenant, sizeof(from.tenant));
 		memcpy(from.name, r->name, sizeof(from.name));
 		remote_cm_taken(f, fr);
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (ok)
 		cm_deliver(cm, &from, to, &m);
 	return fr;
@@ -148,42 +146,43 @@ static bool take_one(struct cm *cm)
 static void frames_came(uv_async_t *a)
 {
 	struct cm *cm = a->data;
-	struct fast *f = cm->ctl->fast;
+	struct fast *f = wire_thread(cm);
 	uint32_t changes;
 
 	while (take_one(cm))
 		;
-	fast_lock(f);
+	cm_plain_events(cm);
+	fast_lock(f->host);
 	changes = remote_cm_changes(f);
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (changes != cm->conn_changes)
 		cm_conns_changed(cm);
 	cm->conn_changes = changes;
 }
 
 /* [lock] */
-static void tell(struct fast *f)
+static void tell(struct fast_host *h)
 {
-	struct cm *cm = f->cm_arg;
+	struct cm *cm = h->cm_arg;
 
 	uv_async_send(&cm->frames);
 }
 
 void cm_wire_init(struct cm *cm)
 {
-	struct fast *f = cm->ctl->fast;
+	struct fast_host *h = cm->ctl->host;
 
 	uv_async_init(cm->ctl->loop, &cm->frames, frames_came);
 	cm->frames.data = cm;
-	fast_lock(f);
-	f->cm_arg = cm;
-	f->cm_frames = tell;
-	fast_unlock(f);
+	fast_lock(h);
+	h->cm_arg = cm;
+	h->cm_frames = tell;
+	fast_unlock(h);
 }
 
 void cm_wire_fini(struct cm *cm)
 {
-	fast_lock(cm->ctl->fast);
-	cm->ctl->fast->cm_frames = NULL;
-	fast_unlock(cm->ctl->fast);
+	fast_lock(cm->ctl->host);
+	cm->ctl->host->cm_frames = NULL;
+	fast_unlock(cm->ctl->host);
 }

@@ -87,6 +87,8 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		return conn->ses ? "a second HELLO" : "a request before HELLO";
 	reply->n_fds = 0;
 	memset(resp, 0, m->type->resp_size);
+	if (conn->ses)
+		ctl_mr_leave_all(conn->ctl, conn->ses);
 	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->ctl->cm_ops->serve[m->hdr.type];
 	*status = fn(&c, m->req, resp);
 	keeper_call_ends();
@@ -242,6 +244,7 @@ struct answer {
 	alignas(16) uint8_t resp[CTL_RESP_MAX];
 	size_t len; /* of resp */
 	struct ctl_reply reply;
+	bool is_later; /* there is none yet: conn->later */
 };
 
 /* Serve one request, ctl->rx. NULL with an answer to be sent, or why the connection must be closed. */
@@ -253,6 +256,7 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 	int status = 0;
 
 	a->reply.n_fds = 0;
+	a->is_later = false;
 	why = ctl_parse(conn->ctl->rx, len, got->n, &m);
 	if (!why) {
 		m.fds = got->fd;
@@ -262,6 +266,12 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 	if (why) {
 		reply_release(&a->reply);
 		return why;
+	}
+	if (status == CTL_LATER) {
+		a->is_later = true;
+		conn->later->hdr = m.hdr;
+		conn->later->type = m.type;
+		return NULL;
 	}
 	if (conn->ses)
 		end_silence(conn);
@@ -289,9 +299,83 @@ static const char *answer_send(struct ctl_conn *conn, struct answer *a)
 	return NULL; /* any other error: the next receive tells the end */
 }
 
-/* ---- waiting for a turn ---------------------------------------------------------------------- */
-
+static const char *slot_answer(struct ctl_conn *conn, struct ff_call_slot *slot, struct answer *a);
 static void on_readable(uv_poll_t *h, int status, int events);
+
+/* ---- calls that are answered later ----------------------------------------------------------- */
+
+/* Its call is under way: nothing more is read from it. */
+static void later_begin(struct ctl_conn *conn, bool in_slot)
+{
+	conn->later->in_slot = in_slot;
+	conn->waits = true;
+	uv_poll_start(&conn->poll, UV_DISCONNECT, on_readable);
+}
+
+/* Its session is to end, but the call has objects of it. */
+static void later_leave(struct ctl_conn *conn, const char *why)
+{
+	conn->is_leaving = true;
+	conn->leaving_why = why;
+	ctl_spin_forget(conn);
+	uv_poll_stop(&conn->poll);
+	uv_poll_stop(&conn->pid_poll);
+	uv_timer_stop(&conn->turn);
+	shutdown(conn->fd, SHUT_RDWR);
+}
+
+static const char *later_answer(struct ctl_conn *conn, const struct ctl_later *l, int status,
+				struct answer *a)
+{
+	a->hdr = (struct ff_hdr){
+		.magic = FF_PROTO_MAGIC,
+		.type = l->hdr.type,
+		.seq = l->hdr.seq,
+		.status = status,
+		.n_fds = (uint16_t)a->reply.n_fds,
+	};
+	a->len = l->type->resp_size;
+	conn->waits = false;
+	uv_poll_start(&conn->poll, UV_READABLE | UV_DISCONNECT, on_readable);
+	return l->in_slot ? slot_answer(conn, &conn->ses->hdr->call, a) : answer_send(conn, a);
+}
+
+static void on_later(struct backend_later *b, int err)
+{
+	struct ctl_later *l = (struct ctl_later *)b, was = *l;
+	struct ctl_conn *conn = l->conn;
+	struct container *cont = conn->cont;
+	uint64_t from = cpu_of_thread();
+	struct answer a = { 0 };
+	struct ctl_call c = { .ctl = conn->ctl, .conn = conn, .s = conn->ses, .reply = &a.reply };
+	const char *why = conn->leaving_why;
+	bool is_leaving = conn->is_leaving;
+	int status;
+
+	status = l->finish(&c, l, is_leaving ? -ECANCELED : err, a.resp);
+	conn->later = NULL;
+	conn->is_leaving = false;
+	if (status) {
+		memset(a.resp, 0, sizeof(a.resp));
+		reply_release(&a.reply);
+	}
+	if (!is_leaving)
+		why = later_answer(conn, &was, status, &a);
+	if (is_leaving || why)
+		ctl_conn_close(conn, why);
+	else
+		ctl_spin_served(conn);
+	ctl_charge(cont, from);
+}
+
+void ctl_call_later(struct ctl_call *c, struct ctl_later *l)
+{
+	l->be.done = on_later;
+	l->conn = c->conn;
+	c->conn->later = l;
+}
+
+/* ---- waiting for a turn ---------------------------------------------------------------------- */
 
 static void on_turn(uv_timer_t *t)
 {
@@ -393,10 +477,12 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 		shm_copy(conn->ctl->rx, &slot->packet[0], len);
 		why = serve_packet(conn, len, &none, &a);
 	}
-	if (!why)
+	if (!why && !a.is_later)
 		why = slot_answer(conn, slot, &a);
 	if (why)
 		ctl_conn_close(conn, why);
+	else if (a.is_later)
+		later_begin(conn, true);
 	else
 		ctl_spin_served(conn);
 	ctl_charge(c, from);
@@ -425,12 +511,16 @@ static bool read_packet(struct ctl_conn *conn)
 	call_charge(conn);
 	why = serve_packet(conn, (size_t)n, &got, &a);
 	extra_end(conn, &got, !why && !a.hdr.status);
-	if (!why)
+	if (!why && !a.is_later)
 		why = answer_send(conn, &a);
 	if (!why && discard_full(((struct container_ctl *)conn->cont->ctl)->discard))
 		why = "its container has sent too many descriptors that cannot be closed at once";
 	if (why) {
 		ctl_conn_close(conn, why);
+		return false;
+	}
+	if (a.is_later) {
+		later_begin(conn, false);
 		return false;
 	}
 	if (conn->ses)
@@ -551,6 +641,17 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 	struct session *s = conn->ses;
 	char id[24] = "no session";
 
+	if (conn->later && !conn->is_leaving) {
+		later_leave(conn, why);
+		return;
+	}
+	if (conn->later) { /* at once, now: on_later() closes it */
+		struct backend *be = conn->ctl->host->threads[0]->be;
+
+		be->ops->settle(be);
+		if (!conn->ending)
+			return;
+	}
 	if (conn->ending) { /* at once, now */
 		end_forget(conn);
 		conn_end(conn);
@@ -699,13 +800,13 @@ void ctl_on_wake(uv_async_t *h)
 	struct ctl *ctl = h->data;
 	struct ctl_conn *conn, *next;
 
-	fast_lock(ctl->fast);
+	fast_lock(ctl->host);
 	TAILQ_FOREACH(conn, &ctl->conns, entry) {
 		if (conn->ses && conn->ses->mem.gone)
 			conn->bad = "its shared memory is gone";
-		conn->to_close = conn->ses && !conn->ending ? conn->bad : NULL;
+		conn->to_close = conn->ses && !conn->ending && !conn->is_leaving ? conn->bad : NULL;
 	}
-	fast_unlock(ctl->fast);
+	fast_unlock(ctl->host);
 	TAILQ_FOREACH_SAFE(conn, &ctl->conns, entry, next)
 		if (conn->to_close)
 			end_charged(conn, conn->to_close);

@@ -5,7 +5,7 @@
  * <runtime_dir>/containers/<name>/ is what a container mounts; it holds ffr.sock and sys/ (sysfs.c). Who a
  * client is follows from the socket that it reached, never from what it says. So nobody else may reach
  * it: the folder of all of them is the router's alone, and that of engine_group, whose members mount from
- * it without being root. A mounted folder is reached without passing through that one. The directory
+ * it without being root. (Where the container's cgroup is known, its processes must be in it as well: cgroup.c.) A mounted folder is reached without passing through that one. The directory
  * outlives the router, so that the mounts of running containers find the next router's socket;
  * it is removed when its container is, or when the orchestrator no longer knows the container. The
  * socket outlives a router that dies, too (keeper/held.c).
@@ -52,7 +52,7 @@ struct container *container_find(struct ctl *ctl, const char *name)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &ctl->fast->containers, entry)
+	LIST_FOREACH(c, &ctl->host->containers, entry)
 		if (!strcmp(c->name, name))
 			return c;
 	return NULL;
@@ -62,7 +62,7 @@ struct container *container_by_id(struct ctl *ctl, uint32_t id)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &ctl->fast->containers, entry)
+	LIST_FOREACH(c, &ctl->host->containers, entry)
 		if (c->id == id)
 			return c;
 	return NULL;
@@ -289,16 +289,20 @@ static int all_give(const struct user *u, int fd)
 	if (!d)
 		return -errno;
 	while ((e = readdir(d))) {
-		int dir = -1;
+		const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_RDONLY;
+		char name[CONTAINER_NAME_MAX];
+		int one = -1;
 
 		if (container_name_ok(e->d_name))
-			dir = openat(fd, e->d_name,
-				     O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
-		if (dir < 0)
+			one = openat(fd, e->d_name, O_DIRECTORY | flags);
+		else if (container_cgroup_file(e->d_name, name) ||
+			 container_runs_file(e->d_name, name))
+			one = openat(fd, e->d_name, flags);
+		if (one < 0)
 			continue;
-		if (user_own(u, dir))
-			log_warn("container %s: its folder is somebody else's", e->d_name);
-		close(dir);
+		if (user_own(u, one))
+			log_warn("%s of the containers' folder is somebody else's", e->d_name);
+		close(one);
 	}
 	closedir(d);
 	return 0;
@@ -333,8 +337,13 @@ void containers_sweep(struct ctl *ctl)
 	if (!d)
 		return;
 	while ((e = readdir(d))) {
+		char name[CONTAINER_NAME_MAX];
 		int held;
 
+		if (container_cgroup_file(e->d_name, name) && !container_find(ctl, name))
+			container_cgroup_forget(ctl, name);
+		if (container_runs_file(e->d_name, name) && !container_find(ctl, name))
+			container_runs_forget(ctl, name);
 		if (!container_name_ok(e->d_name) || container_find(ctl, e->d_name))
 			continue;
 		held = keeper_held(e->d_name);
@@ -357,6 +366,8 @@ static void info_copy(struct container *c, const struct ffo_container *info)
 	c->mode = (enum ff_mode)info->mode;
 	c->lid = info->lid;
 	c->num_gids = info->num_ips;
+	c->has_nic_gid = ct->ctl->host->nic_direct;
+	c->nic_gid = ct->ctl->host->nic_gid;
 	for (unsigned i = 0; i < info->num_ips; i++)
 		memcpy(&c->gid[i], &info->ip[i], sizeof(c->gid[i]));
 }
@@ -370,6 +381,8 @@ static void on_handle_closed(uv_handle_t *h)
 	discard_fd(&ct->discard, ct->listen_fd); /* with what waits to be accepted */
 	discard_end(ct->discard);
 	close(ct->dir_fd);
+	free(ct->cgroup);
+	free(ct->runs);
 	free(ct);
 }
 
@@ -399,6 +412,7 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 		goto err_free;
 	}
 	*ct = (struct container_ctl){ .ctl = ctl, .c = c };
+	ct->heard.since = uv_hrtime() / 1000000000;
 	c->ctl = ct;
 	TAILQ_INIT(&c->mw.changed);
 	c->id = info->id;
@@ -407,6 +421,11 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
 	info_copy(c, info);
 	ct->told = info->limits;
+	err = container_cgroup_recall(c);
+	if (!err)
+		err = container_runs_recall(c);
+	if (err)
+		goto err_free;
 	ct->dir_fd = err = dir_open(ctl, c->name);
 	if (err < 0)
 		goto err_free;
@@ -421,11 +440,11 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	uv_timer_init(ctl->loop, &ct->trace);
 	ct->poll.data = ct->retry.data = ct->counters.data = ct->trace.data = ct;
 	ct->open_handles = 4;
-	fast_lock(ctl->fast);
-	err = fast_container_add(ctl->fast, c);
+	fast_lock(ctl->host);
+	err = fast_container_add(ctl->host, c);
 	if (!err)
-		dir_container_added(ctl->fast, c);
-	fast_unlock(ctl->fast);
+		dir_container_added(ctl->host, c);
+	fast_unlock(ctl->host);
 	if (err) {
 		handles_close(ct);
 		dir_remove(ctl, c->name);
@@ -443,6 +462,10 @@ err_dir:
 	close(ct->dir_fd);
 	dir_remove(ctl, c->name);
 err_free:
+	if (ct) {
+		free(ct->cgroup);
+		free(ct->runs);
+	}
 	free(ct);
 	free(c);
 	return err;
@@ -458,39 +481,60 @@ static void sessions_close(struct container *c, const char *why)
 		if (conn->cont != c)
 			continue;
 		ctl_conn_close(conn, why);
-		if (conn->ending) /* now, not in parts: the container goes */
+		if (conn->ending || conn->later) /* now, not in parts: the container goes */
 			ctl_conn_close(conn, why);
 	}
+}
+
+/*
+ * As when an address of a NIC's network device comes or goes: programs are told and ask for the table, connections
+ * that are there go on, and only who looks for an address finds another answer.
+ */
+static void gids_change(struct container *c, const struct ffo_container *info)
+{
+	struct fast_host *h = ((struct container_ctl *)c->ctl)->ctl->host;
+	struct session *s;
+
+	fast_lock(h);
+	info_copy(c, info);
+	dir_container_added(h, c);
+	LIST_FOREACH(s, &c->sessions, entry)
+		comp_async(c->fast, s, IBV_EVENT_GID_CHANGE, FF_ASYNC_PORT, 1);
+	fast_unlock(h);
+	sysfs_identity(c);
 }
 
 void container_update(struct container *c, const struct ffo_container *info)
 {
 	struct container_ctl *ct = c->ctl;
-	struct fast *f = ct->ctl->fast;
+	struct fast_host *h = ct->ctl->host;
 	struct container n = *c;
 	struct tenant *t = c->of;
 
 	info_copy(&n, info);
 	ct->told = info->limits;
 	if (memcmp(&n.limits, &c->limits, sizeof(c->limits))) {
-		fast_lock(f);
+		fast_lock(h);
 		fast_container_limits(c, &n.limits);
-		fast_unlock(f);
+		fast_unlock(h);
 	}
-	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid &&
-	    n.num_gids == c->num_gids && !memcmp(n.gid, c->gid, sizeof(n.gid[0]) * n.num_gids))
+	if (info->epoch == c->epoch && n.mode == c->mode && n.lid == c->lid) {
+		if (n.num_gids != c->num_gids ||
+		    memcmp(n.gid, c->gid, sizeof(n.gid[0]) * n.num_gids))
+			gids_change(c, info);
 		return;
+	}
 	sessions_close(c, "its container was changed");
-	fast_lock(f);
+	fast_lock(h);
 	t->num_containers++;	  /* it stays */
-	fast_container_del(f, c); /* peers forget the old address */
-	dir_container_gone(f, c);
+	fast_container_del(h, c); /* peers forget the old address */
+	dir_container_gone(h, c);
 	info_copy(c, info);
 	c->epoch = info->epoch;
-	fast_container_add(f, c); /* cannot fail: the tenant is there */
-	dir_container_added(f, c);
+	fast_container_add(h, c); /* cannot fail: the tenant is there */
+	dir_container_added(h, c);
 	t->num_containers--;
-	fast_unlock(f);
+	fast_unlock(h);
 	sysfs_identity(c);
 }
 
@@ -499,14 +543,14 @@ void container_stop(struct container *c)
 	struct container_ctl *ct = c->ctl;
 	struct ctl *ctl = ct->ctl;
 
-	fast_lock(ctl->fast);
+	fast_lock(ctl->host);
 	c->dying = true;
-	fast_unlock(ctl->fast);
+	fast_unlock(ctl->host);
 	sessions_close(c, NULL);
-	fast_lock(ctl->fast);
-	fast_container_del(ctl->fast, c);
-	dir_container_gone(ctl->fast, c);
-	fast_unlock(ctl->fast);
+	fast_lock(ctl->host);
+	fast_container_del(ctl->host, c);
+	dir_container_gone(ctl->host, c);
+	fast_unlock(ctl->host);
 	keeper_let_go(c->name);
 	unlinkat(ct->dir_fd, SOCKET_NAME, 0);
 	sysfs_close(c);
@@ -524,4 +568,6 @@ void container_detach(struct container *c)
 	memcpy(name, c->name, sizeof(name));
 	container_stop(c);
 	dir_remove(ctl, name);
+	container_cgroup_forget(ctl, name);
+	container_runs_forget(ctl, name);
 }

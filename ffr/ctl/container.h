@@ -12,6 +12,15 @@
 #include "ffr/lib/log.h"
 #include "ffr/obj/objects.h"
 
+/* HELLOs that came, for operators: seconds are of CLOCK_MONOTONIC. */
+struct container_heard {
+	uint64_t since; /* when this router attached the container */
+	uint64_t opened, opened_at;
+	uint64_t refused, refused_at;
+	pid_t refused_pid;
+	int refused_err; /* -errno, as the client was told */
+};
+
 /* The control thread's part of a container: container->ctl. */
 struct ctl;
 struct sysfs;
@@ -32,6 +41,9 @@ struct container_ctl {
 	uint32_t num_silent; /* of them: have not said HELLO */
 	struct discard *discard;
 	struct ffo_limits told; /* the orchestrator's; what is in force is c->limits */
+	struct container_heard heard;
+	char *cgroup; /* where its processes are (cgroup.c); NULL: nobody has told */
+	char *runs; /* by which id its runtime knows it (runs.c); NULL: it does not run, or nobody has told */
 };
 
 /* <runtime_dir>/containers, without sockets that nobody serves. 0 or -errno. */
@@ -45,14 +57,41 @@ void containers_sweep(struct ctl *ctl);
 /* Serve a container on its socket, which exists when this returns 0; else -errno. */
 int container_attach(struct ctl *ctl, const struct ffo_container *info);
 /*
- * What the orchestrator knows has changed. Sessions were told the mode, and their peers the
- * addresses and the epoch: where these are others, they are closed. Other limits hold from now on.
+ * What the orchestrator knows has changed. Sessions were told the mode, and their peers the epoch: where these
+ * are others, they are closed. Of other addresses they get IBV_EVENT_GID_CHANGE. Other limits hold from now on.
  */
 void container_update(struct container *c, const struct ffo_container *info);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */
 void container_detach(struct container *c);
 /* The router stops: the same, but the directory stays for the next router. */
 void container_stop(struct container *c);
+
+/* ---- cgroup.c --------------------------------------------------------------------------------- */
+
+struct ctl_conn;
+/* What was told of it when another router was here. 0 or -errno. */
+int container_cgroup_recall(struct container *c);
+/* From now on HELLO is for processes of that cgroup, or below it; NULL: for all. 0, or -errno with nothing changed. */
+int container_cgroup_tell(struct container *c, const char *path);
+/* The container of that name is gone from this host. */
+void container_cgroup_forget(struct ctl *ctl, const char *name);
+/* Is that what is kept, in the folder of containers, about one's cgroup? Then `name` is its container. */
+bool container_cgroup_file(const char *file, char name[CONTAINER_NAME_MAX]);
+/* May who connected say HELLO? 0; -EACCES, with a line in the log; -ESRCH: it has ended. */
+int container_cgroup_check(struct ctl_conn *conn);
+
+/* ---- runs.c ---------------------------------------------------------------------------------- */
+
+#define RUNS_ID_MAX 128
+/* What was told of it when another router was here. 0 or -errno. */
+int container_runs_recall(struct container *c);
+bool container_runs_id_ok(const char *id);
+/* It runs, or has ended, by that id of its runtime's. 0; -EBUSY: it runs by another id; other -errno. */
+int container_runs_tell(struct container *c, const char *id, bool runs);
+void container_runs_forget(struct ctl *ctl, const char *name);
+bool container_runs_file(const char *file, char name[CONTAINER_NAME_MAX]);
+
+/* ---- container.c ------------------------------------------------------------------------------- */
 
 /* One connection less is silent (conn.c): there is room for another. */
 void container_heard(struct container *c);

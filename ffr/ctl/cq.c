@@ -55,7 +55,7 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 	cq->flags = req->flags;
 	cq->channel = ch;
 
-	fast_lock(f);
+	fast_lock(f->host);
 	err = ctl_obj_insert(c->s, OBJ_CQ, &cq->o);
 	if (!err) {
 		err = f->be->ops->cq_create(f, cq);
@@ -64,7 +64,7 @@ int ctl_create_cq(struct ctl_call *c, const struct ff_create_cq_req *req,
 		else if (ch)
 			ch->o.refs++;
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (err)
 		goto err_ring;
 	resp->cq = cq->o.handle;
@@ -100,9 +100,9 @@ int ctl_resize_cq(struct ctl_call *c, const struct ff_resize_cq_req *req,
 	move.depth = at.depth;
 	/* The client's word for what it has consumed; a wrong one costs it completions only. */
 	do {
-		fast_lock(f);
+		fast_lock(f->host);
 		err = fast_cq_move(cq, &move);
-		fast_unlock(f);
+		fast_unlock(f->host);
 	} while (err == -EAGAIN);
 	if (err) {
 		ctl_ring_free(c->s, &at, cq_block(at.depth));
@@ -123,10 +123,25 @@ int ctl_modify_cq(struct ctl_call *c, const struct ff_modify_cq_req *req,
 	(void)resp;
 	if (!cq || req->count > c->ctl->dev.max_cq_count || req->period > c->ctl->dev.max_cq_period)
 		return -EINVAL;
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	fast_cq_moderate(c->s->fast, cq, req->count, req->period);
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	return 0;
+}
+
+int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
+		     struct ff_repeat_event_resp *resp)
+{
+	struct cq *cq = cq_get(c->s, req->cq);
+	int err;
+
+	(void)resp;
+	if (!cq || !cq->channel)
+		return -EINVAL;
+	fast_lock(c->ctl->host);
+	err = fast_cq_event(c->s->fast, cq);
+	fast_unlock(c->ctl->host);
+	return err;
 }
 
 int ctl_destroy_cq(struct ctl_call *c, const struct ff_destroy_cq_req *req,
@@ -208,7 +223,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	srq->hdr = (struct ff_srq_hdr *)map;
 	srq->ring = map + sizeof(*srq->hdr);
 
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_SRQ, &srq->o);
 	if (!err && srq->o.handle & FF_CQE_OF_SRQ) {
 		ctl_obj_remove(c->s, &srq->o);
@@ -216,7 +231,7 @@ int ctl_create_srq(struct ctl_call *c, const struct ff_create_srq_req *req,
 	}
 	if (!err)
 		srq_enter(srq, &c->ctl->last_srqn);
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		goto err_ring;
 	resp->srq = srq->o.handle;
@@ -247,9 +262,9 @@ int ctl_modify_srq(struct ctl_call *c, const struct ff_modify_srq_req *req,
 		return 0;
 	if (req->srq_limit > srq->max_wr)
 		return -EINVAL;
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	fast_srq_arm(c->s->fast, srq, req->srq_limit);
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	return 0;
 }
 
@@ -260,9 +275,9 @@ int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 
 	if (!srq)
 		return -EINVAL;
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	resp->srq_limit = srq->limit;
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	resp->max_wr = srq->max_wr;
 	resp->max_sge = srq->max_sge;
 	return 0;
@@ -292,7 +307,10 @@ static void srq_forget(struct fast *f, struct obj *o)
 static void srq_free(struct obj *o)
 {
 	struct srq *srq = obj_of(o, srq);
+	struct backend *be = o->ses->fast->be;
 
+	if (be->ops->srq_break)
+		be->ops->srq_break(be, srq);
 	ctl_ring_free(o->ses, &srq->at, srq_block(&srq->at));
 	free(srq);
 }

@@ -34,6 +34,7 @@ struct orch;
 /* ---- the room ----------------------------------------------------------------------------------- */
 
 struct ctl_conn;
+struct ctl_call;
 struct ctl_ends;
 TAILQ_HEAD(ctl_conn_list, ctl_conn);
 
@@ -52,7 +53,7 @@ struct ctl_conf {
 struct ctl {
 	struct ctl_conf conf;
 	uv_loop_t *loop;
-	struct fast *fast;		 /* the first one */
+	struct fast_host *host;		 /* its fast threads */
 	struct ff_query_device_resp dev; /* device attributes within conf.limits */
 	int containers_fd;		 /* <runtime_dir>/containers */
 	int uffd_fd;			 /* /dev/userfaultfd for clients, -1: not there */
@@ -71,7 +72,7 @@ struct ctl {
 	alignas(16) uint8_t rx[FF_MSG_MAX + 16]; /* the request at hand */
 };
 
-/* conn.c: with conf and fast set before clients come. 0 or -errno; then nothing is to be closed. */
+/* conn.c: with conf and host set before clients come. 0 or -errno; then nothing is to be closed. */
 int ctl_open(struct ctl *ctl, uv_loop_t *loop);
 /* No connection is left. Its handles close while the loop runs. */
 void ctl_close(struct ctl *ctl);
@@ -113,9 +114,12 @@ struct ctl_conn {
 	int fd;
 	struct ctl_peer peer;
 	uv_poll_t poll, pid_poll;
-	uv_timer_t hello;      /* runs until HELLO */
-	uv_timer_t turn;       /* runs while it waits (max_calls) */
-	bool waits;	       /* nothing is read from it, nor from its slot */
+	uv_timer_t hello;	 /* runs until HELLO */
+	uv_timer_t turn;	 /* runs while it waits (max_calls) */
+	bool waits;		 /* nothing is read from it, nor from its slot */
+	struct ctl_later *later; /* the call under way, for which nothing is read; NULL: none */
+	bool is_leaving;	 /* it is closed when that is back */
+	const char *leaving_why;
 	bool ending;	       /* its session is going, a part for each round of the loop */
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
 	unsigned open_handles; /* uv handles whose close callback has not run */
@@ -123,6 +127,23 @@ struct ctl_conn {
 	const char *to_close;  /* ... as ctl_on_wake() has seen it */
 	struct ctl_heat heat;
 };
+
+/*
+ * A call that goes on when the backend has done what takes long. Its connection is not read meanwhile; one that has to
+ * be closed is when the call is back. The handler puts it into conn->later and returns CTL_LATER.
+ */
+struct ctl_later {
+	struct backend_later be;
+	/* The rest of the call, the handler's memory included: its status. -ECANCELED: the session is about to end. */
+	int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp);
+	/* conn.c's */
+	struct ctl_conn *conn;
+	const struct ctl_type *type;
+	struct ff_hdr hdr; /* the request's */
+	bool in_slot;	   /* where its answer goes */
+};
+#define CTL_LATER 1
+void ctl_call_later(struct ctl_call *c, struct ctl_later *l); /* conn->later is l */
 
 #define CTL_MAX_FDS 3u /* of a response */
 #define CTL_REQ_FDS 2u /* of a request */
@@ -163,7 +184,7 @@ uint64_t ctl_node_guid(const struct container *c);
  * goes in parts (conn->ending); to close it once more makes an end at once.
  */
 void ctl_conn_close(struct ctl_conn *conn, const char *why);
-/* struct fast's session_bad, and the loop's side of it. */
+/* struct fast_host's session_bad, and the loop's side of it. */
 void ctl_session_bad(struct session *s, const char *why);
 /* For sigbus_tell(); struct ctl is its argument. Async-signal-safe. */
 void ctl_memory_gone(void *arg);
@@ -225,5 +246,7 @@ struct ctl_hooks {
 
 /* mr.c: free an MR that fast code does not know. No lock. */
 void ctl_mr_free(struct mr *mr);
+/* mr.c: the session's MRs that have left without a call (struct ff_leaving) are gone afterwards. */
+void ctl_mr_leave_all(struct ctl *ctl, struct session *s);
 
 #endif

@@ -83,9 +83,9 @@ int ctl_import_pd(struct ctl_call *c, const struct ff_import_pd_req *req,
 	h = import_of_pd(c->s, real);
 	if (!h)
 		return -ENOMEM;
-	fast_lock(c->ctl->fast);
+	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_PD, &h->o);
-	fast_unlock(c->ctl->fast);
+	fast_unlock(c->ctl->host);
 	resp->pd = h->o.handle;
 	return err;
 }
@@ -111,6 +111,16 @@ int ctl_import_mr(struct ctl_call *c, const struct ff_import_mr_req *req,
 
 /* ---- PDs ------------------------------------------------------------------------------------- */
 
+/* Nobody has it any more. */
+static void pd_end(const struct session *s, struct pd *pd)
+{
+	struct backend *be = s->fast->be;
+
+	if (be->ops->pd_break)
+		be->ops->pd_break(be, pd);
+	free(pd);
+}
+
 static void pd_free(struct obj *o)
 {
 	struct pd *pd = obj_of(o, pd);
@@ -119,7 +129,7 @@ static void pd_free(struct obj *o)
 		return; /* its session has it listed */
 	pd->is_gone = true;
 	if (!pd->num_imports)
-		free(pd);
+		pd_end(o->ses, pd);
 }
 
 const struct obj_ops pd_obj_ops = { .free = pd_free };
@@ -129,14 +139,14 @@ int import_pd_dealloc(struct ctl_call *c, struct pd *handle, bool unimport)
 	struct pd *real = handle->of;
 	int err = 0;
 
-	fast_lock(c->ctl->fast);
+	fast_lock(c->ctl->host);
 	if (!unimport && !real->is_gone && real->o.refs)
 		err = -EBUSY;
 	if (!err && !unimport && !real->is_gone)
 		ctl_obj_remove(real->o.ses, &real->o);
 	if (!err)
 		ctl_obj_remove(c->s, &handle->o);
-	fast_unlock(c->ctl->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		return err;
 	handle->o.handle = 0;
@@ -154,7 +164,7 @@ void import_session_free(struct session *s)
 	while ((h = LIST_FIRST(&s->import.pds))) {
 		LIST_REMOVE(h, same_session);
 		if (!--h->of->num_imports && h->of->is_gone)
-			free(h->of);
+			pd_end(s, h->of);
 		free(h);
 	}
 }

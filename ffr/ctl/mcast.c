@@ -25,7 +25,7 @@ static int check(struct ctl_call *c, uint32_t handle, const uint8_t raw[16], str
 int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 		     struct ff_attach_mcast_resp *resp)
 {
-	struct fast *f = c->ctl->fast;
+	struct fast *f = c->ctl->host->threads[0]; /* where the container will be */
 	union ibv_gid gid;
 	struct qp *qp;
 	int err;
@@ -37,10 +37,10 @@ int ctl_attach_mcast(struct ctl_call *c, const struct ff_attach_mcast_req *req,
 		err = fast_need_first(c->s->cont);
 	if (err)
 		return err;
-	fast_lock(f);
+	fast_lock(f->host);
 	err = f->be->ops->mcast_attach(f, qp, &gid, req->lid);
 	resp->pending = !err && dir_mcast_pending(f, c->s->cont->tenant, &gid);
-	fast_unlock(f);
+	fast_unlock(f->host);
 	return err;
 }
 
@@ -58,8 +58,8 @@ int ctl_detach_mcast(struct ctl_call *c, const struct ff_detach_mcast_req *req,
 	err = check(c, req->qp, req->gid, &qp, &gid);
 	if (err)
 		return err;
-	fast_lock(f);
+	fast_lock(f->host);
 	err = f->be->ops->mcast_detach(f, qp, &gid, req->lid);
-	fast_unlock(f);
+	fast_unlock(f->host);
 	return err;
 }

@@ -5,24 +5,33 @@
  * Order: pages are mapped (shadow.c) before anybody can name the MR, keys and the backend's part
  * are made under the fast lock, and the orchestrator is told afterwards, without waiting. The end
  * is the reverse: after fast_mr_del() no runner reads or writes the pages, then they are unmapped.
+ *
+ * On-demand memory (IBV_ACCESS_ON_DEMAND) has no pages that the router knows of: nothing is mapped, and the range
+ * may be anything, mapped by the process or not, or all of its address space.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "ffr/abi/ff_verbs.h"
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
+#include "ffr/ctl/session.h"
+#include "ffr/fast/pvm.h"
 #include "ffr/mem/dmabuf.h"
+#include "ffr/mem/heat.h"
+#include "ffr/mem/view.h"
 #include "ffr/mem/shadow.h"
 
 #define ACCESS_SUPPORTED                                                                           \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
-	 IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND | FF_ACCESS_FLUSH_GLOBAL)
 
-static int access_check(uint32_t access)
+static int access_check(const struct ctl_call *c, uint32_t access)
 {
-	if (access & IBV_ACCESS_ON_DEMAND)
+	if (access & FF_ACCESS_FLUSH_PERSISTENT ||
+	    (access & IBV_ACCESS_ON_DEMAND && !(c->ctl->dev.odp_general & IBV_ODP_SUPPORT)))
 		return -EOPNOTSUPP;
 	if (access & ~ACCESS_SUPPORTED & ~IBV_ACCESS_OPTIONAL_RANGE)
 		return -EINVAL;
@@ -33,26 +42,86 @@ static int access_check(uint32_t access)
 	return 0;
 }
 
-static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, uint64_t iova)
+/* Implicit ODP: all of the address space, where it is. */
+static bool is_implicit(uint64_t addr, uint64_t length, uint32_t access)
 {
+	return access & IBV_ACCESS_ON_DEMAND && !addr && length == UINT64_MAX;
+}
+
+static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, uint64_t iova,
+		       uint32_t access)
+{
+	if (is_implicit(addr, length, access))
+		return iova ? -EINVAL : 0;
 	if (!length || length > ctl->dev.max_mr_size || addr + length < addr ||
 	    iova + length < iova)
 		return -EINVAL;
 	return 0;
 }
 
+/* What the backend has of an MR whose pages are there. 0 or -errno. */
+static int mr_make(struct mr *mr)
+{
+	struct backend *be = mr->o.ses->fast->be;
+
+	return be->ops->mr_make ? be->ops->mr_make(be, mr) : 0;
+}
+
+static void mr_break(struct mr *mr)
+{
+	struct backend *be = mr->o.ses->fast->be;
+
+	if (be->ops->mr_break)
+		be->ops->mr_break(be, mr);
+}
+
 void ctl_mr_free(struct mr *mr)
 {
+	mr_break(mr);
+	view_unmap(mr);
 	shadow_unmap(mr);
 	dmabuf_unmap(mr);
+	odp_put(mr->odp);
+	free(mr->heat);
 	free(mr);
 }
 
-/* [lock] Make it nameable: keys and the backend's part. */
+/* Where the bytes of an MR of the application's memory are: access and range are set. 0 or -errno. */
+static int mr_map(struct ctl_call *c, struct mr *mr)
+{
+	int err;
+
+	mr->run = NULL;
+	mr->num_runs = 0;
+	mr->zero_copy = 0;
+	mr->view = NULL;
+	mr->heat = NULL;
+	mr->odp = NULL;
+	if (mr->access & IBV_ACCESS_ON_DEMAND) {
+		if (c->n_tail)
+			return -EINVAL;
+		mr->odp = odp_new();
+		if (!mr->odp)
+			return -ENOMEM;
+		view_map(mr);
+		return 0;
+	}
+	err = shadow_map(mr, c->tail, c->n_tail);
+	if (err)
+		return err;
+	view_map(mr);
+	if (!mr->view)
+		mr->heat = heat_new(mr);
+	return 0;
+}
+
+/* [lock] Make it nameable: keys and the backend's part. It has its handle. */
 static int mr_enter(struct fast *f, struct mr *mr)
 {
 	int err = mr_key_new(mr->o.ses->cont, mr);
 
+	if (mr->odp)
+		mr->odp->mr = mr->o.handle;
 	if (err)
 		return err;
 	err = f->be->ops->mr_reg(f, mr);
@@ -61,14 +130,15 @@ static int mr_enter(struct fast *f, struct mr *mr)
 	return err;
 }
 
-int ctl_mr_add(struct ctl_call *c, struct mr *mr)
+/* The backend has it: everybody may. */
+static int mr_add_made(struct ctl_call *c, struct mr *mr)
 {
 	struct fast *f = c->s->fast;
-	int err = fast_keys_room(f, &c->s->cont->keys);
+	int err = fast_keys_room(f->host, &c->s->cont->keys);
 
 	if (err)
 		return err;
-	fast_lock(f);
+	fast_lock(f->host);
 	err = ctl_obj_insert(c->s, OBJ_MR, &mr->o);
 	if (!err) {
 		err = mr_enter(f, mr);
@@ -77,10 +147,93 @@ int ctl_mr_add(struct ctl_call *c, struct mr *mr)
 		else
 			mr->pd->o.refs++;
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (!err && c->ctl->orch)
 		c->ctl->hooks->mr_added(c->ctl->orch, mr);
 	return err;
+}
+
+int ctl_mr_add(struct ctl_call *c, struct mr *mr)
+{
+	int err = mr_make(mr);
+
+	return err ? err : mr_add_made(c, mr);
+}
+
+/* ---- what takes the backend long ---------------------------------------------------------------- */
+
+struct mr_later {
+	struct ctl_later l;
+	struct mr *mr;
+};
+
+static void hold_pd(struct mr *mr, uint32_t by)
+{
+	struct fast_host *h = mr->o.ses->fast->host;
+
+	fast_lock(h);
+	mr->pd->o.refs += by;
+	fast_unlock(h);
+}
+
+/* True: `begin`, an op of the backend's, takes it in hand; `finish` follows. */
+static bool mr_later(struct ctl_call *c, struct mr *mr,
+		     bool (*begin)(struct backend *be, struct mr *mr, struct backend_later *l),
+		     int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp))
+{
+	struct mr_later *later = begin ? calloc(1, sizeof(*later)) : NULL;
+
+	if (!later)
+		return false;
+	later->l.finish = finish;
+	later->mr = mr;
+	if (!begin(c->s->fast->be, mr, &later->l.be)) {
+		free(later);
+		return false;
+	}
+	hold_pd(mr, 1);
+	ctl_call_later(c, &later->l);
+	return true;
+}
+
+static struct mr *mr_back(struct ctl_later *l)
+{
+	struct mr *mr = ((struct mr_later *)l)->mr;
+
+	free(l);
+	hold_pd(mr, UINT32_MAX);
+	return mr;
+}
+
+static void reg_tell(const struct mr *mr, struct ff_reg_mr_resp *resp)
+{
+	resp->mr = mr->o.handle;
+	resp->lkey = mr->lkey;
+	resp->rkey = mr->rkey;
+	resp->zero_copy = mr->zero_copy;
+}
+
+static int reg_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
+{
+	struct mr *mr = mr_back(l);
+
+	if (!err)
+		err = mr_add_made(c, mr);
+	if (err)
+		ctl_mr_free(mr);
+	else
+		reg_tell(mr, resp);
+	return err;
+}
+
+static int dereg_finish(struct ctl_call *c, struct ctl_later *l, int err, void *resp)
+{
+	struct mr *mr = mr_back(l);
+
+	(void)c;
+	(void)err;
+	(void)resp;
+	return ctl_obj_destroy(&mr->o);
 }
 
 int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err)
@@ -99,9 +252,9 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	int err;
 
 	if (!pd || c->n_tail > FF_MR_MAX_RUNS ||
-	    range_check(c->ctl, req->addr, req->length, req->iova))
+	    range_check(c->ctl, req->addr, req->length, req->iova, req->access))
 		return -EINVAL;
-	err = access_check(req->access);
+	err = access_check(c, req->access);
 	if (err)
 		return err;
 	mr = calloc(1, sizeof(*mr));
@@ -113,39 +266,85 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	mr->addr = req->addr;
 	mr->length = req->length;
 	mr->iova = req->iova;
-	err = ctl_mr_done(c, mr, shadow_map(mr, c->tail, c->n_tail));
-	if (err)
-		return err;
-	resp->mr = mr->o.handle;
-	resp->lkey = mr->lkey;
-	resp->rkey = mr->rkey;
-	resp->zero_copy = mr->zero_copy;
-	return 0;
+	err = mr_map(c, mr);
+	if (!err && mr_later(c, mr, c->s->fast->be->ops->mr_make_later, reg_finish))
+		return CTL_LATER;
+	err = ctl_mr_done(c, mr, err);
+	if (!err)
+		reg_tell(mr, resp);
+	return err;
+}
+
+/*
+ * Nobody finds the MR any more, and no copy through the process is begun for it. 0; -EBUSY: windows are bound to
+ * it; -EAGAIN: a copy is under way, as it may be for as long as the client's memory does not answer.
+ */
+static int mr_leave(struct ctl *ctl, struct mr *mr)
+{
+	struct fast *f = mr->o.ses->fast;
+	bool first = !mr->is_left;
+	int err = 0;
+
+	fast_lock(f->host);
+	if (first && mr->o.refs) {
+		err = -EBUSY;
+	} else if (first) {
+		fast_mr_del(f, mr);
+		mr->is_left = true;
+		if (mr->kind == MR_USER)
+			pvm_cancel(f, mr->o.ses, mr->addr, mr->length, &mr->left);
+	}
+	if (!err && !pvm_passed(mr->o.ses, &mr->left))
+		err = -EAGAIN;
+	fast_unlock(f->host);
+	if (first && err != -EBUSY && ctl->orch && mr->kind != MR_NULL)
+		ctl->hooks->rkey_gone(ctl->orch, mr->o.ses->cont->id, mr->rkey);
+	return err;
+}
+
+void ctl_mr_leave_all(struct ctl *ctl, struct session *s)
+{
+	for (unsigned i = 0; i < FF_LEAVING; i++) {
+		_Atomic uint32_t *place = &s->hdr->leaving.mr[i];
+		uint32_t h = atomic_load_explicit(place, memory_order_relaxed);
+		struct mr *mr = h ? mr_handle_get(s, h) : NULL;
+
+		if (!h)
+			continue;
+		/* its keys go before its handle leaves the place: no copy begins between the two */
+		if (mr && mr->odp && mr_leave(ctl, mr) == -EAGAIN)
+			continue;
+		/* the client has taken it back: it makes the call */
+		if (!atomic_compare_exchange_strong(place, &h, 0))
+			continue;
+		if (mr && mr->odp && mr->is_left)
+			ctl_obj_destroy(&mr->o);
+	}
 }
 
 int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 		 struct ff_dereg_mr_resp *resp)
 {
 	struct session *s = req->imported ? import_source(c->s) : c->s;
-	struct mr *mr = s ? mr_get(s, req->mr) : NULL;
-	uint32_t published;
+	struct mr *mr = s ? mr_handle_get(s, req->mr) : NULL;
 	int err;
 
 	(void)resp;
 	if (!mr)
 		return -EINVAL;
-	published = mr->kind != MR_NULL ? mr->rkey : 0;
-	err = ctl_obj_destroy(&mr->o);
-	if (!err && c->ctl->orch && published)
-		c->ctl->hooks->rkey_gone(c->ctl->orch, c->s->cont->id, published);
-	return err;
+	err = mr_leave(c->ctl, mr);
+	/* one of another session may end with that */
+	if (!err && s == c->s && mr_later(c, mr, s->fast->be->ops->mr_break_later, dereg_finish))
+		return CTL_LATER;
+	return err ? err : ctl_obj_destroy(&mr->o);
 }
 
 static void mr_forget(struct fast *f, struct obj *o)
 {
 	struct mr *mr = obj_of(o, mr);
 
-	fast_mr_del(f, mr);
+	if (!mr->is_left)
+		fast_mr_del(f, mr);
 	mr->pd->o.refs--;
 	if (mr->dm)
 		mr->dm->o.refs--;
@@ -157,6 +356,20 @@ static void mr_free(struct obj *o)
 }
 
 const struct obj_ops mr_obj_ops = { .forget = mr_forget, .free = mr_free };
+
+/*
+ * The client has had pages come: how many, and how long it took, is its own word, which decides nothing. Of more
+ * pages than the part has, the part's are counted.
+ */
+static void odp_advised(struct ctl_call *c, struct odp *odp, const struct ff_advise_mr_req *req)
+{
+	uint32_t most = req->length / FF_PAGE + 2;
+
+	fast_lock(c->ctl->host);
+	odp_prefetched(odp, &c->s->stats, req->done_pages < most ? req->done_pages : most,
+		       req->done_ns);
+	fast_unlock(c->ctl->host);
+}
 
 /*
  * Prefetch. The router's own entries of the pages are made present here; the application's are the
@@ -185,6 +398,12 @@ int ctl_advise_mr(struct ctl_call *c, const struct ff_advise_mr_req *req,
 	if (off > mr->length || req->length > mr->length - off)
 		return -EFAULT;
 	resp->va = mr->addr + off;
+	resp->on_demand = mr->odp != NULL;
+	if (mr->odp) {
+		if (req->done_pages)
+			odp_advised(c, mr->odp, req);
+		return 0;
+	}
 	if (req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return 0;
 	return shadow_prefetch(mr, mr->addr + off, req->length, write);
@@ -216,12 +435,25 @@ static int runs_writable(struct mr *new, const struct mr *old)
 	return 0;
 }
 
+/* What the one has of its own, that the other, which stays, has not. */
+static void translation_free(struct mr *gone, const struct mr *stays)
+{
+	if (gone->view != stays->view)
+		view_unmap(gone);
+	if (gone->run != stays->run)
+		shadow_unmap(gone);
+	if (gone->heat != stays->heat)
+		free(gone->heat);
+	if (gone->odp != stays->odp)
+		odp_put(gone->odp);
+}
+
 #define REREG_ALL                                                                                  \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
 /*
  * All or nothing. The MR keeps its handle and, as with other devices, the keys that programs have
- * told their peers. A translation that stays is mapped as it was.
+ * told their peers, unless a NIC gives it others. A translation that stays is mapped as it was.
  */
 int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		 struct ff_rereg_mr_resp *resp)
@@ -230,69 +462,85 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	struct mr *mr = mr_get(c->s, req->mr), old, new;
 	bool remap = req->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	uint64_t has, other;
+	bool rekey;
 	int err = 0;
 
 	if (!mr || mr->kind != MR_USER || !req->flags || req->flags & ~REREG_ALL ||
 	    c->n_tail > FF_MR_MAX_RUNS)
 		return -EINVAL;
-	fast_lock(f); /* windows come and go by WRs: mr->o.refs */
+	fast_lock(f->host); /* windows come and go by WRs: mr->o.refs */
 	old = new = *mr;
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (req->flags & IBV_REREG_MR_CHANGE_PD) {
 		new.pd = pd_get(c->s, req->pd);
 		if (!new.pd)
 			return -EINVAL;
 	}
 	if (req->flags & IBV_REREG_MR_CHANGE_ACCESS) {
-		err = access_check(req->access);
+		err = access_check(c, req->access);
 		if (err)
 			return err;
 		new.access = req->access;
 	}
+	if (!remap && (new.access ^ old.access) & IBV_ACCESS_ON_DEMAND)
+		return -EINVAL; /* it is another translation */
 	if (remap) {
-		if (range_check(c->ctl, req->addr, req->length, req->iova))
+		if (range_check(c->ctl, req->addr, req->length, req->iova, new.access))
 			return -EINVAL;
 		new.addr = req->addr;
 		new.length = req->length;
 		new.iova = req->iova;
-		new.run = NULL;
-		new.num_runs = 0;
-		new.zero_copy = 0;
-		err = shadow_map(&new, c->tail, c->n_tail);
-	} else if (!shadow_access_ok(&old, new.access)) {
-		err = runs_writable(&new, &old);
+		err = mr_map(c, &new);
+	} else {
+		if (!shadow_access_ok(&old, new.access))
+			err = runs_writable(&new, &old);
+		if (!err && view_writes(new.access) && !view_writes(old.access))
+			view_map(&new);
 	}
-	if (!err && new.length > old.length) {
-		err = quota_charge(c->s->cont, QUOTA_REGISTERED, new.length - old.length);
-		if (err)
-			shadow_unmap(&new);
-	}
-	if (err)
+	new.backend = NULL;
+	if (!err && mr->backend) /* its keys were the NIC's, which has others for the new one */
+		new.lkey = new.rkey = 0;
+	err = err ? err : mr_make(&new);
+	if (!err && mr_pinned(&new) > mr_pinned(&old))
+		err = quota_charge(c->s->cont, QUOTA_REGISTERED, mr_pinned(&new) - mr_pinned(&old));
+	if (err) {
+		mr_break(&new);
+		translation_free(&new, &old);
 		return err;
+	}
+	rekey = new.lkey != old.lkey;
 
-	fast_lock(f);
+	fast_lock(f->host);
 	if (mr->o.refs) { /* a window may have been bound while it was mapped */
 		err = -EBUSY;
 		goto unlock;
 	}
 	old.o = new.o = mr->o;
+	if (new.odp)
+		new.odp->mr = mr->o.handle;
 	f->be->ops->mr_dereg(f, mr);
+	if (rekey)
+		key_remove(&c->s->cont->keys, mr);
 	*mr = new;
-	err = f->be->ops->mr_reg(f, mr);
+	err = rekey ? mr_key_new(c->s->cont, mr) : 0;
+	err = err ? err : f->be->ops->mr_reg(f, mr);
 	if (!err) {
 		old.pd->o.refs--;
 		new.pd->o.refs++;
 	} else {
+		if (rekey)
+			key_remove(&c->s->cont->keys, mr);
 		*mr = old;
-		if (f->be->ops->mr_reg(f, mr)) /* it was registered a moment ago */
-			f->session_bad(c->s, "an MR was lost");
+		/* it was registered a moment ago */
+		if ((rekey && mr_key_new(c->s->cont, mr)) || f->be->ops->mr_reg(f, mr))
+			f->host->session_bad(c->s, "an MR was lost");
 	}
 unlock:
-	fast_unlock(f);
-	if (new.run != old.run)
-		shadow_unmap(err ? &new : &old);
-	has = err ? old.length : new.length;
-	other = err ? new.length : old.length; /* what is charged is the larger one */
+	fast_unlock(f->host);
+	has = mr_pinned(err ? &old : &new);
+	other = mr_pinned(err ? &new : &old); /* what is charged is the larger one */
+	mr_break(err ? &new : &old);
+	translation_free(err ? &new : &old, err ? &old : &new);
 	if (other > has)
 		quota_return(c->s->cont, QUOTA_REGISTERED, other - has);
 	if (err)
@@ -304,5 +552,63 @@ unlock:
 	resp->lkey = mr->lkey;
 	resp->rkey = mr->rkey;
 	resp->zero_copy = mr->zero_copy;
+	return 0;
+}
+
+/* ---- memory that is mapped when it is used (mem/heat.c) --------------------------------------- */
+
+int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
+		   struct ff_watch_heat_resp *resp)
+{
+	struct session *s = c->s;
+	int pair[2], err;
+
+	(void)req;
+	(void)resp;
+	/*
+	 * A NIC has what is there when an MR is registered. Between hosts QEMU's migration fails with it on a busy machine:
+	 * the destination refuses a WRITE (REM_ACCESS_ERR at the source, whose next control SEND is flushed).
+	 */
+	if (s->fast->be->ops->mr_make || c->ctl->host->wired)
+		return -EOPNOTSUPP;
+	if (s->mem.heated)
+		return -EBUSY;
+	err = quota_charge(s->cont, QUOTA_FD, 1);
+	if (err)
+		return err;
+	err = session_event_pair(pair);
+	if (err) {
+		quota_return(s->cont, QUOTA_FD, 1);
+		return err;
+	}
+	fast_lock(c->ctl->host);
+	s->mem.heat_fd = pair[0];
+	s->mem.heated = true;
+	fast_unlock(c->ctl->host);
+	ctl_reply_fd(c->reply, pair[1], true);
+	return 0;
+}
+
+/* Runners see either all of the further runs or none; the pages are the same that they copied before. */
+int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_map_mr_resp *resp)
+{
+	struct mr *mr = mr_get(c->s, req->mr), old, new;
+	int err;
+
+	if (!mr || mr->kind != MR_USER || c->n_tail > FF_MR_MAX_RUNS)
+		return -EINVAL;
+	fast_lock(c->ctl->host); /* only this thread changes runs, but windows count in mr->o */
+	old = *mr;
+	fast_unlock(c->ctl->host);
+	err = shadow_more(&old, c->tail, c->n_tail, &new);
+	if (err)
+		return err;
+	fast_lock(c->ctl->host);
+	mr->run = new.run;
+	mr->num_runs = new.num_runs;
+	mr->zero_copy = new.zero_copy;
+	fast_unlock(c->ctl->host);
+	free(old.run);
+	resp->zero_copy = new.zero_copy;
 	return 0;
 }

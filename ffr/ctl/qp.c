@@ -77,13 +77,13 @@ static void qp_set_rings(struct qp *qp, const struct qp_layout *l, const struct 
 }
 
 /* What the client gets: at least what it asked for, and whatever the rounding gives besides. */
-static void cap_grant(struct qp *qp, const struct ff_qp_cap *cap)
+static void cap_grant(struct qp *qp, const struct ff_qp_cap *cap, uint32_t max_inline)
 {
 	qp->max_send_wr = qp->sq.depth;
 	qp->max_send_sge = cap->max_send_sge ? cap->max_send_sge : 1;
 	qp->max_inline = qp->sq.stride - (uint32_t)offsetof(struct ff_sqe, inl);
-	if (qp->max_inline > FF_MAX_INLINE)
-		qp->max_inline = FF_MAX_INLINE;
+	if (qp->max_inline > max_inline)
+		qp->max_inline = max_inline;
 	qp->max_recv_wr = qp->rq.depth;
 	qp->max_recv_sge = !qp->rq.depth ? 0 : cap->max_recv_sge ? cap->max_recv_sge : 1;
 	qp->attr.cap = (struct ff_qp_cap){
@@ -155,17 +155,20 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	if (err)
 		goto err_free;
 	qp_set_rings(qp, &l, &block, map);
-	cap_grant(qp, &cap);
+	cap_grant(qp, &cap, c->ctl->dev.max_inline);
 
 	/* datagrams of other hosts come to the first thread */
-	err = req->qp_type == IBV_QPT_UD && c->ctl->fast->wired ? fast_need_first(s->cont) : 0;
+	err = req->qp_type == IBV_QPT_UD && c->ctl->host->wired ? fast_need_first(s->cont) : 0;
 	if (err)
 		goto err_ring;
 	f = s->fast;
-	err = fast_qpns_room(f);
+	qp->o.ses = s;
+	err = fast_qpns_room(f->host);
+	if (!err && f->be->ops->qp_make)
+		err = f->be->ops->qp_make(f->be, qp);
 	if (err)
 		goto err_ring;
-	fast_lock(f);
+	fast_lock(f->host);
 	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
 	if (!err) {
 		err = fast_qp_add(f, qp);
@@ -174,9 +177,9 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		else
 			qp_hold(qp, 1);
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (err)
-		goto err_ring;
+		goto err_made;
 	resp->qp = qp->o.handle;
 	resp->qp_num = qp->qp_num;
 	resp->cap = qp->attr.cap;
@@ -184,6 +187,9 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 	resp->rq = qp->rq_at;
 	return 0;
 
+err_made:
+	if (f->be->ops->qp_break)
+		f->be->ops->qp_break(f->be, qp);
 err_ring:
 	ctl_ring_free(c->s, &block, l.size);
 err_free:
@@ -204,33 +210,74 @@ static void qp_modify(struct fast *f, struct qp *qp, uint32_t mask,
 	}
 	qp_attr_store(&qp->attr, mask, &step->attr);
 	qp->attr_set |= mask;
+	if (next == IBV_QPS_ERR)
+		fast_qp_last_turn(f, qp);
 	fast_qp_set_state(f, qp, next);
+}
+
+/* Are the steps allowed from that state on? *next: after each of them. */
+static int walk_check(const struct qp *qp, enum ibv_qp_state state, const struct qp_limits *lim,
+		      const struct ff_modify_qp_req *step, unsigned n,
+		      enum ibv_qp_state next[CTL_QP_STEPS])
+{
+	int err = 0;
+
+	for (unsigned i = 0; i < n && !err; i++) {
+		uint32_t mask = qp_attr_mask(qp->type, step[i].mask);
+
+		err = qp_state_check(qp->type, state, mask, &step[i].attr, lim, &next[i]);
+		state = next[i];
+	}
+	return err;
+}
+
+/* No lock: the backend's part of it, which may take long, comes first. */
+static int walk_prepare(struct qp *qp, const struct qp_limits *lim,
+			const struct ff_modify_qp_req *step, unsigned n)
+{
+	struct backend *be = qp->o.ses->fast->be;
+	enum ibv_qp_state state, next[CTL_QP_STEPS];
+	struct ff_qp_attr attr;
+	int err;
+
+	if (!be->ops->qp_prepare)
+		return 0;
+	fast_lock(be->f->host);
+	state = qp->state;
+	attr = qp->attr;
+	fast_unlock(be->f->host);
+	err = walk_check(qp, state, lim, step, n, next);
+	for (unsigned i = 0; i < n && !err; i++) {
+		qp_attr_store(&attr, qp_attr_mask(qp->type, step[i].mask), &step[i].attr);
+		err = be->ops->qp_prepare(be, qp, &attr, state, next[i]);
+		state = next[i];
+	}
+	return err;
 }
 
 int ctl_qp_walk(const struct ctl *ctl, struct qp *qp, const struct ff_modify_qp_req *step,
 		unsigned n, uint32_t *now)
 {
 	struct qp_limits lim = ctl_qp_limits(ctl, qp->o.ses->cont);
-	enum ibv_qp_state state, next[CTL_QP_STEPS];
+	enum ibv_qp_state next[CTL_QP_STEPS];
 	struct fast *f;
-	uint32_t mask[CTL_QP_STEPS];
-	int err = 0;
+	int err;
 
 	for (unsigned i = 0; i < n; i++)
 		if (step[i].mask & IBV_QP_AV)
 			dir_meet(qp->o.ses->cont, &step[i].attr.ah);
 	f = qp->o.ses->fast;
-	fast_lock(f);
-	state = qp->state;
-	for (unsigned i = 0; i < n && !err; i++) {
-		mask[i] = qp_attr_mask(qp->type, step[i].mask);
-		err = qp_state_check(qp->type, state, mask[i], &step[i].attr, &lim, &next[i]);
-		state = next[i];
-	}
+	err = walk_prepare(qp, &lim, step, n);
+	if (err)
+		return err;
+	fast_lock(f->host);
+	err = walk_check(qp, qp->state, &lim, step, n, next);
 	for (unsigned i = 0; i < n && !err; i++)
-		qp_modify(f, qp, mask[i], &step[i], next[i]);
+		qp_modify(f, qp, qp_attr_mask(qp->type, step[i].mask), &step[i], next[i]);
 	*now = qp->state;
-	fast_unlock(f);
+	fast_unlock(f->host);
+	if (f->be->ops->work)
+		f->be->ops->work(f->be);
 	return err;
 }
 
@@ -249,11 +296,11 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 
 	if (!qp)
 		return -EINVAL;
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	resp->attr = qp->attr;
 	resp->attr.qp_state = resp->attr.cur_qp_state = qp->state;
 	resp->attr.sq_draining = qp->state == IBV_QPS_SQD && qp->draining;
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	resp->sq_sig_all = qp->sig_all;
 	return 0;
 }
@@ -265,8 +312,8 @@ int ctl_query_qp(struct ctl_call *c, const struct ff_query_qp_req *req,
 static void windows_go(struct fast *f, struct qp *qp)
 {
 	for (uint32_t i = 0; i < 65536 / WINDOWS_STEP && !mw_qp_gone(qp, WINDOWS_STEP); i++) {
-		fast_unlock(f);
-		fast_lock(f);
+		fast_unlock(f->host);
+		fast_lock(f->host);
 	}
 }
 
@@ -307,6 +354,8 @@ static void qp_free(struct obj *o)
 
 	if (qp->hdr) /* of an XRC_RECV QP there are none here */
 		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
+	if (o->ses->fast->be->ops->qp_break)
+		o->ses->fast->be->ops->qp_break(o->ses->fast->be, qp);
 	xrc_target_free(qp->xrc.target);
 	free(qp->wr);
 	free(qp);

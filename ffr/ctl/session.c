@@ -20,6 +20,8 @@
 #include "ffr/ctl/import.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/fast/pvm.h"
+#include "ffr/mem/heat.h"
+#include "ffr/mem/view.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/ctl/sysfs.h"
 
@@ -124,13 +126,14 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	err = pvm_session_add(s, mem, s->mem.maps_fd);
 	if (err)
 		goto err_maps;
-	fast_lock(s->fast);
+	view_session_add(s, conn->peer.pidfd, mem);
+	fast_lock(s->fast->host);
 	err = fast_session_add(s->fast, s);
 	if (err)
 		pvm_session_del(s->fast, s);
-	fast_unlock(s->fast);
+	fast_unlock(s->fast->host);
 	if (err)
-		goto err_maps;
+		goto err_view;
 	sysfs_wake(s->cont);
 	s->mem.keeper_id = keeper_id;
 	*async_fd = pair[1];
@@ -139,6 +142,8 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 		ctl->hooks->session_changed(ctl->orch);
 	return 0;
 
+err_view:
+	view_session_del(s);
 err_maps:
 	if (s->mem.maps_fd >= 0)
 		close(s->mem.maps_fd);
@@ -179,7 +184,7 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 
 	if (!t->used)
 		return true;
-	fast_lock(f);
+	fast_lock(f->host);
 	for (; s->end.at < t->size && n < TEARDOWN_BATCH; s->end.at++) {
 		struct obj *o = t->slot[s->end.at];
 
@@ -190,7 +195,7 @@ static bool table_clear_some(struct session *s, enum obj_kind kind)
 		if (obj_ops[kind]->forget)
 			obj_ops[kind]->forget(f, o);
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	while (n)
 		obj_ops[kind]->free(gone[--n]);
 	return !t->used;
@@ -201,9 +206,9 @@ void session_end_begin(struct session *s)
 	const struct ctl *ctl = s->conn->ctl;
 	struct fast *f = s->fast;
 
-	fast_lock(f);
+	fast_lock(f->host);
 	s->closing = true;
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (ctl->orch) {
 		ctl->hooks->session_gone(ctl->orch, s->cont->id, s->id);
 		ctl->hooks->session_changed(ctl->orch);
@@ -237,22 +242,26 @@ void session_end_finish(struct session *s)
 	const struct ctl *ctl = s->conn->ctl;
 	struct fast *f = s->fast;
 
-	fast_lock(f);
+	fast_lock(f->host);
 	fast_session_del(f, s);
 	stats_add(&s->cont->stats, &s->stats);
 	lat_add(&s->cont->lat, &s->lat);
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (ctl->orch)
 		ctl->hooks->session_changed(ctl->orch);
 	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
 		obj_table_free(&s->tab[kind]);
 	close(s->bell_fd);
 	close(s->async_fd);
+	view_session_del(s);
 	if (s->mem.maps_fd >= 0)
 		close(s->mem.maps_fd);
 	keeper_client_del(s->mem.keeper_id);
 	seg_free_all(s);
 	sigbus_forget(s);
+	if (s->mem.heated)
+		quota_return(s->cont, QUOTA_FD, 1);
+	heat_end(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);

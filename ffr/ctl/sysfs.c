@@ -7,8 +7,8 @@
  * containers mount it. Counters are rewritten in place at most once a second, those that have changed,
  * and only while the container has sessions or had some a moment ago.
  *
- * There is no ports/1/gid_attrs: with it UCX would take an IPv4 address's GRH for RoCE v2's, which is
- * not what the device writes (soft/ud.c, make_grh()).
+ * The network device of the GIDs is NDEV, the one that engines give a container: UCX 1.19 and later look
+ * whether it has a route to the peer. The router does not know what a container really has.
  *
  * A container that has mounted its directory to write in it may have put anything there: nothing is
  * followed, only regular files are written, and what fails makes only its own counters stand still.
@@ -32,6 +32,7 @@
 #define DEVICE_DIR "sys/class/infiniband/" FF_DEVICE_NAME
 #define MTU	   4096 /* bytes of a packet, if there were any */
 #define MAX_DEPTH  8
+#define NDEV	   "eth0"
 
 /* X(file, value from struct ff_stats *st): ports/1/counters. Data is in words of 4 bytes. */
 #define COUNTERS(X)                                                                                \
@@ -92,12 +93,13 @@ struct sysfs {
 /* What a wire would have needed at least: nobody counts packets where there is none. */
 static uint64_t packets_out(const struct ff_stats *st)
 {
-	return st->tx_bytes / MTU + st->send_ops + st->write_ops + st->read_ops + st->atomic_ops;
+	return st->tx_bytes / MTU + st->send_ops + st->write_ops + st->read_ops + st->atomic_ops +
+	       st->flush_ops;
 }
 
 static uint64_t packets_in(const struct ff_stats *st)
 {
-	return st->rx_bytes / MTU + st->recv_ops + st->read_ops + st->atomic_ops;
+	return st->rx_bytes / MTU + st->recv_ops + st->read_ops + st->atomic_ops + st->flush_ops;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -231,25 +233,63 @@ static int write_port(struct container *c, int fd)
 				 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
 }
 
+/* One file of the directory below port_fd. */
+static int write_in(int port_fd, const char *dir, const char *name, const char *text)
+{
+	int fd = dir_make(port_fd, dir), err;
+
+	if (fd < 0)
+		return fd;
+	err = file_write(fd, name, text);
+	close(fd);
+	return err;
+}
+
+/* ... is no more. */
+static void remove_in(int port_fd, const char *dir, const char *name)
+{
+	int fd = dir_make(port_fd, dir);
+
+	if (fd < 0)
+		return;
+	unlinkat(fd, name, 0);
+	close(fd);
+}
+
+/* Entries that the container has not, but could have: where the kernel has no text either, no file. */
+static int write_no_gid(int port_fd, const char *name)
+{
+	remove_in(port_fd, "gid_attrs/types", name);
+	remove_in(port_fd, "gid_attrs/ndevs", name);
+	return write_in(port_fd, "gids", name, "0000:0000:0000:0000:0000:0000:0000:0000\n");
+}
+
+static int write_gid(int port_fd, const char *name, const struct gid_entry *e)
+{
+	bool v2 = e->type == IBV_GID_TYPE_ROCE_V2;
+	char text[48];
+	int err;
+
+	groups_text(e->gid.raw, 8, text);
+	strcat(text, "\n");
+	err = write_in(port_fd, "gids", name, text);
+	err = err ? err :
+		    write_in(port_fd, "gid_attrs/types", name, v2 ? "RoCE v2\n" : "IB/RoCE v1\n");
+	return err ? err : write_in(port_fd, "gid_attrs/ndevs", name, NDEV "\n");
+}
+
 static int write_gids(struct container *c, int port_fd)
 {
-	int gids = dir_make(port_fd, "gids"), pkeys = dir_make(port_fd, "pkeys"), err = 0;
-	char text[48], name[16];
+	int err = write_in(port_fd, "pkeys", "0", "0xffff\n");
 
-	if (gids < 0 || pkeys < 0)
-		err = gids < 0 ? gids : pkeys;
-	for (unsigned i = 0; !err && i < CONTAINER_MAX_GIDS; i++) {
-		static const union ibv_gid none;
+	for (unsigned i = 0; !err && i < GID_TABLE_LEN(CONTAINER_MAX_GIDS) + c->has_nic_gid; i++) {
+		struct gid_entry e = gid_entry(c, i);
+		char name[16];
 
-		groups_text(i < c->num_gids ? c->gid[i].raw : none.raw, 8, text);
 		snprintf(name, sizeof(name), "%u", i);
-		err = file_printf(gids, name, "%s\n", text);
+		err = i < gid_table_len(c) ? write_gid(port_fd, name, &e) :
+					     write_no_gid(port_fd, name);
 	}
-	err = err ? err : file_write(pkeys, "0", "0xffff\n");
-	if (gids >= 0)
-		close(gids);
-	if (pkeys >= 0)
-		close(pkeys);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "ffr/ctl/ctl.h"
+#include "ffr/ctl/sysfs.h"
 #include "ffr/fast/fast.h"
 #include "ffr/lib/log.h"
 
@@ -48,7 +49,7 @@ static void on_again(uv_timer_t *h);
 
 static void settle(struct ctl_threads *t)
 {
-	if (fast_settle(t->first))
+	if (fast_settle(t->host))
 		uv_timer_start(&t->again, on_again, AGAIN_MS, 0);
 }
 
@@ -62,44 +63,71 @@ static void on_near(uv_async_t *h)
 	settle(h->data);
 }
 
+static void on_work(uv_async_t *h)
+{
+	struct ctl_threads *t = h->data;
+	struct backend *be = t->host->threads[0]->be;
+
+	be->ops->work(be);
+}
+
+static void work_wake(struct fast_host *h)
+{
+	uv_async_send(h->work_arg);
+}
+
+/* Each container's table has the NIC's GID. */
+static void on_nic_changed(struct fast_host *h)
+{
+	struct container *c;
+
+	fast_lock(h);
+	LIST_FOREACH(c, &h->containers, entry)
+		c->nic_gid = h->nic_gid;
+	fast_unlock(h);
+	LIST_FOREACH(c, &h->containers, entry)
+		sysfs_identity(c);
+}
+
 static void on_balance(uv_timer_t *h)
 {
 	struct ctl_threads *t = h->data;
 
-	fast_balance(t->first);
+	fast_balance(t->host);
 }
 
-static void want_near(struct fast *first)
+static void want_near(struct fast_host *h)
 {
-	uv_async_send(first->near_arg);
+	uv_async_send(h->near_arg);
 }
 
 static void on_before_sleep(uv_prepare_t *h)
 {
 	struct ctl_threads *t = h->data;
 
-	rescue_spend(t->first->rescue);
+	rescue_spend(t->host->rescue);
 }
 
 static int handles_init(struct ctl_threads *t, uv_loop_t *loop)
 {
 	int err = uv_async_init(loop, &t->near, on_near);
 
+	err = err ? err : uv_async_init(loop, &t->work, on_work);
 	if (err)
 		return err;
 	uv_timer_init(loop, &t->again);
 	uv_timer_init(loop, &t->balance);
 	uv_prepare_init(loop, &t->before_sleep);
-	t->near.data = t->again.data = t->balance.data = t->before_sleep.data = t;
+	t->work.data = t->near.data = t->again.data = t->balance.data = t->before_sleep.data = t;
 	t->open = true;
 	return 0;
 }
 
 static void look_after_this_thread(struct ctl_threads *t)
 {
-	t->first->rescue = rescue_create();
+	t->host->rescue = rescue_create();
 	/* a start with a callback cannot fail */
-	if (t->first->rescue)
+	if (t->host->rescue)
 		uv_prepare_start(&t->before_sleep, on_before_sleep);
 	else
 		log_warn("/proc/thread-self/stat: %m: nobody sees if this thread gets no CPU");
@@ -111,23 +139,28 @@ int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threa
 	struct fast_conf fc = conf_of(conf, 0);
 	int err;
 
-	ctl->fast = fast_create(&fc, be);
-	if (!ctl->fast)
+	ctl->host = fast_create(&fc, be);
+	if (!ctl->host)
 		return errno ? -errno : -ENOMEM;
-	t->first = ctl->fast;
+	t->host = ctl->host;
 	err = handles_init(t, ctl->loop);
 	if (err)
 		return err;
+	if (be->ops->work) {
+		ctl->host->work_arg = &t->work;
+		ctl->host->work_wake = work_wake;
+		ctl->host->nic_changed = on_nic_changed;
+	}
 	if (fc.realtime)
 		look_after_this_thread(t);
 	for (uint32_t i = 1; !err && i < conf->num; i++) {
 		fc = conf_of(conf, i);
-		err = fast_add_thread(ctl->fast, &fc);
+		err = fast_add_thread(ctl->host, &fc);
 	}
 	if (err || conf->num < 2)
 		return err;
-	ctl->fast->near_arg = &t->near;
-	ctl->fast->want_near = want_near;
+	ctl->host->near_arg = &t->near;
+	ctl->host->want_near = want_near;
 	return uv_timer_start(&t->balance, on_balance, FAST_BALANCE_MS, FAST_BALANCE_MS);
 }
 
@@ -138,10 +171,11 @@ void ctl_threads_close(struct ctl *ctl)
 	if (!t->open)
 		return;
 	t->open = false;
-	ctl->fast->want_near = NULL;
-	rescue_free(ctl->fast->rescue);
-	ctl->fast->rescue = NULL;
+	ctl->host->want_near = ctl->host->work_wake = NULL;
+	rescue_free(ctl->host->rescue);
+	ctl->host->rescue = NULL;
 	uv_close((uv_handle_t *)&t->near, NULL);
+	uv_close((uv_handle_t *)&t->work, NULL);
 	uv_close((uv_handle_t *)&t->again, NULL);
 	uv_close((uv_handle_t *)&t->balance, NULL);
 	uv_close((uv_handle_t *)&t->before_sleep, NULL);

@@ -10,13 +10,14 @@
 #include <uv.h>
 
 struct backend;
-struct fast;
+struct fast_host;
 struct fast_conf;
 struct ctl;
 
 struct ctl_threads {
-	struct fast *first;
+	struct fast_host *host;
 	uv_async_t near;	   /* a container waits for another thread */
+	uv_async_t work;	   /* the backend's work() is wanted */
 	uv_timer_t again, balance; /* it still does; loads are compared */
 	uv_prepare_t before_sleep;
 	bool open;
@@ -28,7 +29,7 @@ struct ctl_threads_conf {
 	const int *cpu;
 	uint32_t num;
 };
-/* ctl->fast and further threads are made, not started; they look after the calling thread. 0 or -errno. */
+/* ctl->host and further threads are made, not started; they look after the calling thread. 0 or -errno. */
 int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threads_conf *conf);
 /* Its handles close while the loop runs. The containers are gone. */
 void ctl_threads_close(struct ctl *ctl);

@@ -51,14 +51,14 @@ int ctl_obj_destroy(struct obj *o)
 	struct fast *f = o->ses->fast;
 	int err = -EBUSY;
 
-	fast_lock(f);
+	fast_lock(f->host);
 	if (!o->refs) {
 		ctl_obj_remove(o->ses, o);
 		if (ops->forget)
 			ops->forget(f, o);
 		err = 0;
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (!err)
 		ops->free(o);
 	return err;
@@ -86,21 +86,16 @@ struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c)
 {
 	return (struct qp_limits){
 		.num_ports = NUM_PORTS,
-		.num_gids = c->num_gids,
+		.num_gids = (uint8_t)gid_table_len(c),
 		.max_rd_atomic = (uint8_t)ctl->dev.max_qp_init_rd_atom,
 		.max_dest_rd_atomic = (uint8_t)ctl->dev.max_qp_rd_atom,
 	};
 }
 
-/* Programs tell hosts apart by the node GUID: one for each container, from its LID. */
+/* Programs tell hosts apart by the node GUID: one for each container, as in its link-local GID. */
 uint64_t ctl_node_guid(const struct container *c)
 {
-	const uint8_t guid[8] = { 0x02,		  0x66, 0x66, 0xff, 0xfe, 0, (uint8_t)(c->lid >> 8),
-				  (uint8_t)c->lid };
-	uint64_t v;
-
-	memcpy(&v, guid, sizeof(v));
-	return v;
+	return gid_local(c->lid).global.interface_id;
 }
 
 /* ---- hello and segments -------------------------------------------------------------------- */
@@ -127,15 +122,25 @@ static int hello_memory_add(struct ctl_call *c, uint32_t *id)
 	return err;
 }
 
-int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
+static int hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
 {
 	struct session *s;
 	int async_fd, uffd, err;
 	uint32_t id;
 
-	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION)
+	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION) {
+		log_client(
+			&c->conn->cont->log, LOG_LEVEL_WARN,
+			"container %s: pid %d: HELLO refused: its library speaks versions %u to %u "
+			"of the protocol, this router %u",
+			c->conn->cont->name, (int)c->conn->peer.pid, req->version_min,
+			req->version_max, FF_PROTO_VERSION);
 		return -EPROTONOSUPPORT;
+	}
 	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
+	if (err)
+		return err;
+	err = container_cgroup_check(c->conn);
 	if (err)
 		return err;
 	err = hello_memory_add(c, &id);
@@ -157,6 +162,7 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 		.session = s->id,
 		.mode = s->cont->mode,
 		.has_uffd = uffd >= 0,
+		.has_nic = s->fast->be->ops->mr_make != NULL,
 		.seg0_size = (uint32_t)seg_get(s, 0)->size,
 		.num_ports = NUM_PORTS,
 		.node_guid = ctl_node_guid(s->cont),
@@ -165,6 +171,24 @@ int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hell
 	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
 		  (int)s->pid, s->comm, c->conn->peer.uid);
 	return 0;
+}
+
+int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
+{
+	struct container_heard *h = &((struct container_ctl *)c->conn->cont->ctl)->heard;
+	uint64_t now = uv_hrtime() / 1000000000;
+	int err = hello(c, req, resp);
+
+	if (!err) {
+		h->opened++;
+		h->opened_at = now;
+	} else if (err != -EAGAIN) { /* it is to come again */
+		h->refused++;
+		h->refused_at = now;
+		h->refused_pid = c->conn->peer.pid;
+		h->refused_err = err;
+	}
+	return err;
 }
 
 int ctl_challenge(struct ctl_call *c, const struct ff_challenge_req *req,
@@ -236,7 +260,7 @@ int ctl_query_port(struct ctl_call *c, const struct ff_query_port_req *req,
 		.state = IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = IBV_MTU_4096,
-		.gid_tbl_len = c->s->cont->num_gids,
+		.gid_tbl_len = gid_table_len(c->s->cont),
 		.pkey_tbl_len = 1,
 		.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS,
 		.max_msg_sz = FF_MAX_MSG_SZ,
@@ -254,12 +278,13 @@ int ctl_query_port(struct ctl_call *c, const struct ff_query_port_req *req,
 int ctl_query_gid(struct ctl_call *c, const struct ff_query_gid_req *req,
 		  struct ff_query_gid_resp *resp)
 {
-	struct container *cont = c->s->cont;
+	const struct container *cont = c->s->cont;
+	struct gid_entry e = gid_entry(cont, req->index);
 
-	if (!req->port || req->port > NUM_PORTS || req->index >= cont->num_gids)
+	if (!req->port || req->port > NUM_PORTS || req->index >= gid_table_len(cont))
 		return -EINVAL;
-	memcpy(resp->gid, &cont->gid[req->index], sizeof(resp->gid));
-	resp->gid_type = IBV_GID_TYPE_ROCE_V2;
+	memcpy(resp->gid, &e.gid, sizeof(resp->gid));
+	resp->gid_type = e.type;
 	return 0;
 }
 
@@ -274,9 +299,9 @@ int ctl_alloc_pd(struct ctl_call *c, const struct ff_alloc_pd_req *req,
 	(void)req;
 	if (!pd)
 		return -ENOMEM;
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_PD, &pd->o);
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		free(pd);
 	else
@@ -310,9 +335,9 @@ int ctl_create_channel(struct ctl_call *c, const struct ff_create_channel_req *r
 	if (err)
 		goto err_free;
 	ch->fd = pair[0];
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_CHANNEL, &ch->o);
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		goto err_pair;
 	ctl_reply_fd(c->reply, pair[1], true);
@@ -375,11 +400,11 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 	}
 	if (!ah->mcast) /* from now on they are a group, or the first datagram would find them apart */
 		ah->cont = dir_meet(c->s->cont, &ah->attr);
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_AH, &ah->o);
 	if (!err)
 		pd->o.refs++;
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		free(ah);
 	else

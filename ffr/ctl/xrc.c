@@ -42,7 +42,7 @@ int ctl_open_xrcd(struct ctl_call *c, const struct ff_open_xrcd_req *req,
 	fresh->dev = req->dev;
 	fresh->ino = req->ino;
 
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	err = xrcd_choose(c->s->cont, req, fresh, &x);
 	if (!err)
 		err = ctl_obj_insert(c->s, OBJ_XRCD, &ref->o);
@@ -50,7 +50,7 @@ int ctl_open_xrcd(struct ctl_call *c, const struct ff_open_xrcd_req *req,
 		ref->xrcd = x;
 		xrcd_hold(x, c->s->cont);
 	}
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		goto err_free;
 	if (x != fresh)
@@ -115,7 +115,7 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 
 	if (!ref)
 		return -EINVAL;
-	err = fast_qpns_room(c->s->fast);
+	err = fast_qpns_room(c->ctl->host);
 	if (err)
 		return err;
 	t = xrc_target_new();
@@ -123,7 +123,7 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 	err = t && user ? 0 : -ENOMEM;
 	if (err)
 		goto err_free;
-	fast_lock(c->s->fast);
+	fast_lock(c->ctl->host);
 	err = ctl_obj_insert(c->s, OBJ_QP, &user->o);
 	if (!err) {
 		err = xrc_target_add(c->s->fast, t, user);
@@ -132,7 +132,7 @@ int ctl_create_xrc_recv(struct ctl_call *c, const struct ff_create_qp_req *req,
 		else
 			ref->o.refs++;
 	}
-	fast_unlock(c->s->fast);
+	fast_unlock(c->ctl->host);
 	if (err)
 		goto err_free;
 	resp->qp = user->o.handle;
@@ -157,8 +157,8 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 	user = user_new(ref);
 	if (!user)
 		return -ENOMEM;
-	fast_lock(f);
-	t = xrc_target_find(f, ref->xrcd, req->qp_num);
+	fast_lock(f->host);
+	t = xrc_target_find(f->host, ref->xrcd, req->qp_num);
 	err = !t				? -EINVAL :
 	      t->xrc.num_users >= XRC_USERS_MAX ? -ENOMEM :
 						  ctl_obj_insert(c->s, OBJ_QP, &user->o);
@@ -167,7 +167,7 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 		ref->o.refs++;
 		resp->qp_state = t->state;
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (err)
 		free(user);
 	else

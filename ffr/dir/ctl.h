@@ -12,20 +12,20 @@
 #include "ffo/client/client.h"
 
 struct dir;
-struct fast;
+struct fast_host;
 struct orch;
 struct peers;
 
-/* f->dir is made; it asks nobody until it is connected. 0 or -errno. */
+/* host->dir is made; it asks nobody until it is connected. 0 or -errno. */
 struct dir_conf {
 	struct uv_loop_s *loop;
-	struct fast *fast;   /* the first one */
-	const char *host;    /* this one's name; it stays the caller's */
-	struct peers *peers; /* NULL: a single host */
+	struct fast_host *fast; /* its threads[0] has the directory */
+	const char *host;	/* this one's name; it stays the caller's */
+	struct peers *peers;	/* NULL: a single host */
 };
 int dir_create(const struct dir_conf *conf);
 /*
- * f->dir goes; its handles close while the loop runs. The orchestrator's client is closed, and
+ * host->dir goes; its handles close while the loop runs. The orchestrator's client is closed, and
  * nobody has a reference.
  */
 void dir_free(struct dir *d); /* NULL is fine */

@@ -8,7 +8,8 @@
  * Nothing of the cluster is here that nobody asked for. What was asked for is an entry, and the
  * orchestrator tells of its changes for as long as there is one. An address leads to a container,
  * which is an entry of its own, by its id, and is the same for all who have found it. What those
- * who wait at an address hold is the address' own struct remote, which is nobody's.
+ * who wait at an address hold is the address' own struct remote, which is nobody's. A link-local GID is
+ * another way to write a LID (obj/gid.h): the orchestrator is asked for the LID.
  *
  * While the orchestrator is away all entries stay as they are. When it is back it is asked for all
  * of them again, and the differences are told.
@@ -333,16 +334,16 @@ static struct container *find_here(struct fast *f, const struct container *from,
 	union ibv_gid gid;
 
 	if (!ah->is_global)
-		return container_by_lid(&f->first->containers, from->tenant, ah->dlid);
+		return container_by_lid(&f->host->containers, from->tenant, ah->dlid);
 	memcpy(&gid, ah->dgid, sizeof(gid));
-	return container_by_gid(&f->first->containers, from->tenant, &gid);
+	return container_by_gid(&f->host->containers, from->tenant, &gid);
 }
 
-static struct container *here_by_id(struct fast *f, uint32_t id)
+static struct container *here_by_id(const struct fast_host *h, uint32_t id)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &f->containers, entry)
+	LIST_FOREACH(c, &h->containers, entry)
 		if (c->id == id)
 			return c;
 	return NULL;
@@ -352,16 +353,17 @@ static struct dir_entry *path_entry(struct dir *d, const struct container *from,
 				    const struct ff_ah_attr *ah)
 {
 	struct dir_owner *o = owner_get(d, from->id, "");
+	uint16_t lid = ah->is_global ? gid_lid(ah->dgid) : ah->dlid;
 	struct dir_entry *e;
 	union ibv_gid gid;
 
 	if (!o)
 		return NULL;
 	memcpy(&gid, ah->dgid, sizeof(gid));
-	if (ah->is_global)
+	if (ah->is_global && !lid)
 		e = entry_get(d, o, ENTRY_GID, from->tenant, &gid, 0);
 	else
-		e = entry_get(d, o, ENTRY_LID, from->tenant, NULL, ah->dlid);
+		e = entry_get(d, o, ENTRY_LID, from->tenant, NULL, lid);
 	if (e)
 		sub_want(d, &e->sub, true);
 	return e;
@@ -379,13 +381,13 @@ static enum dir_answer path_answer(struct fast *f, const struct container *from,
 		return DIR_WAIT;
 	if (!at || !at->r.epoch)
 		return DIR_NOBODY;
-	c = here_by_id(f, at->r.id);
+	c = here_by_id(f->host, at->r.id);
 	if (!c && at->here)
 		return DIR_WAIT; /* it is about to be attached */
 	*there = NULL;
-	if (!dir_allowed(f, from, at->r.tenant, at->r.name))
+	if (!dir_allowed(f->host, from, at->r.tenant, at->r.name))
 		return DIR_DENIED;
-	touch(f->dir, at);
+	touch(e->dir, at);
 	if (c)
 		*here = c;
 	else
@@ -396,46 +398,47 @@ static enum dir_answer path_answer(struct fast *f, const struct container *from,
 enum dir_answer dir_path(struct fast *f, const struct container *from, const struct ff_ah_attr *ah,
 			 struct container **here, struct remote **there)
 {
+	struct dir *d = dir_of(f);
 	struct dir_entry *e;
 
 	*there = NULL;
 	*here = find_here(f, from, ah);
 	if (*here) {
-		if (dir_allowed(f, from, (*here)->tenant, (*here)->name))
+		if (dir_allowed(f->host, from, (*here)->tenant, (*here)->name))
 			return DIR_HERE;
 		*here = NULL;
 		return DIR_DENIED;
 	}
-	if (!f->dir)
+	if (!d)
 		return DIR_NOBODY;
-	e = path_entry(f->dir, from, ah);
+	e = path_entry(d, from, ah);
 	return e ? path_answer(f, from, e, here, there) : DIR_WAIT;
 }
 
 struct container *dir_meet(struct container *c, const struct ff_ah_attr *path)
 {
-	struct fast *first = c->fast->first;
+	struct fast_host *h = c->fast->host;
 	struct container *here;
 	struct remote *there;
 	enum dir_answer a;
 
-	if (first->num_threads == 1)
+	if (h->num_threads == 1)
 		return NULL;
-	fast_lock(first);
-	a = dir_path(first, c, path, &here, &there);
+	fast_lock(h);
+	a = dir_path(h->threads[0], c, path, &here, &there);
 	if (a == DIR_HERE)
 		fast_bring(c, here);
-	else if (first->wired && a != DIR_DENIED)
+	else if (h->wired && a != DIR_DENIED)
 		fast_bring(c, NULL);
 	if (a == DIR_HERE && here->fast != c->fast)
 		here = NULL;
-	fast_unlock(first);
+	fast_unlock(h);
 	return here;
 }
 
 struct remote *dir_by_id(struct fast *f, uint32_t id)
 {
-	struct dir *d = f->dir;
+	struct dir *d = dir_of(f);
 	struct dir_entry *e;
 
 	if (!d || !id)
@@ -450,9 +453,10 @@ struct remote *dir_by_id(struct fast *f, uint32_t id)
 	return e->answered && e->r.epoch ? &e->r : NULL;
 }
 
-bool dir_allowed(struct fast *f, const struct container *here, const char *tenant, const char *name)
+bool dir_allowed(const struct fast_host *h, const struct container *here, const char *tenant,
+		 const char *name)
 {
-	const struct dir *d = f->first->dir;
+	const struct dir *d = h->dir;
 
 	if (!d)
 		return !strcmp(here->tenant, tenant);
@@ -466,9 +470,11 @@ void remote_get(struct remote *r)
 
 void remote_put(struct fast *f, struct remote *r)
 {
+	struct dir *d = dir_of(f);
+
 	r->refs--;
-	if (!r->refs && f->dir)
-		touch(f->dir, r->entry);
+	if (!r->refs && d)
+		touch(d, r->entry);
 }
 
 /* ---- groups --------------------------------------------------------------------------------- */
@@ -483,65 +489,68 @@ static struct dir_entry *group_get(struct dir *d, const char *tenant, const unio
 int dir_mcast(struct fast *f, const char *tenant, const union ibv_gid *mgid,
 	      struct wire_peer ***peers)
 {
+	struct dir *d = dir_of(f);
 	struct dir_entry *e;
 
 	*peers = NULL;
-	if (!f->dir)
+	if (!d)
 		return 0;
-	e = group_get(f->dir, tenant, mgid);
+	e = group_get(d, tenant, mgid);
 	if (!e)
 		return -1;
-	sub_want(f->dir, &e->sub, true);
+	sub_want(d, &e->sub, true);
 	*peers = e->peers;
 	return e->answered ? (int)e->num_peers : -1;
 }
 
 void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *mgid, bool join)
 {
+	struct dir *d = dir_of(f);
 	struct dir_entry *e;
 
-	if (!f->dir)
+	if (!d)
 		return;
 	if (join)
-		e = group_get(f->dir, tenant, mgid);
+		e = group_get(d, tenant, mgid);
 	else
-		e = entry_find(f->dir, ENTRY_GROUP, tenant, mgid, 0);
+		e = entry_find(d, ENTRY_GROUP, tenant, mgid, 0);
 	if (e)
-		sub_want(f->dir, &e->more, join);
+		sub_want(d, &e->more, join);
 }
 
 bool dir_mcast_pending(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
+	struct dir *d = dir_of(f);
 	struct dir_entry *e;
 
-	if (!f->dir || !f->dir->connected)
+	if (!d || !d->connected)
 		return false;
-	e = entry_find(f->dir, ENTRY_GROUP, tenant, mgid, 0);
+	e = entry_find(d, ENTRY_GROUP, tenant, mgid, 0);
 	return e && e->more.want && !e->more.failed && (!e->more.told || e->more.busy);
 }
 
 /* ---- this host's containers ----------------------------------------------------------------- */
 
 /* Who waited for it, because the orchestrator said that it is on this host, finds it now. */
-void dir_container_added(struct fast *f, struct container *c)
+void dir_container_added(struct fast_host *h, struct container *c)
 {
 	struct dir_entry *e, *next;
 
-	if (!f->dir)
+	if (!h->dir)
 		return;
-	for (e = f->dir->entries; e; e = next) {
+	for (e = h->dir->entries; e; e = next) {
 		e->r.refs++; /* so that it has a next one after the call */
 		if (e->at && e->at->r.id == c->id)
-			entry_changed(f->dir, e);
+			entry_changed(h->dir, e);
 		next = e->hh.next;
 		e->r.refs--;
 	}
 }
 
-/* What only it has asked for is nobody's; what others use, too, goes with the last of them. */
-void dir_container_gone(struct fast *f, struct container *c)
+/* Its entries belong to nobody from now on (d->others), and go when the last who uses them does. */
+void dir_container_gone(struct fast_host *h, struct container *c)
 {
-	struct dir *d = f->dir;
+	struct dir *d = h->dir;
 	struct dir_entry *e;
 	struct dir_owner *o;
 
@@ -564,10 +573,10 @@ struct dir *dir_new(const struct dir_conf *conf)
 
 	if (!d)
 		return NULL;
-	d->f = conf->fast;
+	d->f = conf->fast->threads[0];
 	d->conf = *conf;
 	TAILQ_INIT(&d->turns);
-	/* without randomness the table is slower for those who choose their addresses so, no more */
+	/* without randomness addresses can be chosen to collide: a slower table, no more */
 	if (getrandom(&d->salt, sizeof(d->salt), GRND_NONBLOCK) < 0)
 		d->salt = 0;
 	d->others = owner_get(d, 0, "");

@@ -5,7 +5,8 @@
  *
  * All of it is called [lock], from the runner or the control thread, and never waits: what is not
  * known is asked for, and told later by the backend's remote_changed() and its like. Without a directory
- * (f->dir is NULL: no orchestrator that knows other hosts) this host is all there is.
+ * (host->dir is NULL: no orchestrator that knows other hosts) this host is all there is. It is the first
+ * thread's, as wires are: who asks on another one learns of this host only.
  *
  * The room ffr/dir/ may use fast/ and peer/, tells the backend by its ops, and asks the orchestrator by what
  * dir_connected() has brought (ctl.h). Runners and the control thread look things up and leave behind what
@@ -59,7 +60,7 @@ enum dir_answer dir_path(struct fast *f, const struct container *from, const str
 /* The container of that id, where it is known already; NULL otherwise, and it is asked for. */
 struct remote *dir_by_id(struct fast *f, uint32_t id);
 /* May the two talk to each other? */
-bool dir_allowed(struct fast *f, const struct container *here, const char *tenant,
+bool dir_allowed(const struct fast_host *h, const struct container *here, const char *tenant,
 		 const char *name);
 
 enum map_answer {
@@ -79,7 +80,7 @@ void remote_put(struct fast *f, struct remote *r);
 
 /*
  * The hosts, without this one, that have members of the group. Their number, and an array that is
- * good until the lock is given away; -1: not known yet, mcast_changed() follows.
+ * good until the turn ends; -1: not known yet, mcast_changed() follows.
  */
 int dir_mcast(struct fast *f, const char *tenant, const union ibv_gid *mgid,
 	      struct wire_peer ***peers);
@@ -89,8 +90,8 @@ void dir_mcast_member(struct fast *f, const char *tenant, const union ibv_gid *m
 bool dir_mcast_pending(struct fast *f, const char *tenant, const union ibv_gid *mgid);
 
 /* A container has come to this host; it has left, and nothing of it asks any more. */
-void dir_container_added(struct fast *f, struct container *c);
-void dir_container_gone(struct fast *f, struct container *c);
+void dir_container_added(struct fast_host *h, struct container *c);
+void dir_container_gone(struct fast_host *h, struct container *c);
 
 /* ---- control thread, not [lock] ------------------------------------------------------------- */
 

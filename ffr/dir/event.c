@@ -232,14 +232,14 @@ static void event_told(struct dir *d, enum sub_kind kind, json_t *msg)
 	struct dir_told t;
 
 	if (!told_parse(&t, kind, msg)) {
-		fast_lock(d->f);
+		fast_lock(d->f->host);
 		e = event_entry(d, msg);
 		if (e && sub_target(&e->sub)) {
 			e->r.refs++;
 			told_apply(d, e, &t);
 			e->r.refs--;
 		}
-		fast_unlock(d->f);
+		fast_unlock(d->f->host);
 	}
 	told_free(&t);
 }
@@ -268,10 +268,10 @@ static void map_del(struct dir *d, struct remote_maps *m, json_t *del)
 	json_t *j;
 	size_t i;
 
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	json_array_foreach(del, i, j)
 		maps_del(m, (uint32_t)json_integer_value(j));
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 }
 
 /* The entry is kept, so its maps stay. Only this thread changes them. */
@@ -290,10 +290,10 @@ static void map_apply(struct dir *d, const char *name, struct remote_maps *m, js
 			 strerror(-err));
 	while (i < total) {
 		i = rows_parse(put, i, row, &n);
-		fast_lock(d->f);
+		fast_lock(d->f->host);
 		for (unsigned k = 0; k < n; k++)
 			maps_put(m, &row[k]);
-		fast_unlock(d->f);
+		fast_unlock(d->f->host);
 	}
 }
 
@@ -302,21 +302,21 @@ static void event_map(struct dir *d, json_t *msg)
 	uint32_t id = uint_of(msg, "container");
 	struct dir_entry *e;
 
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	e = entry_find(d, ENTRY_ID, NULL, NULL, id);
 	if (!e || !e->r.maps || !sub_target(&e->more)) {
-		fast_unlock(d->f);
+		fast_unlock(d->f->host);
 		return;
 	}
 	e->r.refs++;
 	map_begin(e->r.maps, msg);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 	map_apply(d, e->r.name, e->r.maps, msg);
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	if (maps_end(e->r.maps, json_is_true(json_object_get(msg, "synced"))))
 		entry_changed(d, e);
 	e->r.refs--;
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 }
 
 int dir_policy(struct dir *d, json_t *rules)
@@ -326,12 +326,12 @@ int dir_policy(struct dir *d, json_t *rules)
 
 	if (err)
 		return err;
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	old = d->policy;
 	d->policy = new;
 	if (!rules_same(&old, &new))
 		d->f->be->ops->policy_changed(d->f);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 	rules_free(&old);
 	return 0;
 }

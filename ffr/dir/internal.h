@@ -118,7 +118,7 @@ struct dir_policy {
 #define DIR_MAX 60000u /* entries of all owners: the orchestrator tells FFO_SUBS_MAX things */
 
 struct dir {
-	struct fast *f;
+	struct fast *f; /* the host's first thread: its time, its timers, its wires */
 	struct dir_conf conf;
 	dir_ask_fn *ask;   /* [ctl] dir_connected() has told; NULL: not yet */
 	struct orch *orch; /* [ctl] of ask() */
@@ -138,6 +138,12 @@ struct dir {
 	unsigned open_handles;
 	uint32_t num_wanted; /* hosts that are asked for */
 };
+
+/* The directory, on a thread that has one; NULL: there is none, or it is another's. */
+static inline struct dir *dir_of(const struct fast *f)
+{
+	return f == f->host->threads[0] ? f->host->dir : NULL;
+}
 
 /* ---- dir.c [lock] --------------------------------------------------------------------------- */
 
@@ -197,13 +203,12 @@ void dir_tick(struct dir *d, uint64_t now);
 
 /* ---- map.c [lock] ----------------------------------------------------------------------- */
 
+void maps_free(struct fast *f, struct remote *r);
+uint32_t maps_epoch(const struct remote_maps *m);
 /*
  * Mappings as the orchestrator tells them: maps_begin() when an event says `reset` or has another
  * epoch than before, then rows, then maps_end() with whether all are told now.
  */
-struct remote_maps *maps_new(struct fast *f, struct remote *r);
-void maps_free(struct fast *f, struct remote *r);
-uint32_t maps_epoch(const struct remote_maps *m);
 void maps_begin(struct remote_maps *m, uint32_t epoch);
 /*
  * Not [lock], control thread: make room for n rows more, between maps_begin() and maps_put(). The

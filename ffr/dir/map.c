@@ -190,7 +190,7 @@ static void waited_timer(struct timer *t)
 		else
 			waited_arm(m, w->ends > now ? w->ends : w->forget);
 	}
-	entry_changed(m->f->dir, m->r->entry);
+	entry_changed(m->f->host->dir, m->r->entry);
 }
 
 /* Has this been waited for long enough? */
@@ -223,6 +223,24 @@ static enum map_answer wait_for(struct remote_maps *m, uint32_t rkey, bool misfi
 	return MAP_WAIT;
 }
 
+static struct remote_maps *maps_new(struct fast *f, struct remote *r)
+{
+	struct remote_maps *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->f = f;
+	m->r = r;
+	m->online = dir_of(f)->connected;
+	if (getrandom(&m->salt, sizeof(m->salt), GRND_NONBLOCK) < 0)
+		m->salt = 0x9e3779b1u;
+	m->salt |= 1;
+	m->timer.fn = waited_timer;
+	TAILQ_INIT(&m->order);
+	r->maps = m;
+	return m;
+}
+
 /* ---- asked ---------------------------------------------------------------------------------- */
 
 enum map_answer dir_map(struct fast *f, struct remote *r, uint32_t rkey, uint64_t addr,
@@ -233,12 +251,12 @@ enum map_answer dir_map(struct fast *f, struct remote *r, uint32_t rkey, uint64_
 	uint64_t off;
 
 	if (!m) {
-		if (!f->dir || !rkey || !r->id)
+		if (!dir_of(f) || !rkey || !r->id)
 			return MAP_REFUSED;
 		m = maps_new(f, r);
 		if (!m)
 			return MAP_REFUSED;
-		sub_want(f->dir, &r->entry->more, true);
+		sub_want(dir_of(f), &r->entry->more, true);
 	}
 	if (!rkey)
 		return MAP_REFUSED;
@@ -256,24 +274,6 @@ enum map_answer dir_map(struct fast *f, struct remote *r, uint32_t rkey, uint64_
 }
 
 /* ---- told ----------------------------------------------------------------------------------- */
-
-struct remote_maps *maps_new(struct fast *f, struct remote *r)
-{
-	struct remote_maps *m = calloc(1, sizeof(*m));
-
-	if (!m)
-		return NULL;
-	m->f = f;
-	m->r = r;
-	m->online = f->dir->connected;
-	if (getrandom(&m->salt, sizeof(m->salt), GRND_NONBLOCK) < 0)
-		m->salt = 0x9e3779b1u;
-	m->salt |= 1;
-	m->timer.fn = waited_timer;
-	TAILQ_INIT(&m->order);
-	r->maps = m;
-	return m;
-}
 
 void maps_free(struct fast *f, struct remote *r)
 {
@@ -325,9 +325,9 @@ int maps_reserve(struct remote_maps *m, uint32_t n)
 		return -E2BIG;
 	if (rows_copy(&bigger, t, m->salt, n))
 		return -ENOMEM;
-	fast_lock(m->f);
+	fast_lock(m->f->host);
 	*t = bigger;
-	fast_unlock(m->f);
+	fast_unlock(m->f->host);
 	free(old.slot);
 	return 0;
 }

@@ -84,7 +84,7 @@ static void on_answer(void *arg, int err, const char *why, json_t *answer)
 		log_debug("orchestrator: directory: %s", why);
 	if (!err && s->telling)
 		err = told_parse(&told, s->kind, answer);
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	sub_ended(d, s, err);
 	e->r.refs++;
 	/* what cannot be asked for is nobody's; what is known stays known */
@@ -97,7 +97,7 @@ static void on_answer(void *arg, int err, const char *why, json_t *answer)
 		entry_reap(d, e);
 	if (!TAILQ_EMPTY(&d->turns))
 		d->wake(d);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 	told_free(&told);
 }
 
@@ -127,14 +127,14 @@ static void pump(struct dir *d)
 
 	do {
 		n = 0;
-		fast_lock(d->f);
+		fast_lock(d->f->host);
 		while (n < BATCH && d->busy < MAX_CALLS && (s = sub_next(d))) {
 			if (!sub_begin(d, s))
 				continue;
 			call[n].s = s;
 			call[n++].key = s->e->key;
 		}
-		fast_unlock(d->f);
+		fast_unlock(d->f->host);
 		for (unsigned i = 0; i < n; i++) {
 			s = call[i].s; /* it stays while it is busy */
 			d->ask(d->orch, s->telling ? sub_ops[s->kind].on : sub_ops[s->kind].off,
@@ -208,12 +208,12 @@ void dir_tick(struct dir *d, uint64_t now)
 {
 	struct dir_owner *o, *next;
 
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	retry_failed(d);
 	HASH_ITER(hh, d->owners, o, next)
 		if (d->connected)
 			drop_idle(d, o, now);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 }
 
 static void on_tick(uv_timer_t *t)
@@ -236,9 +236,9 @@ static void on_host(void *arg, int err, const char *why, json_t *answer)
 	d->num_wanted--;
 	if (err || ffo_host_from_json(json_object_get(answer, "host"), &h))
 		return;
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	peer_of_host(d->conf.peers, h.name, h.instance, h.wire, h.up);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 }
 
 /* A router connects that says to be of a host that is not known here (peer.c). */
@@ -284,18 +284,18 @@ void dir_connected(struct dir *d, dir_ask_fn *ask, struct orch *o)
 {
 	d->ask = ask;
 	d->orch = o;
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	d->connected = true;
 	all_subs(d, sub_again);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 }
 
 void dir_disconnected(struct dir *d)
 {
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	d->connected = false;
 	all_subs(d, sub_lost);
-	fast_unlock(d->f);
+	fast_unlock(d->f->host);
 }
 
 int dir_create(const struct dir_conf *conf)
@@ -332,10 +332,10 @@ void dir_free(struct dir *d)
 {
 	if (!d)
 		return;
-	fast_lock(d->f);
+	fast_lock(d->f->host);
 	dir_clear(d);
-	d->f->dir = NULL;
-	fast_unlock(d->f);
+	d->f->host->dir = NULL;
+	fast_unlock(d->f->host);
 	if (d->conf.peers)
 		peers_on_stranger(d->conf.peers, NULL, NULL);
 	d->open_handles = 2;

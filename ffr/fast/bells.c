@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "ffr/fast/decide.h"
 #include "ffr/fast/internal.h"
 
 /* Ask for a doorbell with the posting that is `coal` behind the next one. A fence must follow. */
@@ -83,6 +84,8 @@ void fast_qp_activate(struct fast *f, struct qp *qp)
 /* Is there anything that this QP's turn would find? */
 static bool qp_has_work(const struct qp *qp)
 {
+	if (qp->flush_waits)
+		return false;
 	switch (qp->state) {
 	case IBV_QPS_RTS:
 		return !qp->busy && qp_sqe_ready(qp, qp->sq.head);
@@ -96,13 +99,7 @@ static bool qp_has_work(const struct qp *qp)
 
 bool fast_rq_ready(const struct qp *qp)
 {
-	const struct ff_rqe *e;
-
-	if (qp->state != IBV_QPS_ERR || qp->srq || !qp->rq.depth)
-		return false;
-	e = (const struct ff_rqe *)(qp->rq.ring +
-				    (size_t)(qp->rq.head & (qp->rq.depth - 1)) * qp->rq.stride);
-	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq.head);
+	return qp->state == IBV_QPS_ERR && !qp->srq && qp_rqe_ready(qp);
 }
 
 void fast_qp_rest(struct fast *f, struct qp *qp)
@@ -147,6 +144,17 @@ int fast_bell_add(struct fast *f, struct session *s)
 	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, s->bell_fd, &ev) ? -errno : 0;
 }
 
+/* When did a bell ring that was to tell? The client's word decides on how the runner sleeps, and nothing else. */
+static void note_time(struct fast *f, struct session *s)
+{
+	uint64_t at = 0;
+
+	if (f->timed)
+		at = atomic_exchange_explicit(&s->hdr->rang_at, 0, memory_order_relaxed);
+	if (at)
+		sched_note_heard(&s->sched.patience, at, f->now);
+}
+
 uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 {
 	uint32_t work = 0;
@@ -164,6 +172,7 @@ uint32_t fast_bells(struct fast *f, const struct epoll_event *ev, int n)
 			continue;
 		}
 		s->stats.bells++;
+		note_time(f, s);
 		ses_activate(f, s);
 		cpu_woken_by(f, s->cont);
 		work += !cpu_ignores_bell(s);
@@ -191,7 +200,8 @@ bool fast_arm_all(struct fast *f)
 		f->coalesces |= coal > 0;
 	}
 	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
-		atomic_store_explicit(&s->hdr->need_wakeup, 1, memory_order_relaxed);
+		atomic_store_explicit(&s->hdr->need_wakeup, f->timed ? FF_WAKEUP_TIMED : FF_WAKEUP,
+				      memory_order_relaxed);
 	/* arming before the look: pairs with the fences of ffl_doorbell */
 	atomic_thread_fence(memory_order_seq_cst);
 	FOREACH_ACTIVE_QP(f, k, c, qp) {
@@ -203,7 +213,7 @@ bool fast_arm_all(struct fast *f)
 	TAILQ_FOREACH(s, &f->active_sessions, bells.entry)
 		if (ses_dirty(s))
 			idle = false;
-	return idle;
+	return idle && (!f->be->ops->arm || f->be->ops->arm(f));
 }
 
 bool fast_was_coalesced(const struct qp *qp)

@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 
 #include "ffr/abi/ff_probe.h"
+#include "ffr/abi/ff_verbs.h"
 #include "ffr/fast/internal.h"
 #include "ffr/lib/shm.h"
 #include "ffr/fast/trace.h"
@@ -27,14 +28,15 @@ static const uint8_t wc_opcode[FF_OP_NUM] = {
 	[FF_OP_READ] = IBV_WC_RDMA_READ,      [FF_OP_CMP_SWAP] = IBV_WC_COMP_SWAP,
 	[FF_OP_FETCH_ADD] = IBV_WC_FETCH_ADD, [FF_OP_BIND_MW] = IBV_WC_BIND_MW,
 	[FF_OP_LOCAL_INV] = IBV_WC_LOCAL_INV, [FF_OP_SEND_INV] = IBV_WC_SEND,
+	[FF_OP_FLUSH] = FF_WC_FLUSH,	      [FF_OP_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
-static void event_send(struct session *s, int fd, const void *ev, size_t len, uint64_t *count)
+static bool event_send(struct session *s, int fd, const void *ev, size_t len, uint64_t *count)
 {
-	if (send(fd, ev, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len)
-		++*count;
-	else
-		s->stats.events_lost++;
+	bool sent = send(fd, ev, len, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)len;
+
+	++*(sent ? count : &s->stats.events_lost);
+	return sent;
 }
 
 void comp_async(struct fast *f, struct session *s, enum ibv_event_type type,
@@ -85,7 +87,7 @@ static struct ff_cqe *cq_slot(struct fast *f, struct cq *cq)
 }
 
 /* Apart: fast_clock() gives an address of its stack away, for which a function has a canary. */
-static __attribute__((noinline)) uint64_t cqe_time(void)
+static __attribute__((noinline)) uint64_t exact_time(void)
 {
 	return fast_clock();
 }
@@ -103,7 +105,7 @@ static inline __attribute__((always_inline)) bool cq_put(struct fast *f, struct 
 	if (!slot)
 		return false;
 	slot->wr_id = cqe->wr_id;
-	slot->timestamp = cq->flags & FF_CQ_TIMESTAMP ? cqe_time() : 0;
+	slot->timestamp = cq->flags & FF_CQ_TIMESTAMP ? exact_time() : 0;
 	slot->qp = cqe->qp;
 	slot->qp_num = cqe->qp_num;
 	slot->src_qp = cqe->src_qp;
@@ -125,25 +127,32 @@ static inline __attribute__((always_inline)) bool cq_put(struct fast *f, struct 
 		cq->notify_solicited |= solicited || cqe->status != IBV_WC_SUCCESS;
 		if (!cq->notify_pending) {
 			cq->notify_pending = true;
-			SLIST_INSERT_HEAD(&f->notify, cq, notify);
+			STAILQ_INSERT_TAIL(&f->notify, cq, notify);
 		}
 	}
 	return true;
 }
 
-static void notify_now(struct fast *f, struct cq *cq)
+int fast_cq_event(struct fast *f, struct cq *cq)
 {
-	struct ff_comp_event ev = { .cq = cq->o.handle };
+	struct ff_comp_event ev = { .cq = cq->o.handle, .sent = (uint32_t)exact_time() };
 	struct session *s = cq->o.ses;
 
+	FF_PROBE2(comp__event, s->pid, cq->o.handle);
+	if (!event_send(s, cq->channel->fd, &ev, sizeof(ev), &s->stats.comp_events))
+		return -EAGAIN;
+	/* the program it wakes may share this CPU */
+	fast_event_to(f, s);
+	return 0;
+}
+
+static void notify_now(struct fast *f, struct cq *cq)
+{
 	cq->mod_held = false;
 	cq->mod_pi = cq->pi;
 	if (atomic_exchange(&cq->hdr->arm, FF_CQ_DISARMED) == FF_CQ_DISARMED)
 		return;
-	FF_PROBE2(comp__event, s->pid, cq->o.handle);
-	event_send(s, cq->channel->fd, &ev, sizeof(ev), &s->stats.comp_events);
-	/* the program it wakes may share this CPU */
-	fast_data_to(f, s);
+	fast_cq_event(f, cq);
 }
 
 static void mod_timer(struct timer *t)
@@ -162,6 +171,7 @@ static bool moderate(struct fast *f, struct cq *cq)
 	}
 	if (!cq->mod_held) {
 		cq->mod_timer.fn = mod_timer;
+		fast_tick(f); /* the turn may have been preempted: f->now is older than the CQE */
 		cq->mod_held =
 			!timer_arm(&f->timers, &cq->mod_timer, f->now + cq->mod_period * NS_PER_US);
 	}
@@ -182,16 +192,16 @@ void comp_notify(struct fast *f)
 {
 	struct cq *cq;
 
-	if (SLIST_EMPTY(&f->notify))
+	if (STAILQ_EMPTY(&f->notify))
 		return;
 	/* CQEs before the look at `arm`: pairs with the fence of ffl_req_notify_cq */
 	atomic_thread_fence(memory_order_seq_cst);
-	while ((cq = SLIST_FIRST(&f->notify))) {
+	while ((cq = STAILQ_FIRST(&f->notify))) {
 		uint32_t arm = atomic_load_explicit(&cq->hdr->arm, memory_order_relaxed);
 		bool due = arm == FF_CQ_ARM_ANY || cq->mod_held ||
 			   (arm == FF_CQ_ARM_SOLICITED && cq->notify_solicited);
 
-		SLIST_REMOVE_HEAD(&f->notify, notify);
+		STAILQ_REMOVE_HEAD(&f->notify, notify);
 		cq->notify_pending = cq->notify_solicited = false;
 		if (due && !(cq->mod_count && moderate(f, cq)))
 			notify_now(f, cq);
@@ -201,7 +211,7 @@ void comp_notify(struct fast *f)
 void comp_forget_cq(struct fast *f, struct cq *cq)
 {
 	if (cq->notify_pending)
-		SLIST_REMOVE(&f->notify, cq, cq, notify);
+		STAILQ_REMOVE(&f->notify, cq, cq, notify);
 	cq->notify_pending = false;
 	timer_cancel(&f->timers, &cq->mod_timer);
 }
@@ -228,6 +238,9 @@ static void count_send(struct ff_stats *st, const struct send_wr *wr)
 	case FF_OP_BIND_MW:
 	case FF_OP_LOCAL_INV:
 		st->mw_ops++;
+		break;
+	case FF_OP_FLUSH:
+		st->flush_ops++;
 		break;
 	default:
 		st->atomic_ops++;

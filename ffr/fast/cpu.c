@@ -7,7 +7,7 @@
  * the clock. What is left is mostly sleeping and waking up, several times as much as a turn with one
  * small request: those pay for it that woke the thread, each time the same; if nobody did, it is added
  * to the turns. Nobody pays for a time in which nobody was served. What other threads do for a container
- * (pvm.c: memory that does not answer) it pays at once.
+ * (roles.c: memory that does not answer) it pays at once.
  *
  * A container that rests is parked: its QPs have no turn and its sessions are not looked at. As it was
  * being served, its queues ask for no doorbell, and that is how they stay: its programs go on posting
@@ -44,6 +44,14 @@ void cpu_served(struct fast *f, struct container *c, uint64_t ns)
 	c->cpu.wakes += f->timer_woke;
 }
 
+void cpu_called(struct fast *f, struct container *c, uint64_t ns)
+{
+	if (c->fast != f || c == f->turn_of || (!FF_COUNTERS && !cpu_limited(c)))
+		return;
+	enlist(f, c);
+	c->cpu.turns_ns += ns;
+}
+
 /* ---- resting ---------------------------------------------------------------------------------- */
 
 /* Out of epoll: each write to a descriptor that is in it takes its lock, whether anybody is told or not. */
@@ -54,7 +62,7 @@ static void set_deaf(struct session *s, bool deaf)
 	if (deaf)
 		epoll_ctl(s->fast->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
 	else if (fast_bell_add(s->fast, s))
-		s->fast->first->session_bad(s, "its bell cannot be watched");
+		s->fast->host->session_bad(s, "its bell cannot be watched");
 	s->bells.deaf = deaf;
 }
 

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "ffr/abi/ff_ring.h"
+#include "ffr/obj/objects.h"
 #include "ffr/lib/timer.h"
 
 /*
@@ -31,6 +32,14 @@
 #define LOCAL_NS (10 * NS_PER_MS)
 /* rule 2: urgent while awake; + others of this CPU wait, - posters preempt it before it is done */
 #define FIFO_MAX_NS (500 * NS_PER_US)
+/* rule 2: a bell that is heard later is late; + posters wait, - chance makes them be preempted */
+#define LATE_NS (20 * NS_PER_US)
+/* rule 2: sleeps in a row before a poster is waited for; + it is preempted, - a late bell more often */
+#define PATIENT_MIN 8
+/* rule 2: the same after many late bells; + it is preempted, - a late bell more often */
+#define PATIENT_MAX 1024
+/* rule 2: frames of another host are to be expected; + posters are preempted, - frames wait */
+#define WIRED_NS (10 * NS_PER_MS)
 /* rule 3: a shorter sleep is hardly one; + postings wait for more, - streams are preempted */
 #define SHORT_SLEEP_NS (3 * NS_PER_US)
 /* rule 3: postings beside the announced one; + the first of them waits, - more bells */
@@ -76,7 +85,11 @@
 /* rule 8: who posted since needs a CPU; + fewer probes, - probes where all CPUs are needed */
 #define ACTIVE_NS NS_PER_MS
 
-enum policy { POL_ORDINARY, POL_URGENT /* SCHED_FIFO, or what serves where that is refused */ };
+enum policy {
+	POL_ORDINARY,
+	POL_PATIENT, /* SCHED_BATCH, on one CPU: it runs as soon as who has woken it sleeps */
+	POL_URGENT   /* SCHED_FIFO, or what serves where that is refused */
+};
 
 /* What the runner does after a turn, until the next. */
 enum sched_step {
@@ -106,10 +119,11 @@ struct fast_sched {
 	uint64_t yielded_at; /* or shared */
 	uint64_t looked_at;  /* for bells */
 	enum policy policy;
-	bool worked; /* the last turn found something to do */
-	bool leave;  /* data went to a program on this CPU; or only a timer woke the runner */
-	bool woken;  /* bells ended the last sleep, and nothing was posted since */
-	bool ticked; /* sched_note_tick() */
+	bool worked;	  /* the last turn found something to do */
+	bool leave;	  /* data went to a program on this CPU; or only a timer woke the runner */
+	bool leave_later; /* ... after the next turn: struct fast has `again` */
+	bool woken;	  /* bells ended the last sleep, and nothing was posted since */
+	bool ticked;	  /* sched_note_tick() */
 	/* ... unless sched_goes_on() */
 	uint32_t num_spin; /* sessions in spin mode */
 	bool no_spin;	   /* spin for nobody, whatever the sessions' modes are: conf.spin_auto */
@@ -148,10 +162,45 @@ static inline bool sched_is_local(unsigned cpu, unsigned its_cpu, uint64_t now, 
 	return its_cpu == cpu && now - last_post < LOCAL_NS;
 }
 
-/* Rule 2: has it been urgent for long enough? */
+/* Rule 2: has it slept, again and again, when something came for it? */
+static inline bool sched_sleeps(const struct sched_patience *p)
+{
+	return p->asleep > p->need;
+}
+
+/* Rule 2: it got something, and an event with it or not. */
+static inline void sched_note_asleep(struct sched_patience *p, bool event)
+{
+	if (!p->need)
+		p->need = PATIENT_MIN;
+	p->asleep = event ? p->asleep + (p->asleep <= p->need) : 0;
+}
+
+/* Rule 2: a patient runner has heard a bell at `now`, which rang at `at`. */
+static inline void sched_note_heard(struct sched_patience *p, uint64_t at, uint64_t now)
+{
+	if (now - at > LATE_NS) { /* or later than now, for it is of another clock */
+		p->need = p->need < PATIENT_MAX ? p->need * 2 : PATIENT_MAX;
+		p->asleep = p->in_time = 0;
+	} else if (++p->in_time >= p->need) {
+		p->need = p->need > 2 * PATIENT_MIN ? p->need / 2 : PATIENT_MIN;
+		p->in_time = 0;
+	}
+}
+
+/* Rule 2: how to sleep. sleepers: all those that may ring sleep themselves while they wait. */
+static inline enum policy sched_sleep_as(const struct fast_sched *s, uint64_t now, bool probe,
+					 bool sleepers)
+{
+	if (sleepers && now - s->wire_at > WIRED_NS)
+		return POL_PATIENT;
+	return probe ? POL_ORDINARY : POL_URGENT;
+}
+
+/* Rule 2: has it been urgent, or on one CPU, for long enough? */
 static inline bool sched_fifo_over(const struct fast_sched *s, uint64_t now)
 {
-	return s->policy == POL_URGENT && now - s->woke_at > FIFO_MAX_NS;
+	return s->policy != POL_ORDINARY && now - s->woke_at > FIFO_MAX_NS;
 }
 
 /* Rule 6: does it work on and on, as an ordinary thread? */
@@ -367,7 +416,7 @@ static inline bool sched_follow_due(const struct fast_sched *s)
 static inline bool sched_follows(const struct fast_sched *s, uint64_t now, bool pinned)
 {
 	return s->far >= FOLLOW_FAR && s->others <= FOLLOW_OTHERS && !pinned &&
-	       s->policy == POL_URGENT && now - s->moved_at > FOLLOW_NS;
+	       s->policy != POL_ORDINARY && now - s->moved_at > FOLLOW_NS;
 }
 
 static inline void sched_note_move(struct fast_sched *s, uint64_t now)

@@ -17,28 +17,28 @@
 
 /* ---- containers, sessions, objects --------------------------------------------------------------- */
 
-int fast_container_add(struct fast *first, struct container *c)
+int fast_container_add(struct fast_host *h, struct container *c)
 {
-	int err = rate_container_add(first, c);
+	int err = rate_container_add(h, c);
 
 	if (err)
 		return err;
 	TAILQ_INIT(&c->turns.active);
-	LIST_INSERT_HEAD(&first->containers, c, entry);
+	LIST_INSERT_HEAD(&h->containers, c, entry);
 	sched_choose(c->fast);
-	for (uint32_t i = 0; first->be->ops->container_come && i < first->num_threads; i++)
-		first->be->ops->container_come(first->threads[i]);
+	for (uint32_t i = 0; c->fast->be->ops->container_come && i < h->num_threads; i++)
+		c->fast->be->ops->container_come(h->threads[i]);
 	return 0;
 }
 
-void fast_container_del(struct fast *first, struct container *c)
+void fast_container_del(struct fast_host *h, struct container *c)
 {
 	struct fast *f = c->fast;
 
 	LIST_REMOVE(c, entry);
 	cpu_forget(c);
 	pvm_container_del(c);
-	threads_forget(first, c);
+	threads_forget(h, c);
 	c->place.near = NULL;
 	c->place.near_first = c->place.at_first = false;
 	sched_choose(f);
@@ -112,28 +112,30 @@ static void thread_free(struct fast *f)
 		close(f->epoll_fd);
 	if (f->stop_fd >= 0)
 		close(f->stop_fd);
-	free(f->qps.slot);
 	free(f);
 }
 
-struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
+/* The next one of the host. 0 or -ENOMEM; errno may tell more. */
+static int thread_add(struct fast_host *h, const struct fast_conf *conf, struct backend *be)
 {
 	struct fast *f = calloc(1, sizeof(*f));
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
 
 	if (!f)
-		return NULL;
-	f->first = f->threads[0] = f;
-	f->num_threads = 1;
+		return -ENOMEM;
+	f->host = h;
+	f->index = h->num_threads;
 	f->conf = *conf;
 	f->be = be;
 	be->f = f;
 	f->now = fast_clock();
+	sem_init(&f->started, 0, 0);
 	for (int i = 0; i < TURN_NUM; i++)
 		TAILQ_INIT(&f->turns[i]);
 	f->quantum = conf->quantum;
 	f->round = 1; /* no container has had one */
 	TAILQ_INIT(&f->active_sessions);
+	STAILQ_INIT(&f->notify);
 	TAILQ_INIT(&f->mw_turns);
 	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	f->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -144,68 +146,81 @@ struct fast *fast_create(const struct fast_conf *conf, struct backend *be)
 	f->pvm = pvm_create(f);
 	if (!f->sched || !f->pvm || be->ops->open(be))
 		goto err;
-	return f;
+	h->threads[h->num_threads++] = f;
+	return 0;
 err:
 	thread_free(f);
+	return -ENOMEM;
+}
+
+struct fast_host *fast_create(const struct fast_conf *conf, struct backend *be)
+{
+	struct fast_host *h = calloc(1, sizeof(*h));
+
+	if (!h || !thread_add(h, conf, be))
+		return h;
+	free(h);
 	return NULL;
 }
 
-int fast_add_thread(struct fast *first, const struct fast_conf *conf)
+int fast_add_thread(struct fast_host *h, const struct fast_conf *conf)
 {
 	struct backend *be;
-	struct fast *f;
+	int err;
 
-	if (first->num_threads == FAST_THREADS_MAX)
+	if (h->num_threads == FAST_THREADS_MAX)
 		return -ENOSPC;
 	be = calloc(1, sizeof(*be));
 	if (!be)
 		return -ENOMEM;
-	be->ops = first->be->ops;
-	f = fast_create(conf, be);
-	if (!f) {
+	be->ops = h->threads[0]->be->ops;
+	err = thread_add(h, conf, be);
+	if (err)
 		free(be);
-		return -ENOMEM;
-	}
-	f->first = first;
-	f->index = first->num_threads;
-	first->threads[first->num_threads++] = f;
-	return 0;
-}
-
-int fast_start(struct fast *first)
-{
-	int err = 0;
-
-	for (uint32_t i = 0; !err && i < first->num_threads; i++)
-		err = pvm_start(first->threads[i]->pvm);
 	return err;
 }
 
-void fast_stop(struct fast *first)
+int fast_start(struct fast_host *h)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; !err && i < h->num_threads; i++)
+		err = pvm_start(h->threads[i]->pvm);
+	return err;
+}
+
+void fast_stop(struct fast_host *h)
 {
 	uint64_t one = 1;
 
-	for (uint32_t i = 0; i < first->num_threads; i++) {
-		struct fast *f = first->threads[i];
+	for (uint32_t i = 0; i < h->num_threads; i++) {
+		struct fast *f = h->threads[i];
 
 		atomic_store(&f->stop, 1);
 		while (write(f->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR)
 			;
 	}
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		pvm_stop(first->threads[i]->pvm);
+	for (uint32_t i = 0; i < h->num_threads; i++) {
+		struct backend *be = h->threads[i]->be;
+
+		pvm_stop(h->threads[i]->pvm);
+		if (be->ops->stop)
+			be->ops->stop(be);
+	}
 }
 
-void fast_free(struct fast *first)
+void fast_free(struct fast_host *h)
 {
-	if (!first)
+	if (!h)
 		return;
-	rate_free(first);
-	for (uint32_t i = first->num_threads; i-- > 1;) {
-		struct backend *be = first->threads[i]->be;
+	rate_free(h);
+	for (uint32_t i = h->num_threads; i-- > 0;) {
+		struct backend *be = h->threads[i]->be;
 
-		thread_free(first->threads[i]);
-		free(be);
+		thread_free(h->threads[i]);
+		if (i)
+			free(be); /* the first one's is the caller's */
 	}
-	thread_free(first);
+	free(h->qps.slot);
+	free(h);
 }

@@ -9,18 +9,20 @@
  * preempted. Functions marked [lock] need it held.
  *
  * There can be several, each with its own lock, containers and backend; threads.c tells which
- * container is where. What there is once on the host is with the first one: it is read with the lock
- * of any thread, and written with those of all, which is what the control thread takes.
+ * container is where. What there is once is in struct fast_host: it is read with the lock of any thread,
+ * and written with those of all, which is what the control thread takes. Threads are alike, but that the
+ * first has the wires to other hosts, with the directory that knows of them, and multicast groups.
  *
  * The room ffr/fast/ is the way from a ring to the backend and back, who is served when, and how much. It
  * may use obj/ and mem/, and what carries out verbs by its ops only (backend.h). Runners are its threads,
- * with those that make calls on clients' memory (pvm.c); the control thread comes in by the lock.
+ * with those that make calls on clients' memory (roles.c); the control thread comes in by the lock.
  */
 #ifndef FFR_FAST_FAST_H
 #define FFR_FAST_FAST_H
 
 #include <bsd/sys/queue.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +35,7 @@ struct dir;
 struct pvm;
 
 TAILQ_HEAD(session_list, session);
-SLIST_HEAD(cq_list, cq);
+STAILQ_HEAD(cq_list, cq);
 SLIST_HEAD(touched_list, session);
 LIST_HEAD(lat_list, qp);
 LIST_HEAD(tenant_list, tenant);
@@ -53,7 +55,7 @@ struct fast_conf {
 	uint32_t urgent; /* per cent of the time that latency-sensitive containers come first for */
 	bool latency;	 /* count the times of requests, of each QP */
 	uint32_t yield_polls; /* empty polls of a CQ before the poller yields its CPU; 0: never */
-	uint32_t memory_workers; /* threads for a container whose memory stalls them; pvm.c */
+	uint32_t memory_workers; /* threads for a container whose memory stalls them; roles.c */
 };
 #define FAST_CONF_DEFAULT                                                                          \
 	{                                                                                          \
@@ -66,11 +68,13 @@ struct fast_conf {
 
 struct fast {
 	pthread_mutex_t lock;
-	struct fast *first;
-	uint32_t index;		      /* of first->threads */
+	struct fast_host *host;
+	uint32_t index;		      /* of host->threads */
 	_Atomic uint32_t lock_wanted; /* the control thread waits for the lock */
 	_Atomic uint32_t lock_cpu;    /* where it was taken last */
 	_Atomic uint32_t stop;
+	sem_t started; /* its runner is; or not: start_err */
+	int start_err; /* 0 or -errno */
 	struct fast_conf conf;
 	struct backend *be;
 	struct pvm *pvm;
@@ -86,6 +90,7 @@ struct fast {
 	uint32_t round;	      /* of the others; turns.c */
 	uint64_t bytes_moved; /* bytes, since turns.c last looked */
 	uint32_t calls;	      /* on clients' memory (pvm.c), since then */
+	bool again; /* another turn follows, whoever got data: what some wait for is there by then */
 	uint64_t quantum;     /* bytes moved for one QP before the next one's turn */
 	uint64_t urgent_from; /* start of the time in which urgent_ns were spent on the first ones */
 	uint64_t urgent_ns;
@@ -100,56 +105,73 @@ struct fast {
 	struct touched_list touched; /* sessions that posted or got data in this turn */
 	struct lat_list lat_due;     /* QPs with completions whose time is to be counted */
 	uint64_t trace_seq;	     /* trace.h */
-	uint64_t epoch;		     /* grows whenever somebody but the runner held the lock */
+	uint64_t taken;		     /* how often the control thread had the lock */
 	struct timer_heap timers;
 	uint32_t num_spin; /* sessions in spin mode */
 	bool no_spin;	   /* spin for nobody: conf.spin_auto. The control thread writes it */
 	struct container_turns mw_turns; /* containers with windows that have changed; mw.c */
 	uint64_t load_rate;		 /* [ctl] fast_balance(): of its containers */
+	struct fast_sched *sched;	 /* sched.c: when to spin, leave the core, sleep */
+	int epoll_fd;			 /* bells of all sessions, and the stop eventfd */
+	int stop_fd;   /* eventfd: wakes the runner for other reasons than a bell */
+	bool sleeping; /* the runner is in epoll_wait */
+	bool timed; /* bells tell when they ring, since the runner waits for who rings (sched.c, rule 2) */
+};
 
-	/* ---- of the host: the first thread's ---- */
+/* What there is once, whatever the number of threads. */
+struct fast_host {
 	struct fast *threads[FAST_THREADS_MAX];
 	uint32_t num_threads;
 	struct container_list containers; /* all of them */
 	struct tenant_list tenants;	  /* that have containers here, or limits */
 	struct qp_table qps;		  /* QP number -> QP */
-	struct dir *dir;		  /* dir.c; NULL: there is no other host */
-	bool wired;			  /* there may be one: the router has a wire */
-	void (*mw_wake)(struct fast *f);  /* of mw_turns, must not block; NULL: nobody asks */
-	void *mw_arg;			  /* mw_wake's */
-	/* A container waits for another thread: fast_settle() is wanted. Must not block. */
-	void (*want_near)(struct fast *first);
-	void *near_arg;	       /* want_near's */
-	struct rescue *rescue; /* of the control thread; NULL: nobody looks after it */
-	uint64_t num_moves;
+	struct dir *dir; /* dir.c: the first thread's, its policy all threads'; NULL: no other host */
+	bool wired;	 /* there may be one: the router has a wire */
+	struct nic_dev *nic;   /* nic/; NULL: the backend has no NIC */
+	union ibv_gid nic_gid; /* its own */
+	bool nic_direct;       /* ... which containers may use */
+	/* its UD QP of the router's own, and that one's Q_Key, which other hosts are told; 0: none */
+	uint32_t nic_ud_qpn, nic_ud_qkey;
+	char nic_net[16]; /* hosts with NICs in a network of that name talk by them; "": by the wire */
+	uint32_t limits_changed; /* so often those of a container or a tenant have. [ctl] */
+	uint64_t num_moves;	 /* [ctl] of groups, from thread to thread */
+	struct rescue *rescue;	 /* of the control thread; NULL: nobody looks after it */
 
-	struct fast_sched *sched; /* sched.c: when to spin, leave the core, sleep */
-	int epoll_fd;		  /* bells of all sessions, and the stop eventfd */
-	int stop_fd;		  /* eventfd: wakes the runner for other reasons than a bell */
-	bool sleeping;		  /* the runner is in epoll_wait */
+	/* What the control thread is told of, called [lock] of one thread; none may block. */
 
-	/* Called [lock] when frames for the connection manager have come, or its connections with
-	 * other hosts are not the same any more; must not block. */
-	void (*cm_frames)(struct fast *f);
+	/* Windows have changed: mw_next_changed(). NULL: nobody asks. */
+	void (*mw_wake)(struct fast_host *h);
+	void *mw_arg; /* mw_wake's */
+	/* The backend's work() is wanted. */
+	void (*work_wake)(struct fast_host *h);
+	void *work_arg; /* work_wake's */
+	/* Control thread, no lock: nic_gid is another one. NULL: nobody asks. */
+	void (*nic_changed)(struct fast_host *h);
+	/* A container waits for another thread: fast_settle() is wanted. */
+	void (*want_near)(struct fast_host *h);
+	void *near_arg; /* want_near's */
+	/* Frames for the connection manager have come, or its connections with other hosts are not the
+	 * same any more. */
+	void (*cm_frames)(struct fast_host *h);
 	void *cm_arg; /* cm_frames' */
-	/* Called [lock] when a session has to be closed for what it did; must not block. */
+	/* A session has to be closed for what it did. */
 	void (*session_bad)(struct session *s, const char *why);
 };
 
 /* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
 #define FAST_EPOLL_BACKEND 1ull
 
-/* The first thread of a host. */
-struct fast *fast_create(const struct fast_conf *conf, struct backend *be);
+/* A host with its first thread, whose backend `be` is. */
+struct fast_host *fast_create(const struct fast_conf *conf, struct backend *be);
 /* One more, before they are started. 0 or -errno. */
-int fast_add_thread(struct fast *first, const struct fast_conf *conf);
-int fast_start(struct fast *first); /* starts the runners; 0 or -errno */
-void fast_stop(struct fast *first); /* joins them */
-void fast_free(struct fast *first);
+int fast_add_thread(struct fast_host *h, const struct fast_conf *conf);
+int fast_start(struct fast_host *h); /* starts the runners; 0 or -errno */
+void fast_stop(struct fast_host *h); /* joins them */
+void fast_free(struct fast_host *h);
 
-/* The control thread's way in: ask, wait for the end of the runners' turns, hold. Any thread's f. */
-void fast_lock(struct fast *f);
-void fast_unlock(struct fast *f);
+/* The control thread's way in: ask, wait for the end of the runners' turns, hold. */
+void fast_lock(struct fast_host *h);
+void fast_unlock(struct fast_host *h);
 
 /*
  * rescue.c: the control thread is looked after by the fast threads, for when the kernel gives it no
@@ -165,20 +187,21 @@ void rescue_free(struct rescue *r);	       /* no fast thread runs; NULL: nothing
  * tables.c: before the control thread enters one more, without the lock: a large table grows while
  * runners go on with the old one. 0 or -ENOMEM.
  */
-int fast_keys_room(struct fast *f, struct key_table *t); /* a container's keys, or its windows */
-int fast_qpns_room(struct fast *f);
+int fast_keys_room(struct fast_host *h,
+		   struct key_table *t); /* a container's keys, or its windows */
+int fast_qpns_room(struct fast_host *h);
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 
 /* 0 or -ENOMEM; 0 if a container of its tenant is there already. c->fast is chosen. */
-int fast_container_add(struct fast *first, struct container *c);
+int fast_container_add(struct fast_host *h, struct container *c);
 /* Its sessions are gone already. Peers' paths to it are forgotten. */
-void fast_container_del(struct fast *first, struct container *c);
+void fast_container_del(struct fast_host *h, struct container *c);
 
 /* What it may use from now on. */
 void fast_container_limits(struct container *c, const struct ffo_limits *l);
 /* The same for a tenant; all 0: nothing limits it. Gives up the locks on the way. 0 or -ENOMEM. */
-int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l);
+int fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l);
 
 /* threads.c: c is to be on the thread of `to`, NULL: on the first. If not now, soon: fast_want_near(). */
 void fast_bring(struct container *c, struct container *to);
@@ -190,9 +213,9 @@ int fast_need_first(struct container *c);
  */
 int fast_move(struct container *c, uint32_t thread);
 /* Bring those together that wait for it. True: some still wait; try again in a millisecond. */
-bool fast_settle(struct fast *first);
+bool fast_settle(struct fast_host *h);
 /* Even out the threads' loads: to be called every FAST_BALANCE_MS. */
-void fast_balance(struct fast *first);
+void fast_balance(struct fast_host *h);
 #define FAST_BALANCE_MS 250
 
 /* s->hdr, cont, bell_fd, async_fd, pid are set. 0 or -errno. */
@@ -210,6 +233,11 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state);
 /* The same, where the next entries that the client posts to its queues have these indices. The old
  * attributes are still in qp->attr, since they say who waits for it. */
 void fast_qp_reset(struct fast *f, struct qp *qp, uint32_t sq_tail, uint32_t rq_tail);
+/*
+ * Its owner is about to take it to ERR: what is posted by now has one more turn, as a NIC begins with a WR when it is
+ * posted. Who sends a last message and disconnects at once has it delivered.
+ */
+void fast_qp_last_turn(struct fast *f, struct qp *qp);
 /* Stops everything of it; nothing refers to it afterwards. Its CQEs stay in the CQs. */
 void fast_qp_del(struct fast *f, struct qp *qp);
 /*
@@ -228,6 +256,8 @@ struct cq_move {
 int fast_cq_move(struct cq *cq, struct cq_move *m);
 /* Moderate its events; both or none (0). What was held back is sent, or anew under the new rule. */
 void fast_cq_moderate(struct fast *f, struct cq *cq, uint16_t count, uint16_t period /* us */);
+/* Its event, whether it is armed or not. 0 or -EAGAIN. */
+int fast_cq_event(struct fast *f, struct cq *cq);
 /* Arm the limit event, which fires at once if the SRQ is below it. */
 void fast_srq_arm(struct fast *f, struct srq *srq, uint32_t limit);
 void fast_mr_del(struct fast *f, struct mr *mr); /* no runner reads or writes it afterwards */
@@ -270,6 +300,13 @@ static inline void fast_note_to(struct fast *f, struct session *s)
 	fast_touch(f, s);
 }
 
+/* Its program has slept for what it got. */
+static inline void fast_event_to(struct fast *f, struct session *s)
+{
+	s->sched.turn_event = true;
+	fast_data_to(f, s);
+}
+
 /* What a WR of that session moved. What it writes to itself, or fetches, is not somebody's answer. */
 static inline void fast_moved_to(struct fast *f, const struct session *from, struct session *to,
 				 uint64_t length)
@@ -284,6 +321,8 @@ static inline void fast_moved_to(struct fast *f, const struct session *from, str
 	}
 }
 
+/* What the backend had copies of has ended, qp->flush_waits: the rest is flushed. */
+void fast_qp_flush_go(struct fast *f, struct qp *qp);
 /* Move a QP to the error state because of `event` (0: none), with flush of both queues. */
 void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event);
 
@@ -313,7 +352,13 @@ enum fetch { FETCH_EMPTY, FETCH_OK, FETCH_BAD };
 enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out);
 /* A receive that was taken for a QP that is reset or destroyed: no comp_recv() will follow. */
 void fast_lose_recv(struct qp *qp);
-bool fast_srq_ready(const struct srq *srq); /* has it one? */
+bool fast_srq_ready(const struct srq *srq);	      /* has it one? */
+bool fast_srq_has(const struct srq *srq, uint32_t n); /* ... so many, from 1? */
+/* The backend takes one before there is a message for it; one that it does not want after all, the last; the message
+ * is there. */
+enum fetch fast_take_ahead(struct fast *f, struct srq *srq, struct recv_wr *out);
+void fast_srq_untake(struct srq *srq);
+void fast_srq_used(struct fast *f, struct srq *srq);
 void fast_srq_check_limit(struct fast *f, struct srq *srq);
 
 #endif

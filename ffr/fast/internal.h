@@ -30,6 +30,12 @@ static inline void fast_tick(struct fast *f)
 		f->now = fast_clock();
 }
 
+/* [lock] of all threads, which sets their clocks: the first one's. */
+static inline uint64_t host_now(const struct fast_host *h)
+{
+	return h->threads[0]->now;
+}
+
 /* Count what the turn has completed, at f->now: before the next turn, or before leaving the core. */
 static inline void lat_settle(struct fast *f)
 {
@@ -55,6 +61,18 @@ static inline struct ff_sqe *qp_sqe(const struct qp *qp, uint32_t i)
 static inline bool qp_sqe_ready(const struct qp *qp, uint32_t i)
 {
 	return atomic_load_explicit(&qp_sqe(qp, i)->seq, memory_order_acquire) == ff_seq(i);
+}
+
+/* Is the next receive posted? Not of a QP with an SRQ. */
+static inline bool qp_rqe_ready(const struct qp *qp)
+{
+	const struct ff_rqe *e;
+
+	if (!qp->rq.depth)
+		return false;
+	e = (const struct ff_rqe *)(qp->rq.ring +
+				    (size_t)(qp->rq.head & (qp->rq.depth - 1)) * qp->rq.stride);
+	return atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(qp->rq.head);
 }
 
 /* Is no WR of it under way? */
@@ -95,6 +113,8 @@ static inline uint32_t container_weight(const struct container *c)
 void turns_add(struct fast *f, struct qp *qp);
 void turns_del(struct fast *f, struct qp *qp);
 uint32_t turns_serve(struct fast *f);
+/* After the turn, the QP's WR goes on, if its container's credit allows it; the work done. */
+uint32_t turns_go_on(struct fast *f, struct qp *qp);
 /* The container has no turns until it is back. */
 void turns_park(struct fast *f, struct container *c);
 void turns_unpark(struct fast *f, struct container *c);
@@ -104,20 +124,22 @@ void turns_unpark(struct fast *f, struct container *c);
 			TAILQ_FOREACH(qp, &(c)->turns.active, active)
 
 /* rate.c: a container that comes or goes; all are gone, tenants with limits may be left */
-int rate_container_add(struct fast *first, struct container *c); /* 0 or -ENOMEM */
+int rate_container_add(struct fast_host *h, struct container *c); /* 0 or -ENOMEM */
 void rate_container_del(struct container *c);
-void rate_free(struct fast *first);
+void rate_free(struct fast_host *h);
 /* Its meters are another thread's from now on, and those of its tenant if that is limited. */
 void rate_container_move(struct container *c, struct fast *to);
 /*
  * Have its limits hold, if its containers come together: t->limited, t->gather_since. Gives
  * up the locks on the way.
  */
-void rate_tenant_enforce(struct fast *first, struct tenant *t);
+void rate_tenant_enforce(struct fast_host *h, struct tenant *t);
 
 /* cpu.c: a turn was its for so many ns; it woke the thread */
 void cpu_served(struct fast *f, struct container *c, uint64_t ns);
 void cpu_woken_by(struct fast *f, struct container *c);
+/* A call on clients' memory was made for it, between two turns. */
+void cpu_called(struct fast *f, struct container *c, uint64_t ns);
 /* Another thread has worked for it, for so many ns. */
 void cpu_worked(struct fast *f, struct container *c, uint64_t ns);
 /* The thread has used so many ns of CPU time since this was called last: who was served pays. */
@@ -128,15 +150,15 @@ void cpu_forget(struct container *c); /* ... and may leave its thread */
 bool cpu_ignores_bell(struct session *s);
 
 /* threads.c: where a container that comes is to be; one that leaves is waited for no more */
-struct fast *threads_place(struct fast *first, const struct container *c);
-void threads_forget(struct fast *first, const struct container *c);
+struct fast *threads_place(struct fast_host *h, const struct container *c);
+void threads_forget(struct fast_host *h, const struct container *c);
 /* The container and all of its group go there; the locks are given up on the way. 0 or -errno. */
 int threads_move(struct container *c, struct fast *to);
 /*
  * Have all of a tenant's containers on one thread. False: not now; its limits hold later. Gives up
  * the locks on the way.
  */
-bool threads_gather(struct fast *first, const struct tenant *t);
+bool threads_gather(struct fast_host *h, const struct tenant *t);
 
 /* recv.c */
 enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint32_t max_sge,

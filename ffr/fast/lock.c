@@ -10,6 +10,7 @@
  */
 #include <sched.h>
 
+#include "ffr/abi/ff_ring.h"
 #include "ffr/fast/internal.h"
 
 #define SPIN_NS (20 * NS_PER_US) /* before a waiter sleeps */
@@ -32,7 +33,7 @@ int lock_init(struct fast *f)
 static void pause_a_little(void)
 {
 	for (int i = 0; i < PAUSES; i++)
-		__builtin_ia32_pause();
+		ff_relax();
 }
 
 static bool spin_for(struct fast *f, uint32_t cpu)
@@ -60,37 +61,33 @@ void lock_take(struct fast *f)
 
 bool lock_lend(struct fast *f)
 {
-	uint64_t until = fast_clock() + LEND_NS, epoch = f->epoch;
+	uint64_t until = fast_clock() + LEND_NS, taken = f->taken;
 
 	pthread_mutex_unlock(&f->lock);
 	while (atomic_load_explicit(&f->lock_wanted, memory_order_relaxed) && fast_clock() < until)
 		pause_a_little();
 	lock_take(f);
-	return f->epoch != epoch;
+	return f->taken != taken;
 }
 
-void fast_lock(struct fast *any)
+void fast_lock(struct fast_host *h)
 {
-	struct fast *first = any->first;
-
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		atomic_fetch_add(&first->threads[i]->lock_wanted, 1);
-	for (uint32_t i = 0; i < first->num_threads; i++) {
-		struct fast *f = first->threads[i];
+	for (uint32_t i = 0; i < h->num_threads; i++)
+		atomic_fetch_add(&h->threads[i]->lock_wanted, 1);
+	for (uint32_t i = 0; i < h->num_threads; i++) {
+		struct fast *f = h->threads[i];
 
 		lock_take(f);
 		atomic_fetch_sub(&f->lock_wanted, 1);
-		f->epoch++;
+		f->taken++;
 	}
 	/* the runners may have been asleep */
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		fast_tick(first->threads[i]);
+	for (uint32_t i = 0; i < h->num_threads; i++)
+		fast_tick(h->threads[i]);
 }
 
-void fast_unlock(struct fast *any)
+void fast_unlock(struct fast_host *h)
 {
-	struct fast *first = any->first;
-
-	for (uint32_t i = first->num_threads; i-- > 0;)
-		pthread_mutex_unlock(&first->threads[i]->lock);
+	for (uint32_t i = h->num_threads; i-- > 0;)
+		pthread_mutex_unlock(&h->threads[i]->lock);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * loop.c - what a runner does: a turn (timers, what the backend has, sessions' news, QPs with work,
- * notifications), and what it does until the next one, which decide.h tells and sched.c carries out. [lock]
- * The body of a runner's thread is fast_run(); pvm.c starts and replaces them. Tests call fast_turn().
+ * notifications), the calls on clients' memory that came of it, and what it does until the next one, which
+ * decide.h tells and sched.c carries out. [lock], which is kept all through a turn and given up between
+ * two: for such a call (pvm_make()), or lent to who wants it. The body of a runner's thread is fast_run();
+ * roles.c starts and replaces them. Tests call fast_turn().
  */
 #include "ffr/fast/internal.h"
 #include "ffr/fast/pvm.h"
@@ -122,10 +124,11 @@ static uint32_t scan_session(struct fast *f, struct session *s)
 uint32_t fast_turn(struct fast *f)
 {
 	struct session *s, *next;
-	uint32_t work;
+	uint32_t work, made;
 
 	lat_settle(f);
 	f->turn++;
+	f->again = false;
 	work = timer_run(&f->timers, f->now, TURN_TIMERS);
 
 	if (f->be->ops->poll)
@@ -143,7 +146,11 @@ uint32_t fast_turn(struct fast *f)
 	if (f->be->ops->flush)
 		work += f->be->ops->flush(f);
 	comp_notify(f);
-	return work;
+	made = pvm_make(f);
+	if (made)
+		comp_notify(f);
+	f->again |= made > 0;
+	return work + made;
 }
 
 /* The control thread gets the lock if it wants it. True: look again, there may be work now. */

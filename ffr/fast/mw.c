@@ -18,12 +18,14 @@
  */
 #include "ffr/fast/mw.h"
 
+#include "ffr/abi/ff_verbs.h"
 #include "ffr/fast/fast.h"
 
 #define REMOTE_WRITES (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 /* Local write means nothing for a window, but programs give it along. */
 #define BIND_ACCESS                                                                                \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | REMOTE_WRITES | IBV_ACCESS_ZERO_BASED)
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | REMOTE_WRITES |                         \
+	 FF_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_ZERO_BASED)
 
 /* ---- changes, for those who publish them ---------------------------------------------------- */
 
@@ -32,13 +34,13 @@ void mw_note(struct mw *mw)
 	struct container *c = mw->o.ses->cont;
 	struct fast *f = mw->o.ses->fast;
 
-	if (mw->is_changed || !f || !f->first->mw_wake)
+	if (mw->is_changed || !f || !f->host->mw_wake)
 		return;
 	mw->is_changed = true;
 	if (TAILQ_EMPTY(&c->mw.changed))
 		TAILQ_INSERT_TAIL(&f->mw_turns, c, mw.entry);
 	TAILQ_INSERT_TAIL(&c->mw.changed, mw, changed);
-	f->first->mw_wake(f->first);
+	f->host->mw_wake(f->host);
 }
 
 void mw_forget(struct fast *f, struct mw *mw)
@@ -54,17 +56,17 @@ void mw_forget(struct fast *f, struct mw *mw)
 }
 
 /* A thread with containers whose windows have changed, or NULL. */
-static struct fast *any_changed(const struct fast *first)
+static struct fast *any_changed(const struct fast_host *h)
 {
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		if (!TAILQ_EMPTY(&first->threads[i]->mw_turns))
-			return first->threads[i];
+	for (uint32_t i = 0; i < h->num_threads; i++)
+		if (!TAILQ_EMPTY(&h->threads[i]->mw_turns))
+			return h->threads[i];
 	return NULL;
 }
 
-struct mw *mw_next_changed(struct fast *first)
+struct mw *mw_next_changed(struct fast_host *h)
 {
-	struct fast *f = any_changed(first);
+	struct fast *f = any_changed(h);
 	struct container *c;
 	struct mw *mw;
 
@@ -80,9 +82,9 @@ struct mw *mw_next_changed(struct fast *first)
 	return mw;
 }
 
-bool mw_any_changed(const struct fast *first)
+bool mw_any_changed(const struct fast_host *h)
 {
-	return any_changed(first);
+	return any_changed(h);
 }
 
 /* ---- bind and invalidate -------------------------------------------------------------------- */

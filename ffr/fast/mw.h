@@ -20,8 +20,8 @@ bool mw_qp_gone(struct qp *qp, uint32_t max);
  * Windows that were bound or unbound since they were asked for last, all containers in turn. NULL:
  * no more. [lock] of all threads
  */
-struct mw *mw_next_changed(struct fast *first);
-bool mw_any_changed(const struct fast *first);
+struct mw *mw_next_changed(struct fast_host *h);
+bool mw_any_changed(const struct fast_host *h);
 void mw_note(struct mw *mw);		       /* it is one of them */
 void mw_forget(struct fast *f, struct mw *mw); /* it is none, and goes */
 

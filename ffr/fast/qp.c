@@ -25,7 +25,7 @@ static uint8_t peer_type(uint8_t type)
 
 int fast_qp_add(struct fast *f, struct qp *qp)
 {
-	int err = qpn_alloc(&f->first->qps, qp);
+	int err = qpn_alloc(&f->host->qps, qp);
 
 	if (err)
 		return err;
@@ -36,7 +36,7 @@ int fast_qp_add(struct fast *f, struct qp *qp)
 	if (err) {
 		free(qp->lat.hist);
 		qp->lat.hist = NULL;
-		qpn_free(&f->first->qps, qp);
+		qpn_free(&f->host->qps, qp);
 		return err;
 	}
 	qp->state = IBV_QPS_RESET;
@@ -74,7 +74,7 @@ void fast_qp_del(struct fast *f, struct qp *qp)
 	f->be->ops->qp_destroy(f, qp);
 	mw_qp_gone(qp, UINT32_MAX);
 	fast_qp_deactivate(f, qp);
-	qpn_free(&f->first->qps, qp);
+	qpn_free(&f->host->qps, qp);
 	lat_forget(f, qp);
 	stats_fold_qp(qp);
 	free(qp->lat.hist);
@@ -114,6 +114,10 @@ static void last_wqe(struct fast *f, struct qp *qp)
 
 static void enter_err(struct fast *f, struct qp *qp)
 {
+	if (qp->flush_waits) { /* fast_qp_flush_go() */
+		fast_qp_deactivate(f, qp);
+		return;
+	}
 	/* the backend has flushed what it had copies of, and let go of the WR under way: that is next */
 	if (qp->busy)
 		comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
@@ -123,6 +127,18 @@ static void enter_err(struct fast *f, struct qp *qp)
 	atomic_store_explicit(&qp->hdr->rq_need, 1, memory_order_relaxed);
 	fast_qp_activate(f, qp);
 	last_wqe(f, qp);
+}
+
+void fast_qp_flush_go(struct fast *f, struct qp *qp)
+{
+	qp->flush_waits = false;
+	if (qp->state == IBV_QPS_ERR) {
+		enter_err(f, qp);
+	} else if (qp->state == IBV_QPS_SQE) {
+		if (qp->busy)
+			comp_send(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+		fast_qp_activate(f, qp);
+	}
 }
 
 void qp_drained(struct fast *f, struct qp *qp)
@@ -171,6 +187,13 @@ void fast_qp_set_state(struct fast *f, struct qp *qp, enum ibv_qp_state state)
 	default:
 		break;
 	}
+}
+
+void fast_qp_last_turn(struct fast *f, struct qp *qp)
+{
+	/* one that waits for a limit goes on waiting, and is flushed */
+	if (qp->wr && qp->state == IBV_QPS_RTS && !qp->wait.on && !qp->o.ses->cont->cpu.parked)
+		send_service(f, qp);
 }
 
 void fast_qp_error(struct fast *f, struct qp *qp, enum ibv_event_type event)

@@ -9,7 +9,6 @@
 
 #include "ffr/fast/internal.h"
 
-#define COST_SHIFT   20
 #define MIN_BYTES    256u /* moved at once, however low the rate is */
 #define SHARE_NS     (RATE_SLACK_NS / 4)
 #define EXTRA_MAX_NS 100000000ull
@@ -19,75 +18,6 @@
 #define HAD_SHIFT    8
 /* Waiters that an opening meter lets go; one more with each that is served. */
 #define RELEASE_ONCE 16u
-
-/* ---- buckets --------------------------------------------------------------------------------- */
-
-/* burst: units, 0: the default. What is owed is owed at the new rate. */
-static void bucket_set(struct rate_bucket *b, uint64_t now, uint64_t rate, uint64_t burst)
-{
-	uint64_t cost = rate ? (1000000000ull << COST_SHIFT) / rate : 0;
-
-	if (rate && !cost)
-		cost = 1;
-	if (cost && b->cost && b->paid > now)
-		b->paid = now + (uint64_t)((unsigned __int128)(b->paid - now) * cost / b->cost);
-	else
-		b->paid = now;
-	b->cost = cost;
-	b->burst = burst ? (uint64_t)((unsigned __int128)burst * cost >> COST_SHIFT) :
-			   RATE_BURST_NS;
-}
-
-/* extra: ns that it may lie behind beside the burst */
-static void bucket_charge(struct rate_bucket *b, uint64_t now, uint64_t extra, uint64_t n)
-{
-	unsigned __int128 t;
-
-	if (!b->cost)
-		return;
-	if (b->paid + b->burst + extra < now)
-		b->paid = now - b->burst - extra;
-	t = (unsigned __int128)n * b->cost + b->frac;
-	b->paid += (uint64_t)(t >> COST_SHIFT);
-	b->frac = (uint32_t)t & ((1u << COST_SHIFT) - 1);
-}
-
-/* Units that may be charged until it is paid for up to `end`. */
-static uint64_t bucket_room_until(const struct rate_bucket *b, uint64_t end, uint64_t now,
-				  uint64_t extra)
-{
-	uint64_t from = b->paid;
-
-	if (!b->cost)
-		return UINT64_MAX;
-	if (from >= end)
-		return 0;
-	if (from + b->burst + extra < now)
-		from = now - b->burst - extra;
-	return (uint64_t)(((unsigned __int128)(end - from) << COST_SHIFT) / b->cost);
-}
-
-/* Units that may be charged now; one, however low the rate is, when all is paid for. */
-static uint64_t bucket_room(const struct rate_bucket *b, uint64_t now, uint64_t extra)
-{
-	uint64_t end = now + RATE_SLACK_NS, room = bucket_room_until(b, end, now, extra);
-
-	return room || b->paid >= end ? room : 1;
-}
-
-/* The same for who leaves RESERVE_NS worth of it to others; 0 if there is no more. */
-static uint64_t bucket_room_beyond(const struct rate_bucket *b, uint64_t now, uint64_t extra)
-{
-	uint64_t reserve = b->burst / 2 < RESERVE_NS ? b->burst / 2 : RESERVE_NS;
-
-	return bucket_room_until(b, now - reserve, now, extra);
-}
-
-/* ns that it lies behind, beside the burst */
-static uint64_t bucket_lag(const struct rate_bucket *b, uint64_t now)
-{
-	return b->cost && b->paid + b->burst < now ? now - b->paid - b->burst : 0;
-}
 
 /* ---- meters ---------------------------------------------------------------------------------- */
 
@@ -106,11 +36,15 @@ static void meter_late(struct fast *f, struct rate_meter *m)
 		m->extra = EXTRA_MAX_NS;
 }
 
+/* For the buckets: a time in which the runner was late was not idle. */
+static uint64_t idle_until(const struct fast *f, const struct rate_meter *m)
+{
+	return f->now - m->extra;
+}
+
 static uint64_t paid_at(const struct rate_meter *m)
 {
-	uint64_t bytes = m->bytes.cost ? m->bytes.paid : 0, ops = m->ops.cost ? m->ops.paid : 0;
-
-	return bytes > ops ? bytes : ops;
+	return m->bytes.paid > m->ops.paid ? m->bytes.paid : m->ops.paid;
 }
 
 static bool has_waiters(const struct rate_meter *m)
@@ -204,31 +138,45 @@ static void meter_open(struct rate_meter *m)
 /* Bytes that it lets through now; 0: it is closed. */
 static uint64_t meter_room(struct fast *f, struct rate_meter *m)
 {
-	uint64_t room;
+	uint64_t room, end;
 
 	if (m->closed && paid_at(m) <= f->now)
 		m->closed = false;
 	if (m->closed)
 		return 0;
 	meter_late(f, m);
-	room = bucket_room(&m->bytes, f->now, m->extra);
-	if (!room || !bucket_room(&m->ops, f->now, m->extra)) {
-		m->closed = true;
+	end = f->now + RATE_SLACK_NS;
+	m->closed = paid_at(m) >= end;
+	if (m->closed)
 		return 0;
-	}
+	room = bucket_room(&m->bytes, idle_until(f, m), end);
 	return room < MIN_BYTES ? MIN_BYTES : room;
+}
+
+/* What of a bucket's room is not left to others; 0 if there is no more. */
+static uint64_t room_beyond(const struct fast *f, const struct rate_meter *m,
+			    const struct bucket *b)
+{
+	uint64_t reserve = b->burst / 2 < RESERVE_NS ? b->burst / 2 : RESERVE_NS;
+
+	return bucket_room(b, idle_until(f, m), f->now - reserve);
+}
+
+/* What of `extra` is not used up. */
+static uint64_t extra_left(const struct fast *f, const struct rate_meter *m)
+{
+	uint64_t bytes = bucket_lost(&m->bytes, f->now), ops = bucket_lost(&m->ops, f->now);
+
+	return bytes > ops ? bytes : ops;
 }
 
 static void meter_charge(struct fast *f, struct rate_meter *m, uint64_t bytes, uint32_t ops)
 {
-	uint64_t bytes_lag, ops_lag;
-
 	meter_late(f, m);
-	bucket_charge(&m->bytes, f->now, m->extra, bytes);
-	bucket_charge(&m->ops, f->now, m->extra, ops);
-	bytes_lag = bucket_lag(&m->bytes, f->now);
-	ops_lag = bucket_lag(&m->ops, f->now);
-	m->extra = bytes_lag > ops_lag ? bytes_lag : ops_lag;
+	bucket_charge(&m->bytes, idle_until(f, m), bytes);
+	bucket_charge(&m->ops, idle_until(f, m), ops);
+	if (m->extra)
+		m->extra = extra_left(f, m);
 	m->last = f->now;
 	if (!TAILQ_EMPTY(&m->waiters) && !m->closed)
 		let_go(m, 1);
@@ -241,8 +189,9 @@ static bool meters_set(struct rate_meter *m, uint64_t now, const struct ffo_limi
 	bool limited = false;
 
 	for (int d = 0; d < RATE_DIRS; d++) {
-		bucket_set(&m[d].bytes, now, rate[d], l->burst);
-		bucket_set(&m[d].ops, now, ops[d], 0);
+		bucket_set(&m[d].bytes, now, rate[d],
+			   l->burst ? bucket_ns(rate[d], l->burst) : RATE_BURST_NS);
+		bucket_set(&m[d].ops, now, ops[d], RATE_BURST_NS);
 		limited |= rate[d] || ops[d];
 		meter_open(&m[d]);
 	}
@@ -256,27 +205,35 @@ bool rate_limited(const struct rate_path *p)
 	return p->own->limited || (p->peer && p->peer->limited);
 }
 
-/* The meters of the path, at most four, and whose share of which is to be counted; their number. */
+/* One of the path's meters, at most four, and whose share of it is to be counted. */
 struct path_meter {
 	struct rate_meter *m;
 	struct container *c; /* NULL: the container's own meter */
 	uint8_t dir;
 };
 
-static int path_meters(const struct rate_path *p, struct path_meter *m)
+static bool is_set(const struct rate_meter *m)
+{
+	return m->bytes.rate || m->ops.rate;
+}
+
+/* Those with a limit; a tenant's may be another thread's until its limits hold. */
+static int add_meters(struct path_meter *pm, struct container *c, uint8_t dir)
 {
 	int n = 0;
 
-	if (p->own->limited) {
-		m[n++] = (struct path_meter){ &p->own->rate.meter[p->dir], NULL, 0 };
-		m[n++] = (struct path_meter){ &p->own->of->meter[p->dir], p->own, p->dir };
-	}
-	if (p->peer && p->peer->limited) {
-		m[n++] = (struct path_meter){ &p->peer->rate.meter[p->peer_dir], NULL, 0 };
-		m[n++] = (struct path_meter){ &p->peer->of->meter[p->peer_dir], p->peer,
-					      p->peer_dir };
-	}
+	if (is_set(&c->rate.meter[dir]))
+		pm[n++] = (struct path_meter){ &c->rate.meter[dir], NULL, 0 };
+	if (c->of->limited && is_set(&c->of->meter[dir]))
+		pm[n++] = (struct path_meter){ &c->of->meter[dir], c, dir };
 	return n;
+}
+
+static int path_meters(const struct rate_path *p, struct path_meter *pm)
+{
+	int n = add_meters(pm, p->own, p->dir);
+
+	return p->peer ? n + add_meters(pm + n, p->peer, p->peer_dir) : n;
 }
 
 /* Bytes after which it is the turn of those who wait; UINT64_MAX: nobody does. */
@@ -284,28 +241,18 @@ static uint64_t meter_share(const struct rate_meter *m, const struct rate_wait *
 {
 	uint64_t n;
 
-	if ((TAILQ_EMPTY(&m->waiters) && m->num_first <= is_first(m, w)) || !m->bytes.cost)
+	if ((TAILQ_EMPTY(&m->waiters) && m->num_first <= is_first(m, w)) || !m->bytes.rate)
 		return UINT64_MAX;
-	n = (SHARE_NS << COST_SHIFT) / m->bytes.cost;
+	n = bucket_units(m->bytes.rate, SHARE_NS);
 	return n < MIN_BYTES ? MIN_BYTES : n;
 }
 
 /* ---- shares of a tenant's meter ----------------------------------------------------------------- */
 
-/* What the bucket lets through in so many ns, as rate_share.had. */
-static uint64_t had_in(const struct rate_bucket *b, uint64_t ns)
+/* What the meter lets through in so many ns, as rate_share.had. */
+static int64_t had_in(const struct rate_meter *m, uint64_t ns)
 {
-	return (uint64_t)(((unsigned __int128)ns << (COST_SHIFT + HAD_SHIFT)) / b->cost);
-}
-
-static const struct rate_bucket *shared_bucket(const struct rate_meter *m)
-{
-	return m->bytes.cost ? &m->bytes : &m->ops;
-}
-
-static bool is_set(const struct rate_meter *m)
-{
-	return m->bytes.cost || m->ops.cost;
+	return (int64_t)bucket_units(m->bytes.rate ? m->bytes.rate : m->ops.rate, ns << HAD_SHIFT);
 }
 
 /*
@@ -314,7 +261,7 @@ static bool is_set(const struct rate_meter *m)
  */
 static int64_t surplus(const struct rate_meter *m, const struct rate_share *s)
 {
-	int64_t lag = (int64_t)had_in(shared_bucket(m), LAG_NS), n = (int64_t)(s->had - m->had);
+	int64_t lag = had_in(m, LAG_NS), n = (int64_t)(s->had - m->had);
 
 	if (n < -lag)
 		return -lag;
@@ -325,18 +272,16 @@ static bool is_ahead(const struct path_meter *p)
 {
 	const struct rate_meter *m = p->m;
 
-	return surplus(m, &p->c->rate.share[p->dir]) > (int64_t)had_in(shared_bucket(m), SHARE_NS);
+	return surplus(m, &p->c->rate.share[p->dir]) > had_in(m, SHARE_NS);
 }
 
 static void share_charge(const struct path_meter *p, uint64_t now, uint64_t bytes, uint32_t ops)
 {
 	struct rate_meter *m = p->m;
 	struct rate_share *s = &p->c->rate.share[p->dir];
-	uint64_t n = (m->bytes.cost ? bytes : ops) * FFO_WEIGHT_DEFAULT << HAD_SHIFT;
+	uint64_t n = (m->bytes.rate ? bytes : ops) * FFO_WEIGHT_DEFAULT << HAD_SHIFT;
 	uint32_t weight = container_weight(p->c), all;
 
-	if (!is_set(m))
-		return;
 	if (now - m->interval_from >= INTERVAL_NS) {
 		m->weight_before = now - m->interval_from < 2 * INTERVAL_NS ? m->weight : 0;
 		m->weight = 0;
@@ -367,10 +312,10 @@ struct rate_meter *rate_ask(struct fast *f, const struct rate_path *p, struct ra
 
 		if (!room || (w && w->used >= share))
 			return m;
-		if (w && pm[i].c && is_set(m) && is_ahead(&pm[i])) {
-			uint64_t beyond = bucket_room_beyond(&m->bytes, f->now, m->extra);
+		if (w && pm[i].c && is_ahead(&pm[i])) {
+			uint64_t beyond = room_beyond(f, m, &m->bytes);
 
-			if (!beyond || !bucket_room_beyond(&m->ops, f->now, m->extra)) {
+			if (!beyond || !room_beyond(f, m, &m->ops)) {
 				w->ahead = true;
 				return m;
 			}
@@ -477,12 +422,12 @@ static void meters_move(struct rate_meter *m, struct fast *to)
 /* These meters go: nobody refers to them any more. */
 static void meters_gone(struct rate_meter *m)
 {
-	struct fast *first = m->f->first;
+	struct fast_host *h = m->f->host;
 
 	for (int d = 0; d < RATE_DIRS; d++)
 		meter_open(&m[d]);
-	for (uint32_t i = 0; i < first->qps.size; i++) {
-		struct qp *qp = first->qps.slot[i];
+	for (uint32_t i = 0; i < h->qps.size; i++) {
+		struct qp *qp = h->qps.slot[i];
 
 		if (qp && qp->wait.first >= m && qp->wait.first < m + RATE_DIRS)
 			not_first(&qp->wait);
@@ -491,19 +436,19 @@ static void meters_gone(struct rate_meter *m)
 
 /* ---- tenants --------------------------------------------------------------------------------- */
 
-static struct tenant *tenant_find(struct fast *f, const char *name)
+static struct tenant *tenant_find(struct fast_host *h, const char *name)
 {
 	struct tenant *t;
 
-	LIST_FOREACH(t, &f->first->tenants, entry)
+	LIST_FOREACH(t, &h->tenants, entry)
 		if (!strcmp(t->name, name))
 			return t;
 	return NULL;
 }
 
-static struct tenant *tenant_get(struct fast *f, const char *name)
+static struct tenant *tenant_get(struct fast_host *h, const char *name)
 {
-	struct tenant *t = tenant_find(f, name);
+	struct tenant *t = tenant_find(h, name);
 
 	if (t)
 		return t;
@@ -512,8 +457,8 @@ static struct tenant *tenant_get(struct fast *f, const char *name)
 		return NULL;
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	for (int d = 0; d < RATE_DIRS; d++)
-		meter_init(&t->meter[d], f);
-	LIST_INSERT_HEAD(&f->first->tenants, t, entry);
+		meter_init(&t->meter[d], h->threads[0]);
+	LIST_INSERT_HEAD(&h->tenants, t, entry);
 	return t;
 }
 
@@ -529,40 +474,49 @@ static void tenant_put(struct tenant *t)
 	free(t);
 }
 
-int fast_tenant_limits(struct fast *first, const char *name, const struct ffo_limits *l)
+/* A backend may have them elsewhere, too. */
+static void limits_changed(struct fast_host *h)
 {
-	struct tenant *t = tenant_get(first, name);
+	h->limits_changed++;
+	if (h->work_wake)
+		h->work_wake(h);
+}
+
+int fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l)
+{
+	struct tenant *t = tenant_get(h, name);
 	struct container *c;
 
 	if (!t)
 		return -ENOMEM;
 	t->limits = *l;
-	t->limited = meters_set(t->meter, first->now, l);
+	t->limited = meters_set(t->meter, host_now(h), l);
 	cpu_reset(&t->cpu);
-	LIST_FOREACH(c, &first->containers, entry)
+	LIST_FOREACH(c, &h->containers, entry)
 		if (c->of == t)
 			cpu_unpark(c);
 	t->gather_since = 0;
-	rate_tenant_enforce(first, t);
+	rate_tenant_enforce(h, t);
 	tenant_put(t);
+	limits_changed(h);
 	return 0;
 }
 
-void rate_tenant_enforce(struct fast *first, struct tenant *t)
+void rate_tenant_enforce(struct fast_host *h, struct tenant *t)
 {
 	bool any = t->limited || t->gather_since;
 	struct container *c;
 
 	t->limited = false; /* until then they are no group */
-	t->limited = any && threads_gather(first, t);
+	t->limited = any && threads_gather(h, t);
 	if (any && !t->limited && !t->gather_since) {
-		t->gather_since = first->now;
-		if (first->want_near)
-			first->want_near(first);
+		t->gather_since = host_now(h);
+		if (h->want_near)
+			h->want_near(h);
 	} else if (t->limited) {
 		t->gather_since = 0;
 	}
-	LIST_FOREACH(c, &first->containers, entry) {
+	LIST_FOREACH(c, &h->containers, entry) {
 		if (c->of != t)
 			continue;
 		c->limited = c->rate.own || t->limited;
@@ -571,11 +525,11 @@ void rate_tenant_enforce(struct fast *first, struct tenant *t)
 	}
 }
 
-void rate_free(struct fast *f)
+void rate_free(struct fast_host *h)
 {
 	struct tenant *t;
 
-	while ((t = LIST_FIRST(&f->tenants))) {
+	while ((t = LIST_FIRST(&h->tenants))) {
 		LIST_REMOVE(t, entry);
 		free(t);
 	}
@@ -583,14 +537,14 @@ void rate_free(struct fast *f)
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-int rate_container_add(struct fast *first, struct container *c)
+int rate_container_add(struct fast_host *h, struct container *c)
 {
-	struct tenant *t = tenant_get(first, c->tenant);
+	struct tenant *t = tenant_get(h, c->tenant);
 
 	if (!t)
 		return -ENOMEM;
 	c->of = t;
-	c->fast = threads_place(first, c);
+	c->fast = threads_place(h, c);
 	for (int d = 0; d < RATE_DIRS; d++)
 		meter_init(&c->rate.meter[d], c->fast);
 	if (!t->num_containers++)
@@ -617,6 +571,7 @@ void fast_container_limits(struct container *c, const struct ffo_limits *l)
 	c->rate.own = meters_set(c->rate.meter, c->fast->now, l);
 	c->limited = c->rate.own || c->of->limited;
 	sched_choose(c->fast);
+	limits_changed(c->fast->host);
 }
 
 void rate_container_move(struct container *c, struct fast *to)

@@ -29,7 +29,8 @@ enum fetch recv_fetch(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride
 	return FETCH_OK;
 }
 
-static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out)
+/* ahead: what it holds is as good as posted, until fast_srq_used(). */
+static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out, bool ahead)
 {
 	enum fetch r;
 
@@ -44,10 +45,29 @@ static enum fetch take_srq(struct fast *f, struct srq *srq, struct recv_wr *out)
 	}
 	if (r == FETCH_OK) {
 		srq->head++;
-		if (srq->limit)
+		srq->held += ahead;
+		if (srq->limit && !ahead)
 			fast_srq_check_limit(f, srq);
 	}
 	return r;
+}
+
+enum fetch fast_take_ahead(struct fast *f, struct srq *srq, struct recv_wr *out)
+{
+	return take_srq(f, srq, out, true);
+}
+
+void fast_srq_untake(struct srq *srq)
+{
+	srq->head--;
+	srq->held--;
+}
+
+void fast_srq_used(struct fast *f, struct srq *srq)
+{
+	srq->held--;
+	if (srq->limit)
+		fast_srq_check_limit(f, srq);
 }
 
 enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
@@ -55,7 +75,7 @@ enum fetch fast_take_recv(struct fast *f, struct qp *qp, struct recv_wr *out)
 	enum fetch r;
 
 	if (qp->srq)
-		return take_srq(f, qp->srq, out);
+		return take_srq(f, qp->srq, out, false);
 	if (!qp->rq.depth)
 		return FETCH_EMPTY;
 	r = recv_fetch(qp->rq.ring, qp->rq.head, qp->rq.depth, qp->rq.stride, qp->max_recv_sge,
@@ -74,14 +94,24 @@ void fast_lose_recv(struct qp *qp)
 		atomic_store_explicit(&qp->srq->hdr->lost, ++qp->srq->lost, memory_order_release);
 }
 
+/* Is the nth from here on posted? */
+static bool is_posted(const struct srq *srq, uint32_t n)
+{
+	uint32_t i = srq->head + n;
+	const struct ff_rqe *e =
+		(const struct ff_rqe *)(srq->ring + (size_t)(i & (srq->depth - 1)) * srq->stride);
+
+	return n < srq->depth && atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(i);
+}
+
 bool fast_srq_ready(const struct srq *srq)
 {
-	const struct ff_rqe *e =
-		(const struct ff_rqe *)(srq->ring +
-					(size_t)(srq->head & (srq->depth - 1)) * srq->stride);
+	return !srq->error && is_posted(srq, 0);
+}
 
-	return !srq->error &&
-	       atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(srq->head);
+bool fast_srq_has(const struct srq *srq, uint32_t n)
+{
+	return !srq->error && is_posted(srq, n - 1);
 }
 
 /*
@@ -91,11 +121,7 @@ bool fast_srq_ready(const struct srq *srq)
  */
 void fast_srq_check_limit(struct fast *f, struct srq *srq)
 {
-	uint32_t i = srq->head + srq->limit - 1;
-	const struct ff_rqe *e =
-		(const struct ff_rqe *)(srq->ring + (size_t)(i & (srq->depth - 1)) * srq->stride);
-
-	if (atomic_load_explicit(&e->seq, memory_order_acquire) == ff_seq(i))
+	if (srq->limit <= srq->held || is_posted(srq, srq->limit - srq->held - 1))
 		return;
 	srq->limit = 0;
 	comp_async(f, srq->o.ses, IBV_EVENT_SRQ_LIMIT_REACHED, FF_ASYNC_SRQ, srq->o.handle);

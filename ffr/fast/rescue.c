@@ -105,7 +105,7 @@ static void raise_it(struct rescue *r)
 
 void rescue_look(struct fast *f)
 {
-	struct rescue *r = f->first->rescue;
+	struct rescue *r = f->host->rescue;
 	uint64_t due, cpu;
 	bool waits;
 

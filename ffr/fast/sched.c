@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * sched.c - when the runner spins, leaves its core to a program, and sleeps.
- * Fast lock held but while asleep; the body of a runner thread (pvm.c starts and replaces them).
+ * Fast lock held but while asleep; the body of a runner thread (roles.c starts and replaces them).
  *
  * The trouble is three busy threads on two cores: a program that polls its own memory never enters
  * the library, so a runner that spins on that program's core makes it wait for a scheduler tick
@@ -12,11 +12,17 @@
  *
  * 1. Leave at once: account() and sched_is_local(); sched_decide() heeds it as `leave`. When data
  *    (not only a completion) was delivered to a session that posts from the runner's own CPU, the
- *    runner sleeps, and the program it served runs.
- * 2. Wake up hard: set_policy() and sched_fifo_over(). A runner sleeps as SCHED_FIFO, so that the
- *    doorbell's wake-up preempts the poster. Awake for longer than FIFO_MAX_NS it becomes
- *    ordinary, because a FIFO thread that spins would starve everybody. Where FIFO is refused,
- *    nice -20 and then a short slice serve.
+ *    runner sleeps, and the program it served runs. So it does for an event to a program that sleeps on
+ *    that CPU (note_event(), ffl/verbs/home.c).
+ * 2. Wake up hard, but for those who are about to sleep: sched_sleep_as(), set_policy() and
+ *    sched_fifo_over(). A runner sleeps as SCHED_FIFO, so that the doorbell's wake-up preempts the
+ *    poster. Awake for longer than FIFO_MAX_NS it becomes ordinary, because a FIFO thread that spins
+ *    would starve everybody. Where FIFO is refused, nice -20 and then a short slice serve.
+ *    A poster that sleeps while it waits (ibv_get_cq_event) needs no preemption, which would cost two
+ *    switches of threads more: it goes to sleep in a moment. If all who post do so
+ *    (sched_sleeps()), the runner sleeps as SCHED_BATCH on the CPU that it is on, and runs when they are
+ *    done. Bells then tell when they rang. A late one, whose poster went on to work or whose CPU
+ *    was another program's, ends that, each time for longer (sched_note_heard()).
  * 3. Coalesce: sched_coalesce(). A client that only streams (posts, gets no data back) would be
  *    preempted by each of its doorbells. For it one bell announces twice as many postings each
  *    time, at most COAL_MAX + 1, as long as the runner hardly gets to sleep in between
@@ -124,13 +130,36 @@ int sched_set_attr(pid_t tid, uint32_t policy, int nice, uint32_t prio, uint64_t
 	return syscall(SYS_sched_setattr, tid, &a, 0) ? -errno : 0;
 }
 
+/* On that CPU, or (-1) on any that it may run on. */
+static void stay(struct fast *f, int cpu)
+{
+	cpu_set_t set = runner_of(f)->cpus;
+
+	if (f->conf.cpu >= 0)
+		cpu = f->conf.cpu;
+	if (cpu >= 0) {
+		CPU_ZERO(&set);
+		CPU_SET(cpu, &set);
+	}
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
 static void set_policy(struct fast *f, enum policy p)
 {
 	struct runner *s = runner_of(f);
 
 	if (p == s->s.policy || !f->conf.realtime)
 		return;
+	if (s->s.policy == POL_PATIENT) {
+		stay(f, -1);
+		sched_set_attr(0, SCHED_OTHER, 0, 0, 0, 0);
+	}
 	s->s.policy = p;
+	if (p == POL_PATIENT) {
+		stay(f, sched_getcpu());
+		sched_set_attr(0, SCHED_BATCH, 0, 0, 0, 0);
+		return;
+	}
 	if (p == POL_ORDINARY) {
 		if (s->refused < 3)
 			sched_set_attr(0, SCHED_OTHER, 0, 0, s->refused == 2 ? SLICE_NS : 0, 0);
@@ -181,19 +210,27 @@ static void follow(struct fast *f)
 {
 	struct runner *r = runner_of(f);
 	uint16_t to = r->s.far_cpu;
-	cpu_set_t set;
 
 	if (!sched_follow_due(&r->s))
 		return;
 	if (sched_follows(&r->s, f->now, f->conf.cpu >= 0) && to < CPU_SETSIZE &&
 	    CPU_ISSET(to, &r->cpus)) {
-		CPU_ZERO(&set);
-		CPU_SET(to, &set);
-		if (!sched_setaffinity(0, sizeof(set), &set))
-			sched_setaffinity(0, sizeof(r->cpus), &r->cpus);
+		stay(f, to);
+		if (r->s.policy != POL_PATIENT)
+			stay(f, -1);
 		sched_note_move(&r->s, f->now);
 	}
 	sched_note_follow(&r->s);
+}
+
+/* A session got an event: tell it where from. Does it sleep here, so that it waits for the runner to be gone? */
+static bool note_event(struct session *s, unsigned cpu)
+{
+	if (s->sched.home != cpu + 1) {
+		s->sched.home = cpu + 1;
+		atomic_store_explicit(&s->hdr->home, cpu + 1, memory_order_relaxed);
+	}
+	return atomic_load_explicit(&s->hdr->at_home, memory_order_relaxed) == cpu + 1;
 }
 
 /* Account the turn's postings and deliveries; decide whether to leave the core (rules 1 and 6). */
@@ -201,10 +238,9 @@ static void account(struct fast *f)
 {
 	struct fast_sched *sc = f->sched;
 	unsigned cpu = (unsigned)sched_getcpu();
-	bool bulk = sched_is_bulk(sc, f->now);
+	bool bulk = sched_is_bulk(sc, f->now), leave = sc->leave_later;
 	struct session *s;
 
-	sc->leave = false;
 	while ((s = SLIST_FIRST(&f->touched))) {
 		SLIST_REMOVE_HEAD(&f->touched, sched.entry);
 		s->sched.is_touched = false;
@@ -217,17 +253,23 @@ static void account(struct fast *f)
 			s->sched.dialog |= s->sched.owed;
 			s->sched.owed = false;
 		}
+		if (s->sched.turn_data || s->sched.turn_note)
+			sched_note_asleep(&s->sched.patience, s->sched.turn_event);
 		s->sched.owed |= s->sched.turn_data;
 		if ((s->sched.turn_data || s->sched.turn_note) && is_local(f, s, cpu))
-			sc->leave = true;
+			leave = true;
+		if (s->sched.turn_event && note_event(s, cpu))
+			leave = true;
 		s->sched.turn_posts = 0;
-		s->sched.turn_data = s->sched.turn_note = false;
+		s->sched.turn_data = s->sched.turn_note = s->sched.turn_event = false;
 		if (bulk && sched_tells(f->now, s->sched.busy_told)) {
 			s->sched.busy_told = f->now;
 			atomic_store_explicit(&s->hdr->busy, ff_busy(f->now, (uint16_t)cpu),
 					      memory_order_relaxed);
 		}
 	}
+	sc->leave = leave && !f->again;
+	sc->leave_later = leave && f->again;
 	sc->woken = false;
 }
 
@@ -236,7 +278,7 @@ void sched_choose(struct fast *f)
 	bool no_spin = f->conf.spin_auto;
 	struct container *c;
 
-	LIST_FOREACH(c, &f->first->containers, entry)
+	LIST_FOREACH(c, &f->host->containers, entry)
 		no_spin &= !c->limits.latency || c->fast != f;
 	if (f->no_spin && !no_spin)
 		fast_kick(f);
@@ -314,6 +356,20 @@ static void choose_coalescing(struct fast *f)
 	}
 }
 
+/* Rule 2: do all that posted lately sleep while they wait? */
+static bool all_sleep(const struct fast *f)
+{
+	struct session *s;
+	bool any = false;
+
+	TAILQ_FOREACH(s, &f->active_sessions, bells.entry) {
+		if (!sched_sleeps(&s->sched.patience))
+			return false;
+		any = true;
+	}
+	return any;
+}
+
 /* Rule 8: worth a try when fewer clients are active than there are CPUs. */
 static bool want_probe(struct fast *f)
 {
@@ -387,8 +443,9 @@ static void go_to_sleep(struct fast *f)
 	uint32_t bells = 0;
 
 	choose_coalescing(f);
-	set_policy(f, probe ? POL_ORDINARY : POL_URGENT);
+	set_policy(f, sched_sleep_as(s, f->now, probe, all_sleep(f)));
 	follow(f);
+	f->timed = s->policy == POL_PATIENT;
 	s->ticked = false;
 	if (fast_arm_all(f)) {
 		s->slept_at = fast_clock();
@@ -530,7 +587,7 @@ static void carry_out(struct fast *f, enum sched_step step)
 		break;
 	case SCHED_SPIN:
 		look_for_bells(f);
-		__builtin_ia32_pause();
+		ff_relax();
 		break;
 	case SCHED_SLEEP:
 		if (s->leave)

@@ -7,6 +7,7 @@
  * may have many (qp->in_flight).
  */
 #include "ffr/abi/ff_probe.h"
+#include "ffr/abi/ff_verbs.h"
 #include "ffr/fast/internal.h"
 #include "ffr/lib/shm.h"
 
@@ -18,7 +19,8 @@ static uint32_t type_ops(uint8_t type)
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_RC:
 		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM) | OP(READ) |
-		       OP(CMP_SWAP) | OP(FETCH_ADD) | OP(BIND_MW) | OP(LOCAL_INV) | OP(SEND_INV);
+		       OP(CMP_SWAP) | OP(FETCH_ADD) | OP(BIND_MW) | OP(LOCAL_INV) | OP(SEND_INV) |
+		       OP(FLUSH) | OP(ATOMIC_WRITE);
 	case IBV_QPT_UC:
 		return OP(SEND) | OP(SEND_IMM) | OP(WRITE) | OP(WRITE_IMM) | OP(BIND_MW) |
 		       OP(LOCAL_INV);
@@ -62,9 +64,8 @@ static bool fetch_dest(struct qp *qp, const struct ff_sqe *e)
 	struct send_wr *wr = qp->wr;
 
 	if (qp->type == IBV_QPT_XRC_SEND) {
-		bool atomic = wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD;
-
-		wr->remote_srqn = atomic ? wr->imm : shm_read(&e->remote_srqn);
+		wr->remote_srqn = ff_op_srqn_in_imm(wr->opcode) ? wr->imm :
+								  shm_read(&e->remote_srqn);
 		return true;
 	}
 	wr->ah = ah_get(qp->o.ses, shm_read(&e->ud.ah));
@@ -74,6 +75,21 @@ static bool fetch_dest(struct qp *qp, const struct ff_sqe *e)
 }
 static_assert(IBV_QPT_RC < IBV_QPT_UC && IBV_QPT_UD > IBV_QPT_UC && IBV_QPT_XRC_SEND > IBV_QPT_UC,
 	      "connected QPs without XRC come first");
+
+/*
+ * Of the operations beyond READ: data comes back, or there is none, so that there is nothing inline to write it
+ * to. FLUSH and ATOMIC_WRITE have no SGEs, and what a FLUSH asks for makes sense.
+ */
+static bool is_sound_rare(const struct send_wr *wr)
+{
+	if (wr->opcode == FF_OP_SEND_INV)
+		return true;
+	if (wr->flags & FF_SQE_INLINE || (wr->opcode >= FF_OP_FLUSH && wr->num_sge))
+		return false;
+	return wr->opcode != FF_OP_FLUSH ||
+	       (wr->flush.types && !(wr->flush.types & ~FF_FLUSH_TYPES) &&
+		wr->flush.level <= FF_FLUSH_MR && wr->flush.length <= UINT32_MAX);
+}
 
 /* Copy and check. What is wrong is found on the copy only. */
 static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
@@ -92,11 +108,12 @@ static enum ff_vendor_err fetch(struct qp *qp, const struct ff_sqe *e)
 		return FF_VERR_BAD_OPCODE;
 	if (wr->opcode >= FF_OP_CMP_SWAP) { /* or what else the union holds */
 		shm_copy(&wr->compare_add, &e->atomic, sizeof(e->atomic));
+		if (!is_sound_rare(wr))
+			return FF_VERR_BAD_OPCODE;
 	}
 	if (qp->type > IBV_QPT_UC && !fetch_dest(qp, e))
 		return FF_VERR_NO_AH;
-	/* data comes back, or there is none: there is nothing inline to write it to */
-	if (wr->opcode >= FF_OP_READ && (wr->flags & FF_SQE_INLINE) && wr->opcode != FF_OP_SEND_INV)
+	if (wr->opcode == FF_OP_READ && (wr->flags & FF_SQE_INLINE))
 		return FF_VERR_BAD_OPCODE;
 	return copy_data(qp, e, wr);
 }
@@ -108,6 +125,11 @@ static_assert(offsetof(struct send_wr, remote_addr) == offsetof(struct send_wr, 
 static_assert(offsetof(struct send_wr, bind) == offsetof(struct send_wr, compare_add) &&
 		      sizeof(((struct send_wr *)0)->bind) == sizeof(((struct ff_sqe *)0)->bind),
 	      "copied as an atomic's operands");
+static_assert(offsetof(struct send_wr, flush) == offsetof(struct send_wr, compare_add) &&
+		      sizeof(((struct send_wr *)0)->flush) == sizeof(((struct ff_sqe *)0)->flush) &&
+		      FF_OP_LOCAL_INV + 1 == FF_OP_SEND_INV && FF_OP_SEND_INV < FF_OP_FLUSH &&
+		      FF_OP_FLUSH < FF_OP_ATOMIC_WRITE,
+	      "likewise; no other operations follow");
 
 static enum ibv_wc_status fetch_status(enum ff_vendor_err why)
 {
@@ -154,18 +176,16 @@ static_assert(POST_SENT == 0 && POST_DONE == 1, "they are added up");
 uint32_t send_service(struct fast *f, struct qp *qp)
 {
 	struct session *s = qp->o.ses;
-	uint64_t epoch = f->epoch, moved = f->bytes_moved;
+	uint64_t moved = f->bytes_moved;
 	uint32_t n = 0, done = 0, calls = f->calls;
 	uint64_t older = 0;
 
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
-		return qp_flush(f, qp);
+		return qp->flush_waits ? 0 : qp_flush(f, qp);
 	if (qp->busy) {
 		uint64_t at = qp->wr->at;
 		enum post_result r = qp->send->progress(f, qp);
 
-		if (f->epoch != epoch)
-			return 1; /* the QP itself may be gone */
 		qp->more = r == POST_MORE;
 		if (r > POST_DONE)
 			return r == POST_MORE;
@@ -198,8 +218,6 @@ uint32_t send_service(struct fast *f, struct qp *qp)
 		}
 		FF_PROBE4(fetch, qp->qp_num, qp->wr->wr_id, qp->wr->opcode, qp->wr->length);
 		r = qp->send->post(f, qp);
-		if (f->epoch != epoch)
-			return n;
 		qp->more = r == POST_MORE;
 		if (r > POST_DONE)
 			break;

@@ -13,30 +13,30 @@
 #include "ffr/fast/fast.h"
 
 /* What is in `n` is the table from now on; `old` was its memory. */
-static void replace(struct fast *f, void *table, const void *n, size_t size, void *old)
+static void replace(struct fast_host *h, void *table, const void *n, size_t size, void *old)
 {
-	fast_lock(f);
+	fast_lock(h);
 	memcpy(table, n, size);
-	fast_unlock(f);
+	fast_unlock(h);
 	free(old);
 }
 
-int fast_keys_room(struct fast *f, struct key_table *t)
+int fast_keys_room(struct fast_host *h, struct key_table *t)
 {
 	struct key_table n;
 	int err = keys_grown(t, &n);
 
 	if (!err && n.slot)
-		replace(f, t, &n, sizeof(n), t->slot);
+		replace(h, t, &n, sizeof(n), t->slot);
 	return err;
 }
 
-int fast_qpns_room(struct fast *f)
+int fast_qpns_room(struct fast_host *h)
 {
-	struct qp_table *t = &f->first->qps, n;
+	struct qp_table *t = &h->qps, n;
 	int err = qpns_grown(t, &n);
 
 	if (!err && n.slot)
-		replace(f, t, &n, sizeof(n), t->slot);
+		replace(h, t, &n, sizeof(n), t->slot);
 	return err;
 }

@@ -25,7 +25,7 @@
 
 #define HOLD_TRIES 100
 #define HOLD_NS                                                                                    \
-	(100 * NS_PER_US) /* between two tries; all of them are longer than pvm.c takes to notice */
+	(100 * NS_PER_US) /* between two tries; all are longer than roles.c takes to notice */
 #define STUCK_NS (1000 * NS_PER_MS) /* a tenant's limits wait for so long */
 #define LOAD_MIN (64ull << 20)	    /* of a thread, in FAST_BALANCE_MS; below, all is well */
 
@@ -70,17 +70,17 @@ static void unite_xrc(struct container *c)
 }
 
 /* c->group of all: who has the same root is in the same group. */
-static void find_groups(struct fast *first)
+static void find_groups(struct fast_host *h)
 {
 	struct container *c;
 	struct session *s;
 	struct tenant *t;
 
-	LIST_FOREACH(t, &first->tenants, entry)
+	LIST_FOREACH(t, &h->tenants, entry)
 		t->any = NULL;
-	LIST_FOREACH(c, &first->containers, entry)
+	LIST_FOREACH(c, &h->containers, entry)
 		c->place.group = c;
-	LIST_FOREACH(c, &first->containers, entry) {
+	LIST_FOREACH(c, &h->containers, entry) {
 		if (c->of->limited) {
 			unite(c, c->of->any);
 			c->of->any = c;
@@ -91,37 +91,37 @@ static void find_groups(struct fast *first)
 	}
 }
 
-#define FOREACH_IN_GROUP(c, g, first)                                                              \
-	LIST_FOREACH(c, &(first)->containers, entry)                                               \
+#define FOREACH_IN_GROUP(c, g, h)                                                                  \
+	LIST_FOREACH(c, &(h)->containers, entry)                                                   \
 		if (root(c) == (g))
 
-static uint64_t group_load(struct fast *first, struct container *g)
+static uint64_t group_load(struct fast_host *h, struct container *g)
 {
 	struct container *c;
 	uint64_t load = 0;
 
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		load += c->place.load_rate;
 	return load;
 }
 
-static bool group_stays(struct fast *first, struct container *g)
+static bool group_stays(struct fast_host *h, struct container *g)
 {
 	struct container *c;
 
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		if (c->place.at_first)
 			return true;
 	return false;
 }
 
-static enum pvm_state group_state(struct fast *first, struct container *g)
+static enum pvm_state group_state(struct fast_host *h, struct container *g)
 {
 	enum pvm_state state = PVM_IDLE;
 	struct container *c;
 	struct session *s;
 
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		LIST_FOREACH(s, &c->sessions, entry)
 			if (pvm_state(s) > state)
 				state = pvm_state(s);
@@ -131,13 +131,13 @@ static enum pvm_state group_state(struct fast *first, struct container *g)
 /* ---- moving ---------------------------------------------------------------------------------- */
 
 /* The bells of the group ring there too; or there alone, or here. 0 or -errno. */
-static int bells_add(struct fast *first, struct container *g, struct fast *to)
+static int bells_add(struct fast_host *h, struct container *g, struct fast *to)
 {
 	struct container *c;
 	struct session *s;
 	int err;
 
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		LIST_FOREACH(s, &c->sessions, entry) {
 			err = fast_bell_add(to, s);
 			if (err)
@@ -146,12 +146,12 @@ static int bells_add(struct fast *first, struct container *g, struct fast *to)
 	return 0;
 }
 
-static void bells_del(struct fast *first, struct container *g, struct fast *from)
+static void bells_del(struct fast_host *h, struct container *g, struct fast *from)
 {
 	struct container *c;
 	struct session *s;
 
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		LIST_FOREACH(s, &c->sessions, entry)
 			epoll_ctl(from->epoll_fd, EPOLL_CTL_DEL, s->bell_fd, NULL);
 }
@@ -161,8 +161,8 @@ static void cq_move(struct fast *from, struct fast *to, struct cq *cq)
 	bool armed = cq->mod_timer.index;
 
 	if (cq->notify_pending) {
-		SLIST_REMOVE(&from->notify, cq, cq, notify);
-		SLIST_INSERT_HEAD(&to->notify, cq, notify);
+		STAILQ_REMOVE(&from->notify, cq, cq, notify);
+		STAILQ_INSERT_TAIL(&to->notify, cq, notify);
 	}
 	timer_cancel(&from->timers, &cq->mod_timer);
 	if (armed && timer_arm(&to->timers, &cq->mod_timer, cq->mod_timer.at))
@@ -232,46 +232,48 @@ static void container_move(struct fast *from, struct fast *to, struct container 
 }
 
 /* 0; -EAGAIN: it is on hold, try again soon; -EBUSY: a client stalls it; -errno. */
-static int group_move(struct fast *first, struct container *g, struct fast *to)
+static int group_move(struct fast_host *h, struct container *g, struct fast *to)
 {
-	enum pvm_state state = group_state(first, g);
+	enum pvm_state state = group_state(h, g);
 	struct fast *from = g->fast;
 	struct container *c;
 	int err = 0;
 
 	if (from == to)
 		return 0;
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		c->place.hold = state == PVM_CALL;
 	if (state != PVM_IDLE)
 		return state == PVM_CALL ? -EAGAIN : -EBUSY;
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		cpu_forget(c);
-	err = bells_add(first, g, to);
-	bells_del(first, g, err ? to : from);
+	err = bells_add(h, g, to);
+	bells_del(h, g, err ? to : from);
 	if (err)
 		return err;
 	lat_settle(from);
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
+		pvm_container_leaves(c);
+	FOREACH_IN_GROUP(c, g, h)
 		container_move(from, to, c);
-	FOREACH_IN_GROUP(c, g, first)
+	FOREACH_IN_GROUP(c, g, h)
 		qps_move(from, to, c);
 	if (to->trace_seq < from->trace_seq)
 		to->trace_seq = from->trace_seq;
 	to->be->ops->container_come(to);
 	sched_choose(from);
 	sched_choose(to);
-	first->num_moves++;
+	h->num_moves++;
 	fast_kick(from);
 	fast_kick(to);
 	return 0;
 }
 
-static void release(struct fast *first)
+static void release(struct fast_host *h)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &first->containers, entry)
+	LIST_FOREACH(c, &h->containers, entry)
 		c->place.hold = false;
 }
 
@@ -280,14 +282,14 @@ static void release(struct fast *first)
 /* Have the two on one thread; b NULL: a on the first. As group_move(). */
 static int bring(struct container *a, struct container *b)
 {
-	struct fast *first = a->fast->first;
+	struct fast_host *h = a->fast->host;
 	struct container *ga, *gb, *stays;
 	int err = 0;
 
-	if (a->fast != (b ? b->fast : first)) {
-		find_groups(first);
+	if (a->fast != (b ? b->fast : h->threads[0])) {
+		find_groups(h);
 		if (!b)
-			err = group_move(first, root(a), first);
+			err = group_move(h, root(a), h->threads[0]);
 	}
 	if (!b) {
 		a->place.at_first |= !err;
@@ -297,58 +299,58 @@ static int bring(struct container *a, struct container *b)
 		return 0;
 	ga = root(a);
 	gb = root(b);
-	stays = group_load(first, ga) >= group_load(first, gb) ? ga : gb;
-	if (group_stays(first, ga) || group_stays(first, gb))
-		return group_move(first, group_stays(first, ga) ? gb : ga, first);
-	err = group_move(first, stays == ga ? gb : ga, stays->fast);
-	return err == -EBUSY ? group_move(first, stays, stays == ga ? gb->fast : ga->fast) : err;
+	stays = group_load(h, ga) >= group_load(h, gb) ? ga : gb;
+	if (group_stays(h, ga) || group_stays(h, gb))
+		return group_move(h, group_stays(h, ga) ? gb : ga, h->threads[0]);
+	err = group_move(h, stays == ga ? gb : ga, stays->fast);
+	return err == -EBUSY ? group_move(h, stays, stays == ga ? gb->fast : ga->fast) : err;
 }
 
 /* Calls on the memory of those on hold end meanwhile. */
-static void give_way(struct fast *first)
+static void give_way(struct fast_host *h)
 {
 	const struct timespec pause = { .tv_nsec = HOLD_NS };
 
-	fast_unlock(first);
+	fast_unlock(h);
 	nanosleep(&pause, NULL);
-	fast_lock(first);
+	fast_lock(h);
 }
 
 /* [lock], which is given up on the way */
 static int bring_soon(struct container *a, struct container *b)
 {
-	struct fast *first = a->fast->first;
+	struct fast_host *h = a->fast->host;
 	int err = bring(a, b);
 
 	for (int i = 0; err == -EAGAIN && i < HOLD_TRIES; i++) {
-		give_way(first);
+		give_way(h);
 		err = bring(a, b);
 	}
-	release(first); /* also those who have left the group meanwhile */
+	release(h); /* also those who have left the group meanwhile */
 	return err;
 }
 
 int threads_move(struct container *c, struct fast *to)
 {
-	struct fast *first = to->first;
+	struct fast_host *h = to->host;
 	int err;
 
 	if (c->fast == to)
 		return 0;
-	find_groups(first);
-	err = group_stays(first, root(c)) ? -EPERM : group_move(first, root(c), to);
+	find_groups(h);
+	err = group_stays(h, root(c)) ? -EPERM : group_move(h, root(c), to);
 	for (int i = 0; err == -EAGAIN && i < HOLD_TRIES; i++) {
-		give_way(first);
-		find_groups(first);
-		err = group_stays(first, root(c)) ? -EPERM : group_move(first, root(c), to);
+		give_way(h);
+		find_groups(h);
+		err = group_stays(h, root(c)) ? -EPERM : group_move(h, root(c), to);
 	}
-	release(first);
+	release(h);
 	return err;
 }
 
 void fast_want_near(struct container *c, struct container *to)
 {
-	struct fast *first = c->fast->first;
+	struct fast_host *h = c->fast->host;
 
 	if (to ? c->place.near == to : c->place.near_first)
 		return;
@@ -356,8 +358,8 @@ void fast_want_near(struct container *c, struct container *to)
 		c->place.near = to;
 	else
 		c->place.near_first = true;
-	if (first->want_near)
-		first->want_near(first);
+	if (h->want_near)
+		h->want_near(h);
 }
 
 void fast_bring(struct container *c, struct container *to)
@@ -375,34 +377,34 @@ void fast_bring(struct container *c, struct container *to)
 
 int fast_need_first(struct container *c)
 {
-	struct fast *first = c->fast->first;
+	struct fast_host *h = c->fast->host;
 	int err;
 
-	if (first->num_threads == 1)
+	if (h->num_threads == 1)
 		return 0;
-	fast_lock(first);
+	fast_lock(h);
 	err = bring_soon(c, NULL);
-	fast_unlock(first);
+	fast_unlock(h);
 	return err ? -EAGAIN : 0;
 }
 
 int fast_move(struct container *c, uint32_t thread)
 {
-	struct fast *first = c->fast->first;
+	struct fast_host *h = c->fast->host;
 	int err;
 
-	fast_lock(first);
-	err = thread < first->num_threads ? threads_move(c, first->threads[thread]) : -EINVAL;
-	fast_unlock(first);
+	fast_lock(h);
+	err = thread < h->num_threads ? threads_move(c, h->threads[thread]) : -EINVAL;
+	fast_unlock(h);
 	return err;
 }
 
-bool threads_gather(struct fast *first, const struct tenant *t)
+bool threads_gather(struct fast_host *h, const struct tenant *t)
 {
 	struct container *c, *one = NULL;
 	int err = 0;
 
-	LIST_FOREACH(c, &first->containers, entry) {
+	LIST_FOREACH(c, &h->containers, entry) {
 		if (c->of != t)
 			continue;
 		if (one && one->fast != c->fast)
@@ -415,79 +417,79 @@ bool threads_gather(struct fast *first, const struct tenant *t)
 }
 
 /* Those whose memory does not answer keep their tenant from its limits. */
-static void end_stuck(struct fast *first, const struct tenant *t)
+static void end_stuck(struct fast_host *h, const struct tenant *t)
 {
 	struct container *c;
 	struct session *s;
 
-	LIST_FOREACH(c, &first->containers, entry) {
+	LIST_FOREACH(c, &h->containers, entry) {
 		if (c->of != t)
 			continue;
 		LIST_FOREACH(s, &c->sessions, entry)
-			if (pvm_state(s) == PVM_STALLED && !s->closing && first->session_bad)
-				first->session_bad(s, "its memory does not answer");
+			if (pvm_state(s) == PVM_STALLED && !s->closing && h->session_bad)
+				h->session_bad(s, "its memory does not answer");
 	}
 }
 
-static bool settle_tenants(struct fast *first)
+static bool settle_tenants(struct fast_host *h)
 {
 	struct tenant *t, *next;
 	bool more = false;
 
-	for (t = LIST_FIRST(&first->tenants); t; t = next) {
+	for (t = LIST_FIRST(&h->tenants); t; t = next) {
 		next = LIST_NEXT(t, entry);
 		if (!t->gather_since)
 			continue;
-		rate_tenant_enforce(first, t);
-		if (t->gather_since && first->now - t->gather_since > STUCK_NS)
-			end_stuck(first, t);
+		rate_tenant_enforce(h, t);
+		if (t->gather_since && host_now(h) - t->gather_since > STUCK_NS)
+			end_stuck(h, t);
 		more |= t->gather_since;
 	}
 	return more;
 }
 
-bool fast_settle(struct fast *first)
+bool fast_settle(struct fast_host *h)
 {
 	struct container *c;
 	bool more = false;
 
-	fast_lock(first);
-	LIST_FOREACH(c, &first->containers, entry) {
+	fast_lock(h);
+	LIST_FOREACH(c, &h->containers, entry) {
 		if (c->place.near_first)
 			c->place.near_first = bring_soon(c, NULL) != 0;
 		if (c->place.near && !bring_soon(c, c->place.near))
 			c->place.near = NULL;
 		more |= c->place.near_first || c->place.near;
 	}
-	more |= settle_tenants(first);
-	fast_unlock(first);
+	more |= settle_tenants(h);
+	fast_unlock(h);
 	return more;
 }
 
-void threads_forget(struct fast *first, const struct container *c)
+void threads_forget(struct fast_host *h, const struct container *c)
 {
 	struct container *o;
 
-	LIST_FOREACH(o, &first->containers, entry)
+	LIST_FOREACH(o, &h->containers, entry)
 		if (o->place.near == c)
 			o->place.near = NULL;
 }
 
 /* ---- loads ----------------------------------------------------------------------------------- */
 
-struct fast *threads_place(struct fast *first, const struct container *c)
+struct fast *threads_place(struct fast_host *h, const struct container *c)
 {
 	uint32_t num[FAST_THREADS_MAX] = { 0 };
-	struct fast *best = first;
+	struct fast *best = h->threads[0];
 	struct container *o;
 
-	LIST_FOREACH(o, &first->containers, entry) {
+	LIST_FOREACH(o, &h->containers, entry) {
 		if (o->of == c->of && (c->of->limited || c->of->gather_since))
 			return o->fast;
 		num[o->fast->index]++;
 	}
-	for (uint32_t i = 1; i < first->num_threads; i++) {
-		struct fast *f = first->threads[i];
+	for (uint32_t i = 1; i < h->num_threads; i++) {
+		struct fast *f = h->threads[i];
 		uint64_t load = f->load_rate / LOAD_MIN, least = best->load_rate / LOAD_MIN;
 
 		if (load < least || (load == least && num[i] < num[best->index]))
@@ -496,13 +498,13 @@ struct fast *threads_place(struct fast *first, const struct container *c)
 	return best;
 }
 
-static void loads_look(struct fast *first)
+static void loads_look(struct fast_host *h)
 {
 	struct container *c;
 
-	for (uint32_t i = 0; i < first->num_threads; i++)
-		first->threads[i]->load_rate = 0;
-	LIST_FOREACH(c, &first->containers, entry) {
+	for (uint32_t i = 0; i < h->num_threads; i++)
+		h->threads[i]->load_rate = 0;
+	LIST_FOREACH(c, &h->containers, entry) {
 		c->place.load_rate = (c->place.load_rate + c->turns.load - c->place.load_seen) / 2;
 		c->place.load_seen = c->turns.load;
 		c->fast->load_rate += c->place.load_rate;
@@ -515,15 +517,16 @@ static uint64_t apart(uint64_t a, uint64_t b)
 }
 
 /* The group of `hot` that brings the two closest together, if by a quarter at least; or NULL. */
-static struct container *choose(struct fast *first, const struct fast *hot, const struct fast *cool)
+static struct container *choose(struct fast_host *h, const struct fast *hot,
+				const struct fast *cool)
 {
 	uint64_t least = (hot->load_rate - cool->load_rate) / 4 * 3, load, left;
 	struct container *c, *best = NULL;
 
-	LIST_FOREACH(c, &first->containers, entry) {
-		if (c->fast != hot || root(c) != c || group_stays(first, c))
+	LIST_FOREACH(c, &h->containers, entry) {
+		if (c->fast != hot || root(c) != c || group_stays(h, c))
 			continue;
-		load = group_load(first, c);
+		load = group_load(h, c);
 		left = apart(hot->load_rate - load, cool->load_rate + load);
 		if (left >= least)
 			continue;
@@ -533,17 +536,17 @@ static struct container *choose(struct fast *first, const struct fast *hot, cons
 	return best;
 }
 
-void fast_balance(struct fast *first)
+void fast_balance(struct fast_host *h)
 {
-	struct fast *hot = first, *cool = first;
+	struct fast *hot = h->threads[0], *cool = hot;
 	struct container *g;
 
-	if (first->num_threads == 1)
+	if (h->num_threads == 1)
 		return;
-	fast_lock(first);
-	loads_look(first);
-	for (uint32_t i = 1; i < first->num_threads; i++) {
-		struct fast *f = first->threads[i];
+	fast_lock(h);
+	loads_look(h);
+	for (uint32_t i = 1; i < h->num_threads; i++) {
+		struct fast *f = h->threads[i];
 
 		if (f->load_rate > hot->load_rate)
 			hot = f;
@@ -551,10 +554,10 @@ void fast_balance(struct fast *first)
 			cool = f;
 	}
 	if (hot->load_rate - cool->load_rate > LOAD_MIN) {
-		find_groups(first);
-		g = choose(first, hot, cool);
+		find_groups(h);
+		g = choose(h, hot, cool);
 		if (g)
 			threads_move(g, cool);
 	}
-	fast_unlock(first);
+	fast_unlock(h);
 }

@@ -62,7 +62,7 @@ void trace_qp_new(struct qp *qp)
 		for (i = 0; i < (s)->tab[OBJ_QP].size; i++)                                        \
 			if (((qp) = obj_of((s)->tab[OBJ_QP].slot[i], qp)))
 
-void trace_off(struct fast *f, struct container *c)
+void trace_off(struct fast_host *h, struct container *c)
 {
 	struct session *s;
 	struct qp *qp;
@@ -74,15 +74,15 @@ void trace_off(struct fast *f, struct container *c)
 
 		if (!t)
 			continue;
-		fast_lock(f);
+		fast_lock(h);
 		qp->trace = NULL;
-		fast_unlock(f);
+		fast_unlock(h);
 		free(t);
 	}
 	c->trace.on = false;
 }
 
-int trace_on(struct fast *f, struct container *c, uint32_t qp_num)
+int trace_on(struct fast_host *h, struct container *c, uint32_t qp_num)
 {
 	struct session *s;
 	struct qp *qp;
@@ -98,28 +98,28 @@ int trace_on(struct fast *f, struct container *c, uint32_t qp_num)
 
 		if (!qp->wr || (qp_num && qp->qp_num != qp_num))
 			continue;
-		fast_lock(f);
+		fast_lock(h);
 		trace_qp_new(qp);
 		missing = !qp->trace;
-		fast_unlock(f);
+		fast_unlock(h);
 		if (missing) {
-			trace_off(f, c);
+			trace_off(h, c);
 			return -ENOMEM;
 		}
 	}
 	return 1;
 }
 
-uint32_t trace_copy(struct fast *f, const struct qp *qp, struct trace_entry out[TRACE_DEPTH])
+uint32_t trace_copy(struct fast_host *h, const struct qp *qp, struct trace_entry out[TRACE_DEPTH])
 {
 	uint32_t n = 0, first;
 
 	if (!qp->trace)
 		return 0;
-	fast_lock(f);
+	fast_lock(h);
 	first = qp->trace->n > TRACE_DEPTH ? qp->trace->n - TRACE_DEPTH : 0;
 	for (uint32_t i = first; i != qp->trace->n; i++)
 		out[n++] = qp->trace->entry[i % TRACE_DEPTH];
-	fast_unlock(f);
+	fast_unlock(h);
 	return n;
 }

@@ -43,10 +43,10 @@ void trace_recv(struct fast *f, struct qp *qp, uint64_t wr_id, uint8_t status, u
  * one with that number (0: all). 1: there were none before, 0: there were, or -ENOMEM, with no ring
  * left. A QP for which there is no memory later is not traced.
  */
-int trace_on(struct fast *f, struct container *c, uint32_t qp_num);
-void trace_off(struct fast *f, struct container *c);
+int trace_on(struct fast_host *h, struct container *c, uint32_t qp_num);
+void trace_off(struct fast_host *h, struct container *c);
 void trace_qp_new(struct qp *qp); /* [lock] it has a number */
 /* Copies what the ring has, oldest first; the number of entries. */
-uint32_t trace_copy(struct fast *f, const struct qp *qp, struct trace_entry out[TRACE_DEPTH]);
+uint32_t trace_copy(struct fast_host *h, const struct qp *qp, struct trace_entry out[TRACE_DEPTH]);
 
 #endif

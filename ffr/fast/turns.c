@@ -80,12 +80,10 @@ static uint64_t idle_ns(const struct container *c)
 }
 
 /* One QP. 0: it has no work. */
-static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uint64_t epoch)
+static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp)
 {
 	uint32_t n = send_service(f, qp);
 
-	if (f->epoch != epoch)
-		return n; /* somebody else held the lock: nothing we remember holds */
 	if (n)
 		qp->last_work = f->now;
 	if (!qp->is_active)
@@ -99,13 +97,21 @@ static uint32_t serve_qp(struct fast *f, struct container *c, struct qp *qp, uin
 	return n;
 }
 
+/* What it has moved since f->bytes_moved was 0, and its requests. */
+static void charge(const struct fast *f, struct container *c, uint32_t work)
+{
+	uint64_t cost = (uint64_t)work * REQUEST_COST;
+
+	c->turns.load += f->bytes_moved + (uint64_t)work * REQUEST_LOAD;
+	c->turns.credit -= (int64_t)(f->bytes_moved > cost ? f->bytes_moved : cost);
+}
+
 /*
  * Each QP at most once, and of very many some: the first ones of the list are another time's last.
  * The list may change under our hands. `alone`: however much they do.
  */
 static uint32_t serve(struct fast *f, struct container *c, bool alone)
 {
-	uint64_t epoch = f->epoch;
 	uint32_t left = c->turns.num_active < LOOKS ? c->turns.num_active : LOOKS, work = 0;
 	struct qp *qp;
 
@@ -114,16 +120,28 @@ static uint32_t serve(struct fast *f, struct container *c, bool alone)
 	f->bytes_moved = 0;
 	f->calls = 0;
 	while (left-- && (qp = TAILQ_FIRST(&c->turns.active))) {
-		work += serve_qp(f, c, qp, epoch);
-		if (f->epoch != epoch)
-			return work;
+		work += serve_qp(f, c, qp);
 		if (!alone && (work + f->calls * CALL_WRS >= STEP_WRS || f->bytes_moved >= SLICE))
 			break;
 	}
-	c->turns.load += f->bytes_moved + (uint64_t)work * REQUEST_LOAD;
-	c->turns.credit -= (int64_t)(f->bytes_moved > (uint64_t)work * REQUEST_COST ?
-					     f->bytes_moved :
-					     (uint64_t)work * REQUEST_COST);
+	charge(f, c, work);
+	return work;
+}
+
+uint32_t turns_go_on(struct fast *f, struct qp *qp)
+{
+	struct container *c = qp->o.ses->cont;
+	uint32_t work;
+
+	if (!qp->busy || !qp->is_active || c->cpu.parked || c->place.hold)
+		return 0;
+	if (c->turns.kind == TURN_NORMAL && c->turns.credit <= 0 &&
+	    f->num_turns[TURN_NORMAL] + f->num_turns[TURN_URGENT] > 1)
+		return 0;
+	f->bytes_moved = 0;
+	f->calls = 0;
+	work = serve_qp(f, c, qp);
+	charge(f, c, work);
 	return work;
 }
 
@@ -155,7 +173,7 @@ static void spent(struct fast *f, struct container *c, uint32_t work)
 static uint32_t serve_urgent(struct fast *f)
 {
 	uint32_t left = f->num_turns[TURN_URGENT], work = 0, n;
-	uint64_t epoch = f->epoch, from;
+	uint64_t from;
 	struct container *c;
 
 	if (!left)
@@ -171,8 +189,6 @@ static uint32_t serve_urgent(struct fast *f)
 	while (left-- && (c = next_turn(f, TURN_URGENT))) {
 		n = serve(f, c, false);
 		work += n;
-		if (f->epoch != epoch)
-			return work;
 		spent(f, c, n);
 	}
 	f->urgent_ns += f->now - from;
@@ -196,7 +212,6 @@ uint32_t turns_serve(struct fast *f)
 	uint32_t left = f->num_turns[TURN_NORMAL], work = serve_urgent(f), n;
 	bool alone = left == 1 && !f->num_turns[TURN_URGENT];
 	bool waiting = false, going = false;
-	uint64_t epoch = f->epoch;
 	struct container *c;
 
 	f->quantum = alone || f->conf.quantum < SLICE ? f->conf.quantum : SLICE;
@@ -207,8 +222,6 @@ uint32_t turns_serve(struct fast *f)
 		}
 		n = serve(f, c, alone);
 		work += n;
-		if (f->epoch != epoch)
-			return work;
 		if (alone) {
 			c->turns.credit = 0;
 			f->turn_of = c;
@@ -217,8 +230,6 @@ uint32_t turns_serve(struct fast *f)
 		going |= n && c->turns.credit > 0;
 		spent(f, c, n);
 		work += serve_urgent(f);
-		if (f->epoch != epoch)
-			return work;
 	}
 	if (waiting && !going) {
 		f->round++;

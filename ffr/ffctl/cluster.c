@@ -37,11 +37,8 @@ void cmd_host_list(int argc, char **argv)
 	if (argc > 1)
 		usage_fail("host list: unexpected argument \"%s\"", argv[1]);
 	hosts = router_list("host_list", "hosts");
-	if (json_out) {
-		json_print(hosts);
-		json_decref(hosts);
+	if (json_only(hosts, NULL))
 		return;
-	}
 	t = table_new(heads);
 	json_array_foreach(hosts, i, h) {
 		const char *wire = json_string_value(json_object_get(h, "wire"));
@@ -73,11 +70,8 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-		if (o == ':')
-			usage_fail("option %s needs a value", argv[optind - 1]);
-		if (o == '?' || !strchr(allowed, o))
-			usage_fail("container %s: unknown option %s; see ffctl --help", argv[0],
-				   argv[optind - 1]);
+		if (!strchr(allowed, o))
+			option_fail(o, argv, "container", argv[0]);
 		if (o == 't')
 			a->to = optarg;
 		a->force = a->force || o == 'f';
@@ -192,11 +186,8 @@ void cmd_map_lookup(int argc, char **argv)
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-		if (o == ':')
-			usage_fail("option %s needs a value", argv[optind - 1]);
 		if (o != 't')
-			usage_fail("map lookup: unknown option %s; see ffctl --help",
-				   argv[optind - 1]);
+			option_fail(o, argv, "map", "lookup");
 		json_object_set_new(request, "tenant", json_string(optarg));
 	}
 	if (argc - optind != 2)
@@ -228,11 +219,8 @@ void cmd_policy_list(int argc, char **argv)
 	if (argc > 1)
 		usage_fail("policy list: unexpected argument \"%s\"", argv[1]);
 	answer = router_call(json_pack("{s:s}", "op", "policy_list"));
-	if (json_out) {
-		json_print(json_object_get(answer, "rules"));
-		json_decref(answer);
+	if (json_only(answer, "rules"))
 		return;
-	}
 	t = table_new(heads);
 	json_array_foreach(json_object_get(answer, "rules"), i, r) {
 		table_cell(t, "%s", str_of(r, "a"));

@@ -11,6 +11,7 @@
 #include "ffo/base/proto.h"
 #include "ffr/abi/ff_proto.h"
 #include "ffr/ffctl/ffctl.h"
+#include "ffr/lib/cgroup.h"
 
 /*
  * Where a container finds the library, and the router. The node is for programs (UCX) that use a
@@ -22,12 +23,49 @@
 #define INSIDE_NODE    "/dev/infiniband/" FF_DEVICE_NODE
 #define SYS_CLASS      "/sys/class/infiniband"
 #define INSTALLED_LIB  "/usr/lib/freeflow"
+#define SYS_CGROUP     "/sys/fs/cgroup"
 
 struct args {
 	const char *name;
 	json_t *request;
 	bool docker;
 };
+
+static void take_cgroup(json_t *request, const char *path)
+{
+	const char *wrong = strcmp(path, "none") ? cgroup_path_wrong(path) : NULL;
+
+	if (wrong)
+		usage_fail("--cgroup: \"%s\": %s", path, wrong);
+	if (cgroup_within(path, SYS_CGROUP))
+		usage_fail("--cgroup: \"%s\": give the path in the hierarchy, as in "
+			   "/proc/PID/cgroup, not that of its folder",
+			   path);
+	json_object_set_new(request, "cgroup",
+			    strcmp(path, "none") ? json_string(path) : json_null());
+}
+
+/* The cgroup that this process is in now. */
+static void take_cgroup_of(json_t *request, const char *number)
+{
+	char path[CGROUP_MAX], *end;
+	const char *wrong;
+	long pid;
+	int err;
+
+	errno = 0;
+	pid = strtol(number, &end, 10);
+	if (*end || end == number || errno || pid <= 0 || pid > INT_MAX)
+		usage_fail("--pid: \"%s\" is no process's number", number);
+	err = cgroup_of((pid_t)pid, path);
+	if (err)
+		fail("process %ld: its cgroup: %s", pid, strerror(-err));
+	wrong = cgroup_is_outside(path) ? "it is outside of the cgroup namespace of this command" :
+					  cgroup_path_wrong(path);
+	if (wrong)
+		fail("process %ld: its cgroup, %s, cannot be a container's: %s", pid, path, wrong);
+	json_object_set_new(request, "cgroup", json_string(path));
+}
 
 /* The options that the command knows are in `allowed`, by their letters; 'l': limits. */
 static void args_parse(struct args *a, int argc, char **argv, const char *op, const char *allowed)
@@ -38,6 +76,8 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "mode", required_argument, NULL, 'm' },
 		{ "docker", no_argument, NULL, 'd' },
 		{ "untrusted", no_argument, NULL, 'l' },
+		{ "cgroup", required_argument, NULL, 'c' },
+		{ "pid", required_argument, NULL, 'p' },
 		{ 0 },
 	};
 	const struct option *all = strchr(allowed, 'l') ? limit_options(options) : options;
@@ -52,11 +92,8 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			limit_take(a->request, o, optarg);
 			continue;
 		}
-		if (o == ':')
-			usage_fail("option %s needs a value", argv[optind - 1]);
-		if (o == '?' || !strchr(allowed, o))
-			usage_fail("container %s: unknown option %s; see ffctl --help", argv[0],
-				   argv[optind - 1]);
+		if (!strchr(allowed, o))
+			option_fail(o, argv, "container", argv[0]);
 		if (o == 'i' && ffo_addr_parse(optarg, &addr))
 			usage_fail("--ip: \"%s\" is not an IPv4 or IPv6 address", optarg);
 		if (o == 'm' && ffo_mode_parse(optarg) < 0)
@@ -67,10 +104,17 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			a->docker = true;
 		else if (o == 'l')
 			untrusted = true;
+		else if (o == 'c')
+			take_cgroup(a->request, optarg);
+		else if (o == 'p')
+			take_cgroup_of(a->request, optarg);
 		else
 			json_object_set_new(a->request, o == 't' ? "tenant" : "mode",
 					    json_string(optarg));
 	}
+	if (json_object_get(a->request, "cgroup") && orch_options.address)
+		usage_fail("a container's cgroup is its host's: ask the router there, without "
+			   "--orchestrator");
 	if (untrusted)
 		limit_take_untrusted(a->request);
 	if (json_array_size(ips))
@@ -117,7 +161,7 @@ static bool has_files(const char *dir)
 }
 
 /* The directory of the libraries: beside this program, or where it is installed. */
-static void find_lib(char dir[PATH_MAX])
+bool lib_folder(char *dir)
 {
 	static const char *const near[] = { "../lib", "../lib/freeflow", NULL };
 	char exe[PATH_MAX], path[PATH_MAX * 2];
@@ -129,10 +173,15 @@ static void find_lib(char dir[PATH_MAX])
 	for (int i = 0; slash && near[i]; i++) {
 		snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - exe), exe, near[i]);
 		if (realpath(path, dir) && has_files(dir))
-			return;
+			return true;
 	}
 	snprintf(dir, PATH_MAX, "%s", INSTALLED_LIB);
-	if (!has_files(dir))
+	return has_files(dir);
+}
+
+void find_lib(char *dir)
+{
+	if (!lib_folder(dir))
 		fail("libibverbs.so.1, librdmacm.so.1 and ld.so.preload are neither beside this "
 		     "program nor in %s",
 		     dir);
@@ -202,17 +251,19 @@ void cmd_container_add(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_add", "itmdl");
+	args_parse(&a, argc, argv, "container_add", "itmdlcp");
 	print_container(router_call(a.request), a.docker);
+	cdi_refresh();
 }
 
 void cmd_container_set(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_set", "iml");
+	args_parse(&a, argc, argv, "container_set", "imlcp");
 	if (json_object_size(a.request) == 2)
-		usage_fail("container set: nothing to change: give --ip, --mode or a limit");
+		usage_fail(
+			"container set: nothing to change: give --ip, --mode, --cgroup, --pid or a limit");
 	print_container(router_call(a.request), false);
 }
 
@@ -222,6 +273,7 @@ void cmd_container_rm(int argc, char **argv)
 
 	args_parse(&a, argc, argv, "container_rm", "");
 	json_decref(router_call(a.request));
+	cdi_refresh();
 }
 
 /* Name, tenant, addresses, mode and LID, with which both lists begin. */
@@ -247,11 +299,8 @@ static void list_all(void)
 	struct table *t;
 	size_t i;
 
-	if (json_out) {
-		json_print(list);
-		json_decref(list);
+	if (json_only(list, NULL))
 		return;
-	}
 	limit_columns(&limits, list, heads);
 	t = table_new(limits.heads);
 	json_array_foreach(list, i, c) {
@@ -276,12 +325,9 @@ static void list_here(void)
 	size_t i;
 
 	answer = router_call(json_pack("{s:s}", "op", "container_list"));
-	list = json_object_get(answer, "containers");
-	if (json_out) {
-		json_print(list);
-		json_decref(answer);
+	if (json_only(answer, "containers"))
 		return;
-	}
+	list = json_object_get(answer, "containers");
 	limit_columns(&limits, list, heads);
 	t = table_new(limits.heads);
 	json_array_foreach(list, i, c) {
@@ -333,6 +379,48 @@ static void print_sessions(const json_t *sessions)
 	table_print(t);
 }
 
+/* "5 s", "12 min", "3 h", "9 d" */
+static const char *ago_text(json_int_t s, char buf[32])
+{
+	const struct {
+		json_int_t s;
+		const char *unit;
+	} units[] = { { 172800, "d" }, { 7200, "h" }, { 120, "min" }, { 0, "s" } };
+	static const json_int_t of[] = { 86400, 3600, 60, 1 };
+	size_t i = 0;
+
+	while (s < units[i].s)
+		i++;
+	snprintf(buf, 32, "%lld %s", (long long)(s / of[i]), units[i].unit);
+	return buf;
+}
+
+static const char *times_text(json_int_t n, char buf[40])
+{
+	snprintf(buf, 40, n == 1 ? "once, " : "%lld times, the last ", (long long)n);
+	return buf;
+}
+
+/* Has any program opened the device? One whose library was not loaded hears nothing itself. */
+static void print_heard(const json_t *c)
+{
+	const json_t *h = json_object_get(c, "heard");
+	char ago[32], times[40];
+
+	if (int_of(h, "opened"))
+		printf("opened     %s%s ago\n", times_text(int_of(h, "opened"), times),
+		       ago_text(int_of(h, "opened_s"), ago));
+	else
+		printf("opened     never in the %s that this router knows it: ffctl container check "
+		       "%s --pid PID tells why a program has not\n",
+		       ago_text(int_of(h, "known_s"), ago), str_of(c, "name"));
+	if (int_of(h, "refused"))
+		printf("refused    %s%s ago: process %lld: %s\n",
+		       times_text(int_of(h, "refused"), times),
+		       ago_text(int_of(h, "refused_s"), ago), (long long)int_of(h, "refused_pid"),
+		       str_of(h, "refused_why"));
+}
+
 void cmd_container_show(int argc, char **argv)
 {
 	struct args a = { 0 };
@@ -353,6 +441,11 @@ void cmd_container_show(int argc, char **argv)
 	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"),
 	       (long long)int_of(c, "thread"), str_of(c, "directory"));
 	free(ips);
+	if (json_object_get(c, "cgroup"))
+		printf("cgroup     %s\n", str_of(c, "cgroup"));
+	if (json_object_get(c, "runs"))
+		printf("runs       %s\n", str_of(c, "runs"));
+	print_heard(c);
 	print_limits(c);
 	print_sessions(json_object_get(c, "sessions"));
 	json_decref(answer);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), tables (table.c), commands
- * (container.c, cluster.c, show.c), limits (limits.c). One thread; every error ends the program with one line.
+ * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), commands (container.c,
+ * cdi.c, check.c, doctor.c, cluster.c, map.c, stats.c, top.c, trace.c), limits and tenants (limits.c), tables (table.c),
+ * what is found to be wrong (findings.c). One thread; every error ends the program with one line.
  *
- * The room ffr/ffctl/ is that program. It may use lib/, headers of obj/ for what is counted, and ffo's client
- * side, and speaks with the router by its socket only.
+ * The room ffr/ffctl/ is that program. It may use lib/, headers of obj/ for what is counted, ffo's client
+ * side, and what oci/ knows of images, and speaks with the router by its socket only.
  */
 #ifndef FFR_FFCTL_FFCTL_H
 #define FFR_FFCTL_FFCTL_H
@@ -12,6 +13,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define EXIT_USAGE 2
 
@@ -20,6 +22,9 @@ extern bool json_out; /* --json */
 /* One line on stderr and exit 1, or 2 for a wrong command line. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+/* What getopt_long() says of the last option: ':' without its value, or unknown to the command. NULL: no second word. */
+void option_fail(int o, char **argv, const char *command, const char *word)
+	__attribute__((noreturn));
 
 /* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
 json_t *router_call(json_t *request);
@@ -27,9 +32,16 @@ json_t *router_call(json_t *request);
 json_t *router_call_while(json_t *request, const char *error, unsigned tries);
 #define RETRY_US 50000				      /* between two tries */
 json_t *router_list(const char *op, const char *key); /* all pages of an array */
+/*
+ * One exchange, and no more: 0 and the answer, which may be an error of the router's, or -errno: of the socket,
+ * -EAGAIN (nothing said within `timeout` seconds), -ECONNRESET (closed), -EPROTO.
+ */
+int router_try(const json_t *request, int timeout, json_t **answer);
 /* Ask the router, also where the orchestrator is given; so many times more while it is that error. */
 json_t *router_itself(json_t *request, const char *error, unsigned tries);
 void json_print(json_t *j);
+/* With --json: prints the answer, or its member of that name, and drops it; true. */
+bool json_only(json_t *answer, const char *key);
 
 /* ---- orch.c: the orchestrator itself, where it is given ---- */
 extern struct orch_options {
@@ -62,6 +74,7 @@ void cmd_container_set(int argc, char **argv);
 void cmd_container_rm(int argc, char **argv);
 void cmd_container_list(int argc, char **argv);
 void cmd_container_show(int argc, char **argv);
+void cmd_container_check(int argc, char **argv);
 void cmd_container_thread(int argc, char **argv);
 void cmd_container_migrate(int argc, char **argv);
 void cmd_container_claim(int argc, char **argv);
@@ -76,6 +89,42 @@ void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
 void cmd_tenant_set(int argc, char **argv);
 void cmd_tenant_list(int argc, char **argv);
 void cmd_ping(int argc, char **argv);
+void cmd_cdi(int argc, char **argv);
+void cmd_doctor(int argc, char **argv);
+
+/* ---- findings.c: what a command that looks for problems has found ---- */
+enum finding_level { FINDING_OK, FINDING_NOTE, FINDING_PROBLEM };
+struct findings {
+	json_t *list; /* [{"ok": bool, "level": "ok", "note" or "problem", "text":, "advice":}], "advice" may be missing */
+	unsigned problems;
+};
+/* advice: what to do, or NULL. Control characters of the text become '?'. */
+void finding(struct findings *f, enum finding_level level, const char *advice, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void findings_end(struct findings *f); /* prints them; exit 1 if there are problems */
+
+/* ---- check.c: why has that process no device? ---- */
+pid_t pid_parse(const char *text);
+void check_process(struct findings *f, const json_t *container, pid_t pid);
+
+/* ---- doctor_host.c ---- */
+void doctor_engines(struct findings *f, const char *daemon_json, const char *cdi,
+		    const json_t *containers);
+void doctor_image(struct findings *f, const char *path);
+void doctor_libraries(struct findings *f);
+void doctor_no_router(struct findings *f, int err);
+/* Are these addresses, of container "name", those of the process's network? */
+void doctor_addresses(struct findings *f, const json_t *container, pid_t pid);
+/* Does somebody take connections at "tcp:ADDRESS:PORT"? 0 or -errno. */
+int doctor_connect(const char *wire);
+
+/* ---- cdi.c ---- */
+#define CDI_FILE "/run/cdi/freeflow.json"
+void cdi_refresh(void); /* the specification, where there is one, has what the router has now */
+bool lib_folder(
+	char *dir); /* container.c: the folder of the libraries, PATH_MAX bytes; false: it is not there */
+void find_lib(char *dir); /* the same, or the program ends */
+const char *admin_socket(void);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 struct table;

@@ -216,11 +216,8 @@ void cmd_tenant_set(int argc, char **argv)
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
-		if (o == ':')
-			usage_fail("option %s needs a value", argv[optind - 1]);
-		if (o == '?')
-			usage_fail("tenant set: unknown option %s; see ffctl --help",
-				   argv[optind - 1]);
+		if (o == ':' || o == '?')
+			option_fail(o, argv, "tenant", "set");
 		if (o < LIMIT_OPTION + FFO_NUM_LIMITS && !ffo_limit[o - LIMIT_OPTION].tenant)
 			usage_fail("tenant set: --%s is a container's, not a tenant's",
 				   option_name((size_t)(o - LIMIT_OPTION)));
@@ -251,11 +248,8 @@ void cmd_tenant_list(int argc, char **argv)
 	if (argc > 1)
 		usage_fail("tenant list: unexpected argument \"%s\"", argv[1]);
 	answer = router_call(json_pack("{s:s}", "op", "tenant_list"));
-	if (json_out) {
-		json_print(json_object_get(answer, "tenants"));
-		json_decref(answer);
+	if (json_only(answer, "tenants"))
 		return;
-	}
 	t = table_new(heads);
 	json_array_foreach(json_object_get(answer, "tenants"), k, tenant) {
 		limits = json_object_get(tenant, "limits");

@@ -34,16 +34,19 @@ static const struct {
 	const char *args;
 } commands[] = {
 	{ "container", "add", cmd_container_add,
-	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [LIMIT]... [--untrusted] [--docker]" },
+	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [--cgroup PATH | --pid PID] [LIMIT]... "
+	  "[--untrusted] [--docker]" },
 	{ "container", "set", cmd_container_set,
-	  "NAME [--ip ADDRESS]... [--mode MODE] [LIMIT]... [--untrusted]" },
+	  "NAME [--ip ADDRESS]... [--mode MODE] [--cgroup PATH|none | --pid PID] [LIMIT]... "
+	  "[--untrusted]" },
 	{ "container", "rm", cmd_container_rm, "NAME" },
 	{ "container", "list", cmd_container_list, "[--all]" },
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },
+	{ "container", "check", cmd_container_check, "NAME --pid PID" },
 	{ "container", "thread", cmd_container_thread, "NAME THREAD" },
 	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
 	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
-	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps]" },
+	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps | --mrs]" },
 	{ "top", NULL, cmd_top, "[--interval SECONDS] [--sort KEY] [--once]" },
 	{ "trace", NULL, cmd_trace, "CONTAINER [--qp N] [-n COUNT] [--follow]" },
 	{ "map", "list", cmd_map_list, "[--container NAME]" },
@@ -55,6 +58,9 @@ static const struct {
 	{ "policy", "rm", cmd_policy_change, "PARTY PARTY" },
 	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT..." },
 	{ "tenant", "list", cmd_tenant_list, "" },
+	{ "cdi", NULL, cmd_cdi, "[--write [FILE]]" },
+	{ "doctor", NULL, cmd_doctor,
+	  "[CONTAINER [--pid PID]] [--image DIRECTORY] [--cdi FILE] [--daemon-json FILE]" },
 	{ "ping", NULL, cmd_ping, "" },
 };
 #define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -87,15 +93,30 @@ void usage_fail(const char *fmt, ...)
 	abort(); /* not reached */
 }
 
+void option_fail(int o, char **argv, const char *command, const char *word)
+{
+	const char *option = argv[optind - 1];
+
+	if (o == ':')
+		usage_fail("option %s needs a value", option);
+	usage_fail("%s%s%s: unknown option %s; see ffctl --help", command, word ? " " : "",
+		   word ?: "", option);
+}
+
+const char *admin_socket(void)
+{
+	return admin_path;
+}
+
 /* ---- the request --------------------------------------------------------------------------- */
 
-/* Socket paths are short (108 bytes); a long one is reached through its directory. */
-static int admin_connect(void)
+/* Socket paths are short (108 bytes); a long one is reached through its directory. A descriptor or -errno. */
+static int admin_connect(int timeout)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	const struct timeval tv = { .tv_sec = TIMEOUT };
+	const struct timeval tv = { .tv_sec = timeout };
 	const char *base = strrchr(admin_path, '/');
-	int fd, dir = -1, n;
+	int fd, dir = -1, n, err = 0;
 	char *parent;
 
 	if (strlen(admin_path) < sizeof(sa.sun_path) || !base) {
@@ -107,34 +128,64 @@ static int admin_connect(void)
 		n = snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d%s", dir, base);
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		fail("socket: %m");
-	if (n >= (int)sizeof(sa.sun_path) || connect(fd, (struct sockaddr *)&sa, sizeof(sa)))
-		fail("%s: %s: is ffr running?", admin_path,
-		     strerror(n >= (int)sizeof(sa.sun_path) ? ENAMETOOLONG : errno));
+	if (n >= (int)sizeof(sa.sun_path))
+		err = -ENAMETOOLONG;
+	else if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv)) ||
+		 setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)) ||
+		 connect(fd, (struct sockaddr *)&sa, sizeof(sa)))
+		err = -errno;
 	if (dir >= 0)
 		close(dir);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-	return fd;
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
 }
 
-static json_t *exchange(int fd, const char *line)
+int router_try(const json_t *request, int timeout, json_t **answer)
 {
-	FILE *f = fdopen(fd, "r+");
-	char *answer = NULL;
+	char *line = json_dumps(request, JSON_COMPACT), *text = NULL;
+	int fd = admin_connect(timeout), err = 0;
+	FILE *f = fd >= 0 ? fdopen(fd, "r+") : NULL;
 	size_t size = 0;
-	json_t *j;
 
-	if (!f)
-		fail("out of memory");
-	if (fprintf(f, "%s\n", line) < 0 || fflush(f) || getline(&answer, &size, f) < 0)
-		fail("%s: %s", admin_path,
-		     feof(f) ? "the router closed the connection" : strerror(errno));
-	j = json_loads(answer, 0, NULL);
-	free(answer);
-	fclose(f);
-	return j;
+	*answer = NULL;
+	if (!f || !line) {
+		err = fd < 0 ? fd : -ENOMEM;
+	} else {
+		errno = 0;
+		if (fprintf(f, "%s\n", line) < 0 || fflush(f) || getline(&text, &size, f) < 0)
+			err = feof(f) || !errno ? -ECONNRESET : -errno;
+		else
+			*answer = json_loads(text, 0, NULL);
+		if (!err && !json_is_object(*answer))
+			err = -EPROTO;
+	}
+	if (err) {
+		json_decref(*answer);
+		*answer = NULL;
+	}
+	free(line);
+	free(text);
+	if (f)
+		fclose(f);
+	else if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* One exchange; what is no answer ends the program. */
+static json_t *exchange(const json_t *request)
+{
+	json_t *answer;
+	int err = router_try(request, TIMEOUT, &answer);
+
+	if (err == -ECONNRESET)
+		fail("%s: the router closed the connection", admin_path);
+	if (err == -EPROTO)
+		fail("%s: the answer is not understood", admin_path);
+	if (err)
+		fail("%s: %s: is ffr running?", admin_path, strerror(-err));
+	return answer;
 }
 
 static bool is_ok(const json_t *answer)
@@ -169,21 +220,17 @@ json_t *router_call_while(json_t *request, const char *error, unsigned tries)
 
 json_t *router_itself(json_t *request, const char *error, unsigned tries)
 {
-	char *line = json_dumps(request, JSON_COMPACT);
 	json_t *answer;
 
-	if (!line)
+	if (!request)
 		fail("a name or an address is not UTF-8 text");
-	json_decref(request);
-	answer = exchange(admin_connect(), line);
+	answer = exchange(request);
 	while (!is_ok(answer) && !strcmp(str_of(answer, "error"), error) && tries--) {
 		json_decref(answer);
 		usleep(RETRY_US);
-		answer = exchange(admin_connect(), line);
+		answer = exchange(request);
 	}
-	free(line);
-	if (!json_is_object(answer))
-		fail("%s: the answer is not understood", admin_path);
+	json_decref(request);
 	if (!is_ok(answer))
 		fail("%s", str_of(answer, "message"));
 	json_object_del(answer, "ok");
@@ -214,6 +261,15 @@ void json_print(json_t *j)
 	if (json_dumpf(j, stdout, JSON_INDENT(2)))
 		fail("out of memory");
 	putchar('\n');
+}
+
+bool json_only(json_t *answer, const char *key)
+{
+	if (!json_out)
+		return false;
+	json_print(key ? json_object_get(answer, key) : answer);
+	json_decref(answer);
+	return true;
 }
 
 const char *str_of(const json_t *j, const char *key)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* stats.c - ffctl stats: counters, times and queue pairs. */
+/* stats.c - ffctl stats: counters, times, queue pairs and on-demand memory. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 struct wish {
 	const char *name, *tenant;
-	bool latency, qps;
+	bool latency, qps, mrs;
 };
 
 void lat_from_json(struct lat *h, const json_t *j)
@@ -63,7 +63,8 @@ static void print_stats(const json_t *c)
 	print_value("cqs", int_of(c, "cqs"), "completion queues");
 	print_value("srqs", int_of(c, "srqs"), "shared receive queues");
 	print_value("mrs", int_of(c, "mrs"), "memory regions");
-	print_value("registered_bytes", reg, "bytes of them");
+	print_value("on_demand_mrs", int_of(c, "on_demand_mrs"), "of these, with on-demand paging");
+	print_value("registered_bytes", reg, "bytes of the others");
 	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
 	       "of these, pages that the router shares",
 	       reg ? 100.0 * (double)zero / (double)reg : 0.0);
@@ -108,15 +109,15 @@ static void print_latency(const json_t *list)
 
 /* ---- queue pairs ----------------------------------------------------------------------------- */
 
-/* All of one container's, in pages. */
-static json_t *container_qps(const char *name, bool latency)
+/* All of one container's, in pages: "qps" of the op qp_list, "mrs" of mr_list. */
+static json_t *container_all(const char *name, const char *op, const char *key, bool latency)
 {
 	json_t *list = json_array(), *after = NULL, *answer;
 
 	do {
-		answer = router_call(json_pack("{s:s, s:s, s:b, s:o*}", "op", "qp_list", "name",
-					       name, "latency", latency, "after", after));
-		json_array_extend(list, json_object_get(answer, "qps"));
+		answer = router_call(json_pack("{s:s, s:s, s:b, s:o*}", "op", op, "name", name,
+					       "latency", latency, "after", after));
+		json_array_extend(list, json_object_get(answer, key));
 		after = json_incref(json_object_get(answer, "next"));
 		json_decref(answer);
 	} while (after);
@@ -133,6 +134,7 @@ static void qp_row(struct table *t, const char *container, const json_t *qp, boo
 	table_cell(t, "0x%06llx", (long long)int_of(qp, "qp"));
 	table_cell(t, "%s", str_of(qp, "type"));
 	table_cell(t, "%s", str_of(qp, "state"));
+	table_cell(t, "%s", str_of(qp, "by"));
 	if (latency) {
 		table_cell(t, "%lld", (long long)int_of(json_object_get(qp, "latency"), "count"));
 		latency_cells(t, json_object_get(qp, "latency"));
@@ -151,12 +153,12 @@ static void qp_row(struct table *t, const char *container, const json_t *qp, boo
 
 static void print_qps(json_t *list, const struct wish *w)
 {
-	static const char *const plain[] = { "CONTAINER", ">PID",     "QP",  "TYPE",  "STATE",
-					     ">SQ/RQ/CQ", ">TX",      ">RX", ">DONE", ">ERRORS",
-					     ">RNR",	  ">RETRIES", NULL };
-	static const char *const times[] = { "CONTAINER", ">PID",      "QP",   "TYPE",
-					     "STATE",	  ">REQUESTS", ">50%", ">90%",
-					     ">99%",	  ">99.9%",    ">MAX", NULL };
+	static const char *const plain[] = { "CONTAINER", ">PID",      "QP",	   "TYPE", "STATE",
+					     "BY",	  ">SQ/RQ/CQ", ">TX",	   ">RX",  ">DONE",
+					     ">ERRORS",	  ">RNR",      ">RETRIES", NULL };
+	static const char *const times[] = { "CONTAINER", ">PID",      "QP",   "TYPE", "STATE",
+					     "BY",	  ">REQUESTS", ">50%", ">90%", ">99%",
+					     ">99.9%",	  ">MAX",      NULL };
 	struct table *t = table_new(w->latency ? times : plain);
 	json_t *c, *qp;
 	size_t i, k;
@@ -164,6 +166,42 @@ static void print_qps(json_t *list, const struct wish *w)
 	json_array_foreach(list, i, c)
 		json_array_foreach(json_object_get(c, "qp_list"), k, qp)
 			qp_row(t, owner(c), qp, w->latency);
+	table_print(t);
+}
+
+/* ---- on-demand memory ---------------------------------------------------------------------------- */
+
+static void mr_row(struct table *t, const char *container, const json_t *mr)
+{
+	char a[16], b[16];
+
+	table_cell(t, "%s", container);
+	table_cell(t, "%lld", (long long)int_of(mr, "pid"));
+	table_cell(t, "%s", str_of(mr, "command"));
+	table_cell(t, "%s", str_of(mr, "address"));
+	table_cell(t, "%s",
+		   json_is_true(json_object_get(mr, "implicit")) ?
+			   "all" :
+			   bytes_text(int_of(mr, "bytes"), a));
+	table_cell(t, "%lld", (long long)int_of(mr, "odp_faults"));
+	table_cell(t, "%s", time_text((uint64_t)int_of(mr, "odp_fault_ns"), a));
+	table_cell(t, "%lld", (long long)int_of(mr, "odp_invalidations"));
+	table_cell(t, "%lld", (long long)int_of(mr, "odp_prefetched"));
+	table_cell(t, "%s", time_text((uint64_t)int_of(mr, "odp_prefetch_ns"), b));
+}
+
+static void print_mrs(json_t *list)
+{
+	static const char *const heads[] = { "CONTAINER",   ">PID",    "COMMAND", "ADDRESS",
+					     ">SIZE",	    ">FAULTS", ">TIME",	  ">INVALIDATED",
+					     ">PREFETCHED", ">TIME",   NULL };
+	struct table *t = table_new(heads);
+	json_t *c, *mr;
+	size_t i, k;
+
+	json_array_foreach(list, i, c)
+		json_array_foreach(json_object_get(c, "mr_list"), k, mr)
+			mr_row(t, owner(c), mr);
 	table_print(t);
 }
 
@@ -175,6 +213,7 @@ static struct wish parse(int argc, char **argv)
 		{ "tenant", required_argument, NULL, 't' },
 		{ "latency", no_argument, NULL, 'l' },
 		{ "qps", no_argument, NULL, 'q' },
+		{ "mrs", no_argument, NULL, 'm' },
 		{ 0 },
 	};
 	struct wish w = { 0 };
@@ -191,18 +230,22 @@ static struct wish parse(int argc, char **argv)
 		case 'q':
 			w.qps = true;
 			break;
-		case ':':
-			usage_fail("option %s needs a value", argv[optind - 1]);
+		case 'm':
+			w.mrs = true;
+			break;
 		default:
-			usage_fail("stats: unknown option %s; see ffctl --help", argv[optind - 1]);
+			option_fail(o, argv, "stats", NULL);
 		}
 	}
 	if (optind < argc)
 		w.name = argv[optind++];
 	if (optind < argc)
 		usage_fail("stats: unexpected argument \"%s\"", argv[optind]);
-	if (w.tenant && (w.name || w.qps))
-		usage_fail("stats: --tenant is the sum of its containers: no name, no --qps");
+	if (w.tenant && (w.name || w.qps || w.mrs))
+		usage_fail(
+			"stats: --tenant is the sum of its containers: no name, no --qps, no --mrs");
+	if (w.mrs && (w.qps || w.latency))
+		usage_fail("stats: --mrs has a table of its own: no --qps, no --latency");
 	return w;
 }
 
@@ -218,11 +261,19 @@ void cmd_stats(int argc, char **argv)
 	if (w.qps)
 		json_array_foreach(list, i, c)
 			json_object_set_new(c, "qp_list",
-					    container_qps(str_of(c, "name"), w.latency));
+					    container_all(str_of(c, "name"), "qp_list", "qps",
+							  w.latency));
+	if (w.mrs)
+		json_array_foreach(list, i, c)
+			json_object_set_new(c, "mr_list",
+					    container_all(str_of(c, "name"), "mr_list", "mrs",
+							  false));
 	if (json_out) {
 		json_print(list);
 	} else if (w.qps) {
 		print_qps(list, &w);
+	} else if (w.mrs) {
+		print_mrs(list);
 	} else if (w.latency) {
 		print_latency(list);
 	} else {

@@ -85,8 +85,8 @@ static double sum_of(const json_t *c, const char *const *keys)
 
 static void sample_take(struct sample *s, const json_t *c)
 {
-	static const char *const done[] = { "send_ops",	  "write_ops", "read_ops",
-					    "atomic_ops", "mw_ops",    NULL };
+	static const char *const done[] = { "send_ops",	 "write_ops", "read_ops", "atomic_ops",
+					    "flush_ops", "mw_ops",    NULL };
 	const json_t *st = json_object_get(c, "counters");
 
 	snprintf(s->name, sizeof(s->name), "%s", str_of(c, "name"));
@@ -402,10 +402,8 @@ void cmd_top(int argc, char **argv)
 		case 'o':
 			one = true;
 			break;
-		case ':':
-			usage_fail("option %s needs a value", argv[optind - 1]);
 		default:
-			usage_fail("top: unknown option %s; see ffctl --help", argv[optind - 1]);
+			option_fail(o, argv, "top", NULL);
 		}
 	}
 	if (optind < argc)

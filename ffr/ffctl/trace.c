@@ -122,10 +122,8 @@ static struct wish parse(int argc, char **argv)
 		case 'f':
 			w.follow = true;
 			break;
-		case ':':
-			usage_fail("option %s needs a value", argv[optind - 1]);
 		default:
-			usage_fail("trace: unknown option %s; see ffctl --help", argv[optind - 1]);
+			option_fail(o, argv, "trace", NULL);
 		}
 	}
 	if (optind == argc)

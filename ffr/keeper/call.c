@@ -86,15 +86,15 @@ static int answer_get(struct keeper_resp *resp, int *fd)
 	return 0;
 }
 
-/* The answer's status; *fd is the descriptor that came with it, or -1. */
-static int call(struct keeper_req *req, const int *fds, unsigned n_fds, struct keeper_resp *resp,
-		int *fd)
+/* The answer's status; *fd is the descriptor that came with it, or -1. req begins `len` bytes. */
+static int call_long(struct keeper_req *req, size_t len, const int *fds, unsigned n_fds,
+		     struct keeper_resp *resp, int *fd)
 {
 	union {
 		struct cmsghdr h;
 		uint8_t room[CMSG_SPACE(3 * sizeof(int))];
 	} cm = { .h = { CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec iov = { req, sizeof(*req) };
+	struct iovec iov = { req, len };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 	int err;
@@ -117,6 +117,21 @@ static int call(struct keeper_req *req, const int *fds, unsigned n_fds, struct k
 	if (err)
 		return err;
 	return resp->status;
+}
+
+static int call(struct keeper_req *req, const int *fds, unsigned n_fds, struct keeper_resp *resp,
+		int *fd)
+{
+	return call_long(req, sizeof(*req), fds, n_fds, resp, fd);
+}
+
+/* Of those that are answered with a descriptor: it, or -errno. */
+static int call_for_fd(struct keeper_req *req)
+{
+	struct keeper_resp resp;
+	int fd, err = call(req, NULL, 0, &resp, &fd);
+
+	return err ? err : fd < 0 ? -EPROTO : fd;
 }
 
 int keeper_use(int sock)
@@ -160,17 +175,31 @@ void keeper_client_del(uint32_t id)
 		(void)call(&req, NULL, 0, &resp, &fd); /* gone with the keeper, if that has ended */
 }
 
+int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup)
+{
+	struct keeper_cgroup_req r = { .req = { .op = KEEPER_IN_CGROUP, .pid = peer->pid } };
+	struct keeper_resp resp;
+	int fd;
+
+	if (keeper < 0)
+		return ctl_peer_in_cgroup(peer, cgroup);
+	snprintf(r.cgroup, sizeof(r.cgroup), "%s", cgroup);
+	return call_long(&r.req, sizeof(r), &peer->pidfd, 1, &resp, &fd);
+}
+
 int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes)
 {
 	struct keeper_req req = { .op = KEEPER_MAP_FILE, .id = id, .writes = writes, .vma = *v };
-	struct keeper_resp resp;
-	int err, fd;
 
 	asked = true;
-	if (keeper < 0)
-		return clients_map_file(id, v, writes);
-	err = call(&req, NULL, 0, &resp, &fd);
-	return err ? err : fd < 0 ? -EPROTO : fd;
+	return keeper < 0 ? clients_map_file(id, v, writes) : call_for_fd(&req);
+}
+
+int keeper_open_ffmem(void)
+{
+	struct keeper_req req = { .op = KEEPER_OPEN_FFMEM };
+
+	return keeper < 0 ? ffmem_open() : call_for_fd(&req);
 }
 
 void keeper_call_ends(void)
@@ -208,13 +237,15 @@ int keeper_hold(const char *name, int fd)
 int keeper_held(const char *name)
 {
 	struct keeper_req req = named(KEEPER_HELD, name);
-	struct keeper_resp resp;
-	int err, fd;
 
-	if (keeper < 0)
-		return -ENOENT;
-	err = call(&req, NULL, 0, &resp, &fd);
-	return err ? err : fd < 0 ? -EPROTO : fd;
+	return keeper < 0 ? -ENOENT : call_for_fd(&req);
+}
+
+int keeper_open_rio(void)
+{
+	struct keeper_req req = { .op = KEEPER_OPEN_RIO };
+
+	return keeper < 0 ? rio_node_open() : call_for_fd(&req);
 }
 
 void keeper_let_go(const char *name)

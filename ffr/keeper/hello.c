@@ -17,8 +17,8 @@
  *	4. of that process: NUMBER is its number in one of the namespaces that it is in
  *	5. and it still lives, so that what was found out by its number was about it
  *
- * Two things are found out by number even so, between looks at a pidfd that came from the socket: 2
- * and 4 here, and /proc/PID/map_files in shadow.c. Before Linux 6.5 a socket gives no pidfd. One that
+ * Three things are found out by number even so, between looks at a pidfd that came from the socket: 2
+ * and 4 here, the process's cgroup, and /proc/PID/map_files in shadow.c. Before Linux 6.5 a socket gives no pidfd. One that
  * is opened by number may be another process's; so the client has to show, in a message that the
  * kernel stamps with its sender's number, a nonce that it was told after the pidfd was opened. Who
  * has the number then, and is still alive afterwards, is the one whose pidfd it is.
@@ -39,6 +39,7 @@
 #include <unistd.h>
 
 #include "ffr/keeper/mounts.h"
+#include "ffr/lib/cgroup.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -206,4 +207,21 @@ const char *ctl_peer_memory(const struct ctl_peer *peer, int mem, int maps)
 	if (!has_number(peer->pid, m.number))
 		return "its descriptors are of another process";
 	return ctl_peer_lives(peer->pidfd) ? NULL : "it has ended";
+}
+
+/* ---- where it is --------------------------------------------------------------------------------- */
+
+int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup)
+{
+	char path[CGROUP_MAX];
+	int err = cgroup_of(peer->pid, path);
+
+	/* else it was about another one with that number */
+	if (!ctl_peer_lives(peer->pidfd))
+		return -ESRCH;
+	if (err)
+		return err;
+	if (cgroup_within(path, cgroup))
+		return 0;
+	return cgroup_is_outside(path) ? -EXDEV : -EACCES;
 }

@@ -41,5 +41,11 @@ bool ctl_peer_lives(int pidfd);
  * or why not. Asks no file system that may be a client's.
  */
 const char *ctl_peer_memory(const struct ctl_peer *peer, int mem, int maps);
+/*
+ * Is that process in that cgroup (lib/cgroup.h) or below it now? 0; -EACCES: it is not; -EXDEV: it is in
+ * one that cannot be named here, in this cgroup namespace; -ESRCH: it has ended; other -errno: it cannot
+ * be found out.
+ */
+int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
 
 #endif

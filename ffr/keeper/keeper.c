@@ -9,6 +9,7 @@
 #include "ffr/keeper/keeper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,13 @@ void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noret
 
 static unsigned fds_of(uint32_t op)
 {
-	return op == KEEPER_ADD ? ADD_FDS : op == KEEPER_HOLD ? 1 : 0;
+	return op == KEEPER_ADD ? ADD_FDS : op == KEEPER_HOLD || op == KEEPER_IN_CGROUP ? 1 : 0;
+}
+
+static size_t len_of(uint32_t op)
+{
+	return op == KEEPER_IN_CGROUP ? sizeof(struct keeper_cgroup_req) :
+					sizeof(struct keeper_req);
 }
 
 static int serve_add(const struct keeper_req *req, const int *fds, struct keeper_resp *resp)
@@ -39,6 +46,22 @@ static int serve_add(const struct keeper_req *req, const int *fds, struct keeper
 	return clients_add(&peer, fds[1], fds[2], &resp->id, resp->why);
 }
 
+static int serve_in_cgroup(const struct keeper_req *req, const char *cgroup, const int *fds)
+{
+	const struct ctl_peer peer = { .pid = req->pid, .pidfd = fds[0] };
+
+	if (req->pid <= 0 || !memchr(cgroup, '\0', CGROUP_MAX) || cgroup_path_wrong(cgroup))
+		return -EINVAL;
+	return ctl_peer_in_cgroup(&peer, cgroup);
+}
+
+int ffmem_open(void)
+{
+	int fd = open("/dev/ffmem", O_RDWR | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
 int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		 struct keeper_resp *resp)
 {
@@ -46,11 +69,11 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 	int fd = -1;
 
 	*resp = (struct keeper_resp){ .status = -EINVAL };
-	if (len != sizeof(req))
+	if (len < sizeof(req))
 		goto out;
 	memcpy(&req, bytes, sizeof(req));
 	resp->seq = req.seq;
-	if (n_fds != fds_of(req.op))
+	if (len != len_of(req.op) || n_fds != fds_of(req.op))
 		goto out;
 	switch (req.op) {
 	case KEEPER_ADD:
@@ -78,8 +101,19 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		fd = held_get(req.name);
 		resp->status = fd < 0 ? fd : 0;
 		break;
+	case KEEPER_OPEN_RIO:
+		fd = rio_node_open();
+		resp->status = fd < 0 ? fd : 0;
+		break;
 	case KEEPER_LET_GO:
 		resp->status = held_del(req.name);
+		break;
+	case KEEPER_OPEN_FFMEM:
+		fd = ffmem_open();
+		resp->status = fd < 0 ? fd : 0;
+		break;
+	case KEEPER_IN_CGROUP:
+		resp->status = serve_in_cgroup(&req, (const char *)bytes + sizeof(req), fds);
 		break;
 	default:
 		break;
@@ -141,7 +175,7 @@ void keeper_main(int sock, const struct sandbox_conf *conf)
 {
 	struct keeper_resp resp;
 	int fds[ROOM_FDS], fd;
-	uint8_t buf[sizeof(struct keeper_req) + 1];
+	uint8_t buf[sizeof(struct keeper_cgroup_req) + 1];
 	unsigned n_fds;
 	ssize_t n;
 
@@ -153,6 +187,7 @@ void keeper_main(int sock, const struct sandbox_conf *conf)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	prctl(PR_SET_NAME, "ffr-keeper");
+	log_journal(NULL); /* its descriptor is not kept */
 	if (dup2(sock, STDERR_FILENO + 1) < 0 || chdir("/"))
 		_exit(EXIT_FAILURE);
 	sock = STDERR_FILENO + 1;

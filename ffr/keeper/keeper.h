@@ -2,10 +2,10 @@
 /*
  * keeper.h - the process with the privileges, and what the router asks of it.
  *
- * Job: what needs rights on other processes: it looks at what a client hands over in HELLO, keeps
- * it, and opens the files that this client has mapped; and it holds listening sockets while a router is
- * started again. Neighbours: the control thread (ctl/verbs.c, ctl/session.c, mem/shadow.c,
- * ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. Its thread: the only one of a process
+ * Job: what needs rights on other processes: it looks at what a client hands over in HELLO and at the
+ * cgroup that it is in, keeps what was handed over, and opens the files that this client has mapped; and it holds listening sockets while a router is
+ * started again. Neighbours: the control thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c,
+ * mem/shadow.c, ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. Its thread: the only one of a process
  * of its own, a child of the same parent as the router. Where there is no such process (tests, sandbox =
  * off) the caller does the work itself, with what rights it has, and nobody holds sockets.
  *
@@ -15,6 +15,7 @@
  *	clients.c  what was handed over and is kept
  *	map_file.c the file behind a mapping
  *	held.c     sockets that stay
+ *	rio.c      the device of RapidIO
  *
  * The room may use abi/ and lib/.
  */
@@ -26,6 +27,7 @@
 
 #include "ffr/abi/ff_vma.h"
 #include "ffr/keeper/hello.h"
+#include "ffr/lib/cgroup.h"
 
 struct sandbox_conf;
 
@@ -62,11 +64,15 @@ int keeper_use(int sock);
 int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id,
 		      char why[KEEPER_WHY]);
 void keeper_client_del(uint32_t id);
+/* ctl_peer_in_cgroup(); cgroup is shorter than CGROUP_MAX. peer->pidfd stays the caller's. */
+int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
 /*
  * The file behind the client's shared mapping v, opened for writing too if `writes`: a descriptor, or
  * -errno where it cannot be or may not.
  */
 int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes);
+/* /dev/ffmem (kmod/ffmem.h), open and used by nobody yet: a descriptor, or -errno. */
+int keeper_open_ffmem(void);
 /* A client's call was served: what was found out of its mounts for it is forgotten (mounts.h). */
 void keeper_call_ends(void);
 /*
@@ -77,6 +83,8 @@ int keeper_hold(const char *name, int fd);
 /* The socket of that name, a descriptor of the caller's own, or -errno; -ENOENT: there is none. */
 int keeper_held(const char *name);
 void keeper_let_go(const char *name);
+/* /dev/ffrio, non-blocking: a descriptor, or -errno; -EPERM: this router is not to have it. */
+int keeper_open_rio(void);
 
 /* ---- both sides --------------------------------------------------------------------------------- */
 
@@ -89,10 +97,16 @@ enum keeper_op {
 	KEEPER_HOLD,
 	KEEPER_HELD,
 	KEEPER_LET_GO,
+	KEEPER_IN_CGROUP,
+	KEEPER_OPEN_FFMEM,
+	KEEPER_OPEN_RIO,
 	KEEPER_NUM_OPS
 };
 
-/* One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one. */
+/*
+ * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one; with
+ * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req.
+ */
 struct keeper_req {
 	uint32_t op;  /* enum keeper_op */
 	uint32_t seq; /* the answer has it, too: a router that died may not have read its own */
@@ -105,7 +119,14 @@ struct keeper_req {
 };
 static_assert(sizeof(struct keeper_req) == 24 + sizeof(struct ff_vma) + KEEPER_NAME, "no padding");
 
-/* One packet, with a descriptor if KEEPER_MAP_FILE or KEEPER_HELD succeeded. */
+struct keeper_cgroup_req {
+	struct keeper_req req;
+	char cgroup[CGROUP_MAX];
+};
+static_assert(sizeof(struct keeper_cgroup_req) == sizeof(struct keeper_req) + CGROUP_MAX,
+	      "no padding");
+
+/* One packet, with a descriptor if KEEPER_MAP_FILE, KEEPER_HELD, KEEPER_OPEN_FFMEM or KEEPER_OPEN_RIO succeeded. */
 struct keeper_resp {
 	int32_t status; /* 0 or -errno */
 	uint32_t seq;
@@ -124,8 +145,14 @@ int held_add(const char name[KEEPER_NAME], int fd);
 int held_get(const char name[KEEPER_NAME]);
 int held_del(const char name[KEEPER_NAME]);
 void held_clear(void); /* for tests */
+/* rio.c: before keeper_start(): this host's routers may have the device; opening it, in this process. */
+void rio_node_allow(void);
+int rio_node_open(void);
+extern const char *rio_node; /* its path; tests have another one */
 /* map_file.c: the client's own maps prove that it has the file mapped so. */
 int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool writes);
+/* keeper.c */
+int ffmem_open(void);
 /*
  * keeper.c: serve one request of `len` bytes with n_fds descriptors, which it takes. A descriptor to be
  * sent along and then closed, or -1. Hostile input: the router may have been taken over.

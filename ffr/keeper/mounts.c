@@ -21,6 +21,9 @@
 
 #define TYPE_SIZE  16	 /* longer ones are nobody's question */
 #define MOUNTS_NUM 8192u /* lines that are kept */
+/* A table that changes while it is read is read again, so often, if it is so short: 0.1 ms each. */
+#define AGAIN_NUM  8u
+#define AGAIN_SIZE (64u << 10)
 
 struct mount {
 	dev_t dev;
@@ -89,7 +92,8 @@ static bool has_changed(void)
 	return poll(&p, 1, 0) != 0;
 }
 
-static void table_read(pid_t pid)
+/* False: it has changed meanwhile, and is to be read again. */
+static bool table_read(pid_t pid)
 {
 	char path[32], *line = NULL;
 	size_t size = 0, sum = 0;
@@ -102,14 +106,14 @@ static void table_read(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return;
+		return true;
 	kept.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	f = fdopen(fd, "r");
 	if (kept.fd < 0 || !f) {
 		if (kept.fd >= 0)
 			close(kept.fd);
 		close(fd);
-		return;
+		return true;
 	}
 	kept.pid = pid;
 	while (sum < MOUNTS_MAX && (n = getline(&line, &size, f)) > 0) {
@@ -119,9 +123,10 @@ static void table_read(pid_t pid)
 	}
 	free(line);
 	fclose(f);
-	/* changed while it was read: it may be of two times */
-	if (has_changed())
-		forget();
+	if (!has_changed())
+		return true;
+	forget(); /* it may be of two times */
+	return sum > AGAIN_SIZE;
 }
 
 void mounts_call_begins(void)
@@ -154,7 +159,8 @@ bool mounts_is(pid_t pid, dev_t dev, const char *const *types)
 			return false;
 		if (reads_left != UINT_MAX)
 			reads_left--;
-		table_read(pid);
+		for (unsigned n = 0; n <= AGAIN_NUM && !table_read(pid); n++)
+			;
 	}
 	is = is_mounted(dev, types);
 	if (reads_left == UINT_MAX)

@@ -55,12 +55,16 @@ int keeper_of_parent(void)
 /* In the child. What a service manager passes on is meant for the process of that number. */
 static void router_exec(char **argv, int sock, const sigset_t *mask)
 {
-	const char *listen_pid = getenv("LISTEN_PID");
+	static const char *const names[] = { "LISTEN_PID", "WATCHDOG_PID" };
 	char number[16];
 
-	if (listen_pid && atoi(listen_pid) == getppid()) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		const char *pid = getenv(names[i]);
+
+		if (!pid || atoi(pid) != getppid())
+			continue;
 		snprintf(number, sizeof(number), "%d", getpid());
-		setenv("LISTEN_PID", number, 1);
+		setenv(names[i], number, 1);
 	}
 	snprintf(number, sizeof(number), "%d", sock);
 	setenv(KEEPER_ENV, number, 1);

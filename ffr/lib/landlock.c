@@ -45,6 +45,8 @@ static const uint64_t fs_rights[ABI_MAX + 1] = {
 	 LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE |                           \
 	 LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_REMOVE_DIR | FS_TRUNCATE)
 
+#define DEV_RIGHTS (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | FS_IOCTL_DEV)
+
 static int rule_add(int fd, const char *dir, uint64_t rights)
 {
 	struct landlock_path_beneath_attr rule = { .allowed_access = rights };
@@ -71,6 +73,10 @@ static int rules_add(int fd, const struct sandbox_reach *reach, uint64_t known)
 	for (size_t i = 0; i < reach->num_read_dirs && !err; i++) {
 		dir = reach->read_dirs[i];
 		err = rule_add(fd, dir, LANDLOCK_ACCESS_FS_READ_FILE);
+	}
+	if (reach->dev_dir && !err) {
+		dir = reach->dev_dir;
+		err = rule_add(fd, dir, DEV_RIGHTS & known);
 	}
 	if (err)
 		log_warn("sandbox: landlock: %s: %s", dir, strerror(-err));

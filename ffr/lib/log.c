@@ -1,16 +1,32 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* log.c - see log.h. Any thread but fast ones; a line is one write. */
+/*
+ * log.c - see log.h. Any thread but fast ones; a line is one write.
+ *
+ * The journal takes a line with fields (log_journal()) as one datagram: "NAME=value" lines, and for a value that may
+ * have anything in it the name alone, a length of 8 bytes, and the value (systemd's "Native Journal Protocol").
+ * Which container or host a line is about follows from its format's first words, so that nothing
+ * that a client says can become a field.
+ */
 #include "ffr/lib/log.h"
 
+#include <endian.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
+#define LINE_MAX_LEN 1024
+#define NAME_CHARS   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
 enum log_level log_level = LOG_LEVEL_INFO;
+static int journal_fd = -1;
 
 static const struct {
 	const char *name;
@@ -33,17 +49,87 @@ int log_level_parse(const char *s, enum log_level *level)
 	return -EINVAL;
 }
 
+/* Is that what stderr is? "DEVICE:INODE" of the journal's stream. */
+static bool is_stderr(const char *stream)
+{
+	unsigned long long dev, ino;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 &&
+	       !fstat(STDERR_FILENO, &st) && st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_journal(const char *path)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+
+	if (journal_fd >= 0)
+		close(journal_fd);
+	journal_fd = -1;
+	if (!path || !is_stderr(getenv("JOURNAL_STREAM")))
+		return;
+	journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+	if (journal_fd >= 0 && connect(journal_fd, (struct sockaddr *)&sa, sizeof(sa))) {
+		close(journal_fd);
+		journal_fd = -1;
+	}
+}
+
+/* "FREEFLOW_CONTAINER=web\n", where the format begins with the word and a name. Bytes of it. */
+static size_t subject(char *buf, size_t size, const char *fmt, const char *text)
+{
+	static const struct {
+		const char *word, *field;
+	} subjects[] = {
+		{ "container ", "FREEFLOW_CONTAINER" },
+		{ "host ", "FREEFLOW_HOST" },
+	};
+
+	for (size_t i = 0; i < sizeof(subjects) / sizeof(subjects[0]); i++) {
+		size_t n = strlen(subjects[i].word);
+
+		if (strncmp(fmt, subjects[i].word, n) || strncmp(fmt + n, "%s", 2))
+			continue;
+		return (size_t)snprintf(buf, size, "%s=%.*s\n", subjects[i].field,
+					(int)strspn(text + n, NAME_CHARS), text + n);
+	}
+	return 0;
+}
+
+/* One datagram; false: the journal does not take it now. */
+static bool journal_write(enum log_level level, const char *fmt, const char *text, size_t len,
+			  int err)
+{
+	char buf[2 * LINE_MAX_LEN + 256];
+	uint64_t le = htole64(len);
+	size_t n;
+
+	n = (size_t)snprintf(buf, sizeof(buf), "PRIORITY=%c\nSYSLOG_IDENTIFIER=%s\n",
+			     levels[level].journal[1], program_invocation_short_name);
+	if (strstr(fmt, "%m"))
+		n += (size_t)snprintf(buf + n, sizeof(buf) - n, "ERRNO=%d\n", err);
+	n += subject(buf + n, sizeof(buf) - n, fmt, text);
+	memcpy(buf + n, "MESSAGE\n", 8);
+	memcpy(buf + n + 8, &le, sizeof(le));
+	memcpy(buf + n + 16, text, len);
+	n += 16 + len;
+	buf[n++] = '\n';
+	return write(journal_fd, buf, n) == (ssize_t)n;
+}
+
 static void log_vwrite(enum log_level level, const char *fmt, va_list ap)
 {
-	char line[1024];
+	char line[LINE_MAX_LEN];
 	int err = errno;
-	int n, m;
+	int n, m, text;
 
 	if (getenv("JOURNAL_STREAM"))
 		n = snprintf(line, sizeof(line), "%s", levels[level].journal);
 	else
 		n = snprintf(line, sizeof(line), "%s: %s: ", program_invocation_short_name,
 			     levels[level].name);
+	text = n;
 	errno = err; /* for %m */
 	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	if (m < 0)
@@ -51,6 +137,10 @@ static void log_vwrite(enum log_level level, const char *fmt, va_list ap)
 	n += m;
 	if (n > (int)sizeof(line) - 2)
 		n = (int)sizeof(line) - 2;
+	if (journal_fd >= 0 && journal_write(level, fmt, line + text, (size_t)(n - text), err)) {
+		errno = err;
+		return;
+	}
 	line[n] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0) {
 		/* Nowhere to tell it. */

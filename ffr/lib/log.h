@@ -19,6 +19,14 @@ enum log_level { LOG_LEVEL_ERR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG,
 
 extern enum log_level log_level; /* lines up to this one are written */
 
+#define LOG_JOURNAL "/run/systemd/journal/socket"
+/*
+ * From now on lines go to the journal with fields (PRIORITY, SYSLOG_IDENTIFIER, ERRNO, FREEFLOW_CONTAINER, FREEFLOW_HOST),
+ * where stderr is its stream; to stderr where it does not take them. NULL: to stderr. At the start of a
+ * process, before it confines itself.
+ */
+void log_journal(const char *path);
+
 /* Reads "error", "warning", "info", "debug"; 0 or -EINVAL. */
 int log_level_parse(const char *s, enum log_level *level);
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -12,7 +12,7 @@
  * and all tenants' traffic depends on this process. It is trapped, SIGSYS's handler tells the log once
  * which it was, and it fails with EPERM (with ENOSYS if libseccomp has never heard of it: libc then
  * does without). What only an intruder calls ends the process, since its memory is no longer to be
- * trusted. The handler runs on any thread, so SIGSYS must be blocked on none (pvm.c, ffo/server/embed.c);
+ * trusted. The handler runs on any thread, so SIGSYS must be blocked on none (roles.c, ffo/server/embed.c);
  * where libc or libuv block all signals for a moment, as around clone(), the kernel ends the process
  * for a call that is trapped, and its own log tells.
  *
@@ -27,6 +27,7 @@
 #include <linux/capability.h>
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
@@ -38,6 +39,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -48,6 +50,8 @@
 
 #include "ffr/abi/ff_vma.h"
 #include "ffr/lib/log.h"
+#include "kmod/ffmem.h"
+#include "kmod/ffrio.h"
 
 #ifndef RUNNING_ON_VALGRIND
 #define RUNNING_ON_VALGRIND 0
@@ -129,6 +133,9 @@ static const struct rule base[] = {
 	ANY(sched_yield),
 	ANY(rt_sigprocmask),
 	ANY(rt_sigreturn),
+	WHEN(rt_sigaction,
+	     IS(0, SIGSEGV)), /* mem/sigbus.c: a fault of our own is to end the process */
+	WHEN(rt_sigaction, IS(0, SIGBUS)),
 	ANY(sigaltstack),
 	ANY(restart_syscall),
 	ANY(set_robust_list),
@@ -178,9 +185,50 @@ static const struct rule socket_io[] = {
 
 /* Memory of clients, by descriptors of /proc/self/mem and maps that they handed over. */
 static const struct rule client_memory[] = {
-	ANY(pread64),
-	ANY(pwrite64),
-	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	ANY(pread64), ANY(pwrite64), WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	WHEN(getrusage, WORD(0, RUSAGE_THREAD)), /* was a call interrupted, or stalled? */
+};
+
+/* A NIC that is open: objects, doorbells of those that have none in memory. */
+static const struct rule nic[] = {
+	WHEN(ioctl, WORD(1, RDMA_VERBS_IOCTL)),
+};
+
+/* An endpoint of RapidIO that the keeper has opened: blocks, and no windows or transfers. */
+static const struct rule rio[] = {
+	WHEN(ioctl, WORD(1, FFRIO_BIND)),      WHEN(ioctl, WORD(1, FFRIO_ALLOC)),
+	WHEN(ioctl, WORD(1, FFRIO_FREE)),      WHEN(ioctl, WORD(1, FFRIO_POST)),
+	WHEN(ioctl, WORD(1, FFRIO_REAP)),      WHEN(ioctl, WORD(1, FFRIO_TAKE)),
+	WHEN(ioctl, WORD(1, FFRIO_GIVE_BACK)),
+};
+
+/* libibverbs asks the kernel, by libnl, who a NIC's peer is, and sends it a packet that has it found. */
+static const struct rule neighbours[] = {
+	WHEN(socket, WORD(0, AF_NETLINK)),
+	WHEN(socket, WORD(0, AF_INET)),
+	WHEN(socket, WORD(0, AF_INET6)),
+	ANY(connect),
+	ANY(bind),
+	ANY(timerfd_create),
+	ANY(timerfd_settime),
+	ANY(select),
+	ANY(pselect6),
+};
+
+/* libibverbs, when it looks what devices there are: the kernel is asked by netlink, and by files in /sys. */
+static const struct rule nic_open[] = {
+	WHEN(socket, WORD(0, AF_NETLINK)),
+	ANY(bind),
+	ANY(openat),
+	ANY(newfstatat),
+	ANY(fstat),
+	ANY(readlink),
+	ANY(readlinkat),
+	ANY(getdents64),
+	ANY(lseek),
+	ANY(uname),
+	ANY(inotify_init1),
+	ANY(inotify_add_watch),
 };
 
 static const struct rule socket_new[] = {
@@ -216,11 +264,18 @@ static const struct rule clients[] = {
 	ANY(dup), /* a folder that is listed and kept */
 	ANY(chmod),
 	ANY(fchmodat),
+	ANY(renameat), /* cgroup.c */
 	ANY(memfd_create),
 	ANY(pidfd_open),
 	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
 	WHEN(ioctl, WORD(1, UFFDIO_REGISTER)),
 	WHEN(mbind, IS(2, MPOL_PREFERRED)),
+	WHEN(ioctl, WORD(1, FFMEM_HELLO)),
+	WHEN(ioctl, WORD(1, FFMEM_ATTACH)),
+	WHEN(ioctl, WORD(1, FFMEM_DETACH)),
+	WHEN(ioctl, WORD(1, FFMEM_MAP)),
+	WHEN(ioctl, WORD(1, FFMEM_UNMAP)),
+	WHEN(ioctl, WORD(1, FFMEM_STAT)),
 };
 
 /* Clients' processes, by what they handed over and by their numbers. */
@@ -297,8 +352,15 @@ struct group {
 struct kind {
 	const char *name;
 	int caps[5]; /* kept if the process has them; -1 ends */
-	enum { REACH_ALL, REACH_NOTHING, REACH_STORE, REACH_CONTROL, NUM_REACHES } landlock;
-	struct group group[12];
+	enum {
+		REACH_ALL,
+		REACH_NOTHING,
+		REACH_STORE,
+		REACH_CONTROL,
+		REACH_FAST,
+		NUM_REACHES
+	} landlock;
+	struct group group[13];
 };
 
 static const struct kind kinds[SANDBOX_NUM_KINDS] = {
@@ -307,12 +369,13 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			      REACH_CONTROL,
 			      { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
 				GROUP(socket_io), GROUP(socket_new), GROUP(socket_serve),
-				GROUP(files), GROUP(clients), GROUP(signals), GROUP(confine) } },
+				GROUP(files), GROUP(clients), GROUP(signals), GROUP(confine),
+				GROUP(nic), GROUP(rio) } },
 	[SANDBOX_FAST] = { "fast",
 			   { CAP_SYS_NICE, -1 },
-			   REACH_NOTHING,
+			   REACH_FAST,
 			   { GROUP(base), GROUP(threads), GROUP(sched), GROUP(events),
-			     GROUP(socket_io), GROUP(client_memory) } },
+			     GROUP(socket_io), GROUP(client_memory), GROUP(nic), GROUP(rio) } },
 	[SANDBOX_STORE] = { "store",
 			    { -1 },
 			    REACH_STORE,
@@ -324,6 +387,11 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			  REACH_STORE,
 			  { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(socket_new),
 			    GROUP(socket_serve), GROUP(files), GROUP(signals) } },
+	[SANDBOX_NIC] = { "NIC",
+			  { -1 },
+			  REACH_FAST,
+			  { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(neighbours),
+			    GROUP(nic), GROUP(nic_open) } },
 	[SANDBOX_KEEPER] = { "keeper",
 			     { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE, -1 },
 			     REACH_ALL,
@@ -339,7 +407,7 @@ static struct {
 	int reach_fd[NUM_REACHES];    /* of Landlock's rulesets, -1: none */
 	char *name[MAX_NR];	      /* of system calls */
 	_Atomic uint8_t told[MAX_NR]; /* the log knows */
-} box = { .reach_fd = { -1, -1, -1, -1 } };
+} box = { .reach_fd = { -1, -1, -1, -1, -1 } };
 
 static __thread const struct kind *self;
 
@@ -350,6 +418,19 @@ static bool is_intruders(int nr)
 			return true;
 	return false;
 }
+
+/* The register that a system call's result is in. */
+#if defined(__x86_64__)
+static greg_t *result_of(ucontext_t *uc)
+{
+	return &uc->uc_mcontext.gregs[REG_RAX];
+}
+#elif defined(__aarch64__)
+static unsigned long long *result_of(ucontext_t *uc)
+{
+	return &uc->uc_mcontext.regs[0];
+}
+#endif
 
 /* On the thread that made the call, instead of the call; what it returns is what the call returns. */
 static void on_refused(int sig, siginfo_t *info, void *context)
@@ -371,7 +452,7 @@ static void on_refused(int sig, siginfo_t *info, void *context)
 	if (nr < 0 || nr >= MAX_NR || !atomic_exchange(&box.told[nr], 1))
 		log_err("sandbox: the %s thread may not call %s (%d), or not with these arguments",
 			kind, known ? box.name[nr] : "?", nr);
-	uc->uc_mcontext.gregs[REG_RAX] = known ? -EPERM : -ENOSYS;
+	*result_of(uc) = known ? -EPERM : -ENOSYS;
 	errno = err;
 }
 
@@ -538,6 +619,23 @@ static void malloc_prepare(void)
 		pthread_join(t, NULL);
 }
 
+int sandbox_no_ring(enum sandbox_mode mode)
+{
+	scmp_filter_ctx f;
+	int err;
+
+	if (mode == SANDBOX_OFF)
+		return 0;
+	f = seccomp_init(SCMP_ACT_ALLOW);
+	if (!f)
+		return -ENOMEM;
+	err = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
+	if (!err)
+		err = seccomp_load(f);
+	seccomp_release(f);
+	return err;
+}
+
 int sandbox_prepare(const struct sandbox_conf *conf)
 {
 	int err;
@@ -569,6 +667,8 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 
 		fd[REACH_NOTHING] = landlock_ruleset(NULL);
 		fd[REACH_STORE] = landlock_ruleset(&conf->store);
+		fd[REACH_FAST] = conf->fast.dev_dir ? landlock_ruleset(&conf->fast) :
+						      fd[REACH_NOTHING];
 		if (conf->control.num_dirs)
 			fd[REACH_CONTROL] = landlock_ruleset(&conf->control);
 		if (fd[REACH_NOTHING] < 0 || fd[REACH_STORE] < 0)
@@ -578,26 +678,47 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 	return 0;
 }
 
-int sandbox_enter(enum sandbox_kind kind)
+/* libseccomp builds the program anew, in what belongs to the filter, which threads of a kind share. */
+static int filter_load(enum sandbox_kind kind)
 {
 	static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+	int err;
+
+	pthread_mutex_lock(&loading);
+	err = seccomp_load(box.filter[kind]);
+	pthread_mutex_unlock(&loading);
+	return err ? failed("seccomp", err) : 0;
+}
+
+int sandbox_filter(enum sandbox_kind kind)
+{
+	if (!box.prepared || self)
+		return 0;
+	self = &kinds[kind];
+	return box.filters ? filter_load(kind) : 0;
+}
+
+int sandbox_enter_with(enum sandbox_kind kind, int (*call)(void *arg), void *arg)
+{
 	const struct kind *k = &kinds[kind];
 	int err;
 
 	if (!box.prepared || self)
-		return 0;
+		return call ? call(arg) : 0;
 	self = k;
 	err = caps_keep(k->caps);
 	if (err)
 		return failed("capabilities", err);
 	if (!box.filters)
-		return 0;
+		return call ? call(arg) : 0;
 	err = landlock_enter(box.reach_fd[k->landlock]);
 	if (err)
 		return failed("Landlock", err);
-	/* libseccomp builds the program anew, in what belongs to the filter, which threads of a kind share */
-	pthread_mutex_lock(&loading);
-	err = seccomp_load(box.filter[kind]);
-	pthread_mutex_unlock(&loading);
-	return err ? failed("seccomp", err) : 0;
+	err = call ? call(arg) : 0;
+	return err ? err : filter_load(kind);
+}
+
+int sandbox_enter(enum sandbox_kind kind)
+{
+	return sandbox_enter_with(kind, NULL, NULL);
 }

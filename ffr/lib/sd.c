@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * sd.c - socket activation and readiness, for ffr and ffo. Main thread.
+ * sd.c - socket activation, readiness and watchdog, for ffr and ffo. Main thread.
  *
  * The protocol is four environment variables, sd_listen_fds(3) and sd_notify(3): LISTEN_PID says for
  * whom LISTEN_FDS descriptors from 3 on are, LISTEN_FDNAMES what they are called, with colons between
- * them; NOTIFY_SOCKET is where a datagram goes.
+ * them; NOTIFY_SOCKET is where a datagram goes; WATCHDOG_PID has to say WATCHDOG=1 there once in WATCHDOG_USEC.
  */
 #include "ffr/lib/sd.h"
 
@@ -68,6 +68,15 @@ int sd_listener(const char *name)
 bool sd_is_passed(const char *name)
 {
 	return passed(name) >= 0;
+}
+
+uint64_t sd_watchdog_ms(void)
+{
+	const char *pid = getenv("WATCHDOG_PID"), *usec = getenv("WATCHDOG_USEC");
+
+	if (!usec || (pid && strtol(pid, NULL, 10) != getpid()))
+		return 0;
+	return strtoull(usec, NULL, 10) / 1000 / 2;
 }
 
 void sd_notify(const char *state)

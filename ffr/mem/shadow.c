@@ -312,6 +312,75 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 	return 0;
 }
 
+/* The next run, merged with the one before where that reaches up to it, here and there. */
+static void run_append(struct mr *mr, const struct mr_run *r)
+{
+	struct mr_run *last = mr->num_runs ? &mr->run[mr->num_runs - 1] : NULL;
+
+	if (last && !last->foreign && !r->foreign && last->va + last->len == r->va &&
+	    last->host + last->len == r->host)
+		last->len += r->len;
+	else
+		mr->run[mr->num_runs++] = *r;
+}
+
+int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, struct mr *new)
+{
+	struct session *s = mr->o.ses;
+	uint64_t zero_copy = mr->zero_copy, end = mr->addr + mr->length;
+	uint32_t i = 0, k = 0;
+
+	*new = *mr;
+	if (!n || !claims_valid(mr, claim, n))
+		return -EINVAL;
+	new->num_runs = 0;
+	new->run = malloc((mr->num_runs + n) * sizeof(*new->run));
+	if (!new->run)
+		return -ENOMEM;
+	while (i < mr->num_runs || k < n) {
+		const struct ff_mr_run *c = &claim[k];
+		struct mr_run r;
+		struct seg *seg;
+
+		if (k == n || (i < mr->num_runs && mr->run[i].va < c->va)) {
+			if (k < n && mr->run[i].va + mr->run[i].len > c->va)
+				goto err_invalid;
+			run_append(new, &mr->run[i++]);
+			continue;
+		}
+		if (c->kind != FF_RUN_SHADOW ||
+		    (i < mr->num_runs && c->va + c->len > mr->run[i].va))
+			goto err_invalid;
+		seg = &s->mem.segs[c->seg];
+		k++;
+		if (!seg->guarded)
+			continue;
+		r = (struct mr_run){ .va = c->va, .len = c->len, .host = seg->map + c->off };
+		zero_copy += (r.va + r.len < end ? r.va + r.len : end) -
+			     (r.va > mr->addr ? r.va : mr->addr);
+		run_append(new, &r);
+	}
+	new->zero_copy = zero_copy;
+	if (new->num_runs > FF_MR_MAX_RUNS &&new->num_runs > mr->num_runs) {
+		free(new->run);
+		return -ENOSPC;
+	}
+	for (k = 0; k < n; k++) {
+		struct seg *seg = &s->mem.segs[claim[k].seg];
+		int err = seg->guarded ? populate(s, seg, claim[k].off, claim[k].len, !k) : 0;
+
+		if (err) {
+			free(new->run);
+			return err;
+		}
+	}
+	return 0;
+
+err_invalid:
+	free(new->run);
+	return -EINVAL;
+}
+
 void shadow_unmap(struct mr *mr)
 {
 	for (uint32_t i = 0; i < mr->num_runs; i++)

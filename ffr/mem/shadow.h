@@ -24,6 +24,12 @@
  * not to be shared memory that can be mapped. mr->o.ses, addr, length and access are set.
  */
 int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n);
+/*
+ * The runs that *mr, a copy of an MR, would have with further ones: new->run, num_runs and zero_copy, of
+ * where the old foreign mappings are shared. Shadow memory only, where there is no run. Control thread, no lock.
+ * 0, -EINVAL, -ENOSPC: too many, or -ENOMEM.
+ */
+int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, struct mr *new);
 /* Undo it. Control thread, no lock, after fast_mr_del(). */
 void shadow_unmap(struct mr *mr);
 /*

@@ -7,8 +7,8 @@
  * (guard.c), when there is no memory or no room in its file system for a page (SIGBUS), and, should a
  * check be missing somewhere, when a read-only mapping is written to (SIGSEGV). The handler puts zero
  * pages over the WINDOW bytes around it and marks its session, which is then closed; the copy that
- * faulted goes on and its result is worthless to that client alone. Other addresses are not ours:
- * whoever handled the signal before gets it.
+ * faulted goes on and its result is worthless to that client alone. Of other addresses fallible.c's copies may
+ * find nothing, and end there. All else is not ours: whoever handled the signal before gets it.
  *
  * Those zero pages are the router's own when they are written to. Hence nobody starts a copy from or
  * to memory of a marked session (shadow_gone()): what they can cost is what is under way, at most a
@@ -24,7 +24,9 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "ffr/mem/fallible.h"
 #include "ffr/mem/shadow.h"
 
 /* Half of the mappings that a process may have by default; the share of one is quota.c's affair. */
@@ -86,16 +88,42 @@ static bool replace(uintptr_t addr)
 	return false;
 }
 
+/* Text and v in hex; returns the end. */
+static char *put(char *p, const char *text, uintptr_t v)
+{
+	p = stpcpy(p, text);
+	for (int shift = 60; shift >= 0; shift -= 4)
+		*p++ = "0123456789abcdef"[v >> shift & 15];
+	return p;
+}
+
+/* For who looks into it later: addr2line -e ffr of what stands behind "ffr+". Async-signal-safe. */
+static void tell_own(int sig, const siginfo_t *info, void *context)
+{
+	extern const char __executable_start[];
+	char text[128], *p = stpcpy(text, sig == SIGBUS ? "ffr: SIGBUS" : "ffr: SIGSEGV");
+	uintptr_t pc = *fault_pc(context);
+
+	p = put(p, " at 0x", (uintptr_t)info->si_addr);
+	p = put(p, ", instruction 0x", pc);
+	p = put(p, ", ffr+0x", pc - (uintptr_t)__executable_start);
+	*p++ = '\n';
+	if (write(STDERR_FILENO, text, (size_t)(p - text)) < 0)
+		return;
+}
+
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = sig == SIGBUS ? &old_bus : &old_segv;
 	int err = errno;
 
 	/* si_code above 0: a fault, not somebody's kill() */
-	if (info->si_code > 0 && replace((uintptr_t)info->si_addr)) {
+	if (info->si_code > 0 && (replace((uintptr_t)info->si_addr) || fallible_fault(context))) {
 		errno = err;
 		return;
 	}
+	if (info->si_code > 0)
+		tell_own(sig, info, context);
 	if (old->sa_flags & SA_SIGINFO)
 		old->sa_sigaction(sig, info, context);
 	else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN)
@@ -152,7 +180,7 @@ void sigbus_forget(struct session *s)
 int sigbus_watch(void *map, uint64_t size, uint64_t unit, struct session *s)
 {
 	uint32_t i = first_free;
-	int err = quota_share_take(s->cont, SHARE_MAPPING);
+	int err = quota_share_take(s->cont, SHARE_MAPPING, 1);
 
 	if (err)
 		return err;
@@ -176,7 +204,7 @@ void sigbus_unwatch(int watch)
 {
 	struct watched *w = &watched[watch];
 
-	quota_share_return(w->ses->cont, SHARE_MAPPING);
+	quota_share_return(w->ses->cont, SHARE_MAPPING, 1);
 	atomic_store(&w->end, 0);
 	w->next_free = first_free;
 	first_free = (uint32_t)watch + 1;

@@ -6,37 +6,40 @@
 
 #define ONE_CPU 1000u /* max_cpu */
 
-/* ns that it takes to use so many ns of CPU time. */
-static uint64_t time_for(uint64_t cpu_ns, uint64_t max_cpu)
+/* Units: ns of CPU time. A meter is one word, for there is no lock: what is less than a ns is let off. */
+static struct bucket bucket_of(uint64_t paid, uint64_t max_cpu)
 {
-	return cpu_ns * ONE_CPU / max_cpu;
+	uint64_t rate = max_cpu * (BUCKET_SECOND / ONE_CPU);
+
+	return (struct bucket){ .rate = rate,
+				.burst = bucket_ns(rate, CPU_BURST_NS),
+				.paid = paid };
 }
 
 /* The fast thread and the control thread may charge at once. */
 static void charge(struct cpu_meter *m, uint64_t max_cpu, uint64_t now, uint64_t ns)
 {
-	uint64_t from, burst, old = atomic_load_explicit(&m->paid, memory_order_relaxed);
+	uint64_t old = atomic_load_explicit(&m->paid, memory_order_relaxed);
+	struct bucket b;
 
 	if (!max_cpu)
 		return;
-	burst = time_for(CPU_BURST_NS, max_cpu);
-	now -= ns; /* it was not idle in that time */
 	do {
-		from = old + burst < now ? now - burst : old;
-	} while (
-		!atomic_compare_exchange_weak_explicit(&m->paid, &old, from + time_for(ns, max_cpu),
-						       memory_order_relaxed, memory_order_relaxed));
+		b = bucket_of(old, max_cpu);
+		bucket_charge(&b, now - ns, ns); /* it was not idle in that time */
+	} while (!atomic_compare_exchange_weak_explicit(
+		&m->paid, &old, b.paid, memory_order_relaxed, memory_order_relaxed));
 }
 
 static uint64_t wait_for(struct cpu_meter *m, uint64_t max_cpu, uint64_t now)
 {
-	uint64_t paid = atomic_load_explicit(&m->paid, memory_order_relaxed);
+	struct bucket b = bucket_of(atomic_load_explicit(&m->paid, memory_order_relaxed), max_cpu);
 	uint64_t rest = atomic_load_explicit(&m->rest, memory_order_relaxed);
 
 	if (!max_cpu)
 		return 0;
-	if (rest <= now && paid > now) {
-		rest = paid + time_for(CPU_BURST_NS, max_cpu);
+	if (rest <= now && bucket_wait(&b, now)) {
+		rest = b.paid + b.burst;
 		atomic_store_explicit(&m->rest, rest, memory_order_relaxed);
 	}
 	return rest > now ? rest - now : 0;

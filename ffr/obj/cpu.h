@@ -7,11 +7,10 @@
  * the router can tell whose work it is. It measures that where it does the work: a fast thread in its
  * turns (fast/cpu.c), the control thread in its calls (ctl/conn.c).
  *
- * The meter is a time, as in rate.h: until when what was used is paid for at the limit's rate; it may
- * lie behind by what pays for CPU_BURST_NS. Who is ahead of now rests until it does so again. So a
- * container above its limit is served seldom and for longer, not all the time and a little: each time
- * that the router works for it, others wait for a CPU, and once is soon over. It is not so long that
- * the fast thread becomes an ordinary one (fast/sched.c).
+ * The meter is a bucket (bucket.h) with a burst of CPU_BURST_NS of CPU time. Who owes some rests until
+ * its burst is whole again. So a container above its limit is served seldom and for longer, not all the
+ * time and a little: each time that the router works for it, others wait for a CPU, and once is soon
+ * over. It is not so long that the fast thread becomes an ordinary one (fast/sched.c).
  */
 #ifndef FFR_OBJ_CPU_H
 #define FFR_OBJ_CPU_H
@@ -23,13 +22,14 @@
 #include <time.h>
 
 #include "ffr/lib/timer.h"
+#include "ffr/obj/bucket.h"
 
 struct container;
 
 #define CPU_BURST_NS 250000ull
 
 struct cpu_meter {
-	_Atomic uint64_t paid; /* ns */
+	_Atomic uint64_t paid; /* ns, as in struct bucket */
 	_Atomic uint64_t rest; /* ns: until when it rests; 0: it never had to */
 };
 

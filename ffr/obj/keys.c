@@ -128,8 +128,28 @@ static bool is_window(const struct key_table *windows, uint32_t index)
 	return windows->used && index && windows->slot[key_slot(windows, index)].key;
 }
 
+bool mr_key_taken(const struct container *c, uint32_t key)
+{
+	return !key || key_lookup(&c->keys, key) || is_window(&c->windows, key >> 8);
+}
+
+static int insert_wanted(struct container *c, struct mr *mr)
+{
+	struct key_table *t = &c->keys;
+
+	if (mr_key_taken(c, mr->lkey))
+		return -EEXIST;
+	if (t->used >= t->size / 2 && keys_grow(t))
+		return -ENOMEM;
+	t->slot[key_slot(t, mr->lkey)] = (struct key_slot){ .key = mr->lkey, .obj = mr };
+	t->used++;
+	return 0;
+}
+
 int mr_key_new(struct container *c, struct mr *mr)
 {
+	if (mr->lkey)
+		return insert_wanted(c, mr);
 	for (;;) {
 		int err = key_insert(&c->keys, mr);
 

@@ -86,7 +86,12 @@ void obj_table_free(struct obj_table *t)
 
 /* ---- QP numbers --------------------------------------------------------------------------- */
 
-#define QPN_MASK     0xffffffu
+#define QPN_MASK 0xffffffu
+/*
+ * From number to number. Odd, so that all have their turn; and large, so that a NIC, which counts up, does not find the
+ * places of many in a row taken.
+ */
+#define QPN_STEP     0x9e3779u
 #define QPN_MIN	     2u	       /* 0 and 1 are the management QPs of the specification */
 #define QPN_MAX	     0xfffffeu /* the last one stands for multicast (IBTA 9.6.1.2) */
 #define QP_TAB_MIN   256u
@@ -130,15 +135,23 @@ static int qp_table_grow(struct qp_table *t)
 	return 0;
 }
 
+bool qpn_fits(const struct qp_table *t, uint32_t qpn)
+{
+	return qpn >= QPN_MIN && qpn <= QPN_MAX && !(t->size && t->slot[qpn & (t->size - 1)]);
+}
+
 int qpn_alloc(struct qp_table *t, struct qp *qp)
 {
-	uint32_t qpn;
+	uint32_t qpn = qp->qp_num;
 
 	if (t->used >= t->size / 2 && qp_table_grow(t))
 		return -ENOMEM;
-	do {
-		qpn = t->next++ & QPN_MASK;
-	} while (qpn < QPN_MIN || qpn > QPN_MAX || t->slot[qpn & (t->size - 1)]);
+	if (qpn && !qpn_fits(t, qpn))
+		return -EEXIST;
+	while (!qpn_fits(t, qpn)) {
+		qpn = t->next & QPN_MASK;
+		t->next += QPN_STEP;
+	}
 	t->slot[qpn & (t->size - 1)] = qp;
 	t->used++;
 	qp->qp_num = qpn;
@@ -163,8 +176,11 @@ void qpn_free(struct qp_table *t, struct qp *qp)
 struct container *container_by_gid(const struct container_list *l, const char *tenant,
 				   const union ibv_gid *gid)
 {
+	uint16_t lid = gid_lid(gid->raw);
 	struct container *c;
 
+	if (lid)
+		return container_by_lid(l, tenant, lid);
 	LIST_FOREACH(c, l, entry) {
 		for (unsigned i = 0; i < c->num_gids; i++)
 			if (!memcmp(&c->gid[i], gid, sizeof(*gid)) && !strcmp(c->tenant, tenant))

@@ -29,7 +29,9 @@
 #include "ffo/base/ffo_limits.h"
 #include "ffr/abi/ff_ring.h"
 #include "ffr/obj/cpu.h"
+#include "ffr/obj/gid.h"
 #include "ffr/obj/lat.h"
+#include "ffr/obj/odp.h"
 #include "ffr/obj/quota.h"
 #include "ffr/obj/rate.h"
 #include "ffr/obj/stats.h"
@@ -37,9 +39,12 @@
 #include "ffr/lib/timer.h"
 
 struct fast;
+struct fast_host;
 struct ctl_conn;
 struct send_ops;
 struct soft_qp;
+struct nic_qp;
+struct nic_srq;
 struct trace;
 struct session;
 struct cm_cont;
@@ -94,7 +99,7 @@ void obj_table_free(struct obj_table *t);
 /* ---- container ---------------------------------------------------------------------------- */
 
 #define CONTAINER_NAME_MAX 64
-#define CONTAINER_MAX_GIDS 2
+#define CONTAINER_MAX_GIDS 8
 
 /* Key -> object, for all of a container's sessions: open addressing, keys random (keys.c). */
 struct key_table {
@@ -108,7 +113,7 @@ struct key_table {
 
 /* The containers of one tenant on this host, as far as limits go. fast/rate.c */
 struct tenant {
-	LIST_ENTRY(tenant) entry; /* fast->tenants */
+	LIST_ENTRY(tenant) entry; /* host->tenants */
 	char name[CONTAINER_NAME_MAX];
 	uint32_t num_containers;
 	struct ffo_limits limits; /* the orchestrator's; of all its containers here together */
@@ -174,10 +179,13 @@ struct container {
 	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
 	char name[CONTAINER_NAME_MAX];
 	char tenant[CONTAINER_NAME_MAX];
-	struct tenant *of;		       /* its tenant, while it is on fast->containers */
-	union ibv_gid gid[CONTAINER_MAX_GIDS]; /* [0]: the address; IPv4 as ::ffff:a.b.c.d */
+	struct tenant *of; /* its tenant, while it is on fast->containers */
+	union ibv_gid
+		gid[CONTAINER_MAX_GIDS]; /* addresses; IPv4 as ::ffff:a.b.c.d; its table: gid.h */
 	uint8_t num_gids;
+	bool has_nic_gid; /* ... and nic_gid: the host's NIC */
 	uint16_t lid;
+	union ibv_gid nic_gid;
 	uint32_t id, epoch; /* the orchestrator's */
 	enum ff_mode mode;
 	bool dying;		  /* removed from the host; sessions are being closed */
@@ -203,10 +211,9 @@ struct container {
 	struct cm_cont *cm;   /* ports of its CM ids, NULL while it has none */
 };
 
-LIST_HEAD(container_list,
-	  container); /* all that are on this host: fast->containers of the first thread */
+LIST_HEAD(container_list, container); /* all that are on this host: host->containers */
 
-/* The container with that address in that tenant, or NULL: not on this host. */
+/* The container with that address, or link-local one, in that tenant, or NULL: not on this host. */
 struct container *container_by_gid(const struct container_list *l, const char *tenant,
 				   const union ibv_gid *gid);
 struct container *container_by_lid(const struct container_list *l, const char *tenant,
@@ -244,21 +251,31 @@ struct ses_bells {
 	uint32_t srq_at, srqs_left;
 };
 
+/* fast/decide.h, rule 2: does the runner wait until a client sleeps? */
+struct sched_patience {
+	uint16_t asleep;  /* so often in a row an event told it of what it got */
+	uint16_t need;	  /* ... and so often it has to be; 0: not known yet */
+	uint16_t in_time; /* so often in a row its bell was heard in time */
+};
+
 /* fast/sched.c: who posts where */
 struct ses_sched {
-	SLIST_ENTRY(session) entry; /* fast->touched, while is_touched */
-	bool is_touched, turn_data; /* in this turn: listed; data was delivered to it */
-	bool turn_note;		    /* ... or a message without data */
-	bool owed, dialog;	    /* got data since its last posting; answered such data */
-	uint16_t cpu;		    /* CPU of the last posting, 0xffff: none yet */
-	uint32_t turn_posts;	    /* WRs taken in this turn */
-	uint32_t burst;		    /* WRs taken since the runner last slept */
-	uint32_t at_once;	    /* ... at most in one turn */
-	uint32_t coal;		    /* postings that one bell is to announce, less one */
-	uint64_t busy_told;	    /* ns: when hdr->busy was last written */
-	uint64_t own_at;	    /* ns: when data of its own WRs last came to it */
-	uint64_t coal_from;	    /* ns: no coalescing before ... */
-	uint64_t coal_pause;	    /* ns: ... for so long */
+	SLIST_ENTRY(session) entry;	/* fast->touched, while is_touched */
+	bool is_touched, turn_data;	/* in this turn: listed; data was delivered to it */
+	bool turn_note;			/* ... or a message without data */
+	bool turn_event;		/* ... or an event */
+	uint32_t home;			/* what hdr->home says */
+	struct sched_patience patience; /* fast/decide.h, rule 2 */
+	bool owed, dialog;		/* got data since its last posting; answered such data */
+	uint16_t cpu;			/* CPU of the last posting, 0xffff: none yet */
+	uint32_t turn_posts;		/* WRs taken in this turn */
+	uint32_t burst;			/* WRs taken since the runner last slept */
+	uint32_t at_once;		/* ... at most in one turn */
+	uint32_t coal;			/* postings that one bell is to announce, less one */
+	uint64_t busy_told;		/* ns: when hdr->busy was last written */
+	uint64_t own_at;		/* ns: when data of its own WRs last came to it */
+	uint64_t coal_from;		/* ns: no coalescing before ... */
+	uint64_t coal_pause;		/* ns: ... for so long */
 };
 
 /* mem/: its segments, and what is known of its process's memory. [ctl] */
@@ -270,7 +287,11 @@ struct ses_mem {
 	int maps_fd;	      /* the client's /proc/self/maps; -1: the kernel cannot be asked */
 	uint32_t keeper_id;   /* keeper/keeper.h */
 	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
-	struct mem *later;    /* shadow.h; NULL: all is done at once */
+	bool heated;	      /* heat_fd is there */
+	bool viewed;	      /* process is ffmem's number for it (view.c) */
+	uint32_t process;
+	int heat_fd;		       /* [lock] the router's end of WATCH_HEAT's socket (heat.c) */
+	struct mem *later;	       /* shadow.h; NULL: all is done at once */
 	TAILQ_ENTRY(session) populate; /* populate.c, while populating */
 	bool populating;
 };
@@ -317,6 +338,7 @@ struct session {
 struct pd {
 	struct obj o;
 	/* [ctl] ctl/import.c */
+	struct ibv_pd *nic;	     /* the NIC's, or NULL */
 	struct pd *of;		     /* imported: the PD that this handle stands for */
 	LIST_ENTRY(pd) same_session; /* imported: session->import.pds */
 	uint32_t num_imports;	     /* sessions that keep it */
@@ -334,6 +356,12 @@ struct mr_run {
 	uint64_t va, len;	 /* bytes in the application's address space */
 	uint8_t *host;		 /* the router's address of va */
 	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or NULL */
+};
+
+/* fast/pvm.c: threads that were in calls on a session's memory at a time. */
+struct pvm_mark {
+	bool runner, worker;
+	uint32_t runner_seq, worker_seq;
 };
 
 /* What an MR is made of. */
@@ -354,11 +382,18 @@ struct mr {
 	uint64_t zero_copy;	     /* bytes covered by runs */
 	uint32_t num_runs;
 	struct mr_run *run;
-	struct dm *dm;	  /* MR_DM */
-	uint8_t *map;	  /* MR_DMABUF: map_len bytes */
-	uint64_t map_len; /* [ctl] */
-	int watch;	  /* [ctl] sigbus.c's number */
-	void *backend;	  /* the backend's own */
+	uint8_t *view; /* mem/view.c: addr as ffmem shows it, NULL: it does not */
+	uint32_t view_object;
+	struct heat *heat; /* mem/heat.c; NULL: not counted */
+	struct odp *odp;   /* IBV_ACCESS_ON_DEMAND: its counters, NULL: it is not */
+	struct dm *dm;	   /* MR_DM */
+	uint8_t *map;	   /* MR_DMABUF: map_len bytes */
+	uint64_t map_len;  /* [ctl] */
+	int watch;	   /* [ctl] sigbus.c's number */
+	void *backend;	   /* the backend's own */
+	/* [ctl] it is being deregistered: nobody finds it by a key, and calls end that were under way */
+	bool is_left;
+	struct pvm_mark left;
 };
 
 /* Device memory: pages of a segment of the session (SEG_DM), which the client maps as well. */
@@ -406,7 +441,7 @@ struct cq {
 	bool mod_held;	     /* an event is due and held back; the timer is armed */
 	uint32_t mod_pi;     /* pi at the last event */
 	struct timer mod_timer;
-	SLIST_ENTRY(cq) notify;
+	STAILQ_ENTRY(cq) notify;
 	struct ff_ring_at at; /* [ctl] */
 };
 
@@ -420,6 +455,8 @@ struct srq {
 	uint8_t *ring;
 	uint32_t depth, stride, max_wr, max_sge;
 	uint32_t head;			 /* RQEs taken since creation */
+	uint32_t held;			 /* of these, with the backend, for messages to come */
+	struct nic_srq *nic;		 /* the NIC's, or NULL */
 	uint32_t lost;			 /* of these, without a completion: ff_srq_hdr */
 	uint32_t limit;			 /* 0: not armed */
 	uint64_t user;			 /* for its receives' CQEs: XRC's. Others': qp->user */
@@ -474,6 +511,10 @@ struct send_wr {
 			uint64_t length; /* bytes */
 			uint32_t mw, lkey;
 		} bind;
+		struct {
+			uint64_t length; /* bytes */
+			uint32_t types, level;
+		} flush;
 	};
 	uint32_t rkey, imm;
 	uint32_t remote_qpn, remote_qkey;
@@ -567,6 +608,7 @@ struct qp {
 	bool is_active;	    /* on its container's turns.active; fast/turns.c */
 	bool busy;	    /* a WR is under way in the backend (wr); nothing new is fetched */
 	bool more;	    /* busy, but progress() can go on at once: POST_MORE, or activated */
+	bool flush_waits;   /* ERR, SQE: nothing is flushed before the backend's copies end */
 	bool draining;	    /* SQD: event owed when nothing is under way */
 	bool last_wqe_sent;
 	bool comm_est_sent;
@@ -582,6 +624,7 @@ struct qp {
 	struct send_wr *wr;	     /* the WR under way; one buffer for each QP */
 	const struct send_ops *send; /* what carries it out: fast/backend.h */
 	struct soft_qp *soft;	     /* the backend's own */
+	struct nic_qp *nic;	     /* ... and a NIC's, or NULL */
 	uint32_t qp_num;	     /* 24 bits */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
@@ -599,18 +642,6 @@ static inline bool qp_is_reliable(const struct qp *qp)
 	       qp->type == IBV_QPT_XRC_RECV;
 }
 
-/*
- * A multicast GID: an IPv6 multicast address or an IPv4 one (RoCE v2), as the kernel's
- * rdma_is_multicast_addr() has it.
- */
-static inline bool gid_is_mcast(const uint8_t gid[16])
-{
-	static const uint8_t v4mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
-
-	return gid[0] == 0xff ||
-	       ((gid[12] & 0xf0) == 0xe0 && !memcmp(gid, v4mapped, sizeof(v4mapped)));
-}
-
 /* Router-wide: QP number -> QP (objects.c). */
 struct qp_table {
 	struct qp **slot; /* by the low bits of the number */
@@ -626,8 +657,10 @@ static inline struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn)
 }
 /* As keys_grown(), before a QP is given a number. */
 int qpns_grown(const struct qp_table *t, struct qp_table *n);
-/* Give `qp` a number that nobody used lately. 0 or -ENOMEM. */
+/* Give `qp` a number that nobody used lately, or the one that it has already. 0; -ENOMEM; -EEXIST: its place is taken. */
 int qpn_alloc(struct qp_table *t, struct qp *qp);
+/* Is there a place for that number, as far as is known now? */
+bool qpn_fits(const struct qp_table *t, uint32_t qpn);
 void qpn_free(struct qp_table *t, struct qp *qp); /* a QP that has none is left alone */
 
 #define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */
@@ -666,9 +699,27 @@ static inline struct xrcd_ref *xrcd_get(struct session *s, uint32_t h)
 {
 	return obj_of(obj_get(&s->tab[OBJ_XRCD], h), xrcd_ref);
 }
-static inline struct mr *mr_get(struct session *s, uint32_t h)
+/* Bytes that it keeps from being paged out, or would with a NIC. */
+static inline uint64_t mr_pinned(const struct mr *mr)
+{
+	return mr->kind == MR_NULL || mr->odp ? 0 : mr->length;
+}
+
+static inline struct mr *mr_handle_get(struct session *s, uint32_t h)
 {
 	return obj_of(obj_get(&s->tab[OBJ_MR], h), mr);
+}
+/* The MR, unless it is being deregistered. */
+static inline struct mr *mr_get(struct session *s, uint32_t h)
+{
+	struct mr *mr = mr_handle_get(s, h);
+
+	return mr && !mr->is_left ? mr : NULL;
+}
+/* Has its client deregistered it, without having told so by a call yet? */
+static inline bool mr_leaves(const struct mr *mr)
+{
+	return mr->odp && ff_is_leaving(&mr->o.ses->hdr->leaving, mr->odp->mr);
 }
 static inline struct mw *mw_get(struct session *s, uint32_t h)
 {
@@ -720,7 +771,8 @@ static inline struct mw *mw_lookup(const struct key_table *windows, uint32_t rke
 	return mw && mw->rkey == rkey ? mw : NULL;
 }
 /* A fresh key that no MR and no window of the container has. 0 or -ENOMEM. */
-int mr_key_new(struct container *c, struct mr *mr);
+int mr_key_new(struct container *c, struct mr *mr); /* ... or that which it has already: -EEXIST */
+bool mr_key_taken(const struct container *c, uint32_t key); /* by an MR or a window */
 int mw_key_new(struct container *c, struct mw *mw);
 void mw_key_del(struct container *c, struct mw *mw);
 

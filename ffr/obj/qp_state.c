@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "ffr/abi/ff_verbs.h"
+#include "ffr/obj/gid.h"
+
 #define NUM_STATES (IBV_QPS_ERR + 1)
 
 enum { TYPE_RC, TYPE_UC, TYPE_UD, TYPE_XRC_SEND, TYPE_XRC_RECV, NUM_TYPES };
@@ -141,8 +144,6 @@ uint32_t qp_attr_mask(enum ibv_qp_type type, uint32_t mask)
 	}
 }
 
-#define LID_MULTICAST 0xc000u /* IBTA 4.1.3: first LID that is not one port's */
-
 int ah_attr_check(const struct ff_ah_attr *ah, const struct qp_limits *lim)
 {
 	static const uint8_t none[16];
@@ -156,12 +157,11 @@ int ah_attr_check(const struct ff_ah_attr *ah, const struct qp_limits *lim)
 	return ah->dlid && ah->dlid < LID_MULTICAST ? 0 : -EINVAL;
 }
 
-/* A peer may be allowed to flush, which none here can: rdma-core 44's header has no names for it. */
-#define ACCESS_FLUSH 0x300
 #define ACCESS_KNOWN                                                                               \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
 	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |                   \
-	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | ACCESS_FLUSH | IBV_ACCESS_RELAXED_ORDERING)
+	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | FF_ACCESS_FLUSH |                             \
+	 IBV_ACCESS_RELAXED_ORDERING)
 #define QPN_MAX 0xffffffu
 #define PSN_MAX 0xffffffu
 

@@ -12,7 +12,6 @@
 #include "ffr/lib/log.h"
 #include "ffr/obj/objects.h"
 
-#define SECOND 1000000000ull /* ns */
 #define FDS_OWN                                                                                    \
 	1024u /* descriptors that are left for the router itself, or a quarter, if that is less */
 #define CM_ID_OBJECTS 8u /* that an id counts as: with its port, timer and message it is as large */
@@ -110,22 +109,22 @@ static bool share_left(struct container *c, uint64_t own, uint64_t all, uint64_t
 	return false;
 }
 
-int quota_share_take(struct container *c, enum share s)
+int quota_share_take(struct container *c, enum share s, uint32_t n)
 {
 	if (!share_left(c, c->quota.use.shares[s], c->of->use.shares[s], share_used[s],
-			share[s].max, 1, share[s].what))
+			share[s].max, n, share[s].what))
 		return -ENOSPC;
-	c->quota.use.shares[s]++;
-	c->of->use.shares[s]++;
-	share_used[s]++;
+	c->quota.use.shares[s] += n;
+	c->of->use.shares[s] += n;
+	share_used[s] += n;
 	return 0;
 }
 
-void quota_share_return(struct container *c, enum share s)
+void quota_share_return(struct container *c, enum share s, uint32_t n)
 {
-	c->quota.use.shares[s]--;
-	c->of->use.shares[s]--;
-	share_used[s]--;
+	c->quota.use.shares[s] -= n;
+	c->of->use.shares[s] -= n;
+	share_used[s] -= n;
 }
 
 /* Descriptors of all containers. The limit may be changed at run time (prlimit(1)). */
@@ -198,9 +197,7 @@ static struct takes takes(const struct obj *o)
 	case OBJ_MR:
 		mr = obj_of(o, mr);
 		return (struct takes){ 2,
-				       { { QUOTA_MR, 1 },
-					 { QUOTA_REGISTERED,
-					   mr->kind == MR_NULL ? 0 : mr->length } } };
+				       { { QUOTA_MR, 1 }, { QUOTA_REGISTERED, mr_pinned(mr) } } };
 	case OBJ_CHANNEL:
 		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
 	case OBJ_CM_ID:
@@ -233,18 +230,14 @@ void quota_return_obj(struct container *c, const struct obj *o)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static uint64_t calls_wait(const struct ffo_limits *l, const struct quota_use *u, uint64_t now)
+/* At the limit in force. When that has changed, as much of a second's calls is left as before. */
+static struct bucket *calls(const struct ffo_limits *l, struct quota_use *u)
 {
-	return l->max_calls && u->calls_paid > now ? u->calls_paid - now : 0;
-}
-
-static void calls_charge(const struct ffo_limits *l, struct quota_use *u, uint64_t now)
-{
-	if (!l->max_calls)
-		return;
-	if (u->calls_paid + SECOND < now)
-		u->calls_paid = now - SECOND;
-	u->calls_paid += SECOND / l->max_calls;
+	if (u->calls.rate != l->max_calls)
+		u->calls = (struct bucket){ .rate = l->max_calls,
+					    .burst = BUCKET_SECOND,
+					    .paid = u->calls.paid };
+	return &u->calls;
 }
 
 bool quota_calls_limited(const struct container *c)
@@ -252,16 +245,16 @@ bool quota_calls_limited(const struct container *c)
 	return c->limits.max_calls || c->of->limits.max_calls;
 }
 
-uint64_t quota_call_wait(const struct container *c, uint64_t now)
+uint64_t quota_call_wait(struct container *c, uint64_t now)
 {
-	uint64_t own = calls_wait(&c->limits, &c->quota.use, now);
-	uint64_t all = calls_wait(&c->of->limits, &c->of->use, now);
+	uint64_t own = bucket_wait(calls(&c->limits, &c->quota.use), now);
+	uint64_t all = bucket_wait(calls(&c->of->limits, &c->of->use), now);
 
 	return own > all ? own : all;
 }
 
 void quota_call_charge(struct container *c, uint64_t now)
 {
-	calls_charge(&c->limits, &c->quota.use, now);
-	calls_charge(&c->of->limits, &c->of->use, now);
+	bucket_charge(calls(&c->limits, &c->quota.use), now, 1);
+	bucket_charge(calls(&c->of->limits, &c->of->use), now, 1);
 }

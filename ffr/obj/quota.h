@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "ffr/obj/bucket.h"
+
 struct container;
 struct obj;
 
@@ -43,8 +45,10 @@ enum quota {
  * So one that takes all it gets has half of the table, the next one a quarter, and there is always some for
  * others, of its tenant, too. The same holds for the descriptors that the process may have open, beside max_fd.
  */
-#define FFR_SHARES(X) X(MAPPING, 32768u, "mappings of clients' memory")
-#define SHARE_SMALL   64u
+#define FFR_SHARES(X)                                                                              \
+	X(MAPPING, 32768u, "mappings of clients' memory")                                          \
+	X(VIEW, 32768u, "GB of views of clients' memory")
+#define SHARE_SMALL 64u
 
 enum share {
 #define X(NAME, max, what) SHARE_##NAME,
@@ -62,7 +66,7 @@ static inline bool share_full(uint64_t own, uint64_t used, uint64_t max)
 struct quota_use {
 	uint64_t used[QUOTA_NUM];
 	uint32_t shares[SHARE_NUM];
-	uint64_t calls_paid; /* ns: until when the calls so far have paid; up to 1 s behind now */
+	struct bucket calls; /* control calls; the burst is a second's */
 };
 
 /* What was refused last, to be told in the log. */
@@ -86,15 +90,15 @@ int quota_charge(struct container *c, enum quota q, uint64_t n);
 void quota_tell(struct container *c); /* if anything was refused */
 void quota_return(struct container *c, enum quota q, uint64_t n);
 /* One entry of a shared table. 0, or -ENOSPC: quota_tell() has to follow. */
-int quota_share_take(struct container *c, enum share s);
-void quota_share_return(struct container *c, enum share s);
+int quota_share_take(struct container *c, enum share s, uint32_t n);
+void quota_share_return(struct container *c, enum share s, uint32_t n);
 /* All that an object takes, as it is: so it must be the same when it is returned. */
 int quota_charge_obj(struct container *c, const struct obj *o);
 void quota_return_obj(struct container *c, const struct obj *o);
 
 /* Control calls at `now` (ns): how long, in ns, the next one has to wait; one is served. */
 bool quota_calls_limited(const struct container *c);
-uint64_t quota_call_wait(const struct container *c, uint64_t now);
+uint64_t quota_call_wait(struct container *c, uint64_t now);
 void quota_call_charge(struct container *c, uint64_t now);
 
 #endif

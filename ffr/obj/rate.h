@@ -2,10 +2,9 @@
 /*
  * rate.h - rate limits: who may move how many bytes, and carry out how many requests. [lock]
  *
- * A bucket is a time: until when what was charged is paid for. It may lie behind by the burst, and
- * ahead by RATE_SLACK_NS, so that a limited container works for a while and sleeps for a while. A
- * meter has a bucket of bytes and one of requests; a container has one for each direction, and so
- * has its tenant. What is ahead too far closes the meter until all is paid for.
+ * A meter has a bucket (bucket.h) of bytes and one of requests; a container has one for each
+ * direction, and so has its tenant. A bucket may be ahead by RATE_SLACK_NS, so that a limited container
+ * works for a while and sleeps for a while. What is ahead farther closes the meter until all is paid for.
  *
  * An operation asks the meters of both its ends before a byte moves. If one is closed, it waits there,
  * and goes on in its turn when the meter opens: a transfer in the middle, too. What it is allowed is
@@ -26,6 +25,7 @@
 #include <stdint.h>
 
 #include "ffr/lib/timer.h"
+#include "ffr/obj/bucket.h"
 
 struct container;
 struct fast;
@@ -35,13 +35,6 @@ struct fast;
 #define RATE_BURST_NS 4000000ull
 
 enum rate_dir { RATE_TX, RATE_RX, RATE_SERVE, RATE_DIRS };
-
-struct rate_bucket {
-	uint64_t cost;	/* 2^-20 ns for a byte, or a request; 0: no limit */
-	uint64_t paid;	/* ns */
-	uint32_t frac;	/* ... and 2^-20 ns */
-	uint64_t burst; /* ns that `paid` may lie behind */
-};
 
 /* A container's part of its tenant's meter. */
 struct rate_share {
@@ -63,7 +56,7 @@ struct rate_wait {
 };
 
 struct rate_meter {
-	struct rate_bucket bytes, ops;
+	struct bucket bytes, ops;
 	bool closed;
 	/* ns: a backlog that is not the containers' doing, but of a runner that did not run, beyond the
 	 * burst; of fast->stolen so much is in it; the last charge */

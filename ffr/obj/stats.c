@@ -23,8 +23,8 @@ uint64_t stats_status(const struct ff_stats *st, unsigned status)
 {
 	if (status != IBV_WC_SUCCESS)
 		return st->status[status];
-	return st->send_ops + st->write_ops + st->read_ops + st->atomic_ops + st->mw_ops +
-	       st->recv_ops;
+	return st->send_ops + st->write_ops + st->read_ops + st->atomic_ops + st->flush_ops +
+	       st->mw_ops + st->recv_ops;
 }
 
 void lat_add(struct lat *to, const struct lat *from)
@@ -109,6 +109,14 @@ void counts_add_session(struct ff_counts *n, const struct session *s)
 
 		if (!mr || mr->kind == MR_NULL)
 			continue;
+		if (mr_leaves(mr)) {
+			n->mrs--;
+			continue;
+		}
+		if (mr->odp) {
+			n->odp_mrs++;
+			continue;
+		}
 		n->registered += mr->length;
 		n->zero_copy += mr->zero_copy;
 	}

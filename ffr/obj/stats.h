@@ -32,14 +32,21 @@
 	X(send_ops, "SEND requests completed")                                                     \
 	X(write_ops, "RDMA WRITE requests completed")                                              \
 	X(read_ops, "RDMA READ requests completed")                                                \
-	X(atomic_ops, "atomic requests completed")                                                 \
+	X(atomic_ops, "atomic requests completed, atomic WRITEs among them")                       \
+	X(flush_ops, "FLUSH requests completed")                                                   \
 	X(mw_ops, "binds and local invalidations of memory windows")                               \
 	X(recv_ops, "receives completed")                                                          \
 	X(tx_bytes, "bytes sent: SEND and WRITE by this container, READ served by it")             \
 	X(rx_bytes, "bytes received: SEND and WRITE to this container, READ by it")                \
 	X(pvm_bytes, "bytes copied through /proc/PID/mem")                                         \
+	X(view_bytes, "bytes copied by views of ffmem.ko")                                         \
 	X(pvm_stalls, "such copies that lasted too long, or failed for now, and got a worker")     \
-	X(pvm_refused, "such copies that failed since too many waited for a worker")               \
+	X(pvm_held, "such copies that had to wait since too many waited for the same memory")      \
+	X(odp_faults, "pages of on-demand memory that were not there when they were used")         \
+	X(odp_fault_ns, "time of the copies in which such pages had to come, ns")                  \
+	X(odp_invalidations, "pages of on-demand memory that the router unmapped")                 \
+	X(odp_prefetched, "pages of on-demand memory that came since they were asked for")         \
+	X(odp_prefetch_ns, "time that this took, ns")                                              \
 	X(errors, "requests completed with an error, flushes not counted")                         \
 	X(flushes, "requests flushed")                                                             \
 	X(rnr, "RNR NAKs received")                                                                \
@@ -53,7 +60,8 @@
 	X(comp_events, "completion events sent")                                                   \
 	X(async_events, "asynchronous events sent")                                                \
 	X(events_lost, "events dropped because the client did not read them")                      \
-	X(bad_wqes, "malformed work queue entries")
+	X(bad_wqes, "malformed work queue entries")                                                \
+	X(cgroup_refused, "programs refused since they are not in the container's cgroup")
 
 /* X(enum ibv_wc_status, name): with which status requests and receives were completed */
 #define FF_STATS_STATUS(X)                                                                         \
@@ -120,7 +128,8 @@ void stats_fold_qp(struct qp *qp);
 /* The objects of sessions. */
 struct ff_counts {
 	uint32_t sessions, qps, cqs, srqs, mrs, pds;
-	uint64_t registered, zero_copy; /* bytes */
+	uint64_t registered, zero_copy; /* bytes, without on-demand memory */
+	uint32_t odp_mrs;
 };
 void counts_add_session(struct ff_counts *n, const struct session *s); /* control thread */
 

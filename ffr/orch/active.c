@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * active.c - the orchestrator is told which containers have sessions, so that nobody moves one
+ * active.c - the orchestrator is told which containers run or have sessions, so that nobody moves one
  * that runs. Control thread.
  *
  * Programs come and go as fast as they can; what is told is whether there are any, DELAY after the
@@ -27,7 +27,7 @@ struct active_call {
 static void tell(struct orch *o, struct container *c)
 {
 	struct container_ctl *ct = c->ctl;
-	bool active = !LIST_EMPTY(&c->sessions);
+	bool active = !LIST_EMPTY(&c->sessions) || ct->runs;
 	struct active_call *call;
 
 	if (ct->active_busy || active == ct->active_told)
@@ -70,7 +70,7 @@ static void on_active(uv_timer_t *t)
 
 	if (!o->up)
 		return;
-	LIST_FOREACH(c, &o->ctl->fast->containers, entry)
+	LIST_FOREACH(c, &o->ctl->host->containers, entry)
 		tell(o, c);
 }
 
@@ -84,7 +84,7 @@ void orch_active_up(struct orch *o)
 {
 	struct container *c;
 
-	LIST_FOREACH(c, &o->ctl->fast->containers, entry) {
+	LIST_FOREACH(c, &o->ctl->host->containers, entry) {
 		struct container_ctl *ct = c->ctl;
 
 		ct->active_told = ct->active_busy = false;

@@ -33,10 +33,11 @@ struct orch {
 	uint32_t sync;	/* number of the listing under way */
 	/* map.c */
 	uv_timer_t flush;
-	uv_async_t windows; /* some have changed: fast->mw_turns */
+	uv_async_t windows; /* some have changed: mw_next_changed() */
 	struct publish *publish;
 	struct withdraw_list withdraw;
-	bool map_busy;
+	bool map_busy; /* a batch is under way, */
+	bool map_full; /* ... or was the last one, with no room for more */
 	/* active.c */
 	uv_timer_t active;
 };
@@ -57,7 +58,7 @@ void orch_map_stop(struct orch *o); /* close its handles */
  * tenant.c: the whole list of tenants with limits, as the orchestrator tells it, holds from now
  * on. 0 or -errno: what held before goes on to.
  */
-int orch_tenants(struct fast *f, json_t *list);
+int orch_tenants(struct fast_host *h, json_t *list);
 
 void orch_active_init(struct orch *o);
 void orch_active_up(struct orch *o); /* nothing has been told yet */

@@ -2,8 +2,9 @@
 /*
  * map.c - the orchestrator is told what other hosts' containers may reach here. Control thread.
  *
- * Mappings are published in batches, one under way at a time, so that they stay in order. An MR
- * that goes before its batch was sent is never mentioned. Nobody waits for any of this.
+ * Mappings are published in batches, one under way at a time, so that they stay in order; what comes meanwhile, and
+ * for BATCH_DELAY more, is the next one: a message for each MR would take this thread longer than the registration.
+ * An MR that goes before its batch was sent is never mentioned. Nobody waits for any of this.
  *
  * Memory windows are bound and invalidated on the fast thread, perhaps with every message. So they
  * are not queued one change after the other: a window that has changed is on its container's
@@ -190,17 +191,17 @@ static void window_see(struct mw *mw, struct seen *w)
 /* Some of the windows that have changed; true: there are more. */
 static bool windows_take(struct orch *o)
 {
-	struct fast *f = o->ctl->fast;
+	struct fast_host *h = o->ctl->host;
 	struct seen seen[WINDOW_BATCH];
 	struct mw *mw;
 	unsigned n = 0;
 	bool more;
 
-	fast_lock(f);
-	while (n < WINDOW_BATCH && (mw = mw_next_changed(f)))
+	fast_lock(h);
+	while (n < WINDOW_BATCH && (mw = mw_next_changed(h)))
 		window_see(mw, &seen[n++]);
-	more = mw_any_changed(f);
-	fast_unlock(f);
+	more = mw_any_changed(h);
+	fast_unlock(h);
 	for (unsigned i = 0; i < n; i++) {
 		if (seen[i].withdraw)
 			orch_map_withdraw(o, seen[i].container, seen[i].withdraw);
@@ -222,20 +223,25 @@ static bool windows_waiting(struct orch *o)
 {
 	bool any;
 
-	fast_lock(o->ctl->fast);
-	any = mw_any_changed(o->ctl->fast);
-	fast_unlock(o->ctl->fast);
+	fast_lock(o->ctl->host);
+	any = mw_any_changed(o->ctl->host);
+	fast_unlock(o->ctl->host);
 	return any;
 }
 
-static void windows_wake(struct fast *f)
+static void windows_wake(struct fast_host *h)
 {
-	uv_async_send(f->mw_arg);
+	uv_async_send(h->mw_arg);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
 static void flush_next(struct orch *o);
+
+static bool anything_waits(struct orch *o)
+{
+	return o->publish || !STAILQ_EMPTY(&o->withdraw) || windows_waiting(o);
+}
 
 static void flush_done(void *arg, int err, const char *why, json_t *answer)
 {
@@ -249,8 +255,9 @@ static void flush_done(void *arg, int err, const char *why, json_t *answer)
 	else if (err)
 		log_warn("orchestrator: mappings: %s", why);
 	o->map_busy = false;
-	flush_next(o);
-	if (!o->map_busy && windows_waiting(o))
+	if (o->map_full) /* more have gathered than one message has room for */
+		flush_next(o);
+	if (!o->map_busy && anything_waits(o))
 		flush_soon(o);
 }
 
@@ -266,6 +273,7 @@ static json_t *publish_batch(struct orch *o)
 		HASH_DEL(o->publish, p);
 		free(p);
 	}
+	o->map_full = json_array_size(rows) == FFO_BATCH_MAX;
 	return json_pack("{s:o}", "maps", rows);
 }
 
@@ -277,6 +285,7 @@ static json_t *withdraw_batch(struct orch *o, enum ffo_op *op)
 
 	if (!w->rkey) {
 		*op = FFO_OP_MAP_DROP;
+		o->map_full = true; /* it is not of a kind with the next one */
 		fields = json_pack("{s:I, s:I}", "container", (json_int_t)w->container, "session",
 				   (json_int_t)w->session);
 		STAILQ_REMOVE_HEAD(&o->withdraw, entry);
@@ -292,6 +301,7 @@ static json_t *withdraw_batch(struct orch *o, enum ffo_op *op)
 		STAILQ_REMOVE_HEAD(&o->withdraw, entry);
 		free(w);
 	}
+	o->map_full = json_array_size(rows) == FFO_BATCH_MAX;
 	return json_pack("{s:o}", "maps", rows);
 }
 
@@ -352,11 +362,11 @@ static void session_publish(struct orch *o, struct session *s)
 		mw = obj_of(mws->slot[i], mw);
 		if (!mw)
 			continue;
-		fast_lock(s->fast);
+		fast_lock(s->fast->host);
 		mw->published = 0;
 		if (mw->mr)
 			mw_note(mw);
-		fast_unlock(s->fast);
+		fast_unlock(s->fast->host);
 	}
 }
 
@@ -365,14 +375,14 @@ void orch_map_up(struct orch *o)
 	struct container *c;
 	struct session *s;
 
-	LIST_FOREACH(c, &o->ctl->fast->containers, entry)
+	LIST_FOREACH(c, &o->ctl->host->containers, entry)
 		LIST_FOREACH(s, &c->sessions, entry)
 			session_publish(o, s);
 }
 
 int orch_map_init(struct orch *o)
 {
-	struct fast *f = o->ctl->fast;
+	struct fast_host *h = o->ctl->host;
 	int err = uv_async_init(o->ctl->loop, &o->windows, on_windows);
 
 	if (err)
@@ -381,21 +391,21 @@ int orch_map_init(struct orch *o)
 	uv_timer_init(o->ctl->loop, &o->flush);
 	o->windows.data = o->flush.data = o;
 	o->open_handles += 2;
-	fast_lock(f);
-	f->mw_wake = windows_wake;
-	f->mw_arg = &o->windows;
-	fast_unlock(f);
+	fast_lock(h);
+	h->mw_wake = windows_wake;
+	h->mw_arg = &o->windows;
+	fast_unlock(h);
 	return 0;
 }
 
 void orch_map_stop(struct orch *o)
 {
-	struct fast *f = o->ctl->fast;
+	struct fast_host *h = o->ctl->host;
 
 	orch_map_down(o);
-	fast_lock(f);
-	f->mw_wake = NULL;
-	fast_unlock(f);
+	fast_lock(h);
+	h->mw_wake = NULL;
+	fast_unlock(h);
 	uv_close((uv_handle_t *)&o->windows, orch_on_handle_closed);
 	uv_close((uv_handle_t *)&o->flush, orch_on_handle_closed);
 }

@@ -3,16 +3,16 @@
  * orch.c - the router as a client of the orchestrator: the connection, and the containers of this
  * host. Control thread.
  *
- * Neighbours: ffo/client/client.c is the connection, container.c follows what the orchestrator says of this
- * host's containers, dir/ what it says of the others; map.c publishes what may be reached
- * here, active.c tells which containers run.
+ * Neighbours: ffo/client/client.c is the connection. What the orchestrator says of this host's containers is
+ * done here, by ctl/container.c; what it says of other hosts' containers is dir/'s, of tenants' limits tenant.c's.
+ * map.c publishes what may be reached here, active.c tells which containers run.
  *
  * A connection starts with hello, host_register, the policy, the tenants' limits and the list of
  * this host's containers; then the router attaches what it did not have, detaches what it should
  * not have, and publishes all MRs anew (the orchestrator drops a host's mappings with its
- * connection). After that it is told of changes by events: a container that was moved to another host is detached at once, with all
- * its sessions. A lost connection is tried again, ever more slowly; meanwhile the host serves its
- * containers from what it knows.
+ * connection). After that it is told of changes by events: a container that was moved to another
+ * host is detached at once, with all its sessions. A lost connection is tried again, ever more
+ * slowly; meanwhile the host serves its containers from what it knows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -79,13 +79,18 @@ static void orch_down(struct orch *o, const char *why)
 	o->up = false;
 	uv_timer_stop(&o->patience);
 	orch_map_down(o);
-	dir_disconnected(o->ctl->fast->dir);
+	dir_disconnected(o->ctl->host->dir);
 	if (o->embedded)
 		ffo_embedded_stop();
 	o->embedded = false;
 	uv_timer_start(&o->retry, on_retry, o->delay, 0);
 	o->delay = o->delay * 2 < RETRY_MAX ? o->delay * 2 : RETRY_MAX;
 	tell_ready(o);
+}
+
+void orch_state(const struct orch *o, struct orch_state *s)
+{
+	*s = (struct orch_state){ .where = o->conf.where, .up = o->up, .why = o->said };
 }
 
 static void on_closed(void *arg, int err)
@@ -100,7 +105,7 @@ static void sync_done(struct orch *o)
 {
 	struct container *c, *next;
 
-	for (c = LIST_FIRST(&o->ctl->fast->containers); c; c = next) {
+	for (c = LIST_FIRST(&o->ctl->host->containers); c; c = next) {
 		next = LIST_NEXT(c, entry);
 		if (((struct container_ctl *)c->ctl)->sync != o->sync)
 			container_detach(c);
@@ -113,7 +118,7 @@ static void sync_done(struct orch *o)
 	o->delay = RETRY_MIN;
 	orch_map_up(o);
 	orch_active_up(o);
-	dir_connected(o->ctl->fast->dir, orch_call, o);
+	dir_connected(o->ctl->host->dir, orch_call, o);
 	tell_ready(o);
 }
 
@@ -169,7 +174,7 @@ static void event_detach(struct orch *o, json_t *msg)
 
 static void event_tenants(struct orch *o, json_t *msg)
 {
-	int err = orch_tenants(o->ctl->fast, json_object_get(msg, "tenants"));
+	int err = orch_tenants(o->ctl->host, json_object_get(msg, "tenants"));
 
 	if (err)
 		log_err("orchestrator: the tenants' limits are not understood, older ones stay: %s",
@@ -187,7 +192,7 @@ static void on_event(void *arg, const char *event, json_t *msg)
 	else if (!strcmp(event, "tenants"))
 		event_tenants(o, msg);
 	else
-		dir_event(o->ctl->fast->dir, event, msg);
+		dir_event(o->ctl->host->dir, event, msg);
 }
 
 static void listed(void *arg, int err, const char *why, json_t *answer);
@@ -230,7 +235,7 @@ static void tenants_told(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (!err && orch_tenants(o->ctl->fast, json_object_get(answer, "tenants"))) {
+	if (!err && orch_tenants(o->ctl->host, json_object_get(answer, "tenants"))) {
 		err = -EPROTO;
 		why = "its limits of tenants are not understood";
 	}
@@ -249,7 +254,7 @@ static void policy_told(void *arg, int err, const char *why, json_t *answer)
 
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
-	if (!err && dir_policy(o->ctl->fast->dir, json_object_get(answer, "rules"))) {
+	if (!err && dir_policy(o->ctl->host->dir, json_object_get(answer, "rules"))) {
 		err = -EPROTO;
 		why = "its policy is not understood";
 	}
@@ -446,7 +451,7 @@ void orch_stop(struct orch *o)
 		return;
 	o->up = false;
 	ffo_client_close(o->client);
-	dir_disconnected(o->ctl->fast->dir);
+	dir_disconnected(o->ctl->host->dir);
 	if (o->embedded)
 		ffo_embedded_stop();
 	orch_map_stop(o);

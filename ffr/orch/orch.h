@@ -39,6 +39,14 @@ int orch_start(struct ctl *ctl, const struct orch_conf *conf);
 /* Closes it; its handles close while the loop runs, and then it is freed. NULL is fine. */
 void orch_stop(struct orch *o);
 
+/* How it stands with the orchestrator; text is the client's, until it is called again. */
+struct orch_state {
+	const char *where; /* the configuration's word */
+	bool up;	   /* connected, and of one mind */
+	const char *why;   /* it was not, the last time; "" */
+};
+void orch_state(const struct orch *o, struct orch_state *s);
+
 /*
  * Ask. Takes the reference `fields` (an object with the op's fields). cb is called once, perhaps
  * before the return: -ENOTCONN while the orchestrator cannot be reached.

@@ -12,33 +12,33 @@
 #include "ffr/orch/internal.h"
 
 /* Those that are on the list no more. [lock] */
-static int lift(struct fast *f, const struct ffo_tenant *list, size_t n)
+static int lift(struct fast_host *h, const struct ffo_tenant *list, size_t n)
 {
 	static const struct ffo_limits none;
 	struct tenant *t, *next;
 	int err = 0;
 
-	for (t = LIST_FIRST(&f->tenants); !err && t; t = next) {
+	for (t = LIST_FIRST(&h->tenants); !err && t; t = next) {
 		next = LIST_NEXT(t, entry);
 		if (ffo_limits_any(&t->limits) && !tenants_find(list, n, t->name))
-			err = fast_tenant_limits(f, t->name, &none);
+			err = fast_tenant_limits(h, t->name, &none);
 	}
 	return err;
 }
 
 /* What has not changed is left alone: the meters keep what they know. [lock] */
-static int impose(struct fast *f, const struct ffo_tenant *t)
+static int impose(struct fast_host *h, const struct ffo_tenant *t)
 {
 	const struct ffo_limits l = ffo_limits_in_force(&t->limits, NULL);
 	const struct tenant *is;
 
-	LIST_FOREACH(is, &f->tenants, entry)
+	LIST_FOREACH(is, &h->tenants, entry)
 		if (!strcmp(is->name, t->name) && !memcmp(&is->limits, &l, sizeof(l)))
 			return 0;
-	return fast_tenant_limits(f, t->name, &l);
+	return fast_tenant_limits(h, t->name, &l);
 }
 
-int orch_tenants(struct fast *f, json_t *j)
+int orch_tenants(struct fast_host *h, json_t *j)
 {
 	struct ffo_tenant *list = malloc(FFO_TENANTS_MAX * sizeof(*list));
 	int err = list ? 0 : -ENOMEM;
@@ -47,11 +47,11 @@ int orch_tenants(struct fast *f, json_t *j)
 	if (!err)
 		err = tenants_from_json(j, list, &n);
 	if (!err) {
-		fast_lock(f);
-		err = lift(f, list, n);
+		fast_lock(h);
+		err = lift(h, list, n);
 		for (size_t i = 0; !err && i < n; i++)
-			err = impose(f, &list[i]);
-		fast_unlock(f);
+			err = impose(h, &list[i]);
+		fast_unlock(h);
 	}
 	free(list);
 	return err;

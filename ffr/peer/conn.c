@@ -367,7 +367,7 @@ static void decide(struct conn *c)
 
 static void conn_attach(struct conn *c)
 {
-	struct fast *f = c->ps->conf.fast;
+	struct fast *f = c->ps->conf.fast->threads[0];
 	const SSL *ssl = wire_io_ssl(c->io);
 	struct tls_cert *cert = ssl ? tls_cert_of(ssl) : NULL;
 	struct peer_ctl *h = c->h;
@@ -383,7 +383,7 @@ static void conn_attach(struct conn *c)
 	h->cert = cert;
 	close_others(c);
 	uv_poll_stop(&c->poll);
-	fast_lock(f);
+	fast_lock(f->host);
 	if (h->attached)
 		f->be->ops->wire_detach(f, &h->p, "a newer connection takes its place");
 	h->p.generation++;
@@ -396,7 +396,7 @@ static void conn_attach(struct conn *c)
 	h->seq_mine = c->seq;
 	h->seq_theirs = c->hello.seq;
 	snprintf(h->attached_to, sizeof(h->attached_to), "%s", c->hello.instance);
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (err) {
 		conn_fail(c, strerror(-err));
 		return;

@@ -56,6 +56,7 @@ struct peer_ctl {
 	uv_timer_t retry;
 	unsigned int delay; /* ms until the next try */
 	bool told;	    /* of a try in vain, in the log */
+	char failed[96];    /* why the last one did, or why the last connection ended */
 	bool unused;	    /* by the last sweep */
 	uint64_t last_seq;
 	struct conn_list conns; /* in handshake, as far as is known that they are of this host */

@@ -148,6 +148,7 @@ void host_failed(struct peer_ctl *h, const char *why)
 		log_at(h->told ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "host %s: %s: %s", h->p.host,
 		       addr_str(&h->p.addr, addr, sizeof(addr)), why);
 		h->told = true;
+		snprintf(h->failed, sizeof(h->failed), "%s", why);
 	}
 	host_slower(h);
 	host_try(h);
@@ -156,14 +157,14 @@ void host_failed(struct peer_ctl *h, const char *why)
 /* What the orchestrator knows of it is new: what was tried with the old is no measure. */
 static void host_changed(struct peer_ctl *h)
 {
-	struct fast *f = h->ps->conf.fast;
+	struct fast *f = h->ps->conf.fast->threads[0];
 
-	fast_lock(f);
+	fast_lock(f->host);
 	if (h->attached && h->p.instance[0] && strcmp(h->attached_to, h->p.instance)) {
 		f->be->ops->wire_detach(f, &h->p, "its router has been started anew");
 		h->attached = false;
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	h->delay = 0;
 	h->told = false;
 	uv_timer_stop(&h->retry);
@@ -174,21 +175,22 @@ static void host_changed(struct peer_ctl *h)
 
 static void host_look(struct peer_ctl *h)
 {
-	struct fast *f = h->ps->conf.fast;
+	struct fast_host *fast = h->ps->conf.fast;
 	uint64_t lived;
 	char why[sizeof(h->why)];
 	bool changed, lost;
 
-	fast_lock(f);
+	fast_lock(fast);
 	h->kicked = false;
 	changed = h->changed;
 	lost = h->lost;
 	h->changed = h->lost = false;
 	memcpy(why, h->why, sizeof(why));
 	lived = uv_now(h->ps->conf.loop) - h->attached_at;
-	fast_unlock(f);
+	fast_unlock(fast);
 	if (lost) {
 		log_warn("host %s: connection lost: %s", h->p.host, why);
+		memcpy(h->failed, why, sizeof(h->failed));
 		if (lived < peer_times.stable)
 			host_slower(h);
 		else
@@ -202,15 +204,15 @@ static void host_look(struct peer_ctl *h)
 static void on_kick(uv_async_t *async)
 {
 	struct peers *ps = async->data;
-	struct fast *f = ps->conf.fast;
+	struct fast_host *fast = ps->conf.fast;
 	struct peer_ctl *h;
 
 	for (;;) {
-		fast_lock(f);
+		fast_lock(fast);
 		h = STAILQ_FIRST(&ps->kicks);
 		if (h)
 			STAILQ_REMOVE_HEAD(&ps->kicks, kick);
-		fast_unlock(f);
+		fast_unlock(fast);
 		if (!h)
 			return;
 		host_look(h);
@@ -291,6 +293,24 @@ struct wire_peer *peer_of_host(struct peers *ps, const char *host, const char *i
 	return &h->p;
 }
 
+void peers_each(struct peers *ps, void (*fn)(void *arg, const struct peer_state *s), void *arg)
+{
+	struct peer_ctl *h, *next;
+	struct peer_state s;
+
+	if (!ps)
+		return;
+	HASH_ITER(hh, ps->hosts, h, next) {
+		s.host = h->p.host;
+		s.why = h->failed;
+		fast_lock(ps->conf.fast);
+		s.wanted = h->wanted;
+		s.attached = h->attached;
+		fast_unlock(ps->conf.fast);
+		fn(arg, &s);
+	}
+}
+
 /* Hosts that nobody needs any more. */
 static void on_sweep(uv_timer_t *t)
 {
@@ -314,17 +334,17 @@ static void on_sweep(uv_timer_t *t)
 
 static void end_revoked(struct peer_ctl *h)
 {
-	struct fast *f = h->ps->conf.fast;
+	struct fast *f = h->ps->conf.fast->threads[0];
 	bool attached;
 
 	if (!h->cert || !tls_cert_is_revoked(h->ps->tls, h->cert))
 		return;
-	fast_lock(f);
+	fast_lock(f->host);
 	attached = h->attached;
 	if (attached)
 		f->be->ops->wire_detach(f, &h->p, TLS_REVOKED);
 	h->attached = false;
-	fast_unlock(f);
+	fast_unlock(f->host);
 	if (attached)
 		log_warn("host %s: disconnected: " TLS_REVOKED, h->p.host);
 }
@@ -512,10 +532,10 @@ void peers_free(struct peers *ps)
 
 	if (!ps)
 		return;
-	f = ps->conf.fast;
+	f = ps->conf.fast->threads[0];
 	while ((c = TAILQ_FIRST(&ps->conns)))
 		peer_conn_close(c);
-	fast_lock(f);
+	fast_lock(f->host);
 	HASH_ITER(hh, ps->hosts, h, next) {
 		if (h->attached)
 			f->be->ops->wire_detach(f, &h->p, "the router ends");
@@ -524,7 +544,7 @@ void peers_free(struct peers *ps)
 			log_err("host %s: %u references are left", h->p.host, h->p.refs);
 		host_free(h);
 	}
-	fast_unlock(f);
+	fast_unlock(f->host);
 	uv_close((uv_handle_t *)&ps->async, on_closed);
 	uv_close((uv_handle_t *)&ps->listen, on_closed);
 	uv_close((uv_handle_t *)&ps->pause, on_closed);

@@ -14,10 +14,11 @@
 
 #include <bsd/sys/queue.h>
 #include <stdbool.h>
+#include <infiniband/verbs.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
-struct fast;
+struct fast_host;
 struct peer_ctl;
 struct peers;
 struct remote_qp;
@@ -28,7 +29,8 @@ struct wire_tcp;
 #define WIRE_INSTANCE_SZ 128 /* ... of what tells one start of a router from another */
 #define WIRE_NONCE_SZ	 16
 #define WIRE_MAGIC	 "ffwire\r\n"
-#define WIRE_PROTO	 1 /* version of handshake and frames: highest, and lowest, that is spoken here */
+#define WIRE_PROTO	 4  /* version of handshake and frames: the highest that is spoken here */
+#define WIRE_NIC_NET_SZ	 16 /* bytes, with the NUL: of the name of a network of NICs */
 
 /* Why a host does not take a connection; wire_hello.status and wire_verdict.code. */
 #define WIRE_REFUSALS(X)                                                                           \
@@ -96,7 +98,16 @@ struct wire_peer {
 	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
 
 	/* the wire's: */
-	struct wire_tcp *tcp; /* NULL while not attached */
+	struct wire_tcp *tcp;  /* NULL while not attached */
+	bool nic_told;	       /* what follows is known, from version 2 on */
+	union ibv_gid nic_gid; /* its NIC's, and in which network that is; "": it has none */
+	char nic_net[WIRE_NIC_NET_SZ];
+	uint32_t nic_ud_qpn, nic_ud_qkey; /* ... its router's UD QP; 0: none */
+	uint64_t nic_ud_in,
+		nic_ud_out; /* what is in front of its datagrams; of ours. 0: there are none */
+	void *by;	    /* what carries its frames beside the stream; NULL: nothing */
+	_Atomic(const char *) carrier; /* what does now, for operators; NULL: the stream */
+	uint64_t by_after;	       /* ns: not before then again */
 	uint64_t mcast_give_up; /* ns: until then datagrams for a group wait for it; 0: none did yet */
 	LIST_HEAD(, remote_qp) qps;
 };
@@ -108,7 +119,7 @@ struct tls_files;
 /* Strings stay the caller's, and are there as long as the peers are. */
 struct peers_conf {
 	struct uv_loop_s *loop;
-	struct fast *fast;	     /* the first one */
+	struct fast_host *fast;	     /* its threads[0] has the wires */
 	const char *host;	     /* this one's name */
 	const char *instance;	     /* this start of its router */
 	const char *cluster;	     /* routers of other ones are refused */
@@ -126,6 +137,16 @@ int peers_create(struct peers **out, const struct peers_conf *conf, char *err, s
 void peers_free(struct peers *ps);
 /* Where it listens, "tcp:ADDR:PORT", as other hosts are to be told; "": nowhere. NULL is fine. */
 const char *peers_wire(const struct peers *ps);
+
+/* What has become of the connection with a host; text lives until the return. */
+struct peer_state {
+	const char *host;
+	bool wanted;	 /* there is something to send, or was */
+	bool attached;	 /* there is a connection */
+	const char *why; /* the last one could not be made, or ended; "": none has */
+};
+/* One call for each host that is known here. NULL is fine. */
+void peers_each(struct peers *ps, void (*fn)(void *arg, const struct peer_state *s), void *arg);
 
 /*
  * fn is called when somebody connects who says that he is that host, which is not known here, or not up, or

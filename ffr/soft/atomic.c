@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * atomic.c - compare-and-swap and fetch-and-add at the peer. [lock] Called by local.c and remote_resp.c.
+ * atomic.c - compare-and-swap, fetch-and-add and atomic write at the peer. [lock] Called by local.c and
+ * remote_resp.c.
  *
- * Atomic with respect to other RDMA atomics of this router always (they are all carried out under
- * the fast lock), and to the programs' own atomic instructions where the 8 bytes are mapped
- * and aligned. What the device reports is IBV_ATOMIC_HCA.
+ * Atomic with respect to other RDMA atomics of this router that reach the word in the same way: by a pointer, under
+ * the fast lock, or through one process, whose calls are made one at a time. Where the 8 bytes are mapped and aligned,
+ * they are atomic to the programs' own atomic instructions as well. What the device reports is IBV_ATOMIC_HCA.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,17 +13,18 @@
 #include "ffr/mem/shadow.h"
 #include "ffr/soft/soft.h"
 
-enum { STEP_START, STEP_READ, STEP_WRITE, STEP_DONE };
+enum { STEP_START, STEP_DONE };
 
-static uint64_t apply(const struct send_wr *wr, uint64_t old)
+static struct pvm_word word_of(const struct send_wr *wr)
 {
-	if (wr->opcode == FF_OP_FETCH_ADD)
-		return old + wr->compare_add;
-	return old == wr->compare_add ? wr->swap : old;
+	return (struct pvm_word){ .op = wr->opcode,
+				  .compare_add = wr->compare_add,
+				  .swap = wr->swap };
 }
 
 static uint64_t apply_at(const struct send_wr *wr, uint8_t *p)
 {
+	struct pvm_word w;
 	uint64_t old, new;
 
 	if (((uintptr_t)p & 7) == 0) {
@@ -30,80 +32,72 @@ static uint64_t apply_at(const struct send_wr *wr, uint8_t *p)
 
 		if (wr->opcode == FF_OP_FETCH_ADD)
 			return atomic_fetch_add(a, wr->compare_add);
+		if (wr->opcode == FF_OP_ATOMIC_WRITE)
+			return atomic_exchange(a, wr->compare_add);
 		old = wr->compare_add;
 		atomic_compare_exchange_strong(a, &old, wr->swap);
 		return old;
 	}
 	memcpy(&old, p, sizeof(old));
-	new = apply(wr, old);
+	w = word_of(wr);
+	new = pvm_word_new(&w, old);
 	memcpy(p, &new, sizeof(new));
 	return old;
 }
 
-/* A step through process memory; XFER_DONE: it was carried out. */
-static enum xfer_result step(struct fast *f, struct xfer *x, enum pvm_dir dir, struct session *ses,
-			     uint64_t va, enum ff_vendor_err *why)
+/* The call is over, or none is to be made with it. */
+static void call_end(struct fast *f, struct xfer *x)
 {
-	struct pvm_call *c = x->call;
-	int err;
-
-	if (!x->call_pending) {
-		c->ses = ses;
-		c->dir = dir;
-		c->va = va;
-		c->len = sizeof(uint64_t);
-		c->qp = x->qp;
-		x->call_pending = true;
-		err = pvm_exec(f, c);
-		if (err == -EINPROGRESS)
-			return XFER_WAIT;
-		if (err == -ECANCELED)
-			return XFER_GONE;
-	} else {
-		if (c->busy)
-			return XFER_WAIT;
-		err = c->result;
-	}
-	x->call_pending = false;
-	if (!err)
-		return XFER_DONE;
-	*why = FF_VERR_FAULT;
-	return XFER_DST;
+	pvm_call_put(f->pvm, x->call);
+	x->call = NULL;
 }
 
-/* Fast lock given up between the two steps: other atomics on that word wait for x->call's owner
- * only by the peer's own doing, since only memory that it did not let us map comes here. */
+/*
+ * Through the process: one call reads, changes and writes, and those on one process's memory are made one after
+ * the other. So it is atomic with respect to all that reach the word through the same process.
+ */
 static enum xfer_result by_pvm(struct fast *f, struct xfer *x, const struct send_wr *wr,
-			       struct session *ses, uint64_t va, enum ff_vendor_err *why)
+			       const struct mr *mr, uint64_t va, enum ff_vendor_err *why)
 {
-	uint64_t epoch = f->epoch, new;
-	enum xfer_result r;
+	enum xfer_result r = XFER_DST;
+	struct pvm_call *c;
 
-	if (!x->call) {
-		x->call = pvm_call_get(f->pvm);
-		if (!x->call)
-			return XFER_MORE;
+	if (xfer_is_busy(x))
+		return xfer_submitted(x);
+	if (x->call_pending) {
+		x->call_pending = false;
+		if (!x->call->result) {
+			x->atomic_orig = x->call->word.old;
+			x->atomic_step = STEP_DONE;
+			r = XFER_DONE;
+		} else if (x->call->result == -EAGAIN) {
+			r = XFER_MORE; /* it was not made: once more, with the value that is there then */
+		} else {
+			*why = FF_VERR_FAULT;
+		}
+		call_end(f, x);
+		return r;
 	}
-	if (x->atomic_step == STEP_START)
-		x->atomic_step = STEP_READ;
-	if (x->atomic_step == STEP_READ) {
-		r = step(f, x, PVM_READ, ses, va, why);
-		if (r != XFER_DONE)
-			return r;
-		memcpy(&x->atomic_orig, x->call->buf, sizeof(x->atomic_orig));
-		new = apply(wr, x->atomic_orig);
-		memcpy(x->call->buf, &new, sizeof(new));
-		x->atomic_step = STEP_WRITE;
-		if (f->epoch != epoch)
-			return XFER_MORE; /* the peer may have gone meanwhile */
+	c = x->call = pvm_call_get(f->pvm, x->qp, PVM_COPY, sizeof(uint64_t), &x->wait);
+	if (!c)
+		return x->wait.q ? xfer_submitted(x) : XFER_MORE;
+	c->ses = mr->o.ses;
+	c->dir = PVM_ATOMIC;
+	c->va = va;
+	c->len = sizeof(uint64_t);
+	c->word = word_of(wr);
+	switch (pvm_submit(f, c, mr->odp, &x->wait)) {
+	case 0:
+		x->call_pending = true;
+		return xfer_submitted(x);
+	case -EAGAIN:
+		call_end(f, x);
+		return xfer_submitted(x);
+	default:
+		*why = FF_VERR_FAULT;
+		call_end(f, x);
+		return XFER_DST;
 	}
-	r = step(f, x, PVM_WRITE, ses, va, why);
-	if (r == XFER_DONE) {
-		pvm_call_put(f->pvm, x->call);
-		x->call = NULL;
-		x->atomic_step = STEP_DONE;
-	}
-	return r;
 }
 
 enum xfer_result atomic_run(struct fast *f, struct xfer *x, const struct send_wr *wr,
@@ -120,7 +114,7 @@ enum xfer_result atomic_run(struct fast *f, struct xfer *x, const struct send_wr
 	if (*why)
 		return XFER_DST;
 	if (shadow_translate(mr, va, sizeof(uint64_t), &p) < sizeof(uint64_t) || !p)
-		return by_pvm(f, x, wr, mr->o.ses, va, why);
+		return by_pvm(f, x, wr, mr, va, why);
 	x->atomic_orig = apply_at(wr, p);
 	x->atomic_step = STEP_DONE;
 	return XFER_DONE;

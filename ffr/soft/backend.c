@@ -26,6 +26,7 @@ static int soft_open(struct backend *be)
 	LIST_INIT(&dev->stalled);
 	TAILQ_INIT(&dev->held);
 	TAILQ_INIT(&dev->known);
+	LIST_INIT(&dev->late);
 	STAILQ_INIT(&dev->cm_in);
 	STAILQ_INIT(&dev->cm_out);
 	if (getrandom(&dev->random, sizeof(dev->random), GRND_NONBLOCK) < 0)
@@ -55,7 +56,8 @@ static void soft_query(struct backend *be, struct ff_query_device_resp *d)
 	d->page_size_cap = FF_PAGE;
 	d->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_RC_RNR_NAK_GEN |
 			      IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_MEM_WINDOW |
-			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
+			      IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC |
+			      FF_DEVICE_FLUSH_GLOBAL | FF_DEVICE_ATOMIC_WRITE;
 	d->hca_core_clock = 1000000; /* kHz: ns */
 	d->timestamp_mask = UINT64_MAX;
 	d->max_qp = FF_MAX_QP;
@@ -74,13 +76,19 @@ static void soft_query(struct backend *be, struct ff_query_device_resp *d)
 	d->max_pkeys = 1;
 	d->local_ca_ack_delay = 15;
 	d->atomic_cap = IBV_ATOMIC_HCA;
+	/* whatever reaches ordinary memory reaches on-demand memory: it is all pvm.c */
+	d->odp_general = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	d->odp_ud = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+	d->odp_uc = d->odp_ud | IBV_ODP_SUPPORT_WRITE;
+	d->odp_rc = d->odp_xrc = d->odp_uc | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+				 FF_ODP_FLUSH | FF_ODP_ATOMIC_WRITE;
 }
 
 /* Memory is translated at each access (shadow.h); nothing is to be prepared. */
 static int soft_mr_reg(struct fast *f, struct mr *mr)
 {
 	(void)f;
-	mr->backend = NULL;
+	(void)mr;
 	return 0;
 }
 
@@ -110,10 +118,11 @@ static int soft_qp_create(struct fast *f, struct qp *qp)
 	(void)f;
 	if (!sq)
 		return -ENOMEM;
-	sq->qp = sq->req.x.qp = qp;
+	sq->qp = sq->req.x.qp = sq->resp.from_wire.qp = qp;
 	sq->req.timer.fn = requester_timer;
 	copy_init(&sq->copy);
 	LIST_INIT(&sq->resp.rnr_waiters);
+	TAILQ_INIT(&sq->resp.late);
 	LIST_INIT(&sq->mcast.groups);
 	qp->soft = sq;
 	qp->send = qp->type == IBV_QPT_UD ? &ud_send : &local_send;
@@ -199,7 +208,7 @@ static void soft_container_gone(struct fast *f, struct container *c)
 	struct container *o;
 	struct session *s;
 
-	LIST_FOREACH(o, &f->first->containers, entry) {
+	LIST_FOREACH(o, &f->host->containers, entry) {
 		struct xrcd *x;
 		struct qp *t;
 
@@ -233,6 +242,7 @@ static void soft_qp_move(struct fast *from, struct fast *to, struct qp *qp)
 
 	if (!sq) /* a handle of an XRC_RECV QP */
 		return;
+	remote_ud_forget(from, qp);
 	t = &sq->req.timer;
 	armed = t->index;
 	timer_cancel(&from->timers, t);
@@ -289,10 +299,9 @@ static bool soft_recv_posted(struct fast *f, struct qp *qp, struct srq *srq)
 
 static uint32_t soft_poll(struct fast *f)
 {
-	uint64_t epoch = f->epoch;
 	uint32_t work = wire_poll(f);
 
-	return f->epoch == epoch ? work + remote_poll(f) : work;
+	return work + remote_poll(f);
 }
 
 const struct backend_ops soft_ops = {
@@ -323,5 +332,4 @@ const struct backend_ops soft_ops = {
 	.poll = soft_poll,
 	.flush = wire_flush,
 	.ready = wire_ready,
-	.call_stuck = remote_call_stuck,
 };

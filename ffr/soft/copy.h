@@ -37,7 +37,7 @@ struct copy_how {
 };
 
 void copy_init(struct copy_how *h);
-/* The last 8 bytes by a store of their own, after all others: x86 keeps the order. */
+/* The last 8 bytes by a store of their own, after all others: the fence keeps the order, on x86 the compiler's. */
 static inline void copy_put_last(uint8_t *end, uint64_t v)
 {
 	atomic_thread_fence(memory_order_release);

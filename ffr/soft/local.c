@@ -43,7 +43,7 @@ static inline struct qp *connected(struct fast *f, struct qp *qp)
 		if (!sq->dest)
 			return NULL;
 	}
-	peer = qp_by_num(&f->first->qps, qp->attr.dest_qp_num);
+	peer = qp_by_num(&f->host->qps, qp->attr.dest_qp_num);
 	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->peer_type ||
 	    !route_receives(peer) || peer->attr.dest_qp_num != qp->qp_num)
 		return NULL;
@@ -196,7 +196,6 @@ static enum xfer_result move(struct fast *f, struct qp *qp, struct qp *peer, uin
 	const struct send_wr *wr = qp->wr;
 	struct ff_sge at = { wr->remote_addr, (uint32_t)total, wr->rkey };
 	struct xfer *x = &qp->soft->req.x;
-	uint32_t qp_num = qp->qp_num;
 	struct side src, dst;
 	enum xfer_result r;
 
@@ -220,14 +219,20 @@ static enum xfer_result move(struct fast *f, struct qp *qp, struct qp *peer, uin
 		src = side_of_wr(qp, 0);
 		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_WRITE);
 		break;
+	case FF_OP_ATOMIC_WRITE:
+		dst = remote_side(peer, &at, IBV_ACCESS_REMOTE_WRITE);
+		return atomic_run(f, x, wr, &dst, &at, why);
+	case FF_OP_FLUSH:
+		*why = FF_VERR_RKEY;
+		return responder_flush(peer, wr) ? XFER_DONE : XFER_DST;
 	default:
 		src = side_of_wr(qp, 0);
 		dst = side_of_recv(peer);
 		break;
 	}
-	FF_PROBE2(copy__begin, qp_num, total);
+	FF_PROBE2(copy__begin, qp->qp_num, total);
 	r = xfer_run(f, x, &src, &dst, total, why);
-	FF_PROBE1(copy__end, qp_num); /* the QP itself may be gone */
+	FF_PROBE1(copy__end, qp->qp_num);
 	return r;
 }
 
@@ -239,7 +244,8 @@ static enum post_result moved(struct fast *f, struct qp *qp, struct qp *peer, bo
 	if (qp->soft->req.peer)
 		responder_done(f, peer, qp);
 	requester_served(qp, peer);
-	fast_moved_to(f, qp->o.ses, outward ? peer->o.ses : qp->o.ses, qp->wr->length);
+	fast_moved_to(f, qp->o.ses, outward ? peer->o.ses : qp->o.ses,
+		      qp->wr->opcode == FF_OP_ATOMIC_WRITE ? sizeof(uint64_t) : qp->wr->length);
 	return requester_finish(f, qp, IBV_WC_SUCCESS, FF_VERR_NONE);
 }
 
@@ -248,7 +254,7 @@ static enum post_result run(struct fast *f, struct qp *qp)
 {
 	enum ff_vendor_err why = FF_VERR_NONE;
 	struct qp *peer = peer_of(f, qp);
-	uint64_t epoch = f->epoch, total;
+	uint64_t total;
 	enum xfer_result r;
 	bool outward;
 
@@ -260,17 +266,15 @@ static enum post_result run(struct fast *f, struct qp *qp)
 		if (a != ANS_OK)
 			return answered(f, qp, peer, a);
 	}
-	total = op_remote_access(qp->wr->opcode) == IBV_ACCESS_REMOTE_ATOMIC ? sizeof(uint64_t) :
-									       qp->wr->length;
+	total = ff_op_is_word(qp->wr->opcode) ? sizeof(uint64_t) : qp->wr->length;
 	if (!requester_consent(f, qp, peer, total))
 		return POST_WAIT;
 	r = move(f, qp, peer, total, &outward, &why);
-	if (r == XFER_MORE || r == XFER_WAIT || r == XFER_GONE)
-		return requester_not_copied(qp, r);
-	/* the lock was given up on the way: the peer may have gone meanwhile */
-	if (f->epoch != epoch && peer_of(f, qp) != peer)
-		return no_peer(f, qp);
 	switch (r) {
+	case XFER_MORE:
+	case XFER_NEXT:
+	case XFER_WAIT:
+		return requester_not_copied(r);
 	case XFER_SRC:
 		return copy_failed(f, qp, peer, outward, why);
 	case XFER_DST: /* an atomic's first half fails at the peer, its second half at home */
@@ -328,14 +332,14 @@ static uint8_t *quick_recv(struct fast *f, struct qp *peer, const struct send_wr
 }
 
 /* The peer's memory that a WRITE or READ names; anywhere but NULL if it carries nothing. */
-static inline uint8_t *quick_there(const struct qp *peer, const struct send_wr *wr, uint8_t op)
+static inline uint8_t *quick_there(const struct qp *peer, const struct send_wr *wr, uint8_t op,
+				   uint32_t access)
 {
-	if (!responder_enables(peer, op))
+	if (!responder_enables(peer, op, access))
 		return NULL;
-	if (!wr->length)
+	if (__builtin_expect(!wr->length, 0))
 		return wr->inl;
-	return quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length,
-			  op_remote_access(op));
+	return quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length, access);
 }
 
 /* The limits let all of it through now; it is charged. */
@@ -380,13 +384,15 @@ static inline bool quick(struct fast *f, struct qp *qp)
 		return false;
 	switch (op) {
 	case FF_OP_READ:
-		there = qp->attr.max_rd_atomic ? quick_there(peer, wr, op) : NULL;
+		there = qp->attr.max_rd_atomic ?
+				quick_there(peer, wr, FF_OP_READ, IBV_ACCESS_REMOTE_READ) :
+				NULL;
 		break;
 	case FF_OP_WRITE:
-		there = quick_there(peer, wr, op);
+		there = quick_there(peer, wr, FF_OP_WRITE, IBV_ACCESS_REMOTE_WRITE);
 		break;
 	case FF_OP_WRITE_IMM:
-		there = quick_there(peer, wr, op);
+		there = quick_there(peer, wr, FF_OP_WRITE_IMM, IBV_ACCESS_REMOTE_WRITE);
 		if (there && !quick_take(f, peer))
 			return false;
 		break;
@@ -437,4 +443,4 @@ static enum post_result progress(struct fast *f, struct qp *qp)
 	return requester_may_run(&qp->soft->req) ? run(f, qp) : POST_WAIT;
 }
 
-const struct send_ops local_send = { .post = post, .progress = progress };
+const struct send_ops local_send = { .name = "host", .post = post, .progress = progress };

@@ -14,9 +14,8 @@
  * alone. The sending QP is no exception when it is attached itself, unless it was created with
  * IBV_QP_CREATE_BLOCK_SELF_MCAST_LB.
  *
- * Nobody waits for a receiver. Where the lock is given up on the way (memory behind a process), the
- * group may have changed; so the position is a number of the attachments, which grow, and never a
- * pointer. A receiver whose memory does not answer within STALL_NS loses the message: the call's
+ * Nobody waits for a receiver. From one turn to the next (memory behind a process) the group may have
+ * changed; so the position is a number of the attachments, which grow, and never a pointer. A receiver whose memory does not answer within STALL_NS loses the message: the call's
  * worker still writes it, before all later messages to that client, which is harmless.
  */
 #include <errno.h>
@@ -261,20 +260,24 @@ static void lost(struct qp *peer)
 	peer->stats.ud_drops++;
 }
 
+enum taken { TAKEN, TAKEN_NOT, TAKEN_LATER };
+
 /* Is the message for that QP, and does it have a receive for it? Then it is sq->req.peer. */
-static bool take(struct fast *f, struct qp *qp, const struct mcast_member *m)
+static enum taken take(struct fast *f, struct qp *qp, const struct mcast_member *m)
 {
 	struct qp *peer = m->qp;
 
 	if (m->again || (peer == qp && qp->block_self_lb) || !route_receives(peer))
-		return false;
+		return TAKEN_NOT;
+	if (responder_soon(peer, qp))
+		return TAKEN_LATER;
 	if (ud_qkey(qp) != peer->attr.qkey || responder_admit(f, peer, qp->wr) != ANS_OK ||
 	    !remote_rate_datagram(f, peer, SOFT_GRH_SZ + qp->wr->length) ||
 	    responder_match(f, peer, qp) != ANS_OK) {
 		lost(peer);
-		return false;
+		return TAKEN_NOT;
 	}
-	return true;
+	return TAKEN;
 }
 
 /* The receiver under way gets nothing; its receive stays for the next message. */
@@ -309,29 +312,24 @@ static enum post_result deliver(struct fast *f, struct qp *qp)
 	dst = side_of_recv(peer);
 	switch (xfer_run(f, &sq->req.x, &src, &dst, SOFT_GRH_SZ + qp->wr->length, &why)) {
 	case XFER_MORE:
-		qp->more = true; /* when the lock was given up, nobody looks at what we return */
 		return POST_MORE;
+	case XFER_NEXT:
+		return POST_WAIT;
 	case XFER_WAIT:
 		if (!sq->req.x.call_writes)
 			return POST_WAIT; /* for the sender's own memory */
 		give_up(f, sq);
 		return POST_DONE;
-	case XFER_GONE:
-		return POST_WAIT;
 	case XFER_SRC:
 		return end(f, qp, IBV_WC_LOC_PROT_ERR, why);
 	case XFER_DST:
-		if (sq->req.peer == peer) {
-			lost(peer);
-			sq->req.peer = NULL;
-			responder_fault(f, peer, why);
-		}
+		lost(peer);
+		sq->req.peer = NULL;
+		responder_fault(f, peer, why);
 		return POST_DONE;
 	case XFER_DONE:
 		break;
 	}
-	if (sq->req.peer != peer) /* it went while the lock was given up */
-		return POST_DONE;
 	peer->stats.rx_bytes += qp->wr->length;
 	responder_done(f, peer, qp);
 	fast_data_to(f, peer->o.ses);
@@ -395,10 +393,14 @@ static enum post_result to_others(struct fast *f, struct qp *qp)
 	return end(f, qp, why ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS, why);
 }
 
-enum lock mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-			    const uint8_t *data)
+static bool may_have(struct fast *f, const struct mcast_member *m, const struct remote *from)
 {
-	uint64_t epoch = f->epoch, seq = 0, last = table(f)->last_seq;
+	return !m->again && dir_allowed(f->host, m->qp->o.ses->cont, from->tenant, from->name);
+}
+
+bool mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+		       const uint8_t *data)
+{
 	struct mcast_table *t = table(f);
 	struct mcast_member *m;
 	struct mcast_group *g;
@@ -407,41 +409,34 @@ enum lock mcast_from_remote(struct fast *f, const struct remote *from, const str
 
 	memcpy(&gid, h->ud.mgid, sizeof(gid));
 	key_of(t, from->tenant, &gid, &key);
-	for (;;) {
-		g = group_find(t, &key);
-		if (!g)
-			break;
-		m = TAILQ_FIRST(&g->members);
-		while (m && (m->seq <= seq || m->again))
-			m = TAILQ_NEXT(m, in_group);
-		if (!m || m->seq > last)
-			break;
-		seq = m->seq;
-		if (dir_allowed(f, m->qp->o.ses->cont, from->tenant, from->name))
+	g = group_find(t, &key);
+	if (!g)
+		return true;
+	TAILQ_FOREACH(m, &g->members, in_group)
+		if (may_have(f, m, from) && remote_ud_must_wait(f, m->qp))
+			return false;
+	TAILQ_FOREACH(m, &g->members, in_group)
+		if (may_have(f, m, from))
 			remote_ud_deliver(f, m->qp, h, data);
-		if (f->epoch != epoch)
-			return LOCK_GIVEN; /* h and data may be gone: the others have lost it */
-	}
-	return LOCK_KEPT;
+	return true;
 }
 
 enum post_result mcast_run(struct fast *f, struct qp *qp)
 {
 	struct soft_qp *sq = qp->soft;
 	struct mcast_member *m = NULL;
-	uint64_t epoch = f->epoch, moved = 0;
+	uint64_t moved = 0;
 
 	if (sq->mcast.step == MCAST_PAY) {
 		if (!requester_pay(f, qp, SOFT_GRH_SZ + qp->wr->length))
 			return POST_WAIT;
 		sq->mcast.step = MCAST_HERE;
 	}
-	if (sq->req.x.call && sq->req.x.call->busy &&
-	    (sq->mcast.step != MCAST_HERE || !sq->req.x.call_writes))
+	if (xfer_is_busy(&sq->req.x) && (sq->mcast.step != MCAST_HERE || !sq->req.x.call_writes))
 		return POST_WAIT; /* for the sender's own memory */
 	if (sq->mcast.step != MCAST_HERE)
 		return to_others(f, qp);
-	if (sq->req.x.call && sq->req.x.call->busy) {
+	if (xfer_is_busy(&sq->req.x)) {
 		if (f->now < sq->mcast.give_up) {
 			timer_arm(&f->timers, &sq->req.timer, sq->mcast.give_up);
 			return POST_WAIT;
@@ -452,21 +447,21 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 		enum post_result r;
 
 		if (!sq->req.peer) {
-			bool is_taken;
+			enum taken taken;
 
 			m = next_member(f, qp, m);
 			if (!m)
 				return to_others(f, qp);
-			if (moved >= f->conf.quantum) {
-				qp->more = true;
+			if (moved >= f->conf.quantum)
 				return POST_MORE;
-			}
-			sq->mcast.seq = m->seq;
 			xfer_reset(f, &sq->req.x);
-			is_taken = take(f, qp, m);
+			taken = take(f, qp, m);
+			if (taken == TAKEN_LATER)
+				return POST_MORE;
+			sq->mcast.seq = m->seq;
 			if (!qp->busy) /* its own receive has failed it */
 				return POST_DONE;
-			if (!is_taken)
+			if (taken == TAKEN_NOT)
 				continue;
 			moved += SOFT_GRH_SZ + qp->wr->length;
 			sq->mcast.give_up = f->now + STALL_NS;
@@ -478,10 +473,6 @@ enum post_result mcast_run(struct fast *f, struct qp *qp)
 			return r;
 		if (!qp->busy || sq->mcast.step == MCAST_NONE)
 			return POST_DONE;
-		if (f->epoch != epoch) {
-			epoch = f->epoch;
-			m = NULL;
-		}
 	}
 }
 

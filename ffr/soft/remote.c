@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * remote.c - QPs whose peer is on another host: their state, and the way between the wire's frames
- * and the two halves of a QP, remote_req.c and remote_resp.c. [lock] remote.h has the theory.
+ * and the two halves of a QP, remote_req.c and remote_resp.c with remote_answer.c. [lock] remote.h has the
+ * theory.
  */
 #include "ffr/soft/remote.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 /* Messages of QPs that are under way at once begin with few places and get more. */
 #define WINDOW_FIRST 8u
@@ -112,6 +114,7 @@ static void out_reset(struct fast *f, struct remote_qp *rq)
 	}
 	xfer_reset(f, &rq->out.x);
 	rq->out.x.buf_len = 0;
+	rq->out.awaited = false;
 }
 
 void remote_abort(struct fast *f, struct qp *qp, bool flush)
@@ -121,9 +124,9 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	if (!rq)
 		return;
 	rq->incarnation++;
-	timer_cancel(&f->timers, &rq->tx.timer);
 	wire_tx_forget(rq);
 	wire_rx_forget(rq);
+	timer_cancel(&f->timers, &rq->tx.timer);
 	wire_batch_forget(rq);
 	stall_end(rq);
 	remote_rate_forget(f, rq);
@@ -133,14 +136,15 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	rq->tx.phase = REM_RUN;
 	rq->tx.solo = rq->tx.is_met = false;
 	rq->tx.fetches = 0;
-	rq->tx.off = 0;
 	while (rq->tx.una != rq->tx.tail) {
-		struct sent *s = remote_sent_wr(rq, rq->tx.una++);
+		struct sent *s = remote_sent_wr(rq, rq->tx.una);
 
+		request_unanswered(rq, rq->tx.una++);
 		if (flush)
 			comp_sent(f, qp, &s->wr, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	}
 	rq->tx.nxt = rq->tx.una;
+	rq->tx.off = 0;
 	if (!flush)
 		qp->in_flight = 0;
 }
@@ -188,42 +192,62 @@ static enum next fetched(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	return NEXT_FRAME;
 }
 
+/* Does what is read ahead, or will be, begin there? */
+static bool out_is(const struct remote_qp *rq, bool is_job, uint32_t msn, uint64_t off)
+{
+	return rq->out.is_job == is_job && rq->out.msn == msn && rq->out.off == off;
+}
+
+void remote_fetch_needless(struct fast *f, struct remote_qp *rq, bool is_job)
+{
+	if (rq->out.is_job == is_job && (rq->out.x.call || rq->out.x.wait.q))
+		out_reset(f, rq);
+}
+
+/* A QP that is not in line to send has no buffer that is full: there are few, and others want to send. */
+static void out_leave(struct fast *f, struct remote_qp *rq)
+{
+	if (rq->out.x.call && !xfer_is_busy(&rq->out.x))
+		out_reset(f, rq);
+}
+
 enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
 			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
 			     enum ff_vendor_err *why)
 {
 	struct xfer *x = &rq->out.x;
-	uint64_t epoch = f->epoch;
+	bool is_it = out_is(rq, is_job, msn, off);
 
+	if (xfer_is_busy(x))
+		return NEXT_NONE;
 	if (x->call && x->call_pending) {
-		if (x->call->busy)
-			return NEXT_NONE;
 		x->call_pending = false;
-		x->buf_len = x->call->len;
-		if (x->call->result)
-			x->buf_len = 0;
+		x->buf_len = x->call->result ? 0 : x->call->len;
+		if (is_it && x->call->result == -EFAULT) {
+			out_reset(f, rq);
+			*why = FF_VERR_FAULT;
+			return NEXT_FAULT;
+		}
 	}
-	if (x->call && x->buf_len && rq->out.is_job == is_job && rq->out.msn == msn &&
-	    rq->out.off == off)
+	if (is_it && x->call && x->buf_len)
 		return fetched(f, rq, fr);
-	/* should the lock be given away, the frame before would come back and find its bytes gone */
+	/* a frame of this batch may point to what was read before */
 	if (is_out(f, rq))
 		return NEXT_BATCH;
-	out_reset(f, rq);
+	if (x->call) /* else it may have been called, and keeps its place before those that wait */
+		out_reset(f, rq);
 	rq->out.is_job = is_job;
 	rq->out.msn = msn;
 	rq->out.off = off;
-	switch (xfer_get(f, x, src, off, &n, why)) {
-	case XFER_DONE:
-		x->buf_len = (uint32_t)n;
-		return f->epoch == epoch ? fetched(f, rq, fr) : NEXT_GIVEN;
+	switch (xfer_get(f, x, src, off, n, why)) {
+	case XFER_MORE:
+	case XFER_NEXT:
 	case XFER_WAIT:
+		rq->out.awaited = true;
 		remote_stall(f, rq);
-		return f->epoch == epoch ? NEXT_NONE : NEXT_GIVEN;
-	case XFER_GONE:
-		return NEXT_GIVEN;
+		return NEXT_NONE;
 	default:
-		return f->epoch == epoch ? NEXT_FAULT : NEXT_GIVEN;
+		return NEXT_FAULT;
 	}
 }
 
@@ -247,13 +271,19 @@ enum next remote_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	enum next r = response_next(f, rq, fr);
 
-	return r != NEXT_NONE ? r : request_next(f, rq, fr);
+	if (r == NEXT_NONE)
+		r = request_next(f, rq, fr);
+	if (r == NEXT_NONE)
+		out_leave(f, rq);
+	return r;
 }
 
 void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
 {
 	struct sent *s;
 
+	if (fr->num_iov && rq->out.x.call && fr->iov[0].iov_base == rq->out.x.call->buf)
+		out_reset(f, rq); /* others may be waiting for a buffer */
 	if (fr->incarnation != rq->incarnation || fr->kind != FRAME_REQUEST ||
 	    !(fr->h.flags & WIRE_LAST) || qp_is_reliable(rq->qp))
 		return;
@@ -264,26 +294,12 @@ void remote_sent(struct fast *f, struct remote_qp *rq, const struct frame *fr)
 	request_advance(f, rq);
 }
 
-/*
- * Is the QP still ahead of the frame? While it was collected somebody else may have had the lock: the
- * peer may have had us go back further, or, if it lies, have answered what it did not get.
- */
-static bool is_ahead(const struct remote_qp *rq, const struct frame *fr)
-{
-	if (fr->old_nxt - rq->tx.una >= rq->tx.tail - rq->tx.una)
-		return false;
-	return rq->tx.nxt == fr->old_nxt ? rq->tx.off > fr->old_off :
-					   rq->tx.nxt - rq->tx.una > fr->old_nxt - rq->tx.una;
-}
-
 void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 {
 	if (fr->incarnation != rq->incarnation)
 		return;
 	switch (fr->kind) {
 	case FRAME_REQUEST:
-		if (!is_ahead(rq, fr))
-			break;
 		if (rq->tx.nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
 			rq->tx.fetches--;
 		rq->tx.nxt = fr->old_nxt;
@@ -372,10 +388,9 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 		request_nak(f, to, h);
 		break;
 	case WIRE_ATOMIC_DATA:
-		*rq = to;
-		return SINK_QP;
 	case WIRE_READ_DATA:
-		if (!request_data_begin(to, h))
+		if (!request_data_settled(f, to) ||
+		    (h->type == WIRE_READ_DATA && !request_data_begin(to, h)))
 			return SINK_DISCARD;
 		*rq = to;
 		return SINK_QP;
@@ -437,73 +452,99 @@ enum xfer_result remote_put_bytes(struct fast *f, struct remote_qp *rq, const st
 	return xfer_put(f, x, &s, h->offset + off, buf, len, why);
 }
 
-void remote_put_forget(struct fast *f, struct remote_qp *rq, enum wire_type type)
-{
-	xfer_reset(f, type == WIRE_REQ ? &rq->rx.x : &rq->tx.in);
-}
-
-void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+void remote_put_failed(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h, uint32_t off,
 		       enum xfer_result r, enum ff_vendor_err why)
 {
 	if (r != XFER_WAIT)
 		sink_bad(f, rq, h, why);
 	else if (h->type == WIRE_REQ)
-		response_wait(f, rq);
+		response_wait(f, rq, h->offset + off);
 	else
-		request_data_later(f, rq);
+		request_data_later(f, rq, h->msn, h->offset + off);
 }
 
-/* From now on it is as with a call that a worker had from the start. */
-void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *call)
-{
-	struct remote_qp *rq = qp->soft ? qp->soft->rem : NULL;
-
-	if (qp->soft && qp->soft->resp.from_wire.call == call)
-		remote_ud_lost(qp);
-	if (!rq)
-		return;
-	if (rq->out.x.call == call) {
-		remote_stall(f, rq);
-	} else if (rq->rx.x.call == call) {
-		wire_rx_forget(rq);
-		response_wait(f, rq);
-	} else if (rq->tx.in.call == call) {
-		wire_rx_forget(rq);
-		request_data_later(f, rq);
-	}
-}
-
-enum lock remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-		     struct remote_qp *rq, const uint8_t *payload)
+bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, struct remote_qp *rq,
+		const uint8_t *payload)
 {
 	switch (h->type) {
 	case WIRE_UD:
 		return remote_ud_recv(f, p, h, payload);
 	case WIRE_CM:
 		remote_cm_recv(f, p, h, payload);
-		return LOCK_KEPT;
+		return true;
 	default:
 		break;
 	}
 	if (!rq)
-		return LOCK_KEPT;
+		return true;
 	switch (h->type) {
 	case WIRE_REQ:
 		return response_end(f, rq, h);
 	case WIRE_READ_DATA:
 		request_data_end(f, rq, h);
-		return LOCK_KEPT;
+		return true;
 	case WIRE_ATOMIC_DATA:
 		return request_atomic(f, rq, h);
 	default:
-		return LOCK_KEPT;
+		return true;
 	}
+}
+
+/* ---- NICs of both hosts -------------------------------------------------------------------------------- */
+
+/*
+ * Beside the NIC's GID and network it has the router's own UD QP (src_qpn, tag: its Q_Key), and a number that nobody
+ * else is told, which is to be in front of the peer's datagrams (offset). All 0: there is no such QP, as with a
+ * router that knows of none. Told again, the number is another one: datagrams with the former are lost.
+ */
+void remote_tell_again(struct fast *f, struct wire_peer *p)
+{
+	struct wire_hdr h = { .type = WIRE_NIC };
+
+	p->nic_ud_in = 0;
+	if (p->version < 2)
+		return;
+	memcpy(h.nic.gid, &f->host->nic_gid, sizeof(h.nic.gid));
+	memcpy(h.nic.net, f->host->nic_net, sizeof(h.nic.net));
+	if (f->host->nic_ud_qpn &&
+	    getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) ==
+		    (ssize_t)sizeof(p->nic_ud_in) &&
+	    p->nic_ud_in) {
+		h.src_qpn = f->host->nic_ud_qpn;
+		h.tag = f->host->nic_ud_qkey;
+		h.offset = p->nic_ud_in;
+	}
+	wire_send(f, p, &h, NULL);
+}
+
+void remote_tell(struct fast *f, struct wire_peer *p)
+{
+	p->nic_ud_out = 0;
+	p->nic_ud_qpn = 0;
+	p->nic_told = p->version < 2; /* it has none that it could tell of */
+	p->nic_net[0] = '\0';
+	remote_tell_again(f, p);
+}
+
+void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	/* QPs that were told their way by what it had before keep to that */
+	memcpy(&p->nic_gid, h->nic.gid, sizeof(p->nic_gid));
+	memcpy(p->nic_net, h->nic.net, sizeof(p->nic_net));
+	p->nic_net[sizeof(p->nic_net) - 1] = '\0';
+	p->nic_ud_qpn = h->src_qpn & 0xffffff;
+	p->nic_ud_qkey = h->tag;
+	p->nic_ud_out = h->offset;
+	p->nic_told = true;
+	if (f->be->ops->peer_told)
+		f->be->ops->peer_told(f, p);
 }
 
 /* ---- what happens to hosts --------------------------------------------------------------------------- */
 
 void remote_up(struct fast *f, struct wire_peer *p)
 {
+	const struct qp_table *qps = &f->host->qps;
 	struct soft_dev *dev = soft_dev(f);
 	struct soft_qp *sq, *next;
 	struct remote_qp *rq;
@@ -511,10 +552,10 @@ void remote_up(struct fast *f, struct wire_peer *p)
 	remote_cm_flush(f, p);
 	remote_cm_changed(f);
 	p->mcast_give_up = 0;
-	for (uint32_t i = 0; i < f->qps.size; i++)
-		if (f->qps.slot[i] && qp_is_on(f->qps.slot[i], f) &&
-		    f->qps.slot[i]->soft->mcast.step == MCAST_ASKED)
-			fast_qp_activate(f, f->qps.slot[i]);
+	for (uint32_t i = 0; i < qps->size; i++)
+		if (qps->slot[i] && qp_is_on(qps->slot[i], f) &&
+		    qps->slot[i]->soft->mcast.step == MCAST_ASKED)
+			fast_qp_activate(f, qps->slot[i]);
 	LIST_FOREACH_SAFE(sq, &dev->unreachable, req.waiting, next)
 		if (sq->there && sq->there->peer == p)
 			requester_resume(f, sq);
@@ -532,6 +573,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	bool wanted = false;
 
 	LIST_FOREACH(rq, &p->qps, of_peer) {
+		out_leave(f, rq);
 		response_down(rq);
 		if (rq->tx.una == rq->tx.tail)
 			continue;
@@ -544,12 +586,19 @@ void remote_down(struct fast *f, struct wire_peer *p)
 	remote_cm_changed(f);
 }
 
+static void change_peer(struct fast *f, struct remote_qp *rq, struct wire_peer *p)
+{
+	set_peer(rq, p);
+	if (!rq->is_queued)
+		out_leave(f, rq);
+}
+
 void remote_changed(struct fast *f, struct remote *r)
 {
 	struct soft_qp *sq, *next;
 
-	for (uint32_t i = 0; i < f->qps.size; i++) {
-		struct qp *qp = f->qps.slot[i];
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
 		struct remote_qp *rq;
 
 		if (!qp || !qp->soft || qp->soft->there != r)
@@ -565,12 +614,12 @@ void remote_changed(struct fast *f, struct remote *r)
 			continue;
 		}
 		if (!remote_is_peer(rq)) {
-			set_peer(rq, NULL);
+			change_peer(f, rq, NULL);
 			if (rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
 				remote_no_answer(f, rq);
 			continue;
 		}
-		set_peer(rq, r->up ? r->peer : NULL);
+		change_peer(f, rq, r->up ? r->peer : NULL);
 		if (rq->tx.phase == REM_MAP)
 			remote_mapped(f, rq);
 		else if (rq->peer && rq->tx.una != rq->tx.tail && rq->tx.phase == REM_WAIT)
@@ -590,9 +639,9 @@ static bool is_denied(struct fast *f, struct qp *qp)
 	const struct soft_qp *sq = qp->soft;
 
 	if (sq->dest)
-		return !dir_allowed(f, c, sq->dest->tenant, sq->dest->name);
+		return !dir_allowed(f->host, c, sq->dest->tenant, sq->dest->name);
 	return sq->there && sq->there->epoch &&
-	       !dir_allowed(f, c, sq->there->tenant, sq->there->name);
+	       !dir_allowed(f->host, c, sq->there->tenant, sq->there->name);
 }
 
 void remote_policy_changed(struct fast *f)
@@ -600,13 +649,13 @@ void remote_policy_changed(struct fast *f)
 	struct container *c;
 	struct session *s;
 
-	for (uint32_t i = 0; i < f->qps.size; i++) {
-		struct qp *qp = f->qps.slot[i];
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
 
 		if (qp && qp->soft && qp->type != IBV_QPT_UD && is_denied(f, qp))
 			fast_qp_error(qp->o.ses->fast, qp, IBV_EVENT_QP_FATAL);
 	}
-	LIST_FOREACH(c, &f->containers, entry)
+	LIST_FOREACH(c, &f->host->containers, entry)
 		LIST_FOREACH(s, &c->sessions, entry) {
 			struct obj_table *t = &s->tab[OBJ_AH];
 
@@ -618,8 +667,8 @@ void remote_policy_changed(struct fast *f)
 
 void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gid *mgid)
 {
-	for (uint32_t i = 0; i < f->qps.size; i++) {
-		struct qp *qp = f->qps.slot[i];
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
 
 		if (!qp || !qp_is_on(qp, f) || qp->soft->mcast.step != MCAST_ASKED ||
 		    strcmp(qp->o.ses->cont->tenant, tenant) ||
@@ -644,19 +693,23 @@ void remote_drained(struct fast *f, struct wire_peer *p)
 uint32_t remote_poll(struct fast *f)
 {
 	struct remote_qp *rq, *next;
-	uint64_t epoch = f->epoch;
 	uint32_t work = 0;
 
 	LIST_FOREACH_SAFE(rq, &soft_dev(f)->stalled, stalled, next) {
-		if ((rq->out.x.call && rq->out.x.call->busy) ||
-		    (rq->rx.x.call && rq->rx.x.call->busy))
-			continue;
-		stall_end(rq);
-		work++;
-		response_stalled(f, rq);
-		if (f->epoch != epoch)
-			return work;
-		wire_tx(f, rq);
+		if (rq->out.awaited && !xfer_is_busy(&rq->out.x)) {
+			rq->out.awaited = false;
+			wire_tx(f, rq);
+			if (!rq->is_queued)
+				out_leave(f, rq);
+			work++;
+		}
+		if (response_stalls(rq) && !xfer_is_busy(&rq->rx.x)) {
+			response_stalled(f, rq);
+			wire_tx(f, rq);
+			work++;
+		}
+		if (!rq->out.awaited && !response_stalls(rq))
+			stall_end(rq);
 	}
 	return work + remote_ud_poll(f);
 }

@@ -6,12 +6,17 @@
  * responder carries them out in order and remembers the next number. What was lost with a connection
  * is sent again from the first message that is not done, on the next connection, from its beginning:
  *	- a SEND or WRITE that the responder has had is acknowledged again and not done again;
- *	- a READ is carried out again (IBTA 9.7.5.1.2 wants the same);
+ *	- a READ is carried out again (IBTA 9.7.5.1.2 wants the same), from the first byte that did not come;
  *	- an atomic's answer is given again, for as many of them as can be under way.
  * An ACK stands for all messages up to its number, except those that fetch: their data does.
  * A NAK names the first message that was not done. RNR, a QP that is not there, an order that was
  * lost: the requester goes back to that message, some time later or at once. The others end the
  * connection, as between QPs of one host (local.c, responder.c).
+ *
+ * Memory behind a process can keep a frame waiting for a worker, and the connection is everybody's. So what follows
+ * of the message is thrown away meanwhile, on either side, but no byte that was taken comes twice: the NAK tells from
+ * where on the message is to go on, and a READ from where on it asks. It may be a worker for each frame, for as long as
+ * pvm.c is careful with a container: each is a step ahead.
  *
  * Everything a requester sends has a tag that it chose when it came to RTS. A responder keeps to the
  * first that it sees, with a message number 0: a QP that was reset and connected again never takes
@@ -25,7 +30,8 @@
  * at most, and for no more than one message.
  *
  * Time. TCP loses nothing while a connection lives, so a time-out is not a loss: the ACK time-out counts
- * down `retry_cnt` only while the peer's router is not heard of, or says that there is no such QP. A
+ * down `retry_cnt` only while the peer's router is not heard of, which is forgotten when it is, or says that there is
+ * no such QP. A
  * requester whose peer is silent while its router is not asks what became of its first message; it
  * waits for that QP no longer than PATIENCE.
  * UC sends the same frames, without waiting for an answer and without sending anything twice.
@@ -67,8 +73,8 @@ struct sent {
 		struct ff_sge sge[REMOTE_SMALL_SGE];
 		uint8_t inl[REMOTE_SMALL_SGE * sizeof(struct ff_sge)];
 	} few;
-	void *many;	/* room for more than that, kept for the next one; or NULL */
-	uint64_t got;	/* READ: bytes that came */
+	void *many;   /* room for more than that, kept for the next one; or NULL */
+	uint64_t got; /* bytes that came of what it fetches, or that the peer has said are there */
 	bool is_mapped; /* the map, or the peer, allows it */
 	bool probe;	/* ask the peer */
 	bool done;	/* completes when it is the first: */
@@ -106,10 +112,10 @@ enum rx_state {
 	RX_EXPECT,    /* msn may begin */
 	RX_TAKE,      /* msn's next part is taken, which goes into no receive; or msn begins anew */
 	RX_TAKE_RECV, /* the same, into the receive that it has */
-	RX_DROP,      /* msn's parts are thrown away; it may begin anew */
+	RX_DROP, /* msn's parts are thrown away; it may begin anew, or go on where it was stalled, at rx.off */
 	RX_DROP_RECV,
 	/* From here on all of it is thrown away: */
-	RX_STALL, /* until a worker has done what msn wants behind a process. Then as RX_DROP */
+	RX_STALL, /* until what msn wants behind a process is done, by a worker as a rule. Then as RX_DROP */
 	RX_STALL_RECV,
 	RX_STALL_CUT, /* the same, but the connection has ended since: nothing of msn is on its way */
 	RX_REFUSE,    /* until all jobs are done. Then msn ends the connection, because of rx.why */
@@ -133,17 +139,22 @@ struct remote_tx {
 	uint32_t tag;
 	uint32_t una, nxt, tail; /* first that is not done, is not sent, does not exist */
 	uint64_t off;		 /* bytes of nxt that are sent */
-	uint32_t fetches;	 /* READs and atomics sent and not done */
+	uint32_t top; /* as nxt and off, but what is sent again does not take them back */
+	uint64_t top_off;
+	uint32_t fetches; /* READs and atomics sent and not done */
 	enum remote_phase phase;
 	bool is_met;	     /* UC: the peer was there */
 	bool solo;	     /* after an RNR NAK: one message at a time, until one is done */
 	uint64_t busy_until; /* ns: the same for the peer's limits, which it has told of */
 	uint8_t rnr_left, retry_left;
+	uint8_t silent; /* of those that are not left, the ones since the peer's router was heard of */
 	uint64_t heard;	      /* ns: wire_heard() when the timer was armed */
 	uint64_t answered_at; /* ns: when an answer last came */
 	bool ask;	      /* none has come for long: ask what became of una */
 	struct timer timer;
-	struct xfer in; /* fetched data, on its way into memory behind a process */
+	struct xfer in;	 /* fetched data, on its way into memory behind a process */
+	uint32_t in_msn; /* REM_LATER: whose */
+	uint64_t in_off; /* ... and how many bytes of it were there before */
 };
 
 /* The responder's half. */
@@ -151,13 +162,14 @@ struct remote_rx {
 	enum rx_state state; /* changed by rx_to() only */
 	enum answer why;     /* RX_REFUSE */
 	uint32_t tag, msn;   /* of the sequence; the next message */
-	uint64_t off;	     /* bytes of msn that came */
+	uint64_t off; /* bytes of msn that are where they belong, if it need not begin anew */
 	struct send_wr wr;
 	struct ff_sge at;
 	struct xfer x;
 	bool nak_due, ack_due, go_due;
 	enum wire_nak nak_code;
 	uint32_t nak_msn, nak_tag;
+	uint64_t nak_off;	/* bytes of nak_msn that are there */
 	struct timer ack_timer; /* armed: ack_due, but it is held back for what answers the message */
 	uint64_t done;		/* ns: when the last message was, if it has no answer yet */
 	uint8_t dialog;		/* messages that were answered at once, up to DIALOG_MIN */
@@ -173,12 +185,16 @@ struct remote_rx {
 	uint32_t num_atomics;
 };
 
-/* Memory of a WR, or of a job, behind a process: read ahead for ... */
+/*
+ * Memory of a WR, or of a job, behind a process: read ahead for ... A container has few buffers for that; so a QP has
+ * a full one only while it is in line to send (wire_tx()).
+ */
 struct remote_out {
 	struct xfer x;
 	uint32_t msn;
 	uint64_t off;
 	bool is_job;
+	bool awaited;	/* it was begun, or waits for a buffer, and nobody has looked since */
 	uint64_t batch; /* wire_dev.batch of the frame that has a pointer to it */
 };
 
@@ -188,11 +204,12 @@ struct remote_qp {
 	struct wire_peer *peer; /* its host; NULL: not known */
 	LIST_ENTRY(remote_qp) of_peer;
 	TAILQ_ENTRY(remote_qp) queued; /* something is to be sent */
-	LIST_ENTRY(remote_qp) stalled; /* rx.x or out.x waits for memory behind a process */
+	LIST_ENTRY(remote_qp)
+	stalled; /* rx.x (RX_STALL) or out.x waits for memory behind a process */
 	bool is_queued, is_stalled;
 	uint32_t incarnation; /* grows when all that was under way is forgotten */
 	struct remote_tx tx;  /* remote_req.c */
-	struct remote_rx rx;  /* remote_resp.c */
+	struct remote_rx rx;  /* remote_resp.c, remote_answer.c */
 	struct remote_out out;
 	struct remote_rate rate[REMOTE_RATES];
 };
@@ -207,7 +224,6 @@ bool remote_is_peer(const struct remote_qp *rq);
 void remote_abort(struct fast *f, struct qp *qp, bool flush);
 void remote_free(struct fast *f, struct qp *qp);
 void remote_stall(struct fast *f, struct remote_qp *rq);
-void remote_call_stuck(struct fast *f, struct qp *qp, const struct pvm_call *call);
 uint32_t remote_poll(struct fast *f);
 /* The backend's ops of these names (fast/backend.h); f: the first thread. */
 void remote_changed(struct fast *f, struct remote *r);
@@ -220,6 +236,8 @@ void remote_mcast_changed(struct fast *f, const char *tenant, const union ibv_gi
 enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct side *src,
 			     bool is_job, uint32_t msn, uint64_t off, uint64_t n, struct frame *fr,
 			     enum ff_vendor_err *why);
+/* The job's, or our own, bytes go out by pointers now: what was read of them before, or is being read, was for nothing. */
+void remote_fetch_needless(struct fast *f, struct remote_qp *rq, bool is_job);
 /* The QP can receive now: tell its peer, who may be waiting for that. */
 void remote_announce(struct fast *f, struct qp *qp);
 /* remote_cm.c: a message has come; a connection is there, or is not any more; it takes small frames;
@@ -265,11 +283,18 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 bool request_data_begin(struct remote_qp *rq, const struct wire_hdr *h);
 void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why);
-/* The program's own memory keeps the data waiting: they are fetched again. */
-void request_data_later(struct fast *f, struct remote_qp *rq);
-enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+/*
+ * The program's own memory keeps the data of message msn waiting, of which `off` bytes are there: when that is over, the
+ * rest is fetched again.
+ */
+void request_data_later(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t off);
+/* Data come. False: earlier ones are being written still, and these are not wanted. */
+bool request_data_settled(struct fast *f, struct remote_qp *rq);
+bool request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* Complete what is done. */
 void request_advance(struct fast *f, struct remote_qp *rq);
+/* Nobody will answer message msn, which is not done: what went out of it was sent, and is counted. */
+void request_unanswered(struct remote_qp *rq, uint32_t msn);
 
 /* ---- remote_resp.c --------------------------------------------------------------------------------- */
 
@@ -278,26 +303,91 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 			 struct remote_qp **rq);
 /* What became of that message? */
 void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
-enum lock response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
-/* A fetch that was carried out before. */
-void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+bool response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
 /* The memory that it goes to fails. */
 void response_bad(struct fast *f, struct remote_qp *rq, enum ff_vendor_err why);
-/* A worker has to do with it, in rq->rx.x: the message comes again. */
-void response_wait(struct fast *f, struct remote_qp *rq);
+/* It takes longer, in rq->rx.x: what comes behind byte `off` of the message, and of that call, comes again. */
+void response_wait(struct fast *f, struct remote_qp *rq, uint64_t off);
 struct side response_side(struct remote_qp *rq);
-enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
-/* The program sends: does it answer what has just come? */
-void response_spoke(struct fast *f, struct remote_qp *rq);
-void response_timer(struct timer *t);
 void response_abort(struct fast *f, struct remote_qp *rq);
+/* Is it in one of RX_STALL? Then it is to be told when the call may have ended. */
+bool response_stalls(const struct remote_qp *rq);
 void response_stalled(struct fast *f, struct remote_qp *rq);
 /* The connection has ended. */
 void response_down(struct remote_qp *rq);
 /* XRC: the message's receive has ended without it: it is to come again, and take another one. */
 void response_recv_gone(struct fast *f, struct remote_qp *rq);
+
+/* Every change of the state comes through here. */
+static inline void rx_to(struct remote_qp *rq, enum rx_state state)
+{
+	rq->rx.state = state;
+}
+
+static inline bool rx_has_recv(const struct remote_qp *rq)
+{
+	switch (rq->rx.state) {
+	case RX_TAKE_RECV:
+	case RX_DROP_RECV:
+	case RX_STALL_RECV:
+	case RX_REFUSE_RECV:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static inline bool rx_refuses(const struct remote_qp *rq)
+{
+	return rq->rx.state == RX_REFUSE || rq->rx.state == RX_REFUSE_RECV ||
+	       rq->rx.state == RX_MISFIT;
+}
+/* Nothing is taken of the message before it goes on at rx.off; or before it begins anew. */
+void rx_hold(struct remote_qp *rq);
+void rx_drop(struct remote_qp *rq);
+
+/* ---- remote_answer.c ------------------------------------------------------------------------------- */
+
+enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr);
+/* The program sends: does it answer what has just come? */
+void response_spoke(struct fast *f, struct remote_qp *rq);
+void response_timer(struct timer *t);
 /* Receives were posted. */
 void response_recv_posted(struct fast *f, struct remote_qp *rq);
+/* A fetch that was carried out before. */
+void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
+
+/* To somebody with whom no QP of ours is connected. */
+void answer_stranger(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+/* Message msn is not taken, for that reason; a UC peer is told of nothing but NAK_PROBE_OK. */
+void answer_nak(struct fast *f, struct remote_qp *rq, uint32_t msn, enum wire_nak code);
+/* A fetch was answered; should the requester have thrown that away, a NAK comes behind it. */
+void answer_lost(struct fast *f, struct remote_qp *rq, uint32_t msn);
+/* The message at hand is to come again from rx.off on, for that reason. */
+void answer_go_on(struct fast *f, struct remote_qp *rq, enum wire_nak code);
+/* Message msn breaks the rules. What was asked for before it is answered first. */
+void answer_refuse(struct fast *f, struct remote_qp *rq, uint32_t msn, enum answer a);
+/* Tell of what ended the connection; the QP is in error already. */
+void answer_tell_refusal(struct fast *f, struct remote_qp *rq, uint32_t msn, uint32_t tag,
+			 enum answer a);
+/* There is no receive for the message: the peer is told now, and when there is one. Or not then. */
+void answer_rnr(struct fast *f, struct remote_qp *rq);
+void answer_not_owed(struct remote_qp *rq);
+/* An answer that comes at once takes the ACK with it. Is one to be expected, and waited for? */
+bool answer_hold_ack(struct fast *f, struct remote_qp *rq);
+/* What has been completed here is acknowledged, whatever becomes of the QP: its program may know by now. */
+void answer_last(struct fast *f, struct remote_qp *rq);
+/* Message msn asks for this, from byte `off` on. False: too many at once; the requester has broken its own limit. */
+bool answer_read(struct fast *f, struct remote_qp *rq, uint32_t msn, const struct send_wr *wr,
+		 uint64_t off);
+bool answer_atomic(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t orig);
+
+/* Is the answer of fetch msn on the way? */
+bool answer_is_due(const struct remote_qp *rq, uint32_t msn);
+static inline bool answer_has_jobs(const struct remote_qp *rq)
+{
+	return rq->rx.job_head != rq->rx.job_tail;
+}
 
 /* ---- remote_ud.c ----------------------------------------------------------------------------------- */
 
@@ -305,16 +395,20 @@ void response_recv_posted(struct fast *f, struct remote_qp *rq);
 enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to);
 /* The same, of a group, to all hosts that have members. POST_DONE: it was sent, the WR goes on. */
 enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_err *why);
-/* One for a group has come (mcast.c). */
-enum lock mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-			    const uint8_t *data);
-enum lock remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-			 const uint8_t *data);
+/* One for a group has come (mcast.c). False: again in the next turn. */
+bool mcast_from_remote(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+		       const uint8_t *data);
+bool remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		    const uint8_t *data);
 /* One that was for the QP is not delivered. */
 void remote_ud_lost(struct qp *qp);
+/* Do so many of its container's wait, some only for a moment, that the next one is to stay where it is? */
+bool remote_ud_must_wait(struct fast *f, const struct qp *qp);
 /* A datagram for that QP, whoever sent it. */
-enum lock remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h,
-			    const uint8_t *data);
+void remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h,
+		       const uint8_t *data);
+/* Those that wait for the QP's memory are lost. */
+void remote_ud_forget(struct fast *f, struct qp *qp);
 /* The sender of datagrams that are held may be known now; and the next turn, which delivers them. */
 void remote_ud_known(struct fast *f, struct remote *r);
 uint32_t remote_ud_poll(struct fast *f);

@@ -5,7 +5,7 @@
  *
  * What comes in waits for the control thread. What goes out while there is no connection waits for
  * one, for a while, unless it will be said again. What is lost with a connection is not noticed here:
- * the connection manager is told that there was one, and will be another (f->cm_frames()).
+ * the connection manager is told that there was one, and will be another (host->cm_frames()).
  */
 #include "ffr/soft/remote.h"
 
@@ -86,8 +86,8 @@ void remote_cm_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	struct soft_dev *dev = f->be->priv;
 
 	keep(f, &dev->cm_in, p, h, msg, IN_NS);
-	if (f->cm_frames)
-		f->cm_frames(f);
+	if (f->host->cm_frames)
+		f->host->cm_frames(f->host);
 }
 
 uint32_t remote_cm_send(struct fast *f, const struct container *from, struct remote *to,
@@ -136,8 +136,8 @@ void remote_cm_changed(struct fast *f)
 	struct soft_dev *dev = f->be->priv;
 
 	dev->cm_changes++;
-	if (f->cm_frames)
-		f->cm_frames(f);
+	if (f->host->cm_frames)
+		f->host->cm_frames(f->host);
 }
 
 void remote_cm_flush(struct fast *f, struct wire_peer *p)
@@ -185,8 +185,8 @@ void remote_cm_known(struct fast *f)
 {
 	struct soft_dev *dev = f->be->priv;
 
-	if (!STAILQ_EMPTY(&dev->cm_in) && f->cm_frames)
-		f->cm_frames(f);
+	if (!STAILQ_EMPTY(&dev->cm_in) && f->host->cm_frames)
+		f->host->cm_frames(f->host);
 }
 
 void remote_cm_fini(struct soft_dev *dev)

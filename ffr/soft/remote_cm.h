@@ -25,11 +25,11 @@ uint32_t remote_cm_send(struct fast *f, const struct container *from, struct rem
 			const void *msg, uint32_t len, bool keep);
 /* The number of the connection with that host, never the same again; 0: there is none. */
 uint32_t remote_cm_conn(const struct remote *to);
-/* How many have ended or begun, of all hosts: f->cm_frames() tells when it grows. */
+/* How many have ended or begun, of all hosts: host->cm_frames() tells when it grows. */
 uint32_t remote_cm_changes(struct fast *f);
 /*
  * The next one whose sender is who it says: a container of the host that it came from. NULL: none
- * now; f->cm_frames() tells of more. remote_cm_taken() ends it.
+ * now; host->cm_frames() tells of more. remote_cm_taken() ends it.
  */
 struct cm_frame *remote_cm_take(struct fast *f, struct remote **from);
 void remote_cm_taken(struct fast *f, struct cm_frame *m);

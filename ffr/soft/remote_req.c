@@ -50,6 +50,15 @@ static void watch(struct fast *f, struct remote_qp *rq)
 		timer_arm(&f->timers, &rq->tx.timer, f->now + t);
 }
 
+/* The peer has answered: all tries are left again. */
+static void answered(struct fast *f, struct remote_qp *rq)
+{
+	rq->tx.answered_at = f->now;
+	rq->tx.rnr_left = rq->qp->attr.rnr_retry;
+	rq->tx.retry_left = rq->qp->attr.retry_cnt;
+	rq->tx.silent = 0;
+}
+
 /* ---- the window ----------------------------------------------------------------------------------------- */
 
 static bool grow(struct remote_qp *rq)
@@ -143,18 +152,14 @@ static enum post_result post(struct fast *f, struct qp *qp)
 		s->status = (uint8_t)st;
 		s->why = (uint8_t)why;
 	}
-	if (rq->tx.una == rq->tx.tail) {
-		rq->tx.rnr_left = qp->attr.rnr_retry;
-		rq->tx.retry_left = qp->attr.retry_cnt;
-	}
+	if (rq->tx.una == rq->tx.tail) /* it has all tries */
+		answered(f, rq);
 	rq->tx.tail++;
 	qp->in_flight++;
 	qp->busy = false;
 	sq->req.state = REQ_IDLE;
-	if (rq->tx.tail - rq->tx.una == 1) {
-		rq->tx.answered_at = f->now;
+	if (rq->tx.tail - rq->tx.una == 1)
 		watch(f, rq);
-	}
 	/* UC: nothing is sent twice, so nothing is sent before the peer is there */
 	s->probe = !rq->tx.is_met && !qp_is_reliable(qp);
 	if (s->done && rq->tx.una + 1 == rq->tx.tail)
@@ -172,7 +177,52 @@ static enum post_result progress(struct fast *f, struct qp *qp)
 	return requester_may_run(&qp->soft->req) ? post(f, qp) : POST_WAIT;
 }
 
-const struct send_ops remote_send = { .post = post, .progress = progress };
+static const char *by(const struct qp *qp)
+{
+	const struct remote_qp *rq = qp->soft->rem;
+
+	return wire_carrier(rq ? rq->peer : NULL);
+}
+
+const struct send_ops remote_send = {
+	.name = "wire",
+	.by = by,
+	.post = post,
+	.progress = progress,
+};
+
+/*
+ * Is that message under way? Perhaps it was sent and is to be sent again: what is answered late counts.
+ * (A router that lies about what it got harms its own containers' connections.)
+ */
+static bool is_under_way(const struct remote_qp *rq, uint32_t msn)
+{
+	return msn - rq->tx.una < rq->tx.tail - rq->tx.una;
+}
+
+/* Before nxt goes back, or what comes behind it is forgotten. */
+static void note_top(struct remote_qp *rq)
+{
+	int32_t ahead = (int32_t)(rq->tx.nxt - rq->tx.top);
+
+	if (ahead < 0 || (!ahead && rq->tx.off < rq->tx.top_off))
+		return;
+	rq->tx.top = rq->tx.nxt;
+	rq->tx.top_off = rq->tx.off;
+}
+
+void request_unanswered(struct remote_qp *rq, uint32_t msn)
+{
+	const struct sent *s = remote_sent_wr(rq, msn);
+	int32_t ahead;
+
+	note_top(rq);
+	ahead = (int32_t)(rq->tx.top - msn);
+	if (s->status != IBV_WC_SUCCESS && s->status != IBV_WC_RETRY_EXC_ERR)
+		return; /* of this side, which sent nothing, or refused */
+	if (s->wr.opcode < FF_OP_READ || s->wr.opcode == FF_OP_SEND_INV)
+		rq->qp->stats.tx_bytes += ahead > 0 ? s->wr.length : ahead ? 0 : rq->tx.top_off;
+}
 
 void request_advance(struct fast *f, struct remote_qp *rq)
 {
@@ -193,10 +243,8 @@ void request_advance(struct fast *f, struct remote_qp *rq)
 	}
 	if (rq->tx.una == una)
 		return;
-	rq->tx.answered_at = f->now;
+	answered(f, rq);
 	rq->tx.ask = rq->tx.solo = false;
-	rq->tx.rnr_left = qp->attr.rnr_retry;
-	rq->tx.retry_left = qp->attr.retry_cnt;
 	if (rq->tx.phase == REM_RUN)
 		watch(f, rq);
 	if (qp->busy) {
@@ -217,12 +265,17 @@ static void fail(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ibv_wc
 	s->done = true;
 	s->status = (uint8_t)st;
 	s->why = (uint8_t)why;
+	if (st == IBV_WC_RETRY_EXC_ERR)
+		request_unanswered(rq, msn);
 	request_advance(f, rq);
 }
 
-/* Send from message msn on again. */
+/* Send from message msn on again, or from where that is the case already. */
 static void go_back(struct remote_qp *rq, uint32_t msn)
 {
+	if ((int32_t)(msn - rq->tx.nxt) > 0)
+		return;
+	note_top(rq);
 	rq->tx.nxt = msn;
 	rq->tx.off = 0;
 	rq->tx.fetches = 0;
@@ -231,8 +284,22 @@ static void go_back(struct remote_qp *rq, uint32_t msn)
 
 		rq->tx.fetches += ff_op_fetches(s->wr.opcode) && !s->done;
 	}
-	for (uint32_t m = rq->tx.nxt; m != rq->tx.tail; m++)
-		remote_sent_wr(rq, m)->got = 0;
+}
+
+/* The same, behind bytes of the message that the peer has. True: they are more than it had. */
+static bool go_back_to(struct remote_qp *rq, uint32_t msn, uint64_t off)
+{
+	struct sent *s = remote_sent_wr(rq, msn);
+	bool more;
+
+	go_back(rq, msn);
+	if (rq->tx.nxt != msn || ff_op_fetches(s->wr.opcode) || off >= s->wr.length)
+		return false;
+	rq->tx.off = off;
+	more = off > s->got;
+	if (more)
+		s->got = off;
+	return more;
 }
 
 void remote_no_answer(struct fast *f, struct remote_qp *rq)
@@ -259,7 +326,7 @@ static void lose_all(struct fast *f, struct remote_qp *rq)
 
 void remote_resume(struct fast *f, struct remote_qp *rq)
 {
-	bool again = rq->tx.phase != REM_RNR;
+	bool again = rq->tx.phase != REM_RNR && rq->tx.phase != REM_LATER;
 
 	if (!rq->peer || !rq->peer->tcp) {
 		if (rq->tx.una != rq->tx.tail)
@@ -280,6 +347,77 @@ void remote_mapped(struct fast *f, struct remote_qp *rq)
 	wire_tx(f, rq);
 }
 
+/* All before `end` is done, but what fetches. */
+static void acknowledge(struct remote_qp *rq, uint32_t end)
+{
+	for (uint32_t m = rq->tx.una; m != end; m++) {
+		struct sent *s = remote_sent_wr(rq, m);
+
+		if (!ff_op_fetches(s->wr.opcode))
+			s->done = true;
+	}
+}
+
+/* The fetch of that number that is under way, before message `end`; or NULL. */
+static struct sent *fetch_of(const struct remote_qp *rq, uint32_t msn, uint32_t end)
+{
+	struct sent *s;
+
+	if (msn - rq->tx.una >= end - rq->tx.una)
+		return NULL;
+	s = remote_sent_wr(rq, msn);
+	return ff_op_fetches(s->wr.opcode) && !s->done ? s : NULL;
+}
+
+/* More of message msn, which fetches, is where it belongs: perhaps all of it. */
+static void fetched(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t n)
+{
+	struct sent *s = remote_sent_wr(rq, msn);
+
+	s->got += n;
+	rq->tx.answered_at = f->now;
+	if (s->got < (ff_op_is_word(s->wr.opcode) ? sizeof(uint64_t) : s->wr.length))
+		return;
+	acknowledge(rq, msn);
+	s->done = true;
+	if (msn - rq->tx.una < rq->tx.nxt - rq->tx.una)
+		rq->tx.fetches--; /* else it is to be sent again, and not counted */
+	/* its responder is in order: what was before it is done, and needs no ACK */
+	fast_data_to(f, rq->qp->o.ses);
+	request_advance(f, rq);
+	wire_tx(f, rq); /* a fence, or the number of fetches, may have held something back */
+}
+
+/*
+ * Fetched data that the program's memory kept waiting, and that are to come again: does no thread write them any more?
+ * Those that come may be written by pointers, and be seen by the program, who must not find the old ones afterwards.
+ * False: not yet, or the WR has failed.
+ */
+static bool in_settled(struct fast *f, struct remote_qp *rq)
+{
+	const struct pvm_call *c = rq->tx.in.call;
+	uint32_t msn = rq->tx.in_msn, incarnation = rq->incarnation;
+	const struct sent *s;
+	uint32_t len;
+	int result;
+
+	if (xfer_is_busy(&rq->tx.in)) {
+		timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
+		return false;
+	}
+	if (!c)
+		return true;
+	len = c->len;
+	result = c->result;
+	xfer_reset(f, &rq->tx.in);
+	s = fetch_of(rq, msn, rq->tx.tail);
+	if (s && result == -EFAULT)
+		fail(f, rq, msn, IBV_WC_LOC_PROT_ERR, FF_VERR_FAULT);
+	else if (s && !result && s->got == rq->tx.in_off)
+		fetched(f, rq, msn, len);
+	return rq->incarnation == incarnation;
+}
+
 void request_timer(struct timer *t)
 {
 	struct remote_qp *rq =
@@ -296,6 +434,8 @@ void request_timer(struct timer *t)
 		remote_resume(f, rq);
 		return;
 	case REM_LATER:
+		if (!in_settled(f, rq))
+			return;
 		if (!qp_is_reliable(rq->qp) && rq->tx.una != rq->tx.tail) {
 			if (f->now - rq->tx.answered_at > UC_PATIENCE) {
 				lose_all(f, rq);
@@ -316,6 +456,8 @@ void request_timer(struct timer *t)
 	}
 	if (rq->tx.phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->tx.heard &&
 	    f->now - rq->tx.answered_at < PATIENCE) {
+		rq->tx.retry_left += rq->tx.silent; /* it had no time for us */
+		rq->tx.silent = 0;
 		rq->tx.ask = f->now - rq->tx.answered_at >= ack_timeout(rq->qp);
 		watch(f, rq);
 		wire_tx(f, rq);
@@ -327,6 +469,7 @@ void request_timer(struct timer *t)
 		return;
 	}
 	if (rq->tx.phase == REM_RUN) { /* nothing at all is heard */
+		rq->tx.silent++;
 		if (rq->peer)
 			wire_ping(f, rq->peer);
 		watch(f, rq);
@@ -344,7 +487,7 @@ void request_timer(struct timer *t)
 static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 {
 	uint32_t access = op_remote_access(s->wr.opcode);
-	uint64_t len = access == IBV_ACCESS_REMOTE_ATOMIC ? sizeof(uint64_t) : s->wr.length;
+	uint64_t len = ff_op_is_word(s->wr.opcode) ? sizeof(uint64_t) : s->wr.length;
 
 	if (!qp_is_reliable(rq->qp) && s->probe)
 		return false;
@@ -386,7 +529,7 @@ static void request_hdr(const struct remote_qp *rq, const struct sent *s, struct
 	h->tag = rq->tx.tag;
 	h->msn = rq->tx.nxt;
 	h->offset = rq->tx.off;
-	if (wr->opcode == FF_OP_CMP_SWAP || wr->opcode == FF_OP_FETCH_ADD) {
+	if (ff_op_is_word(wr->opcode)) {
 		h->atomic.addr = wr->remote_addr;
 		h->atomic.compare_add = wr->compare_add;
 		h->atomic.swap = wr->swap;
@@ -394,6 +537,17 @@ static void request_hdr(const struct remote_qp *rq, const struct sent *s, struct
 		h->atomic.srqn = wr->remote_srqn;
 		return;
 	}
+	if (wr->opcode == FF_OP_FLUSH) {
+		h->flush.addr = wr->remote_addr;
+		h->flush.length = wr->flush.length;
+		h->flush.rkey = wr->rkey;
+		h->flush.srqn = wr->remote_srqn;
+		h->flush.types = (uint8_t)wr->flush.types;
+		h->flush.level = (uint8_t)wr->flush.level;
+		return;
+	}
+	if (wr->opcode == FF_OP_READ)
+		h->offset = s->got;
 	h->req.addr = wr->remote_addr;
 	h->req.length = wr->length;
 	h->req.rkey = wr->rkey;
@@ -424,6 +578,7 @@ static enum next request_payload(struct fast *f, struct remote_qp *rq, struct se
 
 	num = xfer_iov(&src, rq->tx.off, len, fr->iov, FRAME_IOVS, &n, &why);
 	if (num > 0) {
+		remote_fetch_needless(f, rq, false);
 		fr->num_iov = (unsigned)num;
 		fr->h.len = (uint32_t)n;
 		return NEXT_FRAME;
@@ -443,6 +598,7 @@ static enum next request_payload(struct fast *f, struct remote_qp *rq, struct se
 static enum next probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
 {
 	request_hdr(rq, s, &fr->h);
+	fr->h.offset = 0;
 	fr->h.flags |= WIRE_PROBE;
 	fr->kind = FRAME_PROBE;
 	s->probe = false;
@@ -490,6 +646,8 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	len = dir == RATE_TX ? s->wr.length - rq->tx.off : 1;
 	if (len > WIRE_PAYLOAD_MAX)
 		len = WIRE_PAYLOAD_MAX;
+	if (s->wr.opcode == FF_OP_READ && rq->peer->version < 3)
+		s->got = 0;
 	request_hdr(rq, s, &fr->h);
 	fr->kind = FRAME_REQUEST;
 	fr->old_nxt = rq->tx.nxt;
@@ -507,8 +665,9 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	}
 	if (!fr->old_off)
 		response_spoke(f, rq);
-	remote_rate_charge(f, rq, REMOTE_RATE_SEND, dir,
-			   ff_op_fetches(s->wr.opcode) ? s->wr.length : len, !fr->old_off);
+	if (ff_op_fetches(s->wr.opcode))
+		len = s->got ? 0 : s->wr.length; /* it was charged as a whole */
+	remote_rate_charge(f, rq, REMOTE_RATE_SEND, dir, len, !fr->old_off);
 	if (ff_op_fetches(s->wr.opcode) || rq->tx.off == s->wr.length) {
 		fr->h.flags |= WIRE_LAST;
 		rq->tx.fetches += ff_op_fetches(s->wr.opcode);
@@ -519,26 +678,6 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 }
 
 /* ---- what is answered --------------------------------------------------------------------------------------- */
-
-/*
- * Is that message under way? Perhaps it was sent and is to be sent again: what is answered late counts.
- * (A router that lies about what it got harms its own containers' connections.)
- */
-static bool is_under_way(const struct remote_qp *rq, uint32_t msn)
-{
-	return msn - rq->tx.una < rq->tx.tail - rq->tx.una;
-}
-
-/* All before `end` is done, but what fetches. */
-static void acknowledge(struct remote_qp *rq, uint32_t end)
-{
-	for (uint32_t m = rq->tx.una; m != end; m++) {
-		struct sent *s = remote_sent_wr(rq, m);
-
-		if (!ff_op_fetches(s->wr.opcode))
-			s->done = true;
-	}
-}
 
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
 {
@@ -586,6 +725,7 @@ static void answered_uc(struct fast *f, struct remote_qp *rq, const struct wire_
 void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
 	uint32_t incarnation = rq->incarnation;
+	bool more;
 
 	if (!is_under_way(rq, h->msn))
 		return;
@@ -623,7 +763,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		remote_mapped(f, rq);
 		break;
 	case NAK_SEQ:
-		go_back(rq, h->msn);
+		go_back_to(rq, h->msn, h->offset);
 		wire_tx(f, rq);
 		break;
 	case NAK_BUSY: /* its GO, or a look after a time that only a lost GO is waited for */
@@ -634,7 +774,14 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		timer_arm(&f->timers, &rq->tx.timer, f->now + BUSY_PATIENCE);
 		break;
 	case NAK_RETRY:
-		go_back(rq, h->msn);
+		more = go_back_to(rq, h->msn, h->offset);
+		if (more)
+			answered(f, rq);
+		if (more && rq->tx.phase == REM_RUN) {
+			watch(f, rq);
+			wire_tx(f, rq);
+			break;
+		}
 		rq->tx.phase = REM_LATER;
 		timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
 		break;
@@ -645,47 +792,40 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 
 /* ---- data that was fetched ------------------------------------------------------------------------------------ */
 
-/* The fetch of that number that is under way, or NULL. */
-static struct sent *fetch_of(const struct remote_qp *rq, uint32_t msn)
+/* Again, when no thread writes any more what came. */
+static void later(struct fast *f, struct remote_qp *rq)
 {
-	struct sent *s;
+	go_back(rq, rq->tx.una);
+	rq->tx.phase = REM_LATER;
+	timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
+}
 
-	if (msn - rq->tx.una >= rq->tx.nxt - rq->tx.una)
-		return NULL;
-	s = remote_sent_wr(rq, msn);
-	return ff_op_fetches(s->wr.opcode) && !s->done ? s : NULL;
+bool request_data_settled(struct fast *f, struct remote_qp *rq)
+{
+	if (!xfer_is_busy(&rq->tx.in)) {
+		if (rq->tx.in.call) /* of what does not come again */
+			xfer_reset(f, &rq->tx.in);
+		return true;
+	}
+	if (rq->tx.phase == REM_RUN || rq->tx.phase == REM_MAP)
+		later(f, rq);
+	return false;
 }
 
 bool request_data_begin(struct remote_qp *rq, const struct wire_hdr *h)
 {
-	const struct sent *s = fetch_of(rq, h->msn);
+	const struct sent *s = fetch_of(rq, h->msn, rq->tx.nxt);
 
 	return s && s->wr.opcode == FF_OP_READ && rq->tx.phase != REM_LATER &&
 	       h->offset == s->got && h->len <= s->wr.length - s->got;
 }
 
-static void fetched(struct fast *f, struct remote_qp *rq, struct sent *s)
-{
-	s->done = true;
-	rq->tx.fetches--;
-	/* its responder is in order: what was before it is done, and needs no ACK */
-	fast_data_to(f, rq->qp->o.ses);
-	request_advance(f, rq);
-	wire_tx(f, rq); /* a fence, or the number of fetches, may have held something back */
-}
-
 void request_data_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
-	struct sent *s = fetch_of(rq, h->msn);
+	const struct sent *s = fetch_of(rq, h->msn, rq->tx.nxt);
 
-	if (!s)
-		return;
-	s->got += h->len;
-	rq->tx.answered_at = f->now;
-	if (s->got < s->wr.length)
-		return;
-	acknowledge(rq, h->msn);
-	fetched(f, rq, s);
+	if (s && h->offset == s->got) /* else it went back while the frame came in */
+		fetched(f, rq, h->msn, h->len);
 }
 
 void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum ff_vendor_err why)
@@ -693,29 +833,28 @@ void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum f
 	fail(f, rq, msn, IBV_WC_LOC_PROT_ERR, why);
 }
 
-void request_data_later(struct fast *f, struct remote_qp *rq)
+void request_data_later(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t off)
 {
-	if (rq->tx.in.call)
-		pvm_call_put(f->pvm, rq->tx.in.call);
-	rq->tx.in.call = NULL;
-	for (uint32_t m = rq->tx.una; m != rq->tx.nxt; m++)
-		remote_sent_wr(rq, m)->got = 0;
-	rq->tx.phase = REM_LATER;
-	timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
+	struct sent *s = fetch_of(rq, msn, rq->tx.tail);
+
+	if (s)
+		s->got = off;
+	rq->tx.in_msn = msn;
+	rq->tx.in_off = off;
+	later(f, rq);
 }
 
-enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
+bool request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 {
-	struct sent *s = fetch_of(rq, h->msn);
+	struct sent *s = fetch_of(rq, h->msn, rq->tx.nxt);
 	enum ff_vendor_err why = FF_VERR_NONE;
-	uint64_t epoch = f->epoch;
-	struct wire_hdr hdr = *h; /* the connection may go */
-	uint64_t len = sizeof(hdr.atomic_data.orig);
-	struct qp *qp = rq->qp;
+	uint64_t len = sizeof(h->atomic_data.orig);
+	const uint8_t *orig = (const uint8_t *)&h->atomic_data.orig;
 	struct side dst;
+	enum xfer_result r;
 
 	if (!s || s->wr.opcode == FF_OP_READ)
-		return LOCK_KEPT;
+		return true;
 	dst = (struct side){
 		.sge = s->wr.sge,
 		.num_sge = s->wr.num_sge,
@@ -723,29 +862,21 @@ enum lock request_atomic(struct fast *f, struct remote_qp *rq, const struct wire
 		.pd = rq->qp->pd,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 	};
-	switch (xfer_put(f, &rq->tx.in, &dst, 0, (const uint8_t *)&hdr.atomic_data.orig, &len,
-			 &why)) {
-	case XFER_GONE:
-		return LOCK_GIVEN;
+	len -= s->got;
+	r = xfer_put(f, &rq->tx.in, &dst, s->got, orig + s->got, &len, &why);
+	switch (r) {
 	case XFER_MORE:
-	case XFER_WAIT: /* the answer is asked for again */
-		request_data_later(f, rq);
-		return f->epoch != epoch ? LOCK_GIVEN : LOCK_KEPT;
+	case XFER_NEXT:
+		s->got += len;
+		return false;
+	case XFER_WAIT: /* the rest is asked for again */
+		request_data_later(f, rq, h->msn, s->got + len);
+		return true;
 	case XFER_DONE:
-		break;
+		fetched(f, rq, h->msn, len);
+		return true;
 	default:
-		if (f->epoch != epoch)
-			return LOCK_GIVEN;
 		fail(f, rq, h->msn, IBV_WC_LOC_PROT_ERR, why);
-		return LOCK_KEPT;
+		return true;
 	}
-	if (f->epoch != epoch) { /* of all that was, the QP is there */
-		rq = qp->soft->rem;
-		s = rq && rq->tx.tag == hdr.tag ? fetch_of(rq, hdr.msn) : NULL;
-		if (!s)
-			return LOCK_GIVEN;
-	}
-	acknowledge(rq, hdr.msn);
-	fetched(f, rq, s);
-	return f->epoch != epoch ? LOCK_GIVEN : LOCK_KEPT;
 }

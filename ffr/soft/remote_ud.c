@@ -4,7 +4,7 @@
  * what comes.
  *
  * A datagram is gathered into one piece, GRH first, and goes out as one small frame. What there is no
- * room for is lost, as it may be; so is what comes while the receiver's memory keeps a runner waiting.
+ * room for is lost, as it may be. What is for memory behind a process is copied, and waits for that, in order.
  *
  * Who receives one believes nothing of it: the sender's container must be on the host that it came
  * from, in that epoch, and allowed to talk to the receiver's. The first datagram of a sender that the
@@ -18,11 +18,19 @@
 
 #define HELD_MAX 256u
 #define HELD_NS	 (2000 * NS_PER_MS)
+#define LATE_MAX (512u << 10) /* bytes, half of which one container may have */
 
 struct ud_held {
 	TAILQ_ENTRY(ud_held) entry;
 	struct wire_peer *peer; /* a reference */
 	uint64_t until;		/* ns */
+	struct wire_hdr h;
+	uint8_t data[];
+};
+
+struct ud_late {
+	TAILQ_ENTRY(ud_late) entry;
+	uint64_t done; /* bytes that are where they belong */
 	struct wire_hdr h;
 	uint8_t data[];
 };
@@ -65,6 +73,16 @@ static void ud_hdr(const struct qp *qp, struct wire_hdr *h)
 	h->ud.sl = qp->soft->ud.sl;
 }
 
+/* By the NIC, if both hosts have one that takes it, or by the wire: as wire_send(). */
+static int send_to(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *data)
+{
+	const struct soft_dev *dev = f->be->priv;
+
+	if (dev->ud_carry && dev->ud_carry(f, p, h, data))
+		return 0;
+	return wire_send(f, p, h, data);
+}
+
 enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to)
 {
 	enum ff_vendor_err why = FF_VERR_NONE;
@@ -74,11 +92,11 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 	if (r == XFER_SRC)
 		return requester_finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
 	if (r != XFER_DONE)
-		return requester_not_copied(qp, r);
+		return requester_not_copied(r);
 	ud_hdr(qp, &h);
 	h.dst_cont = to->id;
 	h.dst_epoch = to->epoch;
-	switch (wire_send(f, to->peer, &h, qp->soft->ud.gathered)) {
+	switch (send_to(f, to->peer, &h, qp->soft->ud.gathered)) {
 	case 0:
 		break;
 	case -ENOBUFS: /* remote_drained() */
@@ -104,14 +122,12 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 	if (r == XFER_SRC)
 		return POST_DONE;
 	if (r != XFER_DONE)
-		return requester_not_copied(qp, r);
+		return requester_not_copied(r);
 	ud_hdr(qp, &h);
 	h.flags |= WIRE_MCAST;
 	memcpy(h.ud.mgid, &qp->soft->mcast.gid, sizeof(h.ud.mgid));
-	/* again: the lock may have been given away */
-	n = dir_mcast(f, tenant, &qp->soft->mcast.gid, &peers);
 	for (int i = 0; i < n; i++)
-		if (wire_send(f, peers[i], &h, qp->soft->ud.gathered))
+		if (send_to(f, peers[i], &h, qp->soft->ud.gathered))
 			qp->stats.ud_drops++;
 	return POST_DONE;
 }
@@ -123,8 +139,9 @@ void remote_ud_lost(struct qp *qp)
 	qp->stats.ud_drops++;
 }
 
-enum lock remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h,
-			    const uint8_t *data)
+/* Go on with what is for the QP, *done bytes of which are there. False: it waits for the next turn, or longer. */
+static bool take_in(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data,
+		    uint64_t *done)
 {
 	struct send_wr wr = {
 		.opcode = h->opcode,
@@ -134,44 +151,157 @@ enum lock remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr
 	};
 	struct origin o = { .wr = &wr, .qp_num = h->src_qpn, .lid = h->ud.lid, .sl = h->ud.sl };
 	enum ff_vendor_err why = FF_VERR_NONE;
-	uint64_t epoch = f->epoch;
-	struct xfer *x = &qp->soft->resp.from_wire;
-	uint64_t len = h->len;
-	struct side dst;
+	uint64_t len = h->len - *done;
 	enum xfer_result r;
+	struct side dst;
 
-	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
-	    qp->soft->resp.from || (x->call && x->call->busy)) {
-		remote_ud_lost(qp);
-		return LOCK_KEPT;
-	}
-	if (!remote_rate_datagram(f, qp, h->len)) {
-		remote_ud_lost(qp);
-		return LOCK_KEPT;
-	}
 	if (responder_admit(f, qp, &wr) != ANS_OK || responder_recv(f, qp, &wr) != ANS_OK) {
 		remote_ud_lost(qp);
-		return LOCK_KEPT;
+		return true;
 	}
 	dst = side_of_recv(qp);
-	xfer_reset(f, x); /* a former one may have been left to a worker */
-	x->qp = qp;
-	r = xfer_put(f, x, &dst, 0, data, &len, &why);
-	if (r == XFER_GONE)
-		return LOCK_GIVEN;
-	if (f->epoch != epoch && (!route_receives(qp) || qp->soft->resp.recv == RECV_NONE))
-		return LOCK_GIVEN;
-	if (r == XFER_DST) {
-		remote_ud_lost(qp);
-		responder_fault(f, qp, why);
-	} else if (r == XFER_DONE) {
+	r = xfer_put(f, &qp->soft->resp.from_wire, &dst, *done, data + *done, &len, &why);
+	*done += len;
+	switch (r) {
+	case XFER_MORE:
+	case XFER_NEXT:
+	case XFER_WAIT:
+		return false;
+	case XFER_DONE:
 		qp->stats.rx_bytes += wr.length;
 		responder_complete(f, qp, &o);
 		fast_data_to(f, qp->o.ses);
-	} else {
+		return true;
+	default:
+		remote_ud_lost(qp);
+		responder_fault(f, qp, why);
+		return true;
+	}
+}
+
+static uint64_t late_bytes(const struct ud_late *d)
+{
+	return sizeof(*d) + d->h.len;
+}
+
+/* Is there no room for one more of its container's? *soon: some of those that wait are done in the next turns. */
+static bool late_full(const struct soft_dev *dev, const struct qp *qp, bool *soon)
+{
+	const struct soft_qp *sq;
+	uint64_t own = 0;
+
+	*soon = false;
+	LIST_FOREACH(sq, &dev->late, resp.late_entry) {
+		if (sq->qp->o.ses->cont != qp->o.ses->cont)
+			continue;
+		own += sq->resp.late_bytes;
+		*soon |= responder_soon(sq->qp, NULL);
+	}
+	return share_full(own, dev->late_bytes, LATE_MAX);
+}
+
+/* It waits, behind those that wait for that QP already. */
+static void late_add(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data,
+		     uint64_t done)
+{
+	struct soft_dev *dev = f->be->priv;
+	struct responder *r = &qp->soft->resp;
+	bool soon;
+	struct ud_late *d = late_full(dev, qp, &soon) ? NULL : malloc(sizeof(*d) + h->len);
+
+	if (!d) {
+		if (!r->is_late)
+			xfer_reset(f, &r->from_wire);
+		remote_ud_lost(qp);
+		return;
+	}
+	d->done = done;
+	d->h = *h;
+	memcpy(d->data, data, h->len);
+	TAILQ_INSERT_TAIL(&r->late, d, entry);
+	r->late_bytes += late_bytes(d);
+	dev->late_bytes += late_bytes(d);
+	if (!r->is_late)
+		LIST_INSERT_HEAD(&dev->late, qp->soft, resp.late_entry);
+	r->is_late = true;
+}
+
+static struct ud_late *late_pop(struct soft_dev *dev, struct responder *r)
+{
+	struct ud_late *d = TAILQ_FIRST(&r->late);
+
+	TAILQ_REMOVE(&r->late, d, entry);
+	r->late_bytes -= late_bytes(d);
+	dev->late_bytes -= late_bytes(d);
+	return d;
+}
+
+static void late_push(struct soft_dev *dev, struct responder *r, struct ud_late *d)
+{
+	TAILQ_INSERT_HEAD(&r->late, d, entry);
+	r->late_bytes += late_bytes(d);
+	dev->late_bytes += late_bytes(d);
+}
+
+static void late_end(struct soft_qp *sq)
+{
+	if (sq->resp.is_late)
+		LIST_REMOVE(sq, resp.late_entry);
+	sq->resp.is_late = false;
+}
+
+void remote_ud_forget(struct fast *f, struct qp *qp)
+{
+	struct responder *r = &qp->soft->resp;
+
+	xfer_reset(f, &r->from_wire);
+	while (!TAILQ_EMPTY(&r->late)) {
+		free(late_pop(f->be->priv, r));
 		remote_ud_lost(qp);
 	}
-	return f->epoch == epoch ? LOCK_KEPT : LOCK_GIVEN;
+	late_end(qp->soft);
+}
+
+/* Those of a QP, as far as they go. */
+static uint32_t late_go_on(struct fast *f, struct soft_qp *sq)
+{
+	struct responder *r = &sq->resp;
+	uint32_t work = 0;
+
+	while (!TAILQ_EMPTY(&r->late)) {
+		struct ud_late *d;
+
+		if (xfer_is_busy(&r->from_wire) || r->from)
+			return work;
+		work++;
+		d = late_pop(f->be->priv, r);
+		if (!take_in(f, sq->qp, &d->h, d->data, &d->done)) {
+			late_push(f->be->priv, r, d);
+			return work;
+		}
+		free(d);
+	}
+	late_end(sq);
+	return work;
+}
+
+bool remote_ud_must_wait(struct fast *f, const struct qp *qp)
+{
+	bool soon;
+
+	return late_full(f->be->priv, qp, &soon) && soon;
+}
+
+void remote_ud_deliver(struct fast *f, struct qp *qp, const struct wire_hdr *h, const uint8_t *data)
+{
+	struct responder *r = &qp->soft->resp;
+	uint64_t done = 0;
+
+	if (qp->type != IBV_QPT_UD || !route_receives(qp) || h->ud.qkey != qp->attr.qkey ||
+	    !remote_rate_datagram(f, qp, h->len))
+		remote_ud_lost(qp);
+	else if (r->is_late || r->from || !take_in(f, qp, h, data, &done))
+		late_add(f, qp, h, data, done);
 }
 
 static bool is_sound(const struct wire_hdr *h)
@@ -180,9 +310,9 @@ static bool is_sound(const struct wire_hdr *h)
 	       h->len <= SOFT_GRH_SZ + SOFT_MTU;
 }
 
-/* The sender is known, and on that host. */
-static enum lock deliver(struct fast *f, const struct remote *from, const struct wire_hdr *h,
-			 const uint8_t *data)
+/* The sender is known, and on that host. False: again in the next turn. */
+static bool deliver(struct fast *f, const struct remote *from, const struct wire_hdr *h,
+		    const uint8_t *data)
 {
 	const struct container *c;
 	struct qp *qp;
@@ -191,12 +321,15 @@ static enum lock deliver(struct fast *f, const struct remote *from, const struct
 		return mcast_from_remote(f, from, h, data);
 	qp = qp_here(f, h->dst_qpn);
 	if (!qp)
-		return LOCK_KEPT;
+		return true;
 	c = qp->o.ses->cont;
 	if (c->id != h->dst_cont || c->epoch != h->dst_epoch ||
-	    !dir_allowed(f, c, from->tenant, from->name))
-		return LOCK_KEPT;
-	return remote_ud_deliver(f, qp, h, data);
+	    !dir_allowed(f->host, c, from->tenant, from->name))
+		return true;
+	if (remote_ud_must_wait(f, qp))
+		return false;
+	remote_ud_deliver(f, qp, h, data);
+	return true;
 }
 
 static void held_free(struct soft_dev *dev, struct ud_list *list, struct ud_held *d)
@@ -211,7 +344,7 @@ static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, 
 {
 	struct soft_dev *dev = f->be->priv;
 	struct ud_held *d, *next;
-	uint32_t own = 0;
+	uint64_t own = 0;
 
 	TAILQ_FOREACH_SAFE(d, &dev->held, entry, next) {
 		if (d->until < f->now)
@@ -234,25 +367,22 @@ static void hold(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, 
 	TAILQ_INSERT_TAIL(&dev->held, d, entry);
 }
 
-enum lock remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
-			 const uint8_t *data)
+bool remote_ud_recv(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		    const uint8_t *data)
 {
 	struct remote *from;
 
 	if (!is_sound(h))
-		return LOCK_KEPT;
+		return true;
 	from = dir_by_id(f, h->src_cont);
 	if (!from || !from->epoch) {
 		hold(f, p, h, data);
-		return LOCK_KEPT;
+		return true;
 	}
-	if (from->peer != p || from->epoch != h->src_epoch)
-		return LOCK_KEPT;
-	return deliver(f, from, h, data);
+	return from->peer != p || from->epoch != h->src_epoch || deliver(f, from, h, data);
 }
 
-/* On the control thread, which makes no copies behind a process: pvm_exec() would not come back to it
- * before the program likes. */
+/* On the control thread. */
 void remote_ud_known(struct fast *f, struct remote *r)
 {
 	struct soft_dev *dev = f->be->priv;
@@ -271,20 +401,21 @@ void remote_ud_known(struct fast *f, struct remote *r)
 uint32_t remote_ud_poll(struct fast *f)
 {
 	struct soft_dev *dev = f->be->priv;
-	uint64_t epoch = f->epoch;
+	struct soft_qp *sq, *next;
 	struct ud_held *d;
 	uint32_t work = 0;
 
-	while (f->epoch == epoch && (d = TAILQ_FIRST(&dev->known))) {
+	LIST_FOREACH_SAFE(sq, &dev->late, resp.late_entry, next)
+		if (sq->resp.is_late) /* or one before it has overrun the CQ of both */
+			work += late_go_on(f, sq);
+	while ((d = TAILQ_FIRST(&dev->known))) {
 		struct remote *from = dir_by_id(f, d->h.src_cont);
 
-		TAILQ_REMOVE(&dev->known, d, entry);
-		dev->num_held--;
 		work++;
-		if (from && from->epoch && from->epoch == d->h.src_epoch && from->peer == d->peer)
-			deliver(f, from, &d->h, d->data);
-		peer_put(d->peer);
-		free(d);
+		if (from && from->epoch && from->epoch == d->h.src_epoch && from->peer == d->peer &&
+		    !deliver(f, from, &d->h, d->data))
+			break;
+		held_free(dev, &dev->known, d);
 	}
 	return work;
 }

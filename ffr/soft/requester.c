@@ -177,14 +177,6 @@ bool requester_begin(struct fast *f, struct qp *qp)
 	return false;
 }
 
-enum post_result requester_not_copied(struct qp *qp, enum xfer_result r)
-{
-	if (r != XFER_MORE)
-		return POST_WAIT;
-	qp->more = true; /* when the lock was given up, nobody looks at what we return */
-	return POST_MORE;
-}
-
 enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_status st,
 				  enum ff_vendor_err why)
 {
@@ -193,7 +185,7 @@ enum post_result requester_finish(struct fast *f, struct qp *qp, enum ibv_wc_sta
 	if (!qp->busy) /* connected to itself: the responder's error has flushed the WR already */
 		return POST_DONE;
 	r->state = REQ_IDLE;
-	if (r->x.call)
+	if (r->x.call || r->x.wait.q)
 		xfer_reset(f, &r->x);
 	if (r->peer) { /* the receive stays with the peer for the next message */
 		r->peer->soft->resp.from = NULL;

@@ -6,6 +6,7 @@
  * What can go wrong, in the order of the checks (IBTA 9.7.4 and table 58):
  *	XRC: no SRQ of that number in the domain		NAK invalid request
  *	operation not enabled at the QP, misaligned atomic	NAK invalid request
+ *	FLUSH, ATOMIC_WRITE: no responder resources		NAK invalid request
  *	rkey unknown, out of bounds, without the right		NAK remote access error
  *	no receive						RNR NAK
  *	receive too short					NAK invalid request, the receive ends LOC_LEN
@@ -55,10 +56,47 @@ static bool bind_srq(struct fast *f, struct qp *peer, uint32_t num)
 	return route_receives(peer); /* or the flush has overrun the other one's CQ */
 }
 
+/* The memory that a FLUSH names: a range, or the beginning of all that its key stands for. */
+static struct ff_sge flush_spot(const struct qp *peer, const struct send_wr *wr)
+{
+	const struct container *c = peer->o.ses->cont;
+	struct ff_sge at = { .addr = wr->remote_addr,
+			     .length = (uint32_t)wr->flush.length,
+			     .lkey = wr->rkey };
+	const struct mr *mr;
+	const struct mw *mw;
+
+	if (wr->flush.level == FF_FLUSH_RANGE)
+		return at;
+	mr = key_lookup(&c->keys, wr->rkey);
+	mw = mr ? NULL : mw_lookup(&c->windows, wr->rkey);
+	at.addr = mr ? mr->iova : mw ? mw->base : 0;
+	at.length = 0;
+	return at;
+}
+
+static bool may_reach(const struct qp *peer, const struct ff_sge *at, uint32_t access)
+{
+	struct side s = {
+		.keys = &peer->o.ses->cont->keys, .pd = peer->pd, .qp = peer, .access = access
+	};
+	struct mr *mr;
+	uint64_t va;
+
+	return !xfer_resolve(&s, at, &mr, &va);
+}
+
+/* FLUSH and ATOMIC_WRITE are answered as READs are, and the same number of them may be under way (IBTA A19). */
+static bool has_resources(const struct qp *peer, uint8_t opcode)
+{
+	return (opcode != FF_OP_FLUSH && opcode != FF_OP_ATOMIC_WRITE) ||
+	       peer->attr.max_dest_rd_atomic;
+}
+
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr)
 {
-	uint32_t access = op_remote_access(wr->opcode);
-	bool atomic = access == IBV_ACCESS_REMOTE_ATOMIC;
+	bool flush = wr->opcode == FF_OP_FLUSH, word = ff_op_is_word(wr->opcode);
+	uint32_t access = flush ? ff_flush_access(wr->flush.types) : op_remote_access(wr->opcode);
 
 	if (peer->state == IBV_QPS_RTR && !peer->comm_est_sent) {
 		peer->comm_est_sent = true;
@@ -68,21 +106,34 @@ enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_w
 		return ANS_INV_REQ;
 	if (!access)
 		return ANS_OK;
-	if (!responder_enables(peer, wr->opcode) || (atomic && (wr->remote_addr & 7)))
+	if (!responder_enables(peer, wr->opcode, access) || !has_resources(peer, wr->opcode) ||
+	    (word && (wr->remote_addr & 7)))
 		return ANS_INV_REQ;
-	if (wr->length || atomic) {
-		struct ff_sge at = { wr->remote_addr, atomic ? 8 : (uint32_t)wr->length, wr->rkey };
-		struct side s = { .keys = &peer->o.ses->cont->keys,
-				  .pd = peer->pd,
-				  .qp = peer,
-				  .access = access };
-		struct mr *mr;
-		uint64_t va;
+	if (wr->length || word || flush) {
+		struct ff_sge at = { wr->remote_addr, word ? 8 : (uint32_t)wr->length, wr->rkey };
 
-		if (xfer_resolve(&s, &at, &mr, &va))
+		if (flush)
+			at = flush_spot(peer, wr);
+		if (!may_reach(peer, &at, access))
 			return ANS_REM_ACCESS;
 	}
 	return ANS_OK;
+}
+
+/*
+ * Everything before it on the QP has been carried out, and a copy that is done is in memory that all CPUs see
+ * alike, by then if not before. No memory here is persistent, so that no key allows to ask for that.
+ */
+bool responder_flush(struct qp *peer, const struct send_wr *wr)
+{
+	struct ff_sge at = flush_spot(peer, wr);
+
+	/* it may have waited for its limits since it was admitted */
+	if (!may_reach(peer, &at, ff_flush_access(wr->flush.types)))
+		return false;
+	/* what was written before the completion: also by stores that go past the caches */
+	atomic_thread_fence(memory_order_seq_cst);
+	return true;
 }
 
 bool responder_take(struct fast *f, struct qp *peer)
@@ -140,7 +191,8 @@ enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
 	struct responder *r = &peer->soft->resp;
 	enum answer a;
 
-	if (r->from && r->from != from) /* UD: another datagram is still coming in */
+	if ((r->from && r->from != from) ||
+	    r->is_late) /* UD: another datagram is still coming in */
 		return ANS_DROP;
 	a = responder_recv(f, peer, from->wr);
 	if (a != ANS_OK)
@@ -148,6 +200,22 @@ enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from)
 	r->from = from;
 	from->soft->req.peer = peer;
 	return ANS_OK;
+}
+
+bool responder_soon(const struct qp *peer, const struct qp *from)
+{
+	const struct responder *r = &peer->soft->resp;
+	const struct xfer *x = &r->from_wire;
+
+	if (r->is_late)
+		return !r->from && (!xfer_is_busy(x) || xfer_submitted(x) == XFER_NEXT);
+	if (!r->from || r->from == from)
+		return false;
+	x = &r->from->soft->req.x;
+	if (xfer_is_busy(x))
+		return xfer_submitted(x) == XFER_NEXT;
+	/* what has its memory at hand goes on in its container's next turn, if that has one */
+	return x->call && r->from->more && !r->from->o.ses->cont->cpu.parked;
 }
 
 static inline void arrived(struct fast *f, struct qp *peer, const struct origin *o)
@@ -220,7 +288,7 @@ void responder_abort(struct qp *qp, struct fast *f, bool flush)
 	if (r->from)
 		r->from->soft->req.peer = NULL;
 	r->from = NULL;
-	xfer_reset(f, &r->from_wire);
+	remote_ud_forget(f, qp);
 	if (r->recv != RECV_NONE && flush)
 		fail_recv(f, qp, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
 	else if (r->recv != RECV_NONE)

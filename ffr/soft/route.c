@@ -25,14 +25,14 @@ enum dir_answer route_path(struct fast *f, struct container *from, const struct 
 {
 	enum dir_answer a = dir_path(f, from, ah, here, there);
 
-	if (f->first->num_threads == 1)
+	if (f->host->num_threads == 1)
 		return a;
 	if (a == DIR_HERE && (*here)->fast != f) {
 		fast_want_near(from, *here);
 		*here = NULL;
 		return DIR_WAIT;
 	}
-	if (a == DIR_NOBODY && f->first->wired && f != f->first)
+	if (a == DIR_NOBODY && f->host->wired && f != f->host->threads[0])
 		fast_want_near(from, NULL);
 	return a;
 }

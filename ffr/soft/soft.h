@@ -15,6 +15,7 @@
 #ifndef FFR_SOFT_SOFT_H
 #define FFR_SOFT_SOFT_H
 
+#include "ffr/abi/ff_verbs.h"
 #include "ffr/dir/dir.h"
 #include "ffr/fast/internal.h"
 #include "ffr/fast/pvm.h"
@@ -38,6 +39,7 @@ LIST_HEAD(mcast_list, mcast_member);
 
 STAILQ_HEAD(cm_frames, cm_frame);
 TAILQ_HEAD(ud_list, ud_held);
+TAILQ_HEAD(late_list, ud_late);
 
 /* be->priv */
 struct soft_dev {
@@ -48,9 +50,14 @@ struct soft_dev {
 	struct ud_list held;		/* datagrams whose sender is not known yet */
 	struct ud_list known;		/* ... is known now: the next turn delivers them */
 	uint32_t num_held;		/* of both */
+	struct soft_list late;		/* QPs for which datagrams of other hosts wait */
+	uint64_t late_bytes;
 	struct cm_frames cm_in, cm_out; /* remote_cm.c */
 	uint32_t num_cm;
 	uint32_t cm_changes; /* connections that ended or began */
+	/* A NIC takes a datagram for that host, with its GRH; or does not (false). NULL: there is none */
+	bool (*ud_carry)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+			 const void *payload);
 	uint64_t random;
 };
 
@@ -90,6 +97,7 @@ struct xfer {
 	uint32_t src_i, dst_i;	   /* SGE */
 	uint64_t src_off, dst_off; /* bytes in it */
 	struct pvm_call *call;	   /* copy through process memory under way, or NULL */
+	struct pvm_wait wait;	   /* ... or for room for one */
 	uint32_t buf_off, buf_len; /* bytes of call->buf that are read but not written */
 	bool call_pending, call_writes;
 	uint8_t atomic_step;
@@ -121,6 +129,10 @@ struct responder {
 	struct qp *from;	      /* of this host: whose message is coming in */
 	struct soft_list rnr_waiters; /* requesters that wait for a receive */
 	struct xfer from_wire;	      /* UD: a datagram of another host, put into it */
+	bool is_late;		      /* ... waits for memory behind a process; on soft_dev.late */
+	LIST_ENTRY(soft_qp) late_entry;
+	struct late_list late; /* the datagrams; remote_ud.c */
+	uint64_t late_bytes;
 };
 
 /* Where the datagram under way goes to. */
@@ -133,8 +145,8 @@ enum ud_way {
 /* UD: the datagram under way; ud.c */
 struct soft_ud {
 	enum ud_way way;
-	bool paid; /* UD_AWAY: the limits have let it through */
-	uint8_t sl;
+	bool paid;  /* UD_AWAY: the limits have let it through */
+	uint8_t sl; /* of the receiver's completion: what grh[] is */
 	uint8_t grh[SOFT_GRH_SZ];
 	uint64_t give_up;	/* UD_AWAY, ns: when it has waited for long enough */
 	struct ff_ah_attr path; /* UD_AWAY */
@@ -173,12 +185,14 @@ struct soft_qp {
 	struct soft_mcast mcast;
 };
 
-/* The right to the peer's memory that an operation needs: one of IBV_ACCESS_REMOTE_*, or none. */
+/* The right to the peer's memory that an operation needs: one of IBV_ACCESS_REMOTE_*, or none. That of a
+ * FLUSH is its WR's, ff_flush_access(). */
 static inline uint32_t op_remote_access(uint8_t opcode)
 {
 	switch (opcode) {
 	case FF_OP_WRITE:
 	case FF_OP_WRITE_IMM:
+	case FF_OP_ATOMIC_WRITE:
 		return IBV_ACCESS_REMOTE_WRITE;
 	case FF_OP_READ:
 		return IBV_ACCESS_REMOTE_READ;
@@ -234,7 +248,7 @@ static inline bool qp_is_on(const struct qp *qp, const struct fast *f)
 /* The QP of that number, if it is such a one. */
 static inline struct qp *qp_here(struct fast *f, uint32_t num)
 {
-	struct qp *qp = qp_by_num(&f->first->qps, num);
+	struct qp *qp = qp_by_num(&f->host->qps, num);
 
 	return qp && qp_is_on(qp, f) ? qp : NULL;
 }
@@ -266,6 +280,8 @@ void local_wake_peer(struct fast *f, const struct qp *qp);
 
 /* ---- ud.c ---- */
 extern const struct send_ops ud_send;
+/* RoCE v2: what a completion's SL says of that header, which a NIC has put before a datagram. */
+uint8_t ud_sl_of(const uint8_t grh[SOFT_GRH_SZ]);
 /* The Q_Key of the datagram under way: one with the high bit set stands for the QP's own (IBTA 10.2.5). */
 static inline uint32_t ud_qkey(const struct qp *qp)
 {
@@ -282,11 +298,9 @@ enum answer {
 	ANS_REM_OP,	/* NAK: remote operational error */
 	ANS_DROP,	/* UC, UD: nothing */
 };
-/* Does the QP let its peer do that at all (IBTA 9.7.4.1.4)? */
-static inline bool responder_enables(const struct qp *peer, uint8_t opcode)
+/* Does the QP let its peer do that at all (IBTA 9.7.4.1.4)? access: the right that it needs. */
+static inline bool responder_enables(const struct qp *peer, uint8_t opcode, uint32_t access)
 {
-	uint32_t access = op_remote_access(opcode);
-
 	return (peer->attr.qp_access_flags & access) == access &&
 	       (!ff_op_fetches(opcode) || peer->attr.max_dest_rd_atomic);
 }
@@ -299,6 +313,8 @@ static inline bool responder_too_long(const struct qp *peer, uint8_t opcode, uin
 }
 /* May this WR be carried out at the peer? Before anything was moved. */
 enum answer responder_admit(struct fast *f, struct qp *peer, const struct send_wr *wr);
+/* FLUSH: what its QP wrote before is where it belongs, as that WR asks. False: it has no right to that. */
+bool responder_flush(struct qp *peer, const struct send_wr *wr);
 /* Have a receive at hand, in resp.rwr. False: none is posted. */
 bool responder_take(struct fast *f, struct qp *peer);
 /* Is there a receive that the message fits in? If not, why; nothing has come of that yet. */
@@ -307,6 +323,8 @@ enum answer responder_fits(struct fast *f, struct qp *peer, const struct send_wr
 enum answer responder_recv(struct fast *f, struct qp *peer, const struct send_wr *wr);
 /* The same for the WR under way of a QP of this host, which it stays with. */
 enum answer responder_match(struct fast *f, struct qp *peer, struct qp *from);
+/* UD: has another datagram come in in part, the rest of which does not keep from's for long? */
+bool responder_soon(const struct qp *peer, const struct qp *from);
 /*
  * SEND with invalidate: do that, before the completion, so that who sees it finds the window free
  * (IBTA 10.6.7.2.5). False: its rkey is none that it may invalidate; nothing is done.
@@ -332,12 +350,14 @@ void responder_abort(struct qp *qp, struct fast *f, bool flush); /* the QP leave
 enum xfer_result {
 	XFER_DONE,
 	XFER_MORE, /* quantum used up */
-	XFER_WAIT, /* a worker moves bytes; the QP is activated when it has */
-	XFER_GONE, /* the QP may not exist any more */
+	XFER_NEXT, /* a call was submitted, which the runner makes before its next turn; the QP is activated */
+	XFER_WAIT, /* the same, but a worker makes it */
 	XFER_SRC,  /* error at the source, the destination: *why */
 	XFER_DST,
 };
-#define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_REMOTE                                                                              \
+	(IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |             \
+	 FF_ACCESS_FLUSH)
 /* May that part of the MR be reached so, by a QP of that PD? mr may be NULL: there is no such key. */
 static inline enum ff_vendor_err xfer_reach(const struct mr *mr, const struct pd *pd, uint64_t addr,
 					    uint64_t len, uint32_t access)
@@ -362,16 +382,23 @@ enum xfer_result xfer_run(struct fast *f, struct xfer *x, const struct side *src
 int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov, int max,
 	     uint64_t *bytes, enum ff_vendor_err *why);
 /*
- * Write to *len bytes of a side from off on, for x->qp. XFER_WAIT: a worker has part of it, the rest is
- * not written. XFER_MORE: the lock was given away after *len bytes; look at what the side is made of.
- * After anything but XFER_GONE x is where it was.
+ * Write *len bytes to a side from off on, for x->qp; *len becomes the number of those that are there. XFER_MORE,
+ * XFER_NEXT: again in the next turn, with the rest of them. XFER_WAIT: likewise, or xfer_reset(). Else x is
+ * where it was.
  */
 enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
 			  const uint8_t *buf, uint64_t *len, enum ff_vendor_err *why);
-/* Read up to PVM_MAX bytes from `off` on that no pointer reaches into x->call->buf; *len becomes
- * their number. */
+/* Have up to PVM_MAX bytes from `off` on that no pointer reaches read into x->call->buf: MORE, NEXT or WAIT, or
+ * it fails. */
 enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
-			  uint64_t *len, enum ff_vendor_err *why);
+			  uint64_t len, enum ff_vendor_err *why);
+/* How a call that was submitted, or waits for room, goes on: XFER_NEXT, XFER_WAIT. */
+enum xfer_result xfer_submitted(const struct xfer *x);
+/* Is what was submitted not there yet, or does it wait to be? */
+static inline bool xfer_is_busy(const struct xfer *x)
+{
+	return x->wait.q || (x->call && x->call->busy);
+}
 /* Are all SGEs of a side, up to `total` bytes, within MRs that grant the access? */
 enum ff_vendor_err xfer_check(const struct side *s, uint64_t total);
 /* One SGE: its MR and the application's address. */
@@ -415,7 +442,7 @@ static inline bool requester_is_mw(const struct send_wr *wr)
 /* Can it go on now? */
 static inline bool requester_may_run(const struct requester *r)
 {
-	return r->state >= REQ_NEW && r->state <= REQ_MATCHED && !(r->x.call && r->x.call->busy);
+	return r->state >= REQ_NEW && r->state <= REQ_MATCHED && !xfer_is_busy(&r->x);
 }
 /*
  * Have the limits' consent to the next bytes of the copy, of `total`, that the WR moves to or from that
@@ -426,8 +453,11 @@ bool requester_consent(struct fast *f, struct qp *qp, struct qp *peer, uint64_t 
 bool requester_pay(struct fast *f, struct qp *qp, uint64_t total);
 /* What it waits for is on that list; the caller sets the state and the timer. */
 void requester_wait_on(struct soft_qp *sq, struct soft_list *list);
-/* The copy gave the turn or the lock away: what to return. */
-enum post_result requester_not_copied(struct qp *qp, enum xfer_result r);
+/* The copy has not ended: what to return. */
+static inline enum post_result requester_not_copied(enum xfer_result r)
+{
+	return r == XFER_MORE ? POST_MORE : POST_WAIT;
+}
 /* 4.096 us * 2^timeout, ns; 0: none (IBTA 9.9.2.1.1) */
 uint64_t requester_ack_timeout(const struct qp *qp);
 void requester_abort(struct fast *f, struct qp *qp);
@@ -457,7 +487,7 @@ enum post_result mcast_start(struct fast *f, struct qp *qp);
 enum post_result mcast_run(struct fast *f, struct qp *qp); /* go on with it */
 
 /* ---- atomic.c ---- */
-/* Carry out the atomic at the peer. XFER_DONE: x->atomic_orig is what was there. */
+/* Carry out the atomic at the peer. XFER_DONE: x->atomic_orig is what was there, but of an ATOMIC_WRITE. */
 enum xfer_result atomic_run(struct fast *f, struct xfer *x, const struct send_wr *wr,
 			    const struct side *dst, const struct ff_sge *at,
 			    enum ff_vendor_err *why);

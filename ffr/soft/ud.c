@@ -17,19 +17,65 @@
 /* ---- the GRH ------------------------------------------------------------------------------------------ */
 
 /*
- * The GRH of RoCE v2 over IPv6, also between IPv4 addresses: then these are IPv4-mapped. A wire's
- * would end with an IPv4 header instead (IBTA annex A17), which only those find who know that the
- * GID's type is RoCE v2. UCX asks /sys for it, where a container's device is not, and takes the last
- * 16 bytes for the destination's GID.
+ * What a receiver finds in the 40 bytes before the data follows from the sender's GID (IBTA annexes A16 and
+ * A17): with RoCE v1 it is a GRH, with RoCE v2 the IP header, which is an IPv6 one or, between IPv4
+ * addresses, an IPv4 one in the last 20 bytes, where what is before them is undefined (here zeros, which
+ * are the begin of no IPv6 header). With which of the three it is, the completion's SL tells, as with
+ * mlx5: bit 3 is set for RoCE v2, the lower ones are 0 for a GRH, 1 for IPv6, 2 for IPv4. UCX 1.11 to
+ * 1.18 believe that of every device, and take the 16 bytes at the end for the destination's GID where the SL
+ * is not 2; all others look at the header.
  */
+enum { SL_ROCE_V1 = 0x0, SL_IPV6 = 0x9, SL_IPV4 = 0xa };
+#define NEXT_UDP 17
+#define NEXT_IB	 0x1b /* IBTA 8.3.6 */
+
+uint8_t ud_sl_of(const uint8_t grh[SOFT_GRH_SZ])
+{
+	return grh[0] >> 4 == 6 ? SL_IPV6 : SL_IPV4;
+}
+
+static uint16_t ipv4_sum(const uint8_t *h)
+{
+	uint32_t sum = 0;
+
+	for (int i = 0; i < 20; i += 2)
+		sum += (uint32_t)(h[i] << 8 | h[i + 1]);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t) ~(sum + (sum >> 16));
+}
+
+/* Both addresses are known: the header is an IPv4 one if it is RoCE v2 between such addresses. */
+static void grh_to_ipv4(struct soft_ud *ud)
+{
+	uint8_t *g = ud->grh, h[20] = { 0x45 };
+	uint16_t len = (uint16_t)(20 + (g[4] << 8 | g[5])), sum;
+
+	if (ud->sl != SL_IPV6 || !gid_is_v4(g + 8) || !gid_is_v4(g + 24))
+		return;
+	h[1] = (uint8_t)(g[0] << 4 | g[1] >> 4);
+	h[2] = (uint8_t)(len >> 8);
+	h[3] = (uint8_t)len;
+	h[6] = 0x40; /* it is not to be cut in pieces */
+	h[8] = g[7];
+	h[9] = NEXT_UDP;
+	memcpy(h + 12, g + 20, 4);
+	memcpy(h + 16, g + 36, 4);
+	sum = ipv4_sum(h);
+	h[10] = (uint8_t)(sum >> 8);
+	h[11] = (uint8_t)sum;
+	memset(g, 0, 20);
+	memcpy(g + 20, h, sizeof(h));
+	ud->sl = SL_IPV4;
+}
+
 static void make_grh(const struct qp *qp, const struct ah *ah)
 {
-	const struct container *from = qp->o.ses->cont;
-	const uint8_t *sgid =
-		from->gid[ah->attr.sgid_index < from->num_gids ? ah->attr.sgid_index : 0].raw;
-	const uint8_t *dgid = ah->attr.dgid;
-	uint32_t len = 8 + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP, BTH, DETH, data, ICRC */
-	uint8_t *g = qp->soft->ud.grh;
+	struct gid_entry from = gid_entry(qp->o.ses->cont, ah->attr.sgid_index);
+	bool v2 = from.type == IBV_GID_TYPE_ROCE_V2;
+	const uint8_t *sgid = from.gid.raw, *dgid = ah->attr.dgid;
+	uint32_t len = (v2 ? 8 : 0) + 12 + 8 + (uint32_t)qp->wr->length + 4; /* UDP BTH DETH ICRC */
+	struct soft_ud *ud = &qp->soft->ud;
+	uint8_t *g = ud->grh;
 
 	g[0] = (uint8_t)(0x60 | ah->attr.traffic_class >> 4);
 	g[1] = (uint8_t)(ah->attr.traffic_class << 4 | (ah->attr.flow_label >> 16 & 0xf));
@@ -37,12 +83,16 @@ static void make_grh(const struct qp *qp, const struct ah *ah)
 	g[3] = (uint8_t)ah->attr.flow_label;
 	g[4] = (uint8_t)(len >> 8);
 	g[5] = (uint8_t)len;
-	g[6] = 17;
+	g[6] = v2 ? NEXT_UDP : NEXT_IB;
 	g[7] = ah->attr.hop_limit;
 	memcpy(g + 8, sgid, 16);
-	memcpy(g + 24, dgid, 16);
-	if (!ah->attr.is_global) /* the receiver's, when it is known */
+	ud->sl = v2 ? SL_IPV6 : SL_ROCE_V1;
+	if (ah->attr.is_global) {
+		memcpy(g + 24, dgid, 16);
+		grh_to_ipv4(ud);
+	} else { /* the receiver's, when it is known */
 		memset(g + 24, 0, 16);
+	}
 }
 
 /* A path by LID: the GRH has the receiver's own GID. */
@@ -50,8 +100,10 @@ static void grh_to(struct soft_ud *ud, const union ibv_gid *gid)
 {
 	static const uint8_t none[16];
 
-	if (!memcmp(ud->grh + 24, none, sizeof(none)))
-		memcpy(ud->grh + 24, gid, sizeof(*gid));
+	if (memcmp(ud->grh + 24, none, sizeof(none)))
+		return;
+	memcpy(ud->grh + 24, gid, sizeof(*gid));
+	grh_to_ipv4(ud);
 }
 
 /* ---- to a QP of this host -------------------------------------------------------------------------------- */
@@ -60,7 +112,7 @@ static void grh_to(struct soft_ud *ud, const union ibv_gid *gid)
 static struct qp *receiver(struct fast *f, const struct qp *qp)
 {
 	const struct requester *r = &qp->soft->req;
-	struct qp *peer = qp_by_num(&f->first->qps, qp->wr->remote_qpn);
+	struct qp *peer = qp_by_num(&f->host->qps, qp->wr->remote_qpn);
 
 	if (!peer || peer->o.ses->cont != qp->soft->dest || peer->type != IBV_QPT_UD ||
 	    !route_receives(peer))
@@ -72,7 +124,7 @@ static enum post_result here(struct fast *f, struct qp *qp)
 {
 	struct requester *r = &qp->soft->req;
 	struct qp *peer = receiver(f, qp);
-	uint64_t epoch = f->epoch, total = SOFT_GRH_SZ + qp->wr->length;
+	uint64_t total = SOFT_GRH_SZ + qp->wr->length;
 	enum ff_vendor_err why = FF_VERR_NONE;
 	enum xfer_result xr;
 	struct side src, dst;
@@ -80,6 +132,8 @@ static enum post_result here(struct fast *f, struct qp *qp)
 	if (!peer)
 		return requester_drop(f, qp);
 	if (r->state == REQ_NEW) {
+		if (responder_soon(peer, qp))
+			return POST_MORE;
 		if (ud_qkey(qp) != peer->attr.qkey || responder_admit(f, peer, qp->wr) != ANS_OK ||
 		    responder_match(f, peer, qp) != ANS_OK)
 			return requester_drop(f, qp);
@@ -92,11 +146,8 @@ static enum post_result here(struct fast *f, struct qp *qp)
 	src.prefix_len = SOFT_GRH_SZ;
 	dst = side_of_recv(peer);
 	xr = xfer_run(f, &r->x, &src, &dst, total, &why);
-	if (xr == XFER_MORE || xr == XFER_WAIT || xr == XFER_GONE)
-		return requester_not_copied(qp, xr);
-	/* the lock was given up on the way: the receiver may have gone meanwhile */
-	if (f->epoch != epoch && receiver(f, qp) != peer)
-		return requester_drop(f, qp);
+	if (xr == XFER_MORE || xr == XFER_NEXT || xr == XFER_WAIT)
+		return requester_not_copied(xr);
 	if (xr == XFER_SRC)
 		return requester_finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
 	if (xr == XFER_DST) {
@@ -159,7 +210,7 @@ static enum post_result away(struct fast *f, struct qp *qp)
 			return POST_WAIT;
 		sq->ud.paid = true;
 		r = remote_ud_send(f, qp, to);
-		if (r != POST_WAIT || (sq->req.x.call && sq->req.x.call->busy))
+		if (r != POST_WAIT || xfer_is_busy(&sq->req.x))
 			return r;
 	}
 	return wait_for(f, qp, to);
@@ -209,7 +260,6 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	if (!requester_begin(f, qp))
 		return POST_DONE;
 	qp->wr->ah = NULL;
-	ud->sl = ah->attr.sl;
 	make_grh(qp, ah);
 	if (ah->mcast) {
 		ud->way = UD_GROUP;
@@ -232,4 +282,4 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	return away(f, qp);
 }
 
-const struct send_ops ud_send = { .post = post, .progress = progress };
+const struct send_ops ud_send = { .name = "host, wire", .post = post, .progress = progress };

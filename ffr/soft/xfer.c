@@ -4,14 +4,16 @@
  *
  * A message is moved in steps of at most one quantum for each turn. Every step looks the keys up
  * again: an MR that was deregistered meanwhile is not touched. Where both sides are mapped, a step
- * is one memcpy. Where one is not, its bytes go through the buffer of a pvm call (pvm.h), which
- * may be handed to a worker in the middle of it: the position is in struct xfer, never on the
- * stack.
+ * is one memcpy, also by a view (mem/view.h) in which the pages are. Else the bytes go through the buffer of a pvm
+ * call (pvm.h), which is made after the turn: the position is in struct xfer, never on the stack.
  */
 #include <errno.h>
 #include <string.h>
 
+#include "ffr/mem/fallible.h"
+#include "ffr/mem/heat.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/view.h"
 #include "ffr/fast/mw.h"
 #include "ffr/soft/soft.h"
 
@@ -59,11 +61,12 @@ enum ff_vendor_err xfer_check(const struct side *s, uint64_t total)
 
 /* Where a side's next bytes are: at a pointer, or at an address of a process. */
 struct spot {
-	uint8_t *ptr; /* NULL: reached by pvm */
-	bool null;    /* of a null MR: ptr gives zeros and takes nothing */
+	uint8_t *ptr;  /* NULL: reached by pvm */
+	uint8_t *view; /* without a pointer: where there may be a page of it (mem/view.h); NULL */
+	bool null;     /* of a null MR: ptr gives zeros and takes nothing */
 	uint64_t va;
 	uint64_t len; /* contiguous */
-	struct session *ses;
+	struct mr *mr;
 };
 
 static enum ff_vendor_err sge_spot(const struct side *s, uint32_t *i, uint64_t *off, uint64_t want,
@@ -86,7 +89,7 @@ static enum ff_vendor_err sge_spot(const struct side *s, uint32_t *i, uint64_t *
 	if (out->len > want)
 		out->len = want;
 	out->va = va + *off;
-	out->ses = mr->o.ses;
+	out->mr = mr;
 	if (mr->kind == MR_NULL) {
 		out->null = true;
 		out->ptr = (uint8_t *)zeros;
@@ -95,6 +98,7 @@ static enum ff_vendor_err sge_spot(const struct side *s, uint32_t *i, uint64_t *
 		return FF_VERR_NONE;
 	}
 	out->len = shadow_translate(mr, out->va, out->len, &out->ptr);
+	out->view = out->ptr ? NULL : view_at(mr, out->va);
 	return FF_VERR_NONE;
 }
 
@@ -140,38 +144,69 @@ void xfer_reset(struct fast *f, struct xfer *x)
 {
 	if (x->call)
 		call_end(f, x);
+	pvm_wait_end(&x->wait);
 	x->done = x->src_off = x->dst_off = x->limit = 0;
 	x->src_i = x->dst_i = 0;
 	x->call_pending = false;
 }
 
-/* Start a call for the QP. 0, -EINPROGRESS, -ECANCELED or another -errno. */
-static int call_start(struct fast *f, struct xfer *x, enum pvm_dir dir, const struct spot *at,
-		      uint32_t len)
+enum xfer_result xfer_submitted(const struct xfer *x)
+{
+	if (x->wait.q)
+		return pvm_waits_shortly(&x->wait) ? XFER_NEXT : XFER_WAIT;
+	return pvm_is_next(x->call) ? XFER_NEXT : XFER_WAIT;
+}
+
+/* A call for so many bytes, at most PVM_MAX, is x->call. Else XFER_MORE, XFER_NEXT or XFER_WAIT. */
+static enum xfer_result call_get(struct fast *f, struct xfer *x, enum pvm_use use, uint64_t len)
+{
+	x->call = pvm_call_get(f->pvm, x->qp, use, (uint32_t)len, &x->wait);
+	if (x->call)
+		return XFER_DONE;
+	x->call_writes = false;
+	return x->wait.q ? xfer_submitted(x) : XFER_MORE;
+}
+
+/* Submit x->call. XFER_NEXT or XFER_WAIT, or it failed: XFER_SRC or XFER_DST. */
+static enum xfer_result call_start(struct fast *f, struct xfer *x, enum pvm_dir dir,
+				   const struct spot *at, uint32_t len, enum ff_vendor_err *why)
 {
 	struct pvm_call *c = x->call;
 
-	c->ses = at->ses;
+	c->ses = at->mr->o.ses;
 	c->dir = dir;
 	c->va = at->va;
 	c->len = len;
-	c->qp = x->qp;
-	at->ses->stats.pvm_bytes += len;
+	c->ses->stats.pvm_bytes += len;
+	heat_used(at->mr, at->va, len);
 	f->calls++;
 	x->call_writes = dir == PVM_WRITE;
-	/* set before: when the role is lost in the call, its result is found in the next turn */
-	x->call_pending = true;
-	return pvm_exec(f, c);
+	switch (pvm_submit(f, c, at->mr->odp, &x->wait)) {
+	case 0:
+		x->call_pending = true;
+		return xfer_submitted(x);
+	case -EAGAIN: /* what was read for it is read once more */
+		call_end(f, x);
+		return xfer_submitted(x);
+	default:
+		*why = FF_VERR_FAULT;
+		call_end(f, x);
+		return x->call_writes ? XFER_DST : XFER_SRC;
+	}
 }
 
 /* What a call's end means for the position. */
 static enum xfer_result call_done(struct fast *f, struct xfer *x, const struct side *src,
-				  int result, enum ff_vendor_err *why)
+				  enum ff_vendor_err *why)
 {
 	struct pvm_call *c = x->call;
 
 	x->call_pending = false;
-	if (result) {
+	if (c->result == -EAGAIN) {
+		call_end(f, x);
+		return XFER_DONE;
+	}
+	if (c->result) {
 		enum xfer_result r = x->call_writes ? XFER_DST : XFER_SRC;
 
 		*why = FF_VERR_FAULT;
@@ -190,25 +225,41 @@ static enum xfer_result call_done(struct fast *f, struct xfer *x, const struct s
 	return XFER_DONE;
 }
 
+static void view_used(const struct spot *at, uint64_t n)
+{
+	if (!at->ptr)
+		at->mr->o.ses->stats.view_bytes += n;
+}
+
+/* True: n bytes were copied by views. False: not all, or none; it begins anew in another way. */
+static bool step_view(const struct spot *s, const struct spot *d, uint64_t n)
+{
+	const uint8_t *from = s->ptr ? s->ptr : s->view;
+	uint8_t *to = d->ptr ? d->ptr : d->view;
+
+	if (!from || !to || d->null || fallible_copy(to, from, n))
+		return false;
+	view_used(s, n);
+	view_used(d, n);
+	return true;
+}
+
 /* A step with process memory on one side at least. XFER_DONE: go on. */
 static enum xfer_result step_pvm(struct fast *f, struct xfer *x, const struct side *src,
 				 const struct spot *s, const struct spot *d, uint64_t n,
 				 enum ff_vendor_err *why)
 {
-	int err;
-
 	if (n > PVM_MAX)
 		n = PVM_MAX;
 	if (!x->call) {
-		x->call = pvm_call_get(f->pvm);
-		if (!x->call)
-			return XFER_MORE; /* no memory: try again */
+		enum xfer_result r = call_get(f, x, PVM_COPY, n);
+
+		if (r != XFER_DONE)
+			return r;
 	}
 	if (!x->buf_len) {
-		if (!s->ptr) {
-			err = call_start(f, x, PVM_READ, s, (uint32_t)n);
-			goto called;
-		}
+		if (!s->ptr)
+			return call_start(f, x, PVM_READ, s, (uint32_t)n, why);
 		memcpy(x->call->buf, s->ptr, n);
 		x->buf_len = (uint32_t)n;
 		x->buf_off = 0;
@@ -228,27 +279,21 @@ static enum xfer_result step_pvm(struct fast *f, struct xfer *x, const struct si
 		x->buf_len -= x->buf_off;
 		x->buf_off = 0;
 	}
-	err = call_start(f, x, PVM_WRITE, d, (uint32_t)n);
-called:
-	if (err == -EINPROGRESS)
-		return XFER_WAIT;
-	if (err == -ECANCELED)
-		return XFER_GONE;
-	return call_done(f, x, src, err, why);
+	return call_start(f, x, PVM_WRITE, d, (uint32_t)n, why);
 }
 
 static enum xfer_result run(struct fast *f, struct xfer *x, const struct side *src,
 			    const struct side *dst, uint64_t total, enum ff_vendor_err *why)
 {
-	uint64_t end = x->done + f->quantum, epoch = f->epoch;
+	uint64_t end = x->done + f->quantum;
 	enum xfer_result r;
 
 	if (x->limit && end > x->limit)
 		end = x->limit;
+	if (xfer_is_busy(x))
+		return xfer_submitted(x);
 	if (x->call_pending) {
-		if (x->call->busy)
-			return XFER_WAIT;
-		r = call_done(f, x, src, x->call->result, why);
+		r = call_done(f, x, src, why);
 		if (r != XFER_DONE)
 			return r;
 	}
@@ -256,7 +301,7 @@ static enum xfer_result run(struct fast *f, struct xfer *x, const struct side *s
 		struct spot s = { 0 }, d = { 0 };
 		uint64_t n;
 
-		if (x->done >= end || f->epoch != epoch)
+		if (x->done >= end)
 			return XFER_MORE;
 		n = total - x->done;
 		if (n > end - x->done)
@@ -276,6 +321,10 @@ static enum xfer_result run(struct fast *f, struct xfer *x, const struct side *s
 		if (s.ptr && d.ptr && !x->buf_len) {
 			if (!d.null)
 				copy_bytes(&x->qp->soft->copy, d.ptr, s.ptr, n);
+			advance(x, src, n);
+			continue;
+		}
+		if (!x->call && step_view(&s, &d, n)) {
 			advance(x, src, n);
 			continue;
 		}
@@ -341,81 +390,77 @@ int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov
 	return n;
 }
 
+/* The call that x had submitted for xfer_put(): as xfer_result. *n: bytes that are there now. */
+static enum xfer_result put_done(struct fast *f, struct xfer *x, uint64_t *n,
+				 enum ff_vendor_err *why)
+{
+	enum xfer_result r = XFER_DONE;
+	struct pvm_call *c = x->call;
+
+	*n = 0;
+	if (xfer_is_busy(x))
+		return xfer_submitted(x);
+	if (!x->call_pending)
+		return XFER_DONE;
+	x->call_pending = false;
+	*n = c->result == -EAGAIN ? 0 : c->len;
+	if (c->result && c->result != -EAGAIN) {
+		*why = FF_VERR_FAULT;
+		r = XFER_DST;
+	}
+	call_end(f, x);
+	return r;
+}
+
 enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
 			  const uint8_t *buf, uint64_t *len, enum ff_vendor_err *why)
 {
-	uint64_t in, left = *len, epoch = f->epoch;
+	uint64_t in, total = *len;
+	enum xfer_result r = put_done(f, x, len, why);
 	uint32_t i;
 
-	seek(dst, off, &i, &in);
-	for (*len = 0; left;) {
+	if (r != XFER_DONE)
+		return r;
+	seek(dst, off + *len, &i, &in);
+	while (*len < total) {
 		struct spot at = { 0 };
-		int err;
 
-		*why = sge_spot(dst, &i, &in, left, &at);
+		*why = sge_spot(dst, &i, &in, total - *len, &at);
 		if (*why)
 			return XFER_DST;
-		if (at.ptr) {
-			spot_put(&at, buf, at.len);
-		} else {
+		if (!at.ptr && at.view && !fallible_copy(at.view, buf + *len, at.len)) {
+			view_used(&at, at.len);
+		} else if (!at.ptr) {
 			if (at.len > PVM_MAX)
 				at.len = PVM_MAX;
-			if (!x->call)
-				x->call = pvm_call_get(f->pvm);
-			if (!x->call) {
-				*why = FF_VERR_FAULT;
-				return XFER_DST;
-			}
-			memcpy(x->call->buf, buf, at.len);
-			err = call_start(f, x, PVM_WRITE, &at, (uint32_t)at.len);
-			if (err == -EINPROGRESS)
-				return XFER_WAIT;
-			if (err == -ECANCELED)
-				return XFER_GONE;
-			x->call_pending = false;
-			call_end(f, x);
-			if (err) {
-				*why = FF_VERR_FAULT;
-				return XFER_DST;
-			}
+			r = call_get(f, x, PVM_COPY, at.len);
+			if (r != XFER_DONE)
+				return r;
+			memcpy(x->call->buf, buf + *len, at.len);
+			return call_start(f, x, PVM_WRITE, &at, (uint32_t)at.len, why);
+		} else {
+			spot_put(&at, buf + *len, at.len);
 		}
 		in += at.len;
-		buf += at.len;
 		*len += at.len;
-		left -= at.len;
-		if (left && f->epoch != epoch) /* what is known of the keys holds no more */
-			return XFER_MORE;
 	}
 	return XFER_DONE;
 }
 
 enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
-			  uint64_t *len, enum ff_vendor_err *why)
+			  uint64_t len, enum ff_vendor_err *why)
 {
 	struct spot at = { 0 };
+	enum xfer_result r;
 	uint64_t in;
 	uint32_t i;
-	int err;
 
 	seek(src, off, &i, &in);
-	*why = sge_spot(src, &i, &in, *len, &at);
+	*why = sge_spot(src, &i, &in, len, &at);
 	if (*why)
 		return XFER_SRC;
-	x->call = pvm_call_get(f->pvm);
-	if (!x->call) {
-		*why = FF_VERR_FAULT;
-		return XFER_SRC;
-	}
-	*len = at.len < PVM_MAX ? at.len : PVM_MAX;
-	err = call_start(f, x, PVM_READ, &at, (uint32_t)*len);
-	if (err == -EINPROGRESS)
-		return XFER_WAIT;
-	if (err == -ECANCELED)
-		return XFER_GONE;
-	x->call_pending = false;
-	if (!err)
-		return XFER_DONE;
-	call_end(f, x);
-	*why = FF_VERR_FAULT;
-	return XFER_SRC;
+	if (at.len > PVM_MAX)
+		at.len = PVM_MAX;
+	r = call_get(f, x, PVM_AHEAD, at.len);
+	return r == XFER_DONE ? call_start(f, x, PVM_READ, &at, (uint32_t)at.len, why) : r;
 }

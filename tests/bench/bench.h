@@ -10,11 +10,15 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +29,14 @@ static inline uint64_t bench_now(void) /* ns */
 	struct timespec ts;
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline uint64_t bench_cpu_time(void) /* ns, of the process */
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
@@ -54,6 +66,28 @@ static inline void bench_pin(int cpu)
 	CPU_SET((unsigned int)cpu, &set);
 	if (sched_setaffinity(0, sizeof(set), &set))
 		bench_die("pin to CPU %d", cpu);
+}
+
+/*
+ * A child on CPU b, which ends with this process, and this process on CPU a; *sock is each one's way to the
+ * other. The child's PID, 0 in the child.
+ */
+static inline pid_t bench_fork(int a, int b, int *sock)
+{
+	int fd[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
+		bench_die("socketpair");
+	pid = fork();
+	if (pid < 0)
+		bench_die("fork");
+	if (!pid)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	bench_pin(pid ? a : b);
+	*sock = fd[!pid];
+	close(fd[!!pid]);
+	return pid;
 }
 
 /* A number from the command line, in [min, max]. */
@@ -153,6 +187,17 @@ static inline void *bench_alloc(size_t size)
 	if (errno)
 		bench_die("%zu bytes", size);
 	memset(p, 1, size);
+	return p;
+}
+
+/* Pages of that kind, MAP_PRIVATE or MAP_SHARED, all there and full of that byte. */
+static inline void *bench_map(size_t size, int kind, int byte)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		bench_die("mmap of %zu bytes", size);
+	memset(p, byte, size);
 	return p;
 }
 

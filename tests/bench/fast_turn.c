@@ -64,7 +64,7 @@ static void make_session(struct fast *f, struct side *d, int i)
 	c->num_gids = 1;
 	c->lid = (uint16_t)(i + 1);
 	c->mode = FF_MODE_ADAPTIVE;
-	if (fast_container_add(f, c))
+	if (fast_container_add(f->host, c))
 		bench_die("a container");
 	s->cont = c;
 	s->id = (uint32_t)i + 1;
@@ -322,6 +322,7 @@ int main(int argc, char **argv)
 	struct backend be = { .ops = &soft_ops };
 	uint64_t ops = 1000000, ns;
 	bool two = false;
+	struct fast_host *host;
 	struct fast *f;
 	int opt;
 
@@ -365,9 +366,10 @@ int main(int argc, char **argv)
 	if (DEPTH % signal_every)
 		bench_die("-s must divide %u", DEPTH);
 	ops = (ops + DEPTH - 1) / DEPTH * DEPTH;
-	f = fast_create(&conf, &be);
-	if (!f)
+	host = fast_create(&conf, &be);
+	if (!host)
 		bench_die("fast_create");
+	f = host->threads[0];
 	for (int i = 0; i < 2; i++) {
 		make_session(f, &side[i], i);
 		make_mr(f, &side[i]);

@@ -33,7 +33,7 @@ static inline int oob_listen(const char *port)
 	if (bind(l, ai->ai_addr, ai->ai_addrlen) || listen(l, 1))
 		bench_die("port %s", port);
 	freeaddrinfo(ai);
-	fd = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	fd = accept(l, NULL, NULL);
 	if (fd < 0)
 		bench_die("accept");
 	close(l);

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "ffr/abi/ff_ring.h"
 
 #define MSG   (64u << 10)  /* bytes */
 #define MSGS  10u	   /* one way */
@@ -75,16 +76,6 @@ static struct shared {
 static enum way way;
 static uint64_t rounds = 1000;
 
-static void *map_shared(size_t len)
-{
-	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		bench_die("%zu bytes", len);
-	memset(p, 0, len);
-	return p;
-}
-
 static uint64_t count_of(struct count *c)
 {
 	return atomic_load_explicit(&c->n, memory_order_acquire);
@@ -99,7 +90,7 @@ static void count(struct count *c)
 static void pause_or_yield(unsigned *looks)
 {
 	if (++*looks < LOOKS)
-		__builtin_ia32_pause();
+		ff_relax();
 	else
 		sched_yield();
 }
@@ -318,17 +309,17 @@ static void join(int n)
 
 static void set_up(void)
 {
-	all = map_shared(sizeof(*all));
+	all = bench_map(sizeof(*all), MAP_SHARED, 0);
 	for (int i = 0; i < 2; i++) {
 		struct flow *f = &all->flows[i];
 
-		f->out = map_shared(RING);
-		f->in = map_shared(RING);
+		f->out = bench_map(RING, MAP_SHARED, 0);
+		f->in = bench_map(RING, MAP_SHARED, 0);
 		if (pipe2(f->lent, O_CLOEXEC) || fcntl(f->lent[1], F_SETPIPE_SZ, 2 * MSG) < 0)
 			bench_die("pipe");
 		/* a program's memory is its own, and as malloc gives it */
 		all->bufs[i] = way == MAPPED || way == DIRECT ?
-				       map_shared(MSG) :
+				       bench_map(MSG, MAP_SHARED, 0) :
 				       (uint8_t *)bench_alloc(MSG + 16) + 16;
 	}
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bench.h"
+#include "ffr/abi/ff_ring.h"
 
 #define MSG	   (64u << 10) /* bytes */
 #define MSGS	   10u	       /* one way */
@@ -50,7 +51,7 @@ static void receive_all(struct end *me, struct end *from)
 		size_t at = me->gotten % RING;
 
 		while (atomic_load_explicit(&from->there, memory_order_acquire) == me->gotten)
-			__builtin_ia32_pause();
+			ff_relax();
 		memcpy(me->user, (copies == MAX_COPIES ? from->in : from->out) + at, MSG);
 		me->gotten += MSG;
 	}

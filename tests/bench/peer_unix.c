@@ -5,10 +5,7 @@
  *
  * Two processes; -a and -b give each a CPU, the default leaves them to the scheduler.
  */
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "bench.h"
@@ -39,7 +36,7 @@ static void transmit(int fd, size_t size)
 
 int main(int argc, char **argv)
 {
-	int a = -1, b = -1, fd[2];
+	int a = -1, b = -1, fd;
 	uint64_t n = 100000, *ns, t;
 	size_t size = 64;
 	pid_t pid;
@@ -55,31 +52,22 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: peer_unix [-a CPU] [-b CPU] [-n ROUNDS] [-s BYTES]\n");
 		return 2;
 	}
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
-		bench_die("socketpair");
-	pid = fork();
-	if (pid < 0)
-		bench_die("fork");
+	pid = bench_fork(a, b, &fd);
 	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(fd[0]);
-		bench_pin(b);
-		while (receive(fd[1], size))
-			transmit(fd[1], size);
+		while (receive(fd, size))
+			transmit(fd, size);
 		_exit(0);
 	}
-	close(fd[1]);
-	bench_pin(a);
 	ns = bench_alloc(n * sizeof(*ns));
 	for (uint64_t i = 0; i < n; i++) {
 		t = bench_now();
-		transmit(fd[0], size);
+		transmit(fd, size);
 		errno = 0;
-		if (!receive(fd[0], size))
+		if (!receive(fd, size))
 			bench_die("the other process has gone");
 		ns[i] = bench_now() - t;
 	}
-	close(fd[0]);
+	close(fd);
 	waitpid(pid, NULL, 0);
 
 	bench_sort(ns, n);

@@ -3,7 +3,7 @@
  * reg_window.c - what replacing a program's pages costs by itself: registering and deregistering
  * touched memory, with the router's answers free, against copying it. Microseconds, medians.
  *
- * build: tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <stdio.h>
 #include <sys/mman.h>
@@ -28,20 +28,11 @@ static double median_us(uint64_t *v)
 	return (double)v[ROUNDS / 2] / 1e3;
 }
 
-static char *touched(size_t len)
-{
-	char *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		bench_die("mmap of %zu bytes", len);
-	memset(p, 7, len);
-	return p;
-}
-
 static void measure(struct ibv_pd *pd, size_t len, const char *end)
 {
 	static uint64_t copy[ROUNDS], reg[ROUNDS], dereg[ROUNDS];
-	char *p = touched(len), *from = touched(len), *to = touched(len);
+	char *p = bench_map(len, MAP_PRIVATE, 7);
+	char *from = bench_map(len, MAP_PRIVATE, 7), *to = bench_map(len, MAP_PRIVATE, 7);
 	double c, r, d;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {

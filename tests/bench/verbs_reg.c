@@ -16,16 +16,6 @@ struct series {
 	uint64_t *reg, *dereg, *copy; /* [n] ns */
 };
 
-static uint8_t *map(size_t size)
-{
-	uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (p == MAP_FAILED)
-		bench_die("mmap of %zu bytes", size);
-	memset(p, 7, size);
-	return p;
-}
-
 static void measure(struct verbs *v, uint8_t *p, size_t size, uint8_t *from, uint8_t *to,
 		    struct series *s, size_t i)
 {
@@ -87,10 +77,10 @@ int main(int argc, char **argv)
 	s.reg = bench_alloc(n * sizeof(uint64_t));
 	s.dereg = bench_alloc(n * sizeof(uint64_t));
 	s.copy = bench_alloc(n * sizeof(uint64_t));
-	from = map(size);
-	to = map(size);
+	from = bench_map(size, MAP_PRIVATE, 7);
+	to = bench_map(size, MAP_PRIVATE, 7);
 
-	p = map(size);
+	p = bench_map(size, MAP_PRIVATE, 7);
 	for (size_t i = 0; i < n / 10; i++)
 		measure(&v, p, size, from, to, &s, i);
 	for (size_t i = 0; i < n; i++)
@@ -99,7 +89,7 @@ int main(int argc, char **argv)
 	printf("{\"size\": %zu, ", size);
 	print("again", &s, n, ", ");
 	for (size_t i = 0; i < n; i++) {
-		p = map(size);
+		p = bench_map(size, MAP_PRIVATE, 7);
 		measure(&v, p, size, from, to, &s, i);
 		munmap(p, size);
 	}

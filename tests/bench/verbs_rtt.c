@@ -2,19 +2,23 @@
 /*
  * verbs_rtt.c - round trip of a SEND between two processes, through one RC QP each.
  *
- * With -e both sleep in ibv_get_cq_event() while they wait, as the peer (peer_unix.c) sleeps in
+ *	verbs_rtt [-a CPU] [-b CPU] ...			both of them, in one container
+ *	verbs_rtt -l PORT [-a CPU] [-e]			the one that answers
+ *	verbs_rtt -c HOST -p PORT [-a CPU] [-e] ...	the one that asks
+ *
+ * With -e both sleep in ibv_get_cq_event() while they wait, as the peers (peer_unix.c, peer_tcp.c) sleep in
  * read(); without it both poll their CQs. -a and -b give each process a CPU. With -t the rounds end when
- * that time is over; the last message says that it is the last.
+ * that time is over; the last message says that it is the last. cpu_ns is the CPU time of both processes
+ * for one round.
  */
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "oob.h"
 #include "verbs.h"
 
+#define WARM_UP	     1000u
 #define RECV_WR	     16
 #define SIGNAL_EVERY 8 /* sends; fewer than the send queue holds */
 
@@ -90,6 +94,19 @@ static void recv_one(struct end *e)
 	post_recv(e);
 }
 
+static void tell(int fd, const void *data, size_t len)
+{
+	errno = 0;
+	oob_send(fd, data, len);
+}
+
+static void hear(int fd, void *data, size_t len)
+{
+	errno = 0;
+	if (!oob_recv(fd, data, len))
+		bench_die("the other process has gone");
+}
+
 static void set_up(struct end *e, bool events, uint32_t size, int fd)
 {
 	struct verbs_qp_opts opts = { .send_wr = 4 * SIGNAL_EVERY, .recv_wr = RECV_WR };
@@ -118,10 +135,8 @@ static void set_up(struct end *e, bool events, uint32_t size, int fd)
 	if (!e->qp)
 		bench_die("ibv_create_qp");
 	mine = verbs_addr_of(&e->v, e->qp);
-	errno = 0;
-	if (write(fd, &mine, sizeof(mine)) != sizeof(mine) ||
-	    read(fd, &peer, sizeof(peer)) != sizeof(peer))
-		bench_die("the other process has gone");
+	tell(fd, &mine, sizeof(mine));
+	hear(fd, &peer, sizeof(peer));
 	verbs_connect(&e->v, e->qp, &peer);
 	for (int i = 0; i < RECV_WR / 2; i++)
 		post_recv(e);
@@ -131,9 +146,8 @@ static void set_up(struct end *e, bool events, uint32_t size, int fd)
 			bench_die("ibv_req_notify_cq");
 	}
 	/* Both are ready before either sends. */
-	errno = 0;
-	if (write(fd, &mine, 1) != 1 || read(fd, &peer, 1) != 1)
-		bench_die("the other process has gone");
+	tell(fd, &mine, 1);
+	hear(fd, &peer, 1);
 }
 
 static void tear_down(struct end *e)
@@ -150,15 +164,89 @@ static void tear_down(struct end *e)
 	free(e->buf);
 }
 
+/* The last message is out when the other end says so; it gets our CPU time for that. */
+static void answer(int fd, bool events, uint32_t size)
+{
+	bool is_last = false;
+	uint64_t cpu;
+	struct end e;
+
+	set_up(&e, events, size, fd);
+	cpu = bench_cpu_time();
+	while (!is_last) {
+		recv_one(&e);
+		is_last = e.buf[4096]; /* before the answer, which the next one follows */
+		send_one(&e);
+	}
+	hear(fd, e.buf, 1);
+	cpu = bench_cpu_time() - cpu;
+	tell(fd, &cpu, sizeof(cpu));
+	tear_down(&e);
+}
+
+static void ask(int fd, bool events, uint32_t size, uint64_t n, uint64_t ms)
+{
+	uint64_t i, *ns, t, from = 0, until = UINT64_MAX, cpu, cpu_there;
+	struct end e;
+
+	if (ms)
+		n = ms * 2000; /* more than there can be */
+	ns = bench_alloc(n * sizeof(*ns));
+	set_up(&e, events, size, fd);
+	cpu = bench_cpu_time();
+	e.buf[0] = 0;
+	for (i = 0; !e.buf[0]; i++) {
+		t = bench_now();
+		if (i == WARM_UP) {
+			from = t;
+			if (ms)
+				until = t + ms * 1000000;
+		}
+		e.buf[0] = i == n + WARM_UP - 1 || t >= until;
+		send_one(&e);
+		recv_one(&e);
+		if (i >= WARM_UP)
+			ns[i - WARM_UP] = bench_now() - t;
+	}
+	from = bench_now() - from;
+	cpu = bench_cpu_time() - cpu;
+	tell(fd, e.buf, 1);
+	hear(fd, &cpu_there, sizeof(cpu_there));
+	tear_down(&e);
+
+	n = i - WARM_UP;
+	bench_sort(ns, n);
+	printf("{\"rounds\": %lu, \"ns\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu, "
+	       "\"cpu_ns\": %.1f}\n",
+	       n, from, bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0],
+	       (double)(cpu + cpu_there) / (double)i);
+	free(ns);
+}
+
+/* Both ends, of which this process is the one that asks. */
+static void both(int a, int b, bool events, uint32_t size, uint64_t n, uint64_t ms)
+{
+	int fd, status;
+	pid_t pid = bench_fork(a, b, &fd);
+
+	if (!pid) {
+		answer(fd, events, size);
+		_exit(0);
+	}
+	ask(fd, events, size, n, ms);
+	if (waitpid(pid, &status, 0) != pid || status)
+		bench_die("the other process failed");
+}
+
 int main(int argc, char **argv)
 {
-	int a = -1, b = -1, fd[2], status;
-	uint64_t n = 100000, warm = 1000, i, *ns, t, from = 0, until = UINT64_MAX, ms = 0;
-	bool events = false, is_last = false;
+	struct oob_end end = { 0 };
+	uint64_t n = 100000, ms = 0;
+	bool events = false;
 	uint32_t size = 64;
-	struct end e;
-	pid_t pid;
+	int a = -1, b = -1;
 	const struct bench_opt options[] = {
+		OOB_OPTS(end),
 		BENCH_NUM('a', a, -1, 4095),
 		BENCH_NUM('b', b, -1, 4095),
 		BENCH_FLAG('e', events),
@@ -169,64 +257,19 @@ int main(int argc, char **argv)
 	};
 
 	if (!bench_opts(argc, argv, options)) {
-		fprintf(stderr, "usage: verbs_rtt [-a CPU] [-b CPU] [-e: events] "
-				"[-n ROUNDS] [-s BYTES] [-t MS]\n");
+		fprintf(stderr,
+			"usage: verbs_rtt [-l PORT | -c HOST -p PORT] [-a CPU] [-b CPU] [-e: events] "
+			"[-n ROUNDS] [-s BYTES] [-t MS]\n");
 		return 2;
 	}
-	if (ms)
-		n = ms * 2000; /* more than there can be */
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd))
-		bench_die("socketpair");
-	pid = fork();
-	if (pid < 0)
-		bench_die("fork");
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		close(fd[0]);
-		bench_pin(b);
-		set_up(&e, events, size, fd[1]);
-		while (!is_last) {
-			recv_one(&e);
-			is_last = e.buf[4096]; /* before the answer, which the next one follows */
-			send_one(&e);
-		}
-		/* The last message is out when the other end says so. */
-		errno = 0;
-		if (read(fd[1], e.buf, 1) != 1)
-			bench_die("the other process has gone");
-		tear_down(&e);
-		_exit(0);
+	if (!oob_is_told(&end)) {
+		both(a, b, events, size, n, ms);
+		return 0;
 	}
-	close(fd[1]);
 	bench_pin(a);
-	set_up(&e, events, size, fd[0]);
-	ns = bench_alloc(n * sizeof(*ns));
-	e.buf[0] = 0;
-	for (i = 0; !e.buf[0]; i++) {
-		t = bench_now();
-		if (i == warm) {
-			from = t;
-			if (ms)
-				until = t + ms * 1000000;
-		}
-		e.buf[0] = i == n + warm - 1 || t >= until;
-		send_one(&e);
-		recv_one(&e);
-		if (i >= warm)
-			ns[i - warm] = bench_now() - t;
-	}
-	from = bench_now() - from;
-	n = i - warm;
-	errno = 0;
-	if (write(fd[0], e.buf, 1) != 1)
-		bench_die("the other process has gone");
-	if (waitpid(pid, &status, 0) != pid || status)
-		bench_die("the other process failed");
-	tear_down(&e);
-
-	bench_sort(ns, n);
-	printf("{\"rounds\": %lu, \"ns\": %lu, \"median_ns\": %lu, \"p99_ns\": %lu, \"min_ns\": %lu}\n",
-	       n, from, bench_pct(ns, n, 0.5), bench_pct(ns, n, 0.99), ns[0]);
-	free(ns);
+	if (end.listen)
+		answer(oob_open(&end), events, size);
+	else
+		ask(oob_open(&end), events, size, n, ms);
 	return 0;
 }

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/lib/map_row.h"
+
 uv_loop_t zkb_loop;
 static uv_timer_t tick;
 
@@ -56,15 +58,10 @@ void zkb_open(struct zkb_store *b, const char *servers, const char *root)
 
 struct ffo_map zkb_map(uint32_t container, uint32_t rkey)
 {
-	return (struct ffo_map){ .container = container,
-				 .rkey = rkey,
-				 .session = 1,
-				 .addr = 0x7f0000000000 + rkey * 8192ull,
-				 .length = 4096,
-				 .access = 7,
-				 .shadow = 0x7e0000000000 + rkey * 8192ull,
-				 .key = rkey,
-				 .epoch = 1 };
+	struct ffo_map m = map_row(container, rkey, rkey);
+
+	m.session = 1;
+	return m;
 }
 
 long zkb_memory(void)

@@ -161,6 +161,7 @@ static void kernel_forms(void)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
 	struct ib_user_path_rec a, b = { 0 };
 	struct ibv_sa_path_rec rec;
+	struct ibv_ah_attr ah;
 	unsigned int i;
 
 	for (i = 0; i < sizeof(kern); i++)
@@ -172,6 +173,11 @@ static void kernel_forms(void)
 		      attr.cap.max_inline_data == kern.max_inline_data &&
 		      attr.alt_timeout == kern.alt_timeout && attr.qp_state == IBV_QPS_RTR,
 	      "ibv_copy_qp_attr_from_kern");
+	((void (*)(void *, void *))sym("ibv_copy_ah_attr_from_kern",
+				       "IBVERBS_1.1"))(&ah, &kern.alt_ah_attr);
+	check(ah.port_num == kern.alt_ah_attr.port_num && ah.dlid == kern.alt_ah_attr.dlid &&
+		      ah.grh.hop_limit == kern.alt_ah_attr.grh.hop_limit,
+	      "ibv_copy_ah_attr_from_kern");
 	for (i = 0; i < sizeof(a); i++)
 		((uint8_t *)&a)[i] = i * 5;
 	a.mtu &= 0xff; /* eight bits of it are the verbs' */

@@ -12,7 +12,7 @@ timeout 20 "$TMP/calls" "$LIB" "$TMP" || failures=1
 probe='import ctypes, sys; l = ctypes.CDLL(sys.argv[1]); l.ibv_get_device_list(None)'
 same "quiet by default" "$(python3 -c "$probe" "$LIB" 2>&1)" ""
 same "FFL_LOG=info says why" \
-	"$(FFL_LOG=info python3 -c "$probe" "$LIB" 2>&1 >/dev/null | sed 's/^ffl\[[0-9]*\]: //')" \
+	"$(FFL_LOG=info python3 -c "$probe" "$LIB" 2>&1 >/dev/null | sed 's/^ffl\[[0-9]*\]: //; s/: is the .*//')" \
 	"info: no router at $FFL_SOCKET: No such file or directory"
 FFL_LOG=3:$TMP/log python3 -c "$probe" "$LIB" >"$TMP/out" 2>&1
 same "FFL_LOG=LEVEL:FILE" "$(grep -c 'no router' "$TMP/log") $(cat "$TMP/out")" "1 "

@@ -36,6 +36,17 @@ skip() { # WHY
 	exit 77
 }
 
+# From here on `lab` is a lab of the check's own, which goes with it.
+lab_here() {
+	export FF_LAB=$TMP/lab FF_BUILD=$BUILD
+	trap 'lab down >/dev/null 2>&1; rm -rf "$TMP"' EXIT
+	trap 'exit 130' TERM INT
+}
+
+lab() {
+	"$TREE/tests/lab/lab" "$@"
+}
+
 finish() {
 	((failures == 0))
 	exit

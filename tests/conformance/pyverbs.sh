@@ -10,12 +10,7 @@ set -u -o pipefail
 ((EUID == 0)) || skip "needs root for a lab"
 root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
 
-export FF_LAB=$TMP/lab FF_BUILD=$BUILD
-trap '"$TREE/tests/lab/lab" down >/dev/null 2>&1; rm -rf "$TMP"' EXIT
-trap 'exit 130' TERM INT
-lab() {
-	"$TREE/tests/lab/lab" "$@"
-}
+lab_here
 
 lab up --engine netns --containers 1 || exit 1
 lab exec h0c0 -- env "PYTHONPATH=$(pyverbs_packages "$root")" /usr/bin/python3 \

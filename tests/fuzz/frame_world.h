@@ -15,7 +15,7 @@
 
 #define REMOTE_ALL                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC)
+	 IBV_ACCESS_REMOTE_ATOMIC | FF_ACCESS_FLUSH_GLOBAL)
 #define PEER_QPN  1000u /* of the first of the other side's QPs */
 #define LIAR_ID	  20u	/* containers of the two other hosts */
 #define HONEST_ID 30u

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffo/server/access.c ffo/base/address.c ffo/base/alloc.c ffo/base/idset.c ffo/server/op_container.c ffo/server/op_host.c ffo/server/op_map.c ffo/server/op_map_watch.c ffo/server/op_mcast.c ffo/server/op_policy.c ffo/server/op_resolve.c ffo/server/op_tenant.c ffo/server/owned.c ffo/base/policy.c ffo/base/limits.c ffo/base/proto.c ffo/server/request.c ffo/server/server.c ffo/store/sqlite/db.c ffo/store/sqlite/policy.c ffo/store/sqlite/row.c ffo/store/sqlite/soft.c ffo/store/sqlite/watch.c ffo/store/sqlite/store.c ffo/server/sub.c ffo/store/zk/zks.c ffo/base/tenants.c ffo/tls/tls.c ffo/tls/cert.c ffo/tls/crl.c ffo/tls/stream.c ffo/store/topic.c ffo/store/zk/zk.c ffo/store/zk/acl.c ffo/store/zk/call.c ffo/store/zk/container.c ffo/store/zk/follow.c ffo/store/zk/host.c ffo/store/zk/maps.c ffo/store/zk/policy.c ffo/store/zk/query.c ffo/store/zk/rec.c ffo/store/zk/rows.c ffo/store/zk/soft.c ffo/store/zk/topic.c ffr/lib/log.c */
+/* build: ffo/server/access.c ffo/base/address.c ffo/base/alloc.c ffo/base/idset.c ffo/server/op_container.c ffo/server/op_host.c ffo/server/op_map.c ffo/server/op_map_watch.c ffo/server/op_mcast.c ffo/server/op_policy.c ffo/server/op_resolve.c ffo/server/op_tenant.c ffo/server/owned.c ffo/base/policy.c ffo/base/limits.c ffo/base/proto.c ffo/server/request.c ffo/server/server.c ffo/store/sqlite/db.c ffo/store/sqlite/policy.c ffo/store/sqlite/row.c ffo/store/sqlite/ephemeral.c ffo/store/sqlite/watch.c ffo/store/sqlite/store.c ffo/server/sub.c ffo/store/zk/zks.c ffo/base/tenants.c ffo/tls/tls.c ffo/tls/cert.c ffo/tls/crl.c ffo/tls/stream.c ffo/store/topic.c ffo/store/zk/zk.c ffo/store/zk/acl.c ffo/store/zk/call.c ffo/store/zk/container.c ffo/store/zk/follow.c ffo/store/zk/host.c ffo/store/zk/maps.c ffo/store/zk/policy.c ffo/store/zk/query.c ffo/store/zk/rec.c ffo/store/zk/rows.c ffo/store/zk/ephemeral.c ffo/store/zk/topic.c ffr/lib/log.c */
 /*
  * fuzz_ffo.c - whatever bytes a client sends to the orchestrator: it answers, or closes the
  * connection, and what it then lists of containers and mappings is sound.
@@ -43,9 +43,9 @@ static void empty(struct ffo_store *s)
 	assert(!store_of(s)->topics.table); /* nobody watches any more */
 	if (sqlite3_exec(d->db,
 			 "DELETE FROM containers; DELETE FROM hosts; DELETE FROM policy;"
-			 "DELETE FROM tenants;"
-			 "DELETE FROM soft.maps; DELETE FROM soft.up; DELETE FROM soft.active;"
-			 "DELETE FROM soft.mcast; DELETE FROM sqlite_sequence",
+			 "DELETE FROM tenants; DELETE FROM ephemeral.maps;"
+			 "DELETE FROM ephemeral.up; DELETE FROM ephemeral.active;"
+			 "DELETE FROM ephemeral.mcast; DELETE FROM sqlite_sequence",
 			 NULL, NULL, NULL))
 		abort();
 }

@@ -46,6 +46,12 @@ static enum pvm_fate fate(void)
 	return f < PVM_NUM_FATES ? (enum pvm_fate)f : PVM_AT_ONCE;
 }
 
+/* Now and then there is no room for one more call. */
+static bool full(void)
+{
+	return fate() == PVM_NUM_FATES - 1 && w->fates & 1;
+}
+
 /* ---- the liar's frames ----------------------------------------------------------------------------------- */
 
 static void push(const void *p, uint32_t n)
@@ -124,6 +130,22 @@ static uint32_t wrong_by(uint8_t how)
 	return (how & 0x70) == 0x60 ? (uint32_t)(int8_t)byte() : 0;
 }
 
+/*
+ * One of n operations, or of those that have no bytes of their own. Few numbers are theirs, so that a file
+ * of the corpus still means what it did before these were there.
+ */
+static uint8_t operation(uint8_t b, const uint8_t *ops, unsigned n)
+{
+	if (b >= 240)
+		return b & 1 ? FF_OP_FLUSH : FF_OP_ATOMIC_WRITE;
+	return ops[b % n];
+}
+
+static bool is_bare(uint8_t op)
+{
+	return op == FF_OP_FLUSH || op == FF_OP_ATOMIC_WRITE;
+}
+
 static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 {
 	static const uint8_t ops[] = { FF_OP_SEND,     FF_OP_SEND,	FF_OP_SEND_IMM, FF_OP_WRITE,
@@ -143,7 +165,7 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 	if ((how & 0x0c) == 0x0c) /* another one in its place */
 		l->off = 0;
 	if (!l->off) {
-		l->opcode = PICK(ops);
+		l->opcode = operation(byte(), ops, ARRAY_SIZE(ops));
 		l->length = PICK(lengths);
 		l->rkey = target(&l->addr);
 	}
@@ -156,12 +178,19 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 	h->flags = how & 4 ? WIRE_SOLICITED : 0;
 	h->tag = l->tag;
 	h->msn = l->msn + wrong_by(how);
-	if (l->opcode >= FF_OP_CMP_SWAP && l->opcode <= FF_OP_FETCH_ADD) {
+	if (ff_op_is_word(l->opcode)) {
 		h->atomic.addr = l->addr;
 		h->atomic.compare_add = byte() & 3;
 		h->atomic.swap = byte();
 		h->atomic.rkey = l->rkey;
 		h->atomic.srqn = w->xsrq[how >> 1 & 1]->srq.num;
+	} else if (l->opcode == FF_OP_FLUSH) {
+		h->flush.addr = l->addr;
+		h->flush.length = l->length;
+		h->flush.rkey = l->rkey;
+		h->flush.srqn = w->xsrq[how >> 1 & 1]->srq.num;
+		h->flush.types = byte() & 3;
+		h->flush.level = byte() % 3;
 	} else {
 		h->req.addr = l->addr;
 		h->req.length = l->length;
@@ -174,11 +203,11 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 		return;
 	}
 	h->offset = l->off;
-	if (!ff_op_fetches(l->opcode)) {
+	if (!ff_op_fetches(l->opcode) && (!is_bare(l->opcode) || (how & 0x70) == 0x50)) {
 		h->len = (uint32_t)n;
 		l->off += n;
 	}
-	if (ff_op_fetches(l->opcode) || l->off == l->length) {
+	if (ff_op_fetches(l->opcode) || is_bare(l->opcode) || l->off == l->length) {
 		h->flags |= WIRE_LAST;
 		l->msn++;
 		l->off = 0;
@@ -301,13 +330,13 @@ static void post_send(uint8_t kind)
 	unsigned i = w->now;
 	struct line *l = &w->line[i];
 	struct qp *qp = l->qp;
-	uint8_t op = i == UD ? FF_OP_SEND : ops[kind % ARRAY_SIZE(ops)], how = byte();
+	uint8_t op = i == UD ? FF_OP_SEND : operation(kind, ops, ARRAY_SIZE(ops)), how = byte();
 	uint32_t len = PICK(lengths);
 	struct ff_sqe *e;
 	int k = 255;
 
 	if (i == XRC_IN || l->rq->sq_tail - (qp->sq.head - qp->busy - qp->in_flight) > 13 ||
-	    (i == UC && ff_op_fetches(op)))
+	    (i == UC && (ff_op_fetches(op) || is_bare(op))))
 		return;
 	if (ff_op_fetches(op)) {
 		if (op != FF_OP_READ)
@@ -323,18 +352,25 @@ static void post_send(uint8_t kind)
 	e = rig_sqe(l->rq, op, (uint64_t)k);
 	if (ff_op_fetches(op))
 		rig_sge(e, slot_mr((unsigned)k), (uintptr_t)slot_at(k), len);
-	else
+	else if (!is_bare(op))
 		rig_sge(e, w->mr[how & 1 ? OPEN : OPEN_PVM], addr_of(how & 1 ? OPEN : OPEN_PVM),
 			len);
 	if (how & 2)
 		e->flags |= FF_SQE_FENCE;
 	e->rkey = target(&e->remote_addr);
+	if (op == FF_OP_FLUSH) {
+		e->flush.length = len;
+		e->flush.types = 1 + how % 3;
+		e->flush.level = how >> 4 & 1;
+	} else if (op == FF_OP_ATOMIC_WRITE) {
+		e->atomic.compare_add = how;
+	}
 	if (i == UD) {
 		e->ud.ah = how & 4 ? w->group_ah.o.handle : w->ah.o.handle;
 		e->ud.remote_qpn = how & 4 ? 0xffffff : PEER_QPN;
 		e->ud.remote_qkey = 0x1111;
 	} else if (i == XRC_OUT) {
-		if (ff_op_fetches(op) && op != FF_OP_READ)
+		if (ff_op_srqn_in_imm(op))
 			e->imm = 5;
 		else
 			e->remote_srqn = 5;
@@ -601,6 +637,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	w->in = in;
 	w->left = len < 2048 ? len : 2048;
 	pvm_fake.fate = fate;
+	pvm_fake.full = full;
 	pvm_fake.meanwhile = meanwhile;
 	world_build();
 	for (w->now = NUM_LINES; w->now--;)

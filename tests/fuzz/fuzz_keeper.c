@@ -3,10 +3,11 @@
  * fuzz_keeper.c - libFuzzer target: a router that was taken over asks the keeper for whatever it likes,
  * with descriptors of any kind. Nothing may be opened but what the client, this process, has mapped
  * itself, shared and writable; nothing is held that does not listen; no descriptor may be left behind.
- * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/keeper.c ffr/keeper/map_file.c ffr/keeper/hello.c ffr/keeper/mounts.c ffr/lib/log.c ffr/lib/sandbox.c ffr/lib/landlock.c
+ * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/keeper.c ffr/keeper/map_file.c ffr/keeper/hello.c ffr/keeper/mounts.c ffr/lib/log.c ffr/lib/sandbox.c ffr/lib/landlock.c ffr/lib/cgroup.c
  *
  * The input is a list of requests: a byte for the descriptors that come along, one for the length, and
- * the bytes, of which those that are 0xaa are a good request's.
+ * the bytes, of which those that are 0xaa are a good request's. A question about a cgroup is as long as it must be if
+ * 0x40 of the first byte says so. And it is a text that /proc/PID/cgroup might have: names there are anybody's.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -73,8 +74,12 @@ static unsigned open_fds(void)
 static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id)
 {
 	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid(), .vma = vma };
+	union {
+		struct keeper_cgroup_req r;
+		uint8_t bytes[sizeof(struct keeper_cgroup_req)];
+	} u = { .r = { .cgroup = "/" } };
+	uint8_t *const bytes = u.bytes;
 	struct keeper_resp resp;
-	uint8_t bytes[256];
 	int fds[3], fd;
 	unsigned n = 0;
 	struct stat st;
@@ -85,6 +90,8 @@ static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id
 			bytes[i] = data[i];
 	if (with & 0x80) /* the last client's name */
 		memcpy(bytes + offsetof(struct keeper_req, id), id, sizeof(*id));
+	if (with & 0x40 && size >= sizeof(req) && u.r.req.op == KEEPER_IN_CGROUP)
+		size = sizeof(u);
 	for (; n < (with & 3u); n++)
 		fds[n] = dup(kinds[(n + (with >> 2)) % 10]);
 	fd = keeper_serve(bytes, size, fds, n, &resp);
@@ -99,6 +106,24 @@ static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id
 	close(fd);
 }
 
+/* What is found is a path that was there. */
+static void parse(const uint8_t *data, size_t size)
+{
+	char *text = malloc(size + 1);
+	const char *path;
+
+	if (!text)
+		abort();
+	memcpy(text, data, size);
+	text[size] = '\0';
+	path = cgroup_parse(text);
+	if (path && (*path != '/' || strlen(path) >= CGROUP_MAX || strchr(path, '\n') ||
+		     cgroup_within(path, "/freeflow/x") !=
+			     (!strcmp(path, "/freeflow/x") || !strncmp(path, "/freeflow/x/", 12))))
+		abort();
+	free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const struct keeper_req begin = { .op = KEEPER_BEGIN };
@@ -106,6 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct keeper_resp resp;
 	uint32_t id = 0;
 
+	parse(data, size);
 	while (size > 2) {
 		size_t len = data[1] < size - 2 ? data[1] : size - 2;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * fuzz_msg.c - libFuzzer target: two clients send whatever they like to the control thread.
- * build: tests/lib/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c @peer @dir @soft @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c
+ * build: tests/lib/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @soft @nic @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c
  *
  * The input is a list of records. A raw one is a packet as it is, perhaps with descriptors. A
  * formed one gets a right header and length, and words 0xaaXXXXXX of its body become handles that
@@ -383,9 +383,9 @@ static void one_record(struct input *in, struct client *clients)
 	n_fds = (how & 0x1c) == 0x1c ? how >> 5 : how & 2 ? 0 : ((struct ff_hdr *)buf)->n_fds;
 	rig_send(c->sock, buf, len, null_fd, n_fds);
 	rig_pump(g);
-	fast_lock(g->ctl.fast);
-	fast_turn(g->ctl.fast);
-	fast_unlock(g->ctl.fast);
+	fast_lock(g->ctl.host);
+	fast_turn(g->ctl.host->threads[0]);
+	fast_unlock(g->ctl.host);
 	channels_shrink(g->c[how & 1]);
 	if ((how & 0x1c) == 0x18)
 		cm_expire(g->ctl.cm, uv_now(&g->loop) + CM_TIME * (how >> 5));
@@ -406,9 +406,9 @@ static void check_empty(unsigned fds)
 	if (LIST_EMPTY(&g->c[0]->sessions) && LIST_EMPTY(&g->c[1]->sessions) &&
 	    !g->c[0]->keys.used && !g->c[1]->keys.used && !g->c[0]->windows.used &&
 	    !g->c[1]->windows.used && !g->c[0]->dm_bytes && !g->c[1]->dm_bytes && !g->c[0]->cm &&
-	    !g->c[1]->cm && !g->ctl.fast->qps.used && now == fds)
+	    !g->c[1]->cm && !g->ctl.host->qps.used && now == fds)
 		return;
-	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->ctl.fast->qps.used,
+	fprintf(stderr, "left behind: %u QPs, %d descriptors\n", g->ctl.host->qps.used,
 		(int)(now - fds));
 	abort();
 }

@@ -22,18 +22,19 @@
 
 static uv_loop_t loop;
 static struct peers *ps;
+static struct fast_host host;
 static struct fast f;
 static struct wire_hello attached_with;
 static uint32_t attached;
 
-void fast_lock(struct fast *fast)
+void fast_lock(struct fast_host *h)
 {
-	(void)fast;
+	(void)h;
 }
 
-void fast_unlock(struct fast *fast)
+void fast_unlock(struct fast_host *h)
 {
-	(void)fast;
+	(void)h;
 }
 
 static void want_host(void *arg, const char *host)
@@ -44,7 +45,7 @@ static void want_host(void *arg, const char *host)
 static int wire_attach(struct fast *fast, struct wire_peer *p, struct wire_io *io,
 		       const struct wire_hello *theirs)
 {
-	assert(fast == &f && !p->tcp && p->version == WIRE_PROTO);
+	assert(fast == &f && !p->tcp && p->version && p->version <= WIRE_PROTO);
 	attached_with = *theirs;
 	attached++;
 	p->tcp = (struct wire_tcp *)io;
@@ -69,7 +70,7 @@ static void begin(bool decides)
 	static char wire[32];
 	const struct peers_conf conf = {
 		.loop = &loop,
-		.fast = &f,
+		.fast = &host,
 		.host = decides ? "z" : "a",
 		.instance = "i",
 		.cluster = "c",
@@ -81,8 +82,9 @@ static void begin(bool decides)
 	/* several may run at a time */
 	snprintf(wire, sizeof(wire), "tcp:127.%d.%d.1:7471", 1 + (getpid() >> 8 & 127),
 		 getpid() & 255);
-	f.first = f.threads[0] = &f;
-	f.num_threads = 1;
+	f.host = &host;
+	host.threads[0] = &f;
+	host.num_threads = 1;
 	f.be = &backend;
 	attached = 0;
 	if (uv_loop_init(&loop) || peers_create(&ps, &conf, err, sizeof(err)))

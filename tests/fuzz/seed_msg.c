@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * seed_msg.c - writes seeds of fuzz_msg.c into the folder that it is given: qp, xrc, mw. They are made
+ * seed_msg.c - writes seeds of fuzz_msg.c into the folder that it is given: qp, xrc, mw, heat. They are made
  * of ff_proto.h's structs, so after a change of these
  *
  *	gcc -D_GNU_SOURCE -I. -o /tmp/seed_msg tests/fuzz/seed_msg.c && /tmp/seed_msg tests/fuzz/corpus/msg
@@ -14,6 +14,7 @@
 
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_ring.h"
+#include "tests/lib/qp_attr.h"
 
 static FILE *out;
 static uint32_t answers; /* so far, of those that are served */
@@ -44,28 +45,30 @@ static uint32_t call(uint8_t type, const void *req, size_t len)
 	call(FF_MSG_##NAME, &(struct ff_##name##_req){ __VA_ARGS__ },                              \
 	     sizeof(struct ff_##name##_req))
 
+/* The same with runs of an MR behind it. */
+static uint32_t call_runs(uint8_t type, const void *req, size_t len, const struct ff_mr_run *run,
+			  uint8_t n)
+{
+	const uint8_t head[3] = { 0, (uint8_t)(type - FF_MSG_GET_SEG), n };
+
+	fwrite(head, sizeof(head), 1, out);
+	fwrite(req, len, 1, out);
+	fwrite(run, sizeof(*run), n, out);
+	return 0xaa000000u | answers++;
+}
+
 static const struct ff_qp_cap cap = { 16, 16, 2, 2, 64 };
 
-static void modify(uint32_t qp, uint8_t state, uint32_t mask)
+static void modify(uint32_t qp, enum ibv_qp_state state, uint32_t mask)
 {
 	struct ff_modify_qp_req req = {
 		.qp = qp,
 		.mask = mask | IBV_QP_STATE,
-		.attr = { .ah = { .is_global = 1, .port_num = 1, .hop_limit = 1 },
-			  .qkey = 0x11111111,
-			  .dest_qp_num = 2,
-			  .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-			  .qp_state = state,
-			  .path_mtu = IBV_MTU_1024,
-			  .max_rd_atomic = 1,
-			  .max_dest_rd_atomic = 1,
-			  .min_rnr_timer = 12,
-			  .port_num = 1,
-			  .timeout = 14,
-			  .retry_cnt = 7,
-			  .rnr_retry = 7 }
+		.attr = qp_attr_usual(state, 2),
 	};
 
+	req.attr.qkey = 0x11111111;
+	req.attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 	call(FF_MSG_MODIFY_QP, &req, sizeof(req));
 }
 
@@ -95,6 +98,7 @@ static void seed_qp(void)
 
 	CALL(RESIZE_CQ, resize_cq, .cq = cq, .cqe = 64);
 	CALL(MODIFY_CQ, modify_cq, .cq = cq, .count = 4, .period = 10);
+	CALL(REPEAT_EVENT, repeat_event, .cq = cq);
 	CALL(MODIFY_SRQ, modify_srq, .srq = srq, .mask = IBV_SRQ_LIMIT, .srq_limit = 2);
 	CALL(QUERY_SRQ, query_srq, .srq = srq);
 	to_rts(rc);
@@ -153,12 +157,39 @@ static void seed_mw(void)
 	CALL(DEALLOC_PD, dealloc_pd, .pd = pd);
 }
 
+static void seed_heat(void)
+{
+	const uint64_t va = 1ull << 40, mb = 1 << 20;
+	uint32_t pd = CALL(ALLOC_PD, alloc_pd, 0);
+	uint32_t mr;
+	struct ff_map_mr_req more = { 0 };
+
+	CALL(WATCH_HEAT, watch_heat, 0);
+	CALL(SHADOW_GROW, shadow_grow, .size = 4 * mb); /* segment 1, behind the rings' */
+	mr = CALL(REG_MR, reg_mr, .addr = va, .length = 4 * mb, .iova = va, .pd = pd,
+		  .access = IBV_ACCESS_LOCAL_WRITE);
+	more.mr = mr;
+	for (uint32_t seg = 0; seg < 3; seg++) {
+		const struct ff_mr_run run[] = {
+			{ va, mb, 0, seg, FF_RUN_SHADOW },
+			{ va + 2 * mb, 4096, mb, seg, FF_RUN_SHADOW },
+		};
+
+		call_runs(FF_MSG_MAP_MR, &more, sizeof(more), run, 2);
+		answers--; /* refused */
+	}
+	CALL(DEREG_MR, dereg_mr, .mr = mr);
+	CALL(DEALLOC_PD, dealloc_pd, .pd = pd);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*write)(void);
-	} seeds[] = { { "qp", seed_qp }, { "xrc", seed_xrc }, { "mw", seed_mw } };
+	} seeds[] = {
+		{ "qp", seed_qp }, { "xrc", seed_xrc }, { "mw", seed_mw }, { "heat", seed_heat }
+	};
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: seed_msg FOLDER\n");

@@ -161,12 +161,4 @@ static void many_mrs(void)
 	measure(mrs_make, bad_end);
 }
 
-static const struct vt_case cases[] = {
-	{ "long_many_mappings", many_mappings, 60 },
-	{ "long_end_of_many_mrs", many_mrs, 110 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "long_many_mappings", many_mappings, 60 }, { "long_end_of_many_mrs", many_mrs, 110 })

@@ -411,15 +411,7 @@ static void of_a_relative(void)
 	raw_router_serves();
 }
 
-static const struct vt_case cases[] = {
-	{ "descriptors_slow_to_close", slow_to_close, 0 },
-	{ "descriptors_of_any_kind", of_any_kind, 0 },
-	{ "descriptors_of_fuse", of_fuse, 0 },
+VT_MAIN({ "descriptors_slow_to_close", slow_to_close, 0 },
+	{ "descriptors_of_any_kind", of_any_kind, 0 }, { "descriptors_of_fuse", of_fuse, 0 },
 	{ "descriptors_of_sessions", of_sessions, 0 },
-	{ "descriptors_of_a_relative", of_a_relative, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "descriptors_of_a_relative", of_a_relative, 0 })

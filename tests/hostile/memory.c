@@ -169,14 +169,121 @@ static void own_file_cut(void)
 	own_file(true);
 }
 
-static const struct vt_case cases[] = {
-	{ "memory_untouched", untouched, 0 },
-	{ "memory_punched", punched, 0 },
-	{ "memory_own_file_punched", own_file_punched, 0 },
-	{ "memory_own_file_cut", own_file_cut, 0 },
-};
-
-int main(int argc, char **argv)
+/* Memory that one may write to, but whose pages do not come: beyond the end of its file. */
+static uint8_t *pages_that_do_not_come(size_t len)
 {
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
+	int fd = memfd_create("hostile", 0);
+	void *p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+
+	CHECK(fd >= 0 && p != MAP_FAILED);
+	close(fd);
+	return p;
 }
+
+static uint32_t reg_process(struct raw *r, uint32_t pd, const uint8_t *p, size_t len)
+{
+	struct ff_reg_mr_resp mr;
+
+	RAW_CALL(r, REG_MR,
+		 (&(struct ff_reg_mr_req){ .addr = (uintptr_t)p,
+					   .length = len,
+					   .iova = (uintptr_t)p,
+					   .pd = pd,
+					   .access = VT_ACCESS_ALL }),
+		 &mr);
+	return mr.lkey;
+}
+
+/* Many long WRITEs and READs of such memory at once: while they wait, the router has no buffers for them. */
+static void calls(void)
+{
+	enum { QPS = 64, LEN = 65536 };
+	static struct raw_qp q[QPS];
+	uint8_t *bad = pages_that_do_not_come(LEN), *good = vt_map(LEN);
+	struct raw r;
+
+	victim_start();
+	raw_open(&r);
+	memset(good, 1, LEN);
+	for (unsigned i = 0; i < QPS; i++) {
+		struct ff_sqe *e;
+
+		raw_qp_make(&r, &q[i], IBV_QPT_RC, 4096);
+		raw_qp_connect(&r, &q[i]);
+		e = raw_sqe(&q[i]);
+		raw_write_wr(&q[i], e, i);
+		if (i % 2)
+			e->opcode = FF_OP_READ;
+		e->sge[0] = (struct ff_sge){ (uintptr_t)good, LEN,
+					     reg_process(&r, q[i].pd, good, LEN) };
+		e->remote_addr = (uintptr_t)bad;
+		e->rkey = reg_process(&r, q[i].pd, bad, LEN);
+	}
+	for (unsigned i = 0; i < QPS; i++)
+		raw_publish(&r, &q[i]);
+	for (unsigned i = 0; i < QPS; i++) {
+		struct ff_cqe *c;
+
+		WAIT_FOR((c = raw_cqe(&q[i])));
+		CHECK(c->status != IBV_WC_SUCCESS);
+	}
+	victim_check();
+	raw_close(&r);
+	victim_stop();
+	raw_router_serves();
+}
+
+/*
+ * MAP_MR without end, with pages that were never touched, over each other, of an MR that is gone: refused, no page
+ * is made, and a neighbour is served meanwhile.
+ */
+static void mapped_later(void)
+{
+	struct ff_mr_run run = { .va = 1ull << 40, .len = LENGTH, .kind = FF_RUN_SHADOW };
+	struct ff_reg_mr_req req = { .addr = run.va, .length = LENGTH, .iova = run.va };
+	struct ff_watch_heat_resp watched;
+	struct ff_dereg_mr_resp none;
+	struct ff_map_mr_req map = { 0 };
+	struct ff_map_mr_resp resp;
+	struct ff_reg_mr_resp mr;
+	struct raw_qp q;
+	struct raw r;
+
+	victim_start();
+	raw_open(&r);
+	raw_qp_make(&r, &q, IBV_QPT_RC, 4096);
+	RAW_CALL(&r, WATCH_HEAT, (&(struct ff_watch_heat_req){ 0 }), &watched);
+	close(r.last_fd);
+	run.seg = grow(&r, LENGTH);
+	req.pd = q.pd;
+	req.access = VT_ACCESS_ALL;
+	RAW_CALL(&r, REG_MR, &req, &mr);
+	map.mr = mr.mr;
+	for (unsigned i = 0; i < 2000; i++) {
+		run.va = req.addr + i % 2 * 4096;
+		run.len = LENGTH - i % 2 * 4096;
+		CHECK(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1,
+				    &resp, sizeof(resp)) <= 0); /* not a reason to close */
+	}
+	CHECK_EQ(bytes_of(r.seg[run.seg].fd), 0);
+	memset(raw_at(&r, run.seg, 0), 1, LENGTH);
+	run.va = req.addr;
+	run.len = 4096;
+	for (unsigned i = 0; i < 2000; i++)
+		CHECK(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1,
+				    &resp, sizeof(resp)) <= 0);
+	RAW_CALL(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
+	run.va += 4096;
+	CHECK_EQ(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1, &resp,
+			       sizeof(resp)),
+		 -EINVAL);
+	victim_check();
+	raw_close(&r);
+	victim_stop();
+	raw_router_serves();
+}
+
+VT_MAIN({ "memory_untouched", untouched, 0 }, { "memory_punched", punched, 0 },
+	{ "memory_own_file_punched", own_file_punched, 0 },
+	{ "memory_own_file_cut", own_file_cut, 0 }, { "memory_calls", calls, 0 },
+	{ "memory_mapped_later", mapped_later, 60 })

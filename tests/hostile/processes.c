@@ -33,6 +33,7 @@ static struct shared {
 	uint32_t qp_num, rkey, peer_rkey;
 	uint64_t addr, peer_addr;
 	_Atomic uint32_t peer_qp;
+	_Atomic bool parent_is_silent; /* child_speaks */
 } * sh;
 
 static void shared_make(void)
@@ -320,16 +321,17 @@ static void child_speaks(void)
 		pid = fork();
 		if (pid) { /* both speak at once */
 			speak(&mine, 1);
+			sh->parent_is_silent = true;
 			WAIT_FOR(sh->step >= 5);
 			_exit(0);
 		}
 		speak(&mine, 2);
-		WAIT_FOR(waitpid(-1, NULL, WNOHANG) <= 0);
+		WAIT_FOR(sh->parent_is_silent);
 		/* of the parent, who has nothing there */
 		p = mmap(NULL, BUF, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 		memset(p, 0, BUF);
 		sh->step = 3;
-		CHECK(recv(pair[1], &c, 1, 0) == 1); /* that nobody else speaks */
+		CHECK(recv(pair[1], &c, 1, 0) == 1);
 		status = reg_shared(&mine, mq.pd, p, BUF, &mr);
 		CHECK(status < 0 || (!status && !mr.zero_copy));
 		sh->addr = (uintptr_t)p;

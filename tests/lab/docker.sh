@@ -23,7 +23,11 @@ docker_engine_start() {
 
 	touch "$dir/docker.private"
 	mkdir -p "$dir/docker"
-	setsid nsenter --net="/run/netns/$LAB_ID-$host" dockerd -H "unix://$dir/docker.sock" \
+	cat >"$dir/docker.json" <<-JSON
+	{"runtimes": {"freeflow": {"path": "$BUILD/bin/freeflow-runc",
+	 "runtimeArgs": ["--freeflow-admin=$dir/admin.sock", "--freeflow-lib=$BUILD/lib"]}}}
+	JSON
+	setsid nsenter --net="/run/netns/$LAB_ID-$host" dockerd --config-file "$dir/docker.json" -H "unix://$dir/docker.sock" \
 		--data-root "$dir/docker/data" --exec-root "$dir/docker/exec" \
 		--pidfile "$dir/docker/pid" </dev/null >"$dir/docker.log" 2>&1 &
 	echo $! >"$dir/docker/launched"

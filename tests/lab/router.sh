@@ -21,6 +21,19 @@ router_config() {
 	orchestrator = "$(orch_address)"
 	metrics = "unix:$dir/metrics.sock"
 	CONF
+	if [[ $(lab_get backend) == verbs ]]; then
+		cat >>"$dir/ffr.conf" <<-CONF
+		backend = "verbs"
+		nic_direct = true
+		CONF
+		[[ -z ${FF_NIC:-} ]] || echo "nic = \"$FF_NIC\"" >>"$dir/ffr.conf"
+	fi
+	if [[ $(lab_get backend) == rio ]]; then
+		cat >>"$dir/ffr.conf" <<-CONF
+		backend = "rio"
+		rio_port = ${host#h}
+		CONF
+	fi
 	has_fabric || return 0
 	cat >>"$dir/ffr.conf" <<-CONF
 	cluster = "$LAB_ID"

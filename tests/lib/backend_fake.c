@@ -84,7 +84,7 @@ static enum post_result progress(struct fast *f, struct qp *qp)
 	return POST_WAIT;
 }
 
-static const struct send_ops send_ops = { .post = post, .progress = progress };
+static const struct send_ops send_ops = { .name = "fake", .post = post, .progress = progress };
 
 static int qp_create(struct fast *f, struct qp *qp)
 {

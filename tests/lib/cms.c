@@ -2,13 +2,19 @@
 /* cms.c - see cms.h. Plain librdmacm; knows nothing of what lies below it. */
 #include "tests/lib/cms.h"
 
+#include <unistd.h>
+
 #define NAME(s) #s,
 static const char *const state_str[] = { CMS_STATES(NAME) };
 _Static_assert(ARRAY_SIZE(state_str) == NUM_STATES, "");
 
 struct rdma_conn_param cms_param(void)
 {
-	return (struct rdma_conn_param){ .qp_num = 77, .retry_count = 7, .rnr_retry_count = 7 };
+	static uint32_t num;
+
+	return (struct rdma_conn_param){ .qp_num = ((uint32_t)getpid() << 8 | num++) & 0xffffff,
+					 .retry_count = 7,
+					 .rnr_retry_count = 7 };
 }
 
 static struct rdma_cm_id *bound(struct rdma_event_channel *ch, enum rdma_port_space ps)
@@ -139,6 +145,7 @@ struct cms cms_open(enum cms_state s)
 		established(&f, &f.id, &f.peer);
 		CHECK_OK(rdma_disconnect(f.peer));
 		WANT_CM_ACK(f.ch, NULL, RDMA_CM_EVENT_DISCONNECTED, 0);
+		CHECK_OK(rdma_disconnect(f.id)); /* the kernel's peer waits for it */
 		WANT_CM_ACK(f.ch, NULL, RDMA_CM_EVENT_DISCONNECTED, 0);
 		break;
 	case REJECTED:

@@ -70,7 +70,10 @@ struct cms {
 
 struct cms cms_open(enum cms_state s);
 void cms_close(struct cms *f);
-/* Without a QP: what a QP is needed for the program does. */
+/*
+ * Without a QP: what a QP is needed for the program does. With a QP number that was not there before:
+ * the kernel takes a request or a reply of a number that it knows already for a stale connection.
+ */
 struct rdma_conn_param cms_param(void);
 /* The id of the CONNECT_REQUEST that is next in the channel. */
 struct rdma_cm_id *cms_request(struct rdma_event_channel *ch);

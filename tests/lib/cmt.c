@@ -3,6 +3,7 @@
 #include "tests/lib/cmt.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 
 struct rdma_cm_event *cmt_want(const char *file, int line, struct rdma_event_channel *ch,
 			       struct rdma_cm_id *id, enum rdma_cm_event_type type, int status)
@@ -68,11 +69,16 @@ struct rdma_cm_id *cmt_route(struct rdma_event_channel *ch, struct rdma_cm_id *l
 	struct sockaddr_in sin = cmt_self();
 
 	sin.sin_port = rdma_get_src_port(listener);
-	CHECK_OK(rdma_resolve_addr(id, NULL, (struct sockaddr *)&sin, 2000));
-	WANT_CM_ACK(ch, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-	CHECK_OK(rdma_resolve_route(id, 2000));
-	WANT_CM_ACK(ch, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	cmt_resolve(id, (struct sockaddr *)&sin);
 	return id;
+}
+
+void cmt_resolve(struct rdma_cm_id *id, struct sockaddr *to)
+{
+	CHECK_OK(rdma_resolve_addr(id, NULL, to, 2000));
+	WANT_CM_ACK(id->channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	CHECK_OK(rdma_resolve_route(id, 2000));
+	WANT_CM_ACK(id->channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 }
 
 void cmt_qp(struct rdma_cm_id *id)
@@ -89,33 +95,61 @@ void cmt_qp(struct rdma_cm_id *id)
 	CHECK(id->qp && id->send_cq && id->recv_cq && id->pd);
 }
 
+struct rdma_cm_id *cmt_request(struct rdma_event_channel *ch, const struct rdma_cm_id *listener)
+{
+	struct rdma_cm_event *e = WANT_CM(ch, NULL, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_cm_id *id = e->id;
+
+	CHECK(e->listen_id == listener);
+	CHECK_OK(rdma_ack_cm_event(e));
+	return id;
+}
+
+struct rdma_cm_id *cmt_connect(struct rdma_cm_id *a, const struct rdma_cm_id *listener)
+{
+	struct rdma_cm_id *b;
+
+	cmt_qp(a);
+	CHECK_OK(rdma_connect(a, NULL));
+	b = cmt_request(a->channel, listener);
+	cmt_qp(b);
+	CHECK_OK(rdma_accept(b, NULL));
+	WANT_CM_ACK(a->channel, a, RDMA_CM_EVENT_ESTABLISHED, 0);
+	WANT_CM_ACK(a->channel, b, RDMA_CM_EVENT_ESTABLISHED, 0);
+	return b;
+}
+
+void cmt_destroy(struct rdma_cm_id *id)
+{
+	rdma_destroy_qp(id);
+	CHECK_OK(rdma_destroy_id(id));
+}
+
+void cmt_close(struct rdma_event_channel *ch, ...)
+{
+	struct rdma_cm_id *id;
+	va_list ids;
+
+	va_start(ids, ch);
+	while ((id = va_arg(ids, struct rdma_cm_id *)))
+		CHECK_OK(rdma_destroy_id(id));
+	va_end(ids);
+	rdma_destroy_event_channel(ch);
+}
+
 void cmt_pair(struct cmt_pair *p)
 {
-	struct rdma_cm_event *e;
-
 	p->ch = cmt_channel();
 	p->listener = cmt_listen(p->ch, RDMA_PS_TCP);
 	p->active = cmt_route(p->ch, p->listener);
-	cmt_qp(p->active);
-	CHECK_OK(rdma_connect(p->active, NULL));
-	e = WANT_CM(p->ch, NULL, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	p->passive = e->id;
-	CHECK(e->listen_id == p->listener);
-	CHECK_OK(rdma_ack_cm_event(e));
-	cmt_qp(p->passive);
-	CHECK_OK(rdma_accept(p->passive, NULL));
-	WANT_CM_ACK(p->ch, p->active, RDMA_CM_EVENT_ESTABLISHED, 0);
-	WANT_CM_ACK(p->ch, p->passive, RDMA_CM_EVENT_ESTABLISHED, 0);
+	p->passive = cmt_connect(p->active, p->listener);
 }
 
 void cmt_pair_close(struct cmt_pair *p)
 {
-	rdma_destroy_qp(p->active);
-	rdma_destroy_qp(p->passive);
-	CHECK_OK(rdma_destroy_id(p->active));
-	CHECK_OK(rdma_destroy_id(p->passive));
-	CHECK_OK(rdma_destroy_id(p->listener));
-	rdma_destroy_event_channel(p->ch);
+	cmt_destroy(p->active);
+	cmt_destroy(p->passive);
+	cmt_close(p->ch, p->listener, NULL);
 }
 
 void cmt_transfer(struct rdma_cm_id *from, struct rdma_cm_id *to, uint32_t seed)

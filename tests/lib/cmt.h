@@ -37,8 +37,21 @@ struct rdma_cm_id *cmt_id(struct rdma_event_channel *ch, enum rdma_port_space ps
 struct rdma_cm_id *cmt_listen(struct rdma_event_channel *ch, enum rdma_port_space ps);
 /* An id whose route to that listener of this container is resolved. */
 struct rdma_cm_id *cmt_route(struct rdma_event_channel *ch, struct rdma_cm_id *listener);
+/* Resolves the address and then the route, and takes both events. */
+void cmt_resolve(struct rdma_cm_id *id, struct sockaddr *to);
 /* A QP with CQs of its own, RC or UD as the id has it. */
 void cmt_qp(struct rdma_cm_id *id);
+/* Waits for a request, which must be that listener's, and returns the id that it made. */
+struct rdma_cm_id *cmt_request(struct rdma_event_channel *ch, const struct rdma_cm_id *listener);
+/*
+ * Connects a, whose route is resolved, to the listener of the same channel; both ends get QPs. Returns
+ * the listener's end.
+ */
+struct rdma_cm_id *cmt_connect(struct rdma_cm_id *a, const struct rdma_cm_id *listener);
+/* Destroys the id and its QP. */
+void cmt_destroy(struct rdma_cm_id *id);
+/* Destroys a channel and, before it, those ids without QPs: NULL ends them. */
+void cmt_close(struct rdma_event_channel *ch, ...) __attribute__((sentinel));
 
 struct cmt_pair {
 	struct rdma_event_channel *ch;

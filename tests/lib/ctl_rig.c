@@ -3,7 +3,6 @@
 #include "tests/lib/ctl_rig.h"
 #include "ffr/mem/shadow.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "ffr/cm/cm.h"
+#include "tests/lib/dir.h"
 #include "tests/lib/hello.h"
 
 #define MUST(cond)                                                                                 \
@@ -43,6 +43,9 @@ static void attach(struct ctl_rig *g, int i)
 	g->c[i] = container_find(&g->ctl, info.name);
 }
 
+const struct backend_ops *ctl_rig_ops = &soft_ops;
+const void *ctl_rig_conf;
+
 void rig_open(struct ctl_rig *g)
 {
 	static const struct fast_conf fast = FAST_CONF_DEFAULT;
@@ -59,10 +62,12 @@ void rig_open(struct ctl_rig *g)
 	guard_init(); /* descriptors that open later are a client's */
 	MUST(!uv_loop_init(&g->loop));
 	MUST(!ctl_open(ctl, &g->loop));
-	g->backend.ops = &soft_ops;
-	ctl->fast = fast_create(&fast, &g->backend);
-	MUST(ctl->fast);
-	ctl->fast->session_bad = ctl_session_bad;
+	g->backend.ops = ctl_rig_ops;
+	g->backend.conf = ctl_rig_conf;
+	ctl->host = fast_create(&fast, &g->backend);
+	MUST(ctl->host);
+	MUST(!g->backend.ops->start || !g->backend.ops->start(&g->backend));
+	ctl->host->session_bad = ctl_session_bad;
 	g->backend.ops->query(&g->backend, &ctl->dev);
 	ctl->dev.num_comp_vectors = 1;
 	ctl->cm = cm_create(ctl);
@@ -80,16 +85,16 @@ void rig_close(struct ctl_rig *g)
 
 	while (!TAILQ_EMPTY(&ctl->conns))
 		ctl_conn_close(TAILQ_FIRST(&ctl->conns), NULL);
-	LIST_FOREACH(c, &ctl->fast->containers, entry)
+	LIST_FOREACH(c, &ctl->host->containers, entry)
 		for (int q = 0; q < QUOTA_NUM; q++)
 			MUST(!c->quota.use.used[q] && !c->of->use.used[q]);
-	while (!LIST_EMPTY(&ctl->fast->containers))
-		container_detach(LIST_FIRST(&ctl->fast->containers));
+	while (!LIST_EMPTY(&ctl->host->containers))
+		container_detach(LIST_FIRST(&ctl->host->containers));
 	ctl_close(ctl);
 	cm_free(ctl->cm);
 	uv_run(&g->loop, UV_RUN_DEFAULT);
 	MUST(!uv_loop_close(&g->loop));
-	fast_free(ctl->fast);
+	fast_free(ctl->host);
 	close(ctl->containers_fd);
 	snprintf(path, sizeof(path), "%s/containers", g->dir);
 	MUST(!rmdir(path) && !rmdir(g->dir));
@@ -181,6 +186,8 @@ static int answer(struct ctl_rig *g, int sock, uint16_t type, void *resp, size_t
 
 	rig_pump(g);
 	len = receive(sock, buf, sizeof(buf), got, &n);
+	if (len == -EAGAIN)
+		return -EAGAIN;
 	if (!len)
 		return RIG_CLOSED;
 	MUST(len == (ssize_t)(sizeof(h) + resp_len));
@@ -197,9 +204,8 @@ static int answer(struct ctl_rig *g, int sock, uint16_t type, void *resp, size_t
 	return h.status;
 }
 
-int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
-	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len,
-	     int *fds, unsigned *n_fds)
+void rig_ask(int sock, uint16_t type, const void *req, size_t req_len, const void *tail,
+	     size_t tail_len, unsigned n_tail)
 {
 	struct ff_hdr h = { FF_PROTO_MAGIC, type, ++seq, 0, (uint16_t)n_tail, 0 };
 	uint8_t buf[FF_MSG_MAX];
@@ -209,6 +215,18 @@ int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t
 	if (tail_len)
 		memcpy(buf + sizeof(h) + req_len, tail, tail_len);
 	rig_send(sock, buf, sizeof(h) + req_len + tail_len, -1, 0);
+}
+
+int rig_answer(struct ctl_rig *g, int sock, uint16_t type, void *resp, size_t resp_len)
+{
+	return answer(g, sock, type, resp, resp_len, NULL, NULL);
+}
+
+int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
+	     const void *tail, size_t tail_len, unsigned n_tail, void *resp, size_t resp_len,
+	     int *fds, unsigned *n_fds)
+{
+	rig_ask(sock, type, req, req_len, tail, tail_len, n_tail);
 	return answer(g, sock, type, resp, resp_len, fds, n_fds);
 }
 
@@ -251,14 +269,7 @@ int rig_hello(struct ctl_rig *g, int sock)
 
 unsigned rig_open_fds(void)
 {
-	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
-
-	MUST(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
+	return dir_count("/proc/self/fd");
 }
 
 void rig_fds(struct ctl_rig *g, unsigned want)

@@ -21,6 +21,10 @@ struct ctl_rig {
 	char dir[32];
 };
 
+/* The backend of rigs to come, and its configuration; at first the software device. */
+extern const struct backend_ops *ctl_rig_ops;
+extern const void *ctl_rig_conf;
+
 void rig_open(struct ctl_rig *g);
 void rig_close(struct ctl_rig *g); /* with all connections: nothing is charged any more */
 /* Let the control thread do what it has to do now. */
@@ -39,6 +43,10 @@ int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t
 #define RIG_CALL(g, sock, NAME, req, resp)                                                         \
 	rig_call(g, sock, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)),   \
 		 NULL, NULL)
+/* Its two parts: the answer, -EAGAIN if there is none yet. */
+void rig_ask(int sock, uint16_t type, const void *req, size_t req_len, const void *tail,
+	     size_t tail_len, unsigned n_tail);
+int rig_answer(struct ctl_rig *g, int sock, uint16_t type, void *resp, size_t resp_len);
 /* HELLO, with all that comes with it closed again. */
 int rig_hello(struct ctl_rig *g, int sock);
 /* ... with that request, answer and these descriptors instead of this process's memory. */

@@ -14,6 +14,9 @@
 #define RETRY_NS   (20 * NS_PER_MS)
 #define CONNECT_NS (200 * NS_PER_MS) /* a lost SYN comes again after a second: call again before */
 #define ANSWER_NS  (5 * NS_PER_S)
+#define BYE_NS                                                                                     \
+	(60 *                                                                                      \
+	 NS_PER_S) /* the sink goes with its answer: a second BYE would find another, empty one */
 
 void source_hang_up(struct source *s)
 {
@@ -99,7 +102,7 @@ static void send_hello(struct source *s, uint64_t now)
 	int err = 0;
 
 	s->connecting = false;
-	s->deadline = now + ANSWER_NS;
+	s->deadline = now + (s->bye ? BYE_NS : ANSWER_NS);
 	if (!s->bye)
 		err = prepare_qp(s, &h);
 	h.attempt = s->attempt;

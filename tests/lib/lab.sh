@@ -69,6 +69,21 @@ inside() { # CONTAINER CMD...
 	"$LAB" exec "$c" -- "$@"
 }
 
+# remote_shell NAME: a program $OUT/NAME that takes the place of ssh, `NAME [OPTIONS] CONTAINER COMMAND...`.
+remote_shell() {
+	cat >"$OUT/$1" <<-RSH
+		#!/bin/bash
+		while [[ \$1 == -* ]]; do
+			[[ \$1 != -o ]] || shift
+			shift
+		done
+		host=\$1
+		shift
+		exec "$LAB" exec "\$host" -- /bin/sh -c "\$*" </dev/null
+	RSH
+	chmod +x "$OUT/$1"
+}
+
 # End the programs of that name in a container, by its shell alone: not every image has pidof.
 end_program() { # CONTAINER NAME
 	# shellcheck disable=SC2016
@@ -89,10 +104,15 @@ own_lab() {
 	"$LAB" up --engine "$ENGINE" --hosts "$HOSTS" "$@" || fail "lab up $*"
 }
 
+# Its network namespaces and the like begin with that.
+lab_id() { # LAB-FOLDER
+	printf 'ff%06x' $(($(cksum <<<"$1" | cut -d ' ' -f 1) & 0xffffff))
+}
+
 # What is left of a lab, which is nothing after down.
 left() { # LAB-FOLDER: what is left of that lab
 	local id
-	id=ff$(printf '%06x' $(($(cksum <<<"$1" | cut -d ' ' -f 1) & 0xffffff)))
+	id=$(lab_id "$1")
 	ip netns list | grep "^$id"
 	grep -F " $1/" /proc/self/mountinfo
 	pgrep -af -- "$1/" | grep -v 'tests/system'
@@ -196,6 +216,21 @@ counter() { # CONTAINER NAME...
 	local host
 	read -r host <"$FF_LAB/$1/host"
 	"$LAB" ffctl "$host" -- --json stats "$1" | awk -v names="${*:2}" -f "$TREE/tests/lib/numbers.awk"
+}
+
+# From here on PROGRAM runs between B and A, and that counter of B goes up; B's job is $CLIENT_JOB.
+traffic() { # COUNTER PROGRAM ARGS...
+	local counter=$1
+	shift
+	server "$A" "$@"
+	"$LAB" exec "$B" -- "$@" -p $PORT "$A" >"$OUT/client" 2>&1 &
+	# shellcheck disable=SC2034 # the test's
+	CLIENT_JOB=$!
+	until_true 20 counted_past "$B" "$counter" 100 || fail "no traffic: $(<"$OUT/client")"
+}
+
+counted_past() { # CONTAINER COUNTER NUMBER
+	(($(counter "$1" "$2") > $3))
 }
 
 # ---- perftest's output -------------------------------------------------------------------------

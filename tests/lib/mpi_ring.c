@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * mpi_ring.c - an MPI program that checks what it gets: a ring of messages of all sizes, collectives
- * and one-sided operations. Built with mpicc and run by tests/system/mpi.sh. One thread a rank.
+ * mpi_ring.c - an MPI program that checks each byte that it gets: a ring of messages of all sizes, small
+ * ones received in another order than they were sent in, all ranks to all, collectives and one-sided
+ * operations. Built with mpicc and run by tests/system/mpi.sh and mpich.sh. One thread a rank.
  *
  * Rank 0 prints `mpi_ring: R ranks on H hosts, N bytes of each rank checked`.
  */
@@ -13,6 +14,8 @@
 
 #define MAX   (4u << 20) /* bytes of the largest message */
 #define COUNT 100000	 /* elements of the reduction */
+#define SMALL 500	 /* messages of the burst */
+#define SHARE (1u << 20) /* bytes of the largest part of all-to-all */
 
 static int rank, size;
 static uint64_t checked; /* bytes */
@@ -53,6 +56,58 @@ static void ring(uint8_t *out, uint8_t *in)
 	}
 }
 
+/* Each rank sends a burst of short messages of its own lengths to the next one, which asks for the last
+ * tag first: most of them arrive before they are expected. */
+static void burst(uint8_t *out, uint8_t *in)
+{
+	enum { LEN = 97 };
+	int next = (rank + 1) % size, last = (rank + size - 1) % size;
+	MPI_Request reqs[2 * SMALL];
+	MPI_Status sts[2 * SMALL];
+
+	for (int m = 0; m < SMALL; m++) {
+		size_t len = (size_t)m % LEN + 1;
+
+		for (size_t i = 0; i < len; i++)
+			out[m * LEN + i] = pattern(rank, (size_t)m, i);
+		MPI_Isend(out + m * LEN, (int)len, MPI_BYTE, next, m, MPI_COMM_WORLD, &reqs[m]);
+	}
+	memset(in, 0, (size_t)SMALL * LEN);
+	for (int m = SMALL - 1; m >= 0; m--)
+		MPI_Irecv(in + m * LEN, LEN, MPI_BYTE, last, m, MPI_COMM_WORLD, &reqs[SMALL + m]);
+	MPI_Waitall(2 * SMALL, reqs, sts);
+	for (int m = 0; m < SMALL; m++) {
+		size_t len = (size_t)m % LEN + 1;
+
+		for (size_t i = 0; i < LEN; i++)
+			check(in[m * LEN + i] == (i < len ? pattern(last, (size_t)m, i) : 0),
+			      "byte of the burst");
+		checked += len;
+	}
+}
+
+/* A part for each rank, all of one size, from a byte each to SHARE. */
+static void all_to_all(void)
+{
+	uint8_t *out = malloc((size_t)size * SHARE), *in = malloc((size_t)size * SHARE);
+
+	check(out && in, "memory");
+	for (size_t len = 1; len <= SHARE; len *= 32) {
+		for (int to = 0; to < size; to++)
+			for (size_t i = 0; i < len; i++)
+				out[to * len + i] = pattern(rank * size + to, len, i);
+		memset(in, 0, (size_t)size * len);
+		MPI_Alltoall(out, (int)len, MPI_BYTE, in, (int)len, MPI_BYTE, MPI_COMM_WORLD);
+		for (int from = 0; from < size; from++)
+			for (size_t i = 0; i < len; i++)
+				check(in[from * len + i] == pattern(from * size + rank, len, i),
+				      "byte of all-to-all");
+		checked += ((size_t)size - 1) * len;
+	}
+	free(out);
+	free(in);
+}
+
 static void collectives(void)
 {
 	double *mine = malloc(COUNT * sizeof(*mine)), *sum = malloc(COUNT * sizeof(*sum));
@@ -73,7 +128,7 @@ static void collectives(void)
 	free(all);
 }
 
-/* Every rank puts into the next one's window, and adds to a counter of rank 0. */
+/* Every rank puts into the next one's window and gets it back, and adds to a counter of rank 0. */
 static void one_sided(void)
 {
 	enum { LEN = 65536 };
@@ -94,6 +149,12 @@ static void one_sided(void)
 	MPI_Win_fence(0, win);
 	for (size_t i = 0; i < LEN; i++)
 		check(win_mem[i] == pattern(last, LEN, i), "byte put");
+	MPI_Win_fence(0, win);
+	memset(src, 0, LEN);
+	MPI_Get(src, LEN, MPI_BYTE, next, 0, LEN, MPI_BYTE, win);
+	MPI_Win_fence(0, win);
+	for (size_t i = 0; i < LEN; i++)
+		check(src[i] == pattern(rank, LEN, i), "byte got");
 	MPI_Win_lock_all(0, win);
 	for (int i = 0; i < 100; i++) {
 		MPI_Fetch_and_op(&one, &before, MPI_UINT64_T, 0, LEN, MPI_SUM, win);
@@ -103,7 +164,7 @@ static void one_sided(void)
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Win_fence(0, win);
 	check(rank || *counter == 100u * (unsigned)size, "counter");
-	checked += LEN;
+	checked += 2 * LEN;
 	MPI_Win_free(&win);
 	free(src);
 }
@@ -138,6 +199,8 @@ int main(int argc, char **argv)
 	check(out && in, "memory");
 	hosts = count_hosts();
 	ring(out, in);
+	burst(out, in);
+	all_to_all();
 	collectives();
 	one_sided();
 	MPI_Barrier(MPI_COMM_WORLD);

@@ -43,8 +43,8 @@ enum dir_answer dir_path(struct fast *f, const struct container *from, const str
 
 	memcpy(&gid, ah->dgid, sizeof(gid));
 	*there = NULL;
-	*here = ah->is_global ? container_by_gid(&f->first->containers, from->tenant, &gid) :
-				container_by_lid(&f->first->containers, from->tenant, ah->dlid);
+	*here = ah->is_global ? container_by_gid(&f->host->containers, from->tenant, &gid) :
+				container_by_lid(&f->host->containers, from->tenant, ah->dlid);
 	if (*here)
 		return DIR_HERE;
 	if (o && o->is_denied)
@@ -70,9 +70,10 @@ struct remote *dir_by_id(struct fast *f, uint32_t id)
 	return NULL;
 }
 
-bool dir_allowed(struct fast *f, const struct container *here, const char *tenant, const char *name)
+bool dir_allowed(const struct fast_host *h, const struct container *here, const char *tenant,
+		 const char *name)
 {
-	const struct others *o = of(f);
+	const struct others *o = of(h->threads[0]);
 
 	(void)name;
 	return !(o && o->is_denied) && !strcmp(here->tenant, tenant);
@@ -142,15 +143,15 @@ struct container *dir_meet(struct container *c, const struct ff_ah_attr *path)
 	return NULL;
 }
 
-void dir_container_added(struct fast *f, struct container *c)
+void dir_container_added(struct fast_host *h, struct container *c)
 {
-	(void)f;
+	(void)h;
 	(void)c;
 }
 
-void dir_container_gone(struct fast *f, struct container *c)
+void dir_container_gone(struct fast_host *h, struct container *c)
 {
-	(void)f;
+	(void)h;
 	(void)c;
 }
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* pvm_fake.c - see pvm_fake.h. The order of what happens in a call is pvm_exec()'s. */
+/* pvm_fake.c - see pvm_fake.h. The order of what happens in a call is pvm_make()'s. */
 #include "tests/lib/pvm_fake.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ffr/fast/backend.h"
-
 TAILQ_HEAD(call_queue, pvm_call);
+
+TAILQ_HEAD(waits, pvm_wait);
+
+struct pvm {
+	struct call_queue next;
+	struct waits waits;
+};
 
 struct pvm_client {
 	struct call_queue queue;
@@ -16,13 +21,48 @@ struct pvm_client {
 };
 
 struct pvm_fake pvm_fake;
+static struct waits *waits; /* of the one that there is */
 uint64_t pvm_patience;
 static bool is_stuck; /* a thread that lost its role is still in its call */
 
+static enum pvm_fate fate_of_next(void)
+{
+	enum pvm_fate now = pvm_fake.next;
+
+	pvm_fake.next = PVM_AT_ONCE;
+	return now;
+}
+
+static bool reaches_all(uint64_t va, uint32_t len)
+{
+	(void)va, (void)len;
+	return true;
+}
+
+static void nobody(enum pvm_fate fate)
+{
+	(void)fate;
+}
+
+void pvm_fake_calm(void)
+{
+	pvm_fake.fate = fate_of_next;
+	pvm_fake.reaches = reaches_all;
+	pvm_fake.meanwhile = nobody;
+	pvm_fake.next = PVM_AT_ONCE;
+}
+
 struct pvm *pvm_create(struct fast *f)
 {
+	struct pvm *p = calloc(1, sizeof(*p));
+
 	(void)f;
-	return calloc(1, 1);
+	if (p) {
+		TAILQ_INIT(&p->next);
+		TAILQ_INIT(&p->waits);
+		waits = &p->waits;
+	}
+	return p;
 }
 
 void pvm_stop(struct pvm *p)
@@ -62,19 +102,63 @@ int pvm_session_add(struct session *s, int mem, int maps)
 	return 0;
 }
 
-struct pvm_call *pvm_call_get(struct pvm *p)
+void pvm_container_leaves(struct container *c)
 {
-	struct pvm_call *c = calloc(1, sizeof(*c));
+	(void)c;
+}
 
-	(void)p;
-	c->buf = malloc(PVM_MAX);
+void pvm_wait_end(struct pvm_wait *w)
+{
+	if (w->q)
+		TAILQ_REMOVE(waits, w, entry);
+	w->q = NULL;
+	w->called = false;
+}
+
+bool pvm_waits_shortly(const struct pvm_wait *w)
+{
+	return w->use == PVM_COPY;
+}
+
+static bool must_wait(struct pvm *p, struct qp *qp, enum pvm_use use, struct pvm_wait *w)
+{
+	bool first = w->called || TAILQ_EMPTY(&p->waits);
+
+	if (w->q)
+		return true;
+	w->called = false;
+	if (!pvm_fake.full || (first && !pvm_fake.full()))
+		return false;
+	*w = (struct pvm_wait){ .q = (struct pvm_queue *)p, .qp = qp, .use = use };
+	TAILQ_INSERT_TAIL(&p->waits, w, entry);
+	return true;
+}
+
+struct pvm_call *pvm_call_get(struct pvm *p, struct qp *qp, enum pvm_use use, uint32_t len,
+			      struct pvm_wait *w)
+{
+	struct pvm_call *c;
+
+	if (must_wait(p, qp, use, w))
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	c->buf = malloc(len);
+	c->qp = qp;
 	pvm_fake.calls++;
 	return c;
 }
 
+static void unlist(struct pvm *p, struct pvm_call *c)
+{
+	if (c->place == PVM_NEXT)
+		TAILQ_REMOVE(&p->next, c, entry);
+	else
+		TAILQ_REMOVE(&c->client->queue, c, entry);
+	c->place = PVM_NOWHERE;
+}
+
 void pvm_call_put(struct pvm *p, struct pvm_call *c)
 {
-	(void)p;
 	if (!c)
 		return;
 	if (c->busy && c->place == PVM_NOWHERE) {
@@ -83,18 +167,26 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c)
 		return;
 	}
 	if (c->busy) /* it waits, and is not made any more */
-		TAILQ_REMOVE(&c->client->queue, c, entry);
+		unlist(p, c);
 	pvm_fake.calls--;
 	free(c->buf);
 	free(c);
 }
 
-static int copy(const struct pvm_call *c)
+static int copy(struct pvm_call *c)
 {
 	uint8_t *p = (uint8_t *)(uintptr_t)c->va;
 
 	if (!pvm_fake.reaches(c->va, c->len))
 		return -EFAULT;
+	if (c->dir == PVM_ATOMIC) {
+		uint64_t new;
+
+		memcpy(&c->word.old, p, sizeof(c->word.old));
+		new = pvm_word_new(&c->word, c->word.old);
+		memcpy(p, &new, sizeof(new));
+		return 0;
+	}
 	if (c->dir == PVM_READ)
 		memcpy(c->buf, p, c->len);
 	else
@@ -119,63 +211,78 @@ static void finish(struct fast *f, struct pvm_call *c, int result)
 	fast_qp_activate(f, c->qp);
 }
 
-static int wait_for_worker(struct pvm_client *pc, struct pvm_call *c)
+static void wait_for_worker(struct pvm_call *c)
 {
-	c->client = pc;
 	c->place = PVM_READY;
-	TAILQ_INSERT_TAIL(&pc->queue, c, entry);
-	pc->has_worker = true;
-	return -EINPROGRESS;
+	TAILQ_INSERT_TAIL(&c->client->queue, c, entry);
+	c->client->has_worker = true;
 }
 
-int pvm_exec(struct fast *f, struct pvm_call *c)
+int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_wait *w)
 {
-	const struct backend_ops *ops = f->be->ops;
 	struct pvm_client *pc = c->ses->pvm;
-	enum pvm_fate fate;
-	int result;
 
+	(void)odp;
 	if (!pc)
 		return -EFAULT;
 	if (c->busy) /* a worker may have it: neither its buffer nor its entry is the caller's */
 		abort();
+	if (pc->has_worker && must_wait(f->pvm, c->qp, PVM_WORK, w))
+		return -EAGAIN;
 	c->busy = true;
-	if (pc->has_worker)
-		return wait_for_worker(pc, c);
-	fate = pvm_fake.fate();
+	c->client = pc;
+	if (pc->has_worker) {
+		wait_for_worker(c);
+	} else {
+		c->place = PVM_NEXT;
+		TAILQ_INSERT_TAIL(&f->pvm->next, c, entry);
+	}
+	return 0;
+}
+
+/* While the lock is given up others have it, unless there is a turn of theirs already. */
+static void make_one(struct fast *f, struct pvm_call *c)
+{
+	enum pvm_fate fate = pvm_fake.fate();
+
 	if (fate == PVM_STUCK && is_stuck)
 		fate = PVM_LOCK_GIVEN;
-	switch (fate) {
-	case PVM_AT_ONCE:
-	case PVM_FAILS:
-		c->busy = false;
-		return fate == PVM_FAILS ? -EFAULT : copy(c);
-	case PVM_LOCK_GIVEN:
-	case PVM_AGAIN:
-		f->epoch++;
+	if (fate != PVM_AT_ONCE && fate != PVM_FAILS)
 		pvm_fake.meanwhile(PVM_LOCK_GIVEN);
-		if (fate == PVM_AGAIN && !c->orphan)
-			return wait_for_worker(pc, c);
-		result = copy(c);
-		c->busy = false;
-		if (!c->orphan)
-			return result;
-		pvm_call_put(f->pvm, c);
-		return -ECANCELED;
-	default:
-		break;
+	if (fate == PVM_AGAIN && !c->orphan) {
+		wait_for_worker(c);
+		return;
 	}
-	f->epoch++;
-	pvm_fake.meanwhile(PVM_LOCK_GIVEN); /* before the watcher comes */
-	is_stuck = pc->has_worker = true;
-	if (!c->orphan)
-		ops->call_stuck(f, c->qp, c);
-	f->epoch++;
-	pvm_fake.meanwhile(fate);
-	is_stuck = false;
-	f->epoch++;
-	finish(f, c, copy(c));
-	return -ECANCELED;
+	if (fate == PVM_STUCK) {
+		is_stuck = c->client->has_worker = true;
+		pvm_fake.meanwhile(fate);
+		is_stuck = false;
+	}
+	finish(f, c, fate == PVM_FAILS || c->orphan ? -EFAULT : copy(c));
+}
+
+uint32_t pvm_make(struct fast *f)
+{
+	struct pvm_wait *w;
+	struct pvm_call *c;
+	uint32_t n;
+
+	for (n = 0; (c = TAILQ_FIRST(&f->pvm->next)); n++) {
+		TAILQ_REMOVE(&f->pvm->next, c, entry);
+		c->place = PVM_NOWHERE;
+		if (c->client->has_worker)
+			wait_for_worker(c);
+		else
+			make_one(f, c);
+	}
+	w = TAILQ_FIRST(&f->pvm->waits);
+	if (w && !pvm_fake.full()) { /* room for one */
+		pvm_wait_end(w);
+		w->called = true;
+		fast_qp_activate(f, w->qp);
+		n++;
+	}
+	return n;
 }
 
 bool pvm_fake_work(struct fast *f, struct session *s)
@@ -188,13 +295,20 @@ bool pvm_fake_work(struct fast *f, struct session *s)
 		return false;
 	}
 	TAILQ_REMOVE(&pc->queue, c, entry);
-	f->epoch++;
 	finish(f, c, copy(c));
 	return true;
 }
 
 void pvm_session_del(struct fast *f, struct session *s)
 {
+	struct pvm_call *c, *next;
+
+	TAILQ_FOREACH_SAFE(c, &f->pvm->next, entry, next) {
+		if (c->client != s->pvm)
+			continue;
+		unlist(f->pvm, c);
+		finish(f, c, -EFAULT);
+	}
 	while (pvm_fake_work(f, s))
 		;
 	free(s->pvm);

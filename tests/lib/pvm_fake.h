@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * pvm_fake.h - pvm.h without threads, for fuzz targets: how a copy behind a process ends, and what
- * others do with the lock meanwhile, is what the program says. Instead of ffr/fast/pvm.c.
+ * pvm_fake.h - pvm.h without threads, for fuzz targets and unit tests: how a copy behind a process
+ * ends, and what others do with the lock meanwhile, is what the program says. Instead of
+ * ffr/fast/pvm.c and roles.c.
  */
 #ifndef TEST_PVM_FAKE_H
 #define TEST_PVM_FAKE_H
@@ -20,10 +21,15 @@ enum pvm_fate {
 struct pvm_fake {
 	enum pvm_fate (*fate)(void);
 	bool (*reaches)(uint64_t va, uint32_t len); /* is that memory of the process? */
+	bool (*full)(void); /* has who wants a call to wait for room? NULL: never */
 	void (*meanwhile)(enum pvm_fate fate); /* others have the lock, for PVM_LOCK_GIVEN, _STUCK */
 	unsigned calls;			       /* that are not put back */
+	enum pvm_fate next;		       /* after pvm_fake_calm(): of the next call alone */
 };
 extern struct pvm_fake pvm_fake;
+
+/* From now on all memory is there, nobody does anything meanwhile, and calls end at once but for next. */
+void pvm_fake_calm(void);
 
 /* The worker of a client that has one ends a call. False: there is none. */
 bool pvm_fake_work(struct fast *f, struct session *s);

@@ -3,24 +3,17 @@
 # pyverbs.sh - Debian's python3-pyverbs with rdma-core's test suite, unpacked beside the lab's images
 # and not installed: the package depends on rdma-core, which brings udev and services along.
 # Sourced; its programs want Debian's /usr/bin/python3.
+. "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
 # Prints the folder that is the package's root, unpacked if it is not there.
 pyverbs_root() {
-	local cache=${FF_CACHE:-/var/cache/freeflow-lab} version root
-	version=$(apt-cache policy python3-pyverbs 2>/dev/null |
-		sed -n 's/^ *Candidate: \([0-9].*\)/\1/p')
-	[[ -n $version ]] || return 1
-	root=$cache/pyverbs-$version
-	mkdir -p "$cache" || return 1
-	(
-		flock 9
-		[[ ! -e $root ]] || exit 0
-		new=$(mktemp -d "$cache/pyverbs.XXXXXX")
-		trap 'rm -rf "$new"' EXIT
-		cd "$new" && apt-get download -q python3-pyverbs && dpkg -x ./*.deb root &&
-			mv root "$root"
-	) 9>"$cache/lock" >&2 || return 1
-	echo "$root"
+	local version
+	version=$(cache_version python3-pyverbs)
+	[[ -n $version ]] && cache_once "pyverbs-$version" pyverbs_unpack
+}
+
+pyverbs_unpack() {
+	apt-get download -q python3-pyverbs && dpkg -x ./*.deb made
 }
 
 # PYTHONPATH, and the suite's folder, of that root.

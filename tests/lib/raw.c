@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/lib/hello.h"
+#include "tests/lib/qp_attr.h"
 
 bool raw_spin;
 
@@ -77,7 +78,7 @@ void raw_open(struct raw *r)
 		CHECK_EQ(raw_recv(r, &a, sizeof(a), fds, &n_fds), sizeof(a));
 	}
 	CHECK_EQ(a.hdr.status, 0);
-	CHECK(n_fds == 2 + a.resp.has_uffd);
+	CHECK(n_fds == 2u + a.resp.has_uffd);
 	r->hello = a.resp;
 	r->async_fd = fds[0];
 	r->bell_fd = fds[1];
@@ -131,6 +132,20 @@ bool raw_send_fds(struct raw *r, const void *packet, size_t len, const int *fds,
 	if (n < 0 && errno != EPIPE && errno != ECONNRESET && errno != ETOOMANYREFS)
 		FAIL("sendmsg of %zu bytes: %s", len, strerror(errno));
 	return n >= 0;
+}
+
+const struct raw_msg raw_msgs[] = {
+#define X(num, NAME, name, tail, fds)                                                              \
+	{ #NAME, num, sizeof(struct ff_##name##_req), sizeof(struct ff_##name##_resp),             \
+	  sizeof(struct tail) != sizeof(struct ff_none) },
+	FF_MSG_TABLE(X)
+#undef X
+};
+const unsigned raw_num_msgs = ARRAY_SIZE(raw_msgs);
+
+struct ff_hdr raw_header(uint16_t type)
+{
+	return (struct ff_hdr){ .magic = FF_PROTO_MAGIC, .type = type, .seq = 7 };
 }
 
 bool raw_send(struct raw *r, const void *packet, size_t len, int fd)
@@ -304,20 +319,15 @@ void raw_qp_connect_to(struct raw *r, struct raw_qp *q, uint32_t dest_qp_num)
 {
 	struct ff_query_gid_req gid_req = { .port = 1 };
 	struct ff_query_gid_resp gid;
-	struct ff_qp_attr attr = { .port_num = 1,
-				   .qkey = VT_QKEY,
-				   .qp_access_flags = VT_ACCESS_ALL,
-				   .path_mtu = IBV_MTU_1024,
-				   .dest_qp_num = dest_qp_num,
-				   .max_rd_atomic = 1,
-				   .max_dest_rd_atomic = 1,
-				   .min_rnr_timer = 1,
-				   .timeout = 10,
-				   .retry_cnt = 1,
-				   .rnr_retry = q->rnr_retry,
-				   .ah = { .is_global = 1, .port_num = 1, .hop_limit = 1 } };
+	struct ff_qp_attr attr = qp_attr_usual(IBV_QPS_RESET, dest_qp_num);
 	uint32_t rtr = 0, rts = IBV_QP_SQ_PSN;
 
+	attr.qkey = VT_QKEY;
+	attr.qp_access_flags = VT_ACCESS_ALL;
+	attr.min_rnr_timer = 1;
+	attr.timeout = 10;
+	attr.retry_cnt = 1;
+	attr.rnr_retry = q->rnr_retry;
 	RAW_CALL(r, QUERY_GID, &gid_req, &gid);
 	memcpy(attr.ah.dgid, gid.gid, sizeof(attr.ah.dgid));
 	CHECK_EQ(raw_qp_state(r, q, IBV_QPS_RESET, 0, &attr), 0);

@@ -62,6 +62,17 @@ int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len,
 			FAIL("%s: status %d", #NAME, st_);                                         \
 	} while (0)
 
+/* All requests that there are. */
+struct raw_msg {
+	const char *name;
+	uint16_t type;
+	size_t req, resp;
+	bool has_tail;
+};
+extern const struct raw_msg raw_msgs[];
+extern const unsigned raw_num_msgs;
+struct ff_hdr raw_header(uint16_t type);
+
 /* Where a segment's offset is mapped here; asks for the segment the first time. */
 void *raw_at(struct raw *r, uint32_t seg, uint64_t off);
 

@@ -42,18 +42,23 @@ static void session_bad(struct session *s, const char *why)
 }
 
 uint32_t rig_threads = 1;
+const void *rig_backend_conf;
 
 void rig_init(struct rig *r, const struct backend_ops *ops)
 {
 	struct fast_conf conf = FAST_CONF_DEFAULT;
+	struct fast_host *host;
 
 	memset(r, 0, sizeof(*r));
 	r->be.ops = ops;
-	r->f = fast_create(&conf, &r->be);
-	must(!r->f);
-	r->f->session_bad = session_bad;
+	r->be.conf = rig_backend_conf;
+	host = fast_create(&conf, &r->be);
+	must(!host);
+	r->f = host->threads[0];
+	must(ops->start ? ops->start(&r->be) : 0);
+	host->session_bad = session_bad;
 	for (uint32_t n = 1; n < rig_threads; n++)
-		must(fast_add_thread(r->f, &conf));
+		must(fast_add_thread(host, &conf));
 	for (int i = 0; i < 4; i++) {
 		struct container *c = &r->cont[i];
 
@@ -63,21 +68,23 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->gid[0].raw[15] = (uint8_t)(i + 1);
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
+		c->has_nic_gid = host->nic_direct;
+		c->nic_gid = host->nic_gid;
 		TAILQ_INIT(&c->mw.changed);
-		if (fast_container_add(r->f, c))
+		if (fast_container_add(host, c))
 			abort();
-		dir_container_added(r->f, c);
+		dir_container_added(host, c);
 	}
 }
 
 void rig_fini(struct rig *r)
 {
 	for (int i = 0; i < 4; i++) {
-		fast_container_del(r->f, &r->cont[i]);
-		dir_container_gone(r->f, &r->cont[i]);
+		fast_container_del(r->f->host, &r->cont[i]);
+		dir_container_gone(r->f->host, &r->cont[i]);
 		free(r->cont[i].keys.slot);
 	}
-	fast_free(r->f);
+	fast_free(r->f->host);
 }
 
 static void obj_add(struct rig_ses *s, struct obj *o, enum obj_kind kind)
@@ -114,7 +121,8 @@ struct rig_ses *rig_session(struct rig *r, int container)
 void rig_session_free(struct rig *r, struct rig_ses *s)
 {
 	obj_remove(&s->s.tab[OBJ_PD], &s->pd.o);
-	(void)r;
+	if (r->be.ops->pd_break)
+		r->be.ops->pd_break(&r->be, &s->pd);
 	fast_session_del(s->s.fast, &s->s);
 	for (int k = 1; k < OBJ_NUM_KINDS; k++)
 		obj_table_free(&s->s.tab[k]);
@@ -173,7 +181,8 @@ struct rig_srq *rig_srq(struct rig *r, struct rig_ses *s, uint32_t depth)
 
 void rig_srq_free(struct rig *r, struct rig_srq *q)
 {
-	(void)r;
+	if (r->be.ops->srq_break)
+		r->be.ops->srq_break(&r->be, &q->srq);
 	obj_remove(&q->srq.o.ses->tab[OBJ_SRQ], &q->srq.o);
 	munmap(q->srq.ring, (size_t)q->srq.depth * q->srq.stride);
 	munmap(q->srq.hdr, sizeof(*q->srq.hdr));
@@ -182,8 +191,34 @@ void rig_srq_free(struct rig *r, struct rig_srq *q)
 
 uint32_t rig_depth = QP_DEPTH;
 
-struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
-		      struct rig_cq *rcq, struct rig_srq *srq)
+static int qp_add(struct qp *qp)
+{
+	struct fast *f = qp->o.ses->fast;
+	struct backend *be = f->be;
+	int err = be->ops->qp_make ? be->ops->qp_make(be, qp) : 0;
+
+	if (err)
+		return err;
+	err = fast_qp_add(f, qp);
+	if (err && be->ops->qp_break)
+		be->ops->qp_break(be, qp);
+	return err;
+}
+
+static void qp_free(struct rig_qp *q)
+{
+	struct qp *qp = &q->qp;
+
+	obj_remove(&qp->o.ses->tab[OBJ_QP], &qp->o);
+	munmap(qp->sq.ring, (size_t)qp->sq.depth * qp->sq.stride);
+	munmap(qp->rq.ring, (size_t)qp->sq.depth * qp->rq.stride);
+	munmap(qp->hdr, sizeof(*qp->hdr));
+	free(qp->wr);
+	free(q);
+}
+
+struct rig_qp *rig_qp_try(struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
+			  struct rig_cq *rcq, struct rig_srq *srq, int *err)
 {
 	struct rig_qp *q = calloc(1, sizeof(*q));
 	struct qp *qp = &q->qp;
@@ -195,32 +230,42 @@ struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, s
 	qp->srq = srq ? &srq->srq : NULL;
 	qp->max_send_sge = qp->max_recv_sge = QP_SGE;
 	qp->max_inline = QP_INLINE;
-	qp->sq.depth = rig_depth;
+	qp->max_send_wr = qp->sq.depth = rig_depth;
 	qp->sq.stride = ff_sqe_stride(QP_SGE, QP_INLINE);
-	qp->rq.depth = srq ? 0 : rig_depth;
+	qp->max_recv_wr = qp->rq.depth = srq ? 0 : rig_depth;
 	qp->rq.stride = ff_rqe_stride(QP_SGE);
 	qp->hdr = shared(sizeof(*qp->hdr));
 	qp->sq.ring = shared((size_t)rig_depth * qp->sq.stride);
 	qp->rq.ring = shared((size_t)rig_depth * qp->rq.stride);
 	qp->wr = send_buf_new();
 	obj_add(s, &qp->o, OBJ_QP);
+	*err = qp_add(qp);
+	if (!*err)
+		return q;
+	qp_free(q);
+	return NULL;
+}
+
+struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
+		      struct rig_cq *rcq, struct rig_srq *srq)
+{
+	int err;
+	struct rig_qp *q = rig_qp_try(s, type, scq, rcq, srq, &err);
+
 	(void)r;
-	must(fast_qp_add(s->s.fast, qp));
+	must(err);
 	return q;
 }
 
 void rig_qp_free(struct rig *r, struct rig_qp *q)
 {
-	struct qp *qp = &q->qp;
+	struct fast *f = q->qp.o.ses->fast;
 
 	(void)r;
-	fast_qp_del(qp->o.ses->fast, qp);
-	obj_remove(&qp->o.ses->tab[OBJ_QP], &qp->o);
-	munmap(qp->sq.ring, (size_t)qp->sq.depth * qp->sq.stride);
-	munmap(qp->rq.ring, (size_t)qp->sq.depth * qp->rq.stride);
-	munmap(qp->hdr, sizeof(*qp->hdr));
-	free(qp->wr);
-	free(q);
+	fast_qp_del(f, &q->qp);
+	if (f->be->ops->qp_break)
+		f->be->ops->qp_break(f->be, &q->qp);
+	qp_free(q);
 }
 
 void rig_one_open(struct rig_one *o, const struct backend_ops *ops, enum ibv_qp_type type,
@@ -233,15 +278,35 @@ void rig_one_open(struct rig_one *o, const struct backend_ops *ops, enum ibv_qp_
 	o->qp = rig_qp(&o->r, o->s, type, o->cq, o->cq, NULL);
 }
 
-void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st)
+void rig_one_close(struct rig_one *o)
 {
-	(void)r;
+	rig_qp_free(&o->r, o->qp);
+	rig_cq_free(&o->r, o->cq);
+	rig_session_free(&o->r, o->s);
+	rig_fini(&o->r);
+}
+
+int rig_state_try(struct rig_qp *q, enum ibv_qp_state st)
+{
+	struct qp *qp = &q->qp;
+	struct backend *be = qp->o.ses->fast->be;
+	int err = be->ops->qp_prepare ? be->ops->qp_prepare(be, qp, &qp->attr, qp->state, st) : 0;
+
+	if (err)
+		return err;
 	if (st == IBV_QPS_RESET)
 		fast_qp_reset(q->qp.o.ses->fast, &q->qp, q->sq_tail, q->rq_tail);
 	else
 		fast_qp_set_state(q->qp.o.ses->fast, &q->qp, st);
 	if (st == IBV_QPS_RTS) /* watched, as after a posting: tests look at turns, not at bells */
 		fast_qp_activate(q->qp.o.ses->fast, &q->qp);
+	return 0;
+}
+
+void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st)
+{
+	(void)r;
+	must(rig_state_try(q, st));
 }
 
 void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to)
@@ -267,36 +332,68 @@ void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to)
 	rig_state(r, q, IBV_QPS_RTS);
 }
 
-struct mr *rig_mr_pvm(struct rig *r, struct rig_ses *s, void *buf, uint64_t len, uint32_t access)
+static struct mr *mr_new(struct rig_ses *s, uint64_t va, uint64_t len, uint32_t access)
 {
 	struct mr *mr = calloc(1, sizeof(*mr));
 
-	(void)r;
 	mr->pd = &s->pd;
-	mr->addr = mr->iova = (uintptr_t)buf;
+	mr->addr = mr->iova = va;
 	mr->length = len;
 	mr->access = access;
 	obj_add(s, &mr->o, OBJ_MR);
-	must(key_insert(&s->s.cont->keys, mr));
+	return mr;
+}
+
+static void mr_add(struct mr *mr)
+{
+	struct backend *be = mr->o.ses->fast->be;
+
+	must(be->ops->mr_make ? be->ops->mr_make(be, mr) : 0);
+	must(mr_key_new(mr->o.ses->cont, mr));
+}
+
+struct mr *rig_mr_pvm(struct rig *r, struct rig_ses *s, void *buf, uint64_t len, uint32_t access)
+{
+	struct mr *mr = mr_new(s, (uintptr_t)buf, len, access);
+
+	(void)r;
+	mr_add(mr);
+	return mr;
+}
+
+struct mr *rig_mr_runs(struct rig_ses *s, uint64_t va, uint8_t *const *host, const uint64_t *len,
+		       unsigned n, uint32_t access)
+{
+	struct mr *mr = mr_new(s, va, 0, access);
+
+	mr->run = calloc(n, sizeof(*mr->run));
+	for (unsigned i = 0; i < n; i++) {
+		mr->run[i] = (struct mr_run){ .va = va, .len = len[i], .host = host[i] };
+		va += len[i];
+		mr->length += len[i];
+	}
+	mr->zero_copy = mr->length;
+	mr->num_runs = n;
+	mr_add(mr);
 	return mr;
 }
 
 struct mr *rig_mr(struct rig *r, struct rig_ses *s, void *buf, uint64_t len, uint32_t access)
 {
-	struct mr *mr = rig_mr_pvm(r, s, buf, len, access);
+	uint8_t *host = buf;
 
-	mr->run = calloc(1, sizeof(*mr->run));
-	mr->run->va = mr->addr;
-	mr->run->len = len;
-	mr->run->host = buf;
-	mr->num_runs = 1;
-	return mr;
+	(void)r;
+	return rig_mr_runs(s, (uintptr_t)buf, &host, &len, 1, access);
 }
 
 void rig_mr_free(struct rig *r, struct mr *mr)
 {
+	struct fast *f = mr->o.ses->fast;
+
 	(void)r;
-	fast_mr_del(mr->o.ses->fast, mr);
+	fast_mr_del(f, mr);
+	if (f->be->ops->mr_break)
+		f->be->ops->mr_break(f->be, mr);
 	obj_remove(&mr->o.ses->tab[OBJ_MR], &mr->o);
 	free(mr->run);
 	free(mr);
@@ -329,6 +426,27 @@ void rig_post(struct rig *r, struct rig_qp *q)
 	q->sq_tail++;
 	(void)r;
 	fast_qp_activate(q->qp.o.ses->fast, &q->qp);
+}
+
+bool rig_post_as_ffl(struct rig_one *o, uint64_t wr_id)
+{
+	struct ff_qp_hdr *h = o->qp->qp.hdr;
+	struct ff_ses_hdr *s = o->s->s.hdr;
+	uint32_t old = o->qp->sq_tail, i = FF_HANDLE_INDEX(o->qp->qp.o.handle);
+	uint64_t one = 1;
+
+	rig_sqe(o->qp, FF_OP_WRITE, wr_id);
+	atomic_store(&qp_sqe(&o->qp->qp, old)->seq, ff_seq(old));
+	o->qp->sq_tail++;
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!atomic_load(&h->need) || !ff_need_event(atomic_load(&h->evt), o->qp->sq_tail, old) ||
+	    !atomic_exchange(&h->need, 0))
+		return false;
+	atomic_fetch_or(&s->dirty[i / 64], 1ull << (i % 64));
+	atomic_fetch_or(&s->dirty_sum[i / 64 / 64], 1ull << (i / 64 % 64));
+	if (atomic_exchange(&s->need_wakeup, 0))
+		must(write(o->s->bell, &one, sizeof(one)) == sizeof(one) ? 0 : -1);
+	return true;
 }
 
 static void fill_rqe(uint8_t *ring, uint32_t i, uint32_t depth, uint32_t stride, uint64_t wr_id,
@@ -390,8 +508,8 @@ void rig_run(struct rig *r)
 	for (int i = 0; i < 100000; i++) {
 		uint32_t work = 0;
 
-		for (uint32_t n = 0; n < r->f->num_threads; n++)
-			work += fast_turn(r->f->threads[n]);
+		for (uint32_t n = 0; n < r->f->host->num_threads; n++)
+			work += fast_turn(r->f->host->threads[n]);
 		if (!work)
 			return;
 	}
@@ -400,7 +518,7 @@ void rig_run(struct rig *r)
 
 void rig_advance(struct rig *r, uint64_t ns)
 {
-	for (uint32_t n = 0; n < r->f->num_threads; n++)
-		r->f->threads[n]->now += ns;
+	for (uint32_t n = 0; n < r->f->host->num_threads; n++)
+		r->f->host->threads[n]->now += ns;
 	rig_run(r);
 }

@@ -40,12 +40,14 @@ struct rig_ses {
 
 struct rig {
 	struct backend be;
-	struct fast *f;
+	struct fast *f; /* the first thread */
 	struct container cont[4];
 };
 
 /* Fast threads of the rigs to come. Containers 0 and 2 begin on the first, 1 and 3 on the second. */
 extern uint32_t rig_threads;
+/* What the backend of the rigs to come calls its configuration (struct backend), or NULL. */
+extern const void *rig_backend_conf;
 void rig_init(struct rig *r, const struct backend_ops *ops);
 void rig_fini(struct rig *r);
 /* A session in container 0 to 3, with a PD. */
@@ -59,6 +61,9 @@ void rig_srq_free(struct rig *r, struct rig_srq *q);
 extern uint32_t rig_depth;
 struct rig_qp *rig_qp(struct rig *r, struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
 		      struct rig_cq *rcq, struct rig_srq *srq);
+/* The same, or NULL and *err, -errno: the backend has none to give. */
+struct rig_qp *rig_qp_try(struct rig_ses *s, enum ibv_qp_type type, struct rig_cq *scq,
+			  struct rig_cq *rcq, struct rig_srq *srq, int *err);
 void rig_qp_free(struct rig *r, struct rig_qp *q);
 /* A rig with one of each; the CQ has a channel or not. */
 struct rig_one {
@@ -69,10 +74,16 @@ struct rig_one {
 };
 void rig_one_open(struct rig_one *o, const struct backend_ops *ops, enum ibv_qp_type type,
 		  uint32_t cqe, bool with_channel);
+void rig_one_close(struct rig_one *o);
 /* Attributes of a connection to `to`, then INIT, RTR, RTS. */
 void rig_connect(struct rig *r, struct rig_qp *q, struct rig_qp *to);
 void rig_state(struct rig *r, struct rig_qp *q, enum ibv_qp_state st);
+/* The same, or -errno: the backend refuses, and nothing has changed. */
+int rig_state_try(struct rig_qp *q, enum ibv_qp_state st);
 struct mr *rig_mr(struct rig *r, struct rig_ses *s, void *buf, uint64_t len, uint32_t access);
+/* One whose bytes from va on are at those n places, in a row, each of that length. */
+struct mr *rig_mr_runs(struct rig_ses *s, uint64_t va, uint8_t *const *host, const uint64_t *len,
+		       unsigned n, uint32_t access);
 struct mr *rig_mr_pvm(struct rig *r, struct rig_ses *s, void *buf, uint64_t len, uint32_t access);
 void rig_mr_free(struct rig *r, struct mr *mr);
 
@@ -80,6 +91,8 @@ void rig_mr_free(struct rig *r, struct mr *mr);
 struct ff_sqe *rig_sqe(struct rig_qp *q, uint8_t opcode, uint64_t wr_id);
 void rig_sge(struct ff_sqe *e, const struct mr *mr, uint64_t addr, uint32_t len);
 void rig_post(struct rig *r, struct rig_qp *q);
+/* As the library does it: a WRITE of nothing, then the doorbell only if it is asked for. Did it ring? */
+bool rig_post_as_ffl(struct rig_one *o, uint64_t wr_id);
 void rig_recv(struct rig *r, struct rig_qp *q, uint64_t wr_id, const struct mr *mr, uint64_t addr,
 	      uint32_t len);
 void rig_srq_recv(struct rig *r, struct rig_srq *q, uint64_t wr_id, const struct mr *mr,

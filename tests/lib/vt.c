@@ -352,6 +352,39 @@ void vt_end_close(struct vt_end *e)
 	CHECK_OK(ibv_close_device(e->ctx));
 }
 
+struct ibv_ah_attr vt_av(const union ibv_gid *gid, uint16_t lid)
+{
+	return (struct ibv_ah_attr){
+		.dlid = lid,
+		.port_num = 1,
+		.is_global = 1,
+		.grh = { .dgid = *gid, .sgid_index = (uint8_t)vt_gid_index(), .hop_limit = 64 },
+	};
+}
+
+struct ibv_qp_attr vt_good_attr(const struct vt_end *e, enum ibv_qp_state from,
+				enum ibv_qp_state to)
+{
+	return (struct ibv_qp_attr){
+		.qp_state = to,
+		.cur_qp_state = from,
+		.port_num = 1,
+		.qkey = VT_QKEY,
+		.qp_access_flags = VT_ACCESS_ALL,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = e->qp->qp_num,
+		.rq_psn = 5,
+		.sq_psn = 5,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.timeout = 14,
+		.retry_cnt = 1,
+		.rnr_retry = 1,
+		.ah_attr = vt_av(&e->self.gid, e->self.lid),
+	};
+}
+
 int vt_to_init(struct ibv_qp *qp, const struct vt_param *par)
 {
 	struct ibv_qp_attr attr = {
@@ -375,12 +408,7 @@ int vt_to_rtr(struct ibv_qp *qp, const struct vt_param *par, const struct vt_add
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = par->dest_rd_atomic,
 		.min_rnr_timer = par->rnr_timer,
-		.ah_attr = { .dlid = peer->lid,
-			     .port_num = 1,
-			     .is_global = 1,
-			     .grh = { .dgid = peer->gid,
-				      .sgid_index = (uint8_t)vt_gid_index(),
-				      .hop_limit = 64 } },
+		.ah_attr = vt_av(&peer->gid, peer->lid),
 	};
 	int mask = IBV_QP_STATE;
 
@@ -438,14 +466,7 @@ void vt_connect(struct vt_end *e, const struct vt_addr *peer)
 	e->peer = *peer;
 	vt_connect_qp(e->qp, &e->par, &e->self, peer);
 	if (e->par.type == IBV_QPT_UD && !e->ah) {
-		struct ibv_ah_attr attr = {
-			.dlid = peer->lid,
-			.port_num = 1,
-			.is_global = 1,
-			.grh = { .dgid = peer->gid,
-				 .sgid_index = (uint8_t)vt_gid_index(),
-				 .hop_limit = 64 },
-		};
+		struct ibv_ah_attr attr = vt_av(&peer->gid, peer->lid);
 
 		e->ah = CHECK_PTR(ibv_create_ah(e->pd, &attr));
 	}
@@ -654,6 +675,23 @@ struct ibv_wc vt_want(const char *file, int line, struct ibv_cq *cq, uint64_t id
 			(unsigned long long)wc.wr_id, ibv_wc_status_str(wc.status), wc.vendor_err,
 			(unsigned long long)id, ibv_wc_status_str(status));
 	return wc;
+}
+
+bool vt_want_cut(struct ibv_cq *cq, unsigned first, unsigned end)
+{
+	bool failed = false;
+
+	for (unsigned i = first; i < end; i++) {
+		struct ibv_wc wc = vt_wc(cq);
+
+		CHECK_EQ(wc.wr_id, i);
+		if (failed)
+			CHECK_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+		else if (wc.status != IBV_WC_SUCCESS)
+			CHECK_EQ(wc.status, IBV_WC_REM_ACCESS_ERR);
+		failed = wc.status != IBV_WC_SUCCESS;
+	}
+	return failed;
 }
 
 bool vt_readable(int fd, int ms)

@@ -51,6 +51,15 @@ struct vt_case {
  */
 int vt_main(int argc, char **argv, const struct vt_case *cases, size_t num);
 
+/* The whole of a program's main() that runs these cases: VT_MAIN({ "name", function, 0 }, ...). */
+#define VT_MAIN(...)                                                                               \
+	int main(int argc, char **argv)                                                            \
+	{                                                                                          \
+		static const struct vt_case cases[] = { __VA_ARGS__ };                             \
+                                                                                                   \
+		return vt_main(argc, argv, cases, ARRAY_SIZE(cases));                              \
+	}
+
 /* Of the case that this process runs. */
 const char *vt_case_name(void);
 
@@ -219,6 +228,11 @@ void vt_end_close(struct vt_end *e);
 struct ibv_qp *vt_make_qp(struct vt_end *e);
 struct ibv_mr *vt_reg(struct vt_end *e, void *addr, size_t len, int access);
 
+/* The address vector of a port. */
+struct ibv_ah_attr vt_av(const union ibv_gid *gid, uint16_t lid);
+/* Good values of all attributes that a QP connected to itself may have. */
+struct ibv_qp_attr vt_good_attr(const struct vt_end *e, enum ibv_qp_state from,
+				enum ibv_qp_state to);
 /* State changes as the parameters say. 0 or the errno of ibv_modify_qp. */
 int vt_to_init(struct ibv_qp *qp, const struct vt_param *par);
 int vt_to_rtr(struct ibv_qp *qp, const struct vt_param *par, const struct vt_addr *peer);
@@ -268,6 +282,11 @@ struct ibv_wc vt_want(const char *file, int line, struct ibv_cq *cq, uint64_t id
 		      enum ibv_wc_status status);
 #define WANT(cq, id, status) vt_want(__FILE__, __LINE__, cq, id, status)
 #define WANT_OK(cq, id)	     WANT(cq, id, IBV_WC_SUCCESS)
+/*
+ * The completions of WRITEs `first` to `end`, whose memory went meanwhile: success, then REM_ACCESS_ERR and
+ * flushed ones. True: one was refused.
+ */
+bool vt_want_cut(struct ibv_cq *cq, unsigned first, unsigned end);
 /* The CQ is empty now. */
 #define CHECK_EMPTY(cq)                                                                            \
 	do {                                                                                       \

@@ -32,19 +32,13 @@ sed -n '/^# TRACEPOINTS/,/^# EXIT/s/^\*\([a-z_]*\)\*(.*/\1/p' "$TREE/ffr/ffr.8.s
 diff "$OUT/told" "$OUT/there" || fail "told and there"
 
 step "hops"
-server "$A" ib_write_lat -F -s 8 -D 40
-"$LAB" exec "$B" -- ib_write_lat -F -s 8 -D 40 -p $PORT "$A" >"$OUT/client" 2>&1 &
-client=$!
-flows() {
-	(($(counter "$B" write_ops) > 100))
-}
-until_true 20 flows || fail "no traffic: $(<"$OUT/client")"
+traffic write_ops ib_write_lat -F -s 8 -D 40
 traced hops.bt 5
 for hop in post_to_fetch copy fetch_to_completion completion_to_poll post_to_poll; do
 	grep -q "^@$hop:" "$OUT/out" || fail "no $hop: $(<"$OUT/out") $(<"$OUT/err")"
 done
-kill $client "$SERVER_JOB"
-wait $client "$SERVER_JOB" 2>/dev/null
+kill $CLIENT_JOB "$SERVER_JOB"
+wait $CLIENT_JOB "$SERVER_JOB" 2>/dev/null
 
 step "who waits for receives"
 inside "$A" "$BUILD/tests/system/bpftrace" >"$OUT/waits" 2>&1 &

@@ -80,10 +80,7 @@ static void longest_request(enum rdma_port_space ps, bool ib, unsigned most)
 		CHECK_ERR(connect_data(id, len), EINVAL);
 	CHECK_OK(connect_data(id, most)); /* it has lost nothing */
 	req = cms_request(ch);
-	CHECK_OK(rdma_destroy_id(req));
-	CHECK_OK(rdma_destroy_id(id));
-	CHECK_OK(rdma_destroy_id(l));
-	rdma_destroy_event_channel(ch);
+	cmt_close(ch, req, id, l, NULL);
 }
 
 static void t_rdma_connect(void)

@@ -165,21 +165,13 @@ static void forked(void)
 	cmt_transfer(p.active, p.passive, 5);
 	CHECK_OK(rdma_disconnect(p.active));
 	WANT_CM_ACK(p.ch, p.passive, RDMA_CM_EVENT_DISCONNECTED, 0);
+	CHECK_OK(rdma_disconnect(p.passive));
 	WANT_CM_ACK(p.ch, p.active, RDMA_CM_EVENT_DISCONNECTED, 0);
 	cmt_pair_close(&p);
 }
 
 /* The peer's process is killed: the connection ends with an event. */
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "nonblocking", nonblocking, 0 },
-		{ "migrate_pending", migrate_pending, 0 },
-		{ "destroy_waits", destroy_waits, 0 },
-		{ "signals_restart", signals_restart, 0 },
-		{ "forked", forked, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "nonblocking", nonblocking, 0 }, { "migrate_pending", migrate_pending, 0 },
+	{ "destroy_waits", destroy_waits, 0 }, { "signals_restart", signals_restart, 0 },
+	{ "forked", forked, 0 })

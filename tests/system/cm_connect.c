@@ -96,10 +96,7 @@ static void connection(void)
 	rdma_destroy_qp(a);
 	rdma_destroy_qp(b);
 	CHECK(!a->send_cq && !a->recv_cq && !a->qp);
-	CHECK_OK(rdma_destroy_id(a));
-	CHECK_OK(rdma_destroy_id(b));
-	CHECK_OK(rdma_destroy_id(l));
-	rdma_destroy_event_channel(ch);
+	cmt_close(ch, a, b, l, NULL);
 }
 
 /* The programs that keep the QP to themselves. */
@@ -274,6 +271,15 @@ static void *sync_server(void *listener)
 	return id;
 }
 
+static void *sync_disconnect(void *arg)
+{
+	struct rdma_cm_id *id = arg;
+
+	CHECK_OK(rdma_disconnect(id));
+	CHECK_EQ(id->event->event, RDMA_CM_EVENT_DISCONNECTED);
+	return NULL;
+}
+
 static void synchronous(void)
 {
 	struct ibv_qp_init_attr attr = { .cap = { 4, 4, 1, 1, 0 } };
@@ -294,8 +300,10 @@ static void synchronous(void)
 	pthread_join(t, &ret);
 	b = ret;
 	cmt_transfer(a, b, 3);
+	CHECK_OK(pthread_create(&t, NULL, sync_disconnect, b)); /* each waits for the other */
 	CHECK_OK(rdma_disconnect(a));
 	CHECK_EQ(a->event->event, RDMA_CM_EVENT_DISCONNECTED);
+	pthread_join(t, NULL);
 	CHECK_ERR(rdma_migrate_id(a, NULL), EINVAL);
 	rdma_destroy_ep(a);
 	rdma_destroy_ep(b);
@@ -318,7 +326,6 @@ static void peer_killed(void)
 {
 	struct rdma_event_channel *ch = cmt_channel();
 	struct rdma_cm_id *l = cmt_listen(ch, RDMA_PS_TCP), *b;
-	struct rdma_cm_event *e;
 	int go[2];
 	pid_t pid;
 
@@ -331,10 +338,7 @@ static void peer_killed(void)
 
 		sin = cmt_self();
 		CHECK_EQ(read(go[0], &sin.sin_port, 2), 2);
-		CHECK_OK(rdma_resolve_addr(a, NULL, (struct sockaddr *)&sin, 1000));
-		WANT_CM_ACK(mine, a, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
-		CHECK_OK(rdma_resolve_route(a, 1000));
-		WANT_CM_ACK(mine, a, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+		cmt_resolve(a, (struct sockaddr *)&sin);
 		cmt_qp(a);
 		CHECK_OK(rdma_connect(a, NULL));
 		WANT_CM_ACK(mine, a, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -343,17 +347,14 @@ static void peer_killed(void)
 	}
 	uint16_t port = rdma_get_src_port(l);
 	CHECK_EQ(write(go[1], &port, 2), 2);
-	e = WANT_CM(ch, NULL, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	b = e->id;
-	CHECK_OK(rdma_ack_cm_event(e));
+	b = cmt_request(ch, l);
 	cmt_qp(b);
 	CHECK_OK(rdma_accept(b, NULL));
 	WANT_CM_ACK(ch, b, RDMA_CM_EVENT_ESTABLISHED, 0);
 	CHECK_OK(kill(pid, SIGKILL));
 	WANT_CM_ACK(ch, b, RDMA_CM_EVENT_DISCONNECTED, 0);
 	vt_child_status(pid);
-	rdma_destroy_qp(b);
-	CHECK_OK(rdma_destroy_id(b));
+	cmt_destroy(b);
 	CHECK_OK(rdma_destroy_id(l));
 	rdma_destroy_event_channel(ch);
 }
@@ -401,14 +402,6 @@ static void backlog(void)
 	rdma_destroy_event_channel(chl);
 }
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "connection", connection, 0 },   { "own_qp", own_qp, 0 },
-		{ "rejected", rejected, 0 },	   { "nobody_listens", nobody_listens, 0 },
-		{ "synchronous", synchronous, 0 }, { "peer_killed", peer_killed, 0 },
-		{ "backlog", backlog, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "connection", connection, 0 }, { "own_qp", own_qp, 0 }, { "rejected", rejected, 0 },
+	{ "nobody_listens", nobody_listens, 0 }, { "synchronous", synchronous, 0 },
+	{ "peer_killed", peer_killed, 0 }, { "backlog", backlog, 0 })

@@ -58,10 +58,7 @@ static void ports(void)
 	CHECK_ERR(rdma_bind_addr(a, (struct sockaddr *)&self), EADDRINUSE);
 	CHECK_OK(rdma_set_option(a, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, sizeof(one)));
 	CHECK_ERR(rdma_bind_addr(a, (struct sockaddr *)&self), EADDRINUSE); /* b has not agreed */
-	CHECK_OK(rdma_destroy_id(a));
-	CHECK_OK(rdma_destroy_id(b));
-	CHECK_OK(rdma_destroy_id(c));
-	rdma_destroy_event_channel(ch);
+	cmt_close(ch, a, b, c, NULL);
 }
 
 /* One address in its three spellings, and loopback. */
@@ -97,22 +94,52 @@ static void spellings(void)
 		CHECK_EQ(rdma_get_peer_addr(a)->sa_family, to[i]->sa_family);
 		CHECK_OK(rdma_resolve_route(a, 1000));
 		WANT_CM_ACK(ch, a, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
-		cmt_qp(a);
-		CHECK_OK(rdma_connect(a, NULL));
-		e = WANT_CM(ch, NULL, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-		b = e->id;
-		CHECK_OK(rdma_ack_cm_event(e));
-		cmt_qp(b);
-		CHECK_OK(rdma_accept(b, NULL));
-		WANT_CM_ACK(ch, a, RDMA_CM_EVENT_ESTABLISHED, 0);
-		WANT_CM_ACK(ch, b, RDMA_CM_EVENT_ESTABLISHED, 0);
+		b = cmt_connect(a, l);
 		cmt_transfer(a, b, i);
-		rdma_destroy_qp(a);
-		rdma_destroy_qp(b);
-		CHECK_OK(rdma_destroy_id(a));
-		CHECK_OK(rdma_destroy_id(b));
+		cmt_destroy(a);
+		cmt_destroy(b);
 	}
 	CHECK_OK(rdma_destroy_id(l));
+	rdma_destroy_event_channel(ch);
+}
+
+/* To who binds them loopback addresses are wildcards: no device, and there for every address. */
+static void loopback(void)
+{
+	struct sockaddr_in self = cmt_self(), lo = { .sin_family = AF_INET };
+	struct sockaddr_in6 lo6 = { .sin6_family = AF_INET6, .sin6_addr = in6addr_loopback };
+	struct sockaddr *at[] = { (struct sockaddr *)&lo, (struct sockaddr *)&lo6 };
+	struct ibv_qp_init_attr init = { .cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC };
+	struct rdma_event_channel *ch = cmt_channel();
+
+	lo.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	for (unsigned i = 0; i < ARRAY_SIZE(at); i++) {
+		struct rdma_cm_id *l = cmt_id(ch, RDMA_PS_TCP), *a = cmt_id(ch, RDMA_PS_TCP), *b;
+		struct sockaddr *local = rdma_get_local_addr(l);
+
+		CHECK_OK(rdma_bind_addr(l, at[i]));
+		CHECK(!l->verbs && !l->pd && !l->port_num);
+		CHECK_ERR(rdma_create_qp(l, NULL, &init), EINVAL);
+		CHECK_EQ(local->sa_family, at[i]->sa_family);
+		self.sin_port = rdma_get_src_port(l);
+		CHECK(self.sin_port);
+		CHECK_ERR(rdma_bind_addr(a, (struct sockaddr *)&self), EADDRNOTAVAIL);
+		CHECK_OK(rdma_listen(l, 1));
+		CHECK(!l->verbs);
+		if (i)
+			CHECK(!memcmp(&((struct sockaddr_in6 *)local)->sin6_addr, &lo6.sin6_addr,
+				      16));
+		else
+			CHECK_EQ(((struct sockaddr_in *)local)->sin_addr.s_addr,
+				 lo.sin_addr.s_addr);
+		cmt_resolve(a, (struct sockaddr *)&self);
+		b = cmt_connect(a, l);
+		CHECK(b->verbs == a->verbs && b->port_num == 1);
+		cmt_transfer(a, b, i);
+		cmt_destroy(a);
+		cmt_destroy(b);
+		CHECK_OK(rdma_destroy_id(l));
+	}
 	rdma_destroy_event_channel(ch);
 }
 
@@ -255,10 +282,7 @@ static void datagram(void)
 	CHECK(e->status != 0);
 	CHECK_OK(rdma_ack_cm_event(e));
 	rdma_destroy_qp(a);
-	CHECK_OK(rdma_destroy_id(a));
-	CHECK_OK(rdma_destroy_id(b));
-	CHECK_OK(rdma_destroy_id(l));
-	rdma_destroy_event_channel(ch);
+	cmt_close(ch, a, b, l, NULL);
 }
 
 static void multicast(void)
@@ -400,29 +424,14 @@ static void bad_arguments(void)
 	CHECK_OK(rdma_destroy_id(e->id));
 	CHECK_OK(rdma_ack_cm_event(e));
 	rdma_destroy_qp(a);
-	CHECK_OK(rdma_destroy_id(a));
-	CHECK_OK(rdma_destroy_id(l));
-	CHECK_OK(rdma_destroy_id(id));
-	rdma_destroy_event_channel(ch);
+	cmt_close(ch, a, l, id, NULL);
 	CHECK_OK(ibv_close_device(other));
 }
 
 /* The parent's ids are not the child's; what the child makes itself works, and so does the parent. */
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "nobody_there", nobody_there, 0 },
-		{ "ports", ports, 0 },
-		{ "spellings", spellings, 0 },
-		{ "addrinfo", addrinfo, 0 },
-		{ "addrinfo_event", addrinfo_event, 0 },
-		{ "datagram", datagram, 0 },
-		{ "multicast", multicast, 0 },
-		{ "devices", devices, 0 },
-		{ "strings", strings, 0 },
-		{ "bad_arguments", bad_arguments, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "nobody_there", nobody_there, 0 }, { "ports", ports, 0 }, { "spellings", spellings, 0 },
+	{ "loopback", loopback, 0 }, { "addrinfo", addrinfo, 0 },
+	{ "addrinfo_event", addrinfo_event, 0 }, { "datagram", datagram, 0 },
+	{ "multicast", multicast, 0 }, { "devices", devices, 0 }, { "strings", strings, 0 },
+	{ "bad_arguments", bad_arguments, 0 })

@@ -16,8 +16,10 @@ descriptors() {
 }
 
 hostile() {
-	timeout 80 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_proto" descriptors parts silent \
+	timeout 80 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_proto" descriptors parts \
 		>"$OUT/hostile" 2>&1 || fail "$(cat "$OUT/hostile")"
+	timeout 80 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_idle" silent >"$OUT/hostile" 2>&1 ||
+		fail "$(cat "$OUT/hostile")"
 }
 
 step "once, for what the router keeps open from then on"

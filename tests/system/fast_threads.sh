@@ -83,16 +83,18 @@ keep_moving() {
 	((n > 10)) || fail "only $n moves: $(tail -1 "$OUT/moves")"
 }
 
-step "every operation between two containers that are moved all the time"
 before=$(metric thread_moves_total)
-"$LAB" exec h0c1 -- "$BUILD/tests/system/verbs_peer" --server 18700 >"$OUT/server" 2>&1 </dev/null &
-"$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_peer" --client h0c1 --port 18700 >"$OUT/client" 2>&1 </dev/null &
-client=$!
-keep_moving $client
-wait $client || fail "client: $(cat "$OUT/client" "$OUT/server")"
-wait || fail "server: $(cat "$OUT/server")"
+for p in verbs_peer verbs_peer_dies; do
+	step "$p, between two containers that are moved all the time"
+	"$LAB" exec h0c1 -- "$BUILD/tests/system/$p" --server 18700 >"$OUT/server" 2>&1 </dev/null &
+	"$LAB" exec h0c0 -- "$BUILD/tests/system/$p" --client h0c1 --port 18700 >"$OUT/client" 2>&1 </dev/null &
+	client=$!
+	keep_moving $client
+	wait $client || fail "client: $(cat "$OUT/client" "$OUT/server")"
+	wait || fail "server: $(cat "$OUT/server")"
+done
 
-for p in verbs_stress verbs_srq verbs_cq_mod verbs_errors verbs_xrc; do
+for p in verbs_stress verbs_srq verbs_cq_mod verbs_errors verbs_retry verbs_xrc; do
 	step "$p, while it is moved"
 	"$LAB" exec h0c0 -- "$BUILD/tests/system/$p" >"$OUT/out" 2>&1 </dev/null &
 	job=$!

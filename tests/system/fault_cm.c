@@ -36,6 +36,14 @@ static struct slot slot[SLOTS];
 static unsigned connections; /* that ended, or requests that came; without datagrams */
 static volatile sig_atomic_t stop;
 
+/* No two connections have the same QP's. */
+static uint32_t next_qpn(void)
+{
+	static uint32_t last;
+
+	return ++last & 0xffffff;
+}
+
 static void on_term(int sig)
 {
 	(void)sig;
@@ -67,6 +75,7 @@ static bool client_event(struct slot *s, enum rdma_cm_event_type event, int stat
 {
 	struct rdma_conn_param param = { .private_data = &(uint8_t){ s->kind },
 					 .private_data_len = 1,
+					 .qp_num = next_qpn(),
 					 .retry_count = 7 };
 
 	switch (event) {
@@ -107,7 +116,7 @@ static bool client_event(struct slot *s, enum rdma_cm_event_type event, int stat
 
 static void request(struct rdma_cm_id *id, enum kind kind)
 {
-	struct rdma_conn_param param = { .qp_num = UD_QPN };
+	struct rdma_conn_param param = { .qp_num = kind == DATAGRAMS ? UD_QPN : next_qpn() };
 
 	id->context = (void *)(uintptr_t)kind;
 	connections += kind != DATAGRAMS;

@@ -4,49 +4,42 @@
 # timeout: 120
 # engines: netns
 # hosts: yes
-# mpi.sh - Debian's Open MPI over UCX over the verbs transports only: tests/lib/mpi_ring.c with ranks
-# in two containers, those of one container included. mpirun runs on the host; what it takes for ssh
-# starts its daemons inside the containers.
+# mpi.sh - Debian's Open MPI, over UCX with the verbs transports only and over libfabric with the verbs
+# provider: tests/lib/mpi_ring.c with ranks in two containers.
 . "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/mpi.sh"
 
-if ! command -v mpicc >/dev/null || ! command -v mpirun >/dev/null; then
+if ! command -v mpicc.openmpi >/dev/null || ! command -v mpirun.openmpi >/dev/null; then
 	skip "no Open MPI (make deps)"
 fi
-mpicc -std=gnu11 -O2 -Wall -Wextra -Werror -o "$OUT/mpi_ring" "$TREE/tests/lib/mpi_ring.c" ||
-	fail "mpicc"
-cat >"$OUT/rsh" <<RSH
-#!/bin/sh
-host=\$1
-shift
-exec "$LAB" exec "\$host" -- /bin/sh -c "\$*"
-RSH
-chmod +x "$OUT/rsh"
+mpi_build mpicc.openmpi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+address=$(mpi_address)
 
-# mpi TLS RANKS: RANKS in each container, and their bytes went through the router.
-mpi() {
-	local tls=$1 ranks=$2 before moved subnet
-	step "mpi_ring, $ranks ranks in each of 2 containers, UCX_TLS=$tls"
-	subnet=$("$LAB" ip "$A")
-	before=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes)))
-	env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-		timeout 60 nsenter --net="/proc/$(<"$FF_LAB/h0/ffr.pid")/ns/net" \
-		mpirun -H "$A:$ranks,$B:$ranks" \
-		--mca oob_tcp_if_include "${subnet%.*}.0/24" --mca plm_rsh_agent "$OUT/rsh" --mca plm_rsh_no_tree_spawn 1 \
-		--mca pml ucx --mca osc ucx --mca btl self \
-		--mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
-		-x "UCX_TLS=$tls" -x UCX_NET_DEVICES=ff0:1 -x UCX_LOG_LEVEL=error \
-		"$OUT/mpi_ring" >"$OUT/mpi" 2>&1 || {
-		cat "$OUT/mpi"
-		fail "mpirun ended with $?"
-	}
-	cat "$OUT/mpi"
-	[[ $(<"$OUT/mpi") =~ "mpi_ring: $((2 * ranks)) ranks on 2 hosts, "([0-9]+)" bytes" ]] ||
-		fail "not what mpi_ring prints"
-	moved=$(($(counter "$A" tx_bytes) + $(counter "$B" tx_bytes) - before))
-	((moved >= 2 * ranks * BASH_REMATCH[1])) || fail "the router moved $moved bytes only"
+openmpi() { # RANKS WHAT OPTIONS...
+	local ranks=$1 what=$2
+	shift 2
+	mpi_run "$ranks" "$what" mpirun.openmpi -H "$A:$ranks,$B:$ranks" \
+		--mca oob_tcp_if_include "${address%.*}.0/24" --mca plm_rsh_agent "$OUT/rsh" \
+		--mca plm_rsh_no_tree_spawn 1 --mca btl self "$@"
 }
 
-mpi rc_verbs,ud_verbs,self 1
-mpi rc_verbs,ud_verbs,self 2
-mpi ud_verbs,self 2
+ucx() { # TLS RANKS
+	openmpi "$2" "UCX_TLS=$1" --mca pml ucx --mca osc ucx \
+		--mca opal_common_ucx_tls any --mca opal_common_ucx_devices any \
+		-x "UCX_TLS=$1" -x UCX_NET_DEVICES=ff0:1 -x UCX_LOG_LEVEL=error
+}
+
+ofi() { # PROVIDER RANKS
+	openmpi "$2" "FI_PROVIDER=$1" --mca pml cm --mca mtl ofi --mca osc pt2pt \
+		--mca mtl_ofi_provider_include "$1" -x "FI_PROVIDER=$1"
+}
+
+ucx rc_verbs,ud_verbs,self 1
+ucx rc_verbs,ud_verbs,self 2
+ucx rc_verbs,ud_verbs,self 4
+ucx ud_verbs,self 2
+for ranks in 1 2 4; do
+	ofi "verbs;ofi_rxm" $ranks
+done
 exit 0

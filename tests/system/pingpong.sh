@@ -59,6 +59,13 @@ for size in 1 4096 100000; do
 	in_full pingpong ibv_rc_pingpong $size 200 -c -N
 	in_full pingpong ibv_rc_pingpong $size 200 -N -e
 done
+# On-demand memory; -P has it prefetched, -O is all of the address space.
+for size in 1 4096 100000; do
+	pingpong ibv_rc_pingpong $size 200 -c -o
+	in_full pingpong ibv_rc_pingpong $size 200 -c -o -P
+	in_full pingpong ibv_rc_pingpong $size 200 -c -O
+	in_full pingpong ibv_rc_pingpong $size 200 -O -P -e
+done
 for mtu in 256 4096; do
 	in_full pingpong ibv_rc_pingpong 10000 100 -m $mtu -c
 done

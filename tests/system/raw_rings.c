@@ -644,22 +644,13 @@ static void peer_goes_in_copy(void)
 	raw_router_serves();
 }
 
-static const struct vt_case cases[] = {
-	{ "rings_send_queue_noise", send_queue_noise, 0 },
+VT_MAIN({ "rings_send_queue_noise", send_queue_noise, 0 },
 	{ "rings_send_queue_fields", send_queue_fields, 0 },
 	{ "rings_receive_queue_noise", receive_queue_noise, 0 },
-	{ "rings_entries_change", entries_change, 0 },
-	{ "rings_header_noise", header_noise, 0 },
+	{ "rings_entries_change", entries_change, 0 }, { "rings_header_noise", header_noise, 0 },
 	{ "rings_absurd_consumer_index", absurd_consumer_index, 0 },
-	{ "rings_doorbell_storm", doorbell_storm, 0 },
-	{ "rings_segments", segments, 0 },
+	{ "rings_doorbell_storm", doorbell_storm, 0 }, { "rings_segments", segments, 0 },
 	{ "rings_truncated_memory", truncated_memory, 0 },
 	{ "rings_unmapped_memory", unmapped_memory, 0 },
 	{ "rings_stalling_memory", stalling_memory, 0 },
-	{ "rings_peer_goes_in_copy", peer_goes_in_copy, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "rings_peer_goes_in_copy", peer_goes_in_copy, 0 })

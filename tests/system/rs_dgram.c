@@ -214,17 +214,6 @@ static void errors(void)
 	rclose(b);
 }
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "both_ways", both_ways, 0 },
-		{ "connected", connected, 0 },
-		{ "sizes", sizes, 0 },
-		{ "nobody_there", nobody_there, 0 },
-		{ "nonblocking_and_poll", nonblocking_and_poll, 0 },
-		{ "ping_pong", ping_pong, 0 },
-		{ "errors", errors, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "both_ways", both_ways, 0 }, { "connected", connected, 0 }, { "sizes", sizes, 0 },
+	{ "nobody_there", nobody_there, 0 }, { "nonblocking_and_poll", nonblocking_and_poll, 0 },
+	{ "ping_pong", ping_pong, 0 }, { "errors", errors, 0 })

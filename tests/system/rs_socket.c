@@ -389,20 +389,8 @@ static void bad_arguments(void)
 	rst_pair_close(&p);
 }
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "refused", refused, 0 },
-		{ "in_use", in_use, 0 },
-		{ "reject_before_accept", reject_before_accept, 0 },
-		{ "many", many, 0 },
-		{ "poll_mixed", poll_mixed, 0 },
-		{ "poll_ping_pong", poll_ping_pong, 0 },
-		{ "iomap", iomap, 0 },
-		{ "options", options, 0 },
-		{ "bad_descriptors", bad_descriptors, 0 },
-		{ "bad_arguments", bad_arguments, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "refused", refused, 0 }, { "in_use", in_use, 0 },
+	{ "reject_before_accept", reject_before_accept, 0 }, { "many", many, 0 },
+	{ "poll_mixed", poll_mixed, 0 }, { "poll_ping_pong", poll_ping_pong, 0 },
+	{ "iomap", iomap, 0 }, { "options", options, 0 }, { "bad_descriptors", bad_descriptors, 0 },
+	{ "bad_arguments", bad_arguments, 0 })

@@ -478,27 +478,12 @@ static void peer_exits(void)
 	CHECK_OK(rclose(l));
 }
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "duplex_default", duplex_default, 0 },
-		{ "duplex_small_ring", duplex_small_ring, 0 },
-		{ "duplex_large_ring", duplex_large_ring, 0 },
-		{ "message_credits", message_credits, 0 },
-		{ "vectors_and_flags", vectors_and_flags, 0 },
-		{ "names", names, 0 },
-		{ "nonblocking_all", nonblocking_all, 0 },
-		{ "receive_timeout", receive_timeout, 0 },
-		{ "memory_after_send", memory_after_send, 0 },
-		{ "unread", unread, 0 },
-		{ "half_close", half_close, 0 },
-		{ "close_keeps_data", close_keeps_data, 0 },
-		{ "linger_resets", linger_resets, 0 },
-		{ "shutdown_wakes", shutdown_wakes, 0 },
-		{ "peer_killed", peer_killed, 0 },
-		{ "peer_killed_in_send", peer_killed_in_send, 0 },
-		{ "peer_exits", peer_exits, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "duplex_default", duplex_default, 0 }, { "duplex_small_ring", duplex_small_ring, 0 },
+	{ "duplex_large_ring", duplex_large_ring, 0 }, { "message_credits", message_credits, 0 },
+	{ "vectors_and_flags", vectors_and_flags, 0 }, { "names", names, 0 },
+	{ "nonblocking_all", nonblocking_all, 0 }, { "receive_timeout", receive_timeout, 0 },
+	{ "memory_after_send", memory_after_send, 0 }, { "unread", unread, 0 },
+	{ "half_close", half_close, 0 }, { "close_keeps_data", close_keeps_data, 0 },
+	{ "linger_resets", linger_resets, 0 }, { "shutdown_wakes", shutdown_wakes, 0 },
+	{ "peer_killed", peer_killed, 0 }, { "peer_killed_in_send", peer_killed_in_send, 0 },
+	{ "peer_exits", peer_exits, 0 })

@@ -13,12 +13,12 @@ step "the units"
 if command -v systemd-analyze >/dev/null; then
 	mkdir "$OUT/units"
 	for unit in "$TREE"/deploy/systemd/*; do
-		sed "s|=/usr/sbin/|=$BUILD/bin/|" "$unit" >"$OUT/units/${unit##*/}"
+		sed -E "s,=/usr/(s?bin|libexec/freeflow)/,=$BUILD/bin/," "$unit" >"$OUT/units/${unit##*/}"
 	done
 	# Only what it says about our files; manual pages are not installed here.
 	systemd-analyze verify --man=no "$OUT"/units/* 2>&1 | grep -F "$OUT/units" >"$OUT/verify"
 	[[ ! -s $OUT/verify ]] || fail "systemd-analyze verify: $(cat "$OUT/verify")"
-	for limit in ffr.service:40 ffo.service:25; do
+	for limit in ffr.service:40 ffo.service:25 ffr-cdi.service:25 ffr-addresses.service:25; do
 		systemd-analyze security --no-pager --offline=true --threshold="${limit#*:}" \
 			"$OUT/units/${limit%:*}" >"$OUT/security" 2>&1 ||
 			fail "${limit%:*} is more exposed than ${limit#*:}: $(tail -n 2 "$OUT/security")"
@@ -110,6 +110,33 @@ if command -v systemd-socket-activate >/dev/null; then
 	until_true 20 answers "$OUT/sd.sock" || fail "no answer: $(cat "$OUT/log")"
 	stop_daemon
 fi
+
+# Datagrams of a watchdog that waits for 200 ms, in a second.
+watched() { # CMD...: which is told of it
+	python3 -c '
+import os, socket, subprocess, sys, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+s.settimeout(20)
+p = subprocess.Popen(["sh", "-c", "WATCHDOG_PID=$$ exec \"$@\"", "-"] + sys.argv[2:],
+                     env=dict(os.environ, WATCHDOG_USEC="200000", NOTIFY_SOCKET=sys.argv[1]))
+while s.recv(256) != b"READY=1":
+    pass
+n = 0
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    n += s.recv(256) == b"WATCHDOG=1"
+p.terminate()
+print(n, flush=True)
+sys.exit(p.wait())' "$OUT/notify" "$@" 2>"$OUT/log"
+	rm -f "$OUT/notify"
+}
+
+step "the watchdog hears of the router's loop, though it knows the parent, and of the orchestrator's"
+count=$(watched "$BUILD/bin/ffr" --config "$OUT/ffr.conf")
+((count >= 5)) || fail "the router: $count times: $(cat "$OUT/log")"
+count=$(watched "$BUILD/bin/ffo" --store "$OUT/ffo.db" --listen "unix:$OUT/ffo.sock")
+((count >= 5)) || fail "the orchestrator: $count times: $(cat "$OUT/log")"
 
 step "the orchestrator"
 start_notified "$BUILD/bin/ffo" --store "$OUT/ffo.db" --listen "unix:$OUT/ffo.sock"

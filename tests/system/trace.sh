@@ -10,13 +10,7 @@ ctl() { # CONTAINER ARGS...: ffctl on its host
 	"$LAB" ffctl "$(<"$FF_LAB/$c/host")" -- "$@"
 }
 
-server "$A" ib_send_lat -F -s 64 -D 30
-"$LAB" exec "$B" -- ib_send_lat -F -s 64 -D 30 -p $PORT "$A" >"$OUT/client" 2>&1 &
-client=$!
-flows() {
-	(($(counter "$B" send_ops) > 100))
-}
-until_true 20 flows || fail "no traffic: $(<"$OUT/client")"
+traffic send_ops ib_send_lat -F -s 64 -D 30
 
 step "the last operations"
 ctl "$B" trace "$B" -n 10 >"$OUT/trace" || fail "trace"
@@ -52,5 +46,5 @@ wait $follow
 [[ -z $(awk 'NR > 1 && $1 < last { print } NR > 1 { last = $1 }' "$OUT/follow" | head -n 3) ]] ||
 	fail "order while it follows"
 ctl "$B" trace nobody 2>/dev/null && fail "a container that is not there"
-kill $client "$SERVER_JOB"
+kill $CLIENT_JOB "$SERVER_JOB"
 exit 0

@@ -136,12 +136,4 @@ static void buffers(void)
 	vt_end_close(&e);
 }
 
-static const struct vt_case cases[] = {
-	{ "registration", registration, 0 },
-	{ "buffers", buffers, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "registration", registration, 0 }, { "buffers", buffers, 0 })

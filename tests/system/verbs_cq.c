@@ -568,27 +568,13 @@ static void cq_destroy_qp(void)
 	vt_pair_close(&a, &b);
 }
 
-static const struct vt_case cases[] = {
-	{ "cq_life", cq_life, 0 },
-	{ "cq_busy", cq_busy, 0 },
-	{ "cq_full", cq_full, 0 },
-	{ "cq_poll_many", cq_poll_many, 0 },
-	{ "cq_resize", cq_resize, 0 },
+VT_MAIN({ "cq_life", cq_life, 0 }, { "cq_busy", cq_busy, 0 }, { "cq_full", cq_full, 0 },
+	{ "cq_poll_many", cq_poll_many, 0 }, { "cq_resize", cq_resize, 0 },
 	{ "cq_resize_refused", cq_resize_refused, 0 },
-	{ "cq_resize_under_load", cq_resize_under_load, 0 },
-	{ "cq_overrun", cq_overrun, 0 },
-	{ "cq_event", cq_event, 0 },
-	{ "cq_event_after_arming", cq_event_after_arming, 0 },
+	{ "cq_resize_under_load", cq_resize_under_load, 0 }, { "cq_overrun", cq_overrun, 0 },
+	{ "cq_event", cq_event, 0 }, { "cq_event_after_arming", cq_event_after_arming, 0 },
 	{ "cq_event_solicited", cq_event_solicited, 0 },
 	{ "cq_event_nonblocking", cq_event_nonblocking, 0 },
-	{ "cq_shared_channel", cq_shared_channel, 0 },
-	{ "cq_destroy_waits", cq_destroy_waits, 0 },
-	{ "cq_destroy_with_event", cq_destroy_with_event, 0 },
-	{ "cq_many_qps", cq_many_qps, 0 },
-	{ "cq_destroy_qp", cq_destroy_qp, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "cq_shared_channel", cq_shared_channel, 0 }, { "cq_destroy_waits", cq_destroy_waits, 0 },
+	{ "cq_destroy_with_event", cq_destroy_with_event, 0 }, { "cq_many_qps", cq_many_qps, 0 },
+	{ "cq_destroy_qp", cq_destroy_qp, 0 })

@@ -232,13 +232,6 @@ static void timestamps(void)
 	vt_end_close(&e);
 }
 
-static const struct vt_case cases[] = {
-	{ "mod_count", mod_count, 0 },	     { "mod_period", mod_period, 0 },
-	{ "mod_half", mod_half, 0 },	     { "mod_arguments", mod_arguments, 0 },
-	{ "clock_values", clock_values, 0 }, { "timestamps", timestamps, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "mod_count", mod_count, 0 }, { "mod_period", mod_period, 0 }, { "mod_half", mod_half, 0 },
+	{ "mod_arguments", mod_arguments, 0 }, { "clock_values", clock_values, 0 },
+	{ "timestamps", timestamps, 0 })

@@ -475,14 +475,7 @@ static void advise(void)
 	CHECK_OK(ibv_close_device(ctx));
 }
 
-static const struct vt_case cases[] = {
-	{ "dm_life", dm_life, 0 },	     { "dm_shared_limit", dm_shared_limit, 0 },
-	{ "dm_copy", dm_copy, 0 },	     { "dm_reg_bad", dm_reg_bad, 0 },
-	{ "dm_transfers", dm_transfers, 0 }, { "dm_fork", dm_fork, 0 },
-	{ "null_mr", null_mr, 0 },	     { "advise", advise, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "dm_life", dm_life, 0 }, { "dm_shared_limit", dm_shared_limit, 0 },
+	{ "dm_copy", dm_copy, 0 }, { "dm_reg_bad", dm_reg_bad, 0 },
+	{ "dm_transfers", dm_transfers, 0 }, { "dm_fork", dm_fork, 0 }, { "null_mr", null_mr, 0 },
+	{ "advise", advise, 0 })

@@ -100,6 +100,7 @@ static void dmabuf_transfers(void)
 	vt_pair(&a, &b, &par);
 	mr = CHECK_PTR(ibv_reg_dmabuf_mr(b.pd, PAGE + 100, n, iova, fd,
 					 ACCESS | IBV_ACCESS_RELAXED_ORDERING));
+	CHECK(mr->addr == (void *)(uintptr_t)(PAGE + 100) && mr->length == n && mr->pd == b.pd);
 	close(fd); /* the MR keeps the buffer */
 	close(memfd);
 	vt_pattern(a.buf, n, 1);

@@ -236,7 +236,7 @@ static void as_a_pd(void)
 	struct ibv_pd *parent = make_domain(ctx, pd, NULL, NULL);
 	struct ibv_pd *second = make_domain(ctx, parent, NULL, NULL); /* one of the same PD */
 	struct vt_param par = VT_PARAM;
-	struct ibv_ah_attr ah_attr = { .port_num = 1, .is_global = 1 };
+	struct ibv_ah_attr ah_attr;
 	struct ibv_qp_init_attr_ex ex;
 	struct ibv_ah *ah;
 	struct ibv_mr *mr;
@@ -268,9 +268,7 @@ static void as_a_pd(void)
 	CHECK_OK(ibv_dereg_mr(mr));
 	mr = CHECK_PTR(ibv_reg_mr_iova(second, mem, 8192, 0x10000, VT_ACCESS_ALL));
 	CHECK_OK(ibv_dereg_mr(mr));
-	ah_attr.grh.dgid = e.self.gid;
-	ah_attr.grh.sgid_index = (uint8_t)vt_gid_index();
-	ah_attr.grh.hop_limit = 1;
+	ah_attr = vt_av(&e.self.gid, 0);
 	ah = CHECK_PTR(ibv_create_ah(second, &ah_attr));
 	CHECK(ah->pd == second);
 	CHECK_ERR(ibv_dealloc_pd(second), EBUSY);
@@ -297,18 +295,8 @@ static void as_a_pd(void)
 	CHECK_OK(munmap(mem, 8192));
 }
 
-static const struct vt_case cases[] = {
-	{ "td_life", td_life, 0 },
-	{ "bad_arguments", bad_arguments, 0 },
-	{ "traffic_plain", traffic_plain, 0 },
-	{ "traffic_td", traffic_td, 0 },
+VT_MAIN({ "td_life", td_life, 0 }, { "bad_arguments", bad_arguments, 0 },
+	{ "traffic_plain", traffic_plain, 0 }, { "traffic_td", traffic_td, 0 },
 	{ "traffic_allocators", traffic_allocators, 0 },
 	{ "traffic_default_allocator", traffic_default_allocator, 0 },
-	{ "traffic_own_mapping", traffic_own_mapping, 0 },
-	{ "as_a_pd", as_a_pd, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "traffic_own_mapping", traffic_own_mapping, 0 }, { "as_a_pd", as_a_pd, 0 })

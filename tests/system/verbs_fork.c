@@ -435,21 +435,13 @@ static void child_outlives_registration(void)
 	CHECK_EQ(vt_child_status(pid), 0);
 }
 
-static const struct vt_case cases[] = {
-	{ "threads_stores_during_registration", stores_during_registration, 0 },
+VT_MAIN({ "threads_stores_during_registration", stores_during_registration, 0 },
 	{ "threads_syscalls_during_registration", syscalls_during_registration, 0 },
-	{ "threads_neighbours", neighbours, 0 },
-	{ "threads_eight", eight_threads, 0 },
+	{ "threads_neighbours", neighbours, 0 }, { "threads_eight", eight_threads, 0 },
 	{ "fork_child_sees_snapshot", child_sees_snapshot, 0 },
 	{ "fork_child_sees_snapshot_of_much", child_sees_snapshot_of_much, 0 },
 	{ "fork_during_registration", fork_during_registration, 0 },
 	{ "fork_spawn_and_system", spawn_and_system, 0 },
 	{ "fork_child_opens_device", child_opens_device, 0 },
 	{ "fork_child_exits", child_exits, 0 },
-	{ "fork_child_outlives_registration", child_outlives_registration, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "fork_child_outlives_registration", child_outlives_registration, 0 })

@@ -325,6 +325,16 @@ static void objects_close(struct objects *o)
 	couple_close(&o->c);
 }
 
+/* Into the memory, which the other end's peer has. */
+static void objects_write(struct objects *o, uint32_t seed)
+{
+	vt_aim(&o->c.b, o->mem, o->mr);
+	vt_pattern(o->c.b.buf, MEM, seed);
+	vt_rdma(&o->c.b, IBV_WR_RDMA_WRITE, 1, 0, MEM, 0, IBV_SEND_SIGNALED);
+	WANT_OK(o->c.b.scq, 1);
+	CHECK_PATTERN(o->mem, MEM, seed);
+}
+
 /* Nothing that is asked of them has an effect, waits, or seems to have succeeded. */
 static void objects_fail(struct objects *o)
 {
@@ -444,11 +454,7 @@ static void child_of_objects(void *arg)
 	/* the ends of the parent's leave the child's as they are, memory among them */
 	objects_close(theirs);
 	couple_check(&own.c, 10);
-	vt_aim(&own.c.b, own.mem, own.mr);
-	vt_pattern(own.c.b.buf, MEM, 4);
-	vt_rdma(&own.c.b, IBV_WR_RDMA_WRITE, 1, 0, MEM, 0, IBV_SEND_SIGNALED);
-	WANT_OK(own.c.b.scq, 1);
-	CHECK_PATTERN(own.mem, MEM, 4);
+	objects_write(&own, 4);
 	objects_close(&own);
 	CHECK_OK(ibv_close_device(own.c.ctx));
 }
@@ -488,11 +494,7 @@ static void parents_objects(void)
 	WANT_OK(o.c.b.rcq, 1);
 	WANT_OK(o.c.a.scq, 2);
 	couple_check(&o.c, 10);
-	vt_aim(&o.c.b, o.mem, o.mr);
-	vt_pattern(o.c.b.buf, MEM, 2);
-	vt_rdma(&o.c.b, IBV_WR_RDMA_WRITE, 3, 0, MEM, 0, IBV_SEND_SIGNALED);
-	WANT_OK(o.c.b.scq, 3);
-	CHECK_PATTERN(o.mem, MEM, 2);
+	objects_write(&o, 2);
 	objects_close(&o);
 	CHECK_OK(ibv_close_device(o.c.ctx));
 }
@@ -647,19 +649,9 @@ static void importers(void)
 	CHECK_OK(ibv_close_device(im.first));
 }
 
-static const struct vt_case cases[] = {
-	{ "fork_child_uses_context", child_uses_context, 0 },
-	{ "fork_daemon_uses_context", daemon_uses_context, 0 },
-	{ "fork_workers", workers, 0 },
-	{ "fork_threads_race", threads_race, 0 },
-	{ "fork_parents_objects", parents_objects, 0 },
+VT_MAIN({ "fork_child_uses_context", child_uses_context, 0 },
+	{ "fork_daemon_uses_context", daemon_uses_context, 0 }, { "fork_workers", workers, 0 },
+	{ "fork_threads_race", threads_race, 0 }, { "fork_parents_objects", parents_objects, 0 },
 	{ "fork_while_polling", forks_while_polling, 0 },
-	{ "fork_grandchildren", grandchildren, 0 },
-	{ "fork_async_events", async_events, 0 },
-	{ "fork_importers", importers, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "fork_grandchildren", grandchildren, 0 }, { "fork_async_events", async_events, 0 },
+	{ "fork_importers", importers, 0 })

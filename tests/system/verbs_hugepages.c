@@ -118,16 +118,8 @@ static void unmapped_while_registered(void)
 	vt_pair_close(&a, &b);
 }
 
-static const struct vt_case cases[] = {
-	{ "hugepages_private", private, 0 },
-	{ "hugepages_shared", shared, 0 },
+VT_MAIN({ "hugepages_private", private, 0 }, { "hugepages_shared", shared, 0 },
 	{ "hugepages_file", file, 0 },
 	{ "hugepages_beside_ordinary_pages", beside_ordinary_pages, 0 },
 	{ "hugepages_children", children, 0 },
-	{ "hugepages_unmapped_while_registered", unmapped_while_registered, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "hugepages_unmapped_while_registered", unmapped_while_registered, 0 })

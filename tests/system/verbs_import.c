@@ -294,15 +294,7 @@ static void refusals(void)
 	CHECK_OK(ibv_close_device(ctx));
 }
 
-static const struct vt_case cases[] = {
-	{ "in_the_same_process", in_the_same_process, 0 },
+VT_MAIN({ "in_the_same_process", in_the_same_process, 0 },
 	{ "in_another_process", in_another_process, 0 },
 	{ "destroyed_by_the_importer", destroyed_by_the_importer, 0 },
-	{ "the_owner_goes_first", the_owner_goes_first, 0 },
-	{ "refusals", refusals, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "the_owner_goes_first", the_owner_goes_first, 0 }, { "refusals", refusals, 0 })

@@ -421,30 +421,15 @@ static void ordinary_again(void)
 	vt_end_close(&e);
 }
 
-static const struct vt_case cases[] = {
-	{ "memory_heap_large", heap_large, 0 },
-	{ "memory_heap_small", heap_small, 0 },
-	{ "memory_heap_aligned", heap_aligned, 0 },
-	{ "memory_mmap_private", mmap_private, 0 },
-	{ "memory_mmap_untouched", mmap_untouched, 0 },
-	{ "memory_static_data", static_data, 0 },
-	{ "memory_read_only_data", read_only_data, 0 },
-	{ "memory_mprotected", mprotected, 0 },
-	{ "memory_stack", stack, 0 },
-	{ "memory_thread_stack", thread_stack, 0 },
-	{ "memory_shared_anonymous", shared_anonymous, 0 },
-	{ "memory_memfd", memfd, 0 },
-	{ "memory_file_mapping", file_mapping, 0 },
-	{ "memory_sysv_shm", sysv_shm, 0 },
+VT_MAIN({ "memory_heap_large", heap_large, 0 }, { "memory_heap_small", heap_small, 0 },
+	{ "memory_heap_aligned", heap_aligned, 0 }, { "memory_mmap_private", mmap_private, 0 },
+	{ "memory_mmap_untouched", mmap_untouched, 0 }, { "memory_static_data", static_data, 0 },
+	{ "memory_read_only_data", read_only_data, 0 }, { "memory_mprotected", mprotected, 0 },
+	{ "memory_stack", stack, 0 }, { "memory_thread_stack", thread_stack, 0 },
+	{ "memory_shared_anonymous", shared_anonymous, 0 }, { "memory_memfd", memfd, 0 },
+	{ "memory_file_mapping", file_mapping, 0 }, { "memory_sysv_shm", sysv_shm, 0 },
 	{ "memory_transparent_hugepages", transparent_hugepages, 0 },
 	{ "memory_mixed_mappings", mixed_mappings, 0 },
 	{ "memory_ibv_malloc", ibv_malloc_memory, 0 },
 	{ "memory_same_pages_twice", same_pages_twice, 0 },
-	{ "memory_overlapping", overlapping, 0 },
-	{ "memory_ordinary_again", ordinary_again, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "memory_overlapping", overlapping, 0 }, { "memory_ordinary_again", ordinary_again, 0 })

@@ -688,16 +688,9 @@ static void mw_qp_types(void)
 	vt_pair_close(&a, &b);
 }
 
-static const struct vt_case cases[] = {
-	{ "mw_caps", mw_caps, 0 },	   { "mw_life", mw_life, 0 },
-	{ "mw_holds_mr", mw_holds_mr, 0 }, { "mw_type1", mw_type1, 0 },
-	{ "mw_type1_pd", mw_type1_pd, 0 }, { "mw_type1_bad", mw_type1_bad, 0 },
-	{ "mw_queue", mw_queue, 0 },	   { "mw_type2", mw_type2, 0 },
-	{ "mw_type2_qp", mw_type2_qp, 0 }, { "mw_send_inv", mw_send_inv, 0 },
-	{ "mw_wr_ops", mw_wr_ops, 0 },	   { "mw_qp_types", mw_qp_types, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "mw_caps", mw_caps, 0 }, { "mw_life", mw_life, 0 }, { "mw_holds_mr", mw_holds_mr, 0 },
+	{ "mw_type1", mw_type1, 0 }, { "mw_type1_pd", mw_type1_pd, 0 },
+	{ "mw_type1_bad", mw_type1_bad, 0 }, { "mw_queue", mw_queue, 0 },
+	{ "mw_type2", mw_type2, 0 }, { "mw_type2_qp", mw_type2_qp, 0 },
+	{ "mw_send_inv", mw_send_inv, 0 }, { "mw_wr_ops", mw_wr_ops, 0 },
+	{ "mw_qp_types", mw_qp_types, 0 })

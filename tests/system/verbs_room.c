@@ -250,16 +250,6 @@ static void room_in_error(void)
 	vt_pair_close(&a, &b);
 }
 
-int main(int argc, char **argv)
-{
-	static const struct vt_case cases[] = {
-		{ "room_send", room_send, 0 },
-		{ "room_unsignaled", room_unsignaled, 0 },
-		{ "room_recv", room_recv, 0 },
-		{ "room_srq", room_srq, 0 },
-		{ "room_after_reset", room_after_reset, 0 },
-		{ "room_in_error", room_in_error, 0 },
-	};
-
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "room_send", room_send, 0 }, { "room_unsignaled", room_unsignaled, 0 },
+	{ "room_recv", room_recv, 0 }, { "room_srq", room_srq, 0 },
+	{ "room_after_reset", room_after_reset, 0 }, { "room_in_error", room_in_error, 0 })

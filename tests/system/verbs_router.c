@@ -201,11 +201,4 @@ static void router_dies(void)
 	CHECK_EQ(vt_child_status(pid), 0);
 }
 
-static const struct vt_case cases[] = {
-	{ "router_dies", router_dies, 60 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "router_dies", router_dies, 60 })

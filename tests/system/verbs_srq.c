@@ -371,21 +371,9 @@ static void srq_destroy_full(void)
 	}
 }
 
-static const struct vt_case cases[] = {
-	{ "srq_life", srq_life, 0 },
-	{ "srq_busy", srq_busy, 0 },
-	{ "srq_transfer", srq_transfer, 0 },
-	{ "srq_full", srq_full, 0 },
-	{ "srq_limit", srq_limit, 0 },
-	{ "srq_modify_refused", srq_modify_refused, 0 },
-	{ "srq_several_qps", srq_several_qps, 0 },
-	{ "srq_rnr", srq_rnr, 0 },
-	{ "srq_last_wqe", srq_last_wqe, 0 },
-	{ "srq_last_wqe_by_error", srq_last_wqe_by_error, 0 },
-	{ "srq_destroy_full", srq_destroy_full, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "srq_life", srq_life, 0 }, { "srq_busy", srq_busy, 0 },
+	{ "srq_transfer", srq_transfer, 0 }, { "srq_full", srq_full, 0 },
+	{ "srq_limit", srq_limit, 0 }, { "srq_modify_refused", srq_modify_refused, 0 },
+	{ "srq_several_qps", srq_several_qps, 0 }, { "srq_rnr", srq_rnr, 0 },
+	{ "srq_last_wqe", srq_last_wqe, 0 }, { "srq_last_wqe_by_error", srq_last_wqe_by_error, 0 },
+	{ "srq_destroy_full", srq_destroy_full, 0 })

@@ -413,19 +413,10 @@ static void deep_pipeline(void)
 	vt_pair_close(&a, &b);
 }
 
-static const struct vt_case cases[] = {
-	{ "atomic_results", atomic_results, 0 },
-	{ "atomic_scatter", atomic_scatter, 0 },
+VT_MAIN({ "atomic_results", atomic_results, 0 }, { "atomic_scatter", atomic_scatter, 0 },
 	{ "atomic_add_contended", atomic_add_contended, 0 },
 	{ "atomic_cas_contended", atomic_cas_contended, 0 },
 	{ "stress_thousand_qps", thousand_qps, 120 },
 	{ "stress_threads_on_one_qp", threads_on_one_qp, 0 },
 	{ "stress_churn_beside_traffic", churn_beside_traffic, 0 },
-	{ "stress_random_mix", random_mix, 0 },
-	{ "stress_deep_pipeline", deep_pipeline, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "stress_random_mix", random_mix, 0 }, { "stress_deep_pipeline", deep_pipeline, 0 })

@@ -359,7 +359,7 @@ static void ud_dropped(struct vt_end *a, struct vt_end *b, struct ibv_send_wr *w
 static void ud_drops(void)
 {
 	struct vt_param par = VT_PARAM;
-	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
+	struct ibv_ah_attr attr;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
 	struct vt_end a, b, rc;
@@ -379,11 +379,9 @@ static void ud_drops(void)
 	wr.wr.ud.remote_qpn = rc.qp->qp_num; /* not a UD QP */
 	ud_dropped(&a, &b, &wr);
 	CHECK_EMPTY(rc.rcq);
-	attr.grh.dgid = a.self.gid;
+	attr = vt_av(&a.self.gid, 0);
 	attr.grh.dgid.raw[15] ^= 0x5a;
 	attr.grh.dgid.raw[14] ^= 0xa5;
-	attr.grh.sgid_index = (uint8_t)vt_gid_index();
-	attr.grh.hop_limit = 1;
 	nowhere = ibv_create_ah(a.pd, &attr); /* a device that resolves may refuse it */
 	if (nowhere) {
 		wr = ud_wr(&a, &sge, 4, 200);
@@ -515,12 +513,12 @@ static void ah_life(void)
 {
 	struct ibv_context *ctx = vt_open_device();
 	struct ibv_pd *pd = CHECK_PTR(ibv_alloc_pd(ctx));
-	struct ibv_ah_attr good = { .port_num = 1, .is_global = 1 }, bad;
+	struct ibv_ah_attr good, bad;
 	struct ibv_ah *many[200];
+	union ibv_gid gid;
 
-	vt_gid(ctx, &good.grh.dgid);
-	good.grh.sgid_index = (uint8_t)vt_gid_index();
-	good.grh.hop_limit = 1;
+	vt_gid(ctx, &gid);
+	good = vt_av(&gid, 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(many); i++) {
 		many[i] = CHECK_PTR(ibv_create_ah(pd, &good));
 		CHECK(many[i]->pd == pd && many[i]->context == ctx);
@@ -539,27 +537,11 @@ static void ah_life(void)
 	CHECK_OK(ibv_close_device(ctx));
 }
 
-static const struct vt_case cases[] = {
-	{ "uc_sizes", uc_sizes, 0 },
-	{ "uc_ud_bad_opcodes", uc_ud_bad_opcodes, 0 },
-	{ "uc_no_receive", uc_no_receive, 0 },
-	{ "uc_bad_rkey", uc_bad_rkey, 0 },
-	{ "uc_receive_too_small", uc_receive_too_small, 0 },
-	{ "uc_peer_gone", uc_peer_gone, 0 },
-	{ "uc_sqe", uc_sqe, 0 },
-	{ "ud_sqe", ud_sqe, 0 },
-	{ "ud_sizes", ud_sizes, 0 },
-	{ "ud_scatter", ud_scatter, 0 },
-	{ "ud_reply", ud_reply, 0 },
-	{ "ud_drops", ud_drops, 0 },
-	{ "ud_controlled_qkey", ud_controlled_qkey, 0 },
-	{ "ud_too_long", ud_too_long, 0 },
-	{ "ud_receive_too_small", ud_receive_too_small, 0 },
-	{ "ud_many_peers", ud_many_peers, 0 },
-	{ "ah_life", ah_life, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "uc_sizes", uc_sizes, 0 }, { "uc_ud_bad_opcodes", uc_ud_bad_opcodes, 0 },
+	{ "uc_no_receive", uc_no_receive, 0 }, { "uc_bad_rkey", uc_bad_rkey, 0 },
+	{ "uc_receive_too_small", uc_receive_too_small, 0 }, { "uc_peer_gone", uc_peer_gone, 0 },
+	{ "uc_sqe", uc_sqe, 0 }, { "ud_sqe", ud_sqe, 0 }, { "ud_sizes", ud_sizes, 0 },
+	{ "ud_scatter", ud_scatter, 0 }, { "ud_reply", ud_reply, 0 }, { "ud_drops", ud_drops, 0 },
+	{ "ud_controlled_qkey", ud_controlled_qkey, 0 }, { "ud_too_long", ud_too_long, 0 },
+	{ "ud_receive_too_small", ud_receive_too_small, 0 }, { "ud_many_peers", ud_many_peers, 0 },
+	{ "ah_life", ah_life, 0 })

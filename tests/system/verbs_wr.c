@@ -510,21 +510,8 @@ static void cq_ex_refused(void)
 	vt_end_close(&e);
 }
 
-static const struct vt_case cases[] = {
-	{ "wr_needs_create_ex", wr_needs_create_ex, 0 },
-	{ "wr_bad_ops", wr_bad_ops, 0 },
-	{ "wr_rc_operations", wr_rc_operations, 0 },
-	{ "wr_data_setters", wr_data_setters, 0 },
-	{ "wr_batches", wr_batches, 0 },
-	{ "wr_abort", wr_abort, 0 },
-	{ "wr_errors", wr_errors, 0 },
-	{ "wr_uc_ud", wr_uc_ud, 0 },
-	{ "cq_ex_readers", cq_ex_readers, 0 },
-	{ "cq_ex_partial", cq_ex_partial, 0 },
-	{ "cq_ex_refused", cq_ex_refused, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+VT_MAIN({ "wr_needs_create_ex", wr_needs_create_ex, 0 }, { "wr_bad_ops", wr_bad_ops, 0 },
+	{ "wr_rc_operations", wr_rc_operations, 0 }, { "wr_data_setters", wr_data_setters, 0 },
+	{ "wr_batches", wr_batches, 0 }, { "wr_abort", wr_abort, 0 }, { "wr_errors", wr_errors, 0 },
+	{ "wr_uc_ud", wr_uc_ud, 0 }, { "cq_ex_readers", cq_ex_readers, 0 },
+	{ "cq_ex_partial", cq_ex_partial, 0 }, { "cq_ex_refused", cq_ex_refused, 0 })

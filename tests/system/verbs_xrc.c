@@ -592,17 +592,7 @@ static void the_connection_outlives_its_creator(void)
 	unlink(name);
 }
 
-static const struct vt_case cases[] = {
-	{ "domains", domains, 0 },
-	{ "refusals", refusals, 0 },
-	{ "operations", operations, 0 },
-	{ "built_work_requests", built_work_requests, 0 },
-	{ "errors", errors, 0 },
+VT_MAIN({ "domains", domains, 0 }, { "refusals", refusals, 0 }, { "operations", operations, 0 },
+	{ "built_work_requests", built_work_requests, 0 }, { "errors", errors, 0 },
 	{ "one_connection_for_several_processes", one_connection_for_several_processes, 0 },
-	{ "the_connection_outlives_its_creator", the_connection_outlives_its_creator, 0 },
-};
-
-int main(int argc, char **argv)
-{
-	return vt_main(argc, argv, cases, ARRAY_SIZE(cases));
-}
+	{ "the_connection_outlives_its_creator", the_connection_outlives_its_creator, 0 })

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_conf.c - ffr.conf: defaults, every option, what is refused. build: ffr/conf.c ffr/lib/log.c */
+/* test_conf.c - ffr.conf: defaults, every option, what is refused, the example. build: ffr/lib/log.c */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "ffr/conf.h"
+#include "tests/unit/lib/unit.h"
+#include "ffr/conf.c"
 
 static char path[] = "/tmp/test_conf.XXXXXX";
 static char err[512];
@@ -26,23 +22,20 @@ static int load(struct ffr_conf *c, const char *text)
 	return conf_load(c, path, err, sizeof(err));
 }
 
-static void defaults(void **state)
+/* Of the options that have defaults. */
+static void assert_defaults(const struct ffr_conf *conf)
 {
 	const struct fast_conf fast = FAST_CONF_DEFAULT;
-	struct ffr_conf c;
+	const struct ffr_conf c = *conf;
 
-	(void)state;
-	assert_int_equal(load(&c, ""), 0);
 	assert_string_equal(c.runtime_dir, "/run/freeflow");
-	assert_null(c.admin_socket);
-	assert_null(c.engine_group);
-	assert_null(c.store);
 	assert_string_equal(c.backend, "soft");
+	assert_int_equal(c.nic.port, 1);
+	assert_int_equal(c.nic.gid_index, -1);
+	assert_false(c.nic.direct);
+	assert_int_equal(c.rio.port, 0);
 	assert_string_equal(c.orchestrator, "embedded");
 	assert_string_equal(c.cluster, "freeflow");
-	assert_null(c.wire_listen);
-	assert_null(c.metrics);
-	assert_null(c.wire_advertise);
 	assert_true(c.wire_tls);
 	assert_false(c.wire_any_role);
 	assert_true(c.wire_check_addr);
@@ -73,7 +66,105 @@ static void defaults(void **state)
 	FFO_DEFAULTS(X)
 #undef X
 	assert_int_equal(c.defaults.tx_rate, 0);
+}
+
+static void defaults(void **state)
+{
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, ""), 0);
+	assert_defaults(&c);
+	assert_null(c.admin_socket);
+	assert_null(c.engine_group);
+	assert_null(c.store);
+	assert_null(c.nic.name);
+	assert_null(c.wire_listen);
+	assert_null(c.metrics);
+	assert_null(c.wire_advertise);
 	conf_free(&c);
+}
+
+/* "#name = value" without the '#', where take() says so. Behind a section's line: that section's. */
+static void uncommented(char *text, size_t size, bool (*take)(cfg_opt_t *opt), cfg_t *all)
+{
+	FILE *f = fopen("deploy/ffr.conf", "re");
+	cfg_t *sec = all;
+	char line[256], name[64], mark;
+	size_t n = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f)) {
+		cfg_opt_t *opt;
+		bool option = false;
+
+		if (sscanf(line, "%63[a-z] {", name) == 1 && strchr(line, '{'))
+			sec = cfg_getsec(all, name);
+		if (sscanf(line, "#%*1[\t]%63[a-z_] %c", name, &mark) == 2 ||
+		    sscanf(line, "#%63[a-z_] %c", name, &mark) == 2)
+			option = mark == '=';
+		if (option) {
+			opt = cfg_getopt(sec, name);
+			if (!opt)
+				fail_msg("deploy/ffr.conf: there is no option %s", name);
+			opt->flags |= 1 << 30; /* seen */
+		}
+		n += (size_t)snprintf(text + n, size - n, "%s",
+				      line + (option && take(cfg_getopt(sec, name))));
+		assert_true(n < size);
+	}
+	fclose(f);
+}
+
+static bool has_default(cfg_opt_t *opt)
+{
+	return opt->type != CFGT_STR || cfg_opt_getnstr(opt, 0);
+}
+
+static bool any(cfg_opt_t *opt)
+{
+	(void)opt;
+	return true;
+}
+
+static void assert_seen(const cfg_t *sec)
+{
+	for (const cfg_opt_t *opt = sec->opts; opt->name; opt++)
+		if (opt->type != CFGT_SEC && !(opt->flags & 1 << 30) && strcmp(opt->name, "store"))
+			fail_msg("deploy/ffr.conf does not have %s", opt->name);
+}
+
+/* deploy/ffr.conf: as it is nothing but the store is set; it has every option, and each one's default. */
+static void the_example(void **state)
+{
+	static char text[32768];
+	struct ffr_conf c;
+	cfg_t *all;
+
+	(void)state;
+	assert_int_equal(conf_load(&c, "deploy/ffr.conf", err, sizeof(err)), 0);
+	assert_defaults(&c);
+	assert_string_equal(c.store, "/var/lib/freeflow/router.db");
+	assert_null(c.wire_listen);
+	assert_null(c.wire_cert);
+	assert_null(c.metrics);
+	conf_free(&c);
+
+	all = conf_open();
+	assert_non_null(all);
+	uncommented(text, sizeof(text), has_default, all);
+	assert_seen(all);
+	assert_seen(cfg_getsec(all, "limits"));
+	assert_seen(cfg_getsec(all, "defaults"));
+	assert_int_equal(load(&c, text), 0);
+	assert_defaults(&c);
+	conf_free(&c);
+	uncommented(text, sizeof(text), any, all);
+	if (load(&c, text))
+		fail_msg("deploy/ffr.conf: %s", err);
+	assert_string_equal(c.wire_listen, "tcp:192.0.2.7:7471");
+	conf_free(&c);
+	cfg_free(all);
 }
 
 static void every_option(void **state)
@@ -96,7 +187,12 @@ static void every_option(void **state)
 				   "latency_share = 20\n"
 				   "counters = basic\n"
 				   "metrics = \"tcp:[::1]:9790\"\n"
-				   "backend = soft\n"
+				   "backend = verbs\n"
+				   "nic = mlx5_0\n"
+				   "nic_port = 2\n"
+				   "nic_gid_index = 3\n"
+				   "nic_direct = true\n"
+				   "rio_port = 3\n"
 				   "orchestrator = \"tcp:10.0.0.1:7000\"\n"
 				   "store = /var/lib/ff.db\n"
 				   "pools = {\"10.1.0.0/24\", \"10.2.0.0/24\", \"fd00::/8\"}\n"
@@ -140,6 +236,12 @@ static void every_option(void **state)
 	assert_int_equal(c.fast.quantum, 4096);
 	assert_int_equal(c.fast.urgent, 20);
 	assert_int_equal(c.fast.memory_workers, 2);
+	assert_string_equal(c.backend, "verbs");
+	assert_string_equal(c.nic.name, "mlx5_0");
+	assert_int_equal(c.nic.port, 2);
+	assert_int_equal(c.nic.gid_index, 3);
+	assert_true(c.nic.direct);
+	assert_int_equal(c.rio.port, 3);
 	assert_string_equal(c.orchestrator, "tcp:10.0.0.1:7000");
 	assert_string_equal(c.store, "/var/lib/ff.db");
 	assert_int_equal(c.num_pools, 3);
@@ -195,7 +297,14 @@ static void bad_files_are_refused(void **state)
 		{ "metrics = \"tcp:[::]:9790\"\n", 1, "loopback" },
 		{ "metrics = \"tcp:127.0.0.1\"\n", 1, "loopback" },
 		{ "metrics = \"unix:run\"\n", 1, "loopback" },
-		{ "backend = verbs\n", 1, "soft" },
+		{ "backend = rocket\n", 1, "soft, verbs, rio" },
+		{ "rio_port = -1\n", 1, "rio_port" },
+		{ "rio_port = 256\n", 1, "rio_port" },
+		{ "nic_port = 0\n", 1, "nic_port" },
+		{ "nic_port = 256\n", 1, "nic_port" },
+		{ "nic_gid_index = -2\n", 1, "nic_gid_index" },
+		{ "nic_gid_index = 256\n", 1, "nic_gid_index" },
+		{ "nic_direct = perhaps\n", 1, "nic_direct" },
 		{ "orchestrator = tcp:host\n", 1, "embedded" },
 		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },
 		{ "orchestrator = \"tcp::80\"\n", 1, "embedded" },
@@ -397,18 +506,12 @@ static int file_remove(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults),
-		cmocka_unit_test(every_option),
-		cmocka_unit_test(bad_files_are_refused),
-		cmocka_unit_test(orchestrator_by_tls),
-		cmocka_unit_test(ensembles_are_taken),
+	return UNIT_RUN_GROUP(
+		file_create, file_remove, cmocka_unit_test(defaults), cmocka_unit_test(the_example),
+		cmocka_unit_test(every_option), cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(orchestrator_by_tls), cmocka_unit_test(ensembles_are_taken),
 		cmocka_unit_test(a_wire_needs_all_of_it),
-		cmocka_unit_test(comments_may_have_quotes),
-		cmocka_unit_test(a_missing_file),
+		cmocka_unit_test(comments_may_have_quotes), cmocka_unit_test(a_missing_file),
 		cmocka_unit_test(the_command_line_goes_first),
-		cmocka_unit_test(log_lines_are_limited),
-	};
-
-	return cmocka_run_group_tests(tests, file_create, file_remove);
+		cmocka_unit_test(log_lines_are_limited));
 }

@@ -61,6 +61,49 @@ static void containers_come_and_go(void **state)
 	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 1);
 }
 
+/* It is this host's: the orchestrator is not asked. test_cgroup.c has who is kept out by it. */
+static void a_cgroup_is_told(void **state)
+{
+	static const char *const bad[] = { "\"/\"", "\"a\"", "\"/a/../b\"", "\"\"",
+					   "7",	    "[]",    "true",	    "\"/a\\n\"" };
+	char text[160];
+	json_t *j;
+
+	(void)state;
+	j = ask("{\"op\":\"container_add\",\"name\":\"web\",\"cgroup\":\"/docker/abc\"}");
+#define CGROUP() json_string_value(json_object_get(json_object_get(j, "container"), "cgroup"))
+	assert_string_equal(CGROUP(), "/docker/abc");
+	json_decref(j);
+	j = ask("{\"op\":\"container_set\",\"name\":\"web\",\"mode\":\"spin\"}");
+	assert_string_equal(CGROUP(), "/docker/abc");
+	json_decref(j);
+	j = ask("{\"op\":\"container_set\",\"name\":\"web\",\"cgroup\":\"/b\",\"mode\":\"socket\"}");
+	assert_string_equal(CGROUP(), "/b");
+	json_decref(j);
+	assert_int_equal(container_find(&rt.ctl, "web")->mode, FF_MODE_SOCKET);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text),
+			 "{\"op\":\"container_set\",\"name\":\"web\",\"cgroup\":%s}", bad[i]);
+		ask_fails(text, "EINVAL");
+		snprintf(text, sizeof(text),
+			 "{\"op\":\"container_add\",\"name\":\"x\",\"cgroup\":%s}", bad[i]);
+		ask_fails(text, "EINVAL");
+	}
+	assert_false(there("containers/x"));
+	ask_fails(
+		"{\"op\":\"container_set\",\"name\":\"web\",\"cgroup\":\"/c\",\"ips\":[\"here\"]}",
+		"EINVAL");
+	stop();
+	start();
+	j = ask("{\"op\":\"container_show\",\"name\":\"web\"}");
+	assert_string_equal(CGROUP(), "/b");
+	json_decref(j);
+	j = ask("{\"op\":\"container_set\",\"name\":\"web\",\"cgroup\":null}");
+	assert_null(CGROUP());
+	json_decref(j);
+#undef CGROUP
+}
+
 static void stats_have_every_counter(void **state)
 {
 	json_t *j, *counters;
@@ -171,6 +214,20 @@ static void the_admin_socket_is_roots(void **state)
 
 #define MAPS "{\"op\":\"map_list\"}"
 
+/* The orchestrator, which was away, answers again. */
+static void maps_are_told(void)
+{
+	json_t *j;
+	bool up;
+
+	do {
+		uv_run(&rt.loop, UV_RUN_ONCE);
+		j = ask_text(MAPS "\n");
+		up = json_is_true(json_object_get(j, "ok"));
+		json_decref(j);
+	} while (!up);
+}
+
 static void mappings_are_published_and_withdrawn(void **state)
 {
 	struct ff_reg_mr_resp mr[20], last;
@@ -227,9 +284,9 @@ static void window_bind(struct mw *mw, uint32_t lkey, uint64_t addr, uint64_t le
 	wr.bind.length = len;
 	wr.bind.lkey = lkey;
 	wr.bind.mw = mw->o.handle;
-	fast_lock(rt.ctl.fast);
+	fast_lock(rt.ctl.host);
 	assert_int_equal(mw_bind(&qp), FF_VERR_NONE);
-	fast_unlock(rt.ctl.fast);
+	fast_unlock(rt.ctl.host);
 }
 
 /* Is there a mapping of that rkey and length? */
@@ -284,14 +341,7 @@ static void windows_are_published_and_withdrawn(void **state)
 
 	ffo_embedded_stop(); /* and when it is back, all of them again */
 	window_bind(more[0], mr.lkey, 0x1010, 7, 3);
-	for (bool up = false; !up;) {
-		json_t *j;
-
-		uv_run(&rt.loop, UV_RUN_ONCE);
-		j = ask_text(MAPS "\n");
-		up = json_is_true(json_object_get(j, "ok"));
-		json_decref(j);
-	}
+	maps_are_told();
 	UNTIL(count(MAPS, "maps") == 101);
 	assert_true(mapped(more[0]->rkey, 7));
 	free_req = (struct ff_dealloc_mw_req){ .mw = more[0]->o.handle };
@@ -318,14 +368,7 @@ static void a_lost_orchestrator_is_told_everything_again(void **state)
 	ask_fails("{\"op\":\"container_add\",\"name\":\"b\"}", NULL);
 	reg(s, pd);
 	json_decref(ask("{\"op\":\"stats\"}"));
-	for (bool up = false; !up;) { /* it tries again by itself */
-		json_t *j;
-
-		uv_run(&rt.loop, UV_RUN_ONCE);
-		j = ask_text(MAPS "\n");
-		up = json_is_true(json_object_get(j, "ok"));
-		json_decref(j);
-	}
+	maps_are_told();
 	UNTIL(count(MAPS, "maps") == 3);
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"b\"}"));
 	close(s);
@@ -383,6 +426,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(containers_come_and_go),
+		T(a_cgroup_is_told),
 		T(stats_have_every_counter),
 		T(tenants_are_summed_up),
 		T(bad_requests_are_answered),

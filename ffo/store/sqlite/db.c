@@ -3,7 +3,7 @@
  * db.c - see db.h. The orchestrator's loop only.
  *
  * What is to be kept is in the file, in WAL mode with synchronous=FULL: what is committed survives
- * the loss of power. Soft state is in an attached database in memory, so that changing it writes
+ * the loss of power. Ephemeral state is in an attached database in memory, so that changing it writes
  * and syncs nothing; both take part in one transaction.
  *
  * The file bears an application id and a schema version. One that is foreign, damaged or newer is
@@ -49,17 +49,17 @@ static const char *const upgrade[] = {
 #define SCHEMA_VERSION ((long)(sizeof(upgrade) / sizeof(upgrade[0])))
 
 #define X(ctype, name) #name " INTEGER NOT NULL,"
-static const char soft_schema[] =
-	"ATTACH ':memory:' AS soft;"
-	"CREATE TABLE soft.maps(" FFO_MAP_FIELDS(
+static const char ephemeral_schema[] =
+	"ATTACH ':memory:' AS ephemeral;"
+	"CREATE TABLE ephemeral.maps(" FFO_MAP_FIELDS(
 		X) "PRIMARY KEY(container, rkey)) WITHOUT ROWID;"
-		   "CREATE TABLE soft.up(host TEXT PRIMARY KEY) WITHOUT ROWID;"
-		   "CREATE TABLE soft.active("
+		   "CREATE TABLE ephemeral.up(host TEXT PRIMARY KEY) WITHOUT ROWID;"
+		   "CREATE TABLE ephemeral.active("
 		   " container INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, host TEXT NOT NULL);"
-		   "CREATE TABLE soft.mcast("
+		   "CREATE TABLE ephemeral.mcast("
 		   " tenant TEXT NOT NULL, mgid BLOB NOT NULL, host TEXT NOT NULL,"
 		   " PRIMARY KEY(tenant, mgid, host)) WITHOUT ROWID;"
-		   "CREATE INDEX soft.mcast_of_host ON mcast(host);";
+		   "CREATE INDEX ephemeral.mcast_of_host ON mcast(host);";
 #undef X
 
 /* What an SQLite result means; logs it, unless it is a duplicate or a lack of memory. */
@@ -240,7 +240,7 @@ static int prepare_file(struct sqldb *d)
 		log_info("store %s: upgraded from schema version %ld to %ld", d->where, before,
 			 version);
 	if (!err)
-		err = exec(d, soft_schema);
+		err = exec(d, ephemeral_schema);
 	return err;
 }
 

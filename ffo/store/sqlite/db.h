@@ -22,8 +22,8 @@ struct sqldb {
 
 /*
  * Open the file, or make it; ":memory:" keeps nothing. Its tables are hosts, containers, addresses,
- * policy and tenants; soft.maps, soft.up, soft.active and soft.mcast are in memory and empty. sql[num]: the
- * statements. 0; or -errno after a line in the log: -EBADMSG (no database of ffo's, or damaged),
+ * policy and tenants; those of the schema `ephemeral` (maps, up, active, mcast) are in memory and
+ * empty. sql[num]: the statements. 0; or -errno after a line in the log: -EBADMSG (no database of ffo's, or damaged),
  * -EPROTONOSUPPORT (of a newer version), -EBUSY (another process has it), ...
  */
 int sqldb_open(struct sqldb *d, const char *where, const char *const *sql, size_t num);

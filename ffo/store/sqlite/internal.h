@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * internal.h - inside store.c: its statements (here), rows read (row.c), changes and
- * who is told of them (watch.c), the policy and the tenants (policy.c), soft state
- * (soft.c). The orchestrator's loop only.
+ * who is told of them (watch.c), the policy and the tenants (policy.c), ephemeral state
+ * (ephemeral.c). The orchestrator's loop only.
  */
 #ifndef FFO_STORE_SQLITE_INTERNAL_H
 #define FFO_STORE_SQLITE_INTERNAL_H
@@ -12,9 +12,9 @@
 #include "ffo/store/topic.h"
 
 #define CONTAINER_COLS                                                                             \
-	"id, name, tenant, lid, mode, host, epoch, EXISTS(SELECT 1 FROM soft.active AS a"          \
+	"id, name, tenant, lid, mode, host, epoch, EXISTS(SELECT 1 FROM ephemeral.active AS a"     \
 	" WHERE a.container = containers.id AND a.epoch = containers.epoch), limits"
-#define HOST_COLS "name, instance, wire, last_seen, name IN (SELECT host FROM soft.up)"
+#define HOST_COLS "name, instance, wire, last_seen, name IN (SELECT host FROM ephemeral.up)"
 #define OF_HOST	  "container IN (SELECT id FROM containers WHERE host = ?)"
 
 /* X(NAME, SQL): the statements, prepared once. */
@@ -24,8 +24,8 @@
 	X(HOST_SEEN, "UPDATE hosts SET last_seen = ? WHERE name = ?")                              \
 	X(HOST_GET, "SELECT " HOST_COLS " FROM hosts WHERE name = ?")                              \
 	X(HOST_LIST, "SELECT " HOST_COLS " FROM hosts WHERE name > ? ORDER BY name LIMIT ?")       \
-	X(UP_ADD, "INSERT OR REPLACE INTO soft.up VALUES(?)")                                      \
-	X(UP_DEL, "DELETE FROM soft.up WHERE host = ?")                                            \
+	X(UP_ADD, "INSERT OR REPLACE INTO ephemeral.up VALUES(?)")                                 \
+	X(UP_DEL, "DELETE FROM ephemeral.up WHERE host = ?")                                       \
 	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch, limits)"      \
 		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                      \
 	X(CONT_UPDATE, "UPDATE containers SET name = ?1, tenant = ?2, lid = ?3, mode = ?4,"        \
@@ -42,28 +42,28 @@
 	X(ADDR_INSERT, "INSERT INTO addresses VALUES(?, ?, ?, ?)")                                 \
 	X(ADDR_DELETE, "DELETE FROM addresses WHERE container = ?")                                \
 	X(ADDR_LIST, "SELECT addr FROM addresses WHERE container = ? ORDER BY idx")                \
-	X(ACTIVE_ADD, "INSERT OR REPLACE INTO soft.active SELECT id, epoch, host"                  \
+	X(ACTIVE_ADD, "INSERT OR REPLACE INTO ephemeral.active SELECT id, epoch, host"             \
 		      " FROM containers WHERE id = ? AND epoch = ? AND host = ?")                  \
-	X(ACTIVE_DEL, "DELETE FROM soft.active WHERE container = ? AND host = ?")                  \
-	X(ACTIVE_DROP, "DELETE FROM soft.active WHERE container = ?")                              \
-	X(ACTIVE_DROP_HOST, "DELETE FROM soft.active WHERE host = ?")                              \
-	X(MAP_PUT, "INSERT OR REPLACE INTO soft.maps SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE"       \
+	X(ACTIVE_DEL, "DELETE FROM ephemeral.active WHERE container = ? AND host = ?")             \
+	X(ACTIVE_DROP, "DELETE FROM ephemeral.active WHERE container = ?")                         \
+	X(ACTIVE_DROP_HOST, "DELETE FROM ephemeral.active WHERE host = ?")                         \
+	X(MAP_PUT, "INSERT OR REPLACE INTO ephemeral.maps SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE"  \
 		   " EXISTS(SELECT 1 FROM containers WHERE id = ?1 AND epoch = ?9)")               \
-	X(MAP_DELETE, "DELETE FROM soft.maps WHERE container = ? AND rkey = ?")                    \
-	X(MAP_DROP, "DELETE FROM soft.maps WHERE container = ?1"                                   \
+	X(MAP_DELETE, "DELETE FROM ephemeral.maps WHERE container = ? AND rkey = ?")               \
+	X(MAP_DROP, "DELETE FROM ephemeral.maps WHERE container = ?1"                              \
 		    " AND (?2 = 0 OR epoch = ?2) AND (?3 = 0 OR session = ?3)")                    \
-	X(MAP_DROP_HOST, "DELETE FROM soft.maps WHERE " OF_HOST)                                   \
-	X(MAP_LIST, "SELECT * FROM soft.maps WHERE (container, rkey) > (?, ?)"                     \
+	X(MAP_DROP_HOST, "DELETE FROM ephemeral.maps WHERE " OF_HOST)                              \
+	X(MAP_LIST, "SELECT * FROM ephemeral.maps WHERE (container, rkey) > (?, ?)"                \
 		    " ORDER BY container, rkey LIMIT ?")                                           \
-	X(MAP_LIST_ONE, "SELECT * FROM soft.maps WHERE container = ? AND rkey > ?"                 \
+	X(MAP_LIST_ONE, "SELECT * FROM ephemeral.maps WHERE container = ? AND rkey > ?"            \
 			" ORDER BY rkey LIMIT ?")                                                  \
-	X(MAP_ROW, "SELECT * FROM soft.maps WHERE container = ? AND rkey = ?")                     \
-	X(MCAST_ADD, "INSERT OR REPLACE INTO soft.mcast VALUES(?, ?, ?)")                          \
-	X(MCAST_DEL, "DELETE FROM soft.mcast WHERE tenant = ? AND mgid = ? AND host = ?")          \
-	X(MCAST_DROP_HOST, "DELETE FROM soft.mcast WHERE host = ?")                                \
-	X(MCAST_COUNT, "SELECT count(*) FROM soft.mcast WHERE tenant = ? AND mgid = ?")            \
+	X(MAP_ROW, "SELECT * FROM ephemeral.maps WHERE container = ? AND rkey = ?")                \
+	X(MCAST_ADD, "INSERT OR REPLACE INTO ephemeral.mcast VALUES(?, ?, ?)")                     \
+	X(MCAST_DEL, "DELETE FROM ephemeral.mcast WHERE tenant = ? AND mgid = ? AND host = ?")     \
+	X(MCAST_DROP_HOST, "DELETE FROM ephemeral.mcast WHERE host = ?")                           \
+	X(MCAST_COUNT, "SELECT count(*) FROM ephemeral.mcast WHERE tenant = ? AND mgid = ?")       \
 	X(MCAST_LIST, "SELECT " HOST_COLS " FROM hosts WHERE name IN"                              \
-		      " (SELECT host FROM soft.mcast WHERE tenant = ? AND mgid = ?)"               \
+		      " (SELECT host FROM ephemeral.mcast WHERE tenant = ? AND mgid = ?)"          \
 		      " ORDER BY name")                                                            \
 	X(RULE_PUT, "INSERT OR REPLACE INTO policy VALUES(?, ?, ?)")                               \
 	X(RULE_DEL, "DELETE FROM policy WHERE a = ? AND b = ?")                                    \
@@ -161,9 +161,9 @@ void sqlite_policy_rm(struct ffo_store *base, const struct ffo_rule *rule, store
 void sqlite_tenant_set(struct ffo_store *base, const char *tenant,
 		       const struct ffo_limits_change *change, store_done_cb done, void *arg);
 
-/* ---- soft.c: ops of the store ---- */
+/* ---- ephemeral.c: ops of the store ---- */
 
-int sqlite_drop_soft(struct store *s, const char *host);
+int sqlite_drop_ephemeral(struct store *s, const char *host);
 void sqlite_map_put(struct ffo_store *base, const char *host, const struct ffo_map *rows, size_t n,
 		    store_done_cb done, void *arg);
 void sqlite_map_del(struct ffo_store *base, const char *host, const struct store_map_id *ids,

@@ -45,7 +45,7 @@ static void sqlite_host_up(struct ffo_store *base, const struct ffo_host *h, sto
 		snprintf(why, sizeof(why), "another router is connected as host %s", h->name);
 		err = -EEXIST;
 	} else if (!err || err == -ENOENT) {
-		err = sqlite_drop_soft(s, h->name);
+		err = sqlite_drop_ephemeral(s, h->name);
 	}
 	if (!err)
 		err = run(s, prep(s, ST_HOST_PUT, "sssi", h->name, h->instance, h->wire,
@@ -68,7 +68,7 @@ static int take_down(struct store *s, const struct ffo_host *h, bool *was_up)
 	err = sqlite_get_host(s, h->name, &was);
 	*was_up = !err && was.up && !strcmp(was.instance, h->instance);
 	if (*was_up)
-		err = sqlite_drop_soft(s, h->name);
+		err = sqlite_drop_ephemeral(s, h->name);
 	return sqlite_end(s, err == -ENOENT ? 0 : err);
 }
 

@@ -152,7 +152,6 @@ static void req_done(struct req *r, struct zk_reply *reply, int rc)
 	struct zk *z = r->z;
 
 	req_leave(r);
-	z->answered++;
 	if (!reply->err)
 		reply->err = error_of(rc);
 	if (reply->err == -ENOTCONN && z->closing)

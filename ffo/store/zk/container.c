@@ -56,7 +56,7 @@ struct change_call {
 	bool given;	   /* the addresses are */
 	uint64_t deadline; /* ms of the loop: others come in between without end */
 	/* ADD */
-	unsigned int tries[FFO_ADDR_MAX], lid_tries;
+	unsigned int tries[FFO_ADDR_POOLS], lid_tries;
 	unsigned int listing; /* the address that is looked for in a list */
 	bool list_lids;
 	/* which of the multi's changes is what; -1: none */
@@ -583,7 +583,7 @@ static void choose_all(struct change_call *c, uint32_t id)
 		c->lid_tries = 0;
 		choose_lid(c);
 	}
-	for (unsigned int i = 0; !c->given && i < FFO_ADDR_MAX; i++)
+	for (unsigned int i = 0; !c->given && i < FFO_ADDR_POOLS; i++)
 		if (c->tries[i] < TRIES) {
 			c->tries[i] = 0;
 			choose_addr(c, i);
@@ -626,12 +626,11 @@ static void change_start(struct ffo_store *base, enum change what, const struct 
 			 store_container_cb done, void *arg)
 {
 	struct zks *s = zks_of(base);
-	struct change_call *c;
-	int err = zks_usable(s);
+	int err;
+	struct change_call *c = zks_call_new(s, sizeof(*c), &err);
 
-	c = err ? NULL : calloc(1, sizeof(*c));
 	if (!c) {
-		done(arg, err ?: -ENOMEM, "", NULL);
+		done(arg, err, "", NULL);
 		return;
 	}
 	c->s = s;
@@ -650,7 +649,7 @@ static void change_start(struct ffo_store *base, enum change what, const struct 
 		c->now.epoch = 1;
 		c->now.active = false;
 		if (!c->given)
-			c->now.num_ips = FFO_ADDR_MAX; /* one of each family, IPv4 first */
+			c->now.num_ips = FFO_ADDR_POOLS; /* one of each family, IPv4 first */
 	}
 	change_round(c);
 }

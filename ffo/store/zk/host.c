@@ -111,27 +111,27 @@ static void up_replaced(void *arg, int err)
 static void up_again(struct up_call *c, struct uphost *h)
 {
 	char path[ZK_PATH_MAX];
-	struct soft_call *soft;
+	struct ephemeral_call *ephemeral;
 
 	if (!*c->h.instance || strcmp(h->h.instance, c->h.instance)) {
 		up_end(c, -EEXIST, "");
 		return;
 	}
-	soft = soft_begin(c->s);
-	if (!soft) {
+	ephemeral = ephemeral_begin(c->s);
+	if (!ephemeral) {
 		up_end(c, -ENOMEM, "");
 		return;
 	}
-	soft->own = up_replaced;
-	soft->arg = c;
-	soft_drop(h, true, soft);
+	ephemeral->own = up_replaced;
+	ephemeral->arg = c;
+	ephemeral_drop(h, true, ephemeral);
 	h->h = c->h;
 	h->h.up = true;
 	host_keep(c->s, &c->h);
 	zks_up_path(h->h.name, path);
-	if (soft_node(h, NODE_UP, path, true, false, soft))
-		soft->err = -ENOMEM;
-	soft_end(soft);
+	if (ephemeral_node(h, NODE_UP, path, true, false, ephemeral))
+		ephemeral->err = -ENOMEM;
+	ephemeral_end(ephemeral);
 }
 
 static void up_created(void *arg, const struct zk_reply *r);
@@ -310,7 +310,7 @@ static void up_created(void *arg, const struct zk_reply *r)
 	}
 	if (!err) {
 		h = uphost_new(c->s, &c->h);
-		if (!h || soft_node(h, NODE_UP, path, true, true, NULL))
+		if (!h || ephemeral_node(h, NODE_UP, path, true, true, NULL))
 			err = -ENOMEM;
 	}
 	if (!err)
@@ -401,7 +401,7 @@ static void down_ended(void *arg, int err)
 	}
 	/* With the session, all of it has gone as well. */
 	c->done(c->arg, err == -ESHUTDOWN ? 0 : err, "");
-	if (err != -ESHUTDOWN && err != -ECANCELED) /* else soft_lost()'s caller frees it */
+	if (err != -ESHUTDOWN && err != -ECANCELED) /* else ephemeral_lost()'s caller frees it */
 		uphost_free(h);
 	free(c);
 }
@@ -411,30 +411,30 @@ void zks_host_down(struct ffo_store *base, const struct ffo_host *host, store_do
 {
 	struct uphost *h = uphost_find(zks_of(base), host->name);
 	struct down_call *c;
-	struct soft_call *soft;
+	struct ephemeral_call *ephemeral;
 
 	if (!h || strcmp(h->h.instance, host->instance)) {
 		done(arg, 0, "");
 		return;
 	}
 	c = calloc(1, sizeof(*c));
-	soft = c ? soft_begin(h->s) : NULL;
-	if (!soft) {
+	ephemeral = c ? ephemeral_begin(h->s) : NULL;
+	if (!ephemeral) {
 		free(c);
 		done(arg, -ENOMEM, "");
 		return;
 	}
 	*c = (struct down_call){ .h = h, .last_seen = host->last_seen, .done = done, .arg = arg };
-	soft->own = down_ended;
-	soft->arg = c;
+	ephemeral->own = down_ended;
+	ephemeral->arg = c;
 	h->leaving = true;
 	if (h->s->ready) { /* before it is seen to be down */
 		h->h.last_seen = host->last_seen;
 		host_keep(h->s, &h->h);
 		c->kept = true;
 	}
-	soft_drop(h, false, soft);
-	soft_end(soft);
+	ephemeral_drop(h, false, ephemeral);
+	ephemeral_end(ephemeral);
 }
 
 /* The session is over (-ESHUTDOWN), or the store closes (-ECANCELED). */
@@ -451,7 +451,7 @@ void uphost_all_lost(struct zks *s, int err)
 		LIST_INSERT_HEAD(&lost, h, entry);
 	}
 	while ((h = LIST_FIRST(&lost))) {
-		soft_lost(h, err);
+		ephemeral_lost(h, err);
 		while ((c = STAILQ_FIRST(&h->after))) {
 			STAILQ_REMOVE_HEAD(&h->after, entry);
 			up_end(c, err == -ESHUTDOWN ? -ENOTCONN : err, "");
@@ -583,12 +583,11 @@ void zks_host_list(struct ffo_store *base, const char *after, size_t limit, stor
 		   void *arg)
 {
 	struct zks *s = zks_of(base);
-	struct list_call *c;
-	int err = zks_usable(s);
+	int err;
+	struct list_call *c = zks_call_new(s, sizeof(*c), &err);
 
-	c = err ? NULL : calloc(1, sizeof(*c));
 	if (!c) {
-		done(arg, err ?: -ENOMEM, "", NULL, 0, false);
+		done(arg, err, "", NULL, 0, false);
 		return;
 	}
 	c->s = s;
@@ -649,12 +648,11 @@ void zks_host_get(struct ffo_store *base, const char *name, store_host_cb done, 
 {
 	struct zks *s = zks_of(base);
 	char path[ZK_PATH_MAX];
-	struct hget_call *g;
-	int err = zks_usable(s);
+	int err;
+	struct hget_call *g = zks_call_new(s, sizeof(*g), &err);
 
-	g = err ? NULL : calloc(1, sizeof(*g));
 	if (!g) {
-		done(arg, err ?: -ENOMEM, "", NULL);
+		done(arg, err, "", NULL);
 		return;
 	}
 	*g = (struct hget_call){ .s = s, .up = true, .done = done, .arg = arg };

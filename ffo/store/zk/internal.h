@@ -38,7 +38,7 @@ struct zk {
 	uint64_t down_since; /* ms of the loop */
 	size_t requests, bytes;
 	size_t watch_bytes; /* of paths with watches, or more */
-	uint64_t answered, flights;
+	uint64_t flights;
 };
 
 /* A watch has fired, or the session changed: the one function of all watches. */

@@ -251,12 +251,11 @@ void zks_map_list(struct ffo_store *base, uint32_t only, uint32_t container, uin
 		  size_t limit, store_maps_cb done, void *arg)
 {
 	struct zks *s = zks_of(base);
-	struct maps_call *m;
-	int err = zks_usable(s);
+	int err;
+	struct maps_call *m = zks_call_new(s, sizeof(*m), &err);
 
-	m = err ? NULL : calloc(1, sizeof(*m));
 	if (!m) {
-		done(arg, err ?: -ENOMEM, "", NULL, 0, false);
+		done(arg, err, "", NULL, 0, false);
 		return;
 	}
 	*m = (struct maps_call){ .s = s,

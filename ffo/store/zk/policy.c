@@ -92,11 +92,11 @@ static void edit_round(struct edit *e)
 static void edit_start(struct ffo_store *base, const struct edit *what)
 {
 	struct zks *s = zks_of(base);
-	int err = zks_usable(s);
-	struct edit *e = err ? NULL : malloc(sizeof(*e));
+	int err;
+	struct edit *e = zks_call_new(s, sizeof(*e), &err);
 
 	if (!e) {
-		what->done(what->arg, err ?: -ENOMEM, "");
+		what->done(what->arg, err, "");
 		return;
 	}
 	*e = *what;

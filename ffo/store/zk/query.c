@@ -139,12 +139,11 @@ void zks_container_get(struct ffo_store *base, const struct store_key *key, stor
 {
 	struct zks *s = zks_of(base);
 	char path[ZK_PATH_MAX];
-	struct get_call *g;
-	int err = zks_usable(s);
+	int err;
+	struct get_call *g = zks_call_new(s, sizeof(*g), &err);
 
-	g = err ? NULL : calloc(1, sizeof(*g));
 	if (!g) {
-		done(arg, err ?: -ENOMEM, "", NULL);
+		done(arg, err, "", NULL);
 		return;
 	}
 	*g = (struct get_call){ .s = s, .key = *key, .done = done, .arg = arg };
@@ -279,12 +278,11 @@ void zks_container_list(struct ffo_store *base, const char *host, uint32_t after
 {
 	struct zks *s = zks_of(base);
 	char path[ZK_PATH_MAX];
-	struct list_call *l;
-	int err = zks_usable(s);
+	int err;
+	struct list_call *l = zks_call_new(s, sizeof(*l), &err);
 
-	l = err ? NULL : calloc(1, sizeof(*l));
 	if (!l) {
-		done(arg, err ?: -ENOMEM, "", NULL, 0, false);
+		done(arg, err, "", NULL, 0, false);
 		return;
 	}
 	*l = (struct list_call){ .s = s, .after = after, .limit = limit, .done = done, .arg = arg };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * rows.c - mappings by rkey: those that hosts here publish (soft.c) and those of watched
+ * rows.c - mappings by rkey: those that hosts here publish (ephemeral.c) and those of watched
  * containers (topic.c). See zks.h. The orchestrator's loop only.
  */
 #include "ffo/store/zk/zks.h"

@@ -492,11 +492,6 @@ void zk_session(const struct zk *z, struct zk_session *s)
 	memcpy(s->passwd, id->passwd, sizeof(s->passwd));
 }
 
-uint64_t zk_answered(const struct zk *z)
-{
-	return z->answered;
-}
-
 uint64_t zk_flights(const struct zk *z)
 {
 	return z->flights;

@@ -90,10 +90,9 @@ void zk_abandon(struct zk *z);
 bool zk_connected(const struct zk *z);
 void zk_session(const struct zk *z, struct zk_session *s);
 /*
- * Requests that have been answered, and flights, ever: one begins with a request that is sent while
- * none is under way, so what depends on n answers takes n of them.
+ * How many flights there were: one begins with a request that is sent while none is under way, so that what has to
+ * wait for n answers one after the other takes n of them. tests/bench/zk_regions.c counts them.
  */
-uint64_t zk_answered(const struct zk *z);
 uint64_t zk_flights(const struct zk *z);
 
 int zk_get(struct zk *z, const char *path, bool watch, zk_cb cb, void *arg);

@@ -12,7 +12,7 @@
  *
  * A session's life: connected, the tree's version is checked (or the tree made), STORE_READY. The
  * connection goes: STORE_AWAY; back again with the same session: READY. Gone for longer than the
- * session lives: what was soft is forgotten, STORE_LOST, and everything watched is read again.
+ * session lives: what was ephemeral is forgotten, STORE_LOST, and everything watched is read again.
  */
 #include "ffo/store/zk/zks.h"
 
@@ -41,6 +41,19 @@ int zks_usable(const struct zks *s)
 	if (s->refused)
 		return -EBADMSG;
 	return s->ready ? 0 : -ENOTCONN;
+}
+
+void *zks_call_new(const struct zks *s, size_t size, int *err)
+{
+	void *call;
+
+	*err = zks_usable(s);
+	if (*err)
+		return NULL;
+	call = calloc(1, size);
+	if (!call)
+		*err = -ENOMEM;
+	return call;
 }
 
 int zks_damage(struct zks *s, const char *path, int err)
@@ -83,7 +96,7 @@ static void retry(uv_timer_t *t)
 	struct zks *s = t->data;
 
 	follow_pump(s);
-	soft_pump(s);
+	ephemeral_pump(s);
 }
 
 void zks_retry(struct zks *s)
@@ -101,7 +114,7 @@ static void ready(struct zks *s)
 	s->ready = true;
 	s->was_ready = true;
 	follow_pump(s);
-	soft_pump(s);
+	ephemeral_pump(s);
 	s->state(s->arg, STORE_READY);
 }
 

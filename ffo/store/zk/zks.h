@@ -7,13 +7,14 @@
  *	query.c	containers that are asked for, and where they are in the tree
  *	policy.c	changes of the policy and of the tenants' limits
  *	host.c	hosts that are up here, and those that others left behind
- *	soft.c	ephemeral nodes of hosts here: mappings in segments, what is active, groups
+ *	ephemeral.c	ephemeral nodes of hosts here: mappings in segments, what is active, groups
  *	topic.c	watches
  *	maps.c	lists of mappings
  *	follow.c	a node that is read whenever it changes
  *	rows.c	mappings by rkey, on both sides
  *	rec.c	payloads
- *	zk.c		the session
+ *	acl.c		who may change which node
+ *	zk.c, call.c	the session, its requests
  *
  * The tree, below the root ("/freeflow"). R is a container's record, the same in all of them; [e] is
  * ephemeral, its owner the session of the orchestrator where the host is up; <id> has ten digits.
@@ -110,7 +111,7 @@ struct zks {
 	struct topics topics;
 	struct held *held; /* map_list()'s */
 
-	/* soft.c, host.c */
+	/* ephemeral.c, host.c */
 	LIST_HEAD(, uphost) hosts;
 	LIST_HEAD(, up_call) ending;			/* wait for another session to end */
 	STAILQ_HEAD(node_queue, node) urgent, segments; /* to be written */
@@ -128,6 +129,8 @@ static inline struct zks *zks_of(struct ffo_store *s)
 
 /* 0, or why nothing can be asked for: -ENOTCONN, -EBADMSG. */
 int zks_usable(const struct zks *s);
+/* A call's state, so many bytes of 0; NULL with *err where there is no memory, or nothing can be asked for. */
+void *zks_call_new(const struct zks *s, size_t size, int *err);
 /* An answer's error as store.h has it; a version that we do not know is damage. Logs damage. */
 int zks_damage(struct zks *s, const char *path, int err);
 /* Try again soon what could not be sent. */
@@ -200,10 +203,10 @@ bool zks_map_settled(const struct store_watch *w);
 /* For s->topics. */
 void subject_unused(struct topics *ts, struct topic *t);
 
-/* ---- soft.c ---- */
+/* ---- ephemeral.c ---- */
 
-/* A change of soft state, from its call to its end. */
-struct soft_call {
+/* A change of ephemeral state, from its call to its end. */
+struct ephemeral_call {
 	struct zks *s;
 	unsigned int pending; /* nodes to be written, and one while it is put together */
 	int err;
@@ -228,18 +231,17 @@ struct uphost {
 	STAILQ_HEAD(, up_call) after;
 };
 
-struct soft_call *soft_begin(struct zks *s);
+struct ephemeral_call *ephemeral_begin(struct zks *s);
 /* Nothing more is added to it: it ends with its last node. */
-void soft_end(struct soft_call *c);
+void ephemeral_end(struct ephemeral_call *c);
 /* The host's node shall be there, or not; c waits for it. 0 or -ENOMEM. */
-int soft_node(struct uphost *h, enum node_kind kind, const char *path, bool want, bool there,
-	      struct soft_call *c);
+int ephemeral_node(struct uphost *h, enum node_kind kind, const char *path, bool want, bool there,
+		   struct ephemeral_call *c);
 /* None of the host's nodes shall be there but, if `up` is false, its node in up/. */
-void soft_drop(struct uphost *h, bool up, struct soft_call *c);
-void soft_pump(struct zks *s);
-void soft_flush(uv_timer_t *t);
+void ephemeral_drop(struct uphost *h, bool up, struct ephemeral_call *c);
+void ephemeral_pump(struct zks *s);
 /* The session is over, or the store closes: all of a host's nodes go, their calls end. */
-void soft_lost(struct uphost *h, int err);
+void ephemeral_lost(struct uphost *h, int err);
 
 void zks_map_put(struct ffo_store *base, const char *host, const struct ffo_map *rows, size_t n,
 		 store_done_cb done, void *arg);

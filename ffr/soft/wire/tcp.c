@@ -14,11 +14,13 @@
  * header in the same system call. Short messages, several of which come with one call, are copied
  * out of the buffer.
  *
+ * What goes by something else than the stream (struct wire_by) is written and read in the same way. Before what is
+ * sent goes over to that, all that has been begun goes out, and OVER behind it.
+ *
  * The socket is in the runner's epoll set, edge-triggered. While frames keep coming it is looked at
  * in every turn, which takes less than the way through epoll.
  */
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +40,14 @@
 #define HOT_NS	     (100 * NS_PER_US)
 #define PING_NS	     (50 * NS_PER_MS)  /* between looks at a connection that is waited for */
 #define SILENT_NS    (500 * NS_PER_MS) /* then it is dead */
-#define READ_GIVEN   INT_MIN	       /* of read_some(), as LOCK_GIVEN: no errno is so far down */
+
+/* Where what is sent goes to. */
+enum out {
+	OUT_STREAM,
+	OUT_ASKED,   /* the same, but wire_over() was called */
+	OUT_LEAVING, /* the last bytes, with OVER, are on their way, and nothing else is begun */
+	OUT_OVER,    /* to what is beside it */
+};
 
 struct wire_tcp {
 	LIST_ENTRY(wire_tcp) entry;
@@ -55,6 +64,7 @@ struct wire_tcp {
 	struct timer timer;
 
 	/* sending */
+	enum out out;
 	TAILQ_HEAD(, remote_qp) txq;
 	uint8_t *cut; /* rest of a frame that was cut; [sizeof(struct wire_hdr) + WIRE_PAYLOAD_MAX] */
 	uint32_t cut_off, cut_len;
@@ -63,10 +73,13 @@ struct wire_tcp {
 	bool misc_full; /* somebody found no room */
 
 	/* receiving */
+	bool in_over; /* from what is beside the stream */
 	struct wire_hdr h;
 	bool in_frame;
-	uint32_t got;	/* bytes of its payload */
-	uint64_t frame; /* which one it is */
+	bool is_held;	     /* until the next turn: memory behind a process is waited for */
+	uint32_t got;	     /* bytes of its payload that are where they belong */
+	const uint8_t *rest; /* those that have come and are not, in rbuf or pbuf */
+	uint32_t rest_len;
 	enum sink sink;
 	struct remote_qp *rq; /* SINK_QP: NULL when it has gone */
 	uint32_t rpos, rlen;  /* what is in rbuf and not handled */
@@ -79,13 +92,54 @@ static struct wire_dev *wire_dev(struct fast *f)
 	return &((struct soft_dev *)f->be->priv)->wire;
 }
 
+/* ---- the stream, or what is beside it ---------------------------------------------------------- */
+
+static ssize_t out_writev(struct fast *f, struct wire_tcp *c, const struct iovec *iov, int n)
+{
+	return c->out == OUT_OVER ? wire_dev(f)->by->writev(f, c->peer, iov, n) :
+				    wire_io_writev(c->io, iov, n);
+}
+
+static int out_flush(struct fast *f, struct wire_tcp *c)
+{
+	return c->out == OUT_OVER ? wire_dev(f)->by->flush(f, c->peer) : wire_io_flush(c->io);
+}
+
+/* Is what was taken the kernel's, with nothing to flush? */
+static bool out_is_plain(const struct wire_tcp *c)
+{
+	return c->out != OUT_OVER && wire_io_is_plain(c->io);
+}
+
+static const char *out_why(struct fast *f, const struct wire_tcp *c, int err)
+{
+	return c->out == OUT_OVER ? wire_dev(f)->by->why(err) : strerror(-err);
+}
+
+static ssize_t in_readv(struct fast *f, struct wire_tcp *c, const struct iovec *iov, int n)
+{
+	return c->in_over ? wire_dev(f)->by->readv(f, c->peer, iov, n) :
+			    wire_io_readv(c->io, iov, n);
+}
+
+static bool in_pending(struct fast *f, const struct wire_tcp *c)
+{
+	return c->in_over ? wire_dev(f)->by->pending(c->peer) : wire_io_pending(c->io);
+}
+
+static bool in_is_plain(const struct wire_tcp *c)
+{
+	return !c->in_over && wire_io_is_plain(c->io);
+}
+
+static const char *in_why(struct fast *f, const struct wire_tcp *c, int err)
+{
+	return c->in_over ? wire_dev(f)->by->why(err) : strerror(-err);
+}
+
 /* ---- a batch ---------------------------------------------------------------------------------- */
 
-/*
- * A batch: what the socket is offered at once. While one is collected the lock may be given away, for
- * memory behind a process. The QPs get their frames back then (give_back()): from this thread, or, if
- * that has lost its role, from the one that has it now.
- */
+/* What the socket is offered at once. */
 struct batch {
 	struct wire_tcp *conn; /* whose; NULL: none is being collected */
 	struct frame frame[BATCH_FRAMES];
@@ -119,14 +173,12 @@ static void unsend(struct fast *f, struct batch *b, unsigned sent)
 	}
 }
 
-/* A batch that was not finished. */
-static void give_back(struct fast *f)
+bool wire_batch_has(const struct remote_qp *rq)
 {
-	if (!batch.conn)
-		return;
-	batch.conn = NULL;
-	settled(f);
-	unsend(f, &batch, 0);
+	for (unsigned i = 0; batch.conn && i < batch.num; i++)
+		if (batch.rq[i] == rq)
+			return true;
+	return false;
 }
 
 void wire_batch_forget(struct remote_qp *rq)
@@ -154,15 +206,16 @@ static void conn_free(struct wire_tcp *c)
 
 	if (c->rq)
 		wire_rx_forget(c->rq);
-	if (batch.conn == c)
-		give_back(f);
 	while ((rq = TAILQ_FIRST(&c->txq)))
 		wire_tx_forget(rq);
+	if (p->by)
+		wire_dev(f)->by->down(f, p, c->dead && !c->ending);
 	timer_cancel(&f->timers, &c->timer);
 	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, wire_io_fd(c->io), NULL);
 	wire_io_close(c->io);
 	LIST_REMOVE(c, entry);
 	p->tcp = NULL;
+	p->carrier = NULL;
 	free(c->cut);
 	free(c->misc);
 	free(c);
@@ -186,6 +239,20 @@ static void reap(struct fast *f)
 }
 
 static void look(struct timer *t);
+
+struct wire_peer *wire_peer_by_number(struct fast *f, uint64_t number)
+{
+	struct wire_tcp *c;
+
+	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
+		if (c->peer->tcp != c || c->peer->nic_ud_in != number)
+			continue;
+		LIST_REMOVE(c, entry); /* the next one is this one's, too, most likely */
+		LIST_INSERT_HEAD(&wire_dev(f)->conns, c, entry);
+		return c->peer;
+	}
+	return NULL;
+}
 
 int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 		const struct wire_hello *theirs)
@@ -216,9 +283,21 @@ int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
 	TAILQ_INIT(&c->txq);
 	LIST_INSERT_HEAD(&wire_dev(f)->conns, c, entry);
 	p->tcp = c;
+	remote_tell(f, p);
+	if (wire_dev(f)->by && p->version >= 4)
+		wire_dev(f)->by->up(f, p);
 	remote_up(f, p);
 	fast_kick(f);
 	return 0;
+}
+
+void wire_tell_nic(struct fast *f)
+{
+	struct wire_tcp *c;
+
+	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
+		remote_tell_again(f, c->peer);
+	fast_kick(f);
 }
 
 void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
@@ -242,6 +321,31 @@ void wire_ping(struct fast *f, struct wire_peer *p)
 	p->tcp->asked = f->now;
 	wire_send(f, p, &h, NULL);
 	timer_arm(&f->timers, &p->tcp->timer, f->now + PING_NS);
+}
+
+void wire_over(struct fast *f, struct wire_peer *p)
+{
+	if (p->tcp->out == OUT_STREAM)
+		p->tcp->out = OUT_ASKED;
+	fast_kick(f);
+}
+
+void wire_by_ready(struct fast *f, struct wire_peer *p)
+{
+	p->tcp->readable = p->tcp->writable = true;
+	fast_kick(f);
+}
+
+void wire_by_failed(struct wire_peer *p, const char *why)
+{
+	kill_conn(p->tcp, why);
+}
+
+const char *wire_carrier(const struct wire_peer *p)
+{
+	const char *name = p ? atomic_load_explicit(&p->carrier, memory_order_relaxed) : NULL;
+
+	return name ? name : "wire";
 }
 
 /* A PING is under way: is anything to be heard? */
@@ -303,7 +407,7 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 }
 
 /* Collect frames. */
-static enum lock collect(struct fast *f, struct wire_tcp *c, struct batch *b)
+static void collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 {
 	struct remote_qp *rq;
 
@@ -314,6 +418,9 @@ static enum lock collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 		b->iov[b->num_iov++] = (struct iovec){ c->cut + c->cut_off, c->cut_len };
 		b->bytes += c->cut_len;
 	}
+	b->old = b->bytes;
+	if (c->out == OUT_LEAVING)
+		return;
 	if (c->misc_len > c->misc_off) {
 		b->iov[b->num_iov++] =
 			(struct iovec){ c->misc + c->misc_off, c->misc_len - c->misc_off };
@@ -327,10 +434,8 @@ static enum lock collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 
 		fr->num_iov = 0;
 		r = remote_next(f, rq, fr);
-		if (r == NEXT_GIVEN)
-			return LOCK_GIVEN;
 		if (r == NEXT_BATCH)
-			return LOCK_KEPT;
+			return;
 		if (r != NEXT_FRAME) {
 			wire_tx_forget(rq);
 			continue;
@@ -347,7 +452,6 @@ static enum lock collect(struct fast *f, struct wire_tcp *c, struct batch *b)
 			b->iov[b->num_iov++] = fr->iov[i];
 		b->num++;
 	}
-	return LOCK_KEPT;
 }
 
 /* Keep what is left of a frame of which `done` bytes went out. */
@@ -418,38 +522,59 @@ static void settle(struct fast *f, struct wire_tcp *c, struct batch *b, uint32_t
 	}
 }
 
-static bool has_tx(const struct wire_tcp *c)
+/* OVER goes out when nothing is in the middle of a frame, and then what follows elsewhere. */
+static void go_over(struct fast *f, struct wire_tcp *c)
 {
-	return !TAILQ_EMPTY(&c->txq) || c->cut_len || c->misc_len > c->misc_off || c->unflushed;
+	const struct wire_hdr over = { .type = WIRE_OVER };
+
+	if (c->cut_len || c->unflushed)
+		return;
+	if (c->out == OUT_LEAVING) {
+		c->out = OUT_OVER;
+		c->peer->carrier = wire_dev(f)->by->name;
+	} else if (c->out == OUT_ASKED && c->misc_off == c->misc_len) {
+		memcpy(c->cut, &over, sizeof(over));
+		c->cut_off = 0;
+		c->cut_len = sizeof(over);
+		c->out = OUT_LEAVING;
+	}
 }
 
-/* Send what there is: *frames of them. */
-static enum lock tx(struct fast *f, struct wire_tcp *c, uint32_t *frames)
+static bool is_going_over(const struct wire_tcp *c)
 {
-	*frames = 0;
-	give_back(f);
+	return c->out == OUT_ASKED || c->out == OUT_LEAVING;
+}
+
+static bool has_tx(const struct wire_tcp *c)
+{
+	return is_going_over(c) || !TAILQ_EMPTY(&c->txq) || c->cut_len ||
+	       c->misc_len > c->misc_off || c->unflushed;
+}
+
+/* Send what there is. Number of frames. */
+static uint32_t tx(struct fast *f, struct wire_tcp *c)
+{
+	uint32_t frames = 0;
+
 	while (!c->dead && c->writable && has_tx(c)) {
-		uint64_t id = ++wire_dev(f)->batch;
 		bool torn = false;
 		ssize_t n = 0;
 
+		go_over(f, c);
+		wire_dev(f)->batch++;
 		wire_dev(f)->collecting = true;
-		if (collect(f, c, &batch) == LOCK_GIVEN) {
-			if (wire_dev(f)->batch == id) /* else somebody else has begun one */
-				give_back(f);
-			return LOCK_GIVEN;
-		}
+		collect(f, c, &batch);
 		if (batch.num_iov) {
-			n = wire_io_writev(c->io, batch.iov, (int)batch.num_iov);
+			n = out_writev(f, c, batch.iov, (int)batch.num_iov);
 			/* memory that a client took away is that client's loss, not the connection's */
 			torn = (n == -EFAULT || (n > 0 && (uint32_t)n < batch.bytes)) &&
 			       sigbus_touch(batch.iov, (int)batch.num_iov, n > 0 ? (uint64_t)n : 0);
 			if (torn && n < 0)
 				n = 0;
 			settle(f, c, &batch, n > 0 ? (uint32_t)n : 0);
-			*frames += batch.num;
+			frames += batch.num;
 			if (n < 0 && n != -EAGAIN) {
-				kill_conn(c, strerror((int)-n));
+				kill_conn(c, out_why(f, c, (int)n));
 				break;
 			}
 		}
@@ -457,21 +582,21 @@ static enum lock tx(struct fast *f, struct wire_tcp *c, uint32_t *frames)
 		batch.conn = NULL;
 		if (n == -EAGAIN || (n > 0 && !torn && (uint32_t)n < batch.bytes)) {
 			c->writable = false;
-			c->unflushed = !wire_io_is_plain(c->io);
+			c->unflushed = !out_is_plain(c);
 			break;
 		}
-		if (!wire_io_is_plain(c->io)) {
-			n = wire_io_flush(c->io);
+		if (!out_is_plain(c)) {
+			n = out_flush(f, c);
 			c->unflushed = n == -EAGAIN;
 			if (c->unflushed)
 				c->writable = false;
 			else if (n < 0)
-				kill_conn(c, strerror((int)-n));
+				kill_conn(c, out_why(f, c, (int)n));
 		}
-		if (!batch.num)
+		if (!batch.num && !is_going_over(c))
 			break;
 	}
-	return LOCK_KEPT;
+	return frames;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------------ */
@@ -484,6 +609,8 @@ void wire_rx_forget(struct remote_qp *rq)
 		return;
 	c->rq = NULL;
 	c->sink = SINK_DISCARD;
+	if (c->is_held)
+		remote_put_failed(c->f, rq, &c->h, c->got, XFER_WAIT, FF_VERR_NONE);
 }
 
 static const uint32_t payload_max[WIRE_TYPES_NUM] = {
@@ -491,6 +618,17 @@ static const uint32_t payload_max[WIRE_TYPES_NUM] = {
 	WIRE_TYPES(X)
 #undef X
 };
+
+/* Nothing that would be read from the stream may be behind it. */
+static void in_goes_over(struct fast *f, struct wire_tcp *c)
+{
+	if (c->in_over || !c->peer->by || c->rpos != c->rlen || !wire_dev(f)->by->begin(c->peer)) {
+		kill_conn(c, "it sends frames that make no sense");
+		return;
+	}
+	c->in_over = true;
+	c->readable = true;
+}
 
 static void begin(struct fast *f, struct wire_tcp *c)
 {
@@ -501,7 +639,6 @@ static void begin(struct fast *f, struct wire_tcp *c)
 		return;
 	}
 	c->in_frame = true;
-	c->frame = ++wire_dev(f)->frames;
 	c->got = 0;
 	c->rq = NULL;
 	if (h->type == WIRE_PING) {
@@ -509,6 +646,12 @@ static void begin(struct fast *f, struct wire_tcp *c)
 
 		wire_send(f, c->peer, &pong, NULL);
 	}
+	if (h->type == WIRE_NIC)
+		remote_told(f, c->peer, h);
+	if (h->type == WIRE_BY && c->peer->by)
+		wire_dev(f)->by->told(f, c->peer, h);
+	if (h->type == WIRE_OVER)
+		in_goes_over(f, c);
 	if (h->type >= WIRE_PING) {
 		c->sink = SINK_DISCARD;
 		return;
@@ -516,91 +659,63 @@ static void begin(struct fast *f, struct wire_tcp *c)
 	c->sink = remote_begin(f, c->peer, h, &c->rq);
 }
 
-/* The frame has ended. */
-static enum lock end(struct fast *f, struct wire_tcp *c)
+/* The frame has ended. False: not yet. */
+static bool end(struct fast *f, struct wire_tcp *c)
 {
-	struct remote_qp *rq = c->rq;
-
+	if (c->sink != SINK_DISCARD && !remote_end(f, c->peer, &c->h, c->rq, c->pbuf))
+		return false;
+	FF_PROBE3(wire__in, c->rq ? c->rq->qp->qp_num : 0, c->h.type, c->h.len);
 	c->in_frame = false;
 	c->rq = NULL;
-	FF_PROBE3(wire__in, rq ? rq->qp->qp_num : 0, c->h.type, c->h.len);
-	if (c->sink == SINK_DISCARD)
-		return LOCK_KEPT;
-	return remote_end(f, c->peer, &c->h, rq, c->pbuf);
+	return true;
 }
 
-/* The lock was given away: is the connection still there, and in that frame? */
-static bool is_in(struct fast *f, const struct wire_tcp *c, uint64_t frame)
+/* What has come of a QP's payload goes where it belongs. False: some of it in the next turn. */
+static bool put(struct fast *f, struct wire_tcp *c)
 {
-	const struct wire_tcp *i;
-
-	LIST_FOREACH(i, &wire_dev(f)->conns, entry)
-		if (i == c)
-			return c->frame == frame;
-	return false;
-}
-
-/* Payload for a QP. */
-static enum lock to_qp(struct fast *f, struct wire_tcp *c, uint32_t off, const uint8_t *buf,
-		       uint32_t n)
-{
-	uint64_t frame = c->frame, epoch = f->epoch;
-	enum wire_type type = c->h.type;
-	struct remote_qp *rq = c->rq;
-
-	while (n) {
-		uint64_t len = n;
+	while (c->rest_len && c->sink == SINK_QP) {
+		struct remote_qp *rq = c->rq;
+		uint64_t len = c->rest_len;
 		enum ff_vendor_err why;
-		enum xfer_result r = remote_put_bytes(f, rq, &c->h, off, buf, &len, &why);
+		enum xfer_result r = remote_put_bytes(f, rq, &c->h, c->got, c->rest, &len, &why);
 
-		if (r == XFER_GONE)
-			return LOCK_GIVEN;
-		if (f->epoch != epoch && (!is_in(f, c, frame) || c->rq != rq)) {
-			/* a QP that ended took its call along: this one is there, and its frame is not */
-			if (r == XFER_WAIT)
-				remote_put_forget(f, rq, type);
-			return LOCK_GIVEN;
-		}
-		if (r != XFER_DONE && r != XFER_MORE) {
-			c->rq = NULL;
-			c->sink = SINK_DISCARD;
-			remote_put_failed(f, rq, &c->h, r, why);
-			return LOCK_KEPT;
-		}
-		off += (uint32_t)len;
-		buf += len;
-		n -= (uint32_t)len;
+		c->got += (uint32_t)len;
+		c->rest += len;
+		c->rest_len -= (uint32_t)len;
+		if (r == XFER_MORE || r == XFER_NEXT)
+			return false;
+		if (r == XFER_DONE)
+			continue;
+		c->rq = NULL;
+		c->sink = SINK_DISCARD;
+		remote_put_failed(f, rq, &c->h, c->got, r, why);
 	}
-	return LOCK_KEPT;
+	c->got += c->rest_len;
+	c->rest_len = 0;
+	return true;
 }
 
-/* Payload that is in a buffer. */
-static enum lock payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
+/* Payload that is in a buffer. As put(). */
+static bool payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
 {
-	uint32_t off = c->got;
-
-	c->got += n;
-	switch (c->sink) {
-	case SINK_DISCARD:
-		break;
-	case SINK_BUFFER:
-		memcpy(c->pbuf + off, buf, n);
-		break;
-	case SINK_QP:
-		return to_qp(f, c, off, buf, n);
-	}
-	return LOCK_KEPT;
+	if (c->sink == SINK_BUFFER)
+		memcpy(c->pbuf + c->got, buf, n);
+	c->rest = buf;
+	c->rest_len = n;
+	return put(f, c);
 }
 
-/* Handle what is in the buffer. */
-static enum lock buffered(struct fast *f, struct wire_tcp *c)
+/* Handle what is in the buffer. As put(). */
+static bool buffered(struct fast *f, struct wire_tcp *c)
 {
+	if (!put(f, c))
+		return false;
 	while (!c->dead) {
 		uint32_t have = c->rlen - c->rpos, n;
 
 		if (!c->in_frame) {
 			if (have < sizeof(c->h))
-				return LOCK_KEPT;
+				break;
 			memcpy(&c->h, c->rbuf + c->rpos, sizeof(c->h));
 			c->rpos += (uint32_t)sizeof(c->h);
 			begin(f, c);
@@ -611,20 +726,20 @@ static enum lock buffered(struct fast *f, struct wire_tcp *c)
 			n = have;
 		if (n) {
 			c->rpos += n;
-			if (payload(f, c, c->rbuf + c->rpos - n, n) == LOCK_GIVEN)
-				return LOCK_GIVEN;
+			if (!payload(f, c, c->rbuf + c->rpos - n, n))
+				return false;
 		}
 		if (c->got < c->h.len)
-			return LOCK_KEPT;
-		if (end(f, c) == LOCK_GIVEN)
-			return LOCK_GIVEN;
+			break;
+		if (!end(f, c))
+			return false;
 	}
-	return LOCK_KEPT;
+	return true;
 }
 
 /*
- * One system call. Bytes read, 0 or -errno: no more, or READ_GIVEN. The buffer holds less than a header,
- * or nothing when a frame is under way.
+ * One system call. Bytes read, 0 or -errno: no more. The buffer holds less than a header, or nothing when a
+ * frame is under way.
  */
 static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 {
@@ -660,7 +775,7 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 		iov[n++] = (struct iovec){ c->rbuf + c->rlen, room };
 	}
 	do {
-		r = wire_io_readv(c->io, iov, n);
+		r = in_readv(f, c, iov, n);
 		/* as in tx() */
 		if (r == -EFAULT || (r > 0 && (uint32_t)r < bytes))
 			torn = sigbus_touch(iov, n, r > 0 ? (uint64_t)r : 0);
@@ -668,52 +783,48 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 	if (r <= 0)
 		return r;
 	/* all that there was: the next bytes come with an event of their own */
-	if (r < bytes + room && !torn && wire_io_is_plain(c->io) && !c->ending)
+	if (r < bytes + room && !torn && in_is_plain(c) && !c->ending)
 		c->readable = false;
 	c->last_rx = f->wire_at = f->now;
 	c->asked = 0;
 	n = r < bytes ? (int)r : (int)bytes;
 	c->rlen += (uint32_t)r - (uint32_t)n;
-	if (moved && payload(f, c, moved, (uint32_t)n) == LOCK_GIVEN)
-		return READ_GIVEN;
-	if (!moved)
+	if (moved) {
+		c->rest = moved;
+		c->rest_len = (uint32_t)n;
+	} else {
 		c->got += (uint32_t)n;
+	}
 	return r;
 }
 
-/* Receive, by *calls system calls with success. */
-static enum lock rx(struct fast *f, struct wire_tcp *c, uint32_t *calls)
+/* Receive. Number of system calls with success. */
+static uint32_t rx(struct fast *f, struct wire_tcp *c)
 {
-	uint32_t total = 0;
+	uint32_t total = 0, calls = 0;
 
-	*calls = 0;
+	c->is_held = false;
 	c->readable = true; /* until it is found not to be */
-	while (!c->dead && total < RX_QUANTUM) {
+	for (;;) {
 		ssize_t n;
 
-		if (c->in_frame && c->got == c->h.len && end(f, c) == LOCK_GIVEN)
-			return LOCK_GIVEN;
-		if (buffered(f, c) == LOCK_GIVEN)
-			return LOCK_GIVEN;
+		c->is_held = !buffered(f, c);
+		if (c->is_held || c->dead || !c->readable || total >= RX_QUANTUM)
+			return calls;
 		n = read_some(f, c);
-		if (n == READ_GIVEN)
-			return LOCK_GIVEN;
+		if (n == -EAGAIN && c->in_over && c->ending)
+			n = 0; /* the stream has ended, which nobody reads any more */
 		if (n == -EAGAIN) {
-			c->readable = wire_io_pending(c->io);
-			return LOCK_KEPT;
+			c->readable = in_pending(f, c);
+			return calls;
 		}
 		if (n <= 0) {
-			kill_conn(c, n ? strerror((int)-n) : "the other side has closed it");
-			return LOCK_KEPT;
+			kill_conn(c, n ? in_why(f, c, (int)n) : "the other side has closed it");
+			return calls;
 		}
-		++*calls;
+		calls++;
 		total += (uint32_t)n;
-		if (!c->readable)
-			break;
 	}
-	if (c->in_frame && c->got == c->h.len && end(f, c) == LOCK_GIVEN)
-		return LOCK_GIVEN;
-	return buffered(f, c);
 }
 
 /* ---- turns ---------------------------------------------------------------------------------------- */
@@ -737,14 +848,11 @@ uint32_t wire_poll(struct fast *f)
 	uint32_t work = 0;
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
-		uint32_t n;
-
-		if (!c->readable && f->now - c->last_rx > HOT_NS)
+		if (!c->readable && !c->is_held && f->now - c->last_rx > HOT_NS)
 			continue;
-		if (rx(f, c, &n) == LOCK_GIVEN)
-			return work + 1;
-		work += n;
-		if (c->readable)
+		work += rx(f, c);
+		f->again |= c->is_held;
+		if (c->readable || c->is_held)
 			work++; /* there is more */
 	}
 	reap(f);
@@ -757,13 +865,8 @@ uint32_t wire_flush(struct fast *f)
 	uint32_t work = 0;
 
 	LIST_FOREACH(c, &wire_dev(f)->conns, entry) {
-		uint32_t n;
-
-		if (!has_tx(c))
-			continue;
-		if (tx(f, c, &n) == LOCK_GIVEN)
-			return work + 1;
-		work += n;
+		if (has_tx(c))
+			work += tx(f, c);
 	}
 	reap(f);
 	return work;

@@ -94,13 +94,17 @@ class Lab:
                 return True
         return False
 
-    def router_pid(self):
+    def router_pid(self, host="h0"):
         """The process that works, not the one that started it."""
-        return int((self.dir / "h0" / "router.pid").read_text(encoding="ascii"))
+        return int((self.dir / host / "router.pid").read_text(encoding="ascii"))
 
-    def router_cpu_ns(self):
-        """CPU time of the router's threads: ({name: ns} by schedstat, clock ticks by stat)."""
-        pid = self.router_pid()
+    def routers_cpu_ns(self):
+        """CPU time of all threads of all hosts' routers."""
+        return sum(sum(self.router_cpu_ns(f"h{i}")[0].values()) for i in range(self.hosts))
+
+    def router_cpu_ns(self, host="h0"):
+        """CPU time of a router's threads: ({name: ns} by schedstat, clock ticks by stat)."""
+        pid = self.router_pid(host)
         threads = {}
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
             name = (task / "comm").read_text().strip()

@@ -130,13 +130,57 @@ def iperf3(lab, seconds, server=None, client=None):
 
 
 def peer_tcp(lab, program, rounds, server, client, *options):
-    """8 bytes there and back over TCP between two hosts; us, half of a round trip"""
+    """8 bytes there and back over TCP between two hosts, or containers; us, half of a round trip, and the
+    CPU time of both programs for a whole one"""
     port = next(_ports)
     out = _pair(lab, port, lab.on_net(server, program, "-l", port, *options),
                 lab.on_net(client, program, "-c", lab.ip(server), "-p", port, "-n", rounds, *options),
                 60, where=server)
     got = json.loads(out)
-    return {"median": got["median_ns"] / 1e3, "p99": got["p99_ns"] / 1e3}
+    return {"median": got["median_ns"] / 1e3, "p99": got["p99_ns"] / 1e3, "cpu": got["cpu_ns"] / 1e3}
+
+
+def verbs_rtt(lab, program, rounds, *options):
+    """64 bytes there and back by SEND; us, a round trip, and the CPU time of both programs for it"""
+    port = next(_ports)
+    got = json.loads(_pair(
+        lab, port, lab.inside(lab.server, program, "-l", port, *options),
+        lab.inside(lab.client, program, "-c", lab.ip(lab.server), "-p", port, "-n", rounds, *options),
+        60))
+    return {"median": got["median_ns"] / 1e3, "p99": got["p99_ns"] / 1e3, "cpu": got["cpu_ns"] / 1e3}
+
+
+# rsockets in the place of sockets, and a waiting call sleeps at once: a file for that in an /etc of its own
+RSOCKETS = """mount -t tmpfs tmpfs /mnt && mkdir -p /mnt/rdma/rsocket && echo 0 >/mnt/rdma/rsocket/polling_time &&
+mount -t overlay overlay -o lowerdir=/mnt:/etc /etc && LD_PRELOAD=$(echo /usr/lib/*/rsocket/librspreload.so) exec "$@"
+"""
+
+
+def rsockets_rtt(lab, program, rounds, *options):
+    """peer_tcp over rsockets that do not poll; us, a round trip"""
+    port = next(_ports)
+
+    def on(where, *cmd):
+        return lab.inside(where, "unshare", "--mount", "sh", "-c", RSOCKETS, "sh", program, *cmd, *options)
+
+    got = json.loads(_cm_pair(on(lab.server, "-l", port),
+                              on(lab.client, "-c", lab.ip(lab.server), "-p", port, "-n", rounds), 60))
+    return 2 * got["median_ns"] / 1e3
+
+
+_QPERF_UNITS = {"ns": 1e-3, "us": 1, "ms": 1e3, "sec": 1e6}
+
+
+def qperf(lab, test, seconds, *options):
+    """us: the latency that one of qperf's tests finds, 64 bytes; over TCP or over the router, by its name"""
+    port = next(_ports)
+    out = _pair(lab, port, lab.inside(lab.server, "qperf", "-lp", port),
+                lab.inside(lab.client, "qperf", "-lp", port, lab.ip(lab.server), "-t", seconds, "-m", 64,
+                           *options, test), seconds + 30)
+    found = re.search(r"latency\s*=\s*([\d.]+) (\w+)", out)
+    if not found:
+        raise proc.Failure(f"qperf {test}: no latency in its output")
+    return float(found[1]) * _QPERF_UNITS[found[2]]
 
 
 def verbs_fair(lab, program, *options):

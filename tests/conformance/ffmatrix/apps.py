@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""Programs on top of other libraries: UCX, MPI, pyverbs, sockets through librspreload."""
+"""Programs on top of other libraries: UCX, pyverbs, sockets through librspreload."""
 
 import glob
 import os
-import subprocess
+import shutil
 
 from ffbench import proc
-from .stage import CLIENT, Program, lines, want
+from .stage import Program, Skipped, lines, want
 
 RC, UD = "rc_verbs,ud_verbs,self", "ud_verbs,self"
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,31 +35,6 @@ def ucx_perftest(on):
                 "-f"]
         _, said = on.pair(args, [*args, on.address], env=ucx_env(tls), min_bytes=size * iters)
         want(lines(said, rf"^\s*{iters}(?:\s+[\d.]+){{7}}\s*$"), "no report of its iterations")
-
-
-def mpi(on):
-    program, rsh = on.path("mpi_ring"), on.path("rsh")
-    proc.run(["mpicc", "-O2", "-o", program, os.path.join(TREE, "tests/lib/mpi_ring.c")])
-    with open(rsh, "w", encoding="ascii") as f:
-        f.write(f'#!/bin/sh\nhost=$1\nshift\nexec {on.lab.tool} exec "$host" -- /bin/sh -c "$*"\n')
-    os.chmod(rsh, 0o755)
-    for tls, ranks in ((RC, 1), (RC, 2), (UD, 2)):
-        yield f"UCX_TLS={tls}, {ranks} ranks in each container"
-        before = on.bytes_moved()
-        exported = [w for k, v in ucx_env(tls).items() for w in ("-x", f"{k}={v}")]
-        out = proc.run(
-            ["nsenter", f"--net=/proc/{on.lab.net_pid("h0")}/ns/net", "mpirun",
-             "-H", f"{on.far}:{ranks},{CLIENT}:{ranks}",
-             "--mca", "oob_tcp_if_include", on.address.rpartition(".")[0] + ".0/24",
-             "--mca", "plm_rsh_agent", rsh, "--mca", "plm_rsh_no_tree_spawn", "1",
-             "--mca", "pml", "ucx", "--mca", "osc", "ucx", "--mca", "btl", "self",
-             "--mca", "opal_common_ucx_tls", "any", "--mca", "opal_common_ucx_devices", "any",
-             *exported, program],
-            env={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
-        found = lines(out, rf"^mpi_ring: {2 * ranks} ranks on 2 hosts, (\d+) bytes of each")
-        want(found, "not what it prints")
-        moved = on.bytes_moved() - before
-        want(moved >= 2 * ranks * int(found[0]), f"the router moved {moved} bytes only")
 
 
 def pyverbs(on):
@@ -94,10 +69,37 @@ def sockets(on):
         want(moved >= 50 << 20, f"the router moved {moved} bytes only")
 
 
+def dapl(on):
+    """uDAPL over rdma_cm. dtestx does what InfiniBand adds to it, dapltest looks at the data (-V)."""
+    if not shutil.which("dapltest"):
+        raise Skipped("Debian's dapl2-utils is not installed")
+    with open(on.path("dat.conf"), "w", encoding="ascii") as f:
+        f.write('ff u2.0 nonthreadsafe default libdaplofa.so.2 dapl.2.0 "eth0 0" ""\n')
+    env = {"DAT_OVERRIDE": on.path("dat.conf")}
+    for program, proof in (("dtestx", "immed/atomic test PASSED"), ("dtestsrq", "Test Complete")):
+        yield program
+        on.port = 15828 # where dtestx waits, with TCP
+        _, said = on.pair([program, "-P", "ff"], [program, "-P", "ff", "-h", on.address], env=env)
+        want(proof in said, f"its report is {said[-200:]!r}")
+    for test in ("-T T -V -i 100 -t 2 -w 2 client SR 4096 1 server RR 65536 1 server RW 65536 1",
+                 "-T P -i 1000 -p 32 -m p RW 4096 2"):
+        yield f"dapltest {test}"
+        server = on.server("dapltest", "-T", "S", "-D", "ff", env=env, timeout=60)
+        try:
+            before = on.bytes_moved()
+            said = on.client("dapltest", *test.split()[:2], "-s", on.address, "-D", "ff", *test.split()[2:],
+                             env=env)
+            moved = on.bytes_moved() - before
+        finally:
+            server.kill()
+        want("End of Work" in said and "ERROR" not in said.upper(), f"its report is {said[-200:]!r}")
+        want(moved > 1 << 20, f"the router moved {moved} bytes only")
+
+
 PROGRAMS = [
     Program("ucx_info", "ucx-utils", "both transports on ff0", ucx_info),
     Program("ucx_perftest", "ucx-utils", "iterations reported, bytes counted", ucx_perftest),
-    Program("an MPI program", "openmpi-bin", "all data verified, bytes counted", mpi),
     Program("a pyverbs program", "python3-pyverbs", "all data verified, bytes counted", pyverbs),
+    Program("uDAPL's dtestx, dtestsrq, dapltest", "dapl2-utils", "their own checks, bytes counted", dapl),
     Program("iperf3 on librspreload", "librdmacm1", "done, by rsockets: bytes counted", sockets),
 ]

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 from ffbench import proc
@@ -16,6 +17,10 @@ CLIENT = "h0c0"
 
 # runs: a generator function of a Stage. proof: what is looked at, for the table.
 Program = collections.namedtuple("Program", "name package proof runs")
+
+
+class Skipped(Exception):
+    """A program that is not here; the text says which package has it."""
 
 
 def want(condition, why):
@@ -109,6 +114,21 @@ class Stage:
         moved = self.bytes_moved() - before
         want(moved >= min_bytes, f"the router moved {moved} bytes, not {min_bytes}")
         return heard, said
+
+
+def by_test(name, *arguments, timeout=300):
+    """A program's runs are the steps of tests/system/NAME, which fails if one of them does."""
+    def runs(on):
+        script = os.path.join(on.lab.tool.parents[1], "system", name)
+        done = subprocess.run(["timeout", str(timeout), "bash", script, *arguments], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL, env=dict(os.environ, HOSTS=str(on.lab.hosts),
+                                                                 ENGINE=on.lab.engine))
+        last = (done.stdout.strip().splitlines() or [""])[-1]
+        if done.returncode == 77:
+            raise Skipped(last)
+        yield from lines(done.stdout, r"^-- (.*)$")
+        want(not done.returncode, f"{name} ended with {done.returncode}: {last}")
+    return runs
 
 
 def lines(out, pattern):

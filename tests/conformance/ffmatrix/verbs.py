@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""ibverbs-utils and perftest."""
+"""ibverbs-utils, perftest and qperf."""
 
 from ffbench import proc
 from .stage import CLIENT, Program, lines, want
@@ -61,6 +61,34 @@ def perftest(name, size, iters, *tries):
     return Program(name, "perftest", "iterations reported, bytes counted", runs)
 
 
+QPERF_RDMA = (
+    "rc_bi_bw", "rc_bw", "rc_lat", "uc_bi_bw", "uc_bw", "uc_lat", "ud_bi_bw", "ud_bw", "ud_lat",
+    "rc_rdma_read_bw", "rc_rdma_read_lat", "rc_rdma_write_bw", "rc_rdma_write_lat",
+    "rc_rdma_write_poll_lat", "uc_rdma_write_bw", "uc_rdma_write_lat", "uc_rdma_write_poll_lat",
+    "rc_compare_swap_mr", "rc_fetch_add_mr", "ver_rc_compare_swap", "ver_rc_fetch_add")
+
+
+def qperf(on):
+    """A second of each; its own errors are lines of the report. XRC is not built in."""
+    port = on.new_port()
+    server = on.server("qperf", "-lp", port, timeout=600)
+    try:
+        for options in ("", "-cp1", "-cm1"):
+            tests = [t for t in QPERF_RDMA if options != "-cm1" or t.startswith("rc_")]
+            yield f"{options} {', '.join(tests)}".strip()
+            for test in tests:
+                counted = "atomic_ops" if test.endswith(("_mr", "_swap", "_add")) else "tx_bytes"
+                before = on.stats(on.far)[counted] + on.stats(CLIENT)[counted]
+                said = on.client("qperf", on.address, "-lp", port, "-to", 20, "-t", 1, "-vvs",
+                                 *options.split(), test)
+                moved = on.stats(on.far)[counted] + on.stats(CLIENT)[counted] - before
+                want(lines(said, r"(?:bw|latency|msg_rate)\s+=\s+([1-9][\d.]*|0\.\d+) ")
+                     and "_errs" not in said, f"{test}'s report is {said[-300:]!r}")
+                want(moved > 0, f"{test}: the router counted no {counted}")
+    finally:
+        server.kill()
+
+
 def asyncwatch(on):
     """Sees the port's state when it starts, and ends with the router's death: only that it opens."""
     yield ""
@@ -89,4 +117,5 @@ PROGRAMS = [
     perftest("ib_send_lat", 64, 1000, "", "-R", "-c UC", "-c UD", "-c UD -R", "-c XRC", "-e"),
     perftest("ib_atomic_bw", 8, 1000, "", "-R", "-A CMP_AND_SWAP"),
     perftest("ib_atomic_lat", 8, 1000, "", "-R"),
+    Program("qperf", "qperf", "figures and no error of all its RDMA tests, bytes counted", qperf),
 ]

@@ -5,19 +5,14 @@
  * build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/cm_rig.h"
 #include "ffr/cm/internal.h"
 
-#define B_IP "0.0.0.2"
 #define PORT 7471
 #define MANY 1000 /* packets: more than a descriptor takes */
 
@@ -454,22 +449,13 @@ static void programs_write_events(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cm_two_setup, cm_two_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(nothing_is_lost),
-		TEST(what_waits_is_bounded),
-		TEST(nobody_reads),
-		TEST(a_channel_takes_its_ids_with_it),
-		TEST(requests_go_with_their_listener),
-		TEST(a_request_that_was_guessed),
-		TEST(backlogs),
-		TEST(a_listener_with_no_room),
-		TEST(ids_move_with_their_events),
-		TEST(waiting_events_move),
-		TEST(listeners_move),
-		TEST(a_held_id_is_destroyed),
-		TEST(programs_write_events),
-	};
 
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(nothing_is_lost), TEST(what_waits_is_bounded), TEST(nobody_reads),
+			TEST(a_channel_takes_its_ids_with_it),
+			TEST(requests_go_with_their_listener), TEST(a_request_that_was_guessed),
+			TEST(backlogs), TEST(a_listener_with_no_room),
+			TEST(ids_move_with_their_events), TEST(waiting_events_move),
+			TEST(listeners_move), TEST(a_held_id_is_destroyed),
+			TEST(programs_write_events));
 }

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
- * test_id.c - ids of the connection manager before they have a peer: port spaces, addresses, ports,
- * options, resolving, QP attributes, multicast groups.
- * build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c
+ * test_id.c - ids of the connection manager before they have a peer: port spaces, addresses, ports, options and QP
+ * attributes. How they are resolved is in test_addr.c, groups are in test_mcast.c.
  */
 #include <errno.h>
 #include <infiniband/ib.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/unit/lib/cm_rig.h"
+#include "tests/unit/lib/unit.h"
 
-#define A_IP "0.0.0.1"
-#define B_IP "0.0.0.2"
 #define PORT 7471
 
 static struct ctl_rig *const g = &cm_two.rig;
@@ -178,7 +172,12 @@ static void ports_are_shared_or_not(void **state)
 		int err;
 	} t[] = {
 		{ A_IP, A_IP, .err = -EADDRINUSE },
-		{ A_IP, "127.0.0.1", .err = 0 },
+		/* loopback is a wildcard */
+		{ A_IP, "127.0.0.1", .err = -EADDRNOTAVAIL },
+		{ "::1", A_IP, .err = -EADDRNOTAVAIL },
+		{ "127.0.0.1", "127.0.0.2", .err = -EADDRNOTAVAIL },
+		{ "127.0.0.1", "::1", .only = true, .err = 0 },
+		{ "127.0.0.1", "127.0.0.1", .err = -EADDRNOTAVAIL },
 		{ A_IP, "fd00::1", .err = 0 },
 		{ A_IP, "0.0.0.0", .err = -EADDRNOTAVAIL },
 		{ "0.0.0.0", A_IP, .err = -EADDRNOTAVAIL },
@@ -275,105 +274,6 @@ static void listen_states(void **state)
 
 	id = cm_routed(a, RDMA_PS_TCP, B_IP, PORT);
 	assert_int_equal(cm_do_listen(a, id, 5), -EINVAL);
-}
-
-/* ---- resolving ------------------------------------------------------------------------------ */
-
-static void resolve_finds_the_way(void **state)
-{
-	static const struct {
-		const char *src, *dst, *local;
-		int sgid;
-	} t[] = {
-		{ "", B_IP, A_IP, 0 },	      { "", "fd00::2", "fd00::1", 1 },
-		{ A_IP, B_IP, A_IP, 0 },      { "0.0.0.0", B_IP, A_IP, 0 },
-		{ "", A_IP, A_IP, 0 },	      { "", "127.0.0.1", "127.0.0.1", 0 },
-		{ "", "::1", "::1", 0 },      { A_IP, "127.0.0.1", A_IP, 0 },
-		{ "", "239.1.2.3", A_IP, 0 }, { "", "ff0e::7", "fd00::1", 1 },
-	};
-	struct ff_cm_query_resp q;
-	struct cm_packet p;
-	uint32_t id;
-
-	(void)state;
-	for (unsigned i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
-		struct ff_cm_addr local, remote = cm_sa(t[i].dst, PORT);
-
-		id = cm_new(a, RDMA_PS_UDP);
-		assert_int_equal(cm_do_resolve(a, id, cm_sa(t[i].src, 0), remote, 1000), 0);
-		assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_RESOLVED, &p), 0);
-		assert_int_equal(p.ev.private_data_len, 0);
-		assert_int_equal(cm_do_query(a, id, &q), 0);
-		local = cm_sa(t[i].local, cm_port_of(&q.local));
-		assert_in_range(cm_port_of(&q.local), 32768, 60999);
-		assert_memory_equal(&q.local, &local, sizeof(local));
-		assert_memory_equal(&q.remote, &remote, sizeof(remote));
-		assert_memory_equal(q.sgid, &g->c[0]->gid[t[i].sgid], 16);
-		assert_int_equal(q.mtu, IBV_MTU_4096);
-		assert_int_equal(q.hop_limit, 64);
-		/* no second time, no route twice */
-		assert_int_equal(cm_do_resolve(a, id, cm_sa("", 0), remote, 1), -EINVAL);
-		assert_int_equal(cm_do_connect(a, id, NULL, 0), -EINVAL);
-		assert_int_equal(cm_do_route(a, id), 0);
-		cm_expect(a, id, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL);
-		assert_int_equal(cm_do_route(a, id), -EINVAL);
-	}
-}
-
-static void resolve_in_vain(void **state)
-{
-	struct ff_cm_addr none = { 0 }, odd = { { 77 } };
-	struct ff_cm_query_resp q;
-	uint32_t id = cm_new(a, RDMA_PS_TCP);
-
-	(void)state;
-	assert_int_equal(cm_do_route(a, id), -EINVAL);
-	assert_int_equal(cm_do_resolve(a, id, none, none, 100), -EINVAL);
-	assert_int_equal(cm_do_resolve(a, id, none, odd, 100), -EAFNOSUPPORT);
-	assert_int_equal(cm_do_resolve(a, id, cm_sa(B_IP, 0), cm_sa(B_IP, 1), 100), -EADDRNOTAVAIL);
-	/* nobody has that address: in time, not at once */
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), 2000), 0);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 2000), -EINVAL);
-	cm_at(g, 1900);
-	cm_expect_none(a);
-	cm_at(g, 2100);
-	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
-	/* it may be tried again, with another address of the same family */
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("fd00::2", PORT), 100), -EINVAL);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), 0), 0);
-	cm_at(g, 0);
-	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ETIMEDOUT);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 100), 0);
-	cm_expect(a, id, RDMA_CM_EVENT_ADDR_RESOLVED, NULL);
-	/* a negative time is one without end */
-	id = cm_new(a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), -5), 0);
-	cm_at(g, 20000);
-	cm_expect_none(a);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 100), -EINVAL);
-	assert_int_equal(cm_do_destroy(a, id, NULL), 0);
-	/* a scope is missing */
-	id = cm_new(a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(a, id, cm_sa("fe80::1", 0), NULL), -EINVAL);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("fe80::1", PORT), 100), -EINVAL);
-	/* from loopback there is no way out */
-	id = cm_new(a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(a, id, cm_sa("127.0.0.1", 0), NULL), 0);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa(B_IP, PORT), 100), 0);
-	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_ADDR_ERROR, NULL), -ENETUNREACH);
-	/* no address of that family */
-	g->c[0]->num_gids = 1;
-	id = cm_new(a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("fd00::2", PORT), 100), -ENETUNREACH);
-	g->c[0]->num_gids = 2;
-	assert_int_equal(cm_do_query(a, id, &q), 0);
-	assert_int_equal(q.port_num, 0);
-	/* an id that goes while it waits */
-	id = cm_new(a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_resolve(a, id, none, cm_sa("0.0.0.9", PORT), 100), 0);
-	assert_int_equal(cm_do_destroy(a, id, NULL), 0);
-	cm_at(g, 200);
-	cm_expect_none(a);
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -555,112 +455,15 @@ static void attributes_of_ud(void **state)
 	assert_int_equal(cm_do_attr(a, id, IBV_QPS_ERR + 1, &at), -EINVAL);
 }
 
-/* ---- multicast ------------------------------------------------------------------------------ */
-
-static int join(uint32_t id, uint64_t uid, const char *group, uint32_t flags, uint32_t *mc)
-{
-	struct ff_cm_join_req req = {
-		.uid = uid, .id = id, .join_flags = flags, .addr = cm_sa(group, 0)
-	};
-	struct ff_cm_join_resp resp;
-	int err = cm_call(a, FF_MSG_CM_JOIN, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
-
-	if (mc)
-		*mc = resp.mc;
-	return err;
-}
-
-static int leave(uint32_t id, uint32_t mc, uint32_t *events)
-{
-	struct ff_cm_leave_req req = { id, mc };
-	struct ff_cm_leave_resp resp;
-	int err = cm_call(a, FF_MSG_CM_LEAVE, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
-
-	if (events)
-		*events = resp.events_reported;
-	return err;
-}
-
-static void groups(void **state)
-{
-	static const uint8_t v4[16] = { [10] = 0xff, [11] = 0xff, 239, 1, 2, 3 };
-	static const uint8_t v6[16] = { 0xff, 0x0e, [15] = 7 };
-	struct cm_packet p;
-	uint32_t id, mc[2], n;
-
-	(void)state;
-	id = cm_new(a, RDMA_PS_UDP);
-	assert_int_equal(join(id, 1, "239.1.2.3", 0, NULL), -EINVAL); /* no device */
-	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), 0);
-	assert_int_equal(join(id, 1, A_IP, 0, NULL), -EINVAL);
-	assert_int_equal(join(id, 1, "0.0.0.0", 0, NULL), -EINVAL);
-	assert_int_equal(join(id, 1, "", 0, NULL), -EINVAL);
-	assert_int_equal(join(id, 1, "239.1.2.3", 2, NULL), -EINVAL);
-	assert_int_equal(join(id, 77, "239.1.2.3", 0, &mc[0]), 0);
-	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p), 0);
-	assert_int_equal(p.ev.uid, 77);
-	assert_int_equal(p.ev.mc, mc[0]);
-	assert_memory_equal(p.ev.dgid, v4, 16);
-	assert_int_equal(p.ev.ud_qp_num, 0xffffff);
-	assert_int_equal(p.ev.ud_qkey, RDMA_UDP_QKEY);
-	assert_int_equal(join(id, 78, "ff0e::7", RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, &mc[1]), 0);
-	cm_expect(a, id, RDMA_CM_EVENT_MULTICAST_JOIN, &p);
-	assert_int_equal(p.ev.uid, 78);
-	assert_memory_equal(p.ev.dgid, v6, 16);
-	assert_int_not_equal(mc[0], mc[1]);
-	assert_int_equal(leave(id, mc[0], &n), 0);
-	assert_int_equal(n, 1);
-	assert_int_equal(leave(id, mc[0], NULL), -ENOENT);
-	assert_int_equal(cm_do_destroy(a, id, &n), 0); /* with one membership left */
-	assert_int_equal(n, 2);
-	/* a connection has no groups */
-	id = cm_new(a, RDMA_PS_TCP);
-	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), 0);
-	assert_int_equal(join(id, 1, "239.1.2.3", 0, NULL), -EINVAL);
-}
-
-/* As many as there may be. */
-static void groups_without_end(void **state)
-{
-	struct cm_packet p;
-	unsigned n = 0;
-	uint32_t id;
-	int err;
-
-	(void)state;
-	id = cm_new(a, RDMA_PS_UDP);
-	assert_int_equal(cm_do_bind(a, id, cm_sa(A_IP, 0), NULL), 0);
-	do {
-		err = join(id, 1, "239.1.2.3", 0, NULL);
-		if (!err)
-			assert_true(cm_next(a, &p));
-		n += !err;
-	} while (!err);
-	assert_int_equal(err, -ENOMEM);
-	assert_int_equal(n, 256);
-}
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cm_two_setup, cm_two_teardown)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, cm_two_setup, cm_two_teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(port_spaces),
-		TEST(handles),
-		TEST(as_many_as_allowed),
-		TEST(bind_wants_an_own_address),
-		TEST(ports_are_shared_or_not),
-		TEST(ports_run_out),
-		TEST(listen_states),
-		TEST(resolve_finds_the_way),
-		TEST(resolve_in_vain),
-		TEST(options),
-		TEST(attributes_of_a_connection),
-		TEST(attributes_of_xrc),
-		TEST(attributes_of_ud),
-		TEST(groups),
-		TEST(groups_without_end),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+
+	return UNIT_RUN(TEST(port_spaces), TEST(handles), TEST(as_many_as_allowed),
+			TEST(bind_wants_an_own_address), TEST(ports_are_shared_or_not),
+			TEST(ports_run_out), TEST(listen_states), TEST(options),
+			TEST(attributes_of_a_connection), TEST(attributes_of_xrc),
+			TEST(attributes_of_ud));
 }

@@ -5,19 +5,14 @@
  * build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c tests/unit/lib/ctl_calls.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/cm_rig.h"
 #include "tests/unit/lib/ctl_calls.h"
 #include "ffr/cm/internal.h"
 
-#define B_IP "0.0.0.2"
 #define PORT 7471
 
 static struct ctl_rig rig, *g = &rig;
@@ -142,7 +137,7 @@ static void both_sides_are_moved(void **state)
 	assert_int_equal(accept_with(&b, idb, qpb, 2), 0);
 	at_b = query(&b, qpb);
 	assert_int_equal(at_b.qp_state, IBV_QPS_RTS);
-	assert_int_equal(at_b.dest_qp_num, 0xa1);
+	assert_int_equal(at_b.dest_qp_num, cm_qpn[0]);
 	assert_int_equal(at_b.max_dest_rd_atomic, 3);
 	assert_int_equal(at_b.max_rd_atomic, 2);
 	assert_int_equal(at_b.retry_cnt, 5);
@@ -274,12 +269,10 @@ static void events_have_the_path(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(both_sides_are_moved),	    TEST(refused_means_unchanged),
-		TEST(only_of_the_imported_session), TEST(a_qp_that_cannot_be_used_is_not_made),
-		TEST(ud_is_ready_at_once),	    TEST(events_have_the_path),
-	};
 
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(both_sides_are_moved), TEST(refused_means_unchanged),
+			TEST(only_of_the_imported_session),
+			TEST(a_qp_that_cannot_be_used_is_not_made), TEST(ud_is_ready_at_once),
+			TEST(events_have_the_path));
 }

@@ -6,10 +6,7 @@
  */
 #include <errno.h>
 #include <grp.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,8 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/obj/cpu.h"
 #include "ffr/ctl/sysfs.h"
 #include "tests/unit/lib/ctl_calls.h"
@@ -198,9 +194,9 @@ static void silent_connections_are_bounded(void **state)
 /* The process dies; its child keeps the socket. */
 static void limit_cpu(int container, uint64_t max_cpu)
 {
-	fast_lock(g->ctl.fast);
+	fast_lock(g->ctl.host);
 	fast_container_limits(g->c[container], &(struct ffo_limits){ .max_cpu = max_cpu });
-	fast_unlock(g->ctl.fast);
+	fast_unlock(g->ctl.host);
 }
 
 /* Who has used its CPU time by coming and going is not let in for a while; others are. */
@@ -383,20 +379,12 @@ static void names_are_checked(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(the_folder_is_closed),
-		CALL_TEST(sockets_are_for_any_user),
-		CALL_TEST(a_container_has_so_many_sessions),
-		CALL_TEST(silent_connections_end),
-		CALL_TEST(silent_connections_are_bounded),
-		CALL_TEST(comers_use_cpu_time),
-		CALL_TEST(a_dead_process_ends_its_session),
-		CALL_TEST(leftovers_are_removed),
-		CALL_TEST(the_devices_files_are_there),
-		CALL_TEST(what_is_in_the_way_is_left_alone),
-		CALL_TEST(names_are_checked),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
+			CALL_TEST(a_container_has_so_many_sessions),
+			CALL_TEST(silent_connections_end),
+			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
+			CALL_TEST(a_dead_process_ends_its_session),
+			CALL_TEST(leftovers_are_removed), CALL_TEST(the_devices_files_are_there),
+			CALL_TEST(what_is_in_the_way_is_left_alone), CALL_TEST(names_are_checked));
 }

@@ -6,17 +6,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/ctl_calls.h"
 #include "ffr/ctl/container.h"
 
@@ -232,14 +228,14 @@ static void a_session_takes_everything_with_it(void **state)
 	for (int i = 0; i < 300; i++) /* more than one batch of the teardown */
 		assert_int_equal(call_reg_mr(g, s, pd, buf, 100, 0, &mr), 0);
 	assert_int_equal(RIG_CALL(g, s, CREATE_CHANNEL, &ch_req, &ch), 0);
-	assert_non_null(qp_by_num(&g->ctl.fast->qps, qpn));
+	assert_non_null(qp_by_num(&g->ctl.host->qps, qpn));
 	close(s);
 	rig_pump(g);
-	assert_null(qp_by_num(&g->ctl.fast->qps, qpn));
+	assert_null(qp_by_num(&g->ctl.host->qps, qpn));
 	assert_null(key_lookup(&g->c[0]->keys, mr.rkey));
 	assert_true(LIST_EMPTY(&g->c[0]->sessions));
 	assert_int_equal(g->c[0]->stats.send_ops, 5);
-	assert_int_equal(rig_open_fds(), before);
+	rig_fds(g, before);
 }
 
 static void the_fast_thread_can_have_a_session_closed(void **state)
@@ -252,10 +248,10 @@ static void the_fast_thread_can_have_a_session_closed(void **state)
 		if (ses->id == 1)
 			break;
 	assert_non_null(ses);
-	fast_lock(g->ctl.fast);
-	g->ctl.fast->session_bad(ses, "test");
-	g->ctl.fast->session_bad(ses, "twice");
-	fast_unlock(g->ctl.fast);
+	fast_lock(g->ctl.host);
+	g->ctl.host->session_bad(ses, "test");
+	g->ctl.host->session_bad(ses, "twice");
+	fast_unlock(g->ctl.host);
 	assert_true(rig_is_closed(g, s));
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
 	close(s);
@@ -275,6 +271,40 @@ static void a_changed_container_closes_its_sessions(void **state)
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
 	close(s);
 	close(other);
+}
+
+/* As on a NIC whose network device gets an address: programs hear of it, and go on. */
+static void other_addresses_are_an_event(void **state)
+{
+	struct ff_hello_req req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "prog", { 0 } };
+	struct ffo_container info = {
+		.id = g->c[0]->id, .epoch = g->c[0]->epoch, .lid = g->c[0]->lid, .num_ips = 3
+	};
+	struct ff_query_gid_req query = { .port = 1, .index = 6 };
+	struct ff_query_gid_resp gid;
+	int s = rig_connect(g, 0), fds[RIG_MAX_FDS];
+	struct ff_async_event ev;
+	struct ff_hello_resp hi;
+	unsigned n;
+
+	(void)state;
+	assert_int_equal(rig_hello_with(g, s, &req, &hi, NULL, fds, &n), 0);
+	assert_int_not_equal(RIG_CALL(g, s, QUERY_GID, &query, &gid), 0);
+	info.mode = (uint8_t)g->c[0]->mode;
+	for (uint8_t i = 0; i < 3; i++)
+		info.ip[i].s6_addr[15] = (uint8_t)(99 + i);
+	container_update(g->c[0], &info);
+	assert_int_equal(recv(fds[0], &ev, sizeof(ev), MSG_DONTWAIT), sizeof(ev));
+	assert_int_equal(ev.event_type, IBV_EVENT_GID_CHANGE);
+	assert_int_equal(ev.handle, 1);
+	assert_int_equal(RIG_CALL(g, s, QUERY_GID, &query, &gid), 0);
+	assert_int_equal(gid.gid[15], 101);
+	container_update(g->c[0], &info);
+	assert_int_equal(recv(fds[0], &ev, sizeof(ev), MSG_DONTWAIT), -1);
+	assert_int_equal(call_one(g, s, FF_MSG_DEALLOC_PD, call_pd(g, s)), 0);
+	close(fds[0]);
+	close(fds[1]);
+	close(s);
 }
 
 /* A session with very much goes, until the first part of its end. */
@@ -314,19 +344,15 @@ static void a_long_end_lets_others_in(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(hello_gives_a_session),
-		CALL_TEST(userfaultfd_can_be_kept_back),
-		CALL_TEST(versions_are_negotiated),
-		CALL_TEST(malformed_messages_close_the_session),
-		CALL_TEST(descriptors_close_the_session_and_are_closed),
-		CALL_TEST(who_does_not_read_is_closed),
-		CALL_TEST(a_session_takes_everything_with_it),
-		CALL_TEST(the_fast_thread_can_have_a_session_closed),
-		CALL_TEST(a_changed_container_closes_its_sessions),
-		CALL_TEST(a_long_end_lets_others_in),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(hello_gives_a_session), CALL_TEST(userfaultfd_can_be_kept_back),
+			CALL_TEST(versions_are_negotiated),
+			CALL_TEST(malformed_messages_close_the_session),
+			CALL_TEST(descriptors_close_the_session_and_are_closed),
+			CALL_TEST(who_does_not_read_is_closed),
+			CALL_TEST(a_session_takes_everything_with_it),
+			CALL_TEST(the_fast_thread_can_have_a_session_closed),
+			CALL_TEST(a_changed_container_closes_its_sessions),
+			CALL_TEST(other_addresses_are_an_event),
+			CALL_TEST(a_long_end_lets_others_in));
 }

@@ -6,15 +6,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/ctl_calls.h"
 #include "ffr/fast/mw.h"
 
@@ -387,10 +383,7 @@ static void descriptors_of_requests(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(device_memory),    T(device_memory_is_clean),	 T(null_mr), T(advice), T(windows),
-		T(bound_mr_is_busy), T(descriptors_of_requests),
-	};
 
-	return cmocka_run_group_tests_name("ctl_dm", tests, NULL, NULL);
+	return UNIT_RUN(T(device_memory), T(device_memory_is_clean), T(null_mr), T(advice),
+			T(windows), T(bound_mr_is_busy), T(descriptors_of_requests));
 }

@@ -5,15 +5,11 @@
  * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/ctl/import.h"
 #include "tests/unit/lib/ctl_calls.h"
 
@@ -252,13 +248,8 @@ static void a_pd_outlives_its_session(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(the_token_is_the_key),
-		CALL_TEST(mrs_are_found_in_their_pd),
-		CALL_TEST(who_imported_a_pd_gives_it_back),
-		CALL_TEST(a_session_that_imported_leaves_nothing_behind),
-		CALL_TEST(a_pd_outlives_its_session),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(the_token_is_the_key), CALL_TEST(mrs_are_found_in_their_pd),
+			CALL_TEST(who_imported_a_pd_gives_it_back),
+			CALL_TEST(a_session_that_imported_leaves_nothing_behind),
+			CALL_TEST(a_pd_outlives_its_session));
 }

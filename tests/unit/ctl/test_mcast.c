@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_mcast.c - ffr/ctl/mcast.c and MODIFY_CQ: which requests the control thread refuses, and
+ * test_mcast.c - ffr/ctl/mcast.c, MODIFY_CQ and REPEAT_EVENT: which requests the control thread refuses, and
  * that what a client attached goes with it.
  * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -126,14 +123,49 @@ static void moderation(void **state)
 	close(foreign);
 }
 
+static void events_again(void **state)
+{
+	int s = call_client(g, 0), foreign = call_client(g, 1), fds[RIG_MAX_FDS];
+	struct ff_create_channel_req ch = { 0 };
+	struct ff_create_channel_resp ch_resp;
+	struct ff_create_cq_req cq = { .cqe = 4 };
+	struct ff_create_cq_resp cq_resp;
+	struct ff_repeat_event_req req;
+	struct ff_repeat_event_resp resp;
+	struct ff_comp_event ev;
+	unsigned n, sent = 0;
+
+	(void)state;
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &ch, sizeof(ch), NULL, 0, 0,
+				  &ch_resp, sizeof(ch_resp), fds, &n),
+			 0);
+	cq.channel = ch_resp.channel;
+	assert_int_equal(RIG_CALL(g, s, CREATE_CQ, &cq, &cq_resp), 0);
+	req.cq = cq_resp.cq;
+	assert_int_equal(RIG_CALL(g, foreign, REPEAT_EVENT, &req, &resp), -EINVAL);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(RIG_CALL(g, s, REPEAT_EVENT, &req, &resp), 0);
+		assert_int_equal(recv(fds[0], &ev, sizeof(ev), MSG_DONTWAIT), sizeof(ev));
+		assert_int_equal(ev.cq, req.cq);
+	}
+	assert_int_equal(recv(fds[0], &ev, sizeof(ev), MSG_DONTWAIT), -1);
+	while (!RIG_CALL(g, s, REPEAT_EVENT, &req, &resp))
+		assert_true(++sent < 100000);
+	assert_int_equal(RIG_CALL(g, s, REPEAT_EVENT, &req, &resp), -EAGAIN);
+	for (; sent; sent--)
+		assert_int_equal(recv(fds[0], &ev, sizeof(ev), MSG_DONTWAIT), sizeof(ev));
+	/* no channel, no CQ */
+	req.cq = call_cq(g, s);
+	assert_int_equal(RIG_CALL(g, s, REPEAT_EVENT, &req, &resp), -EINVAL);
+	req.cq = 0;
+	assert_int_equal(RIG_CALL(g, s, REPEAT_EVENT, &req, &resp), -EINVAL);
+	close(fds[0]);
+	close(s);
+	close(foreign);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(refused),
-		CALL_TEST(session_ends),
-		CALL_TEST(create_flags),
-		CALL_TEST(moderation),
-	};
-
-	return cmocka_run_group_tests_name("ctl_mcast", tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(refused), CALL_TEST(session_ends), CALL_TEST(create_flags),
+			CALL_TEST(moderation), CALL_TEST(events_again));
 }

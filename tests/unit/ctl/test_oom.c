@@ -7,16 +7,12 @@
  * build: tests/unit/lib/ctl_calls.c tests/unit/lib/cm_rig.c tests/lib/ctl_rig.c ffo/base/proto.c -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=strdup
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/cm_rig.h"
 #include "tests/unit/lib/ctl_calls.h"
 
@@ -443,15 +439,10 @@ static void a_new_container(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(every_call),
-		CALL_TEST(a_new_session),
-		CALL_TEST(a_new_container),
-	};
-
 	shared = mmap(NULL, SHARED_LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 1;
 	memset(shared, 1, SHARED_LEN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(every_call), CALL_TEST(a_new_session),
+			CALL_TEST(a_new_container));
 }

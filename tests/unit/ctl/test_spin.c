@@ -9,15 +9,11 @@
  */
 #include <errno.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/ctl_calls.h"
 
 static uint64_t clock_ns, look_ns, yield_ns; /* now; what a look at the clock and a yield take */
@@ -358,18 +354,11 @@ static void descriptors_need_the_socket(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(sleeps_but_for_quick_calls),
-		TEST(waits_for_who_copies_between_calls),
-		TEST(not_in_socket_mode),
-		TEST(gives_way_to_who_works),
-		TEST(a_session_that_ends_is_forgotten),
-		TEST(requests_in_the_slot),
-		TEST(who_floods_starves_nobody),
-		TEST(hostile_slots_close_their_session),
-		TEST(descriptors_need_the_socket),
-	};
 
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(sleeps_but_for_quick_calls), TEST(waits_for_who_copies_between_calls),
+			TEST(not_in_socket_mode), TEST(gives_way_to_who_works),
+			TEST(a_session_that_ends_is_forgotten), TEST(requests_in_the_slot),
+			TEST(who_floods_starves_nobody), TEST(hostile_slots_close_their_session),
+			TEST(descriptors_need_the_socket));
 }

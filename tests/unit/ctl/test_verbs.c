@@ -5,15 +5,12 @@
  * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
+#include "tests/lib/qp_attr.h"
 #include "tests/unit/lib/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -114,6 +111,76 @@ static void what_is_used_cannot_go(void **state)
 	close(s);
 }
 
+/* ---- on-demand memory ------------------------------------------------------------------------------ */
+
+#define ODP (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ON_DEMAND)
+
+/* The fake device has none; a device that has takes whatever range there can be, and it is charged to nobody. */
+static void on_demand(void **state)
+{
+	struct ff_mr_run run = { .kind = FF_RUN_SHARED, .va = 0x10000, .len = 4096 };
+	struct ff_reg_mr_req req = { 0x10000, 4096, 0x10000, 0, ODP };
+	struct ff_advise_mr_req adv = { .addr = 0x10000, .length = 3 * 4096 };
+	struct ff_rereg_mr_req rereg = { 0 };
+	struct ff_rereg_mr_resp rereg_resp;
+	struct ff_advise_mr_resp adv_resp;
+	struct ff_reg_mr_resp reg;
+	const struct session *ses;
+	int s = call_client(g, 0);
+	const struct mr *mr;
+
+	(void)state;
+	req.pd = adv.pd = rereg.pd = call_pd(g, s);
+	ses = LIST_FIRST(&g->c[0]->sessions);
+	g->ctl.dev.odp_general = 0;
+	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)0x10000, 4096, ODP, &reg), -EOPNOTSUPP);
+	g->ctl.dev.odp_general = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)-4096, 8192, ODP, &reg), -EINVAL);
+	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)4096, UINT64_MAX, ODP, &reg), -EINVAL);
+	assert_int_equal(rig_call(g, s, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1,
+				  &reg, sizeof(reg), NULL, NULL),
+			 -EINVAL);
+	assert_int_equal(call_reg_mr(g, s, req.pd, NULL, UINT64_MAX, ODP, &reg), 0);
+	mr = mr_get((struct session *)ses, reg.mr);
+	assert_non_null(mr->odp);
+	assert_int_equal(mr->num_runs, 0);
+	assert_int_equal(g->c[0]->quota.use.used[QUOTA_REGISTERED], 0);
+
+	/* what the client says that it has prefetched, and not more than there can be */
+	adv.lkey = reg.lkey;
+	assert_int_equal(RIG_CALL(g, s, ADVISE_MR, &adv, &adv_resp), 0);
+	assert_int_equal(adv_resp.va, 0x10000);
+	assert_int_equal(adv_resp.on_demand, 1);
+	assert_int_equal(mr->odp->odp_prefetched, 0);
+	adv.done_pages = 3;
+	adv.done_ns = 1000;
+	assert_int_equal(RIG_CALL(g, s, ADVISE_MR, &adv, &adv_resp), 0);
+	assert_int_equal(mr->odp->odp_prefetched, 3);
+	assert_int_equal(mr->odp->odp_prefetch_ns, 1000);
+	assert_int_equal(ses->stats.odp_prefetched, 3);
+	adv.done_pages = UINT32_MAX;
+	assert_int_equal(RIG_CALL(g, s, ADVISE_MR, &adv, &adv_resp), 0);
+	assert_int_equal(mr->odp->odp_prefetched, 3 + 5);
+
+	/* to ordinary memory, which is charged, and back */
+	rereg.mr = reg.mr;
+	rereg.addr = rereg.iova = 0x10000;
+	rereg.length = 4096;
+	rereg.access = ODP & ~IBV_ACCESS_ON_DEMAND;
+	rereg.flags = IBV_REREG_MR_CHANGE_ACCESS;
+	assert_int_equal(RIG_CALL(g, s, REREG_MR, &rereg, &rereg_resp), -EINVAL);
+	rereg.flags |= IBV_REREG_MR_CHANGE_TRANSLATION;
+	assert_int_equal(RIG_CALL(g, s, REREG_MR, &rereg, &rereg_resp), 0);
+	assert_null(mr->odp);
+	assert_int_equal(g->c[0]->quota.use.used[QUOTA_REGISTERED], 4096);
+	rereg.access = ODP;
+	assert_int_equal(RIG_CALL(g, s, REREG_MR, &rereg, &rereg_resp), 0);
+	assert_non_null(mr->odp);
+	assert_int_equal(g->c[0]->quota.use.used[QUOTA_REGISTERED], 0);
+	assert_int_equal(call_one(g, s, FF_MSG_DEREG_MR, reg.mr), 0);
+	close(s);
+}
+
 /* ---- limits and capabilities --------------------------------------------------------------------- */
 
 static void capabilities_are_rounded_up_and_bounded(void **state)
@@ -211,7 +278,7 @@ static void the_port_is_the_containers(void **state)
 	assert_int_equal(RIG_CALL(g, b, QUERY_PORT, &port_req, &port), 0);
 	assert_int_equal(port.lid, 2);
 	assert_int_equal(port.state, IBV_PORT_ACTIVE);
-	assert_int_equal(port.gid_tbl_len, 2);
+	assert_int_equal(port.gid_tbl_len, 6);
 	assert_int_equal(port.link_layer, IBV_LINK_LAYER_ETHERNET);
 	port_req.port = 0;
 	assert_int_equal(RIG_CALL(g, b, QUERY_PORT, &port_req, &port), -EINVAL);
@@ -220,11 +287,19 @@ static void the_port_is_the_containers(void **state)
 	assert_int_equal(RIG_CALL(g, b, QUERY_GID, &gid_req, &gid), 0);
 	assert_memory_equal(gid.gid, &g->c[1]->gid[0], 16);
 	assert_int_equal(gid.gid_type, IBV_GID_TYPE_ROCE_V2);
-	gid_req.index = 2;
+	gid_req.index = GID_LOCAL_V1;
+	assert_int_equal(RIG_CALL(g, b, QUERY_GID, &gid_req, &gid), 0);
+	assert_int_equal(gid_lid(gid.gid), 2);
+	assert_int_equal(gid.gid_type, IBV_GID_TYPE_ROCE_V1);
+	gid_req.index = 4;
+	assert_int_equal(RIG_CALL(g, b, QUERY_GID, &gid_req, &gid), 0);
+	assert_memory_equal(gid.gid, &g->c[1]->gid[1], 16);
+	gid_req.index = 6;
 	assert_int_equal(RIG_CALL(g, b, QUERY_GID, &gid_req, &gid), -EINVAL);
 	assert_int_equal(RIG_CALL(g, a, QUERY_DEVICE, &dev_req, &dev_a), 0);
 	assert_int_equal(RIG_CALL(g, b, QUERY_DEVICE, &dev_req, &dev_b), 0);
 	assert_true(dev_a.node_guid != dev_b.node_guid);
+	assert_true(dev_b.node_guid == gid_local(2).global.interface_id);
 	assert_int_equal(dev_a.phys_port_cnt, 1);
 	close(a);
 	close(b);
@@ -250,7 +325,6 @@ static void mr_arguments_are_checked(void **state)
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, IBV_ACCESS_REMOTE_WRITE, &mr), -EINVAL);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, IBV_ACCESS_REMOTE_ATOMIC, &mr), -EINVAL);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, 1u << 31, &mr), -EINVAL);
-	assert_int_equal(call_reg_mr(g, s, pd, buf, 10, IBV_ACCESS_ON_DEMAND, &mr), -EOPNOTSUPP);
 	assert_int_equal(rig_call(g, s, FF_MSG_REG_MR, &req, sizeof(req), run, sizeof(run[0]), 1,
 				  &mr, sizeof(mr), NULL, NULL),
 			 -EINVAL);
@@ -325,16 +399,10 @@ static void a_qp_goes_through_its_states(void **state)
 	assert_int_equal(RIG_CALL(g, s, MODIFY_QP, &mod, &modded), 0);
 	assert_int_equal(modded.qp_state, IBV_QPS_INIT);
 
-	mod.attr = (struct ff_qp_attr){
-		.qp_state = IBV_QPS_RTR,
-		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = 17,
-		.rq_psn = 5,
-		.max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12,
-		.ah = { .dlid = 2, .port_num = 1 },
-		.timeout = 31, /* not named */
-	};
+	mod.attr = qp_attr_usual(IBV_QPS_RTR, 17);
+	mod.attr.rq_psn = 5;
+	mod.attr.ah = (struct ff_ah_attr){ .dlid = 2, .port_num = 1 };
+	mod.attr.timeout = 31; /* not named */
 	mod.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	assert_int_equal(RIG_CALL(g, s, MODIFY_QP, &mod, &modded), 0);
@@ -426,19 +494,13 @@ static void srqs_have_limits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(foreign_and_unknown_handles_are_refused),
-		CALL_TEST(what_is_used_cannot_go),
-		CALL_TEST(capabilities_are_rounded_up_and_bounded),
-		CALL_TEST(limits_hold),
-		CALL_TEST(the_port_is_the_containers),
-		CALL_TEST(mr_arguments_are_checked),
-		CALL_TEST(rereg_changes_what_it_names),
-		CALL_TEST(a_qp_goes_through_its_states),
-		CALL_TEST(a_cq_is_resized_while_it_holds_completions),
-		CALL_TEST(srqs_have_limits),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(foreign_and_unknown_handles_are_refused),
+			CALL_TEST(what_is_used_cannot_go), CALL_TEST(on_demand),
+			CALL_TEST(capabilities_are_rounded_up_and_bounded), CALL_TEST(limits_hold),
+			CALL_TEST(the_port_is_the_containers), CALL_TEST(mr_arguments_are_checked),
+			CALL_TEST(rereg_changes_what_it_names),
+			CALL_TEST(a_qp_goes_through_its_states),
+			CALL_TEST(a_cq_is_resized_while_it_holds_completions),
+			CALL_TEST(srqs_have_limits));
 }

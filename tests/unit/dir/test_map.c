@@ -5,13 +5,9 @@
  * build: tests/unit/lib/dir_rig.c tests/lib/rig.c tests/lib/backend_fake.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/dir_rig.h"
 
 #define READ  IBV_ACCESS_REMOTE_READ
@@ -318,18 +314,9 @@ static void looking_up_is_quick(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		T(rows_are_exact),
-		T(who_comes_too_early_waits),
-		T(not_forever),
-		T(longer_while_not_all_is_known),
-		T(many_may_be_waited_for_but_not_all),
-		T(only_rows_of_the_epoch_count),
-		T(the_list_is_told_anew),
-		T(rows_come_and_go),
-		T(looking_up_is_quick),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(rows_are_exact), T(who_comes_too_early_waits), T(not_forever),
+			T(longer_while_not_all_is_known), T(many_may_be_waited_for_but_not_all),
+			T(only_rows_of_the_epoch_count), T(the_list_is_told_anew),
+			T(rows_come_and_go), T(looking_up_is_quick));
 }

@@ -5,14 +5,10 @@
  * build: ffr/dir/policy.c ffo/base/limits.c ffo/base/proto.c ffo/base/policy.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffo/base/policy.h"
 #include "ffr/dir/internal.h"
 
@@ -177,14 +173,10 @@ static void router_and_orchestrator_agree(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(tenants_are_apart_without_rules),
-		cmocka_unit_test(the_most_specific_rule_decides),
-		cmocka_unit_test(deny_wins_among_equals),
-		cmocka_unit_test(what_is_no_rule_is_refused),
-		cmocka_unit_test(lists_are_compared),
-		cmocka_unit_test(router_and_orchestrator_agree),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(tenants_are_apart_without_rules),
+			cmocka_unit_test(the_most_specific_rule_decides),
+			cmocka_unit_test(deny_wins_among_equals),
+			cmocka_unit_test(what_is_no_rule_is_refused),
+			cmocka_unit_test(lists_are_compared),
+			cmocka_unit_test(router_and_orchestrator_agree));
 }

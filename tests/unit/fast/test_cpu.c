@@ -5,15 +5,12 @@
  * test_cpu.c - who pays for a fast thread's CPU time, and what becomes of a container that has used
  * what max_cpu allows, with the fake backend and in virtual time.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/obj/cpu.h"
 #include "tests/lib/backend_fake.h"
 #include "tests/lib/rig.h"
@@ -240,15 +237,16 @@ static void a_tenant_rests(void **state)
 
 	(void)state;
 	assert_ptr_equal(t, r.cont[1].of);
-	assert_int_equal(fast_tenant_limits(r.f, t->name, &(struct ffo_limits){ .max_cpu = 100 }),
-			 0);
+	assert_int_equal(
+		fast_tenant_limits(r.f->host, t->name, &(struct ffo_limits){ .max_cpu = 100 }), 0);
 	work_for(0, 4 * BURST);
 	assert_true(r.cont[0].cpu.parked);
 	assert_false(r.cont[1].cpu.parked);
 	work_for(1, 1000);
 	assert_true(r.cont[1].cpu.parked);
 	/* another limit, another reckoning */
-	assert_int_equal(fast_tenant_limits(r.f, t->name, &(struct ffo_limits){ .max_cpu = 0 }), 0);
+	assert_int_equal(
+		fast_tenant_limits(r.f->host, t->name, &(struct ffo_limits){ .max_cpu = 0 }), 0);
 	assert_false(r.cont[0].cpu.parked);
 	assert_false(r.cont[1].cpu.parked);
 }
@@ -331,11 +329,8 @@ static void what_goes_and_comes(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		TEST(turns_are_paid),	   TEST(wakeups_are_paid),    TEST(turns_tell),
-		TEST(who_is_over_rests),   TEST(its_share_holds),     TEST(a_tenant_rests),
-		TEST(a_new_limit_ends_it), TEST(bells_are_not_heard), TEST(what_goes_and_comes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(turns_are_paid), TEST(wakeups_are_paid), TEST(turns_tell),
+			TEST(who_is_over_rests), TEST(its_share_holds), TEST(a_tenant_rests),
+			TEST(a_new_limit_ends_it), TEST(bells_are_not_heard),
+			TEST(what_goes_and_comes));
 }

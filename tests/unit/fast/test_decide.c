@@ -131,7 +131,89 @@ static void urgent_for_a_while(void **state)
 	assert_false(fifo_over(POL_URGENT, 0));
 	assert_false(fifo_over(POL_URGENT, FIFO_MAX_NS));
 	assert_true(fifo_over(POL_URGENT, FIFO_MAX_NS + 1));
+	assert_false(fifo_over(POL_PATIENT, FIFO_MAX_NS));
+	assert_true(fifo_over(POL_PATIENT, FIFO_MAX_NS + 1));
 	assert_false(fifo_over(POL_ORDINARY, FIFO_MAX_NS + 1));
+}
+
+/* It got something n times, and slept. */
+static void sleeps(struct sched_patience *p, unsigned n)
+{
+	while (n--)
+		sched_note_asleep(p, true);
+}
+
+static void in_time(struct sched_patience *p, unsigned n)
+{
+	while (n--)
+		sched_note_heard(p, NOW - LATE_NS, NOW);
+}
+
+/* So many sleeps in a row before it is waited for. */
+static unsigned needs(struct sched_patience *p)
+{
+	unsigned n = 0;
+
+	sched_note_asleep(p, false);
+	for (; !sched_sleeps(p); n++)
+		sleeps(p, 1);
+	return n;
+}
+
+static void patience(void **state)
+{
+	struct sched_patience p = { 0 };
+
+	(void)state;
+	assert_false(sched_sleeps(&p));
+	assert_int_equal(needs(&p), PATIENT_MIN + 1);
+	sleeps(&p, 100000); /* there is no end to that */
+	assert_true(sched_sleeps(&p));
+	/* one that polls, or is at work when something comes */
+	sched_note_asleep(&p, false);
+	assert_false(sched_sleeps(&p));
+	assert_int_equal(needs(&p), PATIENT_MIN + 1);
+	in_time(&p, 100000);
+	assert_true(sched_sleeps(&p));
+
+	/* late: at once no more, and next time later; up to a limit */
+	for (unsigned need = PATIENT_MIN; need < PATIENT_MAX;) {
+		sched_note_heard(&p, NOW - LATE_NS - 1, NOW);
+		assert_false(sched_sleeps(&p));
+		need *= 2;
+		assert_int_equal(needs(&p), need + 1);
+	}
+	sched_note_heard(&p, 0, NOW);
+	assert_int_equal(needs(&p), PATIENT_MAX + 1);
+	/* the clock of another time namespace */
+	sched_note_heard(&p, NOW + 1, NOW);
+	assert_false(sched_sleeps(&p));
+	assert_int_equal(needs(&p), PATIENT_MAX + 1);
+
+	/* as many in time as it took: half as many */
+	in_time(&p, PATIENT_MAX - 1);
+	assert_int_equal(needs(&p), PATIENT_MAX + 1);
+	in_time(&p, 1);
+	assert_int_equal(needs(&p), PATIENT_MAX / 2 + 1);
+	in_time(&p, 2 * PATIENT_MAX);
+	assert_int_equal(needs(&p), PATIENT_MIN + 1);
+}
+
+static void sleep_as(void **state)
+{
+	struct fast_sched s = { 0 };
+
+	(void)state;
+	assert_int_equal(sched_sleep_as(&s, NOW, false, false), POL_URGENT);
+	assert_int_equal(sched_sleep_as(&s, NOW, false, true), POL_PATIENT);
+	assert_int_equal(sched_sleep_as(&s, NOW, true, false), POL_ORDINARY);
+	assert_int_equal(sched_sleep_as(&s, NOW, true, true), POL_PATIENT); /* no CPU is better */
+	/* frames are not to wait */
+	s.wire_at = NOW - WIRED_NS;
+	assert_int_equal(sched_sleep_as(&s, NOW, false, true), POL_URGENT);
+	assert_int_equal(sched_sleep_as(&s, NOW, true, true), POL_ORDINARY);
+	s.wire_at--;
+	assert_int_equal(sched_sleep_as(&s, NOW, false, true), POL_PATIENT);
 }
 
 /* ---- rule 3 ------------------------------------------------------------------------------------- */
@@ -401,6 +483,8 @@ static void follow(void **state)
 			st.policy = POL_URGENT;
 			assert_int_equal(sched_follows(&st, NOW, false), want);
 			assert_false(sched_follows(&st, NOW, true));
+			st.policy = POL_PATIENT;
+			assert_int_equal(sched_follows(&st, NOW, false), want);
 		}
 	}
 	/* not back and forth */
@@ -658,13 +742,13 @@ int main(void)
 {
 #define T(f) cmocka_unit_test(f)
 	const struct CMUnitTest tests[] = {
-		T(names),      T(leave_at_once), T(urgent_for_a_while),
-		T(coalesce),   T(hardly_slept),	 T(own_data),
-		T(ticks),      T(spin),		 T(spin_limit),
-		T(spin_local), T(follow),	 T(let_pollers_run),
-		T(share),      T(loss),		 T(probe),
-		T(all),
+		T(names),	 T(leave_at_once),   T(urgent_for_a_while),
+		T(patience),	 T(sleep_as),	     T(coalesce),
+		T(hardly_slept), T(own_data),	     T(ticks),
+		T(spin),	 T(spin_limit),	     T(spin_local),
+		T(follow),	 T(let_pollers_run), T(share),
+		T(loss),	 T(probe),	     T(all),
 	};
 
-	return cmocka_run_group_tests_name("decide", tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

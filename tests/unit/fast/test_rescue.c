@@ -9,18 +9,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/obj/cpu.h"
 #include "tests/lib/backend_fake.h"
 #include "tests/lib/rig.h"
@@ -70,17 +65,17 @@ static int class_of(pid_t tid)
 static void *control(void *arg)
 {
 	c.tid = gettid();
-	r.f->rescue = rescue_create();
+	r.f->host->rescue = rescue_create();
 	put(c.ready);
 	for (;;) {
 		get(c.go);
 		if (c.quit)
 			return arg;
 		c.met = class_of(0);
-		rescue_spend(r.f->rescue);
+		rescue_spend(r.f->host->rescue);
 		c.kept = class_of(0);
 		burn(BUDGET);
-		rescue_spend(r.f->rescue);
+		rescue_spend(r.f->host->rescue);
 		c.after = class_of(0);
 		while (c.spin)
 			c.spins = true;
@@ -116,7 +111,7 @@ static int setup(void **state)
 	c.done = eventfd(0, EFD_CLOEXEC);
 	assert_int_equal(pthread_create(&c.thread, NULL, control, NULL), 0);
 	get(c.ready);
-	assert_non_null(r.f->rescue);
+	assert_non_null(r.f->host->rescue);
 	assert_int_equal(pthread_getcpuclockid(c.thread, &c.clock), 0);
 	return 0;
 }
@@ -127,8 +122,8 @@ static int teardown(void **state)
 	c.quit = true;
 	put(c.go);
 	assert_int_equal(pthread_join(c.thread, NULL), 0);
-	rescue_free(r.f->rescue);
-	r.f->rescue = NULL;
+	rescue_free(r.f->host->rescue);
+	r.f->host->rescue = NULL;
 	close(c.ready);
 	close(c.go);
 	close(c.done);
@@ -182,7 +177,7 @@ static void one_that_waits(void **state)
 		assert_int_equal(c.met, SCHED_RR);
 		assert_int_equal(c.kept, SCHED_RR);
 		assert_int_equal(c.after, SCHED_OTHER);
-		assert_int_equal(rescue_count(r.f->rescue), i + 1);
+		assert_int_equal(rescue_count(r.f->host->rescue), i + 1);
 	}
 }
 
@@ -226,11 +221,7 @@ static void one_that_runs(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(one_that_waits, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_that_sleeps, setup, teardown),
-		cmocka_unit_test_setup_teardown(one_that_runs, setup, teardown),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test_setup_teardown(one_that_waits, setup, teardown),
+			cmocka_unit_test_setup_teardown(one_that_sleeps, setup, teardown),
+			cmocka_unit_test_setup_teardown(one_that_runs, setup, teardown));
 }

@@ -310,12 +310,72 @@ static void spin_for_whom(void **state)
 	assert_int_equal(spin_limit(r.f, &local), r.f->conf.spin_us * NS_PER_US);
 }
 
+static void gets_data(struct rig_ses *to, bool event)
+{
+	if (event)
+		fast_event_to(r.f, &to->s);
+	else
+		fast_data_to(r.f, &to->s);
+	account(r.f);
+}
+
+/* Rule 2: those that posted lately all have to sleep. */
+static void sleepers(void **state)
+{
+	struct rig_ses *other = rig_session(&r, 1);
+
+	(void)state;
+	assert_false(all_sleep(r.f));
+	for (int i = 0; i <= PATIENT_MIN; i++)
+		gets_data(ses, true);
+	assert_true(all_sleep(r.f));
+	ses_activate(r.f, &other->s);
+	assert_false(all_sleep(r.f));
+	ses_deactivate(r.f, &other->s);
+	assert_true(all_sleep(r.f));
+	gets_data(ses, false); /* it did not sleep */
+	assert_false(all_sleep(r.f));
+	ses_deactivate(r.f, &ses->s);
+	assert_false(all_sleep(r.f)); /* nobody is no sleeper */
+	rig_session_free(&r, other);
+}
+
+/* Rule 1: where the event came from is told, and a program that sleeps there is let run. */
+static void home(void **state)
+{
+	cpu_set_t old, one;
+	uint32_t cpu;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(old), &old), 0);
+	cpu = (uint32_t)sched_getcpu();
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+	gets_data(ses, false);
+	assert_int_equal(ses->s.hdr->home, 0);
+	assert_false(r.f->sched->leave);
+	gets_data(ses, true);
+	assert_int_equal(ses->s.hdr->home, cpu + 1);
+	assert_false(r.f->sched->leave); /* it sleeps anywhere */
+	ses->s.hdr->at_home = cpu + 2;
+	gets_data(ses, true);
+	assert_false(r.f->sched->leave);
+	ses->s.hdr->at_home = cpu + 1;
+	gets_data(ses, false); /* what another thread of it polls for */
+	assert_false(r.f->sched->leave);
+	gets_data(ses, true);
+	assert_true(r.f->sched->leave);
+	sched_setaffinity(0, sizeof(old), &old);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(coalesce), T(own_data), T(dialog), T(shares), T(tell), T(spin_for_whom),
+		T(coalesce), T(own_data),      T(dialog),   T(shares),
+		T(tell),     T(spin_for_whom), T(sleepers), T(home),
 	};
 
-	return cmocka_run_group_tests_name("sched", tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

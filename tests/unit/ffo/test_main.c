@@ -4,17 +4,13 @@
  * test_main.c - the daemon as a process: its command line, its end by SIGTERM, and what it
  * keeps when it is killed.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define main ffo_main
+#include "tests/unit/lib/unit.h"
 #include "ffo/main.c"
 #undef main
 
@@ -272,11 +268,6 @@ static void test_daemon(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bad_options),
-		cmocka_unit_test(test_help),
-		cmocka_unit_test_setup_teardown(test_daemon, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(test_bad_options), cmocka_unit_test(test_help),
+			cmocka_unit_test_setup_teardown(test_daemon, set_up, tear_down));
 }

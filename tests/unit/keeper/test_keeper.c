@@ -176,6 +176,64 @@ static void bad_requests_are_refused(void **state)
 	keeper_client_del(id);
 }
 
+static void where_a_process_is(void **state)
+{
+	struct ctl_peer peer = { .pid = getpid(), .pidfd = pidfd };
+	char path[CGROUP_MAX], below[CGROUP_MAX + 8];
+	int st, gone;
+
+	(void)state;
+	st = cgroup_of(getpid(), path);
+	assert_int_equal(keeper_in_cgroup(&peer, "/freeflow-no-such-one"),
+			 st == -ENOENT ? -ENOENT : -EACCES);
+	if (!st && !cgroup_path_wrong(path)) {
+		assert_int_equal(keeper_in_cgroup(&peer, path), 0);
+		snprintf(below, sizeof(below), "%s/x", path);
+		assert_int_equal(keeper_in_cgroup(&peer, below), -EACCES);
+	}
+	assert_int_equal(keeper_in_cgroup(&peer, "/"), -EINVAL);
+	/* one that has ended, whose number may be another's */
+	peer.pid = fork();
+	assert_true(peer.pid >= 0);
+	if (!peer.pid)
+		_exit(0);
+	peer.pidfd = gone = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+	assert_true(gone >= 0);
+	assert_int_equal(waitpid(peer.pid, &st, 0), peer.pid);
+	peer.pid = getpid();
+	assert_int_equal(keeper_in_cgroup(&peer, "/freeflow-no-such-one"), -ESRCH);
+	close(gone);
+}
+
+static void bad_questions_about_cgroups(void **state)
+{
+	struct keeper_cgroup_req req = {
+		.req = { .op = KEEPER_IN_CGROUP, .pid = getpid() },
+		.cgroup = "/freeflow-no-such-one",
+	};
+	int fds[3] = { pidfd, pidfd, pidfd };
+	size_t end = strlen(req.cgroup);
+
+	(void)state;
+	assert_int_equal(ask(&req, sizeof(req), fds, 0), -EINVAL);
+	assert_int_equal(ask(&req, sizeof(req), fds, 2), -EINVAL);
+	assert_int_equal(ask(&req, sizeof(req) - 1, fds, 1), -EINVAL);
+	assert_int_equal(ask(&req, sizeof(req.req), fds, 1), -EINVAL);
+	req.req.pid = -1;
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
+	req.req.pid = getpid();
+	fds[0] = memory[1]; /* no pidfd */
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -ESRCH);
+	fds[0] = pidfd;
+	memset(req.cgroup + end, 'x', sizeof(req.cgroup) - end); /* without an end */
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
+	strcpy(req.cgroup, "/a/../b");
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
+	/* another request of that length */
+	req.req.op = KEEPER_CALL_ENDS;
+	assert_int_equal(ask(&req, sizeof(req), fds, 0), -EINVAL);
+}
+
 /* The inode of a socket that listens, or of one that does not; its descriptor is the caller's. */
 static ino_t socket_new(bool listens, int *fd)
 {
@@ -227,6 +285,28 @@ static void sockets_are_held(void **state)
 	assert_int_equal(keeper_use(sock), 0);
 	assert_int_equal(held("b"), b);
 	keeper_let_go("b");
+}
+
+/* Of this process and of the keeper, which were not told that they may; and of one that was. */
+static void rapidio_is_opened_if_it_may(void **state)
+{
+	struct keeper_req req = { .op = KEEPER_OPEN_RIO };
+	struct keeper_resp resp;
+	int fd;
+
+	(void)state;
+	rio_node = "/dev/null";
+	assert_int_equal(rio_node_open(), -EPERM);
+	assert_int_equal(keeper_open_rio(), -EPERM);
+	rio_node_allow();
+	fd = keeper_serve(&req, sizeof(req), NULL, 0, &resp);
+	assert_true(fd >= 0);
+	assert_int_equal(resp.status, 0);
+	assert_int_equal(fcntl(fd, F_GETFL) & (O_ACCMODE | O_NONBLOCK), O_RDWR | O_NONBLOCK);
+	close(fd);
+	rio_node = "/dev/null/none";
+	assert_int_equal(keeper_serve(&req, sizeof(req), NULL, 0, &resp), -ENOTDIR);
+	assert_int_equal(resp.status, -ENOTDIR);
 }
 
 static void what_does_not_listen_is_not_held(void **state)
@@ -303,7 +383,10 @@ int main(void)
 		cmocka_unit_test(a_shared_mapping_is_opened),
 		cmocka_unit_test(what_is_not_mapped_so_is_not_opened),
 		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(where_a_process_is),
+		cmocka_unit_test(bad_questions_about_cgroups),
 		cmocka_unit_test(sockets_are_held),
+		cmocka_unit_test(rapidio_is_opened_if_it_may),
 		cmocka_unit_test(what_does_not_listen_is_not_held),
 		cmocka_unit_test(an_answer_to_somebody_else_is_none),
 		cmocka_unit_test(a_router_begins_without_clients),

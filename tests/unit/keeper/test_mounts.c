@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* test_mounts.c - ffr/keeper/mounts.c: what a device is, and how often that is looked up. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
+#include "tests/unit/lib/unit.h"
 
-static int opens;
+static int opens, changes; /* so many of the next tables change while they are read */
+static char dir[] = "/tmp/test_mounts.XXXXXX";
+static bool is_alone; /* in a mount namespace of its own */
 
 static int counted_open(const char *path, int flags)
 {
+	int fd = open(path, flags);
+
 	opens++;
-	return open(path, flags);
+	if (changes > 0 && changes--)
+		assert_int_equal(mount("t", dir, "tmpfs", 0, NULL) | umount(dir), 0);
+	return fd;
 }
 
 #define open counted_open
@@ -82,20 +87,40 @@ static void nothing_is_kept_without_a_call(void **state)
 	assert_int_equal(open_fds(), before);
 }
 
+static void skip_unless_alone(void)
+{
+	if (is_alone)
+		return;
+	print_message("no mounts can be made here\n");
+	skip();
+}
+
+/* A table that changes is read again; one that goes on changing is not believed. */
+static void changes_while_it_is_read(void **state)
+{
+	dev_t dev = dev_of("/proc/self/stat");
+
+	(void)state;
+	skip_unless_alone();
+	opens = 0;
+	changes = 3;
+	assert_true(mounts_is(getpid(), dev, proc));
+	assert_int_equal(opens, 4);
+	opens = 0;
+	changes = 1000;
+	assert_false(mounts_is(getpid(), dev, proc));
+	assert_int_equal(opens, AGAIN_NUM + 1);
+	changes = 0;
+}
+
 /* What was kept is not believed after a change. */
 static void changes_are_seen(void **state)
 {
-	char dir[] = "/tmp/test_mounts.XXXXXX";
 	dev_t dev;
 
 	(void)state;
-	if (!mkdtemp(dir) || unshare(CLONE_NEWNS) ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
-	    mount("t", dir, "tmpfs", 0, NULL)) {
-		rmdir(dir);
-		print_message("no mounts can be made here\n");
-		skip();
-	}
+	skip_unless_alone();
+	assert_int_equal(mount("t", dir, "tmpfs", 0, NULL), 0);
 	dev = dev_of(dir);
 	assert_true(mounts_is(getpid(), dev, tmpfs));
 	assert_int_equal(umount(dir), 0);
@@ -107,17 +132,29 @@ static void changes_are_seen(void **state)
 	assert_int_equal(umount(dir), 0);
 	assert_false(mounts_is(getpid(), dev, tmpfs)); /* and is not read again */
 	mounts_call_ends();
-	rmdir(dir);
+}
+
+/* Other programs of this machine mount and unmount, too. */
+static int leave(void **state)
+{
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	is_alone = !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	return rmdir(dir);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(types_are_told),
-		cmocka_unit_test(a_call_reads_once),
-		cmocka_unit_test(nothing_is_kept_without_a_call),
-		cmocka_unit_test(changes_are_seen),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN_GROUP(leave, end, cmocka_unit_test(types_are_told),
+			      cmocka_unit_test(a_call_reads_once),
+			      cmocka_unit_test(nothing_is_kept_without_a_call),
+			      cmocka_unit_test(changes_while_it_is_read),
+			      cmocka_unit_test(changes_are_seen));
 }

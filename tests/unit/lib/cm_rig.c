@@ -185,11 +185,18 @@ int cm_do_route(struct cm_client *c, uint32_t id)
 }
 
 /* What each side says is told apart by its numbers. */
+uint32_t cm_qpn[2];
+
+static uint32_t next_qpn(int side)
+{
+	return cm_qpn[side] = ((cm_qpn[side] + 0x100) & 0xffff00) | (side ? 0xb2 : 0xa1);
+}
+
 int cm_do_connect(struct cm_client *c, uint32_t id, const void *pd, size_t len)
 {
 	struct ff_cm_connect_req req = {
 		.id = id,
-		.param = { .qp_num = 0xa1,
+		.param = { .qp_num = next_qpn(0),
 			   .responder_resources = 3,
 			   .initiator_depth = 4,
 			   .flow_control = 1,
@@ -206,7 +213,7 @@ int cm_do_accept(struct cm_client *c, uint32_t id, uint64_t uid, const void *pd,
 {
 	struct ff_cm_accept_req req = {
 		.id = id,
-		.param = { .qp_num = 0xb2,
+		.param = { .qp_num = next_qpn(1),
 			   .qkey = 77,
 			   .responder_resources = 1,
 			   .initiator_depth = 2,
@@ -275,6 +282,31 @@ int cm_do_query(struct cm_client *c, uint32_t id, struct ff_cm_query_resp *resp)
 	struct ff_cm_query_req req = { id };
 
 	return CALL(CM_QUERY, req, NULL, 0, resp);
+}
+
+int cm_do_join(struct cm_client *c, uint32_t id, uint64_t uid, const char *group, uint32_t flags,
+	       uint32_t *mc)
+{
+	struct ff_cm_join_req req = {
+		.uid = uid, .id = id, .join_flags = flags, .addr = cm_sa(group, 0)
+	};
+	struct ff_cm_join_resp resp;
+	int err = cm_call(c, FF_MSG_CM_JOIN, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
+
+	if (mc)
+		*mc = resp.mc;
+	return err;
+}
+
+int cm_do_leave(struct cm_client *c, uint32_t id, uint32_t mc, uint32_t *events)
+{
+	struct ff_cm_leave_req req = { id, mc };
+	struct ff_cm_leave_resp resp;
+	int err = cm_call(c, FF_MSG_CM_LEAVE, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
+
+	if (events)
+		*events = resp.events_reported;
+	return err;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */

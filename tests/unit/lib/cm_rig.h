@@ -11,6 +11,10 @@
 #include "ffr/cm/cm.h"
 #include "tests/lib/ctl_rig.h"
 
+/* Of the first two containers of a rig. */
+#define A_IP "0.0.0.1"
+#define B_IP "0.0.0.2"
+
 struct cm_client {
 	struct ctl_rig *g;
 	int sock;
@@ -53,6 +57,8 @@ int cm_do_listen(struct cm_client *c, uint32_t id, int backlog);
 int cm_do_resolve(struct cm_client *c, uint32_t id, struct ff_cm_addr src, struct ff_cm_addr dst,
 		  int timeout_ms);
 int cm_do_route(struct cm_client *c, uint32_t id);
+/* What connect and accept said last as their QP's number; it is another one each time. */
+extern uint32_t cm_qpn[2];
 int cm_do_connect(struct cm_client *c, uint32_t id, const void *pd, size_t len);
 int cm_do_accept(struct cm_client *c, uint32_t id, uint64_t uid, const void *pd, size_t len);
 int cm_do_reject(struct cm_client *c, uint32_t id, uint32_t reason, const void *pd, size_t len);
@@ -62,6 +68,9 @@ int cm_do_destroy(struct cm_client *c, uint32_t id, uint32_t *events);
 int cm_do_option(struct cm_client *c, uint32_t id, uint32_t level, uint32_t option, uint32_t value);
 int cm_do_attr(struct cm_client *c, uint32_t id, int state, struct ff_cm_init_qp_attr_resp *resp);
 int cm_do_query(struct cm_client *c, uint32_t id, struct ff_cm_query_resp *resp);
+int cm_do_join(struct cm_client *c, uint32_t id, uint64_t uid, const char *group, uint32_t flags,
+	       uint32_t *mc);
+int cm_do_leave(struct cm_client *c, uint32_t id, uint32_t mc, uint32_t *events);
 
 /* The next packet of the channel's descriptor. False: there is none. */
 bool cm_next(struct cm_client *c, struct cm_packet *p);

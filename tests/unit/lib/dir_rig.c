@@ -267,8 +267,8 @@ void event(const char *fmt, ...)
 	va_start(ap, fmt);
 	j = vtext_json(fmt, ap);
 	va_end(ap);
-	assert_true(
-		dir_event(dir_rig.rig.f->dir, json_string_value(json_object_get(j, "event")), j));
+	assert_true(dir_event(dir_rig.rig.f->host->dir,
+			      json_string_value(json_object_get(j, "event")), j));
 	json_decref(j);
 	pump();
 }
@@ -278,13 +278,13 @@ void lose_orchestrator(void)
 	pump();
 	while (first_call < num_calls)
 		end_call(-ECONNRESET, NULL);
-	dir_disconnected(dir_rig.rig.f->dir);
+	dir_disconnected(dir_rig.rig.f->host->dir);
 	pump();
 }
 
 void find_orchestrator(void)
 {
-	dir_connected(dir_rig.rig.f->dir, ask, NULL);
+	dir_connected(dir_rig.rig.f->host->dir, ask, NULL);
 	pump();
 }
 
@@ -358,9 +358,10 @@ int dir_set_up(void **state)
 		g->rig.cont[i].id = i + 1;
 	if (uv_loop_init(&g->loop))
 		return -1;
-	if (dir_create(&(struct dir_conf){ .loop = &g->loop, .fast = g->rig.f, .host = "h0" }))
+	if (dir_create(
+		    &(struct dir_conf){ .loop = &g->loop, .fast = g->rig.f->host, .host = "h0" }))
 		return -1;
-	dir_connected(g->rig.f->dir, ask, NULL);
+	dir_connected(g->rig.f->host->dir, ask, NULL);
 	return 0;
 }
 
@@ -370,7 +371,7 @@ int dir_tear_down(void **state)
 
 	(void)state;
 	lose_orchestrator();
-	dir_free(g->rig.f->dir);
+	dir_free(g->rig.f->host->dir);
 	assert_int_equal(peers_live(), 0);
 	uv_run(&g->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&g->loop), 0);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -54,6 +55,42 @@ static int grow(const struct ff_shadow_grow_req *req, struct ff_shadow_grow_resp
 	segs[num_segs++] = map;
 	fds[0] = fd;
 	*n_fds = 1;
+	return 0;
+}
+
+static int watch_heat(int *fds, unsigned *n_fds)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		abort();
+	fake_shadow.heat_fd = pair[0];
+	fds[0] = pair[1];
+	*n_fds = 1;
+	return 0;
+}
+
+/* Of one MR at a time: the one that was registered last. */
+static int map_mr(const struct ff_mr_run *more, unsigned n)
+{
+	struct ff_mr_run all[FF_MR_MAX_RUNS];
+	unsigned i = 0, k = 0, num = 0;
+
+	if (!n || fake_shadow.num_runs + n > FF_MR_MAX_RUNS)
+		return -ENOSPC;
+	while (i < fake_shadow.num_runs || k < n) {
+		bool old = k == n ||
+			   (i < fake_shadow.num_runs && fake_shadow.run[i].va < more[k].va);
+
+		all[num] = old ? fake_shadow.run[i++] : more[k++];
+		if (all[num].kind != FF_RUN_SHADOW ||
+		    (num && all[num].va < all[num - 1].va + all[num - 1].len))
+			return -EINVAL;
+		num++;
+	}
+	memcpy(fake_shadow.run, all, num * sizeof(all[0]));
+	fake_shadow.num_runs = num;
+	fake_shadow.maps++;
 	return 0;
 }
 
@@ -112,6 +149,12 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 	case FF_MSG_DEREG_MR:
 		fake_shadow.mrs--;
 		break;
+	case FF_MSG_WATCH_HEAT:
+		err = fake_shadow.has_heat ? watch_heat(fds, n_fds) : -EOPNOTSUPP;
+		break;
+	case FF_MSG_MAP_MR:
+		err = map_mr(tail, n_tail);
+		break;
 	default:
 		abort();
 	}
@@ -124,6 +167,18 @@ bool fake_shadow_has_uffd(void)
 	return !access("/dev/userfaultfd", R_OK | W_OK);
 }
 
+static struct ff_ses_hdr page; /* of one context, and of all */
+
+unsigned fake_shadow_left(void)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < FF_LEAVING; i++)
+		n += atomic_exchange(&page.leaving.mr[i], 0) != 0;
+	fake_shadow.mrs -= n;
+	return n;
+}
+
 struct ffl_context *fake_shadow_open(bool with_uffd)
 {
 	struct ffl_context *ctx = calloc(1, sizeof(*ctx));
@@ -131,6 +186,7 @@ struct ffl_context *fake_shadow_open(bool with_uffd)
 	if (!ctx)
 		abort();
 	ctx->pid = getpid();
+	ctx->hdr = &page;
 	ctx->uffd_dev = with_uffd ? open("/dev/userfaultfd", O_RDWR | O_CLOEXEC) : -1;
 	if (ffl_mr_context_init(ctx))
 		abort();

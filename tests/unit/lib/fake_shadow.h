@@ -17,6 +17,9 @@ struct fake_shadow {
 	struct ff_mr_run run[FF_MR_MAX_RUNS];
 	unsigned num_runs;
 	uint32_t rereg_flags;
+	bool has_heat;	       /* WATCH_HEAT is answered: */
+	int heat_fd;	       /* ... the router's end */
+	_Atomic uint32_t maps; /* MAP_MRs that were granted */
 };
 extern struct fake_shadow fake_shadow;
 
@@ -25,6 +28,8 @@ struct ffl_context *fake_shadow_open(bool with_uffd);
 void fake_shadow_close(struct ffl_context *ctx);
 struct ibv_pd *fake_shadow_pd(struct ffl_context *ctx);
 bool fake_shadow_has_uffd(void);
+/* MRs that have left without a call since it was asked last: they are gone now. */
+unsigned fake_shadow_left(void);
 
 /* The router's own address of the program's byte va, by the runs of the last registration. */
 uint8_t *fake_shadow_at(uint64_t va);

@@ -31,6 +31,10 @@ void ffl_spin_wait(struct ffl_spin *l)
 int sched_yield(void)
 {
 	fake.yields++;
+	if (fake.yield_us)
+		usleep(fake.yield_us);
+	if (fake.on_yield)
+		fake.on_yield();
 	return 0;
 }
 
@@ -162,6 +166,13 @@ static void modify_qp(const struct ff_modify_qp_req *req, struct ff_modify_qp_re
 	atomic_store(&qp->hdr->sq_done, ff_done(req->sq_tail, 0));
 }
 
+void fake_event(uint32_t cq)
+{
+	struct ff_comp_event ev = { .cq = cq };
+
+	assert_int_equal(write(fake.channel_fd, &ev, sizeof(ev)), sizeof(ev));
+}
+
 int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
 	     const void *tail, size_t tail_size, unsigned n_tail, void *resp, size_t resp_len,
 	     int *fds, unsigned max_fds, unsigned *n_fds)
@@ -194,6 +205,10 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 		break;
 	case FF_MSG_MODIFY_CQ:
 		fake.modify_cq = *(const struct ff_modify_cq_req *)req;
+		break;
+	case FF_MSG_REPEAT_EVENT:
+		fake_event(((const struct ff_repeat_event_req *)req)->cq);
+		fake.repeated++;
 		break;
 	case FF_MSG_MODIFY_SRQ:
 		fake.modify_srq = *(const struct ff_modify_srq_req *)req;
@@ -392,4 +407,50 @@ uint64_t fake_bells(void)
 	uint64_t n;
 
 	return read(fake.ctx->bell_fd, &n, sizeof(n)) == sizeof(n) ? n : 0;
+}
+
+void fake_free(struct ffl_qp *qp, struct ffl_cq *cq)
+{
+	assert_int_equal(ibv_destroy_qp(&qp->qp), 0);
+	assert_int_equal(ibv_destroy_cq(&cq->cq), 0);
+}
+
+int fake_post(struct ffl_qp *qp, struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad = NULL;
+	int err = ibv_post_send(&qp->qp, wr, &bad);
+
+	if (err)
+		assert_ptr_equal(bad, wr);
+	return err;
+}
+
+const struct ff_cqe fake_sample = {
+	.wr_id = 0x1122334455667788,
+	.timestamp = 123456789,
+	.qp = 0xab0001,
+	.qp_num = 0x654321,
+	.src_qp = 0x123456,
+	.byte_len = 4096,
+	.imm = 0x01020304,
+	.vendor_err = FF_VERR_RKEY,
+	.status = IBV_WC_REM_ACCESS_ERR,
+	.opcode = IBV_WC_RECV_RDMA_WITH_IMM,
+	.flags = FF_CQE_GRH | FF_CQE_IMM,
+	.sl = 3,
+	.slid = 0x1111,
+	.pkey_index = 2,
+	.dlid_path_bits = 5,
+};
+
+void fake_put(const struct ffl_cq *cq, uint32_t i, uint32_t qp)
+{
+	struct ff_cqe cqe = { .wr_id = i, .qp = qp };
+
+	fake_cqe(cq, i, &cqe);
+}
+
+uint32_t fake_ci(const struct ffl_cq *cq)
+{
+	return atomic_load(&cq->hdr->ci);
 }

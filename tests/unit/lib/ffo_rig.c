@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/lib/map_row.h"
 #include "tests/unit/lib/ffo_rig.h"
 
 /* ---- a store that fails at the Nth call, or ends calls when told ----------------------------- */
@@ -626,29 +627,74 @@ void expect_host(struct test *t, int i, const char *name, bool up)
 	json_decref(msg);
 }
 
+json_t *publish_rows(struct test *t, json_t *rows)
+{
+	json_t *msg = json_pack("{s:i, s:s, s:o}", "id", 1, "op", "map_publish", "maps", rows);
+	char *line = json_dumps(msg, JSON_COMPACT);
+
+	json_decref(msg);
+	assert_true(strlen(line) < FFO_LINE_MAX);
+	msg = ask(t, 0, line);
+	free(line);
+	return msg;
+}
+
 void publish_batch(struct test *t, uint32_t first)
 {
 	json_t *rows = json_array(), *msg;
-	char *line;
 
 	for (uint32_t i = first; i < first + BATCH; i++) {
-		struct ffo_map m = { .container = 1 + i % CONTS,
-				     .rkey = 1 + i * 2654435761u,
-				     .session = 1 + i % 2,
-				     .addr = 0x7f0000000000 + i * 4096ull,
-				     .length = 4096,
-				     .access = 7,
-				     .shadow = 0x7e0000000000 + i * 4096ull,
-				     .key = i,
-				     .epoch = 1 };
+		struct ffo_map m = map_row(1 + i % CONTS, 1 + i * 2654435761u, i);
 
 		json_array_append_new(rows, ffo_map_to_json(&m));
 	}
-	msg = json_pack("{s:i, s:s, s:o}", "id", 1, "op", "map_publish", "maps", rows);
-	line = json_dumps(msg, JSON_COMPACT);
-	json_decref(msg);
-	msg = ask(t, 0, line);
-	free(line);
+	msg = publish_rows(t, rows);
 	assert_int_equal(json_integer_value(json_object_get(msg, "stored")), BATCH);
 	json_decref(msg);
+}
+
+void router_at(struct test *t, int i, const char *instance)
+{
+	hello(t, i);
+	json_decref(ask_ok(t, i,
+			   "'host_register','host':'h%d','instance':'%s',"
+			   "'wire':'tcp:192.0.2.%d:7471'",
+			   i, instance, i));
+}
+
+void send_str(struct test *t, int i, const char *text)
+{
+	send_text(t, i, text, strlen(text));
+}
+
+void router_leaves(struct test *t, int i)
+{
+	unsigned int conns = t->ffo->num_conns;
+
+	close(t->fd[i]);
+	t->fd[i] = -1;
+	wait_conns(t, conns - 1);
+}
+
+void expect_resolved(json_t *msg, const char *name, const char *host, int up)
+{
+	json_t *c = json_object_get(msg, "container"), *h = json_object_get(msg, "host");
+
+	assert_non_null(c);
+	assert_non_null(h);
+	assert_string_equal(json_is_null(c) ? "-" : json_string_value(json_object_get(c, "name")),
+			    name);
+	assert_string_equal(json_is_null(h) ? "-" : json_string_value(json_object_get(h, "name")),
+			    host);
+	if (!json_is_null(h))
+		assert_int_equal(json_is_true(json_object_get(h, "up")), up);
+	json_decref(msg);
+}
+
+uint64_t rig_now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }

@@ -82,5 +82,15 @@ void expect_ip(const struct ffo_container *c, int i, const char *want);
 void expect_host(struct test *t, int i, const char *name, bool up);
 /* Client 0 publishes mappings number first..first + BATCH, of containers 1..CONTS. */
 void publish_batch(struct test *t, uint32_t first);
+/* Client 0 publishes those rows, which it takes, by a request with the id 1; the answer. */
+json_t *publish_rows(struct test *t, json_t *rows);
+/* A router with an instance and a wire address, which can be told from others. */
+void router_at(struct test *t, int i, const char *instance);
+void send_str(struct test *t, int i, const char *text);
+/* Its connection ends, and the orchestrator has seen it. */
+void router_leaves(struct test *t, int i);
+/* Take msg: its container's name and host, "-" for null. */
+void expect_resolved(json_t *msg, const char *name, const char *host, int up);
+uint64_t rig_now_us(void); /* monotonic */
 
 #endif

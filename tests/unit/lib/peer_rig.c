@@ -22,16 +22,16 @@ static int lock_held;
 
 /* ---- what peer.c calls ----------------------------------------------------------------------- */
 
-void fast_lock(struct fast *f)
+void fast_lock(struct fast_host *h)
 {
-	pthread_mutex_lock(&f->lock);
+	pthread_mutex_lock(&h->threads[0]->lock);
 	assert_int_equal(lock_held++, 0);
 }
 
-void fast_unlock(struct fast *f)
+void fast_unlock(struct fast_host *h)
 {
 	lock_held--;
-	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_unlock(&h->threads[0]->lock);
 }
 
 static struct node *node_of(struct fast *f)
@@ -39,8 +39,8 @@ static struct node *node_of(struct fast *f)
 	return (struct node *)((char *)f - offsetof(struct node, f));
 }
 
-static int wire_attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
-		       const struct wire_hello *theirs)
+static int attach(struct fast *f, struct wire_peer *p, struct wire_io *io,
+		  const struct wire_hello *theirs)
 {
 	struct node *n = node_of(f);
 
@@ -63,7 +63,7 @@ static void tcp_free(struct wire_peer *p)
 	p->tcp = NULL;
 }
 
-static void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
+static void detach(struct fast *f, struct wire_peer *p, const char *why)
 {
 	assert_int_equal(lock_held, 1);
 	assert_non_null(p->tcp);
@@ -73,8 +73,8 @@ static void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 }
 
 static const struct backend_ops rig_ops = {
-	.wire_attach = wire_attach,
-	.wire_detach = wire_detach,
+	.wire_attach = attach,
+	.wire_detach = detach,
 };
 
 static void want_host(void *arg, const char *host)
@@ -119,8 +119,9 @@ void node_prepare(int i)
 	n->r.conf.wire_check_addr = true;
 	snprintf(n->r.instance, sizeof(n->r.instance), "start-%u", ++starts);
 	pthread_mutex_init(&n->f.lock, NULL);
-	n->f.first = n->f.threads[0] = &n->f;
-	n->f.num_threads = 1;
+	n->f.host = &n->host;
+	n->host.threads[0] = &n->f;
+	n->host.num_threads = 1;
 	n->f.be = &n->be;
 	n->be.ops = &rig_ops;
 }
@@ -131,7 +132,7 @@ int node_start(int i, char *err, size_t size)
 	const struct tls_files files = conf_tls_files(&n->r.conf);
 	const struct peers_conf conf = {
 		.loop = &n->r.loop,
-		.fast = &n->f,
+		.fast = &n->host,
 		.host = n->r.conf.hostname,
 		.instance = n->r.instance,
 		.cluster = n->r.conf.cluster,
@@ -213,9 +214,9 @@ struct wire_peer *node_tell(int at, int of)
 	struct wire_peer *p;
 
 	wire_of(of, wire, sizeof(wire));
-	fast_lock(&n->f);
+	fast_lock(&n->host);
 	p = peer_of_host(n->r.peers, host, nodes[of].r.instance, wire, true);
-	fast_unlock(&n->f);
+	fast_unlock(&n->host);
 	assert_non_null(p);
 	return p;
 }
@@ -244,19 +245,19 @@ bool attached(int at, int of)
 
 void want(int at, int of)
 {
-	fast_lock(&nodes[at].f);
+	fast_lock(&nodes[at].host);
 	peer_want(peer_at(at, of));
-	fast_unlock(&nodes[at].f);
+	fast_unlock(&nodes[at].host);
 }
 
 void lose(int at, int of)
 {
 	struct wire_peer *p = peer_at(at, of);
 
-	fast_lock(&nodes[at].f);
+	fast_lock(&nodes[at].host);
 	tcp_free(p);
 	peer_lost(p, "the test cuts it");
-	fast_unlock(&nodes[at].f);
+	fast_unlock(&nodes[at].host);
 }
 
 /* Does what one writes come out at the other? What came before is of older greetings. */
@@ -321,4 +322,32 @@ size_t listen_till_end(int fd, void *buf, size_t size)
 		assert_true(got < size && uv_hrtime() < give_up);
 		rig_turn();
 	}
+}
+
+int nodes_down(void **state)
+{
+	(void)state;
+	for (int i = 0; i < RIG_NODES; i++)
+		node_down(i);
+	return 0;
+}
+
+void nodes_up_two(void)
+{
+	node_up(A);
+	node_up(B);
+	nodes_meet();
+}
+
+bool nodes_settled(void)
+{
+	for (int i = 0; i < RIG_NODES; i++)
+		if (nodes[i].up && in_handshake(i))
+			return false;
+	return true;
+}
+
+struct peer_ctl *peer_ctl_at(int at, int of)
+{
+	return peer_at(at, of)->ctl;
 }

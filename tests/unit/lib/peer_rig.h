@@ -26,6 +26,7 @@ struct wire_tcp {
 
 struct node {
 	struct router r;
+	struct fast_host host; /* with one thread */
 	struct fast f;
 	struct backend be;
 	bool up;
@@ -49,17 +50,24 @@ void rig_turn(void);
 		}                                                                                  \
 	} while (0)
 
+enum { A, B, C }; /* hosts by number */
+
 /* Host `i` is called "a", "b" ...; its address is the rig's own. conf may be changed in between. */
 void node_prepare(int i);
 int node_start(int i, char *err, size_t size);
 void node_up(int i); /* both */
 void node_down(int i);
 
+int nodes_down(void **state); /* all; a test's teardown */
+void nodes_up_two(void);      /* A and B, who know each other */
+#define NODES_TEST(name) cmocka_unit_test_teardown(name, nodes_down)
+
 /* Tells `at` of `of`, as the orchestrator would. */
 struct wire_peer *node_tell(int at, int of);
 /* All that are up, of each other. */
 void nodes_meet(void);
 struct wire_peer *peer_at(int at, int of); /* NULL: not known */
+struct peer_ctl *peer_ctl_at(int at, int of);
 bool attached(int at, int of);
 void want(int at, int of);
 /* The connection's end as the wire would see it. */
@@ -70,6 +78,7 @@ void node_conf_free(int i); /* of one that never started */
 bool joined(int x, int y);
 /* Connections that are in handshake. */
 unsigned int in_handshake(int i);
+bool nodes_settled(void); /* none, anywhere */
 
 /* A blocking socket from 127.A.B.C (0: any) to that host. */
 int dial(int i, uint32_t from);

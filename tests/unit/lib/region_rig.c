@@ -24,6 +24,7 @@ int rg_setup(void **state)
 int rg_teardown(void **state)
 {
 	(void)state;
+	fake_shadow_left();
 	if (fake_shadow.mrs || to_pd(rg_pd)->refs)
 		return -1;
 	fake_shadow_close(rg_ctx);
@@ -100,6 +101,19 @@ void rg_check(const char *p, size_t len, unsigned salt)
 	for (size_t i = 0; i < len; i++)
 		if (p[i] != (char)(i / PG * 7 + i + salt))
 			fail_msg("byte %zu of %zu differs", i, len);
+}
+
+struct ibv_mr *rg_filled(char *p, size_t len, unsigned salt)
+{
+	rg_fill(p, len, salt);
+	return rg_reg(p, len);
+}
+
+void rg_gone(struct ibv_mr *mr, char *p, size_t len, unsigned salt)
+{
+	rg_dereg(mr);
+	rg_check(p, len, salt);
+	munmap(p, len);
 }
 
 int rg_in_child(int (*fn)(void *), void *arg)

@@ -46,6 +46,10 @@ void rg_dereg(struct ibv_mr *mr);
 /* The bytes of a page have its number, and something of their place. */
 void rg_fill(char *p, size_t len, unsigned salt);
 void rg_check(const char *p, size_t len, unsigned salt);
+/* Filled, and then registered. */
+struct ibv_mr *rg_filled(char *p, size_t len, unsigned salt);
+/* The MR goes, the bytes stay; then the memory goes. */
+void rg_gone(struct ibv_mr *mr, char *p, size_t len, unsigned salt);
 
 /* Runs fn in a forked child; its exit status. */
 int rg_in_child(int (*fn)(void *), void *arg);

@@ -38,6 +38,21 @@ void pair_down(struct pair *p)
 	rig_fini(&p->r);
 }
 
+int pair_setup(void **state)
+{
+	static struct pair p;
+
+	pair_up(&p, IBV_QPT_RC, 0, 1);
+	*state = &p;
+	return 0;
+}
+
+int pair_teardown(void **state)
+{
+	pair_down(*state);
+	return 0;
+}
+
 uint64_t pair_at(const struct pair *p, int i, uint64_t off)
 {
 	return (uintptr_t)p->buf[i] + off;
@@ -59,6 +74,14 @@ void pair_send(struct pair *p, uint64_t id, uint32_t len)
 	rig_post(&p->r, p->qp[0]);
 }
 
+void pair_spoil_pd(struct pair *p, struct ff_sqe *e)
+{
+	static struct pd other;
+
+	(void)e;
+	p->mr[1]->pd = &other;
+}
+
 void pair_expect(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_status st)
 {
 	struct ff_cqe c;
@@ -73,6 +96,17 @@ void pair_expect_none(struct rig_cq *cq)
 	struct ff_cqe c;
 
 	assert_false(rig_poll(cq, &c));
+}
+
+enum ibv_wc_status pair_status(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_opcode op)
+{
+	struct ff_cqe c;
+
+	assert_true(rig_poll(cq, &c));
+	assert_int_equal(c.wr_id, wr_id);
+	if (c.status == IBV_WC_SUCCESS)
+		assert_int_equal(c.opcode, op);
+	return c.status;
 }
 
 void pair_wait_for_tries(struct pair *p)

@@ -6,13 +6,7 @@
 #ifndef SOFT_PAIR_H
 #define SOFT_PAIR_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/soft/soft.h"
 #include "tests/lib/rig.h"
 
@@ -39,15 +33,25 @@ void pair_up_with(struct pair *p, enum ibv_qp_type type, int c0, int c1, uint32_
 /* A QP that is NULL is gone already. */
 void pair_down(struct pair *p);
 
+/* A fixture: *state is a pair of RC QPs in containers 0 and 1. */
+int pair_setup(void **state);
+int pair_teardown(void **state);
+#define PAIR_TEST(name) cmocka_unit_test_setup_teardown(name, pair_setup, pair_teardown)
+
 /* Address of a byte of buffer i. */
 uint64_t pair_at(const struct pair *p, int i, uint64_t off);
 /* Posted on QP 0, from its buffer to the other's; nothing runs yet. */
 void pair_rdma(struct pair *p, uint8_t op, uint64_t id, uint64_t loff, uint64_t roff, uint32_t len);
 void pair_send(struct pair *p, uint64_t id, uint32_t len);
 
+/* Gives the other's MR a PD that is not its QP's; for tables of what can be wrong with a request e. */
+void pair_spoil_pd(struct pair *p, struct ff_sqe *e);
+
 /* The next completion of the CQ; none. */
 void pair_expect(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_status st);
 void pair_expect_none(struct rig_cq *cq);
+/* ... how that WR ended, of that operation if it did well. */
+enum ibv_wc_status pair_status(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_opcode op);
 /*
  * Nobody answers QP 0: so long that its request has failed, and it did not too early. Each try lasts one
  * to four times PAIR_TIMEOUT (IBTA 9.9.2.1.1).

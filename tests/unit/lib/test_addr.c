@@ -2,13 +2,8 @@
 /* test_addr.c - addresses as text. build: ffr/lib/addr.c */
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/lib/addr.h"
 
 static void wire_addresses(void **state)
@@ -44,9 +39,5 @@ static void wire_addresses(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(wire_addresses),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(wire_addresses));
 }

@@ -4,12 +4,9 @@
  * test_ffload_plan.c - what the load's two ends rely on without telling each other: the plan is a
  * function, has something with a completion in each half window, and no slot is in use twice.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/lib/ffload.h"
 
 static struct load_plan plan_of(uint32_t min, uint32_t max)
@@ -196,15 +193,9 @@ static void nonsense_is_refused(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lengths),
-		cmocka_unit_test(completions_come),
-		cmocka_unit_test(it_is_a_function),
-		cmocka_unit_test(what_is_read_back_is_there),
-		cmocka_unit_test(memory_does_not_overlap),
-		cmocka_unit_test(patterns),
-		cmocka_unit_test(nonsense_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(lengths), cmocka_unit_test(completions_come),
+			cmocka_unit_test(it_is_a_function),
+			cmocka_unit_test(what_is_read_back_is_there),
+			cmocka_unit_test(memory_does_not_overlap), cmocka_unit_test(patterns),
+			cmocka_unit_test(nonsense_is_refused));
 }

@@ -3,6 +3,7 @@
  * test_sandbox.c - what each kind of thread can still do, and what becomes of what it cannot. Each
  * case is a child process that enters the sandbox for real.
  */
+#include <cap-ng.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -31,6 +33,7 @@
 #include <cmocka.h>
 
 #include "ffr/lib/sandbox.h"
+#include "ffr/mem/shadow.h"
 
 /* In a child: a check that fails says which one. */
 #define MUST(cond)                                                                                 \
@@ -251,8 +254,10 @@ static void control_thread_body(void)
 	REFUSED(socket(AF_VSOCK, SOCK_STREAM, 0));
 	REFUSED(fork());
 	REFUSED(ioctl(0, TIOCSTI, ""));
+#ifdef SYS_rename /* arm64 has neither by that name */
 	REFUSED(syscall(SYS_rename, "/tmp/a", "/tmp/b"));
 	REFUSED(syscall(SYS_symlink, "/tmp/a", "/tmp/b"));
+#endif
 	REFUSED(mprotect((void *)((uintptr_t)control_thread_body & ~4095ull), 4096,
 			 PROT_READ | PROT_WRITE | PROT_EXEC));
 	fd = open("/dev/null", O_RDONLY);
@@ -285,6 +290,35 @@ static void pool_thread(void **state)
 	(void)state;
 	need_filters();
 	succeeds(SANDBOX_POOL, pool_body);
+}
+
+static bool has_landlock;
+
+static void nic_body(void)
+{
+	MUST(!close(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0)));
+	MUST(!close(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)));
+	MUST(!close(inotify_init1(IN_CLOEXEC)));
+	/* files are Landlock's to refuse: without a folder for devices there is none */
+	if (has_landlock)
+		MUST(open("/dev/null", O_RDONLY) < 0 && errno == EACCES);
+	REFUSED(unlink("/tmp/test_sandbox.none"));
+	REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+	REFUSED(accept(0, NULL, NULL));
+	REFUSED(listen(0, 1));
+}
+
+/* libibverbs, which it calls, asks for neighbours and looks what devices there are. */
+static void nic_thread(void **state)
+{
+	int fd = landlock_ruleset(NULL);
+
+	(void)state;
+	need_filters();
+	has_landlock = fd >= 0;
+	if (fd >= 0)
+		close(fd);
+	succeeds(SANDBOX_NIC, nic_body);
 }
 
 static void twice(void)
@@ -366,6 +400,23 @@ static void aborts(void)
 	abort();
 }
 
+/* As the runner that meets a bad pointer: not again and again, with the lock held. */
+static void meets_a_bad_pointer(void)
+{
+	signal(SIGSEGV, SIG_DFL); /* this test's parent has another */
+	MUST(!sigbus_install());
+	*(volatile int *)(uintptr_t)getpid() = 1;
+}
+
+static void a_fault_of_ones_own_ends_the_process(void **state)
+{
+	(void)state;
+	need_filters();
+	assert_int_equal(child(SANDBOX_FAST, meets_a_bad_pointer), 256 + SIGSEGV);
+	assert_non_null(strstr(said, "ffr: SIGSEGV at 0x"));
+	assert_non_null(strstr(said, ", ffr+0x"));
+}
+
 static void abort_works(void **state)
 {
 	(void)state;
@@ -406,6 +457,66 @@ static void store_has_its_folder(void **state)
 	close(fd);
 	succeeds(SANDBOX_STORE, store_body);
 	succeeds(SANDBOX_FFO, store_body);
+}
+
+/* ---- a call on the way in --------------------------------------------------------------------------- */
+
+static int called;
+
+/* The rights are what they will be, but for the filter. */
+static int on_the_way(void *arg)
+{
+	int fd;
+
+	MUST(arg == &called);
+	called++;
+	MUST(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	MUST(!capng_get_caps_process() &&
+	     !capng_have_capability(CAPNG_EFFECTIVE, CAP_DAC_OVERRIDE));
+	fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	MUST(fd >= 0 && !close(fd));
+	return 0;
+}
+
+static int refuses(void *arg)
+{
+	(void)arg;
+	return -ENODEV;
+}
+
+/* In a child: its exit status. */
+static int enter_with(int (*call)(void *arg))
+{
+	struct sandbox_conf conf = { .mode = SANDBOX_ON };
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		MUST(!sandbox_prepare(&conf));
+		if (sandbox_enter_with(SANDBOX_FAST, call, &called) == -ENODEV)
+			_exit(3);
+		MUST(called == 1);
+		REFUSED(socket(AF_UNIX, SOCK_STREAM, 0));
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+static void a_call_before_the_filter(void **state)
+{
+	(void)state;
+	need_filters();
+	assert_int_equal(enter_with(on_the_way), 0);
+	assert_int_equal(enter_with(refuses), 3);
+}
+
+/* Without a sandbox it is called as well. */
+static void a_call_without_a_sandbox(void **state)
+{
+	(void)state;
+	assert_int_equal(sandbox_enter_with(SANDBOX_FAST, refuses, NULL), -ENODEV);
 }
 
 /* ---- capabilities ------------------------------------------------------------------------------ */
@@ -559,11 +670,15 @@ int main(void)
 		cmocka_unit_test_setup(fast_thread_opens_nothing, setup),
 		cmocka_unit_test_setup(control_thread, setup),
 		cmocka_unit_test_setup(pool_thread, setup),
+		cmocka_unit_test_setup(nic_thread, setup),
 		cmocka_unit_test_setup(log_tells_once, setup),
 		cmocka_unit_test_setup(newer_libc_falls_back, setup),
 		cmocka_unit_test_setup(intruder_ends_the_process, setup),
+		cmocka_unit_test_setup(a_fault_of_ones_own_ends_the_process, setup),
 		cmocka_unit_test_setup(abort_works, setup),
 		cmocka_unit_test_setup(store_has_its_folder, setup),
+		cmocka_unit_test_setup(a_call_before_the_filter, setup),
+		cmocka_unit_test_setup(a_call_without_a_sandbox, setup),
 		cmocka_unit_test_setup(capabilities, setup),
 		cmocka_unit_test_setup(keeper_alone_reaches_clients_of_other_users, setup),
 		cmocka_unit_test_setup(mode_log, setup),

@@ -3,14 +3,9 @@
 /*
  * test_timer.c - the deadline heap against a sorted reference.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/lib/timer.h"
 
 #define N 500
@@ -119,11 +114,6 @@ static void no_more_than_asked_for(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(fires_in_order),
-		cmocka_unit_test(may_rearm_itself),
-		cmocka_unit_test(no_more_than_asked_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(fires_in_order), cmocka_unit_test(may_rearm_itself),
+			cmocka_unit_test(no_more_than_asked_for));
 }

@@ -2,11 +2,7 @@
 /* test_user.c - whom the router becomes, what is given to him, and what he has left. build: ffr/lib/user.c ffr/lib/log.c */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/lib/user.h"
 
 #define SOMEBODY 60998
@@ -216,13 +211,9 @@ static int teardown(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(names_and_numbers),
-		cmocka_unit_test(roots_files_are_given),
-		cmocka_unit_test(others_files_are_not),
-		cmocka_unit_test(he_has_nothing_left),
-		cmocka_unit_test(he_does_not_outlive_his_parent),
-	};
-
-	return cmocka_run_group_tests(tests, setup, teardown);
+	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(names_and_numbers),
+			      cmocka_unit_test(roots_files_are_given),
+			      cmocka_unit_test(others_files_are_not),
+			      cmocka_unit_test(he_has_nothing_left),
+			      cmocka_unit_test(he_does_not_outlive_his_parent));
 }

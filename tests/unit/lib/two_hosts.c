@@ -12,6 +12,10 @@
 
 /* ---- the two ------------------------------------------------------------------------------------------- */
 
+const struct backend_ops *hosts_ops;
+uint16_t hosts_version = 2;
+void (*hosts_work)(struct host *h);
+
 void hosts_connect(struct hosts *t)
 {
 	struct wire_hello hello = { 0 };
@@ -49,6 +53,8 @@ uint32_t hosts_turn(struct hosts *t)
 
 	for (int i = 0; i < 2; i++) {
 		ready(&t->h[i]);
+		if (hosts_work)
+			hosts_work(&t->h[i]);
 		work += fast_turn(t->h[i].r.f);
 	}
 	return work;
@@ -101,7 +107,7 @@ void hosts_up(struct hosts *t, enum ibv_qp_type type)
 	for (int i = 0; i < 2; i++) {
 		struct host *h = &t->h[i];
 
-		rig_init(&h->r, &soft_ops);
+		rig_init(&h->r, hosts_ops ? hosts_ops : &soft_ops);
 		for (unsigned c = 0; c < 4; c++) {
 			h->r.cont[c].id = (uint32_t)(10 * (i + 1)) + c;
 			h->r.cont[c].epoch = 1;
@@ -111,6 +117,8 @@ void hosts_up(struct hosts *t, enum ibv_qp_type type)
 		snprintf(h->other.host, sizeof(h->other.host), "h%d", !i);
 		h->other.refs = 1;
 		h->other.up = true;
+		h->other.version = hosts_ops ? hosts_version :
+					       1; /* from 2 on they tell of their NICs */
 		h->remote.refs = 1;
 		h->r.f->now = 1000000;
 	}
@@ -167,6 +175,23 @@ void hosts_down(struct hosts *t)
 		assert_int_equal(h->remote.refs, 1);
 		assert_int_equal(h->other.refs, 1);
 	}
+}
+
+int hosts_setup(void **state)
+{
+	enum ibv_qp_type type = *state ? (enum ibv_qp_type)(uintptr_t)*state : IBV_QPT_RC;
+	struct hosts *t = malloc(sizeof(*t));
+
+	hosts_up(t, type);
+	*state = t;
+	return 0;
+}
+
+int hosts_teardown(void **state)
+{
+	hosts_down(*state);
+	free(*state);
+	return 0;
 }
 
 uint64_t hosts_at(const struct hosts *t, int host, uint64_t off)

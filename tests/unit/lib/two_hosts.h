@@ -39,9 +39,23 @@ struct hosts {
 	int fd[2]; /* of the connection; -1: there is none */
 };
 
+/* The backend of those to come; NULL: the software device alone. */
+extern const struct backend_ops *hosts_ops;
+/* The version of the wire that they speak then, 2 if nothing else is said; called for each host in its turn, or NULL. */
+extern uint16_t hosts_version;
+extern void (*hosts_work)(struct host *h);
 /* Two hosts that are connected, and a QP of that type on each, connected; SRQ at host 1 if asked. */
 void hosts_up(struct hosts *t, enum ibv_qp_type type);
 void hosts_down(struct hosts *t);
+
+/* For tests to which *state is two hosts that are up. Before, it is the QPs' type; NULL: RC. */
+int hosts_setup(void **state);
+int hosts_teardown(void **state);
+#define HOSTS_TEST(name) cmocka_unit_test_setup_teardown(name, hosts_setup, hosts_teardown)
+#define HOSTS_TEST_UC(name)                                                                        \
+	cmocka_unit_test_prestate_setup_teardown(name, hosts_setup, hosts_teardown,                \
+						 (void *)IBV_QPT_UC)
+
 /* The connection; and its end, with what is in it. */
 void hosts_connect(struct hosts *t);
 void hosts_cut(struct hosts *t);

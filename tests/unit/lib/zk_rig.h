@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * zk_rig.h - ZooKeeper nodes for a test program, and stores on them in one loop. For ffo/store/zk/test_store.c
- * and ffo/store/zk/test_ensemble.c.
+ * zk_rig.h - ZooKeeper nodes for a test program, and stores on them in one loop. For the tests of
+ * ffo/store/zk, most of them by zk_two.h.
  */
 #ifndef ZK_RIG_H
 #define ZK_RIG_H

@@ -5,9 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +12,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include <cmocka.h>
+#include "tests/unit/lib/unit.h"
 
 static const char *fdinfo; /* NULL: the real one */
 static long magic;
@@ -181,12 +178,6 @@ static void only_dmabufs_of_plain_memory(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_part_is_mapped),
-		cmocka_unit_test(bounds),
-		cmocka_unit_test(rights),
-		cmocka_unit_test(only_dmabufs_of_plain_memory),
-	};
-
-	return cmocka_run_group_tests_name("dmabuf", tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(a_part_is_mapped), cmocka_unit_test(bounds),
+			cmocka_unit_test(rights), cmocka_unit_test(only_dmabufs_of_plain_memory));
 }

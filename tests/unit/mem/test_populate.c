@@ -6,15 +6,11 @@
  * threads: yes
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <errno.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/mem/shadow.h"
 #include "tests/unit/lib/ctl_calls.h"
 
@@ -172,14 +168,8 @@ static void segments_are_freed(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(others_are_served_meanwhile),
-		CALL_TEST(a_session_goes_meanwhile),
-		CALL_TEST(the_session_goes),
-		CALL_TEST(untouched_memory_stays_so),
-		CALL_TEST(segments_are_freed),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(others_are_served_meanwhile), CALL_TEST(a_session_goes_meanwhile),
+			CALL_TEST(the_session_goes), CALL_TEST(untouched_memory_stays_so),
+			CALL_TEST(segments_are_freed));
 }

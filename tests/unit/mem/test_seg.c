@@ -2,8 +2,6 @@
 /*
  * test_seg.c - ffr/mem/seg.c and ffr/mem/sigbus.c: segments, the rings' page allocator, lost memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,8 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/mem/shadow.h"
 
 static struct tenant tenant;
@@ -282,16 +279,9 @@ static void other_faults_are_fatal(void **state)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(segments_are_sealed),
-		T(holes),
-		T(number_of_segments_is_bounded),
-		T(rings_start_at_the_header),
-		T(rings_are_zeroed_disjoint_and_reused),
-		T(large_rings_get_a_segment),
-		T(lost_memory_reads_zero_and_marks_the_session),
-		T(other_faults_are_fatal),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(segments_are_sealed), T(holes), T(number_of_segments_is_bounded),
+			T(rings_start_at_the_header), T(rings_are_zeroed_disjoint_and_reused),
+			T(large_rings_get_a_segment),
+			T(lost_memory_reads_zero_and_marks_the_session), T(other_faults_are_fatal));
 }

@@ -2,8 +2,6 @@
 /*
  * test_shadow.c - ffr/mem/shadow.c: hostile claims, shared mappings of another process, translation.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,8 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffr/mem/shadow.h"
 
@@ -691,23 +688,13 @@ static void number_of_mappings_is_bounded(void **state)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(own_pages_are_reached),
-		T(bytes_behind_the_last_run),
-		T(hostile_claims_are_refused),
-		T(untouched_pages_are_not_made),
-		T(memfd_sysv_anonymous_and_dev_shm),
-		T(one_claim_over_several_mappings),
-		T(mappings_are_shared_between_mrs),
-		T(read_only_stays_read_only),
-		T(an_mr_that_reads_gets_no_more),
-		T(files_on_disk_are_not_opened),
-		T(of_a_dead_process_nothing_is_mapped),
-		T(swapping_mappings_wins_nothing),
-		T(truncated_file_is_survived),
-		T(one_call_looks_at_so_many),
-		T(number_of_mappings_is_bounded),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(own_pages_are_reached), T(bytes_behind_the_last_run),
+			T(hostile_claims_are_refused), T(untouched_pages_are_not_made),
+			T(memfd_sysv_anonymous_and_dev_shm), T(one_claim_over_several_mappings),
+			T(mappings_are_shared_between_mrs), T(read_only_stays_read_only),
+			T(an_mr_that_reads_gets_no_more), T(files_on_disk_are_not_opened),
+			T(of_a_dead_process_nothing_is_mapped), T(swapping_mappings_wins_nothing),
+			T(truncated_file_is_survived), T(one_call_looks_at_so_many),
+			T(number_of_mappings_is_bounded));
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* test_keys.c - a container's keys. build: ffr/obj/keys.c ffr/obj/stats.c */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/obj/objects.h"
 
 static void keys_are_found_until_removed(void **state)
@@ -174,6 +170,35 @@ static void collisions_are_drawn_again(void **state)
 	free(mw);
 }
 
+/* One that a NIC has given, unless the container has it: as an MR's, or among those of a window. */
+static void a_wanted_key(void **state)
+{
+	struct container c = { 0 };
+	struct mr mr = { .lkey = 0x1234, .rkey = 0x1234 }, same = mr, of_window = { 0 };
+	struct mw mw = { 0 };
+
+	(void)state;
+	assert_true(mr_key_taken(&c, 0));
+	assert_false(mr_key_taken(&c, 0x1234));
+	assert_int_equal(mr_key_new(&c, &mr), 0);
+	assert_int_equal(mr.lkey, 0x1234);
+	assert_ptr_equal(key_lookup(&c.keys, 0x1234), &mr);
+	assert_true(mr_key_taken(&c, 0x1234));
+	assert_int_equal(mr_key_new(&c, &same), -EEXIST);
+	assert_int_equal(mw_key_new(&c, &mw), 0);
+	of_window.lkey = mw.rkey ^ 0x80;
+	assert_true(mr_key_taken(&c, of_window.lkey));
+	assert_int_equal(mr_key_new(&c, &of_window), -EEXIST);
+	mw_key_del(&c, &mw);
+	assert_int_equal(mr_key_new(&c, &of_window), 0);
+	key_remove(&c.keys, &of_window);
+	key_remove(&c.keys, &mr);
+	assert_int_equal(mr_key_new(&c, &same), 0);
+	key_remove(&c.keys, &same);
+	assert_null(c.keys.slot);
+	free(c.windows.slot);
+}
+
 static void stats_sum_every_counter(void **state)
 {
 	struct ff_stats a = { 0 }, b = { 0 };
@@ -192,14 +217,10 @@ static void stats_sum_every_counter(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(keys_are_found_until_removed),
-		cmocka_unit_test(deletion_keeps_probe_runs_whole),
-		cmocka_unit_test(keys_are_random),
-		cmocka_unit_test(windows_and_mrs_share_no_key),
-		cmocka_unit_test(collisions_are_drawn_again),
-		cmocka_unit_test(stats_sum_every_counter),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(keys_are_found_until_removed),
+			cmocka_unit_test(deletion_keeps_probe_runs_whole),
+			cmocka_unit_test(keys_are_random),
+			cmocka_unit_test(windows_and_mrs_share_no_key),
+			cmocka_unit_test(collisions_are_drawn_again),
+			cmocka_unit_test(a_wanted_key), cmocka_unit_test(stats_sum_every_counter));
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* test_objects.c - handle tables, QP numbers, addresses. build: ffr/obj/objects.c */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/obj/objects.h"
 
 static void handles_are_found_and_never_zero(void **state)
@@ -142,19 +138,44 @@ static void qp_numbers_are_unique_and_not_reused(void **state)
 
 static void qp_numbers_wrap_past_the_reserved(void **state)
 {
-	struct qp_table t = { .next = 0xfffffe };
-	struct qp qp[4] = { 0 };
+	static const uint32_t reserved[] = { 0, 1, 0xffffff }; /* the last one is multicast's */
 
 	(void)state;
-	for (int i = 0; i < 4; i++)
+	for (unsigned i = 0; i < 3; i++) {
+		struct qp_table t = { .next = reserved[i] };
+		struct qp qp[2] = { 0 };
+
+		for (unsigned k = 0; k < 2; k++) {
+			assert_int_equal(qpn_alloc(&t, &qp[k]), 0);
+			assert_in_range(qp[k].qp_num, 2, 0xfffffe);
+		}
+		assert_int_not_equal(qp[0].qp_num, qp[1].qp_num);
+		for (unsigned k = 0; k < 2; k++)
+			qpn_free(&t, &qp[k]);
+		free(t.slot);
+	}
+}
+
+/* A NIC gives numbers in a row: some of them fit, whatever the router's own have taken. */
+static void qp_numbers_are_not_in_a_row(void **state)
+{
+	enum { N = 1000 };
+	struct qp_table t = { .next = 0x1000 };
+	struct qp *qp = calloc(N, sizeof(*qp));
+	unsigned taken = 0, longest = 0;
+
+	(void)state;
+	for (int i = 0; i < N; i++)
 		assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
-	assert_int_equal(qp[0].qp_num, 0xfffffe); /* the next one is multicast's */
-	assert_int_equal(qp[1].qp_num, 2);
-	assert_int_equal(qp[2].qp_num, 3);
-	assert_int_equal(qp[3].qp_num, 4);
-	for (int i = 0; i < 4; i++)
+	for (uint32_t n = 2; n < 2 + 2 * t.size; n++) {
+		taken = qpn_fits(&t, n) ? 0 : taken + 1;
+		longest = taken > longest ? taken : longest;
+	}
+	assert_in_range(longest, 1, 8);
+	for (int i = 0; i < N; i++)
 		qpn_free(&t, &qp[i]);
 	free(t.slot);
+	free(qp);
 }
 
 static void containers_are_found_within_their_tenant(void **state)
@@ -175,19 +196,55 @@ static void containers_are_found_within_their_tenant(void **state)
 	assert_null(container_by_lid(&l, "red", 6));
 	gid.raw[15]++;
 	assert_null(container_by_gid(&l, "red", &gid));
+	/* a link-local GID has the LID */
+	gid = (union ibv_gid){ .raw = { GID_LOCAL_PREFIX, 0, 5 } };
+	assert_ptr_equal(container_by_gid(&l, "red", &gid), &a);
+	assert_ptr_equal(container_by_gid(&l, "blue", &gid), &b);
+	assert_null(container_by_gid(&l, "green", &gid));
+	a.gid[1] = gid; /* and nothing else leads there */
+	a.lid = 6;
+	assert_null(container_by_gid(&l, "red", &gid));
+}
+
+/* One that a NIC has given: it is that or nothing, and stays found while the table grows. */
+static void a_wanted_qp_number(void **state)
+{
+	enum { N = 300 };
+	struct qp_table t = { 0 };
+	struct qp *qp = calloc(N, sizeof(*qp)), wanted = { .qp_num = 0x123456 };
+	struct qp same_place = { .qp_num = 0x223456 },
+		  bad[3] = { { .qp_num = 1 }, { .qp_num = 0xffffff }, { .qp_num = 0x1000002 } };
+
+	(void)state;
+	assert_true(qpn_fits(&t, 0x123456));
+	assert_int_equal(qpn_alloc(&t, &wanted), 0);
+	assert_int_equal(wanted.qp_num, 0x123456);
+	assert_false(qpn_fits(&t, 0x223456));
+	assert_int_equal(qpn_alloc(&t, &same_place), -EEXIST);
+	for (int i = 0; i < 3; i++) {
+		assert_false(qpn_fits(&t, bad[i].qp_num));
+		assert_int_equal(qpn_alloc(&t, &bad[i]), -EEXIST);
+	}
+	assert_int_equal(t.used, 1);
+	for (int i = 0; i < N; i++)
+		assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
+	assert_ptr_equal(qp_by_num(&t, 0x123456), &wanted);
+	qpn_free(&t, &wanted);
+	assert_int_equal(qpn_alloc(&t, &same_place), 0);
+	assert_ptr_equal(qp_by_num(&t, 0x223456), &same_place);
+	free(t.slot);
+	free(qp);
 }
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handles_are_found_and_never_zero),
-		cmocka_unit_test(a_full_table_refuses),
-		cmocka_unit_test(a_stale_handle_names_nothing),
-		cmocka_unit_test(tables_agree_with_a_list),
-		cmocka_unit_test(qp_numbers_are_unique_and_not_reused),
-		cmocka_unit_test(qp_numbers_wrap_past_the_reserved),
-		cmocka_unit_test(containers_are_found_within_their_tenant),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(a_wanted_qp_number),
+			cmocka_unit_test(handles_are_found_and_never_zero),
+			cmocka_unit_test(a_full_table_refuses),
+			cmocka_unit_test(a_stale_handle_names_nothing),
+			cmocka_unit_test(tables_agree_with_a_list),
+			cmocka_unit_test(qp_numbers_are_unique_and_not_reused),
+			cmocka_unit_test(qp_numbers_wrap_past_the_reserved),
+			cmocka_unit_test(qp_numbers_are_not_in_a_row),
+			cmocka_unit_test(containers_are_found_within_their_tenant));
 }

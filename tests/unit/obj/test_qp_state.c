@@ -4,14 +4,11 @@
  * specification (IBTA 11.2.5.2) line by line. build: ffr/obj/qp_state.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/obj/qp_state.h"
+#include "tests/lib/qp_attr.h"
 
 /* One line: from, to, type ('*': all), attributes that must and that may be given, by letters. */
 static const struct {
@@ -101,22 +98,16 @@ static const struct qp_limits limits = {
 /* Attributes that are right wherever they are allowed. */
 static struct ff_qp_attr good(enum ibv_qp_state cur, enum ibv_qp_state next)
 {
-	return (struct ff_qp_attr){
-		.qp_state = (uint8_t)next,
-		.cur_qp_state = (uint8_t)cur,
-		.ah = { .dgid = { 1 }, .is_global = 1, .sgid_index = 1, .port_num = 1 },
-		.port_num = 1,
-		.path_mtu = IBV_MTU_1024,
-		.timeout = 14,
-		.retry_cnt = 7,
-		.rnr_retry = 7,
-		.min_rnr_timer = 12,
-		.max_rd_atomic = 16,
-		.max_dest_rd_atomic = 8,
-		.dest_qp_num = 0xffffff,
-		.rq_psn = 0xffffff,
-		.path_mig_state = IBV_MIG_MIGRATED,
-	};
+	struct ff_qp_attr a = qp_attr_usual(next, 0xffffff);
+
+	a.cur_qp_state = (uint8_t)cur;
+	a.ah.dgid[0] = 1;
+	a.ah.sgid_index = 1;
+	a.max_rd_atomic = 16;
+	a.max_dest_rd_atomic = 8;
+	a.rq_psn = 0xffffff;
+	a.path_mig_state = IBV_MIG_MIGRATED;
+	return a;
 }
 
 static uint32_t letters(const char *s)
@@ -342,15 +333,11 @@ static void only_named_attributes_are_stored(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_transition_is_as_listed),
-		cmocka_unit_test(without_a_state_it_stays),
-		cmocka_unit_test(other_types_and_states_are_refused),
-		cmocka_unit_test(a_wrong_current_state_is_refused),
-		cmocka_unit_test(attributes_out_of_range_are_refused),
-		cmocka_unit_test(address_vectors_are_checked),
-		cmocka_unit_test(only_named_attributes_are_stored),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(every_transition_is_as_listed),
+			cmocka_unit_test(without_a_state_it_stays),
+			cmocka_unit_test(other_types_and_states_are_refused),
+			cmocka_unit_test(a_wrong_current_state_is_refused),
+			cmocka_unit_test(attributes_out_of_range_are_refused),
+			cmocka_unit_test(address_vectors_are_checked),
+			cmocka_unit_test(only_named_attributes_are_stored));
 }

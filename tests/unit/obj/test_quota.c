@@ -5,9 +5,6 @@
  * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,28 +12,29 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <rdma/rdma_cma.h>
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/ctl_calls.h"
 #include "tests/lib/hello.h"
 #include "ffr/ctl/container.h"
 #include "ffr/obj/cpu.h"
 
+#define SEC 1000000000ull /* ns */
+
 static struct ctl_rig *const g = &call_rig;
 
 static void limit(int container, const struct ffo_limits *l)
 {
-	fast_lock(g->ctl.fast);
+	fast_lock(g->ctl.host);
 	fast_container_limits(g->c[container], l);
-	fast_unlock(g->ctl.fast);
+	fast_unlock(g->ctl.host);
 }
 
 static void limit_tenant(const struct ffo_limits *l)
 {
-	fast_lock(g->ctl.fast);
-	assert_int_equal(fast_tenant_limits(g->ctl.fast, "default", l), 0);
-	fast_unlock(g->ctl.fast);
+	fast_lock(g->ctl.host);
+	assert_int_equal(fast_tenant_limits(g->ctl.host, "default", l), 0);
+	fast_unlock(g->ctl.host);
 }
 
 static uint64_t used(int container, enum quota q)
@@ -170,7 +168,7 @@ static void shares_leave_room(void **state)
 	uint32_t n[3] = { 0 };
 
 	(void)state;
-	while (!quota_share_take(g->c[0], SHARE_MAPPING))
+	while (!quota_share_take(g->c[0], SHARE_MAPPING, 1))
 		n[0]++;
 	assert_in_range(n[0], 16000, 16384);
 	assert_true(g->c[0]->quota.refusal.untold);
@@ -178,18 +176,18 @@ static void shares_leave_room(void **state)
 	quota_tell(g->c[0]);
 	assert_false(g->c[0]->quota.refusal.untold);
 	/* another one of its tenant has the few that anybody has */
-	while (!quota_share_take(g->c[1], SHARE_MAPPING))
+	while (!quota_share_take(g->c[1], SHARE_MAPPING, 1))
 		n[1]++;
 	if (g->c[1]->of == g->c[0]->of)
 		assert_int_equal(n[1], SHARE_SMALL);
 	else
 		assert_in_range(n[1], 8000, 8192);
-	quota_share_return(g->c[0], SHARE_MAPPING);
-	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING), -ENOSPC);
+	quota_share_return(g->c[0], SHARE_MAPPING, 1);
+	assert_int_equal(quota_share_take(g->c[0], SHARE_MAPPING, 1), -ENOSPC);
 	while (g->c[0]->quota.use.shares[SHARE_MAPPING])
-		quota_share_return(g->c[0], SHARE_MAPPING);
+		quota_share_return(g->c[0], SHARE_MAPPING, 1);
 	while (g->c[1]->quota.use.shares[SHARE_MAPPING])
-		quota_share_return(g->c[1], SHARE_MAPPING);
+		quota_share_return(g->c[1], SHARE_MAPPING, 1);
 	/* few are always to be had, until there is none */
 	assert_false(share_full(SHARE_SMALL - 1, 100, 101));
 	assert_true(share_full(SHARE_SMALL, 100, 101));
@@ -367,6 +365,44 @@ static void calls_wait(void **state)
 	close(b);
 }
 
+static unsigned calls_until_it_waits(uint64_t now)
+{
+	unsigned n = 0;
+
+	for (; !quota_call_wait(g->c[0], now); n++)
+		quota_call_charge(g->c[0], now);
+	return n;
+}
+
+/* A second's calls at once, beside the one that is served when all is paid for, and then one by one. */
+static void calls_have_a_burst(void **state)
+{
+	uint64_t now = 1000 * SEC;
+
+	(void)state;
+	assert_false(quota_calls_limited(g->c[0]));
+	assert_int_equal(quota_call_wait(g->c[0], now), 0);
+	limit(0, &(struct ffo_limits){ .max_calls = 100 });
+	assert_int_equal(calls_until_it_waits(now), 101);
+	assert_int_equal(quota_call_wait(g->c[0], now), 10000000);
+	assert_int_equal(calls_until_it_waits(now + SEC / 2), 50);
+	assert_int_equal(calls_until_it_waits(now + 10 * SEC), 101);
+	/* half of it is there when there is another limit, and half of that then */
+	now += 10 * SEC + SEC / 2;
+	limit(0, &(struct ffo_limits){ .max_calls = 10 });
+	assert_int_equal(calls_until_it_waits(now), 5);
+	/* a tenant's is for all */
+	limit(0, &(struct ffo_limits){ 0 });
+	assert_int_equal(quota_call_wait(g->c[0], now), 0);
+	limit_tenant(&(struct ffo_limits){ .max_calls = 7 });
+	for (int i = 0; i < 7; i++)
+		quota_call_charge(g->c[1], now);
+	assert_int_equal(calls_until_it_waits(now), 1);
+	assert_in_range(quota_call_wait(g->c[1], now), 142857142, 142857143);
+	limit_tenant(&(struct ffo_limits){ 0 });
+	assert_int_equal(quota_call_wait(g->c[1], now), 0);
+}
+
 /* In the slot it stays posted until it may be taken; who hangs up meanwhile is gone at once. */
 static void a_slot_waits(void **state)
 {
@@ -469,21 +505,13 @@ static void cpu_time_is_held(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		CALL_TEST(objects_are_counted),
-		CALL_TEST(a_tenant_is_the_sum),
-		CALL_TEST(memory_is_counted),
-		CALL_TEST(defaults_are_in_force),
-		CALL_TEST(other_objects_are_counted),
-		CALL_TEST(descriptors_are_shared),
-		CALL_TEST(shares_leave_room),
-		CALL_TEST(sessions_and_descriptors_are_counted),
-		CALL_TEST(calls_wait),
-		CALL_TEST(a_slot_waits),
-		CALL_TEST(a_greeting_waits),
-		CALL_TEST(cpu_time_is_held),
-	};
-
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
+			CALL_TEST(memory_is_counted), CALL_TEST(defaults_are_in_force),
+			CALL_TEST(other_objects_are_counted), CALL_TEST(descriptors_are_shared),
+			CALL_TEST(shares_leave_room),
+			CALL_TEST(sessions_and_descriptors_are_counted),
+			CALL_TEST(calls_have_a_burst), CALL_TEST(calls_wait),
+			CALL_TEST(a_slot_waits), CALL_TEST(a_greeting_waits),
+			CALL_TEST(cpu_time_is_held));
 }

@@ -4,6 +4,7 @@
  * test_stats.c - what is counted where: buckets of times, counters of QPs, sessions and containers,
  * depths of queues.
  */
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/soft_pair.h"
 
 static void buckets_are_an_eighth_wide(void **state)
@@ -200,16 +201,12 @@ static void depths_are_what_is_posted_and_not_polled(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(buckets_are_an_eighth_wide),
-		cmocka_unit_test(what_a_turn_does_ends_with_it),
-		cmocka_unit_test(long_ones_begin_with_their_first_turn),
-		cmocka_unit_test(waiting_for_a_receive_is_time),
-		cmocka_unit_test(failures_have_a_status_and_no_time),
-		cmocka_unit_test(a_container_keeps_what_its_qps_did),
-		cmocka_unit_test(basic_counts_no_times),
-		cmocka_unit_test(depths_are_what_is_posted_and_not_polled),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(buckets_are_an_eighth_wide),
+			cmocka_unit_test(what_a_turn_does_ends_with_it),
+			cmocka_unit_test(long_ones_begin_with_their_first_turn),
+			cmocka_unit_test(waiting_for_a_receive_is_time),
+			cmocka_unit_test(failures_have_a_status_and_no_time),
+			cmocka_unit_test(a_container_keeps_what_its_qps_did),
+			cmocka_unit_test(basic_counts_no_times),
+			cmocka_unit_test(depths_are_what_is_posted_and_not_polled));
 }

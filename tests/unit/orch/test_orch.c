@@ -6,10 +6,7 @@
  * build: tests/unit/lib/router_rig.c
  */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffo/server/ffo.h"
 #include "ffr/admin/admin.h"
 #include "ffr/dir/dir.h"
@@ -166,9 +162,9 @@ static enum dir_answer path(uint8_t last)
 
 	memcpy(ah.dgid, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\x4d\0", 15);
 	ah.dgid[15] = last;
-	fast_lock(rt.ctl.fast);
-	a = dir_path(rt.ctl.fast, container_find(&rt.ctl, "near"), &ah, &here, &far);
-	fast_unlock(rt.ctl.fast);
+	fast_lock(rt.ctl.host);
+	a = dir_path(rt.ctl.host->threads[0], container_find(&rt.ctl, "near"), &ah, &here, &far);
+	fast_unlock(rt.ctl.host);
 	return a;
 }
 
@@ -176,10 +172,10 @@ static enum map_answer map(uint32_t rkey, uint64_t addr)
 {
 	enum map_answer a;
 
-	fast_lock(rt.ctl.fast);
-	rt.ctl.fast->now = uv_hrtime(); /* no fast thread runs */
-	a = dir_map(rt.ctl.fast, far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
-	fast_unlock(rt.ctl.fast);
+	fast_lock(rt.ctl.host);
+	rt.ctl.host->threads[0]->now = uv_hrtime(); /* no fast thread runs */
+	a = dir_map(rt.ctl.host->threads[0], far, rkey, addr, 1, IBV_ACCESS_REMOTE_READ);
+	fast_unlock(rt.ctl.host);
 	return a;
 }
 
@@ -357,21 +353,21 @@ static void groups_are_of_all_hosts(void **state)
 	int n = -1;
 
 	(void)state;
-	fast_lock(rt.ctl.fast);
-	dir_mcast_member(rt.ctl.fast, "default", &g, true);
-	fast_unlock(rt.ctl.fast);
+	fast_lock(rt.ctl.host);
+	dir_mcast_member(rt.ctl.host->threads[0], "default", &g, true);
+	fast_unlock(rt.ctl.host);
 	say_ok("{'op':'mcast_watch','id':3,'tenant':'default','mgid':'ff12::5'}");
 	UNTIL(heard("mcast", "hosts", "\"h0\""));
 	say_ok("{'op':'mcast_join','id':4,'tenant':'default','mgid':'ff12::5'}");
 	do {
-		fast_lock(rt.ctl.fast);
-		n = dir_mcast(rt.ctl.fast, "default", &g, &peers);
-		fast_unlock(rt.ctl.fast);
+		fast_lock(rt.ctl.host);
+		n = dir_mcast(rt.ctl.host->threads[0], "default", &g, &peers);
+		fast_unlock(rt.ctl.host);
 		uv_run(&rt.loop, UV_RUN_ONCE);
 	} while (n < 0);
-	fast_lock(rt.ctl.fast);
-	dir_mcast_member(rt.ctl.fast, "default", &g, false);
-	fast_unlock(rt.ctl.fast);
+	fast_lock(rt.ctl.host);
+	dir_mcast_member(rt.ctl.host->threads[0], "default", &g, false);
+	fast_unlock(rt.ctl.host);
 	UNTIL(heard("mcast", "hosts", "[{\"name\":\"h1\""));
 }
 
@@ -379,9 +375,9 @@ static bool allowed(const char *tenant)
 {
 	bool yes;
 
-	fast_lock(rt.ctl.fast);
-	yes = dir_allowed(rt.ctl.fast, container_find(&rt.ctl, "near"), tenant, "x");
-	fast_unlock(rt.ctl.fast);
+	fast_lock(rt.ctl.host);
+	yes = dir_allowed(rt.ctl.host, container_find(&rt.ctl, "near"), tenant, "x");
+	fast_unlock(rt.ctl.host);
 	return yes;
 }
 
@@ -414,11 +410,11 @@ static uint64_t tenant_max_qp(const char *name)
 	uint64_t max = 0;
 	struct tenant *t;
 
-	fast_lock(rt.ctl.fast);
-	LIST_FOREACH(t, &rt.ctl.fast->tenants, entry)
+	fast_lock(rt.ctl.host);
+	LIST_FOREACH(t, &rt.ctl.host->tenants, entry)
 		if (!strcmp(t->name, name))
 			max = t->limits.max_qp;
-	fast_unlock(rt.ctl.fast);
+	fast_unlock(rt.ctl.host);
 	return max;
 }
 
@@ -488,19 +484,11 @@ static void silence_is_not_waited_for(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		T(another_hosts_container_is_found),
-		T(its_memory_is_known),
-		T(a_container_that_runs_is_moved_by_force_only),
-		T(who_runs_is_told),
-		T(what_was_missed_is_made_up_for),
-		T(groups_are_of_all_hosts),
-		T(the_policy_is_for_all_hosts),
-		T(limits_are_in_force),
-		cmocka_unit_test(silence_is_not_waited_for),
-	};
-
 	signal(SIGPIPE, SIG_IGN);
 	log_level = LOG_LEVEL_ERR;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(another_hosts_container_is_found), T(its_memory_is_known),
+			T(a_container_that_runs_is_moved_by_force_only), T(who_runs_is_told),
+			T(what_was_missed_is_made_up_for), T(groups_are_of_all_hosts),
+			T(the_policy_is_for_all_hosts), T(limits_are_in_force),
+			cmocka_unit_test(silence_is_not_waited_for));
 }

@@ -10,10 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/peer/tls.h"
 #include "ffr/peer/io.h"
 #include "tests/unit/lib/certs.h"
@@ -616,13 +611,10 @@ static int cleanup(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(pieces_plain),	  cmocka_unit_test(pieces_tls),
-		cmocka_unit_test(both_ways),	  cmocka_unit_test(nothing_is_forgotten_inside),
-		cmocka_unit_test(the_end),	  cmocka_unit_test(writing_to_nobody),
-		cmocka_unit_test(a_changed_byte), cmocka_unit_test(a_replayed_record),
-		cmocka_unit_test(cut_off),	  cmocka_unit_test(garbage),
-	};
-
-	return cmocka_run_group_tests(tests, setup, cleanup);
+	return UNIT_RUN_GROUP(setup, cleanup, cmocka_unit_test(pieces_plain),
+			      cmocka_unit_test(pieces_tls), cmocka_unit_test(both_ways),
+			      cmocka_unit_test(nothing_is_forgotten_inside),
+			      cmocka_unit_test(the_end), cmocka_unit_test(writing_to_nobody),
+			      cmocka_unit_test(a_changed_byte), cmocka_unit_test(a_replayed_record),
+			      cmocka_unit_test(cut_off), cmocka_unit_test(garbage));
 }

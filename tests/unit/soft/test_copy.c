@@ -3,15 +3,10 @@
  * test_copy.c - both ways of copying give the same bytes, whatever the places and lengths; and which of
  * them is chosen, by times that the test makes up. ffr/soft/copy.h tells the theory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffr/soft/copy.h"
 
 #define AREA 8192u
@@ -168,12 +163,6 @@ static void goes_on(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bytes),
-		cmocka_unit_test(overlap),
-		cmocka_unit_test(which),
-		cmocka_unit_test(goes_on),
-	};
-
-	return cmocka_run_group_tests_name("copy", tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(bytes), cmocka_unit_test(overlap), cmocka_unit_test(which),
+			cmocka_unit_test(goes_on));
 }

@@ -7,14 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/two_hosts.h"
 
 static struct hosts hosts, *t = &hosts;
 static unsigned told[2];
 
-static void tell(struct fast *f)
+static void tell(struct fast_host *h)
 {
-	told[t->h[1].r.f == f]++;
+	told[t->h[1].r.f->host == h]++;
 }
 
 static int set_up(void **state)
@@ -22,7 +23,7 @@ static int set_up(void **state)
 	(void)state;
 	hosts_up(t, IBV_QPT_RC);
 	for (int i = 0; i < 2; i++) {
-		t->h[i].r.f->cm_frames = tell;
+		t->h[i].r.f->host->cm_frames = tell;
 		t->h[i].other.generation = 1;
 		told[i] = 0;
 	}
@@ -149,12 +150,7 @@ static void a_full_connection(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		TEST(a_message_is_in_a_connection),
-		TEST(a_change_is_told),
-		TEST(what_waits_for_a_connection),
-		TEST(a_full_connection),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(a_message_is_in_a_connection), TEST(a_change_is_told),
+			TEST(what_waits_for_a_connection), TEST(a_full_connection));
 }

@@ -6,119 +6,92 @@
  */
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffr/fast/xrc.h"
 #include "tests/unit/lib/two_hosts.h"
+
+/* 10 bytes for 5000 at host 1. */
+static struct wire_hdr written_of(struct hosts *t, uint32_t msn)
+{
+	struct wire_hdr h = { .opcode = FF_OP_WRITE, .msn = msn, .req.length = 10 };
+
+	h.req.addr = hosts_at(t, 1, 5000);
+	h.req.rkey = t->h[1].mr->rkey;
+	return h;
+}
 
 /* Each message is matched with a receive for itself, also when another one began in its place. */
 static void begun_anew(void **state)
 {
+	struct hosts *t = *state;
 	struct wire_hdr sent = { .opcode = FF_OP_SEND, .req.length = 20 };
-	struct wire_hdr written = { .opcode = FF_OP_WRITE, .req.length = 10 };
+	struct wire_hdr written = written_of(t, 0);
 	struct wire_hdr longer = { .opcode = FF_OP_SEND, .msn = 1, .req.length = 100 };
 	struct ff_cqe c;
-	struct hosts t;
 
-	(void)state;
-	hosts_up(&t, IBV_QPT_RC);
-	written.req.addr = hosts_at(&t, 1, 5000);
-	written.req.rkey = t.h[1].mr->rkey;
-	hosts_recv(&t, 1, 0, 50);
-	hosts_part(&t, &sent, 10, 1);
-	hosts_part(&t, &written, 10, 2);
-	assert_int_equal(t.h[1].buf[5009], 2);
-	hosts_expect_none(&t, 1); /* a WRITE takes no receive */
+	hosts_recv(t, 1, 0, 50);
+	hosts_part(t, &sent, 10, 1);
+	hosts_part(t, &written, 10, 2);
+	assert_int_equal(t->h[1].buf[5009], 2);
+	hosts_expect_none(t, 1); /* a WRITE takes no receive */
 	sent.msn = 1;
-	hosts_part(&t, &sent, 10, 3);
-	hosts_part(&t, &longer, 100, 4);
-	assert_int_equal(t.h[1].buf[0], 3);
-	assert_true(rig_poll(t.h[1].cq, &c));
+	hosts_part(t, &sent, 10, 3);
+	hosts_part(t, &longer, 100, 4);
+	assert_int_equal(t->h[1].buf[0], 3);
+	assert_true(rig_poll(t->h[1].cq, &c));
 	assert_int_equal(c.wr_id, 1);
 	assert_int_equal(c.status, IBV_WC_LOC_LEN_ERR);
-	assert_int_equal(t.h[1].qp->qp.state, IBV_QPS_ERR);
-	hosts_down(&t);
+	assert_int_equal(t->h[1].qp->qp.state, IBV_QPS_ERR);
 }
 
 /* UC: the rest of a SEND is lost with the connection; its receive waits for the next one. */
 static void lost_rest(void **state)
 {
+	struct hosts *t = *state;
 	struct wire_hdr sent = { .opcode = FF_OP_SEND, .req.length = 20 };
-	struct wire_hdr written = { .opcode = FF_OP_WRITE, .msn = 1, .req.length = 10 };
+	struct wire_hdr written = written_of(t, 1);
 	struct wire_hdr longer = { .opcode = FF_OP_SEND, .msn = 2, .req.length = 100 };
 	struct wire_hdr fits = { .opcode = FF_OP_SEND, .msn = 3, .req.length = 30 };
 	struct ff_cqe c;
-	struct hosts t;
 
-	(void)state;
-	hosts_up(&t, IBV_QPT_UC);
-	written.req.addr = hosts_at(&t, 1, 5000);
-	written.req.rkey = t.h[1].mr->rkey;
-	hosts_recv(&t, 1, 0, 50);
-	hosts_part(&t, &sent, 10, 1);
-	hosts_cut(&t);
-	hosts_connect(&t);
-	hosts_part(&t, &written, 10, 2);
-	assert_int_equal(t.h[1].buf[5009], 2);
-	hosts_part(&t, &longer, 100, 3);
-	hosts_expect_none(&t, 1);
-	hosts_part(&t, &fits, 30, 4);
-	assert_true(rig_poll(t.h[1].cq, &c));
+	hosts_recv(t, 1, 0, 50);
+	hosts_part(t, &sent, 10, 1);
+	hosts_cut(t);
+	hosts_connect(t);
+	hosts_part(t, &written, 10, 2);
+	assert_int_equal(t->h[1].buf[5009], 2);
+	hosts_part(t, &longer, 100, 3);
+	hosts_expect_none(t, 1);
+	hosts_part(t, &fits, 30, 4);
+	assert_true(rig_poll(t->h[1].cq, &c));
 	assert_int_equal(c.wr_id, 1);
 	assert_int_equal(c.status, IBV_WC_SUCCESS);
 	assert_int_equal(c.byte_len, 30);
-	assert_int_equal(t.h[1].buf[29], 4);
-	hosts_down(&t);
+	assert_int_equal(t->h[1].buf[29], 4);
 }
 
 /* UC asks its peer whether it is there; an acknowledgement is no answer to that. */
 static void acknowledged_uc(void **state)
 {
+	struct hosts *t = *state;
 	struct wire_hdr ack = { .type = WIRE_ACK };
-	struct hosts t;
 
-	(void)state;
-	hosts_up(&t, IBV_QPT_UC);
-	rig_state(&t.h[1].r, t.h[1].qp, IBV_QPS_RESET);
-	hosts_rdma(&t, FF_OP_WRITE, 1, 0, 0, 100);
-	hosts_run(&t);
-	ack.dst_qpn = t.h[0].qp->qp.qp_num;
-	ack.src_qpn = t.h[0].qp->qp.attr.dest_qp_num;
-	ack.dst_cont = t.h[0].r.cont[0].id;
+	rig_state(&t->h[1].r, t->h[1].qp, IBV_QPS_RESET);
+	hosts_rdma(t, FF_OP_WRITE, 1, 0, 0, 100);
+	hosts_run(t);
+	ack.dst_qpn = t->h[0].qp->qp.qp_num;
+	ack.src_qpn = t->h[0].qp->qp.attr.dest_qp_num;
+	ack.dst_cont = t->h[0].r.cont[0].id;
 	ack.dst_epoch = 1;
-	ack.src_cont = t.h[1].r.cont[0].id;
+	ack.src_cont = t->h[1].r.cont[0].id;
 	ack.src_epoch = 1;
-	ack.tag = t.h[0].qp->qp.soft->rem->tx.tag;
-	wire_send(t.h[1].r.f, &t.h[1].other, &ack, NULL);
-	hosts_run(&t);
-	hosts_expect_none(&t, 0);
+	ack.tag = t->h[0].qp->qp.soft->rem->tx.tag;
+	wire_send(t->h[1].r.f, &t->h[1].other, &ack, NULL);
+	hosts_run(t);
+	hosts_expect_none(t, 0);
 	for (int i = 0; i < 600; i++)
-		hosts_advance(&t, NS_PER_MS);
-	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS); /* it is lost */
-	hosts_down(&t);
-}
-
-/* A frame that was collected and acknowledged, before it was sent, is not taken back. */
-static void acknowledged_unsent(void **state)
-{
-	struct remote_qp *rq;
-	struct frame fr;
-	struct hosts t;
-
-	(void)state;
-	hosts_up(&t, IBV_QPT_RC);
-	t.h[0].o.map = MAP_WAIT;
-	hosts_rdma(&t, FF_OP_WRITE, 1, 0, 0, 100);
-	hosts_rdma(&t, FF_OP_WRITE, 2, 0, 0, 100);
-	hosts_run(&t);
-	t.h[0].o.map = MAP_OK;
-	rq = t.h[0].qp->qp.soft->rem;
-	rq->tx.phase = REM_RUN;
-	assert_int_equal(remote_next(t.h[0].r.f, rq, &fr), NEXT_FRAME);
-	request_ack(t.h[0].r.f, rq, rq->tx.una);
-	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
-	remote_unsent(rq, &fr);
-	assert_int_equal(rq->tx.una, 1);
-	assert_int_equal(rq->tx.nxt, 1);
-	hosts_down(&t);
+		hosts_advance(t, NS_PER_MS);
+	hosts_expect(t, 0, 1, IBV_WC_SUCCESS); /* it is lost */
 }
 
 /* ---- XRC ---------------------------------------------------------------------------------------- */
@@ -269,15 +242,7 @@ static void srq_changes_and_cut(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(begun_anew),
-		cmocka_unit_test(lost_rest),
-		cmocka_unit_test(acknowledged_uc),
-		cmocka_unit_test(acknowledged_unsent),
-		cmocka_unit_test(srq_goes),
-		cmocka_unit_test(srq_changes),
-		cmocka_unit_test(srq_changes_and_cut),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(HOSTS_TEST(begun_anew), HOSTS_TEST_UC(lost_rest),
+			HOSTS_TEST_UC(acknowledged_uc), cmocka_unit_test(srq_goes),
+			cmocka_unit_test(srq_changes), cmocka_unit_test(srq_changes_and_cut));
 }

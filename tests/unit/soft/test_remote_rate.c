@@ -4,6 +4,7 @@
  * test_remote_rate.c - limits of containers whose peers are on another host: each host holds its own. On
  * virtual time, over a real stream.
  */
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/two_hosts.h"
 
 #define SEC  1000000000ull
@@ -153,13 +154,7 @@ static void cut_while_it_waits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sending),
-		cmocka_unit_test(receiving),
-		cmocka_unit_test(reading),
-		cmocka_unit_test(serving),
-		cmocka_unit_test(cut_while_it_waits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(sending), cmocka_unit_test(receiving),
+			cmocka_unit_test(reading), cmocka_unit_test(serving),
+			cmocka_unit_test(cut_while_it_waits));
 }

@@ -2,12 +2,13 @@
 /*
  * test_fork.c - ffl/mem/fork.c: registered memory in children, of every way of making one.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/region_rig.h"
 
 extern char **environ;
@@ -74,41 +76,74 @@ static void forks(void **state)
 	munmap(p, 8 * PG);
 }
 
+/* A child that looks at its memory when it is told to. */
+struct watcher {
+	int go[2];
+	pid_t pid;
+};
+
+/* well: whether the child finds there what it should. */
+static void watcher_begin(struct watcher *w, bool (*well)(const char *, size_t), const char *p,
+			  size_t len)
+{
+	char c;
+
+	assert_int_equal(pipe(w->go), 0);
+	w->pid = fork();
+	assert_true(w->pid >= 0);
+	if (w->pid)
+		return;
+	alarm(20);
+	close(w->go[1]);
+	if (read(w->go[0], &c, 1) != 0)
+		_exit(1);
+	_exit(well(p, len) ? 0 : 2);
+}
+
+static void watcher_looks(struct watcher *w)
+{
+	int status;
+
+	close(w->go[1]);
+	assert_int_equal(waitpid(w->pid, &status, 0), w->pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	close(w->go[0]);
+}
+
+static bool as_filled(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (p[i] != (char)(i / PG * 7 + i + 23))
+			return false;
+	return true;
+}
+
 /* The child's memory is its own: what the parent does with the pages afterwards it does not see. */
 static void child_outlives_the_mr(void **state)
 {
 	char *p = rg_map(8 * PG);
-	int go[2], status;
+	struct watcher w;
 	struct ibv_mr *mr;
-	pid_t pid;
-	char c;
 
 	(void)state;
-	assert_int_equal(pipe(go), 0);
-	rg_fill(p, 8 * PG, 23);
-	mr = rg_reg(p, 8 * PG);
-	pid = fork();
-	if (!pid) {
-		alarm(10);
-		close(go[1]);
-		if (read(go[0], &c, 1) != 0)
-			_exit(1);
-		for (size_t i = 0; i < 8 * PG; i++)
-			if (p[i] != (char)(i / PG * 7 + i + 23))
-				_exit(2);
-		_exit(0);
-	}
+	mr = rg_filled(p, 8 * PG, 23);
+	watcher_begin(&w, as_filled, p, 8 * PG);
 	memset(p, 0, 8 * PG);
 	rg_dereg(mr);
 	mr = rg_reg(p, 8 * PG);
 	memset(p, 1, 8 * PG);
-	close(go[1]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	watcher_looks(&w);
 	rg_dereg(mr);
-	close(go[0]);
 	munmap(p, 8 * PG);
+}
+
+static bool all_three(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i += PG)
+		if (p[i] != 3)
+			return false;
+	return true;
 }
 
 /* However much it is: the child has what was there at fork, and the parent's pages are free. */
@@ -116,36 +151,19 @@ static void large_regions_and_fork(void **state)
 {
 	size_t len = 72 << 20; /* more than a segment of shadow memory, and than is stashed */
 	char *p = rg_map(len), *q = rg_map(len);
-	int go[2], status;
+	struct watcher w;
 	struct ibv_mr *mr;
-	pid_t pid;
-	char c;
 
 	(void)state;
-	assert_int_equal(pipe(go), 0);
 	memset(p, 3, len);
 	mr = rg_reg(p, len);
-	pid = fork();
-	if (!pid) {
-		alarm(20);
-		close(go[1]);
-		if (read(go[0], &c, 1) != 0)
-			_exit(1);
-		for (size_t i = 0; i < len; i += PG)
-			if (p[i] != 3)
-				_exit(2);
-		_exit(0);
-	}
+	watcher_begin(&w, all_three, p, len);
 	memset(p, 5, len);
 	rg_dereg(mr);
 	mr = rg_reg(q, len);
 	memset(q, 4, len);
-	close(go[1]);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), 0);
+	watcher_looks(&w);
 	rg_dereg(mr);
-	close(go[0]);
 	munmap(p, len);
 	munmap(q, len);
 }
@@ -197,8 +215,7 @@ static void child_does_not_get_on(void **state)
 
 	(void)state;
 	rg_need_uffd();
-	rg_fill(p, 8 * PG, 26);
-	mr = rg_reg(p, 8 * PG);
+	mr = rg_filled(p, 8 * PG, 26);
 	for (int i = 0; i < 2; i++) {
 		signal_in_child = signals[i];
 		pid = fork();
@@ -217,9 +234,7 @@ static void child_does_not_get_on(void **state)
 		assert_true(WIFSIGNALED(status));
 		assert_int_equal(WTERMSIG(status), i ? SIGSEGV : SIGKILL);
 	}
-	rg_dereg(mr);
-	rg_check(p, 8 * PG, 26);
-	munmap(p, 8 * PG);
+	rg_gone(mr, p, 8 * PG, 26);
 }
 
 static void other_ways_of_making_a_process(void **state)
@@ -231,8 +246,7 @@ static void other_ways_of_making_a_process(void **state)
 	pid_t pid;
 
 	(void)state;
-	rg_fill(p, 4 * PG, 24);
-	mr = rg_reg(p, 4 * PG);
+	mr = rg_filled(p, 4 * PG, 24);
 	pid = vfork();
 	if (!pid)
 		_exit(0);
@@ -247,23 +261,15 @@ static void other_ways_of_making_a_process(void **state)
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
 	rg_check(p, 4 * PG, 24);
-	rg_dereg(mr);
-	rg_check(p, 4 * PG, 24);
-	munmap(p, 4 * PG);
+	rg_gone(mr, p, 4 * PG, 24);
 }
 
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
-	const struct CMUnitTest tests[] = {
-		T(forks),
-		T(child_outlives_the_mr),
-		T(large_regions_and_fork),
-		T(child_registers_the_same_memory),
-		T(child_does_not_get_on),
-		T(other_ways_of_making_a_process),
-	};
 
 	pthread_atfork(NULL, NULL, on_child); /* before the library's, so it runs first */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(forks), T(child_outlives_the_mr), T(large_regions_and_fork),
+			T(child_registers_the_same_memory), T(child_does_not_get_on),
+			T(other_ways_of_making_a_process));
 }

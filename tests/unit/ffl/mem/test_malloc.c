@@ -2,13 +2,14 @@
 /*
  * test_malloc.c - ffl/mem/malloc.c: memory that is shadow memory from the start.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/region_rig.h"
 
 static void malloc_is_shadow_from_the_start(void **state)
@@ -97,11 +98,6 @@ static void malloc_and_fork(void **state)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
-	const struct CMUnitTest tests[] = {
-		T(malloc_is_shadow_from_the_start),
-		T(malloc_many),
-		T(malloc_and_fork),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(malloc_is_shadow_from_the_start), T(malloc_many), T(malloc_and_fork));
 }

@@ -2,11 +2,12 @@
 /*
  * test_mr.c - ffl/mem/mr.c: arguments of the verbs that register memory, and what the router refuses.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/region_rig.h"
 
 static void bad_arguments(void **state)
@@ -26,9 +27,7 @@ static void bad_arguments(void **state)
 	assert_int_equal(errno, EINVAL);
 	assert_null(ibv_reg_mr(rg_pd, p, PG, 1 << 15));
 	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ON_DEMAND));
-	assert_int_equal(errno, EOPNOTSUPP);
-	assert_null(ibv_reg_mr(rg_pd, p, PG, ACCESS | 1 << 8)); /* IBV_ACCESS_FLUSH_GLOBAL */
+	assert_null(ibv_reg_mr(rg_pd, p, PG, ACCESS | 1 << 9)); /* IBV_ACCESS_FLUSH_PERSISTENT */
 	assert_int_equal(errno, EOPNOTSUPP);
 	munmap(p + 2 * PG, PG);
 	assert_null(ibv_reg_mr(rg_pd, p, 4 * PG, ACCESS));
@@ -51,11 +50,78 @@ static void hints_are_masked(void **state)
 	assert_int_equal(fake_shadow.reg.access, ACCESS);
 	assert_int_equal(fake_shadow.reg.iova, 0x1234);
 	rg_dereg(mr);
+	mr = ibv_reg_mr(rg_pd, p, PG, ACCESS | 1 << 8); /* IBV_ACCESS_FLUSH_GLOBAL is none */
+	assert_non_null(mr);
+	assert_int_equal(fake_shadow.reg.access, ACCESS | 1 << 8);
+	rg_dereg(mr);
 	mr = ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ZERO_BASED);
 	assert_non_null(mr);
 	assert_int_equal(fake_shadow.reg.iova, 0);
 	assert_int_equal(fake_shadow.reg.addr, (uintptr_t)p);
 	rg_dereg(mr);
+	munmap(p, PG);
+}
+
+/* Nothing is claimed, whatever is there, and the router is told of the access. */
+static void on_demand(void **state)
+{
+	const int odp = ACCESS | IBV_ACCESS_ON_DEMAND;
+	char *p = rg_map(4 * PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	munmap(p + 2 * PG, PG);
+	mr = ibv_reg_mr(rg_pd, p, 4 * PG, odp);
+	assert_non_null(mr);
+	assert_int_equal(fake_shadow.reg.access, odp);
+	assert_false(rg_is_shared(p));
+	rg_dereg(mr);
+	mr = ibv_reg_mr(rg_pd, NULL, SIZE_MAX, odp);
+	assert_non_null(mr);
+	assert_int_equal(fake_shadow.reg.addr, 0);
+	assert_int_equal(fake_shadow.reg.iova, 0);
+	assert_true(fake_shadow.reg.length == UINT64_MAX);
+	rg_dereg(mr);
+	assert_null(ibv_reg_mr_iova(rg_pd, NULL, SIZE_MAX, PG, odp));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, NULL, SIZE_MAX, odp | IBV_ACCESS_HUGETLB));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_reg_mr(rg_pd, p, SIZE_MAX, odp));
+	assert_int_equal(errno, EOVERFLOW);
+	assert_null(ibv_reg_mr(rg_pd, p, 0, odp));
+	assert_int_equal(errno, EOVERFLOW);
+	munmap(p, 4 * PG);
+}
+
+/* On-demand MRs leave by shared memory while the router copies nothing, there is room, and no window can be bound. */
+static void leaving_without_a_call(void **state)
+{
+	const int odp = ACCESS | IBV_ACCESS_ON_DEMAND;
+	struct ff_leaving *l = &rg_ctx->hdr->leaving;
+	char *p = rg_map(PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	for (unsigned i = 0; i < FF_LEAVING; i++)
+		rg_dereg(ibv_reg_mr(rg_pd, p, PG, odp));
+	assert_int_equal(fake_shadow.mrs, FF_LEAVING);
+	rg_dereg(ibv_reg_mr(rg_pd, p, PG, odp)); /* there is no room */
+	assert_int_equal(fake_shadow.mrs, FF_LEAVING);
+	assert_int_equal(fake_shadow_left(), FF_LEAVING);
+	assert_int_equal(fake_shadow.mrs, 0);
+	assert_int_equal(to_pd(rg_pd)->refs, 0);
+
+	mr = ibv_reg_mr(rg_pd, p, PG, odp | IBV_ACCESS_MW_BIND);
+	fake_shadow.fail[FF_MSG_DEREG_MR] = -EBUSY;
+	assert_int_equal(ibv_dereg_mr(mr), EBUSY);
+	fake_shadow.fail[FF_MSG_DEREG_MR] = 0;
+	rg_dereg(mr);
+	atomic_store(&l->busy, 1); /* a copy is under way: the router has to wait for it */
+	rg_dereg(ibv_reg_mr(rg_pd, p, PG, odp));
+	atomic_store(&l->busy, 0);
+	rg_dereg(rg_reg(p, PG)); /* not of other memory */
+	assert_int_equal(fake_shadow_left(), 0);
+	assert_int_equal(fake_shadow.mrs, 0);
 	munmap(p, PG);
 }
 
@@ -78,11 +144,7 @@ static void refused_mr_is_undone(void **state)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
-	const struct CMUnitTest tests[] = {
-		T(bad_arguments),
-		T(hints_are_masked),
-		T(refused_mr_is_undone),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(bad_arguments), T(hints_are_masked), T(on_demand),
+			T(leaving_without_a_call), T(refused_mr_is_undone));
 }

@@ -3,7 +3,7 @@
  * test_region.c - ffl/mem/region.c and what is below it (window.c, pool.c): what is replaced, and that
  * no byte and no mapping of the program is lost, whatever it does with its memory.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/region_rig.h"
 
 /* ---- what is replaced ---------------------------------------------------------------------------- */
@@ -288,8 +289,7 @@ static void unmapped_while_registered(void **state)
 
 	(void)state;
 	rg_need_uffd();
-	rg_fill(p, 8 * PG, 15);
-	mr = rg_reg(p, 8 * PG);
+	mr = rg_filled(p, 8 * PG, 15);
 	old = fake_shadow_at((uintptr_t)p + 3 * PG);
 	/* the middle becomes something else */
 	q = mmap(p + 2 * PG, 3 * PG, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -321,8 +321,7 @@ static void moved_while_registered(void **state)
 
 	(void)state;
 	rg_need_uffd();
-	rg_fill(p, 8 * PG, 17);
-	mr = rg_reg(p, 8 * PG);
+	mr = rg_filled(p, 8 * PG, 17);
 	/* as realloc() does */
 	assert_ptr_equal(mremap(p, 8 * PG, 8 * PG, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
 	rg_check(to, 8 * PG, 17);
@@ -332,9 +331,7 @@ static void moved_while_registered(void **state)
 	mr = rg_reg(q, 64 * PG);
 	memset(q, 0, 64 * PG);
 	rg_check(to, 8 * PG, 17);
-	rg_dereg(mr);
-	rg_check(to, 8 * PG, 17);
-	munmap(to, 8 * PG);
+	rg_gone(mr, to, 8 * PG, 17);
 	munmap(q, 64 * PG);
 }
 
@@ -345,8 +342,7 @@ static void protections_are_kept(void **state)
 
 	(void)state;
 	rg_need_uffd();
-	rg_fill(p, 8 * PG, 18);
-	mr = rg_reg(p, 8 * PG);
+	mr = rg_filled(p, 8 * PG, 18);
 	mprotect(p + 2 * PG, PG, PROT_READ);
 	mprotect(p + 4 * PG, PG, PROT_NONE);
 	rg_dereg(mr);
@@ -394,8 +390,7 @@ static void userfaultfd_closed_by_the_program(void **state)
 
 	(void)state;
 	rg_need_uffd();
-	rg_fill(p, 4 * PG, 20);
-	mr = rg_reg(p, 4 * PG);
+	mr = rg_filled(p, 4 * PG, 20);
 	for (int fd = 3; fd < 2048; fd++) {
 		char link[64], name[64] = "";
 
@@ -444,23 +439,13 @@ static void many_small_regions(void **state)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
-	const struct CMUnitTest tests[] = {
-		T(interior_is_replaced),
-		T(less_than_a_page_is_left_alone),
-		T(untouched_memory_reads_zero),
-		T(heap_bss_and_huge_pages),
-		T(beyond_the_stash),
-		T(overlapping_mrs),
-		T(edge_page_of_a_replaced_neighbour),
-		T(pages_of_another_context_are_not_claimed),
-		T(reregistered),
-		T(unmapped_while_registered),
-		T(moved_while_registered),
-		T(protections_are_kept),
-		T(locked_memory_is_locked_again),
-		T(many_small_regions),
-		T(userfaultfd_closed_by_the_program),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(interior_is_replaced), T(less_than_a_page_is_left_alone),
+			T(untouched_memory_reads_zero), T(heap_bss_and_huge_pages),
+			T(beyond_the_stash), T(overlapping_mrs),
+			T(edge_page_of_a_replaced_neighbour),
+			T(pages_of_another_context_are_not_claimed), T(reregistered),
+			T(unmapped_while_registered), T(moved_while_registered),
+			T(protections_are_kept), T(locked_memory_is_locked_again),
+			T(many_small_regions), T(userfaultfd_closed_by_the_program));
 }

@@ -3,7 +3,7 @@
  * test_region_kinds.c - ffl/mem/region.c: memory that is not replaced, because it is shared, somebody's
  * stack, a file's or watched by others, or because there is nothing to replace it with.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  *
  * threads: yes
  */
@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/region_rig.h"
 
 static void shared_mappings_are_named(void **state)
@@ -225,12 +226,9 @@ static void watched_by_another_userfaultfd(void **state)
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
-	const struct CMUnitTest tests[] = {
-		T(shared_mappings_are_named),	   T(stacks_are_left_alone),
-		T(stack_without_a_guard),	   T(file_and_read_only_mappings),
-		T(without_shadow_memory),	   T(without_userfaultfd),
-		T(watched_by_another_userfaultfd),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(shared_mappings_are_named), T(stacks_are_left_alone),
+			T(stack_without_a_guard), T(file_and_read_only_mappings),
+			T(without_shadow_memory), T(without_userfaultfd),
+			T(watched_by_another_userfaultfd));
 }

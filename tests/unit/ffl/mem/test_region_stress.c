@@ -7,13 +7,11 @@
  * Every page of the buffer has a slot for each of those who write, so that everybody knows what
  * must be in his own.
  *
- * build: tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  * timeout: 120
  *
  * threads: yes
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/fake_shadow.h"
 
 #undef ibv_reg_mr
@@ -191,7 +188,5 @@ static void no_write_is_lost(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(no_write_is_lost) };
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(no_write_is_lost));
 }

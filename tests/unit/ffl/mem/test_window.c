@@ -4,20 +4,21 @@
  * thread counts in the pages all the time; it may neither lose a count nor be left asleep.
  *
  * threads: yes
+ * timeout: 120
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/session/mm.h"
 
 static unsigned calls, fail_mask; /* bit n: the nth mremap from now on fails */
@@ -37,7 +38,8 @@ static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, 
 #define RW  (PROT_READ | PROT_WRITE)
 
 static int uffd = -1;
-static char *p, *stash, *home;
+static char *p, *stash, *home, *probe;
+static bool moves, use_probe;
 static int memfd;
 static _Atomic bool stop;
 static _Atomic uint64_t counted, lost;
@@ -63,8 +65,11 @@ static int setup(void **state)
 {
 	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 
-	(void)state;
-	uffd = dev < 0 ? -1 : ffl_window_open(dev);
+	use_probe = *state != NULL;
+	uffd = dev < 0 ? -1 : ffl_window_open(dev, &moves);
+	probe = mmap(NULL, FFL_WINDOW_MAX, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (uffd >= 0)
+		assert_int_equal(ffl_window_probe(uffd, probe), 0);
 	if (dev >= 0)
 		close(dev);
 	memfd = memfd_create("home", MFD_CLOEXEC);
@@ -87,6 +92,7 @@ static int teardown(void **state)
 	munmap(p, LEN);
 	munmap(stash, LEN);
 	munmap(home, LEN);
+	munmap(probe, FFL_WINDOW_MAX);
 	close(memfd);
 	if (uffd >= 0)
 		close(uffd);
@@ -95,11 +101,11 @@ static int teardown(void **state)
 
 static void need_uffd(void)
 {
-	if (uffd >= 0)
+	if (uffd >= 0 && (moves || !use_probe))
 		return;
 	stop = true;
 	pthread_join(thread, NULL);
-	print_message("no /dev/userfaultfd here\n");
+	print_message(uffd < 0 ? "no /dev/userfaultfd here\n" : "no UFFDIO_MOVE here\n");
 	skip();
 }
 
@@ -128,7 +134,7 @@ static int in(unsigned mask)
 	calls = 0;
 	fail_mask = mask;
 	errno = ENOMEM;
-	return ffl_window_in(uffd, p, LEN, stash, home);
+	return ffl_window_in(uffd, -1, NULL, use_probe ? probe : NULL, p, LEN, stash, home, RW);
 }
 
 static int out(unsigned mask, int prot)
@@ -136,7 +142,7 @@ static int out(unsigned mask, int prot)
 	calls = 0;
 	fail_mask = mask;
 	errno = ENOMEM;
-	return ffl_window_out(uffd, p, LEN, stash, home, prot);
+	return ffl_window_out(uffd, p, LEN, stash, home, prot, false);
 }
 
 /* Do p and home show the same pages? */
@@ -151,7 +157,7 @@ static void there_and_back(void **state)
 {
 	(void)state;
 	need_uffd();
-	for (int i = 0; i < 200; i++) {
+	for (int i = 0; i < (use_probe ? 50 : 200); i++) {
 		assert_int_equal(in(0), 0);
 		assert_true(is_replaced());
 		check_awake();
@@ -198,14 +204,56 @@ static void refused_on_the_way_out(void **state)
 	finish();
 }
 
+/* Pages that the kernel has by their numbers, as for reads from a disk, stay; and those that are locked do not. */
+static void pinned(void **state)
+{
+	struct io_uring_params par = { 0 };
+	struct iovec iov = { p + 7 * 4096, 4096 };
+	int ring;
+
+	(void)state;
+	need_uffd();
+	ring = (int)syscall(SYS_io_uring_setup, 4, &par);
+	if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1)) {
+		finish();
+		print_message("no io_uring here\n");
+		skip();
+	}
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(in(0), -EBUSY);
+		assert_false(is_replaced());
+		check_awake();
+	}
+	syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0);
+	close(ring);
+	for (int i = 0; i < 1000 && in(0) == -EBUSY; i++) /* the kernel takes its time */
+		usleep(1000);
+	assert_true(is_replaced());
+	finish();
+}
+
+static void locked(void **state)
+{
+	(void)state;
+	need_uffd();
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(i % 2 ? munlock(p, LEN) : mlock(p, LEN), 0);
+		assert_int_equal(in(0), 0);
+		assert_true(is_replaced());
+		assert_int_equal(out(0, RW), 0);
+		check_awake();
+		stash = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	}
+	finish();
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		T(there_and_back),
-		T(refused_on_the_way_in),
-		T(refused_on_the_way_out),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+#define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &use_probe)
+
+	return UNIT_RUN(T(there_and_back), T(refused_on_the_way_in), T(refused_on_the_way_out),
+			P(there_and_back), P(refused_on_the_way_in), P(refused_on_the_way_out),
+			P(pinned), P(locked));
 }

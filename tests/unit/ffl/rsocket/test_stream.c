@@ -5,13 +5,8 @@
  *
  * build: ffl/rsocket/fd.c ffl/rsocket/lock.c
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/rsocket/stream.c"
 
 #define FIFO 4096u
@@ -438,15 +433,7 @@ static void table(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(ring_sizes),
-		cmocka_unit_test(full_and_given_back),
-		cmocka_unit_test(messages_given_back),
-		cmocka_unit_test(random_traffic),
-		cmocka_unit_test(ends),
-		cmocka_unit_test(hostile),
-		cmocka_unit_test(table),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(ring_sizes), cmocka_unit_test(full_and_given_back),
+			cmocka_unit_test(messages_given_back), cmocka_unit_test(random_traffic),
+			cmocka_unit_test(ends), cmocka_unit_test(hostile), cmocka_unit_test(table));
 }

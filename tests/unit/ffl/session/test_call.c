@@ -7,12 +7,9 @@
  *
  * threads: yes
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -20,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/session/ffl.h"
 #include "tests/unit/lib/ffl_router.h"
+#include "tests/lib/dir.h"
 #include "tests/lib/hello.h"
 
 static struct router r;
@@ -32,13 +29,7 @@ static unsigned int fds_before;
 
 static unsigned int open_fds(void)
 {
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
+	return dir_count("/proc/self/fd");
 }
 
 static uint64_t now_ms(void)
@@ -342,17 +333,12 @@ static void test_connect(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(test_answer),	TEST(test_tail),
-		TEST(test_refused),	TEST(test_wrong_answers),
-		TEST(test_silent),	TEST(test_dead_router),
-		TEST(test_check_alive), TEST(test_dies_while_waited_for),
-		TEST(test_signals),	TEST(test_threads),
-		TEST(test_descriptors), TEST(test_segment),
-		TEST(test_child),	TEST(test_fd_high),
-		TEST(test_connect),
-	};
 
 	signal(SIGPIPE, SIG_DFL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(test_answer), TEST(test_tail), TEST(test_refused),
+			TEST(test_wrong_answers), TEST(test_silent), TEST(test_dead_router),
+			TEST(test_check_alive), TEST(test_dies_while_waited_for),
+			TEST(test_signals), TEST(test_threads), TEST(test_descriptors),
+			TEST(test_segment), TEST(test_child), TEST(test_fd_high),
+			TEST(test_connect));
 }

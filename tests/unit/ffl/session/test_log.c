@@ -3,15 +3,12 @@
  * test_log.c - ffl/session/log.c: what FFL_LOG means. Each value is read in a child, for the library
  * reads it once.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/session/log.c"
 
 int ffl_fd_high(int fd)
@@ -94,11 +91,6 @@ static void test_file(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_levels),
-		cmocka_unit_test(test_empty_is_unset),
-		cmocka_unit_test(test_file),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(test_levels), cmocka_unit_test(test_empty_is_unset),
+			cmocka_unit_test(test_file));
 }

@@ -8,15 +8,12 @@
  * threads: yes
  */
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/session/ffl.h"
 
 #define CALLS 20000
@@ -260,11 +257,7 @@ static void a_malformed_answer(void **state)
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-	const struct CMUnitTest tests[] = {
-		TEST(every_answer_is_its_own), TEST(threads),
-		TEST(seq_skips_zero),	       TEST(the_rest_uses_the_socket),
-		TEST(a_malformed_answer),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(TEST(every_answer_is_its_own), TEST(threads), TEST(seq_skips_zero),
+			TEST(the_rest_uses_the_socket), TEST(a_malformed_answer));
 }

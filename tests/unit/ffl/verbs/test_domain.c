@@ -3,15 +3,12 @@
  * test_domain.c - ffl/verbs/domain.c: thread domains, parent domains and their allocators, as cq.c,
  * qp.c and srq.c use them.
  *
- * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/session/ffl.h"
 #include "tests/unit/lib/ffl_fake.h"
 
@@ -305,10 +302,7 @@ static void no_locks(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, fake_teardown)
-	const struct CMUnitTest tests[] = {
-		T(thread_domain),      T(refused),	     T(handles),  T(allocators),
-		T(allocator_declines), T(half_an_allocator), T(no_locks),
-	};
 
-	return cmocka_run_group_tests_name("ffl_domain", tests, NULL, NULL);
+	return UNIT_RUN(T(thread_domain), T(refused), T(handles), T(allocators),
+			T(allocator_declines), T(half_an_allocator), T(no_locks));
 }

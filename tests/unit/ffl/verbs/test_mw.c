@@ -3,14 +3,11 @@
  * test_mw.c - ffl/verbs/mw.c, and what post.c and post_ex.c do for memory windows: entries of the send
  * ring, the next rkey, immediate errors.
  *
- * build: tests/unit/lib/ffl_fake.c ffl/verbs/mw.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/unit/lib/ffl_fake.c ffl/verbs/mw.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/verbs/post.h"
 #include "tests/unit/lib/ffl_fake.h"
 
@@ -267,9 +264,6 @@ static void wr_ops(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
-	const struct CMUnitTest tests[] = {
-		T(life), T(bind_type1), T(bind_type1_refused), T(post_send), T(wr_ops),
-	};
 
-	return cmocka_run_group_tests_name("ffl_mw", tests, NULL, NULL);
+	return UNIT_RUN(T(life), T(bind_type1), T(bind_type1_refused), T(post_send), T(wr_ops));
 }

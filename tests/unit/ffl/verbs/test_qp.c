@@ -2,14 +2,11 @@
 /*
  * test_qp.c - ffl/verbs/qp.c and srq.c: creation, attributes, references, errors on the way.
  *
- * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "ffl/session/ffl.h"
 #include "tests/unit/lib/ffl_fake.h"
 
@@ -111,8 +108,8 @@ static void create_refused(void **state)
 		EOPNOTSUPP);
 	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_CREATE_FLAGS,
 		 attr.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB),
-		EINVAL); /* for UD only */
-	for (int bit = 10; bit < 14; bit++)
+		EINVAL);				       /* for UD only */
+	for (int bit = 10; bit < 15; bit += bit == 10 ? 3 : 1) /* 11, 12: FLUSH, ATOMIC_WRITE */
 		REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 			 attr.send_ops_flags = IBV_QP_EX_WITH_SEND | 1ull << bit),
 			EOPNOTSUPP);
@@ -122,6 +119,10 @@ static void create_refused(void **state)
 	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, attr.qp_type = IBV_QPT_UC,
 		 attr.send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_INV),
 		EOPNOTSUPP);
+	for (int bit = 11; bit < 13; bit++)
+		REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+			 attr.qp_type = IBV_QPT_UC, attr.send_ops_flags = 1ull << bit),
+			EOPNOTSUPP);
 	REFUSED((attr.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS, attr.qp_type = IBV_QPT_UD,
 		 attr.send_ops_flags = IBV_QP_EX_WITH_BIND_MW),
 		EOPNOTSUPP);
@@ -281,6 +282,36 @@ static void modify(void **state)
 	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_RATE_LIMIT), EOPNOTSUPP);
 	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, 1 << 21), EINVAL);
 	ibv_destroy_qp(&qp->qp);
+	ibv_destroy_cq(&cq->cq);
+}
+
+/* What is posted gets a moment before the QP goes to ERR or away, but not for ever. */
+static void posted_leave(void **state)
+{
+	struct ffl_cq *cq = fake_cq(4);
+	struct ffl_qp *qp = fake_qp(IBV_QPT_RC, cq, 4, 1, 0, false);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+
+	(void)state;
+	assert_int_equal(fake_post(qp, &wr), 0);
+	fake.yields = 0;
+	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE),
+			 0); /* the router takes nothing */
+	assert_int_equal(qp->qp.state, IBV_QPS_ERR);
+	assert_true(fake.yields > 0);
+	/* in ERR nothing is sent, and nothing waited for */
+	fake.yields = 0;
+	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(fake.yields, 0);
+	ffl_qp_set_state(qp, IBV_QPS_RTS);
+	atomic_store(&qp->hdr->sq_done, ff_done(1, 0));
+	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0); /* it is done */
+	assert_int_equal(fake.yields, 0);
+	ffl_qp_set_state(qp, IBV_QPS_RTS);
+	assert_int_equal(fake_post(qp, &wr), 0);
+	assert_int_equal(ibv_destroy_qp(&qp->qp), 0);
+	assert_true(fake.yields > 0);
 	ibv_destroy_cq(&cq->cq);
 }
 
@@ -492,10 +523,7 @@ static void qp_with_srq(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
-	const struct CMUnitTest tests[] = {
-		T(create), T(create_refused), T(create_unwinds), T(modify), T(reset), T(query),
-		T(srq),	   T(srq_ex),	      T(qp_with_srq),
-	};
 
-	return cmocka_run_group_tests_name("ffl_qp", tests, NULL, NULL);
+	return UNIT_RUN(T(create), T(create_refused), T(create_unwinds), T(modify), T(posted_leave),
+			T(reset), T(query), T(srq), T(srq_ex), T(qp_with_srq));
 }

@@ -3,18 +3,14 @@
  * test_xrc.c - XRC in the library: what it asks the router for, what it refuses by itself,
  * what a work request names, and what becomes of completions when an SRQ goes.
  *
- * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/ffl_fake.h"
 
 #define ALL (IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS)
@@ -321,16 +317,8 @@ static void built_work_requests_name_their_srq(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		T(domains),
-		T(srqs),
-		T(a_destroyed_srq_leaves_no_completions),
-		T(a_recv_qp_has_a_domain_and_nothing_else),
-		T(a_qp_is_opened_by_its_number),
-		T(a_send_qp_has_no_receive_queue),
-		T(work_requests_name_their_srq),
-		T(built_work_requests_name_their_srq),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(domains), T(srqs), T(a_destroyed_srq_leaves_no_completions),
+			T(a_recv_qp_has_a_domain_and_nothing_else), T(a_qp_is_opened_by_its_number),
+			T(a_send_qp_has_no_receive_queue), T(work_requests_name_their_srq),
+			T(built_work_requests_name_their_srq));
 }

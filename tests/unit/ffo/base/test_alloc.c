@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: ffr/lib/log.c */
 /* test_alloc.c - addresses and LIDs: ffo/base/alloc.c and ffo/base/idset.c against a plain model. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/base/alloc.h"
 #include "ffo/base/proto.h"
 #include "ffo/base/idset.h"
@@ -294,16 +290,11 @@ static void test_lids(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_idset_model),
-		cmocka_unit_test(test_idset_wide),
-		cmocka_unit_test_setup_teardown(test_lowest, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_given, set_up, tear_down),
-		cmocka_unit_test(test_addr_text),
-		cmocka_unit_test_setup_teardown(test_exhaustion, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_pools, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_lids, set_up, tear_down),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(test_idset_model), cmocka_unit_test(test_idset_wide),
+			cmocka_unit_test_setup_teardown(test_lowest, set_up, tear_down),
+			cmocka_unit_test_setup_teardown(test_given, set_up, tear_down),
+			cmocka_unit_test(test_addr_text),
+			cmocka_unit_test_setup_teardown(test_exhaustion, set_up, tear_down),
+			cmocka_unit_test_setup_teardown(test_pools, set_up, tear_down),
+			cmocka_unit_test_setup_teardown(test_lids, set_up, tear_down));
 }

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: ffo/base/limits.c ffo/base/proto.c ffo/base/tenants.c */
 /* test_limits.c - limits as JSON, changes of them, and the list of tenants that have some. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/base/tenants.h"
 
 static json_t *json(const char *text)
@@ -203,11 +199,8 @@ static void a_container_has_them(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(defaults_hold),       cmocka_unit_test(what_is_absent_stays),
-		cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(a_full_list_fits),
-		cmocka_unit_test(lists_are_checked),   cmocka_unit_test(a_container_has_them),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(defaults_hold), cmocka_unit_test(what_is_absent_stays),
+			cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(a_full_list_fits),
+			cmocka_unit_test(lists_are_checked),
+			cmocka_unit_test(a_container_has_them));
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: ffo/base/limits.c ffo/base/limits_text.c */
 /* test_limits_text.c - limits as people write them: read, refused, and written again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/base/limits_text.h"
 
 #define RATE  FFO_LIMIT_RATE
@@ -154,11 +150,6 @@ static void what_is_written_is_read(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_are_read),
-		cmocka_unit_test(others_are_refused),
-		cmocka_unit_test(what_is_written_is_read),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(values_are_read), cmocka_unit_test(others_are_refused),
+			cmocka_unit_test(what_is_written_is_read));
 }

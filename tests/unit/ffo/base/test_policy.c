@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: ffo/base/policy.c ffo/base/limits.c ffo/base/proto.c */
 /* test_policy.c - which rule decides, whom a tenant may know of, and the list of rules. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/base/policy.h"
 
 static struct ffo_rule rules[FFO_RULES_MAX];
@@ -186,16 +182,8 @@ static void test_parties(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup(name, set_up)
-	const struct CMUnitTest tests[] = {
-		T(test_without_rules),
-		T(test_specific_wins),
-		T(test_deny_among_equals),
-		T(test_within_a_tenant),
-		T(test_may_reach),
-		T(test_tenants),
-		T(test_list),
-		T(test_parties),
-	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(test_without_rules), T(test_specific_wins), T(test_deny_among_equals),
+			T(test_within_a_tenant), T(test_may_reach), T(test_tenants), T(test_list),
+			T(test_parties));
 }

@@ -4,12 +4,7 @@
  * test_client.c - the router's side of the connection to the orchestrator (ffo/client/client.c), and
  * the orchestrator in a thread (ffo/server/embed.c).
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/client/client.h"
 #include "ffo/server/server.c" /* struct listener */
 #include "tests/unit/lib/ffo_rig.h"
@@ -277,11 +273,8 @@ static void test_embedded(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		T(test_client), T(test_client_lost), T(test_client_connect),
-		T(test_events), T(test_embedded),
-	};
 
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(test_client), T(test_client_lost), T(test_client_connect), T(test_events),
+			T(test_embedded));
 }

@@ -7,12 +7,7 @@
  * Hosts h0 and h1 have containers: a0 and b0 of tenants a and b on h0, a1 of tenant a and c1 of tenant c
  * on h1. h1's certificate has the tenants a and c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
@@ -20,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/certs.h"
 #include "ffo/client/client.h"
 #include "ffo/server/server.c" /* struct listener */
@@ -466,19 +462,10 @@ static int remove_files(void **state)
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
-	const struct CMUnitTest tests[] = {
-		T(test_host_is_no_operator),
-		T(test_operator),
-		T(test_own_containers),
-		T(test_others_containers),
-		T(test_mappings),
-		T(test_watched_mappings),
-		T(test_resolved),
-		T(test_groups),
-		T(test_no_role),
-		T(test_unix_socket),
-	};
 
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, make_files, remove_files);
+	return UNIT_RUN_GROUP(make_files, remove_files, T(test_host_is_no_operator),
+			      T(test_operator), T(test_own_containers), T(test_others_containers),
+			      T(test_mappings), T(test_watched_mappings), T(test_resolved),
+			      T(test_groups), T(test_no_role), T(test_unix_socket));
 }

@@ -4,12 +4,6 @@
  * test_server.c - the orchestrator's connections: what is malformed, too long or not allowed,
  * clients that do not read, and where it listens.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +15,7 @@
 
 #include "ffo/base/address.h"
 #include "tests/unit/lib/ffo_rig.h"
+#include "tests/unit/lib/unit.h"
 
 /* ---- bad input ------------------------------------------------------------------------------ */
 
@@ -370,16 +365,25 @@ static void test_listen(void **state)
 	start(t);
 }
 
+static void test_store_unusable(void **state)
+{
+	struct test *t = *state;
+	static const char *const bad_pool[] = { "10.0.0.0/33" };
+	struct ffo_conf conf = { .store = "/nonexistent/ffo.db" };
+	struct ffo *f = NULL;
+
+	assert_int_equal(ffo_create(&conf, &t->loop, &f), -EIO);
+	conf = (struct ffo_conf){ .pools = bad_pool, .num_pools = 1 };
+	assert_int_equal(ffo_create(&conf, &t->loop, &f), -EINVAL);
+	assert_null(f);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	const struct CMUnitTest tests[] = {
-		T(test_requests_refused), T(test_malformed),   T(test_deep_nesting),
-		T(test_line_length),	  T(test_framing),     T(test_slow_client),
-		T(test_late_client),	  T(test_gone_client), T(test_too_many_clients),
-		T(test_listen),
-	};
-
 	signal(SIGPIPE, SIG_IGN);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(T(test_requests_refused), T(test_malformed), T(test_deep_nesting),
+			T(test_line_length), T(test_framing), T(test_slow_client),
+			T(test_late_client), T(test_gone_client), T(test_too_many_clients),
+			T(test_listen), T(test_store_unusable));
 }

@@ -4,12 +4,7 @@
  * test_rec.c - what ZooKeeper nodes hold: written and read again, refused when it is damaged or
  * newer; which processes are dead.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/store/zk/rec.h"
 
 static struct ffo_container web(void)
@@ -183,11 +179,6 @@ static void the_dead_are_known(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(records_come_back),
-		cmocka_unit_test(segments_come_back),
-		cmocka_unit_test(the_dead_are_known),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_RUN(cmocka_unit_test(records_come_back), cmocka_unit_test(segments_come_back),
+			cmocka_unit_test(the_dead_are_known));
 }

@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * heat.c - large memory is registered as it is, and the parts of it that are used are replaced by shadow pages
+ * afterwards. Called by mr.c; replaces by region.c; a thread for each context that has such memory.
+ *
+ * Theory of operation
+ * -------------------
+ * Replacing pages takes longer than copying them once. So of an MR with LAZY_MIN bytes or more only what is
+ * replaced or shared already is claimed at first; the router reaches the rest through the process, and counts
+ * (ffr/mem/heat.c). A part that was used as often as it has bytes comes out of a socket as an event. When DELAY_NS
+ * have passed since, and the MR is still there, the part is replaced, and the router is told of the further
+ * runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
+ *
+ * A program that waits for what others write to its memory makes no call in which this could be done; so
+ * there is a thread. Nothing depends on it but speed: what was not replaced, or not told, the router goes on
+ * copying, from the same addresses and so the same pages.
+ *
+ *	Registering and deregistering: a lazy MR is on the list while the router has it. The thread looks for
+ *	it, replaces a slice and tells the router with the region lock held all the time; who deregisters
+ *	takes the MR off the list first, by that lock.
+ *	fork(): holds the region lock; the child has no thread, and no sessions of the parent's.
+ *	Unmapping: region.c compares what is mapped, and window.c once more in the window.
+ *	Signals: none are delivered to it, but for those by which libc changes all threads' user ids.
+ *	The end: ffl_regions_fini() stops the thread. The router's death ends it by the socket's end.
+ *	A process ends when its last thread does; so when all others are gone, and the first one has left by
+ *	pthread_exit(), this one ends, too.
+ *
+ * MRs with remote atomics, which would not be atomic through the process, are replaced when they are registered; with
+ * FFL_REPLACE=now in the environment, and where the router has a NIC, all are. Nor are pages replaced later where
+ * the kernel cannot tell of a page that a device is writing to it (before Linux 6.8; see window.c): a program that
+ * registers a buffer does not read into it from a disk in the same moment, but later on it may. Such pages are looked
+ * at again some times, and then left as they are.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ffl/mem/region.h"
+#include "ffl/session/mm.h"
+
+/*
+ * libc has these since 2.34; before, they are in libpthread.so.0, which a program without threads has not loaded:
+ * then there is no thread here either, and all is replaced at once. Their oldest versions are in both.
+ */
+#ifdef __x86_64__
+#define LIBC_BASE "GLIBC_2.2.5"
+#else
+#define LIBC_BASE "GLIBC_2.17"
+#endif
+#pragma weak pthread_create
+#pragma weak pthread_join
+#pragma weak pthread_attr_setstack
+#ifdef __GLIBC__
+__asm__(".symver pthread_create, pthread_create@" LIBC_BASE);
+__asm__(".symver pthread_join, pthread_join@" LIBC_BASE);
+__asm__(".symver pthread_attr_setstack, pthread_attr_setstack@" LIBC_BASE);
+#endif
+
+#define LAZY_MIN    ((size_t)1 << 20) /* bytes of an MR */
+#define DELAY_NS    20000000	      /* from an event to what it leads to */
+#define SLICE	    ((size_t)1 << 20) /* bytes between two releases of the region lock */
+#define BUSY_TRIES  8		      /* at a part that has pages which must not be replaced now */
+#define LOOK_SEC    2		      /* how often the thread looks whether it is the last one */
+#define STACK	    ((size_t)128 << 10)
+#define STACK_LARGE ((size_t)2 << 20) /* for a program with much thread-local memory */
+#define STACK_PAD   ((size_t)32 << 10)
+
+#define KERNEL_SIGSET_SIZE 8 /* bytes */
+/* libc's own, from 32 on: SIGCANCEL and SIGSETXID; musl has one for timers, too. */
+#ifdef __GLIBC__
+#define LIBC_SIGNALS ((uint64_t)3 << 31)
+#else
+#define LIBC_SIGNALS ((uint64_t)7 << 31)
+#endif
+
+struct ffl_heat {
+	pthread_t thread;
+	struct ffl_context *ctx;
+	char *stack; /* of stack_len bytes, with STACK_PAD below and above it */
+	size_t stack_len;
+	int fd; /* the socket that events come out of; -1: there is none, and no thread */
+	ino_t ino;
+	_Atomic bool stop;
+};
+
+/* Region lock. */
+static struct ffl_lazy *lazies;
+static struct ff_mr_run fresh[FF_MR_MAX_RUNS];
+static _Atomic uint32_t num_threads;
+
+/* ---- replacing a part --------------------------------------------------------------------------- */
+
+/* [region lock] The MR of an event, if it is still there and lazy. */
+static struct ffl_lazy *find(const struct ffl_context *ctx, const struct ff_heat_event *e)
+{
+	struct ffl_lazy *l;
+
+	for (l = lazies; l; l = l->next)
+		if (l->mr->ctx == ctx && l->mr->ibv.handle == e->mr)
+			return l;
+	return NULL;
+}
+
+/* [region lock] Claim what the MR has no run for in [from, to). The number of runs, in `fresh`. */
+static unsigned claim_gaps(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
+{
+	const struct ffl_mr *mr = l->mr;
+	unsigned n = 0, max = FF_MR_MAX_RUNS - mr->num_runs;
+
+	for (unsigned k = 0; k <= mr->num_runs && from < to; k++) {
+		const struct ff_mr_run *r = &mr->run[k];
+		uintptr_t end = k < mr->num_runs && r->va < to ? r->va : to;
+		int got;
+
+		if (end > from) {
+			got = ffl_regions_claim_part(l, from, end, fresh + n, max - n);
+			n += got > 0 ? (unsigned)got : 0;
+		}
+		if (k < mr->num_runs && r->va + r->len > from)
+			from = r->va + r->len;
+	}
+	return n;
+}
+
+static void append(struct ff_mr_run *to, unsigned *num, const struct ff_mr_run *r)
+{
+	struct ff_mr_run *last = *num ? &to[*num - 1] : NULL;
+
+	if (last && last->kind == FF_RUN_SHADOW && r->kind == FF_RUN_SHADOW &&
+	    last->va + last->len == r->va && last->seg == r->seg && last->off + last->len == r->off)
+		last->len += r->len;
+	else
+		to[(*num)++] = *r;
+}
+
+/* [region lock] The MR has the first n of `fresh` as well, in `all`, which has room for them. */
+static void merge(struct ffl_mr *mr, unsigned n, struct ff_mr_run *all)
+{
+	unsigned i = 0, k = 0, num = 0;
+
+	while (i < mr->num_runs || k < n)
+		if (k == n || (i < mr->num_runs && mr->run[i].va < fresh[k].va))
+			append(all, &num, &mr->run[i++]);
+		else
+			append(all, &num, &fresh[k++]);
+	free(mr->run);
+	mr->run = all;
+	mr->num_runs = num;
+}
+
+/* [region lock] Replace [from, to), as far as it can be, and tell the router. */
+static void replace(struct ffl_lazy *l, uintptr_t from, uintptr_t to)
+{
+	struct ffl_mr *mr = l->mr;
+	struct ff_map_mr_req req = { .mr = mr->ibv.handle };
+	struct ff_map_mr_resp resp;
+	struct ff_mr_run *all = malloc(FF_MR_MAX_RUNS * sizeof(*all));
+	unsigned n;
+
+	n = all ? claim_gaps(l, from, to) : 0;
+	if (!n) {
+		free(all);
+		return;
+	}
+	/* where the router does not take them, it goes on copying: the pages stay until the MR's end */
+	if (!ffl_call(mr->ctx, FF_MSG_MAP_MR, &req, sizeof(req), fresh, sizeof(fresh[0]), n, &resp,
+		      sizeof(resp), NULL, 0, NULL))
+		mr->zero_copy = resp.zero_copy;
+	merge(mr, n, all);
+}
+
+/* As far as it can be. True: the kernel, or a device, is writing to some of it. */
+static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e)
+{
+	uintptr_t at = PAGE_DOWN(e->va), end = PAGE_DOWN(e->va + e->len), next = end;
+	bool busy = false;
+
+	if (e->va + e->len < e->va)
+		return false;
+	for (; at < end && !atomic_load(&h->stop); at = next) {
+		struct ffl_lazy *l;
+
+		ffl_regions_lock();
+		l = find(h->ctx, e);
+		if (l) {
+			at = at > l->from ? at : l->from;
+			end = end < l->to ? end : l->to;
+		}
+		next = end - at > SLICE ? at + SLICE : end;
+		if (l && at < end) {
+			l->busy = false;
+			replace(l, at, next);
+			busy |= l->busy;
+		}
+		ffl_regions_unlock();
+		if (!l)
+			return false;
+	}
+	return busy;
+}
+
+static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
+{
+	const struct timespec pause = { .tv_nsec = DELAY_NS };
+
+	for (unsigned i = 0; replace_part(h, e) && i < BUSY_TRIES && !atomic_load(&h->stop); i++)
+		nanosleep(&pause, NULL);
+}
+
+/* ---- the thread --------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The program may have closed the descriptor, and opened something else. */
+static bool is_ours(const struct ffl_heat *h)
+{
+	struct stat st;
+
+	return !syscall(SYS_fstat, h->fd, &st) && st.st_ino == h->ino;
+}
+
+/* Has the first thread ended, and are there no others but these? */
+static bool is_last(void)
+{
+	char buf[512], state = 0;
+	unsigned long num = 0;
+	FILE *f = fopen("/proc/self/stat", "re");
+	const char *p;
+
+	if (!f)
+		return false;
+	if (fgets(buf, sizeof(buf), f) && (p = strrchr(buf, ')')))
+		sscanf(p,
+		       ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu",
+		       &state, &num);
+	fclose(f);
+	return state == 'Z' && num <= 1 + atomic_load(&num_threads);
+}
+
+/* Until it is due; an event's own time is not believed beyond that. */
+static void wait_until_due(const struct ff_heat_event *e)
+{
+	uint64_t age = now_ns() - e->sent;
+	struct timespec ts;
+
+	if (age >= DELAY_NS && age < (uint64_t)1 << 62)
+		return;
+	ts = (struct timespec){ .tv_nsec = age < DELAY_NS ? (long)(DELAY_NS - age) : DELAY_NS };
+	nanosleep(&ts, NULL);
+}
+
+static void *thread_main(void *arg)
+{
+	struct ffl_heat *h = arg;
+	uint64_t blocked = ~LIBC_SIGNALS;
+	struct ff_heat_event e;
+	ssize_t n;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, KERNEL_SIGSET_SIZE);
+	prctl(PR_SET_NAME, "ffl-heat");
+	while (!atomic_load(&h->stop) && is_ours(h)) {
+		n = recv(h->fd, &e, sizeof(e), 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN && !is_last())
+			continue;
+		if (n != sizeof(e))
+			break;
+		wait_until_due(&e);
+		on_event(h, &e);
+	}
+	atomic_fetch_sub(&num_threads, 1);
+	return NULL;
+}
+
+static void stack_free(struct ffl_heat *h)
+{
+	if (h->stack)
+		mm_unmap(h->stack - STACK_PAD, h->stack_len + 2 * STACK_PAD);
+	h->stack = NULL;
+}
+
+/*
+ * Start the thread on a stack of that size. There is something above it so that the kernel does not make one
+ * mapping of it and of what the program registers, which would look like a stack; and so much of it that
+ * region.c does not take that for the thread's own frames. 0 or -errno.
+ */
+static int start_on(struct ffl_heat *h, size_t len)
+{
+	pthread_attr_t attr;
+	char *p;
+	int err;
+
+	p = mm_map(NULL, len + 2 * STACK_PAD, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	h->stack = p + STACK_PAD;
+	h->stack_len = len;
+	err = -EINVAL;
+	pthread_attr_init(&attr);
+	if (!mm_protect(h->stack, len, PROT_READ | PROT_WRITE) &&
+	    !mm_protect(h->stack + len, STACK_PAD, PROT_READ) &&
+	    !pthread_attr_setstack(&attr, h->stack, len))
+		err = -pthread_create(&h->thread, &attr, thread_main, h);
+	pthread_attr_destroy(&attr);
+	if (err)
+		stack_free(h);
+	return err;
+}
+
+/* Ask for the socket, start the thread. 0 or -errno. Region lock, so signals are blocked. */
+static int start(struct ffl_heat *h)
+{
+	const struct timeval look = { .tv_sec = LOOK_SEC };
+	struct ff_watch_heat_req req = { 0 };
+	struct ff_watch_heat_resp resp;
+	unsigned num_fds = 0;
+	struct stat st;
+	int fd = -1, err;
+
+	if (!pthread_create || !pthread_join || !pthread_attr_setstack)
+		return -ENOSYS;
+	err = ffl_call(h->ctx, FF_MSG_WATCH_HEAT, &req, sizeof(req), NULL, 0, 0, &resp,
+		       sizeof(resp), &fd, 1, &num_fds);
+	if (err)
+		return err;
+	if (num_fds != 1)
+		return -EPROTO;
+	fd = ffl_fd_high(fd);
+	err = -EIO;
+	if (syscall(SYS_fstat, fd, &st) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof(look)))
+		goto err_close;
+	h->ino = st.st_ino;
+	h->fd = fd;
+	atomic_fetch_add(&num_threads, 1);
+	err = start_on(h, STACK);
+	if (err == -EINVAL)
+		err = start_on(h, STACK_LARGE);
+	if (!err)
+		return 0;
+	atomic_fetch_sub(&num_threads, 1);
+	h->fd = -1;
+err_close:
+	close(fd);
+	return err;
+}
+
+/* ---- for mr.c ------------------------------------------------------------------------------------- */
+
+static bool is_on(void)
+{
+	static int on = -1;
+
+	if (on < 0) {
+		const char *v = secure_getenv("FFL_REPLACE");
+
+		on = !v || strcmp(v, "now");
+	}
+	return on;
+}
+
+bool ffl_heat_wanted(struct ffl_context *ctx, size_t len, int access)
+{
+	int err;
+
+	if (len < LAZY_MIN || access & IBV_ACCESS_REMOTE_ATOMIC || !ffl_regions_know_pins() ||
+	    !is_on())
+		return false;
+	if (ctx->heat)
+		return ctx->heat->fd >= 0;
+	ctx->heat = calloc(1, sizeof(*ctx->heat));
+	if (!ctx->heat)
+		return false;
+	ctx->heat->ctx = ctx;
+	ctx->heat->fd = -1;
+	err = start(ctx->heat);
+	if (err)
+		ffl_log(FFL_INFO, "no thread for large memory: %s; its pages are replaced at once",
+			strerror(-err));
+	return !err;
+}
+
+void ffl_heat_add(struct ffl_lazy *lazy)
+{
+	if (!lazy)
+		return;
+	ffl_regions_lock();
+	lazy->next = lazies;
+	lazies = lazy;
+	ffl_regions_unlock();
+}
+
+void ffl_heat_remove(struct ffl_lazy *lazy)
+{
+	struct ffl_lazy **p;
+
+	if (!lazy)
+		return;
+	ffl_regions_lock();
+	for (p = &lazies; *p; p = &(*p)->next)
+		if (*p == lazy) {
+			*p = lazy->next;
+			break;
+		}
+	ffl_regions_unlock();
+}
+
+void ffl_heat_stop(struct ffl_context *ctx)
+{
+	struct ffl_heat *h = ctx->heat;
+	struct ffl_lazy **p, *l;
+
+	if (!h)
+		return;
+	if (ctx->pid && h->fd >= 0) { /* else it is the parent's thread */
+		atomic_store(&h->stop, true);
+		if (is_ours(h))
+			shutdown(h->fd, SHUT_RDWR);
+		pthread_join(h->thread, NULL);
+		stack_free(h);
+	}
+	ffl_regions_lock();
+	for (p = &lazies; (l = *p);)
+		if (l->mr->ctx == ctx) { /* the program has not deregistered it */
+			ffl_regions_unreserve(ctx, l, l->mr->run, l->mr->num_runs);
+			*p = l->next;
+		} else {
+			p = &l->next;
+		}
+	ffl_regions_unlock();
+	if (h->fd >= 0 && is_ours(h))
+		close(h->fd);
+	ctx->heat = NULL;
+	free(h);
+}
+
+void ffl_heat_forget(void)
+{
+	lazies = NULL;
+	atomic_store(&num_threads, 0);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * kind.c - which of the program's pages can be replaced by shadow pages, and in which way. Called by region.c with
+ * the region lock held, on whatever thread registers memory.
+ *
+ * Plain memory, private and anonymous, can be replaced under running threads (window.c). By default only pages are
+ * that lie in an MR as a whole: the router reaches the others through the process as well. A NIC cannot. So where the
+ * router has one, the pages are replaced on which an MR shares the heap or the program's variables with others
+ * (ctx->whole_pages), and besides:
+ *
+ *	memory that may only be read		by a window like other
+ *	a private mapping of a file that	is a copy from then on: what others write to the file is no longer
+ *	 may only be read			seen, which nobody may count on
+ *	... that the program may write to,	while the process has one thread; the program's initialized variables
+ *	 or has written to			are such, and small ones without a value that share their last page
+ *
+ * What stays in any case:
+ *
+ *	stacks		A child begins with a hole where shadow pages were, and is not to begin on that. A waiter on a
+ *			shared futex in a replaced page would never be woken, and pthread_join() is one.
+ *	thread-local memory with the threads' control blocks, for the same reasons; and because a window needs errno
+ *	code, and what can be executed; huge pages (hugetlbfs); what the kernel shows (vvar); memory that another
+ *	userfaultfd watches, which the window finds out
+ *	a file's mapping of which not all pages can be had: beyond its end
+ */
+#include <fcntl.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ffl/session/mm.h"
+#include "ffl/mem/kind.h"
+#include "ffl/mem/region.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+/* Bytes around the frame of the check that registering uses of its stack; generous. */
+#define FRAMES_BELOW ((uintptr_t)16 << 10)
+#define FRAMES_ABOVE ((uintptr_t)16 << 10)
+
+/* Thread-local bytes of libraries that are loaded later: what libc sets aside, and more. */
+#define TLS_LATER 4096u
+
+/* /proc/self/pagemap, an entry for each page */
+#define PM_PRESENT (1ull << 63)
+#define PM_SWAP	   (1ull << 62)
+#define PM_FILE	   (1ull << 61)
+#define PM_ENTRIES 64u
+
+/* Bytes beside a control block that may be thread-local, and the block that this library was loaded beside. */
+static size_t tls_bytes;
+static uintptr_t first_self;
+
+__attribute__((constructor)) static void remember_first_self(void)
+{
+	first_self = (uintptr_t)pthread_self();
+}
+
+static int add_tls(struct dl_phdr_info *info, size_t size, void *sum)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			*(size_t *)sum += info->dlpi_phdr[i].p_memsz + info->dlpi_phdr[i].p_align;
+	return 0;
+}
+
+/* dl_iterate_phdr() takes a lock of the loader's, so not with the region lock. */
+void ffl_kind_init(struct ffl_context *ctx)
+{
+	const char *v = secure_getenv("FFL_REPLACE");
+	size_t sum = TLS_LATER;
+
+	if (v && !strcmp(v, "whole"))
+		ctx->whole_pages = true;
+	if (!ctx->whole_pages)
+		return;
+	dl_iterate_phdr(add_tls, &sum);
+	if (sum > tls_bytes)
+		tls_bytes = sum;
+}
+
+/* A thread's stack, as far as one can tell: the first thread's, or above a small guard. */
+static bool vma_is_stack(const struct ff_vma *v, int maps)
+{
+	uint64_t first = getauxval(AT_RANDOM); /* bytes above the first thread's stack */
+	struct ff_vma below;
+
+	if (first >= v->start && first < v->end)
+		return true;
+	return !ff_vma_query(maps, v->start - 1, &below) && below.end == v->start &&
+	       !(below.flags & (FF_VMA_READ | FF_VMA_WRITE | FF_VMA_EXEC)) && !below.inode &&
+	       below.end - below.start <= FFL_GUARD_MAX;
+}
+
+/* May this thread touch [va, end) in a window: its frames, wherever they are, control block, errno? */
+static bool is_own(uintptr_t va, uintptr_t end)
+{
+	uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t self = PAGE_DOWN((uintptr_t)pthread_self()), err = (uintptr_t)&errno;
+
+	return (va < frame + FRAMES_ABOVE && end > frame - FRAMES_BELOW) ||
+	       (va < self + 2 * FF_PAGE && end > self) || (err >= va && err < end);
+}
+
+/* Is a control block there, or thread-local memory beside it, of this thread or the first one? */
+static bool is_tls(uintptr_t va, uintptr_t end)
+{
+	const uintptr_t self[] = { (uintptr_t)pthread_self(), first_self };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(self); i++)
+		if (self[i] && va < self[i] + 2 * FF_PAGE + tls_bytes && end > self[i] - tls_bytes)
+			return true;
+	return false;
+}
+
+/* Has nobody written to these pages of a file's private mapping? False where the kernel does not tell. */
+static bool is_unwritten(uintptr_t va, uintptr_t end)
+{
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t e[PM_ENTRIES];
+	bool clean = fd >= 0;
+
+	while (clean && va < end) {
+		size_t n = (end - va) / FF_PAGE < PM_ENTRIES ? (end - va) / FF_PAGE : PM_ENTRIES;
+
+		clean = pread(fd, e, n * sizeof(e[0]), (off_t)(va / FF_PAGE * sizeof(e[0]))) ==
+			(ssize_t)(n * sizeof(e[0]));
+		for (size_t i = 0; clean && i < n; i++)
+			clean = !(e[i] & PM_SWAP) && (!(e[i] & PM_PRESENT) || e[i] & PM_FILE);
+		va += n * FF_PAGE;
+	}
+	if (fd >= 0)
+		close(fd);
+	return clean;
+}
+
+/* Has the process no other thread? A folder has two links, and one for each folder in it. */
+static bool is_alone(void)
+{
+	struct stat st;
+
+	/* libc's own is of a newer version than containers may have */
+	return !syscall(SYS_newfstatat, AT_FDCWD, "/proc/self/task", &st, 0) && st.st_nlink == 3;
+}
+
+static enum ffl_way file_way(const struct ff_vma *v, uintptr_t va, uintptr_t end)
+{
+	if (mm_advise((void *)va, end - va, MADV_POPULATE_READ))
+		return FFL_WAY_NONE;
+	if (!(v->flags & FF_VMA_WRITE) && is_unwritten(va, end))
+		return FFL_WAY_FILE;
+	return is_alone() ? FFL_WAY_ALONE : FFL_WAY_NONE;
+}
+
+enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, bool whole, int maps)
+{
+	bool file = v->inode || v->dev_major || v->dev_minor;
+
+	if ((v->flags & ~FF_VMA_WRITE) != FF_VMA_READ || v->page_size != FF_PAGE)
+		return FFL_WAY_NONE;
+	if (!whole && (file || !(v->flags & FF_VMA_WRITE)))
+		return FFL_WAY_NONE;
+	if (is_own(va, end) || (whole && is_tls(va, end)) || vma_is_stack(v, maps))
+		return FFL_WAY_NONE;
+	return file ? file_way(v, va, end) : FFL_WAY_WINDOW;
+}

@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * check.c - ffctl container check: why a program has no device. What no library can tell, since it was
+ * not loaded, is to be seen from here: by /proc/PID, which root may look into.
+ *
+ * The process's files are its container's: they are found as the process would find them (openat2() in its
+ * root), looked at and not executed, and names are printed without control characters.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ffr/abi/ff_proto.h"
+#include "ffr/ffctl/ffctl.h"
+#include "ffr/lib/cgroup.h"
+
+#define PRELOAD	     "/etc/ld.so.preload"
+#define OUR_VERSION  "FREEFLOW_1.0"
+#define INTERPRETER  "ld-linux-x86-64.so.2"
+#define LIBRARY	     "libibverbs.so"
+#define MAX_PHDRS    64
+#define MAX_FILE     65536
+#define LIBRARY_HEAD (1u << 20) /* bytes */
+
+struct check {
+	pid_t pid;
+	int root; /* the process's */
+	const json_t *container;
+	struct findings *f;
+	unsigned before; /* problems of others */
+};
+
+/* A path of the process's: a descriptor, or -1 with errno. */
+static int open_inside(const struct check *k, const char *path, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+				.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS };
+
+	if (flags & O_PATH) /* these go with few others */
+		how.flags = (uint64_t)flags | O_CLOEXEC;
+	return (int)syscall(SYS_openat2, k->root, path, &how, sizeof(how));
+}
+
+static bool stat_inside(const struct check *k, const char *path, struct stat *st)
+{
+	int fd = open_inside(k, path, O_PATH), err;
+
+	if (fd < 0)
+		return false;
+	err = fstat(fd, st);
+	close(fd);
+	return !err;
+}
+
+/* One of the process's files in /proc, or NULL. */
+static FILE *proc_open(const struct check *k, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)k->pid, name);
+	return fopen(path, "re");
+}
+
+/* ---- what it is ------------------------------------------------------------------------------ */
+
+/* The dynamic linker that the program names; "" if it names none. 0 or -errno. */
+static int interpreter(const struct check *k, char name[PATH_MAX])
+{
+	Elf64_Phdr phdr[MAX_PHDRS];
+	FILE *f = proc_open(k, "exe");
+	Elf64_Ehdr e;
+	int err = -ENOEXEC;
+
+	name[0] = '\0';
+	if (!f)
+		return -errno;
+	if (fread(&e, sizeof(e), 1, f) != 1 || memcmp(e.e_ident, ELFMAG, SELFMAG) ||
+	    e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_machine != EM_X86_64 ||
+	    e.e_phentsize != sizeof(phdr[0]) || e.e_phnum > MAX_PHDRS ||
+	    fseek(f, (long)e.e_phoff, SEEK_SET) ||
+	    fread(phdr, sizeof(phdr[0]), e.e_phnum, f) != e.e_phnum)
+		goto out;
+	err = 0;
+	for (unsigned i = 0; i < e.e_phnum; i++) {
+		if (phdr[i].p_type != PT_INTERP)
+			continue;
+		if (phdr[i].p_filesz >= PATH_MAX || fseek(f, (long)phdr[i].p_offset, SEEK_SET) ||
+		    fread(name, 1, phdr[i].p_filesz, f) != phdr[i].p_filesz)
+			err = -ENOEXEC;
+		name[err ? 0 : phdr[i].p_filesz] = '\0';
+		break;
+	}
+out:
+	fclose(f);
+	return err;
+}
+
+static bool check_program(struct check *k)
+{
+	char name[PATH_MAX];
+	const char *base;
+	int err = interpreter(k, name);
+
+	base = strrchr(name, '/') ? strrchr(name, '/') + 1 : name;
+	if (err == -ENOEXEC)
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"it is no 64-bit program for x86: there is no library for it");
+	else if (err)
+		finding(k->f, FINDING_PROBLEM, NULL, "its program cannot be read: %s",
+			strerror(-err));
+	else if (!*name)
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"it is linked statically: it loads no library, and none can be put into "
+			"place for it; link it dynamically, with glibc");
+	else if (!strncmp(base, "ld-musl", 7))
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"it is linked with musl (%s), which reads no " PRELOAD
+			" and cannot load a library that is made for glibc; use a build for glibc",
+			name);
+	else if (strcmp(base, INTERPRETER))
+		finding(k->f, FINDING_PROBLEM, NULL, "its dynamic linker is %s, not glibc's", name);
+	else
+		finding(k->f, FINDING_OK, NULL, "it is linked dynamically, with glibc");
+	return k->f->problems == k->before;
+}
+
+/* ---- the library ------------------------------------------------------------------------------ */
+
+/* The name of the libibverbs that it has mapped, and its inode; false: none. */
+static bool loaded(const struct check *k, char name[PATH_MAX], ino_t *ino)
+{
+	FILE *f = proc_open(k, "maps");
+	char *line = NULL, *path, *base;
+	size_t size = 0;
+	unsigned long number;
+	bool found = false;
+
+	while (f && !found && getline(&line, &size, f) > 0) {
+		path = strchr(line, '/');
+		base = path ? strrchr(path, '/') + 1 : NULL;
+		if (!base || strncmp(base, LIBRARY, strlen(LIBRARY)) ||
+		    sscanf(line, "%*s %*s %*s %*s %lu", &number) != 1)
+			continue;
+		path[strcspn(path, "\n")] = '\0';
+		snprintf(name, PATH_MAX, "%s", path);
+		*ino = (ino_t)number;
+		found = true;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Up to `size` bytes of a file of the process's that is a plain one, and that file, if ino is not 0. */
+static size_t read_inside(const struct check *k, const char *path, ino_t ino, char *buf,
+			  size_t size)
+{
+	int fd = open_inside(k, path, O_RDONLY);
+	size_t len = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && (!ino || st.st_ino == ino))
+		while (len < size && (n = read(fd, buf + len, size - len)) > 0)
+			len += (size_t)n;
+	close(fd);
+	return len;
+}
+
+/* The name of a symbol version that no other libibverbs has is among its strings, at its beginning. */
+static bool is_the_routers(const struct check *k, const char *path, ino_t ino)
+{
+	static char text[LIBRARY_HEAD];
+	size_t n = read_inside(k, path, ino, text, sizeof(text));
+
+	return memmem(text, n, OUR_VERSION, sizeof(OUR_VERSION));
+}
+
+/* The libibverbs that its ld.so.preload names; false: none. */
+static bool preloads(const struct check *k, char path[PATH_MAX])
+{
+	char text[MAX_FILE], *word, *at;
+
+	text[read_inside(k, PRELOAD, 0, text, sizeof(text) - 1)] = '\0';
+	for (word = strtok_r(text, " \t\n:", &at); word; word = strtok_r(NULL, " \t\n:", &at)) {
+		if (!strstr(word, "/" LIBRARY))
+			continue;
+		snprintf(path, PATH_MAX, "%s", word);
+		return true;
+	}
+	return false;
+}
+
+static void check_library(struct check *k)
+{
+	char name[PATH_MAX];
+	struct stat st;
+	ino_t ino;
+
+	if (loaded(k, name, &ino)) {
+		if (is_the_routers(k, name, ino))
+			finding(k->f, FINDING_OK, NULL, "it has loaded %s", name);
+		else
+			finding(k->f, FINDING_PROBLEM, NULL,
+				"it has loaded %s, which is not the router's: that of the image, or "
+				"of its LD_PRELOAD or LD_LIBRARY_PATH, came first",
+				name);
+		return;
+	}
+	if (!preloads(k, name))
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"no " PRELOAD
+			" there names the library: start the container with the flags of "
+			"ffctl container show %s --docker",
+			str_of(k->container, "name"));
+	else if (!stat_inside(k, name, &st))
+		finding(k->f, FINDING_PROBLEM, NULL, PRELOAD " names %s, which is not there", name);
+	else
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"it has loaded no " LIBRARY ", though " PRELOAD
+			" names it: it was started before that, or has let it go");
+}
+
+/* ---- the socket, and what HELLO needs ------------------------------------------------------------ */
+
+/* Its FFL_SOCKET, or the usual path. */
+static void socket_path(const struct check *k, char path[PATH_MAX])
+{
+	FILE *f = proc_open(k, "environ");
+	char *word = NULL;
+	size_t size = 0;
+
+	snprintf(path, PATH_MAX, "%s", FF_SOCKET_DEFAULT);
+	while (f && getdelim(&word, &size, '\0', f) > 0)
+		if (!strncmp(word, "FFL_SOCKET=", 11) && word[11])
+			snprintf(path, PATH_MAX, "%s", word + 11);
+	free(word);
+	if (f)
+		fclose(f);
+}
+
+static void check_socket(struct check *k)
+{
+	char path[PATH_MAX], own[PATH_MAX];
+	struct stat inside, st;
+
+	socket_path(k, path);
+	snprintf(own, sizeof(own), "%s/ffr.sock", str_of(k->container, "directory"));
+	if (stat(own, &st))
+		finding(k->f, FINDING_PROBLEM, NULL, "%s: %s", own, strerror(errno));
+	else if (!stat_inside(k, path, &inside))
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"%s is not there: start the container with the flags of ffctl container show "
+			"%s --docker",
+			path, str_of(k->container, "name"));
+	else if (inside.st_dev != st.st_dev || inside.st_ino != st.st_ino)
+		finding(k->f, FINDING_PROBLEM, NULL, "%s is not the socket of container %s", path,
+			str_of(k->container, "name"));
+	else
+		finding(k->f, FINDING_OK, NULL, "%s is the container's socket", path);
+}
+
+/* The number behind "Uid:" of its status that is in force, or -1. */
+static long effective_user(const struct check *k)
+{
+	FILE *f = proc_open(k, "status");
+	char line[256];
+	long uid = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Uid: %*d %ld", &uid) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return uid;
+}
+
+static void check_memory(struct check *k)
+{
+	long uid = effective_user(k);
+	struct stat st;
+	char path[64];
+
+	if (!stat_inside(k, "/proc/version", &st))
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"no /proc is mounted there: it cannot open its own memory");
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)k->pid);
+	if (uid > 0 && !stat(path, &st) && st.st_uid != (uid_t)uid)
+		finding(k->f, FINDING_PROBLEM, NULL,
+			"it cannot open its own memory: it has changed its user (set-user-ID, file "
+			"capabilities), or said PR_SET_DUMPABLE 0");
+}
+
+static void check_cgroup(struct check *k)
+{
+	const char *must = json_string_value(json_object_get(k->container, "cgroup"));
+	char is[CGROUP_MAX];
+	int err;
+
+	if (!must)
+		return;
+	err = cgroup_of(k->pid, is);
+	if (err)
+		finding(k->f, FINDING_PROBLEM, NULL, "its cgroup cannot be found out: %s",
+			strerror(-err));
+	else if (!cgroup_within(is, must))
+		finding(k->f, FINDING_PROBLEM, NULL, "its cgroup is %s, and the container's is %s",
+			is, must);
+	else
+		finding(k->f, FINDING_OK, NULL, "it is in the container's cgroup");
+}
+
+/* ---- the command ------------------------------------------------------------------------------- */
+
+static bool has_session(struct check *k)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(json_object_get(k->container, "sessions"), i, s)
+		if (int_of(s, "pid") == k->pid) {
+			finding(k->f, FINDING_OK, NULL, "it has the device open");
+			return true;
+		}
+	return false;
+}
+
+static void check_all(struct check *k)
+{
+	if (has_session(k) || !check_program(k))
+		return;
+	check_library(k);
+	check_socket(k);
+	check_memory(k);
+	check_cgroup(k);
+	if (k->f->problems == k->before)
+		finding(k->f, FINDING_OK, NULL,
+			"nothing is in its way: FFL_LOG=debug in its environment has the library "
+			"tell what it does");
+}
+
+pid_t pid_parse(const char *text)
+{
+	char *end;
+	long n;
+
+	errno = 0;
+	n = strtol(text, &end, 10);
+	if (*end || end == text || errno || n <= 0 || n > INT_MAX)
+		usage_fail("--pid: \"%s\" is no process's number", text);
+	return (pid_t)n;
+}
+
+void check_process(struct findings *f, const json_t *container, pid_t pid)
+{
+	struct check k = { .pid = pid, .container = container, .f = f, .before = f->problems };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
+	k.root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (k.root < 0)
+		fail("process %d: %s", (int)pid,
+		     errno == ENOENT ? "there is none" : strerror(errno));
+	check_all(&k);
+	close(k.root);
+}
+
+void cmd_container_check(int argc, char **argv)
+{
+	static const struct option options[] = { { "pid", required_argument, NULL, 'p' }, { 0 } };
+	struct findings f = { 0 };
+	json_t *answer;
+	pid_t pid = 0;
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (o != 'p')
+			usage_fail("container check: unknown option %s, or its value is missing",
+				   argv[optind - 1]);
+		pid = pid_parse(optarg);
+	}
+	if (optind + 1 != argc || !pid)
+		usage_fail("container check: give a container's name, and --pid of a process");
+	answer = router_itself(
+		json_pack("{s:s, s:s}", "op", "container_show", "name", argv[optind]), "", 0);
+	check_process(&f, json_object_get(answer, "container"), pid);
+	json_decref(answer);
+	findings_end(&f);
+}

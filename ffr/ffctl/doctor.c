@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * doctor.c - ffctl doctor: what is wrong with this host's set-up, from the router outwards: router, libraries,
+ * engines (doctor_host.c), orchestrator, other hosts, and one container if it is named. Nothing is changed.
+ *
+ * It goes on behind a problem as far as something can still be seen; what is only a consequence is left out.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ffo/base/limits.h"
+#include "ffr/ffctl/ffctl.h"
+#include "ffr/lib/version.h"
+
+#define ANSWER_S  5	  /* seconds: a router that is well answers within some milliseconds */
+#define SAMPLE_US 1000000 /* between two looks at a container's counters */
+
+struct doctor {
+	struct findings f;
+	json_t *version; /* the router's answers, or NULL */
+	json_t *containers;
+	json_t *health;
+};
+
+/* The answer to that request, or NULL: then a problem is told, unless quiet. */
+static json_t *ask(struct doctor *d, const char *op, const char *name, bool quiet)
+{
+	json_t *request = json_pack("{s:s, s:s*}", "op", op, "name", name), *answer;
+	int err = router_try(request, ANSWER_S, &answer);
+
+	json_decref(request);
+	if (!err && json_is_true(json_object_get(answer, "ok")))
+		return answer;
+	if (err && !quiet)
+		doctor_no_router(&d->f, err);
+	else if (!quiet)
+		finding(&d->f, FINDING_PROBLEM, NULL, "router: %s", str_of(answer, "message"));
+	json_decref(answer);
+	return NULL;
+}
+
+/* ---- the router --------------------------------------------------------------------------------- */
+
+static void check_router(struct doctor *d)
+{
+	d->version = ask(d, "version", NULL, false);
+	if (!d->version)
+		return;
+	if (strcmp(str_of(d->version, "version"), FF_VERSION))
+		finding(&d->f, FINDING_PROBLEM,
+			"systemctl restart ffr: programs see a fatal event and open the device again",
+			"router: it is version %s and ffctl " FF_VERSION
+			": it was not started again after an upgrade",
+			str_of(d->version, "version"));
+	else
+		finding(&d->f, FINDING_OK, NULL, "router: ffr %s on %s answers",
+			str_of(d->version, "version"), str_of(d->version, "hostname"));
+	d->health = ask(d, "health", NULL, false);
+	d->containers = ask(d, "container_list", NULL, false);
+	if (d->health && !json_is_true(json_object_get(d->health, "userfaultfd")))
+		finding(&d->f, FINDING_NOTE,
+			"Linux 6.1 and later have it; a router in a container needs --device "
+			"/dev/userfaultfd",
+			"router: no /dev/userfaultfd: programs' private memory is copied twice, large "
+			"transfers are slow");
+}
+
+/* ---- the orchestrator and other hosts ------------------------------------------------------------- */
+
+static const char *orchestrator_advice(const char *why)
+{
+	static const struct {
+		const char *word, *advice;
+	} known[] = {
+		{ "refused", "start ffo there, or correct `orchestrator` in ffr.conf" },
+		{ "not answer", "a firewall drops it, or its host is down" },
+		{ "timed out", "a firewall drops it, or its host is down" },
+		{ "No such file", "start ffo here, or correct `orchestrator` in ffr.conf" },
+		{ "ertificate",
+		  "wire_cert, wire_key and wire_ca of ffr.conf and ffo's own must be of one "
+		  "CA, and the dates right" },
+		{ "unreachable", "there is no route to it" },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (strstr(why, known[i].word))
+			return known[i].advice;
+	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; hosts.md has the set-up";
+}
+
+static bool check_orchestrator(struct doctor *d)
+{
+	const json_t *o = json_object_get(d->health, "orchestrator");
+	const char *why = str_of(o, "why");
+
+	if (json_is_true(json_object_get(o, "up"))) {
+		finding(&d->f, FINDING_OK, NULL, "orchestrator: %s, connected", str_of(o, "where"));
+		return true;
+	}
+	finding(&d->f, FINDING_PROBLEM, orchestrator_advice(why),
+		"orchestrator: %s: %s; what is known goes on, nothing new can be added or found",
+		str_of(o, "where"), *why ? why : "not connected yet");
+	return false;
+}
+
+static bool is_loopback(const char *wire)
+{
+	return !strncmp(wire, "tcp:127.", 8) || !strncmp(wire, "tcp:[::1]", 9) ||
+	       !strncmp(wire, "tcp:localhost:", 14);
+}
+
+/* What this router says of its connection with that host, or NULL. */
+static const json_t *peer_of(const struct doctor *d, const char *host)
+{
+	json_t *p;
+	size_t i;
+
+	json_array_foreach(json_object_get(d->health, "peers"), i, p)
+		if (!strcmp(str_of(p, "host"), host))
+			return p;
+	return NULL;
+}
+
+static void check_host(struct doctor *d, const json_t *host)
+{
+	const char *name = str_of(host, "name"), *wire = str_of(host, "wire");
+	const json_t *p = peer_of(d, name);
+	int err;
+
+	if (!json_is_true(json_object_get(host, "up"))) {
+		finding(&d->f, FINDING_PROBLEM,
+			"ffctl doctor on that host; what was moved away for good: container claim --force",
+			"host %s: the orchestrator has not heard of it for a while", name);
+		return;
+	}
+	if (!strncmp(wire, "tcp:", 4) && is_loopback(wire)) {
+		finding(&d->f, FINDING_PROBLEM, "wire_advertise in its ffr.conf",
+			"host %s: it tells others to connect to %s, which is each host's own", name,
+			wire);
+		return;
+	}
+	/* also where there is a connection: that a network is cut off, TCP notices when something is sent */
+	err = strncmp(wire, "tcp:", 4) ? -EDESTADDRREQ : doctor_connect(wire);
+	if (err == -EDESTADDRREQ)
+		finding(&d->f, FINDING_PROBLEM, "wire_listen in its ffr.conf",
+			"host %s: it takes no connections of other hosts", name);
+	else if (err)
+		finding(&d->f, FINDING_PROBLEM,
+			err == -ECONNREFUSED ?
+				"its router listens elsewhere: wire_listen and wire_advertise "
+				"in its ffr.conf" :
+				"a route, and a firewall that lets this port through",
+			"host %s: %s: %s; programs see \"transport retry counter exceeded\"", name,
+			wire, strerror(-err));
+	else if (p && json_is_true(json_object_get(p, "wanted")) && *str_of(p, "why"))
+		finding(&d->f, FINDING_PROBLEM,
+			"its log (journalctl SYSLOG_IDENTIFIER=ffr) has the other half",
+			"host %s: %s: no connection: %s", name, wire, str_of(p, "why"));
+	else
+		finding(&d->f, FINDING_OK, NULL, "host %s: %s %s", name, wire,
+			json_is_true(json_object_get(p, "connected")) ? "is connected" :
+									"takes connections");
+}
+
+static void check_hosts(struct doctor *d)
+{
+	const char *self = str_of(d->version, "hostname");
+	json_t *answer = ask(d, "host_list", NULL, false), *host, *hosts;
+	size_t i;
+
+	hosts = json_object_get(answer, "hosts");
+	json_array_foreach(hosts, i, host) {
+		if (strcmp(str_of(host, "name"), self))
+			check_host(d, host);
+		else if (json_array_size(hosts) > 1 && !*str_of(d->health, "wire"))
+			finding(&d->f, FINDING_PROBLEM, "wire_listen in ffr.conf",
+				"host %s: this one takes no connections of other hosts", self);
+	}
+	json_decref(answer);
+}
+
+/* ---- one container ---------------------------------------------------------------------------------- */
+
+/* Where it is, if it is not here. */
+static void check_elsewhere(struct doctor *d, const char *name)
+{
+	json_t *answer = ask(d, "cluster_list", NULL, true), *c;
+	const char *host = NULL;
+	size_t i;
+
+	json_array_foreach(json_object_get(answer, "containers"), i, c)
+		if (!strcmp(str_of(c, "name"), name))
+			host = str_of(c, "host");
+	if (host)
+		finding(&d->f, FINDING_PROBLEM,
+			"stop it there, then here: ffctl container claim NAME",
+			"container %s: it belongs to host %s", name, host);
+	else
+		finding(&d->f, FINDING_PROBLEM,
+			"ffctl container add NAME, or start it with --runtime freeflow or --device "
+			"freeflow.io/rdma=auto",
+			"container %s: the router does not know it", name);
+	json_decref(answer);
+}
+
+static json_t *counters(struct doctor *d, const char *name)
+{
+	json_t *answer = ask(d, "stats", name, true), *c;
+
+	c = json_incref(json_object_get(json_array_get(json_object_get(answer, "containers"), 0),
+					"counters"));
+	json_decref(answer);
+	return c;
+}
+
+static void check_traffic(struct doctor *d, const char *name)
+{
+	json_t *first = counters(d, name), *then;
+	json_int_t limited, rnr, retries;
+
+	usleep(SAMPLE_US);
+	then = counters(d, name);
+	limited = int_of(then, "throttled_ns") - int_of(first, "throttled_ns");
+	rnr = int_of(then, "rnr") - int_of(first, "rnr");
+	retries = int_of(then, "retries") - int_of(first, "retries");
+	if (limited > 0)
+		finding(&d->f, FINDING_PROBLEM,
+			"ffctl container show and ffctl tenant list have the limits",
+			"container %s: throttled: it waits for its rate limit, or its tenant's",
+			name);
+	if (rnr > 0)
+		finding(&d->f, FINDING_NOTE,
+			"programs post too few receives, or are too slow to post them",
+			"container %s: %lld times in a second its peer had no receive posted (RNR)",
+			name, (long long)rnr);
+	if (retries > 0)
+		finding(&d->f, FINDING_NOTE, NULL,
+			"container %s: %lld requests in a second were sent again", name,
+			(long long)retries);
+	json_decref(first);
+	json_decref(then);
+}
+
+static void check_quotas(struct doctor *d, const json_t *c)
+{
+	json_t *limits = json_object_get(c, "limits"), *usage = json_object_get(c, "usage");
+	const char *key;
+	json_t *used;
+
+	json_object_foreach(usage, key, used) {
+		json_int_t most = int_of(limits, key);
+
+		if (most > 0 && json_integer_value(used) >= most)
+			finding(&d->f, FINDING_PROBLEM, "ffctl container set NAME raises it",
+				"container %s: it has all %lld of %s: its next call that needs one fails",
+				str_of(c, "name"), (long long)most, key);
+	}
+}
+
+static void check_container(struct doctor *d, const char *name, pid_t pid)
+{
+	json_t *answer = ask(d, "container_show", name, true);
+	const json_t *c = json_object_get(answer, "container"), *heard;
+
+	if (!c) {
+		check_elsewhere(d, name);
+		return;
+	}
+	heard = json_object_get(c, "heard");
+	if (int_of(heard, "refused"))
+		finding(&d->f, FINDING_PROBLEM, "ffctl container check NAME --pid PID",
+			"container %s: %lld programs were refused, the last %lld s ago: %s", name,
+			(long long)int_of(heard, "refused"), (long long)int_of(heard, "refused_s"),
+			str_of(heard, "refused_why"));
+	if (int_of(heard, "opened"))
+		finding(&d->f, FINDING_OK, NULL, "container %s: programs have opened the device",
+			name);
+	else if (!pid && !int_of(heard, "refused"))
+		finding(&d->f, FINDING_NOTE,
+			"if one has tried to: ffctl doctor NAME --pid PID, with a process of the container",
+			"container %s: no program has opened the device yet", name);
+	check_quotas(d, c);
+	check_traffic(d, name);
+	if (pid) {
+		check_process(&d->f, c, pid);
+		doctor_addresses(&d->f, c, pid);
+	}
+	json_decref(answer);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------ */
+
+struct args {
+	const char *name, *image, *cdi, *daemon_json;
+	pid_t pid;
+};
+
+static void args_parse(struct args *a, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "pid", required_argument, NULL, 'p' },
+		{ "image", required_argument, NULL, 'i' },
+		{ "cdi", required_argument, NULL, 'c' },
+		{ "daemon-json", required_argument, NULL, 'd' },
+		{ 0 },
+	};
+	int o;
+
+	*a = (struct args){ .cdi = CDI_FILE, .daemon_json = "/etc/docker/daemon.json" };
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		switch (o) {
+		case 'p':
+			a->pid = pid_parse(optarg);
+			break;
+		case 'i':
+			a->image = optarg;
+			break;
+		case 'c':
+			a->cdi = optarg;
+			break;
+		case 'd':
+			a->daemon_json = optarg;
+			break;
+		default:
+			usage_fail("doctor: unknown option %s, or its value is missing",
+				   argv[optind - 1]);
+		}
+	}
+	if (optind < argc)
+		a->name = argv[optind++];
+	if (optind < argc)
+		usage_fail("doctor: unexpected argument \"%s\"", argv[optind]);
+	if (a->pid && !a->name)
+		usage_fail("doctor: --pid goes with a container's name");
+}
+
+void cmd_doctor(int argc, char **argv)
+{
+	struct doctor d = { 0 };
+	struct args a;
+
+	args_parse(&a, argc, argv);
+	check_router(&d);
+	doctor_libraries(&d.f);
+	doctor_engines(&d.f, a.daemon_json, a.cdi, json_object_get(d.containers, "containers"));
+	if (d.health && check_orchestrator(&d))
+		check_hosts(&d);
+	if (d.version && a.name)
+		check_container(&d, a.name, a.pid);
+	if (a.image)
+		doctor_image(&d.f, a.image);
+	json_decref(d.version);
+	json_decref(d.containers);
+	json_decref(d.health);
+	findings_end(&d.f);
+}

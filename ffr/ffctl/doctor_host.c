@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * doctor_host.c - what ffctl doctor looks at beside the router: is there one, the libraries, what container engines
+ * were told, an image, the network of a process, a port of another host.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "ffr/ffctl/ffctl.h"
+#include "ffr/lib/addr.h"
+#include "ffr/oci/oci.h"
+
+#define CONNECT_MS 2000
+
+/* ---- no router ------------------------------------------------------------------------------------ */
+
+/* The number of a process of that name, or 0. */
+static long process_of(const char *name)
+{
+	DIR *proc = opendir("/proc");
+	char path[300], comm[32];
+	struct dirent *e;
+	long pid = 0;
+	FILE *f;
+
+	while (proc && !pid && (e = readdir(proc))) {
+		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		f = e->d_name[0] >= '1' && e->d_name[0] <= '9' ? fopen(path, "re") : NULL;
+		if (f && fgets(comm, sizeof(comm), f) && !strncmp(comm, name, strlen(name)) &&
+		    comm[strlen(name)] == '\n')
+			pid = strtol(e->d_name, NULL, 10);
+		if (f)
+			fclose(f);
+	}
+	if (proc)
+		closedir(proc);
+	return pid;
+}
+
+void doctor_no_router(struct findings *f, int err)
+{
+	const char *path = admin_socket();
+	long pid = process_of("ffr");
+
+	if (err == -EAGAIN)
+		finding(f, FINDING_PROBLEM,
+			"systemctl status ffr; its watchdog starts it again where systemd runs it",
+			"router: %s: it does not answer: stopped, or stuck", path);
+	else if (err == -EACCES || err == -EPERM)
+		finding(f, FINDING_PROBLEM, "be root", "router: %s: %s", path, strerror(-err));
+	else if (err != -ENOENT && err != -ECONNREFUSED)
+		finding(f, FINDING_PROBLEM, "journalctl SYSLOG_IDENTIFIER=ffr", "router: %s: %s",
+			path, strerror(-err));
+	else if (pid)
+		finding(f, FINDING_PROBLEM, "ffctl --admin RUNTIME_DIR/admin.sock",
+			"router: ffr runs (process %ld), but not at %s: its runtime_dir is another, or it "
+			"is about to start",
+			pid, path);
+	else
+		finding(f, FINDING_PROBLEM,
+			"systemctl start ffr; journalctl SYSLOG_IDENTIFIER=ffr says why it ended",
+			"router: ffr does not run (%s: %s)", path, strerror(-err));
+}
+
+/* ---- libraries, engines ----------------------------------------------------------------------------- */
+
+void doctor_libraries(struct findings *f)
+{
+	char dir[PATH_MAX];
+
+	if (lib_folder(dir))
+		finding(f, FINDING_OK, NULL, "libraries: %s", dir);
+	else
+		finding(f, FINDING_PROBLEM, "apt-get install libfreeflow-container",
+			"libraries: neither beside ffctl nor in %s: containers would have none",
+			dir);
+}
+
+/* Whether there is such a file; *j is NULL, with a finding of that kind, if it is no JSON. */
+static bool load(struct findings *f, const char *path, const char *kind, const char *advice,
+		 json_t **j)
+{
+	json_error_t why;
+
+	*j = NULL;
+	if (access(path, F_OK))
+		return false;
+	*j = json_load_file(path, 0, &why);
+	if (!*j)
+		finding(f, FINDING_PROBLEM, advice, "%s: %s, line %d: %s", kind, path, why.line,
+			why.text);
+	return true;
+}
+
+/* Is freeflow a runtime of dockerd's, or has it CDI? */
+static bool check_daemon_json(struct findings *f, const char *path)
+{
+	const char *name, *to;
+	json_t *j, *runtime;
+	bool any = load(f, path, "docker", "correct it: dockerd does not start with it", &j);
+
+	if (!j)
+		return any;
+	any = json_is_true(json_object_get(json_object_get(j, "features"), "cdi"));
+	json_object_foreach(json_object_get(j, "runtimes"), name, runtime) {
+		to = str_of(runtime, "path");
+		if (strcmp(basename(to), "freeflow-runc"))
+			continue;
+		any = true;
+		if (*to == '/' && access(to, X_OK))
+			finding(f, FINDING_PROBLEM,
+				"apt-get install freeflow-router, or correct the path",
+				"docker: %s: runtime %s: %s: %s", path, name, to, strerror(errno));
+		else
+			finding(f, FINDING_OK, NULL, "docker: --runtime %s", name);
+	}
+	json_decref(j);
+	return any;
+}
+
+static const json_t *cdi_device(const json_t *spec, const char *name)
+{
+	json_t *dev;
+	size_t i;
+
+	json_array_foreach(json_object_get(spec, "devices"), i, dev)
+		if (!strcmp(str_of(dev, "name"), name))
+			return dev;
+	return NULL;
+}
+
+/* The hook that a device names; "" if it names none. */
+static const char *cdi_hook(const json_t *dev)
+{
+	const json_t *hooks = json_object_get(json_object_get(dev, "containerEdits"), "hooks");
+	const char *path = json_string_value(json_object_get(json_array_get(hooks, 0), "path"));
+
+	return path ? path : "";
+}
+
+static bool check_cdi(struct findings *f, const char *path, const json_t *containers)
+{
+	unsigned before = f->problems;
+	const char *hook;
+	json_t *spec, *c;
+	size_t i;
+
+	if (!load(f, path, "CDI", "ffctl cdi --write", &spec))
+		return false;
+	if (!spec)
+		return true;
+	hook = cdi_hook(json_array_get(json_object_get(spec, "devices"), 0));
+	if (access(hook, X_OK))
+		finding(f, FINDING_PROBLEM, "ffctl cdi --write", "CDI: %s: its hook %s: %s", path,
+			hook, strerror(errno));
+	json_array_foreach(containers, i, c)
+		if (!cdi_device(spec, str_of(c, "name")))
+			finding(f, FINDING_PROBLEM,
+				"ffctl cdi --write; systemctl enable --now ffr-cdi.path keeps it current",
+				"CDI: %s has no device for container %s: it is old", path,
+				str_of(c, "name"));
+	if (f->problems == before)
+		finding(f, FINDING_OK, NULL, "CDI: %s is current", path);
+	json_decref(spec);
+	return true;
+}
+
+void doctor_engines(struct findings *f, const char *daemon_json, const char *cdi,
+		    const json_t *containers)
+{
+	bool docker = check_daemon_json(f, daemon_json), any = check_cdi(f, cdi, containers);
+
+	if (!docker && !any)
+		finding(f, FINDING_NOTE,
+			"\"One machine in five minutes\" of deploy/README.md has the two ways",
+			"engines: none knows freeflow by one flag (%s, %s): containers are started with "
+			"the flags of ffctl container show NAME --docker",
+			daemon_json, cdi);
+}
+
+/* ---- an image ---------------------------------------------------------------------------------------- */
+
+void doctor_image(struct findings *f, const char *path)
+{
+	int root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char why[WHY_SZ];
+
+	if (root < 0)
+		fail("%s: %s", path, strerror(errno));
+	if (!rootfs_find_kind(root, rootfs_kinds_in("/usr/lib/freeflow"), why))
+		finding(f, FINDING_PROBLEM,
+			"an image of Debian, Ubuntu, RHEL or openSUSE, or the libraries for this one",
+			"image %s: %s", path, why);
+	else
+		finding(f, FINDING_OK, NULL, "image %s: its programs can load the libraries", path);
+	close(root);
+}
+
+/* ---- networks ------------------------------------------------------------------------------------------ */
+
+int doctor_connect(const char *wire)
+{
+	struct sockaddr_storage sa = { 0 };
+	struct pollfd p = { .events = POLLOUT };
+	socklen_t len = sizeof(int);
+	int err = addr_parse(wire, &sa);
+
+	if (err)
+		return err;
+	p.fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (p.fd < 0)
+		return -errno;
+	if (!connect(p.fd, (struct sockaddr *)&sa, sizeof(sa)))
+		err = 0;
+	else if (errno != EINPROGRESS)
+		err = -errno;
+	else if (poll(&p, 1, CONNECT_MS) <= 0)
+		err = -ETIMEDOUT;
+	else if (getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &err, &len))
+		err = -errno;
+	else
+		err = -err;
+	close(p.fd);
+	return err;
+}
+
+/* Is that address the process's network's own? The kernel lists IPv6 as 32 digits, IPv4 in a tree of text. */
+static bool has_address(pid_t pid, const char *address)
+{
+	char path[64], digits[33], line[256], word[64];
+	bool v6 = strchr(address, ':'), found = false, local = false;
+	struct in6_addr a;
+	FILE *f;
+
+	if (v6 && inet_pton(AF_INET6, address, &a) == 1)
+		for (int i = 0; i < 16; i++)
+			snprintf(digits + 2 * i, 3, "%02x", a.s6_addr[i]);
+	else if (v6)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/net/%s", (int)pid, v6 ? "if_inet6" : "fib_trie");
+	f = fopen(path, "re");
+	/* "|-- 10.0.0.2", and below it "/32 host LOCAL" */
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		if (v6) {
+			found = !strncmp(line, digits, 32);
+			continue;
+		}
+		if (sscanf(line, " |-- %63s", word) == 1)
+			local = !strcmp(word, address);
+		else
+			found = local && strstr(line, "host LOCAL");
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+void doctor_addresses(struct findings *f, const json_t *container, pid_t pid)
+{
+	const char *first = NULL;
+	json_t *ip;
+	size_t i;
+
+	json_array_foreach(json_object_get(container, "ips"), i, ip) {
+		first = first ? first : json_string_value(ip);
+		if (json_string_value(ip) && has_address(pid, json_string_value(ip))) {
+			finding(f, FINDING_OK, NULL,
+				"container %s: %s is an address of its network",
+				str_of(container, "name"), json_string_value(ip));
+			return;
+		}
+	}
+	finding(f, FINDING_NOTE,
+		"rdma_cm programs must be given this address, not the engine's; or ffctl container set NAME "
+		"--ip ADDRESS",
+		"container %s: %s is none of its network's addresses", str_of(container, "name"),
+		first ? first : "?");
+}

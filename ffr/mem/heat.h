@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * heat.h - how much the parts of an MR are used that the router has no pointer to. See heat.c.
+ */
+#ifndef FFR_MEM_HEAT_H
+#define FFR_MEM_HEAT_H
+
+#include "ffr/obj/objects.h"
+
+/* Less than this to be reached by copies: not counted. Bytes; also the least size of a part. */
+#define HEAT_MIN ((uint64_t)1 << 20)
+/* Parts of an MR, at most. */
+#define HEAT_PARTS 1024u
+/* So many uses, however short, are as good as all of the part's bytes. */
+#define HEAT_USES 16u
+
+struct heat {
+	uint64_t base;	/* address of the first part: the MR's, rounded down to a page */
+	uint32_t shift; /* a part has 1 << shift bytes */
+	uint32_t num;
+	uint32_t used[]; /* bytes / 16; HEAT_TOLD: the client knows */
+};
+#define HEAT_TOLD UINT32_MAX
+
+/* Control thread. For an MR that nobody knows yet, when its runs are there; NULL: nothing to be counted, or no memory. */
+struct heat *heat_new(const struct mr *mr);
+/* The session goes. */
+void heat_end(struct session *s);
+
+/* [lock] heat_used()'s rare part. */
+void heat_tell(struct mr *mr, uint32_t part);
+
+/* [lock] A copy of len bytes through the process begins at va, inside the MR. */
+static inline void heat_used(struct mr *mr, uint64_t va, uint32_t len)
+{
+	struct heat *h = mr->heat;
+	uint64_t size, part;
+	uint32_t add;
+
+	if (!h)
+		return;
+	size = (uint64_t)1 << h->shift;
+	part = (va - h->base) >> h->shift;
+	if (part >= h->num || h->used[part] == HEAT_TOLD)
+		return;
+	add = (uint32_t)((len > size / HEAT_USES ? len : size / HEAT_USES) / 16);
+	if (h->used[part] < HEAT_TOLD - 1 - add)
+		h->used[part] += add;
+	/* a sixteenth less, for messages that do not begin where parts do */
+	if (h->used[part] >= (uint32_t)(size / 16 - size / 256))
+		heat_tell(mr, (uint32_t)part);
+}
+
+#endif

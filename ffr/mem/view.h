@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * view.h - clients' pages in the router's address space by ffmem.ko, where it is loaded (docs/ffmem.md). See view.c.
+ * Control thread, no lock, but for view_at() and what uses its address: [lock].
+ */
+#ifndef FFR_MEM_VIEW_H
+#define FFR_MEM_VIEW_H
+
+#include "ffr/obj/objects.h"
+#include "kmod/ffmem.h"
+
+/* Once: is the module there, and of this version? Without it nothing else here does anything. */
+void view_init(void);
+/* Likewise with that /dev/ffmem, which it takes. 0 or -errno. */
+int view_use(int fd);
+void view_fini(void);
+
+/*
+ * The process behind a session: its pidfd, or -1, and the /proc/self/mem that it opened and handed over. Both stay the
+ * caller's.
+ */
+void view_session_add(struct session *s, int pidfd, int mem);
+/* After the session's MRs. */
+void view_session_del(struct session *s);
+
+/*
+ * Sets mr->view, if it can be had, for the bytes that no run reaches. mr->o.ses, addr, length and access are set. An
+ * MR that is as large as an address space (implicit on-demand paging) has none.
+ */
+void view_map(struct mr *mr);
+/* Is a view for these IBV_ACCESS_* written to? It is made anew for those that another one has not. */
+static inline bool view_writes(uint32_t access)
+{
+	return access &
+	       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+}
+void view_unmap(struct mr *mr);
+/* What ffmem counted of it; zeros without a view. */
+struct ffmem_stat view_stat(const struct mr *mr);
+
+/*
+ * Where va of the application, inside of the MR, is: NULL without a view. There may be nothing, at any time: it is
+ * touched by fallible_copy() only.
+ */
+static inline uint8_t *view_at(const struct mr *mr, uint64_t va)
+{
+	return mr->view ? mr->view + (va - mr->addr) : NULL;
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * comp.c - completions of the NIC, brought to the containers' CQs. Runner. [lock]
+ *
+ * Each of the NIC's two queues of a QP completes in order, so a completion is of the oldest entry; its
+ * place in the wr_id is compared with that, and its life with the QP's, so that what a former life has left
+ * in the CQ means nothing.
+ */
+#include "ffr/nic/nic.h"
+
+/* The oldest WR has ended so. */
+static void sent_one(struct fast *f, struct nic_qp *nq, enum ibv_wc_status st, uint32_t vendor_err)
+{
+	struct qp *qp = nq->qp;
+	struct send_wr wr = nq->sent[nq->una++ % nq->send_depth];
+	struct session *s = qp->o.ses;
+
+	if (st == IBV_WC_SUCCESS && ff_op_fetches(wr.opcode))
+		fast_data_to(f, s);
+	else
+		fast_note_to(f, s);
+	comp_sent(f, qp, &wr, st, (enum ff_vendor_err)vendor_err);
+	qp->last_work = f->now;
+	nic_qp_ended_one(f, nq);
+	if (nq->waits && qp->busy) {
+		nq->waits = false;
+		fast_qp_activate(f, qp);
+	}
+}
+
+void nic_unposted(struct fast *f, struct nic_qp *nq)
+{
+	uint16_t life = nq->life;
+	bool is_first = nq->qp->state == IBV_QPS_RTS || nq->qp->state == IBV_QPS_SQD;
+	enum ibv_wc_status st = is_first ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_WR_FLUSH_ERR;
+
+	while (nq->life == life && nq->unposted && nq->tail - nq->una <= nq->unposted) {
+		nq->unposted--;
+		sent_one(f, nq, st, FF_VERR_NONE);
+		st = IBV_WC_WR_FLUSH_ERR;
+	}
+}
+
+static void on_sent(struct fast *f, struct nic_qp *nq, const struct ibv_wc *wc)
+{
+	if (nq->una == nq->tail || (uint32_t)wc->wr_id != nq->una % nq->send_depth)
+		return;
+	sent_one(f, nq, wc->status, wc->vendor_err);
+	nic_unposted(f, nq);
+}
+
+/* A receive of that wr_id has ended so. */
+static void ended_recv(struct fast *f, struct qp *qp, uint64_t id, enum ibv_wc_status st,
+		       enum ff_vendor_err why, const struct recv_info *info)
+{
+	comp_recv(f, qp, id, st, why, info);
+	if (st != IBV_WC_SUCCESS && qp_is_reliable(qp))
+		fast_qp_error(f, qp, 0);
+}
+
+void nic_qp_flush(struct fast *f, struct nic_qp *nq)
+{
+	static const struct recv_info none;
+
+	nq->unposted = 0;
+	nq->waits = false;
+	while (nq->una != nq->tail)
+		sent_one(f, nq, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH);
+	while (nq->recv_una != nq->recv_tail) {
+		uint64_t id = nq->recv_id[nq->recv_una++ % nq->recv_depth];
+
+		ended_recv(f, nq->qp, id, IBV_WC_WR_FLUSH_ERR, FF_VERR_FLUSH, &none);
+		nic_qp_ended_one(f, nq);
+	}
+}
+
+void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct ibv_wc *wc)
+{
+	struct qp *qp = nq->qp;
+	struct recv_info info = {
+		.byte_len = wc->byte_len,
+		.src_qp = wc->src_qp,
+		.imm = wc->imm_data,
+		/* whether the sender asked for an event the NIC does not tell */
+		.flags = (uint8_t)((wc->wc_flags & IBV_WC_WITH_IMM ? FF_CQE_IMM : 0) |
+				   (wc->wc_flags & IBV_WC_WITH_INV ? FF_CQE_INV : 0) |
+				   FF_CQE_SOLICITED),
+		.write = wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM,
+	};
+
+	if (wc->status == IBV_WC_SUCCESS) {
+		stats_bytes(&qp->stats.rx_bytes, wc->byte_len);
+		fast_data_to(f, qp->o.ses);
+	}
+	ended_recv(f, qp, id, wc->status, (enum ff_vendor_err)wc->vendor_err, &info);
+}
+
+static void on_received(struct fast *f, struct nic_qp *nq, const struct ibv_wc *wc)
+{
+	uint32_t place = (uint32_t)wc->wr_id;
+	uint64_t id;
+
+	if (nq->recv_una == nq->recv_tail || place != nq->recv_una % nq->recv_depth)
+		return;
+	id = nq->recv_id[place];
+	nq->recv_una++;
+	nic_received(f, nq, id, wc);
+	nic_qp_ended_one(f, nq);
+	if (nq->qp->state != IBV_QPS_ERR && nq->carried)
+		nic_recv_fill_all(f, nq);
+}
+
+static void on_completion(struct fast *f, const struct ibv_wc *wc)
+{
+	struct qp *qp = qp_by_num(&f->host->qps, wc->qp_num);
+	struct nic_qp *nq = qp ? qp->nic : NULL;
+
+	if (wc->wr_id & NIC_ID_TRUNK) {
+		nic_trunk_completion(f, wc);
+		return;
+	}
+	if (wc->wr_id & NIC_ID_SRQ) {
+		nic_srq_completion(f, qp, wc);
+		return;
+	}
+	if (nq && nq->ud) {
+		nic_ud_completion(f, nq, wc);
+		return;
+	}
+	if (!nq || !nq->carried || (uint16_t)(wc->wr_id >> 48) != nq->life)
+		return;
+	if (wc->wr_id & NIC_ID_RECV)
+		on_received(f, nq, wc);
+	else
+		on_sent(f, nq, wc);
+}
+
+uint32_t nic_poll(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct ibv_wc wc[NIC_POLL];
+	struct nic_cq *cq;
+	uint32_t work = 0;
+	int n;
+
+	if (!d->is_there)
+		return 0;
+	LIST_FOREACH(cq, &d->cqs, entry) {
+		if (!cq->used)
+			continue;
+		n = ibv_poll_cq(cq->cq, NIC_POLL, wc);
+		for (int i = 0; i < n; i++)
+			on_completion(f, &wc[i]);
+		work += n > 0 ? (uint32_t)n : 0;
+	}
+	return work;
+}

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * dev.c - the NIC: opening it, its PDs and CQs, and how the runner sleeps beside it. See nic.h.
+ * nic_open() is the control thread's, before there are others, and nic_start() the runner's, before it has
+ * its sandbox; nic_dev_open() also the worker's, when the NIC was gone (gone.c); PDs and CQs are the control thread's.
+ */
+#include "ffr/nic/nic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define CQ_SIZE 4096 /* completions of a CQ of the NIC, at least */
+
+/* ---- opening ------------------------------------------------------------------------------------- */
+
+#define NODE_DIR "/dev/infiniband"
+
+const char *nic_node_dir = NODE_DIR;
+
+static int fail(const struct nic_dev *d, const struct nic_conf *conf, const char *what, int err)
+{
+	if (!d->is_quiet)
+		log_err("NIC %s: %s: %s", conf->name ? conf->name : "", what, strerror(err));
+	return -err;
+}
+
+/* The device; d->list stays, for it is a part of that. */
+static struct ibv_device *find(struct nic_dev *d, const char *name)
+{
+	d->list = d->lib.get_device_list(NULL);
+	for (int i = 0; d->list && d->list[i]; i++)
+		if (!name || !strcmp(d->lib.get_device_name(d->list[i]), name))
+			return d->list[i];
+	if (d->list)
+		errno = ENODEV;
+	return NULL;
+}
+
+int nic_query_port(struct nic_dev *d)
+{
+	struct verbs_context *v = verbs_get_ctx_op(d->ctx, query_port);
+
+	return v ? v->query_port(d->ctx, d->port, &d->port_attr, sizeof(d->port_attr)) : ENOSYS;
+}
+
+/* Is it one by which others find the NIC: RoCE v2 and an address, or, with InfiniBand, any. */
+static bool is_usable(const struct nic_dev *d, const struct ibv_gid_entry *e)
+{
+	static const union ibv_gid none;
+
+	if (!memcmp(&e->gid, &none, sizeof(none)))
+		return false;
+	if (d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET)
+		return true;
+	return e->gid_type == IBV_GID_TYPE_ROCE_V2 &&
+	       !(e->gid.raw[0] == 0xfe && e->gid.raw[1] == 0x80);
+}
+
+int nic_choose_gid(struct nic_dev *d, int index)
+{
+	struct ibv_gid_entry e;
+	int last = index < 0 ? d->port_attr.gid_tbl_len - 1 : index;
+
+	for (int i = index < 0 ? 0 : index; i <= last && i <= UINT8_MAX; i++) {
+		if (d->lib.query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0, sizeof(e)) ||
+		    (index < 0 && !is_usable(d, &e)))
+			continue;
+		d->gid = e.gid;
+		d->gid_index = (uint8_t)i;
+		return 0;
+	}
+	return ENODATA;
+}
+
+/* How much a QP takes inline is told by none but a QP. */
+static void probe_inline(struct nic_dev *d)
+{
+	struct ibv_pd *pd = d->lib.alloc_pd(d->ctx);
+	struct ibv_cq *cq = pd ? d->lib.create_cq(d->ctx, 1, NULL, NULL, 0) : NULL;
+
+	for (uint32_t n = FF_MAX_INLINE; cq && n >= 64 && !d->max_inline; n /= 2) {
+		struct ibv_qp_init_attr attr = { .send_cq = cq,
+						 .recv_cq = cq,
+						 .qp_type = IBV_QPT_RC,
+						 .cap = { .max_send_wr = 1,
+							  .max_recv_wr = 1,
+							  .max_send_sge = 1,
+							  .max_recv_sge = 1,
+							  .max_inline_data = n } };
+		struct ibv_qp *qp = d->lib.create_qp(pd, &attr);
+
+		if (!qp)
+			continue;
+		d->max_inline = n;
+		d->lib.destroy_qp(qp);
+	}
+	if (cq)
+		d->lib.destroy_cq(cq);
+	if (pd)
+		d->lib.dealloc_pd(pd);
+}
+
+/* What the NIC is and has. */
+static int look_at(struct nic_dev *d, const struct nic_conf *conf)
+{
+	int err = d->lib.query_device(d->ctx, &d->attr);
+
+	if (!err)
+		err = nic_query_port(d);
+	if (err)
+		return fail(d, conf, "port", err);
+	err = nic_choose_gid(d, conf->gid_index);
+	if (err)
+		return fail(d, conf, "no GID for RoCE v2; has its network device an address?", err);
+	probe_inline(d);
+	return 0;
+}
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? errno : 0;
+}
+
+/* Not all drivers tell who has a NIC open that it goes; its device file goes with it. */
+static void watch_node(struct nic_dev *d)
+{
+	d->node_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (d->node_fd < 0 || inotify_add_watch(d->node_fd, nic_node_dir, IN_DELETE) >= 0)
+		return;
+	if (!d->is_quiet)
+		log_warn("NIC: %s: %m: that it is removed only its driver can tell", nic_node_dir);
+	close(d->node_fd);
+	d->node_fd = -1;
+}
+
+int nic_dev_open(struct nic_dev *d, const struct nic_conf *conf)
+{
+	bool is_known = d->device;
+	int err = 0;
+
+	d->node_fd = -1;
+	if (!is_known)
+		d->device = find(d, conf->name);
+	watch_node(d); /* before it is open: whatever happens to it afterwards is told */
+	d->ctx = d->device ? d->lib.open_device(d->device) : NULL;
+	if (!d->ctx)
+		err = fail(d, conf, "cannot be opened", errno);
+	if (!err && !is_known)
+		err = look_at(d, conf);
+	if (!err) {
+		d->channel = d->lib.create_comp_channel(d->ctx);
+		err = d->channel ? set_nonblocking(d->channel->fd) : errno;
+		err = err ? err : set_nonblocking(d->ctx->async_fd);
+		err = err ? fail(d, conf, "completion channel", err) : 0;
+	}
+	if (!err)
+		nic_pace_open(d);
+	if (!err && nic_has_ud(conf)) {
+		d->ud_pd = d->lib.alloc_pd(d->ctx);
+		err = d->ud_pd ? 0 : fail(d, conf, "PD", errno);
+	}
+	if (err)
+		nic_dev_close(d);
+	return err;
+}
+
+void nic_dev_close(struct nic_dev *d)
+{
+	nic_pace_close(d);
+	if (d->ud_pd && d->lib.dealloc_pd(d->ud_pd) && !d->is_quiet)
+		log_err("NIC: a PD cannot be given back: %m");
+	if (d->channel)
+		d->lib.destroy_comp_channel(d->channel);
+	if (d->ctx)
+		d->lib.close_device(d->ctx);
+	if (d->list)
+		d->lib.free_device_list(d->list);
+	if (d->node_fd >= 0)
+		close(d->node_fd);
+	nic_dev_forget(d);
+}
+
+void nic_dev_forget(struct nic_dev *d)
+{
+	d->ud_pd = NULL;
+	d->channel = NULL;
+	d->ctx = NULL;
+	d->list = NULL;
+	d->device = NULL;
+	d->node_fd = -1;
+}
+
+static int open_all(struct nic_dev *d, const struct nic_conf *conf)
+{
+	const char *why;
+	int err = nic_lib_load(&d->lib, &why);
+
+	if (err) {
+		log_err("NIC: libibverbs: %s", why);
+		return err;
+	}
+	d->device = find(d, conf->name);
+	d->ctx = d->device ? d->lib.open_device(d->device) : NULL;
+	if (!d->ctx)
+		return fail(d, conf, "cannot be opened", errno);
+	err = look_at(d, conf);
+	/* the runner opens it again: the kernel lets only who has opened it ring its doorbells */
+	d->lib.close_device(d->ctx);
+	d->ctx = NULL;
+	return err;
+}
+
+int nic_open(struct fast *f, const struct nic_conf *conf)
+{
+	struct nic_dev *d = calloc(1, sizeof(*d));
+	int err;
+
+	if (!d)
+		return -ENOMEM;
+	LIST_INIT(&d->cqs);
+	LIST_INIT(&d->ud_pools);
+	LIST_INIT(&d->paces);
+	LIST_INIT(&d->pace_tenants);
+	LIST_INIT(&d->srqs);
+	TAILQ_INIT(&d->srqs_to_fill);
+	TAILQ_INIT(&d->to_end);
+	TAILQ_INIT(&d->to_fill);
+	TAILQ_INIT(&d->undecided);
+	d->f = f;
+	d->port = conf->port;
+	d->node_fd = -1;
+	d->look.fn = nic_on_look;
+	f->host->nic = d;
+	d->worker = nic_worker_new(f->host);
+	err = d->worker ? open_all(d, conf) : -ENOMEM;
+	if (!err && conf->direct)
+		err = nic_ucma_new(d);
+	if (err) {
+		nic_close(f);
+		return err;
+	}
+	f->host->nic_direct = conf->direct;
+	f->host->nic_gid = d->gid;
+	snprintf(f->host->nic_net, sizeof(f->host->nic_net), "%s", conf->net ? conf->net : "");
+	log_info("NIC %s: port %u, GID index %u, up to %u bytes inline",
+		 d->lib.get_device_name(d->device), d->port, d->gid_index, d->max_inline);
+	return 0;
+}
+
+static int listen_to(struct fast *f, int fd, void *what)
+{
+	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+
+	ev.data.u64 = (uint64_t)(uintptr_t)what | FAST_EPOLL_BACKEND;
+	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? errno : 0;
+}
+
+int nic_dev_listen(struct fast *f, struct nic_dev *d)
+{
+	int err = listen_to(f, d->channel->fd, d);
+
+	err = err ? err : listen_to(f, d->ctx->async_fd, &d->ear[NIC_EAR_ASYNC]);
+	if (!err && d->node_fd >= 0)
+		err = listen_to(f, d->node_fd, &d->ear[NIC_EAR_NODE]);
+	return -err;
+}
+
+void nic_dev_deafen(struct fast *f, struct nic_dev *d)
+{
+	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, d->channel->fd, NULL);
+	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, d->ctx->async_fd, NULL);
+	if (d->node_fd >= 0)
+		epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, d->node_fd, NULL);
+}
+
+int nic_start(struct backend *be)
+{
+	const struct nic_conf *conf = be->conf;
+	struct nic_dev *d = nic_of(be->f);
+	int err = nic_dev_open(d, conf);
+
+	if (err)
+		return err;
+	err = nic_dev_listen(be->f, d);
+	if (err)
+		return fail(d, conf, "cannot be listened to", -err);
+	if (!conf->no_worker)
+		err = nic_worker_start(d->worker);
+	if (!err && !conf->no_worker)
+		err = nic_ucma_start(d);
+	if (!err && d->ud_pd)
+		err = -nic_ahs_start(be->f);
+	if (err)
+		return fail(d, conf, "threads", -err);
+	if (conf->net)
+		err = nic_trunk_start(be->f);
+	d->is_there = !err;
+	return err ? fail(d, conf, "UD QP", err) : 0;
+}
+
+void nic_stop(struct backend *be)
+{
+	nic_worker_join(nic_of(be->f)->worker);
+	nic_ucma_stop(nic_of(be->f));
+}
+
+void nic_close(struct fast *f)
+{
+	struct nic_dev *d = f->host->nic;
+	struct nic_cq *cq;
+
+	if (!d)
+		return;
+	d->is_closing = true;
+	nic_ucma_free(d);
+	nic_worker_free(d->worker);
+	nic_trunk_stop(f);
+	nic_ahs_stop(d);
+	while ((cq = LIST_FIRST(&d->cqs))) {
+		LIST_REMOVE(cq, entry);
+		d->lib.destroy_cq(cq->cq);
+		free(cq);
+	}
+	nic_dev_close(d);
+	free(d);
+	f->host->nic = NULL;
+}
+
+/* ---- PDs, CQs ------------------------------------------------------------------------------------- */
+
+struct ibv_pd *nic_pd(struct nic_dev *d, struct pd *pd)
+{
+	errno = ENODEV;
+	if (!pd->nic && d->is_there)
+		pd->nic = d->lib.alloc_pd(d->ctx);
+	return pd->nic;
+}
+
+struct pd_end {
+	struct nic_job job;
+	struct nic_lib *lib;
+	struct ibv_pd *pd;
+};
+
+static void pd_run(struct nic_job *job)
+{
+	struct pd_end *e = (struct pd_end *)job;
+
+	if (e->lib->dealloc_pd(e->pd))
+		log_err("NIC: a PD cannot be given back: %m");
+}
+
+static void pd_back(struct nic_job *job)
+{
+	free(job);
+}
+
+/* Behind the MRs of it that the worker has yet. */
+void nic_pd_break(struct backend *be, struct pd *pd)
+{
+	struct nic_dev *d = nic_of(be->f);
+	struct pd_end *e = pd->nic ? calloc(1, sizeof(*e)) : NULL;
+
+	if (e) {
+		*e = (struct pd_end){ { .run = pd_run, .back = pd_back }, &d->lib, pd->nic };
+		nic_job_give(d->worker, &e->job);
+	}
+	pd->nic = NULL;
+}
+
+struct nic_cq *nic_cq_get(struct fast *f, const struct container *c, uint32_t n)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_cq *cq;
+
+	LIST_FOREACH(cq, &d->cqs, entry)
+		if (cq->cont == c && !cq->is_broken && cq->size - cq->used >= n) {
+			cq->used += n;
+			return cq;
+		}
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return NULL;
+	cq->cq = d->lib.create_cq(d->ctx, n > CQ_SIZE ? (int)n : CQ_SIZE, cq, d->channel, 0);
+	if (!cq->cq && n < CQ_SIZE)
+		cq->cq = d->lib.create_cq(d->ctx, (int)n, cq, d->channel, 0);
+	if (!cq->cq) {
+		free(cq);
+		return NULL;
+	}
+	cq->cont = c;
+	cq->size = (uint32_t)cq->cq->cqe;
+	cq->used = n;
+	fast_lock(f->host);
+	LIST_INSERT_HEAD(&d->cqs, cq, entry);
+	fast_kick(f); /* a runner that sleeps has not armed it */
+	fast_unlock(f->host);
+	return cq;
+}
+
+void nic_cq_put(struct fast *f, struct nic_cq *cq, uint32_t n)
+{
+	cq->used -= n;
+	if (cq->used)
+		return;
+	fast_lock(f->host);
+	nic_heard(f); /* of it: an event that is not acknowledged keeps it */
+	LIST_REMOVE(cq, entry);
+	fast_kick(f); /* what was heard may have been meant for it */
+	fast_unlock(f->host);
+	if (nic_of(f)->lib.destroy_cq(cq->cq))
+		log_err("NIC: a CQ cannot be destroyed: %m");
+	free(cq);
+}
+
+/* ---- the runner's sleep ---------------------------------------------------------------------------- */
+
+bool nic_arm(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_cq *cq;
+
+	if (!d || !d->is_there)
+		return true;
+	LIST_FOREACH(cq, &d->cqs, entry) {
+		if (!cq->used || cq->armed)
+			continue;
+		if (ibv_req_notify_cq(cq->cq, 0))
+			return false;
+		cq->armed = true;
+	}
+	return nic_poll(f) == 0;
+}
+
+void nic_heard(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct ibv_cq *cq;
+	void *arg;
+
+	while (d->is_there && !d->lib.get_cq_event(d->channel, &cq, &arg)) {
+		((struct nic_cq *)arg)->armed = false;
+		d->lib.ack_cq_events(cq, 1);
+	}
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * gone.c - a NIC that is removed while it is used, and that comes back. Control thread, without the lock; what calls
+ * the kernel is the worker's (worker.c).
+ *
+ * The containers' device is the router's and lives on: what goes within the host, or by the wire to others, has lost
+ * nothing. So who used the NIC gets what a NIC tells of single QPs: IBV_EVENT_QP_FATAL for each that it carried, which is in
+ * ERR then, its WRs and receives flushed; and IBV_EVENT_PORT_ERR, as the port by which others are reached is down.
+ *
+ *	nic_lose()	from then on nobody calls the NIC (dev->is_there)
+ *	take_down()	QPs, SRQs, MRs and PDs forget it, part by part. Jobs that have something of it come back first, and the
+ *			address handle that is being made.
+ *	destroy()	the worker gives all back and closes it, which a removal may be waiting for
+ *	look		each second the worker tries whether a NIC of that name is there
+ *	install()	it is: QPs that are made from now on, and memory that is registered, are its too. Containers hear
+ *			IBV_EVENT_PORT_ACTIVE, and GID_CHANGE if it has another GID; other hosts are told.
+ *
+ * A UD QP is told nothing but the port's event: it has lost datagrams, as it may, and goes on among containers. Receives of
+ * an SRQ are in its ring again (srq.c). The router's own UD QP is another one when the NIC is back, with other numbers,
+ * which its peers are told (trunk.c).
+ *
+ * Meanwhile QPs are made that are the software device's alone. They stay so: their numbers have been told. A path of
+ * such a one that only the NIC could carry is refused at RTR (ENODEV), which has them made anew.
+ * Likewise memory: what was registered before is not the new NIC's, which has other keys.
+ */
+#include "ffr/nic/nic.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ffr/soft/wire/wire.h"
+
+#define LOOK_NS (1000 * NS_PER_MS)
+#define PART	256u /* objects, or places in a table, for which others wait */
+
+/* A NIC that is being taken down, with all that was made on it. */
+struct nic_gone {
+	struct nic_job job;
+	struct nic_dev *d; /* back's; `dev` is the worker's */
+	struct nic_dev dev;
+	TAILQ_HEAD(, nic_qp) qps;
+	SLIST_HEAD(, nic_mr) mrs;
+	LIST_HEAD(, nic_srq) srqs;
+	struct nic_ah_jobs ahs;
+	struct nic_trunk trunk;
+	struct ibv_pd **pd;
+	size_t num_pds, max_pds;
+};
+
+struct nic_opening {
+	struct nic_job job;
+	struct fast *f;
+	struct nic_dev dev;
+	int err;
+};
+
+/* ---- down ---------------------------------------------------------------------------------------------- */
+
+/* Its own of them; a context that is closed takes along what the kernel has. */
+static void destroy(struct nic_job *job)
+{
+	struct nic_gone *g = (struct nic_gone *)job;
+	struct nic_lib *lib = &g->dev.lib;
+	struct nic_srq *ns;
+	struct nic_qp *nq;
+	struct nic_cq *cq;
+	struct nic_mr *nm;
+
+	nic_trunk_free(lib, &g->trunk);
+	while ((nq = TAILQ_FIRST(&g->qps))) {
+		TAILQ_REMOVE(&g->qps, nq, end);
+		lib->destroy_qp(nq->ib);
+		nic_pace_put(&g->dev, nq);
+		nic_ud_free(lib, nq->ud);
+		free(nq->sent);
+		free(nq->recv_id);
+		free(nq);
+	}
+	nic_ahs_end(lib, &g->ahs);
+	while ((ns = LIST_FIRST(&g->srqs))) {
+		LIST_REMOVE(ns, entry);
+		nic_srq_free(lib, ns);
+	}
+	while ((cq = LIST_FIRST(&g->dev.cqs))) {
+		LIST_REMOVE(cq, entry);
+		lib->destroy_cq(cq->cq);
+		free(cq);
+	}
+	while ((nm = SLIST_FIRST(&g->mrs))) {
+		SLIST_REMOVE_HEAD(&g->mrs, gone);
+		nic_mr_free(lib, nm);
+	}
+	for (size_t i = 0; i < g->num_pds; i++)
+		lib->dealloc_pd(g->pd[i]);
+	nic_dev_close(&g->dev);
+}
+
+static void look_again(struct fast *f)
+{
+	if (nic_of(f)->is_closing)
+		return;
+	fast_lock(f->host);
+	timer_arm(&f->timers, &nic_of(f)->look, host_now(f->host) + LOOK_NS);
+	fast_kick(f); /* a runner that sleeps does so until the timer that it knows */
+	fast_unlock(f->host);
+}
+
+static void is_down(struct nic_job *job)
+{
+	struct nic_gone *g = (struct nic_gone *)job;
+	struct nic_dev *d = g->d;
+
+	d->is_ending = false;
+	look_again(d->f);
+	free(g->pd);
+	free(g);
+}
+
+/* A PD that cannot be noted ends with the context. */
+static void take_pd(struct nic_gone *g, struct pd *pd)
+{
+	struct ibv_pd **more;
+
+	if (!pd->nic)
+		return;
+	if (g->num_pds == g->max_pds) {
+		more = reallocarray(g->pd, g->max_pds + PART, sizeof(*more));
+		if (!more) {
+			pd->nic = NULL;
+			return;
+		}
+		g->pd = more;
+		g->max_pds += PART;
+	}
+	g->pd[g->num_pds++] = pd->nic;
+	pd->nic = NULL;
+}
+
+static void take_qps(struct fast *f, struct nic_gone *g)
+{
+	const struct qp_table *t = &f->host->qps;
+	uint32_t n = 0;
+
+	fast_lock(f->host);
+	for (uint32_t i = 0; i < t->size; i++) {
+		struct qp *qp = t->slot[i];
+
+		if (qp && qp->nic) {
+			struct nic_qp *nq = nic_qp_lose(f, qp);
+
+			TAILQ_INSERT_TAIL(&g->qps, nq, end);
+			take_pd(g, qp->pd);
+			n += PART / 16;
+		}
+		if (++n >= PART) {
+			n = 0;
+			fast_unlock(f->host);
+			fast_lock(f->host);
+		}
+	}
+	fast_unlock(f->host);
+}
+
+/* Receives of an SRQ that is shared are there for others again. */
+static void take_srqs(struct fast *f, struct nic_gone *g)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_srq *ns;
+
+	while ((ns = LIST_FIRST(&d->srqs))) {
+		take_pd(g, ns->srq->pd);
+		nic_srq_lose(f, ns->srq);
+		LIST_INSERT_HEAD(&g->srqs, ns, entry);
+	}
+}
+
+/* What datagrams need: with the last QP of a container its handles are nobody's. */
+static void take_ahs(struct fast *f, struct nic_gone *g)
+{
+	struct nic_qp *nq;
+
+	TAILQ_FOREACH(nq, &g->qps, end)
+		if (nq->ud)
+			nic_ud_leave(f, nq->ud);
+	fast_lock(f->host);
+	nic_trunk_lose(f, &g->trunk);
+	nic_ahs_take(nic_of(f), &g->ahs);
+	fast_unlock(f->host);
+}
+
+static void take_mrs(struct fast *f, struct nic_gone *g, struct obj_table *t)
+{
+	fast_lock(f->host);
+	for (uint32_t i = 0; i < t->size; i++) {
+		struct mr *mr = t->slot[i] ? obj_of(t->slot[i], mr) : NULL;
+
+		if (mr && mr->backend) {
+			struct nic_mr *nm = mr->backend;
+
+			SLIST_INSERT_HEAD(&g->mrs, nm, gone);
+			mr->backend = NULL;
+			take_pd(g, mr->pd);
+		}
+		if (i % PART == PART - 1) {
+			fast_unlock(f->host);
+			fast_lock(f->host);
+		}
+	}
+	fast_unlock(f->host);
+}
+
+/* Only this thread changes tables and what a PD has. */
+static void take_pds(struct nic_gone *g, struct obj_table *t)
+{
+	for (uint32_t i = 0; i < t->size; i++) {
+		struct pd *pd = t->slot[i] ? obj_of(t->slot[i], pd) : NULL;
+
+		if (pd)
+			take_pd(g, pd->of ? pd->of : pd);
+	}
+}
+
+/* What the worker is to close; d has nothing of it any more. */
+static void take_device(struct nic_dev *d, struct nic_gone *g)
+{
+	struct nic_cq *cq;
+
+	g->dev.lib = d->lib;
+	g->dev.ctx = d->ctx;
+	g->dev.list = d->list;
+	g->dev.channel = d->channel;
+	g->dev.node_fd = d->node_fd;
+	g->dev.ud_pd = d->ud_pd;
+	g->dev.is_quiet = true;
+	nic_pace_move(&g->dev, d);
+	LIST_INIT(&g->dev.cqs);
+	while ((cq = LIST_FIRST(&d->cqs))) {
+		LIST_REMOVE(cq, entry);
+		LIST_INSERT_HEAD(&g->dev.cqs, cq, entry);
+	}
+	nic_dev_forget(d);
+}
+
+static void take_down(struct fast *f)
+{
+	const struct nic_conf *conf = f->be->conf;
+	struct nic_dev *d = nic_of(f);
+	struct nic_gone *g = calloc(1, sizeof(*g));
+	struct container *c;
+	struct session *s;
+
+	if (!g) { /* the next call of work() */
+		nic_wake(f);
+		return;
+	}
+	log_warn("NIC %s: it is gone", conf->name ? conf->name : "");
+	TAILQ_INIT(&g->qps);
+	STAILQ_INIT(&g->ahs);
+	g->d = d;
+	g->job.run = destroy;
+	g->job.back = is_down;
+	take_qps(f, g);
+	take_srqs(f, g);
+	take_ahs(f, g);
+	nic_tell_net(f, "");
+	LIST_FOREACH(c, &f->host->containers, entry)
+		LIST_FOREACH(s, &c->sessions, entry) {
+			take_mrs(f, g, &s->tab[OBJ_MR]);
+			take_pds(g, &s->tab[OBJ_PD]);
+		}
+	fast_lock(f->host);
+	nic_dev_deafen(f, d);
+	take_device(d, g);
+	d->is_lost = false;
+	nic_tell_port(f, IBV_EVENT_PORT_ERR);
+	fast_unlock(f->host);
+	d->is_ending = true;
+	nic_job_give(d->worker, &g->job);
+}
+
+/* ---- up ------------------------------------------------------------------------------------------------- */
+
+static void try_open(struct nic_job *job)
+{
+	struct nic_opening *o = (struct nic_opening *)job;
+
+	o->err = nic_dev_open(&o->dev, o->f->be->conf);
+}
+
+static void install(struct fast *f, const struct nic_dev *from)
+{
+	struct nic_dev *d = nic_of(f);
+
+	d->list = from->list;
+	d->device = from->device;
+	d->ctx = from->ctx;
+	d->attr = from->attr;
+	d->port_attr = from->port_attr;
+	d->channel = from->channel;
+	d->node_fd = from->node_fd;
+	d->gid_index = from->gid_index;
+	d->max_inline = from->max_inline;
+	d->ud_pd = from->ud_pd;
+	d->pace_root = from->pace_root;
+	d->pacing = from->pacing;
+}
+
+/* Without it datagrams to other hosts are the wire's. */
+static void trunk_again(struct fast *f)
+{
+	struct nic_trunk t;
+	int err = nic_trunk_start(f);
+
+	if (!err)
+		return;
+	log_err("NIC: the router's UD QP: %s", strerror(err));
+	fast_lock(f->host);
+	nic_trunk_lose(f, &t);
+	fast_unlock(f->host);
+	nic_trunk_free(&nic_of(f)->lib, &t);
+	if (t.cq)
+		nic_cq_put(f, t.cq, t.cq->used);
+}
+
+static void is_up(struct nic_job *job)
+{
+	struct nic_opening *o = (struct nic_opening *)job;
+	const struct nic_conf *conf = o->f->be->conf;
+	struct fast *f = o->f;
+	struct nic_dev *d = nic_of(f);
+	bool is_other;
+
+	d->is_opening = false;
+	if (d->is_closing) {
+		nic_dev_close(&o->dev);
+		free(o);
+		return;
+	}
+	if (!o->err) {
+		fast_lock(f->host);
+		install(f, &o->dev);
+		o->err = nic_dev_listen(f, d);
+		d->is_there = !o->err;
+		fast_unlock(f->host);
+		if (o->err) {
+			log_err("NIC %s: cannot be listened to: %s", conf->name ? conf->name : "",
+				strerror(-o->err));
+			nic_dev_close(d);
+		}
+	}
+	if (o->err) {
+		look_again(f);
+		free(o);
+		return;
+	}
+	log_info("NIC %s: it is back: port %u, GID index %u", d->lib.get_device_name(d->device),
+		 d->port, d->gid_index);
+	is_other = memcmp(&d->gid, &o->dev.gid, sizeof(d->gid)) != 0;
+	fast_lock(f->host);
+	d->gid = o->dev.gid;
+	nic_tell_port(f, IBV_EVENT_PORT_ACTIVE);
+	/* what was told before it was listened to nobody has heard */
+	d->port_is_new = true;
+	fast_unlock(f->host);
+	nic_ahs_go_on(d);
+	if (conf->net)
+		trunk_again(f);
+	if (is_other)
+		nic_tell_gid(f);
+	nic_tell_net(f, conf->net ? conf->net : "");
+	nic_ucma_changed(d);
+	nic_wake(f);
+	free(o);
+}
+
+static void look(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_opening *o = calloc(1, sizeof(*o));
+
+	if (!o) {
+		look_again(f);
+		return;
+	}
+	o->f = f;
+	o->dev.lib = d->lib;
+	o->dev.port = d->port;
+	o->dev.is_quiet = true;
+	o->job.run = try_open;
+	o->job.back = is_up;
+	d->is_opening = true;
+	nic_job_give(d->worker, &o->job);
+}
+
+void nic_on_look(struct timer *t)
+{
+	struct nic_dev *d = (struct nic_dev *)((char *)t - offsetof(struct nic_dev, look));
+
+	d->look_now = true;
+	nic_wake(d->f);
+}
+
+void nic_gone_work(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	bool is_lost, look_now, port_is_new;
+	uint32_t jobs = nic_jobs_back(d->worker);
+
+	fast_lock(f->host);
+	is_lost = d->is_lost;
+	look_now = d->look_now;
+	port_is_new = d->port_is_new && d->is_there;
+	d->look_now = d->port_is_new = false;
+	fast_unlock(f->host);
+	/* what they have of it is taken down, too */
+	if (is_lost && nic_ahs_rest(d) && !jobs)
+		take_down(f);
+	if (look_now && !d->is_ending && !d->is_opening && !d->ctx)
+		look(f);
+	if (port_is_new)
+		nic_look_at_port(f);
+}
+
+/* ---- others are told ---------------------------------------------------------------------------------------- */
+
+void nic_tell_gid(struct fast *f)
+{
+	struct fast_host *h = f->host;
+
+	fast_lock(h);
+	h->nic_gid = nic_of(f)->gid;
+	fast_unlock(h);
+	if (h->nic_changed) /* it is in containers' tables */
+		h->nic_changed(h);
+	fast_lock(h);
+	if (h->nic_direct)
+		nic_tell_port(f, IBV_EVENT_GID_CHANGE);
+	wire_tell_nic(h->threads[0]);
+	fast_unlock(h);
+	nic_ucma_changed(nic_of(f));
+}
+
+void nic_tell_net(struct fast *f, const char *net)
+{
+	struct fast_host *h = f->host;
+
+	fast_lock(h);
+	if (strcmp(h->nic_net, net)) {
+		snprintf(h->nic_net, sizeof(h->nic_net), "%s", net);
+		wire_tell_nic(h->threads[0]);
+	}
+	fast_unlock(h);
+}

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * qp.c - a QP's life at the NIC: made with the container's own, taken through its states, ended; by which way it
+ * goes way.c finds out. What
+ * calls the kernel is the control thread's, without the lock (nic_qp_make() to nic_work()); the rest [lock].
+ */
+#include "ffr/nic/nic.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ffr/obj/gid.h"
+
+#define QPN_TRIES 64u /* numbers of the NIC that may not fit into the table, one after the other */
+
+/* ---- making it -------------------------------------------------------------------------------------- */
+
+/* XRC's are the software device's. */
+static bool is_for_nic(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_RC || qp->type == IBV_QPT_UC;
+}
+
+static uint32_t at_most(uint32_t n, int max)
+{
+	return max > 0 && n > (uint32_t)max ? (uint32_t)max : n;
+}
+
+static struct ibv_qp_init_attr init_of(const struct nic_dev *d, const struct nic_qp *nq)
+{
+	const struct qp *qp = nq->qp;
+
+	return (struct ibv_qp_init_attr){
+		.send_cq = nq->cq->cq,
+		.recv_cq = nq->ns ? nq->ns->cq->cq : nq->cq->cq,
+		.srq = nq->ns ? nq->ns->ib : NULL,
+		.qp_type = (enum ibv_qp_type)qp->type,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = nq->send_depth,
+			 .max_recv_wr = nq->recv_depth,
+			 .max_send_sge = at_most(qp->max_send_sge, d->attr.max_sge),
+			 .max_recv_sge = at_most(qp->max_recv_sge, d->attr.max_sge),
+			 .max_inline_data = at_most(qp->max_inline, (int)d->max_inline) },
+	};
+}
+
+/*
+ * With ibv_wr_*(). NULL: not so. For mlx5 only: with rxe of rdma-core 44 the second SGE of a WR that is made by them
+ * arrived in part (tests/vm/nic-memory.sh, 8 bytes in two SGEs).
+ */
+static struct ibv_qp *create_ex(struct nic_dev *d, struct ibv_pd *pd,
+				const struct ibv_qp_init_attr *attr)
+{
+	struct verbs_context *v = nic_is_mlx5(d) ? verbs_get_ctx_op(d->ctx, create_qp_ex) : NULL;
+	struct ibv_qp_init_attr_ex ex = {
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = pd,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+				  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+				  IBV_QP_EX_WITH_SEND_WITH_INV,
+	};
+
+	if (attr->qp_type == IBV_QPT_RC)
+		ex.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+				     IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+	return v ? v->create_qp_ex(d->ctx, &ex) : NULL;
+}
+
+static struct ibv_qp *create(struct nic_dev *d, struct ibv_pd *pd,
+			     const struct ibv_qp_init_attr *init)
+{
+	struct ibv_qp_init_attr attr = *init; /* what it has been given is written there */
+	struct ibv_qp *ib = NULL;
+
+	if (attr.qp_type == IBV_QPT_RC || attr.qp_type == IBV_QPT_UC)
+		ib = create_ex(d, pd, init);
+	/* cppcheck-suppress returnDanglingLifetime */
+	return ib ? ib : d->lib.create_qp(pd, &attr);
+}
+
+/*
+ * In the router's table each low part of a number has one place. Those that do not fit
+ * are kept until one does, for the NIC would give the same number again.
+ */
+struct ibv_qp *nic_create_fitting(struct nic_dev *d, const struct qp_table *t, struct ibv_pd *pd,
+				  struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp *misfit[QPN_TRIES], *qp;
+	uint32_t n = 0;
+	int err;
+
+	while ((qp = create(d, pd, attr)) && !qpn_fits(t, qp->qp_num) && n < QPN_TRIES)
+		misfit[n++] = qp;
+	err = errno;
+	if (qp && !qpn_fits(t, qp->qp_num)) {
+		d->lib.destroy_qp(qp);
+		qp = NULL;
+		err = EAGAIN;
+	}
+	while (n)
+		d->lib.destroy_qp(misfit[--n]);
+	errno = err;
+	return qp;
+}
+
+static void nic_qp_free(struct fast *f, struct nic_qp *nq)
+{
+	struct nic_dev *d = nic_of(f);
+
+	nic_srq_leave(f, nq);
+	if (nq->ib && d->lib.destroy_qp(nq->ib))
+		log_err("NIC: a QP cannot be destroyed: %m");
+	nic_pace_put(d, nq);
+	if (nq->cq)
+		nic_cq_put(f, nq->cq, nq->send_depth + nq->recv_depth);
+	nic_ud_break(f, nq);
+	free(nq->sent);
+	free(nq->recv_id);
+	free(nq);
+}
+
+static struct nic_qp *nic_qp_new(struct nic_dev *d, struct qp *qp)
+{
+	struct nic_qp *nq = calloc(1, sizeof(*nq));
+
+	if (!nq)
+		return NULL;
+	nq->qp = qp;
+	nq->life = ++d->lives;
+	return nq;
+}
+
+static void made(struct nic_qp *nq)
+{
+	nq->qp->qp_num = nq->ib->qp_num;
+	nq->qp->nic = nq;
+}
+
+/* Without a part on the NIC it is as good, between containers. */
+static int ud_make(struct fast *f, struct qp *qp)
+{
+	struct nic_qp *nq = f->host->nic_direct ? nic_qp_new(nic_of(f), qp) : NULL;
+
+	if (nq && !nic_ud_make(f, nq))
+		made(nq);
+	else if (nq)
+		nic_qp_free(f, nq);
+	return 0;
+}
+
+int nic_qp_make(struct backend *be, struct qp *qp)
+{
+	struct nic_dev *d = nic_of(be->f);
+	struct ibv_qp_init_attr attr;
+	struct nic_qp *nq;
+	struct ibv_pd *pd;
+	int err;
+
+	if (!d->is_there)
+		return 0;
+	if (qp->type == IBV_QPT_UD)
+		return ud_make(be->f, qp);
+	if (!is_for_nic(qp))
+		return 0;
+	nq = nic_qp_new(d, qp);
+	if (!nq)
+		return -ENOMEM;
+	if (qp->srq) {
+		nq->ns = nic_srq_get(be->f, qp->srq);
+		if (!nq->ns) { /* it reaches containers */
+			free(nq);
+			return 0;
+		}
+	}
+	nq->send_depth = at_most(at_most(qp->max_send_wr, NIC_SEND_MAX), d->attr.max_qp_wr);
+	nq->recv_depth = nq->ns ? 0 : at_most(qp->max_recv_wr, d->attr.max_qp_wr);
+	nq->sent = calloc(nq->send_depth, sizeof(*nq->sent));
+	nq->recv_id = calloc(nq->recv_depth + 1, sizeof(*nq->recv_id));
+	errno = ENOMEM;
+	pd = nq->sent && nq->recv_id ? nic_pd(d, qp->pd) : NULL;
+	if (pd)
+		nq->cq = nic_cq_get(be->f, qp->o.ses->cont, nq->send_depth + nq->recv_depth);
+	if (nq->cq) {
+		attr = init_of(d, nq);
+		nq->ib = nic_create_fitting(d, &be->f->host->qps, pd, &attr);
+	}
+	if (nq->ib) {
+		nq->ex = d->lib.qp_to_qp_ex(nq->ib);
+		nic_pace_get(d, nq);
+		made(nq);
+		return 0;
+	}
+	err = errno;
+	log_client(&qp->o.ses->cont->log, LOG_LEVEL_WARN, "container %s: no QP of the NIC: %s",
+		   qp->o.ses->cont->name, strerror(err));
+	nic_qp_free(be->f, nq);
+	return -err;
+}
+
+void nic_qp_break(struct backend *be, struct qp *qp)
+{
+	if (qp->nic)
+		nic_qp_free(be->f, qp->nic);
+	qp->nic = NULL;
+}
+
+/* ---- its states --------------------------------------------------------------------------------------- */
+
+#define HOST_HOPS 64 /* between hosts' NICs; what a container says is about its own network */
+
+struct ibv_ah_attr nic_path_of(const struct nic_dev *d, const struct nic_qp *nq,
+			       const struct ff_ah_attr *a)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = d->port,
+		.dlid = a->dlid,
+		.sl = a->sl,
+		.src_path_bits = a->src_path_bits,
+		.static_rate = a->static_rate,
+		.grh = { .dgid = nq->to,
+			 .flow_label = a->flow_label,
+			 .sgid_index = d->gid_index,
+			 .hop_limit = nq->there ? HOST_HOPS : a->hop_limit,
+			 .traffic_class = a->traffic_class },
+	};
+}
+
+static int to_reset(struct nic_dev *d, struct nic_qp *nq)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	return d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE);
+}
+
+#define ACCESS_FLAGS                                                                               \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+
+static int to_init(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = d->port,
+		.qp_access_flags = a->qp_access_flags & ACCESS_FLAGS,
+	};
+
+	return d->lib.modify_qp(nq->ib, &attr,
+				IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					IBV_QP_ACCESS_FLAGS);
+}
+
+static int to_rtr(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.ah_attr = nic_path_of(d, nq, &a->ah),
+		.path_mtu = (enum ibv_mtu)a->path_mtu,
+		.dest_qp_num = a->dest_qp_num,
+		.rq_psn = a->rq_psn,
+		.max_dest_rd_atomic =
+			(uint8_t)at_most(a->max_dest_rd_atomic, d->attr.max_qp_rd_atom),
+		.min_rnr_timer = a->min_rnr_timer,
+	};
+	int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+	if (attr.path_mtu > d->port_attr.active_mtu)
+		attr.path_mtu = d->port_attr.active_mtu;
+	if (nq->qp->type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	return d->lib.modify_qp(nq->ib, &attr, mask);
+}
+
+int nic_to_rts(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = a->sq_psn,
+		.qp_access_flags = a->qp_access_flags & ACCESS_FLAGS,
+		.min_rnr_timer = a->min_rnr_timer,
+		.timeout = a->timeout,
+		.retry_cnt = a->retry_cnt,
+		.rnr_retry = a->rnr_retry,
+		.max_rd_atomic = (uint8_t)at_most(a->max_rd_atomic, d->attr.max_qp_init_rd_atom),
+	};
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_ACCESS_FLAGS;
+	int err;
+
+	if (nq->qp->type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	err = d->lib.modify_qp(nq->ib, &attr, mask);
+	if (!err)
+		nic_pace_begin(d, nq);
+	return err;
+}
+
+/* What of these attributes is new to the NIC and may change in RTS. */
+static int changed(const struct qp *qp, const struct ff_qp_attr *a, struct ibv_qp_attr *attr)
+{
+	int mask = 0;
+
+	attr->qp_access_flags = a->qp_access_flags & ACCESS_FLAGS;
+	attr->min_rnr_timer = a->min_rnr_timer;
+	if ((qp->attr.qp_access_flags ^ a->qp_access_flags) & ACCESS_FLAGS)
+		mask |= IBV_QP_ACCESS_FLAGS;
+	if (qp->type == IBV_QPT_RC && qp->attr.min_rnr_timer != a->min_rnr_timer)
+		mask |= IBV_QP_MIN_RNR_TIMER;
+	return mask;
+}
+
+/* A UC QP goes on. If it was the router that found an error, the NIC's QP is in RTS yet, and stays there. */
+static int from_sqe(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+
+	return d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE | changed(nq->qp, a, &attr));
+}
+
+/* What a QP in SQD may change besides. The NIC's own is in RTS then, for the router only gives it no more WRs. */
+static bool is_for_sqd(const struct ff_qp_attr *old, const struct ff_qp_attr *a)
+{
+	return memcmp(&old->ah, &a->ah, sizeof(a->ah)) || old->timeout != a->timeout ||
+	       old->retry_cnt != a->retry_cnt || old->rnr_retry != a->rnr_retry ||
+	       old->max_rd_atomic != a->max_rd_atomic ||
+	       old->max_dest_rd_atomic != a->max_dest_rd_atomic;
+}
+
+/* In RTS or SQD it gets other attributes. 0 or an errno. */
+static int change(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	int mask = changed(nq->qp, a, &attr);
+
+	if (is_for_sqd(&nq->qp->attr, a))
+		return EOPNOTSUPP;
+	return mask ? d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE | mask) : 0;
+}
+
+/* The container's QP stays before RTR: the NIC's begins anew, and the receives that it has got are in the ring again. */
+static void undo_rtr(struct fast *f, struct nic_qp *nq)
+{
+	to_reset(nic_of(f), nq);
+	fast_lock(f->host);
+	nq->carried = false;
+	nic_srq_unuse(nq);
+	nq->qp->rq.head -= nq->recv_tail - nq->recv_una;
+	nq->recv_una = nq->recv_tail = 0;
+	nq->life = ++nic_of(f)->lives;
+	nic_set_there(f, nq, NULL);
+	fast_unlock(f->host);
+}
+
+/* The receives that were posted in INIT are the NIC's before a message can come for them. */
+int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	struct nic_dev *d = nic_of(f);
+	bool more;
+	int err = to_init(d, nq, a);
+
+	if (nq->cq->is_broken || (nq->ns && nq->ns->cq->is_broken))
+		err = EIO;
+	if (err)
+		return -err;
+	fast_lock(f->host);
+	nic_srq_use(f, nq, true);
+	fast_unlock(f->host);
+	do {
+		fast_lock(f->host);
+		more = nic_recv_fill(f, nq);
+		fast_unlock(f->host);
+	} while (more);
+	err = to_rtr(d, nq, a);
+	if (err) {
+		undo_rtr(f, nq);
+		return -err;
+	}
+	fast_lock(f->host);
+	nq->carried = true;
+	fast_unlock(f->host);
+	return 0;
+}
+
+/* One step of several at once may fail after RTR, and then none has happened. */
+static int prepare_rts(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	int err = nic_to_rts(nic_of(f), nq, a);
+
+	if (err && (nq->qp->state == IBV_QPS_INIT || nq->qp->state == IBV_QPS_RESET))
+		undo_rtr(f, nq);
+	return -err;
+}
+
+/* One that was made while the NIC was away, or has lost it: is it refused such a path? */
+static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_qp_attr *attr)
+{
+	struct remote *there;
+	union ibv_gid to;
+	enum nic_way way;
+
+	if (!is_for_nic(qp))
+		return 0;
+	fast_lock(f->host);
+	way = nic_way_of(f, qp, &attr->ah, &to, &there);
+	fast_unlock(f->host);
+	return way == WAY_NIC ? -ENODEV : 0;
+}
+
+int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *attr,
+		   enum ibv_qp_state now, enum ibv_qp_state next)
+{
+	struct nic_dev *d = nic_of(be->f);
+	struct fast *f = be->f;
+	struct nic_qp *nq = qp->nic;
+	struct remote *there;
+	enum nic_way way;
+
+	if (!nq)
+		return next == IBV_QPS_RTR && now == IBV_QPS_INIT ? prepare_without(f, qp, attr) :
+								    0;
+	if (nq->ud)
+		return nic_ud_prepare(f, nq, attr, now, next);
+	if (next == IBV_QPS_RTR && now == IBV_QPS_INIT) {
+		fast_lock(f->host);
+		way = nic_way_of(f, qp, &attr->ah, &nq->to, &there);
+		nic_set_there(f, nq, way == WAY_NIC ? there : NULL);
+		nq->undecided = way == WAY_UNKNOWN;
+		fast_unlock(f->host);
+		return way == WAY_NIC ? nic_to_rtr(f, nq, attr) : 0;
+	}
+	if (!nq->carried)
+		return 0;
+	if (next == IBV_QPS_RTS && now == IBV_QPS_RTR)
+		return prepare_rts(f, nq, attr);
+	if (next == IBV_QPS_RTS && now == IBV_QPS_SQE)
+		return -from_sqe(d, nq, attr);
+	if (next == IBV_QPS_RTS || (next == IBV_QPS_SQD && now == IBV_QPS_SQD))
+		return -change(d, nq, attr);
+	/* what the NIC does now nobody hears of: the container is not told before it has stopped */
+	if (next != IBV_QPS_RESET)
+		return 0;
+	nic_srq_leave(f, nq);
+	return -to_reset(d, nq);
+}
+
+void nic_end_later(struct fast *f, struct nic_qp *nq)
+{
+	if (nq->is_to_end)
+		return;
+	nq->is_to_end = true;
+	TAILQ_INSERT_TAIL(&nic_of(f)->to_end, nq, end);
+	if (f->host->work_wake)
+		f->host->work_wake(f->host);
+}
+
+void nic_work(struct backend *be)
+{
+	struct nic_dev *d = nic_of(be->f);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct fast *f = be->f;
+	struct nic_qp *nq;
+
+	nic_gone_work(f);
+	nic_ucma_work(d);
+	nic_pace_update(f);
+	nic_trunk_work(f);
+	while (nic_decide_one(f))
+		;
+	for (;;) {
+		fast_lock(f->host);
+		nq = TAILQ_FIRST(&d->to_end);
+		if (nq) {
+			TAILQ_REMOVE(&d->to_end, nq, end);
+			nq->is_to_end = false;
+		}
+		fast_unlock(f->host);
+		if (!nq)
+			return;
+		/* objects go by this thread only, so it is there */
+		if (d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
+			log_err("NIC: a QP cannot be taken to ERR: %m");
+		if (!nq->cq->is_broken)
+			continue;
+		fast_lock(f->host);
+		if (nq->qp->state == IBV_QPS_ERR)
+			nic_qp_flush(f, nq);
+		fast_unlock(f->host);
+	}
+}
+
+/* ---- what follows from it [lock] ------------------------------------------------------------------------ */
+
+/* Has all ended that is to be flushed? In SQE receives go on. */
+static bool is_idle(const struct nic_qp *nq)
+{
+	return nq->una == nq->tail &&
+	       (nq->recv_una == nq->recv_tail || nq->qp->state == IBV_QPS_SQE);
+}
+
+void nic_qp_ended_one(struct fast *f, struct nic_qp *nq)
+{
+	if (nq->qp->flush_waits && is_idle(nq))
+		fast_qp_flush_go(f, nq->qp);
+}
+
+static void start(struct fast *f, struct nic_qp *nq)
+{
+	nq->qp->send = &nic_send;
+	nic_recv_fill_all(f, nq);
+	/* its CQ may not have been armed when the runner fell asleep: it was nobody's, or is new */
+	fast_kick(f);
+}
+
+static void forget(struct fast *f, struct nic_qp *nq)
+{
+	if (nic_of(f)->batch.nq == nq)
+		nic_batch_drop(nic_of(f));
+	if (nq->is_to_end)
+		TAILQ_REMOVE(&nic_of(f)->to_end, nq, end);
+	if (nq->is_to_fill)
+		TAILQ_REMOVE(&nic_of(f)->to_fill, nq, fill);
+	nic_undecided_end(f, nq);
+	nic_set_there(f, nq, NULL);
+	nic_srq_unuse(nq);
+	nq->leaves = false;
+	nq->is_to_end = nq->is_to_fill = nq->waits = nq->carried = nq->qp->flush_waits = false;
+	nq->una = nq->tail = nq->recv_una = nq->recv_tail = nq->unposted = 0;
+	nq->life = ++nic_of(f)->lives;
+}
+
+struct nic_qp *nic_qp_lose(struct fast *f, struct qp *qp)
+{
+	struct nic_qp *nq = qp->nic;
+
+	if (nq->undecided)
+		nic_undecided_lose(f, nq);
+	if (nq->carried) {
+		fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+		if (qp->state == IBV_QPS_ERR)
+			nic_qp_flush(f, nq);
+	}
+	if (nq->ud)
+		nic_ud_lose(f, nq);
+	else
+		forget(f, nq);
+	qp->send = nq->soft_send;
+	qp->nic = NULL;
+	return nq;
+}
+
+bool nic_qp_modify(struct fast *f, struct qp *qp, enum ibv_qp_state old)
+{
+	struct nic_qp *nq = qp->nic;
+
+	if ((!nq || !nq->ns) && qp->srq && qp->srq->nic)
+		nic_srq_count(f, qp->srq, NULL);
+	if (nq && nq->ud) {
+		nic_ud_modify(f, nq);
+		return false;
+	}
+	if (nq && nq->undecided)
+		return nic_undecided_modify(f, nq, old);
+	if (!nq)
+		return false;
+	if (!nq->carried) {
+		if (qp->state == IBV_QPS_RTR && old == IBV_QPS_INIT)
+			nic_srq_use(f, nq, false);
+		else if (qp->state == IBV_QPS_RESET)
+			nic_srq_unuse(nq);
+		return false;
+	}
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		qp->send = nq->soft_send;
+		forget(f, nq);
+		break;
+	case IBV_QPS_RTR:
+		if (old == IBV_QPS_INIT)
+			start(f, nq);
+		break;
+	case IBV_QPS_RTS:
+		qp->flush_waits = false;
+		break;
+	case IBV_QPS_SQE:
+		/* the WR that waits is flushed first, by nic_qp_ended_one(): a WR of the NIC's has brought this about */
+		qp->flush_waits = !is_idle(nq) || qp->busy;
+		break;
+	case IBV_QPS_ERR:
+		qp->flush_waits = !is_idle(nq);
+		nic_end_later(f, nq);
+		break;
+	default:
+		break;
+	}
+	return true;
+}
+
+void nic_qp_forget(struct fast *f, struct qp *qp)
+{
+	if ((!qp->nic || !qp->nic->ns) && qp->srq && qp->srq->nic)
+		nic_srq_count(f, qp->srq, qp);
+	if (qp->nic && qp->nic->ud)
+		nic_ud_forget(qp->nic);
+	else if (qp->nic)
+		forget(f, qp->nic);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * trunk.c - datagrams between containers of two hosts by their NICs: the router's own UD QP.
+ *
+ * A container's datagram to one of another host has an address handle of containers' addresses, and the receiver is
+ * to be told the sender's, and to believe them. So it does not leave as it is: what would go by the wire goes by the
+ * NIC instead, from one router to the other, as the same frame: its header, the GRH and the data, with a number
+ * in front that only that peer was told, over the wire. Who receives one trusts it as one of the wire: the sender is
+ * a container of that host, and allowed to talk to the receiver's.
+ *
+ * What does not fit into the NIC's MTU with all that, what comes while there is no address handle yet, or no
+ * buffer, is the wire's. Datagrams have no order. What finds no room at the receiver's is lost, as it may be.
+ */
+#include "ffr/nic/nic.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "ffr/soft/remote.h"
+#include "ffr/soft/wire/wire.h"
+
+#define TRUNK_RECVS 256u
+#define TRUNK_SENDS 64u
+#define TRUNK_AHS   4096u /* hosts */
+#define TRUNK_HOPS  64
+
+/* In front of GRH and data. */
+struct trunk_hdr {
+	uint64_t number; /* wire_peer.nic_ud_in of the receiver's */
+	struct wire_hdr h;
+};
+
+static uint64_t id_of(const struct nic_trunk *t, uint64_t queue, uint32_t place)
+{
+	return (uint64_t)t->life << 48 | NIC_ID_TRUNK | queue | place;
+}
+
+static uint8_t *buf_of(const struct nic_trunk *t, uint32_t i)
+{
+	return t->mem + (size_t)i * t->buf_size;
+}
+
+/* ---- making it -------------------------------------------------------------------------------------------- */
+
+static int give_recv(struct nic_trunk *t, uint32_t place)
+{
+	struct ibv_sge sge = { (uintptr_t)buf_of(t, place), t->buf_size, t->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = id_of(t, NIC_ID_RECV, place),
+				  .sg_list = &sge,
+				  .num_sge = 1 },
+			   *bad;
+
+	return ibv_post_recv(t->ib, &wr, &bad);
+}
+
+/* 0 or an errno; then nothing is received. No runner knows of it. */
+static int up(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_trunk *t = &d->trunk;
+	uint32_t qkey = f->host->nic_ud_qkey;
+	int err = nic_ud_to(d, t->ib, IBV_QPS_INIT, qkey);
+
+	for (uint32_t i = 0; i < TRUNK_RECVS && !err; i++)
+		err = give_recv(t, i);
+	if (!err)
+		err = nic_ud_to(d, t->ib, IBV_QPS_RTR, qkey);
+	if (!err)
+		err = nic_ud_to(d, t->ib, IBV_QPS_RTS, qkey);
+	return err;
+}
+
+static int trunk_new(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_trunk *t = &d->trunk;
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_UD,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = TRUNK_SENDS,
+			 .max_recv_wr = TRUNK_RECVS,
+			 .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+
+	TAILQ_INIT(&t->pool.ahs);
+	t->pool.max_ahs = TRUNK_AHS;
+	t->buf_size = SOFT_GRH_SZ + (128u << d->port_attr.active_mtu);
+	t->size = (size_t)t->buf_size * (TRUNK_RECVS + TRUNK_SENDS);
+	t->size = (t->size + FF_PAGE - 1) & ~((size_t)FF_PAGE - 1);
+	errno = ENOMEM;
+	t->sent = calloc(TRUNK_SENDS, sizeof(struct nic_ah *));
+	t->mem = mmap(NULL, t->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (t->mem == MAP_FAILED)
+		t->mem = NULL;
+	if (!t->sent || !t->mem)
+		return errno;
+	t->mr = d->lib.reg_mr_iova2(d->ud_pd, t->mem, t->size, (uintptr_t)t->mem,
+				    IBV_ACCESS_LOCAL_WRITE);
+	if (!t->mr)
+		return errno;
+	t->cq = nic_cq_get(f, NULL, TRUNK_RECVS + TRUNK_SENDS);
+	if (!t->cq)
+		return errno;
+	attr.send_cq = attr.recv_cq = t->cq->cq;
+	t->ib = d->lib.create_qp(d->ud_pd, &attr);
+	return t->ib ? up(f) : errno;
+}
+
+int nic_trunk_start(struct fast *f)
+{
+	struct nic_trunk *t = &nic_of(f)->trunk;
+	uint32_t qkey;
+	int err;
+
+	if (getrandom(&qkey, sizeof(qkey), 0) != (ssize_t)sizeof(qkey))
+		return errno;
+	f->host->nic_ud_qkey = qkey & 0x7fffffff; /* the upper half is the kernel's to give */
+	err = trunk_new(f);
+	if (err)
+		return err;
+	fast_lock(f->host);
+	f->host->nic_ud_qpn = t->ib->qp_num;
+	t->is_up = true;
+	fast_unlock(f->host);
+	return 0;
+}
+
+void nic_trunk_free(struct nic_lib *lib, struct nic_trunk *t)
+{
+	if (t->ib)
+		lib->destroy_qp(t->ib);
+	if (t->mr)
+		lib->dereg_mr(t->mr);
+	if (t->mem)
+		munmap(t->mem, t->size);
+	free(t->sent);
+}
+
+void nic_trunk_lose(struct fast *f, struct nic_trunk *to)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_trunk *t = &d->trunk;
+
+	while (t->una != t->tail)
+		nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
+	if (d->ahs.runs && t->sent)
+		nic_ahs_forget(d, &t->pool);
+	f->host->nic_ud_qpn = 0;
+	*to = *t;
+	memset(t, 0, sizeof(*t));
+}
+
+void nic_trunk_stop(struct fast *f)
+{
+	struct nic_trunk t;
+
+	nic_trunk_lose(f, &t);
+	nic_trunk_free(&nic_of(f)->lib, &t);
+}
+
+/* [lock] Until it is up again, datagrams are the wire's; those of the peers are lost. */
+void nic_trunk_failed(struct fast *f)
+{
+	struct nic_trunk *t = &nic_of(f)->trunk;
+
+	if (!t->is_up)
+		return;
+	t->is_up = false;
+	t->is_broken = true;
+	log_warn("NIC: the router's UD QP has failed, and is made anew");
+	if (f->host->work_wake)
+		f->host->work_wake(f->host);
+}
+
+void nic_trunk_cq_failed(struct fast *f)
+{
+	struct nic_trunk *t = &nic_of(f)->trunk;
+
+	t->is_up = t->is_broken = false;
+	f->host->nic_ud_qpn = 0;
+	wire_tell_nic(f->host->threads[0]);
+	log_err("NIC: the CQ of the router's UD QP has failed: datagrams to other hosts go by the wire");
+}
+
+void nic_trunk_work(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	struct nic_trunk *t = &d->trunk;
+	int err;
+
+	if (!t->is_broken || !d->is_there)
+		return;
+	err = nic_ud_to(d, t->ib, IBV_QPS_RESET, 0);
+	fast_lock(f->host);
+	t->is_broken = false;
+	while (t->una != t->tail)
+		nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
+	t->life++;
+	fast_unlock(f->host);
+	if (!err)
+		err = up(f);
+	fast_lock(f->host);
+	t->is_up = !err && !t->cq->is_broken;
+	t->is_broken = err; /* and again, with the next call of anybody */
+	fast_kick(f);
+	fast_unlock(f->host);
+	if (err)
+		log_err("NIC: the router's UD QP: %s", strerror(err));
+}
+
+/* ---- datagrams [lock] -------------------------------------------------------------------------------------- */
+
+static struct nic_ah *handle_of(struct fast *f, const struct wire_peer *p)
+{
+	struct nic_dev *d = nic_of(f);
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = d->port,
+		.grh = { .dgid = p->nic_gid, .sgid_index = d->gid_index, .hop_limit = TRUNK_HOPS },
+	};
+	struct nic_ah *ah = nic_ah_get(f, &d->trunk.pool, &attr);
+
+	if (!ah || ah->state == AH_READY)
+		return ah;
+	nic_ah_put(ah);
+	return NULL;
+}
+
+static bool is_for_nic(const struct fast *f, const struct wire_peer *p, uint32_t len)
+{
+	const struct nic_trunk *t = &nic_of(f)->trunk;
+
+	return nic_of(f)->is_there && t->is_up && p->tcp && p->nic_told && p->nic_ud_qpn &&
+	       p->nic_ud_out && !strcmp(p->nic_net, f->host->nic_net) &&
+	       t->tail - t->una < TRUNK_SENDS &&
+	       sizeof(struct trunk_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
+}
+
+bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+		    const void *payload)
+{
+	struct nic_trunk *t = &nic_of(f)->trunk;
+	uint32_t place = t->tail % TRUNK_SENDS;
+	struct trunk_hdr th = { .number = p->nic_ud_out, .h = *h };
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
+	struct nic_ah *ah;
+	uint8_t *to;
+
+	if (!is_for_nic(f, p, h->len))
+		return false;
+	ah = handle_of(f, p);
+	if (!ah)
+		return false;
+	to = buf_of(t, TRUNK_RECVS + place);
+	memcpy(to, &th, sizeof(th));
+	memcpy(to + sizeof(th), payload, h->len);
+	sge = (struct ibv_sge){ (uintptr_t)to, (uint32_t)sizeof(th) + h->len, t->mr->lkey };
+	wr.wr_id = id_of(t, 0, place);
+	wr.wr.ud.ah = ah->ib;
+	wr.wr.ud.remote_qpn = p->nic_ud_qpn;
+	wr.wr.ud.remote_qkey = p->nic_ud_qkey;
+	if (ibv_post_send(t->ib, &wr, &bad)) {
+		nic_ah_put(ah);
+		nic_trunk_failed(f);
+		return false;
+	}
+	t->sent[place] = ah;
+	t->tail++;
+	return true;
+}
+
+/* Who sent it is who was told the number; the rest is as from the wire. */
+static void received(struct fast *f, const uint8_t *data, uint32_t len)
+{
+	struct wire_peer *p;
+	struct trunk_hdr th;
+
+	if (len < SOFT_GRH_SZ + sizeof(th))
+		return;
+	memcpy(&th, data + SOFT_GRH_SZ, sizeof(th));
+	if (th.h.type != WIRE_UD || !th.number || th.h.len != len - SOFT_GRH_SZ - sizeof(th))
+		return;
+	p = wire_peer_by_number(f, th.number);
+	if (p)
+		remote_ud_recv(f, p, &th.h, data + SOFT_GRH_SZ + sizeof(th));
+}
+
+static void on_received(struct fast *f, const struct ibv_wc *wc)
+{
+	struct nic_trunk *t = &nic_of(f)->trunk;
+	uint32_t place = (uint32_t)wc->wr_id;
+
+	if (place >= TRUNK_RECVS)
+		return;
+	if (wc->status == IBV_WC_SUCCESS && wc->byte_len <= t->buf_size)
+		received(f, buf_of(t, place), wc->byte_len);
+	if (wc->status != IBV_WC_SUCCESS || give_recv(t, place))
+		nic_trunk_failed(f);
+}
+
+void nic_trunk_completion(struct fast *f, const struct ibv_wc *wc)
+{
+	struct nic_trunk *t = &nic_of(f)->trunk;
+
+	if ((uint16_t)(wc->wr_id >> 48) != t->life)
+		return;
+	if (wc->wr_id & NIC_ID_RECV) {
+		on_received(f, wc);
+		return;
+	}
+	if (t->una == t->tail || (uint32_t)wc->wr_id != t->una % TRUNK_SENDS)
+		return;
+	nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
+	if (wc->status != IBV_WC_SUCCESS)
+		nic_trunk_failed(f);
+}

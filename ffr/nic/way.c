@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * way.c - by which way a QP goes: the NIC's or the software device's; and what becomes of one as long as that is
+ * not known. [lock], but for nic_decide_one(), which is the control thread's. See nic.h.
+ */
+#include "ffr/nic/nic.h"
+
+#include <string.h>
+
+#include "ffr/dir/dir.h"
+#include "ffr/obj/gid.h"
+#include "ffr/peer/peer.h"
+
+/* ---- where it leads ---------------------------------------------------------------------------------------- */
+
+/* [lock] To a container of another host: *to is that host's NIC, if both may talk by theirs. */
+static enum nic_way way_to_host(struct fast *f, const struct remote *there, union ibv_gid *to)
+{
+	struct wire_peer *p = there->peer;
+
+	if (!p)
+		return WAY_UNKNOWN;
+	if (!p->tcp)
+		peer_want(p);
+	if (!p->tcp || !p->nic_told)
+		return WAY_UNKNOWN;
+	*to = p->nic_gid;
+	return strcmp(p->nic_net, f->host->nic_net) ? WAY_SOFT : WAY_NIC;
+}
+
+enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
+			union ibv_gid *to, struct remote **there)
+{
+	const struct container *c = qp->o.ses->cont;
+	struct container *here;
+
+	*there = NULL;
+	if (a->is_global && a->sgid_index == gid_nic_index(c)) {
+		memcpy(to, a->dgid, sizeof(*to));
+		return WAY_NIC;
+	}
+	if (!f->host->wired || !f->host->nic_net[0])
+		return WAY_SOFT;
+	switch (dir_path(f, c, a, &here, there)) {
+	case DIR_REMOTE:
+		return way_to_host(f, *there, to);
+	case DIR_WAIT:
+		return WAY_UNKNOWN;
+	default:
+		return WAY_SOFT;
+	}
+}
+
+/* [lock] */
+void nic_set_there(struct fast *f, struct nic_qp *nq, struct remote *there)
+{
+	if (there)
+		remote_get(there);
+	if (nq->there)
+		remote_put(f, nq->there);
+	nq->there = there;
+}
+
+/* ---- undecided ----------------------------------------------------------------------------------------- */
+
+#define UNDECIDED_NS (1000 * NS_PER_MS)
+
+static enum post_result wait_for_way(struct fast *f, struct qp *qp)
+{
+	(void)f;
+	(void)qp;
+	return POST_WAIT;
+}
+
+static const struct send_ops undecided_send = { .name = "?",
+						.post = wait_for_way,
+						.progress = wait_for_way };
+
+void nic_qp_ask(struct fast *f)
+{
+	if (!TAILQ_EMPTY(&nic_of(f)->undecided) && f->host->work_wake)
+		f->host->work_wake(f->host);
+}
+
+static void on_give_up(struct timer *t)
+{
+	struct nic_qp *nq = (struct nic_qp *)((char *)t - offsetof(struct nic_qp, give_up));
+
+	nic_qp_ask(nq->qp->o.ses->fast);
+}
+
+static void undecided_begin(struct fast *f, struct nic_qp *nq)
+{
+	TAILQ_INSERT_TAIL(&nic_of(f)->undecided, nq, ask);
+	nq->qp->send = &undecided_send;
+	nq->give_up.fn = on_give_up;
+	timer_arm(&f->timers, &nq->give_up, f->now + UNDECIDED_NS);
+}
+
+void nic_undecided_end(struct fast *f, struct nic_qp *nq)
+{
+	if (nq->undecided && nq->qp->send == &undecided_send)
+		TAILQ_REMOVE(&nic_of(f)->undecided, nq, ask);
+	nq->undecided = false;
+	timer_cancel(&f->timers, &nq->give_up);
+}
+
+/* [lock] It is the way now: what waited for that is taken from the ring again. */
+static void go_on_by(struct fast *f, struct nic_qp *nq, const struct send_ops *send)
+{
+	struct qp *qp = nq->qp;
+
+	qp->send = send;
+	if (qp->busy) {
+		qp->busy = false;
+		qp->sq.head--;
+	}
+	fast_qp_activate(f, qp);
+}
+
+static void give_to_soft(struct fast *f, struct nic_qp *nq)
+{
+	uint8_t state = nq->qp->state;
+
+	nic_srq_use(f, nq, false);
+	go_on_by(f, nq, nq->soft_send);
+	nq->qp->state = state == IBV_QPS_SQD ? IBV_QPS_RTS : state;
+	soft_ops.qp_modify(f, nq->qp, IBV_QPS_INIT);
+	nq->qp->state = state;
+}
+
+void nic_undecided_lose(struct fast *f, struct nic_qp *nq)
+{
+	nic_undecided_end(f, nq);
+	if (nq->qp->state != IBV_QPS_ERR)
+		give_to_soft(f, nq);
+}
+
+/* Control thread, no lock: the QP's attributes are in *a. */
+static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state state,
+			const struct ff_qp_attr *a)
+{
+	int err = nic_to_rtr(f, nq, a);
+
+	if (!err && state != IBV_QPS_RTR)
+		err = -nic_to_rts(nic_of(f), nq, a);
+	fast_lock(f->host);
+	if (err) {
+		log_client(&nq->qp->o.ses->cont->log, LOG_LEVEL_WARN,
+			   "container %s: QP %u: the NIC refuses the connection: %s",
+			   nq->qp->o.ses->cont->name, nq->qp->qp_num, strerror(-err));
+		nq->qp->send = nq->soft_send;
+		fast_qp_error(f, nq->qp, IBV_EVENT_QP_FATAL);
+	} else if (nq->qp->state == IBV_QPS_ERR) { /* meanwhile */
+		nic_end_later(f, nq);
+	} else {
+		go_on_by(f, nq, &nic_send);
+		nic_recv_fill_all(f, nq);
+	}
+	fast_unlock(f->host);
+}
+
+/* Control thread, no lock: one whose way is known now. False: there is none. */
+bool nic_decide_one(struct fast *f)
+{
+	struct nic_dev *d = nic_of(f);
+	enum ibv_qp_state state = IBV_QPS_RESET;
+	enum nic_way way = WAY_UNKNOWN;
+	struct ff_qp_attr attr;
+	struct remote *there;
+	struct nic_qp *nq;
+
+	fast_lock(f->host);
+	TAILQ_FOREACH(nq, &d->undecided, ask) {
+		way = nic_way_of(f, nq->qp, &nq->qp->attr.ah, &nq->to, &there);
+		if (way == WAY_UNKNOWN && !nq->give_up.index)
+			way = WAY_SOFT;
+		if (way != WAY_UNKNOWN)
+			break;
+	}
+	if (nq) {
+		nic_undecided_end(f, nq);
+		state = nq->qp->state;
+		attr = nq->qp->attr;
+		nic_set_there(f, nq, way == WAY_NIC ? there : NULL);
+		if (way == WAY_SOFT)
+			give_to_soft(f, nq);
+	}
+	fast_unlock(f->host);
+	if (nq && way == WAY_NIC)
+		give_to_nic(f, nq, state, &attr);
+	return nq;
+}
+
+static bool is_denied(const struct fast *f, const struct nic_qp *nq)
+{
+	return nq->carried && nq->there &&
+	       !dir_allowed(f->host, nq->qp->o.ses->cont, nq->there->tenant, nq->there->name);
+}
+
+void nic_policy_changed(struct fast *f)
+{
+	for (uint32_t i = 0; i < f->host->qps.size; i++) {
+		struct qp *qp = f->host->qps.slot[i];
+
+		if (qp && qp->nic && is_denied(f, qp->nic))
+			fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
+	}
+}
+
+/* Nothing of an undecided QP is known to anybody but this file. */
+bool nic_undecided_modify(struct fast *f, struct nic_qp *nq, enum ibv_qp_state old)
+{
+	struct qp *qp = nq->qp;
+
+	switch (qp->state) {
+	case IBV_QPS_RESET:
+		nic_qp_forget(f, qp);
+		qp->send = nq->soft_send;
+		return false;
+	case IBV_QPS_RTR:
+		if (old == IBV_QPS_INIT)
+			undecided_begin(f, nq);
+		return true;
+	case IBV_QPS_ERR:
+		nic_undecided_end(f, nq);
+		return true;
+	default:
+		return true;
+	}
+}

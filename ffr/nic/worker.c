@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * worker.c - one thread for what takes long at the NIC, so that the control thread serves others meanwhile: pages that
+ * are pinned, a device that is opened or taken down. Jobs are the control thread's, which gives them and gets them back
+ * in that order (nic_work()).
+ *
+ * The runner starts it, in nic_start(), before it has its seccomp filter: so it has the credential with which the
+ * NIC was opened, which the kernel asks for when a doorbell is a call, and may open files, as far as Landlock lets that
+ * credential: those that libibverbs reads, and /dev/infiniband.
+ *
+ * Without a thread (nic_conf.no_worker, for tests) a job is done when it is given, and comes back likewise.
+ */
+#include "ffr/nic/nic.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "ffr/lib/sandbox.h"
+
+STAILQ_HEAD(job_list, nic_job);
+
+struct nic_worker {
+	struct fast_host *host;
+	bool has_thread;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t news;	/* a job is there, or stop is set */
+	pthread_cond_t is_done; /* one can come back */
+	struct job_list todo, done;
+	uint32_t num; /* [ctl] given and not come back */
+	bool stop;
+};
+
+static struct nic_job *job_take(struct nic_worker *w)
+{
+	struct nic_job *job;
+
+	while (STAILQ_EMPTY(&w->todo) && !w->stop)
+		pthread_cond_wait(&w->news, &w->lock);
+	job = STAILQ_FIRST(&w->todo);
+	if (job)
+		STAILQ_REMOVE_HEAD(&w->todo, next);
+	return job;
+}
+
+static void *worker_main(void *arg)
+{
+	struct nic_worker *w = arg;
+	struct nic_job *job;
+
+	if (sandbox_filter(SANDBOX_NIC))
+		abort(); /* it would be confined to nothing; the log has the line */
+	pthread_mutex_lock(&w->lock);
+	while ((job = job_take(w))) {
+		pthread_mutex_unlock(&w->lock);
+		job->run(job);
+		pthread_mutex_lock(&w->lock);
+		STAILQ_INSERT_TAIL(&w->done, job, next);
+		pthread_cond_signal(&w->is_done);
+		if (w->host->work_wake)
+			w->host->work_wake(w->host);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+struct nic_worker *nic_worker_new(struct fast_host *host)
+{
+	struct nic_worker *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->host = host;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->news, NULL);
+	pthread_cond_init(&w->is_done, NULL);
+	STAILQ_INIT(&w->todo);
+	STAILQ_INIT(&w->done);
+	return w;
+}
+
+int nic_worker_start(struct nic_worker *w)
+{
+	int err = pthread_create(&w->thread, NULL, worker_main, w);
+
+	w->has_thread = !err;
+	return -err;
+}
+
+void nic_worker_join(struct nic_worker *w)
+{
+	if (!w || !w->has_thread)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_signal(&w->news);
+	pthread_mutex_unlock(&w->lock);
+	pthread_join(w->thread, NULL);
+	w->has_thread = false;
+}
+
+void nic_worker_free(struct nic_worker *w)
+{
+	if (!w)
+		return;
+	nic_worker_join(w);
+	while (nic_jobs_back(w))
+		;
+	pthread_cond_destroy(&w->news);
+	pthread_cond_destroy(&w->is_done);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+void nic_job_give(struct nic_worker *w, struct nic_job *job)
+{
+	w->num++;
+	if (!w->has_thread) {
+		job->run(job);
+		STAILQ_INSERT_TAIL(&w->done, job, next);
+		if (w->host->work_wake)
+			w->host->work_wake(w->host);
+		return;
+	}
+	pthread_mutex_lock(&w->lock);
+	STAILQ_INSERT_TAIL(&w->todo, job, next);
+	pthread_cond_signal(&w->news);
+	pthread_mutex_unlock(&w->lock);
+}
+
+uint32_t nic_jobs_back(struct nic_worker *w)
+{
+	struct job_list done = STAILQ_HEAD_INITIALIZER(done);
+	struct nic_job *job;
+
+	pthread_mutex_lock(&w->lock);
+	STAILQ_CONCAT(&done, &w->done);
+	pthread_mutex_unlock(&w->lock);
+	while ((job = STAILQ_FIRST(&done))) {
+		STAILQ_REMOVE_HEAD(&done, next);
+		w->num--;
+		job->back(job);
+	}
+	return w->num;
+}
+
+void nic_jobs_settle(struct nic_worker *w)
+{
+	while (nic_jobs_back(w)) {
+		pthread_mutex_lock(&w->lock);
+		while (STAILQ_EMPTY(&w->done))
+			pthread_cond_wait(&w->is_done, &w->lock);
+		pthread_mutex_unlock(&w->lock);
+	}
+}

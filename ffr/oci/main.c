@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * main.c - ff-hook: what happens as a container starts and when it has stopped; and freeflow-runc (wrap.c), when it is
+ * called by that name. See ff-hook(8).
+ *
+ * As it starts (createRuntime): the runtime has made the container's namespaces and its mounts and waits, no program
+ * of it has run. The image is looked at first, so that one that cannot be served is refused before anything is
+ * told; then the router is, and then the mounts are made. What fails undoes what was told. As it has stopped (poststop) the router is
+ * told that, and forgets the container if it did not know it before; the mounts went with the namespace.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ffr/abi/ff_proto.h"
+#include "ffr/oci/oci.h"
+
+#define SYS_CLASS  "sys/class/infiniband"
+#define MAX_PLACES 4 /* where an image has a library: two on all that were seen */
+
+static void warn_line(const char *text)
+{
+	fprintf(stderr, "freeflow: %s\n", text);
+}
+
+/* ---- the router ------------------------------------------------------------------------------ */
+
+static int tell_runs(const struct oci_options *o, const char *name, const char *id, bool runs,
+		     char why[WHY_SZ])
+{
+	int err = 0;
+	json_t *answer = ask(o->admin,
+			     json_pack("{s:s, s:s, s:s, s:b}", "op", "container_runs", "name", name,
+				       "id", id, "runs", runs),
+			     &err, why);
+
+	json_decref(answer);
+	return answer ? 0 : err;
+}
+
+static void forget(const struct oci_options *o, const char *name)
+{
+	char why[WHY_SZ];
+	int err;
+
+	json_decref(ask(o->admin, json_pack("{s:s, s:s}", "op", "container_rm", "name", name), &err,
+			why));
+}
+
+/*
+ * Containers of that name that have ended without anybody's telling the router: the engine was killed, or the
+ * router did not run. By their notes, whose processes are gone.
+ */
+static bool end_gone(const struct oci_options *o, const char *name)
+{
+	char id[OCI_ID_MAX], why[WHY_SZ];
+	DIR *d = opendir(NOTES);
+	struct dirent *e;
+	bool added = false;
+	struct note n;
+
+	while (d && (e = readdir(d))) {
+		if (!note_id(e->d_name, id) || note_read(id, &n) || n.runs ||
+		    strcmp(n.name, name) || (*n.admin && strcmp(n.admin, o->admin)) ||
+		    tell_runs(o, name, id, false, why))
+			continue;
+		added |= n.added;
+		note_remove(id);
+	}
+	if (d)
+		closedir(d);
+	return added;
+}
+
+/*
+ * The container's addresses are the engine's, unless somebody said which, or to take some of the pool. False: they are
+ * not, or there are none yet to tell.
+ */
+static bool engines_addresses(const struct oci_state *s, struct addrs *a)
+{
+	struct addrs_socks socks;
+	bool is_own;
+
+	*a = (struct addrs){ 0 };
+	is_own = !addrs_open(s->pid, &socks);
+	if (is_own)
+		addrs_read(&socks, a);
+	addrs_close(&socks);
+	return is_own;
+}
+
+/* Takes the request. What somebody else has of the addresses is left out (follow.c says so). */
+static json_t *add(const struct oci_options *o, json_t *request, const struct addrs *a, int *err,
+		   char why[WHY_SZ])
+{
+	char ignored[WHY_SZ];
+	json_t *answer;
+
+	if (a->num)
+		json_object_set_new(request, "ips", addrs_json(a));
+	answer = ask(o->admin, json_incref(request), err, why);
+	if (!answer && a->num && addrs_refused(*err)) {
+		json_object_del(request, "ips");
+		answer = ask(o->admin, json_incref(request), err, why);
+		if (answer)
+			addrs_tell(o->admin, json_string_value(json_object_get(request, "name")), a,
+				   ignored);
+	}
+	json_decref(request);
+	return answer;
+}
+
+/* What is kept of it; its folder, the caller's. NULL with why. */
+static char *begin(const struct oci_state *s, const struct oci_options *o, struct note *n,
+		   const json_t *answer, char why[WHY_SZ])
+{
+	const char *text = json_string_value(
+		json_object_get(json_object_get(answer, "container"), "directory"));
+	char *dir = NULL;
+
+	if (!text || tell_runs(o, n->name, s->id, true, why))
+		return NULL;
+	n->pid = s->pid;
+	dir = strdup(text);
+	if (dir && !note_write(s->id, n))
+		return dir;
+	snprintf(why, WHY_SZ, NOTES ": cannot be written");
+	tell_runs(o, n->name, s->id, false, why);
+	free(dir);
+	return NULL;
+}
+
+/* Known to the router, by now at least, and running. Its folder, the caller's; NULL with why. */
+static char *start(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
+{
+	bool pool, follows, again;
+	struct note n = { 0 };
+	struct addrs a = { 0 };
+	json_t *request = oci_request(s, o, &pool, why), *answer;
+	char *dir;
+	int err;
+
+	if (!request)
+		return NULL;
+	snprintf(n.name, sizeof(n.name), "%s", json_string_value(json_object_get(request, "name")));
+	snprintf(n.admin, sizeof(n.admin), "%s", o->admin);
+	follows = !pool && !json_object_get(request, "ips") && engines_addresses(s, &a);
+	answer = ask(o->admin, json_pack("{s:s, s:s}", "op", "container_show", "name", n.name),
+		     &err, why);
+	if (!answer && err == -ENOENT) {
+		answer = add(o, json_incref(request), &a, &err, why);
+		n.added = answer;
+	}
+	json_decref(request);
+	again = answer && end_gone(o, n.name);
+	if (again && follows)
+		addrs_tell(o->admin, n.name, &a, why);
+	n.added |= again;
+	/* who can give himself addresses has those of the start */
+	n.follow = n.added && follows && !s->net_admin;
+	dir = begin(s, o, &n, answer, why);
+	if (!dir && n.added)
+		forget(o, n.name);
+	json_decref(answer);
+	return dir;
+}
+
+/* What start() did; again where there is nothing to be undone. */
+static int stop(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
+{
+	struct note n;
+	int err = 0;
+
+	if (!note_read(s->id, &n)) {
+		err = tell_runs(o, n.name, s->id, false, why);
+		if (!err && n.added)
+			forget(o, n.name);
+		if (err == -ENOENT) /* it was removed meanwhile */
+			err = 0;
+	}
+	if (!err)
+		note_remove(s->id);
+	return err;
+}
+
+/* ---- the mounts ------------------------------------------------------------------------------ */
+
+struct trees {
+	int lib[NUM_LIBS][MAX_PLACES]; /* each is put once */
+	int run, node, class;
+};
+
+static int take(int *fd, const char *path, bool read_only, char why[WHY_SZ])
+{
+	*fd = mount_take(path, read_only);
+	if (*fd < 0)
+		snprintf(why, WHY_SZ, "%.400s: %s", path, strerror(-*fd));
+	return *fd < 0 ? *fd : 0;
+}
+
+static int take_all(struct trees *t, const struct rootfs_kind *k, const char *dir,
+		    const struct oci_options *o, char why[WHY_SZ])
+{
+	char path[PATH_MAX];
+	int err = 0;
+
+	*t = (struct trees){ .run = -1, .node = -1, .class = -1 };
+	for (int i = 0; i < NUM_LIBS * MAX_PLACES && !err; i++) {
+		rootfs_our_lib(k, o->lib, i / MAX_PLACES, path, sizeof(path));
+		err = take(&t->lib[i / MAX_PLACES][i % MAX_PLACES], path, true, why);
+	}
+	if (!err)
+		err = take(&t->run, dir, true, why);
+	if (!err)
+		err = take(&t->node, "/dev/null", false, why);
+	snprintf(path, sizeof(path), "%s/" SYS_CLASS, dir);
+	/* sysfs takes no new folder: only where the host has RDMA devices, which are not the container's */
+	if (!err && !access("/" SYS_CLASS, F_OK))
+		err = take(&t->class, path, true, why);
+	return err;
+}
+
+static int put(int tree, int to, const char *where, char why[WHY_SZ])
+{
+	int err = to < 0 ? to : mount_put(tree, to);
+
+	if (err)
+		snprintf(why, WHY_SZ, "/%s of the container: %s", where, strerror(-err));
+	if (to >= 0)
+		close(to);
+	return err;
+}
+
+/* One library, wherever the image has it. */
+static int put_lib(int root, const struct rootfs_kind *k, int lib, const int *trees,
+		   char why[WHY_SZ])
+{
+	int fds[MAX_PLACES], err = 0, num = rootfs_libs(root, k, lib, fds, MAX_PLACES, why);
+
+	for (int i = 0; i < num; i++) {
+		if (err)
+			close(fds[i]);
+		else
+			err = put(trees[i], fds[i], oci_lib[lib], why);
+	}
+	return num < 0 ? num : err;
+}
+
+static int put_all(const struct trees *t, const struct rootfs_kind *k, const char *rootfs,
+		   char why[WHY_SZ])
+{
+	int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC), err = root < 0 ? -errno : 0;
+
+	if (err)
+		snprintf(why, WHY_SZ, "%s: %s", rootfs, strerror(-err));
+	for (int i = 0; i < NUM_LIBS && !err; i++)
+		err = put_lib(root, k, i, t->lib[i], why);
+	if (!err)
+		err = put(t->run, rootfs_folder(root, "run/freeflow"), "run/freeflow", why);
+	if (!err)
+		err = put(t->node, rootfs_file(root, "dev/infiniband", FF_DEVICE_NODE),
+			  "dev/infiniband/" FF_DEVICE_NODE, why);
+	if (!err && t->class >= 0)
+		err = put(t->class, rootfs_folder(root, SYS_CLASS), SYS_CLASS, why);
+	if (root >= 0)
+		close(root);
+	return err;
+}
+
+/* NULL: none that we have libraries for. */
+static const struct rootfs_kind *look(const char *rootfs, unsigned kinds, char why[WHY_SZ])
+{
+	int root = open(rootfs, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct rootfs_kind *k;
+
+	if (root < 0) {
+		snprintf(why, WHY_SZ, "%s: %s", rootfs, strerror(errno));
+		return NULL;
+	}
+	k = rootfs_find_kind(root, kinds, why);
+	close(root);
+	return k;
+}
+
+static int create_runtime(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
+{
+	char ignored[WHY_SZ], *dir;
+	unsigned kinds = rootfs_kinds_in(o->lib);
+	const struct rootfs_kind *k = NULL;
+	struct trees t;
+	int err, host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+
+	if (!s->pid) {
+		snprintf(why, WHY_SZ, "the container has no process");
+		return -ESRCH;
+	}
+	/* the container's mounts are part of its root: it is looked at from inside */
+	err = mount_enter(s->pid);
+	if (err)
+		snprintf(why, WHY_SZ, "the container's mount namespace: %s", strerror(-err));
+	if (!err) {
+		k = look(s->rootfs, kinds, why);
+		err = k ? 0 : -ENOEXEC;
+	}
+	if (mount_return(host) && !err) {
+		snprintf(why, WHY_SZ, "the host's mount namespace: %m");
+		err = -EIO;
+	}
+	if (err)
+		return err;
+	dir = start(s, o, why);
+	if (!dir)
+		return -EIO;
+	err = take_all(&t, k, dir, o, why);
+	if (!err)
+		err = mount_enter(s->pid);
+	if (!err)
+		err = put_all(&t, k, s->rootfs, why);
+	if (err && !mount_return(host))
+		stop(s, o, ignored);
+	free(dir);
+	return err;
+}
+
+/* ---- command line ---------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "name", required_argument, NULL, 'n' },
+		{ "tenant", required_argument, NULL, 't' },
+		{ "annotations", no_argument, NULL, 'a' },
+		{ "kubernetes", no_argument, NULL, 'k' },
+		{ "pool", no_argument, NULL, 'p' },
+		{ "admin", required_argument, NULL, 's' },
+		{ "lib", required_argument, NULL, 'l' },
+		{ 0 },
+	};
+	struct oci_options o = { .admin = "/run/freeflow/admin.sock", .lib = "/usr/lib/freeflow" };
+	char why[WHY_SZ] = "";
+	struct oci_state s;
+	const char *base = strrchr(argv[0], '/');
+	int c, err;
+
+	if (!strcmp(base ? base + 1 : argv[0], "freeflow-runc"))
+		return wrap_main(argc, argv);
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		if (c == 'n')
+			o.name = optarg;
+		else if (c == 't')
+			o.tenant = optarg;
+		else if (c == 'a')
+			o.annotations = true;
+		else if (c == 'k')
+			o.kubernetes = true;
+		else if (c == 'p')
+			o.pool = true;
+		else if (c == 's')
+			o.admin = optarg;
+		else if (c == 'l')
+			o.lib = optarg;
+		else
+			return 2;
+	}
+	if (optind + 1 == argc && !strcmp(argv[optind], "follow"))
+		return follow_main(o.admin);
+	if (optind + 1 != argc ||
+	    (strcmp(argv[optind], "createRuntime") && strcmp(argv[optind], "poststop"))) {
+		warn_line(
+			"usage: ff-hook [--name NAME] [--tenant TENANT] [--annotations] [--kubernetes] [--pool] [--admin SOCKET] "
+			"[--lib FOLDER] createRuntime|poststop, as a hook of an OCI runtime; "
+			"ff-hook [--admin SOCKET] follow");
+		return 2;
+	}
+	err = oci_state_read(STDIN_FILENO, &s, why);
+	if (!err)
+		err = strcmp(argv[optind], "poststop") ? create_runtime(&s, &o, why) :
+							 stop(&s, &o, why);
+	if (err)
+		warn_line(why);
+	oci_state_free(&s);
+	return err ? EXIT_FAILURE : EXIT_SUCCESS;
+}

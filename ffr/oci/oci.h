@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * oci.h - inside ff-hook, the program that an OCI runtime (runc, crun) runs as a container starts and when it has
+ * stopped, and freeflow-runc, the same program in front of a runtime: what the runtime says (state.c), what Docker
+ * knows beside that (docker.c), what is in the image (rootfs.c), what is mounted there (mount.c), the router (ask.c), the runtime's
+ * configuration (wrap.c), addresses (addr.c), what is kept while it runs (note.c). The same program again is a daemon that
+ * follows addresses (follow.c).
+ *
+ * Root, on the host, for some milliseconds, but for that daemon. Everything in the image is hostile: paths are resolved in its root
+ * (openat2), nothing of it is run, and of its files the first bytes are read.
+ *
+ * The room ffr/oci/ is that program. It may use lib/, and ffo's texts of limits, and speaks with the router by its
+ * socket only.
+ */
+#ifndef FFR_OCI_OCI_H
+#define FFR_OCI_OCI_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "ffo/base/proto.h"
+
+#define OCI_ID_MAX 128
+#define WHY_SZ	   512
+
+/* ---- state.c: what the runtime says ---- */
+
+struct oci_state {
+	char id[OCI_ID_MAX];
+	pid_t pid;	     /* 0: it has ended */
+	char *bundle;	     /* absolute */
+	json_t *annotations; /* an object */
+	json_t *labels;	     /* likewise: docker run's; only while the container runs */
+	char *rootfs;	     /* absolute; of the bundle's config.json */
+	char *hostname;	     /* likewise; "" */
+	bool net_admin;	     /* likewise: its programs may give themselves addresses */
+};
+
+/* Its state from a descriptor, and the bundle's config.json if the container runs. 0, or -errno with a line in why. */
+int oci_state_read(int fd, struct oci_state *s, char why[WHY_SZ]);
+void oci_state_free(struct oci_state *s);
+/* All that is to be read, at most `max` bytes. NULL: more, or no JSON. */
+json_t *oci_read_json(int fd, size_t max);
+
+struct oci_options {
+	const char *name;   /* NULL: the annotation's, or the host name */
+	const char *tenant; /* NULL: default */
+	bool annotations;   /* those of the container count */
+	bool kubernetes;    /* a pod's: name and tenant are what the kubelet says */
+	bool pool;	    /* addresses are the orchestrator's, not the engine's */
+	const char *admin;  /* the router's socket */
+	const char *lib;    /* the folder of our libraries */
+};
+
+/*
+ * The router's request that adds this container: name, and by its labels and annotations tenant, addresses, mode,
+ * limits. *pool: its addresses are the orchestrator's ("ip" is "pool").
+ */
+json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool *pool,
+		    char why[WHY_SZ]);
+
+/* ---- docker.c ---- */
+
+/* The labels that docker run was given, not those of the image; an object, empty for other engines. */
+json_t *docker_labels(const char *rootfs, const char *id);
+
+/* ---- rootfs.c: what is in the image ---- */
+
+#define NUM_LIBS 2
+extern const char *const oci_lib[NUM_LIBS]; /* libibverbs.so.1, librdmacm.so.1 */
+
+/* A path in the image's root, links followed in there: a descriptor (O_PATH as well) or -errno. */
+int rootfs_open(int root, const char *path, int flags);
+/* A folder and those above it, made where they are not. O_PATH, or -errno. */
+int rootfs_folder(int root, const char *path);
+/* A file to mount over, made where there is none; refuses what is no regular file. O_PATH, or -errno. */
+int rootfs_file(int root, const char *folder, const char *name);
+/* What an image's programs are: a machine and a C library. */
+struct rootfs_kind;
+extern const struct rootfs_kind *const rootfs_own; /* the hook's own machine, with glibc */
+/* A bit for each kind that the folder `lib` has libraries for; the host's own is one. */
+unsigned rootfs_kinds_in(const char *lib);
+/* The one of those kinds whose libraries its programs can load. NULL: none, with why. */
+const struct rootfs_kind *rootfs_find_kind(int root, unsigned kinds, char why[WHY_SZ]);
+/* Where our library for that kind is: in the folder `lib` or one in it. */
+void rootfs_our_lib(const struct rootfs_kind *k, const char *lib, int which, char *path,
+		    size_t size);
+/*
+ * Where the image's programs find this library, or would: O_PATH descriptors, num of them, at most max; or -errno with
+ * why.
+ */
+int rootfs_libs(int root, const struct rootfs_kind *k, int lib, int *fds, unsigned max,
+		char why[WHY_SZ]);
+
+/* ---- mount.c ---- */
+
+/* The tree at that path of the host's, read-only or not. A descriptor or -errno. */
+int mount_take(const char *path, bool read_only);
+/* Into the mount namespace of the container's first process. 0 or -errno. */
+int mount_enter(pid_t pid);
+int mount_return(int host); /* back, to the host's; 0 or -1 with errno */
+/* Mounts the tree there. 0 or -errno. */
+int mount_put(int tree, int to);
+
+/* ---- ask.c: the router ---- */
+
+/* The answer's object; NULL with why, and in *err the answer's error by its name's number, or -errno. */
+json_t *ask(const char *socket, json_t *request, int *err, char why[WHY_SZ]);
+
+/* ---- addr.c: addresses in a container's network ---- */
+
+#define ADDRS_SEEN 64 /* looked at; the first FFO_ADDR_MAX of them are told */
+
+struct addrs {
+	unsigned num;
+	struct in6_addr ip[FFO_ADDR_MAX]; /* IPv4 as ::ffff:a.b.c.d */
+};
+
+/* Of a network namespace, which is there for as long as they are. */
+struct addrs_socks {
+	int ear; /* the kernel tells when addresses change */
+	int ask;
+};
+
+/* 0; -EXDEV: it has this process's network; other -errno. */
+int addrs_open(pid_t pid, struct addrs_socks *s);
+void addrs_close(struct addrs_socks *s);
+/* Those that others can reach: by interface, IPv4 before IPv6. 0 or -errno. */
+int addrs_read(const struct addrs_socks *s, struct addrs *a);
+/* Has anything changed since it was asked last? */
+bool addrs_heard(const struct addrs_socks *s);
+/* What `now` becomes: those of it that were found, then the others. */
+void addrs_order(const struct addrs *now, const struct addrs *found, struct addrs *next);
+json_t *addrs_json(const struct addrs *a);
+/* Did the orchestrator refuse an address, and not something else? */
+bool addrs_refused(int err);
+/*
+ * The router's container has these from now on, but those that another one of its tenant has: then why tells of it. Where none
+ * is left, it keeps what it has. 0 or -errno.
+ */
+int addrs_tell(const char *admin, const char *name, const struct addrs *found, char why[WHY_SZ]);
+
+/* ---- note.c ---- */
+
+#define NOTES "/run/freeflow-oci"
+
+struct note {
+	char name[FFO_NAME_MAX];
+	char admin[PATH_MAX]; /* the socket of its router */
+	bool added;	      /* by us: the router forgets it when it has stopped */
+	bool follow;	      /* its addresses are its engine's */
+	pid_t pid;
+	bool runs; /* note_read(): that is the same process still */
+};
+
+/* When a process began, in the kernel's ticks; 0: there is none of that number. */
+json_int_t note_began(pid_t pid);
+/* Of the container by its runtime's id. 0 or -errno. */
+int note_write(const char *id, const struct note *n);
+int note_read(const char *id, struct note *n);
+void note_remove(const char *id);
+/* Is the file of that name a note? Then whose. */
+bool note_id(const char *file, char id[OCI_ID_MAX]);
+
+/* ---- follow.c ---- */
+
+/* ff-hook follow, for the router of that socket; returns after an error only: the exit status. */
+int follow_main(const char *admin);
+
+/* ---- wrap.c: freeflow-runc ---- */
+
+/* Adds our hooks to a runtime's configuration. 0 or -errno. */
+int wrap_config(json_t *config, const char *hook, const char *const *args);
+int wrap_main(int argc, char **argv);
+
+#endif

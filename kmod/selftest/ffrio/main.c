@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * main.c - the self-test of ffrio.ko: ffrio_test [GROUP...], as root, with the module loaded and three ports
+ * of vmport that are enumerated. Says what was tested and how long it took.
+ */
+#include "rt.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct check_group groups[] = {
+	{ "calls", test_calls },       { "messages", test_messages },
+	{ "in-place", test_in_place }, { "windows", test_windows_of_others },
+	{ "sixteen", test_sixteen },   { "losses", test_losses },
+	{ "cut", test_cut },	       { "fuzz", test_fuzz },
+};
+
+int rt_open(unsigned int port, int endpoint, int flags)
+{
+	int fd = rio_open(port, endpoint, flags, NULL);
+
+	if (fd < 0)
+		check_fail("port %u, endpoint %d: %s", port, endpoint, strerror(-fd));
+	return fd;
+}
+
+void rt_parameter(const char *name, const char *value)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/module/ffrio/parameters/%s", name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	CHECK(fd >= 0);
+	CHECK(write(fd, value, strlen(value)) == (ssize_t)strlen(value));
+	close(fd);
+}
+
+void rt_quiet(void)
+{
+	static const char *const faults[] = { "doorbell_loss", "doorbell_duplicate", "error_rate",
+					      "dma_error_rate" };
+
+	for (int port = 0; port < PORTS; port++)
+		for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+			EXPECT(mport_set(port, faults[i], "0"), 0);
+}
+
+static bool is_free(int fd)
+{
+	for (int port = 0; port < PORTS; port++) {
+		struct ffrio_bind b;
+		struct ffrio_stats s = { 0 };
+		int own = rio_open(port, -1, 0, &b);
+
+		CHECK(own >= 0);
+		close(own);
+		EXPECT(rio_state(fd, port, &s), 0);
+		if (s.rmbs_free != b.rmbs || s.smbs_free != b.smbs)
+			return false;
+	}
+	return true;
+}
+
+void rt_all_free(int fd)
+{
+	AWAIT(is_free(fd));
+}
+
+void rt_send(int fd, unsigned int to, unsigned int endpoint, size_t n, uint32_t seed)
+{
+	uint8_t *p = malloc(n + 8), *at = p + seed % 8;
+
+	vt_fill(at, n, seed);
+	EXPECT(rio_send(fd, to, endpoint, at, n, 0), (long)n);
+	free(p);
+}
+
+void rt_expect(int fd, size_t n, uint32_t seed)
+{
+	uint8_t *p = malloc(n + 9), *at = p + seed % 7;
+	struct rio_from from;
+
+	EXPECT(rio_recv(fd, at, n + 1, &from), (long)n);
+	CHECK(from.first && from.last);
+	CHECK(!vt_differ(at, n, seed));
+	free(p);
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	check_groups(groups, sizeof(groups) / sizeof(groups[0]), argc, argv);
+	return 0;
+}

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+"""A router with a NIC, which is the kernel's rxe in a VM: ratios within that VM only. Where the machine has no KVM they are
+the emulator's as well, which runs the router's instructions as slowly as the kernel's."""
+
+import math
+import os
+import pathlib
+
+from . import proc
+from .measures import measure
+from .row import Row
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "nic-vm"
+
+
+def samples(text):
+    """{(measure, who): [value of each repetition]} and the accelerator."""
+    got, accel = {}, "?"
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] == "accel":
+            accel = words[1]
+        if len(words) == 3 and words[1] in ("plain", "router", "soft"):
+            got.setdefault((words[0], words[1]), []).append(float(words[2]))
+    return got, accel
+
+
+@measure(None, "nic-write-64k", "nic-send-4k", "nic-write-lat", "nic-soft-64k", "nic-soft-lat")
+def nic_in_a_vm(bench, lab):
+    reps = min(bench.reps, 3)
+    got, accel = samples(proc.run([SCRIPT, reps], 620))
+
+    def row(key, name, unit, which, who, **limits):
+        # perftest counts cycles: emulated ones may stand still, or go back when the thread moves
+        pairs = [(v, p) for v, p in zip(got.get((which, who), []), got.get((which, "plain"), []))
+                 if all(math.isfinite(x) and x > 0 for x in (v, p))]
+        if not pairs:
+            return Row.failed(key, name, "no repetition in which both could be measured")
+        return Row(key, name, unit, [v for v, _ in pairs], peer="rxe by itself, in the same VM",
+                   peer_values=[p for _, p in pairs],
+                   where=f"a VM with 4 virtual CPUs ({accel}) on {os.cpu_count()}, not pinned",
+                   **limits)
+
+    return [
+        row("nic-write-64k", "ib_write_bw 64 KB from a container by rxe", "MiB/s", "write-64k",
+            "router", must=0.9, aim=1.0, sense=">="),
+        row("nic-send-4k", "ib_send_bw 4 KB from a container by rxe", "MiB/s", "send-4k", "router",
+            must=0.7, aim=0.9, sense=">="),
+        row("nic-write-lat", "ib_write_lat 64 bytes from a container by rxe", "us", "write-lat-64",
+            "router", must=1.3, aim=1.1),
+        row("nic-soft-64k", "ib_write_bw 64 KB between containers of the host", "MiB/s",
+            "write-64k", "soft", must=5, sense=">="),
+        row("nic-soft-lat", "ib_write_lat 8 bytes between containers of the host", "us",
+            "write-lat-8", "soft", must=0.5),
+    ]

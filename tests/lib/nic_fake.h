@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * nic_fake.h - a host's libibverbs with one NIC, for tests of ffr/nic/: who links nic_fake.c and _wr.c has it in the place
+ * of the real one (ffr/nic/lib.c). It keeps the rules of the real one (states, depths, limits: what breaks one is
+ * refused), writes down what it gets, and completes what the test says. What is not given back is counted.
+ */
+#ifndef NIC_FAKE_H
+#define NIC_FAKE_H
+
+#include <stdbool.h>
+
+#include "ffr/nic/lib.h"
+
+#define NIC_FAKE_GIDS  8
+#define NIC_FAKE_LOG   2048
+#define NIC_FAKE_SGE   32
+#define NIC_FAKE_NAMES 3
+#define NIC_FAKE_NODE  "uverbs7" /* the device file of all of them */
+
+/* What can be made to fail: the calls of struct nic_lib, and those that the context has. */
+enum nic_fake_call {
+#define X(type, name, params) FAKE_##name,
+	NIC_LIB(X)
+#undef X
+		FAKE_query_gid_ex,
+	FAKE_load,
+	FAKE_query_port,
+	FAKE_query_device_ex,
+	FAKE_modify_qp_rate_limit,
+	FAKE_create_qp_ex,
+	FAKE_wr_complete,
+	FAKE_post_send,
+	FAKE_post_recv,
+	FAKE_post_srq_recv,
+	FAKE_req_notify_cq,
+	FAKE_CALLS
+};
+
+/* A WR or a receive that it has got. */
+struct nic_fake_wr {
+	struct ibv_qp *qp; /* NULL: an SRQ's receive */
+	bool is_recv;
+	unsigned call; /* of ibv_post_send(), ibv_post_recv() or ibv_post_srq_recv(), counted from 1 */
+	uint64_t wr_id;
+	struct ibv_send_wr send; /* without its pointers, but for wr.ud.ah */
+	int num_sge;
+	struct ibv_sge sge[NIC_FAKE_SGE];
+	uint8_t data[1024]; /* of one that is inline; of a datagram, as far as it fits */
+};
+
+/* What modify_qp() was called with. */
+struct nic_fake_modify {
+	struct ibv_qp *qp;
+	struct ibv_qp_attr attr;
+	int mask;
+};
+
+struct nic_fake {
+	/* what it is; the test may change it before nic_open() */
+	const char *name[NIC_FAKE_NAMES]; /* of the devices; NULL ends */
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	struct ibv_gid_entry gid[NIC_FAKE_GIDS];
+	bool has_gid[NIC_FAKE_GIDS];
+	uint32_t max_inline;
+	struct ibv_packet_pacing_caps pacing;
+	void (*load_more)(struct nic_lib *lib); /* nic_lib_load() calls it: mlx5_fake.h */
+	bool has_wr;				/* ibv_wr_*() */
+	bool keeps_stale;  /* completions of a QP stay in the CQ when it is reset or destroyed */
+	bool flushes_late; /* in ERR nothing ends before nic_fake_flush() */
+	/* numbers that the next QPs and MRs get; 0: any */
+	uint32_t qpn[256], key[256];
+	unsigned qpn_at, key_at;
+	/* what it has got */
+	unsigned calls[FAKE_CALLS];
+	struct nic_fake_wr log[NIC_FAKE_LOG];
+	unsigned num_log;
+	struct nic_fake_modify modify[64]; /* the last ones */
+	unsigned num_modify;
+	struct { /* what modify_qp_rate_limit() was called with last */
+		struct ibv_qp *qp;
+		struct ibv_qp_rate_limit_attr attr;
+	} rate;
+	struct ibv_qp_init_attr init; /* of the last QP */
+	struct ibv_qp *last_qp;	      /* ... which may be gone */
+	struct {		      /* the last MR */
+		struct ibv_pd *pd;
+		void *addr;
+		size_t length;
+		uint64_t iova;
+		unsigned int access;
+	} mr;
+	struct ibv_ah_attr ah; /* of the last address handle */
+	/* what is there now */
+	unsigned lists, contexts, pds, mrs, cqs, channels, qps, srqs;
+	unsigned ahs; /* another thread's, ffr/nic/ah.c */
+};
+extern struct nic_fake nic_fake;
+
+/* One device "fake0" with RoCE v2 at GID 1 (3: an IPv4 one), nothing got, nothing there. */
+void nic_fake_reset(void);
+/* Everything that was taken is given back. */
+bool nic_fake_is_clean(void);
+/* The nth call from now on, counted from 1, fails with that errno; 0: none does. */
+void nic_fake_fail(enum nic_fake_call call, unsigned nth, int err);
+/* post_send() takes `takes` WRs of its next call, and no more. */
+void nic_fake_take(unsigned takes);
+
+enum ibv_qp_state nic_fake_state(struct ibv_qp *qp);
+unsigned nic_fake_sends(struct ibv_qp *qp); /* that it has and has not completed */
+unsigned nic_fake_recvs(struct ibv_qp *qp); /* its own */
+unsigned nic_fake_srq_recvs(struct ibv_srq *srq);
+/* A handle's attributes. */
+const struct ibv_ah_attr *nic_fake_ah(const struct ibv_ah *ah);
+/* As long as that is so, create_ah() does not return. */
+void nic_fake_hold_ahs(bool hold);
+/* A UD QP gets a datagram: GRH and data to the memory of its oldest receive, which ends. wc: src_qp, flags, ... */
+void nic_fake_datagram(struct ibv_qp *qp, const void *grh_and_data, uint32_t len,
+		       const struct ibv_wc *wc);
+/* The oldest of a queue ends. */
+void nic_fake_sent(struct ibv_qp *qp, enum ibv_wc_status st);
+/* wc: what else the completion says, or NULL */
+void nic_fake_received(struct ibv_qp *qp, enum ibv_wc_status st, uint32_t len,
+		       const struct ibv_wc *wc);
+void nic_fake_flush(struct ibv_qp *qp); /* all of both */
+/* An asynchronous event, of the newest context; element: the QP, the CQ, NULL: the port 1. */
+void nic_fake_event(enum ibv_event_type type, void *element);
+/* A completion as it is. */
+void nic_fake_push(struct ibv_cq *cq, const struct ibv_wc *wc);
+/* The nth WR (from 0) that it has got since the last nic_fake_reset(), sends and receives each; aborts if there are
+ * not so many. */
+const struct nic_fake_wr *nic_fake_send_at(unsigned n);
+const struct nic_fake_wr *nic_fake_recv_at(unsigned n);
+unsigned nic_fake_num_sends(void);
+unsigned nic_fake_num_recvs(void);
+
+#endif

@@ -1,0 +1,46 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 900
+# build.sh - the Debian packages are built in two folders, one like the other byte for byte (one folder only in a run of
+# all kinds, where FF_BRIEF is set: minutes); lintian has no error; the libraries are where the host's programs do not look, and every unit, page and completion is in one of them.
+set -u -o pipefail
+. "$(dirname "$0")/common.sh"
+trap 'rm -rf "$TMP"' EXIT
+
+command -v dh dh_dkms lintian >/dev/null || skip "no debhelper, dh-dkms or lintian (make deps)"
+# The two builds are alike but for their folders, so that a compiler's cache is of use where there is one.
+! command -v ccache >/dev/null || export CC="ccache gcc" CCACHE_NOHASHDIR=1
+
+step "build"
+"$TREE/deploy/deb" -o "$DEBS" >"$TMP/log" || fail "$(cat "$TMP/log")"
+if [[ -z ${FF_BRIEF-} ]]; then
+	step "once more, elsewhere"
+	"$TREE/deploy/deb" -o "$TMP/another/folder" >"$TMP/log" || fail "$(cat "$TMP/log")"
+	for deb in "$DEBS"/*.deb; do
+		cmp "$deb" "$TMP/another/folder/${deb##*/}" || fail "${deb##*/} is another one"
+	done
+fi
+
+step "lintian"
+lintian --fail-on error --allow-root "$DEBS"/*.deb >"$TMP/lintian" 2>&1 || fail "$(cat "$TMP/lintian")"
+cat "$TMP/lintian"
+
+step "what is in them"
+contents() { # PACKAGE
+	dpkg-deb -c "$DEBS/$1"_*.deb | awk '$1 !~ /^d/ { print $6 }'
+}
+[[ $(contents libfreeflow-container | grep '\.so') == "./usr/lib/freeflow/ld.so.preload
+./usr/lib/freeflow/libibverbs.so.1
+./usr/lib/freeflow/librdmacm.so.1" ]] || fail "$(contents libfreeflow-container)"
+[[ $(dpkg-deb -f "$DEBS"/libfreeflow-container_*.deb Depends) =~ ^libc6\ \(\>=\ [0-9.]+\)$ ]] ||
+	fail "libfreeflow-container depends on $(dpkg-deb -f "$DEBS"/libfreeflow-container_*.deb Depends)"
+{
+	contents freeflow-router
+	contents freeflow-orchestrator
+	contents libfreeflow-container
+} | sed 's|.*/||; s/\.gz$//' >"$TMP/files"
+for f in "$TREE"/deploy/systemd/* "$TREE"/ff{l,r,o}/*.scd; do
+	f=${f##*/}
+	grep -qxF "${f%.scd}" "$TMP/files" || fail "${f%.scd} is in no package"
+done
+exit 0

@@ -1,0 +1,146 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 240
+# install.sh [SUITE...] - the packages in fresh Debian 12 and 13 systems, each with its own systemd, as an operator has
+# them: installed, the router runs, with its socket, its journal and its watchdog; upgraded, and configuration and
+# store are there; purged, and nothing is left.
+# shellcheck disable=SC2016 # words for the root's shell
+set -u -o pipefail
+. "$(dirname "$0")/common.sh"
+. "$TREE/tests/lib/root.sh"
+
+((EUID == 0)) || skip "needs root"
+command -v mmdebstrap >/dev/null || skip "no mmdebstrap (make deps)"
+trap '[[ -z ${ROOT_JOB-} ]] || root_down; rm -rf "$TMP"' EXIT
+
+# The same files, as a later version.
+later_version() { # DEB
+	local dir=$TMP/later/${1##*/}
+	mkdir -p "$TMP/later"
+	dpkg-deb -R "$1" "$dir"
+	sed -i 's/^Version: .*/Version: 99/; s/(= [^)]*)/(= 99)/' "$dir/DEBIAN/control"
+	dpkg-deb --root-owner-group -Znone -b "$dir" "$dir.deb" >/dev/null
+	rm -rf "$dir"
+}
+
+# What belongs to nobody but packages of the system, and changes by itself
+files() {
+	root_run find / -xdev -path /proc -prune -o -path /sys -prune -o -path /run -prune -o -path /tmp -prune -o \
+		-path /dev -prune -o -path /debs -prune -o -path '/var/log/*' -prune -o -path '/var/lib/dpkg/*' -prune -o \
+		-path '/var/lib/systemd/*' -prune -o -path '/var/cache/*' -prune -o \
+		-path '/etc/*-' -prune -o -path '/etc/.pwd.lock' -prune -o -print | sort
+}
+
+runs() { # UNIT...: all of them
+	root_run systemctl is-active --quiet "$@"
+}
+
+active() {
+	[[ $(root_run systemctl is-active "$1") == active ]]
+}
+
+restarts() {
+	root_run systemctl show -P NRestarts ffr.service
+}
+
+answers() {
+	root_run timeout 5 ffctl ping >/dev/null 2>&1
+}
+
+router_pid() { # the parent's other child is the keeper
+	# shellcheck disable=SC2016
+	root_run sh -c 'm=$(systemctl show -P MainPID ffr.service)
+		for p in $(cat /proc/$m/task/$m/children); do
+			[ "$(cat /proc/$p/comm)" = ffr-keeper ] || echo $p
+		done'
+}
+
+release() { # SUITE
+	local root=$TMP/$1 tar deb before
+	tar=$(root_tar "$1") || {
+		echo "   no $1 here"
+		return 1
+	}
+	mkdir "$root"
+	tar -C "$root" -xf "$tar"
+	: >"$root/etc/machine-id"
+	mkdir "$root/debs"
+	cp "$DEBS"/freeflow-{router,orchestrator,doc}_*.deb "$DEBS"/libfreeflow-container_*.deb "$root/debs/"
+	mkdir "$root/debs/later"
+	cp "$TMP"/later/*.deb "$root/debs/later/"
+	root_boot "$root" || {
+		echo "   systemd does not start here: $(tail -n 2 "$root.log")"
+		return 1
+	}
+	before=$(files)
+
+	step "$1: install"
+	root_run sh -c 'dpkg -i /debs/*.deb' >"$TMP/log" 2>&1 || fail "dpkg -i: $(tail -n 20 "$TMP/log")"
+	runs ffr.service ffr-admin.socket ffr-cdi.path ffr-addresses.service ||
+		fail "it does not run: $(root_run systemctl status ffr.service; root_run journalctl -u ffr.service | tail -n 20)"
+	answers || fail "no answer"
+	[[ $(root_run systemctl is-enabled ffr.service ffo.service | tr '\n' ' ') == "enabled disabled " ]] ||
+		fail "enabled: $(root_run systemctl is-enabled ffr.service ffo.service)"
+	[[ $(root_run stat -c %U "/proc/$(router_pid)") == freeflow ]] || fail "the router is somebody else"
+	[[ $(root_run sh -c 'ldconfig -p | grep -c -E "freeflow"') == 0 ]] || fail "the host's programs find our libraries"
+	root_run journalctl SYSLOG_IDENTIFIER=ffr PRIORITY=6 -o cat | grep -q '^ready: host' ||
+		fail "the journal: $(root_run journalctl -u ffr.service -o export | tail -n 30)"
+	root_run systemd-analyze verify --man=no /lib/systemd/system/ff{r,o}.service >"$TMP/log" 2>&1
+	! grep -E '/(ffr|ffo|ffr-admin)\.' "$TMP/log" || fail "systemd-analyze verify"
+
+	step "$1: restart, watchdog"
+	root_run ffctl container add web --ip 10.77.0.2 >/dev/null || fail "container add"
+	until_true 10 root_run grep -q '"name": "web"' /run/cdi/freeflow.json || fail "web is no device of CDI's"
+	root_run sh -c 'kill -KILL $(systemctl show -P MainPID ffr.service)'
+	until_true 20 eval 'active ffr.service && answers' || fail "not started again"
+	(($(restarts) == 1)) || fail "restarts: $(restarts)"
+	root_run mkdir -p /run/systemd/system/ffr.service.d
+	root_run sh -c 'printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/ffr.service.d/test.conf
+		systemctl daemon-reload; systemctl restart ffr.service'
+	sleep 3 # longer than the watchdog waits
+	{ active ffr.service && (($(restarts) == 0)); } || fail "the watchdog ended a router that lives"
+	root_run sh -c "kill -STOP $(router_pid)"
+	until_true 30 eval '(($(restarts) >= 1)) && active ffr.service && answers' || fail "the watchdog did not see it"
+	root_run rm -r /run/systemd/system/ffr.service.d
+	root_run systemctl daemon-reload
+
+	step "$1: upgrade"
+	root_run sh -c 'echo "log_level = debug" >>/etc/freeflow/ffr.conf; echo key >/etc/freeflow/host.key
+		systemctl start ffo.service' || fail "ffo does not start: $(root_run journalctl -u ffo.service | tail)"
+	root_run sh -c 'dpkg -i /debs/later/*.deb' >"$TMP/log" 2>&1 || fail "upgrade: $(tail -n 20 "$TMP/log")"
+	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) == 99 ]] || fail "not upgraded"
+	until_true 20 answers || fail "no answer after the upgrade"
+	active ffo.service || fail "ffo does not run after the upgrade: $(root_run journalctl -u ffo.service | tail -n 20)"
+	root_run tail -n 1 /etc/freeflow/ffr.conf | grep -q 'log_level = debug' || fail "the configuration is another one"
+	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
+
+	step "$1: rollback"
+	root_run sh -c 'cp -a /var/lib/freeflow /var/lib/freeflow.before; dpkg -i /debs/*.deb' >"$TMP/log" 2>&1 ||
+		fail "rollback: $(tail -n 20 "$TMP/log")"
+	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) != 99 ]] || fail "not rolled back"
+	until_true 20 answers || fail "no answer after the rollback"
+	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
+	root_run rm -r /var/lib/freeflow.before
+
+	step "$1: purge"
+	root_run sh -c 'rm /etc/freeflow/host.key; dpkg -r freeflow-router' >"$TMP/log" 2>&1 || fail "dpkg -r"
+	! active ffr.service || fail "it runs without its package"
+	root_run test -e /var/lib/freeflow/router.db -a -e /etc/freeflow/ffr.conf || fail "removed as if purged"
+	root_run sh -c 'dpkg -P freeflow-router freeflow-orchestrator freeflow-doc libfreeflow-container' >"$TMP/log" 2>&1 ||
+		fail "dpkg -P: $(tail -n 20 "$TMP/log")"
+	[[ $(diff <(echo "$before") <(files)) == "" ]] || fail "left: $(diff <(echo "$before") <(files))"
+	root_down
+	ROOT_JOB=
+}
+
+for deb in "$DEBS"/freeflow-{router,orchestrator,doc}_*.deb "$DEBS"/libfreeflow-container_*.deb; do
+	later_version "$deb"
+done
+done=0
+for suite in "${@:-bookworm trixie}"; do
+	for s in $suite; do
+		release "$s" && ((++done))
+	done
+done
+((done)) || skip "no fresh system can be made, or started, here"
+exit 0

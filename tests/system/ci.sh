@@ -1,0 +1,39 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# engines: netns
+# sanitized: no
+# brief: netns
+# timeout: 60
+# ci.sh - deploy/ci/with-rdma as another project's CI job runs it: by a user without rights, programs of the image; and the
+# example's own commands.
+. "$(dirname "$0")/../lib/lab.sh"
+
+mkdir -p "$OUT/freeflow/bin"
+cp "$BUILD"/bin/{ffr,ffctl} "$OUT/freeflow/bin/"
+cp -r "$BUILD/lib" "$OUT/freeflow/"
+cp "$TREE/deploy/ci/with-rdma" "$OUT/"
+chmod -R o+rX "$OUT"
+# Its ports are nobody else's.
+nobody() { # COMMAND...
+	# shellcheck disable=SC2016
+	unshare --net sh -c 'ip link set lo up && exec "$@"' - setpriv --reuid 65534 --regid 65534 --clear-groups \
+		env FREEFLOW="$OUT/freeflow" HOME=/nonexistent PATH="$OUT:$PATH" "$@"
+}
+before=(/tmp/with-rdma.*)
+
+step "the example"
+sed -n '/with-rdma a b/,$p' "$TREE/deploy/ci/workflow.yml" | sed '1s/.*with-rdma/with-rdma/' >"$OUT/example"
+grep -q 'as b ibv_rc_pingpong' "$OUT/example" || fail "the example is another one"
+nobody bash -e "$OUT/example" >"$OUT/log" 2>&1 || fail "$(<"$OUT/log")"
+(($(grep -c '1000 iters' "$OUT/log") == 2)) || fail "$(<"$OUT/log")"
+
+step "status and messages"
+nobody "$OUT/with-rdma" a -- sh -c 'exit 7' >"$OUT/log" 2>&1
+[[ $? == 7 ]] || fail "its status is not the command's: $(<"$OUT/log")"
+nobody "$OUT/with-rdma" a -- as b true >"$OUT/log" 2>&1 && fail "b is there"
+grep -q 'as: no container b' "$OUT/log" || fail "$(<"$OUT/log")"
+FREEFLOW=/nonexistent "$OUT/with-rdma" a -- true >"$OUT/log" 2>&1 && fail "without freeflow"
+grep -q 'where is freeflow' "$OUT/log" || fail "$(<"$OUT/log")"
+after=(/tmp/with-rdma.*)
+[[ ${#after[@]} == "${#before[@]}" ]] || fail "something is left: ${after[*]}"
+exit 0

@@ -1,0 +1,199 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 120
+# engines: netns
+# hosts: only
+# sanitized: no
+# doctor.sh - ffctl doctor on hosts that are well and on broken ones: each time it names the cause, says what to do,
+# and finds no other problem.
+. "$(dirname "$0")/../lib/lab.sh"
+own_lab --containers 2
+
+CDI=$OUT/cdi.json
+DOCKER=$OUT/daemon.json
+
+# doctor ARGS...: its words in $said, its status in $status. In h0's network; the machine's own engines are left out.
+doctor() {
+	said=$(nsenter --net="/run/netns/$(lab_id "$OWN_LAB")-h0" "$BUILD/bin/ffctl" --admin "$OWN_LAB/h0/admin.sock" \
+		doctor --cdi "$CDI" --daemon-json "$DOCKER" "$@" 2>&1)
+	status=$?
+}
+
+well() {
+	doctor "$@"
+	((!status)) || fail "status $status: $said"
+	! grep PROBLEM <<<"$said" || fail "a problem on a host that is well"
+}
+
+# finds N REGEX ADVICE: so many problems, one is that, and below it is what to do.
+finds() {
+	((status == 1)) || fail "status $status: $said"
+	(($(grep -c ^PROBLEM <<<"$said") == $1)) || fail "not $1 problems: $said"
+	grep -E -A1 "^PROBLEM +.*$2" <<<"$said" | grep -Eq -- "^ +-> .*$3" || fail "not '$2' with '$3': $said"
+}
+
+says() { # REGEX
+	grep -Eq -- "$1" <<<"$said" || fail "no '$1': $said"
+}
+
+step "well"
+well
+says '^ok +router: ffr [0-9.]+ on h0 answers$'
+says '^ok +orchestrator: .*, connected$'
+says '^ok +host h1: tcp:.* takes connections$'
+says '^note +engines: none knows freeflow'
+well h0c0
+says '^note +container h0c0: no program has opened the device yet$'
+inside h0c0 ibv_devices >"$OUT/devices" || fail "ibv_devices"
+well h0c0
+says '^ok +container h0c0: programs have opened the device$'
+
+step "1: a container that is another host's, 2: one that nobody knows"
+doctor h1c0
+finds 1 "container h1c0: it belongs to host h1" "container claim"
+doctor no-such-one
+finds 1 "container no-such-one: the router does not know it" "container add"
+
+step "3: a device file of engines that is old, 4: a hook that is gone"
+router_ctl cdi --write "$CDI" >/dev/null || fail "cdi --write"
+well
+says '^ok +CDI: .* is current$'
+router_ctl container add late --ip 10.99.0.9 >/dev/null || fail "container add"
+doctor
+finds 1 "CDI: .* has no device for container late" "ffctl cdi --write"
+router_ctl container rm late || fail "container rm"
+sed -i 's,"path": "[^"]*","path": "/no/such/hook",' "$CDI"
+doctor
+finds 1 "CDI: .* its hook /no/such/hook: No such file" "ffctl cdi --write"
+rm "$CDI"
+
+step "5: dockerd's configuration: no JSON; 6: a runtime that is not installed"
+echo '{ "runtimes": ' >"$DOCKER"
+doctor
+finds 1 "docker: .*daemon.json, line" "dockerd does not start"
+echo '{ "runtimes": { "freeflow": { "path": "/no/such/freeflow-runc" } } }' >"$DOCKER"
+doctor
+finds 1 "docker: .* runtime freeflow: /no/such/freeflow-runc: No such file" "freeflow-router"
+echo "{ \"runtimes\": { \"freeflow\": { \"path\": \"$BUILD/bin/freeflow-runc\" } } }" >"$DOCKER"
+well
+says '^ok +docker: --runtime freeflow$'
+rm "$DOCKER"
+
+step "7: an image with musl, one without libraries, one with glibc"
+mkdir -p "$OUT/alpine/lib" "$OUT/scratch"
+touch "$OUT/alpine/lib/ld-musl-$(uname -m).so.1"
+doctor --image "$OUT/alpine"
+finds 1 "image .*alpine: .* its C library is musl" "an image of Debian"
+doctor --image "$OUT/scratch"
+finds 1 "image .*scratch: .*linked statically" "an image of Debian"
+well --image /
+says '^ok +image /: '
+
+step "8: the wrong cgroup"
+router_ctl container set h0c0 --cgroup /freeflow-no-such-one >/dev/null || fail "container set"
+inside h0c0 ibv_devices >/dev/null 2>&1
+doctor h0c0
+finds 1 "container h0c0: [0-9]+ programs were refused, .*: it is not in the container.s cgroup" "container check"
+router_ctl container set h0c0 --cgroup none >/dev/null || fail "container set"
+
+step "9: a quota that is used up"
+router_ctl container set h0c1 --max-qp 1 >/dev/null || fail "container set"
+inside h0c1 ibv_rc_pingpong -g 0 -p 18515 >"$OUT/server" 2>&1 &
+server=$!
+until_true 10 listens h0c1 18515 || fail "$(cat "$OUT/server")"
+doctor h0c1
+finds 1 "container h0c1: it has all 1 of max_qp" "container set"
+kill $server
+wait $server
+router_ctl container set h0c1 --max-qp none >/dev/null || fail "container set"
+well h0c1
+
+step "10: throttled"
+router_ctl container set h0c1 --tx-rate 1Mbit >/dev/null || fail "container set"
+inside h0c0 ib_write_bw -D 60 >"$OUT/server" 2>&1 &
+server=$!
+until_true 10 listens h0c0 18515 || fail "$(cat "$OUT/server")"
+inside h0c1 ib_write_bw -D 60 h0c0 >"$OUT/client" 2>&1 &
+client=$!
+throttled() {
+	doctor h0c1
+	((status))
+}
+until_true 20 throttled || fail "not throttled: $(cat "$OUT/client")"
+finds 1 "container h0c1: throttled" "container show"
+kill $client $server
+wait $client $server
+
+step "11: a process without the library, and an address of another network"
+unshare -n sleep 60 &
+job=$!
+doctor h0c1 --pid $job
+says '^PROBLEM +.*names the library'
+says '^note +container h0c1: .* is none of its network'
+kill $job
+wait $job
+pid=$(head -n 1 "$FF_LAB/h0c1/pid")
+doctor h0c1 --pid "$pid"
+says '^ok +container h0c1: .* is an address of its network$'
+
+step "12: the other host can not be reached"
+"$LAB" partition h0 h1 || fail "partition"
+partitioned() {
+	doctor
+	((status))
+}
+until_true 20 partitioned || fail "nothing is seen of the partition"
+finds 1 "host h1: tcp:.*: (Connection timed out|No route to host).*retry counter" "firewall|route"
+"$LAB" heal h0 h1 || fail "heal"
+
+step "13: its router does not run"
+"$LAB" kill router h1
+h1_gone() {
+	doctor
+	grep -q 'PROBLEM.*host h1' <<<"$said"
+}
+until_true 20 h1_gone || fail "$said"
+finds 1 "host h1: .*(refused|not heard)" "."
+"$LAB" restart router h1 || fail "restart"
+h1_back() {
+	doctor
+	((!status))
+}
+until_true 30 h1_back || fail "h1 is not well again: $said"
+
+step "14: the orchestrator is gone"
+"$LAB" kill orchestrator
+no_orchestrator() {
+	doctor
+	((status))
+}
+until_true 20 no_orchestrator || fail "$said"
+finds 1 "orchestrator: .*; what is known goes on" "."
+"$LAB" restart orchestrator || fail "restart"
+until_true 30 h1_back || fail "not well again: $said"
+
+step "15: the router is stopped, 16: it is gone"
+kill -STOP "$(<"$OWN_LAB/h0/router.pid")"
+doctor
+kill -CONT "$(<"$OWN_LAB/h0/router.pid")"
+finds 1 "router: .* does not answer" "systemctl status ffr"
+"$LAB" kill router h0
+doctor
+finds 1 "router: ffr (does not run|runs \(process [0-9]+\), but not at)" "systemctl start|--admin"
+
+step "JSON, and bad arguments"
+said=$(router_ctl --json doctor --cdi "$CDI" --daemon-json "$DOCKER")
+python3 -c '
+import json, sys
+found = json.load(sys.stdin)
+assert {f["level"] for f in found} == {"ok", "note", "problem"}, found
+assert all(f["ok"] == (f["level"] != "problem") and f["text"] for f in found), found
+assert all(f["advice"] for f in found if f["level"] == "problem"), found' <<<"$said" || fail "JSON"
+for args in "--pid 1" "h0c0 --pid x" "h0c0 h0c1" "--image" "--no-such-option"; do
+	# shellcheck disable=SC2086 # the words of it
+	router_ctl doctor $args 2>"$OUT/err"
+	(($? == 2)) || fail "doctor $args"
+	grep -q '^ffctl: ' "$OUT/err" || fail "$(cat "$OUT/err")"
+done
+"$LAB" restart router h0 || fail "restart"
+exit 0

@@ -1,0 +1,12 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 300
+# hosts: yes
+# verbs_flush.sh - verbs_flush in one container, then with its two halves in two, both ways about; what is counted.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/halves.sh"
+
+before=$(counter "$A" flush_ops)
+both_halves verbs_flush
+after=$(counter "$A" flush_ops)
+((after > before)) || fail "flush_ops stayed $after"

@@ -1,0 +1,20 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 300
+# hosts: yes
+# verbs_odp.sh - verbs_odp and verbs_odp_regions in one container, then with their two halves in two, both ways about;
+# and what an operator sees of it.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/halves.sh"
+
+both_halves verbs_odp
+both_halves verbs_odp_regions
+
+odp() { # COUNTER
+	counter "$A" "$1"
+}
+step "the counters"
+(($(odp odp_faults) > 0)) || fail "no page came"
+(($(odp odp_fault_ns) > 0)) || fail "and in no time"
+(($(odp odp_prefetched) > 0)) || fail "no page was asked for"
+exit 0

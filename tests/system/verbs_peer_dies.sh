@@ -1,0 +1,9 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# timeout: 300
+# hosts: yes
+# verbs_peer_dies.sh - verbs_peer_dies in one container, then with its two halves in two, both ways about.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/halves.sh"
+
+both_halves verbs_peer_dies

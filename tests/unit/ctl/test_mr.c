@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_mr.c - ffr/ctl/mr.c: WATCH_HEAT and MAP_MR, with what a client may put into them.
+ * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/unit.h"
+#include "tests/unit/lib/ctl_calls.h"
+#include "ffr/mem/heat.h"
+#include "ffr/mem/shadow.h"
+
+#define MB     ((uint64_t)1 << 20)
+#define PG     ((uint64_t)FF_PAGE)
+#define VA     (1ull << 40)
+#define LEN    (4 * MB)
+#define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+
+static struct ctl_rig *const g = &call_rig;
+static int sock, heat;
+static uint32_t pd, seg;
+static struct ff_reg_mr_resp reg;
+
+static int watch(int s, int *fd)
+{
+	struct ff_watch_heat_req req = { 0 };
+	struct ff_watch_heat_resp resp;
+	unsigned n = 0;
+
+	return rig_call(g, s, FF_MSG_WATCH_HEAT, &req, sizeof(req), NULL, 0, 0, &resp, sizeof(resp),
+			fd, &n);
+}
+
+static int map_more(int s, uint32_t mr, const struct ff_mr_run *run, unsigned n,
+		    struct ff_map_mr_resp *resp)
+{
+	struct ff_map_mr_req req = { .mr = mr };
+
+	return rig_call(g, s, FF_MSG_MAP_MR, &req, sizeof(req), run, sizeof(*run) * n, n, resp,
+			sizeof(*resp), NULL, NULL);
+}
+
+#define ODP (ACCESS | IBV_ACCESS_ON_DEMAND)
+
+static struct session *ses(void)
+{
+	return LIST_FIRST(&g->c[0]->sessions);
+}
+
+static uint32_t reg_odp(void)
+{
+	struct ff_reg_mr_resp r;
+
+	assert_int_equal(call_reg_mr(g, sock, pd, (void *)VA, LEN, ODP, &r), 0);
+	return r.mr;
+}
+
+/* Some call: what has left is gone after the next one. */
+static void any_call(void)
+{
+	struct ff_query_device_req req = { 0 };
+	struct ff_query_device_resp resp;
+
+	assert_int_equal(RIG_CALL(g, sock, QUERY_DEVICE, &req, &resp), 0);
+}
+
+/* On-demand MRs that their client has put into the session's page go with its next call, before that is served. */
+static void leaving_without_a_call(void **state)
+{
+	struct ff_dealloc_pd_req req;
+	struct ff_dealloc_pd_resp resp;
+	struct ff_counts n = { 0 };
+	uint32_t mr[FF_LEAVING], own = call_pd(g, sock), was = pd;
+	struct ff_leaving *l = &ses()->hdr->leaving;
+
+	(void)state;
+	pd = own;
+	for (unsigned i = 0; i < FF_LEAVING; i++)
+		mr[i] = reg_odp();
+	pd = was;
+	for (unsigned i = 0; i < FF_LEAVING; i++)
+		atomic_store(&l->mr[i], mr[i]);
+	counts_add_session(&n, ses()); /* nobody is told of them any more */
+	assert_int_equal(n.mrs, 1);
+	assert_int_equal(n.odp_mrs, 0);
+	req = (struct ff_dealloc_pd_req){ .pd = own };
+	assert_int_equal(RIG_CALL(g, sock, DEALLOC_PD, &req, &resp), 0);
+	for (unsigned i = 0; i < FF_LEAVING; i++) {
+		assert_int_equal(atomic_load(&l->mr[i]), 0);
+		assert_null(mr_handle_get(ses(), mr[i]));
+	}
+}
+
+/* What is no on-demand MR of the session, or has a window, stays as it is; the places are free again. */
+static void false_leavers(void **state)
+{
+	struct ff_leaving *l = &ses()->hdr->leaving;
+	uint32_t odp = reg_odp();
+	struct mr *mr = mr_get(ses(), odp);
+
+	(void)state;
+	mr->o.refs++; /* as mw_bind() does */
+	atomic_store(&l->mr[0], odp);
+	atomic_store(&l->mr[1], odp);
+	atomic_store(&l->mr[2], reg.mr);
+	atomic_store(&l->mr[3], 0xffffffff);
+	any_call();
+	assert_ptr_equal(mr_get(ses(), odp), mr);
+	assert_non_null(mr_get(ses(), reg.mr));
+	for (unsigned i = 0; i < FF_LEAVING; i++)
+		assert_int_equal(atomic_load(&l->mr[i]), 0);
+	mr->o.refs--;
+	atomic_store(&l->mr[7], odp);
+	atomic_store(&l->mr[9], odp);
+	any_call();
+	assert_null(mr_handle_get(ses(), odp));
+	assert_int_equal(atomic_load(&l->mr[9]), 0);
+}
+
+static const struct mr *the_mr(void)
+{
+	return mr_get(LIST_FIRST(&g->c[0]->sessions), reg.mr);
+}
+
+/* A client that watches, with LEN bytes of shadow memory, and as much registered at VA without runs. */
+static int setup(void **state)
+{
+	struct ff_shadow_grow_req req = { .size = LEN };
+	struct ff_shadow_grow_resp grow;
+
+	call_setup(state);
+	sock = call_client(g, 0);
+	pd = call_pd(g, sock);
+	assert_int_equal(watch(sock, &heat), 0);
+	assert_int_equal(RIG_CALL(g, sock, SHADOW_GROW, &req, &grow), 0);
+	seg = grow.seg;
+	assert_int_equal(
+		fallocate(seg_get(LIST_FIRST(&g->c[0]->sessions), seg)->fd, 0, 0, (off_t)LEN), 0);
+	assert_int_equal(call_reg_mr(g, sock, pd, (void *)VA, LEN, ACCESS, &reg), 0);
+	assert_int_equal(reg.zero_copy, 0);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	close(heat);
+	close(sock);
+	return call_teardown(state);
+}
+
+static void one_socket_for_a_session(void **state)
+{
+	int other = call_client(g, 1), fd = -1;
+	uint64_t fds = g->c[0]->quota.use.used[QUOTA_FD];
+
+	(void)state;
+	assert_non_null(the_mr()->heat);
+	assert_int_equal(watch(sock, &fd), -EBUSY);
+	assert_int_equal(g->c[0]->quota.use.used[QUOTA_FD], fds);
+	/* it counts as a descriptor, until the session's end */
+	fds = g->c[1]->quota.use.used[QUOTA_FD];
+	g->c[1]->limits.max_fd = fds;
+	assert_int_equal(watch(other, &fd), -ENOMEM);
+	g->c[1]->limits.max_fd = fds + 1;
+	assert_int_equal(watch(other, &fd), 0);
+	assert_int_equal(g->c[1]->quota.use.used[QUOTA_FD], fds + 1);
+	close(fd);
+	close(other);
+	rig_pump(g);
+}
+
+static void runs_are_added_and_merged(void **state)
+{
+	const struct ff_mr_run middle = { VA + MB, MB, MB, seg, FF_RUN_SHADOW };
+	const struct ff_mr_run around[] = { { VA, MB, 0, seg, FF_RUN_SHADOW },
+					    { VA + 2 * MB, 2 * MB, 2 * MB, seg, FF_RUN_SHADOW } };
+	struct ff_map_mr_resp resp;
+	uint8_t *host;
+
+	(void)state;
+	assert_int_equal(map_more(sock, reg.mr, &middle, 1, &resp), 0);
+	assert_int_equal(resp.zero_copy, MB);
+	assert_int_equal(shadow_translate(the_mr(), VA, LEN, &host), MB);
+	assert_null(host);
+	assert_int_equal(shadow_translate(the_mr(), VA + MB + 5, LEN - MB - 5, &host), MB - 5);
+	assert_ptr_equal(host, seg_get(LIST_FIRST(&g->c[0]->sessions), seg)->map + MB + 5);
+	assert_int_equal(map_more(sock, reg.mr, around, 2, &resp), 0);
+	assert_int_equal(resp.zero_copy, LEN);
+	assert_int_equal(the_mr()->num_runs, 1);
+	assert_int_equal(shadow_translate(the_mr(), VA, LEN, &host), LEN);
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg.mr), 0);
+	assert_int_equal(map_more(sock, reg.mr, &middle, 1, &resp), -EINVAL);
+}
+
+static void false_claims_change_nothing(void **state)
+{
+	const struct ff_mr_run there = { VA + MB, MB, MB, seg, FF_RUN_SHADOW };
+	const struct ff_mr_run bad[] = {
+		{ VA, 2 * MB, 0, seg, FF_RUN_SHADOW },	/* over the one that is there, from below */
+		{ VA + MB, PG, 0, seg, FF_RUN_SHADOW }, /* ... at its start */
+		{ VA + 2 * MB - PG, PG, 0, seg, FF_RUN_SHADOW }, /* ... at its end */
+		{ VA + 2 * MB - PG, MB, 0, seg, FF_RUN_SHADOW },
+		{ VA, LEN, 0, seg, FF_RUN_SHADOW },
+		{ VA, PG, 0, seg, FF_RUN_SHARED },
+		{ VA, PG, 0, seg, 0 },
+		{ VA, PG, LEN, seg, FF_RUN_SHADOW },
+		{ VA, PG, LEN - 1, seg, FF_RUN_SHADOW },
+		{ VA, PG, UINT64_MAX - PG + 1, seg, FF_RUN_SHADOW },
+		{ VA, PG, 0, 0, FF_RUN_SHADOW },
+		{ VA, PG, 0, UINT32_MAX, FF_RUN_SHADOW },
+		{ VA, 0, 0, seg, FF_RUN_SHADOW },
+		{ VA + 1, PG, 0, seg, FF_RUN_SHADOW },
+		{ VA - PG, PG, 0, seg, FF_RUN_SHADOW },
+		{ VA + LEN, PG, 0, seg, FF_RUN_SHADOW },
+		{ UINT64_MAX - PG + 1, PG, 0, seg, FF_RUN_SHADOW },
+		{ VA, UINT64_MAX - PG + 1, 0, seg, FF_RUN_SHADOW },
+	};
+	const struct ff_mr_run order[] = { { VA + 3 * MB, PG, 0, seg, FF_RUN_SHADOW },
+					   { VA + 2 * MB, PG, PG, seg, FF_RUN_SHADOW } };
+	const struct ff_mr_run twice[] = { { VA + 3 * MB, 2 * PG, 0, seg, FF_RUN_SHADOW },
+					   { VA + 3 * MB + PG, PG, 0, seg, FF_RUN_SHADOW } };
+	/* the first is right, the second is not: all or nothing */
+	const struct ff_mr_run half[] = { { VA, PG, 0, seg, FF_RUN_SHADOW },
+					  { VA + MB, PG, 0, seg, FF_RUN_SHADOW } };
+	static const uint32_t handle[] = { 0, 1, 0xffff, UINT32_MAX };
+	struct ff_alloc_null_mr_req null_req = { .pd = pd };
+	struct ff_alloc_null_mr_resp null_mr;
+	int other = call_client(g, 0);
+	struct ff_map_mr_resp resp;
+
+	(void)state;
+	assert_int_equal(map_more(sock, reg.mr, &there, 1, &resp), 0);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(map_more(sock, reg.mr, &bad[i], 1, &resp), -EINVAL);
+	assert_int_equal(map_more(sock, reg.mr, order, 2, &resp), -EINVAL);
+	assert_int_equal(map_more(sock, reg.mr, twice, 2, &resp), -EINVAL);
+	assert_int_equal(map_more(sock, reg.mr, half, 2, &resp), -EINVAL);
+	assert_int_equal(map_more(sock, reg.mr, NULL, 0, &resp), -EINVAL);
+	for (unsigned i = 0; i < sizeof(handle) / sizeof(handle[0]); i++)
+		assert_int_equal(map_more(sock, handle[i], &half[0], 1, &resp), -EINVAL);
+	assert_int_equal(map_more(other, reg.mr, &half[0], 1, &resp), -EINVAL);
+	assert_int_equal(RIG_CALL(g, sock, ALLOC_NULL_MR, &null_req, &null_mr), 0);
+	assert_int_equal(map_more(sock, null_mr.mr, &half[0], 1, &resp), -EINVAL);
+	{
+		const struct mr *mr =
+			mr_get(LIST_NEXT(LIST_FIRST(&g->c[0]->sessions), entry), reg.mr);
+
+		if (!mr)
+			mr = the_mr();
+		assert_int_equal(mr->num_runs, 1);
+		assert_int_equal(mr->zero_copy, MB);
+	}
+	close(other);
+	rig_pump(g);
+}
+
+/* Pages that the client has not touched are not made: neither the runs nor the pages are there. */
+static void untouched_pages(void **state)
+{
+	const struct ff_mr_run run = { VA, MB, 0, seg, FF_RUN_SHADOW };
+	struct seg *s = seg_get(LIST_FIRST(&g->c[0]->sessions), seg);
+	struct ff_map_mr_resp resp;
+
+	(void)state;
+	assert_int_equal(
+		fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)LEN), 0);
+	assert_int_equal(map_more(sock, reg.mr, &run, 1, &resp), -EFAULT);
+	assert_int_equal(the_mr()->num_runs, 0);
+}
+
+static void so_many_runs_at_most(void **state)
+{
+	static struct ff_mr_run run[FF_MR_MAX_RUNS + 1];
+	struct ff_map_mr_resp resp;
+
+	(void)state;
+	for (unsigned i = 0; i <= FF_MR_MAX_RUNS; i++)
+		run[i] = (struct ff_mr_run){ VA + 2 * i * PG, PG, 0, seg, FF_RUN_SHADOW };
+	assert_int_equal(map_more(sock, reg.mr, run, FF_MR_MAX_RUNS, &resp), 0);
+	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
+	run[0] = (struct ff_mr_run){ VA + LEN - PG, PG, 0, seg, FF_RUN_SHADOW };
+	assert_int_equal(map_more(sock, reg.mr, run, 1, &resp), -ENOSPC);
+	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
+	/* what merges makes room */
+	run[0] = (struct ff_mr_run){ VA + PG, PG, PG, seg, FF_RUN_SHADOW };
+	assert_int_equal(map_more(sock, reg.mr, run, 1, &resp), 0);
+	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
+}
+
+/* QEMU's migration between hosts failed with it: there all is replaced when it is registered. */
+static void not_with_other_hosts(void **state)
+{
+	int other = call_client(g, 0), fd = -1;
+
+	(void)state;
+	g->ctl.host->wired = true;
+	assert_int_equal(watch(other, &fd), -EOPNOTSUPP);
+	g->ctl.host->wired = false;
+	close(other);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	return UNIT_RUN(T(one_socket_for_a_session), T(not_with_other_hosts),
+			T(runs_are_added_and_merged), T(false_claims_change_nothing),
+			T(untouched_pages), T(so_many_runs_at_most), T(leaving_without_a_call),
+			T(false_leavers));
+}

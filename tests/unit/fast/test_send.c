@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
+/* build: tests/unit/lib/deep_rig.c tests/unit/lib/soft_pair.c tests/lib/rig.c tests/lib/backend_fake.c tests/unit/lib/fake_rig.c */
+/*
+ * test_send.c - what is read from a send queue, and what becomes of it before the backend sees it:
+ * malformed WRs, flushing, laps of the ring.
+ */
+#include "tests/unit/lib/deep_rig.h"
+#include "tests/unit/lib/fake_rig.h"
+#include "tests/unit/lib/soft_pair.h"
+#include "tests/unit/lib/unit.h"
+
+static void malformed_wqes(void **state)
+{
+	struct pair p;
+	struct ff_sqe *e;
+
+	(void)state;
+	for (int i = 0; i < 5; i++) {
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		e = rig_sqe(p.qp[0], FF_OP_SEND, 1);
+		switch (i) {
+		case 0:
+			e->opcode = 0;
+			break;
+		case 1:
+			e->opcode = 200;
+			break;
+		case 2:
+			e->num_sge = 5;
+			break;
+		case 3:
+			e->flags |= FF_SQE_INLINE;
+			e->num_sge = 65;
+			break;
+		case 4:
+			e->opcode = FF_OP_READ;
+			e->flags |= FF_SQE_INLINE;
+			break;
+		}
+		rig_post(&p.r, p.qp[0]);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 1, IBV_WC_LOC_QP_OP_ERR);
+		assert_int_equal(stats_of_session(&p.s[0]->s).bad_wqes, 1);
+		assert_int_equal(p.qp[1]->qp.state, IBV_QPS_RTS);
+		pair_down(&p);
+	}
+}
+
+static void flush_in_order(void **state)
+{
+	struct pair *p = *state;
+
+	p->qp[0]->qp.attr.rnr_retry = 7;
+	for (uint64_t i = 0; i < 5; i++) {
+		pair_send(p, i, 8);
+		rig_recv(&p->r, p->qp[0], 100 + i, p->mr[0], pair_at(p, 0, 0), 8);
+	}
+	rig_run(&p->r);
+	rig_state(&p->r, p->qp[0], IBV_QPS_ERR);
+	for (uint64_t i = 0; i < 5; i++)
+		pair_expect(p->cq[0], i, IBV_WC_WR_FLUSH_ERR);
+	for (uint64_t i = 0; i < 5; i++)
+		pair_expect(p->cq[0], 100 + i, IBV_WC_WR_FLUSH_ERR);
+	/* posted afterwards: flushed too */
+	rig_recv(&p->r, p->qp[0], 200, p->mr[0], pair_at(p, 0, 0), 8);
+	pair_send(p, 201, 8);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 201, IBV_WC_WR_FLUSH_ERR);
+	pair_expect(p->cq[0], 200, IBV_WC_WR_FLUSH_ERR);
+	/* and the rings are empty after RESET */
+	rig_state(&p->r, p->qp[0], IBV_QPS_RESET);
+	rig_connect(&p->r, p->qp[0], p->qp[1]);
+	rig_run(&p->r);
+	pair_expect_none(p->cq[0]);
+}
+
+/* All of two rings are flushed, in order, but the first step does a part of it. */
+static void flush(void **state)
+{
+	struct rig_one *f = *state;
+	uint64_t send = 0, recv = 0;
+	struct ff_cqe e;
+
+	rig_connect(&f->r, f->qp, f->qp);
+	for (uint64_t i = 0; i < DEEP; i++) {
+		struct ff_sqe *s = rig_sqe(f->qp, FF_OP_WRITE, i);
+
+		s->num_sge = 0;
+		rig_post(&f->r, f->qp);
+		rig_recv(&f->r, f->qp, i, NULL, 0, 0);
+	}
+	rig_state(&f->r, f->qp, IBV_QPS_ERR);
+	assert_in_range(f->cq->cq.pi, 1, 300);
+	assert_true(f->qp->qp.is_active);
+	for (uint32_t pi = f->cq->cq.pi; pi < 2 * DEEP; pi = f->cq->cq.pi) {
+		fast_turn(f->r.f);
+		assert_in_range(f->cq->cq.pi - pi, 1, 300);
+	}
+	while (rig_poll(f->cq, &e)) {
+		assert_int_equal(e.status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(e.wr_id, e.opcode & FF_CQE_RECV ? recv++ : send++);
+	}
+	assert_int_equal(send, DEEP);
+	assert_int_equal(recv, DEEP);
+}
+
+static void many_laps(void **state)
+{
+	struct rig_one *o = *state;
+	struct ff_cqe e;
+
+	for (uint64_t i = 0; i < 100000; i++) {
+		rig_post_as_ffl(o, i);
+		rig_run(&o->r);
+		fake_complete(o->r.f, IBV_WC_SUCCESS);
+		assert_true(rig_poll(o->cq, &e));
+		assert_int_equal(e.wr_id, i);
+	}
+	rig_run(&o->r);
+	assert_int_equal((uint32_t)atomic_load(&o->qp->qp.hdr->sq_done), 100000);
+}
+
+static void unsignalled_completes_silently(void **state)
+{
+	struct rig_one *o = *state;
+	struct ff_cqe e;
+
+	rig_sqe(o->qp, FF_OP_WRITE, 1)->flags = 0;
+	rig_post(&o->r, o->qp);
+	rig_run(&o->r);
+	assert_int_equal((uint32_t)atomic_load(&o->qp->qp.hdr->sq_done), 0); /* under way */
+	fake_complete(o->r.f, IBV_WC_SUCCESS);
+	rig_run(&o->r);
+	assert_false(rig_poll(o->cq, &e));
+	assert_int_equal((uint32_t)atomic_load(&o->qp->qp.hdr->sq_done), 1);
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(malformed_wqes), PAIR_TEST(flush_in_order),
+			DEEP_TEST(flush), FAKE_TEST(many_laps),
+			FAKE_TEST(unsignalled_completes_silently));
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/unit/lib/ffl_cm_rig.c */
+/*
+ * test_event.c - which packets of the router become events of whom, and what is done before the program has them.
+ */
+#include <sys/socket.h>
+
+#include "ffl/cm/cm.h"
+#include "tests/unit/lib/unit.h"
+#include "tests/unit/lib/ffl_cm_rig.h"
+
+static void test_order(void **state)
+{
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch), *b = cm_rig_new_on(cm_ch);
+	int i;
+
+	(void)state;
+	cm_rig_expect_none(cm_ch);
+	for (i = 0; i < 4; i++)
+		cm_rig_simple(i % 2 ? b : a, RDMA_CM_EVENT_UNREACHABLE, i);
+	for (i = 0; i < 4; i++)
+		cm_rig_expect(cm_ch, i % 2 ? b : a, RDMA_CM_EVENT_UNREACHABLE, i);
+	cm_rig_expect_none(cm_ch);
+	assert_int_equal(rdma_destroy_id(a), 0);
+	assert_int_equal(rdma_destroy_id(b), 0);
+	assert_int_equal(rdma_ack_cm_event(NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_get_cm_event(cm_ch, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+}
+
+static void test_bad_packets(void **state)
+{
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch);
+	struct ff_cm_event ev = { .id = to_id(a)->handle, .event = RDMA_CM_EVENT_ADDR_CHANGE };
+	struct rdma_cm_event *e;
+
+	(void)state;
+	ev.private_data_len = 5; /* which do not come */
+	assert_int_equal(send(cm_router.channel[0], &ev, sizeof(ev), 0), sizeof(ev));
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), -1);
+	assert_int_equal(errno, EIO);
+	assert_int_equal(send(cm_router.channel[0], &ev, 9, 0), 9);
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), -1);
+	assert_int_equal(errno, EIO);
+	ev.private_data_len = 0;
+	ev.id = NUM_IDS - 1; /* nobody's */
+	cm_router.id[ev.id].channel = 1;
+	cm_rig_event(ev);
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	cm_rig_expect(cm_ch, a, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	cm_rig_expect_none(cm_ch);
+	/* the router is gone */
+	shutdown(cm_router.channel[0], SHUT_RDWR);
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), -1);
+	assert_int_equal(errno, EIO);
+	atomic_store(&cm_router.ctx.dead, true);
+	assert_int_equal(rdma_destroy_id(a), 0);
+	assert_int_equal(rdma_create_id(cm_ch, &a, NULL, RDMA_PS_TCP), -1);
+	assert_int_equal(errno, EIO);
+}
+
+static void test_request_fails(void **state)
+{
+	struct rdma_cm_id *l = cm_rig_new_on(cm_ch);
+	uint32_t handle;
+
+	(void)state;
+	cm_router.device_ret = -ENOMEM;
+	handle = cm_rig_request(l);
+	cm_rig_simple(l, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	cm_rig_expect(cm_ch, l, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	assert_int_equal(cm_router.num_destroyed, 1);
+	assert_int_equal(cm_router.destroyed[0], handle);
+	assert_int_equal(rdma_destroy_id(l), 0); /* no event of it is left unacknowledged */
+}
+
+static void test_sync(void **state)
+{
+	struct sockaddr_in dst = { .sin_family = AF_INET };
+	struct rdma_cm_id *id = cm_rig_new_on(NULL);
+
+	(void)state;
+	cm_rig_simple(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1), 0);
+	assert_non_null(id->verbs);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+	cm_rig_simple(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT);
+	assert_int_equal(rdma_resolve_addr(id, NULL, (struct sockaddr *)&dst, 1), -1);
+	assert_int_equal(errno, ETIMEDOUT);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ADDR_ERROR);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void test_addr_resolved_fails(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+
+	(void)state;
+	cm_router.port_num = 0; /* no device after all */
+	cm_rig_simple(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+	cm_router.port_num = 1;
+	cm_router.device_ret = -ENOMEM;
+	cm_rig_simple(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_ADDR_ERROR, -ENOMEM);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* The answer could not be used: what the peer says about the end of it is not news. */
+static void test_response_fails(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+	struct ibv_qp qp;
+
+	(void)state;
+	id->qp = &qp;
+	cm_router.attach_ret = -EINVAL;
+	cm_rig_simple(id, RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+	cm_rig_simple(id, RDMA_CM_EVENT_REJECTED, 28);
+	cm_rig_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_rig_simple(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	id->qp = NULL;
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+int main(void)
+{
+	return UNIT_RUN(CM_RIG_TEST(test_order), CM_RIG_TEST(test_bad_packets),
+			CM_RIG_TEST(test_request_fails), CM_RIG_TEST(test_sync),
+			CM_RIG_TEST(test_addr_resolved_fails), CM_RIG_TEST(test_response_fails));
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/unit/lib/ffl_cm_rig.c */
+/*
+ * test_id.c - an id that is destroyed: what becomes of its events and of connections that it was asked for; options.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "ffl/cm/cm.h"
+#include "tests/unit/lib/unit.h"
+#include "tests/unit/lib/ffl_cm_rig.h"
+
+static void test_destroy_forgets(void **state)
+{
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch), *b = cm_rig_new_on(cm_ch);
+
+	(void)state;
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 2);
+	cm_rig_simple(b, RDMA_CM_EVENT_ADDR_CHANGE, 3);
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 4);
+	cm_rig_expect(cm_ch, a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	assert_int_equal(rdma_destroy_id(a), 0);
+	cm_rig_expect(cm_ch, b, RDMA_CM_EVENT_ADDR_CHANGE, 3);
+	cm_rig_expect_none(cm_ch); /* and not readable for what is left of a */
+	assert_int_equal(rdma_destroy_id(b), 0);
+}
+
+static void test_destroy_refuses_requests(void **state)
+{
+	struct rdma_cm_id *l = cm_rig_new_on(cm_ch);
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *child;
+	uint32_t handle[3];
+	int i;
+
+	(void)state;
+	for (i = 0; i < 3; i++)
+		handle[i] = cm_rig_request(l);
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), 0);
+	assert_ptr_equal(e->listen_id, l);
+	child = e->id;
+	assert_int_equal(to_id(child)->handle, handle[0]);
+	rdma_ack_cm_event(e);
+	cm_router.num_destroyed = 0;
+	assert_int_equal(rdma_destroy_id(l), 0);
+	cm_rig_expect_none(cm_ch);
+	assert_int_equal(cm_router.num_destroyed, 3);
+	assert_int_equal(cm_router.destroyed[1], handle[1]);
+	assert_int_equal(cm_router.destroyed[2], handle[2]);
+	assert_int_equal(rdma_destroy_id(child), 0);
+}
+
+static void *acknowledge(void *cm_rig_event)
+{
+	sched_yield(); /* the other thread may wait by then; the test holds either way */
+	rdma_ack_cm_event(cm_rig_event);
+	return NULL;
+}
+
+static void test_destroy_waits(void **state)
+{
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch);
+	struct rdma_cm_event *e;
+	pthread_t t;
+
+	(void)state;
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), 0);
+	assert_int_equal(pthread_create(&t, NULL, acknowledge, e), 0);
+	assert_int_equal(rdma_destroy_id(a), 0);
+	pthread_join(t, NULL);
+}
+
+static void test_options(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+	uint8_t tos = 8;
+	int one = 1;
+
+	(void)state;
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &tos, 1), 0);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &one, 4), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &one, 4), 0);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, 77, &one, 4), -1);
+	assert_int_equal(errno, ENOSYS);
+	assert_int_equal(rdma_set_option(id, 9, RDMA_OPTION_ID_TOS, &tos, 1), -1);
+	assert_int_equal(errno, ENOSYS);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &one, 4), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+int main(void)
+{
+	return UNIT_RUN(CM_RIG_TEST(test_destroy_forgets),
+			CM_RIG_TEST(test_destroy_refuses_requests), CM_RIG_TEST(test_destroy_waits),
+			CM_RIG_TEST(test_options));
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_heat.c - ffl/mem/heat.c: what events of the router lead to, true ones and others.
+ *
+ * threads: yes
+ * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ */
+#include "tests/unit/lib/region_rig.h"
+#include "ffl/mem/region.h"
+
+#include <stdlib.h>
+#include <dirent.h>
+#include <linux/io_uring.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MB ((size_t)1 << 20)
+
+static int setup(void **state)
+{
+	rg_setup(state);
+	fake_shadow.has_heat = true;
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void tell(uint32_t mr, const void *va, uint64_t len)
+{
+	struct ff_heat_event e = { .mr = mr, .va = (uintptr_t)va, .len = len, .sent = now_ns() };
+
+	assert_int_equal(send(fake_shadow.heat_fd, &e, sizeof(e), 0), sizeof(e));
+}
+
+/* With the region lock, so that no window is open, and the router was told. */
+static bool is_shared(const char *p)
+{
+	bool is;
+
+	ffl_regions_lock();
+	is = rg_is_shared(p);
+	ffl_regions_unlock();
+	return is;
+}
+
+static uint64_t shadow_bytes(void)
+{
+	uint64_t n;
+
+	ffl_regions_lock();
+	n = fake_shadow_bytes(FF_RUN_SHADOW);
+	ffl_regions_unlock();
+	return n;
+}
+
+/* Events are served in order: when this one has been, those before it have. */
+static void tell_and_wait(struct ibv_mr *mr, char *va, uint64_t len)
+{
+	tell(mr->handle, va, len);
+	while (!is_shared(va))
+		sched_yield();
+}
+
+static void parts_are_replaced(void **state)
+{
+	char *p = rg_map(4 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_filled(p, 4 * MB, 3);
+	assert_int_equal(fake_shadow.num_runs, 0);
+	assert_false(is_shared(p));
+	tell_and_wait(mr, p + 2 * MB, MB);
+	assert_int_equal(fake_shadow.maps, 1);
+	assert_int_equal(shadow_bytes(), MB);
+	assert_false(is_shared(p + MB));
+	assert_false(is_shared(p + 3 * MB));
+	assert_int_equal(fake_shadow_at((uintptr_t)p + 2 * MB + 77)[0], p[2 * MB + 77]);
+	fake_shadow_at((uintptr_t)p + 2 * MB + 77)[0] ^= 1; /* the same page */
+	assert_int_equal(fake_shadow_at((uintptr_t)p + 2 * MB + 77)[0], p[2 * MB + 77]);
+	p[2 * MB + 77] ^= 1;
+	/* what is told twice is replaced once; then all of it, in one place */
+	tell(mr->handle, p + 2 * MB, MB);
+	tell_and_wait(mr, p, 4 * MB);
+	tell_and_wait(mr, p + 3 * MB, MB);
+	while (shadow_bytes() != 4 * MB)
+		sched_yield();
+	assert_int_equal((uint8_t *)fake_shadow_at((uintptr_t)p + 4 * MB - 1) -
+				 fake_shadow_at((uintptr_t)p),
+			 4 * MB - 1);
+	rg_check(p, 4 * MB, 3);
+	rg_dereg(mr);
+	assert_false(is_shared(p));
+	assert_false(is_shared(p + 3 * MB));
+	rg_check(p, 4 * MB, 3);
+	munmap(p, 4 * MB);
+}
+
+/* Of MRs that are not there, of addresses that are not theirs, cut off, from the future. */
+static void events_of_nothing(void **state)
+{
+	char *p = rg_map(4 * MB), *q = rg_map(2 * MB);
+	struct ff_heat_event e = { 0 };
+	struct ibv_mr *mr, *gone;
+	uint32_t handle;
+
+	(void)state;
+	rg_need_uffd();
+	rg_fill(p, 4 * MB, 5);
+	gone = rg_reg(q, 2 * MB);
+	mr = rg_reg(p, 4 * MB);
+	handle = gone->handle;
+	tell(handle, q, MB);
+	rg_dereg(gone);
+	tell(handle, q, MB);
+	tell(mr->handle + 1000, p, MB);
+	tell(mr->handle, q, 2 * MB);
+	tell(mr->handle, NULL, UINT64_MAX);
+	tell(mr->handle, p - MB, MB);
+	tell(mr->handle, p + 4 * MB, MB);
+	tell(mr->handle, p, 0);
+	tell(mr->handle, (void *)UINTPTR_MAX, 2);
+	e.mr = mr->handle;
+	e.va = (uintptr_t)p;
+	e.len = MB;
+	e.sent = UINT64_MAX; /* waited for as if it were from now */
+	assert_int_equal(send(fake_shadow.heat_fd, &e, sizeof(e), 0), sizeof(e));
+	tell_and_wait(mr, p + 3 * MB, 100 * MB);
+	assert_true(is_shared(p));
+	assert_true(is_shared(p + MB)); /* "all that there is" is all of the MR */
+	assert_false(is_shared(q));
+	rg_check(p, 4 * MB, 5);
+	rg_gone(mr, p, 4 * MB, 5);
+	munmap(q, 2 * MB);
+}
+
+/* A router that does not take the runs: it goes on copying, from the pages that are there. */
+static void refused(void **state)
+{
+	char *p = rg_map(2 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_filled(p, 2 * MB, 9);
+	fake_shadow.fail[FF_MSG_MAP_MR] = -ENOSPC;
+	tell_and_wait(mr, p, MB);
+	assert_int_equal(fake_shadow.num_runs, 0);
+	rg_check(p, 2 * MB, 9);
+	fake_shadow.fail[FF_MSG_MAP_MR] = 0;
+	rg_dereg(mr);
+	assert_false(is_shared(p));
+	rg_check(p, 2 * MB, 9);
+	munmap(p, 2 * MB);
+}
+
+/* No shadow memory for all of it: parts have places of their own; none at all: nothing is replaced. */
+static void little_shadow_memory(void **state)
+{
+	char *p = rg_map(16 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	fake_shadow.max_shadow =
+		8 * MB; /* beside 4 MB of the first segment nothing as large is got */
+	mr = rg_filled(p, 16 * MB, 4);
+	tell_and_wait(mr, p + 5 * MB, MB);
+	tell_and_wait(mr, p + 1 * MB, MB);
+	for (size_t i = 0; i < 16; i++)
+		tell(mr->handle, p + i * MB, MB);
+	tell(mr->handle, p + 1 * MB, MB);
+	while (shadow_bytes() < 4 * MB)
+		sched_yield();
+	assert_true(fake_shadow.shadow <= 8 * MB);
+	rg_check(p, 16 * MB, 4);
+	rg_gone(mr, p, 16 * MB, 4);
+}
+
+static void small_memory_and_atomics_are_replaced_at_once(void **state)
+{
+	char *p = rg_map(2 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_reg(p, MB - PG);
+	assert_int_equal(shadow_bytes(), MB - PG);
+	rg_dereg(mr);
+	mr = ibv_reg_mr(rg_pd, p, 2 * MB, ACCESS | IBV_ACCESS_REMOTE_ATOMIC);
+	assert_non_null(mr);
+	assert_int_equal(shadow_bytes(), 2 * MB);
+	rg_dereg(mr);
+	munmap(p, 2 * MB);
+}
+
+/* What the kernel has by its number, as for reads from a disk, is not replaced; soon afterwards it is. */
+static void pinned_pages_wait(void **state)
+{
+	struct io_uring_params par = { 0 };
+	char *p = rg_map(2 * MB);
+	struct iovec iov = { p + 7 * PG, PG };
+	struct ibv_mr *mr;
+	int ring;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_filled(p, 2 * MB, 9);
+	ring = (int)syscall(SYS_io_uring_setup, 4, &par);
+	if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1)) {
+		print_message("no io_uring here\n");
+		rg_dereg(mr);
+		skip();
+	}
+	tell(mr->handle, p, MB);
+	usleep(60000);
+	assert_false(is_shared(p));
+	assert_int_equal(shadow_bytes(), 0);
+	syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0);
+	close(ring);
+	tell_and_wait(mr, p, MB);
+	assert_int_equal(shadow_bytes(), MB);
+	rg_check(p, 2 * MB, 9);
+	rg_gone(mr, p, 2 * MB, 9);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, rg_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(parts_are_replaced),
+		T(events_of_nothing),
+		T(refused),
+		T(little_shadow_memory),
+		T(pinned_pages_wait),
+		T(small_memory_and_atomics_are_replaced_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/*
+ * test_op_policy.c - rules, and who is told of them.
+ */
+#include <errno.h>
+#include <signal.h>
+
+#include "tests/unit/lib/ffo_rig.h"
+#include "tests/unit/lib/unit.h"
+
+static void test_policy(void **state)
+{
+	struct test *t = *state;
+
+	router(t, 0);
+	hello(t, 1);
+	assert_int_equal(count(ask_ok(t, 0, "'policy_watch'"), "rules"), 0);
+	json_decref(ask_ok(t, 1, "'policy_set','a':'red','b':'blue','action':'allow'"));
+	assert_int_equal(count(event(t, 0, "policy"), "rules"), 1);
+	json_decref(ask_ok(t, 1, "'policy_set','a':'blue','b':'red','action':'deny'"));
+	assert_int_equal(count(event(t, 0, "policy"), "rules"), 1);
+	json_decref(ask_ok(t, 1, "'policy_set','a':'blue/x','b':'red','action':'deny'"));
+	assert_int_equal(count(event(t, 0, "policy"), "rules"), 2);
+	assert_int_equal(count(ask_ok(t, 1, "'policy_list'"), "rules"), 2);
+	json_decref(ask_ok(t, 1, "'policy_rm','a':'red','b':'blue'"));
+	assert_int_equal(count(event(t, 0, "policy"), "rules"), 1);
+	ask_err(t, 1, "ENOENT", "'policy_rm','a':'red','b':'blue'");
+	ask_err(t, 1, "EINVAL", "'policy_set','a':'red','b':'blue','action':'maybe'");
+	ask_err(t, 1, "EINVAL", "'policy_set','a':'red/','b':'blue','action':'allow'");
+	ask_err(t, 1, "EINVAL", "'policy_rm','a':'a/b/c','b':'blue'");
+	ask_err(t, 1, "EPERM", "'policy_watch'");
+	expect_silence(t, 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	signal(SIGPIPE, SIG_IGN);
+	return UNIT_RUN(T(test_policy));
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/*
+ * test_op_tenant.c - tenants' limits, and who is told of them.
+ */
+#include <errno.h>
+#include <signal.h>
+
+#include "tests/unit/lib/ffo_rig.h"
+#include "tests/unit/lib/unit.h"
+
+static void test_tenants(void **state)
+{
+	struct test *t = *state;
+	json_t *msg, *j;
+
+	router(t, 0);
+	hello(t, 1);
+	assert_int_equal(count(ask_ok(t, 0, "'tenant_watch'"), "tenants"), 0);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'red','limits':{'tx_rate':5,'max_qp':1}"));
+	assert_int_equal(count(event(t, 0, "tenants"), "tenants"), 1);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'blue','limits':{'max_mr':2}"));
+	assert_int_equal(count(event(t, 0, "tenants"), "tenants"), 2);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'red','limits':{'max_qp':0}"));
+	msg = event(t, 0, "tenants");
+	j = json_array_get(json_object_get(msg, "tenants"), 1);
+	assert_string_equal(json_string_value(json_object_get(j, "tenant")), "red");
+	j = json_object_get(j, "limits");
+	assert_int_equal(json_object_size(j), 1);
+	assert_int_equal(json_integer_value(json_object_get(j, "tx_rate")), 5);
+	json_decref(msg);
+	json_decref(ask_ok(t, 1, "'tenant_set','tenant':'red','limits':{'tx_rate':0}"));
+	assert_int_equal(count(event(t, 0, "tenants"), "tenants"), 1);
+	assert_int_equal(count(ask_ok(t, 1, "'tenant_list'"), "tenants"), 1);
+	ask_err(t, 1, "EINVAL", "'tenant_set','tenant':'red','limits':{'weight':5}");
+	ask_err(t, 1, "EINVAL", "'tenant_set','tenant':'r d','limits':{'max_qp':5}");
+	ask_err(t, 1, "EINVAL", "'tenant_set','tenant':'red'");
+	ask_err(t, 1, "EPERM", "'tenant_watch'");
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	signal(SIGPIPE, SIG_IGN);
+	return UNIT_RUN(T(test_tenants));
+}

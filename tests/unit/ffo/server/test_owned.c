@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/*
+ * test_owned.c - what a router is told of its host's own containers.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "tests/unit/lib/ffo_rig.h"
+#include "tests/unit/lib/unit.h"
+
+static void expect_owned(struct test *t, int i, const char *kind, const char *name, uint32_t epoch)
+{
+	json_t *msg = event(t, i, kind);
+	struct ffo_container c;
+
+	if (strcmp(kind, "attach")) {
+		assert_string_equal(json_string_value(json_object_get(msg, "name")), name);
+		json_decref(msg);
+		return;
+	}
+	c = container(msg);
+	assert_string_equal(c.name, name);
+	assert_int_equal(c.epoch, epoch);
+}
+
+static void test_owned(void **state)
+{
+	struct test *t = *state;
+
+	router(t, 0);
+	json_decref(ask_ok(t, 0, "'container_add','name':'first','host':'h1'"));
+	router(t, 1); /* lists it */
+	hello(t, 2);
+	json_decref(ask_ok(t, 0, "'container_add','name':'own'"));
+	json_decref(ask_ok(t, 0, "'container_set','name':'own','mode':'spin'"));
+	json_decref(ask_ok(t, 0, "'container_rm','name':'own'"));
+	expect_silence(t, 0);
+	expect_silence(t, 1);
+
+	json_decref(ask_ok(t, 2, "'container_add','name':'a','host':'h0'"));
+	expect_owned(t, 0, "attach", "a", 1);
+	json_decref(ask_ok(t, 2, "'container_set','name':'a','mode':'spin'"));
+	expect_owned(t, 0, "attach", "a", 1);
+	json_decref(ask_ok(t, 2, "'container_set','name':'a','host':'h1'"));
+	expect_owned(t, 0, "detach", "a", 0);
+	expect_owned(t, 1, "attach", "a", 2);
+	/* There and back before anybody was told: detached, and attached with the new epoch. */
+	send_str(t, 2,
+		 "{\"id\":1,\"op\":\"container_set\",\"name\":\"a\",\"host\":\"h0\"}\n"
+		 "{\"id\":2,\"op\":\"container_set\",\"name\":\"a\",\"host\":\"h1\"}\n");
+	json_decref(receive(t, 2));
+	json_decref(receive(t, 2));
+	expect_owned(t, 1, "detach", "a", 0);
+	expect_owned(t, 1, "attach", "a", 4);
+	json_decref(ask_ok(t, 2, "'container_rm','name':'a'"));
+	expect_owned(t, 1, "detach", "a", 0);
+	json_decref(ask_ok(t, 1, "'container_set','name':'first','host':'h0'"));
+	expect_owned(t, 1, "detach", "first", 0); /* whoever asked for that */
+	expect_owned(t, 0, "attach", "first", 2);
+	expect_silence(t, 0);
+	expect_silence(t, 1);
+}
+
+/* A container in use is moved by force only; by its sessions' end, or its host's, it is not. */
+static void test_active(void **state)
+{
+	struct test *t = *state;
+	struct ffo_container c;
+
+	router(t, 0);
+	router(t, 1);
+	c = container(ask_ok(t, 0, "'container_add','name':'a'"));
+	json_decref(ask_ok(t, 0, "'container_active','container':%u,'active':1", c.id));
+	c = container(ask_ok(t, 1, "'container_get','name':'a'"));
+	assert_true(c.active);
+	ask_err(t, 1, "EBUSY", "'container_set','name':'a','host':'h1'");
+	json_decref(ask_ok(t, 1, "'container_set','name':'a','mode':'spin'"));
+	expect_owned(t, 0, "attach", "a", 1);
+	json_decref(ask_ok(t, 0, "'container_active','container':%u,'active':0", c.id));
+	c = container(ask_ok(t, 1, "'container_set','name':'a','host':'h1'"));
+	assert_int_equal(c.epoch, 2);
+	expect_owned(t, 0, "detach", "a", 0);
+	ask_err(t, 0, "ENOENT", "'container_active','container':%u,'active':1", c.id);
+	ask_err(t, 1, "EINVAL", "'container_active','container':%u,'active':2", c.id);
+	json_decref(ask_ok(t, 1, "'container_active','container':%u,'active':1", c.id));
+	c = container(ask_ok(t, 0, "'container_set','name':'a','host':'h0','force':1"));
+	assert_false(c.active);
+	json_decref(ask_ok(t, 0, "'container_active','container':%u,'active':1", c.id));
+	ask_err(t, 1, "EBUSY", "'container_set','name':'a','host':'h1'");
+	router_leaves(t, 0);
+	c = container(ask_ok(t, 1, "'container_set','name':'a','host':'h1'"));
+	assert_int_equal(c.epoch, 4);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	signal(SIGPIPE, SIG_IGN);
+	return UNIT_RUN(T(test_owned), T(test_active));
+}

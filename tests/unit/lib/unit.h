@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* unit.h - cmocka, with what has to be included before it, and the whole of a test program's main(). */
+#ifndef UNIT_H
+#define UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/*
+ * Runs those tests, which cmocka_unit_test() and its like make; what main() returns. setup is called before the first
+ * and teardown after the last of them; NULL: nothing is.
+ */
+#define UNIT_RUN_GROUP(setup, teardown, ...)                                                       \
+	({                                                                                         \
+		const struct CMUnitTest unit_tests_[] = { __VA_ARGS__ };                           \
+                                                                                                   \
+		cmocka_run_group_tests(unit_tests_, setup, teardown);                              \
+	})
+#define UNIT_RUN(...) UNIT_RUN_GROUP(NULL, NULL, __VA_ARGS__)
+
+#endif

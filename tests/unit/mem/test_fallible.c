@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_fallible.c - ffr/mem/fallible.c: copies of any length and place, and those that meet nothing on either side.
+ */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "tests/unit/lib/unit.h"
+#include "ffr/mem/fallible.h"
+#include "ffr/mem/shadow.h"
+
+#define SIZE 8192u
+
+static uint8_t *fresh(void)
+{
+	uint8_t *p =
+		mmap(NULL, SIZE + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	return p;
+}
+
+static void copies(void **state)
+{
+	uint8_t *a = fresh(), *b = fresh();
+
+	(void)state;
+	for (unsigned i = 0; i < SIZE; i++)
+		a[i] = (uint8_t)(i * 31 + i / 256);
+	for (unsigned n = 0; n < 300; n++)
+		for (unsigned at = 0; at < 9; at++) {
+			memset(b, 0xee, 400);
+			assert_int_equal(fallible_copy(b + at, a + 3, n), 0);
+			assert_memory_equal(b + at, a + 3, n);
+			assert_int_equal(b[at + n], 0xee);
+			assert_true(!at || b[at - 1] == 0xee);
+		}
+	assert_int_equal(fallible_copy(b, a, SIZE), 0);
+	assert_memory_equal(a, b, SIZE);
+	munmap(a, SIZE + 4096);
+	munmap(b, SIZE + 4096);
+}
+
+/* Nothing from SIZE on: what is left is what has not been copied, and of that nothing was. */
+static void ends(void **state)
+{
+	uint8_t *a = fresh(), *b = fresh();
+
+	(void)state;
+	assert_int_equal(sigbus_install(),
+			 0); /* here: cmocka has handlers of its own for each test */
+	memset(a, 7, SIZE);
+	assert_int_equal(mprotect(a + SIZE, 4096, PROT_NONE), 0);
+	for (unsigned n = 1; n < 200; n++)
+		for (unsigned have = 0; have < n; have++) {
+			uint64_t left;
+
+			memset(b, 0xee, n);
+			left = fallible_copy(b, a + SIZE - have, n);
+			assert_in_range(left, n - have, n);
+			for (unsigned i = 0; i < n; i++)
+				assert_int_equal(b[i], i < n - left ? 7 : 0xee);
+			/* in the other direction */
+			assert_in_range(fallible_copy(a + SIZE - have, b, n), n - have, n);
+			memset(a + SIZE - have, 7, have);
+		}
+	/* read-only is nothing to write to */
+	assert_int_equal(mprotect(a, SIZE, PROT_READ), 0);
+	assert_int_equal(fallible_copy(a, b, 100), 100);
+	munmap(a, SIZE + 4096);
+	munmap(b, SIZE + 4096);
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(copies), cmocka_unit_test(ends));
+}

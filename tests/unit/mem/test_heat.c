@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_heat.c - ffr/mem/heat.c: when a part of an MR is told of, and what its bounds are.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/unit.h"
+#include "ffr/mem/heat.h"
+
+#define MB  ((uint64_t)1 << 20)
+#define BIT 65536u /* bytes of a copy */
+
+static struct session ses;
+static struct mr mr;
+static int client;
+
+/* An MR of a session that wants to be told. */
+static void begin(uint64_t addr, uint64_t length)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	ses = (struct session){ .mem = { .heated = true, .heat_fd = pair[0] } };
+	client = pair[1];
+	mr = (struct mr){ .o = { .handle = 0x70001, .ses = &ses }, .addr = addr, .length = length };
+	mr.heat = heat_new(&mr);
+}
+
+static void end(void)
+{
+	free(mr.heat);
+	heat_end(&ses);
+	assert_false(ses.mem.heated);
+	close(client);
+}
+
+/* What came out of the socket: true, and *e. */
+static bool told(struct ff_heat_event *e)
+{
+	ssize_t n = recv(client, e, sizeof(*e), MSG_DONTWAIT);
+
+	assert_true(n == sizeof(*e) || (n < 0 && errno == EAGAIN));
+	return n > 0;
+}
+
+static void use(uint64_t from, uint64_t len)
+{
+	for (uint64_t at = 0; at < len; at += BIT)
+		heat_used(&mr, from + at, (uint32_t)(len - at < BIT ? len - at : BIT));
+}
+
+static void a_part_is_hot_when_all_of_it_was_moved(void **state)
+{
+	struct ff_heat_event e;
+
+	(void)state;
+	begin(16 * MB, 3 * MB);
+	assert_non_null(mr.heat);
+	use(17 * MB, MB - 2 * BIT);
+	assert_false(told(&e));
+	use(18 * MB - 2 * BIT, 2 * BIT);
+	assert_true(told(&e));
+	assert_int_equal(e.mr, 0x70001);
+	assert_int_equal(e.va, 17 * MB);
+	assert_int_equal(e.len, MB);
+	assert_int_not_equal(e.sent, 0);
+	/* once */
+	use(17 * MB, MB);
+	use(17 * MB, MB);
+	assert_false(told(&e));
+	/* and the others for themselves */
+	use(16 * MB, 3 * MB);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 16 * MB);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 18 * MB);
+	assert_false(told(&e));
+	end();
+}
+
+static void short_uses_count_as_well(void **state)
+{
+	struct ff_heat_event e;
+
+	(void)state;
+	begin(16 * MB, 2 * MB);
+	for (unsigned i = 0; i < HEAT_USES - 2; i++)
+		heat_used(&mr, 16 * MB + i, 8);
+	assert_false(told(&e));
+	heat_used(&mr, 16 * MB, 8);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 16 * MB);
+	end();
+}
+
+/* Parts begin with pages, and the first and the last one end with the MR. */
+static void the_ends_are_the_mrs(void **state)
+{
+	struct ff_heat_event e;
+
+	(void)state;
+	begin(16 * MB + 100, 2 * MB + 50);
+	assert_int_equal(mr.heat->base, 16 * MB);
+	assert_int_equal(mr.heat->num, 3);
+	use(16 * MB + 100, 2 * MB + 50);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 16 * MB + 100);
+	assert_int_equal(e.len, MB - 100);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 17 * MB);
+	assert_int_equal(e.len, MB);
+	assert_false(told(&e));
+	for (unsigned i = 0; i < HEAT_USES; i++)
+		heat_used(&mr, 18 * MB + 149, 1);
+	assert_true(told(&e));
+	assert_int_equal(e.va, 18 * MB);
+	assert_int_equal(e.len, 150);
+	end();
+}
+
+/* However large a client says that it is. */
+static void so_many_parts_at_most(void **state)
+{
+	static const uint64_t length[] = { MB,	       1023 * MB,  1024 * MB,  1025 * MB,
+					   1ull << 40, 1ull << 45, 1ull << 50, UINT64_MAX >> 1 };
+	struct ff_heat_event e;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
+		uint64_t last = 4096 + length[i] - 1;
+
+		begin(4096, length[i]);
+		assert_non_null(mr.heat);
+		assert_true(mr.heat->num && mr.heat->num <= HEAT_PARTS);
+		for (unsigned k = 0; k < 1000; k++) {
+			heat_used(&mr, last, 1);
+			heat_used(&mr, 4096, UINT32_MAX);
+		}
+		assert_true(told(&e));
+		assert_true(e.va >= 4096 && e.len && e.va - 4096 <= length[i] - e.len);
+		end();
+	}
+}
+
+static void what_is_not_counted(void **state)
+{
+	(void)state;
+	begin(16 * MB, MB - 1);
+	assert_null(mr.heat);
+	end();
+	begin(16 * MB, 2 * MB);
+	free(mr.heat);
+	mr.zero_copy = MB + 1;
+	mr.heat = heat_new(&mr);
+	assert_null(mr.heat); /* most of it is mapped */
+	mr.zero_copy = 0;
+	mr.kind = MR_DMABUF;
+	assert_null(heat_new(&mr));
+	mr.kind = MR_USER;
+	ses.mem.heated = false;
+	assert_null(heat_new(&mr)); /* nobody wants to know */
+	ses.mem.heated = true;
+	heat_used(&mr, 16 * MB, 8); /* does nothing */
+	end();
+}
+
+/* A client that does not read: nothing waits, and it is told later. */
+static void a_full_socket(void **state)
+{
+	struct ff_heat_event e;
+	uint64_t n = 0, num = 1024;
+
+	(void)state;
+	begin(0, num * MB - 1);
+	assert_int_equal(mr.heat->num, num);
+	use(0, num * MB - 1);
+	while (told(&e))
+		assert_int_equal(e.va, MB * n++);
+	assert_true(n > 16 && n < num);
+	use(n * MB, BIT); /* the next use of each */
+	assert_true(told(&e));
+	assert_int_equal(e.va, n * MB);
+	assert_false(told(&e));
+	/* a client that has closed it is not told, nor asked again */
+	close(client);
+	use((n + 1) * MB, BIT);
+	assert_int_equal(mr.heat->used[n + 1], HEAT_TOLD);
+	client = dup(0);
+	end();
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(a_part_is_hot_when_all_of_it_was_moved),
+			cmocka_unit_test(short_uses_count_as_well),
+			cmocka_unit_test(the_ends_are_the_mrs),
+			cmocka_unit_test(so_many_parts_at_most),
+			cmocka_unit_test(what_is_not_counted), cmocka_unit_test(a_full_socket));
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/others.c tests/lib/rig.c */
+/*
+ * test_way.c - which way a QP goes, for each answer of the directory and of the other host; and a QP whose way is not
+ * known yet: what it waits for, and how that ends.
+ */
+#include "tests/unit/lib/nic_rig.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/others.h"
+
+#define SECOND 1000000000ull
+
+/* One container of another host, whose NIC is in the network "fab" as this one's is. */
+static struct others others;
+static struct remote far;
+static struct wire_peer peer;
+static const union ibv_gid far_gid = { .raw = { 0xfd, 9, [15] = 7 } };
+static const union ibv_gid far_nic = { .raw = { 0xfd, 1, [15] = 9 } };
+
+static struct nic_rig rig;
+
+static int way_setup(void **state)
+{
+	struct nic_rig *n = &rig;
+
+	nic_fake_reset();
+	nic_rig_conf.net = "fab";
+	nic_rig_open_qp(n, IBV_QPT_RC);
+	nic_rig_conf.net = NULL;
+	nic_fake.num_modify = 0; /* the router's own UD QP is up */
+	n->r.f->host->wired = true;
+	peer = (struct wire_peer){ .up = true, .version = 2, .refs = 1 };
+	far = (struct remote){ .id = 77, .epoch = 1, .num_gids = 1, .refs = 1, .up = true };
+	strcpy(far.tenant, "t");
+	strcpy(far.name, "far");
+	far.gid[0] = far_gid;
+	far.peer = &peer;
+	others = (struct others){ .f = n->r.f, .remote = { &far }, .peer = { &peer } };
+	others_add(&others);
+	rig_state(&n->r, n->qp, IBV_QPS_INIT);
+	nic_rig_attr(n, n->qp);
+	n->qp->qp.attr.ah.sgid_index = 0;
+	memcpy(n->qp->qp.attr.ah.dgid, &far_gid, 16);
+	*state = n;
+	return 0;
+}
+
+static int way_teardown(void **state)
+{
+	struct nic_rig *n = *state;
+
+	nic_rig_close(n);
+	others_del(&others);
+	assert_int_equal(far.refs, 1);
+	return 0;
+}
+
+/* The peer is connected, and has told of its NIC. No frame is sent to it in these tests. */
+static void told(const char *net)
+{
+	static uint8_t connection;
+
+	peer.tcp = (struct wire_tcp *)&connection;
+	peer.nic_told = true;
+	peer.nic_gid = far_nic;
+	strcpy(peer.nic_net, net);
+}
+
+static enum nic_way way(struct nic_rig *n, union ibv_gid *to)
+{
+	struct remote *there;
+
+	return nic_way_of(n->r.f, &n->qp->qp, &n->qp->qp.attr.ah, to, &there);
+}
+
+static void to_rts(struct nic_rig *n)
+{
+	rig_state(&n->r, n->qp, IBV_QPS_RTR);
+	rig_state(&n->r, n->qp, IBV_QPS_RTS);
+}
+
+/* ---- which -------------------------------------------------------------------------------------------------- */
+
+static void where_a_path_leads(void **state)
+{
+	struct nic_rig *n = *state;
+	struct fast_host *h = n->r.f->host;
+	struct ff_ah_attr *ah = &n->qp->qp.attr.ah;
+	union ibv_gid to;
+
+	assert_int_equal(way(n, &to), WAY_UNKNOWN); /* not connected */
+	assert_true(others.is_wanted);
+	told("fab");
+	peer.nic_told = false;
+	assert_int_equal(way(n, &to), WAY_UNKNOWN);
+	peer.nic_told = true;
+	assert_int_equal(way(n, &to), WAY_NIC);
+	assert_memory_equal(&to, &far_nic, 16);
+	strcpy(peer.nic_net, "other");
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	strcpy(peer.nic_net, "");
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	strcpy(peer.nic_net, "fab");
+	far.peer = NULL;
+	assert_int_equal(way(n, &to), WAY_UNKNOWN);
+	far.peer = &peer;
+	far.epoch = 0;
+	assert_int_equal(way(n, &to), WAY_UNKNOWN);
+	far.epoch = 1;
+	others.is_denied = true;
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	others.is_denied = false;
+	h->wired = false;
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	h->wired = true;
+	h->nic_net[0] = '\0';
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	strcpy(h->nic_net, "fab");
+	memcpy(ah->dgid, &n->r.cont[1].gid[0], 16); /* of this host */
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	ah->dgid[15] = 99; /* nobody */
+	assert_int_equal(way(n, &to), WAY_SOFT);
+	ah->sgid_index = 4; /* the NIC's own: to whomever */
+	assert_int_equal(way(n, &to), WAY_NIC);
+	assert_memory_equal(&to, ah->dgid, 16);
+}
+
+static void known_at_once(void **state)
+{
+	struct nic_rig *n = *state;
+
+	told("fab");
+	to_rts(n);
+	assert_true(n->qp->qp.nic->carried);
+	assert_int_equal(far.refs, 2);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_memory_equal(&nic_fake.modify[1].attr.ah_attr.grh.dgid, &far_nic, 16);
+	assert_int_equal(nic_fake.modify[1].attr.ah_attr.grh.hop_limit, 64);
+	rig_state(&n->r, n->qp, IBV_QPS_RESET);
+	assert_int_equal(far.refs, 1);
+}
+
+/* ---- not known yet ------------------------------------------------------------------------------------------- */
+
+static void until_the_peer_tells(void **state)
+{
+	struct nic_rig *n = *state;
+
+	nic_rig_recv(n, 9, 8);
+	to_rts(n);
+	nic_rig_send(n, 1, 8);
+	rig_run(&n->r);
+	assert_int_equal(nic_fake.num_modify, 0);
+	n->wakes = 0;
+	n->r.be.ops->peer_told(n->r.f, &peer);
+	assert_int_equal(n->wakes, 1);
+	nic_rig_work(n); /* and has not said what it is needed for */
+	assert_int_equal(nic_fake.num_modify, 0);
+	told("fab");
+	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_rig_work(n);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	rig_run(&n->r);
+	assert_int_equal(nic_fake_sends(n->ib), 1);
+	assert_int_equal(nic_fake_recvs(n->ib), 1);
+	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	rig_run(&n->r);
+	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
+	assert_true(TAILQ_EMPTY(&n->r.f->host->nic->undecided));
+}
+
+static void in_rtr_yet(void **state)
+{
+	struct nic_rig *n = *state;
+
+	rig_state(&n->r, n->qp, IBV_QPS_RTR);
+	told("fab");
+	nic_rig_work(n);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTR);
+	rig_state(&n->r, n->qp, IBV_QPS_RTS);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+}
+
+/* After a second it is the wire's, whatever comes then. */
+static void nobody_tells(void **state)
+{
+	struct nic_rig *n = *state;
+
+	to_rts(n);
+	nic_rig_send(n, 1, 8);
+	rig_run(&n->r);
+	n->wakes = 0;
+	n->r.f->now += SECOND - 1;
+	rig_run(&n->r);
+	assert_int_equal(n->wakes, 0);
+	n->r.f->now += 1;
+	rig_run(&n->r);
+	assert_int_equal(n->wakes, 1);
+	nic_rig_work(n);
+	assert_false(n->qp->qp.nic->undecided);
+	assert_false(n->qp->qp.nic->carried);
+	assert_ptr_not_equal(n->qp->qp.send, &nic_send);
+	assert_string_not_equal(n->qp->qp.send->name, "?");
+	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_rig_work(n);
+	assert_int_equal(nic_fake.num_modify, 0);
+	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
+}
+
+static void it_ends_meanwhile(void **state)
+{
+	struct nic_rig *n = *state;
+
+	to_rts(n);
+	nic_rig_send(n, 1, 8);
+	rig_run(&n->r);
+	rig_state(&n->r, n->qp, IBV_QPS_ERR);
+	rig_run(&n->r);
+	nic_rig_expect(n, 1, IBV_WC_WR_FLUSH_ERR);
+	told("fab");
+	n->wakes = 0;
+	n->r.be.ops->peer_told(n->r.f, &peer);
+	assert_int_equal(n->wakes, 0); /* nobody waits */
+	peer.tcp = NULL;
+	rig_state(&n->r, n->qp, IBV_QPS_RESET);
+	rig_state(&n->r, n->qp, IBV_QPS_INIT);
+	nic_rig_attr(n, n->qp);
+	n->qp->qp.attr.ah.sgid_index = 0;
+	memcpy(n->qp->qp.attr.ah.dgid, &far_gid, 16);
+	to_rts(n);
+	rig_state(&n->r, n->qp, IBV_QPS_RESET); /* it was not known then, either */
+	n->r.f->now += 2 * SECOND;
+	rig_run(&n->r);
+	nic_rig_work(n);
+	assert_int_equal(nic_fake.num_modify, 0);
+}
+
+static void destroyed_meanwhile(void **state)
+{
+	struct nic_rig *n = *state;
+
+	to_rts(n);
+	rig_qp_free(&n->r, n->qp);
+	n->qp = NULL;
+	told("fab");
+	n->r.be.ops->peer_told(n->r.f, &peer);
+	n->r.f->now += 2 * SECOND;
+	rig_run(&n->r);
+	nic_rig_work(n);
+}
+
+static void the_nic_refuses_it(void **state)
+{
+	struct nic_rig *n = *state;
+
+	for (unsigned nth = 1; nth <= 3; nth++) { /* INIT, RTR, RTS */
+		peer.tcp = NULL;
+		to_rts(n);
+		nic_rig_send(n, nth, 8);
+		rig_run(&n->r);
+		told("fab");
+		nic_fake_fail(FAKE_modify_qp, nth, EINVAL);
+		nic_rig_work(n);
+		rig_run(&n->r);
+		nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
+		assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
+		nic_rig_work(n); /* ... what the NIC has of it ends */
+		rig_run(&n->r);
+		nic_rig_expect(n, nth, IBV_WC_WR_FLUSH_ERR);
+		rig_state(&n->r, n->qp, IBV_QPS_RESET);
+		rig_state(&n->r, n->qp, IBV_QPS_INIT);
+		nic_rig_attr(n, n->qp);
+		n->qp->qp.attr.ah.sgid_index = 0;
+		memcpy(n->qp->qp.attr.ah.dgid, &far_gid, 16);
+	}
+}
+
+/* The NIC is removed before it is known: it is the wire's. */
+static void the_nic_goes(void **state)
+{
+	struct nic_rig *n = *state;
+
+	to_rts(n);
+	nic_rig_send(n, 1, 8);
+	rig_run(&n->r);
+	nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	nic_rig_events(n);
+	nic_rig_work(n);
+	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
+	nic_rig_expect_no_event(n);
+	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
+	assert_null(n->qp->qp.nic);
+	assert_string_equal(n->r.f->host->nic_net, "");
+}
+
+/* ---- policy ---------------------------------------------------------------------------------------------------- */
+
+static void what_is_denied_ends(void **state)
+{
+	struct nic_rig *n = *state;
+
+	told("fab");
+	to_rts(n);
+	n->r.be.ops->policy_changed(n->r.f);
+	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
+	others.is_denied = true;
+	n->r.be.ops->policy_changed(n->r.f);
+	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
+	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
+	nic_rig_work(n);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+}
+
+#define WAY_TEST(name) cmocka_unit_test_setup_teardown(name, way_setup, way_teardown)
+
+int main(void)
+{
+	return UNIT_RUN(WAY_TEST(where_a_path_leads), WAY_TEST(known_at_once),
+			WAY_TEST(until_the_peer_tells), WAY_TEST(in_rtr_yet),
+			WAY_TEST(nobody_tells), WAY_TEST(it_ends_meanwhile),
+			WAY_TEST(destroyed_meanwhile), WAY_TEST(the_nic_refuses_it),
+			WAY_TEST(the_nic_goes), WAY_TEST(what_is_denied_ends));
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* threads: yes */
+/* test_worker.c - jobs are done in order, by the worker while it is there, and come back to the control thread. */
+#include "tests/unit/lib/nic_rig.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#define JOBS 100
+
+struct job {
+	struct nic_job job;
+	int number;
+};
+
+static sem_t go, woken;
+static pthread_t by;  /* who ran the last one */
+static int ran, back; /* so many, in order */
+
+static void run(struct nic_job *job)
+{
+	assert_int_equal(((struct job *)job)->number, ran++);
+	by = pthread_self();
+}
+
+static void run_slowly(struct nic_job *job)
+{
+	while (sem_wait(&go))
+		;
+	run(job);
+}
+
+static void come_back(struct nic_job *job)
+{
+	assert_int_equal(((struct job *)job)->number, back++);
+}
+
+static void wake(struct fast_host *h)
+{
+	(void)h;
+	sem_post(&woken);
+}
+
+static struct fast_host host = { .work_wake = wake };
+static struct job jobs[JOBS];
+
+static struct nic_worker *with_jobs(void (*how)(struct nic_job *job))
+{
+	ran = back = 0;
+	sem_init(&go, 0, 0);
+	sem_init(&woken, 0, 0);
+	for (int i = 0; i < JOBS; i++)
+		jobs[i] = (struct job){ .job = { .run = how, .back = come_back }, .number = i };
+	return nic_worker_new(&host);
+}
+
+static void without_a_thread_at_once(void **state)
+{
+	struct nic_worker *w = with_jobs(run);
+
+	(void)state;
+	for (int i = 0; i < JOBS; i++) {
+		nic_job_give(w, &jobs[i].job);
+		assert_int_equal(ran, i + 1);
+		assert_int_equal(back, 0);
+	}
+	assert_int_equal(nic_jobs_back(w), 0);
+	assert_int_equal(back, JOBS);
+	assert_true(pthread_equal(by, pthread_self()));
+	nic_worker_free(w);
+}
+
+static void by_the_thread_in_order(void **state)
+{
+	struct nic_worker *w = with_jobs(run);
+
+	(void)state;
+	assert_int_equal(nic_worker_start(w), 0);
+	for (int i = 0; i < JOBS; i++)
+		nic_job_give(w, &jobs[i].job);
+	for (int i = 0; i < JOBS; i++)
+		while (sem_wait(&woken))
+			;
+	assert_int_equal(nic_jobs_back(w), 0);
+	assert_int_equal(back, JOBS);
+	nic_worker_join(w);
+	assert_false(pthread_equal(by, pthread_self()));
+	nic_worker_free(w);
+}
+
+/* Who gives one does not wait for it. */
+static void nobody_waits(void **state)
+{
+	struct nic_worker *w = with_jobs(run_slowly);
+
+	(void)state;
+	assert_int_equal(nic_worker_start(w), 0);
+	nic_job_give(w, &jobs[0].job);
+	nic_job_give(w, &jobs[1].job);
+	assert_int_equal(nic_jobs_back(w), 2);
+	assert_int_equal(back, 0);
+	sem_post(&go);
+	while (sem_wait(&woken))
+		;
+	assert_int_equal(nic_jobs_back(w), 1);
+	assert_int_equal(back, 1);
+	sem_post(&go);
+	nic_worker_free(w);
+	assert_int_equal(back, 2);
+}
+
+/* What was given before the end is done, and what is given afterwards. */
+static void at_the_end(void **state)
+{
+	struct nic_worker *w = with_jobs(run);
+
+	(void)state;
+	assert_int_equal(nic_worker_start(w), 0);
+	for (int i = 0; i < JOBS - 1; i++)
+		nic_job_give(w, &jobs[i].job);
+	nic_worker_join(w);
+	assert_int_equal(ran, JOBS - 1);
+	nic_job_give(w, &jobs[JOBS - 1].job);
+	assert_int_equal(ran, JOBS);
+	nic_worker_free(w);
+	assert_int_equal(back, JOBS);
+	nic_worker_free(NULL);
+	nic_worker_join(NULL);
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(without_a_thread_at_once),
+			cmocka_unit_test(by_the_thread_in_order), cmocka_unit_test(nobody_waits),
+			cmocka_unit_test(at_the_end));
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: ffr/oci/rootfs.c */
+/*
+ * test_rootfs.c - the layouts of distributions' images, and images that are made to lead the hook astray.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/unit.h"
+#include "ffr/oci/oci.h"
+
+#define X86 "lib64/ld-linux-x86-64.so.2"
+#define OWN rootfs_kinds_in("/nowhere")
+
+static char dir[64], why[WHY_SZ];
+static int root = -1;
+
+static int set_up(void **state)
+{
+	(void)state;
+	strcpy(dir, "/tmp/test_rootfs.XXXXXX");
+	if (!mkdtemp(dir))
+		return -1;
+	root = open(dir, O_PATH | O_DIRECTORY);
+	return root < 0 ? -1 : 0;
+}
+
+static int tear_down(void **state)
+{
+	char cmd[128];
+
+	(void)state;
+	close(root);
+	snprintf(cmd, sizeof(cmd), "rm -rf %s", dir);
+	return system(cmd);
+}
+
+/* With the folders above it; NULL: a folder. */
+static void make(const char *path, const void *text, size_t len)
+{
+	char cmd[512], full[256];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s/%s", dir, path);
+	snprintf(cmd, sizeof(cmd), "mkdir -p %s/$(%s %s)", dir, text ? "dirname" : "echo", path);
+	assert_int_equal(system(cmd), 0);
+	if (!text)
+		return;
+	fd = open(full, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, len), len);
+	close(fd);
+}
+
+static void link_to(const char *target, const char *path)
+{
+	char full[256];
+
+	snprintf(full, sizeof(full), "%s/%s", dir, path);
+	assert_int_equal(symlink(target, full), 0);
+}
+
+static void make_loader(const char *path, int machine, int class)
+{
+	Elf64_Ehdr h = { .e_machine = (Elf64_Half)machine };
+
+	memcpy(h.e_ident, ELFMAG, SELFMAG);
+	h.e_ident[EI_CLASS] = (unsigned char)class;
+	h.e_ident[EI_DATA] = ELFDATA2LSB;
+	make(path, &h, sizeof(h));
+}
+
+static void assert_is(int fd, const char *path)
+{
+	char full[256];
+	struct stat a, b;
+
+	snprintf(full, sizeof(full), "%s/%s", dir, path);
+	assert_int_equal(fstat(fd, &a), 0);
+	assert_int_equal(stat(full, &b), 0);
+	assert_int_equal(a.st_dev, b.st_dev);
+	assert_int_equal(a.st_ino, b.st_ino);
+	close(fd);
+}
+
+/* usr/lib/x86_64-linux-gnu, with lib and lib64 as links; the image has a library of its own. */
+static void debian(void **state)
+{
+	int fds[4];
+
+	(void)state;
+	make("usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0", "x", 1);
+	link_to("libibverbs.so.1.14.44.0", "usr/lib/x86_64-linux-gnu/libibverbs.so.1");
+	make_loader("usr/lib64/ld-linux-x86-64.so.2", EM_X86_64, ELFCLASS64);
+	link_to("usr/lib", "lib");
+	link_to("usr/lib64", "lib64");
+	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
+	/* four names of one file are one place */
+	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 4, why), 1);
+	assert_is(fds[0], "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0");
+	/* it has no librdmacm: beside the other */
+	assert_int_equal(rootfs_libs(root, rootfs_own, 1, fds, 4, why), 1);
+	assert_is(fds[0], "usr/lib/x86_64-linux-gnu/librdmacm.so.1");
+	/* and at the next start it is found there */
+	assert_int_equal(rootfs_libs(root, rootfs_own, 1, fds, 4, why), 1);
+	close(fds[0]);
+}
+
+/* Absolute links, as images have them, are of the image's root. */
+static void rhel(void **state)
+{
+	int fds[4];
+
+	(void)state;
+	make("usr/lib64/libibverbs.so.1.14.48.0", "x", 1);
+	link_to("/usr/lib64/libibverbs.so.1.14.48.0", "usr/lib64/libibverbs.so.1");
+	link_to("/usr/lib64", "lib64");
+	make_loader("usr/lib64/ld-linux-x86-64.so.2", EM_X86_64, ELFCLASS64);
+	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
+	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 4, why), 1);
+	assert_is(fds[0], "usr/lib64/libibverbs.so.1.14.48.0");
+}
+
+/* Two copies: which comes first is the loader's, so both. */
+static void two_places(void **state)
+{
+	int fds[4];
+
+	(void)state;
+	make("usr/lib64/libibverbs.so.1", "x", 1);
+	make("usr/local/lib/libibverbs.so.1", "y", 1);
+	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 4, why), 2);
+	assert_is(fds[0], "usr/lib64/libibverbs.so.1");
+	assert_is(fds[1], "usr/local/lib/libibverbs.so.1");
+	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 1, why), 1);
+	close(fds[0]);
+}
+
+/* Alpine's layout: libraries of its own kind, where those are installed. */
+static void alpine(void **state)
+{
+	const struct rootfs_kind *k;
+	char path[128];
+	int fds[4];
+
+	(void)state;
+	make_loader("lib/ld-musl-x86_64.so.1", EM_X86_64, ELFCLASS64);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	assert_non_null(strstr(why, "its C library is musl"));
+	make("usr/lib/libibverbs.so.1", "x", 1);
+	k = rootfs_find_kind(root, 0xf, why);
+	assert_non_null(k);
+	assert_ptr_not_equal(k, rootfs_own);
+	rootfs_our_lib(k, "/usr/lib/freeflow", 1, path, sizeof(path));
+	assert_string_equal(path, "/usr/lib/freeflow/x86_64-musl/librdmacm.so.1");
+	assert_int_equal(rootfs_libs(root, k, 0, fds, 4, why), 1);
+	assert_is(fds[0], "usr/lib/libibverbs.so.1");
+	/* with glibc beside musl it is the host's own */
+	make_loader(X86, EM_X86_64, ELFCLASS64);
+	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
+}
+
+/* Another machine's, by its loader; which libraries there are is seen in their folder. */
+static void arm64(void **state)
+{
+	const struct rootfs_kind *k;
+	char ours[128], path[256];
+
+	(void)state;
+	make_loader("usr/lib/ld-linux-aarch64.so.1", EM_AARCH64, ELFCLASS64);
+	link_to("usr/lib", "lib");
+	snprintf(ours, sizeof(ours), "%s/ours", dir);
+	make("ours/libibverbs.so.1", "x", 1);
+	assert_null(rootfs_find_kind(root, rootfs_kinds_in(ours), why));
+	make("ours/aarch64/libibverbs.so.1", "x", 1);
+	k = rootfs_find_kind(root, rootfs_kinds_in(ours), why);
+	assert_non_null(k);
+	rootfs_our_lib(k, ours, 0, path, sizeof(path));
+	assert_non_null(strstr(path, "/ours/aarch64/libibverbs.so.1"));
+	rootfs_our_lib(rootfs_own, ours, 0, path, sizeof(path));
+	assert_non_null(strstr(path, "/ours/libibverbs.so.1"));
+}
+
+static void others_are_told_apart(void **state)
+{
+	(void)state;
+	assert_null(rootfs_find_kind(root, OWN, why));
+	assert_non_null(strstr(why, "linked statically"));
+	make("lib/ld-linux-armhf.so.3", "x", 1);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	assert_non_null(strstr(why, "it is for 32-bit ARM"));
+	make_loader("lib/ld-linux-aarch64.so.1", EM_AARCH64, ELFCLASS64);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	assert_non_null(strstr(why, "it is for aarch64, and its C library is glibc"));
+	make_loader(X86, EM_AARCH64, ELFCLASS64);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	assert_non_null(strstr(why, "is not one for x86_64"));
+	make_loader(X86, EM_X86_64, ELFCLASS32);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	make_loader(X86, EM_X86_64, ELFCLASS64);
+	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
+}
+
+/* What is no regular file of ELF is no loader, and opening it does not wait. */
+static void garbage(void **state)
+{
+	char full[256];
+
+	(void)state;
+	snprintf(full, sizeof(full), "%s/%s", dir, X86);
+	make("lib64", NULL, 0);
+	assert_int_equal(mkfifo(full, 0644), 0);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	unlink(full);
+	mkdir(full, 0755);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	rmdir(full);
+	link_to(X86, "lib64/ld-linux-x86-64.so.2"); /* to itself, in the end */
+	assert_null(rootfs_find_kind(root, OWN, why));
+	unlink(full);
+	make(X86, "\177EL", 3);
+	assert_null(rootfs_find_kind(root, OWN, why));
+	make(X86, "", 0);
+	assert_int_equal(truncate(full, (off_t)1 << 40),
+			 0); /* a large one is read as a small one is */
+	assert_null(rootfs_find_kind(root, OWN, why));
+}
+
+/* Links to the host's files, by names and by /proc, stay in the image or fail. */
+static void links_lead_nowhere(void **state)
+{
+	char victim[] = "/tmp/test_rootfs_victim.XXXXXX", target[128];
+	int fds[4], fd = mkstemp(victim);
+	struct stat st;
+
+	(void)state;
+	assert_true(fd >= 0);
+	make("usr/lib64", NULL, 0);
+	snprintf(target, sizeof(target), "../../../../../../..%s", victim);
+	link_to(target, "usr/lib64/libibverbs.so.1");
+	/* a link to what is not in the image: refused, and nothing made */
+	assert_true(rootfs_libs(root, rootfs_own, 0, fds, 4, why) < 0);
+	link_to("/proc/self/root/etc", "etc");
+	assert_true(rootfs_open(root, "etc/passwd", O_PATH) < 0);
+	link_to("/tmp", "run");
+	assert_true(rootfs_folder(root, "run/freeflow") < 0);
+	assert_int_equal(fstatat(AT_FDCWD, "/tmp/freeflow", &st, 0), -1);
+	snprintf(target, sizeof(target), "%s/lib", "../../..");
+	link_to("/../../../etc", "usr/lib");
+	assert_true(rootfs_open(root, "usr/lib/passwd", O_PATH) < 0);
+	/* it leads to the image's own folder once there is one */
+	make("tmp", NULL, 0);
+	fd = rootfs_folder(root, "run/freeflow");
+	assert_true(fd >= 0);
+	assert_is(fd, "tmp/freeflow");
+	unlink(victim);
+}
+
+static void only_over_regular_files(void **state)
+{
+	char full[256];
+	int fds[4];
+
+	(void)state;
+	make("usr/lib64", NULL, 0);
+	snprintf(full, sizeof(full), "%s/usr/lib64/libibverbs.so.1", dir);
+	assert_int_equal(mkfifo(full, 0644), 0);
+	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 4, why), -EINVAL);
+	unlink(full);
+	assert_int_equal(mkdir(full, 0755), 0);
+	assert_int_equal(rootfs_file(root, "usr/lib64", "libibverbs.so.1"), -EINVAL);
+	rmdir(full);
+	make("dev", "x", 1);
+	assert_int_equal(rootfs_file(root, "dev/infiniband", "uverbs_ff0"), -ENOTDIR);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+#ifdef __x86_64__
+	return UNIT_RUN(T(debian), T(rhel), T(two_places), T(alpine), T(arm64),
+			T(others_are_told_apart), T(garbage), T(links_lead_nowhere),
+			T(only_over_regular_files));
+#else
+	return UNIT_RUN(T(two_places), T(links_lead_nowhere), T(only_over_regular_files));
+#endif
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: ffr/oci/state.c ffr/oci/docker.c ffr/oci/wrap.c */
+/*
+ * test_state.c - what a runtime says, what the router is asked for it, and what becomes of a runtime's configuration.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/unit.h"
+#include "ffr/oci/oci.h"
+
+static char dir[] = "/tmp/test_state.XXXXXX", why[WHY_SZ];
+static bool pool;
+
+static int set_up(void **state)
+{
+	(void)state;
+	return mkdtemp(dir) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/config.json", dir);
+	unlink(path);
+	return rmdir(dir);
+}
+
+static void config(const char *text)
+{
+	char path[64];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/config.json", dir);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+/* %s is the bundle. */
+static int read_state(const char *fmt, struct oci_state *s)
+{
+	int err, fd = memfd_create("state", 0);
+
+	assert_true(dprintf(fd, fmt, dir) >= 0);
+	lseek(fd, 0, SEEK_SET);
+	err = oci_state_read(fd, s, why);
+	close(fd);
+	return err;
+}
+
+static void states(void **state)
+{
+	static const char *const bad[] = {
+		"",
+		"[]",
+		"{\"id\":\"a\"}",
+		"{\"id\":\"../a\",\"pid\":1,\"bundle\":\"%s\"}",
+		"{\"id\":\"a/b\",\"pid\":1,\"bundle\":\"%s\"}",
+		"{\"id\":\"\",\"pid\":1,\"bundle\":\"%s\"}",
+		"{\"id\":\"a\",\"pid\":-1,\"bundle\":\"%s\"}",
+		"{\"id\":\"a\",\"pid\":4294967297,\"bundle\":\"%s\"}",
+		"{\"id\":\"a\",\"pid\":1,\"bundle\":\"x%s\"}",
+		"{\"id\":\"a\",\"pid\":1,\"bundle\":\"/nonexistent%s\"}",
+	};
+	struct oci_state s;
+
+	(void)state;
+	config("{\"root\":{\"path\":\"rootfs\"},\"hostname\":\"web\"}");
+	assert_int_equal(read_state("{\"id\":\"4f-1\",\"pid\":7,\"bundle\":\"%s\"}", &s), 0);
+	assert_string_equal(s.id, "4f-1");
+	assert_int_equal(s.pid, 7);
+	assert_string_equal(s.hostname, "web");
+	assert_memory_equal(s.rootfs, dir, strlen(dir));
+	assert_string_equal(s.rootfs + strlen(dir), "/rootfs");
+	assert_false(s.net_admin);
+	oci_state_free(&s);
+	config("{\"root\":{\"path\":\"r\"},\"process\":{\"capabilities\":{\"bounding\":[\"CAP_CHOWN\",\"CAP_NET_ADMIN\"]}}}");
+	assert_int_equal(read_state("{\"id\":\"a\",\"pid\":7,\"bundle\":\"%s\"}", &s), 0);
+	assert_true(s.net_admin);
+	oci_state_free(&s);
+	/* one that has stopped has no configuration any more */
+	assert_int_equal(read_state("{\"id\":\"a\",\"pid\":0,\"bundle\":\"/gone%s\"}", &s), 0);
+	oci_state_free(&s);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(read_state(bad[i], &s), -EINVAL);
+	config("{\"root\":{}}");
+	assert_int_equal(read_state("{\"id\":\"a\",\"pid\":7,\"bundle\":\"%s\"}", &s), -EINVAL);
+}
+
+static json_t *request(const char *annotations, const struct oci_options *o)
+{
+	struct oci_state s = { .hostname = (char *)"web" };
+	json_t *r;
+
+	s.annotations = json_loads(annotations, 0, NULL);
+	assert_non_null(s.annotations);
+	r = oci_request(&s, o, &pool, why);
+	json_decref(s.annotations);
+	return r;
+}
+
+static void assert_request(json_t *r, const char *want)
+{
+	json_t *w = json_loads(want, 0, NULL);
+
+	assert_non_null(r);
+	assert_true(json_equal(r, w));
+	json_decref(w);
+	json_decref(r);
+}
+
+static void annotations(void **state)
+{
+	static const char all[] =
+		"{\"freeflow.io/name\":\"db\",\"freeflow.io/tenant\":\"red\","
+		"\"freeflow.io/ip\":\"10.0.0.2,fd00::2\",\"freeflow.io/mode\":\"spin\","
+		"\"freeflow.io/max-qp\":\"64\",\"freeflow.io/rate\":\"8kbit\",\"other\":\"x\"}";
+	static const char *const bad[] = {
+		"{\"freeflow.io/name\":\"../x\"}",   "{\"freeflow.io/ip\":\"10.0.0\"}",
+		"{\"freeflow.io/ip\":\"\"}",	     "{\"freeflow.io/max-cows\":\"1\"}",
+		"{\"freeflow.io/max-qp\":\"many\"}", "{\"freeflow.io/mode\":\"fast\"}",
+		"{\"freeflow.io/tenant\":\"a/b\"}",  "{\"freeflow.io/max-qp\":64}",
+	};
+	const struct oci_options none = { 0 }, with = { .annotations = true };
+
+	(void)state;
+	/* nobody said that they count */
+	assert_request(request(all, &none), "{\"op\":\"container_add\",\"name\":\"web\"}");
+	assert_request(
+		request(all, &with),
+		"{\"op\":\"container_add\",\"name\":\"db\",\"tenant\":\"red\",\"mode\":\"spin\","
+		"\"ips\":[\"10.0.0.2\",\"fd00::2\"],"
+		"\"limits\":{\"max_qp\":64,\"tx_rate\":1000,\"rx_rate\":1000}}");
+	assert_false(pool);
+	assert_request(request("{\"freeflow.io/ip\":\"pool\"}", &with),
+		       "{\"op\":\"container_add\",\"name\":\"web\"}");
+	assert_true(pool);
+	assert_request(request("{}", &(struct oci_options){ .pool = true }),
+		       "{\"op\":\"container_add\",\"name\":\"web\"}");
+	assert_true(pool);
+	/* the hook's own word is last */
+	assert_request(request(all, &(struct oci_options){ .name = "x", .tenant = "blue" }),
+		       "{\"op\":\"container_add\",\"name\":\"x\",\"tenant\":\"blue\"}");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (request(bad[i], &with))
+			fail_msg("%s is taken", bad[i]);
+	assert_request(request("{\"freeflow.io/max-qp\":\"many\"}", &none),
+		       "{\"op\":\"container_add\",\"name\":\"web\"}");
+}
+
+#define POD                                                                                             \
+	"\"io.kubernetes.cri.sandbox-namespace\":\"red\",\"io.kubernetes.cri.sandbox-name\":\"web-1\"," \
+	"\"io.kubernetes.cri.container-name\":\"app\""
+
+static void pods(void **state)
+{
+	static const char *const bad[] = {
+		"{}",
+		"{\"io.kubernetes.cri.sandbox-namespace\":\"red\"}",
+		"{\"io.kubernetes.pod.namespace\":\"../red\",\"io.kubernetes.pod.name\":\"w\","
+		"\"io.kubernetes.container.name\":\"a\"}",
+		"{" POD ",\"freeflow.io/tenant\":\"blue\"}",
+		"{" POD ",\"freeflow.io/name\":\"db\"}",
+		"{" POD ",\"freeflow.io/ip\":\"10.0.0.2\"}",
+		"{" POD ",\"freeflow.io/max-cows\":\"2\"}",
+		"{" POD ",\"freeflow.io/max-qp\":2}",
+	};
+	const struct oci_options o = { .kubernetes = true };
+	char text[1024], longer[254];
+	json_t *r, *again;
+
+	(void)state;
+	assert_request(request("{" POD ",\"freeflow.io/max-qp\":\"7\",\"freeflow.io/ip\":\"pool\"}",
+			       &o),
+		       "{\"op\":\"container_add\",\"name\":\"red.web-1.app\",\"tenant\":\"red\","
+		       "\"limits\":{\"max_qp\":7}}");
+	assert_true(pool);
+	assert_request(
+		request("{\"io.kubernetes.pod.namespace\":\"red\",\"io.kubernetes.pod.name\":\"w\","
+			"\"io.kubernetes.container.name\":\"a\"}",
+			&o),
+		"{\"op\":\"container_add\",\"name\":\"red.w.a\",\"tenant\":\"red\"}");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (request(bad[i], &o))
+			fail_msg("%s is taken", bad[i]);
+	/* longer than a name may be, and different at the end only */
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	for (int i = 0; i < 2; i++) {
+		snprintf(
+			text, sizeof(text),
+			"{\"io.kubernetes.pod.namespace\":\"red\",\"io.kubernetes.pod.name\":\"%s\","
+			"\"io.kubernetes.container.name\":\"%c\"}",
+			longer, 'a' + i);
+		r = i ? r : request(text, &o);
+		again = request(text, &o);
+		assert_int_equal(json_equal(r, again), !i);
+		json_decref(again);
+	}
+	json_decref(r);
+}
+
+/* ---- what Docker keeps ---- */
+
+#define HEX "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+/* Folders on the way are made. */
+static void put(const char *path, mode_t mode, const char *text)
+{
+	char whole[256];
+	FILE *f;
+
+	snprintf(whole, sizeof(whole), "%s/docker/%s", dir, path);
+	for (char *p = strchr(whole + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		mkdir(whole, 0755);
+		*p = '/';
+	}
+	f = fopen(whole, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+	assert_int_equal(chmod(whole, mode), 0);
+}
+
+static void assert_labels(const char *rootfs, const char *id, const char *want)
+{
+	json_t *w = json_loads(want, 0, NULL), *is;
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/docker/%s", dir, rootfs);
+	is = docker_labels(path, id);
+	assert_true(json_equal(is, w));
+	json_decref(w);
+	json_decref(is);
+}
+
+static void labels_of_the_command_line(void **state)
+{
+	static const char image[] = "image/overlay2/imagedb/content/sha256/" HEX,
+			  both[] =
+				  "{\"Image\":\"sha256:" HEX "\",\"Config\":{\"Labels\":"
+				  "{\"freeflow.io/tenant\":\"red\",\"freeflow.io/max-qp\":\"7\"}}}";
+	char command[64];
+
+	(void)state;
+	put("containers/c1/config.v2.json", 0600, both);
+	put(image, 0600, "{\"config\":{\"Labels\":{\"freeflow.io/tenant\":\"blue\"}}}");
+	/* the image's is not, whatever its value */
+	assert_labels("overlay2/layer/merged", "c1", "{\"freeflow.io/max-qp\":\"7\"}");
+	put(image, 0600, "{\"config\":{\"Labels\":null}}");
+	assert_labels("overlay2/layer/merged", "c1",
+		      "{\"freeflow.io/tenant\":\"red\",\"freeflow.io/max-qp\":\"7\"}");
+	/* which are the image's, nobody knows */
+	assert_labels("vfs/layer/merged", "c1", "{}");
+	/* another engine's container; one whose files others may have written */
+	assert_labels("overlay2/layer/merged", "c2", "{}");
+	assert_labels("merged", "c1", "{}");
+	put("containers/c1/config.v2.json", 0666, both);
+	assert_labels("overlay2/layer/merged", "c1", "{}");
+	put("containers/c1/config.v2.json", 0600, "{\"Image\":\"sha256:../../etc\"}");
+	assert_labels("overlay2/layer/merged", "c1", "{}");
+	snprintf(command, sizeof(command), "rm -r %s/docker", dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void labels_count(void **state)
+{
+	struct oci_state s = { .hostname = (char *)"web" };
+	const struct oci_options none = { 0 };
+
+	(void)state;
+	s.labels = json_loads("{\"freeflow.io/max-qp\":\"7\",\"com.example\":\"x\"}", 0, NULL);
+	assert_request(oci_request(&s, &none, &pool, why),
+		       "{\"op\":\"container_add\",\"name\":\"web\",\"limits\":{\"max_qp\":7}}");
+	json_object_set_new(s.labels, "freeflow.io/max-cows", json_string("1"));
+	assert_null(oci_request(&s, &none, &pool, why));
+	assert_non_null(strstr(why, "label freeflow.io/max-cows"));
+	json_decref(s.labels);
+}
+
+static void hooks_are_added(void **state)
+{
+	const char *const args[] = { "--tenant=red", NULL };
+	json_t *c = json_loads("{\"hooks\":{\"createRuntime\":[{\"path\":\"/other\"}]},\"x\":1}", 0,
+			       NULL);
+	json_t *want = json_loads(
+		"{\"x\":1,\"hooks\":{\"createRuntime\":[{\"path\":\"/other\"},"
+		"{\"path\":\"/h\",\"args\":[\"ff-hook\",\"createRuntime\",\"--tenant=red\"]}],"
+		"\"poststop\":[{\"path\":\"/h\",\"args\":[\"ff-hook\",\"poststop\",\"--tenant=red\"]}]}}",
+		0, NULL);
+
+	(void)state;
+	assert_int_equal(wrap_config(c, "/h", args), 0);
+	assert_true(json_equal(c, want));
+	json_decref(c);
+	json_decref(want);
+	c = json_array();
+	assert_int_equal(wrap_config(c, "/h", args), -EINVAL);
+	json_decref(c);
+}
+
+int main(void)
+{
+	return UNIT_RUN_GROUP(set_up, tear_down, cmocka_unit_test(states),
+			      cmocka_unit_test(annotations), cmocka_unit_test(pods),
+			      cmocka_unit_test(labels_of_the_command_line),
+			      cmocka_unit_test(labels_count), cmocka_unit_test(hooks_are_added));
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/rio_rig.c tests/unit/lib/two_hosts.c tests/lib/rio_fake.c tests/lib/others.c tests/lib/rig.c */
+/*
+ * test_link.c - the way between two hosts by RapidIO: when it is taken, what becomes of it when calls fail, the
+ * port goes, or somebody sends what nobody asked for; and that nothing of the device's is kept. On virtual time.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "tests/unit/lib/rio_rig.h"
+#include "tests/unit/lib/unit.h"
+
+static struct hosts t;
+
+static int setup(void **state)
+{
+	(void)state;
+	rio_rig_set();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	hosts_down(&t);
+	rio_rig_check();
+	return 0;
+}
+
+/* All of a message arrives, by whatever carries it. */
+static void expect_works(void)
+{
+	memset(t.h[1].buf, 0, 100000);
+	memset(t.h[0].buf, 0x5a, 100000);
+	t.h[0].buf[99999] = 1;
+	hosts_rdma(&t, FF_OP_WRITE, 1, 0, 0, 100000);
+	hosts_run(&t);
+	hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
+	assert_memory_equal(t.h[0].buf, t.h[1].buf, 100000);
+}
+
+static void expect_by(int host, const char *name)
+{
+	assert_string_equal(wire_carrier(&t.h[host].other), name);
+	assert_string_equal(t.h[host].qp->qp.send->by(&t.h[host].qp->qp), name);
+}
+
+static void expect_lost(int host, const char *why)
+{
+	hosts_run(&t);
+	assert_string_equal(t.h[host].o.why, why);
+	assert_null(t.h[host].other.tcp);
+	assert_null(t.h[host].other.by);
+	expect_by(host, "wire");
+}
+
+static void again(void)
+{
+	hosts_cut(&t);
+	hosts_connect(&t);
+	hosts_run(&t);
+}
+
+/* ---- beginnings -------------------------------------------------------------------------------------- */
+
+static void both_go_over(void **state)
+{
+	unsigned posted;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	expect_by(0, "rio");
+	expect_by(1, "rio");
+	posted = rio_fake.posted;
+	expect_works();
+	assert_true(rio_fake.posted > posted + 90);
+	/* buffers that are not used are others' again */
+	hosts_advance(&t, RIO_IDLE_NS + 1);
+	hosts_advance(&t, RIO_IDLE_NS + 1);
+	assert_int_equal(rio_rig_link(&t, 0)->held, 0);
+	again();
+	expect_by(0, "rio");
+	expect_works();
+}
+
+/* A router that knows nothing of it is told nothing. */
+static void old_version(void **state)
+{
+	(void)state;
+	hosts_version = 3;
+	hosts_up(&t, IBV_QPT_RC);
+	expect_by(0, "wire");
+	assert_int_equal(rio_fake.opened, 0);
+	expect_works();
+}
+
+/* Whatever fails at the beginning: the wire is used, and it is tried again. */
+static void begins_later(void **state)
+{
+	static const struct {
+		unsigned long call;
+		int err;
+	} fails[] = { { FFRIO_BIND, -ENODEV },	{ FFRIO_BIND, -ENOBUFS },
+		      { 1, -ENOMEM },		{ (1 << 20) + 1, -ENOMEM },
+		      { FFRIO_ALLOC, -EAGAIN }, { FFRIO_POST, -EHOSTUNREACH },
+		      { FFRIO_POST, -ENODEV },	{ FFRIO_POST, -EINTR } };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(fails); i++) {
+		rio_rig_set();
+		rio_fake.fails = fails[i].call;
+		rio_fake.error = fails[i].err;
+		hosts_up(&t, IBV_QPT_RC);
+		assert_int_equal(rio_fake.fails, 0);
+		assert_true(!strcmp(wire_carrier(&t.h[0].other), "wire") ||
+			    !strcmp(wire_carrier(&t.h[1].other), "wire"));
+		expect_works();
+		hosts_advance(&t, RIO_RETRY_NS + 1);
+		expect_by(0, "rio");
+		expect_by(1, "rio");
+		expect_works();
+		if (i + 1 < ARRAY_SIZE(fails)) {
+			hosts_down(&t);
+			rio_rig_check();
+		}
+	}
+}
+
+/* The first block does not arrive: either side stays with the wire in its direction. */
+static void no_way(void **state)
+{
+	(void)state;
+	rio_fake.result = -EHOSTUNREACH;
+	hosts_up(&t, IBV_QPT_RC);
+	expect_by(0, "wire");
+	expect_works();
+	hosts_advance(&t, RIO_RETRY_NS + 1);
+	expect_by(0, "wire");
+	expect_works();
+	rio_fake.result = 0;
+	hosts_advance(&t, RIO_RETRY_NS + 1);
+	expect_by(0, "rio");
+	expect_works();
+	assert_int_equal(rio_fake.opened, 2);
+}
+
+static void no_device(void **state)
+{
+	(void)state;
+	rio_fake.open_error = -ENOENT;
+	hosts_up(&t, IBV_QPT_RC);
+	expect_by(0, "wire");
+	expect_works();
+	hosts_advance(&t, RIO_RETRY_NS + 1);
+	expect_by(0, "rio");
+	expect_by(1, "rio");
+}
+
+/* The connection ends while an endpoint is being opened, or before the peer is known. */
+static void ends_early(void **state)
+{
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	hosts_cut(&t);
+	hosts_connect(&t);
+	hosts_cut(&t);
+	hosts_connect(&t);
+	hosts_turn(&t);
+	hosts_cut(&t);
+	rio_fake.holds = true;
+	hosts_connect(&t);
+	hosts_run(&t);
+	expect_by(0, "wire");
+	expect_works();
+	rio_fake.holds = false;
+	rio_fake_move();
+	hosts_run(&t);
+	expect_by(0, "rio");
+	expect_works();
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------- */
+
+/* A block fails: the connection ends, what was not done is done on the next one, which is the wire's at first. */
+static void block_fails(void **state)
+{
+	static const struct {
+		int err;
+		const char *why;
+	} fails[] = {
+		{ -EHOSTUNREACH, "RapidIO: it does not answer" },
+		{ -ECONNREFUSED, "RapidIO: nobody is at its endpoint" },
+		{ -EIO, "RapidIO: transfers fail" },
+		{ -ETIMEDOUT, "RapidIO: it takes too long" },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(fails); i++) {
+		rio_rig_set();
+		hosts_up(&t, IBV_QPT_RC);
+		rio_fake.result = fails[i].err;
+		hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 5000);
+		expect_lost(0, fails[i].why);
+		rio_fake.result = 0;
+		hosts_cut(&t);
+		hosts_connect(&t);
+		hosts_run(&t);
+		hosts_expect(&t, 0, 7, IBV_WC_SUCCESS);
+		expect_by(0, "wire");
+		hosts_advance(&t, RIO_RETRY_NS + 1);
+		expect_by(0, "rio");
+		expect_works();
+		if (i + 1 < ARRAY_SIZE(fails)) {
+			hosts_down(&t);
+			rio_rig_check();
+		}
+	}
+}
+
+static void calls_fail(void **state)
+{
+	static const unsigned long calls[] = { FFRIO_POST, FFRIO_TAKE, FFRIO_REAP };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++)
+		for (unsigned after = 0; after < 4; after++) {
+			rio_rig_set();
+			hosts_up(&t, IBV_QPT_RC);
+			rio_fake.fails = calls[i];
+			rio_fake.after = after;
+			rio_fake.error = -ENODEV;
+			hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 50000);
+			hosts_run(&t);
+			hosts_cut(&t);
+			hosts_connect(&t);
+			hosts_run(&t);
+			hosts_expect(&t, 0, 7, IBV_WC_SUCCESS);
+			expect_works();
+			if (i + 1 < ARRAY_SIZE(calls) || after < 3) {
+				hosts_down(&t);
+				rio_rig_check();
+			}
+		}
+}
+
+static void port_goes(void **state)
+{
+	struct fast *f;
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	f = t.h[0].r.f;
+	f->be->ops->ready(f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
+	expect_lost(0, "RapidIO: the port is gone");
+	rio_fake.holds = true;
+	hosts_cut(&t);
+	hosts_connect(&t);
+	hosts_advance(&t, RIO_RETRY_NS + 1); /* it has an endpoint, and is not over yet */
+	f->be->ops->ready(f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
+	hosts_run(&t);
+	assert_int_equal(rio_rig_link(&t, 0)->state, RIO_CLOSED);
+	expect_works();
+	rio_fake.holds = false;
+	rio_fake_move();
+	hosts_advance(&t, RIO_RETRY_NS + 1);
+	hosts_advance(&t, RIO_RETRY_NS + 1);
+	if (!t.h[0].other.tcp)
+		again();
+	expect_works();
+}
+
+/* The other router closes its stream, which nobody reads any more. */
+static void stream_ends(void **state)
+{
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	wire_detach(t.h[1].r.f, &t.h[1].other, "it goes");
+	expect_lost(0, "the other side has closed it");
+	again();
+	expect_by(0, "rio"); /* that was in order */
+	expect_works();
+}
+
+/* ---- receivers with few buffers, senders with few ------------------------------------------------------- */
+
+static void few_buffers(void **state)
+{
+	static const uint32_t few[] = { 1, 2, 3 };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(few); i++) {
+		rio_rig_set();
+		rio_fake.rmbs = few[i];
+		rio_fake.smbs = 2 * few[i];
+		rio_fake.block = 256u << i;
+		hosts_up(&t, IBV_QPT_RC);
+		expect_by(0, "rio");
+		for (int k = 0; k < 8; k++)
+			hosts_rdma(&t, k % 2 ? FF_OP_READ : FF_OP_WRITE, 10 + (uint64_t)k,
+				   (uint64_t)k * 200000, (uint64_t)k * 200000, 150001);
+		hosts_run(&t);
+		for (int k = 0; k < 8; k++)
+			hosts_expect(&t, 0, 10 + (uint64_t)k, IBV_WC_SUCCESS);
+		expect_works();
+		if (i + 1 < ARRAY_SIZE(few)) {
+			hosts_down(&t);
+			rio_rig_check();
+		}
+	}
+}
+
+/* Somebody else has all send buffers for a while. */
+static void starved(void **state)
+{
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	hosts_advance(&t, RIO_IDLE_NS + 1);
+	hosts_advance(&t, RIO_IDLE_NS + 1);
+	rio_fake.fails = FFRIO_ALLOC;
+	rio_fake.error = -EAGAIN;
+	hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 5000);
+	hosts_run(&t);
+	hosts_expect_none(&t, 0);
+	hosts_advance(&t, RIO_AGAIN_NS + 1);
+	hosts_expect(&t, 0, 7, IBV_WC_SUCCESS);
+	expect_works();
+}
+
+/* ---- strangers, and a peer that breaks the protocol ------------------------------------------------------ */
+
+static bool send_block(uint64_t token, uint32_t number, uint32_t source, uint32_t length)
+{
+	const struct rio_link *l = rio_rig_link(&t, 0);
+	uint8_t block[1024] = { 0 };
+	const struct rio_head h = { .token = token, .number = number };
+
+	memcpy(block, &h, sizeof(h));
+	return rio_fake_inject(l->to.node, source, l->end.bound.destid,
+			       (uint32_t)l->end.bound.endpoint, block, length);
+}
+
+static void strangers(void **state)
+{
+	const struct rio_link *l;
+	uint8_t junk[100];
+
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	l = rio_rig_link(&t, 0);
+	memset(junk, 0xff, sizeof(junk));
+	for (int i = 0; i < 100; i++) {
+		/* another node, another endpoint, another token, an end of the last connection's; nothing at all */
+		rio_fake_inject(99, l->to.endpoint, l->end.bound.destid,
+				(uint32_t)l->end.bound.endpoint, junk, sizeof(junk));
+		send_block(l->token, l->number_in, l->to.endpoint + 1u, 100);
+		send_block(l->token + 1, l->number_in, l->to.endpoint, 100);
+		rio_fake_break(l->end.bound.destid, (uint32_t)l->end.bound.endpoint);
+		hosts_run(&t);
+		send_block(l->token, l->number_in, l->to.endpoint, 15);
+		send_block(l->token, l->number_in, l->to.endpoint, 0);
+		hosts_run(&t);
+	}
+	assert_int_equal(l->dev->stats.strangers, 600);
+	expect_by(0, "rio");
+	expect_works();
+}
+
+static void wrong_numbers(void **state)
+{
+	static const struct {
+		int number;
+		uint32_t length;
+	} wrong[] = { { 1, 100 }, { -1, 100 }, { 0, 16 } };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+		const struct rio_link *l;
+
+		rio_rig_set();
+		hosts_up(&t, IBV_QPT_RC);
+		expect_works();
+		l = rio_rig_link(&t, 0);
+		assert_true(send_block(l->token, l->number_in + (uint32_t)wrong[i].number,
+				       l->to.endpoint, wrong[i].length));
+		expect_lost(0, "RapidIO: it sends blocks that make no sense");
+		again();
+		expect_works();
+		if (i + 1 < ARRAY_SIZE(wrong)) {
+			hosts_down(&t);
+			rio_rig_check();
+		}
+	}
+}
+
+/* Frames of BY and OVER that cannot be. */
+static void wrong_frames(void **state)
+{
+	static const struct wire_hdr wrong[] = {
+		{ .type = WIRE_BY, .by = { .node = 0x10000, .block = 1024 } },
+		{ .type = WIRE_BY, .by = { .endpoint = 64, .block = 1024 } },
+		{ .type = WIRE_BY, .by = { .block = 255 } },
+		{ .type = WIRE_BY, .by = { .block = (1u << 20) + 1 } },
+		{ .type = WIRE_OVER },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(wrong); i++) {
+		rio_rig_set();
+		hosts_up(&t, IBV_QPT_RC);
+		assert_int_equal(wire_send(t.h[1].r.f, &t.h[1].other, &wrong[i], NULL), 0);
+		hosts_run(&t);
+		assert_null(t.h[0].other.tcp);
+		again();
+		expect_works();
+		if (i + 1 < ARRAY_SIZE(wrong)) {
+			hosts_down(&t);
+			rio_rig_check();
+		}
+	}
+}
+
+/* OVER from a peer to whom no endpoint was told. */
+static void over_without(void **state)
+{
+	const struct wire_hdr over = { .type = WIRE_OVER };
+
+	(void)state;
+	hosts_version = 3;
+	hosts_up(&t, IBV_QPT_RC);
+	assert_int_equal(wire_send(t.h[1].r.f, &t.h[1].other, &over, NULL), 0);
+	expect_lost(0, "it sends frames that make no sense");
+}
+
+static void states_have_names(void **state)
+{
+	(void)state;
+	hosts_up(&t, IBV_QPT_RC);
+	assert_string_equal(rio_state_str(RIO_CLOSED), "CLOSED");
+	assert_string_equal(rio_state_str(rio_rig_link(&t, 0)->state), "UP");
+	assert_string_equal(rio_state_str(RIO_STATES), "?");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	return UNIT_RUN(TEST(both_go_over), TEST(old_version), TEST(begins_later), TEST(no_way),
+			TEST(no_device), TEST(ends_early), TEST(block_fails), TEST(calls_fail),
+			TEST(port_goes), TEST(stream_ends), TEST(few_buffers), TEST(starved),
+			TEST(strangers), TEST(wrong_numbers), TEST(wrong_frames),
+			TEST(over_without), TEST(states_have_names));
+}

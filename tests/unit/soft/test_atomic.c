@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
+/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/*
+ * test_atomic.c - both atomics and the atomic write, on mapped memory and behind a process; misaligned ones,
+ * and rights.
+ */
+#include <string.h>
+
+#include "tests/unit/lib/soft_pair.h"
+#include "tests/unit/lib/unit.h"
+
+static void atomics(void **state)
+{
+	struct pair *p = *state;
+	uint64_t v = 40, got;
+	struct ff_sqe *e;
+
+	memcpy(p->buf[1] + 8, &v, 8);
+	e = rig_sqe(p->qp[0], FF_OP_FETCH_ADD, 1);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 16), 8);
+	e->remote_addr = pair_at(p, 1, 8);
+	e->rkey = p->mr[1]->rkey;
+	e->atomic.compare_add = 2;
+	rig_post(&p->r, p->qp[0]);
+	e = rig_sqe(p->qp[0], FF_OP_CMP_SWAP, 2);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 24), 8);
+	e->remote_addr = pair_at(p, 1, 8);
+	e->rkey = p->mr[1]->rkey;
+	e->atomic.compare_add = 42;
+	e->atomic.swap = 99;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 1, IBV_WC_SUCCESS);
+	pair_expect(p->cq[0], 2, IBV_WC_SUCCESS);
+	memcpy(&got, p->buf[0] + 16, 8);
+	assert_int_equal(got, 40);
+	memcpy(&got, p->buf[0] + 24, 8);
+	assert_int_equal(got, 42);
+	memcpy(&got, p->buf[1] + 8, 8);
+	assert_int_equal(got, 99);
+	/* misaligned: an invalid request, and the responder says so too */
+	e = rig_sqe(p->qp[0], FF_OP_FETCH_ADD, 3);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 16), 8);
+	e->remote_addr = pair_at(p, 1, 12);
+	e->rkey = p->mr[1]->rkey;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 3, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(rig_async(p->s[1], NULL), IBV_EVENT_QP_REQ_ERR + 1);
+	assert_int_equal(p->qp[1]->qp.state, IBV_QPS_ERR);
+}
+
+static void atomic_write_sqe(struct pair *p, uint64_t id, uint64_t off, uint64_t value)
+{
+	struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_ATOMIC_WRITE, id);
+
+	e->remote_addr = pair_at(p, 1, off);
+	e->rkey = p->mr[1]->rkey;
+	e->atomic.compare_add = value;
+	rig_post(&p->r, p->qp[0]);
+}
+
+static void atomic_writes(void **state)
+{
+	struct pair *p = *state;
+	struct ff_cqe c;
+	uint64_t v;
+
+	memset(p->buf[1], 0x55, 64);
+	atomic_write_sqe(p, 1, 8, 0x0102030405060708ull);
+	rig_run(&p->r);
+	assert_true(rig_poll(p->cq[0], &c));
+	assert_int_equal(c.status, IBV_WC_SUCCESS);
+	assert_int_equal(c.opcode, IBV_WC_ATOMIC_WRITE);
+	memcpy(&v, p->buf[1] + 8, 8);
+	assert_true(v == 0x0102030405060708ull);
+	assert_int_equal(p->buf[1][7], 0x55);
+	assert_int_equal(p->buf[1][16], 0x55);
+	assert_int_equal(stats_of_session(&p->s[0]->s).atomic_ops, 1);
+	/* it is a WRITE: the right to atomics is neither needed nor enough */
+	p->qp[1]->qp.attr.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+	p->mr[1]->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+	atomic_write_sqe(p, 2, 8, 5);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 2, IBV_WC_SUCCESS);
+	atomic_write_sqe(p, 3, 12, 6);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 3, IBV_WC_REM_INV_REQ_ERR);
+	memcpy(&v, p->buf[1] + 8, 8);
+	assert_int_equal(v, 5);
+}
+
+static void atomic_write_slow(void **state)
+{
+	struct pair *p = *state;
+	struct mr *slow = rig_mr_pvm(&p->r, p->s[1], p->buf[1], PAIR_BUF, PAIR_ACCESS);
+	struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_ATOMIC_WRITE, 1);
+	uint64_t v;
+
+	e->remote_addr = pair_at(p, 1, 8);
+	e->rkey = slow->rkey;
+	e->atomic.compare_add = 77;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 1, IBV_WC_SUCCESS);
+	memcpy(&v, p->buf[1] + 8, 8);
+	assert_int_equal(v, 77);
+	rig_mr_free(&p->r, slow);
+}
+
+static void refused(void **state)
+{
+	for (int i = 0; i < 6; i++) {
+		static const enum ibv_wc_status want[] = {
+			IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_REM_ACCESS_ERR,
+			IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_QP_OP_ERR,  IBV_WC_LOC_QP_OP_ERR,
+		};
+		struct ff_sqe *e;
+		struct pair p;
+
+		(void)state;
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		memset(p.buf[1], 0x55, 64);
+		e = rig_sqe(p.qp[0], FF_OP_ATOMIC_WRITE, 1);
+		e->remote_addr = pair_at(&p, 1, 8);
+		e->rkey = p.mr[1]->rkey;
+		switch (i) {
+		case 0: /* of the QP */
+			p.qp[1]->qp.attr.qp_access_flags = IBV_ACCESS_REMOTE_ATOMIC |
+							   IBV_ACCESS_REMOTE_READ;
+			break;
+		case 1: /* of the MR */
+			p.mr[1]->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+			break;
+		case 2:
+			e->remote_addr = pair_at(&p, 1, PAIR_BUF);
+			break;
+		case 3: /* what a READ needs, too */
+			p.qp[1]->qp.attr.max_dest_rd_atomic = 0;
+			break;
+		case 4: /* it has its data with it */
+			rig_sge(e, p.mr[0], pair_at(&p, 0, 0), 8);
+			break;
+		case 5:
+			e->flags |= FF_SQE_INLINE;
+			break;
+		}
+		rig_post(&p.r, p.qp[0]);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 1, want[i]);
+		assert_int_equal(p.buf[1][8], 0x55);
+		pair_down(&p);
+	}
+}
+
+int main(void)
+{
+	return UNIT_RUN(PAIR_TEST(atomics), PAIR_TEST(atomic_writes), PAIR_TEST(atomic_write_slow),
+			cmocka_unit_test(refused));
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/*
+ * test_view.c - views of clients' memory (ffr/mem/view.c) and copies by them (ffr/soft/xfer.c), with a stand-in for
+ * /dev/ffmem: a memfd whose pages are the application's as well, and an ioctl() that answers as ffmem does.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/soft_pair.h"
+#include "tests/unit/lib/unit.h"
+#include "ffr/mem/shadow.h"
+#include "ffr/mem/view.h"
+
+#define SIZE ((uint64_t)1 << 20)
+
+/* The stand-in. */
+static struct {
+	int fd;
+	uint8_t *app; /* the application's mapping of it */
+	uint32_t version, processes, objects, flags;
+	uint64_t address, length;
+	int refuse; /* FFMEM_MAP: that errno */
+} dev;
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct ffmem_map *m;
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	m = arg;
+	if (fd != dev.fd)
+		return (int)syscall(SYS_ioctl, fd, request, arg);
+	switch (request) {
+	case FFMEM_HELLO:
+		((struct ffmem_hello *)arg)->version = dev.version;
+		errno = EPROTO;
+		return dev.version == FFMEM_VERSION ? 0 : -1;
+	case FFMEM_ATTACH:
+		((struct ffmem_attach *)arg)->process = ++dev.processes;
+		return 0;
+	case FFMEM_DETACH:
+		dev.processes--;
+		return 0;
+	case FFMEM_MAP:
+		errno = dev.refuse;
+		if (errno)
+			return -1;
+		assert_true(m->address >= (uintptr_t)dev.app);
+		m->offset = (m->address - (uintptr_t)dev.app) & ~(uint64_t)4095;
+		m->object = ++dev.objects;
+		dev.address = m->address;
+		dev.length = m->length;
+		dev.flags = m->flags;
+		return 0;
+	case FFMEM_UNMAP:
+		dev.objects--;
+		return 0;
+	case FFMEM_STAT:
+		((struct ffmem_stat *)arg)->faults = 5;
+		return 0;
+	default:
+		errno = EINVAL;
+		return -1;
+	}
+}
+
+struct views {
+	struct pair p;
+	struct mr *
+		mr[2]; /* of the application's memory, by a view; reached through the process else */
+};
+
+static struct mr *viewed(struct rig *r, struct rig_ses *s, uint64_t off, uint64_t len,
+			 uint32_t access)
+{
+	struct mr *mr = rig_mr_pvm(r, s, dev.app + off, len, access);
+
+	view_map(mr);
+	return mr;
+}
+
+static void gone(struct rig *r, struct mr *mr)
+{
+	view_unmap(mr);
+	rig_mr_free(r, mr);
+}
+
+static int setup(void **state)
+{
+	struct views *v = calloc(1, sizeof(*v));
+
+	*state = v;
+	dev.fd = memfd_create("ffmem", MFD_CLOEXEC);
+	dev.version = FFMEM_VERSION;
+	dev.refuse = 0;
+	if (ftruncate(dev.fd, 2 * SIZE))
+		return -1;
+	dev.app = mmap(NULL, 2 * SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, dev.fd, 0);
+	if (dev.app == MAP_FAILED || view_use(dev.fd))
+		return -1;
+	pair_up(&v->p, IBV_QPT_RC, 0, 1);
+	for (int i = 0; i < 2; i++) {
+		view_session_add(&v->p.s[i]->s, 0, 0);
+		v->mr[i] = viewed(&v->p.r, v->p.s[i], (uint64_t)i * SIZE + 100, SIZE - 200,
+				  PAIR_ACCESS);
+		if (!v->mr[i]->view)
+			return -1;
+	}
+	for (uint64_t i = 0; i < SIZE; i++)
+		dev.app[i] = (uint8_t)(i * 7 + (i >> 10));
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct views *v = *state;
+
+	for (int i = 0; i < 2; i++) {
+		gone(&v->p.r, v->mr[i]);
+		assert_int_equal(v->p.r.cont[i].quota.use.shares[SHARE_VIEW], 0);
+		view_session_del(&v->p.s[i]->s);
+	}
+	pair_down(&v->p);
+	assert_int_equal(dev.objects + dev.processes, 0);
+	view_fini();
+	munmap(dev.app, 2 * SIZE);
+	free(v);
+	return 0;
+}
+
+static void of_another_version(void **state)
+{
+	(void)state;
+	dev.fd = memfd_create("ffmem", MFD_CLOEXEC);
+	dev.version = FFMEM_VERSION + 1;
+	assert_int_equal(view_use(dev.fd), -EPROTO);
+	dev.fd = -1;
+	view_session_add(&(struct session){ 0 }, 0,
+			 0); /* nothing is asked of a module that is not used */
+}
+
+static void what_has_a_view(void **state)
+{
+	struct views *v = *state;
+	struct session *s = &v->p.s[0]->s;
+	struct mr *mr;
+
+	assert_int_equal(dev.flags, FFMEM_NOWAIT | FFMEM_WRITE);
+	assert_int_equal(dev.address, (uintptr_t)dev.app + SIZE + 100);
+	assert_int_equal(dev.length, SIZE - 200);
+	assert_int_equal(view_stat(v->mr[0]).faults, 5);
+	/* what is only read is not to be written */
+	mr = viewed(&v->p.r, v->p.s[0], 0, 1, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(dev.flags, FFMEM_NOWAIT);
+	assert_ptr_equal(view_at(mr, mr->addr), mr->view);
+	gone(&v->p.r, mr);
+	/* an address space */
+	mr = viewed(&v->p.r, v->p.s[0], 0, UINT64_MAX, PAIR_ACCESS);
+	assert_null(mr->view);
+	assert_int_equal(view_stat(mr).faults, 0);
+	gone(&v->p.r, mr);
+	/* memory that runs reach, all of it */
+	mr = rig_mr_pvm(&v->p.r, v->p.s[0], dev.app, 4096, PAIR_ACCESS);
+	mr->zero_copy = mr->length;
+	view_map(mr);
+	assert_null(mr->view);
+	gone(&v->p.r, mr);
+	/* no more objects: nothing is held */
+	dev.refuse = ENOSPC;
+	mr = viewed(&v->p.r, v->p.s[0], 0, 4096, PAIR_ACCESS);
+	assert_null(mr->view);
+	assert_int_equal(s->cont->quota.use.shares[SHARE_VIEW], 1);
+	gone(&v->p.r, mr);
+}
+
+static uint64_t by_views(const struct views *v)
+{
+	return stats_of_session(&v->p.s[0]->s).view_bytes +
+	       stats_of_session(&v->p.s[1]->s).view_bytes;
+}
+
+static uint64_t by_process(const struct views *v)
+{
+	return stats_of_session(&v->p.s[0]->s).pvm_bytes +
+	       stats_of_session(&v->p.s[1]->s).pvm_bytes;
+}
+
+/* From byte `from` of the first MR to `to` of the other, or from there by a READ. */
+static void move(struct views *v, uint8_t op, uint64_t from, uint64_t to, uint32_t len)
+{
+	struct ff_sqe *e = rig_sqe(v->p.qp[0], op, 1);
+
+	rig_sge(e, v->mr[0], v->mr[0]->addr + from, len);
+	e->remote_addr = v->mr[1]->addr + to;
+	e->rkey = v->mr[1]->rkey;
+	rig_post(&v->p.r, v->p.qp[0]);
+	rig_run(&v->p.r);
+	pair_expect(v->p.cq[0], 1, IBV_WC_SUCCESS);
+	assert_memory_equal(dev.app + 100 + from, dev.app + SIZE + 100 + to, len);
+}
+
+static void copies(void **state)
+{
+	struct views *v = *state;
+
+	move(v, FF_OP_WRITE, 3, 1, 300001);
+	assert_int_equal(by_views(v), 2 * 300001);
+	memset(dev.app + SIZE + 100, 9, 5000);
+	move(v, FF_OP_READ, 3, 1, 4099);
+	assert_int_equal(dev.app[103], 9);
+	assert_int_equal(by_views(v), 2 * 304100);
+	assert_int_equal(by_process(v), 0);
+}
+
+/* A page that the view does not show, at one end or the other or both: those bytes go through the process. */
+static void holes(void **state)
+{
+	struct views *v = *state;
+
+	assert_int_equal(sigbus_install(),
+			 0); /* here: cmocka has handlers of its own for each test */
+	for (int where = 1; where < 4; where++) {
+		uint64_t before = by_views(v);
+
+		for (int i = 0; i < 2; i++)
+			if (where & 1 << i)
+				assert_int_equal(mprotect(v->mr[i]->view - 100 + (8 + i) * 4096,
+							  4096, PROT_NONE),
+						 0);
+		memset(dev.app + SIZE, where, SIZE);
+		move(v, FF_OP_WRITE, 0, 8, 200000);
+		memset(dev.app + SIZE, where, SIZE);
+		move(v, FF_OP_READ, 0, 8, 200000);
+		assert_true(by_process(v) > 0);
+		assert_true(by_views(v) > before);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(mprotect(v->mr[i]->view - 100 + (8 + i) * 4096, 4096,
+						  PROT_READ | PROT_WRITE),
+					 0);
+	}
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(of_another_version),
+			cmocka_unit_test_setup_teardown(what_has_a_view, setup, teardown),
+			cmocka_unit_test_setup_teardown(copies, setup, teardown),
+			cmocka_unit_test_setup_teardown(holes, setup, teardown));
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
+/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/*
+ * test_xfer.c - bytes through /proc/PID/mem, on either side and on both, and whose error it is when
+ * memory or peer go away.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/unit/lib/soft_pair.h"
+#include "tests/unit/lib/unit.h"
+
+/* Memory that is not mapped goes through /proc/PID/mem, on either side and on both. */
+static void process_memory(void **state)
+{
+	for (int where = 1; where < 4; where++) {
+		struct pair p;
+		uint64_t v = 5, got;
+		struct ff_sqe *e;
+
+		(void)state;
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		for (int i = 0; i < 2; i++)
+			if (where & 1 << i) {
+				rig_mr_free(&p.r, p.mr[i]);
+				p.mr[i] = rig_mr_pvm(&p.r, p.s[i], p.buf[i], PAIR_BUF, PAIR_ACCESS);
+			}
+		for (uint32_t k = 0; k < 200000; k++)
+			p.buf[0][k] = (uint8_t)(k * 13 + (k >> 8));
+		pair_rdma(&p, FF_OP_WRITE, 1, 1, 2, 199990);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 1, IBV_WC_SUCCESS);
+		assert_memory_equal(p.buf[1] + 2, p.buf[0] + 1, 199990);
+		pair_rdma(&p, FF_OP_READ, 2, 500000, 2, 199990);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 2, IBV_WC_SUCCESS);
+		assert_memory_equal(p.buf[0] + 500000, p.buf[1] + 2, 199990);
+		memcpy(p.buf[1] + 8, &v, 8);
+		e = rig_sqe(p.qp[0], FF_OP_FETCH_ADD, 3);
+		rig_sge(e, p.mr[0], pair_at(&p, 0, 16), 8);
+		e->remote_addr = pair_at(&p, 1, 8);
+		e->rkey = p.mr[1]->rkey;
+		e->atomic.compare_add = 10;
+		rig_post(&p.r, p.qp[0]);
+		rig_run(&p.r);
+		pair_expect(p.cq[0], 3, IBV_WC_SUCCESS);
+		memcpy(&got, p.buf[0] + 16, 8);
+		assert_int_equal(got, 5);
+		memcpy(&got, p.buf[1] + 8, 8);
+		assert_int_equal(got, 15);
+		assert_true(stats_of_session(&p.s[0]->s).pvm_bytes +
+				    stats_of_session(&p.s[1]->s).pvm_bytes >
+			    0);
+		/* memory that went away: an error of whose it is */
+		if (where & 2) {
+			void *hole =
+				mmap(NULL, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			struct mr *bad = rig_mr_pvm(&p.r, p.s[1], hole, 8192, PAIR_ACCESS);
+
+			munmap(hole, 8192);
+			e = rig_sqe(p.qp[0], FF_OP_WRITE, 4);
+			rig_sge(e, p.mr[0], pair_at(&p, 0, 0), 8);
+			e->remote_addr = (uintptr_t)hole;
+			e->rkey = bad->rkey;
+			rig_post(&p.r, p.qp[0]);
+			rig_run(&p.r);
+			pair_expect(p.cq[0], 4, IBV_WC_REM_ACCESS_ERR);
+			rig_mr_free(&p.r, bad);
+		}
+		pair_down(&p);
+	}
+}
+
+/* Called in the middle of a copy to process memory, where the router has given up its lock. */
+static void (*in_pwrite)(void);
+
+ssize_t pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+	if (in_pwrite)
+		in_pwrite();
+	return syscall(SYS_pwrite64, fd, buf, len, off);
+}
+
+static struct pair *copying;
+
+static void peer_goes(void)
+{
+	rig_qp_free(&copying->r, copying->qp[1]);
+	copying->qp[1] = NULL;
+	in_pwrite = NULL;
+}
+
+static void peer_goes_during_the_copy(void **state)
+{
+	static const uint8_t op[] = { FF_OP_WRITE, FF_OP_SEND, FF_OP_FETCH_ADD };
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(op); i++) {
+		struct pair p;
+
+		pair_up(&p, IBV_QPT_RC, 0, 1);
+		rig_mr_free(&p.r, p.mr[1]);
+		p.mr[1] = rig_mr_pvm(&p.r, p.s[1], p.buf[1], PAIR_BUF, PAIR_ACCESS);
+		rig_recv(&p.r, p.qp[1], 9, p.mr[1], pair_at(&p, 1, 0), 8);
+		copying = &p;
+		in_pwrite = peer_goes;
+		pair_rdma(&p, op[i], 1, 0, 0, 8);
+		rig_run(&p.r);
+		assert_null(p.qp[1]);
+		pair_wait_for_tries(&p);
+		pair_expect(p.cq[0], 1, IBV_WC_RETRY_EXC_ERR);
+		pair_down(&p);
+	}
+}
+
+static void null_mr(void **state)
+{
+	struct pair *p = *state;
+	struct mr *null, *slow;
+	struct ff_sqe *e;
+	struct ff_cqe c;
+
+	p->r.f->conf.quantum = 16384;
+	null = rig_mr_pvm(&p->r, p->s[0], NULL, UINT64_MAX, IBV_ACCESS_LOCAL_WRITE);
+	null->kind = MR_NULL;
+	slow = rig_mr_pvm(&p->r, p->s[0], p->buf[0], PAIR_BUF, IBV_ACCESS_LOCAL_WRITE);
+
+	/* WRITE: bytes, zeros, bytes of process memory, zeros from wherever */
+	e = rig_sqe(p->qp[0], FF_OP_WRITE, 1);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 0), 10);
+	rig_sge(e, null, 0, 100000);
+	rig_sge(e, slow, pair_at(p, 0, 0), 10);
+	rig_sge(e, null, 0xdeadbeef0000, 7);
+	e->remote_addr = pair_at(p, 1, 0);
+	e->rkey = p->mr[1]->rkey;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	assert_int_equal(pair_status(p->cq[0], 1, IBV_WC_RDMA_WRITE), IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < 100027; i++)
+		assert_int_equal(p->buf[1][i], i < 10 || (i >= 100010 && i < 100020) ? 0xa0 : 0);
+	assert_int_equal(p->buf[1][100027], 0xa1);
+
+	/* READ: what goes to it vanishes */
+	for (uint32_t i = 0; i < 200000; i++)
+		p->buf[1][i] = (uint8_t)(i % 251);
+	e = rig_sqe(p->qp[0], FF_OP_READ, 2);
+	rig_sge(e, null, 12345, 50000);
+	rig_sge(e, slow, pair_at(p, 0, 0), 100);
+	rig_sge(e, null, 0, 50000);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 100), 100);
+	e->remote_addr = pair_at(p, 1, 0);
+	e->rkey = p->mr[1]->rkey;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	assert_int_equal(pair_status(p->cq[0], 2, IBV_WC_RDMA_READ), IBV_WC_SUCCESS);
+	assert_memory_equal(p->buf[0], p->buf[1] + 50000, 100);
+	assert_memory_equal(p->buf[0] + 100, p->buf[1] + 100100, 100);
+
+	/* a receive, and a source that is process memory */
+	rig_recv(&p->r, p->qp[0], 50, null, 0, PAIR_BUF);
+	e = rig_sqe(p->qp[1], FF_OP_SEND, 3);
+	rig_sge(e, p->mr[1], pair_at(p, 1, 0), 300000);
+	rig_post(&p->r, p->qp[1]);
+	rig_run(&p->r);
+	assert_int_equal(pair_status(p->cq[1], 3, IBV_WC_SEND), IBV_WC_SUCCESS);
+	assert_true(rig_poll(p->cq[0], &c));
+	assert_int_equal(c.byte_len, 300000);
+	/* one SGE of it alone: the quick path declines */
+	e = rig_sqe(p->qp[0], FF_OP_WRITE, 4);
+	rig_sge(e, null, 0, 8);
+	e->remote_addr = pair_at(p, 1, 8);
+	e->rkey = p->mr[1]->rkey;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	assert_int_equal(pair_status(p->cq[0], 4, IBV_WC_RDMA_WRITE), IBV_WC_SUCCESS);
+	assert_memory_equal(p->buf[1] + 8, "\0\0\0\0\0\0\0\0", 8);
+	assert_int_equal(p->buf[1][16], 16);
+
+	/* its key is no rkey, and nothing can be bound to it */
+	e = rig_sqe(p->qp[1], FF_OP_WRITE, 5);
+	rig_sge(e, p->mr[1], pair_at(p, 1, 0), 8);
+	e->rkey = null->lkey;
+	rig_post(&p->r, p->qp[1]);
+	rig_run(&p->r);
+	assert_int_equal(pair_status(p->cq[1], 5, IBV_WC_RDMA_WRITE), IBV_WC_REM_ACCESS_ERR);
+
+	rig_mr_free(&p->r, null);
+	rig_mr_free(&p->r, slow);
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(process_memory),
+			cmocka_unit_test(peer_goes_during_the_copy), PAIR_TEST(null_mr));
+}

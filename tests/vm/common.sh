@@ -1,0 +1,62 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# common.sh - what tests/vm/*.sh have in common: virtual machines (tests/lib/vm.sh), in which the kernel's
+# own RDMA is, with this tree's build. Sourced first, or by kmod.sh.
+#
+#	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
+#	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other
+#
+# In the VM, SCRIPT finds the tree in /out/tree, and in /out/tree/tests/vm/inside.sh what else it may need.
+set -u -o pipefail
+
+TREE=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..")
+BUILD=${BUILD:-$TREE/build}
+. "$TREE/tests/lib/vm.sh"
+TMP=$(mktemp -d "${WORK:-/tmp}/vm.XXXXXX")
+trap 'rm -rf "$TMP"' EXIT
+trap 'exit 130' TERM INT
+
+skip() {
+	echo "$*"
+	exit 77
+}
+
+((EUID == 0)) || skip "needs root for a VM"
+KERNEL=${FT_KERNEL:-$(vm_kernel)} || skip "no kernel or no QEMU can be had from apt"
+
+# What a lab and its programs need of this tree, for a VM whose /out that is.
+vm_tree() { # OUT
+	mkdir -p "$1/tree/build" "$1/tree/tests"
+	cp -r "$BUILD"/{bin,lib,tests} "$1/tree/build/"
+	cp -r "$TREE"/tests/{lab,lib,vm} "$1/tree/tests/"
+}
+
+vm_test() {
+	local status out
+	out=$(mktemp -d "$TMP/out.XXXXXX")
+	vm_tree "$out"
+	vm_run "$KERNEL" "$out" "$@"
+	status=$?
+	((status == 0)) || tail -n 50 "$out/console"
+	! grep -aE 'BUG:|WARNING:|Oops|Call Trace' "$out/console" || status=1
+	return $status
+}
+
+vm_two() {
+	local port=$((20000 + ($$ * 2) % 20000)) status=0 pid
+	vm_nic $port $((port + 1)) 52:54:00:00:00:0a
+	"$@" a >"$TMP/a.out" 2>&1 &
+	pid=$!
+	vm_nic $((port + 1)) $port 52:54:00:00:00:0b
+	"$@" b >"$TMP/b.out" 2>&1 || status=1
+	wait $pid || status=1
+	sed 's/^/a: /' "$TMP/a.out"
+	sed 's/^/b: /' "$TMP/b.out"
+	return $status
+}
+
+# The next VM's NIC, over UDP on this machine.
+vm_nic() { # LOCAL-PORT REMOTE-PORT MAC
+	VM_ARGS=(-netdev "dgram,id=n0,local.type=inet,local.host=127.0.0.1,local.port=$1,remote.type=inet,remote.host=127.0.0.1,remote.port=$2"
+		-device "virtio-net-pci,netdev=n0,mac=$3")
+}

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# kmod.sh - what the tests of kmod's modules have in common: built by sparse for the VM's kernel, run
+# there, and the kernel's log without a complaint. Sourced first. FT_KERNEL and FT_KDIR: another kernel,
+# see kmod-debug.
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
+
+read -r RELEASE <"$KERNEL/release"
+KDIR=${FT_KDIR:-/lib/modules/$RELEASE/build}
+[[ -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
+
+# The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside.
+kmod_build() { # [MAKE'S ARGUMENT...]
+	local target=modules
+	! command -v sparse >/dev/null || target=sparse
+	cp -r "$TREE/kmod" "$TMP/kmod"
+	make -s -C "$TMP/kmod" clean
+	make -s -C "$TMP/kmod" KDIR="$KDIR" "$@" "$target" selftest >"$TMP/make.log" 2>&1 || {
+		cat "$TMP/make.log"
+		exit 1
+	}
+}
+
+# Runs, and looks at what the kernel said.
+kmod_run() { # FOLDER SECONDS SCRIPT [ARG...]
+	local status
+	vm_run "$KERNEL" "$@"
+	status=$?
+	! grep -qaE 'BUG|WARNING|Oops|Call Trace|INFO: task|general protection|Bad page|Kernel panic|Poison' \
+		"$1/console" || status=1
+	((status == 0)) || cat "$1/console"
+	return $status
+}

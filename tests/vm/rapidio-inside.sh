@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# rapidio-inside.sh - what the parts of RapidIO tests in a VM have in common. Sourced.
+
+fail() {
+	echo "FAIL $*"
+	dmesg | tail -n 30
+	exit 1
+}
+
+# Until a command succeeds, 100 s at most.
+await() {
+	local end=$((SECONDS + 100))
+	until "$@" 2>/dev/null; do
+		((SECONDS < end)) || fail "not so after 100 s: $*"
+		sleep 0.05
+	done
+}
+
+# Ours, or the kernel's if it has them.
+load() { # MODULE [PARAMETER...]
+	local name=$1
+	shift
+	if [[ -e ./$name.ko ]]; then insmod "./$name.ko" "$@"; else modprobe "$name" "$@"; fi || fail "insmod $name"
+}
+
+clock() {
+	local t=$((${EPOCHREALTIME/./} / 1000))
+	((${1:-0})) || echo "$2: ok, $(((t - then) / 1000)).$(((t - then) / 100 % 10)) s"
+	then=$t
+}
+clock 1
+
+# Loads are many: modules, and these programs to /tmp, are not in the file system of the machine outside.
+modules() { # PROGRAM...
+	mkdir /tmp/modules && cp ./*.ko /tmp/modules/ && cd /tmp/modules || exit 1
+	(($# == 0)) || (cd /out && cp "$@" /tmp/) || exit 1
+	mount -t debugfs debugfs /sys/kernel/debug
+	modprobe -q udp_tunnel
+}
+
+enumerated() { # DEVICES IN EACH NET...
+	local net=0 n
+	for n; do
+		set -- "/sys/bus/rapidio/devices/0$net":*
+		[[ $# -eq $n ]] || return 1
+		net=$((net + 1))
+	done
+}
+
+# What a module has not freed, where the kernel looks for that.
+kmemleak() { # MODULE
+	local leaks=/sys/kernel/debug/kmemleak
+	[[ -e $leaks ]] || return 0
+	# An object counts as leaked once it is 5 s old and was missed by two scans.
+	sleep 6
+	echo scan >$leaks
+	echo scan >$leaks
+	echo "kmemleak: $(grep -c ^unreferenced $leaks) leaks"
+	! grep -q "\[$1\]" $leaks || { cat $leaks; exit 1; }
+}

@@ -1,0 +1,35 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# rapidio.sh - what the tests of kmod's RapidIO modules have in common: the kernel's own RapidIO, and ours built
+# against it. Sourced first.
+#
+#	rapidio_build		all of it, and the self-tests
+#	rapidio_folder NAME FILE...	$TMP/NAME, for a VM, with the modules and these files of kmod/build
+. "$(dirname "${BASH_SOURCE[0]}")/kmod.sh"
+
+# The kernel's RapidIO, built once for a kernel; the debug kernel has it.
+rapidio=
+if [[ -z ${FT_KERNEL:-} ]]; then
+	rapidio=$FF_CACHE/rapidio-$(<"$KERNEL/version")
+	if [[ ! -e $rapidio/release ]]; then
+		source=linux-source-$(cut -d. -f1,2 <<<"$RELEASE")
+		[[ -e /usr/src/$source.tar.xz ]] || install "$source" xz-utils || skip "no $source can be had from apt"
+		(
+			flock 9
+			"$TREE/kmod/rapidio.sh" "$KDIR" "$rapidio" >"$TMP/rapidio.log" 2>&1
+		) 9>"$rapidio.lock" || { cat "$TMP/rapidio.log"; exit 1; }
+	fi
+fi
+
+rapidio_build() {
+	kmod_build RAPIDIO="$rapidio"
+}
+
+rapidio_folder() {
+	local folder=$TMP/$1
+	shift
+	mkdir "$folder"
+	cp "$TMP"/kmod/{vmport,ffrio}.ko "$TREE/tests/vm/rapidio-inside.sh" "${@/#/$TMP/kmod/build/}" "$folder/"
+	[[ -z $rapidio ]] || cp "$rapidio"/*.ko "$folder/"
+	strip --strip-debug "$folder"/*.ko
+}

@@ -1,0 +1,33 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# views-inside.sh - views.sh's part in the VM.
+# shellcheck source=tests/vm/inside.sh
+. /out/tree/tests/vm/inside.sh
+
+counter() { "$LAB" ffctl h0 -- --json stats h0c0 | grep -o "\"$1\": [0-9]*" | head -n 1 | grep -o '[0-9]*$'; }
+
+# A program of tests/system in a container; some of what it moves, or all of it, goes by views.
+viewed() { # PROGRAM
+	local before after
+	before=$(counter view_bytes)
+	timeout 120 "$LAB" exec h0c0 -- "$TREE/build/tests/system/$1" || return 1
+	after=$(counter view_bytes)
+	echo "$((after - before)) bytes by views, $(counter pvm_bytes) through the process so far"
+	((after > before))
+}
+
+modprobe -a veth bridge
+insmod "$TREE/ffmem.ko" || exit 1
+"$LAB" up --containers 2 || exit 1
+grep -q "ffmem: clients' memory is viewed" "$FF_LAB/h0/ffr.log" || {
+	cat "$FF_LAB/h0/ffr.log"
+	exit 1
+}
+check odp viewed verbs_odp
+check memory viewed verbs_memory
+check mr viewed verbs_mr
+check busy bash -c '! rmmod ffmem 2>/dev/null'
+grep -i 'warn\|err' "$FF_LAB/h0/ffr.log"
+check lab-down "$LAB" down
+check unload rmmod ffmem
+exit "$failed"
