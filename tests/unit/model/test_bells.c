@@ -4,6 +4,8 @@
  * test_bells.c - postings and a router that goes to sleep, in all orders that C11 allows: the router never sleeps on a
  * posting that nobody announces. With a fence left out on either side it does, which is found.
  */
+#include <stdio.h>
+
 #include "tests/unit/lib/model.h"
 #include "tests/unit/lib/unit.h"
 
@@ -92,7 +94,7 @@ static void mutants_are_found(void **state)
 int main(void)
 {
 #ifdef __SANITIZE_ADDRESS__
-	puts("a sanitizer makes minutes of the 100,000 orders, and there is no other memory in them than in test_rings");
+	puts("a sanitizer takes minutes for the 100,000 orders; test_rings has the same memory");
 	return 77;
 #endif
 	return UNIT_RUN(cmocka_unit_test(never_lost), cmocka_unit_test(mutants_are_found));
