@@ -198,7 +198,7 @@ static void peer_json(json_t *j, const struct qp *qp)
 		json_object_set_new(j, "peer", json_string(ffo_addr_text(&a, text)));
 }
 
-/* What carries it: that is known from RTR on. */
+/* [lock] What carries it: that is known from RTR on. */
 static const char *carrier(const struct qp *qp)
 {
 	if (!qp->send || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
@@ -206,10 +206,17 @@ static const char *carrier(const struct qp *qp)
 	return qp->send->by ? qp->send->by(qp) : qp->send->name;
 }
 
-/* `entry` is the session's; the QP may be one that others have as well. */
-static json_t *qp_json(const struct session *s, const struct qp *entry, bool latency)
+/* One that an answer lists. */
+struct listed {
+	const struct session *s;
+	const struct qp *qp; /* it may be one that other sessions have as well */
+	const char *by;
+};
+
+static json_t *qp_json(const struct listed *l, bool latency)
 {
-	const struct qp *qp = entry->xrc.target ? entry->xrc.target : entry;
+	const struct session *s = l->s;
+	const struct qp *qp = l->qp;
 	struct ff_stats st = { 0 };
 	struct lat lat = { 0 };
 	struct ff_depths d;
@@ -220,8 +227,8 @@ static json_t *qp_json(const struct session *s, const struct qp *entry, bool lat
 	j = json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "session",
 		      (json_int_t)s->id, "pid", (json_int_t)s->pid, "command", s->comm, "qp",
 		      (json_int_t)qp->qp_num, "type", type_name(qp), "state", state_name(qp), "by",
-		      carrier(qp), "sq_depth", (json_int_t)d.sq, "rq_depth", (json_int_t)d.rq,
-		      "cq_depth", (json_int_t)d.cq, "counters", counters_json(&st), "completions",
+		      l->by, "sq_depth", (json_int_t)d.sq, "rq_depth", (json_int_t)d.rq, "cq_depth",
+		      (json_int_t)d.cq, "counters", counters_json(&st), "completions",
 		      completions_json(&st));
 	peer_json(j, qp);
 	if (latency && qp->lat.hist) {
@@ -248,29 +255,41 @@ void admin_qp_list(struct admin_conn *conn, json_t *msg)
 	bool latency = json_is_true(json_object_get(msg, "latency"));
 	uint64_t after = (uint64_t)json_integer_value(json_object_get(msg, "after"));
 	struct container *c = admin_named(conn, msg);
+	struct listed listed[QPS_PER_ANSWER];
 	json_t *list, *next = NULL;
 	const struct session *s;
-	uint32_t i = (uint32_t)after & 0xffff;
+	uint32_t i = (uint32_t)after & 0xffff, n = 0;
 
 	if (!c)
 		return;
-	list = json_array();
 	for (s = session_from(c, after >> 16 & UINT32_MAX); s && !next;
 	     s = session_from(c, s->id + 1ull), i = 0) {
 		const struct obj_table *qps = &s->tab[OBJ_QP];
+		const struct qp *entry;
 
 		if (s->id != after >> 16)
 			i = 0;
 		for (; i < qps->size; i++) {
 			if (!qps->slot[i])
 				continue;
-			if (json_array_size(list) == QPS_PER_ANSWER) {
+			if (n == QPS_PER_ANSWER) {
 				next = json_integer((json_int_t)((uint64_t)s->id << 16 | i));
 				break;
 			}
-			json_array_append_new(list, qp_json(s, obj_of(qps->slot[i], qp), latency));
+			entry = obj_of(qps->slot[i], qp);
+			listed[n++] = (struct listed){
+				.s = s,
+				.qp = entry->xrc.target ? entry->xrc.target : entry,
+			};
 		}
 	}
+	fast_lock(c->fast->host); /* a runner may choose another way for it */
+	for (i = 0; i < n; i++)
+		listed[i].by = carrier(listed[i].qp);
+	fast_unlock(c->fast->host);
+	list = json_array();
+	for (i = 0; i < n; i++)
+		json_array_append_new(list, qp_json(&listed[i], latency));
 	admin_reply(conn, json_pack("{s:o, s:o*}", "qps", list, "next", next));
 }
 
