@@ -481,24 +481,6 @@ void pvm_call_work(struct pvm_call *c)
 		pc->moved_at = fast_clock();
 }
 
-/* Copies of on-demand memory are counted where the client sees it; false: it has deregistered the MR meanwhile. */
-static bool odp_begin(struct session *s, const struct odp *odp)
-{
-	struct ff_leaving *l = &s->hdr->leaving;
-
-	/* the count before the look: pairs with the client's fence between its handle and its look at the count */
-	atomic_fetch_add(&l->busy, 1);
-	if (!ff_is_leaving(l, odp->mr))
-		return true;
-	atomic_fetch_sub(&l->busy, 1);
-	return false;
-}
-
-static void odp_end(struct session *s)
-{
-	atomic_fetch_sub(&s->hdr->leaving.busy, 1);
-}
-
 static void call_end(struct pvm_call *c)
 {
 	struct pvm_client *pc = c->client;
@@ -509,7 +491,7 @@ static void call_end(struct pvm_call *c)
 			odp_faulted(c->odp, pc->gone ? NULL : &c->ses->stats, c->faults,
 				    c->fault_ns);
 		if (!pc->gone)
-			odp_end(c->ses);
+			odp_end(&c->ses->hdr->leaving);
 		odp_put(c->odp);
 		c->odp = NULL;
 	}
@@ -633,7 +615,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_w
 
 	if (!pc)
 		return -EFAULT;
-	if (odp && !odp_begin(c->ses, odp))
+	if (odp && !odp_begin(&c->ses->hdr->leaving, odp))
 		return -EFAULT;
 	c->client = pc;
 	c->done = c->faults = 0;
@@ -647,7 +629,7 @@ int pvm_submit(struct fast *f, struct pvm_call *c, struct odp *odp, struct pvm_w
 		c->ses->stats.pvm_held++;
 		c->odp = NULL;
 		if (odp)
-			odp_end(c->ses);
+			odp_end(&c->ses->hdr->leaving);
 		return -EAGAIN;
 	} else {
 		roles_hand_over(p, c);

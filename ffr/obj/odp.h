@@ -75,4 +75,23 @@ static inline void odp_prefetched(struct odp *o, struct ff_stats *st, uint32_t p
 	st->odp_prefetch_ns += ns;
 }
 
+/*
+ * A copy of it begins: they are counted where the client sees it. False: the client has deregistered the MR meanwhile,
+ * and nothing begins.
+ */
+static inline bool odp_begin(struct ff_leaving *l, const struct odp *o)
+{
+	/* the count before the look: pairs with the client's fence between its handle and its look at the count */
+	atomic_fetch_add(&l->busy, 1);
+	if (!ff_is_leaving(l, o->mr))
+		return true;
+	atomic_fetch_sub(&l->busy, 1);
+	return false;
+}
+
+static inline void odp_end(struct ff_leaving *l)
+{
+	atomic_fetch_sub(&l->busy, 1);
+}
+
 #endif

@@ -240,6 +240,8 @@ enum next remote_fetch_bytes(struct fast *f, struct remote_qp *rq, const struct 
 	rq->out.msn = msn;
 	rq->out.off = off;
 	switch (xfer_get(f, x, src, off, n, why)) {
+	case XFER_DONE:
+		return fetched(f, rq, fr);
 	case XFER_MORE:
 	case XFER_NEXT:
 	case XFER_WAIT:

@@ -388,8 +388,8 @@ int xfer_iov(const struct side *s, uint64_t off, uint64_t len, struct iovec *iov
  */
 enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst, uint64_t off,
 			  const uint8_t *buf, uint64_t *len, enum ff_vendor_err *why);
-/* Have up to PVM_MAX bytes from `off` on that no pointer reaches read into x->call->buf: MORE, NEXT or WAIT, or
- * it fails. */
+/* Have up to PVM_MAX bytes from `off` on that no pointer reaches read into x->call->buf. DONE: x->buf_len of them are
+ * there. MORE, NEXT or WAIT, or it fails. */
 enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src, uint64_t off,
 			  uint64_t len, enum ff_vendor_err *why);
 /* How a call that was submitted, or waits for room, goes on: XFER_NEXT, XFER_WAIT. */

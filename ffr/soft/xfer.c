@@ -225,23 +225,46 @@ static enum xfer_result call_done(struct fast *f, struct xfer *x, const struct s
 	return XFER_DONE;
 }
 
-static void view_used(const struct spot *at, uint64_t n)
+/* ---- by views: whoever gets false goes on through the process, and hears there what is wrong ------------------- */
+
+/* Of on-demand memory the client is told, as pvm.c does. */
+static bool view_begin(const struct spot *at)
 {
-	if (!at->ptr)
-		at->mr->o.ses->stats.view_bytes += n;
+	return at->ptr || !at->mr->odp || odp_begin(&at->mr->o.ses->hdr->leaving, at->mr->odp);
 }
 
-/* True: n bytes were copied by views. False: not all, or none; it begins anew in another way. */
+static void view_end(const struct spot *at, uint64_t copied)
+{
+	if (at->ptr)
+		return;
+	if (at->mr->odp)
+		odp_end(&at->mr->o.ses->hdr->leaving);
+	at->mr->o.ses->stats.view_bytes += copied;
+}
+
+/* n bytes, which are at `to` or `from` of that spot's view. False: not all of them, or none. */
+static bool view_copy(const struct spot *at, uint8_t *to, const uint8_t *from, uint64_t n)
+{
+	bool all;
+
+	if (!to || !from || !view_begin(at))
+		return false;
+	all = !fallible_copy(to, from, n);
+	view_end(at, all ? n : 0);
+	return all;
+}
+
+/* The same from spot to spot, where one at least has no pointer. */
 static bool step_view(const struct spot *s, const struct spot *d, uint64_t n)
 {
 	const uint8_t *from = s->ptr ? s->ptr : s->view;
-	uint8_t *to = d->ptr ? d->ptr : d->view;
+	bool all;
 
-	if (!from || !to || d->null || fallible_copy(to, from, n))
+	if (!from || d->null || !view_begin(s))
 		return false;
-	view_used(s, n);
-	view_used(d, n);
-	return true;
+	all = view_copy(d, d->ptr ? d->ptr : d->view, from, n);
+	view_end(s, all ? n : 0);
+	return all;
 }
 
 /* A step with process memory on one side at least. XFER_DONE: go on. */
@@ -428,9 +451,9 @@ enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst
 		*why = sge_spot(dst, &i, &in, total - *len, &at);
 		if (*why)
 			return XFER_DST;
-		if (!at.ptr && at.view && !fallible_copy(at.view, buf + *len, at.len)) {
-			view_used(&at, at.len);
-		} else if (!at.ptr) {
+		if (at.ptr) {
+			spot_put(&at, buf + *len, at.len);
+		} else if (!view_copy(&at, at.view, buf + *len, at.len)) {
 			if (at.len > PVM_MAX)
 				at.len = PVM_MAX;
 			r = call_get(f, x, PVM_COPY, at.len);
@@ -438,8 +461,6 @@ enum xfer_result xfer_put(struct fast *f, struct xfer *x, const struct side *dst
 				return r;
 			memcpy(x->call->buf, buf + *len, at.len);
 			return call_start(f, x, PVM_WRITE, &at, (uint32_t)at.len, why);
-		} else {
-			spot_put(&at, buf + *len, at.len);
 		}
 		in += at.len;
 		*len += at.len;
@@ -462,5 +483,10 @@ enum xfer_result xfer_get(struct fast *f, struct xfer *x, const struct side *src
 	if (at.len > PVM_MAX)
 		at.len = PVM_MAX;
 	r = call_get(f, x, PVM_AHEAD, at.len);
-	return r == XFER_DONE ? call_start(f, x, PVM_READ, &at, (uint32_t)at.len, why) : r;
+	if (r != XFER_DONE)
+		return r;
+	if (!view_copy(&at, x->call->buf, at.view, at.len))
+		return call_start(f, x, PVM_READ, &at, (uint32_t)at.len, why);
+	x->buf_len = (uint32_t)at.len;
+	return XFER_DONE;
 }

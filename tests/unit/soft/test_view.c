@@ -249,10 +249,74 @@ static void holes(void **state)
 	}
 }
 
+/* What is read ahead for a socket is there at once, unless the view lacks a page of it. */
+static void read_ahead(void **state)
+{
+	struct views *v = *state;
+	struct qp *qp = &v->p.qp[0]->qp;
+	struct fast *f = v->p.r.f;
+	struct ff_sge sge = { v->mr[0]->addr, 200000, v->mr[0]->lkey };
+	struct side src = {
+		.sge = &sge, .num_sge = 1, .keys = &qp->o.ses->cont->keys, .pd = qp->pd
+	};
+	struct xfer x = { .qp = qp };
+	enum ff_vendor_err why;
+
+	assert_int_equal(sigbus_install(), 0);
+	assert_int_equal(xfer_get(f, &x, &src, 5, 100000, &why), XFER_DONE);
+	assert_int_equal(x.buf_len, PVM_MAX);
+	assert_memory_equal(x.call->buf, dev.app + 105, PVM_MAX);
+	assert_false(xfer_is_busy(&x));
+	xfer_reset(f, &x);
+	assert_int_equal(mprotect(v->mr[0]->view - 100 + 4096, 4096, PROT_NONE), 0);
+	assert_int_equal(xfer_get(f, &x, &src, 5, 100000, &why), XFER_NEXT);
+	rig_run(&v->p.r);
+	assert_int_equal(x.call->result, 0);
+	assert_memory_equal(x.call->buf, dev.app + 105, PVM_MAX);
+	xfer_reset(f, &x);
+	assert_int_equal(mprotect(v->mr[0]->view - 100 + 4096, 4096, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(by_views(v), PVM_MAX);
+	assert_int_equal(by_process(v), PVM_MAX);
+}
+
+/* On-demand memory that its client has deregistered by shared memory is not reached by its view either. */
+static void what_leaves(void **state)
+{
+	struct views *v = *state;
+	struct ff_leaving *l = &v->p.s[1]->s.hdr->leaving;
+	struct ff_sqe *e;
+
+	v->mr[1]->odp = odp_new();
+	v->mr[1]->odp->mr = 0x10007;
+	move(v, FF_OP_WRITE, 3, 1, 5000);
+	assert_int_equal(by_views(v), 2 * 5000);
+	assert_int_equal(atomic_load(&l->busy), 0);
+	memset(dev.app + SIZE, 3, SIZE);
+	atomic_store(&l->mr[9], 0x10007);
+	for (uint32_t op = FF_OP_WRITE, i = 0; i < 2; op = FF_OP_READ, i++) {
+		e = rig_sqe(v->p.qp[0], (uint8_t)op, 1);
+		rig_sge(e, v->mr[0], v->mr[0]->addr, 5000);
+		e->remote_addr = v->mr[1]->addr;
+		e->rkey = v->mr[1]->rkey;
+		rig_post(&v->p.r, v->p.qp[0]);
+	}
+	rig_run(&v->p.r);
+	pair_expect(v->p.cq[0], 1, IBV_WC_REM_ACCESS_ERR);
+	pair_expect(v->p.cq[0], 1, IBV_WC_WR_FLUSH_ERR);
+	for (uint64_t i = 0; i < SIZE; i++)
+		assert_int_equal(dev.app[SIZE + i], 3);
+	assert_int_equal(by_views(v), 2 * 5000);
+	assert_int_equal(atomic_load(&l->busy), 0);
+	odp_put(v->mr[1]->odp);
+	v->mr[1]->odp = NULL;
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(of_another_version),
 			cmocka_unit_test_setup_teardown(what_has_a_view, setup, teardown),
 			cmocka_unit_test_setup_teardown(copies, setup, teardown),
-			cmocka_unit_test_setup_teardown(holes, setup, teardown));
+			cmocka_unit_test_setup_teardown(holes, setup, teardown),
+			cmocka_unit_test_setup_teardown(read_ahead, setup, teardown),
+			cmocka_unit_test_setup_teardown(what_leaves, setup, teardown));
 }
