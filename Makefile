@@ -23,7 +23,7 @@
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
 #   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own
 #
-# ffl/build.mk, ffr/build.mk and ffo/build.mk name their sources, append what they make to ALL and
+# ffl/build.mk, ffr/build.mk, ffo/build.mk and kmod/tools/build.mk name their sources, append what they make to ALL and
 # give the link rules; how a .c becomes a .o is said once, here.
 
 , := ,
@@ -61,6 +61,7 @@ ALL :=
 -include ffl/build.mk
 -include ffr/build.mk
 -include ffo/build.mk
+-include kmod/tools/build.mk
 
 # ---- objects, archives, man pages --------------------------------------------------------------
 
@@ -89,9 +90,9 @@ $(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1:
 	@mkdir -p $(@D)
 	cp -L $$($(CC) -print-file-name=$(@F)) $@
 
-MAN_SRC := $(wildcard ffl/*.scd ffr/*.scd ffo/*.scd)
+MAN_SRC := $(wildcard ffl/*.scd ffr/*.scd ffo/*.scd kmod/tools/*.scd)
 MAN := $(patsubst %.scd,$(B)/man/%,$(notdir $(MAN_SRC)))
-vpath %.scd ffl ffr ffo
+vpath %.scd ffl ffr ffo kmod/tools
 $(B)/man/%: %.scd
 	@mkdir -p $(@D)
 	scdoc <$< >$@
@@ -229,7 +230,7 @@ install: all
 	install -D -m 755 $(B)/bin/ffctl $(I)/bin/ffctl
 	install -D -m 755 $(B)/bin/ff-hook $(I)/libexec/freeflow/ff-hook
 	ln -sf ../libexec/freeflow/ff-hook $(I)/bin/freeflow-runc
-	install -D -m 755 $(B)/bin/ff-device-plugin $(I)/sbin/ff-device-plugin
+	install -D -m 755 -t $(I)/sbin $(B)/bin/ff-device-plugin $(RIO_TOOLS)
 	install -D -m 644 $(B)/lib/libibverbs.so.1 $(I)/lib/freeflow/libibverbs.so.1
 	install -D -m 644 $(B)/lib/librdmacm.so.1 $(I)/lib/freeflow/librdmacm.so.1
 	install -D -m 644 $(B)/lib/ld.so.preload $(I)/lib/freeflow/ld.so.preload
@@ -251,7 +252,7 @@ install-libs: libs
 # The configuration stays.
 uninstall:
 	rm -f $(I)/sbin/ffr $(I)/sbin/ffo $(I)/sbin/ff-device-plugin $(I)/bin/ffctl
-	rm -f $(I)/bin/freeflow-runc
+	rm -f $(I)/bin/freeflow-runc $(addprefix $(I)/sbin/,$(notdir $(RIO_TOOLS)))
 	rm -rf $(I)/lib/freeflow $(I)/libexec/freeflow
 	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
 	for u in $(notdir $(wildcard deploy/systemd/*)); do rm -f $(I)/lib/systemd/system/$$u; done
