@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "ffr/admin/admin.h"
+#include "ffr/admin/carriers.h"
 #include "ffr/lib/version.h"
 
 struct target {
@@ -148,6 +149,20 @@ static void depths(struct page *p)
 	for (size_t i = 0; i < p->n; i++)
 		for (int k = 0; k < 3; k++)
 			sample(p, &p->list[i], name, "queue", queue[k], p->list[i].depth[k]);
+}
+
+static void carried(struct page *p)
+{
+	static const char name[] = "container_connected_queue_pairs";
+
+	head(p, name, "gauge", "Queue pairs in RTR and later, by what carries them.");
+	for (size_t i = 0; i < p->n; i++) {
+		struct carriers sum = { 0 };
+
+		carriers_add(&sum, p->list[i].c);
+		for (uint32_t k = 0; k < sum.n; k++)
+			sample(p, &p->list[i], name, "by", sum.list[k].by, sum.list[k].qps);
+	}
 }
 
 /* X(metric, field of struct ff_stats, ns; help) */
@@ -289,6 +304,7 @@ char *metrics_text(const struct fast_host *h, const char *host, size_t *len)
 		operations(&p);
 		completions(&p);
 		depths(&p);
+		carried(&p);
 		times(&p);
 		durations(&p);
 		if (fclose(p.out)) {

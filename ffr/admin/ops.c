@@ -13,6 +13,7 @@
 
 #include "ffo/base/limits.h"
 #include "ffr/admin/admin.h"
+#include "ffr/admin/carriers.h"
 #include "ffr/ctl/container.h"
 #include "ffr/orch/orch.h"
 #include "ffr/lib/cgroup.h"
@@ -165,6 +166,17 @@ void admin_container_list(struct admin_conn *conn, json_t *msg)
 	admin_reply(conn, json_pack("{s:o}", "containers", list));
 }
 
+static json_t *carriers_json(const struct container *c)
+{
+	struct carriers sum = { 0 };
+	json_t *j = json_object();
+
+	carriers_add(&sum, c);
+	for (uint32_t i = 0; i < sum.n; i++)
+		json_object_set_new(j, sum.list[i].by, json_integer(sum.list[i].qps));
+	return j;
+}
+
 void admin_container_show(struct admin_conn *conn, json_t *msg)
 {
 	struct container *c = admin_named(conn, msg);
@@ -176,6 +188,7 @@ void admin_container_show(struct admin_conn *conn, json_t *msg)
 	json_object_set_new(j, "usage", usage_json(c));
 	json_object_set_new(j, "sessions", sessions_json(c));
 	json_object_set_new(j, "heard", heard_json(c));
+	json_object_set_new(j, "carried", carriers_json(c));
 	admin_reply(conn, json_pack("{s:o}", "container", j));
 }
 

@@ -10,7 +10,7 @@
 #include "ffo/base/proto.h"
 #include "ffr/mem/view.h"
 #include "ffr/admin/admin.h"
-#include "ffr/fast/backend.h"
+#include "ffr/admin/carriers.h"
 #include "ffr/ctl/container.h"
 
 #define QPS_PER_ANSWER 128u
@@ -198,19 +198,11 @@ static void peer_json(json_t *j, const struct qp *qp)
 		json_object_set_new(j, "peer", json_string(ffo_addr_text(&a, text)));
 }
 
-/* [lock] What carries it: that is known from RTR on. */
-static const char *carrier(const struct qp *qp)
-{
-	if (!qp->send || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
-		return "-";
-	return qp->send->by ? qp->send->by(qp) : qp->send->name;
-}
-
 /* One that an answer lists. */
 struct listed {
 	const struct session *s;
 	const struct qp *qp; /* it may be one that other sessions have as well */
-	const char *by;
+	const char *by;	     /* NULL: nothing yet */
 };
 
 static json_t *qp_json(const struct listed *l, bool latency)
@@ -227,9 +219,9 @@ static json_t *qp_json(const struct listed *l, bool latency)
 	j = json_pack("{s:I, s:I, s:s, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:o, s:o}", "session",
 		      (json_int_t)s->id, "pid", (json_int_t)s->pid, "command", s->comm, "qp",
 		      (json_int_t)qp->qp_num, "type", type_name(qp), "state", state_name(qp), "by",
-		      l->by, "sq_depth", (json_int_t)d.sq, "rq_depth", (json_int_t)d.rq, "cq_depth",
-		      (json_int_t)d.cq, "counters", counters_json(&st), "completions",
-		      completions_json(&st));
+		      l->by ? l->by : "-", "sq_depth", (json_int_t)d.sq, "rq_depth",
+		      (json_int_t)d.rq, "cq_depth", (json_int_t)d.cq, "counters",
+		      counters_json(&st), "completions", completions_json(&st));
 	peer_json(j, qp);
 	if (latency && qp->lat.hist) {
 		lat_add(&lat, qp->lat.hist);
@@ -285,7 +277,7 @@ void admin_qp_list(struct admin_conn *conn, json_t *msg)
 	}
 	fast_lock(c->fast->host); /* a runner may choose another way for it */
 	for (i = 0; i < n; i++)
-		listed[i].by = carrier(listed[i].qp);
+		listed[i].by = carrier_of(listed[i].qp);
 	fast_unlock(c->fast->host);
 	list = json_array();
 	for (i = 0; i < n; i++)

@@ -421,6 +421,20 @@ static void print_heard(const json_t *c)
 		       str_of(h, "refused_why"));
 }
 
+/* What its connected queue pairs go by. */
+static void print_carried(json_t *carried)
+{
+	const char *by, *sep = "carried   ";
+	json_t *n;
+
+	json_object_foreach(carried, by, n) {
+		printf("%s %lld by %s", sep, (long long)json_integer_value(n), by);
+		sep = ";";
+	}
+	if (json_object_size(carried))
+		putchar('\n');
+}
+
 void cmd_container_show(int argc, char **argv)
 {
 	struct args a = { 0 };
@@ -447,6 +461,7 @@ void cmd_container_show(int argc, char **argv)
 		printf("runs       %s\n", str_of(c, "runs"));
 	print_heard(c);
 	print_limits(c);
+	print_carried(json_object_get(c, "carried"));
 	print_sessions(json_object_get(c, "sessions"));
 	json_decref(answer);
 }
