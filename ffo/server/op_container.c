@@ -175,6 +175,19 @@ static bool again(struct request *r, int err)
 	return err == -EAGAIN && ++r->tries < TRIES && !r->conn->closing;
 }
 
+/* A change has ended: with what the container is, or was (gone). */
+static void ended(struct request *r, uint32_t id, const char *name, int err, const char *why,
+		  const struct ffo_container *c, bool gone)
+{
+	if (err) {
+		missing(r, id, name, err, why);
+	} else {
+		owned_changed(r->conn, c, gone);
+		err = reply_container(r, c);
+	}
+	request_end(r, err);
+}
+
 /* What the container becomes. */
 static int make_now(struct request *r, bool *moves)
 {
@@ -216,13 +229,7 @@ static void was_set(void *arg, int err, const char *why, const struct ffo_contai
 	if (err == -EBUSY)
 		request_fail(r, err, "container \"%s\" is in use on host %s: stop it first",
 			     r->was.name, r->was.host);
-	if (err) {
-		missing(r, set->container, set->name, err, why);
-	} else {
-		owned_changed(r->conn, c, false);
-		err = reply_container(r, c);
-	}
-	request_end(r, err);
+	ended(r, set->container, set->name, err, why, c, false);
 }
 
 static void read_to_set(void *arg, int err, const char *why, const struct ffo_container *c)
@@ -265,13 +272,7 @@ static void removed(void *arg, int err, const char *why, const struct ffo_contai
 		read_for(r, rm->container, rm->name, read_to_rm);
 		return;
 	}
-	if (err) {
-		missing(r, rm->container, rm->name, err, why);
-	} else {
-		owned_changed(r->conn, c, true);
-		err = reply_container(r, c);
-	}
-	request_end(r, err);
+	ended(r, rm->container, rm->name, err, why, c, true);
 }
 
 static void read_to_rm(void *arg, int err, const char *why, const struct ffo_container *c)
@@ -345,20 +346,13 @@ int op_container_get(struct request *r)
 static void listed(void *arg, int err, const char *why, const struct ffo_container *list, size_t n,
 		   bool more)
 {
-	struct request *r = arg;
 	json_t *containers = json_array();
 
 	for (size_t i = 0; !err && i < n; i++)
 		err = json_array_append_new(containers, ffo_container_to_json(&list[i])) ? -ENOMEM :
 											   0;
-	if (err)
-		request_failed(r, err, why);
-	if (!err && more)
-		err = request_reply(r, "next", json_integer(list[n - 1].id));
-	if (!err)
-		err = request_reply(r, "containers", json_incref(containers));
-	json_decref(containers);
-	request_end(r, err);
+	request_end_list(arg, err, why, "containers", containers,
+			 more && n ? json_integer(list[n - 1].id) : NULL);
 }
 
 int op_container_list(struct request *r)

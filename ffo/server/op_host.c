@@ -176,19 +176,12 @@ int op_host_get(struct request *r)
 static void listed(void *arg, int err, const char *why, const struct ffo_host *list, size_t n,
 		   bool more)
 {
-	struct request *r = arg;
 	json_t *hosts = json_array();
 
 	for (size_t i = 0; !err && i < n; i++)
 		err = json_array_append_new(hosts, ffo_host_to_json(&list[i])) ? -ENOMEM : 0;
-	if (err)
-		request_failed(r, err, why);
-	if (!err && more)
-		err = request_reply(r, "next", json_string(list[n - 1].name));
-	if (!err)
-		err = request_reply(r, "hosts", json_incref(hosts));
-	json_decref(hosts);
-	request_end(r, err);
+	request_end_list(arg, err, why, "hosts", hosts,
+			 more && n ? json_string(list[n - 1].name) : NULL);
 }
 
 int op_host_list(struct request *r)

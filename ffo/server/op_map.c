@@ -144,21 +144,14 @@ int op_map_drop(struct request *r)
 static void listed(void *arg, int err, const char *why, const struct ffo_map *list, size_t n,
 		   bool more)
 {
-	struct request *r = arg;
 	json_t *maps = json_array();
 
 	for (size_t i = 0; !err && i < n; i++)
 		err = json_array_append_new(maps, ffo_map_to_json(&list[i])) ? -ENOMEM : 0;
-	if (err)
-		request_failed(r, err, why);
-	if (!err && more)
-		err = request_reply(r, "next",
-				    json_pack("[I, I]", (json_int_t)list[n - 1].container,
-					      (json_int_t)list[n - 1].rkey));
-	if (!err)
-		err = request_reply(r, "maps", json_incref(maps));
-	json_decref(maps);
-	request_end(r, err);
+	request_end_list(arg, err, why, "maps", maps,
+			 more && n ? json_pack("[I, I]", (json_int_t)list[n - 1].container,
+					       (json_int_t)list[n - 1].rkey) :
+				     NULL);
 }
 
 int op_map_list(struct request *r)

@@ -68,6 +68,20 @@ void request_end(struct request *r, int err)
 	conn_put(c);
 }
 
+void request_end_list(struct request *r, int err, const char *why, const char *key, json_t *list,
+		      json_t *next)
+{
+	if (err)
+		request_failed(r, err, why);
+	if (!err && next)
+		err = request_reply(r, "next", json_incref(next));
+	if (!err)
+		err = request_reply(r, key, json_incref(list));
+	json_decref(next);
+	json_decref(list);
+	request_end(r, err);
+}
+
 /* ---- requests that wait ---------------------------------------------------------------------- */
 
 /* What they wait for may never come: the store is away. */

@@ -156,6 +156,12 @@ int request_fail(struct request *r, int err, const char *fmt, ...)
 int request_failed(struct request *r, int err, const char *why);
 /* r->reply[key] = value, which is taken. 0 or -ENOMEM. */
 int request_reply(struct request *r, const char *key, json_t *value);
+/*
+ * End it with a part of a list, reply[key], or as request_failed() has it. `next`: where the list goes
+ * on, NULL: it is complete. Both are taken.
+ */
+void request_end_list(struct request *r, int err, const char *why, const char *key, json_t *list,
+		      json_t *next);
 /* It ends with -ENOTCONN if it does not end within f->patience. */
 void request_wait(struct request *r);
 void request_wait_end(struct request *r);

@@ -144,14 +144,7 @@ int ctl_repeat_event(struct ctl_call *c, const struct ff_repeat_event_req *req,
 	return err;
 }
 
-int ctl_destroy_cq(struct ctl_call *c, const struct ff_destroy_cq_req *req,
-		   struct ff_destroy_cq_resp *resp)
-{
-	struct cq *cq = cq_get(c->s, req->cq);
-
-	(void)resp;
-	return cq ? ctl_obj_destroy(&cq->o) : -EINVAL;
-}
+CTL_DESTROY(destroy_cq, cq_get, cq)
 
 static void cq_forget(struct fast *f, struct obj *o)
 {
@@ -283,14 +276,7 @@ int ctl_query_srq(struct ctl_call *c, const struct ff_query_srq_req *req,
 	return 0;
 }
 
-int ctl_destroy_srq(struct ctl_call *c, const struct ff_destroy_srq_req *req,
-		    struct ff_destroy_srq_resp *resp)
-{
-	struct srq *srq = srq_get(c->s, req->srq);
-
-	(void)resp;
-	return srq ? ctl_obj_destroy(&srq->o) : -EINVAL;
-}
+CTL_DESTROY(destroy_srq, srq_get, srq)
 
 static void srq_forget(struct fast *f, struct obj *o)
 {

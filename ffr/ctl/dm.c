@@ -87,13 +87,7 @@ static void dm_free(struct obj *o)
 
 const struct obj_ops dm_obj_ops = { .free = dm_free };
 
-int ctl_free_dm(struct ctl_call *c, const struct ff_free_dm_req *req, struct ff_free_dm_resp *resp)
-{
-	struct dm *dm = dm_get(c->s, req->dm);
-
-	(void)resp;
-	return dm ? ctl_obj_destroy(&dm->o) : -EINVAL;
-}
+CTL_DESTROY(free_dm, dm_get, dm)
 
 /* As the kernel's ib_check_mr_access(), with the bits that this kind of MR knows. */
 static int access_check(uint32_t access, uint32_t known)
@@ -154,9 +148,7 @@ int ctl_reg_dm_mr(struct ctl_call *c, const struct ff_reg_dm_mr_req *req,
 		return err;
 	mr->dm = dm;
 	dm->o.refs++; /* the control thread's alone: no lock */
-	resp->mr = mr->o.handle;
-	resp->lkey = mr->lkey;
-	resp->rkey = mr->rkey;
+	MR_TELL(resp, mr);
 	return 0;
 }
 
@@ -178,9 +170,7 @@ int ctl_reg_dmabuf_mr(struct ctl_call *c, const struct ff_reg_dmabuf_mr_req *req
 	err = ctl_mr_done(c, mr, dmabuf_map(mr, c->fds[0], req->offset));
 	if (err)
 		return err;
-	resp->mr = mr->o.handle;
-	resp->lkey = mr->lkey;
-	resp->rkey = mr->rkey;
+	MR_TELL(resp, mr);
 	return 0;
 }
 

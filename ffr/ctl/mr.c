@@ -207,9 +207,7 @@ static struct mr *mr_back(struct ctl_later *l)
 
 static void reg_tell(const struct mr *mr, struct ff_reg_mr_resp *resp)
 {
-	resp->mr = mr->o.handle;
-	resp->lkey = mr->lkey;
-	resp->rkey = mr->rkey;
+	MR_TELL(resp, mr);
 	resp->zero_copy = mr->zero_copy;
 }
 

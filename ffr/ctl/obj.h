@@ -5,6 +5,8 @@
 #ifndef FFR_CTL_OBJ_H
 #define FFR_CTL_OBJ_H
 
+#include <errno.h>
+
 #include "ffr/ctl/ctl.h"
 #include "ffr/obj/qp_state.h"
 
@@ -33,6 +35,25 @@ extern const struct obj_ops mr_obj_ops, cq_obj_ops, srq_obj_ops, qp_obj_ops, xrc
 extern const struct obj_ops *const obj_ops[OBJ_NUM_KINDS]; /* session.c; CM ids have none */
 /* 0, or -EBUSY: others use it. */
 int ctl_obj_destroy(struct obj *o);
+
+/* The call that destroys an object by its handle, the request's `field`; find() is its table's. */
+#define CTL_DESTROY(call, find, field)                                                             \
+	int ctl_##call(struct ctl_call *c, const struct ff_##call##_req *req,                      \
+		       struct ff_##call##_resp *resp)                                              \
+	{                                                                                          \
+		typeof(find(c->s, req->field)) it = find(c->s, req->field);                        \
+                                                                                                   \
+		(void)resp;                                                                        \
+		return it ? ctl_obj_destroy(&it->o) : -EINVAL;                                     \
+	}
+
+/* What the answer to each way of registering tells of the MR. */
+#define MR_TELL(resp, of)                                                                          \
+	do {                                                                                       \
+		(resp)->mr = (of)->o.handle;                                                       \
+		(resp)->lkey = (of)->lkey;                                                         \
+		(resp)->rkey = (of)->rkey;                                                         \
+	} while (0)
 
 /* mr.c: enter an MR that has its pages and o.ses, and publish it; not freed when it fails. */
 int ctl_mr_add(struct ctl_call *c, struct mr *mr);

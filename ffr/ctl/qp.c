@@ -317,14 +317,7 @@ static void windows_go(struct fast *f, struct qp *qp)
 	}
 }
 
-int ctl_destroy_qp(struct ctl_call *c, const struct ff_destroy_qp_req *req,
-		   struct ff_destroy_qp_resp *resp)
-{
-	struct qp *qp = qp_handle_get(c->s, req->qp);
-
-	(void)resp;
-	return qp ? ctl_obj_destroy(&qp->o) : -EINVAL;
-}
+CTL_DESTROY(destroy_qp, qp_handle_get, qp)
 
 static void qp_forget(struct fast *f, struct obj *o)
 {

@@ -412,14 +412,7 @@ int ctl_create_ah(struct ctl_call *c, const struct ff_create_ah_req *req,
 	return err;
 }
 
-int ctl_destroy_ah(struct ctl_call *c, const struct ff_destroy_ah_req *req,
-		   struct ff_destroy_ah_resp *resp)
-{
-	struct ah *ah = ah_get(c->s, req->ah);
-
-	(void)resp;
-	return ah ? ctl_obj_destroy(&ah->o) : -EINVAL;
-}
+CTL_DESTROY(destroy_ah, ah_get, ah)
 
 static void ah_forget(struct fast *f, struct obj *o)
 {

@@ -64,14 +64,7 @@ err_free:
 	return err;
 }
 
-int ctl_close_xrcd(struct ctl_call *c, const struct ff_close_xrcd_req *req,
-		   struct ff_close_xrcd_resp *resp)
-{
-	struct xrcd_ref *ref = xrcd_get(c->s, req->xrcd);
-
-	(void)resp;
-	return ref ? ctl_obj_destroy(&ref->o) : -EINVAL;
-}
+CTL_DESTROY(close_xrcd, xrcd_get, xrcd)
 
 /* The domain stays, if others have it, too. */
 static void xrcd_forget(struct fast *f, struct obj *o)

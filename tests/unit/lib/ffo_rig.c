@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,6 +371,7 @@ int set_up(void **state)
 {
 	struct test *t = calloc(1, sizeof(*t));
 
+	signal(SIGPIPE, SIG_IGN);
 	memset(t->fd, 0xff, sizeof(t->fd));
 	uv_loop_init(&t->loop);
 	start(t);

@@ -4,7 +4,6 @@
  * test_op_container.c - containers: added, changed, moved, listed, removed, and what is refused.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -260,8 +259,7 @@ static void test_restart(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_add), T(test_conflicts), T(test_exhaustion), T(test_set),
-			T(test_limits), T(test_list_pages), T(test_restart));
+	return UNIT_RUN(FFO_T(test_add), FFO_T(test_conflicts), FFO_T(test_exhaustion),
+			FFO_T(test_set), FFO_T(test_limits), FFO_T(test_list_pages),
+			FFO_T(test_restart));
 }

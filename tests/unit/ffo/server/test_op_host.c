@@ -4,7 +4,6 @@
  * test_op_host.c - hosts, and their routers that come again.
  */
 #include <errno.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include "tests/unit/lib/ffo_rig.h"
@@ -66,7 +65,5 @@ static void test_host_again(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_hosts), T(test_host_again));
+	return UNIT_RUN(FFO_T(test_hosts), FFO_T(test_host_again));
 }

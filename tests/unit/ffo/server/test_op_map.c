@@ -4,7 +4,6 @@
  * test_op_map.c - mappings: published, withdrawn, listed, by thousands.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,7 +161,5 @@ static void test_batch_limit(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_map_rows), T(test_publish_many), T(test_batch_limit));
+	return UNIT_RUN(FFO_T(test_map_rows), FFO_T(test_publish_many), FFO_T(test_batch_limit));
 }

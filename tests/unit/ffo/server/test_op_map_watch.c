@@ -4,7 +4,6 @@
  * test_op_map_watch.c - mappings of others' containers as they come and go; a watcher that is slow.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 
 #include "tests/unit/lib/ffo_rig.h"
@@ -183,7 +182,5 @@ static void test_map_rate(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_map_watch), T(test_map_slow_watcher), T(test_map_rate));
+	return UNIT_RUN(FFO_T(test_map_watch), FFO_T(test_map_slow_watcher), FFO_T(test_map_rate));
 }

@@ -4,7 +4,6 @@
  * test_op_policy.c - rules, and who is told of them.
  */
 #include <errno.h>
-#include <signal.h>
 
 #include "tests/unit/lib/ffo_rig.h"
 #include "tests/unit/lib/unit.h"
@@ -35,7 +34,5 @@ static void test_policy(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_policy));
+	return UNIT_RUN(FFO_T(test_policy));
 }

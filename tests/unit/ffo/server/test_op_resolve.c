@@ -4,7 +4,6 @@
  * test_op_resolve.c - who has an address, of which tenant, and who is told when that changes.
  */
 #include <errno.h>
-#include <signal.h>
 
 #include "tests/unit/lib/ffo_rig.h"
 #include "tests/unit/lib/unit.h"
@@ -101,7 +100,5 @@ static void test_resolve_tenants(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_resolve), T(test_resolve_tenants));
+	return UNIT_RUN(FFO_T(test_resolve), FFO_T(test_resolve_tenants));
 }

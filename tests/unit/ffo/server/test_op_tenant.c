@@ -4,7 +4,6 @@
  * test_op_tenant.c - tenants' limits, and who is told of them.
  */
 #include <errno.h>
-#include <signal.h>
 
 #include "tests/unit/lib/ffo_rig.h"
 #include "tests/unit/lib/unit.h"
@@ -40,7 +39,5 @@ static void test_tenants(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_tenants));
+	return UNIT_RUN(FFO_T(test_tenants));
 }

@@ -4,7 +4,6 @@
  * test_owned.c - what a router is told of its host's own containers.
  */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 
 #include "tests/unit/lib/ffo_rig.h"
@@ -96,7 +95,5 @@ static void test_active(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_owned), T(test_active));
+	return UNIT_RUN(FFO_T(test_owned), FFO_T(test_active));
 }

@@ -4,7 +4,6 @@
  * test_request.c - requests with a store that fails at its Nth call, ends calls late, or goes away.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -218,8 +217,6 @@ static void test_store_lost(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_failing_store), T(test_failing_goodbye), T(test_late_store),
-			T(test_store_away), T(test_store_lost));
+	return UNIT_RUN(FFO_T(test_failing_store), FFO_T(test_failing_goodbye),
+			FFO_T(test_late_store), FFO_T(test_store_away), FFO_T(test_store_lost));
 }

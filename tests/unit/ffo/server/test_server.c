@@ -5,7 +5,6 @@
  * clients that do not read, and where it listens.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -380,10 +379,9 @@ static void test_store_unusable(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_requests_refused), T(test_malformed), T(test_deep_nesting),
-			T(test_line_length), T(test_framing), T(test_slow_client),
-			T(test_late_client), T(test_gone_client), T(test_too_many_clients),
-			T(test_listen), T(test_store_unusable));
+	return UNIT_RUN(FFO_T(test_requests_refused), FFO_T(test_malformed),
+			FFO_T(test_deep_nesting), FFO_T(test_line_length), FFO_T(test_framing),
+			FFO_T(test_slow_client), FFO_T(test_late_client), FFO_T(test_gone_client),
+			FFO_T(test_too_many_clients), FFO_T(test_listen),
+			FFO_T(test_store_unusable));
 }

@@ -4,7 +4,6 @@
  * test_sub.c - subscriptions that fail, and too many of them.
  */
 #include <errno.h>
-#include <signal.h>
 
 #include "tests/unit/lib/ffo_rig.h"
 #include "tests/unit/lib/unit.h"
@@ -42,7 +41,5 @@ static void test_too_many(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_watch_failure), T(test_too_many));
+	return UNIT_RUN(FFO_T(test_watch_failure), FFO_T(test_too_many));
 }
