@@ -91,46 +91,41 @@ static struct ffl_dm *to_dm(struct ibv_dm *dm)
 	return container_of_(dm, struct ffl_dm, ibv);
 }
 
-/* 0 or a positive errno. */
-static int check_access(const struct ffl_dm *dm, uint64_t offset, size_t length)
+/* By words, into device memory or out of it. 0 or a positive errno. */
+static int copy_words(struct ibv_dm *ibdm, uint64_t offset, uint8_t *host, size_t length,
+		      bool to_device)
 {
+	struct ffl_dm *dm = to_dm(ibdm);
+	_Atomic uint32_t *word;
+	uint32_t v;
+
 	if (atomic_load_explicit(&dm->ctx->dead, memory_order_relaxed))
 		return EIO;
 	if (offset > dm->length || length > dm->length - offset)
 		return EFAULT;
-	return (offset | length) % UNIT ? EINVAL : 0;
+	if ((offset | length) % UNIT)
+		return EINVAL;
+	for (size_t i = 0; i < length; i += UNIT) {
+		word = (_Atomic uint32_t *)(dm->map + offset + i);
+		if (to_device) {
+			__builtin_memcpy(&v, host + i, UNIT);
+			atomic_store_explicit(word, v, memory_order_relaxed);
+		} else {
+			v = atomic_load_explicit(word, memory_order_relaxed);
+			__builtin_memcpy(host + i, &v, UNIT);
+		}
+	}
+	return 0;
 }
 
 static int to_device(struct ibv_dm *ibdm, uint64_t offset, const void *host, size_t length)
 {
-	struct ffl_dm *dm = to_dm(ibdm);
-	int err = check_access(dm, offset, length);
-	uint32_t v;
-
-	if (err)
-		return err;
-	for (size_t i = 0; i < length; i += UNIT) {
-		__builtin_memcpy(&v, (const uint8_t *)host + i, UNIT);
-		atomic_store_explicit((_Atomic uint32_t *)(dm->map + offset + i), v,
-				      memory_order_relaxed);
-	}
-	return 0;
+	return copy_words(ibdm, offset, (uint8_t *)host, length, true);
 }
 
 static int from_device(void *host, struct ibv_dm *ibdm, uint64_t offset, size_t length)
 {
-	struct ffl_dm *dm = to_dm(ibdm);
-	int err = check_access(dm, offset, length);
-	uint32_t v;
-
-	if (err)
-		return err;
-	for (size_t i = 0; i < length; i += UNIT) {
-		v = atomic_load_explicit((_Atomic uint32_t *)(dm->map + offset + i),
-					 memory_order_relaxed);
-		__builtin_memcpy((uint8_t *)host + i, &v, UNIT);
-	}
-	return 0;
+	return copy_words(ibdm, offset, host, length, false);
 }
 
 struct ibv_dm *ffl_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)

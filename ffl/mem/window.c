@@ -153,6 +153,13 @@ static void uffd_wake(int uffd, char *p, size_t len)
 	ioctl(uffd, UFFDIO_WAKE, &r);
 }
 
+/* The window is given up. Pages untouched so far are MISSING too: somebody may sleep. */
+static void let_go(int uffd, char *p, size_t len)
+{
+	uffd_unregister(uffd, p, len);
+	uffd_wake(uffd, p, len);
+}
+
 /* All entries of [from, from + len) to `to`; `from` stays mapped, empty. */
 static int slide(char *from, size_t len, char *to)
 {
@@ -353,9 +360,7 @@ err_back:
 	uffd_wake(uffd, p, len);
 	return err;
 err_unregister:
-	/* pages untouched so far are MISSING too: somebody may sleep */
-	uffd_unregister(uffd, p, len);
-	uffd_wake(uffd, p, len);
+	let_go(uffd, p, len);
 	return err;
 }
 
@@ -423,7 +428,6 @@ err_back:
 	uffd_wake(uffd, p, len);
 	return err;
 err_unregister:
-	uffd_unregister(uffd, p, len);
-	uffd_wake(uffd, p, len);
+	let_go(uffd, p, len);
 	return err;
 }

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ffr/lib/fds.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/keeper/keeper.h"
@@ -61,27 +62,16 @@ static bool again(short events)
 /* One answer: 0 or -errno; *fd is the descriptor that came with it, or -1. */
 static int answer_get(struct keeper_resp *resp, int *fd)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(sizeof(int))];
-	} cm;
-	struct iovec iov = { resp, sizeof(*resp) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = cm.room,
-			      .msg_controllen = sizeof(cm.room) };
-	struct cmsghdr *h;
+	unsigned n_fds;
 	ssize_t n;
 
-	*fd = -1;
 	do
-		n = recvmsg(keeper, &msg, MSG_CMSG_CLOEXEC);
+		n = fds_recv(keeper, resp, sizeof(*resp), fd, 1, &n_fds, 0);
 	while (n < 0 && again(POLLIN));
+	if (!n_fds)
+		*fd = -1;
 	if (n != sizeof(*resp))
 		return -EPIPE;
-	h = CMSG_FIRSTHDR(&msg);
-	if (h && h->cmsg_type == SCM_RIGHTS && h->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(h), sizeof(*fd));
 	resp->why[KEEPER_WHY - 1] = '\0';
 	return 0;
 }
@@ -90,24 +80,13 @@ static int answer_get(struct keeper_resp *resp, int *fd)
 static int call_long(struct keeper_req *req, size_t len, const int *fds, unsigned n_fds,
 		     struct keeper_resp *resp, int *fd)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(3 * sizeof(int))];
-	} cm = { .h = { CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec iov = { req, len };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 	int err;
 
 	*fd = -1;
 	req->seq = ++last_seq;
-	if (n_fds) {
-		memcpy(CMSG_DATA(&cm.h), fds, n_fds * sizeof(int));
-		msg.msg_control = cm.room;
-		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-	}
 	do
-		n = sendmsg(keeper, &msg, MSG_NOSIGNAL);
+		n = fds_send(keeper, req, len, fds, n_fds, 0);
 	while (n < 0 && again(POLLOUT));
 	if (n < 0)
 		return -errno;

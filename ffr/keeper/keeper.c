@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ffr/lib/fds.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 
@@ -127,45 +127,17 @@ out:
 /* One packet with what came along: its length, 0 at the end. */
 static ssize_t receive(int sock, void *buf, size_t size, int fds[ROOM_FDS], unsigned *n_fds)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(ROOM_FDS * sizeof(int))];
-	} cm;
-	struct iovec iov = { buf, size };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = cm.room,
-			      .msg_controllen = sizeof(cm.room) };
-	struct cmsghdr *h;
 	ssize_t n;
 
 	do
-		n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+		n = fds_recv(sock, buf, size, fds, ROOM_FDS, n_fds, 0);
 	while (n < 0 && errno == EINTR);
-	*n_fds = 0;
-	h = n < 0 ? NULL : CMSG_FIRSTHDR(&msg);
-	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
-		*n_fds = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds, CMSG_DATA(h), *n_fds * sizeof(int));
-	}
 	return n;
 }
 
 static void answer(int sock, const struct keeper_resp *resp, int fd)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(sizeof(int))];
-	} cm = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec iov = { (void *)resp, sizeof(*resp) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		memcpy(CMSG_DATA(&cm.h), &fd, sizeof(fd));
-		msg.msg_control = cm.room;
-		msg.msg_controllen = sizeof(cm.room);
-	}
-	while (sendmsg(sock, &msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
+	while (fds_send(sock, resp, sizeof(*resp), &fd, fd >= 0, 0) < 0 && errno == EINTR)
 		;
 	if (fd >= 0)
 		close(fd);

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "ffr/cm/cm.h"
+#include "ffr/lib/fds.h"
 #include "tests/lib/ctl_rig.h"
 #include "tests/lib/hello.h"
 
@@ -104,33 +105,19 @@ static void read_channels(struct client *c)
 /* Read what the router answered; false: it has closed the connection. */
 static bool drain(struct client *c)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t buf[CMSG_SPACE(RIG_MAX_FDS * sizeof(int))];
-	} cm;
+	int fd[RIG_MAX_FDS];
 	uint32_t buf[256];
+	unsigned n_fds;
 	ssize_t n;
 
 	for (;;) {
-		struct iovec iov = { buf, sizeof(buf) };
-		struct msghdr msg = { .msg_iov = &iov,
-				      .msg_iovlen = 1,
-				      .msg_control = cm.buf,
-				      .msg_controllen = sizeof(cm) };
-		struct cmsghdr *h;
-		int fd;
-
-		n = recvmsg(c->sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		n = fds_recv(c->sock, buf, sizeof(buf), fd, RIG_MAX_FDS, &n_fds, MSG_DONTWAIT);
 		if (n < 0 && errno == EAGAIN)
 			return true;
 		if (n <= 0)
 			return false;
-		h = CMSG_FIRSTHDR(&msg);
-		for (size_t at = CMSG_LEN(0); h && at + sizeof(fd) <= h->cmsg_len;
-		     at += sizeof(fd)) {
-			memcpy(&fd, (uint8_t *)h + at, sizeof(fd));
-			take_fd(c, (struct ff_hdr *)buf, fd);
-		}
+		for (unsigned i = 0; i < n_fds; i++)
+			take_fd(c, (struct ff_hdr *)buf, fd[i]);
 		/* What creates something answers with its handle first. */
 		if ((size_t)n > sizeof(struct ff_hdr) && ((struct ff_hdr *)buf)->status == 0)
 			c->handle[c->num_handles++ % MAX_HANDLES] = buf[sizeof(struct ff_hdr) / 4];
@@ -286,19 +273,7 @@ static void kinds_open(void)
 
 static void send_fds(int sock, const void *bytes, size_t len, const int *fd, unsigned n)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(MAX_FDS * sizeof(int))];
-	} cm = { .h = { CMSG_LEN(n * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec iov = { (void *)bytes, len };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (n) {
-		memcpy(CMSG_DATA(&cm.h), fd, n * sizeof(int));
-		msg.msg_control = cm.room;
-		msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
-	}
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL) >= 0)
+	if (fds_send(sock, bytes, len, fd, n, 0) >= 0)
 		return;
 	switch (errno) {
 	case EPIPE:

@@ -431,14 +431,19 @@ static void stop_by_debugger(pid_t pid)
 	CHECK(waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status));
 }
 
-static bool file_put(const char *dir, const char *name, const char *text)
+static int file_open(const char *dir, const char *name, int flags)
 {
 	char path[192];
-	ssize_t n;
-	int fd;
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return open(path, flags | O_CLOEXEC);
+}
+
+static bool file_put(const char *dir, const char *name, const char *text)
+{
+	int fd = file_open(dir, name, O_WRONLY);
+	ssize_t n;
+
 	if (fd < 0)
 		return false;
 	n = write(fd, text, strlen(text));
@@ -448,12 +453,10 @@ static bool file_put(const char *dir, const char *name, const char *text)
 
 static bool file_has(const char *dir, const char *name, const char *text)
 {
-	char path[192], all[256];
+	int fd = file_open(dir, name, O_RDONLY);
+	char all[256];
 	ssize_t n;
-	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
 	n = read(fd, all, sizeof(all) - 1);

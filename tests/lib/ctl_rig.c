@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ffr/cm/cm.h"
+#include "ffr/lib/fds.h"
 #include "tests/lib/dir.h"
 #include "tests/lib/hello.h"
 
@@ -117,48 +118,20 @@ int rig_connect(struct ctl_rig *g, int container)
 
 void rig_send(int sock, const void *bytes, size_t len, int fd, unsigned n_fds)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t buf[CMSG_SPACE(253 * sizeof(int))];
-	} cm = { 0 };
-	struct iovec iov = { (void *)bytes, len };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fds[FDS_MAX] = { fd };
 
-	if (n_fds) {
-		msg.msg_control = cm.buf;
-		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-		cm.h.cmsg_level = SOL_SOCKET;
-		cm.h.cmsg_type = SCM_RIGHTS;
-		cm.h.cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-		for (unsigned i = 0; i < n_fds; i++)
-			memcpy(CMSG_DATA(&cm.h) + i * sizeof(int), &fd, sizeof(int));
-	}
-	MUST(sendmsg(sock, &msg, MSG_NOSIGNAL) == (ssize_t)len || errno == EPIPE);
+	for (unsigned i = 0; i < n_fds; i++)
+		fds[i] = fd;
+	MUST(fds_send(sock, bytes, len, fds, n_fds, 0) == (ssize_t)len || errno == EPIPE);
 }
 
 /* One packet, with its descriptors: its length, 0 when closed, -EAGAIN. */
 static ssize_t receive(int sock, void *buf, size_t size, int *fds, unsigned *n_fds)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t buf[CMSG_SPACE(RIG_MAX_FDS * sizeof(int))];
-	} cm;
-	struct iovec iov = { buf, size };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = cm.buf,
-			      .msg_controllen = sizeof(cm) };
-	ssize_t n = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	struct cmsghdr *h;
+	ssize_t n = fds_recv(sock, buf, size, fds, RIG_MAX_FDS, n_fds, MSG_DONTWAIT);
 
-	*n_fds = 0;
 	if (n < 0)
 		return errno == ECONNRESET ? 0 : -errno;
-	h = CMSG_FIRSTHDR(&msg);
-	if (h) {
-		*n_fds = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds, CMSG_DATA(h), *n_fds * sizeof(int));
-	}
 	return n;
 }
 

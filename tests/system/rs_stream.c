@@ -417,14 +417,22 @@ static void take_and_wait(int fd)
 	rst_recv_all(fd, vt_map(MB), 100000);
 }
 
+/* ... one that has begun with its word. */
+static pid_t peer_says(void (*part)(int fd), int *l, int *b)
+{
+	pid_t pid = peer_start(part, l, b);
+	char word[4];
+
+	rst_recv_all(*b, word, sizeof(word));
+	return pid;
+}
+
 static void peer_killed(void)
 {
 	int l, b;
 	char c[8];
-	pid_t pid;
+	pid_t pid = peer_says(word_and_wait, &l, &b);
 
-	pid = peer_start(word_and_wait, &l, &b);
-	rst_recv_all(b, c, 4);
 	CHECK_EQ(rst_poll(b, POLLIN, 0), 0);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
@@ -468,10 +476,8 @@ static void peer_exits(void)
 {
 	int l, b;
 	char c[8];
-	pid_t pid;
+	pid_t pid = peer_says(word_and_exit, &l, &b);
 
-	pid = peer_start(word_and_exit, &l, &b);
-	rst_recv_all(b, c, 4);
 	CHECK_EQ(rrecv(b, c, 1, 0), 0);
 	waitpid(pid, NULL, 0);
 	CHECK_OK(rclose(b));

@@ -111,6 +111,7 @@ static void what_is_used_cannot_go(void **state)
 static void arguments_are_checked(void **state)
 {
 	struct ff_create_srq_resp srq;
+	struct ff_create_qp_req req;
 	struct ff_create_qp_resp qp;
 	struct ff_open_qp_resp opened;
 	struct xrc_client a, b;
@@ -135,21 +136,12 @@ static void arguments_are_checked(void **state)
 				     &qp),
 			 -EINVAL);
 	/* an XRC_SEND QP receives nothing; others have no domain */
-	assert_int_equal(xrc_make_qp(&a,
-				     &(struct ff_create_qp_req){ .pd = a.pd,
-								 .send_cq = a.cq,
-								 .recv_cq = a.cq,
-								 .qp_type = IBV_QPT_XRC_SEND },
-				     &qp),
-			 -EINVAL);
-	assert_int_equal(xrc_make_qp(&a,
-				     &(struct ff_create_qp_req){ .pd = a.pd,
-								 .send_cq = a.cq,
-								 .recv_cq = a.cq,
-								 .xrcd = x,
-								 .qp_type = IBV_QPT_RC },
-				     &qp),
-			 -EINVAL);
+	req = (struct ff_create_qp_req){ .pd = a.pd, .send_cq = a.cq, .recv_cq = a.cq };
+	req.qp_type = IBV_QPT_XRC_SEND;
+	assert_int_equal(xrc_make_qp(&a, &req, &qp), -EINVAL);
+	req.qp_type = IBV_QPT_RC;
+	req.xrcd = x;
+	assert_int_equal(xrc_make_qp(&a, &req, &qp), -EINVAL);
 	qp = xrc_new_send(&a);
 	assert_int_equal(xrc_open_qp(&a, x, qp.qp_num, &opened), -EINVAL);
 	assert_int_equal(xrc_open_qp(&a, x, 0x123456, &opened), -EINVAL);

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "ffr/keeper/keeper.h"
+#include "ffr/lib/fds.h"
 #include "ffr/lib/sandbox.h"
 #include "tests/lib/hello.h"
 
@@ -120,20 +121,9 @@ static void what_is_not_mapped_so_is_not_opened(void **state)
 /* Raw packets to the process itself: what it answers. */
 static int32_t ask(const void *bytes, size_t len, const int *fds, unsigned n_fds)
 {
-	union {
-		struct cmsghdr h;
-		uint8_t room[CMSG_SPACE(64 * sizeof(int))];
-	} cm = { .h = { CMSG_LEN(n_fds * sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
-	struct iovec iov = { (void *)bytes, len };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct keeper_resp resp;
 
-	if (n_fds) {
-		memcpy(CMSG_DATA(&cm.h), fds, n_fds * sizeof(int));
-		msg.msg_control = &cm;
-		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-	}
-	assert_int_equal(sendmsg(sock, &msg, 0), len);
+	assert_int_equal(fds_send(sock, bytes, len, fds, n_fds, 0), len);
 	while (recv(sock, &resp, sizeof(resp), 0) < 0)
 		assert_int_equal(errno, EAGAIN);
 	return resp.status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* soft_pair.c - see soft_pair.h. */
 #include "tests/unit/lib/soft_pair.h"
+#include "tests/unit/lib/cqe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,9 +87,7 @@ void pair_expect(struct rig_cq *cq, uint64_t wr_id, enum ibv_wc_status st)
 {
 	struct ff_cqe c;
 
-	assert_true(rig_poll(cq, &c));
-	assert_int_equal(c.wr_id, wr_id);
-	assert_int_equal(c.status, st);
+	cqe_is(rig_poll(cq, &c), &c, wr_id, st);
 }
 
 void pair_expect_none(struct rig_cq *cq)

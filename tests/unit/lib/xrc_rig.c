@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/lib/qp_attr.h"
+#include "tests/unit/lib/cqe.h"
 
 /* ---- clients ------------------------------------------------------------------------------- */
 
@@ -67,9 +68,7 @@ void xrc_expect(struct xrc_client *c, uint64_t wr_id, enum ibv_wc_status st)
 {
 	struct ff_cqe e;
 
-	assert_true(xrc_poll(c, &e));
-	assert_int_equal(e.wr_id, wr_id);
-	assert_int_equal(e.status, st);
+	cqe_is(xrc_poll(c, &e), &e, wr_id, st);
 }
 
 void xrc_expect_none(struct xrc_client *c)
