@@ -14,6 +14,7 @@
 
 #include "ffr/admin/admin.h"
 #include "ffr/admin/carriers.h"
+#include "ffr/fast/backend.h"
 #include "ffr/lib/version.h"
 
 struct target {
@@ -242,6 +243,24 @@ static void threads(struct page *p, const struct fast_host *h)
 			p->list[i].c->name, p->list[i].c->tenant, p->list[i].c->fast->index);
 }
 
+/* What the backend counts of its own. */
+static void device(struct page *p, struct fast_host *h)
+{
+	struct backend_counter list[BACKEND_COUNTERS];
+	struct backend *be = h->threads[0]->be;
+	size_t n;
+
+	if (!be->ops->counters)
+		return;
+	fast_lock(h);
+	n = be->ops->counters(be, list);
+	fast_unlock(h);
+	for (size_t i = 0; i < n; i++) {
+		head(p, list[i].name, list[i].gauge ? "gauge" : "counter", list[i].help);
+		fprintf(p->out, "freeflow_%s %" PRIu64 "\n", list[i].name, list[i].value);
+	}
+}
+
 /* ---- the page ------------------------------------------------------------------------------------- */
 
 static void add_depths(struct target *a)
@@ -285,7 +304,7 @@ static int collect(const struct fast_host *h, struct page *p)
 	return 0;
 }
 
-char *metrics_text(const struct fast_host *h, const char *host, size_t *len)
+char *metrics_text(struct fast_host *h, const char *host, size_t *len)
 {
 	struct page p = { 0 };
 	char *text = NULL;
@@ -300,6 +319,7 @@ char *metrics_text(const struct fast_host *h, const char *host, size_t *len)
 		head(&p, "containers", "gauge", "Containers on this host.");
 		fprintf(p.out, "freeflow_containers %zu\n", p.n);
 		threads(&p, h);
+		device(&p, h);
 		plain(&p);
 		operations(&p);
 		completions(&p);

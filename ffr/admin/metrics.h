@@ -26,6 +26,6 @@ int metrics_start(struct metrics **out, const struct metrics_conf *conf);
 void metrics_stop(struct metrics *m); /* NULL is fine; frees itself while the loop runs */
 
 /* The exposition, to be freed, and its length. NULL without memory. */
-char *metrics_text(const struct fast_host *h, const char *host, size_t *len);
+char *metrics_text(struct fast_host *h, const char *host, size_t *len);
 
 #endif

@@ -43,6 +43,14 @@ struct backend_later {
 	void (*done)(struct backend_later *l, int err); /* by the control thread, from work() */
 };
 
+/* Something of its own that a backend counts, for operators: metrics have these names. */
+struct backend_counter {
+	const char *name, *help;
+	bool gauge; /* it may become less */
+	uint64_t value;
+};
+#define BACKEND_COUNTERS 16u
+
 struct remote;
 struct ucma_ops;
 struct wire_peer;
@@ -85,6 +93,8 @@ struct backend_ops {
 	 * -errno: it keeps what it has. */
 	int (*qp_prepare)(struct backend *be, struct qp *qp, const struct ff_qp_attr *attr,
 			  enum ibv_qp_state now, enum ibv_qp_state next);
+	/* [lock] What it counts, first thread: how many there are, at most BACKEND_COUNTERS. NULL: nothing. */
+	size_t (*counters)(struct backend *be, struct backend_counter list[BACKEND_COUNTERS]);
 	/* host->work_wake() was called, or a client's call is about to be answered. */
 	void (*work)(struct backend *be);
 	/* With it: */

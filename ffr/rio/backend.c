@@ -54,6 +54,24 @@ static void ready(struct fast *f, void *what, uint32_t events)
 	soft_ops.ready(f, what, events);
 }
 
+static size_t counters(struct backend *be, struct backend_counter list[BACKEND_COUNTERS])
+{
+	const struct rio_dev *d = rio_dev_of(be->f);
+	const struct rio_link *l;
+	uint64_t up = 0;
+	size_t n = 0;
+
+	LIST_FOREACH(l, &d->links, entry)
+		up += l->state == RIO_UP;
+	list[n++] = (struct backend_counter){ "rio_peers", "Hosts that are sent to by RapidIO.",
+					      true, up };
+#define X(name, help)                                                                              \
+	list[n++] = (struct backend_counter){ "rio_" #name "_total", help, false, d->stats.name };
+	RIO_STATS(X)
+#undef X
+	return n;
+}
+
 const struct backend_ops *rio_ops(void)
 {
 	static struct backend_ops ops;
@@ -62,6 +80,7 @@ const struct backend_ops *rio_ops(void)
 	ops.name = "rio";
 	ops.open = open_backend;
 	ops.close = close_backend;
+	ops.counters = counters;
 	ops.work = rio_work;
 	ops.ready = ready;
 	return &ops;

@@ -116,15 +116,15 @@ struct rio_link {
 	uint32_t number_in;
 };
 
-/* Events since the start; no command shows them yet. */
+/* X(name, help): events since the start, which metrics have. */
 #define RIO_STATS(X)                                                                               \
-	X(blocks_out)                                                                              \
-	X(blocks_in)                                                                               \
-	X(strangers) /* blocks that nobody was asked to send */                                    \
-	X(starved)   /* no send buffer, and none under way */
+	X(blocks_out, "Blocks sent by RapidIO.")                                                   \
+	X(blocks_in, "Blocks received by RapidIO.")                                                \
+	X(strangers, "Blocks that nobody was asked to send.")                                      \
+	X(starved, "Times that there was no send buffer, and none under way.")
 
 struct rio_stats {
-#define X(name) uint64_t name;
+#define X(name, help) uint64_t name;
 	RIO_STATS(X)
 #undef X
 };

@@ -10,4 +10,5 @@
 rapidio_build
 rapidio_folder rio
 vm_tree "$TMP/rio" || exit 1
+cp "$TREE/deploy/grafana/freeflow.json" "$TMP/rio/"
 kmod_run "$TMP/rio" "${FT_LIMIT:-400}" "$TREE/tests/vm/rio-inside.sh"

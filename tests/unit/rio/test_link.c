@@ -46,6 +46,20 @@ static void expect_by(int host, const char *name)
 	assert_string_equal(t.h[host].qp->qp.send->by(&t.h[host].qp->qp), name);
 }
 
+/* As metrics tell it. */
+static void expect_counter(int host, const char *name, uint64_t value)
+{
+	struct backend *be = t.h[host].r.f->be;
+	struct backend_counter list[BACKEND_COUNTERS];
+	size_t n = be->ops->counters(be, list), i = 0;
+
+	assert_true(n <= BACKEND_COUNTERS);
+	while (i < n && strcmp(list[i].name, name))
+		i++;
+	assert_true(i < n);
+	assert_int_equal(list[i].value, value);
+}
+
 static void expect_lost(int host, const char *why)
 {
 	hosts_run(&t);
@@ -362,6 +376,8 @@ static void strangers(void **state)
 		hosts_run(&t);
 	}
 	assert_int_equal(l->dev->stats.strangers, 600);
+	expect_counter(0, "rio_strangers_total", 600);
+	expect_counter(0, "rio_peers", 1);
 	expect_by(0, "rio");
 	expect_works();
 }
