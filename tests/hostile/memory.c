@@ -50,6 +50,14 @@ static int reg(struct raw *r, uint32_t pd, const struct ff_mr_run *run, struct f
 			     sizeof(*mr));
 }
 
+/* A victim, and an attacker beside it with a QP. */
+static void begin(struct raw *r, struct raw_qp *q)
+{
+	victim_start();
+	raw_open(r);
+	raw_qp_make(r, q, IBV_QPT_RC, 4096);
+}
+
 /* Registering what was never touched makes no page of it. */
 static void untouched(void)
 {
@@ -58,9 +66,7 @@ static void untouched(void)
 	struct raw_qp q;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 4096);
+	begin(&r, &q);
 	for (unsigned i = 0; i < 4; i++) {
 		run.len = 256 * MB;
 		run.seg = grow(&r, run.len);
@@ -115,9 +121,7 @@ static void punched(void)
 	struct raw r;
 	int fd;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 4096);
+	begin(&r, &q);
 	run.seg = grow(&r, LENGTH);
 	fd = r.seg[run.seg].fd;
 	memset(raw_at(&r, run.seg, 0), 1, LENGTH);
@@ -249,9 +253,7 @@ static void mapped_later(void)
 	struct raw_qp q;
 	struct raw r;
 
-	victim_start();
-	raw_open(&r);
-	raw_qp_make(&r, &q, IBV_QPT_RC, 4096);
+	begin(&r, &q);
 	RAW_CALL(&r, WATCH_HEAT, (&(struct ff_watch_heat_req){ 0 }), &watched);
 	close(r.last_fd);
 	run.seg = grow(&r, LENGTH);

@@ -591,16 +591,17 @@ void vt_recv(struct vt_end *e, uint64_t id, size_t off, size_t len)
 	CHECK_OK(vt_post_recv(e, &wr));
 }
 
+struct ibv_send_wr vt_wr(enum ibv_wr_opcode op, uint64_t id, struct ibv_sge *sge, unsigned flags)
+{
+	return (struct ibv_send_wr){
+		.wr_id = id, .sg_list = sge, .num_sge = 1, .opcode = op, .send_flags = flags
+	};
+}
+
 void vt_send(struct vt_end *e, uint64_t id, size_t off, size_t len, unsigned flags)
 {
 	struct ibv_sge sge = vt_sge(e, off, len);
-	struct ibv_send_wr wr = {
-		.wr_id = id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND,
-		.send_flags = flags,
-	};
+	struct ibv_send_wr wr = vt_wr(IBV_WR_SEND, id, &sge, flags);
 
 	CHECK_OK(vt_post(e, &wr));
 }
@@ -609,15 +610,10 @@ void vt_rdma(struct vt_end *e, enum ibv_wr_opcode op, uint64_t id, size_t off, s
 	     size_t remote_off, unsigned flags)
 {
 	struct ibv_sge sge = vt_sge(e, off, len);
-	struct ibv_send_wr wr = {
-		.wr_id = id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = op,
-		.send_flags = flags,
-		.wr.rdma = { .remote_addr = e->peer.addr + remote_off, .rkey = e->peer.rkey },
-	};
+	struct ibv_send_wr wr = vt_wr(op, id, &sge, flags);
 
+	wr.wr.rdma.remote_addr = e->peer.addr + remote_off;
+	wr.wr.rdma.rkey = e->peer.rkey;
 	CHECK_OK(vt_post(e, &wr));
 }
 

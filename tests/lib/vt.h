@@ -268,6 +268,8 @@ void vt_atomic(struct vt_end *e, enum ibv_wr_opcode op, uint64_t id, size_t off,
 /* One WR as given; for UD the address is filled in from the peer. 0 or the errno. */
 int vt_post(struct vt_end *e, struct ibv_send_wr *wr);
 int vt_post_recv(struct vt_end *e, struct ibv_recv_wr *wr);
+/* A WR of one SGE, which stays the caller's; what else the opcode needs is to be filled in. */
+struct ibv_send_wr vt_wr(enum ibv_wr_opcode op, uint64_t id, struct ibv_sge *sge, unsigned flags);
 struct ibv_sge vt_sge(const struct vt_end *e, size_t off, size_t len);
 /* A signalled SEND of those bytes over UD. */
 struct ibv_send_wr vt_ud_wr(const struct vt_end *e, struct ibv_sge *sge, uint64_t id, size_t off,

@@ -83,13 +83,7 @@ static void post(struct vt_end *a, enum ibv_wr_opcode op, const struct side *min
 		 const struct side *theirs, uint64_t id, size_t off, size_t len)
 {
 	struct ibv_sge sge = { (uintptr_t)mine->p + off, (uint32_t)len, mine->mr->lkey };
-	struct ibv_send_wr wr = {
-		.wr_id = id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = op,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
+	struct ibv_send_wr wr = vt_wr(op, id, &sge, IBV_SEND_SIGNALED);
 
 	wr.wr.rdma.remote_addr = (uintptr_t)theirs->p + off;
 	wr.wr.rdma.rkey = theirs->mr->rkey;

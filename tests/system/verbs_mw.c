@@ -108,13 +108,10 @@ static void post_rdma(struct vt_end *a, enum ibv_wr_opcode op, uint64_t addr, ui
 		      size_t len)
 {
 	struct ibv_sge sge = vt_sge(a, 0, len);
-	struct ibv_send_wr wr = { .wr_id = 1,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = op,
-				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { .remote_addr = addr, .rkey = rkey } };
+	struct ibv_send_wr wr = vt_wr(op, 1, &sge, IBV_SEND_SIGNALED);
 
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
 	CHECK_OK(vt_post(a, &wr));
 }
 
@@ -525,13 +522,9 @@ static void mw_type2_qp(void)
 static void send_inv(struct vt_end *a, uint32_t rkey, size_t len, unsigned flags)
 {
 	struct ibv_sge sge = vt_sge(a, 0, len);
-	struct ibv_send_wr wr = { .wr_id = 60,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND_WITH_INV,
-				  .send_flags = IBV_SEND_SIGNALED | flags,
-				  .invalidate_rkey = rkey };
+	struct ibv_send_wr wr = vt_wr(IBV_WR_SEND_WITH_INV, 60, &sge, IBV_SEND_SIGNALED | flags);
 
+	wr.invalidate_rkey = rkey;
 	CHECK_OK(vt_post(a, &wr));
 }
 

@@ -110,13 +110,10 @@ static void uc_no_receive(void)
 static void uc_write_to(struct vt_end *a, uint64_t addr, uint32_t rkey, uint32_t len)
 {
 	struct ibv_sge sge = vt_sge(a, 0, len);
-	struct ibv_send_wr wr = { .wr_id = 1,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_RDMA_WRITE,
-				  .send_flags = IBV_SEND_SIGNALED,
-				  .wr.rdma = { .remote_addr = addr, .rkey = rkey } };
+	struct ibv_send_wr wr = vt_wr(IBV_WR_RDMA_WRITE, 1, &sge, IBV_SEND_SIGNALED);
 
+	wr.wr.rdma.remote_addr = addr;
+	wr.wr.rdma.rkey = rkey;
 	CHECK_OK(vt_post(a, &wr));
 	WANT_OK(a->scq, 1);
 }
@@ -182,11 +179,7 @@ static void send_queue_error(enum ibv_qp_type type)
 {
 	struct vt_param par = VT_PARAM;
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = { .wr_id = 1,
-				  .sg_list = &sge,
-				  .num_sge = 1,
-				  .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_send_wr wr = vt_wr(IBV_WR_SEND, 1, &sge, IBV_SEND_SIGNALED);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQE };
 	size_t grh = type == IBV_QPT_UD ? VT_GRH : 0;
 	struct vt_end a, b;
