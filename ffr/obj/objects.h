@@ -665,10 +665,13 @@ void qpn_free(struct qp_table *t, struct qp *qp); /* a QP that has none is left 
 
 #define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */
 
-static inline struct pd *pd_handle_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_PD], h), pd);
-}
+/* name(): the session's object of that kind with the handle; NULL: there is none. */
+#define OBJ_BY_HANDLE(name, type, kind)                                                            \
+	static inline struct type *name(struct session *s, uint32_t h)                             \
+	{                                                                                          \
+		return obj_of(obj_get(&s->tab[OBJ_##kind], h), type);                              \
+	}
+OBJ_BY_HANDLE(pd_handle_get, pd, PD)
 /* The PD: that is another session's if the handle is of an imported one. */
 static inline struct pd *pd_get(struct session *s, uint32_t h)
 {
@@ -676,18 +679,9 @@ static inline struct pd *pd_get(struct session *s, uint32_t h)
 
 	return pd && pd->of ? pd->of : pd;
 }
-static inline struct cq *cq_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_CQ], h), cq);
-}
-static inline struct srq *srq_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_SRQ], h), srq);
-}
-static inline struct qp *qp_handle_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_QP], h), qp);
-}
+OBJ_BY_HANDLE(cq_get, cq, CQ)
+OBJ_BY_HANDLE(srq_get, srq, SRQ)
+OBJ_BY_HANDLE(qp_handle_get, qp, QP)
 /* The QP: that is another object than the one with the handle if it is an XRC_RECV one. */
 static inline struct qp *qp_get(struct session *s, uint32_t h)
 {
@@ -695,20 +689,14 @@ static inline struct qp *qp_get(struct session *s, uint32_t h)
 
 	return qp && qp->xrc.target ? qp->xrc.target : qp;
 }
-static inline struct xrcd_ref *xrcd_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_XRCD], h), xrcd_ref);
-}
+OBJ_BY_HANDLE(xrcd_get, xrcd_ref, XRCD)
 /* Bytes that it keeps from being paged out, or would with a NIC. */
 static inline uint64_t mr_pinned(const struct mr *mr)
 {
 	return mr->kind == MR_NULL || mr->odp ? 0 : mr->length;
 }
 
-static inline struct mr *mr_handle_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_MR], h), mr);
-}
+OBJ_BY_HANDLE(mr_handle_get, mr, MR)
 /* The MR, unless it is being deregistered. */
 static inline struct mr *mr_get(struct session *s, uint32_t h)
 {
@@ -721,22 +709,10 @@ static inline bool mr_leaves(const struct mr *mr)
 {
 	return mr->odp && ff_is_leaving(&mr->o.ses->hdr->leaving, mr->odp->mr);
 }
-static inline struct mw *mw_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_MW], h), mw);
-}
-static inline struct dm *dm_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_DM], h), dm);
-}
-static inline struct ah *ah_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_AH], h), ah);
-}
-static inline struct channel *channel_get(struct session *s, uint32_t h)
-{
-	return obj_of(obj_get(&s->tab[OBJ_CHANNEL], h), channel);
-}
+OBJ_BY_HANDLE(mw_get, mw, MW)
+OBJ_BY_HANDLE(dm_get, dm, DM)
+OBJ_BY_HANDLE(ah_get, ah, AH)
+OBJ_BY_HANDLE(channel_get, channel, CHANNEL)
 
 /* The slot that holds the key, or the free one where it would go. The table is never full. */
 static inline uint32_t key_slot(const struct key_table *t, uint32_t key)

@@ -606,6 +606,15 @@ void vt_send(struct vt_end *e, uint64_t id, size_t off, size_t len, unsigned fla
 	CHECK_OK(vt_post(e, &wr));
 }
 
+void vt_pass(struct vt_end *a, struct vt_end *b, uint64_t first, uint64_t end)
+{
+	for (uint64_t i = first; i < end; i++) {
+		vt_send(a, i, 0, 8, IBV_SEND_SIGNALED);
+		WANT_OK(a->scq, i);
+		WANT_OK(b->rcq, i);
+	}
+}
+
 void vt_rdma(struct vt_end *e, enum ibv_wr_opcode op, uint64_t id, size_t off, size_t len,
 	     size_t remote_off, unsigned flags)
 {

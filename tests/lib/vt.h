@@ -270,6 +270,8 @@ int vt_post(struct vt_end *e, struct ibv_send_wr *wr);
 int vt_post_recv(struct vt_end *e, struct ibv_recv_wr *wr);
 /* A WR of one SGE, which stays the caller's; what else the opcode needs is to be filled in. */
 struct ibv_send_wr vt_wr(enum ibv_wr_opcode op, uint64_t id, struct ibv_sge *sge, unsigned flags);
+/* SENDs of 8 bytes with the numbers first to end - 1, each when the one before has completed on both sides. */
+void vt_pass(struct vt_end *a, struct vt_end *b, uint64_t first, uint64_t end);
 struct ibv_sge vt_sge(const struct vt_end *e, size_t off, size_t len);
 /* A signalled SEND of those bytes over UD. */
 struct ibv_send_wr vt_ud_wr(const struct vt_end *e, struct ibv_sge *sge, uint64_t id, size_t off,

@@ -110,11 +110,7 @@ static void srq_full(void)
 		WANT_OK(a.scq, 0);
 		WANT_OK(b.rcq, 0);
 		vt_recv(&b, n, 0, 8);
-		for (uint32_t i = 1; i <= n; i++) {
-			vt_send(&a, i, 0, 8, IBV_SEND_SIGNALED);
-			WANT_OK(a.scq, i);
-			WANT_OK(b.rcq, i);
-		}
+		vt_pass(&a, &b, 1, n + 1);
 	}
 	wr[0] = (struct ibv_recv_wr){ .sg_list = &sge, .num_sge = (int)attr.max_sge + 1 };
 	CHECK(VERB_ERRNO(ibv_post_srq_recv(b.srq, wr, &bad)) != 0);
@@ -146,11 +142,7 @@ static void srq_limit(void)
 	arm(b.srq, 15);
 	CHECK_OK(ibv_query_srq(b.srq, &attr));
 	CHECK_EQ(attr.srq_limit, 15);
-	for (unsigned i = 0; i < 5; i++) {
-		vt_send(&a, i, 0, 8, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, i);
-		WANT_OK(b.rcq, i);
-	}
+	vt_pass(&a, &b, 0, 5);
 	CHECK(!vt_readable(b.ctx->async_fd, 0)); /* 15 left: not below */
 	vt_send(&a, 5, 0, 8, IBV_SEND_SIGNALED);
 	ev = WANT_EVENT(b.ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -159,21 +151,13 @@ static void srq_limit(void)
 	WANT_OK(b.rcq, 5);
 	CHECK_OK(ibv_query_srq(b.srq, &attr));
 	CHECK_EQ(attr.srq_limit, 0);
-	for (unsigned i = 6; i < 20; i++) {
-		vt_send(&a, i, 0, 8, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, i);
-		WANT_OK(b.rcq, i);
-	}
+	vt_pass(&a, &b, 6, 20);
 	CHECK(!vt_readable(b.ctx->async_fd, 0));
 	/* armed again; refilled first, so that it is above */
 	for (unsigned i = 0; i < 4; i++)
 		vt_recv(&b, i, 0, 8);
 	arm(b.srq, 3);
-	for (unsigned i = 0; i < 4; i++) {
-		vt_send(&a, i, 0, 8, IBV_SEND_SIGNALED);
-		WANT_OK(a.scq, i);
-		WANT_OK(b.rcq, i);
-	}
+	vt_pass(&a, &b, 0, 4);
 	WANT_EVENT(b.ctx, IBV_EVENT_SRQ_LIMIT_REACHED);
 	CHECK(!vt_readable(b.ctx->async_fd, 0));
 	vt_pair_close(&a, &b);

@@ -107,6 +107,19 @@ static void uc_no_receive(void)
 	vt_pair_close(&a, &b);
 }
 
+/* Receive 1, behind 64 bytes: the message that was too long was dropped, and the second one, of `len` bytes, fits. */
+static void dropped_or_too_long(struct vt_end *b, uint32_t len)
+{
+	struct ibv_wc wc = vt_wc(b->rcq);
+
+	CHECK_EQ(wc.wr_id, 1);
+	if (wc.status == IBV_WC_SUCCESS)
+		CHECK_EQ(wc.byte_len, len);
+	else
+		CHECK_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
+	CHECK(vt_all(b->buf, 64, 0x22));
+}
+
 static void uc_write_to(struct vt_end *a, uint64_t addr, uint32_t rkey, uint32_t len)
 {
 	struct ibv_sge sge = vt_sge(a, 0, len);
@@ -137,7 +150,6 @@ static void uc_bad_rkey(void)
 /* Longer than the receive: never more than fits is written, and never a success. */
 static void uc_receive_too_small(void)
 {
-	struct ibv_wc wc;
 	struct vt_end a, b;
 
 	uc_pair(&a, &b, 65536);
@@ -147,13 +159,7 @@ static void uc_receive_too_small(void)
 	WANT_OK(a.scq, 2);
 	vt_send(&a, 3, 0, 50, IBV_SEND_SIGNALED);
 	WANT_OK(a.scq, 3);
-	wc = vt_wc(b.rcq);
-	CHECK_EQ(wc.wr_id, 1);
-	if (wc.status == IBV_WC_SUCCESS) /* the first was dropped, the second fits */
-		CHECK_EQ(wc.byte_len, 50);
-	else
-		CHECK_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
-	CHECK(vt_all(b.buf, 64, 0x22));
+	dropped_or_too_long(&b, 50);
 	CHECK(vt_all(b.buf + 164, 8000, 0x22));
 	vt_pair_close(&a, &b);
 }
@@ -440,7 +446,6 @@ static void ud_too_long(void)
 
 static void ud_receive_too_small(void)
 {
-	struct ibv_wc wc;
 	struct vt_end a, b;
 
 	ud_pair(&a, &b);
@@ -450,13 +455,7 @@ static void ud_receive_too_small(void)
 	WANT_OK(a.scq, 2);
 	vt_send(&a, 3, 0, 5, IBV_SEND_SIGNALED);
 	WANT_OK(a.scq, 3);
-	wc = vt_wc(b.rcq);
-	CHECK_EQ(wc.wr_id, 1);
-	if (wc.status == IBV_WC_SUCCESS) /* the first was dropped, the second fits */
-		CHECK_EQ(wc.byte_len, VT_GRH + 5);
-	else
-		CHECK_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
-	CHECK(vt_all(b.buf, 64, 0x22));
+	dropped_or_too_long(&b, VT_GRH + 5);
 	CHECK(vt_all(b.buf + 64 + VT_GRH + 10, 1000, 0x22));
 	vt_pair_close(&a, &b);
 }

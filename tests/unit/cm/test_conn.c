@@ -242,12 +242,9 @@ static void private_data_has_limits(void **state)
 	cm_expect(a, 0, RDMA_CM_EVENT_CONNECT_RESPONSE, &p);
 	assert_memory_equal(p.pd, pd, FF_CM_PD_REP);
 	/* what is too long to accept refuses */
-	id = cm_routed(a, RDMA_PS_TCP, B_IP, PORT);
-	assert_int_equal(cm_do_connect(a, id, NULL, 0), 0);
-	cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
-	assert_int_equal(cm_do_accept(b, p.ev.id, 1, pd, FF_CM_PD_REP + 1), -EINVAL);
-	assert_int_equal(cm_do_accept(b, p.ev.id, 1, pd, 0), -EINVAL);
-	assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_REJECTED, NULL), 28);
+	assert_int_equal(cm_accept_too_long(a, b, RDMA_PS_TCP, PORT, FF_CM_PD_REP,
+					    RDMA_CM_EVENT_REJECTED),
+			 28);
 
 	/* between AF_IB addresses there is no CMA header */
 	l = cm_new(b, RDMA_PS_TCP);

@@ -49,12 +49,9 @@ static void ud_finds_a_qp(void **state)
 		assert_int_equal(cm_do_destroy(a, id, NULL), 0);
 		cm_expect_none(b);
 		/* what is too long to accept refuses */
-		id = cm_routed(a, ps[i], B_IP, PORT);
-		assert_int_equal(cm_do_connect(a, id, NULL, 0), 0);
-		cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
-		assert_int_equal(cm_do_accept(b, p.ev.id, 5, pd, FF_CM_PD_SIDR_REP + 1), -EINVAL);
-		assert_int_equal(cm_do_accept(b, p.ev.id, 5, pd, 0), -EINVAL);
-		assert_int_equal(cm_expect(a, id, RDMA_CM_EVENT_UNREACHABLE, NULL), 2);
+		assert_int_equal(cm_accept_too_long(a, b, ps[i], PORT, FF_CM_PD_SIDR_REP,
+						    RDMA_CM_EVENT_UNREACHABLE),
+				 2);
 	}
 	/* from the address that the path begins with */
 	id = cm_new(b, RDMA_PS_UDP);

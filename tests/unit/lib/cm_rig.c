@@ -398,3 +398,17 @@ void cm_at(struct ctl_rig *g, uint64_t ms)
 {
 	cm_expire(g->ctl.cm, uv_now(&g->loop) + ms);
 }
+
+int cm_accept_too_long(struct cm_client *a, struct cm_client *b, uint16_t ps, uint16_t port,
+		       size_t most, enum rdma_cm_event_type event)
+{
+	uint32_t id = cm_routed(a, ps, B_IP, port);
+	uint8_t pd[FF_CM_PD_MAX] = { 0 };
+	struct cm_packet p;
+
+	assert_int_equal(cm_do_connect(a, id, NULL, 0), 0);
+	cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+	assert_int_equal(cm_do_accept(b, p.ev.id, 1, pd, most + 1), -EINVAL);
+	assert_int_equal(cm_do_accept(b, p.ev.id, 1, pd, 0), -EINVAL);
+	return cm_expect(a, id, event, NULL);
+}

@@ -83,6 +83,12 @@ void cm_expect_none(struct cm_client *c);
 /* A listener on the wildcard (AF_INET) with that port. */
 uint32_t cm_listener(struct cm_client *c, uint16_t ps, uint16_t port, int backlog);
 /* An id that may connect to that address, its events taken. */
+/*
+ * A request from a to B_IP, whose answer b makes longer than `most`, what it may have: it is refused, and so is the
+ * request, which a is told by that event; its status.
+ */
+int cm_accept_too_long(struct cm_client *a, struct cm_client *b, uint16_t ps, uint16_t port,
+		       size_t most, enum rdma_cm_event_type event);
 uint32_t cm_routed(struct cm_client *c, uint16_t ps, const char *ip, uint16_t port);
 /* A connection from `a` to the listener of `b`: both ids, all events taken. */
 void cm_connected(struct cm_client *a, struct cm_client *b, const char *ip, uint16_t port,
