@@ -48,6 +48,19 @@ enumerated() { # DEVICES IN EACH NET...
 	done
 }
 
+# Two ports of one kernel, and with them what a lab needs.
+two_ports() { # PROGRAM...
+	modules "$@"
+	modprobe -q libcrc32c
+	modprobe -a veth bridge
+	load rapidio
+	load rio_mport_cdev
+	load rio-scan
+	load vmport ports=2 hdid=0,-1
+	for i in 0 1; do echo $i >/sys/bus/rapidio/scan || fail "scan $i"; done
+	enumerated 2 2 || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
+}
+
 # What a module has not freed, where the kernel looks for that.
 kmemleak() { # MODULE
 	local leaks=/sys/kernel/debug/kmemleak

@@ -9,19 +9,6 @@
 LOAD=$TREE/build/tests/system/ffload
 port=18600
 
-ports_up() {
-	modules
-	modprobe -q libcrc32c
-	modprobe -a veth bridge
-	load rapidio
-	load rio_mport_cdev
-	load rio-scan
-	load vmport ports=2 hdid=0,-1
-	for i in 0 1; do echo $i >/sys/bus/rapidio/scan || fail "scan $i"; done
-	enumerated 2 2 || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
-	load ffrio dead_ms=1000
-}
-
 listens() { "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep -q .; }
 
 # PROGRAM ARGS...: h0c0 listens, h1c0 connects.
@@ -109,7 +96,8 @@ cuts() {
 }
 connection_lost() { (($(says h0 'connection lost') + $(says h1 'connection lost') > $1)); }
 
-ports_up
+two_ports
+load ffrio dead_ms=1000
 clock 0 ports
 "$LAB" up --hosts 2 --containers 1 --backend rio || exit 1
 clock 0 lab

@@ -3,32 +3,19 @@
 the emulator's as well, which runs the router's instructions as slowly as the kernel's."""
 
 import math
-import os
 import pathlib
 
-from . import proc
+from . import proc, vm
 from .measures import measure
 from .row import Row
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[1] / "nic-vm"
 
 
-def samples(text):
-    """{(measure, who): [value of each repetition]} and the accelerator."""
-    got, accel = {}, "?"
-    for line in text.splitlines():
-        words = line.split()
-        if len(words) == 2 and words[0] == "accel":
-            accel = words[1]
-        if len(words) == 3 and words[1] in ("plain", "router", "soft"):
-            got.setdefault((words[0], words[1]), []).append(float(words[2]))
-    return got, accel
-
-
 @measure(None, "nic-write-64k", "nic-send-4k", "nic-write-lat", "nic-soft-64k", "nic-soft-lat")
 def nic_in_a_vm(bench, lab):
     reps = min(bench.reps, 3)
-    got, accel = samples(proc.run([SCRIPT, reps], 620))
+    got, accel = vm.samples(proc.run([SCRIPT, reps], 620), ("plain", "router", "soft"))
 
     def row(key, name, unit, which, who, **limits):
         # perftest counts cycles: emulated ones may stand still, or go back when the thread moves
@@ -38,7 +25,7 @@ def nic_in_a_vm(bench, lab):
             return Row.failed(key, name, "no repetition in which both could be measured")
         return Row(key, name, unit, [v for v, _ in pairs], peer="rxe by itself, in the same VM",
                    peer_values=[p for _, p in pairs],
-                   where=f"a VM with 4 virtual CPUs ({accel}) on {os.cpu_count()}, not pinned",
+                   where=vm.where(accel),
                    **limits)
 
     return [

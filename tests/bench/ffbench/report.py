@@ -107,7 +107,8 @@ def write(rows, m, plots, out):
         with open(out / f"{row.key}.json", "w", encoding="utf-8") as f:
             json.dump({**row.as_dict(), "machine": m}, f, indent=1)
             f.write("\n")
-    for name, draw in (("bandwidth", _plot_bandwidth), ("latency", _plot_latency)):
+    for name, draw in (("bandwidth", _plot_bandwidth), ("latency", _plot_latency),
+                       ("rio", _plot_rio)):
         if name in plots:
             try:
                 draw(plots[name], out, m)
@@ -134,6 +135,15 @@ def _plot_bandwidth(series, out, m):
         "set": f"set title 'Bandwidth between two containers of one host ({m['date']})'; "
                "set xlabel 'message size, bytes'; set ylabel 'GB/s'; set logscale x 2; "
                "set yrange [0:]; set key top right; set format x '%.0b%B'",
+    }, series)
+
+
+def _plot_rio(series, out, m):
+    _gnuplot(out, "rio", {
+        "style": "linespoints",
+        "set": f"set title 'ffrio by size of its blocks, software ports in a VM ({m['date']})'; "
+               "set xlabel 'block, bytes'; set ylabel 'MB/s'; set logscale xy; "
+               "set key top left; set format x '%.0b%B'",
     }, series)
 
 
