@@ -124,7 +124,7 @@ vm_run() {
 		-fsdev "local,id=out,path=$out,security_model=none" \
 		-device virtio-9p-pci,fsdev=out,mount_tag=out \
 		"${VM_ARGS[@]}" -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd" \
-		-append "console=ttyS0 panic=-1 quiet loglevel=4" </dev/null >"$out/.vm-qemu" 2>&1
+		-append "console=ttyS0 panic=-1 quiet loglevel=4 no_timer_check" </dev/null >"$out/.vm-qemu" 2>&1
 	rmdir "$root"
 	cat "$out/.vm-qemu" >>"$out/console"
 	cat "$out/.vm-output" 2>/dev/null
