@@ -197,6 +197,8 @@ static void cut(void)
 	EXPECT(mport_set(1, "link", "0"), 0);
 	AWAIT(load.errors >= 8);
 	EXPECT(mport_set(1, "link", "1"), 0);
+	usleep(300000);
+	load.stop = true;
 }
 
 static void reset_sender(void)
@@ -206,11 +208,13 @@ static void reset_sender(void)
 		EXPECT(mport_set(2, "reset", "soft"), 0);
 		EXPECT(mport_set(1, "reset", "soft"), 0);
 	}
+	load.stop = true;
 }
 
 void test_cut(void)
 {
 	load.to = 1;
-	run(20, cut);
-	run(10, reset_sender);
+	/* as many as there is time for, however fast the machine is */
+	run(NUMBERS, cut);
+	run(NUMBERS, reset_sender);
 }
