@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * test_load.c - many senders to one receiver, first without faults and with few buffers, then with lost and
- * repeated doorbells, failing DMA, cut links and resets. What was reported as arrived was received, and nothing
- * that was received is wrong.
+ * repeated doorbells, failing DMA, cut links and resets. Half of the messages go from the senders' pages. What
+ * was reported as arrived was received, and nothing that was received is wrong.
  */
 #include "rt.h"
 
@@ -54,7 +54,8 @@ static void *send_all(void *arg)
 
 		memcpy(p, &h, sizeof(h));
 		vt_fill(p + sizeof(h), n - sizeof(h), s->index << 16 | i);
-		ret = rio_send(fd, mport_id(load.to), ENDPOINT, p, n, FFRIO_SYNC);
+		ret = rio_send(fd, mport_id(load.to), ENDPOINT, p, n,
+			       FFRIO_SYNC | (i % 2 ? FFRIO_PINNED : FFRIO_COPY));
 		if (ret == (long)n) {
 			load.arrived[s->index][i] = true;
 			continue;
