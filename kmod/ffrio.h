@@ -64,14 +64,23 @@ struct ffrio_bind {
 };
 
 enum ffrio_send_flags {
-	FFRIO_MORE = 1, /* the message goes on with the next call, to the same place */
-	FFRIO_SYNC = 2, /* returns when the receiver has all of it */
+	FFRIO_MORE = 1,	  /* the message goes on with the next call, to the same place */
+	FFRIO_SYNC = 2,	  /* returns when the receiver has all of it */
+	FFRIO_PINNED = 4, /* from the program's own pages; as FFRIO_SYNC, not with O_NONBLOCK */
+	FFRIO_COPY = 8,	  /* by send buffers */
 };
 
 /*
  * FFRIO_SEND. Returns when the data is in send buffers; FFRIO_FLUSH tells whether it arrived. done is
  * less than length with O_NONBLOCK, or with an error, which is then the next call's: the message goes
  * on with the rest in the next call. A message that failed ends: the next call begins another.
+ *
+ * Without FFRIO_PINNED and FFRIO_COPY the module's parameter zero_copy says from which length on a call
+ * that may wait sends from the program's pages, which are pinned while DMA reads them. Such a call has
+ * FFRIO_SYNC as well. When it returns, also with an error, nobody reads the pages any more; so a signal
+ * gives up a message of which the receiver has not all yet. A program that changes the data meanwhile
+ * sends a mixture of both contents, or hears EIO of it. Memory that can't be pinned, such as a device's,
+ * is copied.
  */
 struct ffrio_send {
 	__u64 address, length; /* bytes */
@@ -191,7 +200,8 @@ struct ffrio_transfer {
 	X(peers_lost)                                                                              \
 	X(peers_refused) /* the table was full */                                                  \
 	X(transfers)	 /* one-sided */                                                           \
-	X(transfer_errors)
+	X(transfer_errors)                                                                         \
+	X(blocks_pinned) /* of blocks_sent, from a program's pages */
 
 #define FFRIO_STAT_ENUM(name) FFRIO_STAT_##name,
 enum ffrio_stat { FFRIO_STATS(FFRIO_STAT_ENUM) FFRIO_STAT_COUNT };

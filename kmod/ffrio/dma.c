@@ -52,8 +52,8 @@ static int submit(struct ffrio_port *port, struct ffrio_channel *c, struct ffrio
 {
 	struct dma_async_tx_descriptor *txd;
 	struct rio_dma_data data = {
-		.sg = &job->sg,
-		.sg_len = 1,
+		.sg = job->list ?: &job->sg,
+		.sg_len = job->list ? job->entries : 1,
 		.rio_addr = job->rio,
 		.wr_type = job->type,
 	};

@@ -5,6 +5,7 @@
  *	main.c	parameters; master ports come and go	port.c	a port: pools, doorbells, the protocol's ops
  *	dma.c	transfers, and the queue for channels	file.c	/dev/ffrio: open, calls, poll, mmap, close
  *	send.c	send buffers, sending			recv.c	receiving
+ *	pin.c	a block that is in a program's pages
  *	window.c	memory for others, and access to that of others
  *
  * Locks, outermost first:
@@ -51,6 +52,8 @@ struct ffrio_job {
 	struct list_head node; /* of those that wait, or that ended */
 	struct ffrio_port *port;
 	struct ffrio_channel *channel;
+	struct scatterlist *list; /* NULL: local is all */
+	unsigned int entries;	  /* of list, as DMA has them */
 	struct scatterlist sg;
 	dma_addr_t local;
 	u64 rio;
@@ -123,7 +126,8 @@ struct ffrio_port {
 extern struct list_head ffrio_ports;
 extern struct mutex ffrio_ports_mutex;
 extern unsigned int ffrio_block_size, ffrio_smb_count, ffrio_rmb_count, ffrio_quota;
-extern unsigned int ffrio_channel_count, ffrio_ahead, ffrio_retry_ms, ffrio_dead_ms;
+extern unsigned int ffrio_channel_count, ffrio_ahead, ffrio_zero_copy, ffrio_retry_ms,
+	ffrio_dead_ms;
 extern bool ffrio_early_request, ffrio_top_half, ffrio_use_semaphore, ffrio_checksum;
 
 struct ffrio_port *ffrio_port_new(struct rio_mport *mport);
@@ -141,6 +145,21 @@ void ffrio_dma_tick(struct ffrio_port *port);
 void ffrio_dma_work(struct ffrio_port *port);
 bool ffrio_dma_busy(const struct ffrio_port *port);
 
+/* ---- a program's pages (pin.c) ------------------------------------------------------------------- */
+
+struct ffrio_pin {
+	struct scatterlist *list; /* header, pages, the last bytes of data with what rounding adds */
+	unsigned int length, mapped; /* entries of it, here and as DMA has them */
+	struct page **pages;
+	unsigned int pinned;
+	u8 *header; /* FFRIO_HEADER_SIZE, then the last bytes */
+};
+
+struct ffrio_pin *ffrio_pin_new(struct ffrio_port *port, const void __user *from, u32 length);
+void ffrio_pin_free(struct ffrio_port *port, struct ffrio_pin *pin);
+u32 ffrio_pin_crc(struct ffrio_pin *pin, u32 crc);
+void ffrio_pin_sync(struct ffrio_port *port, struct ffrio_pin *pin);
+
 /* ---- blocks and files ---------------------------------------------------------------------------- */
 
 /* What a process waits with: the kernel's completion, or a semaphore as before the paper's change. */
@@ -157,6 +176,7 @@ struct ffrio_block {
 	struct ffrio_file *file; /* NULL: closed */
 	struct ffrio_job job;
 	struct ffrio_signal signal; /* granted, or over */
+	struct ffrio_pin *pin;	    /* lock: where the data is, if not in the send buffer */
 	int smb;
 	u32 length, crc;
 	u32 message;  /* of the file's */
@@ -182,6 +202,7 @@ struct ffrio_file {
 	u32 message, told; /* the latest; the latest whose failure was told */
 	u32 pending;	   /* blocks under way, not posted ones */
 	u32 posted;
+	u32 pins;  /* blocks that have one */
 	int error; /* the first since the last flush */
 	struct list_head reaped;
 	DECLARE_BITMAP(owned, FFRIO_BUFFERS); /* send buffers of FFRIO_ALLOC */

@@ -10,6 +10,11 @@
  * half at most are programs' own (FFRIO_ALLOC), so a quarter is left for those who wait.
  * With early_request=0, as before the paper's change, all take one first.
  *
+ * Long messages go without the copy (FFRIO_PINNED, zero_copy): after the grant a block's pages are pinned
+ * instead, until the block is over or will not be moved any more. What is pinned has a place in the lane,
+ * so there is little of it, and not for long. Such a call ends when the file has no pin: as soon as its last
+ * block is over, or, if the message is given up, as soon as no transfer of it is under way.
+ *
  * Who sends to an endpoint owns the way there from the first block to the last: blocks of two messages
  * do not mix.
  */
@@ -99,6 +104,18 @@ static struct ffrio_block *block_new(struct ffrio_file *file, u32 length)
 }
 
 /* Call with port->lock held. */
+static void unpin(struct ffrio_port *port, struct ffrio_block *b)
+{
+	if (!b->pin)
+		return;
+	ffrio_pin_free(port, b->pin);
+	b->pin = NULL;
+	/* its call waits for this, so the file is there */
+	if (!--b->file->pins)
+		wake_up(&b->file->wait);
+}
+
+/* Call with port->lock held. */
 static void granted_now(struct ffrio_port *port, struct ffrio_block *b)
 {
 	if (b->ungranted)
@@ -117,6 +134,9 @@ static void block_moved(struct ffrio_job *job, int error)
 {
 	struct ffrio_block *b = container_of(job, struct ffrio_block, job);
 
+	/* it is not moved again */
+	if (b->tx.cancel)
+		unpin(job->port, b);
 	ffrio_tx_moved(&job->port->proto, &b->tx, error);
 }
 
@@ -130,7 +150,7 @@ void ffrio_block_move(struct ffrio_block *b)
 {
 	struct ffrio_port *port = block_port(b);
 	struct ffrio_peer *peer = b->tx.peer;
-	struct ffrio_header *h = ffrio_smb_memory(port, b->smb);
+	struct ffrio_header *h = b->pin ? (void *)b->pin->header : ffrio_smb_memory(port, b->smb);
 
 	granted_now(port, b);
 	memset(h, 0, sizeof(*h));
@@ -144,7 +164,13 @@ void ffrio_block_move(struct ffrio_block *b)
 	h->flags = (b->tx.first ? FFRIO_FIRST : 0) | (b->tx.last ? FFRIO_LAST : 0);
 	if (b->checksum)
 		h->crc = cpu_to_le32(crc32c(b->crc, h, sizeof(*h)) ?: 1);
-	b->job.local = port->smb.dma + (dma_addr_t)b->smb * port->stride;
+	if (b->pin) {
+		ffrio_pin_sync(port, b->pin);
+		b->job.list = b->pin->list;
+		b->job.entries = b->pin->mapped;
+	} else {
+		b->job.local = port->smb.dma + (dma_addr_t)b->smb * port->stride;
+	}
 	b->job.rio = peer->address + (u64)b->tx.buffer * ffrio_stride(peer->block);
 	b->job.length = sizeof(*h) + round_up(b->length, 8);
 	b->job.destid = peer->destid;
@@ -171,8 +197,11 @@ void ffrio_block_sent(struct ffrio_block *b, int result)
 	list_del_init(&b->node);
 	b->over = true;
 	b->result = result;
-	if (!result)
+	if (!result) {
 		port->proto.stats[FFRIO_STAT_bytes_sent] += b->length;
+		port->proto.stats[FFRIO_STAT_blocks_pinned] += !!b->pin;
+	}
+	unpin(port, b);
 	/* of a watched block the sender may be copying there */
 	if (b->smb >= 0 && !b->watched && (!b->posted || !file)) {
 		ffrio_smb_put(port, b->smb);
@@ -315,7 +344,7 @@ struct sending {
 	struct ffrio_port *port;
 	const char __user *from;
 	u64 length, asked, done; /* bytes */
-	bool first, more, nonblock;
+	bool first, more, nonblock, pinned;
 	struct list_head blocks; /* asked for, and not copied */
 	unsigned int count;
 	u32 block; /* bytes, here and at the peer */
@@ -345,6 +374,40 @@ static int copy(struct sending *s, struct ffrio_block *b)
 	return 0;
 }
 
+/* false: the memory can't be pinned, or not now. The block shows the pin when it is complete. */
+static bool pin(struct sending *s, struct ffrio_block *b)
+{
+	struct ffrio_pin *p = ffrio_pin_new(s->port, s->from + s->done, b->length);
+
+	if (IS_ERR(p))
+		return false;
+	b->checksum = READ_ONCE(ffrio_checksum);
+	if (b->checksum)
+		b->crc = ffrio_pin_crc(p, ~0);
+	spin_lock_bh(&s->port->lock);
+	b->pin = p;
+	s->file->pins++;
+	spin_unlock_bh(&s->port->lock);
+	return true;
+}
+
+/* Gives a block its data, in the program's pages or in a send buffer. */
+static int fill(struct sending *s, struct ffrio_block *b)
+{
+	int smb;
+
+	if (s->pinned && pin(s, b))
+		return 0;
+	smb = ffrio_smb_get(s->port, true);
+	if (smb < 0)
+		return smb;
+	spin_lock_bh(&s->port->lock);
+	/* one that is over does not look at it any more */
+	b->smb = smb;
+	spin_unlock_bh(&s->port->lock);
+	return copy(s, b);
+}
+
 /* Asks for one more block. With its data already copied if it has a send buffer. */
 static int ask(struct sending *s, struct ffrio_block *b)
 {
@@ -368,6 +431,7 @@ static void drop_block(struct ffrio_port *port, struct ffrio_block *b)
 {
 	ffrio_enter(port);
 	list_del_init(&b->mine);
+	unpin(port, b);
 	if (b->smb >= 0)
 		ffrio_smb_put(port, b->smb);
 	ffrio_leave(port);
@@ -387,12 +451,7 @@ static int ask_ahead(struct sending *s)
 		if (!b)
 			return -ENOMEM;
 		b->watched = true;
-		if (!early) {
-			b->smb = ffrio_smb_get(s->port, true);
-			ret = b->smb < 0 ? b->smb : copy(s, b);
-		} else {
-			ret = 0;
-		}
+		ret = early ? 0 : fill(s, b);
 		if (!ret)
 			ret = ask(s, b);
 		if (ret) {
@@ -406,6 +465,15 @@ static int ask_ahead(struct sending *s)
 	return 0;
 }
 
+/* Call with port->lock held. A block that the sender has watched to its end. */
+static void free_over(struct ffrio_port *port, struct ffrio_block *b)
+{
+	unpin(port, b);
+	if (b->smb >= 0)
+		ffrio_smb_put(port, b->smb);
+	kfree(b);
+}
+
 /* The sender has done its part of a block; it may be over already. */
 static int let_go(struct sending *s, struct ffrio_block *b)
 {
@@ -417,9 +485,7 @@ static int let_go(struct sending *s, struct ffrio_block *b)
 	b->watched = false;
 	if (b->over) {
 		ret = b->result;
-		if (b->smb >= 0)
-			ffrio_smb_put(s->port, b->smb);
-		kfree(b);
+		free_over(s->port, b);
 	} else {
 		ffrio_tx_ready(&s->port->proto, &b->tx);
 	}
@@ -430,8 +496,8 @@ static int let_go(struct sending *s, struct ffrio_block *b)
 static int one_block(struct sending *s)
 {
 	struct ffrio_block *b;
-	int ret, smb;
 	u32 length;
+	int ret;
 
 	ret = ask_ahead(s);
 	if (ret)
@@ -439,15 +505,8 @@ static int one_block(struct sending *s)
 	b = list_first_entry(&s->blocks, struct ffrio_block, mine);
 	if (signal_wait(&b->signal))
 		return -EINTR;
-	if (b->smb < 0 && !READ_ONCE(b->over)) {
-		smb = ffrio_smb_get(s->port, true);
-		if (smb < 0)
-			return smb;
-		spin_lock_bh(&s->port->lock);
-		/* one that is over does not look at it any more */
-		b->smb = smb;
-		spin_unlock_bh(&s->port->lock);
-		ret = copy(s, b);
+	if (b->smb < 0 && !READ_ONCE(b->pin) && !READ_ONCE(b->over)) {
+		ret = fill(s, b);
 		if (ret)
 			return ret;
 	}
@@ -458,7 +517,20 @@ static int one_block(struct sending *s)
 	return ret;
 }
 
-/* What was asked for and not begun: the message is given up. */
+static bool none_pinned(struct ffrio_file *file)
+{
+	bool none;
+
+	spin_lock_bh(&file->port->lock);
+	none = !file->pins;
+	spin_unlock_bh(&file->port->lock);
+	return none;
+}
+
+/*
+ * What was asked for and not begun: the message is given up. Returns when its pages are read no more; a transfer
+ * ends in bounded time, so this waits for it whatever signals come.
+ */
 static void give_up(struct sending *s, int error)
 {
 	struct ffrio_block *b, *next;
@@ -471,13 +543,28 @@ static void give_up(struct sending *s, int error)
 	{
 		list_del_init(&b->mine);
 		b->watched = false;
-		if (!b->over)
-			continue;
-		if (b->smb >= 0)
-			ffrio_smb_put(s->port, b->smb);
-		kfree(b);
+		if (b->over)
+			free_over(s->port, b);
 	}
+	list_for_each_entry(b, &s->port->blocks,
+			    node) if (b->file == s->file && b->tx.state == FFRIO_TX_CANCELLED)
+		unpin(s->port, b);
 	ffrio_leave(s->port);
+	wait_event(s->file->wait, none_pinned(s->file));
+}
+
+/* The receiver has all that is in the program's pages, or the message has failed. */
+static int await_pins(struct sending *s)
+{
+	struct ffrio_file *file = s->file;
+	int ret;
+
+	if (wait_event_interruptible(file->wait, none_pinned(file)))
+		return -EINTR;
+	spin_lock_bh(&s->port->lock);
+	ret = file->failed ? -ECONNABORTED : 0;
+	spin_unlock_bh(&s->port->lock);
+	return ret;
 }
 
 /* Of callers that can't wait: a send buffer, the data, and no more than a quarter of all without a grant. */
@@ -576,6 +663,8 @@ static long send_blocks(struct sending *s)
 	/* an empty message is a block, too */
 	while (!ret && (!all_asked(s) || s->count || (s->first && !s->length)))
 		ret = s->nonblock ? one_at_once(s) : one_block(s);
+	if (!ret && s->pinned)
+		ret = await_pins(s);
 	if (ret == -EAGAIN) {
 		spin_lock_bh(&s->port->lock);
 		if (s->first)
@@ -597,6 +686,16 @@ static long send_blocks(struct sending *s)
 	return 0;
 }
 
+/* Whether a call sends from the program's pages. */
+static bool wants_pages(const struct ffrio_send *u, bool nonblock)
+{
+	unsigned int least = READ_ONCE(ffrio_zero_copy);
+
+	if (u->flags & FFRIO_PINNED)
+		return true;
+	return !nonblock && !(u->flags & FFRIO_COPY) && least && u->length >= least;
+}
+
 long ffrio_send(struct file *filp, struct ffrio_send *u)
 {
 	struct ffrio_file *file = filp->private_data;
@@ -612,10 +711,13 @@ long ffrio_send(struct file *filp, struct ffrio_send *u)
 	long ret;
 
 	u->done = 0;
-	if (u->flags & ~(FFRIO_MORE | FFRIO_SYNC) || u->reserved || u->length > 1ULL << 40)
+	if (u->flags & ~(FFRIO_MORE | FFRIO_SYNC | FFRIO_PINNED | FFRIO_COPY) || u->reserved ||
+	    u->length > 1ULL << 40)
 		return -EINVAL;
-	if ((s.more && !s.length) || (s.nonblock && u->flags & FFRIO_SYNC))
+	if ((s.more && !s.length) || (s.nonblock && u->flags & (FFRIO_SYNC | FFRIO_PINNED)) ||
+	    (u->flags & FFRIO_PINNED && u->flags & FFRIO_COPY))
 		return -EINVAL;
+	s.pinned = wants_pages(u, s.nonblock);
 	INIT_LIST_HEAD(&s.blocks);
 	if (s.nonblock) {
 		if (!mutex_trylock(&file->tx_mutex))
@@ -635,7 +737,7 @@ long ffrio_send(struct file *filp, struct ffrio_send *u)
 		ret = send_blocks(&s);
 	u->done = s.done;
 	mutex_unlock(&file->tx_mutex);
-	if (!ret && u->flags & FFRIO_SYNC && s.done == s.length)
+	if (!ret && (s.pinned || u->flags & FFRIO_SYNC) && s.done == s.length)
 		ret = ffrio_flush(filp);
 	return ret;
 }

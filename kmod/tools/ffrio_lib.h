@@ -17,7 +17,7 @@
 /* A descriptor, bound to an endpoint (-1: any) of a port; flags as of open(), such as O_NONBLOCK. */
 int rio_open(unsigned int port, int endpoint, int flags, struct ffrio_bind *bound);
 
-/* Bytes that were taken over; less than n with O_NONBLOCK. flags: FFRIO_MORE, FFRIO_SYNC. */
+/* Bytes that were taken over; less than n with O_NONBLOCK. flags: enum ffrio_send_flags. */
 ssize_t rio_send(int fd, unsigned int destid, unsigned int endpoint, const void *p, size_t n,
 		 unsigned int flags);
 int rio_flush(int fd);

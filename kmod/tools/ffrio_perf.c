@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * ffrio_perf.c - throughput of messages: `ffrio_perf [-p PORT] -l` receives, `ffrio_perf [-p PORT] [-n COUNT]
- * [-s BYTES] [-z] DESTID` sends and says MB/s and its share of a CPU. -z: without a copy, in blocks. Endpoint 2
+ * [-s BYTES] [-w] [-r|-z] DESTID` sends and says MB/s and its share of a CPU. It copies; -r: from its own pages,
+ * which the kernel pins; -z: from send buffers, in blocks. -w: each message has arrived before the next. Endpoint 2
  * by default (-e). The receiver ends with -n messages (0: never).
  */
 #include "ffrio_tool.h"
@@ -106,12 +107,13 @@ static int post_all(int fd, const struct ffrio_bind *b, const struct tool *t)
 
 static int send_all(int fd, const struct tool *t)
 {
+	unsigned int flags = (t->pinned ? FFRIO_PINNED : FFRIO_COPY) | (t->waits ? FFRIO_SYNC : 0);
 	char *p = malloc(t->size + 1);
 	long ret = 0;
 
 	memset(p, 0x5a, t->size);
 	for (long i = 0; i < t->count && ret >= 0; i++)
-		ret = rio_send(fd, t->destid, t->endpoint, p, t->size, 0);
+		ret = rio_send(fd, t->destid, t->endpoint, p, t->size, flags);
 	free(p);
 	return ret < 0 ? ret : rio_flush(fd);
 }
@@ -123,9 +125,9 @@ int main(int argc, char **argv)
 	double t, c;
 	int fd, ret;
 
-	if (!tool_options(&tool, argc, argv, "p:e:n:s:lz")) {
+	if (!tool_options(&tool, argc, argv, "p:e:n:s:lrwz")) {
 		fprintf(stderr, "usage: ffrio_perf [-p PORT] [-e ENDPOINT] [-n COUNT] [-s BYTES] "
-				"[-z] -l|DESTID\n");
+				"[-w] [-r|-z] -l|DESTID\n");
 		return 2;
 	}
 	fd = tool_open(&tool, &b);

@@ -25,6 +25,10 @@ bool tool_options(struct tool *t, int argc, char **argv, const char *letters)
 			t->listens = true;
 		else if (opt == 'z')
 			t->in_place = true;
+		else if (opt == 'r')
+			t->pinned = true;
+		else if (opt == 'w')
+			t->waits = true;
 		else
 			return false;
 	}

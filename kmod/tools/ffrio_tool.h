@@ -10,6 +10,7 @@ struct tool {
 	long count;			     /* -n */
 	size_t size;			     /* -s, bytes */
 	bool listens, in_place;		     /* -l, -z */
+	bool pinned, waits;		     /* -r, -w */
 };
 
 /* The options and the argument over what t has by default. letters: getopt()'s, of those that the tool has. */

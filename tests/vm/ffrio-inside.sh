@@ -31,6 +31,8 @@ kill $!
 /tmp/ffrio_perf -p 1 -l &
 await /tmp/ffrio_perf -n 1 -s 16 "$id" >/dev/null
 /tmp/ffrio_perf -n 2 -s 4000000 "$id" || fail perf
+/tmp/ffrio_perf -w -n 2 -s 4000000 "$id" || fail "perf -w"
+/tmp/ffrio_perf -r -n 2 -s 4000000 "$id" || fail "perf -r"
 /tmp/ffrio_perf -z -n 2 -s 4000000 "$id" || fail "perf -z"
 kill $!
 wait

@@ -12,8 +12,10 @@
 static const struct check_group groups[] = {
 	{ "calls", test_calls },       { "messages", test_messages },
 	{ "in-place", test_in_place }, { "windows", test_windows_of_others },
-	{ "sixteen", test_sixteen },   { "losses", test_losses },
-	{ "cut", test_cut },	       { "fuzz", test_fuzz },
+	{ "pinned", test_pinned },     { "pinned-ends", test_ends },
+	{ "changes", test_changes },   { "sixteen", test_sixteen },
+	{ "losses", test_losses },     { "cut", test_cut },
+	{ "fuzz", test_fuzz },
 };
 
 int rt_open(unsigned int port, int endpoint, int flags)
@@ -25,14 +27,31 @@ int rt_open(unsigned int port, int endpoint, int flags)
 	return fd;
 }
 
-void rt_parameter(const char *name, const char *value)
+static int parameter(const char *name, int flags)
 {
 	char path[128];
 	int fd;
 
 	snprintf(path, sizeof(path), "/sys/module/ffrio/parameters/%s", name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = open(path, flags | O_CLOEXEC);
 	CHECK(fd >= 0);
+	return fd;
+}
+
+void rt_parameter_get(const char *name, char *value, size_t size)
+{
+	int fd = parameter(name, O_RDONLY);
+	ssize_t n = read(fd, value, size - 1);
+
+	CHECK(n > 0);
+	value[n] = 0;
+	close(fd);
+}
+
+void rt_parameter(const char *name, const char *value)
+{
+	int fd = parameter(name, O_WRONLY);
+
 	CHECK(write(fd, value, strlen(value)) == (ssize_t)strlen(value));
 	close(fd);
 }
@@ -63,17 +82,46 @@ static bool is_free(int fd)
 	return true;
 }
 
+/* Pins of the whole machine that were not given back; the kernel has counted them all when this returns. */
+static long long pinned(void)
+{
+	FILE *f = fopen("/proc/sys/vm/stat_refresh", "w");
+	long long acquired = -1, released = -1, value;
+	char name[64];
+
+	CHECK(f && fputc('1', f) == '1');
+	fclose(f);
+	f = fopen("/proc/vmstat", "r");
+	CHECK(f);
+	while (fscanf(f, "%63s %lld", name, &value) == 2) {
+		if (!strcmp(name, "nr_foll_pin_acquired"))
+			acquired = value;
+		else if (!strcmp(name, "nr_foll_pin_released"))
+			released = value;
+	}
+	fclose(f);
+	CHECK(acquired >= 0 && released >= 0);
+	return acquired - released;
+}
+
+void rt_none_pinned(void)
+{
+	AWAIT(!pinned());
+}
+
 void rt_all_free(int fd)
 {
 	AWAIT(is_free(fd));
+	rt_none_pinned();
 }
 
-void rt_send(int fd, unsigned int to, unsigned int endpoint, size_t n, uint32_t seed)
+void rt_send(int fd, unsigned int to, unsigned int endpoint, size_t n, uint32_t seed,
+	     unsigned int flags)
 {
 	uint8_t *p = malloc(n + 8), *at = p + seed % 8;
 
 	vt_fill(at, n, seed);
-	EXPECT(rio_send(fd, to, endpoint, at, n, 0), (long)n);
+	EXPECT(rio_send(fd, to, endpoint, at, n, flags), (long)n);
 	free(p);
 }
 

@@ -63,7 +63,8 @@ static void one_call(unsigned int *seed)
 						      .length = any(seed) % MEMORY,
 						      .destid = to,
 						      .endpoint = endpoint,
-						      .flags = rand_r(seed) % 2 };
+						      .flags = rand_r(seed) %
+							       (rand_r(seed) % 4 ? 2 : 16) };
 		else if (cmd == FFRIO_RECV)
 			a.recv = (struct ffrio_recv){ .address = (uintptr_t)memory,
 						      .length = any(seed) % MEMORY };

@@ -61,31 +61,34 @@ void test_calls(void)
 static const size_t sizes[] = { 0,    1,     2,	    7,	   8,	  9,	 63,	64,	65,
 				4095, 32767, 32768, 32769, 98304, 98311, 65536, 262145, 1000003 };
 
-struct receiver {
-	pthread_t thread;
-	int fd, rounds;
-};
-
 static void *receive(void *arg)
 {
-	struct receiver *r = arg;
-
-	for (int round = 0; round < r->rounds; round++)
-		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			rt_expect(r->fd, sizes[i], round * 100 + i);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		rt_expect(*(int *)arg, sizes[i], i);
 	return NULL;
 }
 
-static void all_sizes(int a, int b, unsigned int to, unsigned int endpoint, int rounds)
+void rt_all_sizes(int a, int b, unsigned int to, unsigned int endpoint, unsigned int flags)
 {
-	struct receiver r = { .fd = b, .rounds = rounds };
+	pthread_t receiver;
 
-	CHECK(!pthread_create(&r.thread, NULL, receive, &r));
-	for (int round = 0; round < rounds; round++)
-		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-			rt_send(a, to, endpoint, sizes[i], round * 100 + i);
+	CHECK(!pthread_create(&receiver, NULL, receive, &b));
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		rt_send(a, to, endpoint, sizes[i], i, flags);
 	EXPECT(rio_flush(a), 0);
-	pthread_join(r.thread, NULL);
+	pthread_join(receiver, NULL);
+}
+
+void rt_mode(unsigned int i)
+{
+	static const char *const modes[][3] = {
+		{ "Y", "Y", "N" }, { "N", "N", "Y" }, { "N", "Y", "N" }, { "Y", "N", "N" }
+	};
+
+	rt_parameter("early_request", modes[i % 4][0]);
+	rt_parameter("top_half", modes[i % 4][1]);
+	rt_parameter("semaphore", modes[i % 4][2]);
+	rt_parameter("checksum", i & 1 ? "N" : "Y");
 }
 
 /* What a call that can't wait leaves goes with the next; each direction by poll(). */
@@ -153,26 +156,17 @@ static void parts(int to)
 
 void test_messages(void)
 {
-	static const char *const modes[][3] = {
-		{ "Y", "Y", "N" }, { "N", "N", "Y" }, { "N", "Y", "N" }, { "Y", "N", "N" }
-	};
 	int a = rt_open(0, 8, 0), b = rt_open(1, 8, 0);
 
-	for (size_t i = 0; i < 4; i++) {
-		rt_parameter("early_request", modes[i][0]);
-		rt_parameter("top_half", modes[i][1]);
-		rt_parameter("semaphore", modes[i][2]);
-		rt_parameter("checksum", i & 1 ? "N" : "Y");
-		all_sizes(a, b, mport_id(1), 8, 1);
+	for (unsigned int i = 0; i < RT_MODES; i++) {
+		rt_mode(i);
+		rt_all_sizes(a, b, mport_id(1), 8, FFRIO_COPY);
 	}
-	rt_parameter("early_request", "Y");
-	rt_parameter("top_half", "Y");
-	rt_parameter("semaphore", "N");
-	rt_parameter("checksum", "Y");
+	rt_mode(0);
 	/* to another endpoint of this node */
 	close(b);
 	b = rt_open(0, 12, 0);
-	all_sizes(a, b, mport_id(0), 12, 1);
+	rt_all_sizes(a, b, mport_id(0), 12, FFRIO_COPY);
 	close(b);
 	non_blocking(2);
 	parts(1);
