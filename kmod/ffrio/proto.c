@@ -115,7 +115,7 @@ static void send_hello(struct ffrio_proto *p, struct ffrio_peer *peer)
 	hello[FFRIO_HELLO_SUM] = sum;
 	for (i = 0; i < FFRIO_HELLO_BYTES; i++)
 		ffrio_say(p, peer, FFRIO_DB_CONTROL, i, hello[i]);
-	peer->hello_due = p->now + p->retry_ms;
+	peer->hello_due = ffrio_again(p, peer->asked);
 	ffrio_stat(p, hellos_sent);
 }
 

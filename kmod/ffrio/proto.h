@@ -107,11 +107,11 @@ struct ffrio_header {
 
 enum ffrio_tx_state {
 	FFRIO_TX_QUEUED,    /* in its flow: nothing was sent */
-	FFRIO_TX_REQUESTED, /* REQUEST was sent; again each retry_ms */
+	FFRIO_TX_REQUESTED, /* REQUEST was sent; again: ffrio_again() */
 	FFRIO_TX_GRANTED,   /* has a buffer; waits for its data */
 	FFRIO_TX_MOVING,    /* DMA */
-	FFRIO_TX_DONE,	    /* DONE was sent; again each retry_ms */
-	FFRIO_TX_CANCELLED, /* CANCEL was sent; again each retry_ms */
+	FFRIO_TX_DONE,	    /* DONE was sent; again */
+	FFRIO_TX_CANCELLED, /* CANCEL was sent; again */
 	FFRIO_TX_OVER,
 	FFRIO_TX_STATES,
 };
@@ -172,7 +172,7 @@ struct ffrio_rx {
 
 enum ffrio_peer_state {
 	FFRIO_PEER_NONE,
-	FFRIO_PEER_HELLO, /* ours is on its way; again each retry_ms */
+	FFRIO_PEER_HELLO, /* ours is on its way; again: ffrio_again() */
 	FFRIO_PEER_UP,
 };
 
@@ -293,6 +293,18 @@ bool ffrio_tick(struct ffrio_proto *p); /* whether to come back, retry_ms / 2 la
 void ffrio_close(struct ffrio_proto *p);
 void ffrio_say(struct ffrio_proto *p, struct ffrio_peer *peer, enum ffrio_db type, u8 seq, u8 arg);
 void ffrio_ask(struct ffrio_proto *p, struct ffrio_peer *peer, enum ffrio_db type, u8 seq, u8 arg);
+/*
+ * When something unanswered since then is said again: what has waited for long waits as long again, or a slow link would
+ * carry nothing but repetitions.
+ */
+static inline u64 ffrio_again(const struct ffrio_proto *p, u64 since)
+{
+	u64 waited = p->now - since;
+
+	if (waited < p->retry_ms)
+		waited = p->retry_ms;
+	return p->now + (waited < 4 * p->retry_ms ? waited : 4 * p->retry_ms);
+}
 static inline u32 ffrio_stride(u32 block)
 {
 	return FFRIO_HEADER_SIZE + ((block + FFRIO_HEADER_SIZE - 1) & ~(FFRIO_HEADER_SIZE - 1));

@@ -451,7 +451,7 @@ void ffrio_tx_ack(struct ffrio_proto *p, struct ffrio_peer *peer, u8 seq, u8 cod
 static void say_again(struct ffrio_proto *p, struct ffrio_peer *peer, struct ffrio_tx *tx)
 {
 	ffrio_stat(p, doorbells_again);
-	tx->due = p->now + p->retry_ms;
+	tx->due = ffrio_again(p, tx->since);
 	if (tx->state == FFRIO_TX_REQUESTED)
 		request(p, peer, tx);
 	else if (tx->state == FFRIO_TX_DONE)

@@ -923,6 +923,8 @@ static void mute(void **state)
 		step();
 	}
 	assert_int_equal(m->block[0].tx.result, -ETIMEDOUT);
+	/* said again each 80 ms, when it has waited so long: a slow link has room for more than that */
+	assert_in_range(w.node[0].p.stats[FFRIO_STAT_doorbells_again], 20, 30);
 }
 
 static void bad_hellos(void **state)
