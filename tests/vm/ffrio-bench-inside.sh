@@ -6,14 +6,7 @@
 # shellcheck source=/dev/null
 . /out/rapidio-inside.sh
 
-modules /out/ffrio_perf
-modprobe -q libcrc32c
-load rapidio
-load rio_mport_cdev
-load rio-scan
-load vmport ports=2 hdid=0,-1
-for i in 0 1; do echo $i >/sys/bus/rapidio/scan || fail "scan $i"; done
-enumerated 2 2 || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
+two_ports /out/ffrio_perf
 load ffrio
 id=$(cat /sys/class/rapidio_port/rapidio1/port_destid)
 /tmp/ffrio_perf -p 1 -z -l &
