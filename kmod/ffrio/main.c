@@ -28,7 +28,7 @@ unsigned int ffrio_ahead = 2;
 module_param_named(ahead, ffrio_ahead, uint, 0644);
 MODULE_PARM_DESC(ahead, "blocks that a sender asks for ahead of its copy");
 /* Measured (docs/ffrio.md): below this the wait for the receiver costs more than the copy. */
-unsigned int ffrio_zero_copy = 262144;
+unsigned int ffrio_zero_copy = 524288;
 module_param_named(zero_copy, ffrio_zero_copy, uint, 0644);
 MODULE_PARM_DESC(zero_copy, "bytes from which on a send is from the program's pages; 0: never");
 unsigned int ffrio_retry_ms = 20;

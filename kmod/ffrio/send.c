@@ -8,7 +8,7 @@
  * waits for one gets one, whatever endpoints nobody reads. Callers that must not wait (O_NONBLOCK) put
  * the data first: of all send buffers a quarter at most are theirs while they have no grant. Another
  * half at most are programs' own (FFRIO_ALLOC), so a quarter is left for those who wait.
- * With early_request=0, as before the paper's change, all take one first.
+ * With early_request=0, as before the paper's change, all take one first, or pin their pages first.
  *
  * Long messages go without the copy (FFRIO_PINNED, zero_copy): after the grant a block's pages are pinned
  * instead, until the block is over or will not be moved any more. What is pinned has a place in the lane,
