@@ -25,7 +25,7 @@ def nic_in_a_vm(bench, lab):
             return Row.failed(key, name, "no repetition in which both could be measured")
         return Row(key, name, unit, [v for v, _ in pairs], peer="rxe by itself, in the same VM",
                    peer_values=[p for _, p in pairs],
-                   where=vm.where(accel),
+                   where=vm.where(4, accel),
                    **limits)
 
     return [

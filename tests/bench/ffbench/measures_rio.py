@@ -20,7 +20,7 @@ KEYS = ["rio-copy", "rio-in-place", "rio-rionet", "rio-verbs-64k", "rio-cpu", "r
 @measure(None, *KEYS)
 def rapidio_in_a_vm(bench, lab):
     got, accel = vm.samples(proc.run([SCRIPT, min(bench.reps, 3)], 640), WHO)
-    where = vm.where(accel) + "; a link of 10 MB/s"
+    where = vm.where(2, accel) + "; a link of 10 MB/s"
 
     def row(key, name, unit, which, who, peer=None, peer_name=None, **limits):
         values, peers = got.get((which, who), []), got.get((which, peer), [])

@@ -16,5 +16,5 @@ def samples(text, who):
     return got, accel
 
 
-def where(accel):
-    return f"a VM with 4 virtual CPUs ({accel}) on {os.cpu_count()}, not pinned"
+def where(cpus, accel):
+    return f"a VM with {cpus} virtual CPUs ({accel}) on {os.cpu_count()}, not pinned"
