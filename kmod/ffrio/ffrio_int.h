@@ -4,7 +4,8 @@
  *
  *	main.c	parameters; master ports come and go	port.c	a port: pools, doorbells, the protocol's ops
  *	dma.c	transfers, and the queue for channels	file.c	/dev/ffrio: open, calls, poll, mmap, close
- *	send.c	send buffers, sending			recv.c	receiving
+ *	block.c	blocks on their way out, send buffers	send.c	sending
+ *	post.c	sending without a copy, close		recv.c	receiving
  *	pin.c	a block that is in a program's pages
  *	window.c	memory for others, and access to that of others
  *
@@ -239,7 +240,25 @@ static inline void *ffrio_rmb_memory(const struct ffrio_port *port, u16 buffer)
 	return port->rmb.memory + (size_t)buffer * port->stride;
 }
 
-/* send.c */
+/* block.c */
+int ffrio_signal_wait(struct ffrio_signal *s); /* 0, or a signal came */
+int ffrio_smb_take(struct ffrio_port *port);   /* lock held; FFRIO_NO_BUFFER */
+int ffrio_smb_get(struct ffrio_port *port, bool wait);
+void ffrio_smb_put(struct ffrio_port *port, int buffer); /* lock held */
+struct ffrio_block *ffrio_block_new(struct ffrio_file *file, u32 length);
+int ffrio_block_add(struct ffrio_port *port, struct ffrio_file *file,
+		    struct ffrio_block *b);				      /* lock held */
+void ffrio_block_unpin(struct ffrio_port *port, struct ffrio_block *b);	      /* lock held */
+void ffrio_block_granted_now(struct ffrio_port *port, struct ffrio_block *b); /* lock held */
+void ffrio_block_granted(struct ffrio_block *b);
+void ffrio_block_move(struct ffrio_block *b);
+void ffrio_block_sent(struct ffrio_block *b, int result);
+int ffrio_way_begin(struct ffrio_file *file, u32 destid, u32 endpoint,
+		    bool wait);					      /* tx_mutex held */
+void ffrio_way_end(struct ffrio_port *port, struct ffrio_file *file); /* lock held */
+void ffrio_message_end(struct ffrio_port *port, struct ffrio_file *file, int error); /* lock held */
+
+/* send.c, post.c */
 long ffrio_send(struct file *filp, struct ffrio_send *s);
 long ffrio_flush(struct file *filp);
 long ffrio_alloc(struct file *filp, struct ffrio_buf *b);
@@ -247,11 +266,6 @@ long ffrio_free(struct file *filp, const struct ffrio_buf *b);
 long ffrio_post(struct file *filp, const struct ffrio_post *post);
 long ffrio_reap(struct file *filp, struct ffrio_reap *r);
 void ffrio_send_close(struct ffrio_file *file);
-int ffrio_smb_get(struct ffrio_port *port, bool wait);
-void ffrio_smb_put(struct ffrio_port *port, int buffer); /* lock held */
-void ffrio_block_granted(struct ffrio_block *b);
-void ffrio_block_move(struct ffrio_block *b);
-void ffrio_block_sent(struct ffrio_block *b, int result);
 
 /* recv.c */
 long ffrio_recv(struct file *filp, struct ffrio_recv *r);

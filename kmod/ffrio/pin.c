@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * pin.c - a block whose data is in a program's pages: they are pinned, and one transfer takes the header from a
- * small buffer and the data from where it is. Called by send.c.
+ * small buffer and the data from where it is. Called by send.c and block.c.
  *
  * A transfer's length is a multiple of 8. The data's last bytes, up to 7 of them, are copied behind the
  * header with zeros after them, so that nothing of the page goes that is not the message's.
