@@ -313,8 +313,11 @@ static int run(struct router *r, int keeper)
 		err = serve(r);
 		fast_stop(r->ctl.host);
 	}
-	for (int i = 0; i < 2; i++)
+	/* A service manager tells each process to stop, and the parent says it once more: that is no reason to die now. */
+	for (int i = 0; i < 2; i++) {
 		uv_close((uv_handle_t *)&sig[i], NULL);
+		signal(signums[i], SIG_IGN);
+	}
 	uv_close((uv_handle_t *)&watchdog, NULL);
 	if (keeper >= 0)
 		uv_close((uv_handle_t *)&poll, NULL);

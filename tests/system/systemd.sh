@@ -71,8 +71,15 @@ start_notified() { # CMD...
 	rm "$OUT/notify"
 }
 
+# As systemd does: each of its processes is told; and here more than once, whatever it is at by then.
 stop_daemon() {
-	kill $daemon
+	local all i
+	all="$daemon $(cat /proc/$daemon/task/*/children)"
+	for ((i = 0; i < 100; i++)); do
+		# shellcheck disable=SC2086 # a list
+		kill $all 2>/dev/null
+		sleep 0.001
+	done
 	wait $daemon || fail "it ended with $?: $(cat "$OUT/log")"
 	daemon=
 }
