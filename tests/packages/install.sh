@@ -118,7 +118,8 @@ release() { # SUITE
 	root_run sh -c 'cp -a /var/lib/freeflow /var/lib/freeflow.before; dpkg -i /debs/*.deb' >"$TMP/log" 2>&1 ||
 		fail "rollback: $(tail -n 20 "$TMP/log")"
 	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) != 99 ]] || fail "not rolled back"
-	until_true 20 answers || fail "no answer after the rollback"
+	until_true 20 answers ||
+		fail "no answer after the rollback: $(root_run systemctl status ffr.service; root_run journalctl -u ffr.service | tail -n 30)"
 	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
 	root_run rm -r /var/lib/freeflow.before
 
