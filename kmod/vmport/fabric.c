@@ -59,7 +59,7 @@ static enum vmport_status at_endpoint(struct vmport_port *p, struct vmport_packe
 		vmport_receive_port_write(p, packet->data);
 		return VMPORT_DONE;
 	case VMPORT_DOORBELL:
-		return vmport_receive_doorbell(p, packet->source, packet->info);
+		return vmport_receive_doorbell(p, packet->source, packet->info, packet->first);
 	case VMPORT_MESSAGE:
 		return vmport_receive_message(p, packet->mbox, packet->data, packet->length);
 	case VMPORT_NREAD:

@@ -11,7 +11,11 @@
 
 /* ---- doorbells ----------------------------------------------------------------------------------- */
 
-enum vmport_status vmport_receive_doorbell(struct vmport_port *p, u16 source, u16 info)
+/*
+ * Several of a sender in another kernel are on their way at once. When one has no room, those behind it have none
+ * either, until it comes again as the first: so they stay in order.
+ */
+enum vmport_status vmport_receive_doorbell(struct vmport_port *p, u16 source, u16 info, bool first)
 {
 	u32 limit = clamp_t(u32, READ_ONCE(p->set.doorbell_limit), 1, VMPORT_DOORBELLS_IN);
 	enum vmport_status status = VMPORT_DONE;
@@ -28,9 +32,11 @@ enum vmport_status vmport_receive_doorbell(struct vmport_port *p, u16 source, u1
 	}
 	spin_lock_irqsave(&p->receive_lock, flags);
 	waiting = p->received_head - p->received_tail;
-	if (waiting >= limit) {
+	if (waiting >= limit || (!first && test_bit(source, p->retried))) {
 		status = VMPORT_RETRY;
+		__set_bit(source, p->retried);
 	} else {
+		__clear_bit(source, p->retried);
 		for (; copies && waiting < VMPORT_DOORBELLS_IN; copies--, waiting++)
 			p->received[p->received_head++ % VMPORT_DOORBELLS_IN] =
 				(struct vmport_doorbell){ source, info };

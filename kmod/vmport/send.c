@@ -3,7 +3,8 @@
  * send.c - doorbells and messages on their way out. dsend() and add_outb_message() (any context)
  * put them into a list; the port's thread delivers each when the link has carried it. What the
  * receiver has no room for stays and is tried again, as hardware does, and holds up only what comes
- * after it to the same receiver. So doorbells to one receiver arrive in order, likewise messages.
+ * after it to the same receiver. So doorbells to one receiver arrive in order, likewise messages. To another kernel
+ * several doorbells are on their way at once (receive.c keeps them in order), and one message of a mailbox.
  *
  * QUEUED: to be delivered at due. SENT: went to another kernel; due is how long the answer may take.
  * A slot of a mailbox is finished when its message was delivered or given up, and reported to the
@@ -14,7 +15,8 @@
 #include "vmport_int.h"
 
 #define DOORBELL_BYTES 12 /* on the link, with its headers */
-#define BLOCKED	       32
+#define LINES	       32 /* receivers that are looked after at once */
+#define ON_THE_WAY     16 /* doorbells to one receiver in another kernel */
 
 int vmport_send_init(struct vmport_port *p)
 {
@@ -73,6 +75,7 @@ static void again(struct vmport_port *p, struct vmport_send *s, ktime_t now)
 	else
 		vmport_stat(p, doorbells_retried);
 	s->state = VMPORT_SEND_QUEUED;
+	s->again = true;
 	s->due = ktime_add_us(now, vmport_retry_us);
 }
 
@@ -86,7 +89,7 @@ static enum vmport_status deliver(struct vmport_port *p, struct vmport_port *to,
 	}
 	if (s->message)
 		return vmport_receive_message(to, s->mbox, s->data, s->length);
-	return vmport_receive_doorbell(to, vmport_device_id(p), s->info);
+	return vmport_receive_doorbell(to, vmport_device_id(p), s->info, true);
 }
 
 static struct vmport_packet as_packet(struct vmport_send *s)
@@ -96,6 +99,7 @@ static struct vmport_packet as_packet(struct vmport_send *s)
 		.target = s->target,
 		.info = s->info,
 		.mbox = s->mbox,
+		.first = s->first,
 		.length = s->message ? s->length : 0,
 		.data = s->data,
 		.tag = VMPORT_TAG(s->message ? VMPORT_TAG_MESSAGE : VMPORT_TAG_SEND, s->index,
@@ -140,6 +144,7 @@ static void enqueue(struct vmport_port *p, struct vmport_send *s, u32 bytes)
 	u8 out;
 
 	s->state = VMPORT_SEND_QUEUED;
+	s->again = false;
 	s->since = now;
 	s->due = ktime_add_ns(vmport_reserve(p, NULL, bytes, now), READ_ONCE(p->set.latency));
 	list_add_tail(&s->node, &p->sends);
@@ -282,42 +287,68 @@ int vmport_add_message(struct rio_mport *mport, struct rio_dev *rdev, int mbox, 
 
 /* ---- the thread's part --------------------------------------------------------------------------- */
 
-/* Whether one to the same receiver waits before this one; if not, it counts as that from now on. */
-static bool behind(u32 *blocked, u32 *count, const struct vmport_send *s)
+/* What is before a doorbell or a message to the same receiver. */
+struct line {
+	u32 key;
+	u32 sent;  /* that are on their way */
+	bool stop; /* nothing goes beyond it */
+};
+
+/* NULL: there are too many receivers; it waits. */
+static struct line *line_of(struct line *lines, u32 *count, const struct vmport_send *s)
 {
 	u32 key = s->target << 1 | s->message, i;
 
 	for (i = 0; i < *count; i++)
-		if (blocked[i] == key)
-			return true;
-	return *count == BLOCKED;
+		if (lines[i].key == key)
+			return &lines[i];
+	if (*count == LINES)
+		return NULL;
+	lines[*count] = (struct line){ .key = key };
+	return &lines[(*count)++];
 }
 
-static void block(u32 *blocked, u32 *count, const struct vmport_send *s)
+/*
+ * Those behind one that had no room had none either, but the answers are on their way. Until they are here it does not go
+ * again: new ones behind it would follow it, and pass them.
+ */
+static bool has_some_behind(const struct vmport_port *p, const struct vmport_send *s)
 {
-	if (*count < BLOCKED)
-		blocked[(*count)++] = s->target << 1 | s->message;
+	const struct vmport_send *t = s;
+
+	list_for_each_entry_continue(t, &p->sends, node) if (t->state == VMPORT_SEND_SENT &&
+							     t->target == s->target &&
+							     t->message == s->message) return true;
+	return false;
 }
 
 /*
  * Call with send_lock held. Delivers what is due in this kernel; returns one that must go to another,
- * or NULL. next: when something else is due.
+ * or NULL. next: when something else is due. Doorbells to another kernel follow one another without waiting for
+ * answers; of messages, and behind what waits for its time, nothing does.
  */
 static struct vmport_send *scan(struct vmport_port *p, ktime_t now, ktime_t *next)
 {
+	struct line lines[LINES], *line;
 	struct vmport_send *s, *after;
-	u32 blocked[BLOCKED], count = 0;
+	u32 count = 0;
 
 	*next = KTIME_MAX;
 	list_for_each_entry_safe(s, after, &p->sends, node)
 	{
-		if (behind(blocked, &count, s))
+		line = line_of(lines, &count, s);
+		if (!line || line->stop)
 			continue;
 		if (!ktime_after(s->due, now)) {
 			if (s->state == VMPORT_SEND_SENT) {
 				finish(p, s, VMPORT_LOST);
 				continue;
 			}
+			if (s->again && has_some_behind(p, s)) {
+				line->stop = true;
+				continue;
+			}
+			s->first = !line->sent;
 			if (attempt(p, s, now))
 				return s;
 			if (s->state == VMPORT_SEND_IDLE)
@@ -325,7 +356,8 @@ static struct vmport_send *scan(struct vmport_port *p, ktime_t now, ktime_t *nex
 		}
 		if (ktime_before(s->due, *next))
 			*next = s->due;
-		block(blocked, &count, s);
+		line->stop = s->state != VMPORT_SEND_SENT || s->message ||
+			     ++line->sent == ON_THE_WAY;
 	}
 	return NULL;
 }

@@ -27,7 +27,7 @@
 
 #include "vmport_int.h"
 
-#define MAGIC	     0x52494f31 /* "RIO1" */
+#define MAGIC	     0x52494f32 /* "RIO2" */
 #define WINDOW	     64
 #define BACKLOG	     512
 #define RESEND	     msecs_to_jiffies(50)

@@ -96,7 +96,8 @@ struct vmport_packet {
 	u8 status; /* of a response */
 	u8 hop;	   /* maintenance: switches still to pass */
 	u8 mbox;
-	u8 hops; /* ports of switches by which the packet came in, for the way back */
+	u8 first; /* doorbell: none of its sender's before it is unanswered; see receive.c */
+	u8 hops;  /* ports of switches by which the packet came in, for the way back */
 	u8 path[VMPORT_HOPS];
 	u16 source, target;
 	u16 info;
@@ -191,6 +192,8 @@ struct vmport_send {
 	u16 target;
 	u16 info;
 	u16 length;
+	bool first;    /* none to the same receiver is before it */
+	bool again;    /* the receiver had no room */
 	bool finished; /* message: its slot may be reused once all before it are */
 	ktime_t since; /* of the call */
 	ktime_t due;   /* at the receiver; SENT: until when an answer counts */
@@ -254,6 +257,7 @@ struct vmport_port {
 	spinlock_t receive_lock;
 	struct vmport_doorbell received[VMPORT_DOORBELLS_IN];
 	u32 received_head, received_tail;
+	DECLARE_BITMAP(retried, 1 << 16); /* by source: its oldest doorbell was told RETRY */
 	struct vmport_inbox inbox[RIO_MAX_MBOX];
 	union rio_pw_msg port_writes[VMPORT_PORT_WRITES];
 	u32 port_writes_head, port_writes_tail;
@@ -349,7 +353,7 @@ void vmport_send_answered(struct vmport_port *p, struct vmport_packet *packet);
 void vmport_send_drop(struct vmport_port *p);
 
 /* receive.c */
-enum vmport_status vmport_receive_doorbell(struct vmport_port *p, u16 source, u16 info);
+enum vmport_status vmport_receive_doorbell(struct vmport_port *p, u16 source, u16 info, bool first);
 enum vmport_status vmport_receive_message(struct vmport_port *p, int mbox, const void *data,
 					  u32 length);
 void vmport_receive_port_write(struct vmport_port *p, const union rio_pw_msg *msg);

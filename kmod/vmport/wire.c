@@ -16,7 +16,8 @@ struct wire_packet {
 	__be16 target;
 	__be16 info;
 	u8 hops;
-	u8 reserved[5];
+	u8 first;
+	u8 reserved[4];
 	__be32 tag;
 	__be32 length;
 	__be64 address;
@@ -65,6 +66,7 @@ void vmport_wire_put(void *to, const struct vmport_packet *packet)
 		.status = packet->status,
 		.hop = packet->hop,
 		.mbox = packet->mbox,
+		.first = packet->first,
 		.source = cpu_to_be16(packet->source),
 		.target = cpu_to_be16(packet->target),
 		.info = cpu_to_be16(packet->info),
@@ -111,6 +113,7 @@ int vmport_wire_get(struct vmport_packet *packet, void *from, u32 length)
 		.status = w->status,
 		.hop = w->hop,
 		.mbox = w->mbox,
+		.first = w->first,
 		.source = be16_to_cpu(w->source),
 		.target = be16_to_cpu(w->target),
 		.info = be16_to_cpu(w->info),
