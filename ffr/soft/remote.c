@@ -591,7 +591,7 @@ void remote_down(struct fast *f, struct wire_peer *p)
 static void change_peer(struct fast *f, struct remote_qp *rq, struct wire_peer *p)
 {
 	set_peer(rq, p);
-	if (!rq->is_queued)
+	if (!rq->is_queued && !rq->out.awaited) /* else remote_poll() looks whether it is in line */
 		out_leave(f, rq);
 }
 

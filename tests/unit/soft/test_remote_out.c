@@ -150,6 +150,28 @@ static void without_a_connection(void **state)
 	assert_int_equal(pvm_fake.calls, 0);
 }
 
+/* What was read is there, and before anybody has looked there is news of the peer. */
+static void news_of_the_peer(void **state)
+{
+	static const uint8_t ops[] = { FF_OP_WRITE, FF_OP_READ };
+	struct hosts t;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		up(&t);
+		behind_a_process(&t, i);
+		hosts_rdma(&t, ops[i], 1, 1000000 * i, 1000000 * !i, 5000);
+		until_a_worker_has_it(&t, i);
+		assert_true(pvm_fake_work(t.h[i].r.f, &t.h[i].s->s));
+		remote_changed(t.h[i].r.f, &t.h[i].remote);
+		hosts_run(&t);
+		hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
+		assert_memory_equal(t.h[!i].buf + 1000000, t.h[i].buf, 5000);
+		assert_int_equal(pvm_fake.calls, 0);
+		hosts_down(&t);
+	}
+}
+
 static struct hosts *pair;
 
 /* A thread is in the call, and another one runs: what was asked for comes again, and would go by pointers. */
@@ -265,6 +287,6 @@ int main(void)
 {
 	return UNIT_RUN(OUT_TEST(mapped_meanwhile), OUT_TEST(job_mapped_meanwhile),
 			OUT_TEST(without_a_receive), OUT_TEST(without_a_connection),
-			OUT_TEST(called), cmocka_unit_test(fetched_and_stuck),
-			OUT_TEST(fetched_to_nowhere));
+			OUT_TEST(called), cmocka_unit_test(news_of_the_peer),
+			cmocka_unit_test(fetched_and_stuck), OUT_TEST(fetched_to_nowhere));
 }
