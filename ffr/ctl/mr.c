@@ -564,8 +564,9 @@ int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
 	(void)req;
 	(void)resp;
 	/*
-	 * A NIC has what is there when an MR is registered. Between hosts QEMU's migration fails with it on a busy machine:
-	 * the destination refuses a WRITE (REM_ACCESS_ERR at the source, whose next control SEND is flushed).
+	 * A NIC has what is there when an MR is registered. Between hosts QEMU's migration is slower with it on a busy
+	 * machine, or does not end, or its destination lacks the last WRITEs: replacing pages holds the lock of the address
+	 * space that the router's copies want, and where these go to workers then, each 64 KB wait for a CPU.
 	 */
 	if (s->fast->be->ops->mr_make || c->ctl->host->wired)
 		return -EOPNOTSUPP;

@@ -136,6 +136,7 @@ void remote_abort(struct fast *f, struct qp *qp, bool flush)
 	rq->tx.phase = REM_RUN;
 	rq->tx.solo = rq->tx.is_met = false;
 	rq->tx.fetches = 0;
+	step_none(rq);
 	while (rq->tx.una != rq->tx.tail) {
 		struct sent *s = remote_sent_wr(rq, rq->tx.una);
 
@@ -304,6 +305,7 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 	case FRAME_REQUEST:
 		if (rq->tx.nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
 			rq->tx.fetches--;
+		step_unsent(rq);
 		rq->tx.nxt = fr->old_nxt;
 		rq->tx.off = fr->old_off;
 		break;
@@ -332,7 +334,10 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 		rq->rx.go_due = true;
 		break;
 	case FRAME_ASK:
-		rq->tx.ask = true;
+		if (fr->h.flags & WIRE_STEP)
+			rq->tx.step_asked = false;
+		else
+			rq->tx.ask = true;
 		break;
 	}
 }
@@ -710,7 +715,9 @@ uint32_t remote_poll(struct fast *f)
 			wire_tx(f, rq);
 			work++;
 		}
-		if (!rq->out.awaited && !response_stalls(rq))
+		if (request_settled(f, rq))
+			work++;
+		if (!rq->out.awaited && !response_stalls(rq) && !request_settles(rq))
 			stall_end(rq);
 	}
 	return work + remote_ud_poll(f);

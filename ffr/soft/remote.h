@@ -16,7 +16,10 @@
  * Memory behind a process can keep a frame waiting for a worker, and the connection is everybody's. So what follows
  * of the message is thrown away meanwhile, on either side, but no byte that was taken comes twice: the NAK tells from
  * where on the message is to go on, and a READ from where on it asks. It may be a worker for each frame, for as long as
- * pvm.c is careful with a container: each is a step ahead.
+ * pvm.c is careful with a container: each is a step ahead. So that what is thrown away does not become most of what is
+ * sent, a requester whose frames were, or whose own memory made it throw away what it fetched, goes by steps: so many
+ * frames, and then it waits until it has heard how far the peer is, or has what it asked for. A step that went well is
+ * followed by one of twice the length, until there are none; one that did not, by half of it.
  *
  * Everything a requester sends has a tag that it chose when it came to RTS. A responder keeps to the
  * first that it sees, with a message number 0: a QP that was reset and connected again never takes
@@ -89,6 +92,7 @@ struct job {
 	uint64_t orig; /* atomic */
 	struct ff_sge at;
 	uint64_t off; /* READ: bytes sent */
+	uint64_t end; /* ... and bytes that are to be sent for now */
 };
 
 /* Of the requester: nothing is sent but in REM_RUN; what ends the others. */
@@ -151,6 +155,12 @@ struct remote_tx {
 	uint64_t heard;	      /* ns: wire_heard() when the timer was armed */
 	uint64_t answered_at; /* ns: when an answer last came */
 	bool ask;	      /* none has come for long: ask what became of una */
+	uint32_t step;	  /* frames that are sent before the peer is heard again; 0: any number */
+	uint32_t unheard; /* ... and that were sent since */
+	bool step_asked;  /* it was asked what became of step_msn, the last one */
+	bool in_part; /* the last message is a READ, and asked for its bytes up to part_end: nothing more is sent */
+	uint32_t step_msn; /* of the READ, too */
+	uint64_t part_end;
 	struct timer timer;
 	struct xfer in;	 /* fetched data, on its way into memory behind a process */
 	uint32_t in_msn; /* REM_LATER: whose */
@@ -288,6 +298,9 @@ void request_data_bad(struct fast *f, struct remote_qp *rq, uint32_t msn, enum f
  * rest is fetched again.
  */
 void request_data_later(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t off);
+/* Is that so? And is it over: then it goes on, and this is true. */
+bool request_settles(const struct remote_qp *rq);
+bool request_settled(struct fast *f, struct remote_qp *rq);
 /* Data come. False: earlier ones are being written still, and these are not wanted. */
 bool request_data_settled(struct fast *f, struct remote_qp *rq);
 bool request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h);
@@ -295,6 +308,30 @@ bool request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr 
 void request_advance(struct fast *f, struct remote_qp *rq);
 /* Nobody will answer message msn, which is not done: what went out of it was sent, and is counted. */
 void request_unanswered(struct remote_qp *rq, uint32_t msn);
+
+/* ---- remote_step.c --------------------------------------------------------------------------------- */
+
+/* Nothing is under way: all is sent again, or was answered. */
+void step_anew(struct remote_qp *rq);
+/* ... and what the peer, or its successor, can take is not known. */
+void step_none(struct remote_qp *rq);
+/* Is nothing to be sent before the peer is heard? */
+bool step_is_over(const struct remote_qp *rq);
+/* Make h, an ASK, the step's. False: the peer was asked. */
+bool step_ask(struct remote_qp *rq, struct wire_hdr *h);
+/* A frame that is none of a READ goes out; the last request did not, after all. */
+void step_sent(struct remote_qp *rq);
+void step_unsent(struct remote_qp *rq);
+/* All up to msn is acknowledged. */
+void step_acked(struct remote_qp *rq, uint32_t msn);
+/* The peer has `off` bytes of message msn and wants what is behind them, again if it was sent. Before going back. */
+void step_told(struct remote_qp *rq, uint32_t msn, uint64_t off);
+/* The READ rq->tx.nxt goes out, `got` bytes of whose `len` are there: wire_hdr.req.most. */
+uint64_t step_read(struct remote_qp *rq, uint64_t got, uint64_t len);
+/* `got` bytes of the READ msn are there. True: that is all that was asked for. */
+bool step_read_done(struct remote_qp *rq, uint32_t msn, uint64_t got);
+/* What comes of it behind `off` bytes and a frame is thrown away. Before going back. */
+void step_read_threw(struct remote_qp *rq, uint32_t msn, uint64_t off);
 
 /* ---- remote_resp.c --------------------------------------------------------------------------------- */
 
@@ -377,9 +414,9 @@ void answer_not_owed(struct remote_qp *rq);
 bool answer_hold_ack(struct fast *f, struct remote_qp *rq);
 /* What has been completed here is acknowledged, whatever becomes of the QP: its program may know by now. */
 void answer_last(struct fast *f, struct remote_qp *rq);
-/* Message msn asks for this, from byte `off` on. False: too many at once; the requester has broken its own limit. */
-bool answer_read(struct fast *f, struct remote_qp *rq, uint32_t msn, const struct send_wr *wr,
-		 uint64_t off);
+/* The request h asks for this, or part of it. False: too many at once; the requester has broken its own limit. */
+bool answer_read(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		 const struct send_wr *wr);
 bool answer_atomic(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t orig);
 
 /* Is the answer of fetch msn on the way? */

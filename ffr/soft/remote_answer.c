@@ -191,16 +191,18 @@ static struct job *new_job(struct remote_qp *rq, uint32_t msn)
 	return j;
 }
 
-bool answer_read(struct fast *f, struct remote_qp *rq, uint32_t msn, const struct send_wr *wr,
-		 uint64_t off)
+bool answer_read(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h,
+		 const struct send_wr *wr)
 {
-	struct job *j = job_of(rq, msn); /* what is sent of it now is not taken */
+	struct job *j = job_of(rq, h->msn); /* what is sent of it now is not taken */
+	uint32_t most = h->req.most;
 
 	if (!j)
-		j = new_job(rq, msn);
+		j = new_job(rq, h->msn);
 	if (!j)
 		return false;
-	j->off = off;
+	j->off = h->offset;
+	j->end = most && most < wr->length - j->off ? j->off + most : wr->length;
 	j->at = (struct ff_sge){ wr->remote_addr, (uint32_t)wr->length, wr->rkey };
 	wire_tx(f, rq);
 	return true;
@@ -229,7 +231,7 @@ void response_fetch_again(struct fast *f, struct remote_qp *rq, const struct wir
 	if (h->opcode == FF_OP_READ) {
 		/* as when it came first; what may not be read now gets no answer */
 		if (responder_admit(f, rq->qp, &wr) == ANS_OK)
-			answer_read(f, rq, h->msn, &wr, h->offset);
+			answer_read(f, rq, h, &wr);
 		return;
 	}
 	for (uint32_t i = 0; rq->rx.atomics && i < REMOTE_JOBS && i < rq->rx.num_atomics; i++)
@@ -253,7 +255,7 @@ static void answer_hdr(const struct remote_qp *rq, struct frame *fr, enum wire_t
 static enum next data_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	struct job *j = &rq->rx.jobs[rq->rx.job_head % REMOTE_JOBS];
-	uint64_t len = j->at.length - j->off, n = 0;
+	uint64_t len = j->end - j->off, n = 0;
 	enum ff_vendor_err why = FF_VERR_NONE;
 	struct side src = {
 		.sge = &j->at,
@@ -303,10 +305,10 @@ static enum next data_next(struct fast *f, struct remote_qp *rq, struct frame *f
 	remote_rate_charge(f, rq, REMOTE_RATE_SERVE, RATE_SERVE, fr->h.len, !j->off);
 	j->off += fr->h.len;
 	rq->qp->stats.tx_bytes += fr->h.len;
-	if (j->off == j->at.length) {
+	if (j->off == j->at.length)
 		fr->h.flags = WIRE_LAST;
+	if (j->off == j->end)
 		rq->rx.job_head++;
-	}
 	return NEXT_FRAME;
 }
 

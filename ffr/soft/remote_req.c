@@ -276,6 +276,7 @@ static void go_back(struct remote_qp *rq, uint32_t msn)
 	if ((int32_t)(msn - rq->tx.nxt) > 0)
 		return;
 	note_top(rq);
+	step_anew(rq);
 	rq->tx.nxt = msn;
 	rq->tx.off = 0;
 	rq->tx.fetches = 0;
@@ -374,10 +375,18 @@ static void fetched(struct fast *f, struct remote_qp *rq, uint32_t msn, uint64_t
 {
 	struct sent *s = remote_sent_wr(rq, msn);
 
+	bool part;
+
 	s->got += n;
 	rq->tx.answered_at = f->now;
-	if (s->got < (ff_op_is_word(s->wr.opcode) ? sizeof(uint64_t) : s->wr.length))
+	part = step_read_done(rq, msn, s->got);
+	if (s->got < (ff_op_is_word(s->wr.opcode) ? sizeof(uint64_t) : s->wr.length)) {
+		if (part) { /* the next one */
+			go_back(rq, msn);
+			wire_tx(f, rq);
+		}
 		return;
+	}
 	acknowledge(rq, msn);
 	s->done = true;
 	if (msn - rq->tx.una < rq->tx.nxt - rq->tx.una)
@@ -459,6 +468,7 @@ void request_timer(struct timer *t)
 		rq->tx.retry_left += rq->tx.silent; /* it had no time for us */
 		rq->tx.silent = 0;
 		rq->tx.ask = f->now - rq->tx.answered_at >= ack_timeout(rq->qp);
+		rq->tx.step_asked = false; /* again */
 		watch(f, rq);
 		wire_tx(f, rq);
 		return;
@@ -513,6 +523,8 @@ static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 static bool is_its_turn(const struct fast *f, const struct remote_qp *rq, const struct sent *s)
 {
 	if ((rq->tx.solo || f->now < rq->tx.busy_until) && rq->tx.nxt != rq->tx.una)
+		return false;
+	if (rq->tx.in_part)
 		return false;
 	if ((s->wr.flags & FF_SQE_FENCE) && rq->tx.fetches)
 		return false;
@@ -606,6 +618,16 @@ static enum next probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
 	return NEXT_FRAME;
 }
 
+/* What became of the first message? */
+static void ask(struct remote_qp *rq, struct frame *fr)
+{
+	remote_hdr(rq, &fr->h, WIRE_ASK);
+	fr->h.tag = rq->tx.tag;
+	fr->h.msn = rq->tx.una;
+	fr->h.opcode = remote_sent_wr(rq, rq->tx.una)->wr.opcode;
+	fr->kind = FRAME_ASK;
+}
+
 enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	enum rate_dir dir;
@@ -618,12 +640,12 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 		return NEXT_NONE;
 	if (rq->tx.ask && rq->tx.una != rq->tx.nxt) {
 		rq->tx.ask = false;
-		remote_hdr(rq, &fr->h, WIRE_ASK);
-		fr->h.tag = rq->tx.tag;
-		fr->h.msn = rq->tx.una;
-		fr->h.opcode = remote_sent_wr(rq, rq->tx.una)->wr.opcode;
-		fr->kind = FRAME_ASK;
+		ask(rq, fr);
 		return NEXT_FRAME;
+	}
+	if (step_is_over(rq)) {
+		ask(rq, fr);
+		return step_ask(rq, &fr->h) ? NEXT_FRAME : NEXT_NONE;
 	}
 	/* after going back: what was done meanwhile is not done again */
 	while (rq->tx.nxt != rq->tx.tail && !rq->tx.off && remote_sent_wr(rq, rq->tx.nxt)->done) {
@@ -671,9 +693,13 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (ff_op_fetches(s->wr.opcode) || rq->tx.off == s->wr.length) {
 		fr->h.flags |= WIRE_LAST;
 		rq->tx.fetches += ff_op_fetches(s->wr.opcode);
+		if (s->wr.opcode == FF_OP_READ)
+			fr->h.req.most = (uint32_t)step_read(rq, s->got, s->wr.length);
 		rq->tx.nxt++;
 		rq->tx.off = 0;
 	}
+	if (s->wr.opcode != FF_OP_READ)
+		step_sent(rq);
 	return NEXT_FRAME;
 }
 
@@ -681,11 +707,16 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 
 void request_ack(struct fast *f, struct remote_qp *rq, uint32_t msn)
 {
+	step_acked(rq, msn);
 	/* UC waits for no answer but one: whether the peer is there */
 	if (!is_under_way(rq, msn) || !qp_is_reliable(rq->qp))
 		return;
 	acknowledge(rq, msn + 1);
 	request_advance(f, rq);
+	if (rq->tx.una == rq->tx.nxt && !rq->tx.off)
+		step_anew(rq);
+	else if (rq->tx.step)
+		wire_tx(f, rq);
 }
 
 static void rnr(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
@@ -763,6 +794,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		remote_mapped(f, rq);
 		break;
 	case NAK_SEQ:
+		step_told(rq, h->msn, h->offset);
 		go_back_to(rq, h->msn, h->offset);
 		wire_tx(f, rq);
 		break;
@@ -774,6 +806,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		timer_arm(&f->timers, &rq->tx.timer, f->now + BUSY_PATIENCE);
 		break;
 	case NAK_RETRY:
+		step_told(rq, h->msn, h->offset);
 		more = go_back_to(rq, h->msn, h->offset);
 		if (more)
 			answered(f, rq);
@@ -798,6 +831,20 @@ static void later(struct fast *f, struct remote_qp *rq)
 	go_back(rq, rq->tx.una);
 	rq->tx.phase = REM_LATER;
 	timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
+}
+
+bool request_settles(const struct remote_qp *rq)
+{
+	return rq->tx.phase == REM_LATER && rq->tx.in.call;
+}
+
+bool request_settled(struct fast *f, struct remote_qp *rq)
+{
+	if (!request_settles(rq) || xfer_is_busy(&rq->tx.in))
+		return false;
+	if (in_settled(f, rq))
+		remote_resume(f, rq);
+	return true;
 }
 
 bool request_data_settled(struct fast *f, struct remote_qp *rq)
@@ -841,7 +888,9 @@ void request_data_later(struct fast *f, struct remote_qp *rq, uint32_t msn, uint
 		s->got = off;
 	rq->tx.in_msn = msn;
 	rq->tx.in_off = off;
+	step_read_threw(rq, msn, off);
 	later(f, rq);
+	remote_stall(f, rq);
 }
 
 bool request_atomic(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)

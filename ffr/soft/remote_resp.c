@@ -42,6 +42,12 @@ static bool drops(const struct remote_qp *rq)
 	return rq->rx.state == RX_DROP || rq->rx.state == RX_DROP_RECV;
 }
 
+/* The next part of msn is taken, or its first. */
+static bool takes(const struct remote_qp *rq)
+{
+	return rq->rx.state == RX_EXPECT || rq->rx.state == RX_TAKE || rq->rx.state == RX_TAKE_RECV;
+}
+
 bool response_stalls(const struct remote_qp *rq)
 {
 	return rq->rx.state == RX_STALL || rq->rx.state == RX_STALL_RECV ||
@@ -384,11 +390,13 @@ void response_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	}
 	if ((int32_t)(h->msn - rq->rx.msn) >= 0) {
 		/* it is on its way, or waits for something that will be told; or is thrown away */
-		if (h->msn == rq->rx.msn && drops(rq) && !rq->rx.rnr_owed)
+		if (h->msn == rq->rx.msn && !rq->rx.rnr_owed &&
+		    (drops(rq) || (h->flags & WIRE_STEP && takes(rq))))
 			answer_go_on(f, rq, NAK_RETRY);
 		return;
 	}
-	if (!ff_op_fetches(h->opcode)) { /* its ACK may be on the way, behind much else */
+	if (h->flags & WIRE_STEP ||
+	    !ff_op_fetches(h->opcode)) { /* its ACK may be on the way, behind much else */
 		rq->rx.ack_due = true;
 		wire_tx(f, rq);
 		return;
@@ -544,7 +552,7 @@ bool response_end(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h
 		}
 	}
 	if (h->opcode == FF_OP_READ) {
-		if (answer_read(f, rq, h->msn, &rq->rx.wr, h->offset))
+		if (answer_read(f, rq, h, &rq->rx.wr))
 			next_message(f, rq, false);
 		else
 			answer_refuse(f, rq, h->msn, ANS_INV_REQ);

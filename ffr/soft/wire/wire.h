@@ -61,6 +61,7 @@ enum wire_type {
 #define WIRE_SOLICITED 0x02
 #define WIRE_PROBE     0x04 /* a request without its payload: would it be carried out? */
 #define WIRE_MCAST     0x08 /* UD: for the group in ud.mgid */
+#define WIRE_STEP      0x10 /* ASK, version 5: nothing more is sent until it is answered */
 
 /* wire_hdr.code of a NAK */
 enum wire_nak {
@@ -92,7 +93,8 @@ struct wire_hdr {
 		struct {
 			uint64_t addr, length; /* of the message */
 			uint32_t rkey, imm;    /* imm: what the WR has there */
-			uint32_t srqn, zero;
+			uint32_t srqn;
+			uint32_t most; /* READ, version 5: bytes that are to come for now; 0: all */
 		} req;
 		struct {
 			uint64_t addr, compare_add, swap;

@@ -204,6 +204,39 @@ static void stalled(void **state)
 	}
 }
 
+/* A requester that goes by steps is told how far the message is. */
+static void asked(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr h = write_of(t, 0), ask;
+
+	part(t, &h, 0, 10);
+	is_in(t, RX_TAKE);
+	ask = h;
+	ask.type = WIRE_ASK;
+	response_asked(t->h[1].r.f, &t->h[1].other, &ask);
+	is_in(t, RX_TAKE);
+	ask.flags = WIRE_STEP;
+	response_asked(t->h[1].r.f, &t->h[1].other, &ask);
+	is_in(t, RX_DROP);
+	assert_true(rem(t)->rx.nak_due);
+	assert_int_equal(rem(t)->rx.nak_code, NAK_RETRY);
+	assert_int_equal(rem(t)->rx.nak_off, 10);
+	part(t, &h, 10, 10);
+	is_in(t, RX_EXPECT);
+	rem(t)->rx.ack_due = false;
+	response_asked(t->h[1].r.f, &t->h[1].other, &ask);
+	assert_true(rem(t)->rx.ack_due);
+	/* not while it stalls: the end of that tells */
+	h = half_a_write(t, 1, PVM_AGAIN);
+	is_in(t, RX_STALL);
+	rem(t)->rx.nak_due = false;
+	ask.msn = 1;
+	response_asked(t->h[1].r.f, &t->h[1].other, &ask);
+	is_in(t, RX_STALL);
+	assert_false(rem(t)->rx.nak_due);
+}
+
 static void stalled_with_a_receive(void **state)
 {
 	struct hosts *t = *state;
@@ -283,6 +316,7 @@ int main(void)
 		HOSTS_TEST_UC(unreliable),
 		BEHIND_TEST(made_between_turns),
 		BEHIND_TEST(stalled),
+		BEHIND_TEST(asked),
 		BEHIND_TEST(stalled_with_a_receive),
 		BEHIND_TEST(stalled_and_cut),
 		BEHIND_TEST(stalled_atomic),
