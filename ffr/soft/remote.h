@@ -316,7 +316,7 @@ void step_anew(struct remote_qp *rq);
 /* ... and what the peer, or its successor, can take is not known. */
 void step_none(struct remote_qp *rq);
 /* Is nothing to be sent before the peer is heard? */
-bool step_is_over(const struct remote_qp *rq);
+bool step_is_over(struct remote_qp *rq);
 /* Make h, an ASK, the step's. False: the peer was asked. */
 bool step_ask(struct remote_qp *rq, struct wire_hdr *h);
 /* A frame that is none of a READ goes out; the last request did not, after all. */

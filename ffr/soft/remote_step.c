@@ -42,10 +42,12 @@ void step_none(struct remote_qp *rq)
 	rq->tx.step = 0;
 }
 
-bool step_is_over(const struct remote_qp *rq)
+bool step_is_over(struct remote_qp *rq)
 {
 	uint32_t step = step_of(rq);
 
+	if (rq->tx.una == rq->tx.nxt && !rq->tx.off) /* all was answered, in whatever way */
+		step_anew(rq);
 	return step && rq->tx.unheard >= step;
 }
 

@@ -197,6 +197,8 @@ static void make_req(struct line *l, struct wire_hdr *h, uint8_t how)
 		h->req.rkey = l->rkey;
 		h->req.imm = w->mr[OPEN]->rkey;
 		h->req.srqn = w->xsrq[how >> 1 & 1]->srq.num;
+		if (l->opcode == FF_OP_READ && how & 8)
+			h->req.most = 1u << (how >> 3);
 	}
 	if ((how & 0x32) == 0x32) {
 		h->flags |= WIRE_PROBE;
@@ -459,10 +461,13 @@ static void frame(void)
 			h.code = NAK_PROBE_OK;
 		h.nak.rnr_timer = how & 31;
 		h.msn = (rq ? rq->tx.una : 0) + (how & 3) - ((how & 0x70) == 0x60 ? 2 : 0);
+		if (how & 4) /* part of it is there */
+			h.offset = 1000;
 		break;
 	case WIRE_ASK:
 		h.tag = rq ? rq->rx.tag : 0;
 		h.msn = (rq ? rq->rx.msn : 0) - (how & 3);
+		h.flags = how & 4 ? WIRE_STEP : 0;
 		break;
 	case WIRE_UD:
 		make_ud(&h, how);

@@ -125,6 +125,26 @@ static void asked_again(void **state)
 	req_done(1, 3);
 }
 
+/* An answer that is no ACK may be the last one: then there is nothing to ask about. */
+static void all_is_fetched(void **state)
+{
+	struct wire_hdr h = { .type = WIRE_ATOMIC_DATA, .msn = 3 };
+
+	(void)state;
+	thrown_away(2);
+	step_of(1, 1);
+	request_ack(req_fast, req_qp, 1);
+	req_done(1, 1);
+	hosts_rdma(&req, FF_OP_WRITE, 2, 0, 0, 8);
+	hosts_rdma(&req, FF_OP_FETCH_ADD, 3, 8, 8, 8);
+	req_take();
+	req_next(2, WIRE_LAST);
+	req_next(3, WIRE_LAST);
+	assert_true(request_atomic(req_fast, req_qp, &h));
+	req_done(2, 3);
+	req_no_next();
+}
+
 static void unsent_frames_do_not_count(void **state)
 {
 	struct frame fr;
@@ -197,5 +217,6 @@ int main(void)
 {
 	return UNIT_RUN(STEP_TEST(twice_as_long), STEP_TEST(half_as_long),
 			STEP_TEST(within_a_message), STEP_TEST(asked_again),
-			STEP_TEST(unsent_frames_do_not_count), STEP_TEST(a_read_in_parts));
+			STEP_TEST(all_is_fetched), STEP_TEST(unsent_frames_do_not_count),
+			STEP_TEST(a_read_in_parts));
 }
