@@ -1,0 +1,50 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# engines: netns
+# hosts: yes
+# no_uffd.sh - containers that are not given /dev/userfaultfd: nothing of their memory is shared with the
+# router, which copies all of it through their processes. Operations of all kinds and sizes, checked, between
+# two of them, and with one that has it; also beside programs that want the CPUs, where copies wait.
+. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../lib/load.sh"
+server=$A client=$B
+MIX=send,send_imm,write,write_imm,read,read_back
+
+lock_down() { # CONTAINER yes|no
+	local host
+	read -r host <"$FF_LAB/$1/host"
+	"$LAB" ffctl "$host" -- container set "$1" --no-uffd "$2" >/dev/null || fail "container set $1 --no-uffd $2"
+}
+
+busy() { # PROGRAMS that want a CPU, for as long as the load lasts
+	HOGS=()
+	for ((i = 0; i < $1; i++)); do
+		(while :; do :; done) &
+		HOGS+=($!)
+	done
+}
+
+load() { # SECONDS
+	load_server "$server"
+	load_client "$client" "$server" --seconds "$1" -q 4 -m $MIX
+	load_wait 0
+	load_tell
+	(($(load_of failures) == 0)) || fail "a lane failed"
+	load_server_stop 0
+}
+
+step "neither has it"
+lock_down "$A" yes
+lock_down "$B" yes
+load 3
+for c in "$A" "$B"; do
+	(($(counter "$c" pvm_bytes) > 10000000)) || fail "$c: $(counter "$c" pvm_bytes) bytes went through its process"
+done
+step "beside four programs that want the CPUs"
+busy 4
+load 3
+kill "${HOGS[@]}"
+step "one has it"
+lock_down "$A" no
+load 2
+exit 0
