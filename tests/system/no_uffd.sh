@@ -33,6 +33,13 @@ load() { # SECONDS
 	load_server_stop 0
 }
 
+# The lab's containers are the next test's as well.
+restore() {
+	"$LAB" ffctl h0 -- container set "$A" --no-uffd no >/dev/null
+	"$LAB" ffctl "$(<"$FF_LAB/$B/host")" -- container set "$B" --no-uffd no >/dev/null
+	end_test
+}
+trap restore EXIT
 step "neither has it"
 lock_down "$A" yes
 lock_down "$B" yes
