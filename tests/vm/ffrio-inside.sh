@@ -39,10 +39,10 @@ wait
 clock 0 tools
 rmmod ffrio || fail "unload with peers"
 
-# Now and then with a peer that is up when it goes.
+# Now and then with a peer that is up when it goes. (64 SMBs of 128 KB would be more than the kernel has in one piece.)
 end=$((SECONDS + ${FT_SECONDS:-60}))
 for ((i = 0; i < ${FT_LOADS:-500} && SECONDS < end; i++)); do
-	load ffrio block_size=$((16 << i % 14)) rmbs=$((i % 16 + 1)) dma_channels=$((i % 8 + 1))
+	load ffrio block_size=$((16 << i % 14)) smbs=16 rmbs=$((i % 16 + 1)) dma_channels=$((i % 8 + 1))
 	if ((i % 25 == 0)); then
 		/tmp/ffrio_ping -p 1 -l &
 		await /tmp/ffrio_ping -n 2 -s $((i * 7 + 1)) "$id" >/dev/null
