@@ -305,7 +305,7 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 	case FRAME_REQUEST:
 		if (rq->tx.nxt != fr->old_nxt && ff_op_fetches(fr->h.opcode))
 			rq->tx.fetches--;
-		step_unsent(rq);
+		step_unsent(rq, fr->h.opcode);
 		rq->tx.nxt = fr->old_nxt;
 		rq->tx.off = fr->old_off;
 		break;

@@ -319,9 +319,9 @@ void step_none(struct remote_qp *rq);
 bool step_is_over(struct remote_qp *rq);
 /* Make h, an ASK, the step's. False: the peer was asked. */
 bool step_ask(struct remote_qp *rq, struct wire_hdr *h);
-/* A frame that is none of a READ goes out; the last request did not, after all. */
+/* A frame that is none of a READ goes out; the last request, with that opcode, did not, after all. */
 void step_sent(struct remote_qp *rq);
-void step_unsent(struct remote_qp *rq);
+void step_unsent(struct remote_qp *rq, uint8_t opcode);
 /* All up to msn is acknowledged. */
 void step_acked(struct remote_qp *rq, uint32_t msn);
 /* The peer has `off` bytes of message msn and wants what is behind them, again if it was sent. Before going back. */

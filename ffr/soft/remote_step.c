@@ -69,10 +69,12 @@ void step_sent(struct remote_qp *rq)
 	rq->tx.unheard += step_of(rq) != 0;
 }
 
-void step_unsent(struct remote_qp *rq)
+void step_unsent(struct remote_qp *rq, uint8_t opcode)
 {
-	rq->tx.unheard -= rq->tx.unheard != 0;
-	rq->tx.in_part = false;
+	if (opcode == FF_OP_READ)
+		rq->tx.in_part = false;
+	else
+		rq->tx.unheard -= rq->tx.unheard != 0;
 }
 
 void step_acked(struct remote_qp *rq, uint32_t msn)

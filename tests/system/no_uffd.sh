@@ -13,7 +13,7 @@ MIX=send,send_imm,write,write_imm,read,read_back
 lock_down() { # CONTAINER yes|no
 	local host
 	read -r host <"$FF_LAB/$1/host"
-	"$LAB" ffctl "$host" -- container set "$1" --no-uffd "$2" >/dev/null || fail "container set $1 --no-uffd $2"
+	"$LAB" ffctl "$host" -- container set "$1" --no-uffd "$2" >/dev/null
 }
 
 busy() { # PROGRAMS that want a CPU, for as long as the load lasts
@@ -35,14 +35,13 @@ load() { # SECONDS
 
 # The lab's containers are the next test's as well.
 restore() {
-	"$LAB" ffctl h0 -- container set "$A" --no-uffd no >/dev/null
-	"$LAB" ffctl "$(<"$FF_LAB/$B/host")" -- container set "$B" --no-uffd no >/dev/null
+	lock_down "$A" no
+	lock_down "$B" no
 	end_test
 }
 trap restore EXIT
 step "neither has it"
-lock_down "$A" yes
-lock_down "$B" yes
+for c in "$A" "$B"; do lock_down "$c" yes || fail "container set $c --no-uffd yes"; done
 load 3
 for c in "$A" "$B"; do
 	(($(counter "$c" pvm_bytes) > 10000000)) || fail "$c: $(counter "$c" pvm_bytes) bytes went through its process"
@@ -52,6 +51,6 @@ busy 4
 load 3
 kill "${HOGS[@]}"
 step "one has it"
-lock_down "$A" no
+lock_down "$A" no || fail "container set --no-uffd no"
 load 2
 exit 0

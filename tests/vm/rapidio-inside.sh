@@ -72,8 +72,10 @@ kmemleak() { # MODULE
 	echo scan >$leaks
 	awk -v module="[$1]" '
 		function done() {
-			if (ours && !known)
+			if (ours && !known) {
 				bad = bad text
+				m++
+			}
 			known = ours = 0
 			text = ""
 		}
@@ -81,6 +83,6 @@ kmemleak() { # MODULE
 		{ text = text $0 "\n" }
 		index($0, module) || /^ *\[<[0-9a-f]*>\] 0x/ { ours = 1 }
 		/rio_request_inb_dbell/ { known = 1 }
-		END { done(); printf "kmemleak: %d leaks, of the kernel\n%s", n, bad; exit bad != "" }' $leaks ||
+		END { done(); printf "kmemleak: %d leaks, %d of the module\n%s", n, m, bad; exit bad != "" }' $leaks ||
 		fail "leaks of $1"
 }

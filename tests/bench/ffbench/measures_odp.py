@@ -56,5 +56,4 @@ def views_in_a_vm(bench, lab):
                 got["odd", "views"], "buffers that are pages", got["aligned", "views"], must=0.95,
                 aim=1, sense=">=", where=where),
             Row("views-fault", "WRITE of 4 KB to an on-demand page: a minor fault, with ffmem.ko", "us",
-                got["fault", "views"], "without ffmem.ko", got["fault", "process"], must=1,
-                where=where)]
+                got["fault", "views"], "without ffmem.ko", got["fault", "process"], where=where)]
