@@ -26,6 +26,7 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
 #include "ffr/ctl/session.h"
+#include "ffr/ctl/sysfs.h"
 #include "ffr/lib/shm.h"
 
 #define CTL_BATCH   16u
@@ -775,12 +776,14 @@ int ctl_open(struct ctl *ctl, uv_loop_t *loop)
 	ctl->loop = ctl->mem.loop = loop;
 	TAILQ_INIT(&ctl->conns);
 	ctl_spin_init(&ctl->spin, loop);
+	sysfs_init(ctl);
 	return 0;
 }
 
 void ctl_close(struct ctl *ctl)
 {
 	uv_close((uv_handle_t *)&ctl->wake, NULL);
+	uv_close((uv_handle_t *)&ctl->counters, NULL);
 	ctl_spin_close(&ctl->spin);
 	ctl_threads_close(ctl);
 }

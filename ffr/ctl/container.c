@@ -391,7 +391,6 @@ static void handles_close(struct container_ctl *ct)
 {
 	uv_close((uv_handle_t *)&ct->poll, on_handle_closed);
 	uv_close((uv_handle_t *)&ct->retry, on_handle_closed);
-	uv_close((uv_handle_t *)&ct->counters, on_handle_closed);
 	uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
 }
 
@@ -436,10 +435,9 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	if (err)
 		goto err_listen;
 	uv_timer_init(ctl->loop, &ct->retry);
-	uv_timer_init(ctl->loop, &ct->counters);
 	uv_timer_init(ctl->loop, &ct->trace);
-	ct->poll.data = ct->retry.data = ct->counters.data = ct->trace.data = ct;
-	ct->open_handles = 4;
+	ct->poll.data = ct->retry.data = ct->trace.data = ct;
+	ct->open_handles = 3;
 	fast_lock(ctl->host);
 	err = fast_container_add(ctl->host, c);
 	if (!err)

@@ -33,7 +33,6 @@ struct container_ctl {
 	int dir_fd, listen_fd;
 	uv_poll_t poll;
 	uv_timer_t retry;    /* after descriptors ran out */
-	uv_timer_t counters; /* sysfs.c */
 	uv_timer_t trace;    /* admin/trace.c: when tracing ends */
 	struct sysfs *sysfs; /* NULL: its files could not be made */
 	unsigned open_handles;

@@ -58,6 +58,7 @@ struct ctl {
 	int containers_fd;		 /* <runtime_dir>/containers */
 	int uffd_fd;			 /* /dev/userfaultfd for clients, -1: not there */
 	uv_async_t wake;		 /* a fast thread wants a session closed */
+	uv_timer_t counters;		 /* sysfs.c */
 	struct ctl_spin spin;
 	struct ctl_threads threads;
 	struct ctl_ends *ends; /* conn.c: connections whose sessions end; NULL: none */

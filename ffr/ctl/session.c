@@ -134,7 +134,7 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	fast_unlock(s->fast->host);
 	if (err)
 		goto err_view;
-	sysfs_wake(s->cont);
+	sysfs_wake(ctl);
 	s->mem.keeper_id = keeper_id;
 	*async_fd = pair[1];
 	*out = s;

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "ffr/ctl/ctl.h"
+#include "ffr/fast/fast.h"
 #include "ffr/lib/log.h"
 
 #define PERIOD	   1000 /* ms */
@@ -88,6 +89,10 @@ static const char *const counter_name[] = {
 struct sysfs {
 	int counters_fd, hw_fd; /* directories; -1 */
 	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
+	/* The thread that counts, the turn in which it was seen last, and the looks since then. */
+	const struct fast *fast;
+	uint64_t turn;
+	unsigned looks;
 };
 
 /* What a wire would have needed at least: nobody counts packets where there is none. */
@@ -391,19 +396,51 @@ void sysfs_close(struct container *c)
 
 /* ---- the timer --------------------------------------------------------------------------------------- */
 
+/*
+ * May they have changed since they were written? Counting is done in turns: who had none has nothing new, and the last one
+ * may have gone on when it was looked at.
+ */
+static bool may_have_changed(struct container *c)
+{
+	struct sysfs *s = ((struct container_ctl *)c->ctl)->sysfs;
+	uint64_t turn = stats_word(&c->fast->turn);
+
+	if (s->fast != c->fast || s->turn != turn)
+		s->looks = 0;
+	s->fast = c->fast;
+	s->turn = turn;
+	return s->looks++ < 2;
+}
+
 static void on_timer(uv_timer_t *t)
 {
-	struct container_ctl *ct = t->data;
+	struct ctl *ctl = t->data;
+	struct container *c;
+	bool goes_on = false;
 
-	write_counters(ct->c, false);
-	if (LIST_EMPTY(&ct->c->sessions))
+	LIST_FOREACH(c, &ctl->host->containers, entry) {
+		struct container_ctl *ct = c->ctl;
+
+		if (!ct->sysfs)
+			continue;
+		goes_on |= !LIST_EMPTY(&c->sessions);
+		if (may_have_changed(c)) {
+			write_counters(c, false);
+			goes_on = true;
+		}
+	}
+	if (!goes_on)
 		uv_timer_stop(t);
 }
 
-void sysfs_wake(struct container *c)
+void sysfs_wake(struct ctl *ctl)
 {
-	struct container_ctl *ct = c->ctl;
+	if (!uv_is_active((uv_handle_t *)&ctl->counters))
+		uv_timer_start(&ctl->counters, on_timer, PERIOD, PERIOD);
+}
 
-	if (ct->sysfs && !uv_is_active((uv_handle_t *)&ct->counters))
-		uv_timer_start(&ct->counters, on_timer, PERIOD, PERIOD);
+void sysfs_init(struct ctl *ctl)
+{
+	uv_timer_init(ctl->loop, &ctl->counters);
+	ctl->counters.data = ctl;
 }

@@ -12,7 +12,8 @@
 void sysfs_open(struct container *c);
 void sysfs_close(struct container *c);	  /* the files stay as they are */
 void sysfs_identity(struct container *c); /* its address has changed */
-void sysfs_wake(struct container *c);	  /* it has a session: its counters are kept up to date */
-void sysfs_remove(int dir_fd);		  /* of a container that is no more */
+void sysfs_init(struct ctl *ctl);
+void sysfs_wake(struct ctl *ctl); /* a container has a session: counters are kept up to date */
+void sysfs_remove(int dir_fd);	  /* of a container that is no more */
 
 #endif

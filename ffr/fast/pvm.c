@@ -102,7 +102,7 @@ static int copy(const struct pvm_client *pc, struct pvm_call *c, enum pvm_dir di
 			continue;
 		}
 		if (n == 0) /* the address space is gone for good */
-			return -EFAULT;
+			return -ESRCH;
 		if (may_come(pc, c, dir))
 			return -EAGAIN;
 		if (missing)
@@ -577,6 +577,11 @@ void pvm_call_put(struct pvm *p, struct pvm_call *c)
 
 void pvm_finish(struct fast *f, struct pvm_call *c, int result)
 {
+	if (result == -ESRCH) {
+		if (!c->client->gone)
+			c->ses->mem_gone = true;
+		result = -EFAULT;
+	}
 	call_end(c);
 	fast_kick(f);
 	if (c->orphan) {
@@ -593,7 +598,7 @@ void pvm_tried(struct fast *f, struct pvm_call *c, int result)
 	struct pvm_queue *q = c->client->q;
 
 	if (result != -EAGAIN || c->orphan || c->client->gone) {
-		pvm_finish(f, c, result ? -EFAULT : 0);
+		pvm_finish(f, c, result == -EAGAIN ? -EFAULT : result);
 		return;
 	}
 	now = fast_clock();

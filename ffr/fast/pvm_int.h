@@ -86,9 +86,9 @@ static inline bool pvm_has_room(const struct pvm_queue *q, enum pvm_use use, uin
 
 /* ---- pvm.c ----------------------------------------------------------------------------------------- */
 
-/* Go on with the copy. 0; -EFAULT: it cannot be; -EAGAIN: not now. */
+/* Go on with the copy. 0; -EFAULT: it cannot be; -ESRCH: the address space is gone; -EAGAIN: not now. */
 int pvm_attempt(const struct pvm_client *pc, struct pvm_call *c);
-/* In a test without threads: until it ends well, or patience does. 0 or -EFAULT. */
+/* In a test without threads: until it ends well, or patience does. 0, -EFAULT or -ESRCH. */
 int pvm_attempt_alone(const struct pvm_client *pc, struct pvm_call *c);
 /* [lock] of all that follow. The call is on that list from now on; it is on none. */
 void pvm_enqueue(struct pvm *p, struct pvm_call *c, enum pvm_place place);

@@ -313,7 +313,8 @@ struct session {
 	struct container *cont;
 	struct fast *fast;
 	struct ff_ses_hdr *hdr; /* in segment 0; hostile */
-	uint64_t last_post;	/* ns */
+	bool mem_gone;	    /* its address space is: it ends soon, or a child keeps its socket */
+	uint64_t last_post; /* ns */
 	struct ses_bells bells;
 	struct ses_sched sched;
 	struct obj_table tab[OBJ_NUM_KINDS];

@@ -4,19 +4,18 @@
 
 #include "ffr/obj/objects.h"
 
-/* Another thread may be adding to it. */
-static uint64_t word(const uint64_t *p)
+uint64_t stats_word(const uint64_t *p)
 {
 	return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
 
 void stats_add(struct ff_stats *to, const struct ff_stats *from)
 {
-#define X(name, help) to->name += word(&from->name);
+#define X(name, help) to->name += stats_word(&from->name);
 	FF_STATS(X)
 #undef X
 	for (unsigned i = 0; i < FF_NUM_STATUS; i++)
-		to->status[i] += word(&from->status[i]);
+		to->status[i] += stats_word(&from->status[i]);
 }
 
 uint64_t stats_status(const struct ff_stats *st, unsigned status)
@@ -29,11 +28,11 @@ uint64_t stats_status(const struct ff_stats *st, unsigned status)
 
 void lat_add(struct lat *to, const struct lat *from)
 {
-	uint64_t max = word(&from->max);
+	uint64_t max = stats_word(&from->max);
 
 	for (unsigned i = 0; i < LAT_BUCKETS; i++)
-		to->count[i] += word(&from->count[i]);
-	to->sum += word(&from->sum);
+		to->count[i] += stats_word(&from->count[i]);
+	to->sum += stats_word(&from->sum);
 	if (max > to->max)
 		to->max = max;
 }

@@ -110,6 +110,8 @@ static inline void stats_bytes(uint64_t *counter, uint64_t bytes)
 		*counter += bytes;
 }
 
+/* Of a counter, or of what else one thread counts up; that one may be at it. */
+uint64_t stats_word(const uint64_t *p);
 /* to += from */
 void stats_add(struct ff_stats *to, const struct ff_stats *from);
 /* Completions of that status. A success is known by what was done and needs no count of its own. */

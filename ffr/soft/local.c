@@ -150,6 +150,8 @@ static enum post_result copy_failed(struct fast *f, struct qp *qp, struct qp *pe
 {
 	if (mine)
 		return requester_finish(f, qp, IBV_WC_LOC_PROT_ERR, why);
+	if (peer->o.ses->mem_gone)
+		return no_peer(f, qp);
 	if (peer->soft->resp.from == qp && ff_op_sends(qp->wr->opcode))
 		return answered(f, qp, peer, responder_fault(f, peer, why));
 	return answered(f, qp, peer, responder_refuse(f, peer, ANS_REM_ACCESS));

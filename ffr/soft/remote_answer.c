@@ -74,6 +74,8 @@ void answer_tell_refusal(struct fast *f, struct remote_qp *rq, uint32_t msn, uin
 			 enum answer a)
 {
 	rq->rx.tag = tag;
+	if (rq->qp->o.ses->mem_gone) /* nobody is there to refuse anything */
+		a = ANS_DROP;
 	switch (a) {
 	case ANS_INV_REQ:
 		answer_nak(f, rq, msn, NAK_INV_REQ);

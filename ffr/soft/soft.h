@@ -252,11 +252,15 @@ static inline struct qp *qp_here(struct fast *f, uint32_t num)
 
 	return qp && qp_is_on(qp, f) ? qp : NULL;
 }
-/* Is it in a state in which messages are received? */
+/*
+ * Does it receive messages: is it in such a state, and its program alive? That it has died, a copy may find out before
+ * the session's socket tells, which a child may also keep open.
+ */
 static inline bool route_receives(const struct qp *qp)
 {
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
-	       qp->state == IBV_QPS_SQE;
+	return (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+		qp->state == IBV_QPS_SQE) &&
+	       !qp->o.ses->mem_gone;
 }
 /*
  * Whom a path leads to, as dir_path() has it. A container on another fast thread is to be waited for:

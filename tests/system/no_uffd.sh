@@ -4,9 +4,12 @@
 # hosts: yes
 # no_uffd.sh - containers that are not given /dev/userfaultfd: nothing of their memory is shared with the
 # router, which copies all of it through their processes. Operations of all kinds and sizes, checked, between
-# two of them, and with one that has it; also beside programs that want the CPUs, where copies wait.
+# two of them, and with one that has it; also beside programs that want the CPUs, where copies wait. One that dies
+# is told of as any other, though a copy finds its memory gone before its session ends.
+# timeout: 300
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../lib/halves.sh"
 server=$A client=$B
 MIX=send,send_imm,write,write_imm,read,read_back
 
@@ -50,6 +53,8 @@ step "beside four programs that want the CPUs"
 busy 4
 load 3
 kill "${HOGS[@]}"
+step "a program that dies"
+both_halves verbs_peer_dies
 step "one has it"
 lock_down "$A" no || fail "container set --no-uffd no"
 load 2
