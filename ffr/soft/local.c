@@ -20,11 +20,13 @@
  * and waits in between for limits (rate.c) and for calls on a client's memory (pvm.c). What can go wrong at
  * the peer is in responder.c.
  *
- * Most WRs have one SGE on each side, or inline data, all of it mapped and no longer than a quantum. These
+ * Most WRs have one SGE on each side, or inline data, all of it mapped or viewed and no longer than a quantum. These
  * are carried out at once by quick(), which asks the same questions, and declines when an answer is not the
- * usual one, before it has done anything that the others would not find done.
+ * usual one, before it has done anything that the others would not find done, or do again.
  */
 #include "ffr/abi/ff_probe.h"
+#include "ffr/mem/fallible.h"
+#include "ffr/mem/view.h"
 #include "ffr/soft/remote.h"
 
 /* ---- the peer ---------------------------------------------------------------------------------------- */
@@ -288,19 +290,57 @@ static enum post_result run(struct fast *f, struct qp *qp)
 
 /* ---- the usual WR, at once ------------------------------------------------------------------------------ */
 
-/* That part of the memory behind a key, if it is mapped in one piece and may be used so; or NULL. */
-static inline uint8_t *quick_spot(const struct session *s, const struct pd *pd, uint32_t key,
-				  uint64_t addr, uint64_t len, uint32_t access)
+/* Once in the usual WR's code, once in that of views. */
+#define INLINED inline __attribute__((always_inline))
+
+/*
+ * The two sides of a copy, and whose memory they are where that is a view. by_view is constant in what calls quick_as(),
+ * so that the usual WR has no trace of views, nor a canary for them.
+ */
+struct quick {
+	const bool by_view;
+	uint8_t *here, *there;
+	struct mr *views[2];
+	unsigned num_views;
+};
+
+/* Its pages are in a view, or may be. */
+static INLINED uint8_t *quick_view(struct quick *c, struct mr *mr, uint64_t va)
 {
-	const struct mr *mr = key_lookup(&s->cont->keys, key);
+	if (!mr->view || mr->odp)
+		return NULL;
+	c->views[c->num_views++] = mr;
+	return view_at(mr, va);
+}
+
+/* That part of the memory behind a key, if it is mapped or viewed in one piece and may be used so; or NULL. */
+static INLINED uint8_t *quick_spot(struct quick *c, const struct session *s, const struct pd *pd,
+				   uint32_t key, uint64_t addr, uint64_t len, uint32_t access)
+{
+	struct mr *mr = key_lookup(&s->cont->keys, key);
+	uint64_t va;
+	uint8_t *p;
 
 	if (xfer_reach(mr, pd, addr, len, access))
 		return NULL;
-	return shadow_first(mr, mr->addr + (addr - mr->iova), len);
+	va = mr->addr + (addr - mr->iova);
+	p = shadow_first(mr, va, len);
+	return p || !c->by_view ? p : quick_view(c, mr, va);
+}
+
+/* Move n bytes where one side is a view. False: not all of them, and the WR is carried out in the other way. */
+static INLINED bool quick_fallible(const struct quick *c, uint8_t *to, const uint8_t *from,
+				   uint64_t n)
+{
+	if (fallible_copy(to, from, n))
+		return false;
+	for (unsigned i = 0; i < c->num_views; i++)
+		c->views[i]->o.ses->stats.view_bytes += n;
+	return true;
 }
 
 /* The memory of the WR itself. */
-static inline uint8_t *quick_here(const struct qp *qp, uint8_t op)
+static INLINED uint8_t *quick_here(struct quick *c, const struct qp *qp, uint8_t op)
 {
 	const struct send_wr *wr = qp->wr;
 
@@ -308,19 +348,20 @@ static inline uint8_t *quick_here(const struct qp *qp, uint8_t op)
 		return wr->inl;
 	if (wr->num_sge != 1)
 		return NULL;
-	return quick_spot(qp->o.ses, qp->pd, wr->sge[0].lkey, wr->sge[0].addr, wr->length,
+	return quick_spot(c, qp->o.ses, qp->pd, wr->sge[0].lkey, wr->sge[0].addr, wr->length,
 			  op == FF_OP_READ ? IBV_ACCESS_LOCAL_WRITE : 0);
 }
 
 /* The peer has a receive that is as it should be: taken. Declined, it stays with the peer. */
-static bool quick_take(struct fast *f, struct qp *peer)
+static INLINED bool quick_take(struct fast *f, struct qp *peer)
 {
 	return !peer->soft->resp.from && responder_take(f, peer) &&
 	       peer->soft->resp.recv == RECV_TAKEN;
 }
 
 /* The memory of the peer's receive, for a SEND. */
-static uint8_t *quick_recv(struct fast *f, struct qp *peer, const struct send_wr *wr)
+static INLINED uint8_t *quick_recv(struct quick *c, struct fast *f, struct qp *peer,
+				   const struct send_wr *wr)
 {
 	const struct recv_wr *rwr;
 
@@ -329,19 +370,19 @@ static uint8_t *quick_recv(struct fast *f, struct qp *peer, const struct send_wr
 	rwr = peer->soft->resp.rwr;
 	if (rwr->num_sge != 1 || rwr->length < wr->length)
 		return NULL;
-	return quick_spot(peer->o.ses, peer->pd, rwr->sge[0].lkey, rwr->sge[0].addr, rwr->length,
+	return quick_spot(c, peer->o.ses, peer->pd, rwr->sge[0].lkey, rwr->sge[0].addr, rwr->length,
 			  IBV_ACCESS_LOCAL_WRITE);
 }
 
 /* The peer's memory that a WRITE or READ names; anywhere but NULL if it carries nothing. */
-static inline uint8_t *quick_there(const struct qp *peer, const struct send_wr *wr, uint8_t op,
-				   uint32_t access)
+static INLINED uint8_t *quick_there(struct quick *c, const struct qp *peer,
+				    const struct send_wr *wr, uint8_t op, uint32_t access)
 {
 	if (!responder_enables(peer, op, access))
 		return NULL;
 	if (__builtin_expect(!wr->length, 0))
 		return wr->inl;
-	return quick_spot(peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length, access);
+	return quick_spot(c, peer->o.ses, peer->pd, wr->rkey, wr->remote_addr, wr->length, access);
 }
 
 /* The limits let all of it through now; it is charged. */
@@ -368,51 +409,59 @@ static inline bool is_usual(const struct fast *f, const struct qp *qp)
 	       qp->type <= IBV_QPT_UC && (1u << wr->opcode & QUICK_OPS);
 }
 
-/* Carry out the WR that was just fetched, if it is a usual one. False: nothing has been done. */
-static inline bool quick(struct fast *f, struct qp *qp)
+/* Carry out the WR that was just fetched, if it is a usual one. False: nothing has been done that is not done again. */
+static INLINED bool quick_as(struct fast *f, struct qp *qp, const bool by_view)
 {
 	const struct send_wr *wr = qp->wr;
 	struct session *to = qp->o.ses;
-	uint8_t *here, *there, op = wr->opcode;
+	struct quick c = { .by_view = by_view };
+	uint8_t op = wr->opcode;
 	struct qp *peer;
 
 	if (!is_usual(f, qp))
 		return false;
-	here = quick_here(qp, op);
-	if (!here)
+	c.here = quick_here(&c, qp, op);
+	if (!c.here)
 		return false;
 	peer = connected(f, qp);
 	if (!peer || (peer->state == IBV_QPS_RTR && !peer->comm_est_sent))
 		return false;
 	switch (op) {
 	case FF_OP_READ:
-		there = qp->attr.max_rd_atomic ?
-				quick_there(peer, wr, FF_OP_READ, IBV_ACCESS_REMOTE_READ) :
-				NULL;
+		c.there = qp->attr.max_rd_atomic ?
+				  quick_there(&c, peer, wr, FF_OP_READ, IBV_ACCESS_REMOTE_READ) :
+				  NULL;
 		break;
 	case FF_OP_WRITE:
-		there = quick_there(peer, wr, FF_OP_WRITE, IBV_ACCESS_REMOTE_WRITE);
+		c.there = quick_there(&c, peer, wr, FF_OP_WRITE, IBV_ACCESS_REMOTE_WRITE);
 		break;
 	case FF_OP_WRITE_IMM:
-		there = quick_there(peer, wr, FF_OP_WRITE_IMM, IBV_ACCESS_REMOTE_WRITE);
-		if (there && !quick_take(f, peer))
+		c.there = quick_there(&c, peer, wr, FF_OP_WRITE_IMM, IBV_ACCESS_REMOTE_WRITE);
+		if (c.there && !quick_take(f, peer))
 			return false;
 		break;
 	default:
-		there = quick_recv(f, peer, wr);
+		c.there = quick_recv(&c, f, peer, wr);
 		break;
 	}
-	if (!there ||
-	    ((to->cont->limited || peer->o.ses->cont->limited) && !quick_consent(f, qp, peer)))
+	if (!c.there || ((to->cont->limited || peer->o.ses->cont->limited) &&
+			 (c.num_views || !quick_consent(f, qp, peer))))
 		return false;
 	FF_PROBE2(copy__begin, qp->qp_num, wr->length);
+	if (c.num_views) {
+		bool in = op == FF_OP_READ;
+
+		if (!quick_fallible(&c, in ? c.here : c.there, in ? c.there : c.here, wr->length))
+			return false;
+	}
 	if (op == FF_OP_READ) {
-		copy_bytes(&qp->soft->copy, here, there, wr->length);
+		if (!c.num_views)
+			copy_bytes(&qp->soft->copy, c.here, c.there, wr->length);
 		stats_bytes(&peer->stats.tx_bytes, wr->length);
 	} else {
 		to = peer->o.ses;
-		if (wr->length)
-			copy_bytes(&qp->soft->copy, there, here, wr->length);
+		if (wr->length && !c.num_views)
+			copy_bytes(&qp->soft->copy, c.there, c.here, wr->length);
 		stats_bytes(&peer->stats.rx_bytes, wr->length);
 	}
 	FF_PROBE1(copy__end, qp->qp_num);
@@ -425,6 +474,17 @@ static inline bool quick(struct fast *f, struct qp *qp)
 	return true;
 }
 
+static inline bool quick(struct fast *f, struct qp *qp)
+{
+	return quick_as(f, qp, false);
+}
+
+/* The same with what ffmem.ko has in a view. */
+static __attribute__((noinline)) bool quick_by_view(struct fast *f, struct qp *qp)
+{
+	return quick_as(f, qp, true);
+}
+
 /* ---- ops -------------------------------------------------------------------------------------------------- */
 
 /* Apart, as all is that gives addresses of its stack away: a canary costs the usual WR 1 %. */
@@ -432,6 +492,8 @@ static __attribute__((noinline)) enum post_result post_other(struct fast *f, str
 {
 	if (requester_is_mw(qp->wr))
 		return requester_mw(f, qp);
+	if (qp->o.ses->mem.viewed && quick_by_view(f, qp))
+		return POST_DONE;
 	return requester_begin(f, qp) ? run(f, qp) : POST_DONE;
 }
 

@@ -114,7 +114,7 @@ load ffrio
 verbs warm ib_write_bw -x 0 -F -n 20 -s 65536
 await by_rio h0
 await by_rio h1
-for ((i = 0; i < $1; i++)); do verbs message ib_write_bw -x 0 -F -n 256 -s 65536; done
+for ((i = 0; i < $1; i++)); do verbs message ib_write_bw -x 0 -F -n 1024 -s 65536; done
 "$LAB" down
 rmmod ffrio || fail "unload of ffrio"
 exit "$failed"
