@@ -164,6 +164,8 @@ nic_goes() {
 	endless h0c0 18900 /tmp/rc.log ibv_rc_pingpong || return 1
 	endless h0c1 18901 /tmp/srq.log ibv_srq_pingpong -q 4 || return 1
 	endless h0c1 18902 /tmp/ud.log ibv_ud_pingpong -s 1000 || return 1
+	until_is grep -q 'remote address' /tmp/rc.log || return 1
+	until_is grep -q 'remote address' /tmp/srq.log || return 1
 	until_is grep -q 'remote address' /tmp/ud.log || return 1
 	until_is more_packets_than $(($(packets) + 300)) || return 1
 	timeout 60 rdma link delete rxe0 &
