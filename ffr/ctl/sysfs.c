@@ -89,9 +89,9 @@ static const char *const counter_name[] = {
 struct sysfs {
 	int counters_fd, hw_fd; /* directories; -1 */
 	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
-	/* The thread that counts, the turn in which it was seen last, and the looks since then. */
+	/* Who counts, how much they had done when it was seen to change, and the looks since then. */
 	const struct fast *fast;
-	uint64_t turn;
+	uint64_t done;
 	unsigned looks;
 };
 
@@ -397,18 +397,18 @@ void sysfs_close(struct container *c)
 /* ---- the timer --------------------------------------------------------------------------------------- */
 
 /*
- * May they have changed since they were written? Counting is done in turns: who had none has nothing new, and the last one
- * may have gone on when it was looked at.
+ * May they have changed since they were written? Counting is done in turns of the fast thread, and in the container's own
+ * calls (flushed WRs). Where there were neither is nothing new; and the last turn may have gone on when it was looked at.
  */
 static bool may_have_changed(struct container *c)
 {
 	struct sysfs *s = ((struct container_ctl *)c->ctl)->sysfs;
-	uint64_t turn = stats_word(&c->fast->turn);
+	uint64_t done = stats_word(&c->fast->turn) + c->cpu.ctl_ns;
 
-	if (s->fast != c->fast || s->turn != turn)
+	if (s->fast != c->fast || s->done != done)
 		s->looks = 0;
 	s->fast = c->fast;
-	s->turn = turn;
+	s->done = done;
 	return s->looks++ < 2;
 }
 

@@ -55,8 +55,8 @@
 #define REMOTE_WINDOW	 128u /* messages of a QP that may be under way */
 #define REMOTE_JOBS	 128u /* fetches that a responder has at hand; max_qp_rd_atom */
 #define REMOTE_SMALL_SGE 4u
-#define REMOTE_ACK_HOLD                                                                            \
-	100000u /* ns that an ACK is held back at most; a program that sleeps answers in 20 to 80 us */
+/* ns that an ACK is held back at most: programs that sleep answer in 20 to 80 us */
+#define REMOTE_ACK_HOLD 100000u
 
 /* frame.kind */
 enum {
