@@ -51,10 +51,10 @@ static void all_ends_meanwhile(void **state)
 }
 
 /* A sanitizer's pages may come in a copy, too, and count. */
-#ifdef __SANITIZE_ADDRESS__
-#define HAS_PAGES_OF_ITS_OWN true
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define MOST_FAULTS 100
 #else
-#define HAS_PAGES_OF_ITS_OWN false
+#define MOST_FAULTS 1
 #endif
 
 /* Pages of on-demand memory that come in a copy are counted, those that are there are not; and rights hold. */
@@ -68,6 +68,7 @@ static void on_demand(void **state)
 	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
 	(void)state;
+	madvise(p, 8192, MADV_NOHUGEPAGE); /* a neighbour's huge page is not to bring it */
 	world_make(&w, p);
 	w.at_bad[0]->odp = odp;
 	assert_int_equal(fast_start(w.r.f->host), 0);
@@ -76,7 +77,7 @@ static void on_demand(void **state)
 		assert_true(wait_cqe(w.cq, &e));
 		assert_int_equal(e.status, IBV_WC_SUCCESS);
 		fast_lock(w.r.f->host);
-		assert_true(odp->odp_faults == 1 || (HAS_PAGES_OF_ITS_OWN && odp->odp_faults));
+		assert_in_range(odp->odp_faults, 1, MOST_FAULTS);
 		assert_true(odp->odp_fault_ns > 0);
 		assert_int_equal(w.bad[0]->s.stats.odp_faults, odp->odp_faults);
 		fast_unlock(w.r.f->host);
