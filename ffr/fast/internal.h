@@ -192,6 +192,8 @@ void fast_qp_rest(struct fast *f, struct qp *qp);
 /* lock.c: the runner's side */
 int lock_init(struct fast *f); /* 0 or -errno */
 void lock_take(struct fast *f);
+/* The lock after a call that was made without it. A runner that never sleeps gives it away only if asked to. */
+void lock_again(struct fast *f);
 /* It is wanted: give it away and wait until it is there again. False: nobody took it. */
 bool lock_lend(struct fast *f);
 

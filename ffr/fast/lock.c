@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * lock.c - the lock of a fast thread, between its runner and the control thread.
+ * lock.c - the lock of a fast thread, between its runner, the control thread and the runner's workers (roles.c).
  *
- * Both hold it for some microseconds at a time, and a wake-up from a mutex takes longer than that (20
+ * All hold it for some microseconds at a time, and a wake-up from a mutex takes longer than that (20
  * to 40 us on a virtual machine), in which nobody's requests would be served. So who waits spins first,
  * but not on the CPU of the one who has it; and the runner, which would have the lock again before the
- * other one sees that it was free, lends it: it waits until it is taken. The mutex hands itself over to
+ * other one sees that it was free, lends it: it waits until it is taken. Who has had it may have made work for the
+ * runner, which was awake and so was not kicked: so `taken` counts all of them, and the runner looks again. The mutex hands itself over to
  * who sleeps on it, and raises its holder's priority to the sleeper's (PTHREAD_PRIO_INHERIT).
  */
 #include <sched.h>
@@ -57,6 +58,14 @@ void lock_take(struct fast *f)
 	if (!spin_for(f, (uint32_t)sched_getcpu()))
 		pthread_mutex_lock(&f->lock);
 	atomic_store_explicit(&f->lock_cpu, (uint32_t)sched_getcpu(), memory_order_relaxed);
+}
+
+void lock_again(struct fast *f)
+{
+	atomic_fetch_add(&f->lock_wanted, 1);
+	lock_take(f);
+	atomic_fetch_sub(&f->lock_wanted, 1);
+	f->taken++;
 }
 
 bool lock_lend(struct fast *f)

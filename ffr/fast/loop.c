@@ -153,7 +153,7 @@ uint32_t fast_turn(struct fast *f)
 	return work + made;
 }
 
-/* The control thread gets the lock if it wants it. True: look again, there may be work now. */
+/* Who wants the lock gets it: the control thread, or a worker. True: look again, there may be work now. */
 static bool lend(struct fast *f, uint32_t work)
 {
 	if (!atomic_load_explicit(&f->lock_wanted, memory_order_relaxed))
@@ -163,7 +163,10 @@ static bool lend(struct fast *f, uint32_t work)
 	 * Before it sleeps: frames may be there to send. But not if it was not taken: who wants it may be
 	 * waiting for this CPU.
 	 */
-	return lock_lend(f) && !work;
+	if (!lock_lend(f))
+		return false;
+	f->again = true;
+	return !work;
 }
 
 void fast_run(struct fast *f)

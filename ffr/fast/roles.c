@@ -68,14 +68,6 @@ static long futex(_Atomic uint32_t *w, int op, uint32_t v, const struct timespec
 	return syscall(SYS_futex, w, op | FUTEX_PRIVATE_FLAG, v, t, NULL, 0);
 }
 
-/* The lock again after a call. A runner that never sleeps gives it away only if asked to. */
-static void relock(struct fast *f)
-{
-	atomic_fetch_add(&f->lock_wanted, 1);
-	lock_take(f);
-	atomic_fetch_sub(&f->lock_wanted, 1);
-}
-
 /* The watcher looks. */
 static void arm(struct pvm *p)
 {
@@ -203,7 +195,7 @@ static bool make_one(struct fast *f, struct pvm_call *c, bool more)
 	pthread_mutex_unlock(&f->lock);
 	result = pvm_attempt(pc, c);
 	innocent = before >= 0 && atomic_load(&self->lost) && sleeps() == before;
-	relock(f);
+	lock_again(f);
 	self->call = NULL;
 	pc->in_call = false;
 	pc->runner_seq++;
@@ -405,7 +397,7 @@ static void work_for(struct pvm *p, struct pvm_client *pc)
 	TAILQ_FOREACH(c, &batch, entry)
 		c->result = c->orphan || pc->gone ? -EFAULT : pvm_attempt(pc, c);
 	cpu = cpu_of_thread() - cpu;
-	relock(f);
+	lock_again(f);
 	pvm_charge(f, pc->q, cpu);
 	while ((c = TAILQ_FIRST(&batch))) {
 		TAILQ_REMOVE(&batch, c, entry);
@@ -430,7 +422,7 @@ static bool wait_for_work(struct pvm *p, uint64_t due)
 	p->idle = true;
 	pthread_mutex_unlock(&p->f->lock);
 	futex(&p->work_seq, FUTEX_WAIT, seq, &t);
-	relock(p->f);
+	lock_again(p->f);
 	p->idle = false;
 	return due != UINT64_MAX || atomic_load(&p->work_seq) != seq;
 }
@@ -546,7 +538,7 @@ static enum role watch(struct pvm *p)
 		}
 		pthread_mutex_unlock(&f->lock);
 	}
-	relock(f);
+	lock_again(f);
 	return NONE;
 }
 
@@ -555,7 +547,7 @@ static void *thread_main(struct pvm *p, enum role role)
 	struct fast *f = p->f;
 	struct runner me;
 
-	relock(f);
+	lock_again(f);
 	if (role == WORKER)
 		atomic_store(&p->hire, HIRE_NONE);
 	while (role != NONE)
