@@ -76,9 +76,10 @@ struct wire_tcp {
 	bool in_over; /* from what is beside the stream */
 	struct wire_hdr h;
 	bool in_frame;
-	bool is_held;	     /* until the next turn: memory behind a process is waited for */
-	uint32_t got;	     /* bytes of its payload that are where they belong */
-	const uint8_t *rest; /* those that have come and are not, in rbuf or pbuf */
+	bool is_held;	   /* until the next turn: memory behind a process is waited for */
+	uint32_t got;	   /* bytes of its payload that are where they belong */
+	uint32_t gathered; /* ... that have come behind them, in pbuf, and go there when all have */
+	const uint8_t *rest; /* those that have come and are on their way there, in rbuf or pbuf */
 	uint32_t rest_len;
 	enum sink sink;
 	struct remote_qp *rq; /* SINK_QP: NULL when it has gone */
@@ -611,6 +612,8 @@ void wire_rx_forget(struct remote_qp *rq)
 	c->sink = SINK_DISCARD;
 	if (c->is_held)
 		remote_put_failed(c->f, rq, &c->h, c->got, XFER_WAIT, FF_VERR_NONE);
+	c->got += c->gathered;
+	c->gathered = 0;
 }
 
 static const uint32_t payload_max[WIRE_TYPES_NUM] = {
@@ -639,7 +642,7 @@ static void begin(struct fast *f, struct wire_tcp *c)
 		return;
 	}
 	c->in_frame = true;
-	c->got = 0;
+	c->got = c->gathered = 0;
 	c->rq = NULL;
 	if (h->type == WIRE_PING) {
 		struct wire_hdr pong = { .type = WIRE_PONG };
@@ -695,9 +698,53 @@ static bool put(struct fast *f, struct wire_tcp *c)
 	return true;
 }
 
+/* Bytes of the frame's payload that have not come. */
+static uint32_t left_of(const struct wire_tcp *c)
+{
+	return c->h.len - c->got - c->gathered;
+}
+
+/*
+ * Memory behind a process takes what has come of a frame by one call, and while that waits for a worker the rest is
+ * thrown away, and asked for again: so a frame goes there when all of it has come.
+ */
+static bool is_gathered(struct fast *f, struct wire_tcp *c, uint32_t n)
+{
+	struct iovec iov[FRAME_IOVS];
+	uint32_t bytes;
+	int num;
+
+	if (c->sink != SINK_QP || c->gathered)
+		return c->gathered;
+	if (n == left_of(c))
+		return false;
+	num = remote_spot(f, c->rq, &c->h, c->got, n, iov, FRAME_IOVS, &bytes);
+	if (num < 0) {
+		c->rq = NULL;
+		c->sink = SINK_DISCARD;
+	}
+	return !num;
+}
+
+/* n bytes more of a frame that is gathered are in pbuf. */
+static void gather(struct wire_tcp *c, uint32_t n)
+{
+	c->gathered += n;
+	if (left_of(c))
+		return;
+	c->rest = c->pbuf;
+	c->rest_len = c->gathered;
+	c->gathered = 0;
+}
+
 /* Payload that is in a buffer. As put(). */
 static bool payload(struct fast *f, struct wire_tcp *c, const uint8_t *buf, uint32_t n)
 {
+	if (is_gathered(f, c, n)) {
+		memcpy(c->pbuf + c->gathered, buf, n);
+		gather(c, n);
+		return put(f, c);
+	}
 	if (c->sink == SINK_BUFFER)
 		memcpy(c->pbuf + c->got, buf, n);
 	c->rest = buf;
@@ -721,7 +768,7 @@ static bool buffered(struct fast *f, struct wire_tcp *c)
 			begin(f, c);
 			continue;
 		}
-		n = c->h.len - c->got;
+		n = left_of(c);
 		if (n > have)
 			n = have;
 		if (n) {
@@ -743,10 +790,9 @@ static bool buffered(struct fast *f, struct wire_tcp *c)
  */
 static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 {
-	uint32_t left = c->in_frame ? c->h.len - c->got : 0, bytes = 0, room = 0;
+	uint32_t left = c->in_frame ? left_of(c) : 0, bytes = 0, room = 0;
 	struct iovec iov[FRAME_IOVS + 1];
-	uint8_t *moved = NULL;
-	bool torn = false;
+	bool torn = false, gathers = false;
 	int n = 0;
 	ssize_t r;
 
@@ -756,14 +802,17 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 		c->rpos = 0;
 	}
 	if (left && c->sink == SINK_QP) {
-		n = remote_spot(f, c->rq, &c->h, c->got, left, iov, FRAME_IOVS, &bytes);
+		n = c->gathered ?
+			    0 :
+			    remote_spot(f, c->rq, &c->h, c->got, left, iov, FRAME_IOVS, &bytes);
 		if (n < 0) {
 			c->rq = NULL;
 			c->sink = SINK_DISCARD;
 			n = 0;
 		} else if (!n) {
-			moved = c->pbuf;
-			iov[n++] = (struct iovec){ c->pbuf, bytes };
+			gathers = true;
+			bytes = left;
+			iov[n++] = (struct iovec){ c->pbuf + c->gathered, left };
 		}
 	}
 	if (left && c->sink != SINK_QP) {
@@ -789,12 +838,10 @@ static ssize_t read_some(struct fast *f, struct wire_tcp *c)
 	c->asked = 0;
 	n = r < bytes ? (int)r : (int)bytes;
 	c->rlen += (uint32_t)r - (uint32_t)n;
-	if (moved) {
-		c->rest = moved;
-		c->rest_len = (uint32_t)n;
-	} else {
+	if (gathers)
+		gather(c, (uint32_t)n);
+	else
 		c->got += (uint32_t)n;
-	}
 	return r;
 }
 
