@@ -191,7 +191,8 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 		nq->ib = nic_create_fitting(d, &be->f->host->qps, pd, &attr);
 	}
 	if (nq->ib) {
-		nq->ex = d->lib.qp_to_qp_ex(nq->ib);
+		/* of others' QPs libibverbs does not know whether they have those, and looks at what is behind them */
+		nq->ex = nic_is_mlx5(d) ? d->lib.qp_to_qp_ex(nq->ib) : NULL;
 		nic_pace_get(d, nq);
 		made(nq);
 		return 0;
