@@ -44,15 +44,13 @@ static const struct ucma_ops *ops_of(const struct cm *cm)
 	return be_of(cm)->ops->ucma;
 }
 
-/* Does the container have a way to such peers, now? */
-static bool has_way(const struct cm *cm, const struct container *c)
+/* Does the id have a way to such peers, now? */
+static bool has_way(const struct cm_id *id)
 {
-	return ops_of(cm) && gid_nic_index(c) >= 0 && ops_of(cm)->is_there(be_of(cm));
-}
+	const struct cm *cm = id->cm;
 
-static bool is_type(const struct cm_id *id)
-{
-	return id->qp_type == IBV_QPT_RC || id->qp_type == IBV_QPT_UC || id->qp_type == IBV_QPT_UD;
+	return ops_of(cm) && gid_nic_index(id->cont->c) >= 0 &&
+	       ops_of(cm)->is_there(be_of(cm), id->ps, id->qp_type);
 }
 
 /* Can the NIC's address be used with this one: not of AF_IB, nor of the other version of IP? */
@@ -105,9 +103,11 @@ void cm_plain_forget(struct cm_id *id)
 
 static struct ucma_want want_of(struct cm_id *id)
 {
-	return (struct ucma_want){
-		.user = id, .ps = id->ps, .qp_type = id->qp_type, .tos = id->tos
-	};
+	return (struct ucma_want){ .user = id,
+				   .cont = id->cont->c,
+				   .ps = id->ps,
+				   .qp_type = id->qp_type,
+				   .tos = id->tos };
 }
 
 /* A number for a peer, that no other at its addresses has. */
@@ -155,8 +155,8 @@ bool cm_plain_reaches(const struct cm_id *id, const struct cm_addr *dst)
 {
 	const struct container *c = id->cont->c;
 
-	return has_way(id->cm, c) && is_type(id) && is_alike(c, dst->family) &&
-	       !cm_addr_wild(dst) && !cm_addr_linklocal(dst) && !gid_is_mcast(dst->gid.raw) &&
+	return has_way(id) && is_alike(c, dst->family) && !cm_addr_wild(dst) &&
+	       !cm_addr_linklocal(dst) && !gid_is_mcast(dst->gid.raw) &&
 	       (cm_addr_any(&id->src) || is_nic_addr(c, &id->src));
 }
 
@@ -205,7 +205,7 @@ static bool is_exposed(const struct cm_id *l)
 {
 	const struct container *c = l->cont->c;
 
-	if (!has_way(l->cm, c) || !is_type(l) || l->cont->num_plain >= IDS_MAX ||
+	if (!has_way(l) || l->cont->num_plain >= IDS_MAX ||
 	    l->cont->num_plain_listeners >= LISTENERS_MAX)
 		return false;
 	if (!cm_addr_any(&l->src))

@@ -16,12 +16,14 @@
 #include "ffr/abi/ff_cm.h"
 
 struct backend;
+struct container;
 struct backend_later;
 struct ucma_id; /* one of the host's rdma_cm, bound to the NIC's GID */
 
 /* What an id is for. */
 struct ucma_want {
 	void *user; /* comes back in its events */
+	const struct container *cont;
 	uint16_t ps;
 	uint8_t qp_type;
 	uint8_t tos;
@@ -47,8 +49,8 @@ struct ucma_event {
 };
 
 struct ucma_ops {
-	/* Can ids be made now? */
-	bool (*is_there)(struct backend *be);
+	/* Can ids of that port space be made now, for QPs of that type? */
+	bool (*is_there)(struct backend *be, uint16_t ps, uint8_t qp_type);
 	/* So often the answer to that, or the NIC's GID, became another one. */
 	uint32_t (*changes)(struct backend *be);
 	/* An id, or NULL: there is no memory, or there are too many. ROUTE_RESOLVED or ADDR_ERROR follows. */
@@ -60,7 +62,10 @@ struct ucma_ops {
 	void (*keep)(struct ucma_id *id, void *user);
 	/* What the peer is to hear of that the kernel says, and no event of it comes any more. */
 	void (*destroy)(struct backend *be, struct ucma_id *id);
-	/* 0 or -ENOMEM. What the kernel refuses is a CONNECT_ERROR. */
+	/*
+	 * 0 or -ENOMEM. What the kernel refuses is a CONNECT_ERROR, and likewise, with iWARP, a QP that is not the
+	 * container's, not in INIT (or RTR and RTS, to accept), or has been connected before.
+	 */
 	int (*connect)(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
 		       const void *pd, uint32_t len);
 	int (*accept)(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,

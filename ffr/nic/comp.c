@@ -135,10 +135,19 @@ static void on_completion(struct fast *f, const struct ibv_wc *wc)
 		on_sent(f, nq, wc);
 }
 
+int nic_poll_cq(struct fast *f, struct nic_cq *cq)
+{
+	struct ibv_wc wc[NIC_POLL];
+	int n = ibv_poll_cq(cq->cq, NIC_POLL, wc);
+
+	for (int i = 0; i < n; i++)
+		on_completion(f, &wc[i]);
+	return n;
+}
+
 uint32_t nic_poll(struct fast *f)
 {
 	struct nic_dev *d = nic_of(f);
-	struct ibv_wc wc[NIC_POLL];
 	struct nic_cq *cq;
 	uint32_t work = 0;
 	int n;
@@ -148,9 +157,7 @@ uint32_t nic_poll(struct fast *f)
 	LIST_FOREACH(cq, &d->cqs, entry) {
 		if (!cq->used)
 			continue;
-		n = ibv_poll_cq(cq->cq, NIC_POLL, wc);
-		for (int i = 0; i < n; i++)
-			on_completion(f, &wc[i]);
+		n = nic_poll_cq(f, cq);
 		work += n > 0 ? (uint32_t)n : 0;
 	}
 	return work;

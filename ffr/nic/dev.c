@@ -68,9 +68,12 @@ int nic_choose_gid(struct nic_dev *d, int index)
 
 	for (int i = index < 0 ? 0 : index; i <= last && i <= UINT8_MAX; i++) {
 		if (d->lib.query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0, sizeof(e)) ||
-		    (index < 0 && !is_usable(d, &e)))
+		    (index < 0 && !d->is_iwarp && !is_usable(d, &e)))
 			continue;
-		d->gid = e.gid;
+		if (!d->is_iwarp)
+			d->gid = e.gid;
+		else if (nic_iw_address(&e, &d->gid))
+			continue;
 		d->gid_index = (uint8_t)i;
 		return 0;
 	}
@@ -110,13 +113,18 @@ static int look_at(struct nic_dev *d, const struct nic_conf *conf)
 {
 	int err = d->lib.query_device(d->ctx, &d->attr);
 
+	d->is_iwarp = nic_iw_is(d->device);
+	d->is_siw = nic_iw_is_siw(d);
 	if (!err)
 		err = nic_query_port(d);
 	if (err)
 		return fail(d, conf, "port", err);
 	err = nic_choose_gid(d, conf->gid_index);
 	if (err)
-		return fail(d, conf, "no GID for RoCE v2; has its network device an address?", err);
+		return fail(d, conf,
+			    d->is_iwarp ? "iWARP: has its network device an address?" :
+					  "no GID for RoCE v2; has its network device an address?",
+			    err);
 	probe_inline(d);
 	return 0;
 }
@@ -162,7 +170,7 @@ int nic_dev_open(struct nic_dev *d, const struct nic_conf *conf)
 	}
 	if (!err)
 		nic_pace_open(d);
-	if (!err && nic_has_ud(conf)) {
+	if (!err && nic_has_ud(d, conf)) {
 		d->ud_pd = d->lib.alloc_pd(d->ctx);
 		err = d->ud_pd ? 0 : fail(d, conf, "PD", errno);
 	}
@@ -248,9 +256,14 @@ int nic_open(struct fast *f, const struct nic_conf *conf)
 	}
 	f->host->nic_direct = conf->direct;
 	f->host->nic_gid = d->gid;
-	snprintf(f->host->nic_net, sizeof(f->host->nic_net), "%s", conf->net ? conf->net : "");
-	log_info("NIC %s: port %u, GID index %u, up to %u bytes inline",
-		 d->lib.get_device_name(d->device), d->port, d->gid_index, d->max_inline);
+	snprintf(f->host->nic_net, sizeof(f->host->nic_net), "%s",
+		 nic_net_of(d, conf) ? nic_net_of(d, conf) : "");
+	log_info("NIC %s: port %u, GID index %u, up to %u bytes inline%s",
+		 d->lib.get_device_name(d->device), d->port, d->gid_index, d->max_inline,
+		 d->is_iwarp ? ", iWARP" : "");
+	if (d->is_iwarp && conf->net)
+		log_warn("NIC %s: nic_network: iWARP: other hosts are reached by the wire",
+			 d->lib.get_device_name(d->device));
 	return 0;
 }
 
@@ -299,7 +312,7 @@ int nic_start(struct backend *be)
 		err = -nic_ahs_start(be->f);
 	if (err)
 		return fail(d, conf, "threads", -err);
-	if (conf->net)
+	if (nic_net_of(d, conf))
 		err = nic_trunk_start(be->f);
 	d->is_there = !err;
 	return err ? fail(d, conf, "UD QP", err) : 0;

@@ -54,15 +54,16 @@ void nic_look_at_port(struct fast *f)
 {
 	const struct nic_conf *conf = f->be->conf;
 	struct nic_dev *d = nic_of(f);
-	struct nic_dev now = { .lib = d->lib,
-			       .ctx = d->ctx,
-			       .port = d->port }; /* the runner reads d */
+	struct nic_dev now = {
+		.lib = d->lib, .ctx = d->ctx, .port = d->port, .is_iwarp = d->is_iwarp
+	}; /* the runner reads d */
 	int err = nic_query_port(&now);
 
 	now.gid = d->gid;
 	now.gid_index = d->gid_index;
 
-	if (!err && !has_gid(&now)) {
+	/* the address of one of iWARP is read when it is opened: this thread may not ask for it */
+	if (!err && !d->is_iwarp && !has_gid(&now)) {
 		err = nic_choose_gid(&now, conf->gid_index);
 		if (err)
 			log_warn("NIC %s: its GID has gone, and there is no other one: %s",

@@ -301,6 +301,8 @@ static void install(struct fast *f, const struct nic_dev *from)
 	d->node_fd = from->node_fd;
 	d->gid_index = from->gid_index;
 	d->max_inline = from->max_inline;
+	d->is_iwarp = from->is_iwarp;
+	d->is_siw = from->is_siw;
 	d->ud_pd = from->ud_pd;
 	d->pace_root = from->pace_root;
 	d->pacing = from->pacing;
@@ -364,11 +366,11 @@ static void is_up(struct nic_job *job)
 	d->port_is_new = true;
 	fast_unlock(f->host);
 	nic_ahs_go_on(d);
-	if (conf->net)
+	if (nic_net_of(d, conf))
 		trunk_again(f);
 	if (is_other)
 		nic_tell_gid(f);
-	nic_tell_net(f, conf->net ? conf->net : "");
+	nic_tell_net(f, nic_net_of(d, conf) ? nic_net_of(d, conf) : "");
 	nic_ucma_changed(d);
 	nic_wake(f);
 	free(o);

@@ -6,6 +6,12 @@
  * The NIC takes one range of the router's memory. The pages of one run are that already; those of several
  * are mapped once more behind one another. An MR of which some bytes are reached by the application's
  * process only (shadow.h) is none of the NIC's: its WRs fail there as with a wrong key.
+ *
+ * The kernel's siw takes no addresses but those at which the pages are mapped when they are registered, and asks no more
+ * where they are: a peer that is told the application's can only use those. So the pages of an MR that peers may reach
+ * are mapped there for that moment, where the router has nothing. If it has, the MR is none of the NIC's. That tells an
+ * application which addresses the router does not use, for which siw alone, a NIC to try things with, is not
+ * worth a process of its own. An MR that is for the application's own WRs has the router's addresses (nic_mr.base).
  */
 #include "ffr/nic/nic.h"
 
@@ -40,18 +46,21 @@ static int map_run(uint8_t *window, uint64_t from, const struct mr_run *run)
 	return 0;
 }
 
-static int map_window(struct nic_mr *nm, const struct mr *mr)
+/* at: where the window is to be, if nothing is there; NULL: anywhere */
+static int map_window(struct nic_mr *nm, const struct mr *mr, void *at)
 {
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED_NOREPLACE : 0);
 	uint64_t from = mr->addr & ~PAGE_MASK;
 	int err = 0;
 
 	nm->size = (mr->addr + mr->length - from + PAGE_MASK) & ~PAGE_MASK;
-	nm->window =
-		mmap(NULL, nm->size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	nm->window = mmap(at, nm->size, PROT_NONE, flags, -1, 0);
 	if (nm->window == MAP_FAILED) {
 		nm->window = NULL;
 		return -errno;
 	}
+	if (at && nm->window != at) /* an old kernel takes it for a wish */
+		return -EEXIST;
 	for (uint32_t i = 0; i < mr->num_runs && !err; i++)
 		err = map_run(nm->window, from, &mr->run[i]);
 	/* pages that the client has not made present are not made by registering them */
@@ -67,21 +76,52 @@ void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm)
 	free(nm);
 }
 
+/* Are the pages to be mapped at the addresses that peers are told? */
+static bool is_at_home(const struct nic_dev *d, const struct mr *mr)
+{
+	return d->is_siw && mr->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+}
+
+/* 0 or -errno */
+static int map_home(struct nic_mr *nm, const struct mr *mr)
+{
+	uint64_t home = mr->iova & ~PAGE_MASK;
+
+	if (((mr->iova ^ mr->addr) & PAGE_MASK) || !home)
+		return -EINVAL;
+	return map_window(nm, mr, (void *)(uintptr_t)home);
+}
+
+/* It is registered, or not: siw has the pages, which need not stay there. */
+static void leave_home(const struct nic_dev *d, struct nic_mr *nm)
+{
+	if (!d->is_siw || !nm->window)
+		return;
+	munmap(nm->window, nm->size);
+	nm->window = NULL;
+}
+
 /* One that is to be registered: it has its pages in a row, *host. NULL: it has not. */
 static struct nic_mr *nic_mr_prepare(struct nic_dev *d, struct mr *mr, uint8_t **host)
 {
 	struct ibv_pd *pd = nic_pd(d, mr->pd);
 	struct nic_mr *nm = pd ? calloc(1, sizeof(*nm)) : NULL;
+	int err = 0;
 
 	if (!nm)
 		return NULL;
 	nm->length = mr->length;
-	*host = shadow_first(mr, mr->addr, mr->length);
-	if (!*host && !map_window(nm, mr))
-		*host = (uint8_t *)nm->window + (mr->addr & PAGE_MASK);
-	if (*host)
+	*host = is_at_home(d, mr) ? NULL : shadow_first(mr, mr->addr, mr->length);
+	if (!*host) {
+		err = is_at_home(d, mr) ? map_home(nm, mr) : map_window(nm, mr, NULL);
+		*host = err ? NULL : (uint8_t *)nm->window + (mr->addr & PAGE_MASK);
+	}
+	if (*host) {
+		nm->base = d->is_siw ? (uintptr_t)*host : mr->iova;
 		return nm;
+	}
 	nic_mr_free(&d->lib, nm);
+	errno = -err;
 	return NULL;
 }
 
@@ -101,6 +141,8 @@ static struct nic_mr *nic_mr_new(struct nic_dev *d, struct mr *mr)
 	if (nm)
 		nm->ib =
 			d->lib.reg_mr_iova2(mr->pd->nic, host, mr->length, mr->iova, access_of(mr));
+	if (nm)
+		leave_home(d, nm);
 	if (nm && nm->ib)
 		return nm;
 	tell_refused(mr);
@@ -181,6 +223,7 @@ static void reg_run(struct nic_job *job)
 
 	r->nm->ib = r->d->lib.reg_mr_iova2(r->pd, r->host, r->nm->length, r->iova, r->access);
 	r->err = errno;
+	leave_home(r->d, r->nm);
 }
 
 /* Once more, since its key is taken. False: there were too many, or it cannot be; then r->nm is NULL. */

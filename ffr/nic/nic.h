@@ -188,6 +188,8 @@ struct nic_dev {
 	union ibv_gid gid;
 	uint8_t port, gid_index;
 	uint32_t max_inline; /* bytes that a QP of the NIC takes inline */
+	bool is_iwarp;	     /* iwarp.c */
+	bool is_siw;	     /* ... the kernel's siw */
 	bool is_quiet;	     /* errors while it is opened are nothing new */
 	/* It may be called. Between its removal and its return (gone.c) it may not. [lock] to write */
 	_Atomic bool is_there;
@@ -252,6 +254,9 @@ struct nic_srq {
 	TAILQ_ENTRY(nic_srq) fill; /* dev->srqs_to_fill */
 };
 
+/* Of a QP with iWARP: iwarp.c */
+enum nic_iw { IW_NONE, IW_READY, IW_ASKED, IW_UP, IW_DOWN };
+
 /* qp->nic */
 struct nic_qp {
 	struct qp *qp;
@@ -282,16 +287,30 @@ struct nic_qp {
 	const struct send_ops *soft_send; /* what carries it out where the NIC does not */
 	TAILQ_ENTRY(nic_qp) end, fill;	  /* `end`: also on struct nic_gone's list */
 	struct nic_pace *pace;		  /* its container's; NULL: the NIC has no rates. [ctl] */
+	uint8_t iw;			  /* enum nic_iw; the control thread writes it, [lock] */
+	uint32_t iw_conn;		  /* [ctl] the connection that it was asked for; 0: none */
 };
 
 /* mr->backend */
 struct nic_mr {
 	struct ibv_mr *ib;
+	uint64_t base; /* what the NIC calls the MR's first byte, to which its iova is the container's name */
 	void *window; /* pages in a row, where the MR's runs are not; NULL: they are */
 	size_t size;
 	uint64_t length;	  /* bytes that are registered */
 	SLIST_ENTRY(nic_mr) gone; /* struct nic_gone's */
 };
+
+/* The network that it shares with other hosts' NICs; NULL: none. With iWARP the routers' QPs can not be connected. */
+static inline const char *nic_net_of(const struct nic_dev *d, const struct nic_conf *conf)
+{
+	return d->is_iwarp ? NULL : conf->net;
+}
+/* The router uses UD QPs of the NIC: containers', or one of its own. */
+static inline bool nic_has_ud(const struct nic_dev *d, const struct nic_conf *conf)
+{
+	return !d->is_iwarp && (conf->direct || conf->net);
+}
 
 /* worker.c; control thread */
 struct nic_worker *nic_worker_new(struct fast_host *host); /* without its thread; NULL: no memory */
@@ -302,6 +321,12 @@ void nic_worker_free(struct nic_worker *w); /* all that was given comes back fir
 void nic_job_give(struct nic_worker *w, struct nic_job *job);
 uint32_t nic_jobs_back(struct nic_worker *w); /* calls `back` of the done ones; how many are not */
 void nic_jobs_settle(struct nic_worker *w);   /* waits until all have come back */
+/* It has not begun, and does not: it is the giver's again, and does not come back. Else false. */
+bool nic_job_cancel(struct nic_worker *w, struct nic_job *job);
+/* If that is what the thread is doing, the call that it waits in is interrupted (EINTR); any thread. Is it? */
+bool nic_job_interrupt(struct nic_worker *w, const struct nic_job *job);
+/* The same, until it is done. It comes back with the others. */
+void nic_job_await(struct nic_worker *w, const struct nic_job *job);
 
 /* event.c; runner, [lock] */
 void nic_events(struct fast *f);      /* asynchronous ones are there */
@@ -315,11 +340,6 @@ void nic_look_at_port(struct fast *f);
 void nic_qp_flush(struct fast *f, struct nic_qp *nq);
 
 /* gone.c; control thread, no lock */
-/* The router uses UD QPs of the NIC: containers', or one of its own. */
-static inline bool nic_has_ud(const struct nic_conf *conf)
-{
-	return conf->direct || conf->net;
-}
 void nic_gone_work(struct fast *f); /* what is to be done about a NIC that is lost, or is back */
 void nic_on_look(struct timer *t);  /* dev->look's; runner, [lock] */
 void nic_tell_gid(struct fast *f);  /* it is another one: containers and other hosts hear of it */
@@ -355,6 +375,10 @@ void nic_qp_forget(struct fast *f, struct qp *qp); /* no runner uses it any more
 struct nic_qp *nic_qp_lose(struct fast *f, struct qp *qp);
 /* The control thread is to take it to ERR, in which what the NIC has of it ends. */
 void nic_end_later(struct fast *f, struct nic_qp *nq);
+/* Control thread, no lock. The NIC's QP in INIT, with all receives that are posted. 0 or -errno */
+int nic_take_receives(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a);
+/* What a QP of the NIC cannot change in SQD, nor in RTS. */
+bool nic_is_for_sqd(const struct ff_qp_attr *old, const struct ff_qp_attr *a);
 /* Control thread, no lock. The NIC is to carry it, to nq->to: it is taken there. 0 or -errno: all is as before. */
 int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a);
 /* ... 0 or an errno */
@@ -443,7 +467,8 @@ void nic_srq_completion(struct fast *f, struct qp *qp, const struct ibv_wc *wc);
 /* comp.c; runner, [lock] */
 /* A receive with that wr_id has ended so. */
 void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct ibv_wc *wc);
-uint32_t nic_poll(struct fast *f); /* number of completions */
+uint32_t nic_poll(struct fast *f);		    /* number of completions */
+int nic_poll_cq(struct fast *f, struct nic_cq *cq); /* ... of that one; or < 0 */
 /* The NIC did not take nq->unposted WRs, the last ones: they end when it is their turn. */
 void nic_unposted(struct fast *f, struct nic_qp *nq);
 
@@ -515,6 +540,26 @@ void nic_ucma_heard(struct nic_ucma *u); /* runner, [lock]: events are there */
 void nic_ucma_work(struct nic_dev *d);
 void nic_ucma_settle(struct nic_dev *d);  /* all that was given has been carried out */
 void nic_ucma_changed(struct nic_dev *d); /* the NIC is back, or its GID is another one */
+
+/* Is that the number of a connection which one of the container's ids has to do with? */
+bool nic_ucma_knows(struct nic_dev *d, const struct container *c, uint32_t conn);
+/* A QP goes that was asked for: what the kernel has not done for that connection it does not do. */
+void nic_ucma_qp_goes(struct nic_dev *d, uint32_t conn);
+
+/* iwarp.c; control thread, no lock, but where it says so */
+bool nic_iw_is(const struct ibv_device *device);
+bool nic_iw_is_siw(const struct nic_dev *d); /* d->is_iwarp and d->attr are known */
+/* Also by the worker: the address of the network device that has this GID. 0 or an errno */
+int nic_iw_address(const struct ibv_gid_entry *e, union ibv_gid *to);
+/* A QP is to go from `now` to `next`. 0 or -errno */
+int nic_iw_step(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a,
+		enum ibv_qp_state now, enum ibv_qp_state next);
+/* The kernel is to be asked for connection `conn` with the container's QP of that number, which gets ready. 0 or -errno */
+int nic_iw_ask(struct fast *f, const struct container *cont, uint32_t num, uint32_t conn);
+void nic_iw_up(struct fast *f, uint32_t num, uint32_t conn); /* it is established */
+void nic_iw_down(struct fast *f, uint32_t num,
+		 uint32_t conn);		      /* it is not any more, or never will be */
+void nic_cq_drain(struct fast *f, struct nic_cq *cq); /* [lock] all that is there */
 
 /* mr.c */
 void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm);

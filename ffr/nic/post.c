@@ -26,7 +26,9 @@ static enum ff_vendor_err to_nic(const struct container *c, const struct pd *pd,
 	if ((mr->access & access) != access)
 		return FF_VERR_LKEY_ACCESS;
 	nm = mr->backend;
-	*to = (struct ibv_sge){ .addr = sge->addr, .length = sge->length, .lkey = nm->ib->lkey };
+	*to = (struct ibv_sge){ .addr = nm->base + (sge->addr - mr->iova),
+				.length = sge->length,
+				.lkey = nm->ib->lkey };
 	return FF_VERR_NONE;
 }
 
@@ -77,6 +79,13 @@ static unsigned int flags_of(const struct send_wr *wr)
 	       (wr->flags & FF_SQE_INLINE ? IBV_SEND_INLINE : 0);
 }
 
+/* RFC 5040 has neither immediate data nor atomics. */
+static bool is_of_iwarp(uint8_t opcode)
+{
+	return opcode == FF_OP_SEND || opcode == FF_OP_SEND_INV || opcode == FF_OP_WRITE ||
+	       opcode == FF_OP_READ;
+}
+
 /* The memory of a WR. */
 static enum ff_vendor_err build_data(const struct qp *qp, struct ibv_send_wr *to)
 {
@@ -101,7 +110,7 @@ static enum ibv_wc_status build(const struct nic_dev *d, const struct qp *qp,
 	struct ibv_sge *sge = to->sg_list;
 
 	*why = FF_VERR_BAD_OPCODE;
-	if (!op[wr->opcode].is_known)
+	if (!op[wr->opcode].is_known || (d->is_iwarp && !is_of_iwarp(wr->opcode)))
 		return IBV_WC_LOC_QP_OP_ERR;
 	*why = FF_VERR_MSG_SIZE;
 	if (wr->length > d->port_attr.max_msg_sz)
@@ -122,7 +131,14 @@ static enum ibv_wc_status build(const struct nic_dev *d, const struct qp *qp,
 		to->wr.rdma.rkey = wr->rkey;
 	}
 	*why = build_data(qp, to);
-	return *why ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+	if (*why)
+		return IBV_WC_LOC_PROT_ERR;
+	/* to where it reads, which is one place with iWARP */
+	if (d->is_iwarp && wr->opcode == FF_OP_READ && to->num_sge > d->attr.max_sge_rd) {
+		*why = FF_VERR_BAD_SGE;
+		return IBV_WC_LOC_QP_OP_ERR;
+	}
+	return IBV_WC_SUCCESS;
 }
 
 /* A WR at the end of the queue, in which it becomes valid with all others of the batch. */
@@ -232,8 +248,15 @@ static enum post_result post(struct fast *f, struct qp *qp)
 
 	if (!d->is_there) /* it is in error soon */
 		return POST_WAIT;
-	if (nq->tail - nq->una == nq->send_depth || nq->unposted)
+	if (nq->tail - nq->una == nq->send_depth || nq->unposted ||
+	    (d->is_iwarp && nq->iw != IW_UP)) /* iwarp.c ends the waiting for that */
 		return wait_for_one(nq);
+	/*
+	 * With iWARP nothing is sent again: a message that finds no receive ends the connection. The peer's answer to this
+	 * WR must find what the program has posted for it before.
+	 */
+	if (d->is_iwarp)
+		nic_recv_fill_all(f, nq);
 	wr = batch_place(f, d, nq);
 	/* what was posted for that may not have been taken: this one has been flushed, or will be */
 	if (qp->state != IBV_QPS_RTS)

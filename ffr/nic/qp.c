@@ -113,6 +113,8 @@ static void nic_qp_free(struct fast *f, struct nic_qp *nq)
 {
 	struct nic_dev *d = nic_of(f);
 
+	if (nq->iw_conn)
+		nic_ucma_qp_goes(d, nq->iw_conn);
 	nic_srq_leave(f, nq);
 	if (nq->ib && d->lib.destroy_qp(nq->ib))
 		log_err("NIC: a QP cannot be destroyed: %m");
@@ -145,7 +147,8 @@ static void made(struct nic_qp *nq)
 /* Without a part on the NIC it is as good, between containers. */
 static int ud_make(struct fast *f, struct qp *qp)
 {
-	struct nic_qp *nq = f->host->nic_direct ? nic_qp_new(nic_of(f), qp) : NULL;
+	bool has_part = f->host->nic_direct && !nic_of(f)->is_iwarp;
+	struct nic_qp *nq = has_part ? nic_qp_new(nic_of(f), qp) : NULL;
 
 	if (nq && !nic_ud_make(f, nq))
 		made(nq);
@@ -166,7 +169,7 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 		return 0;
 	if (qp->type == IBV_QPT_UD)
 		return ud_make(be->f, qp);
-	if (!is_for_nic(qp))
+	if (!is_for_nic(qp) || (d->is_iwarp && qp->type != IBV_QPT_RC))
 		return 0;
 	nq = nic_qp_new(d, qp);
 	if (!nq)
@@ -191,7 +194,8 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 		nq->ib = nic_create_fitting(d, &be->f->host->qps, pd, &attr);
 	}
 	if (nq->ib) {
-		nq->ex = d->lib.qp_to_qp_ex(nq->ib);
+		/* of others' QPs libibverbs does not know whether they have those, and looks at what is behind them */
+		nq->ex = nic_is_mlx5(d) ? d->lib.qp_to_qp_ex(nq->ib) : NULL;
 		nic_pace_get(d, nq);
 		made(nq);
 		return 0;
@@ -324,7 +328,7 @@ static int from_sqe(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_att
 }
 
 /* What a QP in SQD may change besides. The NIC's own is in RTS then, for the router only gives it no more WRs. */
-static bool is_for_sqd(const struct ff_qp_attr *old, const struct ff_qp_attr *a)
+bool nic_is_for_sqd(const struct ff_qp_attr *old, const struct ff_qp_attr *a)
 {
 	return memcmp(&old->ah, &a->ah, sizeof(a->ah)) || old->timeout != a->timeout ||
 	       old->retry_cnt != a->retry_cnt || old->rnr_retry != a->rnr_retry ||
@@ -338,7 +342,7 @@ static int change(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr 
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
 	int mask = changed(nq->qp, a, &attr);
 
-	if (is_for_sqd(&nq->qp->attr, a))
+	if (nic_is_for_sqd(&nq->qp->attr, a))
 		return EOPNOTSUPP;
 	return mask ? d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE | mask) : 0;
 }
@@ -358,11 +362,10 @@ static void undo_rtr(struct fast *f, struct nic_qp *nq)
 }
 
 /* The receives that were posted in INIT are the NIC's before a message can come for them. */
-int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
+int nic_take_receives(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 {
-	struct nic_dev *d = nic_of(f);
 	bool more;
-	int err = to_init(d, nq, a);
+	int err = to_init(nic_of(f), nq, a);
 
 	if (nq->cq->is_broken || (nq->ns && nq->ns->cq->is_broken))
 		err = EIO;
@@ -376,7 +379,16 @@ int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 		more = nic_recv_fill(f, nq);
 		fast_unlock(f->host);
 	} while (more);
-	err = to_rtr(d, nq, a);
+	return 0;
+}
+
+int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
+{
+	int err = nic_take_receives(f, nq, a);
+
+	if (err)
+		return err;
+	err = to_rtr(nic_of(f), nq, a);
 	if (err) {
 		undo_rtr(f, nq);
 		return -err;
@@ -409,7 +421,9 @@ static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_
 	fast_lock(f->host);
 	way = nic_way_of(f, qp, &attr->ah, &to, &there);
 	fast_unlock(f->host);
-	return way == WAY_NIC ? -ENODEV : 0;
+	if (way != WAY_NIC)
+		return 0;
+	return nic_of(f)->is_iwarp && nic_of(f)->is_there ? -EOPNOTSUPP : -ENODEV;
 }
 
 int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *attr,
@@ -426,6 +440,8 @@ int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *a
 								    0;
 	if (nq->ud)
 		return nic_ud_prepare(f, nq, attr, now, next);
+	if (d->is_iwarp)
+		return nic_iw_step(f, nq, attr, now, next);
 	if (next == IBV_QPS_RTR && now == IBV_QPS_INIT) {
 		fast_lock(f->host);
 		way = nic_way_of(f, qp, &attr->ah, &nq->to, &there);
@@ -485,9 +501,10 @@ void nic_work(struct backend *be)
 		/* objects go by this thread only, so it is there */
 		if (d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
 			log_err("NIC: a QP cannot be taken to ERR: %m");
-		if (!nq->cq->is_broken)
+		if (!nq->cq->is_broken && !d->is_siw)
 			continue;
 		fast_lock(f->host);
+		nic_cq_drain(f, nq->cq); /* of siw no more comes */
 		if (nq->qp->state == IBV_QPS_ERR)
 			nic_qp_flush(f, nq);
 		fast_unlock(f->host);
@@ -529,6 +546,8 @@ static void forget(struct fast *f, struct nic_qp *nq)
 	nic_set_there(f, nq, NULL);
 	nic_srq_unuse(nq);
 	nq->leaves = false;
+	if (nq->iw != IW_NONE)
+		nq->iw = IW_DOWN;
 	nq->is_to_end = nq->is_to_fill = nq->waits = nq->carried = nq->qp->flush_waits = false;
 	nq->una = nq->tail = nq->recv_una = nq->recv_tail = nq->unposted = 0;
 	nq->life = ++nic_of(f)->lives;

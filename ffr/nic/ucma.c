@@ -12,6 +12,13 @@
  * The kernel's numbers of ids are used again, so an event names its id by a number of the router's that never is. A
  * request has its listener's until it is accepted, as the kernel has it. One that nobody takes is given back by the
  * next fetch, which needs no memory for that.
+ *
+ * With iWARP (iwarp.c) connect and accept name a QP, and the kernel takes what has this number then. So the number must
+ * be the container's when the call is given, and as long as it is under way that QP stays: who destroys it has the call
+ * cancelled first, or interrupted and waited for. The kernel's siw waits in connect until TCP has an answer. Therefore
+ * only one connect is given to the worker at a time, the containers in turn, and after CONNECT_NS it is interrupted. And
+ * iw_cm waits in destroy until the other side has answered: an id whose connection is in doubt is destroyed when the
+ * kernel has told how it came out. It does so in the end: MPA has its timeouts.
  */
 #include "ffr/nic/nic.h"
 
@@ -30,6 +37,14 @@
 #define IDS_MAX	  16384u /* of all containers, and that end */
 #define FETCH	  32u	 /* events that are fetched at once */
 #define TIMEOUT_S 600u	 /* to look for an address, at most */
+#define DOUBT_MAX 1024u	 /* ids of a container that are dead and in doubt */
+
+#define CONNECT_NS (3000 * NS_PER_MS) /* iWARP: a TCP connection is there by then, or not at all */
+#define AGAIN_NS   (100 * NS_PER_MS)
+#define CONN_MASK  0xffffffu /* a QP number's bits */
+
+/* IBTA 12.6.7.2, as cm/ has it */
+enum { REJ_INVALID_SERVICE_ID = 8, REJ_CONSUMER = 28 };
 
 /* An event on its way to the connection manager. */
 struct news {
@@ -59,8 +74,18 @@ struct ucma_id {
 	UT_hash_handle hh;
 	uint64_t uid;
 	void *user;
-	bool is_dead; /* DESTROY was given */
+	const struct container *cont;
+	bool is_dead; /* DESTROY was given, or will be */
 	bool is_ud;
+	bool is_active;
+	/* iWARP: */
+	UT_hash_handle by_conn;
+	uint32_t conn;	       /* the number of its connection: the peer's QP, to the container */
+	uint32_t qp_num;       /* that was asked for */
+	bool is_asked;	       /* ... ever */
+	bool is_in_doubt;      /* ... and the kernel has not told what came of it */
+	struct ucma_job *call; /* what asks, until it comes back */
+	bool call_waits;       /* ... on u->connects */
 	/* the worker's, once a job was given: */
 	bool is_made;
 	uint32_t handle;
@@ -81,6 +106,15 @@ struct nic_ucma {
 	uint32_t num; /* with those that end */
 	uint32_t changes;
 	STAILQ_HEAD(, news) news;
+	/* iWARP */
+	struct ucma_id *conns; /* uthash, by conn */
+	uint32_t last_conn;
+	STAILQ_HEAD(, nic_job) connects; /* that wait for their turn */
+	_Atomic(struct ucma_job *) connecting;
+	const struct container *last_cont; /* whose connect was the last; may be gone */
+	struct timer limit;		   /* of that connect. [lock] */
+	_Atomic bool is_stopping;	   /* no more of them */
+	bool asks_path;			   /* the fetch that is under way */
 	/* the job that fetches events, one at a time */
 	struct nic_job fetch;
 	bool is_fetching;
@@ -124,6 +158,8 @@ static int carry_out(int fd, struct ucma_job *j)
 		return -ENODEV;
 	switch (j->what) {
 	case CONNECT:
+		if (j->u->is_stopping)
+			return -ECANCELED;
 		return ucma_connect(fd, id, &j->param, j->pd, j->pd_len);
 	case ACCEPT:
 		return ucma_accept(fd, id, j->id->uid, &j->param, j->pd, j->pd_len);
@@ -150,14 +186,17 @@ static void job_run(struct nic_job *job)
 }
 
 /* As soon as an event is there: what is to be done next, or known with it. */
-static void ask_more(int fd, struct ucma_told *t)
+static void ask_more(const struct nic_ucma *u, struct ucma_told *t)
 {
+	int fd = u->fd;
+
 	if (t->event == RDMA_CM_EVENT_ADDR_RESOLVED)
 		t->err = ucma_resolve_route(fd, t->id);
 	if (t->event == RDMA_CM_EVENT_CONNECT_REQUEST)
 		t->err = ucma_ask_peer(fd, t);
-	if (!t->err && (t->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
-			t->event == RDMA_CM_EVENT_CONNECT_RESPONSE))
+	if (!t->err && u->asks_path &&
+	    (t->event == RDMA_CM_EVENT_CONNECT_REQUEST ||
+	     t->event == RDMA_CM_EVENT_CONNECT_RESPONSE))
 		t->err = ucma_ask_path(fd, t);
 }
 
@@ -169,30 +208,57 @@ static void fetch_run(struct nic_job *job)
 		ucma_destroy(u->fd, u->orphan[--u->num_orphans]);
 	u->num_told = 0;
 	while (u->num_told < FETCH && !ucma_next(u->fd, &u->told[u->num_told]))
-		ask_more(u->fd, &u->told[u->num_told++]);
+		ask_more(u, &u->told[u->num_told++]);
 }
 
 /* ---- ids ------------------------------------------------------------------------------------------------------ */
 
+/* Also one that is dead. */
 static struct ucma_id *id_by_uid(struct nic_ucma *u, uint64_t uid)
 {
 	struct ucma_id *id;
 
 	HASH_FIND(hh, u->ids, &uid, sizeof(uid), id);
-	return id && !id->is_dead ? id : NULL;
+	return id;
 }
 
-static struct ucma_id *id_new(struct nic_ucma *u, void *user, bool is_ud)
+static struct ucma_id *id_by_conn(struct nic_ucma *u, uint32_t conn)
+{
+	struct ucma_id *id;
+
+	HASH_FIND(by_conn, u->conns, &conn, sizeof(conn), id);
+	return id;
+}
+
+/* One that no other has; there are fewer ids. */
+static uint32_t next_conn(struct nic_ucma *u)
+{
+	do
+		u->last_conn = (u->last_conn + 1) & CONN_MASK;
+	while (!u->last_conn || id_by_conn(u, u->last_conn));
+	return u->last_conn;
+}
+
+static struct ucma_id *id_new(struct nic_ucma *u, void *user, const struct container *cont,
+			      bool is_ud)
 {
 	struct ucma_id *id = u->num < IDS_MAX ? calloc(1, sizeof(*id)) : NULL;
 
 	if (!id)
 		return NULL;
 	id->uid = ++u->last_uid;
+	id->conn = next_conn(u);
 	id->user = user;
+	id->cont = cont;
 	id->is_ud = is_ud;
 	HASH_ADD(hh, u->ids, uid, sizeof(id->uid), id);
 	if (!id->hh.tbl) {
+		free(id);
+		return NULL;
+	}
+	HASH_ADD(by_conn, u->conns, conn, sizeof(id->conn), id);
+	if (!id->by_conn.tbl) {
+		HASH_DELETE(hh, u->ids, id);
 		free(id);
 		return NULL;
 	}
@@ -203,6 +269,7 @@ static struct ucma_id *id_new(struct nic_ucma *u, void *user, bool is_ud)
 static void id_free(struct nic_ucma *u, struct ucma_id *id)
 {
 	HASH_DELETE(hh, u->ids, id);
+	HASH_DELETE(by_conn, u->conns, id);
 	u->num--;
 	free(id);
 }
@@ -249,6 +316,204 @@ static void hear(struct nic_ucma *u, int fd)
 	u->is_heard = true;
 }
 
+/* ---- iWARP: connect and accept --------------------------------------------------------------------------------- */
+
+static void job_back(struct nic_job *job);
+
+static void destroy(struct nic_ucma *u, struct ucma_id *id)
+{
+	id->end = (struct ucma_job){
+		.job = { .run = job_run, .back = job_back }, .u = u, .id = id, .what = DESTROY
+	};
+	nic_job_give(u->worker, &id->end.job);
+}
+
+/* The next one, of another container than the last, if there is one. */
+static struct ucma_job *connect_choose(const struct nic_ucma *u)
+{
+	struct nic_job *job;
+
+	STAILQ_FOREACH(job, &u->connects, next)
+		if (((struct ucma_job *)job)->id->cont != u->last_cont)
+			return (struct ucma_job *)job;
+	return (struct ucma_job *)STAILQ_FIRST(&u->connects);
+}
+
+static void connect_next(struct nic_ucma *u)
+{
+	struct fast *f = u->d->f;
+	struct ucma_job *j = u->connecting ? NULL : connect_choose(u);
+
+	if (!j || u->is_stopping)
+		return;
+	STAILQ_REMOVE(&u->connects, &j->job, nic_job, next);
+	j->id->call_waits = false;
+	u->connecting = j;
+	u->last_cont = j->id->cont;
+	fast_lock(f->host);
+	timer_arm(&f->timers, &u->limit, host_now(f->host) + CONNECT_NS);
+	fast_kick(f);
+	fast_unlock(f->host);
+	nic_job_give(u->worker, &j->job);
+}
+
+/* Runner, [lock]. Jobs before it may not be done yet: then it has that time again. The signal may come too early. */
+static void on_limit(struct timer *t)
+{
+	struct nic_ucma *u = (struct nic_ucma *)((char *)t - offsetof(struct nic_ucma, limit));
+	struct fast *f = u->d->f;
+	struct ucma_job *j = u->connecting;
+
+	if (j)
+		timer_arm(&f->timers, t,
+			  f->now + (nic_job_interrupt(u->worker, &j->job) ? AGAIN_NS : CONNECT_NS));
+}
+
+static void connect_ended(struct nic_ucma *u)
+{
+	fast_lock(u->d->f->host);
+	u->connecting = NULL;
+	timer_cancel(&u->d->f->timers, &u->limit);
+	fast_unlock(u->d->f->host);
+	connect_next(u);
+}
+
+/* How it came out is known. One that is dead was waited with for that. */
+static void no_doubt(struct nic_ucma *u, struct ucma_id *id)
+{
+	if (id->is_in_doubt && id->is_dead)
+		destroy(u, id);
+	id->is_in_doubt = false;
+}
+
+/* The kernel has not been called for it, and is not any more. False: it has, or nobody wanted that. */
+static bool call_cancel(struct nic_ucma *u, struct ucma_id *id)
+{
+	struct ucma_job *j = id->call;
+
+	if (!j)
+		return false;
+	if (id->call_waits)
+		STAILQ_REMOVE(&u->connects, &j->job, nic_job, next);
+	else if (!nic_job_cancel(u->worker, &j->job))
+		return false;
+	id->call = NULL;
+	id->call_waits = false;
+	if (u->connecting == j)
+		connect_ended(u);
+	free(j);
+	no_doubt(u, id);
+	return true;
+}
+
+static bool has_too_many(const struct nic_ucma *u, const struct container *c)
+{
+	struct ucma_id *id, *tmp;
+	uint32_t n = 0;
+
+	HASH_ITER(hh, u->ids, id, tmp)
+		n += id->cont == c && id->is_dead && id->is_in_doubt;
+	return n >= DOUBT_MAX;
+}
+
+static int ask(struct nic_ucma *u, struct ucma_id *id, uint32_t qp_num)
+{
+	if (id->is_asked)
+		return -EISCONN;
+	if (!u->d->is_there)
+		return -ENODEV;
+	if (has_too_many(u, id->cont))
+		return -EAGAIN;
+	return nic_iw_ask(u->d->f, id->cont, qp_num, id->conn);
+}
+
+/* The job is CONNECT or ACCEPT. */
+static void call_give(struct nic_ucma *u, struct ucma_job *j)
+{
+	struct ucma_id *id = j->id;
+	int err = ask(u, id, j->param.qp_num);
+
+	if (err) {
+		news_new(u, id, RDMA_CM_EVENT_CONNECT_ERROR, err);
+		free(j);
+		return;
+	}
+	id->qp_num = j->param.qp_num;
+	id->is_asked = id->is_in_doubt = true;
+	id->call = j;
+	if (j->what == ACCEPT) {
+		nic_job_give(u->worker, &j->job);
+		return;
+	}
+	id->call_waits = true;
+	STAILQ_INSERT_TAIL(&u->connects, &j->job, next);
+	connect_next(u);
+}
+
+/* What a client hears of an errno, as if it had come by an event. *status: that one's */
+static enum rdma_cm_event_type refused(int err, int *status)
+{
+	switch (err) {
+	case -ECONNREFUSED: /* nobody listens */
+		*status = REJ_INVALID_SERVICE_ID;
+		return RDMA_CM_EVENT_REJECTED;
+	case -ECONNRESET:
+		*status = REJ_CONSUMER;
+		return RDMA_CM_EVENT_REJECTED;
+	case -EINTR:
+	case -ETIMEDOUT:
+		*status = -ETIMEDOUT;
+		return RDMA_CM_EVENT_UNREACHABLE;
+	case -EHOSTUNREACH:
+	case -ENETUNREACH:
+		*status = err;
+		return RDMA_CM_EVENT_UNREACHABLE;
+	default:
+		*status = err;
+		return RDMA_CM_EVENT_CONNECT_ERROR;
+	}
+}
+
+static void call_back(struct nic_ucma *u, struct ucma_job *j)
+{
+	struct ucma_id *id = j->id;
+	enum rdma_cm_event_type event;
+	int status;
+
+	id->call = NULL;
+	if (u->connecting == j)
+		connect_ended(u);
+	if (!j->err)
+		return;
+	nic_iw_down(u->d->f, id->qp_num, id->conn);
+	event = refused(j->err, &status);
+	if (!id->is_dead)
+		news_new(u, id, event, status);
+	no_doubt(u, id);
+}
+
+bool nic_ucma_knows(struct nic_dev *d, const struct container *c, uint32_t conn)
+{
+	const struct ucma_id *id = d->ucma ? id_by_conn(d->ucma, conn) : NULL;
+
+	return id && !id->is_dead && !id->is_asked && id->cont == c;
+}
+
+void nic_ucma_qp_goes(struct nic_dev *d, uint32_t conn)
+{
+	struct nic_ucma *u = d->ucma;
+	struct ucma_id *id = u ? id_by_conn(u, conn) : NULL;
+
+	if (!id || !id->call)
+		return;
+	if (!call_cancel(u, id))
+		nic_job_await(u->worker, &id->call->job);
+	else if (!id->is_dead)
+		news_new(u, id, RDMA_CM_EVENT_CONNECT_ERROR, -ECANCELED);
+}
+
+/* ---- what comes of it, further ----------------------------------------------------------------------------------- */
+
 static void job_back(struct nic_job *job)
 {
 	struct ucma_job *j = (struct ucma_job *)job;
@@ -264,7 +529,9 @@ static void job_back(struct nic_job *job)
 		id_free(u, id);
 		return;
 	}
-	if (j->later)
+	if (id->call == j)
+		call_back(u, j);
+	else if (j->later)
 		j->later->done(j->later, j->err);
 	else if (j->err && !id->is_dead && j->what != REJECT && j->what != DISCONNECT)
 		news_new(u, id,
@@ -276,7 +543,7 @@ static void job_back(struct nic_job *job)
 
 static void request_came(struct nic_ucma *u, struct ucma_id *l, const struct ucma_told *t)
 {
-	struct ucma_id *id = l && !t->err ? id_new(u, NULL, l->is_ud) : NULL;
+	struct ucma_id *id = l && !t->err ? id_new(u, NULL, l->cont, l->is_ud) : NULL;
 	struct news *n = id ? news_new(u, l, RDMA_CM_EVENT_CONNECT_REQUEST, 0) : NULL;
 
 	if (!n) {
@@ -288,28 +555,61 @@ static void request_came(struct nic_ucma *u, struct ucma_id *l, const struct ucm
 	id->handle = t->id;
 	id->is_made = true;
 	ucma_fill(&n->ev, t, l->is_ud);
+	if (u->d->is_iwarp)
+		n->ev.param.qp_num = id->conn;
 	n->ev.request = id;
+}
+
+/* With iWARP. What an active side hears of as established is an answer, which it is to confirm. */
+static enum rdma_cm_event_type connection(struct nic_ucma *u, struct ucma_id *id,
+					  enum rdma_cm_event_type event, int *status)
+{
+	switch (event) {
+	case RDMA_CM_EVENT_ESTABLISHED:
+		no_doubt(u, id);
+		nic_iw_up(u->d->f, id->qp_num, id->conn);
+		return id->is_active ? RDMA_CM_EVENT_CONNECT_RESPONSE : event;
+	case RDMA_CM_EVENT_REJECTED:
+		event = refused(*status, status);
+		break;
+	case RDMA_CM_EVENT_UNREACHABLE:
+	case RDMA_CM_EVENT_CONNECT_ERROR:
+	case RDMA_CM_EVENT_DISCONNECTED:
+	case RDMA_CM_EVENT_DEVICE_REMOVAL:
+		break;
+	default:
+		return event;
+	}
+	no_doubt(u, id);
+	nic_iw_down(u->d->f, id->qp_num, id->conn);
+	return event;
 }
 
 static void told(struct nic_ucma *u, const struct ucma_told *t)
 {
 	struct ucma_id *id = id_by_uid(u, t->uid);
 	enum rdma_cm_event_type event = t->event;
+	int status = t->status;
 	struct news *n;
 
 	if (event == RDMA_CM_EVENT_CONNECT_REQUEST) {
-		request_came(u, id, t);
+		request_came(u, id && !id->is_dead ? id : NULL, t);
 		return;
 	}
-	if (!id || (event == RDMA_CM_EVENT_ADDR_RESOLVED && !t->err))
+	if (id && id->is_asked)
+		event = connection(u, id, event, &status);
+	if (!id || id->is_dead || (event == RDMA_CM_EVENT_ADDR_RESOLVED && !t->err))
 		return;
 	if (event == RDMA_CM_EVENT_ADDR_RESOLVED)
 		event = RDMA_CM_EVENT_ROUTE_ERROR;
 	else if (t->err)
 		event = RDMA_CM_EVENT_CONNECT_ERROR;
-	n = news_new(u, id, event, t->err ? t->err : t->status);
-	if (n)
-		ucma_fill(&n->ev, t, id->is_ud);
+	n = news_new(u, id, event, t->err ? t->err : status);
+	if (!n)
+		return;
+	ucma_fill(&n->ev, t, id->is_ud);
+	if (id->is_asked)
+		n->ev.param.qp_num = id->conn;
 }
 
 static void fetch_back(struct nic_job *job)
@@ -341,17 +641,22 @@ void nic_ucma_work(struct nic_dev *d)
 	if (u->is_fetching || !STAILQ_EMPTY(&u->news) || !atomic_exchange(&u->has_events, false))
 		return;
 	u->is_fetching = true;
+	u->asks_path = !d->is_iwarp; /* which has no numbers of packets, nor paths */
 	nic_job_give(u->worker, &u->fetch);
 }
 
 /* ---- what the connection manager wants -------------------------------------------------------------------------- */
 
-static bool op_is_there(struct backend *be)
+static bool op_is_there(struct backend *be, uint16_t ps, uint8_t qp_type)
 {
 	const struct nic_dev *d = be->f->host->nic;
 
-	return d && d->ucma && d->is_there &&
-	       d->port_attr.link_layer == IBV_LINK_LAYER_ETHERNET; /* its GID is an address */
+	if (!d || !d->ucma || !d->is_there ||
+	    d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET) /* its GID is no address */
+		return false;
+	if (d->is_iwarp)
+		return qp_type == IBV_QPT_RC && ps == RDMA_PS_TCP;
+	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC || qp_type == IBV_QPT_UD;
 }
 
 static uint32_t op_changes(struct backend *be)
@@ -379,7 +684,7 @@ static struct ucma_id *id_make(struct backend *be, enum what what, const struct 
 			       struct backend_later *l)
 {
 	struct nic_ucma *u = ucma_of(be);
-	struct ucma_id *id = id_new(u, w->user, w->qp_type == IBV_QPT_UD);
+	struct ucma_id *id = id_new(u, w->user, w->cont, w->qp_type == IBV_QPT_UD);
 	struct ucma_job *j = id ? job_new(u, id, what) : NULL;
 
 	if (!j) {
@@ -387,6 +692,7 @@ static struct ucma_id *id_make(struct backend *be, enum what what, const struct 
 			id_free(u, id);
 		return NULL;
 	}
+	id->is_active = what == RESOLVE;
 	j->want = *w;
 	if (j->want.timeout_ms > TIMEOUT_S * 1000)
 		j->want.timeout_ms = TIMEOUT_S * 1000;
@@ -426,19 +732,30 @@ static void op_destroy(struct backend *be, struct ucma_id *id)
 			op_destroy(be, n->ev.request);
 		news_free(n);
 	}
+	if (id->call && !call_cancel(u, id) && u->connecting == id->call)
+		nic_job_interrupt(u->worker, &id->call->job);
+	if (id->is_asked)
+		nic_iw_down(u->d->f, id->qp_num, id->conn);
 	id->is_dead = true;
-	id->end = (struct ucma_job){
-		.job = { .run = job_run, .back = job_back }, .u = u, .id = id, .what = DESTROY
-	};
-	nic_job_give(u->worker, &id->end.job);
+	if (!id->is_in_doubt)
+		destroy(u, id);
 }
 
 static int say(struct backend *be, struct ucma_id *id, enum what what, const struct ff_cm_param *p,
 	       uint8_t reason, const void *pd, uint32_t len)
 {
 	struct nic_ucma *u = ucma_of(be);
-	struct ucma_job *j = job_new(u, id, what);
+	bool ends = id->is_asked && (what == REJECT || what == DISCONNECT);
+	struct ucma_job *j;
 
+	if (ends) { /* iWARP: what the kernel would refuse, or wait for, is said by the QP's end */
+		call_cancel(u, id);
+		nic_iw_down(u->d->f, id->qp_num, id->conn);
+		if (id->is_in_doubt)
+			return 0;
+		what = DISCONNECT;
+	}
+	j = job_new(u, id, what);
 	if (!j)
 		return -ENOMEM;
 	if (p)
@@ -447,7 +764,10 @@ static int say(struct backend *be, struct ucma_id *id, enum what what, const str
 	j->pd_len = (uint8_t)len;
 	if (len)
 		memcpy(j->pd, pd, len);
-	nic_job_give(u->worker, &j->job);
+	if (u->d->is_iwarp && (what == CONNECT || what == ACCEPT))
+		call_give(u, j);
+	else
+		nic_job_give(u->worker, &j->job);
 	return 0;
 }
 
@@ -465,6 +785,8 @@ static int op_accept(struct backend *be, struct ucma_id *id, const struct ff_cm_
 
 static int op_establish(struct backend *be, struct ucma_id *id)
 {
+	if (id->is_asked) /* iWARP: the other side has not waited for that */
+		return 0;
 	return say(be, id, ESTABLISH, NULL, 0, NULL, 0);
 }
 
@@ -528,6 +850,8 @@ int nic_ucma_new(struct nic_dev *d)
 	u->fetch.run = fetch_run;
 	u->fetch.back = fetch_back;
 	STAILQ_INIT(&u->news);
+	STAILQ_INIT(&u->connects);
+	u->limit.fn = on_limit;
 	d->ucma = u;
 	return 0;
 }
@@ -537,10 +861,22 @@ int nic_ucma_start(struct nic_dev *d)
 	return d->ucma ? nic_worker_start(d->ucma->worker) : 0;
 }
 
+/* A connect that waits for the network is not waited for. */
+static void connect_interrupt(struct nic_ucma *u)
+{
+	struct ucma_job *j = u->connecting;
+
+	if (j)
+		nic_job_await(u->worker, &j->job);
+}
+
 void nic_ucma_stop(struct nic_dev *d)
 {
-	if (d->ucma)
-		nic_worker_join(d->ucma->worker);
+	if (!d->ucma)
+		return;
+	d->ucma->is_stopping = true;
+	connect_interrupt(d->ucma);
+	nic_worker_join(d->ucma->worker);
 }
 
 void nic_ucma_settle(struct nic_dev *d)
@@ -571,8 +907,10 @@ void nic_ucma_free(struct nic_dev *d)
 		STAILQ_REMOVE_HEAD(&u->news, entry);
 		news_free(n);
 	}
-	HASH_ITER(hh, u->ids, id, tmp)
+	HASH_ITER(hh, u->ids, id, tmp) {
+		free(id->call); /* which was not given */
 		id_free(u, id);
+	}
 	if (u->fd >= 0)
 		close(u->fd); /* what the kernel has yet goes with it */
 	free(u);

@@ -8,14 +8,23 @@
  * NIC was opened, which the kernel asks for when a doorbell is a call, and may open files, as far as Landlock lets that
  * credential: those that libibverbs reads, and /dev/infiniband.
  *
+ * A call that waits for somebody else can be interrupted, by a signal that has no other meaning here. It may come before
+ * the call, which then waits nevertheless: so who wants that sends it again until the job is done.
+ *
  * Without a thread (nic_conf.no_worker, for tests) a job is done when it is given, and comes back likewise.
  */
 #include "ffr/nic/nic.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "ffr/lib/sandbox.h"
+
+#define INTERRUPT SIGURG /* which is ignored, where no handler is */
+#define AGAIN_NS  1000000l
+#define NS_PER_S  1000000000l
 
 STAILQ_HEAD(job_list, nic_job);
 
@@ -27,7 +36,8 @@ struct nic_worker {
 	pthread_cond_t news;	/* a job is there, or stop is set */
 	pthread_cond_t is_done; /* one can come back */
 	struct job_list todo, done;
-	uint32_t num; /* [ctl] given and not come back */
+	const struct nic_job *running; /* ... in the thread's hands, or NULL */
+	uint32_t num;		       /* [ctl] given and not come back */
 	bool stop;
 };
 
@@ -40,7 +50,26 @@ static struct nic_job *job_take(struct nic_worker *w)
 	job = STAILQ_FIRST(&w->todo);
 	if (job)
 		STAILQ_REMOVE_HEAD(&w->todo, next);
+	w->running = job;
 	return job;
+}
+
+static void interrupted(int sig)
+{
+	(void)sig;
+}
+
+/* All threads have the handler, and only this one gets the signal. */
+static void be_interruptible(void)
+{
+	struct sigaction sa = { .sa_handler = interrupted }; /* without SA_RESTART */
+	sigset_t set;
+
+	sigemptyset(&sa.sa_mask);
+	sigemptyset(&set);
+	sigaddset(&set, INTERRUPT);
+	sigaction(INTERRUPT, &sa, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static void *worker_main(void *arg)
@@ -48,6 +77,7 @@ static void *worker_main(void *arg)
 	struct nic_worker *w = arg;
 	struct nic_job *job;
 
+	be_interruptible();
 	if (sandbox_filter(SANDBOX_NIC))
 		abort(); /* it would be confined to nothing; the log has the line */
 	pthread_mutex_lock(&w->lock);
@@ -55,6 +85,7 @@ static void *worker_main(void *arg)
 		pthread_mutex_unlock(&w->lock);
 		job->run(job);
 		pthread_mutex_lock(&w->lock);
+		w->running = NULL;
 		STAILQ_INSERT_TAIL(&w->done, job, next);
 		pthread_cond_signal(&w->is_done);
 		if (w->host->work_wake)
@@ -152,4 +183,53 @@ void nic_jobs_settle(struct nic_worker *w)
 			pthread_cond_wait(&w->is_done, &w->lock);
 		pthread_mutex_unlock(&w->lock);
 	}
+}
+
+bool nic_job_cancel(struct nic_worker *w, struct nic_job *job)
+{
+	struct nic_job *j;
+
+	pthread_mutex_lock(&w->lock);
+	STAILQ_FOREACH(j, &w->todo, next)
+		if (j == job)
+			break;
+	if (j)
+		STAILQ_REMOVE(&w->todo, j, nic_job, next);
+	pthread_mutex_unlock(&w->lock);
+	w->num -= j != NULL;
+	return j;
+}
+
+/* Call with w->lock held. */
+static bool interrupt_it(struct nic_worker *w, const struct nic_job *job)
+{
+	if (w->running != job)
+		return false;
+	pthread_kill(w->thread, INTERRUPT);
+	return true;
+}
+
+bool nic_job_interrupt(struct nic_worker *w, const struct nic_job *job)
+{
+	bool is;
+
+	pthread_mutex_lock(&w->lock);
+	is = interrupt_it(w, job);
+	pthread_mutex_unlock(&w->lock);
+	return is;
+}
+
+void nic_job_await(struct nic_worker *w, const struct nic_job *job)
+{
+	struct timespec at;
+
+	pthread_mutex_lock(&w->lock);
+	while (interrupt_it(w, job)) {
+		clock_gettime(CLOCK_REALTIME, &at);
+		at.tv_nsec += AGAIN_NS;
+		at.tv_sec += at.tv_nsec / NS_PER_S;
+		at.tv_nsec %= NS_PER_S;
+		pthread_cond_timedwait(&w->is_done, &w->lock, &at);
+	}
+	pthread_mutex_unlock(&w->lock);
 }

@@ -246,6 +246,12 @@ enum ibv_qp_state nic_fake_state(struct ibv_qp *qp)
 	return qp_of(qp)->state;
 }
 
+void nic_fake_iw_connected(struct ibv_qp *qp)
+{
+	MUST(nic_fake.transport == IBV_TRANSPORT_IWARP && qp_of(qp)->state == IBV_QPS_INIT);
+	qp_of(qp)->state = IBV_QPS_RTS;
+}
+
 unsigned nic_fake_sends(struct ibv_qp *qp)
 {
 	return qp_of(qp)->send.tail - qp_of(qp)->send.una;
@@ -462,6 +468,7 @@ static struct ibv_device **get_device_list(int *num)
 	MUST(list);
 	while (n < NIC_FAKE_NAMES && nic_fake.name[n]) {
 		strcpy(devices[n].dev_name, NIC_FAKE_NODE);
+		devices[n].transport_type = nic_fake.transport;
 		list[n] = &devices[n];
 		n++;
 	}
@@ -830,6 +837,9 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	    !(next == IBV_QPS_INIT && q->state == IBV_QPS_INIT) &&
 	    !(next == IBV_QPS_RTS && (q->state == IBV_QPS_SQE || q->state == IBV_QPS_RTS)))
 		return EINVAL;
+	/* iw_cm's alone */
+	MUST(nic_fake.transport != IBV_TRANSPORT_IWARP || next == IBV_QPS_INIT ||
+	     next == IBV_QPS_ERR);
 	q->state = next;
 	if (next == IBV_QPS_RESET)
 		forget(q);

@@ -63,6 +63,7 @@ struct nic_fake {
 	struct ibv_gid_entry gid[NIC_FAKE_GIDS];
 	bool has_gid[NIC_FAKE_GIDS];
 	uint32_t max_inline;
+	enum ibv_transport_type transport;
 	struct ibv_packet_pacing_caps pacing;
 	void (*load_more)(struct nic_lib *lib); /* nic_lib_load() calls it: mlx5_fake.h */
 	bool has_wr;				/* ibv_wr_*() */
@@ -107,8 +108,9 @@ void nic_fake_fail(enum nic_fake_call call, unsigned nth, int err);
 void nic_fake_take(unsigned takes);
 
 enum ibv_qp_state nic_fake_state(struct ibv_qp *qp);
-unsigned nic_fake_sends(struct ibv_qp *qp); /* that it has and has not completed */
-unsigned nic_fake_recvs(struct ibv_qp *qp); /* its own */
+void nic_fake_iw_connected(struct ibv_qp *qp); /* the kernel's iw_cm takes it from INIT to RTS */
+unsigned nic_fake_sends(struct ibv_qp *qp);    /* that it has and has not completed */
+unsigned nic_fake_recvs(struct ibv_qp *qp);    /* its own */
 unsigned nic_fake_srq_recvs(struct ibv_srq *srq);
 /* A handle's attributes. */
 const struct ibv_ah_attr *nic_fake_ah(const struct ibv_ah *ah);

@@ -34,7 +34,7 @@ struct ucma_id {
 };
 
 static struct {
-	bool is_away, has_no_memory;
+	bool is_away, has_no_memory, is_iwarp;
 	uint32_t changes;
 	unsigned made, gone;
 	struct ucma_id *last; /* made */
@@ -42,10 +42,15 @@ static struct {
 	unsigned num, at;
 } fake;
 
-static bool is_there(struct backend *be)
+/* A NIC of RoCE, or one of iWARP, which has RC only. */
+static bool is_there(struct backend *be, uint16_t ps, uint8_t qp_type)
 {
 	(void)be;
-	return !fake.is_away;
+	if (fake.is_away)
+		return false;
+	if (fake.is_iwarp)
+		return ps == RDMA_PS_TCP && qp_type == IBV_QPT_RC;
+	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC || qp_type == IBV_QPT_UD;
 }
 
 static uint32_t changes(struct backend *be)

@@ -145,7 +145,7 @@ static void an_address_is_resolved(void **state)
 	uint32_t k = ucma_fake_only();
 
 	(void)state;
-	assert_true(ops->is_there(be));
+	assert_true(ops->is_there(be, RDMA_PS_TCP, IBV_QPT_RC));
 	expect_none();
 	ucma_fake_tell(k, RDMA_CM_EVENT_ADDR_RESOLVED, 0, 0);
 	heard();

@@ -4,6 +4,7 @@
 /* test_worker.c - jobs are done in order, by the worker while it is there, and come back to the control thread. */
 #include "tests/unit/lib/nic_rig.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -28,6 +29,14 @@ static void run_slowly(struct nic_job *job)
 {
 	while (sem_wait(&go))
 		;
+	run(job);
+}
+
+/* As a call that waits for the network. */
+static void run_asleep(struct nic_job *job)
+{
+	sem_post(&go);
+	assert_int_equal(poll(NULL, 0, 60000), -1);
 	run(job);
 }
 
@@ -129,9 +138,32 @@ static void at_the_end(void **state)
 	nic_worker_join(NULL);
 }
 
+/* What has not begun can be taken back; what waits in a call can be made to return from it. */
+static void one_is_not_wanted(void **state)
+{
+	struct nic_worker *w = with_jobs(run_asleep);
+
+	(void)state;
+	assert_int_equal(nic_worker_start(w), 0);
+	nic_job_give(w, &jobs[0].job);
+	nic_job_give(w, &jobs[1].job);
+	while (sem_wait(&go)) /* the first one has begun */
+		;
+	assert_true(nic_job_cancel(w, &jobs[1].job));
+	assert_false(nic_job_cancel(w, &jobs[1].job));
+	assert_false(nic_job_cancel(w, &jobs[0].job));
+	assert_false(nic_job_interrupt(w, &jobs[1].job));
+	nic_job_await(w, &jobs[1].job); /* nothing to wait for */
+	nic_job_await(w, &jobs[0].job);
+	assert_int_equal(ran, 1);
+	assert_int_equal(nic_jobs_back(w), 0);
+	assert_int_equal(back, 1);
+	nic_worker_free(w);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(without_a_thread_at_once),
 			cmocka_unit_test(by_the_thread_in_order), cmocka_unit_test(nobody_waits),
-			cmocka_unit_test(at_the_end));
+			cmocka_unit_test(at_the_end), cmocka_unit_test(one_is_not_wanted));
 }
