@@ -22,7 +22,7 @@
  * Errors of what goes to a node: EHOSTUNREACH it does not answer; ECONNREFUSED nobody is at that
  * endpoint; ECONNRESET it has begun anew; ECONNABORTED it has given the message up; ETIMEDOUT it, or
  * this side's data, took too long; EIO transfers failed again and again; ENODEV the port is gone;
- * ESHUTDOWN the module goes. Any call: EFAULT, EINVAL, EINTR, ENOTCONN before FFRIO_BIND.
+ * ESHUTDOWN it was under way when the port went, which then waits for its files to be closed. Any call: EFAULT, EINVAL, EINTR, ENOTCONN before FFRIO_BIND.
  */
 #ifndef FFRIO_H
 #define FFRIO_H
@@ -45,7 +45,9 @@
 
 /*
  * FFRIO_BIND. Once for each file. The port is the kernel's number of it (/sys/class/rapidio_port/rapidioN).
- * EADDRINUSE, ENOBUFS: as many endpoints as receive buffers are bound.
+ * EADDRINUSE, ENOBUFS: as many endpoints as receive buffers are bound. ENODEV: there is no such port, or ffrio
+ * found no DMA there; ENOMEM: no memory for its buffers. /sys/class/rapidio_port/rapidioN/ffrio says `ready`, or
+ * why ffrio has not that port.
  */
 struct ffrio_bind {
 	__u32 version; /* FFRIO_VERSION; out: the module's, also with EPROTO */

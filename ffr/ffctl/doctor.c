@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * doctor.c - ffctl doctor: what is wrong with this host's set-up, from the router outwards: router, libraries,
- * engines (doctor_host.c), orchestrator, other hosts, and one container if it is named. Nothing is changed.
+ * RapidIO, engines (doctor_host.c), orchestrator, other hosts, and one container if it is named. Nothing is changed.
  *
  * It goes on behind a problem as far as something can still be seen; what is only a consequence is left out.
  */
@@ -345,6 +345,7 @@ void cmd_doctor(int argc, char **argv)
 	args_parse(&a, argc, argv);
 	check_router(&d);
 	doctor_libraries(&d.f);
+	doctor_rapidio(&d.f);
 	doctor_engines(&d.f, a.daemon_json, a.cdi, json_object_get(d.containers, "containers"));
 	if (d.health && check_orchestrator(&d))
 		check_hosts(&d);

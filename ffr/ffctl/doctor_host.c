@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * doctor_host.c - what ffctl doctor looks at beside the router: is there one, the libraries, what container engines
- * were told, an image, the network of a process, a port of another host.
+ * doctor_host.c - what ffctl doctor looks at beside the router: is there one, the libraries, RapidIO, what container
+ * engines were told, an image, the network of a process, a port of another host.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -83,6 +84,35 @@ void doctor_libraries(struct findings *f)
 		finding(f, FINDING_PROBLEM, "apt-get install libfreeflow-container",
 			"libraries: neither beside ffctl nor in %s: containers would have none",
 			dir);
+}
+
+/* What ffrio.ko says of each port of RapidIO's. */
+void doctor_rapidio(struct findings *f)
+{
+	glob_t ports;
+	char why[256];
+
+	if (glob("/sys/class/rapidio_port/*/ffrio", 0, NULL, &ports))
+		return;
+	for (size_t i = 0; i < ports.gl_pathc; i++) {
+		FILE *file = fopen(ports.gl_pathv[i], "re");
+		const char *port = strstr(ports.gl_pathv[i], "/rapidio_port/") + 14;
+		int length = (int)strcspn(port, "/");
+
+		if (file && fgets(why, sizeof(why), file)) {
+			why[strcspn(why, "\n")] = 0;
+			if (strcmp(why, "ready"))
+				finding(f, FINDING_PROBLEM,
+					"rmmod ffrio, and modprobe ffrio with parameters that fit",
+					"RapidIO: ffrio has no %.*s: %s", length, port, why);
+			else
+				finding(f, FINDING_OK, NULL, "RapidIO: ffrio has %.*s", length,
+					port);
+		}
+		if (file)
+			fclose(file);
+	}
+	globfree(&ports);
 }
 
 /* Whether there is such a file; *j is NULL, with a finding of that kind, if it is no JSON. */

@@ -111,6 +111,7 @@ void check_process(struct findings *f, const json_t *container, pid_t pid);
 void doctor_engines(struct findings *f, const char *daemon_json, const char *cdi,
 		    const json_t *containers);
 void doctor_image(struct findings *f, const char *path);
+void doctor_rapidio(struct findings *f);
 void doctor_libraries(struct findings *f);
 void doctor_no_router(struct findings *f, int err);
 /* Are these addresses, of container "name", those of the process's network? */

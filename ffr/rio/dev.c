@@ -134,9 +134,12 @@ static uint64_t next(struct rio_dev *d)
 
 static void say_opened(struct rio_dev *d, int err)
 {
+	/* the file is not for this process, which the sandbox keeps from sysfs */
 	if (err && err != d->said)
-		log_warn("RapidIO: endpoint of port %u: %s: other hosts are reached by TCP",
-			 d->conf.port, strerror(-err));
+		log_warn(
+			"RapidIO: endpoint of port %u: %s: other hosts are reached by TCP; what ffrio says of "
+			"the port is in /sys/class/rapidio_port/rapidio%u/ffrio",
+			d->conf.port, strerror(-err), d->conf.port);
 	d->said = err;
 }
 

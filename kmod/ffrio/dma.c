@@ -198,7 +198,8 @@ void ffrio_dma_work(struct ffrio_port *port)
 	ffrio_leave(port);
 }
 
-int ffrio_dma_open(struct ffrio_port *port)
+/* What this module maps for DMA, and the RMBs' window, are of one device, whose addresses both have. */
+int ffrio_dma_open(struct ffrio_port *port, char *why)
 {
 	while (port->channels < ffrio_channel_count) {
 		struct ffrio_channel *c = &port->channel[port->channels];
@@ -208,8 +209,15 @@ int ffrio_dma_open(struct ffrio_port *port)
 			break;
 		INIT_LIST_HEAD(&c->jobs);
 		port->channels++;
+		if (dmaengine_get_dma_device(c->chan) != port->dev) {
+			strscpy(why, "its DMA channels are of another device", FFRIO_WHY_SIZE);
+			return -EOPNOTSUPP;
+		}
 	}
-	return port->channels ? 0 : -ENODEV;
+	if (port->channels)
+		return 0;
+	strscpy(why, "the port has no DMA channel that nobody uses", FFRIO_WHY_SIZE);
+	return -ENODEV;
 }
 
 /* After this no job is under way, and each has ended. port->gone is set. */

@@ -35,7 +35,6 @@
 #include <linux/semaphore.h>
 #include <linux/spinlock.h>
 #include <linux/timer.h>
-#include <linux/version.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 
@@ -90,7 +89,7 @@ struct ffrio_file;
 
 struct ffrio_port {
 	struct kref ref;
-	struct list_head node; /* ffrio_ports_mutex */
+	struct completion *freed; /* of who waits for that, or NULL */
 	struct rio_mport *mport;
 	struct device *dev; /* the one that does the DMA */
 	u32 id;
@@ -124,22 +123,22 @@ struct ffrio_port {
 	DECLARE_KFIFO(fifo, u32, FFRIO_DOORBELLS);
 };
 
-extern struct list_head ffrio_ports;
-extern struct mutex ffrio_ports_mutex;
 extern unsigned int ffrio_block_size, ffrio_smb_count, ffrio_rmb_count, ffrio_quota;
 extern unsigned int ffrio_channel_count, ffrio_ahead, ffrio_zero_copy, ffrio_retry_ms,
 	ffrio_dead_ms;
 extern bool ffrio_early_request, ffrio_top_half, ffrio_use_semaphore, ffrio_checksum;
 
-struct ffrio_port *ffrio_port_new(struct rio_mport *mport);
+/* A port, or an ERR_PTR() with why in words. */
+#define FFRIO_WHY_SIZE 128
+struct ffrio_port *ffrio_port_new(struct rio_mport *mport, char *why);
 void ffrio_port_end(struct ffrio_port *port);
-struct ffrio_port *ffrio_port_get(u32 id);
+struct ffrio_port *ffrio_port_get(u32 id); /* main.c */
 void ffrio_port_put(struct ffrio_port *port);
 void ffrio_enter(struct ffrio_port *port) __acquires(&port->lock);
 void ffrio_leave(struct ffrio_port *port) __releases(&port->lock);
 
 /* dma.c */
-int ffrio_dma_open(struct ffrio_port *port);
+int ffrio_dma_open(struct ffrio_port *port, char *why);
 void ffrio_dma_close(struct ffrio_port *port);
 void ffrio_dma_start(struct ffrio_port *port, struct ffrio_job *job);
 void ffrio_dma_tick(struct ffrio_port *port);

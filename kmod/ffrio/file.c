@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "../compat.h"
 #include "ffrio_int.h"
 
 static DEFINE_MUTEX(bind_mutex);
@@ -80,8 +81,8 @@ static long ffrio_bind(struct ffrio_file *file, struct ffrio_bind *b)
 	if (b->reserved || b->endpoint < -1 || b->endpoint >= FFRIO_ENDPOINTS)
 		return -EINVAL;
 	port = ffrio_port_get(b->port);
-	if (!port)
-		return -ENODEV;
+	if (IS_ERR(port))
+		return PTR_ERR(port);
 	mutex_lock(&bind_mutex);
 	ret = file->port ? -EISCONN : bind(file, port, b->endpoint);
 	mutex_unlock(&bind_mutex);
@@ -110,8 +111,8 @@ static long ffrio_get_stats(struct ffrio_stats *s)
 	u64 *values;
 	long ret = 0;
 
-	if (!port)
-		return -ENODEV;
+	if (IS_ERR(port))
+		return PTR_ERR(port);
 	values = kcalloc(FFRIO_STAT_COUNT, sizeof(*values), GFP_KERNEL);
 	if (!values) {
 		ffrio_port_put(port);
@@ -258,11 +259,7 @@ static int ffrio_mmap(struct file *filp, struct vm_area_struct *vma)
 		return pool_mmap(port, vma, &port->smb, offset - FFRIO_MMAP_SMB);
 	if (vma->vm_flags & VM_WRITE)
 		return -EACCES;
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 	vm_flags_clear(vma, VM_MAYWRITE);
-#else
-	vma->vm_flags &= ~VM_MAYWRITE;
-#endif
 	return pool_mmap(port, vma, &port->rmb, offset - FFRIO_MMAP_RMB);
 }
 

@@ -6,7 +6,9 @@
 #include <linux/log2.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/slab.h>
 
+#include "../compat.h"
 #include "ffrio_int.h"
 
 unsigned int ffrio_block_size = 32768;
@@ -51,8 +53,16 @@ module_param_named(checksum, ffrio_checksum, bool, 0644);
 MODULE_PARM_DESC(checksum,
 		 "a CRC-32C of each block; without, what writes lose silently is not noticed");
 
-LIST_HEAD(ffrio_ports);
-DEFINE_MUTEX(ffrio_ports_mutex);
+/* A master port of the kernel's, and ours there, or why there is none. */
+struct master {
+	struct list_head node;
+	struct rio_mport *mport;
+	struct ffrio_port *port; /* or an ERR_PTR() */
+	char why[FFRIO_WHY_SIZE];
+};
+
+static LIST_HEAD(masters);
+static DEFINE_MUTEX(masters_mutex);
 
 static struct miscdevice ffrio_device = {
 	.minor = MISC_DYNAMIC_MINOR,
@@ -61,41 +71,77 @@ static struct miscdevice ffrio_device = {
 	.mode = 0600,
 };
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
-static int add_mport(struct device *dev)
-#else
-static int add_mport(struct device *dev, struct class_interface *interface)
-#endif
+/* Call with masters_mutex held. */
+static struct master *find(u32 id)
 {
-	struct rio_mport *mport = to_rio_mport(dev);
-	struct ffrio_port *port = ffrio_port_new(mport);
+	struct master *m;
 
-	if (IS_ERR(port)) {
-		pr_warn("%s: no ffrio there: error %ld\n", dev_name(dev), PTR_ERR(port));
-		return PTR_ERR(port);
-	}
-	mutex_lock(&ffrio_ports_mutex);
-	list_add_tail(&port->node, &ffrio_ports);
-	mutex_unlock(&ffrio_ports_mutex);
+	list_for_each_entry(m, &masters, node) if (m->mport->id == id) return m;
+	return NULL;
+}
+
+/* The port with a reference, or why there is none. */
+struct ffrio_port *ffrio_port_get(u32 id)
+{
+	struct ffrio_port *port;
+	struct master *m;
+
+	mutex_lock(&masters_mutex);
+	m = find(id);
+	port = m ? m->port : ERR_PTR(-ENODEV);
+	if (!IS_ERR(port))
+		kref_get(&port->ref);
+	mutex_unlock(&masters_mutex);
+	return port;
+}
+
+/* /sys/class/rapidio_port/rapidioN/ffrio, which the log alone would not tell an operator for long. */
+static ssize_t ffrio_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct master *m;
+	ssize_t n = 0;
+
+	mutex_lock(&masters_mutex);
+	m = find(to_rio_mport(dev)->id);
+	if (m)
+		n = sysfs_emit(buf, "%s\n", IS_ERR(m->port) ? m->why : "ready");
+	mutex_unlock(&masters_mutex);
+	return n;
+}
+static DEVICE_ATTR_RO(ffrio);
+
+/* Without a port there the module stays: another may come, and it may be another's parameters that are too large. */
+static int add_mport(KMOD_CLASS_DEV(dev))
+{
+	struct master *m = kzalloc(sizeof(*m), GFP_KERNEL);
+
+	if (!m)
+		return -ENOMEM;
+	m->mport = to_rio_mport(dev);
+	m->port = ffrio_port_new(m->mport, m->why);
+	if (IS_ERR(m->port))
+		dev_err(dev, "no ffrio here: %s (error %ld)\n", m->why, PTR_ERR(m->port));
+	mutex_lock(&masters_mutex);
+	list_add_tail(&m->node, &masters);
+	mutex_unlock(&masters_mutex);
+	if (device_create_file(dev, &dev_attr_ffrio))
+		dev_warn(dev, "no file that says whether ffrio is there\n");
 	return 0;
 }
 
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
-static void remove_mport(struct device *dev)
-#else
-static void remove_mport(struct device *dev, struct class_interface *interface)
-#endif
+static void remove_mport(KMOD_CLASS_DEV(dev))
 {
-	struct rio_mport *mport = to_rio_mport(dev);
-	struct ffrio_port *port, *found = NULL;
+	struct master *m;
 
-	mutex_lock(&ffrio_ports_mutex);
-	list_for_each_entry(port, &ffrio_ports, node) if (port->mport == mport) found = port;
-	if (found)
-		list_del(&found->node);
-	mutex_unlock(&ffrio_ports_mutex);
-	if (found)
-		ffrio_port_end(found);
+	device_remove_file(dev, &dev_attr_ffrio);
+	mutex_lock(&masters_mutex);
+	m = find(to_rio_mport(dev)->id);
+	if (m)
+		list_del(&m->node);
+	mutex_unlock(&masters_mutex);
+	if (m && !IS_ERR(m->port))
+		ffrio_port_end(m->port);
+	kfree(m);
 }
 
 static struct class_interface ffrio_interface = {

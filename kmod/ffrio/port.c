@@ -8,6 +8,7 @@
 #include <linux/ratelimit.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "ffrio_int.h"
 
 static struct ffrio_port *port_of(struct ffrio_proto *p)
@@ -156,11 +157,18 @@ static void port_work(struct work_struct *work)
 
 /* ---- a port comes and goes ----------------------------------------------------------------------- */
 
-static int pool_make(struct ffrio_port *port, struct ffrio_pool *pool, u32 buffers)
+static int pool_make(struct ffrio_port *port, struct ffrio_pool *pool, u32 buffers,
+		     const char *parameter, char *why)
 {
 	pool->size = PAGE_ALIGN((size_t)buffers * port->stride);
-	pool->memory = dma_alloc_coherent(port->dev, pool->size, &pool->dma, GFP_KERNEL);
-	return pool->memory ? 0 : -ENOMEM;
+	pool->memory =
+		dma_alloc_coherent(port->dev, pool->size, &pool->dma, GFP_KERNEL | __GFP_NOWARN);
+	if (pool->memory)
+		return 0;
+	snprintf(why, FFRIO_WHY_SIZE,
+		 "no %zu KB in one piece (order %d): lower %s (%u) or block_size (%u)",
+		 pool->size >> 10, get_order(pool->size), parameter, buffers, ffrio_block_size);
+	return -ENOMEM;
 }
 
 static void pool_end(struct ffrio_port *port, struct ffrio_pool *pool)
@@ -173,30 +181,23 @@ static void pool_end(struct ffrio_port *port, struct ffrio_pool *pool)
 static void port_free(struct kref *ref)
 {
 	struct ffrio_port *port = container_of(ref, struct ffrio_port, ref);
+	struct completion *freed = port->freed;
 
+	/* what ended the last transfer may not be through with the port */
+	cancel_work_sync(&port->work);
 	WARN(port->smb_free != port->smbs, "ffrio: %u of %u send buffers\n", port->smb_free,
 	     port->smbs);
 	pool_end(port, &port->rmb);
 	pool_end(port, &port->smb);
 	put_device(port->dev);
 	kvfree(port);
+	if (freed)
+		complete(freed);
 }
 
 void ffrio_port_put(struct ffrio_port *port)
 {
 	kref_put(&port->ref, port_free);
-}
-
-struct ffrio_port *ffrio_port_get(u32 id)
-{
-	struct ffrio_port *port, *found = NULL;
-
-	mutex_lock(&ffrio_ports_mutex);
-	list_for_each_entry(port, &ffrio_ports, node) if (port->id == id) found = port;
-	if (found)
-		kref_get(&found->ref);
-	mutex_unlock(&ffrio_ports_mutex);
-	return found;
 }
 
 static void port_init(struct ffrio_port *port, struct rio_mport *mport)
@@ -237,11 +238,9 @@ static void port_stop(struct ffrio_port *port)
 	/* files that wait find the port gone */
 	wake_up_all(&port->smb_wait);
 	wake_up_all(&port->flow_wait);
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 2, 0)
 	timer_delete_sync(&port->timer);
-#else
-	del_timer_sync(&port->timer);
-#endif
+	/* one that began before may be stopping a channel; what begins from here on does not */
+	cancel_work_sync(&port->work);
 	ffrio_dma_close(port);
 	cancel_work_sync(&port->work);
 	ffrio_dma_work(port);
@@ -259,18 +258,20 @@ static void port_stop(struct ffrio_port *port)
 	spin_unlock_bh(&port->lock);
 }
 
-struct ffrio_port *ffrio_port_new(struct rio_mport *mport)
+struct ffrio_port *ffrio_port_new(struct rio_mport *mport, char *why)
 {
 	struct ffrio_port *port = kvzalloc(sizeof(*port), GFP_KERNEL);
 	struct ffrio_proto *p;
 	int ret;
 
-	if (!port)
+	if (!port) {
+		strscpy(why, "no memory", FFRIO_WHY_SIZE);
 		return ERR_PTR(-ENOMEM);
+	}
 	port_init(port, mport);
-	ret = pool_make(port, &port->smb, ffrio_smb_count);
+	ret = pool_make(port, &port->smb, ffrio_smb_count, "smbs", why);
 	if (!ret)
-		ret = pool_make(port, &port->rmb, ffrio_rmb_count);
+		ret = pool_make(port, &port->rmb, ffrio_rmb_count, "rmbs", why);
 	if (ret)
 		goto err_put;
 	p = &port->proto;
@@ -282,13 +283,15 @@ struct ffrio_port *ffrio_port_new(struct rio_mport *mport)
 	p->dead_ms = ffrio_dead_ms;
 	ffrio_proto_init(p, &port_ops, get_random_u32());
 	/* No other has memory at these addresses, so no other window can be there. */
+	strscpy(why, "the port maps no inbound window for the receive buffers", FFRIO_WHY_SIZE);
 	ret = rio_map_inb_region(mport, port->rmb.dma, port->rmb.dma, port->rmb.size, 0);
 	if (ret)
 		goto err_put;
 	port->mapped = true;
-	ret = ffrio_dma_open(port);
+	ret = ffrio_dma_open(port, why);
 	if (ret)
 		goto err_stop;
+	strscpy(why, "another driver has doorbells 0x8000 to 0xffff", FFRIO_WHY_SIZE);
 	ret = rio_request_inb_dbell(mport, port, FFRIO_DB_FIRST, FFRIO_DB_LAST, doorbell_in);
 	if (ret)
 		goto err_stop;
@@ -302,13 +305,27 @@ err_put:
 	return ERR_PTR(ret);
 }
 
+/*
+ * All calls end at once. But files keep the pools mapped, and windows, and that memory is the device's, which may be
+ * gone when this returns: so this waits until they are closed, as a program does that hears POLLHUP or ENODEV.
+ * (The module has no file when it is unloaded.)
+ */
 void ffrio_port_end(struct ffrio_port *port)
 {
+	DECLARE_COMPLETION_ONSTACK(freed);
 	struct ffrio_file *file;
+	u32 id = port->id;
 
 	port_stop(port);
 	spin_lock_bh(&port->lock);
+	port->freed = &freed;
 	list_for_each_entry(file, &port->files, node) wake_up_all(&file->wait);
 	spin_unlock_bh(&port->lock);
 	ffrio_port_put(port);
+	if (wait_for_completion_timeout(&freed, 2 * HZ))
+		return;
+	do {
+		pr_warn("port %u goes when the programs are gone that have /dev/ffrio open for it\n",
+			id);
+	} while (!wait_for_completion_timeout(&freed, 60 * HZ));
 }

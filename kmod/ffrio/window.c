@@ -29,7 +29,8 @@ static void window_free(struct ffrio_file *file, struct window *w)
 {
 	struct ffrio_port *port = file->port;
 
-	if (w->mapped && !READ_ONCE(port->gone))
+	/* the mport is there as long as the file: ffrio_port_end() */
+	if (w->mapped)
 		rio_unmap_inb_region(port->mport, w->pool.dma);
 	if (w->pool.memory)
 		dma_free_coherent(port->dev, w->pool.size, w->pool.memory, w->pool.dma);

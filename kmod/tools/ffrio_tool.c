@@ -39,9 +39,28 @@ bool tool_options(struct tool *t, int argc, char **argv, const char *letters)
 	return true;
 }
 
+/* If the module has not that port, the kernel says why. */
+static void say_why(unsigned int port)
+{
+	char path[64], why[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/class/rapidio_port/rapidio%u/ffrio", port);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (fgets(why, sizeof(why), f) && strcmp(why, "ready\n"))
+		fprintf(stderr, "%s: port %u: %s", program_invocation_short_name, port, why);
+	fclose(f);
+}
+
 int tool_open(const struct tool *t, struct ffrio_bind *bound)
 {
-	return rio_open(t->port, t->listens ? (int)t->endpoint : -1, 0, bound);
+	int fd = rio_open(t->port, t->listens ? (int)t->endpoint : -1, 0, bound);
+
+	if (fd < 0)
+		say_why(t->port);
+	return fd;
 }
 
 int tool_fail(const char *what, long error)

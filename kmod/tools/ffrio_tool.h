@@ -15,7 +15,7 @@ struct tool {
 
 /* The options and the argument over what t has by default. letters: getopt()'s, of those that the tool has. */
 bool tool_options(struct tool *t, int argc, char **argv, const char *letters);
-/* Opens the port of t, with the endpoint if it listens; bound may be NULL. */
+/* Opens the port of t, with the endpoint if it listens, and says why if it has none; bound may be NULL. */
 int tool_open(const struct tool *t, struct ffrio_bind *bound);
 /* Says what failed, and why; the exit status. */
 int tool_fail(const char *what, long error);

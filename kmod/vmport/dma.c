@@ -705,29 +705,46 @@ void vmport_dma_abort(struct vmport_port *p)
 {
 	unsigned int i;
 
-	for (i = 0; p->channels && i < vmport_channel_count; i++)
+	for (i = 0; i < vmport_channel_count; i++)
 		if (READ_ONCE(p->channels[i].thread))
 			terminate_all(&p->channels[i].chan);
 }
 
+/* Channels are there as long as the port: another kernel's answer may come for one that nobody has any more. */
 int vmport_dma_init(struct vmport_port *p)
+{
+	unsigned int i;
+
+	p->channels = kvcalloc(vmport_channel_count, sizeof(*p->channels), GFP_KERNEL);
+	if (!p->channels)
+		return -ENOMEM;
+	for (i = 0; i < vmport_channel_count; i++) {
+		p->channels[i].port = p;
+		spin_lock_init(&p->channels[i].lock);
+	}
+	return 0;
+}
+
+void vmport_dma_exit(struct vmport_port *p)
+{
+	kvfree(p->channels);
+	p->channels = NULL;
+}
+
+int vmport_dma_register(struct vmport_port *p)
 {
 	struct dma_device *dma = &p->mport.dma;
 	unsigned int i;
 	int ret;
 
-	p->channels = kvcalloc(vmport_channel_count, sizeof(*p->channels), GFP_KERNEL);
-	if (!p->channels)
-		return -ENOMEM;
 	INIT_LIST_HEAD(&dma->channels);
 	for (i = 0; i < vmport_channel_count; i++) {
-		struct vmport_channel *c = &p->channels[i];
+		struct dma_chan *chan = &p->channels[i].chan;
 
-		c->port = p;
-		spin_lock_init(&c->lock);
-		c->chan.device = dma;
-		c->chan.chan_id = i;
-		list_add_tail(&c->chan.device_node, &dma->channels);
+		memset(chan, 0, sizeof(*chan));
+		chan->device = dma;
+		chan->chan_id = i;
+		list_add_tail(&chan->device_node, &dma->channels);
 	}
 	dma_cap_zero(dma->cap_mask);
 	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
@@ -742,22 +759,15 @@ int vmport_dma_init(struct vmport_port *p)
 	dma->device_prep_slave_sg = prep;
 	dma->device_terminate_all = terminate_all;
 	ret = dma_async_device_register(dma);
-	if (ret) {
-		kvfree(p->channels);
-		p->channels = NULL;
-		return ret;
-	}
-	p->dma_registered = true;
-	return 0;
+	p->dma_registered = !ret;
+	return ret;
 }
 
-/* A client that has a channel holds the module, so none has one now. */
-void vmport_dma_exit(struct vmport_port *p)
+/* Clients gave their channels back when they heard that the port goes; what has one still holds the module. */
+void vmport_dma_unregister(struct vmport_port *p)
 {
 	if (!p->dma_registered)
 		return;
 	p->dma_registered = false;
 	dma_async_device_unregister(&p->mport.dma);
-	kvfree(p->channels);
-	p->channels = NULL;
 }

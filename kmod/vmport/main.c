@@ -5,6 +5,7 @@
  */
 #include <linux/module.h>
 
+#include "../compat.h"
 #include "vmport_int.h"
 
 static unsigned int ports = 2;
@@ -45,12 +46,34 @@ unsigned int vmport_aperture_pages;
 struct vmport_port *vmport_ports[VMPORT_PORTS];
 unsigned int vmport_count;
 
-struct platform_driver vmport_driver = {
-	.driver = {
-		.name = "vmport",
-		.suppress_bind_attrs = true,
-	},
+/*
+ * The driver of the boards, so to say: all ports are there before it is, since the kernel may enumerate at once when
+ * it is told of the first. unbind takes a port away from the kernel's clients while they use it, as a board that is
+ * pulled; bind gives it back.
+ */
+static int probe(struct platform_device *pdev)
+{
+	static DEFINE_MUTEX(one);
+	int ret;
+
+	mutex_lock(&one); /* two would take the same number */
+	ret = vmport_port_register(vmport_ports[pdev->id]);
+	mutex_unlock(&one);
+	return ret;
+}
+
+static void vmport_remove(struct platform_device *pdev)
+{
+	vmport_port_unregister(vmport_ports[pdev->id]);
+}
+KMOD_PLATFORM_REMOVE(vmport_remove)
+
+static struct platform_driver vmport_driver = {
+	.driver = { .name = "vmport" },
+	.probe = probe,
+	.remove = kmod_platform_remove,
 };
+static bool driver_registered;
 
 static int check_parameters(void)
 {
@@ -67,15 +90,14 @@ static void take_down(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < vmport_count; i++)
-		vmport_port_unregister(vmport_ports[i]);
+	if (driver_registered)
+		platform_driver_unregister(&vmport_driver);
 	for (i = 0; i < vmport_count; i++)
 		vmport_port_stop(vmport_ports[i]);
 	for (i = 0; i < vmport_uplink_count; i++)
 		vmport_uplink_free(i);
 	for (i = 0; i < vmport_count; i++)
 		vmport_port_free(vmport_ports[i]);
-	platform_driver_unregister(&vmport_driver);
 	vmport_switch_exit();
 }
 
@@ -92,12 +114,6 @@ static int __init vmport_init(void)
 	ret = vmport_switch_init();
 	if (ret)
 		return ret;
-	ret = platform_driver_register(&vmport_driver);
-	if (ret) {
-		vmport_switch_exit();
-		return ret;
-	}
-	/* All are there before the kernel, which may enumerate at once, is told of the first. */
 	for (i = 0; i < ports; i++) {
 		struct vmport_port *p = vmport_port_new(i);
 
@@ -113,12 +129,15 @@ static int __init vmport_init(void)
 			goto err;
 		vmport_uplink_count++;
 	}
-	for (i = 0; i < ports; i++) {
-		ret = vmport_port_register(vmport_ports[i]);
-		if (ret)
-			goto err;
-	}
-	return 0;
+	ret = platform_driver_register(&vmport_driver);
+	if (ret)
+		goto err;
+	driver_registered = true;
+	for (i = 0; i < ports && vmport_ports[i]->registered; i++)
+		;
+	if (i == ports)
+		return 0;
+	ret = -ENODEV; /* the kernel's log has why */
 err:
 	take_down();
 	return ret;

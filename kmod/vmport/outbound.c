@@ -200,10 +200,14 @@ int vmport_outbound_init(struct vmport_port *p)
 	return 0;
 }
 
+/* Windows that a client has still, as a process that has one mapped, stay; nothing comes and goes by them. */
+void vmport_outbound_stop(struct vmport_port *p)
+{
+	cancel_delayed_work_sync(&p->out_work);
+}
+
 void vmport_outbound_exit(struct vmport_port *p)
 {
-	memset(p->out_windows, 0, sizeof(p->out_windows));
-	cancel_delayed_work_sync(&p->out_work);
 	if (p->aperture)
 		free_pages_exact(page_address(p->aperture),
 				 (size_t)vmport_aperture_pages * PAGE_SIZE);

@@ -73,12 +73,14 @@ static int port_thread(void *data)
 
 	sched_set_fifo_low(current);
 	while (!kthread_should_stop()) {
+		if (kthread_should_park())
+			kthread_parkme();
 		WRITE_ONCE(p->kicked, false);
 		smp_mb(); /* kicked before what it stands for */
 		vmport_receive_run(p);
 		next = vmport_send_run(p);
 		set_current_state(TASK_IDLE);
-		if (kthread_should_stop() || READ_ONCE(p->kicked))
+		if (kthread_should_stop() || kthread_should_park() || READ_ONCE(p->kicked))
 			__set_current_state(TASK_RUNNING);
 		else
 			vmport_sleep_until(next);
@@ -172,9 +174,6 @@ static struct platform_device *device_new(unsigned int index)
 	pdev->dev.dma_coherent = true;
 #endif
 	ret = dma_coerce_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
-	/* The kernel's DMA engine takes the owner of the channels from the driver. */
-	if (!ret && !pdev->dev.driver)
-		ret = -ENODEV;
 	if (ret) {
 		platform_device_unregister(pdev);
 		return ERR_PTR(ret);
@@ -193,10 +192,10 @@ static int has_id(struct device *dev, const void *id)
  */
 static int number_mport(struct vmport_port *p)
 {
-	int ret = rio_mport_initialize(&p->mport);
 	struct rio_mport *mport = &p->mport;
 	struct device *other;
 	unsigned int id, i;
+	int ret = rio_mport_initialize(mport);
 
 	if (ret) {
 		atomic_set(&mport->state, RIO_DEVICE_INITIALIZING);
@@ -208,7 +207,7 @@ static int number_mport(struct vmport_port *p)
 		bool used = false;
 
 		for (i = 0; i < vmport_count; i++)
-			used |= vmport_ports[i]->mport.id == id;
+			used |= vmport_ports[i] != p && vmport_ports[i]->mport.id == id;
 		other = class_find_device(&rio_mport_class, NULL, &id, has_id);
 		if (!used && !other)
 			break;
@@ -246,7 +245,7 @@ static int setup_mport(struct vmport_port *p)
 	return 0;
 }
 
-/* A port that is not known to the kernel yet: main.c registers all when all are there. */
+/* A port that is not known to the kernel yet, and whose thread is parked: the driver (main.c) registers it. */
 struct vmport_port *vmport_port_new(unsigned int index)
 {
 	struct vmport_port *p = kvzalloc(sizeof(*p), GFP_KERNEL);
@@ -274,9 +273,12 @@ struct vmport_port *vmport_port_new(unsigned int index)
 	if (ret)
 		goto err_device;
 	vmport_endpoint_clear(p);
-	ret = vmport_outbound_init(p);
+	ret = vmport_dma_init(p);
 	if (ret)
 		goto err_device;
+	ret = vmport_outbound_init(p);
+	if (ret)
+		goto err_dma;
 	thread = kthread_create(port_thread, p, "vmport%u", index);
 	if (IS_ERR(thread)) {
 		ret = PTR_ERR(thread);
@@ -284,27 +286,18 @@ struct vmport_port *vmport_port_new(unsigned int index)
 	}
 	get_task_struct(thread);
 	WRITE_ONCE(p->thread, thread);
-	wake_up_process(thread);
+	kthread_park(thread);
 	return p;
 
 err_outbound:
 	vmport_outbound_exit(p);
+err_dma:
+	vmport_dma_exit(p);
 err_device:
 	platform_device_unregister(p->pdev);
 err_free:
 	kvfree(p);
 	return ERR_PTR(ret);
-}
-
-int vmport_port_register(struct vmport_port *p)
-{
-	int ret = vmport_dma_init(p);
-
-	if (ret)
-		return ret;
-	ret = rio_register_mport(&p->mport);
-	p->registered = !ret;
-	return ret;
 }
 
 /* Doorbell ranges that a client did not give back; rio_mport_cdev does not when a file is closed. */
@@ -321,7 +314,7 @@ static void forget_doorbells(struct rio_mport *mport)
 	}
 }
 
-/* Its clients let go of it. */
+/* Its clients let go of it, and what they leave behind is lost: the link is cut, and the thread does nothing more. */
 void vmport_port_unregister(struct vmport_port *p)
 {
 	if (p->registered) {
@@ -329,10 +322,48 @@ void vmport_port_unregister(struct vmport_port *p)
 		wait_for_completion(&p->released);
 		p->registered = false;
 	}
-	vmport_dma_exit(p);
-	vmport_outbound_exit(p);
+	p->taken = true;
+	/* the host does not hear of it: nobody has cut a cable */
+	p->link_then = xchg(&p->link, false);
+	vmport_dma_unregister(p);
+	vmport_outbound_stop(p);
+	vmport_windows_clear(p);
+	vmport_send_drop(p);
+	vmport_receive_drop(p);
 	WRITE_ONCE(p->port_write, false);
 	cancel_work_sync(&p->port_write_work);
+	kthread_park(p->thread);
+	forget_doorbells(&p->mport);
+}
+
+/*
+ * The first time with the number that all ports got before, later as a new one, which is the same if no other has
+ * taken it. The registers are as they were: where the switch's routes are, too, the port has its device ID again.
+ */
+int vmport_port_register(struct vmport_port *p)
+{
+	int ret = 0;
+
+	if (p->taken) {
+		memset(&p->mport, 0, sizeof(p->mport));
+		ret = setup_mport(p);
+		if (ret)
+			return ret;
+		/* as the kernel has it of a port that it has discovered */
+		if (p->control & RIO_PORT_GEN_DISCOVERED && p->mport.host_deviceid < 0)
+			p->mport.host_deviceid = vmport_device_id(p);
+		reinit_completion(&p->released);
+	}
+	kthread_unpark(p->thread);
+	ret = vmport_dma_register(p);
+	if (!ret)
+		ret = rio_register_mport(&p->mport);
+	p->registered = !ret;
+	if (ret)
+		vmport_port_unregister(p);
+	else if (p->taken)
+		WRITE_ONCE(p->link, p->link_then);
+	return ret;
 }
 
 /* After this it sends nothing. The thread's memory stays, since others may still wake it. */
@@ -345,7 +376,8 @@ void vmport_port_stop(struct vmport_port *p)
 void vmport_port_free(struct vmport_port *p)
 {
 	put_task_struct(p->thread);
-	forget_doorbells(&p->mport);
+	vmport_outbound_exit(p);
+	vmport_dma_exit(p);
 	platform_device_unregister(p->pdev);
 	kvfree(p);
 }

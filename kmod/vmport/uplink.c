@@ -25,6 +25,7 @@
 #include <net/sock.h>
 #include <net/udp_tunnel.h>
 
+#include "../compat.h"
 #include "vmport_int.h"
 
 #define MAGIC	     0x52494f32 /* "RIO2" */
@@ -306,7 +307,7 @@ static void acknowledged(struct vmport_uplink *u, u32 next)
 			u->unacked_first++;
 		}
 		if (skb_queue_empty(&u->unacked))
-			del_timer(&u->resend);
+			timer_delete(&u->resend);
 		else
 			mod_timer(&u->resend, jiffies + RESEND);
 	}
@@ -566,7 +567,7 @@ void vmport_uplink_free(unsigned int index)
 	u->enabled = false;
 	link_down(u, true);
 	spin_unlock_bh(&u->lock);
-	del_timer_sync(&u->resend);
+	timer_delete_sync(&u->resend);
 	udp_tunnel_sock_release(u->socket);
 	uplinks[index] = NULL;
 	kfree(u);

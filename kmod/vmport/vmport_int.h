@@ -236,8 +236,10 @@ struct vmport_port {
 	struct completion released;
 	u8 index; /* of this module, and port of the switch */
 	bool registered;
+	bool taken; /* it was registered before, and is not now or anew */
 	bool dma_registered;
 	bool link;	 /* to the switch; fabric.c */
+	bool link_then;	 /* what it was when the port was taken from the kernel */
 	bool port_write; /* enabled */
 	struct vmport_settings set;
 	atomic64_t stats[VMPORT_STAT_COUNT];
@@ -377,6 +379,7 @@ int vmport_copy_dma(struct device *dev, dma_addr_t local, void *data, u32 length
 
 /* outbound.c */
 int vmport_outbound_init(struct vmport_port *p);
+void vmport_outbound_stop(struct vmport_port *p);
 void vmport_outbound_exit(struct vmport_port *p);
 int vmport_map_outbound(struct rio_mport *mport, u16 target, u64 start, u32 size, u32 flags,
 			dma_addr_t *local);
@@ -385,6 +388,8 @@ void vmport_unmap_outbound(struct rio_mport *mport, u16 target, u64 start);
 /* dma.c */
 int vmport_dma_init(struct vmport_port *p);
 void vmport_dma_exit(struct vmport_port *p);
+int vmport_dma_register(struct vmport_port *p);
+void vmport_dma_unregister(struct vmport_port *p);
 void vmport_dma_abort(struct vmport_port *p);
 void vmport_dma_answered(struct vmport_port *p, struct vmport_packet *packet);
 void vmport_count_packets(struct vmport_port *p, enum vmport_type type, u64 address, u32 length);
@@ -403,8 +408,5 @@ int vmport_wire_get(struct vmport_packet *packet, void *from, u32 length);
 
 /* sysfs.c */
 extern const struct attribute_group *vmport_port_groups[];
-
-/* main.c */
-extern struct platform_driver vmport_driver;
 
 #endif

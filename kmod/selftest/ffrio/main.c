@@ -15,7 +15,7 @@ static const struct check_group groups[] = {
 	{ "pinned", test_pinned },     { "pinned-ends", test_ends },
 	{ "changes", test_changes },   { "sixteen", test_sixteen },
 	{ "losses", test_losses },     { "cut", test_cut },
-	{ "fuzz", test_fuzz },
+	{ "fuzz", test_fuzz },	       { "gone", test_gone },
 };
 
 int rt_open(unsigned int port, int endpoint, int flags)

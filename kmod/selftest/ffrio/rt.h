@@ -39,5 +39,6 @@ void test_sixteen(void);
 void test_losses(void);
 void test_cut(void);
 void test_fuzz(void);
+void test_gone(void);
 
 #endif
