@@ -6,7 +6,7 @@
 # shellcheck source=/dev/null
 . /out/rapidio-inside.sh
 
-two_ports /out/ffrio_perf
+lab_ports 2 /out/ffrio_perf
 load ffrio
 id=$(cat /sys/class/rapidio_port/rapidio1/port_destid)
 /tmp/ffrio_perf -p 1 -z -l &

@@ -48,17 +48,21 @@ enumerated() { # DEVICES IN EACH NET...
 	done
 }
 
-# Two ports of one kernel, and with them what a lab needs.
-two_ports() { # PROGRAM...
+# Ports of one kernel, and with them what a lab needs.
+lab_ports() { # COUNT PROGRAM...
+	local n=$1 hdid=0 all=() i
+	shift
+	for ((i = 0; i < n; i++)); do all+=("$n"); done
+	for ((i = 1; i < n; i++)); do hdid+=,-1; done
 	modules "$@"
 	modprobe -q libcrc32c
 	modprobe -a veth bridge
 	load rapidio
 	load rio_mport_cdev
 	load rio-scan
-	load vmport ports=2 hdid=0,-1
-	for i in 0 1; do echo $i >/sys/bus/rapidio/scan || fail "scan $i"; done
-	enumerated 2 2 || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
+	load vmport ports="$n" hdid="$hdid"
+	for ((i = 0; i < n; i++)); do echo $i >/sys/bus/rapidio/scan || fail "scan $i"; done
+	enumerated "${all[@]}" || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
 }
 
 # What a module has not freed, where the kernel looks for that. Of one that is unloaded the frames have no name. The

@@ -96,7 +96,7 @@ verbs() { # MEASURE PROGRAM ARGS...
 listens() { "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep -q .; }
 by_rio() { [[ $(grep -c 'by RapidIO' /tmp/lab/"$1"/ffr.log) -gt 0 ]]; }
 
-two_ports /out/ffrio_ping /out/ffrio_perf /out/rio_raw
+lab_ports 2 /out/ffrio_ping /out/ffrio_perf /out/rio_raw
 id=$(cat /sys/class/rapidio_port/rapidio1/port_destid)
 rionet_up
 for ((i = 0; i < $1; i++)); do rionet; done

@@ -96,7 +96,7 @@ cuts() {
 }
 connection_lost() { (($(says h0 'connection lost') + $(says h1 'connection lost') > $1)); }
 
-two_ports
+lab_ports 2
 load ffrio dead_ms=1000
 clock 0 ports
 "$LAB" up --hosts 2 --containers 1 --backend rio || exit 1
