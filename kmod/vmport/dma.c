@@ -114,6 +114,7 @@ static struct callback retire(struct vmport_channel *c, struct descriptor *d,
 	}
 	c->chan.completed_cookie = txd->cookie;
 	txd->cookie = 0;
+	atomic_dec(&c->port->transfers);
 	if (d->pieces != d->few)
 		kfree(d->pieces);
 	d->pieces = d->few;
@@ -482,6 +483,7 @@ static dma_cookie_t submit(struct dma_async_tx_descriptor *txd)
 	c->chan.cookie = cookie;
 	txd->cookie = cookie;
 	d->submitted = ktime_get();
+	atomic_inc(&c->port->transfers);
 	list_add_tail(&d->node, &c->queued);
 	spin_unlock_bh(&c->lock);
 	return cookie;

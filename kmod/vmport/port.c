@@ -46,6 +46,31 @@ ktime_t vmport_reserve(struct vmport_port *from, struct vmport_port *to, u32 byt
 	return end;
 }
 
+/*
+ * The same for a doorbell or a message, from now on. Transfers have the link one after the other, however late
+ * their threads are (dma.c): while one is there, what is sent goes between its packets, and takes no time from
+ * it but its own, also when the thread is late and the link looks free.
+ */
+ktime_t vmport_reserve_send(struct vmport_port *p, u32 bytes, ktime_t now)
+{
+	u64 took = duration(READ_ONCE(p->set.bandwidth), bytes);
+	unsigned long flags;
+	ktime_t end = now;
+
+	if (took) {
+		spin_lock_irqsave(&time_lock, flags);
+		if (ktime_after(p->tx_free, end))
+			end = p->tx_free;
+		if (ktime_after(p->send_free, end))
+			end = p->send_free;
+		end = ktime_add_ns(end, took);
+		p->send_free = end;
+		p->tx_free = atomic_read(&p->transfers) ? ktime_add_ns(p->tx_free, took) : end;
+		spin_unlock_irqrestore(&time_lock, flags);
+	}
+	return end;
+}
+
 /* The caller has set its state; it is woken at t, or before by whoever has something for it. */
 void vmport_sleep_until(ktime_t t)
 {

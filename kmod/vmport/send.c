@@ -146,7 +146,7 @@ static void enqueue(struct vmport_port *p, struct vmport_send *s, u32 bytes)
 	s->state = VMPORT_SEND_QUEUED;
 	s->again = false;
 	s->since = now;
-	s->due = ktime_add_ns(vmport_reserve(p, NULL, bytes, now), READ_ONCE(p->set.latency));
+	s->due = ktime_add_ns(vmport_reserve_send(p, bytes, now), READ_ONCE(p->set.latency));
 	list_add_tail(&s->node, &p->sends);
 	/* Nothing to wait for: the receiver has it now. */
 	if (first && !ktime_after(s->due, now) &&

@@ -279,7 +279,9 @@ struct vmport_port {
 	spinlock_t request_lock;
 	struct vmport_request requests[VMPORT_REQUESTS];
 
-	ktime_t tx_free, rx_free; /* when the link is; vmport_time_lock */
+	ktime_t tx_free, rx_free; /* when the link is; port.c's time_lock */
+	ktime_t send_free;	  /* when the last doorbell or message has left; the same */
+	atomic_t transfers;	  /* of DMA, submitted and not over */
 };
 
 extern struct vmport_port *vmport_ports[VMPORT_PORTS];
@@ -314,6 +316,7 @@ void vmport_wake(struct vmport_port *p);
 void vmport_sleep_until(ktime_t t); /* or until woken; KTIME_MAX: only then */
 ktime_t vmport_reserve(struct vmport_port *from, struct vmport_port *to, u32 bytes,
 		       ktime_t earliest);
+ktime_t vmport_reserve_send(struct vmport_port *p, u32 bytes, ktime_t now);
 
 /* regs.c */
 u32 vmport_endpoint_read(struct vmport_port *p, u32 offset);

@@ -40,7 +40,7 @@ ports_up() {
 	enumerated 3 || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
 	# A round trip of ffrio_ping took 25 ms between two emulated machines, and 200 where CPUs were busy, when vmport
 	# had one doorbell on its way.
-	load ffrio retry_ms=100
+	load ffrio
 }
 
 ctl() { "$TREE/build/bin/ffctl" --admin /run/ff/admin.sock "$@"; }
