@@ -264,6 +264,8 @@ struct ffl_channel {
 		_Atomic uint32_t sleeps; /* that are to be at home, or not to be */
 		_Atomic uint32_t pause;	 /* the last time it was not to be: so many */
 		_Atomic uint32_t dear;	 /* dear ones elsewhere, in a row */
+		_Atomic uint32_t away;	 /* ns: the least of those */
+		_Atomic int32_t saved;	 /* ns: by those at home */
 		_Atomic bool at_home;
 	} home;
 };

@@ -7,7 +7,8 @@
  * takes 2. The kernel has no way to ask for that but the affinity. So a thread whose wake-ups were dear sleeps with
  * an affinity of the one CPU that the router is on (hdr->home), for as long as it sleeps, and says so
  * (hdr->at_home), for the router to leave that CPU when it has sent the event. It is not to wait there for somebody
- * else's work: a wake-up that is late nevertheless ends that, each time for twice as long.
+ * else's work: a late wake-up costs of what all that were not have saved, and when nothing is left of that, it
+ * sleeps elsewhere, each time for twice as long.
  *
  * How long a wake-up took is told by the event, which says when it was sent. It is measured only where the thread
  * has slept: the event is younger than the call. (In a time namespace with a clock of its own nothing is
@@ -24,8 +25,11 @@
 #define DEAR_NS 5000u
 /* so many in a row: sleep at home; + dear ones, - the affinity without need */
 #define DEAR_ROW 3u
-/* a wake-up at home that takes longer is late; + it is borne, - chance ends it */
-#define LATE_NS 20000u
+/* what a wake-up elsewhere takes at most; + one that took long by chance counts, - less is saved at home */
+#define AWAY_NS 50000u
+/* saved, when it comes home, and at most; + late ones are borne, - chance ends it */
+#define SAVED_NS     20000
+#define SAVED_MAX_NS 500000
 /* sleeps at home before one elsewhere, to see what that takes now; + a change is seen late, - dear ones */
 #define SLEEPS 1024u
 /* sleeps elsewhere after one at home was late, the first time and at most; + dear ones, - late ones */
@@ -74,10 +78,28 @@ static void leave_home(struct ffl_context *ctx, const cpu_set_t *one, const cpu_
 static bool is_dear(struct ffl_channel *ch, uint32_t took)
 {
 	uint32_t dear = atomic_load_explicit(&ch->home.dear, memory_order_relaxed);
+	uint32_t away = atomic_load_explicit(&ch->home.away, memory_order_relaxed);
 
 	dear = took > DEAR_NS && (uint32_t)sched_getcpu() != home_of(ch->ctx) ? dear + 1 : 0;
+	if (took > AWAY_NS)
+		took = AWAY_NS;
+	if (dear == 1 || took < away)
+		atomic_store_explicit(&ch->home.away, took, memory_order_relaxed);
 	atomic_store_explicit(&ch->home.dear, dear % DEAR_ROW, memory_order_relaxed);
 	return dear >= DEAR_ROW;
+}
+
+/* A sleep at home: has it cost more than the last ones have saved? */
+static bool is_late(struct ffl_channel *ch, uint32_t took)
+{
+	int64_t saved = atomic_load_explicit(&ch->home.saved, memory_order_relaxed);
+
+	saved += (int64_t)atomic_load_explicit(&ch->home.away, memory_order_relaxed) - took;
+	if (saved > SAVED_MAX_NS)
+		saved = SAVED_MAX_NS;
+	atomic_store_explicit(&ch->home.saved, saved < 0 ? 0 : (int32_t)saved,
+			      memory_order_relaxed);
+	return saved < 0;
 }
 
 /* A sleep has ended, `took` ns after it was to. */
@@ -86,7 +108,7 @@ static void learn(struct ffl_channel *ch, bool at_home, uint32_t took)
 	uint32_t left = atomic_load_explicit(&ch->home.sleeps, memory_order_relaxed);
 	uint32_t pause = atomic_load_explicit(&ch->home.pause, memory_order_relaxed);
 
-	if (at_home && took > LATE_NS) {
+	if (at_home && is_late(ch, took)) {
 		pause = pause ? pause * 2 : PAUSE;
 		if (pause > PAUSE_MAX)
 			pause = PAUSE_MAX;
@@ -96,11 +118,12 @@ static void learn(struct ffl_channel *ch, bool at_home, uint32_t took)
 	} else if (left) {
 		left--;
 	} else if (at_home) {
-		/* all of them were in time */
+		/* they have not cost more than they saved */
 		atomic_store_explicit(&ch->home.pause, pause / 2, memory_order_relaxed);
 		atomic_store_explicit(&ch->home.at_home, false, memory_order_relaxed);
 	} else {
 		left = is_dear(ch, took) ? SLEEPS : 0;
+		atomic_store_explicit(&ch->home.saved, SAVED_NS, memory_order_relaxed);
 		atomic_store_explicit(&ch->home.at_home, left > 0, memory_order_relaxed);
 	}
 	atomic_store_explicit(&ch->home.sleeps, left, memory_order_relaxed);

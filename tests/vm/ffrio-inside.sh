@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # ffrio-inside.sh - ffrio.sh's part in its VM: three ports of vmport in one kernel, enumerated, ffrio on them,
-# with FT_SECONDS (60) of loads and unloads, its self-test, and its tools.
+# with FT_LOADS (500) loads and unloads in FT_SECONDS (400) at most, its self-test, and its tools.
 # shellcheck source=/dev/null
 . /out/rapidio-inside.sh
 
@@ -48,7 +48,7 @@ clock 0 tools
 rmmod ffrio || fail "unload with peers"
 
 # Now and then with a peer that is up when it goes. (64 SMBs of 128 KB would be more than the kernel has in one piece.)
-end=$((SECONDS + ${FT_SECONDS:-60}))
+end=$((SECONDS + ${FT_SECONDS:-400}))
 for ((i = 0; i < ${FT_LOADS:-500} && SECONDS < end; i++)); do
 	load ffrio block_size=$((16 << i % 14)) smbs=16 rmbs=$((i % 16 + 1)) dma_channels=$((i % 8 + 1))
 	if ((i % 25 == 0)); then

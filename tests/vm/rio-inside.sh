@@ -125,6 +125,8 @@ metrics() {
 	grep -q '^freeflow_rio_peers{} 1' /tmp/samples
 }
 check metrics metrics
+doctor() { "$TREE/build/bin/ffctl" --admin /tmp/lab/h0/admin.sock doctor | tee /out/doctor | grep -q "RapidIO: $1"; }
+check doctor doctor 'ffrio has rapidio0'
 far=/sys/class/rapidio_port/rapidio1/vmport
 check resets resets
 check cuts cuts
@@ -133,6 +135,9 @@ clock 0 faults
 grep -hE 'RapidIO|lost' /tmp/lab/h?/ffr.log
 check lab-down "$LAB" down
 rmmod ffrio || fail "unload of ffrio"
+load ffrio smbs=256 block_size=1048576
+check doctor-buffers doctor 'ffrio has no rapidio0: no 262160 KB in one piece'
+rmmod ffrio || fail "unload without a port"
 rmmod rio_mport_cdev vmport || fail "unload of vmport"
 kmemleak ffrio
 exit "$failed"
