@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 900
 # build.sh - the Debian packages are built in two folders, one like the other byte for byte (one folder only in a run of
-# all kinds, where FF_BRIEF is set: minutes); lintian has no error; the libraries are where the host's programs do not look, and every unit, page and completion is in one of them.
+# all kinds, where FF_BRIEF is set: minutes); lintian has no error; the libraries are where the host's programs do not look,
+# and every unit, page and completion is in one of them; and the kernel modules build of what their package has.
 set -u -o pipefail
 . "$(dirname "$0")/common.sh"
 trap 'rm -rf "$TMP"' EXIT
@@ -43,4 +44,18 @@ for f in "$TREE"/deploy/systemd/* "$TREE"/ff{l,r,o}/*.scd; do
 	f=${f##*/}
 	grep -qxF "${f%.scd}" "$TMP/files" || fail "${f%.scd} is in no package"
 done
+
+# Of what is in the package alone. Debian's kernels have no RapidIO, whose symbols are not needed for that.
+step "the modules of freeflow-dkms"
+if compgen -G '/lib/modules/*/build/Makefile' >/dev/null; then
+	dpkg-deb -x "$DEBS"/freeflow-dkms_*.deb "$TMP/dkms"
+	mkdir "$TMP/rapidio" && : >"$TMP/rapidio/Module.symvers"
+	make -s -C "$TMP"/dkms/usr/src/freeflow-* RAPIDIO="$TMP/rapidio" KBUILD_MODPOST_WARN=1 modules >"$TMP/log" 2>&1 ||
+		fail "$(cat "$TMP/log")"
+	for module in ffmem ffrio vmport; do
+		[[ -e $(echo "$TMP"/dkms/usr/src/freeflow-*/$module.ko) ]] || fail "no $module.ko"
+	done
+else
+	echo "not built: no kernel headers here"
+fi
 exit 0
