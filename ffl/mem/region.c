@@ -778,7 +778,7 @@ int ffl_regions_init(struct ffl_context *ctx)
 
 	ffl_kind_init(ctx);
 	ffl_regions_lock();
-	if (uffd < 0 && ctx->uffd_dev >= 0 && sysconf(_SC_PAGESIZE) == FF_PAGE) {
+	if (uffd < 0 && ctx->uffd_dev >= 0) {
 		bool moves;
 
 		uffd = ffl_fd_high(ffl_window_open(ctx->uffd_dev, &moves));

@@ -268,7 +268,7 @@ static void refill_private(int uffd, char *p, size_t len, const char *stash)
 		if (c.copy > 0)
 			done += (size_t)c.copy;
 		else if (c.copy != -EAGAIN && c.copy != -ENOMEM)
-			done += 4096; /* there already, or p was unmapped */
+			done += FF_PAGE; /* there already, or p was unmapped */
 	}
 }
 
@@ -282,7 +282,7 @@ static void refill_shared(int uffd, char *p, size_t len)
 		if (c.mapped > 0)
 			done += (size_t)c.mapped;
 		else if (c.mapped != -EAGAIN)
-			done += 4096; /* there already, or not in the file: faults in after unregister */
+			done += FF_PAGE; /* there already, or not in the file: faults in after unregister */
 	}
 }
 

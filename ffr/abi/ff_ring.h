@@ -44,6 +44,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 
 /* Between two looks at what another CPU is about to write: the core's other thread gets its turn. */
 static inline void ff_relax(void)
@@ -59,7 +60,24 @@ static inline void ff_relax(void)
 }
 
 #define FF_CACHELINE 64
-#define FF_PAGE	     4096u
+
+/* Bytes of a page of this kernel, of which router and containers have the same. */
+#ifdef __x86_64__
+#define FF_PAGE 4096u
+#else
+static inline uint32_t ff_page(void)
+{
+	static _Atomic uint32_t page;
+	uint32_t n = atomic_load_explicit(&page, memory_order_relaxed);
+
+	if (!n) {
+		n = (uint32_t)getauxval(AT_PAGESZ);
+		atomic_store_explicit(&page, n, memory_order_relaxed);
+	}
+	return n;
+}
+#define FF_PAGE ff_page()
+#endif
 
 /* Limits of the rings. The device attributes that programs see are derived from these. */
 #define FF_MAX_WR     16384u /* entries of an SQ, RQ or SRQ */

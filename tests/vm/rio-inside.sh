@@ -125,7 +125,11 @@ metrics() {
 	grep -q '^freeflow_rio_peers{} 1' /tmp/samples
 }
 check metrics metrics
-doctor() { "$TREE/build/bin/ffctl" --admin /tmp/lab/h0/admin.sock doctor | tee /out/doctor | grep -q "RapidIO: $1"; }
+doctor() {
+	"$TREE/build/bin/ffctl" --admin /tmp/lab/h0/admin.sock doctor >/tmp/doctor 2>&1
+	cat /tmp/doctor
+	grep -q "RapidIO: $1" /tmp/doctor
+}
 check doctor doctor 'ffrio has rapidio0'
 far=/sys/class/rapidio_port/rapidio1/vmport
 check resets resets

@@ -22,4 +22,11 @@
 	})
 #define UNIT_RUN(...) UNIT_RUN_GROUP(NULL, NULL, __VA_ARGS__)
 
+/* The largest that FF_PAGE may be, which is no constant everywhere: for static arrays. */
+#ifdef __x86_64__
+#define UNIT_PAGE_MAX 4096u
+#else
+#define UNIT_PAGE_MAX 65536u
+#endif
+
 #endif

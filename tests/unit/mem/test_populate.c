@@ -17,7 +17,7 @@
 #define LEN ((uint64_t)64 << 20)
 
 static struct ctl_rig *const g = &call_rig;
-static uint8_t somewhere[FF_PAGE];
+static uint8_t somewhere[UNIT_PAGE_MAX];
 
 /* How many pages of [p, + len) have a page table entry in this process. */
 static uint64_t present(const uint8_t *p, uint64_t len)

@@ -11,7 +11,7 @@
 static struct ffl_context ctx;
 static struct ibv_context *const context = &ctx.v.context;
 static struct ffl_pd pd = { .ibv = { .context = &ctx.v.context }, .ctx = &ctx, .handle = 5 };
-static uint8_t memory[2 * FF_PAGE];
+static uint8_t memory[2 * UNIT_PAGE_MAX];
 
 int ffl_call(struct ffl_context *c, enum ff_msg_type type, const void *req, size_t req_len,
 	     const void *tail, size_t tail_size, unsigned n_tail, void *resp, size_t resp_len,

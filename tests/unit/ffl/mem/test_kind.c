@@ -325,7 +325,7 @@ static void a_file_that_ends_before(void **state)
 }
 
 static __thread char local[100] = { 1 };
-static __thread char local_large[3 * FF_PAGE];
+static __thread char local_large[3 * UNIT_PAGE_MAX];
 
 /* Not sanitized, since ASan keeps the variables of a function that it watches elsewhere (detect_stack_use_after_return). */
 __attribute__((no_sanitize_address)) static void *own_stack_and_tls(void *arg)

@@ -103,7 +103,7 @@ static void untouched_memory_reads_zero(void **state)
 
 static void heap_bss_and_huge_pages(void **state)
 {
-	static char bss[20 * FF_PAGE];
+	static char bss[20 * UNIT_PAGE_MAX];
 	char *heap = malloc(100000), *huge = rg_map(6 << 20);
 	struct ibv_mr *mr[3];
 

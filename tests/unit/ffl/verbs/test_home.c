@@ -38,6 +38,9 @@ static unsigned sleeps_until(struct ffl_channel *ch, bool home, uint32_t took)
 	return n;
 }
 
+/* Late, when nothing has been saved yet by sleeps that took no longer than those elsewhere, DEAR_NS + 1. */
+#define LATE (SAVED_NS + DEAR_NS + 2)
+
 static void learns(void **state)
 {
 	struct ffl_channel ch = { .ctx = fake.ctx };
@@ -47,7 +50,7 @@ static void learns(void **state)
 	home_is(CPU_SETSIZE - 2); /* nowhere near */
 	assert_int_equal(sleeps_until(&ch, true, DEAR_NS + 1), DEAR_ROW);
 	/* after some at home a few elsewhere, to see what that takes now */
-	assert_int_equal(sleeps_until(&ch, false, LATE_NS), SLEEPS + 1);
+	assert_int_equal(sleeps_until(&ch, false, DEAR_NS + 1), SLEEPS + 1);
 	learn(&ch, false, DEAR_NS + 1);
 	learn(&ch, false, DEAR_NS + 1);
 	learn(&ch, false, DEAR_NS); /* chance: it is cheap enough */
@@ -55,20 +58,48 @@ static void learns(void **state)
 	assert_int_equal(sleeps_until(&ch, true, DEAR_NS + 1), DEAR_ROW);
 	/* late: elsewhere for a while, each time for longer */
 	for (; pause < PAUSE_MAX; pause *= 2) {
-		assert_int_equal(sleeps_until(&ch, false, LATE_NS + 1), 1);
+		assert_int_equal(sleeps_until(&ch, false, LATE), 1);
 		assert_int_equal(sleeps_until(&ch, true, DEAR_NS + 1), pause + DEAR_ROW);
 	}
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(sleeps_until(&ch, false, LATE_NS + 1), 1);
+		assert_int_equal(sleeps_until(&ch, false, LATE), 1);
 		assert_int_equal(sleeps_until(&ch, true, DEAR_NS + 1), PAUSE_MAX + DEAR_ROW);
 	}
 	/* all in time: for half as long, next time */
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(sleeps_until(&ch, false, LATE_NS), SLEEPS + 1);
+		assert_int_equal(sleeps_until(&ch, false, DEAR_NS + 1), SLEEPS + 1);
 		assert_int_equal(sleeps_until(&ch, true, DEAR_NS + 1), DEAR_ROW);
 	}
-	assert_int_equal(sleeps_until(&ch, false, LATE_NS + 1), 1);
+	assert_int_equal(sleeps_until(&ch, false, LATE), 1);
 	assert_int_equal(sleeps_until(&ch, true, DEAR_NS + 1), PAUSE_MAX / 2 + DEAR_ROW);
+}
+
+/* What it has saved may be lost again by wake-ups that are late, and no more than that. */
+static void saves(void **state)
+{
+	struct ffl_channel ch = { .ctx = fake.ctx };
+
+	(void)state;
+	home_is(CPU_SETSIZE - 2);
+	/* it is dear elsewhere, but not as dear as the one that took long by chance */
+	learn(&ch, false, 100 * AWAY_NS);
+	assert_int_equal(sleeps_until(&ch, true, 2 * AWAY_NS), DEAR_ROW - 1);
+	for (unsigned i = 0; i < 5; i++)
+		learn(&ch, true, 0);
+	learn(&ch, true, AWAY_NS + SAVED_NS + 5 * AWAY_NS);
+	assert_true(at_home(&ch));
+	learn(&ch, true, AWAY_NS + 1);
+	assert_false(at_home(&ch));
+	/* but not for ever */
+	assert_int_equal(sleeps_until(&ch, true, AWAY_NS), PAUSE + DEAR_ROW);
+	for (unsigned i = 0; i < SLEEPS / 2; i++)
+		learn(&ch, true, 0);
+	learn(&ch, true, AWAY_NS + SAVED_MAX_NS);
+	assert_true(at_home(&ch));
+	for (unsigned i = 0; i < SLEEPS / 4; i++)
+		learn(&ch, true, 0);
+	learn(&ch, true, AWAY_NS + SAVED_MAX_NS + 1);
+	assert_false(at_home(&ch));
 }
 
 /* A wake-up may be dear here, too, where others run; to sleep here does not change that. */
@@ -200,5 +231,5 @@ static void no_home(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
-	return UNIT_RUN(T(learns), T(not_away), T(affinity), T(no_home));
+	return UNIT_RUN(T(learns), T(saves), T(not_away), T(affinity), T(no_home));
 }
