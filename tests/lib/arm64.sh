@@ -47,11 +47,12 @@ arm64_kernel() { # SUITE PACKAGE
 }
 
 arm64_kernel_unpack() {
-	local release
+	local release dir=root
 	arm64_unpack "$1" "$2,busybox-static" root || return 1
-	mkdir -p made/lib && mv root/boot/vmlinuz-* made/vmlinuz && mv root/lib/modules made/lib/modules || return 1
+	[[ -d root/lib/modules ]] || dir=root/usr # from Debian 13 on
+	mkdir -p made/lib && mv root/boot/vmlinuz-* made/vmlinuz && mv $dir/lib/modules made/lib/modules || return 1
 	release=$(ls made/lib/modules)
-	depmod -b made "$release" && echo "$release" >made/release && vm_initrd made root/bin/busybox
+	depmod -b made "$release" && echo "$release" >made/release && vm_initrd made $dir/bin/busybox
 }
 
 # Prints what QEMU (7.2) has not that a unit test needs; fails where nothing is known.
