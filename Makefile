@@ -18,7 +18,7 @@
 #   make judge      what the kernel's rxe and rdma_cm answer, anew, in a VM: tests/conformance/judge-rxe.txt
 #   make format     clang-format in place
 #   make musl       the containers' libraries for musl (Debian's musl-tools)
-#   make arm64      the unit tests, built for arm64, by QEMU
+#   make arm64      the unit tests, built for arm64, by QEMU, and in a VM with the lab
 #   make deb        Debian packages, into build/deb
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
 #   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own
@@ -99,12 +99,13 @@ $(B)/man/%: %.scd
 
 ALL += $(B)/lib/ld.so.preload $(MAN)
 ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
-# The lab's own helpers are never sanitized: one enters containers of any build.
-LAB_HELPERS := build/tests/lab/nsrun build/tests/lab/netlag
-$(LAB_HELPERS): build/%: %.c
+# The lab's own helpers are never sanitized: one enters containers of any build of the machine's.
+LAB_B := $(if $(CROSS),$(B),build)
+LAB_HELPERS := $(LAB_B)/tests/lab/nsrun $(LAB_B)/tests/lab/netlag
+$(LAB_HELPERS): $(LAB_B)/%: %.c
 	@mkdir -p $(@D)
-	$(CC) $(OUR_CPPFLAGS) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
-ALL += $(if $(CROSS),,$(LAB_HELPERS))
+	$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
+ALL += $(LAB_HELPERS)
 
 all: $(ALL)
 libs: $(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1

@@ -176,6 +176,18 @@ static int move(char *from, size_t len, char *to)
 	return at == MAP_FAILED ? -errno : 0;
 }
 
+/*
+ * What was slid to home is a mapping of its own there: it came with p's userfaultfd, and lost it only then. With its
+ * neighbours it cannot be slid to another p, and Linux 6.1 and 6.12 see that when that p is unmapped already, so that
+ * whoever touches it dies (6.18 looks first). The kernel makes one mapping of them when their flags change: by an advice
+ * that says nothing of shadow pages, and back.
+ */
+static void join(char *home, size_t len)
+{
+	mm_advise(home, len, MADV_SEQUENTIAL);
+	mm_advise(home, len, MADV_NORMAL);
+}
+
 static bool probe_locked;
 
 int ffl_window_probe(int uffd, char *probe)
@@ -411,6 +423,7 @@ int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int p
 	if (err)
 		goto err_stash;
 	uffd_wake(uffd, p, len);
+	join(home, len);
 	return 0;
 
 err_stash:
@@ -426,6 +439,7 @@ err_back:
 	if (prot != rw)
 		mm_protect(home, len, rw);
 	uffd_wake(uffd, p, len);
+	join(home, len);
 	return err;
 err_unregister:
 	let_go(uffd, p, len);

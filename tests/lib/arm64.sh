@@ -1,24 +1,58 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034 # what vm.sh uses
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # arm64.sh - what building and running for arm64 on another machine takes: a Debian system of that architecture, unpacked
 # beside the lab's images and not installed. Sourced.
 . "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
-# Headers and libraries, as in deploy/deps, and what a shell's tests run.
+# Headers and libraries, as in deploy/deps; and what the lab is made with, and its programs, where that system runs by
+# itself, in a VM.
 ARM64_PACKAGES=libc6-dev,libibverbs-dev,librdmacm-dev,libuv1-dev,libbsd-dev,uthash-dev,libconfuse-dev,libjansson-dev
 ARM64_PACKAGES+=,libsqlite3-dev,libncurses-dev,libmicrohttpd-dev,systemtap-sdt-dev,libzookeeper-st-dev,libseccomp-dev
-ARM64_PACKAGES+=,libcap-ng-dev,libssl-dev,libcmocka-dev,ibverbs-utils,perftest,iproute2,procps,kmod
+ARM64_PACKAGES+=,libcap-ng-dev,libssl-dev,libnghttp2-dev,libprotobuf-c-dev
+ARM64_PACKAGES+=,libcmocka-dev,ibverbs-utils,rdmacm-utils,perftest,iproute2,procps,kmod
+ARM64_PACKAGES+=,bash,dash,coreutils,diffutils,findutils,grep,sed,mawk,hostname,mount,util-linux,libc-bin,base-files
 
 # Prints the system's folder, made if it is not there.
 arm64_sysroot() {
-	cache_once "arm64-$(cksum <<<"$ARM64_PACKAGES" | cut -d ' ' -f 1)" arm64_unpack
+	cache_once "arm64-$(cksum <<<"$ARM64_PACKAGES" | cut -d ' ' -f 1)" arm64_system
 }
 
-arm64_unpack() {
+arm64_unpack() { # SUITE PACKAGES FOLDER
 	local uri
 	uri=$(debian_uri) && [[ -n $uri ]] || return 1
 	mmdebstrap --quiet --mode=root --format=directory --architectures=arm64 --variant=extract \
-		--include="$ARM64_PACKAGES" bookworm made "deb $uri bookworm main"
+		--include="$2" "$1" "$3" "deb $uri $1 main"
+}
+
+# With what maintainer scripts would make, as image_finish() (tests/lab/image.sh) has it.
+arm64_system() {
+	arm64_unpack bookworm "$ARM64_PACKAGES" made || return 1
+	[[ -e made/bin/sh ]] || ln -s dash made/bin/sh
+	ln -sf mawk made/usr/bin/awk
+	printf '%s\n' root:x:0:0:root:/root:/bin/bash nobody:x:65534:65534::/nonexistent:/bin/sh >made/etc/passwd
+	printf '%s\n' root:x:0: nogroup:x:65534: >made/etc/group
+}
+
+# For vm.sh: a machine of that architecture, with that system as its root. Pointers are signed by an algorithm of QEMU's
+# own, since the architected one takes most of an emulated processor's time.
+arm64_vm() {
+	vm_tools qemu-system-arm mmdebstrap >&2 && VM_ROOT=$(arm64_sysroot) || return 1
+	VM_MACHINE=(qemu-system-aarch64 -machine virt -cpu "max,pauth-impdef=on")
+	VM_CONSOLE=ttyAMA0
+}
+
+# Prints the folder of a kernel for it, as vm_kernel() does.
+arm64_kernel() { # SUITE PACKAGE
+	cache_once "kernel-$1-$2" arm64_kernel_unpack "$@"
+}
+
+arm64_kernel_unpack() {
+	local release dir=root
+	arm64_unpack "$1" "$2,busybox-static" root || return 1
+	[[ -d root/lib/modules ]] || dir=root/usr # from Debian 13 on
+	mkdir -p made/lib && mv root/boot/vmlinuz-* made/vmlinuz && mv $dir/lib/modules made/lib/modules || return 1
+	release=$(ls made/lib/modules)
+	depmod -b made "$release" && echo "$release" >made/release && vm_initrd made $dir/bin/busybox
 }
 
 # Prints what QEMU (7.2) has not that a unit test needs; fails where nothing is known.
@@ -27,6 +61,7 @@ arm64_lacks() { # TEST, as room/test_name
 	cm/* | ctl/* | fast/test_xrc) echo "QEMU's /proc/self/maps is a file of its own: the router takes no such client" ;;
 	ffl/mem/test_fork | ffl/mem/test_heat | ffl/mem/test_malloc | ffl/mem/test_mr | ffl/mem/test_region*) echo "no userfaultfd in QEMU" ;;
 	fast/test_pvm | fast/test_roles) echo "no userfaultfd in QEMU, which has threads of its own" ;;
+	oci/test_rootfs) echo "no openat2 in QEMU" ;;
 	ffl/session/test_context) echo "QEMU's vfork is fork" ;;
 	*) return 1 ;;
 	esac

@@ -3,7 +3,7 @@
 # vm.sh - virtual machines for what needs a kernel with modules: Debian's kernel of this release,
 # unpacked beside the lab's images and not installed. Sourced. In a VM this machine's own / is the
 # root, below a tmpfs that takes what is written; /out is a folder that both see. By KVM where that
-# works, emulated otherwise: times are for function, never for figures.
+# works, emulated otherwise: times are for function, never for figures. arm64.sh has another machine.
 #
 #	kernel=$(vm_kernel) || skip "..."
 #	vm_run "$kernel" "$TMP/vm" 60 SCRIPT [ARG...]
@@ -12,10 +12,15 @@
 # QEMU's own.
 . "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
-# QEMU, and what an initramfs is made with: installed if they are not there.
-vm_tools() {
+# The machine, where its kernel's console is, and what its root is made of.
+VM_MACHINE=(qemu-system-x86_64 -machine q35 -cpu max)
+VM_CONSOLE=ttyS0
+VM_ROOT=/
+
+# What else an initramfs is made with: installed with QEMU if it is not there.
+vm_tools() { # PACKAGE...
 	local need=() p
-	for p in qemu-system-x86 busybox-static cpio kmod; do
+	for p in "$@" cpio kmod; do
 		[[ $(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null) == installed ]] ||
 			need+=("$p")
 	done
@@ -27,7 +32,7 @@ vm_tools() {
 # initrd and lib/modules, made if it is not there.
 vm_kernel() {
 	local release version
-	vm_tools >&2 || return 1
+	vm_tools qemu-system-x86 busybox-static >&2 || return 1
 	release=$(apt-cache depends linux-headers-amd64 2>/dev/null |
 		sed -n 's/^ *Depends: linux-headers-\(6.*\)/\1/p' | head -n 1)
 	version=$(cache_version "linux-image-$release")
@@ -39,16 +44,16 @@ vm_unpack() { # RELEASE VERSION
 	apt-get download -q "linux-image-$1" && dpkg -x ./*.deb root &&
 		mkdir made && mv "root/boot/vmlinuz-$1" made/vmlinuz &&
 		mv root/lib made/lib && depmod -b made "$1" &&
-		echo "$1" >made/release && echo "$2" >made/version && vm_initrd made
+		echo "$1" >made/release && echo "$2" >made/version && vm_initrd made /bin/busybox
 }
 
-# busybox and the modules that it mounts this machine's / with.
-vm_initrd() { # KERNEL-FOLDER
+# busybox and the modules that it mounts the root with.
+vm_initrd() { # KERNEL-FOLDER BUSYBOX
 	local dir ko release m
 	dir=$(mktemp -d "$1/initrd.XXXXXX")
 	read -r release <"$1/release"
 	mkdir -p "$dir"/{bin,modules,root,new,out,kernel,rw,dev,proc}
-	cp /bin/busybox "$dir/bin/"
+	cp "$2" "$dir/bin/busybox"
 	for m in virtio_pci 9pnet_virtio 9p overlay; do
 		modprobe -d "$1" -S "$release" --show-depends "$m"
 	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r ko; do
@@ -109,13 +114,13 @@ vm_run() {
 	END
 	chmod +x "$out/.vm-init"
 	# a machine that is a VM itself may have a /dev/kvm without the processor's help: VMs hang in it
-	[[ ! -w /dev/kvm ]] || ! grep -qwE 'vmx|svm' /proc/cpuinfo || accel=(-accel kvm "${accel[@]}")
+	[[ ${VM_MACHINE[0]} != *x86_64 || ! -w /dev/kvm ]] || ! grep -qwE 'vmx|svm' /proc/cpuinfo || accel=(-accel kvm "${accel[@]}")
 	root=$(mktemp -d)
 	# QEMU ends with the VM; a limit beyond the script's own is for a kernel that hangs.
 	# shellcheck disable=SC2016
 	timeout --foreground -k 5 $((limit + 60)) unshare -m --propagation private bash -c '
-		mount --bind / "$0" && exec "$@"' "$root" \
-		qemu-system-x86_64 -machine q35 "${accel[@]}" -cpu max -smp 2 -m 2048 \
+		mount --bind "$1" "$0" && exec "${@:2}"' "$root" "$VM_ROOT" \
+		"${VM_MACHINE[@]}" "${accel[@]}" -smp 2 -m 2048 \
 		-display none -nodefaults -no-reboot -serial "file:$out/console" \
 		-fsdev "local,id=host,path=$root,readonly=on,security_model=none,multidevs=remap" \
 		-device virtio-9p-pci,fsdev=host,mount_tag=host \
@@ -124,7 +129,7 @@ vm_run() {
 		-fsdev "local,id=out,path=$out,security_model=none" \
 		-device virtio-9p-pci,fsdev=out,mount_tag=out \
 		"${VM_ARGS[@]}" -kernel "$kernel/vmlinuz" -initrd "$kernel/initrd" \
-		-append "console=ttyS0 panic=-1 quiet loglevel=4 no_timer_check" </dev/null >"$out/.vm-qemu" 2>&1
+		-append "console=$VM_CONSOLE panic=-1 quiet loglevel=4 no_timer_check" </dev/null >"$out/.vm-qemu" 2>&1
 	rmdir "$root"
 	cat "$out/.vm-qemu" >>"$out/console"
 	cat "$out/.vm-output" 2>/dev/null

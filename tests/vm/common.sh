@@ -1,17 +1,19 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# common.sh - what tests/vm/*.sh have in common: virtual machines (tests/lib/vm.sh), in which the kernel's
+# common.sh - what tests/vm/*.sh and tests/arm64/*.sh have in common: virtual machines (tests/lib/vm.sh), in which the kernel's
 # own RDMA is, with this tree's build. Sourced first, or by kmod.sh.
 #
 #	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
+#			of the other processor with ARCH=arm64 said before this file, and with that build
 #	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other
 #
 # In the VM, SCRIPT finds the tree in /out/tree, and in /out/tree/tests/vm/inside.sh what else it may need.
 set -u -o pipefail
 
 TREE=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..")
-BUILD=${BUILD:-$TREE/build}
+BUILD=${BUILD:-$TREE/build${ARCH:+-aarch64}}
 . "$TREE/tests/lib/vm.sh"
+[[ -z ${ARCH-} ]] || . "$TREE/tests/lib/arm64.sh"
 TMP=$(mktemp -d "${WORK:-/tmp}/vm.XXXXXX")
 trap 'rm -rf "$TMP"' EXIT
 trap 'exit 130' TERM INT
@@ -22,13 +24,21 @@ skip() {
 }
 
 ((EUID == 0)) || skip "needs root for a VM"
-KERNEL=${FT_KERNEL:-$(vm_kernel)} || skip "no kernel or no QEMU can be had from apt"
+if [[ -z ${ARCH-} ]]; then
+	KERNEL=${FT_KERNEL:-$(vm_kernel)} || skip "no kernel or no QEMU can be had from apt"
+else
+	arm64_vm || skip "no Debian for arm64, or no QEMU, can be had from apt"
+	KERNEL=${FT_KERNEL:-$(arm64_kernel bookworm linux-image-arm64)} || skip "no kernel for arm64 can be had from apt"
+fi
 
 # What a lab and its programs need of this tree, for a VM whose /out that is.
 vm_tree() { # OUT
 	mkdir -p "$1/tree/build" "$1/tree/tests"
-	cp -r "$BUILD"/{bin,lib,tests} "$1/tree/build/"
+	cp -r "$BUILD"/{bin,lib} "$1/tree/build/"
+	# the programs, of which there are 200, without the objects that they are made of
+	tar -C "$BUILD" --exclude='*.[od]' -c tests | tar -C "$1/tree/build" -x
 	cp -r "$TREE"/tests/{lab,lib,vm} "$1/tree/tests/"
+	cp -r "$TREE/deploy" "$1/tree/" # an example is read
 }
 
 vm_test() {

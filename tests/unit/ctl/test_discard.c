@@ -173,23 +173,27 @@ static void events_are_one_way(void **state)
 /* Nobody is let in whose container has too many of them waiting; the other container is. */
 static void a_full_container_waits(void **state)
 {
-	struct slow s[DISCARD_MAX + 1];
+	struct slow s[2];
 	unsigned before = rig_open_fds();
-	int other, sock;
+	int other, sock, client[2];
 
 	(void)state;
-	for (unsigned i = 0; i < DISCARD_MAX + 1; i++) {
+	/* both first: before Linux 6.5 each HELLO leaves two files to be closed as well */
+	for (unsigned i = 0; i < 2; i++)
+		client[i] = call_client(g, 0);
+	/* behind the first one, which is waited for */
+	for (unsigned i = 0; i < 2; i++) {
+		assert_false(discard_full(ctl()->discard));
 		s[i] = slow_new();
-		sock = call_client(g, 0);
-		give(sock, &s[i], &bad, sizeof(bad), 1);
-		assert_true(rig_is_closed(g, sock));
-		close(sock);
+		give(client[i], &s[i], &bad, sizeof(bad), i ? DISCARD_MAX : 1);
+		assert_true(rig_is_closed(g, client[i]));
+		close(client[i]);
 	}
 	assert_true(discard_full(ctl()->discard));
 	other = call_client(g, 1);
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
 	close(other);
-	for (unsigned i = 0; i < DISCARD_MAX + 1; i++)
+	for (unsigned i = 0; i < 2; i++)
 		slow_end(&s[i]);
 	rig_fds(g, before);
 	assert_false(discard_full(ctl()->discard));

@@ -17,6 +17,9 @@
 #include "tests/unit/lib/ctl_calls.h"
 
 #define MAX_ALLOCATIONS 100
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 /* ---- allocations that fail -------------------------------------------------------------------- */
 
@@ -376,14 +379,28 @@ static void every_call(void **state)
 		/* most calls need memory at all */
 		if (n == 1)
 			print_message("%s allocates nothing\n", cases[i].name);
-		assert_int_equal(rig_open_fds(), fds);
+		rig_fds(g, fds);
 	}
+}
+
+/* Before Linux 6.5 HELLO comes twice, and what came with the first one stays open where its closing has no memory. */
+static bool hello_comes_twice(void)
+{
+	socklen_t len = sizeof(int);
+	int pair[2], fd = -1;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	getsockopt(pair[0], SOL_SOCKET, SO_PEERPIDFD, &fd, &len);
+	close(pair[0]);
+	close(pair[1]);
+	return fd < 0 || close(fd);
 }
 
 /* From connect to the answer; a connection that cannot be served at all is closed. */
 static void a_new_session(void **state)
 {
 	unsigned fds = rig_open_fds(), n;
+	bool twice = hello_comes_twice();
 	int st, pair[2];
 
 	(void)state;
@@ -404,7 +421,7 @@ static void a_new_session(void **state)
 		else
 			assert_int_equal(st, 0);
 		close(pair[0]);
-		rig_fds(g, fds);
+		rig_fds(g, twice ? fds + n : fds);
 	}
 	assert_true(n > 3);
 }

@@ -230,6 +230,8 @@ int client(const char *container, uint32_t *pd)
 {
 	struct ff_hello_req hello = { FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } };
 	struct ff_hello_resp hi;
+	struct ff_challenge_req ask = { 0 };
+	struct ff_challenge_resp answer;
 	struct ff_alloc_pd_req pd_req = { 0 };
 	struct ff_alloc_pd_resp pd_resp;
 	char path[64];
@@ -237,7 +239,11 @@ int client(const char *container, uint32_t *pd)
 
 	snprintf(path, sizeof(path), "containers/%s/ffr.sock", container);
 	s = dial(SOCK_SEQPACKET, path);
-	CALL(s, HELLO, &hello, &hi);
+	if (call(s, FF_MSG_HELLO, &hello, sizeof(hello), &hi, sizeof(hi))) { /* before Linux 6.5 */
+		CALL(s, CHALLENGE, &ask, &answer);
+		memcpy(hello.nonce, answer.nonce, sizeof(hello.nonce));
+		CALL(s, HELLO, &hello, &hi);
+	}
 	CALL(s, ALLOC_PD, &pd_req, &pd_resp);
 	*pd = pd_resp.pd;
 	return s;

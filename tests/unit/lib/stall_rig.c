@@ -237,18 +237,24 @@ uint32_t threads_before(void)
 	return own_threads;
 }
 
-static void *ends_at_once(void *arg)
+static void *ends_at_once(void *number)
 {
-	return arg;
+	*(pid_t *)number = gettid();
+	return NULL;
 }
 
 int stall_rig_setup(void **state)
 {
 	pthread_t t; /* with the first one a sanitizer starts its own */
+	char task[64];
+	pid_t number;
 
 	(void)state;
-	assert_int_equal(pthread_create(&t, NULL, ends_at_once, NULL), 0);
+	assert_int_equal(pthread_create(&t, NULL, ends_at_once, &number), 0);
 	pthread_join(t, NULL);
+	/* the kernel's part of it ends a little later */
+	snprintf(task, sizeof(task), "/proc/self/task/%d", number);
+	WAIT_UNTIL(access(task, F_OK));
 	own_threads = num_threads();
 	return 0;
 }

@@ -15,7 +15,26 @@
 #include "tests/unit/lib/unit.h"
 #include "ffr/oci/oci.h"
 
-#define X86 "lib64/ld-linux-x86-64.so.2"
+/* This machine's names, and those of another one that the router knows. */
+#ifdef __x86_64__
+#define NAME	      "x86_64"
+#define MACHINE	      EM_X86_64
+#define LIB	      "lib64"
+#define LOADER	      LIB "/ld-linux-x86-64.so.2"
+#define OTHER	      "aarch64"
+#define OTHER_MACHINE EM_AARCH64
+#define OTHER_LIB     "lib"
+#define OTHER_LOADER  OTHER_LIB "/ld-linux-aarch64.so.1"
+#else
+#define NAME	      "aarch64"
+#define MACHINE	      EM_AARCH64
+#define LIB	      "lib"
+#define LOADER	      LIB "/ld-linux-aarch64.so.1"
+#define OTHER	      "x86_64"
+#define OTHER_MACHINE EM_X86_64
+#define OTHER_LIB     "lib64"
+#define OTHER_LOADER  OTHER_LIB "/ld-linux-x86-64.so.2"
+#endif
 #define OWN rootfs_kinds_in("/nowhere")
 
 static char dir[64], why[WHY_SZ];
@@ -89,24 +108,25 @@ static void assert_is(int fd, const char *path)
 	close(fd);
 }
 
-/* usr/lib/x86_64-linux-gnu, with lib and lib64 as links; the image has a library of its own. */
+/* usr/lib/x86_64-linux-gnu or the like, with lib and lib64 as links; the image has a library of its own. */
 static void debian(void **state)
 {
 	int fds[4];
 
 	(void)state;
-	make("usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0", "x", 1);
-	link_to("libibverbs.so.1.14.44.0", "usr/lib/x86_64-linux-gnu/libibverbs.so.1");
-	make_loader("usr/lib64/ld-linux-x86-64.so.2", EM_X86_64, ELFCLASS64);
+	make("usr/lib/" NAME "-linux-gnu/libibverbs.so.1.14.44.0", "x", 1);
+	link_to("libibverbs.so.1.14.44.0", "usr/lib/" NAME "-linux-gnu/libibverbs.so.1");
+	make("usr/lib64", NULL, 0);
+	make_loader("usr/" LOADER, MACHINE, ELFCLASS64);
 	link_to("usr/lib", "lib");
 	link_to("usr/lib64", "lib64");
 	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
 	/* four names of one file are one place */
 	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 4, why), 1);
-	assert_is(fds[0], "usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0");
+	assert_is(fds[0], "usr/lib/" NAME "-linux-gnu/libibverbs.so.1.14.44.0");
 	/* it has no librdmacm: beside the other */
 	assert_int_equal(rootfs_libs(root, rootfs_own, 1, fds, 4, why), 1);
-	assert_is(fds[0], "usr/lib/x86_64-linux-gnu/librdmacm.so.1");
+	assert_is(fds[0], "usr/lib/" NAME "-linux-gnu/librdmacm.so.1");
 	/* and at the next start it is found there */
 	assert_int_equal(rootfs_libs(root, rootfs_own, 1, fds, 4, why), 1);
 	close(fds[0]);
@@ -120,8 +140,10 @@ static void rhel(void **state)
 	(void)state;
 	make("usr/lib64/libibverbs.so.1.14.48.0", "x", 1);
 	link_to("/usr/lib64/libibverbs.so.1.14.48.0", "usr/lib64/libibverbs.so.1");
+	make("usr/lib", NULL, 0);
+	link_to("/usr/lib", "lib");
 	link_to("/usr/lib64", "lib64");
-	make_loader("usr/lib64/ld-linux-x86-64.so.2", EM_X86_64, ELFCLASS64);
+	make_loader("usr/" LOADER, MACHINE, ELFCLASS64);
 	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
 	assert_int_equal(rootfs_libs(root, rootfs_own, 0, fds, 4, why), 1);
 	assert_is(fds[0], "usr/lib64/libibverbs.so.1.14.48.0");
@@ -150,7 +172,7 @@ static void alpine(void **state)
 	int fds[4];
 
 	(void)state;
-	make_loader("lib/ld-musl-x86_64.so.1", EM_X86_64, ELFCLASS64);
+	make_loader("lib/ld-musl-" NAME ".so.1", MACHINE, ELFCLASS64);
 	assert_null(rootfs_find_kind(root, OWN, why));
 	assert_non_null(strstr(why, "its C library is musl"));
 	make("usr/lib/libibverbs.so.1", "x", 1);
@@ -158,31 +180,31 @@ static void alpine(void **state)
 	assert_non_null(k);
 	assert_ptr_not_equal(k, rootfs_own);
 	rootfs_our_lib(k, "/usr/lib/freeflow", 1, path, sizeof(path));
-	assert_string_equal(path, "/usr/lib/freeflow/x86_64-musl/librdmacm.so.1");
+	assert_string_equal(path, "/usr/lib/freeflow/" NAME "-musl/librdmacm.so.1");
 	assert_int_equal(rootfs_libs(root, k, 0, fds, 4, why), 1);
 	assert_is(fds[0], "usr/lib/libibverbs.so.1");
 	/* with glibc beside musl it is the host's own */
-	make_loader(X86, EM_X86_64, ELFCLASS64);
+	make_loader(LOADER, MACHINE, ELFCLASS64);
 	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
 }
 
 /* Another machine's, by its loader; which libraries there are is seen in their folder. */
-static void arm64(void **state)
+static void another_machine(void **state)
 {
 	const struct rootfs_kind *k;
 	char ours[128], path[256];
 
 	(void)state;
-	make_loader("usr/lib/ld-linux-aarch64.so.1", EM_AARCH64, ELFCLASS64);
-	link_to("usr/lib", "lib");
+	make_loader("usr/" OTHER_LOADER, OTHER_MACHINE, ELFCLASS64);
+	link_to("usr/" OTHER_LIB, OTHER_LIB);
 	snprintf(ours, sizeof(ours), "%s/ours", dir);
 	make("ours/libibverbs.so.1", "x", 1);
 	assert_null(rootfs_find_kind(root, rootfs_kinds_in(ours), why));
-	make("ours/aarch64/libibverbs.so.1", "x", 1);
+	make("ours/" OTHER "/libibverbs.so.1", "x", 1);
 	k = rootfs_find_kind(root, rootfs_kinds_in(ours), why);
 	assert_non_null(k);
 	rootfs_our_lib(k, ours, 0, path, sizeof(path));
-	assert_non_null(strstr(path, "/ours/aarch64/libibverbs.so.1"));
+	assert_non_null(strstr(path, "/ours/" OTHER "/libibverbs.so.1"));
 	rootfs_our_lib(rootfs_own, ours, 0, path, sizeof(path));
 	assert_non_null(strstr(path, "/ours/libibverbs.so.1"));
 }
@@ -195,15 +217,15 @@ static void others_are_told_apart(void **state)
 	make("lib/ld-linux-armhf.so.3", "x", 1);
 	assert_null(rootfs_find_kind(root, OWN, why));
 	assert_non_null(strstr(why, "it is for 32-bit ARM"));
-	make_loader("lib/ld-linux-aarch64.so.1", EM_AARCH64, ELFCLASS64);
+	make_loader(OTHER_LOADER, OTHER_MACHINE, ELFCLASS64);
 	assert_null(rootfs_find_kind(root, OWN, why));
-	assert_non_null(strstr(why, "it is for aarch64, and its C library is glibc"));
-	make_loader(X86, EM_AARCH64, ELFCLASS64);
+	assert_non_null(strstr(why, "it is for " OTHER ", and its C library is glibc"));
+	make_loader(LOADER, OTHER_MACHINE, ELFCLASS64);
 	assert_null(rootfs_find_kind(root, OWN, why));
-	assert_non_null(strstr(why, "is not one for x86_64"));
-	make_loader(X86, EM_X86_64, ELFCLASS32);
+	assert_non_null(strstr(why, "is not one for " NAME));
+	make_loader(LOADER, MACHINE, ELFCLASS32);
 	assert_null(rootfs_find_kind(root, OWN, why));
-	make_loader(X86, EM_X86_64, ELFCLASS64);
+	make_loader(LOADER, MACHINE, ELFCLASS64);
 	assert_ptr_equal(rootfs_find_kind(root, 0xf, why), rootfs_own);
 }
 
@@ -213,20 +235,20 @@ static void garbage(void **state)
 	char full[256];
 
 	(void)state;
-	snprintf(full, sizeof(full), "%s/%s", dir, X86);
-	make("lib64", NULL, 0);
+	snprintf(full, sizeof(full), "%s/%s", dir, LOADER);
+	make(LIB, NULL, 0);
 	assert_int_equal(mkfifo(full, 0644), 0);
 	assert_null(rootfs_find_kind(root, OWN, why));
 	unlink(full);
 	mkdir(full, 0755);
 	assert_null(rootfs_find_kind(root, OWN, why));
 	rmdir(full);
-	link_to(X86, "lib64/ld-linux-x86-64.so.2"); /* to itself, in the end */
+	link_to(LOADER, LOADER); /* to itself, in the end */
 	assert_null(rootfs_find_kind(root, OWN, why));
 	unlink(full);
-	make(X86, "\177EL", 3);
+	make(LOADER, "\177EL", 3);
 	assert_null(rootfs_find_kind(root, OWN, why));
-	make(X86, "", 0);
+	make(LOADER, "", 0);
 	assert_int_equal(truncate(full, (off_t)1 << 40),
 			 0); /* a large one is read as a small one is */
 	assert_null(rootfs_find_kind(root, OWN, why));
@@ -284,11 +306,7 @@ static void only_over_regular_files(void **state)
 
 int main(void)
 {
-#ifdef __x86_64__
-	return UNIT_RUN(T(debian), T(rhel), T(two_places), T(alpine), T(arm64),
+	return UNIT_RUN(T(debian), T(rhel), T(two_places), T(alpine), T(another_machine),
 			T(others_are_told_apart), T(garbage), T(links_lead_nowhere),
 			T(only_over_regular_files));
-#else
-	return UNIT_RUN(T(two_places), T(links_lead_nowhere), T(only_over_regular_files));
-#endif
 }

@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# The router on a kernel of arm64's own, in a VM, with Debian's programs for arm64 between two of its containers, and the
+# programs of tests/system that are the whole of their test; but not raw_*, which attack for minutes.
+#
+# timeout: 1500
+ARCH=arm64
+. "$(dirname "$0")/../vm/common.sh"
+cd "$TREE/tests/system" || exit 1
+whole=()
+for t in *.c; do
+	[[ -e ${t%.c}.sh || $t == raw_* ]] || whole+=("${t%.c}")
+done
+vm_test "${FT_LIMIT:-1400}" "$TREE/tests/arm64/vm-lab-inside.sh" "${whole[@]}"

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# vm-unit-inside.sh - vm-unit.sh's part in the VM: one line for each test, two at a time. What fails runs once more,
+# by itself, since an emulated machine beside others is slow. Arguments: only these tests, as room/test_name.
+# shellcheck source=tests/vm/inside.sh
+. /out/tree/tests/vm/inside.sh
+UNITS=$TREE/build/tests/unit
+export TREE UNITS
+cd "$TREE" || exit 1
+ulimit -n 65536 # some open thousands of files
+modprobe -q -a veth bridge overlay # some make interfaces and mounts
+
+unit() { # TEST
+	local start=$EPOCHREALTIME program=/tmp/units/$1 log=/tmp/${1//\//-}.log status took
+	mkdir -p "${program%/*}"
+	cp "$UNITS/$1" "$program" # which would be read page by page from the machine outside
+	timeout -k 5 300 "$program" >"$log" 2>&1
+	status=$?
+	rm "$program"
+	took=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")
+	case $status in
+	0) echo "ok $1 ($took s)" ;;
+	77) echo "skip $1: $(tail -n 1 "$log")" ;;
+	*)
+		echo "FAIL $1, status $status ($took s)"
+		sed 's/^/    /' "$log" | grep -v '\[ *OK ' | tail -n 30
+		return 1
+		;;
+	esac
+}
+export -f unit
+
+(($#)) || mapfile -t all < <(cd "$UNITS" && find . -name 'test_*' -type f -printf '%P\n' | sort)
+(($# == 0)) || all=("$@")
+printf '%s\n' "${all[@]}" | xargs -P 2 -I T bash -c 'unit T || echo T >>/tmp/again'
+[[ -e /tmp/again ]] || exit 0
+echo "-- once more"
+while read -r t; do
+	unit "$t" || failed=1
+done </tmp/again
+exit "$failed"

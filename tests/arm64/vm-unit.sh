@@ -1,0 +1,8 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# The unit tests on a kernel of arm64's own, in a VM: with those that QEMU's system calls are not enough for.
+#
+# timeout: 2400
+ARCH=arm64
+. "$(dirname "$0")/../vm/common.sh"
+vm_test "${FT_LIMIT:-2200}" "$TREE/tests/arm64/vm-unit-inside.sh" "$@"
