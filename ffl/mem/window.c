@@ -177,15 +177,16 @@ static int move(char *from, size_t len, char *to)
 }
 
 /*
- * What was slid to home is a mapping of its own there: it came with p's userfaultfd, and lost it only then. With its
- * neighbours it cannot be slid to another p, and Linux 6.1 and 6.12 see that when that p is unmapped already, so that
- * whoever touches it dies (6.18 looks first). The kernel makes one mapping of them when their flags change: by an advice
- * that says nothing of shadow pages, and back.
+ * Is it one mapping? Pieces cannot be slid together, and Linux before 6.17 sees that when what was at their destination
+ * is unmapped already, so that a thread that touches it then dies. To grow where it is, a mapping needs room, of which
+ * there is none as a rule; for pieces the kernel says EFAULT.
  */
-static void join(char *home, size_t len)
+static bool is_whole(char *at, size_t len)
 {
-	mm_advise(home, len, MADV_SEQUENTIAL);
-	mm_advise(home, len, MADV_NORMAL);
+	if (mm_remap(at, len, len + FF_PAGE, 0, NULL) == MAP_FAILED)
+		return errno != EFAULT;
+	mm_unmap(at + len, FF_PAGE);
+	return true;
 }
 
 static bool probe_locked;
@@ -338,6 +339,8 @@ int ffl_window_in(int uffd, int maps, const char *nowhere, char *probe, char *p,
 {
 	int err;
 
+	if (!is_whole(home, len))
+		return -EFAULT;
 	mm_advise(p, probe ? len : FF_PAGE,
 		  prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
 	err = uffd_register(uffd, p, len, UFFDIO_REGISTER_MODE_MISSING);
@@ -378,8 +381,11 @@ err_unregister:
 
 int ffl_window_file_in(bool alone, char *p, size_t len, char *stash, char *home, int prot)
 {
-	int err = alone ? move(p, len, stash) : slide(p, len, stash);
+	int err;
 
+	if (!is_whole(home, len))
+		return -EFAULT;
+	err = alone ? move(p, len, stash) : slide(p, len, stash);
 	if (err)
 		return err;
 	memcpy(home, stash, len);
@@ -423,7 +429,6 @@ int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int p
 	if (err)
 		goto err_stash;
 	uffd_wake(uffd, p, len);
-	join(home, len);
 	return 0;
 
 err_stash:
@@ -439,7 +444,6 @@ err_back:
 	if (prot != rw)
 		mm_protect(home, len, rw);
 	uffd_wake(uffd, p, len);
-	join(home, len);
 	return err;
 err_unregister:
 	let_go(uffd, p, len);

@@ -23,7 +23,7 @@ int ffl_window_probe(int uffd, char *probe);
  * writable, are mapped, as long as p. maps is an open
  * /proc/self/maps; nowhere is an address at which nothing can be read, NULL: it is not looked again whether p is
  * still there. 0, or -errno and nothing has changed (but what is in the stash, and in home). With a probe -EBUSY:
- * a device, or the kernel, is writing to some of the pages, or may.
+ * a device, or the kernel, is writing to some of the pages, or may. -EFAULT: home is no single mapping.
  */
 int ffl_window_in(int uffd, int maps, const char *nowhere, char *probe, char *p, size_t len,
 		  char *stash, char *home, int prot);

@@ -5,4 +5,4 @@
 # timeout: 2400
 ARCH=arm64
 . "$(dirname "$0")/../vm/common.sh"
-vm_test "${FT_LIMIT:-2200}" "$TREE/tests/arm64/vm-unit-inside.sh" "$@"
+vm_test "${FT_LIMIT:-2200}" "$TREE/tests/vm/unit-inside.sh" "$@"

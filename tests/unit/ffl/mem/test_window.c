@@ -132,7 +132,7 @@ static void finish(void)
 static int in(unsigned mask)
 {
 	calls = 0;
-	fail_mask = mask;
+	fail_mask = mask << 1; /* the first one asks whether home is one mapping */
 	errno = ENOMEM;
 	return ffl_window_in(uffd, -1, NULL, use_probe ? probe : NULL, p, LEN, stash, home, RW);
 }
@@ -204,6 +204,22 @@ static void refused_on_the_way_out(void **state)
 	finish();
 }
 
+/* Nothing is slid then, for some kernels would unmap p before they refuse. */
+static void home_in_pieces(void **state)
+{
+	(void)state;
+	need_uffd();
+	assert_int_equal(madvise(home + LEN / 2, LEN / 4, MADV_SEQUENTIAL), 0);
+	assert_int_equal(in(0), -EFAULT);
+	assert_int_equal(calls, 1);
+	assert_false(is_replaced());
+	check_awake();
+	assert_int_equal(madvise(home, LEN, MADV_NORMAL), 0);
+	assert_int_equal(in(0), 0);
+	assert_true(is_replaced());
+	finish();
+}
+
 /* Pages that the kernel has by their numbers, as for reads from a disk, stay; and those that are locked do not. */
 static void pinned(void **state)
 {
@@ -255,5 +271,5 @@ int main(void)
 
 	return UNIT_RUN(T(there_and_back), T(refused_on_the_way_in), T(refused_on_the_way_out),
 			P(there_and_back), P(refused_on_the_way_in), P(refused_on_the_way_out),
-			P(pinned), P(locked));
+			T(home_in_pieces), P(pinned), P(locked));
 }

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# vm-unit-inside.sh - vm-unit.sh's part in the VM: one line for each test, two at a time. What fails runs once more,
-# by itself, since an emulated machine beside others is slow. Arguments: only these tests, as room/test_name.
+# unit-inside.sh - memory.sh's part in a VM, and that of tests/arm64/vm-unit.sh: unit tests, one line for each, two at a
+# time. What fails runs once more, by itself, since an emulated machine beside others is slow. Arguments: only these
+# tests, as room/test_name.
 # shellcheck source=tests/vm/inside.sh
 . /out/tree/tests/vm/inside.sh
 UNITS=$TREE/build/tests/unit
