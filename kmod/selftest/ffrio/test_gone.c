@@ -200,11 +200,24 @@ static void one(int from, int to, int goes)
 	close(own);
 }
 
+/* Until they know each other, which on a busy machine takes longer than dead_ms now and then. */
+static void reach(int a, int y, int b)
+{
+	char byte;
+
+	AWAIT(rio_send(a, mport_id(y), ENDPOINT, "", 1, FFRIO_SYNC) == 1);
+	CHECK(!fcntl(b, F_SETFL, O_NONBLOCK));
+	while (rio_recv(b, &byte, 1, NULL) != -EAGAIN)
+		;
+	CHECK(!fcntl(b, F_SETFL, 0));
+}
+
 /* Two ports send each other something. */
 static void both_ways(int x, int y)
 {
 	int a = rt_open(x, ENDPOINT, 0), b = rt_open(y, ENDPOINT, 0);
 
+	reach(a, y, b);
 	rt_send(a, mport_id(y), ENDPOINT, 70000, 1, FFRIO_PINNED);
 	rt_expect(b, 70000, 1);
 	rt_send(b, mport_id(x), ENDPOINT, 70000, 2, FFRIO_COPY);
