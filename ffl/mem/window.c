@@ -177,8 +177,8 @@ static int move(char *from, size_t len, char *to)
 }
 
 /*
- * Is it one mapping? Pieces cannot be slid together, and Linux before 6.17 sees that when what was at their destination
- * is unmapped already, so that a thread that touches it then dies. To grow where it is, a mapping needs room, of which
+ * Is it one mapping? Pieces cannot be slid together, and Linux 6.1 and 6.12 see that when what was at their destination
+ * is unmapped already, so that a thread that touches it then dies (6.18 looks first). To grow where it is, a mapping needs room, of which
  * there is none as a rule; for pieces the kernel says EFAULT.
  */
 static bool is_whole(char *at, size_t len)

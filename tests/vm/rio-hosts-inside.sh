@@ -38,8 +38,6 @@ ports_up() {
 	await scan # of b: when a has enumerated
 	# two switches, the other's port
 	enumerated 3 || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
-	# A round trip of ffrio_ping took 25 ms between two emulated machines, and 200 where CPUs were busy, when vmport
-	# had one doorbell on its way.
 	load ffrio
 }
 
