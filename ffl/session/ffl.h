@@ -141,6 +141,7 @@ struct ffl_context {
 	/* handle of a QP with postings not announced (event index), 0: none; see post.c */
 	_Atomic uint32_t lazy_qp;
 	_Atomic uint64_t alive_ns; /* when ffl_check_alive() last looked, CLOCK_MONOTONIC_COARSE */
+	_Atomic bool left_behind;  /* ffl_qp_posted_leave() waited in vain the last time */
 	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
 	struct ffl_pool *pool;	   /* shadow memory; region lock (region.h) */
@@ -398,9 +399,8 @@ int ffl_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* qp.c: all but rate_limit, which programs built against old headers have no room for */
 void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a);
-/* qp.c: wait for the router to be done with a QP's WRs before `tail`, ms at most. Takes table_lock. */
-#define FFL_DATAGRAMS_MS 20
-void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail, unsigned ms);
+/* qp.c: give the router a moment to be done with a QP's WRs before `tail`. Takes table_lock. */
+void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
 /* qp.c: set the state that posters look at, the old one is returned. Nobody is inside a post with it
  * afterwards. */
 enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state);

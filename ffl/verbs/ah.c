@@ -62,8 +62,7 @@ FFL_EXPORT int ibv_destroy_ah(struct ibv_ah *ibah)
 
 	if (qp && ah->ctx->pid == getpid())
 		ffl_qp_posted_leave(ah->ctx, qp,
-				    atomic_load_explicit(&ah->last_tail, memory_order_relaxed),
-				    FFL_DATAGRAMS_MS);
+				    atomic_load_explicit(&ah->last_tail, memory_order_relaxed));
 	ret = FFL_CALL(ah->ctx, DESTROY_AH, &req, &resp);
 	if (ret && ret != -EIO)
 		return ffl_ret(ret);

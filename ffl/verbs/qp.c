@@ -288,22 +288,26 @@ FFL_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
 
 /* ---- modify, query ------------------------------------------------------------------------------ */
 
-#define MESSAGES_MS 5
+#define LEAVE_MS 100
+#define VAIN_MS	 1
 
 /*
  * A device begins with a WR within a microsecond of the post. The router may be later, and programs rely on it: a
  * datagram that nobody is told about the end of (mckey destroys the QP or the address handle at once), a last
  * message before the connection ends (librpma's examples, which ask for no completion of it). Give it a moment,
- * until it is done with the QP's WRs before `tail`; `ms` at most, since they may wait for the peer.
+ * until it is done with the QP's WRs before `tail`: LEAVE_MS at most, since they may wait for the peer. Who ends
+ * a thousand QPs whose peer is silent waits so long for the first one, and VAIN_MS for each of the others.
  */
-void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail, unsigned ms)
+void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail)
 {
+	long ms = atomic_load_explicit(&ctx->left_behind, memory_order_relaxed) ? VAIN_MS :
+										  LEAVE_MS;
 	struct timespec start, now;
-	bool gone;
+	bool gone, waited = false;
 
 	ffl_ring_lazy(ctx);
 	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
+	for (;;) {
 		struct ffl_qp *qp;
 
 		pthread_mutex_lock(&ctx->table_lock);
@@ -312,20 +316,23 @@ void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail
 		       (int32_t)(tail - (uint32_t)atomic_load_explicit(&qp->hdr->sq_done,
 								       memory_order_acquire)) <= 0;
 		pthread_mutex_unlock(&ctx->table_lock);
-		if (gone)
-			return;
-		sched_yield();
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 <
-		 (long)ms);
+		if (gone ||
+		    (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 >=
+			    ms)
+			break;
+		waited = true;
+		sched_yield();
+	}
+	if (waited)
+		atomic_store_explicit(&ctx->left_behind, !gone, memory_order_relaxed);
 }
 
 /* The QP is about to send nothing more. */
 static void posted_leave(struct ffl_qp *qp)
 {
 	if (qp->qp.state == IBV_QPS_RTS && qp->ctx->pid == getpid() && !atomic_load(&qp->ctx->dead))
-		ffl_qp_posted_leave(qp->ctx, qp->handle, qp->sq_tail,
-				    qp->qp.qp_type == IBV_QPT_UD ? FFL_DATAGRAMS_MS : MESSAGES_MS);
+		ffl_qp_posted_leave(qp->ctx, qp->handle, qp->sq_tail);
 }
 
 static void ah_to_ff(struct ff_ah_attr *to, const struct ibv_ah_attr *from)
