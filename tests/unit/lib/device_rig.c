@@ -33,10 +33,9 @@ void ffl_mr_context_fini(struct ffl_context *c)
 
 struct device_left device_left;
 
-void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail, unsigned ms)
+void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail)
 {
 	(void)ctx;
-	(void)ms;
 	device_left.calls++;
 	device_left.qp = handle;
 	device_left.tail = tail;

@@ -145,13 +145,15 @@ static void ud_leaves(void **state)
 	assert_int_equal(none.last_tail, 1);
 	assert_int_equal(ah.last_qp, qp->handle);
 	assert_int_equal(ah.last_tail, 3);
-	ffl_qp_posted_leave(fake.ctx, qp->handle, 3, 20); /* the router takes nothing */
+	ffl_qp_posted_leave(fake.ctx, qp->handle, 3); /* the router takes nothing */
 	assert_int_equal(atomic_load(&qp->hdr->sq_done), 0);
+	assert_true(fake.ctx->left_behind);
 	atomic_store(&qp->hdr->sq_done, 3);
 	fake.yields = 0;
-	ffl_qp_posted_leave(fake.ctx, qp->handle, 3, 20);
-	ffl_qp_posted_leave(fake.ctx, qp->handle + 0x10000, 4, 20); /* a QP that is gone */
+	ffl_qp_posted_leave(fake.ctx, qp->handle, 3);
+	ffl_qp_posted_leave(fake.ctx, qp->handle + 0x10000, 4); /* a QP that is gone */
 	assert_int_equal(fake.yields, 0);
+	assert_true(fake.ctx->left_behind); /* nobody has waited and been served since */
 	fake_free(qp, cq);
 }
 
