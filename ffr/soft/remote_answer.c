@@ -147,6 +147,12 @@ bool answer_hold_ack(struct fast *f, struct remote_qp *rq)
 	return false;
 }
 
+/* ... which may be on its way, out of memory that the router reads through the process. */
+static bool is_held(const struct remote_qp *rq)
+{
+	return rq->rx.ack_timer.index && rq->rx.done && rq->rx.dialog >= DIALOG_MIN;
+}
+
 void response_timer(struct timer *t)
 {
 	struct remote_qp *rq =
@@ -330,7 +336,7 @@ static enum next job_next(struct fast *f, struct remote_qp *rq, struct frame *fr
 enum next response_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 {
 	fr->incarnation = rq->incarnation;
-	if (rq->rx.ack_due) {
+	if (rq->rx.ack_due && !is_held(rq)) {
 		rq->rx.ack_due = false;
 		timer_cancel(&f->timers, &rq->rx.ack_timer);
 		fr->kind = FRAME_ACK;
