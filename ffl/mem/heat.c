@@ -7,9 +7,9 @@
  * -------------------
  * Replacing pages takes longer than copying them once. So of an MR with LAZY_MIN bytes or more only what is
  * replaced or shared already is claimed at first; the router reaches the rest through the process, and counts
- * (ffr/mem/heat.c). A part that was used as often as it has bytes comes out of a socket as an event. When DELAY_NS
- * have passed since, and the MR is still there, the part is replaced, and the router is told of the further
- * runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
+ * (ffr/mem/heat.c). A part that was used for as many bytes as it has, and is used again, comes out of a socket as an
+ * event. When DELAY_NS have passed since, and the MR is still there, the part is replaced, and the router is told of
+ * the further runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
  *
  * A program that waits for what others write to its memory makes no call in which this could be done; so
  * there is a thread. Nothing depends on it but speed: what was not replaced, or not told, the router goes on

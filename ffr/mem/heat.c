@@ -8,8 +8,8 @@
  * Giving the router pointers to private memory means to replace the pages beneath the program, which takes
  * longer than to copy them. So the library registers large memory as it is (ffl/mem/heat.c), and the router
  * copies through the process at first. It counts these copies, for each MR in parts of equal size, and tells
- * the library of a part once all its bytes were moved. The library replaces what it likes of it, and says so
- * by MAP_MR. Nothing depends on that but speed.
+ * the library of a part that is used again after all its bytes were moved. The library replaces what it likes
+ * of it, and says so by MAP_MR. Nothing depends on that but speed.
  *
  * The counts are the router's own: a client can make a part of its own memory hot by using it, and that is
  * all. They are kept in at most HEAT_PARTS words, however large an MR is said to be, and the bytes that are

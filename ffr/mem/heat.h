@@ -46,8 +46,7 @@ static inline void heat_used(struct mr *mr, uint64_t va, uint32_t len)
 	add = (uint32_t)((len > size / HEAT_USES ? len : size / HEAT_USES) / 16);
 	if (h->used[part] < HEAT_TOLD - 1 - add)
 		h->used[part] += add;
-	/* a sixteenth less, for messages that do not begin where parts do */
-	if (h->used[part] >= (uint32_t)(size / 16 - size / 256))
+	if (h->used[part] > (uint32_t)(size / 16))
 		heat_tell(mr, (uint32_t)part);
 }
 
