@@ -228,7 +228,7 @@ static void remote_forget(struct cm_id *id)
 
 /* ---- ids ------------------------------------------------------------------------------------ */
 
-static struct cm_cont *cont_get(struct container *c)
+static struct cm_cont *cont_get(struct cm *cm, struct container *c)
 {
 	struct cm_cont *cont = c->cm;
 
@@ -238,6 +238,7 @@ static struct cm_cont *cont_get(struct container *c)
 	if (cont) {
 		cont->c = c;
 		c->cm = cont;
+		cm_plain_begin(cm, cont);
 	}
 	return cont;
 }
@@ -272,7 +273,7 @@ struct cm_id *cm_id_create(struct session *s, struct channel *ch, uint16_t ps, u
 	LIST_INIT(&id->pending);
 	if (timer_arm(&cm->timers, &id->timer, UINT64_MAX))
 		goto err_free;
-	id->cont = cont_get(s->cont);
+	id->cont = cont_get(cm, s->cont);
 	if (!id->cont)
 		goto err_timer;
 	id->chan = cm_chan_get(ch);

@@ -190,7 +190,8 @@ void cm_plain_resolve(struct cm_id *id);
 int cm_plain_listen(struct ctl_call *c, struct cm_id *id);
 /* The NIC knows nothing of the id any more. */
 void cm_plain_forget(struct cm_id *id);
-void cm_plain_events(struct cm *cm); /* host->cm_frames() has told */
+void cm_plain_begin(struct cm *cm, struct cm_cont *cont); /* it has just been made */
+void cm_plain_events(struct cm *cm);			  /* host->cm_frames() has told */
 
 /* ---- the objects ---------------------------------------------------------------------------- */
 
@@ -202,6 +203,7 @@ struct cm_cont {
 	struct cm_port *ports;			 /* uthash */
 	uint16_t next_port;			 /* where the search for a free one goes on */
 	uint32_t num_plain, num_plain_listeners; /* ids that have a part at the NIC */
+	uint32_t plain_changes;			 /* ucma_ops.changes() when that was last seen to */
 	struct cm_counts n;
 };
 
@@ -366,9 +368,8 @@ struct cm {
 	TAILQ_HEAD(, cm_timewait) timewait;			 /* oldest first */
 	struct cm_timewait *timewait_by_comm, *timewait_by_peer; /* uthash */
 	uint32_t num_timewait;
-	uint32_t conn_changes;	/* remote_cm_changes() when that was last seen to */
-	uint32_t last_plain;	/* communication id of a plain peer */
-	uint32_t plain_changes; /* ucma_ops.changes() likewise */
+	uint32_t conn_changes; /* remote_cm_changes() when that was last seen to */
+	uint32_t last_plain;   /* communication id of a plain peer */
 	unsigned open_handles;
 };
 

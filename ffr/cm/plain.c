@@ -50,7 +50,7 @@ static bool has_way(const struct cm_id *id)
 	const struct cm *cm = id->cm;
 
 	return ops_of(cm) && gid_nic_index(id->cont->c) >= 0 &&
-	       ops_of(cm)->is_there(be_of(cm), id->ps, id->qp_type);
+	       ops_of(cm)->is_there(id->cont->c, id->ps, id->qp_type);
 }
 
 /* Can the NIC's address be used with this one: not of AF_IB, nor of the other version of IP? */
@@ -94,7 +94,7 @@ void cm_plain_forget(struct cm_id *id)
 {
 	if (!id->plain)
 		return;
-	ops_of(id->cm)->destroy(be_of(id->cm), id->plain);
+	ops_of(id->cm)->destroy(id->plain);
 	id->plain = NULL;
 	id->cont->num_plain--;
 	if (id->state == CM_LISTEN)
@@ -172,7 +172,7 @@ void cm_plain_resolve(struct cm_id *id)
 	w.dst = id->dst.gid;
 	w.port = id->dst.port;
 	w.timeout_ms = left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
-	k = ops_of(id->cm)->resolve(be_of(id->cm), &w);
+	k = ops_of(id->cm)->resolve(&w);
 	if (k)
 		own(id, k);
 	else
@@ -220,7 +220,7 @@ static void listen_begin(struct cm_id *l, struct backend_later *later)
 
 	w.port = l->src.port;
 	w.backlog = l->backlog;
-	k = ops_of(l->cm)->listen(be_of(l->cm), &w, later);
+	k = ops_of(l->cm)->listen(&w, later);
 	if (k)
 		own(l, k);
 }
@@ -278,14 +278,20 @@ static void listen_again(struct cm_id *l)
 		listen_begin(l, NULL);
 }
 
-/* The NIC is back, or has another address. */
-static void changed(struct cm *cm)
+void cm_plain_begin(struct cm *cm, struct cm_cont *cont)
 {
-	struct container *c;
+	if (ops_of(cm))
+		cont->plain_changes = ops_of(cm)->changes(cont->c);
+}
 
-	LIST_FOREACH(c, &cm->ctl->host->containers, entry)
-		if (c->cm)
-			cm_port_each_listener(c->cm, listen_again);
+/* Is the container's NIC back, or has it another address? */
+static void look_at_nic(struct cm *cm, struct cm_cont *cont)
+{
+	uint32_t changes = ops_of(cm)->changes(cont->c);
+
+	if (changes != cont->plain_changes)
+		cm_port_each_listener(cont, listen_again);
+	cont->plain_changes = changes;
 }
 
 static struct cm_msg request_of(const struct cm_id *l, const struct ucma_event *ev, uint32_t comm)
@@ -330,7 +336,7 @@ static void request(struct cm_id *l, const struct ucma_event *ev)
 		id = cm_id_by_peer(cm, &peer);
 	}
 	if (!id) {
-		ops_of(cm)->destroy(be_of(cm), ev->request);
+		ops_of(cm)->destroy(ev->request);
 		return;
 	}
 	own(id, ev->request);
@@ -344,27 +350,26 @@ static void request(struct cm_id *l, const struct ucma_event *ev)
 static int say(struct cm_id *id, const struct cm_msg *m)
 {
 	const struct ucma_ops *ops = ops_of(id->cm);
-	struct backend *be = be_of(id->cm);
 
 	switch (m->type) {
 	case CM_MSG_REQ:
 	case CM_MSG_SIDR_REQ:
-		return ops->connect(be, id->plain, &m->param, m->pd, m->pd_len);
+		return ops->connect(id->plain, &m->param, m->pd, m->pd_len);
 	case CM_MSG_REP:
-		return ops->accept(be, id->plain, &m->param, m->pd, m->pd_len);
+		return ops->accept(id->plain, &m->param, m->pd, m->pd_len);
 	case CM_MSG_SIDR_REP:
 		if (m->status == CM_SIDR_SUCCESS)
-			return ops->accept(be, id->plain, &m->param, m->pd, m->pd_len);
-		return ops->reject(be, id->plain, 0, m->pd, m->pd_len);
+			return ops->accept(id->plain, &m->param, m->pd, m->pd_len);
+		return ops->reject(id->plain, 0, m->pd, m->pd_len);
 	case CM_MSG_REJ:
-		return ops->reject(be, id->plain,
+		return ops->reject(id->plain,
 				   m->status == CM_REJ_VENDOR_OPTION ? CM_REJ_VENDOR_OPTION : 0,
 				   m->pd, m->pd_len);
 	case CM_MSG_RTU:
-		return ops->establish(be, id->plain);
+		return ops->establish(id->plain);
 	case CM_MSG_DREQ:
 	case CM_MSG_DREP:
-		return ops->disconnect(be, id->plain);
+		return ops->disconnect(id->plain);
 	default:
 		return 0;
 	}
@@ -489,14 +494,13 @@ static void told(struct cm_id *id, const struct ucma_event *ev)
 void cm_plain_events(struct cm *cm)
 {
 	struct ucma_event ev;
-	uint32_t changes;
+	struct container *c;
 
 	if (!ops_of(cm))
 		return;
 	while (ops_of(cm)->event(be_of(cm), &ev))
 		told(ev.user, &ev);
-	changes = ops_of(cm)->changes(be_of(cm));
-	if (changes != cm->plain_changes)
-		changed(cm);
-	cm->plain_changes = changes;
+	LIST_FOREACH(c, &cm->ctl->host->containers, entry)
+		if (c->cm)
+			look_at_nic(cm, c->cm);
 }

@@ -367,7 +367,7 @@ static void info_copy(struct container *c, const struct ffo_container *info)
 	c->lid = info->lid;
 	c->num_gids = info->num_ips;
 	c->has_nic_gid = ct->ctl->host->nic_direct;
-	c->nic_gid = ct->ctl->host->nic_gid;
+	c->nic_gid = ct->ctl->host->nic[c->nic].gid;
 	for (unsigned i = 0; i < info->num_ips; i++)
 		memcpy(&c->gid[i], &info->ip[i], sizeof(c->gid[i]));
 }

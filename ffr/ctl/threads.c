@@ -76,14 +76,14 @@ static void work_wake(struct fast_host *h)
 	uv_async_send(h->work_arg);
 }
 
-/* Each container's table has the NIC's GID. */
+/* Each container's table has its NIC's GID. */
 static void on_nic_changed(struct fast_host *h)
 {
 	struct container *c;
 
 	fast_lock(h);
 	LIST_FOREACH(c, &h->containers, entry)
-		c->nic_gid = h->nic_gid;
+		c->nic_gid = h->nic[c->nic].gid;
 	fast_unlock(h);
 	LIST_FOREACH(c, &h->containers, entry)
 		sysfs_identity(c);

@@ -118,6 +118,17 @@ struct fast {
 	bool timed; /* bells tell when they ring, since the runner waits for who rings (sched.c, rule 2) */
 };
 
+#define HOST_NICS_MAX 8u
+
+/* A NIC, or a port of it. */
+struct host_nic {
+	struct nic_dev *dev; /* nic/ */
+	union ibv_gid gid;
+	/* its UD QP of the router's own, and that one's Q_Key, which other hosts are told; 0: none */
+	uint32_t ud_qpn, ud_qkey;
+	char net[16]; /* hosts with NICs in a network of that name talk by them; "": by the wire */
+};
+
 /* What there is once, whatever the number of threads. */
 struct fast_host {
 	struct fast *threads[FAST_THREADS_MAX];
@@ -127,12 +138,9 @@ struct fast_host {
 	struct qp_table qps;		  /* QP number -> QP */
 	struct dir *dir; /* dir.c: the first thread's, its policy all threads'; NULL: no other host */
 	bool wired;	 /* there may be one: the router has a wire */
-	struct nic_dev *nic;   /* nic/; NULL: the backend has no NIC */
-	union ibv_gid nic_gid; /* its own */
-	bool nic_direct;       /* ... which containers may use */
-	/* its UD QP of the router's own, and that one's Q_Key, which other hosts are told; 0: none */
-	uint32_t nic_ud_qpn, nic_ud_qkey;
-	char nic_net[16]; /* hosts with NICs in a network of that name talk by them; "": by the wire */
+	struct host_nic nic[HOST_NICS_MAX];
+	uint32_t num_nics;	 /* 0: the backend has none */
+	bool nic_direct;	 /* containers may use their NIC's GID */
 	uint32_t limits_changed; /* so often those of a container or a tenant have. [ctl] */
 	uint64_t num_moves;	 /* [ctl] of groups, from thread to thread */
 	struct rescue *rescue;	 /* of the control thread; NULL: nobody looks after it */
@@ -145,7 +153,7 @@ struct fast_host {
 	/* The backend's work() is wanted. */
 	void (*work_wake)(struct fast_host *h);
 	void *work_arg; /* work_wake's */
-	/* Control thread, no lock: nic_gid is another one. NULL: nobody asks. */
+	/* Control thread, no lock: a NIC's GID is another one. NULL: nobody asks. */
 	void (*nic_changed)(struct fast_host *h);
 	/* A container waits for another thread: fast_settle() is wanted. */
 	void (*want_near)(struct fast_host *h);

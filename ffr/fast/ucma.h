@@ -18,7 +18,7 @@
 struct backend;
 struct container;
 struct backend_later;
-struct ucma_id; /* one of the host's rdma_cm, bound to the NIC's GID */
+struct ucma_id; /* one of the host's rdma_cm, bound to the GID of the container's NIC */
 
 /* What an id is for. */
 struct ucma_want {
@@ -49,31 +49,29 @@ struct ucma_event {
 };
 
 struct ucma_ops {
-	/* Can ids of that port space be made now, for QPs of that type? */
-	bool (*is_there)(struct backend *be, uint16_t ps, uint8_t qp_type);
-	/* So often the answer to that, or the NIC's GID, became another one. */
-	uint32_t (*changes)(struct backend *be);
+	/* Can ids of that port space be made now by the container's NIC, for QPs of that type? */
+	bool (*is_there)(const struct container *c, uint16_t ps, uint8_t qp_type);
+	/* So often the answer to that, or that NIC's GID, became another one. */
+	uint32_t (*changes)(const struct container *c);
 	/* An id, or NULL: there is no memory, or there are too many. ROUTE_RESOLVED or ADDR_ERROR follows. */
-	struct ucma_id *(*resolve)(struct backend *be, const struct ucma_want *w);
+	struct ucma_id *(*resolve)(const struct ucma_want *w);
 	/* The same, but l->done(), if there is l, and no event follows. */
-	struct ucma_id *(*listen)(struct backend *be, const struct ucma_want *w,
-				  struct backend_later *l);
+	struct ucma_id *(*listen)(const struct ucma_want *w, struct backend_later *l);
 	/* A request's: its events are for `user` from now on. */
 	void (*keep)(struct ucma_id *id, void *user);
 	/* What the peer is to hear of that the kernel says, and no event of it comes any more. */
-	void (*destroy)(struct backend *be, struct ucma_id *id);
+	void (*destroy)(struct ucma_id *id);
 	/*
 	 * 0 or -ENOMEM. What the kernel refuses is a CONNECT_ERROR, and likewise, with iWARP, a QP that is not the
 	 * container's, not in INIT (or RTR and RTS, to accept), or has been connected before.
 	 */
-	int (*connect)(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
-		       const void *pd, uint32_t len);
-	int (*accept)(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
-		      const void *pd, uint32_t len);
-	int (*establish)(struct backend *be, struct ucma_id *id); /* after a CONNECT_RESPONSE */
-	int (*reject)(struct backend *be, struct ucma_id *id, uint8_t reason, const void *pd,
+	int (*connect)(struct ucma_id *id, const struct ff_cm_param *p, const void *pd,
+		       uint32_t len);
+	int (*accept)(struct ucma_id *id, const struct ff_cm_param *p, const void *pd,
 		      uint32_t len);
-	int (*disconnect)(struct backend *be, struct ucma_id *id); /* or agree to that */
+	int (*establish)(struct ucma_id *id); /* after a CONNECT_RESPONSE */
+	int (*reject)(struct ucma_id *id, uint8_t reason, const void *pd, uint32_t len);
+	int (*disconnect)(struct ucma_id *id); /* or agree to that */
 	/* The next event. False: there is none. */
 	bool (*event)(struct backend *be, struct ucma_event *ev);
 };

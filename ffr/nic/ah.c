@@ -78,9 +78,8 @@ static void give(struct nic_dev *d, struct nic_ah *ah)
 	pthread_mutex_unlock(&a->mutex);
 }
 
-int nic_ahs_start(struct fast *f)
+int nic_ahs_start(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_ahs *a = &d->ahs;
 	struct epoll_event ev = { .events = EPOLLIN };
 	pthread_mutexattr_t attr;
@@ -88,7 +87,7 @@ int nic_ahs_start(struct fast *f)
 
 	ev.data.u64 = (uint64_t)(uintptr_t)a | FAST_EPOLL_BACKEND;
 	a->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	if (a->fd < 0 || epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, a->fd, &ev))
+	if (a->fd < 0 || epoll_ctl(d->f->epoll_fd, EPOLL_CTL_ADD, a->fd, &ev))
 		return errno;
 	STAILQ_INIT(&a->todo);
 	STAILQ_INIT(&a->done);
@@ -256,9 +255,9 @@ static struct nic_ah *ah_new(struct nic_dev *d, struct nic_ud_pool *pool,
 	return ah;
 }
 
-struct nic_ah *nic_ah_get(struct fast *f, struct nic_ud_pool *pool, const struct ibv_ah_attr *attr)
+struct nic_ah *nic_ah_get(struct nic_dev *d, struct nic_ud_pool *pool,
+			  const struct ibv_ah_attr *attr)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_ah *ah = find(pool, attr);
 
 	if (!ah)
@@ -269,7 +268,7 @@ struct nic_ah *nic_ah_get(struct fast *f, struct nic_ud_pool *pool, const struct
 		TAILQ_REMOVE(&pool->ahs, ah, entry);
 		TAILQ_INSERT_HEAD(&pool->ahs, ah, entry);
 	}
-	if (ah->state == AH_FAILED && f->now >= ah->until)
+	if (ah->state == AH_FAILED && d->f->now >= ah->until)
 		ah->state = AH_ASKED;
 	if (ah->state == AH_ASKED)
 		ask(d, pool);
@@ -277,9 +276,8 @@ struct nic_ah *nic_ah_get(struct fast *f, struct nic_ud_pool *pool, const struct
 	return ah;
 }
 
-static void done_one(struct fast *f, struct nic_ah *ah)
+static void done_one(struct nic_dev *d, struct nic_ah *ah)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_ud_pool *pool = ah->pool;
 	struct nic_ud *u;
 
@@ -289,18 +287,18 @@ static void done_one(struct fast *f, struct nic_ah *ah)
 	}
 	pool->asking = NULL;
 	ah->state = ah->ib ? AH_READY : AH_FAILED;
-	ah->until = f->now + AH_REST_NS;
+	ah->until = d->f->now + AH_REST_NS;
 	while ((u = LIST_FIRST(&ah->waiting))) {
 		LIST_REMOVE(u, wait);
 		u->waits = false;
-		fast_qp_activate(f, u->nq->qp);
+		fast_qp_activate(d->f, u->nq->qp);
 	}
 	ask(d, pool);
 }
 
-uint32_t nic_ahs_done(struct fast *f)
+uint32_t nic_ahs_done(struct nic_dev *d)
 {
-	struct nic_ahs *a = &nic_of(f)->ahs;
+	struct nic_ahs *a = &d->ahs;
 	struct nic_ah_jobs now = STAILQ_HEAD_INITIALIZER(now);
 	struct nic_ah *ah;
 	uint32_t n = 0;
@@ -313,7 +311,7 @@ uint32_t nic_ahs_done(struct fast *f)
 	pthread_mutex_unlock(&a->mutex);
 	while ((ah = STAILQ_FIRST(&now))) {
 		STAILQ_REMOVE_HEAD(&now, job);
-		done_one(f, ah);
+		done_one(d, ah);
 		n++;
 	}
 	return n;

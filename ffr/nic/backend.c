@@ -40,13 +40,8 @@ static void verbs_close(struct backend *be)
 			(a) = (b);                                                                 \
 	} while (0)
 
-/* What both have. */
-static void verbs_query(struct backend *be, struct ff_query_device_resp *d)
+static void at_most(struct ff_query_device_resp *d, const struct nic_dev *n)
 {
-	const struct nic_dev *n = nic_of(be->f);
-
-	soft_ops.query(be, d);
-	snprintf(d->fw_ver, sizeof(d->fw_ver), "%.*s", (int)sizeof(d->fw_ver) - 1, n->attr.fw_ver);
 	AT_MOST(d->max_qp_wr, (uint32_t)n->attr.max_qp_wr);
 	AT_MOST(d->max_sge, (uint32_t)n->attr.max_sge);
 	AT_MOST(d->max_sge_rd, (uint32_t)n->attr.max_sge_rd);
@@ -57,6 +52,17 @@ static void verbs_query(struct backend *be, struct ff_query_device_resp *d)
 	AT_MOST(d->max_inline, n->max_inline);
 	AT_MOST(d->max_qp_rd_atom, (uint32_t)n->attr.max_qp_rd_atom);
 	AT_MOST(d->max_qp_init_rd_atom, (uint32_t)n->attr.max_qp_init_rd_atom);
+}
+
+/* What the software device and all NICs have: a container's device is the same whichever NIC is its. */
+static void verbs_query(struct backend *be, struct ff_query_device_resp *d)
+{
+	const struct nic_dev *n = nic_first(be->f);
+
+	soft_ops.query(be, d);
+	snprintf(d->fw_ver, sizeof(d->fw_ver), "%.*s", (int)sizeof(d->fw_ver) - 1, n->attr.fw_ver);
+	NIC_FOREACH(n, be->f)
+	at_most(d, n);
 	/* its MRs are of pages that stay; those that only the software device reaches could not be told apart */
 	d->odp_general = d->odp_rc = d->odp_uc = d->odp_ud = d->odp_xrc = 0;
 }
@@ -121,32 +127,49 @@ static void verbs_peer_told(struct fast *f, struct wire_peer *p)
 
 static uint32_t verbs_poll(struct fast *f)
 {
-	return nic_poll(f) + nic_ahs_done(f) + nic_fill_on(f) + nic_srq_fill_on(f) +
-	       soft_ops.poll(f);
+	struct nic_dev *d;
+	uint32_t work = 0;
+
+	NIC_FOREACH(d, f)
+	work += nic_poll(d) + nic_ahs_done(d) + nic_fill_on(d) + nic_srq_fill_on(d);
+	return work + soft_ops.poll(f);
 }
 
 static uint32_t verbs_flush(struct fast *f)
 {
-	nic_batch_post(f, nic_of(f));
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, f)
+	nic_batch_post(d);
 	return soft_ops.flush(f);
+}
+
+/* Is it something of that NIC's? Then that is looked after. */
+static bool is_ready(struct nic_dev *d, void *what)
+{
+	if (what == d)
+		nic_heard(d);
+	else if (what == &d->ahs)
+		nic_ahs_ready(d);
+	else if (d->ucma && what == d->ucma)
+		nic_ucma_heard(d->ucma);
+	else if (what == &d->ear[NIC_EAR_ASYNC])
+		nic_events(d);
+	else if (what == &d->ear[NIC_EAR_NODE])
+		nic_node_events(d);
+	else
+		return false;
+	return true;
 }
 
 static void verbs_ready(struct fast *f, void *what, uint32_t events)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d;
 
-	if (what == d)
-		nic_heard(f);
-	else if (what == &d->ahs)
-		nic_ahs_ready(d);
-	else if (what == d->ucma)
-		nic_ucma_heard(d->ucma);
-	else if (what == &d->ear[NIC_EAR_ASYNC])
-		nic_events(f);
-	else if (what == &d->ear[NIC_EAR_NODE])
-		nic_node_events(f);
-	else
-		soft_ops.ready(f, what, events);
+	NIC_FOREACH(d, f)
+	if (is_ready(d, what))
+		return;
+	soft_ops.ready(f, what, events);
 }
 
 const struct backend_ops *verbs_ops(void)

@@ -110,17 +110,26 @@ static void on_received(struct fast *f, struct nic_qp *nq, const struct ibv_wc *
 		nic_recv_fill_all(f, nq);
 }
 
-static void on_completion(struct fast *f, const struct ibv_wc *wc)
+/* The NIC's QP of that number. What is left of one that was destroyed may have that of another NIC's. */
+static struct qp *qp_of(const struct nic_dev *d, uint32_t num)
 {
-	struct qp *qp = qp_by_num(&f->host->qps, wc->qp_num);
+	struct qp *qp = qp_by_num(&d->f->host->qps, num);
+
+	return qp && qp->nic && qp->nic->d == d ? qp : NULL;
+}
+
+static void on_completion(struct nic_dev *d, const struct ibv_wc *wc)
+{
+	struct fast *f = d->f;
+	struct qp *qp = qp_of(d, wc->qp_num);
 	struct nic_qp *nq = qp ? qp->nic : NULL;
 
 	if (wc->wr_id & NIC_ID_TRUNK) {
-		nic_trunk_completion(f, wc);
+		nic_trunk_completion(d, wc);
 		return;
 	}
 	if (wc->wr_id & NIC_ID_SRQ) {
-		nic_srq_completion(f, qp, wc);
+		nic_srq_completion(d, qp, wc);
 		return;
 	}
 	if (nq && nq->ud) {
@@ -135,19 +144,18 @@ static void on_completion(struct fast *f, const struct ibv_wc *wc)
 		on_sent(f, nq, wc);
 }
 
-int nic_poll_cq(struct fast *f, struct nic_cq *cq)
+int nic_poll_cq(struct nic_cq *cq)
 {
 	struct ibv_wc wc[NIC_POLL];
 	int n = ibv_poll_cq(cq->cq, NIC_POLL, wc);
 
 	for (int i = 0; i < n; i++)
-		on_completion(f, &wc[i]);
+		on_completion(cq->d, &wc[i]);
 	return n;
 }
 
-uint32_t nic_poll(struct fast *f)
+uint32_t nic_poll(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_cq *cq;
 	uint32_t work = 0;
 	int n;
@@ -157,7 +165,7 @@ uint32_t nic_poll(struct fast *f)
 	LIST_FOREACH(cq, &d->cqs, entry) {
 		if (!cq->used)
 			continue;
-		n = nic_poll_cq(f, cq);
+		n = nic_poll_cq(cq);
 		work += n > 0 ? (uint32_t)n : 0;
 	}
 	return work;

@@ -22,16 +22,18 @@
 
 const char *nic_node_dir = NODE_DIR;
 
-static int fail(const struct nic_dev *d, const struct nic_conf *conf, const char *what, int err)
+static int fail(const struct nic_dev *d, const char *what, int err)
 {
 	if (!d->is_quiet)
-		log_err("NIC %s: %s: %s", conf->name ? conf->name : "", what, strerror(err));
+		log_err("NIC %s: %s: %s", d->conf->name ? d->conf->name : "", what, strerror(err));
 	return -err;
 }
 
 /* The device; d->list stays, for it is a part of that. */
-static struct ibv_device *find(struct nic_dev *d, const char *name)
+static struct ibv_device *find(struct nic_dev *d)
 {
+	const char *name = d->conf->name;
+
 	d->list = d->lib.get_device_list(NULL);
 	for (int i = 0; d->list && d->list[i]; i++)
 		if (!name || !strcmp(d->lib.get_device_name(d->list[i]), name))
@@ -61,8 +63,9 @@ static bool is_usable(const struct nic_dev *d, const struct ibv_gid_entry *e)
 	       !(e->gid.raw[0] == 0xfe && e->gid.raw[1] == 0x80);
 }
 
-int nic_choose_gid(struct nic_dev *d, int index)
+int nic_choose_gid(struct nic_dev *d)
 {
+	int index = d->conf->gid_index;
 	struct ibv_gid_entry e;
 	int last = index < 0 ? d->port_attr.gid_tbl_len - 1 : index;
 
@@ -109,7 +112,7 @@ static void probe_inline(struct nic_dev *d)
 }
 
 /* What the NIC is and has. */
-static int look_at(struct nic_dev *d, const struct nic_conf *conf)
+static int look_at(struct nic_dev *d)
 {
 	int err = d->lib.query_device(d->ctx, &d->attr);
 
@@ -118,10 +121,10 @@ static int look_at(struct nic_dev *d, const struct nic_conf *conf)
 	if (!err)
 		err = nic_query_port(d);
 	if (err)
-		return fail(d, conf, "port", err);
-	err = nic_choose_gid(d, conf->gid_index);
+		return fail(d, "port", err);
+	err = nic_choose_gid(d);
 	if (err)
-		return fail(d, conf,
+		return fail(d,
 			    d->is_iwarp ? "iWARP: has its network device an address?" :
 					  "no GID for RoCE v2; has its network device an address?",
 			    err);
@@ -148,31 +151,31 @@ static void watch_node(struct nic_dev *d)
 	d->node_fd = -1;
 }
 
-int nic_dev_open(struct nic_dev *d, const struct nic_conf *conf)
+int nic_dev_open(struct nic_dev *d)
 {
 	bool is_known = d->device;
 	int err = 0;
 
 	d->node_fd = -1;
 	if (!is_known)
-		d->device = find(d, conf->name);
+		d->device = find(d);
 	watch_node(d); /* before it is open: whatever happens to it afterwards is told */
 	d->ctx = d->device ? d->lib.open_device(d->device) : NULL;
 	if (!d->ctx)
-		err = fail(d, conf, "cannot be opened", errno);
+		err = fail(d, "cannot be opened", errno);
 	if (!err && !is_known)
-		err = look_at(d, conf);
+		err = look_at(d);
 	if (!err) {
 		d->channel = d->lib.create_comp_channel(d->ctx);
 		err = d->channel ? set_nonblocking(d->channel->fd) : errno;
 		err = err ? err : set_nonblocking(d->ctx->async_fd);
-		err = err ? fail(d, conf, "completion channel", err) : 0;
+		err = err ? fail(d, "completion channel", err) : 0;
 	}
 	if (!err)
 		nic_pace_open(d);
-	if (!err && nic_has_ud(d, conf)) {
+	if (!err && nic_has_ud(d)) {
 		d->ud_pd = d->lib.alloc_pd(d->ctx);
-		err = d->ud_pd ? 0 : fail(d, conf, "PD", errno);
+		err = d->ud_pd ? 0 : fail(d, "PD", errno);
 	}
 	if (err)
 		nic_dev_close(d);
@@ -205,7 +208,7 @@ void nic_dev_forget(struct nic_dev *d)
 	d->node_fd = -1;
 }
 
-static int open_all(struct nic_dev *d, const struct nic_conf *conf)
+static int look_first(struct nic_dev *d)
 {
 	const char *why;
 	int err = nic_lib_load(&d->lib, &why);
@@ -214,19 +217,20 @@ static int open_all(struct nic_dev *d, const struct nic_conf *conf)
 		log_err("NIC: libibverbs: %s", why);
 		return err;
 	}
-	d->device = find(d, conf->name);
+	d->device = find(d);
 	d->ctx = d->device ? d->lib.open_device(d->device) : NULL;
 	if (!d->ctx)
-		return fail(d, conf, "cannot be opened", errno);
-	err = look_at(d, conf);
+		return fail(d, "cannot be opened", errno);
+	err = look_at(d);
 	/* the runner opens it again: the kernel lets only who has opened it ring its doorbells */
 	d->lib.close_device(d->ctx);
 	d->ctx = NULL;
 	return err;
 }
 
-int nic_open(struct fast *f, const struct nic_conf *conf)
+static int open_one(struct fast *f, const struct nic_conf *conf)
 {
+	struct fast_host *h = f->host;
 	struct nic_dev *d = calloc(1, sizeof(*d));
 	int err;
 
@@ -242,22 +246,21 @@ int nic_open(struct fast *f, const struct nic_conf *conf)
 	TAILQ_INIT(&d->to_fill);
 	TAILQ_INIT(&d->undecided);
 	d->f = f;
+	d->conf = conf;
+	d->host = &h->nic[h->num_nics++];
+	d->host->dev = d;
 	d->port = conf->port;
 	d->node_fd = -1;
 	d->look.fn = nic_on_look;
-	f->host->nic = d;
-	d->worker = nic_worker_new(f->host);
-	err = d->worker ? open_all(d, conf) : -ENOMEM;
+	d->worker = nic_worker_new(h);
+	err = d->worker ? look_first(d) : -ENOMEM;
 	if (!err && conf->direct)
 		err = nic_ucma_new(d);
-	if (err) {
-		nic_close(f);
+	if (err)
 		return err;
-	}
-	f->host->nic_direct = conf->direct;
-	f->host->nic_gid = d->gid;
-	snprintf(f->host->nic_net, sizeof(f->host->nic_net), "%s",
-		 nic_net_of(d, conf) ? nic_net_of(d, conf) : "");
+	h->nic_direct = conf->direct;
+	d->host->gid = d->gid;
+	snprintf(d->host->net, sizeof(d->host->net), "%s", nic_net_of(d) ? nic_net_of(d) : "");
 	log_info("NIC %s: port %u, GID index %u, up to %u bytes inline%s",
 		 d->lib.get_device_name(d->device), d->port, d->gid_index, d->max_inline,
 		 d->is_iwarp ? ", iWARP" : "");
@@ -265,6 +268,17 @@ int nic_open(struct fast *f, const struct nic_conf *conf)
 		log_warn("NIC %s: nic_network: iWARP: other hosts are reached by the wire",
 			 d->lib.get_device_name(d->device));
 	return 0;
+}
+
+int nic_open(struct fast *f, const struct nic_conf *conf)
+{
+	int err = 0;
+
+	for (; !err && conf; conf = conf->next)
+		err = f->host->num_nics < HOST_NICS_MAX ? open_one(f, conf) : -E2BIG;
+	if (err)
+		nic_close(f);
+	return err;
 }
 
 static int listen_to(struct fast *f, int fd, void *what)
@@ -275,66 +289,79 @@ static int listen_to(struct fast *f, int fd, void *what)
 	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? errno : 0;
 }
 
-int nic_dev_listen(struct fast *f, struct nic_dev *d)
+int nic_dev_listen(struct nic_dev *d)
 {
-	int err = listen_to(f, d->channel->fd, d);
+	int err = listen_to(d->f, d->channel->fd, d);
 
-	err = err ? err : listen_to(f, d->ctx->async_fd, &d->ear[NIC_EAR_ASYNC]);
+	err = err ? err : listen_to(d->f, d->ctx->async_fd, &d->ear[NIC_EAR_ASYNC]);
 	if (!err && d->node_fd >= 0)
-		err = listen_to(f, d->node_fd, &d->ear[NIC_EAR_NODE]);
+		err = listen_to(d->f, d->node_fd, &d->ear[NIC_EAR_NODE]);
 	return -err;
 }
 
-void nic_dev_deafen(struct fast *f, struct nic_dev *d)
+void nic_dev_deafen(struct nic_dev *d)
 {
-	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, d->channel->fd, NULL);
-	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, d->ctx->async_fd, NULL);
+	int epoll_fd = d->f->epoll_fd;
+
+	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, d->channel->fd, NULL);
+	epoll_ctl(epoll_fd, EPOLL_CTL_DEL, d->ctx->async_fd, NULL);
 	if (d->node_fd >= 0)
-		epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, d->node_fd, NULL);
+		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, d->node_fd, NULL);
+}
+
+static int start_one(struct nic_dev *d)
+{
+	int err = nic_dev_open(d);
+
+	if (err)
+		return err;
+	err = nic_dev_listen(d);
+	if (err)
+		return fail(d, "cannot be listened to", -err);
+	if (!d->conf->no_worker)
+		err = nic_worker_start(d->worker);
+	if (!err && !d->conf->no_worker)
+		err = nic_ucma_start(d);
+	if (!err && d->ud_pd)
+		err = -nic_ahs_start(d);
+	if (err)
+		return fail(d, "threads", -err);
+	if (nic_net_of(d))
+		err = nic_trunk_start(d);
+	d->is_there = !err;
+	return err ? fail(d, "UD QP", err) : 0;
 }
 
 int nic_start(struct backend *be)
 {
-	const struct nic_conf *conf = be->conf;
-	struct nic_dev *d = nic_of(be->f);
-	int err = nic_dev_open(d, conf);
+	struct nic_dev *d;
+	int err = 0;
 
-	if (err)
-		return err;
-	err = nic_dev_listen(be->f, d);
-	if (err)
-		return fail(d, conf, "cannot be listened to", -err);
-	if (!conf->no_worker)
-		err = nic_worker_start(d->worker);
-	if (!err && !conf->no_worker)
-		err = nic_ucma_start(d);
-	if (!err && d->ud_pd)
-		err = -nic_ahs_start(be->f);
-	if (err)
-		return fail(d, conf, "threads", -err);
-	if (nic_net_of(d, conf))
-		err = nic_trunk_start(be->f);
-	d->is_there = !err;
-	return err ? fail(d, conf, "UD QP", err) : 0;
+	NIC_FOREACH(d, be->f)
+	if (!err)
+		err = start_one(d);
+	return err;
 }
 
 void nic_stop(struct backend *be)
 {
-	nic_worker_join(nic_of(be->f)->worker);
-	nic_ucma_stop(nic_of(be->f));
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, be->f)
+	{
+		nic_worker_join(d->worker);
+		nic_ucma_stop(d);
+	}
 }
 
-void nic_close(struct fast *f)
+static void close_one(struct nic_dev *d)
 {
-	struct nic_dev *d = f->host->nic;
 	struct nic_cq *cq;
 
-	if (!d)
-		return;
 	d->is_closing = true;
 	nic_ucma_free(d);
 	nic_worker_free(d->worker);
-	nic_trunk_stop(f);
+	nic_trunk_stop(d);
 	nic_ahs_stop(d);
 	while ((cq = LIST_FIRST(&d->cqs))) {
 		LIST_REMOVE(cq, entry);
@@ -343,7 +370,15 @@ void nic_close(struct fast *f)
 	}
 	nic_dev_close(d);
 	free(d);
-	f->host->nic = NULL;
+}
+
+void nic_close(struct fast *f)
+{
+	struct fast_host *h = f->host;
+
+	while (h->num_nics)
+		close_one(h->nic[--h->num_nics].dev);
+	memset(h->nic, 0, sizeof(h->nic));
 }
 
 /* ---- PDs, CQs ------------------------------------------------------------------------------------- */
@@ -378,9 +413,10 @@ static void pd_back(struct nic_job *job)
 /* Behind the MRs of it that the worker has yet. */
 void nic_pd_break(struct backend *be, struct pd *pd)
 {
-	struct nic_dev *d = nic_of(be->f);
+	struct nic_dev *d = nic_of(pd->o.ses->cont);
 	struct pd_end *e = pd->nic ? calloc(1, sizeof(*e)) : NULL;
 
+	(void)be;
 	if (e) {
 		*e = (struct pd_end){ { .run = pd_run, .back = pd_back }, &d->lib, pd->nic };
 		nic_job_give(d->worker, &e->job);
@@ -388,9 +424,9 @@ void nic_pd_break(struct backend *be, struct pd *pd)
 	pd->nic = NULL;
 }
 
-struct nic_cq *nic_cq_get(struct fast *f, const struct container *c, uint32_t n)
+struct nic_cq *nic_cq_get(struct nic_dev *d, const struct container *c, uint32_t n)
 {
-	struct nic_dev *d = nic_of(f);
+	struct fast *f = d->f;
 	struct nic_cq *cq;
 
 	LIST_FOREACH(cq, &d->cqs, entry)
@@ -408,6 +444,7 @@ struct nic_cq *nic_cq_get(struct fast *f, const struct container *c, uint32_t n)
 		free(cq);
 		return NULL;
 	}
+	cq->d = d;
 	cq->cont = c;
 	cq->size = (uint32_t)cq->cq->cqe;
 	cq->used = n;
@@ -418,29 +455,31 @@ struct nic_cq *nic_cq_get(struct fast *f, const struct container *c, uint32_t n)
 	return cq;
 }
 
-void nic_cq_put(struct fast *f, struct nic_cq *cq, uint32_t n)
+void nic_cq_put(struct nic_cq *cq, uint32_t n)
 {
+	struct nic_dev *d = cq->d;
+	struct fast *f = d->f;
+
 	cq->used -= n;
 	if (cq->used)
 		return;
 	fast_lock(f->host);
-	nic_heard(f); /* of it: an event that is not acknowledged keeps it */
+	nic_heard(d); /* of it: an event that is not acknowledged keeps it */
 	LIST_REMOVE(cq, entry);
 	fast_kick(f); /* what was heard may have been meant for it */
 	fast_unlock(f->host);
-	if (nic_of(f)->lib.destroy_cq(cq->cq))
+	if (d->lib.destroy_cq(cq->cq))
 		log_err("NIC: a CQ cannot be destroyed: %m");
 	free(cq);
 }
 
 /* ---- the runner's sleep ---------------------------------------------------------------------------- */
 
-bool nic_arm(struct fast *f)
+static bool arm_one(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_cq *cq;
 
-	if (!d || !d->is_there)
+	if (!d->is_there)
 		return true;
 	LIST_FOREACH(cq, &d->cqs, entry) {
 		if (!cq->used || cq->armed)
@@ -449,12 +488,21 @@ bool nic_arm(struct fast *f)
 			return false;
 		cq->armed = true;
 	}
-	return nic_poll(f) == 0;
+	return nic_poll(d) == 0;
 }
 
-void nic_heard(struct fast *f)
+bool nic_arm(struct fast *f)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, f)
+	if (!arm_one(d))
+		return false;
+	return true;
+}
+
+void nic_heard(struct nic_dev *d)
+{
 	struct ibv_cq *cq;
 	void *arg;
 

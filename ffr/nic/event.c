@@ -28,17 +28,19 @@
 
 /* ---- the port ------------------------------------------------------------------------------------------ */
 
-void nic_tell_port(struct fast *f, enum ibv_event_type type)
+void nic_tell_port(struct nic_dev *d, enum ibv_event_type type)
 {
-	const struct nic_conf *conf = f->be->conf;
 	struct container *c;
 	struct session *s;
 
-	if (!conf->direct && !conf->net)
+	if (!d->conf->direct && !d->conf->net)
 		return;
-	LIST_FOREACH(c, &f->host->containers, entry)
+	LIST_FOREACH(c, &d->f->host->containers, entry) {
+		if (nic_of(c) != d)
+			continue;
 		LIST_FOREACH(s, &c->sessions, entry)
-			comp_async(f, s, type, FF_ASYNC_PORT, 1);
+			comp_async(d->f, s, type, FF_ASYNC_PORT, 1);
+	}
 }
 
 /* Is the GID that was chosen still where it was? */
@@ -50,13 +52,14 @@ static bool has_gid(struct nic_dev *d)
 	       !memcmp(&e.gid, &d->gid, sizeof(e.gid));
 }
 
-void nic_look_at_port(struct fast *f)
+void nic_look_at_port(struct nic_dev *d)
 {
-	const struct nic_conf *conf = f->be->conf;
-	struct nic_dev *d = nic_of(f);
-	struct nic_dev now = {
-		.lib = d->lib, .ctx = d->ctx, .port = d->port, .is_iwarp = d->is_iwarp
-	}; /* the runner reads d */
+	struct fast_host *h = d->f->host;
+	struct nic_dev now = { .conf = d->conf,
+			       .lib = d->lib,
+			       .ctx = d->ctx,
+			       .port = d->port,
+			       .is_iwarp = d->is_iwarp }; /* the runner reads d */
 	int err = nic_query_port(&now);
 
 	now.gid = d->gid;
@@ -64,34 +67,35 @@ void nic_look_at_port(struct fast *f)
 
 	/* the address of one of iWARP is read when it is opened: this thread may not ask for it */
 	if (!err && !d->is_iwarp && !has_gid(&now)) {
-		err = nic_choose_gid(&now, conf->gid_index);
+		err = nic_choose_gid(&now);
 		if (err)
 			log_warn("NIC %s: its GID has gone, and there is no other one: %s",
-				 conf->name ? conf->name : "", strerror(err));
+				 d->conf->name ? d->conf->name : "", strerror(err));
 	}
 	if (err)
 		return;
-	fast_lock(f->host);
+	fast_lock(h);
 	d->port_attr = now.port_attr;
-	fast_unlock(f->host);
+	fast_unlock(h);
 	if (d->gid_index == now.gid_index && !memcmp(&d->gid, &now.gid, sizeof(d->gid)))
 		return;
-	fast_lock(f->host);
+	fast_lock(h);
 	d->gid = now.gid;
 	d->gid_index = now.gid_index;
-	fast_unlock(f->host);
-	nic_tell_gid(f);
+	fast_unlock(h);
+	nic_tell_gid(d);
 }
 
 /* ---- QPs and CQs ----------------------------------------------------------------------------------------- */
 
-static void on_qp(struct fast *f, const struct ibv_qp *ib, enum ibv_event_type type)
+static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_type type)
 {
+	struct fast *f = d->f;
 	struct qp *qp = qp_by_num(&f->host->qps, ib->qp_num);
 	const struct nic_qp *nq = qp ? qp->nic : NULL;
 
-	if (nic_of(f)->trunk.ib == ib && type == IBV_EVENT_QP_FATAL)
-		nic_trunk_failed(f);
+	if (d->trunk.ib == ib && type == IBV_EVENT_QP_FATAL)
+		nic_trunk_failed(d);
 	if (!nq || nq->ib != ib || !(nq->ud ? nq->ud->is_up : nq->carried))
 		return;
 	switch (type) {
@@ -117,8 +121,9 @@ static bool is_of(const struct nic_qp *nq, const struct nic_cq *cq)
 	return nq->carried && (nq->cq == cq || (nq->ns && nq->ns->cq == cq));
 }
 
-static void on_cq(struct fast *f, const struct ibv_cq *ib)
+static void on_cq(struct nic_dev *d, const struct ibv_cq *ib)
 {
+	struct fast *f = d->f;
 	struct nic_cq *cq = ib->cq_context;
 	struct nic_srq *ns;
 
@@ -129,26 +134,24 @@ static void on_cq(struct fast *f, const struct ibv_cq *ib)
 		if (qp && qp->nic && is_of(qp->nic, cq))
 			fast_qp_error(f, qp, IBV_EVENT_QP_FATAL);
 	}
-	LIST_FOREACH(ns, &nic_of(f)->srqs, entry)
+	LIST_FOREACH(ns, &d->srqs, entry)
 		if (ns->cq == cq)
 			nic_srq_broken(f, ns);
-	if (nic_of(f)->trunk.cq == cq)
-		nic_trunk_cq_failed(f);
+	if (d->trunk.cq == cq)
+		nic_trunk_cq_failed(d);
 }
 
-static void on_srq(struct fast *f, const struct ibv_srq *ib)
+static void on_srq(struct nic_dev *d, const struct ibv_srq *ib)
 {
 	struct nic_srq *ns;
 
-	LIST_FOREACH(ns, &nic_of(f)->srqs, entry)
+	LIST_FOREACH(ns, &d->srqs, entry)
 		if (ns->ib == ib)
-			nic_srq_broken(f, ns);
+			nic_srq_broken(d->f, ns);
 }
 
-static void on_event(struct fast *f, const struct ibv_async_event *ev)
+static void on_event(struct nic_dev *d, const struct ibv_async_event *ev)
 {
-	struct nic_dev *d = nic_of(f);
-
 	switch (ev->event_type) {
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_PORT_ACTIVE:
@@ -157,59 +160,55 @@ static void on_event(struct fast *f, const struct ibv_async_event *ev)
 		if (ev->element.port_num != d->port)
 			break;
 		if (ev->event_type != IBV_EVENT_GID_CHANGE)
-			nic_tell_port(f, ev->event_type);
+			nic_tell_port(d, ev->event_type);
 		d->port_is_new = true;
-		nic_wake(f);
+		nic_wake(d->f);
 		break;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
 	case IBV_EVENT_COMM_EST:
-		on_qp(f, ev->element.qp, ev->event_type);
+		on_qp(d, ev->element.qp, ev->event_type);
 		break;
 	case IBV_EVENT_CQ_ERR:
-		on_cq(f, ev->element.cq);
+		on_cq(d, ev->element.cq);
 		break;
 	case IBV_EVENT_SRQ_ERR:
-		on_srq(f, ev->element.srq);
+		on_srq(d, ev->element.srq);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		nic_lose(f);
+		nic_lose(d);
 		break;
 	default:
 		break;
 	}
 }
 
-void nic_events(struct fast *f)
+void nic_events(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct ibv_async_event ev;
 
 	/* after a fatal one it is still acknowledged: who destroys the object waits for that */
 	while (d->is_there && !d->lib.get_async_event(d->ctx, &ev)) {
-		on_event(f, &ev);
+		on_event(d, &ev);
 		d->lib.ack_async_event(&ev);
 	}
 }
 
 /* ---- its end --------------------------------------------------------------------------------------------- */
 
-void nic_lose(struct fast *f)
+void nic_lose(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
-
 	if (!d->is_there)
 		return;
 	d->is_there = false;
 	d->is_lost = true;
 	nic_batch_drop(d); /* its WRs count as sent, and end with the others */
-	nic_wake(f);
+	nic_wake(d->f);
 }
 
-void nic_node_events(struct fast *f)
+void nic_node_events(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	_Alignas(struct inotify_event) uint8_t buf[4096];
 	ssize_t n;
 
@@ -220,7 +219,7 @@ void nic_node_events(struct fast *f)
 			ev = (const struct inotify_event *)(buf + at);
 			if (ev->mask & IN_IGNORED ||
 			    (ev->len && !strcmp(ev->name, d->device->dev_name)))
-				nic_lose(f);
+				nic_lose(d);
 		}
 	}
 }

@@ -50,7 +50,7 @@ struct nic_gone {
 
 struct nic_opening {
 	struct nic_job job;
-	struct fast *f;
+	struct nic_dev *d; /* back's; `dev` is the worker's */
 	struct nic_dev dev;
 	int err;
 };
@@ -96,12 +96,14 @@ static void destroy(struct nic_job *job)
 	nic_dev_close(&g->dev);
 }
 
-static void look_again(struct fast *f)
+static void look_again(struct nic_dev *d)
 {
-	if (nic_of(f)->is_closing)
+	struct fast *f = d->f;
+
+	if (d->is_closing)
 		return;
 	fast_lock(f->host);
-	timer_arm(&f->timers, &nic_of(f)->look, host_now(f->host) + LOOK_NS);
+	timer_arm(&f->timers, &d->look, host_now(f->host) + LOOK_NS);
 	fast_kick(f); /* a runner that sleeps does so until the timer that it knows */
 	fast_unlock(f->host);
 }
@@ -112,7 +114,7 @@ static void is_down(struct nic_job *job)
 	struct nic_dev *d = g->d;
 
 	d->is_ending = false;
-	look_again(d->f);
+	look_again(d);
 	free(g->pd);
 	free(g);
 }
@@ -137,8 +139,9 @@ static void take_pd(struct nic_gone *g, struct pd *pd)
 	pd->nic = NULL;
 }
 
-static void take_qps(struct fast *f, struct nic_gone *g)
+static void take_qps(struct nic_gone *g)
 {
+	struct fast *f = g->d->f;
 	const struct qp_table *t = &f->host->qps;
 	uint32_t n = 0;
 
@@ -146,7 +149,7 @@ static void take_qps(struct fast *f, struct nic_gone *g)
 	for (uint32_t i = 0; i < t->size; i++) {
 		struct qp *qp = t->slot[i];
 
-		if (qp && qp->nic) {
+		if (qp && qp->nic && qp->nic->d == g->d) {
 			struct nic_qp *nq = nic_qp_lose(f, qp);
 
 			TAILQ_INSERT_TAIL(&g->qps, nq, end);
@@ -163,30 +166,30 @@ static void take_qps(struct fast *f, struct nic_gone *g)
 }
 
 /* Receives of an SRQ that is shared are there for others again. */
-static void take_srqs(struct fast *f, struct nic_gone *g)
+static void take_srqs(struct nic_gone *g)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_srq *ns;
 
-	while ((ns = LIST_FIRST(&d->srqs))) {
+	while ((ns = LIST_FIRST(&g->d->srqs))) {
 		take_pd(g, ns->srq->pd);
-		nic_srq_lose(f, ns->srq);
+		nic_srq_lose(g->d->f, ns->srq);
 		LIST_INSERT_HEAD(&g->srqs, ns, entry);
 	}
 }
 
 /* What datagrams need: with the last QP of a container its handles are nobody's. */
-static void take_ahs(struct fast *f, struct nic_gone *g)
+static void take_ahs(struct nic_gone *g)
 {
+	struct nic_dev *d = g->d;
 	struct nic_qp *nq;
 
 	TAILQ_FOREACH(nq, &g->qps, end)
 		if (nq->ud)
-			nic_ud_leave(f, nq->ud);
-	fast_lock(f->host);
-	nic_trunk_lose(f, &g->trunk);
-	nic_ahs_take(nic_of(f), &g->ahs);
-	fast_unlock(f->host);
+			nic_ud_leave(d, nq->ud);
+	fast_lock(d->f->host);
+	nic_trunk_lose(d, &g->trunk);
+	nic_ahs_take(d, &g->ahs);
+	fast_unlock(d->f->host);
 }
 
 static void take_mrs(struct fast *f, struct nic_gone *g, struct obj_table *t)
@@ -222,8 +225,9 @@ static void take_pds(struct nic_gone *g, struct obj_table *t)
 }
 
 /* What the worker is to close; d has nothing of it any more. */
-static void take_device(struct nic_dev *d, struct nic_gone *g)
+static void take_device(struct nic_gone *g)
 {
+	struct nic_dev *d = g->d;
 	struct nic_cq *cq;
 
 	g->dev.lib = d->lib;
@@ -242,38 +246,48 @@ static void take_device(struct nic_dev *d, struct nic_gone *g)
 	nic_dev_forget(d);
 }
 
-static void take_down(struct fast *f)
+/* What sessions of its containers have. */
+static void take_sessions(struct nic_gone *g)
 {
-	const struct nic_conf *conf = f->be->conf;
-	struct nic_dev *d = nic_of(f);
-	struct nic_gone *g = calloc(1, sizeof(*g));
+	struct fast *f = g->d->f;
 	struct container *c;
 	struct session *s;
+
+	LIST_FOREACH(c, &f->host->containers, entry) {
+		if (nic_of(c) != g->d)
+			continue;
+		LIST_FOREACH(s, &c->sessions, entry) {
+			take_mrs(f, g, &s->tab[OBJ_MR]);
+			take_pds(g, &s->tab[OBJ_PD]);
+		}
+	}
+}
+
+static void take_down(struct nic_dev *d)
+{
+	struct fast *f = d->f;
+	struct nic_gone *g = calloc(1, sizeof(*g));
 
 	if (!g) { /* the next call of work() */
 		nic_wake(f);
 		return;
 	}
-	log_warn("NIC %s: it is gone", conf->name ? conf->name : "");
+	log_warn("NIC %s: it is gone", d->conf->name ? d->conf->name : "");
 	TAILQ_INIT(&g->qps);
 	STAILQ_INIT(&g->ahs);
 	g->d = d;
 	g->job.run = destroy;
 	g->job.back = is_down;
-	take_qps(f, g);
-	take_srqs(f, g);
-	take_ahs(f, g);
-	nic_tell_net(f, "");
-	LIST_FOREACH(c, &f->host->containers, entry)
-		LIST_FOREACH(s, &c->sessions, entry) {
-			take_mrs(f, g, &s->tab[OBJ_MR]);
-			take_pds(g, &s->tab[OBJ_PD]);
-		}
+	take_qps(g);
+	take_srqs(g);
+	take_ahs(g);
+	nic_tell_net(d, "");
+	take_sessions(g);
 	fast_lock(f->host);
-	nic_dev_deafen(f, d);
-	take_device(d, g);
+	nic_dev_deafen(d);
+	take_device(g);
 	d->is_lost = false;
-	nic_tell_port(f, IBV_EVENT_PORT_ERR);
+	nic_tell_port(d, IBV_EVENT_PORT_ERR);
 	fast_unlock(f->host);
 	d->is_ending = true;
 	nic_job_give(d->worker, &g->job);
@@ -285,13 +299,11 @@ static void try_open(struct nic_job *job)
 {
 	struct nic_opening *o = (struct nic_opening *)job;
 
-	o->err = nic_dev_open(&o->dev, o->f->be->conf);
+	o->err = nic_dev_open(&o->dev);
 }
 
-static void install(struct fast *f, const struct nic_dev *from)
+static void install(struct nic_dev *d, const struct nic_dev *from)
 {
-	struct nic_dev *d = nic_of(f);
-
 	d->list = from->list;
 	d->device = from->device;
 	d->ctx = from->ctx;
@@ -309,28 +321,27 @@ static void install(struct fast *f, const struct nic_dev *from)
 }
 
 /* Without it datagrams to other hosts are the wire's. */
-static void trunk_again(struct fast *f)
+static void trunk_again(struct nic_dev *d)
 {
 	struct nic_trunk t;
-	int err = nic_trunk_start(f);
+	int err = nic_trunk_start(d);
 
 	if (!err)
 		return;
 	log_err("NIC: the router's UD QP: %s", strerror(err));
-	fast_lock(f->host);
-	nic_trunk_lose(f, &t);
-	fast_unlock(f->host);
-	nic_trunk_free(&nic_of(f)->lib, &t);
+	fast_lock(d->f->host);
+	nic_trunk_lose(d, &t);
+	fast_unlock(d->f->host);
+	nic_trunk_free(&d->lib, &t);
 	if (t.cq)
-		nic_cq_put(f, t.cq, t.cq->used);
+		nic_cq_put(t.cq, t.cq->used);
 }
 
 static void is_up(struct nic_job *job)
 {
 	struct nic_opening *o = (struct nic_opening *)job;
-	const struct nic_conf *conf = o->f->be->conf;
-	struct fast *f = o->f;
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = o->d;
+	struct fast *f = d->f;
 	bool is_other;
 
 	d->is_opening = false;
@@ -341,18 +352,18 @@ static void is_up(struct nic_job *job)
 	}
 	if (!o->err) {
 		fast_lock(f->host);
-		install(f, &o->dev);
-		o->err = nic_dev_listen(f, d);
+		install(d, &o->dev);
+		o->err = nic_dev_listen(d);
 		d->is_there = !o->err;
 		fast_unlock(f->host);
 		if (o->err) {
-			log_err("NIC %s: cannot be listened to: %s", conf->name ? conf->name : "",
-				strerror(-o->err));
+			log_err("NIC %s: cannot be listened to: %s",
+				d->conf->name ? d->conf->name : "", strerror(-o->err));
 			nic_dev_close(d);
 		}
 	}
 	if (o->err) {
-		look_again(f);
+		look_again(d);
 		free(o);
 		return;
 	}
@@ -361,31 +372,31 @@ static void is_up(struct nic_job *job)
 	is_other = memcmp(&d->gid, &o->dev.gid, sizeof(d->gid)) != 0;
 	fast_lock(f->host);
 	d->gid = o->dev.gid;
-	nic_tell_port(f, IBV_EVENT_PORT_ACTIVE);
+	nic_tell_port(d, IBV_EVENT_PORT_ACTIVE);
 	/* what was told before it was listened to nobody has heard */
 	d->port_is_new = true;
 	fast_unlock(f->host);
 	nic_ahs_go_on(d);
-	if (nic_net_of(d, conf))
-		trunk_again(f);
+	if (nic_net_of(d))
+		trunk_again(d);
 	if (is_other)
-		nic_tell_gid(f);
-	nic_tell_net(f, nic_net_of(d, conf) ? nic_net_of(d, conf) : "");
+		nic_tell_gid(d);
+	nic_tell_net(d, nic_net_of(d) ? nic_net_of(d) : "");
 	nic_ucma_changed(d);
 	nic_wake(f);
 	free(o);
 }
 
-static void look(struct fast *f)
+static void look(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_opening *o = calloc(1, sizeof(*o));
 
 	if (!o) {
-		look_again(f);
+		look_again(d);
 		return;
 	}
-	o->f = f;
+	o->d = d;
+	o->dev.conf = d->conf;
 	o->dev.lib = d->lib;
 	o->dev.port = d->port;
 	o->dev.is_quiet = true;
@@ -403,9 +414,9 @@ void nic_on_look(struct timer *t)
 	nic_wake(d->f);
 }
 
-void nic_gone_work(struct fast *f)
+void nic_gone_work(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
+	struct fast *f = d->f;
 	bool is_lost, look_now, port_is_new;
 	uint32_t jobs = nic_jobs_back(d->worker);
 
@@ -417,39 +428,39 @@ void nic_gone_work(struct fast *f)
 	fast_unlock(f->host);
 	/* what they have of it is taken down, too */
 	if (is_lost && nic_ahs_rest(d) && !jobs)
-		take_down(f);
+		take_down(d);
 	if (look_now && !d->is_ending && !d->is_opening && !d->ctx)
-		look(f);
+		look(d);
 	if (port_is_new)
-		nic_look_at_port(f);
+		nic_look_at_port(d);
 }
 
 /* ---- others are told ---------------------------------------------------------------------------------------- */
 
-void nic_tell_gid(struct fast *f)
+void nic_tell_gid(struct nic_dev *d)
 {
-	struct fast_host *h = f->host;
+	struct fast_host *h = d->f->host;
 
 	fast_lock(h);
-	h->nic_gid = nic_of(f)->gid;
+	d->host->gid = d->gid;
 	fast_unlock(h);
 	if (h->nic_changed) /* it is in containers' tables */
 		h->nic_changed(h);
 	fast_lock(h);
 	if (h->nic_direct)
-		nic_tell_port(f, IBV_EVENT_GID_CHANGE);
+		nic_tell_port(d, IBV_EVENT_GID_CHANGE);
 	wire_tell_nic(h->threads[0]);
 	fast_unlock(h);
-	nic_ucma_changed(nic_of(f));
+	nic_ucma_changed(d);
 }
 
-void nic_tell_net(struct fast *f, const char *net)
+void nic_tell_net(struct nic_dev *d, const char *net)
 {
-	struct fast_host *h = f->host;
+	struct fast_host *h = d->f->host;
 
 	fast_lock(h);
-	if (strcmp(h->nic_net, net)) {
-		snprintf(h->nic_net, sizeof(h->nic_net), "%s", net);
+	if (strcmp(d->host->net, net)) {
+		snprintf(d->host->net, sizeof(d->host->net), "%s", net);
 		wire_tell_nic(h->threads[0]);
 	}
 	fast_unlock(h);

@@ -159,7 +159,7 @@ static int to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 		return nq->carried ? -EINVAL : 0;
 	if (is_connected(nq))
 		return a->dest_qp_num == nq->iw_conn ? 0 : -EINVAL;
-	if (nq->iw != IW_NONE || !nic_ucma_knows(nic_of(f), qp->o.ses->cont, a->dest_qp_num))
+	if (nq->iw != IW_NONE || !nic_ucma_knows(nq->d, qp->o.ses->cont, a->dest_qp_num))
 		return -EOPNOTSUPP;
 	return take(f, nq, a, IW_READY);
 }
@@ -176,10 +176,10 @@ static int to_reset(struct fast *f, struct nic_qp *nq)
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 	int err;
 
-	nic_srq_leave(f, nq);
-	err = nic_of(f)->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE);
+	nic_srq_leave(nq);
+	err = nq->d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE);
 	fast_lock(f->host);
-	nic_cq_drain(f, nq->cq);
+	nic_cq_drain(nq->cq);
 	nq->iw = IW_DOWN;
 	fast_unlock(f->host);
 	return -err;
@@ -278,8 +278,8 @@ void nic_iw_down(struct fast *f, uint32_t num, uint32_t conn)
 }
 
 /* Its CQ may have completions of other QPs, and of more than a turn: there is an end, whatever the NIC brings meanwhile. */
-void nic_cq_drain(struct fast *f, struct nic_cq *cq)
+void nic_cq_drain(struct nic_cq *cq)
 {
-	for (uint32_t i = 0; i < DRAIN_TURNS && nic_poll_cq(f, cq) > 0; i++)
+	for (uint32_t i = 0; i < DRAIN_TURNS && nic_poll_cq(cq) > 0; i++)
 		;
 }

@@ -193,8 +193,9 @@ static void have(struct mr *mr, struct nic_mr *nm)
 
 int nic_mr_make(struct backend *be, struct mr *mr)
 {
-	struct nic_dev *d = nic_of(be->f);
+	struct nic_dev *d = nic_of(mr->o.ses->cont);
 
+	(void)be;
 	if (is_for_nic(d, mr))
 		have(mr, nic_mr_fitting(d, mr));
 	return 0;
@@ -261,9 +262,10 @@ static void reg_back(struct nic_job *job)
 
 bool nic_mr_make_later(struct backend *be, struct mr *mr, struct backend_later *l)
 {
-	struct nic_dev *d = nic_of(be->f);
+	struct nic_dev *d = nic_of(mr->o.ses->cont);
 	struct reg *r;
 
+	(void)be;
 	if (mr->length < NIC_LONG || !is_for_nic(d, mr))
 		return false;
 	r = calloc(1, sizeof(*r));
@@ -313,10 +315,11 @@ static void dereg_back(struct nic_job *job)
 
 bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later *l)
 {
-	struct nic_dev *d = nic_of(be->f);
+	struct nic_dev *d = nic_of(mr->o.ses->cont);
 	struct nic_mr *nm = mr->backend;
 	struct dereg *r = nm && nm->length >= NIC_LONG ? calloc(1, sizeof(*r)) : NULL;
 
+	(void)be;
 	if (!r)
 		return false;
 	r->job.run = dereg_run;
@@ -333,12 +336,17 @@ void nic_mr_break(struct backend *be, struct mr *mr)
 {
 	/* the pages that it has pinned stay until then, whoever unmaps them */
 	if (mr->backend && !nic_mr_break_later(be, mr, NULL))
-		nic_mr_free(&nic_of(be->f)->lib, mr->backend);
+		nic_mr_free(&nic_of(mr->o.ses->cont)->lib, mr->backend);
 	mr->backend = NULL;
 }
 
 void nic_settle(struct backend *be)
 {
-	nic_jobs_settle(nic_of(be->f)->worker);
-	nic_ucma_settle(nic_of(be->f));
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, be->f)
+	{
+		nic_jobs_settle(d->worker);
+		nic_ucma_settle(d);
+	}
 }

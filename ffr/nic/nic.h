@@ -61,6 +61,7 @@ struct nic_conf {
 	bool direct;	 /* containers may use the NIC's GID */
 	const char *net; /* name of the network that it is in; NULL: there are no other hosts in it */
 	bool no_worker; /* tests: what takes long is done at once, by the control thread */
+	const struct nic_conf *next; /* another NIC, or NULL */
 };
 
 /* What the worker does (worker.c). The giver's memory, as long as it is under way. */
@@ -76,6 +77,7 @@ struct nic_job {
  */
 struct nic_cq {
 	LIST_ENTRY(nic_cq) entry;
+	struct nic_dev *d;
 	const struct container *cont;
 	struct ibv_cq *cq;
 	_Atomic uint32_t used; /* the runner looks whether there are any */
@@ -176,9 +178,11 @@ enum nic_ear {
 	NIC_NUM_EARS
 };
 
-/* host->nic */
+/* host->nic[].dev */
 struct nic_dev {
 	struct fast *f;
+	const struct nic_conf *conf;
+	struct host_nic *host; /* what others know of it */
 	struct nic_lib lib;
 	struct ibv_device **list, *device; /* what there is, and which of it this is */
 	struct ibv_context *ctx;
@@ -237,6 +241,7 @@ struct nic_srq_recv {
 /* srq->nic: srq.c, [lock] but where it says so */
 struct nic_srq {
 	LIST_ENTRY(nic_srq) entry; /* dev->srqs */
+	struct nic_dev *d;
 	struct srq *srq;
 	struct ibv_srq *ib;
 	struct nic_cq *cq; /* of its receives */
@@ -259,6 +264,7 @@ enum nic_iw { IW_NONE, IW_READY, IW_ASKED, IW_UP, IW_DOWN };
 
 /* qp->nic */
 struct nic_qp {
+	struct nic_dev *d;
 	struct qp *qp;
 	struct ibv_qp *ib;
 	struct ibv_qp_ex *ex; /* ... for ibv_wr_*(); NULL: it has not got those */
@@ -302,14 +308,14 @@ struct nic_mr {
 };
 
 /* The network that it shares with other hosts' NICs; NULL: none. With iWARP the routers' QPs can not be connected. */
-static inline const char *nic_net_of(const struct nic_dev *d, const struct nic_conf *conf)
+static inline const char *nic_net_of(const struct nic_dev *d)
 {
-	return d->is_iwarp ? NULL : conf->net;
+	return d->is_iwarp ? NULL : d->conf->net;
 }
 /* The router uses UD QPs of the NIC: containers', or one of its own. */
-static inline bool nic_has_ud(const struct nic_dev *d, const struct nic_conf *conf)
+static inline bool nic_has_ud(const struct nic_dev *d)
 {
-	return !d->is_iwarp && (conf->direct || conf->net);
+	return !d->is_iwarp && (d->conf->direct || d->conf->net);
 }
 
 /* worker.c; control thread */
@@ -329,43 +335,45 @@ bool nic_job_interrupt(struct nic_worker *w, const struct nic_job *job);
 void nic_job_await(struct nic_worker *w, const struct nic_job *job);
 
 /* event.c; runner, [lock] */
-void nic_events(struct fast *f);      /* asynchronous ones are there */
-void nic_node_events(struct fast *f); /* device files have come or gone */
+void nic_events(struct nic_dev *d);	 /* asynchronous ones are there */
+void nic_node_events(struct nic_dev *d); /* device files have come or gone */
 /* The NIC is of no use any more: nothing calls it from now on, and the control thread takes it down. */
-void nic_lose(struct fast *f);
-void nic_tell_port(struct fast *f, enum ibv_event_type type); /* containers, if they use the port */
+void nic_lose(struct nic_dev *d);
+void nic_tell_port(struct nic_dev *d,
+		   enum ibv_event_type type); /* its containers, if they use the port */
 /* Control thread, no lock: the port has changed, and maybe its GID. */
-void nic_look_at_port(struct fast *f);
+void nic_look_at_port(struct nic_dev *d);
 /* A QP is in ERR whose completions the NIC does not bring any more: they are made here. */
 void nic_qp_flush(struct fast *f, struct nic_qp *nq);
 
 /* gone.c; control thread, no lock */
-void nic_gone_work(struct fast *f); /* what is to be done about a NIC that is lost, or is back */
-void nic_on_look(struct timer *t);  /* dev->look's; runner, [lock] */
-void nic_tell_gid(struct fast *f);  /* it is another one: containers and other hosts hear of it */
-void nic_tell_net(struct fast *f,
+void nic_gone_work(struct nic_dev *d); /* what is to be done about a NIC that is lost, or is back */
+void nic_on_look(struct timer *t);     /* dev->look's; runner, [lock] */
+void nic_tell_gid(struct nic_dev *d); /* it is another one: containers and other hosts hear of it */
+void nic_tell_net(struct nic_dev *d,
 		  const char *net); /* other hosts: it is in that network, "": in none */
 
 /* dev.c */
 extern const char *nic_node_dir; /* where device files are; a test has its own */
-int nic_open(struct fast *f, const struct nic_conf *conf); /* 0 or -errno, with a line in the log */
+int nic_open(struct fast *f,
+	     const struct nic_conf *conf); /* all; 0 or -errno, with a line in the log */
 void nic_close(struct fast *f);
 /*
  * Open the NIC and what the runner listens to. Either d->device is known, or it is looked for, and what it is and has
  * found out. By the thread whose doorbells it is to take. 0 or -errno, and nothing is open.
  */
-int nic_dev_open(struct nic_dev *d, const struct nic_conf *conf);
+int nic_dev_open(struct nic_dev *d);
 void nic_dev_close(struct nic_dev *d); /* what nic_dev_open() has opened, and the list of devices */
 void nic_dev_forget(struct nic_dev *d); /* as if it had opened nothing: another has that */
-int nic_dev_listen(struct fast *f, struct nic_dev *d); /* epoll tells of it; 0 or -errno */
-void nic_dev_deafen(struct fast *f, struct nic_dev *d);
+int nic_dev_listen(struct nic_dev *d);	/* epoll tells of it; 0 or -errno */
+void nic_dev_deafen(struct nic_dev *d);
 int nic_query_port(struct nic_dev *d);			 /* 0 or errno */
-int nic_choose_gid(struct nic_dev *d, int index);	 /* likewise */
+int nic_choose_gid(struct nic_dev *d);			 /* likewise */
 struct ibv_pd *nic_pd(struct nic_dev *d, struct pd *pd); /* made if it is not there; NULL: errno */
-struct nic_cq *nic_cq_get(struct fast *f, const struct container *c,
+struct nic_cq *nic_cq_get(struct nic_dev *d, const struct container *c,
 			  uint32_t n); /* with room for n completions; NULL: errno */
-void nic_cq_put(struct fast *f, struct nic_cq *cq, uint32_t n);
-void nic_heard(struct fast *f); /* events are in dev->channel */
+void nic_cq_put(struct nic_cq *cq, uint32_t n);
+void nic_heard(struct nic_dev *d); /* events are in dev->channel */
 
 /* qp.c, [lock] */
 /* Is it the NIC's? Then what follows from its new state is done. */
@@ -398,7 +406,7 @@ void nic_pace_move(struct nic_dev *to,
 void nic_pace_get(struct nic_dev *d, struct nic_qp *nq); /* its container's, if there is any */
 void nic_pace_put(struct nic_dev *d, struct nic_qp *nq);
 void nic_pace_begin(struct nic_dev *d, struct nic_qp *nq); /* the NIC's QP is in RTS, or INIT */
-void nic_pace_update(struct fast *f);			   /* limits may have changed */
+void nic_pace_update(struct nic_dev *d);		   /* limits may have changed */
 
 /* way.c, [lock] */
 enum nic_way { WAY_SOFT, WAY_NIC, WAY_UNKNOWN };
@@ -412,7 +420,7 @@ void nic_undecided_end(struct fast *f, struct nic_qp *nq);
 void nic_undecided_lose(struct fast *f,
 			struct nic_qp *nq); /* ... it is the software device's, then */
 /* Control thread, no lock: one whose way is known now goes it. False: there is none. */
-bool nic_decide_one(struct fast *f);
+bool nic_decide_one(struct nic_dev *d);
 void nic_qp_ask(struct fast *f); /* something is known now that a QP's way may depend on */
 void nic_policy_changed(struct fast *f);
 static inline void nic_wake(struct fast *f) /* nic_work() is to be called */
@@ -425,13 +433,13 @@ void nic_qp_ended_one(struct fast *f, struct nic_qp *nq);
 
 /* post.c; runner, [lock] */
 extern const struct send_ops nic_send;
-void nic_batch_post(struct fast *f, struct nic_dev *d);
+void nic_batch_post(struct nic_dev *d);
 void nic_batch_drop(struct nic_dev *d); /* what is not posted yet the NIC does not get */
 /* Give the NIC what is posted. True: that was as much as one turn may, and there is more. */
 bool nic_recv_fill(struct fast *f, struct nic_qp *nq);
 /* The same; what is left, the next turns do. */
 void nic_recv_fill_all(struct fast *f, struct nic_qp *nq);
-uint32_t nic_fill_on(struct fast *f); /* a turn's; the number of QPs */
+uint32_t nic_fill_on(struct nic_dev *d); /* a turn's; the number of QPs */
 
 /* A WR's memory as the NIC has it, of MRs of that container and PD; *num entries. FF_VERR_NONE: it may be used so. */
 enum ff_vendor_err nic_sges(const struct container *c, const struct pd *pd,
@@ -443,7 +451,7 @@ enum ff_vendor_err nic_sges(const struct container *c, const struct pd *pd,
 struct nic_srq *nic_srq_get(struct fast *f, struct srq *srq);
 void nic_srq_break(struct backend *be, struct srq *srq);
 /* [ctl], no lock: before the NIC's QP is reset or destroyed, what it has received is fetched. */
-void nic_srq_leave(struct fast *f, struct nic_qp *nq);
+void nic_srq_leave(struct nic_qp *nq);
 /* [lock] How the QP receives from now on: by the NIC, by copy; and not any more. */
 void nic_srq_use(struct fast *f, struct nic_qp *nq, bool carried);
 void nic_srq_unuse(struct nic_qp *nq);
@@ -460,29 +468,30 @@ void nic_srq_free(struct nic_lib *lib, struct nic_srq *ns); /* without its CQ */
 void nic_srq_broken(struct fast *f, struct nic_srq *ns);
 /* [lock] Give the NIC what is posted, as much as a turn may; what is left, the next turns do. */
 void nic_srq_fill(struct fast *f, struct nic_srq *ns);
-uint32_t nic_srq_fill_on(struct fast *f); /* a turn's; the number of SRQs */
+uint32_t nic_srq_fill_on(struct nic_dev *d); /* a turn's; the number of SRQs */
 /* [lock] A completion of an SRQ's receive; qp: of that number, or NULL. */
-void nic_srq_completion(struct fast *f, struct qp *qp, const struct ibv_wc *wc);
+void nic_srq_completion(struct nic_dev *d, struct qp *qp, const struct ibv_wc *wc);
 
 /* comp.c; runner, [lock] */
 /* A receive with that wr_id has ended so. */
 void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct ibv_wc *wc);
-uint32_t nic_poll(struct fast *f);		    /* number of completions */
-int nic_poll_cq(struct fast *f, struct nic_cq *cq); /* ... of that one; or < 0 */
+uint32_t nic_poll(struct nic_dev *d); /* number of completions */
+int nic_poll_cq(struct nic_cq *cq);   /* ... of that one; or < 0 */
 /* The NIC did not take nq->unposted WRs, the last ones: they end when it is their turn. */
 void nic_unposted(struct fast *f, struct nic_qp *nq);
 
 /* ah.c */
-int nic_ahs_start(struct fast *f); /* runner, before it is confined. 0 or an errno */
+int nic_ahs_start(struct nic_dev *d); /* runner, before it is confined. 0 or an errno */
 void nic_ahs_stop(struct nic_dev *d);
 /* [lock] The pool's of that path, for one user more. NULL: it has too many, or there is no memory. */
-struct nic_ah *nic_ah_get(struct fast *f, struct nic_ud_pool *pool, const struct ibv_ah_attr *attr);
+struct nic_ah *nic_ah_get(struct nic_dev *d, struct nic_ud_pool *pool,
+			  const struct ibv_ah_attr *attr);
 static inline void nic_ah_put(struct nic_ah *ah)
 {
 	ah->users--;
 }
 /* [lock] What the thread has done: who waits for it goes on. The number of handles. */
-uint32_t nic_ahs_done(struct fast *f);
+uint32_t nic_ahs_done(struct nic_dev *d);
 void nic_ahs_ready(struct nic_dev *d); /* its descriptor is readable */
 /* [lock] Nobody uses the pool any more. */
 void nic_ahs_forget(struct nic_dev *d, struct nic_ud_pool *pool);
@@ -495,32 +504,32 @@ void nic_ahs_end(struct nic_lib *lib, struct nic_ah_jobs *ahs);
 
 /* trunk.c */
 /* Runner, before it is confined, or [ctl], when the NIC is back. 0 or an errno; then it is to be stopped */
-int nic_trunk_start(struct fast *f);
-void nic_trunk_stop(struct fast *f);
+int nic_trunk_start(struct nic_dev *d);
+void nic_trunk_stop(struct nic_dev *d);
 /* [ctl], [lock] The NIC is gone: it is `to`'s, for nic_trunk_free(), which the worker may call. Its CQ is the NIC's. */
-void nic_trunk_lose(struct fast *f, struct nic_trunk *to);
+void nic_trunk_lose(struct nic_dev *d, struct nic_trunk *to);
 void nic_trunk_free(struct nic_lib *lib, struct nic_trunk *t);
 /* [lock] The NIC tells of its QP. */
-void nic_trunk_failed(struct fast *f);
+void nic_trunk_failed(struct nic_dev *d);
 /* [lock] ... of its CQ: it is of no use until the NIC is another one. */
-void nic_trunk_cq_failed(struct fast *f);
-void nic_trunk_work(struct fast *f); /* [ctl], no lock */
+void nic_trunk_cq_failed(struct nic_dev *d);
+void nic_trunk_work(struct nic_dev *d); /* [ctl], no lock */
 /* [lock] A datagram to that host, with its GRH. True: the NIC has it; false: it is the wire's. */
 bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		    const void *payload);
-void nic_trunk_completion(struct fast *f, const struct ibv_wc *wc);
+void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc);
 
 /* ud.c */
 /* A UD QP to the next of its states. 0 or an errno */
 int nic_ud_to(struct nic_dev *d, struct ibv_qp *ib, enum ibv_qp_state to, uint32_t qkey);
 extern const struct send_ops nic_ud_send;
 /* [ctl], no lock. 0, also where it stays the software device's alone, or -errno */
-int nic_ud_make(struct fast *f, struct nic_qp *nq);
-void nic_ud_break(struct fast *f, struct nic_qp *nq);
+int nic_ud_make(struct nic_qp *nq);
+void nic_ud_break(struct nic_qp *nq);
 /* [lock] The NIC is gone: its datagram at hand is lost, and so are those that the NIC has. */
 void nic_ud_lose(struct fast *f, struct nic_qp *nq);
 /* [ctl], no lock. It leaves its container's pool; what else it has is for nic_ud_free(), which the worker may call. */
-void nic_ud_leave(struct fast *f, struct nic_ud *u);
+void nic_ud_leave(struct nic_dev *d, struct nic_ud *u);
 void nic_ud_free(struct nic_lib *lib, struct nic_ud *u); /* NULL: nothing */
 int nic_ud_prepare(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *attr,
 		   enum ibv_qp_state now, enum ibv_qp_state next);
@@ -558,8 +567,8 @@ int nic_iw_step(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a,
 int nic_iw_ask(struct fast *f, const struct container *cont, uint32_t num, uint32_t conn);
 void nic_iw_up(struct fast *f, uint32_t num, uint32_t conn); /* it is established */
 void nic_iw_down(struct fast *f, uint32_t num,
-		 uint32_t conn);		      /* it is not any more, or never will be */
-void nic_cq_drain(struct fast *f, struct nic_cq *cq); /* [lock] all that is there */
+		 uint32_t conn);      /* it is not any more, or never will be */
+void nic_cq_drain(struct nic_cq *cq); /* [lock] all that is there */
 
 /* mr.c */
 void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm);
@@ -585,10 +594,24 @@ static inline bool nic_is_mlx5(const struct nic_dev *d)
 	return d->lib.mlx5.is_supported && d->lib.mlx5.is_supported(d->device);
 }
 
-static inline struct nic_dev *nic_of(const struct fast *f)
+/* A container's. */
+static inline struct nic_dev *nic_of(const struct container *c)
 {
-	return f->host->nic;
+	return c->fast->host->nic[c->nic].dev;
 }
+
+/* All of the host's, one after the other; NULL: that was the last. */
+static inline struct nic_dev *nic_first(const struct fast *f)
+{
+	return f->host->num_nics ? f->host->nic[0].dev : NULL;
+}
+static inline struct nic_dev *nic_next(const struct nic_dev *d)
+{
+	const struct fast_host *h = d->f->host;
+
+	return d->host + 1 < h->nic + h->num_nics ? d->host[1].dev : NULL;
+}
+#define NIC_FOREACH(d, f) for ((d) = nic_first(f); (d); (d) = nic_next(d))
 
 /* A WR or a receive in the NIC's wr_id: life, which queue, place in it. */
 #define NIC_ID_RECV  (1ull << 32)

@@ -271,9 +271,9 @@ static void pace(struct nic_dev *d, const struct nic_qp *nq)
 		no_more(d, "packet pacing", err);
 }
 
-static void pace_update(struct fast *f, struct nic_dev *d, struct nic_pace *p)
+static void pace_update(struct nic_dev *d, struct nic_pace *p)
 {
-	const struct qp_table *t = &f->host->qps;
+	const struct qp_table *t = &d->f->host->qps;
 	uint32_t kbit = kbit_of(d, &p->cont->limits);
 
 	if (kbit == p->kbit)
@@ -350,21 +350,20 @@ void nic_pace_begin(struct nic_dev *d, struct nic_qp *nq)
 	}
 }
 
-void nic_pace_update(struct fast *f)
+void nic_pace_update(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct pace_tenant *t;
 	struct nic_pace *p;
 
-	if (d->pace_seen == f->host->limits_changed || !d->is_there)
+	if (d->pace_seen == d->f->host->limits_changed || !d->is_there)
 		return;
-	d->pace_seen = f->host->limits_changed;
+	d->pace_seen = d->f->host->limits_changed;
 	LIST_FOREACH(t, &d->pace_tenants, entry)
 		for (enum pace_dir dir = 0; dir < PACE_DIRS; dir++)
 			node_update(d, t, dir);
 	LIST_FOREACH(p, &d->paces, entry) {
 		if (!p->tenant)
-			pace_update(f, d, p);
+			pace_update(d, p);
 		for (enum pace_dir dir = 0; p->tenant && dir < PACE_DIRS; dir++)
 			leaf_update(d, p, dir);
 	}

@@ -195,7 +195,7 @@ static uint32_t batch_give(struct nic_batch *b)
 	return b->n - (uint32_t)(bad ? bad - b->wr : 0);
 }
 
-void nic_batch_post(struct fast *f, struct nic_dev *d)
+void nic_batch_post(struct nic_dev *d)
 {
 	struct nic_batch *b = &d->batch;
 	uint32_t left;
@@ -206,7 +206,7 @@ void nic_batch_post(struct fast *f, struct nic_dev *d)
 	b->n = 0;
 	if (left) {
 		b->nq->unposted = left;
-		nic_unposted(f, b->nq);
+		nic_unposted(d->f, b->nq);
 	}
 }
 
@@ -220,12 +220,12 @@ void nic_batch_drop(struct nic_dev *d)
 }
 
 /* A place in the batch for a WR of that QP. */
-static struct ibv_send_wr *batch_place(struct fast *f, struct nic_dev *d, struct nic_qp *nq)
+static struct ibv_send_wr *batch_place(struct nic_dev *d, struct nic_qp *nq)
 {
 	struct nic_batch *b = &d->batch;
 
 	if (b->n && (b->nq != nq || b->n == NIC_BATCH))
-		nic_batch_post(f, d);
+		nic_batch_post(d);
 	b->nq = nq;
 	b->wr[b->n].sg_list = b->sge[b->n];
 	return &b->wr[b->n];
@@ -239,8 +239,8 @@ static enum post_result wait_for_one(struct nic_qp *nq)
 
 static enum post_result post(struct fast *f, struct qp *qp)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_qp *nq = qp->nic;
+	struct nic_dev *d = nq->d;
 	enum ibv_wc_status st;
 	enum ff_vendor_err why;
 	struct ibv_send_wr *wr;
@@ -257,7 +257,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	 */
 	if (d->is_iwarp)
 		nic_recv_fill_all(f, nq);
-	wr = batch_place(f, d, nq);
+	wr = batch_place(d, nq);
 	/* what was posted for that may not have been taken: this one has been flushed, or will be */
 	if (qp->state != IBV_QPS_RTS)
 		return qp->busy ? POST_WAIT : POST_DONE;
@@ -286,7 +286,7 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	f->bytes_moved += qp->wr->length;
 	/* the next WR's data will be where this one's is */
 	if (wr->send_flags & IBV_SEND_INLINE && !nq->ex)
-		nic_batch_post(f, d);
+		nic_batch_post(d);
 	return POST_SENT;
 }
 
@@ -327,7 +327,7 @@ bool nic_recv_fill(struct fast *f, struct nic_qp *nq)
 	struct recv_wr rwr;
 	uint32_t n = 0;
 
-	if (!nic_of(f)->is_there)
+	if (!nq->d->is_there)
 		return false;
 	if (nq->ns) {
 		nic_srq_fill(f, nq->ns);
@@ -361,13 +361,12 @@ void nic_recv_fill_all(struct fast *f, struct nic_qp *nq)
 	if (nq->is_to_fill || !nic_recv_fill(f, nq))
 		return;
 	nq->is_to_fill = true;
-	TAILQ_INSERT_TAIL(&nic_of(f)->to_fill, nq, fill);
+	TAILQ_INSERT_TAIL(&nq->d->to_fill, nq, fill);
 	f->again = true;
 }
 
-uint32_t nic_fill_on(struct fast *f)
+uint32_t nic_fill_on(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_list now = TAILQ_HEAD_INITIALIZER(now);
 	struct nic_qp *nq;
 	uint32_t n = 0;
@@ -376,7 +375,7 @@ uint32_t nic_fill_on(struct fast *f)
 	while ((nq = TAILQ_FIRST(&now))) {
 		TAILQ_REMOVE(&now, nq, fill);
 		nq->is_to_fill = false;
-		nic_recv_fill_all(f, nq);
+		nic_recv_fill_all(d->f, nq);
 		n++;
 	}
 	return n;

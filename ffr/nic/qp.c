@@ -109,19 +109,19 @@ struct ibv_qp *nic_create_fitting(struct nic_dev *d, const struct qp_table *t, s
 	return qp;
 }
 
-static void nic_qp_free(struct fast *f, struct nic_qp *nq)
+static void nic_qp_free(struct nic_qp *nq)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = nq->d;
 
 	if (nq->iw_conn)
 		nic_ucma_qp_goes(d, nq->iw_conn);
-	nic_srq_leave(f, nq);
+	nic_srq_leave(nq);
 	if (nq->ib && d->lib.destroy_qp(nq->ib))
 		log_err("NIC: a QP cannot be destroyed: %m");
 	nic_pace_put(d, nq);
 	if (nq->cq)
-		nic_cq_put(f, nq->cq, nq->send_depth + nq->recv_depth);
-	nic_ud_break(f, nq);
+		nic_cq_put(nq->cq, nq->send_depth + nq->recv_depth);
+	nic_ud_break(nq);
 	free(nq->sent);
 	free(nq->recv_id);
 	free(nq);
@@ -133,6 +133,7 @@ static struct nic_qp *nic_qp_new(struct nic_dev *d, struct qp *qp)
 
 	if (!nq)
 		return NULL;
+	nq->d = d;
 	nq->qp = qp;
 	nq->life = ++d->lives;
 	return nq;
@@ -145,21 +146,21 @@ static void made(struct nic_qp *nq)
 }
 
 /* Without a part on the NIC it is as good, between containers. */
-static int ud_make(struct fast *f, struct qp *qp)
+static int ud_make(struct nic_dev *d, struct qp *qp)
 {
-	bool has_part = f->host->nic_direct && !nic_of(f)->is_iwarp;
-	struct nic_qp *nq = has_part ? nic_qp_new(nic_of(f), qp) : NULL;
+	bool has_part = d->f->host->nic_direct && !d->is_iwarp;
+	struct nic_qp *nq = has_part ? nic_qp_new(d, qp) : NULL;
 
-	if (nq && !nic_ud_make(f, nq))
+	if (nq && !nic_ud_make(nq))
 		made(nq);
 	else if (nq)
-		nic_qp_free(f, nq);
+		nic_qp_free(nq);
 	return 0;
 }
 
 int nic_qp_make(struct backend *be, struct qp *qp)
 {
-	struct nic_dev *d = nic_of(be->f);
+	struct nic_dev *d = nic_of(qp->o.ses->cont);
 	struct ibv_qp_init_attr attr;
 	struct nic_qp *nq;
 	struct ibv_pd *pd;
@@ -168,7 +169,7 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 	if (!d->is_there)
 		return 0;
 	if (qp->type == IBV_QPT_UD)
-		return ud_make(be->f, qp);
+		return ud_make(d, qp);
 	if (!is_for_nic(qp) || (d->is_iwarp && qp->type != IBV_QPT_RC))
 		return 0;
 	nq = nic_qp_new(d, qp);
@@ -188,7 +189,7 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 	errno = ENOMEM;
 	pd = nq->sent && nq->recv_id ? nic_pd(d, qp->pd) : NULL;
 	if (pd)
-		nq->cq = nic_cq_get(be->f, qp->o.ses->cont, nq->send_depth + nq->recv_depth);
+		nq->cq = nic_cq_get(d, qp->o.ses->cont, nq->send_depth + nq->recv_depth);
 	if (nq->cq) {
 		attr = init_of(d, nq);
 		nq->ib = nic_create_fitting(d, &be->f->host->qps, pd, &attr);
@@ -203,14 +204,15 @@ int nic_qp_make(struct backend *be, struct qp *qp)
 	err = errno;
 	log_client(&qp->o.ses->cont->log, LOG_LEVEL_WARN, "container %s: no QP of the NIC: %s",
 		   qp->o.ses->cont->name, strerror(err));
-	nic_qp_free(be->f, nq);
+	nic_qp_free(nq);
 	return -err;
 }
 
 void nic_qp_break(struct backend *be, struct qp *qp)
 {
+	(void)be;
 	if (qp->nic)
-		nic_qp_free(be->f, qp->nic);
+		nic_qp_free(qp->nic);
 	qp->nic = NULL;
 }
 
@@ -350,13 +352,13 @@ static int change(struct nic_dev *d, struct nic_qp *nq, const struct ff_qp_attr 
 /* The container's QP stays before RTR: the NIC's begins anew, and the receives that it has got are in the ring again. */
 static void undo_rtr(struct fast *f, struct nic_qp *nq)
 {
-	to_reset(nic_of(f), nq);
+	to_reset(nq->d, nq);
 	fast_lock(f->host);
 	nq->carried = false;
 	nic_srq_unuse(nq);
 	nq->qp->rq.head -= nq->recv_tail - nq->recv_una;
 	nq->recv_una = nq->recv_tail = 0;
-	nq->life = ++nic_of(f)->lives;
+	nq->life = ++nq->d->lives;
 	nic_set_there(f, nq, NULL);
 	fast_unlock(f->host);
 }
@@ -365,7 +367,7 @@ static void undo_rtr(struct fast *f, struct nic_qp *nq)
 int nic_take_receives(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 {
 	bool more;
-	int err = to_init(nic_of(f), nq, a);
+	int err = to_init(nq->d, nq, a);
 
 	if (nq->cq->is_broken || (nq->ns && nq->ns->cq->is_broken))
 		err = EIO;
@@ -388,7 +390,7 @@ int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 
 	if (err)
 		return err;
-	err = to_rtr(nic_of(f), nq, a);
+	err = to_rtr(nq->d, nq, a);
 	if (err) {
 		undo_rtr(f, nq);
 		return -err;
@@ -402,7 +404,7 @@ int nic_to_rtr(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 /* One step of several at once may fail after RTR, and then none has happened. */
 static int prepare_rts(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a)
 {
-	int err = nic_to_rts(nic_of(f), nq, a);
+	int err = nic_to_rts(nq->d, nq, a);
 
 	if (err && (nq->qp->state == IBV_QPS_INIT || nq->qp->state == IBV_QPS_RESET))
 		undo_rtr(f, nq);
@@ -412,6 +414,7 @@ static int prepare_rts(struct fast *f, struct nic_qp *nq, const struct ff_qp_att
 /* One that was made while the NIC was away, or has lost it: is it refused such a path? */
 static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_qp_attr *attr)
 {
+	const struct nic_dev *d = nic_of(qp->o.ses->cont);
 	struct remote *there;
 	union ibv_gid to;
 	enum nic_way way;
@@ -423,13 +426,13 @@ static int prepare_without(struct fast *f, const struct qp *qp, const struct ff_
 	fast_unlock(f->host);
 	if (way != WAY_NIC)
 		return 0;
-	return nic_of(f)->is_iwarp && nic_of(f)->is_there ? -EOPNOTSUPP : -ENODEV;
+	return d->is_iwarp && d->is_there ? -EOPNOTSUPP : -ENODEV;
 }
 
 int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *attr,
 		   enum ibv_qp_state now, enum ibv_qp_state next)
 {
-	struct nic_dev *d = nic_of(be->f);
+	struct nic_dev *d = nic_of(qp->o.ses->cont);
 	struct fast *f = be->f;
 	struct nic_qp *nq = qp->nic;
 	struct remote *there;
@@ -461,7 +464,7 @@ int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *a
 	/* what the NIC does now nobody hears of: the container is not told before it has stopped */
 	if (next != IBV_QPS_RESET)
 		return 0;
-	nic_srq_leave(f, nq);
+	nic_srq_leave(nq);
 	return -to_reset(d, nq);
 }
 
@@ -470,24 +473,17 @@ void nic_end_later(struct fast *f, struct nic_qp *nq)
 	if (nq->is_to_end)
 		return;
 	nq->is_to_end = true;
-	TAILQ_INSERT_TAIL(&nic_of(f)->to_end, nq, end);
-	if (f->host->work_wake)
-		f->host->work_wake(f->host);
+	TAILQ_INSERT_TAIL(&nq->d->to_end, nq, end);
+	nic_wake(f);
 }
 
-void nic_work(struct backend *be)
+/* QPs of which nic_end_later() was called. */
+static void end_all(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(be->f);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-	struct fast *f = be->f;
+	struct fast *f = d->f;
 	struct nic_qp *nq;
 
-	nic_gone_work(f);
-	nic_ucma_work(d);
-	nic_pace_update(f);
-	nic_trunk_work(f);
-	while (nic_decide_one(f))
-		;
 	for (;;) {
 		fast_lock(f->host);
 		nq = TAILQ_FIRST(&d->to_end);
@@ -504,10 +500,26 @@ void nic_work(struct backend *be)
 		if (!nq->cq->is_broken && !d->is_siw)
 			continue;
 		fast_lock(f->host);
-		nic_cq_drain(f, nq->cq); /* of siw no more comes */
+		nic_cq_drain(nq->cq); /* of siw no more comes */
 		if (nq->qp->state == IBV_QPS_ERR)
 			nic_qp_flush(f, nq);
 		fast_unlock(f->host);
+	}
+}
+
+void nic_work(struct backend *be)
+{
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, be->f)
+	{
+		nic_gone_work(d);
+		nic_ucma_work(d);
+		nic_pace_update(d);
+		nic_trunk_work(d);
+		while (nic_decide_one(d))
+			;
+		end_all(d);
 	}
 }
 
@@ -536,12 +548,12 @@ static void start(struct fast *f, struct nic_qp *nq)
 
 static void forget(struct fast *f, struct nic_qp *nq)
 {
-	if (nic_of(f)->batch.nq == nq)
-		nic_batch_drop(nic_of(f));
+	if (nq->d->batch.nq == nq)
+		nic_batch_drop(nq->d);
 	if (nq->is_to_end)
-		TAILQ_REMOVE(&nic_of(f)->to_end, nq, end);
+		TAILQ_REMOVE(&nq->d->to_end, nq, end);
 	if (nq->is_to_fill)
-		TAILQ_REMOVE(&nic_of(f)->to_fill, nq, fill);
+		TAILQ_REMOVE(&nq->d->to_fill, nq, fill);
 	nic_undecided_end(f, nq);
 	nic_set_there(f, nq, NULL);
 	nic_srq_unuse(nq);
@@ -550,7 +562,7 @@ static void forget(struct fast *f, struct nic_qp *nq)
 		nq->iw = IW_DOWN;
 	nq->is_to_end = nq->is_to_fill = nq->waits = nq->carried = nq->qp->flush_waits = false;
 	nq->una = nq->tail = nq->recv_una = nq->recv_tail = nq->unposted = 0;
-	nq->life = ++nic_of(f)->lives;
+	nq->life = ++nq->d->lives;
 }
 
 struct nic_qp *nic_qp_lose(struct fast *f, struct qp *qp)

@@ -53,19 +53,19 @@ void nic_srq_free(struct nic_lib *lib, struct nic_srq *ns)
 	free(ns);
 }
 
-static void ns_free(struct fast *f, struct nic_srq *ns)
+static void ns_free(struct nic_srq *ns)
 {
 	struct nic_cq *cq = ns->cq;
 	uint32_t depth = ns->depth;
 
-	nic_srq_free(&nic_of(f)->lib, ns);
+	nic_srq_free(&ns->d->lib, ns);
 	if (cq)
-		nic_cq_put(f, cq, depth);
+		nic_cq_put(cq, depth);
 }
 
-static bool make(struct fast *f, struct nic_srq *ns, struct ibv_pd *pd)
+static bool make(struct nic_srq *ns, struct ibv_pd *pd)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = ns->d;
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = ns->depth, .max_sge = ns->max_sge } };
 
 	ns->recv = calloc(ns->depth, recv_size(ns));
@@ -74,7 +74,7 @@ static bool make(struct fast *f, struct nic_srq *ns, struct ibv_pd *pd)
 	errno = ENOMEM;
 	if (!ns->recv || !ns->is_given || !ns->free)
 		return false;
-	ns->cq = nic_cq_get(f, ns->srq->o.ses->cont, ns->depth);
+	ns->cq = nic_cq_get(d, ns->srq->o.ses->cont, ns->depth);
 	if (ns->cq)
 		ns->ib = d->lib.create_srq(pd, &attr);
 	return ns->ib;
@@ -82,7 +82,7 @@ static bool make(struct fast *f, struct nic_srq *ns, struct ibv_pd *pd)
 
 struct nic_srq *nic_srq_get(struct fast *f, struct srq *srq)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = nic_of(srq->o.ses->cont);
 	struct nic_srq *ns = srq->nic;
 	struct ibv_pd *pd;
 
@@ -94,15 +94,16 @@ struct nic_srq *nic_srq_get(struct fast *f, struct srq *srq)
 		free(ns);
 		return NULL;
 	}
+	ns->d = d;
 	ns->srq = srq;
 	ns->id = ++d->srq_ids;
 	ns->depth = at_most(srq->max_wr, d->attr.max_srq_wr);
 	ns->max_sge = at_most(srq->max_sge, d->attr.max_srq_sge);
-	if (!make(f, ns, pd)) {
+	if (!make(ns, pd)) {
 		log_client(&srq->o.ses->cont->log, LOG_LEVEL_WARN,
 			   "container %s: no SRQ of the NIC, its QPs reach containers only: %m",
 			   srq->o.ses->cont->name);
-		ns_free(f, ns);
+		ns_free(ns);
 		return NULL;
 	}
 	for (ns->num_free = 0; ns->num_free < ns->depth; ns->num_free++)
@@ -115,11 +116,11 @@ struct nic_srq *nic_srq_get(struct fast *f, struct srq *srq)
 	return ns;
 }
 
-static void leave_list(struct fast *f, struct nic_srq *ns)
+static void leave_list(struct nic_srq *ns)
 {
 	LIST_REMOVE(ns, entry);
 	if (ns->is_to_fill)
-		TAILQ_REMOVE(&nic_of(f)->srqs_to_fill, ns, fill);
+		TAILQ_REMOVE(&ns->d->srqs_to_fill, ns, fill);
 	ns->srq->nic = NULL;
 }
 
@@ -130,13 +131,14 @@ void nic_srq_break(struct backend *be, struct srq *srq)
 	if (!ns)
 		return;
 	fast_lock(be->f->host);
-	leave_list(be->f, ns);
+	leave_list(ns);
 	fast_unlock(be->f->host);
-	ns_free(be->f, ns);
+	ns_free(ns);
 }
 
-void nic_srq_leave(struct fast *f, struct nic_qp *nq)
+void nic_srq_leave(struct nic_qp *nq)
 {
+	struct fast *f = nq->d->f;
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
 	if (!nq->ns || !nq->ib)
@@ -144,10 +146,10 @@ void nic_srq_leave(struct fast *f, struct nic_qp *nq)
 	fast_lock(f->host);
 	nq->leaves = true;
 	fast_unlock(f->host);
-	if (nic_of(f)->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
+	if (nq->d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
 		return; /* it is in RESET: it has none */
 	fast_lock(f->host);
-	for (unsigned i = 0; i < LEAVE_POLLS && nic_poll(f); i++)
+	for (unsigned i = 0; i < LEAVE_POLLS && nic_poll(nq->d); i++)
 		;
 	fast_kick(f); /* what came for others */
 	fast_unlock(f->host);
@@ -247,7 +249,7 @@ static bool fill(struct fast *f, struct nic_srq *ns)
 	struct recv_wr rwr;
 	uint32_t n = 0;
 
-	if (!ns->num_carried || ns->is_broken || !nic_of(f)->is_there)
+	if (!ns->num_carried || ns->is_broken || !ns->d->is_there)
 		return false;
 	do {
 		while (ns->num_free && may_take(ns)) {
@@ -275,13 +277,12 @@ void nic_srq_fill(struct fast *f, struct nic_srq *ns)
 	if (ns->is_to_fill || !fill(f, ns))
 		return;
 	ns->is_to_fill = true;
-	TAILQ_INSERT_TAIL(&nic_of(f)->srqs_to_fill, ns, fill);
+	TAILQ_INSERT_TAIL(&ns->d->srqs_to_fill, ns, fill);
 	f->again = true;
 }
 
-uint32_t nic_srq_fill_on(struct fast *f)
+uint32_t nic_srq_fill_on(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	TAILQ_HEAD(, nic_srq) now = TAILQ_HEAD_INITIALIZER(now);
 	struct nic_srq *ns;
 	uint32_t n = 0;
@@ -290,7 +291,7 @@ uint32_t nic_srq_fill_on(struct fast *f)
 	while ((ns = TAILQ_FIRST(&now))) {
 		TAILQ_REMOVE(&now, ns, fill);
 		ns->is_to_fill = false;
-		nic_srq_fill(f, ns);
+		nic_srq_fill(d->f, ns);
 		n++;
 	}
 	return n;
@@ -317,9 +318,10 @@ static bool is_for(const struct qp *qp, const struct nic_srq *ns, const struct i
 	       (wc->status != IBV_WC_WR_FLUSH_ERR || qp->state == IBV_QPS_ERR);
 }
 
-void nic_srq_completion(struct fast *f, struct qp *qp, const struct ibv_wc *wc)
+void nic_srq_completion(struct nic_dev *d, struct qp *qp, const struct ibv_wc *wc)
 {
-	struct nic_srq *ns = by_id(nic_of(f), qp, (uint16_t)(wc->wr_id >> 48));
+	struct fast *f = d->f;
+	struct nic_srq *ns = by_id(d, qp, (uint16_t)(wc->wr_id >> 48));
 	uint32_t place = (uint32_t)wc->wr_id;
 	struct srq *srq;
 
@@ -376,7 +378,7 @@ void nic_srq_lose(struct fast *f, struct srq *srq)
 	qsort_r(given, n, sizeof(*given), older, ns);
 	while (n)
 		put_back(srq, nic_srq_recv(ns, given[--n]));
-	leave_list(f, ns);
+	leave_list(ns);
 	while (soft_ops.recv_posted(f, NULL, srq))
 		;
 	fast_kick(f);

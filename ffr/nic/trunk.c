@@ -56,11 +56,10 @@ static int give_recv(struct nic_trunk *t, uint32_t place)
 }
 
 /* 0 or an errno; then nothing is received. No runner knows of it. */
-static int up(struct fast *f)
+static int up(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_trunk *t = &d->trunk;
-	uint32_t qkey = f->host->nic_ud_qkey;
+	uint32_t qkey = d->host->ud_qkey;
 	int err = nic_ud_to(d, t->ib, IBV_QPS_INIT, qkey);
 
 	for (uint32_t i = 0; i < TRUNK_RECVS && !err; i++)
@@ -72,9 +71,8 @@ static int up(struct fast *f)
 	return err;
 }
 
-static int trunk_new(struct fast *f)
+static int trunk_new(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_trunk *t = &d->trunk;
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_UD,
@@ -101,28 +99,29 @@ static int trunk_new(struct fast *f)
 				    IBV_ACCESS_LOCAL_WRITE);
 	if (!t->mr)
 		return errno;
-	t->cq = nic_cq_get(f, NULL, TRUNK_RECVS + TRUNK_SENDS);
+	t->cq = nic_cq_get(d, NULL, TRUNK_RECVS + TRUNK_SENDS);
 	if (!t->cq)
 		return errno;
 	attr.send_cq = attr.recv_cq = t->cq->cq;
 	t->ib = d->lib.create_qp(d->ud_pd, &attr);
-	return t->ib ? up(f) : errno;
+	return t->ib ? up(d) : errno;
 }
 
-int nic_trunk_start(struct fast *f)
+int nic_trunk_start(struct nic_dev *d)
 {
-	struct nic_trunk *t = &nic_of(f)->trunk;
+	struct nic_trunk *t = &d->trunk;
+	struct fast *f = d->f;
 	uint32_t qkey;
 	int err;
 
 	if (getrandom(&qkey, sizeof(qkey), 0) != (ssize_t)sizeof(qkey))
 		return errno;
-	f->host->nic_ud_qkey = qkey & 0x7fffffff; /* the upper half is the kernel's to give */
-	err = trunk_new(f);
+	d->host->ud_qkey = qkey & 0x7fffffff; /* the upper half is the kernel's to give */
+	err = trunk_new(d);
 	if (err)
 		return err;
 	fast_lock(f->host);
-	f->host->nic_ud_qpn = t->ib->qp_num;
+	d->host->ud_qpn = t->ib->qp_num;
 	t->is_up = true;
 	fast_unlock(f->host);
 	return 0;
@@ -139,56 +138,54 @@ void nic_trunk_free(struct nic_lib *lib, struct nic_trunk *t)
 	free(t->sent);
 }
 
-void nic_trunk_lose(struct fast *f, struct nic_trunk *to)
+void nic_trunk_lose(struct nic_dev *d, struct nic_trunk *to)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_trunk *t = &d->trunk;
 
 	while (t->una != t->tail)
 		nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
 	if (d->ahs.runs && t->sent)
 		nic_ahs_forget(d, &t->pool);
-	f->host->nic_ud_qpn = 0;
+	d->host->ud_qpn = 0;
 	*to = *t;
 	memset(t, 0, sizeof(*t));
 }
 
-void nic_trunk_stop(struct fast *f)
+void nic_trunk_stop(struct nic_dev *d)
 {
 	struct nic_trunk t;
 
-	nic_trunk_lose(f, &t);
-	nic_trunk_free(&nic_of(f)->lib, &t);
+	nic_trunk_lose(d, &t);
+	nic_trunk_free(&d->lib, &t);
 }
 
 /* [lock] Until it is up again, datagrams are the wire's; those of the peers are lost. */
-void nic_trunk_failed(struct fast *f)
+void nic_trunk_failed(struct nic_dev *d)
 {
-	struct nic_trunk *t = &nic_of(f)->trunk;
+	struct nic_trunk *t = &d->trunk;
 
 	if (!t->is_up)
 		return;
 	t->is_up = false;
 	t->is_broken = true;
 	log_warn("NIC: the router's UD QP has failed, and is made anew");
-	if (f->host->work_wake)
-		f->host->work_wake(f->host);
+	nic_wake(d->f);
 }
 
-void nic_trunk_cq_failed(struct fast *f)
+void nic_trunk_cq_failed(struct nic_dev *d)
 {
-	struct nic_trunk *t = &nic_of(f)->trunk;
+	struct nic_trunk *t = &d->trunk;
 
 	t->is_up = t->is_broken = false;
-	f->host->nic_ud_qpn = 0;
-	wire_tell_nic(f->host->threads[0]);
+	d->host->ud_qpn = 0;
+	wire_tell_nic(d->f);
 	log_err("NIC: the CQ of the router's UD QP has failed: datagrams to other hosts go by the wire");
 }
 
-void nic_trunk_work(struct fast *f)
+void nic_trunk_work(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
 	struct nic_trunk *t = &d->trunk;
+	struct fast *f = d->f;
 	int err;
 
 	if (!t->is_broken || !d->is_there)
@@ -201,7 +198,7 @@ void nic_trunk_work(struct fast *f)
 	t->life++;
 	fast_unlock(f->host);
 	if (!err)
-		err = up(f);
+		err = up(d);
 	fast_lock(f->host);
 	t->is_up = !err && !t->cq->is_broken;
 	t->is_broken = err; /* and again, with the next call of anybody */
@@ -213,15 +210,14 @@ void nic_trunk_work(struct fast *f)
 
 /* ---- datagrams [lock] -------------------------------------------------------------------------------------- */
 
-static struct nic_ah *handle_of(struct fast *f, const struct wire_peer *p)
+static struct nic_ah *handle_of(struct nic_dev *d, const struct wire_peer *p)
 {
-	struct nic_dev *d = nic_of(f);
 	struct ibv_ah_attr attr = {
 		.is_global = 1,
 		.port_num = d->port,
 		.grh = { .dgid = p->nic_gid, .sgid_index = d->gid_index, .hop_limit = TRUNK_HOPS },
 	};
-	struct nic_ah *ah = nic_ah_get(f, &d->trunk.pool, &attr);
+	struct nic_ah *ah = nic_ah_get(d, &d->trunk.pool, &attr);
 
 	if (!ah || ah->state == AH_READY)
 		return ah;
@@ -229,20 +225,20 @@ static struct nic_ah *handle_of(struct fast *f, const struct wire_peer *p)
 	return NULL;
 }
 
-static bool is_for_nic(const struct fast *f, const struct wire_peer *p, uint32_t len)
+static bool is_for_nic(const struct nic_dev *d, const struct wire_peer *p, uint32_t len)
 {
-	const struct nic_trunk *t = &nic_of(f)->trunk;
+	const struct nic_trunk *t = &d->trunk;
 
-	return nic_of(f)->is_there && t->is_up && p->tcp && p->nic_told && p->nic_ud_qpn &&
-	       p->nic_ud_out && !strcmp(p->nic_net, f->host->nic_net) &&
-	       t->tail - t->una < TRUNK_SENDS &&
+	return d->is_there && t->is_up && p->tcp && p->nic_told && p->nic_ud_qpn && p->nic_ud_out &&
+	       !strcmp(p->nic_net, d->host->net) && t->tail - t->una < TRUNK_SENDS &&
 	       sizeof(struct trunk_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
 }
 
 bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		    const void *payload)
 {
-	struct nic_trunk *t = &nic_of(f)->trunk;
+	struct nic_dev *d = nic_first(f);
+	struct nic_trunk *t = &d->trunk;
 	uint32_t place = t->tail % TRUNK_SENDS;
 	struct trunk_hdr th = { .number = p->nic_ud_out, .h = *h };
 	struct ibv_sge sge;
@@ -254,9 +250,9 @@ bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	struct nic_ah *ah;
 	uint8_t *to;
 
-	if (!is_for_nic(f, p, h->len))
+	if (!is_for_nic(d, p, h->len))
 		return false;
-	ah = handle_of(f, p);
+	ah = handle_of(d, p);
 	if (!ah)
 		return false;
 	to = buf_of(t, TRUNK_RECVS + place);
@@ -269,7 +265,7 @@ bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 	wr.wr.ud.remote_qkey = p->nic_ud_qkey;
 	if (ibv_post_send(t->ib, &wr, &bad)) {
 		nic_ah_put(ah);
-		nic_trunk_failed(f);
+		nic_trunk_failed(d);
 		return false;
 	}
 	t->sent[place] = ah;
@@ -293,32 +289,32 @@ static void received(struct fast *f, const uint8_t *data, uint32_t len)
 		remote_ud_recv(f, p, &th.h, data + SOFT_GRH_SZ + sizeof(th));
 }
 
-static void on_received(struct fast *f, const struct ibv_wc *wc)
+static void on_received(struct nic_dev *d, const struct ibv_wc *wc)
 {
-	struct nic_trunk *t = &nic_of(f)->trunk;
+	struct nic_trunk *t = &d->trunk;
 	uint32_t place = (uint32_t)wc->wr_id;
 
 	if (place >= TRUNK_RECVS)
 		return;
 	if (wc->status == IBV_WC_SUCCESS && wc->byte_len <= t->buf_size)
-		received(f, buf_of(t, place), wc->byte_len);
+		received(d->f, buf_of(t, place), wc->byte_len);
 	if (wc->status != IBV_WC_SUCCESS || give_recv(t, place))
-		nic_trunk_failed(f);
+		nic_trunk_failed(d);
 }
 
-void nic_trunk_completion(struct fast *f, const struct ibv_wc *wc)
+void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc)
 {
-	struct nic_trunk *t = &nic_of(f)->trunk;
+	struct nic_trunk *t = &d->trunk;
 
 	if ((uint16_t)(wc->wr_id >> 48) != t->life)
 		return;
 	if (wc->wr_id & NIC_ID_RECV) {
-		on_received(f, wc);
+		on_received(d, wc);
 		return;
 	}
 	if (t->una == t->tail || (uint32_t)wc->wr_id != t->una % TRUNK_SENDS)
 		return;
 	nic_ah_put(t->sent[t->una++ % TRUNK_SENDS]);
 	if (wc->status != IBV_WC_SUCCESS)
-		nic_trunk_failed(f);
+		nic_trunk_failed(d);
 }

@@ -72,6 +72,7 @@ struct ucma_job {
 
 struct ucma_id {
 	UT_hash_handle hh;
+	struct nic_ucma *u;
 	uint64_t uid;
 	void *user;
 	const struct container *cont;
@@ -122,11 +123,6 @@ struct nic_ucma {
 	struct ucma_told told[FETCH];
 	uint32_t orphan[FETCH]; /* requests that nobody takes: the next fetch ends them */
 };
-
-static struct nic_ucma *ucma_of(const struct backend *be)
-{
-	return be->f->host->nic ? be->f->host->nic->ucma : NULL;
-}
 
 /* ---- the worker -------------------------------------------------------------------------------------------- */
 
@@ -246,6 +242,7 @@ static struct ucma_id *id_new(struct nic_ucma *u, void *user, const struct conta
 
 	if (!id)
 		return NULL;
+	id->u = u;
 	id->uid = ++u->last_uid;
 	id->conn = next_conn(u);
 	id->user = user;
@@ -647,9 +644,9 @@ void nic_ucma_work(struct nic_dev *d)
 
 /* ---- what the connection manager wants -------------------------------------------------------------------------- */
 
-static bool op_is_there(struct backend *be, uint16_t ps, uint8_t qp_type)
+static bool op_is_there(const struct container *c, uint16_t ps, uint8_t qp_type)
 {
-	const struct nic_dev *d = be->f->host->nic;
+	const struct nic_dev *d = nic_of(c);
 
 	if (!d || !d->ucma || !d->is_there ||
 	    d->port_attr.link_layer != IBV_LINK_LAYER_ETHERNET) /* its GID is no address */
@@ -659,11 +656,11 @@ static bool op_is_there(struct backend *be, uint16_t ps, uint8_t qp_type)
 	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC || qp_type == IBV_QPT_UD;
 }
 
-static uint32_t op_changes(struct backend *be)
+static uint32_t op_changes(const struct container *c)
 {
-	const struct nic_ucma *u = ucma_of(be);
+	const struct nic_dev *d = nic_of(c);
 
-	return u ? u->changes : 0;
+	return d && d->ucma ? d->ucma->changes : 0;
 }
 
 static struct ucma_job *job_new(struct nic_ucma *u, struct ucma_id *id, enum what what)
@@ -680,10 +677,9 @@ static struct ucma_job *job_new(struct nic_ucma *u, struct ucma_id *id, enum wha
 	return j;
 }
 
-static struct ucma_id *id_make(struct backend *be, enum what what, const struct ucma_want *w,
-			       struct backend_later *l)
+static struct ucma_id *id_make(enum what what, const struct ucma_want *w, struct backend_later *l)
 {
-	struct nic_ucma *u = ucma_of(be);
+	struct nic_ucma *u = nic_of(w->cont)->ucma;
 	struct ucma_id *id = id_new(u, w->user, w->cont, w->qp_type == IBV_QPT_UD);
 	struct ucma_job *j = id ? job_new(u, id, what) : NULL;
 
@@ -703,15 +699,14 @@ static struct ucma_id *id_make(struct backend *be, enum what what, const struct 
 	return id;
 }
 
-static struct ucma_id *op_resolve(struct backend *be, const struct ucma_want *w)
+static struct ucma_id *op_resolve(const struct ucma_want *w)
 {
-	return id_make(be, RESOLVE, w, NULL);
+	return id_make(RESOLVE, w, NULL);
 }
 
-static struct ucma_id *op_listen(struct backend *be, const struct ucma_want *w,
-				 struct backend_later *l)
+static struct ucma_id *op_listen(const struct ucma_want *w, struct backend_later *l)
 {
-	return id_make(be, LISTEN, w, l);
+	return id_make(LISTEN, w, l);
 }
 
 static void op_keep(struct ucma_id *id, void *user)
@@ -719,9 +714,9 @@ static void op_keep(struct ucma_id *id, void *user)
 	id->user = user;
 }
 
-static void op_destroy(struct backend *be, struct ucma_id *id)
+static void op_destroy(struct ucma_id *id)
 {
-	struct nic_ucma *u = ucma_of(be);
+	struct nic_ucma *u = id->u;
 	struct news *n, *next;
 
 	STAILQ_FOREACH_SAFE(n, &u->news, entry, next) {
@@ -729,7 +724,7 @@ static void op_destroy(struct backend *be, struct ucma_id *id)
 			continue;
 		STAILQ_REMOVE(&u->news, n, news, entry);
 		if (n->ev.request)
-			op_destroy(be, n->ev.request);
+			op_destroy(n->ev.request);
 		news_free(n);
 	}
 	if (id->call && !call_cancel(u, id) && u->connecting == id->call)
@@ -741,10 +736,10 @@ static void op_destroy(struct backend *be, struct ucma_id *id)
 		destroy(u, id);
 }
 
-static int say(struct backend *be, struct ucma_id *id, enum what what, const struct ff_cm_param *p,
-	       uint8_t reason, const void *pd, uint32_t len)
+static int say(struct ucma_id *id, enum what what, const struct ff_cm_param *p, uint8_t reason,
+	       const void *pd, uint32_t len)
 {
-	struct nic_ucma *u = ucma_of(be);
+	struct nic_ucma *u = id->u;
 	bool ends = id->is_asked && (what == REJECT || what == DISCONNECT);
 	struct ucma_job *j;
 
@@ -771,39 +766,36 @@ static int say(struct backend *be, struct ucma_id *id, enum what what, const str
 	return 0;
 }
 
-static int op_connect(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
-		      const void *pd, uint32_t len)
+static int op_connect(struct ucma_id *id, const struct ff_cm_param *p, const void *pd, uint32_t len)
 {
-	return say(be, id, CONNECT, p, 0, pd, len);
+	return say(id, CONNECT, p, 0, pd, len);
 }
 
-static int op_accept(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
-		     const void *pd, uint32_t len)
+static int op_accept(struct ucma_id *id, const struct ff_cm_param *p, const void *pd, uint32_t len)
 {
-	return say(be, id, ACCEPT, p, 0, pd, len);
+	return say(id, ACCEPT, p, 0, pd, len);
 }
 
-static int op_establish(struct backend *be, struct ucma_id *id)
+static int op_establish(struct ucma_id *id)
 {
 	if (id->is_asked) /* iWARP: the other side has not waited for that */
 		return 0;
-	return say(be, id, ESTABLISH, NULL, 0, NULL, 0);
+	return say(id, ESTABLISH, NULL, 0, NULL, 0);
 }
 
-static int op_reject(struct backend *be, struct ucma_id *id, uint8_t reason, const void *pd,
-		     uint32_t len)
+static int op_reject(struct ucma_id *id, uint8_t reason, const void *pd, uint32_t len)
 {
-	return say(be, id, REJECT, NULL, reason, pd, len);
+	return say(id, REJECT, NULL, reason, pd, len);
 }
 
-static int op_disconnect(struct backend *be, struct ucma_id *id)
+static int op_disconnect(struct ucma_id *id)
 {
-	return say(be, id, DISCONNECT, NULL, 0, NULL, 0);
+	return say(id, DISCONNECT, NULL, 0, NULL, 0);
 }
 
-static bool op_event(struct backend *be, struct ucma_event *ev)
+/* The next of one NIC. */
+static bool take_event(struct nic_ucma *u, struct ucma_event *ev)
 {
-	struct nic_ucma *u = ucma_of(be);
 	struct news *n = u ? STAILQ_FIRST(&u->news) : NULL;
 
 	if (!n)
@@ -815,6 +807,16 @@ static bool op_event(struct backend *be, struct ucma_event *ev)
 	if (STAILQ_EMPTY(&u->news))
 		nic_wake(u->d->f); /* the next ones are fetched */
 	return true;
+}
+
+static bool op_event(struct backend *be, struct ucma_event *ev)
+{
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, be->f)
+	if (take_event(d->ucma, ev))
+		return true;
+	return false;
 }
 
 const struct ucma_ops nic_ucma_ops = {

@@ -49,13 +49,13 @@ static struct nic_ud_pool *pool_get(struct nic_dev *d, const struct container *c
 	return p;
 }
 
-static void pool_put(struct fast *f, struct nic_ud_pool *p)
+static void pool_put(struct nic_dev *d, struct nic_ud_pool *p)
 {
 	if (--p->num_qps)
 		return;
-	fast_lock(f->host);
-	nic_ahs_forget(nic_of(f), p);
-	fast_unlock(f->host);
+	fast_lock(d->f->host);
+	nic_ahs_forget(d, p);
+	fast_unlock(d->f->host);
 	LIST_REMOVE(p, entry);
 	free(p);
 }
@@ -109,9 +109,9 @@ static void take_all(struct nic_ud *u)
 		u->free[u->num_free] = (uint16_t)u->num_free;
 }
 
-static bool qp_new(struct fast *f, struct nic_qp *nq)
+static bool qp_new(struct nic_qp *nq)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = nq->d;
 	struct nic_ud *u = nq->ud;
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_UD,
@@ -124,17 +124,17 @@ static bool qp_new(struct fast *f, struct nic_qp *nq)
 
 	nq->send_depth = u->num_send;
 	nq->recv_depth = u->num_recv;
-	nq->cq = nic_cq_get(f, nq->qp->o.ses->cont, nq->send_depth + nq->recv_depth);
+	nq->cq = nic_cq_get(d, nq->qp->o.ses->cont, nq->send_depth + nq->recv_depth);
 	if (!nq->cq)
 		return false;
 	attr.send_cq = attr.recv_cq = nq->cq->cq;
-	nq->ib = nic_create_fitting(d, &f->host->qps, d->ud_pd, &attr);
+	nq->ib = nic_create_fitting(d, &d->f->host->qps, d->ud_pd, &attr);
 	return nq->ib;
 }
 
-static int ud_new(struct fast *f, struct nic_qp *nq)
+static int ud_new(struct nic_qp *nq)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = nq->d;
 	struct nic_ud *u = calloc(1, sizeof(*u));
 
 	nq->ud = u;
@@ -150,7 +150,7 @@ static int ud_new(struct fast *f, struct nic_qp *nq)
 	}
 	u->pool->bytes += u->size;
 	errno = ENOMEM;
-	if (!memory_new(d, u) || !qp_new(f, nq))
+	if (!memory_new(d, u) || !qp_new(nq))
 		return errno;
 	take_all(u);
 	return 0;
@@ -169,26 +169,26 @@ void nic_ud_free(struct nic_lib *lib, struct nic_ud *u)
 	free(u);
 }
 
-void nic_ud_leave(struct fast *f, struct nic_ud *u)
+void nic_ud_leave(struct nic_dev *d, struct nic_ud *u)
 {
 	if (!u->pool)
 		return;
 	u->pool->bytes -= u->size;
-	pool_put(f, u->pool);
+	pool_put(d, u->pool);
 	u->pool = NULL;
 }
 
-void nic_ud_break(struct fast *f, struct nic_qp *nq)
+void nic_ud_break(struct nic_qp *nq)
 {
 	if (nq->ud)
-		nic_ud_leave(f, nq->ud);
-	nic_ud_free(&nic_of(f)->lib, nq->ud);
+		nic_ud_leave(nq->d, nq->ud);
+	nic_ud_free(&nq->d->lib, nq->ud);
 	nq->ud = NULL;
 }
 
-int nic_ud_make(struct fast *f, struct nic_qp *nq)
+int nic_ud_make(struct nic_qp *nq)
 {
-	int err = ud_new(f, nq);
+	int err = ud_new(nq);
 
 	if (err)
 		log_client(&nq->qp->o.ses->cont->log, LOG_LEVEL_WARN,
@@ -225,7 +225,7 @@ static bool give_recvs(struct nic_qp *nq)
 
 static void deliver(struct fast *f, struct nic_qp *nq, const struct ibv_wc *wc, const uint8_t *data)
 {
-	const struct nic_dev *d = nic_of(f);
+	const struct nic_dev *d = nq->d;
 	struct qp *qp = nq->qp;
 	/* whether the sender asked for an event the NIC does not tell */
 	struct wire_hdr h = {
@@ -334,7 +334,7 @@ static enum post_result go(struct fast *f, struct nic_qp *nq)
 	enum ff_vendor_err why = FF_VERR_NONE;
 	enum xfer_result r;
 
-	if (u->ah->state == AH_FAILED || !u->is_up || !nic_of(f)->is_there)
+	if (u->ah->state == AH_FAILED || !u->is_up || !nq->d->is_there)
 		return drop(f, nq);
 	if (u->ah->state == AH_ASKED) {
 		if (!u->waits)
@@ -374,15 +374,15 @@ static enum post_result post(struct fast *f, struct qp *qp)
 	if (!requester_begin(f, qp))
 		return POST_DONE;
 	memcpy(&nq->to, ah->attr.dgid, sizeof(nq->to));
-	attr = nic_path_of(nic_of(f), nq, &ah->attr);
+	attr = nic_path_of(nq->d, nq, &ah->attr);
 	qp->wr->ah = NULL; /* it may go from now on */
 	u->is_mine = true;
 	u->paid = false;
 	if (qp->wr->length > u->mtu)
 		return finish(f, nq, IBV_WC_LOC_LEN_ERR, FF_VERR_MSG_SIZE);
-	if (!nic_of(f)->is_there)
+	if (!nq->d->is_there)
 		return drop(f, nq);
-	u->ah = nic_ah_get(f, u->pool, &attr);
+	u->ah = nic_ah_get(nq->d, u->pool, &attr);
 	return u->ah ? go(f, nq) : drop(f, nq);
 }
 
@@ -459,14 +459,14 @@ static void ended(struct fast *f, struct nic_qp *nq)
 {
 	fast_lock(f->host);
 	end_all(nq);
-	nq->life = ++nic_of(f)->lives;
+	nq->life = ++nq->d->lives;
 	fast_unlock(f->host);
 }
 
 /* The NIC's QP sends and receives from RTR on: nothing is posted to it before the container's does. 0 or an errno */
 static int up(struct fast *f, struct nic_qp *nq, uint32_t qkey)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = nq->d;
 	int err = nq->cq->is_broken ? EIO : nic_ud_to(d, nq->ib, IBV_QPS_INIT, qkey);
 
 	if (!err) {
@@ -505,7 +505,7 @@ static int set_qkey(struct nic_dev *d, struct nic_qp *nq, uint32_t qkey)
 int nic_ud_prepare(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *attr,
 		   enum ibv_qp_state now, enum ibv_qp_state next)
 {
-	struct nic_dev *d = nic_of(f);
+	struct nic_dev *d = nq->d;
 	int err;
 
 	if (!d->is_there) /* it loses this part of it next */

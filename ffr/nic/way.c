@@ -14,7 +14,8 @@
 /* ---- where it leads ---------------------------------------------------------------------------------------- */
 
 /* [lock] To a container of another host: *to is that host's NIC, if both may talk by theirs. */
-static enum nic_way way_to_host(struct fast *f, const struct remote *there, union ibv_gid *to)
+static enum nic_way way_to_host(const struct container *c, const struct remote *there,
+				union ibv_gid *to)
 {
 	struct wire_peer *p = there->peer;
 
@@ -25,7 +26,7 @@ static enum nic_way way_to_host(struct fast *f, const struct remote *there, unio
 	if (!p->tcp || !p->nic_told)
 		return WAY_UNKNOWN;
 	*to = p->nic_gid;
-	return strcmp(p->nic_net, f->host->nic_net) ? WAY_SOFT : WAY_NIC;
+	return strcmp(p->nic_net, nic_of(c)->host->net) ? WAY_SOFT : WAY_NIC;
 }
 
 enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
@@ -39,11 +40,11 @@ enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_
 		memcpy(to, a->dgid, sizeof(*to));
 		return WAY_NIC;
 	}
-	if (!f->host->wired || !f->host->nic_net[0])
+	if (!f->host->wired || !nic_of(c)->host->net[0])
 		return WAY_SOFT;
 	switch (dir_path(f, c, a, &here, there)) {
 	case DIR_REMOTE:
-		return way_to_host(f, *there, to);
+		return way_to_host(c, *there, to);
 	case DIR_WAIT:
 		return WAY_UNKNOWN;
 	default:
@@ -78,8 +79,11 @@ static const struct send_ops undecided_send = { .name = "?",
 
 void nic_qp_ask(struct fast *f)
 {
-	if (!TAILQ_EMPTY(&nic_of(f)->undecided) && f->host->work_wake)
-		f->host->work_wake(f->host);
+	struct nic_dev *d;
+
+	NIC_FOREACH(d, f)
+	if (!TAILQ_EMPTY(&d->undecided))
+		nic_wake(f);
 }
 
 static void on_give_up(struct timer *t)
@@ -91,7 +95,7 @@ static void on_give_up(struct timer *t)
 
 static void undecided_begin(struct fast *f, struct nic_qp *nq)
 {
-	TAILQ_INSERT_TAIL(&nic_of(f)->undecided, nq, ask);
+	TAILQ_INSERT_TAIL(&nq->d->undecided, nq, ask);
 	nq->qp->send = &undecided_send;
 	nq->give_up.fn = on_give_up;
 	timer_arm(&f->timers, &nq->give_up, f->now + UNDECIDED_NS);
@@ -100,7 +104,7 @@ static void undecided_begin(struct fast *f, struct nic_qp *nq)
 void nic_undecided_end(struct fast *f, struct nic_qp *nq)
 {
 	if (nq->undecided && nq->qp->send == &undecided_send)
-		TAILQ_REMOVE(&nic_of(f)->undecided, nq, ask);
+		TAILQ_REMOVE(&nq->d->undecided, nq, ask);
 	nq->undecided = false;
 	timer_cancel(&f->timers, &nq->give_up);
 }
@@ -143,7 +147,7 @@ static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state sta
 	int err = nic_to_rtr(f, nq, a);
 
 	if (!err && state != IBV_QPS_RTR)
-		err = -nic_to_rts(nic_of(f), nq, a);
+		err = -nic_to_rts(nq->d, nq, a);
 	fast_lock(f->host);
 	if (err) {
 		log_client(&nq->qp->o.ses->cont->log, LOG_LEVEL_WARN,
@@ -161,9 +165,9 @@ static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state sta
 }
 
 /* Control thread, no lock: one whose way is known now. False: there is none. */
-bool nic_decide_one(struct fast *f)
+bool nic_decide_one(struct nic_dev *d)
 {
-	struct nic_dev *d = nic_of(f);
+	struct fast *f = d->f;
 	enum ibv_qp_state state = IBV_QPS_RESET;
 	enum nic_way way = WAY_UNKNOWN;
 	struct ff_qp_attr attr;

@@ -183,7 +183,8 @@ struct container {
 	union ibv_gid
 		gid[CONTAINER_MAX_GIDS]; /* addresses; IPv4 as ::ffff:a.b.c.d; its table: gid.h */
 	uint8_t num_gids;
-	bool has_nic_gid; /* ... and nic_gid: the host's NIC */
+	bool has_nic_gid; /* ... and nic_gid: its NIC's */
+	uint8_t nic;	  /* which of the host's NICs is its; never changes while it has sessions */
 	uint16_t lid;
 	union ibv_gid nic_gid;
 	uint32_t id, epoch; /* the orchestrator's */

@@ -511,14 +511,14 @@ void remote_tell_again(struct fast *f, struct wire_peer *p)
 	p->nic_ud_in = 0;
 	if (p->version < 2)
 		return;
-	memcpy(h.nic.gid, &f->host->nic_gid, sizeof(h.nic.gid));
-	memcpy(h.nic.net, f->host->nic_net, sizeof(h.nic.net));
-	if (f->host->nic_ud_qpn &&
+	memcpy(h.nic.gid, &f->host->nic[0].gid, sizeof(h.nic.gid));
+	memcpy(h.nic.net, f->host->nic[0].net, sizeof(h.nic.net));
+	if (f->host->nic[0].ud_qpn &&
 	    getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) ==
 		    (ssize_t)sizeof(p->nic_ud_in) &&
 	    p->nic_ud_in) {
-		h.src_qpn = f->host->nic_ud_qpn;
-		h.tag = f->host->nic_ud_qkey;
+		h.src_qpn = f->host->nic[0].ud_qpn;
+		h.tag = f->host->nic[0].ud_qkey;
 		h.offset = p->nic_ud_in;
 	}
 	wire_send(f, p, &h, NULL);

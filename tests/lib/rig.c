@@ -69,7 +69,7 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
 		c->has_nic_gid = host->nic_direct;
-		c->nic_gid = host->nic_gid;
+		c->nic_gid = host->nic[c->nic].gid;
 		TAILQ_INIT(&c->mw.changed);
 		if (fast_container_add(host, c))
 			abort();

@@ -43,9 +43,9 @@ static struct {
 } fake;
 
 /* A NIC of RoCE, or one of iWARP, which has RC only. */
-static bool is_there(struct backend *be, uint16_t ps, uint8_t qp_type)
+static bool is_there(const struct container *c, uint16_t ps, uint8_t qp_type)
 {
-	(void)be;
+	(void)c;
 	if (fake.is_away)
 		return false;
 	if (fake.is_iwarp)
@@ -53,9 +53,9 @@ static bool is_there(struct backend *be, uint16_t ps, uint8_t qp_type)
 	return qp_type == IBV_QPT_RC || qp_type == IBV_QPT_UC || qp_type == IBV_QPT_UD;
 }
 
-static uint32_t changes(struct backend *be)
+static uint32_t changes(const struct container *c)
 {
-	(void)be;
+	(void)c;
 	return fake.changes;
 }
 
@@ -72,16 +72,13 @@ static struct ucma_id *make(const struct ucma_want *w, struct backend_later *l)
 	return fake.last = id;
 }
 
-static struct ucma_id *resolve(struct backend *be, const struct ucma_want *w)
+static struct ucma_id *resolve(const struct ucma_want *w)
 {
-	(void)be;
 	return make(w, NULL);
 }
 
-static struct ucma_id *do_listen(struct backend *be, const struct ucma_want *w,
-				 struct backend_later *l)
+static struct ucma_id *do_listen(const struct ucma_want *w, struct backend_later *l)
 {
-	(void)be;
 	return make(w, l);
 }
 
@@ -90,9 +87,8 @@ static void keep(struct ucma_id *id, void *user)
 	id->user = user;
 }
 
-static void destroy(struct backend *be, struct ucma_id *id)
+static void destroy(struct ucma_id *id)
 {
-	(void)be;
 	fake.gone++;
 	if (fake.last == id)
 		fake.last = NULL;
@@ -114,36 +110,28 @@ static int say(struct ucma_id *id, enum said what, const struct ff_cm_param *p, 
 	return 0;
 }
 
-static int do_connect(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
-		      const void *pd, uint32_t len)
+static int do_connect(struct ucma_id *id, const struct ff_cm_param *p, const void *pd, uint32_t len)
 {
-	(void)be;
 	return say(id, CONNECT, p, 0, pd, len);
 }
 
-static int do_accept(struct backend *be, struct ucma_id *id, const struct ff_cm_param *p,
-		     const void *pd, uint32_t len)
+static int do_accept(struct ucma_id *id, const struct ff_cm_param *p, const void *pd, uint32_t len)
 {
-	(void)be;
 	return say(id, ACCEPT, p, 0, pd, len);
 }
 
-static int do_establish(struct backend *be, struct ucma_id *id)
+static int do_establish(struct ucma_id *id)
 {
-	(void)be;
 	return say(id, ESTABLISH, NULL, 0, NULL, 0);
 }
 
-static int do_reject(struct backend *be, struct ucma_id *id, uint8_t reason, const void *pd,
-		     uint32_t len)
+static int do_reject(struct ucma_id *id, uint8_t reason, const void *pd, uint32_t len)
 {
-	(void)be;
 	return say(id, REJECT, NULL, reason, pd, len);
 }
 
-static int do_disconnect(struct backend *be, struct ucma_id *id)
+static int do_disconnect(struct ucma_id *id)
 {
-	(void)be;
 	return say(id, DISCONNECT, NULL, 0, NULL, 0);
 }
 

@@ -279,7 +279,7 @@ static void the_nic_goes_meanwhile(void **state)
 	rig_pump(g);
 	nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	fast_lock(f->host);
-	g->backend.ops->ready(f, &f->host->nic->ear[NIC_EAR_ASYNC], EPOLLIN);
+	g->backend.ops->ready(f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
 	fast_unlock(f->host);
 	work();
 	assert_int_equal(reg_answer(&resp), 0);

@@ -142,7 +142,7 @@ void nic_rig_events(struct nic_rig *n)
 {
 	struct fast *f = n->r.f;
 
-	n->r.be.ops->ready(f, &f->host->nic->ear[NIC_EAR_ASYNC], EPOLLIN);
+	n->r.be.ops->ready(f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
 	nic_rig_work(n);
 	rig_run(&n->r);
 }

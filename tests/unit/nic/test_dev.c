@@ -23,9 +23,9 @@ static int open_with(const struct nic_conf *nic)
 
 	if (!h)
 		return -EIO;
-	got = h->nic->gid_index;
+	got = h->nic[0].dev->gid_index;
 	assert_int_equal(h->nic_direct, nic->direct);
-	assert_memory_equal(&h->nic_gid, &nic_fake.gid[got].gid, 16);
+	assert_memory_equal(&h->nic[0].gid, &nic_fake.gid[got].gid, 16);
 	if (be.ops->start(&be))
 		got = -EIO;
 	fast_free(h);
@@ -175,7 +175,7 @@ static void armed_before_it_sleeps(void **state)
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
 	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
-	n->r.be.ops->ready(f, f->host->nic, EPOLLIN);
+	n->r.be.ops->ready(f, nic_first(f), EPOLLIN);
 	assert_false(nic_arm(f)); /* something has come */
 	assert_int_equal(nic_fake.calls[FAKE_req_notify_cq], armed + 2);
 	assert_true(nic_arm(f));

@@ -48,13 +48,13 @@ static void the_port_is_looked_at(void **state)
 	nic_fake.port.active_mtu = IBV_MTU_512;
 	nic_fake_event(IBV_EVENT_PORT_ACTIVE, NULL);
 	nic_rig_events(n);
-	assert_int_equal(n->r.f->host->nic->port_attr.active_mtu, IBV_MTU_512);
+	assert_int_equal(n->r.f->host->nic[0].dev->port_attr.active_mtu, IBV_MTU_512);
 	/* what cannot be found out stays */
 	nic_fake.port.active_mtu = IBV_MTU_256;
 	nic_fake_fail(FAKE_query_port, 1, EIO);
 	nic_fake_event(IBV_EVENT_PORT_ACTIVE, NULL);
 	nic_rig_events(n);
-	assert_int_equal(n->r.f->host->nic->port_attr.active_mtu, IBV_MTU_512);
+	assert_int_equal(n->r.f->host->nic[0].dev->port_attr.active_mtu, IBV_MTU_512);
 }
 
 static void nobody_hears_where_nobody_uses_it(void **state)
@@ -85,7 +85,7 @@ static unsigned gid_news;
 
 static void on_gid(struct fast_host *h)
 {
-	assert_memory_equal(&h->nic_gid, &h->nic->gid, 16);
+	assert_memory_equal(&h->nic[0].gid, &h->nic[0].dev->gid, 16);
 	gid_news++;
 }
 
@@ -110,14 +110,14 @@ static void another_gid(void **state)
 	nic_rig_expect_event(n, IBV_EVENT_GID_CHANGE, 1);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(gid_news, 1);
-	assert_int_equal(h->nic->gid_index, 5);
-	assert_memory_equal(&h->nic_gid, &nic_fake.gid[5].gid, 16);
+	assert_int_equal(h->nic[0].dev->gid_index, 5);
+	assert_memory_equal(&h->nic[0].gid, &nic_fake.gid[5].gid, 16);
 	/* ... and none: it may come back */
 	nic_fake.has_gid[5] = false;
 	nic_fake_event(IBV_EVENT_GID_CHANGE, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
-	assert_int_equal(h->nic->gid_index, 5);
+	assert_int_equal(h->nic[0].dev->gid_index, 5);
 }
 
 /* ---- QPs and CQs ----------------------------------------------------------------------------------------- */
@@ -242,11 +242,11 @@ static void its_device_file_goes(void **state)
 	touch(dir, "uverbs8");
 	nic_rig_open(n);
 	drop(dir, "uverbs8");
-	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic->ear[NIC_EAR_NODE], EPOLLIN);
-	assert_true(n->r.f->host->nic->is_there);
+	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
+	assert_true(n->r.f->host->nic[0].dev->is_there);
 	drop(dir, NIC_FAKE_NODE);
-	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic->ear[NIC_EAR_NODE], EPOLLIN);
-	assert_false(n->r.f->host->nic->is_there);
+	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
+	assert_false(n->r.f->host->nic[0].dev->is_there);
 	nic_rig_work(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
 	assert_int_equal(nic_fake.contexts, 0);
@@ -254,8 +254,8 @@ static void its_device_file_goes(void **state)
 	/* ... or its folder with it */
 	nic_rig_open(n);
 	assert_int_equal(rmdir(dir), 0);
-	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic->ear[NIC_EAR_NODE], EPOLLIN);
-	assert_false(n->r.f->host->nic->is_there);
+	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
+	assert_false(n->r.f->host->nic[0].dev->is_there);
 	nic_rig_close(n);
 	nic_node_dir = "/dev/infiniband";
 }

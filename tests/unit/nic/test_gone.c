@@ -16,7 +16,7 @@
 
 static struct nic_dev *dev_of(const struct nic_rig *n)
 {
-	return n->r.f->host->nic;
+	return nic_first(n->r.f);
 }
 
 /* It is removed; the router has done what follows. */
@@ -207,7 +207,7 @@ static void it_comes_back_with_another_gid(void **state)
 	nic_rig_expect_event(n, IBV_EVENT_GID_CHANGE, 1);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(dev_of(n)->gid_index, 5);
-	assert_memory_equal(&n->r.f->host->nic_gid, &nic_fake.gid[5].gid, 16);
+	assert_memory_equal(&n->r.f->host->nic[0].gid, &nic_fake.gid[5].gid, 16);
 }
 
 /* Whatever fails while it comes back: nothing stays open, and it is tried again. */
@@ -284,7 +284,7 @@ static void in_the_midst_of_a_batch(void **state)
 		fast_lock(n->r.f->host);
 		send_service(n->r.f, &n->qp->qp);
 		assert_int_equal(dev_of(n)->batch.n, 2);
-		nic_lose(n->r.f);
+		nic_lose(nic_first(n->r.f));
 		assert_int_equal(dev_of(n)->batch.n, 0);
 		fast_unlock(n->r.f->host);
 		nic_rig_work(n); /* the fake does not let an open queue be destroyed */
@@ -446,7 +446,7 @@ static void a_datagram_in_between(void **state)
 
 	ah_add(n, &ah, gid_nic_index(&n->r.cont[0]), far);
 	fast_lock(n->r.f->host);
-	nic_lose(n->r.f);
+	nic_lose(nic_first(n->r.f));
 	fast_unlock(n->r.f->host);
 	send_to(n, q, n->mr, &ah, 0x4321, 1);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);

@@ -64,7 +64,7 @@ static int teardown(void **state)
 static void heard(void)
 {
 	fast_lock(n->r.f->host);
-	be->ops->ready(n->r.f, n->r.f->host->nic->ucma, EPOLLIN);
+	be->ops->ready(n->r.f, n->r.f->host->nic[0].dev->ucma, EPOLLIN);
 	fast_unlock(n->r.f->host);
 	for (int i = 0; i < 4; i++)
 		nic_rig_work(n);
@@ -104,7 +104,7 @@ static struct ucma_want want(const struct container *c)
 static struct ucma_id *resolved(const struct container *c)
 {
 	struct ucma_want w = want(c);
-	struct ucma_id *id = ops->resolve(be, &w);
+	struct ucma_id *id = ops->resolve(&w);
 
 	assert_non_null(id);
 	nic_rig_work(n);
@@ -113,7 +113,7 @@ static struct ucma_id *resolved(const struct container *c)
 
 static void end(struct ucma_id *id)
 {
-	ops->destroy(be, id);
+	ops->destroy(id);
 	nic_rig_work(n);
 	nic_rig_work(n);
 }
@@ -122,7 +122,7 @@ static void ask(struct ucma_id *id, uint32_t qp_num)
 {
 	struct ff_cm_param p = { .qp_num = qp_num };
 
-	assert_int_equal(ops->connect(be, id, &p, "hi", 2), 0);
+	assert_int_equal(ops->connect(id, &p, "hi", 2), 0);
 	nic_rig_work(n);
 }
 
@@ -149,7 +149,7 @@ static struct ucma_id *connected(uint32_t *k)
 	ucma_fake_tell(*k, RDMA_CM_EVENT_ESTABLISHED, 0, 'x');
 	heard();
 	assert_int_equal(go(n->qp, expect(RDMA_CM_EVENT_CONNECT_RESPONSE).param.qp_num), 0);
-	assert_int_equal(ops->establish(be, id), 0);
+	assert_int_equal(ops->establish(id), 0);
 	nic_rig_work(n);
 	return id;
 }
@@ -162,12 +162,12 @@ static void its_address_is_the_network_devices(void **state)
 	union ibv_gid gid;
 
 	(void)state;
-	assert_memory_equal(n->r.f->host->nic_gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\1",
+	assert_memory_equal(n->r.f->host->nic[0].gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff\x7f\0\0\1",
 			    16);
 	assert_int_equal(nic_iw_address(&other, &gid), ENODATA); /* nobody's MAC */
-	assert_true(ops->is_there(be, RDMA_PS_TCP, IBV_QPT_RC));
-	assert_false(ops->is_there(be, RDMA_PS_TCP, IBV_QPT_UC));
-	assert_false(ops->is_there(be, RDMA_PS_UDP, IBV_QPT_UD));
+	assert_true(ops->is_there(&n->r.cont[0], RDMA_PS_TCP, IBV_QPT_RC));
+	assert_false(ops->is_there(&n->r.cont[0], RDMA_PS_TCP, IBV_QPT_UC));
+	assert_false(ops->is_there(&n->r.cont[0], RDMA_PS_UDP, IBV_QPT_UD));
 }
 
 /* UC and UD reach containers, and are refused a path by the NIC. */
@@ -223,7 +223,7 @@ static void a_client_connects(void **state)
 	rig_run(&n->r);
 	nic_rig_expect(n, 3, IBV_WC_SUCCESS);
 	/* the kernel has no RTU */
-	assert_int_equal(ops->establish(be, id), 0);
+	assert_int_equal(ops->establish(id), 0);
 	nic_rig_work(n);
 	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], CONNECT);
 	/* the peer goes */
@@ -278,7 +278,7 @@ static struct ucma_event requested(struct ucma_id **l, uint32_t *k)
 	struct ucma_want w = want(&n->r.cont[0]);
 
 	later = (struct later){ .l.done = done, .err = 1 };
-	*l = ops->listen(be, &w, &later.l);
+	*l = ops->listen(&w, &later.l);
 	nic_rig_work(n);
 	assert_int_equal(later.err, 0);
 	*k = ucma_fake_request(ucma_fake_only());
@@ -303,7 +303,7 @@ static void a_listener_accepts(void **state)
 	nic_rig_send(n, 2, 64);
 	rig_run(&n->r);
 	ev.param.qp_num = n->qp->qp.qp_num;
-	assert_int_equal(ops->accept(be, ev.request, &ev.param, "yes", 3), 0);
+	assert_int_equal(ops->accept(ev.request, &ev.param, "yes", 3), 0);
 	nic_rig_work(n);
 	rig_run(&n->r);
 	assert_int_equal(nic_fake_sends(n->ib), 0);
@@ -318,7 +318,7 @@ static void a_listener_accepts(void **state)
 	/* it ends it itself: the QP first */
 	rig_state(&n->r, n->qp, IBV_QPS_ERR);
 	nic_rig_work(n);
-	assert_int_equal(ops->disconnect(be, ev.request), 0);
+	assert_int_equal(ops->disconnect(ev.request), 0);
 	nic_rig_work(n);
 	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], DISCONNECT);
 	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
@@ -336,7 +336,7 @@ static void a_listener_rejects(void **state)
 
 	(void)state;
 	ops->keep(ev.request, n);
-	assert_int_equal(ops->reject(be, ev.request, 0, "no", 2), 0);
+	assert_int_equal(ops->reject(ev.request, 0, "no", 2), 0);
 	nic_rig_work(n);
 	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], REJECT);
 	end(ev.request);

@@ -145,7 +145,7 @@ static void many_at_once(void **state)
 {
 	struct s *s = *state;
 
-	nic_of(s->n.r.f)->attr.max_srq_wr = 600;
+	nic_first(s->n.r.f)->attr.max_srq_wr = 600;
 	rig_qp_free(&s->n.r, s->other);
 	rig_qp_free(&s->n.r, s->n.qp);
 	rig_srq_free(&s->n.r, s->srq);
@@ -198,7 +198,7 @@ static void the_limit_counts_both(void **state)
 	struct s *s = *state;
 	uint32_t handle;
 
-	nic_of(s->n.r.f)->attr.max_srq_wr = 4;
+	nic_first(s->n.r.f)->attr.max_srq_wr = 4;
 	rig_qp_free(&s->n.r, s->other);
 	s->other = NULL;
 	rig_qp_free(&s->n.r, s->n.qp);

@@ -26,7 +26,7 @@ static struct nic_conf conf = {
 
 static struct nic_trunk *trunk(struct t *u, int host)
 {
-	return &nic_of(u->t.h[host].r.f)->trunk;
+	return &nic_first(u->t.h[host].r.f)->trunk;
 }
 
 static int setup(void **state)
@@ -88,7 +88,7 @@ static void bring(struct t *u, void (*change)(uint8_t *data, uint32_t *len))
 
 	assert_ptr_equal(w->qp, trunk(u, 0)->ib);
 	assert_int_equal(w->send.wr.ud.remote_qpn, trunk(u, 1)->ib->qp_num);
-	assert_int_equal(w->send.wr.ud.remote_qkey, u->t.h[1].r.f->host->nic_ud_qkey);
+	assert_int_equal(w->send.wr.ud.remote_qkey, u->t.h[1].r.f->host->nic[0].ud_qkey);
 	assert_in_range(len, 0, sizeof(w->data));
 	memcpy(buf + 40, w->data, len);
 	if (change)
@@ -126,7 +126,7 @@ static void what_both_are_told(void **state)
 		const struct wire_peer *here = &u->t.h[i].other, *there = &u->t.h[!i].other;
 
 		assert_int_equal(here->nic_ud_qpn, trunk(u, !i)->ib->qp_num);
-		assert_int_equal(here->nic_ud_qkey, u->t.h[!i].r.f->host->nic_ud_qkey);
+		assert_int_equal(here->nic_ud_qkey, u->t.h[!i].r.f->host->nic[0].ud_qkey);
 		assert_false(here->nic_ud_qkey & 0x80000000u);
 		assert_int_equal(here->nic_ud_out, there->nic_ud_in);
 		assert_int_not_equal(here->nic_ud_out, 0);
@@ -414,9 +414,9 @@ static void lose(struct t *u, int host)
 	struct fast *f = u->t.h[host].r.f;
 
 	fast_lock(f->host);
-	nic_lose(f);
+	nic_lose(nic_first(f));
 	fast_unlock(f->host);
-	while (nic_of(f)->ctx) {
+	while (nic_first(f)->ctx) {
 		sched_yield();
 		work(u, host); /* a handle may be under way */
 	}
@@ -433,7 +433,7 @@ static void return_with(struct t *u, int host, enum nic_fake_call call)
 		nic_fake_fail(call, 1, EIO);
 	work(u, host);
 	hosts_run(&u->t);
-	assert_true(nic_of(u->t.h[host].r.f)->is_there);
+	assert_true(nic_first(u->t.h[host].r.f)->is_there);
 }
 
 static void return_it(struct t *u, int host)
@@ -460,7 +460,7 @@ static void it_goes_and_comes(void **state)
 		wire_has(u, id++, 8);
 		return_it(u, i);
 		assert_int_equal(u->t.h[!i].other.nic_ud_qpn, trunk(u, i)->ib->qp_num);
-		assert_int_equal(u->t.h[!i].other.nic_ud_qkey, u->t.h[i].r.f->host->nic_ud_qkey);
+		assert_int_equal(u->t.h[!i].other.nic_ud_qkey, u->t.h[i].r.f->host->nic[0].ud_qkey);
 		assert_int_equal(u->t.h[!i].other.nic_ud_out, u->t.h[i].other.nic_ud_in);
 		assert_int_not_equal(u->t.h[!i].other.nic_ud_out, number);
 		assert_int_equal(nic_fake_recvs(trunk(u, i)->ib), 256);
@@ -488,7 +488,7 @@ static void it_cannot_be_made_again(void **state)
 		lose(u, 0);
 		return_with(u, 0, call[i]);
 		assert_null(trunk(u, 0)->ib);
-		assert_int_equal(u->t.h[0].r.f->host->nic_ud_qpn, 0);
+		assert_int_equal(u->t.h[0].r.f->host->nic[0].ud_qpn, 0);
 		assert_string_equal(u->t.h[1].other.nic_net, "fabric");
 		assert_int_equal(u->t.h[1].other.nic_ud_qpn, 0);
 		wire_has(u, id++, 8);
@@ -503,7 +503,7 @@ static void its_cq_fails(void **state)
 
 	warm_up(u);
 	nic_fake_event(IBV_EVENT_CQ_ERR, trunk(u, 1)->cq->cq);
-	f->be->ops->ready(f, &nic_of(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
+	f->be->ops->ready(f, &nic_first(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
 	hosts_run(&u->t);
 	work(u, 1);
 	assert_false(trunk(u, 1)->is_up);

@@ -59,7 +59,7 @@ static int teardown(void **state)
 static void heard(void)
 {
 	fast_lock(n->r.f->host);
-	be->ops->ready(n->r.f, n->r.f->host->nic->ucma, EPOLLIN);
+	be->ops->ready(n->r.f, n->r.f->host->nic[0].dev->ucma, EPOLLIN);
 	fast_unlock(n->r.f->host);
 	for (int i = 0; i < 4; i++)
 		nic_rig_work(n);
@@ -85,6 +85,7 @@ static void expect_none(void)
 static struct ucma_want want(void *user)
 {
 	struct ucma_want w = { .user = user,
+			       .cont = &n->r.cont[0],
 			       .ps = RDMA_PS_TCP,
 			       .qp_type = IBV_QPT_RC,
 			       .port = 7471,
@@ -98,7 +99,7 @@ static struct ucma_want want(void *user)
 static struct ucma_id *resolve(void *user)
 {
 	struct ucma_want w = want(user);
-	struct ucma_id *id = ops->resolve(be, &w);
+	struct ucma_id *id = ops->resolve(&w);
 
 	assert_non_null(id);
 	nic_rig_work(n);
@@ -123,7 +124,7 @@ static struct ucma_id *listen_at(void *user)
 	struct ucma_id *id;
 
 	later = (struct later){ .l.done = done };
-	id = ops->listen(be, &w, &later.l);
+	id = ops->listen(&w, &later.l);
 	assert_non_null(id);
 	nic_rig_work(n);
 	assert_int_equal(later.calls, 1);
@@ -132,7 +133,7 @@ static struct ucma_id *listen_at(void *user)
 
 static void end(struct ucma_id *id)
 {
-	ops->destroy(be, id);
+	ops->destroy(id);
 	nic_rig_work(n);
 }
 
@@ -145,7 +146,7 @@ static void an_address_is_resolved(void **state)
 	uint32_t k = ucma_fake_only();
 
 	(void)state;
-	assert_true(ops->is_there(be, RDMA_PS_TCP, IBV_QPT_RC));
+	assert_true(ops->is_there(&n->r.cont[0], RDMA_PS_TCP, IBV_QPT_RC));
 	expect_none();
 	ucma_fake_tell(k, RDMA_CM_EVENT_ADDR_RESOLVED, 0, 0);
 	heard();
@@ -188,11 +189,11 @@ static void calls_fail(void **state)
 	/* the kernel refuses what is said; not so that it is told */
 	id = resolve(n);
 	ucma_fake_fail(CONNECT, 1, EINVAL);
-	assert_int_equal(ops->connect(be, id, &(struct ff_cm_param){ 0 }, NULL, 0), 0);
+	assert_int_equal(ops->connect(id, &(struct ff_cm_param){ 0 }, NULL, 0), 0);
 	nic_rig_work(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR, n).status, -EINVAL);
 	ucma_fake_fail(DISCONNECT, 1, EINVAL);
-	assert_int_equal(ops->disconnect(be, id), 0);
+	assert_int_equal(ops->disconnect(id), 0);
 	nic_rig_work(n);
 	expect_none();
 	/* an answer whose numbers cannot be found out is none */
@@ -211,7 +212,7 @@ static void there_is_no_file(void **state)
 	ucma_fake.no_file = ENOENT;
 	id = resolve(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_ADDR_ERROR, n).status, -ENOENT);
-	assert_int_equal(ops->establish(be, id), 0); /* of one that the kernel does not have */
+	assert_int_equal(ops->establish(id), 0); /* of one that the kernel does not have */
 	nic_rig_work(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR, n).status, -ENOENT);
 	end(id);
@@ -229,7 +230,7 @@ static void an_answer_comes(void **state)
 	struct ucma_event ev;
 
 	(void)state;
-	assert_int_equal(ops->connect(be, id, &(struct ff_cm_param){ .qp_num = 7 }, "hi", 2), 0);
+	assert_int_equal(ops->connect(id, &(struct ff_cm_param){ .qp_num = 7 }, "hi", 2), 0);
 	nic_rig_work(n);
 	assert_memory_equal(ucma_fake.id[k].last + 8, "hi", 2); /* behind the numbers */
 	ucma_fake_tell(k, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, 'x');
@@ -272,12 +273,12 @@ static void a_listener_is_asked(void **state)
 	assert_int_equal(ev.param.retry_count, 7);
 	assert_int_equal(ev.rq_psn, 0x111);
 	ops->keep(ev.request, &later);
-	assert_int_equal(ops->accept(be, ev.request, &ev.param, "yes", 3), 0);
+	assert_int_equal(ops->accept(ev.request, &ev.param, "yes", 3), 0);
 	nic_rig_work(n);
 	ucma_fake_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 0);
 	heard();
 	expect(RDMA_CM_EVENT_ESTABLISHED, &later);
-	assert_int_equal(ops->reject(be, ev.request, 28, "no", 2), 0);
+	assert_int_equal(ops->reject(ev.request, 28, "no", 2), 0);
 	nic_rig_work(n);
 	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], REJECT);
 	end(ev.request);

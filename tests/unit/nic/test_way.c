@@ -116,9 +116,9 @@ static void where_a_path_leads(void **state)
 	h->wired = false;
 	assert_int_equal(way(n, &to), WAY_SOFT);
 	h->wired = true;
-	h->nic_net[0] = '\0';
+	h->nic[0].net[0] = '\0';
 	assert_int_equal(way(n, &to), WAY_SOFT);
-	strcpy(h->nic_net, "fab");
+	strcpy(h->nic[0].net, "fab");
 	memcpy(ah->dgid, &n->r.cont[1].gid[0], 16); /* of this host */
 	assert_int_equal(way(n, &to), WAY_SOFT);
 	ah->dgid[15] = 99; /* nobody */
@@ -169,7 +169,7 @@ static void until_the_peer_tells(void **state)
 	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
-	assert_true(TAILQ_EMPTY(&n->r.f->host->nic->undecided));
+	assert_true(TAILQ_EMPTY(&n->r.f->host->nic[0].dev->undecided));
 }
 
 static void in_rtr_yet(void **state)
@@ -293,7 +293,7 @@ static void the_nic_goes(void **state)
 	nic_rig_expect_no_event(n);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
 	assert_null(n->qp->qp.nic);
-	assert_string_equal(n->r.f->host->nic_net, "");
+	assert_string_equal(n->r.f->host->nic[0].net, "");
 }
 
 /* ---- policy ---------------------------------------------------------------------------------------------------- */
