@@ -132,9 +132,38 @@ static int valid_backend(cfg_t *cfg, cfg_opt_t *opt)
 	return -1;
 }
 
+#define NIC_NAME_MAX 63
+
+/* Where a NIC's name ends, and its port, or 0 if it says none; -1: that is no name. */
+static int nic_parse(const char *s, size_t *len)
+{
+	const char *colon = strrchr(s, ':');
+	char *end;
+	long port = 0;
+
+	*len = colon ? (size_t)(colon - s) : strlen(s);
+	if (colon) {
+		port = strtol(colon + 1, &end, 10);
+		if (colon[1] < '0' || colon[1] > '9' || *end || port < 1 || port > UINT8_MAX)
+			return -1;
+	}
+	return !*len || *len > NIC_NAME_MAX || strchr(s, '/') ? -1 : (int)port;
+}
+
+static int valid_nic(cfg_t *cfg, cfg_opt_t *opt)
+{
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
+	size_t len;
+
+	if (nic_parse(s, &len) >= 0)
+		return 0;
+	cfg_error(cfg, "%s: \"%s\" is not a device's name, or DEVICE:PORT", opt->name, s);
+	return -1;
+}
+
 static int valid_nic_network(cfg_t *cfg, cfg_opt_t *opt)
 {
-	const char *s = cfg_opt_getnstr(opt, 0);
+	const char *s = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
 
 	if (*s && strlen(s) < WIRE_NIC_NET_SZ)
 		return 0;
@@ -376,11 +405,11 @@ static cfg_t *conf_open(void)
 		CFG_INT("memory_workers", fast_default.memory_workers, CFGF_NONE),
 		CFG_STR("counters", fast_default.latency ? "full" : "basic", CFGF_NONE),
 		CFG_STR("backend", "soft", CFGF_NONE),
-		CFG_STR("nic", NULL, CFGF_NONE),
+		CFG_STR_LIST("nic", NULL, CFGF_NONE),
 		CFG_INT("nic_port", 1, CFGF_NONE),
 		CFG_INT("nic_gid_index", -1, CFGF_NONE),
 		CFG_BOOL("nic_direct", cfg_false, CFGF_NONE),
-		CFG_STR("nic_network", NULL, CFGF_NONE),
+		CFG_STR_LIST("nic_network", NULL, CFGF_NONE),
 		CFG_INT("rio_port", 0, CFGF_NONE),
 		CFG_STR("orchestrator", "embedded", CFGF_NONE),
 		CFG_STR("store", NULL, CFGF_NONE),
@@ -418,6 +447,7 @@ static cfg_t *conf_open(void)
 	cfg_set_validate_func(cfg, "counters", valid_counters);
 	cfg_set_validate_func(cfg, "spin", valid_spin);
 	cfg_set_validate_func(cfg, "backend", valid_backend);
+	cfg_set_validate_func(cfg, "nic", valid_nic);
 	cfg_set_validate_func(cfg, "nic_network", valid_nic_network);
 	cfg_set_validate_func(cfg, "orchestrator", valid_orchestrator);
 	cfg_set_validate_func(cfg, "pools", valid_pool);
@@ -484,6 +514,39 @@ static void take_defaults(struct ffo_limits *l, cfg_t *cfg)
 #undef X
 }
 
+/* What check_nics() refuses is not read: a list that is too long, or a network for a NIC that is not there. */
+static int take_nics(struct ffr_conf *c, cfg_t *cfg)
+{
+	uint32_t names = cfg_size(cfg, "nic"), nets = cfg_size(cfg, "nic_network");
+	uint32_t n = names ? names : 1;
+
+	c->num_nic_networks = nets;
+	c->nics = calloc(n, sizeof(*c->nics));
+	if (!c->nics)
+		return -ENOMEM;
+	for (; c->num_nics < n; c->num_nics++) {
+		struct nic_conf *nic = &c->nics[c->num_nics];
+		const char *name = names ? cfg_getnstr(cfg, "nic", c->num_nics) : NULL;
+		uint32_t net = nets == 1 ? 0 : c->num_nics;
+		size_t len = 0;
+		int port = name ? nic_parse(name, &len) : 0;
+
+		*nic = (struct nic_conf){
+			.name = name ? strndup(name, len) : NULL,
+			.port = (uint8_t)(port ? port : cfg_getint(cfg, "nic_port")),
+			.gid_index = (int)cfg_getint(cfg, "nic_gid_index"),
+			.direct = cfg_getbool(cfg, "nic_direct"),
+			.net = net < nets ? strdup(cfg_getnstr(cfg, "nic_network", net)) : NULL,
+			.next = c->num_nics + 1 < n ? nic + 1 : NULL,
+		};
+		if ((name && !nic->name) || (net < nets && !nic->net)) {
+			c->num_nics++; /* conf_free() */
+			return -ENOMEM;
+		}
+	}
+	return 0;
+}
+
 static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 {
 	cfg_t *limits = cfg_getsec(cfg, "limits");
@@ -497,14 +560,8 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	if (!c->runtime_dir || !c->hostname || !c->backend || !c->orchestrator || !c->pools ||
 	    take_str(&c->admin_socket, cfg, "admin_socket") || take_str(&c->user, cfg, "user") ||
 	    take_str(&c->engine_group, cfg, "engine_group") || take_str(&c->store, cfg, "store") ||
-	    take_str(&c->metrics, cfg, "metrics") || take_str(&c->nic_name, cfg, "nic") ||
-	    take_str(&c->nic_network, cfg, "nic_network") || take_wire(c, cfg))
+	    take_str(&c->metrics, cfg, "metrics") || take_nics(c, cfg) || take_wire(c, cfg))
 		return -ENOMEM;
-	c->nic = (struct nic_conf){ .name = c->nic_name,
-				    .port = (uint8_t)cfg_getint(cfg, "nic_port"),
-				    .gid_index = (int)cfg_getint(cfg, "nic_gid_index"),
-				    .direct = cfg_getbool(cfg, "nic_direct"),
-				    .net = c->nic_network };
 	c->rio.port = (uint32_t)cfg_getint(cfg, "rio_port");
 	for (; c->num_pools < n; c->num_pools++) {
 		c->pools[c->num_pools] = strdup(cfg_getnstr(cfg, "pools", c->num_pools));
@@ -636,6 +693,33 @@ static int check_wire(const struct ffr_conf *c, const char *path, char *err, siz
 	return 0;
 }
 
+static bool is_same_nic(const struct nic_conf *a, const struct nic_conf *b)
+{
+	return a->port == b->port && !strcmp(a->name, b->name);
+}
+
+static int check_nics(const struct ffr_conf *c, const char *path, char *err, size_t size)
+{
+	if (c->num_nics > HOST_NICS_MAX) {
+		snprintf(err, size, "%s: nic: %u of them, and %u may be", path, c->num_nics,
+			 HOST_NICS_MAX);
+		return -EINVAL;
+	}
+	for (uint32_t i = 0; i < c->num_nics; i++)
+		for (uint32_t j = 0; j < i; j++)
+			if (is_same_nic(&c->nics[i], &c->nics[j])) {
+				snprintf(err, size, "%s: nic: %s, port %u, is there twice", path,
+					 c->nics[i].name, c->nics[i].port);
+				return -EINVAL;
+			}
+	if (c->num_nic_networks > 1 && c->num_nic_networks != c->num_nics) {
+		snprintf(err, size, "%s: nic_network: %u names for %u NICs: one, or one for each",
+			 path, c->num_nic_networks, c->num_nics);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 {
 	cfg_t *cfg;
@@ -672,6 +756,8 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 	cfg_free(cfg);
 	if (!rc)
 		rc = check_wire(c, errors.path, err, size);
+	if (!rc)
+		rc = check_nics(c, errors.path, err, size);
 	if (rc)
 		conf_free(c);
 	return rc;
@@ -688,8 +774,11 @@ void conf_free(struct ffr_conf *c)
 	free(c->engine_group);
 	free(c->hostname);
 	free(c->backend);
-	free(c->nic_name);
-	free(c->nic_network);
+	for (uint32_t i = 0; i < c->num_nics; i++) {
+		free((char *)c->nics[i].name);
+		free((char *)c->nics[i].net);
+	}
+	free(c->nics);
 	free(c->orchestrator);
 	free(c->store);
 	free(c->cluster);

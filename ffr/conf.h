@@ -27,17 +27,16 @@ struct ffr_conf {
 	char *runtime_dir;
 	char *admin_socket; /* NULL: <runtime_dir>/admin.sock */
 	char *user; /* whom the router becomes, "NAME" or "UID:GID"; NULL: see user_find() */
-	char *engine_group;  /* who may reach containers' folders besides root; NULL: nobody */
-	char *hostname;	     /* this host's name for the orchestrator */
-	char *backend;	     /* name of a struct backend_ops */
-	struct nic_conf nic; /* of backend verbs */
-	struct rio_conf rio; /* of backend rio */
-	char *nic_name;	     /* nic.name */
-	char *nic_network;   /* nic.net */
-	char *orchestrator;  /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
-	char *store;	     /* embedded orchestrator: database file, or ":memory:";
+	char *engine_group;    /* who may reach containers' folders besides root; NULL: nobody */
+	char *hostname;	       /* this host's name for the orchestrator */
+	char *backend;	       /* name of a struct backend_ops */
+	struct nic_conf *nics; /* of backend verbs: num_nics in a row, of which each names the next */
+	uint32_t num_nics, num_nic_networks; /* NICs; names of networks in the file */
+	struct rio_conf rio;		     /* of backend rio */
+	char *orchestrator; /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
+	char *store;	    /* embedded orchestrator: database file, or ":memory:";
 			     NULL: <runtime_dir>/ffo.db */
-	char **pools;	     /* embedded orchestrator: prefixes to allocate addresses from */
+	char **pools;	    /* embedded orchestrator: prefixes to allocate addresses from */
 	uint32_t num_pools;
 	char *cluster;	      /* routers of other clusters are refused */
 	char *wire_listen;    /* "tcp:ADDR:PORT" for other hosts' routers; NULL: a single host */

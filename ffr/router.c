@@ -129,7 +129,7 @@ static int runtime_lock(struct router *r)
 static int backend_choose(struct router *r)
 {
 	r->backend.ops = backend_find(r->conf.backend);
-	r->backend.conf = &r->conf.nic;
+	r->backend.conf = r->conf.nics;
 	if (!strcmp(r->conf.backend, "rio"))
 		r->backend.conf = &r->conf.rio;
 	return r->backend.ops ? 0 : -ENODEV;

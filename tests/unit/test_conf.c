@@ -30,9 +30,9 @@ static void assert_defaults(const struct ffr_conf *conf)
 
 	assert_string_equal(c.runtime_dir, "/run/freeflow");
 	assert_string_equal(c.backend, "soft");
-	assert_int_equal(c.nic.port, 1);
-	assert_int_equal(c.nic.gid_index, -1);
-	assert_false(c.nic.direct);
+	assert_int_equal(c.nics[0].port, 1);
+	assert_int_equal(c.nics[0].gid_index, -1);
+	assert_false(c.nics[0].direct);
 	assert_int_equal(c.rio.port, 0);
 	assert_string_equal(c.orchestrator, "embedded");
 	assert_string_equal(c.cluster, "freeflow");
@@ -78,7 +78,7 @@ static void defaults(void **state)
 	assert_null(c.admin_socket);
 	assert_null(c.engine_group);
 	assert_null(c.store);
-	assert_null(c.nic.name);
+	assert_null(c.nics[0].name);
 	assert_null(c.wire_listen);
 	assert_null(c.metrics);
 	assert_null(c.wire_advertise);
@@ -237,10 +237,10 @@ static void every_option(void **state)
 	assert_int_equal(c.fast.urgent, 20);
 	assert_int_equal(c.fast.memory_workers, 2);
 	assert_string_equal(c.backend, "verbs");
-	assert_string_equal(c.nic.name, "mlx5_0");
-	assert_int_equal(c.nic.port, 2);
-	assert_int_equal(c.nic.gid_index, 3);
-	assert_true(c.nic.direct);
+	assert_string_equal(c.nics[0].name, "mlx5_0");
+	assert_int_equal(c.nics[0].port, 2);
+	assert_int_equal(c.nics[0].gid_index, 3);
+	assert_true(c.nics[0].direct);
 	assert_int_equal(c.rio.port, 3);
 	assert_string_equal(c.orchestrator, "tcp:10.0.0.1:7000");
 	assert_string_equal(c.store, "/var/lib/ff.db");
@@ -305,6 +305,16 @@ static void bad_files_are_refused(void **state)
 		{ "nic_gid_index = -2\n", 1, "nic_gid_index" },
 		{ "nic_gid_index = 256\n", 1, "nic_gid_index" },
 		{ "nic_direct = perhaps\n", 1, "nic_direct" },
+		{ "nic = \"mlx5_0:0\"\n", 1, "DEVICE:PORT" },
+		{ "nic = \"mlx5_0:256\"\n", 1, "DEVICE:PORT" },
+		{ "nic = \"mlx5_0:\"\n", 1, "DEVICE:PORT" },
+		{ "nic = \"mlx5_0:1x\"\n", 1, "DEVICE:PORT" },
+		{ "nic = \"mlx5_0: 1\"\n", 1, "DEVICE:PORT" },
+		{ "nic = \":1\"\n", 1, "DEVICE:PORT" },
+		{ "nic = \"\"\n", 1, "DEVICE:PORT" },
+		{ "nic = {a, \"../b\"}\n", 1, "DEVICE:PORT" },
+		{ "nic_network = {a, \"\"}\n", 1, "nic_network" },
+		{ "nic_network = 0123456789abcdef\n", 1, "nic_network" },
 		{ "orchestrator = tcp:host\n", 1, "embedded" },
 		{ "orchestrator = \"tcp:host:0\"\n", 1, "embedded" },
 		{ "orchestrator = \"tcp::80\"\n", 1, "embedded" },
@@ -365,6 +375,59 @@ static void bad_files_are_refused(void **state)
 		if (strncmp(err, want, strlen(want)) || !strstr(err + strlen(want), bad[i].word))
 			fail_msg("\"%s\" gives \"%s\"", bad[i].text, err);
 		assert_null(strchr(err, '\n'));
+	}
+}
+
+static void nics_are_taken(void **state)
+{
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, "nic = {\"mlx5_0\", \"mlx5_0:2\", mlx5_1}\nnic_port = 3\n"
+				  "nic_network = {a, b, a}\nnic_direct = true\n"),
+			 0);
+	assert_int_equal(c.num_nics, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		assert_string_equal(c.nics[i].name, i < 2 ? "mlx5_0" : "mlx5_1");
+		assert_int_equal(c.nics[i].port, i == 1 ? 2 : 3);
+		assert_string_equal(c.nics[i].net, i == 1 ? "b" : "a");
+		assert_true(c.nics[i].direct);
+		assert_ptr_equal(c.nics[i].next, i < 2 ? &c.nics[i + 1] : NULL);
+	}
+	conf_free(&c);
+
+	assert_int_equal(load(&c, "nic = {a, b}\nnic_network = n\n"), 0); /* one for all */
+	assert_string_equal(c.nics[0].net, "n");
+	assert_string_equal(c.nics[1].net, "n");
+	conf_free(&c);
+
+	assert_int_equal(load(&c, "nic = \"a:7\"\n"), 0);
+	assert_int_equal(c.num_nics, 1);
+	assert_string_equal(c.nics[0].name, "a");
+	assert_int_equal(c.nics[0].port, 7);
+	assert_null(c.nics[0].net);
+	conf_free(&c);
+}
+
+/* What is wrong with several options, or with all of a list. */
+static void nics_that_do_not_fit(void **state)
+{
+	static const struct {
+		const char *text, *word;
+	} bad[] = {
+		{ "nic = {a, b, a}\n", "a, port 1, is there twice" },
+		{ "nic = {a, \"a:1\"}\n", "twice" },
+		{ "nic = {\"a:2\", a}\nnic_port = 2\n", "port 2, is there twice" },
+		{ "nic = {a, b, c, d, e, f, g, h, i}\n", "9 of them, and 8" },
+		{ "nic = {a, b, c}\nnic_network = {x, y}\n", "2 names for 3 NICs" },
+		{ "nic_network = {x, y}\n", "2 names for 1 NICs" },
+	};
+	struct ffr_conf c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(load(&c, bad[i].text), -EINVAL);
+		assert_non_null(strstr(err, bad[i].word));
 	}
 }
 
@@ -509,7 +572,8 @@ int main(void)
 	return UNIT_RUN_GROUP(
 		file_create, file_remove, cmocka_unit_test(defaults), cmocka_unit_test(the_example),
 		cmocka_unit_test(every_option), cmocka_unit_test(bad_files_are_refused),
-		cmocka_unit_test(orchestrator_by_tls), cmocka_unit_test(ensembles_are_taken),
+		cmocka_unit_test(orchestrator_by_tls), cmocka_unit_test(nics_are_taken),
+		cmocka_unit_test(nics_that_do_not_fit), cmocka_unit_test(ensembles_are_taken),
 		cmocka_unit_test(a_wire_needs_all_of_it),
 		cmocka_unit_test(comments_may_have_quotes), cmocka_unit_test(a_missing_file),
 		cmocka_unit_test(the_command_line_goes_first),
