@@ -418,6 +418,7 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	c->epoch = info->epoch;
 	snprintf(c->name, sizeof(c->name), "%s", info->name);
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
+	c->nic = fast_nic_choose(ctl->host);
 	info_copy(c, info);
 	ct->told = info->limits;
 	err = container_cgroup_recall(c);

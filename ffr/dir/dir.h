@@ -36,6 +36,12 @@ struct remote {
 	uint16_t lid;
 	struct wire_peer *peer; /* its host's; NULL: not known, or it is on this host */
 	bool up;		/* its host is */
+	struct remote_nic {	/* by which of its host's NICs it goes; soft/remote.c */
+		const struct wire_peer *peer; /* who said so, in that connection, of that epoch; */
+		uint32_t generation, epoch;   /* ... what does not fit any more means nothing */
+		uint32_t index;
+		uint64_t asked; /* ns: when it was asked for last */
+	} nic;
 	uint32_t refs;
 	struct remote_maps *maps; /* map.c's: what of it is published; NULL: never asked for */
 	struct dir_entry *entry;  /* dir.c's: the table entry that it is part of */

@@ -17,6 +17,21 @@
 
 /* ---- containers, sessions, objects --------------------------------------------------------------- */
 
+uint8_t fast_nic_choose(const struct fast_host *h)
+{
+	uint32_t used[HOST_NICS_MAX] = { 0 };
+	const struct container *c;
+	uint8_t best = 0;
+
+	LIST_FOREACH(c, &h->containers, entry)
+		used[c->nic]++;
+	for (uint8_t i = 1; i < h->num_nics; i++)
+		if (h->nic[i].is_away != h->nic[best].is_away ? h->nic[best].is_away :
+								used[i] < used[best])
+			best = i;
+	return best;
+}
+
 int fast_container_add(struct fast_host *h, struct container *c)
 {
 	int err = rate_container_add(h, c);

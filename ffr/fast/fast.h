@@ -118,7 +118,8 @@ struct fast {
 	bool timed; /* bells tell when they ring, since the runner waits for who rings (sched.c, rule 2) */
 };
 
-#define HOST_NICS_MAX 8u
+#define HOST_NICS_MAX	 8u
+#define HOST_NIC_NAME_SZ 72
 
 /* A NIC, or a port of it. */
 struct host_nic {
@@ -127,6 +128,8 @@ struct host_nic {
 	/* its UD QP of the router's own, and that one's Q_Key, which other hosts are told; 0: none */
 	uint32_t ud_qpn, ud_qkey;
 	char net[16]; /* hosts with NICs in a network of that name talk by them; "": by the wire */
+	char name[HOST_NIC_NAME_SZ]; /* DEVICE:PORT, for operators */
+	bool is_away;		     /* it was removed, and is not back */
 };
 
 /* What there is once, whatever the number of threads. */
@@ -201,6 +204,8 @@ int fast_qpns_room(struct fast_host *h);
 
 /* ---- [lock] for the control thread -------------------------------------------------------- */
 
+/* Which of the NICs a new container gets: one that is there, and of these one that the fewest have. 0 without any. */
+uint8_t fast_nic_choose(const struct fast_host *h);
 /* 0 or -ENOMEM; 0 if a container of its tenant is there already. c->fast is chosen. */
 int fast_container_add(struct fast_host *h, struct container *c);
 /* Its sessions are gone already. Peers' paths to it are forgotten. */

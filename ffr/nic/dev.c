@@ -261,6 +261,8 @@ static int open_one(struct fast *f, const struct nic_conf *conf)
 	h->nic_direct = conf->direct;
 	d->host->gid = d->gid;
 	snprintf(d->host->net, sizeof(d->host->net), "%s", nic_net_of(d) ? nic_net_of(d) : "");
+	snprintf(d->host->name, sizeof(d->host->name), "%s:%u", d->lib.get_device_name(d->device),
+		 d->port);
 	log_info("NIC %s: port %u, GID index %u, up to %u bytes inline%s",
 		 d->lib.get_device_name(d->device), d->port, d->gid_index, d->max_inline,
 		 d->is_iwarp ? ", iWARP" : "");

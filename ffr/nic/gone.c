@@ -287,6 +287,7 @@ static void take_down(struct nic_dev *d)
 	nic_dev_deafen(d);
 	take_device(g);
 	d->is_lost = false;
+	d->host->is_away = true;
 	nic_tell_port(d, IBV_EVENT_PORT_ERR);
 	fast_unlock(f->host);
 	d->is_ending = true;
@@ -372,6 +373,7 @@ static void is_up(struct nic_job *job)
 	is_other = memcmp(&d->gid, &o->dev.gid, sizeof(d->gid)) != 0;
 	fast_lock(f->host);
 	d->gid = o->dev.gid;
+	d->host->is_away = false;
 	nic_tell_port(d, IBV_EVENT_PORT_ACTIVE);
 	/* what was told before it was listened to nobody has heard */
 	d->port_is_new = true;

@@ -514,8 +514,8 @@ void nic_trunk_failed(struct nic_dev *d);
 /* [lock] ... of its CQ: it is of no use until the NIC is another one. */
 void nic_trunk_cq_failed(struct nic_dev *d);
 void nic_trunk_work(struct nic_dev *d); /* [ctl], no lock */
-/* [lock] A datagram to that host, with its GRH. True: the NIC has it; false: it is the wire's. */
-bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+/* [lock] A datagram of the container to that host, with its GRH. True: the NIC has it; false: it is the wire's. */
+bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
 		    const void *payload);
 void nic_trunk_completion(struct nic_dev *d, const struct ibv_wc *wc);
 

@@ -210,12 +210,12 @@ void nic_trunk_work(struct nic_dev *d)
 
 /* ---- datagrams [lock] -------------------------------------------------------------------------------------- */
 
-static struct nic_ah *handle_of(struct nic_dev *d, const struct wire_peer *p)
+static struct nic_ah *handle_of(struct nic_dev *d, const struct wire_nic *to)
 {
 	struct ibv_ah_attr attr = {
 		.is_global = 1,
 		.port_num = d->port,
-		.grh = { .dgid = p->nic_gid, .sgid_index = d->gid_index, .hop_limit = TRUNK_HOPS },
+		.grh = { .dgid = to->gid, .sgid_index = d->gid_index, .hop_limit = TRUNK_HOPS },
 	};
 	struct nic_ah *ah = nic_ah_get(d, &d->trunk.pool, &attr);
 
@@ -225,22 +225,36 @@ static struct nic_ah *handle_of(struct nic_dev *d, const struct wire_peer *p)
 	return NULL;
 }
 
-static bool is_for_nic(const struct nic_dev *d, const struct wire_peer *p, uint32_t len)
+/* The NIC of that host that datagrams of this one go to: the first in the same network. NULL: they are the wire's. */
+static const struct wire_nic *nic_there(const struct nic_dev *d, const struct wire_peer *p)
+{
+	if (!p->tcp || !p->nic_told || !d->host->net[0])
+		return NULL;
+	for (uint32_t i = 0; i < p->num_nics; i++) {
+		const struct wire_nic *n = &p->nic[i];
+
+		if (n->ud_qpn && n->ud_out && !strcmp(n->net, d->host->net))
+			return n;
+	}
+	return NULL;
+}
+
+static bool has_room(const struct nic_dev *d, uint32_t len)
 {
 	const struct nic_trunk *t = &d->trunk;
 
-	return d->is_there && t->is_up && p->tcp && p->nic_told && p->nic_ud_qpn && p->nic_ud_out &&
-	       !strcmp(p->nic_net, d->host->net) && t->tail - t->una < TRUNK_SENDS &&
+	return d->is_there && t->is_up && t->tail - t->una < TRUNK_SENDS &&
 	       sizeof(struct trunk_hdr) + len <= t->buf_size - SOFT_GRH_SZ;
 }
 
-bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+bool nic_trunk_send(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
 		    const void *payload)
 {
-	struct nic_dev *d = nic_first(f);
+	struct nic_dev *d = nic_of(c);
+	const struct wire_nic *to = nic_there(d, p);
 	struct nic_trunk *t = &d->trunk;
 	uint32_t place = t->tail % TRUNK_SENDS;
-	struct trunk_hdr th = { .number = p->nic_ud_out, .h = *h };
+	struct trunk_hdr th = { .number = to ? to->ud_out : 0, .h = *h };
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = { .sg_list = &sge,
 				  .num_sge = 1,
@@ -248,21 +262,21 @@ bool nic_trunk_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
 	struct nic_ah *ah;
-	uint8_t *to;
+	uint8_t *buf;
 
-	if (!is_for_nic(d, p, h->len))
+	if (!to || !has_room(d, h->len))
 		return false;
-	ah = handle_of(d, p);
+	ah = handle_of(d, to);
 	if (!ah)
 		return false;
-	to = buf_of(t, TRUNK_RECVS + place);
-	memcpy(to, &th, sizeof(th));
-	memcpy(to + sizeof(th), payload, h->len);
-	sge = (struct ibv_sge){ (uintptr_t)to, (uint32_t)sizeof(th) + h->len, t->mr->lkey };
+	buf = buf_of(t, TRUNK_RECVS + place);
+	memcpy(buf, &th, sizeof(th));
+	memcpy(buf + sizeof(th), payload, h->len);
+	sge = (struct ibv_sge){ (uintptr_t)buf, (uint32_t)sizeof(th) + h->len, t->mr->lkey };
 	wr.wr_id = id_of(t, 0, place);
 	wr.wr.ud.ah = ah->ib;
-	wr.wr.ud.remote_qpn = p->nic_ud_qpn;
-	wr.wr.ud.remote_qkey = p->nic_ud_qkey;
+	wr.wr.ud.remote_qpn = to->ud_qpn;
+	wr.wr.ud.remote_qkey = to->ud_qkey;
 	if (ibv_post_send(t->ib, &wr, &bad)) {
 		nic_ah_put(ah);
 		nic_trunk_failed(d);

@@ -10,14 +10,28 @@
 #include "ffr/dir/dir.h"
 #include "ffr/obj/gid.h"
 #include "ffr/peer/peer.h"
+#include "ffr/soft/remote.h"
 
 /* ---- where it leads ---------------------------------------------------------------------------------------- */
 
-/* [lock] To a container of another host: *to is that host's NIC, if both may talk by theirs. */
-static enum nic_way way_to_host(const struct container *c, const struct remote *there,
+static bool has_nic_in(const struct wire_peer *p, const char *net)
+{
+	for (uint32_t i = 0; i < p->num_nics; i++)
+		if (!strcmp(p->nic[i].net, net))
+			return true;
+	return false;
+}
+
+/*
+ * [lock] To a container of another host: *to is its NIC there, if that is in the network of this one's. Both hosts know
+ * both NICs, and decide alike. A router that knows of one NIC of each host only was told none of several.
+ */
+static enum nic_way way_to_host(struct fast *f, const struct container *c, struct remote *there,
 				union ibv_gid *to)
 {
+	const char *net = nic_of(c)->host->net;
 	struct wire_peer *p = there->peer;
+	int n;
 
 	if (!p)
 		return WAY_UNKNOWN;
@@ -25,8 +39,13 @@ static enum nic_way way_to_host(const struct container *c, const struct remote *
 		peer_want(p);
 	if (!p->tcp || !p->nic_told)
 		return WAY_UNKNOWN;
-	*to = p->nic_gid;
-	return strcmp(p->nic_net, nic_of(c)->host->net) ? WAY_SOFT : WAY_NIC;
+	if (!has_nic_in(p, net) || (p->version < 6 && f->host->num_nics > 1))
+		return WAY_SOFT;
+	n = remote_nic(f, there);
+	if (n < 0)
+		return WAY_UNKNOWN;
+	*to = p->nic[n].gid;
+	return strcmp(p->nic[n].net, net) ? WAY_SOFT : WAY_NIC;
 }
 
 enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_attr *a,
@@ -44,7 +63,7 @@ enum nic_way nic_way_of(struct fast *f, const struct qp *qp, const struct ff_ah_
 		return WAY_SOFT;
 	switch (dir_path(f, c, a, &here, there)) {
 	case DIR_REMOTE:
-		return way_to_host(c, *there, to);
+		return way_to_host(f, c, *there, to);
 	case DIR_WAIT:
 		return WAY_UNKNOWN;
 	default:

@@ -29,8 +29,9 @@ struct wire_tcp;
 #define WIRE_INSTANCE_SZ 128 /* ... of what tells one start of a router from another */
 #define WIRE_NONCE_SZ	 16
 #define WIRE_MAGIC	 "ffwire\r\n"
-#define WIRE_PROTO	 5  /* version of handshake and frames: the highest that is spoken here */
+#define WIRE_PROTO	 6  /* version of handshake and frames: the highest that is spoken here */
 #define WIRE_NIC_NET_SZ	 16 /* bytes, with the NUL: of the name of a network of NICs */
+#define WIRE_NICS_MAX	 8u /* NICs of a host */
 
 /* Why a host does not take a connection; wire_hello.status and wire_verdict.code. */
 #define WIRE_REFUSALS(X)                                                                           \
@@ -84,6 +85,14 @@ struct wire_verdict {
 };
 _Static_assert(sizeof(struct wire_verdict) == 8, "");
 
+/* A NIC of another host, as its router tells of it. */
+struct wire_nic {
+	union ibv_gid gid;
+	char net[WIRE_NIC_NET_SZ]; /* in which network it is; "": in none */
+	uint32_t ud_qpn, ud_qkey;  /* its router's UD QP on it; 0: none */
+	uint64_t ud_out;	   /* what is in front of our datagrams to that */
+};
+
 /* Another host. Fields that are not said to be otherwise are [lock]. */
 struct wire_peer {
 	/* peer.c: as the orchestrator knows it */
@@ -98,13 +107,12 @@ struct wire_peer {
 	uint32_t refs; /* peer_get(); at 0 it is freed some time after its last connection */
 
 	/* the wire's: */
-	struct wire_tcp *tcp;  /* NULL while not attached */
-	bool nic_told;	       /* what follows is known, from version 2 on */
-	union ibv_gid nic_gid; /* its NIC's, and in which network that is; "": it has none */
-	char nic_net[WIRE_NIC_NET_SZ];
-	uint32_t nic_ud_qpn, nic_ud_qkey; /* ... its router's UD QP; 0: none */
-	uint64_t nic_ud_in,
-		nic_ud_out; /* what is in front of its datagrams; of ours. 0: there are none */
+	struct wire_tcp *tcp; /* NULL while not attached */
+	bool nic_told;	      /* all of nic[] is known, from version 2 on */
+	uint32_t num_nics;  /* that it has; from version 6 on several; 0: it has told of none yet */
+	uint32_t nics_told; /* bits: which of them is known */
+	struct wire_nic nic[WIRE_NICS_MAX];
+	uint64_t nic_ud_in; /* what is in front of its datagrams; 0: there are none */
 	void *by;	    /* what carries its frames beside the stream; NULL: nothing */
 	_Atomic(const char *) carrier; /* what does now, for operators; NULL: the stream */
 	uint64_t by_after;	       /* ns: not before then again */

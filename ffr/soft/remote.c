@@ -500,49 +500,142 @@ bool remote_end(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, s
 /* ---- NICs of both hosts -------------------------------------------------------------------------------- */
 
 /*
- * Beside the NIC's GID and network it has the router's own UD QP (src_qpn, tag: its Q_Key), and a number that nobody
- * else is told, which is to be in front of the peer's datagrams (offset). All 0: there is no such QP, as with a
- * router that knows of none. Told again, the number is another one: datagrams with the former are lost.
+ * A router tells of each of its NICs in a frame: which it is (code) of how many (msn), its GID and network, and the
+ * router's own UD QP (src_qpn, tag: its Q_Key) with a number that nobody else is told, which is to be in front of the
+ * peer's datagrams (offset). All 0: there is no such QP. Told again, the number is another one: datagrams with the
+ * former are lost.
+ *
+ * Before version 6 a router knows of one NIC only, which it takes for that of each container. Of several it is told none,
+ * so that for both sides all goes by the wire.
  */
+static struct wire_hdr about_nic(const struct fast_host *h, const struct wire_peer *p, uint32_t i)
+{
+	const struct host_nic *nic = &h->nic[i];
+	struct wire_hdr to = { .type = WIRE_NIC };
+
+	memcpy(to.nic.gid, &nic->gid, sizeof(to.nic.gid));
+	if (p->version >= 6) {
+		to.code = (uint8_t)i;
+		to.msn = h->num_nics ? h->num_nics : 1;
+	} else if (h->num_nics > 1) {
+		return to;
+	}
+	memcpy(to.nic.net, nic->net, sizeof(to.nic.net));
+	if (nic->ud_qpn && p->nic_ud_in) {
+		to.src_qpn = nic->ud_qpn;
+		to.tag = nic->ud_qkey;
+		to.offset = p->nic_ud_in;
+	}
+	return to;
+}
+
+static bool has_ud(const struct fast_host *h)
+{
+	for (uint32_t i = 0; i < h->num_nics; i++)
+		if (h->nic[i].ud_qpn)
+			return true;
+	return false;
+}
+
 void remote_tell_again(struct fast *f, struct wire_peer *p)
 {
-	struct wire_hdr h = { .type = WIRE_NIC };
+	const struct fast_host *host = f->host;
+	struct wire_hdr h;
 
 	p->nic_ud_in = 0;
 	if (p->version < 2)
 		return;
-	memcpy(h.nic.gid, &f->host->nic[0].gid, sizeof(h.nic.gid));
-	memcpy(h.nic.net, f->host->nic[0].net, sizeof(h.nic.net));
-	if (f->host->nic[0].ud_qpn &&
-	    getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) ==
-		    (ssize_t)sizeof(p->nic_ud_in) &&
-	    p->nic_ud_in) {
-		h.src_qpn = f->host->nic[0].ud_qpn;
-		h.tag = f->host->nic[0].ud_qkey;
-		h.offset = p->nic_ud_in;
+	if (has_ud(host) && getrandom(&p->nic_ud_in, sizeof(p->nic_ud_in), GRND_NONBLOCK) !=
+				    (ssize_t)sizeof(p->nic_ud_in))
+		p->nic_ud_in = 0;
+	for (uint32_t i = 0; !i || (i < host->num_nics && p->version >= 6); i++) {
+		h = about_nic(host, p, i);
+		wire_send(f, p, &h, NULL);
 	}
-	wire_send(f, p, &h, NULL);
 }
 
 void remote_tell(struct fast *f, struct wire_peer *p)
 {
-	p->nic_ud_out = 0;
-	p->nic_ud_qpn = 0;
+	memset(p->nic, 0, sizeof(p->nic));
+	p->num_nics = p->nics_told = 0;
 	p->nic_told = p->version < 2; /* it has none that it could tell of */
-	p->nic_net[0] = '\0';
 	remote_tell_again(f, p);
 }
 
 void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 {
+	uint32_t i = p->version < 6 ? 0 : h->code, num = p->version < 6 ? 1 : h->msn;
+	struct wire_nic *nic;
+
+	static_assert(WIRE_NICS_MAX == HOST_NICS_MAX, "protocol");
+	if (!num || num > WIRE_NICS_MAX || i >= num || (p->num_nics && num != p->num_nics))
+		return;
 	/* QPs that were told their way by what it had before keep to that */
-	memcpy(&p->nic_gid, h->nic.gid, sizeof(p->nic_gid));
-	memcpy(p->nic_net, h->nic.net, sizeof(p->nic_net));
-	p->nic_net[sizeof(p->nic_net) - 1] = '\0';
-	p->nic_ud_qpn = h->src_qpn & 0xffffff;
-	p->nic_ud_qkey = h->tag;
-	p->nic_ud_out = h->offset;
-	p->nic_told = true;
+	nic = &p->nic[i];
+	memcpy(&nic->gid, h->nic.gid, sizeof(nic->gid));
+	memcpy(nic->net, h->nic.net, sizeof(nic->net));
+	nic->net[sizeof(nic->net) - 1] = '\0';
+	nic->ud_qpn = h->src_qpn & 0xffffff;
+	nic->ud_qkey = h->tag;
+	nic->ud_out = h->offset;
+	p->num_nics = num;
+	p->nics_told |= 1u << i;
+	p->nic_told = p->nics_told == (1u << num) - 1;
+	if (p->nic_told && f->be->ops->peer_told)
+		f->be->ops->peer_told(f, p);
+}
+
+#define NIC_ASK_NS (100 * NS_PER_MS) /* an answer may be lost with its container's registration */
+
+int remote_nic(struct fast *f, struct remote *there)
+{
+	struct wire_hdr h = { .type = WIRE_NIC_ASK,
+			      .dst_cont = there->id,
+			      .dst_epoch = there->epoch };
+	const struct remote_nic *n = &there->nic;
+	struct wire_peer *p = there->peer;
+
+	if (!p || !p->tcp || !p->nic_told)
+		return -EAGAIN;
+	if (p->num_nics <= 1)
+		return 0;
+	if (n->peer == p && n->generation == p->generation && n->epoch == there->epoch &&
+	    n->index < p->num_nics)
+		return (int)n->index;
+	if (f->now >= n->asked + NIC_ASK_NS && !wire_send(f, p, &h, NULL))
+		there->nic.asked = f->now;
+	return -EAGAIN;
+}
+
+void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c)
+{
+	struct wire_hdr h = {
+		.type = WIRE_NIC_OF, .src_cont = c->id, .src_epoch = c->epoch, .msn = c->nic
+	};
+
+	if (p->version >= 6)
+		wire_send(f, p, &h, NULL);
+}
+
+void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	const struct container *c;
+
+	LIST_FOREACH(c, &f->host->containers, entry)
+		if (c->id == h->dst_cont && c->epoch == h->dst_epoch)
+			remote_tell_nic_of(f, p, c);
+}
+
+void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct remote *r = dir_by_id(f, h->src_cont);
+
+	if (!r || r->peer != p || r->epoch != h->src_epoch || h->msn >= p->num_nics)
+		return;
+	r->nic.peer = p;
+	r->nic.generation = p->generation;
+	r->nic.epoch = r->epoch;
+	r->nic.index = h->msn;
 	if (f->be->ops->peer_told)
 		f->be->ops->peer_told(f, p);
 }

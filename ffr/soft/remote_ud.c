@@ -74,11 +74,12 @@ static void ud_hdr(const struct qp *qp, struct wire_hdr *h)
 }
 
 /* By the NIC, if both hosts have one that takes it, or by the wire: as wire_send(). */
-static int send_to(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, const void *data)
+static int send_to(struct fast *f, const struct container *from, struct wire_peer *p,
+		   const struct wire_hdr *h, const void *data)
 {
 	const struct soft_dev *dev = f->be->priv;
 
-	if (dev->ud_carry && dev->ud_carry(f, p, h, data))
+	if (dev->ud_carry && dev->ud_carry(from, p, h, data))
 		return 0;
 	return wire_send(f, p, h, data);
 }
@@ -96,7 +97,7 @@ enum post_result remote_ud_send(struct fast *f, struct qp *qp, struct remote *to
 	ud_hdr(qp, &h);
 	h.dst_cont = to->id;
 	h.dst_epoch = to->epoch;
-	switch (send_to(f, to->peer, &h, qp->soft->ud.gathered)) {
+	switch (send_to(f, qp->o.ses->cont, to->peer, &h, qp->soft->ud.gathered)) {
 	case 0:
 		break;
 	case -ENOBUFS: /* remote_drained() */
@@ -127,7 +128,7 @@ enum post_result remote_ud_mcast(struct fast *f, struct qp *qp, enum ff_vendor_e
 	h.flags |= WIRE_MCAST;
 	memcpy(h.ud.mgid, &qp->soft->mcast.gid, sizeof(h.ud.mgid));
 	for (int i = 0; i < n; i++)
-		if (send_to(f, peers[i], &h, qp->soft->ud.gathered))
+		if (send_to(f, qp->o.ses->cont, peers[i], &h, qp->soft->ud.gathered))
 			qp->stats.ud_drops++;
 	return POST_DONE;
 }

@@ -55,8 +55,8 @@ struct soft_dev {
 	struct cm_frames cm_in, cm_out; /* remote_cm.c */
 	uint32_t num_cm;
 	uint32_t cm_changes; /* connections that ended or began */
-	/* A NIC takes a datagram for that host, with its GRH; or does not (false). NULL: there is none */
-	bool (*ud_carry)(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
+	/* A NIC takes a datagram of the container for that host, with its GRH; or does not (false). NULL: there is none */
+	bool (*ud_carry)(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
 			 const void *payload);
 	uint64_t random;
 };

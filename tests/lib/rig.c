@@ -68,6 +68,7 @@ void rig_init(struct rig *r, const struct backend_ops *ops)
 		c->gid[0].raw[15] = (uint8_t)(i + 1);
 		c->num_gids = 1;
 		c->lid = (uint16_t)(i + 1);
+		c->nic = fast_nic_choose(host);
 		c->has_nic_gid = host->nic_direct;
 		c->nic_gid = host->nic[c->nic].gid;
 		TAILQ_INIT(&c->mw.changed);

@@ -301,6 +301,15 @@ void wire_tell_nic(struct fast *f)
 	fast_kick(f);
 }
 
+void wire_tell_nic_of(struct fast *f, const struct container *cont)
+{
+	struct wire_tcp *c;
+
+	LIST_FOREACH(c, &wire_dev(f)->conns, entry)
+		remote_tell_nic_of(f, c->peer, cont);
+	fast_kick(f);
+}
+
 void wire_detach(struct fast *f, struct wire_peer *p, const char *why)
 {
 	(void)why;
@@ -651,6 +660,10 @@ static void begin(struct fast *f, struct wire_tcp *c)
 	}
 	if (h->type == WIRE_NIC)
 		remote_told(f, c->peer, h);
+	if (h->type == WIRE_NIC_ASK)
+		remote_nic_asked(f, c->peer, h);
+	if (h->type == WIRE_NIC_OF)
+		remote_nic_told(f, c->peer, h);
 	if (h->type == WIRE_BY && c->peer->by)
 		wire_dev(f)->by->told(f, c->peer, h);
 	if (h->type == WIRE_OVER)

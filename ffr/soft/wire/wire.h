@@ -20,6 +20,7 @@
 #include <bsd/sys/queue.h>
 #include <stddef.h>
 
+struct container;
 struct fast;
 struct wire_peer;
 struct wire_io;
@@ -45,9 +46,11 @@ struct remote_qp;
 	X(CM, WIRE_SMALL_MAX)	       /* a message of the connection manager */                   \
 	X(PING, 0)                                                                                 \
 	X(PONG, 0)                                                                                 \
-	X(NIC, 0)  /* version 2: the first frame of either side: its NIC; see remote_tell() */     \
-	X(BY, 0)   /* version 4: where its sender receives beside the stream; struct wire_by */    \
-	X(OVER, 0) /* version 4: all that its sender sends from here on comes there */
+	X(NIC, 0)     /* version 2: the first frame of either side: its NIC; see remote_tell() */  \
+	X(BY, 0)      /* version 4: where its sender receives beside the stream; struct wire_by */ \
+	X(OVER, 0)    /* version 4: all that its sender sends from here on comes there */          \
+	X(NIC_ASK, 0) /* version 6: by which NIC does dst_cont go? */                              \
+	X(NIC_OF, 0)  /* version 6: src_cont by msn, of its host's */
 
 enum wire_type {
 #define X(name, max) WIRE_##name,
@@ -191,8 +194,9 @@ int wire_send(struct fast *f, struct wire_peer *p, const struct wire_hdr *h, con
 struct wire_peer *wire_peer_by_number(struct fast *f, uint64_t number);
 /* ns: when something was last received from the peer; 0: not connected. */
 uint64_t wire_heard(const struct wire_peer *p);
-/* All attached peers are told of this host's NIC once more. */
+/* All attached peers are told of this host's NICs once more; that the container goes by another one of them now. */
 void wire_tell_nic(struct fast *f);
+void wire_tell_nic_of(struct fast *f, const struct container *c);
 /* See whether it is alive. */
 void wire_ping(struct fast *f, struct wire_peer *p);
 
@@ -216,8 +220,12 @@ void wire_ready(struct fast *f, void *what, uint32_t events); /* a struct wire_t
 
 /* The connection is attached: what the peer is told first of this host's NIC; what it has told of its own. */
 void remote_tell(struct fast *f, struct wire_peer *p);
-void remote_tell_again(struct fast *f, struct wire_peer *p); /* it is another one */
+void remote_tell_again(struct fast *f, struct wire_peer *p); /* one is another one */
 void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+/* Which of them a container here has: it is asked, and told; what the peer says of its own. */
+void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c);
+void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 
 #define FRAME_IOVS 40u
 

@@ -125,11 +125,11 @@ static void what_both_are_told(void **state)
 	for (int i = 0; i < 2; i++) {
 		const struct wire_peer *here = &u->t.h[i].other, *there = &u->t.h[!i].other;
 
-		assert_int_equal(here->nic_ud_qpn, trunk(u, !i)->ib->qp_num);
-		assert_int_equal(here->nic_ud_qkey, u->t.h[!i].r.f->host->nic[0].ud_qkey);
-		assert_false(here->nic_ud_qkey & 0x80000000u);
-		assert_int_equal(here->nic_ud_out, there->nic_ud_in);
-		assert_int_not_equal(here->nic_ud_out, 0);
+		assert_int_equal(here->nic[0].ud_qpn, trunk(u, !i)->ib->qp_num);
+		assert_int_equal(here->nic[0].ud_qkey, u->t.h[!i].r.f->host->nic[0].ud_qkey);
+		assert_false(here->nic[0].ud_qkey & 0x80000000u);
+		assert_int_equal(here->nic[0].ud_out, there->nic_ud_in);
+		assert_int_not_equal(here->nic[0].ud_out, 0);
 	}
 	assert_int_not_equal(u->t.h[0].other.nic_ud_in, u->t.h[1].other.nic_ud_in);
 	assert_int_equal(nic_fake_state(trunk(u, 0)->ib), IBV_QPS_RTS);
@@ -211,15 +211,15 @@ static void whom_the_wire_is_for(void **state)
 	const struct wire_peer as_it_was = *p;
 
 	warm_up(u);
-	p->nic_ud_qpn = 0;
+	p->nic[0].ud_qpn = 0;
 	wire_has(u, 1, 8);
-	p->nic_ud_qpn = as_it_was.nic_ud_qpn;
-	p->nic_ud_out = 0;
+	p->nic[0].ud_qpn = as_it_was.nic[0].ud_qpn;
+	p->nic[0].ud_out = 0;
 	wire_has(u, 2, 8);
-	p->nic_ud_out = as_it_was.nic_ud_out;
-	strcpy(p->nic_net, "other");
+	p->nic[0].ud_out = as_it_was.nic[0].ud_out;
+	strcpy(p->nic[0].net, "other");
 	wire_has(u, 3, 8);
-	strcpy(p->nic_net, as_it_was.nic_net);
+	strcpy(p->nic[0].net, as_it_was.nic[0].net);
 	hosts_recv(&u->t, 4, 0, 200);
 	send_one(u, 4, 8);
 	bring(u, NULL);
@@ -230,7 +230,7 @@ static void whom_the_wire_is_for(void **state)
 static void a_new_connection(void **state)
 {
 	struct t *u = *state;
-	uint64_t old = u->t.h[0].other.nic_ud_out;
+	uint64_t old = u->t.h[0].other.nic[0].ud_out;
 	unsigned n;
 
 	warm_up(u);
@@ -238,7 +238,7 @@ static void a_new_connection(void **state)
 	hosts_cut(&u->t);
 	hosts_connect(&u->t);
 	hosts_run(&u->t);
-	assert_int_not_equal(u->t.h[0].other.nic_ud_out, old);
+	assert_int_not_equal(u->t.h[0].other.nic[0].ud_out, old);
 	hosts_recv(&u->t, 1, 0, 200);
 	send_one(u, 1, 8);
 	assert_int_equal(nic_fake_num_sends(), n + 1);
@@ -450,19 +450,20 @@ static void it_goes_and_comes(void **state)
 	warm_up(u);
 	send_one(u, 1, 8); /* with the NIC */
 	for (int i = 0; i < 2; i++) {
-		uint64_t number = u->t.h[!i].other.nic_ud_out;
+		uint64_t number = u->t.h[!i].other.nic[0].ud_out;
 
 		lose(u, i);
 		assert_null(trunk(u, i)->ib);
-		assert_int_equal(u->t.h[!i].other.nic_ud_qpn, 0);
-		assert_int_equal(u->t.h[!i].other.nic_ud_out, 0);
+		assert_int_equal(u->t.h[!i].other.nic[0].ud_qpn, 0);
+		assert_int_equal(u->t.h[!i].other.nic[0].ud_out, 0);
 		assert_int_equal(u->t.h[i].other.nic_ud_in, 0);
 		wire_has(u, id++, 8);
 		return_it(u, i);
-		assert_int_equal(u->t.h[!i].other.nic_ud_qpn, trunk(u, i)->ib->qp_num);
-		assert_int_equal(u->t.h[!i].other.nic_ud_qkey, u->t.h[i].r.f->host->nic[0].ud_qkey);
-		assert_int_equal(u->t.h[!i].other.nic_ud_out, u->t.h[i].other.nic_ud_in);
-		assert_int_not_equal(u->t.h[!i].other.nic_ud_out, number);
+		assert_int_equal(u->t.h[!i].other.nic[0].ud_qpn, trunk(u, i)->ib->qp_num);
+		assert_int_equal(u->t.h[!i].other.nic[0].ud_qkey,
+				 u->t.h[i].r.f->host->nic[0].ud_qkey);
+		assert_int_equal(u->t.h[!i].other.nic[0].ud_out, u->t.h[i].other.nic_ud_in);
+		assert_int_not_equal(u->t.h[!i].other.nic[0].ud_out, number);
 		assert_int_equal(nic_fake_recvs(trunk(u, i)->ib), 256);
 	}
 	for (unsigned n = nic_fake_num_sends(); nic_fake_num_sends() == n; id++) {
@@ -489,8 +490,8 @@ static void it_cannot_be_made_again(void **state)
 		return_with(u, 0, call[i]);
 		assert_null(trunk(u, 0)->ib);
 		assert_int_equal(u->t.h[0].r.f->host->nic[0].ud_qpn, 0);
-		assert_string_equal(u->t.h[1].other.nic_net, "fabric");
-		assert_int_equal(u->t.h[1].other.nic_ud_qpn, 0);
+		assert_string_equal(u->t.h[1].other.nic[0].net, "fabric");
+		assert_int_equal(u->t.h[1].other.nic[0].ud_qpn, 0);
 		wire_has(u, id++, 8);
 	}
 }
@@ -507,7 +508,7 @@ static void its_cq_fails(void **state)
 	hosts_run(&u->t);
 	work(u, 1);
 	assert_false(trunk(u, 1)->is_up);
-	assert_int_equal(u->t.h[0].other.nic_ud_qpn, 0);
+	assert_int_equal(u->t.h[0].other.nic[0].ud_qpn, 0);
 	wire_has(u, 1, 8);
 	lose(u, 1);
 	return_it(u, 1);

@@ -65,8 +65,9 @@ static void told(const char *net)
 
 	peer.tcp = (struct wire_tcp *)&connection;
 	peer.nic_told = true;
-	peer.nic_gid = far_nic;
-	strcpy(peer.nic_net, net);
+	peer.num_nics = 1;
+	peer.nic[0].gid = far_nic;
+	strcpy(peer.nic[0].net, net);
 }
 
 static enum nic_way way(struct nic_rig *n, union ibv_gid *to)
@@ -99,11 +100,11 @@ static void where_a_path_leads(void **state)
 	peer.nic_told = true;
 	assert_int_equal(way(n, &to), WAY_NIC);
 	assert_memory_equal(&to, &far_nic, 16);
-	strcpy(peer.nic_net, "other");
+	strcpy(peer.nic[0].net, "other");
 	assert_int_equal(way(n, &to), WAY_SOFT);
-	strcpy(peer.nic_net, "");
+	strcpy(peer.nic[0].net, "");
 	assert_int_equal(way(n, &to), WAY_SOFT);
-	strcpy(peer.nic_net, "fab");
+	strcpy(peer.nic[0].net, "fab");
 	far.peer = NULL;
 	assert_int_equal(way(n, &to), WAY_UNKNOWN);
 	far.peer = &peer;
