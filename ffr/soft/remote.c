@@ -602,7 +602,7 @@ int remote_nic(struct fast *f, struct remote *there)
 	if (n->peer == p && n->generation == p->generation && n->epoch == there->epoch &&
 	    n->index < p->num_nics)
 		return (int)n->index;
-	if (f->now >= n->asked + NIC_ASK_NS && !wire_send(f, p, &h, NULL))
+	if ((!n->asked || f->now >= n->asked + NIC_ASK_NS) && !wire_send(f, p, &h, NULL))
 		there->nic.asked = f->now;
 	return -EAGAIN;
 }

@@ -38,6 +38,7 @@ static int fail_errno[FAKE_CALLS];
 static struct ibv_cq *events[64]; /* in the channel */
 static unsigned num_events;
 static struct ibv_async_event async_events[64];
+static struct ibv_context *async_of[64];
 static unsigned num_async;
 static struct ibv_context *newest;
 static uint32_t next_qpn, next_key;
@@ -447,7 +448,7 @@ static int query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_att
 	(void)ctx;
 	if (err)
 		return err;
-	if (port != 1)
+	if (port < 1 || port > NIC_FAKE_PORTS)
 		return EINVAL;
 	memcpy(attr, &nic_fake.port, len < sizeof(*attr) ? len : sizeof(*attr));
 	return 0;
@@ -535,14 +536,26 @@ static struct ibv_context *open_device(struct ibv_device *device)
 	v->context.async_fd = eventfd(0, EFD_SEMAPHORE);
 	MUST(v->context.async_fd >= 0);
 	newest = &v->context;
-	num_async = 0;
 	nic_fake.contexts++;
 	return &v->context;
+}
+
+static struct ibv_async_event async_take(unsigned i)
+{
+	struct ibv_async_event ev = async_events[i];
+
+	num_async--;
+	memmove(async_events + i, async_events + i + 1, (num_async - i) * sizeof(ev));
+	memmove(async_of + i, async_of + i + 1, (num_async - i) * sizeof(async_of[0]));
+	return ev;
 }
 
 static int close_device(struct ibv_context *ctx)
 {
 	nic_fake.contexts--;
+	for (unsigned i = 0; i < num_async; i++)
+		if (async_of[i] == ctx)
+			async_take(i--);
 	close(ctx->async_fd);
 	free(verbs_get_ctx(ctx));
 	return 0;
@@ -570,18 +583,23 @@ static int query_gid_ex(struct ibv_context *ctx, uint32_t port, uint32_t index,
 {
 	int err = fake_fails(FAKE_query_gid_ex);
 
-	(void)ctx;
 	if (err)
 		return err;
-	if (port != 1 || flags || size != sizeof(*entry))
+	if (port < 1 || port > NIC_FAKE_PORTS || flags || size != sizeof(*entry))
 		return EINVAL;
 	if (index >= NIC_FAKE_GIDS || !nic_fake.has_gid[index])
 		return ENODATA;
 	*entry = nic_fake.gid[index];
+	if (index) { /* each port of each device has another one */
+		entry->port_num = port;
+		entry->gid.raw[14] ^= (uint8_t)(port - 1);
+		entry->gid.raw[15] ^= (uint8_t)(ctx->device - devices) << 4;
+	}
 	return 0;
 }
 
-void nic_fake_event(enum ibv_event_type type, void *element)
+void nic_fake_event_of(struct ibv_context *ctx, enum ibv_event_type type, void *element,
+		       uint8_t port)
 {
 	uint64_t one = 1;
 
@@ -590,13 +608,19 @@ void nic_fake_event(enum ibv_event_type type, void *element)
 	if (element)
 		async_events[num_async].element.qp = element;
 	else
-		async_events[num_async].element.port_num = 1;
-	num_async++;
-	MUST(write(newest->async_fd, &one, sizeof(one)) == sizeof(one));
+		async_events[num_async].element.port_num = port;
+	async_of[num_async++] = ctx;
+	MUST(write(ctx->async_fd, &one, sizeof(one)) == sizeof(one));
+}
+
+void nic_fake_event(enum ibv_event_type type, void *element)
+{
+	nic_fake_event_of(newest, type, element, 1);
 }
 
 static int get_async_event(struct ibv_context *ctx, struct ibv_async_event *event)
 {
+	unsigned i = 0;
 	uint64_t one;
 
 	if (fake_fails(FAKE_get_async_event))
@@ -604,9 +628,10 @@ static int get_async_event(struct ibv_context *ctx, struct ibv_async_event *even
 	MUST(fcntl(ctx->async_fd, F_GETFL) & O_NONBLOCK);
 	if (read(ctx->async_fd, &one, sizeof(one)) != sizeof(one))
 		return -1;
-	MUST(num_async);
-	*event = async_events[0];
-	memmove(async_events, async_events + 1, --num_async * sizeof(async_events[0]));
+	while (i < num_async && async_of[i] != ctx)
+		i++;
+	MUST(i < num_async);
+	*event = async_take(i);
 	return 0;
 }
 
@@ -901,7 +926,8 @@ static struct ibv_ah *create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		pthread_cond_wait(&ah_free, &ah_mutex);
 	if (!fake_fails(FAKE_create_ah)) {
 		ah = calloc(1, sizeof(*ah));
-		MUST(ah && attr->is_global && attr->port_num == 1);
+		MUST(ah && attr->is_global && attr->port_num >= 1 &&
+		     attr->port_num <= NIC_FAKE_PORTS);
 		ah->ib.context = pd->context;
 		ah->ib.pd = pd;
 		ah->attr = nic_fake.ah = *attr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * nic_fake.h - a host's libibverbs with one NIC, for tests of ffr/nic/: who links nic_fake.c and _wr.c has it in the place
+ * nic_fake.h - a host's libibverbs with some NICs, for tests of ffr/nic/: who links nic_fake.c and _wr.c has it in the place
  * of the real one (ffr/nic/lib.c). It keeps the rules of the real one (states, depths, limits: what breaks one is
  * refused), writes down what it gets, and completes what the test says. What is not given back is counted.
  */
@@ -15,6 +15,7 @@
 #define NIC_FAKE_LOG   2048
 #define NIC_FAKE_SGE   32
 #define NIC_FAKE_NAMES 3
+#define NIC_FAKE_PORTS 2	 /* of each; each of them has GIDs of its own, but the first */
 #define NIC_FAKE_NODE  "uverbs7" /* the device file of all of them */
 
 /* What can be made to fail: the calls of struct nic_lib, and those that the context has. */
@@ -127,6 +128,9 @@ void nic_fake_received(struct ibv_qp *qp, enum ibv_wc_status st, uint32_t len,
 void nic_fake_flush(struct ibv_qp *qp); /* all of both */
 /* An asynchronous event, of the newest context; element: the QP, the CQ, NULL: the port 1. */
 void nic_fake_event(enum ibv_event_type type, void *element);
+/* The same, of that one; port: if it is of a port. */
+void nic_fake_event_of(struct ibv_context *ctx, enum ibv_event_type type, void *element,
+		       uint8_t port);
 /* A completion as it is. */
 void nic_fake_push(struct ibv_cq *cq, const struct ibv_wc *wc);
 /* The nth WR (from 0) that it has got since the last nic_fake_reset(), sends and receives each; aborts if there are

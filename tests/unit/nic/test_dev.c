@@ -25,7 +25,8 @@ static int open_with(const struct nic_conf *nic)
 		return -EIO;
 	got = h->nic[0].dev->gid_index;
 	assert_int_equal(h->nic_direct, nic->direct);
-	assert_memory_equal(&h->nic[0].gid, &nic_fake.gid[got].gid, 16);
+	assert_memory_equal(&h->nic[0].gid, &nic_fake.gid[got].gid,
+			    15); /* in the last byte is which device it is */
 	if (be.ops->start(&be))
 		got = -EIO;
 	fast_free(h);
@@ -83,7 +84,9 @@ static void by_name_or_the_first(void **state)
 	assert_int_equal(open_with(&nic), 3);
 	nic_fake.name[0] = nic_fake.name[1] = NULL;
 	assert_int_equal(open_with(&nic), -EIO);
-	nic.port = 2;
+	nic_fake.name[1] = "fake1";
+	nic_fake.name[0] = "fake0";
+	nic.port = NIC_FAKE_PORTS + 1;
 	assert_int_equal(open_with(&nic), -EIO);
 	assert_true(nic_fake_is_clean());
 }
