@@ -70,6 +70,7 @@ json_t *admin_fields(json_t *msg, const char *const *names);
 	X(container_list)                                                                          \
 	X(container_show)                                                                          \
 	X(container_thread)                                                                        \
+	X(container_nic)                                                                           \
 	X(container_runs)                                                                          \
 	X(stats)                                                                                   \
 	X(trace)                                                                                   \

@@ -243,6 +243,22 @@ static void threads(struct page *p, const struct fast_host *h)
 			p->list[i].c->name, p->list[i].c->tenant, p->list[i].c->fast->index);
 }
 
+static void nics(struct page *p, const struct fast_host *h)
+{
+	static const char name[] = "container_nic";
+
+	if (!h->num_nics)
+		return;
+	head(p, "nic_up", "gauge", "Is the NIC there? 0: it was removed.");
+	for (uint32_t i = 0; i < h->num_nics; i++)
+		fprintf(p->out, "freeflow_nic_up{nic=\"%s\"} %d\n", h->nic[i].name,
+			!h->nic[i].is_away);
+	head(p, name, "gauge", "Which NIC is the container's: always 1.");
+	for (size_t i = 0; i < p->n; i++)
+		fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\",nic=\"%s\"} 1\n", name,
+			p->list[i].c->name, p->list[i].c->tenant, h->nic[p->list[i].c->nic].name);
+}
+
 /* What the backend counts of its own. */
 static void device(struct page *p, struct fast_host *h)
 {
@@ -319,6 +335,7 @@ char *metrics_text(struct fast_host *h, const char *host, size_t *len)
 		head(&p, "containers", "gauge", "Containers on this host.");
 		fprintf(p.out, "freeflow_containers %zu\n", p.n);
 		threads(&p, h);
+		nics(&p, h);
 		device(&p, h);
 		plain(&p);
 		operations(&p);

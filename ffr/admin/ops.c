@@ -45,6 +45,8 @@ static json_t *container_json(const struct admin_conf *a, const struct container
 
 	if (j)
 		json_object_set_new(j, "thread", json_integer(c->fast->index));
+	if (j && c->nic < a->ctl->host->num_nics)
+		json_object_set_new(j, "nic", json_string(a->ctl->host->nic[c->nic].name));
 	if (j && ct->cgroup)
 		json_object_set_new(j, "cgroup", json_string(ct->cgroup));
 	if (j && ct->runs)
@@ -214,6 +216,45 @@ void admin_container_thread(struct admin_conn *conn, json_t *msg)
 	else
 		admin_error(conn, err, "container %s cannot be moved now: %s", c->name,
 			    strerror(-err));
+}
+
+/* The index of the host's NIC of that name, DEVICE or DEVICE:PORT; -1: it has none, or several of that name. */
+static int nic_named(const struct fast_host *h, const char *name)
+{
+	size_t len = strlen(name);
+	int found = -1;
+
+	for (uint32_t i = 0; i < h->num_nics; i++) {
+		if (!strcmp(h->nic[i].name, name))
+			return (int)i;
+		if (strncmp(h->nic[i].name, name, len) || h->nic[i].name[len] != ':' ||
+		    strchr(name, ':'))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = (int)i;
+	}
+	return found;
+}
+
+void admin_container_nic(struct admin_conn *conn, json_t *msg)
+{
+	const struct admin_conf *a = admin_conf(conn);
+	const char *name = json_string_value(json_object_get(msg, "nic"));
+	struct container *c = admin_named(conn, msg);
+	int i, err;
+
+	if (!c)
+		return;
+	i = name ? nic_named(a->ctl->host, name) : -1;
+	err = i < 0 ? -ENODEV : container_set_nic(c, (uint8_t)i);
+	if (!err)
+		admin_reply(conn, json_pack("{s:o}", "container", container_json(a, c)));
+	else if (err == -ENODEV)
+		admin_error(conn, err, "the router has no NIC %s, or several ports of it",
+			    name ? name : "of no name");
+	else
+		admin_error(conn, err, "programs have the device of container %s open", c->name);
 }
 
 /* From the hooks of a container's runtime: it runs from now on, or has ended. */

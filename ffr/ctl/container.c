@@ -36,6 +36,7 @@
 #include "ffr/dir/dir.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/user.h"
+#include "ffr/soft/wire/wire.h"
 
 #define SOCKET_NAME  "ffr.sock"
 #define ACCEPT_BATCH 16
@@ -535,6 +536,23 @@ void container_update(struct container *c, const struct ffo_container *info)
 	t->num_containers--;
 	fast_unlock(h);
 	sysfs_identity(c);
+}
+
+int container_set_nic(struct container *c, uint8_t nic)
+{
+	struct fast_host *h = ((struct container_ctl *)c->ctl)->ctl->host;
+
+	if (nic == c->nic)
+		return 0;
+	if (!LIST_EMPTY(&c->sessions))
+		return -EBUSY;
+	fast_lock(h);
+	c->nic = nic;
+	c->nic_gid = h->nic[nic].gid;
+	wire_tell_nic_of(h->threads[0], c);
+	fast_unlock(h);
+	sysfs_identity(c);
+	return 0;
 }
 
 void container_stop(struct container *c)

@@ -62,6 +62,8 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info);
 void container_update(struct container *c, const struct ffo_container *info);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */
 void container_detach(struct container *c);
+/* It goes by that NIC of the host's from now on. 0 or -EBUSY: it has sessions. */
+int container_set_nic(struct container *c, uint8_t nic);
 /* The router stops: the same, but the directory stays for the next router. */
 void container_stop(struct container *c);
 

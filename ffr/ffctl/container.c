@@ -455,6 +455,8 @@ void cmd_container_show(int argc, char **argv)
 	       (long long)int_of(c, "lid"), (long long)int_of(c, "epoch"),
 	       (long long)int_of(c, "thread"), str_of(c, "directory"));
 	free(ips);
+	if (json_object_get(c, "nic"))
+		printf("nic        %s\n", str_of(c, "nic"));
 	if (json_object_get(c, "cgroup"))
 		printf("cgroup     %s\n", str_of(c, "cgroup"));
 	if (json_object_get(c, "runs"))
@@ -485,5 +487,21 @@ void cmd_container_thread(int argc, char **argv)
 		json_print(c);
 	else
 		printf("%s is on thread %lld\n", str_of(c, "name"), (long long)int_of(c, "thread"));
+	json_decref(answer);
+}
+
+void cmd_container_nic(int argc, char **argv)
+{
+	json_t *answer, *c;
+
+	if (argc != 3)
+		usage_fail("container nic: give a container's name and DEVICE or DEVICE:PORT");
+	answer = router_call(json_pack("{s:s, s:s, s:s}", "op", "container_nic", "name", argv[1],
+				       "nic", argv[2]));
+	c = json_object_get(answer, "container");
+	if (json_out)
+		json_print(c);
+	else
+		printf("%s has %s\n", str_of(c, "name"), str_of(c, "nic"));
 	json_decref(answer);
 }

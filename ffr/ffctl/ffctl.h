@@ -76,6 +76,7 @@ void cmd_container_list(int argc, char **argv);
 void cmd_container_show(int argc, char **argv);
 void cmd_container_check(int argc, char **argv);
 void cmd_container_thread(int argc, char **argv);
+void cmd_container_nic(int argc, char **argv);
 void cmd_container_migrate(int argc, char **argv);
 void cmd_container_claim(int argc, char **argv);
 void cmd_stats(int argc, char **argv);

@@ -44,6 +44,7 @@ static const struct {
 	{ "container", "show", cmd_container_show, "NAME [--docker]" },
 	{ "container", "check", cmd_container_check, "NAME --pid PID" },
 	{ "container", "thread", cmd_container_thread, "NAME THREAD" },
+	{ "container", "nic", cmd_container_nic, "NAME DEVICE[:PORT]" },
 	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
 	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
 	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps | --mrs]" },

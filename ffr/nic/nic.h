@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * nic.h - the verbs backend: a NIC that the router has opened, beside the software device.
+ * nic.h - the verbs backend: NICs that the router has opened, beside the software device.
  *
  * Theory of operation
  * -------------------
@@ -12,9 +12,13 @@
  * GID, which is the last of the container's GID table where the operator allows that (nic_direct): the peer
  * is then somebody in the NIC's network, of whom the router knows nothing. It does if the path leads to a
  * container of another host that has a NIC in the same network (nic_network): the first that two routers say
- * to each other on the wire is which NIC they have, so both decide alike. Until it is said the QP is
+ * to each other on the wire is which NICs they have, so both decide alike. Until it is said the QP is
  * undecided: what is posted waits. In all other cases, and when a second has passed, it is the software
  * device's.
+ *
+ * There may be several NICs (struct nic_dev), of which each container has one from its registration on: nic_of().
+ * All of its objects are of that one, each of which knows it, and what happens to a NIC is nothing to the others. The
+ * routers ask each other which NIC a container has (soft/remote.c). What is said of the NIC here is said of the container's.
  *
  * A container's objects are in a PD of the NIC for each PD of its own, so a peer reaches by a QP what the
  * same PD has registered and nothing else, as on a NIC that the container has for itself. A WR's lkeys are

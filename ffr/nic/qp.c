@@ -11,7 +11,9 @@
 
 #include "ffr/obj/gid.h"
 
-#define QPN_TRIES 64u /* numbers of the NIC that may not fit into the table, one after the other */
+/* Numbers of the NIC that may not fit into the table, one after the other; where other NICs' QPs are in it, too. */
+#define QPN_TRIES	  64u
+#define QPN_TRIES_SEVERAL 1024u
 
 /* ---- making it -------------------------------------------------------------------------------------- */
 
@@ -91,11 +93,12 @@ static struct ibv_qp *create(struct nic_dev *d, struct ibv_pd *pd,
 struct ibv_qp *nic_create_fitting(struct nic_dev *d, const struct qp_table *t, struct ibv_pd *pd,
 				  struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp *misfit[QPN_TRIES], *qp;
+	uint32_t tries = d->f->host->num_nics > 1 ? QPN_TRIES_SEVERAL : QPN_TRIES;
+	struct ibv_qp *misfit[QPN_TRIES_SEVERAL], *qp;
 	uint32_t n = 0;
 	int err;
 
-	while ((qp = create(d, pd, attr)) && !qpn_fits(t, qp->qp_num) && n < QPN_TRIES)
+	while ((qp = create(d, pd, attr)) && !qpn_fits(t, qp->qp_num) && n < tries)
 		misfit[n++] = qp;
 	err = errno;
 	if (qp && !qpn_fits(t, qp->qp_num)) {

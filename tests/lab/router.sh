@@ -26,7 +26,7 @@ router_config() {
 		backend = "verbs"
 		nic_direct = true
 		CONF
-		[[ -z ${FF_NIC:-} ]] || echo "nic = \"$FF_NIC\"" >>"$dir/ffr.conf"
+		[[ -z ${FF_NIC:-} ]] || echo "nic = { \"${FF_NIC// /\", \"}\" }" >>"$dir/ffr.conf"
 	fi
 	if [[ $(lab_get backend) == rio ]]; then
 		cat >>"$dir/ffr.conf" <<-CONF

@@ -83,6 +83,49 @@ static void sockets_are_for_any_user(void **state)
 	close(s);
 }
 
+/* Of a host with two, which the test makes up: the one that the fewest have, or the operator's choice. */
+static void a_container_has_a_nic(void **state)
+{
+	struct fast_host *h = g->ctl.host;
+	struct ffo_container info = { .id = 90, .epoch = 1, .name = "n", .tenant = "t" };
+	struct container *c;
+	int s;
+
+	(void)state;
+	h->num_nics = 2;
+	h->nic_direct = true;
+	h->nic[0].gid.raw[0] = 0xa0;
+	h->nic[1].gid.raw[0] = 0xa1;
+	assert_int_equal(container_attach(&g->ctl, &info), 0);
+	c = container_find(&g->ctl, "n");
+	assert_int_equal(c->nic, 1); /* the others were there when there was one */
+	assert_true(c->has_nic_gid);
+	assert_int_equal(c->nic_gid.raw[0], 0xa1);
+
+	s = dial(0);
+	assert_true(s >= 0);
+	rig_pump(g);
+	assert_int_equal(rig_hello(g, s), 0);
+	assert_int_equal(container_set_nic(g->c[0], 1), -EBUSY);
+	assert_int_equal(container_set_nic(g->c[0], 0), 0); /* as it is */
+	assert_int_equal(g->c[0]->nic, 0);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(container_set_nic(g->c[0], 1), 0);
+	assert_int_equal(g->c[0]->nic, 1);
+	assert_int_equal(g->c[0]->nic_gid.raw[0], 0xa1);
+	assert_int_equal(container_set_nic(c, 0), 0);
+	assert_int_equal(c->nic_gid.raw[0], 0xa0);
+	info.epoch++; /* it is another one, with the NIC that it had */
+	container_update(c, &info);
+	assert_int_equal(c->nic, 0);
+	assert_int_equal(c->nic_gid.raw[0], 0xa0);
+	container_detach(c);
+	g->c[0]->nic = 0;
+	h->num_nics = 0;
+	h->nic_direct = false;
+}
+
 static void a_container_has_so_many_sessions(void **state)
 {
 	int s[3];
@@ -381,6 +424,7 @@ int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
 	return UNIT_RUN(CALL_TEST(the_folder_is_closed), CALL_TEST(sockets_are_for_any_user),
+			CALL_TEST(a_container_has_a_nic),
 			CALL_TEST(a_container_has_so_many_sessions),
 			CALL_TEST(silent_connections_end),
 			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
