@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* threads: yes */
 /* build: tests/unit/lib/nic_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
 /*
  * test_several.c - a host with several NICs, and several ports of one: which a container gets, what is made where, what
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "ffr/obj/gid.h"
 #include "ffr/soft/wire/wire.h"
@@ -450,6 +452,47 @@ static void by_the_nics_of_both(void **state)
 		}
 }
 
+/* The address handle is made by a thread: until it has one, the wire takes it. */
+static bool datagram(struct hosts *t, int from)
+{
+	static const uint8_t data[SOFT_GRH_SZ + 8];
+	struct wire_hdr h = { .type = WIRE_UD, .len = sizeof(data) };
+	struct host *host = &t->h[0];
+
+	for (int i = 0; i < 300; i++) {
+		if (nic_trunk_send(&host->r.cont[from], &host->other, &h, data))
+			return true;
+		usleep(1000);
+		host->r.be.ops->poll(host->r.f);
+	}
+	return false;
+}
+
+/* From the sender's NIC to the first of that network. */
+static void datagrams_between_hosts(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_peer *p = &t->h[0].other;
+
+	for (int i = 0; i < 2; i++) {
+		const struct nic_dev *d = t->h[0].r.f->host->nic[i].dev;
+		const struct nic_fake_wr *w;
+
+		assert_true(datagram(t, i));
+		w = nic_fake_send_at((unsigned)i);
+		assert_ptr_equal(w->qp, d->trunk.ib);
+		assert_int_equal(w->send.wr.ud.remote_qpn, p->nic[i].ud_qpn);
+		assert_int_equal(w->send.wr.ud.remote_qkey, p->nic[i].ud_qkey);
+		assert_memory_equal(&nic_fake_ah(w->send.wr.ud.ah)->grh.dgid, &p->nic[i].gid, 16);
+	}
+	p->nic[0].net[0] = '\0';
+	assert_false(datagram(t, 0));
+	strcpy(p->nic[0].net, "b");
+	assert_true(datagram(t, 1)); /* it is the first in that, now */
+	assert_int_equal(nic_fake_send_at(2)->send.wr.ud.remote_qpn, p->nic[0].ud_qpn);
+	assert_false(datagram(t, 2));
+}
+
 /* What was heard is of that container and that connection. */
 static void what_is_known_gets_old(void **state)
 {
@@ -556,8 +599,9 @@ int main(void)
 			TEST(numbers_are_one_hosts), TEST(a_stale_completion),
 			TEST(a_port_is_its_containers), TEST(one_goes_and_comes_back),
 			TEST(both_ports_go), TEST(another_gid), HOSTS(nics_are_told),
-			HOSTS(by_the_nics_of_both), HOSTS(what_is_known_gets_old),
-			HOSTS(odd_frames), HOSTS(one_of_a_hosts_goes),
+			HOSTS(by_the_nics_of_both), HOSTS(datagrams_between_hosts),
+			HOSTS(what_is_known_gets_old), HOSTS(odd_frames),
+			HOSTS(one_of_a_hosts_goes),
 			cmocka_unit_test_setup_teardown(with_an_older_router, hosts_setup_nics,
 							hosts_teardown_nics));
 }
