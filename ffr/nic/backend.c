@@ -62,7 +62,7 @@ static void verbs_query(struct backend *be, struct ff_query_device_resp *d)
 	soft_ops.query(be, d);
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%.*s", (int)sizeof(d->fw_ver) - 1, n->attr.fw_ver);
 	NIC_FOREACH(n, be->f)
-	at_most(d, n);
+		at_most(d, n);
 	/* its MRs are of pages that stay; those that only the software device reaches could not be told apart */
 	d->odp_general = d->odp_rc = d->odp_uc = d->odp_ud = d->odp_xrc = 0;
 }
@@ -131,7 +131,7 @@ static uint32_t verbs_poll(struct fast *f)
 	uint32_t work = 0;
 
 	NIC_FOREACH(d, f)
-	work += nic_poll(d) + nic_ahs_done(d) + nic_fill_on(d) + nic_srq_fill_on(d);
+		work += nic_poll(d) + nic_ahs_done(d) + nic_fill_on(d) + nic_srq_fill_on(d);
 	return work + soft_ops.poll(f);
 }
 
@@ -140,7 +140,7 @@ static uint32_t verbs_flush(struct fast *f)
 	struct nic_dev *d;
 
 	NIC_FOREACH(d, f)
-	nic_batch_post(d);
+		nic_batch_post(d);
 	return soft_ops.flush(f);
 }
 
@@ -167,8 +167,8 @@ static void verbs_ready(struct fast *f, void *what, uint32_t events)
 	struct nic_dev *d;
 
 	NIC_FOREACH(d, f)
-	if (is_ready(d, what))
-		return;
+		if (is_ready(d, what))
+			return;
 	soft_ops.ready(f, what, events);
 }
 

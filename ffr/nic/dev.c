@@ -340,8 +340,8 @@ int nic_start(struct backend *be)
 	int err = 0;
 
 	NIC_FOREACH(d, be->f)
-	if (!err)
-		err = start_one(d);
+		if (!err)
+			err = start_one(d);
 	return err;
 }
 
@@ -349,8 +349,7 @@ void nic_stop(struct backend *be)
 {
 	struct nic_dev *d;
 
-	NIC_FOREACH(d, be->f)
-	{
+	NIC_FOREACH(d, be->f) {
 		nic_worker_join(d->worker);
 		nic_ucma_stop(d);
 	}
@@ -498,8 +497,8 @@ bool nic_arm(struct fast *f)
 	struct nic_dev *d;
 
 	NIC_FOREACH(d, f)
-	if (!arm_one(d))
-		return false;
+		if (!arm_one(d))
+			return false;
 	return true;
 }
 

@@ -344,8 +344,7 @@ void nic_settle(struct backend *be)
 {
 	struct nic_dev *d;
 
-	NIC_FOREACH(d, be->f)
-	{
+	NIC_FOREACH(d, be->f) {
 		nic_jobs_settle(d->worker);
 		nic_ucma_settle(d);
 	}

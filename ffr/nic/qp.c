@@ -514,8 +514,7 @@ void nic_work(struct backend *be)
 {
 	struct nic_dev *d;
 
-	NIC_FOREACH(d, be->f)
-	{
+	NIC_FOREACH(d, be->f) {
 		nic_gone_work(d);
 		nic_ucma_work(d);
 		nic_pace_update(d);

@@ -814,8 +814,8 @@ static bool op_event(struct backend *be, struct ucma_event *ev)
 	struct nic_dev *d;
 
 	NIC_FOREACH(d, be->f)
-	if (take_event(d->ucma, ev))
-		return true;
+		if (take_event(d->ucma, ev))
+			return true;
 	return false;
 }
 

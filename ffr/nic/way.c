@@ -101,8 +101,8 @@ void nic_qp_ask(struct fast *f)
 	struct nic_dev *d;
 
 	NIC_FOREACH(d, f)
-	if (!TAILQ_EMPTY(&d->undecided))
-		nic_wake(f);
+		if (!TAILQ_EMPTY(&d->undecided))
+			nic_wake(f);
 }
 
 static void on_give_up(struct timer *t)
