@@ -316,6 +316,19 @@ static ssize_t tls_writev(struct wire_io *io, const struct iovec *iov, int n)
 	return sum ? sum : err;
 }
 
+/* The kernel tells of an error once, and takes bytes for records that go nowhere after that. */
+static ssize_t ktls_writev(struct wire_io *io, const struct iovec *iov, int n)
+{
+	ssize_t sent;
+
+	if (io->err)
+		return io->err;
+	sent = sock_writev(io, iov, n);
+	if (sent < 0 && sent != -EAGAIN)
+		io->err = (int)sent;
+	return sent;
+}
+
 /* ---- either ---------------------------------------------------------------------------------- */
 
 ssize_t wire_io_readv(struct wire_io *io, const struct iovec *iov, int n)
@@ -325,9 +338,11 @@ ssize_t wire_io_readv(struct wire_io *io, const struct iovec *iov, int n)
 
 ssize_t wire_io_writev(struct wire_io *io, const struct iovec *iov, int n)
 {
-	if (!io->ssl || io->kernel_tx)
-		return sock_writev(io, iov, n < IOV_CAP ? n : IOV_CAP);
-	return tls_writev(io, iov, n);
+	int at_once = n < IOV_CAP ? n : IOV_CAP;
+
+	if (!io->ssl)
+		return sock_writev(io, iov, at_once);
+	return io->kernel_tx ? ktls_writev(io, iov, at_once) : tls_writev(io, iov, n);
 }
 
 int wire_io_flush(struct wire_io *io)
