@@ -15,6 +15,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "ffr/abi/ff_ring.h"
+
 /* ff_vma.flags; the numbers are PROCMAP_QUERY's */
 #define FF_VMA_READ   0x01
 #define FF_VMA_WRITE  0x02
@@ -75,7 +77,7 @@ static inline void ff_vma_parse(const char *p, struct ff_vma *v)
 	ff_vma_number(p + 1, 10, &v->inode);
 	v->dev_major = (uint32_t)major;
 	v->dev_minor = (uint32_t)minor;
-	v->page_size = 4096;
+	v->page_size = FF_PAGE;
 }
 
 /* ff_vma_query() by reading the text. */
