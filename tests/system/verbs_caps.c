@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Bits with a test: here, or in the program of the feature (windows, XRC). */
 #define CAPS_HERE                                                                                  \
@@ -322,7 +323,7 @@ static void mr_size(void)
 	uint8_t *mem;
 
 	open_end(IBV_QPT_RC);
-	CHECK(dev.orig_attr.page_size_cap & 4096);
+	CHECK(dev.orig_attr.page_size_cap & (uint64_t)sysconf(_SC_PAGESIZE));
 	CHECK(dev.orig_attr.max_mr_size >= big);
 	/* nobody has so much memory: it ends outside of the address space */
 	CHECK(!ibv_reg_mr(e.pd, e.buf, dev.orig_attr.max_mr_size + 1, 0));

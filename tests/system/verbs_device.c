@@ -117,7 +117,7 @@ static void query_device(void)
 	CHECK_EQ(attr.node_guid, ibv_get_device_guid(ctx->device));
 	CHECK(attr.sys_image_guid != 0);
 	CHECK(attr.max_mr_size >= 1u << 30);
-	CHECK(attr.page_size_cap & 4096);
+	CHECK(attr.page_size_cap & (uint64_t)sysconf(_SC_PAGESIZE));
 	/* Mellanox's would make programs load its library */
 	CHECK(attr.vendor_id != 0 && attr.vendor_id != 0x02c9);
 	CHECK(attr.max_qp >= 1000 && attr.max_qp_wr >= 1000);

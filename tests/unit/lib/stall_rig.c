@@ -34,9 +34,9 @@ static int open_uffd(void)
 
 static void child_main(int uffd, uint8_t *page, _Atomic uint32_t *go)
 {
-	struct uffdio_register reg = { .range = { (uintptr_t)page, 4096 },
+	struct uffdio_register reg = { .range = { (uintptr_t)page, FF_PAGE },
 				       .mode = UFFDIO_REGISTER_MODE_MISSING };
-	struct uffdio_zeropage zero = { .range = { (uintptr_t)page, 4096 } };
+	struct uffdio_zeropage zero = { .range = { (uintptr_t)page, FF_PAGE } };
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (ioctl(uffd, UFFDIO_REGISTER, &reg))

@@ -9,12 +9,12 @@
 #include "ffr/mem/fallible.h"
 #include "ffr/mem/shadow.h"
 
-#define SIZE 8192u
+#define SIZE (2 * FF_PAGE)
 
 static uint8_t *fresh(void)
 {
-	uint8_t *p =
-		mmap(NULL, SIZE + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, SIZE + FF_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	assert_ptr_not_equal(p, MAP_FAILED);
 	return p;
@@ -49,8 +49,8 @@ static void copies(void **state)
 		}
 	assert_int_equal(fallible_copy(b, a, SIZE), 0);
 	assert_memory_equal(a, b, SIZE);
-	munmap(a, SIZE + 4096);
-	munmap(b, SIZE + 4096);
+	munmap(a, SIZE + FF_PAGE);
+	munmap(b, SIZE + FF_PAGE);
 }
 
 /* Nothing from SIZE on: what is left is what has not been copied, and of that nothing was. */
@@ -62,7 +62,7 @@ static void ends(void **state)
 	assert_int_equal(sigbus_install(),
 			 0); /* here: cmocka has handlers of its own for each test */
 	memset(a, 7, SIZE);
-	assert_int_equal(mprotect(a + SIZE, 4096, PROT_NONE), 0);
+	assert_int_equal(mprotect(a + SIZE, FF_PAGE, PROT_NONE), 0);
 	for (unsigned n = 1; n < 600; n += n < 200 ? 1 : 57)
 		for (unsigned have = 0; have < n; have++) {
 			uint64_t left;
@@ -79,8 +79,8 @@ static void ends(void **state)
 	/* read-only is nothing to write to */
 	assert_int_equal(mprotect(a, SIZE, PROT_READ), 0);
 	assert_int_equal(fallible_copy(a, b, 100), 100);
-	munmap(a, SIZE + 4096);
-	munmap(b, SIZE + 4096);
+	munmap(a, SIZE + FF_PAGE);
+	munmap(b, SIZE + FF_PAGE);
 }
 
 int main(void)

@@ -233,8 +233,8 @@ static void holes(void **state)
 
 		for (int i = 0; i < 2; i++)
 			if (where & 1 << i)
-				assert_int_equal(mprotect(v->mr[i]->view - 100 + (8 + i) * 4096,
-							  4096, PROT_NONE),
+				assert_int_equal(mprotect(v->mr[i]->view - 100 + (2 + i) * FF_PAGE,
+							  FF_PAGE, PROT_NONE),
 						 0);
 		memset(dev.app + SIZE, where, SIZE);
 		move(v, FF_OP_WRITE, 0, 8, 200000);
@@ -243,7 +243,7 @@ static void holes(void **state)
 		assert_true(by_process(v) > 0);
 		assert_true(by_views(v) > before);
 		for (int i = 0; i < 2; i++)
-			assert_int_equal(mprotect(v->mr[i]->view - 100 + (8 + i) * 4096, 4096,
+			assert_int_equal(mprotect(v->mr[i]->view - 100 + (2 + i) * FF_PAGE, FF_PAGE,
 						  PROT_READ | PROT_WRITE),
 					 0);
 	}
@@ -268,13 +268,14 @@ static void read_ahead(void **state)
 	assert_memory_equal(x.call->buf, dev.app + 105, PVM_MAX);
 	assert_false(xfer_is_busy(&x));
 	xfer_reset(f, &x);
-	assert_int_equal(mprotect(v->mr[0]->view - 100 + 4096, 4096, PROT_NONE), 0);
+	assert_int_equal(mprotect(v->mr[0]->view - 100 + FF_PAGE, FF_PAGE, PROT_NONE), 0);
 	assert_int_equal(xfer_get(f, &x, &src, 5, 100000, &why), XFER_NEXT);
 	rig_run(&v->p.r);
 	assert_int_equal(x.call->result, 0);
 	assert_memory_equal(x.call->buf, dev.app + 105, PVM_MAX);
 	xfer_reset(f, &x);
-	assert_int_equal(mprotect(v->mr[0]->view - 100 + 4096, 4096, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(mprotect(v->mr[0]->view - 100 + FF_PAGE, FF_PAGE, PROT_READ | PROT_WRITE),
+			 0);
 	assert_int_equal(by_views(v), PVM_MAX);
 	assert_int_equal(by_process(v), PVM_MAX);
 }

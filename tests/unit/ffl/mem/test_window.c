@@ -34,7 +34,7 @@ static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, 
 #include "ffl/mem/window.c"
 #undef mm_remap
 
-#define LEN ((size_t)16 * 4096)
+#define LEN ((size_t)16 * FF_PAGE)
 #define RW  (PROT_READ | PROT_WRITE)
 
 static int uffd = -1;
@@ -46,7 +46,7 @@ static _Atomic uint64_t counted, lost;
 
 static void *counter(void *arg)
 {
-	volatile uint64_t *c = (volatile uint64_t *)(p + 5 * 4096 + 64);
+	volatile uint64_t *c = (volatile uint64_t *)(p + 5 * FF_PAGE + 64);
 	uint64_t n = 0;
 
 	(void)arg;
@@ -78,8 +78,8 @@ static int setup(void **state)
 	home = mmap(NULL, LEN, RW, MAP_SHARED | MAP_POPULATE, memfd, 0);
 	p = mmap(NULL, LEN, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	stash = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	for (size_t i = 0; i < LEN; i += 4096)
-		p[i] = (char)(i / 4096);
+	for (size_t i = 0; i < LEN; i += FF_PAGE)
+		p[i] = (char)(i / FF_PAGE);
 	stop = false;
 	counted = lost = 0;
 	calls = fail_mask = 0;
@@ -117,8 +117,8 @@ static void check_awake(void)
 	while (counted < n + 1000)
 		sched_yield();
 	assert_int_equal(lost, 0);
-	for (size_t i = 0; i < LEN; i += 4096)
-		assert_int_equal(p[i], i / 4096);
+	for (size_t i = 0; i < LEN; i += FF_PAGE)
+		assert_int_equal(p[i], i / FF_PAGE);
 }
 
 static void finish(void)
@@ -224,7 +224,7 @@ static void home_in_pieces(void **state)
 static void pinned(void **state)
 {
 	struct io_uring_params par = { 0 };
-	struct iovec iov = { p + 7 * 4096, 4096 };
+	struct iovec iov = { p + 7 * FF_PAGE, FF_PAGE };
 	int ring;
 
 	(void)state;
