@@ -14,7 +14,7 @@
 #include "tests/unit/lib/ctl_calls.h"
 #include "ffr/fast/mw.h"
 
-#define PAGE   4096u
+#define PAGE   FF_PAGE
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define MAX_DM (64u * PAGE)
 
@@ -85,7 +85,7 @@ static void device_memory(void **state)
 	assert_int_equal(alloc_dm(s, MAX_DM + 1, 0, &a), -EINVAL);
 	assert_int_equal(alloc_dm(s, UINT64_MAX, 0, &a), -EINVAL);
 	assert_int_equal(alloc_dm(s, 8, 13, &a), -EINVAL);
-	assert_int_equal(alloc_dm(s, 5000, 12, &a), 0);
+	assert_int_equal(alloc_dm(s, PAGE + 904, 12, &a), 0);
 	assert_int_equal(a.off % PAGE, 0);
 	assert_int_equal(g->c[0]->dm_bytes, 2 * PAGE);
 	assert_int_equal(alloc_dm(s, 8, 0, &b), 0);
@@ -187,7 +187,7 @@ static void null_mr(void **state)
 
 static void advice(void **state)
 {
-	static uint8_t buf[8 * PAGE];
+	static uint8_t buf[8 * UNIT_PAGE_MAX];
 	int s = call_client(g, 0), other = call_client(g, 0);
 	uint32_t pd = call_pd(g, s), alien = call_pd(g, other);
 	struct ff_advise_mr_req req = { .addr = (uintptr_t)buf + 5, .length = 100, .pd = pd }, bad;
@@ -274,7 +274,7 @@ static void windows(void **state)
 /* An MR under a bound window neither goes nor changes. */
 static void bound_mr_is_busy(void **state)
 {
-	static uint8_t buf[PAGE];
+	static uint8_t buf[UNIT_PAGE_MAX];
 	int s = call_client(g, 0);
 	uint32_t pd = call_pd(g, s);
 	struct ff_reg_mr_resp mr;

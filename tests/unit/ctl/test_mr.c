@@ -12,10 +12,10 @@
 #include "ffr/mem/heat.h"
 #include "ffr/mem/shadow.h"
 
-#define MB     ((uint64_t)1 << 20)
 #define PG     ((uint64_t)FF_PAGE)
 #define VA     (1ull << 40)
-#define LEN    (4 * MB)
+#define PART   (FF_MR_MAX_RUNS / 2 * PG)
+#define LEN    (4 * PART) /* as many runs, and as much between them */
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static struct ctl_rig *const g = &call_rig;
@@ -173,19 +173,21 @@ static void one_socket_for_a_session(void **state)
 
 static void runs_are_added_and_merged(void **state)
 {
-	const struct ff_mr_run middle = { VA + MB, MB, MB, seg, FF_RUN_SHADOW };
-	const struct ff_mr_run around[] = { { VA, MB, 0, seg, FF_RUN_SHADOW },
-					    { VA + 2 * MB, 2 * MB, 2 * MB, seg, FF_RUN_SHADOW } };
+	const struct ff_mr_run middle = { VA + PART, PART, PART, seg, FF_RUN_SHADOW };
+	const struct ff_mr_run around[] = { { VA, PART, 0, seg, FF_RUN_SHADOW },
+					    { VA + 2 * PART, 2 * PART, 2 * PART, seg,
+					      FF_RUN_SHADOW } };
 	struct ff_map_mr_resp resp;
 	uint8_t *host;
 
 	(void)state;
 	assert_int_equal(map_more(sock, reg.mr, &middle, 1, &resp), 0);
-	assert_int_equal(resp.zero_copy, MB);
-	assert_int_equal(shadow_translate(the_mr(), VA, LEN, &host), MB);
+	assert_int_equal(resp.zero_copy, PART);
+	assert_int_equal(shadow_translate(the_mr(), VA, LEN, &host), PART);
 	assert_null(host);
-	assert_int_equal(shadow_translate(the_mr(), VA + MB + 5, LEN - MB - 5, &host), MB - 5);
-	assert_ptr_equal(host, seg_get(LIST_FIRST(&g->c[0]->sessions), seg)->map + MB + 5);
+	assert_int_equal(shadow_translate(the_mr(), VA + PART + 5, LEN - PART - 5, &host),
+			 PART - 5);
+	assert_ptr_equal(host, seg_get(LIST_FIRST(&g->c[0]->sessions), seg)->map + PART + 5);
 	assert_int_equal(map_more(sock, reg.mr, around, 2, &resp), 0);
 	assert_int_equal(resp.zero_copy, LEN);
 	assert_int_equal(the_mr()->num_runs, 1);
@@ -196,12 +198,13 @@ static void runs_are_added_and_merged(void **state)
 
 static void false_claims_change_nothing(void **state)
 {
-	const struct ff_mr_run there = { VA + MB, MB, MB, seg, FF_RUN_SHADOW };
+	const struct ff_mr_run there = { VA + PART, PART, PART, seg, FF_RUN_SHADOW };
 	const struct ff_mr_run bad[] = {
-		{ VA, 2 * MB, 0, seg, FF_RUN_SHADOW },	/* over the one that is there, from below */
-		{ VA + MB, PG, 0, seg, FF_RUN_SHADOW }, /* ... at its start */
-		{ VA + 2 * MB - PG, PG, 0, seg, FF_RUN_SHADOW }, /* ... at its end */
-		{ VA + 2 * MB - PG, MB, 0, seg, FF_RUN_SHADOW },
+		{ VA, 2 * PART, 0, seg,
+		  FF_RUN_SHADOW }, /* over the one that is there, from below */
+		{ VA + PART, PG, 0, seg, FF_RUN_SHADOW },	   /* ... at its start */
+		{ VA + 2 * PART - PG, PG, 0, seg, FF_RUN_SHADOW }, /* ... at its end */
+		{ VA + 2 * PART - PG, PART, 0, seg, FF_RUN_SHADOW },
 		{ VA, LEN, 0, seg, FF_RUN_SHADOW },
 		{ VA, PG, 0, seg, FF_RUN_SHARED },
 		{ VA, PG, 0, seg, 0 },
@@ -217,13 +220,13 @@ static void false_claims_change_nothing(void **state)
 		{ UINT64_MAX - PG + 1, PG, 0, seg, FF_RUN_SHADOW },
 		{ VA, UINT64_MAX - PG + 1, 0, seg, FF_RUN_SHADOW },
 	};
-	const struct ff_mr_run order[] = { { VA + 3 * MB, PG, 0, seg, FF_RUN_SHADOW },
-					   { VA + 2 * MB, PG, PG, seg, FF_RUN_SHADOW } };
-	const struct ff_mr_run twice[] = { { VA + 3 * MB, 2 * PG, 0, seg, FF_RUN_SHADOW },
-					   { VA + 3 * MB + PG, PG, 0, seg, FF_RUN_SHADOW } };
+	const struct ff_mr_run order[] = { { VA + 3 * PART, PG, 0, seg, FF_RUN_SHADOW },
+					   { VA + 2 * PART, PG, PG, seg, FF_RUN_SHADOW } };
+	const struct ff_mr_run twice[] = { { VA + 3 * PART, 2 * PG, 0, seg, FF_RUN_SHADOW },
+					   { VA + 3 * PART + PG, PG, 0, seg, FF_RUN_SHADOW } };
 	/* the first is right, the second is not: all or nothing */
 	const struct ff_mr_run half[] = { { VA, PG, 0, seg, FF_RUN_SHADOW },
-					  { VA + MB, PG, 0, seg, FF_RUN_SHADOW } };
+					  { VA + PART, PG, 0, seg, FF_RUN_SHADOW } };
 	static const uint32_t handle[] = { 0, 1, 0xffff, UINT32_MAX };
 	struct ff_alloc_null_mr_req null_req = { .pd = pd };
 	struct ff_alloc_null_mr_resp null_mr;
@@ -250,7 +253,7 @@ static void false_claims_change_nothing(void **state)
 		if (!mr)
 			mr = the_mr();
 		assert_int_equal(mr->num_runs, 1);
-		assert_int_equal(mr->zero_copy, MB);
+		assert_int_equal(mr->zero_copy, PART);
 	}
 	close(other);
 	rig_pump(g);
@@ -259,7 +262,7 @@ static void false_claims_change_nothing(void **state)
 /* Pages that the client has not touched are not made: neither the runs nor the pages are there. */
 static void untouched_pages(void **state)
 {
-	const struct ff_mr_run run = { VA, MB, 0, seg, FF_RUN_SHADOW };
+	const struct ff_mr_run run = { VA, PART, 0, seg, FF_RUN_SHADOW };
 	struct seg *s = seg_get(LIST_FIRST(&g->c[0]->sessions), seg);
 	struct ff_map_mr_resp resp;
 

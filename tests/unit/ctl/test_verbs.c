@@ -120,7 +120,7 @@ static void on_demand(void **state)
 {
 	struct ff_mr_run run = { .kind = FF_RUN_SHARED, .va = 0x10000, .len = 4096 };
 	struct ff_reg_mr_req req = { 0x10000, 4096, 0x10000, 0, ODP };
-	struct ff_advise_mr_req adv = { .addr = 0x10000, .length = 3 * 4096 };
+	struct ff_advise_mr_req adv = { .addr = 0x10000, .length = 3 * FF_PAGE };
 	struct ff_rereg_mr_req rereg = { 0 };
 	struct ff_rereg_mr_resp rereg_resp;
 	struct ff_advise_mr_resp adv_resp;

@@ -23,7 +23,8 @@
 #define RW     (PROT_READ | PROT_WRITE)
 #define WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 #define READS  IBV_ACCESS_REMOTE_READ
-#define VA     0x7f0000001000ull /* of claims that no process needs to have */
+#define VA                                                                                         \
+	0x7f0000010000ull /* of claims that no process needs to have; a page of any size begins there */
 
 /*
  * The application swaps a file that it may write to and one that it may not: to the latter at one

@@ -187,7 +187,7 @@ static void initialized_variables_beside_a_thread(void **state)
 	assert_int_equal(pthread_create(&t, NULL, wait_for_stop, NULL), 0);
 	data_large[20000] = 7;
 	not_replaced(data_large + 10000, 20000);
-	use(bss_large + 8192, 20000);
+	use(bss_large + 2 * PG, 20000); /* on no page of the data before it */
 	stop = true;
 	assert_int_equal(pthread_join(t, NULL), 0);
 	assert_int_equal(data_large[20000], 7);
