@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffr/fast/backend.h"
 #include "ffr/peer/peer.h"
 #include "ffr/peer/internal.h"
@@ -42,7 +43,7 @@ extern struct node nodes[RIG_NODES];
 void rig_turn(void);
 #define UNTIL(cond)                                                                                \
 	do {                                                                                       \
-		uint64_t give_up_ = uv_hrtime() + 20000000000u;                                    \
+		uint64_t give_up_ = uv_hrtime() + unit_slow() * 20000000000u;                      \
 		while (!(cond)) {                                                                  \
 			if (uv_hrtime() > give_up_)                                                \
 				fail_msg("never: %s", #cond);                                      \

@@ -34,8 +34,10 @@ static void on_late(uv_timer_t *t)
 
 static void watch(void)
 {
+	const uint64_t late = unit_slow() * 20000; /* ms */
+
 	uv_timer_init(&rt.loop, &watchdog);
-	uv_timer_start(&watchdog, on_late, 20000, 0);
+	uv_timer_start(&watchdog, on_late, late, late); /* uv_timer_again() is for what repeats */
 	uv_unref((uv_handle_t *)&watchdog);
 }
 

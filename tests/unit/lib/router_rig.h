@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffr/ctl/container.h"
 #include "ffr/router.h"
 

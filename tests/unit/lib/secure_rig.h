@@ -12,7 +12,7 @@
 #include "tests/unit/lib/ffo_rig.h"
 
 /* When a test that waits gives up: time, and not turns, since TCP's own timers take up to seconds. */
-#define SECURE_DEADLINE() (uv_hrtime() + 30 * 1000000000ull)
+#define SECURE_DEADLINE() (uv_hrtime() + unit_slow() * 30 * 1000000000ull)
 
 /* Run the loop until that is so. */
 #define SECURE_UNTIL(t, what)                                                                      \

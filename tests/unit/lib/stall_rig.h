@@ -18,7 +18,7 @@
 #include "tests/lib/rig.h"
 
 #define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
-#define DEADLINE   (10000 * NS_PER_MS)
+#define DEADLINE   (unit_slow() * 10000 * NS_PER_MS)
 
 #define WAIT_UNTIL(cond)                                                                           \
 	do {                                                                                       \

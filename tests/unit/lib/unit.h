@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -21,6 +22,14 @@
 		cmocka_run_group_tests(unit_tests_, setup, teardown);                              \
 	})
 #define UNIT_RUN(...) UNIT_RUN_GROUP(NULL, NULL, __VA_ARGS__)
+
+/* The factor for deadlines: FF_SLOW of the environment says how slow a machine is, an emulated one. */
+static inline unsigned unit_slow(void)
+{
+	const char *s = getenv("FF_SLOW");
+
+	return s ? (unsigned)atoi(s) : 1;
+}
 
 /* The largest that FF_PAGE may be, which is no constant everywhere: for static arrays. */
 #ifdef __x86_64__

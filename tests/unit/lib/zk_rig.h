@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "tests/unit/lib/unit.h"
 #include "ffo/store/zk/zks.h"
 
 /* Start nodes of its own; 0, or what main() ends with: 77 and a line when there can be none. */
@@ -24,7 +25,7 @@ extern uv_loop_t rig_loop;
 /* Run the loop until cond holds; fails the test after 20 s. */
 #define rig_until(cond)                                                                            \
 	do {                                                                                       \
-		uint64_t rig_end = uv_hrtime() + 20000000000ull;                                   \
+		uint64_t rig_end = uv_hrtime() + unit_slow() * 20000000000ull;                     \
 		while (!(cond)) {                                                                  \
 			if (uv_hrtime() > rig_end)                                                 \
 				fail_msg("%s:%d: waited in vain for: %s", __FILE__, __LINE__,      \
