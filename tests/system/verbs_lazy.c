@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +28,18 @@ struct side {
 	uint64_t *p;
 	struct ibv_mr *mr;
 };
+
+/* Without UFFDIO_MOVE nobody can tell which pages are pinned: all is replaced as it is registered. */
+static void need_move(void)
+{
+	struct utsname u;
+	unsigned major = 0, minor = 0;
+
+	CHECK_EQ(uname(&u), 0);
+	CHECK_EQ(sscanf(u.release, "%u.%u", &major, &minor), 2);
+	if (major < 6 || (major == 6 && minor < 8))
+		vt_skip("Linux %u.%u has no UFFDIO_MOVE", major, minor);
+}
 
 /* Bytes of [p, + len) that are mapped as shared memory. */
 static size_t shared_bytes(const void *p, size_t len)
@@ -131,6 +144,7 @@ static void lazy_stream(void)
 	struct side mine, theirs;
 	uint64_t n = 1;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	side_open(&mine, &a, len);
 	side_open(&theirs, &b, len);
@@ -163,6 +177,7 @@ static void lazy_short_messages(void)
 	struct side mine, theirs;
 	uint8_t *all;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	all = vt_map(len + 2 * PAGE);
 	memset(all, 1, len + 2 * PAGE);
@@ -196,6 +211,7 @@ static void lazy_overlap(void)
 	struct vt_end a, b;
 	struct side mine, theirs, other;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	side_open(&mine, &a, len);
 	side_open(&theirs, &b, len);
@@ -233,6 +249,7 @@ static void lazy_dereg_in_the_middle(void)
 	struct side mine, theirs;
 	uint32_t rnd = 77;
 
+	need_move();
 	par.timeout = 10;
 	vt_pair(&a, &b, &par);
 	side_open(&mine, &a, len);
@@ -276,6 +293,7 @@ static void lazy_unmap(void)
 	struct side mine, theirs;
 	uint32_t rnd = 99;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	side_open(&mine, &a, len);
 	for (unsigned round = 0; round < 60; round++) {
@@ -322,6 +340,7 @@ static void lazy_fork(void)
 	struct vt_end a, b;
 	struct side mine, theirs;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	side_open(&mine, &a, len);
 	side_open(&theirs, &b, len);
@@ -374,6 +393,7 @@ static void lazy_stores(void)
 	struct side mine, theirs;
 	pthread_t t;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	side_open(&mine, &a, len);
 	side_open(&theirs, &b, len);
@@ -401,6 +421,7 @@ static void lazy_thread_ends(void)
 	struct vt_end a, b;
 	struct side mine;
 
+	need_move();
 	vt_pair(&a, &b, &par);
 	CHECK_EQ(threads(), 1);
 	side_open(&mine, &a, 4 * MB);
@@ -450,6 +471,7 @@ static void *leave(void *arg)
 /* A process ends with its last thread, though nobody called exit(); and by exit() in the middle of it. */
 static void lazy_process_ends(void)
 {
+	need_move();
 	for (unsigned how = 0; how < 3; how++) {
 		pid_t pid = fork();
 
