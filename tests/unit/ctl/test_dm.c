@@ -121,8 +121,8 @@ static void device_memory(void **state)
 	assert_int_equal(call_one(g, s, FF_MSG_FREE_DM, a.dm), -EBUSY);
 	assert_int_equal(call_one(g, s, FF_MSG_DEALLOC_PD, pd), -EBUSY);
 
-	assert_int_equal(reg_dm(s, pd, a.dm, 0, 5001, ACCESS, &mr), -EINVAL);
-	assert_int_equal(reg_dm(s, pd, a.dm, 5001, 0, ACCESS, &mr), -EINVAL);
+	assert_int_equal(reg_dm(s, pd, a.dm, 0, PAGE + 905, ACCESS, &mr), -EINVAL);
+	assert_int_equal(reg_dm(s, pd, a.dm, PAGE + 905, 0, ACCESS, &mr), -EINVAL);
 	assert_int_equal(reg_dm(s, pd, a.dm, UINT64_MAX, 2, ACCESS, &mr), -EINVAL);
 	assert_int_equal(reg_dm(s, pd, a.dm, 2, UINT64_MAX, ACCESS, &mr), -EINVAL);
 	assert_int_equal(reg_dm(s, pd, a.dm, 0, 8, IBV_ACCESS_REMOTE_WRITE, &mr), -EINVAL);
