@@ -337,9 +337,8 @@ uint64_t own_mmap(struct owner *o, uint64_t length, int prot, int flags, const c
 		uint64_t name = own(o, OWN_PLACE, 3, 0, 0, 0);
 
 		CHECK(pwrite(o->mem_fd, path, strlen(path) + 1, name) > 0);
-		fd = own_sys(o, SYS_open, name,
-			     prot & PROT_WRITE && flags & MAP_SHARED ? O_RDWR : O_RDONLY, 0, 0, 0,
-			     0);
+		fd = own_sys(o, SYS_openat, AT_FDCWD, name,
+			     prot & PROT_WRITE && flags & MAP_SHARED ? O_RDWR : O_RDONLY, 0, 0, 0);
 		CHECK(fd >= 0);
 	}
 	r = own_sys(o, SYS_mmap, 0, length, prot, flags, fd, 0);

@@ -105,7 +105,7 @@ static void consent(void)
 
 		CHECK(pwrite(o.mem_fd, "/dev/ffmem", 11, name_at) == 11);
 		CHECK(pwrite(o.mem_fd, &h, sizeof(h), hello_at) == sizeof(h));
-		fd = own_sys(&o, SYS_open, name_at, O_RDWR, 0, 0, 0, 0);
+		fd = own_sys(&o, SYS_openat, AT_FDCWD, name_at, O_RDWR, 0, 0, 0);
 		CHECK(fd >= 0);
 		EXPECT(own_sys(&o, SYS_ioctl, fd, FFMEM_HELLO, hello_at, 0, 0, 0), -EDEADLK);
 	}
