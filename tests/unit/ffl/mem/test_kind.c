@@ -379,7 +379,7 @@ static void stores_beside_it(void **state)
 	stop = false;
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, count, &c[i]), 0);
-	for (unsigned i = 0; i < 20000; i++) {
+	for (unsigned i = 0; i < 20000 / unit_slow(); i++) {
 		struct ibv_mr *mr = rg_reg(p + 100, i % 2 ? 100 : 2 * PG);
 
 		*fake_shadow_at((uintptr_t)p + 100) = (uint8_t)i;
