@@ -141,7 +141,7 @@ static void *forker(void *arg)
 		pid_t pid = fork();
 
 		if (!pid) {
-			alarm(20);
+			alarm(20 * unit_slow());
 			memset(buf, 0xee, PAGES * PG);
 			_exit(0);
 		}
