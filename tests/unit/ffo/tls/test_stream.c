@@ -89,6 +89,8 @@ static void raw_open(struct test *t, struct raw *r, const char *address)
 	assert_int_equal(fcntl(r->fd, F_SETFL, O_NONBLOCK), 0);
 	r->tls = secure_tls_of("boss", "ca");
 	r->ssl = tls_open(r->tls, true, TLS_TAKES(ORCHESTRATOR));
+	/* of so little memory the kernel's TLS waits for ever for the rest of a record */
+	SSL_clear_options(r->ssl, SSL_OP_ENABLE_KTLS);
 	assert_int_equal(SSL_set_fd(r->ssl, r->fd), 1);
 	SECURE_UNTIL(t, (ret = SSL_do_handshake(r->ssl)) == 1);
 	assert_int_equal(SSL_write(r->ssl, hello, sizeof(hello) - 1), sizeof(hello) - 1);
