@@ -151,7 +151,7 @@ int ctl_open_qp(struct ctl_call *c, const struct ff_open_qp_req *req, struct ff_
 	if (!user)
 		return -ENOMEM;
 	fast_lock(f->host);
-	t = xrc_target_find(f->host, ref->xrcd, req->qp_num);
+	t = xrc_target_find(c->s->cont, ref->xrcd, req->qp_num);
 	err = !t				? -EINVAL :
 	      t->xrc.num_users >= XRC_USERS_MAX ? -ENOMEM :
 						  ctl_obj_insert(c->s, OBJ_QP, &user->o);

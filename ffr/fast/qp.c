@@ -25,8 +25,10 @@ static uint8_t peer_type(uint8_t type)
 
 int fast_qp_add(struct fast *f, struct qp *qp)
 {
-	int err = qpn_alloc(&f->host->qps, qp);
+	int err;
 
+	qp->num_of = qp->o.ses->cont->nic;
+	err = qpn_alloc(&f->host->qps, qp);
 	if (err)
 		return err;
 	qp->peer_type = peer_type(qp->type);

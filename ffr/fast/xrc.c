@@ -135,9 +135,9 @@ int xrc_target_add(struct fast *f, struct qp *t, struct qp *user)
 	return 0;
 }
 
-struct qp *xrc_target_find(struct fast_host *h, const struct xrcd *x, uint32_t qpn)
+struct qp *xrc_target_find(const struct container *c, const struct xrcd *x, uint32_t qpn)
 {
-	struct qp *t = qp_by_num(&h->qps, qpn);
+	struct qp *t = qp_by_num(&c->fast->host->qps, c->nic, qpn);
 
 	return t && t->type == IBV_QPT_XRC_RECV && t->xrc.xrcd == x ? t : NULL;
 }

@@ -29,7 +29,7 @@ void xrc_target_free(struct qp *t);
 /* Enter a new one with its first handle. 0 or -errno. */
 int xrc_target_add(struct fast *f, struct qp *t, struct qp *user);
 /* The domain's XRC_RECV QP of that number, or NULL. */
-struct qp *xrc_target_find(struct fast_host *h, const struct xrcd *x, uint32_t qpn);
+struct qp *xrc_target_find(const struct container *c, const struct xrcd *x, uint32_t qpn);
 /* A further handle. Each is told of the QP's events, at once; so there are no more than so many. */
 #define XRC_USERS_MAX 1024u
 void xrc_user_add(struct qp *t, struct qp *user);

@@ -110,10 +110,10 @@ static void on_received(struct fast *f, struct nic_qp *nq, const struct ibv_wc *
 		nic_recv_fill_all(f, nq);
 }
 
-/* The NIC's QP of that number. What is left of one that was destroyed may have that of another NIC's. */
+/* The NIC's QP of that number. What is left of one that was destroyed may have that of one that is not on the NIC. */
 static struct qp *qp_of(const struct nic_dev *d, uint32_t num)
 {
-	struct qp *qp = qp_by_num(&d->f->host->qps, num);
+	struct qp *qp = qp_by_num(&d->f->host->qps, nic_index(d), num);
 
 	return qp && qp->nic && qp->nic->d == d ? qp : NULL;
 }

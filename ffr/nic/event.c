@@ -91,7 +91,7 @@ void nic_look_at_port(struct nic_dev *d)
 static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_type type)
 {
 	struct fast *f = d->f;
-	struct qp *qp = qp_by_num(&f->host->qps, ib->qp_num);
+	struct qp *qp = qp_by_num(&f->host->qps, nic_index(d), ib->qp_num);
 	const struct nic_qp *nq = qp ? qp->nic : NULL;
 
 	if (d->trunk.ib == ib && type == IBV_EVENT_QP_FATAL)

@@ -203,7 +203,7 @@ int nic_iw_step(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a,
 /* The container's own, of that number, for a connection by rdma_cm; or NULL. */
 static struct nic_qp *own(struct fast *f, const struct container *cont, uint32_t num)
 {
-	struct qp *qp = qp_by_num(&f->host->qps, num);
+	struct qp *qp = qp_by_num(&f->host->qps, cont->nic, num);
 
 	if (!qp || qp->o.ses->cont != cont || !qp->nic || qp->nic->ud)
 		return NULL;
@@ -242,10 +242,16 @@ int nic_iw_ask(struct fast *f, const struct container *cont, uint32_t num, uint3
 /* [lock] Whose connection that is, if it has not ended. */
 static struct nic_qp *connected(struct fast *f, uint32_t num, uint32_t conn)
 {
-	struct qp *qp = qp_by_num(&f->host->qps, num);
-	struct nic_qp *nq = qp ? qp->nic : NULL;
+	struct nic_dev *d;
 
-	return nq && is_connected(nq) && nq->iw_conn == conn ? nq : NULL;
+	NIC_FOREACH(d, f) {
+		struct qp *qp = qp_by_num(&f->host->qps, nic_index(d), num);
+		struct nic_qp *nq = qp ? qp->nic : NULL;
+
+		if (nq && is_connected(nq) && nq->iw_conn == conn)
+			return nq;
+	}
+	return NULL;
 }
 
 void nic_iw_up(struct fast *f, uint32_t num, uint32_t conn)

@@ -615,6 +615,10 @@ static inline struct nic_dev *nic_next(const struct nic_dev *d)
 
 	return d->host + 1 < h->nic + h->num_nics ? d->host[1].dev : NULL;
 }
+static inline uint8_t nic_index(const struct nic_dev *d)
+{
+	return (uint8_t)(d->host - d->f->host->nic);
+}
 #define NIC_FOREACH(d, f) for ((d) = nic_first(f); (d); (d) = nic_next(d))
 
 /* A WR or a receive in the NIC's wr_id: life, which queue, place in it. */

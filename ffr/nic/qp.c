@@ -11,9 +11,7 @@
 
 #include "ffr/obj/gid.h"
 
-/* Numbers of the NIC that may not fit into the table, one after the other; where other NICs' QPs are in it, too. */
-#define QPN_TRIES	  64u
-#define QPN_TRIES_SEVERAL 1024u
+#define QPN_TRIES 64u /* numbers of the NIC that may not fit into the table, one after the other */
 
 /* ---- making it -------------------------------------------------------------------------------------- */
 
@@ -93,15 +91,15 @@ static struct ibv_qp *create(struct nic_dev *d, struct ibv_pd *pd,
 struct ibv_qp *nic_create_fitting(struct nic_dev *d, const struct qp_table *t, struct ibv_pd *pd,
 				  struct ibv_qp_init_attr *attr)
 {
-	uint32_t tries = d->f->host->num_nics > 1 ? QPN_TRIES_SEVERAL : QPN_TRIES;
-	struct ibv_qp *misfit[QPN_TRIES_SEVERAL], *qp;
+	struct ibv_qp *misfit[QPN_TRIES], *qp;
+	uint8_t nic = nic_index(d);
 	uint32_t n = 0;
 	int err;
 
-	while ((qp = create(d, pd, attr)) && !qpn_fits(t, qp->qp_num) && n < tries)
+	while ((qp = create(d, pd, attr)) && !qpn_fits(t, nic, qp->qp_num) && n < QPN_TRIES)
 		misfit[n++] = qp;
 	err = errno;
-	if (qp && !qpn_fits(t, qp->qp_num)) {
+	if (qp && !qpn_fits(t, nic, qp->qp_num)) {
 		d->lib.destroy_qp(qp);
 		qp = NULL;
 		err = EAGAIN;

@@ -97,6 +97,11 @@ void obj_table_free(struct obj_table *t)
 #define QP_TAB_MIN   256u
 #define QP_TAB_SMALL 4096u /* a table of so many slots grows, and goes, under the lock */
 
+static uint32_t slot_of(uint32_t size, const struct qp *qp)
+{
+	return qpn_slot(size, qp->num_of, qp->qp_num);
+}
+
 /*
  * The table is indexed by the low bits of the number, one QP for each slot: a number is taken
  * only when its slot is free, so that a look-up is one comparison and never a search. Numbers are
@@ -111,7 +116,7 @@ static int qp_table_copy(const struct qp_table *t, uint32_t size, struct qp_tabl
 		return -ENOMEM;
 	for (uint32_t i = 0; i < t->size; i++)
 		if (t->slot[i])
-			n->slot[t->slot[i]->qp_num & (size - 1)] = t->slot[i];
+			n->slot[slot_of(size, t->slot[i])] = t->slot[i];
 	return 0;
 }
 
@@ -135,9 +140,10 @@ static int qp_table_grow(struct qp_table *t)
 	return 0;
 }
 
-bool qpn_fits(const struct qp_table *t, uint32_t qpn)
+bool qpn_fits(const struct qp_table *t, uint8_t nic, uint32_t qpn)
 {
-	return qpn >= QPN_MIN && qpn <= QPN_MAX && !(t->size && t->slot[qpn & (t->size - 1)]);
+	return qpn >= QPN_MIN && qpn <= QPN_MAX &&
+	       !(t->size && t->slot[qpn_slot(t->size, nic, qpn)]);
 }
 
 int qpn_alloc(struct qp_table *t, struct qp *qp)
@@ -146,13 +152,13 @@ int qpn_alloc(struct qp_table *t, struct qp *qp)
 
 	if (t->used >= t->size / 2 && qp_table_grow(t))
 		return -ENOMEM;
-	if (qpn && !qpn_fits(t, qpn))
+	if (qpn && !qpn_fits(t, qp->num_of, qpn))
 		return -EEXIST;
-	while (!qpn_fits(t, qpn)) {
+	while (!qpn_fits(t, qp->num_of, qpn)) {
 		qpn = t->next & QPN_MASK;
 		t->next += QPN_STEP;
 	}
-	t->slot[qpn & (t->size - 1)] = qp;
+	t->slot[qpn_slot(t->size, qp->num_of, qpn)] = qp;
 	t->used++;
 	qp->qp_num = qpn;
 	return 0;
@@ -160,9 +166,9 @@ int qpn_alloc(struct qp_table *t, struct qp *qp)
 
 void qpn_free(struct qp_table *t, struct qp *qp)
 {
-	if (!t->size || qp_by_num(t, qp->qp_num) != qp)
+	if (!t->size || qp_by_num(t, qp->num_of, qp->qp_num) != qp)
 		return;
-	t->slot[qp->qp_num & (t->size - 1)] = NULL;
+	t->slot[slot_of(t->size, qp)] = NULL;
 	if (--t->used == 0 && t->size <= QP_TAB_SMALL) {
 		free(t->slot);
 		t->slot = NULL;

@@ -627,7 +627,8 @@ struct qp {
 	const struct send_ops *send; /* what carries it out: fast/backend.h */
 	struct soft_qp *soft;	     /* the backend's own */
 	struct nic_qp *nic;	     /* ... and a NIC's, or NULL */
-	uint32_t qp_num;	     /* 24 bits */
+	uint32_t qp_num;	     /* 24 bits, */
+	uint8_t num_of;		     /* ... of which of the host's NICs: its container's */
 	uint32_t max_send_sge, max_recv_sge, max_inline;
 	uint32_t max_send_wr, max_recv_wr;
 	struct ff_qp_attr attr;		/* as modified; query answers from here */
@@ -644,25 +645,35 @@ static inline bool qp_is_reliable(const struct qp *qp)
 	       qp->type == IBV_QPT_XRC_RECV;
 }
 
-/* Router-wide: QP number -> QP (objects.c). */
+/*
+ * Router-wide: QP number -> QP (objects.c). Each NIC numbers its QPs by itself, so a number means something together with
+ * the NIC of the QP's container.
+ */
 struct qp_table {
-	struct qp **slot; /* by the low bits of the number */
+	struct qp **slot; /* qpn_slot() */
 	uint32_t size;	  /* a power of two */
 	uint32_t used;
 	uint32_t next; /* where the search for a free number goes on */
 };
-static inline struct qp *qp_by_num(const struct qp_table *t, uint32_t qpn)
+/* By the low bits of the number, where NICs that count from the same number on begin as far apart as can be. */
+static inline uint32_t qpn_slot(uint32_t size, uint8_t nic, uint32_t qpn)
 {
-	struct qp *qp = t->size ? t->slot[qpn & (t->size - 1)] : NULL;
+	static const uint8_t eighth[] = { 0, 4, 2, 6, 1, 5, 3, 7 };
 
-	return qp && qp->qp_num == qpn ? qp : NULL;
+	return (qpn + size / 8 * eighth[nic & 7]) & (size - 1);
+}
+static inline struct qp *qp_by_num(const struct qp_table *t, uint8_t nic, uint32_t qpn)
+{
+	struct qp *qp = t->size ? t->slot[qpn_slot(t->size, nic, qpn)] : NULL;
+
+	return qp && qp->qp_num == qpn && qp->num_of == nic ? qp : NULL;
 }
 /* As keys_grown(), before a QP is given a number. */
 int qpns_grown(const struct qp_table *t, struct qp_table *n);
 /* Give `qp` a number that nobody used lately, or the one that it has already. 0; -ENOMEM; -EEXIST: its place is taken. */
 int qpn_alloc(struct qp_table *t, struct qp *qp);
 /* Is there a place for that number, as far as is known now? */
-bool qpn_fits(const struct qp_table *t, uint32_t qpn);
+bool qpn_fits(const struct qp_table *t, uint8_t nic, uint32_t qpn);
 void qpn_free(struct qp_table *t, struct qp *qp); /* a QP that has none is left alone */
 
 #define obj_of(o_, type) ((struct type *)(o_)) /* struct obj is the first member */

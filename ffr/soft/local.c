@@ -45,7 +45,7 @@ static inline struct qp *connected(struct fast *f, struct qp *qp)
 		if (!sq->dest)
 			return NULL;
 	}
-	peer = qp_by_num(&f->host->qps, qp->attr.dest_qp_num);
+	peer = qp_by_num(&f->host->qps, sq->dest->nic, qp->attr.dest_qp_num);
 	if (!peer || peer->o.ses->cont != sq->dest || peer->type != qp->peer_type ||
 	    !route_receives(peer) || peer->attr.dest_qp_num != qp->qp_num)
 		return NULL;
@@ -69,10 +69,17 @@ static struct qp *peer_of(struct fast *f, struct qp *qp)
  */
 void local_wake_peer(struct fast *f, const struct qp *qp)
 {
-	struct qp *from = qp->type == IBV_QPT_UD ? NULL : qp_here(f, qp->attr.dest_qp_num);
+	struct qp *from;
 
-	if (from && from->soft->req.is_waiting && from->attr.dest_qp_num == qp->qp_num)
-		requester_resume(f, from->soft);
+	if (qp->type == IBV_QPT_UD)
+		return;
+	/* of whichever container, as long as nobody has asked which one the path leads to */
+	for (uint8_t i = 0; !i || i < f->host->num_nics; i++) {
+		from = qp_by_num(&f->host->qps, i, qp->attr.dest_qp_num);
+		if (from && qp_is_on(from, f) && from->soft->req.is_waiting &&
+		    from->attr.dest_qp_num == qp->qp_num)
+			requester_resume(f, from->soft);
+	}
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------------ */

@@ -346,12 +346,12 @@ void remote_unsent(struct remote_qp *rq, const struct frame *fr)
 static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
 				      const struct wire_hdr *h)
 {
-	struct qp *qp = qp_here(f, h->dst_qpn);
+	struct qp *qp = qp_here(f, h->dst_cont, h->dst_qpn);
 	struct remote_qp *rq = qp ? qp->soft->rem : NULL;
 
 	if (!rq || rq->peer != p || !remote_is_peer(rq) || rq->cont != h->src_cont ||
 	    rq->epoch != h->src_epoch || qp->attr.dest_qp_num != h->src_qpn ||
-	    qp->o.ses->cont->id != h->dst_cont || qp->o.ses->cont->epoch != h->dst_epoch)
+	    qp->o.ses->cont->epoch != h->dst_epoch)
 		return NULL;
 	return rq;
 }

@@ -159,15 +159,11 @@ static bool is_atomic(uint8_t opcode)
 static struct remote_qp *responder_of(struct fast *f, const struct wire_peer *p,
 				      const struct wire_hdr *h)
 {
-	struct qp *qp = qp_here(f, h->dst_qpn);
-	const struct container *c;
+	struct qp *qp = qp_here(f, h->dst_cont, h->dst_qpn);
 	struct remote_qp *rq;
 
 	if (!qp || qp->type == IBV_QPT_UD || qp->type == IBV_QPT_XRC_SEND || !route_receives(qp) ||
-	    qp->attr.dest_qp_num != h->src_qpn)
-		return NULL;
-	c = qp->o.ses->cont;
-	if (c->id != h->dst_cont || c->epoch != h->dst_epoch)
+	    qp->attr.dest_qp_num != h->src_qpn || qp->o.ses->cont->epoch != h->dst_epoch)
 		return NULL;
 	if (!qp->soft->rem && !qp->soft->dest)
 		route_resolve(f, qp);

@@ -320,12 +320,11 @@ static bool deliver(struct fast *f, const struct remote *from, const struct wire
 
 	if (h->flags & WIRE_MCAST)
 		return mcast_from_remote(f, from, h, data);
-	qp = qp_here(f, h->dst_qpn);
+	qp = qp_here(f, h->dst_cont, h->dst_qpn);
 	if (!qp)
 		return true;
 	c = qp->o.ses->cont;
-	if (c->id != h->dst_cont || c->epoch != h->dst_epoch ||
-	    !dir_allowed(f->host, c, from->tenant, from->name))
+	if (c->epoch != h->dst_epoch || !dir_allowed(f->host, c, from->tenant, from->name))
 		return true;
 	if (remote_ud_must_wait(f, qp))
 		return false;

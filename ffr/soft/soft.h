@@ -245,12 +245,16 @@ static inline bool qp_is_on(const struct qp *qp, const struct fast *f)
 {
 	return qp->soft && qp->o.ses->fast == f;
 }
-/* The QP of that number, if it is such a one. */
-static inline struct qp *qp_here(struct fast *f, uint32_t num)
+/* The QP of that number that the container with that id (the orchestrator's) has, if it is such a one. */
+static inline struct qp *qp_here(struct fast *f, uint32_t cont, uint32_t num)
 {
-	struct qp *qp = qp_by_num(&f->host->qps, num);
+	for (uint8_t i = 0; !i || i < f->host->num_nics; i++) {
+		struct qp *qp = qp_by_num(&f->host->qps, i, num);
 
-	return qp && qp_is_on(qp, f) ? qp : NULL;
+		if (qp && qp_is_on(qp, f) && qp->o.ses->cont->id == cont)
+			return qp;
+	}
+	return NULL;
 }
 /*
  * Does it receive messages: is it in such a state, and its program alive? That it has died, a copy may find out before

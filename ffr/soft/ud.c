@@ -112,10 +112,10 @@ static void grh_to(struct soft_ud *ud, const union ibv_gid *gid)
 static struct qp *receiver(struct fast *f, const struct qp *qp)
 {
 	const struct requester *r = &qp->soft->req;
-	struct qp *peer = qp_by_num(&f->host->qps, qp->wr->remote_qpn);
+	const struct container *to = qp->soft->dest;
+	struct qp *peer = to ? qp_by_num(&f->host->qps, to->nic, qp->wr->remote_qpn) : NULL;
 
-	if (!peer || peer->o.ses->cont != qp->soft->dest || peer->type != IBV_QPT_UD ||
-	    !route_receives(peer))
+	if (!peer || peer->o.ses->cont != to || peer->type != IBV_QPT_UD || !route_receives(peer))
 		return NULL;
 	return r->state != REQ_MATCHED || r->peer == peer ? peer : NULL;
 }

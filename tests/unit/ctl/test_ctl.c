@@ -228,10 +228,10 @@ static void a_session_takes_everything_with_it(void **state)
 	for (int i = 0; i < 300; i++) /* more than one batch of the teardown */
 		assert_int_equal(call_reg_mr(g, s, pd, buf, 100, 0, &mr), 0);
 	assert_int_equal(RIG_CALL(g, s, CREATE_CHANNEL, &ch_req, &ch), 0);
-	assert_non_null(qp_by_num(&g->ctl.host->qps, qpn));
+	assert_non_null(qp_by_num(&g->ctl.host->qps, 0, qpn));
 	close(s);
 	rig_pump(g);
-	assert_null(qp_by_num(&g->ctl.host->qps, qpn));
+	assert_null(qp_by_num(&g->ctl.host->qps, 0, qpn));
 	assert_null(key_lookup(&g->c[0]->keys, mr.rkey));
 	assert_true(LIST_EMPTY(&g->c[0]->sessions));
 	assert_int_equal(g->c[0]->stats.send_ops, 5);

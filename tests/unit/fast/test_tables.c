@@ -53,7 +53,7 @@ static void qp_numbers_grow_apart(void **state)
 	}
 	assert_true(host->qps.size > N);
 	for (int i = 0; i < N; i++)
-		assert_ptr_equal(qp_by_num(&host->qps, qp[i].qp_num), &qp[i]);
+		assert_ptr_equal(qp_by_num(&host->qps, 0, qp[i].qp_num), &qp[i]);
 	for (int i = 0; i < N; i++)
 		qpn_free(&host->qps, &qp[i]);
 	free(qp);

@@ -273,7 +273,7 @@ static void the_senders_container_goes(void **state)
 	xrc_shared_open(&h);
 	xrc_client_close(&h.from.c);
 	container_detach(call_rig.c[1]);
-	assert_null(xrc_target_find(call_rig.ctl.host, xrcd_get(h.c[0].s, h.xrcd[0])->xrcd, 1));
+	assert_null(xrc_target_find(h.c[0].s->cont, xrcd_get(h.c[0].s, h.xrcd[0])->xrcd, 1));
 	xrc_client_close(&h.c[1]);
 	xrc_client_close(&h.c[0]);
 }

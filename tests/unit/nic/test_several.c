@@ -193,16 +193,25 @@ static void each_by_its_own(void **state)
 		user_close(n, &u[i]);
 }
 
-/* One NIC gives a number that a QP of another has: it is asked again. */
-static void numbers_are_one_hosts(void **state)
+/* One NIC gives a number that a QP of another has: there are two of that number. */
+static void numbers_are_each_nics(void **state)
 {
 	struct nic_rig *n = *state;
 	struct user u;
 
 	nic_fake.qpn[nic_fake.qpn_at] = n->qp->qp.qp_num;
-	nic_fake.qpn[nic_fake.qpn_at + 1] = 0x5003;
 	user_open(n, &u, 2);
-	assert_int_equal(u.qp->qp.qp_num, 0x5003);
+	assert_int_equal(u.qp->qp.qp_num, n->qp->qp.qp_num);
+	user_send(n, &u, 7);
+	nic_rig_send(n, 8, 8);
+	rig_run(&n->r);
+	nic_fake_sent(nic_rig_ib(u.qp), IBV_WC_SUCCESS);
+	rig_run(&n->r);
+	user_expect(&u, 7, IBV_WC_SUCCESS);
+	nic_rig_expect_none(n);
+	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	rig_run(&n->r);
+	nic_rig_expect(n, 8, IBV_WC_SUCCESS);
 	user_close(n, &u);
 }
 
@@ -596,7 +605,7 @@ int main(void)
 {
 	return UNIT_RUN(TEST(containers_are_spread), cmocka_unit_test(the_one_that_fewest_have),
 			cmocka_unit_test(one_cannot_be_opened), TEST(each_by_its_own),
-			TEST(numbers_are_one_hosts), TEST(a_stale_completion),
+			TEST(numbers_are_each_nics), TEST(a_stale_completion),
 			TEST(a_port_is_its_containers), TEST(one_goes_and_comes_back),
 			TEST(both_ports_go), TEST(another_gid), HOSTS(nics_are_told),
 			HOSTS(by_the_nics_of_both), HOSTS(datagrams_between_hosts),

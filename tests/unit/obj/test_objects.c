@@ -113,14 +113,14 @@ static void qp_numbers_are_unique_and_not_reused(void **state)
 		assert_in_range(qp[i].qp_num, 2, 0xffffff);
 	}
 	for (int i = 0; i < N; i++)
-		assert_ptr_equal(qp_by_num(&t, qp[i].qp_num), &qp[i]);
-	assert_null(qp_by_num(&t, 0));
-	assert_null(qp_by_num(&t, 1));
-	assert_null(qp_by_num(&t, qp[0].qp_num + 0x1000000));
+		assert_ptr_equal(qp_by_num(&t, 0, qp[i].qp_num), &qp[i]);
+	assert_null(qp_by_num(&t, 0, 0));
+	assert_null(qp_by_num(&t, 0, 1));
+	assert_null(qp_by_num(&t, 0, qp[0].qp_num + 0x1000000));
 
 	old = qp[7].qp_num;
 	qpn_free(&t, &qp[7]);
-	assert_null(qp_by_num(&t, old));
+	assert_null(qp_by_num(&t, 0, old));
 	for (int i = 0; i < 10000; i++) {
 		assert_int_equal(qpn_alloc(&t, &extra), 0);
 		assert_int_not_equal(extra.qp_num, old);
@@ -131,7 +131,7 @@ static void qp_numbers_are_unique_and_not_reused(void **state)
 	for (int i = 0; i < N; i++)
 		qpn_free(&t, &qp[i]);
 	assert_int_equal(t.used, 0);
-	assert_null(qp_by_num(&t, qp[0].qp_num));
+	assert_null(qp_by_num(&t, 0, qp[0].qp_num));
 	free(t.slot);
 	free(qp);
 }
@@ -168,7 +168,7 @@ static void qp_numbers_are_not_in_a_row(void **state)
 	for (int i = 0; i < N; i++)
 		assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
 	for (uint32_t n = 2; n < 2 + 2 * t.size; n++) {
-		taken = qpn_fits(&t, n) ? 0 : taken + 1;
+		taken = qpn_fits(&t, 0, n) ? 0 : taken + 1;
 		longest = taken > longest ? taken : longest;
 	}
 	assert_in_range(longest, 1, 8);
@@ -216,29 +216,58 @@ static void a_wanted_qp_number(void **state)
 		  bad[3] = { { .qp_num = 1 }, { .qp_num = 0xffffff }, { .qp_num = 0x1000002 } };
 
 	(void)state;
-	assert_true(qpn_fits(&t, 0x123456));
+	assert_true(qpn_fits(&t, 0, 0x123456));
 	assert_int_equal(qpn_alloc(&t, &wanted), 0);
 	assert_int_equal(wanted.qp_num, 0x123456);
-	assert_false(qpn_fits(&t, 0x223456));
+	assert_false(qpn_fits(&t, 0, 0x223456));
 	assert_int_equal(qpn_alloc(&t, &same_place), -EEXIST);
 	for (int i = 0; i < 3; i++) {
-		assert_false(qpn_fits(&t, bad[i].qp_num));
+		assert_false(qpn_fits(&t, 0, bad[i].qp_num));
 		assert_int_equal(qpn_alloc(&t, &bad[i]), -EEXIST);
 	}
 	assert_int_equal(t.used, 1);
 	for (int i = 0; i < N; i++)
 		assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
-	assert_ptr_equal(qp_by_num(&t, 0x123456), &wanted);
+	assert_ptr_equal(qp_by_num(&t, 0, 0x123456), &wanted);
 	qpn_free(&t, &wanted);
 	assert_int_equal(qpn_alloc(&t, &same_place), 0);
-	assert_ptr_equal(qp_by_num(&t, 0x223456), &same_place);
+	assert_ptr_equal(qp_by_num(&t, 0, 0x223456), &same_place);
+	free(t.slot);
+	free(qp);
+}
+
+/* NICs that count from the same number on are not in each other's way, however many of them there are. */
+static void each_nic_has_numbers_of_its_own(void **state)
+{
+	enum { NICS = 8, N = 500 };
+	struct qp_table t = { 0 };
+	struct qp *qp = calloc(NICS * N, sizeof(*qp));
+	unsigned again = 0;
+
+	(void)state;
+	for (unsigned nics = 2; nics <= NICS; nics *= 2) {
+		for (unsigned i = 0; i < nics * N; i++) {
+			qp[i].num_of = (uint8_t)(i % nics);
+			qp[i].qp_num = 0x800 + i / nics;
+			again += !qpn_fits(&t, qp[i].num_of, qp[i].qp_num);
+			assert_int_equal(qpn_alloc(&t, &qp[i]), 0);
+		}
+		for (unsigned i = 0; i < nics * N; i++)
+			assert_ptr_equal(qp_by_num(&t, qp[i].num_of, qp[i].qp_num), &qp[i]);
+		assert_null(qp_by_num(&t, (uint8_t)nics, 0x800));
+		for (unsigned i = 0; i < nics * N; i++)
+			qpn_free(&t, &qp[i]);
+		assert_int_equal(t.used, 0);
+	}
+	assert_int_equal(again, 0);
 	free(t.slot);
 	free(qp);
 }
 
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(a_wanted_qp_number),
+	return UNIT_RUN(cmocka_unit_test(each_nic_has_numbers_of_its_own),
+			cmocka_unit_test(a_wanted_qp_number),
 			cmocka_unit_test(handles_are_found_and_never_zero),
 			cmocka_unit_test(a_full_table_refuses),
 			cmocka_unit_test(a_stale_handle_names_nothing),
