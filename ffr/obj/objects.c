@@ -97,9 +97,9 @@ void obj_table_free(struct obj_table *t)
 #define QP_TAB_MIN   256u
 #define QP_TAB_SMALL 4096u /* a table of so many slots grows, and goes, under the lock */
 
-static uint32_t slot_of(uint32_t size, const struct qp *qp)
+static uint32_t slot_of(const struct qp_table *t, const struct qp *qp)
 {
-	return qpn_slot(size, qp->num_of, qp->qp_num);
+	return qpn_slot(t, qp->num_of, qp->qp_num);
 }
 
 /*
@@ -110,13 +110,17 @@ static uint32_t slot_of(uint32_t size, const struct qp *qp)
  */
 static int qp_table_copy(const struct qp_table *t, uint32_t size, struct qp_table *n)
 {
+	static const uint8_t eighth[QP_TAB_NICS] = { 0, 4, 2, 6, 1, 5, 3, 7 };
+
 	*n = (struct qp_table){ .size = size, .used = t->used, .next = t->next };
 	n->slot = size > QPN_MASK + 1 ? NULL : calloc(size, sizeof(struct qp *));
 	if (!n->slot)
 		return -ENOMEM;
+	for (uint32_t i = 0; i < QP_TAB_NICS; i++)
+		n->from[i] = size / QP_TAB_NICS * eighth[i];
 	for (uint32_t i = 0; i < t->size; i++)
 		if (t->slot[i])
-			n->slot[slot_of(size, t->slot[i])] = t->slot[i];
+			n->slot[slot_of(n, t->slot[i])] = t->slot[i];
 	return 0;
 }
 
@@ -142,8 +146,7 @@ static int qp_table_grow(struct qp_table *t)
 
 bool qpn_fits(const struct qp_table *t, uint8_t nic, uint32_t qpn)
 {
-	return qpn >= QPN_MIN && qpn <= QPN_MAX &&
-	       !(t->size && t->slot[qpn_slot(t->size, nic, qpn)]);
+	return qpn >= QPN_MIN && qpn <= QPN_MAX && !(t->size && t->slot[qpn_slot(t, nic, qpn)]);
 }
 
 int qpn_alloc(struct qp_table *t, struct qp *qp)
@@ -158,7 +161,7 @@ int qpn_alloc(struct qp_table *t, struct qp *qp)
 		qpn = t->next & QPN_MASK;
 		t->next += QPN_STEP;
 	}
-	t->slot[qpn_slot(t->size, qp->num_of, qpn)] = qp;
+	t->slot[qpn_slot(t, qp->num_of, qpn)] = qp;
 	t->used++;
 	qp->qp_num = qpn;
 	return 0;
@@ -168,7 +171,7 @@ void qpn_free(struct qp_table *t, struct qp *qp)
 {
 	if (!t->size || qp_by_num(t, qp->num_of, qp->qp_num) != qp)
 		return;
-	t->slot[slot_of(t->size, qp)] = NULL;
+	t->slot[slot_of(t, qp)] = NULL;
 	if (--t->used == 0 && t->size <= QP_TAB_SMALL) {
 		free(t->slot);
 		t->slot = NULL;

@@ -649,22 +649,22 @@ static inline bool qp_is_reliable(const struct qp *qp)
  * Router-wide: QP number -> QP (objects.c). Each NIC numbers its QPs by itself, so a number means something together with
  * the NIC of the QP's container.
  */
+#define QP_TAB_NICS 8u
 struct qp_table {
 	struct qp **slot; /* qpn_slot() */
 	uint32_t size;	  /* a power of two */
 	uint32_t used;
 	uint32_t next; /* where the search for a free number goes on */
+	/* Slots of a NIC's numbers: those that count from the same number on begin as far apart as can be. */
+	uint32_t from[QP_TAB_NICS];
 };
-/* By the low bits of the number, where NICs that count from the same number on begin as far apart as can be. */
-static inline uint32_t qpn_slot(uint32_t size, uint8_t nic, uint32_t qpn)
+static inline uint32_t qpn_slot(const struct qp_table *t, uint8_t nic, uint32_t qpn)
 {
-	static const uint8_t eighth[] = { 0, 4, 2, 6, 1, 5, 3, 7 };
-
-	return (qpn + size / 8 * eighth[nic & 7]) & (size - 1);
+	return (qpn + t->from[nic % QP_TAB_NICS]) & (t->size - 1);
 }
 static inline struct qp *qp_by_num(const struct qp_table *t, uint8_t nic, uint32_t qpn)
 {
-	struct qp *qp = t->size ? t->slot[qpn_slot(t->size, nic, qpn)] : NULL;
+	struct qp *qp = t->size ? t->slot[qpn_slot(t, nic, qpn)] : NULL;
 
 	return qp && qp->qp_num == qpn && qp->num_of == nic ? qp : NULL;
 }
