@@ -145,7 +145,7 @@ static void ranges(void)
 	EXPECT(ft_map(ft_fd, p, top, PAGE, 0, &v), -EINVAL);
 	EXPECT(ft_map(ft_fd, p, 0, PAGE, FFMEM_PINNED, &v), -EFAULT);
 	EXPECT(ft_map(ft_fd, p, 0x7ffffffff000 - PAGE, PAGE, FFMEM_PINNED, &v), -EFAULT);
-	EXPECT(ft_map(ft_fd, p, at, 1ULL << 40, FFMEM_PINNED, &v), -ENOSPC);
+	EXPECT(ft_map(ft_fd, p, 1ULL << 40, 1ULL << 40, FFMEM_PINNED, &v), -ENOSPC);
 
 	/* mmap: within the object, shared, not for execution, for writing only where that was asked. */
 	EXPECT(ft_map(ft_fd, p, at, 4 * PAGE, 0, &v), 0);

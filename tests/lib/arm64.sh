@@ -55,6 +55,24 @@ arm64_kernel_unpack() {
 	depmod -b made "$release" && echo "$release" >made/release && vm_initrd made $dir/bin/busybox
 }
 
+# Prints the folder of the headers of such a kernel, for modules: with the tools of this machine, from the package of its
+# own kernel's headers, in the place of those for arm64.
+arm64_headers() { # SUITE RELEASE
+	local folder
+	folder=$(cache_once "headers-$1-$2" arm64_headers_unpack "$@") && echo "$folder/linux-headers-$2"
+}
+
+arm64_headers_unpack() {
+	local kbuild dir
+	kbuild=linux-kbuild-$(cut -d . -f 1-2 <<<"$2")
+	vm_tools "$kbuild" && arm64_unpack "$1" "linux-headers-$2" root && mv root/usr/src made || return 1
+	for dir in made/linux-headers-*; do
+		ln -sfn "/usr/lib/$kbuild/scripts" "$dir/scripts"
+		ln -sfn "/usr/lib/$kbuild/tools" "$dir/tools"
+	done
+	sed -i "s|^include /usr/src/|include $FF_CACHE/headers-$1-$2/|" "made/linux-headers-$2/Makefile"
+}
+
 # Prints what QEMU (7.2) has not that a unit test needs; fails where nothing is known.
 arm64_lacks() { # TEST, as room/test_name
 	case $1 in
