@@ -8,19 +8,32 @@ LAB=$TREE/tests/lab/lab
 export FF_LAB=/tmp/lab FF_NIC=rxe0 FF_SLOW=10
 failed=0
 
-# rxe0 on eth0, 10.151.9.2; its GID index 1 is that address.
+# nic_up N: rxeN on ethN, 10.151.(9 + N).2; its GID index 1 is that address.
 nic_up() {
+	local n=$1
 	modprobe -a crc32_generic rdma_rxe rdma_ucm veth bridge
-	ip link add eth0 type veth peer name peer0
-	ip addr add 10.151.9.2/24 dev eth0
-	ip link set eth0 up
-	ip link set peer0 up
-	nic_link
+	ip link add "eth$n" type veth peer name "peer$n"
+	ip addr add "10.151.$((9 + n)).2/24" dev "eth$n"
+	ip link set "eth$n" up
+	ip link set "peer$n" up
+	nic_link "$n"
 }
 
 nic_link() {
-	rdma link add rxe0 type rxe netdev eth0
-	until ibv_devinfo -v -d rxe0 | grep -q 'GID\[ *1\]'; do sleep 0.1; done
+	local n=$1
+	rdma link add "rxe$n" type rxe netdev "eth$n"
+	until ibv_devinfo -v -d "rxe$n" | grep -q 'GID\[ *1\]'; do sleep 0.1; done
+}
+
+# until_is CMD...: it succeeds, in 30 s.
+until_is() {
+	local i
+	for ((i = 0; i < 300; i++)); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	echo "not so in 30 s: $*"
+	return 1
 }
 
 # check NAME CMD...: one line for each.

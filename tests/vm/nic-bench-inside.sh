@@ -48,7 +48,7 @@ all() { # MEASURE COLUMN PROGRAM ARGS...
 	one "$measure" soft "$col" soft_0 soft_1 "$("$LAB" ip h0c0)" "$@"
 }
 
-nic_up
+nic_up 0
 "$LAB" up --backend verbs --containers 2 || exit 1
 NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
 for ((i = 0; i < $1; i++)); do

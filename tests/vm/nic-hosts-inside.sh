@@ -12,7 +12,7 @@ network_up() {
 	until [[ -e /sys/class/net/eth0 ]]; do sleep 0.1; done
 	ip addr add "${address[$me]}/24" dev eth0
 	ip link set eth0 up
-	nic_link
+	nic_link 0
 }
 
 # The orchestrator is in a.
@@ -106,7 +106,7 @@ says() {
 pair rc_pingpong-without ibv_rc_pingpong -g 0 -n 50 -p 18612
 pair ud_pingpong-without ibv_ud_pingpong -g 0 -n 50 -s 800 -p 18613
 pair srq_pingpong-without ibv_srq_pingpong -g 0 -n 50 -q 4 -p 18614
-[[ $me == b ]] || { nic_link && says 'it is back'; } || failed=1
+[[ $me == b ]] || { nic_link 0 && says 'it is back'; } || failed=1
 before=$(packets)
 pair ud_pingpong-again ibv_ud_pingpong -g 0 -n 100 -s 800 -p 18615
 again=$(($(packets) - before))

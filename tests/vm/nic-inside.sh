@@ -57,17 +57,6 @@ pingpong() { pair "$1" "$2" -d -g "${@:3}"; }
 pingpong_soft() { NIC_INDEX=0 pair "$1" "$2" -d -g "${@:3}"; }
 perf() { pair "$1" "$2" -d -x "${@:3}" -F; }
 
-# until CMD...: it succeeds, in 30 s.
-until_is() {
-	local i
-	for ((i = 0; i < 300; i++)); do
-		"$@" && return 0
-		sleep 0.1
-	done
-	echo "not so in 30 s: $*"
-	return 1
-}
-
 # Programs that connect by rdma_cm, by the host's address: the kernel shows who listens there, for itself or a container.
 cm_listens() { rdma resource show cm_id | grep -qE "state LISTEN .*(10\.151\.9\.2|0\.0\.0\.0):$1( |$)"; }
 
@@ -191,11 +180,11 @@ nic_goes() {
 nic_comes() {
 	local before
 	before=$(heard PORT_ACTIVE)
-	nic_link || return 1
+	nic_link 0 || return 1
 	until_is heard_more PORT_ACTIVE "$before"
 }
 
-nic_up
+nic_up 0
 "$LAB" up --backend verbs --containers 2 || exit 1
 NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
 for pair in "peer h0c0" "h0c0 peer"; do

@@ -21,7 +21,7 @@ kinds() { # PEER'S-COMMAND ADDRESS
 	return "$status"
 }
 
-nic_up
+nic_up 0
 "$LAB" up --backend verbs --containers 2 || exit 1
 NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
 check kinds-peer kinds "env VT_DEVICE=rxe0 VT_GID=1" 10.151.9.2

@@ -8,29 +8,6 @@ export FF_NIC="rxe0 rxe1"
 declare -A nic=([h0c0]=rxe0 [h0c1]=rxe1) address=([h0c0]=10.151.9.2 [h0c1]=10.151.10.2)
 port=18700
 
-second_up() {
-	ip link add eth1 type veth peer name peer1
-	ip addr add 10.151.10.2/24 dev eth1
-	ip link set eth1 up
-	ip link set peer1 up
-	second_link
-}
-
-second_link() {
-	rdma link add rxe1 type rxe netdev eth1
-	until ibv_devinfo -v -d rxe1 | grep -q 'GID\[ *1\]'; do sleep 0.1; done
-}
-
-until_is() {
-	local i
-	for ((i = 0; i < 300; i++)); do
-		"$@" && return 0
-		sleep 0.1
-	done
-	echo "not so in 30 s: $*"
-	return 1
-}
-
 listens() { ss -Hltn "sport = :$1" | grep -q .; }
 listens_in() { "$LAB" exec "$1" -- ss -Hltn "sport = :$2" | grep -q .; }
 
@@ -134,7 +111,7 @@ one_goes() {
 one_comes() {
 	local before
 	before=$(heard h0c1 PORT_ACTIVE)
-	second_link || return 1
+	nic_link 1 || return 1
 	until_is heard_more h0c1 PORT_ACTIVE "$before" || return 1
 	! heard_more h0c0 PORT_ACTIVE 0 || return 1
 	kill -0 "${clients[0]}" || return 1
@@ -153,8 +130,8 @@ another_nic() {
 	has_its_nic h0c1
 }
 
-nic_up
-second_up
+nic_up 0
+nic_up 1
 "$LAB" up --backend verbs --containers 2 || exit 1
 NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
 watch=()

@@ -20,17 +20,6 @@ siw_up() {
 	until ibv_devinfo -d siw0 | grep -q PORT_ACTIVE; do sleep 0.1; done
 }
 
-# until_is CMD...: it succeeds, in 30 s.
-until_is() {
-	local i
-	for ((i = 0; i < 300; i++)); do
-		"$@" && return 0
-		sleep 0.1
-	done
-	echo "not so in 30 s: $*"
-	return 1
-}
-
 # A program's listener is one of TCP, for itself or for a container.
 listens() { ss -Hltn "sport = :$1" | grep -q . || rdma resource show cm_id | grep -qE "state LISTEN .*:$1( |$)"; }
 
