@@ -316,7 +316,10 @@ static ssize_t tls_writev(struct wire_io *io, const struct iovec *iov, int n)
 	return sum ? sum : err;
 }
 
-/* The kernel tells of an error once, and takes bytes for records that go nowhere after that. */
+/*
+ * The kernel tells of an error once, and takes bytes for records that go nowhere after that. But memory that is not
+ * there (a client took it away) is the caller's matter, and no error of the stream.
+ */
 static ssize_t ktls_writev(struct wire_io *io, const struct iovec *iov, int n)
 {
 	ssize_t sent;
@@ -324,7 +327,7 @@ static ssize_t ktls_writev(struct wire_io *io, const struct iovec *iov, int n)
 	if (io->err)
 		return io->err;
 	sent = sock_writev(io, iov, n);
-	if (sent < 0 && sent != -EAGAIN)
+	if (sent < 0 && sent != -EAGAIN && sent != -EFAULT)
 		io->err = (int)sent;
 	return sent;
 }
