@@ -6,8 +6,10 @@
 #ifndef KMOD_COMPAT_H
 #define KMOD_COMPAT_H
 
+#include <linux/capability.h>
 #include <linux/mm.h>
 #include <linux/platform_device.h>
+#include <linux/sched.h>
 #include <linux/timer.h>
 #include <linux/version.h>
 
@@ -46,6 +48,37 @@ static inline void vm_flags_clear(struct vm_area_struct *vma, vm_flags_t flags)
 		f(pdev);                                                                           \
 		return 0;                                                                          \
 	}
+#endif
+
+/* CAP_SYS_PTRACE over the task, whose address space mm is; by 7.3 its user namespace is the task's, and not mm's. */
+#ifdef __has_include /* sparse has none */
+#if __has_include(<linux/sched/exec_state.h>)
+#define KMOD_EXEC_STATE
+#endif
+#endif
+#ifdef KMOD_EXEC_STATE
+#include <linux/sched/exec_state.h>
+static inline bool kmod_may_ptrace(struct task_struct *task, struct mm_struct *mm)
+{
+	const struct task_exec_state *state;
+	struct user_namespace *ns = NULL;
+	bool may;
+
+	rcu_read_lock();
+	state = rcu_dereference(task->exec_state);
+	if (state)
+		ns = get_user_ns(state->user_ns);
+	rcu_read_unlock();
+	may = ns && ns_capable(ns, CAP_SYS_PTRACE);
+	if (ns)
+		put_user_ns(ns);
+	return may;
+}
+#else
+static inline bool kmod_may_ptrace(struct task_struct *task, struct mm_struct *mm)
+{
+	return ns_capable(mm->user_ns, CAP_SYS_PTRACE);
+}
 #endif
 
 #endif

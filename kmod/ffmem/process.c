@@ -15,6 +15,7 @@
 #include <linux/sched/task.h>
 #include <linux/slab.h>
 
+#include "../compat.h"
 #include "ffmem_int.h"
 
 /* Routers and processes: an address space is never both. */
@@ -100,15 +101,15 @@ static struct pid *ffmem_pidfd_pid(int fd)
 	return pid;
 }
 
-/* Whether the holder of fd may read this memory, and write it. Call with a user of mm held. */
-static int ffmem_consent(int fd, struct mm_struct *mm, bool *may_write)
+/* Whether the holder of fd may read this memory, mm of task, and write it. Call with a user of mm held. */
+static int ffmem_consent(int fd, struct task_struct *task, struct mm_struct *mm, bool *may_write)
 {
 	struct file *f;
 	int ret = 0;
 
 	if (fd == -1) {
 		*may_write = true;
-		return ns_capable(mm->user_ns, CAP_SYS_PTRACE) ? 0 : -EPERM;
+		return kmod_may_ptrace(task, mm) ? 0 : -EPERM;
 	}
 	f = fget(fd);
 	if (!f)
@@ -163,11 +164,13 @@ static struct ffmem_process *ffmem_process_new(struct pid *pid, int mem_fd)
 	if (!task)
 		return ERR_PTR(-ESRCH);
 	mm = get_task_mm(task);
-	put_task_struct(task);
-	if (!mm)
+	if (!mm) {
+		put_task_struct(task);
 		return ERR_PTR(-ESRCH);
+	}
 	p = kzalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
-	ret = p ? ffmem_consent(mem_fd, mm, &p->may_write) : -ENOMEM;
+	ret = p ? ffmem_consent(mem_fd, task, mm, &p->may_write) : -ENOMEM;
+	put_task_struct(task);
 	if (ret)
 		goto err_free;
 	kref_init(&p->ref);

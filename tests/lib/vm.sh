@@ -57,7 +57,9 @@ vm_initrd() { # KERNEL-FOLDER BUSYBOX
 	for m in virtio_pci 9pnet_virtio 9p overlay; do
 		modprobe -d "$1" -S "$release" --show-depends "$m"
 	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r ko; do
-		cp "$ko" "$dir/modules/" && basename "$ko"
+		cp "$ko" "$dir/modules/"
+		[[ $ko != *.xz ]] || unxz "$dir/modules/${ko##*/}"
+		basename "$ko" .xz
 	done >"$dir/modules/list"
 	cat >"$dir/init" <<-'END'
 		#!/bin/busybox sh

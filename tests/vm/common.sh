@@ -4,7 +4,8 @@
 # own RDMA is, with this tree's build. Sourced first, or by kmod.sh.
 #
 #	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
-#			of the other processor with ARCH=arm64 said before this file, and with that build
+#			of the other processor with ARCH=arm64 said before this file, and with that build; on the newest
+#			kernel (tests/lib/backports.sh) with NEWER=1
 #	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other
 #
 # In the VM, SCRIPT finds the tree in /out/tree, and in /out/tree/tests/vm/inside.sh what else it may need.
@@ -24,7 +25,10 @@ skip() {
 }
 
 ((EUID == 0)) || skip "needs root for a VM"
-if [[ -z ${ARCH-} ]]; then
+if [[ -n ${NEWER-} ]]; then
+	. "$TREE/tests/lib/backports.sh"
+	KERNEL=$(backports_kernel) || skip "no kernel of Debian's backports can be had from apt"
+elif [[ -z ${ARCH-} ]]; then
 	KERNEL=${FT_KERNEL:-$(vm_kernel)} || skip "no kernel or no QEMU can be had from apt"
 else
 	arm64_vm || skip "no Debian for arm64, or no QEMU, can be had from apt"

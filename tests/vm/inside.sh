@@ -8,12 +8,15 @@ LAB=$TREE/tests/lab/lab
 export FF_LAB=/tmp/lab FF_NIC=rxe0 FF_SLOW=10
 failed=0
 
-# nic_up N: rxeN on ethN, 10.151.(9 + N).2; its GID index 1 is that address.
+# nic_up N: rxeN on ethN, 10.151.(9 + N).2; its GID index 1 is that address. NIC_MTU: bytes of ethN's packets.
 nic_up() {
 	local n=$1
-	modprobe -a crc32_generic rdma_rxe rdma_ucm veth bridge
+	modprobe -q crc32_generic # of rxe, before 6.16
+	modprobe -a rdma_rxe rdma_ucm veth bridge
 	ip link add "eth$n" type veth peer name "peer$n"
 	ip addr add "10.151.$((9 + n)).2/24" dev "eth$n"
+	ip link set "eth$n" mtu "${NIC_MTU:-1500}"
+	ip link set "peer$n" mtu "${NIC_MTU:-1500}"
 	ip link set "eth$n" up
 	ip link set "peer$n" up
 	nic_link "$n"

@@ -9,7 +9,7 @@ install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-re
 
 read -r RELEASE <"$KERNEL/release"
 KDIR=${FT_KDIR:-/lib/modules/$RELEASE/build}
-[[ -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
+[[ -n ${NEWER-} || -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
 
 # The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside.
 kmod_build() { # [MAKE'S ARGUMENT...]
@@ -17,6 +17,13 @@ kmod_build() { # [MAKE'S ARGUMENT...]
 	! command -v sparse >/dev/null || target=sparse
 	cp -r "$TREE/kmod" "$TMP/kmod"
 	make -s -C "$TMP/kmod" clean
+	if [[ -n ${NEWER-} ]]; then
+		{ make -s -C "$TMP/kmod" selftest && backports_modules "$KERNEL" "$TMP/kmod"; } >"$TMP/make.log" 2>&1 || {
+			cat "$TMP/make.log"
+			exit 1
+		}
+		return
+	fi
 	make -s -C "$TMP/kmod" KDIR="$KDIR" "$@" "$target" selftest >"$TMP/make.log" 2>&1 || {
 		cat "$TMP/make.log"
 		exit 1
