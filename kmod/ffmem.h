@@ -41,6 +41,11 @@
  * the router's mmap_lock. With FFMEM_NOWAIT there is no wait at all, nor one for swap or a disk: what the
  * process does to its mappings never delays the router, which gets a SIGBUS and has other ways to the page.
  *
+ * The router's view of an object with FFMEM_PAGES has pages that the kernel can take once more, as those of the router's
+ * own: for O_DIRECT, and for ibv_reg_mr() with IBV_ACCESS_ON_DEMAND, whose device is told of invalidations like the
+ * router. Only pages of shared memory (tmpfs, memfd, System V) can be shown so. All others, which a process has
+ * where it maps something else there, aren't in the view: SIGBUS.
+ *
  * The end: when the process ends or execs, its objects are dead: every page leaves the router's
  * view, pins are let go, accesses give SIGBUS and calls ESRCH; the numbers stay taken until
  * FFMEM_UNMAP and FFMEM_DETACH, or close(). When the router ends, all that it had ends.
@@ -54,7 +59,7 @@
 #include <linux/types.h>
 
 /* Raised with any change that an older module or router would misunderstand. */
-#define FFMEM_VERSION 2
+#define FFMEM_VERSION 3
 
 /*
  * The first call, once for each open(). Another version: EPROTO, with the module's in version and
@@ -90,9 +95,9 @@ enum ffmem_map_flags {
 	FFMEM_WRITE = 1 << 0,  /* the router may write; else its view is read-only */
 	FFMEM_PINNED = 1 << 1, /* pinned, otherwise mirrored */
 	FFMEM_WAIT = 1 << 2,   /* mirrored: accesses wait where they must, instead of SIGBUS */
-	FFMEM_NOWAIT =
-		1
-		<< 3, /* mirrored: accesses don't wait for the process's mmap_lock or swap either */
+	/* mirrored: accesses don't wait for the process's mmap_lock or swap either */
+	FFMEM_NOWAIT = 1 << 3,
+	FFMEM_PAGES = 1 << 4, /* mirrored: shared memory only, for devices that page on demand */
 };
 
 /*
@@ -100,8 +105,9 @@ enum ffmem_map_flags {
  * MAP_SHARED at offset, or at any page in it, for a part, as often as wanted, MAP_FIXED or not.
  * Its first page has the byte at address at address % page_size.
  *
- * EINVAL: a length of 0, FFMEM_WAIT with FFMEM_NOWAIT, or a range that wraps or isn't user space; EFAULT: pinned, and something
- * isn't mapped, or isn't writable; ENOMEM: over RLIMIT_MEMLOCK; ENOSPC: over this file's limits.
+ * EINVAL: a length of 0, FFMEM_WAIT with FFMEM_NOWAIT, FFMEM_PAGES with FFMEM_PINNED, or a range that wraps or isn't user
+ * space; EFAULT: pinned, and something isn't mapped, or isn't writable; ENOMEM: over RLIMIT_MEMLOCK; ENOSPC: over this
+ * file's limits.
  */
 struct ffmem_map {
 	__u32 process;

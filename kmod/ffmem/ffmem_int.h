@@ -16,7 +16,8 @@
  *
  * A page is entered into the router's page tables as a special entry (VM_PFNMAP): no reference and
  * no rmap of it. What keeps it valid is the pin, or that the notifier takes it out of there before the
- * process's page tables let it go.
+ * process's page tables let it go. With FFMEM_PAGES it is an ordinary entry (VM_MIXEDMAP), with both, which the kernel
+ * allows for pages that aren't anonymous.
  */
 #ifndef FFMEM_INT_H
 #define FFMEM_INT_H
@@ -136,6 +137,7 @@ static inline int ffmem_lock(struct mm_struct *mm)
 long ffmem_bring(struct ffmem_object *o, unsigned long index, unsigned long n, bool write);
 long ffmem_mirror_enter(struct ffmem_object *o, struct vm_area_struct *vma, unsigned long address,
 			unsigned long index, unsigned long n, bool write);
+long ffmem_mirror_writable(struct ffmem_object *o, unsigned long index, struct page *page);
 
 /* view.c */
 int ffmem_mmap(struct file *filp, struct vm_area_struct *vma);

@@ -195,6 +195,42 @@ static bool ffmem_writable(struct page *page, bool wanted)
 	return true;
 }
 
+/*
+ * An ordinary entry, read-only: the first write comes as ffmem_page_mkwrite(). Shared memory only: pages of other files
+ * would have their file system told of each write, and anonymous ones can't be had. 0 or -errno.
+ */
+static int ffmem_enter_page(struct vm_area_struct *vma, unsigned long address, struct page *page)
+{
+	struct folio *folio = page_folio(page);
+	int ret;
+
+	if (folio_test_anon(folio) || !folio_test_swapbacked(folio) || folio_test_hugetlb(folio))
+		return -EFAULT;
+	ret = vm_insert_page(vma, address, page);
+	return ret == -EBUSY ? 0 : ret; /* it is there */
+}
+
+/* Call with object->lock held. */
+static long ffmem_enter_pages(struct vm_area_struct *vma, unsigned long address,
+			      const struct hmm_range *range, unsigned long n)
+{
+	long entered = 0;
+	unsigned long i;
+	int ret;
+
+	for (i = 0; i < n; i++, address += PAGE_SIZE) {
+		unsigned long pfn = range->hmm_pfns[i];
+
+		if (!(pfn & HMM_PFN_VALID) || (pfn & HMM_PFN_ERROR))
+			continue;
+		ret = ffmem_enter_page(vma, address, hmm_pfn_to_page(pfn));
+		if (!i && ret)
+			return ret;
+		entered += !ret;
+	}
+	return entered;
+}
+
 /* The first page was found; those after it if they are there. Call with object->lock held. */
 static long ffmem_enter_seen(struct ffmem_object *o, struct vm_area_struct *vma,
 			     unsigned long address, const struct hmm_range *range, unsigned long n,
@@ -207,6 +243,8 @@ static long ffmem_enter_seen(struct ffmem_object *o, struct vm_area_struct *vma,
 	unsigned long i;
 
 	o->filled = true;
+	if (o->flags & FFMEM_PAGES)
+		return ffmem_enter_pages(vma, address, range, n);
 	for (i = 0; i < n; i++, address += PAGE_SIZE) {
 		unsigned long pfn = range->hmm_pfns[i];
 		bool writable;
@@ -226,13 +264,26 @@ static long ffmem_enter_seen(struct ffmem_object *o, struct vm_area_struct *vma,
 	return entered;
 }
 
-/*
- * Enters the page at index, and of the n - 1 after it those that are there, at address of vma, whose
- * page tables are there. Never waits long: -EAGAIN or -EINPROGRESS (see ffmem_look()). How many pages,
- * or -errno. Call with the router's mmap_lock, or vma's lock, held.
- */
-long ffmem_mirror_enter(struct ffmem_object *o, struct vm_area_struct *vma, unsigned long address,
-			unsigned long index, unsigned long n, bool write)
+/* What is to be done with pages of the process while no invalidation passes. */
+struct ffmem_task {
+	struct vm_area_struct *vma; /* enter them there; or NULL: */
+	unsigned long address;
+	struct page *page; /* is it this one, and may the process write to it? */
+	unsigned long n;
+	bool write;
+};
+
+/* Call with object->lock held, and no invalidation since the look. Pages, or -errno. */
+static long ffmem_seen(struct ffmem_object *o, const struct hmm_range *range,
+		       const struct ffmem_task *t)
+{
+	if (t->vma)
+		return ffmem_enter_seen(o, t->vma, t->address, range, t->n, t->write);
+	return hmm_pfn_to_page(range->hmm_pfns[0]) == t->page ? 1 : -EAGAIN;
+}
+
+/* Never waits long: -EAGAIN or -EINPROGRESS (see ffmem_look()). How many pages, or -errno. */
+static long ffmem_mirror_do(struct ffmem_object *o, unsigned long index, const struct ffmem_task *t)
 {
 	u64 wait_us = o->flags & FFMEM_NOWAIT ? 0 : READ_ONCE(ffmem_fault_wait_us);
 	u64 deadline = ktime_get_ns() + wait_us * NSEC_PER_USEC;
@@ -245,8 +296,7 @@ long ffmem_mirror_enter(struct ffmem_object *o, struct vm_area_struct *vma, unsi
 	unsigned int looks = 0;
 	long ret;
 
-	n = min(n, (unsigned long)FFMEM_BATCH);
-	range.end = range.start + (n << PAGE_SHIFT);
+	range.end = range.start + (t->n << PAGE_SHIFT);
 	if (!mmget_not_zero(o->process->mm))
 		return -ESRCH;
 	do {
@@ -256,8 +306,8 @@ long ffmem_mirror_enter(struct ffmem_object *o, struct vm_area_struct *vma, unsi
 			break;
 		}
 		looks++;
-		memset(pfns, 0, n * sizeof(*pfns));
-		ret = ffmem_look(o, &range, write, deadline);
+		memset(pfns, 0, t->n * sizeof(*pfns));
+		ret = ffmem_look(o, &range, t->write, deadline);
 		if (ret)
 			continue;
 		mutex_lock(&o->lock);
@@ -266,9 +316,33 @@ long ffmem_mirror_enter(struct ffmem_object *o, struct vm_area_struct *vma, unsi
 		else if (mmu_interval_read_retry(&o->notifier, range.notifier_seq))
 			ret = -EBUSY;
 		else
-			ret = ffmem_enter_seen(o, vma, address, &range, n, write);
+			ret = ffmem_seen(o, &range, t);
 		mutex_unlock(&o->lock);
 	} while (ret == -EBUSY);
 	mmput_async(o->process->mm);
 	return ret;
+}
+
+/*
+ * Enters the page at index, and of the n - 1 after it those that are there, at address of vma, whose
+ * page tables are there. How many pages, or -errno, see above. Call with the router's mmap_lock, or vma's lock, held.
+ */
+long ffmem_mirror_enter(struct ffmem_object *o, struct vm_area_struct *vma, unsigned long address,
+			unsigned long index, unsigned long n, bool write)
+{
+	struct ffmem_task t = { .vma = vma, .address = address, .write = write };
+
+	t.n = min(n, (unsigned long)FFMEM_BATCH);
+	return ffmem_mirror_do(o, index, &t);
+}
+
+/*
+ * 1 if the process has this page there and may write to it, or -errno. An invalidation that comes later takes the
+ * router's entry away, so that nobody makes that writable. Called as ffmem_mirror_enter().
+ */
+long ffmem_mirror_writable(struct ffmem_object *o, unsigned long index, struct page *page)
+{
+	struct ffmem_task t = { .page = page, .n = 1, .write = true };
+
+	return ffmem_mirror_do(o, index, &t);
 }

@@ -189,8 +189,10 @@ long ffmem_map(struct ffmem_file *file, struct ffmem_map *m)
 	unsigned long start, end;
 	long ret;
 
-	if (m->reserved || (m->flags & ~(FFMEM_WRITE | FFMEM_PINNED | FFMEM_WAIT | FFMEM_NOWAIT)) ||
-	    (m->flags & FFMEM_WAIT && m->flags & FFMEM_NOWAIT))
+	if (m->reserved ||
+	    (m->flags & ~(FFMEM_WRITE | FFMEM_PINNED | FFMEM_WAIT | FFMEM_NOWAIT | FFMEM_PAGES)) ||
+	    (m->flags & FFMEM_WAIT && m->flags & FFMEM_NOWAIT) ||
+	    (m->flags & FFMEM_PAGES && m->flags & FFMEM_PINNED))
 		return -EINVAL;
 	ret = ffmem_range(m, &start, &end);
 	if (ret)

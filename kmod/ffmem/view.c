@@ -6,6 +6,7 @@
  * inherited by fork() and doesn't grow.
  */
 #include <linux/file.h>
+#include <linux/pagemap.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
@@ -135,6 +136,22 @@ static vm_fault_t ffmem_mkwrite(struct vm_fault *vmf)
 	return VM_FAULT_NOPAGE;
 }
 
+/* The same of an ordinary entry (FFMEM_PAGES), which the kernel makes writable if nothing took it away meanwhile. */
+static vm_fault_t ffmem_page_mkwrite(struct vm_fault *vmf)
+{
+	struct ffmem_object *o = vmf->vma->vm_private_data;
+	long ret =
+		o->flags & FFMEM_WRITE ?
+			ffmem_mirror_writable(o, ffmem_index(vmf->vma, vmf->address), vmf->page) :
+			-EFAULT;
+
+	if (ret == 1)
+		return trylock_page(vmf->page) ? VM_FAULT_LOCKED : VM_FAULT_NOPAGE;
+	if (ret != -EINTR)
+		atomic64_inc(&o->failed_faults);
+	return ret == -EINTR ? VM_FAULT_NOPAGE : VM_FAULT_SIGBUS;
+}
+
 static void ffmem_vma_open(struct vm_area_struct *vma)
 {
 	struct ffmem_object *o = vma->vm_private_data;
@@ -154,6 +171,18 @@ static const struct vm_operations_struct ffmem_vm_ops = {
 	.pfn_mkwrite = ffmem_mkwrite,
 };
 
+static const struct vm_operations_struct ffmem_pages_vm_ops = {
+	.open = ffmem_vma_open,
+	.close = ffmem_vma_close,
+	.fault = ffmem_fault,
+	.page_mkwrite = ffmem_page_mkwrite,
+};
+
+static bool ffmem_is_view(const struct vm_area_struct *vma)
+{
+	return vma->vm_ops == &ffmem_vm_ops || vma->vm_ops == &ffmem_pages_vm_ops;
+}
+
 /* ---- calls ------------------------------------------------------------------------------------- */
 
 int ffmem_mmap(struct file *filp, struct vm_area_struct *vma)
@@ -162,8 +191,7 @@ int ffmem_mmap(struct file *filp, struct vm_area_struct *vma)
 	u64 offset = (u64)vma->vm_pgoff << PAGE_SHIFT;
 	u64 inside = offset & (FFMEM_WINDOW - 1);
 	unsigned long length = vma->vm_end - vma->vm_start;
-	unsigned long set = VM_PFNMAP | VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP,
-		      clear = VM_MAYEXEC;
+	unsigned long set = VM_DONTCOPY | VM_DONTEXPAND | VM_DONTDUMP, clear = VM_MAYEXEC;
 	struct ffmem_object *o;
 	int ret = -EINVAL;
 
@@ -179,12 +207,13 @@ int ffmem_mmap(struct file *filp, struct vm_area_struct *vma)
 		goto err_put;
 	if (!(o->flags & FFMEM_WRITE))
 		clear |= VM_MAYWRITE;
+	set |= o->flags & FFMEM_PAGES ? VM_MIXEDMAP : VM_PFNMAP;
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
 	vm_flags_mod(vma, set, clear);
 #else
 	vma->vm_flags = (vma->vm_flags | set) & ~clear;
 #endif
-	vma->vm_ops = &ffmem_vm_ops;
+	vma->vm_ops = o->flags & FFMEM_PAGES ? &ffmem_pages_vm_ops : &ffmem_vm_ops;
 	vma->vm_private_data = o;
 	return 0;
 
@@ -200,7 +229,7 @@ static struct ffmem_object *ffmem_populate_find(struct file *filp, unsigned long
 	struct vm_area_struct *vma = find_vma(current->mm, address);
 	struct ffmem_object *o;
 
-	if (!vma || vma->vm_start > address || vma->vm_ops != &ffmem_vm_ops || vma->vm_file != filp)
+	if (!vma || vma->vm_start > address || !ffmem_is_view(vma) || vma->vm_file != filp)
 		return ERR_PTR(-EFAULT);
 	o = vma->vm_private_data;
 	*n = min3(*n, (vma->vm_end - address) >> PAGE_SHIFT, (unsigned long)FFMEM_BATCH);

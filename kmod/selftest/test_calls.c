@@ -135,7 +135,7 @@ static void ranges(void)
 	EXPECT(ft_attach(ft_fd, o.pidfd, o.mem_fd, &p), 0);
 	EXPECT(ft_map(ft_fd, p + 1, at, PAGE, 0, &v), -ENOENT);
 	EXPECT(ft_map(ft_fd, p, at, 0, 0, &v), -EINVAL);
-	EXPECT(ft_map(ft_fd, p, at, PAGE, 1 << 4, &v), -EINVAL);
+	EXPECT(ft_map(ft_fd, p, at, PAGE, 1 << 5, &v), -EINVAL);
 	EXPECT(ft_map(ft_fd, p, at, PAGE, FFMEM_WAIT | FFMEM_NOWAIT, &v), -EINVAL);
 	EXPECT(ft_map(ft_fd, p, at, -PAGE, 0, &v), -EINVAL);
 	EXPECT(ft_map(ft_fd, p, -PAGE, 2 * PAGE, 0, &v), -EINVAL);

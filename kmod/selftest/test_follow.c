@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #define N (32 * PAGE)
@@ -106,6 +107,72 @@ static void advised(void)
 	EXPECT(own_sys(&o, SYS_madvise, at, N, MADV_PAGEOUT, 0, 0, 0), 0);
 	CHECK(!own(&o, OWN_VERIFY, at, N, 7, 0));
 	view_end(&v);
+}
+
+/* Can the kernel take the page once more, as a device's driver does? */
+static bool pinnable(void *p)
+{
+	struct iovec v = { p, PAGE };
+	int fds[2];
+	bool ok;
+
+	CHECK(!pipe(fds));
+	ok = vmsplice(fds[1], &v, 1, 0) == (ssize_t)PAGE;
+	close(fds[0]);
+	close(fds[1]);
+	return ok;
+}
+
+/* FFMEM_PAGES: pages that others of the router's kernel can take, of shared memory; they follow as the others do. */
+static void pages(void)
+{
+	uint64_t at = own_mmap(&o, N, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, NULL);
+	struct view v, plain;
+	uint32_t p;
+
+	own(&o, OWN_FILL, at, N, 1, 0);
+	view_make(&v, &o, at + 77, N - 100, FFMEM_WRITE | FFMEM_NOWAIT | FFMEM_PAGES);
+	view_make(&plain, &o, at, N, FFMEM_WRITE);
+	CHECK(!ft_differ(plain.p, N, 1) && !pinnable(plain.base) && pinnable(v.base));
+	CHECK(!memcmp(v.p, plain.p + 77, N - 100));
+	ft_fill(v.p, N - 100, 2);
+	CHECK(!own(&o, OWN_VERIFY, at + 77, N - 100, 2, 0));
+
+	EXPECT(own_sys(&o, SYS_mprotect, at, N, PROT_READ, 0, 0, 0), 0);
+	CHECK(ft_sigbus(v.p, true) && !ft_sigbus(v.p, false) && ft_sigbus(v.p, true));
+	EXPECT(own_sys(&o, SYS_mprotect, at, N, PROT_READ | PROT_WRITE, 0, 0, 0), 0);
+	CHECK(!ft_sigbus(v.p, true));
+
+	EXPECT(own_sys(&o, SYS_munmap, at, N / 2, 0, 0, 0, 0), 0);
+	CHECK(ft_sigbus(v.p, false) && ft_sigbus(v.p, true) && !pinnable(v.base));
+	CHECK(!ft_sigbus(v.base + N / 2, true));
+	/* What is there now can't be shown, and then it can. */
+	EXPECT(own_sys(&o, SYS_mmap, at, N / 2, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+	       (long)at);
+	own(&o, OWN_FILL, at, N / 2, 3, 0);
+	CHECK(ft_sigbus(v.p, false) && ft_sigbus(v.p, true) && !ft_differ(plain.p, N / 2, 3));
+	EXPECT(own_sys(&o, SYS_mmap, at, N / 2, PROT_READ | PROT_WRITE,
+		       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+	       (long)at);
+	own(&o, OWN_FILL, at, N / 2, 4, 0);
+	CHECK(!memcmp(v.p, plain.p + 77, N / 2 - 77) && !ft_differ(plain.p, N / 2, 4));
+	view_end(&plain);
+	view_end(&v);
+
+	/* read-only, private memory, a file of a disk, and pages that are pinned already */
+	view_make(&v, &o, at, N, FFMEM_PAGES);
+	CHECK(!ft_differ(v.p, N / 2, 4) && pinnable(v.base));
+	CHECK(mprotect(v.base, N, PROT_READ | PROT_WRITE) && errno == EACCES);
+	view_end(&v);
+	at = region(5);
+	view_make(&v, &o, at, N, FFMEM_WRITE | FFMEM_PAGES);
+	CHECK(ft_sigbus(v.p, false) && ft_sigbus(v.p, true));
+	EXPECT(ft_populate(ft_fd, v.p, N, 0, NULL), -EFAULT);
+	view_end(&v);
+	EXPECT(ft_attach(ft_fd, o.pidfd, o.mem_fd, &p), 0);
+	EXPECT(ft_map(ft_fd, p, at, N, FFMEM_WRITE | FFMEM_PAGES | FFMEM_PINNED, &v), -EINVAL);
+	EXPECT(ft_detach(ft_fd, p), 0);
 }
 
 static void protected(void)
@@ -244,6 +311,7 @@ void test_follow(void)
 	moved();
 	advised();
 	protected();
+	pages();
 	forked(0);
 	forked(FFMEM_PINNED);
 	paged_out(MADV_PAGEOUT);

@@ -48,7 +48,9 @@ static void *count_run(void *arg)
 
 static void traffic(struct owner *o, const char *name, int kinds, uint32_t flags, uint64_t ms)
 {
-	uint64_t at = own_mmap(o, N, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, NULL);
+	uint64_t at = own_mmap(o, N, PROT_READ | PROT_WRITE,
+			       (flags & FFMEM_PAGES ? MAP_SHARED : MAP_PRIVATE) | MAP_ANONYMOUS,
+			       NULL);
 	struct count count[THREADS] = {};
 	volatile bool stop = false;
 	pthread_t thread[THREADS];
@@ -104,5 +106,8 @@ void test_traffic(void)
 	traffic(&o, "mremap", CHURN_REMAP, 0, ms);
 	traffic(&o, "all of these", CHURN_PROTECT | CHURN_REMAP | CHURN_FORK | CHURN_PAGEOUT, 0,
 		ms);
+	traffic(&o, "shared, pages: MADV_PAGEOUT", CHURN_PAGEOUT | CHURN_COUNT, FFMEM_PAGES, ms);
+	traffic(&o, "shared, pages: all of these",
+		CHURN_PROTECT | CHURN_REMAP | CHURN_FORK | CHURN_PAGEOUT, FFMEM_PAGES, ms);
 	owner_stop(&o);
 }
