@@ -355,6 +355,7 @@ static int router_main(struct router *r, int keeper)
 		err = keeper_use(keeper);
 	if (!err) {
 		view_init();
+		router_look(r);
 		err = run(r, keeper);
 	}
 	router_fini(r);

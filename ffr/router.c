@@ -180,6 +180,12 @@ static int peers_start(struct router *r, char *err, size_t size)
 	return conf.listen ? peers_create(&r->peers, &conf, err, size) : 0;
 }
 
+void router_look(struct router *r)
+{
+	r->backend.ops->query(&r->backend, &r->ctl.dev);
+	device_limits(r);
+}
+
 int router_init(struct router *r, char *err, size_t size)
 {
 	const char *what = "event loop";
@@ -252,8 +258,7 @@ int router_init(struct router *r, char *err, size_t size)
 		rc = -ENOMEM;
 		goto err;
 	}
-	r->backend.ops->query(&r->backend, &r->ctl.dev);
-	device_limits(r);
+	router_look(r);
 	what = r->conf.metrics;
 	if (what)
 		rc = metrics_start(&r->metrics, &(struct metrics_conf){ .where = what,

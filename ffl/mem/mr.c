@@ -8,7 +8,8 @@
  * a word in shared memory, which it looks at before each copy.
  *
  * Of on-demand memory nothing is claimed: the router finds at each access what this process has mapped there. So
- * there need be nothing there, and advice is to have the process's own pages come.
+ * there need be nothing there, and advice is to have the process's own pages come. A NIC has of it what are shadow
+ * pages, of which the router is told nothing either: where there is one, what can be replaced is, when it is registered.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -126,10 +127,12 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 	int num;
 
 	*h = (struct hold){ 0 };
-	if (access & IBV_ACCESS_ON_DEMAND)
+	if (access & IBV_ACCESS_ON_DEMAND && (!ctx->has_nic || length == SIZE_MAX))
 		return 0;
 	ffl_regions_lock();
-	if (ffl_heat_wanted(ctx, length, access))
+	if (access & IBV_ACCESS_ON_DEMAND)
+		num = ffl_regions_claim_there(ctx, addr, length, scratch, FF_MR_MAX_RUNS);
+	else if (ffl_heat_wanted(ctx, length, access))
 		num = claim_lazy(ctx, addr, length, write, &h->lazy);
 	else
 		num = ffl_regions_claim(ctx, addr, length, write, NULL, scratch, FF_MR_MAX_RUNS);
@@ -175,6 +178,12 @@ static void mr_set_hold(struct ffl_mr *mr, const struct hold *h)
 		mr->lazy->mr = mr;
 }
 
+/* What of it the router is told. */
+static unsigned told(const struct hold *h, int access)
+{
+	return access & IBV_ACCESS_ON_DEMAND ? 0 : h->num;
+}
+
 static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			     int access)
 {
@@ -205,8 +214,8 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 		.pd = to_pd(pd)->handle,
 		.access = (uint32_t)(access & ACCESS_REAL),
 	};
-	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), hold.run, sizeof(*hold.run), hold.num,
-		       &resp, sizeof(resp), NULL, 0, NULL);
+	err = ffl_call(ctx, FF_MSG_REG_MR, &req, sizeof(req), hold.run, sizeof(*hold.run),
+		       told(&hold, access), &resp, sizeof(resp), NULL, 0, NULL);
 	if (err)
 		goto err_drop;
 	mr->ibv = (struct ibv_mr){
@@ -316,8 +325,8 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		.access = (uint32_t)(access & ACCESS_REAL),
 	};
 	ffl_heat_remove(mr->lazy);
-	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), new.run, sizeof(*new.run), new.num,
-		       &resp, sizeof(resp), NULL, 0, NULL);
+	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), new.run, sizeof(*new.run),
+		       told(&new, access), &resp, sizeof(resp), NULL, 0, NULL);
 	if (err) {
 		ffl_heat_add(mr->lazy);
 		drop(ctx, &new);
@@ -389,7 +398,8 @@ static bool free_place(struct ff_leaving *l, uint32_t h, unsigned *at)
 
 /*
  * On-demand memory, of which the router has no mapping, leaves without a call while no copy of any is under way
- * (struct ff_leaving). Not where windows may be bound to it, which the router has to be asked. True: it has left.
+ * (struct ff_leaving). Not where windows may be bound to it, which the router has to be asked, or where a NIC may
+ * have it. True: it has left.
  */
 static bool leaves(const struct ffl_mr *mr)
 {
@@ -398,7 +408,7 @@ static bool leaves(const struct ffl_mr *mr)
 	unsigned at;
 
 	if (!(mr->access & IBV_ACCESS_ON_DEMAND) || mr->access & IBV_ACCESS_MW_BIND ||
-	    mr->imported || mr->foreign || mr->ctx->pid != getpid() ||
+	    mr->ctx->has_nic || mr->imported || mr->foreign || mr->ctx->pid != getpid() ||
 	    atomic_load_explicit(&mr->ctx->dead, memory_order_relaxed))
 		return false;
 	if (atomic_load_explicit(&l->busy, memory_order_relaxed) || !free_place(l, h, &at))

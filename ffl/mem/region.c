@@ -401,6 +401,7 @@ struct claim {
 	unsigned num, max;
 	uint64_t *later;       /* not NULL: nothing is replaced now */
 	struct ffl_lazy *lazy; /* NULL: all of the MR is claimed */
+	bool is_on_demand;     /* nothing has to be there, and nothing is made present */
 	uintptr_t addr, end;   /* the MR's bytes */
 	uintptr_t from, to;    /* pages that may be replaced */
 	int maps;	       /* an open /proc/self/maps */
@@ -616,7 +617,7 @@ static void claim_part(struct claim *c, const struct ff_vma *v, uintptr_t va, ui
 			if (!(v->flags & FF_VMA_SHARED))
 				claim_fresh(c, v, i, va > c->from ? va : c->from,
 					    part_end < c->to ? part_end : c->to);
-			else if (!c->lazy)
+			else if (!c->lazy && !c->is_on_demand)
 				claim_shared(c, v, va, part_end);
 		}
 		va = part_end;
@@ -642,9 +643,12 @@ static int claim_range(struct claim *c, uintptr_t from, uintptr_t to, bool write
 	int err;
 
 	c->maps = maps_get();
-	if (c->maps < 0) /* no /proc: holes can be told by this, and nothing else can */
+	if (c->is_on_demand)
+		err = c->maps < 0 ? c->maps : 0;
+	else if (c->maps < 0) /* no /proc: holes can be told by this, and nothing else can */
 		return msync((void *)from, to - from, MS_ASYNC) ? -EFAULT : 0;
-	err = check_range(from, to, write, c->maps);
+	else
+		err = check_range(from, to, write, c->maps);
 	while (!err && from < to && !ff_vma_query(c->maps, from, &v)) {
 		uintptr_t end = v.end < to ? v.end : to;
 
@@ -672,6 +676,23 @@ int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool 
 	if (later)
 		*later = 0;
 	return claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
+}
+
+int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
+			    struct ff_mr_run *run, unsigned max)
+{
+	struct claim c = {
+		.ctx = ctx,
+		.run = run,
+		.max = max,
+		.is_on_demand = true,
+		.addr = addr,
+		.end = addr + len,
+		.from = PAGE_DOWN(addr),
+		.to = PAGE_UP(addr + len),
+	};
+
+	return claim_range(&c, c.from, c.to, false);
 }
 
 /* One place for all of the MR's pages, if there is one. */

@@ -113,6 +113,9 @@ void ffl_regions_fini(struct ffl_context *ctx);
  */
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
 		      uint64_t *later, struct ff_mr_run *run, unsigned max);
+/* Likewise of on-demand memory: what is there, and can be replaced; the rest may be anything, or nothing. */
+int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
+			    struct ff_mr_run *run, unsigned max);
 /* Likewise of [from, to), whole pages of a lazy MR of which it claims none so far; shared memory is left out. */
 int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
 			   struct ff_mr_run *run, unsigned max);

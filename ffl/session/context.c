@@ -312,7 +312,7 @@ static int hello(struct ffl_context *ctx)
 		return -EPROTO;
 	}
 	ctx->mode = resp.mode;
-	ctx->whole_pages = resp.has_nic;
+	ctx->has_nic = ctx->whole_pages = resp.has_nic;
 	ctx->node_guid = resp.node_guid;
 	memcpy(ctx->token, resp.token, sizeof(ctx->token));
 	return 0;

@@ -52,7 +52,7 @@ static int range_check(const struct ctl *ctl, uint64_t addr, uint64_t length, ui
 		       uint32_t access)
 {
 	if (is_implicit(addr, length, access))
-		return iova ? -EINVAL : 0;
+		return iova || !(ctl->dev.odp_general & IBV_ODP_SUPPORT_IMPLICIT) ? -EINVAL : 0;
 	if (!length || length > ctl->dev.max_mr_size || addr + length < addr ||
 	    iova + length < iova)
 		return -EINVAL;
@@ -95,6 +95,8 @@ static int mr_map(struct ctl_call *c, struct mr *mr)
 	mr->num_runs = 0;
 	mr->zero_copy = 0;
 	mr->view = NULL;
+	mr->pages_object = 0;
+	mr->paged = 0;
 	mr->heat = NULL;
 	mr->odp = NULL;
 	if (mr->access & IBV_ACCESS_ON_DEMAND) {
@@ -369,6 +371,11 @@ static void odp_advised(struct ctl_call *c, struct odp *odp, const struct ff_adv
 	fast_unlock(c->ctl->host);
 }
 
+static bool is_no_fault(const struct ff_advise_mr_req *req)
+{
+	return req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+}
+
 /*
  * Prefetch. The router's own entries of the pages are made present here; the application's are the
  * library's to make, where resp->va says. Errors as with mlx5_ib, but for what is of no use there:
@@ -398,11 +405,15 @@ int ctl_advise_mr(struct ctl_call *c, const struct ff_advise_mr_req *req,
 	resp->va = mr->addr + off;
 	resp->on_demand = mr->odp != NULL;
 	if (mr->odp) {
+		struct backend *be = c->s->fast->be;
+
 		if (req->done_pages)
 			odp_advised(c, mr->odp, req);
+		if (be->ops->mr_advise && (req->done_pages || is_no_fault(req)))
+			be->ops->mr_advise(be, mr, req);
 		return 0;
 	}
-	if (req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
+	if (is_no_fault(req))
 		return 0;
 	return shadow_prefetch(mr, mr->addr + off, req->length, write);
 }
@@ -496,6 +507,8 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 			view_map(&new);
 	}
 	new.backend = NULL;
+	new.pages_object = 0;
+	new.paged = 0;
 	if (!err && mr->backend) /* its keys were the NIC's, which has others for the new one */
 		new.lkey = new.rkey = 0;
 	err = err ? err : mr_make(&new);

@@ -77,6 +77,8 @@ struct backend_ops {
 	 */
 	int (*mr_make)(struct backend *be, struct mr *mr);
 	void (*mr_break)(struct backend *be, struct mr *mr);
+	/* On-demand memory is to be used soon, as the program says; its range is the MR's. No answer. NULL: nothing. */
+	void (*mr_advise)(struct backend *be, struct mr *mr, const struct ff_advise_mr_req *req);
 	/*
 	 * The same of an MR that keeps this thread too long: true, and l->done() follows; until then the MR, its PD
 	 * and its pages stay. False: nothing was done, call the one above. NULL: never.

@@ -14,6 +14,9 @@
  * wait for the process's lock, a userfaultfd or a disk. So what a client does to its memory never delays a runner.
  * After execve() or the process's end there is nothing in its views any more.
  *
+ * A NIC cannot have what a view has (docs/ffmem.md). One that pages on demand has pages of FFMEM_PAGES beside it, which
+ * are such that its driver can take them; they are in the same place as the view, but of shared memory only.
+ *
  * A view takes of the router's address space as much as the MR is long, whatever it holds, so SHARE_VIEW counts it
  * in units of 1 GB. Who gets none has its copies made as without the module.
  */
@@ -61,6 +64,11 @@ void view_init(void)
 		log_warn("ffmem: %s: it is not used", strerror(-err));
 }
 
+bool view_is_there(void)
+{
+	return dev >= 0;
+}
+
 void view_fini(void)
 {
 	if (dev >= 0)
@@ -104,39 +112,49 @@ static void object_end(uint32_t object)
 		log_err("ffmem: an object stays: %m");
 }
 
-static int map(struct mr *mr, bool writes)
+/* An object of the MR's pages, and where it is: anywhere if *base is NULL. 0 or -errno */
+static int map(const struct mr *mr, uint32_t flags, uint32_t *object, uint8_t **base)
 {
+	int how = MAP_SHARED | (*base ? MAP_FIXED_NOREPLACE : 0);
+	uint8_t *at = *base;
 	struct ffmem_map m = { .process = mr->o.ses->mem.process,
-			       .flags = FFMEM_NOWAIT | (writes ? FFMEM_WRITE : 0),
+			       .flags = FFMEM_NOWAIT | flags,
 			       .address = mr->addr,
 			       .length = mr->length };
-	uint8_t *p;
+	int prot = PROT_READ;
 
+	if (view_writes(mr->access)) {
+		m.flags |= FFMEM_WRITE;
+		prot |= PROT_WRITE;
+	}
 	if (ioctl(dev, FFMEM_MAP, &m))
 		return -errno;
-	p = mmap(NULL, pages_len(mr), writes ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, dev,
-		 (off_t)m.offset);
-	if (p == MAP_FAILED) {
-		int err = -errno;
+	*base = mmap(at, pages_len(mr), prot, how, dev, (off_t)m.offset);
+	if (*base == MAP_FAILED || (at && *base != at)) { /* an old kernel takes it for a wish */
+		int err = *base == MAP_FAILED ? -errno : -EEXIST;
 
+		if (*base != MAP_FAILED)
+			munmap(*base, pages_len(mr));
 		object_end(m.object);
 		return err;
 	}
-	mr->view = p + (mr->addr & (FF_PAGE - 1));
-	mr->view_object = m.object;
+	*object = m.object;
 	return 0;
 }
 
 void view_map(struct mr *mr)
 {
 	const struct session *s = mr->o.ses;
+	uint8_t *base = NULL;
 
 	mr->view = NULL;
 	if (!s->mem.viewed || mr->kind != MR_USER || !mr->length || mr->length > VIEW_MAX ||
 	    mr->zero_copy == mr->length || quota_share_take(s->cont, SHARE_VIEW, units(mr)))
 		return;
-	if (map(mr, view_writes(mr->access)))
+	if (map(mr, 0, &mr->view_object, &base))
 		quota_share_return(s->cont, SHARE_VIEW, units(mr));
+	else
+		mr->view = base + (mr->addr & (FF_PAGE - 1));
 }
 
 void view_unmap(struct mr *mr)
@@ -149,11 +167,52 @@ void view_unmap(struct mr *mr)
 	quota_share_return(mr->o.ses->cont, SHARE_VIEW, units(mr));
 }
 
+int view_pages_map(const struct mr *mr, void *at, struct view_pages *pages)
+{
+	int err;
+
+	if (!mr->view)
+		return -ENODEV;
+	pages->base = at;
+	err = map(mr, FFMEM_PAGES, &pages->object, &pages->base);
+	if (err) {
+		pages->base = NULL;
+		return err;
+	}
+	pages->size = pages_len(mr);
+	return 0;
+}
+
+void view_pages_unmap(struct view_pages *pages, bool in_use)
+{
+	if (!pages->base)
+		return;
+	object_end(pages->object);
+	/* what shows an object that has ended has nothing to show, and is an address that nobody else gets */
+	if (!in_use)
+		munmap(pages->base, pages->size);
+	pages->base = NULL;
+}
+
+static struct ffmem_stat stat_of(uint32_t object)
+{
+	struct ffmem_stat st = { .object = object };
+
+	if (!object || ioctl(dev, FFMEM_STAT, &st))
+		return (struct ffmem_stat){ 0 };
+	return st;
+}
+
 struct ffmem_stat view_stat(const struct mr *mr)
 {
-	struct ffmem_stat st = { .object = mr->view_object };
+	struct ffmem_stat st = stat_of(mr->view ? mr->view_object : 0),
+			  pages = stat_of(mr->view ? mr->pages_object : 0);
 
-	if (!mr->view || ioctl(dev, FFMEM_STAT, &st))
-		return (struct ffmem_stat){ 0 };
+	st.faults += pages.faults;
+	st.fault_pages += pages.fault_pages;
+	st.fault_ns += pages.fault_ns;
+	st.failed_faults += pages.failed_faults;
+	st.invalidations += pages.invalidations;
+	st.invalidate_ns += pages.invalidate_ns;
 	return st;
 }

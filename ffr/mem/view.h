@@ -11,6 +11,7 @@
 
 /* Once: is the module there, and of this version? Without it nothing else here does anything. */
 void view_init(void);
+bool view_is_there(void);
 /* Likewise with that /dev/ffmem, which it takes. 0 or -errno. */
 int view_use(int fd);
 void view_fini(void);
@@ -35,7 +36,25 @@ static inline bool view_writes(uint32_t access)
 	       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 }
 void view_unmap(struct mr *mr);
-/* What ffmem counted of it; zeros without a view. */
+
+/*
+ * Pages of an MR that has a view, once more, as the kernel can take them for a NIC that pages on demand: what of the MR is
+ * shared memory, as shadow memory is, and no other. Like the view it follows the process's page tables.
+ */
+struct view_pages {
+	uint8_t *base; /* the page of the MR's first byte; NULL: there are none */
+	uint64_t size;
+	uint32_t object;
+};
+/* at: where the first page is to be, if nothing is there; NULL: anywhere. 0 or -errno */
+int view_pages_map(const struct mr *mr, void *at, struct view_pages *pages);
+/*
+ * Any thread. After the NIC has given them up: what comes to lie at these addresses would be its as well. in_use: it has
+ * not, and nothing may ever lie there. Afterwards *pages is empty.
+ */
+void view_pages_unmap(struct view_pages *pages, bool in_use);
+
+/* What ffmem counted of both; zeros without a view. */
 struct ffmem_stat view_stat(const struct mr *mr);
 
 /*

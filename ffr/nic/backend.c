@@ -52,6 +52,10 @@ static void at_most(struct ff_query_device_resp *d, const struct nic_dev *n)
 	AT_MOST(d->max_inline, n->max_inline);
 	AT_MOST(d->max_qp_rd_atom, (uint32_t)n->attr.max_qp_rd_atom);
 	AT_MOST(d->max_qp_init_rd_atom, (uint32_t)n->attr.max_qp_init_rd_atom);
+	/* all of an address space would be all of the router's; UD and XRC are the software device's, or copied (ud.c) */
+	d->odp_general &= n->odp.general_caps & IBV_ODP_SUPPORT;
+	d->odp_rc &= n->odp.per_transport_caps.rc_odp_caps;
+	d->odp_uc &= n->odp.per_transport_caps.uc_odp_caps;
 }
 
 /* What the software device and all NICs have: a container's device is the same whichever NIC is its. */
@@ -63,8 +67,9 @@ static void verbs_query(struct backend *be, struct ff_query_device_resp *d)
 	snprintf(d->fw_ver, sizeof(d->fw_ver), "%.*s", (int)sizeof(d->fw_ver) - 1, n->attr.fw_ver);
 	NIC_FOREACH(n, be->f)
 		at_most(d, n);
-	/* its MRs are of pages that stay; those that only the software device reaches could not be told apart */
-	d->odp_general = d->odp_rc = d->odp_uc = d->odp_ud = d->odp_xrc = 0;
+	/* with a NIC it is pages of ffmem that are paged (mr.c) */
+	if (!view_is_there() || !(d->odp_general & IBV_ODP_SUPPORT))
+		d->odp_general = d->odp_rc = d->odp_uc = d->odp_ud = d->odp_xrc = 0;
 }
 
 static int verbs_qp_create(struct fast *f, struct qp *qp)
@@ -188,6 +193,7 @@ const struct backend_ops *verbs_ops(void)
 	ops.srq_break = nic_srq_break;
 	ops.mr_make = nic_mr_make;
 	ops.mr_break = nic_mr_break;
+	ops.mr_advise = nic_mr_advise;
 	ops.mr_make_later = nic_mr_make_later;
 	ops.mr_break_later = nic_mr_break_later;
 	ops.settle = nic_settle;

@@ -111,6 +111,19 @@ static void probe_inline(struct nic_dev *d)
 		d->lib.dealloc_pd(pd);
 }
 
+#define RXE_VENDOR_ID 0xffffffu /* drivers/infiniband/sw/rxe/rxe_param.h */
+
+/* What only newer libraries and NICs tell. */
+static void look_at_odp(struct nic_dev *d)
+{
+	struct verbs_context *v = verbs_get_ctx_op(d->ctx, query_device_ex);
+	struct ibv_device_attr_ex ex = { 0 };
+
+	d->odp = (struct ibv_odp_caps){ 0 };
+	if (v && !v->query_device_ex(d->ctx, NULL, &ex, sizeof(ex)))
+		d->odp = ex.odp_caps;
+}
+
 /* What the NIC is and has. */
 static int look_at(struct nic_dev *d)
 {
@@ -118,6 +131,8 @@ static int look_at(struct nic_dev *d)
 
 	d->is_iwarp = nic_iw_is(d->device);
 	d->is_siw = nic_iw_is_siw(d);
+	d->is_rxe = !d->is_iwarp && d->attr.vendor_id == RXE_VENDOR_ID;
+	look_at_odp(d);
 	if (!err)
 		err = nic_query_port(d);
 	if (err)

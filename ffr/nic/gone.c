@@ -203,6 +203,7 @@ static void take_mrs(struct fast *f, struct nic_gone *g, struct obj_table *t)
 
 			SLIST_INSERT_HEAD(&g->mrs, nm, gone);
 			mr->backend = NULL;
+			mr->pages_object = 0;
 			take_pd(g, mr->pd);
 		}
 		if (i % PART == PART - 1) {
@@ -316,6 +317,8 @@ static void install(struct nic_dev *d, const struct nic_dev *from)
 	d->max_inline = from->max_inline;
 	d->is_iwarp = from->is_iwarp;
 	d->is_siw = from->is_siw;
+	d->is_rxe = from->is_rxe;
+	d->odp = from->odp;
 	d->ud_pd = from->ud_pd;
 	d->pace_root = from->pace_root;
 	d->pacing = from->pacing;

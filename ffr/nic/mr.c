@@ -7,6 +7,16 @@
  * are mapped once more behind one another. An MR of which some bytes are reached by the application's
  * process only (shadow.h) is none of the NIC's: its WRs fail there as with a wrong key.
  *
+ * On-demand memory has no runs. The NIC gets pages of ffmem (view.h), if it can page on demand itself: those of the
+ * application's that are shadow pages, which the library makes of all that is there when it is registered. What is not
+ * there, or is something else, is an error of the WR or of the peer's access. What the application does to its mappings
+ * the module takes away from the router, whose kernel tells the NIC's driver. (Of pages of the router's own that would be
+ * registered without that the NIC would keep what the application has no more.)
+ *
+ * The kernel's rxe (7.3) does not look at the addresses that an on-demand MR is registered for: it counts from where the pages
+ * are mapped, and reads beyond its own tables where the two differ. So there they are mapped at the application's addresses
+ * and stay there; an MR for which the router has no room there is none of the NIC's.
+ *
  * The kernel's siw takes no addresses but those at which the pages are mapped when they are registered, and asks no more
  * where they are: a peer that is told the application's can only use those. So the pages of an MR that peers may reach
  * are mapped there for that moment, where the router has nothing. If it has, the MR is none of the NIC's. That tells an
@@ -21,16 +31,18 @@
 
 #include "ffr/mem/shadow.h"
 
-#define PAGE_MASK ((uint64_t)FF_PAGE - 1)
-#define KEY_TRIES 8u /* keys of the NIC that may be taken, one after the other */
+#define PAGE_MASK  ((uint64_t)FF_PAGE - 1)
+#define STACK_ROOM ((uint64_t)1 << 30) /* bytes below it */
+#define KEY_TRIES  8u		       /* keys of the NIC that may be taken, one after the other */
 
 /* What the application's flags mean to a NIC. */
 static unsigned int access_of(const struct mr *mr)
 {
 	/* the optional ones (relaxed ordering) are ignored by a NIC that does not know them */
-	return mr->access &
-	       (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE);
+	return (mr->odp ? IBV_ACCESS_ON_DEMAND : 0u) |
+	       (mr->access &
+		(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_OPTIONAL_RANGE));
 }
 
 /* The pages of a run once more, at their place in the window. 0 or -errno. */
@@ -69,10 +81,13 @@ static int map_window(struct nic_mr *nm, const struct mr *mr, void *at)
 
 void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm)
 {
-	if (nm->ib && lib->dereg_mr(nm->ib))
+	bool stays = nm->ib && lib->dereg_mr(nm->ib);
+
+	if (stays)
 		log_err("NIC: an MR cannot be deregistered: %m");
 	if (nm->window)
 		munmap(nm->window, nm->size);
+	view_pages_unmap(&nm->pages, stays);
 	free(nm);
 }
 
@@ -101,21 +116,58 @@ static void leave_home(const struct nic_dev *d, struct nic_mr *nm)
 	nm->window = NULL;
 }
 
+/*
+ * What stays there must not be where this thread's stack may grow to: the kernel leaves no room for that. Control thread,
+ * whose stack is the process's; others' are mapped as a whole.
+ */
+static bool is_near_stack(uint64_t from, uint64_t len)
+{
+	uint64_t here = (uintptr_t)__builtin_frame_address(0);
+
+	return from < here && from + len + STACK_ROOM > here;
+}
+
+/* 0 or -errno */
+static int map_pages(const struct nic_dev *d, struct nic_mr *nm, const struct mr *mr)
+{
+	uint64_t home = mr->iova & ~PAGE_MASK;
+
+	if (!d->is_rxe)
+		return view_pages_map(mr, NULL, &nm->pages);
+	if (((mr->iova ^ mr->addr) & PAGE_MASK) || !home || is_near_stack(home, mr->length))
+		return -EINVAL;
+	return view_pages_map(mr, (void *)(uintptr_t)home, &nm->pages);
+}
+
+/* Where the NIC finds the MR's bytes: NULL with *err. */
+static uint8_t *place(struct nic_dev *d, struct nic_mr *nm, struct mr *mr, int *err)
+{
+	uint8_t *host = NULL;
+
+	*err = 0;
+	if (mr->odp) {
+		*err = map_pages(d, nm, mr);
+		return *err ? NULL : nm->pages.base + (mr->addr & PAGE_MASK);
+	}
+	if (!is_at_home(d, mr))
+		host = shadow_first(mr, mr->addr, mr->length);
+	if (host)
+		return host;
+	*err = is_at_home(d, mr) ? map_home(nm, mr) : map_window(nm, mr, NULL);
+	return *err ? NULL : (uint8_t *)nm->window + (mr->addr & PAGE_MASK);
+}
+
 /* One that is to be registered: it has its pages in a row, *host. NULL: it has not. */
 static struct nic_mr *nic_mr_prepare(struct nic_dev *d, struct mr *mr, uint8_t **host)
 {
 	struct ibv_pd *pd = nic_pd(d, mr->pd);
 	struct nic_mr *nm = pd ? calloc(1, sizeof(*nm)) : NULL;
-	int err = 0;
+	int err;
 
 	if (!nm)
 		return NULL;
 	nm->length = mr->length;
-	*host = is_at_home(d, mr) ? NULL : shadow_first(mr, mr->addr, mr->length);
-	if (!*host) {
-		err = is_at_home(d, mr) ? map_home(nm, mr) : map_window(nm, mr, NULL);
-		*host = err ? NULL : (uint8_t *)nm->window + (mr->addr & PAGE_MASK);
-	}
+	*host = place(d, nm, mr, &err);
 	if (*host) {
 		nm->base = d->is_siw ? (uintptr_t)*host : mr->iova;
 		return nm;
@@ -177,16 +229,50 @@ static struct nic_mr *nic_mr_fitting(struct nic_dev *d, struct mr *mr)
 	return nm;
 }
 
-static bool is_for_nic(const struct nic_dev *d, const struct mr *mr)
+static uint32_t paged_units(const struct mr *mr)
 {
-	return d->is_there && mr->kind == MR_USER && !mr->odp && mr->zero_copy == mr->length &&
-	       mr->num_runs;
+	return 1 + (uint32_t)(mr->length >> NIC_PAGED_SHIFT);
+}
+
+/* May its container have the kernel keep that much? If so it counts until nic_mr_break(), and as its own (mr_pinned()). */
+static bool take_paged(struct mr *mr)
+{
+	struct container *c = mr->o.ses->cont;
+	uint64_t cost = mr->length / NIC_PAGED_PART;
+	int err = mr->length > NIC_PAGED_MAX || quota_charge(c, QUOTA_REGISTERED, cost);
+
+	if (!err) {
+		quota_return(c, QUOTA_REGISTERED, cost);
+		err = quota_share_take(c, SHARE_PAGED, paged_units(mr));
+	}
+	quota_tell(c);
+	if (!err)
+		mr->paged = cost ? cost : 1;
+	return !err;
+}
+
+static void return_paged(struct mr *mr)
+{
+	if (mr->paged)
+		quota_share_return(mr->o.ses->cont, SHARE_PAGED, paged_units(mr));
+	mr->paged = 0;
+}
+
+static bool is_for_nic(const struct nic_dev *d, struct mr *mr)
+{
+	if (!d->is_there || mr->kind != MR_USER)
+		return false;
+	if (mr->odp)
+		return mr->view && d->odp.general_caps & IBV_ODP_SUPPORT &&
+		       (mr->paged || take_paged(mr));
+	return mr->zero_copy == mr->length && mr->num_runs;
 }
 
 /* nm: NULL, if the NIC has not taken it. */
 static void have(struct mr *mr, struct nic_mr *nm)
 {
 	mr->backend = nm;
+	mr->pages_object = nm ? nm->pages.object : 0;
 	if (nm)
 		mr->lkey = mr->rkey = key_of(nm);
 }
@@ -328,6 +414,7 @@ bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later 
 	r->nm = nm;
 	r->l = l;
 	mr->backend = NULL;
+	mr->pages_object = 0;
 	nic_job_give(d->worker, &r->job);
 	return true;
 }
@@ -338,6 +425,23 @@ void nic_mr_break(struct backend *be, struct mr *mr)
 	if (mr->backend && !nic_mr_break_later(be, mr, NULL))
 		nic_mr_free(&nic_of(mr->o.ses->cont)->lib, mr->backend);
 	mr->backend = NULL;
+	mr->pages_object = 0;
+	return_paged(mr);
+}
+
+/* The NIC has the pages come when it can: what it says of it is nobody's to hear. */
+void nic_mr_advise(struct backend *be, struct mr *mr, const struct ff_advise_mr_req *req)
+{
+	const struct nic_dev *d = nic_of(mr->o.ses->cont);
+	struct verbs_context *v = d->is_there ? verbs_get_ctx_op(d->ctx, advise_mr) : NULL;
+	const struct nic_mr *nm = mr->backend;
+	struct ibv_sge sge;
+
+	(void)be;
+	if (!nm || !v)
+		return;
+	sge = (struct ibv_sge){ nm->base + (req->addr - mr->iova), req->length, nm->ib->lkey };
+	v->advise_mr(mr->pd->nic, req->advice, 0, &sge, 1);
 }
 
 void nic_settle(struct backend *be)

@@ -47,6 +47,7 @@
 #define FFR_NIC_NIC_H
 
 #include "ffr/fast/internal.h"
+#include "ffr/mem/view.h"
 #include "ffr/nic/lib.h"
 
 struct wire_hdr;
@@ -56,6 +57,10 @@ struct wire_hdr;
 #define NIC_FILL     256u	/* receives of a QP that it gets in one turn */
 #define NIC_POLL     32u	/* completions that are fetched at once */
 #define NIC_LONG     (1u << 20) /* bytes of an MR, from which on the worker pins and unpins it */
+/* Bytes of an on-demand MR that a NIC has; of a longer one it has nothing. The kernel keeps a part of them, touched or not. */
+#define NIC_PAGED_MAX	((uint64_t)1 << 38)
+#define NIC_PAGED_PART	512u
+#define NIC_PAGED_SHIFT 30 /* SHARE_PAGED's unit */
 
 /* struct backend's conf, of verbs_ops */
 struct nic_conf {
@@ -192,12 +197,14 @@ struct nic_dev {
 	struct ibv_context *ctx;
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port_attr;
+	struct ibv_odp_caps odp; /* what it can do with on-demand memory */
 	struct ibv_comp_channel *channel;
 	union ibv_gid gid;
 	uint8_t port, gid_index;
 	uint32_t max_inline; /* bytes that a QP of the NIC takes inline */
 	bool is_iwarp;	     /* iwarp.c */
 	bool is_siw;	     /* ... the kernel's siw */
+	bool is_rxe;	     /* the kernel's rxe */
 	bool is_quiet;	     /* errors while it is opened are nothing new */
 	/* It may be called. Between its removal and its return (gone.c) it may not. [lock] to write */
 	_Atomic bool is_there;
@@ -307,6 +314,7 @@ struct nic_mr {
 	uint64_t base; /* what the NIC calls the MR's first byte, to which its iova is the container's name */
 	void *window; /* pages in a row, where the MR's runs are not; NULL: they are */
 	size_t size;
+	struct view_pages pages;  /* of on-demand memory */
 	uint64_t length;	  /* bytes that are registered */
 	SLIST_ENTRY(nic_mr) gone; /* struct nic_gone's */
 };
@@ -581,6 +589,7 @@ void nic_mr_free(struct nic_lib *lib, struct nic_mr *nm);
 void nic_pd_break(struct backend *be, struct pd *pd);
 int nic_mr_make(struct backend *be, struct mr *mr);
 void nic_mr_break(struct backend *be, struct mr *mr);
+void nic_mr_advise(struct backend *be, struct mr *mr, const struct ff_advise_mr_req *req);
 bool nic_mr_make_later(struct backend *be, struct mr *mr, struct backend_later *l);
 bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later *l);
 void nic_settle(struct backend *be);

@@ -386,6 +386,8 @@ struct mr {
 	struct mr_run *run;
 	uint8_t *view; /* mem/view.c: addr as ffmem shows it, NULL: it does not */
 	uint32_t view_object;
+	uint32_t pages_object; /* [ctl] ... and as a NIC has it; 0: it does not */
+	uint64_t paged; /* [ctl] bytes that the kernel keeps of it for a NIC that pages on demand */
 	struct heat *heat; /* mem/heat.c; NULL: not counted */
 	struct odp *odp;   /* IBV_ACCESS_ON_DEMAND: its counters, NULL: it is not */
 	struct dm *dm;	   /* MR_DM */
@@ -706,7 +708,7 @@ OBJ_BY_HANDLE(xrcd_get, xrcd_ref, XRCD)
 /* Bytes that it keeps from being paged out, or would with a NIC. */
 static inline uint64_t mr_pinned(const struct mr *mr)
 {
-	return mr->kind == MR_NULL || mr->odp ? 0 : mr->length;
+	return mr->kind == MR_NULL ? 0 : mr->odp ? mr->paged : mr->length;
 }
 
 OBJ_BY_HANDLE(mr_handle_get, mr, MR)

@@ -47,7 +47,8 @@ enum quota {
  */
 #define FFR_SHARES(X)                                                                              \
 	X(MAPPING, 32768u, "mappings of clients' memory")                                          \
-	X(VIEW, 32768u, "GB of views of clients' memory")
+	X(VIEW, 32768u, "GB of views of clients' memory")                                          \
+	X(PAGED, 2048u, "GB of on-demand memory at NICs")
 #define SHARE_SMALL 64u
 
 enum share {

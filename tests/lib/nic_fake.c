@@ -498,6 +498,7 @@ static int query_device_ex(struct ibv_context *ctx, const struct ibv_query_devic
 	memset(attr, 0, size);
 	attr->orig_attr = nic_fake.attr;
 	attr->packet_pacing_caps = nic_fake.pacing;
+	attr->odp_caps = nic_fake.odp;
 	return fake_fails(FAKE_query_device_ex);
 }
 

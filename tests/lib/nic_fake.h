@@ -66,6 +66,7 @@ struct nic_fake {
 	uint32_t max_inline;
 	enum ibv_transport_type transport;
 	struct ibv_packet_pacing_caps pacing;
+	struct ibv_odp_caps odp;
 	void (*load_more)(struct nic_lib *lib); /* nic_lib_load() calls it: mlx5_fake.h */
 	bool has_wr;				/* ibv_wr_*() */
 	bool keeps_stale;  /* completions of a QP stay in the CQ when it is reset or destroyed */

@@ -5,9 +5,10 @@
  * verbs_kinds.c - memory as programs have it, small, unaligned, with neighbours, against a peer somewhere else: messages
  * and one-sided operations of both sides, each with checked bytes.
  *
- *	verbs_kinds --peer PORT			waits for the other one, and does what that says
+ *	verbs_kinds --peer PORT [paged]		waits for the other one, and does what that says
  *	verbs_kinds --use HOST PORT [nic]	uses all kinds of memory; "nic": but not what the library leaves where it
  *						is (kind.c), which a NIC cannot reach
+ *	verbs_kinds --use HOST PORT paged	on-demand memory at a NIC that pages, and what becomes of that
  */
 #include "tests/lib/vt.h"
 
@@ -19,19 +20,27 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define PAGE 4096u
 #define BUF  (512u << 10)
 
 /* What one says to the other; answered by a byte when it is done. */
-enum order { TAKE, CHECK_IT, SEND_IT, WRITE_IT, READ_IT, ADD_IT, END };
+enum order { TAKE, CHECK_IT, SEND_IT, WRITE_IT, READ_IT, ADD_IT, FAIL_IT, AGAIN, END };
 struct order_msg {
 	uint32_t what, seed, rkey, reserved;
 	uint64_t addr, len;
 };
 
 static int sock;
+/*
+ * On-demand memory, which rxe (7.3) reads and writes from the beginning of a page on wherever in it the address of a packet's
+ * bytes is: a packet is a page.
+ */
+static bool by_pages;
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
 static struct vt_end e;
 
 static void put(const void *p, size_t n)
@@ -49,13 +58,21 @@ static void get(void *p, size_t n)
 	}
 }
 
+static void device(void)
+{
+	ctx = vt_open_device();
+	pd = CHECK_PTR(ibv_alloc_pd(ctx));
+}
+
 static void connect_qp(void)
 {
 	struct vt_param par = VT_PARAM;
 	struct vt_addr peer;
 
 	par.len = BUF;
-	vt_end_open(&e, &par);
+	if (by_pages)
+		par.mtu = IBV_MTU_4096;
+	vt_end_open_on(&e, &par, ctx, pd);
 	put(&e.self, sizeof(e.self));
 	get(&peer, sizeof(peer));
 	vt_connect(&e, &peer);
@@ -96,6 +113,14 @@ static void obey(const struct order_msg *o)
 		vt_atomic(&e, IBV_WR_ATOMIC_FETCH_AND_ADD, 5, 0, 0, o->seed, 0);
 		WANT_OK(e.scq, 5);
 		break;
+	case FAIL_IT: /* a WRITE that the other side's memory is not there for; afterwards AGAIN */
+		vt_rdma(&e, IBV_WR_RDMA_WRITE, 6, 0, o->len, 0, IBV_SEND_SIGNALED);
+		WANT(e.scq, 6, IBV_WC_REM_ACCESS_ERR);
+		break;
+	case AGAIN:
+		vt_end_close(&e);
+		connect_qp();
+		break;
 	default:
 		FAIL("order %u", o->what);
 	}
@@ -114,12 +139,15 @@ static int be_peer(const char *port)
 	CHECK_OK(listen(fd, 1));
 	sock = accept(fd, NULL, NULL);
 	CHECK(sock >= 0);
+	device();
 	connect_qp();
 	for (get(&o, sizeof(o)); o.what != END; get(&o, sizeof(o))) {
 		obey(&o);
 		put("", 1);
 	}
 	vt_end_close(&e);
+	CHECK_OK(ibv_dealloc_pd(pd));
+	CHECK_OK(ibv_close_device(ctx));
 	return 0;
 }
 
@@ -135,6 +163,10 @@ static void order(enum order what, uint32_t seed, const void *addr, uint32_t rke
 	char done;
 
 	put(&o, sizeof(o));
+	if (what == AGAIN) {
+		vt_end_close(&e);
+		connect_qp();
+	}
 	if (what != END)
 		get(&done, 1);
 }
@@ -312,17 +344,111 @@ static void *use_stack(void *arg)
 	return arg;
 }
 
-static int use_all(const char *host, const char *port)
+/* ---- on-demand memory --------------------------------------------------------------------------------- */
+
+#define PAGES 16u
+
+static void written(uint8_t *p, size_t len, const struct ibv_mr *mr, uint32_t seed)
 {
-	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
+	order(WRITE_IT, seed, p, mr->rkey, len);
+	CHECK_PATTERN(p, len, seed);
+	order(READ_IT, seed, p, mr->rkey, len);
+}
+
+static void refused(const uint8_t *p, const struct ibv_mr *mr)
+{
+	order(FAIL_IT, 0, p, mr->rkey, PAGE);
+	order(AGAIN, 0, NULL, 0, 0);
+}
+
+/* The peer's accesses, and this program's own WRs, meet what is mapped when they come. */
+static void use_changing(uint8_t *p, struct ibv_mr *mr)
+{
+	uint8_t *hole = p + 8 * PAGE;
+	struct ibv_wc wc;
+	pid_t child;
+
+	written(p, PAGES * PAGE, mr, 41);
+	child = fork();
+	if (!child)
+		_exit(0);
+	written(p, PAGES * PAGE, mr, 42);
+	CHECK_EQ(waitpid(child, NULL, 0), child);
+
+	CHECK_OK(mprotect(p, PAGES * PAGE, PROT_READ));
+	refused(p, mr);
+	order(READ_IT, 42, p, mr->rkey, PAGES * PAGE);
+	CHECK_OK(mprotect(p, PAGES * PAGE, PROT_READ | PROT_WRITE));
+	written(p, PAGES * PAGE, mr, 43);
+	printf("on demand, read only for a while\n");
+
+	CHECK_OK(munmap(hole, 4 * PAGE));
+	refused(hole, mr);
+	written(p, 8 * PAGE, mr, 44);
+	order(TAKE, 0, NULL, 0, PAGE);
+	CHECK_OK(vt_post(&e, &(struct ibv_send_wr){ .wr_id = 9,
+						    .sg_list = &(struct ibv_sge){ (uintptr_t)hole,
+										  PAGE, mr->lkey },
+						    .num_sge = 1,
+						    .opcode = IBV_WR_SEND,
+						    .send_flags = IBV_SEND_SIGNALED }));
+	wc = vt_wc(e.scq);
+	CHECK(wc.wr_id == 9 && wc.status != IBV_WC_SUCCESS); /* rxe flushes it */
+	order(AGAIN, 0, NULL, 0, 0);
+	printf("on demand, unmapped\n");
+
+	CHECK(mmap(hole, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == hole);
+	vt_pattern(hole, 4 * PAGE, 45);
+	refused(hole, mr); /* it is other memory, which the NIC does not get by itself */
+	CHECK_PATTERN(hole, 4 * PAGE, 45);
+	CHECK_OK(ibv_dereg_mr(mr));
+	mr = vt_reg(&e, p, PAGES * PAGE, VT_ACCESS_ALL | IBV_ACCESS_ON_DEMAND);
+	order(READ_IT, 45, hole, mr->rkey, 4 * PAGE);
+	written(p, PAGES * PAGE, mr, 46);
+	CHECK_OK(ibv_dereg_mr(mr));
+	printf("on demand, mapped again\n");
+}
+
+static void use_on_demand(void)
+{
+	const int access = VT_ACCESS_ALL | IBV_ACCESS_ON_DEMAND;
+	const size_t sparse = (size_t)256 << 20;
+	uint8_t *p = vt_map(PAGES * PAGE), *middle;
+	struct ibv_mr *mr = vt_reg(&e, p + PAGE, 12 * PAGE, access);
+	struct ibv_sge sge;
+
+	vt_pattern(p + PAGE, 12 * PAGE, 40);
+	send_all(p + PAGE, 12 * PAGE, 40, mr);
+	take_all(p + PAGE, 12 * PAGE, mr);
+	CHECK_OK(ibv_dereg_mr(mr));
+	printf("on demand: %u bytes\n", 12 * PAGE);
+
+	mr = vt_reg(&e, p, PAGES * PAGE, access);
+	use_changing(p, mr);
+	munmap(p, PAGES * PAGE);
+
+	p = mmap(NULL, sparse, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		 -1, 0);
+	CHECK(p != MAP_FAILED);
+	mr = vt_reg(&e, p, sparse, access);
+	middle = p + sparse / 2;
+	sge = (struct ibv_sge){ (uintptr_t)middle, PAGES * PAGE, mr->lkey };
+	CHECK_EQ(ibv_advise_mr(pd, IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE, IBV_ADVISE_MR_FLAG_FLUSH,
+			       &sge, 1),
+		 0);
+	written(middle, PAGES * PAGE, mr, 47);
+	written(p, PAGES * PAGE, mr, 48);
+	CHECK_OK(ibv_dereg_mr(mr));
+	CHECK_PATTERN(p, PAGES * PAGE, 48);
+	munmap(p, sparse);
+	printf("on demand, sparse: %zu bytes\n", sparse);
+}
+
+static void use_kinds(void)
+{
 	pthread_t t;
 
-	CHECK_EQ(getaddrinfo(host, port, &hints, &ai), 0);
-	sock = socket(ai->ai_family, SOCK_STREAM, 0);
-	CHECK(sock >= 0);
-	WAIT_FOR(!connect(sock, ai->ai_addr, ai->ai_addrlen));
-	freeaddrinfo(ai);
-	connect_qp();
 	use_heap();
 	use("bss", bss_small, sizeof(bss_small), false);
 	use("bss", bss_large + 1, sizeof(bss_large) - 3, false);
@@ -332,20 +458,42 @@ static int use_all(const char *host, const char *port)
 	use_stack(NULL);
 	CHECK_EQ(pthread_create(&t, NULL, use_stack, NULL), 0);
 	CHECK_EQ(pthread_join(t, NULL), 0);
+}
+
+static int use_all(const char *host, const char *port)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *ai;
+
+	CHECK_EQ(getaddrinfo(host, port, &hints, &ai), 0);
+	sock = socket(ai->ai_family, SOCK_STREAM, 0);
+	CHECK(sock >= 0);
+	WAIT_FOR(!connect(sock, ai->ai_addr, ai->ai_addrlen));
+	freeaddrinfo(ai);
+	device();
+	connect_qp();
+	if (by_pages)
+		use_on_demand();
+	else
+		use_kinds();
 	order(END, 0, NULL, 0, 0);
 	vt_end_close(&e);
+	CHECK_OK(ibv_dealloc_pd(pd));
+	CHECK_OK(ibv_close_device(ctx));
 	return 0;
 }
 
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (argc == 3 && !strcmp(argv[1], "--peer"))
+	if (argc >= 3 && !strcmp(argv[1], "--peer")) {
+		by_pages = argc == 4;
 		return be_peer(argv[2]);
+	}
 	if (argc >= 4 && !strcmp(argv[1], "--use")) {
 		by_nic = argc == 5 && !strcmp(argv[4], "nic");
+		by_pages = argc == 5 && !strcmp(argv[4], "paged");
 		return use_all(argv[2], argv[3]);
 	}
-	fprintf(stderr, "usage: %s --peer PORT | --use HOST PORT [local]\n", argv[0]);
+	fprintf(stderr, "usage: %s --peer PORT [paged] | --use HOST PORT [nic|paged]\n", argv[0]);
 	return 2;
 }

@@ -1,0 +1,95 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# nic-odp-inside.sh - nic-odp.sh's part in the VM: on-demand memory of a container at the NIC, with a peer beside the lab on
+# the NIC itself, and another container by the NIC's loopback.
+# shellcheck source=tests/vm/inside.sh
+. /out/tree/tests/vm/inside.sh
+PROGRAM=$TREE/build/tests/system/verbs_kinds
+port=18800
+
+# paged PEER'S-COMMAND ADDRESS
+paged() {
+	local pid status=0
+
+	((++port))
+	# shellcheck disable=SC2086 # words
+	$1 "$PROGRAM" --peer "$port" paged >/tmp/peer.log 2>&1 &
+	pid=$!
+	timeout 120 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" "$PROGRAM" --use "$2" "$port" paged || status=1
+	((!status)) || kill "$pid"
+	wait "$pid" || status=1
+	cat /tmp/peer.log
+	return "$status"
+}
+
+running() { kill -0 "$1" 2>/dev/null; }
+
+# odp PROGRAM ARGS...: its server in the container, with on-demand memory; the client beside the lab, without
+odp() {
+	local pid status=0
+
+	((++port))
+	timeout 60 "$LAB" exec h0c0 -- "$@" --odp -x "$NIC_INDEX" -p "$port" -F >/tmp/server.log 2>&1 &
+	pid=$!
+	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$port" | grep -q .; do
+		running "$pid" || {
+			cat /tmp/server.log
+			return 1
+		}
+		sleep 0.1
+	done
+	timeout 60 "$@" -d rxe0 -x 1 -p "$port" -F "$("$LAB" ip h0c0)" || status=1
+	wait "$pid" || status=1
+	cat /tmp/server.log
+	return "$status"
+}
+
+pingpong() {
+	local pid status=0
+
+	timeout 60 "$LAB" exec h0c0 -- ibv_rc_pingpong -g "$NIC_INDEX" -o -n 100 >/tmp/server.log 2>&1 &
+	pid=$!
+	until "$LAB" exec h0c0 -- ss -Hltn "sport = :18515" | grep -q .; do
+		running "$pid" || {
+			cat /tmp/server.log
+			return 1
+		}
+		sleep 0.1
+	done
+	timeout 60 ibv_rc_pingpong -d rxe0 -g 1 -n 100 "$("$LAB" ip h0c0)" || status=1
+	wait "$pid" || status=1
+	cat /tmp/server.log
+	return "$status"
+}
+
+caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | grep -q ODP_SUPPORT; }
+
+# The counters of a region, while there is one: what the NIC had come, and what was taken away from it.
+watch_counters() {
+	until [[ -s /tmp/faults && -s /tmp/invalidations ]]; do
+		"$LAB" ffctl h0 -- stats --mrs h0c0 >>/tmp/mrs 2>&1
+		awk '$1 == "h0c0" && $6 > 0' /tmp/mrs >/tmp/faults # CONTAINER PID COMMAND ADDRESS SIZE FAULTS TIME INVALIDATED
+		awk '$1 == "h0c0" && $(NF - 2) > 0' /tmp/mrs >/tmp/invalidations
+	done
+}
+
+insmod "$TREE/ffmem.ko" || exit 1
+NIC_MTU=9000
+nic_up 0
+"$LAB" up --backend verbs --containers 2 || exit 1
+NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
+check capabilities caps
+check pingpong pingpong
+watch_counters &
+watch=$!
+check paged-peer paged "env VT_DEVICE=rxe0 VT_GID=1" 10.151.9.2
+check paged-h0c1 paged "$LAB exec h0c1 -- env VT_GID=$NIC_INDEX" "$("$LAB" ip h0c1)"
+kill $watch 2>/dev/null
+counted() { sort -u /tmp/mrs | tail -n 20; [[ -s /tmp/faults && -s /tmp/invalidations ]]; }
+check counted counted
+check write_bw odp ib_write_bw -n 50
+check read_bw odp ib_read_bw -n 50
+grep -i 'warn\|err' "$FF_LAB/h0/ffr.log"
+check lab-down "$LAB" down
+check unload rmmod ffmem
+exit "$failed"
