@@ -138,13 +138,24 @@ static char *begin(const struct oci_state *s, const struct oci_options *o, struc
 	return NULL;
 }
 
+/* Another hook of this start made it one: the engine was given two devices. */
+static bool has_one(const struct oci_state *s, char why[WHY_SZ])
+{
+	struct note n;
+
+	if (note_read(s->id, &n) || !n.runs)
+		return false;
+	snprintf(why, WHY_SZ, "it is %.64s already: a container has one RDMA device", n.name);
+	return true;
+}
+
 /* Known to the router, by now at least, and running. Its folder, the caller's; NULL with why. */
 static char *start(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
 {
 	bool pool, follows, again;
 	struct note n = { 0 };
 	struct addrs a = { 0 };
-	json_t *request = oci_request(s, o, &pool, why), *answer;
+	json_t *request = has_one(s, why) ? NULL : oci_request(s, o, &pool, why), *answer;
 	char *dir;
 	int err;
 

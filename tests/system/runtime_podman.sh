@@ -57,6 +57,12 @@ out=$(run --device freeflow.io/rdma=auto --hostname zed ff:test ibv_devinfo) || 
 [[ $out == *"hca_id:	ff0"* ]] || fail "$out"
 ! known zed || fail "it is known after its end"
 
+step "a container has one device"
+out=$(run --device freeflow.io/rdma=web --device freeflow.io/rdma=auto --hostname zed ff:test true) && fail "it has two"
+[[ $out == *"a container has one RDMA device"* ]] || fail "$out"
+! known zed || fail "the second one is known"
+! router_ctl --json container show web | grep -q '"runs"' || fail "the first one runs"
+
 step "an image's annotations are not the operator's word"
 out=$(run --device freeflow.io/rdma=auto --hostname zed --annotation freeflow.io/name=web ff:test ibv_devinfo -v) ||
 	fail "$out"
