@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * follow.c - ff-hook follow: a container's GIDs are the addresses that its engine gave it, also when those change:
- * `docker network connect` while it runs, or an engine that makes the network after the hook (Docker from 26 on).
+ * `docker network connect` while it runs, or an engine that makes the network after the hook (Docker after 26).
  *
  * A process of its own, root, which serves nobody: the notes of containers that run (note.c) tell whose network
  * namespaces to look into, inotify when there are others. In each it has a socket that the kernel tells of addresses
