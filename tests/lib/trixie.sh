@@ -4,8 +4,8 @@
 # lab.sh.
 #
 # Their packages are extracted once, and not installed. An engine runs in the network namespace of a lab's host and in a
-# mount namespace of its own, where /usr is that of the packages and what an engine keeps in /run is its own; the rest is the machine's. So
-# whatever it mounts, and the names that it gives network namespaces, go with its last process.
+# mount namespace of its own, where /usr is that of the packages, and /opt, /var/lib and /run/containerd are its own; the rest is the
+# machine's. So whatever it mounts, and the names that it gives network namespaces, go with its last process.
 . "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
 TRIXIE_PACKAGES=docker.io,docker-cli,docker-compose,containerd,runc,iptables,containernetworking-plugins
@@ -34,7 +34,9 @@ trixie_become() { # ROOT HOST CMD...
 	# shellcheck disable=SC2016
 	exec nsenter --net="/run/netns/$(lab_id "$FF_LAB")-$2" unshare --mount --propagation private /bin/bash -ec '
 		mkdir -p /run/containerd
-		mount -t tmpfs tmpfs /run/containerd
+		for folder in /opt /var/lib /run/containerd; do
+			mount -t tmpfs tmpfs $folder
+		done
 		mount --bind -o ro "$0/usr" /usr
 		exec "$@"' "$1" "${@:3}"
 }
@@ -74,4 +76,60 @@ trixie_docker_stop() {
 		done
 	done
 	DOCKER_PID=
+}
+
+# ---- containerd, as a node of Kubernetes has it ------------------------------------------------
+
+# With the CRI, and CDI's specifications in FOLDER/cdi; pods are on a bridge, in SUBNET. ctr is its client. False where it does not start.
+trixie_containerd_start() { # ROOT HOST FOLDER SUBNET
+	mkdir -p "$3/cdi" "$3/cni"
+	cat >"$3/cni/10-bridge.conf" <<-JSON
+		{"cniVersion": "1.0.0", "name": "pods", "type": "bridge", "bridge": "cni0", "isGateway": true,
+		 "ipam": {"type": "host-local", "ranges": [[{"subnet": "$4"}]], "dataDir": "$3/addresses"}}
+	JSON
+	# A container may not be given more than the machine's root has: so no oom_score_adj below 0.
+	cat >"$3/config.toml" <<-TOML
+		version = 2
+		root = "$3/root"
+		state = "$3/state"
+		[grpc]
+		  address = "$3/containerd.sock"
+		[plugins."io.containerd.grpc.v1.cri"]
+		  sandbox_image = "$(pause_image)"
+		  enable_cdi = true
+		  cdi_spec_dirs = ["$3/cdi"]
+		  restrict_oom_score_adj = true
+		  netns_mounts_under_state_dir = true
+		  [plugins."io.containerd.grpc.v1.cri".cni]
+		    bin_dir = "/usr/lib/cni"
+		    conf_dir = "$3/cni"
+		  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+		    runtime_type = "io.containerd.runc.v2"
+		    pod_annotations = ["freeflow.io/*"]
+	TOML
+	trixie_become "$1" "$2" containerd --config "$3/config.toml" </dev/null >"$3/log" 2>&1 &
+	CONTAINERD_PID=$!
+	ctr=(nsenter --target "$CONTAINERD_PID" --mount ctr --address "$3/containerd.sock" --namespace k8s.io)
+	until_true 60 trixie_containerd_up && running "$CONTAINERD_PID"
+}
+
+trixie_containerd_up() {
+	ended "$CONTAINERD_PID" || "${ctr[@]}" version >/dev/null 2>&1
+}
+
+pause_image() {
+	echo freeflow.test/pause:1
+}
+
+# An image of one layer, from a tar file, which containerd has by that name then.
+trixie_image() { # TAR NAME FOLDER
+	local layer
+	mkdir -p "$3"
+	layer=$(sha256sum <"$1" | cut -d ' ' -f 1)
+	printf '{"architecture": "%s", "os": "linux", "config": {"Cmd": ["/bin/busybox", "sleep", "100000"]},
+		"rootfs": {"type": "layers", "diff_ids": ["sha256:%s"]}}' \
+		"$(dpkg --print-architecture)" "$layer" >"$3/config.json"
+	printf '[{"Config": "config.json", "RepoTags": ["%s"], "Layers": ["layer.tar"]}]' "$2" >"$3/manifest.json"
+	ln -sf "$1" "$3/layer.tar"
+	tar -C "$3" -h -c manifest.json config.json layer.tar | "${ctr[@]}" images import - >"$3/log" 2>&1 && rm "$3/layer.tar"
 }
