@@ -3,7 +3,7 @@
 # engines: netns
 # sanitized: no
 # brief: netns
-# timeout: 300
+# timeout: 400
 # runtime_docker_cdi.sh - one flag for Docker with CDI: --device freeflow.io/rdma=NAME, with Debian 13's Docker 26 and the
 # specification that ffctl cdi writes. What runtime_docker.sh has, and: names of the specification, images of Debian 11 to 13, claim
 # by another host, a network that is connected while it runs, Compose.
