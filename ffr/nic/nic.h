@@ -281,7 +281,8 @@ struct nic_qp {
 	struct ibv_qp_ex *ex; /* ... for ibv_wr_*(); NULL: it has not got those */
 	struct nic_cq *cq;
 	bool carried;	 /* the NIC has it, from RTR on. [lock] */
-	bool undecided;	 /* on dev->undecided, from RTR on. [lock] */
+	bool undecided;	 /* from RTR on, with `asks`. [lock] */
+	bool asks;	 /* on dev->undecided. [lock] */
 	bool waits;	 /* its WR waits for a completion. [lock] */
 	bool is_to_fill; /* on dev->to_fill. [lock] */
 	bool is_to_end;	 /* on dev->to_end. [lock] */
@@ -294,7 +295,8 @@ struct nic_qp {
 	uint32_t recv_una, recv_tail;
 	union ibv_gid to;     /* carried: whom the NIC sends to */
 	struct remote *there; /* ... the container, if that is one; a reference. [lock] */
-	struct timer give_up; /* of being undecided */
+	struct timer ask_again; /* while it is undecided, */
+	uint64_t give_up;	/* ... until then */
 	TAILQ_ENTRY(nic_qp) ask;
 	struct nic_srq *ns;		  /* NULL: it has receives of its own */
 	bool is_srq_user;		  /* counted in ns->num_carried or num_soft, */

@@ -84,6 +84,7 @@ void nic_set_there(struct fast *f, struct nic_qp *nq, struct remote *there)
 /* ---- undecided ----------------------------------------------------------------------------------------- */
 
 #define UNDECIDED_NS (1000 * NS_PER_MS)
+#define ASK_NS	     (100 * NS_PER_MS)
 
 static enum post_result wait_for_way(struct fast *f, struct qp *qp)
 {
@@ -105,27 +106,33 @@ void nic_qp_ask(struct fast *f)
 			nic_wake(f);
 }
 
-static void on_give_up(struct timer *t)
+static void on_ask_again(struct timer *t)
 {
-	struct nic_qp *nq = (struct nic_qp *)((char *)t - offsetof(struct nic_qp, give_up));
+	struct nic_qp *nq = (struct nic_qp *)((char *)t - offsetof(struct nic_qp, ask_again));
+	struct fast *f = nq->qp->o.ses->fast;
 
-	nic_qp_ask(nq->qp->o.ses->fast);
+	timer_arm(&f->timers, &nq->ask_again, f->now + ASK_NS);
+	nic_qp_ask(f);
 }
 
 static void undecided_begin(struct fast *f, struct nic_qp *nq)
 {
 	TAILQ_INSERT_TAIL(&nq->d->undecided, nq, ask);
+	nq->asks = true;
+	nq->qp->soft->met = 0;
 	nq->qp->send = &undecided_send;
-	nq->give_up.fn = on_give_up;
-	timer_arm(&f->timers, &nq->give_up, f->now + UNDECIDED_NS);
+	nq->give_up = f->now + UNDECIDED_NS;
+	nq->ask_again.fn = on_ask_again;
+	timer_arm(&f->timers, &nq->ask_again, f->now + ASK_NS);
+	fast_kick(f); /* a runner that sleeps sends what is asked, and knows of the timer */
 }
 
 void nic_undecided_end(struct fast *f, struct nic_qp *nq)
 {
-	if (nq->undecided && nq->qp->send == &undecided_send)
+	if (nq->asks)
 		TAILQ_REMOVE(&nq->d->undecided, nq, ask);
-	nq->undecided = false;
-	timer_cancel(&f->timers, &nq->give_up);
+	nq->asks = nq->undecided = false;
+	timer_cancel(&f->timers, &nq->ask_again);
 }
 
 /* [lock] It is the way now: what waited for that is taken from the ring again. */
@@ -183,6 +190,19 @@ static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state sta
 	fast_unlock(f->host);
 }
 
+/*
+ * [lock] The way of one that is undecided. By the wire as well if its peer goes that way, which has given up sooner, or
+ * if nobody knows after a second.
+ */
+static enum nic_way decide(struct fast *f, struct nic_qp *nq, struct remote **there)
+{
+	enum nic_way way = nic_way_of(f, nq->qp, &nq->qp->attr.ah, &nq->to, there);
+
+	if (*there && nq->qp->soft->met && nq->qp->soft->met == (*there)->id)
+		return WAY_SOFT;
+	return way == WAY_UNKNOWN && f->now >= nq->give_up ? WAY_SOFT : way;
+}
+
 /* Control thread, no lock: one whose way is known now. False: there is none. */
 bool nic_decide_one(struct nic_dev *d)
 {
@@ -195,9 +215,7 @@ bool nic_decide_one(struct nic_dev *d)
 
 	fast_lock(f->host);
 	TAILQ_FOREACH(nq, &d->undecided, ask) {
-		way = nic_way_of(f, nq->qp, &nq->qp->attr.ah, &nq->to, &there);
-		if (way == WAY_UNKNOWN && !nq->give_up.index)
-			way = WAY_SOFT;
+		way = decide(f, nq, &there);
 		if (way != WAY_UNKNOWN)
 			break;
 	}

@@ -356,6 +356,22 @@ static struct remote_qp *requester_of(struct fast *f, const struct wire_peer *p,
 	return rq;
 }
 
+void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
+{
+	struct qp *qp = qp_here(f, h->dst_cont, h->dst_qpn);
+	const struct remote *r;
+
+	if (!qp || qp->type == IBV_QPT_UD || route_is_ours(qp) || !route_receives(qp) ||
+	    qp->attr.dest_qp_num != h->src_qpn || qp->o.ses->cont->epoch != h->dst_epoch)
+		return;
+	r = dir_by_id(f, h->src_cont);
+	if (!r || r->peer != p || r->epoch != h->src_epoch || qp->soft->met == r->id)
+		return;
+	qp->soft->met = r->id;
+	if (f->be->ops->peer_told)
+		f->be->ops->peer_told(f, p);
+}
+
 /* The peer's QP is there, or has a receive. */
 static void go(struct fast *f, struct remote_qp *rq)
 {
@@ -379,6 +395,8 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 		return SINK_DISCARD;
 	}
 	to = requester_of(f, p, h);
+	if (!to && h->type == WIRE_GO)
+		remote_meet(f, p, h);
 	if (!to)
 		return SINK_DISCARD;
 	if (h->type == WIRE_GO) {

@@ -229,6 +229,8 @@ struct remote_qp {
 
 /* The QP's path leads to another host, now: have what is needed for that. False: no memory. */
 bool remote_open(struct fast *f, struct qp *qp);
+/* A frame for a QP that the backend has not given to the software device: its peer goes by the wire (qp->soft->met). */
+void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 /* By which of its host's NICs a container goes; -EAGAIN: that is not known yet, and ops->peer_told() follows. */
 int remote_nic(struct fast *f, struct remote *there);
 /* Is the peer that the QP was connected to still who it was? */

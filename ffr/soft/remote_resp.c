@@ -346,6 +346,7 @@ enum sink response_begin(struct fast *f, struct wire_peer *p, const struct wire_
 	int32_t ahead;
 
 	if (!rq) {
+		remote_meet(f, p, h);
 		answer_stranger(f, p, h);
 		return SINK_DISCARD;
 	}

@@ -37,12 +37,20 @@ enum dir_answer route_path(struct fast *f, struct container *from, const struct 
 	return a;
 }
 
+bool route_is_ours(const struct qp *qp)
+{
+	return qp->send == &local_send || qp->send == &remote_send;
+}
+
 void route_resolve(struct fast *f, struct qp *qp)
 {
 	struct container *here = NULL;
 	struct remote *there = NULL;
-	enum dir_answer a = route_path(f, qp->o.ses->cont, &qp->attr.ah, &here, &there);
+	enum dir_answer a;
 
+	if (!route_is_ours(qp)) /* whoever asks for it: what carries it stays */
+		return;
+	a = route_path(f, qp->o.ses->cont, &qp->attr.ah, &here, &there);
 	qp->soft->dest = a == DIR_HERE ? here : NULL;
 	route_set(f, qp, a == DIR_HERE || a == DIR_DENIED ? NULL : there);
 	if (a == DIR_REMOTE && !qp->soft->rem)

@@ -178,6 +178,7 @@ struct soft_qp {
 	struct container *dest; /* of the path, or of the datagram; NULL: not on this host */
 	struct remote *there;	/* ... on another host, or who is to be waited for; a reference */
 	struct remote_qp *rem;	/* connected to a QP on another host; NULL: not, or not yet */
+	uint32_t met; /* not ours (route_is_ours()): the container whose QP has sent it a frame nevertheless; 0: nobody */
 	struct copy_how copy;
 	struct requester req;
 	struct responder resp;
@@ -273,6 +274,8 @@ static inline bool route_receives(const struct qp *qp)
 enum dir_answer route_path(struct fast *f, struct container *from, const struct ff_ah_attr *ah,
 			   struct container **here, struct remote **there);
 void route_resolve(struct fast *f, struct qp *qp); /* qp->attr.ah has changed */
+/* Does the software device carry out the connected QP? Not one that another part of the backend has, or may get. */
+bool route_is_ours(const struct qp *qp);
 void route_forget(struct fast *f, struct qp *qp);
 void route_set(struct fast *f, struct qp *qp, struct remote *there); /* with a reference; or NULL */
 /* Is the other end of the path on another host? */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ffr/soft/remote.h"
 #include "tests/lib/others.h"
 
 #define SECOND 1000000000ull
@@ -160,6 +161,12 @@ static void until_the_peer_tells(void **state)
 	assert_int_equal(n->wakes, 1);
 	nic_rig_work(n); /* and has not said what it is needed for */
 	assert_int_equal(nic_fake.num_modify, 0);
+	far.id = 0; /* nor does the directory know who it is */
+	far.epoch = 0;
+	nic_rig_work(n);
+	assert_true(n->qp->qp.nic->undecided);
+	far.id = 77;
+	far.epoch = 1;
 	told("fab");
 	n->r.be.ops->peer_told(n->r.f, &peer);
 	nic_rig_work(n);
@@ -194,13 +201,17 @@ static void nobody_tells(void **state)
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
 	n->wakes = 0;
-	n->r.f->now += SECOND - 1;
-	rig_run(&n->r);
-	assert_int_equal(n->wakes, 0);
-	n->r.f->now += 1;
-	rig_run(&n->r);
-	assert_int_equal(n->wakes, 1);
-	nic_rig_work(n);
+	for (int i = 1; i <= 10; i++) { /* what was asked may have been lost */
+		n->r.f->now += SECOND / 10 - 1;
+		rig_run(&n->r);
+		assert_int_equal(n->wakes, 0);
+		nic_rig_work(n);
+		assert_true(n->qp->qp.nic->undecided);
+		n->r.f->now += 1;
+		rig_run(&n->r);
+		assert_int_equal(n->wakes, 1);
+		nic_rig_work(n);
+	}
 	assert_false(n->qp->qp.nic->undecided);
 	assert_false(n->qp->qp.nic->carried);
 	assert_ptr_not_equal(n->qp->qp.send, &nic_send);
@@ -209,6 +220,88 @@ static void nobody_tells(void **state)
 	nic_rig_work(n);
 	assert_int_equal(nic_fake.num_modify, 0);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
+}
+
+/* A frame of the wire for the QP, of the peer's that it is connected to but for what `is` has. */
+static void frame(struct nic_rig *n, struct wire_hdr is)
+{
+	const struct qp *qp = &n->qp->qp;
+	struct wire_hdr h = is;
+	struct remote_qp *rq;
+
+	h.type = is.type ? is.type : WIRE_REQ;
+	h.opcode = FF_OP_SEND;
+	h.offset = 1; /* the one who sent it is told nothing */
+	h.dst_cont = qp->o.ses->cont->id;
+	h.dst_qpn = qp->qp_num;
+	h.dst_epoch = qp->o.ses->cont->epoch;
+	h.src_cont = is.src_cont ? is.src_cont : far.id;
+	h.src_qpn = is.src_qpn ? is.src_qpn : qp->attr.dest_qp_num;
+	h.src_epoch = is.src_epoch ? is.src_epoch : far.epoch;
+	assert_int_equal(remote_begin(n->r.f, &peer, &h, &rq), SINK_DISCARD);
+}
+
+/* It has given up, or knows of no NIC here: nothing would come of it if this one were the NIC's. */
+static void its_peer_goes_by_the_wire(void **state)
+{
+	static const struct wire_hdr not_its[] = { { .src_cont = 78 },
+						   { .src_epoch = 2 },
+						   { .src_qpn = 4711 } };
+	struct nic_rig *n = *state;
+
+	for (int type = 0; type < 2; type++) {
+		peer.tcp = NULL;
+		to_rts(n);
+		nic_rig_send(n, 1, 8);
+		rig_run(&n->r);
+		n->wakes = 0;
+		for (size_t i = 0; i < ARRAY_SIZE(not_its); i++)
+			frame(n, not_its[i]);
+		assert_int_equal(n->wakes, 0);
+		frame(n, (struct wire_hdr){ .type = type ? WIRE_GO : WIRE_REQ });
+		frame(n, (struct wire_hdr){ 0 });
+		assert_int_equal(n->wakes, 1);
+		assert_string_equal(n->qp->qp.send->name, "?"); /* the control thread decides */
+		nic_rig_work(n);
+		assert_false(n->qp->qp.nic->undecided);
+		assert_true(TAILQ_EMPTY(&n->r.f->host->nic[0].dev->undecided));
+		assert_true(route_is_ours(&n->qp->qp));
+		told("fab");
+		n->r.be.ops->peer_told(n->r.f, &peer);
+		nic_rig_work(n);
+		assert_int_equal(nic_fake.num_modify, 0);
+		peer.tcp = NULL;
+		rig_state(&n->r, n->qp, IBV_QPS_RESET);
+		rig_state(&n->r, n->qp, IBV_QPS_INIT);
+		nic_rig_attr(n, n->qp);
+		n->qp->qp.attr.ah.sgid_index = 0;
+		memcpy(n->qp->qp.attr.ah.dgid, &far_gid, 16);
+	}
+	/* that was a former life's */
+	to_rts(n);
+	told("fab");
+	nic_rig_work(n);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+}
+
+/* Who is looked for, by a frame or by a QP of this host that names it, stays with what carries it. */
+static void nobody_else_takes_it(void **state)
+{
+	struct nic_rig *n = *state;
+
+	to_rts(n);
+	route_resolve(n->r.f, &n->qp->qp);
+	assert_null(n->qp->qp.soft->rem);
+	assert_string_equal(n->qp->qp.send->name, "?");
+	told("fab");
+	nic_rig_work(n);
+	assert_true(n->qp->qp.nic->carried);
+	route_resolve(n->r.f, &n->qp->qp);
+	frame(n, (struct wire_hdr){ 0 });
+	nic_rig_work(n);
+	assert_null(n->qp->qp.soft->rem);
+	assert_ptr_equal(n->qp->qp.send, &nic_send);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
 }
 
 static void it_ends_meanwhile(void **state)
@@ -321,7 +414,8 @@ int main(void)
 {
 	return UNIT_RUN(WAY_TEST(where_a_path_leads), WAY_TEST(known_at_once),
 			WAY_TEST(until_the_peer_tells), WAY_TEST(in_rtr_yet),
-			WAY_TEST(nobody_tells), WAY_TEST(it_ends_meanwhile),
+			WAY_TEST(nobody_tells), WAY_TEST(its_peer_goes_by_the_wire),
+			WAY_TEST(nobody_else_takes_it), WAY_TEST(it_ends_meanwhile),
 			WAY_TEST(destroyed_meanwhile), WAY_TEST(the_nic_refuses_it),
 			WAY_TEST(the_nic_goes), WAY_TEST(what_is_denied_ends));
 }
