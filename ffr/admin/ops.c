@@ -253,8 +253,11 @@ void admin_container_nic(struct admin_conn *conn, json_t *msg)
 	else if (err == -ENODEV)
 		admin_error(conn, err, "the router has no NIC %s, or several ports of it",
 			    name ? name : "of no name");
-	else
+	else if (err == -EBUSY)
 		admin_error(conn, err, "programs have the device of container %s open", c->name);
+	else
+		admin_error(conn, err, "container %s: its NIC cannot be kept: %s", c->name,
+			    strerror(-err));
 }
 
 /* From the hooks of a container's runtime: it runs from now on, or has ended. */

@@ -296,8 +296,7 @@ static int all_give(const struct user *u, int fd)
 
 		if (container_name_ok(e->d_name))
 			one = openat(fd, e->d_name, O_DIRECTORY | flags);
-		else if (container_cgroup_file(e->d_name, name) ||
-			 container_runs_file(e->d_name, name))
+		else if (container_cgroup_file(e->d_name, name) || kept_file(e->d_name, name))
 			one = openat(fd, e->d_name, flags);
 		if (one < 0)
 			continue;
@@ -343,8 +342,8 @@ void containers_sweep(struct ctl *ctl)
 
 		if (container_cgroup_file(e->d_name, name) && !container_find(ctl, name))
 			container_cgroup_forget(ctl, name);
-		if (container_runs_file(e->d_name, name) && !container_find(ctl, name))
-			container_runs_forget(ctl, name);
+		if (kept_file(e->d_name, name) && !container_find(ctl, name))
+			kept_forget_all(ctl, name);
 		if (!container_name_ok(e->d_name) || container_find(ctl, e->d_name))
 			continue;
 		held = keeper_held(e->d_name);
@@ -395,6 +394,23 @@ static void handles_close(struct container_ctl *ct)
 	uv_close((uv_handle_t *)&ct->trace, on_handle_closed);
 }
 
+/* The one that an operator chose, or one that few have. */
+static void nic_choose(struct container *c, const struct fast_host *h)
+{
+	char name[KEPT_MAX];
+
+	c->nic = fast_nic_choose(h);
+	if (!h->num_nics || kept_read(c, KEPT_NIC, name))
+		return;
+	for (uint8_t i = 0; i < h->num_nics; i++)
+		if (!strcmp(h->nic[i].name, name)) {
+			c->nic = i;
+			return;
+		}
+	log_warn("container %s: the router has no NIC %s, which was chosen for it: it has %s",
+		 c->name, name, h->nic[c->nic].name);
+}
+
 int container_attach(struct ctl *ctl, const struct ffo_container *info)
 {
 	struct container *c;
@@ -419,7 +435,7 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	c->epoch = info->epoch;
 	snprintf(c->name, sizeof(c->name), "%s", info->name);
 	snprintf(c->tenant, sizeof(c->tenant), "%s", info->tenant);
-	c->nic = fast_nic_choose(ctl->host);
+	nic_choose(c, ctl->host);
 	info_copy(c, info);
 	ct->told = info->limits;
 	err = container_cgroup_recall(c);
@@ -541,11 +557,13 @@ void container_update(struct container *c, const struct ffo_container *info)
 int container_set_nic(struct container *c, uint8_t nic)
 {
 	struct fast_host *h = ((struct container_ctl *)c->ctl)->ctl->host;
+	int err;
 
-	if (nic == c->nic)
-		return 0;
-	if (!LIST_EMPTY(&c->sessions))
+	if (nic != c->nic && !LIST_EMPTY(&c->sessions))
 		return -EBUSY;
+	err = kept_write(c, KEPT_NIC, h->nic[nic].name);
+	if (err || nic == c->nic)
+		return err;
 	fast_lock(h);
 	c->nic = nic;
 	c->nic_gid = h->nic[nic].gid;
@@ -586,5 +604,5 @@ void container_detach(struct container *c)
 	container_stop(c);
 	dir_remove(ctl, name);
 	container_cgroup_forget(ctl, name);
-	container_runs_forget(ctl, name);
+	kept_forget_all(ctl, name);
 }

@@ -62,7 +62,10 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info);
 void container_update(struct container *c, const struct ffo_container *info);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */
 void container_detach(struct container *c);
-/* It goes by that NIC of the host's from now on. 0 or -EBUSY: it has sessions. */
+/*
+ * It goes by that NIC of the host's from now on, and with the next routers, as long as they have a NIC of that name.
+ * 0; -EBUSY: it has sessions; or -errno of what cannot be kept, and nothing is changed.
+ */
 int container_set_nic(struct container *c, uint8_t nic);
 /* The router stops: the same, but the directory stays for the next router. */
 void container_stop(struct container *c);
@@ -89,8 +92,18 @@ int container_runs_recall(struct container *c);
 bool container_runs_id_ok(const char *id);
 /* It runs, or has ended, by that id of its runtime's. 0; -EBUSY: it runs by another id; other -errno. */
 int container_runs_tell(struct container *c, const char *id, bool runs);
-void container_runs_forget(struct ctl *ctl, const char *name);
-bool container_runs_file(const char *file, char name[CONTAINER_NAME_MAX]);
+
+/* ---- kept.c ---------------------------------------------------------------------------------- */
+
+enum kept { KEPT_RUNS, KEPT_NIC, KEPT_NUM };
+#define KEPT_MAX 160
+/* The word that is kept of the container. 0; -ENOENT: none, and what is of a container that had its name is gone; or -errno */
+int kept_read(const struct container *c, enum kept what, char word[KEPT_MAX]);
+int kept_write(const struct container *c, enum kept what, const char *word); /* 0 or -errno */
+void kept_forget(struct ctl *ctl, const char *name, enum kept what);
+void kept_forget_all(struct ctl *ctl, const char *name);
+/* Is that such a file, in the folder of containers? Then `name` is its container. */
+bool kept_file(const char *file, char name[CONTAINER_NAME_MAX]);
 
 /* ---- container.c ------------------------------------------------------------------------------- */
 

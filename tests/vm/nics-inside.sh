@@ -130,6 +130,11 @@ another_nic() {
 	has_its_nic h0c1
 }
 
+# The next router knows of that choice. Without it h0c1 would have the second NIC again.
+kept_choice() {
+	"$LAB" restart router h0 && has_its_nic h0c0 && has_its_nic h0c1
+}
+
 nic_up 0
 nic_up 1
 "$LAB" up --backend verbs --containers 2 || exit 1
@@ -154,6 +159,8 @@ check rc_pingpong-h0c1-again client_of_peer h0c1 ibv_rc_pingpong -n 50
 check rping-h0c1-again rping_to h0c1
 check another-nic another_nic
 check rc_pingpong-h0c1-by-the-first client_of_peer h0c1 ibv_rc_pingpong -n 50
+check kept-choice kept_choice
+check rc_pingpong-h0c1-kept client_of_peer h0c1 ibv_rc_pingpong -n 50
 ! grep -E 'sandbox:|error:' /tmp/lab/h0/ffr.log || failed=1
 check lab-down "$LAB" down
 exit "$failed"

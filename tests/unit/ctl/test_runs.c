@@ -119,19 +119,6 @@ static void damage_and_leftovers(void **state)
 	assert_int_not_equal(access(path, F_OK), 0);
 }
 
-static void names_of_its_files(void **state)
-{
-	static const char *const no[] = { "web.runs",	 ".runs",    "..runs",
-					  ".web.cgroup", ".-x.runs", ".a" };
-	char name[CONTAINER_NAME_MAX];
-
-	(void)state;
-	assert_true(container_runs_file(".web-1.x.runs", name));
-	assert_string_equal(name, "web-1.x");
-	for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); i++)
-		assert_false(container_runs_file(no[i], name));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,7 +126,6 @@ int main(void)
 		CALL_TEST(what_is_no_id),
 		CALL_TEST(the_next_router_knows_it),
 		CALL_TEST(damage_and_leftovers),
-		CALL_TEST(names_of_its_files),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
