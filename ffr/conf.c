@@ -407,7 +407,7 @@ static cfg_t *conf_open(void)
 		CFG_STR("backend", "soft", CFGF_NONE),
 		CFG_STR_LIST("nic", NULL, CFGF_NONE),
 		CFG_INT("nic_port", 1, CFGF_NONE),
-		CFG_INT("nic_gid_index", -1, CFGF_NONE),
+		CFG_INT_LIST("nic_gid_index", NULL, CFGF_NONE),
 		CFG_BOOL("nic_direct", cfg_false, CFGF_NONE),
 		CFG_STR_LIST("nic_network", NULL, CFGF_NONE),
 		CFG_INT("rio_port", 0, CFGF_NONE),
@@ -514,27 +514,28 @@ static void take_defaults(struct ffo_limits *l, cfg_t *cfg)
 #undef X
 }
 
-/* What check_nics() refuses is not read: a list that is too long, or a network for a NIC that is not there. */
+/* What check_nics() refuses is not read: a list that is too long, or what is said of a NIC that is not there. */
 static int take_nics(struct ffr_conf *c, cfg_t *cfg)
 {
 	uint32_t names = cfg_size(cfg, "nic"), nets = cfg_size(cfg, "nic_network");
-	uint32_t n = names ? names : 1;
+	uint32_t gids = cfg_size(cfg, "nic_gid_index"), n = names ? names : 1;
 
 	c->num_nic_networks = nets;
+	c->num_nic_gids = gids;
 	c->nics = calloc(n, sizeof(*c->nics));
 	if (!c->nics)
 		return -ENOMEM;
 	for (; c->num_nics < n; c->num_nics++) {
 		struct nic_conf *nic = &c->nics[c->num_nics];
 		const char *name = names ? cfg_getnstr(cfg, "nic", c->num_nics) : NULL;
-		uint32_t net = nets == 1 ? 0 : c->num_nics;
+		uint32_t net = nets == 1 ? 0 : c->num_nics, gid = gids == 1 ? 0 : c->num_nics;
 		size_t len = 0;
 		int port = name ? nic_parse(name, &len) : 0;
 
 		*nic = (struct nic_conf){
 			.name = name ? strndup(name, len) : NULL,
 			.port = (uint8_t)(port ? port : cfg_getint(cfg, "nic_port")),
-			.gid_index = (int)cfg_getint(cfg, "nic_gid_index"),
+			.gid_index = gid < gids ? (int)cfg_getnint(cfg, "nic_gid_index", gid) : -1,
 			.direct = cfg_getbool(cfg, "nic_direct"),
 			.net = net < nets ? strdup(cfg_getnstr(cfg, "nic_network", net)) : NULL,
 			.next = c->num_nics + 1 < n ? nic + 1 : NULL,
@@ -715,6 +716,11 @@ static int check_nics(const struct ffr_conf *c, const char *path, char *err, siz
 	if (c->num_nic_networks > 1 && c->num_nic_networks != c->num_nics) {
 		snprintf(err, size, "%s: nic_network: %u names for %u NICs: one, or one for each",
 			 path, c->num_nic_networks, c->num_nics);
+		return -EINVAL;
+	}
+	if (c->num_nic_gids > 1 && c->num_nic_gids != c->num_nics) {
+		snprintf(err, size, "%s: nic_gid_index: %u for %u NICs: one, or one for each", path,
+			 c->num_nic_gids, c->num_nics);
 		return -EINVAL;
 	}
 	return 0;

@@ -27,7 +27,7 @@ static void do_job(struct nic_dev *d, struct nic_ah *ah, bool is_confined)
 
 	if (ah->ib) {
 		if (d->lib.destroy_ah(ah->ib))
-			log_err("NIC: an address handle cannot be destroyed: %m");
+			log_err("NIC %s: an address handle cannot be destroyed: %m", d->host->name);
 		free(ah);
 		return;
 	}
@@ -38,7 +38,7 @@ static void do_job(struct nic_dev *d, struct nic_ah *ah, bool is_confined)
 	pthread_mutex_unlock(&a->mutex);
 	atomic_store(&a->has_done, true);
 	if (write(a->fd, &one, sizeof(one)) != sizeof(one))
-		log_err("NIC: eventfd: %m");
+		log_err("NIC %s: eventfd: %m", d->host->name);
 }
 
 static void *ah_thread(void *arg)
@@ -323,7 +323,7 @@ void nic_ahs_ready(struct nic_dev *d)
 
 	/* has_done tells the rest */
 	if (read(d->ahs.fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
-		log_err("NIC: eventfd: %m");
+		log_err("NIC %s: eventfd: %m", d->host->name);
 }
 
 void nic_ahs_forget(struct nic_dev *d, struct nic_ud_pool *pool)

@@ -25,7 +25,7 @@ const char *nic_node_dir = NODE_DIR;
 static int fail(const struct nic_dev *d, const char *what, int err)
 {
 	if (!d->is_quiet)
-		log_err("NIC %s: %s: %s", d->conf->name ? d->conf->name : "", what, strerror(err));
+		log_err("NIC %s: %s: %s", d->host->name, what, strerror(err));
 	return -err;
 }
 
@@ -161,7 +161,8 @@ static void watch_node(struct nic_dev *d)
 	if (d->node_fd < 0 || inotify_add_watch(d->node_fd, nic_node_dir, IN_DELETE) >= 0)
 		return;
 	if (!d->is_quiet)
-		log_warn("NIC: %s: %m: that it is removed only its driver can tell", nic_node_dir);
+		log_warn("NIC %s: %s: %m: that it is removed only its driver can tell",
+			 d->host->name, nic_node_dir);
 	close(d->node_fd);
 	d->node_fd = -1;
 }
@@ -201,7 +202,7 @@ void nic_dev_close(struct nic_dev *d)
 {
 	nic_pace_close(d);
 	if (d->ud_pd && d->lib.dealloc_pd(d->ud_pd) && !d->is_quiet)
-		log_err("NIC: a PD cannot be given back: %m");
+		log_err("NIC %s: a PD cannot be given back: %m", d->host->name);
 	if (d->channel)
 		d->lib.destroy_comp_channel(d->channel);
 	if (d->ctx)
@@ -267,6 +268,8 @@ static int open_one(struct fast *f, const struct nic_conf *conf)
 	d->port = conf->port;
 	d->node_fd = -1;
 	d->look.fn = nic_on_look;
+	snprintf(d->host->name, sizeof(d->host->name), "%s:%u",
+		 conf->name ? conf->name : "(the first)", d->port);
 	d->worker = nic_worker_new(h);
 	err = d->worker ? look_first(d) : -ENOMEM;
 	if (!err && conf->direct)
@@ -278,12 +281,11 @@ static int open_one(struct fast *f, const struct nic_conf *conf)
 	snprintf(d->host->net, sizeof(d->host->net), "%s", nic_net_of(d) ? nic_net_of(d) : "");
 	snprintf(d->host->name, sizeof(d->host->name), "%s:%u", d->lib.get_device_name(d->device),
 		 d->port);
-	log_info("NIC %s: port %u, GID index %u, up to %u bytes inline%s",
-		 d->lib.get_device_name(d->device), d->port, d->gid_index, d->max_inline,
-		 d->is_iwarp ? ", iWARP" : "");
+	log_info("NIC %s: GID index %u, up to %u bytes inline%s", d->host->name, d->gid_index,
+		 d->max_inline, d->is_iwarp ? ", iWARP" : "");
 	if (d->is_iwarp && conf->net)
 		log_warn("NIC %s: nic_network: iWARP: other hosts are reached by the wire",
-			 d->lib.get_device_name(d->device));
+			 d->host->name);
 	return 0;
 }
 
@@ -485,7 +487,7 @@ void nic_cq_put(struct nic_cq *cq, uint32_t n)
 	fast_kick(f); /* what was heard may have been meant for it */
 	fast_unlock(f->host);
 	if (d->lib.destroy_cq(cq->cq))
-		log_err("NIC: a CQ cannot be destroyed: %m");
+		log_err("NIC %s: a CQ cannot be destroyed: %m", d->host->name);
 	free(cq);
 }
 

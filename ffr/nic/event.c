@@ -70,7 +70,7 @@ void nic_look_at_port(struct nic_dev *d)
 		err = nic_choose_gid(&now);
 		if (err)
 			log_warn("NIC %s: its GID has gone, and there is no other one: %s",
-				 d->conf->name ? d->conf->name : "", strerror(err));
+				 d->host->name, strerror(err));
 	}
 	if (err)
 		return;

@@ -237,6 +237,7 @@ static void take_device(struct nic_gone *g)
 	g->dev.channel = d->channel;
 	g->dev.node_fd = d->node_fd;
 	g->dev.ud_pd = d->ud_pd;
+	g->dev.host = d->host; /* its name */
 	g->dev.is_quiet = true;
 	nic_pace_move(&g->dev, d);
 	LIST_INIT(&g->dev.cqs);
@@ -273,7 +274,7 @@ static void take_down(struct nic_dev *d)
 		nic_wake(f);
 		return;
 	}
-	log_warn("NIC %s: it is gone", d->conf->name ? d->conf->name : "");
+	log_warn("NIC %s: it is gone", d->host->name);
 	TAILQ_INIT(&g->qps);
 	STAILQ_INIT(&g->ahs);
 	g->d = d;
@@ -332,7 +333,7 @@ static void trunk_again(struct nic_dev *d)
 
 	if (!err)
 		return;
-	log_err("NIC: the router's UD QP: %s", strerror(err));
+	log_err("NIC %s: the router's UD QP: %s", d->host->name, strerror(err));
 	fast_lock(d->f->host);
 	nic_trunk_lose(d, &t);
 	fast_unlock(d->f->host);
@@ -361,8 +362,8 @@ static void is_up(struct nic_job *job)
 		d->is_there = !o->err;
 		fast_unlock(f->host);
 		if (o->err) {
-			log_err("NIC %s: cannot be listened to: %s",
-				d->conf->name ? d->conf->name : "", strerror(-o->err));
+			log_err("NIC %s: cannot be listened to: %s", d->host->name,
+				strerror(-o->err));
 			nic_dev_close(d);
 		}
 	}
@@ -371,8 +372,7 @@ static void is_up(struct nic_job *job)
 		free(o);
 		return;
 	}
-	log_info("NIC %s: it is back: port %u, GID index %u", d->lib.get_device_name(d->device),
-		 d->port, d->gid_index);
+	log_info("NIC %s: it is back: GID index %u", d->host->name, d->gid_index);
 	is_other = memcmp(&d->gid, &o->dev.gid, sizeof(d->gid)) != 0;
 	fast_lock(f->host);
 	d->gid = o->dev.gid;
@@ -402,6 +402,7 @@ static void look(struct nic_dev *d)
 	}
 	o->d = d;
 	o->dev.conf = d->conf;
+	o->dev.host = d->host; /* its name */
 	o->dev.lib = d->lib;
 	o->dev.port = d->port;
 	o->dev.is_quiet = true;

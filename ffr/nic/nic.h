@@ -293,8 +293,8 @@ struct nic_qp {
 	uint32_t unposted;    /* the last of these, which the NIC did not take */
 	uint64_t *recv_id;    /* [recv_depth] wr_ids of what is posted */
 	uint32_t recv_una, recv_tail;
-	union ibv_gid to;     /* carried: whom the NIC sends to */
-	struct remote *there; /* ... the container, if that is one; a reference. [lock] */
+	union ibv_gid to;	/* carried: whom the NIC sends to */
+	struct remote *there;	/* ... the container, if that is one; a reference. [lock] */
 	struct timer ask_again; /* while it is undecided, */
 	uint64_t give_up;	/* ... until then */
 	TAILQ_ENTRY(nic_qp) ask;

@@ -71,7 +71,8 @@ static struct mlx5dv_sched_attr attr_of(struct mlx5dv_sched_node *parent, uint32
 static void no_more(struct nic_dev *d, const char *what, int err)
 {
 	if (!d->pace_failed)
-		log_warn("NIC: %s: %s: rates are kept by the router alone", what, strerror(err));
+		log_warn("NIC %s: %s: %s: rates are kept by the router alone", d->host->name, what,
+			 strerror(err));
 	d->pace_failed = true;
 }
 
@@ -79,7 +80,7 @@ static void no_more(struct nic_dev *d, const char *what, int err)
 static void tell_kept(const struct nic_dev *d)
 {
 	if (!d->is_quiet)
-		log_err("NIC: a scheduling element cannot be destroyed: %m");
+		log_err("NIC %s: a scheduling element cannot be destroyed: %m", d->host->name);
 }
 
 void nic_pace_open(struct nic_dev *d)

@@ -118,7 +118,7 @@ static void nic_qp_free(struct nic_qp *nq)
 		nic_ucma_qp_goes(d, nq->iw_conn);
 	nic_srq_leave(nq);
 	if (nq->ib && d->lib.destroy_qp(nq->ib))
-		log_err("NIC: a QP cannot be destroyed: %m");
+		log_err("NIC %s: a QP cannot be destroyed: %m", d->host->name);
 	nic_pace_put(d, nq);
 	if (nq->cq)
 		nic_cq_put(nq->cq, nq->send_depth + nq->recv_depth);
@@ -497,7 +497,7 @@ static void end_all(struct nic_dev *d)
 			return;
 		/* objects go by this thread only, so it is there */
 		if (d->lib.modify_qp(nq->ib, &attr, IBV_QP_STATE))
-			log_err("NIC: a QP cannot be taken to ERR: %m");
+			log_err("NIC %s: a QP cannot be taken to ERR: %m", d->host->name);
 		if (!nq->cq->is_broken && !d->is_siw)
 			continue;
 		fast_lock(f->host);

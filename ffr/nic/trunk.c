@@ -168,7 +168,7 @@ void nic_trunk_failed(struct nic_dev *d)
 		return;
 	t->is_up = false;
 	t->is_broken = true;
-	log_warn("NIC: the router's UD QP has failed, and is made anew");
+	log_warn("NIC %s: the router's UD QP has failed, and is made anew", d->host->name);
 	nic_wake(d->f);
 }
 
@@ -179,7 +179,8 @@ void nic_trunk_cq_failed(struct nic_dev *d)
 	t->is_up = t->is_broken = false;
 	d->host->ud_qpn = 0;
 	wire_tell_nic(d->f);
-	log_err("NIC: the CQ of the router's UD QP has failed: datagrams to other hosts go by the wire");
+	log_err("NIC %s: the CQ of the router's UD QP has failed: datagrams to other hosts go by the wire",
+		d->host->name);
 }
 
 void nic_trunk_work(struct nic_dev *d)
@@ -205,7 +206,7 @@ void nic_trunk_work(struct nic_dev *d)
 	fast_kick(f);
 	fast_unlock(f->host);
 	if (err)
-		log_err("NIC: the router's UD QP: %s", strerror(err));
+		log_err("NIC %s: the router's UD QP: %s", d->host->name, strerror(err));
 }
 
 /* ---- datagrams [lock] -------------------------------------------------------------------------------------- */

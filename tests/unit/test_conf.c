@@ -304,6 +304,7 @@ static void bad_files_are_refused(void **state)
 		{ "nic_port = 256\n", 1, "nic_port" },
 		{ "nic_gid_index = -2\n", 1, "nic_gid_index" },
 		{ "nic_gid_index = 256\n", 1, "nic_gid_index" },
+		{ "nic_gid_index = {0, 256}\n", 1, "nic_gid_index" },
 		{ "nic_direct = perhaps\n", 1, "nic_direct" },
 		{ "nic = \"mlx5_0:0\"\n", 1, "DEVICE:PORT" },
 		{ "nic = \"mlx5_0:256\"\n", 1, "DEVICE:PORT" },
@@ -399,6 +400,19 @@ static void nics_are_taken(void **state)
 	assert_int_equal(load(&c, "nic = {a, b}\nnic_network = n\n"), 0); /* one for all */
 	assert_string_equal(c.nics[0].net, "n");
 	assert_string_equal(c.nics[1].net, "n");
+	assert_int_equal(c.nics[0].gid_index, -1);
+	assert_int_equal(c.nics[1].gid_index, -1);
+	conf_free(&c);
+
+	assert_int_equal(load(&c, "nic = {a, b, c}\nnic_gid_index = {3, -1, 255}\n"), 0);
+	assert_int_equal(c.nics[0].gid_index, 3);
+	assert_int_equal(c.nics[1].gid_index, -1);
+	assert_int_equal(c.nics[2].gid_index, 255);
+	conf_free(&c);
+
+	assert_int_equal(load(&c, "nic = {a, b}\nnic_gid_index = 3\n"), 0); /* one for all */
+	assert_int_equal(c.nics[0].gid_index, 3);
+	assert_int_equal(c.nics[1].gid_index, 3);
 	conf_free(&c);
 
 	assert_int_equal(load(&c, "nic = \"a:7\"\n"), 0);
@@ -421,6 +435,9 @@ static void nics_that_do_not_fit(void **state)
 		{ "nic = {a, b, c, d, e, f, g, h, i}\n", "9 of them, and 8" },
 		{ "nic = {a, b, c}\nnic_network = {x, y}\n", "2 names for 3 NICs" },
 		{ "nic_network = {x, y}\n", "2 names for 1 NICs" },
+		{ "nic = {a, b, c}\nnic_gid_index = {1, 2}\n", "2 for 3 NICs" },
+		{ "nic = {a, b}\nnic_gid_index = {1, 2, 3}\n", "3 for 2 NICs" },
+		{ "nic_gid_index = {1, 2}\n", "2 for 1 NICs" },
 	};
 	struct ffr_conf c;
 
