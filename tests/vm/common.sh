@@ -6,7 +6,7 @@
 #	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
 #			of the other processor with ARCH=arm64 said before this file, and with that build; on the newest
 #			kernel (tests/lib/backports.sh) with NEWER=1
-#	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other
+#	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other; VM_NETS: so many
 #
 # In the VM, SCRIPT finds the tree in /out/tree, and in /out/tree/tests/vm/inside.sh what else it may need.
 set -u -o pipefail
@@ -57,20 +57,26 @@ vm_test() {
 }
 
 vm_two() {
-	local port=$((20000 + ($$ * 2) % 20000)) status=0 pid
-	vm_nic $port $((port + 1)) 52:54:00:00:00:0a
+	local port=$((20000 + ($$ * 2 * VM_NETS) % 20000)) status=0 pid
+	vm_nics $port 0
 	"$@" a >"$TMP/a.out" 2>&1 &
 	pid=$!
-	vm_nic $((port + 1)) $port 52:54:00:00:00:0b
+	vm_nics $port 1
 	"$@" b >"$TMP/b.out" 2>&1 || status=1
 	wait $pid || status=1
 	sed 's/^/a: /' "$TMP/a.out"
 	sed 's/^/b: /' "$TMP/b.out"
 	return $status
 }
+VM_NETS=${VM_NETS:-1}
 
-# The next VM's NIC, over UDP on this machine.
-vm_nic() { # LOCAL-PORT REMOTE-PORT MAC
-	VM_ARGS=(-netdev "dgram,id=n0,local.type=inet,local.host=127.0.0.1,local.port=$1,remote.type=inet,remote.host=127.0.0.1,remote.port=$2"
-		-device "virtio-net-pci,netdev=n0,mac=$3")
+# The next VM's NICs, over UDP on this machine: one in each of VM_NETS networks, each of which has two ports of it.
+vm_nics() { # FIRST-PORT 0|1
+	local n from to
+	VM_ARGS=()
+	for ((n = 0; n < VM_NETS; n++)); do
+		from=$(($1 + 2 * n + $2)) to=$(($1 + 2 * n + 1 - $2))
+		VM_ARGS+=(-netdev "dgram,id=n$n,local.type=inet,local.host=127.0.0.1,local.port=$from,remote.type=inet,remote.host=127.0.0.1,remote.port=$to"
+			-device "virtio-net-pci,netdev=n$n,mac=52:54:00:00:0$n:0$2")
+	done
 }

@@ -1,0 +1,98 @@
+# shellcheck shell=bash disable=SC2034 # what others use
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# hosts-inside.sh - what nic-hosts-inside.sh, nics-hosts-inside.sh and siw-hosts-inside.sh have in common, in each of two VMs: a
+# router of one cluster, with the orchestrator in a, and programs of a's that listen and of b's that connect, in the same
+# order. Sourced, with a or b as the first argument.
+# shellcheck source=tests/vm/inside.sh
+. /out/tree/tests/vm/inside.sh
+me=$1
+declare -A last=([a]=1 [b]=2) # of an address
+FFCTL=("$TREE/build/bin/ffctl" --admin /run/ff/run/admin.sock)
+
+# eth_up N: the VM's network device N has an address in network N.
+eth_up() {
+	modprobe virtio_net
+	until [[ -e /sys/class/net/eth$1 ]]; do sleep 0.1; done
+	ip addr add "10.151.$((9 + $1)).${last[$me]}/24" dev "eth$1"
+	ip link set "eth$1" up
+}
+
+# router_up LINE...: with these in its configuration; the routers' wire is in network 0.
+router_up() {
+	mkdir -p /run/ff
+	if [[ $me == a ]]; then
+		"$TREE/build/bin/ffo" --store /run/ff/ffo.db --listen tcp:10.151.9.1:7470 \
+			--pool4 10.88.0.0/24 >/out/ffo.log 2>&1 &
+	fi
+	cat >/run/ff/ffr.conf <<-CONF
+	runtime_dir = "/run/ff/run"
+	hostname = "h$me"
+	orchestrator = "tcp:10.151.9.1:7470"
+	cluster = "vm"
+	wire_listen = "tcp:10.151.9.${last[$me]}:7471"
+	wire_tls = false
+	backend = "verbs"
+	CONF
+	printf '%s\n' "$@" >>/run/ff/ffr.conf
+	until (: </dev/tcp/10.151.9.1/7470) 2>/dev/null; do
+		((SECONDS < 60)) || exit 1
+		sleep 0.2
+	done
+	"$TREE/build/bin/ffr" --config /run/ff/ffr.conf >/out/ffr.log 2>&1 &
+	router=$!
+	until "${FFCTL[@]}" ping >/dev/null 2>&1; do
+		((SECONDS < 90)) || { cat /out/*.log; exit 1; }
+		sleep 0.2
+	done
+}
+
+# CMD... as a program of the container: its device is the router's.
+inside() { # CONTAINER CMD...
+	FFL_SOCKET=/run/ff/run/containers/$1/ffr.sock LD_LIBRARY_PATH=$TREE/build/lib \
+		timeout 60 "${@:2}"
+}
+
+# pair NAME AT-A AT-B PROGRAM ARGS...: b's comes when a's listens. AT: a container, or `host` for a program beside the
+# router. SERVER_ARGS, CLIENT_ARGS: what a's and b's have besides.
+pair() {
+	local name=$1 where=$2
+	[[ $me == a ]] || where=$3
+	shift 3
+	if [[ $where == host ]]; then
+		set -- timeout 60 "$@"
+	else
+		set -- inside "$where" "$@"
+	fi
+	if [[ $me == a ]]; then
+		check "$name" "$@" "${SERVER_ARGS[@]}"
+	else
+		check "$name" client "$@" "${CLIENT_ARGS[@]}"
+	fi
+}
+SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1)
+
+client() {
+	local i status
+	for ((i = 0; i < 100; i++)); do
+		"$@" >/tmp/client.log 2>&1
+		status=$?
+		grep -qE "Couldn't connect|[Uu]nable to [Cc]onnect|Failed to connect|REJECTED, error|UNREACHABLE|Connection refused" \
+			/tmp/client.log || break
+		sleep 0.2
+	done
+	cat /tmp/client.log
+	((status == 0)) && ! grep -qiE "fail|error" /tmp/client.log
+}
+
+# by_cm ADDRESS PORT NAME AT-A AT-B: rping, to that address.
+by_cm() {
+	local SERVER_ARGS=(-s) CLIENT_ARGS=(-c -a "$1")
+	pair "$3" "$4" "$5" rping -p "$2" -C 50 -v
+}
+
+# What the NIC has sent, since it is there.
+packets() { cat "/sys/class/infiniband/${1:-rxe0}/ports/1/hw_counters/sent_pkts" 2>/dev/null || echo 0; }
+more_packets_than() { (($(packets "$1") > $2)); }
+
+# says PATTERN: the router's log, in 30 s.
+says() { until_is grep -q "$1" /out/ffr.log; }
