@@ -31,8 +31,9 @@ struct ffr_conf {
 	char *hostname;	       /* this host's name for the orchestrator */
 	char *backend;	       /* name of a struct backend_ops */
 	struct nic_conf *nics; /* of backend verbs: num_nics in a row, of which each names the next */
-	uint32_t num_nics, num_nic_networks, num_nic_gids; /* NICs; in the file: networks, GID indices */
-	struct rio_conf rio;		     /* of backend rio */
+	uint32_t num_nics;
+	uint32_t num_nic_networks, num_nic_gids; /* in the file */
+	struct rio_conf rio;			 /* of backend rio */
 	char *orchestrator; /* "embedded", "unix:/path", "tls:address:port" or "tcp:..." */
 	char *store;	    /* embedded orchestrator: database file, or ":memory:";
 			     NULL: <runtime_dir>/ffo.db */
