@@ -64,24 +64,37 @@ pair() {
 		set -- inside "$where" "$@"
 	fi
 	if [[ $me == a ]]; then
+		[[ -z $PORT ]] || tell "$PORT" &
 		check "$name" "$@" "${SERVER_ARGS[@]}"
 	else
+		[[ -z $PORT ]] || until_is told "$PORT" || failed=1
 		check "$name" client "$@" "${CLIENT_ARGS[@]}"
 	fi
 }
-SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1)
+SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1) PORT=
+
+# Where a client that comes too early is not refused (PORT), it waits until a has told that somebody listens there.
+tell() {
+	until ss -Hltn "sport = :$1" | grep -q .; do sleep 0.1; done
+	echo "$1" >>/run/ff/listens
+}
+tell_server() {
+	perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 8, LocalPort => 7000) or die;
+		while ($c = $l->accept) { open $f, "<", "/run/ff/listens"; print {$c} <$f>; close $c }' &
+}
+told() { { cat </dev/tcp/10.151.9.1/7000 | grep -qx "$1"; } 2>/dev/null; }
 
 client() {
 	local i status
 	for ((i = 0; i < 100; i++)); do
-		"$@" >/tmp/client.log 2>&1
+		"$@" >/out/client.log 2>&1
 		status=$?
 		grep -qE "Couldn't connect|[Uu]nable to [Cc]onnect|Failed to connect|REJECTED, error|UNREACHABLE|Connection refused" \
-			/tmp/client.log || break
+			/out/client.log || break
 		sleep 0.2
 	done
-	cat /tmp/client.log
-	((status == 0)) && ! grep -qiE "fail|error" /tmp/client.log
+	cat /out/client.log
+	((status == 0)) && ! grep -qiE "fail|error" /out/client.log
 }
 
 # by_cm ADDRESS PORT NAME AT-A AT-B: rping, to that address.

@@ -40,3 +40,22 @@ kmod_run() { # FOLDER SECONDS SCRIPT [ARG...]
 	((status == 0)) || cat "$1/console"
 	return $status
 }
+
+# siw, the kernel's iWARP by TCP, is not in Debian's kernels, but in their source package; built once for a kernel, into
+# $SIW/siw.ko.
+siw_module() {
+	local source archive
+	source=linux-source-$(cut -d. -f1,2 <<<"$RELEASE")
+	archive=/usr/src/$source.tar.xz
+	[[ -e $archive ]] || install "$source" xz-utils || skip "no $source can be had from apt"
+	# shellcheck disable=SC2034 # who calls it
+	SIW=$(cache_once "siw-$(<"$KERNEL/version")" siw_make "$archive") || exit 1
+}
+
+siw_make() { # ARCHIVE
+	mkdir src made
+	tar -C src --strip-components=1 --wildcards -xf "$1" '*/drivers/infiniband/sw/siw/*'
+	make -s -C "$KDIR" M="$PWD/src/drivers/infiniband/sw/siw" CONFIG_RDMA_SIW=m modules &&
+		strip --strip-debug src/drivers/infiniband/sw/siw/siw.ko &&
+		mv src/drivers/infiniband/sw/siw/siw.ko made/
+}

@@ -129,6 +129,13 @@ check write_bw-peer-h0c0 perf peer h0c0 ib_write_bw -n 100 -s 65536
 check read_bw-peer-h0c0 perf peer h0c0 ib_read_bw -n 100 -s 65536
 check send_bw-h0c0-h0c1 perf h0c0 h0c1 ib_send_bw -n 500 -s 4096
 check rping-h0c0-h0c1 ping h0c0 h0c1 1000
+# An SRQ, as between two programs that have siw themselves.
+check srq-reference perf peer peer ib_send_lat -n 100 -s 64 --use-srq
+check srq-send_lat-peer-h0c0 perf peer h0c0 ib_send_lat -n 100 -s 64 --use-srq
+check srq-send_lat-h0c0-peer perf h0c0 peer ib_send_lat -n 100 -s 64 --use-srq
+check srq-send_lat-h0c0-h0c1 perf h0c0 h0c1 ib_send_lat -n 100 -s 64 --use-srq
+check srq-send_bw-reference perf peer peer ib_send_bw -n 500 -s 4096 --use-srq
+check srq-send_bw-h0c0-h0c1 perf h0c0 h0c1 ib_send_bw -n 500 -s 4096 --use-srq
 check refused refused h0c0
 check server-dies dies peer h0c0 server
 check client-dies dies h0c0 peer client

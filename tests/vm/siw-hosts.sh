@@ -1,0 +1,16 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# siw-hosts.sh - the verbs backend on iWARP between two hosts: two VMs, each with a router that has the kernel's siw for a
+# NIC, and programs beside it that use siw themselves.
+#
+# timeout: 600
+. "$(dirname "$0")/kmod.sh"
+
+run() { # a|b
+	vm_tree "$TMP/siw-$1"
+	cp "$SIW/siw.ko" "$TMP/siw-$1/"
+	kmod_run "$TMP/siw-$1" "${FT_LIMIT:-500}" "$TREE/tests/vm/siw-hosts-inside.sh" "$1"
+}
+
+siw_module
+vm_two run
