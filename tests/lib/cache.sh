@@ -19,6 +19,8 @@ debian_uri() {
 cache_once() { # NAME COMMAND [ARG...]
 	local path=$FF_CACHE/$1 new
 	shift
+	# what is there is whole: who wants it does not wait for who makes something else
+	[[ ! -e $path ]] || { echo "$path"; return; }
 	mkdir -p "$FF_CACHE" || return 1
 	(
 		flock 9
