@@ -11,6 +11,7 @@ ARM64_PACKAGES+=,libsqlite3-dev,libncurses-dev,libmicrohttpd-dev,systemtap-sdt-d
 ARM64_PACKAGES+=,libcap-ng-dev,libssl-dev,libnghttp2-dev,libprotobuf-c-dev
 ARM64_PACKAGES+=,libcmocka-dev,ibverbs-utils,rdmacm-utils,perftest,iproute2,procps,kmod
 ARM64_PACKAGES+=,bash,dash,coreutils,diffutils,findutils,grep,sed,mawk,hostname,mount,util-linux,libc-bin,base-files
+ARM64_PACKAGES+=,iputils-ping,busybox-static
 
 # Prints the system's folder, made if it is not there.
 arm64_sysroot() {
@@ -53,6 +54,11 @@ arm64_kernel_unpack() {
 	mkdir -p made/lib && mv root/boot/vmlinuz-* made/vmlinuz && mv $dir/lib/modules made/lib/modules || return 1
 	release=$(ls made/lib/modules)
 	depmod -b made "$release" && echo "$release" >made/release && vm_initrd made $dir/bin/busybox
+}
+
+# Prints where modules are built for such a kernel.
+arm64_kdir() { # KERNEL-FOLDER
+	arm64_headers bookworm "$(cat "$1/release")"
 }
 
 # Prints the folder of the headers of such a kernel, for modules: with the tools of this machine, from the package of its

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# ffmem.sh - kmod's ffmem.ko in a VM with Debian's kernel: sparse, its self-test, a thousand loads, and the
+# ffmem.sh - kmod's ffmem.ko in a VM with Debian's kernel: sparse, its self-test, FT_LOADS (1000) loads, and the
 # kernel's log without a complaint. With FT_KERNEL and FT_KDIR on that kernel, see kmod-debug.
 # timeout: 600
 . "$(dirname "$0")/kmod.sh"
@@ -10,6 +10,7 @@ command -v mkfs.ext4 >/dev/null || skip "no mkfs.ext4 (make deps)"
 kmod_build
 mkdir "$TMP/out"
 cp "$TMP/kmod/ffmem.ko" "$TMP/kmod/build/ffmem_test" "$TMP/out/"
+truncate -s 64M "$TMP/out/disk" && mkfs.ext4 -q "$TMP/out/disk" || exit 1
 
 cat >"$TMP/script" <<'SCRIPT'
 # Memory as disks: one to swap to, one with a file system that must know of each write.
@@ -18,7 +19,7 @@ cat /sys/class/zram-control/hot_add >/dev/null
 echo 512M >/sys/block/zram0/disksize
 mkswap /dev/zram0 >/dev/null && swapon /dev/zram0 || exit 1
 echo 64M >/sys/block/zram1/disksize
-mkfs.ext4 -q /dev/zram1 && mkdir /tmp/ext4 && mount /dev/zram1 /tmp/ext4 || exit 1
+cat disk >/dev/zram1 && mkdir /tmp/ext4 && mount /dev/zram1 /tmp/ext4 || exit 1
 export FT_DISK=/tmp/ext4/file
 mount -t debugfs debugfs /sys/kernel/debug
 insmod ./ffmem.ko || exit 1

@@ -2,14 +2,21 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # kmod.sh - what the tests of kmod's modules have in common: built by sparse for the VM's kernel, run
 # there, and the kernel's log without a complaint. Sourced first. FT_KERNEL and FT_KDIR: another kernel,
-# see kmod-debug.
+# see kmod-debug. With ARCH=arm64 the cross compiler builds them.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
 
 read -r RELEASE <"$KERNEL/release"
-KDIR=${FT_KDIR:-/lib/modules/$RELEASE/build}
-[[ -n ${NEWER-} || -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
+if [[ -n ${NEWER-} ]]; then
+	KDIR= # modules are built in the kernel's own system
+elif [[ -z ${ARCH-} ]]; then
+	KDIR=${FT_KDIR:-/lib/modules/$RELEASE/build}
+	[[ -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
+else
+	KDIR=${FT_KDIR:-$(arm64_kdir "$KERNEL")} || skip "no headers of $RELEASE can be had from apt"
+	export ARCH CROSS_COMPILE=aarch64-linux-gnu- CC=aarch64-linux-gnu-gcc
+fi
 
 # The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside.
 kmod_build() { # [MAKE'S ARGUMENT...]

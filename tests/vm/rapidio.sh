@@ -7,10 +7,10 @@
 #	rapidio_folder NAME FILE...	$TMP/NAME, for a VM, with the modules and these files of kmod/build
 . "$(dirname "${BASH_SOURCE[0]}")/kmod.sh"
 
-# The kernel's RapidIO, built once for a kernel; the debug kernel has it.
+# The kernel's RapidIO, built once for a kernel; those that are built here have it.
 rapidio=
-if [[ -z ${FT_KERNEL:-} ]]; then
-	rapidio=$FF_CACHE/rapidio-$(<"$KERNEL/version")
+if ! grep -q '^CONFIG_RAPIDIO=' "$KDIR/.config"; then
+	rapidio=$FF_CACHE/rapidio-$(cat "$KERNEL/version" 2>/dev/null || echo "$RELEASE")
 	if [[ ! -e $rapidio/release ]]; then
 		source=linux-source-$(cut -d. -f1,2 <<<"$RELEASE")
 		[[ -e /usr/src/$source.tar.xz ]] || install "$source" xz-utils || skip "no $source can be had from apt"
@@ -31,5 +31,5 @@ rapidio_folder() {
 	mkdir "$folder"
 	cp "$TMP"/kmod/{vmport,ffrio}.ko "$TREE/tests/vm/rapidio-inside.sh" "${@/#/$TMP/kmod/build/}" "$folder/"
 	[[ -z $rapidio ]] || cp "$rapidio"/*.ko "$folder/"
-	strip --strip-debug "$folder"/*.ko
+	"${CROSS_COMPILE-}strip" --strip-debug "$folder"/*.ko
 }
