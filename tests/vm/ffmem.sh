@@ -10,7 +10,7 @@ command -v mkfs.ext4 >/dev/null || skip "no mkfs.ext4 (make deps)"
 kmod_build
 mkdir "$TMP/out"
 cp "$TMP/kmod/ffmem.ko" "$TMP/kmod/build/ffmem_test" "$TMP/out/"
-truncate -s 64M "$TMP/out/disk" && mkfs.ext4 -q "$TMP/out/disk" || exit 1
+truncate -s 64M "$TMP/out/disk" && mkfs.ext4 -q -b 4096 "$TMP/out/disk" || exit 1
 
 cat >"$TMP/script" <<'SCRIPT'
 # Memory as disks: one to swap to, one with a file system that must know of each write.
@@ -18,8 +18,14 @@ modprobe -qa zram ext4
 cat /sys/class/zram-control/hot_add >/dev/null
 echo 512M >/sys/block/zram0/disksize
 mkswap /dev/zram0 >/dev/null && swapon /dev/zram0 || exit 1
-echo 64M >/sys/block/zram1/disksize
-cat disk >/dev/zram1 && mkdir /tmp/ext4 && mount /dev/zram1 /tmp/ext4 || exit 1
+mkdir /tmp/ext4
+if [ "$(cat /sys/block/zram1/queue/logical_block_size)" = 4096 ]; then
+	echo 64M >/sys/block/zram1/disksize
+	cat disk >/dev/zram1 && mount /dev/zram1 /tmp/ext4 || exit 1
+else # which is a page
+	modprobe -q loop
+	cp disk /tmp/disk && mount -o loop /tmp/disk /tmp/ext4 || exit 1
+fi
 export FT_DISK=/tmp/ext4/file
 mount -t debugfs debugfs /sys/kernel/debug
 insmod ./ffmem.ko || exit 1
