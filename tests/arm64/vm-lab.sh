@@ -3,6 +3,7 @@
 # The router on a kernel of arm64's own, in a VM, with Debian's programs for arm64 between two of its containers, and the
 # programs of tests/system that are the whole of their test; but not raw_*, which attack for minutes. Arguments: only these
 # of either.
+# FT_PAGES=16k or 64k: on a kernel with pages of that size.
 #
 # timeout: 1500
 ARCH=arm64

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # The unit tests on a kernel of arm64's own, in a VM: with those that QEMU's system calls are not enough for.
+# FT_PAGES=16k or 64k: on a kernel with pages of that size.
 #
 # timeout: 2400
 ARCH=arm64

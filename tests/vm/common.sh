@@ -4,8 +4,9 @@
 # own RDMA is, with this tree's build. Sourced first, or by kmod.sh.
 #
 #	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
-#			of the other processor with ARCH=arm64 said before this file, and with that build; on the newest
-#			kernel (tests/lib/backports.sh) with NEWER=1
+#			of the other processor with ARCH=arm64 said before this file, and with that build
+#			(FT_PAGES=16k or 64k: with a kernel of such pages there); on the newest kernel (tests/lib/backports.sh)
+#			with NEWER=1
 #	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other; VM_NETS: so many
 #
 # In the VM, SCRIPT finds the tree in /out/tree, and in /out/tree/tests/vm/inside.sh what else it may need.
@@ -32,7 +33,7 @@ elif [[ -z ${ARCH-} ]]; then
 	KERNEL=${FT_KERNEL:-$(vm_kernel)} || skip "no kernel or no QEMU can be had from apt"
 else
 	arm64_vm || skip "no Debian for arm64, or no QEMU, can be had from apt"
-	KERNEL=${FT_KERNEL:-$(arm64_kernel bookworm linux-image-arm64)} || skip "no kernel for arm64 can be had from apt"
+	KERNEL=${FT_KERNEL:-$(arm64_pages "${FT_PAGES:-4k}")} || skip "no kernel for arm64 can be had from apt"
 fi
 
 # What a lab and its programs need of this tree, for a VM whose /out that is.

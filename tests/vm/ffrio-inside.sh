@@ -21,12 +21,14 @@ load ffrio rmbs=10 endpoint_rmbs=2 smbs=6
 clock 1
 rmmod ffrio || fail "unload after sixteen"
 
-# Buffers that the kernel has not in one piece: the module is there, and says what is not.
-load ffrio smbs=256 block_size=1048576
-grep -q 'no 262160 KB in one piece.*lower smbs (256)' /sys/class/rapidio_port/rapidio1/ffrio || fail "why there is no port"
-dmesg | grep -q 'rapidio1: no ffrio here: no 262160 KB' || fail "the kernel's log says no reason"
-/tmp/ffrio_ping -p 1 -n 1 0 2>&1 | tee /dev/stderr | grep -q 'port 1: no 262160 KB' || fail "ffrio_ping says no reason"
-rmmod ffrio || fail "unload without a port"
+# Buffers that the kernel has not in one piece: the module is there, and says what is not. (With pages of 64 KB it has up to 512 MB.)
+if (($(getconf PAGESIZE) < 65536)); then
+	load ffrio smbs=256 block_size=1048576
+	grep -q 'no 262160 KB in one piece.*lower smbs (256)' /sys/class/rapidio_port/rapidio1/ffrio || fail "why there is no port"
+	dmesg | grep -q 'rapidio1: no ffrio here: no 262160 KB' || fail "the kernel's log says no reason"
+	/tmp/ffrio_ping -p 1 -n 1 0 2>&1 | tee /dev/stderr | grep -q 'port 1: no 262160 KB' || fail "ffrio_ping says no reason"
+	rmmod ffrio || fail "unload without a port"
+fi
 load ffrio dead_ms=1000
 grep -qx ready /sys/class/rapidio_port/rapidio1/ffrio || fail "the port is not ready"
 /tmp/ffrio_test || exit 1
