@@ -19,7 +19,7 @@
 #   make format     clang-format in place
 #   make musl       the containers' libraries for musl (Debian's musl-tools)
 #   make arm64      the unit tests, built for arm64, by QEMU, and in a VM with the lab
-#   make deb        Debian packages, into build/deb
+#   make deb        Debian packages, into build/deb; with CROSS= and SYSROOT= into build/deb-arm64
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
 #   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own
 #
@@ -262,7 +262,7 @@ uninstall:
 
 # Debian packages, into build/deb.
 deb:
-	deploy/deb
+	deploy/deb $(if $(CROSS),-c $(CROSS) -s $(SYSROOT))
 
 clean:
 	rm -rf build build-san build-tsan build-cov build-aarch64* build-musl

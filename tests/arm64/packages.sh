@@ -1,0 +1,81 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# The Debian packages for arm64, built by the cross compiler (`make deb CROSS=... SYSROOT=...`): lintian has no error, all
+# programs are of arm64, what the packages depend on is what their programs are linked with, and in a system of nothing but
+# that, unpacked from Debian's packages and ours, the programs answer, by QEMU.
+#
+# timeout: 900
+set -u -o pipefail
+. "$(dirname "$0")/../packages/common.sh"
+. "$TREE/tests/lib/vm.sh"
+. "$TREE/tests/lib/arm64.sh"
+trap 'rm -rf "$TMP"' EXIT
+
+for tool in dh dh_dkms lintian mmdebstrap aarch64-linux-gnu-gcc qemu-aarch64-static; do
+	command -v $tool >/dev/null || skip "no $tool"
+done
+sysroot=$(arm64_sysroot) || skip "no Debian for arm64 here"
+! command -v ccache >/dev/null || export CC="ccache aarch64-linux-gnu-gcc" CCACHE_NOHASHDIR=1
+DEBS=$TMP/debs
+
+step "build"
+"$TREE/deploy/deb" -o "$DEBS" -c aarch64-linux-gnu- -s "$sysroot" >"$TMP/log" || fail "$(cat "$TMP/log")"
+
+step "lintian"
+lintian --fail-on error --allow-root "$DEBS"/*.deb >"$TMP/lintian" 2>&1 || fail "$(cat "$TMP/lintian")"
+cat "$TMP/lintian"
+
+# Names of packages, in order.
+depends() { # PACKAGE
+	dpkg-deb -f "$DEBS/$1"_*.deb Depends | tr ',' '\n' | sed 's/^ *//; s/ .*//' | sort
+}
+
+# The packages that libraries come from which the programs of a package name, in order.
+linked() { # PACKAGE
+	find "$TMP/$1" -type f -exec sh -c 'aarch64-linux-gnu-readelf -d "$1" 2>/dev/null' sh {} \; |
+		sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u | while read -r soname; do
+		grep -lE "^$soname |^$(sed -E 's/^(.*)\.so\.(.*)$/\1 \2/' <<<"$soname") " "$sysroot"/var/lib/dpkg/info/*.s*
+	done | sed 's|.*/||; s/:arm64\..*//' | sort -u
+}
+
+step "what is in them"
+for package in freeflow-router freeflow-orchestrator libfreeflow-container; do
+	[[ -e $(echo "$DEBS/$package"_*_arm64.deb) && $(dpkg-deb -f "$DEBS/$package"_*.deb Architecture) == arm64 ]] ||
+		fail "no $package for arm64"
+	dpkg-deb -x "$DEBS/$package"_*.deb "$TMP/$package"
+	n=0
+	while read -r f; do
+		[[ $(head -c 4 "$f" | tail -c 3) == ELF ]] || continue
+		((++n))
+		aarch64-linux-gnu-readelf -h "$f" | grep -q 'Machine: *AArch64$' || fail "$f is not for arm64"
+		! aarch64-linux-gnu-readelf -S "$f" | grep -qE '\.(debug_info|symtab)' || fail "$f is not stripped"
+	done < <(find "$TMP/$package" -type f)
+	((n)) || fail "no programs in $package"
+	if [[ $package == libfreeflow-container ]]; then
+		[[ $(depends $package) == libc6 ]] || fail "$package depends on $(depends $package)"
+	else
+		[[ $(depends $package | grep -vE '^(libfreeflow-container|systemd.*|adduser)$') == "$(linked $package)" ]] ||
+			fail "$package depends on $(depends $package), linked with $(linked $package)"
+	fi
+	echo "$package: $n programs and libraries; $(dpkg-deb -f "$DEBS/$package"_*.deb Depends)"
+done
+
+# apt resolves what they depend on; no maintainer script runs.
+step "in a system"
+(cd "$DEBS" && dpkg-scanpackages -m . >Packages 2>/dev/null) || fail "dpkg-scanpackages"
+arm64_unpack bookworm freeflow-router,freeflow-orchestrator,libfreeflow-container "$TMP/root" "deb [trusted=yes] copy:$DEBS ./" ||
+	fail "the packages do not go into a system"
+version=$(dpkg-deb -f "$DEBS"/freeflow-router_*.deb Version)
+run() { # PROGRAM ARG...
+	qemu-aarch64-static -L "$TMP/root" "$TMP/root$1" "${@:2}"
+}
+for program in /usr/sbin/ffr /usr/sbin/ffo /usr/bin/ffctl; do
+	[[ $(run $program --version) == *"$version"* ]] || fail "$program --version: $(run $program --version 2>&1)"
+done
+run /usr/bin/ffctl --help | grep -q 'container add' || fail "ffctl --help: $(run /usr/bin/ffctl --help 2>&1)"
+for library in libibverbs librdmacm; do
+	run /lib/ld-linux-aarch64.so.1 --library-path "$TMP/root/usr/lib/freeflow" --list "$TMP/root/usr/lib/freeflow/$library.so.1" \
+		>"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"
+	! grep 'not found' "$TMP/log" || fail "$library"
+done
+exit 0
