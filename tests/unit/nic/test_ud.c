@@ -249,7 +249,7 @@ static void a_containers_share(void **state)
 		q[n] = rig_qp(&u->n.r, u->n.s, IBV_QPT_UD, u->n.cq, u->n.cq, NULL);
 		with += q[n]->qp.nic != NULL;
 	}
-	assert_in_range(with, 200, 399);
+	assert_in_range(with, 100, 399); /* of whole pages: 127 with pages of 64 KB */
 	assert_in_range(u->n.qp->qp.nic->ud->pool->bytes, 15u << 20, 16u << 20);
 	theirs = rig_qp(&u->n.r, other, IBV_QPT_UD, cq, cq, NULL);
 	assert_non_null(theirs->qp.nic);

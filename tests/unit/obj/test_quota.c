@@ -112,7 +112,8 @@ static void memory_is_counted(void **state)
 {
 	struct ff_shadow_grow_req grow = { .size = 1 << 20 };
 	struct ff_alloc_null_mr_req null = { 0 };
-	struct ff_alloc_dm_req dm = { .length = 5000 };
+	const uint64_t dm_bytes = 2 * FF_PAGE;
+	struct ff_alloc_dm_req dm = { .length = dm_bytes - 3192 };
 	struct ff_shadow_grow_resp grown;
 	struct ff_alloc_null_mr_resp null_mr;
 	struct ff_alloc_dm_resp dm_resp;
@@ -129,7 +130,7 @@ static void memory_is_counted(void **state)
 	assert_true(pinned > 0); /* rings */
 	g->ctl.dev.max_dm_size = 1 << 20;
 	limit(0, &(struct ffo_limits){ .max_registered = 10000,
-				       .max_pinned = pinned + (1 << 20) + 8192 });
+				       .max_pinned = pinned + (1 << 20) + dm_bytes });
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 6000, 0, &mr), 0);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 4001, 0, &more), -ENOMEM);
 	null.pd = pd;
@@ -152,7 +153,7 @@ static void memory_is_counted(void **state)
 	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), 0);
 	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -ENOMEM);
 	assert_int_equal(RIG_CALL(g, s, ALLOC_DM, &dm, &dm_resp), 0);
-	assert_int_equal(used(0, QUOTA_PINNED), pinned + (1 << 20) + 8192);
+	assert_int_equal(used(0, QUOTA_PINNED), pinned + (1 << 20) + dm_bytes);
 	assert_int_equal(RIG_CALL(g, s, ALLOC_DM, &dm, &dm_resp), -ENOMEM);
 	assert_int_equal(call_one(g, s, FF_MSG_FREE_DM, dm_resp.dm),
 			 -EINVAL); /* of the failed one */
