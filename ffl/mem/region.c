@@ -268,6 +268,9 @@ static size_t give_back(const struct ffl_region *r, int prot)
 	while (done < r->len && uffd >= 0) {
 		size_t n = r->len - done < FFL_WINDOW_MAX ? r->len - done : FFL_WINDOW_MAX;
 
+		/* what came in one window is a mapping of its own, and the region may have been cut since */
+		while (n > FF_PAGE && !ffl_window_is_whole(r->stash + done, n))
+			n = PAGE_UP(n / 2);
 		/* the file may have become shorter */
 		if (r->is_file && mm_advise(r->stash + done, n, MADV_POPULATE_READ))
 			break;

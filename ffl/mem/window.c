@@ -177,11 +177,11 @@ static int move(char *from, size_t len, char *to)
 }
 
 /*
- * Is it one mapping? Pieces cannot be slid together, and Linux 6.1 and 6.12 see that when what was at their destination
+ * Pieces cannot be slid together, and Linux 6.1 and 6.12 see that when what was at their destination
  * is unmapped already, so that a thread that touches it then dies (6.18 looks first). To grow where it is, a mapping needs room, of which
  * there is none as a rule; for pieces the kernel says EFAULT.
  */
-static bool is_whole(char *at, size_t len)
+bool ffl_window_is_whole(char *at, size_t len)
 {
 	if (mm_remap(at, len, len + FF_PAGE, 0, NULL) == MAP_FAILED)
 		return errno != EFAULT;
@@ -339,7 +339,7 @@ int ffl_window_in(int uffd, int maps, const char *nowhere, char *probe, char *p,
 {
 	int err;
 
-	if (!is_whole(home, len))
+	if (!ffl_window_is_whole(home, len))
 		return -EFAULT;
 	mm_advise(p, probe ? len : FF_PAGE,
 		  prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
@@ -383,7 +383,7 @@ int ffl_window_file_in(bool alone, char *p, size_t len, char *stash, char *home,
 {
 	int err;
 
-	if (!is_whole(home, len))
+	if (!ffl_window_is_whole(home, len))
 		return -EFAULT;
 	err = alone ? move(p, len, stash) : slide(p, len, stash);
 	if (err)

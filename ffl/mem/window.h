@@ -42,4 +42,7 @@ int ffl_window_file_in(bool alone, char *p, size_t len, char *stash, char *home,
  */
 int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int prot, bool sparse);
 
+/* Is it one mapping? In pieces, stash or home must not go to p: p would be unmapped for a moment. */
+bool ffl_window_is_whole(char *at, size_t len);
+
 #endif

@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ffl/mem/window.h"
 #include "tests/unit/lib/unit.h"
 #include "tests/unit/lib/region_rig.h"
 
@@ -190,6 +191,29 @@ static void overlapping_mrs(void **state)
 	assert_false(rg_is_shared(p + 7 * PG));
 	assert_int_equal(p[7 * PG], 1);
 	munmap(p, 16 * PG);
+}
+
+/* A region of several windows is cut by a second MR in the middle of one, and both parts go back. */
+static void cut_within_a_window(void **state)
+{
+	const size_t len = 3 * FFL_WINDOW_MAX, half = len / 2;
+	char *p = rg_map(len);
+	struct ibv_mr *all, *upper;
+
+	(void)state;
+	rg_need_uffd();
+	rg_fill(p, len, 7);
+	all = rg_reg(p, len);
+	assert_int_equal(fake_shadow_bytes(FF_RUN_SHADOW), len);
+	upper = rg_reg(p + half, half);
+	rg_dereg(all);
+	assert_false(rg_is_shared(p));
+	assert_true(rg_is_shared(p + half));
+	rg_dereg(upper);
+	for (size_t at = half; at < len; at += PG)
+		assert_false(rg_is_shared(p + at));
+	rg_check(p, len, 7);
+	munmap(p, len);
 }
 
 static void edge_page_of_a_replaced_neighbour(void **state)
@@ -444,7 +468,7 @@ int main(void)
 
 	return UNIT_RUN(T(interior_is_replaced), T(less_than_a_page_is_left_alone),
 			T(untouched_memory_reads_zero), T(heap_bss_and_huge_pages),
-			T(beyond_the_stash), T(overlapping_mrs),
+			T(beyond_the_stash), T(overlapping_mrs), T(cut_within_a_window),
 			T(edge_page_of_a_replaced_neighbour),
 			T(pages_of_another_context_are_not_claimed), T(reregistered),
 			T(unmapped_while_registered), T(moved_while_registered),
