@@ -268,6 +268,7 @@ static int open_one(struct fast *f, const struct nic_conf *conf)
 	d->port = conf->port;
 	d->node_fd = -1;
 	d->look.fn = nic_on_look;
+	d->end.fn = nic_on_end;
 	snprintf(d->host->name, sizeof(d->host->name), "%s:%u",
 		 conf->name ? conf->name : "(the first)", d->port);
 	d->worker = nic_worker_new(h);

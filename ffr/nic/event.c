@@ -92,7 +92,7 @@ static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_typ
 {
 	struct fast *f = d->f;
 	struct qp *qp = qp_by_num(&f->host->qps, nic_index(d), ib->qp_num);
-	const struct nic_qp *nq = qp ? qp->nic : NULL;
+	struct nic_qp *nq = qp ? qp->nic : NULL;
 
 	if (d->trunk.ib == ib && type == IBV_EVENT_QP_FATAL)
 		nic_trunk_failed(d);
@@ -102,6 +102,7 @@ static void on_qp(struct nic_dev *d, const struct ibv_qp *ib, enum ibv_event_typ
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
+		nq->ends_itself = true;
 		fast_qp_error(f, qp, type);
 		break;
 	case IBV_EVENT_COMM_EST:

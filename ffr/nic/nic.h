@@ -214,6 +214,7 @@ struct nic_dev {
 	bool is_ending, is_opening; /* [ctl] jobs for that are under way */
 	bool is_closing;	    /* [ctl] the router ends */
 	struct timer look;	    /* to look whether it is back */
+	struct timer end;	    /* for to_end's first one */
 	uint64_t ear[NIC_NUM_EARS]; /* what they are is of no meaning, but where */
 	int node_fd;		    /* NIC_EAR_NODE; -1: nobody tells */
 	struct nic_worker *worker;
@@ -280,13 +281,15 @@ struct nic_qp {
 	struct ibv_qp *ib;
 	struct ibv_qp_ex *ex; /* ... for ibv_wr_*(); NULL: it has not got those */
 	struct nic_cq *cq;
-	bool carried;	 /* the NIC has it, from RTR on. [lock] */
-	bool undecided;	 /* from RTR on, with `asks`. [lock] */
-	bool asks;	 /* on dev->undecided. [lock] */
-	bool waits;	 /* its WR waits for a completion. [lock] */
-	bool is_to_fill; /* on dev->to_fill. [lock] */
-	bool is_to_end;	 /* on dev->to_end. [lock] */
-	uint16_t life;	 /* a new one with each RESET: completions of former lives mean nothing */
+	bool carried;	  /* the NIC has it, from RTR on. [lock] */
+	bool undecided;	  /* from RTR on, with `asks`. [lock] */
+	bool asks;	  /* on dev->undecided. [lock] */
+	bool waits;	  /* its WR waits for a completion. [lock] */
+	bool is_to_fill;  /* on dev->to_fill. [lock] */
+	bool is_to_end;	  /* on dev->to_end; not before end_at, host_now()'s time. [lock] */
+	bool ends_itself; /* the NIC has said that it goes to ERR */
+	uint64_t end_at;
+	uint16_t life; /* a new one with each RESET: completions of former lives mean nothing */
 	uint32_t send_depth, recv_depth;
 	struct send_wr *sent; /* [send_depth], without what they point to */
 	uint32_t una, tail;   /* the oldest that is under way, the next one */
@@ -397,6 +400,7 @@ void nic_qp_forget(struct fast *f, struct qp *qp); /* no runner uses it any more
 struct nic_qp *nic_qp_lose(struct fast *f, struct qp *qp);
 /* The control thread is to take it to ERR, in which what the NIC has of it ends. */
 void nic_end_later(struct fast *f, struct nic_qp *nq);
+void nic_on_end(struct timer *t); /* dev->end's; runner, [lock] */
 /* Control thread, no lock. The NIC's QP in INIT, with all receives that are posted. 0 or -errno */
 int nic_take_receives(struct fast *f, struct nic_qp *nq, const struct ff_qp_attr *a);
 /* What a QP of the NIC cannot change in SQD, nor in RTS. */

@@ -11,6 +11,7 @@
 
 #include "ffr/obj/gid.h"
 
+#define ENDS_NS	  (20 * NS_PER_MS) /* for the NIC to take a QP to ERR that it has told of */
 #define QPN_TRIES 64u /* numbers of the NIC that may not fit into the table, one after the other */
 
 /* ---- making it -------------------------------------------------------------------------------------- */
@@ -469,13 +470,47 @@ int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *a
 	return -to_reset(d, nq);
 }
 
+/*
+ * One that the NIC has told of goes to ERR by itself. rxe (7.3) tells before it answers the peer, and does not any more if
+ * it is taken to ERR meanwhile; so it is only where it has not gone in time.
+ */
 void nic_end_later(struct fast *f, struct nic_qp *nq)
 {
+	struct nic_dev *d = nq->d;
+
 	if (nq->is_to_end)
 		return;
 	nq->is_to_end = true;
-	TAILQ_INSERT_TAIL(&nq->d->to_end, nq, end);
+	nq->end_at = nq->ends_itself ? host_now(f->host) + ENDS_NS : 0;
+	nq->ends_itself = false;
+	if (nq->end_at)
+		TAILQ_INSERT_TAIL(&d->to_end, nq, end);
+	else
+		TAILQ_INSERT_HEAD(&d->to_end, nq, end);
 	nic_wake(f);
+}
+
+void nic_on_end(struct timer *t)
+{
+	struct nic_dev *d = (struct nic_dev *)((char *)t - offsetof(struct nic_dev, end));
+
+	nic_wake(d->f);
+}
+
+/* [lock] The next one that is to be taken to ERR now. */
+static struct nic_qp *next_to_end(struct nic_dev *d)
+{
+	struct nic_qp *nq = TAILQ_FIRST(&d->to_end);
+
+	if (!nq)
+		return NULL;
+	if (nq->end_at > host_now(d->f->host) && !timer_arm(&d->f->timers, &d->end, nq->end_at)) {
+		fast_kick(d->f); /* a runner that sleeps does so until the timer that it knows */
+		return NULL;
+	}
+	TAILQ_REMOVE(&d->to_end, nq, end);
+	nq->is_to_end = false;
+	return nq;
 }
 
 /* QPs of which nic_end_later() was called. */
@@ -487,11 +522,7 @@ static void end_all(struct nic_dev *d)
 
 	for (;;) {
 		fast_lock(f->host);
-		nq = TAILQ_FIRST(&d->to_end);
-		if (nq) {
-			TAILQ_REMOVE(&d->to_end, nq, end);
-			nq->is_to_end = false;
-		}
+		nq = next_to_end(d);
 		fast_unlock(f->host);
 		if (!nq)
 			return;

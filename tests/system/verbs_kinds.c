@@ -70,8 +70,10 @@ static void connect_qp(void)
 	struct vt_addr peer;
 
 	par.len = BUF;
-	if (by_pages)
+	if (by_pages) {
 		par.mtu = IBV_MTU_4096;
+		par.timeout = 20; /* rxe loses a NAK that crosses a request sent again, and sends that for ever */
+	}
 	vt_end_open_on(&e, &par, ctx, pd);
 	put(&e.self, sizeof(e.self));
 	get(&peer, sizeof(peer));

@@ -122,6 +122,7 @@ static void another_gid(void **state)
 
 /* ---- QPs and CQs ----------------------------------------------------------------------------------------- */
 
+/* It goes to ERR by itself, which it may do after it has answered the peer; it is taken there if it does not. */
 static void a_qp_in_error(void **state)
 {
 	static const enum ibv_event_type types[] = { IBV_EVENT_QP_FATAL, IBV_EVENT_QP_REQ_ERR,
@@ -136,6 +137,14 @@ static void a_qp_in_error(void **state)
 		nic_rig_expect_event(n, types[i], handle_of(n->qp));
 		nic_rig_expect_no_event(n);
 		assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
+		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+		rig_advance(&n->r, 19 * NS_PER_MS);
+		nic_rig_work(n);
+		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+		rig_advance(&n->r, 2 * NS_PER_MS);
+		assert_int_not_equal(n->wakes, 0);
+		nic_rig_work(n);
+		rig_run(&n->r);
 		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
 		nic_rig_expect(n, 1, IBV_WC_WR_FLUSH_ERR);
 		/* once is enough */
