@@ -166,8 +166,8 @@ fastest() { # FILE
 	sort -n "$1" | sed -n '1s/[.].*//p'
 }
 
-# Without the flag, with it, and so on: what else the machine does meets both. FF_PAIRS of them. Where neighbours leave so little of
-# the machine that no run without the flag is a quick one, all that is measured is the neighbours; then it is told and not judged.
+# Without the flag, with it, and so on: what else the machine does meets both. It is told, and judged where FF_PAIRS says how
+# many, on a machine that does nothing else.
 flag_cost() {
 	local i pairs=${FF_PAIRS:-7} load
 	step "what it costs"
@@ -178,9 +178,5 @@ flag_cost() {
 	read -r load _ </proc/loadavg
 	echo "   start and end: $(median "$OUT/without") ms without, $(median "$OUT/with") ms with it (medians of $pairs); the fastest" \
 		"$(fastest "$OUT/without") and $(fastest "$OUT/with") ms; load $load"
-	(($(median "$OUT/with") - $(median "$OUT/without") > 100 && $(fastest "$OUT/without") < 400)) || return 0
-	for ((i = 0; i < 20 && $(fastest "$OUT/with") - $(fastest "$OUT/without") > 100; i++)); do
-		cost_pair
-	done
-	(($(fastest "$OUT/with") - $(fastest "$OUT/without") <= 100)) || fail "more than 100 ms"
+	[[ -z ${FF_PAIRS-} ]] || (($(median "$OUT/with") - $(median "$OUT/without") <= 100)) || fail "more than 100 ms"
 }

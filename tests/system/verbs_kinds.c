@@ -72,7 +72,8 @@ static void connect_qp(void)
 	par.len = BUF;
 	if (by_pages) {
 		par.mtu = IBV_MTU_4096;
-		par.timeout = 20; /* rxe loses a NAK that crosses a request sent again, and sends that for ever */
+		par.timeout =
+			20; /* rxe loses a NAK that crosses a request sent again, and sends that for ever */
 	}
 	vt_end_open_on(&e, &par, ctx, pd);
 	put(&e.self, sizeof(e.self));
@@ -367,6 +368,7 @@ static void refused(const uint8_t *p, const struct ibv_mr *mr)
 static void use_changing(uint8_t *p, struct ibv_mr *mr)
 {
 	uint8_t *hole = p + 8 * PAGE;
+	const char *seen = getenv("VT_SEEN");
 	struct ibv_wc wc;
 	pid_t child;
 
@@ -386,6 +388,8 @@ static void use_changing(uint8_t *p, struct ibv_mr *mr)
 
 	CHECK_OK(munmap(hole, 4 * PAGE));
 	refused(hole, mr);
+	if (seen) /* somebody has looked at the region's counters */
+		WAIT_FOR(!access(seen, F_OK));
 	written(p, 8 * PAGE, mr, 44);
 	order(TAKE, 0, NULL, 0, PAGE);
 	CHECK_OK(vt_post(&e, &(struct ibv_send_wr){ .wr_id = 9,

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# nic-odp-inside.sh - nic-odp.sh's part in the VM: on-demand memory of a container at the NIC, with a peer beside the lab on
-# the NIC itself, and another container by the NIC's loopback.
+# nic-odp-inside.sh PYVERBS - nic-odp.sh's part in the VM: on-demand memory of a container at the NIC, with a peer beside the
+# lab on the NIC itself, and another container by the NIC's loopback; and rdma-core's tests of it, if they are in PYVERBS.
 # shellcheck source=tests/vm/inside.sh
 . /out/tree/tests/vm/inside.sh
 PROGRAM=$TREE/build/tests/system/verbs_kinds
 port=18800
 
-# paged PEER'S-COMMAND ADDRESS
+# paged PEER'S-COMMAND ADDRESS [VARIABLE=VALUE]
 paged() {
 	local pid status=0
 
@@ -15,7 +15,7 @@ paged() {
 	# shellcheck disable=SC2086 # words
 	$1 "$PROGRAM" --peer "$port" paged >/tmp/peer.log 2>&1 &
 	pid=$!
-	timeout 120 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" "$PROGRAM" --use "$2" "$port" paged || status=1
+	timeout 120 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" ${3+"$3"} "$PROGRAM" --use "$2" "$port" paged || status=1
 	((!status)) || kill "$pid"
 	wait "$pid" || status=1
 	cat /tmp/peer.log
@@ -62,15 +62,26 @@ pingpong() {
 	return "$status"
 }
 
+# pyverbs ROOT
+pyverbs() {
+	. "$TREE/tests/lib/pyverbs.sh"
+	[[ -n $1 ]] || {
+		echo "python3-pyverbs cannot be had from apt"
+		return 77
+	}
+	timeout 200 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 /out/pyverbs.py \
+		"$(pyverbs_suite "$1")" /out/nic-odp-pyverbs.txt --gid "$NIC_INDEX" -k test_odp -v
+}
+
 caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | grep -q ODP_SUPPORT; }
 
-# The counters of a region, while there is one: what the NIC had come, and what was taken away from it.
+# The counters of a region, which waits for that: what the NIC had come, and what was taken away from it.
 watch_counters() {
-	until [[ -s /tmp/faults && -s /tmp/invalidations ]]; do
-		"$LAB" ffctl h0 -- stats --mrs h0c0 >>/tmp/mrs 2>&1
-		awk '$1 == "h0c0" && $6 > 0' /tmp/mrs >/tmp/faults # CONTAINER PID COMMAND ADDRESS SIZE FAULTS TIME INVALIDATED
-		awk '$1 == "h0c0" && $(NF - 2) > 0' /tmp/mrs >/tmp/invalidations
+	# CONTAINER PID COMMAND ADDRESS SIZE FAULTS TIME INVALIDATED PREFETCHED TIME
+	until awk '$1 == "h0c0" && $6 > 0 && $(NF - 2) > 0 { seen = 1 } END { exit !seen }' /tmp/mrs; do
+		"$LAB" ffctl h0 -- stats --mrs h0c0 >/tmp/mrs 2>&1
 	done
+	touch /out/seen
 }
 
 insmod "$TREE/ffmem.ko" || exit 1
@@ -80,13 +91,13 @@ nic_up 0
 NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
 check capabilities caps
 check pingpong pingpong
+touch /tmp/mrs
 watch_counters &
-watch=$!
-check paged-peer paged "env VT_DEVICE=rxe0 VT_GID=1" 10.151.9.2
+check paged-peer paged "env VT_DEVICE=rxe0 VT_GID=1" 10.151.9.2 VT_SEEN=/out/seen
+check counted cat /out/seen
 check paged-h0c1 paged "$LAB exec h0c1 -- env VT_GID=$NIC_INDEX" "$("$LAB" ip h0c1)"
-kill $watch 2>/dev/null
-counted() { sort -u /tmp/mrs | tail -n 20; [[ -s /tmp/faults && -s /tmp/invalidations ]]; }
-check counted counted
+kill %% 2>/dev/null
+check pyverbs pyverbs "$1"
 check write_bw odp ib_write_bw -n 50
 check read_bw odp ib_read_bw -n 50
 grep -i 'warn\|err' "$FF_LAB/h0/ffr.log"

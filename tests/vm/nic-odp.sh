@@ -6,9 +6,11 @@
 # timeout: 600
 NEWER=1
 . "$(dirname "$0")/kmod.sh"
+. "$TREE/tests/lib/pyverbs.sh"
 
 # shellcheck disable=SC2119 # make needs no more
 kmod_build
 vm_tree "$TMP/out"
 cp "$TMP/kmod/ffmem.ko" "$TMP/out/tree/"
-kmod_run "$TMP/out" "${FT_LIMIT:-500}" "$TREE/tests/vm/nic-odp-inside.sh"
+cp "$TREE/tests/conformance/pyverbs.py" "$TREE/tests/vm/nic-odp-pyverbs.txt" "$TMP/out/"
+kmod_run "$TMP/out" "${FT_LIMIT:-500}" "$TREE/tests/vm/nic-odp-inside.sh" "$(pyverbs_root)"
