@@ -45,7 +45,7 @@ for package in freeflow-router freeflow-orchestrator libfreeflow-container; do
 	dpkg-deb -x "$DEBS/$package"_*.deb "$TMP/$package"
 	n=0
 	while read -r f; do
-		[[ $(head -c 4 "$f" | tail -c 3) == ELF ]] || continue
+		[[ $(head -c 4 "$f" | tail -c 3 | tr -d '\0') == ELF ]] || continue
 		((++n))
 		aarch64-linux-gnu-readelf -h "$f" | grep -q 'Machine: *AArch64$' || fail "$f is not for arm64"
 		! aarch64-linux-gnu-readelf -S "$f" | grep -qE '\.(debug_info|symtab)' || fail "$f is not stripped"
@@ -63,7 +63,8 @@ done
 # apt resolves what they depend on; no maintainer script runs.
 step "in a system"
 (cd "$DEBS" && dpkg-scanpackages -m . >Packages 2>/dev/null) || fail "dpkg-scanpackages"
-arm64_unpack bookworm freeflow-router,freeflow-orchestrator,libfreeflow-container "$TMP/root" "deb [trusted=yes] copy:$DEBS ./" ||
+arm64_unpack bookworm freeflow-router,freeflow-orchestrator,libfreeflow-container "$TMP/root" \
+	--setup-hook="echo 'deb [trusted=yes] copy:$DEBS ./' >\"\$1\"/etc/apt/sources.list.d/ours.list" ||
 	fail "the packages do not go into a system"
 version=$(dpkg-deb -f "$DEBS"/freeflow-router_*.deb Version)
 run() { # PROGRAM ARG...

@@ -14,6 +14,9 @@
 
 #define SIZE (64 * (uint64_t)FF_PAGE)
 
+/* Where nothing is, and nothing comes by itself, nor with sanitizers. */
+#define FREE ((uint8_t *)0x200000000000)
+
 #define NIC_RC (IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ)
 
 static int setup(void **state)
@@ -178,18 +181,21 @@ static void one_that_cannot_be_deregistered(void **state)
 static void at_home_for_rxe(void **state)
 {
 	struct nic_rig *n = *state;
-	uint8_t *there = mmap(NULL, 4 * FF_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *there = FREE;
 	unsigned calls = nic_fake.calls[FAKE_reg_mr_iova2];
 	const uint64_t bad[] = {
 		(uintptr_t)there + 3 * FF_PAGE + 100, /* something is there */
 		(uintptr_t)there + 101,		      /* in another place of a page */
 		100,				      /* the first page */
-		((uintptr_t)&n & -(uint64_t)FF_PAGE) - (256 << 20) + 100, /* below the stack */
+		((uintptr_t)__builtin_frame_address(0) & -(uint64_t)FF_PAGE) - (256 << 20) +
+			100, /* below the stack */
 	};
 	struct made m;
 
 	n->r.f->host->nic[0].dev->is_rxe = true;
-	munmap(there, 2 * FF_PAGE);
+	assert_ptr_equal(mmap(there + 2 * FF_PAGE, 2 * FF_PAGE, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+			 there + 2 * FF_PAGE);
 	m = make(n, 100, FF_PAGE, (uintptr_t)there + 100);
 	assert_non_null(m.mr->backend);
 	assert_ptr_equal(nic_fake.mr.addr, there + 100);
