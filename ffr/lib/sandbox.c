@@ -189,10 +189,9 @@ static const struct rule client_memory[] = {
 	WHEN(getrusage, WORD(0, RUSAGE_THREAD)), /* was a call interrupted, or stalled? */
 };
 
-/* A NIC that is open: objects, doorbells of those that have none in memory; and pages that it does not have any more. */
+/* A NIC that is open: objects, doorbells of those that have none in memory. */
 static const struct rule nic[] = {
 	WHEN(ioctl, WORD(1, RDMA_VERBS_IOCTL)),
-	WHEN(ioctl, WORD(1, FFMEM_UNMAP)),
 };
 
 /* An endpoint of RapidIO that the keeper has opened: blocks, and no windows or transfers. */

@@ -183,11 +183,18 @@ int view_pages_map(const struct mr *mr, void *at, struct view_pages *pages)
 	return 0;
 }
 
+void view_pages_end(struct view_pages *pages)
+{
+	if (pages->object)
+		object_end(pages->object);
+	pages->object = 0;
+}
+
 void view_pages_unmap(struct view_pages *pages, bool in_use)
 {
 	if (!pages->base)
 		return;
-	object_end(pages->object);
+	view_pages_end(pages);
 	/* what shows an object that has ended has nothing to show, and is an address that nobody else gets */
 	if (!in_use)
 		munmap(pages->base, pages->size);

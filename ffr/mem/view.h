@@ -48,8 +48,10 @@ struct view_pages {
 };
 /* at: where the first page is to be, if nothing is there; NULL: anywhere. 0 or -errno */
 int view_pages_map(const struct mr *mr, void *at, struct view_pages *pages);
+/* What is to be seen there ends, and with it what holds the session's process; before view_session_del(). */
+void view_pages_end(struct view_pages *pages);
 /*
- * Any thread. After the NIC has given them up: what comes to lie at these addresses would be its as well. in_use: it has
+ * Any thread after view_pages_end(). After the NIC has given them up: what comes to lie at these addresses would be its as well. in_use: it has
  * not, and nothing may ever lie there. Afterwards *pages is empty.
  */
 void view_pages_unmap(struct view_pages *pages, bool in_use);

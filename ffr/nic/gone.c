@@ -269,6 +269,7 @@ static void take_down(struct nic_dev *d)
 {
 	struct fast *f = d->f;
 	struct nic_gone *g = calloc(1, sizeof(*g));
+	struct nic_mr *nm;
 
 	if (!g) { /* the next call of work() */
 		nic_wake(f);
@@ -285,6 +286,9 @@ static void take_down(struct nic_dev *d)
 	take_ahs(g);
 	nic_tell_net(d, "");
 	take_sessions(g);
+	SLIST_FOREACH(nm, &g->mrs,
+		      gone) /* their sessions may go before the worker has come to them */
+		view_pages_end(&nm->pages);
 	fast_lock(f->host);
 	nic_dev_deafen(d);
 	take_device(g);

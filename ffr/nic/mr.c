@@ -413,6 +413,7 @@ bool nic_mr_break_later(struct backend *be, struct mr *mr, struct backend_later 
 	r->lib = &d->lib;
 	r->nm = nm;
 	r->l = l;
+	view_pages_end(&nm->pages); /* the session may go before the worker has come to it */
 	mr->backend = NULL;
 	mr->pages_object = 0;
 	nic_job_give(d->worker, &r->job);

@@ -12,7 +12,7 @@
 #include "ffr/obj/quota.h"
 #include "tests/lib/ffmem_fake.h"
 
-#define SIZE (64 * (uint64_t)FF_PAGE)
+#define SIZE (512 * (uint64_t)FF_PAGE)
 
 /* Where nothing is, and nothing comes by itself, nor with sanitizers. */
 #define FREE ((uint8_t *)0x200000000000)
@@ -162,6 +162,30 @@ static void pages_are_the_nics(void **state)
 	end(n, &m);
 }
 
+static void job_run(struct backend_later *l, int err)
+{
+	(void)l;
+	(void)err;
+	mrs_at_unmap = ffmem_fake.objects;
+}
+
+/* A long one is the worker's to give back; its session, which may go before that, has no object of ffmem any more. */
+static void a_long_one(void **state)
+{
+	struct nic_rig *n = *state;
+	struct made m = make(n, 0, SIZE, 0);
+	struct backend_later l = { .done = job_run };
+	unsigned mrs = nic_fake.mrs;
+
+	ffmem_fake.unmapped = note_mrs;
+	assert_true(nic_mr_break_later(&n->r.be, m.mr, &l));
+	nic_settle(&n->r.be);
+	assert_int_equal(mrs_at_unmap, ffmem_fake.objects);
+	assert_int_equal(ffmem_fake.objects, 1);
+	assert_int_equal(nic_fake.mrs, mrs - 1);
+	end(n, &m);
+}
+
 /* Nothing else may come to lie where the NIC may still look. */
 static void one_that_cannot_be_deregistered(void **state)
 {
@@ -279,6 +303,6 @@ static void advice_is_passed_on(void **state)
 int main(void)
 {
 	return UNIT_RUN(TEST(what_it_can_do), TEST(without_ffmem), TEST(pages_are_the_nics),
-			TEST(one_that_cannot_be_deregistered), TEST(at_home_for_rxe),
-			TEST(how_much), TEST(advice_is_passed_on));
+			TEST(a_long_one), TEST(one_that_cannot_be_deregistered),
+			TEST(at_home_for_rxe), TEST(how_much), TEST(advice_is_passed_on));
 }
