@@ -24,42 +24,50 @@ paged() {
 
 running() { kill -0 "$1" 2>/dev/null; }
 
-# odp PROGRAM ARGS...: its server in the container, with on-demand memory; the client beside the lab, without
-odp() {
-	local pid status=0
+# meet PORT SERVER-ARGS CLIENT-ARGS PROGRAM ARGS...: its server in the container, and its client beside the lab
+meet() {
+	local pid status=0 server client
+	read -ra server <<<"$2"
+	read -ra client <<<"$3"
 
-	((++port))
-	timeout 60 "$LAB" exec h0c0 -- "$@" --odp -x "$NIC_INDEX" -p "$port" -F >/tmp/server.log 2>&1 &
+	timeout 60 "$LAB" exec h0c0 -- "${@:4}" "${server[@]}" >/tmp/server.log 2>&1 &
 	pid=$!
-	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$port" | grep -q .; do
+	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep -q .; do
 		running "$pid" || {
 			cat /tmp/server.log
 			return 1
 		}
 		sleep 0.1
 	done
-	timeout 60 "$@" -d rxe0 -x 1 -p "$port" -F "$("$LAB" ip h0c0)" || status=1
+	timeout 60 "${@:4}" "${client[@]}" "$("$LAB" ip h0c0)" || status=1
 	wait "$pid" || status=1
 	cat /tmp/server.log
 	return "$status"
 }
 
-pingpong() {
-	local pid status=0
+# odp PROGRAM ARGS...: the server has on-demand memory
+odp() {
+	((++port))
+	meet "$port" "--odp -x $NIC_INDEX" "-d rxe0 -x 1" "$@" -p "$port" -F
+}
 
-	timeout 60 "$LAB" exec h0c0 -- ibv_rc_pingpong -g "$NIC_INDEX" -o -n 100 >/tmp/server.log 2>&1 &
+pingpong() { meet 18515 "-g $NIC_INDEX -o" "-d rxe0 -g 1" ibv_rc_pingpong -n 100; }
+
+pages_of() { "$LAB" ffctl h0 -- stats --mrs h0c0 | grep -q "$1"; }
+sessions() { "$LAB" ffctl h0 -- --json stats h0c0 | grep -q "\"sessions\": $1,"; }
+
+# A program that is killed with memory that the NIC pages leaves nothing in ffmem.
+killed() {
+	local pid
+
+	odp ib_write_bw -s 4194304 -D 50 >/tmp/killed.log 2>&1 &
 	pid=$!
-	until "$LAB" exec h0c0 -- ss -Hltn "sport = :18515" | grep -q .; do
-		running "$pid" || {
-			cat /tmp/server.log
-			return 1
-		}
-		sleep 0.1
-	done
-	timeout 60 ibv_rc_pingpong -d rxe0 -g 1 -n 100 "$("$LAB" ip h0c0)" || status=1
-	wait "$pid" || status=1
-	cat /tmp/server.log
-	return "$status"
+	until_is sessions 1 || return 1
+	until_is pages_of ib_write_bw || return 1
+	pkill -KILL ib_write_bw
+	wait "$pid"
+	until_is sessions 0 || return 1
+	! grep "a process stays" "$FF_LAB/h0/ffr.log"
 }
 
 # pyverbs ROOT
@@ -100,6 +108,7 @@ kill %% 2>/dev/null
 check pyverbs pyverbs "$1"
 check write_bw odp ib_write_bw -n 50
 check read_bw odp ib_read_bw -n 50
+check killed killed
 grep -i 'warn\|err' "$FF_LAB/h0/ffr.log"
 check lab-down "$LAB" down
 check unload rmmod ffmem
