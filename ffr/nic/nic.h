@@ -13,8 +13,7 @@
  * is then somebody in the NIC's network, of whom the router knows nothing. It does if the path leads to a
  * container of another host that has a NIC in the same network (nic_network): the first that two routers say
  * to each other on the wire is which NICs they have, so both decide alike. Until it is said the QP is
- * undecided: what is posted waits. In all other cases, and when a second has passed, it is the software
- * device's.
+ * undecided: what is posted waits, as for a peer that does not answer. In all other cases it is the software device's.
  *
  * There may be several NICs (struct nic_dev), of which each container has one from its registration on: nic_of().
  * All of its objects are of that one, each of which knows it, and what happens to a NIC is nothing to the others. The
@@ -298,8 +297,8 @@ struct nic_qp {
 	uint32_t recv_una, recv_tail;
 	union ibv_gid to;	/* carried: whom the NIC sends to */
 	struct remote *there;	/* ... the container, if that is one; a reference. [lock] */
-	struct timer ask_again; /* while it is undecided, */
-	uint64_t give_up;	/* ... until then */
+	struct timer ask_again; /* while it is undecided */
+	uint64_t give_up;	/* ... and a WR waits: until then; 0: none does */
 	TAILQ_ENTRY(nic_qp) ask;
 	struct nic_srq *ns;		  /* NULL: it has receives of its own */
 	bool is_srq_user;		  /* counted in ns->num_carried or num_soft, */

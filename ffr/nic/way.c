@@ -11,6 +11,7 @@
 #include "ffr/obj/gid.h"
 #include "ffr/peer/peer.h"
 #include "ffr/soft/remote.h"
+#include "ffr/soft/soft.h"
 
 /* ---- where it leads ---------------------------------------------------------------------------------------- */
 
@@ -83,14 +84,38 @@ void nic_set_there(struct fast *f, struct nic_qp *nq, struct remote *there)
 
 /* ---- undecided ----------------------------------------------------------------------------------------- */
 
-#define UNDECIDED_NS (1000 * NS_PER_MS)
-#define ASK_NS	     (100 * NS_PER_MS)
+#define PATIENCE_NS (1000 * NS_PER_MS) /* at least: two hosts have to connect first */
+#define ASK_NS	    (100 * NS_PER_MS)
+
+/*
+ * How long a WR waits for that, ns. The way is not known as long as the peer's host is not reached, so this is a peer that
+ * does not answer. Another way is not taken: by then the peer may have been told, and be on the NIC.
+ */
+static uint64_t patience(const struct qp *qp)
+{
+	uint64_t all;
+
+	if (!qp_is_reliable(qp))
+		return PATIENCE_NS;
+	all = requester_ack_timeout(qp) * (qp->attr.retry_cnt + 1u);
+	if (!all)
+		return UINT64_MAX;
+	return all > PATIENCE_NS ? all : PATIENCE_NS;
+}
 
 static enum post_result wait_for_way(struct fast *f, struct qp *qp)
 {
-	(void)f;
-	(void)qp;
-	return POST_WAIT;
+	struct nic_qp *nq = qp->nic;
+	uint64_t all = patience(qp);
+
+	if (!nq->give_up)
+		nq->give_up = all < UINT64_MAX - f->now ? f->now + all : UINT64_MAX;
+	if (f->now < nq->give_up)
+		return POST_WAIT;
+	if (!qp_is_reliable(qp))
+		return requester_drop(f, qp);
+	comp_send(f, qp, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
+	return POST_DONE;
 }
 
 static const struct send_ops undecided_send = { .name = "?",
@@ -113,6 +138,8 @@ static void on_ask_again(struct timer *t)
 
 	timer_arm(&f->timers, &nq->ask_again, f->now + ASK_NS);
 	nic_qp_ask(f);
+	if (nq->give_up && f->now >= nq->give_up)
+		fast_qp_activate(f, nq->qp);
 }
 
 static void undecided_begin(struct fast *f, struct nic_qp *nq)
@@ -121,7 +148,7 @@ static void undecided_begin(struct fast *f, struct nic_qp *nq)
 	nq->asks = true;
 	nq->qp->soft->met = 0;
 	nq->qp->send = &undecided_send;
-	nq->give_up = f->now + UNDECIDED_NS;
+	nq->give_up = 0;
 	nq->ask_again.fn = on_ask_again;
 	timer_arm(&f->timers, &nq->ask_again, f->now + ASK_NS);
 	fast_kick(f); /* a runner that sleeps sends what is asked, and knows of the timer */
@@ -190,17 +217,14 @@ static void give_to_nic(struct fast *f, struct nic_qp *nq, enum ibv_qp_state sta
 	fast_unlock(f->host);
 }
 
-/*
- * [lock] The way of one that is undecided. By the wire as well if its peer goes that way, which has given up sooner, or
- * if nobody knows after a second.
- */
+/* [lock] The way of one that is undecided. By the wire if its peer goes that way, which knows of no NIC here. */
 static enum nic_way decide(struct fast *f, struct nic_qp *nq, struct remote **there)
 {
 	enum nic_way way = nic_way_of(f, nq->qp, &nq->qp->attr.ah, &nq->to, there);
 
 	if (*there && nq->qp->soft->met && nq->qp->soft->met == (*there)->id)
 		return WAY_SOFT;
-	return way == WAY_UNKNOWN && f->now >= nq->give_up ? WAY_SOFT : way;
+	return way;
 }
 
 /* Control thread, no lock: one whose way is known now. False: there is none. */

@@ -192,16 +192,11 @@ static void in_rtr_yet(void **state)
 	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
 }
 
-/* After a second it is the wire's, whatever comes then. */
-static void nobody_tells(void **state)
+/* Tenths of a second of the runner's and the control thread's, in each of which it is asked for once. */
+static void tenths(struct nic_rig *n, int num)
 {
-	struct nic_rig *n = *state;
-
-	to_rts(n);
-	nic_rig_send(n, 1, 8);
-	rig_run(&n->r);
-	n->wakes = 0;
-	for (int i = 1; i <= 10; i++) { /* what was asked may have been lost */
+	for (int i = 0; i < num; i++) { /* what was asked may have been lost */
+		n->wakes = 0;
 		n->r.f->now += SECOND / 10 - 1;
 		rig_run(&n->r);
 		assert_int_equal(n->wakes, 0);
@@ -212,14 +207,84 @@ static void nobody_tells(void **state)
 		assert_int_equal(n->wakes, 1);
 		nic_rig_work(n);
 	}
-	assert_false(n->qp->qp.nic->undecided);
-	assert_false(n->qp->qp.nic->carried);
-	assert_ptr_not_equal(n->qp->qp.send, &nic_send);
-	assert_string_not_equal(n->qp->qp.send->name, "?");
+}
+
+/* A peer that does not answer: it could be told the next moment, and go by the NIC, so the wire is no way out. */
+static void nobody_tells(void **state)
+{
+	struct nic_rig *n = *state;
+
+	n->qp->qp.attr.timeout = 14; /* eight times 67 ms */
+	n->qp->qp.attr.retry_cnt = 7;
+	to_rts(n);
+	tenths(n, 30);
+	assert_true(n->qp->qp.nic->undecided); /* for as long as nothing is posted */
+	nic_rig_send(n, 1, 8);
+	nic_rig_send(n, 2, 8);
+	rig_run(&n->r);
+	tenths(n, 9);
+	nic_rig_expect_none(n);
+	n->r.f->now += SECOND / 10;
+	rig_run(&n->r);
+	nic_rig_expect(n, 1, IBV_WC_RETRY_EXC_ERR);
+	rig_run(&n->r);
+	nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
+	told("fab");
 	n->r.be.ops->peer_told(n->r.f, &peer);
 	nic_rig_work(n);
 	assert_int_equal(nic_fake.num_modify, 0);
-	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
+}
+
+/* It waits for longer where a peer's answer may take so long, and without an end if it may take any time. */
+static void with_patience(void **state)
+{
+	struct nic_rig *n = *state;
+
+	for (int i = 0; i < 2; i++) {
+		peer.tcp = NULL;
+		n->qp->qp.attr.timeout = i ? 0 : 18; /* three times 1.07 s */
+		n->qp->qp.attr.retry_cnt = 2;
+		to_rts(n);
+		nic_rig_send(n, 1, 8);
+		rig_run(&n->r);
+		tenths(n, i ? 200 : 32);
+		nic_rig_expect_none(n);
+		if (i)
+			break;
+		n->r.f->now += SECOND / 10;
+		rig_run(&n->r);
+		nic_rig_expect(n, 1, IBV_WC_RETRY_EXC_ERR);
+		rig_state(&n->r, n->qp, IBV_QPS_RESET);
+		rig_state(&n->r, n->qp, IBV_QPS_INIT);
+		nic_rig_attr(n, n->qp);
+		n->qp->qp.attr.ah.sgid_index = 0;
+		memcpy(n->qp->qp.attr.ah.dgid, &far_gid, 16);
+	}
+	told("fab");
+	n->r.be.ops->peer_told(n->r.f, &peer);
+	nic_rig_work(n);
+	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	rig_run(&n->r);
+	assert_int_equal(nic_fake_sends(n->ib), 1);
+}
+
+/* UC: what nobody is there for is lost, and the QP remains. */
+static void without_an_answer(void **state)
+{
+	struct nic_rig *n = *state;
+
+	n->qp->qp.type = IBV_QPT_UC;
+	to_rts(n);
+	nic_rig_send(n, 1, 8);
+	rig_run(&n->r);
+	tenths(n, 9);
+	nic_rig_expect_none(n);
+	n->r.f->now += SECOND / 10;
+	rig_run(&n->r);
+	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
+	assert_int_equal(n->qp->qp.stats.ud_drops, 1);
+	assert_true(n->qp->qp.nic->undecided);
 }
 
 /* A frame of the wire for the QP, of the peer's that it is connected to but for what `is` has. */
@@ -241,7 +306,7 @@ static void frame(struct nic_rig *n, struct wire_hdr is)
 	assert_int_equal(remote_begin(n->r.f, &peer, &h, &rq), SINK_DISCARD);
 }
 
-/* It has given up, or knows of no NIC here: nothing would come of it if this one were the NIC's. */
+/* It knows of no NIC here: nothing would come of it if this one were the NIC's. */
 static void its_peer_goes_by_the_wire(void **state)
 {
 	static const struct wire_hdr not_its[] = { { .src_cont = 78 },
@@ -414,7 +479,8 @@ int main(void)
 {
 	return UNIT_RUN(WAY_TEST(where_a_path_leads), WAY_TEST(known_at_once),
 			WAY_TEST(until_the_peer_tells), WAY_TEST(in_rtr_yet),
-			WAY_TEST(nobody_tells), WAY_TEST(its_peer_goes_by_the_wire),
+			WAY_TEST(nobody_tells), WAY_TEST(with_patience),
+			WAY_TEST(without_an_answer), WAY_TEST(its_peer_goes_by_the_wire),
 			WAY_TEST(nobody_else_takes_it), WAY_TEST(it_ends_meanwhile),
 			WAY_TEST(destroyed_meanwhile), WAY_TEST(the_nic_refuses_it),
 			WAY_TEST(the_nic_goes), WAY_TEST(what_is_denied_ends));
