@@ -36,7 +36,7 @@ LABS = {
 }
 
 PINNED = "one process on CPU {0}, fast thread on CPU {1}"
-FREE = "three busy threads, two cores, the scheduler places them"
+FREE = f"three busy threads, {os.cpu_count()} CPUs, the scheduler places them"
 
 
 # ---- one process, two QPs ----------------------------------------------------------------------
@@ -200,7 +200,7 @@ def bandwidth(bench, lab):
                 tools.perftest_bw(lab, program, size, _iters(bench, size)) / 1e9)
     return [Row(f"{p[3:]}-{s >> 10}k", f"{p}, {_size_name(s)}", "GB/s", values,
                 "memcpy of one core", peer[p, s], must=0.6, aim=0.85, sense=">=",
-                where=FREE if p == "ib_send_bw" else "two busy threads, two cores, not pinned")
+                where=FREE if p == "ib_send_bw" else f"two busy threads, {os.cpu_count()} CPUs, not pinned")
             for (p, s), values in got.items() if values]
 
 

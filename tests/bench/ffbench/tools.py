@@ -65,6 +65,27 @@ def perftest(lab, program, size, iters, *options, timeout=60):
     return _pair(lab, port, server, client, timeout)
 
 
+def perftest_rate(out, program):
+    """bytes per second, the average over a run with --report_gbits"""
+    rate = _after(out, "BW average[Gb/sec]", program)[3] * 1e9 / 8
+    if not rate:
+        raise NoClock(f"{program} could not tell the frequency of its clock")
+    return rate
+
+
+def perftest_start(lab, server, client, cpus, program, *options):
+    """Both programs, running, each on its CPU of the two: (server, client)"""
+    port = next(_ports)
+    args = [program, "-F", "-p", port, *options]
+    listener = proc.Background(lab.inside(server, "taskset", "-c", cpus[0], *args))
+    try:
+        proc.wait_for(f"{program} in {server}: listening", lambda: listener.ended() or lab.listens(server, port))
+        return listener, proc.Background(lab.inside(client, "taskset", "-c", cpus[1], *args, lab.ip(server)))
+    except BaseException:
+        listener.kill()
+        raise
+
+
 def perftest_lat(lab, program, size, iters):
     """us, half of a round trip: {"median", "p99", "p999", "max"}"""
     numbers = _after(perftest(lab, program, size, iters), "t_typical[usec]", program)
@@ -85,11 +106,7 @@ class NoClock(proc.Failure):
 
 def perftest_bw(lab, program, size, iters, *options):
     """bytes per second, the average over the run"""
-    out = perftest(lab, program, size, iters, "--report_gbits", *options)
-    rate = _after(out, "BW average[Gb/sec]", program)[3] * 1e9 / 8
-    if not rate:
-        raise NoClock(f"{program} could not tell the frequency of its clock")
-    return rate
+    return perftest_rate(perftest(lab, program, size, iters, "--report_gbits", *options), program)
 
 
 def sockperf(lab, seconds, samples_file=None):
