@@ -64,23 +64,40 @@ pair() {
 		set -- inside "$where" "$@"
 	fi
 	if [[ $me == a ]]; then
-		[[ -z $PORT ]] || tell "$PORT" &
+		[[ -z $PORT ]] || keep_step "$PORT" &
 		check "$name" "$@" "${SERVER_ARGS[@]}"
+		[[ -z $PORT ]] || wait $!
 	else
 		[[ -z $PORT ]] || until_is told "$PORT" || failed=1
 		check "$name" client "$@" "${CLIENT_ARGS[@]}"
+		[[ -z $PORT ]] || echo "$PORT" >/dev/tcp/10.151.9.1/7001
 	fi
 }
 SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1) PORT=
 
-# Where a client that comes too early is not refused (PORT), it waits until a has told that somebody listens there.
-tell() {
-	until ss -Hltn "sport = :$1" | grep -q .; do sleep 0.1; done
-	echo "$1" >>/run/ff/listens
+# Where a client that comes too early is not refused (PORT), it waits until a has told that somebody listens there; and what
+# listens there ends when b has told that its client has, whatever came of that: the next pair is of the same two programs.
+keep_step() { # PORT
+	local listens=
+	until grep -qx "$1" /run/ff/ended 2>/dev/null; do
+		if [[ -z $listens ]] && ss -Hltn "sport = :$1" | grep -q .; then
+			listens=1
+			echo "$1" >>/run/ff/listens
+		fi
+		sleep 0.1
+	done
+	# what has been told already may still be on its way to it
+	for ((listens = 0; listens < 50; listens++)); do
+		pgrep -f -- "-p $1( |\$)" >/dev/null || return
+		sleep 0.1
+	done
+	pkill -f -- "-p $1( |\$)"
 }
 tell_server() {
 	perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 8, LocalPort => 7000) or die;
 		while ($c = $l->accept) { open $f, "<", "/run/ff/listens"; print {$c} <$f>; close $c }' &
+	perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 8, LocalPort => 7001) or die;
+		while ($c = $l->accept) { open $f, ">>", "/run/ff/ended"; print {$f} <$c>; close $f; close $c }' &
 }
 told() { { cat </dev/tcp/10.151.9.1/7000 | grep -qx "$1"; } 2>/dev/null; }
 
