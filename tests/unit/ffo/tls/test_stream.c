@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -77,11 +78,14 @@ struct raw {
 	int fd;
 };
 
-/* A client that the test reads for, or does not. */
+/*
+ * A client that the test reads for, or does not; which the kernel would end after FFO_TCP_SILENCE, and a slow
+ * machine takes longer than that to ask it thousands of times.
+ */
 static void raw_open(struct test *t, struct raw *r, const char *address)
 {
 	static const char hello[] = "{\"op\":\"hello\",\"id\":1,\"version\":1}\n";
-	int ret = 0, little = 16384;
+	int ret = 0, little = 16384, never = 0, fd;
 
 	r->fd = secure_dial(address);
 	/* or it holds thousands of answers */
@@ -95,6 +99,8 @@ static void raw_open(struct test *t, struct raw *r, const char *address)
 	SECURE_UNTIL(t, (ret = SSL_do_handshake(r->ssl)) == 1);
 	assert_int_equal(SSL_write(r->ssl, hello, sizeof(hello) - 1), sizeof(hello) - 1);
 	SECURE_UNTIL(t, t->ffo->num_handshakes == 0);
+	assert_int_equal(uv_fileno((uv_handle_t *)&secure_last_conn(t)->stream, &fd), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof(never)), 0);
 }
 
 static void raw_close(struct raw *r)
