@@ -15,7 +15,7 @@ elif [[ -z ${ARCH-} ]]; then
 	[[ -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
 else
 	KDIR=${FT_KDIR:-$(arm64_kdir "$KERNEL")} || skip "no headers of $RELEASE can be had from apt"
-	export ARCH CROSS_COMPILE=aarch64-linux-gnu- CC=aarch64-linux-gnu-gcc
+	export ARCH CROSS_COMPILE=aarch64-linux-gnu- CC="aarch64-linux-gnu-gcc --sysroot=$VM_ROOT"
 fi
 
 # The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside.
