@@ -91,6 +91,8 @@ void nic_received(struct fast *f, struct nic_qp *nq, uint64_t id, const struct i
 	if (wc->status == IBV_WC_SUCCESS) {
 		stats_bytes(&qp->stats.rx_bytes, wc->byte_len);
 		fast_data_to(f, qp->o.ses);
+	} else if (wc->status != IBV_WC_WR_FLUSH_ERR && qp_is_reliable(qp)) {
+		nq->ends_itself = true; /* when it has answered the peer */
 	}
 	ended_recv(f, qp, id, wc->status, (enum ff_vendor_err)wc->vendor_err, &info);
 }

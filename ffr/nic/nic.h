@@ -286,7 +286,7 @@ struct nic_qp {
 	bool waits;	  /* its WR waits for a completion. [lock] */
 	bool is_to_fill;  /* on dev->to_fill. [lock] */
 	bool is_to_end;	  /* on dev->to_end; not before end_at, host_now()'s time. [lock] */
-	bool ends_itself; /* the NIC has said that it goes to ERR */
+	bool ends_itself; /* the NIC has said that it goes to ERR. [lock] */
 	uint64_t end_at;
 	uint16_t life; /* a new one with each RESET: completions of former lives mean nothing */
 	uint32_t send_depth, recv_depth;

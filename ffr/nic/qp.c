@@ -471,8 +471,8 @@ int nic_qp_prepare(struct backend *be, struct qp *qp, const struct ff_qp_attr *a
 }
 
 /*
- * One that the NIC has told of goes to ERR by itself. rxe (7.3) tells before it answers the peer, and does not any more if
- * it is taken to ERR meanwhile; so it is only where it has not gone in time.
+ * One that the NIC has told of goes to ERR by itself. rxe (7.3) tells, by an event or by a receive that has failed, before it
+ * answers the peer, and does not any more if it is taken to ERR meanwhile; so it is only where it has not gone in time.
  */
 void nic_end_later(struct fast *f, struct nic_qp *nq)
 {
@@ -588,7 +588,7 @@ static void forget(struct fast *f, struct nic_qp *nq)
 	nic_undecided_end(f, nq);
 	nic_set_there(f, nq, NULL);
 	nic_srq_unuse(nq);
-	nq->leaves = false;
+	nq->leaves = nq->ends_itself = false;
 	if (nq->iw != IW_NONE)
 		nq->iw = IW_DOWN;
 	nq->is_to_end = nq->is_to_fill = nq->waits = nq->carried = nq->qp->flush_waits = false;

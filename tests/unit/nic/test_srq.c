@@ -283,6 +283,8 @@ static void an_error_of_a_receive(void **state)
 	nic_fake_received(s->n.ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
 	got(s, s->n.qp, 0, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(s->n.qp->qp.state, IBV_QPS_ERR);
+	nic_rig_work(&s->n);
+	assert_int_equal(nic_fake_state(s->n.ib), IBV_QPS_RTS); /* it answers the peer */
 	assert_int_equal(s->other->qp.state, IBV_QPS_RTS);
 }
 
