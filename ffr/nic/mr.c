@@ -3,6 +3,8 @@
  * mr.c - an MR at the NIC: its pages in a row, registered at the addresses that the application uses.
  * Control thread, no lock: nobody knows the MR yet, or any more. Large ones the worker pins and unpins.
  *
+ * Memory is the application's, or device memory; the NIC has no dma-bufs and no null MRs.
+ *
  * The NIC takes one range of the router's memory. The pages of one run are that already; those of several
  * are mapped once more behind one another. An MR of which some bytes are reached by the application's
  * process only (shadow.h) is none of the NIC's: its WRs fail there as with a wrong key.
@@ -258,8 +260,20 @@ static void return_paged(struct mr *mr)
 	mr->paged = 0;
 }
 
+/*
+ * Device memory, whose pages are the router's. The kernel takes addresses only that are the same as the memory's within a page,
+ * and these begin with 0. It is registered without the worker.
+ */
+static bool is_dm_for_nic(const struct nic_dev *d, const struct mr *mr)
+{
+	return mr->num_runs && mr->length < NIC_LONG && !is_at_home(d, mr) &&
+	       !((uintptr_t)mr->run->host & PAGE_MASK);
+}
+
 static bool is_for_nic(const struct nic_dev *d, struct mr *mr)
 {
+	if (d->is_there && mr->kind == MR_DM)
+		return is_dm_for_nic(d, mr);
 	if (!d->is_there || mr->kind != MR_USER)
 		return false;
 	if (mr->odp)

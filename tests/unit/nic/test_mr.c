@@ -104,11 +104,49 @@ static void what_is_not_wholly_mapped_is_not_the_nics(void **state)
 	assert_int_equal(nic_mr_make(&n->r.be, &part), 0);
 	assert_null(part.backend);
 	part.zero_copy = 4096;
-	part.kind = MR_DM;
+	part.kind = MR_DMABUF;
 	assert_int_equal(nic_mr_make(&n->r.be, &part), 0);
 	assert_null(part.backend);
 	assert_int_equal(nic_fake.calls[FAKE_reg_mr_iova2], calls);
 	rig_mr_free(&n->r, mr);
+}
+
+/* Its addresses begin with 0: the NIC has it if its memory begins a page, and if it is not so much that it takes long. */
+static void device_memory(void **state)
+{
+	static const struct {
+		uint64_t off, length;
+		bool has;
+	} parts[] = { { 0, 4096, true },      { 0, NIC_LONG - 1, true }, { 0, NIC_LONG, false },
+		      { FF_PAGE, 100, true }, { 8, 100, false },	 { 0, 0, false } };
+	struct nic_rig *n = *state;
+	uint8_t *map =
+		mmap(NULL, 2 * NIC_LONG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(map, MAP_FAILED);
+	for (unsigned i = 0; i < ARRAY_SIZE(parts); i++) {
+		struct mr_run run = { .len = parts[i].length, .host = map + parts[i].off };
+		struct mr mr = { .o.ses = &n->s->s,
+				 .pd = &n->s->pd,
+				 .kind = MR_DM,
+				 .access = NIC_RIG_ACCESS,
+				 .length = parts[i].length,
+				 .zero_copy = parts[i].length,
+				 .run = &run,
+				 .num_runs = parts[i].length != 0 };
+
+		assert_int_equal(nic_mr_make(&n->r.be, &mr), 0);
+		assert_int_equal(mr.backend != NULL, parts[i].has);
+		if (!parts[i].has)
+			continue;
+		assert_ptr_equal(nic_fake.mr.addr, run.host);
+		assert_int_equal(nic_fake.mr.length, parts[i].length);
+		assert_int_equal(nic_fake.mr.iova, 0);
+		assert_int_equal(mr.rkey, mr.lkey);
+		assert_int_not_equal(mr.lkey, 0);
+		nic_mr_break(&n->r.be, &mr);
+	}
+	munmap(map, 2 * NIC_LONG);
 }
 
 /* The MR is made all the same: for the software device. */
@@ -179,6 +217,6 @@ int main(void)
 			NIC_TEST(other_rights_are_not_the_nics), NIC_TEST(two_runs_are_one_window),
 			NIC_TEST(runs_that_do_not_fit),
 			NIC_TEST(what_is_not_wholly_mapped_is_not_the_nics),
-			NIC_TEST(a_call_that_fails), NIC_TEST(a_key_that_is_taken),
-			NIC_TEST(keys_that_are_all_taken));
+			NIC_TEST(device_memory), NIC_TEST(a_call_that_fails),
+			NIC_TEST(a_key_that_is_taken), NIC_TEST(keys_that_are_all_taken));
 }
