@@ -38,11 +38,12 @@ fi
 
 # What a lab and its programs need of this tree, for a VM whose /out that is.
 vm_tree() { # OUT
-	mkdir -p "$1/tree/build" "$1/tree/tests"
+	mkdir -p "$1/tree/build" "$1/tree/tests/conformance"
 	cp -r "$BUILD"/{bin,lib} "$1/tree/build/"
 	# the programs, of which there are 200, without the objects that they are made of
 	tar -C "$BUILD" --exclude='*.[od]' -c tests | tar -C "$1/tree/build" -x
 	cp -r "$TREE"/tests/{lab,lib,vm} "$1/tree/tests/"
+	cp "$TREE/tests/conformance/pyverbs.py" "$1/tree/tests/conformance/"
 	cp -r "$TREE/deploy" "$1/tree/" # an example is read
 }
 

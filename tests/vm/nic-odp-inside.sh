@@ -77,8 +77,8 @@ pyverbs() {
 		echo "python3-pyverbs cannot be had from apt"
 		return 77
 	}
-	timeout 200 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 /out/pyverbs.py \
-		"$(pyverbs_suite "$1")" /out/nic-odp-pyverbs.txt --gid "$NIC_INDEX" -k test_odp -v
+	timeout 200 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 \
+		"$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")" "$TREE/tests/vm/nic-odp-pyverbs.txt" --gid "$NIC_INDEX" -k test_odp -v
 }
 
 caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | grep -q ODP_SUPPORT; }

@@ -12,5 +12,4 @@ NEWER=1
 kmod_build
 vm_tree "$TMP/out"
 cp "$TMP/kmod/ffmem.ko" "$TMP/out/tree/"
-cp "$TREE/tests/conformance/pyverbs.py" "$TREE/tests/vm/nic-odp-pyverbs.txt" "$TMP/out/"
 kmod_run "$TMP/out" "${FT_LIMIT:-500}" "$TREE/tests/vm/nic-odp-inside.sh" "$(pyverbs_root)"

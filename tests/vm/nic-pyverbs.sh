@@ -1,0 +1,13 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# The verbs backend: rdma-core's test suite in a container, by the NIC's GID, on rxe of the newest kernel. What each test has to
+# do is in nic-pyverbs.txt. FT_TESTS: a regular expression of other tests than those of traffic, `^test_(?!mlx5|efa|odp)` for all
+# that are in the list; FT_PLAIN=1: before, the same tests on the NIC itself.
+#
+# timeout: 600
+NEWER=1
+. "$(dirname "$0")/common.sh"
+. "$TREE/tests/lib/pyverbs.sh"
+
+root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
+vm_test "${FT_LIMIT:-500}" "$TREE/tests/vm/nic-pyverbs-inside.sh" "$root"
