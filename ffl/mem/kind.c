@@ -47,6 +47,13 @@
 /* Thread-local bytes of libraries that are loaded later: what libc sets aside, and more. */
 #define TLS_LATER 4096u
 
+/* What is above a control block: thread-local memory, but on x86, where it is below (psABIs' variants I and II). */
+#ifdef __x86_64__
+#define ABOVE_BLOCK 0u
+#else
+#define ABOVE_BLOCK (2 * FF_PAGE + tls_bytes)
+#endif
+
 /* /proc/self/pagemap, an entry for each page */
 #define PM_PRESENT (1ull << 63)
 #define PM_SWAP	   (1ull << 62)
@@ -79,15 +86,72 @@ void ffl_kind_init(struct ffl_context *ctx)
 
 	if (v && !strcmp(v, "whole"))
 		ctx->whole_pages = true;
-	if (!ctx->whole_pages)
-		return;
 	dl_iterate_phdr(add_tls, &sum);
 	if (sum > tls_bytes)
 		tls_bytes = sum;
 }
 
-/* A thread's stack, as far as one can tell: the first thread's, or above a small guard. */
-static bool vma_is_stack(const struct ff_vma *v, int maps)
+/* Entries of /proc/self/task, as getdents64(2) has them. */
+struct task {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+/*
+ * The address that the kernel has of a thread's control block, for robust mutexes; 0: none. The first thread's is
+ * somewhere else than its stack.
+ */
+static uintptr_t block_of(const struct task *t)
+{
+	void *head = NULL;
+	size_t len;
+	int tid = atoi(t->name); /* 0: "." and ".." */
+
+	if (!tid || tid == getpid() || syscall(SYS_get_robust_list, tid, &head, &len))
+		return 0;
+	return (uintptr_t)head;
+}
+
+/* The first control block in [start, end); 0: there is none, or one cannot tell. */
+static uintptr_t first_block(uintptr_t start, uintptr_t end)
+{
+	_Alignas(struct task) char buf[2048];
+	const struct task *t;
+	uintptr_t first = 0, block;
+	int fd = open("/proc/self/task", O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+	long n;
+
+	if (fd < 0)
+		return 0;
+	while ((n = syscall(SYS_getdents64, fd, buf, sizeof(buf))) > 0) {
+		for (long at = 0; at < n; at += t->len) {
+			t = (const void *)(buf + at);
+			block = block_of(t);
+			if (block >= start && block < end && (!first || block < first))
+				first = block;
+		}
+	}
+	close(fd);
+	return first;
+}
+
+/*
+ * Where the stack ends that begins a mapping. The kernel makes one mapping of a stack and of what is right above it (before
+ * 6.7; then libc's have a flag of their own), as a large allocation is that is older than the thread. libc has the control
+ * block at the upper end. Of a stack that no thread has at the moment one cannot tell: then all of the mapping is.
+ */
+static uintptr_t stack_end(const struct ff_vma *v)
+{
+	uintptr_t block = first_block(v->start, v->end);
+
+	return block ? PAGE_UP(block + ABOVE_BLOCK) : v->end;
+}
+
+/* Is it on a thread's stack, as far as one can tell: the first thread's, or one above a small guard? */
+static bool is_on_stack(const struct ff_vma *v, uintptr_t va, int maps)
 {
 	uint64_t first = getauxval(AT_RANDOM); /* bytes above the first thread's stack */
 	struct ff_vma below;
@@ -96,7 +160,7 @@ static bool vma_is_stack(const struct ff_vma *v, int maps)
 		return true;
 	return !ff_vma_query(maps, v->start - 1, &below) && below.end == v->start &&
 	       !(below.flags & (FF_VMA_READ | FF_VMA_WRITE | FF_VMA_EXEC)) && !below.inode &&
-	       below.end - below.start <= FFL_GUARD_MAX;
+	       below.end - below.start <= FFL_GUARD_MAX && va < stack_end(v);
 }
 
 /* May this thread touch [va, end) in a window: its frames, wherever they are, control block, errno? */
@@ -167,7 +231,7 @@ enum ffl_way ffl_way_of(const struct ff_vma *v, uintptr_t va, uintptr_t end, boo
 		return FFL_WAY_NONE;
 	if (!whole && (file || !(v->flags & FF_VMA_WRITE)))
 		return FFL_WAY_NONE;
-	if (is_own(va, end) || (whole && is_tls(va, end)) || vma_is_stack(v, maps))
+	if (is_own(va, end) || (whole && is_tls(va, end)) || is_on_stack(v, va, maps))
 		return FFL_WAY_NONE;
 	return file ? file_way(v, va, end) : FFL_WAY_WINDOW;
 }

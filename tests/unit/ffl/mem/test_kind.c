@@ -351,6 +351,64 @@ static void stacks_and_thread_local_memory(void **state)
 	not_replaced((const void *)own_stack_and_tls, 64);
 }
 
+enum { STACK_PAGES = 64, ABOVE_PAGES = 64 };
+
+static struct {
+	pthread_barrier_t meet;
+	char *stack, *above;
+} beside;
+
+/* Its stack has a guard below, and above it, in the same mapping, are other pages. Not sanitized, as above. */
+__attribute__((no_sanitize_address)) static void *on_that_stack(void *arg)
+{
+	char here[5 * FF_PAGE];
+
+	memset(here, 1, sizeof(here));
+	not_replaced(here, sizeof(here));
+	pthread_barrier_wait(&beside.meet);
+	pthread_barrier_wait(&beside.meet);
+	return arg;
+}
+
+/* An allocation, and a thread that is created after it: before 6.7 the kernel makes one mapping of it and the stack. */
+static void above_a_stack(void **state)
+{
+	char *p = mmap(NULL, (1 + STACK_PAGES + ABOVE_PAGES) * PG, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	pthread_attr_t attr;
+	pthread_t t;
+	/* where thread-local memory is above the control block, one cannot tell how much of it */
+	size_t margin =
+#ifdef __x86_64__
+		0;
+#else
+		32 * PG;
+#endif
+
+	(void)state;
+	rg_need_uffd();
+	assert_ptr_not_equal(p, MAP_FAILED);
+	assert_int_equal(mprotect(p, PG, PROT_NONE), 0);
+	beside.stack = p + PG;
+	beside.above = beside.stack + STACK_PAGES * PG;
+	pthread_barrier_init(&beside.meet, NULL, 2);
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstack(&attr, beside.stack, STACK_PAGES * PG), 0);
+	assert_int_equal(pthread_create(&t, &attr, on_that_stack, NULL), 0);
+	pthread_attr_destroy(&attr);
+	pthread_barrier_wait(&beside.meet);
+	use(beside.above + margin, 4 * PG);
+	use(beside.above + margin + 2 * PG + 100, 10000);
+	not_replaced(beside.above - PG, PG);
+	not_replaced(beside.above - 100, 50);
+	not_replaced(beside.stack + PG, 3 * PG);
+	pthread_barrier_wait(&beside.meet);
+	assert_int_equal(pthread_join(t, NULL), 0);
+	not_replaced(beside.above + margin, 4 * PG); /* a stack that another thread may get */
+	pthread_barrier_destroy(&beside.meet);
+	munmap(p, (1 + STACK_PAGES + ABOVE_PAGES) * PG);
+}
+
 /* ---- neighbours ------------------------------------------------------------------------------------ */
 
 struct counter {
@@ -665,8 +723,9 @@ int main(void)
 			WHOLE(initialized_variables_beside_a_thread), WHOLE(what_may_only_be_read),
 			WHOLE(a_file_that_may_only_be_read), WHOLE(a_file_that_was_written_to),
 			WHOLE(a_file_that_ends_before), WHOLE(a_file_that_ends_meanwhile),
-			WHOLE(stacks_and_thread_local_memory), WHOLE(stores_beside_it),
-			WHOLE(many_on_one_page), WHOLE(a_child), WHOLE(a_child_beside_a_thread),
-			WHOLE(children_while_pages_come_and_go), WHOLE(the_programs_own_handler),
+			WHOLE(stacks_and_thread_local_memory), WHOLE(above_a_stack),
+			WHOLE(stores_beside_it), WHOLE(many_on_one_page), WHOLE(a_child),
+			WHOLE(a_child_beside_a_thread), WHOLE(children_while_pages_come_and_go),
+			WHOLE(the_programs_own_handler),
 			cmocka_unit_test_setup_teardown(without_a_nic, rg_setup, rg_teardown));
 }
