@@ -285,7 +285,7 @@ void ffrio_tx_down(struct ffrio_proto *p, struct ffrio_peer *peer, int error)
 			pop(&peer->flows[tx->endpoint]);
 		if (tx->state == FFRIO_TX_MOVING) {
 			tx->cancel = 1;
-			tx->result = error;
+			tx->result = tx->result ?: error;
 			tx->state = FFRIO_TX_OVER;
 			continue;
 		}
@@ -306,7 +306,7 @@ void ffrio_tx_down(struct ffrio_proto *p, struct ffrio_peer *peer, int error)
 	peer->tx_oldest = peer->tx_next = 0;
 	while ((tx = over)) {
 		over = tx->next;
-		finish(p, tx, error);
+		finish(p, tx, tx->result ?: error);
 	}
 }
 
@@ -443,6 +443,9 @@ void ffrio_tx_ack(struct ffrio_proto *p, struct ffrio_peer *peer, u8 seq, u8 cod
 		ffrio_stat(p, stale_grants);
 		tx->result = code == FFRIO_ACK_BAD ? -EIO : -ECONNABORTED;
 		fail_message(p, tx, tx->result);
+		/* No block will be good if it counts them otherwise, after doorbells that somebody else has sent from here. */
+		if (code == FFRIO_ACK_BAD)
+			ffrio_peer_broke(p, peer, "found a block bad again and again");
 	}
 }
 

@@ -130,13 +130,38 @@ void rt_all_free(int fd)
 	rt_none_pinned();
 }
 
+#define NAME(name) #name,
+
+/* What the ports have counted, for whoever looks for the cause. */
+static void tell_counters(int fd)
+{
+	static const char *const names[] = { FFRIO_STATS(NAME) };
+
+	for (unsigned int port = 0; port < 3; port++) {
+		uint64_t values[FFRIO_STAT_COUNT] = { 0 };
+		struct ffrio_stats s = { .values = (uintptr_t)values, .count = FFRIO_STAT_COUNT };
+
+		if (rio_state(fd, port, &s))
+			continue;
+		printf("  port %u:", port);
+		for (int i = 0; i < FFRIO_STAT_COUNT; i++)
+			if (values[i])
+				printf(" %s %lu", names[i], values[i]);
+		printf("\n");
+	}
+}
+
 void rt_send(int fd, unsigned int to, unsigned int endpoint, size_t n, uint32_t seed,
 	     unsigned int flags)
 {
 	uint8_t *p = malloc(n + 8), *at = p + seed % 8;
+	long ret;
 
 	vt_fill(at, n, seed);
-	EXPECT(rio_send(fd, to, endpoint, at, n, flags), (long)n);
+	ret = rio_send(fd, to, endpoint, at, n, flags);
+	if (ret < 0)
+		tell_counters(fd);
+	EXPECT(ret, (long)n);
 	free(p);
 }
 

@@ -200,7 +200,10 @@ static void one(int from, int to, int goes)
 	close(own);
 }
 
-/* Until they know each other, which on a busy machine takes longer than dead_ms now and then. */
+/*
+ * Until they know each other, which on a busy machine takes longer than dead_ms now and then. What the fuzzing has said in a
+ * port's name may have to be found out, too.
+ */
 static void reach(int a, int y, int b)
 {
 	char byte;
@@ -218,6 +221,7 @@ static void both_ways(int x, int y)
 	int a = rt_open(x, ENDPOINT, 0), b = rt_open(y, ENDPOINT, 0);
 
 	reach(a, y, b);
+	reach(b, x, a);
 	rt_send(a, mport_id(y), ENDPOINT, 70000, 1, FFRIO_PINNED);
 	rt_expect(b, 70000, 1);
 	rt_send(b, mport_id(x), ENDPOINT, 70000, 2, FFRIO_COPY);
