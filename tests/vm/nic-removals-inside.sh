@@ -76,7 +76,7 @@ timeout 3000 "$LAB" exec h0c0 -- ibv_rc_pingpong -g 0 -n 2000000000 -e -p 18699 
 within=$!
 begin=$SECONDS
 for ((done_so_far = 0; done_so_far < removals && !failed; done_so_far++)); do
-	((done_so_far < 3 || SECONDS - begin < ${FT_SECONDS:-60})) || break
+	((done_so_far < 2 || SECONDS - begin < ${FT_SECONDS:-60})) || break
 	check "removal-$done_so_far" removal
 	((done_so_far)) || first=$(router_has)
 done
