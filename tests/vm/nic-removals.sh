@@ -5,5 +5,4 @@
 #
 # timeout: 720
 . "$(dirname "$0")/common.sh"
-[[ -z ${FF_BRIEF-} ]] || export FT_SECONDS=${FT_SECONDS:-20}
 vm_test 620 "$TREE/tests/vm/nic-removals-inside.sh"
