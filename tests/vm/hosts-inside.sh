@@ -78,7 +78,7 @@ SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1) PORT=
 # Where a client that comes too early is not refused (PORT), it waits until a has told that somebody listens there; and what
 # listens there ends when b has told that its client has, whatever came of that: the next pair is of the same two programs.
 keep_step() { # PORT
-	local listens=
+	local listens='' i
 	until grep -qx "$1" /run/ff/ended 2>/dev/null; do
 		if [[ -z $listens ]] && ss -Hltn "sport = :$1" | grep -q .; then
 			listens=1
@@ -87,7 +87,7 @@ keep_step() { # PORT
 		sleep 0.1
 	done
 	# what has been told already may still be on its way to it
-	for ((listens = 0; listens < 50; listens++)); do
+	for ((i = 0; i < 50; i++)); do
 		pgrep -f -- "-p $1( |\$)" >/dev/null || return
 		sleep 0.1
 	done

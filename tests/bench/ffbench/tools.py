@@ -13,16 +13,24 @@ from . import proc
 _ports = itertools.count(18600)
 
 
-def _pair(lab, port, server, client, timeout, env=None, where=None):
-    """Starts the server, waits until it listens (in lab.server, or `where`), runs the client; the
-    client's output."""
+def _listening(lab, where, port, server, env=None):
+    """Starts the server, and waits until it listens."""
     background = proc.Background(server, env)
     try:
-        proc.wait_for(f"{' '.join(server)}: listening",
-                      lambda: background.ended() or lab.listens(where or lab.server, port))
+        proc.wait_for(f"{' '.join(server)}: listening", lambda: background.ended() or lab.listens(where, port))
         if background.ended():
             background.finish(1)
             raise proc.Failure(f"{' '.join(server)}: the server has gone")
+    except BaseException:
+        background.kill()
+        raise
+    return background
+
+
+def _pair(lab, port, server, client, timeout, env=None, where=None):
+    """Starts the server (in lab.server, or `where`) and runs the client; the client's output."""
+    background = _listening(lab, where or lab.server, port, server, env)
+    try:
         return proc.run(client, timeout, env)
     finally:
         background.kill()
@@ -77,13 +85,8 @@ def perftest_start(lab, server, client, cpus, program, *options):
     """Both programs, running, each on its CPU of the two: (server, client)"""
     port = next(_ports)
     args = [program, "-F", "-p", port, *options]
-    listener = proc.Background(lab.inside(server, "taskset", "-c", cpus[0], *args))
-    try:
-        proc.wait_for(f"{program} in {server}: listening", lambda: listener.ended() or lab.listens(server, port))
-        return listener, proc.Background(lab.inside(client, "taskset", "-c", cpus[1], *args, lab.ip(server)))
-    except BaseException:
-        listener.kill()
-        raise
+    listener = _listening(lab, server, port, lab.inside(server, "taskset", "-c", cpus[0], *args))
+    return listener, proc.Background(lab.inside(client, "taskset", "-c", cpus[1], *args, lab.ip(server)))
 
 
 def perftest_lat(lab, program, size, iters):
