@@ -62,7 +62,8 @@ static inline void ff_relax(void)
 #define FF_CACHELINE 64
 
 /* Bytes of a page of this kernel, of which router and containers have the same. */
-#ifdef __x86_64__
+#if defined __x86_64__ &&                                                                          \
+	!defined __SANITIZE_ADDRESS__ /* whose builds have other processors' way */
 #define FF_PAGE 4096u
 #else
 static inline uint32_t ff_page(void)

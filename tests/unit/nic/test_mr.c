@@ -117,8 +117,8 @@ static void device_memory(void **state)
 	static const struct {
 		uint64_t off, length;
 		bool has;
-	} parts[] = { { 0, 4096, true },      { 0, NIC_LONG - 1, true }, { 0, NIC_LONG, false },
-		      { FF_PAGE, 100, true }, { 8, 100, false },	 { 0, 0, false } };
+	} parts[] = { { 0, 4096, true },    { 0, NIC_LONG - 1, true }, { 0, NIC_LONG, false },
+		      { 65536, 100, true }, { 8, 100, false },	       { 0, 0, false } };
 	struct nic_rig *n = *state;
 	uint8_t *map =
 		mmap(NULL, 2 * NIC_LONG, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
