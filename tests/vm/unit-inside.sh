@@ -12,12 +12,9 @@ ulimit -n 65536 # some open thousands of files
 modprobe -q -a veth bridge overlay # some make interfaces and mounts
 
 unit() { # TEST
-	local start=$EPOCHREALTIME program=/tmp/units/$1 log=/tmp/${1//\//-}.log status took
-	mkdir -p "${program%/*}"
-	cp "$UNITS/$1" "$program" # which would be read page by page from the machine outside
-	timeout -k 5 300 "$program" >"$log" 2>&1
+	local start=$EPOCHREALTIME log=/tmp/${1//\//-}.log status took
+	timeout -k 5 300 "$UNITS/$1" >"$log" 2>&1
 	status=$?
-	rm "$program"
 	took=$(awk "BEGIN { printf \"%.1f\", $EPOCHREALTIME - $start }")
 	case $status in
 	0) echo "ok $1 ($took s)" ;;
