@@ -115,7 +115,7 @@ one_comes() {
 	until_is heard_more h0c1 PORT_ACTIVE "$before" || return 1
 	! heard_more h0c0 PORT_ACTIVE 0 || return 1
 	kill -0 "${clients[0]}" || return 1
-	kill "${peers[0]}"
+	kill "${peers[0]}" "${clients[0]}"
 	wait "${clients[0]}"
 	return 0
 }
