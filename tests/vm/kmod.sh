@@ -18,9 +18,14 @@ else
 	export ARCH CROSS_COMPILE=aarch64-linux-gnu- CC="aarch64-linux-gnu-gcc --sysroot=$VM_ROOT"
 fi
 
-# The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside.
+# The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside; once in a run of tests/run.
 kmod_build() { # [MAKE'S ARGUMENT...]
-	local target=modules
+	local target=modules shared=
+	[[ -z ${WORK-} ]] || shared=$WORK/kmod-$(cksum <<<"$RELEASE $KDIR $*" | cut -d ' ' -f 1)
+	if [[ -n $shared && -e $shared ]]; then
+		ln -s "$shared" "$TMP/kmod"
+		return
+	fi
 	! command -v sparse >/dev/null || target=sparse
 	cp -r "$TREE/kmod" "$TMP/kmod"
 	make -s -C "$TMP/kmod" clean
@@ -29,12 +34,16 @@ kmod_build() { # [MAKE'S ARGUMENT...]
 			cat "$TMP/make.log"
 			exit 1
 		}
-		return
+	else
+		make -s -C "$TMP/kmod" KDIR="$KDIR" "$@" "$target" selftest >"$TMP/make.log" 2>&1 || {
+			cat "$TMP/make.log"
+			exit 1
+		}
 	fi
-	make -s -C "$TMP/kmod" KDIR="$KDIR" "$@" "$target" selftest >"$TMP/make.log" 2>&1 || {
-		cat "$TMP/make.log"
-		exit 1
-	}
+	if [[ -n $shared ]]; then
+		mv "$TMP/kmod" "$shared"
+		ln -s "$shared" "$TMP/kmod"
+	fi
 }
 
 # Runs, and looks at what the kernel said.
