@@ -18,7 +18,7 @@
 #   make judge      what the kernel's rxe and rdma_cm answer, anew, in a VM: tests/conformance/judge-rxe.txt
 #   make format     clang-format in place
 #   make musl       the containers' libraries for musl (Debian's musl-tools)
-#   make arm64      the unit tests, built for arm64, by QEMU, and in a VM with the lab
+#   make arm64      unit tests, programs in the lab and modules, built for arm64, in VMs
 #   make deb        Debian packages, into build/deb; with CROSS= and SYSROOT= into build/deb-arm64
 #   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
 #   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own

@@ -122,15 +122,3 @@ arm64_headers_unpack() {
 	done
 	sed -i "s|^include /usr/src/|include $FF_CACHE/headers-$1-$2/|" "made/linux-headers-$2/Makefile"
 }
-
-# Prints what QEMU (7.2) has not that a unit test needs; fails where nothing is known.
-arm64_lacks() { # TEST, as room/test_name
-	case $1 in
-	cm/* | ctl/* | fast/test_xrc) echo "QEMU's /proc/self/maps is a file of its own: the router takes no such client" ;;
-	ffl/mem/test_fork | ffl/mem/test_heat | ffl/mem/test_malloc | ffl/mem/test_mr | ffl/mem/test_region*) echo "no userfaultfd in QEMU" ;;
-	fast/test_pvm | fast/test_roles) echo "no userfaultfd in QEMU, which has threads of its own" ;;
-	oci/test_rootfs) echo "no openat2 in QEMU" ;;
-	ffl/session/test_context) echo "QEMU's vfork is fork" ;;
-	*) return 1 ;;
-	esac
-}
