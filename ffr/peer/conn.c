@@ -674,12 +674,20 @@ static void conn_run(struct conn *c)
 		uv_poll_start(&c->poll, events, on_event);
 }
 
-static void connected(struct conn *c)
+/* What has gone wrong with the socket, which that forgets. */
+static int socket_error(const struct conn *c)
 {
 	int err = 0;
 	socklen_t len = sizeof(err);
 
 	getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	return err;
+}
+
+static void connected(struct conn *c)
+{
+	int err = socket_error(c);
+
 	if (err) {
 		conn_fail(c, strerror(err));
 		return;
@@ -693,9 +701,10 @@ static void connected(struct conn *c)
 static void on_event(uv_poll_t *poll, int status, int events)
 {
 	struct conn *c = poll->data;
+	int err = status < 0 ? socket_error(c) : 0; /* libuv says EBADF of any */
 
 	if (status < 0)
-		conn_fail(c, uv_strerror(status));
+		conn_fail(c, err ? strerror(err) : uv_strerror(status));
 	else if (c->state == CONN_CONNECT)
 		connected(c);
 	else if (c->state == CONN_HOST && events & UV_DISCONNECT)

@@ -208,6 +208,17 @@ static void the_old_one_is_not_kept(void **state)
 	assert_int_equal(nodes[A].detached, 1);
 }
 
+/* An operator is told what the socket says, not what libuv makes of it. */
+static void nobody_listens(void **state)
+{
+	(void)state;
+	nodes_up_two();
+	node_down(B);
+	want(A, B);
+	UNTIL(*peer_ctl_at(A, B)->failed);
+	assert_string_equal(peer_ctl_at(A, B)->failed, "Connection refused");
+}
+
 /* The wire cannot take it (no memory): closed, and tried again. */
 static void the_wire_refuses(void **state)
 {
@@ -225,5 +236,6 @@ int main(void)
 	return UNIT_RUN(NODES_TEST(on_demand), NODES_TEST(both_at_once), NODES_TEST(many_at_once),
 			NODES_TEST(lost_on_one_side), NODES_TEST(lost_on_both),
 			NODES_TEST(whatever_happens), NODES_TEST(started_anew),
-			NODES_TEST(the_old_one_is_not_kept), NODES_TEST(the_wire_refuses));
+			NODES_TEST(the_old_one_is_not_kept), NODES_TEST(nobody_listens),
+			NODES_TEST(the_wire_refuses));
 }
