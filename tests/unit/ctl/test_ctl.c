@@ -230,10 +230,10 @@ static void a_session_takes_everything_with_it(void **state)
 	assert_int_equal(RIG_CALL(g, s, CREATE_CHANNEL, &ch_req, &ch), 0);
 	assert_non_null(qp_by_num(&g->ctl.host->qps, 0, qpn));
 	close(s);
-	rig_pump(g);
+	while (!LIST_EMPTY(&g->c[0]->sessions)) /* how much is a batch is a matter of time */
+		rig_pump(g);
 	assert_null(qp_by_num(&g->ctl.host->qps, 0, qpn));
 	assert_null(key_lookup(&g->c[0]->keys, mr.rkey));
-	assert_true(LIST_EMPTY(&g->c[0]->sessions));
 	assert_int_equal(g->c[0]->stats.send_ops, 5);
 	rig_fds(g, before);
 }
