@@ -83,6 +83,7 @@ for n in 0 1; do
 	nic_link $n
 done
 router_up 'nic = { "rxe0", "rxe1" }' 'nic_network = { "one", "two" }' 'nic_direct = true'
+[[ $me == b ]] || tell_server
 for c in "c0$me" "c1$me"; do
 	"${FFCTL[@]}" container add "$c" --ip "${address[$c]}" || exit 1
 	check "nic-of-$c" has_nic "$c" "${nic[$c]}"
@@ -100,6 +101,12 @@ sends rxe1 by_cm 10.151.10.1 $((++port)) rping-direct c1a c1b
 sends rxe0 by_cm 10.151.9.1 $((++port)) rping-direct-one c0a c0b
 
 check one-goes under_traffic
+# b's goes on until a has seen that it does
+if [[ $me == a ]]; then
+	echo one-goes >>/run/ff/listens
+else
+	until_is told one-goes || until_is told one-goes || failed=1
+fi
 pkill -f 'ibv_rc_pingpong .*-n 10000000'
 all rxe0 one-without-the-other c0a c0b
 all none two-without c1a c1b
