@@ -91,10 +91,10 @@ ip addr add "${address[$role]}/24" dev eth0
 ip link set eth0 up
 if [[ $role == a ]]; then
 	load rapidio
-	load vmport ports=2 hdid=0,-1 uplink=10.151.9.1:7000-10.151.9.2:7000
+	load vmport timeout_ms=10000 ports=2 hdid=0,-1 uplink=10.151.9.1:7000-10.151.9.2:7000
 else
 	load rapidio
-	load vmport ports=2 uplink=10.151.9.2:7000-10.151.9.1:7000
+	load vmport timeout_ms=10000 ports=2 uplink=10.151.9.2:7000-10.151.9.1:7000
 fi
 load rio_mport_cdev
 load rio_cm
