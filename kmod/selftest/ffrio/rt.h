@@ -6,10 +6,13 @@
 #ifndef RT_H
 #define RT_H
 
+#include <unistd.h>
+
 #include "../../tools/ffrio_lib.h"
 #include "../vmport/vt.h"
 
 #define PORTS 3
+#define PAGE  ((size_t)getpagesize())
 
 int rt_open(unsigned int port, int endpoint, int flags);
 void rt_parameter(const char *name, const char *value); /* of the module */

@@ -75,7 +75,7 @@ static void one_call(unsigned int *seed)
 						      .endpoint = endpoint,
 						      .flags = rand_r(seed) % 4 };
 		else if (cmd == FFRIO_WINDOW)
-			a.window = (struct ffrio_window){ .length = 4096u << rand_r(seed) % 4 };
+			a.window = (struct ffrio_window){ .length = PAGE << rand_r(seed) % 4 };
 		else if (cmd != FFRIO_TRANSFER && cmd != FFRIO_GET_STATS)
 			a.buf = (struct ffrio_buf){ .buffer = rand_r(seed) % 33 };
 	}
@@ -94,7 +94,7 @@ static void *fuzz_calls(void *arg)
 
 	for (; check_now() < until; n++) {
 		int i = rand_r(&seed) % FILES;
-		size_t length = 4096u << rand_r(&seed) % 10;
+		size_t length = PAGE << rand_r(&seed) % 10;
 		void *p;
 
 		one_call(&seed);

@@ -137,7 +137,7 @@ static void let_go(struct holder *h)
 	EXPECT(rio_send(h->fd, 0, ENDPOINT, "", 1, 0), -ENODEV);
 	EXPECT(rio_recv(h->fd, &byte, 1, NULL), -ENODEV);
 	EXPECT(rio_alloc(h->fd), -ENODEV);
-	EXPECT(rio_window(h->fd, 4096, &w), -ENODEV);
+	EXPECT(rio_window(h->fd, PAGE, &w), -ENODEV);
 	EXPECT(rio_read(h->fd, 0, 0, &byte, 1), -ENODEV);
 	EXPECT(rio_post(h->fd, 0, ENDPOINT, h->buffer, 8, FFRIO_FIRST | FFRIO_LAST, 0), -ENODEV);
 	EXPECT(rio_reap(h->fd, &r), -ENODATA);

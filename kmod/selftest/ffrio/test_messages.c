@@ -234,7 +234,7 @@ void test_windows_of_others(void)
 
 	EXPECT(rio_window(b, 5000, &w), -EINVAL);
 	EXPECT(rio_window(b, n, &w), 0);
-	EXPECT(rio_window(b, 4096, &v), 0);
+	EXPECT(rio_window(b, PAGE, &v), 0);
 	for (uint32_t i = 0; i < 24; i++) {
 		size_t length = i % 3 ? 1 + i * 1001 : 100000 + i, at = i * 77 % 1000;
 

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE  4096
 #define BLOCK 32768 /* of the module, by default */
 
 static long long blocks_pinned(int fd)
