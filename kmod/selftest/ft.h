@@ -10,11 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 #include "../ffmem.h"
 #include "check.h"
 
-#define PAGE 4096UL
+#define PAGE	  ((size_t)getpagesize())
+#define PAGE_MOST 65536UL /* of any kernel */
 
 /* ---- the owner (owner.c) ------------------------------------------------------------------------- */
 

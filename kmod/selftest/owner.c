@@ -22,9 +22,9 @@ struct request {
 	uint64_t a[6];
 };
 
-static uint8_t place_data[3 * PAGE] = { 1 };
-static const uint8_t place_const[3 * PAGE] = { 1 };
-static uint8_t place_bss[3 * PAGE];
+static uint8_t place_data[3 * PAGE_MOST] = { 1 };
+static const uint8_t place_const[3 * PAGE_MOST] = { 1 };
+static uint8_t place_bss[3 * PAGE_MOST];
 static int uffd = -1;
 
 uint8_t ft_byte(uint64_t seed, uint64_t i)
@@ -145,7 +145,7 @@ static long uffd_set(uint64_t address, uint64_t length)
 
 static long uffd_copy(uint64_t address, uint64_t seed)
 {
-	static uint8_t page[PAGE] __attribute__((aligned(4096)));
+	static uint8_t page[PAGE_MOST] __attribute__((aligned(PAGE_MOST)));
 	struct uffdio_copy c = { .dst = address, .src = (uint64_t)page, .len = PAGE };
 
 	ft_fill(page, PAGE, seed);
@@ -252,7 +252,7 @@ static int receive_fd(int ch)
 
 static void serve(int ch)
 {
-	uint8_t stack[3 * PAGE];
+	uint8_t stack[3 * PAGE_MOST];
 	struct request q;
 	long r;
 

@@ -91,7 +91,8 @@ static void router_killed(void)
 			view_make(&v, &o, at, N, FFMEM_WRITE);
 			view_make(&w, &o, at, N, FFMEM_WRITE | FFMEM_PINNED);
 			ft_fill(v.p, N, 2);
-			CHECK(own_status(&o, "VmPin") == N / 1024 && write(ready[1], "x", 1) == 1);
+			CHECK(own_status(&o, "VmPin") == (long)(N / 1024) &&
+			      write(ready[1], "x", 1) == 1);
 			for (;;) {
 				ft_fill(v.p, N, 2);
 				ft_fill(w.p, N, 2);

@@ -93,7 +93,7 @@ static void advised(void)
 {
 	struct view v;
 	uint64_t at = region(5);
-	static uint8_t zero[N];
+	static uint8_t zero[32 * PAGE_MOST];
 
 	view_make(&v, &o, at, N, FFMEM_WRITE);
 	CHECK(!ft_differ(v.p, N, 5));

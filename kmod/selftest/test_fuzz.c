@@ -28,10 +28,10 @@ static double until;
 static uint64_t any(unsigned int *seed)
 {
 	uint64_t r = rand_r(seed);
-	static const uint64_t odd[] = { 0,	    1,		PAGE - 1,      PAGE,
-					1ULL << 31, 1ULL << 32, 1ULL << 47,    (1ULL << 47) - PAGE,
-					1ULL << 48, 1ULL << 62, 1ULL << 63,    ~0ULL,
-					-PAGE,	    -2 * PAGE,	0x7ffffffff000 };
+	const uint64_t odd[] = { 0,	     1,		 PAGE - 1,	PAGE,
+				 1ULL << 31, 1ULL << 32, 1ULL << 47,	(1ULL << 47) - PAGE,
+				 1ULL << 48, 1ULL << 62, 1ULL << 63,	~0ULL,
+				 -PAGE,	     -2 * PAGE,	 0x7ffffffff000 };
 
 	switch (r % 5) {
 	case 0:

@@ -168,7 +168,7 @@ static void huge(struct owner *o)
 	kind(o, "transparent huge pages", at + 2 * MB - 3 * PAGE - 5, 6 * PAGE);
 	kind(o, "transparent huge pages", at, 4 * MB);
 
-	f = fopen("/proc/sys/vm/nr_hugepages", "w");
+	f = fopen("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "w");
 	CHECK(f && fprintf(f, "4\n") > 0 && !fclose(f));
 	got = own_sys(o, SYS_mmap, 0, 4 * MB, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
@@ -188,7 +188,7 @@ static void untouched(struct owner *o)
 {
 	uint64_t n = 8 * PAGE;
 	uint64_t at = own_mmap(o, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, NULL);
-	static uint8_t zero[8 * PAGE];
+	static uint8_t zero[8 * PAGE_MOST];
 	struct view v;
 
 	view_make(&v, o, at, n, FFMEM_WRITE);
@@ -229,7 +229,8 @@ static void sparse(struct owner *o)
 	CHECK(own_status(o, "VmRSS") < 64 * 1024);
 	EXPECT(ft_populate(ft_fd, v.p + n / 2, MB, FFMEM_POPULATE_WRITE, &done), 0);
 	view_stat(&v, &s);
-	CHECK(done == MB && s.prefetched >= 256 && s.faults >= 16 && s.fault_ns && s.populate_ns);
+	CHECK(done == MB && s.prefetched >= MB / PAGE && s.faults >= 16 && s.fault_ns &&
+	      s.populate_ns);
 	view_end(&v);
 	EXPECT(own_sys(o, SYS_munmap, at, n, 0, 0, 0, 0), 0);
 
@@ -289,10 +290,10 @@ static void accounted(struct owner *o)
 	EXPECT(own_sys(o, SYS_setrlimit, RLIMIT_MEMLOCK, limits_at, 0, 0, 0, 0), 0);
 	CHECK(own_status(o, "VmPin") == 0);
 	view_make(&v, o, at, n, FFMEM_WRITE | FFMEM_PINNED);
-	CHECK(own_status(o, "VmPin") == 256);
+	CHECK(own_status(o, "VmPin") == (long)(n / 1024));
 	EXPECT(ft_attach(ft_fd, o->pidfd, o->mem_fd, &p), 0);
 	EXPECT(ft_map(ft_fd, p, at, n, FFMEM_WRITE | FFMEM_PINNED, &w), -ENOMEM);
-	CHECK(own_status(o, "VmPin") == 256);
+	CHECK(own_status(o, "VmPin") == (long)(n / 1024));
 	EXPECT(ft_map(ft_fd, p, at, n, FFMEM_WRITE, &w), 0);
 	EXPECT(ft_unmap(ft_fd, w.object), 0);
 	EXPECT(ft_detach(ft_fd, p), 0);
@@ -308,7 +309,7 @@ void test_kinds(void)
 	owner_start(&o);
 	at = own(&o, OWN_MALLOC, 10000, 0, 0, 0);
 	kind(&o, "heap", at, 10000);
-	at = own(&o, OWN_MALLOC, 3 * MB, 0, 0, 0);
+	at = own(&o, OWN_MALLOC, 101 * PAGE, 0, 0, 0);
 	kind(&o, "heap, unaligned", at + 1, 100 * PAGE + 17);
 	kind(&o, "one byte", at + 4095, 1);
 	kind(&o, "stack", own(&o, OWN_PLACE, 0, 0, 0, 0), 3 * PAGE);
