@@ -72,7 +72,7 @@ vm_initrd() { # KERNEL-FOLDER BUSYBOX
 vm_initramfs() { # KERNEL-FOLDER OUT
 	local dir status=0
 	dir=$(mktemp -d)
-	mkdir -p "$dir"/{root,out,rw,tree,new,dev,proc,fast,fast-tree}
+	mkdir -p "$dir"/{root,rw,tree,new,dev,fast,fast-tree}
 	vm_init >"$dir/init"
 	chmod +x "$dir/init"
 	vm_fast "$dir/fast"
