@@ -199,8 +199,15 @@ fuzz-coverage:
 unit conformance fuzz system lint:
 	tests/run $@
 
+# The README's command: minutes, and something of every part. CI runs the second as well. The third takes hours.
 test: deps
-	tests/run
+	tests/run -l test
+
+test-all: deps
+	tests/run -l all
+
+test-nightly: deps
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} tests/run -l night
 
 demo: deps
 	$(MAKE) all
@@ -267,7 +274,7 @@ deb:
 clean:
 	rm -rf build build-san build-tsan build-cov build-aarch64* build-musl
 
-.PHONY: all libs musl arm64 deps demo test unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
+.PHONY: all libs musl arm64 deps demo test test-all test-nightly unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
 	unit-programs conformance-programs system-programs fuzz-programs fuzz-cov-programs fuzz-coverage
 
 -include $(shell [ ! -d $(B) ] || find $(B) -path $(B)/deb -prune -o -type f -name '*.d' -print)

@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
 # timeout: 120
 # descriptors.sh - descriptors.c in a lab of its own: the router has none of them afterwards.
 . "$(dirname "$0")/../lib/lab.sh"

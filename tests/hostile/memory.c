@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* test: hostile */
 /* timeout: 120 */
 /*
  * memory.c - memory that a client would have the router pay for: pages that it never touched, holes that it

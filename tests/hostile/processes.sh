@@ -1,6 +1,5 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
 # timeout: 180
 # processes.sh - processes.c in a lab of its own: the router has nothing of theirs afterwards.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
+# test: hostile
 # timeout: 120
 # tables.sh - one container takes of everything as much as it gets: its quotas, the tables that all share, the
 # descriptors that the router may have. Another one of its tenant is served all the same, and when it has

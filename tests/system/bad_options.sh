@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
 # bad_options.sh - ffr, ffo, ffctl and the lab refuse bad options and bad configuration with one
 # clear line on stderr and a status that is not 0.
+# test: netns
+# all: system-san
 . "$(dirname "$0")/../lib/lab.sh"
 
 # refuses WORD CMD...: exactly one line on stderr, with WORD in it; nothing on stdout.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
-# sanitized: no
+# all: netns
+# night: docker
 # timeout: 120
 # bpftrace.sh - the static tracepoints, by the scripts of deploy/bpftrace/: each hop of requests is
 # seen, and who waits for receives.

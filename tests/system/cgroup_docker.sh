@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: docker
-# sanitized: no
+# all: docker
 # timeout: 120
 # cgroup_docker.sh - containers of Docker whose cgroups the router knows, as deploy/README.md tells it: by a
 # process, by the engine's names, by --cgroup-parent. tests/hostile/cgroup.sh has the attacks.

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# sanitized: no
 # check.sh - programs that get no word from the library, since they never load it: ffctl container show says that
 # nobody has opened the device, and ffctl container check says why a process has not.
+# test: netns
 . "$(dirname "$0")/../lib/lab.sh"
 
 own_lab --containers 2

@@ -1,8 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# sanitized: no
-# brief: netns
+# all: netns
 # timeout: 60
 # ci.sh - deploy/ci/with-rdma as another project's CI job runs it: by a user without rights, programs of the image; and the
 # example's own commands.

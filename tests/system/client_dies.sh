@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# all: system-san
+# night: hosts docker
 # timeout: 180
-# hosts: yes
-# brief: netns system-san
 # client_dies.sh - kill -9 of programs in the middle of traffic, many times: the router closes their
 # objects, other containers go on undisturbed, and everything works afterwards.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c tests/lib/cmt.c -lrdmacm -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 180 */
 /*
  * cm_connect.c - connections of rdma_cm within one container: which events come in which order, with

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns system-san
+# test: netns
+# all: system-san
+# night: docker
 # timeout: 120
 # cm_router.sh - rdma_cm when things end from outside: clients that are killed while connected, and
 # the router's death, which ends programs that wait in rdma_get_cm_event with an error; after its

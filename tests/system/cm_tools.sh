@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns docker hosts
+# all: netns hosts docker
 # timeout: 180
-# sanitized: no
-# hosts: yes
 # cm_tools.sh - Debian's rdmacm-utils between two containers: connections (ucmatose, cmtime,
 # rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient). Not with sanitizers:
 # mckey's stdbuf preloads a library before theirs.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: docker
 # timeout: 120
-# engines: docker
 # demo.sh - `make demo`'s program, as a newcomer runs it.
 . "$(dirname "$0")/../lib/lab.sh"
 

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
 # timeout: 180
-# engines: netns
-# sanitized: no
 # descriptors.sh - hostile clients pass descriptors that nobody asked for and drop sessions half-way:
 # the router has as many open afterwards as before.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: netns
 # timeout: 400
-# engines: netns
-# sanitized: no
 # exhausted.sh - a router without descriptors, without address space, and with a full disk under its
 # store: what needs more fails and says so, who is served already is served on, and once there is room
 # again everything works.

@@ -1,10 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts
 # timeout: 1800
-# engines: netns
-# hosts: yes
-# sanitized: no
 # fabtests.sh [SETS [PROVIDER...]] - libfabric's own tests, by their own script and with its own exclude lists
 # and no other, between two containers: over connections, and reliable datagrams on connections and on
 # datagrams. No package has them: FABTESTS is the folder where they are installed, as docs/programs.md

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
-# engines: netns
+# all: netns
+# night: system-san
 # timeout: 240
 # fast_threads.sh - a router with two fast threads: containers that talk come together, loads are
 # evened out, and programs that check every byte notice nothing while they are moved all the time.

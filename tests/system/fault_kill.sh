@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# night: netns
 # timeout: 600
-# engines: netns
-# sanitized: no
-# brief: none
 # fault_kill.sh - kill -9 of the router in the middle of what it does: at the n-th system call of a
 # kind (strace's fault injection), while it starts, attaches, registers and moves messages. Programs
 # that have the device open learn it within a second and end with an error; the next router finds

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts system-san
 # timeout: 240
-# engines: netns
-# hosts: yes
 # ffload.sh - the load that verifies itself between two containers: all operations and sizes; that it
 # finds what goes wrong; clients and servers that are killed under it.
 . "$(dirname "$0")/../lib/lab.sh"

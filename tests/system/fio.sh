@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts system-san
 # timeout: 120
-# engines: netns
-# hosts: yes
 # fio.sh - fio's rdma engine: WRITE, READ and SEND, whose receiver verifies the checksum that the sender
 # has put into each block. fio connects by rdma_cm and sleeps for its completions.
 #

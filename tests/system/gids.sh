@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns hosts
+# test: netns
+# all: hosts
+# night: docker system-san
 # timeout: 240
-# hosts: yes
 # gids.sh - the GID table, for programs that are told an index: what the verbs and the files say of it, and
 # that each of 0 to 3 is usable on both sides, mixed, with every type of QP and the connection manager.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -1,6 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # ibv_tools.sh - ibv_devices, ibv_devinfo and ibv_asyncwatch: the device that a container sees.
+# test: netns docker
+# all: system-san
 . "$(dirname "$0")/../lib/lab.sh"
 
 containers=(h0c0)

@@ -1,10 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts
 # timeout: 60
-# engines: netns
-# sanitized: no (libiscsi has its SGEs at odd addresses)
-# hosts: yes
+# Not sanitized: libiscsi has its SGEs at odd addresses.
 # iser.sh - a disk over iSER: tgt exports a file, QEMU's block driver on libiscsi writes patterns to it,
 # reads and compares them, and the file has them. `make deps` does not install tgt, since its package
 # starts a daemon for the whole machine.

@@ -1,8 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# sanitized: no
-# brief: netns
+# all: netns
 # timeout: 120
 # kubernetes.sh - ff-device-plugin and a kubelet's stand-in (tests/lib/kubelet.py): registration, devices and their health,
 # Allocate, requests that make no sense, broken frames, a kubelet and a router that start again.

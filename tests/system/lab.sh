@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# sanitized: no
 # lab.sh - the lab itself: exit status, input, signals, names, a second lab beside the first, and that
 # down leaves nothing behind, even of a lab that was killed.
+# test: netns
+# all: docker
 . "$(dirname "$0")/../lib/lab.sh"
 
 step "exec passes the status, the input and the signals"

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts system-san
 # timeout: 120
-# engines: netns
-# hosts: yes
 # libfabric.sh - Debian's libfabric over its verbs provider: what fi_info makes of the device, and
 # fi_pingpong, which checks its data (-c), over connections (msg), over datagrams, and reliable (rdm) on
 # each of the two. libfabric's own tests, which are in no package, are run by `make matrix`.

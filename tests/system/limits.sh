@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
+# test: netns
+# all: system-san
 # timeout: 180
 # limits.sh - limits as an operator sets and sees them, with ffctl, and quotas as a program meets them;
 # the manual page knows all of them.

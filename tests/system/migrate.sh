@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: netns docker
 # timeout: 180
-# sanitized: no
 # migrate.sh - a container moves to another host and back with its address: it is refused while programs
 # run in it, its old host forgets it, and where it runs twice the place without the claim has no device.
 . "$(dirname "$0")/../lib/lab.sh"

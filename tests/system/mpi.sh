@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts system-san
 # timeout: 120
-# engines: netns
-# hosts: yes
 # mpi.sh - Debian's Open MPI, over UCX with the verbs transports only and over libfabric with the verbs
 # provider: tests/lib/mpi_ring.c with ranks in two containers.
 . "$(dirname "$0")/../lib/lab.sh"

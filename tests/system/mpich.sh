@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts system-san
 # timeout: 120
-# engines: netns
-# hosts: yes
 # mpich.sh - Debian's MPICH, which is built for UCX, with the verbs transports only, for ranks of one
 # container as well: tests/lib/mpi_ring.c with ranks in two containers.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# sanitized: no
+# all: netns
 # timeout: 180
 # musl.sh - a program that is built against musl, with the libraries that are: it registers, sends, receives and forks as
 # one with glibc does, between two QPs of its own.

@@ -1,11 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# hosts: yes
 # no_uffd.sh - containers that are not given /dev/userfaultfd: nothing of their memory is shared with the
 # router, which copies all of it through their processes. Operations of all kinds and sizes, checked, between
 # two of them, and with one that has it; also beside programs that want the CPUs, where copies wait. One that dies
 # is told of as any other, though a copy finds its memory gone before its session ends.
+# all: netns hosts system-san
 # timeout: 300
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/load.sh"

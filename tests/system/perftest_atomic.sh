@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts docker system-san
 # timeout: 120
-# hosts: yes
 # perftest_atomic.sh - ib_atomic_bw and ib_atomic_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"

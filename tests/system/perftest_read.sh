@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts docker system-san
 # timeout: 180
-# hosts: yes
 # perftest_read.sh - ib_read_bw and ib_read_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"

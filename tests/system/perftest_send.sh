@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# all: docker
+# night: hosts system-san
 # timeout: 300
-# hosts: yes
-# brief: netns docker
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: netns
+# night: hosts docker system-san
 # timeout: 180
-# hosts: yes
-# brief: netns
 # perftest_write.sh - ib_write_bw and ib_write_lat with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/perftest.sh"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns docker hosts
+# test: netns hosts docker
+# night: system-san
 # timeout: 180
-# hosts: yes
 # pingpong.sh - rdma-core's ping-pong programs between two containers, with their options.
 . "$(dirname "$0")/../lib/lab.sh"
 

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: netns hosts system-san
 # timeout: 120
-# engines: netns
-# hosts: yes
 # pyverbs_pair.sh - tests/lib/pyverbs_pair.py between two containers, every byte of it checked, with
 # the python3-pyverbs of Debian 12.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -1,9 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
+# night: hosts system-san
 # timeout: 120
-# engines: netns
-# hosts: yes
 # qperf.sh - every RDMA test that Debian's qperf has, of one second each, which is the least that it
 # measures: between A and B those that sleep for their completions, beside them between C and D those
 # that poll. What is reported is looked at, and what the router counted meanwhile.

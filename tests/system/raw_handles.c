@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* brief: netns system-san */
 /* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
 /* timeout: 300 */
 /*

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 240 */
 /*
  * raw_process.c - what a hostile client does to its own process in the middle of everything: it stops,

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: docker
 # timeout: 300
-# engines: docker
-# hosts: yes
 # rs_http.sh - a web server and two clients from Debian, in containers, over librspreload: their
 # bytes go through the router. The pages are lists of a folder: files would go through sendfile64(),
 # which librspreload of rdma-core 44 does not know.

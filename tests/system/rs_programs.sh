@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: netns hosts docker system-san
 # timeout: 300
-# hosts: yes
 # rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
 # sockets, with Debian's librspreload in front of them. What they move went through the router.
 . "$(dirname "$0")/../lib/lab.sh"

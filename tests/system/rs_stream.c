@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c -lrdmacm -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 300 */
 /*
  * rs_stream.c - the data of rsockets of type SOCK_STREAM inside one container: blocking and not, both

@@ -1,8 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# sanitized: no
-# brief: netns
+# all: netns
 # timeout: 400
 # runtime_docker_cdi.sh - one flag for Docker with CDI: --device freeflow.io/rdma=NAME, with Debian 13's Docker 26 and the
 # specification that ffctl cdi writes. What runtime_docker.sh has, and: names of the specification, images of Debian 11 to 13, claim

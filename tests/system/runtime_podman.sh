@@ -1,8 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
-# sanitized: no
-# brief: netns
+# all: netns
 # timeout: 180
 # runtime_podman.sh - one flag for engines with CDI, in podman: --device freeflow.io/rdma=NAME, with the specification that
 # ffctl cdi writes; a container that the operator has added, and one that nobody knew.

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
 # timeout: 120
-# engines: netns
-# sanitized: no
 # sandbox.sh - what the processes of a router that works, and their threads, have left, as the kernel
 # tells it; that clients of any user are served with that; which of them may die; and the daemon ffo
 # likewise.

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# engines: netns
+# test: netns
+# all: system-san
 # timeout: 120
 # spin.sh - with `spin = auto` a router spins only while a latency-sensitive container is on its host.
 . "$(dirname "$0")/../lib/lab.sh"

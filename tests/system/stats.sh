@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# hosts: yes
 # stats.sh - ffctl stats and ffctl top: counters, statuses and times of containers, QPs and tenants,
 # while programs run and afterwards.
+# test: netns
+# all: hosts docker system-san
 . "$(dirname "$0")/../lib/lab.sh"
 
 ctl() { # CONTAINER ARGS...: ffctl on its host

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# hosts: yes
 # trace.sh - ffctl trace: the last operations of a program's queue pair, once and as they come.
+# test: netns
+# all: hosts docker system-san
 . "$(dirname "$0")/../lib/lab.sh"
 
 ctl() { # CONTAINER ARGS...: ffctl on its host

@@ -1,9 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns
+# all: netns
 # timeout: 3600
-# engines: netns
-# sanitized: no
 # ucx_gtest.sh [FILTER...] - UCX's own tests of its transports rc_verbs and ud_verbs, both ends of each in one
 # process in a container. No package has them: UCX_GTEST is the folder of its program gtest, built as
 # docs/programs.md tells. Its own watchdog ends a test that hangs.

@@ -5,6 +5,9 @@
  * kernel or the container does not have it, after trying what must be refused everywhere: what is
  * none.
  */
+/* test: netns */
+/* all: docker system-san */
+
 #include "tests/lib/vt.h"
 
 #include <fcntl.h>

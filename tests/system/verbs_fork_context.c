@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 300 */
 /*
  * verbs_fork_context.c - children that use the context that their parent opened, and what they have

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 120 */
 /*
  * verbs_import.c - ibv_import_device, ibv_import_pd, ibv_import_mr: in the same process, in another

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 300 */
 /*
  * verbs_lazy.c - large private memory that is registered as it is, and replaced while it is used: contents in

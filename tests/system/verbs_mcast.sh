@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# all: hosts docker system-san
 # timeout: 180
-# hosts: yes
 # verbs_mcast.sh - multicast inside a container, then from one to several receivers in each of two.
 . "$(dirname "$0")/../lib/lab.sh"
 

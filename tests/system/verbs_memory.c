@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 300 */
 /*
  * verbs_memory.c - memory regions over every kind of memory that a program has, with its threads,

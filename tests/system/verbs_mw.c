@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* tsan: yes */
 /* build: tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: system-san system-tsan */
+/* night: docker */
 /* timeout: 300 */
 /*
  * verbs_mw.c - memory windows of both types: bind, use, invalidate from here and from afar, and

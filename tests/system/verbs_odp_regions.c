@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/halves.c tests/lib/odp.c tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 300 */
 /*
  * verbs_odp_regions.c - on-demand memory regions: what may be registered, advice, and their end, after which nobody

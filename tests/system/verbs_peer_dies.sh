@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# all: hosts docker system-san
 # timeout: 300
-# hosts: yes
 # verbs_peer_dies.sh - verbs_peer_dies in one container, then with its two halves in two, both ways about.
 . "$(dirname "$0")/../lib/lab.sh"
 . "$(dirname "$0")/../lib/halves.sh"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* tsan: yes */
 /* build: tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: system-san system-tsan */
+/* night: docker */
 /* timeout: 300 */
 /*
  * verbs_qp_drain.c - what SQD, ERR and RESET do with what is in the queues: it is drained, flushed, or gone.

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* tsan: yes */
 /* build: tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: system-san system-tsan */
+/* night: docker */
 /* timeout: 300 */
 /*
  * verbs_qp_state.c - the state machine of RC, UC and UD QPs: which transitions exist, what each

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/lib/vt.c -lpthread */
+/* test: netns */
+/* all: docker system-san */
 /* timeout: 120 */
 /*
  * verbs_room.c - when there is room in a queue: a WR occupies its place until its completion was

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# brief: netns system-san
+# test: netns
+# all: system-san
+# night: hosts docker
 # timeout: 240
-# hosts: yes
 # verbs_xrc.sh - XRC between two containers: ibv_xsrq_pingpong with one client and with several,
 # and perftest's programs with -c XRC and --use-srq.
 . "$(dirname "$0")/../lib/lab.sh"

@@ -3,7 +3,7 @@
 # memory.sh - how the library replaces pages under a running program (ffl/mem), on Debian's kernel: its userfaultfd
 # has less than that of a newer one, and its mremap() unmaps before it refuses. Arguments: other unit tests.
 #
-# brief: none
+# night: vm
 # timeout: 900
 . "$(dirname "$0")/common.sh"
 (($#)) || set -- ffl/mem/test_{window,region,region_kinds,region_stress,kind,mr,heat,malloc,fork}

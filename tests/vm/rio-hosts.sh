@@ -4,7 +4,7 @@
 # UDP, ffrio and a router, and programs of a container on each; then frames of the uplink are lost, the port is reset, and
 # the uplink is cut, under a load that verifies itself. All buffers are back at the unload.
 #
-# brief: none
+# night: vm
 # timeout: 700
 . "$(dirname "$0")/rapidio.sh"
 

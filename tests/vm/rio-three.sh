@@ -4,7 +4,7 @@
 # verifies itself between each two of them; one router is killed under it and begins anew, which the other two do not
 # notice, and nothing that was reported is missing. All buffers are back at the unload.
 #
-# brief: none
+# night: vm
 # timeout: 500
 . "$(dirname "$0")/rapidio.sh"
 

@@ -3,7 +3,7 @@
 # rio.sh - the rio backend: two routers of one VM, each on a port of vmport's by ffrio, and programs of a container on
 # each; then the port is reset, and its link cut, under a load that verifies itself. All buffers are back at the unload.
 #
-# brief: none
+# night: vm
 # timeout: 500
 . "$(dirname "$0")/rapidio.sh"
 

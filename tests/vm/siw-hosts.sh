@@ -4,7 +4,7 @@
 # NIC, and programs beside it that use siw themselves. Not part of every run: siw of Linux 6.1 loses the first message of some
 # connections on a busy machine (docs/nic.md). The pair ends after a minute then, and fails; the others do not.
 #
-# brief: none
+# night: vm
 # timeout: 600
 . "$(dirname "$0")/kmod.sh"
 VM_APPEND=${VM_APPEND/norandmaps/} # what siw writes to is at the program's addresses, which must not be the router's own

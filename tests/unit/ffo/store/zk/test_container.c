@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/unit/lib/zk_two.c tests/unit/lib/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 120 */
-/* again: yes */
 /*
  * test_container.c - containers on ZooKeeper and their conditions, of two stores on one tree.
  */

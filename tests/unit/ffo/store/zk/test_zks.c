@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/unit/lib/zk_two.c tests/unit/lib/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 120 */
-/* again: yes */
 /*
  * test_zks.c - lost connections and sessions, contents that are damaged, other versions of the
  * tree.
