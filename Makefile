@@ -5,7 +5,7 @@
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are the caller's, from the command line or the environment; what
 # the build itself needs is added to them. harden.mk has what makes a bug harder to use.
 # CROSS=aarch64-linux-gnu- builds into build-aarch64/ with the tools of that prefix, SYSROOT=FOLDER with
-# the headers and libraries of a system unpacked there (tests/lib/arm64.sh makes one). `make musl` builds the
+# the headers and libraries of a system unpacked there (tests/rig/shell/arm64.sh makes one). `make musl` builds the
 # containers' libraries for images with musl, into build-musl/lib.
 #
 #   make deps       install the Debian packages that building, demo and tests need (root)
@@ -227,7 +227,7 @@ deps:
 	@deploy/deps
 
 format:
-	clang-format -i $$(tests/lib/sources c)
+	clang-format -i $$(tests/lint/sources c)
 
 # ---- install -----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * shm.h - the one way in which the router reads what a client can write at any time: entries of rings,
- * headers, the call slot. Any thread. tests/lib/lint (shm) finds other ways.
+ * headers, the call slot. Any thread. tests/lint/lint (shm) finds other ways.
  *
  * What plain C reads, the compiler may read twice: between a check and the use of what was checked, a
  * client can change it. So a field is read once, by shm_read() or, where it is one, as an atomic, and

@@ -7,8 +7,8 @@
 # timeout: 900
 set -u -o pipefail
 . "$(dirname "$0")/../packages/common.sh"
-. "$TREE/tests/lib/vm.sh"
-. "$TREE/tests/lib/arm64.sh"
+. "$TREE/tests/rig/shell/vm.sh"
+. "$TREE/tests/rig/shell/arm64.sh"
 trap 'rm -rf "$TMP"' EXIT
 
 for tool in dh dh_dkms lintian mmdebstrap aarch64-linux-gnu-gcc qemu-aarch64-static; do

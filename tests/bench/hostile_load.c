@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/fuse.h"
-#include "tests/lib/hello.h"
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/fuse.h"
+#include "tests/rig/common/hello.h"
+#include "tests/rig/verbs/raw.h"
 #include "bench.h"
 
 #define BUF 65536u

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/lib/map_row.h"
+#include "tests/rig/unit/map_row.h"
 
 uv_loop_t zkb_loop;
 static uv_timer_t tick;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: @judge tests/lib/vt.c tests/lib/cmt.c tests/lib/cms.c -lrdmacm -lpthread */
+/* build: @judge tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/cms.c -lrdmacm -lpthread */
 /*
  * judge.c - walks through verbs and rdma_cm case by case and writes down what happened. Run on the
  * kernel's rxe and rdma_cm and on freeflow, the two texts are to be the same: judge.sh compares.

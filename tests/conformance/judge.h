@@ -13,7 +13,7 @@
 #ifndef JUDGE_H
 #define JUDGE_H
 
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 struct judge_group {
 	const char *name;

@@ -4,7 +4,7 @@
 #define JUDGE_CM_H
 
 #include "tests/conformance/judge.h"
-#include "tests/lib/cms.h"
+#include "tests/rig/verbs/cms.h"
 
 #define SA(x) ((struct sockaddr *)(x))
 

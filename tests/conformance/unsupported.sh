@@ -21,7 +21,7 @@ except=' ibv_static_providers ibv_wc_read_invalidated_rkey '
 for name in $(grep -hoE '^\s*(static inline )?[a-z_ *0-9]*\bibv_[a-z0-9_]+ *\(' "${VERBS_H:-/usr/include/infiniband/verbs.h}" |
 	grep -oE 'ibv_[a-z0-9_]+ *\($' | tr -d ' (' | sort -u) $(grep -o '\bibv_[a-z0-9_]*' ffl/libibverbs.map | sort -u); do
 	[[ $except == *" $name "* ]] ||
-		grep -rqw "$name" --include='*.[ch]' tests/system tests/lib tests/conformance tests/unit ||
+		grep -rqw "$name" --include='*.[ch]' tests/system tests/rig tests/conformance tests/unit ||
 		grep -q "\*$name\*()" ffl/ffl.7.scd || not_ok "$name is called by a test, or in ffl(7)"
 done
 finish

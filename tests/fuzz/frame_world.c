@@ -9,7 +9,7 @@
 
 #include "ffr/peer/io.h"
 #include "ffr/fast/xrc.h"
-#include "tests/lib/pvm_fake.h"
+#include "tests/rig/fakes/fake_pvm.h"
 
 #define MEM_MAX (1u << 18)
 
@@ -415,7 +415,7 @@ void world_build(void)
 	know(&w->friend, HONEST_ID, 1);
 	w->o.f = fast();
 	others_add(&w->o);
-	pvm_fake.reaches = world_reaches;
+	fake_pvm.reaches = world_reaches;
 	w->s = rig_session(&w->r, 0);
 	w->good = rig_session(&w->r, 1);
 	w->cq = rig_cq(&w->r, w->s, 256, true);
@@ -454,5 +454,5 @@ void world_tear_down(void)
 	others_del(&w->o);
 	must(w->liar.remote.refs == 1 && w->friend.remote.refs == 1);
 	must(w->liar.peer.refs == 1 && w->friend.peer.refs == 1);
-	must(!pvm_fake.calls);
+	must(!fake_pvm.calls);
 }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "ffr/soft/remote.h"
-#include "tests/lib/others.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/unit/others.h"
+#include "tests/rig/unit/rig.h"
 
 #define REMOTE_ALL                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \

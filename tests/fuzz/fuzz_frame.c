@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/fuzz/frame_world.c tests/lib/rig.c tests/lib/others.c tests/lib/pvm_fake.c @lib @keeper @obj @mem @fast ffr/peer/io.c @soft -lbsd */
+/* build: tests/fuzz/frame_world.c tests/rig/unit/rig.c tests/rig/unit/others.c tests/rig/fakes/fake_pvm.c @lib @keeper @obj @mem @fast ffr/peer/io.c @soft -lbsd */
 /*
  * fuzz_frame.c - libFuzzer target: a router of another host that sends whatever it likes, beside one
  * that behaves.
@@ -21,7 +21,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/fast/xrc.h"
 #include "tests/fuzz/frame_world.h"
-#include "tests/lib/pvm_fake.h"
+#include "tests/rig/fakes/fake_pvm.h"
 
 #define OUT_MAX (1u << 20)
 
@@ -613,7 +613,7 @@ static void rest(void)
 	stream_drain(&w->liar, UINT32_MAX);
 	honest_write();
 	stream_cut(&w->liar);
-	while (pvm_fake_work(fast(), &w->s->s))
+	while (fake_pvm_work(fast(), &w->s->s))
 		world_turn();
 	for (i = 0; i < 20; i++) {
 		fast()->now += 100 * NS_PER_MS;
@@ -641,9 +641,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 	w = calloc(1, sizeof(*w));
 	w->in = in;
 	w->left = len < 2048 ? len : 2048;
-	pvm_fake.fate = fate;
-	pvm_fake.full = full;
-	pvm_fake.meanwhile = meanwhile;
+	fake_pvm.fate = fate;
+	fake_pvm.full = full;
+	fake_pvm.meanwhile = meanwhile;
 	world_build();
 	for (w->now = NUM_LINES; w->now--;)
 		post_recv(0, w->now & 1);
@@ -698,7 +698,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *in, size_t len)
 			break;
 		default:
 			if (byte() & 1)
-				pvm_fake_work(fast(), &w->s->s);
+				fake_pvm_work(fast(), &w->s->s);
 			else
 				honest_write();
 			break;

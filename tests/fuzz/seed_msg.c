@@ -14,7 +14,7 @@
 
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_ring.h"
-#include "tests/lib/qp_attr.h"
+#include "tests/rig/common/qp_attr.h"
 
 static FILE *out;
 static uint32_t answers; /* so far, of those that are served */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 180 */
 /*
  * calls_long.c - control calls that are made to last: what another client waits while one of them is served.
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/raw.h"
 
 #define PAGES	 60000u /* mappings; a process may have 65,530 */
 #define MRS	 60000u

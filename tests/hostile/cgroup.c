@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * cgroup.c - processes that reach the socket of a container whose cgroup the router knows, and are not
@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/hello.h"
-#include "tests/lib/raw.h"
+#include "tests/rig/common/hello.h"
+#include "tests/rig/verbs/raw.h"
 
 #define FLOOD	 2000
 #define DEEP	 20u /* folders within each other, with the longest names: no path is so long */

@@ -3,8 +3,8 @@
 # timeout: 180
 # cgroup.sh - cgroup.c in a lab of its own, whose router knows the cgroup of the container: by a process that is
 # in it, before and after the router's end, and until it is told to forget. Others are in the log a few times.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/holdings.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/holdings.sh"
 
 # The hierarchy that ffr/lib/cgroup.h takes.
 if grep -qE '^[0-9]+:([^:]*,)?pids(,[^:]*)?:' /proc/self/cgroup; then

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/fuse.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/fuse.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 240 */
 /*
  * descriptors.c - a hostile client sends descriptors: such as take for ever to close, and such as are
  * of anything but what they should be. A victim beside it moves checked data all the while.
  */
-#include "tests/lib/fuse.h"
-#include "tests/lib/hello.h"
-#include "tests/lib/raw.h"
-#include "tests/lib/slow.h"
+#include "tests/rig/verbs/fuse.h"
+#include "tests/rig/common/hello.h"
+#include "tests/rig/verbs/raw.h"
+#include "tests/rig/common/slow.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>

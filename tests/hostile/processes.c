@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * processes.c - a client whose process becomes another user's, another program, several, or is stopped, by a
@@ -21,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/hello.h"
-#include "tests/lib/raw.h"
+#include "tests/rig/common/hello.h"
+#include "tests/rig/verbs/raw.h"
 
 #define BUF    65536u
 #define NOBODY 65534

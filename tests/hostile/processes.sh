@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
 # processes.sh - processes.c in a lab of its own: the router has nothing of theirs afterwards.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/holdings.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/holdings.sh"
 
 # Those of a case that failed, and who is frozen in one.
 cgroups_end() {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /*
  * stalls.c - for stalls.sh: a client with many sessions and QPs whose memory is not there, does not come,
  * or keeps who reaches for it waiting; and a victim that is measured.
@@ -19,7 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/raw.h"
 
 #define MAX_SES 512
 #define PAGE	4096u

@@ -3,7 +3,7 @@
 # timeout: 240
 # stalls.sh - one container's memory is not there, does not come, keeps waiting who reaches for it, or moves, in
 # many sessions with many QPs: another container's 8-byte WRITEs go on, and when it is over all is as before.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 SESSIONS=100 QPS=16
 MS=1000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /*
  * tables.c - for tables.sh: a client that takes of everything as much as it is given, and keeps it; and one of
  * another container that wants what any program wants.
@@ -16,7 +16,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/raw.h"
 
 #define SESSIONS 1024u
 #define MANY	 1000u /* of a kind in a session, which leaves some for other kinds */

@@ -5,8 +5,8 @@
 # tables.sh - one container takes of everything as much as it gets: its quotas, the tables that all share, the
 # descriptors that the router may have. Another one of its tenant is served all the same, and when it has
 # ended the router has all back.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/holdings.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/holdings.sh"
 
 MEMORY_SLACK=12288 # what so many small pieces were freed from is not all given back
 own_lab --containers 2

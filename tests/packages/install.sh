@@ -7,7 +7,7 @@
 # shellcheck disable=SC2016 # words for the root's shell
 set -u -o pipefail
 . "$(dirname "$0")/common.sh"
-. "$TREE/tests/lib/root.sh"
+. "$TREE/tests/rig/shell/root.sh"
 
 ((EUID == 0)) || skip "needs root"
 command -v mmdebstrap >/dev/null || skip "no mmdebstrap (make deps)"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /*
  * addresses.c - for addresses.sh, in a container: a line "GIDS ADDRESS..." with the port's addresses (RoCE v2, without the
  * link-local one), and another one after each IBV_EVENT_GID_CHANGE, until it is ended.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 # timeout: 240
 # addresses.sh - a container's GIDs are the addresses that Docker gave it: bridge, IPv6, macvlan, overlay; of the pool by label; a
 # network that is connected while it runs, seen by a program as IBV_EVENT_GID_CHANGE; addresses that two containers have.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 docker=(docker)
 follower=
@@ -71,7 +71,7 @@ until_true 10 "${docker[@]}" exec ff-peer sh -c 'grep -q :4853 /proc/net/tcp /pr
 "${docker[@]}" exec ff-one ib_write_bw -F -x 0 -D 8 "$(engines peer)" >"$OUT/client" 2>&1 &
 client=$!
 writes() {
-	(($(router_ctl --json stats one | awk -v names="tx_bytes" -f "$TREE/tests/lib/numbers.awk") > 1000000))
+	(($(router_ctl --json stats one | awk -v names="tx_bytes" -f "$TREE/tests/rig/shell/numbers.awk") > 1000000))
 }
 until_true 10 writes || fail "no traffic: $(<"$OUT/client")"
 first=$(engines one)

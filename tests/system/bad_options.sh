@@ -4,7 +4,7 @@
 # clear line on stderr and a status that is not 0.
 # test: netns
 # all: system-san
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 # refuses WORD CMD...: exactly one line on stderr, with WORD in it; nothing on stdout.
 refuses() {

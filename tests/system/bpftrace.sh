@@ -5,7 +5,7 @@
 # timeout: 120
 # bpftrace.sh - the static tracepoints, by the scripts of deploy/bpftrace/: each hop of requests is
 # seen, and who waits for receives.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 command -v bpftrace >/dev/null || skip "bpftrace is not installed"
 bpftrace -e 'BEGIN { exit(); }' >"$OUT/probe" 2>&1 || skip "bpftrace does not work here: $(tail -n 1 "$OUT/probe")"

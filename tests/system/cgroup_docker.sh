@@ -4,7 +4,7 @@
 # timeout: 120
 # cgroup_docker.sh - containers of Docker whose cgroups the router knows, as deploy/README.md tells it: by a
 # process, by the engine's names, by --cgroup-parent. tests/hostile/cgroup.sh has the attacks.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 # The engine leaves parents that it has made.
 parents_end() {

@@ -3,7 +3,7 @@
 # check.sh - programs that get no word from the library, since they never load it: ffctl container show says that
 # nobody has opened the device, and ffctl container check says why a process has not.
 # test: netns
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 own_lab --containers 2
 

@@ -4,7 +4,7 @@
 # timeout: 60
 # ci.sh - deploy/ci/with-rdma as another project's CI job runs it: by a user without rights, programs of the image; and the
 # example's own commands.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 mkdir -p "$OUT/freeflow/bin"
 cp "$BUILD"/bin/{ffr,ffctl} "$OUT/freeflow/bin/"

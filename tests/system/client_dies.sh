@@ -6,7 +6,7 @@
 # timeout: 180
 # client_dies.sh - kill -9 of programs in the middle of traffic, many times: the router closes their
 # objects, other containers go on undisturbed, and everything works afterwards.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 # Sessions, and all that was theirs.
 nothing_left() {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/cms.c tests/lib/dynsym.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/cms.c tests/rig/verbs/dynsym.c -lrdmacm -lpthread */
 /* timeout: 300 */
 /*
  * cm_arguments.c - bad arguments of rdma_cm, function by function: NULL, ids in each state, ids of
@@ -16,8 +16,8 @@
  * as below; ids, channels, lists and events that were destroyed, freed or acknowledged before;
  * rdma_resolve_route() of ids without a device (it looks into id->verbs); rdma_free_devices(NULL).
  */
-#include "tests/lib/cms.h"
-#include "tests/lib/dynsym.h"
+#include "tests/rig/verbs/cms.h"
+#include "tests/rig/verbs/dynsym.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

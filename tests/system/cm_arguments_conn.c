@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/cms.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/cms.c -lrdmacm -lpthread */
 /* timeout: 300 */
 /*
  * cm_arguments_conn.c - cm_arguments.c's for connections, their QPs and SRQs, and endpoints.
@@ -12,7 +12,7 @@
  *	- rdma_disconnect() of a synchronous id in a state in which no event follows: waits for ever
  * Not tried because it works by accident: rdma_establish() accepts the request of a UD id.
  */
-#include "tests/lib/cms.h"
+#include "tests/rig/verbs/cms.h"
 
 #include <infiniband/ib.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
 /* timeout: 180 */
 /*
  * cm_channel.c - event channels of rdma_cm: descriptors that block or not, events that wait while
  * their id moves or is destroyed, signals, a forked child.
  */
-#include "tests/lib/cmt.h"
+#include "tests/rig/verbs/cmt.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 180 */
@@ -7,7 +7,7 @@
  * cm_connect.c - connections of rdma_cm within one container: which events come in which order, with
  * what; refusals, synchronous ids, a peer that dies, many at once. Ids are cm_ids.c's.
  */
-#include "tests/lib/cmt.h"
+#include "tests/rig/verbs/cmt.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
 /* timeout: 180 */
 /*
  * cm_ids.c - ids of rdma_cm within one container: addresses and ports, datagrams and groups, devices,
  * wrong arguments. Connections are cm_connect.c's, channels cm_channel.c's.
  */
-#include "tests/lib/cmt.h"
+#include "tests/rig/verbs/cmt.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -5,8 +5,8 @@
 # timeout: 180
 # cm_perftest.sh - perftest's programs with their QPs connected by rdma_cm (-R): the report of each,
 # and that its bytes went through the router.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 ip=$("$LAB" ip "$A")
 
 bw() { # BYTES-OF PROGRAM OPTIONS...

@@ -7,8 +7,8 @@
 # cm_router.sh - rdma_cm when things end from outside: clients that are killed while connected, and
 # the router's death, which ends programs that wait in rdma_get_cm_event with an error; after its
 # restart they work again. And containers with an IPv6 address.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 own_lab --containers 2
 ip=$("$LAB" ip h0c0)
 

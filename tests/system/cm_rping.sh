@@ -6,8 +6,8 @@
 # cm_rping.sh - Debian's rping between two containers: its data is checked by its own validation and
 # by the pattern that it prints; QPs by the library and by the program itself (rdma_establish,
 # rdma_init_qp_attr); many clients of one server.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 ip=$("$LAB" ip "$A")
 
 # The text of ping N: as many printable letters as fit, beginning with the Nth.

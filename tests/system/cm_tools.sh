@@ -5,8 +5,8 @@
 # cm_tools.sh - Debian's rdmacm-utils between two containers: connections (ucmatose, cmtime,
 # rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient). Not with sanitizers:
 # mckey's stdbuf preloads a library before theirs.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 ip=$("$LAB" ip "$A") ip1=$("$LAB" ip "$B")
 
 # sends N COMMAND...: the router counts N sends of each container meanwhile, and N receives.

@@ -3,7 +3,7 @@
 # all: docker
 # timeout: 120
 # demo.sh - `make demo`'s program, as a newcomer runs it.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 FF_BUILD=$BUILD FF_LAB=$OUT/demo "$TREE/tests/lab/demo" >"$OUT/demo.log" 2>&1 || {
 	cat "$OUT/demo.log"

@@ -4,7 +4,7 @@
 # timeout: 180
 # descriptors.sh - hostile clients pass descriptors that nobody asked for and drop sessions half-way:
 # the router has as many open afterwards as before.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 # a higher limit would be none for what is on its way here
 (($(ulimit -Hn) <= 20000)) || ulimit -n 20000
 own_lab --containers 1

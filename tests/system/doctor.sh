@@ -4,7 +4,7 @@
 # timeout: 120
 # doctor.sh - ffctl doctor on hosts that are well and on broken ones: each time it names the cause, says what to do,
 # and finds no other problem.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 2
 
 CDI=$OUT/cdi.json

@@ -5,7 +5,7 @@
 # exhausted.sh - a router without descriptors, without address space, and with a full disk under its
 # store: what needs more fails and says so, who is served already is served on, and once there is room
 # again everything works.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 4
 SMALL=$OWN_LAB/small
 mkdir "$SMALL"

@@ -7,7 +7,7 @@
 # and no other, between two containers: over connections, and reliable datagrams on connections and on
 # datagrams. No package has them: FABTESTS is the folder where they are installed, as docs/programs.md
 # tells. `make matrix` runs all sets.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 fabtests=${FABTESTS-}
 [[ -n $fabtests && -e $fabtests/bin/runfabtests.sh ]] ||

@@ -5,8 +5,8 @@
 # timeout: 240
 # fast_threads.sh - a router with two fast threads: containers that talk come together, loads are
 # evened out, and programs that check every byte notice nothing while they are moved all the time.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/load.sh"
 
 own_lab --containers 4
 echo 'fast_threads = 2' >>"$OWN_LAB/h0/ffr.conf"

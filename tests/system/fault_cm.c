@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c -lrdmacm -lpthread */
 /*
  * fault_cm.c - connections of rdma_cm that come and go between two programs, many at a time, until
  * SIGTERM: what is under way then still comes to its end. Any other event than the one that is due ends
@@ -8,7 +8,7 @@
  *	fault_cm --server PORT
  *	fault_cm IP PORT
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <poll.h>

@@ -5,8 +5,8 @@
 # fault_cm.sh - connections of rdma_cm are made and ended all the time between two hosts whose link is
 # cut and heals: no program notices, the server has been asked once for each, and nothing is left. A cut
 # of 5 s ends the connection of the two routers, with what is in it.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 own_lab --containers 1
 FF_LAB=$OWN_LAB
 

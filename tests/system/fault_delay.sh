@@ -3,8 +3,8 @@
 # all: hosts
 # timeout: 120
 # fault_delay.sh - a link that takes 10 ms longer and loses 1 % of its frames: slower, nothing else.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --containers 1
 
 "$LAB" delay h1 10ms loss 1%

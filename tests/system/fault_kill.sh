@@ -6,7 +6,7 @@
 # kind (strace's fault injection), while it starts, attaches, registers and moves messages. Programs
 # that have the device open learn it within a second and end with an error; the next router finds
 # nothing in its way, cleans up what was left, and serves the same containers.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 command -v strace >/dev/null || skip "no strace here (make deps)"
 own_lab --containers 2
 NS=/run/netns/$(basename "$(ip netns list | awk -v p="$(<"$OWN_LAB/h0/ffr.pid")" '{ print $1 }' |

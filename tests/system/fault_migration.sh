@@ -5,8 +5,8 @@
 # fault_migration.sh - a container moves $MIGRATIONS times in a row among three hosts while another
 # sends to it: it loses its connections, connects again, and nothing that it sent to an old place is seen
 # in the new one.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 MIGRATIONS=${MIGRATIONS:-50} # 200 take three minutes
 LANES=4
 own_lab --hosts 3 --containers 2

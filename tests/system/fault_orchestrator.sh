@@ -5,8 +5,8 @@
 # fault_orchestrator.sh - the orchestrator of two hosts, one daemon, is killed under traffic: what is
 # connected goes on with what the routers know; when it is back they agree again, and new regions and
 # connections work.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --containers 2
 
 load_both -q 6 --ud 1 -r

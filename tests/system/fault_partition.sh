@@ -5,8 +5,8 @@
 # fault_partition.sh - the link between two hosts is cut and heals: within the retry budget no program
 # notices; after it exactly the connections over that link fail with "retry exceeded", and new ones
 # work as soon as it heals.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --containers 2
 
 # The time that nothing was completed, from the logs: it must have been cut at all.

@@ -5,8 +5,8 @@
 # fault_router.sh - kill -9 of either host's router under traffic in both directions, with contents
 # verified: lanes fail, come back when it does, and nothing that was reported complete is missing. What
 # runs within the other host takes no notice.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --containers 2
 LANES=7 # 6 RC, 1 UD
 

@@ -6,8 +6,8 @@
 # fault_router_local.sh - the only router is killed and stopped under a load that verifies itself:
 # what was reported complete is in the receiver's memory, atomics were done once, and both programs
 # open the device again and go on.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --hosts 1 --containers 2
 
 load_server h0c0

@@ -5,8 +5,8 @@
 # fault_tls.sh - the same load where routers encrypt what they send each other and the orchestrator:
 # contents, a link that is cut for a moment, new certificates, a router and an orchestrator that are
 # killed; then what a host's certificate may not do, and one that is revoked.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --containers 1 --tls
 
 load_both -q 6 -r --timeout 17

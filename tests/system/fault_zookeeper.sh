@@ -4,8 +4,8 @@
 # timeout: 300
 # fault_zookeeper.sh - the ensemble under traffic: one node of three is killed, then the majority, and
 # all are started again; and a router that stood still until its session expired.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 own_lab --containers 2 --store zookeeper
 SESSION_S=${SESSION_S:-30} # longer than any session lives
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ffload_plan.c tests/lib/ffload_report.c tests/lib/ffload_dev.c tests/lib/ffload_source.c tests/lib/ffload_dial.c tests/lib/ffload_sink.c */
+/* build: tests/rig/ffload/ffload_plan.c tests/rig/ffload/ffload_report.c tests/rig/ffload/ffload_dev.c tests/rig/ffload/ffload_source.c tests/rig/ffload/ffload_dial.c tests/rig/ffload/ffload_sink.c */
 /*
- * ffload.c - the load that verifies itself (tests/lib/ffload.h) between two programs.
+ * ffload.c - the load that verifies itself (tests/rig/ffload/ffload.h) between two programs.
  *
  *	ffload --server [-p PORT]
  *	ffload [OPTIONS] -p PORT HOST
@@ -9,7 +9,7 @@
  * Exit status: 0 all was verified; 1 something was wrong; 2 the command line; 3 lanes were lost, or
  * did not come back.
  */
-#include "tests/lib/ffload.h"
+#include "tests/rig/ffload/ffload.h"
 
 #include <getopt.h>
 #include <netdb.h>

@@ -5,8 +5,8 @@
 # timeout: 240
 # ffload.sh - the load that verifies itself between two containers: all operations and sizes; that it
 # finds what goes wrong; clients and servers that are killed under it.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 server=$A client=$B
 
 step "all operations, 1 byte to 1 MB, and datagrams"

@@ -9,8 +9,8 @@
 # It connects with an rnr_retry_count of 0, posts a receive again when it has looked at the one before,
 # and waits on for an event after a completion with an error: a receiver with fewer receives than there
 # are blocks may hang together with its sender, on any device. So it has as many here.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 
 fio --enghelp 2>/dev/null | grep -qw rdma || skip "no fio with its rdma engine (make deps)"
 ip=$("$LAB" ip "$A")

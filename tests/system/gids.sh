@@ -6,7 +6,7 @@
 # timeout: 240
 # gids.sh - the GID table, for programs that are told an index: what the verbs and the files say of it, and
 # that each of 0 to 3 is usable on both sides, mixed, with every type of QP and the connection manager.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 FILES=/run/freeflow/sys/class/infiniband/ff0/ports/1
 INDICES=(0 1 2 3)

@@ -3,7 +3,7 @@
 # ibv_tools.sh - ibv_devices, ibv_devinfo and ibv_asyncwatch: the device that a container sees.
 # test: netns docker
 # all: system-san
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 containers=(h0c0)
 [[ $ENGINE != docker ]] || containers+=(h0c2 h0c3)

@@ -4,8 +4,8 @@
 # timeout: 240
 # interop.sh - programs of Debian 11 (h0c2) and Debian 13 (h0c3) with the one library, against each
 # other and against Debian 12 (h0c0, h0c1).
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/cm.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/cm.sh"
 
 for c in h0c0:12 h0c2:11 h0c3:13; do
 	[[ $(inside "${c%:*}" cat /etc/debian_version) == "${c#*:}".* ]] ||

@@ -10,7 +10,7 @@
 #
 # libiscsi 1.19 has 256 KB buffers for iSER, and crashes (iscsi_synchronizecache10_task) after a larger
 # request. tgt lets nobody in over iSER whose name is not bound to the target.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 for need in tgtd tgtadm qemu-io; do
 	command -v $need >/dev/null || skip "no $need (packages tgt, qemu-utils, qemu-block-extra)"

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # timeout: 120
-# kubernetes.sh - ff-device-plugin and a kubelet's stand-in (tests/lib/kubelet.py): registration, devices and their health,
+# kubernetes.sh - ff-device-plugin and a kubelet's stand-in (tests/rig/tools/kubelet.py): registration, devices and their health,
 # Allocate, requests that make no sense, broken frames, a kubelet and a router that start again.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "no python3-grpcio (make deps)"
 command -v protoc >/dev/null || skip "no protobuf-compiler (make deps)"
@@ -15,7 +15,7 @@ mkdir "$folder"
 
 "$BUILD/bin/ff-device-plugin" --kubelet "$folder" --admin "$FF_LAB/h0/admin.sock" --devices 20 >"$OUT/plugin" 2>&1 &
 plugin=$!
-coproc KUBELET { GRPC_VERBOSITY=NONE exec /usr/bin/python3 "$TREE/tests/lib/kubelet.py" "$folder" "$OUT" 2>"$OUT/kubelet.log"; }
+coproc KUBELET { GRPC_VERBOSITY=NONE exec /usr/bin/python3 "$TREE/tests/rig/tools/kubelet.py" "$folder" "$OUT" 2>"$OUT/kubelet.log"; }
 
 answer=
 read_answer() {

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # timeout: 240
-# kubernetes_cri.sh - pods by the CRI socket of Debian 13's containerd 1.7, as a kubelet makes them (tests/lib/cri.py), with the
+# kubernetes_cri.sh - pods by the CRI socket of Debian 13's containerd 1.7, as a kubelet makes them (tests/rig/tools/cri.py), with the
 # CDI device that ff-device-plugin names: tenant, limits, addresses, traffic between pods, what a pod may not say, ends.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/trixie.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/trixie.sh"
 . "$TREE/tests/lab/common.sh"
 . "$TREE/tests/lab/image.sh"
 
@@ -15,12 +15,12 @@ root=$(trixie_root) || skip "Debian 13's containerd cannot be had here"
 tar=$(image_tar debian12) || skip "no image can be made here"
 mkdir "$OUT/kubelet" "$OUT/cri"
 protoc -I "$TREE/ffr/k8s" --python_out "$OUT" "$TREE/ffr/k8s/deviceplugin.proto" || fail "protoc"
-protoc -I "$TREE/tests/lib" --python_out "$OUT/cri" "$TREE/tests/lib/cri.proto" || fail "protoc"
+protoc -I "$TREE/tests/rig/tools" --python_out "$OUT/cri" "$TREE/tests/rig/tools/cri.proto" || fail "protoc"
 
 group=/freeflow-test-$$ # where the pods' cgroups are
 pods=()
 cri() { # COMMAND WORDS...
-	GRPC_VERBOSITY=NONE /usr/bin/python3 "$TREE/tests/lib/cri.py" "$OUT/containerd/containerd.sock" "$OUT/cri" "$@"
+	GRPC_VERBOSITY=NONE /usr/bin/python3 "$TREE/tests/rig/tools/cri.py" "$OUT/containerd/containerd.sock" "$OUT/cri" "$@"
 }
 end_ours() {
 	local p
@@ -50,7 +50,7 @@ router_ctl cdi --write "$OUT/containerd/cdi/freeflow.json" || fail "cdi --write"
 step "what the plug-in allocates"
 "$BUILD/bin/ff-device-plugin" --kubelet "$OUT/kubelet" --admin "$FF_LAB/h0/admin.sock" >"$OUT/plugin" 2>&1 &
 device=$(printf '%s\n' registered 'allocate rdma0' |
-	GRPC_VERBOSITY=NONE /usr/bin/python3 "$TREE/tests/lib/kubelet.py" "$OUT/kubelet" "$OUT" | sed -n '$s/.*\[\["\(.*\)"\]\].*/\1/p')
+	GRPC_VERBOSITY=NONE /usr/bin/python3 "$TREE/tests/rig/tools/kubelet.py" "$OUT/kubelet" "$OUT" | sed -n '$s/.*\[\["\(.*\)"\]\].*/\1/p')
 [[ $device == freeflow.io/rdma=kubernetes ]] || fail "$device: $(<"$OUT/plugin")"
 
 # pod NAMESPACE NAME [ANNOTATION...]: POD; container NAME [DEVICE]: CONT, which runs in POD

@@ -4,7 +4,7 @@
 # down leaves nothing behind, even of a lab that was killed.
 # test: netns
 # all: docker
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 step "exec passes the status, the input and the signals"
 inside h0c0 sh -c 'exit 7'

@@ -4,7 +4,7 @@
 # timeout: 120
 # lab_hosts.sh - a lab of two hosts: containers of one reach those of the other, links are cut, healed
 # and slowed down, the orchestrator dies and comes back, containers stop and start, and nothing stays.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 # connects CONTAINER: to h0c0 over TCP, where a server waits for each.
 connects() {

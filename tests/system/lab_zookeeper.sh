@@ -4,7 +4,7 @@
 # timeout: 180
 # lab_zookeeper.sh - a lab of three hosts on a ZooKeeper ensemble: its nodes die and come back one by one
 # and by majority, one is cut off, and the routers share what is in it and go on without it.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 . "$TREE/tests/lab/zk.sh"
 
 why=$(zk_missing)

@@ -6,7 +6,7 @@
 # libfabric.sh - Debian's libfabric over its verbs provider: what fi_info makes of the device, and
 # fi_pingpong, which checks its data (-c), over connections (msg), over datagrams, and reliable (rdm) on
 # each of the two. libfabric's own tests, which are in no package, are run by `make matrix`.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 command -v fi_pingpong >/dev/null || skip "no libfabric-bin (make deps)"
 ITERATIONS=10

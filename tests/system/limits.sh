@@ -5,7 +5,7 @@
 # timeout: 180
 # limits.sh - limits as an operator sets and sees them, with ffctl, and quotas as a program meets them;
 # the manual page knows all of them.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 own_lab --containers 2
 options=

@@ -4,7 +4,7 @@
 # timeout: 120
 # memory.sh - a client in a memory cgroup of 64 MB does all of tests/hostile/memory.c: what is charged to the
 # router's cgroup meanwhile is 1 MB at most, and the rings of its sessions.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 MB=$((1 << 20))
 RINGS=2 # MB of the ring segments of the sessions that are there at once, as far as they are touched

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # metrics.sh - the router's counters as Prometheus reads them: the format, the numbers, and that the
 # dashboard asks for nothing that is not there.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
 
 SOCKET=$FF_LAB/$(<"$FF_LAB/$A/host")/metrics.sock
 
@@ -14,7 +14,7 @@ sample() {
 
 pair "$B" "$A" ib_write_bw -F -n 1000 -s 4096
 pair "$B" "$A" ib_send_lat -F -n 200 -s 8
-python3 "$TREE/tests/lib/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" >"$OUT/samples" ||
+python3 "$TREE/tests/rig/tools/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" >"$OUT/samples" ||
 	fail "the text: $(<"$OUT/samples")"
 
 step "they are ffctl's numbers"
@@ -37,7 +37,7 @@ load_moves 20 || fail "no traffic"
 router_ctl container show "$A" >"$OUT/show"
 grep -qE '^carried .* [3-9] by host(;|$)' "$OUT/show" || fail "$(<"$OUT/show")"
 grep -qE '^carried .* 1 by host, wire(;|$)' "$OUT/show" || fail "$(<"$OUT/show")"
-python3 "$TREE/tests/lib/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" >"$OUT/samples" ||
+python3 "$TREE/tests/rig/tools/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" >"$OUT/samples" ||
 	fail "the text: $(<"$OUT/samples")"
 n=$(sample container_connected_queue_pairs "by=\"host\",container=\"$A\",tenant=\"default\"")
 ((n >= 3)) || fail "$n queue pairs: $(grep connected "$OUT/samples")"

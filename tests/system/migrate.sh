@@ -4,7 +4,7 @@
 # timeout: 180
 # migrate.sh - a container moves to another host and back with its address: it is refused while programs
 # run in it, its old host forgets it, and where it runs twice the place without the claim has no device.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --hosts 2 --containers 2
 
 has_device() { # CONTAINER

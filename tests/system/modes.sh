@@ -5,7 +5,7 @@
 # timeout: 180
 # modes.sh - the same programs in each channel mode of the containers; in socket and adaptive mode an
 # idle router costs no CPU.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 # CPU time of the routers in ticks.
 ticks() {

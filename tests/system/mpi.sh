@@ -4,9 +4,9 @@
 # night: hosts system-san
 # timeout: 120
 # mpi.sh - Debian's Open MPI, over UCX with the verbs transports only and over libfabric with the verbs
-# provider: tests/lib/mpi_ring.c with ranks in two containers.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/mpi.sh"
+# provider: tests/rig/verbs/mpi_ring.c with ranks in two containers.
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/mpi.sh"
 
 if ! command -v mpicc.openmpi >/dev/null || ! command -v mpirun.openmpi >/dev/null; then
 	skip "no Open MPI (make deps)"

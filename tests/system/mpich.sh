@@ -4,9 +4,9 @@
 # night: hosts system-san
 # timeout: 120
 # mpich.sh - Debian's MPICH, which is built for UCX, with the verbs transports only, for ranks of one
-# container as well: tests/lib/mpi_ring.c with ranks in two containers.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/mpi.sh"
+# container as well: tests/rig/verbs/mpi_ring.c with ranks in two containers.
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/mpi.sh"
 
 if ! command -v mpicc.mpich >/dev/null || ! command -v mpiexec.hydra >/dev/null; then
 	skip "no MPICH (make deps)"

@@ -6,9 +6,9 @@
 # is told of as any other, though a copy finds its memory gone before its session ends.
 # all: netns hosts system-san
 # timeout: 300
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/load.sh"
-. "$(dirname "$0")/../lib/halves.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/load.sh"
+. "$(dirname "$0")/../rig/shell/halves.sh"
 server=$A client=$B
 MIX=send,send_imm,write,write_imm,read,read_back
 

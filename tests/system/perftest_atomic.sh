@@ -4,8 +4,8 @@
 # night: hosts docker system-san
 # timeout: 120
 # perftest_atomic.sh - ib_atomic_bw and ib_atomic_lat with their options.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/perftest.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/perftest.sh"
 
 VERB="atomic"
 for type in FETCH_AND_ADD CMP_AND_SWAP; do

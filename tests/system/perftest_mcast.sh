@@ -5,8 +5,8 @@
 # perftest_mcast.sh - perftest over multicast (-g): each side attaches to a group of its own, the
 # other sends to it. ib_send_bw compares the kinds of both GIDs, so that its group is IPv4's, as the
 # containers' addresses are.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/perftest.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/perftest.sh"
 
 VERB="send"
 lat 1000 8 -c UD -g -x 0

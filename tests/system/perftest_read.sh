@@ -4,8 +4,8 @@
 # night: hosts docker system-san
 # timeout: 180
 # perftest_read.sh - ib_read_bw and ib_read_lat with their options.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/perftest.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/perftest.sh"
 
 VERB="read"
 bw 1000 65536

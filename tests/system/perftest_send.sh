@@ -5,8 +5,8 @@
 # night: hosts system-san
 # timeout: 300
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/perftest.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/perftest.sh"
 
 VERB="send"
 for conn in RC UC; do

@@ -4,8 +4,8 @@
 # night: hosts docker system-san
 # timeout: 180
 # perftest_write.sh - ib_write_bw and ib_write_lat with their options.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/perftest.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/perftest.sh"
 
 VERB="write"
 for conn in RC UC; do

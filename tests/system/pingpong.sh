@@ -4,7 +4,7 @@
 # night: system-san
 # timeout: 180
 # pingpong.sh - rdma-core's ping-pong programs between two containers, with their options.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 # Both sides report all bytes of all iterations, both ways.
 moved() { # SIZE ITERS

@@ -4,7 +4,7 @@
 # timeout: 300
 # pyverbs_debian13.sh [OPTIONS OF pyverbs.py] - the test suite of rdma-core 56 in a Debian 13
 # container, as tests/conformance/pyverbs.sh runs that of rdma-core 44.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 SUITE=$TREE/tests/conformance
 
 # put FILE PATH: a copy inside; these containers see nothing of the tree but build/.

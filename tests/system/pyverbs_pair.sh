@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns hosts system-san
 # timeout: 120
-# pyverbs_pair.sh - tests/lib/pyverbs_pair.py between two containers, every byte of it checked, with
+# pyverbs_pair.sh - tests/rig/tools/pyverbs_pair.py between two containers, every byte of it checked, with
 # the python3-pyverbs of Debian 12.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/pyverbs.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/pyverbs.sh"
 
 root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
 
@@ -14,7 +14,7 @@ pyverbs() {
 	local kind=$1 c=$2
 	shift 2
 	"$LAB" exec "$c" -- timeout 60 env "PYTHONPATH=$(pyverbs_packages "$root")" /usr/bin/python3 \
-		"$TREE/tests/lib/pyverbs_pair.py" "$kind" "$@"
+		"$TREE/tests/rig/tools/pyverbs_pair.py" "$kind" "$@"
 }
 
 listening() {

@@ -3,18 +3,18 @@
 # all: netns
 # night: hosts system-san
 # timeout: 300
-# qemu.sh - QEMU's migration over RDMA: a guest of 1 GB (tests/lib/migrated_guest.c), which looks at all of
+# qemu.sh - QEMU's migration over RDMA: a guest of 1 GB (tests/rig/tools/migrated_guest.c), which looks at all of
 # its memory again and again while it runs, moves from one container to another and finds its memory there
 # as it must be. Once with memory registered a chunk at a time, as it is sent, and once with all of it
 # registered at first (rdma-pin-all). The guest is emulated: nothing of it depends on /dev/kvm.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86"
 grep -q rdma_resolve_addr "$(command -v qemu-system-x86_64)" || skip "this QEMU has no migration over RDMA"
 
 gcc -m32 -ffreestanding -nostdlib -static -fno-pic -no-pie -fno-stack-protector -mgeneral-regs-only \
 	-fno-asynchronous-unwind-tables -fcf-protection=none -Wl,-Ttext=0x100000 -Wl,--build-id=none \
-	-O2 -o "$OUT/guest" "$TREE/tests/lib/migrated_guest.c" || fail "the guest"
+	-O2 -o "$OUT/guest" "$TREE/tests/rig/tools/migrated_guest.c" || fail "the guest"
 MOVED=$((1013 << 20)) # of the guest's pages, those that are not zero
 PASSES=2
 

@@ -9,7 +9,7 @@
 #
 # Debian's is built without XRC. A QP is connected over TCP by the program, or by rdma_cm (-cm1), which
 # qperf has for RC only.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 command -v qperf >/dev/null || skip "no qperf (make deps)"
 SECONDS_EACH=1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * raw_handles.c - a hostile client whose requests are well-formed: handles of others, numbers that are
@@ -7,7 +7,7 @@
  */
 #include <unistd.h>
 
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/raw.h"
 
 /* ---- handles -------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 240 */
@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/raw.h"
 
 #define BUF 65536u
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * raw_proto.c - a hostile client on the control socket: packets that break the protocol, and
@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/lib/hello.h"
-#include "tests/lib/raw.h"
+#include "tests/rig/common/hello.h"
+#include "tests/rig/verbs/raw.h"
 
 /* In a session of its own: that packet ends it. */
 static void closes(const void *packet, size_t len, int fd)

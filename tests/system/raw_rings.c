@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/raw.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * raw_rings.c - a hostile client in the shared memory: corrupted queues, indices and headers,
  * entries that change while they are read, segments with holes, memory that faults or stalls. The
  * router must touch nothing that the client may not touch, and go on serving others.
  */
-#include "tests/lib/raw.h"
+#include "tests/rig/verbs/raw.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

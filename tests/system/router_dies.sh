@@ -4,7 +4,7 @@
 # router_dies.sh - kill -9 of the router under traffic: programs end with an error soon, a waiting
 # one gets the fatal event within a second, nothing is killed by a signal; after a restart the same
 # containers work again.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 3
 
 step "programs that run when the router dies"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c tests/lib/rss.c tests/lib/dynsym.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c tests/rig/verbs/rss.c tests/rig/verbs/dynsym.c -lrdmacm -lpthread */
 /* timeout: 300 */
 /*
  * rs_arguments.c - bad arguments of rsockets, function by function: descriptors that are closed, or
@@ -23,8 +23,8 @@
  * it returns -1. Options that it refuses and this library knows (SO_TYPE, SO_RCVTIMEO, IP_TOS and the
  * like) are rs_socket.c's, as are SOCK_NONBLOCK and SOCK_CLOEXEC.
  */
-#include "tests/lib/dynsym.h"
-#include "tests/lib/rss.h"
+#include "tests/rig/verbs/dynsym.h"
+#include "tests/rig/verbs/rss.h"
 
 #include <fcntl.h>
 #include <infiniband/sa.h>

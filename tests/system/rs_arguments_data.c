@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c tests/lib/rss.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c tests/rig/verbs/rss.c -lrdmacm -lpthread */
 /* timeout: 300 */
 /*
  * rs_arguments_data.c - rs_arguments.c's for what moves data: receiving, sending, poll and select, riomap.
  * What is not tried is told there.
  */
-#include "tests/lib/rss.h"
+#include "tests/rig/verbs/rss.h"
 
 #include <sys/select.h>
 #include <sys/uio.h>

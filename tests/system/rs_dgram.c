@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c -lrdmacm -lpthread */
 /* timeout: 120 */
 /*
  * rs_dgram.c - rsockets of type SOCK_DGRAM inside one container: datagrams and their addresses,
  * sizes, nobody there, rpoll, bad arguments. Two containers are rs_programs.sh's.
  */
-#include "tests/lib/rst.h"
+#include "tests/rig/verbs/rst.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

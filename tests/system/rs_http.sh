@@ -5,7 +5,7 @@
 # rs_http.sh - a web server and two clients from Debian, in containers, over librspreload: their
 # bytes go through the router. The pages are lists of a folder: files would go through sendfile64(),
 # which librspreload of rdma-core 44 does not know.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 own_lab --containers 2 --image debian12+webfs+wget+curl
 

@@ -4,7 +4,7 @@
 # timeout: 300
 # rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
 # sockets, with Debian's librspreload in front of them. What they move went through the router.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 IP=$("$LAB" ip "$A")
 PRELOAD=$(inside "$A" sh -c 'ls /usr/lib/*/rsocket/librspreload.so') || skip "no librspreload"

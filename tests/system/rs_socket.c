@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c -lrdmacm -lpthread */
 /* timeout: 300 */
 /*
  * rs_socket.c - rsockets as descriptors, inside one container: connecting, rpoll and rselect, riomap,
  * options, some bad arguments. All others are rs_arguments.c's, their data is rs_stream.c's.
  */
-#include "tests/lib/rst.h"
+#include "tests/rig/verbs/rst.h"
 
 #include <fcntl.h>
 #include <netinet/tcp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c tests/lib/rst.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c -lrdmacm -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -7,7 +7,7 @@
  * rs_stream.c - the data of rsockets of type SOCK_STREAM inside one container: blocking and not, both
  * ends of a stream, peers that die. Two containers are rs_programs.sh's.
  */
-#include "tests/lib/rst.h"
+#include "tests/rig/verbs/rst.h"
 
 #include <fcntl.h>
 #include <pthread.h>

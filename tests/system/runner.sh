@@ -3,7 +3,7 @@
 # test: netns
 # timeout: 300
 # runner.sh - tests/run itself: everything that must fail a test does, and each test runs once.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 tests=$OUT/tests
 mkdir -p "$tests/system"
@@ -12,7 +12,7 @@ mkdir -p "$tests/system"
 make_test() {
 	{
 		printf '#!/bin/bash\n# test: netns\n# timeout: %d\n. %q\necho run >>%q\n' "${2:-30}" \
-			"$TREE/tests/lib/lab.sh" "$OUT/$1.runs"
+			"$TREE/tests/rig/shell/lab.sh" "$OUT/$1.runs"
 		cat
 	} >"$tests/system/$1.sh"
 	chmod +x "$tests/system/$1.sh"

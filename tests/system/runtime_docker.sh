@@ -4,8 +4,8 @@
 # timeout: 240
 # runtime_docker.sh - one flag for Docker without CDI: --runtime freeflow. Two containers of an image, restart, kill, a name of
 # its own, claim while it runs; an image that cannot be served; what it costs at start. runtime_docker_cdi.sh is the same with CDI.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/one_flag.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/one_flag.sh"
 trap 'end_ours; end_test' EXIT
 
 end_ours() {

@@ -5,9 +5,9 @@
 # runtime_docker_cdi.sh - one flag for Docker with CDI: --device freeflow.io/rdma=NAME, with Debian 13's Docker 26 and the
 # specification that ffctl cdi writes. What runtime_docker.sh has, and: names of the specification, images of Debian 11 to 13, claim
 # by another host, a network that is connected while it runs, Compose.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$TREE/tests/lib/one_flag.sh"
-. "$TREE/tests/lib/trixie.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/one_flag.sh"
+. "$TREE/tests/rig/shell/trixie.sh"
 . "$TREE/tests/lab/common.sh"
 . "$TREE/tests/lab/image.sh"
 

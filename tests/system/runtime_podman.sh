@@ -4,7 +4,7 @@
 # timeout: 180
 # runtime_podman.sh - one flag for engines with CDI, in podman: --device freeflow.io/rdma=NAME, with the specification that
 # ffctl cdi writes; a container that the operator has added, and one that nobody knew.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 command -v podman >/dev/null || skip "no podman (make deps)"
 command -v runc >/dev/null || skip "no runc"

@@ -5,7 +5,7 @@
 # sandbox.sh - what the processes of a router that works, and their threads, have left, as the kernel
 # tells it; that clients of any user are served with that; which of them may die; and the daemon ffo
 # likewise.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 2
 
 # Capabilities by number.

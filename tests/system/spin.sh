@@ -4,7 +4,7 @@
 # all: system-san
 # timeout: 120
 # spin.sh - with `spin = auto` a router spins only while a latency-sensitive container is on its host.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 own_lab --containers 2 --mode spin
 echo 'spin = auto' >>"$FF_LAB/h0/ffr.conf"

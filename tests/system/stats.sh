@@ -4,7 +4,7 @@
 # while programs run and afterwards.
 # test: netns
 # all: hosts docker system-san
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 ctl() { # CONTAINER ARGS...: ffctl on its host
 	local c=$1
@@ -66,7 +66,7 @@ grep -qE "^$A +default +1 " "$OUT/table" || fail "$(<"$OUT/table")"
 ctl "$A" top >"$OUT/none" 2>"$OUT/error" </dev/null && fail "top without a terminal"
 [[ $(<"$OUT/error") == "ffctl: top: standard output is no terminal; --once prints one table" ]] ||
 	fail "$(<"$OUT/error")"
-python3 "$TREE/tests/lib/screen.py" clq CONTAINER "$A" "c container" "q quit" -- \
+python3 "$TREE/tests/rig/tools/screen.py" clq CONTAINER "$A" "c container" "q quit" -- \
 	"$BUILD/bin/ffctl" --admin "$FF_LAB/$(<"$FF_LAB/$A/host")/admin.sock" top --interval 0.2 ||
 	fail "top on a terminal"
 kill $job

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # sysfs.sh - the device's files in a container, as the kernel has them for a NIC: what they say, that
 # counters follow the traffic, and that nobody in the container can write there.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 DIR=/run/freeflow/sys/class/infiniband/ff0
 FILES=$DIR/ports/1

@@ -4,7 +4,7 @@
 # timeout: 90
 # systemd.sh - what a service manager sees: units that it understands, a socket that it passes,
 # and the word that the router and the orchestrator are ready.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 daemon=
 trap '[[ -z $daemon ]] || kill -KILL $daemon 2>/dev/null; end_test' EXIT

@@ -3,7 +3,7 @@
 # trace.sh - ffctl trace: the last operations of a program's queue pair, once and as they come.
 # test: netns
 # all: hosts docker system-san
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 ctl() { # CONTAINER ARGS...: ffctl on its host
 	local c=$1

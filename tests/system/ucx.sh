@@ -6,7 +6,7 @@
 # ucx.sh - Debian's UCX over the verbs transports only, no shared memory and no TCP: what it makes of
 # the device, and its own performance tests between two containers, with a look at whether the bytes
 # went through the router. UCX sets its RC connections up over UD.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 RC=rc_verbs,ud_verbs,self
 UD=ud_verbs,self

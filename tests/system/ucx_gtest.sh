@@ -5,7 +5,7 @@
 # ucx_gtest.sh [FILTER...] - UCX's own tests of its transports rc_verbs and ud_verbs, both ends of each in one
 # process in a container. No package has them: UCX_GTEST is the folder of its program gtest, built as
 # docs/programs.md tells. Its own watchdog ends a test that hangs.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 gtest=${UCX_GTEST-}
 [[ -n $gtest && -x $gtest/gtest ]] || skip "UCX_GTEST names no folder with gtest"

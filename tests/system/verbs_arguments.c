@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * verbs_arguments.c - bad arguments: what rdma-core and the kernel's ib_core refuse is refused with
@@ -9,7 +9,7 @@
  * What crashes the real library (a NULL context, an object that was destroyed) is not tried; states
  * of QPs are verbs_qp_state.c's, memory is verbs_mr.c's, keys are verbs_errors.c's.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

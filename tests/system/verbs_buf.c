@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread -ldl */
+/* build: tests/rig/verbs/vt.c -lpthread -ldl */
 /* timeout: 60 */
 /*
  * verbs_buf.c - ibv_reg_mr_ex, ibv_alloc_buf, ibv_free_buf and ibv_reg_buf_mr as a program that is
  * built with rdma-core v64's headers calls them; Debian 12's do not know them, so they are found by
  * name.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <dlfcn.h>
 

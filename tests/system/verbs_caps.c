@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -9,7 +9,7 @@
  *
  * Limits of memory windows, XRC and device memory are walked in the programs of those.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

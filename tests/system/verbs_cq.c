@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_cq.c - completion queues: depth, resize, overrun, events and their acknowledgement, the
  * extended readers, many QPs on one CQ.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * verbs_cq_mod.c - moderation of completion events (ibv_modify_cq), the device's clock and the
@@ -8,7 +8,7 @@
  * Held back means: not before the count is reached, unless the period is over. The machine may be
  * slow, so an event that comes early is measured against the clock and not taken for a fault.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <time.h>
 

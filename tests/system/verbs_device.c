@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -7,7 +7,7 @@
  * verbs_device.c - device list, contexts, and whether what the queries tell is consistent: each
  * number with the others, and the ways of asking for the same thing with one another.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <endian.h>

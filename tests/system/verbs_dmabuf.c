@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /*
  * verbs_dmabuf.c - MRs on dma-bufs of plain memory, from /dev/udmabuf. Skipped (77) where the
  * kernel or the container does not have it, after trying what must be refused everywhere: what is
@@ -8,7 +8,7 @@
 /* test: netns */
 /* all: docker system-san */
 
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <fcntl.h>
 #include <linux/udmabuf.h>

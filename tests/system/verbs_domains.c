@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * verbs_domains.c - thread domains, parent domains and their allocators: a parent domain goes
  * wherever a PD goes, and traffic over what was made in it is traffic like any other.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
 /* timeout: 60 */
 /*
  * verbs_errno.c - how each function that returns an int fails: a bad call of each, what it returns,
@@ -12,7 +12,7 @@
  *
  * What fails only when the router is gone fails in a child that was forked, for its parent's objects.
  */
-#include "tests/lib/cmt.h"
+#include "tests/rig/verbs/cmt.h"
 
 #include <fcntl.h>
 #include <unistd.h>

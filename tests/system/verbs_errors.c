@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_errors.c - what goes wrong on an RC connection: the status on each side, the state of each
  * QP, the async event, and the flush that follows (IBTA 9.9, 10.3.1, 11.6.2). What is tried again
  * is in verbs_retry.c, UC and UD are in verbs_uc_ud.c, a peer that dies is in verbs_peer_dies.c.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

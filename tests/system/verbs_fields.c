@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/cmt.c -lrdmacm -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
 /* timeout: 60 */
 /*
  * verbs_fields.c - public fields of the public structs, which programs read without asking anybody:
  * they are kept as rdma-core keeps them. What is in the structs that queries fill in is
  * verbs_device.c's and verbs_qp_state.c's.
  */
-#include "tests/lib/cmt.h"
+#include "tests/rig/verbs/cmt.h"
 
 #include <fcntl.h>
 #include <infiniband/sa.h>

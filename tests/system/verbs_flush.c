@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/halves.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/halves.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_flush.c - FLUSH and atomic WRITE between two processes, by halves.h: data, a FLUSH, and then a word that
@@ -12,7 +12,7 @@
  * of refusals[] ends with the same status, but that a FLUSH to a QP without responder resources got no
  * completion. It raises no events for them, claims FLUSH into persistence, and flush_window fails there.
  */
-#include "tests/lib/halves.h"
+#include "tests/rig/verbs/halves.h"
 
 #include <stdatomic.h>
 

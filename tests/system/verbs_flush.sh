@@ -4,8 +4,8 @@
 # all: hosts docker system-san
 # timeout: 300
 # verbs_flush.sh - verbs_flush in one container, then with its two halves in two, both ways about; what is counted.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/halves.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/halves.sh"
 
 before=$(counter "$A" flush_ops)
 both_halves verbs_flush

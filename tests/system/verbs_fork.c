@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -9,7 +9,7 @@
  * snapshot and never touch the parent's pages. Children that use their parent's context are in
  * verbs_fork_context.c.
  */
-#include "tests/lib/vt_mem.h"
+#include "tests/rig/verbs/vt_mem.h"
 
 #include <pthread.h>
 #include <signal.h>

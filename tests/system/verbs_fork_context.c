@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -7,7 +7,7 @@
  * verbs_fork_context.c - children that use the context that their parent opened, and what they have
  * of its objects.
  */
-#include "tests/lib/vt_mem.h"
+#include "tests/rig/verbs/vt_mem.h"
 
 #include <pthread.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /*
  * verbs_hugepages.c - memory regions in hugetlb pages, private and shared, alone and beside ordinary
  * pages. verbs_hugepages.sh, which starts it, sees to it that there are some.
  */
-#include "tests/lib/vt_mem.h"
+#include "tests/rig/verbs/vt_mem.h"
 
 #include <signal.h>
 #include <sys/mman.h>

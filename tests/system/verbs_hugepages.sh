@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 300
 # verbs_hugepages.sh - verbs_hugepages in a container of a machine that has huge pages for it.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 PAGES=32 # of 2 MB
 knob=/proc/sys/vm/nr_hugepages

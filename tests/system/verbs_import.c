@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 120 */
@@ -7,7 +7,7 @@
  * verbs_import.c - ibv_import_device, ibv_import_pd, ibv_import_mr: in the same process, in another
  * one that got the descriptor over a socket, and what is refused.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <fcntl.h>
 #include <signal.h>

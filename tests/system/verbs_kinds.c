@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * verbs_kinds.c - memory as programs have it, small, unaligned, with neighbours, against a peer somewhere else: messages
@@ -10,7 +10,7 @@
  *						is (kind.c), which a NIC cannot reach
  *	verbs_kinds --use HOST PORT paged	on-demand memory at a NIC that pages, and what becomes of that
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -5,7 +5,7 @@
 # timeout: 180
 # verbs_kinds.sh - memory as programs have it, against a peer in another container; as it is registered by default, and
 # with whole pages replaced. With a NIC it is used in tests/vm/nic-memory.sh.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 program=$BUILD/tests/system/verbs_kinds
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -7,7 +7,7 @@
  * verbs_lazy.c - large private memory that is registered as it is, and replaced while it is used: contents in
  * both directions, and a program that deregisters, unmaps, forks and ends in the middle of it.
  */
-#include "tests/lib/vt_mem.h"
+#include "tests/rig/verbs/vt_mem.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/lib/dir.h"
+#include "tests/rig/common/dir.h"
 
 #define PAGE   4096u
 #define MB     ((size_t)1 << 20)

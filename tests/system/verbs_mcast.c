@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * verbs_mcast.c - multicast of UD QPs.
@@ -11,7 +11,7 @@
  *
  * That something does not arrive is checked by something sent after it that does.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

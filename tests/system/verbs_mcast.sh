@@ -4,7 +4,7 @@
 # all: hosts docker system-san
 # timeout: 180
 # verbs_mcast.sh - multicast inside a container, then from one to several receivers in each of two.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 
 program=$BUILD/tests/system/verbs_mcast
 group=ff0e::1234:5678

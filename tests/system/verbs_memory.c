@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c tests/lib/vt_mem.c -lpthread */
+/* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -10,7 +10,7 @@
  * seen at the application's address without a call, nothing beside the region changes, contents
  * outlive the registration, and the memory stays ordinary memory afterwards.
  */
-#include "tests/lib/vt_mem.h"
+#include "tests/rig/verbs/vt_mem.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
@@ -10,7 +10,7 @@
  *
  * End a reaches for memory of end b, whose MR allows nothing but windows.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 # timeout: 300
 # verbs_odp.sh - verbs_odp and verbs_odp_regions in one container, then with their two halves in two, both ways about;
 # and what an operator sees of it.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/halves.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/halves.sh"
 
 both_halves verbs_odp
 both_halves verbs_odp_regions

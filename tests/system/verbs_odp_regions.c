@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/halves.c tests/lib/odp.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/halves.c tests/rig/verbs/odp.c tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -7,7 +7,7 @@
  * verbs_odp_regions.c - on-demand memory regions: what may be registered, advice, and their end, after which nobody
  * reaches the memory. Two processes, by halves.h; what concerns one alone is the client's.
  */
-#include "tests/lib/odp.h"
+#include "tests/rig/verbs/odp.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/halves.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/halves.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_peer.c - two processes, by halves.h: checked transfers between them, memory windows and device
  * memory.
  */
-#include "tests/lib/halves.h"
+#include "tests/rig/verbs/halves.h"
 
 #include <stdatomic.h>
 #include <sys/wait.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/halves.c tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/halves.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_peer_dies.c - two processes, by halves.h: a peer that dies or ends in the middle, and memory that
  * stalls the router.
  */
-#include "tests/lib/halves.h"
+#include "tests/rig/verbs/halves.h"
 
 #include <fcntl.h>
 #include <linux/userfaultfd.h>

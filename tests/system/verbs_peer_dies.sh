@@ -4,7 +4,7 @@
 # all: hosts docker system-san
 # timeout: 300
 # verbs_peer_dies.sh - verbs_peer_dies in one container, then with its two halves in two, both ways about.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/halves.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/halves.sh"
 
 both_halves verbs_peer_dies

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
@@ -7,7 +7,7 @@
 /*
  * verbs_qp_drain.c - what SQD, ERR and RESET do with what is in the queues: it is drained, flushed, or gone.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 /* ---- SQD ------------------------------------------------------------------------------------ */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
@@ -9,7 +9,7 @@
  * needs and allows (IBTA 10.3.1, table 91), what is posted in each.
  * What SQD, ERR and RESET do with the queues is in verbs_qp_drain.c.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdlib.h>
 

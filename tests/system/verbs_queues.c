@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_queues.c - the queues of an RC QP: how much fits into them, what is refused and what that leaves, and what
  * their depths are when they were asked for.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 300 */
@@ -7,7 +7,7 @@
  * verbs_rc.c - RC data transfer through ibv_post_send: every opcode, its contents, its completions,
  * and their order. The queues are in verbs_queues.c, the errors in verbs_errors.c, ibv_wr_* in verbs_wr.c.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_retry.c - what an RC QP tries again, and how often: a peer that has no receive, and one that does not
  * answer at all (IBTA 9.7.5.1.4, 9.9.2.1.1).
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 /* RNR timer codes in units of 10 us (IBTA table 45). */
 static const uint32_t rnr_us10[32] = { 65536, 1,    2,	  3,	 4,	6,     8,     12,

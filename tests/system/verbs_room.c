@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
 /* timeout: 120 */
@@ -7,7 +7,7 @@
  * verbs_room.c - when there is room in a queue: a WR occupies its place until its completion was
  * polled (IBTA 10.8.5.1), so that who posts until ENOMEM overruns no CQ of the same size.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 static int post_write(struct vt_end *e, unsigned flags)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /*
  * verbs_router.c - what a program sees when the device dies under it. verbs_router.sh, which starts
  * it, kills the router when this has printed "ready".
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # timeout: 180
 # verbs_router.sh - verbs_router in a container whose router is killed, twice over.
-. "$(dirname "$0")/../lib/lab.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 1
 
 for lap in 1 2; do

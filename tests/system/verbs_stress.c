@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
@@ -8,7 +8,7 @@
  * verbs_stress.c - atomics under contention, many QPs, threads on one QP, objects that come and go
  * under traffic, and a random mix of everything against a model.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_uc_ud.c - the unreliable transports: transfers, GRH, Q_Key, and what is dropped silently.
@@ -7,7 +7,7 @@
  * That a message was dropped is checked by sending a good one after it, which must be the first
  * that arrives: both transports keep the order of what they deliver.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

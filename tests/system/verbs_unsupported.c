@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread -ldl */
+/* build: tests/rig/verbs/vt.c -lpthread -ldl */
 /* timeout: 60 */
 /*
  * verbs_unsupported.c - what makes no sense on this device says EOPNOTSUPP, in each verb's own way
@@ -7,7 +7,7 @@
  * gone through in walk(); tests/conformance/unsupported.sh compares them. After all of it the device
  * works on.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <dlfcn.h>
 

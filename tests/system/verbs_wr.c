@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 300 */
 /*
  * verbs_wr.c - the extended interfaces: ibv_create_qp_ex with ibv_wr_* (ibv_wr_post(3)), and
  * ibv_create_cq_ex with ibv_start_poll and the readers.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <arpa/inet.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/vt.c -lpthread */
+/* build: tests/rig/verbs/vt.c -lpthread */
 /* timeout: 120 */
 /*
  * verbs_xrc.c - XRC as a program sees it: domains with and without a file, SRQs by number, QPs
  * that several processes have open, every operation, and what is refused.
  */
-#include "tests/lib/vt.h"
+#include "tests/rig/verbs/vt.h"
 
 #include <endian.h>
 #include <fcntl.h>

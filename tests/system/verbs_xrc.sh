@@ -6,8 +6,8 @@
 # timeout: 240
 # verbs_xrc.sh - XRC between two containers: ibv_xsrq_pingpong with one client and with several,
 # and perftest's programs with -c XRC and --use-srq.
-. "$(dirname "$0")/../lib/lab.sh"
-. "$(dirname "$0")/../lib/perftest.sh"
+. "$(dirname "$0")/../rig/shell/lab.sh"
+. "$(dirname "$0")/../rig/shell/perftest.sh"
 
 # pingpong CLIENTS OPTIONS...: a server in $A, clients in $B, which share a domain there.
 pingpong() {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/conf.c"
 
 static char path[] = "/tmp/test_conf.XXXXXX";

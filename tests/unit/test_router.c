@@ -2,7 +2,7 @@
 /*
  * test_router.c - a whole control thread with its embedded orchestrator: what administrators ask,
  * what is published, what survives a restart.
- * build: tests/unit/lib/router_rig.c
+ * build: tests/rig/unit/router_rig.c
  *
  * threads: yes
  */
@@ -27,7 +27,7 @@
 #include "ffr/fast/mw.h"
 #include "ffr/orch/orch.h"
 #include "ffr/router.h"
-#include "tests/unit/lib/router_rig.h"
+#include "tests/rig/unit/router_rig.h"
 
 static void containers_come_and_go(void **state)
 {

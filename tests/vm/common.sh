@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# common.sh - what tests/vm/*.sh and tests/arm64/*.sh have in common: virtual machines (tests/lib/vm.sh), in which the kernel's
+# common.sh - what tests/vm/*.sh and tests/arm64/*.sh have in common: virtual machines (tests/rig/shell/vm.sh), in which the kernel's
 # own RDMA is, with this tree's build. Sourced first, or by kmod.sh.
 #
 #	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
 #			of the other processor with ARCH=arm64 said before this file, and with that build
-#			(FT_PAGES=16k or 64k: with a kernel of such pages there); on the newest kernel (tests/lib/backports.sh)
+#			(FT_PAGES=16k or 64k: with a kernel of such pages there); on the newest kernel (tests/rig/shell/backports.sh)
 #			with NEWER=1
 #	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other; VM_NETS: so many
 #
@@ -14,8 +14,8 @@ set -u -o pipefail
 
 TREE=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..")
 BUILD=${BUILD:-$TREE/build${ARCH:+-aarch64}}
-. "$TREE/tests/lib/vm.sh"
-[[ -z ${ARCH-} ]] || . "$TREE/tests/lib/arm64.sh"
+. "$TREE/tests/rig/shell/vm.sh"
+[[ -z ${ARCH-} ]] || . "$TREE/tests/rig/shell/arm64.sh"
 TMP=$(mktemp -d "${WORK:-/tmp}/vm.XXXXXX")
 trap 'rm -rf "$TMP"' EXIT
 trap 'exit 130' TERM INT
@@ -27,7 +27,7 @@ skip() {
 
 ((EUID == 0)) || skip "needs root for a VM"
 if [[ -n ${NEWER-} ]]; then
-	. "$TREE/tests/lib/backports.sh"
+	. "$TREE/tests/rig/shell/backports.sh"
 	KERNEL=$(backports_kernel) || skip "no kernel of Debian's backports can be had from apt"
 elif [[ -z ${ARCH-} ]]; then
 	KERNEL=${FT_KERNEL:-$(vm_kernel)} || skip "no kernel or no QEMU can be had from apt"
@@ -42,7 +42,7 @@ vm_tree() { # OUT
 	cp -r "$BUILD"/{bin,lib} "$1/tree/build/"
 	# the programs, 400 MB, without the objects that they are made of
 	(cd "$BUILD" && find tests -type f ! -name '*.[od]' | cpio -pdl --quiet "$1/tree/build")
-	cp -r "$TREE"/tests/{lab,lib,vm} "$1/tree/tests/"
+	cp -r "$TREE"/tests/{lab,rig,vm} "$1/tree/tests/"
 	cp "$TREE/tests/conformance/pyverbs.py" "$1/tree/tests/conformance/"
 	cp -r "$TREE/deploy" "$1/tree/" # an example is read
 }

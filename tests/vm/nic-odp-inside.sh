@@ -72,7 +72,7 @@ killed() {
 
 # pyverbs ROOT
 pyverbs() {
-	. "$TREE/tests/lib/pyverbs.sh"
+	. "$TREE/tests/rig/shell/pyverbs.sh"
 	[[ -n $1 ]] || {
 		echo "python3-pyverbs cannot be had from apt"
 		return 77

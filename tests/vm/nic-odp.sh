@@ -6,7 +6,7 @@
 # timeout: 600
 NEWER=1
 . "$(dirname "$0")/kmod.sh"
-. "$TREE/tests/lib/pyverbs.sh"
+. "$TREE/tests/rig/shell/pyverbs.sh"
 
 VM_APPEND=${VM_APPEND/norandmaps/} # rxe's views are at the program's addresses, which must not be the router's own
 # shellcheck disable=SC2119 # make needs no more

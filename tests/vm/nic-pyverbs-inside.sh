@@ -4,7 +4,7 @@
 # pairs of one process, goes by the NIC's loopback.
 # shellcheck source=tests/vm/inside.sh
 . /out/tree/tests/vm/inside.sh
-. "$TREE/tests/lib/pyverbs.sh"
+. "$TREE/tests/rig/shell/pyverbs.sh"
 TRAFFIC='^(?!.*xrc)test_(atomic|cq\.CQTest|cq_events|cqex\.CqEx|mr\.(MR|DeviceMemory)Test|parent_domain|qpex|rdmacm|relaxed_ordering|shared_pd)'
 SUITE=(env "PYTHONPATH=$(pyverbs_packages "$1")" /usr/bin/python3 "$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")"
 	"$TREE/tests/vm/nic-pyverbs.txt" --ip 10.151.9.2 -k "${FT_TESTS:-$TRAFFIC}")
@@ -18,7 +18,7 @@ carried() {
 }
 
 nothing_stays() {
-	[[ $("$LAB" ffctl h0 -- --json stats h0c0 | awk -v names="sessions qps mrs" -f "$TREE/tests/lib/numbers.awk") == "0 0 0" ]]
+	[[ $("$LAB" ffctl h0 -- --json stats h0c0 | awk -v names="sessions qps mrs" -f "$TREE/tests/rig/shell/numbers.awk") == "0 0 0" ]]
 }
 
 NIC_MTU=9000

@@ -120,7 +120,7 @@ bytes=$(($(moved) - before))
 ((bytes > 10000000)) || { echo "FAIL: $bytes bytes by RapidIO"; failed=1; }
 clock 0 "programs, $bytes bytes"
 metrics() {
-	python3 "$TREE/tests/lib/prom.py" /tmp/lab/h0/metrics.sock /out/freeflow.json >/tmp/samples || return 1
+	python3 "$TREE/tests/rig/tools/prom.py" /tmp/lab/h0/metrics.sock /out/freeflow.json >/tmp/samples || return 1
 	grep rio_ /tmp/samples
 	grep -q '^freeflow_rio_peers{} 1' /tmp/samples
 }

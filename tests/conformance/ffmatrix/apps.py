@@ -38,12 +38,12 @@ def ucx_perftest(on):
 
 
 def pyverbs(on):
-    """tests/lib/pyverbs_pair.py with the package as tests/lib/pyverbs.sh unpacks it."""
-    script = 'TREE=$0; . "$TREE/tests/lib/pyverbs.sh" && root=$(pyverbs_root) && pyverbs_packages "$root"'
+    """tests/rig/tools/pyverbs_pair.py with the package as tests/rig/shell/pyverbs.sh unpacks it."""
+    script = 'TREE=$0; . "$TREE/tests/rig/shell/pyverbs.sh" && root=$(pyverbs_root) && pyverbs_packages "$root"'
     packages = proc.run(["bash", "-c", script, TREE], 60).strip()
     for kind in ("RC", "UC", "UD", "ONESIDED"):
         yield kind
-        args = ["/usr/bin/python3", os.path.join(TREE, "tests/lib/pyverbs_pair.py"), kind,
+        args = ["/usr/bin/python3", os.path.join(TREE, "tests/rig/tools/pyverbs_pair.py"), kind,
                 on.new_port()]
         _, said = on.pair(args, [*args, on.address], env={"PYTHONPATH": packages},
                           min_bytes=100 * 1000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""MPI and libfabric. tests/lib/mpi_ring.c checks each byte; fi_pingpong and fabtests check their own."""
+"""MPI and libfabric. tests/rig/verbs/mpi_ring.c checks each byte; fi_pingpong and fabtests check their own."""
 
 import os
 import re
@@ -36,10 +36,10 @@ def launched(on, command, *program):
 
 
 def compiled(on, compiler, name):
-    """tests/lib/NAME.c, as a program that both containers see."""
+    """tests/rig/verbs/NAME.c, as a program that both containers see."""
     program = on.path(name)
     if not os.path.exists(program):
-        proc.run([compiler, "-O2", "-o", program, os.path.join(TREE, f"tests/lib/{name}.c")])
+        proc.run([compiler, "-O2", "-o", program, os.path.join(TREE, f"tests/rig/verbs/{name}.c")])
     return program
 
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_addr.c - how an id of the connection manager finds its way: addresses that are resolved, those of one link,
  * loopback ones, and those that lead nowhere.
@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/unit.h"
 
 #define PORT 7471
 

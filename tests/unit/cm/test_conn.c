@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_conn.c - connections of the connection manager, between two containers and within one: who is
  * told what, in which state, and what happens when one side is not there, refuses, or goes.
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "ffr/cm/internal.h"
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/unit.h"
 
 #define PORT 7471
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_conn_end.c - how connections of the connection manager end: by a program, by its peer, by time,
  * and because a QP has another.
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "ffr/cm/internal.h"
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/unit.h"
 
 #define PORT 7471
 

@@ -2,13 +2,13 @@
 /*
  * test_conn_lost.c - the connection manager between two hosts: each message lost with the connection
  * that carries it, or by itself, or coming twice. Instead of ffr/cm/wire.c there is a queue here.
- * build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <string.h>
 
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/cm/internal.h"
 
 #define PORT 7471

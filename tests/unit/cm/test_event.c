@@ -2,15 +2,15 @@
 /*
  * test_event.c - events of the connection manager on their way: channels that are full, ids that
  * move from one to the other, what goes with an id or a channel, and backlogs.
- * build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/cm_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/cm_rig.h"
 #include "ffr/cm/internal.h"
 
 #define PORT 7471

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_mcast.c - multicast groups of the connection manager: who is in one, and how many there may be.
  */
 #include <errno.h>
 
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static struct cm_client *const a = &cm_two.a;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_plain.c - rdma_cm with peers without freeflow, with a stand-in for the backend that asks the host's kernel: what
  * it is asked for, what becomes of what it tells, and who has nothing to do with it.
@@ -10,8 +10,8 @@
 
 #include "ffr/cm/internal.h"
 #include "ffr/fast/ucma.h"
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/unit.h"
 
 #define NIC_IP "10.1.2.3"
 #define PEER   "10.1.2.9"

@@ -2,15 +2,15 @@
 /*
  * test_qp.c - QPs that the router makes and moves for connections (ff_cm.h): with which
  * attributes, and that nothing is changed where it cannot be done.
- * build: tests/lib/ctl_rig.c tests/unit/lib/cm_rig.c tests/unit/lib/ctl_calls.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_rig.c tests/rig/unit/cm_rig.c tests/rig/unit/ctl_calls.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/ctl_calls.h"
 #include "ffr/cm/internal.h"
 
 #define PORT 7471

@@ -2,7 +2,7 @@
 /*
  * test_cgroup.c - ffr/ctl/cgroup.c: who is kept out of a container whose cgroup is known, and how long it
  * is known. In which cgroup this process is, is what a case says.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c -Wl,--wrap=cgroup_of
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c -Wl,--wrap=cgroup_of
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "ffr/lib/cgroup.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
 static const char *here; /* this process's */

@@ -2,7 +2,7 @@
 /*
  * test_container.c - ffr/ctl/container.c: the directory and the socket of a container, and how many may
  * come there.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <grp.h>
@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/obj/cpu.h"
 #include "ffr/ctl/sysfs.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
 

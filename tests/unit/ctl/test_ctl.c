@@ -2,7 +2,7 @@
 /*
  * test_ctl.c - ffr/ctl/conn.c: sessions over real SEQPACKET sockets. What ends the session of the client that
  * did it and nobody else's, and what goes with a session.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
 #include "ffr/ctl/container.h"
 
 static struct ctl_rig *const g = &call_rig;

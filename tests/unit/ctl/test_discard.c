@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @soft @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c */
+/* build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @soft @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c */
 /*
  * test_discard.c - ffr/ctl/discard.c: a client sends TCP sockets that linger, whose last descriptor takes
  * as long to close as their peer likes; the control thread must not be the one that waits.
@@ -20,8 +20,8 @@
 #include <cmocka.h>
 
 #include "ffr/ctl/discard.h"
-#include "tests/lib/slow.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/common/slow.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 #define LINGER_S 600 /* far beyond what any case may take */
 #define LIMIT_S	 20

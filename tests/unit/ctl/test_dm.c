@@ -2,7 +2,7 @@
 /*
  * test_dm.c - ffr/ctl/dm.c, ffr/ctl/mw.c and requests that carry a descriptor: device memory,
  * null MRs, windows and dma-bufs, over real SEQPACKET sockets.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
 #include "ffr/fast/mw.h"
 
 #define PAGE   FF_PAGE

@@ -2,15 +2,15 @@
 /*
  * test_mcast.c - ffr/ctl/mcast.c, MODIFY_CQ and REPEAT_EVENT: which requests the control thread refuses, and
  * that what a client attached goes with it.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_mr.c - ffr/ctl/mr.c: WATCH_HEAT and MAP_MR, with what a client may put into them.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
 #include "ffr/mem/heat.h"
 #include "ffr/mem/shadow.h"
 

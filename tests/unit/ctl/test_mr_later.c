@@ -2,18 +2,18 @@
 /*
  * test_mr_later.c - ffr/ctl/mr.c and conn.c with a NIC: large memory regions, of which the backend says that they take long,
  * and what becomes of the call, the connection and the session meanwhile; and re-registration.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/nic/nic.h"
-#include "tests/lib/nic_fake.h"
+#include "tests/rig/fakes/fake_nic.h"
 
 #define MB     ((uint64_t)1 << 20)
 #define VA     (1ull << 40)
@@ -43,7 +43,7 @@ static void shadow_there(void)
 static int setup(void **state)
 {
 	static const struct nic_conf nic = { .port = 1, .gid_index = -1, .no_worker = true };
-	nic_fake_reset();
+	fake_nic_reset();
 	ctl_rig_ops = verbs_ops();
 	ctl_rig_conf = &nic;
 	call_setup(state);
@@ -60,7 +60,7 @@ static int teardown(void **state)
 	if (sock >= 0)
 		close(sock);
 	status = call_teardown(state);
-	assert_true(nic_fake_is_clean());
+	assert_true(fake_nic_is_clean());
 	return status;
 }
 
@@ -104,9 +104,9 @@ static void a_small_one_at_once(void **state)
 	ask_reg(sock, MB - FF_PAGE);
 	assert_int_equal(reg_answer(&resp), 0);
 	assert_int_equal(resp.lkey, 0x200101); /* the NIC's */
-	assert_int_equal(nic_fake.mrs, 1);
+	assert_int_equal(fake_nic.mrs, 1);
 	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, resp.mr), 0);
-	assert_int_equal(nic_fake.mrs, 0);
+	assert_int_equal(fake_nic.mrs, 0);
 }
 
 /* Its connection is not read until it is answered; others are. */
@@ -147,8 +147,8 @@ static void answered_when_it_is_back(void **state)
 	assert_non_null(mr);
 	assert_non_null(mr->backend);
 	assert_int_equal(mr->o.handle, resp.mr);
-	assert_int_equal(nic_fake.mr.length, LEN);
-	assert_int_equal(nic_fake.mr.iova, VA);
+	assert_int_equal(fake_nic.mr.length, LEN);
+	assert_int_equal(fake_nic.mr.iova, VA);
 	/* the connection is read again */
 	assert_int_equal(call_one(g, sock, FF_MSG_DEALLOC_PD, pd), -EBUSY);
 }
@@ -158,13 +158,13 @@ static void what_the_nic_refuses(void **state)
 	struct ff_reg_mr_resp resp;
 
 	(void)state;
-	nic_fake_fail(FAKE_reg_mr_iova2, 1, ENOMEM);
+	fake_nic_fail(FAKE_reg_mr_iova2, 1, ENOMEM);
 	ask_reg(sock, LEN);
 	rig_pump(g);
 	work();
 	assert_int_equal(reg_answer(&resp), 0); /* it is the software device's */
 	assert_null(((struct mr *)key_lookup(&g->c[0]->keys, resp.lkey))->backend);
-	assert_int_equal(nic_fake.mrs, 0);
+	assert_int_equal(fake_nic.mrs, 0);
 }
 
 /* One whose key is taken is kept until another one is there. */
@@ -176,8 +176,8 @@ static void keys_that_are_taken(void **state)
 	ask_reg(sock, FF_PAGE);
 	assert_int_equal(reg_answer(&first), 0);
 	for (int i = 0; i < 3; i++)
-		nic_fake.key[i] = first.lkey;
-	nic_fake.key_at = 0;
+		fake_nic.key[i] = first.lkey;
+	fake_nic.key_at = 0;
 	ask_reg(sock, LEN);
 	for (int i = 0; i < 4; i++) {
 		assert_int_equal(reg_answer(&resp), -EAGAIN);
@@ -185,12 +185,12 @@ static void keys_that_are_taken(void **state)
 	}
 	assert_int_equal(reg_answer(&resp), 0);
 	assert_int_not_equal(resp.lkey, first.lkey);
-	assert_int_equal(nic_fake.mrs, 2);
+	assert_int_equal(fake_nic.mrs, 2);
 	for (int i = 0; i < 20; i++) /* all are */
-		nic_fake.key[i] = first.lkey;
-	nic_fake.key_at = 0;
+		fake_nic.key[i] = first.lkey;
+	fake_nic.key_at = 0;
 	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, first.mr), 0);
-	assert_int_equal(nic_fake.mrs, 1);
+	assert_int_equal(fake_nic.mrs, 1);
 }
 
 static void deregistered_later(void **state)
@@ -225,7 +225,7 @@ static void the_session_ends_meanwhile(void **state)
 	rig_pump(g);
 	assert_null(ses());
 	work(); /* what it had at the NIC ends, too */
-	assert_int_equal(nic_fake.mrs + nic_fake.pds, 0);
+	assert_int_equal(fake_nic.mrs + fake_nic.pds, 0);
 	assert_int_equal(g->c[0]->quota.use.used[QUOTA_SESSION], 0);
 	/* the same with one that goes */
 	sock = call_client(g, 0);
@@ -277,7 +277,7 @@ static void the_nic_goes_meanwhile(void **state)
 	(void)state;
 	ask_reg(sock, LEN);
 	rig_pump(g);
-	nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	fast_lock(f->host);
 	g->backend.ops->ready(f, &f->host->nic[0].dev->ear[NIC_EAR_ASYNC], EPOLLIN);
 	fast_unlock(f->host);
@@ -285,7 +285,7 @@ static void the_nic_goes_meanwhile(void **state)
 	assert_int_equal(reg_answer(&resp), 0);
 	assert_null(((struct mr *)key_lookup(&g->c[0]->keys, resp.lkey))->backend);
 	work();
-	assert_int_equal(nic_fake.mrs + nic_fake.pds + nic_fake.contexts, 0);
+	assert_int_equal(fake_nic.mrs + fake_nic.pds + fake_nic.contexts, 0);
 }
 
 /* ---- re-registration ---------------------------------------------------------------------------------- */
@@ -304,14 +304,14 @@ static void other_keys_with_other_rights(void **state)
 	assert_int_equal(RIG_CALL(g, sock, REREG_MR, &req, &resp), 0);
 	assert_int_not_equal(resp.lkey, mr.lkey); /* the NIC has made a new one */
 	assert_null(key_lookup(&g->c[0]->keys, mr.lkey));
-	assert_int_equal(nic_fake.mr.access, IBV_ACCESS_REMOTE_READ);
-	assert_int_equal(nic_fake.mrs, 1);
+	assert_int_equal(fake_nic.mr.access, IBV_ACCESS_REMOTE_READ);
+	assert_int_equal(fake_nic.mrs, 1);
 	/* a NIC that refuses: the software device's alone, under a key of the router's */
-	nic_fake_fail(FAKE_reg_mr_iova2, 1, ENOMEM);
+	fake_nic_fail(FAKE_reg_mr_iova2, 1, ENOMEM);
 	req.access = 0;
 	assert_int_equal(RIG_CALL(g, sock, REREG_MR, &req, &resp), 0);
 	assert_null(((struct mr *)key_lookup(&g->c[0]->keys, resp.lkey))->backend);
-	assert_int_equal(nic_fake.mrs, 0);
+	assert_int_equal(fake_nic.mrs, 0);
 	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, mr.mr), 0);
 }
 
@@ -332,10 +332,10 @@ static void another_translation(void **state)
 	assert_int_equal(rig_call(g, sock, FF_MSG_REREG_MR, &req, sizeof(req), &run, sizeof(run), 1,
 				  &resp, sizeof(resp), NULL, NULL),
 			 0);
-	assert_int_equal(nic_fake.mr.iova, 0x5000);
-	assert_int_equal(nic_fake.mr.length, FF_PAGE);
-	assert_ptr_equal(nic_fake.mr.addr, seg_get(ses(), seg)->map + FF_PAGE);
-	assert_int_equal(nic_fake.mrs, 1);
+	assert_int_equal(fake_nic.mr.iova, 0x5000);
+	assert_int_equal(fake_nic.mr.length, FF_PAGE);
+	assert_ptr_equal(fake_nic.mr.addr, seg_get(ses(), seg)->map + FF_PAGE);
+	assert_int_equal(fake_nic.mrs, 1);
 }
 
 /* What a QP of the NIC is asked for is what its program has said. */
@@ -348,7 +348,7 @@ static void a_qp_is_queried(void **state)
 	struct ff_query_qp_resp resp;
 
 	(void)state;
-	assert_int_equal(nic_fake.qps, 1);
+	assert_int_equal(fake_nic.qps, 1);
 	mod.attr = (struct ff_qp_attr){ .qp_state = IBV_QPS_INIT,
 					.port_num = 1,
 					.qp_access_flags = IBV_ACCESS_REMOTE_READ };

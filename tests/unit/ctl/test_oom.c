@@ -4,7 +4,7 @@
  * its own: the first time its first allocation fails, then its second, until it needs no more. It
  * may succeed without, or say ENOMEM; the connection stays, nothing leaks (unit-san), and no
  * descriptor is left. libuv's and libc's own allocations do not fail here.
- * build: tests/unit/lib/ctl_calls.c tests/unit/lib/cm_rig.c tests/lib/ctl_rig.c ffo/base/proto.c -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=strdup
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/cm_rig.c tests/rig/unit/ctl_rig.c ffo/base/proto.c -Wl,--wrap=malloc -Wl,--wrap=calloc -Wl,--wrap=realloc -Wl,--wrap=strdup
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/cm_rig.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/cm_rig.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 #define MAX_ALLOCATIONS 100
 #ifndef SO_PEERPIDFD

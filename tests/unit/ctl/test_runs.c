@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_runs.c - ffr/ctl/runs.c: that a container runs is told by one id, known to the next router, and gone with it.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
 

@@ -3,7 +3,7 @@
  * test_spin.c - ffr/ctl/spin.c and the router's side of the slot (abi/ff_ring.h): for whom the
  * control thread stays awake and when it sleeps again, on virtual time; that nobody is kept waiting
  * by who is looked at; hostile slots.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  *
  * threads: yes
  */
@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 static uint64_t clock_ns, look_ns, yield_ns; /* now; what a look at the clock and a yield take */
 static unsigned yields;

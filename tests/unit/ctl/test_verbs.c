@@ -2,16 +2,16 @@
 /*
  * test_verbs.c - ffr/ctl/: the verbs as a client calls them; whose handles are refused, what
  * is rounded up, what has an end.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/lib/qp_attr.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/common/qp_attr.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
 

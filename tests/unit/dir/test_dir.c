@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/dir_rig.c tests/lib/rig.c tests/lib/backend_fake.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c tests/unit/lib/dir_nine.c */
+/* build: tests/rig/unit/dir_rig.c tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c tests/rig/unit/dir_nine.c */
 /*
  * test_dir.c - ffr/dir/dir.c and ffr/dir/event.c: who is at an address, and what becomes of the orchestrator's
  * answers. What is asked for, and how much of that there can be, is in test_sub.c.
  */
 #include <errno.h>
 
-#include "tests/unit/lib/dir_rig.h"
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/dir_nine.h"
+#include "tests/rig/unit/dir_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/dir_nine.h"
 #define BY_ID "{'event':'resolve','id':9,'container':%s,'host':%s}"
 
 static void those_of_this_host_are_found_at_once(void **state)

@@ -2,13 +2,13 @@
 /*
  * test_map.c - ffr/dir/map.c: what may be reached by which rkey, on virtual time; how the rows
  * come, go and are told anew; and how long a look-up takes.
- * build: tests/unit/lib/dir_rig.c tests/lib/rig.c tests/lib/backend_fake.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c
+ * build: tests/rig/unit/dir_rig.c tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/dir_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/dir_rig.h"
 
 #define READ  IBV_ACCESS_REMOTE_READ
 #define WRITE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE)

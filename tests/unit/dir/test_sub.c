@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/dir_rig.c tests/lib/rig.c tests/lib/backend_fake.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c tests/unit/lib/dir_nine.c */
+/* build: tests/rig/unit/dir_rig.c tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c ffr/dir/dir.c ffr/dir/sub.c ffr/dir/event.c ffr/dir/map.c ffr/dir/policy.c tests/rig/unit/dir_nine.c */
 /*
  * test_sub.c - what the directory asks the orchestrator for, for how long, and how much of that there can be.
  */
 #include <stdlib.h>
 
-#include "tests/unit/lib/dir_rig.h"
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/dir_nine.h"
+#include "tests/rig/unit/dir_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/dir_nine.h"
 
 /* The connection is lost with a call under way, and before what was given up could be told. */
 static void calls_end_with_the_connection(void **state)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/rig.c tests/lib/backend_fake.c tests/unit/lib/fake_rig.c */
+/* build: tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c tests/rig/unit/fake_rig.c */
 /*
  * test_bells.c - how the runner hears of postings: who is looked at, who is to ring and with which
  * posting; with the fake backend.
  */
 #include <unistd.h>
 
-#include "tests/unit/lib/fake_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/fake_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static void bells(struct rig_one *o)
 {

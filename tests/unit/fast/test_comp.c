@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/deep_rig.c tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/deep_rig.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_comp.c - CQs: when a completion event is sent, with moderation and without; overruns, and the
  * move to another ring.
@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "tests/unit/lib/deep_rig.h"
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/deep_rig.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 #define US NS_PER_US
 

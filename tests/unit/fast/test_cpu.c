@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/* build: tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c */
 /*
  * test_cpu.c - who pays for a fast thread's CPU time, and what becomes of a container that has used
  * what max_cpu allows, with the fake backend and in virtual time.
@@ -10,10 +10,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/obj/cpu.h"
-#include "tests/lib/backend_fake.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/fakes/fake_backend.h"
+#include "tests/rig/unit/rig.h"
 
 #define BURST CPU_BURST_NS
 

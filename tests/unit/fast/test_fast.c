@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/* build: tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c */
 /*
  * test_fast.c - what comes and goes on the fast path: threads with their backends, containers, sessions and
  * objects. Whatever comes is found where others look for it, and nothing is left of what goes.
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/fast/mw.h"
-#include "tests/lib/backend_fake.h"
-#include "tests/lib/dir.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/fakes/fake_backend.h"
+#include "tests/rig/common/dir.h"
+#include "tests/rig/unit/rig.h"
 
 /* ---- a backend that is asked ----------------------------------------------------------------------- */
 

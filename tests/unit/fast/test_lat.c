@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/fast/internal.h"
 
 #define QPS 3

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/* build: tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c */
 /*
  * test_lock.c - the lock between a runner and threads that want it: nobody is in it with another, and
  * nobody waits for ever, nor for a CPU that the runner keeps. Real threads.
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/lib/backend_fake.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/fakes/fake_backend.h"
+#include "tests/rig/unit/rig.h"
 
 #define ROUNDS	 2000
 #define DEADLINE (unit_slow() * 10000 * NS_PER_MS)

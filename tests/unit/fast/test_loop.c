@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/deep_rig.c tests/lib/rig.c tests/lib/backend_fake.c tests/unit/lib/fake_rig.c */
+/* build: tests/rig/unit/deep_rig.c tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c tests/rig/unit/fake_rig.c */
 /*
  * test_loop.c - news of QPs and SRQs, which a turn looks at a part of; and what a client writes there
  * that cannot be.
  */
 #include <string.h>
 
-#include "tests/unit/lib/deep_rig.h"
-#include "tests/unit/lib/fake_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/deep_rig.h"
+#include "tests/rig/unit/fake_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static uint32_t bits_left(const struct session *s)
 {

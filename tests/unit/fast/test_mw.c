@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/deep_rig.c tests/unit/lib/windows.c tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/deep_rig.c tests/rig/unit/windows.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_mw.c - memory windows on the software device, on virtual time: who can reach what through
  * them and until when.
@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/deep_rig.h"
-#include "tests/unit/lib/windows.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/deep_rig.h"
+#include "tests/rig/unit/windows.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- type 1 --------------------------------------------------------------------------------- */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/windows.c tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/windows.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_mw_inval.c - windows that are invalidated: by a SEND, while a request goes on, between other WRs. On
  * the software device, on virtual time.
  */
 #include <string.h>
 
-#include "tests/unit/lib/windows.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/windows.h"
+#include "tests/rig/unit/unit.h"
 
 static void send_with_invalidate(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/stall_rig.c tests/lib/rig.c -Wl,--wrap=pwrite,--wrap=pthread_create */
+/* build: tests/rig/unit/stall_rig.c tests/rig/unit/rig.c -Wl,--wrap=pwrite,--wrap=pthread_create */
 /*
  * test_pvm.c - calls on clients' memory: what becomes of one that cannot be made, is given up, or finds no
  * room for its buffer.
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "ffr/abi/ff_vma.h"
-#include "tests/unit/lib/stall_rig.h"
+#include "tests/rig/unit/stall_rig.h"
 
 /* Sessions and QPs end while calls on their memory are out, wait, and are to be tried again. */
 static void all_ends_meanwhile(void **state)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/load_pair.c tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/load_pair.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_rate.c - limits of containers and tenants on the software device, in virtual time.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/load_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/load_pair.h"
+#include "tests/rig/unit/unit.h"
 
 static void limit(int cont, const struct ffo_limits *l)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_recv.c - receives as they are taken from a ring: what is malformed, the limit of an SRQ, and
  * the last one of a QP.
  */
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 static void srq_limit_and_last_wqe(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/* build: tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c */
 /*
  * test_rescue.c - a thread that gets no CPU, since one of a higher class keeps it, is made SCHED_RR
  * until it has had some; who sleeps or runs is not. Real threads on one CPU; the time of the looks is
@@ -15,10 +15,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/obj/cpu.h"
-#include "tests/lib/backend_fake.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/fakes/fake_backend.h"
+#include "tests/rig/unit/rig.h"
 
 #define LOOK	 (50 * NS_PER_MS)
 #define BUDGET	 (2 * NS_PER_MS)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/stall_rig.c tests/lib/rig.c -Wl,--wrap=pwrite,--wrap=pthread_create */
+/* build: tests/rig/unit/stall_rig.c tests/rig/unit/rig.c -Wl,--wrap=pwrite,--wrap=pthread_create */
 /*
  * test_roles.c - a client whose memory stalls the router stalls itself only: runner, watcher and workers, as
  * real threads.
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "tests/unit/lib/stall_rig.h"
+#include "tests/rig/unit/stall_rig.h"
 
 /* Which threads of this process are kept from a CPU, and from how many in all. */
 static void kept_off(int *threads, int *cpus)

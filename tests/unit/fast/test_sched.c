@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/lib/rig.c tests/lib/backend_fake.c */
+/* build: tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c */
 /*
  * test_sched.c - what the runner decides: how many postings one bell announces, and whom it tells
  * that it is busy. The rules are told at the head of ffr/fast/sched.c; the time is the test's.
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/backend_fake.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/fakes/fake_backend.h"
+#include "tests/rig/unit/rig.h"
 
 #include "ffr/fast/sched.c"
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/deep_rig.c tests/unit/lib/soft_pair.c tests/lib/rig.c tests/lib/backend_fake.c tests/unit/lib/fake_rig.c */
+/* build: tests/rig/unit/deep_rig.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c tests/rig/fakes/fake_backend.c tests/rig/unit/fake_rig.c */
 /*
  * test_send.c - what is read from a send queue, and what becomes of it before the backend sees it:
  * malformed WRs, flushing, laps of the ring.
  */
-#include "tests/unit/lib/deep_rig.h"
-#include "tests/unit/lib/fake_rig.h"
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/deep_rig.h"
+#include "tests/rig/unit/fake_rig.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 static void malformed_wqes(void **state)
 {

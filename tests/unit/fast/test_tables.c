@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/deep_rig.c tests/lib/rig.c */
+/* build: tests/rig/unit/deep_rig.c tests/rig/unit/rig.c */
 /*
  * test_tables.c - tables that have become too small are filled apart from the lock.
  */
 #include <stdlib.h>
 
-#include "tests/unit/lib/deep_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/deep_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* A large table is made while others have the lock; its keys are all found. */
 static void keys_grow_apart(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c -Wl,--wrap=pvm_state tests/unit/lib/threads_rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c -Wl,--wrap=pvm_state tests/rig/unit/threads_rig.c */
 /*
  * test_threads.c - containers on several fast threads: who is where, and that nothing is lost, doubled or forgotten on
  * the way. Clients whose memory does not answer are in test_threads_stalled.c.
@@ -11,9 +11,9 @@
 
 #include "ffr/dir/dir.h"
 #include "ffr/fast/pvm.h"
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/threads_rig.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/threads_rig.h"
 
 static void there_and_back(void)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /* test_trace.c - rings of the last operations: what is in them, and when they are there. */
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/fast/trace.h"
-#include "tests/unit/lib/soft_pair.h"
+#include "tests/rig/unit/soft_pair.h"
 
 static struct trace_entry ring[TRACE_DEPTH];
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/load_pair.c tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/load_pair.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_turns.c - whose turn it is, of containers that all have work: shares by bytes and weights, small
  * steps, latency-sensitive ones first.
  */
-#include "tests/unit/lib/load_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/load_pair.h"
+#include "tests/rig/unit/unit.h"
 
 static void small_and_large_get_the_same(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/xrc_rig.c tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/xrc_rig.c tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_xrc.c - XRC as clients of the router see it: domains and who shares them, the QPs that belong
  * to a domain, and what ends with whom. Virtual time.
@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "tests/unit/lib/xrc_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/xrc_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- objects ------------------------------------------------------------------------------- */
 

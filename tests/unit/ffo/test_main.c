@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define main ffo_main
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffo/main.c"
 #undef main
 

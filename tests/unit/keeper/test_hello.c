@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @soft @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c -Wl,--wrap=getsockopt */
+/* build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c @lib @keeper @obj @mem @fast ffr/fast/pvm.c ffr/fast/roles.c @peer @dir @soft @ctl @cm ffr/backend.c ffr/conf.c @ffo_tls ffo/base/limits.c ffo/base/limits_text.c ffo/base/proto.c -Wl,--wrap=getsockopt */
 /*
  * test_hello.c - ffr/keeper/hello.c: who may say HELLO, with what for its memory. Clients here are
  * processes of their own; with and without SO_PEERPIDFD.
@@ -23,8 +23,8 @@
 
 #include <cmocka.h>
 
-#include "tests/lib/hello.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/common/hello.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 #define SO_PEERPIDFD 77
 

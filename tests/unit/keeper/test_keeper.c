@@ -24,7 +24,7 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/fds.h"
 #include "ffr/lib/sandbox.h"
-#include "tests/lib/hello.h"
+#include "tests/rig/common/hello.h"
 
 #define LEN ((size_t)16 * 4096)
 

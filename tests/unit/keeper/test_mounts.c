@@ -7,7 +7,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 
 static int opens, changes; /* so many of the next tables change while they are read */
 static char dir[] = "/tmp/test_mounts.XXXXXX";

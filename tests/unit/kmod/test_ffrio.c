@@ -5,7 +5,7 @@
  * loses, repeats and delays, DMA that fails, nodes that are cut off or begin anew. What was reported as
  * sent must have been read, once, whole and in order, and no buffer may be lost.
  */
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/lib/addr.h"
 
 static void wire_addresses(void **state)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/ffload_plan.c */
+/* build: tests/rig/ffload/ffload_plan.c */
 /*
  * test_ffload_plan.c - what the load's two ends rely on without telling each other: the plan is a
  * function, has something with a completion in each half window, and no slot is in use twice.
  */
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/lib/ffload.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/ffload/ffload.h"
 
 static struct load_plan plan_of(uint32_t min, uint32_t max)
 {

@@ -12,7 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/lib/log.h"
 
 static char dir[] = "/tmp/test_log.XXXXXX", path[64];

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/lib/timer.h"
 
 #define N 500

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_populate.c - ffr/mem/populate.c: registering much memory does not keep the other clients waiting.
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  *
  * threads: yes
  */
@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/mem/shadow.h"
-#include "tests/unit/lib/ctl_calls.h"
+#include "tests/rig/unit/ctl_calls.h"
 
 #define LEN ((uint64_t)64 << 20)
 

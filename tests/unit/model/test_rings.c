@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/c11.c tests/unit/lib/model_client.c tests/unit/lib/model_router.c tests/unit/lib/ffl_fake.c ffl/verbs/qp.c ffl/verbs/cq_ex.c ffl/verbs/post_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
+/* build: tests/rig/model/c11.c tests/rig/model/model_client.c tests/rig/model/model_router.c tests/rig/fakes/fake_ffl.c ffl/verbs/qp.c ffl/verbs/cq_ex.c ffl/verbs/post_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
 /*
  * test_rings.c - the rings and the library's lock, in all orders that C11 allows: nobody reads half an entry, or one that
  * is written to again, and no completion is slept on. What is left out on either side is found.
  */
-#include "tests/unit/lib/model.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/model/model.h"
+#include "tests/rig/unit/unit.h"
 
 static enum model_part part;
 

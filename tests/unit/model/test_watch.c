@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/c11.c */
+/* build: tests/rig/model/c11.c */
 /*
  * test_watch.c - ffr/fast/watch.h in all orders that C11 allows: no runner is in a call, and no worker wanted, while the
  * watcher sleeps.
  */
 #include <string.h>
 
-#include "tests/unit/lib/c11_atomics.h"
+#include "tests/rig/model/c11_atomics.h"
 #include "ffr/fast/watch.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 
 static struct pvm p;
 

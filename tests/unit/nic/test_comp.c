@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
  * test_comp.c - the NIC's completions on their way to the container's CQ: in order, of this life only, and what an
  * error of one means for those behind it.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <arpa/inet.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void completions_come_in_order(void **state)
 	nic_rig_expect_none(n);
 	assert_int_equal(n->qp->qp.in_flight, 5);
 	for (uint64_t i = 0; i < 5; i++) {
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		assert_true(rig_poll(n->cq, &c));
 		assert_int_equal(c.wr_id, i);
@@ -47,8 +47,8 @@ static void unsignalled_ones_have_no_completion(void **state)
 	rig_post(&n->r, n->qp);
 	nic_rig_send(n, 2, 8);
 	rig_run(&n->r);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	nic_rig_expect_none(n);
@@ -64,9 +64,9 @@ static void laps_of_the_ring(void **state)
 		for (int i = 0; i < 13; i++)
 			nic_rig_send(n, id++, 64);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_sends(n->ib), 13);
+		assert_int_equal(fake_nic_sends(n->ib), 13);
 		for (int i = 0; i < 13; i++)
-			nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+			fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		while (seen < id)
 			nic_rig_expect(n, seen++, IBV_WC_SUCCESS);
@@ -84,16 +84,16 @@ static void an_error_flushes_what_is_behind_it(void **state)
 
 		if (st == IBV_WC_WR_FLUSH_ERR)
 			continue;
-		nic_fake_reset();
-		nic_fake.flushes_late = true;
+		fake_nic_reset();
+		fake_nic.flushes_late = true;
 		nic_rig_open_rts(n, IBV_QPT_RC);
 		for (uint64_t i = 0; i < 4; i++) {
 			nic_rig_recv(n, 100 + i, 8);
 			nic_rig_send(n, i, 8);
 		}
 		rig_run(&n->r);
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
-		nic_fake_sent(n->ib, (enum ibv_wc_status)st);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, (enum ibv_wc_status)st);
 		rig_run(&n->r);
 		nic_rig_expect(n, 0, IBV_WC_SUCCESS);
 		assert_true(rig_poll(n->cq, &c));
@@ -102,13 +102,13 @@ static void an_error_flushes_what_is_behind_it(void **state)
 		assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 		assert_int_equal(n->wakes, 1);
 		nic_rig_work(n);
-		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+		assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 		/* posted afterwards: behind those that the NIC has */
 		nic_rig_send(n, 50, 8);
 		nic_rig_recv(n, 150, 8);
 		rig_run(&n->r);
 		nic_rig_expect_none(n);
-		nic_fake_flush(n->ib);
+		fake_nic_flush(n->ib);
 		rig_run(&n->r);
 		nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect(n, 3, IBV_WC_WR_FLUSH_ERR);
@@ -124,7 +124,7 @@ static void an_error_flushes_what_is_behind_it(void **state)
 		nic_rig_expect(n, 51, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect(n, 151, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect_none(n);
-		assert_int_equal(nic_fake_num_sends(), 4);
+		assert_int_equal(fake_nic_num_sends(), 4);
 		nic_rig_close(n);
 	}
 }
@@ -135,27 +135,27 @@ static void flush_waits_for_the_nic(void **state)
 	struct nic_rig rig, *n = &rig;
 
 	(void)state;
-	nic_fake_reset();
-	nic_fake.attr.max_qp_wr = 4;
-	nic_fake.flushes_late = true;
+	fake_nic_reset();
+	fake_nic.attr.max_qp_wr = 4;
+	fake_nic.flushes_late = true;
 	nic_rig_open_rts(n, IBV_QPT_RC);
 	for (uint64_t i = 0; i < 10; i++) {
 		nic_rig_recv(n, 100 + i, 8);
 		nic_rig_send(n, i, 8);
 	}
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 4);
-	assert_int_equal(nic_fake_recvs(n->ib), 4);
+	assert_int_equal(fake_nic_sends(n->ib), 4);
+	assert_int_equal(fake_nic_recvs(n->ib), 4);
 	nic_rig_error(n);
 	nic_rig_expect_none(n);
-	while (nic_fake_sends(n->ib)) {
-		nic_fake_sent(n->ib, IBV_WC_WR_FLUSH_ERR);
+	while (fake_nic_sends(n->ib)) {
+		fake_nic_sent(n->ib, IBV_WC_WR_FLUSH_ERR);
 		rig_run(&n->r);
 	}
 	for (uint64_t i = 0; i < 4; i++)
 		nic_rig_expect(n, i, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect_none(n); /* receives are there yet */
-	nic_fake_flush(n->ib);
+	fake_nic_flush(n->ib);
 	rig_run(&n->r);
 	for (uint64_t i = 0; i < 4; i++)
 		nic_rig_expect(n, 100 + i, IBV_WC_WR_FLUSH_ERR);
@@ -164,8 +164,8 @@ static void flush_waits_for_the_nic(void **state)
 	for (uint64_t i = 4; i < 10; i++)
 		nic_rig_expect(n, 100 + i, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect_none(n);
-	assert_int_equal(nic_fake_num_sends(), 4);
-	assert_int_equal(nic_fake_num_recvs(), 4);
+	assert_int_equal(fake_nic_num_sends(), 4);
+	assert_int_equal(fake_nic_num_recvs(), 4);
 	nic_rig_close(n);
 }
 
@@ -174,16 +174,16 @@ static void a_late_success_is_one(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake.flushes_late = true;
+	fake_nic.flushes_late = true;
 	nic_rig_send(n, 1, 8);
 	nic_rig_send(n, 2, 8);
 	rig_run(&n->r);
 	rig_state(&n->r, n->qp, IBV_QPS_ERR);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	nic_rig_work(n);
-	nic_fake_flush(n->ib);
+	fake_nic_flush(n->ib);
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect_none(n);
@@ -198,30 +198,30 @@ static void a_uc_qp_keeps_its_receives(void **state)
 	for (uint64_t i = 0; i < 3; i++)
 		nic_rig_send(n, i, 8);
 	rig_run(&n->r);
-	nic_fake_sent(n->ib, IBV_WC_LOC_PROT_ERR);
+	fake_nic_sent(n->ib, IBV_WC_LOC_PROT_ERR);
 	rig_run(&n->r);
 	nic_rig_expect(n, 0, IBV_WC_LOC_PROT_ERR);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_SQE);
 	nic_rig_send(n, 3, 8);
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
-	nic_fake_sent(n->ib, IBV_WC_WR_FLUSH_ERR);
-	nic_fake_sent(n->ib, IBV_WC_WR_FLUSH_ERR);
+	fake_nic_sent(n->ib, IBV_WC_WR_FLUSH_ERR);
+	fake_nic_sent(n->ib, IBV_WC_WR_FLUSH_ERR);
 	rig_run(&n->r);
 	for (uint64_t i = 1; i < 4; i++)
 		nic_rig_expect(n, i, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect_none(n);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 100, IBV_WC_SUCCESS);
 	/* and back: the NIC hears of it, and WRs are posted again */
 	rig_state(&n->r, n->qp, IBV_QPS_RTS);
-	assert_int_equal(nic_fake.modify[(nic_fake.num_modify - 1) % 64].attr.qp_state,
+	assert_int_equal(fake_nic.modify[(fake_nic.num_modify - 1) % 64].attr.qp_state,
 			 IBV_QPS_RTS);
 	nic_rig_send(n, 4, 8);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 1);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	assert_int_equal(fake_nic_sends(n->ib), 1);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 4, IBV_WC_SUCCESS);
 }
@@ -251,7 +251,7 @@ static void what_is_received(void **state)
 		rig_run(&n->r);
 		wc.imm_data = htonl(0x01020304);
 		wc.src_qp = 0x4321;
-		nic_fake_received(n->ib, IBV_WC_SUCCESS, 1000 + i, &wc);
+		fake_nic_received(n->ib, IBV_WC_SUCCESS, 1000 + i, &wc);
 		rig_run(&n->r);
 		assert_true(rig_poll(n->cq, &c));
 		assert_int_equal(c.wr_id, i);
@@ -275,7 +275,7 @@ static void a_failed_receive_ends_the_qp(void **state)
 	nic_rig_recv(n, 2, 8);
 	nic_rig_send(n, 3, 8);
 	rig_run(&n->r);
-	nic_fake_received(n->ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
+	fake_nic_received(n->ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
@@ -283,11 +283,11 @@ static void a_failed_receive_ends_the_qp(void **state)
 	nic_rig_work(n);
 	rig_advance(&n->r, 19 * NS_PER_MS);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 	rig_advance(&n->r, 2 * NS_PER_MS);
 	nic_rig_work(n);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 	nic_rig_expect(n, 3, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect_none(n);
@@ -299,7 +299,7 @@ static void a_failed_receive_does_not_end_a_uc_qp(void **state)
 
 	nic_rig_recv(n, 1, 8);
 	rig_run(&n->r);
-	nic_fake_received(n->ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
+	fake_nic_received(n->ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
@@ -311,7 +311,7 @@ static void push(struct nic_rig *n, uint64_t wr_id, uint32_t qpn)
 {
 	struct ibv_wc wc = { .wr_id = wr_id, .qp_num = qpn, .opcode = IBV_WC_SEND };
 
-	nic_fake_push(n->ib->send_cq, &wc);
+	fake_nic_push(n->ib->send_cq, &wc);
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
@@ -337,9 +337,9 @@ static void nonsense_is_ignored(void **state)
 	push(n, nic_id(nq, NIC_ID_RECV, UINT32_MAX), qpn);
 	push(n, nic_id(nq, 0, 0) ^ 1ull << 48, qpn); /* another life */
 	push(n, nic_id(nq, NIC_ID_RECV, 0) ^ 1ull << 63, qpn);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	nic_rig_expect(n, 3, IBV_WC_SUCCESS);
@@ -349,7 +349,7 @@ static void nonsense_is_ignored(void **state)
 /* The wr_id of what was posted last. */
 static uint64_t last_id(void)
 {
-	return nic_fake.log[nic_fake.num_log - 1].wr_id;
+	return fake_nic.log[fake_nic.num_log - 1].wr_id;
 }
 
 static void stale(struct nic_rig *n, const uint64_t *id, unsigned num)
@@ -359,7 +359,7 @@ static void stale(struct nic_rig *n, const uint64_t *id, unsigned num)
 				     .qp_num = n->ib->qp_num,
 				     .status = IBV_WC_RETRY_EXC_ERR };
 
-		nic_fake_push(n->ib->send_cq, &wc);
+		fake_nic_push(n->ib->send_cq, &wc);
 	}
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
@@ -390,8 +390,8 @@ static void a_former_life_is_ignored(void **state)
 		nic_rig_connect(n, n->qp);
 	}
 	both(n, id);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
@@ -403,10 +403,10 @@ static void what_is_polled_after_a_reset_is_ignored(void **state)
 	struct nic_rig *n = *state;
 	uint64_t id[2];
 
-	nic_fake.keeps_stale = true;
+	fake_nic.keeps_stale = true;
 	both(n, id);
-	nic_fake_sent(n->ib, IBV_WC_RETRY_EXC_ERR);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_sent(n->ib, IBV_WC_RETRY_EXC_ERR);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
 	rig_state(&n->r, n->qp, IBV_QPS_RESET);
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
@@ -427,15 +427,15 @@ static void a_former_owner_of_the_number_is_ignored(void **state)
 	}
 	for (unsigned next = 0; next < 6; next++) {
 		rig_qp_free(&n->r, n->qp);
-		nic_fake.qpn[0] = qpn;
-		nic_fake.qpn_at = 0;
+		fake_nic.qpn[0] = qpn;
+		fake_nic.qpn_at = 0;
 		n->qp = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
 		n->ib = nic_rig_ib(n->qp);
 		assert_int_equal(n->ib->qp_num, qpn);
 		nic_rig_connect(n, n->qp);
 		both(n, own);
 		stale(n, id, 8);
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	}
@@ -454,11 +454,11 @@ static void a_full_cq_ends_the_qp(void **state)
 	}
 	rig_run(&n->r);
 	for (int i = 0; i < 4; i++)
-		nic_fake_sent(nic_rig_ib(q), IBV_WC_SUCCESS);
+		fake_nic_sent(nic_rig_ib(q), IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	assert_int_equal(q->qp.state, IBV_QPS_ERR);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(nic_rig_ib(q)), IBV_QPS_ERR);
+	assert_int_equal(fake_nic_state(nic_rig_ib(q)), IBV_QPS_ERR);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
 	rig_qp_free(&n->r, q);
 	rig_cq_free(&n->r, small);

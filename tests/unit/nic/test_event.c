@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /* test_event.c - asynchronous events of the NIC: its port, QPs, CQs; who hears of them, and what follows. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,11 +22,11 @@ static void all_hear_of_the_port(void **state)
 	struct nic_rig *n = *state;
 	struct rig_ses *other = rig_session(&n->r, 3);
 	struct rig_ses *mine = n->s;
-	unsigned acks = nic_fake.calls[FAKE_ack_async_event];
+	unsigned acks = fake_nic.calls[FAKE_ack_async_event];
 
-	nic_fake_event(IBV_EVENT_PORT_ERR, NULL);
-	nic_fake_event(IBV_EVENT_PORT_ACTIVE, NULL);
-	nic_fake_event(IBV_EVENT_LID_CHANGE, NULL);
+	fake_nic_event(IBV_EVENT_PORT_ERR, NULL);
+	fake_nic_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	fake_nic_event(IBV_EVENT_LID_CHANGE, NULL);
 	nic_rig_events(n);
 	for (int i = 0; i < 2; i++, n->s = other) {
 		nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
@@ -34,7 +34,7 @@ static void all_hear_of_the_port(void **state)
 		nic_rig_expect_event(n, IBV_EVENT_LID_CHANGE, 1);
 		nic_rig_expect_no_event(n);
 	}
-	assert_int_equal(nic_fake.calls[FAKE_ack_async_event], acks + 3);
+	assert_int_equal(fake_nic.calls[FAKE_ack_async_event], acks + 3);
 	n->s = mine;
 	rig_session_free(&n->r, other);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
@@ -45,14 +45,14 @@ static void the_port_is_looked_at(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake.port.active_mtu = IBV_MTU_512;
-	nic_fake_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	fake_nic.port.active_mtu = IBV_MTU_512;
+	fake_nic_event(IBV_EVENT_PORT_ACTIVE, NULL);
 	nic_rig_events(n);
 	assert_int_equal(n->r.f->host->nic[0].dev->port_attr.active_mtu, IBV_MTU_512);
 	/* what cannot be found out stays */
-	nic_fake.port.active_mtu = IBV_MTU_256;
-	nic_fake_fail(FAKE_query_port, 1, EIO);
-	nic_fake_event(IBV_EVENT_PORT_ACTIVE, NULL);
+	fake_nic.port.active_mtu = IBV_MTU_256;
+	fake_nic_fail(FAKE_query_port, 1, EIO);
+	fake_nic_event(IBV_EVENT_PORT_ACTIVE, NULL);
 	nic_rig_events(n);
 	assert_int_equal(n->r.f->host->nic[0].dev->port_attr.active_mtu, IBV_MTU_512);
 }
@@ -62,16 +62,16 @@ static void nobody_hears_where_nobody_uses_it(void **state)
 	struct nic_rig rig, *n = &rig;
 
 	(void)state;
-	nic_fake_reset();
+	fake_nic_reset();
 	nic_rig_conf.direct = false;
 	nic_rig_open(n);
 	nic_rig_conf.direct = true;
 	((struct nic_conf *)n->r.be.conf)->direct = false;
-	nic_fake_event(IBV_EVENT_PORT_ERR, NULL);
+	fake_nic_event(IBV_EVENT_PORT_ERR, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
 	((struct nic_conf *)n->r.be.conf)->net = "fabric";
-	nic_fake_event(IBV_EVENT_PORT_ERR, NULL);
+	fake_nic_event(IBV_EVENT_PORT_ERR, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
 	nic_rig_conf.net = NULL;
@@ -97,24 +97,24 @@ static void another_gid(void **state)
 	gid_news = 0;
 	h->nic_changed = on_gid;
 	/* one that is not ours */
-	nic_fake.has_gid[5] = false;
-	nic_fake_event(IBV_EVENT_GID_CHANGE, NULL);
+	fake_nic.has_gid[5] = false;
+	fake_nic_event(IBV_EVENT_GID_CHANGE, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(gid_news, 0);
 	/* ours, and there is another one */
-	nic_fake.has_gid[3] = false;
-	nic_fake.has_gid[5] = true;
-	nic_fake_event(IBV_EVENT_GID_CHANGE, NULL);
+	fake_nic.has_gid[3] = false;
+	fake_nic.has_gid[5] = true;
+	fake_nic_event(IBV_EVENT_GID_CHANGE, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_event(n, IBV_EVENT_GID_CHANGE, 1);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(gid_news, 1);
 	assert_int_equal(h->nic[0].dev->gid_index, 5);
-	assert_memory_equal(&h->nic[0].gid, &nic_fake.gid[5].gid, 16);
+	assert_memory_equal(&h->nic[0].gid, &fake_nic.gid[5].gid, 16);
 	/* ... and none: it may come back */
-	nic_fake.has_gid[5] = false;
-	nic_fake_event(IBV_EVENT_GID_CHANGE, NULL);
+	fake_nic.has_gid[5] = false;
+	fake_nic_event(IBV_EVENT_GID_CHANGE, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(h->nic[0].dev->gid_index, 5);
@@ -132,23 +132,23 @@ static void a_qp_in_error(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		nic_rig_send(n, 1, 8);
 		rig_run(&n->r);
-		nic_fake_event(types[i], n->ib);
+		fake_nic_event(types[i], n->ib);
 		nic_rig_events(n);
 		nic_rig_expect_event(n, types[i], handle_of(n->qp));
 		nic_rig_expect_no_event(n);
 		assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
-		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+		assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 		rig_advance(&n->r, 19 * NS_PER_MS);
 		nic_rig_work(n);
-		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+		assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 		rig_advance(&n->r, 2 * NS_PER_MS);
 		assert_int_not_equal(n->wakes, 0);
 		nic_rig_work(n);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+		assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 		nic_rig_expect(n, 1, IBV_WC_WR_FLUSH_ERR);
 		/* once is enough */
-		nic_fake_event(types[i], n->ib);
+		fake_nic_event(types[i], n->ib);
 		nic_rig_events(n);
 		nic_rig_expect_no_event(n);
 		rig_state(&n->r, n->qp, IBV_QPS_RESET);
@@ -160,8 +160,8 @@ static void communication_is_established_once(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake_event(IBV_EVENT_COMM_EST, n->ib);
-	nic_fake_event(IBV_EVENT_COMM_EST, n->ib);
+	fake_nic_event(IBV_EVENT_COMM_EST, n->ib);
+	fake_nic_event(IBV_EVENT_COMM_EST, n->ib);
 	nic_rig_events(n);
 	nic_rig_expect_event(n, IBV_EVENT_COMM_EST, handle_of(n->qp));
 	nic_rig_expect_no_event(n);
@@ -174,10 +174,10 @@ static void not_of_the_containers(void **state)
 	struct nic_rig *n = *state;
 	struct rig_qp *idle = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
 
-	nic_fake_event(IBV_EVENT_QP_FATAL, nic_rig_ib(idle));
-	nic_fake_event(IBV_EVENT_SQ_DRAINED, n->ib);
-	nic_fake_event(IBV_EVENT_PATH_MIG, n->ib);
-	nic_fake_event(IBV_EVENT_SM_CHANGE, NULL);
+	fake_nic_event(IBV_EVENT_QP_FATAL, nic_rig_ib(idle));
+	fake_nic_event(IBV_EVENT_SQ_DRAINED, n->ib);
+	fake_nic_event(IBV_EVENT_PATH_MIG, n->ib);
+	fake_nic_event(IBV_EVENT_SM_CHANGE, NULL);
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
@@ -190,24 +190,24 @@ static void a_cq_overruns(void **state)
 {
 	struct nic_rig *n = *state;
 	struct rig_qp *idle = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL), *fresh;
-	unsigned cqs = nic_fake.cqs;
+	unsigned cqs = fake_nic.cqs;
 
-	nic_fake.flushes_late = true;
+	fake_nic.flushes_late = true;
 	nic_rig_recv(n, 2, 8);
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
-	nic_fake_event(IBV_EVENT_CQ_ERR, n->ib->send_cq);
+	fake_nic_event(IBV_EVENT_CQ_ERR, n->ib->send_cq);
 	nic_rig_events(n);
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, handle_of(n->qp));
 	nic_rig_expect_no_event(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 	nic_rig_expect(n, 1, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
-	nic_fake_flush(n->ib); /* which nobody needs any more */
+	fake_nic_flush(n->ib); /* which nobody needs any more */
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
 	fresh = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
-	assert_int_equal(nic_fake.cqs, cqs + 1);
+	assert_int_equal(fake_nic.cqs, cqs + 1);
 	assert_ptr_not_equal(nic_rig_ib(fresh)->send_cq, n->ib->send_cq);
 	/* one that has it is not connected */
 	rig_state(&n->r, idle, IBV_QPS_INIT);
@@ -244,21 +244,21 @@ static void its_device_file_goes(void **state)
 	struct nic_rig rig, *n = &rig;
 
 	(void)state;
-	nic_fake_reset();
+	fake_nic_reset();
 	assert_non_null(mkdtemp(dir));
 	nic_node_dir = dir;
-	touch(dir, NIC_FAKE_NODE);
+	touch(dir, FAKE_NIC_NODE);
 	touch(dir, "uverbs8");
 	nic_rig_open(n);
 	drop(dir, "uverbs8");
 	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
 	assert_true(n->r.f->host->nic[0].dev->is_there);
-	drop(dir, NIC_FAKE_NODE);
+	drop(dir, FAKE_NIC_NODE);
 	n->r.be.ops->ready(n->r.f, &n->r.f->host->nic[0].dev->ear[NIC_EAR_NODE], EPOLLIN);
 	assert_false(n->r.f->host->nic[0].dev->is_there);
 	nic_rig_work(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
-	assert_int_equal(nic_fake.contexts, 0);
+	assert_int_equal(fake_nic.contexts, 0);
 	nic_rig_close(n);
 	/* ... or its folder with it */
 	nic_rig_open(n);
@@ -287,10 +287,10 @@ static void a_ud_qp(void **state)
 	struct rig_qp *q = ud_qp(n), *idle;
 
 	idle = rig_qp(&n->r, n->s, IBV_QPT_UD, n->cq, n->cq, NULL);
-	nic_fake_event(IBV_EVENT_QP_FATAL, nic_rig_ib(idle));
+	fake_nic_event(IBV_EVENT_QP_FATAL, nic_rig_ib(idle));
 	nic_rig_events(n);
 	nic_rig_expect_no_event(n);
-	nic_fake_event(IBV_EVENT_QP_FATAL, nic_rig_ib(q));
+	fake_nic_event(IBV_EVENT_QP_FATAL, nic_rig_ib(q));
 	nic_rig_events(n);
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, q->qp.o.handle);
 	nic_rig_expect_no_event(n);
@@ -315,12 +315,12 @@ static void an_srq(void **state)
 		nic_rig_connect(n, q);
 		rig_srq_recv(&n->r, srq, 1, n->mr, nic_rig_at(n, 0), 64);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_srq_recvs(ns->ib), 1);
+		assert_int_equal(fake_nic_srq_recvs(ns->ib), 1);
 		for (int i = 0; i < 2; i++) {
 			if (by_cq)
-				nic_fake_event(IBV_EVENT_CQ_ERR, ns->cq->cq);
+				fake_nic_event(IBV_EVENT_CQ_ERR, ns->cq->cq);
 			else
-				nic_fake_event(IBV_EVENT_SRQ_ERR, ns->ib);
+				fake_nic_event(IBV_EVENT_SRQ_ERR, ns->ib);
 		}
 		nic_rig_events(n);
 		if (by_cq) {
@@ -346,7 +346,7 @@ static void who_has_a_broken_cq(void **state)
 
 	assert_ptr_equal(q->qp.nic->cq, n->qp->qp.nic->cq);
 	rig_state(&n->r, q, IBV_QPS_INIT);
-	nic_fake_event(IBV_EVENT_CQ_ERR, q->qp.nic->cq->cq);
+	fake_nic_event(IBV_EVENT_CQ_ERR, q->qp.nic->cq->cq);
 	nic_rig_events(n);
 	assert_int_equal(rig_state_try(q, IBV_QPS_RTR), -EIO);
 	rig_qp_free(&n->r, q);

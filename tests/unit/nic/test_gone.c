@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/mlx5_fake.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/fakes/fake_mlx5.c tests/rig/unit/rig.c */
 /* test_gone.c - the NIC is removed while it is used: what ends how, that all is given back, and that it is used again. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
-#include "tests/lib/mlx5_fake.h"
+#include "tests/rig/fakes/fake_mlx5.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -22,8 +22,8 @@ static struct nic_dev *dev_of(const struct nic_rig *n)
 /* It is removed; the router has done what follows. */
 static void gone(struct nic_rig *n)
 {
-	nic_fake.name[0] = NULL;
-	nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	fake_nic.name[0] = NULL;
+	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	nic_rig_events(n); /* lost, and taken down */
 	nic_rig_work(n);   /* which is done */
 	assert_false(dev_of(n)->is_there);
@@ -40,7 +40,7 @@ static void looks(struct nic_rig *n, uint64_t ns)
 
 static void back(struct nic_rig *n)
 {
-	nic_fake.name[0] = "fake0";
+	fake_nic.name[0] = "fake0";
 	looks(n, SECOND);
 	assert_true(dev_of(n)->is_there);
 	rig_run(&n->r);
@@ -56,10 +56,10 @@ static void all_ends_and_is_given_back(void **state)
 	for (int i = 0; i < 3; i++)
 		nic_rig_send(n, (uint64_t)i, 8);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 3);
+	assert_int_equal(fake_nic_sends(n->ib), 3);
 	gone(n);
-	assert_true(!nic_fake.contexts && !nic_fake.qps && !nic_fake.cqs && !nic_fake.mrs &&
-		    !nic_fake.pds && !nic_fake.channels && !nic_fake.lists);
+	assert_true(!fake_nic.contexts && !fake_nic.qps && !fake_nic.cqs && !fake_nic.mrs &&
+		    !fake_nic.pds && !fake_nic.channels && !fake_nic.lists);
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
 	nic_rig_expect_no_event(n);
@@ -103,7 +103,7 @@ static void in_any_state(void **state)
 	for (unsigned i = 0; i < 3; i++) {
 		nic_rig_send(n, 1, 8);
 		rig_run(&n->r);
-		nic_fake.flushes_late = true;
+		fake_nic.flushes_late = true;
 		if (states[i] == IBV_QPS_INIT) {
 			rig_state(&n->r, n->qp, IBV_QPS_RESET);
 			rig_state(&n->r, n->qp, IBV_QPS_INIT);
@@ -116,9 +116,9 @@ static void in_any_state(void **state)
 		nic_rig_expect_none(n);
 		assert_int_equal(n->qp->qp.state,
 				 states[i] == IBV_QPS_INIT ? IBV_QPS_INIT : IBV_QPS_ERR);
-		assert_true(!nic_fake.qps && !nic_fake.contexts);
+		assert_true(!fake_nic.qps && !fake_nic.contexts);
 		back(n);
-		nic_fake.flushes_late = false;
+		fake_nic.flushes_late = false;
 		rig_qp_free(&n->r, n->qp);
 		rig_mr_free(&n->r, n->mr);
 		n->qp = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
@@ -137,15 +137,15 @@ static void it_is_used_again(void **state)
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
 	looks(n, SECOND / 2);
-	assert_int_equal(nic_fake.calls[FAKE_get_device_list], 1); /* not yet */
+	assert_int_equal(fake_nic.calls[FAKE_get_device_list], 1); /* not yet */
 	looks(n, SECOND / 2);
-	assert_int_equal(nic_fake.calls[FAKE_get_device_list], 2); /* it is not there */
+	assert_int_equal(fake_nic.calls[FAKE_get_device_list], 2); /* it is not there */
 	nic_rig_expect_no_event(n);
-	nic_fake_fail(FAKE_open_device, 1, EACCES); /* udev has not come yet */
-	nic_fake.name[0] = "fake0";
+	fake_nic_fail(FAKE_open_device, 1, EACCES); /* udev has not come yet */
+	fake_nic.name[0] = "fake0";
 	looks(n, SECOND);
 	assert_false(dev_of(n)->is_there);
-	assert_int_equal(nic_fake.lists, 0);
+	assert_int_equal(fake_nic.lists, 0);
 	back(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ACTIVE, 1);
 	nic_rig_expect_no_event(n);
@@ -153,12 +153,12 @@ static void it_is_used_again(void **state)
 	n->qp = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
 	n->ib = nic_rig_ib(n->qp);
 	mr = rig_mr(&n->r, n->s, buf, sizeof(buf), NIC_RIG_ACCESS);
-	assert_int_equal(nic_fake.mrs, 1);
+	assert_int_equal(fake_nic.mrs, 1);
 	nic_rig_connect(n, n->qp);
 	rig_sge(rig_sqe(n->qp, FF_OP_SEND, 7), mr, (uintptr_t)buf, 8);
 	rig_post(&n->r, n->qp);
 	rig_run(&n->r);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 7, IBV_WC_SUCCESS);
 	/* memory of before is not this NIC's */
@@ -201,30 +201,30 @@ static void it_comes_back_with_another_gid(void **state)
 	gone(n);
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
-	nic_fake.has_gid[3] = false;
+	fake_nic.has_gid[3] = false;
 	back(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ACTIVE, 1);
 	nic_rig_expect_event(n, IBV_EVENT_GID_CHANGE, 1);
 	nic_rig_expect_no_event(n);
 	assert_int_equal(dev_of(n)->gid_index, 5);
-	assert_memory_equal(&n->r.f->host->nic[0].gid, &nic_fake.gid[5].gid, 16);
+	assert_memory_equal(&n->r.f->host->nic[0].gid, &fake_nic.gid[5].gid, 16);
 }
 
 /* Whatever fails while it comes back: nothing stays open, and it is tried again. */
 static void each_call_may_fail(void **state)
 {
-	static const enum nic_fake_call calls[] = { FAKE_get_device_list, FAKE_open_device,
+	static const enum fake_nic_call calls[] = { FAKE_get_device_list, FAKE_open_device,
 						    FAKE_query_device, FAKE_query_port,
 						    FAKE_create_comp_channel };
 	struct nic_rig *n = *state;
 
 	for (unsigned i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
 		gone(n);
-		nic_fake.name[0] = "fake0";
-		nic_fake_fail(calls[i], 1, EIO);
+		fake_nic.name[0] = "fake0";
+		fake_nic_fail(calls[i], 1, EIO);
 		looks(n, SECOND);
 		assert_false(dev_of(n)->is_there);
-		assert_true(!nic_fake.contexts && !nic_fake.lists && !nic_fake.channels);
+		assert_true(!fake_nic.contexts && !fake_nic.lists && !fake_nic.channels);
 		back(n);
 	}
 }
@@ -232,14 +232,14 @@ static void each_call_may_fail(void **state)
 /* The NIC's answers to what it is asked at its end mean nothing: all is freed. */
 static void errors_at_the_end(void **state)
 {
-	static const enum nic_fake_call calls[] = { FAKE_destroy_qp, FAKE_destroy_cq, FAKE_dereg_mr,
+	static const enum fake_nic_call calls[] = { FAKE_destroy_qp, FAKE_destroy_cq, FAKE_dereg_mr,
 						    FAKE_dealloc_pd };
 	struct nic_rig *n = *state;
 
 	for (unsigned i = 0; i < 4; i++)
-		nic_fake_fail(calls[i], 1, EIO);
+		fake_nic_fail(calls[i], 1, EIO);
 	gone(n);
-	assert_true(!nic_fake.contexts && !nic_fake.qps && !nic_fake.mrs && !nic_fake.pds);
+	assert_true(!fake_nic.contexts && !fake_nic.qps && !fake_nic.mrs && !fake_nic.pds);
 }
 
 /* The router ends while it is away, before it has been taken down, and while it is looked for. */
@@ -249,20 +249,20 @@ static void the_router_ends(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		nic_fake_reset();
+		fake_nic_reset();
 		nic_rig_open_rts(n, IBV_QPT_RC);
 		if (i == 0) {
 			gone(n);
 		} else if (i == 1) {
-			nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+			fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 			n->r.be.ops->ready(n->r.f, &dev_of(n)->ear[NIC_EAR_ASYNC], EPOLLIN);
 		} else {
 			gone(n);
-			nic_fake.name[0] = "fake0";
+			fake_nic.name[0] = "fake0";
 			n->r.f->now += SECOND;
 			rig_run(&n->r);
 			nic_rig_work(n); /* it has been opened, and nobody has come for it */
-			assert_int_equal(nic_fake.contexts, 1);
+			assert_int_equal(fake_nic.contexts, 1);
 		}
 		nic_rig_close(n);
 	}
@@ -275,9 +275,9 @@ static void in_the_midst_of_a_batch(void **state)
 
 	(void)state;
 	for (int has_wr = 0; has_wr < 2; has_wr++) {
-		nic_fake_reset();
-		nic_fake.has_wr = has_wr;
-		nic_fake.load_more = has_wr ? mlx5_fake_load : NULL;
+		fake_nic_reset();
+		fake_nic.has_wr = has_wr;
+		fake_nic.load_more = has_wr ? fake_mlx5_load : NULL;
 		nic_rig_open_rts(n, IBV_QPT_RC);
 		nic_rig_send(n, 1, 8);
 		nic_rig_send(n, 2, 8);
@@ -288,7 +288,7 @@ static void in_the_midst_of_a_batch(void **state)
 		assert_int_equal(dev_of(n)->batch.n, 0);
 		fast_unlock(n->r.f->host);
 		nic_rig_work(n); /* the fake does not let an open queue be destroyed */
-		assert_true(!nic_fake.contexts && !nic_fake.qps);
+		assert_true(!fake_nic.contexts && !fake_nic.qps);
 		nic_rig_expect(n, 1, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect_none(n);
@@ -338,7 +338,7 @@ static void send_to(struct nic_rig *n, struct rig_qp *q, const struct mr *mr, co
 /* Turns, until the thread that makes address handles has brought about so many sends. */
 static void until_sends(struct nic_rig *n, unsigned num)
 {
-	while (nic_fake_num_sends() < num) {
+	while (fake_nic_num_sends() < num) {
 		sched_yield();
 		rig_run(&n->r);
 	}
@@ -371,7 +371,7 @@ static void a_ud_qp(void **state)
 	struct ah ah[2], here;
 	struct ff_cqe c;
 
-	nic_fake.attr.max_ah = 100;
+	fake_nic.attr.max_ah = 100;
 	for (int i = 0; i < 2; i++)
 		ah_add(n, &ah[i], gid_nic_index(&n->r.cont[0]), far[i]);
 	ah_add(n, &here, GID_ADDR_V2, n->r.cont[0].gid[0].raw);
@@ -379,23 +379,23 @@ static void a_ud_qp(void **state)
 	until_sends(n, 1);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
-	nic_fake_hold_ahs(true);
+	fake_nic_hold_ahs(true);
 	send_to(n, q, n->mr, &ah[1], 0x4321, 2);
 	send_to(n, q, n->mr, &ah[0], 0x4321, 3);
 	nic_rig_expect_none(n);
 	until_in_hand(n);
-	nic_fake.name[0] = NULL;
-	nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	fake_nic.name[0] = NULL;
+	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	nic_rig_events(n);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake.contexts, 1); /* the handle has not come back */
-	nic_fake_hold_ahs(false);
-	while (nic_fake.contexts) {
+	assert_int_equal(fake_nic.contexts, 1); /* the handle has not come back */
+	fake_nic_hold_ahs(false);
+	while (fake_nic.contexts) {
 		sched_yield();
 		nic_rig_work(n);
 	}
 	nic_rig_work(n);
-	assert_true(nic_fake_is_clean());
+	assert_true(fake_nic_is_clean());
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	nic_rig_expect(n, 3, IBV_WC_SUCCESS);
@@ -417,7 +417,7 @@ static void a_ud_qp(void **state)
 	}
 	send_to(n, q, n->mr, &ah[0], 0x4321, 5);
 	nic_rig_expect(n, 5, IBV_WC_SUCCESS);
-	assert_int_equal(nic_fake_num_sends(), 1);
+	assert_int_equal(fake_nic_num_sends(), 1);
 	back(n);
 	next = ud_qp(n);
 	assert_non_null(next->qp.nic);
@@ -425,10 +425,10 @@ static void a_ud_qp(void **state)
 	until_sends(n, 2);
 	rig_run(&n->r);
 	nic_rig_expect(n, 6, IBV_WC_SUCCESS);
-	assert_memory_equal(&nic_fake_ah(nic_fake_send_at(1)->send.wr.ud.ah)->grh.dgid, far[1], 16);
+	assert_memory_equal(&fake_nic_ah(fake_nic_send_at(1)->send.wr.ud.ah)->grh.dgid, far[1], 16);
 	send_to(n, q, n->mr, &ah[1], 0x4321, 7); /* without a part there */
 	nic_rig_expect(n, 7, IBV_WC_SUCCESS);
-	assert_int_equal(nic_fake_num_sends(), 2);
+	assert_int_equal(fake_nic_num_sends(), 2);
 	rig_qp_free(&n->r, next);
 	rig_qp_free(&n->r, q);
 	for (int i = 0; i < 2; i++)
@@ -451,11 +451,11 @@ static void a_datagram_in_between(void **state)
 	send_to(n, q, n->mr, &ah, 0x4321, 1);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	assert_int_equal(q->qp.stats.ud_drops, 1);
-	assert_int_equal(nic_fake.calls[FAKE_create_ah], 0);
+	assert_int_equal(fake_nic.calls[FAKE_create_ah], 0);
 	rig_state(&n->r, q, IBV_QPS_RESET);
 	nic_rig_work(n);
 	nic_rig_work(n);
-	assert_true(nic_fake_is_clean());
+	assert_true(fake_nic_is_clean());
 	rig_qp_free(&n->r, q);
 	obj_remove(&n->s->s.tab[OBJ_AH], &ah.o);
 }
@@ -516,7 +516,7 @@ static void an_srq(void **state)
 			continue;
 		wc.wr_id = (uint64_t)ns->id << 48 | NIC_ID_SRQ | place;
 		wc.qp_num = nic_rig_ib(q)->qp_num;
-		nic_fake_push(ns->cq->cq, &wc);
+		fake_nic_push(ns->cq->cq, &wc);
 		rig_run(&n->r);
 		ended++;
 	}
@@ -529,7 +529,7 @@ static void an_srq(void **state)
 	post_srq(n, srq, n->mr, 11, 6);
 	assert_in_range(srq->srq.held, 3, 5);
 	gone(n);
-	assert_true(!nic_fake.srqs && !nic_fake.contexts);
+	assert_true(!fake_nic.srqs && !fake_nic.contexts);
 	assert_null(srq->srq.nic);
 	assert_int_equal(srq->srq.held, 0);
 	assert_int_equal(atomic_load(&srq->srq.hdr->lost), 0);
@@ -553,7 +553,7 @@ static void an_srq(void **state)
 	assert_non_null(srq->srq.nic);
 	nic_rig_connect(n, next);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_srq_recvs(srq->srq.nic->ib), 7);
+	assert_int_equal(fake_nic_srq_recvs(srq->srq.nic->ib), 7);
 	rig_qp_free(&n->r, next);
 	rig_srq_free(&n->r, srq);
 }
@@ -592,11 +592,11 @@ static void an_srq_that_is_shared(void **state)
 	nic_rig_connect(n, next);
 	post_srq(n, srq, n->mr, 4, 5);
 	assert_int_equal(srq->srq.held, 4);
-	assert_int_equal(nic_fake_srq_recvs(srq->srq.nic->ib), 4);
+	assert_int_equal(fake_nic_srq_recvs(srq->srq.nic->ib), 4);
 	rig_qp_free(&n->r, soft);
 	assert_int_equal(srq->srq.nic->num_alone, 0);
 	post_srq(n, srq, n->mr, 9, 1);
-	assert_int_equal(nic_fake_srq_recvs(srq->srq.nic->ib), 9);
+	assert_int_equal(fake_nic_srq_recvs(srq->srq.nic->ib), 9);
 	rig_qp_free(&n->r, next);
 	rig_qp_free(&n->r, peer);
 	rig_qp_free(&n->r, q);
@@ -613,33 +613,33 @@ static void rates(void **state)
 	unsigned calls;
 
 	(void)state;
-	nic_fake_reset();
-	nic_fake.load_more = mlx5_fake_load;
+	fake_nic_reset();
+	fake_nic.load_more = fake_mlx5_load;
 	nic_rig_open_rts(n, IBV_QPT_RC);
-	assert_int_equal(mlx5_fake_there(), 5);
+	assert_int_equal(fake_mlx5_there(), 5);
 	gone(n);
-	assert_int_equal(mlx5_fake_there(), 0);
-	assert_true(!nic_fake.qps && !nic_fake.contexts);
-	calls = mlx5_fake.calls;
+	assert_int_equal(fake_mlx5_there(), 0);
+	assert_true(!fake_nic.qps && !fake_nic.contexts);
+	calls = fake_mlx5.calls;
 	fast_container_limits(&n->r.cont[0], &l);
 	nic_rig_work(n);
-	assert_int_equal(mlx5_fake.calls, calls);
+	assert_int_equal(fake_mlx5.calls, calls);
 	/* a root that is refused costs the rates only */
-	mlx5_fake_fail(1, EOPNOTSUPP);
+	fake_mlx5_fail(1, EOPNOTSUPP);
 	back(n);
-	assert_int_equal(mlx5_fake_there(), 0);
+	assert_int_equal(fake_mlx5_there(), 0);
 	assert_null(dev_of(n)->pace_root);
 	gone(n);
 	back(n);
-	assert_int_equal(mlx5_fake_there(), 1);
+	assert_int_equal(fake_mlx5_there(), 1);
 	q = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
 	nic_rig_connect(n, q);
-	assert_int_equal(mlx5_fake_there(), 5);
-	assert_int_equal(mlx5_fake.joined[mlx5_fake.num_joined - 1].answers->mbit, 8);
+	assert_int_equal(fake_mlx5_there(), 5);
+	assert_int_equal(fake_mlx5.joined[fake_mlx5.num_joined - 1].answers->mbit, 8);
 	/* elements that it does not give back at its end */
-	mlx5_fake_fail(1, EIO);
+	fake_mlx5_fail(1, EIO);
 	gone(n);
-	assert_int_equal(nic_fake.qps, 0);
+	assert_int_equal(fake_nic.qps, 0);
 	rig_qp_free(&n->r, q);
 	nic_rig_close(n);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/ucma_fake.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/fakes/fake_ucma.c tests/rig/unit/rig.c */
 /*
  * test_iwarp.c - a NIC of iWARP, with a kernel that the test plays: how a QP comes to a connection and loses it, what is
  * refused, and what is the kernel's siw alone.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -15,7 +15,7 @@
 
 #include "ffr/fast/ucma.h"
 #include "ffr/obj/gid.h"
-#include "tests/lib/ucma_fake.h"
+#include "tests/rig/fakes/fake_ucma.h"
 
 enum { CONNECT = 6, ACCEPT = 8, REJECT = 9, DISCONNECT = 10 }; /* of <rdma/rdma_user_cm.h> */
 #define SIW 0x626d74
@@ -26,13 +26,13 @@ static const struct ucma_ops *ops;
 
 static void start(uint32_t vendor)
 {
-	nic_fake_reset();
-	ucma_fake_reset();
-	nic_fake.transport = IBV_TRANSPORT_IWARP;
-	nic_fake.attr.vendor_id = vendor;
-	nic_fake.attr.max_sge_rd = 1;
-	ucma_fake.guid = nic_fake.attr.node_guid = 0x1234;
-	nic_fake.gid[0].ndev_ifindex = if_nametoindex("lo");
+	fake_nic_reset();
+	fake_ucma_reset();
+	fake_nic.transport = IBV_TRANSPORT_IWARP;
+	fake_nic.attr.vendor_id = vendor;
+	fake_nic.attr.max_sge_rd = 1;
+	fake_ucma.guid = fake_nic.attr.node_guid = 0x1234;
+	fake_nic.gid[0].ndev_ifindex = if_nametoindex("lo");
 	n = calloc(1, sizeof(*n));
 	nic_rig_open_qp(n, IBV_QPT_RC);
 	be = &n->r.be;
@@ -142,11 +142,11 @@ static struct ucma_id *connected(uint32_t *k)
 {
 	struct ucma_id *id = resolved(&n->r.cont[0]);
 
-	*k = ucma_fake_only();
+	*k = fake_ucma_only();
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
 	ask(id, n->qp->qp.qp_num);
-	nic_fake_iw_connected(n->ib);
-	ucma_fake_tell(*k, RDMA_CM_EVENT_ESTABLISHED, 0, 'x');
+	fake_nic_iw_connected(n->ib);
+	fake_ucma_tell(*k, RDMA_CM_EVENT_ESTABLISHED, 0, 'x');
 	heard();
 	assert_int_equal(go(n->qp, expect(RDMA_CM_EVENT_CONNECT_RESPONSE).param.qp_num), 0);
 	assert_int_equal(ops->establish(id), 0);
@@ -190,26 +190,26 @@ static void only_rc_is_the_nics(void **state)
 static void a_client_connects(void **state)
 {
 	struct ucma_id *id = resolved(&n->r.cont[0]);
-	uint32_t k = ucma_fake_only();
+	uint32_t k = fake_ucma_only();
 	struct ucma_event ev;
 
 	(void)state;
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
 	nic_rig_recv(n, 1, 64);
-	assert_int_equal(nic_fake_recvs(n->ib), 0);
+	assert_int_equal(fake_nic_recvs(n->ib), 0);
 	ask(id, n->qp->qp.qp_num);
 	/* the peer may send as soon as it has heard of it */
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_INIT);
-	assert_int_equal(nic_fake_recvs(n->ib), 1);
-	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], CONNECT);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_INIT);
+	assert_int_equal(fake_nic_recvs(n->ib), 1);
+	assert_int_equal(fake_ucma.id[k].call[fake_ucma.id[k].num_calls - 1], CONNECT);
 	nic_rig_recv(n, 2, 64);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_recvs(n->ib), 2);
-	nic_fake_iw_connected(n->ib);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 9, NULL);
+	assert_int_equal(fake_nic_recvs(n->ib), 2);
+	fake_nic_iw_connected(n->ib);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 9, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
-	ucma_fake_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 'x');
+	fake_ucma_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 'x');
 	heard();
 	ev = expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
 	assert_int_equal(ev.pd[0], 'x');
@@ -218,23 +218,23 @@ static void a_client_connects(void **state)
 	assert_int_equal(go(n->qp, ev.param.qp_num), 0);
 	nic_rig_send(n, 3, 64);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 1);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	assert_int_equal(fake_nic_sends(n->ib), 1);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 3, IBV_WC_SUCCESS);
 	/* the kernel has no RTU */
 	assert_int_equal(ops->establish(id), 0);
 	nic_rig_work(n);
-	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], CONNECT);
+	assert_int_equal(fake_ucma.id[k].call[fake_ucma.id[k].num_calls - 1], CONNECT);
 	/* the peer goes */
-	ucma_fake_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
+	fake_ucma_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
 	heard();
 	expect(RDMA_CM_EVENT_DISCONNECTED);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 	nic_rig_expect(n, 2, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect_no_event(n);
 	end(id);
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 	/* it is not the NIC's again */
 	rig_state(&n->r, n->qp, IBV_QPS_RESET);
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
@@ -257,9 +257,9 @@ static void receives_are_there_before_the_answer(void **state)
 	nic_rig_recv(n, 1, 64);
 	rig_post(&n->r, n->qp);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake.num_log, 2);
-	assert_true(nic_fake.log[0].is_recv);
-	assert_false(nic_fake.log[1].is_recv);
+	assert_int_equal(fake_nic.num_log, 2);
+	assert_true(fake_nic.log[0].is_recv);
+	assert_false(fake_nic.log[1].is_recv);
 	end(id);
 }
 
@@ -281,7 +281,7 @@ static struct ucma_event requested(struct ucma_id **l, uint32_t *k)
 	*l = ops->listen(&w, &later.l);
 	nic_rig_work(n);
 	assert_int_equal(later.err, 0);
-	*k = ucma_fake_request(ucma_fake_only());
+	*k = fake_ucma_request(fake_ucma_only());
 	heard();
 	return expect(RDMA_CM_EVENT_CONNECT_REQUEST);
 }
@@ -297,8 +297,8 @@ static void a_listener_accepts(void **state)
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
 	nic_rig_recv(n, 1, 64);
 	assert_int_equal(go(n->qp, ev.param.qp_num), 0);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_INIT);
-	assert_int_equal(nic_fake_recvs(n->ib), 1);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_INIT);
+	assert_int_equal(fake_nic_recvs(n->ib), 1);
 	/* what is posted before it is there waits */
 	nic_rig_send(n, 2, 64);
 	rig_run(&n->r);
@@ -306,13 +306,13 @@ static void a_listener_accepts(void **state)
 	assert_int_equal(ops->accept(ev.request, &ev.param, "yes", 3), 0);
 	nic_rig_work(n);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 0);
-	nic_fake_iw_connected(n->ib);
-	ucma_fake_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 0);
+	assert_int_equal(fake_nic_sends(n->ib), 0);
+	fake_nic_iw_connected(n->ib);
+	fake_ucma_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 0);
 	heard();
 	expect(RDMA_CM_EVENT_ESTABLISHED);
-	assert_int_equal(nic_fake_sends(n->ib), 1);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	assert_int_equal(fake_nic_sends(n->ib), 1);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	/* it ends it itself: the QP first */
@@ -320,8 +320,8 @@ static void a_listener_accepts(void **state)
 	nic_rig_work(n);
 	assert_int_equal(ops->disconnect(ev.request), 0);
 	nic_rig_work(n);
-	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], DISCONNECT);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+	assert_int_equal(fake_ucma.id[k].call[fake_ucma.id[k].num_calls - 1], DISCONNECT);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 	end(ev.request);
 	end(l);
 	expect_none();
@@ -338,7 +338,7 @@ static void a_listener_rejects(void **state)
 	ops->keep(ev.request, n);
 	assert_int_equal(ops->reject(ev.request, 0, "no", 2), 0);
 	nic_rig_work(n);
-	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], REJECT);
+	assert_int_equal(fake_ucma.id[k].call[fake_ucma.id[k].num_calls - 1], REJECT);
 	end(ev.request);
 	end(l);
 }
@@ -359,7 +359,7 @@ static void a_peer_rejects(void **state)
 
 		rig_state(&n->r, q, IBV_QPS_INIT);
 		ask(id, q->qp.qp_num);
-		ucma_fake_tell(ucma_fake_only(), by[i].event, by[i].status, 0);
+		fake_ucma_tell(fake_ucma_only(), by[i].event, by[i].status, 0);
 		heard();
 		assert_int_equal(expect(by[i].event).status, by[i].reason);
 		assert_int_equal(q->qp.state, IBV_QPS_ERR);
@@ -386,12 +386,12 @@ static void a_call_fails(void **state)
 		struct ucma_id *id = resolved(&n->r.cont[0]);
 
 		rig_state(&n->r, q, IBV_QPS_INIT);
-		ucma_fake_fail(CONNECT, 1, by[i].err);
+		fake_ucma_fail(CONNECT, 1, by[i].err);
 		ask(id, q->qp.qp_num);
 		assert_int_equal(expect(by[i].event).status, by[i].status);
 		assert_int_equal(q->qp.state, IBV_QPS_ERR);
 		end(id);
-		assert_int_equal(ucma_fake.num_ids, 0);
+		assert_int_equal(fake_ucma.num_ids, 0);
 		rig_qp_free(&n->r, q);
 	}
 }
@@ -402,7 +402,7 @@ static void a_call_fails(void **state)
 static void other_qps_are_not_connected(void **state)
 {
 	struct ucma_id *id = resolved(&n->r.cont[1]);
-	uint32_t k = ucma_fake_only(), calls = ucma_fake.id[k].num_calls;
+	uint32_t k = fake_ucma_only(), calls = fake_ucma.id[k].num_calls;
 
 	(void)state;
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
@@ -415,7 +415,7 @@ static void other_qps_are_not_connected(void **state)
 	id = resolved(&n->r.cont[0]);
 	ask(id, n->qp->qp.qp_num); /* not in INIT */
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR).status, -EINVAL);
-	assert_int_equal(ucma_fake.id[k].num_calls, calls);
+	assert_int_equal(fake_ucma.id[k].num_calls, calls);
 	end(id);
 	/* two at once, or one twice */
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
@@ -423,10 +423,10 @@ static void other_qps_are_not_connected(void **state)
 	ask(id, n->qp->qp.qp_num);
 	ask(id, n->qp->qp.qp_num);
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR).status, -EISCONN);
-	ucma_fake_tell(ucma_fake_only(), RDMA_CM_EVENT_REJECTED, -ECONNRESET, 0);
+	fake_ucma_tell(fake_ucma_only(), RDMA_CM_EVENT_REJECTED, -ECONNRESET, 0);
 	end(id);
 	heard();
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 }
 
 static void by_numbers_alone_is_refused(void **state)
@@ -459,7 +459,7 @@ static void what_iwarp_has_not(void **state)
 		rig_post(&n->r, n->qp);
 		rig_run(&n->r);
 		nic_rig_expect(n, 7, IBV_WC_LOC_QP_OP_ERR);
-		assert_int_equal(nic_fake_num_sends(), 0);
+		assert_int_equal(fake_nic_num_sends(), 0);
 		end(id);
 		rig_qp_free(&n->r, n->qp);
 		n->qp = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
@@ -473,17 +473,17 @@ static void what_iwarp_has_not(void **state)
 static void one_in_doubt_is_destroyed_later(void **state)
 {
 	struct ucma_id *id = resolved(&n->r.cont[0]);
-	uint32_t k = ucma_fake_only();
+	uint32_t k = fake_ucma_only();
 
 	(void)state;
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
 	ask(id, n->qp->qp.qp_num);
 	end(id);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
-	assert_int_equal(ucma_fake.num_ids, 1);
-	ucma_fake_tell(k, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL, 0);
+	assert_int_equal(fake_ucma.num_ids, 1);
+	fake_ucma_tell(k, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL, 0);
 	heard();
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 	expect_none();
 }
 
@@ -499,7 +499,7 @@ static void the_id_goes_first(void **state)
 	rig_run(&n->r);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 	nic_rig_expect(n, 4, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 }
 
 static void the_qp_goes_first(void **state)
@@ -510,7 +510,7 @@ static void the_qp_goes_first(void **state)
 	(void)state;
 	rig_qp_free(&n->r, n->qp);
 	n->qp = NULL;
-	ucma_fake_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
+	fake_ucma_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
 	heard();
 	expect(RDMA_CM_EVENT_DISCONNECTED);
 	end(id);
@@ -526,14 +526,14 @@ static void the_router_flushes_for_siw(void **state)
 	struct mr *mr = rig_mr(&n->r, n->s, n->buf, 4096, IBV_ACCESS_LOCAL_WRITE);
 
 	(void)state;
-	nic_fake.flushes_late = true;
+	fake_nic.flushes_late = true;
 	rig_recv(&n->r, n->qp, 5, mr, nic_rig_at(n, 0), 64);
 	rig_sge(rig_sqe(n->qp, FF_OP_SEND, 6), mr, nic_rig_at(n, 0), 64);
 	rig_post(&n->r, n->qp);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 1);
-	assert_int_equal(nic_fake_recvs(n->ib), 1);
-	ucma_fake_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
+	assert_int_equal(fake_nic_sends(n->ib), 1);
+	assert_int_equal(fake_nic_recvs(n->ib), 1);
+	fake_ucma_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
 	heard();
 	nic_rig_expect(n, 6, IBV_WC_WR_FLUSH_ERR);
 	nic_rig_expect(n, 5, IBV_WC_WR_FLUSH_ERR);
@@ -561,13 +561,13 @@ static void memory_of_siw(void **state)
 	/* where nothing is: there for that moment, and nothing afterwards */
 	mr = rig_mr_runs(n->s, va, &host, &len, 1, NIC_RIG_ACCESS);
 	assert_non_null(mr->backend);
-	assert_int_equal((uintptr_t)nic_fake.mr.addr, va);
+	assert_int_equal((uintptr_t)fake_nic.mr.addr, va);
 	assert_int_equal(((struct nic_mr *)mr->backend)->base, va);
 	assert_int_equal(msync((void *)(uintptr_t)va, len, MS_ASYNC), -1);
 	rig_mr_free(&n->r, mr);
 	/* that is its own: anywhere */
 	mr = rig_mr_runs(n->s, va, &host, &len, 1, IBV_ACCESS_LOCAL_WRITE);
-	assert_ptr_equal(nic_fake.mr.addr, host);
+	assert_ptr_equal(fake_nic.mr.addr, host);
 	assert_int_equal(((struct nic_mr *)mr->backend)->base, (uintptr_t)host);
 	rig_mr_free(&n->r, mr);
 	munmap(host, len);

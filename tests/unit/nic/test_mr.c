@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /* test_mr.c - MRs at the NIC: their pages in a row, their keys, and which have none. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 #include "ffr/mem/shadow.h"
 
 #include <errno.h>
@@ -13,11 +13,11 @@ static void one_run_is_registered_as_it_is(void **state)
 {
 	struct nic_rig *n = *state;
 
-	assert_ptr_equal(nic_fake.mr.addr, n->buf);
-	assert_int_equal(nic_fake.mr.length, NIC_RIG_BUF);
-	assert_int_equal(nic_fake.mr.iova, n->mr->iova);
-	assert_int_equal(nic_fake.mr.access, NIC_RIG_ACCESS);
-	assert_ptr_equal(nic_fake.mr.pd, n->s->pd.nic);
+	assert_ptr_equal(fake_nic.mr.addr, n->buf);
+	assert_int_equal(fake_nic.mr.length, NIC_RIG_BUF);
+	assert_int_equal(fake_nic.mr.iova, n->mr->iova);
+	assert_int_equal(fake_nic.mr.access, NIC_RIG_ACCESS);
+	assert_ptr_equal(fake_nic.mr.pd, n->s->pd.nic);
 	assert_int_equal(n->mr->lkey, ((struct nic_mr *)n->mr->backend)->ib->lkey);
 	assert_int_equal(n->mr->rkey, n->mr->lkey);
 	assert_ptr_equal(key_lookup(&n->r.cont[0].keys, n->mr->lkey), n->mr);
@@ -32,7 +32,7 @@ static void other_rights_are_not_the_nics(void **state)
 		rig_mr(&n->r, n->s, n->buf, 64,
 		       IBV_ACCESS_MW_BIND | IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_LOCAL_WRITE);
 
-	assert_int_equal(nic_fake.mr.access, IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_LOCAL_WRITE);
+	assert_int_equal(fake_nic.mr.access, IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_LOCAL_WRITE);
 	rig_mr_free(&n->r, mr);
 }
 
@@ -57,9 +57,9 @@ static void two_runs_are_one_window(void **state)
 	host[1] = map + FF_PAGE;
 	mr = rig_mr_runs(n->s, va, host, len, 2, NIC_RIG_ACCESS);
 	assert_non_null(mr->backend);
-	seen = nic_fake.mr.addr;
-	assert_int_equal(nic_fake.mr.length, len[0] + len[1]);
-	assert_int_equal(nic_fake.mr.iova, va);
+	seen = fake_nic.mr.addr;
+	assert_int_equal(fake_nic.mr.length, len[0] + len[1]);
+	assert_int_equal(fake_nic.mr.iova, va);
 	assert_int_equal((uintptr_t)seen % FF_PAGE, 100);
 	for (unsigned i = 0; i < 2; i++)
 		for (uint64_t k = 0; k < len[i]; k += 7)
@@ -91,7 +91,7 @@ static void runs_that_do_not_fit(void **state)
 static void what_is_not_wholly_mapped_is_not_the_nics(void **state)
 {
 	struct nic_rig *n = *state;
-	unsigned calls = nic_fake.calls[FAKE_reg_mr_iova2];
+	unsigned calls = fake_nic.calls[FAKE_reg_mr_iova2];
 	struct mr *mr = rig_mr_pvm(&n->r, n->s, n->buf, 4096, NIC_RIG_ACCESS);
 	struct mr_run run = { .va = (uintptr_t)n->buf, .len = 4095, .host = n->buf };
 	struct mr part = *mr;
@@ -107,7 +107,7 @@ static void what_is_not_wholly_mapped_is_not_the_nics(void **state)
 	part.kind = MR_DMABUF;
 	assert_int_equal(nic_mr_make(&n->r.be, &part), 0);
 	assert_null(part.backend);
-	assert_int_equal(nic_fake.calls[FAKE_reg_mr_iova2], calls);
+	assert_int_equal(fake_nic.calls[FAKE_reg_mr_iova2], calls);
 	rig_mr_free(&n->r, mr);
 }
 
@@ -139,9 +139,9 @@ static void device_memory(void **state)
 		assert_int_equal(mr.backend != NULL, parts[i].has);
 		if (!parts[i].has)
 			continue;
-		assert_ptr_equal(nic_fake.mr.addr, run.host);
-		assert_int_equal(nic_fake.mr.length, parts[i].length);
-		assert_int_equal(nic_fake.mr.iova, 0);
+		assert_ptr_equal(fake_nic.mr.addr, run.host);
+		assert_int_equal(fake_nic.mr.length, parts[i].length);
+		assert_int_equal(fake_nic.mr.iova, 0);
 		assert_int_equal(mr.rkey, mr.lkey);
 		assert_int_not_equal(mr.lkey, 0);
 		nic_mr_break(&n->r.be, &mr);
@@ -152,21 +152,21 @@ static void device_memory(void **state)
 /* The MR is made all the same: for the software device. */
 static void a_call_that_fails(void **state)
 {
-	static const enum nic_fake_call calls[] = { FAKE_alloc_pd, FAKE_reg_mr_iova2 };
+	static const enum fake_nic_call calls[] = { FAKE_alloc_pd, FAKE_reg_mr_iova2 };
 	struct nic_rig *n = *state;
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct rig_ses *s = rig_session(&n->r, 1);
 		struct mr *mr;
 
-		nic_fake_fail(calls[i], 1, ENOMEM);
+		fake_nic_fail(calls[i], 1, ENOMEM);
 		mr = rig_mr(&n->r, s, n->buf, 64, NIC_RIG_ACCESS);
 		assert_null(mr->backend);
 		assert_ptr_equal(key_lookup(&n->r.cont[1].keys, mr->lkey), mr);
 		rig_mr_free(&n->r, mr);
 		rig_session_free(&n->r, s);
 	}
-	nic_fake_fail(FAKE_dereg_mr, 1, EBUSY);
+	fake_nic_fail(FAKE_dereg_mr, 1, EBUSY);
 	rig_mr_free(&n->r, n->mr);
 	n->mr = NULL;
 }
@@ -179,14 +179,14 @@ static void a_key_that_is_taken(void **state)
 	uint32_t taken = n->mr->lkey;
 	struct mr *mr, *others;
 
-	memset(nic_fake.key, 0, sizeof(nic_fake.key));
-	nic_fake.key[0] = nic_fake.key[1] = taken;
-	nic_fake.key[2] = 0x777700;
-	nic_fake.key_at = 0;
+	memset(fake_nic.key, 0, sizeof(fake_nic.key));
+	fake_nic.key[0] = fake_nic.key[1] = taken;
+	fake_nic.key[2] = 0x777700;
+	fake_nic.key_at = 0;
 	mr = rig_mr(&n->r, n->s, n->buf, 64, NIC_RIG_ACCESS);
 	assert_int_equal(mr->lkey, 0x777700);
-	assert_int_equal(nic_fake.mrs, 2);
-	nic_fake.key_at = 1;
+	assert_int_equal(fake_nic.mrs, 2);
+	fake_nic.key_at = 1;
 	others = rig_mr(&n->r, other, n->buf, 64, NIC_RIG_ACCESS);
 	assert_int_equal(others->lkey, taken);
 	rig_mr_free(&n->r, mr);
@@ -201,13 +201,13 @@ static void keys_that_are_all_taken(void **state)
 	struct mr *mr;
 
 	for (unsigned i = 0; i < 256; i++)
-		nic_fake.key[i] = n->mr->lkey;
-	nic_fake.key_at = 0;
+		fake_nic.key[i] = n->mr->lkey;
+	fake_nic.key_at = 0;
 	mr = rig_mr(&n->r, n->s, n->buf, 64, NIC_RIG_ACCESS);
 	assert_null(mr->backend);
 	assert_int_not_equal(mr->lkey, n->mr->lkey);
-	assert_true(nic_fake.key_at < 256);
-	assert_int_equal(nic_fake.mrs, 1);
+	assert_true(fake_nic.key_at < 256);
+	assert_int_equal(fake_nic.mrs, 1);
 	rig_mr_free(&n->r, mr);
 }
 

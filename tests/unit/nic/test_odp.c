@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c tests/lib/ffmem_fake.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c tests/rig/fakes/fake_ffmem.c */
 /* test_odp.c - on-demand MRs at a NIC that pages on demand: by pages of ffmem, for which there is a stand-in. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "ffr/mem/view.h"
 #include "ffr/obj/quota.h"
-#include "tests/lib/ffmem_fake.h"
+#include "tests/rig/fakes/fake_ffmem.h"
 
 #define SIZE (512 * (uint64_t)FF_PAGE)
 
@@ -23,12 +23,12 @@ static int setup(void **state)
 {
 	static struct nic_rig n;
 
-	nic_fake_reset();
-	nic_fake.odp.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
-	nic_fake.odp.per_transport_caps.rc_odp_caps = NIC_RC;
+	fake_nic_reset();
+	fake_nic.odp.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	fake_nic.odp.per_transport_caps.rc_odp_caps = NIC_RC;
 	nic_rig_open_rts(&n, IBV_QPT_RC);
-	ffmem_fake_start(SIZE);
-	if (view_use(ffmem_fake.fd))
+	fake_ffmem_start(SIZE);
+	if (view_use(fake_ffmem.fd))
 		return -1;
 	view_session_add(&n.s->s, 0, 0);
 	*state = &n;
@@ -42,9 +42,9 @@ static int teardown(void **state)
 	view_session_del(&n->s->s);
 	assert_int_equal(n->r.cont[0].quota.use.shares[SHARE_VIEW], 0);
 	assert_int_equal(n->r.cont[0].quota.use.shares[SHARE_PAGED], 0);
-	assert_int_equal(ffmem_fake.objects + ffmem_fake.processes, 0);
+	assert_int_equal(fake_ffmem.objects + fake_ffmem.processes, 0);
 	view_fini();
-	munmap(ffmem_fake.app, SIZE);
+	munmap(fake_ffmem.app, SIZE);
 	nic_rig_close(n);
 	return 0;
 }
@@ -59,7 +59,7 @@ static struct made make(struct nic_rig *n, uint64_t off, uint64_t len, uint64_t 
 {
 	struct made m;
 
-	m.mr = rig_mr_pvm(&n->r, n->s, ffmem_fake.app + off, len,
+	m.mr = rig_mr_pvm(&n->r, n->s, fake_ffmem.app + off, len,
 			  NIC_RIG_ACCESS | IBV_ACCESS_ON_DEMAND);
 	m.key = m.mr->lkey;
 	if (iova)
@@ -113,7 +113,7 @@ static void without_ffmem(void **state)
 	view_fini();
 	d = device(n);
 	assert_int_equal(d.odp_general | d.odp_rc | d.odp_uc | d.odp_ud | d.odp_xrc, 0);
-	mr = rig_mr_pvm(&n->r, n->s, ffmem_fake.app, SIZE, NIC_RIG_ACCESS | IBV_ACCESS_ON_DEMAND);
+	mr = rig_mr_pvm(&n->r, n->s, fake_ffmem.app, SIZE, NIC_RIG_ACCESS | IBV_ACCESS_ON_DEMAND);
 	mr->odp = odp_new();
 	view_map(mr);
 	assert_int_equal(nic_mr_make(&n->r.be, mr), 0);
@@ -126,38 +126,38 @@ static void without_ffmem(void **state)
 static unsigned mrs_at_unmap;
 static void note_mrs(void)
 {
-	mrs_at_unmap = nic_fake.mrs;
+	mrs_at_unmap = fake_nic.mrs;
 }
 
 /* The NIC's are other pages than the view's, at the application's addresses, and it gives them up first. */
 static void pages_are_the_nics(void **state)
 {
 	struct nic_rig *n = *state;
-	unsigned mrs = nic_fake.mrs;
+	unsigned mrs = fake_nic.mrs;
 	struct made m = make(n, 100, 4 * FF_PAGE, 0);
 	const struct nic_mr *nm = m.mr->backend;
-	uint8_t *at = nic_fake.mr.addr;
+	uint8_t *at = fake_nic.mr.addr;
 
 	assert_non_null(nm);
-	assert_int_equal(ffmem_fake.flags, FFMEM_NOWAIT | FFMEM_WRITE | FFMEM_PAGES);
-	assert_int_equal(ffmem_fake.objects, 2);
+	assert_int_equal(fake_ffmem.flags, FFMEM_NOWAIT | FFMEM_WRITE | FFMEM_PAGES);
+	assert_int_equal(fake_ffmem.objects, 2);
 	assert_ptr_equal(at, nm->pages.base + 100);
 	assert_ptr_not_equal(at, m.mr->view);
-	assert_int_equal(nic_fake.mr.length, 4 * FF_PAGE);
-	assert_int_equal(nic_fake.mr.iova, m.mr->iova);
-	assert_int_equal(nic_fake.mr.access, NIC_RIG_ACCESS | IBV_ACCESS_ON_DEMAND);
+	assert_int_equal(fake_nic.mr.length, 4 * FF_PAGE);
+	assert_int_equal(fake_nic.mr.iova, m.mr->iova);
+	assert_int_equal(fake_nic.mr.access, NIC_RIG_ACCESS | IBV_ACCESS_ON_DEMAND);
 	assert_int_equal(m.mr->lkey, nm->ib->lkey);
 	at[0] = 0x77;
-	assert_int_equal(ffmem_fake.app[100], 0x77);
+	assert_int_equal(fake_ffmem.app[100], 0x77);
 	assert_int_equal(m.mr->pages_object, nm->pages.object);
 	assert_int_equal(view_stat(m.mr).faults, 10);
 	assert_int_equal(mr_pinned(m.mr), 4 * FF_PAGE / 512);
 	assert_int_equal(n->r.cont[0].quota.use.shares[SHARE_PAGED], 1);
 
-	ffmem_fake.unmapped = note_mrs;
+	fake_ffmem.unmapped = note_mrs;
 	nic_mr_break(&n->r.be, m.mr);
 	assert_int_equal(mrs_at_unmap, mrs);
-	assert_int_equal(ffmem_fake.objects, 1);
+	assert_int_equal(fake_ffmem.objects, 1);
 	assert_int_equal(m.mr->pages_object, 0);
 	end(n, &m);
 }
@@ -166,7 +166,7 @@ static void job_run(struct backend_later *l, int err)
 {
 	(void)l;
 	(void)err;
-	mrs_at_unmap = ffmem_fake.objects;
+	mrs_at_unmap = fake_ffmem.objects;
 }
 
 /* A long one is the worker's to give back; its session, which may go before that, has no object of ffmem any more. */
@@ -175,14 +175,14 @@ static void a_long_one(void **state)
 	struct nic_rig *n = *state;
 	struct made m = make(n, 0, SIZE, 0);
 	struct backend_later l = { .done = job_run };
-	unsigned mrs = nic_fake.mrs;
+	unsigned mrs = fake_nic.mrs;
 
-	ffmem_fake.unmapped = note_mrs;
+	fake_ffmem.unmapped = note_mrs;
 	assert_true(nic_mr_break_later(&n->r.be, m.mr, &l));
 	nic_settle(&n->r.be);
-	assert_int_equal(mrs_at_unmap, ffmem_fake.objects);
-	assert_int_equal(ffmem_fake.objects, 1);
-	assert_int_equal(nic_fake.mrs, mrs - 1);
+	assert_int_equal(mrs_at_unmap, fake_ffmem.objects);
+	assert_int_equal(fake_ffmem.objects, 1);
+	assert_int_equal(fake_nic.mrs, mrs - 1);
 	end(n, &m);
 }
 
@@ -191,11 +191,11 @@ static void one_that_cannot_be_deregistered(void **state)
 {
 	struct nic_rig *n = *state;
 	struct made m = make(n, 0, 2 * FF_PAGE, 0);
-	void *at = nic_fake.mr.addr;
+	void *at = fake_nic.mr.addr;
 
-	nic_fake_fail(FAKE_dereg_mr, 1, EBUSY);
+	fake_nic_fail(FAKE_dereg_mr, 1, EBUSY);
 	nic_mr_break(&n->r.be, m.mr);
-	assert_int_equal(ffmem_fake.objects, 1);
+	assert_int_equal(fake_ffmem.objects, 1);
 	assert_int_equal(msync(at, 2 * FF_PAGE, MS_ASYNC), 0); /* mapped yet */
 	munmap(at, 2 * FF_PAGE);
 	end(n, &m);
@@ -206,7 +206,7 @@ static void at_home_for_rxe(void **state)
 {
 	struct nic_rig *n = *state;
 	uint8_t *there = FREE;
-	unsigned calls = nic_fake.calls[FAKE_reg_mr_iova2];
+	unsigned calls = fake_nic.calls[FAKE_reg_mr_iova2];
 	const uint64_t bad[] = {
 		(uintptr_t)there + 3 * FF_PAGE + 100, /* something is there */
 		(uintptr_t)there + 101,		      /* in another place of a page */
@@ -222,15 +222,15 @@ static void at_home_for_rxe(void **state)
 			 there + 2 * FF_PAGE);
 	m = make(n, 100, FF_PAGE, (uintptr_t)there + 100);
 	assert_non_null(m.mr->backend);
-	assert_ptr_equal(nic_fake.mr.addr, there + 100);
+	assert_ptr_equal(fake_nic.mr.addr, there + 100);
 	end(n, &m);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		m = make(n, 100, FF_PAGE, bad[i]);
 		assert_null(m.mr->backend);
-		assert_int_equal(ffmem_fake.objects, 1);
+		assert_int_equal(fake_ffmem.objects, 1);
 		end(n, &m);
 	}
-	assert_int_equal(nic_fake.calls[FAKE_reg_mr_iova2], calls + 1);
+	assert_int_equal(fake_nic.calls[FAKE_reg_mr_iova2], calls + 1);
 	munmap(there + 2 * FF_PAGE, 2 * FF_PAGE);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/mlx5_fake.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/fakes/fake_mlx5.c tests/rig/unit/rig.c */
 /* test_pace.c - the NIC's own rates: mlx5's scheduling elements and packet pacing, by stand-ins. */
-#include "tests/unit/lib/nic_rig.h"
-#include "tests/lib/mlx5_fake.h"
+#include "tests/rig/unit/nic_rig.h"
+#include "tests/rig/fakes/fake_mlx5.h"
 
 #include <errno.h>
 
@@ -39,8 +39,8 @@ static void limit(unsigned container, struct ffo_limits l)
 static int mlx5_setup(void **state)
 {
 	(void)state;
-	nic_fake_reset();
-	nic_fake.load_more = mlx5_fake_load;
+	fake_nic_reset();
+	fake_nic.load_more = fake_mlx5_load;
 	nic_rig_open_rts(&rig, IBV_QPT_RC);
 	return 0;
 }
@@ -49,7 +49,7 @@ static int mlx5_teardown(void **state)
 {
 	(void)state;
 	nic_rig_close(&rig);
-	assert_int_equal(mlx5_fake_there(), 0);
+	assert_int_equal(fake_mlx5_there(), 0);
 	return 0;
 }
 
@@ -58,13 +58,13 @@ static int mlx5_teardown(void **state)
 /* One root; below it a node of the tenant and below that a leaf, each for what is sent and what is answered. */
 static void a_qp_is_joined_to_its_containers_leaves(void **state)
 {
-	const struct mlx5_fake_elem *sends = mlx5_fake.joined[0].sends;
-	const struct mlx5_fake_elem *answers = mlx5_fake.joined[0].answers;
+	const struct fake_mlx5_elem *sends = fake_mlx5.joined[0].sends;
+	const struct fake_mlx5_elem *answers = fake_mlx5.joined[0].answers;
 
 	(void)state;
-	assert_int_equal(mlx5_fake_there(), 5);
-	assert_int_equal(mlx5_fake.num_joined, 1);
-	assert_ptr_equal(mlx5_fake.joined[0].qp, rig.ib);
+	assert_int_equal(fake_mlx5_there(), 5);
+	assert_int_equal(fake_mlx5.num_joined, 1);
+	assert_ptr_equal(fake_mlx5.joined[0].qp, rig.ib);
 	assert_ptr_not_equal(sends, answers);
 	assert_ptr_not_equal(sends->parent, answers->parent);
 	assert_ptr_equal(sends->parent->parent, answers->parent->parent);
@@ -81,15 +81,15 @@ static void containers_share_their_tenants_node(void **state)
 	struct rig_qp *same = connected(1, &s[0], &cq[0]), *other = connected(3, &s[1], &cq[1]);
 
 	(void)state;
-	assert_int_equal(mlx5_fake.num_joined, 3);
-	assert_ptr_not_equal(mlx5_fake.joined[1].sends, mlx5_fake.joined[0].sends);
-	assert_ptr_equal(mlx5_fake.joined[1].sends->parent, mlx5_fake.joined[0].sends->parent);
-	assert_ptr_not_equal(mlx5_fake.joined[2].sends->parent, mlx5_fake.joined[0].sends->parent);
-	assert_int_equal(mlx5_fake_there(), 1 + 2 * 2 + 3 * 2);
+	assert_int_equal(fake_mlx5.num_joined, 3);
+	assert_ptr_not_equal(fake_mlx5.joined[1].sends, fake_mlx5.joined[0].sends);
+	assert_ptr_equal(fake_mlx5.joined[1].sends->parent, fake_mlx5.joined[0].sends->parent);
+	assert_ptr_not_equal(fake_mlx5.joined[2].sends->parent, fake_mlx5.joined[0].sends->parent);
+	assert_int_equal(fake_mlx5_there(), 1 + 2 * 2 + 3 * 2);
 	done(same, s[0], cq[0]);
-	assert_int_equal(mlx5_fake_there(), 1 + 2 * 2 + 2 * 2);
+	assert_int_equal(fake_mlx5_there(), 1 + 2 * 2 + 2 * 2);
 	done(other, s[1], cq[1]);
-	assert_int_equal(mlx5_fake_there(), 5);
+	assert_int_equal(fake_mlx5_there(), 5);
 }
 
 static void qps_of_a_container_share_its_leaf(void **state)
@@ -98,18 +98,18 @@ static void qps_of_a_container_share_its_leaf(void **state)
 
 	(void)state;
 	nic_rig_connect(&rig, q);
-	assert_int_equal(mlx5_fake_there(), 5);
-	assert_ptr_equal(mlx5_fake.joined[1].sends, mlx5_fake.joined[0].sends);
-	assert_null(mlx5_fake.joined[1].answers); /* UC answers nothing */
+	assert_int_equal(fake_mlx5_there(), 5);
+	assert_ptr_equal(fake_mlx5.joined[1].sends, fake_mlx5.joined[0].sends);
+	assert_null(fake_mlx5.joined[1].answers); /* UC answers nothing */
 	rig_qp_free(&rig.r, q);
-	assert_int_equal(mlx5_fake_there(), 5);
+	assert_int_equal(fake_mlx5_there(), 5);
 }
 
 /* What is read by others is limited by the NIC alone; what is sent by the router, and the NIC has room for headers. */
 static void rates_follow_the_limits(void **state)
 {
-	const struct mlx5_fake_elem *sends = mlx5_fake.joined[0].sends;
-	const struct mlx5_fake_elem *answers = mlx5_fake.joined[0].answers;
+	const struct fake_mlx5_elem *sends = fake_mlx5.joined[0].sends;
+	const struct fake_mlx5_elem *answers = fake_mlx5.joined[0].answers;
 	unsigned calls;
 
 	(void)state;
@@ -122,10 +122,10 @@ static void rates_follow_the_limits(void **state)
 	limit(0, (struct ffo_limits){ .tx_rate = 1ull << 40, .serve_rate = 1 });
 	assert_int_equal(answers->mbit, 1); /* 0 is none */
 	assert_true(sends->mbit >= 8796093);
-	calls = mlx5_fake.calls;
+	calls = fake_mlx5.calls;
 	limit(1, (struct ffo_limits){ .tx_rate = MBIT }); /* another's */
 	nic_rig_work(&rig);
-	assert_int_equal(mlx5_fake.calls, calls);
+	assert_int_equal(fake_mlx5.calls, calls);
 	limit(0, (struct ffo_limits){ 0 });
 	assert_int_equal(answers->mbit, 0);
 	assert_int_equal(sends->mbit, 0);
@@ -138,13 +138,13 @@ static void a_tenants_limit_is_its_nodes(void **state)
 	(void)state;
 	assert_int_equal(fast_tenant_limits(rig.r.f->host, "t", &l), 0);
 	nic_rig_work(&rig);
-	assert_int_equal(mlx5_fake.joined[0].sends->parent->mbit, 100);
-	assert_int_equal(mlx5_fake.joined[0].answers->parent->mbit, 70);
-	assert_int_equal(mlx5_fake.joined[0].answers->mbit, 0);
+	assert_int_equal(fake_mlx5.joined[0].sends->parent->mbit, 100);
+	assert_int_equal(fake_mlx5.joined[0].answers->parent->mbit, 70);
+	assert_int_equal(fake_mlx5.joined[0].answers->mbit, 0);
 	l = (struct ffo_limits){ 0 };
 	assert_int_equal(fast_tenant_limits(rig.r.f->host, "t", &l), 0);
 	nic_rig_work(&rig);
-	assert_int_equal(mlx5_fake.joined[0].sends->parent->mbit, 0);
+	assert_int_equal(fake_mlx5.joined[0].sends->parent->mbit, 0);
 }
 
 /* Limits from before the first QP hold from its first packet. */
@@ -157,7 +157,7 @@ static void limits_are_there_before(void **state)
 	(void)state;
 	limit(1, (struct ffo_limits){ .serve_rate = 3 * MBIT });
 	q = connected(1, &s, &cq);
-	assert_int_equal(mlx5_fake.joined[1].answers->mbit, 3);
+	assert_int_equal(fake_mlx5.joined[1].answers->mbit, 3);
 	done(q, s, cq);
 }
 
@@ -170,17 +170,17 @@ static void each_call_may_fail(void **state)
 
 	(void)state;
 	for (unsigned nth = 1; nth <= 5; nth++) { /* node, node, leaf, leaf, join */
-		unsigned there = mlx5_fake_there();
+		unsigned there = fake_mlx5_there();
 
-		mlx5_fake_fail(nth, EOPNOTSUPP);
+		fake_mlx5_fail(nth, EOPNOTSUPP);
 		q = connected(3, &s, &cq);
-		assert_int_equal(nic_fake_state(nic_rig_ib(q)), IBV_QPS_RTS);
+		assert_int_equal(fake_nic_state(nic_rig_ib(q)), IBV_QPS_RTS);
 		done(q, s, cq);
-		assert_int_equal(mlx5_fake_there(), there);
+		assert_int_equal(fake_mlx5_there(), there);
 	}
-	mlx5_fake_fail(1, EIO);
+	fake_mlx5_fail(1, EIO);
 	limit(0, (struct ffo_limits){ .serve_rate = MBIT });
-	mlx5_fake_fail(1, EIO);
+	fake_mlx5_fail(1, EIO);
 	assert_int_equal(fast_tenant_limits(rig.r.f->host, "t",
 					    &(struct ffo_limits){ .serve_rate = MBIT }),
 			 0);
@@ -192,9 +192,9 @@ static void each_call_may_fail(void **state)
 static void no_root(void **state)
 {
 	(void)state;
-	nic_fake_reset();
-	nic_fake.load_more = mlx5_fake_load;
-	mlx5_fake_fail(1, EOPNOTSUPP);
+	fake_nic_reset();
+	fake_nic.load_more = fake_mlx5_load;
+	fake_mlx5_fail(1, EOPNOTSUPP);
 	nic_rig_open(&rig);
 	nic_rig_close(&rig);
 }
@@ -204,8 +204,8 @@ static void no_root(void **state)
 static int pacing_setup(void **state)
 {
 	(void)state;
-	nic_fake_reset();
-	nic_fake.pacing = (struct ibv_packet_pacing_caps){ .qp_rate_limit_min = 1000,
+	fake_nic_reset();
+	fake_nic.pacing = (struct ibv_packet_pacing_caps){ .qp_rate_limit_min = 1000,
 							   .qp_rate_limit_max = 10000000,
 							   .supported_qpts = 1u << IBV_QPT_RC };
 	nic_rig_open_rts(&rig, IBV_QPT_RC);
@@ -224,15 +224,15 @@ static int nic_rig_teardown_own(void **state)
 static void a_qp_is_paced(void **state)
 {
 	(void)state;
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 0); /* no limit */
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 0); /* no limit */
 	limit(0, (struct ffo_limits){ .tx_rate = 100 * MBIT });
-	assert_ptr_equal(nic_fake.rate.qp, rig.ib);
-	assert_int_equal(nic_fake.rate.attr.rate_limit, 200000);
+	assert_ptr_equal(fake_nic.rate.qp, rig.ib);
+	assert_int_equal(fake_nic.rate.attr.rate_limit, 200000);
 	limit(0, (struct ffo_limits){ .tx_rate = 1 }); /* the least that the NIC can */
-	assert_int_equal(nic_fake.rate.attr.rate_limit, 1000);
+	assert_int_equal(fake_nic.rate.attr.rate_limit, 1000);
 	limit(0, (struct ffo_limits){ .tx_rate = 100000 * MBIT }); /* more than it can */
-	assert_int_equal(nic_fake.rate.attr.rate_limit, 0);
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 3);
+	assert_int_equal(fake_nic.rate.attr.rate_limit, 0);
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 3);
 }
 
 static void one_that_comes_later_is_paced(void **state)
@@ -244,18 +244,18 @@ static void one_that_comes_later_is_paced(void **state)
 	q = rig_qp(&rig.r, rig.s, IBV_QPT_RC, rig.cq, rig.cq, NULL);
 	uc = rig_qp(&rig.r, rig.s, IBV_QPT_UC, rig.cq, rig.cq, NULL);
 	limit(0, (struct ffo_limits){ .tx_rate = 200 * MBIT });
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 2); /* that in RTS */
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 2); /* that in RTS */
 	nic_rig_connect(&rig, q);
-	assert_ptr_equal(nic_fake.rate.qp, nic_rig_ib(q));
-	assert_int_equal(nic_fake.rate.attr.rate_limit, 400000);
+	assert_ptr_equal(fake_nic.rate.qp, nic_rig_ib(q));
+	assert_int_equal(fake_nic.rate.attr.rate_limit, 400000);
 	nic_rig_connect(&rig, uc); /* the NIC cannot */
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 3);
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 3);
 	limit(0, (struct ffo_limits){ .tx_rate = 300 * MBIT });
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 5);
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 5);
 	rig_qp_free(&rig.r, q);
 	rig_qp_free(&rig.r, uc);
 	limit(0, (struct ffo_limits){ .tx_rate = 100 * MBIT });
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 6);
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 6);
 }
 
 /* One that is taken to RESET has no rate, and gets one again with RTS. */
@@ -265,12 +265,12 @@ static void a_new_life(void **state)
 	limit(0, (struct ffo_limits){ .tx_rate = 100 * MBIT });
 	rig_state(&rig.r, rig.qp, IBV_QPS_RESET);
 	limit(0, (struct ffo_limits){ .tx_rate = 200 * MBIT });
-	assert_int_equal(nic_fake.calls[FAKE_modify_qp_rate_limit], 1);
+	assert_int_equal(fake_nic.calls[FAKE_modify_qp_rate_limit], 1);
 	nic_rig_connect(&rig, rig.qp);
-	assert_int_equal(nic_fake.rate.attr.rate_limit, 400000);
-	nic_fake_fail(FAKE_modify_qp_rate_limit, 1, EIO);
+	assert_int_equal(fake_nic.rate.attr.rate_limit, 400000);
+	fake_nic_fail(FAKE_modify_qp_rate_limit, 1, EIO);
 	limit(0, (struct ffo_limits){ .tx_rate = 300 * MBIT });
-	assert_int_equal(nic_fake_state(rig.ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(rig.ib), IBV_QPS_RTS);
 }
 
 int main(void)

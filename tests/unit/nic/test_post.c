@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/mlx5_fake.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/fakes/fake_mlx5.c tests/rig/unit/rig.c */
 /*
  * test_post.c - WRs and receives as the NIC gets them: translated, checked, several at once, and what becomes of
  * those that it does not take.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 #include "ffr/abi/ff_verbs.h"
-#include "tests/lib/mlx5_fake.h"
+#include "tests/rig/fakes/fake_mlx5.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +41,7 @@ static void every_operation(void **state)
 
 	for (unsigned i = 0; i < 6; i++) {
 		struct ff_sqe *e = sqe(n, cases[i].op, i);
-		const struct nic_fake_wr *w;
+		const struct fake_nic_wr *w;
 
 		rig_sge(e, n->mr, nic_rig_at(n, 100), 10);
 		rig_sge(e, n->mr, nic_rig_at(n, 300), 0); /* nothing: it is left out */
@@ -51,7 +51,7 @@ static void every_operation(void **state)
 		e->imm = htonl(0xdead0001);
 		post(n);
 		rig_run(&n->r);
-		w = nic_fake_send_at(i);
+		w = fake_nic_send_at(i);
 		assert_ptr_equal(w->qp, n->ib);
 		assert_int_equal(w->send.opcode, cases[i].to);
 		assert_int_equal(w->send.send_flags, IBV_SEND_SIGNALED);
@@ -75,7 +75,7 @@ static void atomics(void **state)
 
 	for (unsigned i = 0; i < 2; i++) {
 		struct ff_sqe *e = sqe(n, i ? FF_OP_FETCH_ADD : FF_OP_CMP_SWAP, i);
-		const struct nic_fake_wr *w;
+		const struct fake_nic_wr *w;
 		struct ff_cqe c;
 
 		rig_sge(e, n->mr, nic_rig_at(n, 8), 8);
@@ -85,7 +85,7 @@ static void atomics(void **state)
 		e->atomic.swap = 0x1112131415161718ull;
 		post(n);
 		rig_run(&n->r);
-		w = nic_fake_send_at(i);
+		w = fake_nic_send_at(i);
 		assert_int_equal(w->send.opcode,
 				 i ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP);
 		assert_int_equal(w->send.wr.atomic.remote_addr, 0x1000);
@@ -94,7 +94,7 @@ static void atomics(void **state)
 		if (!i)
 			assert_int_equal(w->send.wr.atomic.swap, 0x1112131415161718ull);
 		assert_int_equal(w->sge[0].addr, nic_rig_at(n, 8));
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		assert_true(rig_poll(n->cq, &c));
 		assert_int_equal(c.opcode, i ? IBV_WC_FETCH_ADD : IBV_WC_COMP_SWAP);
@@ -117,9 +117,9 @@ static void flags(void **state)
 		sqe(n, FF_OP_SEND, i)->flags = cases[i].flag;
 		post(n);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_send_at(i)->send.send_flags,
+		assert_int_equal(fake_nic_send_at(i)->send.send_flags,
 				 IBV_SEND_SIGNALED | cases[i].to);
-		assert_int_equal(nic_fake_send_at(i)->num_sge, 0);
+		assert_int_equal(fake_nic_send_at(i)->num_sge, 0);
 	}
 }
 
@@ -143,9 +143,9 @@ static void inline_data(void **state)
 	sqe(n, FF_OP_SEND, 6)->flags |= FF_SQE_INLINE; /* of no length */
 	post(n);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_num_sends(), 7);
+	assert_int_equal(fake_nic_num_sends(), 7);
 	for (unsigned i = 0; i < 6; i++) {
-		const struct nic_fake_wr *w = nic_fake_send_at(i);
+		const struct fake_nic_wr *w = fake_nic_send_at(i);
 
 		assert_int_equal((uint32_t)w->wr_id, i);
 		assert_int_equal(w->num_sge, 1);
@@ -158,7 +158,7 @@ static void inline_data(void **state)
 		for (unsigned k = 0; k < 20 + i; k++)
 			assert_int_equal(w->data[k], 'a' + i);
 	}
-	assert_int_equal(nic_fake_send_at(6)->num_sge, 0);
+	assert_int_equal(fake_nic_send_at(6)->num_sge, 0);
 }
 
 /* ---- by ibv_wr_*() ------------------------------------------------------------------------------------ */
@@ -167,9 +167,9 @@ static int setup_wr(void **state)
 {
 	static struct nic_rig n;
 
-	nic_fake_reset();
-	nic_fake.has_wr = true;
-	nic_fake.load_more = mlx5_fake_load;
+	fake_nic_reset();
+	fake_nic.has_wr = true;
+	fake_nic.load_more = fake_mlx5_load;
 	nic_rig_open_rts(&n, IBV_QPT_RC);
 	*state = &n;
 	return 0;
@@ -207,9 +207,9 @@ static void every_operation_of_wr(void **state)
 		post(n);
 	}
 	rig_run(&n->r);
-	assert_int_equal(nic_fake.calls[FAKE_wr_complete], 1);
+	assert_int_equal(fake_nic.calls[FAKE_wr_complete], 1);
 	for (unsigned i = 0; i < 6; i++) {
-		const struct nic_fake_wr *w = nic_fake_send_at(i);
+		const struct fake_nic_wr *w = fake_nic_send_at(i);
 
 		assert_int_equal(w->send.opcode, cases[i].to);
 		assert_int_equal((uint32_t)w->wr_id, i);
@@ -232,9 +232,9 @@ static void inline_ones_share_a_call(void **state)
 	struct nic_rig *n = *state;
 
 	inline_data(state);
-	assert_int_equal(nic_fake.calls[FAKE_wr_complete], 1);
+	assert_int_equal(fake_nic.calls[FAKE_wr_complete], 1);
 	for (unsigned i = 0; i < 7; i++)
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	for (uint64_t i = 0; i < 7; i++)
 		nic_rig_expect(n, i, IBV_WC_SUCCESS);
@@ -243,8 +243,8 @@ static void inline_ones_share_a_call(void **state)
 /* Of four the NIC has taken the first: that ends well, the second with an error. */
 static void only_the_first_goes(struct nic_rig *n)
 {
-	assert_int_equal(nic_fake_num_sends(), 1);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	assert_int_equal(fake_nic_num_sends(), 1);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 0, IBV_WC_SUCCESS);
 	nic_rig_expect(n, 1, IBV_WC_LOC_QP_OP_ERR);
@@ -260,7 +260,7 @@ static void none_is_taken(void **state)
 
 	nic_rig_send(n, 0, 8);
 	rig_run(&n->r);
-	nic_fake_fail(FAKE_wr_complete, 1, ENOMEM);
+	fake_nic_fail(FAKE_wr_complete, 1, ENOMEM);
 	for (uint64_t i = 1; i < 4; i++)
 		nic_rig_send(n, i, 8);
 	rig_run(&n->r);
@@ -274,14 +274,14 @@ static void without_them(void **state)
 	struct nic_rig *n = *state;
 	struct rig_qp *q;
 
-	nic_fake_fail(FAKE_create_qp_ex, 1, EOPNOTSUPP);
+	fake_nic_fail(FAKE_create_qp_ex, 1, EOPNOTSUPP);
 	q = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
 	nic_rig_connect(n, q);
 	rig_sge(rig_sqe(q, FF_OP_SEND, 9), n->mr, nic_rig_at(n, 0), 8);
 	rig_post(&n->r, q);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake.calls[FAKE_wr_complete], 0);
-	assert_int_equal(nic_fake_sends(nic_rig_ib(q)), 1);
+	assert_int_equal(fake_nic.calls[FAKE_wr_complete], 0);
+	assert_int_equal(fake_nic_sends(nic_rig_ib(q)), 1);
 	rig_qp_free(&n->r, q);
 }
 
@@ -290,14 +290,14 @@ static void without_them(void **state)
 static void one_call_for_several(void **state)
 {
 	struct nic_rig *n = *state;
-	unsigned calls = nic_fake.calls[FAKE_post_send];
+	unsigned calls = fake_nic.calls[FAKE_post_send];
 
 	for (uint64_t i = 0; i < 10; i++)
 		nic_rig_send(n, i, 8);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake.calls[FAKE_post_send], calls + 1);
+	assert_int_equal(fake_nic.calls[FAKE_post_send], calls + 1);
 	for (unsigned i = 0; i < 10; i++)
-		assert_int_equal((uint32_t)nic_fake_send_at(i)->wr_id, i);
+		assert_int_equal((uint32_t)fake_nic_send_at(i)->wr_id, i);
 }
 
 /* As many as the ring holds and a call does not; the window is the NIC's, and opens with each completion. */
@@ -307,21 +307,21 @@ static void a_full_window(void **state)
 	uint64_t id = 0, seen = 0;
 
 	(void)state;
-	nic_fake_reset();
-	nic_fake.attr.max_qp_wr = 20;
+	fake_nic_reset();
+	fake_nic.attr.max_qp_wr = 20;
 	rig_depth = 64;
 	nic_rig_open_rts(n, IBV_QPT_RC);
 	rig_depth = 16;
 	while (id < 64)
 		nic_rig_send(n, id++, 8);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 20);
-	assert_true(nic_fake.calls[FAKE_post_send] < 20);
+	assert_int_equal(fake_nic_sends(n->ib), 20);
+	assert_true(fake_nic.calls[FAKE_post_send] < 20);
 	while (seen < 64) {
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		nic_rig_expect(n, seen++, IBV_WC_SUCCESS);
-		assert_int_equal(nic_fake_sends(n->ib), 64 - seen < 20 ? 64 - seen : 20);
+		assert_int_equal(fake_nic_sends(n->ib), 64 - seen < 20 ? 64 - seen : 20);
 	}
 	assert_int_equal(n->qp->qp.in_flight, 0);
 	assert_false(n->qp->qp.busy);
@@ -332,7 +332,7 @@ static void two_qps_in_one_turn(void **state)
 {
 	struct nic_rig *n = *state;
 	struct rig_qp *other = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
-	unsigned calls = nic_fake.calls[FAKE_post_send];
+	unsigned calls = fake_nic.calls[FAKE_post_send];
 
 	nic_rig_connect(n, other);
 	for (uint64_t i = 0; i < 3; i++) {
@@ -341,11 +341,11 @@ static void two_qps_in_one_turn(void **state)
 		rig_post(&n->r, other);
 	}
 	rig_run(&n->r);
-	assert_int_equal(nic_fake.calls[FAKE_post_send], calls + 2);
-	assert_int_equal(nic_fake_sends(n->ib), 3);
-	assert_int_equal(nic_fake_sends(nic_rig_ib(other)), 3);
+	assert_int_equal(fake_nic.calls[FAKE_post_send], calls + 2);
+	assert_int_equal(fake_nic_sends(n->ib), 3);
+	assert_int_equal(fake_nic_sends(nic_rig_ib(other)), 3);
 	for (int i = 0; i < 3; i++)
-		nic_fake_sent(nic_rig_ib(other), IBV_WC_SUCCESS);
+		fake_nic_sent(nic_rig_ib(other), IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	for (uint64_t i = 0; i < 3; i++)
 		nic_rig_expect(n, 10 + i, IBV_WC_SUCCESS);
@@ -426,7 +426,7 @@ static void wrong_memory_ends_in_its_turn(void **state)
 		enum ff_vendor_err why;
 		struct ff_cqe c;
 
-		nic_fake_reset();
+		fake_nic_reset();
 		nic_rig_open_rts(n, IBV_QPT_RC);
 		s = rig_session(&n->r, wrong == OTHER_PD ? 0 : 1);
 		others = rig_mr(&n->r, s, more, sizeof(more), NIC_RIG_ACCESS);
@@ -438,13 +438,13 @@ static void wrong_memory_ends_in_its_turn(void **state)
 		why = post_wrong(n, wrong, others, same_pd, 2);
 		nic_rig_send(n, 3, 8);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_num_sends(), 2);
+		assert_int_equal(fake_nic_num_sends(), 2);
 		nic_rig_expect_none(n);
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		nic_rig_expect(n, 0, IBV_WC_SUCCESS);
 		nic_rig_expect_none(n);
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 		assert_true(rig_poll(n->cq, &c));
@@ -453,7 +453,7 @@ static void wrong_memory_ends_in_its_turn(void **state)
 		assert_int_equal(c.vendor_err, why);
 		nic_rig_expect(n, 3, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect_none(n);
-		assert_int_equal(nic_fake_num_sends(), 2);
+		assert_int_equal(fake_nic_num_sends(), 2);
 		assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 		rig_mr_free(&n->r, others);
 		rig_mr_free(&n->r, same_pd);
@@ -471,7 +471,7 @@ static void the_key_of_nothing_is_not_looked_at(void **state)
 	rig_sge(sqe(n, FF_OP_WRITE, 1), &none, 1, 0);
 	post(n);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_send_at(0)->num_sge, 0);
+	assert_int_equal(fake_nic_send_at(0)->num_sge, 0);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
 }
 
@@ -480,17 +480,17 @@ static void a_message_longer_than_the_port_allows(void **state)
 	struct nic_rig rig, *n = &rig;
 
 	(void)state;
-	nic_fake_reset();
-	nic_fake.port.max_msg_sz = 4096;
+	fake_nic_reset();
+	fake_nic.port.max_msg_sz = 4096;
 	nic_rig_open_rts(n, IBV_QPT_RC);
 	nic_rig_send(n, 1, 4096);
 	nic_rig_send(n, 2, 4097);
 	rig_run(&n->r);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	nic_rig_expect(n, 2, IBV_WC_LOC_LEN_ERR);
-	assert_int_equal(nic_fake_num_sends(), 1);
+	assert_int_equal(fake_nic_num_sends(), 1);
 	nic_rig_close(n);
 }
 
@@ -511,7 +511,7 @@ static void operations_that_the_nic_has_not(void **state)
 		struct nic_rig rig, *n = &rig;
 		struct ff_sqe *e;
 
-		nic_fake_reset();
+		fake_nic_reset();
 		nic_rig_open_rts(n, IBV_QPT_RC);
 		e = sqe(n, ops[i], 1);
 		if (ops[i] == FF_OP_FLUSH) {
@@ -521,7 +521,7 @@ static void operations_that_the_nic_has_not(void **state)
 		post(n);
 		rig_run(&n->r);
 		nic_rig_expect(n, 1, IBV_WC_LOC_QP_OP_ERR);
-		assert_int_equal(nic_fake_num_sends(), 0);
+		assert_int_equal(fake_nic_num_sends(), 0);
 		nic_rig_close(n);
 	}
 }
@@ -536,7 +536,7 @@ static void garbage_does_not_reach_the_nic(void **state)
 		struct ff_sqe *e;
 		unsigned got;
 
-		nic_fake_reset();
+		fake_nic_reset();
 		nic_rig_open_rts(n, round % 2 ? IBV_QPT_RC : IBV_QPT_UC);
 		e = sqe(n, FF_OP_SEND, 1);
 		for (uint32_t k = sizeof(e->seq); k < n->qp->qp.sq.stride; k++)
@@ -550,9 +550,9 @@ static void garbage_does_not_reach_the_nic(void **state)
 			e->sge[0].lkey = n->mr->lkey;
 		post(n);
 		rig_run(&n->r);
-		got = nic_fake_num_sends();
+		got = fake_nic_num_sends();
 		for (unsigned i = 0; i < got; i++) {
-			const struct nic_fake_wr *w = nic_fake_send_at(i);
+			const struct fake_nic_wr *w = fake_nic_send_at(i);
 
 			assert_true(w->num_sge <= 4);
 			for (int k = 0; k < w->num_sge; k++) {
@@ -580,20 +580,20 @@ static void a_part_is_taken(void **state)
 	for (unsigned takes = 0; takes < 10; takes++) {
 		struct nic_rig rig, *n = &rig;
 
-		nic_fake_reset();
+		fake_nic_reset();
 		nic_rig_open_rts(n, IBV_QPT_RC);
 		nic_rig_recv(n, 100, 8);
 		rig_run(&n->r);
-		nic_fake_take(takes);
+		fake_nic_take(takes);
 		for (uint64_t i = 0; i < 10; i++)
 			nic_rig_send(n, i, 8);
 		rig_run(&n->r);
 		nic_rig_send(n, 10, 8); /* behind them, though there is room */
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_num_sends(), takes);
+		assert_int_equal(fake_nic_num_sends(), takes);
 		for (uint64_t i = 0; i < takes; i++) {
 			nic_rig_expect_none(n);
-			nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+			fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 			rig_run(&n->r);
 			nic_rig_expect(n, i, IBV_WC_SUCCESS);
 		}
@@ -607,7 +607,7 @@ static void a_part_is_taken(void **state)
 		nic_rig_expect(n, 10, IBV_WC_WR_FLUSH_ERR);
 		nic_rig_expect_none(n);
 		assert_int_equal(n->qp->qp.in_flight, 0);
-		assert_int_equal(nic_fake_num_sends(), takes);
+		assert_int_equal(fake_nic_num_sends(), takes);
 		nic_rig_close(n);
 	}
 }
@@ -617,11 +617,11 @@ static void an_error_before_what_is_not_taken(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake_take(3);
+	fake_nic_take(3);
 	for (uint64_t i = 0; i < 6; i++)
 		nic_rig_send(n, i, 8);
 	rig_run(&n->r);
-	nic_fake_sent(n->ib, IBV_WC_REM_ACCESS_ERR);
+	fake_nic_sent(n->ib, IBV_WC_REM_ACCESS_ERR);
 	rig_run(&n->r);
 	nic_rig_expect(n, 0, IBV_WC_REM_ACCESS_ERR);
 	nic_rig_work(n);
@@ -642,17 +642,17 @@ static void the_wr_at_hand_when_a_call_fails(void **state)
 		for (int uc = 0; uc < 2; uc++) {
 			struct nic_rig rig, *n = &rig;
 
-			nic_fake_reset();
+			fake_nic_reset();
 			rig_depth = 64;
 			nic_rig_open_rts(n, uc ? IBV_QPT_UC : IBV_QPT_RC);
 			rig_depth = 16;
-			nic_fake_take(takes);
+			fake_nic_take(takes);
 			for (uint64_t i = 0; i < 40; i++)
 				nic_rig_send(n, i, 8);
 			rig_run(&n->r);
-			assert_int_equal(nic_fake_num_sends(), takes);
-			while (nic_fake_sends(n->ib))
-				nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+			assert_int_equal(fake_nic_num_sends(), takes);
+			while (fake_nic_sends(n->ib))
+				fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 			rig_run(&n->r);
 			nic_rig_work(n);
 			rig_run(&n->r);
@@ -662,7 +662,7 @@ static void the_wr_at_hand_when_a_call_fails(void **state)
 					       i == takes ? IBV_WC_LOC_QP_OP_ERR :
 							    IBV_WC_WR_FLUSH_ERR);
 			nic_rig_expect_none(n);
-			assert_int_equal(nic_fake_num_sends(), takes);
+			assert_int_equal(fake_nic_num_sends(), takes);
 			assert_int_equal(n->qp->qp.state, uc ? IBV_QPS_SQE : IBV_QPS_ERR);
 			assert_int_equal(n->qp->qp.in_flight, 0);
 			assert_false(n->qp->qp.busy);
@@ -674,7 +674,7 @@ static void an_inline_one_that_is_not_taken(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake_fail(FAKE_post_send, 2, ENOMEM);
+	fake_nic_fail(FAKE_post_send, 2, ENOMEM);
 	for (uint64_t i = 0; i < 4; i++) {
 		struct ff_sqe *e = sqe(n, FF_OP_SEND, i);
 
@@ -699,9 +699,9 @@ static void a_limit_holds(void **state)
 	for (uint64_t moved = 0; moved < 2000000; moved += 10000) {
 		nic_rig_send(n, id++, 10000);
 		rig_run(&n->r);
-		while (!nic_fake_sends(n->ib))
+		while (!fake_nic_sends(n->ib))
 			rig_advance(&n->r, 100000);
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		nic_rig_expect(n, id - 1, IBV_WC_SUCCESS);
 	}
@@ -718,15 +718,15 @@ static void receives_as_they_are_posted(void **state)
 	for (uint64_t i = 0; i < 5; i++) {
 		nic_rig_recv(n, 100 + i, 10 + (uint32_t)i);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_num_recvs(), i + 1);
-		assert_int_equal(nic_fake_recv_at((unsigned)i)->num_sge, 1);
-		assert_int_equal(nic_fake_recv_at((unsigned)i)->sge[0].addr, nic_rig_at(n, 0));
-		assert_int_equal(nic_fake_recv_at((unsigned)i)->sge[0].length, 10 + i);
-		assert_int_equal(nic_fake_recv_at((unsigned)i)->sge[0].lkey,
+		assert_int_equal(fake_nic_num_recvs(), i + 1);
+		assert_int_equal(fake_nic_recv_at((unsigned)i)->num_sge, 1);
+		assert_int_equal(fake_nic_recv_at((unsigned)i)->sge[0].addr, nic_rig_at(n, 0));
+		assert_int_equal(fake_nic_recv_at((unsigned)i)->sge[0].length, 10 + i);
+		assert_int_equal(fake_nic_recv_at((unsigned)i)->sge[0].lkey,
 				 ((struct nic_mr *)n->mr->backend)->ib->lkey);
 	}
 	for (uint64_t i = 0; i < 5; i++) {
-		nic_fake_received(n->ib, IBV_WC_SUCCESS, 1, NULL);
+		fake_nic_received(n->ib, IBV_WC_SUCCESS, 1, NULL);
 		rig_run(&n->r);
 		nic_rig_expect(n, 100 + i, IBV_WC_SUCCESS);
 	}
@@ -738,15 +738,15 @@ static void a_full_receive_queue(void **state)
 	struct nic_rig rig, *n = &rig;
 
 	(void)state;
-	nic_fake_reset();
-	nic_fake.attr.max_qp_wr = 4;
+	fake_nic_reset();
+	fake_nic.attr.max_qp_wr = 4;
 	nic_rig_open_rts(n, IBV_QPT_RC);
 	for (uint64_t i = 0; i < 16; i++)
 		nic_rig_recv(n, i, 8);
 	rig_run(&n->r);
 	for (uint64_t i = 0; i < 40; i++) {
-		assert_int_equal(nic_fake_recvs(n->ib), 4);
-		nic_fake_received(n->ib, IBV_WC_SUCCESS, 1, NULL);
+		assert_int_equal(fake_nic_recvs(n->ib), 4);
+		fake_nic_received(n->ib, IBV_WC_SUCCESS, 1, NULL);
 		rig_run(&n->r);
 		nic_rig_expect(n, i, IBV_WC_SUCCESS);
 		nic_rig_recv(n, 16 + i, 8);
@@ -769,10 +769,10 @@ static void a_receive_of_wrong_memory(void **state)
 		     ff_seq(2)); /* more SGEs than the QP has */
 	nic_rig_recv(n, 4, 8);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_num_recvs(), 4);
+	assert_int_equal(fake_nic_num_recvs(), 4);
 	for (unsigned i = 0; i < 3; i++)
-		assert_int_equal(nic_fake_recv_at(i)->num_sge, 0);
-	assert_int_equal(nic_fake_recv_at(3)->num_sge, 1);
+		assert_int_equal(fake_nic_recv_at(i)->num_sge, 0);
+	assert_int_equal(fake_nic_recv_at(3)->num_sge, 1);
 	assert_int_equal(n->qp->qp.stats.bad_wqes, 1);
 }
 
@@ -783,7 +783,7 @@ static void a_receive_that_is_not_taken(void **state)
 
 	nic_rig_recv(n, 1, 8);
 	rig_run(&n->r);
-	nic_fake_fail(FAKE_post_recv, 1, ENOMEM);
+	fake_nic_fail(FAKE_post_recv, 1, ENOMEM);
 	nic_rig_recv(n, 2, 8);
 	nic_rig_recv(n, 3, 8);
 	rig_run(&n->r);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /* test_qp.c - a QP's life at the NIC: which are its, their numbers and states, how they end. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-static const struct nic_fake_modify *modified(unsigned from_last)
+static const struct fake_nic_modify *modified(unsigned from_last)
 {
-	return &nic_fake.modify[(nic_fake.num_modify - 1 - from_last) % 64];
+	return &fake_nic.modify[(fake_nic.num_modify - 1 - from_last) % 64];
 }
 
 /* ---- making it -------------------------------------------------------------------------------------- */
@@ -24,12 +24,12 @@ static void connected_qps_are_the_nics(void **state)
 	assert_int_equal(nic_rig_ib(uc)->qp_type, IBV_QPT_UC);
 	assert_int_equal(uc->qp.qp_num, nic_rig_ib(uc)->qp_num);
 	assert_ptr_equal(nic_rig_ib(uc)->pd, n->s->pd.nic);
-	assert_int_equal(nic_fake.init.cap.max_send_wr, 16);
-	assert_int_equal(nic_fake.init.cap.max_recv_wr, 16);
-	assert_int_equal(nic_fake.init.cap.max_send_sge, 4);
-	assert_int_equal(nic_fake.init.cap.max_inline_data, 64);
-	assert_int_equal(nic_fake.init.sq_sig_all, 1);
-	assert_int_equal(nic_fake.qps, 2);
+	assert_int_equal(fake_nic.init.cap.max_send_wr, 16);
+	assert_int_equal(fake_nic.init.cap.max_recv_wr, 16);
+	assert_int_equal(fake_nic.init.cap.max_send_sge, 4);
+	assert_int_equal(fake_nic.init.cap.max_inline_data, 64);
+	assert_int_equal(fake_nic.init.sq_sig_all, 1);
+	assert_int_equal(fake_nic.qps, 2);
 	rig_qp_free(&n->r, xrc);
 	rig_qp_free(&n->r, uc);
 }
@@ -42,37 +42,37 @@ static void numbers_that_do_not_fit(void **state)
 	int err;
 
 	for (unsigned i = 0; i < 5; i++)
-		nic_fake.qpn[i] = n->qp->qp.qp_num + (i + 1) * 0x10000;
-	nic_fake.qpn[5] = 1; /* of the specification's own */
-	nic_fake.qpn[6] = 0x4444;
-	nic_fake.qpn_at = 0;
+		fake_nic.qpn[i] = n->qp->qp.qp_num + (i + 1) * 0x10000;
+	fake_nic.qpn[5] = 1; /* of the specification's own */
+	fake_nic.qpn[6] = 0x4444;
+	fake_nic.qpn_at = 0;
 	q = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
 	assert_int_equal(q->qp.qp_num, 0x4444);
-	assert_int_equal(nic_fake.qps, 2);
+	assert_int_equal(fake_nic.qps, 2);
 	rig_qp_free(&n->r, q);
 	/* none fits, however often it is asked */
 	for (unsigned i = 0; i < 256; i++)
-		nic_fake.qpn[i] = n->qp->qp.qp_num + (i + 1) * 0x10000;
-	nic_fake.qpn_at = 0;
+		fake_nic.qpn[i] = n->qp->qp.qp_num + (i + 1) * 0x10000;
+	fake_nic.qpn_at = 0;
 	assert_null(rig_qp_try(n->s, IBV_QPT_RC, n->cq, n->cq, NULL, &err));
 	assert_int_equal(err, -EAGAIN);
-	assert_int_equal(nic_fake.qps, 1);
+	assert_int_equal(fake_nic.qps, 1);
 }
 
 static void a_call_that_fails(void **state)
 {
-	static const enum nic_fake_call calls[] = { FAKE_alloc_pd, FAKE_create_cq, FAKE_create_qp };
+	static const enum fake_nic_call calls[] = { FAKE_alloc_pd, FAKE_create_cq, FAKE_create_qp };
 	struct nic_rig rig, *n = &rig;
 	int err;
 
 	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
-		nic_fake_reset();
+		fake_nic_reset();
 		nic_rig_open(n);
 		rig_mr_free(&n->r, n->mr);
 		n->mr = NULL;
 		n->r.be.ops->pd_break(&n->r.be, &n->s->pd);
-		nic_fake_fail(calls[i], 1, ENOSPC);
+		fake_nic_fail(calls[i], 1, ENOSPC);
 		n->qp = rig_qp_try(n->s, IBV_QPT_RC, n->cq, n->cq, NULL, &err);
 		if (calls[i] == FAKE_create_cq) { /* then a smaller one is asked for */
 			assert_non_null(n->qp);
@@ -80,7 +80,7 @@ static void a_call_that_fails(void **state)
 			assert_null(n->qp);
 			assert_int_equal(err, -ENOSPC);
 		}
-		assert_int_equal(nic_fake.qps, n->qp != NULL);
+		assert_int_equal(fake_nic.qps, n->qp != NULL);
 		nic_rig_close(n);
 	}
 }
@@ -92,7 +92,7 @@ static void what_the_nic_is_told(void **state)
 	struct nic_rig *n = *state;
 	const struct ibv_qp_attr *a = &modified(2)->attr;
 
-	assert_int_equal(nic_fake.num_modify, 3);
+	assert_int_equal(fake_nic.num_modify, 3);
 	assert_int_equal(a->qp_state, IBV_QPS_INIT);
 	assert_int_equal(a->port_num, 1);
 	assert_int_equal(a->qp_access_flags, NIC_RIG_ACCESS);
@@ -122,14 +122,14 @@ static void another_gid_is_not_the_nics(void **state)
 {
 	struct nic_rig *n = *state;
 	struct rig_qp *q = rig_qp(&n->r, n->s, IBV_QPT_RC, n->cq, n->cq, NULL);
-	unsigned modifies = nic_fake.num_modify;
+	unsigned modifies = fake_nic.num_modify;
 
 	rig_state(&n->r, q, IBV_QPS_INIT);
 	nic_rig_attr(n, q);
 	q->qp.attr.ah.sgid_index = 0;
 	rig_state(&n->r, q, IBV_QPS_RTR);
 	assert_false(q->qp.nic->carried);
-	assert_int_equal(nic_fake.num_modify, modifies);
+	assert_int_equal(fake_nic.num_modify, modifies);
 	assert_ptr_not_equal(q->qp.send, &nic_send);
 	rig_qp_free(&n->r, q);
 }
@@ -137,7 +137,7 @@ static void another_gid_is_not_the_nics(void **state)
 /* A QP in INIT that has the attributes of all that follows. */
 static void open_in_init(struct nic_rig *n)
 {
-	nic_fake_reset();
+	fake_nic_reset();
 	nic_rig_open_qp(n, IBV_QPT_RC);
 	rig_state(&n->r, n->qp, IBV_QPS_INIT);
 	nic_rig_attr(n, n->qp);
@@ -152,14 +152,14 @@ static void receives_of_init_are_there_before_rtr(void **state)
 	nic_rig_recv(n, 1, 8);
 	nic_rig_recv(n, 2, 8);
 	/* RTR fails: the ring has them again */
-	nic_fake_fail(FAKE_modify_qp, 2, EINVAL);
+	fake_nic_fail(FAKE_modify_qp, 2, EINVAL);
 	assert_int_equal(rig_state_try(n->qp, IBV_QPS_RTR), -EINVAL);
 	assert_int_equal(n->qp->qp.state, IBV_QPS_INIT);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RESET);
-	assert_int_equal(nic_fake_num_recvs(), 2);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RESET);
+	assert_int_equal(fake_nic_num_recvs(), 2);
 	rig_state(&n->r, n->qp, IBV_QPS_RTR);
-	assert_int_equal(nic_fake_recvs(n->ib), 2);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
+	assert_int_equal(fake_nic_recvs(n->ib), 2);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	nic_rig_close(n);
@@ -172,7 +172,7 @@ static void each_change_may_fail(void **state)
 		struct nic_rig rig, *n = &rig;
 
 		open_in_init(n);
-		nic_fake_fail(FAKE_modify_qp, nth, EINVAL);
+		fake_nic_fail(FAKE_modify_qp, nth, EINVAL);
 		assert_int_equal(rig_state_try(n->qp, IBV_QPS_RTR), nth < 3 ? -EINVAL : 0);
 		if (nth == 3)
 			assert_int_equal(rig_state_try(n->qp, IBV_QPS_RTS), -EINVAL);
@@ -181,7 +181,7 @@ static void each_change_may_fail(void **state)
 		rig_state(&n->r, n->qp, IBV_QPS_RTS); /* and it works when it is tried again */
 		nic_rig_send(n, 1, 8);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_sends(n->ib), 1);
+		assert_int_equal(fake_nic_sends(n->ib), 1);
 		nic_rig_close(n);
 	}
 }
@@ -196,15 +196,15 @@ static void a_later_step_fails(void **state)
 	open_in_init(n);
 	qp = &n->qp->qp;
 	nic_rig_recv(n, 1, 8);
-	nic_fake_fail(FAKE_modify_qp, 3, EINVAL);
+	fake_nic_fail(FAKE_modify_qp, 3, EINVAL);
 	assert_int_equal(nic_qp_prepare(&n->r.be, qp, &qp->attr, IBV_QPS_INIT, IBV_QPS_RTR), 0);
 	assert_int_equal(nic_qp_prepare(&n->r.be, qp, &qp->attr, IBV_QPS_RTR, IBV_QPS_RTS),
 			 -EINVAL);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RESET);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RESET);
 	rig_state(&n->r, n->qp, IBV_QPS_RTR);
 	rig_state(&n->r, n->qp, IBV_QPS_RTS);
-	assert_int_equal(nic_fake_recvs(n->ib), 1);
-	nic_fake_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
+	assert_int_equal(fake_nic_recvs(n->ib), 1);
+	fake_nic_received(n->ib, IBV_WC_SUCCESS, 8, NULL);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	nic_rig_close(n);
@@ -239,12 +239,12 @@ static void changed_in_rts(void **state)
 {
 	struct nic_rig *n = *state;
 	struct ff_qp_attr a = n->qp->qp.attr;
-	unsigned before = nic_fake.num_modify;
+	unsigned before = fake_nic.num_modify;
 
 	assert_int_equal(modified(0)->mask & (IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER),
 			 IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER);
 	assert_int_equal(prepare(n, &a, IBV_QPS_RTS), 0); /* nothing is new */
-	assert_int_equal(nic_fake.num_modify, before);
+	assert_int_equal(fake_nic.num_modify, before);
 	a.min_rnr_timer = 20;
 	assert_int_equal(prepare(n, &a, IBV_QPS_RTS), 0);
 	assert_int_equal(modified(0)->mask, IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER);
@@ -254,9 +254,9 @@ static void changed_in_rts(void **state)
 	assert_int_equal(prepare(n, &a, IBV_QPS_RTS), 0);
 	assert_int_equal(modified(0)->mask, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS);
 	assert_int_equal(modified(0)->attr.qp_access_flags, IBV_ACCESS_REMOTE_READ);
-	nic_fake_fail(FAKE_modify_qp, 1, EINVAL);
+	fake_nic_fail(FAKE_modify_qp, 1, EINVAL);
 	assert_int_equal(prepare(n, &a, IBV_QPS_RTS), -EINVAL);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 }
 
 /* The NIC's QP goes on in RTS while the container's is in SQD. */
@@ -264,11 +264,11 @@ static void changed_in_sqd(void **state)
 {
 	struct nic_rig *n = *state;
 	struct ff_qp_attr a;
-	unsigned before = nic_fake.num_modify;
+	unsigned before = fake_nic.num_modify;
 
 	assert_int_equal(prepare(n, &n->qp->qp.attr, IBV_QPS_SQD), 0);
 	rig_state(&n->r, n->qp, IBV_QPS_SQD);
-	assert_int_equal(nic_fake.num_modify, before);
+	assert_int_equal(fake_nic.num_modify, before);
 	a = n->qp->qp.attr;
 	a.min_rnr_timer = 3;
 	assert_int_equal(prepare(n, &a, IBV_QPS_SQD), 0);
@@ -285,7 +285,7 @@ static void changed_in_sqd(void **state)
 		a.ah.dgid[3] += i == 5;
 		assert_int_equal(prepare(n, &a, IBV_QPS_SQD), -EOPNOTSUPP);
 	}
-	assert_int_equal(nic_fake.num_modify, before + 1);
+	assert_int_equal(fake_nic.num_modify, before + 1);
 }
 
 static void uc_goes_on_with_other_rights(void **state)
@@ -320,15 +320,15 @@ static void reset_and_use_again(void **state)
 		if (lap == 3)
 			nic_rig_error(n);
 		rig_state(&n->r, n->qp, IBV_QPS_RESET);
-		assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RESET);
+		assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RESET);
 		while (lap == 3 && n->cq->ci != n->cq->cq.pi)
 			assert_true(rig_poll(n->cq, &(struct ff_cqe){ 0 }));
 		nic_rig_connect(n, n->qp);
 		nic_rig_send(n, 1000 + lap, 8);
 		rig_run(&n->r);
-		assert_int_equal(nic_fake_sends(n->ib), 1);
-		assert_int_equal(nic_fake_recvs(n->ib), 0);
-		nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+		assert_int_equal(fake_nic_sends(n->ib), 1);
+		assert_int_equal(fake_nic_recvs(n->ib), 0);
+		fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		nic_rig_expect(n, 1000 + lap, IBV_WC_SUCCESS);
 		nic_rig_expect_none(n);
@@ -339,7 +339,7 @@ static void destroyed_with_wrs_under_way(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake.flushes_late = true;
+	fake_nic.flushes_late = true;
 	nic_rig_recv(n, 1, 8);
 	nic_rig_send(n, 2, 8);
 	rig_run(&n->r);
@@ -350,7 +350,7 @@ static void destroyed_with_wrs_under_way(void **state)
 	nic_rig_work(n);
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
-	assert_int_equal(nic_fake.qps, 0);
+	assert_int_equal(fake_nic.qps, 0);
 }
 
 static void told_once(void **state)
@@ -361,9 +361,9 @@ static void told_once(void **state)
 	rig_state(&n->r, n->qp, IBV_QPS_ERR);
 	assert_int_equal(n->wakes, 1);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake.num_modify, 4);
+	assert_int_equal(fake_nic.num_modify, 4);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake.num_modify, 4);
+	assert_int_equal(fake_nic.num_modify, 4);
 }
 
 int main(void)

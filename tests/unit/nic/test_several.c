@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/nic_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
  * test_several.c - a host with several NICs, and several ports of one: which a container gets, what is made where, what
  * happens when one of them fails or goes, and which way QPs go between hosts that have some each.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 #include "ffr/obj/gid.h"
 #include "ffr/soft/wire/wire.h"
-#include "tests/unit/lib/two_hosts.h"
+#include "tests/rig/unit/two_hosts.h"
 
 #define SECOND 1000000000ull
 
@@ -39,8 +39,8 @@ static int setup(void **state)
 {
 	static struct nic_rig n;
 
-	nic_fake_reset();
-	nic_fake.name[1] = "fake1";
+	fake_nic_reset();
+	fake_nic.name[1] = "fake1";
 	nic_rig_conf.next = &second;
 	nic_rig_open_rts(&n, IBV_QPT_RC);
 	nic_rig_conf.next = NULL;
@@ -156,10 +156,10 @@ static void one_cannot_be_opened(void **state)
 	struct backend be = { .ops = verbs_ops(), .conf = &nic };
 
 	(void)state;
-	nic_fake_reset();
+	fake_nic_reset();
 	nic.next = &second; /* and third: there is no "fake1" */
 	assert_null(fast_create(&conf, &be));
-	assert_true(nic_fake_is_clean());
+	assert_true(fake_nic_is_clean());
 }
 
 /* ---- what is made where ------------------------------------------------------------------------------------ */
@@ -177,14 +177,14 @@ static void each_by_its_own(void **state)
 		assert_ptr_equal(nic_rig_ib(u[i].qp)->context, d->ctx);
 		assert_ptr_equal(((struct nic_mr *)u[i].mr->backend)->ib->context, d->ctx);
 		assert_ptr_equal(u[i].s->pd.nic->context, d->ctx);
-		ah = &nic_fake.modify[(nic_fake.num_modify - 2) % 64].attr.ah_attr; /* RTR */
+		ah = &fake_nic.modify[(fake_nic.num_modify - 2) % 64].attr.ah_attr; /* RTR */
 		assert_int_equal(ah->port_num, i ? 1 : 2);
 	}
 	assert_ptr_equal(n->ib->context, dev(n, 0)->ctx);
 	for (int i = 0; i < 2; i++) {
 		user_send(n, &u[i], 7);
-		assert_ptr_equal(nic_fake_send_at((unsigned)i)->qp, nic_rig_ib(u[i].qp));
-		nic_fake_sent(nic_rig_ib(u[i].qp), IBV_WC_SUCCESS);
+		assert_ptr_equal(fake_nic_send_at((unsigned)i)->qp, nic_rig_ib(u[i].qp));
+		fake_nic_sent(nic_rig_ib(u[i].qp), IBV_WC_SUCCESS);
 		rig_run(&n->r);
 		user_expect(&u[i], 7, IBV_WC_SUCCESS);
 	}
@@ -199,17 +199,17 @@ static void numbers_are_each_nics(void **state)
 	struct nic_rig *n = *state;
 	struct user u;
 
-	nic_fake.qpn[nic_fake.qpn_at] = n->qp->qp.qp_num;
+	fake_nic.qpn[fake_nic.qpn_at] = n->qp->qp.qp_num;
 	user_open(n, &u, 2);
 	assert_int_equal(u.qp->qp.qp_num, n->qp->qp.qp_num);
 	user_send(n, &u, 7);
 	nic_rig_send(n, 8, 8);
 	rig_run(&n->r);
-	nic_fake_sent(nic_rig_ib(u.qp), IBV_WC_SUCCESS);
+	fake_nic_sent(nic_rig_ib(u.qp), IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	user_expect(&u, 7, IBV_WC_SUCCESS);
 	nic_rig_expect_none(n);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 8, IBV_WC_SUCCESS);
 	user_close(n, &u);
@@ -226,11 +226,11 @@ static void a_stale_completion(void **state)
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
 	wc.qp_num = n->qp->qp.qp_num;
-	wc.wr_id = nic_fake_send_at(0)->wr_id;
-	nic_fake_push(nic_rig_ib(u.qp)->send_cq, &wc);
+	wc.wr_id = fake_nic_send_at(0)->wr_id;
+	fake_nic_push(nic_rig_ib(u.qp)->send_cq, &wc);
 	rig_run(&n->r);
 	nic_rig_expect_none(n);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	user_close(n, &u);
@@ -252,15 +252,15 @@ static void a_port_is_its_containers(void **state)
 	struct user u;
 
 	user_open(n, &u, 1);
-	nic_fake_event_of(dev(n, 1)->ctx, IBV_EVENT_PORT_ERR, NULL, 2);
+	fake_nic_event_of(dev(n, 1)->ctx, IBV_EVENT_PORT_ERR, NULL, 2);
 	events(n, 1);
 	nic_rig_expect_no_event(n);
 	assert_true(has_event(&u, &type) && type == IBV_EVENT_PORT_ERR);
 	/* the other port of the same device */
-	nic_fake_event_of(dev(n, 1)->ctx, IBV_EVENT_PORT_ACTIVE, NULL, 1);
+	fake_nic_event_of(dev(n, 1)->ctx, IBV_EVENT_PORT_ACTIVE, NULL, 1);
 	events(n, 1);
 	assert_false(has_event(&u, &type));
-	nic_fake_event_of(dev(n, 0)->ctx, IBV_EVENT_PORT_ACTIVE, NULL, 1);
+	fake_nic_event_of(dev(n, 0)->ctx, IBV_EVENT_PORT_ACTIVE, NULL, 1);
 	events(n, 0);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ACTIVE, 1);
 	assert_false(has_event(&u, &type));
@@ -277,8 +277,8 @@ static void one_goes_and_comes_back(void **state)
 	user_send(n, &u, 1);
 	nic_rig_send(n, 2, 8);
 	rig_run(&n->r);
-	nic_fake.name[1] = NULL;
-	nic_fake_event_of(dev(n, 2)->ctx, IBV_EVENT_DEVICE_FATAL, NULL, 1);
+	fake_nic.name[1] = NULL;
+	fake_nic_event_of(dev(n, 2)->ctx, IBV_EVENT_DEVICE_FATAL, NULL, 1);
 	events(n, 2);
 	nic_rig_work(n);
 	assert_false(dev(n, 2)->is_there);
@@ -295,16 +295,16 @@ static void one_goes_and_comes_back(void **state)
 	assert_int_equal(n->qp->qp.state, IBV_QPS_RTS);
 	assert_ptr_equal(n->qp->qp.nic->ib, n->ib);
 	assert_non_null(n->mr->backend);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 2, IBV_WC_SUCCESS);
 	nic_rig_send(n, 3, 8);
 	rig_run(&n->r);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 3, IBV_WC_SUCCESS);
 
-	nic_fake.name[1] = "fake1";
+	fake_nic.name[1] = "fake1";
 	n->r.f->now += SECOND;
 	rig_run(&n->r);
 	nic_rig_work(n);
@@ -324,15 +324,15 @@ static void both_ports_go(void **state)
 {
 	struct nic_rig *n = *state;
 
-	nic_fake.name[0] = "other";
+	fake_nic.name[0] = "other";
 	for (int i = 0; i < 2; i++)
-		nic_fake_event_of(dev(n, i)->ctx, IBV_EVENT_DEVICE_FATAL, NULL, 1);
+		fake_nic_event_of(dev(n, i)->ctx, IBV_EVENT_DEVICE_FATAL, NULL, 1);
 	events(n, 0);
 	events(n, 1);
 	nic_rig_work(n);
 	assert_false(dev(n, 0)->is_there || dev(n, 1)->is_there);
 	assert_true(dev(n, 2)->is_there);
-	nic_fake.name[0] = "fake0";
+	fake_nic.name[0] = "fake0";
 	n->r.f->now += SECOND;
 	rig_run(&n->r);
 	nic_rig_work(n);
@@ -350,8 +350,8 @@ static void another_gid(void **state)
 	struct user u;
 
 	user_open(n, &u, 2);
-	nic_fake.has_gid[3] = false;
-	nic_fake_event_of(dev(n, 2)->ctx, IBV_EVENT_GID_CHANGE, NULL, 1);
+	fake_nic.has_gid[3] = false;
+	fake_nic_event_of(dev(n, 2)->ctx, IBV_EVENT_GID_CHANGE, NULL, 1);
 	events(n, 2);
 	assert_int_equal(dev(n, 2)->gid_index, 5);
 	assert_memory_equal(&h->nic[2].gid, &dev(n, 2)->gid, 16);
@@ -374,8 +374,8 @@ static int hosts_setup_nics(void **state)
 {
 	static struct hosts t;
 
-	nic_fake_reset();
-	nic_fake.name[1] = "fake1";
+	fake_nic_reset();
+	fake_nic.name[1] = "fake1";
 	hosts_ops = verbs_ops();
 	rig_backend_conf = &net_a;
 	hosts_up(&t, IBV_QPT_UD);
@@ -399,7 +399,7 @@ static int setup_of_today(void **state)
 static int hosts_teardown_nics(void **state)
 {
 	hosts_down(*state);
-	assert_true(nic_fake_is_clean());
+	assert_true(fake_nic_is_clean());
 	return 0;
 }
 
@@ -485,20 +485,20 @@ static void datagrams_between_hosts(void **state)
 
 	for (int i = 0; i < 2; i++) {
 		const struct nic_dev *d = t->h[0].r.f->host->nic[i].dev;
-		const struct nic_fake_wr *w;
+		const struct fake_nic_wr *w;
 
 		assert_true(datagram(t, i));
-		w = nic_fake_send_at((unsigned)i);
+		w = fake_nic_send_at((unsigned)i);
 		assert_ptr_equal(w->qp, d->trunk.ib);
 		assert_int_equal(w->send.wr.ud.remote_qpn, p->nic[i].ud_qpn);
 		assert_int_equal(w->send.wr.ud.remote_qkey, p->nic[i].ud_qkey);
-		assert_memory_equal(&nic_fake_ah(w->send.wr.ud.ah)->grh.dgid, &p->nic[i].gid, 16);
+		assert_memory_equal(&fake_nic_ah(w->send.wr.ud.ah)->grh.dgid, &p->nic[i].gid, 16);
 	}
 	p->nic[0].net[0] = '\0';
 	assert_false(datagram(t, 0));
 	strcpy(p->nic[0].net, "b");
 	assert_true(datagram(t, 1)); /* it is the first in that, now */
-	assert_int_equal(nic_fake_send_at(2)->send.wr.ud.remote_qpn, p->nic[0].ud_qpn);
+	assert_int_equal(fake_nic_send_at(2)->send.wr.ud.remote_qpn, p->nic[0].ud_qpn);
 	assert_false(datagram(t, 2));
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
  * test_srq.c - an SRQ of QPs that the NIC carries: any of them takes the next receive, the limit counts what the NIC
  * has, and what goes with a QP is not lost to the SRQ.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int setup_of(void **state, uint32_t depth)
 {
 	static struct s s;
 
-	nic_fake_reset();
+	fake_nic_reset();
 	s = (struct s){ 0 };
 	nic_rig_open(&s.n);
 	s.srq = rig_srq(&s.n.r, s.n.s, depth);
@@ -106,17 +106,17 @@ static void it_is_one_of_the_nics(void **state)
 {
 	struct s *s = *state;
 
-	assert_int_equal(nic_fake.srqs, 1);
-	assert_ptr_equal(nic_fake.init.srq, ib(s));
-	assert_int_equal(nic_fake.init.cap.max_recv_wr, 0);
-	assert_ptr_equal(nic_fake.init.recv_cq, s->srq->srq.nic->cq->cq);
+	assert_int_equal(fake_nic.srqs, 1);
+	assert_ptr_equal(fake_nic.init.srq, ib(s));
+	assert_int_equal(fake_nic.init.cap.max_recv_wr, 0);
+	assert_ptr_equal(fake_nic.init.recv_cq, s->srq->srq.nic->cq->cq);
 	/* nobody may take them yet */
 	post(s, 3);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 0);
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 0);
 	connect_both(s);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 3);
-	assert_int_equal(nic_fake_recv_at(1)->sge[0].addr, nic_rig_at(&s->n, 64));
-	assert_int_equal(nic_fake_recv_at(1)->sge[0].lkey,
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 3);
+	assert_int_equal(fake_nic_recv_at(1)->sge[0].addr, nic_rig_at(&s->n, 64));
+	assert_int_equal(fake_nic_recv_at(1)->sge[0].lkey,
 			 ((struct nic_mr *)s->n.mr->backend)->ib->lkey);
 }
 
@@ -128,11 +128,11 @@ static void any_of_them_takes_the_next(void **state)
 	connect_both(s);
 	for (int lap = 0; lap < 20; lap++) {
 		post(s, 5);
-		assert_int_equal(nic_fake_srq_recvs(ib(s)), 5);
+		assert_int_equal(fake_nic_srq_recvs(ib(s)), 5);
 		for (int i = 0; i < 5; i++) {
 			struct rig_qp *by = (lap + i) % 3 ? s->n.qp : s->other;
 
-			nic_fake_received(nic_rig_ib(by), IBV_WC_SUCCESS, 8, NULL);
+			fake_nic_received(nic_rig_ib(by), IBV_WC_SUCCESS, 8, NULL);
 			got(s, by, id++, IBV_WC_SUCCESS);
 		}
 	}
@@ -157,13 +157,13 @@ static void many_at_once(void **state)
 		rig_srq_recv(&s->n.r, s->srq, s->posted, s->n.mr, nic_rig_at(&s->n, 0), 64);
 	rig_run(&s->n.r);
 	nic_rig_connect(&s->n, s->n.qp);
-	assert_in_range(nic_fake_srq_recvs(ib(s)), 1, 599);
+	assert_in_range(fake_nic_srq_recvs(ib(s)), 1, 599);
 	rig_run(&s->n.r);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 600);
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 600);
 	for (uint64_t i = 0; i < 400; i++) {
-		nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+		fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 		got(s, s->n.qp, i, IBV_WC_SUCCESS);
-		assert_int_equal(nic_fake_srq_recvs(ib(s)), 600);
+		assert_int_equal(fake_nic_srq_recvs(ib(s)), 600);
 	}
 }
 
@@ -181,7 +181,7 @@ static void the_limit_counts_what_the_nic_has(void **state)
 	assert_int_equal(s->srq->srq.limit, 8);
 	for (uint64_t i = 0; i < 3; i++) {
 		assert_int_equal(rig_async(s->n.s, &handle), 0);
-		nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+		fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 		got(s, s->n.qp, i, IBV_WC_SUCCESS);
 	}
 	assert_int_equal(rig_async(s->n.s, &handle), IBV_EVENT_SRQ_LIMIT_REACHED + 1);
@@ -211,7 +211,7 @@ static void the_limit_counts_both(void **state)
 	assert_int_equal(s->srq->srq.held, 4);
 	fast_srq_arm(s->n.r.f, &s->srq->srq, 10);
 	assert_int_equal(rig_async(s->n.s, &handle), 0);
-	nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->n.qp, 0, IBV_WC_SUCCESS);
 	assert_int_equal(rig_async(s->n.s, &handle), IBV_EVENT_SRQ_LIMIT_REACHED + 1);
 	assert_int_equal(s->srq->srq.held, 4);
@@ -232,7 +232,7 @@ static void half_is_left_for_copies(void **state)
 	assert_int_equal(s->srq->srq.nic->num_soft, 1);
 	assert_int_equal(s->srq->srq.nic->num_carried, 1);
 	post(s, 8);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 4);
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 4);
 	rig_sge(rig_sqe(peer, FF_OP_SEND, 77), s->n.mr, nic_rig_at(&s->n, 0), 8);
 	rig_post(&s->n.r, peer);
 	rig_run(&s->n.r);
@@ -241,14 +241,14 @@ static void half_is_left_for_copies(void **state)
 		has_received |= c.qp_num == s->other->qp.qp_num && c.wr_id == 4;
 	}
 	assert_true(has_received);
-	nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->n.qp, 0, IBV_WC_SUCCESS);
 	/* the last QP that copies goes: all is the NIC's */
 	rig_qp_free(&s->n.r, s->other);
 	s->other = NULL;
 	assert_int_equal(s->srq->srq.nic->num_soft, 0);
 	post(s, 1);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 7);
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 7);
 	rig_qp_free(&s->n.r, peer);
 }
 
@@ -264,13 +264,13 @@ static void err(void **state)
 	post(s, 6);
 	rig_state(&s->n.r, s->n.qp, IBV_QPS_ERR);
 	nic_rig_work(&s->n);
-	assert_int_equal(nic_fake_state(s->n.ib), IBV_QPS_ERR);
+	assert_int_equal(fake_nic_state(s->n.ib), IBV_QPS_ERR);
 	rig_run(&s->n.r);
 	assert_int_equal(rig_async(s->n.s, &handle), IBV_EVENT_QP_LAST_WQE_REACHED + 1);
-	nic_fake_received(s->n.ib, IBV_WC_WR_FLUSH_ERR, 0, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_WR_FLUSH_ERR, 0, NULL);
 	got(s, s->n.qp, 0, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 5);
-	nic_fake_received(nic_rig_ib(s->other), IBV_WC_SUCCESS, 8, NULL);
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 5);
+	fake_nic_received(nic_rig_ib(s->other), IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->other, 1, IBV_WC_SUCCESS);
 }
 
@@ -280,11 +280,11 @@ static void an_error_of_a_receive(void **state)
 
 	connect_both(s);
 	post(s, 2);
-	nic_fake_received(s->n.ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_LOC_LEN_ERR, 0, NULL);
 	got(s, s->n.qp, 0, IBV_WC_LOC_LEN_ERR);
 	assert_int_equal(s->n.qp->qp.state, IBV_QPS_ERR);
 	nic_rig_work(&s->n);
-	assert_int_equal(nic_fake_state(s->n.ib), IBV_QPS_RTS); /* it answers the peer */
+	assert_int_equal(fake_nic_state(s->n.ib), IBV_QPS_RTS); /* it answers the peer */
 	assert_int_equal(s->other->qp.state, IBV_QPS_RTS);
 }
 
@@ -297,7 +297,7 @@ static void a_qp_that_goes(void **state)
 		connect_both(s);
 		post(s, 4);
 		for (int i = 0; i < 4; i++)
-			nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+			fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 		if (destroyed) {
 			rig_qp_free(&s->n.r, s->n.qp);
 			s->n.qp = NULL;
@@ -312,7 +312,7 @@ static void a_qp_that_goes(void **state)
 		assert_int_equal(s->srq->srq.nic->num_free, DEPTH);
 	}
 	post(s, 1);
-	nic_fake_received(nic_rig_ib(s->other), IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(nic_rig_ib(s->other), IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->other, 8, IBV_WC_SUCCESS);
 }
 
@@ -327,18 +327,18 @@ static void what_comes_late(void **state)
 	wc = (struct ibv_wc){ .qp_num = s->n.ib->qp_num,
 			      .opcode = IBV_WC_RECV,
 			      .status = IBV_WC_WR_FLUSH_ERR,
-			      .wr_id = nic_fake_recv_at(0)->wr_id };
+			      .wr_id = fake_nic_recv_at(0)->wr_id };
 	rig_state(&s->n.r, s->n.qp, IBV_QPS_RESET);
 	nic_rig_connect(&s->n, s->n.qp);
-	nic_fake_push(s->n.ib->recv_cq, &wc);
+	fake_nic_push(s->n.ib->recv_cq, &wc);
 	rig_run(&s->n.r);
 	nic_rig_expect_none(&s->n);
 	assert_int_equal(s->n.qp->qp.state, IBV_QPS_RTS);
 	assert_int_equal(lost(s), 1);
-	wc.wr_id = nic_fake_recv_at(1)->wr_id;
+	wc.wr_id = fake_nic_recv_at(1)->wr_id;
 	wc.status = IBV_WC_SUCCESS;
 	wc.qp_num = 0x7777;
-	nic_fake_push(s->n.ib->recv_cq, &wc);
+	fake_nic_push(s->n.ib->recv_cq, &wc);
 	rig_run(&s->n.r);
 	nic_rig_expect_none(&s->n);
 	assert_int_equal(lost(s), 2);
@@ -352,14 +352,14 @@ static void nonsense(void **state)
 
 	connect_both(s);
 	post(s, 1);
-	id = nic_fake_recv_at(0)->wr_id;
-	nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+	id = fake_nic_recv_at(0)->wr_id;
+	fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->n.qp, 0, IBV_WC_SUCCESS);
 	for (unsigned i = 0; i < 3; i++) {
 		wc.qp_num = s->n.ib->qp_num;
 		/* twice; a place that is none; an SRQ that is none */
 		wc.wr_id = i == 0 ? id : i == 1 ? id + DEPTH : id ^ 1ull << 60;
-		nic_fake_push(s->n.ib->recv_cq, &wc);
+		fake_nic_push(s->n.ib->recv_cq, &wc);
 		rig_run(&s->n.r);
 		nic_rig_expect_none(&s->n);
 	}
@@ -376,13 +376,13 @@ static void what_the_nic_refuses(void **state)
 	struct rig_srq *srq = rig_srq(&s->n.r, s->n.s, DEPTH);
 	struct rig_qp *q;
 
-	nic_fake_fail(FAKE_create_srq, 1, ENOSYS);
+	fake_nic_fail(FAKE_create_srq, 1, ENOSYS);
 	q = rig_qp(&s->n.r, s->n.s, IBV_QPT_RC, s->n.cq, s->n.cq, srq);
 	assert_null(q->qp.nic);
 	assert_null(srq->srq.nic);
 	rig_qp_free(&s->n.r, q);
 	/* the next one that wants it asks again; a QP that the NIC refuses costs the SRQ nothing */
-	nic_fake_fail(FAKE_create_qp, 1, ENOMEM);
+	fake_nic_fail(FAKE_create_qp, 1, ENOMEM);
 	assert_null(rig_qp_try(s->n.s, IBV_QPT_RC, s->n.cq, s->n.cq, srq, &(int){ 0 }));
 	q = rig_qp(&s->n.r, s->n.s, IBV_QPT_RC, s->n.cq, s->n.cq, srq);
 	assert_non_null(q->qp.nic);
@@ -399,15 +399,15 @@ static void a_receive_that_is_not_taken(void **state)
 	connect_both(s);
 	post(s, 2);
 	head = s->srq->srq.head;
-	nic_fake_fail(FAKE_post_srq_recv, 1, ENOMEM);
+	fake_nic_fail(FAKE_post_srq_recv, 1, ENOMEM);
 	post(s, 2);
 	assert_int_equal(s->srq->srq.head, head);
 	assert_int_equal(s->srq->srq.held, 2);
 	assert_int_equal(rig_async(s->n.s, &handle), IBV_EVENT_SRQ_ERR + 1);
 	post(s, 1);
-	assert_int_equal(nic_fake_srq_recvs(ib(s)), 2);
+	assert_int_equal(fake_nic_srq_recvs(ib(s)), 2);
 	assert_int_equal(rig_async(s->n.s, &handle), 0);
-	nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->n.qp, 0, IBV_WC_SUCCESS);
 }
 
@@ -419,12 +419,12 @@ static void a_refused_rtr(void **state)
 	post(s, 2);
 	rig_state(&s->n.r, s->n.qp, IBV_QPS_INIT);
 	nic_rig_attr(&s->n, s->n.qp);
-	nic_fake_fail(FAKE_modify_qp, 2, EINVAL);
+	fake_nic_fail(FAKE_modify_qp, 2, EINVAL);
 	assert_int_equal(rig_state_try(s->n.qp, IBV_QPS_RTR), -EINVAL);
 	assert_int_equal(s->srq->srq.nic->num_carried, 0);
 	nic_rig_connect(&s->n, s->n.qp);
 	assert_int_equal(s->srq->srq.nic->num_carried, 1);
-	nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->n.qp, 0, IBV_WC_SUCCESS);
 }
 
@@ -439,14 +439,14 @@ static void bad_receives(void **state)
 	connect_both(s);
 	rig_srq_recv(&s->n.r, s->srq, 0, &none, nic_rig_at(&s->n, 0), 64);
 	rig_run(&s->n.r);
-	assert_int_equal(nic_fake_recv_at(0)->num_sge, 0);
+	assert_int_equal(fake_nic_recv_at(0)->num_sge, 0);
 	e = (struct ff_rqe *)(s->srq->srq.ring + s->srq->srq.stride);
 	e->num_sge = 999;
 	atomic_store(&e->seq, ff_seq(1));
 	s->n.r.be.ops->recv_posted(s->n.r.f, NULL, &s->srq->srq);
 	assert_int_equal(rig_async(s->n.s, &handle), IBV_EVENT_SRQ_ERR + 1);
 	assert_true(s->srq->srq.error);
-	nic_fake_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
+	fake_nic_received(s->n.ib, IBV_WC_SUCCESS, 8, NULL);
 	got(s, s->n.qp, 0, IBV_WC_SUCCESS);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
  * test_trunk.c - datagrams between containers of two hosts by the routers' own UD QPs: what goes that way and what by
  * the wire, who is believed, and a NIC that fails. What the NIC of host 0 gets the test brings to host 1's.
@@ -9,10 +9,10 @@
 #include <sched.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/nic/nic.h"
-#include "tests/lib/nic_fake.h"
-#include "tests/unit/lib/two_hosts.h"
+#include "tests/rig/fakes/fake_nic.h"
+#include "tests/rig/unit/two_hosts.h"
 
 struct t {
 	struct hosts t;
@@ -34,7 +34,7 @@ static int setup(void **state)
 	static struct t u;
 	struct rig_ses *s;
 
-	nic_fake_reset();
+	fake_nic_reset();
 	memset(&u, 0, sizeof(u));
 	hosts_ops = verbs_ops();
 	rig_backend_conf = &conf;
@@ -58,7 +58,7 @@ static int teardown(void **state)
 
 	obj_remove(&u->t.h[0].s->s.tab[OBJ_AH], &u->ah.o);
 	hosts_down(&u->t);
-	assert_true(nic_fake_is_clean());
+	assert_true(fake_nic_is_clean());
 	return 0;
 }
 #define TRUNK_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -81,7 +81,7 @@ static void send_one(struct t *u, uint64_t id, uint32_t len)
 /* The last WR that host 0's NIC has got comes to host 1, after what change() does to it. */
 static void bring(struct t *u, void (*change)(uint8_t *data, uint32_t *len))
 {
-	const struct nic_fake_wr *w = nic_fake_send_at(nic_fake_num_sends() - 1);
+	const struct fake_nic_wr *w = fake_nic_send_at(fake_nic_num_sends() - 1);
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .src_qp = 5, .wc_flags = IBV_WC_GRH };
 	uint8_t buf[40 + 2048] = { 0 };
 	uint32_t len = w->sge[0].length;
@@ -93,9 +93,9 @@ static void bring(struct t *u, void (*change)(uint8_t *data, uint32_t *len))
 	memcpy(buf + 40, w->data, len);
 	if (change)
 		change(buf + 40, &len);
-	nic_fake_datagram(trunk(u, 1)->ib, buf, 40 + len, &wc);
-	if (nic_fake_sends(trunk(u, 0)->ib))
-		nic_fake_sent(trunk(u, 0)->ib, IBV_WC_SUCCESS);
+	fake_nic_datagram(trunk(u, 1)->ib, buf, 40 + len, &wc);
+	if (fake_nic_sends(trunk(u, 0)->ib))
+		fake_nic_sent(trunk(u, 0)->ib, IBV_WC_SUCCESS);
 	hosts_run(&u->t);
 }
 
@@ -104,10 +104,10 @@ static void warm_up(struct t *u)
 {
 	uint64_t id = 1000;
 
-	while (!nic_fake_num_sends()) {
+	while (!fake_nic_num_sends()) {
 		hosts_recv(&u->t, id, 0, 200);
 		send_one(u, id, 8);
-		if (!nic_fake_num_sends())
+		if (!fake_nic_num_sends())
 			hosts_expect(&u->t, 1, id, IBV_WC_SUCCESS);
 		sched_yield();
 		id++;
@@ -132,8 +132,8 @@ static void what_both_are_told(void **state)
 		assert_int_not_equal(here->nic[0].ud_out, 0);
 	}
 	assert_int_not_equal(u->t.h[0].other.nic_ud_in, u->t.h[1].other.nic_ud_in);
-	assert_int_equal(nic_fake_state(trunk(u, 0)->ib), IBV_QPS_RTS);
-	assert_int_equal(nic_fake_recvs(trunk(u, 0)->ib), 256);
+	assert_int_equal(fake_nic_state(trunk(u, 0)->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_recvs(trunk(u, 0)->ib), 256);
 }
 
 static void by_the_nic(void **state)
@@ -162,19 +162,19 @@ static void by_the_nic(void **state)
 		assert_memory_equal(u->t.h[1].buf + 4096 + 36, u->t.h[1].r.cont[0].gid[0].raw + 12,
 				    4);
 	}
-	assert_int_equal(nic_fake.calls[FAKE_create_ah], 1);
-	assert_int_equal(nic_fake_recvs(trunk(u, 1)->ib), 256);
+	assert_int_equal(fake_nic.calls[FAKE_create_ah], 1);
+	assert_int_equal(fake_nic_recvs(trunk(u, 1)->ib), 256);
 }
 
 /* By the wire it comes at once. */
 static void wire_has(struct t *u, uint64_t id, uint32_t len)
 {
-	unsigned n = nic_fake_num_sends();
+	unsigned n = fake_nic_num_sends();
 
 	hosts_recv(&u->t, id, 0, len + 40);
 	send_one(u, id, len);
 	hosts_expect(&u->t, 1, id, IBV_WC_SUCCESS);
-	assert_int_equal(nic_fake_num_sends(), n);
+	assert_int_equal(fake_nic_num_sends(), n);
 }
 
 static void what_does_not_fit(void **state)
@@ -185,7 +185,7 @@ static void what_does_not_fit(void **state)
 	wire_has(u, 1, 2048 - 40 - 88 + 1);
 	wire_has(u, 2, 4096);
 	send_one(u, 3, 2048 - 40 - 88);
-	assert_int_equal(nic_fake_num_sends(), 2);
+	assert_int_equal(fake_nic_num_sends(), 2);
 }
 
 static void a_full_window(void **state)
@@ -195,12 +195,12 @@ static void a_full_window(void **state)
 	warm_up(u);
 	for (uint64_t i = 0; i < 64; i++)
 		send_one(u, i, 8);
-	assert_int_equal(nic_fake_sends(trunk(u, 0)->ib), 64);
+	assert_int_equal(fake_nic_sends(trunk(u, 0)->ib), 64);
 	wire_has(u, 100, 8);
-	nic_fake_sent(trunk(u, 0)->ib, IBV_WC_SUCCESS);
+	fake_nic_sent(trunk(u, 0)->ib, IBV_WC_SUCCESS);
 	hosts_run(&u->t);
 	send_one(u, 101, 8);
-	assert_int_equal(nic_fake_sends(trunk(u, 0)->ib), 64);
+	assert_int_equal(fake_nic_sends(trunk(u, 0)->ib), 64);
 }
 
 /* A host without, a router that knows of none, another network. */
@@ -234,14 +234,14 @@ static void a_new_connection(void **state)
 	unsigned n;
 
 	warm_up(u);
-	n = nic_fake_num_sends();
+	n = fake_nic_num_sends();
 	hosts_cut(&u->t);
 	hosts_connect(&u->t);
 	hosts_run(&u->t);
 	assert_int_not_equal(u->t.h[0].other.nic[0].ud_out, old);
 	hosts_recv(&u->t, 1, 0, 200);
 	send_one(u, 1, 8);
-	assert_int_equal(nic_fake_num_sends(), n + 1);
+	assert_int_equal(fake_nic_num_sends(), n + 1);
 	bring(u, NULL);
 	hosts_expect(&u->t, 1, 1, IBV_WC_SUCCESS);
 }
@@ -344,7 +344,7 @@ static void rubbish(void **state)
 		send_one(u, i, 100);
 		bring(u, change[i]);
 		hosts_expect_none(&u->t, 1);
-		assert_int_equal(nic_fake_recvs(trunk(u, 1)->ib), 256);
+		assert_int_equal(fake_nic_recvs(trunk(u, 1)->ib), 256);
 	}
 	send_one(u, 99, 100);
 	bring(u, NULL);
@@ -364,16 +364,16 @@ static void it_refuses_one(void **state)
 	struct t *u = *state;
 
 	warm_up(u);
-	nic_fake_fail(FAKE_post_send, 1, ENOMEM);
+	fake_nic_fail(FAKE_post_send, 1, ENOMEM);
 	wire_has(u, 1, 8);
 	wire_has(u, 2, 8);
 	/* the first time that does not succeed either */
-	nic_fake_fail(FAKE_modify_qp, 2, EINVAL);
+	fake_nic_fail(FAKE_modify_qp, 2, EINVAL);
 	work(u, 0);
 	wire_has(u, 3, 8);
 	work(u, 0);
-	assert_int_equal(nic_fake_state(trunk(u, 0)->ib), IBV_QPS_RTS);
-	assert_int_equal(nic_fake_recvs(trunk(u, 0)->ib), 256);
+	assert_int_equal(fake_nic_state(trunk(u, 0)->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_recvs(trunk(u, 0)->ib), 256);
 	hosts_recv(&u->t, 4, 0, 200);
 	send_one(u, 4, 8);
 	bring(u, NULL);
@@ -386,26 +386,26 @@ static void what_ends_in_error(void **state)
 
 	warm_up(u);
 	send_one(u, 1, 8);
-	nic_fake_sent(trunk(u, 0)->ib, IBV_WC_LOC_QP_OP_ERR);
-	nic_fake_received(trunk(u, 1)->ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
+	fake_nic_sent(trunk(u, 0)->ib, IBV_WC_LOC_QP_OP_ERR);
+	fake_nic_received(trunk(u, 1)->ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
 	hosts_run(&u->t);
 	for (int i = 0; i < 2; i++) {
 		assert_false(trunk(u, i)->is_up);
 		work(u, i);
 		assert_true(trunk(u, i)->is_up);
-		assert_int_equal(nic_fake_recvs(trunk(u, i)->ib), 256);
+		assert_int_equal(fake_nic_recvs(trunk(u, i)->ib), 256);
 	}
 	hosts_recv(&u->t, 4, 0, 200);
 	send_one(u, 4, 8);
 	bring(u, NULL);
 	hosts_expect(&u->t, 1, 4, IBV_WC_SUCCESS);
 	/* a receive that it does not take again */
-	nic_fake_fail(FAKE_post_recv, 1, EIO);
+	fake_nic_fail(FAKE_post_recv, 1, EIO);
 	send_one(u, 5, 8);
 	bring(u, NULL);
 	assert_false(trunk(u, 1)->is_up);
 	work(u, 1);
-	assert_int_equal(nic_fake_recvs(trunk(u, 1)->ib), 256);
+	assert_int_equal(fake_nic_recvs(trunk(u, 1)->ib), 256);
 }
 
 /* Host 0's, or the other one's, and all that follows. */
@@ -425,12 +425,12 @@ static void lose(struct t *u, int host)
 }
 
 /* The next of those calls fails, when it has been opened. */
-static void return_with(struct t *u, int host, enum nic_fake_call call)
+static void return_with(struct t *u, int host, enum fake_nic_call call)
 {
 	hosts_advance(&u->t, 1000000000);
 	work(u, host);
 	if (call != FAKE_CALLS)
-		nic_fake_fail(call, 1, EIO);
+		fake_nic_fail(call, 1, EIO);
 	work(u, host);
 	hosts_run(&u->t);
 	assert_true(nic_first(u->t.h[host].r.f)->is_there);
@@ -464,12 +464,12 @@ static void it_goes_and_comes(void **state)
 				 u->t.h[i].r.f->host->nic[0].ud_qkey);
 		assert_int_equal(u->t.h[!i].other.nic[0].ud_out, u->t.h[i].other.nic_ud_in);
 		assert_int_not_equal(u->t.h[!i].other.nic[0].ud_out, number);
-		assert_int_equal(nic_fake_recvs(trunk(u, i)->ib), 256);
+		assert_int_equal(fake_nic_recvs(trunk(u, i)->ib), 256);
 	}
-	for (unsigned n = nic_fake_num_sends(); nic_fake_num_sends() == n; id++) {
+	for (unsigned n = fake_nic_num_sends(); fake_nic_num_sends() == n; id++) {
 		hosts_recv(&u->t, id, 0, 200);
 		send_one(u, id, 8);
-		if (nic_fake_num_sends() == n)
+		if (fake_nic_num_sends() == n)
 			hosts_expect(&u->t, 1, id, IBV_WC_SUCCESS);
 		sched_yield();
 	}
@@ -480,7 +480,7 @@ static void it_goes_and_comes(void **state)
 /* Without the QP the NIC is used all the same. */
 static void it_cannot_be_made_again(void **state)
 {
-	static const enum nic_fake_call call[] = { FAKE_reg_mr_iova2, FAKE_create_qp,
+	static const enum fake_nic_call call[] = { FAKE_reg_mr_iova2, FAKE_create_qp,
 						   FAKE_modify_qp, FAKE_post_recv };
 	struct t *u = *state;
 	uint64_t id = 10;
@@ -503,7 +503,7 @@ static void its_cq_fails(void **state)
 	struct fast *f = u->t.h[1].r.f;
 
 	warm_up(u);
-	nic_fake_event(IBV_EVENT_CQ_ERR, trunk(u, 1)->cq->cq);
+	fake_nic_event(IBV_EVENT_CQ_ERR, trunk(u, 1)->cq->cq);
 	f->be->ops->ready(f, &nic_first(f)->ear[NIC_EAR_ASYNC], EPOLLIN);
 	hosts_run(&u->t);
 	work(u, 1);
@@ -519,7 +519,7 @@ static void its_cq_fails(void **state)
 static void what_fails_at_the_start(void **state)
 {
 	static const struct {
-		enum nic_fake_call call;
+		enum fake_nic_call call;
 		unsigned nth;
 	} cases[] = {
 		{ FAKE_alloc_pd, 1 },  { FAKE_reg_mr_iova2, 1 }, { FAKE_create_qp, 1 },
@@ -532,14 +532,14 @@ static void what_fails_at_the_start(void **state)
 		struct backend be = { .ops = verbs_ops(), .conf = &conf };
 		struct fast_host *host;
 
-		nic_fake_reset();
+		fake_nic_reset();
 		host = fast_create(&fc, &be);
 		assert_non_null(host);
 		/* probes are over: the next calls are the trunk's */
-		nic_fake_fail(cases[i].call, cases[i].nth, ENOMEM);
+		fake_nic_fail(cases[i].call, cases[i].nth, ENOMEM);
 		assert_int_not_equal(be.ops->start(&be), 0);
 		fast_free(host);
-		assert_true(nic_fake_is_clean());
+		assert_true(fake_nic_is_clean());
 	}
 }
 

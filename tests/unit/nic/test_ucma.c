@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/ucma_fake.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/fakes/fake_ucma.c tests/rig/unit/rig.c */
 /* test_ucma.c - what the host's rdma_cm is asked, with a kernel that the test plays; which of its calls may fail. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <string.h>
 
 #include "ffr/fast/ucma.h"
-#include "tests/lib/ucma_fake.h"
+#include "tests/rig/fakes/fake_ucma.h"
 
 /* of <rdma/rdma_user_cm.h>, which does not go with librdmacm's */
 enum {
@@ -33,12 +33,12 @@ static const struct ucma_ops *ops;
 
 static int setup(void **state)
 {
-	nic_fake_reset();
-	ucma_fake_reset();
-	ucma_fake.guid = nic_fake.attr.node_guid = 0x1234;
-	ucma_fake.rq_psn = 0x1000111; /* 24 bits of it */
-	ucma_fake.sq_psn = 0x222;
-	ucma_fake.mtu = IBV_MTU_1024;
+	fake_nic_reset();
+	fake_ucma_reset();
+	fake_ucma.guid = fake_nic.attr.node_guid = 0x1234;
+	fake_ucma.rq_psn = 0x1000111; /* 24 bits of it */
+	fake_ucma.sq_psn = 0x222;
+	fake_ucma.mtu = IBV_MTU_1024;
 	n = calloc(1, sizeof(*n));
 	nic_rig_open(n);
 	be = &n->r.be;
@@ -143,21 +143,21 @@ static void an_address_is_resolved(void **state)
 {
 	static const uint32_t calls[] = { BIND, QUERY, RESOLVE_ADDR, RESOLVE_ROUTE };
 	struct ucma_id *id = resolve(n);
-	uint32_t k = ucma_fake_only();
+	uint32_t k = fake_ucma_only();
 
 	(void)state;
 	assert_true(ops->is_there(&n->r.cont[0], RDMA_PS_TCP, IBV_QPT_RC));
 	expect_none();
-	ucma_fake_tell(k, RDMA_CM_EVENT_ADDR_RESOLVED, 0, 0);
+	fake_ucma_tell(k, RDMA_CM_EVENT_ADDR_RESOLVED, 0, 0);
 	heard();
 	expect_none();
-	assert_memory_equal(ucma_fake.id[k].call, calls, sizeof(calls));
-	ucma_fake_tell(k, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, 0);
+	assert_memory_equal(fake_ucma.id[k].call, calls, sizeof(calls));
+	fake_ucma_tell(k, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, 0);
 	heard();
 	expect(RDMA_CM_EVENT_ROUTE_RESOLVED, n);
 	end(id);
-	assert_int_equal(ucma_fake.num_ids, 0);
-	assert_int_equal(ucma_fake.opens, 1);
+	assert_int_equal(fake_ucma.num_ids, 0);
+	assert_int_equal(fake_ucma.opens, 1);
 }
 
 static void calls_fail(void **state)
@@ -167,38 +167,38 @@ static void calls_fail(void **state)
 
 	(void)state;
 	for (int i = 0; i < 4; i++) {
-		ucma_fake_fail(cmd[i], 1, EADDRNOTAVAIL);
+		fake_ucma_fail(cmd[i], 1, EADDRNOTAVAIL);
 		id = resolve(n);
 		assert_int_equal(expect(RDMA_CM_EVENT_ADDR_ERROR, n).status, -EADDRNOTAVAIL);
-		assert_int_equal(ucma_fake.num_ids, 0);
+		assert_int_equal(fake_ucma.num_ids, 0);
 		end(id);
 	}
 	/* another device has the address */
-	ucma_fake.guid = 5;
+	fake_ucma.guid = 5;
 	id = resolve(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_ADDR_ERROR, n).status, -ENODEV);
 	end(id);
-	ucma_fake.guid = 0x1234;
+	fake_ucma.guid = 0x1234;
 	/* the way cannot be asked for */
 	id = resolve(n);
-	ucma_fake_fail(RESOLVE_ROUTE, 1, ENOMEM);
-	ucma_fake_tell(ucma_fake_only(), RDMA_CM_EVENT_ADDR_RESOLVED, 0, 0);
+	fake_ucma_fail(RESOLVE_ROUTE, 1, ENOMEM);
+	fake_ucma_tell(fake_ucma_only(), RDMA_CM_EVENT_ADDR_RESOLVED, 0, 0);
 	heard();
 	assert_int_equal(expect(RDMA_CM_EVENT_ROUTE_ERROR, n).status, -ENOMEM);
 	end(id);
 	/* the kernel refuses what is said; not so that it is told */
 	id = resolve(n);
-	ucma_fake_fail(CONNECT, 1, EINVAL);
+	fake_ucma_fail(CONNECT, 1, EINVAL);
 	assert_int_equal(ops->connect(id, &(struct ff_cm_param){ 0 }, NULL, 0), 0);
 	nic_rig_work(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR, n).status, -EINVAL);
-	ucma_fake_fail(DISCONNECT, 1, EINVAL);
+	fake_ucma_fail(DISCONNECT, 1, EINVAL);
 	assert_int_equal(ops->disconnect(id), 0);
 	nic_rig_work(n);
 	expect_none();
 	/* an answer whose numbers cannot be found out is none */
-	ucma_fake_fail(INIT_QP_ATTR, 2, EINVAL);
-	ucma_fake_tell(ucma_fake_only(), RDMA_CM_EVENT_CONNECT_RESPONSE, 0, 0);
+	fake_ucma_fail(INIT_QP_ATTR, 2, EINVAL);
+	fake_ucma_tell(fake_ucma_only(), RDMA_CM_EVENT_CONNECT_RESPONSE, 0, 0);
 	heard();
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR, n).status, -EINVAL);
 	end(id);
@@ -209,31 +209,31 @@ static void there_is_no_file(void **state)
 	struct ucma_id *id;
 
 	(void)state;
-	ucma_fake.no_file = ENOENT;
+	fake_ucma.no_file = ENOENT;
 	id = resolve(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_ADDR_ERROR, n).status, -ENOENT);
 	assert_int_equal(ops->establish(id), 0); /* of one that the kernel does not have */
 	nic_rig_work(n);
 	assert_int_equal(expect(RDMA_CM_EVENT_CONNECT_ERROR, n).status, -ENOENT);
 	end(id);
-	ucma_fake.no_file = 0;
+	fake_ucma.no_file = 0;
 	id = resolve(n);
 	expect_none();
 	end(id);
-	assert_int_equal(ucma_fake.opens, 1);
+	assert_int_equal(fake_ucma.opens, 1);
 }
 
 static void an_answer_comes(void **state)
 {
 	struct ucma_id *id = resolve(n);
-	uint32_t k = ucma_fake_only();
+	uint32_t k = fake_ucma_only();
 	struct ucma_event ev;
 
 	(void)state;
 	assert_int_equal(ops->connect(id, &(struct ff_cm_param){ .qp_num = 7 }, "hi", 2), 0);
 	nic_rig_work(n);
-	assert_memory_equal(ucma_fake.id[k].last + 8, "hi", 2); /* behind the numbers */
-	ucma_fake_tell(k, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, 'x');
+	assert_memory_equal(fake_ucma.id[k].last + 8, "hi", 2); /* behind the numbers */
+	fake_ucma_tell(k, RDMA_CM_EVENT_CONNECT_RESPONSE, 0, 'x');
 	heard();
 	ev = expect(RDMA_CM_EVENT_CONNECT_RESPONSE, n);
 	assert_int_equal(ev.rq_psn, 0x111);
@@ -242,13 +242,13 @@ static void an_answer_comes(void **state)
 	assert_int_equal(ev.pd_len, 1);
 	assert_int_equal(ev.pd[0], 'x');
 	/* what is on its way when it ends is nobody's, also if another has the kernel's number then */
-	ucma_fake_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
+	fake_ucma_tell(k, RDMA_CM_EVENT_DISCONNECTED, 0, 0);
 	heard();
-	ucma_fake_tell(k, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, 0);
+	fake_ucma_tell(k, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, 0);
 	end(id);
 	expect_none();
 	id = resolve(&later);
-	assert_int_equal(ucma_fake_only(), k);
+	assert_int_equal(fake_ucma_only(), k);
 	heard();
 	expect_none();
 	end(id);
@@ -259,12 +259,12 @@ static void an_answer_comes(void **state)
 static void a_listener_is_asked(void **state)
 {
 	struct ucma_id *l = listen_at(n);
-	uint32_t lk = ucma_fake_only(), k;
+	uint32_t lk = fake_ucma_only(), k;
 	struct ucma_event ev;
 
 	(void)state;
 	assert_int_equal(later.err, 0);
-	k = ucma_fake_request(lk);
+	k = fake_ucma_request(lk);
 	heard();
 	ev = expect(RDMA_CM_EVENT_CONNECT_REQUEST, n);
 	assert_int_equal(ev.peer_port, 99);
@@ -275,18 +275,18 @@ static void a_listener_is_asked(void **state)
 	ops->keep(ev.request, &later);
 	assert_int_equal(ops->accept(ev.request, &ev.param, "yes", 3), 0);
 	nic_rig_work(n);
-	ucma_fake_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 0);
+	fake_ucma_tell(k, RDMA_CM_EVENT_ESTABLISHED, 0, 0);
 	heard();
 	expect(RDMA_CM_EVENT_ESTABLISHED, &later);
 	assert_int_equal(ops->reject(ev.request, 28, "no", 2), 0);
 	nic_rig_work(n);
-	assert_int_equal(ucma_fake.id[k].call[ucma_fake.id[k].num_calls - 1], REJECT);
+	assert_int_equal(fake_ucma.id[k].call[fake_ucma.id[k].num_calls - 1], REJECT);
 	end(ev.request);
 	/* one that is on its way goes with its listener */
-	ucma_fake_request(lk);
+	fake_ucma_request(lk);
 	heard();
 	end(l);
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 	expect_none();
 }
 
@@ -295,15 +295,15 @@ static void a_port_cannot_be_had(void **state)
 	struct ucma_id *l;
 
 	(void)state;
-	ucma_fake_fail(BIND, 1, EADDRINUSE);
+	fake_ucma_fail(BIND, 1, EADDRINUSE);
 	l = listen_at(n);
 	assert_int_equal(later.err, -EADDRINUSE);
 	end(l);
-	ucma_fake_fail(LISTEN, 1, EADDRINUSE);
+	fake_ucma_fail(LISTEN, 1, EADDRINUSE);
 	l = listen_at(n);
 	assert_int_equal(later.err, -EADDRINUSE);
 	end(l);
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 	expect_none();
 }
 
@@ -311,32 +311,32 @@ static void a_port_cannot_be_had(void **state)
 static void requests_of_nobody(void **state)
 {
 	struct ucma_id *l = listen_at(n);
-	uint32_t lk = ucma_fake_only();
+	uint32_t lk = fake_ucma_only();
 
 	(void)state;
-	ucma_fake_fail(QUERY, 1, EINVAL);
-	ucma_fake_request(lk);
+	fake_ucma_fail(QUERY, 1, EINVAL);
+	fake_ucma_request(lk);
 	heard();
-	assert_int_equal(ucma_fake.num_ids, 1);
+	assert_int_equal(fake_ucma.num_ids, 1);
 	for (int i = 0; i < 40; i++)
-		ucma_fake_request(lk);
+		fake_ucma_request(lk);
 	end(l);
 	heard();
 	expect_none();
-	assert_int_equal(ucma_fake.num_ids, 0);
+	assert_int_equal(fake_ucma.num_ids, 0);
 }
 
 /* More than one fetch takes: the next follows when these are read. */
 static void many_events(void **state)
 {
 	struct ucma_id *id = resolve(n);
-	uint32_t k = ucma_fake_only();
+	uint32_t k = fake_ucma_only();
 	struct ucma_event ev;
 	int i = 0;
 
 	(void)state;
 	for (; i < 100; i++)
-		ucma_fake_tell(k, RDMA_CM_EVENT_TIMEWAIT_EXIT, -i, 0);
+		fake_ucma_tell(k, RDMA_CM_EVENT_TIMEWAIT_EXIT, -i, 0);
 	heard();
 	for (i = 0; i < 100; i++) {
 		if (!ops->event(be, &ev)) {
@@ -356,9 +356,9 @@ static void it_ends_with_all(void **state)
 {
 	(void)state;
 	resolve(n);
-	ucma_fake_tell(ucma_fake_only(), RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, 0);
+	fake_ucma_tell(fake_ucma_only(), RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, 0);
 	listen_at(n);
-	ucma_fake_request(1);
+	fake_ucma_request(1);
 	heard();
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /*
  * test_ud.c - datagrams by the NIC: which way each goes, what the NIC gets of it, whom what comes is delivered to, and
  * what errors of the NIC, rubbish and floods lead to.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 #include "ffr/abi/ff_verbs.h"
 
 #include <arpa/inet.h>
@@ -54,8 +54,8 @@ static int ud_setup(void **state)
 {
 	static struct ud u;
 
-	nic_fake_reset();
-	nic_fake.attr.max_ah = 100;
+	fake_nic_reset();
+	fake_nic.attr.max_ah = 100;
 	nic_rig_open_qp(&u.n, IBV_QPT_UD);
 	ah_add(&u.n, &u.ah, gid_nic_index(&u.n.r.cont[0]), 2);
 	to_rts(&u.n, u.n.qp);
@@ -67,7 +67,7 @@ static int ud_teardown(void **state)
 {
 	struct ud *u = *state;
 
-	nic_fake_hold_ahs(false);
+	fake_nic_hold_ahs(false);
 	if (u->n.qp)
 		ah_del(&u->n, &u->ah);
 	nic_rig_close(&u->n);
@@ -100,7 +100,7 @@ static void send_one(struct ud *u, const struct ah *ah, uint64_t id, uint32_t le
 /* Turns until the thread that makes address handles has done as much. */
 static void run_until_sends(struct ud *u, unsigned num)
 {
-	while (nic_fake_num_sends() < num) {
+	while (fake_nic_num_sends() < num) {
 		sched_yield();
 		rig_run(&u->n.r);
 	}
@@ -122,7 +122,7 @@ static void warm_up(struct ud *u)
 	send_one(u, &u->ah, 1000, 8);
 	run_until_done(u, &c);
 	assert_int_equal(c.status, IBV_WC_SUCCESS);
-	nic_fake_sent(u->n.ib, IBV_WC_SUCCESS);
+	fake_nic_sent(u->n.ib, IBV_WC_SUCCESS);
 	rig_run(&u->n.r);
 	nic_rig_expect_none(&u->n);
 }
@@ -134,11 +134,11 @@ static void it_is_the_nics_number(void **state)
 	struct ud *u = *state;
 
 	assert_int_equal(u->n.qp->qp.qp_num, u->n.ib->qp_num);
-	assert_int_equal(nic_fake.init.qp_type, IBV_QPT_UD);
-	assert_int_equal(nic_fake_state(u->n.ib), IBV_QPS_RTS);
-	assert_int_equal(nic_fake.modify[0].attr.qkey, QKEY);
-	assert_true(nic_fake.modify[0].mask & IBV_QP_QKEY);
-	assert_int_equal(nic_fake_recvs(u->n.ib), 16);
+	assert_int_equal(fake_nic.init.qp_type, IBV_QPT_UD);
+	assert_int_equal(fake_nic_state(u->n.ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic.modify[0].attr.qkey, QKEY);
+	assert_true(fake_nic.modify[0].mask & IBV_QP_QKEY);
+	assert_int_equal(fake_nic_recvs(u->n.ib), 16);
 	assert_int_equal(u->n.qp->qp.nic->ud->mtu, 2048);
 }
 
@@ -148,10 +148,10 @@ static void reset_and_again(void **state)
 
 	for (int i = 0; i < 3; i++) {
 		rig_state(&u->n.r, u->n.qp, IBV_QPS_RESET);
-		assert_int_equal(nic_fake_state(u->n.ib), IBV_QPS_RESET);
-		assert_int_equal(nic_fake_recvs(u->n.ib), 0);
+		assert_int_equal(fake_nic_state(u->n.ib), IBV_QPS_RESET);
+		assert_int_equal(fake_nic_recvs(u->n.ib), 0);
 		to_rts(&u->n, u->n.qp);
-		assert_int_equal(nic_fake_recvs(u->n.ib), 16);
+		assert_int_equal(fake_nic_recvs(u->n.ib), 16);
 		warm_up(u);
 	}
 }
@@ -162,8 +162,8 @@ static void another_qkey(void **state)
 
 	u->n.qp->qp.attr.qkey = 0x3333;
 	assert_int_equal(rig_state_try(u->n.qp, IBV_QPS_RTS), 0);
-	assert_int_equal(nic_fake.modify[(nic_fake.num_modify - 1) % 64].attr.qkey, 0x3333);
-	nic_fake_fail(FAKE_modify_qp, 1, EPERM);
+	assert_int_equal(fake_nic.modify[(fake_nic.num_modify - 1) % 64].attr.qkey, 0x3333);
+	fake_nic_fail(FAKE_modify_qp, 1, EPERM);
 	u->n.qp->qp.attr.qkey = 0x80000001u;
 	assert_int_equal(rig_state_try(u->n.qp, IBV_QPS_RTS), -EPERM);
 	u->n.qp->qp.attr.qkey = 0x3333;
@@ -178,24 +178,24 @@ static void a_refused_state(void **state)
 	for (unsigned nth = 1; nth <= 3; nth++) {
 		rig_state(&u->n.r, u->n.qp, IBV_QPS_INIT);
 		u->n.qp->qp.attr.qkey = QKEY;
-		nic_fake_fail(FAKE_modify_qp, nth, EINVAL);
+		fake_nic_fail(FAKE_modify_qp, nth, EINVAL);
 		assert_int_equal(rig_state_try(u->n.qp, IBV_QPS_RTR), -EINVAL);
-		assert_int_equal(nic_fake_state(u->n.ib), IBV_QPS_RESET);
+		assert_int_equal(fake_nic_state(u->n.ib), IBV_QPS_RESET);
 		assert_int_equal(u->n.qp->qp.state, IBV_QPS_INIT);
 	}
-	nic_fake_fail(FAKE_post_recv, 5, ENOMEM);
+	fake_nic_fail(FAKE_post_recv, 5, ENOMEM);
 	assert_int_equal(rig_state_try(u->n.qp, IBV_QPS_RTR), -ENOMEM);
-	assert_int_equal(nic_fake_recvs(u->n.ib), 0);
+	assert_int_equal(fake_nic_recvs(u->n.ib), 0);
 	rig_state(&u->n.r, u->n.qp, IBV_QPS_RTR);
 	rig_state(&u->n.r, u->n.qp, IBV_QPS_RTS);
-	assert_int_equal(nic_fake_recvs(u->n.ib), 16);
+	assert_int_equal(fake_nic_recvs(u->n.ib), 16);
 	warm_up(u);
 }
 
 /* Without its part on the NIC it is a QP as any other: what the NIC refuses costs that part only. */
 static void what_the_nic_refuses(void **state)
 {
-	static const enum nic_fake_call call[] = { FAKE_reg_mr_iova2, FAKE_create_cq,
+	static const enum fake_nic_call call[] = { FAKE_reg_mr_iova2, FAKE_create_cq,
 						   FAKE_create_qp };
 	struct ud *u = *state;
 
@@ -204,9 +204,9 @@ static void what_the_nic_refuses(void **state)
 
 		/* the container's QPs share a CQ while there is room in it */
 		rig_qp_free(&u->n.r, u->n.qp);
-		nic_fake_fail(call[i], 1, ENOMEM);
+		fake_nic_fail(call[i], 1, ENOMEM);
 		if (call[i] == FAKE_create_cq) {
-			nic_fake_fail(FAKE_create_cq, 1, EINVAL);
+			fake_nic_fail(FAKE_create_cq, 1, EINVAL);
 			q = rig_qp(&u->n.r, u->n.s, IBV_QPT_UD, u->n.cq, u->n.cq, NULL);
 			assert_non_null(q->qp.nic); /* a smaller one */
 		} else {
@@ -225,13 +225,13 @@ static void without_a_part_there(void **state)
 	struct ud *u = *state;
 	struct rig_qp *with = u->n.qp;
 
-	nic_fake_fail(FAKE_create_qp, 1, ENOMEM);
+	fake_nic_fail(FAKE_create_qp, 1, ENOMEM);
 	u->n.qp = rig_qp(&u->n.r, u->n.s, IBV_QPT_UD, u->n.cq, u->n.cq, NULL);
 	to_rts(&u->n, u->n.qp);
 	send_one(u, &u->ah, 1, 8);
 	nic_rig_expect(&u->n, 1, IBV_WC_SUCCESS);
 	assert_int_equal(u->n.qp->qp.stats.ud_drops, 1);
-	assert_int_equal(nic_fake_num_sends(), 0);
+	assert_int_equal(fake_nic_num_sends(), 0);
 	rig_qp_free(&u->n.r, u->n.qp);
 	u->n.qp = with;
 }
@@ -268,7 +268,7 @@ static void not_without_nic_direct(void **state)
 	struct nic_rig n;
 
 	(void)state;
-	nic_fake_reset();
+	fake_nic_reset();
 	nic_rig_conf.direct = false;
 	nic_rig_open(&n);
 	nic_rig_conf.direct = true;
@@ -282,7 +282,7 @@ static void not_without_nic_direct(void **state)
 static void what_the_nic_gets(void **state)
 {
 	struct ud *u = *state;
-	const struct nic_fake_wr *w;
+	const struct fake_nic_wr *w;
 	struct ff_sqe *e;
 	struct ff_cqe c;
 
@@ -299,7 +299,7 @@ static void what_the_nic_gets(void **state)
 	assert_int_equal(c.wr_id, 7);
 	assert_int_equal(c.status, IBV_WC_SUCCESS);
 	assert_int_equal(u->n.qp->qp.stats.tx_bytes, 50);
-	w = nic_fake_send_at(0);
+	w = fake_nic_send_at(0);
 	assert_ptr_equal(w->qp, u->n.ib);
 	assert_int_equal(w->send.opcode, IBV_WR_SEND_WITH_IMM);
 	assert_int_equal(w->send.imm_data, htonl(0xdead0001));
@@ -310,12 +310,12 @@ static void what_the_nic_gets(void **state)
 	assert_int_equal(w->sge[0].length, 50);
 	assert_memory_equal(w->data, u->n.buf + 10, 20);
 	assert_memory_equal(w->data + 20, u->n.buf + 50, 30);
-	assert_int_equal(nic_fake.ah.grh.dgid.raw[15], 2);
-	assert_int_equal(nic_fake.ah.grh.sgid_index, 3);
-	assert_int_equal(nic_fake.ah.grh.hop_limit, 9);
-	assert_int_equal(nic_fake.ah.grh.traffic_class, 8);
-	assert_int_equal(nic_fake.ah.grh.flow_label, 7);
-	assert_int_equal(nic_fake.ah.sl, 6);
+	assert_int_equal(fake_nic.ah.grh.dgid.raw[15], 2);
+	assert_int_equal(fake_nic.ah.grh.sgid_index, 3);
+	assert_int_equal(fake_nic.ah.grh.hop_limit, 9);
+	assert_int_equal(fake_nic.ah.grh.traffic_class, 8);
+	assert_int_equal(fake_nic.ah.grh.flow_label, 7);
+	assert_int_equal(fake_nic.ah.sl, 6);
 }
 
 /* Memory of which the router has no page is sent as well, and so is what is inline, and nothing at all. */
@@ -330,19 +330,19 @@ static void any_memory(void **state)
 	rig_sge(sqe(u, &u->ah, 1), mr, nic_rig_at(&u->n, 3), 1000);
 	post(u);
 	run_until_sends(u, 2);
-	assert_int_equal(nic_fake_send_at(1)->sge[0].length, 1000);
-	assert_memory_equal(nic_fake_send_at(1)->data, u->n.buf + 3, 1000);
+	assert_int_equal(fake_nic_send_at(1)->sge[0].length, 1000);
+	assert_memory_equal(fake_nic_send_at(1)->data, u->n.buf + 3, 1000);
 	nic_rig_expect(&u->n, 1, IBV_WC_SUCCESS);
 	e = sqe(u, &u->ah, 2);
 	e->flags |= FF_SQE_INLINE;
 	e->num_sge = 11;
 	memset(e->inl, 'x', 11);
 	post(u);
-	assert_int_equal(nic_fake_send_at(2)->sge[0].length, 11);
-	assert_memory_equal(nic_fake_send_at(2)->data, "xxxxxxxxxxx", 11);
+	assert_int_equal(fake_nic_send_at(2)->sge[0].length, 11);
+	assert_memory_equal(fake_nic_send_at(2)->data, "xxxxxxxxxxx", 11);
 	sqe(u, &u->ah, 3);
 	post(u);
-	assert_int_equal(nic_fake_send_at(3)->num_sge, 0);
+	assert_int_equal(fake_nic_send_at(3)->num_sge, 0);
 	nic_rig_expect(&u->n, 2, IBV_WC_SUCCESS);
 	nic_rig_expect(&u->n, 3, IBV_WC_SUCCESS);
 	rig_mr_free(&u->n.r, mr);
@@ -379,7 +379,7 @@ static void each_its_way(void **state)
 		else
 			assert_int_equal(c.wr_id, sent++);
 	}
-	assert_int_equal(nic_fake_num_sends(), 4);
+	assert_int_equal(fake_nic_num_sends(), 4);
 	ah_del(&u->n, &here);
 	rig_qp_free(&u->n.r, to);
 }
@@ -407,7 +407,7 @@ static void what_is_wrong_with_it(void **state)
 	}
 	send_one(u, &u->ah, 9, 2048);
 	nic_rig_expect(&u->n, 9, IBV_WC_SUCCESS);
-	assert_int_equal(nic_fake_num_sends(), 2);
+	assert_int_equal(fake_nic_num_sends(), 2);
 }
 
 /* The window is the NIC's; who waits for it goes on with each completion. */
@@ -424,12 +424,12 @@ static void a_full_window(void **state)
 	for (; id < 40; id++) {
 		send_one(u, &u->ah, id, 8);
 		nic_rig_expect_none(&u->n);
-		assert_int_equal(nic_fake_sends(u->n.ib), 16);
-		nic_fake_sent(u->n.ib, IBV_WC_SUCCESS);
+		assert_int_equal(fake_nic_sends(u->n.ib), 16);
+		fake_nic_sent(u->n.ib, IBV_WC_SUCCESS);
 		rig_run(&u->n.r);
 		nic_rig_expect(&u->n, id, IBV_WC_SUCCESS);
 	}
-	assert_int_equal(nic_fake.calls[FAKE_create_ah], 1);
+	assert_int_equal(fake_nic.calls[FAKE_create_ah], 1);
 }
 
 static void the_nic_refuses_one(void **state)
@@ -437,7 +437,7 @@ static void the_nic_refuses_one(void **state)
 	struct ud *u = *state;
 
 	warm_up(u);
-	nic_fake_fail(FAKE_post_send, 1, ENOMEM);
+	fake_nic_fail(FAKE_post_send, 1, ENOMEM);
 	send_one(u, &u->ah, 1, 8);
 	nic_rig_expect(&u->n, 1, IBV_WC_LOC_QP_OP_ERR);
 	assert_int_equal(u->n.qp->qp.state, IBV_QPS_SQE);
@@ -455,7 +455,7 @@ static void a_late_error_is_the_qps(void **state)
 	warm_up(u);
 	send_one(u, &u->ah, 1, 8);
 	nic_rig_expect(&u->n, 1, IBV_WC_SUCCESS);
-	nic_fake_sent(u->n.ib, IBV_WC_LOC_QP_OP_ERR);
+	fake_nic_sent(u->n.ib, IBV_WC_LOC_QP_OP_ERR);
 	rig_run(&u->n.r);
 	assert_int_equal(u->n.qp->qp.state, IBV_QPS_ERR);
 	assert_int_equal(u->n.qp->qp.stats.ud_drops, 1);
@@ -478,7 +478,7 @@ static void a_handle_that_takes_long(void **state)
 	ah_add(&u->n, &slow, gid_nic_index(&u->n.r.cont[0]), 3);
 	to_rts(&u->n, q);
 	warm_up(u);
-	nic_fake_hold_ahs(true);
+	fake_nic_hold_ahs(true);
 	send_one(u, &slow, 1, 8);
 	nic_rig_expect_none(&u->n);
 	assert_true(u->n.qp->qp.busy);
@@ -491,7 +491,7 @@ static void a_handle_that_takes_long(void **state)
 	nic_rig_expect(&u->n, 3, IBV_WC_WR_FLUSH_ERR);
 	rig_qp_free(&u->n.r, q);
 	u->n.qp = qp;
-	nic_fake_hold_ahs(false);
+	fake_nic_hold_ahs(false);
 	run_until_sends(u, 3);
 	nic_rig_expect(&u->n, 1, IBV_WC_SUCCESS);
 	ah_del(&u->n, &slow);
@@ -505,13 +505,13 @@ static void a_handle_that_nobody_wants(void **state)
 
 	ah_add(&u->n, &slow, gid_nic_index(&u->n.r.cont[0]), 3);
 	warm_up(u);
-	nic_fake_hold_ahs(true);
+	fake_nic_hold_ahs(true);
 	send_one(u, &slow, 1, 8);
 	ah_del(&u->n, &slow);
 	ah_del(&u->n, &u->ah);
 	rig_qp_free(&u->n.r, u->n.qp);
 	u->n.qp = NULL;
-	nic_fake_hold_ahs(false);
+	fake_nic_hold_ahs(false);
 }
 
 /* Nobody answers: what was to go there is lost, and the peer is not asked for again at once. */
@@ -520,7 +520,7 @@ static void a_handle_that_is_refused(void **state)
 	struct ud *u = *state;
 	struct ff_cqe c;
 
-	nic_fake_fail(FAKE_create_ah, 1, ETIMEDOUT);
+	fake_nic_fail(FAKE_create_ah, 1, ETIMEDOUT);
 	send_one(u, &u->ah, 1, 8);
 	run_until_done(u, &c);
 	assert_int_equal(c.status, IBV_WC_SUCCESS);
@@ -528,10 +528,10 @@ static void a_handle_that_is_refused(void **state)
 	send_one(u, &u->ah, 2, 8);
 	nic_rig_expect(&u->n, 2, IBV_WC_SUCCESS);
 	assert_int_equal(u->n.qp->qp.stats.ud_drops, 2);
-	assert_int_equal(nic_fake.calls[FAKE_create_ah], 1);
+	assert_int_equal(fake_nic.calls[FAKE_create_ah], 1);
 	rig_advance(&u->n.r, 1000 * NS_PER_MS);
 	warm_up(u);
-	assert_int_equal(nic_fake.calls[FAKE_create_ah], 2);
+	assert_int_equal(fake_nic.calls[FAKE_create_ah], 2);
 }
 
 /* A container has a limited number of them, which is enough for any number of peers one after the other. */
@@ -550,9 +550,9 @@ static void many_handles(void **state)
 		run_until_done(u, &c);
 		assert_int_equal(c.wr_id, i);
 		assert_int_equal(c.status, IBV_WC_SUCCESS);
-		assert_int_equal(nic_fake_ah(nic_fake_send_at(i)->send.wr.ud.ah)->grh.dgid.raw[15],
+		assert_int_equal(fake_nic_ah(fake_nic_send_at(i)->send.wr.ud.ah)->grh.dgid.raw[15],
 				 i & 255);
-		nic_fake_sent(u->n.ib, IBV_WC_SUCCESS);
+		fake_nic_sent(u->n.ib, IBV_WC_SUCCESS);
 		rig_run(&u->n.r);
 	}
 	assert_int_equal(u->n.qp->qp.nic->ud->pool->num_ahs, 64);
@@ -581,7 +581,7 @@ static void all_handles_in_use(void **state)
 		ah_del(&u->n, &ah);
 		run_until_done(u, &c);
 		assert_int_equal(c.status, IBV_WC_SUCCESS);
-		sent = nic_fake_num_sends();
+		sent = fake_nic_num_sends();
 	}
 	assert_int_equal(sent, 64);
 	u->n.qp = q[0];
@@ -604,7 +604,7 @@ static void datagram(struct ud *u, const uint8_t *grh, uint32_t len, unsigned in
 	memcpy(buf, grh, 40);
 	for (uint32_t i = 0; i < len; i++)
 		buf[40 + i] = (uint8_t)(i + len);
-	nic_fake_datagram(u->n.ib, buf, 40 + len, &wc);
+	fake_nic_datagram(u->n.ib, buf, 40 + len, &wc);
 	rig_run(&u->n.r);
 }
 
@@ -632,7 +632,7 @@ static void what_is_delivered(void **state)
 		assert_memory_equal(u->n.buf, grh, 40);
 		for (unsigned k = 0; k < 100 + i; k++)
 			assert_int_equal(u->n.buf[40 + k], (uint8_t)(k + 100 + i));
-		assert_int_equal(nic_fake_recvs(u->n.ib), 16);
+		assert_int_equal(fake_nic_recvs(u->n.ib), 16);
 	}
 	assert_int_equal(u->n.qp->qp.stats.rx_bytes, 100 + 101 + 102);
 }
@@ -646,10 +646,10 @@ static void nothing_of_others_is_seen(void **state)
 	memset(secret, 0x5e, sizeof(secret));
 	for (unsigned lap = 0; lap < 16; lap++)
 		datagram(u, secret, 0, 0);
-	for (unsigned i = 0; i < nic_fake.num_log; i++) {
-		const struct nic_fake_wr *w = &nic_fake.log[i];
+	for (unsigned i = 0; i < fake_nic.num_log; i++) {
+		const struct fake_nic_wr *w = &fake_nic.log[i];
 
-		if (i + 16 >= nic_fake.num_log) /* those that the NIC has now */
+		if (i + 16 >= fake_nic.num_log) /* those that the NIC has now */
 			for (unsigned k = 0; k < 40; k++)
 				assert_int_equal(((uint8_t *)(uintptr_t)w->sge[0].addr)[k], 0);
 	}
@@ -717,14 +717,14 @@ static void nonsense(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		wc.wr_id = cases[i].id;
 		wc.byte_len = cases[i].len;
-		nic_fake_push(u->n.ib->recv_cq, &wc);
+		fake_nic_push(u->n.ib->recv_cq, &wc);
 		rig_run(&u->n.r);
 	}
 	nic_rig_expect_none(&u->n);
 	/* shorter than a GRH, longer than a buffer: the buffer is the NIC's again */
 	for (unsigned i = 0; i < 3; i++) {
 		wc = (struct ibv_wc){ .opcode = IBV_WC_RECV };
-		nic_fake_received(u->n.ib, IBV_WC_SUCCESS,
+		fake_nic_received(u->n.ib, IBV_WC_SUCCESS,
 				  i == 0 ? 39 :
 				  i == 1 ? 2089 :
 					   UINT32_MAX,
@@ -732,7 +732,7 @@ static void nonsense(void **state)
 		rig_run(&u->n.r);
 	}
 	nic_rig_expect_none(&u->n);
-	assert_int_equal(nic_fake_recvs(u->n.ib), 16);
+	assert_int_equal(fake_nic_recvs(u->n.ib), 16);
 	datagram(u, v4_header, 9, 0);
 	nic_rig_expect(&u->n, 1, IBV_WC_SUCCESS);
 }
@@ -747,14 +747,14 @@ static void a_former_owner_of_the_number(void **state)
 	wc.wr_id = nic_id(u->n.qp->qp.nic, NIC_ID_RECV, 0);
 	for (unsigned next = 0; next < 2; next++) {
 		rig_qp_free(&u->n.r, u->n.qp);
-		nic_fake.qpn[0] = qpn;
-		nic_fake.qpn_at = 0;
+		fake_nic.qpn[0] = qpn;
+		fake_nic.qpn_at = 0;
 		u->n.qp = rig_qp(&u->n.r, u->n.s, IBV_QPT_UD, u->n.cq, u->n.cq, NULL);
 		u->n.ib = nic_rig_ib(u->n.qp);
 		assert_int_equal(u->n.ib->qp_num, qpn);
 		to_rts(&u->n, u->n.qp);
 		nic_rig_recv(&u->n, 1, 500);
-		nic_fake_push(u->n.ib->recv_cq, &wc);
+		fake_nic_push(u->n.ib->recv_cq, &wc);
 		rig_run(&u->n.r);
 		nic_rig_expect_none(&u->n);
 	}
@@ -766,18 +766,18 @@ static void a_nic_that_fails(void **state)
 	struct ud *u = *state;
 	uint32_t handle;
 
-	nic_fake_received(u->n.ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
+	fake_nic_received(u->n.ib, IBV_WC_LOC_PROT_ERR, 0, NULL);
 	rig_run(&u->n.r);
 	assert_int_equal(u->n.qp->qp.state, IBV_QPS_ERR);
 	assert_int_equal(rig_async(u->n.s, &handle), IBV_EVENT_QP_FATAL + 1);
 	rig_state(&u->n.r, u->n.qp, IBV_QPS_RESET);
 	to_rts(&u->n, u->n.qp);
-	nic_fake_fail(FAKE_post_recv, 1, EIO);
+	fake_nic_fail(FAKE_post_recv, 1, EIO);
 	datagram(u, v4_header, 9, 0);
 	assert_int_equal(u->n.qp->qp.state, IBV_QPS_ERR);
 	rig_state(&u->n.r, u->n.qp, IBV_QPS_RESET);
 	to_rts(&u->n, u->n.qp);
-	assert_int_equal(nic_fake_recvs(u->n.ib), 16);
+	assert_int_equal(fake_nic_recvs(u->n.ib), 16);
 }
 
 int main(void)

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_way.c - which way a QP goes, for each answer of the directory and of the other host; and a QP whose way is not
  * known yet: what it waits for, and how that ends.
  */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "ffr/soft/remote.h"
-#include "tests/lib/others.h"
+#include "tests/rig/unit/others.h"
 
 #define SECOND 1000000000ull
 
@@ -27,11 +27,11 @@ static int way_setup(void **state)
 {
 	struct nic_rig *n = &rig;
 
-	nic_fake_reset();
+	fake_nic_reset();
 	nic_rig_conf.net = "fab";
 	nic_rig_open_qp(n, IBV_QPT_RC);
 	nic_rig_conf.net = NULL;
-	nic_fake.num_modify = 0; /* the router's own UD QP is up */
+	fake_nic.num_modify = 0; /* the router's own UD QP is up */
 	n->r.f->host->wired = true;
 	peer = (struct wire_peer){ .up = true, .version = 2, .refs = 1 };
 	far = (struct remote){ .id = 77, .epoch = 1, .num_gids = 1, .refs = 1, .up = true };
@@ -138,9 +138,9 @@ static void known_at_once(void **state)
 	to_rts(n);
 	assert_true(n->qp->qp.nic->carried);
 	assert_int_equal(far.refs, 2);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
-	assert_memory_equal(&nic_fake.modify[1].attr.ah_attr.grh.dgid, &far_nic, 16);
-	assert_int_equal(nic_fake.modify[1].attr.ah_attr.grh.hop_limit, 64);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
+	assert_memory_equal(&fake_nic.modify[1].attr.ah_attr.grh.dgid, &far_nic, 16);
+	assert_int_equal(fake_nic.modify[1].attr.ah_attr.grh.hop_limit, 64);
 	rig_state(&n->r, n->qp, IBV_QPS_RESET);
 	assert_int_equal(far.refs, 1);
 }
@@ -155,12 +155,12 @@ static void until_the_peer_tells(void **state)
 	to_rts(n);
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake.num_modify, 0);
+	assert_int_equal(fake_nic.num_modify, 0);
 	n->wakes = 0;
 	n->r.be.ops->peer_told(n->r.f, &peer);
 	assert_int_equal(n->wakes, 1);
 	nic_rig_work(n); /* and has not said what it is needed for */
-	assert_int_equal(nic_fake.num_modify, 0);
+	assert_int_equal(fake_nic.num_modify, 0);
 	far.id = 0; /* nor does the directory know who it is */
 	far.epoch = 0;
 	nic_rig_work(n);
@@ -170,11 +170,11 @@ static void until_the_peer_tells(void **state)
 	told("fab");
 	n->r.be.ops->peer_told(n->r.f, &peer);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 1);
-	assert_int_equal(nic_fake_recvs(n->ib), 1);
-	nic_fake_sent(n->ib, IBV_WC_SUCCESS);
+	assert_int_equal(fake_nic_sends(n->ib), 1);
+	assert_int_equal(fake_nic_recvs(n->ib), 1);
+	fake_nic_sent(n->ib, IBV_WC_SUCCESS);
 	rig_run(&n->r);
 	nic_rig_expect(n, 1, IBV_WC_SUCCESS);
 	assert_true(TAILQ_EMPTY(&n->r.f->host->nic[0].dev->undecided));
@@ -187,9 +187,9 @@ static void in_rtr_yet(void **state)
 	rig_state(&n->r, n->qp, IBV_QPS_RTR);
 	told("fab");
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTR);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTR);
 	rig_state(&n->r, n->qp, IBV_QPS_RTS);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 }
 
 /* Tenths of a second of the runner's and the control thread's, in each of which it is asked for once. */
@@ -233,7 +233,7 @@ static void nobody_tells(void **state)
 	told("fab");
 	n->r.be.ops->peer_told(n->r.f, &peer);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake.num_modify, 0);
+	assert_int_equal(fake_nic.num_modify, 0);
 }
 
 /* It waits for longer where a peer's answer may take so long, and without an end if it may take any time. */
@@ -264,9 +264,9 @@ static void with_patience(void **state)
 	told("fab");
 	n->r.be.ops->peer_told(n->r.f, &peer);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 	rig_run(&n->r);
-	assert_int_equal(nic_fake_sends(n->ib), 1);
+	assert_int_equal(fake_nic_sends(n->ib), 1);
 }
 
 /* UC: what nobody is there for is lost, and the QP remains. */
@@ -334,7 +334,7 @@ static void its_peer_goes_by_the_wire(void **state)
 		told("fab");
 		n->r.be.ops->peer_told(n->r.f, &peer);
 		nic_rig_work(n);
-		assert_int_equal(nic_fake.num_modify, 0);
+		assert_int_equal(fake_nic.num_modify, 0);
 		peer.tcp = NULL;
 		rig_state(&n->r, n->qp, IBV_QPS_RESET);
 		rig_state(&n->r, n->qp, IBV_QPS_INIT);
@@ -346,7 +346,7 @@ static void its_peer_goes_by_the_wire(void **state)
 	to_rts(n);
 	told("fab");
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 }
 
 /* Who is looked for, by a frame or by a QP of this host that names it, stays with what carries it. */
@@ -366,7 +366,7 @@ static void nobody_else_takes_it(void **state)
 	nic_rig_work(n);
 	assert_null(n->qp->qp.soft->rem);
 	assert_ptr_equal(n->qp->qp.send, &nic_send);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_RTS);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_RTS);
 }
 
 static void it_ends_meanwhile(void **state)
@@ -394,7 +394,7 @@ static void it_ends_meanwhile(void **state)
 	n->r.f->now += 2 * SECOND;
 	rig_run(&n->r);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake.num_modify, 0);
+	assert_int_equal(fake_nic.num_modify, 0);
 }
 
 static void destroyed_meanwhile(void **state)
@@ -421,7 +421,7 @@ static void the_nic_refuses_it(void **state)
 		nic_rig_send(n, nth, 8);
 		rig_run(&n->r);
 		told("fab");
-		nic_fake_fail(FAKE_modify_qp, nth, EINVAL);
+		fake_nic_fail(FAKE_modify_qp, nth, EINVAL);
 		nic_rig_work(n);
 		rig_run(&n->r);
 		nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
@@ -445,7 +445,7 @@ static void the_nic_goes(void **state)
 	to_rts(n);
 	nic_rig_send(n, 1, 8);
 	rig_run(&n->r);
-	nic_fake_event(IBV_EVENT_DEVICE_FATAL, NULL);
+	fake_nic_event(IBV_EVENT_DEVICE_FATAL, NULL);
 	nic_rig_events(n);
 	nic_rig_work(n);
 	nic_rig_expect_event(n, IBV_EVENT_PORT_ERR, 1);
@@ -470,7 +470,7 @@ static void what_is_denied_ends(void **state)
 	assert_int_equal(n->qp->qp.state, IBV_QPS_ERR);
 	nic_rig_expect_event(n, IBV_EVENT_QP_FATAL, n->qp->qp.o.handle);
 	nic_rig_work(n);
-	assert_int_equal(nic_fake_state(n->ib), IBV_QPS_ERR);
+	assert_int_equal(fake_nic_state(n->ib), IBV_QPS_ERR);
 }
 
 #define WAY_TEST(name) cmocka_unit_test_setup_teardown(name, way_setup, way_teardown)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/nic_rig.c tests/lib/nic_fake.c tests/lib/nic_fake_wr.c tests/lib/rig.c */
+/* build: tests/rig/unit/nic_rig.c tests/rig/fakes/fake_nic.c tests/rig/fakes/fake_nic_wr.c tests/rig/unit/rig.c */
 /* threads: yes */
 /* test_worker.c - jobs are done in order, by the worker while it is there, and come back to the control thread. */
-#include "tests/unit/lib/nic_rig.h"
+#include "tests/rig/unit/nic_rig.h"
 
 #include <poll.h>
 #include <pthread.h>

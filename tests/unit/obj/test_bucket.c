@@ -5,7 +5,7 @@
  */
 #include <stdbool.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/obj/bucket.h"
 
 #define SEC   BUCKET_SECOND

@@ -2,7 +2,7 @@
 /* test_gid.c - the GID table that follows from a container's addresses. build: ffr/obj/gid.c */
 #include <arpa/inet.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/obj/objects.h"
 
 #define V1 IBV_GID_TYPE_ROCE_V1

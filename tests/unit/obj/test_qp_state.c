@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/obj/qp_state.h"
-#include "tests/lib/qp_attr.h"
+#include "tests/rig/common/qp_attr.h"
 
 /* One line: from, to, type ('*': all), attributes that must and that may be given, by letters. */
 static const struct {

@@ -2,7 +2,7 @@
 /*
  * test_quota.c - ffr/obj/quota.c as clients see it: what a container and its tenant may make, what is
  * returned, and calls that wait. That all is returned at the end is in rig_close().
- * build: tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include <rdma/rdma_cma.h>
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ctl_calls.h"
-#include "tests/lib/hello.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ctl_calls.h"
+#include "tests/rig/common/hello.h"
 #include "ffr/ctl/container.h"
 #include "ffr/obj/cpu.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_stats.c - what is counted where: buckets of times, counters of QPs, sessions and containers,
  * depths of queues.
  */
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/soft_pair.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/soft_pair.h"
 
 static void buckets_are_an_eighth_wide(void **state)
 {

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/oci/oci.h"
 
 /* This machine's names, and those of another one that the router knows. */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/oci/oci.h"
 
 static char dir[] = "/tmp/test_state.XXXXXX", why[WHY_SZ];

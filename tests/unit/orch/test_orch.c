@@ -3,7 +3,7 @@
  * test_orch.c - ffr/orch/ and dir/ with a real orchestrator between them and another host,
  * which the test plays on a socket: what either learns of the other, containers that move with
  * their sessions, and an orchestrator that is away or says nothing.
- * build: tests/unit/lib/router_rig.c
+ * build: tests/rig/unit/router_rig.c
  */
 #include <errno.h>
 #include <signal.h>
@@ -14,12 +14,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffo/server/ffo.h"
 #include "ffr/admin/admin.h"
 #include "ffr/dir/dir.h"
 #include "ffr/orch/internal.h"
-#include "tests/unit/lib/router_rig.h"
+#include "tests/rig/unit/router_rig.h"
 
 static struct ffo *ffo; /* on the router's loop */
 static int h1;		/* the other host's connection */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffr/peer/io.c ffr/conf.c ffr/lib/log.c tests/unit/lib/peer_rig.c */
+/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffr/peer/io.c ffr/conf.c ffr/lib/log.c tests/rig/unit/peer_rig.c */
 /*
  * test_hello.c - who is not let in by what it says, and what strangers can do with a handshake. Real
  * sockets, one process.
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/peer_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/peer_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- who is not let in ----------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_io.c - the stream between routers, plain and TLS: every byte, in order, whatever the
- * pieces are; its end, and what breaks it. build: ffr/peer/io.c ffr/peer/tls.c ffr/lib/log.c tests/unit/lib/certs.c
+ * pieces are; its end, and what breaks it. build: ffr/peer/io.c ffr/peer/tls.c ffr/lib/log.c tests/rig/unit/certs.c
  *
  * With WIRE_IO_BENCH=1 it also tells how fast both are over loopback TCP.
  *
@@ -24,10 +24,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/peer/tls.h"
 #include "ffr/peer/io.h"
-#include "tests/unit/lib/certs.h"
+#include "tests/rig/unit/certs.h"
 
 static char dir[] = "/tmp/test_wire_io.XXXXXX";
 static char cert[64], key[64], ca[64];

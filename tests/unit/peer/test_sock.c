@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/peer/internal.h"
 
 #define WAIT_MS 10000

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffr/peer/io.c ffr/conf.c ffr/lib/log.c tests/unit/lib/peer_rig.c tests/unit/lib/certs.c */
+/* build: ffr/peer/peer.c ffr/peer/conn.c ffr/peer/hello.c ffr/peer/sock.c ffr/peer/tls.c ffr/peer/io.c ffr/conf.c ffr/lib/log.c tests/rig/unit/peer_rig.c tests/rig/unit/certs.c */
 /*
  * test_tls.c - connections with TLS: whose certificates are taken, new ones, and such that are revoked.
  */
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/certs.h"
-#include "tests/unit/lib/peer_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/certs.h"
+#include "tests/rig/unit/peer_rig.h"
 
 /* ---- TLS ------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/rio_rig.c tests/unit/lib/two_hosts.c tests/lib/rio_fake.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/rio_rig.c tests/rig/unit/two_hosts.c tests/rig/fakes/fake_rio.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_link.c - the way between two hosts by RapidIO: when it is taken, what becomes of it when calls fail, the
  * port goes, or somebody sends what nobody asked for; and that nothing of the device's is kept. On virtual time.
@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "tests/unit/lib/rio_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/rio_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static struct hosts t;
 
@@ -86,9 +86,9 @@ static void both_go_over(void **state)
 	hosts_up(&t, IBV_QPT_RC);
 	expect_by(0, "rio");
 	expect_by(1, "rio");
-	posted = rio_fake.posted;
+	posted = fake_rio.posted;
 	expect_works();
-	assert_true(rio_fake.posted > posted + 90);
+	assert_true(fake_rio.posted > posted + 90);
 	/* buffers that are not used are others' again */
 	hosts_advance(&t, RIO_IDLE_NS + 1);
 	hosts_advance(&t, RIO_IDLE_NS + 1);
@@ -105,7 +105,7 @@ static void old_version(void **state)
 	hosts_version = 3;
 	hosts_up(&t, IBV_QPT_RC);
 	expect_by(0, "wire");
-	assert_int_equal(rio_fake.opened, 0);
+	assert_int_equal(fake_rio.opened, 0);
 	expect_works();
 }
 
@@ -123,10 +123,10 @@ static void begins_later(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(fails); i++) {
 		rio_rig_set();
-		rio_fake.fails = fails[i].call;
-		rio_fake.error = fails[i].err;
+		fake_rio.fails = fails[i].call;
+		fake_rio.error = fails[i].err;
 		hosts_up(&t, IBV_QPT_RC);
-		assert_int_equal(rio_fake.fails, 0);
+		assert_int_equal(fake_rio.fails, 0);
 		assert_true(!strcmp(wire_carrier(&t.h[0].other), "wire") ||
 			    !strcmp(wire_carrier(&t.h[1].other), "wire"));
 		expect_works();
@@ -145,24 +145,24 @@ static void begins_later(void **state)
 static void no_way(void **state)
 {
 	(void)state;
-	rio_fake.result = -EHOSTUNREACH;
+	fake_rio.result = -EHOSTUNREACH;
 	hosts_up(&t, IBV_QPT_RC);
 	expect_by(0, "wire");
 	expect_works();
 	hosts_advance(&t, RIO_RETRY_NS + 1);
 	expect_by(0, "wire");
 	expect_works();
-	rio_fake.result = 0;
+	fake_rio.result = 0;
 	hosts_advance(&t, RIO_RETRY_NS + 1);
 	expect_by(0, "rio");
 	expect_works();
-	assert_int_equal(rio_fake.opened, 2);
+	assert_int_equal(fake_rio.opened, 2);
 }
 
 static void no_device(void **state)
 {
 	(void)state;
-	rio_fake.open_error = -ENOENT;
+	fake_rio.open_error = -ENOENT;
 	hosts_up(&t, IBV_QPT_RC);
 	expect_by(0, "wire");
 	expect_works();
@@ -182,13 +182,13 @@ static void ends_early(void **state)
 	hosts_connect(&t);
 	hosts_turn(&t);
 	hosts_cut(&t);
-	rio_fake.holds = true;
+	fake_rio.holds = true;
 	hosts_connect(&t);
 	hosts_run(&t);
 	expect_by(0, "wire");
 	expect_works();
-	rio_fake.holds = false;
-	rio_fake_move();
+	fake_rio.holds = false;
+	fake_rio_move();
 	hosts_run(&t);
 	expect_by(0, "rio");
 	expect_works();
@@ -213,10 +213,10 @@ static void block_fails(void **state)
 	for (unsigned i = 0; i < ARRAY_SIZE(fails); i++) {
 		rio_rig_set();
 		hosts_up(&t, IBV_QPT_RC);
-		rio_fake.result = fails[i].err;
+		fake_rio.result = fails[i].err;
 		hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 5000);
 		expect_lost(0, fails[i].why);
-		rio_fake.result = 0;
+		fake_rio.result = 0;
 		hosts_cut(&t);
 		hosts_connect(&t);
 		hosts_run(&t);
@@ -241,9 +241,9 @@ static void calls_fail(void **state)
 		for (unsigned after = 0; after < 4; after++) {
 			rio_rig_set();
 			hosts_up(&t, IBV_QPT_RC);
-			rio_fake.fails = calls[i];
-			rio_fake.after = after;
-			rio_fake.error = -ENODEV;
+			fake_rio.fails = calls[i];
+			fake_rio.after = after;
+			fake_rio.error = -ENODEV;
 			hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 50000);
 			hosts_run(&t);
 			hosts_cut(&t);
@@ -267,7 +267,7 @@ static void port_goes(void **state)
 	f = t.h[0].r.f;
 	f->be->ops->ready(f, t.h[0].other.by, EPOLLERR | EPOLLHUP);
 	expect_lost(0, "RapidIO: the port is gone");
-	rio_fake.holds = true;
+	fake_rio.holds = true;
 	hosts_cut(&t);
 	hosts_connect(&t);
 	hosts_advance(&t, RIO_RETRY_NS + 1); /* it has an endpoint, and is not over yet */
@@ -275,8 +275,8 @@ static void port_goes(void **state)
 	hosts_run(&t);
 	assert_int_equal(rio_rig_link(&t, 0)->state, RIO_CLOSED);
 	expect_works();
-	rio_fake.holds = false;
-	rio_fake_move();
+	fake_rio.holds = false;
+	fake_rio_move();
 	hosts_advance(&t, RIO_RETRY_NS + 1);
 	hosts_advance(&t, RIO_RETRY_NS + 1);
 	if (!t.h[0].other.tcp)
@@ -305,9 +305,9 @@ static void few_buffers(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ARRAY_SIZE(few); i++) {
 		rio_rig_set();
-		rio_fake.rmbs = few[i];
-		rio_fake.smbs = 2 * few[i];
-		rio_fake.block = 256u << i;
+		fake_rio.rmbs = few[i];
+		fake_rio.smbs = 2 * few[i];
+		fake_rio.block = 256u << i;
 		hosts_up(&t, IBV_QPT_RC);
 		expect_by(0, "rio");
 		for (int k = 0; k < 8; k++)
@@ -331,8 +331,8 @@ static void starved(void **state)
 	hosts_up(&t, IBV_QPT_RC);
 	hosts_advance(&t, RIO_IDLE_NS + 1);
 	hosts_advance(&t, RIO_IDLE_NS + 1);
-	rio_fake.fails = FFRIO_ALLOC;
-	rio_fake.error = -EAGAIN;
+	fake_rio.fails = FFRIO_ALLOC;
+	fake_rio.error = -EAGAIN;
 	hosts_rdma(&t, FF_OP_WRITE, 7, 0, 0, 5000);
 	hosts_run(&t);
 	hosts_expect_none(&t, 0);
@@ -350,7 +350,7 @@ static bool send_block(uint64_t token, uint32_t number, uint32_t source, uint32_
 	const struct rio_head h = { .token = token, .number = number };
 
 	memcpy(block, &h, sizeof(h));
-	return rio_fake_inject(l->to.node, source, l->end.bound.destid,
+	return fake_rio_inject(l->to.node, source, l->end.bound.destid,
 			       (uint32_t)l->end.bound.endpoint, block, length);
 }
 
@@ -365,11 +365,11 @@ static void strangers(void **state)
 	memset(junk, 0xff, sizeof(junk));
 	for (int i = 0; i < 100; i++) {
 		/* another node, another endpoint, another token, an end of the last connection's; nothing at all */
-		rio_fake_inject(99, l->to.endpoint, l->end.bound.destid,
+		fake_rio_inject(99, l->to.endpoint, l->end.bound.destid,
 				(uint32_t)l->end.bound.endpoint, junk, sizeof(junk));
 		send_block(l->token, l->number_in, l->to.endpoint + 1u, 100);
 		send_block(l->token + 1, l->number_in, l->to.endpoint, 100);
-		rio_fake_break(l->end.bound.destid, (uint32_t)l->end.bound.endpoint);
+		fake_rio_break(l->end.bound.destid, (uint32_t)l->end.bound.endpoint);
 		hosts_run(&t);
 		send_block(l->token, l->number_in, l->to.endpoint, 15);
 		send_block(l->token, l->number_in, l->to.endpoint, 0);

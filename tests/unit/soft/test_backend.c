@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_backend.c - the software device's ops: what it says of itself, whom a change of a QP wakes, what is left
  * of one that goes, and how a QP that waits comes to another thread.
  */
 #include <string.h>
 
-#include "tests/unit/lib/soft_pair.h"
+#include "tests/rig/unit/soft_pair.h"
 
 #define WAKE_MAX 256 /* backend.c's */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/lib/rig.c */
+/* build: tests/rig/unit/rig.c */
 /*
  * test_mcast.c - ffr/soft/mcast.c: groups, their limits, and who gets what is sent to them.
  */
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/soft/soft.h"
-#include "tests/lib/rig.h"
+#include "tests/rig/unit/rig.h"
 
 #define BUF	  65536u
 #define MCAST_QPN 0xffffffu

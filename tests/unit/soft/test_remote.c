@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_remote.c - QPs whose peer is on another host: what each operation does, in which order, and what
  * becomes of it when the connection of the two hosts ends. On virtual time. ACKs are in test_remote_ack.c.
@@ -8,8 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/two_hosts.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/two_hosts.h"
+#include "tests/rig/unit/unit.h"
 
 #define TIMEOUT (67 * NS_PER_MS) /* rig_connect()'s */
 

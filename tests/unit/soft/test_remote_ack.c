@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_remote_ack.c - when the other host acknowledges what it was sent: at once, or with the answer of its program.
  */
-#include "tests/unit/lib/two_hosts.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/two_hosts.h"
+#include "tests/rig/unit/unit.h"
 
 /* Host 1 sends to host 0, which has a receive. */
 static void send_back(struct hosts *t, uint64_t id)

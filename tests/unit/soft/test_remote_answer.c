@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/resp_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/resp_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_remote_answer.c - a responder's answers to another host: jobs come first, and what is refused behind
  * them is told of when they are done.
  */
-#include "tests/unit/lib/resp_rig.h"
+#include "tests/rig/unit/resp_rig.h"
 
 #define RATE 12500000ull /* bytes/s */
 

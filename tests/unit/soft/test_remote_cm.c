@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_remote_cm.c - messages of the connection manager on the wire: which connection they are in, what
  * waits for the next one, and that the connection manager is told when there is another.
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/two_hosts.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/two_hosts.h"
 
 static struct hosts hosts, *t = &hosts;
 static unsigned told[2];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_flush.c - FLUSH and atomic WRITE between two hosts: after what was written before, once, with which
  * rights, over a connection that ends, into memory behind a process; frames of a router that lies.
  */
 #include <string.h>
 
-#include "tests/lib/pvm_fake.h"
-#include "tests/unit/lib/two_hosts.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/fakes/fake_pvm.h"
+#include "tests/rig/unit/two_hosts.h"
+#include "tests/rig/unit/unit.h"
 
 #define TIMEOUT (8192ull << 14)
 
@@ -244,7 +244,7 @@ static void behind_a_process(void **state)
 	rig_mr_free(&t.h[1].r, t.h[1].mr);
 	t.h[1].mr = rig_mr_pvm(&t.h[1].r, t.h[1].s, t.h[1].buf, HOSTS_BUF,
 			       HOSTS_ACCESS | FF_ACCESS_FLUSH_GLOBAL);
-	pvm_fake_calm();
+	fake_pvm_calm();
 	memset(t.h[1].buf, 0, 64);
 	for (uint32_t i = 0; i < ARRAY_SIZE(by); i++) {
 		struct wire_hdr h = {
@@ -265,13 +265,13 @@ static void behind_a_process(void **state)
 				   .types = FF_FLUSH_GLOBAL },
 		};
 
-		pvm_fake.next = by[i];
+		fake_pvm.next = by[i];
 		hosts_part(&t, &h, 0, 0);
 		if (by[i] == PVM_AGAIN) {
 			assert_string_equal(rx_state_str(rem(&t, 1)->rx.state), "stall");
 			hosts_part(&t, &after, 0, 0); /* thrown away meanwhile */
 			assert_int_equal(rem(&t, 1)->rx.msn, 2 * i);
-			assert_true(pvm_fake_work(t.h[1].r.f, &t.h[1].s->s));
+			assert_true(fake_pvm_work(t.h[1].r.f, &t.h[1].s->s));
 			hosts_run(&t);
 		}
 		assert_int_equal(rem(&t, 1)->rx.msn, 2 * i + 1);

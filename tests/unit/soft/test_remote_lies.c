@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_remote_lies.c - what a router achieves that sends other frames than it should, to QPs that are
  * connected with its own; and what comes of messages whose rest never comes.
  */
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/fast/xrc.h"
-#include "tests/unit/lib/two_hosts.h"
+#include "tests/rig/unit/two_hosts.h"
 
 /* 10 bytes for 5000 at host 1. */
 static struct wire_hdr written_of(struct hosts *t, uint32_t msn)

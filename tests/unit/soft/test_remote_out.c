@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_out.c - memory behind a process that is read ahead for another host: who has one of the few buffers
  * for that, and who gives it back.
  */
 #include <string.h>
 
-#include "tests/lib/pvm_fake.h"
-#include "tests/unit/lib/two_hosts.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/fakes/fake_pvm.h"
+#include "tests/rig/unit/two_hosts.h"
+#include "tests/rig/unit/unit.h"
 
 #define LEN 200000u
 
@@ -29,9 +29,9 @@ static void behind_a_process(struct hosts *t, int i)
 
 static void up(struct hosts *t)
 {
-	pvm_fake = (struct pvm_fake){ 0 };
+	fake_pvm = (struct fake_pvm){ 0 };
 	hosts_up(t, IBV_QPT_RC);
-	pvm_fake_calm();
+	fake_pvm_calm();
 	fill(t->h[0].buf, LEN, 7);
 	fill(t->h[1].buf, LEN, 8);
 }
@@ -58,7 +58,7 @@ static void map(struct hosts *t, int i)
 /* Until a worker has a call of that host's memory. */
 static void until_a_worker_has_it(struct hosts *t, int i)
 {
-	pvm_fake.next = PVM_AGAIN;
+	fake_pvm.next = PVM_AGAIN;
 	for (unsigned n = 0; n < 1000 && pvm_state(&t->h[i].s->s) != PVM_STALLED; n++)
 		hosts_turn(t);
 	assert_int_equal(pvm_state(&t->h[i].s->s), PVM_STALLED);
@@ -67,7 +67,7 @@ static void until_a_worker_has_it(struct hosts *t, int i)
 
 static void worker_ends(struct hosts *t, int i)
 {
-	while (pvm_fake_work(t->h[i].r.f, &t->h[i].s->s))
+	while (fake_pvm_work(t->h[i].r.f, &t->h[i].s->s))
 		;
 	hosts_run(t);
 }
@@ -91,7 +91,7 @@ static void map_meanwhile(struct hosts *t, uint8_t op, int i)
 	hosts_expect(t, 0, 1, IBV_WC_SUCCESS);
 	hosts_expect(t, 0, 2, IBV_WC_SUCCESS);
 	assert_memory_equal(t->h[!i].buf + 1000000, t->h[i].buf, LEN);
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 }
 
 static void mapped_meanwhile(void **state)
@@ -115,7 +115,7 @@ static void without_a_receive(void **state)
 		hosts_send(t, i, 0, LEN);
 	hosts_run(t);
 	assert_int_equal(t->h[0].qp->qp.soft->rem->tx.phase, REM_RNR);
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 	for (unsigned i = 0; i < 3; i++)
 		hosts_recv(t, 10 + i, 1000000, LEN);
 	hosts_run(t);
@@ -124,7 +124,7 @@ static void without_a_receive(void **state)
 		hosts_expect(t, 1, 10 + i, IBV_WC_SUCCESS);
 	}
 	assert_memory_equal(t->h[1].buf + 1000000, t->h[0].buf, LEN);
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 }
 
 /* Nor one whose connection ends while a worker reads for it. */
@@ -140,14 +140,14 @@ static void without_a_connection(void **state)
 		hosts_cut(t);
 		hosts_run(t);
 		worker_ends(t, i);
-		assert_int_equal(pvm_fake.calls, 0);
+		assert_int_equal(fake_pvm.calls, 0);
 		hosts_connect(t);
 		hosts_run(t);
 		hosts_expect(t, 0, 1, IBV_WC_SUCCESS);
 	}
 	assert_memory_equal(t->h[1].buf + 1000000, t->h[0].buf, LEN);
 	assert_memory_equal(t->h[0].buf + 1000000, t->h[0].buf, LEN);
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 }
 
 /* What was read is there, and before anybody has looked there is news of the peer. */
@@ -162,12 +162,12 @@ static void news_of_the_peer(void **state)
 		behind_a_process(&t, i);
 		hosts_rdma(&t, ops[i], 1, 1000000 * i, 1000000 * !i, 5000);
 		until_a_worker_has_it(&t, i);
-		assert_true(pvm_fake_work(t.h[i].r.f, &t.h[i].s->s));
+		assert_true(fake_pvm_work(t.h[i].r.f, &t.h[i].s->s));
 		remote_changed(t.h[i].r.f, &t.h[i].remote);
 		hosts_run(&t);
 		hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
 		assert_memory_equal(t.h[!i].buf + 1000000, t.h[i].buf, 5000);
-		assert_int_equal(pvm_fake.calls, 0);
+		assert_int_equal(fake_pvm.calls, 0);
 		hosts_down(&t);
 	}
 }
@@ -199,8 +199,8 @@ static void fetched_and_stuck(void **state)
 		up(&t);
 		behind_a_process(&t, 0);
 		pair = &t;
-		pvm_fake.meanwhile = while_it_is_written;
-		pvm_fake.next = PVM_STUCK;
+		fake_pvm.meanwhile = while_it_is_written;
+		fake_pvm.next = PVM_STUCK;
 		hosts_rdma(&t, ops[i], 1, 1000000, 0, i ? 8 : LEN);
 		hosts_run(&t);
 		assert_int_equal(t.h[0].mr->num_runs, 1);
@@ -208,7 +208,7 @@ static void fetched_and_stuck(void **state)
 		hosts_expect(&t, 0, 1, IBV_WC_SUCCESS);
 		if (!i)
 			assert_memory_equal(t.h[0].buf + 1000000, t.h[1].buf, LEN);
-		assert_int_equal(pvm_fake.calls, 0);
+		assert_int_equal(fake_pvm.calls, 0);
 		hosts_down(&t);
 	}
 }
@@ -225,8 +225,8 @@ static void fetched_to_nowhere(void **state)
 	struct hosts *t = *state;
 
 	behind_a_process(t, 0);
-	pvm_fake.next = PVM_AGAIN;
-	pvm_fake.reaches = nothing_is_there;
+	fake_pvm.next = PVM_AGAIN;
+	fake_pvm.reaches = nothing_is_there;
 	hosts_rdma(t, FF_OP_READ, 1, 1000000, 0, LEN);
 	hosts_run(t);
 	hosts_expect_none(t, 0);
@@ -235,12 +235,12 @@ static void fetched_to_nowhere(void **state)
 	worker_ends(t, 0);
 	hosts_advance(t, 2 * NS_PER_MS);
 	hosts_expect(t, 0, 1, IBV_WC_LOC_PROT_ERR);
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 }
 
 static bool one_is_all(void)
 {
-	return pvm_fake.calls > 0;
+	return fake_pvm.calls > 0;
 }
 
 static void connect_to(struct hosts *t, int i, struct rig_qp *q, const struct rig_qp *to)
@@ -266,7 +266,7 @@ static void called(void **state)
 		connect_to(t, 0, q[0][k], q[1][k]);
 		connect_to(t, 1, q[1][k], q[0][k]);
 	}
-	pvm_fake.full = one_is_all;
+	fake_pvm.full = one_is_all;
 	for (unsigned k = 0; k < 4; k++) {
 		t->h[0].qp = q[0][k];
 		hosts_rdma(t, FF_OP_WRITE, k, 0, 1000000 + k * LEN, LEN);
@@ -276,7 +276,7 @@ static void called(void **state)
 		assert_memory_equal(t->h[1].buf + 1000000 + k * LEN, t->h[0].buf, LEN);
 		assert_int_equal(q[0][k]->qp.in_flight, 0);
 	}
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 	for (unsigned k = 1; k < 4; k++)
 		for (int i = 0; i < 2; i++)
 			rig_qp_free(&t->h[i].r, q[i][k]);

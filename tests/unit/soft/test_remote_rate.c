@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_remote_rate.c - limits of containers whose peers are on another host: each host holds its own. On
  * virtual time, over a real stream.
  */
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/two_hosts.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/two_hosts.h"
 
 #define SEC  1000000000ull
 #define RATE 12500000ull /* bytes/s: 100 Mbit/s */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/req_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/req_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_req.c - a requester whose peer is on another host: which frame comes next, and what the peer's
  * answers do to it. What becomes of it when there is none is in test_remote_req_wait.c; test_remote.c has both
@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "tests/unit/lib/req_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/req_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* The peer has carried out messages up to the last: WRs from the first end. */
 static void acked(uint32_t first, uint32_t last)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/req_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/req_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_req_wait.c - a requester whose peer is on another host, and what it waits for: for an answer that
  * does not come, for the map of registered memory, and, if it is UC, for the peer to be there.
  */
-#include "tests/unit/lib/req_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/req_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- nobody answers ------------------------------------------------------------------------------------------ */
 

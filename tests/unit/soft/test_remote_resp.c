@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/resp_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/resp_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_resp.c - the state of a responder whose peer is on another host: the ways from each to the
  * next. Frames are made by hand, so that they come in any order; copies behind a process end as the test
@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "tests/lib/pvm_fake.h"
-#include "tests/unit/lib/resp_rig.h"
+#include "tests/rig/fakes/fake_pvm.h"
+#include "tests/rig/unit/resp_rig.h"
 
 static void names(void **state)
 {
@@ -141,9 +141,9 @@ static int behind_a_process(void **state)
 	t->h[1].mr = rig_mr_pvm(&t->h[1].r, t->h[1].s, t->h[1].buf, HOSTS_BUF, HOSTS_ACCESS);
 	receiver = t->h[1].r.f;
 	is_there = true;
-	pvm_fake_calm();
-	pvm_fake.reaches = reaches;
-	pvm_fake.meanwhile = meanwhile;
+	fake_pvm_calm();
+	fake_pvm.reaches = reaches;
+	fake_pvm.meanwhile = meanwhile;
 	return 0;
 }
 #define BEHIND_TEST(name) cmocka_unit_test_setup_teardown(name, behind_a_process, hosts_teardown)
@@ -151,8 +151,8 @@ static int behind_a_process(void **state)
 /* The worker ends its call, and has no other. */
 static void work(struct hosts *t)
 {
-	assert_true(pvm_fake_work(t->h[1].r.f, &t->h[1].s->s));
-	assert_false(pvm_fake_work(t->h[1].r.f, &t->h[1].s->s));
+	assert_true(fake_pvm_work(t->h[1].r.f, &t->h[1].s->s));
+	assert_false(fake_pvm_work(t->h[1].r.f, &t->h[1].s->s));
 	hosts_run(t);
 }
 
@@ -161,7 +161,7 @@ static struct wire_hdr half_a_write(struct hosts *t, uint32_t msn, enum pvm_fate
 {
 	struct wire_hdr h = write_of(t, msn);
 
-	pvm_fake.next = fate;
+	fake_pvm.next = fate;
 	part(t, &h, 0, 10);
 	return h;
 }
@@ -196,7 +196,7 @@ static void stalled(void **state)
 			is_in(t, RX_STALL);
 			work(t);
 		} else {
-			assert_false(pvm_fake_work(t->h[1].r.f, &t->h[1].s->s));
+			assert_false(fake_pvm_work(t->h[1].r.f, &t->h[1].s->s));
 		}
 		is_in(t, RX_DROP);
 		part(t, &h, 0, 20);
@@ -243,7 +243,7 @@ static void stalled_with_a_receive(void **state)
 	struct wire_hdr h = { .opcode = FF_OP_SEND, .req.length = 20 };
 
 	hosts_recv(t, 1, 0, 20);
-	pvm_fake.next = PVM_AGAIN;
+	fake_pvm.next = PVM_AGAIN;
 	part(t, &h, 0, 10);
 	is_in(t, RX_STALL_RECV);
 	again(t);
@@ -284,7 +284,7 @@ static void stalled_atomic(void **state)
 				    .rkey = t->h[1].mr->rkey },
 		};
 
-		pvm_fake.next = PVM_AGAIN;
+		fake_pvm.next = PVM_AGAIN;
 		hosts_part(t, &h, 0, 0);
 		is_in(t, RX_STALL);
 		work(t);

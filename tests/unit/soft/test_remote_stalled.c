@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_stalled.c - memory of which no copy is made at once, as that of a container whose calls have stalled the
  * runner: what comes from another host for it is written by a worker, each time, and a message ends all the same.
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/pvm_fake.h"
-#include "tests/unit/lib/two_hosts.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/fakes/fake_pvm.h"
+#include "tests/rig/unit/two_hosts.h"
+#include "tests/rig/unit/unit.h"
 
 #define LEN  700001u
 #define MOST 400u /* calls: the socket's pieces are at least as large as a page */
@@ -24,11 +24,11 @@ static void up(struct hosts *t, enum ibv_qp_type type, uint16_t version, int i)
 {
 	struct host *h = &t->h[i];
 
-	pvm_fake = (struct pvm_fake){ 0 };
+	fake_pvm = (struct fake_pvm){ 0 };
 	hosts_up(t, type);
 	t->h[0].other.version = t->h[1].other.version = version;
-	pvm_fake_calm();
-	pvm_fake.fate = never_at_once;
+	fake_pvm_calm();
+	fake_pvm.fate = never_at_once;
 	rig_mr_free(&h->r, h->mr);
 	h->mr = rig_mr_pvm(&h->r, h->s, h->buf, HOSTS_BUF, HOSTS_ACCESS);
 	for (int k = 0; k < 2; k++)
@@ -40,7 +40,7 @@ static void all_ended(struct hosts *t)
 {
 	hosts_expect_none(t, 0);
 	hosts_expect_none(t, 1);
-	assert_int_equal(pvm_fake.calls, 0);
+	assert_int_equal(fake_pvm.calls, 0);
 }
 
 static void down(struct hosts *t)
@@ -73,7 +73,7 @@ static void work(struct hosts *t)
 		bool any = false;
 
 		for (int i = 0; i < 2; i++)
-			while (pvm_fake_work(t->h[i].r.f, &t->h[i].s->s)) {
+			while (fake_pvm_work(t->h[i].r.f, &t->h[i].s->s)) {
 				any = true;
 				assert_true(++n < MOST);
 			}
@@ -142,7 +142,7 @@ static void cut_meanwhile(void **state)
 			hosts_rdma(&t, FF_OP_WRITE, 1, 0, 1000000, LEN);
 		hosts_run(&t);
 		for (unsigned i = 0; i < 3; i++) {
-			assert_true(pvm_fake_work(t.h[1].r.f, &t.h[1].s->s));
+			assert_true(fake_pvm_work(t.h[1].r.f, &t.h[1].s->s));
 			hosts_run(&t);
 		}
 		hosts_cut(&t);
@@ -231,8 +231,8 @@ static void older(void **state)
 	hosts_rdma(&t, FF_OP_READ, 1, 1000000, 3, 5000);
 	ends(&t, 1);
 	assert_memory_equal(t.h[0].buf + 1000000, t.h[1].buf + 3, 5000);
-	pvm_fake_calm(); /* and others when a copy is made at once */
-	pvm_fake.next = PVM_AGAIN;
+	fake_pvm_calm(); /* and others when a copy is made at once */
+	fake_pvm.next = PVM_AGAIN;
 	hosts_rdma(&t, FF_OP_READ, 2, 1000000, 5, LEN);
 	ends(&t, 2);
 	assert_memory_equal(t.h[0].buf + 1000000, t.h[1].buf + 5, LEN);

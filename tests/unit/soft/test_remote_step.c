@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/req_rig.c tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/req_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_step.c - a requester whose peer threw away what it sent goes by steps, until that is over; and so does
  * one that threw away what it fetched.
  */
-#include "tests/unit/lib/req_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/req_rig.h"
+#include "tests/rig/unit/unit.h"
 
 #define PART WIRE_PAYLOAD_MAX
 

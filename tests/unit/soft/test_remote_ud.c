@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c tests/lib/pvm_fake.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
  * test_remote_ud.c - datagrams between hosts: to a QP, to a group, from somebody who is not known yet,
  * and what a router that lies achieves with them.
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/lib/pvm_fake.h"
-#include "tests/unit/lib/two_hosts.h"
+#include "tests/rig/fakes/fake_pvm.h"
+#include "tests/rig/unit/two_hosts.h"
 
 static const union ibv_gid group = { .raw = { 0xff, 0x0e, [15] = 7 } };
 
@@ -343,7 +343,7 @@ static void late_up(struct ud *u)
 	ud_up(u);
 	rig_mr_free(&h->r, h->mr);
 	h->mr = rig_mr_pvm(&h->r, h->s, h->buf, HOSTS_BUF, HOSTS_ACCESS);
-	pvm_fake_calm();
+	fake_pvm_calm();
 }
 
 static int late_setup(void **state)
@@ -378,7 +378,7 @@ static void late_expect(struct ud *u, unsigned n)
 
 static void work(struct ud *u)
 {
-	while (pvm_fake_work(u->t.h[1].r.f, &u->t.h[1].s->s))
+	while (fake_pvm_work(u->t.h[1].r.f, &u->t.h[1].s->s))
 		;
 	hosts_run(&u->t);
 }
@@ -390,7 +390,7 @@ static void late(void **state)
 	struct ud *u = *state;
 
 	for (unsigned i = 0; i < ARRAY_SIZE(by); i++) {
-		pvm_fake.next = by[i];
+		fake_pvm.next = by[i];
 		late_post(u, 5, false);
 		if (by[i] == PVM_AGAIN) {
 			hosts_expect_none(&u->t, 1);
@@ -428,7 +428,7 @@ static void late_many(void **state)
 	struct ud *u = *state;
 	struct qp *to = &u->t.h[1].qp->qp;
 
-	pvm_fake.next = PVM_AGAIN;
+	fake_pvm.next = PVM_AGAIN;
 	late_post(u, RECVS, false);
 	for (unsigned i = 0; i < N; i++) {
 		post(u, &u->ah, i, to->qp_num, to->attr.qkey, 2000);
@@ -447,7 +447,7 @@ static void late_in_vain(void **state)
 	struct ud *u = *state;
 	struct qp *to = &u->t.h[1].qp->qp;
 
-	pvm_fake.next = PVM_AGAIN;
+	fake_pvm.next = PVM_AGAIN;
 	late_post(u, 3, false);
 	fast_qp_error(u->t.h[1].r.f, to, IBV_EVENT_QP_FATAL);
 	assert_int_equal(to->stats.ud_drops, 3);

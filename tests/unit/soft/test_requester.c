@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_requester.c - what ends a WR on the side that sent it: tries that are used up, for a receive or for
  * an answer; its own memory.
  */
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 #define RNR_TIMER (640 * NS_PER_US) /* field 12, soft_pair.c's */
 

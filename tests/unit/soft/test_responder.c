@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_responder.c - what the receiving QP refuses, and how: rights, bounds, keys, receives that are too
  * short or reach nothing. What UC drops.
  */
 #include <string.h>
 
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 /* One of nothing names no memory, but the QP must take WRITEs all the same (IBTA 9.7.4.1). */
 static void write_imm_refused(void **state)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/windows.c tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/windows.c tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_responder_flush.c - FLUSH on one host: after what was written before, of a range or a whole region, with
  * which rights; and what becomes of one that asks for more than it may have.
  */
 #include <string.h>
 
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/windows.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/windows.h"
 
 static void flush_up(struct pair *p, enum ibv_qp_type type)
 {

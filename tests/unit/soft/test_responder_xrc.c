@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/xrc_rig.c tests/unit/lib/ctl_calls.c tests/lib/ctl_rig.c ffo/base/limits.c ffo/base/proto.c */
+/* build: tests/rig/unit/xrc_rig.c tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c */
 /*
  * test_responder_xrc.c - XRC: where a request goes, by the SRQ that it names, and what it is answered. As
  * clients of the router see it, on virtual time.
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tests/unit/lib/xrc_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/xrc_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static void a_request_goes_to_the_srq_that_it_names(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c -Wl,--wrap=dir_path */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c -Wl,--wrap=dir_path */
 /*
  * test_route.c - whom a path leads to: what a QP makes of each of the directory's answers, and containers
  * on different fast threads.
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "ffr/dir/dir.h"
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 /* What the directory answers; NULL: it is asked itself. */
 static const struct answers {

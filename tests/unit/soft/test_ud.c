@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c */
 /*
  * test_ud.c - datagrams between QPs of this host: the GRH, Q_Keys, lengths, whom they reach.
  */
 #include <string.h>
 
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 
 struct ud {
 	struct pair p;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/soft_pair.c tests/lib/rig.c tests/lib/ffmem_fake.c */
+/* build: tests/rig/unit/soft_pair.c tests/rig/unit/rig.c tests/rig/fakes/fake_ffmem.c */
 /*
  * test_view.c - views of clients' memory (ffr/mem/view.c) and copies by them (ffr/soft/xfer.c), with a stand-in for
  * /dev/ffmem.
@@ -9,9 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/lib/ffmem_fake.h"
-#include "tests/unit/lib/soft_pair.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/fakes/fake_ffmem.h"
+#include "tests/rig/unit/soft_pair.h"
+#include "tests/rig/unit/unit.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/mem/view.h"
 
@@ -26,7 +26,7 @@ struct views {
 static struct mr *viewed(struct rig *r, struct rig_ses *s, uint64_t off, uint64_t len,
 			 uint32_t access)
 {
-	struct mr *mr = rig_mr_pvm(r, s, ffmem_fake.app + off, len, access);
+	struct mr *mr = rig_mr_pvm(r, s, fake_ffmem.app + off, len, access);
 
 	view_map(mr);
 	return mr;
@@ -43,8 +43,8 @@ static int setup(void **state)
 	struct views *v = calloc(1, sizeof(*v));
 
 	*state = v;
-	ffmem_fake_start(2 * SIZE);
-	if (view_use(ffmem_fake.fd))
+	fake_ffmem_start(2 * SIZE);
+	if (view_use(fake_ffmem.fd))
 		return -1;
 	pair_up(&v->p, IBV_QPT_RC, 0, 1);
 	for (int i = 0; i < 2; i++) {
@@ -55,7 +55,7 @@ static int setup(void **state)
 			return -1;
 	}
 	for (uint64_t i = 0; i < SIZE; i++)
-		ffmem_fake.app[i] = (uint8_t)(i * 7 + (i >> 10));
+		fake_ffmem.app[i] = (uint8_t)(i * 7 + (i >> 10));
 	return 0;
 }
 
@@ -69,9 +69,9 @@ static int teardown(void **state)
 		view_session_del(&v->p.s[i]->s);
 	}
 	pair_down(&v->p);
-	assert_int_equal(ffmem_fake.objects + ffmem_fake.processes, 0);
+	assert_int_equal(fake_ffmem.objects + fake_ffmem.processes, 0);
 	view_fini();
-	munmap(ffmem_fake.app, 2 * SIZE);
+	munmap(fake_ffmem.app, 2 * SIZE);
 	free(v);
 	return 0;
 }
@@ -79,10 +79,10 @@ static int teardown(void **state)
 static void of_another_version(void **state)
 {
 	(void)state;
-	ffmem_fake.fd = memfd_create("ffmem", MFD_CLOEXEC);
-	ffmem_fake.version = FFMEM_VERSION + 1;
-	assert_int_equal(view_use(ffmem_fake.fd), -EPROTO);
-	ffmem_fake.fd = -1;
+	fake_ffmem.fd = memfd_create("ffmem", MFD_CLOEXEC);
+	fake_ffmem.version = FFMEM_VERSION + 1;
+	assert_int_equal(view_use(fake_ffmem.fd), -EPROTO);
+	fake_ffmem.fd = -1;
 	view_session_add(&(struct session){ 0 }, 0,
 			 0); /* nothing is asked of a module that is not used */
 }
@@ -93,13 +93,13 @@ static void what_has_a_view(void **state)
 	struct session *s = &v->p.s[0]->s;
 	struct mr *mr;
 
-	assert_int_equal(ffmem_fake.flags, FFMEM_NOWAIT | FFMEM_WRITE);
-	assert_int_equal(ffmem_fake.address, (uintptr_t)ffmem_fake.app + SIZE + 100);
-	assert_int_equal(ffmem_fake.length, SIZE - 200);
+	assert_int_equal(fake_ffmem.flags, FFMEM_NOWAIT | FFMEM_WRITE);
+	assert_int_equal(fake_ffmem.address, (uintptr_t)fake_ffmem.app + SIZE + 100);
+	assert_int_equal(fake_ffmem.length, SIZE - 200);
 	assert_int_equal(view_stat(v->mr[0]).faults, 5);
 	/* what is only read is not to be written */
 	mr = viewed(&v->p.r, v->p.s[0], 0, 1, IBV_ACCESS_REMOTE_READ);
-	assert_int_equal(ffmem_fake.flags, FFMEM_NOWAIT);
+	assert_int_equal(fake_ffmem.flags, FFMEM_NOWAIT);
 	assert_ptr_equal(view_at(mr, mr->addr), mr->view);
 	gone(&v->p.r, mr);
 	/* an address space */
@@ -108,13 +108,13 @@ static void what_has_a_view(void **state)
 	assert_int_equal(view_stat(mr).faults, 0);
 	gone(&v->p.r, mr);
 	/* memory that runs reach, all of it */
-	mr = rig_mr_pvm(&v->p.r, v->p.s[0], ffmem_fake.app, 4096, PAIR_ACCESS);
+	mr = rig_mr_pvm(&v->p.r, v->p.s[0], fake_ffmem.app, 4096, PAIR_ACCESS);
 	mr->zero_copy = mr->length;
 	view_map(mr);
 	assert_null(mr->view);
 	gone(&v->p.r, mr);
 	/* no more objects: nothing is held */
-	ffmem_fake.refuse = ENOSPC;
+	fake_ffmem.refuse = ENOSPC;
 	mr = viewed(&v->p.r, v->p.s[0], 0, 4096, PAIR_ACCESS);
 	assert_null(mr->view);
 	assert_int_equal(s->cont->quota.use.shares[SHARE_VIEW], 1);
@@ -144,7 +144,7 @@ static void move(struct views *v, uint8_t op, uint64_t from, uint64_t to, uint32
 	rig_post(&v->p.r, v->p.qp[0]);
 	rig_run(&v->p.r);
 	pair_expect(v->p.cq[0], 1, IBV_WC_SUCCESS);
-	assert_memory_equal(ffmem_fake.app + 100 + from, ffmem_fake.app + SIZE + 100 + to, len);
+	assert_memory_equal(fake_ffmem.app + 100 + from, fake_ffmem.app + SIZE + 100 + to, len);
 }
 
 static void copies(void **state)
@@ -153,9 +153,9 @@ static void copies(void **state)
 
 	move(v, FF_OP_WRITE, 3, 1, 300001);
 	assert_int_equal(by_views(v), 2 * 300001);
-	memset(ffmem_fake.app + SIZE + 100, 9, 5000);
+	memset(fake_ffmem.app + SIZE + 100, 9, 5000);
 	move(v, FF_OP_READ, 3, 1, 4099);
-	assert_int_equal(ffmem_fake.app[103], 9);
+	assert_int_equal(fake_ffmem.app[103], 9);
 	assert_int_equal(by_views(v), 2 * 304100);
 	assert_int_equal(by_process(v), 0);
 }
@@ -175,9 +175,9 @@ static void holes(void **state)
 				assert_int_equal(mprotect(v->mr[i]->view - 100 + (2 + i) * FF_PAGE,
 							  FF_PAGE, PROT_NONE),
 						 0);
-		memset(ffmem_fake.app + SIZE, where, SIZE);
+		memset(fake_ffmem.app + SIZE, where, SIZE);
 		move(v, FF_OP_WRITE, 0, 8, 200000);
-		memset(ffmem_fake.app + SIZE, where, SIZE);
+		memset(fake_ffmem.app + SIZE, where, SIZE);
 		move(v, FF_OP_READ, 0, 8, 200000);
 		assert_true(by_process(v) > 0);
 		assert_true(by_views(v) > before);
@@ -204,14 +204,14 @@ static void read_ahead(void **state)
 	assert_int_equal(sigbus_install(), 0);
 	assert_int_equal(xfer_get(f, &x, &src, 5, 100000, &why), XFER_DONE);
 	assert_int_equal(x.buf_len, PVM_MAX);
-	assert_memory_equal(x.call->buf, ffmem_fake.app + 105, PVM_MAX);
+	assert_memory_equal(x.call->buf, fake_ffmem.app + 105, PVM_MAX);
 	assert_false(xfer_is_busy(&x));
 	xfer_reset(f, &x);
 	assert_int_equal(mprotect(v->mr[0]->view - 100 + FF_PAGE, FF_PAGE, PROT_NONE), 0);
 	assert_int_equal(xfer_get(f, &x, &src, 5, 100000, &why), XFER_NEXT);
 	rig_run(&v->p.r);
 	assert_int_equal(x.call->result, 0);
-	assert_memory_equal(x.call->buf, ffmem_fake.app + 105, PVM_MAX);
+	assert_memory_equal(x.call->buf, fake_ffmem.app + 105, PVM_MAX);
 	xfer_reset(f, &x);
 	assert_int_equal(mprotect(v->mr[0]->view - 100 + FF_PAGE, FF_PAGE, PROT_READ | PROT_WRITE),
 			 0);
@@ -231,7 +231,7 @@ static void what_leaves(void **state)
 	move(v, FF_OP_WRITE, 3, 1, 5000);
 	assert_int_equal(by_views(v), 2 * 5000);
 	assert_int_equal(atomic_load(&l->busy), 0);
-	memset(ffmem_fake.app + SIZE, 3, SIZE);
+	memset(fake_ffmem.app + SIZE, 3, SIZE);
 	atomic_store(&l->mr[9], 0x10007);
 	for (uint32_t op = FF_OP_WRITE, i = 0; i < 2; op = FF_OP_READ, i++) {
 		e = rig_sqe(v->p.qp[0], (uint8_t)op, 1);
@@ -244,7 +244,7 @@ static void what_leaves(void **state)
 	pair_expect(v->p.cq[0], 1, IBV_WC_REM_ACCESS_ERR);
 	pair_expect(v->p.cq[0], 1, IBV_WC_WR_FLUSH_ERR);
 	for (uint64_t i = 0; i < SIZE; i++)
-		assert_int_equal(ffmem_fake.app[SIZE + i], 3);
+		assert_int_equal(fake_ffmem.app[SIZE + i], 3);
 	assert_int_equal(by_views(v), 2 * 5000);
 	assert_int_equal(atomic_load(&l->busy), 0);
 	odp_put(v->mr[1]->odp);

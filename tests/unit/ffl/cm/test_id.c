@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/unit/lib/ffl_cm_rig.c */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c */
 /*
  * test_id.c - an id that is destroyed: what becomes of its events and of connections that it was asked for; options.
  */
@@ -8,8 +8,8 @@
 #include <sched.h>
 
 #include "ffl/cm/cm.h"
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/ffl_cm_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/ffl_cm_rig.h"
 
 static void test_destroy_forgets(void **state)
 {

@@ -5,7 +5,7 @@
  */
 #include <infiniband/verbs.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 
 static void test_enums(void **state)
 {

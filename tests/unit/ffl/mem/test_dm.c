@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/mem/dm.c"
 
 static struct ffl_context ctx;

@@ -2,7 +2,7 @@
 /*
  * test_fork.c - ffl/mem/fork.c: registered memory in children, of every way of making one.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/region_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/region_rig.h"
 
 extern char **environ;
 

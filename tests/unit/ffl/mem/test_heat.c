@@ -3,9 +3,9 @@
  * test_heat.c - ffl/mem/heat.c: what events of the router lead to, true ones and others.
  *
  * threads: yes
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
-#include "tests/unit/lib/region_rig.h"
+#include "tests/rig/unit/region_rig.h"
 #include "ffl/mem/region.h"
 
 #include <stdlib.h>

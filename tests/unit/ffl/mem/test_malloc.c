@@ -2,15 +2,15 @@
 /*
  * test_malloc.c - ffl/mem/malloc.c: memory that is shadow memory from the start.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/region_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/region_rig.h"
 
 static void malloc_is_shadow_from_the_start(void **state)
 {

@@ -2,13 +2,13 @@
 /*
  * test_mr.c - ffl/mem/mr.c: arguments of the verbs that register memory, and what the router refuses.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/region_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/region_rig.h"
 
 static void bad_arguments(void **state)
 {

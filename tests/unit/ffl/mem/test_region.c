@@ -3,7 +3,7 @@
  * test_region.c - ffl/mem/region.c and what is below it (window.c, pool.c): what is replaced, and that
  * no byte and no mapping of the program is lost, whatever it does with its memory.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "ffl/mem/window.h"
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/region_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/region_rig.h"
 
 /* ---- what is replaced ---------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * test_region_kinds.c - ffl/mem/region.c: memory that is not replaced, because it is shared, somebody's
  * stack, a file's or watched by others, or because there is nothing to replace it with.
  *
- * build: tests/unit/lib/region_rig.c tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  *
  * threads: yes
  */
@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/region_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/region_rig.h"
 
 static void shared_mappings_are_named(void **state)
 {

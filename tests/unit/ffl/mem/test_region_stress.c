@@ -7,7 +7,7 @@
  * Every page of the buffer has a slot for each of those who write, so that everybody knows what
  * must be in his own.
  *
- * build: tests/unit/lib/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  * timeout: 120
  *
  * threads: yes
@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/fake_shadow.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/fakes/fake_shadow.h"
 
 #undef ibv_reg_mr
 

@@ -18,7 +18,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/session/mm.h"
 
 static unsigned calls, fail_mask; /* bit n: the nth mremap from now on fails */

@@ -6,7 +6,7 @@
  * build: ffl/rsocket/fd.c ffl/rsocket/lock.c
  */
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/rsocket/stream.c"
 
 #define FIFO 4096u

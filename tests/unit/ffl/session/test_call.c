@@ -3,7 +3,7 @@
  * test_call.c - requests and answers over a real socket: every way in which an answer can be
  * wrong, a router that dies or is silent, descriptors, segments, signals.
  *
- * build: tests/unit/lib/ffl_router.c ffl/session/call.c ffl/session/slot.c ffl/session/log.c
+ * build: tests/rig/fakes/fake_router.c ffl/session/call.c ffl/session/slot.c ffl/session/log.c
  *
  * threads: yes
  */
@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/session/ffl.h"
-#include "tests/unit/lib/ffl_router.h"
-#include "tests/lib/dir.h"
-#include "tests/lib/hello.h"
+#include "tests/rig/fakes/fake_router.h"
+#include "tests/rig/common/dir.h"
+#include "tests/rig/common/hello.h"
 
 static struct router r;
 static struct ffl_context *ctx;

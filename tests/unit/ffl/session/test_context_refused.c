@@ -2,7 +2,7 @@
 /*
  * test_context_refused.c - what a user is told when there is no session: why, and what to do.
  *
- * build: tests/unit/lib/ffl_router.c ffl/session/call.c ffl/session/slot.c ffl/session/context.c ffl/session/table.c
+ * build: tests/rig/fakes/fake_router.c ffl/session/call.c ffl/session/slot.c ffl/session/context.c ffl/session/table.c
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/session/ffl.h"
-#include "tests/unit/lib/ffl_router.h"
+#include "tests/rig/fakes/fake_router.h"
 
 /* In the place of log.c: what was said last at each level. */
 int ffl_log_level = FFL_DEBUG;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
+/* build: tests/rig/fakes/fake_ffl.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
 /* threads: yes */
 /*
  * test_home.c - ffl/verbs/home.c: what is learned from wake-ups, and the affinity of a thread that sleeps.
@@ -8,8 +8,8 @@
 #include <pthread.h>
 
 #include "ffl/verbs/home.c"
-#include "tests/unit/lib/ffl_fake.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/fakes/fake_ffl.h"
+#include "tests/rig/unit/unit.h"
 
 static int cpu_here(void)
 {

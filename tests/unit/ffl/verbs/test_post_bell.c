@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
+/* build: tests/rig/fakes/fake_ffl.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
 /* threads: yes */
 /*
  * test_post_bell.c - ffl/verbs/post.c: the doorbell, when it is rung and when not; posters that race with a
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "ffl/verbs/post.h"
-#include "tests/unit/lib/ffl_fake.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/fakes/fake_ffl.h"
+#include "tests/rig/unit/unit.h"
 
 static void arm(struct ffl_qp *qp, uint32_t evt)
 {

@@ -2,13 +2,13 @@
 /*
  * test_qp.c - ffl/verbs/qp.c and srq.c: creation, attributes, references, errors on the way.
  *
- * build: tests/unit/lib/ffl_fake.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/rig/fakes/fake_ffl.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/session/ffl.h"
-#include "tests/unit/lib/ffl_fake.h"
+#include "tests/rig/fakes/fake_ffl.h"
 
 static struct ibv_qp_init_attr_ex ex_attr(struct ffl_cq *cq)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffo/base/alloc.h"
 #include "ffo/base/proto.h"
 #include "ffo/base/idset.h"

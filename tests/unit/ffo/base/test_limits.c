@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffo/base/tenants.h"
 
 static json_t *json(const char *text)

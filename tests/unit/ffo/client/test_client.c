@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_client.c - the router's side of the connection to the orchestrator (ffo/client/client.c), and
  * the orchestrator in a thread (ffo/server/embed.c).
@@ -13,10 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffo/client/client.h"
 #include "ffo/server/server.c" /* struct listener */
-#include "tests/unit/lib/ffo_rig.h"
+#include "tests/rig/unit/ffo_rig.h"
 
 struct client_seen {
 	uv_loop_t *loop;

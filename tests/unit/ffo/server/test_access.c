@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c tests/unit/lib/certs.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c tests/rig/unit/certs.c ffr/lib/log.c */
 /*
  * test_access.c - what the role of a client's certificate lets it do (ffo/server/access.c): every op for
  * each role, and for hosts whose containers they are.
@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/certs.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/certs.h"
 #include "ffo/client/client.h"
 #include "ffo/server/server.c" /* struct listener */
-#include "tests/unit/lib/ffo_rig.h"
+#include "tests/rig/unit/ffo_rig.h"
 
 #define TURNS 1000000
 #define UNTIL(what)                                                                                \

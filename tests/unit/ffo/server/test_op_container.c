@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_op_container.c - containers: added, changed, moved, listed, removed, and what is refused.
  */
@@ -9,8 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/ffo_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/ffo_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static void test_add(void **state)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_op_map_watch.c - mappings of others' containers as they come and go; a watcher that is slow.
  */
 #include <errno.h>
 #include <stdio.h>
 
-#include "tests/unit/lib/ffo_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/ffo_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* Apply events until all is told: the number of rows that are left; *epoch as told. */
 static size_t follow(struct test *t, int i, json_t *rows, uint32_t *epoch)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_op_policy.c - rules, and who is told of them.
  */
 #include <errno.h>
 
-#include "tests/unit/lib/ffo_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/ffo_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static void test_policy(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_request.c - requests with a store that fails at its Nth call, ends calls late, or goes away.
  */
@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/ffo_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/ffo_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- a store that fails, or answers late ---------------------------------------------------- */
 

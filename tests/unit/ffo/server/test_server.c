@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_server.c - the orchestrator's connections: what is malformed, too long or not allowed,
  * clients that do not read, and where it listens.
@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "ffo/base/address.h"
-#include "tests/unit/lib/ffo_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/ffo_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- bad input ------------------------------------------------------------------------------ */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/ffo_rig.c ffr/lib/log.c */
+/* build: tests/rig/unit/ffo_rig.c ffr/lib/log.c */
 /*
  * test_sub.c - subscriptions that fail, and too many of them.
  */
 #include <errno.h>
 
-#include "tests/unit/lib/ffo_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/ffo_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* Reading what the answer needs fails: told so, and nothing stays behind. */
 static void test_watch_failure(void **state)

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/unit.h"
 #include "ffo/store/topic.h"
 
 #define WATCHES 5

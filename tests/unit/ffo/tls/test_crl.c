@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/secure_rig.c tests/unit/lib/ffo_rig.c tests/unit/lib/certs.c ffr/lib/log.c */
+/* build: tests/rig/unit/secure_rig.c tests/rig/unit/ffo_rig.c tests/rig/unit/certs.c ffr/lib/log.c */
 /*
  * test_crl.c - certificates that are revoked, on either side and at any time, and lists that cannot
  * be used.
@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/secure_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/secure_rig.h"
 
 /* Replace the file, as an operator should: a reader sees the old one or the new one. */
 static const char *new_list(const long *serials, size_t n, int days)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/secure_rig.c tests/unit/lib/ffo_rig.c tests/unit/lib/certs.c ffr/lib/log.c */
+/* build: tests/rig/unit/secure_rig.c tests/rig/unit/ffo_rig.c tests/rig/unit/certs.c ffr/lib/log.c */
 /*
  * test_stream.c - messages of any size between the orchestrator and its clients, through TLS.
  */
@@ -13,8 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/secure_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/secure_rig.h"
 
 /* Asked before there is a connection, in either family; answers and events. */
 static void test_messages(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/secure_rig.c tests/unit/lib/ffo_rig.c tests/unit/lib/certs.c ffr/lib/log.c */
+/* build: tests/rig/unit/secure_rig.c tests/rig/unit/ffo_rig.c tests/rig/unit/certs.c ffr/lib/log.c */
 /*
  * test_tls.c - who is let in by the orchestrator, and as whom: strangers, roles, new certificates.
  */
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/unit.h"
-#include "tests/unit/lib/secure_rig.h"
+#include "tests/rig/unit/unit.h"
+#include "tests/rig/unit/secure_rig.h"
 
 /* ---- who is let in --------------------------------------------------------------------------- */
 

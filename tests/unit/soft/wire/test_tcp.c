@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/two_hosts.c tests/lib/others.c tests/lib/rig.c */
+/* build: tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c */
 /*
  * test_tcp.c - frames over a stream, where the other end is the test: how they are cut and put together,
  * whose turn it is, what waits and for how long, and what ends a connection. On virtual time.
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "ffr/peer/io.h"
-#include "tests/unit/lib/two_hosts.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/two_hosts.h"
+#include "tests/rig/unit/unit.h"
 
 #define SMALL	8000u
 #define MESSAGE 300000u /* bytes: several frames, and more than the socket takes */

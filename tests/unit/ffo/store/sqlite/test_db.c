@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
+/* build: tests/rig/unit/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
 /*
  * test_db.c - the file: what survives a restart and what does not, files that are refused.
  */
@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "ffo/store/sqlite/db.c"
-#include "tests/unit/lib/sqlite_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/sqlite_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- what is kept --------------------------------------------------------------------------- */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
+/* build: tests/rig/unit/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
 /*
  * test_ephemeral.c - what hangs on the sessions of hosts: mappings, what is active. It costs no write.
  */
 #include <sys/stat.h>
 
-#include "tests/unit/lib/sqlite_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/sqlite_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- what is kept --------------------------------------------------------------------------- */
 

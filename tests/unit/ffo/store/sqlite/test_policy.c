@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
+/* build: tests/rig/unit/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
 /*
  * test_policy.c - how many rules and tenants the store keeps.
  */
-#include "tests/unit/lib/sqlite_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/sqlite_rig.h"
+#include "tests/rig/unit/unit.h"
 
 static void test_policy_limit(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
+/* build: tests/rig/unit/sqlite_rig.c ffr/lib/log.c -Wl,--wrap=sqlite3_step */
 /*
  * test_store.c - the SQLite store: containers and hosts, what is unique, and that a failure at any step of
  * a change leaves what was there before.
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/sqlite_rig.h"
-#include "tests/unit/lib/unit.h"
+#include "tests/rig/unit/sqlite_rig.h"
+#include "tests/rig/unit/unit.h"
 
 /* ---- containers ----------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/zk_two.c tests/unit/lib/zk_rig.c ffr/lib/log.c -lzookeeper_st */
+/* build: tests/rig/unit/zk_two.c tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 120 */
 /*
  * test_acl.c - credentials, and what a host may write with its own.
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/zk_two.h"
+#include "tests/rig/unit/zk_two.h"
 
 /* ---- damage --------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/zk_two.c tests/unit/lib/zk_rig.c ffr/lib/log.c -lzookeeper_st */
+/* build: tests/rig/unit/zk_two.c tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 120 */
 /*
  * test_container.c - containers on ZooKeeper and their conditions, of two stores on one tree.
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/zk_two.h"
+#include "tests/rig/unit/zk_two.h"
 
 static void containers_are_kept(void **state)
 {

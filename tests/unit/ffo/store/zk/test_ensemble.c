@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/zk_rig.c ffr/lib/log.c -lzookeeper_st */
+/* build: tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 120 */
 /*
  * test_ensemble.c - stores on three ZooKeeper nodes of which some die, the leader and then most of
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/lib/zk_rig.h"
+#include "tests/rig/unit/zk_rig.h"
 
 #define RKEYS 5000u
 

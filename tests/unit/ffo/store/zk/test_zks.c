@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/unit/lib/zk_two.c tests/unit/lib/zk_rig.c ffr/lib/log.c -lzookeeper_st */
+/* build: tests/rig/unit/zk_two.c tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
 /* timeout: 120 */
 /*
  * test_zks.c - lost connections and sessions, contents that are damaged, other versions of the
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/lib/zk_two.h"
+#include "tests/rig/unit/zk_two.h"
 
 /* ---- the connection, the session ------------------------------------------------------------ */
 

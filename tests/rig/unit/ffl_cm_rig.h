@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ffl_cm_rig.h - the library's connection manager in a test, which is the router: calls are answered in process,
+ * channels are real sockets.
+ */
+#ifndef FFL_CM_RIG_H
+#define FFL_CM_RIG_H
+
+#include "tests/rig/unit/unit.h"
+#include "ffl/cm/cm.h"
+
+#define NUM_CHANNELS 8
+#define NUM_IDS	     64
+#define NUM_WAIT     4096
+
+struct cm_router {
+	struct ffl_context ctx;
+	struct cm_session ses;
+	pthread_mutex_t lock;
+	int channel[NUM_CHANNELS]; /* our ends; handle is the index + 1 */
+	struct {
+		bool live, held;
+		uint32_t channel, written;
+	} id[NUM_IDS]; /* by handle */
+	struct {
+		uint32_t id;
+		struct ff_cm_event ev;
+	} wait[NUM_WAIT]; /* events of held ids */
+	unsigned num_wait;
+	uint32_t next_id;
+	int fail[FF_MSG_NUM]; /* answer with this -errno */
+	uint32_t destroyed[NUM_IDS];
+	unsigned num_destroyed;
+	struct ff_cm_join_req join;
+	uint8_t port_num; /* what CM_QUERY and the events tell */
+	unsigned attached, devices;
+	int device_ret;
+	int attach_ret;
+};
+
+extern struct cm_router cm_router;
+/* An event happens. */
+void cm_rig_event(struct ff_cm_event ev);
+void cm_rig_simple(struct rdma_cm_id *id, enum rdma_cm_event_type type, int status);
+/* A connection request: the new id's handle. */
+uint32_t cm_rig_request(struct rdma_cm_id *listener);
+
+extern struct rdma_event_channel *cm_ch;
+struct rdma_event_channel *cm_rig_new_channel(void);
+int cm_rig_setup(void **state);
+int cm_rig_teardown(void **state);
+struct rdma_cm_id *cm_rig_new_on(struct rdma_event_channel *c);
+void cm_rig_expect_none(struct rdma_event_channel *c);
+void cm_rig_expect(struct rdma_event_channel *c, struct rdma_cm_id *id,
+		   enum rdma_cm_event_type type, int status);
+
+#define CM_RIG_TEST(f) cmocka_unit_test_setup_teardown(f, cm_rig_setup, cm_rig_teardown)
+
+#endif

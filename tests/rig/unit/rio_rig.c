@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* rio_rig.c - see rio_rig.h. */
+#include "tests/rig/unit/rio_rig.h"
+
+#include <string.h>
+
+/* hosts_up() makes host 0 before host 1. */
+static struct rio_conf conf;
+
+static void work(struct host *h)
+{
+	h->r.be.ops->work(&h->r.be);
+}
+
+/* Each backend has a port of its own. */
+static int open_next(struct backend *be)
+{
+	int err = rio_ops()->open(be);
+
+	conf.port = !conf.port;
+	return err;
+}
+
+void rio_rig_set(void)
+{
+	static struct backend_ops ops;
+
+	fake_rio_reset();
+	rio_calls = &fake_rio_calls;
+	conf.port = 0;
+	rig_backend_conf = &conf;
+	ops = *rio_ops();
+	ops.open = open_next;
+	hosts_ops = &ops;
+	hosts_version = 4;
+	hosts_work = work;
+}
+
+void rio_rig_check(void)
+{
+	assert_int_equal(fake_rio.files, 0);
+	assert_int_equal(fake_rio.maps, 0);
+}
+
+struct rio_link *rio_rig_link(struct hosts *t, int host)
+{
+	return t->h[host].other.by;
+}
