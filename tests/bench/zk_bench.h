@@ -15,7 +15,7 @@ struct zkb_store {
 };
 
 /* Run the loop until cond holds; ends the program after `seconds`. */
-#define ZKB_UNTIL(seconds, cond)                                                                   \
+#define ZKB_WAIT_FOR(seconds, cond)                                                                \
 	do {                                                                                       \
 		uint64_t zkb_end = bench_now() + (seconds)*1000000000ull;                          \
 		while (!(cond)) {                                                                  \

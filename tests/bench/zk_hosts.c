@@ -327,10 +327,10 @@ static void change_policy(void)
 
 	zkb_init();
 	zkb_open(&b, opt.servers, root);
-	ZKB_UNTIL(20, b.state == STORE_READY);
+	ZKB_WAIT_FOR(20, b.state == STORE_READY);
 	ffo_rule_make(&rule, "default", "other", true);
 	store_zk.policy_set(b.s, &rule, zkb_done, &done);
-	ZKB_UNTIL(20, done);
+	ZKB_WAIT_FOR(20, done);
 	store_zk.close(b.s);
 	_exit(0);
 }

@@ -65,7 +65,7 @@ static void publish(struct zkb_store *b, uint32_t first, uint32_t n, uint32_t ba
 			rows[j] = zkb_map(added.id, (first + i + j) * 2654435761u);
 		done = 0;
 		store_zk.map_put(b->s, "bench0", rows, k, zkb_done, &done);
-		ZKB_UNTIL(60, done);
+		ZKB_WAIT_FOR(60, done);
 	}
 }
 
@@ -110,10 +110,10 @@ int main(int argc, char **argv)
 	zkb_init();
 	zkb_open(&a, argv[1], "/bench-regions");
 	zkb_open(&b, argv[1], "/bench-regions");
-	ZKB_UNTIL(20, a.state == STORE_READY && b.state == STORE_READY);
+	ZKB_WAIT_FOR(20, a.state == STORE_READY && b.state == STORE_READY);
 	store_zk.host_up(a.s, &h, zkb_done, &done);
 	store_zk.container_add(a.s, &c, add_done, &num_added);
-	ZKB_UNTIL(20, done && num_added);
+	ZKB_WAIT_FOR(20, done && num_added);
 
 	zkb_stats(argv[1], &before);
 	memory = zkb_memory();
@@ -133,18 +133,18 @@ int main(int argc, char **argv)
 	l.addr.arg = &l;
 	start = bench_now();
 	store_zk.watch(b.s, &l.addr);
-	ZKB_UNTIL(60, l.found);
+	ZKB_WAIT_FOR(60, l.found);
 	lookup = l.found - start;
 	flights = zk_flights(zks_of(b.s)->zk) - flights;
 	there = zkb_memory() - there;
 
 	done = 0;
 	store_zk.map_drop(a.s, "bench0", added.id, 0, 0, zkb_done, &done);
-	ZKB_UNTIL(60, done && !rows_of(&l));
+	ZKB_WAIT_FOR(60, done && !rows_of(&l));
 	start = bench_now();
 	publish(&a, 1, regions, batch);
 	again = seconds(start);
-	ZKB_UNTIL(60, rows_of(&l) == regions);
+	ZKB_WAIT_FOR(60, rows_of(&l) == regions);
 	seen = seconds(start);
 
 	printf("{\"regions\": %u, \"batch\": %u, \"publish_per_s\": %.0f, "
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	store_zk.unwatch(b.s, &l.addr);
 	done = 0;
 	store_zk.container_del(a.s, &added, add_done, &done);
-	ZKB_UNTIL(20, done);
+	ZKB_WAIT_FOR(20, done);
 	store_zk.close(a.s);
 	store_zk.close(b.s);
 	return 0;

@@ -40,7 +40,7 @@ for kind in unmapped stalled held moved; do
 	inside h0c0 "$BUILD/tests/hostile/stalls" $kind $SESSIONS $QPS <"$OUT/$kind" >"$OUT/$kind.log" 2>&1 &
 	attack=$!
 	exec 5>"$OUT/$kind"
-	until_true 120 grep -qs attacks "$OUT/$kind.log" || {
+	wait_for 120 grep -qs attacks "$OUT/$kind.log" || {
 		cat "$OUT/$kind.log"
 		fail "the attack does not begin"
 	}
@@ -58,6 +58,6 @@ for kind in unmapped stalled held moved; do
 	wait $attack
 	measure "behind it"
 	((rate >= alone / 20)) || fail "$rate requests a second, alone $alone"
-	until_true 10 few_threads || fail "the router has $(router_threads) threads, before $threads"
+	wait_for 10 few_threads || fail "the router has $(router_threads) threads, before $threads"
 done
 exit 0

@@ -24,7 +24,7 @@ fill_begin() {
 	inside h0c0 "$BUILD/tests/hostile/tables" fill <"$OUT/go" >"$OUT/fill" 2>&1 &
 	attack=$!
 	exec 5>"$OUT/go"
-	until_true 60 full || fail "it does not end: $(cat "$OUT/fill")"
+	wait_for 60 full || fail "it does not end: $(cat "$OUT/fill")"
 	cat "$OUT/fill"
 	echo "descriptors, threads, kB: $(holdings), before $had"
 	running $attack || fail "the attack has ended"
@@ -38,7 +38,7 @@ fill_end() {
 	exec 5>&-
 	wait $attack || fail "$(cat "$OUT/fill")"
 	running "$router" || fail "the router is gone"
-	until_true 20 as_little "$had" ||
+	wait_for 20 as_little "$had" ||
 		fail "descriptors, threads, kB: the router has $(holdings), had $had"
 	neighbour "behind it"
 }

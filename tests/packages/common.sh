@@ -20,7 +20,7 @@ skip() { # WHY
 	exit 77
 }
 
-until_true() { # SECONDS CMD...
+wait_for() { # SECONDS CMD...
 	local end=$((SECONDS + $1))
 	shift
 	until "$@"; do

@@ -90,9 +90,9 @@ release() { # SUITE
 
 	step "$1: restart, watchdog"
 	root_run ffctl container add web --ip 10.77.0.2 >/dev/null || fail "container add"
-	until_true 10 root_run grep -q '"name": "web"' /run/cdi/freeflow.json || fail "web is no device of CDI's"
+	wait_for 10 root_run grep -q '"name": "web"' /run/cdi/freeflow.json || fail "web is no device of CDI's"
 	root_run sh -c 'kill -KILL $(systemctl show -P MainPID ffr.service)'
-	until_true 20 eval 'active ffr.service && answers' || fail "not started again"
+	wait_for 20 eval 'active ffr.service && answers' || fail "not started again"
 	(($(restarts) == 1)) || fail "restarts: $(restarts)"
 	root_run mkdir -p /run/systemd/system/ffr.service.d
 	root_run sh -c 'printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/ffr.service.d/test.conf
@@ -100,7 +100,7 @@ release() { # SUITE
 	sleep 3 # longer than the watchdog waits
 	{ active ffr.service && (($(restarts) == 0)); } || fail "the watchdog ended a router that lives"
 	root_run sh -c "kill -STOP $(router_pid)"
-	until_true 30 eval '(($(restarts) >= 1)) && active ffr.service && answers' || fail "the watchdog did not see it"
+	wait_for 30 eval '(($(restarts) >= 1)) && active ffr.service && answers' || fail "the watchdog did not see it"
 	root_run rm -r /run/systemd/system/ffr.service.d
 	root_run systemctl daemon-reload
 
@@ -109,7 +109,7 @@ release() { # SUITE
 		systemctl start ffo.service' || fail "ffo does not start: $(root_run journalctl -u ffo.service | tail)"
 	root_run sh -c 'dpkg -i /debs/later/*.deb' >"$TMP/log" 2>&1 || fail "upgrade: $(tail -n 20 "$TMP/log")"
 	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) == 99 ]] || fail "not upgraded"
-	until_true 20 answers || fail "no answer after the upgrade"
+	wait_for 20 answers || fail "no answer after the upgrade"
 	active ffo.service || fail "ffo does not run after the upgrade: $(root_run journalctl -u ffo.service | tail -n 20)"
 	root_run tail -n 1 /etc/freeflow/ffr.conf | grep -q 'log_level = debug' || fail "the configuration is another one"
 	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
@@ -118,7 +118,7 @@ release() { # SUITE
 	root_run sh -c 'cp -a /var/lib/freeflow /var/lib/freeflow.before; dpkg -i /debs/*.deb' >"$TMP/log" 2>&1 ||
 		fail "rollback: $(tail -n 20 "$TMP/log")"
 	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) != 99 ]] || fail "not rolled back"
-	until_true 20 answers ||
+	wait_for 20 answers ||
 		fail "no answer after the rollback: $(root_run systemctl status ffr.service; root_run journalctl -u ffr.service | tail -n 30)"
 	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
 	root_run rm -r /var/lib/freeflow.before

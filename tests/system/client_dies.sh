@@ -33,13 +33,13 @@ victim() { # PROGRAM OPTIONS...
 	moving() {
 		[[ $(counter "$B" tx_bytes rx_bytes atomic_ops) != "$before" ]]
 	}
-	until_true 20 moving || fail "no traffic: $(cat "$OUT/client")"
+	wait_for 20 moving || fail "no traffic: $(cat "$OUT/client")"
 	inside "$B" /bin/sh -c 'kill -KILL -1'
 	wait $job
 	# What a server does about a lost peer is its own affair; it goes too.
 	inside "$A" /bin/sh -c 'kill -KILL -1'
 	wait "$SERVER_JOB"
-	until_true 5 nothing_left || fail "sessions are left: $(router_ctl container list)"
+	wait_for 5 nothing_left || fail "sessions are left: $(router_ctl container list)"
 }
 
 rounds=$(in_full echo 2)
@@ -58,7 +58,7 @@ before=$(counter "$D" write_ops)
 more() {
 	(($(counter "$D" write_ops) > before + 1000))
 }
-until_true 10 more || fail "the neighbour stands still"
+wait_for 10 more || fail "the neighbour stands still"
 kill $neighbour "$neighbour_server"
 wait
 

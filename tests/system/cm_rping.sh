@@ -52,7 +52,7 @@ cm_server "$A" 1 rping -s -P -V
 for i in 1 2 3 4 5 6 7 8; do
 	timeout 100 "$LAB" exec "$B" -- rping -c -V -C 500 -a "$ip" >"$OUT/client$i" 2>&1 </dev/null &
 	jobs[i]=$!
-	until_true 20 served $i || fail "client $i is not connected"
+	wait_for 20 served $i || fail "client $i is not connected"
 done
 for i in 1 2 3 4 5 6 7 8; do
 	wait "${jobs[i]}" || fail "client $i ended with $?: $(cat "$OUT/client$i")"
@@ -62,8 +62,8 @@ done
 running "$SERVER_JOB" || fail "the server ended"
 kill "$SERVER_JOB"
 wait "$SERVER_JOB"
-until_true 5 cm_none "$A" || fail "ids are left in $A"
-until_true 5 cm_none "$B" || fail "ids are left in $B"
+wait_for 5 cm_none "$A" || fail "ids are left in $A"
+wait_for 5 cm_none "$B" || fail "ids are left in $B"
 
 step "nobody listens"
 timeout 20 "$LAB" exec "$B" -- rping -c -C 1 -a "$ip" >"$OUT/client" 2>&1

@@ -65,15 +65,15 @@ ready() { # CONTAINER: its program has joined the group and waits for data
 	grep -qs "receiving data transfers" "$OUT/$1"
 }
 for c in "$A" "$C"; do
-	until_true 20 ready "$c" || fail "mckey in $c: $(cat "$OUT/$c")"
+	wait_for 20 ready "$c" || fail "mckey in $c: $(cat "$OUT/$c")"
 done
 # Datagrams may be lost, and then a receiver waits for the next sender's.
 served() {
 	timeout 30 "$LAB" exec "$B" -- mckey -m 239.1.2.3 -s -b "$ip1" >"$OUT/client" 2>&1 ||
 		fail "the sender ended with $?: $(cat "$OUT/client")"
-	until_true 2 ended "${jobs[0]}" && until_true 2 ended "${jobs[1]}"
+	wait_for 2 ended "${jobs[0]}" && wait_for 2 ended "${jobs[1]}"
 }
-until_true 10 served || fail "the receivers wait: $(cat "$OUT/$A" "$OUT/$C")"
+wait_for 10 served || fail "the receivers wait: $(cat "$OUT/$A" "$OUT/$C")"
 for job in "${jobs[@]}"; do
 	wait "$job" || fail "a receiver ended with $?: $(cat "$OUT/$A" "$OUT/$C")"
 done
@@ -97,6 +97,6 @@ done
 kill "$SERVER_JOB"
 wait "$SERVER_JOB"
 for c in "$A" "$B"; do
-	until_true 5 cm_none "$c" || fail "ids are left in $c"
+	wait_for 5 cm_none "$c" || fail "ids are left in $c"
 done
 exit 0

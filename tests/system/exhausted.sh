@@ -40,10 +40,10 @@ neighbour_moves() {
 }
 neighbour_served() {
 	writes=$(counter h0c3 write_ops)
-	until_true 10 neighbour_moves || fail "the neighbour stands still: $(cat "$OUT/neighbour")"
+	wait_for 10 neighbour_moves || fail "the neighbour stands still: $(cat "$OUT/neighbour")"
 }
 writes=1000
-until_true 20 neighbour_moves || fail "no traffic: $(cat "$OUT/neighbour")"
+wait_for 20 neighbour_moves || fail "no traffic: $(cat "$OUT/neighbour")"
 
 most=$(limit --nofile --output HARD --noheadings)
 # Some room, from none for a session to enough for a part of what the program does.

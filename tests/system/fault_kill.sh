@@ -54,7 +54,7 @@ start_doomed() { # CALL N
 		-e "inject=$1:signal=KILL:when=$2" \
 		"$BUILD/bin/ffr" --config "$OWN_LAB/h0/ffr.conf" >>"$OWN_LAB/h0/ffr.log" 2>&1 </dev/null &
 	doomed=$!
-	until_true 20 doomed_answers || return 1
+	wait_for 20 doomed_answers || return 1
 	first=$(pgrep -P $doomed -x ffr) || return 1
 	echo "$first" >"$OWN_LAB/h0/ffr.pid"
 	router=$(pgrep -P "$first" -x ffr)
@@ -76,10 +76,10 @@ use_it() {
 	watch=$!
 	"$LAB" exec h0c0 -- ibv_rc_pingpong -g 0 -e -n 100000000 -p 19000 >"$OUT/s" 2>&1 &
 	jobs_of=($!)
-	until_true 5 server_there || true
+	wait_for 5 server_there || true
 	"$LAB" exec h0c1 -- ibv_rc_pingpong -g 0 -e -n 100000000 -p 19000 h0c0 >"$OUT/c" 2>&1 &
 	jobs_of+=($!)
-	until_true 5 moved_some || true
+	wait_for 5 moved_some || true
 	# Sessions come and go with regions of some size until the call is reached.
 	for job in 1 2 3 4 5 6; do
 		died && break
@@ -111,14 +111,14 @@ ends_well() { # JOB FILE
 		kill "${jobs_of[0]}"
 		wait "${jobs_of[0]}"
 	fi
-	until_true 10 ended "$1" || fail "a program is still there: $(cat "$2")"
+	wait_for 10 ended "$1" || fail "a program is still there: $(cat "$2")"
 	wait "$1"
 	status=$?
 	((status == 0)) || refused $status || fail "a program ended with $status: $(cat "$2")"
 }
 
 things_left >"$OUT/before"
-until_true 10 no_sessions || fail "sessions before anything was done"
+wait_for 10 no_sessions || fail "sessions before anything was done"
 "$LAB" restart router h0 || fail "restart"
 held >"$OUT/held"
 
@@ -140,7 +140,7 @@ for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:
 	ended $doomed || kill -KILL "$(<"$OWN_LAB/h0/ffr.pid")"
 	wait $doomed
 	if [[ -n $watch ]]; then
-		until_true 1 fatal_event ||
+		wait_for 1 fatal_event ||
 			fail "no fatal event within a second: $(cat "$OUT/watch")"
 		kill $watch 2>/dev/null
 		wait $watch
@@ -156,7 +156,7 @@ for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:
 	done
 	things_left >"$OUT/after"
 	diff "$OUT/before" "$OUT/after" || fail "it left something"
-	until_true 5 no_sessions || fail "sessions of a dead router"
+	wait_for 5 no_sessions || fail "sessions of a dead router"
 	diff <(held) "$OUT/held" || fail "a fresh router holds something else"
 done
 ((deaths >= 12)) || fail "only $deaths of the calls were reached"

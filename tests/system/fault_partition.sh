@@ -40,7 +40,7 @@ load_each load_moves 20 || fail "no traffic"
 for round in 1 2 3; do
 	load_each load_mark
 	"$LAB" partition h1
-	load_each until_true 20 load_failed 6 || fail "round $round: lanes do not fail"
+	load_each wait_for 20 load_failed 6 || fail "round $round: lanes do not fail"
 	"$LAB" heal h1
 	load_each load_returns 30 6 || fail "round $round: lanes do not come back"
 	load_each load_moves 20 || fail "round $round: no traffic"

@@ -28,7 +28,7 @@ for host in h1 h0 h1 h0; do
 	load_each load_mark
 	"$LAB" kill router $host
 	((++deaths[$host]))
-	load_each until_true 20 load_failed 6 || fail "lanes do not fail"
+	load_each wait_for 20 load_failed 6 || fail "lanes do not fail"
 	other=h$((1 - ${host#h}))
 	load_use $other
 	load_unharmed $((2 * deaths[$other])) || fail "$other, where no router died, is disturbed"

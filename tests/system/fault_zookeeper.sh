@@ -16,7 +16,7 @@ for node in 0 1 2; do
 	step "node $node is killed: two are left, everything works"
 	"$LAB" kill orchestrator $node
 	load_each load_unharmed 0 || fail "a connection failed"
-	until_true 30 host_is h0 up || fail "h0 is down"
+	wait_for 30 host_is h0 up || fail "h0 is down"
 	load_connects h0c1 h1c1
 	"$LAB" restart orchestrator $node || fail "restart"
 	load_each load_unharmed 0 || fail "a connection failed"
@@ -31,8 +31,8 @@ load_each load_unharmed 0 || fail "a connection failed"
 "$LAB" restart orchestrator 0 || fail "restart"
 "$LAB" restart orchestrator 1 || fail "restart"
 load_each load_unharmed 0 || fail "a connection failed"
-until_true 60 host_is h0 up || fail "h0 is down"
-until_true 60 host_is h1 up || fail "h1 is down"
+wait_for 60 host_is h0 up || fail "h0 is down"
+wait_for 60 host_is h1 up || fail "h1 is down"
 load_connects h0c1 h1c1
 load_connects h1c1 h0c1
 load_both_stop
@@ -43,15 +43,15 @@ load_each load_moves 20 || fail "no traffic"
 router=$(<"$FF_LAB/h1/router.pid")
 kill -STOP "$router"
 load_use there
-until_true 20 load_failed 6 || fail "lanes do not fail"
-until_true "$SESSION_S" host_is h1 down || {
+wait_for 20 load_failed 6 || fail "lanes do not fail"
+wait_for "$SESSION_S" host_is h1 down || {
 	kill -CONT "$router"
 	fail "the session of h1 does not expire"
 }
 host_is h0 up h0 || fail "another host's session expired with it"
 load_connects h0c0 h0c1
 kill -CONT "$router"
-until_true 30 host_is h1 up || fail "h1 does not come back"
+wait_for 30 host_is h1 up || fail "h1 does not come back"
 load_use there
 load_returns 30 6 || fail "lanes do not come back"
 load_each load_moves 20 || fail "no traffic"

@@ -48,10 +48,10 @@ step "each node dies and comes back"
 for n in 0 1 2; do
 	"$LAB" kill orchestrator $n || fail "kill"
 	[[ $(states) == *stopped* ]] || fail "node $n runs"
-	until_true 20 modes_are "follower leader" || fail "without node $n the others are '$(modes)'"
-	until_true 20 stored "without$n" || fail "without node $n: $(cat "$OUT/add")"
+	wait_for 20 modes_are "follower leader" || fail "without node $n the others are '$(modes)'"
+	wait_for 20 stored "without$n" || fail "without node $n: $(cat "$OUT/add")"
 	"$LAB" restart orchestrator $n || fail "restart"
-	until_true 20 modes_are "follower follower leader" || fail "with node $n they are '$(modes)'"
+	wait_for 20 modes_are "follower follower leader" || fail "with node $n they are '$(modes)'"
 done
 
 step "all die: the routers go on"
@@ -63,15 +63,15 @@ routers_answer
 for n in 2 0 1; do
 	"$LAB" restart orchestrator $n || fail "restart"
 done
-until_true 30 stored again || fail "$(cat "$OUT/add")"
+wait_for 30 stored again || fail "$(cat "$OUT/add")"
 
 step "a node is cut off and healed"
 "$LAB" partition zk1 || fail "partition"
 # Asked in its own namespace, it still answers, but not for an ensemble.
-until_true 20 modes_are "follower leader" || fail "they are '$(modes)'"
-until_true 20 stored beside || fail "$(cat "$OUT/add")"
+wait_for 20 modes_are "follower leader" || fail "they are '$(modes)'"
+wait_for 20 stored beside || fail "$(cat "$OUT/add")"
 "$LAB" heal zk1 || fail "heal"
-until_true 30 modes_are "follower follower leader" || fail "they are '$(modes)'"
+wait_for 30 modes_are "follower follower leader" || fail "they are '$(modes)'"
 routers_answer
 
 step "down"

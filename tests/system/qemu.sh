@@ -32,7 +32,7 @@ qemu() {
 		<"$OUT/$name.in" >"$OUT/$name.said" 2>"$OUT/$name.errors" &
 	QEMU=$!
 	# What is written before it has said a word it may never read.
-	until_true 20 greeted "$name" || show "no monitor"
+	wait_for 20 greeted "$name" || show "no monitor"
 	monitor "$name" qmp_capabilities
 }
 
@@ -77,19 +77,19 @@ migration() { # true|false: rdma-pin-all
 	step "rdma-pin-all $1"
 	qemu source "$A"
 	SOURCE=$QEMU
-	until_true 60 has_passed source 1 || show "the guest does not run"
+	wait_for 60 has_passed source 1 || show "the guest does not run"
 	qemu destination "$B" -incoming defer
 	DESTINATION=$QEMU
 	pin_all destination "$1"
 	monitor destination migrate-incoming "\"uri\": \"rdma:$ip:4444\""
-	until_true 20 listening || show "the destination does not listen"
+	wait_for 20 listening || show "the destination does not listen"
 	running $DESTINATION || show "the destination has gone"
 	before=$(counter "$A" tx_bytes)
 	pin_all source "$1"
 	monitor source migrate-set-parameters '"max-bandwidth": 100000000000'
 	start=${EPOCHREALTIME/./}
 	monitor source migrate "\"uri\": \"rdma:$ip:4444\""
-	until_true 120 migrated || show "it does not end"
+	wait_for 120 migrated || show "it does not end"
 	grep -q '"status": "completed"' "$OUT/source.said" || show "it failed"
 	moved=$(($(counter "$A" tx_bytes) - before))
 	printf '   %d ms, %d MB\n' $(((${EPOCHREALTIME/./} - start) / 1000)) $((moved >> 20))
@@ -98,7 +98,7 @@ migration() { # true|false: rdma-pin-all
 	wait $SOURCE || show "the source ended with $?"
 
 	# The pass that it was in the midst of, and whole ones.
-	until_true 60 has_passed destination $((PASSES + 1)) || show "the guest does not go on"
+	wait_for 60 has_passed destination $((PASSES + 1)) || show "the guest does not go on"
 	monitor destination quit
 	wait $DESTINATION || show "the destination ended with $?"
 	at=$(sed -n 's/^pass \([0-9]*\) good.*/\1/p' "$OUT/source.serial" | tail -n 1)

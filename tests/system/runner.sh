@@ -23,7 +23,7 @@ make_test skips <<<'skip "for a reason"'
 make_test fails <<<'exit 3'
 make_test complains <<<'fail "something is wrong"'
 make_test hangs 3 <<<'sleep 1000'
-make_test kills_router <<<'kill -KILL "$(cat "$FF_LAB/h0/ffr.pid")"; until_true 5 ended "$(cat "$FF_LAB/h0/ffr.pid")"; exit 0'
+make_test kills_router <<<'kill -KILL "$(cat "$FF_LAB/h0/ffr.pid")"; wait_for 5 ended "$(cat "$FF_LAB/h0/ffr.pid")"; exit 0'
 make_test stops_container <<<'kill -KILL "$(cat "$FF_LAB/h0c1/pid")"; exit 0'
 make_test refused <<<'echo "ffr: error: sandbox: the router may not call foo" >>"$FF_LAB/h0/ffr.log"'
 make_test reported <<<'echo "ERROR: LeakSanitizer" >"$FF_LAB/h0/san.1"'
@@ -68,7 +68,7 @@ hangs_again() {
 step "an interrupted run leaves nothing"
 env -u FF_LAB -u WORK setsid "$TREE/tests/run" --build "$BUILD" --tests "$tests" -f hangs netns >"$OUT/run" 2>&1 &
 runner=$!
-until_true 100 hangs_again || fail "the test did not start"
+wait_for 100 hangs_again || fail "the test did not start"
 work=$(tr '\0' '\n' <"/proc/$(pgrep -f "$tests/system/hangs.sh" | head -n 1)/environ" | sed -n 's/^WORK=//p')
 kill -TERM "$runner"
 wait "$runner"

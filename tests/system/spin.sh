@@ -25,7 +25,7 @@ ticks_in_a_second() {
 
 "$LAB" exec h0c0 -- ibv_asyncwatch >"$OUT/watch" 2>&1 &
 watch=$!
-until_true 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
+wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
 
 step "nobody is latency-sensitive: it sleeps, and serves nevertheless"
 n=$(ticks_in_a_second)

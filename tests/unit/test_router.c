@@ -243,10 +243,10 @@ static void mappings_are_published_and_withdrawn(void **state)
 	for (int i = 0; i < 20; i++)
 		mr[i] = reg(s, pd);
 	last = reg(s, pd);
-	UNTIL(count(MAPS, "maps") == 21);
+	WAIT_FOR(count(MAPS, "maps") == 21);
 	for (int i = 0; i < 20; i++)
 		dereg(s, mr[i].mr);
-	UNTIL(count(MAPS, "maps") == 1);
+	WAIT_FOR(count(MAPS, "maps") == 1);
 	j = ask("{\"op\":\"map_list\",\"name\":\"a\"}");
 	assert_int_equal(ffo_map_from_json(json_array_get(json_object_get(j, "maps"), 0), &m), 0);
 	assert_int_equal(m.rkey, last.rkey);
@@ -260,8 +260,8 @@ static void mappings_are_published_and_withdrawn(void **state)
 	dereg(s, reg(s, pd).mr);
 	reg(s, pd);
 	close(s);
-	UNTIL(LIST_EMPTY(&container_find(&rt.ctl, "a")->sessions));
-	UNTIL(count(MAPS, "maps") == 0);
+	WAIT_FOR(LIST_EMPTY(&container_find(&rt.ctl, "a")->sessions));
+	WAIT_FOR(count(MAPS, "maps") == 0);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -321,34 +321,34 @@ static void windows_are_published_and_withdrawn(void **state)
 	s = client("a", &req.pd);
 	CALL(s, REG_MR, &req, &mr);
 	mw = window(s, req.pd, "a");
-	UNTIL(count(MAPS, "maps") == 1); /* one that is bound to nothing is not told */
+	WAIT_FOR(count(MAPS, "maps") == 1); /* one that is bound to nothing is not told */
 	window_bind(mw, mr.lkey, 0x1010, 100, 1);
 	old = mw->rkey;
-	UNTIL(mapped(old, 100));
+	WAIT_FOR(mapped(old, 100));
 	window_bind(mw, mr.lkey, 0x1010, 200, 2); /* another rkey */
-	UNTIL(mapped(mw->rkey, 200));
+	WAIT_FOR(mapped(mw->rkey, 200));
 	assert_int_equal(count(MAPS, "maps"), 2);
 	window_bind(mw, mr.lkey, 0x1010, 300, 2); /* the same rkey */
-	UNTIL(mapped(mw->rkey, 300));
+	WAIT_FOR(mapped(mw->rkey, 300));
 	assert_int_equal(count(MAPS, "maps"), 2);
 	window_bind(mw, 0, 0, 0, 2);
-	UNTIL(count(MAPS, "maps") == 1);
+	WAIT_FOR(count(MAPS, "maps") == 1);
 	for (int i = 0; i < 100; i++) {
 		more[i] = window(s, req.pd, "a");
 		window_bind(more[i], mr.lkey, 0x1010, 1, 2);
 	}
-	UNTIL(count(MAPS, "maps") == 101);
+	WAIT_FOR(count(MAPS, "maps") == 101);
 
 	ffo_embedded_stop(); /* and when it is back, all of them again */
 	window_bind(more[0], mr.lkey, 0x1010, 7, 3);
 	maps_are_told();
-	UNTIL(count(MAPS, "maps") == 101);
+	WAIT_FOR(count(MAPS, "maps") == 101);
 	assert_true(mapped(more[0]->rkey, 7));
 	free_req = (struct ff_dealloc_mw_req){ .mw = more[0]->o.handle };
 	CALL(s, DEALLOC_MW, &free_req, &free_resp);
-	UNTIL(count(MAPS, "maps") == 100);
+	WAIT_FOR(count(MAPS, "maps") == 100);
 	close(s);
-	UNTIL(count(MAPS, "maps") == 0);
+	WAIT_FOR(count(MAPS, "maps") == 0);
 }
 
 /* The orchestrator goes away and comes back: containers are served meanwhile, MRs told again. */
@@ -361,7 +361,7 @@ static void a_lost_orchestrator_is_told_everything_again(void **state)
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"a\"}"));
 	s = client("a", &pd);
 	reg(s, pd);
-	UNTIL(count(MAPS, "maps") == 1);
+	WAIT_FOR(count(MAPS, "maps") == 1);
 	ffo_embedded_stop();
 	reg(s, pd);
 	ask_fails(MAPS, NULL); /* the loss may be noticed just then */
@@ -369,7 +369,7 @@ static void a_lost_orchestrator_is_told_everything_again(void **state)
 	reg(s, pd);
 	json_decref(ask("{\"op\":\"stats\"}"));
 	maps_are_told();
-	UNTIL(count(MAPS, "maps") == 3);
+	WAIT_FOR(count(MAPS, "maps") == 3);
 	json_decref(ask("{\"op\":\"container_add\",\"name\":\"b\"}"));
 	close(s);
 }
@@ -420,7 +420,7 @@ static void there_is_one_router_for_a_directory(void **state)
 	free(second);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, router_setup, router_teardown)
 
 int main(void)
 {

@@ -32,7 +32,7 @@ load_server() {
 		>"$OUT/$LOAD.sink.json" 2>"$OUT/$LOAD.sink" </dev/null &
 	SINK_JOB=$!
 	SINK_JOBS[$LOAD]=$SINK_JOB
-	until_true 20 load_listens || fail "the sink did not start: $(cat "$OUT/$LOAD.sink")"
+	wait_for 20 load_listens || fail "the sink did not start: $(cat "$OUT/$LOAD.sink")"
 }
 
 load_listens() {
@@ -67,7 +67,7 @@ load_state() {
 load_moves() {
 	local before
 	before=$(load_state)
-	until_true "$1" load_moved "${before%% *}" && return
+	wait_for "$1" load_moved "${before%% *}" && return
 	tail -n 20 "$OUT/$LOAD"
 	return 1
 }
@@ -92,7 +92,7 @@ load_back() { # TIMES
 
 # load_returns SECONDS TIMES: waits for that.
 load_returns() {
-	until_true "$1" load_back "$2" && return
+	wait_for "$1" load_back "$2" && return
 	grep -v progress "$OUT/$LOAD" | tail -n 40
 	tail -n 1 "$OUT/$LOAD"
 	grep -v progress "$OUT/$LOAD.sink" | tail -n 20

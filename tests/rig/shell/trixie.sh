@@ -54,7 +54,7 @@ trixie_docker_start() { # ROOT HOST FOLDER
 		--exec-root "$3/exec" --pidfile "$3/pid" </dev/null >"$3/log" 2>&1 &
 	DOCKER_PID=$!
 	docker=(nsenter --target "$DOCKER_PID" --mount docker -H "unix://$3/docker.sock")
-	until_true 60 trixie_docker_up && running "$DOCKER_PID"
+	wait_for 60 trixie_docker_up && running "$DOCKER_PID"
 }
 
 trixie_docker_up() {
@@ -69,7 +69,7 @@ trixie_docker_stop() {
 	# shellcheck disable=SC2086
 	[[ -z $id ]] || "${docker[@]}" rm -f $id >/dev/null
 	kill "$DOCKER_PID" 2>/dev/null
-	until_true 20 ended "$DOCKER_PID" || kill -KILL "$DOCKER_PID" 2>/dev/null
+	wait_for 20 ended "$DOCKER_PID" || kill -KILL "$DOCKER_PID" 2>/dev/null
 	for id in "$DOCKER_FOLDER"/data/containers/*; do
 		for group in /sys/fs/cgroup/{pids/,}docker/"${id##*/}"; do
 			[[ ! -e $group/cgroup.procs ]] || xargs -r kill -KILL <"$group/cgroup.procs" 2>/dev/null
@@ -110,7 +110,7 @@ trixie_containerd_start() { # ROOT HOST FOLDER SUBNET
 	trixie_become "$1" "$2" containerd --config "$3/config.toml" </dev/null >"$3/log" 2>&1 &
 	CONTAINERD_PID=$!
 	ctr=(nsenter --target "$CONTAINERD_PID" --mount ctr --address "$3/containerd.sock" --namespace k8s.io)
-	until_true 60 trixie_containerd_up && running "$CONTAINERD_PID"
+	wait_for 60 trixie_containerd_up && running "$CONTAINERD_PID"
 }
 
 trixie_containerd_up() {

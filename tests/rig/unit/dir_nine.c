@@ -19,9 +19,9 @@ struct remote *dir_find_nine(void)
 	return dir_there;
 }
 
-int dir_setup(void **state)
+int dir_nine_setup(void **state)
 {
-	if (dir_set_up(state))
+	if (dir_setup(state))
 		return -1;
 	dir_fast = dir_rig.rig.f;
 	return 0;

@@ -23,8 +23,8 @@ extern struct container *dir_here;
 extern struct remote *dir_there;
 /* Container 9 is on h1 and has 10.0.0.9; the path to it is known. */
 struct remote *dir_find_nine(void);
-int dir_setup(void **state);
+int dir_nine_setup(void **state);
 
-#define DIR_T(fn) cmocka_unit_test_setup_teardown(fn, dir_setup, dir_tear_down)
+#define DIR_T(fn) cmocka_unit_test_setup_teardown(fn, dir_nine_setup, dir_teardown)
 
 #endif

@@ -342,7 +342,7 @@ enum dir_answer path_lid(int from, uint16_t lid, struct container **here, struct
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-int dir_set_up(void **state)
+int dir_setup(void **state)
 {
 	struct dir_rig *g = &dir_rig;
 
@@ -365,7 +365,7 @@ int dir_set_up(void **state)
 	return 0;
 }
 
-int dir_tear_down(void **state)
+int dir_teardown(void **state)
 {
 	struct dir_rig *g = &dir_rig;
 

@@ -21,8 +21,8 @@ struct dir_rig {
 extern struct dir_rig dir_rig;
 
 /* For cmocka_unit_test_setup_teardown(): the orchestrator is connected. */
-int dir_set_up(void **state);
-int dir_tear_down(void **state); /* nothing is left behind */
+int dir_setup(void **state);
+int dir_teardown(void **state); /* nothing is left behind */
 
 /* Whom the backend was told of since it was asked last. */
 bool told(const struct remote *r);

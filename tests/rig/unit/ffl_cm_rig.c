@@ -254,7 +254,7 @@ struct rdma_event_channel *cm_rig_new_channel(void)
 	return c;
 }
 
-int cm_rig_setup(void **state)
+int ffl_cm_rig_setup(void **state)
 {
 	(void)state;
 	memset(&cm_router, 0, sizeof(cm_router));
@@ -269,7 +269,7 @@ int cm_rig_setup(void **state)
 	return 0;
 }
 
-int cm_rig_teardown(void **state)
+int ffl_cm_rig_teardown(void **state)
 {
 	unsigned i;
 

@@ -47,13 +47,13 @@ uint32_t cm_rig_request(struct rdma_cm_id *listener);
 
 extern struct rdma_event_channel *cm_ch;
 struct rdma_event_channel *cm_rig_new_channel(void);
-int cm_rig_setup(void **state);
-int cm_rig_teardown(void **state);
+int ffl_cm_rig_setup(void **state);
+int ffl_cm_rig_teardown(void **state);
 struct rdma_cm_id *cm_rig_new_on(struct rdma_event_channel *c);
 void cm_rig_expect_none(struct rdma_event_channel *c);
 void cm_rig_expect(struct rdma_event_channel *c, struct rdma_cm_id *id,
 		   enum rdma_cm_event_type type, int status);
 
-#define CM_RIG_TEST(f) cmocka_unit_test_setup_teardown(f, cm_rig_setup, cm_rig_teardown)
+#define CM_RIG_TEST(f) cmocka_unit_test_setup_teardown(f, ffl_cm_rig_setup, ffl_cm_rig_teardown)
 
 #endif

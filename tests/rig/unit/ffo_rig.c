@@ -367,7 +367,7 @@ void start(struct test *t)
 	assert_int_equal(ffo_create(&conf, &t->loop, &t->ffo), 0);
 }
 
-int set_up(void **state)
+int ffo_setup(void **state)
 {
 	struct test *t = calloc(1, sizeof(*t));
 
@@ -379,7 +379,7 @@ int set_up(void **state)
 	return 0;
 }
 
-int tear_down(void **state)
+int ffo_teardown(void **state)
 {
 	struct test *t = *state;
 

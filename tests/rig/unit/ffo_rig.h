@@ -45,10 +45,10 @@ struct test {
 	json_t *events[MAX_CLIENTS + 1]; /* arrays: not looked at yet */
 };
 
-/* A test of a struct test; tear_down() checks that nothing is left. */
-int set_up(void **state);
-int tear_down(void **state);
-#define FFO_T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+/* A test of a struct test; ffo_teardown() checks that nothing is left. */
+int ffo_setup(void **state);
+int ffo_teardown(void **state);
+#define FFO_T(name) cmocka_unit_test_setup_teardown(name, ffo_setup, ffo_teardown)
 /* Make t->ffo: pools 10.1.0.0/29 and fd01::/120, 10.0.0.0/8 for tenant "big". */
 void start(struct test *t);
 

@@ -324,7 +324,7 @@ size_t listen_till_end(int fd, void *buf, size_t size)
 	}
 }
 
-int nodes_down(void **state)
+int nodes_teardown(void **state)
 {
 	(void)state;
 	for (int i = 0; i < RIG_NODES; i++)

@@ -41,7 +41,7 @@ extern struct node nodes[RIG_NODES];
 
 /* Waits for the condition, while all hosts' loops run. */
 void rig_turn(void);
-#define UNTIL(cond)                                                                                \
+#define WAIT_FOR(cond)                                                                             \
 	do {                                                                                       \
 		uint64_t give_up_ = uv_hrtime() + unit_slow() * 20000000000u;                      \
 		while (!(cond)) {                                                                  \
@@ -59,9 +59,9 @@ int node_start(int i, char *err, size_t size);
 void node_up(int i); /* both */
 void node_down(int i);
 
-int nodes_down(void **state); /* all; a test's teardown */
-void nodes_up_two(void);      /* A and B, who know each other */
-#define NODES_TEST(name) cmocka_unit_test_teardown(name, nodes_down)
+int nodes_teardown(void **state); /* all; a test's teardown */
+void nodes_up_two(void);	  /* A and B, who know each other */
+#define NODES_TEST(name) cmocka_unit_test_teardown(name, nodes_teardown)
 
 /* Tells `at` of `of`, as the orchestrator would. */
 struct wire_peer *node_tell(int at, int of);

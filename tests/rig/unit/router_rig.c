@@ -63,7 +63,7 @@ void start_at(const char *orchestrator, void (*before)(void))
 	if (before)
 		before();
 	assert_int_equal(router_start(&rt), 0);
-	UNTIL(rt.admin);
+	WAIT_FOR(rt.admin);
 }
 
 void start(void)
@@ -92,7 +92,7 @@ int remove_dir(void)
 	return system(cmd);
 }
 
-int setup(void **state)
+int router_setup(void **state)
 {
 	(void)state;
 	if (make_dir())
@@ -101,7 +101,7 @@ int setup(void **state)
 	return 0;
 }
 
-int teardown(void **state)
+int router_teardown(void **state)
 {
 	(void)state;
 	stop();
@@ -129,7 +129,7 @@ json_t *next_line(int s)
 	json_t *j;
 
 	for (;;) {
-		UNTIL((got = recv(s, buf + n, 1, MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
+		WAIT_FOR((got = recv(s, buf + n, 1, MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
 		if (got <= 0)
 			return NULL;
 		if (buf[n++] == '\n')
@@ -220,7 +220,7 @@ int call(int s, uint16_t type, const void *req, size_t len, void *resp, size_t r
 	assert_int_equal(h.n_fds ? hello_send(s, buf, sizeof(h) + len) :
 				   send(s, buf, sizeof(h) + len, 0),
 			 sizeof(h) + len);
-	UNTIL((n = recv(s, buf, sizeof(buf), MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
+	WAIT_FOR((n = recv(s, buf, sizeof(buf), MSG_DONTWAIT)) >= 0 || errno != EAGAIN);
 	assert_int_equal(n, sizeof(h) + resp_len);
 	memcpy(&h, buf, sizeof(h));
 	memcpy(resp, buf + sizeof(h), resp_len);

@@ -22,11 +22,11 @@ void start(void); /* host h0, with the embedded orchestrator */
 void start_at(const char *orchestrator, void (*before)(void)); /* `before` it connects there */
 void stop(void);
 /* For cmocka_unit_test_setup_teardown(): all of that. */
-int setup(void **state);
-int teardown(void **state);
+int router_setup(void **state);
+int router_teardown(void **state);
 
 /* Run the loop until something is so; it aborts after a while. */
-#define UNTIL(cond)                                                                                \
+#define WAIT_FOR(cond)                                                                             \
 	do {                                                                                       \
 		uv_timer_again(&watchdog);                                                         \
 		while (!(cond))                                                                    \

@@ -65,7 +65,7 @@ struct tls *secure_tls_of(const char *name, const char *ca)
 
 /* ---- the orchestrator, and what it logs ------------------------------------------------------- */
 
-int secure_up(void **state)
+int secure_setup(void **state)
 {
 	struct test *t = calloc(1, sizeof(*t));
 
@@ -80,10 +80,10 @@ int secure_up(void **state)
 
 struct secure_server secure_server;
 
-int secure_down(void **state)
+int secure_teardown(void **state)
 {
 	memset(&secure_server, 0, sizeof(secure_server));
-	return tear_down(state);
+	return ffo_teardown(state);
 }
 
 struct ffo_conf secure_conf(const char *cert)
@@ -199,7 +199,7 @@ void secure_connect_as(struct test *t, struct secure_client *s, const char *addr
 
 void secure_let_in(struct test *t, struct secure_client *s)
 {
-	SECURE_UNTIL(t, s->answers + (unsigned int)s->closed);
+	SECURE_WAIT_FOR(t, s->answers + (unsigned int)s->closed);
 	if (s->closed || s->err)
 		fail_msg("%d %s", s->closed_err, s->why);
 }
@@ -215,7 +215,7 @@ void secure_leave(struct secure_client *s)
 void secure_is_served(struct test *t, struct secure_client *s)
 {
 	secure_call(s, FFO_OP_HOST_LIST, NULL);
-	SECURE_UNTIL(t, s->answers == 2 || s->closed);
+	SECURE_WAIT_FOR(t, s->answers == 2 || s->closed);
 	assert_int_equal(s->err, 0);
 }
 

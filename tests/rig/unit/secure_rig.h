@@ -15,15 +15,15 @@
 #define SECURE_DEADLINE() (uv_hrtime() + unit_slow() * 30 * 1000000000ull)
 
 /* Run the loop until that is so. */
-#define SECURE_UNTIL(t, what)                                                                      \
+#define SECURE_WAIT_FOR(t, what)                                                                   \
 	for (uint64_t deadline = SECURE_DEADLINE(); !(what);) {                                    \
 		assert_true(uv_hrtime() < deadline);                                               \
 		uv_run(&(t)->loop, UV_RUN_NOWAIT);                                                 \
 	}
 
-int secure_up(void **state);
-int secure_down(void **state);
-#define SECURE_TEST(name) cmocka_unit_test_setup_teardown(name, secure_up, secure_down)
+int secure_setup(void **state);
+int secure_teardown(void **state);
+#define SECURE_TEST(name) cmocka_unit_test_setup_teardown(name, secure_setup, secure_teardown)
 
 /* Of the whole group. */
 int secure_make_files(void **state);

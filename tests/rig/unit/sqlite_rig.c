@@ -43,7 +43,7 @@ int lite_open(struct lite *t, struct ffo_store **s)
 	return store_sqlite.open(&conf, s);
 }
 
-int lite_set_up(void **state)
+int lite_setup(void **state)
 {
 	struct lite *t = calloc(1, sizeof(*t));
 
@@ -57,7 +57,7 @@ int lite_set_up(void **state)
 	return 0;
 }
 
-int lite_tear_down(void **state)
+int lite_teardown(void **state)
 {
 	struct lite *t = *state;
 	char wal[64];

@@ -27,8 +27,8 @@ struct lite {
 };
 
 int lite_open(struct lite *t, struct ffo_store **s);
-int lite_set_up(void **state);
-int lite_tear_down(void **state);
+int lite_setup(void **state);
+int lite_teardown(void **state);
 void lite_reopen(struct lite *t);
 
 /* ---- calls, which this store ends at once ----------------------------------------------------- */
@@ -108,6 +108,6 @@ struct lite_seen {
 void lite_watch(struct lite *t, struct lite_seen *v, enum store_kind kind, const char *name);
 void lite_begin_watch(struct lite *t, struct lite_seen *v);
 
-#define LITE_TEST(name) cmocka_unit_test_setup_teardown(name, lite_set_up, lite_tear_down)
+#define LITE_TEST(name) cmocka_unit_test_setup_teardown(name, lite_setup, lite_teardown)
 
 #endif

@@ -233,7 +233,7 @@ uint32_t num_threads(void)
 
 uint32_t threads_before(void)
 {
-	WAIT_UNTIL(num_threads() == own_threads);
+	WAIT_FOR(num_threads() == own_threads);
 	return own_threads;
 }
 
@@ -254,7 +254,7 @@ int stall_rig_setup(void **state)
 	pthread_join(t, NULL);
 	/* the kernel's part of it ends a little later */
 	snprintf(task, sizeof(task), "/proc/self/task/%d", number);
-	WAIT_UNTIL(access(task, F_OK));
+	WAIT_FOR(access(task, F_OK));
 	own_threads = num_threads();
 	return 0;
 }

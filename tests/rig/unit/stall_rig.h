@@ -20,7 +20,7 @@
 #define ALL_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define DEADLINE   (unit_slow() * 10000 * NS_PER_MS)
 
-#define WAIT_UNTIL(cond)                                                                           \
+#define WAIT_FOR(cond)                                                                             \
 	do {                                                                                       \
 		uint64_t end_ = fast_clock() + DEADLINE;                                           \
 		while (!(cond) && fast_clock() < end_)                                             \

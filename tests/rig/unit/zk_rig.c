@@ -159,7 +159,7 @@ void rig_begin(struct rig_store *r, const char *root)
 void rig_open(struct rig_store *r, const char *root)
 {
 	rig_begin(r, root);
-	rig_until(r->state == STORE_READY || zks_of(r->s)->refused);
+	WAIT_FOR(r->state == STORE_READY || zks_of(r->s)->refused);
 }
 
 void rig_close(struct rig_store *r)

@@ -23,7 +23,7 @@ int rig_leader(void);
 extern uv_loop_t rig_loop;
 
 /* Run the loop until cond holds; fails the test after 20 s. */
-#define rig_until(cond)                                                                            \
+#define WAIT_FOR(cond)                                                                             \
 	do {                                                                                       \
 		uint64_t rig_end = uv_hrtime() + unit_slow() * 20000000000ull;                     \
 		while (!(cond)) {                                                                  \

@@ -10,7 +10,7 @@
 
 unsigned int two_roots;
 
-int two_set_up(void **state)
+int zk_two_setup(void **state)
 {
 	struct two *t = calloc(1, sizeof(*t));
 
@@ -21,7 +21,7 @@ int two_set_up(void **state)
 	return 0;
 }
 
-int two_tear_down(void **state)
+int zk_two_teardown(void **state)
 {
 	struct two *t = *state;
 
@@ -198,7 +198,7 @@ void two_write_raw(struct rig_store *r, const char *path, const void *data, size
 	bool done = false;
 
 	assert_int_equal(zk_set(zks_of(r->s)->zk, path, data, len, -1, two_written, &done), 0);
-	rig_until(done);
+	WAIT_FOR(done);
 }
 
 void two_make_raw(struct rig_store *r, const char *path, enum zk_mode mode)
@@ -206,7 +206,7 @@ void two_make_raw(struct rig_store *r, const char *path, enum zk_mode mode)
 	bool done = false;
 
 	assert_int_equal(zk_create(zks_of(r->s)->zk, path, "", 0, mode, two_written, &done), 0);
-	rig_until(done);
+	WAIT_FOR(done);
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */

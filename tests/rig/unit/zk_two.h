@@ -15,8 +15,8 @@ struct two {
 };
 
 extern unsigned int two_roots; /* trees so far: this one is /t/N */
-int two_set_up(void **state);
-int two_tear_down(void **state);
+int zk_two_setup(void **state);
+int zk_two_teardown(void **state);
 
 /* ---- calls that wait ------------------------------------------------------------------------ */
 
@@ -26,7 +26,7 @@ extern struct rig_end two_end;
 	({                                                                                         \
 		memset(&two_end, 0, sizeof(two_end));                                              \
 		(store)->s->ops->op((store)->s, __VA_ARGS__, callback, &two_end);                  \
-		rig_until(two_end.done);                                                           \
+		WAIT_FOR(two_end.done);                                                            \
 		two_end.err;                                                                       \
 	})
 
@@ -67,7 +67,7 @@ void two_make_raw(struct rig_store *r, const char *path, enum zk_mode mode);
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
-#define TWO_TEST(f) cmocka_unit_test_setup_teardown(f, two_set_up, two_tear_down)
+#define TWO_TEST(f) cmocka_unit_test_setup_teardown(f, zk_two_setup, zk_two_teardown)
 /* With a node for all of them. What main() ends with. */
 #define two_run(tests) two_run_tests(tests, sizeof(tests) / sizeof((tests)[0]))
 int two_run_tests(const struct CMUnitTest *tests, size_t n);

@@ -32,7 +32,7 @@ static int setup(void **state)
 {
 	struct container *here;
 
-	if (dir_set_up(state))
+	if (dir_setup(state))
 		return -1;
 	f = dir_rig.rig.f;
 	path(0, 9, &here, &nine);
@@ -46,7 +46,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	remote_put(f, nine);
-	return dir_tear_down(state);
+	return dir_teardown(state);
 }
 
 /* "[container, rkey, session, addr, length, access, shadow, key, epoch]" */

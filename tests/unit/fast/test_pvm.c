@@ -29,7 +29,7 @@ static void all_ends_meanwhile(void **state)
 	for (int i = 0; i < BAD_SES; i++)
 		for (int k = 0; k < BAD_QPS; k++)
 			write_to(&w.r, w.to_bad[i][k], w.from, w.at_bad[i], 1);
-	WAIT_UNTIL(in_blocked == BAD_SES);
+	WAIT_FOR(in_blocked == BAD_SES);
 	fast_lock(w.r.f->host);
 	for (int k = 0; k < BAD_QPS; k++) {
 		rig_qp_free(&w.r, w.to_bad[0][k]);
@@ -154,7 +154,7 @@ static void unmapped_fails_at_once(void **state)
 	world_make(&w, page);
 	munmap(page, 4096);
 	assert_int_equal(fast_start(w.r.f->host), 0);
-	WAIT_UNTIL(num_threads() == before + 2);
+	WAIT_FOR(num_threads() == before + 2);
 	threads = num_threads();
 	for (int i = 0; i < BAD_SES; i++)
 		for (int k = 0; k < BAD_QPS; k++) {
@@ -400,7 +400,7 @@ static void many_wait(void **state)
 		fast_unlock(w.r.f->host);
 	}
 	/* the rest is with the worker, but for one that a runner was lost in */
-	WAIT_UNTIL(num_held(&w) >= QPS - PVM_HELD / sizeof(src) - 1);
+	WAIT_FOR(num_held(&w) >= QPS - PVM_HELD / sizeof(src) - 1);
 	write_good(&w, 5);
 	held = num_held(&w);
 	write_good(&w, 6);
@@ -427,7 +427,7 @@ static void many_wait(void **state)
 	fast_unlock(w.r.f->host);
 	rig_mr_free(&w.r, from);
 	rig_mr_free(&w.r, at);
-	WAIT_UNTIL(!in_blocked);
+	WAIT_FOR(!in_blocked);
 	write_good(&w, 6);
 	fast_lock(w.r.f->host);
 	rig_cq_free(&w.r, cq);

@@ -292,8 +292,8 @@ static void workers_are_bounded(void **state)
 	for (int i = 0; i < BAD_SES; i++)
 		for (int k = 0; k < BAD_QPS; k++)
 			write_to(&w.r, w.to_bad[i][k], w.from, w.at_bad[i], 1);
-	WAIT_UNTIL(in_blocked == 2);
-	WAIT_UNTIL(all_stalled(&w));
+	WAIT_FOR(in_blocked == 2);
+	WAIT_FOR(all_stalled(&w));
 	for (uint64_t i = 0; i < 1000; i++) {
 		uint32_t n = num_threads();
 
@@ -315,7 +315,7 @@ static void workers_are_bounded(void **state)
 		assert_int_equal(e.wr_id, 1);
 		assert_int_equal(e.status, IBV_WC_SUCCESS);
 	}
-	WAIT_UNTIL(num_threads() == before + 2);
+	WAIT_FOR(num_threads() == before + 2);
 	world_end(&w);
 }
 
@@ -335,7 +335,7 @@ static void a_watcher_is_tried_again(void **state)
 	assert_int_equal(fast_start(w.r.f->host), 0);
 	no_threads = true;
 	fast_unlock(w.r.f->host);
-	WAIT_UNTIL(refusals > 2);
+	WAIT_FOR(refusals > 2);
 	write_to(&w.r, w.to_bad[0][0], w.from, w.at_bad[0], 1);
 	for (uint64_t i = 0; i < 100; i++)
 		write_good(&w, 100 + i); /* mapped */
@@ -347,7 +347,7 @@ static void a_watcher_is_tried_again(void **state)
 	/* from now on it is watched, and makes calls itself */
 	w.at_good->num_runs = 0;
 	runner = write_good(&w, 7);
-	WAIT_UNTIL((runner = write_good(&w, 8)) == write_good(&w, 9));
+	WAIT_FOR((runner = write_good(&w, 8)) == write_good(&w, 9));
 	world_end(&w);
 }
 
@@ -364,7 +364,7 @@ static void stalls_are_remembered(void **state)
 	for (int n = 0; n < 16; n++) {
 		blocks = true;
 		write_to(&w.r, w.to_bad[0][0], w.from, w.at_bad[0], 1);
-		WAIT_UNTIL(in_blocked == 1);
+		WAIT_FOR(in_blocked == 1);
 		write_good(&w, 2); /* somebody runs */
 		blocks = false;
 		assert_true(wait_cqe(w.cq, &e));

@@ -22,7 +22,7 @@ static struct {
 	char dir[40], store[64], address[64];
 } test;
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	strcpy(test.dir, "/tmp/test_ffo_main.XXXXXX");
@@ -32,7 +32,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	static const char *const files[] = { "ffo.db", "ffo.db-wal", "sock" };
 	char path[64];
@@ -269,5 +269,5 @@ static void test_daemon(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(test_bad_options), cmocka_unit_test(test_help),
-			cmocka_unit_test_setup_teardown(test_daemon, set_up, tear_down));
+			cmocka_unit_test_setup_teardown(test_daemon, setup, teardown));
 }

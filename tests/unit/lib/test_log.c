@@ -19,7 +19,7 @@ static char dir[] = "/tmp/test_log.XXXXXX", path[64];
 static int journal, err_pipe[2], err_old;
 
 /* stderr is a pipe, and JOURNAL_STREAM says so. */
-static int set_up(void **state)
+static int setup(void **state)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	char stream[64];
@@ -42,7 +42,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	log_journal(NULL);
@@ -146,7 +146,7 @@ static void stderr_where_the_journal_does_not_take_it(void **state)
 
 int main(void)
 {
-	return UNIT_RUN_GROUP(set_up, tear_down, cmocka_unit_test(fields),
+	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(fields),
 			      cmocka_unit_test(nothing_is_a_field_that_a_client_says),
 			      cmocka_unit_test(long_lines),
 			      cmocka_unit_test(stderr_where_the_journal_does_not_take_it));

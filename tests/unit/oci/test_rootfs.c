@@ -40,7 +40,7 @@
 static char dir[64], why[WHY_SZ];
 static int root = -1;
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	strcpy(dir, "/tmp/test_rootfs.XXXXXX");
@@ -50,7 +50,7 @@ static int set_up(void **state)
 	return root < 0 ? -1 : 0;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	char cmd[128];
 
@@ -302,7 +302,7 @@ static void only_over_regular_files(void **state)
 	assert_int_equal(rootfs_file(root, "dev/infiniband", "uverbs_ff0"), -ENOTDIR);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

@@ -17,13 +17,13 @@
 static char dir[] = "/tmp/test_state.XXXXXX", why[WHY_SZ];
 static bool pool;
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	return mkdtemp(dir) ? 0 : -1;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	char path[64];
 
@@ -311,7 +311,7 @@ static void hooks_are_added(void **state)
 
 int main(void)
 {
-	return UNIT_RUN_GROUP(set_up, tear_down, cmocka_unit_test(states),
+	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(states),
 			      cmocka_unit_test(annotations), cmocka_unit_test(pods),
 			      cmocka_unit_test(labels_of_the_command_line),
 			      cmocka_unit_test(labels_count), cmocka_unit_test(hooks_are_added));

@@ -124,7 +124,7 @@ static bool heard(const char *event, const char *key, const char *value)
 	return yes;
 }
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	char at[64];
 
@@ -138,7 +138,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	close(h1);
@@ -210,19 +210,19 @@ static void orch_release(void)
 static void another_hosts_container_is_found(void **state)
 {
 	(void)state;
-	UNTIL(path(50) == DIR_NOBODY);
+	WAIT_FOR(path(50) == DIR_NOBODY);
 	say_ok(FAR);
-	UNTIL(path(50) == DIR_REMOTE);
+	WAIT_FOR(path(50) == DIR_REMOTE);
 	assert_string_equal(far->name, "far");
 	assert_int_equal(far->epoch, 1);
-	UNTIL(far->up);
+	WAIT_FOR(far->up);
 	close(h1);
-	UNTIL(!far->up);
+	WAIT_FOR(!far->up);
 	assert_int_equal(path(50), DIR_REMOTE);
 	host_start();
-	UNTIL(far->up);
+	WAIT_FOR(far->up);
 	say_ok("{'op':'container_rm','id':4,'name':'far'}");
-	UNTIL(path(50) == DIR_NOBODY);
+	WAIT_FOR(path(50) == DIR_NOBODY);
 }
 
 static void its_memory_is_known(void **state)
@@ -234,15 +234,15 @@ static void its_memory_is_known(void **state)
 	j = say(FAR);
 	id = json_integer_value(json_object_get(json_object_get(j, "container"), "id"));
 	json_decref(j);
-	UNTIL(path(50) == DIR_REMOTE);
+	WAIT_FOR(path(50) == DIR_REMOTE);
 	assert_int_equal(map(77, 0x1000), MAP_WAIT);
 	say_ok("{'op':'map_publish','id':4,'maps':[[%lld,77,1,4096,8,4,0,77,1]]}", (long long)id);
-	UNTIL(map(77, 0x1000) == MAP_OK);
+	WAIT_FOR(map(77, 0x1000) == MAP_OK);
 	assert_int_equal(map(77, 0x1008), MAP_WAIT);
 	say_ok("{'op':'map_publish','id':5,'maps':[[%lld,78,1,4096,8,4,0,77,1]]}", (long long)id);
-	UNTIL(map(78, 0x1000) == MAP_OK);
+	WAIT_FOR(map(78, 0x1000) == MAP_OK);
 	say_ok("{'op':'map_withdraw','id':6,'maps':[[%lld,77]]}", (long long)id);
-	UNTIL(map(77, 0x1000) != MAP_OK);
+	WAIT_FOR(map(77, 0x1000) != MAP_OK);
 	/* what administrators see */
 	j = ask("{\"op\":\"map_lookup\",\"ip\":\"10.77.0.50\",\"rkey\":78}");
 	assert_string_equal(json_string_value(json_object_get(json_object_get(j, "host"), "name")),
@@ -261,21 +261,21 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	(void)state;
 	s = client("near", &pd);
 	reg(s, pd);
-	UNTIL(num_active() == 1);
+	WAIT_FOR(num_active() == 1);
 	assert_true(say_error("{'op':'container_set','id':3,'name':'near','host':'h1'}", "EBUSY"));
 	ask_fails("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\"}", "EBUSY");
 	assert_non_null(container_find(&rt.ctl, "near"));
 	say_ok("{'op':'container_set','id':4,'name':'near','host':'h1','force':1}");
-	UNTIL(!container_find(&rt.ctl, "near"));
-	UNTIL(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+	WAIT_FOR(!container_find(&rt.ctl, "near"));
+	WAIT_FOR(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
 	close(s);
 	assert_false(there("containers/near"));
 	assert_int_equal(count("{\"op\":\"map_list\"}", "maps"), 0);
 	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0'}"); /* somebody else says so */
-	UNTIL(there("containers/near/ffr.sock"));
+	WAIT_FOR(there("containers/near/ffr.sock"));
 	assert_int_equal(container_find(&rt.ctl, "near")->epoch, 3);
 	say_ok("{'op':'container_set','id':6,'name':'near','host':'h1'}");
-	UNTIL(!container_find(&rt.ctl, "near"));
+	WAIT_FOR(!container_find(&rt.ctl, "near"));
 
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\"}")); /* and back */
 	assert_true(there("containers/near/ffr.sock"));			      /* when it is said */
@@ -284,7 +284,7 @@ static void a_container_that_runs_is_moved_by_force_only(void **state)
 	assert_true(heard("detach", "name", "near"));
 	s = client("near", &pd); /* stopped: it may go at once */
 	close(s);
-	UNTIL(LIST_EMPTY(&container_find(&rt.ctl, "near")->sessions));
+	WAIT_FOR(LIST_EMPTY(&container_find(&rt.ctl, "near")->sessions));
 	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"near\",\"host\":\"h1\","
 			"\"force\":true}"));
 	assert_null(container_find(&rt.ctl, "near"));
@@ -302,16 +302,16 @@ static void who_runs_is_told(void **state)
 
 	(void)state;
 	s = client("near", &pd);
-	UNTIL(num_active() == 1);
+	WAIT_FOR(num_active() == 1);
 	ffo_stop();
-	UNTIL(!rt.ctl.orch->up);
+	WAIT_FOR(!rt.ctl.orch->up);
 	ffo_start();
-	UNTIL(rt.ctl.orch->up);
-	UNTIL(num_active() == 1);
+	WAIT_FOR(rt.ctl.orch->up);
+	WAIT_FOR(num_active() == 1);
 	close(s);
-	UNTIL(num_active() == 0);
+	WAIT_FOR(num_active() == 0);
 	s = client("near", &pd);
-	UNTIL(num_active() == 1);
+	WAIT_FOR(num_active() == 1);
 	close(s);
 }
 
@@ -324,10 +324,10 @@ static void what_was_missed_is_made_up_for(void **state)
 
 	(void)state;
 	say_ok(FAR);
-	UNTIL(path(50) == DIR_REMOTE);
+	WAIT_FOR(path(50) == DIR_REMOTE);
 	s = client("near", &pd);
 	ffo_stop();
-	UNTIL(!rt.ctl.orch->up);
+	WAIT_FOR(!rt.ctl.orch->up);
 	close(h1);
 	assert_int_equal(path(50), DIR_REMOTE); /* from what is known */
 	assert_int_equal(path(51), DIR_WAIT);
@@ -339,10 +339,10 @@ static void what_was_missed_is_made_up_for(void **state)
 	say_ok("{'op':'container_set','id':5,'name':'near','host':'h0','force':1}");
 	say_ok("{'op':'container_rm','id':6,'name':'far'}");
 	orch_release();
-	UNTIL(container_find(&rt.ctl, "near")->epoch == 3);
-	UNTIL(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
-	UNTIL(path(50) == DIR_NOBODY);
-	UNTIL(path(51) == DIR_NOBODY);
+	WAIT_FOR(container_find(&rt.ctl, "near")->epoch == 3);
+	WAIT_FOR(recv(s, &byte, 1, MSG_DONTWAIT) == 0 || errno == ECONNRESET);
+	WAIT_FOR(path(50) == DIR_NOBODY);
+	WAIT_FOR(path(51) == DIR_NOBODY);
 	close(s);
 }
 
@@ -357,7 +357,7 @@ static void groups_are_of_all_hosts(void **state)
 	dir_mcast_member(rt.ctl.host->threads[0], "default", &g, true);
 	fast_unlock(rt.ctl.host);
 	say_ok("{'op':'mcast_watch','id':3,'tenant':'default','mgid':'ff12::5'}");
-	UNTIL(heard("mcast", "hosts", "\"h0\""));
+	WAIT_FOR(heard("mcast", "hosts", "\"h0\""));
 	say_ok("{'op':'mcast_join','id':4,'tenant':'default','mgid':'ff12::5'}");
 	do {
 		fast_lock(rt.ctl.host);
@@ -368,7 +368,7 @@ static void groups_are_of_all_hosts(void **state)
 	fast_lock(rt.ctl.host);
 	dir_mcast_member(rt.ctl.host->threads[0], "default", &g, false);
 	fast_unlock(rt.ctl.host);
-	UNTIL(heard("mcast", "hosts", "[{\"name\":\"h1\""));
+	WAIT_FOR(heard("mcast", "hosts", "[{\"name\":\"h1\""));
 }
 
 static bool allowed(const char *tenant)
@@ -386,22 +386,22 @@ static void the_policy_is_for_all_hosts(void **state)
 	(void)state;
 	assert_false(allowed("red"));
 	say_ok("{'op':'policy_set','id':3,'a':'red','b':'default','action':'allow'}");
-	UNTIL(allowed("red"));
+	WAIT_FOR(allowed("red"));
 	json_decref(ask("{\"op\":\"policy_set\",\"a\":\"default/near\",\"b\":\"red\","
 			"\"action\":\"deny\"}"));
-	UNTIL(!allowed("red"));
+	WAIT_FOR(!allowed("red"));
 	assert_int_equal(count("{\"op\":\"policy_list\"}", "rules"), 2);
 	json_decref(ask("{\"op\":\"policy_rm\",\"a\":\"red\",\"b\":\"default/near\"}"));
-	UNTIL(allowed("red"));
+	WAIT_FOR(allowed("red"));
 	ask_fails("{\"op\":\"policy_rm\",\"a\":\"red\",\"b\":\"default/near\"}", "ENOENT");
 	ask_fails("{\"op\":\"policy_set\",\"a\":\"r d\",\"b\":\"b\",\"action\":\"deny\"}",
 		  "EINVAL");
 	/* it is known before there are containers to which it applies */
 	ffo_stop();
-	UNTIL(!rt.ctl.orch->up);
+	WAIT_FOR(!rt.ctl.orch->up);
 	assert_true(allowed("red"));
 	ffo_start();
-	UNTIL(rt.ctl.orch->up);
+	WAIT_FOR(rt.ctl.orch->up);
 	assert_true(allowed("red"));
 }
 
@@ -428,7 +428,7 @@ static void limits_are_in_force(void **state)
 	(void)state;
 	s = client("near", &pd);
 	say_ok("{'op':'container_set','id':3,'name':'near','limits':{'max_cq':5}}");
-	UNTIL(c->limits.max_cq == 5);
+	WAIT_FOR(c->limits.max_cq == 5);
 	json_decref(ask("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max_qp\":3}}"));
 	assert_int_equal(c->limits.max_qp, 3);
 	assert_int_equal(c->limits.max_cq, 5);
@@ -439,10 +439,10 @@ static void limits_are_in_force(void **state)
 
 	say_ok("{'op':'tenant_set','id':3,'tenant':'default','limits':{'max_qp':7}}");
 	json_decref(ask("{\"op\":\"tenant_set\",\"tenant\":\"red\",\"limits\":{\"max_qp\":8}}"));
-	UNTIL(tenant_max_qp("default") == 7 && tenant_max_qp("red") == 8);
+	WAIT_FOR(tenant_max_qp("default") == 7 && tenant_max_qp("red") == 8);
 	assert_int_equal(count("{\"op\":\"tenant_list\"}", "tenants"), 2);
 	ffo_stop();
-	UNTIL(!rt.ctl.orch->up);
+	WAIT_FOR(!rt.ctl.orch->up);
 	assert_int_equal(tenant_max_qp("default"), 7);
 	ffo_start();
 	orch_hold();
@@ -450,7 +450,7 @@ static void limits_are_in_force(void **state)
 	host_start();
 	say_ok("{'op':'tenant_set','id':3,'tenant':'red','limits':{'max_qp':0}}");
 	orch_release();
-	UNTIL(rt.ctl.orch->up);
+	WAIT_FOR(rt.ctl.orch->up);
 	assert_int_equal(tenant_max_qp("red"), 0);
 	assert_int_equal(tenant_max_qp("default"), 7);
 	assert_int_equal(c->limits.max_qp, 3);
@@ -480,7 +480,7 @@ static void silence_is_not_waited_for(void **state)
 	assert_int_equal(remove_dir(), 0);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {

@@ -31,7 +31,7 @@ static void on_demand(void **state)
 			rig_turn();
 		assert_false(attached(A, B) || attached(B, A)); /* nobody wants it */
 		want(from, to);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		assert_true(joined(A, B));
 		assert_int_equal(peer_at(A, B)->generation, 1);
 		assert_string_equal(peer_at(A, B)->tcp->theirs.host, "b");
@@ -45,7 +45,7 @@ static void on_demand(void **state)
 			assert_int_equal(option(fd, TCP_USER_TIMEOUT), 3000);
 			assert_true(option(fd, TCP_NOTSENT_LOWAT) > 0);
 		}
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -59,11 +59,11 @@ static void both_at_once(void **state)
 		for (int i = 0; i < round % 4; i++)
 			uv_run(&nodes[i & 1].r.loop, UV_RUN_NOWAIT);
 		want(B, A);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		assert_true(joined(A, B));
 		assert_int_equal(nodes[B].attached, 1);
 		assert_int_equal(nodes[B].detached, 0);
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -81,8 +81,8 @@ static void many_at_once(void **state)
 	for (int x = 0; x < RIG_NODES; x++)
 		for (int y = 0; y < RIG_NODES; y++)
 			if (x != y)
-				UNTIL(attached(x, y) && attached(y, x) && nodes_settled() &&
-				      joined(x, y));
+				WAIT_FOR(attached(x, y) && attached(y, x) && nodes_settled() &&
+					 joined(x, y));
 }
 
 /* One has lost it, the other believes in it still: the new one takes its place, either way round. */
@@ -94,17 +94,17 @@ static void lost_on_one_side(void **state)
 
 		nodes_up_two();
 		want(A, B);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		for (uint32_t k = 1; k < 10; k++) {
 			lose(loser, other);
 			assert_true(attached(other, loser));
 			want(loser, other);
-			UNTIL(attached(loser, other) && nodes_settled() &&
-			      peer_at(other, loser)->generation == k + 1);
+			WAIT_FOR(attached(loser, other) && nodes_settled() &&
+				 peer_at(other, loser)->generation == k + 1);
 			assert_true(joined(A, B));
 			assert_int_equal(nodes[other].detached, k);
 		}
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -114,7 +114,7 @@ static void lost_on_both(void **state)
 	nodes_up_two();
 	want(A, B);
 	for (int k = 0; k < 20; k++) {
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		assert_true(joined(A, B));
 		lose(A, B);
 		lose(B, A);
@@ -162,11 +162,11 @@ static void whatever_happens(void **state)
 				if (x != y && !attached(x, y))
 					want(x, y);
 		for (int x = A; x <= C; x++)
-			UNTIL(attached(x, (x + 1) % 3) && attached((x + 1) % 3, x) &&
-			      nodes_settled());
+			WAIT_FOR(attached(x, (x + 1) % 3) && attached((x + 1) % 3, x) &&
+				 nodes_settled());
 		for (int x = A; x <= C; x++)
 			assert_true(joined(x, (x + 1) % 3));
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -176,17 +176,17 @@ static void started_anew(void **state)
 	(void)state;
 	nodes_up_two();
 	want(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 	node_down(B);
 	node_up(B);
 	node_tell(B, A);
 	want(B, A);
 	/* A does not know of it yet, and asks */
-	UNTIL(nodes[A].asked);
+	WAIT_FOR(nodes[A].asked);
 	assert_string_equal(nodes[A].asked_for, "b");
 	assert_int_equal(peer_at(A, B)->generation, 1);
 	node_tell(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 	assert_true(joined(A, B));
 	assert_int_equal(nodes[A].detached, 1);
 	assert_int_equal(peer_at(A, B)->generation, 2);
@@ -200,11 +200,11 @@ static void the_old_one_is_not_kept(void **state)
 	(void)state;
 	nodes_up_two();
 	want(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 	strcpy(nodes[B].r.instance, "another");
 	p = node_tell(A, B);
 	assert_non_null(p->tcp); /* not from within */
-	UNTIL(!attached(A, B));
+	WAIT_FOR(!attached(A, B));
 	assert_int_equal(nodes[A].detached, 1);
 }
 
@@ -215,7 +215,7 @@ static void nobody_listens(void **state)
 	nodes_up_two();
 	node_down(B);
 	want(A, B);
-	UNTIL(*peer_ctl_at(A, B)->failed);
+	WAIT_FOR(*peer_ctl_at(A, B)->failed);
 	assert_string_equal(peer_ctl_at(A, B)->failed, "Connection refused");
 }
 
@@ -226,9 +226,9 @@ static void the_wire_refuses(void **state)
 	nodes_up_two();
 	nodes[A].refuse = true;
 	want(A, B);
-	UNTIL(nodes[B].attached >= 2);
+	WAIT_FOR(nodes[B].attached >= 2);
 	nodes[A].refuse = false;
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled() && joined(A, B));
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled() && joined(A, B));
 }
 
 int main(void)

@@ -112,11 +112,11 @@ static void known_a_little_later(void **state)
 	node_up(B);
 	node_tell(B, A);
 	want(B, A);
-	UNTIL(nodes[A].asked);
+	WAIT_FOR(nodes[A].asked);
 	assert_null(peer_at(A, B));
 	assert_int_equal(in_handshake(A), 1);
 	node_tell(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 	assert_true(joined(A, B));
 	assert_int_equal(nodes[A].asked, 1);
 }
@@ -137,7 +137,7 @@ static void translated_addresses(void **state)
 	assert_int_equal(send(fd, &w, sizeof(w), 0), sizeof(w));
 	verdict_make(&v, WIRE_OK);
 	assert_int_equal(send(fd, &v, sizeof(v), 0), sizeof(v));
-	UNTIL(attached(A, B));
+	WAIT_FOR(attached(A, B));
 	assert_int_equal(recv(fd, &answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
 	assert_int_equal(refusal_of(&answer), WIRE_OK);
 	close(fd);
@@ -209,7 +209,7 @@ static void half_and_silence(void **state)
 		int fd = dial(A, addr_of(B));
 
 		assert_int_equal(send(fd, &w, len, 0), len);
-		UNTIL(in_handshake(A) == 1);
+		WAIT_FOR(in_handshake(A) == 1);
 		assert_int_equal(listen_till_end(fd, buf, sizeof(buf)), len == sizeof(w) ? len : 0);
 		close(fd);
 	}
@@ -240,7 +240,7 @@ static void in_small_pieces(void **state)
 		rig_turn();
 	assert_false(attached(A, B));
 	assert_int_equal(send(fd, (uint8_t *)&v + sizeof(v) - 1, 1, 0), 1);
-	UNTIL(attached(A, B));
+	WAIT_FOR(attached(A, B));
 	close(fd);
 }
 
@@ -311,7 +311,7 @@ static void the_numbers_decide(void **state)
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
 		fd[i] = verdict_of_b(said[i].seq, said[i].oldest, &verdict);
 		assert_int_equal(verdict, said[i].verdict);
-		UNTIL(peer_at(B, A)->generation == said[i].generation && nodes_settled());
+		WAIT_FOR(peer_at(B, A)->generation == said[i].generation && nodes_settled());
 		assert_int_equal(nodes[B].detached, said[i].generation - 1);
 	}
 	for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++)
@@ -338,7 +338,7 @@ static void frames_right_behind(void **state)
 	memcpy(all.frame, "frames", 6);
 	fd = dial(A, addr_of(B));
 	assert_int_equal(send(fd, &all, offsetof(__typeof__(all), frame) + 6, 0), 390);
-	UNTIL(attached(A, B));
+	WAIT_FOR(attached(A, B));
 	assert_int_equal(wire_io_readv(peer_at(A, B)->tcp->io, &iov, 1), 6);
 	assert_string_equal(got, "frames");
 	close(fd);
@@ -364,12 +364,12 @@ static void a_flood(void **state)
 		}
 		assert_true(in_handshake(A) <= (unsigned int)(k + 1) * PEER_MAX_FROM);
 	}
-	UNTIL(in_handshake(A) == PEER_MAX_STRANGERS);
+	WAIT_FOR(in_handshake(A) == PEER_MAX_STRANGERS);
 	want(B, A);
-	UNTIL(attached(A, B) && attached(B, A) && joined(A, B));
+	WAIT_FOR(attached(A, B) && attached(B, A) && joined(A, B));
 	for (int i = 0; i < n; i++)
 		close(fd[i]);
-	UNTIL(nodes_settled());
+	WAIT_FOR(nodes_settled());
 	assert_int_equal(nodes[A].r.peers->num_strangers, 0);
 }
 
@@ -393,7 +393,7 @@ static void a_false_host(void **state)
 		uint8_t buf[2 * sizeof(w)];
 		int fd;
 
-		UNTIL(peer_ctl_at(A, B)->out);
+		WAIT_FOR(peer_ctl_at(A, B)->out);
 		fd = accept(l, NULL, NULL);
 		assert_true(fd >= 0);
 		make_hello(&w);

@@ -21,7 +21,7 @@ static void slower_and_slower(void **state)
 	node_down(B); /* nobody listens */
 	want(A, B);
 	while (last < peer_times.retry_max) {
-		UNTIL(peer_ctl_at(A, B)->delay > last);
+		WAIT_FOR(peer_ctl_at(A, B)->delay > last);
 		assert_true(peer_ctl_at(A, B)->delay == peer_times.retry_max ||
 			    peer_ctl_at(A, B)->delay == (last ? 2 * last : peer_times.retry_min));
 		last = peer_ctl_at(A, B)->delay;
@@ -29,9 +29,9 @@ static void slower_and_slower(void **state)
 	/* it is there again, with news: at once */
 	node_up(B);
 	node_tell(A, B);
-	UNTIL(!peer_ctl_at(A, B)->delay);
+	WAIT_FOR(!peer_ctl_at(A, B)->delay);
 	node_tell(B, A);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 }
 
 /* Wanted no more: not tried any more. */
@@ -41,11 +41,12 @@ static void unwanted(void **state)
 	nodes_up_two();
 	node_down(B);
 	want(A, B);
-	UNTIL(peer_ctl_at(A, B)->delay);
+	WAIT_FOR(peer_ctl_at(A, B)->delay);
 	fast_lock(&nodes[A].host);
 	peer_unwant(peer_at(A, B));
 	fast_unlock(&nodes[A].host);
-	UNTIL(!peer_ctl_at(A, B)->out && !uv_is_active((uv_handle_t *)&peer_ctl_at(A, B)->retry));
+	WAIT_FOR(!peer_ctl_at(A, B)->out &&
+		 !uv_is_active((uv_handle_t *)&peer_ctl_at(A, B)->retry));
 }
 
 /* Connections that end as soon as they are made do not keep the routers busy. */
@@ -55,12 +56,12 @@ static void short_lives(void **state)
 	nodes_up_two();
 	want(A, B);
 	for (int k = 0; k < 6; k++) {
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		lose(A, B);
 		lose(B, A);
 		want(A, B);
 	}
-	UNTIL(peer_ctl_at(A, B)->delay == peer_times.retry_max);
+	WAIT_FOR(peer_ctl_at(A, B)->delay == peer_times.retry_max);
 }
 
 static void down_is_not_tried(void **state)
@@ -71,11 +72,11 @@ static void down_is_not_tried(void **state)
 	peer_of_host(nodes[A].r.peers, "b", nodes[B].r.instance, "tcp:127.0.0.1:1", false);
 	fast_unlock(&nodes[A].host);
 	want(A, B);
-	UNTIL(!peer_ctl_at(A, B)->kicked);
+	WAIT_FOR(!peer_ctl_at(A, B)->kicked);
 	assert_null(peer_ctl_at(A, B)->out);
 	assert_false(uv_is_active((uv_handle_t *)&peer_ctl_at(A, B)->retry));
 	node_tell(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 }
 
 /* ---- hosts come and go ----------------------------------------------------------------------- */
@@ -116,13 +117,13 @@ static void unused_hosts_are_forgotten(void **state)
 	peer_get(peer_at(A, C));
 	fast_unlock(&nodes[A].host);
 	want(A, B);
-	UNTIL(attached(A, B) && !peer_at(B, C)); /* b has no use for c, and a uses both */
+	WAIT_FOR(attached(A, B) && !peer_at(B, C)); /* b has no use for c, and a uses both */
 	assert_non_null(peer_at(A, C));
 	assert_true(attached(A, B) && attached(B, A));
 	fast_lock(&nodes[A].host);
 	peer_put(peer_at(A, C));
 	fast_unlock(&nodes[A].host);
-	UNTIL(!peer_at(A, C));
+	WAIT_FOR(!peer_at(A, C));
 	peer_times.sweep = sweep;
 }
 
@@ -135,7 +136,7 @@ static void it_ends_in_the_middle(void **state)
 		want(B, A);
 		for (int i = 0; i < turns; i++)
 			uv_run(&nodes[i & 1].r.loop, UV_RUN_NOWAIT);
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 

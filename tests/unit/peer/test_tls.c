@@ -66,12 +66,12 @@ static void tls_meets(void **state)
 			     "tcp:127.0.0.1:1", true);
 		fast_unlock(&nodes[B - from].host);
 		want(from, B - from);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		assert_true(joined(A, B));
 		assert_false(wire_io_is_plain(peer_at(A, B)->tcp->io));
 		assert_string_equal(SSL_get_version(wire_io_ssl(peer_at(A, B)->tcp->io)),
 				    "TLSv1.3");
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -84,10 +84,10 @@ static void tls_both_at_once(void **state)
 		nodes_meet();
 		want(A, B);
 		want(B, A);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		assert_true(joined(A, B));
 		assert_int_equal(nodes[B].attached, 1);
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -104,15 +104,15 @@ static void tls_who_is_not_let_in(void **state)
 		up_tls(B, bad[k], "ca.pem");
 		nodes_meet();
 		want(A, B);
-		UNTIL(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
+		WAIT_FOR(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
 		fast_lock(&nodes[A].host);
 		peer_unwant(peer_at(A, B));
 		fast_unlock(&nodes[A].host);
 		want(B, A);
-		UNTIL(peer_ctl_at(B, A)->delay > 2 * peer_times.retry_min);
+		WAIT_FOR(peer_ctl_at(B, A)->delay > 2 * peer_times.retry_min);
 		assert_int_equal(nodes[A].attached + nodes[B].attached, 0);
 		assert_int_equal(nodes[A].asked, 0); /* nobody is asked about who has no proof */
-		nodes_down(NULL);
+		nodes_teardown(NULL);
 	}
 }
 
@@ -124,7 +124,7 @@ static void tls_common_name(void **state)
 	up_tls(B, "common", "ca.pem");
 	nodes_meet();
 	want(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 }
 
 static void tls_and_plain(void **state)
@@ -134,9 +134,9 @@ static void tls_and_plain(void **state)
 	node_up(B);
 	nodes_meet();
 	want(A, B);
-	UNTIL(peer_ctl_at(A, B)->delay > peer_times.retry_min);
+	WAIT_FOR(peer_ctl_at(A, B)->delay > peer_times.retry_min);
 	want(B, A);
-	UNTIL(peer_ctl_at(B, A)->delay > peer_times.retry_min);
+	WAIT_FOR(peer_ctl_at(B, A)->delay > peer_times.retry_min);
 	assert_int_equal(nodes[A].attached + nodes[B].attached, 0);
 }
 
@@ -151,11 +151,11 @@ static void tls_silence(void **state)
 	for (size_t len = 0; len <= sizeof(half); len += sizeof(half)) {
 		fd = dial(A, 0);
 		assert_int_equal(send(fd, half, len, 0), len);
-		UNTIL(in_handshake(A) == 1);
+		WAIT_FOR(in_handshake(A) == 1);
 		assert_int_equal(listen_till_end(fd, buf, sizeof(buf)), 0);
 		close(fd);
 	}
-	UNTIL(nodes_settled());
+	WAIT_FOR(nodes_settled());
 }
 
 /* New files are taken up without a new start; broken ones are not. */
@@ -169,17 +169,17 @@ static void tls_new_certificates(void **state)
 	up_tls(B, "new", "ca.pem");
 	nodes_meet();
 	want(A, B);
-	UNTIL(peer_ctl_at(A, B)->delay > peer_times.retry_min);
+	WAIT_FOR(peer_ctl_at(A, B)->delay > peer_times.retry_min);
 	cert_make(&ours, "b", "b", 5, file("new.pem"), file("new.key"));
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 	f = fopen(file("new.pem"), "w");
 	assert_non_null(f);
 	fputs("nothing\n", f);
 	fclose(f);
 	lose(A, B);
 	want(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled() &&
-	      peer_at(B, A)->generation == 2);
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled() &&
+		 peer_at(B, A)->generation == 2);
 	assert_true(joined(A, B));
 }
 
@@ -195,7 +195,7 @@ static void tls_any_role(void **state)
 	up_tls(B, "roleless", "ca.pem");
 	nodes_meet();
 	want(B, A);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 }
 
 static void new_list(const long *serials, size_t n)
@@ -230,20 +230,20 @@ static void tls_revoked(void **state)
 			up_tls(B, "b", "ca.pem");
 		nodes_meet();
 		want(A, B);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 		new_list(at == A ? &serial_b : &serial_a, 1);
-		UNTIL(!attached(at, B - at));
+		WAIT_FOR(!attached(at, B - at));
 		lose(B - at, at); /* as the wire notices */
 		nodes[A].attached = nodes[B].attached = 0;
 		want(A, B);
-		UNTIL(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
+		WAIT_FOR(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
 		want(B, A);
-		UNTIL(peer_ctl_at(B, A)->delay > 2 * peer_times.retry_min);
+		WAIT_FOR(peer_ctl_at(B, A)->delay > 2 * peer_times.retry_min);
 		assert_int_equal(nodes[A].attached + nodes[B].attached, 0);
 		/* Another's number does no harm. */
 		new_list(&serial_foreign, 1);
-		UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
-		nodes_down(NULL);
+		WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
+		nodes_teardown(NULL);
 	}
 }
 
@@ -256,16 +256,16 @@ static void tls_list_gone(void **state)
 	up_tls(B, "b", "ca.pem");
 	nodes_meet();
 	want(A, B);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 	unlink(file("list.crl"));
-	UNTIL(nodes[A].r.peers->list == 1);
+	WAIT_FOR(nodes[A].r.peers->list == 1);
 	assert_true(attached(A, B));
 	lose(A, B);
 	want(A, B);
-	UNTIL(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
+	WAIT_FOR(peer_ctl_at(A, B)->delay > 2 * peer_times.retry_min);
 	assert_false(attached(A, B));
 	new_list(NULL, 0);
-	UNTIL(attached(A, B) && attached(B, A) && nodes_settled());
+	WAIT_FOR(attached(A, B) && attached(B, A) && nodes_settled());
 }
 
 static void tls_files(void **state)

@@ -18,7 +18,7 @@ static void tell(struct fast_host *h)
 	told[t->h[1].r.f->host == h]++;
 }
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	hosts_up(t, IBV_QPT_RC);
@@ -30,7 +30,7 @@ static int set_up(void **state)
 	return 0;
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	(void)state;
 	hosts_down(t);
@@ -149,7 +149,7 @@ static void a_full_connection(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 	return UNIT_RUN(TEST(a_message_is_in_a_connection), TEST(a_change_is_told),
 			TEST(what_waits_for_a_connection), TEST(a_full_connection));

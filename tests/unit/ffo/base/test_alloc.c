@@ -87,12 +87,12 @@ static void test_idset_wide(void **state)
 
 /* ---- alloc ---------------------------------------------------------------------------------- */
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	return alloc_create((struct alloc **)state);
 }
 
-static int tear_down(void **state)
+static int teardown(void **state)
 {
 	alloc_free(*state);
 	return 0;
@@ -291,10 +291,10 @@ static void test_lids(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(test_idset_model), cmocka_unit_test(test_idset_wide),
-			cmocka_unit_test_setup_teardown(test_lowest, set_up, tear_down),
-			cmocka_unit_test_setup_teardown(test_given, set_up, tear_down),
+			cmocka_unit_test_setup_teardown(test_lowest, setup, teardown),
+			cmocka_unit_test_setup_teardown(test_given, setup, teardown),
 			cmocka_unit_test(test_addr_text),
-			cmocka_unit_test_setup_teardown(test_exhaustion, set_up, tear_down),
-			cmocka_unit_test_setup_teardown(test_pools, set_up, tear_down),
-			cmocka_unit_test_setup_teardown(test_lids, set_up, tear_down));
+			cmocka_unit_test_setup_teardown(test_exhaustion, setup, teardown),
+			cmocka_unit_test_setup_teardown(test_pools, setup, teardown),
+			cmocka_unit_test_setup_teardown(test_lids, setup, teardown));
 }

@@ -12,7 +12,7 @@
 static struct ffo_rule rules[FFO_RULES_MAX];
 static size_t num;
 
-static int set_up(void **state)
+static int setup(void **state)
 {
 	(void)state;
 	num = 0;
@@ -181,7 +181,7 @@ static void test_parties(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup(name, set_up)
+#define T(name) cmocka_unit_test_setup(name, setup)
 
 	return UNIT_RUN(T(test_without_rules), T(test_specific_wins), T(test_deny_among_equals),
 			T(test_within_a_tenant), T(test_may_reach), T(test_tenants), T(test_list),

@@ -272,7 +272,7 @@ static void test_embedded(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define T(name) cmocka_unit_test_setup_teardown(name, ffo_setup, ffo_teardown)
 
 	signal(SIGPIPE, SIG_IGN);
 	return UNIT_RUN(T(test_client), T(test_client_lost), T(test_client_connect), T(test_events),

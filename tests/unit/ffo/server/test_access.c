@@ -22,7 +22,7 @@
 #include "tests/rig/unit/ffo_rig.h"
 
 #define TURNS 1000000
-#define UNTIL(what)                                                                                \
+#define WAIT_FOR(what)                                                                             \
 	for (int turn = 0; !(what); turn++) {                                                      \
 		assert_true(turn < TURNS);                                                         \
 		uv_run(&t->loop, UV_RUN_NOWAIT);                                                   \
@@ -93,7 +93,7 @@ static int call(int i, enum ffo_op op, json_t *fields)
 	unsigned int before = w->answers;
 
 	assert_int_equal(ffo_client_call(w->client, op, fields, answered, w), 0);
-	UNTIL(w->answers > before);
+	WAIT_FOR(w->answers > before);
 	return w->err;
 }
 
@@ -178,7 +178,7 @@ static int down(void **state)
 		json_decref(who[i].answer);
 		json_decref(who[i].event);
 	}
-	tear_down(state);
+	ffo_teardown(state);
 	for (int i = 0; i < NUM_WHO; i++) {
 		tls_free(who[i].tls);
 		memset(&who[i], 0, sizeof(who[i]));
@@ -313,10 +313,10 @@ static void test_mappings(void **state)
 /* The last event of that client is of that container's mappings, so many of them. */
 static void expect_map(int i, uint32_t container, bool known, size_t rows)
 {
-	UNTIL(who[i].event &&
-	      json_integer_value(json_object_get(who[i].event, "container")) == container &&
-	      !json_integer_value(json_object_get(who[i].event, "epoch")) == !known &&
-	      json_array_size(json_object_get(who[i].event, "put")) == rows);
+	WAIT_FOR(who[i].event &&
+		 json_integer_value(json_object_get(who[i].event, "container")) == container &&
+		 !json_integer_value(json_object_get(who[i].event, "epoch")) == !known &&
+		 json_array_size(json_object_get(who[i].event, "put")) == rows);
 }
 
 /* Those of whom its containers may talk to, as long as they may. */
@@ -374,10 +374,10 @@ static void test_resolved(void **state)
 	assert_string_equal(text_of(H0, "container", "name"), "");
 	/* ... until the policy says otherwise, and not longer */
 	OK(BOSS, POLICY_SET, "{s:s, s:s, s:s}", "a", "c", "b", "b", "action", "allow");
-	UNTIL(who[H0].event && json_object_get(who[H0].event, "id") &&
-	      json_is_object(json_object_get(who[H0].event, "container")));
+	WAIT_FOR(who[H0].event && json_object_get(who[H0].event, "id") &&
+		 json_is_object(json_object_get(who[H0].event, "container")));
 	OK(BOSS, CONTAINER_SET, "{s:s, s:s}", "name", "b0", "host", "h2");
-	UNTIL(json_is_null(json_object_get(who[H0].event, "container")));
+	WAIT_FOR(json_is_null(json_object_get(who[H0].event, "container")));
 }
 
 static void test_groups(void **state)
@@ -390,8 +390,8 @@ static void test_groups(void **state)
 	OK(H1, MCAST_WATCH, "{s:s, s:s}", "tenant", "a", "mgid", "ff0e::1");
 	assert_int_equal(json_array_size(json_object_get(who[H1].answer, "hosts")), 1);
 	OK(BOSS, CONTAINER_RM, "{s:s}", "name", "a1");
-	UNTIL(who[H1].event && json_object_get(who[H1].event, "mgid") &&
-	      !json_array_size(json_object_get(who[H1].event, "hosts")));
+	WAIT_FOR(who[H1].event && json_object_get(who[H1].event, "mgid") &&
+		 !json_array_size(json_object_get(who[H1].event, "hosts")));
 }
 
 /* ---- others ---------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static void expect_refused(struct test *t, const char *address, const char *cert
 
 	secure_log_capture();
 	secure_connect_as(t, &s, address, cert, "ca");
-	SECURE_UNTIL(t, s.closed);
+	SECURE_WAIT_FOR(t, s.closed);
 	secure_log_is(word);
 	secure_leave(&s);
 }
@@ -57,22 +57,22 @@ static void test_revoked(void **state)
 	secure_connect_as(t, &h1, address, "h1", "ca");
 	secure_let_in(t, &h1);
 	secure_call(&h1, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "h1"));
-	SECURE_UNTIL(t, h1.answers == 2 || h1.closed);
+	SECURE_WAIT_FOR(t, h1.answers == 2 || h1.closed);
 	assert_int_equal(h1.err, 0);
 	look_now(t);
 	secure_call(&h1, FFO_OP_HOST_LIST, NULL);
-	SECURE_UNTIL(t, h1.answers == 3 || h1.closed);
+	SECURE_WAIT_FOR(t, h1.answers == 3 || h1.closed);
 	assert_int_equal(h1.err, 0);
 	new_list(&secure_serial_h1, 1, 5);
 	secure_log_capture();
 	look_now(t);
-	SECURE_UNTIL(t, h1.closed);
+	SECURE_WAIT_FOR(t, h1.closed);
 	secure_log_has("has been revoked");
 	secure_leave(&h1);
 	wait_conns(t, 1);
 	expect_refused(t, address, "h1", "certificate revoked");
 	secure_call(&h0, FFO_OP_HOST_LIST, NULL);
-	SECURE_UNTIL(t, h0.answers == 2 || h0.closed);
+	SECURE_WAIT_FOR(t, h0.answers == 2 || h0.closed);
 	assert_int_equal(h0.err, 0);
 	secure_leave(&h0);
 }
@@ -89,10 +89,10 @@ static void test_revoked_in_handshake(void **state)
 	secure_server.crl = crl;
 	address = secure_serve(t, "server", "tls:127.0.0.1:0");
 	secure_connect_as(t, &h1, address, "h1", "ca");
-	SECURE_UNTIL(t, t->ffo->num_handshakes == 1);
+	SECURE_WAIT_FOR(t, t->ffo->num_handshakes == 1);
 	new_list(&secure_serial_h1, 1, 5);
 	look_now(t);
-	SECURE_UNTIL(t, h1.closed);
+	SECURE_WAIT_FOR(t, h1.closed);
 	assert_int_equal(h1.answers, 1);
 	assert_int_equal(h1.err, -ECONNRESET);
 	secure_leave(&h1);
@@ -131,7 +131,7 @@ static void test_list_unusable(void **state)
 			crl_make(&secure_foreign, NULL, 0, 5, crl, false);
 		}
 		secure_connect_as(t, &later, address, "h0", "ca");
-		SECURE_UNTIL(t, later.closed);
+		SECURE_WAIT_FOR(t, later.closed);
 		secure_log_has(i == 0 ? "No such file" :
 			       i < 3  ? "not a PEM file" :
 			       i == 3 ? "list has expired" :
@@ -180,7 +180,7 @@ static void test_orchestrator_revoked(void **state)
 	assert_true(ffo_client_is_revoked(s.client));
 	secure_leave(&s);
 	secure_connect_as(t, &s, address, "h0", "ca");
-	SECURE_UNTIL(t, s.closed);
+	SECURE_WAIT_FOR(t, s.closed);
 	assert_non_null(strstr(s.why, "certificate revoked"));
 	secure_leave(&s);
 }

@@ -30,12 +30,12 @@ static void test_messages(void **state)
 		address = secure_serve(t, "server", listen[i]);
 		secure_connect_as(t, &s, address, "h0", "ca");
 		secure_call(&s, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "h0"));
-		SECURE_UNTIL(t, s.answers == 2 || s.closed);
+		SECURE_WAIT_FOR(t, s.answers == 2 || s.closed);
 		assert_int_equal(s.err, 0);
 		assert_false(s.closed);
 		hello(t, 0);
 		json_decref(ask_ok(t, 0, "'container_add','name':'c%zu','host':'h0'", i));
-		SECURE_UNTIL(t, s.events == 1);
+		SECURE_WAIT_FOR(t, s.events == 1);
 		secure_leave(&s);
 		wait_conns(t, 1);
 		close(t->fd[0]);
@@ -58,14 +58,14 @@ static void test_long_messages(void **state)
 	secure_let_in(t, &s);
 	for (int i = 0; i < 20; i++)
 		secure_call(&s, FFO_OP_CONTAINER_LIST, NULL);
-	SECURE_UNTIL(t, s.answers == 21 || s.closed);
+	SECURE_WAIT_FOR(t, s.answers == 21 || s.closed);
 	assert_false(s.closed);
 	assert_int_equal(json_array_size(json_object_get(s.answer, "containers")), 250);
 
 	memset(long_name, 'x', FFO_LINE_MAX);
 	long_name[FFO_LINE_MAX - 100] = '\0';
 	secure_call(&s, FFO_OP_CONTAINER_GET, json_pack("{s:s}", "name", long_name));
-	SECURE_UNTIL(t, s.answers == 22 || s.closed);
+	SECURE_WAIT_FOR(t, s.answers == 22 || s.closed);
 	assert_false(s.closed);
 	assert_int_equal(s.err, -EINVAL);
 	free(long_name);
@@ -96,9 +96,9 @@ static void raw_open(struct test *t, struct raw *r, const char *address)
 	/* of so little memory the kernel's TLS waits for ever for the rest of a record */
 	SSL_clear_options(r->ssl, SSL_OP_ENABLE_KTLS);
 	assert_int_equal(SSL_set_fd(r->ssl, r->fd), 1);
-	SECURE_UNTIL(t, (ret = SSL_do_handshake(r->ssl)) == 1);
+	SECURE_WAIT_FOR(t, (ret = SSL_do_handshake(r->ssl)) == 1);
 	assert_int_equal(SSL_write(r->ssl, hello, sizeof(hello) - 1), sizeof(hello) - 1);
-	SECURE_UNTIL(t, t->ffo->num_handshakes == 0);
+	SECURE_WAIT_FOR(t, t->ffo->num_handshakes == 0);
 	assert_int_equal(uv_fileno((uv_handle_t *)&secure_last_conn(t)->stream, &fd), 0);
 	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &never, sizeof(never)), 0);
 }

@@ -30,7 +30,7 @@ static void test_client_refused(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		secure_log_capture();
 		secure_connect_as(t, &s, address, cases[i].cert, "ca");
-		SECURE_UNTIL(t, s.closed);
+		SECURE_WAIT_FOR(t, s.closed);
 		wait_conns(t, 1);
 		secure_log_is(cases[i].word);
 		assert_int_equal(s.answers, 1);
@@ -71,12 +71,12 @@ static void test_strangers(void **state)
 		secure_log_capture();
 		t->ffo->handshake_timeout = stalls ? 40 : 1000000;
 		fd = secure_dial(address);
-		SECURE_UNTIL(t, t->ffo->num_conns == 2);
+		SECURE_WAIT_FOR(t, t->ffo->num_conns == 2);
 		assert_int_equal(write(fd, cases[i].text, cases[i].len), cases[i].len);
 		if (stalls)
 			wait_conns(t, 1);
 		else
-			SECURE_UNTIL(t, secure_last_conn(t)->leaving);
+			SECURE_WAIT_FOR(t, secure_last_conn(t)->leaving);
 		secure_log_is(cases[i].word);
 		close(fd);
 		wait_conns(t, 1);
@@ -97,9 +97,9 @@ static void test_no_certificate(void **state)
 	secure_log_capture();
 	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
 	SSL_set_fd(ssl, fd);
-	SECURE_UNTIL(t, SSL_connect(ssl) == 1); /* TLS 1.3: it learns only afterwards */
-	SECURE_UNTIL(t, (ret = SSL_read(ssl, &byte, 1)) <= 0 &&
-				SSL_get_error(ssl, ret) != SSL_ERROR_WANT_READ);
+	SECURE_WAIT_FOR(t, SSL_connect(ssl) == 1); /* TLS 1.3: it learns only afterwards */
+	SECURE_WAIT_FOR(t, (ret = SSL_read(ssl, &byte, 1)) <= 0 &&
+				   SSL_get_error(ssl, ret) != SSL_ERROR_WANT_READ);
 	assert_int_equal(SSL_get_error(ssl, ret), SSL_ERROR_SSL);
 	SSL_free(ssl);
 	SSL_CTX_free(ctx);
@@ -119,7 +119,7 @@ static void test_many_strangers(void **state)
 	t->ffo->handshake_timeout = 1000000;
 	for (unsigned int i = 0; i < SECURE_STRANGERS + 10; i++) {
 		fd[i] = secure_dial(address);
-		SECURE_UNTIL(t, t->ffo->conn_seq == i + 1);
+		SECURE_WAIT_FOR(t, t->ffo->conn_seq == i + 1);
 	}
 	assert_int_equal(t->ffo->num_handshakes, SECURE_STRANGERS);
 	for (int i = 0; i < MAX_CLIENTS; i++) {
@@ -128,7 +128,7 @@ static void test_many_strangers(void **state)
 	}
 	/* Those who are let in have a limit of their own. */
 	secure_connect_as(t, &s[MAX_CLIENTS], address, "h0", "ca");
-	SECURE_UNTIL(t, s[MAX_CLIENTS].closed);
+	SECURE_WAIT_FOR(t, s[MAX_CLIENTS].closed);
 	assert_int_equal(t->ffo->num_conns - t->ffo->num_handshakes, MAX_CLIENTS);
 	for (int i = 0; i <= MAX_CLIENTS; i++)
 		secure_leave(&s[i]);
@@ -165,7 +165,7 @@ static void test_server_refused(void **state)
 		if (!cases[i].word) {
 			secure_let_in(t, &s);
 		} else {
-			SECURE_UNTIL(t, s.closed);
+			SECURE_WAIT_FOR(t, s.closed);
 			assert_int_equal(s.closed_err, -EACCES);
 			if (!strstr(s.why, cases[i].word))
 				fail_msg("%s: %s", cases[i].cert, s.why);
@@ -184,7 +184,7 @@ static void test_server_refused(void **state)
 		strcpy(address, secure_serve(t, "server", "tcp:127.0.0.1:0"));
 		memcpy(address, "tls", 3);
 		secure_connect_as(t, &s, address, "h0", "ca");
-		SECURE_UNTIL(t, s.closed);
+		SECURE_WAIT_FOR(t, s.closed);
 		assert_int_equal(s.closed_err, -EPROTO);
 		assert_non_null(strstr(s.why, "does not speak TLS"));
 		secure_leave(&s);
@@ -207,21 +207,21 @@ static void test_registration(void **state)
 	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		secure_log_capture();
 		secure_call(&s, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", wrong[i]));
-		SECURE_UNTIL(t, s.answers == 2 + i || s.closed);
+		SECURE_WAIT_FOR(t, s.answers == 2 + i || s.closed);
 		secure_log_is("its certificate is not that host's");
 		assert_int_equal(s.err, -EPERM);
 		assert_non_null(strstr(s.why, "the certificate of this connection"));
 		assert_non_null(strstr(s.why, wrong[i]));
 	}
 	secure_call(&s, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "h0"));
-	SECURE_UNTIL(t, s.answers == 6 || s.closed);
+	SECURE_WAIT_FOR(t, s.answers == 6 || s.closed);
 	assert_int_equal(s.err, 0);
 	secure_leave(&s);
 	wait_conns(t, 0);
 
 	secure_connect_as(t, &s, secure_serve(t, "server", "tls:127.0.0.1:0"), "wild", "ca");
 	secure_call(&s, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "h0.x"));
-	SECURE_UNTIL(t, s.answers == 2 || s.closed);
+	SECURE_WAIT_FOR(t, s.answers == 2 || s.closed);
 	assert_int_equal(s.err, -EPERM);
 	secure_leave(&s);
 }
@@ -252,7 +252,7 @@ static void test_roles(void **state)
 
 			secure_log_capture();
 			secure_connect_as(t, &s, address, cases[i].cert, "ca");
-			SECURE_UNTIL(t, s.closed || s.answers);
+			SECURE_WAIT_FOR(t, s.closed || s.answers);
 			if (in)
 				secure_log_is(NULL);
 			else
@@ -269,7 +269,7 @@ static void test_roles(void **state)
 	address = secure_serve(t, "nobody", "tls:127.0.0.1:0");
 	secure_client_any_role = true;
 	secure_connect_as(t, &s, address, "h0", "ca");
-	SECURE_UNTIL(t, s.closed);
+	SECURE_WAIT_FOR(t, s.closed);
 	assert_non_null(strstr(s.why, "neither for its address nor"));
 	secure_leave(&s);
 }
@@ -282,7 +282,7 @@ static void test_operator_is_no_host(void **state)
 
 	secure_connect_as(t, &s, secure_serve(t, "server", "tls:127.0.0.1:0"), "boss", "ca");
 	secure_call(&s, FFO_OP_HOST_REGISTER, json_pack("{s:s}", "host", "boss"));
-	SECURE_UNTIL(t, s.answers == 2 || s.closed);
+	SECURE_WAIT_FOR(t, s.answers == 2 || s.closed);
 	assert_int_equal(s.err, -EPERM);
 	secure_leave(&s);
 }
@@ -301,7 +301,7 @@ static void test_new_certificates(void **state)
 	secure_let_in(t, &s);
 	secure_make_as(&secure_foreign, "orchestrator", "server", "ffo", 5);
 	secure_connect_as(t, &later, address, "h0", "ca");
-	SECURE_UNTIL(t, later.closed);
+	SECURE_WAIT_FOR(t, later.closed);
 	assert_int_equal(later.closed_err, -EACCES);
 	secure_leave(&later);
 	secure_make_as(&secure_ours, "orchestrator", "server", "ffo", 5);

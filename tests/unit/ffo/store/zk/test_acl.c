@@ -107,7 +107,7 @@ static void refused_end(void *arg, const struct zk_reply *r)
 	({                                                                                         \
 		int raw_err = 1;                                                                   \
 		assert_int_equal(op(zks_of((r)->s)->zk, __VA_ARGS__, refused_end, &raw_err), 0);   \
-		rig_until(raw_err <= 0);                                                           \
+		WAIT_FOR(raw_err <= 0);                                                            \
 		raw_err;                                                                           \
 	})
 
@@ -152,7 +152,7 @@ static void what_is_a_hosts_own(void **state)
 		rig_turn();
 	assert_int_equal(t->a.ready, 0);
 	rig_open(&op, operator_root());
-	rig_until(t->a.ready == 1 && t->b.ready == 1);
+	WAIT_FOR(t->a.ready == 1 && t->b.ready == 1);
 	assert_int_equal(two_get(&op, "web"),
 			 -ENOENT); /* the hosts' folders were made before that */
 
@@ -162,7 +162,7 @@ static void what_is_a_hosts_own(void **state)
 	assert_int_equal(two_put_maps(&t->a, "h0", 1, 1, 10), 0);
 	assert_int_equal(move_to(&t->a, "web", "h0", FFO_MODE_SPIN), 0);
 	two_watch(&t->b, &w, STORE_MAP, "h0");
-	rig_until(w.synced);
+	WAIT_FOR(w.synced);
 	assert_int_equal(two_rows_of(&w), 10);
 
 	/* h1 is no other host, and has no place where there is none for it. */

@@ -104,7 +104,7 @@ static void adding_at_once(void **state)
 		r->s->ops->container_add(r->s, &c, rig_container, &ends[i]);
 	}
 	for (int i = 0; i < 24; i++) {
-		rig_until(ends[i].done);
+		WAIT_FOR(ends[i].done);
 		assert_int_equal(ends[i].err, 0);
 		for (int k = 0; k < i; k++) {
 			assert_int_not_equal(ends[i].c.id, ends[k].c.id);

@@ -95,7 +95,7 @@ static void work(unsigned long calls)
 {
 	unsigned long until = load.calls + calls;
 
-	rig_until(load.calls >= until);
+	WAIT_FOR(load.calls >= until);
 }
 
 static void nodes_die(void **state)
@@ -110,7 +110,7 @@ static void nodes_die(void **state)
 	rig_open(&b, "/t?timeout=20000");
 	store_zk.host_up(a.s, &h, rig_done, &up);
 	store_zk.container_add(a.s, &c, rig_container, &added);
-	rig_until(up.done && added.done);
+	WAIT_FOR(up.done && added.done);
 	assert_int_equal(up.err, 0);
 	assert_int_equal(added.err, 0);
 	map.key.kind = STORE_MAP;
@@ -134,7 +134,7 @@ static void nodes_die(void **state)
 	other = (leader + 1) % 3;
 	rig_node("kill", leader);
 	rig_node("kill", other);
-	rig_until(a.state == STORE_AWAY && b.state == STORE_AWAY);
+	WAIT_FOR(a.state == STORE_AWAY && b.state == STORE_AWAY);
 	rig_node("start", other); /* waits until it serves, so until there is a leader again */
 	work(50);
 	rig_node("start", leader);
@@ -146,7 +146,7 @@ static void nodes_die(void **state)
 	work(50);
 
 	load.stop = true;
-	rig_until(!load.busy && synced && same());
+	WAIT_FOR(!load.busy && synced && same());
 	assert_int_equal(a.lost, 0);
 	assert_int_equal(b.lost, 0);
 	store_zk.unwatch(b.s, &map);

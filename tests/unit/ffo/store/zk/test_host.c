@@ -18,10 +18,10 @@ static void hosts_come_and_go(void **state)
 	struct two_watched w = { 0 };
 
 	two_watch(&t->b, &w, STORE_HOST, "h0");
-	rig_until(w.told);
+	WAIT_FOR(w.told);
 	assert_false(w.there);
 	assert_int_equal(two_host_up(&t->a, "h0", "i0"), 0);
-	rig_until(w.there && w.h.up);
+	WAIT_FOR(w.there && w.h.up);
 	assert_string_equal(w.h.wire, "tcp:10.0.0.1:7471");
 	assert_string_equal(w.h.instance, "i0");
 
@@ -37,8 +37,8 @@ static void hosts_come_and_go(void **state)
 	assert_int_equal(two_host_down(&t->a, "h0", "other"), 0); /* not that one */
 	assert_true(w.h.up);
 	assert_int_equal(two_host_down(&t->a, "h0", "i0"), 0);
-	rig_until(w.there && !w.h.up);
-	rig_until(w.h.last_seen == 2000);
+	WAIT_FOR(w.there && !w.h.up);
+	WAIT_FOR(w.h.last_seen == 2000);
 	assert_int_equal(TWO_CALL(&t->b, host_get, rig_host, "h0"), 0);
 	assert_false(two_end.h.up);
 	assert_int_equal(two_host_up(&t->b, "h0", "i1"), 0);
@@ -57,14 +57,14 @@ static void a_dead_one_is_replaced(void **state)
 	two_put_maps(&t->a, "h0", 1, 1, 10);
 	w.w.key.id = w.w.key.epoch = 1;
 	two_watch(&t->b, &w, STORE_MAP, "h0");
-	rig_until(w.synced);
+	WAIT_FOR(w.synced);
 	assert_int_equal(two_rows_of(&w), 10);
 	rig_crash(&t->a);
 
 	/* The same instance: it is the same router. All that was ephemeral has gone. */
 	uint64_t start = uv_hrtime();
 	assert_int_equal(two_host_up(&t->b, "h0", "i0"), 0);
-	rig_until(two_rows_of(&w) == 0);
+	WAIT_FOR(two_rows_of(&w) == 0);
 	assert_true(uv_hrtime() - start < 1500000000); /* the session lives for 2 s */
 	two_unwatch(&w);
 }
@@ -103,10 +103,10 @@ static void sessions_expire(void **state)
 
 	two_host_up(&t->a, "h0", "i0");
 	two_watch(&t->b, &w, STORE_HOST, "h0");
-	rig_until(w.there && w.h.up);
+	WAIT_FOR(w.there && w.h.up);
 	rig_crash(&t->a);
 	assert_int_equal(two_host_up(&t->b, "h0", "i1"), -EEXIST); /* for all we know it lives */
-	rig_until(!w.h.up);
+	WAIT_FOR(!w.h.up);
 	assert_int_equal(two_host_up(&t->b, "h0", "i1"), 0);
 	two_unwatch(&w);
 }

@@ -24,18 +24,18 @@ static void mappings_are_told(void **state)
 	two_add(&t->a, "web", "default", "h0", NULL);
 	w.w.key.id = w.w.key.epoch = 1;
 	two_watch(&t->b, &w, STORE_MAP, "h0");
-	rig_until(w.synced);
+	WAIT_FOR(w.synced);
 	assert_int_equal(two_rows_of(&w), 0);
 
 	for (uint32_t i = 0; i < 3; i++)
 		assert_int_equal(two_put_maps(&t->a, "h0", 1, 1 + i * 1000, 1000), 0);
-	rig_until(two_rows_of(&w) == 3000);
+	WAIT_FOR(two_rows_of(&w) == 3000);
 	assert_int_equal(w.resets, 1);
 
 	/* Withdrawn, changed, dropped by session. */
 	assert_int_equal(TWO_CALL(&t->a, map_del, rig_counted, "h0", ids, 2), 0);
 	assert_int_equal(two_end.count, 1);
-	rig_until(two_rows_of(&w) == 2999);
+	WAIT_FOR(two_rows_of(&w) == 2999);
 	two_watch(&t->b, &late, STORE_MAP, "h0");
 	two_unwatch(&late);
 	assert_int_equal(TWO_CALL(&t->a, map_list, rig_maps, 0, 1, 0, 1000), 0);
@@ -46,18 +46,18 @@ static void mappings_are_told(void **state)
 	assert_int_equal(two_end.count, 500);
 	assert_false(two_end.more);
 	assert_int_equal(TWO_CALL(&t->a, map_drop, rig_done, "h0", 1, 0, 1), 0); /* the even ones */
-	rig_until(two_rows_of(&w) == 1499);
+	WAIT_FOR(two_rows_of(&w) == 1499);
 	assert_int_equal(TWO_CALL(&t->a, map_drop, rig_done, "h0", 1, 1, 0), 0);
-	rig_until(two_rows_of(&w) == 0);
+	WAIT_FOR(two_rows_of(&w) == 0);
 
 	/* Another epoch's are nobody's. */
 	struct ffo_map other = two_map_of(1, 7);
 	other.epoch = 2;
 	assert_int_equal(TWO_CALL(&t->a, map_put, rig_done, "h0", &other, 1), 0);
 	assert_int_equal(two_put_maps(&t->a, "h0", 1, 1, 1), 0);
-	rig_until(two_rows_of(&w) == 1);
+	WAIT_FOR(two_rows_of(&w) == 1);
 	assert_int_equal(two_host_down(&t->a, "h0", "i0"), 0);
-	rig_until(two_rows_of(&w) == 0);
+	WAIT_FOR(two_rows_of(&w) == 0);
 	assert_int_equal(two_put_maps(&t->a, "h0", 1, 1, 1), -ESHUTDOWN);
 	two_unwatch(&w);
 }
@@ -96,7 +96,7 @@ static void mappings_churn(void **state)
 	}
 	for (int i = 0; i < 4000; i++)
 		want += have[i];
-	rig_until(w.synced && two_rows_of(&w) == want);
+	WAIT_FOR(w.synced && two_rows_of(&w) == want);
 	for (uint32_t i = 1; i < 4000; i++) {
 		struct ffo_map row;
 
@@ -119,12 +119,12 @@ static void answers_follow(void **state)
 	two_watch(&t->b, &by_ip, STORE_ADDR, "default");
 	two_watch(&t->b, &by_lid, STORE_LID, "");
 	two_watch(&t->b, &owned, STORE_OWNED, "h0");
-	rig_until(by_ip.told && by_lid.told && owned.synced);
+	WAIT_FOR(by_ip.told && by_lid.told && owned.synced);
 	assert_false(by_ip.there);
 	assert_false(by_lid.there);
 
 	two_add(&t->a, "web", "default", "h0", "10.9.0.1");
-	rig_until(by_ip.there && by_lid.there && owned.n == 1);
+	WAIT_FOR(by_ip.there && by_lid.there && owned.n == 1);
 	assert_string_equal(by_ip.c.name, "web");
 	again.w.key = by_ip.w.key;
 	two_watch(&t->b, &again, STORE_ADDR, "default"); /* known: told at once */
@@ -136,17 +136,17 @@ static void answers_follow(void **state)
 	strcpy(now.host, "h1");
 	now.epoch = 2;
 	TWO_CALL(&t->a, container_set, rig_container, &was, &now, 0);
-	rig_until(again.c.epoch == 2 && by_lid.c.epoch == 2 && owned.n == 0);
+	WAIT_FOR(again.c.epoch == 2 && by_lid.c.epoch == 2 && owned.n == 0);
 	two_add(&t->a, "db", "default", "h0", NULL);
-	rig_until(owned.n == 1);
+	WAIT_FOR(owned.n == 1);
 	two_get(&t->a, "web");
 	was = two_end.c;
 	TWO_CALL(&t->a, container_del, rig_container, &was);
-	rig_until(!again.there && !by_lid.there);
+	WAIT_FOR(!again.there && !by_lid.there);
 	two_unwatch(&again);
 	two_unwatch(&by_lid);
 	two_unwatch(&owned);
-	rig_until(follow_count(zks_of(t->b.s)) == 0);
+	WAIT_FOR(follow_count(zks_of(t->b.s)) == 0);
 }
 
 static void policy_is_shared(void **state)
@@ -156,16 +156,16 @@ static void policy_is_shared(void **state)
 	struct ffo_rule r;
 
 	two_watch(&t->b, &w, STORE_POLICY, "");
-	rig_until(w.told);
+	WAIT_FOR(w.told);
 	assert_int_equal(w.n, 0);
 	ffo_rule_make(&r, "red", "blue", true);
 	assert_int_equal(TWO_CALL(&t->a, policy_set, rig_done, &r), 0);
 	ffo_rule_make(&r, "red/web", "blue", false);
 	assert_int_equal(TWO_CALL(&t->b, policy_set, rig_done, &r), 0);
-	rig_until(w.n == 2);
+	WAIT_FOR(w.n == 2);
 	assert_int_equal(TWO_CALL(&t->a, policy_rm, rig_done, &r), 0);
 	assert_int_equal(TWO_CALL(&t->a, policy_rm, rig_done, &r), -ENOENT);
-	rig_until(w.n == 1);
+	WAIT_FOR(w.n == 1);
 	two_unwatch(&w);
 }
 
@@ -177,17 +177,17 @@ static void tenants_are_shared(void **state)
 	struct two *t = *state;
 
 	two_watch(&t->b, &w, STORE_TENANTS, "");
-	rig_until(w.told);
+	WAIT_FOR(w.told);
 	assert_int_equal(w.n, 0);
 	assert_int_equal(TWO_CALL(&t->a, tenant_set, rig_done, "red", &c), 0);
-	rig_until(w.n == 1);
+	WAIT_FOR(w.n == 1);
 	assert_int_equal(TWO_CALL(&t->b, tenant_set, rig_done, "blue", &c), 0);
-	rig_until(w.n == 2);
+	WAIT_FOR(w.n == 2);
 	c.to.max_qp = 0;
 	assert_int_equal(TWO_CALL(&t->a, tenant_set, rig_done, "red", &c), 0);
-	rig_until(w.n == 1);
+	WAIT_FOR(w.n == 1);
 	two_write_raw(&t->a, "/tenants", "1{\"tenants\":[7]}", 16);
-	rig_until(w.err == -EBADMSG);
+	WAIT_FOR(w.err == -EBADMSG);
 	assert_int_equal(TWO_CALL(&t->a, tenant_set, rig_done, "red", &c), -EBADMSG);
 	two_unwatch(&w);
 }
@@ -201,19 +201,19 @@ static void groups_have_hosts(void **state)
 	inet_pton(AF_INET6, "ff12::5", &mgid);
 	w.w.key.addr = mgid;
 	two_watch(&t->b, &w, STORE_MCAST, "default");
-	rig_until(w.told);
+	WAIT_FOR(w.told);
 	two_host_up(&t->a, "h0", "i0");
 	two_host_up(&t->b, "h1", "i1");
 	assert_int_equal(TWO_CALL(&t->a, mcast_member, rig_done, "h0", "default", &mgid, true), 0);
 	assert_int_equal(TWO_CALL(&t->a, mcast_member, rig_done, "h0", "default", &mgid, true), 0);
 	assert_int_equal(TWO_CALL(&t->b, mcast_member, rig_done, "h1", "default", &mgid, true), 0);
-	rig_until(w.n == 2);
+	WAIT_FOR(w.n == 2);
 	assert_string_equal(w.hosts[0].wire, "tcp:10.0.0.1:7471");
 	assert_true(w.hosts[0].up);
 	assert_int_equal(TWO_CALL(&t->a, mcast_member, rig_done, "h0", "default", &mgid, false), 0);
-	rig_until(w.n == 1);
+	WAIT_FOR(w.n == 1);
 	two_host_down(&t->b, "h1", "i1");
-	rig_until(w.n == 0);
+	WAIT_FOR(w.n == 0);
 	two_unwatch(&w);
 }
 

@@ -32,7 +32,7 @@ static void a_short_break(void **state)
 	two_add(&t->a, "web", "default", "h0", NULL);
 	two_put_maps(&t->a, "h0", 1, 1, 1);
 	rig_node("kill", 0);
-	rig_until(t->a.state == STORE_AWAY && t->b.state == STORE_AWAY);
+	WAIT_FOR(t->a.state == STORE_AWAY && t->b.state == STORE_AWAY);
 	assert_int_equal(two_get(&t->a, "web"), -ENOTCONN);
 	assert_int_equal(two_add(&t->a, "x", "default", "h0", NULL), -ENOTCONN);
 	t->a.s->ops->map_put(t->a.s, "h0", &row, 1, rig_done, &put);
@@ -40,13 +40,13 @@ static void a_short_break(void **state)
 		rig_turn();
 	assert_false(put.done);
 	rig_node("start", 0);
-	rig_until(put.done);
+	WAIT_FOR(put.done);
 	assert_int_equal(put.err, 0);
 	assert_int_equal(t->a.lost, 0);
 	w.w.key.id = w.w.key.epoch = 1;
-	rig_until(t->b.state == STORE_READY);
+	WAIT_FOR(t->b.state == STORE_READY);
 	two_watch(&t->b, &w, STORE_MAP, "h0");
-	rig_until(w.synced && two_rows_of(&w) == 2);
+	WAIT_FOR(w.synced && two_rows_of(&w) == 2);
 	two_unwatch(&w);
 }
 
@@ -71,11 +71,11 @@ static void many_watches_survive(void **state)
 		two_watch(&t->a, &w[i], STORE_ID, "");
 	}
 	for (int i = 0; i < MANY; i++)
-		rig_until(w[i].told);
+		WAIT_FOR(w[i].told);
 	rig_node("kill", 0);
-	rig_until(t->a.state == STORE_AWAY);
+	WAIT_FOR(t->a.state == STORE_AWAY);
 	rig_node("start", 0);
-	rig_until(t->a.state == STORE_READY && t->b.state == STORE_READY);
+	WAIT_FOR(t->a.state == STORE_READY && t->b.state == STORE_READY);
 	assert_int_equal(t->a.lost, 0);
 	/* The node has just started, and may let go of a connection again. */
 	do {
@@ -84,7 +84,7 @@ static void many_watches_survive(void **state)
 	} while (err == -ENOTCONN);
 	assert_true(!err || err == -EEXIST);
 	assert_true(two_end.has_c && two_end.c.id && two_end.c.id <= MANY);
-	rig_until(w[two_end.c.id - 1].there);
+	WAIT_FOR(w[two_end.c.id - 1].there);
 	for (int i = 0; i < MANY; i++)
 		two_unwatch(&w[i]);
 	free(w);
@@ -101,17 +101,17 @@ static void a_session_is_lost(void **state)
 	w.w.key.id = w.w.key.epoch = mine.w.key.id = mine.w.key.epoch = 1;
 	two_watch(&t->b, &w, STORE_MAP, "h0");
 	two_watch(&t->a, &mine, STORE_MAP, "h0");
-	rig_until(w.synced && mine.synced);
+	WAIT_FOR(w.synced && mine.synced);
 	rig_expire(&t->a); /* an expiry, without waiting for one */
-	rig_until(t->a.lost == 1 && t->a.state == STORE_READY);
-	rig_until(two_rows_of(&w) == 0 && two_rows_of(&mine) == 0);
+	WAIT_FOR(t->a.lost == 1 && t->a.state == STORE_READY);
+	WAIT_FOR(two_rows_of(&w) == 0 && two_rows_of(&mine) == 0);
 	assert_int_equal(two_put_maps(&t->a, "h0", 1, 1, 100), -ESHUTDOWN);
 	assert_int_equal(t->b.lost, 0);
 
 	/* It comes again, and all is published anew. */
 	assert_int_equal(two_host_up(&t->a, "h0", "i0"), 0);
 	assert_int_equal(two_put_maps(&t->a, "h0", 1, 1, 100), 0);
-	rig_until(two_rows_of(&w) == 100 && two_rows_of(&mine) == 100);
+	WAIT_FOR(two_rows_of(&w) == 100 && two_rows_of(&mine) == 100);
 	two_unwatch(&w);
 	two_unwatch(&mine);
 }
@@ -129,19 +129,19 @@ static void damage_is_refused(void **state)
 	two_watch(&t->b, &w, STORE_NAME, "web");
 	two_watch(&t->b, &other, STORE_NAME, "db");
 	two_watch(&t->b, &policy, STORE_POLICY, "");
-	rig_until(w.there && other.there && policy.told);
+	WAIT_FOR(w.there && other.there && policy.told);
 
 	two_write_raw(&t->a, "/names/web", "1{\"id\":", 7);
-	rig_until(w.err == -EBADMSG);
+	WAIT_FOR(w.err == -EBADMSG);
 	assert_int_equal(two_get(&t->b, "web"), -EBADMSG);
 	two_write_raw(&t->a, "/names/web", "2{}", 3); /* newer */
 	two_write_raw(&t->a, "/containers/0000000001", "1[]", 3);
 	assert_int_equal(TWO_CALL(&t->b, container_list, rig_containers, "h0", 0, 10), 0);
 	assert_int_equal(two_end.count, 1); /* the other one */
 	two_write_raw(&t->a, "/policy", "1{\"rules\":[7]}", 14);
-	rig_until(policy.err == -EBADMSG);
+	WAIT_FOR(policy.err == -EBADMSG);
 	two_write_raw(&t->a, "/policy", "1{\"rules\":[]}", 13);
-	rig_until(policy.err == 0);
+	WAIT_FOR(policy.err == 0);
 	assert_int_equal(two_get(&t->b, "db"), 0);
 	assert_int_equal(other.err, 0);
 	two_unwatch(&w);
