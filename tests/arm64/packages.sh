@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# The Debian packages for arm64, built by the cross compiler (`make deb CROSS=... SYSROOT=...`): lintian has no error, all
-# programs are of arm64, what the packages depend on is what their programs are linked with, and in a system of nothing but
-# that, unpacked from Debian's packages and ours, the programs answer, by QEMU.
+# packages.sh - the Debian packages for arm64, built by the cross compiler (`make deb CROSS=... SYSROOT=...`). Lintian finds no
+# error. All programs are for arm64. The packages depend on the libraries that their programs are linked with. In a system
+# that has only our packages and what they depend on, the programs answer, run by QEMU's user emulation.
 #
 # timeout: 900
 set -u -o pipefail
@@ -25,12 +25,12 @@ step "lintian"
 lintian --fail-on error --allow-root "$DEBS"/*.deb >"$TMP/lintian" 2>&1 || fail "$(cat "$TMP/lintian")"
 cat "$TMP/lintian"
 
-# Names of packages, in order.
+# Prints the names of the packages that a package depends on, sorted.
 depends() { # PACKAGE
 	dpkg-deb -f "$DEBS/$1"_*.deb Depends | tr ',' '\n' | sed 's/^ *//; s/ .*//' | sort
 }
 
-# The packages that libraries come from which the programs of a package name, in order.
+# Prints the names of the packages whose libraries the programs of a package are linked with, sorted.
 linked() { # PACKAGE
 	find "$TMP/$1" -type f -exec sh -c 'aarch64-linux-gnu-readelf -d "$1" 2>/dev/null' sh {} \; |
 		sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | sort -u | while read -r soname; do
@@ -60,7 +60,7 @@ for package in freeflow-router freeflow-orchestrator libfreeflow-container; do
 	echo "$package: $n programs and libraries; $(dpkg-deb -f "$DEBS/$package"_*.deb Depends)"
 done
 
-# apt resolves what they depend on; no maintainer script runs.
+# apt resolves the dependencies. No maintainer script runs.
 step "in a system"
 (cd "$DEBS" && dpkg-scanpackages -m . >Packages 2>/dev/null) || fail "dpkg-scanpackages"
 arm64_unpack bookworm freeflow-router,freeflow-orchestrator,libfreeflow-container "$TMP/root" \

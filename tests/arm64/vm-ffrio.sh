@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# tests/vm/ffrio.sh with modules made by the cross compiler, on a kernel of arm64's own, in a VM; with fifty loads.
-# FT_PAGES=64k: on a kernel with pages of that size.
+# vm-ffrio.sh - tests/vm/ffrio.sh on a kernel for arm64, in a VM, with modules made by the cross compiler and with fifty loads.
+# FT_PAGES=64k: a kernel with pages of that size.
 #
 # timeout: 1200
 export ARCH=arm64 FT_LOADS=${FT_LOADS:-50} FT_LIMIT=${FT_LIMIT:-1100}

@@ -1,15 +1,27 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# common.sh - what tests/vm/*.sh and tests/arm64/*.sh have in common: virtual machines (tests/rig/shell/vm.sh), in which the kernel's
-# own RDMA is, with this tree's build. Sourced first, or by kmod.sh.
+# common.sh - what tests/vm/*.sh and tests/arm64/*.sh share on the host: virtual machines (tests/lib/vm.sh), which have the
+# kernel's own RDMA and this tree's build. Sourced first, or by kmod.sh.
 #
-#	vm_test SECONDS SCRIPT [ARG...]	runs the script there, as root, in /out
-#			of the other processor with ARCH=arm64 said before this file, and with that build
-#			(FT_PAGES=16k or 64k: with a kernel of such pages there); on the newest kernel (tests/rig/shell/backports.sh)
-#			with NEWER=1
-#	vm_two COMMAND...	the command with `a` and with `b` behind it, whose VMs have a NIC to each other; VM_NETS: so many
+# A test is one file for both sides. On the host, where FT_IN_VM is not set, it starts a VM that runs the test itself:
 #
-# In the VM, SCRIPT finds the tree in /out/tree, and in /out/tree/tests/vm/inside.sh what else it may need.
+#	if [[ ! -v FT_IN_VM ]]; then
+#		. "$(dirname "$0")/common.sh"
+#		vm_test 500 "$0"
+#		exit
+#	fi
+#	. /out/tree/tests/vm/inside.sh
+#	...
+#
+#	vm_test SECONDS SCRIPT [ARG...]		runs the script in a VM, as root, in /out, with the tree in /out/tree
+#	vm_checked FOLDER SECONDS SCRIPT [ARG...]	runs the script in a VM whose /out is the folder
+#	vm_two COMMAND...	runs the command with `a` and with `b` as its last argument, at the same time. The VMs that
+#			it starts have VM_NETS (1) NICs to each other.
+#
+# vm_test and vm_checked fail if the script fails, or if the kernel complained.
+#
+# Set before this file is sourced: ARCH=arm64 for a VM of that processor and a build for it, with FT_PAGES=16k or 64k for a
+# kernel with pages of that size; NEWER=1 for the newest kernel (tests/lib/backports.sh). FT_KERNEL is a kernel of your own.
 set -u -o pipefail
 
 TREE=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..")
@@ -36,26 +48,32 @@ else
 	KERNEL=${FT_KERNEL:-$(arm64_pages "${FT_PAGES:-4k}")} || skip "no kernel for arm64 can be had from apt"
 fi
 
-# What a lab and its programs need of this tree, for a VM whose /out that is.
+# Copies what a lab and its programs need of this tree into OUT, which will be a VM's /out.
 vm_tree() { # OUT
 	mkdir -p "$1/tree/build" "$1/tree/tests/conformance"
 	cp -r "$BUILD"/{bin,lib} "$1/tree/build/"
-	# the programs, 400 MB, without the objects that they are made of
+	# The programs are 400 MB, so link them; leave out the objects that they are made of.
 	(cd "$BUILD" && find tests -type f ! -name '*.[od]' | cpio -pdl --quiet "$1/tree/build")
 	cp -r "$TREE"/tests/{lab,rig,vm} "$1/tree/tests/"
 	cp "$TREE/tests/conformance/pyverbs.py" "$1/tree/tests/conformance/"
-	cp -r "$TREE/deploy" "$1/tree/" # an example is read
+	cp -r "$TREE/deploy" "$1/tree/" # one test reads an example of it
+}
+
+vm_checked() {
+	local status
+	vm_run "$KERNEL" "$@"
+	status=$?
+	! grep -qaE 'BUG|WARNING|Oops|Call Trace|INFO: task|general protection|Bad page|Kernel panic|Poison' \
+		"$1/console" || status=1
+	((status == 0 || status == 77)) || cat "$1/console"
+	return $status
 }
 
 vm_test() {
-	local status out
+	local out
 	out=$(mktemp -d "$TMP/out.XXXXXX")
 	vm_tree "$out"
-	vm_run "$KERNEL" "$out" "$@"
-	status=$?
-	((status == 0)) || tail -n 50 "$out/console"
-	! grep -aE 'BUG:|WARNING:|Oops|Call Trace' "$out/console" || status=1
-	return $status
+	vm_checked "$out" "$@"
 }
 
 vm_two() {
@@ -72,7 +90,7 @@ vm_two() {
 }
 VM_NETS=${VM_NETS:-1}
 
-# The next VM's NICs, over UDP on this machine: one in each of VM_NETS networks, each of which has two ports of it.
+# Sets the NICs of the next VM: one in each of VM_NETS networks. A network is a pair of UDP ports of this machine.
 vm_nics() { # FIRST-PORT 0|1
 	local n from to
 	VM_ARGS=()

@@ -1,17 +1,18 @@
-# shellcheck shell=bash disable=SC2034 # what others use
+# shellcheck shell=bash disable=SC2034 # the scripts that source this use them
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# inside.sh - in a VM of tests/vm: a NIC (rxe), a lab whose router has it, and programs beside the lab that
-# use the NIC themselves, as peers without freeflow do. Sourced.
+# inside.sh - what tests/vm/*.sh share in their VM: a NIC (rxe), and checks. The lab's router owns the NIC; programs beside
+# the lab use the NIC themselves, as peers without freeflow do. Sourced.
 set -u -o pipefail
 TREE=/out/tree
 LAB=$TREE/tests/lab/lab
 export FF_LAB=/tmp/lab FF_NIC=rxe0 FF_SLOW=10
 failed=0
 
-# nic_up N: rxeN on ethN, 10.151.(9 + N).2; its GID index 1 is that address. NIC_MTU: bytes of ethN's packets.
+# nic_up N: makes the NIC rxeN on the interface ethN with the address 10.151.(9 + N).2, which is GID index 1 of rxeN.
+# NIC_MTU is the MTU of ethN in bytes (1500).
 nic_up() {
 	local n=$1
-	modprobe -q crc32_generic # of rxe, before 6.16
+	modprobe -q crc32_generic # rxe needs it before Linux 6.16
 	modprobe -a rdma_rxe rdma_ucm veth bridge
 	ip link add "eth$n" type veth peer name "peer$n"
 	ip addr add "10.151.$((9 + n)).2/24" dev "eth$n"
@@ -28,18 +29,18 @@ nic_link() {
 	until ibv_devinfo -v -d "rxe$n" | grep -q 'GID\[ *1\]'; do sleep 0.1; done
 }
 
-# until_is CMD...: it succeeds, in 30 s.
+# until_is CMD...: waits until the command succeeds. Fails after 30 s.
 until_is() {
 	local i
 	for ((i = 0; i < 300; i++)); do
 		"$@" && return 0
 		sleep 0.1
 	done
-	echo "not so in 30 s: $*"
+	echo "did not succeed within 30 s: $*"
 	return 1
 }
 
-# check NAME CMD...: one line for each.
+# check NAME CMD...: runs the command and prints one line with the result. Sets failed=1 if the command fails.
 check() {
 	local name=$1 start=$EPOCHREALTIME status
 	shift

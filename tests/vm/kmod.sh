@@ -1,15 +1,15 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# kmod.sh - what the tests of kmod's modules have in common: built by sparse for the VM's kernel, run
-# there, and the kernel's log without a complaint. Sourced first. FT_KERNEL and FT_KDIR: another kernel,
-# see kmod-debug. With ARCH=arm64 the cross compiler builds them.
+# kmod.sh - what the tests of kmod's modules share on the host: the modules are built for the VM's kernel, and checked by
+# sparse. Sourced first; it sources common.sh. FT_KERNEL and FT_KDIR choose another kernel, see kmod-debug. With ARCH=arm64
+# the cross compiler builds the modules.
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@"; }
 
 read -r RELEASE <"$KERNEL/release"
 if [[ -n ${NEWER-} ]]; then
-	KDIR= # modules are built in the kernel's own system
+	KDIR= # backports_modules() builds in a system that comes with the kernel
 elif [[ -z ${ARCH-} ]]; then
 	KDIR=${FT_KDIR:-/lib/modules/$RELEASE/build}
 	[[ -e $KDIR/Makefile ]] || install "linux-headers-$RELEASE" || skip "no headers of $RELEASE (make deps)"
@@ -18,7 +18,8 @@ else
 	export ARCH CROSS_COMPILE=aarch64-linux-gnu- CC="aarch64-linux-gnu-gcc --sysroot=$VM_ROOT"
 fi
 
-# The modules and their self-tests, in $TMP/kmod: outside the tree, where others may run beside; once in a run of tests/run.
+# Builds the modules and their self-tests in $TMP/kmod, outside the tree, because other tests may run at the same time. One
+# run of tests/run builds them once.
 kmod_build() { # [MAKE'S ARGUMENT...]
 	local target=modules shared=
 	[[ -z ${WORK-} ]] || shared=$WORK/kmod-$(cksum <<<"$RELEASE $KDIR $*" | cut -d ' ' -f 1)
@@ -46,25 +47,14 @@ kmod_build() { # [MAKE'S ARGUMENT...]
 	fi
 }
 
-# Runs, and looks at what the kernel said.
-kmod_run() { # FOLDER SECONDS SCRIPT [ARG...]
-	local status
-	vm_run "$KERNEL" "$@"
-	status=$?
-	! grep -qaE 'BUG|WARNING|Oops|Call Trace|INFO: task|general protection|Bad page|Kernel panic|Poison' \
-		"$1/console" || status=1
-	((status == 0)) || cat "$1/console"
-	return $status
-}
-
-# siw, the kernel's iWARP by TCP, is not in Debian's kernels, but in their source package; built once for a kernel, into
-# $SIW/siw.ko.
+# Builds siw, the kernel's iWARP over TCP, into $SIW/siw.ko, once for a kernel. Debian's kernels do not have it, but their
+# source package does.
 siw_module() {
 	local source archive
 	source=linux-source-$(cut -d. -f1,2 <<<"$RELEASE")
 	archive=/usr/src/$source.tar.xz
 	[[ -e $archive ]] || install "$source" xz-utils || skip "no $source can be had from apt"
-	# shellcheck disable=SC2034 # who calls it
+	# shellcheck disable=SC2034 # the caller uses it
 	SIW=$(cache_once "siw-$(<"$KERNEL/version")" siw_make "$archive") || exit 1
 }
 

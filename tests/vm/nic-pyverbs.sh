@@ -1,15 +1,51 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# The verbs backend: rdma-core's test suite in a container, by the NIC's GID, on rxe of the newest kernel. What each test has to
-# do is in nic-pyverbs.txt. FT_TESTS: a regular expression of other tests than those of traffic, `^test_(?!mlx5|efa|odp)` for all
-# that are in the list; FT_PLAIN=1: before, the same tests on the NIC itself. In a run of all kinds some of the traffic only.
+# nic-pyverbs.sh - rdma-core's test suite in a container, through the NIC's GID, on rxe of the newest kernel. The two sides of
+# each test are queue pairs of one process, which talk through the NIC's loopback. nic-pyverbs.txt says how each test must end.
+#
+# FT_TESTS is a regular expression that chooses other tests than those with traffic: `^test_(?!mlx5|efa|odp)` chooses all that
+# are in the list. With FT_PLAIN=1 the same tests run on the NIC without freeflow first. In a run of all kinds only some of the
+# tests with traffic run.
 #
 # timeout: 600
-NEWER=1
-. "$(dirname "$0")/common.sh"
-. "$TREE/tests/rig/shell/pyverbs.sh"
+if [[ ! -v FT_IN_VM ]]; then
+	NEWER=1
+	. "$(dirname "$0")/common.sh"
+	. "$TREE/tests/lib/pyverbs.sh"
+	[[ -z ${FF_BRIEF-} ]] ||
+		export FT_TESTS=${FT_TESTS:-'^test_(qpex\.\w+\.test_qp_ex_rc_(send_imm|rdma_write_imm|rdma_read$)|atomic\.\w+\.test_atomic_cmp|cq_events\.\w+\.test_cq_events_rc|mr\.\w+\.test_mr_rereg_addr|rdmacm\.\w+\.test_rdmacm_(sync_traffic|async_read)$)'}
+	root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
+	vm_test "${FT_LIMIT:-500}" "$0" "$root"
+	exit
+fi
 
-[[ -z ${FF_BRIEF-} ]] ||
-	export FT_TESTS=${FT_TESTS:-'^test_(qpex\.\w+\.test_qp_ex_rc_(send_imm|rdma_write_imm|rdma_read$)|atomic\.\w+\.test_atomic_cmp|cq_events\.\w+\.test_cq_events_rc|mr\.\w+\.test_mr_rereg_addr|rdmacm\.\w+\.test_rdmacm_(sync_traffic|async_read)$)'}
-root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
-vm_test "${FT_LIMIT:-500}" "$TREE/tests/vm/nic-pyverbs-inside.sh" "$root"
+# shellcheck source=tests/vm/inside.sh
+. /out/tree/tests/vm/inside.sh
+. "$TREE/tests/lib/pyverbs.sh"
+TRAFFIC='^(?!.*xrc)test_(atomic|cq\.CQTest|cq_events|cqex\.CqEx|mr\.(MR|DeviceMemory)Test|parent_domain|qpex|rdmacm|relaxed_ordering|shared_pd)'
+SUITE=(env "PYTHONPATH=$(pyverbs_packages "$1")" /usr/bin/python3 "$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")"
+	"$TREE/tests/vm/nic-pyverbs.txt" --ip 10.151.9.2 -k "${FT_TESTS:-$TRAFFIC}")
+
+# The NIC has carried the suite's messages; the router has not copied them itself.
+carried() {
+	local sent
+	sent=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts)
+	echo "the NIC has sent $sent packets"
+	((sent > 500))
+}
+
+nothing_stays() {
+	[[ $("$LAB" ffctl h0 -- --json stats h0c0 | awk -v names="sessions qps mrs" -f "$TREE/tests/lib/numbers.awk") == "0 0 0" ]]
+}
+
+NIC_MTU=9000
+nic_up 0
+[[ -z ${FT_PLAIN-} ]] || "${SUITE[@]}" --dev rxe0 --gid 1 --list
+"$LAB" up --backend verbs --containers 1 || exit 1
+NIC_INDEX=$(("$("$LAB" exec h0c0 -- ibv_devinfo -v | grep -c 'GID\[')" - 1))
+check pyverbs "$LAB" exec h0c0 -- "${SUITE[@]}" --gid "$NIC_INDEX" -v
+cat /out/pyverbs.log
+check carried carried
+check nothing-stays until_is nothing_stays
+check lab-down "$LAB" down
+exit "$failed"

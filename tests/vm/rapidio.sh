@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# rapidio.sh - what the tests of kmod's RapidIO modules have in common: the kernel's own RapidIO, and ours built
-# against it. Sourced first.
+# rapidio.sh - what the tests of kmod's RapidIO modules share on the host: the kernel's own RapidIO, and our modules built
+# against it. Sourced first; it sources kmod.sh.
 #
-#	rapidio_build		all of it, and the self-tests
-#	rapidio_folder NAME FILE...	$TMP/NAME, for a VM, with the modules and these files of kmod/build
+#	rapidio_build		builds the modules and their self-tests
+#	rapidio_folder NAME FILE...	makes $TMP/NAME, a VM's /out, with the modules and these files of kmod/build
 . "$(dirname "${BASH_SOURCE[0]}")/kmod.sh"
 
-# The kernel's RapidIO, built once for a kernel; those that are built here have it.
+# The folder of the kernel's RapidIO modules, built once for a kernel. A kernel of kmod-debug has RapidIO already.
 rapidio=
 if ! grep -q '^CONFIG_RAPIDIO=' "$KDIR/.config"; then
 	rapidio=$FF_CACHE/rapidio-$(cat "$KERNEL/version" 2>/dev/null || echo "$RELEASE")
@@ -29,7 +29,7 @@ rapidio_folder() {
 	local folder=$TMP/$1
 	shift
 	mkdir "$folder"
-	cp "$TMP"/kmod/{vmport,ffrio}.ko "$TREE/tests/vm/rapidio-inside.sh" "${@/#/$TMP/kmod/build/}" "$folder/"
+	cp "$TMP"/kmod/{vmport,ffrio}.ko "$TREE/tests/vm/inside_rapidio.sh" "${@/#/$TMP/kmod/build/}" "$folder/"
 	[[ -z $rapidio ]] || cp "$rapidio"/*.ko "$folder/"
 	"${CROSS_COMPILE-}strip" --strip-debug "$folder"/*.ko
 }

@@ -154,7 +154,8 @@ vm_fast() { # FOLDER
 # vm_run KERNEL OUT SECONDS SCRIPT [ARG...]: SCRIPT, copied into the folder OUT, which is /out in the VM,
 # as root there. Returns its exit status, 124 if it did not end in time; what it prints comes out, what
 # the kernel says is in OUT/console. VM_ARGS: more arguments of QEMU, such as a NIC. What is exported and
-# called FT_ is exported there, too.
+# called FT_ is exported there, too. FT_IN_VM is set there, so that one file can hold both what starts the VM and
+# what runs in it.
 VM_ARGS=()
 vm_run() {
 	local kernel=$1 out=$2 limit=$3 script=$4 status root tree=() accel=(-accel "tcg,thread=multi")
@@ -164,6 +165,7 @@ vm_run() {
 	cp "$script" "$out/.vm-script"
 	cat >"$out/.vm-init" <<-END
 		#!/bin/bash
+		export FT_IN_VM=1
 		$(export -p | grep '^declare -x FT_' || true)
 		export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
 		ln -s /proc/self/fd /dev/fd

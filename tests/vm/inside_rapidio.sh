@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# rapidio-inside.sh - what the parts of RapidIO tests in a VM have in common. Sourced.
+# inside_rapidio.sh - what the RapidIO tests share in their VM. Sourced, in the folder that rapidio_folder() made.
 
 fail() {
 	echo "FAIL $*"
@@ -8,22 +8,23 @@ fail() {
 	exit 1
 }
 
-# Until a command succeeds, 100 s at most.
+# await CMD...: waits until the command succeeds. Ends the test after 100 s.
 await() {
 	local end=$((SECONDS + 100))
 	until "$@" 2>/dev/null; do
-		((SECONDS < end)) || fail "not so after 100 s: $*"
+		((SECONDS < end)) || fail "did not succeed within 100 s: $*"
 		sleep 0.05
 	done
 }
 
-# Ours, or the kernel's if it has them.
+# Loads our module from this folder, or the kernel's module if there is none in it.
 load() { # MODULE [PARAMETER...]
 	local name=$1
 	shift
 	if [[ -e ./$name.ko ]]; then insmod "./$name.ko" "$@"; else modprobe "$name" "$@"; fi || fail "insmod $name"
 }
 
+# clock 0 WHAT: prints how long it took since the last call. clock 1: only starts the clock.
 clock() {
 	local t=$((${EPOCHREALTIME/./} / 1000))
 	((${1:-0})) || echo "$2: ok, $(((t - then) / 1000)).$(((t - then) / 100 % 10)) s"
@@ -31,7 +32,7 @@ clock() {
 }
 clock 1
 
-# Loads are many: modules, and these programs to /tmp, are not in the file system of the machine outside.
+# Copies the modules and these programs to /tmp, because a test may load the modules hundreds of times, and /out is slow.
 modules() { # PROGRAM...
 	mkdir /tmp/modules && cp ./*.ko /tmp/modules/ && cd /tmp/modules || exit 1
 	(($# == 0)) || (cd /out && cp "$@" /tmp/) || exit 1
@@ -39,7 +40,8 @@ modules() { # PROGRAM...
 	modprobe -q udp_tunnel
 }
 
-enumerated() { # DEVICES IN EACH NET...
+# Is there this number of devices in each net?
+enumerated() { # DEVICES...
 	local net=0 n
 	for n; do
 		set -- "/sys/bus/rapidio/devices/0$net":*
@@ -48,7 +50,7 @@ enumerated() { # DEVICES IN EACH NET...
 	done
 }
 
-# Ports of one kernel, and with them what a lab needs.
+# Makes and enumerates ports of one kernel. Also loads what a lab needs.
 lab_ports() { # COUNT PROGRAM...
 	local n=$1 hdid=0 all=() i
 	shift
@@ -65,8 +67,8 @@ lab_ports() { # COUNT PROGRAM...
 	enumerated "${all[@]}" || fail "enumeration: $(ls /sys/bus/rapidio/devices)"
 }
 
-# What a module has not freed, where the kernel looks for that. Of one that is unloaded the frames have no name. The
-# kernel's own devices stay (rio_setup_device), and the resource that rio_request_inb_dbell() makes is freed by nobody.
+# Fails if the module has leaked memory, on a kernel that has kmemleak. The stack frames of an unloaded module have no names.
+# Two leaks are the kernel's own: the devices of rio_setup_device(), and the resource that rio_request_inb_dbell() makes.
 kmemleak() { # MODULE
 	local leaks=/sys/kernel/debug/kmemleak
 	[[ -e $leaks ]] || return 0

@@ -1,15 +1,15 @@
-# shellcheck shell=bash disable=SC2034 # what others use
+# shellcheck shell=bash disable=SC2034 # the scripts that source this use them
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# hosts-inside.sh - what nic-hosts-inside.sh, nics-hosts-inside.sh and siw-hosts-inside.sh have in common, in each of two VMs: a
-# router of one cluster, with the orchestrator in a, and programs of a's that listen and of b's that connect, in the same
-# order. Sourced, with a or b as the first argument.
+# inside_hosts.sh - what nic-hosts.sh, nics-hosts.sh and siw-hosts.sh share in each of their two VMs, a and b. Each VM has a
+# router of one cluster; a has the orchestrator. Programs in a listen, and those in b connect, in the same order. Sourced,
+# with a or b as the script's first argument.
 # shellcheck source=tests/vm/inside.sh
 . /out/tree/tests/vm/inside.sh
 me=$1
-declare -A last=([a]=1 [b]=2) # of an address
+declare -A last=([a]=1 [b]=2) # last byte of the VM's addresses
 FFCTL=("$TREE/build/bin/ffctl" --admin /run/ff/run/admin.sock)
 
-# eth_up N: the VM's network device N has an address in network N.
+# eth_up N: gives the VM's interface ethN its address in network N.
 eth_up() {
 	modprobe virtio_net
 	until [[ -e /sys/class/net/eth$1 ]]; do sleep 0.1; done
@@ -17,7 +17,7 @@ eth_up() {
 	ip link set "eth$1" up
 }
 
-# router_up LINE...: with these in its configuration; the routers' wire is in network 0.
+# router_up LINE...: starts the router with these lines in its configuration. The routers' wire is in network 0.
 router_up() {
 	mkdir -p /run/ff
 	if [[ $me == a ]]; then
@@ -46,14 +46,15 @@ router_up() {
 	done
 }
 
-# CMD... as a program of the container: its device is the router's.
+# Runs the command as a program of the container: its RDMA device is the router's.
 inside() { # CONTAINER CMD...
 	FFL_SOCKET=/run/ff/run/containers/$1/ffr.sock LD_LIBRARY_PATH=$TREE/build/lib \
 		timeout 60 "${@:2}"
 }
 
-# pair NAME AT-A AT-B PROGRAM ARGS...: b's comes when a's listens. AT: a container, or `host` for a program beside the
-# router. SERVER_ARGS, CLIENT_ARGS: what a's and b's have besides.
+# pair NAME AT-A AT-B PROGRAM ARGS...: checks a pair of programs. The one in b connects when the one in a listens. AT is a
+# container, or `host` for a program beside the router. The server also has the arguments SERVER_ARGS, and the client
+# CLIENT_ARGS. PORT is set where the client must not try to connect before the server listens.
 pair() {
 	local name=$1 where=$2
 	[[ $me == a ]] || where=$3
@@ -75,8 +76,8 @@ pair() {
 }
 SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1) PORT=
 
-# Where a client that comes too early is not refused (PORT), it waits until a has told that somebody listens there; and what
-# listens there ends when b has told that its client has, whatever came of that: the next pair is of the same two programs.
+# Runs in a for one pair of programs with PORT. It tells b that the server listens, so that b starts the client. When b says
+# that the client has ended, it ends the server, however the client ended: both VMs then go on with the next pair.
 keep_step() { # PORT
 	local listens='' i
 	until grep -qx "$1" /run/ff/ended 2>/dev/null; do
@@ -86,21 +87,27 @@ keep_step() { # PORT
 		fi
 		sleep 0.1
 	done
-	# what has been told already may still be on its way to it
+	# The server may still be about to read the client's last message, so it has 5 s to end by itself.
 	for ((i = 0; i < 50; i++)); do
 		pgrep -f -- "-p $1( |\$)" >/dev/null || return
 		sleep 0.1
 	done
 	pkill -f -- "-p $1( |\$)"
 }
+
+# Runs in a: b can read on port 7000 which ports have a listener, and can write on port 7001 which clients have ended.
 tell_server() {
 	perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 8, LocalPort => 7000) or die;
 		while ($c = $l->accept) { open $f, "<", "/run/ff/listens"; print {$c} <$f>; close $c }' &
 	perl -MIO::Socket::INET -e '$l = IO::Socket::INET->new(Listen => 8, LocalPort => 7001) or die;
 		while ($c = $l->accept) { open $f, ">>", "/run/ff/ended"; print {$f} <$c>; close $f; close $c }' &
 }
+
+# told WORD: has a told this word?
 told() { { cat </dev/tcp/10.151.9.1/7000 | grep -qx "$1"; } 2>/dev/null; }
 
+# Runs a client, as soon as the server listens: a client that was refused has done nothing yet, and starts again for up to
+# 100 times. Any other failure is the result.
 client() {
 	local i status
 	for ((i = 0; i < 100; i++)); do
@@ -114,15 +121,15 @@ client() {
 	((status == 0)) && ! grep -qiE "fail|error" /out/client.log
 }
 
-# by_cm ADDRESS PORT NAME AT-A AT-B: rping, to that address.
+# by_cm ADDRESS PORT NAME AT-A AT-B: checks rping to that address.
 by_cm() {
 	local SERVER_ARGS=(-s) CLIENT_ARGS=(-c -a "$1")
 	pair "$3" "$4" "$5" rping -p "$2" -C 50 -v
 }
 
-# What the NIC has sent, since it is there.
+# Prints how many packets the NIC has sent since it was made.
 packets() { cat "/sys/class/infiniband/${1:-rxe0}/ports/1/hw_counters/sent_pkts" 2>/dev/null || echo 0; }
 more_packets_than() { (($(packets "$1") > $2)); }
 
-# says PATTERN: the router's log, in 30 s.
+# says PATTERN: waits until the router's log has the pattern.
 says() { until_is grep -q "$1" /out/ffr.log; }
