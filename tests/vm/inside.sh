@@ -29,14 +29,14 @@ nic_link() {
 	until ibv_devinfo -v -d "rxe$n" | grep -q 'GID\[ *1\]'; do sleep 0.1; done
 }
 
-# until_is CMD...: waits until the command succeeds. Fails after 30 s.
+# until_is CMD...: waits until the command succeeds. Fails after UNTIL seconds (30).
 until_is() {
-	local i
-	for ((i = 0; i < 300; i++)); do
+	local i seconds=${UNTIL:-30}
+	for ((i = 0; i < seconds * 10; i++)); do
 		"$@" && return 0
 		sleep 0.1
 	done
-	echo "did not succeed within 30 s: $*"
+	echo "did not succeed within $seconds s: $*"
 	return 1
 }
 

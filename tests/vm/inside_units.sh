@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# inside_units.sh - unit tests in a VM, for memory.sh and tests/arm64/vm-unit.sh. Sourced. A test that fails runs once more, by
-# itself, because an emulated machine beside others is slow.
+# inside_units.sh - unit tests in a VM, for memory.sh and tests/arm64/vm-unit.sh. Sourced.
 # shellcheck source=tests/vm/inside.sh
 . /out/tree/tests/vm/inside.sh
 UNITS=$TREE/build/tests/unit
@@ -32,11 +31,5 @@ units() {
 	local all=("$@")
 	(($#)) || mapfile -t all < <(cd "$UNITS" && find . -name 'test_*' -type f -printf '%P\n' | sort)
 	((${#all[@]})) || return 1
-	printf '%s\n' "${all[@]}" | xargs -P 2 -I T bash -c 'unit T || echo T >>/tmp/again'
-	[[ -e /tmp/again ]] || return 0
-	echo "-- once more"
-	while read -r t; do
-		unit "$t" || failed=1
-	done </tmp/again
-	return "$failed"
+	printf '%s\n' "${all[@]}" | xargs -P 2 -I T bash -c 'unit T'
 }

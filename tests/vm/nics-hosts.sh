@@ -114,7 +114,7 @@ check one-goes under_traffic
 if [[ $me == a ]]; then
 	echo one-goes >>/run/ff/listens
 else
-	until_is told one-goes || until_is told one-goes || failed=1
+	UNTIL=60 until_is told one-goes || failed=1
 fi
 pkill -f 'ibv_rc_pingpong .*-n 10000000'
 all rxe0 one-without-the-other c0a c0b
