@@ -186,6 +186,7 @@ vm_run() {
 		-device "virtio-9p-pci,fsdev=tree,mount_tag=tree")
 	(vm_initramfs "$kernel" "$out") >"$out/.vm-initrd" || return 1
 	root=$(mktemp -d)
+	# loglevel=5 shows warnings (level 4) on the console. With 4, WARN() and lockdep's reports are hidden.
 	# QEMU ends with the VM; a limit beyond the script's own is for a kernel that hangs.
 	# shellcheck disable=SC2016
 	timeout --foreground -k 5 $((limit + 60)) unshare -m --propagation private bash -c '
@@ -199,7 +200,7 @@ vm_run() {
 		-fsdev "local,id=out,path=$out,security_model=none" \
 		-device virtio-9p-pci,fsdev=out,mount_tag=out \
 		"${tree[@]}" "${VM_ARGS[@]}" -kernel "$kernel/vmlinuz" -initrd "$out/.vm-initrd" \
-		-append "console=$VM_CONSOLE panic=-1 quiet loglevel=4 no_timer_check $VM_APPEND" </dev/null >"$out/.vm-qemu" 2>&1
+		-append "console=$VM_CONSOLE panic=-1 quiet loglevel=5 no_timer_check $VM_APPEND" </dev/null >"$out/.vm-qemu" 2>&1
 	rmdir "$root"
 	cat "$out/.vm-qemu" >>"$out/console"
 	cat "$out/.vm-output" 2>/dev/null
