@@ -27,9 +27,9 @@ modprobe -a veth bridge overlay
 	cat "$FF_LAB/h0/ffr.log"
 	exit 1
 }
-. "$TREE/tests/lib/lab.sh"
-. "$TREE/tests/lib/cm.sh"
-. "$TREE/tests/lib/load.sh"
+. "$TREE/tests/rig/shell/lab.sh"
+. "$TREE/tests/rig/shell/cm.sh"
+. "$TREE/tests/rig/shell/load.sh"
 export PAIR_TIMEOUT=200
 ip=$("$LAB" ip "$A")
 

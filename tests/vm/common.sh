@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# common.sh - what tests/vm/*.sh and tests/arm64/*.sh share on the host: virtual machines (tests/lib/vm.sh), which have the
+# common.sh - what tests/vm/*.sh and tests/arm64/*.sh share on the host: virtual machines (tests/rig/shell/vm.sh), which have the
 # kernel's own RDMA and this tree's build. Sourced first, or by kmod.sh.
 #
 # A test is one file for both sides. On the host, where FT_IN_VM is not set, it starts a VM that runs the test itself:
@@ -21,7 +21,7 @@
 # vm_test and vm_checked fail if the script fails, or if the kernel complained.
 #
 # Set before this file is sourced: ARCH=arm64 for a VM of that processor and a build for it, with FT_PAGES=16k or 64k for a
-# kernel with pages of that size; NEWER=1 for the newest kernel (tests/lib/backports.sh). FT_KERNEL is a kernel of your own.
+# kernel with pages of that size; NEWER=1 for the newest kernel (tests/rig/shell/backports.sh). FT_KERNEL is a kernel of your own.
 set -u -o pipefail
 
 TREE=$(readlink -f "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../..")

@@ -8,7 +8,7 @@
 if [[ ! -v FT_IN_VM ]]; then
 	NEWER=1
 	. "$(dirname "$0")/kmod.sh"
-	. "$TREE/tests/lib/pyverbs.sh"
+	. "$TREE/tests/rig/shell/pyverbs.sh"
 	# rxe's views lie at the program's own addresses, which must not be in use in the router.
 	VM_APPEND=${VM_APPEND/norandmaps/}
 	# shellcheck disable=SC2119 # make needs no further arguments
@@ -89,7 +89,7 @@ killed() {
 
 # pyverbs ROOT: rdma-core's tests of on-demand paging, if the package is in ROOT
 pyverbs() {
-	. "$TREE/tests/lib/pyverbs.sh"
+	. "$TREE/tests/rig/shell/pyverbs.sh"
 	[[ -n $1 ]] || {
 		echo "python3-pyverbs cannot be had from apt"
 		return 77

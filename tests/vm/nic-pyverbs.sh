@@ -11,7 +11,7 @@
 if [[ ! -v FT_IN_VM ]]; then
 	NEWER=1
 	. "$(dirname "$0")/common.sh"
-	. "$TREE/tests/lib/pyverbs.sh"
+	. "$TREE/tests/rig/shell/pyverbs.sh"
 	[[ -z ${FF_BRIEF-} ]] ||
 		export FT_TESTS=${FT_TESTS:-'^test_(qpex\.\w+\.test_qp_ex_rc_(send_imm|rdma_write_imm|rdma_read$)|atomic\.\w+\.test_atomic_cmp|cq_events\.\w+\.test_cq_events_rc|mr\.\w+\.test_mr_rereg_addr|rdmacm\.\w+\.test_rdmacm_(sync_traffic|async_read)$)'}
 	root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
@@ -21,7 +21,7 @@ fi
 
 # shellcheck source=tests/vm/inside.sh
 . /out/tree/tests/vm/inside.sh
-. "$TREE/tests/lib/pyverbs.sh"
+. "$TREE/tests/rig/shell/pyverbs.sh"
 TRAFFIC='^(?!.*xrc)test_(atomic|cq\.CQTest|cq_events|cqex\.CqEx|mr\.(MR|DeviceMemory)Test|parent_domain|qpex|rdmacm|relaxed_ordering|shared_pd)'
 SUITE=(env "PYTHONPATH=$(pyverbs_packages "$1")" /usr/bin/python3 "$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")"
 	"$TREE/tests/vm/nic-pyverbs.txt" --ip 10.151.9.2 -k "${FT_TESTS:-$TRAFFIC}")
@@ -35,7 +35,7 @@ carried() {
 }
 
 nothing_stays() {
-	[[ $("$LAB" ffctl h0 -- --json stats h0c0 | awk -v names="sessions qps mrs" -f "$TREE/tests/lib/numbers.awk") == "0 0 0" ]]
+	[[ $("$LAB" ffctl h0 -- --json stats h0c0 | awk -v names="sessions qps mrs" -f "$TREE/tests/rig/shell/numbers.awk") == "0 0 0" ]]
 }
 
 NIC_MTU=9000
