@@ -55,7 +55,7 @@ for i in 1 2 3 4 5 6 7 8; do
 	wait_for 20 served $i || fail "client $i is not connected"
 done
 for i in 1 2 3 4 5 6 7 8; do
-	wait "${jobs[i]}" || fail "client $i ended with $?: $(cat "$OUT/client$i")"
+	wait "${jobs[i]}" || cm_raced $? "$OUT/client$i" || fail "client $i ended badly: $(cat "$OUT/client$i")"
 	! complaint "$OUT/client$i" || fail "client $i complains"
 done
 (($(counter "$A" write_ops) - writes == 8 * 500)) || fail "not 4000 pings of the server"

@@ -18,20 +18,24 @@ make_test() {
 	chmod +x "$tests/system/$1.sh"
 }
 
-make_test passes <<<'"$LAB" exec h0c0 -- true'
-make_test skips <<<'skip "for a reason"'
-make_test fails <<<'exit 3'
-make_test complains <<<'fail "something is wrong"'
-make_test hangs 3 <<<'sleep 1000'
-make_test kills_router <<<'kill -KILL "$(cat "$FF_LAB/h0/ffr.pid")"; wait_for 5 ended "$(cat "$FF_LAB/h0/ffr.pid")"; exit 0'
-make_test stops_container <<<'kill -KILL "$(cat "$FF_LAB/h0c1/pid")"; exit 0'
-make_test refused <<<'echo "ffr: error: sandbox: the router may not call foo" >>"$FF_LAB/h0/ffr.log"'
-make_test reported <<<'echo "ERROR: LeakSanitizer" >"$FF_LAB/h0/san.1"'
-make_test own_refused <<<'own_lab --containers 1
+# shellcheck disable=SC2016 # these are texts of tests
+make_tests() {
+	make_test passes <<<'"$LAB" exec h0c0 -- true'
+	make_test skips <<<'skip "for a reason"'
+	make_test fails <<<'exit 3'
+	make_test complains <<<'fail "something is wrong"'
+	make_test hangs 3 <<<'sleep 1000'
+	make_test kills_router <<<'kill -KILL "$(cat "$FF_LAB/h0/ffr.pid")"; wait_for 5 ended "$(cat "$FF_LAB/h0/ffr.pid")"; exit 0'
+	make_test stops_container <<<'kill -KILL "$(cat "$FF_LAB/h0c1/pid")"; exit 0'
+	make_test refused <<<'echo "ffr: error: sandbox: the router may not call foo" >>"$FF_LAB/h0/ffr.log"'
+	make_test reported <<<'echo "ERROR: LeakSanitizer" >"$FF_LAB/h0/san.1"'
+	make_test own_refused <<<'own_lab --containers 1
 echo "ffr: error: sandbox: the keeper may not call foo" >>"$OWN_LAB/h0/ffr.log"'
-make_test own_reported <<<'own_lab --containers 1
+	make_test own_reported <<<'own_lab --containers 1
 echo "ERROR: AddressSanitizer" >"$OWN_LAB/h0/san.1"'
-make_test last <<<'"$LAB" exec h0c1 -- true'
+	make_test last <<<'"$LAB" exec h0c1 -- true'
+}
+make_tests
 
 step "twelve tests, of which nine fail"
 env -u FF_LAB -u WORK "$TREE/tests/run" --build "$BUILD" --tests "$tests" -j 2 netns >"$OUT/run" 2>&1

@@ -33,13 +33,22 @@ cm_pair() {
 	# shellcheck disable=SC2086
 	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec $CM_CLIENT -- $2 >"$OUT/client" 2>&1 </dev/null
 	status=$?
+	! cm_raced $status "$OUT/client" || status=0
 	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
 	wait "$SERVER_JOB"
 	server_status=$?
+	! cm_raced $server_status "$OUT/server" || server_status=0
 	if ((status || server_status)) || complaint "$OUT/client" || complaint "$OUT/server"; then
 		cm_show
 		fail "client ended with $status, server with $server_status"
 	fi
+}
+
+# cm_raced STATUS OUTPUT: did rping lose its own race at its end? Its thread for events asks for the next one, although
+# main() has destroyed the channel after the disconnection, and exits with 255. That can happen on any RDMA stack.
+cm_raced() {
+	(($1 == 255)) && grep 'DISCONNECT EVENT' "$2" >/dev/null &&
+		grep 'rdma_get_cm_event: Bad file descriptor' "$2" >/dev/null
 }
 
 cm_show() {
