@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 180
+# timeout: 600
 # completion.sh - bash's completion of ffctl offers, for each command, the options that its parser takes, and no others.
 #
 # The parser is asked itself: each command with each option that any of ffctl's tables has. An option that it

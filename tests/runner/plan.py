@@ -226,6 +226,8 @@ class Plan:
         """What `make` has to build, as jobs that the tests of these kinds wait for."""
         wanted = {}
         plain = ["all"]
+        if "conformance" in kinds:
+            plain.append("conformance-programs")
         if kinds & {"unit", "vm"}:
             plain.append("unit-programs")
         if any(KINDS[k].engine for k in kinds) or "vm" in kinds:
