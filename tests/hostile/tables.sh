@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: hostile
-# timeout: 120
+# timeout: 400
 # tables.sh - one container takes of everything as much as it gets: its quotas, the tables that all share, the
 # descriptors that the router may have. Another one of its tenant is served all the same, and when it has
 # ended the router has all back.
@@ -13,7 +13,7 @@ own_lab --containers 2
 router=$(<"$FF_LAB/h0/ffr.pid")
 
 neighbour() {
-	timeout 30 "$LAB" exec h0c1 -- "$BUILD/tests/hostile/tables" neighbour >"$OUT/neighbour" 2>&1 ||
+	timeout 60 "$LAB" exec h0c1 -- "$BUILD/tests/hostile/tables" neighbour >"$OUT/neighbour" 2>&1 ||
 		fail "$1: $(cat "$OUT/neighbour")"
 }
 
@@ -24,7 +24,7 @@ fill_begin() {
 	inside h0c0 "$BUILD/tests/hostile/tables" fill <"$OUT/go" >"$OUT/fill" 2>&1 &
 	attack=$!
 	exec 5>"$OUT/go"
-	wait_for 60 full || fail "it does not end: $(cat "$OUT/fill")"
+	wait_for 180 full || fail "it does not end: $(cat "$OUT/fill")"
 	cat "$OUT/fill"
 	echo "descriptors, threads, kB: $(holdings), before $had"
 	running $attack || fail "the attack has ended"
