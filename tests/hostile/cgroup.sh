@@ -27,7 +27,7 @@ cgroups_end() {
 		while read -r pid; do
 			kill -KILL "$pid" && echo "$pid" >"$top/cgroup.procs"
 		done <"$dir/cgroup.procs" 2>/dev/null
-		wait_for 5 rmdir "$dir"
+		wait_for 30 rmdir "$dir"
 	done 2>/dev/null
 	# what a case that failed has left, deeper than a path can be
 	[[ ! -d $above ]] || find "$above" -depth -type d -execdir rmdir {} \; 2>/dev/null

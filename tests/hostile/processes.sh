@@ -11,7 +11,7 @@ cgroups_end() {
 	for dir in /sys/fs/cgroup/{,unified/,freezer/}freeflow-hostile; do
 		[[ -d $dir ]] || continue
 		echo THAWED >"$dir/freezer.state"
-		wait_for 5 rmdir "$dir"
+		wait_for 30 rmdir "$dir"
 	done 2>/dev/null
 }
 trap 'end_test; cgroups_end' EXIT

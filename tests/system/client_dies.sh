@@ -39,7 +39,7 @@ victim() { # PROGRAM OPTIONS...
 	# What a server does about a lost peer is its own affair; it goes too.
 	inside "$A" /bin/sh -c 'kill -KILL -1'
 	wait "$SERVER_JOB"
-	wait_for 5 nothing_left || fail "sessions are left: $(router_ctl container list)"
+	wait_for 30 nothing_left || fail "sessions are left: $(router_ctl container list)"
 }
 
 rounds=$(in_full echo 2)

@@ -62,8 +62,8 @@ done
 running "$SERVER_JOB" || fail "the server ended"
 kill "$SERVER_JOB"
 wait "$SERVER_JOB"
-wait_for 5 cm_none "$A" || fail "ids are left in $A"
-wait_for 5 cm_none "$B" || fail "ids are left in $B"
+wait_for 30 cm_none "$A" || fail "ids are left in $A"
+wait_for 30 cm_none "$B" || fail "ids are left in $B"
 
 step "nobody listens"
 timeout 20 "$LAB" exec "$B" -- rping -c -C 1 -a "$ip" >"$OUT/client" 2>&1

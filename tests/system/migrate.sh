@@ -55,17 +55,17 @@ done
 step "it is in use"
 "$LAB" exec h0c1 -- ibv_asyncwatch >"$OUT/watch" 2>&1 </dev/null &
 wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
-wait_for 5 is_active || fail "nobody knows: $("$LAB" ffctl h1 -- container list --all)"
+wait_for 30 is_active || fail "nobody knows: $("$LAB" ffctl h1 -- container list --all)"
 "$LAB" ffctl h0 -- container claim h0c1 >"$OUT/claim" 2>&1 && fail "h0 could claim it"
 grep -q 'in use' "$OUT/claim" || fail "$(cat "$OUT/claim")"
 has_device h0c1 || fail "it lost its device"
 
 step "twice at once"
 "$LAB" ffctl h0 -- container claim h0c1 --force >"$OUT/claim" 2>&1 || fail "$(cat "$OUT/claim")"
-wait_for 5 grep -qs 'IBV_EVENT_DEVICE_FATAL\|event_type .*(8)' "$OUT/watch" ||
+wait_for 30 grep -qs 'IBV_EVENT_DEVICE_FATAL\|event_type .*(8)' "$OUT/watch" ||
 	fail "no fatal event: $(cat "$OUT/watch")"
 "$LAB" twin h0c1 h0 || fail "twin"
 has_device h0c1b || fail "the one with the claim has no device"
-wait_for 5 has_none h0c1 || fail "the one without has a device"
+wait_for 30 has_none h0c1 || fail "the one without has a device"
 "$LAB" stop h0c1b || fail "stop"
 exit 0

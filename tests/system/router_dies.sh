@@ -27,7 +27,7 @@ traffic() {
 wait_for 20 traffic || fail "no traffic: $(cat "$OUT"/*)"
 
 "$LAB" kill router h0
-wait_for 2 grep -qs 'IBV_EVENT_DEVICE_FATAL\|event_type .*(8)' "$OUT/watch" ||
+wait_for 30 grep -qs 'IBV_EVENT_DEVICE_FATAL\|event_type .*(8)' "$OUT/watch" ||
 	fail "no fatal event: $(cat "$OUT/watch")"
 for job in "$poll" "$events" "$poll_server" "$events_server"; do
 	wait_for 10 ended "$job" || fail "a program is still there: $(cat "$OUT"/*)"
