@@ -57,6 +57,7 @@ class Lane:
         self.ctl = None  # the lab's environment
         self.refused = set()
         self.current = None
+        self.ended = True  # the current command
         self.env = dict(os.environ, TREE=tree, LAB=self.lab, WORK=self.work, DEBS=f"{work}/debs")
         self.env.pop("FF_LAB", None)
         if brief:
@@ -75,14 +76,29 @@ class Lane:
         return used.ru_utime + used.ru_stime + live
 
     def reap(self):
-        """Children that this lane has adopted and that have ended."""
-        for pid in descendants(processes()):
-            if self.current is not None and pid == self.current.pid:
-                continue
+        """Takes note of children that have ended. Those that were adopted would stay as zombies, and a test that waits
+        for the end of a router would see it."""
+        while True:
             try:
-                os.waitpid(pid, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                pass
+                return
+            if not pid:
+                return
+            if self.current is not None and pid == self.current.pid:
+                self.ended = True
+                self.current.returncode = os.waitstatus_to_exitcode(status)
+
+    def wait(self, seconds):
+        """False: the current command has not ended in SECONDS."""
+        end = time.monotonic() + seconds
+        while not self.ended:
+            self.reap()
+            if time.monotonic() > end:
+                break
+            if not self.ended:
+                time.sleep(0.02)
+        return self.ended
 
     def kill_session(self, session):
         for pid in descendants(processes()):
@@ -108,26 +124,23 @@ class Lane:
     def command(self, cmd, env, limit, log):
         """The exit status of CMD, or None when LIMIT seconds were over."""
         with open(log, "ab") as out:
+            self.ended = False
             try:
                 self.current = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.tree,
                                                 env=env, start_new_session=True)
             except OSError as error:
                 out.write(f"{cmd[0]}: {error.strerror}\n".encode())
                 return 127
-            status = None
-            try:
-                status = self.current.wait(limit)
-            except subprocess.TimeoutExpired:
+            if not self.wait(limit):
                 out.write(f"(no end after {limit} s)\n".encode())
                 os.killpg(self.current.pid, signal.SIGTERM)  # a script's trap takes its own lab down
-                try:
-                    self.current.wait(20)
-                except subprocess.TimeoutExpired:
-                    pass
+                if self.wait(20):
+                    self.current.returncode = None
+        status = self.current.returncode
         self.kill_session(self.current.pid)
-        self.current.wait()
+        if status is None and not self.ended:
+            self.current.wait()
         self.current = None
-        self.reap()
         return status
 
     # ---- the lab that tests of a kind share ----
@@ -273,8 +286,8 @@ class Lane:
         if self.current is not None:
             try:
                 os.killpg(self.current.pid, signal.SIGTERM)
-                self.current.wait(15)
-            except (ProcessLookupError, subprocess.TimeoutExpired):
+                self.wait(15)
+            except ProcessLookupError:
                 pass
             self.current = None
         self.own_labs_down()

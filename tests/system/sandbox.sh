@@ -135,7 +135,7 @@ pair h0c0 h0c1 ib_send_lat -F -n 1000
 
 step "a keeper that ends"
 pkill -KILL -P "$first" -x ffr-keeper
-wait_for 10 sh -c "! kill -0 $first 2>/dev/null" || fail "the router goes on without its keeper"
+wait_for 60 sh -c "! kill -0 $first 2>/dev/null" || fail "the router goes on without its keeper"
 ! kill -0 "$router" 2>/dev/null || fail "the router outlives its parent"
 grep -q 'the keeper has ended' "$OWN_LAB/h0/ffr.log" || fail "the log does not say so"
 "$LAB" restart router h0 || fail "restart"
@@ -144,7 +144,7 @@ pair h0c0 h0c1 ib_send_lat -F -n 1000
 step "a parent that ends"
 look
 kill -KILL "$first"
-wait_for 10 sh -c "! kill -0 $router 2>/dev/null" ||
+wait_for 60 sh -c "! kill -0 $router 2>/dev/null" ||
 	fail "the router outlives its parent"
 "$LAB" restart router h0 || fail "restart"
 
