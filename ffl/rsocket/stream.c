@@ -530,7 +530,8 @@ int rs_stream_pair(struct rsocket *rs, const struct rs_hello *h)
 	s->rsize = rs_min(s->rsize, rs_ring_size(h->sndbuf));
 	s->ssize = rs_min(rs_ring_size(rs->opt.sndbuf), rs_ring_size(h->rcvbuf));
 	s->slimit = s->ssize;
-	s->smsgs_max = s->smsgs_limit = h->msgs;
+	s->smsgs_max = h->msgs;
+	s->smsgs_limit = h->msgs;
 	s->ring_addr = h->ring_addr;
 	s->ring_rkey = h->ring_rkey;
 	s->peer_iomap_addr = h->iomap_addr;
