@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 #
 # freeflow's build. `make` builds into build/, `make SAN=1` into build-san/ with ASan and UBSan,
-# `make TSAN=1` into build-tsan/ with ThreadSanitizer.
+# `make TSAN=1` into build-tsan/ with ThreadSanitizer, `make COV=1` into build-cov/ with clang and its
+# coverage counters (tests/coverage).
 # CC, CFLAGS, CPPFLAGS and LDFLAGS are the caller's, from the command line or the environment; what
 # the build itself needs is added to them. harden.mk has what makes a bug harder to use.
 # CROSS=aarch64-linux-gnu- builds into build-aarch64/ with the tools of that prefix, SYSROOT=FOLDER with
@@ -12,6 +13,7 @@
 #   make demo       ib_write_bw and ib_send_lat between two Docker containers
 #   make test       every test that this machine can run; the runner is tests/run
 #   make unit       the unit tests only; likewise conformance, fuzz, system, lint
+#   make coverage   lines and branches that the unit and system tests run, by room: tests/coverage
 #   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
 #   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md and README.md
 #   make matrix     the compatibility matrix: runs the programs, writes the table into docs/programs.md
@@ -27,7 +29,7 @@
 # give the link rules; how a .c becomes a .o is said once, here.
 
 , := ,
-B := build$(if $(LIBC),-$(LIBC))$(if $(CROSS),-$(firstword $(subst -, ,$(CROSS))))$(if $(SAN),-san,$(if $(TSAN),-tsan))
+B := build$(if $(LIBC),-$(LIBC))$(if $(CROSS),-$(firstword $(subst -, ,$(CROSS))))$(if $(SAN),-san,$(if $(TSAN),-tsan,$(if $(COV),-cov)))
 PREFIX ?= /usr
 SYSCONFDIR ?= /etc
 SHELL := /bin/bash
@@ -36,19 +38,25 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SECONDARY:
 
-CC = $(if $(LIBC),$(LIBC)-,$(CROSS))gcc
 CLANG = clang
+CC = $(if $(COV),$(CLANG),$(if $(LIBC),$(LIBC)-,$(CROSS))gcc)
 AR = $(CROSS)ar
 SANFLAGS := $(if $(SAN),-fsanitize=address$(,)undefined -fno-sanitize-recover=undefined \
 	-fno-omit-frame-pointer)
 # ThreadSanitizer knows no fences, of which gcc warns.
 SANFLAGS += $(if $(TSAN),-fsanitize=thread -fno-omit-frame-pointer -Wno-tsan)
-CFLAGS ?= -O2 $(if $(SAN)$(TSAN),-g1,-g)
+# The counters are in the profile's file, which is mapped at start (%c in LLVM_PROFILE_FILE): a process that is
+# killed, or may write no file any more, has counted all the same.
+SANFLAGS += $(if $(COV),-fprofile-instr-generate -fcoverage-mapping -mllvm -runtime-counter-relocation)
+# clang names the counters of static functions by the source's name without its folder, and there are five conn.c.
+COV_NAME = $(if $(COV),-Xclang -main-file-name -Xclang $<)
+CFLAGS ?= $(if $(COV),-O1,-O2) $(if $(SAN)$(TSAN)$(COV),-g1,-g)
 include harden.mk
 # The caller's come last, so that they decide.
 OUR_CPPFLAGS = -I. -D_GNU_SOURCE $(CPPFLAGS)
-# A warning that other options than ours bring about is not an error.
-WARNINGS := -Wall -Wextra $(if $(filter file,$(origin CFLAGS)),-Werror)
+# A warning that other options than ours bring about is not an error. clang's warnings are nobody's concern with
+# COV=1: gcc judges the same code.
+WARNINGS := $(if $(COV),-w,-Wall -Wextra $(if $(filter file,$(origin CFLAGS)),-Werror))
 # ... but for this: -fPIC where a library is made of it
 PIC := -fPIE
 OUR_CFLAGS = $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(SANFLAGS) $(HARDEN_CFLAGS) $(CFLAGS) $(PIC)
@@ -70,7 +78,7 @@ Q := $(if $(V),,@)
 $(B)/%.o: %.c harden.mk
 	@mkdir -p $(@D)
 	@echo "  CC $<"
-	$(Q)$(CC) $(HARDEN_FORTIFY) $(OUR_CPPFLAGS) $(OUR_CFLAGS) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(HARDEN_FORTIFY) $(OUR_CPPFLAGS) $(OUR_CFLAGS) $(COV_NAME) -MMD -MP -c -o $@ $<
 
 # q: files of the same name in two rooms are both put in.
 $(B)/%.a:
@@ -196,6 +204,9 @@ system-programs: $(SYSTEM)
 fuzz-programs: $(FUZZ)
 fuzz-cov-programs: $(FUZZ_COV)
 
+coverage:
+	tests/coverage
+
 fuzz-coverage:
 	tests/fuzz/coverage
 
@@ -277,7 +288,7 @@ deb:
 clean:
 	rm -rf build build-san build-tsan build-cov build-aarch64* build-musl
 
-.PHONY: all libs musl arm64 deps demo test test-all test-nightly unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
+.PHONY: all libs musl arm64 deps demo test test-all test-nightly coverage unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
 	unit-programs conformance-programs system-programs fuzz-programs fuzz-cov-programs fuzz-coverage
 
 -include $(shell [ ! -d $(B) ] || find $(B) -path $(B)/deb -prune -o -type f -name '*.d' -print)

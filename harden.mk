@@ -17,8 +17,8 @@
 HARDEN_MACHINE := $(shell $(CC) -dumpmachine)
 HARDEN_X86 := $(filter x86_64% i%86%,$(HARDEN_MACHINE))
 HARDEN_ARM64 := $(filter aarch64%,$(HARDEN_MACHINE))
-HARDEN_CFLAGS := $(if $(SAN)$(TSAN),,-fstack-protector-strong -fstack-clash-protection \
+HARDEN_CFLAGS := $(if $(SAN)$(TSAN)$(COV),,-fstack-protector-strong -fstack-clash-protection \
 	$(if $(HARDEN_X86),-fcf-protection) $(if $(HARDEN_ARM64),-mbranch-protection=standard))
-HARDEN_FORTIFY = $(if $(SAN)$(TSAN)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,$(if \
+HARDEN_FORTIFY = $(if $(SAN)$(TSAN)$(COV)$(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,$(if \
 	$(filter -O -O1 -O2 -O3 -Os -Ofast,$(CFLAGS)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3))
 HARDEN_LDFLAGS := -z relro -z now -z noexecstack $(if $(HARDEN_X86),-z shstk)
