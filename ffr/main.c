@@ -3,6 +3,8 @@
  * main.c - ffr: command line, what is done with root's rights and how they end, signals, and the
  * control thread's loop. Started by a person or a service manager it is the parent of keeper and router
  * (keeper/parent.c), started by that the router. See ffr(8).
+ *
+ * Tests: system/bad_options.sh, system/sandbox.sh, system/systemd.sh
  */
 #include <errno.h>
 #include <getopt.h>

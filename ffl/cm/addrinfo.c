@@ -4,6 +4,8 @@
  *
  * There is no ibacm and no subnet administrator here: results have no routes, and RAI_SA answers
  * EOPNOTSUPP. Of what getaddrinfo(3) finds, the first is returned, as by rdma-core.
+ *
+ * Tests: system/cm_ids.c
  */
 #include <endian.h>
 #include <infiniband/ib.h>

@@ -7,6 +7,8 @@
  * hears that it accepts; the active side's is moved when the answer is taken out of its channel, and
  * only then the peer is told (CM_ESTABLISH, the IB CM's RTU). UD services have no connection:
  * connect asks for the QP's number, accept tells it.
+ *
+ * Tests: system/cm_connect.c, system/cm_ids.c
  */
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,8 @@
  * can be destroyed, and with the last of it the old session goes. The device ff0 is opened once
  * for a session, and never closed: programs get it as id->verbs and from rdma_get_devices(), and
  * may use it as long as they live.
+ *
+ * Tests: system/cm_connect.c, system/cm_channel.c
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -6,6 +6,8 @@
  * What a QP needs for each transition the router knows (CM_INIT_QP_ATTR), and makes those that it
  * knows the time of (ff_cm.h). A connected QP is in INIT when it was created, in RTS when accepted or
  * answered, in ERR when disconnected or refused; a UD QP is in RTS at once.
+ *
+ * Tests: system/cm_ids.c, system/cm_connect.c
  */
 #include <string.h>
 

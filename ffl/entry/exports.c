@@ -6,6 +6,8 @@
  *
  * A verb that is not supported says EOPNOTSUPP: as its result where it returns an error number,
  * in errno beside NULL or -1 where it returns a pointer or a descriptor.
+ *
+ * Tests: system/verbs_unsupported.c, conformance/calls.c
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -11,6 +11,8 @@
  *
  * One function serves all names of a return type; on x86-64 and arm64 a callee may ignore
  * arguments that it does not know of.
+ *
+ * Tests: conformance/calls.c
  */
 #include "ffl/session/ffl.h"
 #include "ffl/session/symver.h"

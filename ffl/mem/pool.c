@@ -7,6 +7,8 @@
  * use have their page table entries elsewhere (window.c); home is empty there, and full again when
  * they come back, so that a later registration finds pages that are present and need no zeroing.
  * Runs are taken from the lowest address that fits, which keeps to the warm pages.
+ *
+ * Tests: test_region.c, test_malloc.c, test_fork.c
  */
 #include <fcntl.h>
 #include <string.h>

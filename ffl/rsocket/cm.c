@@ -10,6 +10,8 @@
  *
  * The end: a peer that closes says so in the stream (RS_MSG_CLOSE) before it disconnects. One that
  * disconnects without that word has died or was aborted, and the program is told ECONNRESET.
+ *
+ * Tests: system/rs_socket.c, system/rs_stream.c
  */
 #include <poll.h>
 #include <stdlib.h>

@@ -7,6 +7,8 @@
  * most the path's MTU; what is larger fails with EMSGSIZE. The sender's address is the GID of the
  * GRH, which the router vouches for. A datagram for which no receive is posted is lost, and so is
  * one whose address nobody answers for in time, as with UDP.
+ *
+ * Tests: system/rs_dgram.c
  */
 #include <arpa/inet.h>
 #include <poll.h>

@@ -6,6 +6,8 @@
  * A stream that is still connecting gives EAGAIN, or waits. Control messages (SCM_*) do not exist:
  * giving some, or room for them, fails with ENOTSUP. Flags that are not known change nothing; that
  * goes for MSG_OOB, and a stream's msg_name. All of that is as in rdma-core's rsockets.
+ *
+ * Tests: system/rs_stream.c, system/rs_dgram.c
  */
 #include <limits.h>
 #include <string.h>

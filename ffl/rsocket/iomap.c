@@ -10,6 +10,8 @@
  *
  * riowrite() copies to a ring of its own (iobuf), since these bytes have no place in the peer's
  * ring; completions tell what is free of it. The receiver is not told.
+ *
+ * Tests: system/rs_socket.c
  */
 #include <stdlib.h>
 #include <string.h>

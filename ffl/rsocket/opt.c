@@ -6,6 +6,8 @@
  *
  * As rdma-core's rsockets do, what is not known fails with ENOTSUP, and SO_RCVBUF and SO_SNDBUF
  * are doubled.
+ *
+ * Tests: system/rs_socket.c, system/rs_stream.c
  */
 #include <infiniband/sa.h>
 #include <netinet/in.h>

@@ -10,6 +10,8 @@
  *
  * What was asked long ago without a word from the peer since is asked again while the old answer is
  * still used: another process may have the port by now. At most MAX_PEERS are kept.
+ *
+ * Tests: system/rs_dgram.c
  */
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,8 @@
  * First everything is looked at, again and again for the polling time. Then each rsocket's CQ is
  * armed by the rules of wait.c, and poll(2) sleeps on the ordinary descriptors and, for
  * each rsocket, on its completion channel and its CM channel.
+ *
+ * Tests: system/rs_socket.c
  */
 #include <limits.h>
 #include <poll.h>

@@ -6,6 +6,8 @@
  * An rsocket's descriptor is that of its CM channel: a descriptor of its own that the kernel knows,
  * of no use for read(2) or write(2). All descriptors of rsockets close on exec, whatever FD_CLOEXEC
  * says, since the program that is executed could do nothing with them.
+ *
+ * Tests: system/rs_socket.c, system/rs_stream.c, system/rs_dgram.c
  */
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -16,6 +16,8 @@
  * A connection that ends makes CQEs (its receives are flushed), so that events of the CM channel
  * that one thread reads wake the others, too. While a connection is made there is no CQ yet; then
  * RS_SLEEP_MS bounds what a thread can miss.
+ *
+ * Tests: system/rs_socket.c, system/rs_stream.c
  */
 #include <poll.h>
 #include <sched.h>

@@ -2,6 +2,8 @@
 /*
  * srq.c - shared receive queues: create, modify, query, destroy. Posting is in post.c. Any thread
  * of the application.
+ *
+ * Tests: test_qp.c, system/verbs_srq.c
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,6 +2,8 @@
 /*
  * proto.c - requests checked against the table of ops, and structs to JSON and back. Used by the
  * orchestrator (request.c) and by its clients (client.c, the router's orch.c, ffctl). Any thread.
+ *
+ * Tests: unit/orch/test_orch.c, unit/ffo/store/zk/test_topic.c
  */
 #include "ffo/base/proto.h"
 

@@ -7,6 +7,8 @@
  * that signs a request takes the subject from it, and the alternative names from its own words, so
  * who asks for a certificate cannot give itself a role. A certificate has one role; with two it would
  * be for what nobody has thought of.
+ *
+ * Tests: test_tls.c, test_crl.c
  */
 #include <assert.h>
 #include <openssl/ssl.h>

@@ -4,6 +4,8 @@
  * the tenants, and where containers are. Control thread.
  *
  * It is the orchestrator's; most requests are passed on, and its answer is passed back.
+ *
+ * Tests: unit/orch/test_orch.c, system/fault_tls.sh
  */
 #include <errno.h>
 #include <stdio.h>

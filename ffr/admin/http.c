@@ -3,6 +3,8 @@
  * http.c - GET /metrics, by libmicrohttpd without a thread of its own: its epoll descriptor is
  * in the control thread's loop. It bounds what a request may be and how many there are, and ends the
  * connections of those that are slow.
+ *
+ * Tests: system/metrics.sh
  */
 #include <errno.h>
 #include <microhttpd.h>

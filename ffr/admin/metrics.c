@@ -5,6 +5,8 @@
  * Names follow Prometheus' conventions: base units (bytes, seconds), _total for what only grows.
  * Labels' values are names of containers and tenants, which have no character that would have to be
  * escaped. Queue pairs have no metrics, for they come and go: `ffctl stats --qps` shows them.
+ *
+ * Tests: system/metrics.sh
  */
 #include "ffr/admin/metrics.h"
 

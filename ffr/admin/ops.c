@@ -5,6 +5,8 @@
  * Containers are the orchestrator's, but for their cgroups, which are of this host: requests to change
  * them go there, and this host follows the answer. The rest is answered from the router's own tables. Counters are in stats.c, what is
  * about other hosts in cluster.c.
+ *
+ * Tests: unit/orch/test_orch.c, system/bad_options.sh, system/limits.sh
  */
 #include <errno.h>
 #include <stdio.h>

@@ -8,6 +8,8 @@
  *	{"ok":false,"error":"ENOENT","message":"no container web"}
  * A connection has one request at a time; the next is read when the answer has been taken. admin.h
  * tells where the ops are.
+ *
+ * Tests: unit/orch/test_orch.c, system/stats.sh
  */
 #include "ffr/admin/admin.h"
 

@@ -2,6 +2,8 @@
 /*
  * stats.c - counters and times for administrators: of containers, tenants and QPs. Control
  * thread; obj/stats.c has what is counted where, and makes a container's and a session's sums.
+ *
+ * Tests: system/stats.sh
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,6 +2,8 @@
 /*
  * calls.c - handlers of the connection manager's messages: a client's handles become its objects,
  * the rest is cm/'s. Control thread.
+ *
+ * Tests: test_conn.c, system/cm_ids.c
  */
 #include <errno.h>
 

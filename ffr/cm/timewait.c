@@ -9,6 +9,8 @@
  *		it is answered, by an MRA where the other program goes on, as if the id were there.
  *
  * Neither needs the id, nor the session; both end with their container.
+ *
+ * Tests: test_conn_lost.c
  */
 #include <errno.h>
 #include <stdlib.h>

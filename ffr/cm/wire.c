@@ -6,6 +6,8 @@
  * A message travels as struct cm_msg up to its private data, between routers of one version (peer.c
  * sees to that). The sender's router is not trusted with more than its own containers: that the
  * sender is there was checked (remote_cm_take()), that the path is the two containers' is here.
+ *
+ * Tests: system/cm_rping.sh, system/fault_cm.sh
  */
 #include <string.h>
 

@@ -11,6 +11,8 @@
  * a container can hold so many of those only (container.c). When a container has made as many calls
  * as it may in a second, or has used the CPU time that it may (cpu.h), the connections that call wait,
  * unread, and nobody else does.
+ *
+ * Tests: test_ctl.c
  */
 #include "ffr/ctl/ctl.h"
 

@@ -4,6 +4,8 @@
  *
  * A ring's block starts with its header on a page of its own segment; the entries follow. Depths
  * are powers of two, so that what was asked for is rounded up and reported back.
+ *
+ * Tests: test_verbs.c, system/verbs_srq.c
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * qp.c - handlers of queue pairs. Control thread.
  *
  * Which modifications are allowed is in qp_state.c, what they set going in fast/qp.c.
+ *
+ * Tests: test_verbs.c, system/verbs_srq.c
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
  * session.c - a session from HELLO to its end. Control thread.
  *
  * Neighbours: conn.c owns the connection, ctl/ fill the tables, fast/ work on the objects.
+ *
+ * Tests: test_ctl.c
  */
 #include "ffr/ctl/session.h"
 

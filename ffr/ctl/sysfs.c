@@ -12,6 +12,8 @@
  *
  * A container that has mounted its directory to write in it may have put anything there: nothing is
  * followed, only regular files are written, and what fails makes only its own counters stand still.
+ *
+ * Tests: test_ctl.c, test_container.c, system/sysfs.sh
  */
 #include "ffr/ctl/sysfs.h"
 

@@ -2,6 +2,8 @@
 /*
  * threads.c - the fast threads that the configuration asks for, and when their containers are
  * looked at. Control thread. What is done then is in fast/threads.c.
+ *
+ * Tests: unit/orch/test_orch.c, system/fast_threads.sh
  */
 #include "ffr/ctl/threads.h"
 

@@ -4,6 +4,8 @@
  *
  * The semantics are those of the kernel's uverbs. XRC SRQs are created in cq.c, XRC_SEND QPs
  * in qp.c: they differ from others by a field or two. What a domain is, fast/xrc.c tells.
+ *
+ * Tests: system/verbs_xrc.c
  */
 #include <errno.h>
 #include <stdlib.h>

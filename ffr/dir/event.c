@@ -4,6 +4,8 @@
  *
  * The JSON is read without the lock; what it says is then applied with it, and the backend is told
  * where that changes anything. A message that is not understood changes nothing and is logged.
+ *
+ * Tests: test_dir.c
  */
 #include <arpa/inet.h>
 #include <errno.h>

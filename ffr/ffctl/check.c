@@ -5,6 +5,8 @@
  *
  * The process's files are its container's: they are found as the process would find them (openat2() in its
  * root), looked at and not executed, and names are printed without control characters.
+ *
+ * Tests: system/check.sh
  */
 #include <elf.h>
 #include <errno.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* cluster.c - ffctl host list, container migrate and claim, map lookup, policy. */
+/*
+ * cluster.c - ffctl host list, container migrate and claim, map lookup, policy.
+ *
+ * Tests: system/bad_options.sh, system/fault_tls.sh
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* container.c - ffctl container add, set, rm, list, show; migrate is in cluster.c. */
+/*
+ * container.c - ffctl container add, set, rm, list, show; migrate is in cluster.c.
+ *
+ * Tests: system/bad_options.sh, system/fast_threads.sh
+ */
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>

@@ -4,6 +4,8 @@
  * RapidIO, engines (doctor_host.c), orchestrator, other hosts, and one container if it is named. Nothing is changed.
  *
  * It goes on behind a problem as far as something can still be seen; what is only a consequence is left out.
+ *
+ * Tests: system/doctor.sh
  */
 #include <errno.h>
 #include <getopt.h>

@@ -2,6 +2,8 @@
 /*
  * doctor_host.c - what ffctl doctor looks at beside the router: is there one, the libraries, RapidIO, what container
  * engines were told, an image, the network of a process, a port of another host.
+ *
+ * Tests: system/doctor.sh
  */
 #include <arpa/inet.h>
 #include <dirent.h>

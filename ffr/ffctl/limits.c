@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* limits.c - limits on the command line and on screens; ffctl tenant set, tenant list. */
+/*
+ * limits.c - limits on the command line and on screens; ffctl tenant set, tenant list.
+ *
+ * Tests: system/limits.sh
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>

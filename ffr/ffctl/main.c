@@ -3,6 +3,8 @@
  * main.c - the administrator's tool: command line and the request to the router. See ffctl(8).
  *
  * One request on the router's admin socket, one answer; what is said there is in admin/socket.c.
+ *
+ * Tests: system/bad_options.sh
  */
 #include "ffr/ffctl/ffctl.h"
 

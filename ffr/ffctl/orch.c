@@ -6,6 +6,8 @@
  * What a router may not do for an operator, who has more rights than its host, is asked here. Commands
  * make the same requests in either case (admin/cluster.c has the router's side): the ones that are the
  * orchestrator's are sent to it, the others are refused.
+ *
+ * Tests: system/fault_tls.sh
  */
 #include "ffr/ffctl/ffctl.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* stats.c - ffctl stats: counters, times, queue pairs and on-demand memory. */
+/*
+ * stats.c - ffctl stats: counters, times, queue pairs and on-demand memory.
+ *
+ * Tests: system/stats.sh
+ */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>

@@ -4,6 +4,8 @@
  *
  * The router counts since it started; rates are the differences of two readings, by this program's
  * clock. Times are those of the requests between them.
+ *
+ * Tests: system/stats.sh
  */
 #include <getopt.h>
 #include <ncurses.h>

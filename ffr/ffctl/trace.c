@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* trace.c - ffctl trace: the last operations of a container's queue pairs. */
+/*
+ * trace.c - ffctl trace: the last operations of a container's queue pairs.
+ *
+ * Tests: system/trace.sh
+ */
 #include <getopt.h>
 #include <poll.h>
 #include <stdio.h>

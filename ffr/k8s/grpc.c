@@ -5,6 +5,8 @@
  * A call is a stream of HTTP/2: a request is POST with the method's path, a body and the end of that side; an answer is
  * status 200, a body, and trailers with grpc-status. A body is messages, each with a byte (compressed?) and its
  * length in four before it. Calls that a plug-in serves or makes have one message in each request.
+ *
+ * Tests: system/kubernetes.sh
  */
 #include "ffr/k8s/grpc.h"
 

@@ -7,6 +7,8 @@
  * socket is a new one, or ours has gone, it begins anew. One loop: epoll, inotify, a tick each second.
  *
  * Devices are healthy while the router answers.
+ *
+ * Tests: system/kubernetes.sh
  */
 #include <errno.h>
 #include <getopt.h>

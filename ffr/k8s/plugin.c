@@ -5,6 +5,8 @@
  * A device is a place: a node has as many as its operator said, all alike, and a container has one of them. Which RDMA
  * device that becomes is decided by the hook that CDI's device names (ffr/oci), when the container starts.
  * Requests are unpacked by protobuf-c, which checks them, and their device IDs are looked at here.
+ *
+ * Tests: system/kubernetes.sh
  */
 #include "ffr/k8s/plugin.h"
 

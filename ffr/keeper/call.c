@@ -2,6 +2,8 @@
 /*
  * call.c - the router's side of the keeper. Control thread. A request waits for its answer: the keeper
  * does nothing that a client can hold up. When it has ended every request fails, and main.c stops.
+ *
+ * Tests: test_keeper.c
  */
 #include <errno.h>
 #include <poll.h>

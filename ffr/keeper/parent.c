@@ -8,6 +8,8 @@
  * keeper goes on while a router is started again, with the sockets that containers connect to: who
  * comes meanwhile waits there. Each router is a program run anew, in an address space of its own: what
  * an attacker has learnt from one that died is of no use with the next.
+ *
+ * Tests: system/sandbox.sh
  */
 #include <errno.h>
 #include <fcntl.h>

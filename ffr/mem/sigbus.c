@@ -17,6 +17,8 @@
  *
  * The handler takes no lock. An entry is valid while `end` is not 0; it is written before and
  * cleared first, and nobody touches a mapping that is being unwatched.
+ *
+ * Tests: test_seg.c
  */
 #include <assert.h>
 #include <errno.h>

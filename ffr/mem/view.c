@@ -19,6 +19,8 @@
  *
  * A view takes of the router's address space as much as the MR is long, whatever it holds, so SHARE_VIEW counts it
  * in units of 1 GB. Who gets none has its copies made as without the module.
+ *
+ * Tests: unit/soft/test_view.c
  */
 #include "ffr/mem/view.h"
 

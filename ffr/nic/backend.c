@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * backend.c - the verbs backend's ops: those of the software device, and the NIC beside it. See nic.h.
+ *
+ * Tests: test_gone.c, test_ud.c
  */
 #include "ffr/nic/nic.h"
 

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* ucma_abi.c - the calls of the kernel's rdma_cm: see ucma_abi.h. Its worker's thread. */
+/*
+ * ucma_abi.c - the calls of the kernel's rdma_cm: see ucma_abi.h. Its worker's thread.
+ *
+ * Tests: test_ucma.c
+ */
 #include "ffr/nic/ucma_abi.h"
 
 #include <errno.h>

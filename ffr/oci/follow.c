@@ -9,6 +9,8 @@
  * neither a router nor this process that starts again loses anything: what counts is what is there now.
  *
  * Addresses come in groups: a container is looked at SETTLE after the first of them, and at most once in that time.
+ *
+ * Tests: system/runtime_docker_cdi.sh, system/addresses.sh
  */
 #include <dirent.h>
 #include <errno.h>

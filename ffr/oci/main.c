@@ -7,6 +7,8 @@
  * of it has run. The image is looked at first, so that one that cannot be served is refused before anything is
  * told; then the router is, and then the mounts are made. What fails undoes what was told. As it has stopped (poststop) the router is
  * told that, and forgets the container if it did not know it before; the mounts went with the namespace.
+ *
+ * Tests: system/runtime_docker.sh, system/runtime_docker_cdi.sh
  */
 #include <dirent.h>
 #include <errno.h>

@@ -9,6 +9,8 @@
  * Memory windows are bound and invalidated on the fast thread, perhaps with every message. So they
  * are not queued one change after the other: a window that has changed is on its container's
  * mw.changed, once, and when the next batch is made it is told as it is then.
+ *
+ * Tests: test_orch.c
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -2,6 +2,8 @@
 /*
  * dev.c - /dev/ffrio: opening endpoints of it, and what the log is told. Control thread; the keeper opens the device, which is
  * root's. Links ask for an endpoint by dev->wanted (link.c), and get it under the lock, if they are there still.
+ *
+ * Tests: test_link.c
  */
 #include "ffr/rio/rio.h"
 

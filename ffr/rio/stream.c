@@ -8,6 +8,8 @@
  *
  * In: blocks come in order, each whole (ffrio sees to that), and are read where they are. Whoever is on the link can write
  * there at any time: each byte is read once, the header as a copy. What was not asked for is given back unread.
+ *
+ * Tests: test_link.c
  */
 #include "ffr/rio/rio.h"
 

@@ -3,6 +3,8 @@
  * main.c - the device /dev/ffmem: what opening, a call and closing do. See ../ffmem.h for what each
  * call means. The keeper opens it as root (the node is 0600) and passes it to the router, whose
  * address space the file is bound to at FFMEM_HELLO.
+ *
+ * Tests: vm/ffmem.sh
  */
 #include <linux/lockdep.h>
 #include <linux/miscdevice.h>

@@ -10,6 +10,8 @@
  * hmm_range_fault() is only asked what is there, never to fault: it would wait for a file or a
  * userfaultfd's owner. Pages come in by get_user_pages_remote() with FOLL_NOWAIT, and what can't come
  * in that way by ffmem_wait_page(), where a signal ends the wait, but not in accesses.
+ *
+ * Tests: vm/ffmem.sh
  */
 #include <linux/delay.h>
 #include <linux/hmm.h>

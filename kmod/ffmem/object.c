@@ -5,6 +5,8 @@
  * An object ends once, by whichever comes first of its process's end (in exit_mmap(), as a notifier's
  * release), FFMEM_UNMAP and close(). What stays after that is a husk, held by the VMAs that still
  * show its window, where every access is a SIGBUS.
+ *
+ * Tests: vm/ffmem.sh
  */
 #include <linux/lockdep.h>
 #include <linux/sched/mm.h>

@@ -4,6 +4,8 @@
  *
  * The pins are long-term ones, so pages leave movable memory first, and fork() copies them for the
  * child at once: the parent keeps the page that the router sees.
+ *
+ * Tests: vm/ffmem.sh
  */
 #include <linux/hugetlb.h>
 #include <linux/magic.h>

@@ -7,6 +7,8 @@
  * pidfs (since 6.9). A descriptor of /proc/PID/mem is known by the file operations that one opened at
  * load has, and only if that one leads to the loader's own address space as expected; then the
  * check is the one that the kernel made at its open().
+ *
+ * Tests: vm/ffmem.sh
  */
 #include <linux/cred.h>
 #include <linux/file.h>

@@ -4,6 +4,8 @@
  *
  * A VMA holds a reference to its object and lies within the object's window of offsets. It isn't
  * inherited by fork() and doesn't grow.
+ *
+ * Tests: vm/ffmem.sh
  */
 #include <linux/file.h>
 #include <linux/pagemap.h>

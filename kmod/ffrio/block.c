@@ -11,6 +11,8 @@
  *
  * Who sends to an endpoint owns the way there from the first block to the last: blocks of two messages
  * do not mix.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/crc32c.h>
 #include <linux/slab.h>

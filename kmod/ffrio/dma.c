@@ -6,6 +6,8 @@
  *
  * A transfer that takes longer than a grant lasts would write to a buffer that is somebody else's by
  * then: its channel is stopped before that.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include "ffrio_int.h"
 

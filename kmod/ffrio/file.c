@@ -2,6 +2,8 @@
 /*
  * file.c - /dev/ffrio: what opening, a call, poll(), mmap() and closing do. The other calls need FFRIO_BIND
  * first, which gives the file its port once.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>

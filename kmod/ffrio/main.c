@@ -2,6 +2,8 @@
 /*
  * main.c - parameters, load and unload, and the master ports that the kernel has or gets: each becomes
  * a port of ours. See ../ffrio.h for the calls, docs/ffrio.md for what goes over the link.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/log2.h>
 #include <linux/miscdevice.h>

@@ -3,6 +3,8 @@
  * port.c - a port: its pools and their inbound window, doorbells in and out, the protocol's ops and
  * clock. Doorbells come in a thread or an interrupt, as the mport's driver has it; with top_half they
  * are answered there, else by a work queue.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/dma-mapping.h>
 #include <linux/ratelimit.h>

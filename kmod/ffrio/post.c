@@ -3,6 +3,8 @@
  * post.c - sending without a copy: send buffers that are a program's own, in which it puts a block's data
  * where it has mapped them (FFRIO_ALLOC, FFRIO_FREE), what it posts and gets back (FFRIO_POST, FFRIO_REAP); and a
  * file's end.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/crc32c.h>
 #include <linux/slab.h>

@@ -6,6 +6,8 @@
  * A pair of ports is up when each knows the other's incarnation, and every restart of either side gets
  * a new one. Doorbells to one receiver arrive in order, if they do: so after a hello nothing comes that
  * was sent before it, and both lanes begin at 0.
+ *
+ * Tests: unit/kmod/test_ffrio.c, vm/ffrio.sh
  */
 #include "proto.h"
 

@@ -3,6 +3,8 @@
  * recv.c - receiving: blocks out of the endpoint's queue, copied or in place. What is in a receive buffer
  * is hostile: any node can write there at any time. Its header is copied, checked, and what the copy said is
  * used from then on.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/crc32c.h>
 #include <linux/uaccess.h>

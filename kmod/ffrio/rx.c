@@ -12,6 +12,8 @@
  * A buffer's place in the endpoint's queue is that of its grant. Of a message that is given up all is
  * taken out of the queue again, and a reader who has had a part of it is told that the rest will
  * not come.
+ *
+ * Tests: unit/kmod/test_ffrio.c, vm/ffrio.sh
  */
 #include "proto.h"
 

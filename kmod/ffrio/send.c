@@ -8,6 +8,8 @@
  * instead, until the block is over or will not be moved any more. What is pinned has a place in the lane,
  * so there is little of it, and not for long. Such a call ends when the file has no pin: as soon as its last
  * block is over, or, if the message is given up, as soon as no transfer of it is under way.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/crc32c.h>
 #include <linux/slab.h>

@@ -9,6 +9,8 @@
  *
  * One block of a message that fails takes the rest with it: those that are granted are cancelled, those
  * that wait end at once.
+ *
+ * Tests: unit/kmod/test_ffrio.c, vm/ffrio.sh
  */
 #include "proto.h"
 

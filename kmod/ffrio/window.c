@@ -2,6 +2,8 @@
 /*
  * window.c - memory of this node that others may read and write by its RapidIO address, and access to
  * theirs. Transfers go by send buffers, some at once, so that copies and DMA overlap here as well.
+ *
+ * Tests: vm/ffrio.sh
  */
 #include <linux/dma-mapping.h>
 #include <linux/log2.h>

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* ffrio_lib.c - see ffrio_lib.h. No state of its own but the descriptor. */
+/*
+ * ffrio_lib.c - see ffrio_lib.h. No state of its own but the descriptor.
+ *
+ * Tests: vm/ffrio.sh
+ */
 #include "ffrio_lib.h"
 
 #include <errno.h>

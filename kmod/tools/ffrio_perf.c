@@ -4,6 +4,8 @@
  * [-s BYTES] [-w] [-r|-z] DESTID` sends and says MB/s and its share of a CPU. It copies; -r: from its own pages,
  * which the kernel pins; -z: from send buffers, in blocks. -w: each message has arrived before the next. Endpoint 2
  * by default (-e). The receiver ends with -n messages (0: never).
+ *
+ * Tests: vm/ffrio.sh
  */
 #include "ffrio_tool.h"
 

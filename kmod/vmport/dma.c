@@ -12,6 +12,8 @@
  * A piece is copied with the channel's lock held and the descriptor still active, so when
  * device_terminate_all() returns, no memory is touched any more. Callbacks come with softirqs off, and
  * from device_terminate_all() as well.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/mm.h>
 #include <linux/sched.h>

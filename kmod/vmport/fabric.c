@@ -7,6 +7,8 @@
  *
  * Ports of the switch: first the master ports, then the uplinks. Any context but for uplinks, which
  * need interrupts on and no hard interrupt.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/delay.h>
 

@@ -7,6 +7,8 @@
  * the target. So a store arrives within a tick or two, and a load sees what the target had so long
  * ago; the memory of another client is never mapped, and errors, links and other kernels are as for
  * any transfer. A window holds the module, since a process may have it in its address space.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/io.h>
 #include <linux/mm.h>

@@ -2,6 +2,8 @@
 /*
  * port.c - a master port: what the kernel's RapidIO subsystem sees of it, and the thread that plays
  * its interrupts. The thread is of real-time priority, as an interrupt comes before a process.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/dma-mapping.h>
 #include <linux/math64.h>

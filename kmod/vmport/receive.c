@@ -4,6 +4,8 @@
  * the mailbox's client gave, port-writes. Whoever brings them (any context) leaves them there; the
  * port's thread calls the clients, as an interrupt would, with softirqs off. What has no room is
  * told RETRY, and its sender tries again.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/slab.h>
 

@@ -4,6 +4,8 @@
  * switch find, and what writes do. Registers are those of RapidIO 1.3 to 2.1 by which the kernel's
  * enumeration works: capabilities, device ID, host lock, component tag, standard route table, and
  * the LP-Serial and (switch) error management blocks of the extended features. Any context.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/slab.h>
 

@@ -9,6 +9,8 @@
  * QUEUED: to be delivered at due. SENT: went to another kernel; due is how long the answer may take.
  * A slot of a mailbox is finished when its message was delivered or given up, and reported to the
  * client in the slots' order.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/slab.h>
 

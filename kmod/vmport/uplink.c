@@ -14,6 +14,8 @@
  * of the kernel's route calls wait for their answer with spinlocks held.
  *
  * Whoever can send datagrams from the peer's address and port is the peer, as on a cable.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/inet.h>
 #include <linux/ip.h>

@@ -5,6 +5,8 @@
  * bounce buffers and offsets of an architecture's DMA are right. A copy holds window_lock, so that
  * when unmap_inb() returns nobody touches the memory any more. Process or softirq context; the map
  * calls come with interrupts off.
+ *
+ * Tests: vm/vmport.sh
  */
 #include <linux/dma-direct.h>
 #include <linux/highmem.h>

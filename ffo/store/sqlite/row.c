@@ -2,6 +2,8 @@
 /*
  * row.c - what store.c reads, checked: rows that no ffo would write are told of in the
  * log and never handed on. The orchestrator's loop only.
+ *
+ * Tests: test_store.c
  */
 #include "ffo/store/sqlite/internal.h"
 

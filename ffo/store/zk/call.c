@@ -2,6 +2,8 @@
 /*
  * call.c - requests of zk.h: one at a time, and several changes as one. What is special about them
  * is told at the head of zk.c, which has the session. The loop's thread only.
+ *
+ * Tests: test_topic.c, test_zks.c
  */
 #include "ffo/store/zk/internal.h"
 

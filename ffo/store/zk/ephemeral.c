@@ -13,6 +13,8 @@
  * Mappings are packed into segments. New ones go into the open segment until it is full; a changed or
  * withdrawn one makes its segment be written anew. Segments are written at most every SEG_PACE, so
  * that what many registrations add travels in few writes; the first after a pause goes at once.
+ *
+ * Tests: test_topic.c, test_host.c
  */
 #include "ffo/store/zk/zks.h"
 

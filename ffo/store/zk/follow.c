@@ -9,6 +9,8 @@
  *
  * Reads are queued, so that thousands of them (after a session was lost) are some hundred under way
  * at a time; they stay queued while there is no connection.
+ *
+ * Tests: test_topic.c, test_zks.c
  */
 #include "ffo/store/zk/zks.h"
 

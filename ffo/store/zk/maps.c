@@ -5,6 +5,8 @@
  * A list is for people: to have its pages, each container is watched for a while, and a page is
  * taken when a sync tells that nothing is known to be newer. The watch stays for HOLD, so that the
  * next page costs nothing but the sync.
+ *
+ * Tests: test_topic.c
  */
 #include "ffo/store/zk/zks.h"
 

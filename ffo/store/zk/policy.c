@@ -2,6 +2,8 @@
 /*
  * policy.c - changes of the policy and of the tenants' limits: each is one node, read, changed
  * and written under its version. See zks.h. The orchestrator's loop only.
+ *
+ * Tests: test_topic.c
  */
 #include "ffo/store/zk/zks.h"
 

@@ -5,6 +5,8 @@
  *
  * A server may lag behind another one: a sync before each question, in the same flight, makes it see
  * what has been changed before.
+ *
+ * Tests: test_container.c, test_zks.c
  */
 #include "ffo/store/zk/zks.h"
 

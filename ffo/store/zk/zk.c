@@ -19,6 +19,8 @@
  * - All watches have the same function and context, because for session events the client searches
  *   through them quadratically.
  * - It resolves the servers' names whenever it connects, and waits for that: numbers only here.
+ *
+ * Tests: test_zks.c
  */
 #include "ffo/store/zk/internal.h"
 
