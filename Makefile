@@ -221,7 +221,7 @@ test-all: deps
 	tests/run -l all
 
 test-nightly: deps
-	FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} tests/run -l night
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-3600} tests/run -l night; status=$$?; tests/mutate --all && exit $$status
 
 demo: deps
 	$(MAKE) all

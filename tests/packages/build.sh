@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: packages
+# night: packages
 # timeout: 900
 # build.sh - the Debian packages are built in two folders, one like the other byte for byte (one folder only in a run of
 # all kinds, where FF_BRIEF is set: minutes); lintian has no error; the libraries are where the host's programs do not look,

@@ -170,9 +170,10 @@ class Plan:
             corpus = f"{self.tests}/fuzz/corpus/{name[len('fuzz_'):]}"
             if os.path.isdir(corpus):
                 cmd.append(corpus)
-            job = Job(f"fuzz/{name}", "fuzz", cmd, seconds + 60, "all")
-            job.makes = found  # what is found anew stays out of the tree's corpus
-            self.add(job)
+            for level in ("all", "night"):
+                job = Job(f"fuzz/{name}", "fuzz", cmd, seconds + 180, level)
+                job.makes = found  # what is found anew stays out of the tree's corpus
+                self.add(job)
 
     def scripts(self, folder, kind):
         """Scripts that need no lab of the runner's."""
@@ -307,6 +308,10 @@ class Plan:
         arm64 = self.arm64() if "arm64" in kinds else []
         self.jobs = [j for j in self.jobs if j.kind in kinds and j.level in self.levels and
                      (pattern is None or pattern.search(j.name))]
+        # Some tests do more at night, and less in CI.
+        self.jobs = list({j.name: j for j in reversed(self.jobs)}.values())[::-1]
+        for job in self.jobs:
+            job.timeout *= 4 if job.level == "night" else 1
         names = {j.name for j in self.jobs}
         builds = [b for b in arm64 if any(b.name in j.needs for j in self.jobs)]
         for job in self.jobs:

@@ -3,6 +3,8 @@
 # ffmem.sh - kmod's ffmem.ko in a VM with Debian's kernel. Sparse checks the module. Its self-test runs, and then FT_LOADS
 # (1000) loads and unloads. For a kernel that looks for mistakes, with FT_KERNEL and FT_KDIR, see kmod-debug.
 #
+# all: vm
+# night: vm
 # timeout: 600
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/kmod.sh"

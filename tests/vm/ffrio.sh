@@ -6,6 +6,8 @@
 # times, for at most FT_SECONDS (400). Each unload must give all buffers back. For a kernel that looks for mistakes, with
 # FT_KERNEL and FT_KDIR, see kmod-debug.
 #
+# all: vm
+# night: vm
 # timeout: 600
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"

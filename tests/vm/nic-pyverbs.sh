@@ -7,6 +7,8 @@
 # are in the list. With FT_PLAIN=1 the same tests run on the NIC without freeflow first. In a run of all kinds only some of the
 # tests with traffic run.
 #
+# all: vm
+# night: vm
 # timeout: 600
 if [[ ! -v FT_IN_VM ]]; then
 	NEWER=1

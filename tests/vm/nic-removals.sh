@@ -4,6 +4,8 @@
 # twice and not much longer than FT_SECONDS (60). Clients on the NIC end each time. A client that stays within the host runs
 # through all removals. At the end the router has as many descriptors, threads and mappings as after the first removal.
 #
+# all: vm
+# night: vm
 # timeout: 720
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"

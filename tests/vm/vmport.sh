@@ -5,6 +5,8 @@
 # and a hundred loads. The VMs `a` and `b` have two ports each, and their switches are joined over UDP; a enumerates, b
 # discovers. For a kernel that looks for mistakes, with FT_KERNEL and FT_KDIR, see kmod-debug.
 #
+# all: vm
+# night: vm
 # timeout: 600
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"
