@@ -372,15 +372,6 @@ void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h)
 		f->be->ops->peer_told(f, p);
 }
 
-/* The peer's QP is there, or has a receive. */
-static void go(struct fast *f, struct remote_qp *rq)
-{
-	if (rq->tx.phase == REM_RNR)
-		requester_rnr_over(rq->qp, &rq->tx.rnr_left);
-	if (rq->tx.phase == REM_RNR || rq->tx.phase == REM_WAIT)
-		remote_resume(f, rq);
-}
-
 enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hdr *h,
 		       struct remote_qp **rq)
 {
@@ -400,7 +391,7 @@ enum sink remote_begin(struct fast *f, struct wire_peer *p, const struct wire_hd
 	if (!to)
 		return SINK_DISCARD;
 	if (h->type == WIRE_GO) {
-		go(f, to);
+		request_go(f, to);
 		return SINK_DISCARD;
 	}
 	if (h->tag != to->tx.tag)

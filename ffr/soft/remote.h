@@ -34,7 +34,7 @@
  *
  * Time. TCP loses nothing while a connection lives, so a time-out is not a loss: the ACK time-out counts
  * down `retry_cnt` only while the peer's router is not heard of, which is forgotten when it is, or says that there is
- * no such QP. A
+ * no such QP. What the directory or a new connection tells is no answer: the time-out goes on meanwhile. A
  * requester whose peer is silent while its router is not asks what became of its first message; it
  * waits for that QP no longer than PATIENCE.
  * UC sends the same frames, without waiting for an answer and without sending anything twice.
@@ -79,6 +79,7 @@ struct sent {
 	} few;
 	void *many;   /* room for more than that, kept for the next one; or NULL */
 	uint64_t got; /* bytes that came of what it fetches, or that the peer has said are there */
+	uint64_t map_until; /* ns: then the peer is asked, if the map does not know; 0: the map was not waited for */
 	bool is_mapped; /* the map, or the peer, allows it */
 	bool probe;	/* ask the peer */
 	bool done;	/* completes when it is the first: */
@@ -153,7 +154,9 @@ struct remote_tx {
 	uint64_t busy_until; /* ns: the same for the peer's limits, which it has told of */
 	uint8_t rnr_left, retry_left;
 	uint8_t silent; /* of those that are not left, the ones since the peer's router was heard of */
-	uint64_t heard;	      /* ns: wire_heard() when the timer was armed */
+	uint64_t try_ends; /* ns: when the ACK time-out is over; 0: it is infinite */
+	bool is_unknown; /* ... and since it began the peer's router has said that there is no such QP */
+	uint64_t heard;	      /* ns: wire_heard() when that began */
 	uint64_t answered_at; /* ns: when an answer last came */
 	bool ask;	      /* none has come for long: ask what became of una */
 	uint32_t step;	  /* frames that are sent before the peer is heard again; 0: any number */
@@ -288,6 +291,8 @@ bool remote_rate_datagram(struct fast *f, struct qp *qp, uint64_t bytes);
 extern const struct send_ops remote_send;
 /* The peer, or the way to it, may be there again. */
 void remote_resume(struct fast *f, struct remote_qp *rq);
+/* The peer's QP is there, or has a receive. */
+void request_go(struct fast *f, struct remote_qp *rq);
 void remote_no_answer(struct fast *f, struct remote_qp *rq);
 void remote_mapped(struct fast *f, struct remote_qp *rq);
 enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr);

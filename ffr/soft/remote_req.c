@@ -38,16 +38,36 @@ static uint64_t ack_timeout(const struct qp *qp)
 	return t && t < TIMEOUT_MIN ? TIMEOUT_MIN : t;
 }
 
-/* Something is under way, or nobody answers: see in time whether that has changed. */
-static void watch(struct fast *f, struct remote_qp *rq)
+/* A try begins: with the first message, with the end of the try before, or when the peer has answered. */
+static void begin_try(struct fast *f, struct remote_qp *rq)
 {
 	uint64_t t = ack_timeout(rq->qp);
 
 	rq->tx.heard = rq->peer ? wire_heard(rq->peer) : 0;
-	if (!t || !qp_is_reliable(rq->qp) || rq->tx.una == rq->tx.tail)
-		timer_cancel(&f->timers, &rq->tx.timer);
+	rq->tx.try_ends = t ? f->now + t : 0;
+	rq->tx.is_unknown = false;
+}
+
+/*
+ * The try that has begun goes on, and ends when it was going to end. All that is news of the peer comes here, because
+ * news may come more often than a try is long: if they began a try, no request would ever fail.
+ */
+static void watch_on(struct fast *f, struct remote_qp *rq)
+{
+	bool is_run = rq->tx.phase == REM_RUN, runs = qp_is_reliable(rq->qp) && rq->tx.try_ends;
+
+	if (!is_run && (rq->tx.phase != REM_WAIT || !qp_is_reliable(rq->qp)))
+		return; /* the timer is the phase's */
+	if (runs && rq->tx.una != rq->tx.tail)
+		timer_arm(&f->timers, &rq->tx.timer, rq->tx.try_ends);
 	else
-		timer_arm(&f->timers, &rq->tx.timer, f->now + t);
+		timer_cancel(&f->timers, &rq->tx.timer);
+}
+
+static void watch(struct fast *f, struct remote_qp *rq)
+{
+	begin_try(f, rq);
+	watch_on(f, rq);
 }
 
 /* The peer has answered: all tries are left again. */
@@ -118,6 +138,7 @@ static bool copy_wr(struct sent *s, const struct send_wr *wr)
 	s->wr.inl = data;
 	memcpy(data, inl ? (void *)wr->inl : (void *)wr->sge, n);
 	s->got = 0;
+	s->map_until = 0;
 	s->is_mapped = s->probe = s->done = false;
 	s->status = IBV_WC_SUCCESS;
 	s->why = FF_VERR_NONE;
@@ -245,8 +266,7 @@ void request_advance(struct fast *f, struct remote_qp *rq)
 		return;
 	answered(f, rq);
 	rq->tx.ask = rq->tx.solo = false;
-	if (rq->tx.phase == REM_RUN)
-		watch(f, rq);
+	watch(f, rq);
 	if (qp->busy) {
 		requester_resume(f, qp->soft);
 	} else {
@@ -305,13 +325,15 @@ static bool go_back_to(struct remote_qp *rq, uint32_t msn, uint64_t off)
 
 void remote_no_answer(struct fast *f, struct remote_qp *rq)
 {
+	bool waits = rq->tx.phase == REM_WAIT && rq->tx.timer.index;
+
 	rq->tx.phase = REM_WAIT;
 	go_back(rq, rq->tx.una);
 	if (rq->peer && !rq->peer->tcp)
 		peer_want(rq->peer);
 	if (qp_is_reliable(rq->qp))
-		watch(f, rq);
-	else
+		watch_on(f, rq);
+	else if (!waits)
 		timer_arm(&f->timers, &rq->tx.timer, f->now + UC_PATIENCE);
 }
 
@@ -337,14 +359,24 @@ void remote_resume(struct fast *f, struct remote_qp *rq)
 	rq->tx.phase = REM_RUN;
 	if (again)
 		go_back(rq, rq->tx.una);
-	watch(f, rq);
+	watch_on(f, rq);
 	wire_tx(f, rq);
+}
+
+void request_go(struct fast *f, struct remote_qp *rq)
+{
+	if (rq->tx.phase != REM_RNR && rq->tx.phase != REM_WAIT)
+		return;
+	if (rq->tx.phase == REM_RNR)
+		requester_rnr_over(rq->qp, &rq->tx.rnr_left);
+	begin_try(f, rq);
+	remote_resume(f, rq);
 }
 
 void remote_mapped(struct fast *f, struct remote_qp *rq)
 {
 	rq->tx.phase = REM_RUN;
-	watch(f, rq);
+	watch_on(f, rq);
 	wire_tx(f, rq);
 }
 
@@ -411,11 +443,13 @@ static bool in_settled(struct fast *f, struct remote_qp *rq)
 	int result;
 
 	if (xfer_is_busy(&rq->tx.in)) {
+		begin_try(f, rq); /* the peer is not waited for */
 		timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
 		return false;
 	}
 	if (!c)
 		return true;
+	begin_try(f, rq);
 	len = c->len;
 	result = c->result;
 	xfer_reset(f, &rq->tx.in);
@@ -425,6 +459,11 @@ static bool in_settled(struct fast *f, struct remote_qp *rq)
 	else if (s && !result && s->got == rq->tx.in_off)
 		fetched(f, rq, msn, len);
 	return rq->incarnation == incarnation;
+}
+
+static bool is_try_over(const struct fast *f, const struct remote_qp *rq)
+{
+	return qp_is_reliable(rq->qp) && rq->tx.try_ends && f->now >= rq->tx.try_ends;
 }
 
 void request_timer(struct timer *t)
@@ -440,6 +479,7 @@ void request_timer(struct timer *t)
 		remote_mapped(f, rq);
 		return;
 	case REM_RNR:
+		begin_try(f, rq);
 		remote_resume(f, rq);
 		return;
 	case REM_LATER:
@@ -452,8 +492,12 @@ void request_timer(struct timer *t)
 			}
 			remote_sent_wr(rq, rq->tx.una)->probe = true;
 		}
-		remote_resume(f, rq);
-		return;
+		if (!is_try_over(f, rq)) {
+			remote_resume(f, rq);
+			return;
+		}
+		rq->tx.phase = REM_RUN; /* nobody answers the question */
+		break;
 	default:
 		break;
 	}
@@ -463,6 +507,12 @@ void request_timer(struct timer *t)
 		lose_all(f, rq);
 		return;
 	}
+	if (!is_try_over(f, rq)) {
+		watch_on(f, rq);
+		return;
+	}
+	if (rq->tx.is_unknown) /* news may have made it send again since: that is not another try */
+		rq->tx.phase = REM_WAIT;
 	if (rq->tx.phase == REM_RUN && rq->peer && wire_heard(rq->peer) > rq->tx.heard &&
 	    f->now - rq->tx.answered_at < PATIENCE) {
 		rq->tx.retry_left += rq->tx.silent; /* it had no time for us */
@@ -478,17 +528,17 @@ void request_timer(struct timer *t)
 		fail(f, rq, rq->tx.una, IBV_WC_RETRY_EXC_ERR, FF_VERR_NONE);
 		return;
 	}
-	if (rq->tx.phase == REM_RUN) { /* nothing at all is heard */
-		rq->tx.silent++;
-		if (rq->peer)
-			wire_ping(f, rq->peer);
-		watch(f, rq);
-		return;
-	}
-	if (remote_is_peer(rq) && rq->peer && rq->peer->tcp)
-		remote_resume(f, rq);
-	else
+	begin_try(f, rq);
+	if (!remote_is_peer(rq) || !rq->peer || !rq->peer->tcp) {
 		remote_no_answer(f, rq);
+	} else if (rq->tx.phase == REM_RUN) { /* nothing at all is heard */
+		rq->tx.silent++;
+		wire_ping(f, rq->peer);
+		watch_on(f, rq);
+		wire_tx(f, rq);
+	} else {
+		remote_resume(f, rq);
+	}
 }
 
 /* ---- what is sent ----------------------------------------------------------------------------------------- */
@@ -513,10 +563,20 @@ static bool is_mapped(struct fast *f, struct remote_qp *rq, struct sent *s)
 		s->probe = true;
 		return false;
 	default:
-		rq->tx.phase = REM_MAP;
-		timer_arm(&f->timers, &rq->tx.timer, f->now + MAP_PATIENCE);
-		return false;
+		break;
 	}
+	if (!s->map_until) {
+		s->map_until = f->now + MAP_PATIENCE;
+		if (rq->tx.una == rq->tx.nxt && rq->tx.try_ends)
+			rq->tx.try_ends +=
+				MAP_PATIENCE; /* the peer was not asked for anything yet */
+	}
+	s->probe = f->now >= s->map_until; /* in all, however often it is sent again */
+	if (s->probe)
+		return false;
+	rq->tx.phase = REM_MAP;
+	timer_arm(&f->timers, &rq->tx.timer, s->map_until);
+	return false;
 }
 
 /* May it be sent now, as far as other messages are concerned? */
@@ -606,6 +666,15 @@ static enum next request_payload(struct fast *f, struct remote_qp *rq, struct se
 	return NEXT_NONE;
 }
 
+/* Until then an answer to a question is waited for: not beyond the try. */
+static uint64_t probe_ends(const struct fast *f, const struct remote_qp *rq)
+{
+	uint64_t at = f->now + TIMEOUT_MIN;
+
+	return qp_is_reliable(rq->qp) && rq->tx.try_ends && rq->tx.try_ends < at ? rq->tx.try_ends :
+										   at;
+}
+
 /* Ask the peer whether it would carry the message out. */
 static enum next probe(struct remote_qp *rq, struct sent *s, struct frame *fr)
 {
@@ -661,7 +730,7 @@ enum next request_next(struct fast *f, struct remote_qp *rq, struct frame *fr)
 	if (!rq->tx.off && !is_mapped(f, rq, s)) {
 		if (!s->probe || rq->tx.nxt != rq->tx.una) /* asked for when all else is done */
 			return NEXT_NONE;
-		timer_arm(&f->timers, &rq->tx.timer, f->now + TIMEOUT_MIN);
+		timer_arm(&f->timers, &rq->tx.timer, probe_ends(f, rq));
 		return probe(rq, s, fr);
 	}
 	dir = ff_op_fetches(s->wr.opcode) ? RATE_RX : RATE_TX;
@@ -784,13 +853,16 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 		fail(f, rq, h->msn, IBV_WC_REM_OP_ERR, FF_VERR_NONE);
 		break;
 	case NAK_NO_QP:
-		if (rq->tx.phase == REM_RUN || rq->tx.phase == REM_LATER)
+		rq->tx.is_unknown = true;
+		if (rq->tx.phase != REM_RNR)
 			remote_no_answer(f, rq);
 		break;
 	case NAK_PROBE_OK:
 		if (rq->tx.phase != REM_LATER || h->msn != rq->tx.nxt)
 			break;
 		remote_sent_wr(rq, h->msn)->is_mapped = true;
+		answered(f, rq);
+		begin_try(f, rq);
 		remote_mapped(f, rq);
 		break;
 	case NAK_SEQ:
@@ -815,6 +887,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 			wire_tx(f, rq);
 			break;
 		}
+		begin_try(f, rq);
 		rq->tx.phase = REM_LATER;
 		timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);
 		break;
@@ -828,6 +901,7 @@ void request_nak(struct fast *f, struct remote_qp *rq, const struct wire_hdr *h)
 /* Again, when no thread writes any more what came. */
 static void later(struct fast *f, struct remote_qp *rq)
 {
+	begin_try(f, rq);
 	go_back(rq, rq->tx.una);
 	rq->tx.phase = REM_LATER;
 	timer_arm(&f->timers, &rq->tx.timer, f->now + LATER_NS);

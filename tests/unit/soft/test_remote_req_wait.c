@@ -32,6 +32,85 @@ static void no_such_qp(void **state)
 	req_failed(0, 2, IBV_WC_RETRY_EXC_ERR);
 }
 
+static void news(void)
+{
+	remote_changed(req_fast, &req.h[0].remote);
+}
+
+/* News of the peer's host come more often than a try is long: each try ends when it would have ended without them. */
+static void news_are_no_answer(void **state)
+{
+	(void)state;
+	req_writes_sent(2);
+	for (int i = 0; i < 3; i++) {
+		hosts_expect_none(&req, 0);
+		for (int k = 0; k < 4; k++) {
+			req_nak(0, NAK_NO_QP);
+			req_in_phase(REM_WAIT);
+			req_later(ACK_TIMEOUT / 4);
+			if (k < 3)
+				news();
+			req_in_phase(REM_RUN); /* by the news, by the next try, or as it failed */
+		}
+	}
+	req_failed(0, 1, IBV_WC_RETRY_EXC_ERR);
+}
+
+/* Without a connection news begin no try, either. */
+static void news_without_a_connection(void **state)
+{
+	(void)state;
+	req_writes_sent(1);
+	hosts_cut(&req);
+	for (int i = 0; i < 3 * 4; i++) {
+		hosts_expect_none(&req, 0);
+		news();
+		req_in_phase(REM_WAIT);
+		req_later(ACK_TIMEOUT / 4);
+	}
+	req_failed(0, 0, IBV_WC_RETRY_EXC_ERR);
+}
+
+/* That it knows no such QP counts while the requester waits for the map, too. */
+static void unknown_in_the_map(void **state)
+{
+	(void)state;
+	req_writes_sent(1);
+	req.h[0].o.map = MAP_WAIT;
+	hosts_rdma(&req, FF_OP_WRITE, 1, 0, 0, 8);
+	req_take();
+	req_no_next();
+	req_in_phase(REM_MAP);
+	req_nak(0, NAK_NO_QP);
+	req_in_phase(REM_WAIT);
+	req_later(ACK_TIMEOUT);
+	assert_int_equal(req.h[0].qp->qp.stats.retries, 1);
+	req_next(0, WIRE_LAST);
+	req_no_next(); /* the map has been waited for: the peer is asked when the first is done */
+	req_in_phase(REM_RUN);
+}
+
+/* A question that is never answered uses up the tries like a request, and is asked again meanwhile. */
+static void nobody_answers_a_question(void **state)
+{
+	uint64_t began = req_fast->now;
+	unsigned asked = 0;
+
+	(void)state;
+	req.h[0].o.map = MAP_REFUSED;
+	hosts_rdma(&req, FF_OP_WRITE, 0, 0, 0, 8);
+	req_take();
+	while (req.h[0].qp->qp.state == IBV_QPS_RTS && asked < 1000) {
+		struct frame fr = { 0 };
+
+		asked += request_next(req_fast, req_qp, &fr) == NEXT_FRAME;
+		req_later(NS_PER_MS);
+	}
+	assert_true(asked > 3);
+	assert_true(req_fast->now - began <= 3 * ACK_TIMEOUT + 3 * NS_PER_MS);
+	req_failed(0, 0, IBV_WC_RETRY_EXC_ERR);
+}
+
 /* An answer gives all tries back. */
 static void tries_begin_anew(void **state)
 {
@@ -298,8 +377,10 @@ static void never_sent(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(REQ_TEST(no_such_qp), REQ_TEST(tries_begin_anew), REQ_TEST(it_asks),
-			REQ_TEST(silent_at_times), REQ_TEST(the_map_refuses),
+	return UNIT_RUN(REQ_TEST(no_such_qp), REQ_TEST(news_are_no_answer),
+			REQ_TEST(news_without_a_connection), REQ_TEST(unknown_in_the_map),
+			REQ_TEST(nobody_answers_a_question), REQ_TEST(tries_begin_anew),
+			REQ_TEST(it_asks), REQ_TEST(silent_at_times), REQ_TEST(the_map_refuses),
 			REQ_TEST(the_map_waits), REQ_TEST_UC(uc_asks_once), REQ_TEST_UC(uc_loses),
 			REQ_TEST(sent_without_an_answer), REQ_TEST(flushed_without_an_answer),
 			REQ_TEST(given_up_without_an_answer), REQ_TEST(never_sent));
