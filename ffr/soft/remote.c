@@ -729,7 +729,10 @@ void remote_changed(struct fast *f, struct remote *r)
 			continue;
 		}
 		change_peer(f, rq, r->up ? r->peer : NULL);
-		if (rq->tx.phase == REM_MAP)
+		if (!rq->peer && rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
+			/* nobody would tell it of the end of that connection */
+			remote_no_answer(f, rq);
+		else if (rq->tx.phase == REM_MAP)
 			remote_mapped(f, rq);
 		else if (rq->peer && rq->tx.una != rq->tx.tail && rq->tx.phase == REM_WAIT)
 			remote_resume(f, rq);

@@ -135,7 +135,22 @@ static void ends_in_time(void **state)
 	assert_int_equal(failed, 0);
 }
 
+/* The directory tells that the host is down before its connection ends, and up after there is another: all is sent again. */
+static void down_before_the_connection(void **state)
+{
+	(void)state;
+	req_writes_sent(2); /* and are lost */
+	tell(false);
+	hosts_cut(&req);
+	hosts_connect(&req);
+	hosts_run(&req);
+	hosts_expect_none(&req, 0);
+	tell(true);
+	hosts_run(&req);
+	req_done(0, 1);
+}
+
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(ends_in_time));
+	return UNIT_RUN(cmocka_unit_test(ends_in_time), REQ_TEST(down_before_the_connection));
 }
