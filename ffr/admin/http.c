@@ -86,11 +86,24 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 
 static void on_timer(uv_timer_t *t);
 
+static unsigned connections(const struct metrics *m)
+{
+	return MHD_get_daemon_info(m->d, MHD_DAEMON_INFO_CURRENT_CONNECTIONS)->num_connections;
+}
+
+/*
+ * At MAX_CONNECTIONS libmicrohttpd takes its socket out of the epoll set. MHD_run() puts it back when it begins, so a
+ * run that ended connections is followed by another: otherwise no event and no time-out would be left to cause one.
+ */
 static void run(struct metrics *m)
 {
 	MHD_UNSIGNED_LONG_LONG ms;
+	unsigned before;
 
-	MHD_run(m->d);
+	do {
+		before = connections(m);
+		MHD_run(m->d);
+	} while (connections(m) < before);
 	if (MHD_get_timeout(m->d, &ms) == MHD_YES)
 		uv_timer_start(&m->timer, on_timer, ms, 0);
 	else

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * test_http.c - the metrics' HTTP server and clients that say nothing. The clock is the test's, so that time-outs
+ * take no time.
+ */
+#include "tests/rig/unit/unit.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "ffr/admin/metrics.h"
+
+#define SILENT	    20 /* more than http.c takes at once */
+#define TIMEOUT_SEC 6  /* more than http.c waits for a client */
+
+static time_t later; /* s that the clock is ahead */
+
+/* libuv's and libmicrohttpd's, too. */
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+	int rc = (int)syscall(SYS_clock_gettime, id, ts);
+
+	ts->tv_sec += later;
+	return rc;
+}
+
+static char path[64], where[80];
+static uv_loop_t loop;
+static struct metrics *server;
+
+static int start(void **state)
+{
+	struct metrics_conf conf = { .where = where, .host = "h0", .loop = &loop };
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/test_http.%d", (int)getpid());
+	snprintf(where, sizeof(where), "unix:%s", path);
+	uv_loop_init(&loop);
+	return metrics_start(&server, &conf);
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	metrics_stop(server);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	return uv_loop_close(&loop);
+}
+
+static int dial(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+	assert_int_equal(connect(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	return s;
+}
+
+/* What is ready, and no more. */
+static void turns(void)
+{
+	for (int i = 0; i < 100; i++)
+		uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+/* Is a request answered? */
+static bool answers(void)
+{
+	static const char request[] = "GET /x HTTP/1.1\r\nHost: h\r\n\r\n";
+	char buf[512] = "";
+	int s = dial();
+
+	assert_int_equal(send(s, request, sizeof(request) - 1, MSG_NOSIGNAL), sizeof(request) - 1);
+	turns();
+	(void)!read(s, buf, sizeof(buf) - 1);
+	close(s);
+	turns();
+	return !strncmp(buf, "HTTP/1.1 404 ", 13);
+}
+
+/* They keep others out until their time is over, and no longer: nothing else has to happen. */
+static void silent_clients(void **state)
+{
+	int s[SILENT];
+	char c;
+
+	(void)state;
+	assert_true(answers());
+	for (int i = 0; i < SILENT; i++) {
+		s[i] = dial();
+		turns();
+	}
+	for (int round = 0; round < 2; round++) { /* the second: those who had to wait */
+		later += TIMEOUT_SEC;
+		turns();
+	}
+	for (int i = 0; i < SILENT; i++) {
+		assert_int_equal(read(s[i], &c, 1), 0);
+		close(s[i]);
+	}
+	assert_true(answers());
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test_setup_teardown(silent_clients, start, stop));
+}
