@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ffr/admin/admin.h"
@@ -114,16 +115,33 @@ err_log:
 	return err;
 }
 
-/* One router for each runtime directory. The lock goes with the process. */
+/* ms between two looks at a lock that another router has. */
+#define LOCK_LOOK 20u
+
+unsigned int router_lock_wait = 5000;
+
+/*
+ * One router for each runtime directory. The lock goes with the process, which may take a while to end after it was
+ * killed: the kernel frees the memory of all its containers first.
+ */
 static int runtime_lock(struct router *r)
 {
+	const struct timespec look = { .tv_nsec = LOCK_LOOK * 1000000L };
 	char path[4096];
 
 	snprintf(path, sizeof(path), "%s/ffr.lock", r->conf.runtime_dir);
 	r->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (r->lock_fd < 0)
 		return -errno;
-	return flock(r->lock_fd, LOCK_EX | LOCK_NB) ? -errno : 0;
+	for (unsigned int ms = 0; flock(r->lock_fd, LOCK_EX | LOCK_NB); ms += LOCK_LOOK) {
+		if (errno != EWOULDBLOCK || ms >= router_lock_wait)
+			return -errno;
+		if (!ms)
+			log_info("%s: another router has it: waiting %u ms for it to end", path,
+				 router_lock_wait);
+		nanosleep(&look, NULL);
+	}
+	return 0;
 }
 
 static int backend_choose(struct router *r)

@@ -47,6 +47,8 @@ int router_give(const struct ffr_conf *conf, const struct user *u);
  * started), runtime directory. `err` gets one line. 0 or -errno. router_fini undoes what was done.
  */
 int router_init(struct router *r, char *err, size_t size);
+/* ms that router_init() waits for the router before it to be gone; tests make it shorter. */
+extern unsigned int router_lock_wait;
 /* Control thread, before it runs: what the device can do, once more since view_init() was called. */
 void router_look(struct router *r);
 /* Detaches the containers and runs the loop until all its handles are closed. */

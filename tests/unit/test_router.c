@@ -7,6 +7,7 @@
  * threads: yes
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,9 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -410,14 +413,40 @@ static void a_restart_restores_the_containers(void **state)
 static void there_is_one_router_for_a_directory(void **state)
 {
 	struct router *second = calloc(1, sizeof(*second));
+	const unsigned int wait = router_lock_wait;
 	char err[256];
 
 	(void)state;
 	second->conf = rt.conf;
 	router_devices(second);
+	router_lock_wait = 100;
 	assert_int_equal(router_init(second, err, sizeof(err)), -EWOULDBLOCK);
+	router_lock_wait = wait;
 	assert_non_null(strstr(err, "another router"));
 	free(second);
+}
+
+/* A router that was killed has its lock until its process has ended, which takes a while. */
+static void a_router_waits_for_the_one_before(void **state)
+{
+	char path[64];
+	pid_t pid;
+	int fd;
+
+	(void)state;
+	stop();
+	snprintf(path, sizeof(path), "%s/run/ffr.lock", dir);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	pid = fork();
+	if (!pid) {
+		usleep(300000);
+		_exit(0);
+	}
+	close(fd);
+	start();
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, router_setup, router_teardown)
@@ -437,6 +466,7 @@ int main(void)
 		T(a_lost_orchestrator_is_told_everything_again),
 		T(a_restart_restores_the_containers),
 		T(there_is_one_router_for_a_directory),
+		T(a_router_waits_for_the_one_before),
 	};
 
 	signal(SIGPIPE, SIG_IGN);
