@@ -367,6 +367,7 @@ struct cm {
 	uv_async_t frames; /* messages from other hosts have come, or connections with them changed */
 	TAILQ_HEAD(, cm_timewait) timewait;			 /* oldest first */
 	struct cm_timewait *timewait_by_comm, *timewait_by_peer; /* uthash */
+	struct cm_timewait_tenant *timewait_tenants;		 /* uthash */
 	uint32_t num_timewait;
 	uint32_t conn_changes; /* remote_cm_changes() when that was last seen to */
 	uint32_t last_plain;   /* communication id of a plain peer */

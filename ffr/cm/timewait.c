@@ -13,16 +13,25 @@
  * Tests: test_conn_lost.c
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ffr/cm/internal.h"
 
-#define LOOK_MAX     64u
-#define TIMEWAIT_MAX 4096u /* then the oldest goes */
+#define TIMEWAIT_MAX 4096u /* then the oldest goes of the tenant that has most */
+
+/* The entries of one tenant; there is one while it has any. */
+struct cm_timewait_tenant {
+	UT_hash_handle hh;
+	char name[CONTAINER_NAME_MAX];
+	TAILQ_HEAD(, cm_timewait) entries; /* oldest first */
+	uint32_t num;
+};
 
 struct cm_timewait {
-	TAILQ_ENTRY(cm_timewait) entry;
+	TAILQ_ENTRY(cm_timewait) entry, of_tenant;
+	struct cm_timewait_tenant *tenant;
 	UT_hash_handle of_comm, of_peer;
 	struct cm *cm;
 	struct timer timer;
@@ -30,9 +39,36 @@ struct cm_timewait {
 	uint32_t comm;	     /* the id's */
 	uint32_t conn;	     /* as cm_wire_conn(): what m was last sent on */
 	struct cm_peer peer; /* comm: 0, if no request made the id */
-	char tenant[CONTAINER_NAME_MAX];
 	struct cm_msg m;
 };
+
+/* The tenant of that name, or NULL: no memory. */
+static struct cm_timewait_tenant *tenant_get(struct cm *cm, const char *name)
+{
+	struct cm_timewait_tenant *t;
+
+	HASH_FIND_STR(cm->timewait_tenants, name, t);
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	TAILQ_INIT(&t->entries);
+	HASH_ADD_STR(cm->timewait_tenants, name, t);
+	if (t->hh.tbl)
+		return t;
+	free(t);
+	return NULL;
+}
+
+static void tenant_put(struct cm *cm, struct cm_timewait_tenant *t)
+{
+	if (t->num)
+		return;
+	HASH_DEL(cm->timewait_tenants, t);
+	free(t);
+}
 
 static void forget(struct cm_timewait *w)
 {
@@ -44,12 +80,15 @@ static void forget(struct cm_timewait *w)
 		HASH_DELETE(of_peer, cm->timewait_by_peer, w);
 	timer_cancel(&cm->timers, &w->timer);
 	cm->num_timewait--;
+	TAILQ_REMOVE(&w->tenant->entries, w, of_tenant);
+	w->tenant->num--;
+	tenant_put(cm, w->tenant);
 	free(w);
 }
 
 static const struct container *container_of(const struct cm_timewait *w)
 {
-	return container_by_gid(&w->cm->ctl->host->containers, w->tenant, &w->m.sgid);
+	return container_by_gid(&w->cm->ctl->host->containers, w->tenant->name, &w->m.sgid);
 }
 
 static void on_timer(struct timer *t)
@@ -88,22 +127,17 @@ static struct cm_timewait *by_peer(struct cm *cm, const struct cm_peer *peer)
 }
 
 /*
- * There is one too many. The oldest goes, but of the container of the new one if it has any among the
- * first: who has most of them then takes no place of others.
+ * There is one entry too many. The oldest goes of the tenant that has most: a tenant that floods the table replaces its
+ * own entries, and one with fewer than its share loses none.
  */
-static struct cm_timewait *one_to_go(struct cm *cm, const struct cm_timewait *new)
+static struct cm_timewait *one_to_go(const struct cm *cm)
 {
-	struct cm_timewait *w;
-	unsigned n = 0;
+	const struct cm_timewait_tenant *most = NULL;
 
-	TAILQ_FOREACH(w, &cm->timewait, entry) {
-		if (n++ == LOOK_MAX)
-			break;
-		if (w != new && !memcmp(&w->m.sgid, &new->m.sgid, sizeof(w->m.sgid)) &&
-		    !strcmp(w->tenant, new->tenant))
-			return w;
-	}
-	return TAILQ_FIRST(&cm->timewait);
+	for (const struct cm_timewait_tenant *t = cm->timewait_tenants; t; t = t->hh.next)
+		if (!most || t->num > most->num)
+			most = t;
+	return TAILQ_FIRST(&most->entries);
 }
 
 void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn)
@@ -116,32 +150,39 @@ void cm_timewait(struct cm_id *id, const struct cm_msg *m, uint32_t conn)
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return;
+	w->tenant = tenant_get(cm, id->cont->c->tenant);
+	if (!w->tenant)
+		goto err_free;
 	w->cm = cm;
 	w->timer.fn = on_timer;
 	w->deadline = cm_now(cm) + CM_DREQ_TIMEOUT;
-	if (cm_timer(cm, &w->timer, m->type == CM_MSG_DREQ ? CM_RETRY_MAX : CM_REQ_TIMEOUT)) {
-		free(w);
-		return;
-	}
+	if (cm_timer(cm, &w->timer, m->type == CM_MSG_DREQ ? CM_RETRY_MAX : CM_REQ_TIMEOUT))
+		goto err_tenant;
 	w->comm = id->comm;
 	w->conn = conn;
-	memcpy(w->tenant, id->cont->c->tenant, sizeof(w->tenant));
 	memcpy(&w->m, m, offsetof(struct cm_msg, pd) + m->pd_len);
 	if (!by_peer(cm, &id->peer))
 		w->peer = id->peer;
 	HASH_ADD(of_comm, cm->timewait_by_comm, comm, sizeof(w->comm), w);
-	if (!w->of_comm.tbl) { /* the other side finds out by itself, later */
-		timer_cancel(&cm->timers, &w->timer);
-		free(w);
-		return;
-	}
+	if (!w->of_comm.tbl) /* the other side finds out by itself, later */
+		goto err_timer;
 	if (w->peer.comm)
 		HASH_ADD(of_peer, cm->timewait_by_peer, peer, sizeof(w->peer), w);
 	if (!w->of_peer.tbl)
 		w->peer.comm = 0;
 	TAILQ_INSERT_TAIL(&cm->timewait, w, entry);
+	TAILQ_INSERT_TAIL(&w->tenant->entries, w, of_tenant);
+	w->tenant->num++;
 	if (++cm->num_timewait > TIMEWAIT_MAX)
-		forget(one_to_go(cm, w));
+		forget(one_to_go(cm));
+	return;
+
+err_timer:
+	timer_cancel(&cm->timers, &w->timer);
+err_tenant:
+	tenant_put(cm, w->tenant);
+err_free:
+	free(w);
 }
 
 static struct cm_timewait *receiver_of(struct cm *cm, const struct cm_msg *m)
