@@ -14,7 +14,11 @@
 
 #include "ffl/session/ffl.h"
 
-#define PROBE_TIMEOUT_MS 2000
+/*
+ * As long as any other call (context.c): a router that lives may keep this container's calls waiting, because the
+ * container has used up max_cpu or max_calls. A program that starts then must not find a machine without a device.
+ */
+#define PROBE_TIMEOUT_MS 10000
 
 static struct {
 	struct ibv_device ibv;

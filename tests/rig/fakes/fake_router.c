@@ -241,6 +241,8 @@ static void receive(struct router *r, unsigned int c)
 		fault = r->fault;
 	if (fault == FAULT_SILENT)
 		return;
+	if (hdr->type == FF_MSG_HELLO && r->hello_ms)
+		usleep(r->hello_ms * 1000);
 	if (fault == FAULT_CLOSE) {
 		drop(r, c);
 		return;

@@ -55,8 +55,9 @@ struct router {
 	struct ff_query_port_resp port;
 	struct ff_create_ah_req ah; /* the last one */
 	struct ff_hello_req hello;
-	bool challenge; /* HELLO needs the nonce ROUTER_NONCE */
-	int seg_fd;	/* memfd of segment 0 of the last connection */
+	unsigned int hello_ms; /* before the answer to a HELLO */
+	bool challenge;	       /* HELLO needs the nonce ROUTER_NONCE */
+	int seg_fd;	       /* memfd of segment 0 of the last connection */
 };
 
 void router_start(struct router *r);

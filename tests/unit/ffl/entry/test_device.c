@@ -68,8 +68,23 @@ static void test_no_device(void **state)
 	assert_no_device();
 }
 
+/* The container has used up its share of the router's CPU: its programs wait, and find the device. */
+static void test_busy_router(void **state)
+{
+	struct ibv_device **list;
+	int n = -1;
+
+	(void)state;
+	device_router.hello_ms = 2500;
+	list = ibv_get_device_list(&n);
+	assert_non_null(list);
+	assert_int_equal(n, 1);
+	ibv_free_device_list(list);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
-	return UNIT_RUN(DEVICE_ROUTER_TEST(test_list), DEVICE_ROUTER_TEST(test_no_device));
+	return UNIT_RUN(DEVICE_ROUTER_TEST(test_list), DEVICE_ROUTER_TEST(test_no_device),
+			DEVICE_ROUTER_TEST(test_busy_router));
 }
