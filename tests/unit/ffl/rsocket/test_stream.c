@@ -23,6 +23,7 @@ struct side {
 	struct side *peer;
 };
 static struct side side[2];
+static int post_err; /* what posting a send fails with; 0: it does not */
 
 static struct side *side_of_qp(struct ibv_qp *qp)
 {
@@ -43,6 +44,8 @@ static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 	uint32_t len = wr->num_sge ? wr->sg_list[0].length : 0;
 
 	(void)bad;
+	if (post_err)
+		return post_err;
 	assert_null(wr->next);
 	if (len) { /* stays within the peer's ring */
 		uint64_t off = wr->wr.rdma.remote_addr - (uintptr_t)p->rs.s.rbuf;
@@ -368,6 +371,78 @@ static void ends(void **state)
 	close_pair();
 }
 
+static void peek_leaves_the_bytes(void **state)
+{
+	char buf[8] = "";
+
+	(void)state;
+	open_pair(4096, 4096, 16);
+	assert_int_equal(put_bytes(0, "abcd", 4), 4);
+	assert_int_equal(get_bytes(1, buf, 2, MSG_PEEK), 2);
+	assert_memory_equal(buf, "ab", 2);
+	assert_int_equal(get_bytes(1, buf, sizeof(buf), MSG_PEEK), 4);
+	assert_int_equal(get_bytes(1, buf, sizeof(buf), 0), 4);
+	assert_memory_equal(buf, "abcd", 4);
+	assert_int_equal(get_bytes(1, buf, 1, MSG_PEEK), -EAGAIN);
+	close_pair();
+}
+
+/* Bytes of a WRITE that could not be posted take no room, and the next ones come in their place. */
+static void failed_post(void **state)
+{
+	char buf[8] = "";
+
+	(void)state;
+	open_pair(4096, 4096, 16);
+	for (int i = 0; i < 20; i++) {
+		post_err = ENOMEM;
+		assert_int_equal(put_bytes(0, "xyz", 3), -ENOMEM);
+		post_err = 0;
+	}
+	assert_int_equal(put_bytes(0, "abc", 3), 3);
+	assert_int_equal(get_bytes(1, buf, sizeof(buf), 0), 3);
+	assert_memory_equal(buf, "abc", 3);
+	close_pair();
+}
+
+/* A connection that is lost: the data that came, without a hang-up, then the error, once. */
+static void lost_connection(void **state)
+{
+	struct rsocket *rs = &side[1].rs;
+	char buf[8];
+
+	(void)state;
+	open_pair(4096, 4096, 16);
+	assert_int_equal(put_bytes(0, "abc", 3), 3);
+	rs_stream_process(rs);
+	rs_stream_gone(rs, ECONNRESET);
+	assert_int_equal(rs_stream_revents(rs, POLLIN), POLLIN | POLLERR);
+	assert_int_equal(get_bytes(1, buf, sizeof(buf), 0), 3);
+	assert_int_equal(rs_stream_revents(rs, POLLIN), POLLIN | POLLHUP | POLLERR);
+	assert_int_equal(get_bytes(1, buf, sizeof(buf), 0), -ECONNRESET);
+	assert_int_equal(get_bytes(1, buf, sizeof(buf), 0), 0);
+	assert_int_equal(rs_stream_revents(rs, POLLIN), POLLIN | POLLHUP);
+	close_pair();
+}
+
+/* A WR's id has the low half of a position, which wraps after 4 GB. */
+static void positions_wrap(void **state)
+{
+	const uint64_t wrap = 1ull << 32;
+	struct rs_stream *s = &side[0].rs.s;
+
+	(void)state;
+	open_pair(4096, 4096, 16);
+	s->iodone = wrap - 100;
+	push(&side[0], (struct ibv_wc){ .wr_id = wr_id(WR_DATA, 1, wrap - 10) });
+	rs_stream_process(&side[0].rs);
+	assert_true(s->iodone == wrap - 10);
+	push(&side[0], (struct ibv_wc){ .wr_id = wr_id(WR_DATA, 2, wrap + 50) });
+	rs_stream_process(&side[0].rs);
+	assert_true(s->iodone == wrap + 50);
+	close_pair();
+}
+
 /* Messages that no rsocket sends end the connection, and nothing else. */
 static void hostile(void **state)
 {
@@ -435,5 +510,8 @@ int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(ring_sizes), cmocka_unit_test(full_and_given_back),
 			cmocka_unit_test(messages_given_back), cmocka_unit_test(random_traffic),
-			cmocka_unit_test(ends), cmocka_unit_test(hostile), cmocka_unit_test(table));
+			cmocka_unit_test(ends), cmocka_unit_test(peek_leaves_the_bytes),
+			cmocka_unit_test(failed_post), cmocka_unit_test(lost_connection),
+			cmocka_unit_test(positions_wrap), cmocka_unit_test(hostile),
+			cmocka_unit_test(table));
 }
