@@ -257,6 +257,37 @@ static void test_fork(void **state)
 	assert_int_equal(ev.event_type, IBV_EVENT_PORT_ACTIVE);
 }
 
+static struct ffl_qp taken_qp;
+static struct ffl_cq taken_cq;
+static struct ffl_srq taken_srq;
+
+static int childs_locks(void)
+{
+	return atomic_load(&taken_qp.sq_lock.v) | atomic_load(&taken_qp.rq_lock.v) |
+	       atomic_load(&taken_cq.lock.v) | atomic_load(&taken_srq.lock.v);
+}
+
+/* Threads that were posting or polling at fork are not in the child: their locks are free there. */
+static void test_fork_frees_locks(void **state)
+{
+	struct ffl_context *c = to_ctx(device_ctx);
+
+	(void)state;
+	taken_qp.ctx = taken_cq.ctx = taken_srq.ctx = c;
+	assert_int_equal(ffl_table_put(c, FFL_QP, 0x10001, &taken_qp), 0);
+	assert_int_equal(ffl_table_put(c, FFL_CQ, 0x10002, &taken_cq), 0);
+	assert_int_equal(ffl_table_put(c, FFL_SRQ, 0x10003, &taken_srq), 0);
+	atomic_store(&taken_qp.sq_lock.v, 1);
+	atomic_store(&taken_qp.rq_lock.v, 1);
+	atomic_store(&taken_cq.lock.v, 1);
+	atomic_store(&taken_srq.lock.v, 1);
+	expect_fork(childs_locks);
+	assert_int_equal(childs_locks(), 1); /* the parent's are as they were */
+	ffl_table_del(c, FFL_QP, 0x10001);
+	ffl_table_del(c, FFL_CQ, 0x10002);
+	ffl_table_del(c, FFL_SRQ, 0x10003);
+}
+
 /* A child that lives on does not keep the session alive when its parent has died. */
 static void test_fork_outlives(void **state)
 {
@@ -284,7 +315,7 @@ int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	return UNIT_RUN(DEVICE_TEST(test_fork), DEVICE_TEST(test_fork_kinds),
-			DEVICE_TEST(test_vfork),
+			DEVICE_TEST(test_vfork), DEVICE_TEST(test_fork_frees_locks),
 			cmocka_unit_test_setup_teardown(test_fork_outlives, device_setup,
 							device_teardown_router));
 }
