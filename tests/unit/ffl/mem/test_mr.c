@@ -5,7 +5,9 @@
  * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/region_rig.h"
@@ -125,6 +127,71 @@ static void leaving_without_a_call(void **state)
 	munmap(p, PG);
 }
 
+/* A NIC may have the pages: the router is asked to take the MR from it. */
+static void leaving_where_a_nic_is(void **state)
+{
+	char *p = rg_map(PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	mr = ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ON_DEMAND);
+	assert_non_null(mr);
+	rg_ctx->has_nic = true;
+	rg_dereg(mr);
+	rg_ctx->has_nic = false;
+	assert_int_equal(fake_shadow.mrs, 0);
+	assert_int_equal(fake_shadow_left(), 0);
+	munmap(p, PG);
+}
+
+static void *copy_ends(void *arg)
+{
+	(void)arg;
+	usleep(5000);
+	fake_shadow.fail[FF_MSG_DEREG_MR] = 0;
+	return NULL;
+}
+
+/* The router is in the middle of a copy: the MR goes when that is done, and not before. */
+static void dereg_waits_for_a_copy(void **state)
+{
+	char *p = rg_map(PG);
+	struct ibv_mr *mr = rg_reg(p, PG);
+	pthread_t t;
+
+	(void)state;
+	fake_shadow.fail[FF_MSG_DEREG_MR] = -EAGAIN;
+	assert_int_equal(pthread_create(&t, NULL, copy_ends, NULL), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(fake_shadow.mrs, 0);
+	pthread_join(t, NULL);
+	munmap(p, PG);
+}
+
+/* An MR of another PD, and one whose addresses begin with 0, also when it is changed. */
+static void rereg_changes_what_it_says(void **state)
+{
+	struct ibv_pd *other = fake_shadow_pd(rg_ctx);
+	char *p = rg_map(2 * PG);
+	struct ibv_mr *mr = ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ZERO_BASED);
+
+	(void)state;
+	assert_non_null(mr);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_PD, other, NULL, 0, 0), 0);
+	assert_ptr_equal(mr->pd, other);
+	assert_int_equal(fake_shadow.reg.pd, to_pd(other)->handle);
+	assert_int_equal(to_pd(rg_pd)->refs, 0);
+	assert_int_equal(to_pd(other)->refs, 1);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, p + PG, PG, 0), 0);
+	assert_int_equal(fake_shadow.reg.addr, (uintptr_t)p + PG);
+	assert_int_equal(fake_shadow.reg.iova, 0);
+	assert_int_equal(to_pd(other)->refs, 1);
+	rg_dereg(mr);
+	assert_int_equal(to_pd(other)->refs, 0);
+	free(other);
+	munmap(p, 2 * PG);
+}
+
 static void refused_mr_is_undone(void **state)
 {
 	char *p = rg_map(4 * PG);
@@ -146,5 +213,7 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
 
 	return UNIT_RUN(T(bad_arguments), T(hints_are_masked), T(on_demand),
-			T(leaving_without_a_call), T(refused_mr_is_undone));
+			T(leaving_without_a_call), T(leaving_where_a_nic_is),
+			T(dereg_waits_for_a_copy), T(rereg_changes_what_it_says),
+			T(refused_mr_is_undone));
 }
