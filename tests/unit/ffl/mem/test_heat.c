@@ -12,6 +12,8 @@
 #include <dirent.h>
 #include <linux/io_uring.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -247,6 +249,64 @@ static void pinned_pages_wait(void **state)
 	rg_gone(mr, p, 2 * MB, 9);
 }
 
+/* A part that is used waits 20 ms: whoever moves the bytes once and deregisters pays for nothing. */
+static void parts_wait(void **state)
+{
+	char *p = rg_map(2 * MB);
+	struct ibv_mr *mr;
+	uint64_t from;
+
+	(void)state;
+	need_pins();
+	mr = rg_filled(p, 2 * MB, 6);
+	from = now_ns();
+	tell_and_wait(mr, p, MB);
+	assert_true(now_ns() - from >= 20000000);
+	rg_gone(mr, p, 2 * MB, 6);
+}
+
+/* The signals that the library's thread has blocked, by number, from 1 on at bit 0; 0: there is no such thread. */
+static uint64_t blocked_by_thread(void)
+{
+	unsigned long long blocked = 0;
+	char path[64], line[128];
+	bool is_ours = false;
+	struct dirent *e;
+	DIR *d = opendir("/proc/self/task");
+	FILE *f;
+
+	assert_non_null(d);
+	while (!is_ours && (e = readdir(d))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%.20s/status", e->d_name);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f)) {
+			is_ours |= !strcmp(line, "Name:\tffl-heat\n");
+			if (is_ours && sscanf(line, "SigBlk: %llx", &blocked) == 1)
+				break;
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(d);
+	return blocked;
+}
+
+/* The program's signals are for its own threads. */
+static void signals_are_blocked(void **state)
+{
+	static const int signals[] = { SIGTERM, SIGINT, SIGALRM, SIGUSR1, SIGCHLD, SIGPROF };
+	char *p = rg_map(2 * MB);
+	struct ibv_mr *mr;
+
+	(void)state;
+	need_pins();
+	mr = rg_filled(p, 2 * MB, 7);
+	tell_and_wait(mr, p, MB); /* the thread has begun */
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		assert_true(blocked_by_thread() & 1ull << (signals[i] - 1));
+	rg_gone(mr, p, 2 * MB, 7);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, rg_teardown)
 
 int main(void)
@@ -257,6 +317,8 @@ int main(void)
 		T(refused),
 		T(little_shadow_memory),
 		T(pinned_pages_wait),
+		T(parts_wait),
+		T(signals_are_blocked),
 		T(small_memory_and_atomics_are_replaced_at_once),
 	};
 
