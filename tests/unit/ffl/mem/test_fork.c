@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -237,6 +238,55 @@ static void child_does_not_get_on(void **state)
 	rg_gone(mr, p, 8 * PG, 26);
 }
 
+/* The descriptor of the first segment of shadow memory. */
+static int shadow_fd(void)
+{
+	char path[32], name[64];
+	ssize_t n;
+
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = readlink(path, name, sizeof(name) - 1);
+		if (n > 0 && !strncmp(name, "/memfd:fake-shadow", strlen("/memfd:fake-shadow")))
+			return fd;
+	}
+	return -1;
+}
+
+/*
+ * Programs close descriptors that are not theirs, and open files: a child has nothing where it could get another
+ * file's bytes.
+ */
+static void descriptor_is_another_files(void **state)
+{
+	char *p = rg_map(8 * PG);
+	int fd, other, status;
+	struct ibv_mr *mr;
+	pid_t pid;
+
+	(void)state;
+	rg_need_uffd();
+	mr = rg_filled(p, 8 * PG, 27);
+	fd = shadow_fd();
+	other = (int)syscall(SYS_memfd_create, "other", 0);
+	assert_true(fd >= 0 && other >= 0);
+	assert_int_equal(ftruncate(other, 64 << 20), 0);
+	assert_int_equal(dup2(other, fd), fd);
+	close(other);
+	pid = fork();
+	if (!pid) {
+		struct rlimit no_core = { 0, 0 };
+
+		setrlimit(RLIMIT_CORE, &no_core);
+		signal(SIGSEGV, SIG_DFL);
+		_exit(*(volatile char *)p);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSEGV);
+	rg_gone(mr, p, 8 * PG, 27);
+}
+
 static void other_ways_of_making_a_process(void **state)
 {
 	char *const argv[] = { "true", NULL };
@@ -271,5 +321,5 @@ int main(void)
 	pthread_atfork(NULL, NULL, on_child); /* before the library's, so it runs first */
 	return UNIT_RUN(T(forks), T(child_outlives_the_mr), T(large_regions_and_fork),
 			T(child_registers_the_same_memory), T(child_does_not_get_on),
-			T(other_ways_of_making_a_process));
+			T(descriptor_is_another_files), T(other_ways_of_making_a_process));
 }
