@@ -3,6 +3,7 @@
 /*
  * test_device.c - the list of devices, with a router and without.
  */
+#include <fcntl.h>
 #include <netinet/ip.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -82,9 +83,39 @@ static void test_busy_router(void **state)
 	ibv_free_device_list(list);
 }
 
+static unsigned open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 2048; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static void look(void)
+{
+	uint32_t closed = device_router.closed;
+
+	ibv_free_device_list(ibv_get_device_list(NULL));
+	router_wait_closed(&device_router, closed + 1);
+}
+
+/* A look at the list leaves no session and no descriptor behind. */
+static void test_looks(void **state)
+{
+	unsigned before;
+
+	(void)state;
+	look(); /* the router has its segment after the first */
+	before = open_fds();
+	for (int i = 0; i < 5; i++)
+		look();
+	assert_int_equal(open_fds(), before);
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
-	return UNIT_RUN(DEVICE_ROUTER_TEST(test_list), DEVICE_ROUTER_TEST(test_no_device),
-			DEVICE_ROUTER_TEST(test_busy_router));
+	return UNIT_RUN(DEVICE_ROUTER_TEST(test_list), DEVICE_ROUTER_TEST(test_looks),
+			DEVICE_ROUTER_TEST(test_no_device), DEVICE_ROUTER_TEST(test_busy_router));
 }
