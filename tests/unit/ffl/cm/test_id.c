@@ -6,6 +6,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "ffl/cm/cm.h"
 #include "tests/rig/unit/unit.h"
@@ -52,11 +53,9 @@ static void test_destroy_refuses_requests(void **state)
 	assert_int_equal(rdma_destroy_id(child), 0);
 }
 
-static void *acknowledge(void *cm_rig_event)
+static void *destroy(void *id)
 {
-	sched_yield(); /* the other thread may wait by then; the test holds either way */
-	rdma_ack_cm_event(cm_rig_event);
-	return NULL;
+	return (void *)(intptr_t)rdma_destroy_id(id);
 }
 
 static void test_destroy_waits(void **state)
@@ -64,13 +63,19 @@ static void test_destroy_waits(void **state)
 	struct rdma_cm_id *a = cm_rig_new_on(cm_ch);
 	struct rdma_cm_event *e;
 	pthread_t t;
+	void *ret;
 
 	(void)state;
 	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	assert_int_equal(rdma_get_cm_event(cm_ch, &e), 0);
-	assert_int_equal(pthread_create(&t, NULL, acknowledge, e), 0);
-	assert_int_equal(rdma_destroy_id(a), 0);
-	pthread_join(t, NULL);
+	assert_int_equal(pthread_create(&t, NULL, destroy, a), 0);
+	while (!*(volatile unsigned *)&cm_router.num_destroyed)
+		sched_yield();
+	usleep(20000); /* time to fall asleep, or to go on by mistake */
+	assert_int_equal(pthread_tryjoin_np(t, &ret), EBUSY);
+	rdma_ack_cm_event(e);
+	pthread_join(t, &ret);
+	assert_null(ret);
 }
 
 static void test_options(void **state)
