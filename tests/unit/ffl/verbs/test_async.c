@@ -7,6 +7,7 @@
 #include <netinet/ip.h>
 #include <poll.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/rig/unit/device_rig.h"
 #include "tests/rig/unit/unit.h"
@@ -71,9 +72,9 @@ static void test_events(void **state)
 	assert_int_equal(errno, EAGAIN);
 }
 
-static void *ack_later(void *arg)
+static void *drain_later(void *qp)
 {
-	ibv_ack_async_event(arg);
+	drain_qp(qp);
 	return NULL;
 }
 
@@ -83,6 +84,7 @@ static void test_drain_waits(void **state)
 	struct ffl_qp qp = { .ctx = c, .qp = { .mutex = PTHREAD_MUTEX_INITIALIZER } };
 	struct ibv_async_event ev;
 	pthread_t t;
+	void *ret;
 
 	(void)state;
 	assert_int_equal(ffl_table_put(c, FFL_QP, 0x10001, &qp), 0);
@@ -90,10 +92,12 @@ static void test_drain_waits(void **state)
 	assert_int_equal(ibv_get_async_event(device_ctx, &ev), 0);
 	ffl_table_del(c, FFL_QP, 0x10001);
 	assert_int_equal(qp.qp.events_completed, 0);
-	pthread_create(&t, NULL, ack_later, &ev);
-	drain_qp(&qp);
-	assert_int_equal(qp.qp.events_completed, 1);
+	pthread_create(&t, NULL, drain_later, &qp);
+	usleep(20000); /* time to fall asleep, or to go on by mistake */
+	assert_int_equal(pthread_tryjoin_np(t, &ret), EBUSY);
+	ibv_ack_async_event(&ev);
 	pthread_join(t, NULL);
+	assert_int_equal(qp.qp.events_completed, 1);
 }
 
 static void test_router_dies(void **state)
