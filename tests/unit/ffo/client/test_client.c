@@ -147,8 +147,47 @@ static void test_client_lost(void **state)
 			 0);
 	assert_int_equal(ffo_client_call(c, FFO_OP_HELLO, version(), answered, &seen), -ENOTCONN);
 	wait_answers(&seen, 1);
+	assert_int_equal(seen.answers, 0); /* the call had failed */
 	assert_int_equal(seen.closed, 1);
 	assert_int_equal(seen.closed_err, -ENOENT);
+}
+
+/* As many calls as there may be, and a line without an end. */
+static void test_client_limits(void **state)
+{
+	struct test *t = *state;
+	struct client_seen seen = { .loop = &t->loop };
+	char text[4096];
+	struct ffo_client *c;
+	int fd[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	assert_int_equal(ffo_client_open(&t->loop, fd[1], client_closed, &seen, &c), 0);
+	for (unsigned int i = 0; i < FFO_CLIENT_CALLS; i++)
+		assert_int_equal(ffo_client_call(c, FFO_OP_CONTAINER_LIST, NULL, answered, &seen),
+				 0);
+	assert_int_equal(ffo_client_call(c, FFO_OP_CONTAINER_LIST, NULL, answered, &seen),
+			 -ENOBUFS);
+	dprintf(fd[0], "{\"id\":1,\"ok\":true}\n"); /* there is room for one more */
+	wait_answers(&seen, 1);
+	assert_int_equal(ffo_client_call(c, FFO_OP_CONTAINER_LIST, NULL, answered, &seen), 0);
+
+	memset(text, ' ', sizeof(text));
+	for (size_t sent = 0; sent < FFO_LINE_MAX;) {
+		size_t rest = FFO_LINE_MAX - sent;
+		ssize_t n = write(fd[0], text, rest < sizeof(text) ? rest : sizeof(text));
+
+		assert_int_equal(seen.closed, 0);
+		if (n > 0)
+			sent += (size_t)n;
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	}
+	wait_answers(&seen, (int)FFO_CLIENT_CALLS + 2);
+	assert_int_equal(seen.answers, FFO_CLIENT_CALLS + 1);
+	assert_int_equal(seen.last_err, -ECONNRESET);
+	assert_int_equal(seen.closed, 1);
+	assert_int_equal(seen.closed_err, -EPROTO);
+	close(fd[0]);
 }
 
 static void test_client_connect(void **state)
@@ -275,6 +314,6 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, ffo_setup, ffo_teardown)
 
 	signal(SIGPIPE, SIG_IGN);
-	return UNIT_RUN(T(test_client), T(test_client_lost), T(test_client_connect), T(test_events),
-			T(test_embedded));
+	return UNIT_RUN(T(test_client), T(test_client_lost), T(test_client_limits),
+			T(test_client_connect), T(test_events), T(test_embedded));
 }
