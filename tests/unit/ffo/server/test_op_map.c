@@ -70,6 +70,35 @@ static void test_map_rows(void **state)
 	json_decref(msg);
 }
 
+/* A router withdraws and drops its own containers' only, and the rkey asked for is the one answered. */
+static void test_map_owner(void **state)
+{
+	struct test *t = *state;
+	json_t *msg;
+
+	router(t, 0);
+	router(t, 1);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	json_decref(ask_ok(t, 1, "'container_add','name':'b'"));
+	json_decref(ask_ok(t, 0, "'map_publish','maps':[[1,9,1,0,4096,7,0,5,1]]"));
+	json_decref(ask_ok(t, 1, "'map_publish','maps':[[2,9,1,0,4096,7,0,5,1]]"));
+
+	msg = ask_ok(t, 1, "'map_withdraw','maps':[[1,9]]");
+	assert_int_equal(json_integer_value(json_object_get(msg, "removed")), 0);
+	json_decref(msg);
+	assert_int_equal(count(ask_ok(t, 0, "'map_list','container':1"), "maps"), 1);
+	ask_err(t, 1, "ENOENT", "'map_drop','container':1");
+	assert_int_equal(count(ask_ok(t, 0, "'map_list','container':1"), "maps"), 1);
+	msg = ask_ok(t, 1, "'map_withdraw','maps':[[1,9],[2,9]]");
+	assert_int_equal(json_integer_value(json_object_get(msg, "removed")), 1);
+	json_decref(msg);
+	assert_int_equal(count(ask_ok(t, 0, "'map_list'"), "maps"), 1);
+
+	json_decref(ask_ok(t, 0, "'map_get','container':1,'rkey':9"));
+	ask_err(t, 0, "ENOENT", "'map_get','container':1,'rkey':8");
+	ask_err(t, 0, "ENOENT", "'map_get','container':1,'rkey':10");
+}
+
 #define MAPS 20000u
 
 static void test_publish_many(void **state)
@@ -161,5 +190,6 @@ static void test_batch_limit(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_map_rows), FFO_T(test_publish_many), FFO_T(test_batch_limit));
+	return UNIT_RUN(FFO_T(test_map_rows), FFO_T(test_map_owner), FFO_T(test_publish_many),
+			FFO_T(test_batch_limit));
 }
