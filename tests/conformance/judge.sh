@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 180
+# timeout: 360
 # judge.sh [WORD...] - the judge is the kernel: judge.c, run in a container of the lab, writes the same
 # text as on rxe and rdma_cm, which is judge-rxe.txt. What differs is a defect, or stands in
 # judge-differs.txt with its reason. Words choose groups, as judge -l names them.

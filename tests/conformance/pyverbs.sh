@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 300
+# timeout: 600
 # pyverbs.sh [OPTIONS OF pyverbs.py] - the test suite of rdma-core 44, which Debian ships with
 # python3-pyverbs, in a container of the lab. What each test has to do is in pyverbs-expected.txt.
 set -u -o pipefail

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 300
+# timeout: 600
 # pyverbs_64.sh [OPTIONS OF pyverbs.py] - the test suite of rdma-core 64 with its own pyverbs, in a container
 # of the lab, as pyverbs.sh runs that of release 44. No package of Debian has it: RDMA_CORE is the folder of
 # its sources, built in build/ as docs/programs.md tells.

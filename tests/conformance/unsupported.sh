@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 60
+# timeout: 300
 # unsupported.sh - which verbs are EOPNOTSUPP: ffl(7)'s list is what tests/system/verbs_unsupported.c goes
 # through, in the same order and each in the same way, and every other verb, of the headers and of the
 # library, is called by a test or said in ffl(7) to be out of reach.

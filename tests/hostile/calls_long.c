@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 180 */
+/* timeout: 360 */
 /*
  * calls_long.c - control calls that are made to last: what another client waits while one of them is served.
  * It is to be 5 ms, which make bench measures (control-wait). Here a wait for a CPU of one or two ticks of the

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * cgroup.c - processes that reach the socket of a container whose cgroup the router knows, and are not
  * in it, or not always. cgroup.sh starts it in that cgroup, whose folder is in $FF_CGROUP; the victim is

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 180
+# timeout: 360
 # cgroup.sh - cgroup.c in a lab of its own, whose router knows the cgroup of the container: by a process that is
 # in it, before and after the router's end, and until it is told to forget. Others are in the log a few times.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/fuse.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 240 */
+/* timeout: 480 */
 /*
  * descriptors.c - a hostile client sends descriptors: such as take for ever to close, and such as are
  * of anything but what they should be. A victim beside it moves checked data all the while.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* test: hostile */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * memory.c - memory that a client would have the router pay for: pages that it never touched, holes that it
  * punches where others write, files that it cuts off. What the router makes of a client's file is seen in the

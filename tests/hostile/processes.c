@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * processes.c - a client whose process becomes another user's, another program, several, or is stopped, by a
  * signal, a debugger, a frozen cgroup: before HELLO, between two calls, with a call that is not answered.

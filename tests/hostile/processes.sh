@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 180
+# timeout: 360
 # processes.sh - processes.c in a lab of its own: the router has nothing of theirs afterwards.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$TREE/tests/rig/shell/holdings.sh"

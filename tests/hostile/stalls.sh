@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 240
+# timeout: 480
 # stalls.sh - one container's memory is not there, does not come, keeps waiting who reaches for it, or moves, in
 # many sessions with many QPs: another container's 8-byte WRITEs go on, and when it is over all is as before.
 . "$(dirname "$0")/../rig/shell/lab.sh"

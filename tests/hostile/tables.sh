@@ -13,7 +13,7 @@ own_lab --containers 2
 router=$(<"$FF_LAB/h0/ffr.pid")
 
 neighbour() {
-	timeout 60 "$LAB" exec h0c1 -- "$BUILD/tests/hostile/tables" neighbour >"$OUT/neighbour" 2>&1 ||
+	timeout 180 "$LAB" exec h0c1 -- "$BUILD/tests/hostile/tables" neighbour >"$OUT/neighbour" 2>&1 ||
 		fail "$1: $(cat "$OUT/neighbour")"
 }
 

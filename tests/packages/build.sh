@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: packages
 # night: packages
-# timeout: 900
+# timeout: 1800
 # build.sh - the Debian packages are built in two folders, one like the other byte for byte (one folder only in a run of
 # all kinds, where FF_BRIEF is set: minutes); lintian has no error; the libraries are where the host's programs do not look,
 # and every unit, page and completion is in one of them; and the kernel modules build of what their package has.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 480
+# timeout: 960
 # install.sh [SUITE...] - the packages in fresh Debian 12 and 13 systems, each with its own systemd, as an operator has
 # them: installed, the router runs, with its socket, its journal and its watchdog; upgraded, and configuration and
 # store are there; purged, and nothing is left.

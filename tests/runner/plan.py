@@ -6,7 +6,7 @@ A test's header (its first 25 lines) says where the test runs:
     test: KIND...      at `make test`
     all: KIND...       at `make test-all`
     night: KIND...     at `make test-nightly`
-    timeout: SECONDS   after which the test is taken for hung (180)
+    timeout: SECONDS   after which the test is taken for hung (300)
 
 Without any of the first three a test runs where its folder's entry in FOLDERS says.
 """
@@ -136,7 +136,7 @@ class Plan:
                     pairs.append((level, kind))
                 else:
                     self.errors.append(f"{path}: {level}: there is no kind '{kind}'")
-        return pairs, int(words.get("timeout", "180"))
+        return pairs, int(words.get("timeout", "300"))
 
     # ---- kinds without a lab ----
 
@@ -149,7 +149,7 @@ class Plan:
         for path in sorted(glob.glob(f"{self.tests}/unit/**/test_*.c", recursive=True)):
             rel = os.path.relpath(path, self.tests)[:-2]
             words = header(path)
-            limit = int(words.get("timeout", "180"))
+            limit = int(words.get("timeout", "300"))
             short = rel[len("unit/"):]
             where = [("test", "unit"), ("all", "unit-san")]
             if words.get("threads", "no") != "no":

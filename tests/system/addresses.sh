@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
-# timeout: 240
+# timeout: 480
 # addresses.sh - a container's GIDs are the addresses that Docker gave it: bridge, IPv6, macvlan, overlay; of the pool by label; a
 # network that is connected while it runs, seen by a program as IBV_EVENT_GID_CHANGE; addresses that two containers have.
 . "$(dirname "$0")/../rig/shell/lab.sh"

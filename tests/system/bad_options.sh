@@ -11,7 +11,7 @@ refuses() {
 	local word=$1 status
 	shift
 	step "$*"
-	timeout 10 "$@" >"$OUT/out" 2>"$OUT/err" </dev/null
+	timeout 30 "$@" >"$OUT/out" 2>"$OUT/err" </dev/null
 	status=$?
 	refused $status || fail "status $status: $(cat "$OUT/err")"
 	[[ ! -s $OUT/out ]] || fail "it wrote to stdout: $(cat "$OUT/out")"

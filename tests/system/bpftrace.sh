@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: docker
-# timeout: 120
+# timeout: 300
 # bpftrace.sh - the static tracepoints, by the scripts of deploy/bpftrace/: each hop of requests is
 # seen, and who waits for receives.
 . "$(dirname "$0")/../rig/shell/lab.sh"

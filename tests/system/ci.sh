@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 60
+# timeout: 300
 # ci.sh - deploy/ci/with-rdma as another project's CI job runs it: by a user without rights, programs of the image; and the
 # example's own commands.
 . "$(dirname "$0")/../rig/shell/lab.sh"

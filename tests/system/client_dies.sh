@@ -3,7 +3,7 @@
 # test: netns
 # all: system-san
 # night: hosts docker
-# timeout: 180
+# timeout: 360
 # client_dies.sh - kill -9 of programs in the middle of traffic, many times: the router closes their
 # objects, other containers go on undisturbed, and everything works afterwards.
 . "$(dirname "$0")/../rig/shell/lab.sh"

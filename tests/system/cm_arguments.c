@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/cms.c tests/rig/verbs/dynsym.c -lrdmacm -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * cm_arguments.c - bad arguments of rdma_cm, function by function: NULL, ids in each state, ids of
  * the wrong type, lengths just beyond what is allowed, flags, options, addresses. What the real

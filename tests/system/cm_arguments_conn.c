@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/cms.c -lrdmacm -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * cm_arguments_conn.c - cm_arguments.c's for connections, their QPs and SRQs, and endpoints.
  *

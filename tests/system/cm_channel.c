@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
-/* timeout: 180 */
+/* timeout: 360 */
 /*
  * cm_channel.c - event channels of rdma_cm: descriptors that block or not, events that wait while
  * their id moves or is destroyed, signals, a forked child.

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 180 */
+/* timeout: 360 */
 /*
  * cm_connect.c - connections of rdma_cm within one container: which events come in which order, with
  * what; refusals, synchronous ids, a peer that dies, many at once. Ids are cm_ids.c's.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
-/* timeout: 180 */
+/* timeout: 360 */
 /*
  * cm_ids.c - ids of rdma_cm within one container: addresses and ports, datagrams and groups, devices,
  * wrong arguments. Connections are cm_connect.c's, channels cm_channel.c's.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # cm_perftest.sh - perftest's programs with their QPs connected by rdma_cm (-R): the report of each,
 # and that its bytes went through the router.
 . "$(dirname "$0")/../rig/shell/lab.sh"

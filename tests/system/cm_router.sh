@@ -3,7 +3,7 @@
 # test: netns
 # all: system-san
 # night: docker
-# timeout: 120
+# timeout: 300
 # cm_router.sh - rdma_cm when things end from outside: clients that are killed while connected, and
 # the router's death, which ends programs that wait in rdma_get_cm_event with an error; after its
 # restart they work again. And containers with an IPv6 address.
@@ -41,7 +41,7 @@ for round in 1 2 3; do
 	wait_for 10 unconnected || fail "round $round: the server is still connected"
 done
 running "$SERVER_JOB" || fail "the server ended: $(cat "$OUT/server")"
-timeout 30 "$LAB" exec h0c1 -- rping -c -a "$ip" -C 10 -V >"$OUT/client" 2>&1 ||
+timeout 90 "$LAB" exec h0c1 -- rping -c -a "$ip" -C 10 -V >"$OUT/client" 2>&1 ||
 	fail "rping ended with $?: $(cat "$OUT/client")"
 
 step "the router dies under a connection and under a listener"
@@ -62,7 +62,7 @@ for job in $client $waiting "$SERVER_JOB"; do
 done
 
 step "no router"
-timeout 10 "$LAB" exec h0c0 -- rping -s -C 1 >"$OUT/client" 2>&1
+timeout 30 "$LAB" exec h0c0 -- rping -s -C 1 >"$OUT/client" 2>&1
 refused $? || fail "rping -s: $(cat "$OUT/client")"
 grep -q 'No RDMA devices' "$OUT/client" || fail "$(cat "$OUT/client")"
 

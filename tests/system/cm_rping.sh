@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # cm_rping.sh - Debian's rping between two containers: its data is checked by its own validation and
 # by the pattern that it prints; QPs by the library and by the program itself (rdma_establish,
 # rdma_init_qp_attr); many clients of one server.
@@ -50,7 +50,7 @@ served() {
 writes=$(counter "$A" write_ops)
 cm_server "$A" 1 rping -s -P -V
 for i in 1 2 3 4 5 6 7 8; do
-	timeout 100 "$LAB" exec "$B" -- rping -c -V -C 500 -a "$ip" >"$OUT/client$i" 2>&1 </dev/null &
+	timeout 300 "$LAB" exec "$B" -- rping -c -V -C 500 -a "$ip" >"$OUT/client$i" 2>&1 </dev/null &
 	jobs[i]=$!
 	wait_for 20 served $i || fail "client $i is not connected"
 done
@@ -66,7 +66,7 @@ wait_for 30 cm_none "$A" || fail "ids are left in $A"
 wait_for 30 cm_none "$B" || fail "ids are left in $B"
 
 step "nobody listens"
-timeout 20 "$LAB" exec "$B" -- rping -c -C 1 -a "$ip" >"$OUT/client" 2>&1
+timeout 60 "$LAB" exec "$B" -- rping -c -C 1 -a "$ip" >"$OUT/client" 2>&1
 refused $? || fail "the client did not fail: $(cat "$OUT/client")"
 grep -q 'RDMA_CM_EVENT_REJECTED' "$OUT/client" || fail "not rejected: $(cat "$OUT/client")"
 exit 0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns hosts docker
-# timeout: 180
+# timeout: 360
 # cm_tools.sh - Debian's rdmacm-utils between two containers: connections (ucmatose, cmtime,
 # rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient). Not with sanitizers:
 # mckey's stdbuf preloads a library before theirs.
@@ -69,7 +69,7 @@ for c in "$A" "$C"; do
 done
 # Datagrams may be lost, and then a receiver waits for the next sender's.
 served() {
-	timeout 30 "$LAB" exec "$B" -- mckey -m 239.1.2.3 -s -b "$ip1" >"$OUT/client" 2>&1 ||
+	timeout 90 "$LAB" exec "$B" -- mckey -m 239.1.2.3 -s -b "$ip1" >"$OUT/client" 2>&1 ||
 		fail "the sender ended with $?: $(cat "$OUT/client")"
 	wait_for 2 ended "${jobs[0]}" && wait_for 2 ended "${jobs[1]}"
 }
@@ -85,7 +85,7 @@ done
 
 step "cmtime: 200 connections"
 cm_server "$A" 1 cmtime
-timeout 60 "$LAB" exec "$B" -- cmtime -s "$ip" -c 200 >"$OUT/client" 2>&1 ||
+timeout 180 "$LAB" exec "$B" -- cmtime -s "$ip" -c 200 >"$OUT/client" 2>&1 ||
 	fail "cmtime ended with $?: $(cat "$OUT/client")"
 ! complaint "$OUT/client" || fail "cmtime complains"
 for what in "create id" "resolve addr" "resolve route" "create qp" connect disconnect destroy; do

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
-# timeout: 120
+# timeout: 300
 # demo.sh - `make demo`'s program, as a newcomer runs it.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 

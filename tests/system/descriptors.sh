@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# timeout: 180
+# timeout: 360
 # descriptors.sh - hostile clients pass descriptors that nobody asked for and drop sessions half-way:
 # the router has as many open afterwards as before.
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -15,9 +15,9 @@ descriptors() {
 }
 
 hostile() {
-	timeout 80 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_proto" descriptors parts \
+	timeout 240 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_proto" descriptors parts \
 		>"$OUT/hostile" 2>&1 || fail "$(cat "$OUT/hostile")"
-	timeout 80 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_idle" silent >"$OUT/hostile" 2>&1 ||
+	timeout 240 "$LAB" exec h0c0 -- "$BUILD/tests/system/raw_idle" silent >"$OUT/hostile" 2>&1 ||
 		fail "$(cat "$OUT/hostile")"
 }
 

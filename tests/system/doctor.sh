@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: hosts
-# timeout: 120
+# timeout: 300
 # doctor.sh - ffctl doctor on hosts that are well and on broken ones: each time it names the cause, says what to do,
 # and finds no other problem.
 . "$(dirname "$0")/../rig/shell/lab.sh"

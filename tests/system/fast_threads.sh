@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: system-san
-# timeout: 240
+# timeout: 480
 # fast_threads.sh - a router with two fast threads: containers that talk come together, loads are
 # evened out, and programs that check every byte notice nothing while they are moved all the time.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: hosts
-# timeout: 180
+# timeout: 360
 # fault_cm.sh - connections of rdma_cm are made and ended all the time between two hosts whose link is
 # cut and heals: no program notices, the server has been asked once for each, and nothing is left. A cut
 # of 5 s ends the connection of the two routers, with what is in it.

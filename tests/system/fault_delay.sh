@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: hosts
-# timeout: 120
+# timeout: 300
 # fault_delay.sh - a link that takes 10 ms longer and loses 1 % of its frames: slower, nothing else.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/load.sh"

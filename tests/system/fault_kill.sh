@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # night: netns
-# timeout: 600
+# timeout: 1200
 # fault_kill.sh - kill -9 of the router in the middle of what it does: at the n-th system call of a
 # kind (strace's fault injection), while it starts, attaches, registers and moves messages. Programs
 # that have the device open learn it within a second and end with an error; the next router finds
@@ -83,7 +83,7 @@ use_it() {
 	# Sessions come and go with regions of some size until the call is reached.
 	for job in 1 2 3 4 5 6; do
 		died && break
-		timeout 60 "$LAB" exec h0c1 -- "$BUILD/tests/system/verbs_mr" >"$OUT/mr" 2>&1
+		timeout 180 "$LAB" exec h0c1 -- "$BUILD/tests/system/verbs_mr" >"$OUT/mr" 2>&1
 		(($? < 124)) || fail "verbs_mr: $(cat "$OUT/mr")"
 		"$LAB" ffctl h0 -- container add "extra$job" --ip "10.9.9.$job" >/dev/null 2>&1
 		"$LAB" ffctl h0 -- container rm "extra$job" >/dev/null 2>&1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # night: hosts
-# timeout: 900
+# timeout: 1800
 # fault_migration.sh - a container moves $MIGRATIONS times in a row among three hosts while another
 # sends to it: it loses its connections, connects again, and nothing that it sent to an old place is seen
 # in the new one.

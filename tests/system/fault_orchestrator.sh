@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: hosts
-# timeout: 180
+# timeout: 360
 # fault_orchestrator.sh - the orchestrator of two hosts, one daemon, is killed under traffic: what is
 # connected goes on with what the routers know; when it is back they agree again, and new regions and
 # connections work.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: hosts
-# timeout: 180
+# timeout: 360
 # fault_partition.sh - the link between two hosts is cut and heals: within the retry budget no program
 # notices; after it exactly the connections over that link fail with "retry exceeded", and new ones
 # work as soon as it heals.

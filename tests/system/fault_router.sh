@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: hosts
-# timeout: 180
+# timeout: 360
 # fault_router.sh - kill -9 of either host's router under traffic in both directions, with contents
 # verified: lanes fail, come back when it does, and nothing that was reported complete is missing. What
 # runs within the other host takes no notice.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: system-san
-# timeout: 180
+# timeout: 360
 # fault_router_local.sh - the only router is killed and stopped under a load that verifies itself:
 # what was reported complete is in the receiver's memory, atomics were done once, and both programs
 # open the device again and go on.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: hosts
-# timeout: 120
+# timeout: 300
 # fault_tls.sh - the same load where routers encrypt what they send each other and the orchestrator:
 # contents, a link that is cut for a moment, new certificates, a router and an orchestrator that are
 # killed; then what a host's certificate may not do, and one that is revoked.

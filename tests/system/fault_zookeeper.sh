@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # night: hosts
-# timeout: 300
+# timeout: 600
 # fault_zookeeper.sh - the ensemble under traffic: one node of three is killed, then the majority, and
 # all are started again; and a router that stood still until its session expired.
 . "$(dirname "$0")/../rig/shell/lab.sh"

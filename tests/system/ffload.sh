@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 240
+# timeout: 480
 # ffload.sh - the load that verifies itself between two containers: all operations and sizes; that it
 # finds what goes wrong; clients and servers that are killed under it.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 120
+# timeout: 300
 # fio.sh - fio's rdma engine: WRITE, READ and SEND, whose receiver verifies the checksum that the sender
 # has put into each block. fio connects by rdma_cm and sleeps for its completions.
 #

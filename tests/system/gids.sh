@@ -3,7 +3,7 @@
 # test: netns
 # all: hosts
 # night: docker system-san
-# timeout: 240
+# timeout: 480
 # gids.sh - the GID table, for programs that are told an index: what the verbs and the files say of it, and
 # that each of 0 to 3 is usable on both sides, mixed, with every type of QP and the connection manager.
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -39,7 +39,7 @@ mixed() {
 	local s=$1 c=$2 i=$3 j=$4 status
 	shift 4
 	server "$s" "$@" -g "$i"
-	timeout 60 "$LAB" exec "$c" -- "$@" -g "$j" -p $PORT "$s" >"$OUT/client" 2>&1 </dev/null
+	timeout 180 "$LAB" exec "$c" -- "$@" -g "$j" -p $PORT "$s" >"$OUT/client" 2>&1 </dev/null
 	status=$?
 	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null
 	wait "$SERVER_JOB" && ((status == 0)) && return
@@ -57,7 +57,7 @@ for program in ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong; do
 	done
 done
 step "an index beyond the table"
-inside "$A" timeout 20 ibv_rc_pingpong -g 4 >"$OUT/client" 2>&1
+inside "$A" timeout 60 ibv_rc_pingpong -g 4 >"$OUT/client" 2>&1
 refused $? || fail "ibv_rc_pingpong -g 4"
 
 for i in "${INDICES[@]}"; do

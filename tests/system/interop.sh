@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
-# timeout: 240
+# timeout: 480
 # interop.sh - programs of Debian 11 (h0c2) and Debian 13 (h0c3) with the one library, against each
 # other and against Debian 12 (h0c0, h0c1).
 . "$(dirname "$0")/../rig/shell/lab.sh"

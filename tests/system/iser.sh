@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts
-# timeout: 60
+# timeout: 300
 # Not sanitized: libiscsi has its SGEs at odd addresses.
 # iser.sh - a disk over iSER: tgt exports a file, QEMU's block driver on libiscsi writes patterns to it,
 # reads and compares them, and the file has them. `make deps` does not install tgt, since its package
@@ -51,7 +51,7 @@ for do in write read; do
 done
 before=$(counter "$A" tx_bytes)
 step "$n requests of ${sizes[*]}"
-timeout 30 "$LAB" exec "$B" -- qemu-io --image-opts \
+timeout 90 "$LAB" exec "$B" -- qemu-io --image-opts \
 	"driver=iscsi,transport=iser,portal=$ip:3260,target=$TARGET,lun=1,initiator-name=$INITIATOR" \
 	"${commands[@]}" >"$OUT/client" 2>&1 </dev/null || {
 	cat "$OUT/client" "$OUT/server"

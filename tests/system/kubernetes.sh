@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 120
+# timeout: 300
 # kubernetes.sh - ff-device-plugin and a kubelet's stand-in (tests/rig/tools/kubelet.py): registration, devices and their health,
 # Allocate, requests that make no sense, broken frames, a kubelet and a router that start again.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 240
+# timeout: 480
 # kubernetes_cri.sh - pods by the CRI socket of Debian 13's containerd 1.7, as a kubelet makes them (tests/rig/tools/cri.py), with the
 # CDI device that ff-device-plugin names: tenant, limits, addresses, traffic between pods, what a pod may not say, ends.
 . "$(dirname "$0")/../rig/shell/lab.sh"

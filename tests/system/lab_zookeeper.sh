@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 180
+# timeout: 360
 # lab_zookeeper.sh - a lab of three hosts on a ZooKeeper ensemble: its nodes die and come back one by one
 # and by majority, one is cut off, and the routers share what is in it and go on without it.
 . "$(dirname "$0")/../rig/shell/lab.sh"

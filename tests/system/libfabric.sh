@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 120
+# timeout: 300
 # libfabric.sh - Debian's libfabric over its verbs provider: what fi_info makes of the device, and
 # fi_pingpong, which checks its data (-c), over connections (msg), over datagrams, and reliable (rdm) on
 # each of the two. libfabric's own tests, which are in no package, are run by `make matrix`.
@@ -32,7 +32,7 @@ pingpong() {
 		>"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
 	wait_for 20 server_ready "$A" || server_failed fi_pingpong
-	timeout 60 "$LAB" exec "$B" -- fi_pingpong -P $PORT -p "$provider" -e "$type" -I $ITERATIONS -c "$@" \
+	timeout 180 "$LAB" exec "$B" -- fi_pingpong -P $PORT -p "$provider" -e "$type" -I $ITERATIONS -c "$@" \
 		"$("$LAB" ip "$A")" >"$OUT/client" 2>&1 || pingpong_failed "the client ended with $?"
 	wait $SERVER_JOB || pingpong_failed "the server ended with $?"
 	complaint "$OUT/client" && pingpong_failed "it complains"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: system-san
-# timeout: 180
+# timeout: 360
 # limits.sh - limits as an operator sets and sees them, with ffctl, and quotas as a program meets them;
 # the manual page knows all of them.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# timeout: 120
+# timeout: 300
 # memory.sh - a client in a memory cgroup of 64 MB does all of tests/hostile/memory.c: what is charged to the
 # router's cgroup meanwhile is 1 MB at most, and the rings of its sessions.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,14 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns docker
-# timeout: 180
+# timeout: 360
 # migrate.sh - a container moves to another host and back with its address: it is refused while programs
 # run in it, its old host forgets it, and where it runs twice the place without the claim has no device.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --hosts 2 --containers 2
 
 has_device() { # CONTAINER
-	timeout 10 "$LAB" exec "$1" -- ibv_devinfo 2>/dev/null | grep -q 'hca_id:.*ff0'
+	timeout 30 "$LAB" exec "$1" -- ibv_devinfo 2>/dev/null | grep -q 'hca_id:.*ff0'
 }
 
 has_none() {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # modes.sh - the same programs in each channel mode of the containers; in socket and adaptive mode an
 # idle router costs no CPU.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 120
+# timeout: 300
 # mpi.sh - Debian's Open MPI, over UCX with the verbs transports only and over libfabric with the verbs
 # provider: tests/rig/verbs/mpi_ring.c with ranks in two containers.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 120
+# timeout: 300
 # mpich.sh - Debian's MPICH, which is built for UCX, with the verbs transports only, for ranks of one
 # container as well: tests/rig/verbs/mpi_ring.c with ranks in two containers.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 180
+# timeout: 360
 # musl.sh - a program that is built against musl, with the libraries that are: it registers, sends, receives and forks as
 # one with glibc does, between two QPs of its own.
 . "$(dirname "$0")/../rig/shell/lab.sh"

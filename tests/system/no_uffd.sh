@@ -5,7 +5,7 @@
 # two of them, and with one that has it; also beside programs that want the CPUs, where copies wait. One that dies
 # is told of as any other, though a copy finds its memory gone before its session ends.
 # all: netns hosts system-san
-# timeout: 300
+# timeout: 600
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/load.sh"
 . "$(dirname "$0")/../rig/shell/halves.sh"

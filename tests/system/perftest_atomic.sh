@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts docker system-san
-# timeout: 120
+# timeout: 300
 # perftest_atomic.sh - ib_atomic_bw and ib_atomic_lat with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/perftest.sh"

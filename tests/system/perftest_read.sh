@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # perftest_read.sh - ib_read_bw and ib_read_lat with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/perftest.sh"

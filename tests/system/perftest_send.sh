@@ -3,7 +3,7 @@
 # test: netns
 # all: docker
 # night: hosts system-san
-# timeout: 300
+# timeout: 600
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/perftest.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # perftest_write.sh - ib_write_bw and ib_write_lat with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/perftest.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns hosts docker
 # night: system-san
-# timeout: 180
+# timeout: 360
 # pingpong.sh - rdma-core's ping-pong programs between two containers, with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 

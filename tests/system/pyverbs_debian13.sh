@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
-# timeout: 300
+# timeout: 600
 # pyverbs_debian13.sh [OPTIONS OF pyverbs.py] - the test suite of rdma-core 56 in a Debian 13
 # container, as tests/conformance/pyverbs.sh runs that of rdma-core 44.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns hosts system-san
-# timeout: 120
+# timeout: 300
 # pyverbs_pair.sh - tests/rig/tools/pyverbs_pair.py between two containers, every byte of it checked, with
 # the python3-pyverbs of Debian 12.
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -13,7 +13,7 @@ root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
 pyverbs() {
 	local kind=$1 c=$2
 	shift 2
-	"$LAB" exec "$c" -- timeout 60 env "PYTHONPATH=$(pyverbs_packages "$root")" /usr/bin/python3 \
+	"$LAB" exec "$c" -- timeout 180 env "PYTHONPATH=$(pyverbs_packages "$root")" /usr/bin/python3 \
 		"$TREE/tests/rig/tools/pyverbs_pair.py" "$kind" "$@"
 }
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 300
+# timeout: 600
 # qemu.sh - QEMU's migration over RDMA: a guest of 1 GB (tests/rig/tools/migrated_guest.c), which looks at all of
 # its memory again and again while it runs, moves from one container to another and finds its memory there
 # as it must be. Once with memory registered a chunk at a time, as it is sent, and once with all of it

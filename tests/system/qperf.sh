@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
 # night: hosts system-san
-# timeout: 120
+# timeout: 300
 # qperf.sh - every RDMA test that Debian's qperf has, of one second each, which is the least that it
 # measures: between A and B those that sleep for their completions, beside them between C and D those
 # that poll. What is reported is looked at, and what the router counted meanwhile.
@@ -42,7 +42,7 @@ qperf() {
 	step "qperf $test $* ($client to $server)"
 	[[ $test != *_swap* && $test != *_add* ]] || name=atomic_ops
 	before=$(both "$server" "$client" $name)
-	timeout 30 "$LAB" exec "$client" -- qperf "$server" -lp $PORT -to 20 -vvs "$@" "$test" \
+	timeout 90 "$LAB" exec "$client" -- qperf "$server" -lp $PORT -to 20 -vvs "$@" "$test" \
 		>"$out" 2>&1 </dev/null || {
 		cat "$out" "$OUT/$server"
 		fail "qperf $test ended with $?"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * raw_handles.c - a hostile client whose requests are well-formed: handles of others, numbers that are
  * absurd, claims that are false. As raw_proto.c, with a victim beside it.

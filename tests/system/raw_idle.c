@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * raw_idle.c - a hostile client that reads no answers, says nothing, or is killed at its work. As
  * raw_proto.c, with a victim beside it.

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 240 */
+/* timeout: 480 */
 /*
  * raw_process.c - what a hostile client does to its own process in the middle of everything: it stops,
  * becomes another program, replaces its memory under a transfer, dies and leaves its number to somebody

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * raw_proto.c - a hostile client on the control socket: packets that break the protocol, and
  * descriptors that nobody asked for. Each must hurt that client alone: a victim beside it moves checked data

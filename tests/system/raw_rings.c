@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * raw_rings.c - a hostile client in the shared memory: corrupted queues, indices and headers,
  * entries that change while they are read, segments with holes, memory that faults or stalls. The

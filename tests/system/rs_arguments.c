@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c tests/rig/verbs/rss.c tests/rig/verbs/dynsym.c -lrdmacm -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * rs_arguments.c - bad arguments of rsockets, function by function: descriptors that are closed, or
  * are no rsocket; rsockets of the other type and in each state; NULL, lengths, flags, options,

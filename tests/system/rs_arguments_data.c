@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c tests/rig/verbs/rss.c -lrdmacm -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * rs_arguments_data.c - rs_arguments.c's for what moves data: receiving, sending, poll and select, riomap.
  * What is not tried is told there.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c -lrdmacm -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * rs_dgram.c - rsockets of type SOCK_DGRAM inside one container: datagrams and their addresses,
  * sizes, nobody there, rpoll, bad arguments. Two containers are rs_programs.sh's.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
-# timeout: 300
+# timeout: 600
 # rs_http.sh - a web server and two clients from Debian, in containers, over librspreload: their
 # bytes go through the router. The pages are lists of a folder: files would go through sendfile64(),
 # which librspreload of rdma-core 44 does not know.
@@ -16,7 +16,7 @@ preloaded() { # CONTAINER CMD...
 	local c=$1
 	shift
 	# shellcheck disable=SC2016
-	inside "$c" timeout 60 sh -c 'LD_PRELOAD=$(echo /usr/lib/*/rsocket/librspreload.so) exec "$@"' - "$@"
+	inside "$c" timeout 180 sh -c 'LD_PRELOAD=$(echo /usr/lib/*/rsocket/librspreload.so) exec "$@"' - "$@"
 }
 
 list() { # CMD...: the client's command; what it prints is the list

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns hosts docker system-san
-# timeout: 300
+# timeout: 600
 # rs_programs.sh - Debian's programs that use rsockets, between two containers, and programs that use
 # sockets, with Debian's librspreload in front of them. What they move went through the router.
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -33,9 +33,9 @@ moves() {
 rs_pair() {
 	local job status tries=50
 	((++PORT))
-	"$LAB" exec "$A" -- timeout 60 "$@" -p "$PORT" "${BIND[@]}" >"$OUT/server" 2>&1 </dev/null &
+	"$LAB" exec "$A" -- timeout 180 "$@" -p "$PORT" "${BIND[@]}" >"$OUT/server" 2>&1 </dev/null &
 	job=$!
-	until inside "$B" timeout 60 "$@" -p "$PORT" -s "$IP" >"$OUT/client" 2>&1 </dev/null; do
+	until inside "$B" timeout 180 "$@" -p "$PORT" -s "$IP" >"$OUT/client" 2>&1 </dev/null; do
 		status=$?
 		# only a server that does not listen yet is asked again (without blocking, rpoll() says POLLERR)
 		if ! ((--tries)) || ! running "$job" || ! grep -Eq 'refused|rpoll:' "$OUT/client"; then
@@ -82,13 +82,13 @@ BIND=()
 SERVES_ON=
 
 copied() { # its status says nothing
-	inside "$B" timeout 30 rcopy "$OUT/source" "$IP:$OUT/target" -p "$PORT" >"$OUT/client" 2>&1
+	inside "$B" timeout 90 rcopy "$OUT/source" "$IP:$OUT/target" -p "$PORT" >"$OUT/client" 2>&1
 	cmp -s "$OUT/source" "$OUT/target"
 }
 
 copy() {
 	local job tries=50
-	"$LAB" exec "$A" -- timeout 60 rcopy -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
+	"$LAB" exec "$A" -- timeout 180 rcopy -p "$PORT" >"$OUT/server" 2>&1 </dev/null &
 	job=$!
 	until copied; do
 		((--tries)) && running "$job" || return 1
@@ -108,7 +108,7 @@ fi
 preloaded() { # CONTAINER CMD...
 	local c=$1
 	shift
-	inside "$c" timeout 60 env LD_PRELOAD="$PRELOAD" "$@"
+	inside "$c" timeout 180 env LD_PRELOAD="$PRELOAD" "$@"
 }
 
 sockets() { # OPTIONS...

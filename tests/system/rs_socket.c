@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c -lrdmacm -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * rs_socket.c - rsockets as descriptors, inside one container: connecting, rpoll and rselect, riomap,
  * options, some bad arguments. All others are rs_arguments.c's, their data is rs_stream.c's.

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c tests/rig/verbs/rst.c -lrdmacm -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * rs_stream.c - the data of rsockets of type SOCK_STREAM inside one container: blocking and not, both
  * ends of a stream, peers that die. Two containers are rs_programs.sh's.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: docker
-# timeout: 240
+# timeout: 480
 # runtime_docker.sh - one flag for Docker without CDI: --runtime freeflow. Two containers of an image, restart, kill, a name of
 # its own, claim while it runs; an image that cannot be served; what it costs at start. runtime_docker_cdi.sh is the same with CDI.
 . "$(dirname "$0")/../rig/shell/lab.sh"

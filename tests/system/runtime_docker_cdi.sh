@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 400
+# timeout: 800
 # runtime_docker_cdi.sh - one flag for Docker with CDI: --device freeflow.io/rdma=NAME, with Debian 13's Docker 26 and the
 # specification that ffctl cdi writes. What runtime_docker.sh has, and: names of the specification, images of Debian 11 to 13, claim
 # by another host, a network that is connected while it runs, Compose.

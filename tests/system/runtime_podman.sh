@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# timeout: 180
+# timeout: 360
 # runtime_podman.sh - one flag for engines with CDI, in podman: --device freeflow.io/rdma=NAME, with the specification that
 # ffctl cdi writes; a container that the operator has added, and one that nobody knew.
 . "$(dirname "$0")/../rig/shell/lab.sh"

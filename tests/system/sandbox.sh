@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# timeout: 120
+# timeout: 300
 # sandbox.sh - what the processes of a router that works, and their threads, have left, as the kernel
 # tells it; that clients of any user are served with that; which of them may die; and the daemon ffo
 # likewise.
@@ -100,7 +100,7 @@ keeper_confined "$first"
 
 step "programs of another user"
 for program in verbs_memory verbs_mr verbs_rc; do
-	timeout 60 "$LAB" exec h0c0 -- setpriv --reuid 1000 --regid 1000 --clear-groups \
+	timeout 180 "$LAB" exec h0c0 -- setpriv --reuid 1000 --regid 1000 --clear-groups \
 		"$BUILD/tests/system/$program" >"$OUT/user" 2>&1 ||
 		fail "$program of user 1000: $(tail "$OUT/user")"
 done
@@ -115,7 +115,7 @@ step "a router that dies, with a program at the door"
 wait_for 10 old_enough || fail "its age"
 before=$router
 kill -STOP "$router"
-timeout 60 "$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_rc" >"$OUT/door" 2>&1 &
+timeout 180 "$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_rc" >"$OUT/door" 2>&1 &
 door=$!
 at_the_door() {
 	local pid

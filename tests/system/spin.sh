@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: system-san
-# timeout: 120
+# timeout: 300
 # spin.sh - with `spin = auto` a router spins only while a latency-sensitive container is on its host.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns docker
 # night: hosts system-san
-# timeout: 120
+# timeout: 300
 # ucx.sh - Debian's UCX over the verbs transports only, no shared memory and no TCP: what it makes of
 # the device, and its own performance tests between two containers, with a look at whether the bytes
 # went through the router. UCX sets its RC connections up over UD.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * verbs_arguments.c - bad arguments: what rdma-core and the kernel's ib_core refuse is refused with
  * the same errno, in the verb's own way of failing, and what they let pass is let pass. After each

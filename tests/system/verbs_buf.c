@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread -ldl */
-/* timeout: 60 */
+/* timeout: 300 */
 /*
  * verbs_buf.c - ibv_reg_mr_ex, ibv_alloc_buf, ibv_free_buf and ibv_reg_buf_mr as a program that is
  * built with rdma-core v64's headers calls them; Debian 12's do not know them, so they are found by

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_caps.c - what the queries report is what works: each limit can be reached and not passed,
  * each capability bit has its feature, and what no bit promises is refused.

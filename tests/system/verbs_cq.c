@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_cq.c - completion queues: depth, resize, overrun, events and their acknowledgement, the
  * extended readers, many QPs on one CQ.

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_device.c - device list, contexts, and whether what the queries tell is consistent: each
  * number with the others, and the ways of asking for the same thing with one another.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_dm.c - device memory, null MRs, and advice: MRs that are not, or not only, the program's
  * memory. Device memory between two containers is in verbs_peer.c, dma-bufs are in verbs_dmabuf.c.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * verbs_domains.c - thread domains, parent domains and their allocators: a parent domain goes
  * wherever a PD goes, and traffic over what was made in it is traffic like any other.

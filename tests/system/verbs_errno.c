@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
-/* timeout: 60 */
+/* timeout: 300 */
 /*
  * verbs_errno.c - how each function that returns an int fails: a bad call of each, what it returns,
  * and what errno is afterwards. In rdma-core three ways of it have come about:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_errors.c - what goes wrong on an RC connection: the status on each side, the state of each
  * QP, the async event, and the flush that follows (IBTA 9.9, 10.3.1, 11.6.2). What is tried again

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/cmt.c -lrdmacm -lpthread */
-/* timeout: 60 */
+/* timeout: 300 */
 /*
  * verbs_fields.c - public fields of the public structs, which programs read without asking anybody:
  * they are kept as rdma-core keeps them. What is in the structs that queries fill in is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/halves.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_flush.c - FLUSH and atomic WRITE between two processes, by halves.h: data, a FLUSH, and then a word that
  * tells of them; words that are never torn; rights, windows, and how both end when they are not granted.

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_fork.c - registered memory under threads and under fork: stores that race with
  * registrations, neighbours on the edge pages, system calls into the memory, children that see a

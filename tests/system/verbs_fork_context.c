@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_fork_context.c - children that use the context that their parent opened, and what they have
  * of its objects.

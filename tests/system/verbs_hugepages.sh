@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 300
+# timeout: 600
 # verbs_hugepages.sh - verbs_hugepages in a container of a machine that has huge pages for it.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 

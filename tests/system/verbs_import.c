@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * verbs_import.c - ibv_import_device, ibv_import_pd, ibv_import_mr: in the same process, in another
  * one that got the descriptor over a socket, and what is refused.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * verbs_kinds.c - memory as programs have it, small, unaligned, with neighbours, against a peer somewhere else: messages
  * and one-sided operations of both sides, each with checked bytes.

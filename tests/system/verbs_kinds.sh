@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # verbs_kinds.sh - memory as programs have it, against a peer in another container; as it is registered by default, and
 # with whole pages replaced. With a NIC it is used in tests/vm/nic-memory.sh.
 . "$(dirname "$0")/../rig/shell/lab.sh"

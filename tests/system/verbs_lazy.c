@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_lazy.c - large private memory that is registered as it is, and replaced while it is used: contents in
  * both directions, and a program that deregisters, unmaps, forks and ends in the middle of it.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: hosts docker system-san
-# timeout: 180
+# timeout: 360
 # verbs_mcast.sh - multicast inside a container, then from one to several receivers in each of two.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 

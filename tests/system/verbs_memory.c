@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_memory.c - memory regions over every kind of memory that a program has, with its threads,
  * its neighbours on the same pages, and its forks (which are in verbs_fork.c where they are the

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_mr.c - protection domains and memory regions: life cycle, errors, iova, rereg, many at
  * once. What kinds of memory there are, threads and fork are in verbs_memory.c.

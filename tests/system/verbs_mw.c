@@ -3,7 +3,7 @@
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_mw.c - memory windows of both types: bind, use, invalidate from here and from afar, and
  * what must be refused. Between two containers windows are used by verbs_peer.c.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/halves.c tests/rig/verbs/odp.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_odp.c - on-demand paging between two processes, by halves.h: the serving half does to its memory what
  * programs do to memory that is not pinned, and the other one writes to it and reads it. verbs_odp_regions.c has

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: hosts docker system-san
-# timeout: 300
+# timeout: 600
 # verbs_odp.sh - verbs_odp and verbs_odp_regions in one container, then with their two halves in two, both ways about;
 # and what an operator sees of it.
 . "$(dirname "$0")/../rig/shell/lab.sh"

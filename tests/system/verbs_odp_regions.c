@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/halves.c tests/rig/verbs/odp.c tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_odp_regions.c - on-demand memory regions: what may be registered, advice, and their end, after which nobody
  * reaches the memory. Two processes, by halves.h; what concerns one alone is the client's.

@@ -3,7 +3,7 @@
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_qp_drain.c - what SQD, ERR and RESET do with what is in the queues: it is drained, flushed, or gone.
  */

@@ -3,7 +3,7 @@
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_qp_state.c - the state machine of RC, UC and UD QPs: which transitions exist, what each
  * needs and allows (IBTA 10.3.1, table 91), what is posted in each.

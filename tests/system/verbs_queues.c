@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_queues.c - the queues of an RC QP: how much fits into them, what is refused and what that leaves, and what
  * their depths are when they were asked for.

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_rc.c - RC data transfer through ibv_post_send: every opcode, its contents, its completions,
  * and their order. The queues are in verbs_queues.c, the errors in verbs_errors.c, ibv_wr_* in verbs_wr.c.

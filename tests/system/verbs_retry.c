@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_retry.c - what an RC QP tries again, and how often: a peer that has no receive, and one that does not
  * answer at all (IBTA 9.7.5.1.4, 9.9.2.1.1).

@@ -2,7 +2,7 @@
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
 /* all: docker system-san */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * verbs_room.c - when there is room in a queue: a WR occupies its place until its completion was
  * polled (IBTA 10.8.5.1), so that who posts until ENOMEM overruns no CQ of the same size.

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# timeout: 180
+# timeout: 360
 # verbs_router.sh - verbs_router in a container whose router is killed, twice over.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 1

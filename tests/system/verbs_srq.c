@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_srq.c - shared receive queues: life cycle, limit event, several QPs on one, what happens to
  * their receives when a QP fails.

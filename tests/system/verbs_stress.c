@@ -3,7 +3,7 @@
 /* test: netns */
 /* all: system-san system-tsan */
 /* night: docker */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_stress.c - atomics under contention, many QPs, threads on one QP, objects that come and go
  * under traffic, and a random mix of everything against a model.

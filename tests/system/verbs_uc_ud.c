@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_uc_ud.c - the unreliable transports: transfers, GRH, Q_Key, and what is dropped silently.
  *

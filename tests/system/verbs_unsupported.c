@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread -ldl */
-/* timeout: 60 */
+/* timeout: 300 */
 /*
  * verbs_unsupported.c - what makes no sense on this device says EOPNOTSUPP, in each verb's own way
  * of failing: NULL and errno, the errno as the result, or -1 and errno. ffl(7) has the list, which is

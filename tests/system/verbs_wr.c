@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 300 */
+/* timeout: 600 */
 /*
  * verbs_wr.c - the extended interfaces: ibv_create_qp_ex with ibv_wr_* (ibv_wr_post(3)), and
  * ibv_create_cq_ex with ibv_start_poll and the readers.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * verbs_xrc.c - XRC as a program sees it: domains with and without a file, SRQs by number, QPs
  * that several processes have open, every operation, and what is refused.

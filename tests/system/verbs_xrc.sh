@@ -3,7 +3,7 @@
 # test: netns
 # all: system-san
 # night: hosts docker
-# timeout: 240
+# timeout: 480
 # verbs_xrc.sh - XRC between two containers: ibv_xsrq_pingpong with one client and with several,
 # and perftest's programs with -c XRC and --use-srq.
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -16,7 +16,7 @@ pingpong() {
 	step "ibv_xsrq_pingpong $*, $n clients"
 	server "$A" ibv_xsrq_pingpong -g 0 -c "$n" "$@"
 	for ((i = 0; i < n; i++)); do
-		timeout 60 "$LAB" exec "$B" -- ibv_xsrq_pingpong -g 0 -c "$n" "$@" -p $PORT "$A" \
+		timeout 180 "$LAB" exec "$B" -- ibv_xsrq_pingpong -g 0 -c "$n" "$@" -p $PORT "$A" \
 			>"$OUT/client$i" 2>&1 &
 		jobs+=($!)
 	done

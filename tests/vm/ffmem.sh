@@ -5,7 +5,7 @@
 #
 # all: vm
 # night: vm
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/kmod.sh"
 	command -v mkfs.ext4 >/dev/null || skip "no mkfs.ext4 (make deps)"

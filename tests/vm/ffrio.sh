@@ -8,7 +8,7 @@
 #
 # all: vm
 # night: vm
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"
 	rapidio_build

@@ -3,7 +3,7 @@
 # kernel-log.sh - a VM test fails if the kernel complains, although its script succeeds. A module calls WARN(), and reads through
 # a null pointer when it is loaded with oops=1. A VM in which nothing of that happens must pass.
 #
-# timeout: 300
+# timeout: 600
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/kmod.sh"
 	[[ -n $KDIR ]] || skip "builds its module for Debian's kernel of this release only"

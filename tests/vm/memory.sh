@@ -5,7 +5,7 @@
 # room/test_name.
 #
 # night: vm
-# timeout: 900
+# timeout: 1800
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"
 	vm_test "${FT_LIMIT:-840}" "$0" "$@"

@@ -4,7 +4,7 @@
 # runs in a container. Its peer uses the NIC itself, beside the lab, or is another container reached through the NIC's loopback.
 #
 # test: vm
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"
 	vm_test 500 "$0"

@@ -4,7 +4,7 @@
 # container has on-demand memory. Its peer uses the NIC itself, beside the lab, or is another container reached through the
 # NIC's loopback. rdma-core's own tests of on-demand paging run, too, if apt has python3-pyverbs.
 #
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	NEWER=1
 	. "$(dirname "$0")/kmod.sh"

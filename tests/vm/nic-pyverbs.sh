@@ -9,7 +9,7 @@
 #
 # all: vm
 # night: vm
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	NEWER=1
 	. "$(dirname "$0")/common.sh"

@@ -6,7 +6,7 @@
 #
 # all: vm
 # night: vm
-# timeout: 720
+# timeout: 1440
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"
 	vm_test 620 "$0"

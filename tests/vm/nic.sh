@@ -4,7 +4,7 @@
 # program of rdma-core or perftest that uses the NIC itself, in both roles. Two containers talk through the NIC's loopback.
 # The NIC is removed and comes back.
 #
-# timeout: 720
+# timeout: 1440
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"
 	vm_test 620 "$0"

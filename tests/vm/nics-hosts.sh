@@ -4,7 +4,7 @@
 # rxe0 in the network `one` and rxe1 in the network `two`, and one container on each NIC. The packets that each NIC has sent
 # tell which NIC carried the traffic.
 #
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"
 	VM_NETS=2 vm_two vm_test 480 "$0"

@@ -6,7 +6,7 @@
 # enumerates and has the orchestrator; VM b injects the faults and ends first. The unload must give all buffers back.
 #
 # night: vm
-# timeout: 700
+# timeout: 1400
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"
 

@@ -6,7 +6,7 @@
 # as done may be missing. The unload must give all buffers back.
 #
 # night: vm
-# timeout: 500
+# timeout: 1000
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"
 	rapidio_build

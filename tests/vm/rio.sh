@@ -5,7 +5,7 @@
 # give all buffers back.
 #
 # night: vm
-# timeout: 500
+# timeout: 1000
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"
 	rapidio_build

@@ -8,7 +8,7 @@
 # (docs/nic.md). The pair of programs then ends after a minute and fails; the other pairs still run.
 #
 # night: vm
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/kmod.sh"
 	# siw writes to the program's own addresses, which must not be in use in the router.

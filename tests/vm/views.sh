@@ -3,7 +3,7 @@
 # views.sh - a router with ffmem.ko, in a VM with Debian's kernel. The router views programs' memory of all kinds, on-demand
 # memory among them. The module can be unloaded when the router has gone.
 #
-# timeout: 600
+# timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/kmod.sh"
 	# shellcheck disable=SC2119 # make needs no further arguments

@@ -31,7 +31,7 @@ cm_pair() {
 	# shellcheck disable=SC2086
 	cm_server $CM_SERVER 1 $1
 	# shellcheck disable=SC2086
-	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec $CM_CLIENT -- $2 >"$OUT/client" 2>&1 </dev/null
+	timeout "${PAIR_TIMEOUT:-180}" "$LAB" exec $CM_CLIENT -- $2 >"$OUT/client" 2>&1 </dev/null
 	status=$?
 	! cm_raced $status "$OUT/client" || status=0
 	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null

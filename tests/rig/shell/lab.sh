@@ -202,7 +202,7 @@ pair() {
 	shift 2
 	step "$* ($c to $s)"
 	server "$s" "$@"
-	timeout "${PAIR_TIMEOUT:-60}" "$LAB" exec "$c" -- "$@" -p $PORT "$s" \
+	timeout "${PAIR_TIMEOUT:-180}" "$LAB" exec "$c" -- "$@" -p $PORT "$s" \
 		>"$OUT/client" 2>&1 </dev/null
 	status=$?
 	((status == 0)) || kill "$SERVER_JOB" 2>/dev/null

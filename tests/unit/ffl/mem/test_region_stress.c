@@ -8,7 +8,7 @@
  * must be in his own.
  *
  * build: tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
- * timeout: 120
+ * timeout: 300
  *
  * threads: yes
  */

@@ -4,7 +4,7 @@
  * thread counts in the pages all the time; it may neither lose a count nor be left asleep.
  *
  * threads: yes
- * timeout: 120
+ * timeout: 300
  */
 #include <fcntl.h>
 #include <linux/io_uring.h>

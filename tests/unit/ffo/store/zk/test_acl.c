@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/unit/zk_two.c tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * test_acl.c - credentials, and what a host may write with its own.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/unit/zk_rig.c ffr/lib/log.c -lzookeeper_st */
-/* timeout: 120 */
+/* timeout: 300 */
 /*
  * test_ensemble.c - stores on three ZooKeeper nodes of which some die, the leader and then most of
  * them, while mappings are published and withdrawn: what a watcher knows in the end is what is
