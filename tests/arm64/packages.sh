@@ -47,8 +47,8 @@ for package in freeflow-router freeflow-orchestrator libfreeflow-container; do
 	while read -r f; do
 		[[ $(head -c 4 "$f" | tail -c 3 | tr -d '\0') == ELF ]] || continue
 		((++n))
-		aarch64-linux-gnu-readelf -h "$f" | grep -q 'Machine: *AArch64$' || fail "$f is not for arm64"
-		! aarch64-linux-gnu-readelf -S "$f" | grep -qE '\.(debug_info|symtab)' || fail "$f is not stripped"
+		aarch64-linux-gnu-readelf -h "$f" | grep >/dev/null 'Machine: *AArch64$' || fail "$f is not for arm64"
+		! aarch64-linux-gnu-readelf -S "$f" | grep >/dev/null -E '\.(debug_info|symtab)' || fail "$f is not stripped"
 	done < <(find "$TMP/$package" -type f)
 	((n)) || fail "no programs in $package"
 	if [[ $package == libfreeflow-container ]]; then
@@ -73,7 +73,7 @@ run() { # PROGRAM ARG...
 for program in /usr/sbin/ffr /usr/sbin/ffo /usr/bin/ffctl; do
 	[[ $(run $program --version) == *"$version"* ]] || fail "$program --version: $(run $program --version 2>&1)"
 done
-run /usr/bin/ffctl --help | grep -q 'container add' || fail "ffctl --help: $(run /usr/bin/ffctl --help 2>&1)"
+run /usr/bin/ffctl --help | grep >/dev/null 'container add' || fail "ffctl --help: $(run /usr/bin/ffctl --help 2>&1)"
 for library in libibverbs librdmacm; do
 	run /lib/ld-linux-aarch64.so.1 --library-path "$TMP/root/usr/lib/freeflow" --list "$TMP/root/usr/lib/freeflow/$library.so.1" \
 		>"$TMP/log" 2>&1 || fail "$(cat "$TMP/log")"

@@ -63,7 +63,7 @@ same "the first words of commands" "$(offered '' | sort -u)" "$(printf '%s\n' "$
 for command in "${commands[@]}"; do
 	read -r -a words <<<"$command"
 	if ((${#words[@]} == 2)); then
-		offered "${words[0]}" '' | grep -qx "${words[1]}" || not_ok "$command is offered"
+		offered "${words[0]}" '' | grep >/dev/null -x "${words[1]}" || not_ok "$command is offered"
 	fi
 	same "ffctl $command" "$(offered "${words[@]}" -- | grep '^--' | sort -u)" "$(taken "${words[@]}" | sort -u)"
 	same "ffctl --json $command" "$(offered --json "${words[@]}" --)" "$(offered "${words[@]}" --)"

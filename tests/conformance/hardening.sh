@@ -53,7 +53,7 @@ check() { # FILE CHECKED
 			"$(readelf -n "$1" 2>/dev/null | grep -c 'x86 feature.*SHSTK')" 1
 		same "$name: functions begin with landing pads" "$(without_pad "$1" | tr '\n' ' ')" ""
 	fi
-	readelf -S "$1" | grep -q '\.debug_info' || return
+	readelf -S "$1" | grep >/dev/null '\.debug_info' || return
 	same "$name: no source without -fstack-protector-strong" \
 		"$(compiled_without "$1" -fstack-protector-strong)" ""
 	same "$name: no source without -fstack-clash-protection" \

@@ -73,7 +73,7 @@ need_nodes() {
 	has_fabric || die "this lab has no network between hosts (up --hosts 2, or --store zookeeper)"
 	(($#)) || die "which host?"
 	for node; do
-		fabric_nodes | grep -qx -- "$node" ||
+		fabric_nodes | grep >/dev/null -x -- "$node" ||
 			die "no '$node' on the network (there is: $(fabric_nodes | paste -sd ' '))"
 	done
 }

@@ -83,7 +83,7 @@ release() { # SUITE
 		fail "enabled: $(root_run systemctl is-enabled ffr.service ffo.service)"
 	[[ $(root_run stat -c %U "/proc/$(router_pid)") == freeflow ]] || fail "the router is somebody else"
 	[[ $(root_run sh -c 'ldconfig -p | grep -c -E "freeflow"') == 0 ]] || fail "the host's programs find our libraries"
-	root_run journalctl SYSLOG_IDENTIFIER=ffr PRIORITY=6 -o cat | grep -q '^ready: host' ||
+	root_run journalctl SYSLOG_IDENTIFIER=ffr PRIORITY=6 -o cat | grep >/dev/null '^ready: host' ||
 		fail "the journal: $(root_run journalctl -u ffr.service -o export | tail -n 30)"
 	root_run systemd-analyze verify --man=no /lib/systemd/system/ff{r,o}.service >"$TMP/log" 2>&1
 	! grep -E '/(ffr|ffo|ffr-admin)\.' "$TMP/log" || fail "systemd-analyze verify"
@@ -111,8 +111,8 @@ release() { # SUITE
 	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) == 99 ]] || fail "not upgraded"
 	wait_for 20 answers || fail "no answer after the upgrade"
 	active ffo.service || fail "ffo does not run after the upgrade: $(root_run journalctl -u ffo.service | tail -n 20)"
-	root_run tail -n 1 /etc/freeflow/ffr.conf | grep -q 'log_level = debug' || fail "the configuration is another one"
-	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
+	root_run tail -n 1 /etc/freeflow/ffr.conf | grep >/dev/null 'log_level = debug' || fail "the configuration is another one"
+	root_run ffctl container list | grep >/dev/null '^web .*10\.77\.0\.2' || fail "the store is another one"
 
 	step "$1: rollback"
 	root_run sh -c 'cp -a /var/lib/freeflow /var/lib/freeflow.before; dpkg -i /debs/*.deb' >"$TMP/log" 2>&1 ||
@@ -120,7 +120,7 @@ release() { # SUITE
 	[[ $(root_run dpkg-query -W -f '${Version}' freeflow-router) != 99 ]] || fail "not rolled back"
 	wait_for 20 answers ||
 		fail "no answer after the rollback: $(root_run systemctl status ffr.service; root_run journalctl -u ffr.service | tail -n 30)"
-	root_run ffctl container list | grep -q '^web .*10\.77\.0\.2' || fail "the store is another one"
+	root_run ffctl container list | grep >/dev/null '^web .*10\.77\.0\.2' || fail "the store is another one"
 	root_run rm -r /var/lib/freeflow.before
 
 	step "$1: purge"

@@ -58,7 +58,7 @@ step "bridge: what Docker gave it, as it starts"
 start one
 [[ -n $(engines one) ]] || fail "no address"
 has one "$(engines one)" || fail "$(ips one) is not $(engines one)"
-"${docker[@]}" exec ff-one ibv_devinfo -v | grep -q "GID\[ *0\]:.*::ffff:$(engines one)" || fail "GID 0: $("${docker[@]}" exec ff-one ibv_devinfo -v)"
+"${docker[@]}" exec ff-one ibv_devinfo -v | grep >/dev/null "GID\[ *0\]:.*::ffff:$(engines one)" || fail "GID 0: $("${docker[@]}" exec ff-one ibv_devinfo -v)"
 
 step "a network connected while it runs: an event, and the connection of before goes on"
 network more --subnet 10.61.0.0/24 --ipv6 --subnet fd61::/64 || fail "network: $(<"$OUT/network")"

@@ -27,7 +27,7 @@ well() {
 finds() {
 	((status == 1)) || fail "status $status: $said"
 	(($(grep -c ^PROBLEM <<<"$said") == $1)) || fail "not $1 problems: $said"
-	grep -E -A1 "^PROBLEM +.*$2" <<<"$said" | grep -Eq -- "^ +-> .*$3" || fail "not '$2' with '$3': $said"
+	grep -E -A1 "^PROBLEM +.*$2" <<<"$said" | grep >/dev/null -E -- "^ +-> .*$3" || fail "not '$2' with '$3': $said"
 }
 
 says() { # REGEX

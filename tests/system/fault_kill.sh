@@ -10,7 +10,7 @@
 command -v strace >/dev/null || skip "no strace here (make deps)"
 own_lab --containers 2
 NS=/run/netns/$(basename "$(ip netns list | awk -v p="$(<"$OWN_LAB/h0/ffr.pid")" '{ print $1 }' |
-	while read -r n; do ip netns pids "$n" | grep -qx "$(<"$OWN_LAB/h0/ffr.pid")" && echo "$n"; done)")
+	while read -r n; do ip netns pids "$n" | grep >/dev/null -x "$(<"$OWN_LAB/h0/ffr.pid")" && echo "$n"; done)")
 
 # What a router leaves in the file system, and the shared memory that has a name. Not the sizes: the
 # store grows.
@@ -145,7 +145,7 @@ for point in openat:30 mkdirat:1 bind:3 fdatasync:2 memfd_create:2 memfd_create:
 		kill $watch 2>/dev/null
 		wait $watch
 		ends_well "${jobs_of[1]}" "$OUT/c"
-		! jobs -rp | grep -qx "${jobs_of[0]}" || ends_well "${jobs_of[0]}" "$OUT/s"
+		! jobs -rp | grep >/dev/null -x "${jobs_of[0]}" || ends_well "${jobs_of[0]}" "$OUT/s"
 	fi
 	[[ -z $(memfds) ]] || fail "somebody still maps the dead router's memory: $(memfds)"
 	rm -f "$OWN_LAB/h0/ffr.pid"

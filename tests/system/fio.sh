@@ -12,7 +12,7 @@
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/cm.sh"
 
-fio --enghelp 2>/dev/null | grep -qw rdma || skip "no fio with its rdma engine (make deps)"
+fio --enghelp 2>/dev/null | grep >/dev/null -w rdma || skip "no fio with its rdma engine (make deps)"
 ip=$("$LAB" ip "$A")
 
 # fio VERB BLOCK BLOCKS DEPTH SERVER-DEPTH OPTIONS...: both sides tell of all the bytes and no error, and

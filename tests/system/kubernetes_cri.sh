@@ -118,7 +118,7 @@ for word in tenant=red name=web ip=10.60.0.99 max-cows=1; do
 	[[ $out == *"annotation freeflow.io/${word%%=*}"*"is not a pod's to say"* ]] || fail "$word: $out"
 	cri end "$POD" || fail "RemovePodSandbox"
 done
-! router_ctl container list | grep -q green || fail "$(router_ctl container list)"
+! router_ctl container list | grep >/dev/null green || fail "$(router_ctl container list)"
 
 step "a container that stops, and the next one in its place"
 cri stop "$a" || fail "StopContainer"
@@ -133,6 +133,6 @@ step "pods that go"
 for p in "${pods[@]}"; do
 	cri end "$p" || fail "RemovePodSandbox"
 done
-wait_for 10 eval '! router_ctl container list | grep -Eq "red|blue"' || fail "$(router_ctl container list)"
+wait_for 10 eval '! router_ctl container list | grep >/dev/null -E "red|blue"' || fail "$(router_ctl container list)"
 pods=()
 exit 0

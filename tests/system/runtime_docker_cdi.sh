@@ -55,7 +55,7 @@ step "a container has one device"
 out=$("${run[@]}" --rm --device freeflow.io/rdma=web --hostname two $image true 2>&1) && fail "it has two"
 [[ $out == *"a container has one RDMA device"* ]] || fail "$out"
 ! known two || fail "two is known"
-! router_ctl --json container show web | grep -q '"runs"' || fail "web runs"
+! router_ctl --json container show web | grep >/dev/null '"runs"' || fail "web runs"
 
 flag_pair
 flag_in_use
@@ -102,7 +102,7 @@ step "a network that is connected while it runs"
 follower=$!
 "${docker[@]}" network create --subnet 10.61.0.0/24 more >/dev/null || fail "network create"
 "${docker[@]}" network connect --ip 10.61.0.9 more ff-a || fail "network connect"
-wait_for 10 eval 'router_ctl --json container show a | grep -q \"10.61.0.9\"' ||
+wait_for 10 eval 'router_ctl --json container show a | grep >/dev/null \"10.61.0.9\"' ||
 	fail "$(router_ctl container show a): $(<"$OUT/follow")"
 
 step "Compose"
@@ -126,7 +126,7 @@ compose() {
 	"${docker[@]}" compose -f "$OUT/compose/compose.yaml" -p ff-test "$@" >"$OUT/composed" 2>&1 || fail "compose $1: $(<"$OUT/composed")"
 }
 compose up -d
-router_ctl --json container show one | grep -q '"max_qp": 9' || fail "$(router_ctl container show one)"
+router_ctl --json container show one | grep >/dev/null '"max_qp": 9' || fail "$(router_ctl container show one)"
 pingpong ff-test-one-1 ff-test-two-1
 compose restart -t 0
 pingpong ff-test-two-1 ff-test-one-1

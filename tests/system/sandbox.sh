@@ -119,7 +119,7 @@ timeout 180 "$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_rc" >"$OUT/door" 2>&1
 door=$!
 at_the_door() {
 	local pid
-	pid=$(pgrep -nx verbs_rc) && find "/proc/$pid/fd" -lname 'socket:*' | grep -q .
+	pid=$(pgrep -nx verbs_rc) && find "/proc/$pid/fd" -lname 'socket:*' | grep >/dev/null .
 }
 wait_for 10 at_the_door || fail "nobody comes"
 kill -KILL "$router"

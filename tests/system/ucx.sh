@@ -14,7 +14,7 @@ UD=ud_verbs,self
 step "ucx_info"
 inside "$A" ucx_info -d >"$OUT/info" || fail "ucx_info ended with $?"
 for t in rc_verbs ud_verbs; do
-	grep -A1 "Transport: $t\$" "$OUT/info" | grep -q "Device: ff0:1\$" || {
+	grep -A1 "Transport: $t\$" "$OUT/info" | grep >/dev/null "Device: ff0:1\$" || {
 		cat "$OUT/info"
 		fail "ucx_info shows no $t on ff0"
 	}

@@ -41,8 +41,8 @@ rmmod ffrio || fail "unload after sixteen"
 if (($(getconf PAGESIZE) < 65536)); then
 	load ffrio smbs=256 block_size=1048576
 	grep -q 'no 262160 KB in one piece.*lower smbs (256)' /sys/class/rapidio_port/rapidio1/ffrio || fail "why there is no port"
-	dmesg | grep -q 'rapidio1: no ffrio here: no 262160 KB' || fail "the kernel's log says no reason"
-	/tmp/ffrio_ping -p 1 -n 1 0 2>&1 | tee /dev/stderr | grep -q 'port 1: no 262160 KB' || fail "ffrio_ping says no reason"
+	dmesg | grep >/dev/null 'rapidio1: no ffrio here: no 262160 KB' || fail "the kernel's log says no reason"
+	/tmp/ffrio_ping -p 1 -n 1 0 2>&1 | tee /dev/stderr | grep >/dev/null 'port 1: no 262160 KB' || fail "ffrio_ping says no reason"
 	rmmod ffrio || fail "unload without a port"
 fi
 load ffrio dead_ms=1000

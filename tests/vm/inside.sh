@@ -26,7 +26,7 @@ nic_up() {
 nic_link() {
 	local n=$1
 	rdma link add "rxe$n" type rxe netdev "eth$n"
-	until ibv_devinfo -v -d "rxe$n" | grep -q 'GID\[ *1\]'; do sleep 0.1; done
+	until ibv_devinfo -v -d "rxe$n" | grep >/dev/null 'GID\[ *1\]'; do sleep 0.1; done
 }
 
 # until_is CMD...: waits until the command succeeds. Fails after UNTIL seconds (30).

@@ -81,7 +81,7 @@ SERVER_ARGS=() CLIENT_ARGS=(10.151.9.1) PORT=
 keep_step() { # PORT
 	local listens='' i
 	until grep -qx "$1" /run/ff/ended 2>/dev/null; do
-		if [[ -z $listens ]] && ss -Hltn "sport = :$1" | grep -q .; then
+		if [[ -z $listens ]] && ss -Hltn "sport = :$1" | grep >/dev/null .; then
 			listens=1
 			echo "$1" >>/run/ff/listens
 		fi
@@ -104,7 +104,7 @@ tell_server() {
 }
 
 # told WORD: has a told this word?
-told() { { cat </dev/tcp/10.151.9.1/7000 | grep -qx "$1"; } 2>/dev/null; }
+told() { { cat </dev/tcp/10.151.9.1/7000 | grep >/dev/null -x "$1"; } 2>/dev/null; }
 
 # Runs a client, as soon as the server listens: a client that was refused has done nothing yet, and starts again for up to
 # 100 times. Any other failure is the result.

@@ -41,7 +41,7 @@ odd_sizes() {
 	((++port))
 	timeout 60 "$LAB" exec h0c0 -- "$@" -x "$NIC_INDEX" -p "$port" -F >/tmp/server.log 2>&1 &
 	pid=$!
-	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$port" | grep -q .; do
+	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$port" | grep >/dev/null .; do
 		running "$pid" || return 1
 		sleep 0.1
 	done

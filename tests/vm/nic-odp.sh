@@ -49,7 +49,7 @@ meet() {
 
 	timeout 60 "$LAB" exec h0c0 -- "${@:4}" "${server[@]}" >/tmp/server.log 2>&1 &
 	pid=$!
-	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep -q .; do
+	until "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep >/dev/null .; do
 		running "$pid" || {
 			cat /tmp/server.log
 			return 1
@@ -70,8 +70,8 @@ odp() {
 
 pingpong() { meet 18515 "-g $NIC_INDEX -o" "-d rxe0 -g 1" ibv_rc_pingpong -n 100; }
 
-pages_of() { "$LAB" ffctl h0 -- stats --mrs h0c0 | grep -q "$1"; }
-sessions() { "$LAB" ffctl h0 -- --json stats h0c0 | grep -q "\"sessions\": $1,"; }
+pages_of() { "$LAB" ffctl h0 -- stats --mrs h0c0 | grep >/dev/null "$1"; }
+sessions() { "$LAB" ffctl h0 -- --json stats h0c0 | grep >/dev/null "\"sessions\": $1,"; }
 
 # A program is killed while the NIC pages its memory. Nothing of it stays in ffmem.
 killed() {
@@ -98,7 +98,7 @@ pyverbs() {
 		"$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")" "$TREE/tests/vm/nic-odp-pyverbs.txt" --gid "$NIC_INDEX" -k test_odp -v
 }
 
-caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | grep -q ODP_SUPPORT; }
+caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | grep >/dev/null ODP_SUPPORT; }
 
 # Watches the counters of a region until they show faults of the NIC and invalidated pages. verbs_kinds waits for /out/seen.
 watch_counters() {

@@ -18,8 +18,8 @@ fi
 removals=${FT_REMOVALS:-20}
 port=18700
 
-listens() { ss -Hltn "sport = :$1" | grep -q .; }
-listens_in() { "$LAB" exec "$1" -- ss -Hltn "sport = :$2" | grep -q .; }
+listens() { ss -Hltn "sport = :$1" | grep >/dev/null .; }
+listens_in() { "$LAB" exec "$1" -- ss -Hltn "sport = :$2" | grep >/dev/null .; }
 packets() { cat "/sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts"; }
 more_packets_than() { (($(packets) > $1)); }
 

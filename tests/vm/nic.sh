@@ -21,8 +21,8 @@ port=18600
 listens() {
 	local i
 	for ((i = 0; i < 200; i++)); do
-		if ss -Hltn "sport = :$2" | grep -q . || { [[ $1 != peer ]] && "$LAB" exec "$1" -- \
-			ss -Hltn "sport = :$2" | grep -q .; }; then
+		if ss -Hltn "sport = :$2" | grep >/dev/null . || { [[ $1 != peer ]] && "$LAB" exec "$1" -- \
+			ss -Hltn "sport = :$2" | grep >/dev/null .; }; then
 			return 0
 		fi
 		sleep 0.05
@@ -67,7 +67,7 @@ pingpong_soft() { NIC_INDEX=0 pair "$1" "$2" -d -g "${@:3}"; }
 perf() { pair "$1" "$2" -d -x "${@:3}" -F; }
 
 # Programs with rdma_cm connect to the host's address. The kernel shows who listens there, for itself or for a container.
-cm_listens() { rdma resource show cm_id | grep -qE "state LISTEN .*(10\.151\.9\.2|0\.0\.0\.0):$1( |$)"; }
+cm_listens() { rdma resource show cm_id | grep >/dev/null -E "state LISTEN .*(10\.151\.9\.2|0\.0\.0\.0):$1( |$)"; }
 
 cm_at() { # WHERE PROGRAM ARGS...
 	local where=$1

@@ -16,7 +16,7 @@ fi
 declare -A nic=([c0a]=rxe0 [c0b]=rxe0 [c1a]=rxe1 [c1b]=rxe1) address=([c0a]=10.88.0.10 [c0b]=10.88.0.20 [c1a]=10.88.0.11 [c1b]=10.88.0.21)
 port=18600
 
-has_nic() { "${FFCTL[@]}" container show "$1" | tee /dev/stderr | grep -q "^nic  *$2:1\$"; }
+has_nic() { "${FFCTL[@]}" container show "$1" | tee /dev/stderr | grep >/dev/null "^nic  *$2:1\$"; }
 
 # sends NIC|none COMMAND...: runs the command and fails unless only that NIC of this VM has sent packets meanwhile.
 sends() {

@@ -17,12 +17,12 @@ export FF_NIC="rxe0 rxe1"
 declare -A nic=([h0c0]=rxe0 [h0c1]=rxe1) address=([h0c0]=10.151.9.2 [h0c1]=10.151.10.2)
 port=18700
 
-listens() { ss -Hltn "sport = :$1" | grep -q .; }
-listens_in() { "$LAB" exec "$1" -- ss -Hltn "sport = :$2" | grep -q .; }
+listens() { ss -Hltn "sport = :$1" | grep >/dev/null .; }
+listens_in() { "$LAB" exec "$1" -- ss -Hltn "sport = :$2" | grep >/dev/null .; }
 
 # The container has the expected NIC, whose address is the last in the container's GID table.
 has_its_nic() { # CONTAINER
-	"$LAB" ffctl h0 -- container show "$1" | tee /dev/stderr | grep -q "^nic  *${nic[$1]}:1\$" &&
+	"$LAB" ffctl h0 -- container show "$1" | tee /dev/stderr | grep >/dev/null "^nic  *${nic[$1]}:1\$" &&
 		"$LAB" exec "$1" -- ibv_devinfo -v | tee /dev/stderr | grep 'GID\[' | tail -n 1 |
 		grep -q "${address[$1]}"
 }
@@ -54,7 +54,7 @@ server_of_peer() { # CONTAINER PROGRAM ARGS...
 }
 
 # Does a program listen with rdma_cm at the address of the container's NIC?
-cm_listens() { rdma resource show cm_id | grep -qE "state LISTEN .*(${address[$1]}|0\.0\.0\.0):$port( |\$)"; }
+cm_listens() { rdma resource show cm_id | grep >/dev/null -E "state LISTEN .*(${address[$1]}|0\.0\.0\.0):$port( |\$)"; }
 
 # rping with its server in the container and its client beside the lab
 rping_to() { # CONTAINER

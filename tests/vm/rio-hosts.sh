@@ -117,7 +117,7 @@ connect() {
 
 says() { grep -c "$1" /out/ffr.log; }
 says_more() { (($(says "$1") > $2)); }
-way_is_there() { grep -E 'by RapidIO|connection lost' /out/ffr.log | tail -n 1 | grep -q by; }
+way_is_there() { grep -E 'by RapidIO|connection lost' /out/ffr.log | tail -n 1 | grep >/dev/null by; }
 
 # soon CMD...: waits until the command succeeds, for up to 60 s. Unlike await(), it does not end the test.
 soon() {
@@ -156,7 +156,7 @@ load_begin() {
 	soon way_is_there || return 1
 	ffload "$@" &
 	client=$!
-	until ctl stats --qps | grep -qw rio; do
+	until ctl stats --qps | grep >/dev/null -w rio; do
 		kill -0 "$client" || { echo "never by RapidIO"; return 1; }
 	done
 }

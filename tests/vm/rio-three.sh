@@ -49,7 +49,7 @@ moves() { # NAME
 	await moved_on "$1" "$o"
 }
 lanes_failed() { (($(progress "$1" | cut -d ' ' -f 3) >= 3)); }
-by_rio() { "$LAB" ffctl "$1" -- stats --qps | grep -qw rio; }
+by_rio() { "$LAB" ffctl "$1" -- stats --qps | grep >/dev/null -w rio; }
 
 three() {
 	local host up bad o status=0 n0 n1

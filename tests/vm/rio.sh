@@ -23,7 +23,7 @@ fi
 LOAD=$TREE/build/tests/system/ffload
 port=18600
 
-listens() { "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep -q .; }
+listens() { "$LAB" exec h0c0 -- ss -Hltn "sport = :$1" | grep >/dev/null .; }
 
 # pair PROGRAM ARGS...: h0c0 listens, h1c0 connects.
 pair() {
@@ -83,7 +83,7 @@ load_end() {
 
 loaded() { load_begin 3 --ud 2 && load_end; }
 
-qps_say_rio() { "$LAB" ffctl h1 -- stats --qps | grep -qw rio; }
+qps_say_rio() { "$LAB" ffctl h1 -- stats --qps | grep >/dev/null -w rio; }
 
 # Resets the far port under load. ffrio repeats what a reset has lost.
 resets() {

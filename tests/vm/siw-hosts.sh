@@ -52,7 +52,7 @@ modprobe -a libcrc32c rdma_ucm
 insmod /out/siw.ko || exit 1
 eth_up 0
 rdma link add siw0 type siw netdev eth0
-until_is eval "ibv_devinfo -d siw0 | grep -q PORT_ACTIVE" || exit 1
+until_is eval "ibv_devinfo -d siw0 | grep >/dev/null PORT_ACTIVE" || exit 1
 router_up 'nic = "siw0"' 'nic_direct = true'
 "${FFCTL[@]}" container add "c$me" || exit 1
 [[ $me == b ]] || tell_server

@@ -31,11 +31,11 @@ siw_up() {
 	ip link set eth0 up
 	ip link set peer0 up
 	rdma link add siw0 type siw netdev eth0
-	until ibv_devinfo -d siw0 | grep -q PORT_ACTIVE; do sleep 0.1; done
+	until ibv_devinfo -d siw0 | grep >/dev/null PORT_ACTIVE; do sleep 0.1; done
 }
 
 # Does a program listen on the port, for itself or for a container? With iWARP a listener may be a TCP socket.
-listens() { ss -Hltn "sport = :$1" | grep -q . || rdma resource show cm_id | grep -qE "state LISTEN .*:$1( |$)"; }
+listens() { ss -Hltn "sport = :$1" | grep >/dev/null . || rdma resource show cm_id | grep >/dev/null -E "state LISTEN .*:$1( |$)"; }
 
 at() { # WHERE PROGRAM ARGS...
 	local where=$1

@@ -14,12 +14,12 @@ known() { # NAME
 }
 
 in_use() { # NAME
-	router_ctl container list --all | grep "^$1 " | grep -q yes
+	router_ctl container list --all | grep "^$1 " | grep >/dev/null yes
 }
 
 # Has a program in that running container the device?
 has_device() { # CONTAINER
-	"${docker[@]}" exec "$1" ibv_devinfo | grep -q ff0
+	"${docker[@]}" exec "$1" ibv_devinfo | grep >/dev/null ff0
 }
 
 # A run that ends: its program has the device.
@@ -52,21 +52,21 @@ flag_pair() {
 		"${run[@]}" -d --hostname "$c" --name "ff-$c" "$image" sleep 1000 >/dev/null || fail "$c does not start"
 	done
 	ip=$("${docker[@]}" inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' ff-a)
-	router_ctl --json container show a | grep -q "\"$ip\"" || fail "a has not its address: $(router_ctl container show a)"
+	router_ctl --json container show a | grep >/dev/null "\"$ip\"" || fail "a has not its address: $(router_ctl container show a)"
 	pingpong ff-a ff-b
 }
 
 flag_in_use() {
 	local out
 	step "it runs: it is in use, and nobody else is it"
-	router_ctl --json container show a | grep -q '"runs": "[0-9a-f]\{64\}"' || fail "$(router_ctl container show a)"
+	router_ctl --json container show a | grep >/dev/null '"runs": "[0-9a-f]\{64\}"' || fail "$(router_ctl container show a)"
 	wait_for 5 in_use a || fail "$(router_ctl container list --all)"
 	out=$("${run[@]}" --rm --hostname a "$image" true 2>&1) && fail "two containers are a"
 	[[ $out == *"container a runs already"* ]] || fail "$out"
 	known a || fail "a went with the one that was refused"
 	"$LAB" restart router h0 || fail "the router does not start again"
 	wait_for 5 known a || fail "the next router does not know it"
-	router_ctl --json container show a | grep -q '"runs": ' || fail "the next router does not know that it runs"
+	router_ctl --json container show a | grep >/dev/null '"runs": ' || fail "the next router does not know that it runs"
 	wait_for 5 in_use a || fail "$(router_ctl container list --all)"
 	has_device ff-a || fail "no device after the router's restart"
 }
@@ -90,7 +90,7 @@ flag_no_router() {
 	"${docker[@]}" rm -f ff-b >/dev/null || fail "it cannot be removed without a router"
 	"$LAB" restart router h0 || fail "restart router"
 	wait_for 5 known b || fail "the next router does not know it"
-	router_ctl --json container show b | grep -q '"runs"' || fail "nobody told it, and it does not run"
+	router_ctl --json container show b | grep >/dev/null '"runs"' || fail "nobody told it, and it does not run"
 	sees_device --hostname b "$image"
 	! known b || fail "b is known after its end"
 }
@@ -120,7 +120,7 @@ flag_known() {
 	out=$("${run[@]}" --rm --hostname known "$image" ibv_devinfo -v 2>&1)
 	[[ $out == *10.99.0.9* ]] || fail "$out"
 	known known || fail "it went with its end"
-	! router_ctl --json container show known | grep -q '"runs"' || fail "it runs after its end"
+	! router_ctl --json container show known | grep >/dev/null '"runs"' || fail "it runs after its end"
 }
 
 flag_users() {
