@@ -52,7 +52,7 @@ all_given_back() { # as given_back, from within the container's cgroup
 	member_runs cgroup_others || fail "$attack"
 	had=$(holdings)
 	member_runs || fail "$attack"
-	wait_for 20 as_little "$had" || fail "descriptors, threads, kB: the router has $(holdings), had $had"
+	wait_for 60 as_little "$had" || fail "descriptors, threads, kB: the router has $(holdings), had $had"
 }
 
 num_refused() {
@@ -67,7 +67,7 @@ own_lab --containers 1
 	exec sleep infinity
 ) &
 member=$!
-wait_for 10 grep -q freeflow-hostile "/proc/$member/cgroup" || fail "no process in the cgroup"
+wait_for 60 grep -q freeflow-hostile "/proc/$member/cgroup" || fail "no process in the cgroup"
 
 step "it is told by a process of it"
 router_ctl container set h0c0 --pid $member || fail "container set --pid"
@@ -80,7 +80,7 @@ step "who is not in it is refused, and told why"
 inside h0c0 ibv_devinfo >"$OUT/out" 2>&1
 grep -q 'no device: .*not in the cgroup' "$OUT/out" || fail "$(cat "$OUT/out")"
 within "$above/web" "$LAB" exec h0c0 -- ibv_devinfo >"$OUT/out" 2>&1 || fail "$(cat "$OUT/out")"
-wait_for 10 test "$(num_refused)" -ge 1 || fail "cgroup_refused: $(num_refused)"
+wait_for 60 test "$(num_refused)" -ge 1 || fail "cgroup_refused: $(num_refused)"
 
 step "attacks"
 all_given_back

@@ -58,6 +58,6 @@ for kind in unmapped stalled held moved; do
 	wait $attack
 	measure "behind it"
 	((rate >= alone / 20)) || fail "$rate requests a second, alone $alone"
-	wait_for 10 few_threads || fail "the router has $(router_threads) threads, before $threads"
+	wait_for 60 few_threads || fail "the router has $(router_threads) threads, before $threads"
 done
 exit 0

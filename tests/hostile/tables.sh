@@ -38,7 +38,7 @@ fill_end() {
 	exec 5>&-
 	wait $attack || fail "$(cat "$OUT/fill")"
 	running "$router" || fail "the router is gone"
-	wait_for 20 as_little "$had" ||
+	wait_for 60 as_little "$had" ||
 		fail "descriptors, threads, kB: the router has $(holdings), had $had"
 	neighbour "behind it"
 }

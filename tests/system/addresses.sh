@@ -44,7 +44,7 @@ has() { # NAME ADDRESSES
 	[[ $(ips "$1") == "$2" ]]
 }
 becomes() { # NAME ADDRESSES
-	wait_for 10 has "$1" "$2" || fail "$1 has $(ips "$1"), not $2: $(<"$OUT/follow")"
+	wait_for 60 has "$1" "$2" || fail "$1 has $(ips "$1"), not $2: $(<"$OUT/follow")"
 }
 in_pool() { # NAME
 	[[ $(ips "$1") == "10."*" fd77:"* ]] || fail "$1 has not addresses of the pool: $(ips "$1")"
@@ -64,20 +64,20 @@ step "a network connected while it runs: an event, and the connection of before 
 network more --subnet 10.61.0.0/24 --ipv6 --subnet fd61::/64 || fail "network: $(<"$OUT/network")"
 start peer
 "${docker[@]}" exec ff-one "$BUILD/tests/system/addresses" >"$OUT/events" 2>&1 &
-wait_for 10 grep -q "^GIDS $(engines one)$" "$OUT/events" || fail "$(<"$OUT/events")"
+wait_for 60 grep -q "^GIDS $(engines one)$" "$OUT/events" || fail "$(<"$OUT/events")"
 "${docker[@]}" exec ff-peer ib_write_bw -F -x 0 -D 8 >"$OUT/server" 2>&1 &
 server=$!
-wait_for 10 "${docker[@]}" exec ff-peer sh -c 'grep -q :4853 /proc/net/tcp /proc/net/tcp6' || fail "$(<"$OUT/server")"
+wait_for 60 "${docker[@]}" exec ff-peer sh -c 'grep -q :4853 /proc/net/tcp /proc/net/tcp6' || fail "$(<"$OUT/server")"
 "${docker[@]}" exec ff-one ib_write_bw -F -x 0 -D 8 "$(engines peer)" >"$OUT/client" 2>&1 &
 client=$!
 writes() {
 	(($(router_ctl --json stats one | awk -v names="tx_bytes" -f "$TREE/tests/rig/shell/numbers.awk") > 1000000))
 }
-wait_for 10 writes || fail "no traffic: $(<"$OUT/client")"
+wait_for 60 writes || fail "no traffic: $(<"$OUT/client")"
 first=$(engines one)
 "${docker[@]}" network connect --ip 10.61.0.9 --ip6 fd61::9 more ff-one || fail "network connect"
 becomes one "$first 10.61.0.9 fd61::9"
-wait_for 10 grep -q "^GIDS $first 10.61.0.9 fd61::9$" "$OUT/events" || fail "$(<"$OUT/events")"
+wait_for 60 grep -q "^GIDS $first 10.61.0.9 fd61::9$" "$OUT/events" || fail "$(<"$OUT/events")"
 wait $client || fail "the write ended: $(<"$OUT/client")"
 wait $server || fail "the write ended: $(<"$OUT/server")"
 ! grep -q EVENT "$OUT/events" || fail "$(<"$OUT/events")"
@@ -91,14 +91,14 @@ for a in 10.61.0.9 fd61::9; do
 	rping_works() {
 		"${docker[@]}" exec ff-peer rping -c -a "$a" -C 10 >"$OUT/client" 2>&1
 	}
-	wait_for 10 rping_works || fail "rping to $a: $(cat "$OUT/client" "$OUT/server")"
+	wait_for 60 rping_works || fail "rping to $a: $(cat "$OUT/client" "$OUT/server")"
 	wait $server || fail "rping -s: $(<"$OUT/server")"
 done
 
 step "disconnected; and what changed while nobody followed"
 "${docker[@]}" network disconnect bridge ff-one || fail "network disconnect"
 becomes one "10.61.0.9 fd61::9"
-wait_for 10 grep -q "^GIDS 10.61.0.9 fd61::9$" "$OUT/events" || fail "$(<"$OUT/events")"
+wait_for 60 grep -q "^GIDS 10.61.0.9 fd61::9$" "$OUT/events" || fail "$(<"$OUT/events")"
 kill $follower
 wait $follower 2>/dev/null
 "${docker[@]}" network connect bridge ff-one || fail "network connect"
@@ -145,7 +145,7 @@ start first
 start second --network container:ff-first
 has first "$(engines first)" || fail "$(ips first)"
 in_pool second
-wait_for 10 grep -q "container second: .* is in use" "$OUT/follow" || fail "$(<"$OUT/follow")"
+wait_for 60 grep -q "container second: .* is in use" "$OUT/follow" || fail "$(<"$OUT/follow")"
 has given 10.64.0.7 || fail "a given address was changed: $(ips given)"
 stop second host none given pool
 

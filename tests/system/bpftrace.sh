@@ -46,7 +46,7 @@ waits=$!
 rnr() {
 	(($(counter "$A" rnr) > 0))
 }
-wait_for 20 rnr || fail "no RNR NAK: $(<"$OUT/waits")"
+wait_for 60 rnr || fail "no RNR NAK: $(<"$OUT/waits")"
 traced rnr.bt 4
 read -r qp peer <"$OUT/waits"
 grep -q "^@rnr\[$qp, $peer\]: [1-9]" "$OUT/out" || fail "not $qp, $peer: $(<"$OUT/out")"

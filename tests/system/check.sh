@@ -25,7 +25,7 @@ check() {
 	shift
 	inside h0c0 "$@" &
 	job=$!
-	wait_for 10 pgrep -n -f "^$OUT/$name" >/dev/null || fail "$* does not run"
+	wait_for 60 pgrep -n -f "^$OUT/$name" >/dev/null || fail "$* does not run"
 	pid=$(pgrep -n -f "^$OUT/$name")
 	said=$(router_ctl container check h0c0 --pid "$pid")
 	status=$?
@@ -64,7 +64,7 @@ has "$said" '^ok +nothing is in its way'
 ((!status)) || fail "status $status: $said"
 inside h0c0 ibv_asyncwatch >"$OUT/watch" 2>&1 &
 watch=$!
-wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
+wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
 show=$(router_ctl container show h0c0)
 has "$show" '^opened +(once|[0-9]+ times, the last),? *[0-9]+ s ago$'
 pid=$(awk '/ibv_asyncwatch/ { print $2 }' <<<"$show")

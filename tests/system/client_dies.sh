@@ -33,7 +33,7 @@ victim() { # PROGRAM OPTIONS...
 	moving() {
 		[[ $(counter "$B" tx_bytes rx_bytes atomic_ops) != "$before" ]]
 	}
-	wait_for 20 moving || fail "no traffic: $(cat "$OUT/client")"
+	wait_for 60 moving || fail "no traffic: $(cat "$OUT/client")"
 	inside "$B" /bin/sh -c 'kill -KILL -1'
 	wait $job
 	# What a server does about a lost peer is its own affair; it goes too.
@@ -58,7 +58,7 @@ before=$(counter "$D" write_ops)
 more() {
 	(($(counter "$D" write_ops) > before + 1000))
 }
-wait_for 10 more || fail "the neighbour stands still"
+wait_for 60 more || fail "the neighbour stands still"
 kill $neighbour "$neighbour_server"
 wait
 

@@ -52,7 +52,7 @@ cm_server "$A" 1 rping -s -P -V
 for i in 1 2 3 4 5 6 7 8; do
 	timeout 300 "$LAB" exec "$B" -- rping -c -V -C 500 -a "$ip" >"$OUT/client$i" 2>&1 </dev/null &
 	jobs[i]=$!
-	wait_for 20 served $i || fail "client $i is not connected"
+	wait_for 60 served $i || fail "client $i is not connected"
 done
 for i in 1 2 3 4 5 6 7 8; do
 	wait "${jobs[i]}" || cm_raced $? "$OUT/client$i" || fail "client $i ended badly: $(cat "$OUT/client$i")"

@@ -65,7 +65,7 @@ ready() { # CONTAINER: its program has joined the group and waits for data
 	grep -qs "receiving data transfers" "$OUT/$1"
 }
 for c in "$A" "$C"; do
-	wait_for 20 ready "$c" || fail "mckey in $c: $(cat "$OUT/$c")"
+	wait_for 60 ready "$c" || fail "mckey in $c: $(cat "$OUT/$c")"
 done
 # Datagrams may be lost, and then a receiver waits for the next sender's.
 served() {

@@ -29,5 +29,5 @@ as_before() {
 }
 step "and again"
 hostile
-wait_for 10 as_before || fail "$(descriptors) descriptors are open, $before were"
+wait_for 60 as_before || fail "$(descriptors) descriptors are open, $before were"
 running "$router" || fail "the router is gone"

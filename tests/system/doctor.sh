@@ -98,7 +98,7 @@ step "9: a quota that is used up"
 router_ctl container set h0c1 --max-qp 1 >/dev/null || fail "container set"
 inside h0c1 ibv_rc_pingpong -g 0 -p 18515 >"$OUT/server" 2>&1 &
 server=$!
-wait_for 10 listens h0c1 18515 || fail "$(cat "$OUT/server")"
+wait_for 60 listens h0c1 18515 || fail "$(cat "$OUT/server")"
 doctor h0c1
 finds 1 "container h0c1: it has all 1 of max_qp" "container set"
 kill $server
@@ -110,14 +110,14 @@ step "10: throttled"
 router_ctl container set h0c1 --tx-rate 1Mbit >/dev/null || fail "container set"
 inside h0c0 ib_write_bw -D 60 >"$OUT/server" 2>&1 &
 server=$!
-wait_for 10 listens h0c0 18515 || fail "$(cat "$OUT/server")"
+wait_for 60 listens h0c0 18515 || fail "$(cat "$OUT/server")"
 inside h0c1 ib_write_bw -D 60 h0c0 >"$OUT/client" 2>&1 &
 client=$!
 throttled() {
 	doctor h0c1
 	((status))
 }
-wait_for 20 throttled || fail "not throttled: $(cat "$OUT/client")"
+wait_for 60 throttled || fail "not throttled: $(cat "$OUT/client")"
 finds 1 "container h0c1: throttled" "container show"
 kill $client $server
 wait $client $server
@@ -140,7 +140,7 @@ partitioned() {
 	doctor
 	((status))
 }
-wait_for 20 partitioned || fail "nothing is seen of the partition"
+wait_for 60 partitioned || fail "nothing is seen of the partition"
 finds 1 "host h1: tcp:.*: (Connection timed out|No route to host).*retry counter" "firewall|route"
 "$LAB" heal h0 h1 || fail "heal"
 
@@ -150,7 +150,7 @@ h1_gone() {
 	doctor
 	grep -q 'PROBLEM.*host h1' <<<"$said"
 }
-wait_for 20 h1_gone || fail "$said"
+wait_for 60 h1_gone || fail "$said"
 finds 1 "host h1: .*(refused|not heard)" "."
 "$LAB" restart router h1 || fail "restart"
 h1_back() {
@@ -165,7 +165,7 @@ no_orchestrator() {
 	doctor
 	((status))
 }
-wait_for 20 no_orchestrator || fail "$said"
+wait_for 60 no_orchestrator || fail "$said"
 finds 1 "orchestrator: .*; what is known goes on" "."
 "$LAB" restart orchestrator || fail "restart"
 wait_for 30 h1_back || fail "not well again: $said"

@@ -46,7 +46,7 @@ for pair in "h0c0 h0c1" "h0c2 h0c3"; do
 	load_client "${pair% *}" "${pair#* }" --seconds 100 -q 4 --ud 1 -w 32 -s 1-65536
 	load_moves 10 || fail "no traffic from $LOAD"
 done
-wait_for 10 apart || fail "loads: $(thread_of h0c0) $(thread_of h0c2)"
+wait_for 60 apart || fail "loads: $(thread_of h0c0) $(thread_of h0c2)"
 [[ $(thread_of h0c0) == "$(thread_of h0c1)" && $(thread_of h0c2) == "$(thread_of h0c3)" ]] ||
 	fail "$(for c in h0c0 h0c1 h0c2 h0c3; do thread_of $c; done)"
 

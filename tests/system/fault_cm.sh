@@ -29,7 +29,7 @@ cm_server h1c0 2 "$BUILD/tests/system/fault_cm" --server $PORT
 client=$!
 for seconds in 0.2 5 1 5 5; do
 	step "cut for $seconds s"
-	wait_for 30 grown "$(sum client)" 100 || fail "no connections"
+	wait_for 90 grown "$(sum client)" 100 || fail "no connections"
 	"$LAB" partition h1
 	sleep $seconds # the cut is what is tested
 	"$LAB" heal h1
@@ -38,14 +38,14 @@ for seconds in 0.2 5 1 5 5; do
 		fail "a program has ended"
 	fi
 done
-wait_for 30 grown "$(sum client)" 100 || fail "no connections after the last cut"
+wait_for 90 grown "$(sum client)" 100 || fail "no connections after the last cut"
 end_program h0c0 fault_cm
 wait_for 70 ended $client || fail "the client has a connection that does not come to its end"
 wait $client || {
 	cm_show
 	fail "the client has failed"
 }
-wait_for 10 only_listeners ||
+wait_for 90 only_listeners ||
 	fail "left at the server: $(counter h1c0 cm_ids cm_listeners cm_connections)"
 end_program h1c0 fault_cm
 wait "$SERVER_JOB" || {

@@ -21,7 +21,7 @@ for round in 1 2 3; do
 	"$LAB" restart orchestrator || fail "restart"
 	load_each load_unharmed 0 || fail "round $round: a connection failed when it was back"
 	for host in h0 h1; do
-		wait_for 20 host_is $host up || fail "round $round: $host is not up again"
+		wait_for 90 host_is $host up || fail "round $round: $host is not up again"
 	done
 	step "round $round: new regions and connections between the hosts"
 	load_connects h0c1 h1c1
@@ -34,9 +34,9 @@ load_both -q 6 -r --timeout 12
 load_each load_moves 20 || fail "no traffic"
 "$LAB" kill router h1
 "$LAB" kill orchestrator
-load_each wait_for 20 load_failed 6 || fail "lanes do not fail"
+load_each wait_for 90 load_failed 6 || fail "lanes do not fail"
 "$LAB" restart orchestrator || fail "restart"
 "$LAB" restart router h1 || fail "restart"
-load_each load_returns 30 6 || fail "lanes do not come back"
+load_each load_returns 120 6 || fail "lanes do not come back"
 load_both_stop
 exit 0

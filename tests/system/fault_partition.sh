@@ -40,9 +40,9 @@ load_each load_moves 20 || fail "no traffic"
 for round in 1 2 3; do
 	load_each load_mark
 	"$LAB" partition h1
-	load_each wait_for 20 load_failed 6 || fail "round $round: lanes do not fail"
+	load_each wait_for 90 load_failed 6 || fail "round $round: lanes do not fail"
 	"$LAB" heal h1
-	load_each load_returns 30 6 || fail "round $round: lanes do not come back"
+	load_each load_returns 120 6 || fail "round $round: lanes do not come back"
 	load_each load_moves 20 || fail "round $round: no traffic"
 done
 load_both_stop

@@ -28,12 +28,12 @@ for host in h1 h0 h1 h0; do
 	load_each load_mark
 	"$LAB" kill router $host
 	((++deaths[$host]))
-	load_each wait_for 20 load_failed 6 || fail "lanes do not fail"
+	load_each wait_for 90 load_failed 6 || fail "lanes do not fail"
 	other=h$((1 - ${host#h}))
 	load_use $other
 	load_unharmed $((2 * deaths[$other])) || fail "$other, where no router died, is disturbed"
 	"$LAB" restart router $host || fail "restart"
-	load_each load_returns 30 $LANES || fail "lanes do not come back"
+	load_each load_returns 120 $LANES || fail "lanes do not come back"
 	load_each load_moves 20 || fail "no traffic"
 done
 load_both_stop

@@ -43,7 +43,7 @@ load_each load_moves 20 || fail "no traffic"
 router=$(<"$FF_LAB/h1/router.pid")
 kill -STOP "$router"
 load_use there
-wait_for 20 load_failed 6 || fail "lanes do not fail"
+wait_for 60 load_failed 6 || fail "lanes do not fail"
 wait_for "$SESSION_S" host_is h1 down || {
 	kill -CONT "$router"
 	fail "the session of h1 does not expire"

@@ -94,7 +94,7 @@ SERVER_JOB=$!
 rping_works() {
 	inside "$B" rping -c -a "$gid%lo" -C 20 -v -p "$PORT" >"$OUT/client" 2>&1 </dev/null
 }
-wait_for 20 rping_works || {
+wait_for 60 rping_works || {
 	cat "$OUT/server" "$OUT/client"
 	fail "rping to $gid"
 }

@@ -45,7 +45,7 @@ inside h0c0 true >"$OUT/quiet" 2>&1 || fail "true: status $?"
 step "ibv_asyncwatch waits, and ends when told to"
 "$LAB" exec h0c0 -- ibv_asyncwatch -d ff0 >"$OUT/watch" 2>&1 &
 job=$!
-wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
+wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
 running $job || fail "ibv_asyncwatch ended: $(cat "$OUT/watch")"
 kill $job
 wait $job

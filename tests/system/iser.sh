@@ -30,7 +30,7 @@ answers() {
 }
 
 "$LAB" exec "$A" -- env TGT_IPC_SOCKET="$OUT/tgt" tgtd -f >"$OUT/server" 2>&1 </dev/null &
-wait_for 20 answers || server_failed tgtd
+wait_for 60 answers || server_failed tgtd
 if ! tgtadm --mode target --op new --tid 1 --targetname $TARGET ||
 	! tgtadm --mode logicalunit --op new --tid 1 --lun 1 -b "$OUT/disk" ||
 	! tgtadm --mode target --op bind --tid 1 -I ALL ||

@@ -44,7 +44,7 @@ tar -C "$OUT/pause" -cf "$OUT/pause.tar" .
 trixie_image "$OUT/pause.tar" "$(pause_image)" "$OUT/image" || fail "import: $(<"$OUT/image/log")"
 image=freeflow.test/debian12:1
 trixie_image "$tar" $image "$OUT/image" || fail "import: $(<"$OUT/image/log")"
-wait_for 20 cri ready >"$OUT/ready" 2>&1 || fail "not ready: $(tail -n 3 "$OUT/ready")"
+wait_for 60 cri ready >"$OUT/ready" 2>&1 || fail "not ready: $(tail -n 3 "$OUT/ready")"
 router_ctl cdi --write "$OUT/containerd/cdi/freeflow.json" || fail "cdi --write"
 
 step "what the plug-in allocates"
@@ -81,7 +81,7 @@ done
 pingpong() { # SERVER ADDRESS CLIENT
 	cri exec "$1" ibv_rc_pingpong -g 0 >"$OUT/server" 2>&1 &
 	SERVER=$!
-	wait_for 20 cri exec "$1" grep -q :4853 /proc/net/tcp /proc/net/tcp6 || fail "nobody listens: $(<"$OUT/server")"
+	wait_for 60 cri exec "$1" grep -q :4853 /proc/net/tcp /proc/net/tcp6 || fail "nobody listens: $(<"$OUT/server")"
 	cri exec "$3" ibv_rc_pingpong -g 0 "$2" >"$OUT/client" 2>&1 || return 1
 	wait $SERVER || fail "pingpong: $(<"$OUT/server")"
 }
@@ -122,7 +122,7 @@ done
 
 step "a container that stops, and the next one in its place"
 cri stop "$a" || fail "StopContainer"
-wait_for 10 eval '! known red.a.app' || fail "it is known after its end"
+wait_for 60 eval '! known red.a.app' || fail "it is known after its end"
 cri remove "$a" || fail "RemoveContainer"
 POD=$a_pod
 container app
@@ -133,6 +133,6 @@ step "pods that go"
 for p in "${pods[@]}"; do
 	cri end "$p" || fail "RemovePodSandbox"
 done
-wait_for 10 eval '! router_ctl container list | grep >/dev/null -E "red|blue"' || fail "$(router_ctl container list)"
+wait_for 60 eval '! router_ctl container list | grep >/dev/null -E "red|blue"' || fail "$(router_ctl container list)"
 pods=()
 exit 0

@@ -16,7 +16,7 @@ status=$?
 "$LAB" exec h0c0 -- sh -c 'trap "echo told; exit 5" TERM; echo up; while :; do sleep 0.05; done' \
 	>"$OUT/signal" &
 job=$!
-wait_for 10 grep -qs up "$OUT/signal" || fail "not started"
+wait_for 60 grep -qs up "$OUT/signal" || fail "not started"
 kill $job
 wait $job
 [[ $? == 5 ]] || fail "status after a signal"

@@ -18,7 +18,7 @@ unreached() {
 serve() {
 	"$LAB" exec h0c0 -- iperf3 -s >"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
-	wait_for 10 listens h0c0 5201 || fail "iperf3: $(cat "$OUT/server")"
+	wait_for 60 listens h0c0 5201 || fail "iperf3: $(cat "$OUT/server")"
 }
 
 state() { # NAME
@@ -57,7 +57,7 @@ grep -q '^h1 .*(cut off)' <<<"$("$LAB" ps)" || fail "lab ps does not tell"
 unreached h1c0 || fail "h1c0 reaches h0c0"
 connects h0c1 || fail "h0c1 does not reach h0c0"
 "$LAB" heal h1 || fail "heal"
-wait_for 10 connects h1c0 || fail "h1c0 does not reach h0c0: $(cat "$OUT/client")"
+wait_for 60 connects h1c0 || fail "h1c0 does not reach h0c0: $(cat "$OUT/client")"
 
 step "h0 and h1 are cut off from each other, not from the orchestrator"
 "$LAB" partition h0 h1 || fail "partition"
@@ -67,7 +67,7 @@ for h in h0 h1; do
 done
 ! host_reaches h0 192.168.200.11 || fail "h0 reaches h1"
 "$LAB" heal h0 h1 || fail "heal"
-wait_for 10 connects h1c0 || fail "h1c0 does not reach h0c0: $(cat "$OUT/client")"
+wait_for 60 connects h1c0 || fail "h1c0 does not reach h0c0: $(cat "$OUT/client")"
 
 step "h1 is slow"
 "$LAB" delay h1 20ms loss 1% || fail "delay"
@@ -85,7 +85,7 @@ step "the orchestrator dies and is back"
 known() {
 	"$LAB" ffctl h1 -- container show h1c1 >/dev/null 2>&1
 }
-wait_for 20 known || fail "h1 does not find it: $("$LAB" logs h1)"
+wait_for 60 known || fail "h1 does not find it: $("$LAB" logs h1)"
 
 step "a container stops and starts"
 "$LAB" stop h0c0 || fail "stop"

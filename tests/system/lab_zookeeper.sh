@@ -48,10 +48,10 @@ step "each node dies and comes back"
 for n in 0 1 2; do
 	"$LAB" kill orchestrator $n || fail "kill"
 	[[ $(states) == *stopped* ]] || fail "node $n runs"
-	wait_for 20 modes_are "follower leader" || fail "without node $n the others are '$(modes)'"
-	wait_for 20 stored "without$n" || fail "without node $n: $(cat "$OUT/add")"
+	wait_for 60 modes_are "follower leader" || fail "without node $n the others are '$(modes)'"
+	wait_for 60 stored "without$n" || fail "without node $n: $(cat "$OUT/add")"
 	"$LAB" restart orchestrator $n || fail "restart"
-	wait_for 20 modes_are "follower follower leader" || fail "with node $n they are '$(modes)'"
+	wait_for 60 modes_are "follower follower leader" || fail "with node $n they are '$(modes)'"
 done
 
 step "all die: the routers go on"
@@ -68,8 +68,8 @@ wait_for 30 stored again || fail "$(cat "$OUT/add")"
 step "a node is cut off and healed"
 "$LAB" partition zk1 || fail "partition"
 # Asked in its own namespace, it still answers, but not for an ensemble.
-wait_for 20 modes_are "follower leader" || fail "they are '$(modes)'"
-wait_for 20 stored beside || fail "$(cat "$OUT/add")"
+wait_for 60 modes_are "follower leader" || fail "they are '$(modes)'"
+wait_for 60 stored beside || fail "$(cat "$OUT/add")"
 "$LAB" heal zk1 || fail "heal"
 wait_for 30 modes_are "follower follower leader" || fail "they are '$(modes)'"
 routers_answer

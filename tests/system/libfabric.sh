@@ -31,7 +31,7 @@ pingpong() {
 	"$LAB" exec "$A" -- fi_pingpong -B $PORT -p "$provider" -e "$type" -I $ITERATIONS -c "$@" \
 		>"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
-	wait_for 20 server_ready "$A" || server_failed fi_pingpong
+	wait_for 60 server_ready "$A" || server_failed fi_pingpong
 	timeout 180 "$LAB" exec "$B" -- fi_pingpong -P $PORT -p "$provider" -e "$type" -I $ITERATIONS -c "$@" \
 		"$("$LAB" ip "$A")" >"$OUT/client" 2>&1 || pingpong_failed "the client ended with $?"
 	wait $SERVER_JOB || pingpong_failed "the server ended with $?"

@@ -18,7 +18,7 @@ has() {
 step "what is set is shown, and in force while the container is in use"
 "$LAB" exec h0c0 -- ibv_asyncwatch >"$OUT/watch" 2>&1 &
 watch=$!
-wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
+wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
 has "$(router_ctl container list)" '^NAME +TENANT +ADDRESSES +MODE +LID +SESSIONS$'
 router_ctl container set h0c0 --rate 1.5Gbit --serve-rate 800kbit --max-qp 64 --max-pinned 1GB ||
 	fail "container set"
@@ -86,7 +86,7 @@ mkfifo "$OUT/hold"
 "$LAB" exec h0c0 -- "$limits" qp 4 <"$OUT/hold" >"$OUT/qp" &
 job=$!
 exec 9>"$OUT/hold"
-wait_for 10 grep -qs max "$OUT/qp" || fail "limits qp 4"
+wait_for 60 grep -qs max "$OUT/qp" || fail "limits qp 4"
 show=$(router_ctl container show h0c0)
 has "$show" '^max-qp +5 +4 '
 has "$show" '^max-cq +3 +1 '
@@ -97,7 +97,7 @@ nothing_used() {
 	python3 -c 'import json,sys; sys.exit(any(json.load(sys.stdin)["usage"].values()))' \
 		< <(router_ctl --json container show h0c0)
 }
-wait_for 10 nothing_used || fail "$(router_ctl container show h0c0)"
+wait_for 60 nothing_used || fail "$(router_ctl container show h0c0)"
 
 step "a tenant's quota is for all its containers"
 router_ctl tenant set default --max-qp 6 || fail "tenant set"
@@ -105,7 +105,7 @@ mkfifo "$OUT/hold2"
 "$LAB" exec h0c0 -- "$limits" qp 4 <"$OUT/hold2" >"$OUT/qp" &
 job=$!
 exec 9>"$OUT/hold2"
-wait_for 10 grep -qs max "$OUT/qp" || fail "limits qp 4"
+wait_for 60 grep -qs max "$OUT/qp" || fail "limits qp 4"
 makes h0c1 qp 100 '2 ENOMEM'
 exec 9>&-
 wait $job || fail "limits"

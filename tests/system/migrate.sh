@@ -54,7 +54,7 @@ done
 
 step "it is in use"
 "$LAB" exec h0c1 -- ibv_asyncwatch >"$OUT/watch" 2>&1 </dev/null &
-wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
+wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
 wait_for 30 is_active || fail "nobody knows: $("$LAB" ffctl h1 -- container list --all)"
 "$LAB" ffctl h0 -- container claim h0c1 >"$OUT/claim" 2>&1 && fail "h0 could claim it"
 grep -q 'in use' "$OUT/claim" || fail "$(cat "$OUT/claim")"

@@ -34,7 +34,7 @@ for mode in socket spin adaptive; do
 	if [[ $mode != spin ]]; then
 		# An attached program that waits: with it the router still sleeps.
 		"$LAB" exec "$A" -- ibv_asyncwatch >"$OUT/watch" 2>&1 &
-		wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
+		wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch"
 		before=$(ticks)
 		# Not a wait for something to happen: nothing is to happen for a second.
 		read -r -t 1 </dev/zero

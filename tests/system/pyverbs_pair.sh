@@ -27,7 +27,7 @@ for kind in RC UC UD ONESIDED; do
 	before=$(counter "$B" tx_bytes)
 	pyverbs $kind "$A" "$PORT" >"$OUT/server" 2>&1 </dev/null &
 	server=$!
-	wait_for 20 listening || fail "the server does not listen: $(cat "$OUT/server")"
+	wait_for 60 listening || fail "the server does not listen: $(cat "$OUT/server")"
 	pyverbs $kind "$B" "$PORT" "$A" >"$OUT/client" 2>&1 </dev/null ||
 		fail "the client ended with $?: $(cat "$OUT/client")"
 	wait $server || fail "the server ended with $?: $(cat "$OUT/server")"

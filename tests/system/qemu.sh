@@ -32,7 +32,7 @@ qemu() {
 		<"$OUT/$name.in" >"$OUT/$name.said" 2>"$OUT/$name.errors" &
 	QEMU=$!
 	# What is written before it has said a word it may never read.
-	wait_for 20 greeted "$name" || show "no monitor"
+	wait_for 60 greeted "$name" || show "no monitor"
 	monitor "$name" qmp_capabilities
 }
 
@@ -82,7 +82,7 @@ migration() { # true|false: rdma-pin-all
 	DESTINATION=$QEMU
 	pin_all destination "$1"
 	monitor destination migrate-incoming "\"uri\": \"rdma:$ip:4444\""
-	wait_for 20 listening || show "the destination does not listen"
+	wait_for 60 listening || show "the destination does not listen"
 	running $DESTINATION || show "the destination has gone"
 	before=$(counter "$A" tx_bytes)
 	pin_all source "$1"

@@ -18,7 +18,7 @@ MESSAGES=20000 # where a number of them can be given
 # qperf_server CONTAINER: its log is in $OUT/CONTAINER.
 qperf_server() {
 	"$LAB" exec "$1" -- qperf -lp $PORT >"$OUT/$1" 2>&1 </dev/null &
-	wait_for 20 listens "$1" $PORT || {
+	wait_for 60 listens "$1" $PORT || {
 		cat "$OUT/$1"
 		fail "qperf does not listen in $1"
 	}

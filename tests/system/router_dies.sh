@@ -10,7 +10,7 @@ own_lab --containers 3
 step "programs that run when the router dies"
 "$LAB" exec h0c2 -- ibv_asyncwatch >"$OUT/watch" 2>&1 &
 watch=$!
-wait_for 10 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
+wait_for 60 grep -qs 'async event FD' "$OUT/watch" || fail "ibv_asyncwatch: $(cat "$OUT/watch")"
 
 server h0c0 ib_write_bw -F -D 60
 "$LAB" exec h0c1 -- ib_write_bw -F -D 60 -p $PORT h0c0 >"$OUT/poll" 2>&1 </dev/null &
@@ -24,13 +24,13 @@ events_server=$SERVER_JOB
 traffic() {
 	(($(counter h0c1 write_ops) > 1000 && $(counter h0c1 send_ops) > 100))
 }
-wait_for 20 traffic || fail "no traffic: $(cat "$OUT"/*)"
+wait_for 60 traffic || fail "no traffic: $(cat "$OUT"/*)"
 
 "$LAB" kill router h0
 wait_for 30 grep -qs 'IBV_EVENT_DEVICE_FATAL\|event_type .*(8)' "$OUT/watch" ||
 	fail "no fatal event: $(cat "$OUT/watch")"
 for job in "$poll" "$events" "$poll_server" "$events_server"; do
-	wait_for 10 ended "$job" || fail "a program is still there: $(cat "$OUT"/*)"
+	wait_for 60 ended "$job" || fail "a program is still there: $(cat "$OUT"/*)"
 	wait "$job"
 	status=$?
 	refused $status || fail "a program ended with $status: $(cat "$OUT"/*)"

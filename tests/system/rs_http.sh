@@ -35,7 +35,7 @@ preloaded "$A" webfsd -F -4 -i "$IP" -p 8080 -r /srv >"$OUT/server" 2>&1 </dev/n
 server=$!
 
 step "wget"
-wait_for 20 list preloaded "$B" wget -q -O - "http://$IP:8080/files/" ||
+wait_for 60 list preloaded "$B" wget -q -O - "http://$IP:8080/files/" ||
 	fail "wget: $(cat "$OUT/client" "$OUT/server")"
 step "curl"
 list preloaded "$B" curl -s "http://$IP:8080/files/" || fail "curl: $(cat "$OUT/client" "$OUT/server")"

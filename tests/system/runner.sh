@@ -25,7 +25,7 @@ make_tests() {
 	make_test fails <<<'exit 3'
 	make_test complains <<<'fail "something is wrong"'
 	make_test hangs 3 <<<'sleep 1000'
-	make_test kills_router <<<'kill -KILL "$(cat "$FF_LAB/h0/ffr.pid")"; wait_for 5 ended "$(cat "$FF_LAB/h0/ffr.pid")"; exit 0'
+	make_test kills_router <<<'kill -KILL "$(cat "$FF_LAB/h0/ffr.pid")"; wait_for 60 ended "$(cat "$FF_LAB/h0/ffr.pid")"; exit 0'
 	make_test stops_container <<<'kill -KILL "$(cat "$FF_LAB/h0c1/pid")"; exit 0'
 	make_test refused <<<'echo "ffr: error: sandbox: the router may not call foo" >>"$FF_LAB/h0/ffr.log"'
 	make_test reported <<<'echo "ERROR: LeakSanitizer" >"$FF_LAB/h0/san.1"'

@@ -69,7 +69,7 @@ has_device ff-web || fail "no device after the claim"
 claims() {
 	"$LAB" ffctl h1 -- container claim web >"$OUT/claim" 2>&1
 }
-wait_for 10 claims || fail "it has stopped: $(<"$OUT/claim")"
+wait_for 60 claims || fail "it has stopped: $(<"$OUT/claim")"
 out=$("${docker[@]}" start ff-web 2>&1) && fail "it starts on h0 and is h1's"
 [[ $out == *"there is a container \"web\" already, on host h1"* ]] || fail "$out"
 "${docker[@]}" rm -f ff-web >/dev/null || fail "rm"
@@ -102,7 +102,7 @@ step "a network that is connected while it runs"
 follower=$!
 "${docker[@]}" network create --subnet 10.61.0.0/24 more >/dev/null || fail "network create"
 "${docker[@]}" network connect --ip 10.61.0.9 more ff-a || fail "network connect"
-wait_for 10 eval 'router_ctl --json container show a | grep >/dev/null \"10.61.0.9\"' ||
+wait_for 60 eval 'router_ctl --json container show a | grep >/dev/null \"10.61.0.9\"' ||
 	fail "$(router_ctl container show a): $(<"$OUT/follow")"
 
 step "Compose"

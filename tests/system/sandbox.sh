@@ -112,7 +112,7 @@ old_enough() {
 
 # Nobody is let in while it stands still: a program that comes then is served by the next router.
 step "a router that dies, with a program at the door"
-wait_for 10 old_enough || fail "its age"
+wait_for 60 old_enough || fail "its age"
 before=$router
 kill -STOP "$router"
 timeout 180 "$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_rc" >"$OUT/door" 2>&1 &
@@ -121,12 +121,12 @@ at_the_door() {
 	local pid
 	pid=$(pgrep -nx verbs_rc) && find "/proc/$pid/fd" -lname 'socket:*' | grep >/dev/null .
 }
-wait_for 10 at_the_door || fail "nobody comes"
+wait_for 60 at_the_door || fail "nobody comes"
 kill -KILL "$router"
 another() {
 	look && [[ $router != "$before" ]] && "$LAB" ffctl h0 -- ping >/dev/null 2>&1
 }
-wait_for 20 another || fail "it is not started again: $(tail -n 5 "$OWN_LAB/h0/ffr.log")"
+wait_for 60 another || fail "it is not started again: $(tail -n 5 "$OWN_LAB/h0/ffr.log")"
 grep -q 'ended by signal 9 (Killed): starting it again' "$OWN_LAB/h0/ffr.log" || fail "the log"
 wait $door || fail "who waited is not served: $(cat "$OUT/door")"
 threads_confined "$router"
@@ -159,7 +159,7 @@ grep -q 'sandbox = off: ' "$OWN_LAB/h0/ffr.log" || fail "the log does not say so
 step "the daemon ffo"
 "$BUILD/bin/ffo" --store "$OUT/ffo.db" --listen "unix:$OUT/ffo.sock" 2>"$OUT/ffo.log" &
 ffo=$!
-wait_for 10 grep -qs 'ready: ' "$OUT/ffo.log" || fail "ffo: $(cat "$OUT/ffo.log")"
+wait_for 60 grep -qs 'ready: ' "$OUT/ffo.log" || fail "ffo: $(cat "$OUT/ffo.log")"
 may=$((1 << SYS_NICE | 1 << SYS_RESOURCE)) # a router without a user of its own keeps these
 confined "/proc/$ffo/status" 0
 kill $ffo

@@ -41,11 +41,11 @@ job=$!
 has_qp() {
 	[[ $(ctl "$A" --json stats "$A" --qps | value 'len(a[0]["qp_list"])') == 1 ]]
 }
-wait_for 20 has_qp || fail "no QP is shown"
+wait_for 60 has_qp || fail "no QP is shown"
 posted() { # it has posted its receives and waits for its peer
 	[[ $(ctl "$A" --json stats "$A" --qps | value 'a[0]["qp_list"][0]["rq_depth"]') == 500 ]]
 }
-wait_for 20 posted || fail "$(ctl "$A" --json stats "$A" --qps)"
+wait_for 60 posted || fail "$(ctl "$A" --json stats "$A" --qps)"
 ctl "$A" stats "$A" --qps >"$OUT/table"
 grep -qE "^$A +[0-9]+ +0x[0-9a-f]{6} +RC +INIT +- +0/500/0 " "$OUT/table" || fail "$(<"$OUT/table")"
 ctl "$A" stats --qps --latency >"$OUT/table"

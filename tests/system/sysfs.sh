@@ -38,8 +38,8 @@ counters() { # are they ffctl's?
 sends=$(file "$A" "$FILES"/hw_counters/rdma_sends)
 packets=$(file "$A" "$FILES"/counters/port_xmit_packets)
 pair "$B" "$A" ib_send_bw -F -n 1000 -s 65536
-wait_for 10 counters "$A" || fail "counters of $A"
-wait_for 10 counters "$B" || fail "counters of $B"
+wait_for 60 counters "$A" || fail "counters of $A"
+wait_for 60 counters "$B" || fail "counters of $B"
 (($(file "$A" "$FILES"/hw_counters/rdma_sends) - sends >= 1000)) || fail "rdma_sends"
 (($(file "$A" "$FILES"/counters/port_xmit_packets) - packets >= 1000 * 16)) || fail "port_xmit_packets"
 

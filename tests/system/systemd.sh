@@ -64,10 +64,10 @@ answers() { # SOCKET
 
 start_notified() { # CMD...
 	notified "$OUT/notify" >"$OUT/told" &
-	wait_for 10 test -S "$OUT/notify" || fail "nobody listens"
+	wait_for 60 test -S "$OUT/notify" || fail "nobody listens"
 	NOTIFY_SOCKET=$OUT/notify "$@" >"$OUT/log" 2>&1 </dev/null &
 	daemon=$!
-	wait_for 20 grep -qs '^READY=1$' "$OUT/told" || fail "not ready: $(cat "$OUT/log")"
+	wait_for 60 grep -qs '^READY=1$' "$OUT/told" || fail "not ready: $(cat "$OUT/log")"
 	rm "$OUT/notify"
 }
 
@@ -104,7 +104,7 @@ step "a socket that cannot be ffctl's"
 activated "$OUT/dgram.sock" admin SOCK_DGRAM "$BUILD/bin/ffr" --config "$OUT/ffr.conf" \
 	>"$OUT/log" 2>&1 </dev/null &
 daemon=$!
-wait_for 10 grep -qs 'Invalid argument' "$OUT/log" || fail "not refused: $(cat "$OUT/log")"
+wait_for 60 grep -qs 'Invalid argument' "$OUT/log" || fail "not refused: $(cat "$OUT/log")"
 kill -KILL $daemon
 wait $daemon
 daemon=
@@ -114,7 +114,7 @@ if command -v systemd-socket-activate >/dev/null; then
 	systemd-socket-activate --listen="$OUT/sd.sock" --fdname=admin "$BUILD/bin/ffr" \
 		--config "$OUT/ffr.conf" >"$OUT/log" 2>&1 </dev/null &
 	daemon=$!
-	wait_for 20 answers "$OUT/sd.sock" || fail "no answer: $(cat "$OUT/log")"
+	wait_for 60 answers "$OUT/sd.sock" || fail "no answer: $(cat "$OUT/log")"
 	stop_daemon
 fi
 

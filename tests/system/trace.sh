@@ -41,7 +41,7 @@ follow=$!
 many() {
 	(($(wc -l <"$OUT/follow") > 200))
 }
-wait_for 20 many || fail "$(wc -l <"$OUT/follow") rows"
+wait_for 60 many || fail "$(wc -l <"$OUT/follow") rows"
 kill $follow
 wait $follow
 [[ -z $(awk 'NR > 1 && $1 < last { print } NR > 1 { last = $1 }' "$OUT/follow" | head -n 3) ]] ||

@@ -35,12 +35,12 @@ for c in "$A" "$A" "$B" "$B"; do
 		>"$OUT/receiver${#jobs[@]}" 2>&1 </dev/null &
 	jobs+=($!)
 done
-wait_for 20 all_ready || {
+wait_for 60 all_ready || {
 	tail "$OUT"/receiver*
 	fail "the receivers did not start"
 }
 inside "$B" "$program" --send $group $messages || fail "the sender ended with $?"
-wait_for 20 none_left || {
+wait_for 60 none_left || {
 	kill "${jobs[@]}"
 	tail "$OUT"/receiver*
 	fail "not every message came to every receiver"

@@ -10,7 +10,7 @@ for lap in 1 2; do
 	rm -f "$OUT/out" # the last one was ready, too
 	"$LAB" exec h0c0 -- "$BUILD/tests/system/verbs_router" >"$OUT/out" 2>&1 </dev/null &
 	job=$!
-	wait_for 20 grep -qs '^ready' "$OUT/out" || fail "not ready: $(cat "$OUT/out")"
+	wait_for 60 grep -qs '^ready' "$OUT/out" || fail "not ready: $(cat "$OUT/out")"
 	"$LAB" kill router h0
 	wait_for 30 ended $job || fail "still there: $(cat "$OUT/out")"
 	wait $job || fail "$(cat "$OUT/out")"

@@ -3,6 +3,7 @@
 # nic-hosts.sh - the verbs backend between two hosts: two VMs, each with a router whose NIC is the kernel's rxe, and with one
 # container. Programs in a's container listen; those in b's container connect, in the same order.
 #
+# night: vm
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"

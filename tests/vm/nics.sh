@@ -4,6 +4,7 @@
 # rxe1, and each talks to a program beside the lab on the same NIC. Then rxe1 is removed under traffic of both containers, and
 # comes back.
 #
+# night: vm
 # timeout: 840
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/common.sh"

@@ -3,6 +3,7 @@
 # siw.sh - the verbs backend on iWARP: siw, the kernel's software iWARP device, is the router's NIC in a VM. Programs in a
 # container talk to the same program that uses siw itself, in both roles, through rdma_cm. What siw or iWARP lacks is refused.
 #
+# night: vm
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/kmod.sh"

@@ -12,7 +12,7 @@ cm_server() { # CONTAINER N PROGRAM ARGS...
 	shift 2
 	"$LAB" exec "$c" -- "$@" >"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
-	wait_for 20 cm_ready "$c" "$want" || server_failed "$@"
+	wait_for 60 cm_ready "$c" "$want" || server_failed "$@"
 	running $SERVER_JOB || server_failed "$@"
 }
 

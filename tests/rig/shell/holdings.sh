@@ -43,7 +43,7 @@ given_back() {
 	inside h0c0 "$@"
 	status=$?
 	running "$router" || fail "the router is gone"
-	wait_for 20 as_little "$had" ||
+	wait_for 60 as_little "$had" ||
 		fail "descriptors, threads, kB: the router has $(holdings), had $had"
 	echo "descriptors, threads, kB: $had before, $(holdings) now"
 	((!status)) || fail "$*"

@@ -181,7 +181,7 @@ server() { # CONTAINER PROGRAM ARGS...
 	((++PORT))
 	"$LAB" exec "$c" -- "$@" -p $PORT >"$OUT/server" 2>&1 </dev/null &
 	SERVER_JOB=$!
-	wait_for 20 server_ready "$c" || server_failed "$@"
+	wait_for 60 server_ready "$c" || server_failed "$@"
 	running $SERVER_JOB || server_failed "$@"
 }
 
@@ -238,7 +238,7 @@ traffic() { # COUNTER PROGRAM ARGS...
 	"$LAB" exec "$B" -- "$@" -p $PORT "$A" >"$OUT/client" 2>&1 &
 	# shellcheck disable=SC2034 # the test's
 	CLIENT_JOB=$!
-	wait_for 20 counted_past "$B" "$counter" 100 || fail "no traffic: $(<"$OUT/client")"
+	wait_for 60 counted_past "$B" "$counter" 100 || fail "no traffic: $(<"$OUT/client")"
 }
 
 counted_past() { # CONTAINER COUNTER NUMBER

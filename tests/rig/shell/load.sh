@@ -32,7 +32,7 @@ load_server() {
 		>"$OUT/$LOAD.sink.json" 2>"$OUT/$LOAD.sink" </dev/null &
 	SINK_JOB=$!
 	SINK_JOBS[$LOAD]=$SINK_JOB
-	wait_for 20 load_listens || fail "the sink did not start: $(cat "$OUT/$LOAD.sink")"
+	wait_for 60 load_listens || fail "the sink did not start: $(cat "$OUT/$LOAD.sink")"
 }
 
 load_listens() {

@@ -39,7 +39,7 @@ pingpong() { # SERVER CLIENT: containers that run
 	local ip server
 	"${docker[@]}" exec "$1" ibv_rc_pingpong -g 0 >"$OUT/a" 2>&1 &
 	server=$!
-	wait_for 10 "${docker[@]}" exec "$1" sh -c 'grep -q :4853 /proc/net/tcp /proc/net/tcp6' || fail "nobody listens: $(<"$OUT/a")"
+	wait_for 60 "${docker[@]}" exec "$1" sh -c 'grep -q :4853 /proc/net/tcp /proc/net/tcp6' || fail "nobody listens: $(<"$OUT/a")"
 	ip=$("${docker[@]}" inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$1")
 	"${docker[@]}" exec "$2" ibv_rc_pingpong -g 0 "$ip" >"$OUT/b" 2>&1 || fail "pingpong: $(cat "$OUT/a" "$OUT/b")"
 	wait $server || fail "pingpong: $(<"$OUT/a")"
@@ -60,14 +60,14 @@ flag_in_use() {
 	local out
 	step "it runs: it is in use, and nobody else is it"
 	router_ctl --json container show a | grep >/dev/null '"runs": "[0-9a-f]\{64\}"' || fail "$(router_ctl container show a)"
-	wait_for 5 in_use a || fail "$(router_ctl container list --all)"
+	wait_for 60 in_use a || fail "$(router_ctl container list --all)"
 	out=$("${run[@]}" --rm --hostname a "$image" true 2>&1) && fail "two containers are a"
 	[[ $out == *"container a runs already"* ]] || fail "$out"
 	known a || fail "a went with the one that was refused"
 	"$LAB" restart router h0 || fail "the router does not start again"
-	wait_for 5 known a || fail "the next router does not know it"
+	wait_for 60 known a || fail "the next router does not know it"
 	router_ctl --json container show a | grep >/dev/null '"runs": ' || fail "the next router does not know that it runs"
-	wait_for 5 in_use a || fail "$(router_ctl container list --all)"
+	wait_for 60 in_use a || fail "$(router_ctl container list --all)"
 	has_device ff-a || fail "no device after the router's restart"
 }
 
@@ -76,7 +76,7 @@ flag_again() {
 	"${docker[@]}" restart -t 0 ff-a >/dev/null || fail "restart"
 	has_device ff-a || fail "no device after a restart"
 	"${docker[@]}" kill ff-a >/dev/null
-	wait_for 10 eval '! known a' || fail "a is known after it was killed"
+	wait_for 60 eval '! known a' || fail "a is known after it was killed"
 	"${docker[@]}" start ff-a >/dev/null || fail "start"
 	has_device ff-a || fail "no device after a start"
 }
@@ -89,7 +89,7 @@ flag_no_router() {
 	[[ $out == *"is ffr running?"* ]] || fail "$out"
 	"${docker[@]}" rm -f ff-b >/dev/null || fail "it cannot be removed without a router"
 	"$LAB" restart router h0 || fail "restart router"
-	wait_for 5 known b || fail "the next router does not know it"
+	wait_for 60 known b || fail "the next router does not know it"
 	router_ctl --json container show b | grep >/dev/null '"runs"' || fail "nobody told it, and it does not run"
 	sees_device --hostname b "$image"
 	! known b || fail "b is known after its end"

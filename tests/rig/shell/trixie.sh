@@ -69,7 +69,7 @@ trixie_docker_stop() {
 	# shellcheck disable=SC2086
 	[[ -z $id ]] || "${docker[@]}" rm -f $id >/dev/null
 	kill "$DOCKER_PID" 2>/dev/null
-	wait_for 20 ended "$DOCKER_PID" || kill -KILL "$DOCKER_PID" 2>/dev/null
+	wait_for 60 ended "$DOCKER_PID" || kill -KILL "$DOCKER_PID" 2>/dev/null
 	for id in "$DOCKER_FOLDER"/data/containers/*; do
 		for group in /sys/fs/cgroup/{pids/,}docker/"${id##*/}"; do
 			[[ ! -e $group/cgroup.procs ]] || xargs -r kill -KILL <"$group/cgroup.procs" 2>/dev/null
