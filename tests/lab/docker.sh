@@ -144,6 +144,12 @@ docker_exec() {
 		status=$?
 		alive "$child" || break
 	done
+	# A signal ends `wait` with a status of its own, and the program may have ended by then.
+	if ((status > 128)); then
+		wait "$child" 2>/dev/null
+		s=$?
+		((s == 127)) || status=$s
+	fi
 	trap - TERM INT HUP QUIT USR1 USR2
 	exit "$status"
 }
