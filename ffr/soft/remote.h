@@ -34,7 +34,7 @@
  *
  * Time. TCP loses nothing while a connection lives, so a time-out is not a loss: the ACK time-out counts
  * down `retry_cnt` only while the peer's router is not heard of, which is forgotten when it is, or says that there is
- * no such QP. What the directory or a new connection tells is no answer: the time-out goes on meanwhile. A
+ * no such QP. News from the directory and a new connection are no answers: the time-out goes on. A
  * requester whose peer is silent while its router is not asks what became of its first message; it
  * waits for that QP no longer than PATIENCE.
  * UC sends the same frames, without waiting for an answer and without sending anything twice.
@@ -79,7 +79,8 @@ struct sent {
 	} few;
 	void *many;   /* room for more than that, kept for the next one; or NULL */
 	uint64_t got; /* bytes that came of what it fetches, or that the peer has said are there */
-	uint64_t map_until; /* ns: then the peer is asked, if the map does not know; 0: the map was not waited for */
+	/* ns: when the requester stops waiting for the map and asks the peer; 0: it has not waited */
+	uint64_t map_until;
 	bool is_mapped; /* the map, or the peer, allows it */
 	bool probe;	/* ask the peer */
 	bool done;	/* completes when it is the first: */
@@ -155,8 +156,8 @@ struct remote_tx {
 	uint8_t rnr_left, retry_left;
 	uint8_t silent; /* of those that are not left, the ones since the peer's router was heard of */
 	uint64_t try_ends; /* ns: when the ACK time-out is over; 0: it is infinite */
-	bool is_unknown; /* ... and since it began the peer's router has said that there is no such QP */
-	uint64_t heard;	      /* ns: wire_heard() when that began */
+	bool is_unknown;   /* the peer's router has said during this try that it knows no such QP */
+	uint64_t heard;	   /* ns: wire_heard() when the try began */
 	uint64_t answered_at; /* ns: when an answer last came */
 	bool ask;	      /* none has come for long: ask what became of una */
 	uint32_t step;	  /* frames that are sent before the peer is heard again; 0: any number */

@@ -169,8 +169,7 @@ class Lane:
         self.ctl = self.lab_env(name)
         self.refused = set()
         log = f"{self.logs}/lab-{name}-{self.number}.log"
-        wrap = k.wrap if k.engine else []
-        status = self.command(wrap + [self.lab, "up", "--engine", k.engine] + options, self.ctl, 600, log)
+        status = self.command(k.wrap + [self.lab, "up", "--engine", k.engine] + options, self.ctl, 600, log)
         return status == 0, log
 
     def lab_down(self, log):
@@ -184,7 +183,9 @@ class Lane:
         """Leaves the lab as the test found it, or says in LOG what the test broke."""
         folder = self.ctl["FF_LAB"]
         with open(log, "ab") as out:
-            say = lambda text: out.write(text.encode() + b"\n")
+            def say(text):
+                out.write(text.encode() + b"\n")
+
             for path in glob.glob(f"{folder}/h*c*"):
                 cmd = [self.lab, "exec", os.path.basename(path), "--", "/bin/sh", "-c", "kill -KILL -1"]
                 try:
@@ -255,7 +256,7 @@ class Lane:
             env = dict(self.ctl)
         elif k:
             env.update(k.env)
-        if job.get("makes"):
+        if job["makes"]:
             os.makedirs(job["makes"], exist_ok=True)
         start, cpu = time.monotonic(), self.cpu()
         status = self.command(job["cmd"], env, job["timeout"], log)
@@ -316,7 +317,10 @@ def main(number, jobs, results, work, tree, plain, brief):
     try:
         for line in jobs:
             order = json.loads(line)
-            done = [lane.end_lab()] if order is None and lane.kind else [] if order is None else lane.run(order)
+            if order is not None:
+                done = lane.run(order)
+            else:
+                done = [lane.end_lab()] if lane.kind else []
             print(json.dumps(done), file=results, flush=True)
     except Interrupted:
         pass

@@ -91,6 +91,7 @@ class Job:
         self.env = env or {}
         self.build = False
         self.alone = None  # of the jobs with one word here only one runs at a time
+        self.makes = None  # a folder that has to be there before it starts
 
 
 def header(path):

@@ -11,7 +11,7 @@
 #		exit
 #	fi
 #	. /out/tree/tests/vm/inside.sh
-#	...
+#	(the commands that run in the VM)
 #
 #	vm_test SECONDS SCRIPT [ARG...]		runs the script in a VM, as root, in /out, with the tree in /out/tree
 #	vm_checked FOLDER SECONDS SCRIPT [ARG...]	runs the script in a VM whose /out is the folder

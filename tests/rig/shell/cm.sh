@@ -45,7 +45,8 @@ cm_pair() {
 }
 
 # cm_raced STATUS OUTPUT: did rping lose its own race at its end? Its thread for events asks for the next one, although
-# main() has destroyed the channel after the disconnection, and exits with 255. That can happen on any RDMA stack.
+# main() has destroyed the channel after the disconnection, and exits with 255. Debian 12's rping has no other way to end
+# that thread; later ones wake it by an eventfd first.
 cm_raced() {
 	(($1 == 255)) && grep 'DISCONNECT EVENT' "$2" >/dev/null &&
 		grep 'rdma_get_cm_event: Bad file descriptor' "$2" >/dev/null

@@ -62,7 +62,7 @@ static int dial(void)
 	return s;
 }
 
-/* What is ready, and no more. */
+/* Runs the loop for what is ready now, and never sleeps. */
 static void turns(void)
 {
 	for (int i = 0; i < 100; i++)

@@ -37,7 +37,10 @@ static void news(void)
 	remote_changed(req_fast, &req.h[0].remote);
 }
 
-/* News of the peer's host come more often than a try is long: each try ends when it would have ended without them. */
+/*
+ * News of the peer's host comes more often than a try is long. Each try still ends when it would have
+ * ended without the news.
+ */
 static void news_are_no_answer(void **state)
 {
 	(void)state;
@@ -90,7 +93,10 @@ static void unknown_in_the_map(void **state)
 	req_in_phase(REM_RUN);
 }
 
-/* A question that is never answered uses up the tries like a request, and is asked again meanwhile. */
+/*
+ * A probe that is never answered uses up the tries as a request does. The requester repeats the probe
+ * meanwhile.
+ */
 static void nobody_answers_a_question(void **state)
 {
 	uint64_t began = req_fast->now;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/unit/req_rig.c tests/rig/unit/two_hosts.c tests/rig/unit/others.c tests/rig/unit/rig.c tests/rig/fakes/fake_pvm.c */
 /*
- * test_remote_restart.c - the router of a peer is killed and started again while requests are under way. The new
- * router knows the container, at the same epoch, but not its QPs. The requester has to give up in time, whatever the
- * directory tells meanwhile and whatever else the new router sends.
+ * test_remote_restart.c - a peer's router is killed and started again while requests are under way. The
+ * new router knows the container, at the same epoch, but not its QPs. The requester has to give up in
+ * time, whatever news the directory has meanwhile and whatever else the new router sends.
  */
 #include "tests/rig/unit/req_rig.h"
 #include "tests/rig/unit/unit.h"
@@ -135,7 +135,10 @@ static void ends_in_time(void **state)
 	assert_int_equal(failed, 0);
 }
 
-/* The directory tells that the host is down before its connection ends, and up after there is another: all is sent again. */
+/*
+ * The directory says that the host is down before its connection ends, and that it is up after there is
+ * another connection: the requester sends everything again.
+ */
 static void down_before_the_connection(void **state)
 {
 	(void)state;

@@ -249,7 +249,10 @@ static void pinned_pages_wait(void **state)
 	rg_gone(mr, p, 2 * MB, 9);
 }
 
-/* A part that is used waits 20 ms: whoever moves the bytes once and deregisters pays for nothing. */
+/*
+ * A used part is replaced after 20 ms, so that a program that moves its bytes once and deregisters pays
+ * nothing.
+ */
 static void parts_wait(void **state)
 {
 	char *p = rg_map(2 * MB);
@@ -267,7 +270,7 @@ static void parts_wait(void **state)
 	rg_gone(mr, p, 2 * MB, 6);
 }
 
-/* The signals that the library's thread has blocked, by number, from 1 on at bit 0; 0: there is no such thread. */
+/* The signal mask of the library's thread: signal n is bit n - 1. 0 if there is no such thread. */
 static uint64_t blocked_by_thread(void)
 {
 	unsigned long long blocked = 0;

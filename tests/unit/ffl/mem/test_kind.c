@@ -599,7 +599,7 @@ static void *fork_often(void *arg)
 		pid_t pid = fork();
 
 		if (!pid) {
-			/* AddressSanitizer's allocator may be locked by the other thread at the fork, for good. */
+			/* The other thread may hold AddressSanitizer's allocator at the fork. */
 #ifndef __SANITIZE_ADDRESS__
 			char *p = malloc(1000);
 
@@ -615,7 +615,7 @@ static void *fork_often(void *arg)
 	return NULL;
 }
 
-/* AddressSanitizer's memory makes a fork slow: a hundred times where the machine is itself a virtual one. */
+/* A fork copies AddressSanitizer's page tables as well, which makes it slow. */
 #ifdef __SANITIZE_ADDRESS__
 #define CHILDREN 50u
 #else
