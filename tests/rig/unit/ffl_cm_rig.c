@@ -194,7 +194,10 @@ static int answer(enum ff_msg_type type, const void *q, const void *tail, void *
 		if (!cm_router.id[d->id].live)
 			return -EINVAL;
 		cm_router.id[d->id].live = false;
-		cm_router.destroyed[cm_router.num_destroyed++] = d->id;
+		cm_router.destroyed[cm_router.num_destroyed] = d->id;
+		/* a test may wait for it on another thread */
+		__atomic_store_n(&cm_router.num_destroyed, cm_router.num_destroyed + 1,
+				 __ATOMIC_RELEASE);
 		((struct ff_cm_destroy_id_resp *)a)->events_reported = cm_router.id[d->id].written;
 		return 0;
 	case FF_MSG_CM_QUERY:

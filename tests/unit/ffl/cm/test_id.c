@@ -69,7 +69,7 @@ static void test_destroy_waits(void **state)
 	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 0);
 	assert_int_equal(rdma_get_cm_event(cm_ch, &e), 0);
 	assert_int_equal(pthread_create(&t, NULL, destroy, a), 0);
-	while (!*(volatile unsigned *)&cm_router.num_destroyed)
+	while (!__atomic_load_n(&cm_router.num_destroyed, __ATOMIC_ACQUIRE))
 		sched_yield();
 	usleep(20000); /* time to fall asleep, or to go on by mistake */
 	assert_int_equal(pthread_tryjoin_np(t, &ret), EBUSY);
