@@ -1,18 +1,18 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# holdings.sh - what a router has beyond what it needs for nobody: descriptors, threads, memory, its own and
-# its keeper's. Sourced behind lab.sh, for tests in a lab of their own.
+# holdings.sh - what a router has beyond what it needs for nobody: descriptors, threads, memory, its own, its
+# keeper's and those of the process that started both. Sourced behind lab.sh, for tests in a lab of their own.
 
 MEMORY_SLACK=4096 # kB: the allocator keeps some of what it was given back
 
 router_pids() {
-	local router
-	router=$(<"$FF_LAB/h0/ffr.pid")
-	echo "$router"
-	pgrep -P "$router" -x ffr-keeper
+	local first
+	first=$(<"$FF_LAB/h0/ffr.pid")
+	echo "$first $(<"$FF_LAB/h0/router.pid")"
+	pgrep -P "$first" -x ffr-keeper
 }
 
-# "descriptors threads kB", of both together
+# "descriptors threads kB", of all together
 holdings() {
 	local pid fds=0 threads=0 kb=0 all
 	for pid in $(router_pids); do
@@ -37,7 +37,7 @@ as_little() { # HOLDINGS: are they that again?
 given_back() {
 	local first=$1 had status router
 	shift
-	router=$(<"$FF_LAB/h0/ffr.pid")
+	router=$(<"$FF_LAB/h0/router.pid")
 	inside h0c0 "$@" "$first" || fail "$first"
 	had=$(holdings)
 	inside h0c0 "$@"
