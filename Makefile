@@ -109,7 +109,7 @@ ALL += $(B)/lib/ld.so.preload $(MAN)
 ALL += $(if $(SAN),$(B)/lib/libasan.so.8 $(B)/lib/libubsan.so.1)
 # The lab's own helpers are never sanitized: one enters containers of any build of the machine's.
 LAB_B := $(if $(CROSS),$(B),build)
-LAB_HELPERS := $(LAB_B)/tests/lab/nsrun $(LAB_B)/tests/lab/netlag
+LAB_HELPERS := $(addprefix $(LAB_B)/tests/lab/,nsrun nsinit netlag)
 $(LAB_HELPERS): $(LAB_B)/%: %.c
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<

@@ -47,7 +47,7 @@ gone() {
 }
 
 lab_get() {
-	[[ -e $FF_LAB/$1 ]] && cat "$FF_LAB/$1"
+	[[ -e $FF_LAB/$1 ]] && echo "$(<"$FF_LAB/$1")"
 }
 
 lab_set() {
@@ -71,11 +71,26 @@ need_container() {
 }
 
 hosts() {
-	find "$FF_LAB" -maxdepth 1 -regex '.*/h[0-9]+' -printf '%f\n' 2>/dev/null | sort -V
+	nodes '^h[0-9]+$'
 }
 
 containers() {
-	find "$FF_LAB" -maxdepth 1 -regex '.*/h[0-9]+c[0-9]+b?' -printf '%f\n' 2>/dev/null | sort -V
+	nodes '^h[0-9]+c[0-9]+b?$'
+}
+
+# Folders of the lab whose names match, in the order of their numbers. Without other commands where that needs
+# none: this is called very often.
+nodes() { # REGULAR-EXPRESSION
+	local path found=()
+
+	for path in "$FF_LAB"/h*; do
+		[[ ! ${path##*/} =~ $1 ]] || found+=("${path##*/}")
+	done
+	if ((${#found[@]} > 10)); then
+		printf '%s\n' "${found[@]}" | sort -V
+	elif ((${#found[@]})); then
+		printf '%s\n' "${found[@]}"
+	fi
 }
 
 # Who a container is for the routers. h0c0b is a second h0c0, on another host, which should not be.
@@ -111,11 +126,10 @@ gateway_ip() { # HOST
 }
 
 container_ip() {
-	local hosts name host=${1%c*}
+	local hosts name=${1%b} host=${1%c*}
 
-	name=$(identity "$1")
-	hosts=$(hosts | wc -l)
-	echo "$(lab_net).$((hosts + 1 + ${host#h} * $(containers_per_host "$hosts") + ${name#*c}))"
+	mapfile -t hosts < <(hosts)
+	echo "$(lab_net).$((${#hosts[@]} + 1 + ${host#h} * $(containers_per_host ${#hosts[@]}) + ${name#*c}))"
 }
 
 # It goes with the address, as Docker has it: who knows the container need not learn it again.
@@ -192,11 +206,17 @@ sanitizer_env() { # FOLDER
 	echo "TSAN_OPTIONS=log_path=$1/san:suppressions=$TREE/tests/rig/tools/tsan.supp:exitcode=0"
 }
 
-# SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks.
+# SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks. One that hangs says where, and
+# `lab down` fails.
 stop_process() { # NAME PID SIGNAL
 	kill "-$3" "$2" 2>/dev/null || true
-	try_for 10 gone "$2" && return
+	try_for 30 gone "$2" && return
 	say "$1 does not end on SIG$3: killed"
+	if [[ $3 == TERM ]]; then
+		: >"$FF_LAB/hung"
+		! command -v gdb >/dev/null ||
+			timeout 30 gdb -p "$2" -batch -ex "thread apply all backtrace" >&2 2>/dev/null || true
+	fi
 	kill -KILL "$2" 2>/dev/null || true
 	try_for 5 gone "$2" || true
 }

@@ -5,9 +5,11 @@
 
 netns_host_up() {
 	local ns=$LAB_ID-$1
-	ip -n "$ns" link add br0 type bridge forward_delay 0
-	ip -n "$ns" addr add "$(gateway_ip "$1")/24" dev br0
-	ip -n "$ns" link set br0 up
+	ip -n "$ns" -batch - <<-IP
+	link add br0 type bridge forward_delay 0
+	addr add $(gateway_ip "$1")/24 dev br0
+	link set br0 up
+	IP
 	! has_fabric || fabric_join_bridge "$1" br0
 }
 
@@ -16,16 +18,19 @@ netns_container_up() {
 	name=$(identity "$1")
 	host=$(container_host "$1")
 
-	netns_add "$ns"
+	ip netns add "$ns"
 	ip -n "$LAB_ID-$host" link add "v$1" master br0 up \
 		type veth peer name eth0 address "$(container_mac "$1")" netns "$ns"
-	ip -n "$ns" addr add "$(container_ip "$1")/24" dev eth0
-	ip -n "$ns" link set eth0 up
-	ip -n "$ns" route add default via "$(gateway_ip "$host")"
+	ip -n "$ns" -batch - <<-IP
+	link set lo up
+	addr add $(container_ip "$1")/24 dev eth0
+	link set eth0 up
+	route add default via $(gateway_ip "$host")
+	IP
 	write_hosts >"$dir/hosts"
 	rm -f "$dir/pid"
 	setsid nsenter --net="/run/netns/$ns" unshare --mount --pid --ipc --uts --fork \
-		"$LAB_DIR/netns-init" "$name" "$dir" "$FF_LAB/$host/run/containers/$name" "$BUILD/lib" \
+		"$NSINIT" "$name" "$dir" "$FF_LAB/$host/run/containers/$name" "$BUILD/lib" \
 		</dev/null >"$dir/init.log" 2>&1 &
 	try_for 10 test -e "$dir/pid" || die "container $1 did not start: $(cat "$dir/init.log")"
 }
