@@ -65,6 +65,8 @@ KINDS = {k.name: k for k in (
 )}
 GROUPS = {"system": ("netns", "docker", "system-san")}
 
+LONG_CHECKS = ("cppcheck", "shellcheck")  # a minute of CPU time each
+
 # Where a test of a folder runs if its header does not say: level -> kinds. Scripts drive other people's
 # programs, which other engines and images have other versions of; our own C programs do the same everywhere.
 FOLDERS = {
@@ -144,7 +146,8 @@ class Plan:
     def lint(self):
         names = subprocess.run([f"{self.tree}/tests/lint/lint"], capture_output=True, text=True, check=True)
         for name in names.stdout.split():
-            self.add(Job(f"lint/{name}", "lint", [f"{self.tree}/tests/lint/lint", name], 600))
+            level = "all" if name in LONG_CHECKS else "test"
+            self.add(Job(f"lint/{name}", "lint", [f"{self.tree}/tests/lint/lint", name], 600, level))
 
     def units(self):
         for path in sorted(glob.glob(f"{self.tests}/unit/**/test_*.c", recursive=True)):
@@ -171,10 +174,11 @@ class Plan:
             corpus = f"{self.tests}/fuzz/corpus/{name[len('fuzz_'):]}"
             if os.path.isdir(corpus):
                 cmd.append(corpus)
-            for level in ("all", "night"):
-                job = Job(f"fuzz/{name}", "fuzz", cmd, seconds + 180, level)
-                job.makes = found  # what is found anew stays out of the tree's corpus
-                self.add(job)
+            job = Job(f"fuzz/{name}", "fuzz", cmd, seconds + 180, "night")
+            job.makes = found  # what is found anew stays out of the tree's corpus
+            self.add(job)
+            replay = f"{self.build_dir('san')}/tests/fuzz/{name.replace('fuzz_', 'replay_')}"
+            self.add(Job(f"unit-san/fuzz/{name}", "unit-san", [replay, corpus], 600, "all"))
 
     def scripts(self, folder, kind):
         """Scripts that need no lab of the runner's."""
@@ -238,7 +242,7 @@ class Plan:
             wanted["plain"] = plain
         if any(KINDS[k].build == "san" for k in kinds):
             wanted["san"] = ["SAN=1", "all"]
-            wanted["san"] += ["unit-programs"] if "unit-san" in kinds else []
+            wanted["san"] += ["unit-programs", "replay-programs"] if "unit-san" in kinds else []
             wanted["san"] += ["system-programs"] if kinds & {"system-san", "hosts-san"} else []
         if any(KINDS[k].build == "tsan" for k in kinds):
             programs = [j.cmd[-1][len(self.tree) + 1:] for j in self.jobs if j.kind == "unit-tsan"]
@@ -299,8 +303,7 @@ class Plan:
         if "lint" in kinds:
             self.lint()
         self.units()
-        if "fuzz" in kinds:
-            self.fuzz(work, logs)
+        self.fuzz(work, logs)
         self.scripts("conformance", "conformance")
         self.packages()
         self.scripts("vm", "vm")
