@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# all: conformance
 # timeout: 600
 # completion.sh - bash's completion of ffctl offers, for each command, the options that its parser takes, and no others.
 #

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
 # all: system-san
-# night: docker
+# night: netns docker
 # timeout: 300
 # cm_router.sh - rdma_cm when things end from outside: clients that are killed while connected, and
 # the router's death, which ends programs that wait in rdma_get_cm_event with an error; after its
@@ -30,7 +30,7 @@ pinging() {
 
 step "clients are killed; the server goes on"
 cm_server h0c0 1 rping -s -P
-for round in 1 2 3; do
+for round in $(rounds 3); do
 	"$LAB" exec h0c1 -- rping -c -a "$ip" -C 1000000 >"$OUT/client" 2>&1 </dev/null &
 	client=$!
 	before=$(counter h0c0 write_ops)

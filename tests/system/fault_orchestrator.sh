@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: hosts
+# night: hosts
 # timeout: 360
 # fault_orchestrator.sh - the orchestrator of two hosts, one daemon, is killed under traffic: what is
 # connected goes on with what the routers know; when it is back they agree again, and new regions and
@@ -11,7 +12,7 @@ own_lab --containers 2
 
 load_both -q 6 --ud 1 -r
 load_each load_moves 20 || fail "no traffic"
-for round in 1 2 3; do
+for round in $(rounds 3); do
 	step "round $round: kill -9"
 	"$LAB" kill orchestrator
 	load_each load_unharmed 0 || fail "round $round: a connection failed without the orchestrator"

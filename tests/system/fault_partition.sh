@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: hosts
+# night: hosts
 # timeout: 360
 # fault_partition.sh - the link between two hosts is cut and heals: within the retry budget no program
 # notices; after it exactly the connections over that link fail with "retry exceeded", and new ones
@@ -37,7 +38,7 @@ load_server h1c1
 load_client h1c0 h1c1 --seconds 0 -q 2 -s 1-4096 -r
 load_both -q 6 -r --timeout 13
 load_each load_moves 20 || fail "no traffic"
-for round in 1 2 3; do
+for round in $(rounds 3); do
 	load_each load_mark
 	"$LAB" partition h1
 	load_each wait_for 90 load_failed 6 || fail "round $round: lanes do not fail"

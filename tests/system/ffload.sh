@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: netns
-# night: hosts system-san
+# night: netns hosts system-san
 # timeout: 480
 # ffload.sh - the load that verifies itself between two containers: all operations and sizes; that it
 # finds what goes wrong; clients and servers that are killed under it.
@@ -11,8 +11,12 @@ server=$A client=$B
 
 step "all operations, 1 byte to 1 MB, and datagrams"
 load_server "$server"
-load_client "$client" "$server" --seconds 3 --ud 2
-load_wait 0
+load_client "$client" "$server" --seconds 0 --ud 2
+some_of_each() {
+	load_moved 3000
+}
+wait_for 60 some_of_each || fail "no traffic"
+load_stop 0
 load_tell
 for op in send send_imm write write_imm read read_back fetch_add cmp_swap shared_add; do
 	(($(load_of ops $op) > 0)) || fail "no $op"
@@ -65,7 +69,7 @@ load_wait 3
 step "with --reconnect it goes on with the next server"
 load_server "$server"
 load_client "$client" "$server" --seconds 0 --timeout 10 -r --ud 1
-for round in 1 2 3; do
+for round in $(rounds 3); do
 	load_moves 20 || fail "round $round: no traffic"
 	inside "$server" /bin/sh -c 'kill -KILL -1'
 	load_server_died
@@ -74,6 +78,6 @@ for round in 1 2 3; do
 done
 load_stop 0
 load_tell
-(($(load_of peer_restarts) == 27)) || fail "$(load_of peer_restarts) lanes saw a new server"
+(($(load_of peer_restarts) == 9 * round)) || fail "$(load_of peer_restarts) lanes saw a new server"
 load_server_stop 0
 exit 0

@@ -1,8 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# all: docker
-# night: hosts system-san
+# night: docker hosts system-san
 # timeout: 600
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns
-# night: hosts system-san
+# night: netns hosts system-san
 # timeout: 600
 # qemu.sh - QEMU's migration over RDMA: a guest of 1 GB (tests/rig/tools/migrated_guest.c), which looks at all of
 # its memory again and again while it runs, moves from one container to another and finds its memory there

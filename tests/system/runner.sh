@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# test: netns
+# all: netns
 # timeout: 600
 # runner.sh - tests/run itself: everything that must fail a test does, and each test runs once.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -14,7 +14,7 @@ if [[ ! -v FT_IN_VM ]]; then
 	mkdir "$TMP/out"
 	cp "$TMP/kmod/ffmem.ko" "$TMP/kmod/build/ffmem_test" "$TMP/out/"
 	truncate -s 64M "$TMP/out/disk" && mkfs.ext4 -q -b 4096 "$TMP/out/disk" || exit 1
-	vm_checked "$TMP/out" "${FT_LIMIT:-500}" "$0"
+	vm_checked "$TMP/out" "${FT_LIMIT:-1100}" "$0"
 	exit
 fi
 

@@ -13,7 +13,7 @@ if [[ ! -v FT_IN_VM ]]; then
 	. "$(dirname "$0")/rapidio.sh"
 	rapidio_build
 	rapidio_folder ffrio ffrio_test ffrio_ping ffrio_perf
-	vm_checked "$TMP/ffrio" "${FT_LIMIT:-560}" "$0"
+	vm_checked "$TMP/ffrio" "${FT_LIMIT:-1100}" "$0"
 	exit
 fi
 

@@ -5,7 +5,7 @@
 set -u -o pipefail
 TREE=/out/tree
 LAB=$TREE/tests/lab/lab
-export FF_LAB=/tmp/lab FF_NIC=rxe0 FF_SLOW=10
+export FF_LAB=/tmp/lab FF_NIC=rxe0 FF_SLOW=10 VT_SLOW=10
 failed=0
 
 # nic_up N: makes the NIC rxeN on the interface ethN with the address 10.151.(9 + N).2, which is GID index 1 of rxeN.

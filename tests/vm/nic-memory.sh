@@ -23,7 +23,7 @@ kinds() { # PEER'S-COMMAND ADDRESS
 	# shellcheck disable=SC2086 # a command and its arguments
 	$1 "$PROGRAM" --peer "$port" >/tmp/peer.log 2>&1 &
 	pid=$!
-	timeout 120 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" "$PROGRAM" --use "$2" "$port" nic || status=1
+	timeout 400 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" "$PROGRAM" --use "$2" "$port" nic || status=1
 	((!status)) || kill "$pid"
 	wait "$pid" || status=1
 	cat /tmp/peer.log

@@ -15,7 +15,7 @@ if [[ ! -v FT_IN_VM ]]; then
 	kmod_build
 	vm_tree "$TMP/out"
 	cp "$TMP/kmod/ffmem.ko" "$TMP/out/tree/"
-	vm_checked "$TMP/out" "${FT_LIMIT:-500}" "$0" "$(pyverbs_root)"
+	vm_checked "$TMP/out" "${FT_LIMIT:-1100}" "$0" "$(pyverbs_root)"
 	exit
 fi
 
@@ -32,7 +32,7 @@ paged() {
 	# shellcheck disable=SC2086 # a command and its arguments
 	$1 "$PROGRAM" --peer "$port" paged >/tmp/peer.log 2>&1 &
 	pid=$!
-	timeout 120 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" ${3+"$3"} "$PROGRAM" --use "$2" "$port" paged || status=1
+	timeout 400 "$LAB" exec h0c0 -- env VT_GID="$NIC_INDEX" ${3+"$3"} "$PROGRAM" --use "$2" "$port" paged || status=1
 	((!status)) || kill "$pid"
 	wait "$pid" || status=1
 	cat /tmp/peer.log
@@ -94,7 +94,7 @@ pyverbs() {
 		echo "python3-pyverbs cannot be had from apt"
 		return 77
 	}
-	timeout 200 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 \
+	timeout 600 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 \
 		"$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")" "$TREE/tests/vm/nic-odp-pyverbs.txt" --gid "$NIC_INDEX" -k test_odp -v
 }
 

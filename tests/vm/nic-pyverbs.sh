@@ -17,7 +17,7 @@ if [[ ! -v FT_IN_VM ]]; then
 	[[ -z ${FF_BRIEF-} ]] ||
 		export FT_TESTS=${FT_TESTS:-'^test_(qpex\.\w+\.test_qp_ex_rc_(send_imm|rdma_write_imm|rdma_read$)|atomic\.\w+\.test_atomic_cmp|cq_events\.\w+\.test_cq_events_rc|rdmacm\.\w+\.test_rdmacm_(sync_traffic|async_read)$)'}
 	root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
-	vm_test "${FT_LIMIT:-500}" "$0" "$root"
+	vm_test "${FT_LIMIT:-1100}" "$0" "$root"
 	exit
 fi
 

@@ -10,7 +10,7 @@ if [[ ! -v FT_IN_VM ]]; then
 	kmod_build
 	vm_tree "$TMP/out"
 	cp "$TMP/kmod/ffmem.ko" "$TMP/out/tree/"
-	vm_checked "$TMP/out" 500 "$0"
+	vm_checked "$TMP/out" 1100 "$0"
 	exit
 fi
 
@@ -23,7 +23,7 @@ counter() { "$LAB" ffctl h0 -- --json stats h0c0 | grep -o "\"$1\": [0-9]*" | he
 viewed() { # PROGRAM
 	local before after
 	before=$(counter view_bytes)
-	timeout 120 "$LAB" exec h0c0 -- "$TREE/build/tests/system/$1" || return 1
+	timeout 400 "$LAB" exec h0c0 -- "$TREE/build/tests/system/$1" || return 1
 	after=$(counter view_bytes)
 	echo "$((after - before)) bytes by views, $(counter pvm_bytes) through the process so far"
 	((after > before))

@@ -108,6 +108,11 @@ router_ctl() {
 	"$LAB" ffctl h0 -- "$@"
 }
 
+# What is done N times at night is done once where a run has to be short.
+rounds() { # N
+	seq "$([[ -n ${FF_BRIEF-} ]] && echo 1 || echo "$1")"
+}
+
 # A lab for this test alone, with lab up's options, of as many hosts as the shared one; end_test takes
 # it down.
 own_lab() {
