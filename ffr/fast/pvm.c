@@ -345,7 +345,7 @@ err_free:
 
 void pvm_client_put(struct pvm_client *pc)
 {
-	if (!pc->gone || pc->in_call || pc->has_worker)
+	if (!pc->gone || pc->in_call || pvm_is_worked(pc))
 		return;
 	close(pc->mem_fd);
 	if (pc->maps_fd >= 0)
@@ -525,7 +525,7 @@ void pvm_enqueue(struct pvm *p, struct pvm_call *c, enum pvm_place place)
 		TAILQ_INSERT_TAIL(list, c, entry);
 		q->num_failed++;
 	} else {
-		if (TAILQ_EMPTY(&pc->calls) && !pc->has_worker)
+		if (TAILQ_EMPTY(&pc->calls) && !pvm_is_worked(pc))
 			TAILQ_INSERT_TAIL(&q->ready, pc, entry);
 		TAILQ_INSERT_TAIL(&pc->calls, c, entry);
 	}
@@ -552,7 +552,7 @@ void pvm_dequeue(struct pvm *p, struct pvm_call *c)
 		q->num_failed--;
 	} else {
 		TAILQ_REMOVE(&pc->calls, c, entry);
-		if (TAILQ_EMPTY(&pc->calls) && !pc->has_worker)
+		if (TAILQ_EMPTY(&pc->calls) && !pvm_is_worked(pc))
 			TAILQ_REMOVE(&q->ready, pc, entry);
 	}
 	if (!--q->waiting)

@@ -20,14 +20,15 @@ TAILQ_HEAD(wait_list, pvm_wait);
 struct pvm_client {
 	struct pvm_queue *q;	       /* its container's */
 	struct call_list calls;	       /* for a worker, now */
-	TAILQ_ENTRY(pvm_client) entry; /* q->ready, while it has calls and no worker */
+	TAILQ_ENTRY(pvm_client) entry; /* q->ready, while it has calls and nobody works for it */
 	int mem_fd;		       /* /proc/self/mem and */
 	int maps_fd;	   /* ... maps, as the client opened them. -1: the kernel cannot be asked */
 	uint32_t num_next; /* calls that the runner is to make, */
 	uint32_t num_calls; /* ... that wait for a worker, or are with one */
 	uint64_t moved_at;  /* ns: when one of them ended, or the first one came */
-	bool has_worker;
-	bool in_call;			 /* a runner's, or one that was it */
+	bool has_worker;    /* a worker is in its calls; */
+	bool has_lost; /* ... a runner that lost its role is in one: both may be, for a while */
+	bool in_call;  /* a runner's, or one that was it */
 	uint32_t runner_seq, worker_seq; /* how often these two were in calls */
 	_Atomic bool gone;
 };
@@ -107,6 +108,12 @@ void pvm_strike(struct pvm_queue *q, uint64_t now);
 void pvm_forgive(struct pvm_queue *q);
 /* Its calls have taken so many ns: of a worker's CPU, or of everybody's time. */
 void pvm_charge(struct fast *f, const struct pvm_queue *q, uint64_t ns);
+/* Does anybody work for it, so that its calls wait? */
+static inline bool pvm_is_worked(const struct pvm_client *pc)
+{
+	return pc->has_worker || pc->has_lost;
+}
+
 /* Freed, if it is gone and nobody is in a call on its memory. */
 void pvm_client_put(struct pvm_client *pc);
 void pvm_queue_put(struct pvm_queue *q);

@@ -87,25 +87,28 @@ static bool may_work(const struct pvm *p, const struct pvm_queue *q)
 	       (workers < f->conf.memory_workers && p->spare < (SPARE_WORKERS + num - 1) / num);
 }
 
-/* [lock] The calling thread works for that client. True: it is one of the spare ones. */
-static bool work_begin(struct pvm *p, struct pvm_client *pc)
+/*
+ * [lock] A thread works for that client, as `as` of it says: has_worker or has_lost. A worker may have begun with
+ * calls that waited while the runner was in one of its own, and the runner may lose its role in that. Nobody
+ * else begins before both have ended. True: it is one of the spare ones.
+ */
+static bool work_begin(struct pvm *p, struct pvm_client *pc, bool *as)
 {
 	bool spare = atomic_fetch_add(&pc->q->workers, 1) > 0;
 
-	if (!TAILQ_EMPTY(&pc->calls) && !pc->has_worker)
+	if (!TAILQ_EMPTY(&pc->calls) && !pvm_is_worked(pc))
 		TAILQ_REMOVE(&pc->q->ready, pc, entry);
-	pc->has_worker = true;
+	*as = true;
 	p->spare += spare;
 	return spare;
 }
 
-static void work_end(struct pvm *p, struct pvm_client *pc, bool spare)
+static void work_end(struct pvm *p, struct pvm_client *pc, bool spare, bool *as)
 {
 	p->spare -= spare;
 	atomic_fetch_sub(&pc->q->workers, 1);
-	pc->has_worker = false;
-	pc->worker_seq++;
-	if (!TAILQ_EMPTY(&pc->calls))
+	*as = false;
+	if (!TAILQ_EMPTY(&pc->calls) && !pvm_is_worked(pc))
 		TAILQ_INSERT_TAIL(&pc->q->ready, pc, entry);
 	pvm_client_put(pc);
 }
@@ -139,7 +142,7 @@ void roles_hand_over(struct pvm *p, struct pvm_call *c)
 
 	pvm_call_work(c);
 	pvm_enqueue(p, c, PVM_READY);
-	if (!pc->has_worker && may_work(p, pc->q))
+	if (!pvm_is_worked(pc) && may_work(p, pc->q))
 		staff(p);
 }
 
@@ -203,7 +206,7 @@ static bool make_one(struct fast *f, struct pvm_call *c, bool more)
 		if (innocent)
 			pvm_forgive(pc->q);
 		pvm_tried(f, c, result);
-		work_end(p, pc, self->spare);
+		work_end(p, pc, self->spare, &pc->has_lost);
 		return false;
 	}
 	atomic_fetch_add_explicit(&p->call_seq, 1, memory_order_release);
@@ -383,7 +386,7 @@ static void work_for(struct pvm *p, struct pvm_client *pc)
 	struct call_list batch = TAILQ_HEAD_INITIALIZER(batch);
 	struct fast *f = p->f;
 	struct pvm_call *c;
-	bool spare = work_begin(p, pc);
+	bool spare = work_begin(p, pc, &pc->has_worker);
 	uint64_t cpu, due;
 
 	for (uint32_t n = 0; n < BATCH && (c = TAILQ_FIRST(&pc->calls)); n++) {
@@ -403,7 +406,8 @@ static void work_for(struct pvm *p, struct pvm_client *pc)
 		TAILQ_REMOVE(&batch, c, entry);
 		pvm_tried(f, c, c->result);
 	}
-	work_end(p, pc, spare);
+	pc->worker_seq++;
+	work_end(p, pc, spare, &pc->has_worker);
 }
 
 /* [lock], given up on the way. False: there is none, and another worker waits for it, or none comes. */
@@ -471,7 +475,7 @@ static void take_over(struct pvm *p, uint64_t ns)
 	struct pvm_client *pc = old->client;
 
 	old->lost = true;
-	old->spare = work_begin(p, pc);
+	old->spare = work_begin(p, pc, &pc->has_lost);
 	pvm_call_work(old->call);
 	if (!pc->gone)
 		old->call->ses->stats.pvm_stalls++;
