@@ -67,7 +67,7 @@ start peer
 wait_for 60 grep -q "^GIDS $(engines one)$" "$OUT/events" || fail "$(<"$OUT/events")"
 "${docker[@]}" exec ff-peer ib_write_bw -F -x 0 -D 8 >"$OUT/server" 2>&1 &
 server=$!
-wait_for 60 "${docker[@]}" exec ff-peer sh -c 'grep -q :4853 /proc/net/tcp /proc/net/tcp6' || fail "$(<"$OUT/server")"
+wait_for 60 "${docker[@]}" exec ff-peer sh -c 'grep -q ":4853 [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6' || fail "$(<"$OUT/server")"
 "${docker[@]}" exec ff-one ib_write_bw -F -x 0 -D 8 "$(engines peer)" >"$OUT/client" 2>&1 &
 client=$!
 writes() {

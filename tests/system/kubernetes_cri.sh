@@ -81,7 +81,7 @@ done
 pingpong() { # SERVER ADDRESS CLIENT
 	cri exec "$1" ibv_rc_pingpong -g 0 >"$OUT/server" 2>&1 &
 	SERVER=$!
-	wait_for 60 cri exec "$1" grep -q :4853 /proc/net/tcp /proc/net/tcp6 || fail "nobody listens: $(<"$OUT/server")"
+	wait_for 60 cri exec "$1" grep -q ":4853 [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6 || fail "nobody listens: $(<"$OUT/server")"
 	cri exec "$3" ibv_rc_pingpong -g 0 "$2" >"$OUT/client" 2>&1 || return 1
 	wait $SERVER || fail "pingpong: $(<"$OUT/server")"
 }

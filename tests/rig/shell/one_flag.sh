@@ -39,7 +39,7 @@ pingpong() { # SERVER CLIENT: containers that run
 	local ip server
 	"${docker[@]}" exec "$1" ibv_rc_pingpong -g 0 >"$OUT/a" 2>&1 &
 	server=$!
-	wait_for 60 "${docker[@]}" exec "$1" sh -c 'grep -q :4853 /proc/net/tcp /proc/net/tcp6' || fail "nobody listens: $(<"$OUT/a")"
+	wait_for 60 "${docker[@]}" exec "$1" sh -c 'grep -q ":4853 [0-9A-F]*:0000 0A" /proc/net/tcp /proc/net/tcp6' || fail "nobody listens: $(<"$OUT/a")"
 	ip=$("${docker[@]}" inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' "$1")
 	"${docker[@]}" exec "$2" ibv_rc_pingpong -g 0 "$ip" >"$OUT/b" 2>&1 || fail "pingpong: $(cat "$OUT/a" "$OUT/b")"
 	wait $server || fail "pingpong: $(<"$OUT/a")"
