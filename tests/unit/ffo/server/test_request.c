@@ -157,6 +157,26 @@ static void test_late_store(void **state)
 	expect_silence(t, 0);
 }
 
+/* An answer that the kernel has taken has no time limit, however long the loop does not turn then. */
+static void test_answer_taken(void **state)
+{
+	struct test *t = *state;
+	struct ffo_container c;
+
+	router(t, 0);
+	hello(t, 1);
+	faulty->hold = true;
+	send_line(t, 1, "{\"id\":7,\"op\":\"container_add\",\"name\":\"a\",\"host\":\"h5\"}");
+	expect_silence(t, 1);
+	t->ffo->write_timeout = 0;
+	release(0);
+	c = container(receive(t, 1));
+	assert_int_equal(c.lid, 1);
+	/* who asked and a router that was told are both still there */
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(count(ask_ok(t, i, "'host_list'"), "hosts"), 1);
+}
+
 /* ---- a store that goes away ------------------------------------------------------------------- */
 
 static void test_store_away(void **state)
@@ -218,5 +238,6 @@ static void test_store_lost(void **state)
 int main(void)
 {
 	return UNIT_RUN(FFO_T(test_failing_store), FFO_T(test_failing_goodbye),
-			FFO_T(test_late_store), FFO_T(test_store_away), FFO_T(test_store_lost));
+			FFO_T(test_late_store), FFO_T(test_answer_taken), FFO_T(test_store_away),
+			FFO_T(test_store_lost));
 }
