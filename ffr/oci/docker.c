@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * docker.c - the labels that `docker run` was given. A runtime is not told of them (annotations Docker knows from 25 on),
- * so they are looked up where dockerd keeps them: in the container's config.v2.json, below the folder that the
- * container's root is in too. An image's own labels are mixed with them there, and an image is anybody's: what
- * the image's configuration has by that name is not the command line's word, whatever its value.
+ * docker.c - the words freeflow.io/... that `docker run` was given: its annotations, and its labels where they
+ * can be told from the image's.
+ *
+ * dockerd keeps a container's files below the folder that its root is in too. hostconfig.json has what the create
+ * request says and nothing of the image: annotations (Docker 25 and later) are taken from there, and where there
+ * are some of ours, labels do not count. The labels in config.v2.json are the request's and the image's
+ * together, and an image is anybody's. So they count if the image's configuration does not have the text
+ * freeflow.io/ at all; its structure is not looked at, because dockerd may read it otherwise than we do. Where
+ * that cannot be found out the start is refused: a limit or a tenant that an operator has set is never left out.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,64 +42,181 @@ static bool split_root(const char *rootfs, char root[PATH_MAX], const char **dri
 	return true;
 }
 
-/* A file of root's, which nobody else can have written. */
-static json_t *read_roots(const char *path)
+/* A file of root's that nobody else can have written: its text, the caller's, with a NUL behind it. 0 or -errno. */
+static int read_roots(const char *path, char **text, size_t *len)
 {
-	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	json_t *j = NULL;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), err = 0;
 	struct stat st;
+	ssize_t n = 1;
 
+	*text = NULL;
+	*len = 0;
 	if (fd < 0)
-		return NULL;
-	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-	    !(st.st_mode & 0022))
-		j = oci_read_json(fd, CONFIG_MAX);
+		return -errno;
+	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 0022)
+		err = -EPERM;
+	else if (st.st_size >= CONFIG_MAX)
+		err = -EFBIG;
+	else if (!(*text = malloc((size_t)st.st_size + 1)))
+		err = -ENOMEM;
+	while (!err && n > 0 && *len < (size_t)st.st_size) {
+		n = read(fd, *text + *len, (size_t)st.st_size - *len);
+		if (n < 0)
+			err = -errno;
+		else
+			*len += (size_t)n;
+	}
 	close(fd);
+	if (err) {
+		free(*text);
+		*text = NULL;
+	} else {
+		(*text)[*len] = '\0';
+	}
+	return err;
+}
+
+/* NULL with why and *err; -ENOENT is for the caller to judge. */
+static json_t *json_of_roots(const char *path, int *err, char why[WHY_SZ])
+{
+	json_error_t error;
+	json_t *j = NULL;
+	char *text;
+	size_t len;
+
+	*err = read_roots(path, &text, &len);
+	if (*err) {
+		snprintf(why, WHY_SZ, "%.400s: %s", path, strerror(-*err));
+		return NULL;
+	}
+	j = json_loadb(text, len, JSON_ALLOW_NUL, &error);
+	free(text);
+	if (!json_is_object(j)) {
+		snprintf(why, WHY_SZ, "%.300s: %.150s", path, j ? "no object" : error.text);
+		json_decref(j);
+		*err = -EINVAL;
+		return NULL;
+	}
 	return j;
 }
 
-static json_t *labels_of(const json_t *j, const char *key)
+static int hex(char c)
 {
-	json_t *labels = json_object_get(json_object_get(j, key), "Labels");
-
-	return json_is_object(labels) ? labels : NULL;
+	return c >= '0' && c <= '9' ? c - '0' :
+	       c >= 'a' && c <= 'f' ? c - 'a' + 10 :
+	       c >= 'A' && c <= 'F' ? c - 'A' + 10 :
+				      -1;
 }
 
-/* The configuration of the image that it was made of. */
-static json_t *image_config(const char *root, const char *driver, const char *digest)
+/*
+ * The text without JSON's escapes, in its place; it ends with a NUL, so nothing is read beyond it. Escapes are
+ * the same wherever in the text they are, so this needs no parser to agree with dockerd's.
+ */
+static size_t unescape(char *text, size_t len)
 {
-	const char *hex = digest + strlen(DIGEST);
-	char path[PATH_MAX];
+	size_t out = 0;
 
-	if (strncmp(digest, DIGEST, strlen(DIGEST)) || strlen(hex) != DIGEST_HEX ||
-	    strspn(hex, "0123456789abcdef") != DIGEST_HEX ||
+	for (size_t i = 0; i < len; i++) {
+		unsigned code = 0;
+		int n = 0;
+
+		if (text[i] != '\\' || i + 1 == len) {
+			text[out++] = text[i];
+			continue;
+		}
+		i++;
+		if (text[i] != 'u') {
+			text[out++] =
+				text[i]; /* "\/" is a slash; which control character it is does not matter */
+			continue;
+		}
+		while (n < 4 && i + 1 < len && hex(text[i + 1]) >= 0) {
+			code = code * 16 + (unsigned)hex(text[++i]);
+			n++;
+		}
+		text[out++] = code && code < 0x80 ? (char)code : '?';
+	}
+	return out;
+}
+
+/* Does the image that the container was made of say anything of ours? 1, 0, or -errno: nobody knows. */
+static int image_speaks(const char *root, const char *driver, const char *digest)
+{
+	const char *sum = digest + strlen(DIGEST);
+	char path[PATH_MAX], *text;
+	size_t len;
+	int err;
+
+	if (strncmp(digest, DIGEST, strlen(DIGEST)) || strlen(sum) != DIGEST_HEX ||
+	    strspn(sum, "0123456789abcdef") != DIGEST_HEX ||
 	    snprintf(path, sizeof(path), "%s/image/%s/imagedb/content/sha256/%s", root, driver,
-		     hex) >= (int)sizeof(path))
-		return NULL;
-	return read_roots(path);
+		     sum) >= (int)sizeof(path))
+		return -EINVAL;
+	err = read_roots(path, &text, &len);
+	if (err)
+		return err;
+	len = unescape(text, len);
+	err = memmem(text, len, OCI_PREFIX, strlen(OCI_PREFIX)) != NULL;
+	free(text);
+	return err;
 }
 
-json_t *docker_labels(const char *rootfs, const char *id)
+/* Those of ours. */
+static void take_words(json_t *words, const json_t *from)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)from, key, value)
+		if (!strncmp(key, OCI_PREFIX, strlen(OCI_PREFIX)))
+			json_object_set(words, key, value);
+}
+
+static int take_labels(json_t *words, const json_t *config, const char *root, const char *driver,
+		       char why[WHY_SZ])
+{
+	const char *digest = json_string_value(json_object_get(config, "Image"));
+	int speaks;
+
+	take_words(words, json_object_get(json_object_get(config, "Config"), "Labels"));
+	if (!json_object_size(words))
+		return 0;
+	speaks = image_speaks(root, driver, digest ? digest : "");
+	if (!speaks)
+		return 0;
+	snprintf(why, WHY_SZ,
+		 "the container has labels " OCI_PREFIX
+		 "..., and %s: whose they are cannot be told. Say it by docker run "
+		 "--annotation (Docker 25 and later), or take them out of the image",
+		 speaks > 0 ? "its image has that text, too" :
+			      "its image's configuration cannot be read");
+	return -EPERM;
+}
+
+json_t *docker_words(const char *rootfs, const char *id, char why[WHY_SZ])
 {
 	char root[PATH_MAX], path[PATH_MAX];
-	json_t *j, *image, *images, *given = NULL;
-	const char *driver, *digest, *key;
-	json_t *value;
+	json_t *config, *request, *words;
+	const char *driver;
+	int err;
 
 	if (!split_root(rootfs, root, &driver) ||
 	    snprintf(path, sizeof(path), "%s/containers/%s/config.v2.json", root, id) >=
 		    (int)sizeof(path))
 		return json_object();
-	j = read_roots(path);
-	digest = json_string_value(json_object_get(j, "Image"));
-	image = digest ? image_config(root, driver, digest) : NULL;
-	if (image)
-		given = json_copy(labels_of(j, "Config"));
-	images = labels_of(image, "config");
-	json_object_foreach(images, key, value) {
-		json_object_del(given, key);
-	}
-	json_decref(image);
-	json_decref(j);
-	return given ? given : json_object();
+	config = json_of_roots(path, &err, why);
+	if (!config) /* -ENOENT: another engine's container */
+		return err == -ENOENT ? json_object() : NULL;
+	words = json_object();
+	snprintf(path, sizeof(path), "%.3000s/containers/%.900s/hostconfig.json", root, id);
+	request = json_of_roots(path, &err, why);
+	take_words(words, json_object_get(request, "Annotations"));
+	if (!err && !json_object_size(words))
+		err = take_labels(words, config, root, driver, why);
+	json_decref(request);
+	json_decref(config);
+	if (!err)
+		return words;
+	json_decref(words);
+	return NULL;
 }

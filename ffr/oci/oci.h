@@ -26,6 +26,7 @@
 
 #define OCI_ID_MAX 128
 #define WHY_SZ	   512
+#define OCI_PREFIX "freeflow.io/" /* of annotations and labels of ours */
 
 /* ---- state.c: what the runtime says ---- */
 
@@ -34,7 +35,6 @@ struct oci_state {
 	pid_t pid;	     /* 0: it has ended */
 	char *bundle;	     /* absolute */
 	json_t *annotations; /* an object */
-	json_t *labels;	     /* likewise: docker run's; only while the container runs */
 	char *rootfs;	     /* absolute; of the bundle's config.json */
 	char *hostname;	     /* likewise; "" */
 	bool net_admin;	     /* likewise: its programs may give themselves addresses */
@@ -65,8 +65,11 @@ json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool
 
 /* ---- docker.c ---- */
 
-/* The labels that docker run was given, not those of the image; an object, empty for other engines. */
-json_t *docker_labels(const char *rootfs, const char *id);
+/*
+ * The labels and annotations of ours that docker run was given, and none that its image has: an object, empty for
+ * other engines. NULL with why: they cannot be told.
+ */
+json_t *docker_words(const char *rootfs, const char *id, char why[WHY_SZ]);
 
 /* ---- rootfs.c: what is in the image ---- */
 

@@ -24,7 +24,6 @@
 
 #define STATE_MAX  (1 << 20)
 #define CONFIG_MAX (8 << 20)
-#define PREFIX	   "freeflow.io/"
 #define POOL	   "pool" /* "ip": whichever the orchestrator has */
 
 static bool id_ok(const char *id)
@@ -117,7 +116,6 @@ int oci_state_read(int fd, struct oci_state *s, char why[WHY_SZ])
 		err = s->bundle ? 0 : -ENOMEM;
 		if (!err && pid)
 			err = read_config(s, why);
-		s->labels = !err && pid ? docker_labels(s->rootfs, s->id) : json_object();
 	}
 	json_decref(j);
 	if (err)
@@ -131,7 +129,6 @@ void oci_state_free(struct oci_state *s)
 	free(s->rootfs);
 	free(s->hostname);
 	json_decref(s->annotations);
-	json_decref(s->labels);
 	*s = (struct oci_state){ 0 };
 }
 
@@ -251,12 +248,12 @@ static bool take_pod_annotations(json_t *request, const json_t *annotations, cha
 	json_t *value;
 
 	json_object_foreach((json_t *)annotations, key, value) {
-		if (strncmp(key, PREFIX, strlen(PREFIX)))
+		if (strncmp(key, OCI_PREFIX, strlen(OCI_PREFIX)))
 			continue;
 		text = json_string_value(value);
-		if (text && strcmp(key, PREFIX "name") && strcmp(key, PREFIX "tenant") &&
-		    (strcmp(key, PREFIX "ip") || !strcmp(text, POOL)) &&
-		    take_annotation(request, key + strlen(PREFIX), text))
+		if (text && strcmp(key, OCI_PREFIX "name") && strcmp(key, OCI_PREFIX "tenant") &&
+		    (strcmp(key, OCI_PREFIX "ip") || !strcmp(text, POOL)) &&
+		    take_annotation(request, key + strlen(OCI_PREFIX), text))
 			continue;
 		snprintf(why, WHY_SZ, "annotation %.100s: \"%.100s\" is not a pod's to say", key,
 			 text ? text : "");
@@ -279,14 +276,25 @@ static bool take_all(json_t *request, const json_t *words, const char *what, cha
 
 	json_object_foreach((json_t *)words, key, value) {
 		text = json_string_value(value);
-		if (strncmp(key, PREFIX, strlen(PREFIX)) ||
-		    (text && take_annotation(request, key + strlen(PREFIX), text)))
+		if (strncmp(key, OCI_PREFIX, strlen(OCI_PREFIX)) ||
+		    (text && strlen(text) == json_string_length(value) &&
+		     take_annotation(request, key + strlen(OCI_PREFIX), text)))
 			continue;
 		snprintf(why, WHY_SZ, "%s %.100s: \"%.100s\" is not understood", what, key,
 			 text ? text : "");
 		return false;
 	}
 	return true;
+}
+
+/* What docker run was given counts always: it is the operator's word. */
+static bool take_docker(json_t *request, const struct oci_state *s, char why[WHY_SZ])
+{
+	json_t *words = docker_words(s->rootfs, s->id, why);
+	bool ok = words && take_all(request, words, "label or annotation", why);
+
+	json_decref(words);
+	return ok;
 }
 
 json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool *pool,
@@ -300,7 +308,7 @@ json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool
 	if ((o->kubernetes && !take_kubernetes(request, s->annotations, why)) ||
 	    (o->annotations && !o->kubernetes &&
 	     !take_all(request, s->annotations, "annotation", why)) ||
-	    (!o->kubernetes && !take_all(request, s->labels, "label", why))) {
+	    (!o->kubernetes && !take_docker(request, s, why))) {
 		json_decref(request);
 		return NULL;
 	}

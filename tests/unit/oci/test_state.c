@@ -98,7 +98,7 @@ static void states(void **state)
 
 static json_t *request(const char *annotations, const struct oci_options *o)
 {
-	struct oci_state s = { .hostname = (char *)"web" };
+	struct oci_state s = { .hostname = (char *)"web", .rootfs = (char *)"/" };
 	json_t *r;
 
 	s.annotations = json_loads(annotations, 0, NULL);
@@ -232,60 +232,160 @@ static void put(const char *path, mode_t mode, const char *text)
 	assert_int_equal(chmod(whole, mode), 0);
 }
 
-static void assert_labels(const char *rootfs, const char *id, const char *want)
+static json_t *words_of(const char *rootfs, const char *id)
 {
-	json_t *w = json_loads(want, 0, NULL), *is;
 	char path[256];
 
 	snprintf(path, sizeof(path), "%s/docker/%s", dir, rootfs);
-	is = docker_labels(path, id);
+	why[0] = '\0';
+	return docker_words(path, id, why);
+}
+
+static void assert_words(const char *rootfs, const char *id, const char *want)
+{
+	json_t *w = json_loads(want, 0, NULL), *is = words_of(rootfs, id);
+
 	assert_true(json_equal(is, w));
 	json_decref(w);
 	json_decref(is);
 }
 
+static void assert_refused(const char *rootfs, const char *id, const char *reason)
+{
+	assert_null(words_of(rootfs, id));
+	assert_non_null(strstr(why, reason));
+}
+
+#define IMAGE	"image/overlay2/imagedb/content/sha256/" HEX
+#define CONFIG	"containers/c1/config.v2.json"
+#define REQUEST "containers/c1/hostconfig.json"
+#define MERGED	"overlay2/layer/merged"
+#define OURS	"{\"freeflow.io/max-qp\":\"7\",\"freeflow.io/tenant\":\"red\"}"
+
+static const char labelled[] = "{\"Image\":\"sha256:" HEX
+			       "\",\"Config\":{\"Labels\":{\"freeflow.io/tenant\":"
+			       "\"red\",\"other\":\"x\",\"freeflow.io/max-qp\":\"7\"}}}";
+
 static void labels_of_the_command_line(void **state)
 {
-	static const char image[] = "image/overlay2/imagedb/content/sha256/" HEX,
-			  both[] =
-				  "{\"Image\":\"sha256:" HEX "\",\"Config\":{\"Labels\":"
-				  "{\"freeflow.io/tenant\":\"red\",\"freeflow.io/max-qp\":\"7\"}}}";
+	/* each is something to some parser, or was something of another image's */
+	static const char *const says[] = {
+		"{\"config\":{\"Labels\":{\"freeflow.io/tenant\":\"blue\"}}}",
+		"{\"config\":{\"labels\":{\"freeflow.io/name\":\"payroll\"}}}",
+		"{\"Config\":{\"Labels\":{\"freeflow.io/max-qp\":\"1\"}}}",
+		"{\"config\":{\"Labels\":{\"\\u0066reeflow.io\\/tenant\":\"blue\"}}}",
+		"{\"config\":{\"Labels\":{\"\\u0066\\u0072EEflow.io/\":1,\"\\u0046\\u0066\\u0072eeflow\\u002Eio/\":2}}}",
+		"\\\\freeflow.io/",
+		"not JSON freeflow.io/",
+	};
+	static const char *const silent[] = {
+		"{\"config\":{\"Labels\":null}}",
+		"{\"config\":{\"Labels\":{\"FREEFLOW.io/tenant\":\"blue\",\"freeflow\\u0000.io/tenant\":\"x\"}}}",
+		"{\"config\":{\"Cmd\":[\"a \\u0026\\u0026 b \\\\u0066reeflow.i\"],\"x\":\"\\u00",
+		"\\",
+		"",
+	};
 	char command[64];
 
 	(void)state;
-	put("containers/c1/config.v2.json", 0600, both);
-	put(image, 0600, "{\"config\":{\"Labels\":{\"freeflow.io/tenant\":\"blue\"}}}");
-	/* the image's is not, whatever its value */
-	assert_labels("overlay2/layer/merged", "c1", "{\"freeflow.io/max-qp\":\"7\"}");
-	put(image, 0600, "{\"config\":{\"Labels\":null}}");
-	assert_labels("overlay2/layer/merged", "c1",
-		      "{\"freeflow.io/tenant\":\"red\",\"freeflow.io/max-qp\":\"7\"}");
-	/* which are the image's, nobody knows */
-	assert_labels("vfs/layer/merged", "c1", "{}");
-	/* another engine's container; one whose files others may have written */
-	assert_labels("overlay2/layer/merged", "c2", "{}");
-	assert_labels("merged", "c1", "{}");
-	put("containers/c1/config.v2.json", 0666, both);
-	assert_labels("overlay2/layer/merged", "c1", "{}");
-	put("containers/c1/config.v2.json", 0600, "{\"Image\":\"sha256:../../etc\"}");
-	assert_labels("overlay2/layer/merged", "c1", "{}");
+	put(CONFIG, 0600, labelled);
+	put(REQUEST, 0600, "{\"Annotations\":null}");
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+		put(IMAGE, 0600, says[i]);
+		assert_refused(MERGED, "c1", "its image has that text");
+	}
+	for (size_t i = 0; i < sizeof(silent) / sizeof(silent[0]); i++) {
+		put(IMAGE, 0600, silent[i]);
+		assert_words(MERGED, "c1", OURS);
+	}
+	/* which are the image's, nobody knows: another driver, somebody else's file, a path as its number */
+	assert_refused("vfs/layer/merged", "c1", "cannot be read");
+	put(IMAGE, 0666, "{}");
+	assert_refused(MERGED, "c1", "cannot be read");
+	put("image/overlay2/imagedb/content/sha256/aa", 0600, "{}");
+	put(CONFIG, 0600,
+	    "{\"Image\":\"sha256:././././././././././././././././././././././././././././././././aa\","
+	    "\"Config\":{\"Labels\":{\"freeflow.io/mode\":\"spin\"}}}");
+	assert_refused(MERGED, "c1", "cannot be read");
+	put(CONFIG, 0600,
+	    "{\"Image\":\"sha256:../../etc\",\"Config\":{\"Labels\":{\"freeflow.io/mode\":\"spin\"}}}");
+	assert_refused(MERGED, "c1", "cannot be read");
+	put(CONFIG, 0600, "{\"Config\":{\"Labels\":{\"freeflow.io/mode\":\"spin\"}}}");
+	assert_refused(MERGED, "c1", "cannot be read");
+	/* who has no labels of ours needs no image */
+	put(CONFIG, 0600,
+	    "{\"Image\":\"sha256:../../etc\",\"Config\":{\"Labels\":{\"other\":\"x\"}}}");
+	assert_words(MERGED, "c1", "{}");
+	/* another engine's container */
+	assert_words(MERGED, "c2", "{}");
+	assert_words("merged", "c1", "{}");
 	snprintf(command, sizeof(command), "rm -r %s/docker", dir);
 	assert_int_equal(system(command), 0);
 }
 
-static void labels_count(void **state)
+static void what_cannot_be_read_is_refused(void **state)
 {
-	struct oci_state s = { .hostname = (char *)"web" };
-	const struct oci_options none = { 0 };
+	char command[64];
 
 	(void)state;
-	s.labels = json_loads("{\"freeflow.io/max-qp\":\"7\",\"com.example\":\"x\"}", 0, NULL);
+	put(IMAGE, 0600, "{}");
+	put(REQUEST, 0600, "{}");
+	put(CONFIG, 0666, labelled);
+	assert_refused(MERGED, "c1", "config.v2.json");
+	put(CONFIG, 0600,
+	    "{\"Config\":{\"Labels\":{\"freeflow.io/tenant\":\"red\",\"a\\u0000b\":\"\"}}}");
+	assert_refused(MERGED, "c1", "config.v2.json");
+	put(CONFIG, 0600, "[]");
+	assert_refused(MERGED, "c1", "config.v2.json");
+	/* a NUL in somebody's label takes nothing away from the operator's */
+	put(CONFIG, 0600,
+	    "{\"Image\":\"sha256:" HEX
+	    "\",\"Config\":{\"Labels\":{\"freeflow.io/tenant\":\"red\",\"a\":\"\\u0000\"}}}");
+	assert_words(MERGED, "c1", "{\"freeflow.io/tenant\":\"red\"}");
+	put(REQUEST, 0600, "{");
+	assert_refused(MERGED, "c1", "hostconfig.json");
+	snprintf(command, sizeof(command), "rm %s/docker/" REQUEST, dir);
+	assert_int_equal(system(command), 0);
+	assert_refused(MERGED, "c1", "hostconfig.json");
+	snprintf(command, sizeof(command), "rm -r %s/docker", dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void annotations_come_first(void **state)
+{
+	char command[64];
+
+	(void)state;
+	put(CONFIG, 0600, labelled);
+	put(IMAGE, 0600, "{\"config\":{\"Labels\":{\"freeflow.io/tenant\":\"blue\"}}}");
+	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/rate\":\"1GB\",\"other\":\"x\"}}");
+	assert_words(MERGED, "c1", "{\"freeflow.io/rate\":\"1GB\"}");
+	snprintf(command, sizeof(command), "rm -r %s/docker", dir);
+	assert_int_equal(system(command), 0);
+}
+
+static void words_count(void **state)
+{
+	const struct oci_options none = { 0 };
+	char root[64], command[64];
+	struct oci_state s = { .id = "c1", .hostname = (char *)"web", .rootfs = root };
+
+	(void)state;
+	snprintf(root, sizeof(root), "%s/docker/" MERGED, dir);
+	put(CONFIG, 0600, "{}");
+	put(REQUEST, 0600,
+	    "{\"Annotations\":{\"freeflow.io/max-qp\":\"7\",\"com.example\":\"x\"}}");
 	assert_request(oci_request(&s, &none, &pool, why),
 		       "{\"op\":\"container_add\",\"name\":\"web\",\"limits\":{\"max_qp\":7}}");
-	json_object_set_new(s.labels, "freeflow.io/max-cows", json_string("1"));
+	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/max-cows\":\"1\"}}");
 	assert_null(oci_request(&s, &none, &pool, why));
-	assert_non_null(strstr(why, "label freeflow.io/max-cows"));
-	json_decref(s.labels);
+	assert_non_null(strstr(why, "freeflow.io/max-cows"));
+	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/tenant\":\"red\\u0000x\"}}");
+	assert_null(oci_request(&s, &none, &pool, why));
+	put(REQUEST, 0600, "{");
+	assert_null(oci_request(&s, &none, &pool, why));
+	snprintf(command, sizeof(command), "rm -r %s/docker", dir);
+	assert_int_equal(system(command), 0);
 }
 
 static void hooks_are_added(void **state)
@@ -314,5 +414,7 @@ int main(void)
 	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(states),
 			      cmocka_unit_test(annotations), cmocka_unit_test(pods),
 			      cmocka_unit_test(labels_of_the_command_line),
-			      cmocka_unit_test(labels_count), cmocka_unit_test(hooks_are_added));
+			      cmocka_unit_test(what_cannot_be_read_is_refused),
+			      cmocka_unit_test(annotations_come_first),
+			      cmocka_unit_test(words_count), cmocka_unit_test(hooks_are_added));
 }
