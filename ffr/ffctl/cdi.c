@@ -41,7 +41,8 @@ static json_t *hook(const char *kind, const char *name, bool pod, const char *ad
 		    const char *lib)
 {
 	char path[PATH_MAX];
-	json_t *args = json_pack("[s, s, s, s, s]", "ff-hook", "--admin", admin, "--lib", lib);
+	json_t *args = json_pack("[s, s, s, s, s, s, s]", "ff-hook", "--admin", admin,
+				 "--socket-dir", socket_dir(), "--lib", lib);
 
 	if (name) {
 		json_array_append_new(args, json_string("--name"));

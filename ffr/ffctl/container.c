@@ -203,9 +203,14 @@ static char *docker_flags(const json_t *c)
 {
 	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 				   "/_.:@%+-";
-	const char *run = mount_path(str_of(c, "directory"));
-	char lib[PATH_MAX], *flags, *sys = NULL;
-	const char *q;
+	/* of the answer's path nothing is taken: who has taken the router over would have another one mounted */
+	const char *name = str_of(c, "name"), *q;
+	char run[PATH_MAX], lib[PATH_MAX], *flags, *sys = NULL;
+
+	if (!ffo_name_ok(name) ||
+	    snprintf(run, sizeof(run), "%s/containers/%s", socket_dir(), name) >= (int)sizeof(run))
+		fail("the router's answer is not understood");
+	mount_path(run);
 
 	find_lib(lib);
 	mount_path(lib);

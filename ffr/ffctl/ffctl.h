@@ -127,6 +127,7 @@ bool lib_folder(
 	char *dir); /* container.c: the folder of the libraries, PATH_MAX bytes; false: it is not there */
 void find_lib(char *dir); /* the same, or the program ends */
 const char *admin_socket(void);
+const char *socket_dir(void); /* the router's runtime_dir, by the command line */
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 struct table;

@@ -24,11 +24,13 @@
 #include "ffr/lib/version.h"
 
 #define ADMIN_DEFAULT "/run/freeflow/admin.sock"
+#define RUN_DEFAULT   "/run/freeflow"
 #define TIMEOUT	      30 /* seconds that an answer may take */
 
 bool json_out;
 void (*fail_hook)(void);
 static const char *admin_path = ADMIN_DEFAULT;
+static const char *run_path = RUN_DEFAULT;
 
 static const struct {
 	const char *group, *word; /* word NULL: a command of one word */
@@ -109,6 +111,11 @@ void option_fail(int o, char **argv, const char *command, const char *word)
 const char *admin_socket(void)
 {
 	return admin_path;
+}
+
+const char *socket_dir(void)
+{
+	return run_path;
 }
 
 /* ---- the request --------------------------------------------------------------------------- */
@@ -307,11 +314,13 @@ void cmd_ping(int argc, char **argv)
 
 static void help(void)
 {
-	puts("usage: ffctl [--admin SOCKET] [--json] COMMAND\n");
+	puts("usage: ffctl [--admin SOCKET] [--socket-dir DIR] [--json] COMMAND\n");
 	for (size_t i = 0; i < NUM_COMMANDS; i++)
 		printf("  %s%s%s %s\n", commands[i].group, commands[i].word ? " " : "",
 		       commands[i].word ? commands[i].word : "", commands[i].args);
 	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
+	       "  --socket-dir DIR  its runtime_dir, where containers' sockets are (" RUN_DEFAULT
+	       ")\n"
 	       "  --orchestrator ADDRESS  ask it, and not the router, as an operator: with\n"
 	       "  --cert FILE --key FILE --ca FILE [--crl FILE]  where ADDRESS is tls:ADDRESS:PORT\n"
 	       "  --json          answers as JSON\n  --version, --help\n",
@@ -324,6 +333,7 @@ static int global_options(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "admin", required_argument, NULL, 'a' },
+		{ "socket-dir", required_argument, NULL, 's' },
 		{ "orchestrator", required_argument, NULL, 'o' },
 		{ "cert", required_argument, NULL, 'c' },
 		{ "key", required_argument, NULL, 'k' },
@@ -341,6 +351,9 @@ static int global_options(int argc, char **argv)
 		switch (o) {
 		case 'a':
 			admin_path = optarg;
+			break;
+		case 's':
+			run_path = optarg;
 			break;
 		case 'o':
 			orch_options.address = optarg;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* ask.c - one request to the router's admin socket, one answer; what is said there is in admin/socket.c. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +8,14 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ffo/base/proto.h"
 #include "ffr/oci/oci.h"
 
-#define TIMEOUT 10 /* seconds that an answer may take: an engine waits for us */
+#define TIMEOUT	   10	      /* seconds that an answer may take: an engine waits for us */
+#define ANSWER_MAX (64 << 10) /* bytes: a container has some kilobytes */
 
 static int router_connect(const char *path)
 {
@@ -35,27 +38,55 @@ static int router_connect(const char *path)
 	return err ? err : fd;
 }
 
+/* A line, its end taken off, the caller's. NULL: none came in time, or a longer one. */
+static char *read_line(int fd)
+{
+	char *text = malloc(ANSWER_MAX), *end;
+	time_t until = time(NULL) + TIMEOUT;
+	size_t len = 0;
+	ssize_t n;
+
+	while (text && len < ANSWER_MAX && time(NULL) <= until) {
+		n = recv(fd, text + len, ANSWER_MAX - len, 0);
+		if (n <= 0)
+			break;
+		end = memchr(text + len, '\n', (size_t)n);
+		len += (size_t)n;
+		if (!end)
+			continue;
+		*end = '\0';
+		return text;
+	}
+	free(text);
+	return NULL;
+}
+
+/* What the router says goes to somebody's terminal. */
+static void printable(char *text)
+{
+	for (; *text; text++)
+		if (iscntrl((unsigned char)*text))
+			*text = '?';
+}
+
 json_t *ask(const char *path, json_t *request, int *err, char why[WHY_SZ])
 {
 	char *line = json_dumps(request, JSON_COMPACT), *answer = NULL;
 	int fd = router_connect(path);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r+");
 	json_t *j = NULL;
-	size_t size = 0;
 	const char *text;
 
 	json_decref(request);
 	/* -ENOENT is the router's word that it knows no such container */
 	*err = fd == -ENOENT ? -ECONNREFUSED : fd < 0 ? fd : -EIO;
-	if (fd >= 0 && !f)
-		close(fd);
-	if (f && line && fprintf(f, "%s\n", line) > 0 && !fflush(f) &&
-	    getline(&answer, &size, f) > 0)
+	if (fd >= 0 && line && dprintf(fd, "%s\n", line) > 0)
+		answer = read_line(fd);
+	if (answer)
 		j = json_loads(answer, 0, NULL);
 	free(line);
 	free(answer);
-	if (f)
-		fclose(f);
+	if (fd >= 0)
+		close(fd);
 	if (json_is_true(json_object_get(j, "ok")))
 		return j;
 	if (j) {
@@ -63,6 +94,7 @@ json_t *ask(const char *path, json_t *request, int *err, char why[WHY_SZ])
 		*err = text ? ffo_error_number(text) : -EPROTO;
 		text = json_string_value(json_object_get(j, "message"));
 		snprintf(why, WHY_SZ, "%s", text ? text : "the router's answer is not understood");
+		printable(why);
 	} else {
 		snprintf(why, WHY_SZ, "%s: %s: is ffr running?", path, strerror(-*err));
 	}

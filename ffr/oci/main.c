@@ -120,24 +120,28 @@ static json_t *add(const struct oci_options *o, json_t *request, const struct ad
 	return answer;
 }
 
-/* What is kept of it; its folder, the caller's. NULL with why. */
-static char *begin(const struct oci_state *s, const struct oci_options *o, struct note *n,
-		   const json_t *answer, char why[WHY_SZ])
+/*
+ * What is kept of it; its folder's descriptor. The router's answer has the folder's path as well, but would have
+ * another one if somebody had taken the router over. -1 with why.
+ */
+static int begin(const struct oci_state *s, const struct oci_options *o, struct note *n,
+		 char why[WHY_SZ])
 {
-	const char *text = json_string_value(
-		json_object_get(json_object_get(answer, "container"), "directory"));
-	char *dir = NULL;
+	char ignored[WHY_SZ];
+	int dir;
 
-	if (!text || tell_runs(o, n->name, s->id, true, why))
-		return NULL;
+	if (tell_runs(o, n->name, s->id, true, why))
+		return -1;
 	n->pid = s->pid;
-	dir = strdup(text);
-	if (dir && !note_write(s->id, n))
+	dir = mount_folder(o->run, n->name, why);
+	if (dir >= 0 && !note_write(s->id, n))
 		return dir;
-	snprintf(why, WHY_SZ, NOTES ": cannot be written");
-	tell_runs(o, n->name, s->id, false, why);
-	free(dir);
-	return NULL;
+	if (dir >= 0) {
+		snprintf(why, WHY_SZ, NOTES ": cannot be written");
+		close(dir);
+	}
+	tell_runs(o, n->name, s->id, false, ignored);
+	return -1;
 }
 
 /* Another hook of this start made it one: the engine was given two devices. */
@@ -151,18 +155,17 @@ static bool has_one(const struct oci_state *s, char why[WHY_SZ])
 	return true;
 }
 
-/* Known to the router, by now at least, and running. Its folder, the caller's; NULL with why. */
-static char *start(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
+/* Known to the router, by now at least, and running. Its folder's descriptor; -1 with why. */
+static int start(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
 {
 	bool pool, follows, again;
 	struct note n = { 0 };
 	struct addrs a = { 0 };
 	json_t *request = has_one(s, why) ? NULL : oci_request(s, o, &pool, why), *answer;
-	char *dir;
-	int err;
+	int err, dir;
 
 	if (!request)
-		return NULL;
+		return -1;
 	snprintf(n.name, sizeof(n.name), "%s", json_string_value(json_object_get(request, "name")));
 	snprintf(n.admin, sizeof(n.admin), "%s", o->admin);
 	follows = !pool && !json_object_get(request, "ips") && engines_addresses(s, &a);
@@ -179,8 +182,8 @@ static char *start(const struct oci_state *s, const struct oci_options *o, char 
 	n.added |= again;
 	/* who can give himself addresses has those of the start */
 	n.follow = n.added && follows && !s->net_admin;
-	dir = begin(s, o, &n, answer, why);
-	if (!dir && n.added)
+	dir = answer ? begin(s, o, &n, why) : -1;
+	if (dir < 0 && n.added)
 		forget(o, n.name);
 	json_decref(answer);
 	return dir;
@@ -211,15 +214,31 @@ struct trees {
 	int run, node, class;
 };
 
-static int take(int *fd, const char *path, bool read_only, char why[WHY_SZ])
+static int take(int *fd, int at, const char *path, bool read_only, char why[WHY_SZ])
 {
-	*fd = mount_take(path, read_only);
+	*fd = mount_take(at, path, read_only);
 	if (*fd < 0)
-		snprintf(why, WHY_SZ, "%.400s: %s", path, strerror(-*fd));
+		snprintf(why, WHY_SZ, "%.400s: %s", *path ? path : "the container's folder",
+			 strerror(-*fd));
 	return *fd < 0 ? *fd : 0;
 }
 
-static int take_all(struct trees *t, const struct rootfs_kind *k, const char *dir,
+/* The class tree, of the container's folder. */
+static int take_class(int *fd, int dir, char why[WHY_SZ])
+{
+	int class = mount_beneath(dir, SYS_CLASS), err;
+
+	if (class < 0) {
+		snprintf(why, WHY_SZ, "the container's folder has no " SYS_CLASS ": %s",
+			 strerror(-class));
+		return class;
+	}
+	err = take(fd, class, "", true, why);
+	close(class);
+	return err;
+}
+
+static int take_all(struct trees *t, const struct rootfs_kind *k, int dir,
 		    const struct oci_options *o, char why[WHY_SZ])
 {
 	char path[PATH_MAX];
@@ -228,16 +247,15 @@ static int take_all(struct trees *t, const struct rootfs_kind *k, const char *di
 	*t = (struct trees){ .run = -1, .node = -1, .class = -1 };
 	for (int i = 0; i < NUM_LIBS * MAX_PLACES && !err; i++) {
 		rootfs_our_lib(k, o->lib, i / MAX_PLACES, path, sizeof(path));
-		err = take(&t->lib[i / MAX_PLACES][i % MAX_PLACES], path, true, why);
+		err = take(&t->lib[i / MAX_PLACES][i % MAX_PLACES], AT_FDCWD, path, true, why);
 	}
 	if (!err)
-		err = take(&t->run, dir, true, why);
+		err = take(&t->run, dir, "", true, why);
 	if (!err)
-		err = take(&t->node, "/dev/null", false, why);
-	snprintf(path, sizeof(path), "%s/" SYS_CLASS, dir);
+		err = take(&t->node, AT_FDCWD, "/dev/null", false, why);
 	/* sysfs takes no new folder: only where the host has RDMA devices, which are not the container's */
 	if (!err && !access("/" SYS_CLASS, F_OK))
-		err = take(&t->class, path, true, why);
+		err = take_class(&t->class, dir, why);
 	return err;
 }
 
@@ -305,11 +323,11 @@ static const struct rootfs_kind *look(const char *rootfs, unsigned kinds, char w
 
 static int create_runtime(const struct oci_state *s, const struct oci_options *o, char why[WHY_SZ])
 {
-	char ignored[WHY_SZ], *dir;
+	char ignored[WHY_SZ];
 	unsigned kinds = rootfs_kinds_in(o->lib);
 	const struct rootfs_kind *k = NULL;
 	struct trees t;
-	int err, host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	int dir, err, host = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 
 	if (!s->pid) {
 		snprintf(why, WHY_SZ, "the container has no process");
@@ -330,7 +348,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 	if (err)
 		return err;
 	dir = start(s, o, why);
-	if (!dir)
+	if (dir < 0)
 		return -EIO;
 	err = take_all(&t, k, dir, o, why);
 	if (!err)
@@ -339,7 +357,7 @@ static int create_runtime(const struct oci_state *s, const struct oci_options *o
 		err = put_all(&t, k, s->rootfs, why);
 	if (err && !mount_return(host))
 		stop(s, o, ignored);
-	free(dir);
+	close(dir);
 	return err;
 }
 
@@ -355,9 +373,12 @@ int main(int argc, char **argv)
 		{ "pool", no_argument, NULL, 'p' },
 		{ "admin", required_argument, NULL, 's' },
 		{ "lib", required_argument, NULL, 'l' },
+		{ "socket-dir", required_argument, NULL, 'r' },
 		{ 0 },
 	};
-	struct oci_options o = { .admin = "/run/freeflow/admin.sock", .lib = "/usr/lib/freeflow" };
+	struct oci_options o = { .admin = "/run/freeflow/admin.sock",
+				 .lib = "/usr/lib/freeflow",
+				 .run = "/run/freeflow" };
 	char why[WHY_SZ] = "";
 	struct oci_state s;
 	const char *base = strrchr(argv[0], '/');
@@ -380,6 +401,8 @@ int main(int argc, char **argv)
 			o.admin = optarg;
 		else if (c == 'l')
 			o.lib = optarg;
+		else if (c == 'r')
+			o.run = optarg;
 		else
 			return 2;
 	}
@@ -389,7 +412,7 @@ int main(int argc, char **argv)
 	    (strcmp(argv[optind], "createRuntime") && strcmp(argv[optind], "poststop"))) {
 		warn_line(
 			"usage: ff-hook [--name NAME] [--tenant TENANT] [--annotations] [--kubernetes] [--pool] [--admin SOCKET] "
-			"[--lib FOLDER] createRuntime|poststop, as a hook of an OCI runtime; "
+			"[--lib FOLDER] [--socket-dir FOLDER] createRuntime|poststop, as a hook of an OCI runtime; "
 			"ff-hook [--admin SOCKET] follow");
 		return 2;
 	}

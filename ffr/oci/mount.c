@@ -2,27 +2,32 @@
 /*
  * mount.c - files of the host's into a container that is about to start: taken as detached trees where the host's
  * paths mean what they say, carried as descriptors into the container's mount namespace, and put onto
- * descriptors there. No path is resolved twice.
+ * descriptors there. No path is resolved twice. What lies below the router's folder is the router's, a user of
+ * its own that is attacked first: it is opened beneath that folder, over no link and no mount.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ffr/oci/oci.h"
 
-int mount_take(const char *path, bool read_only)
+int mount_take(int at, const char *path, bool read_only)
 {
 	struct mount_attr attr = {
 		.attr_set = MOUNT_ATTR_NOSUID |
 			    (read_only ? MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV : 0),
 		.propagation = 1 << 18, /* MS_PRIVATE */
 	};
-	long fd = syscall(SYS_open_tree, AT_FDCWD, path,
-			  OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	long fd =
+		syscall(SYS_open_tree, at, path,
+			OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH);
 	int err = 0;
 
 	if (fd < 0)
@@ -32,6 +37,51 @@ int mount_take(const char *path, bool read_only)
 		close((int)fd);
 	}
 	return err ? err : (int)fd;
+}
+
+int mount_beneath(int at, const char *path)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+	};
+	long fd = syscall(SYS_openat2, at, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int mount_folder(const char *base, const char *name, char why[WHY_SZ])
+{
+	int at, all = -1, fd = -1;
+	struct stat whole, one;
+	const char *what = base;
+	int err = 0;
+
+	at = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (at < 0)
+		err = -errno;
+	if (!err) {
+		what = "containers";
+		all = mount_beneath(at, what);
+		err = all < 0 ? all : 0;
+	}
+	if (!err) {
+		what = name;
+		fd = mount_beneath(all, what);
+		err = fd < 0 ? fd : 0;
+	}
+	if (!err && (fstat(all, &whole) || fstat(fd, &one) || whole.st_uid != one.st_uid))
+		err = -EPERM;
+	if (err)
+		snprintf(why, WHY_SZ, "the container's folder, %.200s/containers/%.64s: %.200s: %s",
+			 base, name, what, strerror(-err));
+	if (at >= 0)
+		close(at);
+	if (all >= 0)
+		close(all);
+	if (err && fd >= 0)
+		close(fd);
+	return err ? err : fd;
 }
 
 int mount_enter(pid_t pid)

@@ -53,6 +53,7 @@ struct oci_options {
 	bool kubernetes;    /* a pod's: name and tenant are what the kubelet says */
 	bool pool;	    /* addresses are the orchestrator's, not the engine's */
 	const char *admin;  /* the router's socket */
+	const char *run;    /* the router's runtime_dir, which has the containers' folders */
 	const char *lib;    /* the folder of our libraries */
 };
 
@@ -101,8 +102,15 @@ int rootfs_libs(int root, const struct rootfs_kind *k, int lib, int *fds, unsign
 
 /* ---- mount.c ---- */
 
-/* The tree at that path of the host's, read-only or not. A descriptor or -errno. */
-int mount_take(const char *path, bool read_only);
+/* A folder below another one's descriptor, over no link and no mount. O_PATH, or -errno. */
+int mount_beneath(int at, const char *path);
+/*
+ * BASE/containers/NAME, a folder of the same user's as the one that it is in. `base` is root's word, `name` was checked
+ * (ffo_name_ok). O_PATH, or -errno with why.
+ */
+int mount_folder(const char *base, const char *name, char why[WHY_SZ]);
+/* The tree at that path of the host's, read-only or not; "": that of the descriptor `at`. A descriptor or -errno. */
+int mount_take(int at, const char *path, bool read_only);
 /* Into the mount namespace of the container's first process. 0 or -errno. */
 int mount_enter(pid_t pid);
 int mount_return(int host); /* back, to the host's; 0 or -1 with errno */

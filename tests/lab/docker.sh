@@ -25,7 +25,7 @@ docker_engine_start() {
 	mkdir -p "$dir/docker"
 	cat >"$dir/docker.json" <<-JSON
 	{"runtimes": {"freeflow": {"path": "$BUILD/bin/freeflow-runc",
-	 "runtimeArgs": ["--freeflow-admin=$dir/admin.sock", "--freeflow-lib=$BUILD/lib"]}}}
+	 "runtimeArgs": ["--freeflow-admin=$dir/admin.sock", "--freeflow-socket-dir=$dir/run", "--freeflow-lib=$BUILD/lib"]}}}
 	JSON
 	setsid nsenter --net="/run/netns/$LAB_ID-$host" dockerd --config-file "$dir/docker.json" -H "unix://$dir/docker.sock" \
 		--data-root "$dir/docker/data" --exec-root "$dir/docker/exec" \

@@ -115,7 +115,7 @@ router_stop() { # HOST SIGNAL
 ffctl() {
 	local host=$1
 	shift
-	"$BUILD/bin/ffctl" --admin "$FF_LAB/$host/admin.sock" "$@"
+	"$BUILD/bin/ffctl" --admin "$FF_LAB/$host/admin.sock" --socket-dir "$FF_LAB/$host/run" "$@"
 }
 
 # Prints the flags for docker run, one a line.
