@@ -9,6 +9,8 @@
  * together, and an image is anybody's. So they count if the image's configuration does not have the text
  * freeflow.io/ at all; its structure is not looked at, because dockerd may read it otherwise than we do. Where
  * that cannot be found out the start is refused: a limit or a tenant that an operator has set is never left out.
+ *
+ * Tests: unit/oci/test_state.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -142,13 +144,15 @@ static size_t unescape(char *text, size_t len)
 /* Does the image that the container was made of say anything of ours? 1, 0, or -errno: nobody knows. */
 static int image_speaks(const char *root, const char *driver, const char *digest)
 {
-	const char *sum = digest + strlen(DIGEST);
 	char path[PATH_MAX], *text;
+	const char *sum;
 	size_t len;
 	int err;
 
-	if (strncmp(digest, DIGEST, strlen(DIGEST)) || strlen(sum) != DIGEST_HEX ||
-	    strspn(sum, "0123456789abcdef") != DIGEST_HEX ||
+	if (!digest || strncmp(digest, DIGEST, strlen(DIGEST)))
+		return -EINVAL;
+	sum = digest + strlen(DIGEST);
+	if (strlen(sum) != DIGEST_HEX || strspn(sum, "0123456789abcdef") != DIGEST_HEX ||
 	    snprintf(path, sizeof(path), "%s/image/%s/imagedb/content/sha256/%s", root, driver,
 		     sum) >= (int)sizeof(path))
 		return -EINVAL;
@@ -181,7 +185,7 @@ static int take_labels(json_t *words, const json_t *config, const char *root, co
 	take_words(words, json_object_get(json_object_get(config, "Config"), "Labels"));
 	if (!json_object_size(words))
 		return 0;
-	speaks = image_speaks(root, driver, digest ? digest : "");
+	speaks = image_speaks(root, driver, digest);
 	if (!speaks)
 		return 0;
 	snprintf(why, WHY_SZ,
