@@ -203,7 +203,7 @@ sanitizer_env() { # FOLDER
 	echo "ASAN_OPTIONS=log_path=$1/san:detect_leaks=1:abort_on_error=0:exitcode=99"
 	echo "UBSAN_OPTIONS=log_path=$1/san:print_stacktrace=1"
 	echo "LSAN_OPTIONS=print_suppressions=0"
-	echo "TSAN_OPTIONS=log_path=$1/san:suppressions=$TREE/tests/rig/tools/tsan.supp:exitcode=0"
+	echo "TSAN_OPTIONS=log_path=$1/san:suppressions=$TREE/tests/rig/tools/tsan.supp:exitcode=0:history_size=7"
 }
 
 # SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks. One that hangs says where, and
