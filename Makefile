@@ -147,8 +147,10 @@ ARCHIVES := $(sort $(ARCHIVES))
 DAEMON_LIBS := -luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
-# There are hundreds of them, and gold links them in half the time. It knows nothing of shadow stacks.
-GOLD := $(if $(CROSS)$(COV),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
+# There are hundreds of them, and gold links them in half the time. It knows nothing of shadow stacks. And it puts
+# AddressSanitizer's flag, which a sanitized library looks at in each function, beside a program's own variables:
+# into a page that the library itself takes away for a moment (system/verbs_kinds.c with FFL_REPLACE=whole).
+GOLD := $(if $(CROSS)$(COV)$(SAN),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
 TEST_LINK = $(if $(GOLD),$(subst -z shstk,,$(LINK)) $(GOLD),$(LINK))
 
 # $(1) source; $(2) the program's libraries; $(3) archives. A test of ffl is linked with what it
