@@ -249,7 +249,7 @@ static void write_out(struct conn *c, char *text, size_t len, const char *end)
 		conn_close(c, "cannot be written to");
 		return;
 	}
-	/* what the kernel has taken already needs no time limit: write_done() only tells so later */
+	/* Limit the time only if bytes are left: libuv calls write_done() for sent bytes late if this process gets no CPU. */
 	if (uv_stream_get_write_queue_size(&c->stream) && !uv_is_active((uv_handle_t *)&c->timer))
 		uv_timer_start(&c->timer, timed_out, c->ffo->write_timeout, 0);
 }

@@ -26,9 +26,9 @@ struct pvm_client {
 	uint32_t num_next; /* calls that the runner is to make, */
 	uint32_t num_calls; /* ... that wait for a worker, or are with one */
 	uint64_t moved_at;  /* ns: when one of them ended, or the first one came */
-	bool has_worker;    /* a worker is in its calls; */
-	bool has_lost; /* ... a runner that lost its role is in one: both may be, for a while */
-	bool in_call;  /* a runner's, or one that was it */
+	bool has_worker;    /* a worker makes its calls */
+	bool has_lost;	    /* a former runner is still in a call, maybe beside the worker */
+	bool in_call;	    /* a runner's, or one that was it */
 	uint32_t runner_seq, worker_seq; /* how often these two were in calls */
 	_Atomic bool gone;
 };
@@ -108,7 +108,7 @@ void pvm_strike(struct pvm_queue *q, uint64_t now);
 void pvm_forgive(struct pvm_queue *q);
 /* Its calls have taken so many ns: of a worker's CPU, or of everybody's time. */
 void pvm_charge(struct fast *f, const struct pvm_queue *q, uint64_t ns);
-/* Does anybody work for it, so that its calls wait? */
+/* Does a worker or a former runner work for this client? Then no other thread may begin. */
 static inline bool pvm_is_worked(const struct pvm_client *pc)
 {
 	return pc->has_worker || pc->has_lost;

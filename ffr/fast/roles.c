@@ -88,9 +88,10 @@ static bool may_work(const struct pvm *p, const struct pvm_queue *q)
 }
 
 /*
- * [lock] A thread works for that client, as `as` of it says: has_worker or has_lost. A worker may have begun with
- * calls that waited while the runner was in one of its own, and the runner may lose its role in that. Nobody
- * else begins before both have ended. True: it is one of the spare ones.
+ * [lock] The calling thread begins to work for the client. `as` is &pc->has_worker for a worker and &pc->has_lost for
+ * a runner that lost its role. Both flags can be set: a worker begins while the runner is in a call on the same memory,
+ * and then the watcher takes the runner's role. No third thread begins before both have ended. Returns true if
+ * the thread is a spare one.
  */
 static bool work_begin(struct pvm *p, struct pvm_client *pc, bool *as)
 {

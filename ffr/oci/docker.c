@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * docker.c - the words freeflow.io/... that `docker run` was given: its annotations, and its labels where they
- * can be told from the image's.
+ * docker.c - read the labels and annotations freeflow.io/... of a `docker run`, and never those of an image.
  *
- * dockerd keeps a container's files below the folder that its root is in too. hostconfig.json has what the create
- * request says and nothing of the image: annotations (Docker 25 and later) are taken from there, and where there
- * are some of ours, labels do not count. The labels in config.v2.json are the request's and the image's
- * together, and an image is anybody's. So they count if the image's configuration does not have the text
- * freeflow.io/ at all; its structure is not looked at, because dockerd may read it otherwise than we do. Where
- * that cannot be found out the start is refused: a limit or a tenant that an operator has set is never left out.
+ * dockerd writes two files for each container, below the folder that has the container's root, too.
+ * hostconfig.json has the create request's annotations (Docker 25 and later) and nothing of the image. If it has
+ * annotations of ours, labels are ignored. config.v2.json has the labels of the request and of the image
+ * together. The author of the image is not trusted, so such labels count only if the text freeflow.io/ is nowhere
+ * in the image's configuration. The text is searched instead of parsed, because dockerd's parser and ours may
+ * read the same file differently. If a file cannot be read, the container does not start, because otherwise it
+ * would run without the limits and the tenant that the operator has set.
  *
  * Tests: unit/oci/test_state.c
  */

@@ -121,8 +121,9 @@ static json_t *add(const struct oci_options *o, json_t *request, const struct ad
 }
 
 /*
- * What is kept of it; its folder's descriptor. The router's answer has the folder's path as well, but would have
- * another one if somebody had taken the router over. -1 with why.
+ * Tell the router that the container runs, write the container's note, and open the container's folder. The path of
+ * the folder is not taken from the router's answer, because an attacker who controls the router would name another
+ * folder. Returns a descriptor, or -1 with why.
  */
 static int begin(const struct oci_state *s, const struct oci_options *o, struct note *n,
 		 char why[WHY_SZ])

@@ -67,8 +67,8 @@ json_t *oci_request(const struct oci_state *s, const struct oci_options *o, bool
 /* ---- docker.c ---- */
 
 /*
- * The labels and annotations of ours that docker run was given, and none that its image has: an object, empty for
- * other engines. NULL with why: they cannot be told.
+ * Returns an object with the labels and annotations freeflow.io/... of the docker run that made the container. The
+ * object is empty for other engines. Returns NULL, with why, if they cannot be told from the image's.
  */
 json_t *docker_words(const char *rootfs, const char *id, char why[WHY_SZ]);
 
@@ -105,8 +105,8 @@ int rootfs_libs(int root, const struct rootfs_kind *k, int lib, int *fds, unsign
 /* A folder below another one's descriptor, over no link and no mount. O_PATH, or -errno. */
 int mount_beneath(int at, const char *path);
 /*
- * BASE/containers/NAME, a folder of the same user's as the one that it is in. `base` is root's word, `name` was checked
- * (ffo_name_ok). O_PATH, or -errno with why.
+ * Opens BASE/containers/NAME, which must have the same owner as BASE/containers. `base` comes from root's
+ * configuration; ffo_name_ok(name) is true. Returns an O_PATH descriptor, or -errno with why.
  */
 int mount_folder(const char *base, const char *name, char why[WHY_SZ]);
 /* The tree at that path of the host's, read-only or not; "": that of the descriptor `at`. A descriptor or -errno. */

@@ -64,7 +64,7 @@ measure "beside it"
 ((p99 <= 20000)) || fail "p99 $p99 us"
 fill_end
 
-# More than it has for all containers together; the rest is its own and other tenants'.
+# With 600 descriptors the router gives containers a part only, so that ffctl and other tenants are still served.
 step "few descriptors"
 (ulimit -n 600 && "$LAB" restart router h0) || fail "restart"
 router=$(<"$FF_LAB/h0/router.pid")

@@ -108,7 +108,7 @@ router_ctl() {
 	"$LAB" ffctl h0 -- "$@"
 }
 
-# What is done N times at night is done once where a run has to be short.
+# Print the round numbers 1 to N of a loop. With FF_BRIEF, in CI, print 1 only, because each round takes a minute.
 rounds() { # N
 	seq "$([[ -n ${FF_BRIEF-} ]] && echo 1 || echo "$1")"
 }

@@ -70,7 +70,7 @@ static void runner_returns(struct both *b)
 	work_end(b->p, b->pc, b->runner.spare, &b->pc->has_lost);
 }
 
-/* It waits for one thread, once. */
+/* The client is in its queue's ready list exactly once. */
 static void assert_ready(struct both *b)
 {
 	struct pvm_client *first = TAILQ_FIRST(&b->pc->q->ready);
@@ -120,7 +120,7 @@ static void runner_returns_first(void **state)
 	both_end(&b);
 }
 
-/* Whoever is the last one frees it. */
+/* The session ends while a worker and a lost runner are in calls: the later of the two frees the client. */
 static void session_goes(bool runner_first)
 {
 	struct pvm_queue *q;
