@@ -99,6 +99,8 @@ void pvm_free(struct pvm *p);
 int pvm_session_add(struct session *s, int mem, int maps);
 /* How long a failing copy is tried again, ns. Tests change it. */
 extern uint64_t pvm_patience;
+/* How long the runner may be in one call before the watcher takes its role, ns. Tests change it. */
+extern uint64_t pvm_tick;
 /* [lock] The container goes; its sessions are gone already. */
 void pvm_container_del(struct container *c);
 /* [lock] of its thread, which it leaves for another one: who waits may try again there. */

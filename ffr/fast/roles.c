@@ -7,7 +7,7 @@
  * client can stall it for ever. So the fast path is a role, not a thread. There are three:
  *
  *	the runner	serves everybody, and makes the calls that were submitted to it.
- *	the watcher	looks every TICK_NS (only while there are such calls) whether the runner is still
+ *	the watcher	looks every pvm_tick (only while there are such calls) whether the runner is still
  *			in the same one. If so it takes the role over; the thread that comes back finds
  *			that it is the runner no more, leaves its result with the call and is a worker.
  *	workers		make the calls that are not for the runner.
@@ -39,7 +39,6 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 
-#define TICK_NS	      NS_PER_MS
 #define IDLE_TICKS    1	  /* ticks without a call before the watcher sleeps */
 #define BATCH	      16u /* calls of one client that a worker makes before it takes the lock */
 #define MORE_CALLS    32u /* that follow from those that a turn left to the runner, */
@@ -57,6 +56,8 @@ struct runner {
 };
 
 enum role { RUNNER, WATCHER, WORKER, NONE };
+
+uint64_t pvm_tick = NS_PER_MS;
 
 static __thread struct runner *self;
 
@@ -506,7 +507,8 @@ static enum role watch(struct pvm *p)
 	be_ordinary(f);
 	pthread_mutex_unlock(&f->lock);
 	while (!atomic_load(&f->stop)) {
-		struct timespec tick = { .tv_nsec = TICK_NS };
+		struct timespec tick = { .tv_sec = (time_t)(pvm_tick / 1000000000ull),
+					 .tv_nsec = (long)(pvm_tick % 1000000000ull) };
 		uint32_t seq, cpu = atomic_load_explicit(&p->cpu, memory_order_relaxed);
 
 		/* a tick interrupts whoever is there, and the runner's clients like to be where it is */
