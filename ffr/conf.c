@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* conf.c - reads ffr.conf with libconfuse. Control thread, at start. */
+/* conf.c - reads ffr.conf with libconfuse. Control thread, at start and for a reload; the parent, likewise. */
 #include "ffr/conf.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 #include <confuse.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ffo/base/limits_text.h"
@@ -639,14 +641,14 @@ static int unclosed(FILE *f, char *what)
 	return *what != '{' ? opened : depth > 0 ? section : 0;
 }
 
-static int check_closed(const char *path, char *err, size_t size)
+static int check_closed(const char *path, char *text, char *err, size_t size)
 {
-	FILE *f = fopen(path, "re");
+	FILE *f = fmemopen(text, strlen(text), "r");
 	int line;
 	char what;
 
 	if (!f)
-		return 0; /* cfg_parse() tells why */
+		return *text ? -ENOMEM : 0; /* glibc before 2.22 opens nothing that is empty */
 	line = unclosed(f, &what);
 	fclose(f);
 	if (line)
@@ -726,10 +728,53 @@ static int check_nics(const struct ffr_conf *c, const char *path, char *err, siz
 	return 0;
 }
 
-int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
+/* What is left of the file, NUL-terminated; 0 or -errno. */
+static int text_read(int fd, char *text)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + len, CONF_TEXT_MAX + 1 - len)) > 0)
+		if ((len += (size_t)n) > CONF_TEXT_MAX)
+			return -EFBIG;
+	text[len] = '\0';
+	return n < 0 ? -errno : strlen(text) < len ? -EBADMSG : 0;
+}
+
+int conf_read(const char *path, bool again, char **text, char *err, size_t size)
+{
+	const char *file = path ? path : CONF_PATH_DEFAULT;
+	int rc = 0, fd = open(file, O_RDONLY | O_CLOEXEC | (again ? O_NONBLOCK : 0));
+	struct stat st;
+
+	*text = calloc(1, CONF_TEXT_MAX + 2);
+	if (fd < 0)
+		rc = -errno;
+	else if (!*text)
+		rc = -ENOMEM;
+	else if (again && (fstat(fd, &st) || !S_ISREG(st.st_mode)))
+		rc = -EINVAL; /* a pipe was read to its end at the start */
+	else
+		rc = text_read(fd, *text);
+	if (fd >= 0)
+		close(fd);
+	if (rc == -ENOENT && !path && !again && *text)
+		return 0;
+	if (!rc)
+		return 0;
+	snprintf(err, size, "%s: %s", file,
+		 rc == -EBADMSG ? "a zero byte is in it: it is no text" :
+		 rc == -EINVAL	? "it is not a file that can be read again" :
+				  strerror(-rc));
+	free(*text);
+	*text = NULL;
+	return rc;
+}
+
+int conf_parse(struct ffr_conf *c, const char *path, char *text, char *err, size_t size)
 {
 	cfg_t *cfg;
-	int rc = 0;
+	int rc;
 
 	*c = (struct ffr_conf){ 0 };
 	err[0] = '\0';
@@ -737,27 +782,12 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 	errors.buf = err;
 	errors.size = size;
 	cfg = conf_open();
-	if (!cfg) {
-		snprintf(err, size, "out of memory");
-		return -ENOMEM;
-	}
-	rc = check_closed(errors.path, err, size);
-	switch (rc ? CFG_PARSE_ERROR : cfg_parse(cfg, errors.path)) {
-	case CFG_SUCCESS:
-		break;
-	case CFG_FILE_ERROR:
-		rc = errno ? -errno : -EIO;
-		if (!path && rc == -ENOENT) {
-			rc = 0;
-			err[0] = '\0';
-		} else if (!err[0]) {
-			snprintf(err, size, "%s: %s", errors.path, strerror(-rc));
-		}
-		break;
-	default:
-		rc = -EINVAL;
-	}
-	if (!rc && (rc = conf_take(c, cfg)))
+	rc = cfg ? check_closed(errors.path, text, err, size) : -ENOMEM;
+	if (!rc && cfg_parse_buf(cfg, text) != CFG_SUCCESS)
+		rc = err[0] ? -EINVAL : -ENOMEM;
+	if (!rc)
+		rc = conf_take(c, cfg);
+	if (rc == -ENOMEM)
 		snprintf(err, size, "out of memory");
 	cfg_free(cfg);
 	if (!rc)
@@ -767,6 +797,25 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 	if (rc)
 		conf_free(c);
 	return rc;
+}
+
+int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
+{
+	char *text;
+	int rc = conf_read(path, false, &text, err, size);
+
+	*c = (struct ffr_conf){ 0 };
+	if (!rc)
+		rc = conf_parse(c, path, text, err, size);
+	free(text);
+	return rc;
+}
+
+bool conf_is_alone(const struct ffr_conf *c)
+{
+	return !c->wire_listen && !strcmp(c->backend, "soft") &&
+	       (!strcmp(c->orchestrator, "embedded") || !strncmp(c->orchestrator, "unix:", 5)) &&
+	       (!c->metrics || !strncmp(c->metrics, "unix:", 5));
 }
 
 void conf_free(struct ffr_conf *c)

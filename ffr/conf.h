@@ -63,11 +63,22 @@ struct ffr_conf {
 /* What is read for TLS, of other hosts and of an orchestrator at tls:; the strings stay the configuration's. */
 struct tls_files conf_tls_files(const struct ffr_conf *c);
 
+#define CONF_TEXT_MAX                                                                              \
+	65535u /* bytes of the file: the parent sends them in one packet (keeper/parent.c) */
 /*
- * Fill in the defaults and read the file. path NULL: CONF_PATH_DEFAULT, which need not exist.
- * 0, or -errno with one line, "file:line: what is wrong", in err.
+ * The file's text, to be freed. path NULL: CONF_PATH_DEFAULT, which need not exist at the start. again: the file is
+ * read once more, so it must be there, and a regular file. 0, or -errno with one line in err and *text NULL.
  */
+int conf_read(const char *path, bool again, char **text, char *err, size_t size);
+/*
+ * Fill in the defaults and what the text says; path is for messages. 0, or -errno with one line, "file:line: what is
+ * wrong", in err, and nothing to be freed.
+ */
+int conf_parse(struct ffr_conf *c, const char *path, char *text, char *err, size_t size);
+/* Both, at the start. */
 int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size);
+/* Does nobody come to the router, nor the router to anybody, by an address? */
+bool conf_is_alone(const struct ffr_conf *c);
 /* Replaces a string option by the command line's. 0 or -ENOMEM. */
 int conf_override(char **option, const char *value);
 void conf_free(struct ffr_conf *c);

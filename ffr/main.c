@@ -4,7 +4,10 @@
  * control thread's loop. Started by a person or a service manager it is the parent of keeper and router
  * (keeper/parent.c), started by that the router. See ffr(8).
  *
- * Tests: system/bad_options.sh, system/sandbox.sh, system/systemd.sh
+ * SIGHUP is blocked before anything else is done, so that it ends nothing at any time. The parent waits for it, and with
+ * sandbox = off the router's loop.
+ *
+ * Tests: system/bad_options.sh, system/reload.sh, system/sandbox.sh, system/systemd.sh
  */
 #include <errno.h>
 #include <getopt.h>
@@ -157,22 +160,13 @@ static void on_signal(uv_signal_t *h, int signum)
 	uv_stop(h->loop);
 }
 
-/* Does nobody come to it, nor it to anybody, by an address? */
-static bool is_alone(const struct ffr_conf *conf)
-{
-	return !conf->wire_listen && !strcmp(conf->backend, "soft") &&
-	       (!strcmp(conf->orchestrator, "embedded") ||
-		!strncmp(conf->orchestrator, "unix:", 5)) &&
-	       (!conf->metrics || !strncmp(conf->metrics, "unix:", 5));
-}
-
 /* Root's work is done: from here on the router is a user of its own. 0, or -errno with a line in the log. */
 static int become_user(struct router *r)
 {
 	const struct ffr_conf *conf = &r->conf;
 	struct user_rights rights = {
 		.rt_priority = conf->fast.realtime ? conf->fast.priority : 0,
-		.own_network = is_alone(conf),
+		.own_network = conf_is_alone(conf),
 		.ends_with = getppid(),
 	};
 	struct user u;
@@ -266,6 +260,112 @@ static int serve(struct router *r)
 	return err;
 }
 
+/* ---- the configuration, read again ---------------------------------------------------------------- */
+
+/* The configuration and what came with it, of this process. */
+struct source {
+	struct args args;
+	struct router *router; /* of the process that is the router */
+	int sock; /* ... to which the parent sends the file's text; -1: there is no parent */
+	uv_poll_t poll;
+	uv_signal_t hup;
+};
+
+/* What the file says now, for struct parent_conf. The level of the log is that of this process, too. */
+static char *reread(void *arg)
+{
+	const struct source *s = arg;
+	struct ffr_conf c;
+	char why[1024], *text;
+
+	if (conf_read(s->args.config, true, &text, why, sizeof(why))) {
+		log_err("%s; the configuration stays as it was", why);
+		return NULL;
+	}
+	if (conf_parse(&c, s->args.config, text, why, sizeof(why))) {
+		log_err("%s; the configuration stays as it was", why);
+		free(text);
+		return NULL;
+	}
+	if (!s->args.log_level)
+		log_level = c.log_level;
+	conf_free(&c);
+	return text;
+}
+
+static void reload(struct source *s, char *text)
+{
+	struct ffr_conf next;
+	char why[1024];
+
+	if (conf_parse(&next, s->args.config, text, why, sizeof(why))) {
+		log_err("%s; the configuration stays as it was", why);
+		return;
+	}
+	if (conf_complete(&next, &s->args))
+		log_err("out of memory; the configuration stays as it was");
+	else
+		router_reload(s->router, &next);
+	conf_free(&next);
+}
+
+static void on_text(uv_poll_t *h, int status, int events)
+{
+	struct source *s = h->data;
+	int err;
+	char *text = parent_text(s->sock, &err);
+
+	(void)status;
+	(void)events;
+	if (text)
+		reload(s, text);
+	free(text);
+	if (err && err != -ENOMEM) /* the parent is about to end this process, too */
+		uv_poll_stop(h);
+}
+
+static void on_hup(uv_signal_t *h, int signum)
+{
+	struct source *s = h->data;
+	char *text = reread(s);
+
+	(void)signum;
+	if (text)
+		reload(s, text);
+	free(text);
+}
+
+static void hup_block(int how)
+{
+	sigset_t hup;
+
+	sigemptyset(&hup);
+	sigaddset(&hup, SIGHUP);
+	sigprocmask(how, &hup, NULL);
+}
+
+static void source_watch(struct source *s)
+{
+	s->poll.data = s->hup.data = s;
+	if (s->sock >= 0) {
+		uv_poll_init(&s->router->loop, &s->poll, s->sock);
+		uv_poll_start(&s->poll, UV_READABLE, on_text);
+		return;
+	}
+	uv_signal_init(&s->router->loop, &s->hup);
+	uv_signal_start(&s->hup, on_hup, SIGHUP);
+	hup_block(SIG_UNBLOCK);
+}
+
+static void source_unwatch(struct source *s)
+{
+	hup_block(SIG_BLOCK);
+	signal(SIGHUP, SIG_IGN); /* of threads that are about to end */
+	uv_close(s->sock >= 0 ? (uv_handle_t *)&s->poll : (uv_handle_t *)&s->hup, NULL);
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------- */
+
 /* Without it no client can come. */
 static void on_keeper(uv_poll_t *h, int status, int events)
 {
@@ -284,7 +384,7 @@ static void on_watchdog(uv_timer_t *t)
 	sd_notify("WATCHDOG=1");
 }
 
-static int run(struct router *r, int keeper)
+static int run(struct router *r, int keeper, struct source *source)
 {
 	static const int signums[] = { SIGINT, SIGTERM };
 	uint64_t watchdog_ms = sd_watchdog_ms();
@@ -308,6 +408,7 @@ static int run(struct router *r, int keeper)
 	uv_timer_init(&r->loop, &watchdog);
 	if (watchdog_ms)
 		uv_timer_start(&watchdog, on_watchdog, 0, watchdog_ms);
+	source_watch(source);
 	err = fast_start(r->ctl.host);
 	if (err) {
 		log_err("fast thread: %s", strerror(-err));
@@ -321,13 +422,14 @@ static int run(struct router *r, int keeper)
 		signal(signums[i], SIG_IGN);
 	}
 	uv_close((uv_handle_t *)&watchdog, NULL);
+	source_unwatch(source);
 	if (keeper >= 0)
 		uv_close((uv_handle_t *)&poll, NULL);
 	return lost ? -EPIPE : err;
 }
 
 /* The router, or all of ffr with sandbox = off. keeper: the socket to it, -1: there is none. */
-static int router_main(struct router *r, int keeper)
+static int router_main(struct router *r, int keeper, struct source *source)
 {
 	char why[1024];
 	int err;
@@ -358,25 +460,45 @@ static int router_main(struct router *r, int keeper)
 	if (!err) {
 		view_init();
 		router_look(r);
-		err = run(r, keeper);
+		err = run(r, keeper, source);
 	}
 	router_fini(r);
 	return err;
 }
 
+/* What the parent has read, or the file. 0 or -errno, with one line in why. */
+static int first_load(struct ffr_conf *c, const struct source *s, char **text, char *why,
+		      size_t size)
+{
+	int err = 0;
+
+	if (s->sock < 0) {
+		err = conf_read(s->args.config, false, text, why, size);
+	} else {
+		*text = parent_text(s->sock, &err);
+		err = *text ? 0 : err ? err : -EAGAIN;
+		if (err)
+			snprintf(why, size, "the configuration of the parent: %s", strerror(-err));
+	}
+	return err ? err : conf_parse(c, s->args.config, *text, why, size);
+}
+
 int main(int argc, char **argv)
 {
 	static struct router r;
-	struct args args = { 0 };
-	char why[1024];
+	static struct source source = { .router = &r };
+	char why[1024], *text;
 	int status, keeper;
 
-	args_parse(&args, argc, argv);
-	if (conf_load(&r.conf, args.config, why, sizeof(why))) {
+	hup_block(SIG_BLOCK);
+	args_parse(&source.args, argc, argv);
+	keeper = keeper_of_parent(&source.sock);
+	if (first_load(&r.conf, &source, &text, why, sizeof(why))) {
 		fprintf(stderr, "ffr: %s\n", why);
+		free(text);
 		return EXIT_USAGE;
 	}
-	if (conf_complete(&r.conf, &args)) {
+	if (conf_complete(&r.conf, &source.args)) {
 		fputs("ffr: out of memory\n", stderr);
 		return EXIT_FAILURE;
 	}
@@ -386,13 +508,14 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (!strcmp(r.conf.backend, "rio"))
 		rio_node_allow();
-	keeper = keeper_of_parent();
 	if (keeper < 0 && r.conf.sandbox != SANDBOX_OFF) {
 		const struct sandbox_conf box = { .mode = r.conf.sandbox };
+		const struct parent_conf parent = { &box, argv, reread, &source };
 
-		status = parent_run(&box, argv);
+		status = parent_run(&parent, text);
 	} else {
-		status = router_main(&r, keeper) ? EXIT_FAILURE : EXIT_SUCCESS;
+		free(text);
+		status = router_main(&r, keeper, &source) ? EXIT_FAILURE : EXIT_SUCCESS;
 	}
 	conf_free(&r.conf);
 	return status;

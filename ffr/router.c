@@ -154,10 +154,12 @@ static int backend_choose(struct router *r)
 }
 
 /* What programs see as the device's limits are those of their session. */
-static void device_limits(struct router *r)
+void router_limits(struct router *r)
 {
 	const struct ffr_limits *lim = &r->conf.limits;
 	struct ff_query_device_resp *d = &r->ctl.dev;
+
+	*d = r->can;
 
 #define AT_MOST(field)                                                                             \
 	do {                                                                                       \
@@ -200,8 +202,16 @@ static int peers_start(struct router *r, char *err, size_t size)
 
 void router_look(struct router *r)
 {
-	r->backend.ops->query(&r->backend, &r->ctl.dev);
-	device_limits(r);
+	r->backend.ops->query(&r->backend, &r->can);
+	router_limits(r);
+}
+
+int router_metrics(struct router *r, const char *where, struct metrics **m)
+{
+	return metrics_start(m, &(struct metrics_conf){ .where = where,
+							.host = r->conf.hostname,
+							.loop = &r->loop,
+							.fast = r->ctl.host });
 }
 
 int router_init(struct router *r, char *err, size_t size)
@@ -210,6 +220,7 @@ int router_init(struct router *r, char *err, size_t size)
 	int rc;
 
 	r->ctl.containers_fd = r->lock_fd = -1;
+	r->alone = r->conf.sandbox != SANDBOX_OFF && conf_is_alone(&r->conf);
 	r->ctl.conf = (struct ctl_conf){ .runtime_dir = r->conf.runtime_dir,
 					 .engine_group = r->conf.engine_group,
 					 .limits = r->conf.limits,
@@ -279,10 +290,7 @@ int router_init(struct router *r, char *err, size_t size)
 	router_look(r);
 	what = r->conf.metrics;
 	if (what)
-		rc = metrics_start(&r->metrics, &(struct metrics_conf){ .where = what,
-									.host = r->conf.hostname,
-									.loop = &r->loop,
-									.fast = r->ctl.host });
+		rc = router_metrics(r, what, &r->metrics);
 	if (rc)
 		goto err;
 	return 0;

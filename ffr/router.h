@@ -30,7 +30,9 @@ struct router {
 	struct metrics *metrics; /* NULL: nobody is told */
 	struct admin *admin;	 /* NULL until the first answer of the orchestrator */
 	bool loop_ready;
-	int lock_fd; /* <runtime_dir>/ffr.lock */
+	int lock_fd;			 /* <runtime_dir>/ffr.lock */
+	struct ff_query_device_resp can; /* the device; ctl.dev: within conf.limits */
+	bool alone;			 /* its network may be an empty one of its own */
 };
 
 struct user;
@@ -51,6 +53,16 @@ int router_init(struct router *r, char *err, size_t size);
 extern unsigned int router_lock_wait;
 /* Control thread, before it runs: what the device can do, once more since view_init() was called. */
 void router_look(struct router *r);
+/*
+ * reload.c: the configuration was read again. log_level, metrics, limits and defaults are taken over, certificates
+ * looked at; of other options that are changed the log says that they need a restart. next stays the caller's, to be
+ * freed, with whatever is in it by then.
+ */
+void router_reload(struct router *r, struct ffr_conf *next);
+/* The control thread: programs that open the device from now on find it within conf.limits. */
+void router_limits(struct router *r);
+/* metrics as `where` says, which stays the configuration's. 0 or -errno. */
+int router_metrics(struct router *r, const char *where, struct metrics **m);
 /* Detaches the containers and runs the loop until all its handles are closed. */
 void router_fini(struct router *r);
 /* The orchestrator's client begins; administrators may come when it knows more. 0 or -errno. */

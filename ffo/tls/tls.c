@@ -196,6 +196,12 @@ static void list_refresh(struct tls *t)
 	trust_make(t);
 }
 
+void tls_look(struct tls *t)
+{
+	files_refresh(t);
+	list_refresh(t);
+}
+
 bool tls_has_list(const struct tls *t)
 {
 	return t->crl;
@@ -254,8 +260,7 @@ SSL *tls_open(struct tls *t, bool connects, unsigned int roles)
 {
 	SSL *ssl;
 
-	files_refresh(t);
-	list_refresh(t);
+	tls_look(t);
 	ERR_clear_error();
 	ssl = t->crl && !t->trust ? NULL : SSL_new(t->ctx);
 	if (!ssl)

@@ -48,6 +48,9 @@ struct tls_files {
 struct tls *tls_create(const struct tls_files *files, char *err, size_t size);
 void tls_free(struct tls *t);
 
+/* Look now, not with the next connection, whether there are new files; the log tells of them, or what is wrong. */
+void tls_look(struct tls *t);
+
 /*
  * For a handshake with who has one of these roles, with files that are new meanwhile; it has no BIO yet.
  * NULL: out of memory.

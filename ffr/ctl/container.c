@@ -554,6 +554,24 @@ void container_update(struct container *c, const struct ffo_container *info)
 	sysfs_identity(c);
 }
 
+void containers_bound(struct ctl *ctl, const struct ffr_limits *limits,
+		      const struct ffo_limits *defaults)
+{
+	struct container *c;
+
+	ctl->conf.limits = *limits;
+	ctl->conf.defaults = *defaults;
+	fast_lock(ctl->host);
+	LIST_FOREACH(c, &ctl->host->containers, entry) {
+		const struct container_ctl *ct = c->ctl;
+		struct ffo_limits l = ffo_limits_in_force(&ct->told, defaults);
+
+		if (memcmp(&l, &c->limits, sizeof(l)))
+			fast_container_limits(c, &l);
+	}
+	fast_unlock(ctl->host);
+}
+
 int container_set_nic(struct container *c, uint8_t nic)
 {
 	struct fast_host *h = ((struct container_ctl *)c->ctl)->ctl->host;

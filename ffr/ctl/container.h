@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "ffo/base/proto.h"
+#include "ffr/ctl/limits.h"
 #include "ffr/lib/log.h"
 #include "ffr/obj/objects.h"
 
@@ -60,6 +61,12 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info);
  * are others, they are closed. Of other addresses they get IBV_EVENT_GID_CHANGE. Other limits hold from now on.
  */
 void container_update(struct container *c, const struct ffo_container *info);
+/*
+ * The configuration has other bounds: from now on the defaults hold for all containers that are here, and the limits
+ * for what begins later.
+ */
+void containers_bound(struct ctl *ctl, const struct ffr_limits *limits,
+		      const struct ffo_limits *defaults);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */
 void container_detach(struct container *c);
 /*

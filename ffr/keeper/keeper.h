@@ -36,13 +36,26 @@ struct sandbox_conf;
 
 /* ---- the first process (parent.c) ---------------------------------------------------------------- */
 
+struct parent_conf {
+	const struct sandbox_conf *box; /* the keeper's */
+	char **argv;
+	/* SIGHUP has come: the configuration's text as it is now, to be freed; NULL, with a line in the log: the old one stays */
+	char *(*reread)(void *arg);
+	void *arg;
+};
 /*
  * Start keeper and router, this program with the same arguments, and the router again when it dies;
- * until it ends in order, dies too soon, or SIGTERM or SIGINT comes. The exit status.
+ * until it ends in order, dies too soon, or SIGTERM or SIGINT comes. The exit status. Routers are given
+ * the configuration's text, which is taken and freed. SIGHUP is blocked, also in the children.
  */
-int parent_run(const struct sandbox_conf *conf, char **argv);
-/* Is this process the router that parent_run() has started? The socket to the keeper, or -1. */
-int keeper_of_parent(void);
+int parent_run(const struct parent_conf *conf, char *text);
+/* Is this process the router that parent_run() has started? The socket to the keeper, or -1; *conf: that of parent_text(). */
+int keeper_of_parent(int *conf);
+/*
+ * The newest text of those that the parent has sent, at least one at the start and one for each SIGHUP; to be freed. NULL
+ * and 0: there is none yet; or -errno: there will be no more.
+ */
+char *parent_text(int sock, int *err);
 
 /* ---- the router's side (call.c); control thread ------------------------------------------------ */
 

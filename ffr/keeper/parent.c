@@ -9,7 +9,11 @@
  * comes meanwhile waits there. Each router is a program run anew, in an address space of its own: what
  * an attacker has learnt from one that died is of no use with the next.
  *
- * Tests: system/sandbox.sh
+ * The router cannot open the configuration once it is another user. So this process reads the file, at the start and
+ * with each SIGHUP, and sends a text that has no mistake through a socket, a packet each, to the router that runs and to
+ * those that come after it. What the router sends is never read.
+ *
+ * Tests: system/sandbox.sh, system/reload.sh
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -26,7 +31,8 @@
 #include "ffr/lib/sandbox.h"
 #include "ffr/keeper/keeper.h"
 
-#define KEEPER_ENV "FFR_KEEPER" /* the number of the router's end of the socket */
+#define KEEPER_ENV "FFR_KEEPER" /* the number of the router's end of the socket to the keeper */
+#define CONF_ENV   "FFR_CONF"	/* ... and of the one by which configurations come */
 /* One that did not live so long will not do so the next time either: that is the service manager's. */
 #define TOO_SOON_S 2
 
@@ -35,6 +41,8 @@ struct children {
 	time_t since;	      /* s: when the router was started */
 	int status;	      /* of the last router, as wait() tells */
 	bool stopping;
+	int conf;   /* our end of the router's socket for configurations, -1: none */
+	char *text; /* what a router is started with */
 };
 
 static time_t seconds(void)
@@ -45,17 +53,45 @@ static time_t seconds(void)
 	return t.tv_sec;
 }
 
-int keeper_of_parent(void)
+static int passed(const char *name)
 {
-	const char *s = getenv(KEEPER_ENV);
+	const char *s = getenv(name);
 	int fd = s ? atoi(s) : -1;
 
-	unsetenv(KEEPER_ENV);
+	unsetenv(name);
 	return fd > STDERR_FILENO && !fcntl(fd, F_SETFD, FD_CLOEXEC) ? fd : -1;
 }
 
+int keeper_of_parent(int *conf)
+{
+	*conf = passed(CONF_ENV);
+	return passed(KEEPER_ENV);
+}
+
+char *parent_text(int sock, int *err)
+{
+	char *text = NULL, *newer;
+	ssize_t n;
+
+	/* its length first: this end has none to spare for all of the longest */
+	while ((n = recv(sock, NULL, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT)) > 0) {
+		newer = malloc((size_t)n);
+		if (!newer)
+			break;
+		n = recv(sock, newer, (size_t)n, MSG_DONTWAIT);
+		if (n <= 0 || newer[n - 1]) {
+			free(newer);
+			continue;
+		}
+		free(text);
+		text = newer;
+	}
+	*err = n < 0 && errno == EAGAIN ? 0 : n < 0 ? -errno : n ? -ENOMEM : -EPIPE;
+	return text;
+}
+
 /* In the child. What a service manager passes on is meant for the process of that number. */
-static void router_exec(char **argv, int sock, const sigset_t *mask)
+static void router_exec(char **argv, int sock, int conf, const sigset_t *mask)
 {
 	static const char *const names[] = { "LISTEN_PID", "WATCHDOG_PID" };
 	char number[16];
@@ -71,23 +107,63 @@ static void router_exec(char **argv, int sock, const sigset_t *mask)
 	snprintf(number, sizeof(number), "%d", sock);
 	setenv(KEEPER_ENV, number, 1);
 	fcntl(sock, F_SETFD, 0);
+	snprintf(number, sizeof(number), "%d", conf);
+	setenv(CONF_ENV, number, 1);
+	fcntl(conf, F_SETFD, 0);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	execv("/proc/self/exe", argv);
 	log_err("the router cannot be started: %m");
 	_exit(EXIT_FAILURE);
 }
 
+/* To the router, with its end as a string: what is empty is a packet, too. */
+static int text_send(const struct children *c)
+{
+	return send(c->conf, c->text, strlen(c->text) + 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ?
+		       -errno :
+		       0;
+}
+
 static int router_start(struct children *c, char **argv, int sock, const sigset_t *mask)
 {
+	int pair[2];
+
+	if (c->conf >= 0)
+		close(c->conf); /* a former router's, with what it has not read */
+	c->conf = -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		log_err("the router cannot be started: %m");
+		return -errno;
+	}
+	c->conf = pair[0];
+	errno = -text_send(c);
 	c->since = seconds();
-	c->router = fork();
+	c->router = errno ? -1 : fork();
 	if (!c->router)
-		router_exec(argv, sock, mask);
+		router_exec(argv, sock, pair[1], mask);
+	close(pair[1]);
 	if (c->router > 0)
 		return 0;
 	c->router = 0;
 	log_err("the router cannot be started: %m");
-	return -errno;
+	return -EAGAIN;
+}
+
+/* A router that has just died and is to be started again gets the text then. */
+static void reload(struct children *c, const struct parent_conf *conf)
+{
+	char *text = c->stopping ? NULL : conf->reread(conf->arg);
+	int err;
+
+	if (!text)
+		return;
+	free(c->text);
+	c->text = text;
+	err = text_send(c);
+	if (err == -EAGAIN)
+		log_err("the router does not take its configuration: it is stuck, and will not know of this one");
+	else if (err && err != -EPIPE && err != -ECONNRESET)
+		log_err("the router is not given its configuration: %s", strerror(-err));
 }
 
 static void router_stop(struct children *c)
@@ -133,9 +209,9 @@ static void tell(const struct children *c)
 			WEXITSTATUS(c->status));
 }
 
-int parent_run(const struct sandbox_conf *conf, char **argv)
+int parent_run(const struct parent_conf *conf, char *text)
 {
-	struct children c = { 0 };
+	struct children c = { .conf = -1, .text = text };
 	sigset_t mine, before;
 	int sock;
 
@@ -143,10 +219,15 @@ int parent_run(const struct sandbox_conf *conf, char **argv)
 	sigaddset(&mine, SIGTERM);
 	sigaddset(&mine, SIGINT);
 	sigaddset(&mine, SIGCHLD);
+	sigaddset(&mine, SIGHUP);
 	sigprocmask(SIG_BLOCK, &mine, &before);
-	c.keeper = keeper_start(conf, &sock);
-	if (c.keeper < 0 || router_start(&c, argv, sock, &before))
+	sigaddset(&before,
+		  SIGHUP); /* of one that is sent to all processes the others hear nothing */
+	c.keeper = keeper_start(conf->box, &sock);
+	if (c.keeper < 0 || router_start(&c, conf->argv, sock, &before)) {
+		free(c.text);
 		return EXIT_FAILURE;
+	}
 	for (;;) {
 		int sig = sigwaitinfo(&mine, NULL);
 
@@ -154,14 +235,17 @@ int parent_run(const struct sandbox_conf *conf, char **argv)
 			router_stop(&c);
 		if (sig == SIGCHLD)
 			reap(&c);
+		if (sig == SIGHUP)
+			reload(&c, conf);
 		if (c.router)
 			continue;
 		if (!is_to_live(&c))
 			break;
 		tell(&c);
-		if (router_start(&c, argv, sock, &before))
+		if (router_start(&c, conf->argv, sock, &before))
 			break;
 	}
+	free(c.text);
 	/* the keeper ends with the sockets' last holder, this process */
 	return WIFSIGNALED(c.status) ? 128 + WTERMSIG(c.status) : WEXITSTATUS(c.status);
 }

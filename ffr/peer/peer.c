@@ -524,6 +524,12 @@ err_free:
 	return rc;
 }
 
+void peers_look(struct peers *ps)
+{
+	if (ps && ps->tls)
+		tls_look(ps->tls);
+}
+
 void peers_free(struct peers *ps)
 {
 	struct peer_ctl *h, *next;

@@ -142,6 +142,8 @@ int peers_create(struct peers **out, const struct peers_conf *conf, char *err, s
  * Detaches and closes everything; handles close while the loop runs. Nothing may be attached
  * afterwards. NULL is fine: a single host.
  */
+/* Are there new certificates? The log tells. NULL is fine. */
+void peers_look(struct peers *ps);
 void peers_free(struct peers *ps);
 /* Where it listens, "tcp:ADDR:PORT", as other hosts are to be told; "": nowhere. NULL is fine. */
 const char *peers_wire(const struct peers *ps);

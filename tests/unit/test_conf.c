@@ -537,6 +537,52 @@ static void a_missing_file(void **state)
 	assert_string_equal(err, "/nonexistent/ffr.conf: No such file or directory");
 }
 
+static int read_bytes(const void *bytes, size_t len, bool again)
+{
+	FILE *f = fopen(path, "w");
+	char *text;
+	int rc;
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, len, f), len);
+	fclose(f);
+	rc = conf_read(path, again, &text, err, sizeof(err));
+	assert_true(rc ? !text : strlen(text) == len);
+	free(text);
+	return rc;
+}
+
+static void what_is_no_text(void **state)
+{
+	static char bytes[CONF_TEXT_MAX + 1];
+
+	(void)state;
+	memset(bytes, '#', sizeof(bytes));
+	assert_int_equal(read_bytes(bytes, 0, true), 0);
+	assert_int_equal(read_bytes(bytes, CONF_TEXT_MAX, true), 0);
+	assert_int_equal(read_bytes(bytes, CONF_TEXT_MAX + 1, true), -EFBIG);
+	bytes[7] = '\0';
+	assert_int_equal(read_bytes(bytes, 8, false), -EBADMSG);
+	assert_non_null(strstr(err, "zero byte"));
+}
+
+/* A pipe, as of <(...), is empty the second time; and one without a writer would keep the parent waiting. */
+static void what_cannot_be_read_again(void **state)
+{
+	char *text;
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(conf_read(path, true, &text, err, sizeof(err)), -ENOENT);
+	assert_null(text);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(conf_read(path, true, &text, err, sizeof(err)), -EINVAL);
+	assert_null(text);
+	assert_int_equal(conf_read("/", true, &text, err, sizeof(err)), -EINVAL);
+	assert_int_equal(conf_read("/", false, &text, err, sizeof(err)), -EISDIR);
+	unlink(path);
+}
+
 static void the_command_line_goes_first(void **state)
 {
 	struct ffr_conf c;
@@ -593,6 +639,7 @@ int main(void)
 		cmocka_unit_test(nics_that_do_not_fit), cmocka_unit_test(ensembles_are_taken),
 		cmocka_unit_test(a_wire_needs_all_of_it),
 		cmocka_unit_test(comments_may_have_quotes), cmocka_unit_test(a_missing_file),
+		cmocka_unit_test(what_is_no_text), cmocka_unit_test(what_cannot_be_read_again),
 		cmocka_unit_test(the_command_line_goes_first),
 		cmocka_unit_test(log_lines_are_limited));
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/* test_parent.c - configurations that a parent sends to its router; the rest is in system/reload.sh and sandbox.sh. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/rig/unit/unit.h"
+#include "ffr/keeper/parent.c"
+
+static void send_text(int sock, const char *text)
+{
+	struct children c = { .conf = sock, .text = (char *)text };
+
+	assert_int_equal(text_send(&c), 0);
+}
+
+static void the_newest_text_counts(void **state)
+{
+	static char longest[65536];
+	int pair[2], err;
+	char *text;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	assert_null(parent_text(pair[1], &err));
+	assert_int_equal(err, 0);
+	send_text(pair[0], "");
+	text = parent_text(pair[1], &err);
+	assert_string_equal(text, "");
+	free(text);
+	memset(longest, '#', sizeof(longest) - 1);
+	send_text(pair[0], "a");
+	send_text(pair[0], longest);
+	text = parent_text(pair[1], &err);
+	assert_string_equal(text, longest);
+	assert_int_equal(err, 0);
+	free(text);
+	send_text(pair[0], "last");
+	close(pair[0]);
+	text = parent_text(pair[1], &err);
+	assert_string_equal(text, "last");
+	assert_int_equal(err, -EPIPE);
+	free(text);
+	assert_null(parent_text(pair[1], &err));
+	assert_int_equal(err, -EPIPE);
+	close(pair[1]);
+}
+
+/* One that reads nothing does not keep the parent waiting. */
+static void a_router_that_is_stuck(void **state)
+{
+	int pair[2], err = 0;
+	struct children c = { .text = (char *)"text" };
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	c.conf = pair[0];
+	for (int i = 0; !err && i < 100000; i++)
+		err = text_send(&c);
+	assert_int_equal(err, -EAGAIN);
+	close(pair[1]);
+	err = text_send(&c);
+	assert_true(err == -EPIPE || err == -ECONNRESET);
+	close(pair[0]);
+}
+
+static void descriptors_are_passed_by_number(void **state)
+{
+	char number[16];
+	int fd = dup(0), conf;
+
+	(void)state;
+	snprintf(number, sizeof(number), "%d", fd);
+	setenv(KEEPER_ENV, number, 1);
+	setenv(CONF_ENV, "2", 1);
+	assert_int_equal(keeper_of_parent(&conf), fd);
+	assert_int_equal(conf, -1);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(keeper_of_parent(&conf), -1); /* once */
+	close(fd);
+}
+
+int main(void)
+{
+	return UNIT_RUN(cmocka_unit_test(the_newest_text_counts),
+			cmocka_unit_test(a_router_that_is_stuck),
+			cmocka_unit_test(descriptors_are_passed_by_number));
+}
