@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * main.c - the daemon ffo: options, signals, the loop. See server.c for what it serves, ffo.8 for
- * its use. One thread.
+ * its use. One thread. SIGHUP is blocked until the loop waits for it, and so ends nothing at any time.
+ *
+ * Tests: system/reload.sh, system/systemd.sh, system/bad_options.sh
  */
 #include <errno.h>
 #include <getopt.h>
@@ -72,7 +74,7 @@ struct options {
 
 struct daemon {
 	uv_loop_t loop;
-	uv_signal_t term, intr;
+	uv_signal_t term, intr, hup;
 	uv_timer_t watchdog;
 	struct ffo *ffo;
 };
@@ -279,15 +281,35 @@ static int confine(const struct options *o)
 	return err;
 }
 
+static void hup_block(int how)
+{
+	sigset_t hup;
+
+	sigemptyset(&hup);
+	sigaddset(&hup, SIGHUP);
+	sigprocmask(how, &hup, NULL);
+}
+
 static void stop(uv_signal_t *s, int number)
 {
 	struct daemon *d = s->data;
 
 	log_info("%s: stopping", strsignal(number));
+	hup_block(SIG_BLOCK);
 	ffo_destroy(d->ffo);
 	uv_close((uv_handle_t *)&d->term, NULL);
 	uv_close((uv_handle_t *)&d->intr, NULL);
+	uv_close((uv_handle_t *)&d->hup, NULL);
 	uv_close((uv_handle_t *)&d->watchdog, NULL);
+}
+
+static void look_again(uv_signal_t *s, int number)
+{
+	struct daemon *d = s->data;
+
+	log_info("%s: certificates and the revocation list are looked at; options need a restart",
+		 strsignal(number));
+	ffo_look(d->ffo);
 }
 
 static void on_watchdog(uv_timer_t *t)
@@ -303,6 +325,7 @@ int main(int argc, char **argv)
 	struct daemon d;
 	int err;
 
+	hup_block(SIG_BLOCK);
 	parse_options(argc, argv, &o);
 	log_journal(LOG_JOURNAL);
 	signal(SIGPIPE, SIG_IGN);
@@ -331,11 +354,14 @@ int main(int argc, char **argv)
 	if (err) {
 		ffo_destroy(d.ffo);
 	} else {
-		d.term.data = d.intr.data = &d;
+		d.term.data = d.intr.data = d.hup.data = &d;
 		uv_signal_init(&d.loop, &d.term);
 		uv_signal_init(&d.loop, &d.intr);
 		uv_signal_start(&d.term, stop, SIGTERM);
 		uv_signal_start(&d.intr, stop, SIGINT);
+		uv_signal_init(&d.loop, &d.hup);
+		uv_signal_start(&d.hup, look_again, SIGHUP);
+		hup_block(SIG_UNBLOCK);
 		uv_timer_init(&d.loop, &d.watchdog);
 		if (sd_watchdog_ms())
 			uv_timer_start(&d.watchdog, on_watchdog, 0, sd_watchdog_ms());

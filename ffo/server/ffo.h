@@ -49,6 +49,8 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **f);
 int ffo_listen(struct ffo *f, const char *address);
 /* Serve a connected Unix stream socket. Takes fd in any case. 0 or -errno. */
 int ffo_attach(struct ffo *f, int fd);
+/* Look now whether there are new certificates, not with the next connection. The log tells. */
+void ffo_look(struct ffo *f);
 /* Ends all; f is freed when the loop, which must run on, has closed its handles. */
 void ffo_destroy(struct ffo *f);
 

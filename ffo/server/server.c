@@ -864,6 +864,12 @@ int ffo_create(const struct ffo_conf *conf, uv_loop_t *loop, struct ffo **out)
 }
 
 /* The store is closed when nobody watches it any more; calls under way end with that. */
+void ffo_look(struct ffo *f)
+{
+	if (f->tls)
+		tls_look(f->tls);
+}
+
 void ffo_destroy(struct ffo *f)
 {
 	struct listener *l;

@@ -4,7 +4,7 @@
 # all: system-san
 # timeout: 300
 # reload.sh - SIGHUP: the router reads its configuration again, what can take effect does, a mistake changes nothing, and
-# the router does not end by it, whenever it comes.
+# neither router nor orchestrator ends by it, whenever it comes.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 1
 
@@ -119,5 +119,9 @@ for sandbox in on off; do
 	hup_from_the_start 40 "$BUILD/bin/ffr" --config "$OUT/ffr.conf"
 	grep -q 'configuration: read again' "$OUT/log" || fail "it was not read again: $(<"$OUT/log")"
 done
+
+step "the orchestrator"
+hup_from_the_start 40 "$BUILD/bin/ffo" --store "$OUT/ffo.db" --listen "unix:$OUT/ffo.sock"
+grep -q 'certificates .* are looked at' "$OUT/log" || fail "not a line: $(<"$OUT/log")"
 
 exit 0
