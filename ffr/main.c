@@ -32,7 +32,15 @@
 
 #define EXIT_USAGE 2
 
-enum { OPT_CONFIG = 1, OPT_SOCKET_DIR, OPT_ADMIN, OPT_FOREGROUND, OPT_LOG_LEVEL, OPT_VERSION };
+enum {
+	OPT_CONFIG = 1,
+	OPT_SOCKET_DIR,
+	OPT_ADMIN,
+	OPT_FOREGROUND,
+	OPT_LOG_LEVEL,
+	OPT_CHECK,
+	OPT_VERSION
+};
 
 static const struct option options[] = {
 	{ "config", required_argument, NULL, OPT_CONFIG },
@@ -40,6 +48,7 @@ static const struct option options[] = {
 	{ "admin", required_argument, NULL, OPT_ADMIN },
 	{ "foreground", no_argument, NULL, OPT_FOREGROUND },
 	{ "log-level", required_argument, NULL, OPT_LOG_LEVEL },
+	{ "check", no_argument, NULL, OPT_CHECK },
 	{ "version", no_argument, NULL, OPT_VERSION },
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
@@ -47,6 +56,7 @@ static const struct option options[] = {
 
 static const char usage[] =
 	"usage: ffr [--config FILE] [--socket-dir DIR] [--admin SOCKET] [--log-level LEVEL]\n"
+	"       ffr --check [FILE]\n"
 	"\n"
 	"  --config FILE      configuration (" CONF_PATH_DEFAULT ")\n"
 	"  --socket-dir DIR   runtime_dir, where containers' sockets are (" CONF_RUNTIME_DEFAULT
@@ -54,10 +64,12 @@ static const char usage[] =
 	"  --admin SOCKET     admin_socket, for ffctl (DIR/admin.sock)\n"
 	"  --foreground       do not detach; there is no other way\n"
 	"  --log-level LEVEL  error, warning, info or debug\n"
+	"  --check            look for mistakes in the configuration, and start nothing\n"
 	"  --version, --help\n";
 
 struct args {
 	const char *config, *socket_dir, *admin, *log_level;
+	bool check;
 };
 
 static void refuse(const char *fmt, const char *what)
@@ -96,6 +108,9 @@ static void args_parse(struct args *a, int argc, char **argv)
 		case OPT_LOG_LEVEL:
 			a->log_level = optarg;
 			break;
+		case OPT_CHECK:
+			a->check = true;
+			break;
 		case OPT_VERSION:
 			puts("ffr " FF_VERSION);
 			exit(0);
@@ -109,6 +124,8 @@ static void args_parse(struct args *a, int argc, char **argv)
 			refuse("unknown option %s", argv[optind - 1]);
 		}
 	}
+	if (a->check && !a->config && optind < argc)
+		a->config = argv[optind++];
 	if (optind < argc)
 		refuse("unexpected argument \"%s\"", argv[optind]);
 	need_absolute("--socket-dir", a->socket_dir);
@@ -483,6 +500,23 @@ static int first_load(struct ffr_conf *c, const struct source *s, char **text, c
 	return err ? err : conf_parse(c, s->args.config, *text, why, size);
 }
 
+/* --check: the exit status. */
+static int check(const struct source *s)
+{
+	struct ffr_conf c;
+	char why[1024], *text;
+	int err = first_load(&c, s, &text, why, sizeof(why));
+
+	free(text);
+	if (err) {
+		fprintf(stderr, "ffr: %s\n", why);
+		return EXIT_USAGE;
+	}
+	conf_free(&c);
+	printf("%s: no mistake\n", s->args.config ? s->args.config : CONF_PATH_DEFAULT);
+	return EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	static struct router r;
@@ -493,6 +527,8 @@ int main(int argc, char **argv)
 	hup_block(SIG_BLOCK);
 	args_parse(&source.args, argc, argv);
 	keeper = keeper_of_parent(&source.sock);
+	if (source.args.check)
+		return check(&source);
 	if (first_load(&r.conf, &source, &text, why, sizeof(why))) {
 		fprintf(stderr, "ffr: %s\n", why);
 		free(text);

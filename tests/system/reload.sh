@@ -4,7 +4,7 @@
 # all: system-san
 # timeout: 300
 # reload.sh - SIGHUP: the router reads its configuration again, what can take effect does, a mistake changes nothing, and
-# neither router nor orchestrator ends by it, whenever it comes.
+# neither router nor orchestrator ends by it, whenever it comes; and ffr --check.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --containers 1
 
@@ -124,4 +124,14 @@ step "the orchestrator"
 hup_from_the_start 40 "$BUILD/bin/ffo" --store "$OUT/ffo.db" --listen "unix:$OUT/ffo.sock"
 grep -q 'certificates .* are looked at' "$OUT/log" || fail "not a line: $(<"$OUT/log")"
 
+step "ffr --check"
+"$BUILD/bin/ffr" --check "$OUT/ffr.conf" >"$OUT/said" 2>&1 || fail "status $?: $(<"$OUT/said")"
+[[ $(<"$OUT/said") == "$OUT/ffr.conf: no mistake" ]] || fail "$(<"$OUT/said")"
+echo 'log_levl = debug' >>"$OUT/ffr.conf"
+for args in "--check $OUT/ffr.conf" "--config $OUT/ffr.conf --check"; do
+	# shellcheck disable=SC2086 # a list
+	"$BUILD/bin/ffr" $args >"$OUT/said" 2>&1
+	(($? == 2)) || fail "$args: $(<"$OUT/said")"
+	[[ $(<"$OUT/said") == "ffr: $OUT/ffr.conf:3: no such option 'log_levl'" ]] || fail "$(<"$OUT/said")"
+done
 exit 0
