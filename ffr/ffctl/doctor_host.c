@@ -49,11 +49,50 @@ static long process_of(const char *name)
 	return pid;
 }
 
+/* Is that what systemd says of the unit? Not where there is no systemd. */
+static bool unit_is(const char *unit, const char *property, const char *value)
+{
+	char command[128], said[64] = "";
+	FILE *f;
+
+	snprintf(command, sizeof(command), "systemctl show -P %s %s 2>/dev/null", property, unit);
+	f = popen(command, "re");
+	if (!f)
+		return false;
+	if (!fgets(said, sizeof(said), f))
+		said[0] = '\0';
+	pclose(f);
+	said[strcspn(said, "\n")] = '\0';
+	return !strcmp(said, value);
+}
+
+#define START_AGAIN "systemctl reset-failed ffr ffr-admin.socket; systemctl start ffr"
+
+/* Whether systemd has given the router up, with a finding. */
+static bool check_unit(struct findings *f)
+{
+	/* 1: it has exited, and not by a signal of that number */
+	if (unit_is("ffr.service", "ExecMainStatus", "2") &&
+	    unit_is("ffr.service", "ExecMainCode", "1"))
+		finding(f, FINDING_PROBLEM, "ffr --check names it; then " START_AGAIN,
+			"router: ffr.service: there is a mistake in ffr.conf, or on the command line");
+	else if (unit_is("ffr.service", "Result", "start-limit-hit") ||
+		 unit_is("ffr-admin.socket", "Result", "service-start-limit-hit") ||
+		 unit_is("ffr-admin.socket", "Result", "trigger-limit-hit"))
+		finding(f, FINDING_PROBLEM, "journalctl -u ffr says why; then " START_AGAIN,
+			"router: ffr.service: it failed so often that systemd does not start it any more");
+	else
+		return false;
+	return true;
+}
+
 void doctor_no_router(struct findings *f, int err)
 {
 	const char *path = admin_socket();
 	long pid = process_of("ffr");
 
+	if ((!pid || err == -EAGAIN) && check_unit(f))
+		return;
 	if (err == -EAGAIN)
 		finding(f, FINDING_PROBLEM,
 			"systemctl status ffr; its watchdog starts it again where systemd runs it",

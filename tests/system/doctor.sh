@@ -173,8 +173,20 @@ wait_for 30 h1_back || fail "not well again: $said"
 step "15: the router is stopped, 16: it is gone"
 kill -STOP "$(<"$OWN_LAB/h0/router.pid")"
 doctor
-kill -CONT "$(<"$OWN_LAB/h0/router.pid")"
 finds 1 "router: .* does not answer" "systemctl status ffr"
+mkdir "$OUT/bin"
+cat >"$OUT/bin/systemctl" <<-SH
+	#!/bin/sh
+	sed -n "s/^\$4 \$3 //p" "$OUT/units"
+SH
+chmod +x "$OUT/bin/systemctl"
+printf '%s\n' 'ffr.service ExecMainStatus 2' 'ffr.service ExecMainCode 1' >"$OUT/units"
+PATH=$OUT/bin:$PATH doctor
+finds 1 "router: ffr.service: there is a mistake in ffr.conf" "ffr --check .*reset-failed"
+printf '%s\n' 'ffr.service ExecMainStatus 2' 'ffr.service ExecMainCode 2' 'ffr-admin.socket Result trigger-limit-hit' >"$OUT/units"
+PATH=$OUT/bin:$PATH doctor
+finds 1 "router: ffr.service: it failed so often" "journalctl -u ffr .*reset-failed"
+kill -CONT "$(<"$OWN_LAB/h0/router.pid")"
 "$LAB" kill router h0
 doctor
 finds 1 "router: ffr (does not run|runs \(process [0-9]+\), but not at)" "systemctl start|--admin"
