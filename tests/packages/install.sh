@@ -56,7 +56,7 @@ router_pid() { # the parent's other child is the keeper
 }
 
 release() { # SUITE
-	local root=$TMP/$1 tar deb before
+	local root=$TMP/$1 tar deb before before_pid
 	tar=$(root_tar "$1") || {
 		echo "   no $1 here"
 		return 1
@@ -103,6 +103,40 @@ release() { # SUITE
 	wait_for 30 eval '(($(restarts) >= 1)) && active ffr.service && answers' || fail "the watchdog did not see it"
 	root_run rm -r /run/systemd/system/ffr.service.d
 	root_run systemctl daemon-reload
+
+	step "$1: reload"
+	before_pid=$(root_run systemctl show -P MainPID ffr.service)
+	root_run sh -c 'echo "metrics = \"unix:/run/freeflow/m.sock\"" >>/etc/freeflow/ffr.conf; systemctl reload ffr.service' ||
+		fail "systemctl reload: $(root_run journalctl -u ffr.service | tail)"
+	wait_for 20 root_run test -S /run/freeflow/m.sock || fail "not read again: $(root_run journalctl -u ffr.service | tail)"
+	root_run sh -c 'cp /etc/freeflow/ffr.conf /tmp/good; echo "log_levl = debug" >>/etc/freeflow/ffr.conf'
+	! root_run systemctl reload ffr.service 2>/dev/null || fail "systemctl reload takes a mistake"
+	root_run journalctl -u ffr.service -o cat | grep >/dev/null "ffr.conf:[0-9]*: no such option 'log_levl'" ||
+		fail "not told: $(root_run journalctl -u ffr.service | tail)"
+	root_run sh -c 'kill -HUP $(systemctl show -P MainPID ffr.service)'
+	answers || fail "no answer after a mistake and SIGHUP"
+	[[ $(root_run systemctl show -P MainPID ffr.service) == "$before_pid" ]] || fail "it was started again"
+	root_run sh -c 'systemctl start ffo.service; kill -HUP $(systemctl show -P MainPID ffo.service); systemctl reload ffo.service' ||
+		fail "ffo: $(root_run journalctl -u ffo.service | tail)"
+	active ffo.service || fail "ffo ends by SIGHUP"
+	root_run systemctl stop ffo.service
+
+	step "$1: a mistake at the start, and mended"
+	! root_run systemctl restart ffr.service 2>/dev/null || fail "it starts with a mistake"
+	for _ in 1 2 3; do
+		! root_run timeout 30 ffctl ping >/dev/null 2>&1 || fail "somebody answers"
+	done
+	root_run ffctl doctor >"$TMP/log" 2>&1
+	grep -q 'mistake in ffr.conf' "$TMP/log" || fail "the doctor: $(<"$TMP/log")"
+	root_run sh -c 'cp /tmp/good /etc/freeflow/ffr.conf; systemctl restart ffr.service' ||
+		fail "it does not start: $(root_run systemctl status ffr.service ffr-admin.socket)"
+	wait_for 20 answers || fail "no answer"
+	runs ffr.service ffr-admin.socket ffr-addresses.service || fail "not all of it runs again"
+	root_run sed -i '/m.sock/d' /etc/freeflow/ffr.conf
+
+	step "$1: ended by what is no failure"
+	root_run sh -c 'kill $(systemctl show -P MainPID ffr.service)'
+	wait_for 20 eval 'active ffr.service && answers' || fail "not started again after SIGTERM"
 
 	step "$1: upgrade"
 	root_run sh -c 'echo "log_level = debug" >>/etc/freeflow/ffr.conf; echo key >/etc/freeflow/host.key
