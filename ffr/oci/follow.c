@@ -8,6 +8,9 @@
  * (addr.c), and of what it finds it tells the router by the admin socket. So the router needs no right on networks, and
  * neither a router nor this process that starts again loses anything: what counts is what is there now.
  *
+ * It also ends containers whose processes are gone while the router was away or their engine was killed (ended.c): when it
+ * starts, when a hook could not tell the router, and a while after a process that it follows has ended.
+ *
  * Addresses come in groups: a container is looked at SETTLE after the first of them, and at most once in that time.
  *
  * Tests: system/runtime_docker_cdi.sh, system/addresses.sh
@@ -32,6 +35,7 @@
 
 #define SETTLE 20   /* ms */
 #define RETRY  1000 /* ms: the router is away */
+#define ENDED  5000 /* ms: for the hook of a process that has ended, and between tries */
 #define BATCH  16
 
 enum { EAR, PROCESS, NUM_SOURCES };
@@ -54,6 +58,7 @@ struct follow {
 	const char *admin;
 	int epoll, inotify;
 	struct follower *all; /* by id */
+	uint64_t sweep;	      /* ms: when to look for containers that have ended; 0: never */
 };
 
 static uint64_t now_ms(void)
@@ -95,6 +100,12 @@ static int open_all(struct follow *w, struct follower *f)
 	return err ? err : listen_to(w, f, PROCESS, f->pidfd);
 }
 
+static void sweep_soon(struct follow *w)
+{
+	if (!w->sweep)
+		w->sweep = now_ms() + ENDED;
+}
+
 static void look_at_note(struct follow *w, const char *file)
 {
 	struct follower *f;
@@ -107,7 +118,11 @@ static void look_at_note(struct follow *w, const char *file)
 	HASH_FIND_STR(w->all, id, f);
 	if (f)
 		drop(w, f);
-	if (note_read(id, &n) || !n.follow || !n.runs || strcmp(n.admin, w->admin))
+	if (note_read(id, &n) || strcmp(n.admin, w->admin))
+		return;
+	if (!n.runs)
+		sweep_soon(w);
+	if (!n.follow || !n.runs)
 		return;
 	f = calloc(1, sizeof(*f));
 	if (!f) {
@@ -187,6 +202,10 @@ static int tell_all(struct follow *w)
 		if (f->due && f->due < first)
 			first = f->due;
 	}
+	if (w->sweep && w->sweep <= now)
+		w->sweep = end_all_gone(w->admin) ? 0 : now_ms() + ENDED;
+	if (w->sweep && w->sweep < first)
+		first = w->sweep;
 	if (first == UINT64_MAX)
 		return -1;
 	now = now_ms();
@@ -195,9 +214,10 @@ static int tell_all(struct follow *w)
 
 static void on_source(struct follow *w, struct source *s)
 {
-	if (s->kind == PROCESS)
+	if (s->kind == PROCESS) {
 		drop(w, s->f);
-	else if (addrs_heard(&s->f->socks) && !s->f->due)
+		sweep_soon(w);
+	} else if (addrs_heard(&s->f->socks) && !s->f->due)
 		s->f->due = now_ms() + SETTLE;
 }
 
@@ -236,6 +256,7 @@ int follow_main(const char *admin)
 		return EXIT_FAILURE;
 	}
 	look_at_all(&w);
+	w.sweep = now_ms();
 	log_info("addresses of containers are followed");
 	err = serve(&w);
 	log_err("epoll: %s", strerror(-err));

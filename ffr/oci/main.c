@@ -10,7 +10,6 @@
  *
  * Tests: system/runtime_docker.sh, system/runtime_docker_cdi.sh
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -34,53 +33,6 @@ static void warn_line(const char *text)
 }
 
 /* ---- the router ------------------------------------------------------------------------------ */
-
-static int tell_runs(const struct oci_options *o, const char *name, const char *id, bool runs,
-		     char why[WHY_SZ])
-{
-	int err = 0;
-	json_t *answer = ask(o->admin,
-			     json_pack("{s:s, s:s, s:s, s:b}", "op", "container_runs", "name", name,
-				       "id", id, "runs", runs),
-			     &err, why);
-
-	json_decref(answer);
-	return answer ? 0 : err;
-}
-
-static void forget(const struct oci_options *o, const char *name)
-{
-	char why[WHY_SZ];
-	int err;
-
-	json_decref(ask(o->admin, json_pack("{s:s, s:s}", "op", "container_rm", "name", name), &err,
-			why));
-}
-
-/*
- * Containers of that name that have ended without anybody's telling the router: the engine was killed, or the
- * router did not run. By their notes, whose processes are gone.
- */
-static bool end_gone(const struct oci_options *o, const char *name)
-{
-	char id[OCI_ID_MAX], why[WHY_SZ];
-	DIR *d = opendir(NOTES);
-	struct dirent *e;
-	bool added = false;
-	struct note n;
-
-	while (d && (e = readdir(d))) {
-		if (!note_id(e->d_name, id) || note_read(id, &n) || n.runs ||
-		    strcmp(n.name, name) || (*n.admin && strcmp(n.admin, o->admin)) ||
-		    tell_runs(o, name, id, false, why))
-			continue;
-		added |= n.added;
-		note_remove(id);
-	}
-	if (d)
-		closedir(d);
-	return added;
-}
 
 /*
  * The container's addresses are the engine's, unless somebody said which, or to take some of the pool. False: they are
@@ -131,7 +83,7 @@ static int begin(const struct oci_state *s, const struct oci_options *o, struct 
 	char ignored[WHY_SZ];
 	int dir;
 
-	if (tell_runs(o, n->name, s->id, true, why))
+	if (tell_runs(o->admin, n->name, s->id, true, why))
 		return -1;
 	n->pid = s->pid;
 	dir = mount_folder(o->run, n->name, why);
@@ -141,7 +93,7 @@ static int begin(const struct oci_state *s, const struct oci_options *o, struct 
 		snprintf(why, WHY_SZ, NOTES ": cannot be written");
 		close(dir);
 	}
-	tell_runs(o, n->name, s->id, false, ignored);
+	tell_runs(o->admin, n->name, s->id, false, ignored);
 	return -1;
 }
 
@@ -177,7 +129,7 @@ static int start(const struct oci_state *s, const struct oci_options *o, char wh
 		n.added = answer;
 	}
 	json_decref(request);
-	again = answer && end_gone(o, n.name);
+	again = answer && end_gone(o->admin, n.name);
 	if (again && follows)
 		addrs_tell(o->admin, n.name, &a, why);
 	n.added |= again;
@@ -185,7 +137,7 @@ static int start(const struct oci_state *s, const struct oci_options *o, char wh
 	n.follow = n.added && follows && !s->net_admin;
 	dir = answer ? begin(s, o, &n, why) : -1;
 	if (dir < 0 && n.added)
-		forget(o, n.name);
+		forget(o->admin, n.name);
 	json_decref(answer);
 	return dir;
 }
@@ -197,14 +149,16 @@ static int stop(const struct oci_state *s, const struct oci_options *o, char why
 	int err = 0;
 
 	if (!note_read(s->id, &n)) {
-		err = tell_runs(o, n.name, s->id, false, why);
+		err = tell_runs(o->admin, n.name, s->id, false, why);
 		if (!err && n.added)
-			forget(o, n.name);
+			forget(o->admin, n.name);
 		if (err == -ENOENT) /* it was removed meanwhile */
 			err = 0;
 	}
 	if (!err)
 		note_remove(s->id);
+	else
+		note_touch(s->id); /* follow.c tells the router later */
 	return err;
 }
 
@@ -417,6 +371,8 @@ int main(int argc, char **argv)
 			"ff-hook [--admin SOCKET] follow");
 		return 2;
 	}
+	/* until this process ends; without the folder there are no notes, of which begin() tells */
+	notes_lock(false);
 	err = oci_state_read(STDIN_FILENO, &s, why);
 	if (!err)
 		err = strcmp(argv[optind], "poststop") ? create_runtime(&s, &o, why) :

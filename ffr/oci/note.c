@@ -92,6 +92,15 @@ int note_read(const char *id, struct note *n)
 	return ok ? 0 : -ENOENT;
 }
 
+void note_touch(const char *id)
+{
+	char path[PATH_MAX];
+	int fd = open(note_path(id, path), O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+}
+
 void note_remove(const char *id)
 {
 	char path[PATH_MAX];

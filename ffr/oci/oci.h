@@ -174,8 +174,25 @@ json_int_t note_began(pid_t pid);
 int note_write(const char *id, const struct note *n);
 int note_read(const char *id, struct note *n);
 void note_remove(const char *id);
+/* Who watches the folder looks at it again, as if it had been written. */
+void note_touch(const char *id);
 /* Is the file of that name a note? Then whose. */
 bool note_id(const char *file, char id[OCI_ID_MAX]);
+
+/* ---- ended.c ---- */
+
+/*
+ * For hooks, as many as there are; alone: for who is none, while no hook works. A descriptor that has the lock;
+ * -EWOULDBLOCK: a hook works; other -errno.
+ */
+int notes_lock(bool alone);
+/* The router's container runs, or has ended, by that id. 0, or -errno with why. */
+int tell_runs(const char *admin, const char *name, const char *id, bool runs, char why[WHY_SZ]);
+void forget(const char *admin, const char *name);
+/* Ends containers of that name whose processes are gone. Was one of them added by us? */
+bool end_gone(const char *admin, const char *name);
+/* Ends all of that router's whose processes are gone, and forgets those that we have added. False: some are left. */
+bool end_all_gone(const char *admin);
 
 /* ---- follow.c ---- */
 

@@ -109,6 +109,34 @@ becomes one "10.61.0.9 fd61::9 $(engines one | xargs -n 1 | grep -v 10.61)"
 becomes one "$(engines one)"
 stop one peer
 
+step "containers that end while the router is away, with and without a follower: forgotten when it is back"
+known() { # NAME
+	router_ctl container show "$1" >/dev/null 2>&1
+}
+forgotten() {
+	! known "$1"
+}
+start ended
+start alive
+"$LAB" kill router h0
+stop ended
+"$LAB" restart router h0 || fail "the router does not start again"
+known alive || fail "a container that runs is unknown"
+wait_for 60 forgotten ended || fail "it is known still: $(<"$OUT/follow")"
+kill $follower
+wait $follower 2>/dev/null
+start ended
+"$LAB" kill router h0
+stop ended
+"$LAB" restart router h0 || fail "the router does not start again"
+known ended || fail "who has told the router?"
+follow
+wait_for 60 forgotten ended || fail "it is known still: $(<"$OUT/follow")"
+start next
+has next "$(engines next)" || fail "$(ips next) is not $(engines next)"
+has alive "$(engines alive)" || fail "who runs has $(ips alive), not $(engines alive)"
+stop next alive
+
 step "IPv6 as it starts, macvlan, overlay"
 start six --network more --ip 10.61.0.20 --ip6 fd61::20
 becomes six "10.61.0.20 fd61::20"
