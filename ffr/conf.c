@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* conf.c - reads ffr.conf with libconfuse. Control thread, at start and for a reload; the parent, likewise. */
+/* conf.c - reads ffr.conf with libconfuse. The control thread and the parent, at the start and for a reload. */
 #include "ffr/conf.h"
 
 #include <arpa/inet.h>

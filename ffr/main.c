@@ -282,8 +282,8 @@ static int serve(struct router *r)
 /* The configuration and what came with it, of this process. */
 struct source {
 	struct args args;
-	struct router *router; /* of the process that is the router */
-	int sock; /* ... to which the parent sends the file's text; -1: there is no parent */
+	struct router *router; /* where this process is the router */
+	int sock; /* by which the parent sends the file's text; -1: there is no parent */
 	uv_poll_t poll;
 	uv_signal_t hup;
 };

@@ -32,7 +32,7 @@
 #include "ffr/keeper/keeper.h"
 
 #define KEEPER_ENV "FFR_KEEPER" /* the number of the router's end of the socket to the keeper */
-#define CONF_ENV   "FFR_CONF"	/* ... and of the one by which configurations come */
+#define CONF_ENV   "FFR_CONF" /* the number of the router's end of the socket for configurations */
 /* One that did not live so long will not do so the next time either: that is the service manager's. */
 #define TOO_SOON_S 2
 
@@ -73,7 +73,7 @@ char *parent_text(int sock, int *err)
 	char *text = NULL, *newer;
 	ssize_t n;
 
-	/* its length first: this end has none to spare for all of the longest */
+	/* the length first, so that a short text does not take the memory of the longest */
 	while ((n = recv(sock, NULL, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT)) > 0) {
 		newer = malloc((size_t)n);
 		if (!newer)
