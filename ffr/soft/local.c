@@ -104,15 +104,15 @@ static enum post_result no_receive(struct fast *f, struct qp *qp, struct qp *pee
 }
 
 /*
- * When its answer is missing, or 0. A timeout may last up to four times as long as it says (IBTA
- * 9.9.2.1.1); on a grid of twice its length many QPs share an alarm, and one that only ever waits needs
- * half as many. Each costs whoever runs on that CPU some 40 us on a virtual machine.
+ * When its answer is missing, or 0: two to four times the program's timeout from now. Four times is the longest that
+ * IBTA 9.9.2.1.1 allows. On a grid of twice its length many QPs share an alarm. Each alarm costs whoever runs on that
+ * CPU some 40 us on a virtual machine.
  */
 static uint64_t ack_due(const struct qp *qp, uint64_t now)
 {
 	uint64_t t = requester_ack_timeout(qp);
 
-	return t ? (now / t + 3) / 2 * 2 * t : 0;
+	return t ? (now / t + 4) / 2 * 2 * t : 0;
 }
 
 /* Nobody is there, or not any more. RC waits, and who answers next gets the message from its start. */

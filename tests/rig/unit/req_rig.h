@@ -8,8 +8,9 @@
 
 #include "tests/rig/unit/two_hosts.h"
 
-#define ACK_TIMEOUT   (4096ull << 14) /* rig_connect()'s timeout 14 */
-#define RNR_FIELD     12	      /* 0.64 ms */
+#define QP_TIMEOUT    (4096ull << 14)  /* rig_connect()'s timeout 14 */
+#define ACK_TIMEOUT   (3 * QP_TIMEOUT) /* of a try */
+#define RNR_FIELD     12	       /* 0.64 ms */
 #define RNR_NS	      (640 * NS_PER_US)
 #define LATER_NS      NS_PER_MS
 #define BUSY_NS	      (10 * NS_PER_MS)

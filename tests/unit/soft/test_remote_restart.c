@@ -11,7 +11,7 @@
 #define SEEDS	  150u
 #define RETRY_CNT 7u
 /* InfiniBand allows one to four times the time-out for each try (IBTA 9.7.6.1.3). */
-#define LIMIT ((RETRY_CNT + 1) * 4 * ACK_TIMEOUT)
+#define LIMIT ((RETRY_CNT + 1) * 4 * QP_TIMEOUT)
 
 static unsigned int seed; /* of the run, for rand_r() */
 
