@@ -51,6 +51,8 @@ int router_init(struct router *r, char *err, size_t size);
 extern unsigned int router_lock_wait;
 /* Control thread, before it runs: what the device can do, once more since view_init() was called. */
 void router_look(struct router *r);
+/* Bytes of memory that containers may have together, of a router with that limit, on a host with so many. */
+uint64_t router_memory_bound(uint64_t limit, uint64_t host);
 /* Detaches the containers and runs the loop until all its handles are closed. */
 void router_fini(struct router *r);
 /* The orchestrator's client begins; administrators may come when it knows more. 0 or -errno. */
