@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "ffr/lib/log.h"
+#include "ffr/obj/mr_counts.h"
 #include "ffr/obj/objects.h"
 
 #define FDS_OWN                                                                                    \
@@ -244,8 +245,9 @@ static struct takes takes(const struct obj *o)
 		return (struct takes){ 1, { { QUOTA_CQ, 1 } } };
 	case OBJ_MR:
 		mr = obj_of(o, mr);
-		return (struct takes){ 2,
-				       { { QUOTA_MR, 1 }, { QUOTA_REGISTERED, mr_pinned(mr) } } };
+		return (struct takes){
+			2, { { QUOTA_MR, mr_counts(mr) }, { QUOTA_REGISTERED, mr_pinned(mr) } }
+		};
 	case OBJ_CHANNEL:
 		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
 	case OBJ_CM_ID:
