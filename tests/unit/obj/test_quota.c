@@ -300,6 +300,43 @@ static void calls_that_take_memory_are_refused(void **state)
 	assert_int_equal(used(0, QUOTA_MEMORY), 0);
 }
 
+/* With other hosts a QP may have copies of the WRs that wait for a peer's answer: they are charged from the start. */
+static void what_waits_for_other_hosts_is_charged(void **state)
+{
+	int s = call_client(g, 0);
+	uint32_t pd = call_pd(g, s), cq = call_cq(g, s), qp;
+	struct ff_create_qp_req req = call_qp_req(pd, cq, IBV_QPT_RC);
+	struct ff_create_qp_resp resp;
+	uint64_t was = used(0, QUOTA_MEMORY), alone, few, many;
+
+	(void)state;
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
+	alone = used(0, QUOTA_MEMORY) - was;
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp), 0);
+	g->ctl.host->wired = true;
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
+	few = used(0, QUOTA_MEMORY) - was;
+	assert_true(few > alone + 64 * sizeof(struct send_wr));
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp), 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	/* as many as may be under way, with as much inline data as there may be */
+	req.cap.max_send_wr = 4096;
+	req.cap.max_inline = 1024;
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), 0);
+	many = used(0, QUOTA_MEMORY) - was;
+	assert_true(many > 4096 * 1024 + 128 * 1024);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, resp.qp), 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	/* refused with nothing left behind */
+	quota_memory_bound(2 * many - 1);
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	quota_memory_bound(0);
+	close(s);
+	rig_pump(g);
+	g->ctl.host->wired = false;
+}
+
 /* Of the host, where the orchestrator was told nothing. */
 static void defaults_are_in_force(void **state)
 {
@@ -592,6 +629,7 @@ int main(void)
 			CALL_TEST(other_objects_are_counted), CALL_TEST(descriptors_are_shared),
 			CALL_TEST(shares_leave_room), CALL_TEST(memory_is_shared),
 			CALL_TEST(calls_that_take_memory_are_refused),
+			CALL_TEST(what_waits_for_other_hosts_is_charged),
 			CALL_TEST(sessions_and_descriptors_are_counted),
 			CALL_TEST(calls_have_a_burst), CALL_TEST(calls_wait),
 			CALL_TEST(a_slot_waits), CALL_TEST(a_greeting_waits),
