@@ -18,6 +18,7 @@
 #include "ffr/ctl/container.h"
 #include "ffr/ctl/ctl.h"
 #include "ffr/dir/ctl.h"
+#include "ffr/lib/cgroup.h"
 #include "ffr/lib/log.h"
 #include "ffr/admin/metrics.h"
 #include "ffr/orch/orch.h"
@@ -214,6 +215,27 @@ int router_metrics(struct router *r, const char *where, struct metrics **m)
 							.fast = r->ctl.host });
 }
 
+/*
+ * A quarter of the limit is the router's own: what nobody is charged with, such as page tables, and what the allocator
+ * keeps. Without a limit, as without systemd, it is that of the shipped unit, MemoryMax=50%.
+ */
+uint64_t router_memory_bound(uint64_t limit, uint64_t host)
+{
+	if (limit > host / 2)
+		limit = host / 2;
+	return limit - limit / 4;
+}
+
+static void memory_bound(void)
+{
+	uint64_t host = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t bound = router_memory_bound(cgroup_memory_limit_own(), host);
+
+	quota_memory_bound(bound);
+	log_info("containers share %llu MB of the router's memory",
+		 (unsigned long long)(bound >> 20));
+}
+
 int router_init(struct router *r, char *err, size_t size)
 {
 	const char *what = "event loop";
@@ -237,6 +259,7 @@ int router_init(struct router *r, char *err, size_t size)
 	}
 	sigbus_tell(ctl_memory_gone, &r->ctl);
 	r->loop_ready = true;
+	memory_bound();
 
 	what = r->conf.runtime_dir;
 	rc = make_dirs(r->conf.runtime_dir);

@@ -63,6 +63,8 @@ void router_reload(struct router *r, struct ffr_conf *next);
 void router_limits(struct router *r);
 /* metrics as `where` says, which stays the configuration's. 0 or -errno. */
 int router_metrics(struct router *r, const char *where, struct metrics **m);
+/* Bytes of memory that containers may have together, of a router with that limit, on a host with so many. */
+uint64_t router_memory_bound(uint64_t limit, uint64_t host);
 /* Detaches the containers and runs the loop until all its handles are closed. */
 void router_fini(struct router *r);
 /* The orchestrator's client begins; administrators may come when it knows more. 0 or -errno. */

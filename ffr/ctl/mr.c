@@ -21,6 +21,7 @@
 #include "ffr/mem/dmabuf.h"
 #include "ffr/mem/heat.h"
 #include "ffr/mem/view.h"
+#include "ffr/obj/mr_counts.h"
 #include "ffr/mem/shadow.h"
 
 #define ACCESS_SUPPORTED                                                                           \
@@ -444,6 +445,32 @@ static int runs_writable(struct mr *new, const struct mr *old)
 	return 0;
 }
 
+static uint64_t above(uint64_t n, uint64_t other)
+{
+	return n > other ? n - other : 0;
+}
+
+/* An MR is about to change: it is charged with the larger of both until one of them is gone. 0 or -ENOMEM. */
+static int change_charge(struct container *c, const struct mr *new, const struct mr *old)
+{
+	uint64_t bytes = above(mr_pinned(new), mr_pinned(old));
+	uint64_t num = above(mr_counts(new), mr_counts(old));
+	int err = bytes ? quota_charge(c, QUOTA_REGISTERED, bytes) : 0;
+
+	if (err)
+		return err;
+	err = num ? quota_charge(c, QUOTA_MR, num) : 0;
+	if (err)
+		quota_return(c, QUOTA_REGISTERED, bytes);
+	return err;
+}
+
+static void change_return(struct container *c, const struct mr *gone, const struct mr *stays)
+{
+	quota_return(c, QUOTA_REGISTERED, above(mr_pinned(gone), mr_pinned(stays)));
+	quota_return(c, QUOTA_MR, above(mr_counts(gone), mr_counts(stays)));
+}
+
 /* What the one has of its own, that the other, which stays, has not. */
 static void translation_free(struct mr *gone, const struct mr *stays)
 {
@@ -470,7 +497,6 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	struct fast *f = c->s->fast;
 	struct mr *mr = mr_get(c->s, req->mr), old, new;
 	bool remap = req->flags & IBV_REREG_MR_CHANGE_TRANSLATION;
-	uint64_t has, other;
 	bool rekey;
 	int err = 0;
 
@@ -512,8 +538,8 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	if (!err && mr->backend) /* its keys were the NIC's, which has others for the new one */
 		new.lkey = new.rkey = 0;
 	err = err ? err : mr_make(&new);
-	if (!err && mr_pinned(&new) > mr_pinned(&old))
-		err = quota_charge(c->s->cont, QUOTA_REGISTERED, mr_pinned(&new) - mr_pinned(&old));
+	if (!err)
+		err = change_charge(c->s->cont, &new, &old);
 	if (err) {
 		mr_break(&new);
 		translation_free(&new, &old);
@@ -548,12 +574,9 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	}
 unlock:
 	fast_unlock(f->host);
-	has = mr_pinned(err ? &old : &new);
-	other = mr_pinned(err ? &new : &old); /* what is charged is the larger one */
+	change_return(c->s->cont, err ? &new : &old, err ? &old : &new);
 	mr_break(err ? &new : &old);
 	translation_free(err ? &new : &old, err ? &old : &new);
-	if (other > has)
-		quota_return(c->s->cont, QUOTA_REGISTERED, other - has);
 	if (err)
 		return err;
 	if (c->ctl->orch) {
@@ -615,11 +638,17 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	err = shadow_more(&old, c->tail, c->n_tail, &new);
 	if (err)
 		return err;
+	err = change_charge(c->s->cont, &new, &old);
+	if (err) {
+		free(new.run);
+		return err;
+	}
 	fast_lock(c->ctl->host);
 	mr->run = new.run;
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
 	fast_unlock(c->ctl->host);
+	change_return(c->s->cont, &old, &new);
 	free(old.run);
 	resp->zero_copy = new.zero_copy;
 	return 0;

@@ -14,6 +14,7 @@
 #include "ffr/dir/dir.h"
 #include "ffr/fast/mw.h"
 #include "ffr/fast/xrc.h"
+#include "ffr/soft/remote.h"
 
 #define WINDOWS_STEP 1024u
 
@@ -108,6 +109,12 @@ static void qp_hold(struct qp *qp, int by)
 		qp->srq->o.refs += (uint32_t)by;
 }
 
+/* What a connection to another host may take of the heap is charged in advance: fast threads cannot charge it. */
+static uint64_t wire_bytes(const struct qp *qp)
+{
+	return qp->o.ses->fast->host->wired ? remote_bytes(qp) : 0;
+}
+
 int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		  struct ff_create_qp_resp *resp)
 {
@@ -158,18 +165,21 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 		goto err_free;
 	qp_set_rings(qp, &l, &block, map);
 	cap_grant(qp, &cap, c->ctl->dev.max_inline);
+	qp->o.ses = s;
+	err = quota_charge(s->cont, QUOTA_MEMORY, wire_bytes(qp));
+	if (err)
+		goto err_ring;
 
 	/* datagrams of other hosts come to the first thread */
 	err = req->qp_type == IBV_QPT_UD && c->ctl->host->wired ? fast_need_first(s->cont) : 0;
 	if (err)
-		goto err_ring;
+		goto err_wire;
 	f = s->fast;
-	qp->o.ses = s;
 	err = fast_qpns_room(f->host);
 	if (!err && f->be->ops->qp_make)
 		err = f->be->ops->qp_make(f->be, qp);
 	if (err)
-		goto err_ring;
+		goto err_wire;
 	fast_lock(f->host);
 	err = ctl_obj_insert(s, OBJ_QP, &qp->o);
 	if (!err) {
@@ -192,6 +202,8 @@ int ctl_create_qp(struct ctl_call *c, const struct ff_create_qp_req *req,
 err_made:
 	if (f->be->ops->qp_break)
 		f->be->ops->qp_break(f->be, qp);
+err_wire:
+	quota_return(s->cont, QUOTA_MEMORY, wire_bytes(qp));
 err_ring:
 	ctl_ring_free(c->s, &block, l.size);
 err_free:
@@ -347,8 +359,10 @@ static void qp_free(struct obj *o)
 {
 	struct qp *qp = obj_of(o, qp);
 
-	if (qp->hdr) /* of an XRC_RECV QP there are none here */
+	if (qp->hdr) { /* of an XRC_RECV QP there are none here */
+		quota_return(o->ses->cont, QUOTA_MEMORY, wire_bytes(qp));
 		ctl_ring_free(o->ses, &qp->sq_at, qp_size(qp));
+	}
 	if (o->ses->fast->be->ops->qp_break)
 		o->ses->fast->be->ops->qp_break(o->ses->fast->be, qp);
 	xrc_target_free(qp->xrc.target);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -29,7 +30,9 @@
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
-#define SESSION_FDS    5u /* bell, async socket, the process's memory and maps (pvm.c), maps */
+/* Places for objects, of all kinds, from which on the heap of a session that ended is worth giving to the system. */
+#define TRIM_MIN    4096u
+#define SESSION_FDS 5u /* bell, async socket, the process's memory and maps (pvm.c), maps */
 
 /* What the device reports is what a session gets, however much the configuration allows. */
 static void session_limits(struct session *s, const struct ctl *ctl)
@@ -243,6 +246,7 @@ void session_end_finish(struct session *s)
 {
 	const struct ctl *ctl = s->conn->ctl;
 	struct fast *f = s->fast;
+	uint64_t places = 0;
 
 	fast_lock(f->host);
 	fast_session_del(f, s);
@@ -251,8 +255,10 @@ void session_end_finish(struct session *s)
 	fast_unlock(f->host);
 	if (ctl->orch)
 		ctl->hooks->session_changed(ctl->orch);
-	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++)
+	for (unsigned kind = 0; kind < OBJ_NUM_KINDS; kind++) {
+		places += s->tab[kind].size;
 		obj_table_free(&s->tab[kind]);
+	}
 	close(s->bell_fd);
 	close(s->async_fd);
 	view_session_del(s);
@@ -268,6 +274,9 @@ void session_end_finish(struct session *s)
 	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);
 	free(s);
+	/* small pieces that were freed stay the router's otherwise, though its container no longer pays for them */
+	if (places >= TRIM_MIN)
+		malloc_trim(0);
 }
 
 uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind)

@@ -186,6 +186,7 @@ void print_limits(const json_t *c)
 {
 	static const char *const heads[] = { "LIMIT", ">VALUE", ">IN USE", "", NULL };
 	const json_t *limits = json_object_get(c, "limits"), *usage = json_object_get(c, "usage");
+	json_int_t memory = json_integer_value(json_object_get(usage, "memory"));
 	char value[LIMIT_TEXT_MAX], used[LIMIT_TEXT_MAX];
 	struct table *t = NULL;
 	bool quota;
@@ -203,6 +204,14 @@ void print_limits(const json_t *c)
 			   value_of(usage, i) ? limit_text(usage, i, used) :
 						"0");
 		table_cell(t, "%s", ffo_limit[i].what);
+	}
+	if (memory > 0) {
+		if (!t)
+			t = table_new(heads);
+		table_cell(t, "memory");
+		table_cell(t, "-");
+		table_cell(t, "%lld kB", (long long)((memory + 1023) / 1024));
+		table_cell(t, "of the router's own, which all containers share");
 	}
 	if (!t)
 		return;

@@ -90,29 +90,36 @@ const char *cgroup_parse(char *text)
 	return best;
 }
 
-int cgroup_of(pid_t pid, char path[CGROUP_MAX])
+/* All of that file, at most size - 1 bytes. 0 or -errno. */
+static int text_read(const char *name, char *text, size_t size)
 {
-	const char *found;
+	int fd = open(name, O_RDONLY | O_CLOEXEC), err;
 	size_t len = 0;
-	char name[32], *text;
 	ssize_t n;
-	int fd, err;
 
-	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
-	fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	text = malloc(TEXT_MAX);
-	if (!text) {
-		close(fd);
-		return -ENOMEM;
-	}
+		return -errno;
 	do
-		n = read(fd, text + len, TEXT_MAX - 1 - len);
-	while (n > 0 && (len += (size_t)n) < TEXT_MAX - 1);
+		n = read(fd, text + len, size - 1 - len);
+	while (n > 0 && (len += (size_t)n) < size - 1);
 	err = n < 0 ? -errno : 0;
 	close(fd);
 	text[len] = '\0';
+	return err;
+}
+
+int cgroup_of(pid_t pid, char path[CGROUP_MAX])
+{
+	char name[32], *text = malloc(TEXT_MAX);
+	const char *found;
+	int err;
+
+	if (!text)
+		return -ENOMEM;
+	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
+	err = text_read(name, text, TEXT_MAX);
+	if (err == -ENOENT)
+		err = -ESRCH;
 	found = err ? NULL : cgroup_parse(text);
 	if (found)
 		memcpy(path, found, strlen(found) + 1);
@@ -132,4 +139,63 @@ bool cgroup_within(const char *path, const char *cgroup)
 bool cgroup_is_outside(const char *path)
 {
 	return cgroup_within(path, "/..");
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+/* The least number in the files of that name from `path` up to the root. A word, such as "max", is no limit. */
+static uint64_t least_above(const char *root, char *path, const char *file)
+{
+	char name[2 * CGROUP_MAX], text[32], *end;
+	uint64_t least = UINT64_MAX, n;
+
+	for (char *slash = path + strlen(path); slash; slash = strrchr(path, '/')) {
+		*slash = '\0';
+		if (snprintf(name, sizeof(name), "%s%s/%s", root, path, file) >=
+			    (int)sizeof(name) ||
+		    text_read(name, text, sizeof(text)))
+			continue;
+		n = strtoull(text, &end, 10);
+		if (end != text && n < least)
+			least = n;
+	}
+	return least;
+}
+
+uint64_t cgroup_memory_limit(const char *root, char *text)
+{
+	uint64_t least = UINT64_MAX, n;
+	char *line, *rest, v1[CGROUP_MAX];
+
+	snprintf(v1, sizeof(v1), "%s/memory", root);
+	for (line = text; (rest = strchr(line, '\n')); line = rest) {
+		char *controllers = strchr(line, ':'), *path;
+
+		*rest++ = '\0';
+		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*controllers++ = '\0';
+		*path++ = '\0';
+		if (has_controller(controllers, "memory"))
+			n = least_above(v1, path, "memory.limit_in_bytes");
+		else if (!*controllers)
+			n = least_above(root, path, "memory.max");
+		else
+			continue;
+		if (n < least)
+			least = n;
+	}
+	return least;
+}
+
+uint64_t cgroup_memory_limit_own(void)
+{
+	char *text = malloc(TEXT_MAX);
+	uint64_t n = UINT64_MAX;
+
+	if (text && !text_read("/proc/self/cgroup", text, TEXT_MAX))
+		n = cgroup_memory_limit("/sys/fs/cgroup", text);
+	free(text);
+	return n;
 }

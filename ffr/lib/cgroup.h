@@ -15,6 +15,7 @@
 #define FFR_LIB_CGROUP_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define CGROUP_MAX                                                                                 \
@@ -33,5 +34,13 @@ int cgroup_of(pid_t pid, char path[CGROUP_MAX]);
 bool cgroup_within(const char *path, const char *cgroup);
 /* Is `path` outside of the namespace's root? */
 bool cgroup_is_outside(const char *path);
+
+/*
+ * The least of the limits on memory (bytes) of a cgroup and of those above it, of both versions: memory.max below
+ * `root`, memory.limit_in_bytes below `root`/memory. text: of /proc/PID/cgroup, which is changed. UINT64_MAX: none.
+ */
+uint64_t cgroup_memory_limit(const char *root, char *text);
+/* ... of the calling process. */
+uint64_t cgroup_memory_limit_own(void);
 
 #endif

@@ -27,7 +27,6 @@
 #define RINGS_MAX (64ull << 20)
 #define FREE_MAX  (8ull << 20) /* bytes of a mapping that the control thread frees itself */
 #define SLICE	  (32ull << 20)
-#define HOLE_MIN  (1ull << 20) /* bytes of a ring */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -37,7 +36,6 @@
 struct ring_pages {
 	uint32_t pages;
 	uint32_t free;
-	uint32_t clean; /* pages from here on were never used, so they are zero */
 	uint64_t used[];
 };
 
@@ -75,7 +73,10 @@ static struct ring_pages *ring_pages_new(uint64_t size)
 	return p;
 }
 
-/* Of device memory what is handed out is charged, in ctl/dm.c: most of its segment never is. */
+/*
+ * Of rings and device memory the pages that are handed out are charged as the router's memory, by ring_alloc() and
+ * ring_free(): most of a segment never is. Device memory is charged as pinned in ctl/dm.c for the same reason.
+ */
 static uint64_t pinned(enum seg_kind kind, uint64_t size)
 {
 	return kind == SEG_DM ? 0 : size;
@@ -236,6 +237,14 @@ void unmap_later(struct session *s, void *map, uint64_t size, int fd)
 		close(fd);
 }
 
+/* Bytes that are handed out of it. */
+static uint64_t pages_bytes(const struct seg *seg)
+{
+	const struct ring_pages *p = seg->alloc;
+
+	return p ? (uint64_t)(p->pages - p->free) * FF_PAGE : 0;
+}
+
 void seg_free_all(struct session *s)
 {
 	populate_forget(s);
@@ -243,6 +252,7 @@ void seg_free_all(struct session *s)
 		struct seg *seg = &s->mem.segs[i];
 
 		seg_return(s->cont, seg->kind, seg->size);
+		quota_return(s->cont, QUOTA_MEMORY, pages_bytes(seg));
 		sigbus_unwatch(seg->watch);
 		unmap_later(s, seg->map, seg->size, seg->fd);
 		free(seg->alloc);
@@ -297,41 +307,41 @@ static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
 	return p->pages;
 }
 
-/* Large ones by a hole, 26 MB in 1 ms: a memset takes 6 ms. */
+/*
+ * Zero these pages by a hole. A page that is not there reads as zero already; writing zeroes would make it, and
+ * the router would pay for a page that no client ever touched. Most ranges have no page: lseek() tells for less.
+ */
 static void zero(const struct seg *seg, uint32_t first, uint32_t num)
 {
-	uint64_t off = (uint64_t)first * FF_PAGE, len = (uint64_t)num * FF_PAGE;
+	off_t off = (off_t)first * FF_PAGE, len = (off_t)num * FF_PAGE;
+	off_t data = lseek(seg->fd, off, SEEK_DATA);
 
-	if (len < HOLE_MIN ||
-	    fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
-		memset(seg->map + off, 0, len);
+	if ((data < 0 && errno == ENXIO) || data >= off + len)
+		return;
+	if (fallocate(seg->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len))
+		memset(seg->map + off, 0, (size_t)len);
 }
 
 /* `num` pages of that segment, zeroed. */
 static bool pages_take(struct seg *seg, uint32_t num, uint32_t *off)
 {
 	struct ring_pages *p = seg->alloc;
-	uint32_t first = pages_find(p, num), end = first + num;
+	uint32_t first = pages_find(p, num);
 
 	if (first == p->pages)
 		return false;
 	pages_set(p, first, num, true);
-	if (first < p->clean)
-		zero(seg, first, (end < p->clean ? end : p->clean) - first);
-	if (end > p->clean)
-		p->clean = end;
+	zero(seg, first, num);
 	*off = first * FF_PAGE;
 	return true;
 }
 
-int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
+/* Of the first segment with room, or of a new one. 0 or -errno. */
+static int rings_take(struct session *s, uint32_t num, uint32_t *seg, uint32_t *off)
 {
-	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE);
-	uint64_t want = RINGS_MIN;
+	uint64_t want = RINGS_MIN, size = (uint64_t)num * FF_PAGE;
 	int id;
 
-	if (!num)
-		return -EINVAL;
 	for (uint32_t i = 0; i < s->mem.num_segs; i++) {
 		if (s->mem.segs[i].kind != SEG_RINGS)
 			continue;
@@ -342,8 +352,8 @@ int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
 		if (want < RINGS_MAX)
 			want *= 2;
 	}
-	if (want < page_up(size))
-		want = page_up(size);
+	if (want < size)
+		want = size;
 	if (want > UINT32_MAX)
 		return -ENOSPC;
 	id = seg_create(s, SEG_RINGS, want);
@@ -353,10 +363,27 @@ int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
 	return pages_take(&s->mem.segs[id], num, off) ? 0 : -ENOSPC;
 }
 
+int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off)
+{
+	uint64_t bytes = page_up(size);
+	int err;
+
+	if (!bytes)
+		return -EINVAL;
+	err = quota_charge(s->cont, QUOTA_MEMORY, bytes);
+	if (err)
+		return err;
+	err = rings_take(s, (uint32_t)(bytes / FF_PAGE), seg, off);
+	if (err)
+		quota_return(s->cont, QUOTA_MEMORY, bytes);
+	return err;
+}
+
 int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off)
 {
-	uint32_t num = (uint32_t)(page_up(size) / FF_PAGE), i;
-	int id;
+	uint64_t bytes = page_up(size);
+	uint32_t i;
+	int id, err;
 
 	for (i = 0; i < s->mem.num_segs && s->mem.segs[i].kind != SEG_DM; i++)
 		;
@@ -366,11 +393,20 @@ int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg
 			return id;
 	}
 	*seg = i;
-	return pages_take(&s->mem.segs[i], num, off) ? 0 : -ENOMEM;
+	err = quota_charge(s->cont, QUOTA_MEMORY, bytes);
+	if (err || pages_take(&s->mem.segs[i], (uint32_t)(bytes / FF_PAGE), off))
+		return err;
+	quota_return(s->cont, QUOTA_MEMORY, bytes);
+	return -ENOMEM;
 }
 
+/* What is given back has no pages any more. All of a session that ends goes soon, at once. */
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 {
-	pages_set(s->mem.segs[seg].alloc, off / FF_PAGE, (uint32_t)(page_up(size) / FF_PAGE),
-		  false);
+	uint32_t first = off / FF_PAGE, num = (uint32_t)(page_up(size) / FF_PAGE);
+
+	if (!s->closing)
+		zero(&s->mem.segs[seg], first, num);
+	pages_set(s->mem.segs[seg].alloc, first, num, false);
+	quota_return(s->cont, QUOTA_MEMORY, (uint64_t)num * FF_PAGE);
 }

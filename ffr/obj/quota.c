@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 
 #include "ffr/lib/log.h"
+#include "ffr/obj/mr_counts.h"
 #include "ffr/obj/objects.h"
 
 #define FDS_OWN                                                                                    \
@@ -20,6 +21,13 @@ const char *const quota_name[] = {
 #define X(NAME, field) #field,
 	FFR_QUOTAS(X)
 #undef X
+		"memory",
+};
+
+/* Bytes of heap that go with one, beside what is charged as QUOTA_MEMORY; ffr.conf(5) tells them. */
+static const uint64_t heap[QUOTA_NUM] = {
+	[QUOTA_QP] = 4096, [QUOTA_CQ] = 1024,	 [QUOTA_SRQ] = 1024,
+	[QUOTA_MR] = 320,  [QUOTA_OBJECT] = 640, [QUOTA_SESSION] = 16384,
 };
 
 static uint64_t limit_of(const struct ffo_limits *l, enum quota q)
@@ -142,30 +150,71 @@ static bool fds_left(struct container *c, uint64_t n)
 			  l.rlim_cur - own, n, "descriptors");
 }
 
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static uint64_t memory_used, memory_max;
+
+void quota_memory_bound(uint64_t bytes)
+{
+	memory_max = bytes;
+}
+
+static uint64_t memory_of(enum quota q, uint64_t n)
+{
+	return q == QUOTA_MEMORY ? n : n * heap[q];
+}
+
+static bool memory_left(struct container *c, uint64_t bytes)
+{
+	const uint64_t unit = QUOTA_MEMORY_UNIT;
+
+	if (!memory_max || !bytes ||
+	    share_left(c, c->quota.use.used[QUOTA_MEMORY] / unit,
+		       c->of->use.used[QUOTA_MEMORY] / unit, memory_used / unit, memory_max / unit,
+		       bytes / unit + (bytes % unit > 0), "kB of memory"))
+		return true;
+	c->quota.refusal.used *= unit / 1024;
+	c->quota.refusal.limit *= unit / 1024;
+	return false;
+}
+
 /* ---- quotas ------------------------------------------------------------------------------------ */
+
+static void count(struct container *c, enum quota q, uint64_t n)
+{
+	c->quota.use.used[q] += n;
+	c->of->use.used[q] += n;
+}
 
 int quota_charge(struct container *c, enum quota q, uint64_t n)
 {
+	uint64_t bytes = memory_of(q, n);
+
 	if (!fits(&c->limits, &c->quota.use, q, n) || !fits(&c->of->limits, &c->of->use, q, n)) {
 		refuse(c, q, n);
 		return -ENOMEM;
 	}
-	if (q == QUOTA_FD) {
-		if (!fds_left(c, n))
-			return -ENOMEM;
+	if ((q == QUOTA_FD && !fds_left(c, n)) || !memory_left(c, bytes))
+		return -ENOMEM;
+	if (q == QUOTA_FD)
 		fds_used += n;
-	}
-	c->quota.use.used[q] += n;
-	c->of->use.used[q] += n;
+	if (q != QUOTA_MEMORY)
+		count(c, q, n);
+	count(c, QUOTA_MEMORY, bytes);
+	memory_used += bytes;
 	return 0;
 }
 
 void quota_return(struct container *c, enum quota q, uint64_t n)
 {
+	uint64_t bytes = memory_of(q, n);
+
 	if (q == QUOTA_FD)
 		fds_used -= n;
-	c->quota.use.used[q] -= n;
-	c->of->use.used[q] -= n;
+	if (q != QUOTA_MEMORY)
+		count(c, q, -n);
+	count(c, QUOTA_MEMORY, -bytes);
+	memory_used -= bytes;
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */
@@ -196,8 +245,9 @@ static struct takes takes(const struct obj *o)
 		return (struct takes){ 1, { { QUOTA_CQ, 1 } } };
 	case OBJ_MR:
 		mr = obj_of(o, mr);
-		return (struct takes){ 2,
-				       { { QUOTA_MR, 1 }, { QUOTA_REGISTERED, mr_pinned(mr) } } };
+		return (struct takes){
+			2, { { QUOTA_MR, mr_counts(mr) }, { QUOTA_REGISTERED, mr_pinned(mr) } }
+		};
 	case OBJ_CHANNEL:
 		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
 	case OBJ_CM_ID:

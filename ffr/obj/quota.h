@@ -32,12 +32,19 @@ struct obj;
 	X(OBJECT, max_object)	      /* of other kinds, see quota.c; events that wait */          \
 	X(SESSION, max_session)
 
+/*
+ * QUOTA_MEMORY has no limit of its own: bytes of the router's memory. Pages of rings and device memory are charged
+ * as such, whoever touches them first; heap is charged by quota_charge() with the objects that take it, so much for
+ * each. All containers share what quota_memory_bound() allows, as they share descriptors and the tables below.
+ */
 enum quota {
 #define X(NAME, field) QUOTA_##NAME,
 	FFR_QUOTAS(X)
 #undef X
-		QUOTA_NUM
+		QUOTA_MEMORY,
+	QUOTA_NUM
 };
+#define QUOTA_MEMORY_UNIT 65536u /* bytes: a container may have SHARE_SMALL of them in any case */
 
 /*
  * Tables that all containers share, X(NAME, max, what). There is no number that one may have: a container,
@@ -90,6 +97,8 @@ extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
 int quota_charge(struct container *c, enum quota q, uint64_t n);
 void quota_tell(struct container *c); /* if anything was refused */
 void quota_return(struct container *c, enum quota q, uint64_t n);
+/* How many bytes of memory the containers may have together; 0, as at first: any number. */
+void quota_memory_bound(uint64_t bytes);
 /* One entry of a shared table. 0, or -ENOSPC: quota_tell() has to follow. */
 int quota_share_take(struct container *c, enum share s, uint32_t n);
 void quota_share_return(struct container *c, enum share s, uint32_t n);

@@ -48,6 +48,20 @@ static void set_peer(struct remote_qp *rq, struct wire_peer *p)
 	}
 }
 
+uint64_t remote_bytes(const struct qp *qp)
+{
+	const struct remote_qp *rq;
+	const struct sent *sent;
+	uint64_t message = sizeof(*sent) + sizeof(sent);
+
+	if (qp->type == IBV_QPT_UD)
+		return SOFT_GRH_SZ + SOFT_MTU;
+	if (qp->max_inline > sizeof(sent->few) || qp->max_send_sge > REMOTE_SMALL_SGE)
+		message += REMOTE_MANY;
+	return sizeof(*rq) + REMOTE_JOBS * (sizeof(*rq->rx.jobs) + sizeof(*rq->rx.atomics)) +
+	       message * (qp->sq.depth < REMOTE_WINDOW ? qp->sq.depth : REMOTE_WINDOW);
+}
+
 bool remote_open(struct fast *f, struct qp *qp)
 {
 	struct remote *there = qp->soft->there;

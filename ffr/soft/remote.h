@@ -55,6 +55,7 @@
 #define REMOTE_WINDOW	 128u /* messages of a QP that may be under way */
 #define REMOTE_JOBS	 128u /* fetches that a responder has at hand; max_qp_rd_atom */
 #define REMOTE_SMALL_SGE 4u
+#define REMOTE_MANY	 1024u /* bytes of the largest WR's SGEs or inline data */
 /* ns that an ACK is held back at most: programs that sleep answer in 20 to 80 us */
 #define REMOTE_ACK_HOLD 100000u
 
@@ -87,6 +88,9 @@ struct sent {
 	uint8_t status; /* enum ibv_wc_status */
 	uint8_t why;	/* enum ff_vendor_err */
 };
+
+static_assert(REMOTE_MANY >= FF_MAX_INLINE && REMOTE_MANY >= FF_MAX_SGE * sizeof(struct ff_sge),
+	      "");
 
 /* A fetch that the responder is to answer. */
 struct job {
@@ -233,6 +237,11 @@ struct remote_qp {
 
 /* The QP's path leads to another host, now: have what is needed for that. False: no memory. */
 bool remote_open(struct fast *f, struct qp *qp);
+/*
+ * Bytes of heap that a QP with rings may have at most for that: copies of its WRs until the peer has answered, and what
+ * it answers the peer. Control thread, at any time of the QP's life.
+ */
+uint64_t remote_bytes(const struct qp *qp);
 /* A frame for a QP that the backend has not given to the software device: its peer goes by the wire (qp->soft->met). */
 void remote_meet(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 /* By which of its host's NICs a container goes; -EAGAIN: that is not known yet, and ops->peer_told() follows. */

@@ -130,9 +130,7 @@ static bool copy_wr(struct sent *s, const struct send_wr *wr)
 
 	if (n > sizeof(s->few)) {
 		if (!s->many)
-			s->many = malloc(FF_MAX_INLINE > FF_MAX_SGE * sizeof(struct ff_sge) ?
-						 FF_MAX_INLINE :
-						 FF_MAX_SGE * sizeof(struct ff_sge));
+			s->many = malloc(REMOTE_MANY);
 		if (!s->many)
 			return false;
 		data = s->many;

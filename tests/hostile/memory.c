@@ -4,8 +4,8 @@
 /* timeout: 300 */
 /*
  * memory.c - memory that a client would have the router pay for: pages that it never touched, holes that it
- * punches where others write, files that it cuts off. What the router makes of a client's file is seen in the
- * number of the file's blocks.
+ * punches where others write, files that it cuts off, rings that it makes again and again. What the router makes of
+ * a file is seen in the number of the file's blocks.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -286,7 +286,47 @@ static void mapped_later(void)
 	raw_router_serves();
 }
 
+/* Large CQs, made and destroyed again and again: no page of them is made, but what the client touches itself. */
+static void rings_again(void)
+{
+	enum { CQS = 64, SEGS = 16 };
+	struct ff_create_cq_req req = { .cqe = 8100 }; /* 512 kB */
+	static struct ff_create_cq_resp cq[CQS];
+	struct ff_destroy_cq_resp none;
+	bool seen[SEGS] = { false };
+	uint64_t bytes = 0;
+	struct raw_qp q;
+	struct raw r;
+
+	begin(&r, &q);
+	for (unsigned round = 0; round < 4; round++) {
+		for (unsigned i = 0; i < CQS; i++) {
+			RAW_CALL(&r, CREATE_CQ, &req, &cq[i]);
+			CHECK(cq[i].ring.seg < SEGS);
+			if (round == 1) /* one page, which is gone with its CQ */
+				*(volatile char *)raw_at(&r, cq[i].ring.seg, cq[i].ring.ring_off) =
+					1;
+			seen[cq[i].ring.seg] = true;
+		}
+		for (unsigned i = 0; i < CQS; i++)
+			RAW_CALL(&r, DESTROY_CQ, (&(struct ff_destroy_cq_req){ .cq = cq[i].cq }),
+				 &none);
+	}
+	for (unsigned i = 0; i < SEGS; i++) {
+		if (!seen[i])
+			continue;
+		CHECK(raw_at(&r, i, 0));
+		bytes += bytes_of(r.seg[i].fd);
+	}
+	if (bytes > MB / 4) /* the session's own, and the QP's */
+		FAIL("%llu bytes", (unsigned long long)bytes);
+	victim_check();
+	raw_close(&r);
+	victim_stop();
+	raw_router_serves();
+}
+
 VT_MAIN({ "memory_untouched", untouched, 0 }, { "memory_punched", punched, 0 },
 	{ "memory_own_file_punched", own_file_punched, 0 },
 	{ "memory_own_file_cut", own_file_cut, 0 }, { "memory_calls", calls, 0 },
-	{ "memory_mapped_later", mapped_later, 60 })
+	{ "memory_rings_again", rings_again, 0 }, { "memory_mapped_later", mapped_later, 60 })

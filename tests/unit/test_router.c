@@ -451,9 +451,23 @@ static void a_router_waits_for_the_one_before(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, router_setup, router_teardown)
 
+/* What containers may have together stays below the limit that ends the router, the shipped unit's (50 %) or less. */
+static void containers_memory_stays_below_the_limit(void **state)
+{
+	const uint64_t gb = 1ull << 30;
+
+	(void)state;
+	for (uint64_t host = gb; host < 4096 * gb; host *= 2)
+		assert_true(router_memory_bound(UINT64_MAX, host) <= host / 2 - host / 10);
+	assert_true(router_memory_bound(gb, 64 * gb) < gb);
+	assert_true(router_memory_bound(64 * gb, gb) < gb / 2);
+	assert_true(router_memory_bound(UINT64_MAX, 3 * gb) > gb);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(containers_memory_stays_below_the_limit),
 		T(containers_come_and_go),
 		T(a_cgroup_is_told),
 		T(stats_have_every_counter),

@@ -292,6 +292,45 @@ static void so_many_runs_at_most(void **state)
 	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
 }
 
+/* A run costs the router memory, so 8 of them count as an MR: those of REG_MR, of MAP_MR and of REREG_MR. */
+static void runs_are_charged(void **state)
+{
+	static struct ff_mr_run run[FF_MR_MAX_RUNS];
+	const struct quota_use *use = &g->c[0]->quota.use;
+	const uint64_t was = use->used[QUOTA_MEMORY];
+	struct ff_rereg_mr_req rereg = { .flags = IBV_REREG_MR_CHANGE_TRANSLATION,
+					 .mr = reg.mr,
+					 .addr = VA,
+					 .iova = VA,
+					 .length = LEN };
+	struct ff_rereg_mr_resp again;
+	struct ff_map_mr_resp resp;
+
+	(void)state;
+	assert_int_equal(use->used[QUOTA_MR], 1);
+	for (unsigned i = 0; i < FF_MR_MAX_RUNS; i++)
+		run[i] = (struct ff_mr_run){ VA + 2 * i * PG, PG, 0, seg, FF_RUN_SHADOW };
+	g->c[0]->limits.max_mr = 4;
+	assert_int_equal(map_more(sock, reg.mr, run, FF_MR_MAX_RUNS, &resp), -ENOMEM);
+	assert_int_equal(the_mr()->num_runs, 0);
+	assert_int_equal(use->used[QUOTA_MR], 1);
+	assert_int_equal(map_more(sock, reg.mr, run, 31, &resp), 0);
+	assert_int_equal(use->used[QUOTA_MR], 4);
+	g->c[0]->limits.max_mr = 0;
+	assert_int_equal(map_more(sock, reg.mr, run + 31, FF_MR_MAX_RUNS - 31, &resp), 0);
+	assert_int_equal(use->used[QUOTA_MR], 1 + FF_MR_MAX_RUNS / 8);
+	assert_true(use->used[QUOTA_MEMORY] >= was + FF_MR_MAX_RUNS * sizeof(struct mr_run));
+	/* as new, without a run */
+	assert_int_equal(RIG_CALL(g, sock, REREG_MR, &rereg, &again), 0);
+	assert_int_equal(the_mr()->num_runs, 0);
+	assert_int_equal(use->used[QUOTA_MR], 1);
+	assert_int_equal(use->used[QUOTA_MEMORY], was);
+	assert_int_equal(map_more(sock, reg.mr, run, 8, &resp), 0);
+	assert_int_equal(use->used[QUOTA_MR], 2);
+	assert_int_equal(call_one(g, sock, FF_MSG_DEREG_MR, reg.mr), 0);
+	assert_int_equal(use->used[QUOTA_MR], 0);
+}
+
 /* QEMU's migration between hosts failed with it: there all is replaced when it is registered. */
 static void not_with_other_hosts(void **state)
 {
@@ -310,6 +349,6 @@ int main(void)
 {
 	return UNIT_RUN(T(one_socket_for_a_session), T(not_with_other_hosts),
 			T(runs_are_added_and_merged), T(false_claims_change_nothing),
-			T(untouched_pages), T(so_many_runs_at_most), T(leaving_without_a_call),
-			T(false_leavers));
+			T(untouched_pages), T(so_many_runs_at_most), T(runs_are_charged),
+			T(leaving_without_a_call), T(false_leavers));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_cgroup.c - ffr/lib/cgroup.c: where a process is. build: ffr/lib/cgroup.c */
+/* test_cgroup.c - ffr/lib/cgroup.c: where a process is, and its memory limit. build: ffr/lib/cgroup.c */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -167,6 +168,59 @@ static void a_process_is_somewhere(void **state)
 	assert_int_equal(cgroup_of(pid, other), -ESRCH);
 }
 
+static void file_make(const char *root, const char *path, const char *content)
+{
+	char name[256];
+	FILE *f;
+
+	snprintf(name, sizeof(name), "%s/%s", root, path);
+	for (char *p = strchr(name + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		mkdir(name, 0700);
+		*p = '/';
+	}
+	f = fopen(name, "w");
+	assert_non_null(f);
+	fputs(content, f);
+	fclose(f);
+}
+
+static uint64_t limit_of(const char *root, const char *text)
+{
+	char copy[256];
+
+	snprintf(copy, sizeof(copy), "%s", text);
+	return cgroup_memory_limit(root, copy);
+}
+
+/* Whichever of the cgroups above it is the smallest; files that are missing or say a word are no limit. */
+static void the_least_limit_above_holds(void **state)
+{
+	char root[] = "/tmp/test_cgroup.XXXXXX", rm[64];
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	file_make(root, "system.slice/ffr.service/memory.max", "max\n");
+	file_make(root, "system.slice/memory.max", "3000000\n");
+	file_make(root, "system.slice/small.service/memory.max", "2000000\n");
+	file_make(root, "other/memory.max", "17\n");
+	file_make(root, "memory/memory.limit_in_bytes", "9223372036854771712\n");
+	file_make(root, "memory/a/memory.limit_in_bytes", "1500000\n");
+	assert_int_equal(limit_of(root, "0::/system.slice/ffr.service\n"), 3000000);
+	assert_int_equal(limit_of(root, "0::/system.slice/small.service\n"), 2000000);
+	assert_int_equal(limit_of(root, "0::/system.slice/small.service/none\n"), 2000000);
+	assert_int_equal(limit_of(root, "0::/\n"), UINT64_MAX);
+	assert_int_equal(limit_of(root, "0::/../outside\n"), UINT64_MAX);
+	assert_int_equal(limit_of(root, ""), UINT64_MAX);
+	assert_int_equal(limit_of(root, "nonsense\n"), UINT64_MAX);
+	assert_int_equal(limit_of(root, "4:cpu,memory:/a/b\n3:pids:/other\n0::/system.slice\n"),
+			 1500000);
+	assert_int_equal(limit_of(root, "4:pids,cpu:/a\n1:name=systemd:/other\n"), UINT64_MAX);
+	snprintf(rm, sizeof(rm), "rm -rf %s", root);
+	assert_int_equal(system(rm), 0);
+	assert_true(cgroup_memory_limit_own() > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -175,6 +229,7 @@ int main(void)
 		cmocka_unit_test(which_hierarchy_is_taken),
 		cmocka_unit_test(a_path_that_is_too_long_is_none),
 		cmocka_unit_test(a_process_is_somewhere),
+		cmocka_unit_test(the_least_limit_above_holds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,6 +195,76 @@ static void rings_are_zeroed_disjoint_and_reused(void **state)
 	assert_true(ses.mem.num_segs < 10);
 }
 
+/* Pages are charged to who touches them first, and the router touches none that its client left alone. */
+static void rings_that_nobody_touched_have_no_pages(void **state)
+{
+	uint32_t seg, off, had;
+	struct seg *g;
+
+	(void)state;
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < 3; i++) {
+			assert_int_equal(ring_alloc(&ses, 512 << 10, &seg, &off), 0);
+			assert_int_equal(seg, 0);
+			assert_int_equal(pages_of(seg_get(&ses, 0)->fd), 0);
+		}
+		for (uint32_t i = 0; i < 3; i++)
+			ring_free(&ses, 0, i * (512 << 10), 512 << 10);
+	}
+
+	/* A client uses one page between others that it does not use. */
+	g = seg_get(&ses, 0);
+	g->map[5 * FF_PAGE + 7] = 1;
+	had = (uint32_t)pages_of(g->fd);
+	assert_int_equal(had, 1);
+	assert_int_equal(ring_alloc(&ses, 4 * FF_PAGE, &seg, &off), 0);
+	assert_int_equal(off, 0);
+	assert_int_equal(pages_of(g->fd), had);
+	assert_int_equal(ring_alloc(&ses, 4 * FF_PAGE, &seg, &off), 0);
+	assert_int_equal(off, 4 * FF_PAGE);
+	assert_int_equal(pages_of(g->fd), 0);
+	assert_int_equal(g->map[5 * FF_PAGE + 7], 0);
+}
+
+static uint64_t memory(void)
+{
+	return cont.quota.use.used[QUOTA_MEMORY];
+}
+
+/* Pages of rings and of device memory are charged while they are handed out, and are gone behind it. */
+static void what_is_handed_out_is_charged(void **state)
+{
+	uint32_t seg, off, dm, dm_off;
+	struct seg *g;
+
+	(void)state;
+	assert_int_equal(memory(), 0);
+	assert_int_equal(ring_alloc(&ses, 3 * FF_PAGE - 5, &seg, &off), 0);
+	assert_int_equal(memory(), 3 * FF_PAGE);
+	assert_int_equal(dm_pages_alloc(&ses, FF_PAGE + 1, 1 << 20, &dm, &dm_off), 0);
+	assert_int_equal(memory(), 5 * FF_PAGE);
+	assert_int_equal(dm_pages_alloc(&ses, 1 << 20, 1 << 20, &dm, &dm_off), -ENOMEM);
+	assert_int_equal(memory(), 5 * FF_PAGE);
+	g = seg_get(&ses, seg);
+	memset(g->map + off, 1, 3 * FF_PAGE);
+	memset(seg_get(&ses, dm)->map, 1, 2 * FF_PAGE);
+	assert_int_equal(pages_of(g->fd), 3);
+	ring_free(&ses, dm, 0, FF_PAGE + 1);
+	assert_int_equal(memory(), 3 * FF_PAGE);
+	assert_int_equal(pages_of(seg_get(&ses, dm)->fd), 0);
+	ring_free(&ses, seg, off, 3 * FF_PAGE - 5);
+	assert_int_equal(memory(), 0);
+	assert_int_equal(pages_of(g->fd), 0);
+
+	quota_memory_bound(8 << 20); /* and one may have half of it */
+	assert_int_equal(ring_alloc(&ses, 5 << 20, &seg, &off), -ENOMEM);
+	assert_int_equal(memory(), 0);
+	assert_int_equal(ring_alloc(&ses, 3 << 20, &seg, &off), 0);
+	seg_free_all(&ses); /* the end of a session */
+	assert_int_equal(memory(), 0);
+	quota_memory_bound(0);
+}
+
 static void large_rings_get_a_segment(void **state)
 {
 	uint32_t seg, off;
@@ -282,6 +352,7 @@ int main(void)
 
 	return UNIT_RUN(T(segments_are_sealed), T(holes), T(number_of_segments_is_bounded),
 			T(rings_start_at_the_header), T(rings_are_zeroed_disjoint_and_reused),
-			T(large_rings_get_a_segment),
+			T(rings_that_nobody_touched_have_no_pages),
+			T(what_is_handed_out_is_charged), T(large_rings_get_a_segment),
 			T(lost_memory_reads_zero_and_marks_the_session), T(other_faults_are_fatal));
 }

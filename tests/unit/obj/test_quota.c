@@ -220,6 +220,123 @@ static void descriptors_are_shared(void **state)
 	assert_int_equal(used(0, QUOTA_FD), before);
 }
 
+/* Bytes until it is refused, in objects or in pages. */
+static uint64_t memory_taken(int container, enum quota q, uint64_t n)
+{
+	uint64_t was = used(container, QUOTA_MEMORY);
+
+	while (!quota_charge(g->c[container], q, n))
+		;
+	return used(container, QUOTA_MEMORY) - was;
+}
+
+static void give_all_back(int container, enum quota q, uint64_t n)
+{
+	while (used(container, q))
+		quota_return(g->c[container], q, n);
+}
+
+/* One container cannot have all the memory that the router may have, whatever it takes it for. */
+static void memory_is_shared(void **state)
+{
+	static const enum quota kinds[] = { QUOTA_QP,	  QUOTA_CQ,	 QUOTA_SRQ,   QUOTA_MR,
+					    QUOTA_OBJECT, QUOTA_SESSION, QUOTA_MEMORY };
+	const uint64_t mb = 1 << 20, max = 64 * mb;
+	const uint64_t slack = 2 * QUOTA_MEMORY_UNIT;
+	uint64_t taken;
+
+	(void)state;
+	quota_memory_bound(max);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		uint64_t n = kinds[i] == QUOTA_MEMORY ? FF_PAGE : 1;
+
+		taken = memory_taken(0, kinds[i], n);
+		assert_in_range(taken, max / 2 - slack, max / 2 + slack);
+		assert_string_equal(g->c[0]->quota.refusal.share, "kB of memory");
+		assert_in_range(g->c[0]->quota.refusal.used, 31 * 1024, 33 * 1024);
+		assert_int_equal(g->c[0]->quota.refusal.limit, 64 * 1024);
+		quota_tell(g->c[0]);
+		/* another one of its tenant has the few that anybody has */
+		taken = memory_taken(1, QUOTA_MEMORY, FF_PAGE);
+		assert_in_range(taken, SHARE_SMALL * QUOTA_MEMORY_UNIT - slack,
+				SHARE_SMALL * QUOTA_MEMORY_UNIT + slack);
+		assert_int_equal(g->c[0]->of->use.used[QUOTA_MEMORY],
+				 used(0, QUOTA_MEMORY) + used(1, QUOTA_MEMORY));
+		give_all_back(0, kinds[i], n);
+		give_all_back(1, QUOTA_MEMORY, FF_PAGE);
+		assert_int_equal(used(0, QUOTA_MEMORY), 0);
+	}
+	assert_int_equal(quota_charge(g->c[0], QUOTA_MEMORY, UINT64_MAX), -ENOMEM);
+	assert_int_equal(quota_charge(g->c[0], QUOTA_MEMORY, max), -ENOMEM);
+	quota_memory_bound(0);
+	assert_int_equal(quota_charge(g->c[0], QUOTA_MEMORY, 2 * max), 0);
+	quota_return(g->c[0], QUOTA_MEMORY, 2 * max);
+	quota_tell(g->c[0]);
+}
+
+/* A client has what it needs from few bytes on, and is refused as by a small device. */
+static void calls_that_take_memory_are_refused(void **state)
+{
+	int s = call_client(g, 0);
+	struct ff_create_cq_req req = { .cqe = 8100 };
+	struct ff_create_cq_resp resp;
+	uint64_t was = used(0, QUOTA_MEMORY);
+	uint32_t cq[64], n = 0;
+
+	(void)state;
+	assert_true(was >= sizeof(struct ff_ses_hdr));
+	quota_memory_bound(20 << 20);
+	while (!RIG_CALL(g, s, CREATE_CQ, &req, &resp)) {
+		assert_true(n < 64);
+		cq[n++] = resp.cq;
+	}
+	assert_in_range(n, 17, 20); /* 512 kB each, of 10 MB */
+	for (uint32_t i = 0; i < n; i++)
+		assert_int_equal(call_one(g, s, FF_MSG_DESTROY_CQ, cq[i]), 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	quota_memory_bound(0);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_MEMORY), 0);
+}
+
+/* With other hosts a QP may have copies of the WRs that wait for a peer's answer: they are charged from the start. */
+static void what_waits_for_other_hosts_is_charged(void **state)
+{
+	int s = call_client(g, 0);
+	uint32_t pd = call_pd(g, s), cq = call_cq(g, s), qp;
+	struct ff_create_qp_req req = call_qp_req(pd, cq, IBV_QPT_RC);
+	struct ff_create_qp_resp resp;
+	uint64_t was = used(0, QUOTA_MEMORY), alone, few, many;
+
+	(void)state;
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
+	alone = used(0, QUOTA_MEMORY) - was;
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp), 0);
+	g->ctl.host->wired = true;
+	assert_int_equal(create_qp(s, pd, cq, &qp), 0);
+	few = used(0, QUOTA_MEMORY) - was;
+	assert_true(few > alone + 64 * sizeof(struct send_wr));
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, qp), 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	/* as many as may be under way, with as much inline data as there may be */
+	req.cap.max_send_wr = 4096;
+	req.cap.max_inline = 1024;
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), 0);
+	many = used(0, QUOTA_MEMORY) - was;
+	assert_true(many > 4096 * 1024 + 128 * 1024);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_QP, resp.qp), 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	/* refused with nothing left behind */
+	quota_memory_bound(2 * many - 1);
+	assert_int_equal(RIG_CALL(g, s, CREATE_QP, &req, &resp), -ENOMEM);
+	assert_int_equal(used(0, QUOTA_MEMORY), was);
+	quota_memory_bound(0);
+	close(s);
+	rig_pump(g);
+	g->ctl.host->wired = false;
+}
+
 /* Of the host, where the orchestrator was told nothing. */
 static void defaults_are_in_force(void **state)
 {
@@ -510,7 +627,9 @@ int main(void)
 	return UNIT_RUN(CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
 			CALL_TEST(memory_is_counted), CALL_TEST(defaults_are_in_force),
 			CALL_TEST(other_objects_are_counted), CALL_TEST(descriptors_are_shared),
-			CALL_TEST(shares_leave_room),
+			CALL_TEST(shares_leave_room), CALL_TEST(memory_is_shared),
+			CALL_TEST(calls_that_take_memory_are_refused),
+			CALL_TEST(what_waits_for_other_hosts_is_charged),
 			CALL_TEST(sessions_and_descriptors_are_counted),
 			CALL_TEST(calls_have_a_burst), CALL_TEST(calls_wait),
 			CALL_TEST(a_slot_waits), CALL_TEST(a_greeting_waits),
