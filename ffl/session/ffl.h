@@ -494,6 +494,8 @@ void ffl_context_init_ops(struct ffl_context *ctx);
 int ffl_token_fd(const uint8_t token[FF_TOKEN_SZ]);
 int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork handlers */
 void ffl_mr_context_fini(struct ffl_context *ctx);
+/* ndev.c: tell the router which interfaces have the process's addresses. What fails changes nothing. */
+void ffl_ndevs_tell(struct ffl_context *ctx);
 /* fork.c: its handlers, which take the region lock; once for each process. 0 or -errno. */
 int ffl_fork_init(void);
 

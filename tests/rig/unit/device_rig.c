@@ -33,6 +33,11 @@ void ffl_mr_context_fini(struct ffl_context *c)
 
 struct device_left device_left;
 
+void ffl_ndevs_tell(struct ffl_context *ctx)
+{
+	(void)ctx;
+}
+
 void ffl_posted_wait(struct ffl_context *ctx, const struct ffl_going *what)
 {
 	(void)ctx;
