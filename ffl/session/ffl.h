@@ -37,7 +37,7 @@
 #define ARRAY_SIZE(a)			 (sizeof(a) / sizeof((a)[0]))
 #define container_of_(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Largest forms of the public structs up to rdma-core v64 (bytes); see exports.c's asserts. */
+/* Largest forms of the public structs up to rdma-core v65 (bytes); see exports.c's asserts. */
 #define FFL_VERBS_CONTEXT_SZ (696 + FFL_MUTEX_MORE)
 #define FFL_QP_EX_SZ	     (360 + FFL_MUTEX_MORE)
 #define FFL_CQ_EX_SZ	     (288 + FFL_MUTEX_MORE)
