@@ -48,6 +48,7 @@ static struct ffl_context *device_session(void)
 	ret = ffl_mr_context_init(ctx);
 	if (ret)
 		goto err_track;
+	ffl_ndevs_tell(ctx);
 	return ctx;
 
 err_track:

@@ -35,6 +35,23 @@ struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *ctx, struct ibv_dmah_init_at
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 int ibv_query_port_speed(struct ibv_context *ctx, uint32_t port, uint64_t *speed);
+struct ibv_comp_cntr;
+struct ibv_comp_cntr_caps;
+struct ibv_comp_cntr_init_attr;
+struct ibv_qp_attach_comp_cntr_attr;
+int _ibv_query_comp_cntr_caps(struct ibv_context *ctx, struct ibv_comp_cntr_caps *caps,
+			      size_t size);
+struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *ctx,
+					   struct ibv_comp_cntr_init_attr *attr);
+int ibv_destroy_comp_cntr(struct ibv_comp_cntr *cntr);
+int ibv_set_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t value);
+int ibv_set_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t value);
+int ibv_inc_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t amount);
+int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t amount);
+int ibv_read_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t *value);
+int ibv_read_err_comp_cntr(struct ibv_comp_cntr *cntr, uint64_t *value);
+int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *cntr,
+			    struct ibv_qp_attach_comp_cntr_attr *attr);
 /* Left out of the public headers, for rdma-core's own programs. */
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
@@ -69,6 +86,61 @@ FFL_EXPORT int ibv_dealloc_dmah(struct ibv_dmah *dmah UNUSED)
 
 FFL_EXPORT int ibv_query_port_speed(struct ibv_context *ctx UNUSED, uint32_t port UNUSED,
 				    uint64_t *speed UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+/* Completion counters: there are none, so that the capabilities are zeros. */
+FFL_EXPORT int _ibv_query_comp_cntr_caps(struct ibv_context *ctx UNUSED,
+					 struct ibv_comp_cntr_caps *caps, size_t size)
+{
+	memset(caps, 0, size);
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *ctx UNUSED,
+						      struct ibv_comp_cntr_init_attr *attr UNUSED)
+{
+	return ffl_err_ptr(EOPNOTSUPP);
+}
+
+FFL_EXPORT int ibv_destroy_comp_cntr(struct ibv_comp_cntr *cntr UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_set_comp_cntr(struct ibv_comp_cntr *cntr UNUSED, uint64_t value UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_set_err_comp_cntr(struct ibv_comp_cntr *cntr UNUSED, uint64_t value UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_inc_comp_cntr(struct ibv_comp_cntr *cntr UNUSED, uint64_t amount UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *cntr UNUSED, uint64_t amount UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_read_comp_cntr(struct ibv_comp_cntr *cntr UNUSED, uint64_t *value UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_read_err_comp_cntr(struct ibv_comp_cntr *cntr UNUSED, uint64_t *value UNUSED)
+{
+	return EOPNOTSUPP;
+}
+
+FFL_EXPORT int ibv_qp_attach_comp_cntr(struct ibv_qp *qp UNUSED, struct ibv_comp_cntr *cntr UNUSED,
+				       struct ibv_qp_attach_comp_cntr_attr *attr UNUSED)
 {
 	return EOPNOTSUPP;
 }

@@ -130,6 +130,16 @@ FFL_PRIVATE_59(private_unsupported, ibv_cmd_alloc_dmah);
 FFL_PRIVATE_59(private_unsupported, ibv_cmd_free_dmah);
 FFL_PRIVATE_59(private_unsupported, ibv_cmd_query_port_speed);
 FFL_PRIVATE_59(private_unsupported, ibv_cmd_reg_mr_ex);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_create_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_destroy_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_inc_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_inc_err_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_qp_attach_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_query_comp_cntr_caps);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_read_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_read_err_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_set_comp_cntr);
+FFL_PRIVATE_65(private_unsupported, ibv_cmd_set_err_comp_cntr);
 
 /* Names that went away again, and the one that carries its node's number. */
 #define REMOVED(name, nn) FFL_PRIVATE(private_unsupported, name, nn)
@@ -178,3 +188,4 @@ REGISTER(34);
 REGISTER(57);
 REGISTER(59);
 REGISTER(64);
+REGISTER(65);

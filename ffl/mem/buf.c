@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * buf.c - registration by an extensible struct, and buffers that the library allocates for it:
- * verbs of rdma-core v59 to v64, newer than the headers that this is built with. Any thread.
+ * verbs of rdma-core v59 to v65, newer than the headers that this is built with. Any thread.
  *
  * A buffer is shadow memory from the start (malloc.c), page-aligned, so that its registration
  * copies nothing.
@@ -41,6 +41,7 @@ enum {
 
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr);
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 void ibv_free_buf(struct ibv_buf *buf);
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
 			      int access);
@@ -103,6 +104,14 @@ FFL_EXPORT void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **
 	}
 	*buf = b;
 	return b->addr;
+}
+
+/* No buffer is a dma-buf; as rdma-core says of one that is not. */
+FFL_EXPORT int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+	(void)buf;
+	errno = ENODATA;
+	return -1;
 }
 
 FFL_EXPORT void ibv_free_buf(struct ibv_buf *buf)

@@ -263,6 +263,12 @@ FFL_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t
 	return reg_mr(pd, addr, length, iova, (int)access);
 }
 
+/* WRs that were posted before find the MR as it is (verbs/posted.c). */
+static void wait_for_posted(const struct ffl_mr *mr)
+{
+	ffl_posted_wait(mr->ctx, &(struct ffl_going){ .kind = FFL_GOING_MR, .key = mr->ibv.lkey });
+}
+
 /*
  * Returns 0 or, unlike other verbs, one of enum ibv_rereg_mr_err_code with errno set. When it
  * fails, the MR is as it was.
@@ -324,6 +330,7 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		.pd = to_pd(pd)->handle,
 		.access = (uint32_t)(access & ACCESS_REAL),
 	};
+	wait_for_posted(mr);
 	ffl_heat_remove(mr->lazy);
 	err = ffl_call(ctx, FF_MSG_REREG_MR, &req, sizeof(req), new.run, sizeof(*new.run),
 		       told(&new, access), &resp, sizeof(resp), NULL, 0, NULL);
@@ -427,6 +434,7 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	unsigned tries = 0;
 	int err;
 
+	wait_for_posted(mr);
 	ffl_heat_remove(mr->lazy);
 	if (leaves(mr)) {
 		ffl_mr_forget(mr);

@@ -99,6 +99,7 @@ static void disarm(struct rsocket *rs, bool woken)
 {
 	rs_lock(&rs->lock);
 	rs->cq.sleepers--;
+	rs->cm_sleepers--;
 	if (woken)
 		rs->cq.fired = true;
 	rs_unlock(&rs->lock);
@@ -122,8 +123,10 @@ static int arm(struct rsocket *rs, short events)
 		if (a == RS_OTHERS)
 			ret = -EAGAIN;
 	} while (a == RS_REARMED);
-	if (!ret)
+	if (!ret) {
 		rs->cq.sleepers++;
+		rs->cm_sleepers++;
+	}
 	rs_unlock(&rs->lock);
 	return ret;
 }

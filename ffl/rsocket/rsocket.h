@@ -251,6 +251,7 @@ struct rsocket {
 	struct rs_lock recv_lock; /* what receives */
 	struct rs_lock lock;	  /* CQ, CM events, state */
 	struct rs_cq cq;
+	uint32_t cm_sleepers; /* lock: threads that sleep on ec, and look at it when they wake up */
 	union {
 		struct rs_stream s;
 		struct rs_dgram d;

@@ -115,10 +115,12 @@ static int sleep_on(struct rsocket *rs, int timeout /* ms */)
 		fds[n++] = (struct pollfd){ .fd = rs->cq.channel->fd, .events = POLLIN };
 		rs->cq.sleepers++;
 	}
+	rs->cm_sleepers++;
 	rs_unlock(&rs->lock);
 	ret = poll(fds, n, timeout);
 	err = ret < 0 ? -errno : 0;
 	rs_lock(&rs->lock);
+	rs->cm_sleepers--;
 	if (n > 1) {
 		rs->cq.sleepers--;
 		if (fds[1].revents)
@@ -236,19 +238,26 @@ void rs_service_del(struct rsocket *rs)
 	pthread_mutex_unlock(&service_lock);
 }
 
-/* Take in what came for the others; their CM channels. Returns how many there are in fds. */
-static nfds_t serve(const struct rsocket *self, struct pollfd *fds, nfds_t max)
+/*
+ * Take in what came for the others; their CM channels. Returns how many there are in fds. A thread that sleeps on a channel
+ * takes its events itself: without one it would not learn that a connection was accepted. It may have left by longjmp(), so
+ * `all` are served where nothing has happened for RS_SLEEP_MS.
+ */
+static nfds_t serve(const struct rsocket *self, struct pollfd *fds, nfds_t max, bool all)
 {
 	nfds_t n = 0;
+	bool awaited;
 
 	pthread_mutex_lock(&service_lock);
 	for (struct rsocket *rs = service; rs; rs = rs->next_service) {
 		/* one that is locked is served by the thread that has it */
 		if (rs == self || !rs_trylock(&rs->lock))
 			continue;
-		rs_cm_process(rs);
+		awaited = rs->cm_sleepers && !all;
+		if (!awaited)
+			rs_cm_process(rs);
 		rs_unlock(&rs->lock);
-		if (n < max)
+		if (n < max && !awaited)
 			fds[n++] = (struct pollfd){ .fd = rs->fd, .events = POLLIN };
 	}
 	pthread_mutex_unlock(&service_lock);
@@ -259,8 +268,9 @@ int rs_wait_served(struct rsocket *rs, bool (*done)(struct rsocket *rs), uint64_
 {
 	struct pollfd fds[1 + MAX_SERVED];
 	uint64_t deadline = timeout ? rs_now() + timeout : 0, now;
+	bool ok, all = false;
+	int ready;
 	nfds_t n;
-	bool ok;
 
 	for (;;) {
 		rs_lock(&rs->lock);
@@ -273,9 +283,11 @@ int rs_wait_served(struct rsocket *rs, bool (*done)(struct rsocket *rs), uint64_
 		now = rs_now();
 		if (deadline && now >= deadline)
 			return -EAGAIN;
-		n = serve(rs, fds + 1, MAX_SERVED);
+		n = serve(rs, fds + 1, MAX_SERVED, all);
 		fds[0] = (struct pollfd){ .fd = rs->fd, .events = POLLIN };
-		if (poll(fds, n + 1, ms_until(deadline, now)) < 0)
+		ready = poll(fds, n + 1, ms_until(deadline, now));
+		if (ready < 0)
 			return -errno;
+		all = !ready;
 	}
 }

@@ -37,7 +37,7 @@
 #define ARRAY_SIZE(a)			 (sizeof(a) / sizeof((a)[0]))
 #define container_of_(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Largest forms of the public structs up to rdma-core v64 (bytes); see exports.c's asserts. */
+/* Largest forms of the public structs up to rdma-core v65 (bytes); see exports.c's asserts. */
 #define FFL_VERBS_CONTEXT_SZ (696 + FFL_MUTEX_MORE)
 #define FFL_QP_EX_SZ	     (360 + FFL_MUTEX_MORE)
 #define FFL_CQ_EX_SZ	     (288 + FFL_MUTEX_MORE)
@@ -142,7 +142,7 @@ struct ffl_context {
 	/* handle of a QP with postings not announced (event index), 0: none; see post.c */
 	_Atomic uint32_t lazy_qp;
 	_Atomic uint64_t alive_ns; /* when ffl_check_alive() last looked, CLOCK_MONOTONIC_COARSE */
-	_Atomic bool left_behind;  /* ffl_qp_posted_leave() waited in vain the last time */
+	_Atomic bool left_behind;  /* the last wait for posted WRs was in vain (qp.c, posted.c) */
 	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
 	struct ffl_pool *pool;	   /* shadow memory; region lock (region.h) */
@@ -235,8 +235,6 @@ struct ffl_ah {
 	struct ibv_ah ibv;
 	struct ffl_context *ctx;
 	uint32_t handle;
-	/* the datagram posted last with it: QP's handle, and the tail behind its WR */
-	_Atomic uint32_t last_qp, last_tail;
 };
 
 struct ffl_xrcd {
@@ -353,6 +351,9 @@ struct ffl_qp {
 	struct ffl_xrcd *xrcd; /* XRC_RECV, which has neither PD nor CQs; else NULL */
 	uint32_t async_events; /* that the program was given; table_lock */
 	struct ibv_pd *mem;    /* as ffl_obj_alloc() gave it */
+	/* posted.c, table_lock: SQE number vain_at was waited for in vain */
+	bool vain;
+	uint32_t vain_at;
 	/* completions polled, since creation or RESET, and receives completed, since creation or forgotten
 	 * by RESET; each is written under its CQ's lock */
 	_Alignas(FF_CACHELINE) _Atomic uint32_t sq_polled;
@@ -384,14 +385,6 @@ static inline struct ffl_channel *to_comp_channel(struct ibv_comp_channel *c)
 	return (struct ffl_channel *)c;
 }
 
-/* The WR before `tail` of that QP uses the address handle: its number. */
-static inline uint32_t ffl_ah_use(struct ffl_ah *ah, const struct ffl_qp *qp, uint32_t tail)
-{
-	atomic_store_explicit(&ah->last_tail, tail, memory_order_relaxed);
-	atomic_store_explicit(&ah->last_qp, qp->handle, memory_order_relaxed);
-	return ah->handle;
-}
-
 /* post.c, cq.c: what the inline verbs of <infiniband/verbs.h> call through context->ops */
 int ffl_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 int ffl_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
@@ -402,6 +395,16 @@ int ffl_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 void ffl_qp_attr_from_ff(struct ibv_qp_attr *to, const struct ff_qp_attr *a);
 /* qp.c: give the router a moment to be done with a QP's WRs before `tail`. Takes table_lock. */
 void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail);
+/*
+ * posted.c: the object is about to go. Wait until the router is done with the WRs of this session that name it, 0.5 s at
+ * most. No lock is held.
+ */
+struct ffl_going {
+	enum { FFL_GOING_MR, FFL_GOING_MW, FFL_GOING_AH } kind;
+	uint32_t key;		 /* the MR's, or the address handle's number at the router */
+	const struct ibv_mw *mw; /* FFL_GOING_MW */
+};
+void ffl_posted_wait(struct ffl_context *ctx, const struct ffl_going *what);
 /* qp.c: set the state that posters look at, the old one is returned. Nobody is inside a post with it
  * afterwards. */
 enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state);
@@ -491,6 +494,8 @@ void ffl_context_init_ops(struct ffl_context *ctx);
 int ffl_token_fd(const uint8_t token[FF_TOKEN_SZ]);
 int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork handlers */
 void ffl_mr_context_fini(struct ffl_context *ctx);
+/* ndev.c: tell the router which interfaces have the process's addresses. What fails changes nothing. */
+void ffl_ndevs_tell(struct ffl_context *ctx);
 /* fork.c: its handlers, which take the region lock; once for each process. 0 or -errno. */
 int ffl_fork_init(void);
 

@@ -19,7 +19,10 @@
 #define FFL_PRIVATE(def, name, nn)     FFL_SYMVER(def, name, "@IBVERBS_PRIVATE_" #nn)
 
 /* In all private nodes from NN on. The newest is the default, which dlsym finds. */
-#define FFL_PRIVATE_64(def, name) FFL_SYMVER(def, name, "@@IBVERBS_PRIVATE_64")
+#define FFL_PRIVATE_65(def, name) FFL_SYMVER(def, name, "@@IBVERBS_PRIVATE_65")
+#define FFL_PRIVATE_64(def, name)                                                                  \
+	FFL_PRIVATE(def, name, 64);                                                                \
+	FFL_PRIVATE_65(def, name)
 #define FFL_PRIVATE_59(def, name)                                                                  \
 	FFL_PRIVATE(def, name, 59);                                                                \
 	FFL_PRIVATE_64(def, name)

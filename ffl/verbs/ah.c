@@ -13,7 +13,6 @@
 #include <netinet/ip.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ffl/session/ffl.h"
 
@@ -57,12 +56,9 @@ FFL_EXPORT int ibv_destroy_ah(struct ibv_ah *ibah)
 	struct ffl_ah *ah = to_ah(ibah);
 	struct ff_destroy_ah_req req = { .ah = ah->handle };
 	struct ff_destroy_ah_resp resp;
-	uint32_t qp = atomic_load_explicit(&ah->last_qp, memory_order_relaxed);
 	int ret;
 
-	if (qp && ah->ctx->pid == getpid())
-		ffl_qp_posted_leave(ah->ctx, qp,
-				    atomic_load_explicit(&ah->last_tail, memory_order_relaxed));
+	ffl_posted_wait(ah->ctx, &(struct ffl_going){ .kind = FFL_GOING_AH, .key = ah->handle });
 	ret = FFL_CALL(ah->ctx, DESTROY_AH, &req, &resp);
 	if (ret && ret != -EIO)
 		return ffl_ret(ret);

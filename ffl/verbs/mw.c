@@ -36,8 +36,11 @@ int ffl_dealloc_mw(struct ibv_mw *mw)
 {
 	struct ff_dealloc_mw_req req = { .mw = mw->handle };
 	struct ff_dealloc_mw_resp resp;
-	int err = FFL_CALL(container_of_(mw, struct ffl_mw, ibv)->ctx, DEALLOC_MW, &req, &resp);
+	struct ffl_context *ctx = container_of_(mw, struct ffl_mw, ibv)->ctx;
+	int err;
 
+	ffl_posted_wait(ctx, &(struct ffl_going){ .kind = FFL_GOING_MW, .mw = mw });
+	err = FFL_CALL(ctx, DEALLOC_MW, &req, &resp);
 	if (err && err != -EIO) /* a dead router's objects are gone already */
 		return ffl_ret(err);
 	atomic_fetch_sub(&to_pd(mw->pd)->refs, 1);

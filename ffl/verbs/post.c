@@ -295,7 +295,7 @@ static __attribute__((noinline)) int sqe_rare(const struct ffl_qp *qp, struct ff
 }
 
 /* Turn a WR into an SQE, complete but for seq. 0 or a positive errno. */
-static inline int sqe_build(const struct ffl_qp *qp, uint32_t tail, struct ff_sqe *sqe,
+static inline int sqe_build(const struct ffl_qp *qp, struct ff_sqe *sqe,
 			    const struct ibv_send_wr *wr, uint16_t cpu)
 {
 	uint32_t op = wr->opcode, n = (uint32_t)wr->num_sge;
@@ -323,7 +323,7 @@ static inline int sqe_build(const struct ffl_qp *qp, uint32_t tail, struct ff_sq
 		if (qp->qp.qp_type == IBV_QPT_UD) {
 			if (unlikely(!wr->wr.ud.ah || to_ah(wr->wr.ud.ah)->ctx != qp->ctx))
 				return EINVAL;
-			sqe->ud.ah = ffl_ah_use(to_ah(wr->wr.ud.ah), qp, tail + 1);
+			sqe->ud.ah = to_ah(wr->wr.ud.ah)->handle;
 			sqe->ud.remote_qpn = wr->wr.ud.remote_qpn;
 			sqe->ud.remote_qkey = wr->wr.ud.remote_qkey;
 		}
@@ -354,7 +354,7 @@ int ffl_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_w
 	for (; !err && wr; wr = wr->next) {
 		struct ff_sqe *sqe = ffl_sqe_at(qp, tail);
 
-		err = unlikely(ffl_sq_full(qp, tail)) ? ENOMEM : sqe_build(qp, tail, sqe, wr, cpu);
+		err = unlikely(ffl_sq_full(qp, tail)) ? ENOMEM : sqe_build(qp, sqe, wr, cpu);
 		if (unlikely(err))
 			break;
 		FF_PROBE3(post, ibqp->qp_num, sqe->wr_id, sqe->opcode);

@@ -266,7 +266,7 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn
 		qp->wr_err = EINVAL;
 		return;
 	}
-	qp->wr_cur->ud.ah = ffl_ah_use(to_ah(ah), qp, qp->wr_tail);
+	qp->wr_cur->ud.ah = to_ah(ah)->handle;
 	qp->wr_cur->ud.remote_qpn = qpn;
 	qp->wr_cur->ud.remote_qkey = qkey;
 }

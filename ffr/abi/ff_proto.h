@@ -129,7 +129,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(67, ADVISE_MR, advise_mr, ff_none, 0)                                                    \
 	X(68, CHALLENGE, challenge, ff_none, 0)                                                    \
 	X(69, WATCH_HEAT, watch_heat, ff_none, 1)                                                  \
-	X(70, MAP_MR, map_mr, ff_mr_run, 0)
+	X(70, MAP_MR, map_mr, ff_mr_run, 0)                                                        \
+	X(71, TELL_NDEVS, tell_ndevs, ff_ndev, 0)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -243,6 +244,23 @@ struct ff_query_gid_resp {
 	uint8_t gid[16];
 	uint32_t gid_type; /* enum ibv_gid_type of <infiniband/verbs.h> */
 	uint32_t ndev_ifindex;
+};
+
+/*
+ * TELL_NDEVS: where the process has its addresses, which the router cannot see. It says so in the files of the container's
+ * GIDs (gid_attrs/ndevs), for those that are among them. -EINVAL: a name that no interface has, or too many addresses.
+ */
+#define FF_NDEVS_MAX	256u /* elements of one request */
+#define FF_NDEV_NAME_SZ 16u
+struct ff_ndev {
+	uint8_t addr[16];	    /* IPv4 as ::ffff:a.b.c.d */
+	char name[FF_NDEV_NAME_SZ]; /* ends with 0 */
+};
+struct ff_tell_ndevs_req {
+	uint32_t reserved;
+};
+struct ff_tell_ndevs_resp {
+	uint32_t reserved;
 };
 
 struct ff_alloc_pd_req {
@@ -727,6 +745,7 @@ static_assert(sizeof(struct ff_rereg_mr_req) + FF_MR_MAX_RUNS * sizeof(struct ff
 	      "MR_MAX_RUNS");
 
 static_assert(sizeof(struct ff_heat_event) == 32, "ABI");
+static_assert(sizeof(struct ff_ndev) == 32, "ABI");
 
 /* What comes out of the async socket: one packet, one event. */
 enum ff_async_kind { FF_ASYNC_DEVICE, FF_ASYNC_PORT, FF_ASYNC_QP, FF_ASYNC_CQ, FF_ASYNC_SRQ };

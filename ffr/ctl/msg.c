@@ -10,6 +10,7 @@
 #define TAIL_ff_none	0
 #define TAIL_ff_mr_run	sizeof(struct ff_mr_run)
 #define TAIL_ff_cm_byte sizeof(struct ff_cm_byte)
+#define TAIL_ff_ndev	sizeof(struct ff_ndev)
 
 static const struct ctl_type types[FF_MSG_NUM] = {
 #define X(num, NAME, name, tail, fds)                                                              \

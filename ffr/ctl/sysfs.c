@@ -7,8 +7,9 @@
  * containers mount it. Counters are rewritten in place at most once a second, those that have changed,
  * and only while the container has sessions or had some a moment ago.
  *
- * The network device of the GIDs is NDEV, the one that engines give a container: UCX 1.19 and later look
- * whether it has a route to the peer. The router does not know what a container really has.
+ * The network device of the GIDs is what a program's library has told when it opened the device (TELL_NDEVS), because the
+ * router does not see the container's interfaces: UCX 1.19 and later look whether that device has a route to the peer.
+ * Before any program has told, it is NDEV, the one that engines give a container.
  *
  * A container that has mounted its directory to write in it may have put anything there: nothing is
  * followed, only regular files are written, and what fails makes only its own counters stand still.
@@ -89,6 +90,8 @@ static const char *const counter_name[] = {
 };
 
 struct sysfs {
+	/* The interfaces of its addresses, where a client has told one; else the name is empty. */
+	struct ff_ndev ndev[CONTAINER_MAX_GIDS];
 	int counters_fd, hw_fd; /* directories; -1 */
 	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
 	/* Who counts, how much they had done when it was seen to change, and the looks since then. */
@@ -271,7 +274,39 @@ static int write_no_gid(int port_fd, const char *name)
 	return write_in(port_fd, "gids", name, "0000:0000:0000:0000:0000:0000:0000:0000\n");
 }
 
-static int write_gid(int port_fd, const char *name, const struct gid_entry *e)
+static const struct ff_ndev *ndev_find(const struct sysfs *s, const union ibv_gid *gid)
+{
+	for (unsigned i = 0; s && i < CONTAINER_MAX_GIDS; i++)
+		if (s->ndev[i].name[0] && !memcmp(s->ndev[i].addr, gid->raw, sizeof(gid->raw)))
+			return &s->ndev[i];
+	return NULL;
+}
+
+/*
+ * The interface of a GID. One that is on no interface, as the link-local GID and the NIC's, is said to be where the
+ * container's first address is that is on one.
+ */
+static const char *ndev_of(const struct container *c, const union ibv_gid *gid)
+{
+	const struct sysfs *s = ((const struct container_ctl *)c->ctl)->sysfs;
+	const struct ff_ndev *d = ndev_find(s, gid);
+
+	for (unsigned i = 0; !d && i < c->num_gids; i++)
+		d = ndev_find(s, &c->gid[i]);
+	return d ? d->name : NDEV;
+}
+
+static int write_ndev(const struct container *c, int port_fd, const char *name,
+		      const union ibv_gid *gid)
+{
+	char text[FF_NDEV_NAME_SZ + 1];
+
+	snprintf(text, sizeof(text), "%s\n", ndev_of(c, gid));
+	return write_in(port_fd, "gid_attrs/ndevs", name, text);
+}
+
+static int write_gid(const struct container *c, int port_fd, const char *name,
+		     const struct gid_entry *e)
 {
 	bool v2 = e->type == IBV_GID_TYPE_ROCE_V2;
 	char text[48];
@@ -282,7 +317,7 @@ static int write_gid(int port_fd, const char *name, const struct gid_entry *e)
 	err = write_in(port_fd, "gids", name, text);
 	err = err ? err :
 		    write_in(port_fd, "gid_attrs/types", name, v2 ? "RoCE v2\n" : "IB/RoCE v1\n");
-	return err ? err : write_in(port_fd, "gid_attrs/ndevs", name, NDEV "\n");
+	return err ? err : write_ndev(c, port_fd, name, &e->gid);
 }
 
 static int write_gids(struct container *c, int port_fd)
@@ -294,10 +329,76 @@ static int write_gids(struct container *c, int port_fd)
 		char name[16];
 
 		snprintf(name, sizeof(name), "%u", i);
-		err = i < gid_table_len(c) ? write_gid(port_fd, name, &e) :
+		err = i < gid_table_len(c) ? write_gid(c, port_fd, name, &e) :
 					     write_no_gid(port_fd, name);
 	}
 	return err;
+}
+
+/* As the kernel's dev_valid_name(), and no control characters. */
+static bool ndev_name_ok(const char name[FF_NDEV_NAME_SZ])
+{
+	size_t n = strnlen(name, FF_NDEV_NAME_SZ);
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)name[i] <= ' ' || name[i] == 0x7f || strchr("/:", name[i]))
+			return false;
+	return n && n < FF_NDEV_NAME_SZ && strcmp(name, ".") && strcmp(name, "..");
+}
+
+/* What is told of the container's own addresses replaces what was told of them before. True: something is new. */
+static bool ndevs_keep(const struct container *c, struct sysfs *s, const struct ff_ndev *told,
+		       uint32_t n)
+{
+	bool changed = false;
+
+	for (unsigned i = 0; i < c->num_gids; i++) {
+		struct ff_ndev now = { 0 }, *d = &s->ndev[i];
+		const struct ff_ndev *old = ndev_find(s, &c->gid[i]);
+
+		if (old)
+			now = *old;
+		for (uint32_t k = 0; k < n; k++)
+			if (!memcmp(told[k].addr, c->gid[i].raw, sizeof(told[k].addr)))
+				now = told[k];
+		changed |= memcmp(&now, d, sizeof(now)) != 0;
+		*d = now;
+	}
+	return changed;
+}
+
+int ctl_tell_ndevs(struct ctl_call *call, const struct ff_tell_ndevs_req *req,
+		   struct ff_tell_ndevs_resp *resp)
+{
+	struct container *c = call->s->cont;
+	struct sysfs *s = ((struct container_ctl *)c->ctl)->sysfs;
+	const struct ff_ndev *told = call->tail;
+	int fd, port_fd;
+
+	(void)req;
+	(void)resp;
+	if (call->n_tail > FF_NDEVS_MAX)
+		return -EINVAL;
+	for (uint32_t i = 0; i < call->n_tail; i++)
+		if (!ndev_name_ok(told[i].name))
+			return -EINVAL;
+	if (!s || !ndevs_keep(c, s, told, call->n_tail))
+		return 0;
+	fd = dir_make(((struct container_ctl *)c->ctl)->dir_fd, DEVICE_DIR);
+	if (fd < 0)
+		return 0;
+	port_fd = dir_make(fd, "ports/1");
+	close(fd);
+	for (unsigned i = 0; port_fd >= 0 && i < gid_table_len(c); i++) {
+		struct gid_entry e = gid_entry(c, i);
+		char name[16];
+
+		snprintf(name, sizeof(name), "%u", i);
+		write_ndev(c, port_fd, name, &e.gid);
+	}
+	if (port_fd >= 0)
+		close(port_fd);
+	return 0;
 }
 
 /* ---- counters ------------------------------------------------------------------------------------- */

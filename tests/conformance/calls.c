@@ -40,8 +40,8 @@ static void *sym(const char *name, const char *version)
 typedef int int_fn(void *, void *, void *, void *);
 typedef void *ptr_fn(void *, void *, void *, void *);
 
-static const char *const nodes[] = { "15", "16", "17", "18", "19", "20", "21",
-				     "22", "25", "33", "34", "57", "59", "64" };
+static const char *const nodes[] = { "15", "16", "17", "18", "19", "20", "21", "22",
+				     "25", "33", "34", "57", "59", "64", "65" };
 
 static void private_nodes(void)
 {
@@ -105,10 +105,15 @@ static void unsupported(void)
 	} ints[] = {
 		{ "ibv_query_ece", "IBVERBS_1.10" },
 		{ "ibv_set_ece", "IBVERBS_1.10" },	     { "ibv_dealloc_dmah", "IBVERBS_1.15" },
-		{ "ibv_query_port_speed", "IBVERBS_1.16" },
+		{ "ibv_query_port_speed", "IBVERBS_1.16" },  { "ibv_destroy_comp_cntr", "IBVERBS_1.18" },
+		{ "ibv_set_comp_cntr", "IBVERBS_1.18" },     { "ibv_set_err_comp_cntr", "IBVERBS_1.18" },
+		{ "ibv_inc_comp_cntr", "IBVERBS_1.18" },     { "ibv_inc_err_comp_cntr", "IBVERBS_1.18" },
+		{ "ibv_read_comp_cntr", "IBVERBS_1.18" },    { "ibv_read_err_comp_cntr", "IBVERBS_1.18" },
+		{ "ibv_qp_attach_comp_cntr", "IBVERBS_1.18" },
 	}, ptrs[] = {
 		{ "ibv_import_dm", "IBVERBS_1.13" },
 		{ "ibv_alloc_dmah", "IBVERBS_1.15" },
+		{ "ibv_create_comp_cntr", "IBVERBS_1.18" },
 	};
 	unsigned int i;
 

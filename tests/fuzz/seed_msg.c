@@ -45,15 +45,15 @@ static uint32_t call(uint8_t type, const void *req, size_t len)
 	call(FF_MSG_##NAME, &(struct ff_##name##_req){ __VA_ARGS__ },                              \
 	     sizeof(struct ff_##name##_req))
 
-/* The same with runs of an MR behind it. */
-static uint32_t call_runs(uint8_t type, const void *req, size_t len, const struct ff_mr_run *run,
+/* The same with n elements of that size behind it. */
+static uint32_t call_tail(uint8_t type, const void *req, size_t len, const void *tail, size_t size,
 			  uint8_t n)
 {
 	const uint8_t head[3] = { 0, (uint8_t)(type - FF_MSG_GET_SEG), n };
 
 	fwrite(head, sizeof(head), 1, out);
 	fwrite(req, len, 1, out);
-	fwrite(run, sizeof(*run), n, out);
+	fwrite(tail, size, n, out);
 	return 0xaa000000u | answers++;
 }
 
@@ -175,11 +175,20 @@ static void seed_heat(void)
 			{ va + 2 * mb, 4096, mb, seg, FF_RUN_SHADOW },
 		};
 
-		call_runs(FF_MSG_MAP_MR, &more, sizeof(more), run, 2);
+		call_tail(FF_MSG_MAP_MR, &more, sizeof(more), run, sizeof(*run), 2);
 		answers--; /* refused */
 	}
 	CALL(DEREG_MR, dereg_mr, .mr = mr);
 	CALL(DEALLOC_PD, dealloc_pd, .pd = pd);
+}
+
+static void seed_ndevs(void)
+{
+	struct ff_tell_ndevs_req req = { 0 };
+	const struct ff_ndev d[] = { { { [10] = 0xff, 0xff, 10, 0, 0, 1 }, "net1" },
+				     { { 0 }, "lo" } };
+
+	call_tail(FF_MSG_TELL_NDEVS, &req, sizeof(req), d, sizeof(*d), 2);
 }
 
 int main(int argc, char **argv)
@@ -187,9 +196,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*write)(void);
-	} seeds[] = {
-		{ "qp", seed_qp }, { "xrc", seed_xrc }, { "mw", seed_mw }, { "heat", seed_heat }
-	};
+	} seeds[] = { { "qp", seed_qp },
+		      { "xrc", seed_xrc },
+		      { "mw", seed_mw },
+		      { "heat", seed_heat },
+		      { "ndevs", seed_ndevs } };
 
 	if (argc != 2) {
 		fprintf(stderr, "usage: seed_msg FOLDER\n");

@@ -206,6 +206,63 @@ static void poll_ping_pong(void)
 	rst_pair_close(&p);
 }
 
+/* ---- accepting while a thread of the program connects ------------------------------------------------------------ */
+
+#define SELVES 20
+
+struct acceptor {
+	int l;
+	bool polls;
+};
+
+static void *accept_selves(void *arg)
+{
+	struct acceptor *w = arg;
+
+	for (char i = 0; i < SELVES; i++) {
+		int b;
+
+		if (w->polls)
+			CHECK(rst_poll(w->l, POLLIN, 30000) & POLLIN);
+		b = raccept(w->l, NULL, NULL);
+		CHECK(b >= 0);
+		rst_send_all(b, &i, 1);
+		CHECK_OK(rclose(b));
+	}
+	return NULL;
+}
+
+/* The thread that sleeps for connections takes them in, not the one that connects, of which the other would not know. */
+static void self_accepted(bool polls)
+{
+	struct sockaddr_in addr;
+	struct acceptor w = { rst_listener(&addr, 4), polls };
+	pthread_t t;
+
+	CHECK(!pthread_create(&t, NULL, accept_selves, &w));
+	for (char i = 0; i < SELVES; i++) {
+		int a = rsocket(AF_INET, SOCK_STREAM, 0);
+		char c;
+
+		CHECK_OK(rconnect(a, (struct sockaddr *)&addr, sizeof(addr)));
+		rst_recv_all(a, &c, 1);
+		CHECK_EQ(c, i);
+		CHECK_OK(rclose(a));
+	}
+	CHECK(!pthread_join(t, NULL));
+	CHECK_OK(rclose(w.l));
+}
+
+static void accepted_by_a_thread(void)
+{
+	self_accepted(false);
+}
+
+static void accepted_by_a_polling_thread(void)
+{
+	self_accepted(true);
+}
+
 /* ---- riomap ---------------------------------------------------------------------------------------------------------- */
 
 static void iomap(void)
@@ -391,6 +448,8 @@ static void bad_arguments(void)
 
 VT_MAIN({ "refused", refused, 0 }, { "in_use", in_use, 0 },
 	{ "reject_before_accept", reject_before_accept, 0 }, { "many", many, 0 },
+	{ "accepted_by_a_thread", accepted_by_a_thread, 0 },
+	{ "accepted_by_a_polling_thread", accepted_by_a_polling_thread, 0 },
 	{ "poll_mixed", poll_mixed, 0 }, { "poll_ping_pong", poll_ping_pong, 0 },
 	{ "iomap", iomap, 0 }, { "options", options, 0 }, { "bad_descriptors", bad_descriptors, 0 },
 	{ "bad_arguments", bad_arguments, 0 })

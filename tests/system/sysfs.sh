@@ -47,6 +47,24 @@ step "nobody in there writes them"
 inside "$A" sh -c "echo 0 >$FILES/counters/port_xmit_data" 2>/dev/null && fail "written"
 inside "$A" sh -c "touch $DIR/new" 2>/dev/null && fail "a new file"
 
+step "the interface of a GID is the one that has its address, also after it was renamed"
+inside "$A" ibv_devinfo >/dev/null || fail "ibv_devinfo"
+old=$(file "$A" "$FILES"/gid_attrs/ndevs/0)
+inside "$A" test -e "/sys/class/net/$old" || fail "there is no $old"
+route=$(inside "$A" ip route show default 2>/dev/null)
+if inside "$A" sh -c "ip link set $old down && ip link set $old name net1 && ip link set net1 up" 2>/dev/null; then
+	inside "$A" ibv_devinfo >/dev/null || fail "ibv_devinfo"
+	new=$(inside "$A" sh -c "cat $FILES/gid_attrs/ndevs/[0-3]" | sort -u)
+	inside "$A" sh -c "ip link set net1 down && ip link set net1 name $old && ip link set $old up" || fail "ip link"
+	# shellcheck disable=SC2086 # the words of a route
+	[[ -z $route ]] || inside "$A" ip route replace $route
+	[[ $new == net1 ]] || fail "ndevs say $new"
+	inside "$A" ibv_devinfo >/dev/null || fail "ibv_devinfo"
+	[[ $(file "$A" "$FILES"/gid_attrs/ndevs/0) == "$old" ]] || fail "ndevs do not say $old"
+else
+	step "interfaces cannot be renamed there"
+fi
+
 if inside "$A" test -d /sys/class/infiniband; then
 	step "and in /sys/class/infiniband"
 	[[ $(file "$A" /sys/class/infiniband/ff0/node_guid) == "$guid" ]] || fail "node_guid in /sys"

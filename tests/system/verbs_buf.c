@@ -29,6 +29,7 @@ enum { IOVA = 1, ADDR = 2, FD = 4, FD_OFFSET = 8, DMAH = 16, BUF = 32, NEWER = 6
 static struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *, struct mr_init_attr *);
 static void *(*alloc_buf)(struct ibv_pd *, size_t, struct ibv_buf **);
 static void (*free_buf)(struct ibv_buf *);
+static int (*export_fd)(struct ibv_buf *); /* NULL before v65 */
 static struct ibv_mr *(*reg_buf_mr)(struct ibv_pd *, struct ibv_buf *, void *, size_t, int);
 
 static struct vt_end e;
@@ -41,6 +42,7 @@ static void open_end(void)
 	*(void **)&alloc_buf = dlvsym(RTLD_DEFAULT, "ibv_alloc_buf", "IBVERBS_1.17");
 	*(void **)&free_buf = dlvsym(RTLD_DEFAULT, "ibv_free_buf", "IBVERBS_1.17");
 	*(void **)&reg_buf_mr = dlvsym(RTLD_DEFAULT, "ibv_reg_buf_mr", "IBVERBS_1.17");
+	*(void **)&export_fd = dlvsym(RTLD_DEFAULT, "ibv_export_buf_dmabuf_fd", "IBVERBS_1.18");
 	if (!reg_mr_ex || !alloc_buf || !free_buf || !reg_buf_mr)
 		vt_skip("this library is older than v64");
 	vt_end_open(&e, &par);
@@ -130,6 +132,10 @@ static void buffers(void)
 			CHECK_PATTERN(mem + n - 100, 100, i);
 		}
 		CHECK_OK(ibv_dereg_mr(mr));
+		if (export_fd) {
+			errno = 0;
+			CHECK(export_fd(buf) == -1 && errno == ENODATA);
+		}
 		free_buf(buf);
 	}
 	CHECK_OK(ibv_dealloc_pd(other));

@@ -338,6 +338,19 @@ static intptr_t new_int(void)
 	return ((int (*)(void *, void *, void *))by_name())(BAD, BAD, BAD);
 }
 
+/* The capabilities of what there is not are zeros, as long as the program's struct is. */
+static intptr_t no_caps(void)
+{
+	int (*f)(void *, void *, size_t) = (int (*)(void *, void *, size_t))by_name();
+	uint8_t caps[24];
+	int ret;
+
+	memset(caps, 0xff, sizeof(caps));
+	ret = f(ctx, caps, 16);
+	CHECK(vt_all(caps, 16, 0) && vt_all(caps + 16, 8, 0xff));
+	return ret;
+}
+
 #define VERBS(X)                                                                                   \
 	X(ibv_create_flow, POINTER,                                                                \
 	  ibv_create_flow(&(struct ibv_qp){ .context = ctx }, &(struct ibv_flow_attr){ 0 }))       \
@@ -369,6 +382,16 @@ static intptr_t new_int(void)
 	X(ibv_set_ece, RESULT, ibv_set_ece(BAD, BAD))                                              \
 	X(ibv_alloc_dmah, POINTER, new_pointer())                                                  \
 	X(ibv_dealloc_dmah, RESULT, new_int())                                                     \
+	X(ibv_create_comp_cntr, POINTER, new_pointer())                                            \
+	X(ibv_destroy_comp_cntr, RESULT, new_int())                                                \
+	X(ibv_set_comp_cntr, RESULT, new_int())                                                    \
+	X(ibv_set_err_comp_cntr, RESULT, new_int())                                                \
+	X(ibv_inc_comp_cntr, RESULT, new_int())                                                    \
+	X(ibv_inc_err_comp_cntr, RESULT, new_int())                                                \
+	X(ibv_read_comp_cntr, RESULT, new_int())                                                   \
+	X(ibv_read_err_comp_cntr, RESULT, new_int())                                               \
+	X(ibv_qp_attach_comp_cntr, RESULT, new_int())                                              \
+	X(_ibv_query_comp_cntr_caps, RESULT, no_caps())                                            \
 	X(ibv_query_port_speed, RESULT, new_int())                                                 \
 	X(ibv_import_dm, POINTER, ibv_import_dm(BAD, 1))                                           \
 	X(ibv_dm_export_dmabuf_fd, MINUS_ONE, new_int())                                           \
@@ -379,7 +402,7 @@ static void walk(void)
 	static const char *const way_str[] = { "NULL", "a result", "-1", "a negative result" };
 	static const intptr_t want[] = { 0, EOPNOTSUPP, -1, -EOPNOTSUPP };
 
-	if (!dlsym(RTLD_DEFAULT, "ibv_alloc_dmah"))
+	if (!dlsym(RTLD_DEFAULT, "ibv_create_comp_cntr"))
 		vt_skip("this library is older");
 	open_end();
 	ctx = e.ctx;

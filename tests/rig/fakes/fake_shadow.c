@@ -15,6 +15,15 @@
 #define MAX_SEGS 256u
 
 struct fake_shadow fake_shadow;
+
+void ffl_posted_wait(struct ffl_context *ctx, const struct ffl_going *what)
+{
+	(void)ctx;
+	if (what->kind != FFL_GOING_MR)
+		abort();
+	atomic_store(&fake_shadow.waited_key, what->key);
+	atomic_store(&fake_shadow.waited_mrs, fake_shadow.mrs);
+}
 int ffl_log_level;
 
 /* A segment's number is its place here; 0 is the rings', as with the real one. */

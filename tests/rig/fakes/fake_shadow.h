@@ -20,6 +20,8 @@ struct fake_shadow {
 	bool has_heat;	       /* WATCH_HEAT is answered: */
 	int heat_fd;	       /* ... the router's end */
 	_Atomic uint32_t maps; /* MAP_MRs that were granted */
+	/* ffl_posted_wait(): the MR that it was called for last, and how many there were then */
+	_Atomic uint32_t waited_key, waited_mrs;
 };
 extern struct fake_shadow fake_shadow;
 

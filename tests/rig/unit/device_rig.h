@@ -26,10 +26,10 @@ int device_teardown(void **state);
 extern int device_mr_ret;
 /* The router's GIDs 0 and 2. */
 void device_set_gids(void);
-/* Calls of ffl_qp_posted_leave(), and what the last one named. */
+/* Calls of ffl_posted_wait(), and what the last one named. */
 extern struct device_left {
 	unsigned int calls;
-	uint32_t qp, tail;
+	struct ffl_going what;
 } device_left;
 
 #endif

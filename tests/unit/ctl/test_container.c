@@ -375,6 +375,70 @@ static void the_devices_files_are_there(void **state)
 	assert_int_not_equal(stat(path, &st), 0);
 }
 
+static int tell(int s, const struct ff_ndev *d, unsigned n)
+{
+	struct ff_tell_ndevs_req req = { 0 };
+	struct ff_tell_ndevs_resp resp;
+
+	return rig_call(g, s, FF_MSG_TELL_NDEVS, &req, sizeof(req), d, sizeof(*d) * n, n, &resp,
+			sizeof(resp), NULL, NULL);
+}
+
+#define NDEV_IS(index, name) text_is("a/" DEVICE "/ports/1/gid_attrs/ndevs/" #index, name "\n")
+
+/* The interfaces that a client tells of are those of its container's addresses, until another one tells something else. */
+static void interfaces_are_told(void **state)
+{
+	struct ff_ndev told[] = { { .addr = { 9 }, .name = "lo" }, { .name = "net1" } };
+	int s = call_client(g, 0), other = call_client(g, 1);
+
+	(void)state;
+	NDEV_IS(0, "eth0");
+	memcpy(told[1].addr, g->c[0]->gid[0].raw, 16);
+	assert_int_equal(tell(other, told, 2), 0); /* of another container: not its address */
+	NDEV_IS(0, "eth0");
+	assert_int_equal(tell(s, told, 2), 0);
+	NDEV_IS(0, "net1");
+	NDEV_IS(1, "net1");
+	NDEV_IS(2, "net1");		       /* link-local: on no interface */
+	assert_int_equal(tell(s, told, 1), 0); /* a process with another network */
+	assert_int_equal(tell(s, NULL, 0), 0);
+	NDEV_IS(0, "net1");
+	sysfs_identity(g->c[0]);
+	NDEV_IS(0, "net1");
+	strcpy(told[1].name, "a-longer-name.4");
+	assert_int_equal(tell(s, told, 2), 0);
+	NDEV_IS(3, "a-longer-name.4");
+	strcpy(told[1].name, "x");
+	assert_int_equal(tell(s, told, 2), 0);
+	NDEV_IS(3, "x");
+}
+
+/* What is no name of an interface changes nothing, whichever address it is for. */
+static void false_interfaces(void **state)
+{
+	static const char *const bad[] = { "", ".", "..", "a/b", "a b", "a\n", "a:1", "\x7f" };
+	struct ff_ndev told[FF_NDEVS_MAX + 1];
+	int s = call_client(g, 0);
+
+	(void)state;
+	memset(told, 0, sizeof(told));
+	for (unsigned i = 0; i <= FF_NDEVS_MAX; i++)
+		strcpy(told[i].name, "net1");
+	memcpy(told[0].addr, g->c[0]->gid[0].raw, 16);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		strcpy(told[1].name, bad[i]);
+		assert_int_equal(tell(s, told, 2), -EINVAL);
+	}
+	memset(told[1].name, 'x', sizeof(told[1].name)); /* without an end */
+	assert_int_equal(tell(s, told, 2), -EINVAL);
+	strcpy(told[1].name, "lo");
+	assert_int_equal(tell(s, told, FF_NDEVS_MAX + 1), -EINVAL);
+	NDEV_IS(0, "eth0");
+	assert_int_equal(tell(s, told, FF_NDEVS_MAX), 0);
+	NDEV_IS(0, "net1");
+}
+
 /* What a container with a writable directory puts there is neither followed nor waited for. */
 static void what_is_in_the_way_is_left_alone(void **state)
 {
@@ -430,5 +494,6 @@ int main(void)
 			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
 			CALL_TEST(a_dead_process_ends_its_session),
 			CALL_TEST(leftovers_are_removed), CALL_TEST(the_devices_files_are_there),
+			CALL_TEST(interfaces_are_told), CALL_TEST(false_interfaces),
 			CALL_TEST(what_is_in_the_way_is_left_alone), CALL_TEST(names_are_checked));
 }

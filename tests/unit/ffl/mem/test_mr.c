@@ -40,6 +40,30 @@ static void bad_arguments(void **state)
 	munmap(p, 4 * PG);
 }
 
+/* The WRs that name an MR are waited for before it goes or changes. */
+static void waits_for_posted(void **state)
+{
+	char *p = rg_map(PG);
+	struct ibv_mr *mr = rg_reg(p, PG);
+	uint32_t key = mr->lkey;
+
+	(void)state;
+	assert_int_equal(fake_shadow.waited_key, 0);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0), 0);
+	assert_int_equal(fake_shadow.waited_key, key);
+	key = mr->lkey;
+	fake_shadow.waited_key = fake_shadow.waited_mrs = 0;
+	rg_dereg(mr);
+	assert_int_equal(fake_shadow.waited_key, key);
+	assert_int_equal(fake_shadow.waited_mrs, 1);
+	mr = ibv_reg_mr(rg_pd, p, PG, ACCESS | IBV_ACCESS_ON_DEMAND);
+	assert_non_null(mr);
+	key = mr->lkey;
+	rg_dereg(mr);
+	assert_int_equal(fake_shadow.waited_key, key);
+	munmap(p, PG);
+}
+
 static void hints_are_masked(void **state)
 {
 	char *p = rg_map(PG);
@@ -212,7 +236,7 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
 
-	return UNIT_RUN(T(bad_arguments), T(hints_are_masked), T(on_demand),
+	return UNIT_RUN(T(bad_arguments), T(waits_for_posted), T(hints_are_masked), T(on_demand),
 			T(leaving_without_a_call), T(leaving_where_a_nic_is),
 			T(dereg_waits_for_a_copy), T(rereg_changes_what_it_says),
 			T(refused_mr_is_undone));

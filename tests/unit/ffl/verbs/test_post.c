@@ -127,24 +127,20 @@ static void ud(void **state)
 	fake_free(qp, cq);
 }
 
-/* An address handle waits for the datagrams posted with it, in a list, too; but not for ever. */
+/* A QP that goes waits for the datagrams posted to it, in a list, too; but not for ever. */
 static void ud_leaves(void **state)
 {
 	struct ffl_cq *cq = fake_cq(16);
 	struct ffl_qp *qp = fake_qp(IBV_QPT_UD, cq, 4, 1, 0, false);
 	struct ffl_ah ah = { .ctx = fake.ctx, .handle = 0x1234 };
-	struct ffl_ah none = { .ctx = fake.ctx, .handle = 0x1235 };
 	struct ibv_send_wr wr[3] = {
-		{ .next = &wr[1], .opcode = IBV_WR_SEND, .wr.ud.ah = &none.ibv },
+		{ .next = &wr[1], .opcode = IBV_WR_SEND, .wr.ud.ah = &ah.ibv },
 		{ .next = &wr[2], .opcode = IBV_WR_SEND, .wr.ud.ah = &ah.ibv },
 		{ .opcode = IBV_WR_SEND, .wr.ud.ah = &ah.ibv },
 	};
 
 	(void)state;
 	assert_int_equal(fake_post(qp, wr), 0);
-	assert_int_equal(none.last_tail, 1);
-	assert_int_equal(ah.last_qp, qp->handle);
-	assert_int_equal(ah.last_tail, 3);
 	ffl_qp_posted_leave(fake.ctx, qp->handle, 3); /* the router takes nothing */
 	assert_int_equal(atomic_load(&qp->hdr->sq_done), 0);
 	assert_true(fake.ctx->left_behind);

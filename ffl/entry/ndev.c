@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * ndev.c - telling the router on which interfaces this process has its addresses. Any thread; called by context.c when the
+ * device is opened, because an interface may have been renamed since another program was here.
+ *
+ * The router does not see the container's network. It keeps gid_attrs/ndevs of the device's files, of which UCX 1.19 and
+ * later take the interface that leads to their peers.
+ */
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "ffl/session/ffl.h"
+
+static_assert(FF_NDEV_NAME_SZ == IF_NAMESIZE, "ABI");
+
+/* False: it is no address of IP. */
+static bool ndev_from(const struct ifaddrs *a, struct ff_ndev *d)
+{
+	const struct sockaddr *sa = a->ifa_addr;
+
+	memset(d, 0, sizeof(*d));
+	if (sa && sa->sa_family == AF_INET) {
+		d->addr[10] = d->addr[11] = 0xff;
+		memcpy(d->addr + 12, &((const struct sockaddr_in *)sa)->sin_addr, 4);
+	} else if (sa && sa->sa_family == AF_INET6) {
+		memcpy(d->addr, &((const struct sockaddr_in6 *)sa)->sin6_addr, 16);
+	} else {
+		return false;
+	}
+	/* the name is a label where the address has one, "eth0:1" */
+	strncpy(d->name, a->ifa_name, sizeof(d->name) - 1);
+	d->name[strcspn(d->name, ":")] = '\0';
+	return true;
+}
+
+void ffl_ndevs_tell(struct ffl_context *ctx)
+{
+	struct ff_tell_ndevs_req req = { 0 };
+	struct ff_tell_ndevs_resp resp;
+	struct ifaddrs *all, *a;
+	struct ff_ndev *d;
+	unsigned n = 0;
+	int ret;
+
+	if (getifaddrs(&all))
+		return;
+	d = malloc(FF_NDEVS_MAX * sizeof(*d));
+	for (a = all; d && a && n < FF_NDEVS_MAX; a = a->ifa_next)
+		n += ndev_from(a, &d[n]);
+	freeifaddrs(all);
+	if (n) {
+		ret = ffl_call(ctx, FF_MSG_TELL_NDEVS, &req, sizeof(req), d, sizeof(*d), n, &resp,
+			       sizeof(resp), NULL, 0, NULL);
+		if (ret)
+			ffl_log(FFL_INFO, "the router takes no names of interfaces: %s",
+				strerror(-ret));
+	}
+	free(d);
+}
