@@ -9,7 +9,7 @@
  * comes meanwhile waits there. Each router is a program run anew, in an address space of its own: what
  * an attacker has learnt from one that died is of no use with the next.
  *
- * Tests: system/sandbox.sh
+ * Tests: system/sandbox.sh, system/stuck.sh
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -114,23 +114,23 @@ static void reap(struct children *c)
 	}
 }
 
-/* The router has ended: is there to be another one? */
+/* The router has ended: is there to be another one? The log tells why, or why not. */
 static bool is_to_live(const struct children *c)
 {
-	bool died = WIFSIGNALED(c->status) || (WEXITSTATUS(c->status) != EXIT_SUCCESS &&
-					       WEXITSTATUS(c->status) != SANDBOX_EXIT);
+	bool signaled = WIFSIGNALED(c->status);
+	bool soon = seconds() - c->since < TOO_SOON_S;
+	const char *next = soon ? "so soon after its start that it is not started again" :
+				  "starting it again";
 
-	return died && !c->stopping && seconds() - c->since >= TOO_SOON_S;
-}
-
-static void tell(const struct children *c)
-{
-	if (WIFSIGNALED(c->status))
-		log_err("the router was ended by signal %d (%s): starting it again",
-			WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+	if (c->stopping || (!signaled && (WEXITSTATUS(c->status) == EXIT_SUCCESS ||
+					  WEXITSTATUS(c->status) == SANDBOX_EXIT)))
+		return false;
+	if (signaled)
+		log_err("the router was ended by signal %d (%s): %s", WTERMSIG(c->status),
+			strsignal(WTERMSIG(c->status)), next);
 	else
-		log_err("the router has ended with status %d: starting it again",
-			WEXITSTATUS(c->status));
+		log_err("the router has ended with status %d: %s", WEXITSTATUS(c->status), next);
+	return !soon;
 }
 
 int parent_run(const struct sandbox_conf *conf, char **argv)
@@ -158,7 +158,6 @@ int parent_run(const struct sandbox_conf *conf, char **argv)
 			continue;
 		if (!is_to_live(&c))
 			break;
-		tell(&c);
 		if (router_start(&c, argv, sock, &before))
 			break;
 	}

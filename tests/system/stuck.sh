@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# stuck.sh - what could make a router stand still: too few descriptors.
+# stuck.sh - what could make a router stand still: too few descriptors, a log that nobody reads.
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -68,4 +68,26 @@ ctl container list >"$OUT/list" || fail "list"
 ctl container add new >/dev/null || fail "with room again"
 grep freeflow_ <&"$metrics" >/dev/null || fail "no metrics with room again"
 stop
+
+step "a log that nobody reads"
+mkfifo "$D/fifo"
+exec {reader}<>"$D/fifo"
+"$BUILD/bin/ffr" --config "$D/ffr.conf" 2>"$D/fifo" &
+PARENT=$!
+wait_for 30 answers || fail "no answer"
+ROUTER=$(pgrep -P $PARENT -x ffr)
+timeout 1 cat /dev/zero >"$D/fifo" # until it is full
+ctl container rm new || fail "rm"
+ctl container add new >/dev/null || fail "add"
+nap 2.5 # a router that dies earlier is not started again
+kill -9 "$ROUTER"
+wait_for 30 answers || fail "no router after SIGKILL: the parent is in $(cat /proc/$PARENT/wchan)"
+timeout 1 cat <&"$reader" >/dev/null
+step "a router that dies at once"
+ROUTER=$(pgrep -P $PARENT -x ffr)
+kill -9 "$ROUTER"
+wait_for 30 ended $PARENT || fail "the parent goes on"
+timeout 1 cat <&"$reader" >"$OUT/told"
+grep 'log: [0-9]* lines were lost' "$OUT/told" >/dev/null || fail "lost lines are not told: $(cat "$OUT/told")"
+grep 'signal 9 .*not started again' "$OUT/told" >/dev/null || fail "not told: $(cat "$OUT/told")"
 exit 0
