@@ -441,6 +441,7 @@ int main(int argc, char **argv)
 	    strlen(d.admin) >= sizeof(sa.sun_path))
 		return usage();
 	d.plugin.conf.num = (uint32_t)num;
+	log_never_block();
 	LIST_INIT(&d.conns);
 	err = run(&d);
 	if (err)
