@@ -593,39 +593,42 @@ static int conf_take(struct ffr_conf *c, cfg_t *cfg)
 	return 0;
 }
 
-/* Is the next character that one? Then take it. */
-static bool next_is(FILE *f, int want)
+/* As libconfuse has it: two slashes within a word, such as unix:/run//a, begin none. */
+static bool is_comment(const char *text, const char *s)
 {
-	int ch = getc(f);
-
-	if (ch == want)
-		return true;
-	ungetc(ch, f);
-	return false;
+	if (*s == '/' && s[1] == '/')
+		return s == text || strchr(" \t\r\n\"'={}()+,", s[-1]);
+	return *s == '#' || (*s == '/' && s[1] == '*');
 }
 
 /*
- * The line of a quote or a brace that nothing closes, and which it is; 0: there is none. libconfuse
- * takes a section that does not end, and blames an open string on the end of the file.
+ * Blanks comments out of the text, because libconfuse counts their lines more than once. The line of a quote or a brace that
+ * nothing closes, and which it is; 0: there is none. libconfuse takes a section that does not end, and blames an open string
+ * on the end of the file.
  */
-static int unclosed(FILE *f, char *what)
+static int unclosed(char *text, char *what)
 {
 	int line = 1, opened = 0, depth = 0, section = 0;
 	int in = 0; /* a quote: in a string; '#' in a comment; '*' in one of C's */
 
-	for (int ch; (ch = getc(f)) != EOF; line += ch == '\n') {
-		if (in == '#') {
-			in = ch == '\n' ? 0 : in;
-		} else if (in == '*') {
-			in = ch == '*' && next_is(f, '/') ? 0 : in;
-		} else if (in && ch == '\\') {
-			line += getc(f) == '\n';
+	for (char *s = text; *s; s++) {
+		const char ch = *s;
+
+		if (in == '#' || in == '*') {
+			*s = ch == '\n' ? '\n' : ' ';
+			if (in == '*' && ch == '*' && s[1] == '/')
+				*++s = ' ', in = 0;
+			else if (in == '#' && ch == '\n')
+				in = 0;
+		} else if (in && ch == '\\' && s[1]) {
+			line += *++s == '\n';
 		} else if (in) {
 			in = ch == in ? 0 : in;
-		} else if (ch == '#' || (ch == '/' && next_is(f, '/'))) {
-			in = '#';
-		} else if (ch == '/' && next_is(f, '*')) {
-			in = '*';
+		} else if (is_comment(text, s)) {
+			in = ch == '/' && s[1] == '*' ? '*' : '#';
+			*s = ' ';
+			if (ch == '/')
+				*++s = ' ';
 		} else if (ch == '"' || ch == '\'') {
 			in = ch;
 			opened = line;
@@ -634,24 +637,47 @@ static int unclosed(FILE *f, char *what)
 		} else if (ch == '}') {
 			depth--;
 		}
+		line += ch == '\n';
 	}
 	*what = in == '"' || in == '\'' ? (char)in : '{';
 	return *what != '{' ? opened : depth > 0 ? section : 0;
 }
 
-static int check_closed(const char *path, char *err, size_t size)
+/* Freed by the caller; NULL with errno. A file that has a NUL ends there. */
+static char *text_read(const char *path)
 {
 	FILE *f = fopen(path, "re");
-	int line;
-	char what;
+	char *text = NULL;
+	size_t size = 0;
 
 	if (!f)
-		return 0; /* cfg_parse() tells why */
-	line = unclosed(f, &what);
+		return NULL;
+	errno = 0;
+	if (getdelim(&text, &size, '\0', f) < 0 && !errno && text)
+		*text = '\0';
+	if (errno) {
+		free(text);
+		text = NULL;
+	}
 	fclose(f);
+	return text;
+}
+
+/* What cfg_parse() returns; errors.buf has a line about an error. */
+static int text_parse(cfg_t *cfg)
+{
+	char *text = text_read(errors.path), what;
+	int line, rc;
+
+	if (!text)
+		return CFG_FILE_ERROR;
+	line = unclosed(text, &what);
 	if (line)
-		snprintf(err, size, "%s:%d: %c is not closed", path, line, what);
-	return line ? -EINVAL : 0;
+		snprintf(errors.buf, errors.size, "%s:%d: %c is not closed", errors.path, line,
+			 what);
+	rc = line ? CFG_PARSE_ERROR : cfg_parse_buf(cfg, text);
+	free(text);
+	return rc;
 }
 
 static bool any_addr(const char *wire)
@@ -741,9 +767,9 @@ int conf_load(struct ffr_conf *c, const char *path, char *err, size_t size)
 		snprintf(err, size, "out of memory");
 		return -ENOMEM;
 	}
-	rc = check_closed(errors.path, err, size);
-	switch (rc ? CFG_PARSE_ERROR : cfg_parse(cfg, errors.path)) {
+	switch (text_parse(cfg)) {
 	case CFG_SUCCESS:
+		rc = 0;
 		break;
 	case CFG_FILE_ERROR:
 		rc = errno ? -errno : -EIO;
