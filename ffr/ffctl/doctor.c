@@ -17,7 +17,6 @@
 #include "ffr/ffctl/ffctl.h"
 #include "ffr/lib/version.h"
 
-#define ANSWER_S  5	  /* seconds: a router that is well answers within some milliseconds */
 #define SAMPLE_US 1000000 /* between two looks at a container's counters */
 
 struct doctor {
@@ -31,7 +30,7 @@ struct doctor {
 static json_t *ask(struct doctor *d, const char *op, const char *name, bool quiet)
 {
 	json_t *request = json_pack("{s:s, s:s*}", "op", op, "name", name), *answer;
-	int err = router_try(request, ANSWER_S, &answer);
+	int err = router_try(request, answer_s, &answer);
 
 	json_decref(request);
 	if (!err && json_is_true(json_object_get(answer, "ok")))

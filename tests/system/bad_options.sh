@@ -47,6 +47,10 @@ refuses 'orchestrator' "$ffr" --config "$(conf "$base" 'orchestrator = "zookeepe
 refuses 'pools' "$ffr" --config "$(conf "$base" 'pools = { "10.0.0.0/40" }')"
 refuses 'ffr.conf:[23]: ' "$ffr" --config "$(conf "$base" 'mode = "spin')"
 
+refuses 'ffr.conf:4: ' "$ffr" --config "$(conf '# one' '// two' '/* three */' 'bad = 1')"
+refuses 'seconds from 1' "$ffctl" --timeout 0 ping
+refuses 'seconds from 1' "$ffctl" --timeout soon ping
+
 admin=(--admin "$FF_LAB/h0/admin.sock")
 refuses 'frobnicate' "$ffctl" "${admin[@]}" frobnicate
 refuses 'container' "$ffctl" "${admin[@]}" container

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# stuck.sh - what could make a router stand still: too few descriptors, a log that nobody reads.
+# stuck.sh - what could make a router stand still: too few descriptors, a log that nobody reads. And ffctl with a router
+# that does stand still.
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -83,10 +84,32 @@ nap 2.5 # a router that dies earlier is not started again
 kill -9 "$ROUTER"
 wait_for 30 answers || fail "no router after SIGKILL: the parent is in $(cat /proc/$PARENT/wchan)"
 timeout 1 cat <&"$reader" >/dev/null
-step "a router that dies at once"
+
+step "ffctl and a router that is stopped"
 ROUTER=$(pgrep -P $PARENT -x ffr)
-kill -9 "$ROUTER"
-wait_for 30 ended $PARENT || fail "the parent goes on"
+kill -STOP "$ROUTER"
+for ((i = 0; i < 20; i++)); do # more than the socket's queue has room for: connecting waits, too
+	ctl --timeout 1 ping >"$OUT/late$i" 2>&1 &
+	late[i]=$!
+done
+for ((i = 0; i < 20; i++)); do
+	wait "${late[i]}"
+	(($? == 3)) || fail "ffctl: not status 3: $(cat "$OUT/late$i")"
+	grep 'admin.sock: no answer within 1 s' "$OUT/late$i" >/dev/null || fail "ffctl: $(cat "$OUT/late$i")"
+done
+kill -CONT "$ROUTER"
+wait_for 30 answers || fail "it does not go on"
+
+step "a router that dies soon after its start"
+keeper=$(pgrep -P $PARENT -x ffr-keeper)
+killed() {
+	local pid
+	for pid in $(pgrep -P $PARENT); do
+		((pid == keeper)) || kill -9 "$pid"
+	done
+	ended $PARENT
+}
+wait_for 30 killed || fail "the parent goes on"
 timeout 1 cat <&"$reader" >"$OUT/told"
 grep 'log: [0-9]* lines were lost' "$OUT/told" >/dev/null || fail "lost lines are not told: $(cat "$OUT/told")"
 grep 'signal 9 .*not started again' "$OUT/told" >/dev/null || fail "not told: $(cat "$OUT/told")"
