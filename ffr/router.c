@@ -314,6 +314,7 @@ static void room_give(void)
 static void on_ready(void *arg)
 {
 	struct router *r = arg;
+	struct orch_state o;
 	int err;
 
 	room_give();
@@ -326,6 +327,10 @@ static void on_ready(void *arg)
 		log_err("%s: %s", r->conf.admin_socket, strerror(-err));
 		return;
 	}
+	orch_state(r->ctl.orch, &o);
+	if (!o.known)
+		log_warn(
+			"containers are not known, and have no device, until the orchestrator answers");
 	log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
 		 r->conf.runtime_dir);
 	sd_notify("READY=1");
