@@ -43,6 +43,8 @@ static const struct {
 
 int log_level_parse(const char *s, enum log_level *level)
 {
+	if (!strcmp(s, "warn")) /* as FFL_LOG has it */
+		s = "warning";
 	for (unsigned i = 0; i < LOG_LEVEL_NUM; i++) {
 		if (!strcmp(s, levels[i].name)) {
 			*level = (enum log_level)i;

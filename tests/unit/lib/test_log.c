@@ -182,11 +182,24 @@ static void a_reader_that_stands_still(void **state)
 	close(reader[1]);
 }
 
+static void names_of_levels(void **state)
+{
+	enum log_level level;
+
+	(void)state;
+	assert_int_equal(log_level_parse("warning", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_WARN);
+	assert_int_equal(log_level_parse("warn", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_WARN);
+	assert_int_equal(log_level_parse("loud", &level), -EINVAL);
+}
+
 int main(void)
 {
 	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(fields),
 			      cmocka_unit_test(nothing_is_a_field_that_a_client_says),
 			      cmocka_unit_test(long_lines),
 			      cmocka_unit_test(stderr_where_the_journal_does_not_take_it),
-			      cmocka_unit_test(a_reader_that_stands_still));
+			      cmocka_unit_test(a_reader_that_stands_still),
+			      cmocka_unit_test(names_of_levels));
 }
