@@ -327,6 +327,7 @@ int main(int argc, char **argv)
 
 	hup_block(SIG_BLOCK);
 	parse_options(argc, argv, &o);
+	log_never_block();
 	log_journal(LOG_JOURNAL);
 	signal(SIGPIPE, SIG_IGN);
 	make_dir(o.store, STORE_DEFAULT);

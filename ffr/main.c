@@ -539,6 +539,7 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	}
 	log_level = r.conf.log_level;
+	log_never_block();
 	log_journal(LOG_JOURNAL);
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);

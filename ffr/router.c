@@ -324,20 +324,44 @@ err:
 	return rc;
 }
 
+/* The admin socket opens after all containers. It must open also where these took the last descriptors. */
+#define ADMIN_ROOM 8
+static int admin_room[ADMIN_ROOM];
+
+static void room_keep(void)
+{
+	for (int i = 0; i < ADMIN_ROOM; i++)
+		admin_room[i] = dup(STDERR_FILENO);
+}
+
+static void room_give(void)
+{
+	for (int i = 0; i < ADMIN_ROOM; i++)
+		if (admin_room[i] >= 0)
+			close(admin_room[i]);
+}
+
 /* The orchestrator has answered, or cannot be reached: administrators may come. */
 static void on_ready(void *arg)
 {
 	struct router *r = arg;
-	int err = admin_start(&r->admin, &(struct admin_conf){ .ctl = &r->ctl,
-							       .peers = r->peers,
-							       .socket = r->conf.admin_socket,
-							       .host = r->conf.hostname,
-							       .mode = r->conf.mode });
+	struct orch_state o;
+	int err;
 
+	room_give();
+	err = admin_start(&r->admin, &(struct admin_conf){ .ctl = &r->ctl,
+							   .peers = r->peers,
+							   .socket = r->conf.admin_socket,
+							   .host = r->conf.hostname,
+							   .mode = r->conf.mode });
 	if (err) {
 		log_err("%s: %s", r->conf.admin_socket, strerror(-err));
 		return;
 	}
+	orch_state(r->ctl.orch, &o);
+	if (!o.known)
+		log_warn(
+			"containers are not known, and have no device, until the orchestrator answers");
 	log_info("ready: host %s, backend %s, %s", r->conf.hostname, r->conf.backend,
 		 r->conf.runtime_dir);
 	sd_notify("READY=1");
@@ -359,6 +383,7 @@ int router_start(struct router *r)
 		.arg = r,
 	};
 
+	room_keep();
 	return orch_start(&r->ctl, &conf);
 }
 

@@ -147,8 +147,9 @@ int access_check(struct request *r)
 		break;
 	}
 	if (role == TLS_ROLE_HOST)
-		return refuse(r, "%s needs an operator's certificate, and this is a host's",
-			      ffo_op_name[r->op]);
+		return refuse(
+			r,
+			"this needs an operator's certificate, and the router's is a host's: run ffctl with --orchestrator, --cert, --key and --ca");
 	return refuse(r, "%s is for hosts, and this is an operator's certificate",
 		      ffo_op_name[r->op]);
 }

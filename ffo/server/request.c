@@ -44,10 +44,18 @@ int request_reply(struct request *r, const char *key, json_t *value)
 	return json_object_set_new(r->reply, key, value) ? -ENOMEM : 0;
 }
 
+#define STORE_AWAY                                                                                 \
+	"the orchestrator's store cannot be reached; ZooKeeper needs a majority of its servers"
+
+static const char *error_text(int err)
+{
+	return err == -ENOTCONN ? STORE_AWAY : strerror(-err);
+}
+
 json_t *request_error(json_int_t id, int err, const char *why)
 {
 	return json_pack("{s:I, s:b, s:s, s:s}", "id", id, "ok", 0, "error", ffo_error_name(err),
-			 "message", *why ? why : strerror(-err));
+			 "message", *why ? why : error_text(err));
 }
 
 void request_end(struct request *r, int err)
@@ -95,7 +103,7 @@ static void expired(uv_timer_t *t)
 		request_wait_end(r);
 		if (r->sub)
 			sub_give_up(r);
-		request_fail(r, -ENOTCONN, "the orchestrator's store cannot be reached");
+		request_fail(r, -ENOTCONN, STORE_AWAY);
 		if (r->conn->registering == r)
 			owned_abort(r->conn);
 		request_end(r, -ENOTCONN);

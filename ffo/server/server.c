@@ -26,6 +26,7 @@
 
 #include "ffo/base/address.h"
 #include "ffo/tls/tls.h"
+#include "ffr/lib/accept.h"
 
 #define IN_FIRST  4096u	       /* bytes of input buffer to begin with */
 #define OUT_HIGH  FFO_LINE_MAX /* bytes of waiting output that stop the reading */
@@ -39,12 +40,7 @@
 struct listener {
 	LIST_ENTRY(listener) entry;
 	struct ffo *ffo;
-	union {
-		uv_handle_t handle;
-		uv_stream_t stream;
-		uv_pipe_t pipe;
-		uv_tcp_t tcp;
-	};
+	struct acceptor acceptor;
 	bool is_tcp, is_tls;
 	char path[sizeof(((struct sockaddr_un *)NULL)->sun_path)]; /* to unlink; "": none */
 };
@@ -539,26 +535,23 @@ static void conn_secure(struct conn *c)
 		conn_close(c, uv_strerror(err));
 }
 
-static void connection_came(uv_stream_t *s, int status)
+static void connection_came(void *arg, int fd)
 {
-	struct listener *l = s->data;
-	struct conn *c;
-	uv_os_fd_t fd;
+	struct listener *l = arg;
+	struct conn *c = conn_new(l->ffo, l->is_tcp);
 	int err;
 
-	if (status) {
-		log_client(&l->ffo->log_limit, LOG_LEVEL_WARN, "accept: %s", uv_strerror(status));
+	if (!c) {
+		close(fd);
 		return;
 	}
-	c = conn_new(l->ffo, l->is_tcp);
-	if (!c)
-		return;
-	err = uv_accept(s, &c->stream);
+	err = l->is_tcp ? uv_tcp_open(&c->tcp, fd) : uv_pipe_open(&c->pipe, fd);
 	if (err) {
+		close(fd);
 		conn_close(c, uv_strerror(err));
 		return;
 	}
-	if (l->is_tcp && !uv_fileno(&c->handle, &fd))
+	if (l->is_tcp)
 		ffo_tcp_options(fd);
 	if (l->is_tls)
 		conn_secure(c);
@@ -586,9 +579,9 @@ int ffo_attach(struct ffo *f, int fd)
 
 /* ---- listeners ------------------------------------------------------------------------------ */
 
-static void listener_closed(uv_handle_t *h)
+static void listener_closed(void *arg)
 {
-	struct listener *l = h->data;
+	struct listener *l = arg;
 
 	if (*l->path)
 		unlink(l->path);
@@ -628,16 +621,20 @@ static int unix_socket(const struct sockaddr_un *sa)
 	return err;
 }
 
-static int listen_unix(struct listener *l, const struct sockaddr_un *sa)
+/* A bound TCP socket. The descriptor, or -errno. */
+static int tcp_socket(const struct sockaddr *sa)
 {
-	int fd = unix_socket(sa), err;
+	socklen_t len = sa->sa_family == AF_INET ? sizeof(struct sockaddr_in) :
+						   sizeof(struct sockaddr_in6);
+	int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1, err;
 
 	if (fd < 0)
+		return -errno;
+	if (!setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) && !bind(fd, sa, len))
 		return fd;
-	strcpy(l->path, sa->sun_path); /* of the same size */
-	err = uv_pipe_open(&l->pipe, fd);
-	if (err)
-		close(fd);
+	err = -errno;
+	close(fd);
 	return err;
 }
 
@@ -645,7 +642,7 @@ int ffo_listen(struct ffo *f, const char *address)
 {
 	struct sockaddr_storage sa;
 	struct listener *l;
-	int err;
+	int fd, err;
 
 	err = ffo_address_parse(address, &sa);
 	if (err) {
@@ -663,22 +660,22 @@ int ffo_listen(struct ffo *f, const char *address)
 	l->ffo = f;
 	l->is_tcp = sa.ss_family != AF_UNIX;
 	l->is_tls = ffo_address_is_tls(address);
-	if (l->is_tcp)
-		uv_tcp_init(f->loop, &l->tcp);
-	else
-		uv_pipe_init(f->loop, &l->pipe, 0);
-	l->handle.data = l;
-	f->refs++;
-
-	err = l->is_tcp ? uv_tcp_bind(&l->tcp, (struct sockaddr *)&sa, 0) :
-			  listen_unix(l, (struct sockaddr_un *)&sa);
-	if (!err)
-		err = uv_listen(&l->stream, BACKLOG, connection_came);
+	l->acceptor = (struct acceptor){
+		.name = "ffo", .came = connection_came, .closed = listener_closed, .arg = l
+	};
+	fd = l->is_tcp ? tcp_socket((struct sockaddr *)&sa) :
+			 unix_socket((struct sockaddr_un *)&sa);
+	err = fd < 0 ? fd : acceptor_start(&l->acceptor, f->loop, fd, BACKLOG);
 	if (err) {
 		log_err("listen %s: %s", address, strerror(-err));
-		uv_close(&l->handle, listener_closed);
+		if (fd >= 0 && !l->is_tcp)
+			unlink(((struct sockaddr_un *)&sa)->sun_path);
+		free(l);
 		return err;
 	}
+	if (!l->is_tcp)
+		strcpy(l->path, ((struct sockaddr_un *)&sa)->sun_path); /* of the same size */
+	f->refs++;
 	LIST_INSERT_HEAD(&f->listeners, l, entry);
 	return 0;
 }
@@ -879,7 +876,7 @@ void ffo_destroy(struct ffo *f)
 		return;
 	while ((l = LIST_FIRST(&f->listeners))) {
 		LIST_REMOVE(l, entry);
-		uv_close(&l->handle, listener_closed);
+		acceptor_close(&l->acceptor);
 	}
 	while ((c = LIST_FIRST(&f->conns)))
 		conn_close(c, NULL);

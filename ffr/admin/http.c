@@ -22,6 +22,8 @@
 #define CONN_MEMORY	16384u /* bytes for a request, its headers and the answer's */
 #define CONN_TIMEOUT	5u     /* s without progress */
 #define BACKLOG		16
+#define PAUSE_MS                                                                                   \
+	100 /* without looking at the sockets, when there is no descriptor for a connection */
 
 struct metrics {
 	struct metrics_conf conf;
@@ -110,16 +112,42 @@ static void run(struct metrics *m)
 		uv_timer_stop(&m->timer);
 }
 
+static void on_ready(uv_poll_t *h, int status, int events);
+
 static void on_timer(uv_timer_t *t)
 {
-	run(t->data);
+	struct metrics *m = t->data;
+
+	uv_poll_start(&m->poll, UV_READABLE, on_ready); /* it may pause */
+	run(m);
+}
+
+/*
+ * libmicrohttpd leaves its socket in the epoll set where accept() fails for want of descriptors and there is no connection
+ * yet. Its epoll descriptor then stays readable, and the loop would spin.
+ */
+static bool has_descriptor(void)
+{
+	int fd = dup(STDERR_FILENO);
+
+	if (fd < 0)
+		return errno != EMFILE && errno != ENFILE;
+	close(fd);
+	return true;
 }
 
 static void on_ready(uv_poll_t *h, int status, int events)
 {
+	struct metrics *m = h->data;
+
 	(void)status;
 	(void)events;
-	run(h->data);
+	if (connections(m) || has_descriptor()) {
+		run(m);
+		return;
+	}
+	uv_poll_stop(h);
+	uv_timer_start(&m->timer, on_timer, PAUSE_MS, 0);
 }
 
 static void on_error(void *arg, const char *fmt, va_list ap)

@@ -153,12 +153,21 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg)
 void admin_container_list(struct admin_conn *conn, json_t *msg)
 {
 	const struct admin_conf *a = admin_conf(conn);
-	json_t *list = json_array(), *j;
+	struct orch_state o;
 	struct container *c;
 	struct session *s;
+	json_t *list, *j;
 	json_int_t n;
 
 	(void)msg;
+	orch_state(a->ctl->orch, &o);
+	if (!o.known) {
+		admin_error(conn, -ENOTCONN,
+			    "the containers are not known yet: orchestrator %s: %s", o.where,
+			    *o.why ? o.why : "no answer yet");
+		return;
+	}
+	list = json_array();
 	LIST_FOREACH(c, &a->ctl->host->containers, entry) {
 		n = 0;
 		LIST_FOREACH(s, &c->sessions, entry)

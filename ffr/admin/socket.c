@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "ffo/base/proto.h"
+#include "ffr/lib/accept.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sd.h"
 
@@ -33,10 +34,11 @@
 
 struct admin {
 	struct admin_conf conf;
-	uv_pipe_t listener;
+	struct acceptor acceptor;
 	LIST_HEAD(, admin_conn) conns;
 	uint32_t num_conns;
 	bool passed; /* the service manager has the socket, and keeps it */
+	bool stopped;
 	bool closed; /* freed with the last connection */
 };
 
@@ -103,6 +105,8 @@ static void conn_close(struct admin_conn *conn)
 		return;
 	LIST_REMOVE(conn, entry);
 	uv_close((uv_handle_t *)&conn->pipe, on_conn_closed);
+	if (!conn->a->stopped)
+		acceptor_refill(&conn->a->acceptor);
 }
 
 /* ---- answers ------------------------------------------------------------------------------- */
@@ -234,24 +238,27 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
 	conn_next(conn);
 }
 
-static void on_connection(uv_stream_t *listener, int status)
+static void on_connection(void *arg, int fd)
 {
-	struct admin *a = listener->data;
-	struct admin_conn *conn;
+	struct admin *a = arg;
+	struct admin_conn *conn = calloc(1, sizeof(*conn));
 
-	if (status < 0)
+	if (!conn) {
+		close(fd);
 		return;
-	conn = calloc(1, sizeof(*conn));
-	if (!conn)
-		return;
+	}
 	conn->a = a;
 	uv_pipe_init(a->conf.ctl->loop, &conn->pipe, 0);
 	conn->pipe.data = conn;
 	a->num_conns++;
 	LIST_INSERT_HEAD(&a->conns, conn, entry);
-	if (uv_accept(listener, (uv_stream_t *)&conn->pipe) || a->num_conns > ADMIN_MAX_CONNS ||
-	    uv_read_start((uv_stream_t *)&conn->pipe, on_alloc, on_read))
+	if (uv_pipe_open(&conn->pipe, fd)) {
+		close(fd);
 		conn_close(conn);
+	} else if (a->num_conns > ADMIN_MAX_CONNS ||
+		   uv_read_start((uv_stream_t *)&conn->pipe, on_alloc, on_read)) {
+		conn_close(conn);
+	}
 }
 
 /* A path as long as the caller likes, through its directory's descriptor; mode 0600 from birth. */
@@ -288,9 +295,9 @@ int admin_listen(const char *path)
 	return err ? err : fd;
 }
 
-static void on_listener_closed(uv_handle_t *h)
+static void on_listener_closed(void *arg)
 {
-	struct admin *a = h->data;
+	struct admin *a = arg;
 
 	a->closed = true;
 	admin_put(a);
@@ -308,19 +315,14 @@ int admin_start(struct admin **out, const struct admin_conf *conf)
 	a->passed = fd >= 0;
 	if (fd == -ENOENT)
 		fd = admin_listen(conf->socket);
-	if (fd < 0) {
-		free(a);
-		return fd;
-	}
-	uv_pipe_init(conf->ctl->loop, &a->listener, 0);
-	a->listener.data = a;
-	err = uv_pipe_open(&a->listener, fd);
-	if (err)
-		close(fd);
-	else
-		err = uv_listen((uv_stream_t *)&a->listener, ADMIN_BACKLOG, on_connection);
+	a->acceptor = (struct acceptor){ .name = "admin socket",
+					 .came = on_connection,
+					 .closed = on_listener_closed,
+					 .arg = a,
+					 .keeps_spares = true };
+	err = fd < 0 ? fd : acceptor_start(&a->acceptor, conf->ctl->loop, fd, ADMIN_BACKLOG);
 	if (err) {
-		uv_close((uv_handle_t *)&a->listener, on_listener_closed);
+		free(a);
 		return err;
 	}
 	*out = a;
@@ -333,7 +335,8 @@ void admin_stop(struct admin *a)
 		return;
 	if (!a->passed)
 		unlink(a->conf.socket);
+	a->stopped = true;
 	while (!LIST_EMPTY(&a->conns))
 		conn_close(LIST_FIRST(&a->conns));
-	uv_close((uv_handle_t *)&a->listener, on_listener_closed);
+	acceptor_close(&a->acceptor);
 }

@@ -97,9 +97,10 @@ int container_cgroup_recall(struct container *c)
 		return 0;
 	}
 	if (!path)
-		log_err("container %s: %s/containers/%s is not understood: nobody is let in until "
-			"its cgroup is told again (ffctl container set --cgroup)",
-			c->name, ct->ctl->conf.runtime_dir, file);
+		log_err("container %s: %s/containers/%s: %s: nobody is let in until its "
+			"cgroup is told again (ffctl container set --cgroup)",
+			c->name, ct->ctl->conf.runtime_dir, file,
+			err ? strerror(-err) : "not understood");
 	ct->cgroup = strdup(path ? path : UNKNOWN);
 	return ct->cgroup ? 0 : -ENOMEM;
 }

@@ -11,13 +11,14 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "ffo/base/limits.h"
 #include "ffr/ffctl/ffctl.h"
 #include "ffr/lib/version.h"
 
-#define ANSWER_S  5	  /* seconds: a router that is well answers within some milliseconds */
+#define SPACE_MIN 65536	  /* bytes, for a change of the store and its log */
 #define SAMPLE_US 1000000 /* between two looks at a container's counters */
 
 struct doctor {
@@ -25,13 +26,14 @@ struct doctor {
 	json_t *version; /* the router's answers, or NULL */
 	json_t *containers;
 	json_t *health;
+	json_t *hosts;
 };
 
 /* The answer to that request, or NULL: then a problem is told, unless quiet. */
 static json_t *ask(struct doctor *d, const char *op, const char *name, bool quiet)
 {
 	json_t *request = json_pack("{s:s, s:s*}", "op", op, "name", name), *answer;
-	int err = router_try(request, ANSWER_S, &answer);
+	int err = router_try(request, answer_s, &answer);
 
 	json_decref(request);
 	if (!err && json_is_true(json_object_get(answer, "ok")))
@@ -61,7 +63,7 @@ static void check_router(struct doctor *d)
 		finding(&d->f, FINDING_OK, NULL, "router: ffr %s on %s answers",
 			str_of(d->version, "version"), str_of(d->version, "hostname"));
 	d->health = ask(d, "health", NULL, false);
-	d->containers = ask(d, "container_list", NULL, false);
+	d->containers = ask(d, "container_list", NULL, true);
 	if (d->health && !json_is_true(json_object_get(d->health, "userfaultfd")))
 		finding(&d->f, FINDING_NOTE,
 			"Linux 6.1 and later have it; a router in a container needs --device "
@@ -85,6 +87,8 @@ static const char *orchestrator_advice(const char *why)
 		  "wire_cert, wire_key and wire_ca of ffr.conf and ffo's own must be of one "
 		  "CA, and the dates right" },
 		{ "unreachable", "there is no route to it" },
+		{ "store ",
+		  "restore the file from a copy, or move it away to begin with an empty store" },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -93,11 +97,32 @@ static const char *orchestrator_advice(const char *why)
 	return "journalctl SYSLOG_IDENTIFIER=ffr tells more; hosts.md has the set-up";
 }
 
+/* Reading goes on without space, so the orchestrator is connected, but nothing can be added. */
+static void check_space(struct doctor *d, const char *store)
+{
+	struct statvfs fs;
+
+	if (store && !statvfs(store, &fs) && fs.f_blocks && fs.f_bavail * fs.f_frsize < SPACE_MIN)
+		finding(&d->f, FINDING_PROBLEM, "make room on that file system",
+			"orchestrator: store %s: no space left: nothing can be added or changed",
+			store);
+}
+
 static bool check_orchestrator(struct doctor *d)
 {
 	const json_t *o = json_object_get(d->health, "orchestrator");
 	const char *why = str_of(o, "why");
 
+	check_space(d, json_string_value(json_object_get(o, "store")));
+	d->hosts = ask(d, "host_list", NULL, true);
+	if (json_is_true(json_object_get(o, "up")) && !d->hosts) {
+		finding(&d->f, FINDING_PROBLEM,
+			"ffctl host list has the reason; with ZooKeeper start enough of its servers",
+			"orchestrator: %s: it does not serve requests; what is known goes on, "
+			"nothing new can be added or found",
+			str_of(o, "where"));
+		return false;
+	}
 	if (json_is_true(json_object_get(o, "up"))) {
 		finding(&d->f, FINDING_OK, NULL, "orchestrator: %s, connected", str_of(o, "where"));
 		return true;
@@ -170,10 +195,9 @@ static void check_host(struct doctor *d, const json_t *host)
 static void check_hosts(struct doctor *d)
 {
 	const char *self = str_of(d->version, "hostname");
-	json_t *answer = ask(d, "host_list", NULL, false), *host, *hosts;
+	json_t *host, *hosts = json_object_get(d->hosts, "hosts");
 	size_t i;
 
-	hosts = json_object_get(answer, "hosts");
 	json_array_foreach(hosts, i, host) {
 		if (strcmp(str_of(host, "name"), self))
 			check_host(d, host);
@@ -181,7 +205,6 @@ static void check_hosts(struct doctor *d)
 			finding(&d->f, FINDING_PROBLEM, "wire_listen in ffr.conf",
 				"host %s: this one takes no connections of other hosts", self);
 	}
-	json_decref(answer);
 }
 
 /* ---- one container ---------------------------------------------------------------------------------- */
@@ -358,5 +381,6 @@ void cmd_doctor(int argc, char **argv)
 	json_decref(d.version);
 	json_decref(d.containers);
 	json_decref(d.health);
+	json_decref(d.hosts);
 	findings_end(&d.f);
 }

@@ -63,8 +63,8 @@ static void take(json_t *limits, size_t i, const char *option, const char *text)
 	int err = ffo_limit_parse(l->kind, l->max, text, &value);
 
 	if (err == -ERANGE)
-		usage_fail("--%s: \"%s\" is out of range: at most %s, or none", option, text,
-			   ffo_limit_text(l->kind, l->max, max));
+		usage_fail("--%s: \"%s\" is out of range: more than 0 and at most %s, or none",
+			   option, text, ffo_limit_text(l->kind, l->max, max));
 	if (value == FFO_UNLIMITED && !ffo_limit_has_default(i))
 		value = 0; /* it is that when nothing is said */
 	if (err)

@@ -25,9 +25,11 @@
 
 #define ADMIN_DEFAULT "/run/freeflow/admin.sock"
 #define RUN_DEFAULT   "/run/freeflow"
-#define TIMEOUT	      30 /* seconds that an answer may take */
+#define TIMEOUT	      5	   /* seconds that a request and its answer may take: --timeout */
+#define TIMEOUT_MAX   3600 /* seconds */
 
 bool json_out;
+int answer_s = TIMEOUT;
 void (*fail_hook)(void);
 static const char *admin_path = ADMIN_DEFAULT;
 static const char *run_path = RUN_DEFAULT;
@@ -96,6 +98,17 @@ void usage_fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vfail(EXIT_USAGE, fmt, ap);
 	abort(); /* not reached */
+}
+
+void late_fail(const char *who)
+{
+	if (fail_hook)
+		fail_hook();
+	fprintf(stderr,
+		"ffctl: %s: no answer within %d s (--timeout): it is stopped, stuck or busy; a change "
+		"may still be made\n",
+		who, answer_s);
+	exit(EXIT_LATE);
 }
 
 void option_fail(int o, char **argv, const char *command, const char *word)
@@ -187,8 +200,10 @@ int router_try(const json_t *request, int timeout, json_t **answer)
 static json_t *exchange(const json_t *request)
 {
 	json_t *answer;
-	int err = router_try(request, TIMEOUT, &answer);
+	int err = router_try(request, answer_s, &answer);
 
+	if (err == -EAGAIN)
+		late_fail(admin_path);
 	if (err == -ECONNRESET)
 		fail("%s: the router closed the connection", admin_path);
 	if (err == -EPROTO)
@@ -314,18 +329,30 @@ void cmd_ping(int argc, char **argv)
 
 static void help(void)
 {
-	puts("usage: ffctl [--admin SOCKET] [--socket-dir DIR] [--json] COMMAND\n");
+	puts("usage: ffctl [--admin SOCKET] [--socket-dir DIR] [--timeout SECONDS] [--json] COMMAND\n");
 	for (size_t i = 0; i < NUM_COMMANDS; i++)
 		printf("  %s%s%s %s\n", commands[i].group, commands[i].word ? " " : "",
 		       commands[i].word ? commands[i].word : "", commands[i].args);
 	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
 	       "  --socket-dir DIR  its runtime_dir, where containers' sockets are (" RUN_DEFAULT
 	       ")\n"
+	       "  --timeout SECONDS  wait so long for an answer (%d), then end with status %d\n"
 	       "  --orchestrator ADDRESS  ask it, and not the router, as an operator: with\n"
 	       "  --cert FILE --key FILE --ca FILE [--crl FILE]  where ADDRESS is tls:ADDRESS:PORT\n"
 	       "  --json          answers as JSON\n  --version, --help\n",
-	       ADMIN_DEFAULT);
+	       ADMIN_DEFAULT, TIMEOUT, EXIT_LATE);
 	limit_help();
+}
+
+static int seconds_parse(const char *s)
+{
+	char *end;
+	long n = strtol(s, &end, 10);
+
+	if (end == s || *end || n < 1 || n > TIMEOUT_MAX)
+		usage_fail("--timeout: \"%s\" is not a number of seconds from 1 to %d", s,
+			   TIMEOUT_MAX);
+	return (int)n;
 }
 
 /* Options before the command; the index of its first word. */
@@ -334,6 +361,7 @@ static int global_options(int argc, char **argv)
 	static const struct option options[] = {
 		{ "admin", required_argument, NULL, 'a' },
 		{ "socket-dir", required_argument, NULL, 's' },
+		{ "timeout", required_argument, NULL, 't' },
 		{ "orchestrator", required_argument, NULL, 'o' },
 		{ "cert", required_argument, NULL, 'c' },
 		{ "key", required_argument, NULL, 'k' },
@@ -354,6 +382,9 @@ static int global_options(int argc, char **argv)
 			break;
 		case 's':
 			run_path = optarg;
+			break;
+		case 't':
+			answer_s = seconds_parse(optarg);
 			break;
 		case 'o':
 			orch_options.address = optarg;

@@ -22,8 +22,6 @@
 #include "ffo/client/client.h"
 #include "ffo/tls/tls.h"
 
-#define PATIENCE 10000 /* ms that an answer may take */
-
 struct orch_options orch_options;
 
 static struct {
@@ -72,8 +70,11 @@ static void closed(void *arg, int err)
 
 static void late(uv_timer_t *t)
 {
+	char who[512];
+
 	(void)t;
-	fail("orchestrator %s: it does not answer", orch_options.address);
+	snprintf(who, sizeof(who), "orchestrator %s", orch_options.address);
+	late_fail(who);
 }
 
 /* Its answer; or -errno, and conn.why has a line. */
@@ -84,7 +85,7 @@ static int ask(enum ffo_op op, json_t *fields, json_t **answer)
 	if (err)
 		fail("orchestrator %s: %s", orch_options.address, strerror(-err));
 	conn.done = false;
-	uv_timer_start(&conn.timer, late, PATIENCE, 0);
+	uv_timer_start(&conn.timer, late, (uint64_t)answer_s * 1000, 0);
 	while (!conn.done)
 		uv_run(&conn.loop, UV_RUN_ONCE);
 	uv_timer_stop(&conn.timer);

@@ -31,12 +31,13 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/version.h"
 
-#define KUBELET	   "kubelet.sock"
-#define OWN	   "freeflow.sock"
-#define MAX_CONNS  16u
-#define HEALTH_S   5  /* between two looks at the router */
-#define PATIENCE_S 10 /* for the kubelet's answer to a registration */
-#define ANSWER_MS  1000
+#define KUBELET		"kubelet.sock"
+#define OWN		"freeflow.sock"
+#define MAX_CONNS	16u
+#define HEALTH_S	5  /* between two looks at the router */
+#define PATIENCE_S	10 /* for the kubelet's answer to a registration */
+#define ANSWER_MS	1000
+#define ACCEPT_PAUSE_US 100000
 
 enum source { LISTENER = 1, FOLDER, TICK, SIGNAL, CONN };
 
@@ -131,6 +132,8 @@ static void accept_all(struct daemon *d)
 		else
 			close(fd);
 	}
+	if (errno == EMFILE || errno == ENFILE)
+		usleep(ACCEPT_PAUSE_US); /* the socket stays readable, and the loop would spin */
 }
 
 /* Who watches has been sent something by others than its own connection. */
@@ -438,6 +441,7 @@ int main(int argc, char **argv)
 	    strlen(d.admin) >= sizeof(sa.sun_path))
 		return usage();
 	d.plugin.conf.num = (uint32_t)num;
+	log_never_block();
 	LIST_INIT(&d.conns);
 	err = run(&d);
 	if (err)

@@ -13,7 +13,7 @@
  * with each SIGHUP, and sends a text that has no mistake through a socket, a packet each, to the router that runs and to
  * those that come after it. What the router sends is never read.
  *
- * Tests: system/sandbox.sh, system/reload.sh
+ * Tests: system/sandbox.sh, system/reload.sh, system/stuck.sh
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -190,23 +190,23 @@ static void reap(struct children *c)
 	}
 }
 
-/* The router has ended: is there to be another one? */
+/* The router has ended: is there to be another one? The log tells why, or why not. */
 static bool is_to_live(const struct children *c)
 {
-	bool died = WIFSIGNALED(c->status) || (WEXITSTATUS(c->status) != EXIT_SUCCESS &&
-					       WEXITSTATUS(c->status) != SANDBOX_EXIT);
+	bool signaled = WIFSIGNALED(c->status);
+	bool soon = seconds() - c->since < TOO_SOON_S;
+	const char *next = soon ? "so soon after its start that it is not started again" :
+				  "starting it again";
 
-	return died && !c->stopping && seconds() - c->since >= TOO_SOON_S;
-}
-
-static void tell(const struct children *c)
-{
-	if (WIFSIGNALED(c->status))
-		log_err("the router was ended by signal %d (%s): starting it again",
-			WTERMSIG(c->status), strsignal(WTERMSIG(c->status)));
+	if (c->stopping || (!signaled && (WEXITSTATUS(c->status) == EXIT_SUCCESS ||
+					  WEXITSTATUS(c->status) == SANDBOX_EXIT)))
+		return false;
+	if (signaled)
+		log_err("the router was ended by signal %d (%s): %s", WTERMSIG(c->status),
+			strsignal(WTERMSIG(c->status)), next);
 	else
-		log_err("the router has ended with status %d: starting it again",
-			WEXITSTATUS(c->status));
+		log_err("the router has ended with status %d: %s", WEXITSTATUS(c->status), next);
+	return !soon;
 }
 
 int parent_run(const struct parent_conf *conf, char *text)
@@ -241,7 +241,6 @@ int parent_run(const struct parent_conf *conf, char *text)
 			continue;
 		if (!is_to_live(&c))
 			break;
-		tell(&c);
 		if (router_start(&c, conf->argv, sock, &before))
 			break;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * log.c - see log.h. Any thread but fast ones; a line is one write.
+ * log.c - see log.h. Any thread but fast ones; a line is one write, which does not block in a daemon: a reader that
+ * stands still would stop the control thread. Lines that standard error does not take are counted.
  *
  * The journal takes a line with fields (log_journal()) as one datagram: "NAME=value" lines, and for a value that may
  * have anything in it the name alone, a length of 8 bytes, and the value (systemd's "Native Journal Protocol").
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@
 
 enum log_level log_level = LOG_LEVEL_INFO;
 static int journal_fd = -1;
+static _Atomic uint32_t lost; /* lines that nobody took, until a line says so */
 
 static const struct {
 	const char *name;
@@ -40,6 +43,8 @@ static const struct {
 
 int log_level_parse(const char *s, enum log_level *level)
 {
+	if (!strcmp(s, "warn")) /* as FFL_LOG has it */
+		s = "warning";
 	for (unsigned i = 0; i < LOG_LEVEL_NUM; i++) {
 		if (!strcmp(s, levels[i].name)) {
 			*level = (enum log_level)i;
@@ -73,6 +78,28 @@ void log_journal(const char *path)
 	if (journal_fd >= 0 && connect(journal_fd, (struct sockaddr *)&sa, sizeof(sa))) {
 		close(journal_fd);
 		journal_fd = -1;
+	}
+}
+
+/*
+ * A description of our own, opened by /proc, so that whoever shares a pipe or a terminal with us goes on blocking. There is
+ * none of a socket, nor of a pipe that belongs to another user: there the description that we have is changed.
+ */
+void log_never_block(void)
+{
+	int flags = fcntl(STDERR_FILENO, F_GETFL), fd;
+	struct stat st;
+
+	if (flags < 0 || flags & O_NONBLOCK || fstat(STDERR_FILENO, &st) || S_ISREG(st.st_mode))
+		return;
+	fd = S_ISSOCK(st.st_mode) ?
+		     -1 :
+		     open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0) {
+		dup2(fd, STDERR_FILENO);
+		close(fd);
+	} else if (!S_ISCHR(st.st_mode)) {
+		fcntl(STDERR_FILENO, F_SETFL, flags | O_NONBLOCK);
 	}
 }
 
@@ -118,11 +145,13 @@ static bool journal_write(enum log_level level, const char *fmt, const char *tex
 	return write(journal_fd, buf, n) == (ssize_t)n;
 }
 
-static void log_vwrite(enum log_level level, const char *fmt, va_list ap)
+/* One line. False: nobody takes it now. */
+static bool line_vwrite(enum log_level level, const char *fmt, va_list ap)
 {
 	char line[LINE_MAX_LEN];
 	int err = errno;
 	int n, m, text;
+	bool taken;
 
 	if (getenv("JOURNAL_STREAM"))
 		n = snprintf(line, sizeof(line), "%s", levels[level].journal);
@@ -133,19 +162,37 @@ static void log_vwrite(enum log_level level, const char *fmt, va_list ap)
 	errno = err; /* for %m */
 	m = vsnprintf(line + n, sizeof(line) - (size_t)n - 1, fmt, ap);
 	if (m < 0)
-		return;
+		return true;
 	n += m;
 	if (n > (int)sizeof(line) - 2)
 		n = (int)sizeof(line) - 2;
-	if (journal_fd >= 0 && journal_write(level, fmt, line + text, (size_t)(n - text), err)) {
-		errno = err;
-		return;
-	}
+	taken = journal_fd >= 0 && journal_write(level, fmt, line + text, (size_t)(n - text), err);
 	line[n] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)n + 1) < 0) {
-		/* Nowhere to tell it. */
-	}
+	taken = taken || write(STDERR_FILENO, line, (size_t)n + 1) == n + 1;
 	errno = err;
+	return taken;
+}
+
+static bool __attribute__((format(printf, 2, 3)))
+line_write(enum log_level level, const char *fmt, ...)
+{
+	va_list ap;
+	bool taken;
+
+	va_start(ap, fmt);
+	taken = line_vwrite(level, fmt, ap);
+	va_end(ap);
+	return taken;
+}
+
+static void log_vwrite(enum log_level level, const char *fmt, va_list ap)
+{
+	uint32_t n = atomic_exchange(&lost, 0);
+
+	if (n && !line_write(LOG_LEVEL_WARN, "log: %u lines were lost: nobody read them", n))
+		atomic_fetch_add(&lost, n);
+	if (!line_vwrite(level, fmt, ap))
+		atomic_fetch_add(&lost, 1);
 }
 
 void log_write(enum log_level level, const char *fmt, ...)

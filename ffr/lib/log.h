@@ -27,6 +27,12 @@ extern enum log_level log_level; /* lines up to this one are written */
  */
 void log_journal(const char *path);
 
+/*
+ * At the start of a daemon: a reader of stderr that stands still blocks no thread from now on. Lines that stderr does not
+ * take are dropped; the next line that it takes follows their number.
+ */
+void log_never_block(void);
+
 /* Reads "error", "warning", "info", "debug"; 0 or -EINVAL. */
 int log_level_parse(const char *s, enum log_level *level);
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -515,6 +515,8 @@ static int rules_add(scmp_filter_ctx f, const struct group *g)
 
 static int filter_create(const struct kind *k, uint32_t otherwise, scmp_filter_ctx *out)
 {
+	bool has_loop = k == &kinds[SANDBOX_CONTROL] || k == &kinds[SANDBOX_STORE] ||
+			k == &kinds[SANDBOX_FFO];
 	scmp_filter_ctx f = seccomp_init(otherwise);
 	int err = 0;
 
@@ -530,8 +532,16 @@ static int filter_create(const struct kind *k, uint32_t otherwise, scmp_filter_c
 	if (!err && k == &kinds[SANDBOX_FAST])
 		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(sched_setattr), 1,
 				       SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+	/* what libraries do without: refused, and no line in the log */
 	if (!err)
 		err = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+	/* libuv: sandbox_no_ring() refuses it in the same way, but a trap goes before that */
+	if (!err && has_loop)
+		err = seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
+	/* getaddrinfo() for libzookeeper would ask which address families the host has */
+	if (!err && has_loop)
+		err = seccomp_rule_add(f, SCMP_ACT_ERRNO(EAFNOSUPPORT), SCMP_SYS(socket), 1,
+				       SCMP_A0(SCMP_CMP_MASKED_EQ, 0xffffffffu, AF_NETLINK));
 	/* calls by another architecture's numbers */
 	if (!err)
 		err = seccomp_attr_set(f, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);

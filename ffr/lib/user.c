@@ -105,7 +105,7 @@ static void own_namespaces(const struct user_rights *r)
 
 	for (size_t i = 0; i < sizeof(space) / sizeof(space[0]); i++)
 		if ((space[i].flag != CLONE_NEWNET || r->own_network) && unshare(space[i].flag))
-			log_info("no %s namespace of its own: %m", space[i].name);
+			log_debug("no %s namespace of its own: %m", space[i].name);
 }
 
 int user_become(const struct user *u, struct user_rights *r)

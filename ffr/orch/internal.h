@@ -22,6 +22,7 @@ struct orch {
 	struct ffo_client *client; /* NULL: not connected */
 	struct tls *tls;	   /* NULL: the orchestrator is not at tls: */
 	bool up;		   /* synchronized: calls are let through */
+	bool known;		   /* it was up once */
 	bool told;		   /* ready() was called */
 	bool embedded;		   /* the thread runs */
 	uv_timer_t retry, patience;

@@ -88,9 +88,18 @@ static void orch_down(struct orch *o, const char *why)
 	tell_ready(o);
 }
 
+static bool has_file(const struct orch *o)
+{
+	return !strcmp(o->conf.where, "embedded") && o->conf.store[0] == '/';
+}
+
 void orch_state(const struct orch *o, struct orch_state *s)
 {
-	*s = (struct orch_state){ .where = o->conf.where, .up = o->up, .why = o->said };
+	*s = (struct orch_state){ .where = o->conf.where,
+				  .up = o->up,
+				  .known = o->known,
+				  .store = has_file(o) ? o->conf.store : NULL,
+				  .why = o->said };
 }
 
 static void on_closed(void *arg, int err)
@@ -112,7 +121,7 @@ static void sync_done(struct orch *o)
 	}
 	containers_sweep(o->ctl);
 	uv_timer_stop(&o->patience);
-	o->up = true;
+	o->up = o->known = true;
 	if (o->delay != RETRY_MIN)
 		log_info("orchestrator %s: connected", o->conf.where);
 	o->delay = RETRY_MIN;
@@ -331,6 +340,7 @@ static int embedded_open(struct orch *o)
 static void orch_connect(struct orch *o)
 {
 	const struct orch_conf *conf = &o->conf;
+	char why[sizeof(o->said)];
 	int err;
 
 	uv_timer_start(&o->patience, on_patience, o->told ? PATIENCE : READY_AFTER, 0);
@@ -346,17 +356,23 @@ static void orch_connect(struct orch *o)
 						conf->host),
 				      greeted, o);
 	}
-	if (err && err != -ENOTCONN) /* not reached: on_closed() will tell why */
-		orch_down(o, strerror(-err));
+	if (!err || err == -ENOTCONN) /* not reached: on_closed() will tell why */
+		return;
+	snprintf(why, sizeof(why), "store %s: %s", conf->store,
+		 err == -EBADMSG ? "damaged, or no store of ffo" : strerror(-err));
+	orch_down(o, has_file(o) ? why : strerror(-err));
 }
 
 void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg)
 {
+	char why[sizeof(o->said) + 64];
 	int err;
 
 	if (!o->up) {
 		json_decref(fields);
-		cb(arg, -ENOTCONN, "the orchestrator cannot be reached", NULL);
+		snprintf(why, sizeof(why), "the orchestrator cannot be reached%s%s",
+			 *o->said ? ": " : "", o->said);
+		cb(arg, -ENOTCONN, why, NULL);
 		return;
 	}
 	err = ffo_client_call(o->client, op, fields, cb, arg);

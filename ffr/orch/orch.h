@@ -43,6 +43,8 @@ void orch_stop(struct orch *o);
 struct orch_state {
 	const char *where; /* the configuration's word */
 	bool up;	   /* connected, and of one mind */
+	bool known; /* it was up since the router's start: what the router lists is the whole */
+	const char *store; /* the file of the embedded one; NULL: it has none, or is elsewhere */
 	const char *why;   /* it was not, the last time; "" */
 };
 void orch_state(const struct orch *o, struct orch_state *s);

@@ -47,6 +47,10 @@ refuses 'orchestrator' "$ffr" --config "$(conf "$base" 'orchestrator = "zookeepe
 refuses 'pools' "$ffr" --config "$(conf "$base" 'pools = { "10.0.0.0/40" }')"
 refuses 'ffr.conf:[23]: ' "$ffr" --config "$(conf "$base" 'mode = "spin')"
 
+refuses 'ffr.conf:4: ' "$ffr" --config "$(conf '# one' '// two' '/* three */' 'bad = 1')"
+refuses 'seconds from 1' "$ffctl" --timeout 0 ping
+refuses 'seconds from 1' "$ffctl" --timeout soon ping
+
 admin=(--admin "$FF_LAB/h0/admin.sock")
 refuses 'frobnicate' "$ffctl" "${admin[@]}" frobnicate
 refuses 'container' "$ffctl" "${admin[@]}" container
@@ -62,7 +66,7 @@ refuses 'surplus' "$ffctl" "${admin[@]}" container list surplus
 refuses 'nothing to change' "$ffctl" "${admin[@]}" container set h0c0
 refuses '10Gbit' "$ffctl" "${admin[@]}" container set h0c0 --rate 10GB
 refuses 'at most 8796' "$ffctl" "${admin[@]}" container set h0c0 --tx-rate 100Tbit
-refuses 'max-qp' "$ffctl" "${admin[@]}" container add x --max-qp 0
+refuses 'max-qp.*more than 0' "$ffctl" "${admin[@]}" container add x --max-qp 0
 refuses 'weight' "$ffctl" "${admin[@]}" container add x --weight 1001
 refuses 'yes or no' "$ffctl" "${admin[@]}" container set h0c0 --latency low
 refuses 'unknown option' "$ffctl" "${admin[@]}" container rm h0c0 --max-qp 1

@@ -268,6 +268,22 @@ static void every_option(void **state)
 }
 
 /* Each is refused with its file, its line, and a word that tells what is wrong. */
+/* What looks like a comment within a word or in quotes is none. */
+static void comments(void **state)
+{
+	struct ffr_conf c;
+
+	(void)state;
+	assert_int_equal(load(&c, "store = /a//c# d\nuser = \"e#f\"// g\n/* h\n */ hostname = i"),
+			 0);
+	assert_string_equal(c.store, "/a//c");
+	assert_string_equal(c.user, "e#f");
+	assert_string_equal(c.hostname, "i");
+	conf_free(&c);
+	assert_int_equal(load(&c, ""), 0);
+	conf_free(&c);
+}
+
 static void bad_files_are_refused(void **state)
 {
 	static const struct {
@@ -360,6 +376,9 @@ static void bad_files_are_refused(void **state)
 		{ "defaults {\n max_qp = none\n}\n", 2, "max_qp" },
 		{ "defaults {\n max_rings = 0\n}\n", 2, "max_rings" },
 		{ "defaults {\n tx_rate = 1Gbit\n}\n", 2, "tx_rate" },
+		{ "# one\n  # two\n// three\nspeed = 3\n", 4, "speed" },
+		{ "/* one\n two */ mode = spin # three\nspeed = 3\n", 3, "speed" },
+		{ "store = \"/a#b//c/*d\"\nhostname = '\\'#'\nspeed = 3\n", 2, "hostname" },
 		{ "# it's\nmode = \"spin\n\n", 2, "\" is not closed" },
 		{ "mode = 'spin\n", 1, "' is not closed" },
 		{ "\nlimits {\n max_qp = 1\n\n", 2, "{ is not closed" },
@@ -634,10 +653,10 @@ int main(void)
 {
 	return UNIT_RUN_GROUP(
 		file_create, file_remove, cmocka_unit_test(defaults), cmocka_unit_test(the_example),
-		cmocka_unit_test(every_option), cmocka_unit_test(bad_files_are_refused),
-		cmocka_unit_test(orchestrator_by_tls), cmocka_unit_test(nics_are_taken),
-		cmocka_unit_test(nics_that_do_not_fit), cmocka_unit_test(ensembles_are_taken),
-		cmocka_unit_test(a_wire_needs_all_of_it),
+		cmocka_unit_test(every_option), cmocka_unit_test(comments),
+		cmocka_unit_test(bad_files_are_refused), cmocka_unit_test(orchestrator_by_tls),
+		cmocka_unit_test(nics_are_taken), cmocka_unit_test(nics_that_do_not_fit),
+		cmocka_unit_test(ensembles_are_taken), cmocka_unit_test(a_wire_needs_all_of_it),
 		cmocka_unit_test(comments_may_have_quotes), cmocka_unit_test(a_missing_file),
 		cmocka_unit_test(what_is_no_text), cmocka_unit_test(what_cannot_be_read_again),
 		cmocka_unit_test(the_command_line_goes_first),

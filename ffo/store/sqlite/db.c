@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "ffo/base/proto.h"
 #include "ffr/lib/log.h"
@@ -253,8 +254,11 @@ static int prepare(struct sqldb *d, const char *sql, sqlite3_stmt **st)
 
 int sqldb_open(struct sqldb *d, const char *where, const char *const *sql, size_t num)
 {
+	struct stat st;
 	int err, rc;
 
+	if (!stat(where, &st) && S_ISREG(st.st_mode) && !st.st_size)
+		log_warn("store %s: the file is empty: a new store begins in it", where);
 	memset(d, 0, sizeof(*d));
 	d->where = strdup(where);
 	d->st = calloc(num, sizeof(*d->st));

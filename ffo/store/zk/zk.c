@@ -113,7 +113,8 @@ static void log_line(const char *line)
 static void auth_done(int rc, const void *arg)
 {
 	(void)arg;
-	if (rc)
+	/* tell_operator() tells of the connection */
+	if (rc == ZAUTHFAILED)
 		log_err("ZooKeeper does not accept our credentials: %s", zerror(rc));
 }
 

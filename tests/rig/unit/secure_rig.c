@@ -98,7 +98,7 @@ const char *secure_serve(struct test *t, const char *cert, const char *listen)
 	struct ffo_conf conf = secure_conf(cert);
 	static char address[64];
 	struct sockaddr_in6 sa;
-	int len = sizeof(sa);
+	socklen_t len = sizeof(sa);
 
 	conf.crl = secure_server.crl;
 	conf.any_role = secure_server.any_role;
@@ -107,7 +107,7 @@ const char *secure_serve(struct test *t, const char *cert, const char *listen)
 		assert_int_equal(ffo_create(&conf, &t->loop, &t->ffo), 0);
 	assert_int_equal(ffo_listen(t->ffo, listen), 0);
 	/* the port that it got; sin_port and sin6_port are at one place */
-	uv_tcp_getsockname(&LIST_FIRST(&t->ffo->listeners)->tcp, (struct sockaddr *)&sa, &len);
+	getsockname(LIST_FIRST(&t->ffo->listeners)->acceptor.fd, (struct sockaddr *)&sa, &len);
 	snprintf(address, sizeof(address), "%.*s:%u", (int)(strrchr(listen, ':') - listen), listen,
 		 ntohs(sa.sin6_port));
 	return address;

@@ -5,7 +5,9 @@
  */
 #include "tests/rig/unit/unit.h"
 
+#include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -69,6 +71,14 @@ static void turns(void)
 		uv_run(&loop, UV_RUN_NOWAIT);
 }
 
+/* Would the loop wake up at once? */
+static bool poll_readable(void)
+{
+	struct pollfd p = { .fd = uv_backend_fd(&loop), .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0;
+}
+
 /* Is a request answered? */
 static bool answers(void)
 {
@@ -107,7 +117,29 @@ static void silent_clients(void **state)
 	assert_true(answers());
 }
 
+/* Without a descriptor for it a connection waits; the loop does not run for nothing meanwhile. */
+static void no_descriptors(void **state)
+{
+	int s = dial(), highest = dup(s);
+	struct rlimit old, none;
+
+	(void)state;
+	close(highest);
+	getrlimit(RLIMIT_NOFILE, &old);
+	none = old;
+	none.rlim_cur = (rlim_t)highest;
+	setrlimit(RLIMIT_NOFILE, &none);
+	turns();
+	assert_false(poll_readable());
+	setrlimit(RLIMIT_NOFILE, &old);
+	close(s);
+	later++;
+	turns();
+	assert_true(answers());
+}
+
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test_setup_teardown(silent_clients, start, stop));
+	return UNIT_RUN(cmocka_unit_test_setup_teardown(silent_clients, start, stop),
+			cmocka_unit_test_setup_teardown(no_descriptors, start, stop));
 }

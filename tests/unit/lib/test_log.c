@@ -4,6 +4,7 @@
  * test_log.c - what the journal gets of a line, and where lines go when it gets none.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,10 +145,61 @@ static void stderr_where_the_journal_does_not_take_it(void **state)
 	assert_stderr("<6>three\n");
 }
 
+/* A reader that stands still blocks nobody; the number of lines that it missed follows. */
+static void a_reader_that_stands_still(void **state)
+{
+	char buf[2048];
+	int mine = dup(STDERR_FILENO), reader[2], n = 0;
+	ssize_t got;
+
+	(void)state;
+	log_journal(NULL);
+	assert_int_equal(pipe(reader), 0);
+	dup2(reader[1], STDERR_FILENO);
+	log_never_block();
+	/* whoever shares the pipe goes on blocking */
+	assert_false(fcntl(reader[1], F_GETFL) & O_NONBLOCK);
+	fcntl(reader[1], F_SETFL, O_NONBLOCK);
+	memset(buf, 'x', sizeof(buf));
+	while (write(reader[1], buf, sizeof(buf)) > 0)
+		n++;
+	for (int i = 0; i < 3; i++) {
+		errno = ENOENT;
+		log_info("lost");
+		assert_int_equal(errno, ENOENT);
+	}
+	while (n--)
+		assert_int_equal(read(reader[0], buf, sizeof(buf)), sizeof(buf));
+	errno = ENOENT;
+	log_info("found: %m");
+	got = read(reader[0], buf, sizeof(buf) - 1);
+	buf[got < 0 ? 0 : got] = '\0';
+	assert_string_equal(buf, "<4>log: 3 lines were lost: nobody read them\n"
+				 "<6>found: No such file or directory\n");
+	dup2(mine, STDERR_FILENO);
+	close(mine);
+	close(reader[0]);
+	close(reader[1]);
+}
+
+static void names_of_levels(void **state)
+{
+	enum log_level level;
+
+	(void)state;
+	assert_int_equal(log_level_parse("warning", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_WARN);
+	assert_int_equal(log_level_parse("warn", &level), 0);
+	assert_int_equal(level, LOG_LEVEL_WARN);
+	assert_int_equal(log_level_parse("loud", &level), -EINVAL);
+}
+
 int main(void)
 {
 	return UNIT_RUN_GROUP(setup, teardown, cmocka_unit_test(fields),
 			      cmocka_unit_test(nothing_is_a_field_that_a_client_says),
 			      cmocka_unit_test(long_lines),
-			      cmocka_unit_test(stderr_where_the_journal_does_not_take_it));
+			      cmocka_unit_test(stderr_where_the_journal_does_not_take_it),
+			      cmocka_unit_test(a_reader_that_stands_still),
+			      cmocka_unit_test(names_of_levels));
 }

@@ -443,6 +443,23 @@ static void store_body(void)
 	MUST(open(path, O_RDWR) < 0 && errno == EACCES);
 }
 
+/* Libraries that try have another way: no trap, and no line. */
+static void asks_in_vain(void)
+{
+	MUST(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0) < 0 && errno == EAFNOSUPPORT);
+	MUST(syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == ENOSYS);
+}
+
+static void refused_quietly(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_STORE, asks_in_vain);
+	assert_int_equal(lines_with("may not call"), 0);
+	succeeds(SANDBOX_FFO, asks_in_vain);
+	assert_int_equal(lines_with("may not call"), 0);
+}
+
 static void store_has_its_folder(void **state)
 {
 	int fd;
@@ -676,6 +693,7 @@ int main(void)
 		cmocka_unit_test_setup(intruder_ends_the_process, setup),
 		cmocka_unit_test_setup(a_fault_of_ones_own_ends_the_process, setup),
 		cmocka_unit_test_setup(abort_works, setup),
+		cmocka_unit_test_setup(refused_quietly, setup),
 		cmocka_unit_test_setup(store_has_its_folder, setup),
 		cmocka_unit_test_setup(a_call_before_the_filter, setup),
 		cmocka_unit_test_setup(a_call_without_a_sandbox, setup),

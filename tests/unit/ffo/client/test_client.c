@@ -199,7 +199,8 @@ static void test_client_connect(void **state)
 	for (size_t i = 0; i < sizeof(listen) / sizeof(listen[0]); i++) {
 		struct client_seen seen = { .loop = &t->loop };
 		struct sockaddr_in6 sa = { 0 };
-		int len = sizeof(sa), err;
+		socklen_t len = sizeof(sa);
+		int err;
 		struct ffo_client *c;
 		char address[64];
 
@@ -209,8 +210,8 @@ static void test_client_connect(void **state)
 			continue; /* no IPv6 here */
 		assert_int_equal(err, 0);
 		if (i) { /* the port that it got; sin_port and sin6_port are at one place */
-			uv_tcp_getsockname(&LIST_FIRST(&t->ffo->listeners)->tcp,
-					   (struct sockaddr *)&sa, &len);
+			getsockname(LIST_FIRST(&t->ffo->listeners)->acceptor.fd,
+				    (struct sockaddr *)&sa, &len);
 			snprintf(strrchr(address, ':'), 8, ":%u", ntohs(sa.sin6_port));
 		}
 		assert_int_equal(

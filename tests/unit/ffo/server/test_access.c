@@ -126,11 +126,11 @@ static const char *serve(bool any_role)
 				 .max_clients = 8 };
 	static char address[64];
 	struct sockaddr_in sa;
-	int len = sizeof(sa);
+	socklen_t len = sizeof(sa);
 
 	assert_int_equal(ffo_create(&conf, &t->loop, &t->ffo), 0);
 	assert_int_equal(ffo_listen(t->ffo, "tls:127.0.0.1:0"), 0);
-	uv_tcp_getsockname(&LIST_FIRST(&t->ffo->listeners)->tcp, (struct sockaddr *)&sa, &len);
+	getsockname(LIST_FIRST(&t->ffo->listeners)->acceptor.fd, (struct sockaddr *)&sa, &len);
 	snprintf(address, sizeof(address), "tls:127.0.0.1:%u", ntohs(sa.sin_port));
 	return address;
 }
