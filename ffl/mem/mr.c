@@ -263,7 +263,7 @@ FFL_EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t
 	return reg_mr(pd, addr, length, iova, (int)access);
 }
 
-/* WRs that were posted before find the MR as it is (verbs/posted.c). */
+/* WRs that were posted before find the MR as it is (session/posted.c). */
 static void wait_for_posted(const struct ffl_mr *mr)
 {
 	ffl_posted_wait(mr->ctx, &(struct ffl_going){ .kind = FFL_GOING_MR, .key = mr->ibv.lkey });

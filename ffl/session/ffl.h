@@ -139,7 +139,7 @@ struct ffl_context {
 	bool is_device;	 /* and not rdma_cm's */
 	bool has_tables; /* from fork's beginning to its end: table_lock is held for it */
 	struct ff_query_device_resp dev; /* cached at open */
-	/* handle of a QP with postings not announced (event index), 0: none; see post.c */
+	/* handle of a QP with postings not announced (event index), 0: none; see bell.c */
 	_Atomic uint32_t lazy_qp;
 	_Atomic uint64_t alive_ns; /* when ffl_check_alive() last looked, CLOCK_MONOTONIC_COARSE */
 	_Atomic bool left_behind;  /* the last wait for posted WRs was in vain (qp.c, posted.c) */
@@ -410,7 +410,11 @@ void ffl_posted_wait(struct ffl_context *ctx, const struct ffl_going *what);
 enum ibv_qp_state ffl_qp_set_state(struct ffl_qp *qp, enum ibv_qp_state state);
 void ffl_qp_init_wr_ops(struct ffl_qp *qp);   /* post_ex.c: the ibv_wr_* pointers */
 void ffl_cq_init_poll_ops(struct ffl_cq *cq); /* cq_ex.c: the ibv_start_poll… pointers */
-/* post.c: announce postings that the event index let go unannounced, if there are any */
+/* bell.c: wake the router, if it sleeps and asked for that */
+void ffl_bell(struct ffl_context *ctx);
+/* bell.c: put the QP into the session's dirty set, and wake the router */
+void ffl_announce(struct ffl_context *ctx, uint32_t qp_handle);
+/* bell.c: announce postings that the event index let go unannounced, if there are any */
 void ffl_ring_lazy(struct ffl_context *ctx);
 /* cq.c: forget CQEs of a destroyed QP that are still in the CQ */
 void ffl_cq_clean(struct ffl_cq *cq, uint32_t qp_handle);

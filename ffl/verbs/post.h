@@ -32,8 +32,6 @@
 enum { FFL_CPU_UNKNOWN, FFL_CPU_RDPID, FFL_CPU_RDTSCP, FFL_CPU_CALL };
 extern _Atomic int ffl_cpu_how;
 uint16_t ffl_cpu_slow(void);
-void ffl_announce(struct ffl_context *ctx, uint32_t qp_handle);
-void ffl_bell(struct ffl_context *ctx);
 void ffl_doorbell_slow(struct ffl_context *ctx, struct ffl_qp *qp, uint32_t old, uint32_t tail);
 
 /* CPU that the caller runs on: a hint, old by the time it is read. */

@@ -236,7 +236,11 @@ static int look_first(struct nic_dev *d)
 	d->device = find(d);
 	d->ctx = d->device ? d->lib.open_device(d->device) : NULL;
 	if (!d->ctx)
-		return fail(d, "cannot be opened", errno);
+		return errno == ENOSYS ?
+			       fail(d,
+				    "there is no RDMA device: load the NIC's driver and ib_uverbs",
+				    ENODEV) :
+			       fail(d, "cannot be opened", errno);
 	err = look_at(d);
 	/* the runner opens it again: the kernel lets only who has opened it ring its doorbells */
 	d->lib.close_device(d->ctx);

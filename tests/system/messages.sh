@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # messages.sh - what ffr and ffctl say of what is missing: a ZooKeeper that is not there, a store that is damaged, a full disk.
 # test: netns
-# all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
 
 D=$OUT/router
@@ -82,4 +81,11 @@ rm -f "$D/small/r.db-wal"
 start "$store"
 logged 'r.db: the file is empty: a new store' || fail "$(cat "$D/log")"
 stop
+
+if [[ ! -e /sys/class/infiniband ]]; then
+	step "no NIC"
+	printf '%s\n' 'backend = "verbs"' 'hostname = "hx"' >"$D/ffr.conf"
+	! timeout 30 "$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" 2>"$D/log" || fail "it runs"
+	logged 'load the NIC.s driver' || fail "$(cat "$D/log")"
+fi
 exit 0

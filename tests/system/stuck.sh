@@ -3,7 +3,6 @@
 # stuck.sh - what could make a router stand still: too few descriptors, a log that nobody reads. And ffctl with a router
 # that does stand still.
 # test: netns
-# all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
 
 D=$OUT/router
@@ -48,7 +47,6 @@ ticks() {
 
 step "a router with too few descriptors for its containers"
 limit=256
-((!SANITIZED)) || limit=300
 start prlimit --nofile=$limit:$limit
 for ((i = 1; i < 200; i++)); do
 	ctl container add c$i >/dev/null 2>"$OUT/err" || break
@@ -104,10 +102,10 @@ step "a router that dies soon after its start"
 keeper=$(pgrep -P $PARENT -x ffr-keeper)
 killed() {
 	local pid
-	for pid in $(pgrep -P $PARENT); do
+	for pid in $(pgrep -P "$PARENT"); do
 		((pid == keeper)) || kill -9 "$pid"
 	done
-	ended $PARENT
+	ended "$PARENT"
 }
 wait_for 30 killed || fail "the parent goes on"
 timeout 1 cat <&"$reader" >"$OUT/told"

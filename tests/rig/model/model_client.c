@@ -18,8 +18,9 @@ static ssize_t ring_bell(int fd, const void *p, size_t n)
 
 #define ffl_spin_wait wait_for_lock
 #define write	      ring_bell
-#include "ffl/verbs/post.c"
+#include "ffl/session/bell.c"
 #undef write
+#include "ffl/verbs/post.c"
 #include "ffl/verbs/cq.c"
 
 struct model model;

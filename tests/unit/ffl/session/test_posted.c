@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_posted.c - ffl/verbs/posted.c: which WRs an object that goes is kept for, and for how long. The test is the router,
+ * test_posted.c - ffl/session/posted.c: which WRs an object that goes is kept for, and for how long. The test is the router,
  * and time is virtual.
  *
- * build: tests/rig/fakes/fake_ffl.c ffl/verbs/mw.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/rig/fakes/fake_ffl.c ffl/verbs/mw.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
 #include <string.h>
 #include <time.h>
@@ -42,7 +42,7 @@ static int virtual_sleep(const struct timespec *t, struct timespec *left)
 
 #define clock_gettime virtual_clock
 #define nanosleep     virtual_sleep
-#include "ffl/verbs/posted.c" /* NOLINT(bugprone-suspicious-include) */
+#include "ffl/session/posted.c" /* NOLINT(bugprone-suspicious-include) */
 #undef clock_gettime
 #undef nanosleep
 

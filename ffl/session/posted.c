@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * posted.c - waiting for the WRs that name an object which is about to go: an MR, a memory window, an address handle.
- * Any thread of the application; called by mem/mr.c, mw.c and ah.c before they ask the router to end the object.
+ * Any thread of the application; called by mem/mr.c, verbs/mw.c and verbs/ah.c before they ask the router to end the object.
  *
  * Theory. A NIC has fetched a WR and its data a few microseconds after the posting. Programs rely on it: gloo deregisters
  * the memory of a WRITE without having polled its completion, and mckey destroys the address handle of its last
