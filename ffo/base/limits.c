@@ -55,6 +55,26 @@ struct ffo_limits ffo_limits_in_force(const struct ffo_limits *told,
 	return l;
 }
 
+size_t ffo_limits_beyond(const struct ffo_limits *asked, const struct ffo_limits *defaults,
+			 const struct ffo_limits *tenant)
+{
+	static const struct ffo_limits none;
+	struct ffo_limits want = *asked, most = ffo_limits_in_force(&none, defaults);
+	struct ffo_limits all = *tenant;
+	size_t i;
+
+	most.weight = FFO_WEIGHT_DEFAULT;
+	for (i = 0; i < FFO_NUM_LIMITS; i++) {
+		uint64_t n = *ffo_limit_of(&want, i), max = *ffo_limit_of(&most, i);
+		bool bounded = max ||
+			       i == FFO_LIMIT_NR_latency; /* of the others none is no limit */
+
+		if (bounded && n > max && !*ffo_limit_of(&all, i))
+			break;
+	}
+	return i;
+}
+
 bool ffo_limits_any(const struct ffo_limits *l)
 {
 	static const struct ffo_limits none;

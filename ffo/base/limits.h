@@ -57,6 +57,14 @@ extern const struct ffo_limits ffo_limits_default, ffo_limits_untrusted;
 struct ffo_limits ffo_limits_in_force(const struct ffo_limits *told,
 				      const struct ffo_limits *defaults);
 
+/*
+ * The number of the first limit of which more is asked for than somebody may have who is not trusted, such as a pod's
+ * author; FFO_NUM_LIMITS: there is none. That is the host's default, or the default of weight and latency. A limit that
+ * the tenant has may be asked for as high as one likes: it holds for all of the tenant's containers together.
+ */
+size_t ffo_limits_beyond(const struct ffo_limits *asked, const struct ffo_limits *defaults,
+			 const struct ffo_limits *tenant);
+
 /* Is anything limited? */
 bool ffo_limits_any(const struct ffo_limits *l);
 void ffo_limits_apply(struct ffo_limits *l, const struct ffo_limits_change *change);

@@ -418,6 +418,39 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 	container_reply(conn, info.name);
 }
 
+/*
+ * Who may make pods chooses their limits, and is not trusted with more than the host's defaults, unless the operator has
+ * said by the tenant's limits what all pods of the namespace may have together. False: the client is told.
+ */
+static bool pod_may_ask(struct admin_conn *conn, json_t *msg)
+{
+	const struct admin_conf *a = admin_conf(conn);
+	const char *tenant = json_string_value(json_object_get(msg, "tenant"));
+	struct ffo_limits_change asked;
+	struct ffo_limits of_tenant;
+	char why[256];
+	size_t i;
+
+	if (!json_is_true(json_object_get(msg, "pod")))
+		return true;
+	if (ffo_limits_change_parse(json_object_get(msg, "limits"), false, &asked, why,
+				    sizeof(why))) {
+		admin_error(conn, -EINVAL, "%s", why);
+		return false;
+	}
+	fast_lock(a->ctl->host);
+	of_tenant = fast_limits_of_tenant(a->ctl->host, tenant ? tenant : "default");
+	fast_unlock(a->ctl->host);
+	i = ffo_limits_beyond(&asked.to, &a->ctl->conf.defaults, &of_tenant);
+	if (i == FFO_NUM_LIMITS)
+		return true;
+	admin_error(conn, -EPERM, "a pod may not ask for more than the host's default of %s%s%s%s",
+		    ffo_limit[i].name, ffo_limit[i].tenant ? ": ffctl tenant set " : "",
+		    ffo_limit[i].tenant ? (tenant ? tenant : "default") : "",
+		    ffo_limit[i].tenant ? " lets it" : "");
+	return false;
+}
+
 void admin_container_add(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "name", "tenant", "ips", "mode", "limits", NULL };
@@ -433,6 +466,8 @@ void admin_container_add(struct admin_conn *conn, json_t *msg)
 			    name ? name : "", CONTAINER_NAME_MAX - 1);
 		return;
 	}
+	if (!pod_may_ask(conn, msg))
+		return;
 	ch = change_new(conn, msg);
 	if (!ch)
 		return;

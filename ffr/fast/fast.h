@@ -215,6 +215,8 @@ void fast_container_del(struct fast_host *h, struct container *c);
 void fast_container_limits(struct container *c, const struct ffo_limits *l);
 /* The same for a tenant; all 0: nothing limits it. Gives up the locks on the way. 0 or -ENOMEM. */
 int fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_limits *l);
+/* What was said last; all 0: nothing. */
+struct ffo_limits fast_limits_of_tenant(const struct fast_host *h, const char *name);
 
 /* threads.c: c is to be on the thread of `to`, NULL: on the first. If not now, soon: fast_want_near(). */
 void fast_bring(struct container *c, struct container *to);

@@ -436,7 +436,7 @@ static void meters_gone(struct rate_meter *m)
 
 /* ---- tenants --------------------------------------------------------------------------------- */
 
-static struct tenant *tenant_find(struct fast_host *h, const char *name)
+static struct tenant *tenant_find(const struct fast_host *h, const char *name)
 {
 	struct tenant *t;
 
@@ -500,6 +500,13 @@ int fast_tenant_limits(struct fast_host *h, const char *name, const struct ffo_l
 	tenant_put(t);
 	limits_changed(h);
 	return 0;
+}
+
+struct ffo_limits fast_limits_of_tenant(const struct fast_host *h, const char *name)
+{
+	const struct tenant *t = tenant_find(h, name);
+
+	return t ? t->limits : (struct ffo_limits){ 0 };
 }
 
 void rate_tenant_enforce(struct fast_host *h, struct tenant *t)

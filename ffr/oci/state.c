@@ -238,6 +238,7 @@ static bool take_pod(json_t *request, const json_t *a, char why[WHY_SZ])
 	pod_name(name, space, pod, cont);
 	json_object_set_new(request, "tenant", json_string(space));
 	json_object_set_new(request, "name", json_string(name));
+	json_object_set_new(request, "pod", json_true()); /* the router bounds its limits */
 	return true;
 }
 

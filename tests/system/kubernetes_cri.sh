@@ -118,6 +118,13 @@ for word in tenant=red name=web ip=10.60.0.99 max-cows=1; do
 	[[ $out == *"annotation freeflow.io/${word%%=*}"*"is not a pod's to say"* ]] || fail "$word: $out"
 	cri end "$POD" || fail "RemovePodSandbox"
 done
+for word in max-qp=70000 max-mr=unlimited weight=101 latency=yes; do
+	pod green "${word%%=*}" "freeflow.io/$word"
+	CONT=$(cri create "$POD" app $image "$device" sleep 100000) || fail "CreateContainer $word"
+	out=$(cri start "$CONT" 2>&1) && fail "$word: it starts"
+	[[ $out == *"not ask for more than the host's default"* ]] || fail "$word: $out"
+	cri end "$POD" || fail "RemovePodSandbox"
+done
 ! router_ctl container list | grep >/dev/null green || fail "$(router_ctl container list)"
 
 step "a container that stops, and the next one in its place"

@@ -632,7 +632,7 @@ static void log_lines_are_limited(void **state)
 	assert_int_equal(dropped, 0);
 	assert_int_equal(log_level_parse("warning", &level), 0);
 	assert_int_equal(level, LOG_LEVEL_WARN);
-	assert_int_equal(log_level_parse("warn", &level), -EINVAL);
+	assert_int_equal(log_level_parse("warns", &level), -EINVAL);
 }
 
 static int file_create(void **state)

@@ -182,13 +182,13 @@ static void pods(void **state)
 	assert_request(request("{" POD ",\"freeflow.io/max-qp\":\"7\",\"freeflow.io/ip\":\"pool\"}",
 			       &o),
 		       "{\"op\":\"container_add\",\"name\":\"red.web-1.app\",\"tenant\":\"red\","
-		       "\"limits\":{\"max_qp\":7}}");
+		       "\"pod\":true,\"limits\":{\"max_qp\":7}}");
 	assert_true(pool);
 	assert_request(
 		request("{\"io.kubernetes.pod.namespace\":\"red\",\"io.kubernetes.pod.name\":\"w\","
 			"\"io.kubernetes.container.name\":\"a\"}",
 			&o),
-		"{\"op\":\"container_add\",\"name\":\"red.w.a\",\"tenant\":\"red\"}");
+		"{\"op\":\"container_add\",\"name\":\"red.w.a\",\"tenant\":\"red\",\"pod\":true}");
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		if (request(bad[i], &o))
 			fail_msg("%s is taken", bad[i]);

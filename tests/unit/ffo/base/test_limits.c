@@ -197,9 +197,39 @@ static void a_container_has_them(void **state)
 	json_decref(j);
 }
 
+static size_t beyond(const char *asked, const struct ffo_limits *tenant)
+{
+	const struct ffo_limits def = { .max_qp = 3, .max_mr = FFO_UNLIMITED };
+	struct ffo_limits_change c = change(asked);
+
+	return ffo_limits_beyond(&c.to, &def, tenant);
+}
+
+/* Who is not trusted gets no more than the host's defaults, or what holds for the tenant. */
+static void defaults_are_the_most(void **state)
+{
+	const struct ffo_limits none = { 0 }, of_tenant = { .max_qp = 9 };
+
+	(void)state;
+	assert_int_equal(beyond("{}", &none), FFO_NUM_LIMITS);
+	assert_int_equal(beyond("{\"max_qp\":3}", &none), FFO_NUM_LIMITS);
+	assert_int_equal(beyond("{\"max_qp\":4}", &none), FFO_LIMIT_NR_max_qp);
+	assert_int_equal(beyond("{\"max_qp\":4611686018427387904}", &none), FFO_LIMIT_NR_max_qp);
+	assert_int_equal(beyond("{\"max_qp\":4611686018427387904}", &of_tenant), FFO_NUM_LIMITS);
+	/* no default, or none that limits: a limit makes it less */
+	assert_int_equal(beyond("{\"max_mr\":4611686018427387904,\"max_cq\":7}", &none),
+			 FFO_NUM_LIMITS);
+	assert_int_equal(beyond("{\"tx_rate\":1000,\"burst\":1000,\"no_uffd\":1}", &none),
+			 FFO_NUM_LIMITS);
+	assert_int_equal(beyond("{\"weight\":100,\"latency\":0}", &none), FFO_NUM_LIMITS);
+	assert_int_equal(beyond("{\"weight\":101}", &of_tenant), FFO_LIMIT_NR_weight);
+	assert_int_equal(beyond("{\"latency\":1}", &of_tenant), FFO_LIMIT_NR_latency);
+}
+
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(defaults_hold), cmocka_unit_test(what_is_absent_stays),
+	return UNIT_RUN(cmocka_unit_test(defaults_hold), cmocka_unit_test(defaults_are_the_most),
+			cmocka_unit_test(what_is_absent_stays),
 			cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(a_full_list_fits),
 			cmocka_unit_test(lists_are_checked),
 			cmocka_unit_test(a_container_has_them));
