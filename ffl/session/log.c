@@ -2,7 +2,7 @@
 /*
  * log.c - the library's messages, for whoever looks for a fault. Any thread.
  *
- * FFL_LOG=LEVEL[:FILE] with LEVEL none, error, warn, info, debug or 0 to 4; without it, or with an
+ * FFL_LOG=LEVEL[:FILE] with LEVEL none, error, warn or warning, info, debug or 0 to 4; without it, or with an
  * empty LEVEL, errors are shown. Messages go to stderr or are appended to FILE, a line and a
  * write(2) each; never to stdout, which belongs to the program. errno is kept.
  */
@@ -21,18 +21,20 @@ static int log_fd = STDERR_FILENO;
 static const char *const level_name[] = { "none", "error", "warn", "info", "debug" };
 static_assert(ARRAY_SIZE(level_name) == FFL_DEBUG + 1, "a name for each level");
 
-/* The level that s[0, len) names. Nothing: the default. None of the names: debug. */
+static bool is_word(const char *s, size_t len, const char *word)
+{
+	return len == strlen(word) && !memcmp(s, word, len);
+}
+
+/* The level that s[0, len) names; -1: none. Nothing: the default. */
 static int level_parse(const char *s, size_t len)
 {
-	int level;
-
 	if (!len)
 		return FFL_ERR;
-	for (level = 0; level < FFL_DEBUG; level++)
-		if ((len == 1 && s[0] == '0' + level) ||
-		    (len == strlen(level_name[level]) && !memcmp(s, level_name[level], len)))
-			break;
-	return level;
+	for (int level = 0; level <= FFL_DEBUG; level++)
+		if ((len == 1 && s[0] == '0' + level) || is_word(s, len, level_name[level]))
+			return level;
+	return is_word(s, len, "warning") ? FFL_WARN : -1; /* as ffr.conf has it */
 }
 
 /* Reads FFL_LOG, the first time. */
@@ -40,7 +42,7 @@ FFL_EXPORT void ffl_log_init(void)
 {
 	static _Atomic bool done;
 	const char *env, *file;
-	int fd;
+	int fd, level;
 
 	if (atomic_exchange(&done, true))
 		return;
@@ -48,12 +50,16 @@ FFL_EXPORT void ffl_log_init(void)
 	if (!env)
 		return;
 	file = strchrnul(env, ':');
-	ffl_log_level = level_parse(env, (size_t)(file - env));
+	level = level_parse(env, (size_t)(file - env));
+	ffl_log_level = level < 0 ? FFL_DEBUG : level;
 	if (file[0] && file[1]) {
 		fd = open(file + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			log_fd = ffl_fd_high(fd);
 	}
+	if (level < 0)
+		ffl_log(FFL_ERR, "FFL_LOG=%s: not none, error, warn, info or debug: debug is taken",
+			env);
 }
 
 FFL_EXPORT void ffl_log_(enum ffl_level level, const char *fmt, ...)

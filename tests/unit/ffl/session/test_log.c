@@ -48,7 +48,7 @@ static void test_levels(void **state)
 	assert_int_equal(level_of("debug"), FFL_DEBUG);
 	assert_int_equal(level_of("4"), FFL_DEBUG);
 	assert_int_equal(level_of("loud"), FFL_DEBUG);
-	assert_int_equal(level_of("warning"), FFL_DEBUG);
+	assert_int_equal(level_of("warning"), FFL_WARN);
 }
 
 static void test_empty_is_unset(void **state)
@@ -89,8 +89,27 @@ static void test_file(void **state)
 	unlink(path);
 }
 
+/* Who mistypes a level is told. */
+static void test_no_level(void **state)
+{
+	char path[] = "/tmp/test_ffl_log.XXXXXX", value[64], line[200];
+	int fd = mkstemp(path);
+	ssize_t n;
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(value, sizeof(value), "loud:%s", path);
+	assert_int_equal(level_of(value), FFL_DEBUG);
+	n = read(fd, line, sizeof(line) - 1);
+	assert_true(n > 0);
+	line[n] = '\0';
+	assert_non_null(strstr(line, "error: FFL_LOG=loud:/tmp/"));
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(test_levels), cmocka_unit_test(test_empty_is_unset),
-			cmocka_unit_test(test_file));
+			cmocka_unit_test(test_file), cmocka_unit_test(test_no_level));
 }
