@@ -257,8 +257,16 @@ void rs_cm_process(struct rsocket *rs)
 	struct rdma_cm_event *ev;
 
 	rs->cm_looked = rs_now();
-	while (rs->num_accepted <= rs->backlog && !rdma_get_cm_event(rs->ec, &ev))
-		handle_event(rs, ev);
+	while (!rs->cm_lost && rs->num_accepted <= rs->backlog) {
+		if (!rdma_get_cm_event(rs->ec, &ev))
+			handle_event(rs, ev);
+		else if (errno != EIO)
+			break;
+		else /* the router is gone; the channel is readable from now on, and nothing comes */
+			rs->cm_lost = true;
+	}
+	if (rs->cm_lost && (rs->state == RS_LISTENING || rs_opening(rs->state)))
+		fail(rs, ENODEV);
 }
 
 void rs_cm_look(struct rsocket *rs)

@@ -153,7 +153,7 @@ static int sleep_on_all(struct pollfd *fds, struct rsocket **rs, nfds_t n, struc
 			break;
 		sys[k++] = (struct pollfd){ .fd = r->cq.channel ? r->cq.channel->fd : -1,
 					    .events = POLLIN };
-		sys[k++] = (struct pollfd){ .fd = r->fd, .events = POLLIN };
+		sys[k++] = (struct pollfd){ .fd = r->cm_lost ? -1 : r->fd, .events = POLLIN };
 	}
 	if (armed == n)
 		ret = poll(sys, k, timeout) < 0 ? -errno : 0;

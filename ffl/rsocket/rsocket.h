@@ -246,6 +246,7 @@ struct rsocket {
 	struct rdma_event_channel *ec; /* O_NONBLOCK */
 	struct rdma_cm_id *id;
 	uint64_t cm_looked; /* us; lock: when the channel was looked at */
+	bool cm_lost;	    /* lock: nothing more comes from it, because the router is gone */
 
 	struct rs_lock send_lock; /* what sends */
 	struct rs_lock recv_lock; /* what receives */

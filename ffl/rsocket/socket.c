@@ -203,7 +203,7 @@ RS_EXPORT int rlisten(int fd, int backlog)
 
 static bool has_accepted(struct rsocket *rs)
 {
-	return rs->num_accepted;
+	return rs->num_accepted || rs->state == RS_FAILED;
 }
 
 /*
@@ -233,8 +233,8 @@ RS_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 
 	if (!rs)
 		return rs_ret(-EBADF);
-	if (rs->state != RS_LISTENING) /* a datagram one never is */
-		return rs_ret(-EBADF);
+	if (rs->state != RS_LISTENING && !(rs->state == RS_FAILED && rs->backlog))
+		return rs_ret(-EBADF); /* a datagram one never is */
 	do {
 		err = rs_wait(rs, has_accepted, rs_nonblock(rs, 0), rs->opt.rcvtimeo);
 		if (err)
@@ -246,8 +246,12 @@ RS_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 			if (!rs->accepted)
 				rs->accepted_end = &rs->accepted;
 			rs->num_accepted--;
+		} else if (rs->state == RS_FAILED) { /* its router is gone */
+			err = -ENODEV;
 		}
 		rs_unlock(&rs->lock);
+		if (err)
+			return rs_ret(err);
 	} while (!new);
 	renumber(new);
 	if (addr && addrlen)

@@ -107,7 +107,7 @@ void rs_process(struct rsocket *rs)
 /* Sleep until something may have changed. Call with lock held, which is released meanwhile. */
 static int sleep_on(struct rsocket *rs, int timeout /* ms */)
 {
-	struct pollfd fds[2] = { { .fd = rs->ec->fd, .events = POLLIN } };
+	struct pollfd fds[2] = { { .fd = rs->cm_lost ? -1 : rs->ec->fd, .events = POLLIN } };
 	nfds_t n = 1;
 	int ret, err;
 
@@ -253,7 +253,7 @@ static nfds_t serve(const struct rsocket *self, struct pollfd *fds, nfds_t max, 
 		/* one that is locked is served by the thread that has it */
 		if (rs == self || !rs_trylock(&rs->lock))
 			continue;
-		awaited = rs->cm_sleepers && !all;
+		awaited = (rs->cm_sleepers && !all) || rs->cm_lost;
 		if (!awaited)
 			rs_cm_process(rs);
 		rs_unlock(&rs->lock);
