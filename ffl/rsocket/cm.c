@@ -265,7 +265,8 @@ void rs_cm_process(struct rsocket *rs)
 		else /* the router is gone; the channel is readable from now on, and nothing comes */
 			rs->cm_lost = true;
 	}
-	if (rs->cm_lost && (rs->state == RS_LISTENING || rs_opening(rs->state)))
+	if (rs->cm_lost &&
+	    (rs->state == RS_LISTENING || rs->state == RS_OPEN || rs_opening(rs->state)))
 		fail(rs, ENODEV);
 }
 

@@ -107,6 +107,7 @@ void rs_dgram_process(struct rsocket *rs)
 {
 	struct rs_dgram *d = &rs->d;
 	struct ibv_wc wc[WC_BATCH];
+	bool gone = false;
 	int n;
 
 	if (rs->state != RS_OPEN)
@@ -116,6 +117,7 @@ void rs_dgram_process(struct rsocket *rs)
 		for (int i = 0; i < n; i++) {
 			uint32_t k = (uint32_t)wc[i].wr_id;
 
+			gone |= wc[i].status == IBV_WC_WR_FLUSH_ERR;
 			if (!(wc[i].wr_id & WR_RECV))
 				atomic_store_explicit(&d->sdone, k, memory_order_release);
 			else if (!take(rs, &wc[i], k) && wc[i].status == IBV_WC_SUCCESS)
@@ -126,8 +128,8 @@ void rs_dgram_process(struct rsocket *rs)
 			rs->cq.empty = 0;
 		}
 	} while (n == WC_BATCH);
-	if (n < 0) {
-		rs->err = EIO; /* the router is gone */
+	if (n < 0 || gone) {
+		rs->err = EIO; /* the router is gone, or this is a child */
 		rs->state = RS_FAILED;
 		return;
 	}

@@ -236,7 +236,7 @@ void rs_stream_process(struct rsocket *rs)
 		}
 	} while (n == WC_BATCH);
 	if (n < 0)
-		rs_stream_gone(rs, ECONNRESET); /* the router is gone */
+		rs_stream_gone(rs, ECONNRESET); /* a child of who has it */
 	give_back(rs);
 }
 

@@ -94,13 +94,13 @@ int ffl_cq_idle(struct ffl_cq *cq)
 	atomic_store_explicit(&cq->empty_polls, n, memory_order_relaxed);
 	ffl_ring_lazy(ctx);
 	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
-		return EIO;
+		return ffl_cq_gone(cq);
 	/* a yield may last: then ALIVE_POLLS are too many */
 	yielded = yield && n >= yield && give_way(cq);
 	if (!yielded && likely(n % ALIVE_POLLS))
 		return 0;
 	if (!ffl_check_alive(ctx))
-		return EIO;
+		return ffl_cq_gone(cq);
 	return yielded ? EAGAIN : 0;
 }
 
@@ -131,7 +131,8 @@ static inline void wc_fill(struct ibv_wc *wc, const struct ff_cqe *cqe)
 }
 
 /*
- * Number of completions, or -1 with EIO: none is left and the router is gone. Nothing means nothing now, also after a
+ * Number of completions, or -1 with EIO: none is left, the router is gone, and this is a child of the program that made
+ * the CQ. Nothing means nothing now, also after a
  * yield that lasted: programs go by what they see next. libfabric looks at the connection's events when its CQ is
  * empty, and destroys a QP whose peer has disconnected, with the completions that it has not polled.
  */

@@ -13,9 +13,14 @@
 
 /*
  * Nothing was found. Announces postings, yields, looks after the router. 0; EAGAIN: it yielded, and something may
- * have come meanwhile; or EIO: the router is gone.
+ * have come meanwhile, or what ffl_cq_gone() wrote is there; or EIO, as that has.
  */
 int ffl_cq_idle(struct ffl_cq *cq);
+/*
+ * gone.c: the router is gone, and nothing is left in the CQ. Writes what is posted, as flushed. EAGAIN: poll once more; 0:
+ * nothing is posted; EIO: the CQ is not this process's.
+ */
+int ffl_cq_gone(struct ffl_cq *cq);
 void ffl_cq_log_error(const struct ff_cqe *cqe);
 
 /* CQE number i, or NULL: the router has not written it yet. */

@@ -37,7 +37,7 @@ static inline int cq_next(struct ffl_cq *cq)
 	return 0;
 }
 
-/* 0, ENOENT: nothing there, or EIO: nothing there and the router is gone. No end_poll then. */
+/* 0, ENOENT: nothing there, or EIO: as ffl_poll_cq(). No end_poll then. */
 static int cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct ffl_cq *cq = ex_cq(ex);

@@ -295,7 +295,7 @@ int ffl_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_w
 	old = tail = qp->sq_tail;
 	if (unlikely(!ffl_may_send(qp)))
 		err = EINVAL;
-	else if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
+	else if (ffl_is_parents(ctx))
 		err = EIO;
 	for (; !err && wr; wr = wr->next) {
 		struct ff_sqe *sqe = ffl_sqe_at(qp, tail);
@@ -356,7 +356,7 @@ int ffl_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_w
 	polled = atomic_load_explicit(&qp->rq_polled, memory_order_acquire);
 	if (unlikely(ibqp->state == IBV_QPS_RESET || !qp->rq_depth))
 		err = EINVAL;
-	else if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
+	else if (ffl_is_parents(ctx))
 		err = EIO;
 	for (; !err && wr; wr = wr->next) {
 		if (unlikely(tail - polled >= qp->rq_depth))
@@ -395,7 +395,7 @@ int ffl_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_
 	old = tail = srq->tail;
 	ended = atomic_load_explicit(&srq->polled, memory_order_acquire) +
 		atomic_load_explicit(&srq->hdr->lost, memory_order_acquire);
-	if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
+	if (ffl_is_parents(ctx))
 		err = EIO;
 	for (; !err && wr; wr = wr->next) {
 		if (unlikely(tail - ended >= srq->depth))

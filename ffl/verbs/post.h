@@ -21,6 +21,8 @@
 #ifndef FFL_VERBS_POST_H
 #define FFL_VERBS_POST_H
 
+#include <unistd.h>
+
 #include "ffr/abi/ff_probe.h"
 #include "ffr/abi/ff_verbs.h"
 #include "ffl/session/ffl.h"
@@ -68,6 +70,13 @@ static inline bool ffl_sq_full(struct ffl_qp *qp, uint32_t tail)
 				   atomic_load_explicit(&qp->sq_polled, memory_order_acquire),
 				   qp->sq_depth);
 	return (int32_t)(qp->sq_limit - tail) <= 0;
+}
+
+/* Is this a child, and the rings its parent's? A device whose router is gone takes what is posted, and flushes it. */
+static inline bool ffl_is_parents(const struct ffl_context *ctx)
+{
+	return unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)) &&
+	       ctx->pid != getpid();
 }
 
 /* Posting in these states is refused; in ERR, SQD and SQE the router flushes or queues. */

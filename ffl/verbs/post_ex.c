@@ -366,7 +366,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	qp->wr_err = 0;
 	if (unlikely(!ffl_may_send(qp)))
 		qp->wr_err = EINVAL;
-	else if (unlikely(atomic_load_explicit(&ctx->dead, memory_order_relaxed)))
+	else if (ffl_is_parents(ctx))
 		qp->wr_err = EIO;
 }
 

@@ -59,20 +59,29 @@ static void *sends(void *arg)
 	return NULL;
 }
 
-/* Nothing but polls of an empty CQ. */
+/* Nothing but polls of a CQ, for which receives are posted; they come back, each once. */
 static void *polls(void *arg)
 {
 	struct vt_param par = VT_PARAM;
 	struct ibv_wc wc;
-	struct vt_end e;
+	struct vt_end e, peer;
 	int n;
 
-	vt_end_open(&e, &par);
+	vt_pair(&e, &peer, &par);
+	for (unsigned i = 0; i < 3; i++)
+		vt_recv(&e, i, 0, 64);
 	set_up++;
-	while (!(n = ibv_poll_cq(e.scq, 1, &wc)))
-		vt_pause();
-	CHECK(n < 0);
-	noticed();
+	for (unsigned i = 0; i < 3; i++) {
+		while (!(n = ibv_poll_cq(e.rcq, 1, &wc)))
+			vt_pause();
+		CHECK_EQ(n, 1);
+		CHECK_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+		CHECK_EQ(wc.wr_id, i);
+		CHECK_EQ(wc.qp_num, e.qp->qp_num);
+		noticed();
+	}
+	CHECK_EQ(ibv_poll_cq(e.rcq, 1, &wc), 0);
+	CHECK_EQ(ibv_poll_cq(e.scq, 1, &wc), 0);
 	return arg;
 }
 
@@ -137,6 +146,7 @@ static void dead_device(struct vt_end *e)
 	struct ibv_async_event ev;
 	struct ibv_qp_attr attr;
 	uint8_t *more = vt_map(100000);
+	struct ibv_wc wc;
 
 	CHECK(vt_readable(e->ctx->async_fd, 1000 * (int)vt_slow()));
 	CHECK_OK(ibv_get_async_event(e->ctx, &ev));
@@ -149,9 +159,17 @@ static void dead_device(struct vt_end *e)
 	CHECK_NULL(ibv_reg_mr(e->pd, more, 100000, VT_ACCESS_ALL), EIO);
 	CHECK_ERR(ibv_query_qp(e->qp, &attr, IBV_QP_STATE, &init), EIO);
 	CHECK_ERR(vt_to_state(e->qp, IBV_QPS_ERR), EIO);
-	CHECK(vt_post(e, &wr) != 0);
-	CHECK(vt_post_recv(e, &rr) != 0);
-	CHECK(ibv_poll_cq(e->scq, 1, &(struct ibv_wc){ 0 }) < 0);
+	/* what is posted now is flushed as well */
+	for (int i = 0; i < 2; i++) {
+		struct ibv_cq *cq = i ? e->rcq : e->scq;
+
+		wr.wr_id = rr.wr_id = 77;
+		CHECK_OK(i ? vt_post_recv(e, &rr) : vt_post(e, &wr));
+		CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 1);
+		CHECK_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+		CHECK_EQ(wc.wr_id, 77);
+		CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+	}
 	CHECK_PATTERN(e->buf, e->len, 3); /* the memory is the program's own */
 	if (ibv_dereg_mr(e->mr) == 0)
 		CHECK_PATTERN(e->buf, e->len, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/model/c11.c tests/rig/model/model_client.c tests/rig/model/model_router.c tests/rig/fakes/fake_ffl.c ffl/verbs/qp.c ffl/verbs/cq_ex.c ffl/verbs/post_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
+/* build: tests/rig/model/c11.c tests/rig/model/model_client.c tests/rig/model/model_router.c tests/rig/fakes/fake_ffl.c ffl/verbs/qp.c ffl/verbs/gone.c ffl/verbs/cq_ex.c ffl/verbs/post_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
 /*
  * test_bells.c - postings and a router that goes to sleep, in all orders that C11 allows: the router never sleeps on a
  * posting that nobody announces. With a fence left out on either side it does, which is found.

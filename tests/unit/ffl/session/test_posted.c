@@ -3,7 +3,7 @@
  * test_posted.c - ffl/session/posted.c: which WRs an object that goes is kept for, and for how long. The test is the router,
  * and time is virtual.
  *
- * build: tests/rig/fakes/fake_ffl.c ffl/verbs/mw.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/rig/fakes/fake_ffl.c ffl/verbs/mw.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/gone.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
 #include <string.h>
 #include <time.h>

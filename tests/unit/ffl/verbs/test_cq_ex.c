@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/fakes/fake_ffl.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
+/* build: tests/rig/fakes/fake_ffl.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/gone.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
 /* threads: yes */
 /*
  * test_cq_ex.c - ffl/verbs/cq_ex.c: CQs that are read field by field.
@@ -151,7 +151,7 @@ static void next_poll(void **state)
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 1);
 	assert_int_equal(wc.wr_id, in);
 	ffl_mark_dead(fake.ctx);
-	assert_int_equal(ibv_start_poll(ex, &attr), EIO);
+	assert_int_equal(ibv_start_poll(ex, &attr), ENOENT);
 	ibv_destroy_cq(&cq->cq);
 	fake.live = 0;
 }

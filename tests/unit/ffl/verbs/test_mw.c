@@ -3,7 +3,7 @@
  * test_mw.c - ffl/verbs/mw.c, and what post.c and post_ex.c do for memory windows: entries of the send
  * ring, the next rkey, immediate errors.
  *
- * build: tests/rig/fakes/fake_ffl.c ffl/verbs/mw.c ffl/session/posted.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/rig/fakes/fake_ffl.c ffl/verbs/mw.c ffl/session/posted.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/gone.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* build: tests/rig/fakes/fake_ffl.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
+/* build: tests/rig/fakes/fake_ffl.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/gone.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c */
 /* threads: yes */
 /*
  * test_post.c - ffl/verbs/post.c: entries of the rings, immediate errors.
@@ -392,10 +392,15 @@ static void dead_router(void **state)
 
 	(void)state;
 	ffl_mark_dead(fake.ctx);
+	assert_int_equal(fake_post(qp, &wr), 0);
+	assert_int_equal(ibv_post_recv(&qp->qp, &rwr, &bad), 0);
+	assert_int_equal(ibv_post_srq_recv(srq, &rwr, &bad), 0);
+	fake.ctx->pid++; /* a child */
 	assert_int_equal(fake_post(qp, &wr), EIO);
 	assert_int_equal(ibv_post_recv(&qp->qp, &rwr, &bad), EIO);
 	assert_ptr_equal(bad, &rwr);
 	assert_int_equal(ibv_post_srq_recv(srq, &rwr, &bad), EIO);
+	fake.ctx->pid--;
 	/* what a program does at its end works */
 	assert_int_equal(ibv_destroy_srq(srq), 0);
 	fake_free(qp, cq);

@@ -3,7 +3,7 @@
  * test_post_ex.c - ffl/verbs/post_ex.c: ibv_wr_*. What it builds is compared with what ibv_post_send
  * builds of the same WR.
  *
- * build: tests/rig/fakes/fake_ffl.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
+ * build: tests/rig/fakes/fake_ffl.c ffl/session/bell.c ffl/verbs/post.c ffl/verbs/post_ex.c ffl/verbs/qp.c ffl/verbs/cq.c ffl/verbs/gone.c ffl/verbs/cq_ex.c ffl/verbs/srq.c ffl/verbs/channel.c ffl/verbs/home.c ffl/session/table.c ffl/verbs/async.c ffl/verbs/domain.c ffl/verbs/xrc.c
  */
 #include <string.h>
 
@@ -326,7 +326,12 @@ static void errors(void **state)
 	ffl_mark_dead(fake.ctx);
 	ibv_wr_start(p.ex);
 	ibv_wr_send(p.ex);
+	assert_int_equal(ibv_wr_complete(p.ex), 0);
+	fake.ctx->pid++; /* a child */
+	ibv_wr_start(p.ex);
+	ibv_wr_send(p.ex);
 	assert_int_equal(ibv_wr_complete(p.ex), EIO);
+	fake.ctx->pid--;
 	done(&p);
 	fake.live = 0;
 }
