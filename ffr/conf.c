@@ -727,7 +727,7 @@ static int check_nics(const struct ffr_conf *c, const char *path, char *err, siz
 	return 0;
 }
 
-/* What is left of the file, NUL-terminated; 0 or -errno. */
+/* Reads fd from where it is to its end into text, of CONF_TEXT_MAX + 2 bytes, and ends text with a NUL. 0 or -errno. */
 static int text_read(int fd, char *text)
 {
 	size_t len = 0;

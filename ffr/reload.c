@@ -103,7 +103,7 @@ static void nics_compare(const struct ffr_conf *a, const struct ffr_conf *b, str
 		name_add(n, "nic_direct");
 }
 
-/* What is in the file by now and not in force. */
+/* Adds to n the names of options whose new values (b) are not in force until a restart; a: the values in force. */
 static void need_restart(const struct ffr_conf *a, const struct ffr_conf *b, struct names *n)
 {
 #define X(field, name)                                                                             \

@@ -3,9 +3,9 @@
  * gone.c - the completions of a device whose router is gone. Any thread of the application; called by cq.c for a CQ in
  * which nothing is left.
  *
- * What is posted comes back as flushed (IBV_WC_WR_FLUSH_ERR), as from a NIC that was taken away, and then the CQ is
- * empty: programs take an error of ibv_poll_cq() for a defect and abort (UCX). The router writes nothing any more, so the
- * library writes these CQEs in its place, into the same ring: who polls, and how, need not know.
+ * Each posted WR is completed with IBV_WC_WR_FLUSH_ERR, as by a NIC that was taken away. After that the CQ is empty, and
+ * polling it is no error, because some programs (UCX) abort where ibv_poll_cq() returns -1. The router writes no CQEs any
+ * more. So the library writes these CQEs into the CQ's ring, where ibv_poll_cq() and ibv_start_poll() find them like others.
  *
  * All CQEs of the CQ have been polled by then. So the receives of a QP that are left are those behind rq_polled, and the
  * sends those behind sq_done: ff_ring.h tells how. The router may have died between a CQE and sq_done, which has the

@@ -419,8 +419,9 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 }
 
 /*
- * Who may make pods chooses their limits, and is not trusted with more than the host's defaults, unless the operator has
- * said by the tenant's limits what all pods of the namespace may have together. False: the client is told.
+ * The author of a pod chooses the pod's limits by annotations, and is not trusted. So a pod gets no more than the host's
+ * defaults. Where the operator has set the same limit for the tenant (the pod's namespace), the pod may ask for any value,
+ * because the tenant's limit holds for all of its pods together. False: refused, and the client has an answer.
  */
 static bool pod_may_ask(struct admin_conn *conn, json_t *msg)
 {

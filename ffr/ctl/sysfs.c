@@ -346,7 +346,10 @@ static bool ndev_name_ok(const char name[FF_NDEV_NAME_SZ])
 	return n && n < FF_NDEV_NAME_SZ && strcmp(name, ".") && strcmp(name, "..");
 }
 
-/* What is told of the container's own addresses replaces what was told of them before. True: something is new. */
+/*
+ * Keeps the interfaces that a client has told for the container's own addresses, in place of those that were told before.
+ * True if one has changed.
+ */
 static bool ndevs_keep(const struct container *c, struct sysfs *s, const struct ff_ndev *told,
 		       uint32_t n)
 {

@@ -24,7 +24,7 @@ extern int answer_s;  /* --timeout: seconds that a request and its answer may ta
 /* One line on stderr and exit 1, or 2 for a wrong command line. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-/* Whoever was asked has not answered within answer_s: one line on stderr and exit 3. */
+/* Ends ffctl with status 3 and a line on stderr: `who`, the router or the orchestrator, did not answer within answer_s. */
 void late_fail(const char *who) __attribute__((noreturn));
 /* What getopt_long() says of the last option: ':' without its value, or unknown to the command. NULL: no second word. */
 void option_fail(int o, char **argv, const char *command, const char *word)

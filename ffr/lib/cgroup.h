@@ -40,7 +40,7 @@ bool cgroup_is_outside(const char *path);
  * `root`, memory.limit_in_bytes below `root`/memory. text: of /proc/PID/cgroup, which is changed. UINT64_MAX: none.
  */
 uint64_t cgroup_memory_limit(const char *root, char *text);
-/* ... of the calling process. */
+/* cgroup_memory_limit() of the calling process's cgroup. */
 uint64_t cgroup_memory_limit_own(void);
 
 #endif

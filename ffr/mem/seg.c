@@ -400,7 +400,7 @@ int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg
 	return -ENOMEM;
 }
 
-/* What is given back has no pages any more. All of a session that ends goes soon, at once. */
+/* The ring's pages go back to the kernel, except where the session ends: then its whole segments are freed soon. */
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 {
 	uint32_t first = off / FF_PAGE, num = (uint32_t)(page_up(size) / FF_PAGE);

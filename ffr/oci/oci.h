@@ -174,7 +174,7 @@ json_int_t note_began(pid_t pid);
 int note_write(const char *id, const struct note *n);
 int note_read(const char *id, struct note *n);
 void note_remove(const char *id);
-/* Who watches the folder looks at it again, as if it had been written. */
+/* Makes `ff-hook follow`, which watches the notes' folder by inotify, look at the note again. */
 void note_touch(const char *id);
 /* Is the file of that name a note? Then whose. */
 bool note_id(const char *file, char id[OCI_ID_MAX]);

@@ -11,7 +11,7 @@ own_lab --containers 1 --tls
 
 load_both -q 6 -r --timeout 17
 load_each load_moves 20 || fail "no traffic"
-step "cut for a second, within the retry budget of 4.3 s"
+step "cut for a second, within the least retry budget, 4.3 s"
 "$LAB" partition h1
 sleep 1 # the cut is what is tested
 "$LAB" heal h1

@@ -65,7 +65,7 @@ static void *looks(void *arg)
 	return arg;
 }
 
-/* One that does not listen has no events, and waiting for some costs nothing. */
+/* An rsocket that does not listen has no events, and a wait for events takes no CPU time. */
 static void waits(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
