@@ -247,6 +247,9 @@ static bool process(struct cm_event *e, const struct cm_packet *p)
 		if (e->id->connect_error)
 			return false;
 		copy_conn(e, p);
+		if (e->id->id.qp)
+			atomic_store_explicit(&to_qp(e->id->id.qp)->peer_left, true,
+					      memory_order_relaxed);
 		return true;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:

@@ -335,7 +335,8 @@ struct ffl_qp {
 	struct ff_qp_cap cap; /* as granted */
 	uint16_t wr_ops;      /* bit for each ibv_wr_opcode that the type allows, but: rare_ops */
 	bool sig_all;
-	bool has_ex; /* created with send_ops_flags: ibv_qp_to_qp_ex works */
+	bool has_ex;		/* created with send_ops_flags: ibv_qp_to_qp_ex works */
+	_Atomic bool peer_left; /* rdma_cm told DISCONNECTED: the peer takes no more */
 	uint32_t handle;
 	/* receives */
 	_Alignas(FF_CACHELINE) struct ffl_spin rq_lock;

@@ -296,14 +296,14 @@ FFL_EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibqp)
  * datagram that nobody is told about the end of (mckey destroys the QP at once; posted.c has the address handle), a last
  * message before the connection ends (librpma's examples, which ask for no completion of it). Give it a moment,
  * until it is done with the QP's WRs before `tail`: LEAVE_MS at most, since they may wait for the peer. Who ends
- * a thousand QPs whose peer is silent waits so long for the first one, and VAIN_MS for each of the others.
+ * a thousand QPs whose peer is silent waits so long for the first one, and VAIN_MS for each of the others. A peer that has
+ * disconnected takes no message any more, so it is waited for VAIN_MS, too.
  */
 void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail)
 {
-	long ms = atomic_load_explicit(&ctx->left_behind, memory_order_relaxed) ? VAIN_MS :
-										  LEAVE_MS;
+	bool vain = atomic_load_explicit(&ctx->left_behind, memory_order_relaxed);
+	bool gone, peer_left = false, waited = false;
 	struct timespec start, now;
-	bool gone, waited = false;
 
 	ffl_ring_lazy(ctx);
 	clock_gettime(CLOCK_MONOTONIC, &start);
@@ -315,16 +315,17 @@ void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail
 		gone = !qp || qp->qp.state != IBV_QPS_RTS ||
 		       (int32_t)(tail - (uint32_t)atomic_load_explicit(&qp->hdr->sq_done,
 								       memory_order_acquire)) <= 0;
+		peer_left = !gone && atomic_load_explicit(&qp->peer_left, memory_order_relaxed);
 		pthread_mutex_unlock(&ctx->table_lock);
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (gone ||
 		    (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 >=
-			    ms)
+			    (vain || peer_left ? VAIN_MS : LEAVE_MS))
 			break;
 		waited = true;
 		sched_yield();
 	}
-	if (waited)
+	if (waited && !peer_left)
 		atomic_store_explicit(&ctx->left_behind, !gone, memory_order_relaxed);
 }
 
@@ -512,6 +513,7 @@ FFL_EXPORT int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int 
 	if (reset) {
 		qp_clean_cqs(qp);
 		qp->sq_limit = qp->sq_tail;
+		atomic_store_explicit(&qp->peer_left, false, memory_order_relaxed);
 		atomic_store_explicit(&qp->sq_polled, 0, memory_order_relaxed);
 		atomic_store_explicit(&qp->rq_polled, qp->rq_tail, memory_order_relaxed);
 	}

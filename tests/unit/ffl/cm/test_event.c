@@ -127,9 +127,30 @@ static void test_response_fails(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* The QP learns that its peer takes nothing more. */
+static void test_peer_leaves(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+	struct ffl_qp qp = { 0 };
+
+	(void)state;
+	cm_rig_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0); /* an id without a QP */
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	id->qp = &qp.qp;
+	cm_rig_simple(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	assert_false(qp.peer_left);
+	cm_rig_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	assert_true(qp.peer_left);
+	id->qp = NULL;
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 int main(void)
 {
-	return UNIT_RUN(CM_RIG_TEST(test_order), CM_RIG_TEST(test_bad_packets),
-			CM_RIG_TEST(test_request_fails), CM_RIG_TEST(test_sync),
-			CM_RIG_TEST(test_addr_resolved_fails), CM_RIG_TEST(test_response_fails));
+	return UNIT_RUN(CM_RIG_TEST(test_peer_leaves), CM_RIG_TEST(test_order),
+			CM_RIG_TEST(test_bad_packets), CM_RIG_TEST(test_request_fails),
+			CM_RIG_TEST(test_sync), CM_RIG_TEST(test_addr_resolved_fails),
+			CM_RIG_TEST(test_response_fails));
 }

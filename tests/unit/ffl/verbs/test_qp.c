@@ -315,6 +315,32 @@ static void posted_leave(void **state)
 	ibv_destroy_cq(&cq->cq);
 }
 
+/* A peer that has disconnected takes nothing more: that the wait is in vain says nothing of other peers. */
+static void peer_left(void **state)
+{
+	struct ffl_cq *cq = fake_cq(4);
+	struct ffl_qp *qp = fake_qp(IBV_QPT_RC, cq, 4, 1, 0, false);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+
+	(void)state;
+	assert_int_equal(fake_post(qp, &wr), 0);
+	atomic_store(&fake.ctx->left_behind, false);
+	atomic_store(&qp->peer_left, true);
+	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0);
+	assert_false(fake.ctx->left_behind);
+	/* RESET: the next connection has another peer */
+	attr.qp_state = IBV_QPS_RESET;
+	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_STATE), 0);
+	assert_false(qp->peer_left);
+	ffl_qp_set_state(qp, IBV_QPS_RTS);
+	assert_int_equal(fake_post(qp, &wr), 0);
+	assert_int_equal(ibv_destroy_qp(&qp->qp), 0);
+	assert_true(fake.ctx->left_behind);
+	atomic_store(&fake.ctx->left_behind, false);
+	ibv_destroy_cq(&cq->cq);
+}
+
 /* After RESET both sides go on at the same index; entries of before are not valid by accident. */
 static void reset(void **state)
 {
@@ -525,5 +551,5 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
 
 	return UNIT_RUN(T(create), T(create_refused), T(create_unwinds), T(modify), T(posted_leave),
-			T(reset), T(query), T(srq), T(srq_ex), T(qp_with_srq));
+			T(peer_left), T(reset), T(query), T(srq), T(srq_ex), T(qp_with_srq));
 }
