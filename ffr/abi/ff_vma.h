@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -104,6 +105,14 @@ static inline int ff_vma_query_text(int maps_fd, uint64_t addr, struct ff_vma *o
 		}
 	}
 	return n < 0 ? -errno : -ENOENT;
+}
+
+/* Does the kernel know PROCMAP_QUERY? Does not wait for the lock of the address space, which the others need. */
+static inline bool ff_vma_can_ask(int maps_fd)
+{
+	struct ff_procmap_query q = { .size = 0 }; /* -EINVAL, before anything else is looked at */
+
+	return ioctl(maps_fd, FF_PROCMAP_QUERY, &q) && errno != ENOTTY;
 }
 
 /*

@@ -94,7 +94,6 @@ const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp
 		ctl_mr_leave_all(conn->ctl, conn->ses);
 	fn = serve[m->hdr.type] ? serve[m->hdr.type] : conn->ctl->cm_ops->serve[m->hdr.type];
 	*status = fn(&c, m->req, resp);
-	keeper_call_ends();
 	quota_tell(conn->cont);
 	if (*status) {
 		memset(resp, 0, m->type->resp_size);
@@ -355,8 +354,15 @@ static void on_later(struct backend_later *b, int err)
 	bool is_leaving = conn->is_leaving;
 	int status;
 
-	status = l->finish(&c, l, is_leaving ? -ECANCELED : err, a.resp);
 	conn->later = NULL;
+	status = l->finish(&c, l, is_leaving ? -ECANCELED : err, a.resp);
+	if (status == CTL_LATER) { /* there is more to wait for */
+		conn->later->type = was.type;
+		conn->later->hdr = was.hdr;
+		conn->later->in_slot = was.in_slot;
+		ctl_charge(cont, from);
+		return;
+	}
 	conn->is_leaving = false;
 	if (status) {
 		memset(a.resp, 0, sizeof(a.resp));
@@ -646,6 +652,8 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 
 	if (conn->later && !conn->is_leaving) {
 		later_leave(conn, why);
+		if (conn->later->cancel)
+			conn->later->cancel(conn->later);
 		return;
 	}
 	if (conn->later) { /* at once, now: on_later() closes it */

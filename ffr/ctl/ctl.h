@@ -135,8 +135,13 @@ struct ctl_conn {
  */
 struct ctl_later {
 	struct backend_later be;
-	/* The rest of the call, the handler's memory included: its status. -ECANCELED: the session is about to end. */
+	/*
+	 * The rest of the call, the handler's memory included: its status, which may be CTL_LATER once more.
+	 * err is -ECANCELED: the session is about to end, and nothing may be begun.
+	 */
 	int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp);
+	/* The session is to end: it is done at once, by be.done(). NULL: it takes its time. */
+	void (*cancel)(struct ctl_later *l);
 	/* conn.c's */
 	struct ctl_conn *conn;
 	const struct ctl_type *type;
@@ -200,6 +205,8 @@ struct ctl_call {
 	struct session *s; /* NULL for HELLO */
 	const void *tail;
 	uint32_t n_tail;
+	const int *
+		found; /* what the keeper has found for the call (look.c); NULL: it was not asked */
 	const int *fds; /* as many as the message's row says; not the handler's to keep */
 	pid_t sender;	/* of the message, by the kernel's word; 0: it has none */
 	struct ctl_reply *reply;

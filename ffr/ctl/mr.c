@@ -109,7 +109,7 @@ static int mr_map(struct ctl_call *c, struct mr *mr)
 		view_map(mr);
 		return 0;
 	}
-	err = shadow_map(mr, c->tail, c->n_tail);
+	err = shadow_map(mr, c->tail, c->n_tail, c->found);
 	if (err)
 		return err;
 	view_map(mr);
@@ -246,6 +246,8 @@ int ctl_mr_done(struct ctl_call *c, struct mr *mr, int err)
 	return err;
 }
 
+CTL_SERVE(reg_mr)
+
 int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_reg_mr_resp *resp)
 {
 	struct pd *pd = pd_get(c->s, req->pd);
@@ -258,6 +260,8 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	err = access_check(c, req->access);
 	if (err)
 		return err;
+	if (ctl_look(c, shadow_writes(req->access), serve_reg_mr, req, sizeof(*req)))
+		return CTL_LATER;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
@@ -487,6 +491,8 @@ static void translation_free(struct mr *gone, const struct mr *stays)
 #define REREG_ALL                                                                                  \
 	(IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS)
 
+CTL_SERVE(rereg_mr)
+
 /*
  * All or nothing. The MR keeps its handle and, as with other devices, the keys that programs have
  * told their peers, unless a NIC gives it others. A translation that stays is mapped as it was.
@@ -522,6 +528,8 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 	if (remap) {
 		if (range_check(c->ctl, req->addr, req->length, req->iova, new.access))
 			return -EINVAL;
+		if (ctl_look(c, shadow_writes(new.access), serve_rereg_mr, req, sizeof(*req)))
+			return CTL_LATER;
 		new.addr = req->addr;
 		new.length = req->length;
 		new.iova = req->iova;

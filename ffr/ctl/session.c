@@ -78,9 +78,7 @@ int session_event_pair(int pair[2])
 /* The client's maps, to be asked about mappings. -1: the kernel cannot, before Linux 6.11. */
 static int maps_keep(int maps)
 {
-	struct ff_vma v;
-
-	return ff_vma_ask(maps, 0, &v) == -ENOTTY ? -1 : fcntl(maps, F_DUPFD_CLOEXEC, 0);
+	return ff_vma_can_ask(maps) ? fcntl(maps, F_DUPFD_CLOEXEC, 0) : -1;
 }
 
 int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,

@@ -22,7 +22,6 @@
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 
 static int keeper = -1; /* -1: there is none */
-static bool asked;	/* for a file, since the last call ended */
 static uint32_t last_seq;
 
 pid_t keeper_start(const struct sandbox_conf *conf, int *sock)
@@ -168,12 +167,50 @@ int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup)
 	return call_long(&r.req, sizeof(r), &peer->pidfd, 1, &resp, &fd);
 }
 
-int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes)
+static int look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock)
 {
-	struct keeper_req req = { .op = KEEPER_MAP_FILE, .id = id, .writes = writes, .vma = *v };
+	struct keeper_look_req r = {
+		.req = { .op = KEEPER_LOOK, .id = id, .writes = writes, .num = n },
+	};
+	struct keeper_resp resp;
+	int none;
 
-	asked = true;
-	return keeper < 0 ? clients_map_file(id, v, writes) : call_for_fd(&req);
+	if (keeper < 0)
+		return clients_look(id, range, n, writes, sock);
+	memcpy(r.range, range, n * sizeof(*range));
+	return call_long(&r.req, sizeof(r.req) + n * sizeof(*range), &sock, 1, &resp, &none);
+}
+
+int keeper_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes)
+{
+	int pair[2], err;
+
+	if (n > KEEPER_RANGES)
+		return -EINVAL;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	err = look(id, range, n, writes, pair[1]);
+	close(pair[1]);
+	if (!err)
+		return pair[0];
+	close(pair[0]);
+	return err;
+}
+
+int keeper_found(int sock, struct keeper_found *found)
+{
+	unsigned n_fds;
+	ssize_t n;
+	int fd;
+
+	do
+		n = fds_recv(sock, found, sizeof(*found), &fd, 1, &n_fds, 0);
+	while (n < 0 && errno == EINTR);
+	if (n == sizeof(*found) && n_fds == 1)
+		return fd;
+	if (n_fds)
+		close(fd);
+	return -ENOENT;
 }
 
 int keeper_open_ffmem(void)
@@ -181,21 +218,6 @@ int keeper_open_ffmem(void)
 	struct keeper_req req = { .op = KEEPER_OPEN_FFMEM };
 
 	return keeper < 0 ? ffmem_open() : call_for_fd(&req);
-}
-
-void keeper_call_ends(void)
-{
-	struct keeper_req req = { .op = KEEPER_CALL_ENDS };
-	struct keeper_resp resp;
-	int fd;
-
-	if (!asked)
-		return;
-	asked = false;
-	if (keeper < 0)
-		clients_call_ends();
-	else
-		(void)call(&req, NULL, 0, &resp, &fd);
 }
 
 static struct keeper_req named(enum keeper_op op, const char *name)

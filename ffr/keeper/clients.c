@@ -11,7 +11,6 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "ffr/keeper/mounts.h"
 #include "ffr/keeper/keeper.h"
 
 #define MAX_CLIENTS (1u << 20)
@@ -25,7 +24,6 @@ struct client {
 
 static struct client *clients; /* hash by id */
 static uint32_t last_id;
-static bool in_call; /* of a client's, of which files are asked for */
 
 static struct client *find(uint32_t id)
 {
@@ -90,30 +88,17 @@ int clients_del(uint32_t id)
 	return 0;
 }
 
-int clients_map_file(uint32_t id, const struct ff_vma *v, bool writes)
+int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock)
 {
 	const struct client *c = find(id);
 
-	if (!c)
-		return -ENOENT;
-	if (!in_call)
-		mounts_call_begins();
-	in_call = true;
-	return map_file_open(c->pid, c->pidfd, c->maps, v, writes);
-}
-
-void clients_call_ends(void)
-{
-	if (in_call)
-		mounts_call_ends();
-	in_call = false;
+	return c ? look_start(c->pid, c->pidfd, c->maps, range, n, writes, sock) : -ENOENT;
 }
 
 void clients_clear(void)
 {
 	struct client *c, *next;
 
-	clients_call_ends();
 	HASH_ITER(hh, clients, c, next) {
 		HASH_DEL(clients, c);
 		client_free(c);

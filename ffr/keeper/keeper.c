@@ -24,17 +24,37 @@
 #define ADD_FDS	 3u /* pidfd, mem, maps */
 #define ROOM_FDS 8u /* more come along with no good message, and are closed by the kernel */
 
+#define KEEPER_REQ_MAX sizeof(struct keeper_look_req)
+static_assert(KEEPER_REQ_MAX >= sizeof(struct keeper_cgroup_req), "the longest request");
+
 void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noreturn));
 
 static unsigned fds_of(uint32_t op)
 {
-	return op == KEEPER_ADD ? ADD_FDS : op == KEEPER_HOLD || op == KEEPER_IN_CGROUP ? 1 : 0;
+	switch (op) {
+	case KEEPER_ADD:
+		return ADD_FDS;
+	case KEEPER_HOLD:
+	case KEEPER_IN_CGROUP:
+	case KEEPER_LOOK:
+		return 1;
+	default:
+		return 0;
+	}
 }
 
-static size_t len_of(uint32_t op)
+static size_t len_of(const struct keeper_req *req)
 {
-	return op == KEEPER_IN_CGROUP ? sizeof(struct keeper_cgroup_req) :
-					sizeof(struct keeper_req);
+	size_t num = req->num < KEEPER_RANGES ? req->num : KEEPER_RANGES;
+
+	switch (req->op) {
+	case KEEPER_IN_CGROUP:
+		return sizeof(struct keeper_cgroup_req);
+	case KEEPER_LOOK:
+		return sizeof(*req) + num * sizeof(struct keeper_range);
+	default:
+		return sizeof(*req);
+	}
 }
 
 static int serve_add(const struct keeper_req *req, const int *fds, struct keeper_resp *resp)
@@ -55,6 +75,16 @@ static int serve_in_cgroup(const struct keeper_req *req, const char *cgroup, con
 	return ctl_peer_in_cgroup(&peer, cgroup);
 }
 
+static int serve_look(const struct keeper_req *req, const void *bytes, const int *fds)
+{
+	struct keeper_range range[KEEPER_RANGES];
+
+	if (req->num > KEEPER_RANGES)
+		return -EINVAL;
+	memcpy(range, (const char *)bytes + sizeof(*req), req->num * sizeof(*range));
+	return clients_look(req->id, range, req->num, req->writes, fds[0]);
+}
+
 int ffmem_open(void)
 {
 	int fd = open("/dev/ffmem", O_RDWR | O_CLOEXEC);
@@ -73,7 +103,7 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		goto out;
 	memcpy(&req, bytes, sizeof(req));
 	resp->seq = req.seq;
-	if (len != len_of(req.op) || n_fds != fds_of(req.op))
+	if (len != len_of(&req) || n_fds != fds_of(req.op))
 		goto out;
 	switch (req.op) {
 	case KEEPER_ADD:
@@ -82,13 +112,8 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 	case KEEPER_DEL:
 		resp->status = clients_del(req.id);
 		break;
-	case KEEPER_MAP_FILE:
-		fd = clients_map_file(req.id, &req.vma, req.writes);
-		resp->status = fd < 0 ? fd : 0;
-		break;
-	case KEEPER_CALL_ENDS:
-		clients_call_ends();
-		resp->status = 0;
+	case KEEPER_LOOK:
+		resp->status = serve_look(&req, bytes, fds);
 		break;
 	case KEEPER_BEGIN:
 		clients_clear();
@@ -147,7 +172,7 @@ void keeper_main(int sock, const struct sandbox_conf *conf)
 {
 	struct keeper_resp resp;
 	int fds[ROOM_FDS], fd;
-	uint8_t buf[sizeof(struct keeper_cgroup_req) + 1];
+	static uint8_t buf[KEEPER_REQ_MAX + 1];
 	unsigned n_fds;
 	ssize_t n;
 

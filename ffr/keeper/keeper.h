@@ -4,15 +4,17 @@
  *
  * Job: what needs rights on other processes: it looks at what a client hands over in HELLO and at the
  * cgroup that it is in, keeps what was handed over, and opens the files that this client has mapped; and it holds listening sockets while a router is
- * started again. Neighbours: the control thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c,
- * mem/shadow.c, ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. Its thread: the only one of a process
- * of its own, a child of the same parent as the router. Where there is no such process (tests, sandbox =
+ * started again. Neighbours: the control thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c,
+ * ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. It is a process of its own, a child of
+ * the same parent as the router. Its first thread answers each request at once; what a client can delay is done by a
+ * thread for that client (look.c). Where there is no such process (tests, sandbox =
  * off) the caller does the work itself, with what rights it has, and nobody holds sockets.
  *
  *	parent.c   the first process, which starts the other two
  *	keeper.c   the process: messages in, one dispatch, answers out
  *	call.c     the router's side
  *	clients.c  what was handed over and is kept
+ *	look.c     which files a client has mapped
  *	map_file.c the file behind a mapping
  *	held.c     sockets that stay
  *	rio.c      the device of RapidIO
@@ -31,8 +33,20 @@
 
 struct sandbox_conf;
 
-#define KEEPER_WHY  96u /* bytes of a reason, with its 0 */
-#define KEEPER_NAME 64u /* ... and of a socket's name */
+#define KEEPER_WHY    96u /* bytes of a reason, with its 0 */
+#define KEEPER_NAME   64u /* ... and of a socket's name */
+#define KEEPER_RANGES 512u
+
+/* Addresses of a client's. */
+struct keeper_range {
+	uint64_t start, end;
+};
+
+/* Part of such a range, all of it in one shared mapping. */
+struct keeper_found {
+	uint64_t start, end;
+	struct ff_vma vma;
+};
 
 /* ---- the first process (parent.c) ---------------------------------------------------------------- */
 
@@ -80,14 +94,15 @@ void keeper_client_del(uint32_t id);
 /* ctl_peer_in_cgroup(); cgroup is shorter than CGROUP_MAX. peer->pidfd stays the caller's. */
 int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
 /*
- * The file behind the client's shared mapping v, opened for writing too if `writes`: a descriptor, or
- * -errno where it cannot be or may not.
+ * Which files has the client mapped shared, and readable, in these ranges of its addresses, and writable if `writes`?
+ * KEEPER_RANGES at most, in order. A socket of the caller's that hangs up when all was said, or -errno. What was
+ * found by then is taken by keeper_found(). A client can delay it for seconds.
  */
-int keeper_map_file(uint32_t id, const struct ff_vma *v, bool writes);
+int keeper_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes);
+/* The next file, in the order of addresses: its descriptor, the caller's; or -ENOENT: there is no other one. Waits. */
+int keeper_found(int sock, struct keeper_found *found);
 /* /dev/ffmem (kmod/ffmem.h), open and used by nobody yet: a descriptor, or -errno. */
 int keeper_open_ffmem(void);
-/* A client's call was served: what was found out of its mounts for it is forgotten (mounts.h). */
-void keeper_call_ends(void);
 /*
  * A listening Unix socket that is to stay when this process dies, in place of what had that name. All
  * descriptors stay the caller's. Names are the caller's choice, shorter than KEEPER_NAME. 0 or -errno.
@@ -104,8 +119,7 @@ int keeper_open_rio(void);
 enum keeper_op {
 	KEEPER_ADD = 1,
 	KEEPER_DEL,
-	KEEPER_MAP_FILE,
-	KEEPER_CALL_ENDS,
+	KEEPER_LOOK,
 	KEEPER_BEGIN, /* of a router: there are no clients */
 	KEEPER_HOLD,
 	KEEPER_HELD,
@@ -118,19 +132,27 @@ enum keeper_op {
 
 /*
  * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one; with
- * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req.
+ * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the socket for what is found,
+ * and the packet is a struct keeper_look_req.
  */
 struct keeper_req {
 	uint32_t op;  /* enum keeper_op */
 	uint32_t seq; /* the answer has it, too: a router that died may not have read its own */
 	uint32_t id;  /* KEEPER_ADD: 0 */
 	int32_t pid;
-	uint32_t writes; /* 0 or 1 */
-	uint32_t zero;
-	struct ff_vma vma;
+	uint32_t writes;	/* KEEPER_LOOK: 0 or 1 */
+	uint32_t num;		/* KEEPER_LOOK: ranges */
 	char name[KEEPER_NAME]; /* of a socket */
 };
-static_assert(sizeof(struct keeper_req) == 24 + sizeof(struct ff_vma) + KEEPER_NAME, "no padding");
+static_assert(sizeof(struct keeper_req) == 24 + KEEPER_NAME, "no padding");
+
+struct keeper_look_req {
+	struct keeper_req req;
+	struct keeper_range range[KEEPER_RANGES]; /* those behind `num` are not sent */
+};
+static_assert(sizeof(struct keeper_look_req) ==
+		      sizeof(struct keeper_req) + KEEPER_RANGES * sizeof(struct keeper_range),
+	      "no padding");
 
 struct keeper_cgroup_req {
 	struct keeper_req req;
@@ -139,7 +161,7 @@ struct keeper_cgroup_req {
 static_assert(sizeof(struct keeper_cgroup_req) == sizeof(struct keeper_req) + CGROUP_MAX,
 	      "no padding");
 
-/* One packet, with a descriptor if KEEPER_MAP_FILE, KEEPER_HELD, KEEPER_OPEN_FFMEM or KEEPER_OPEN_RIO succeeded. */
+/* One packet, with a descriptor if KEEPER_HELD, KEEPER_OPEN_FFMEM or KEEPER_OPEN_RIO succeeded. */
 struct keeper_resp {
 	int32_t status; /* 0 or -errno */
 	uint32_t seq;
@@ -150,9 +172,12 @@ struct keeper_resp {
 /* clients.c: as above, in this process. */
 int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, char why[KEEPER_WHY]);
 int clients_del(uint32_t id);
-int clients_map_file(uint32_t id, const struct ff_vma *v, bool writes);
-void clients_call_ends(void);
+int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock);
 void clients_clear(void);
+/* look.c: send what is found to the socket, later. All descriptors stay the caller's. 0 or -errno. */
+int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range, uint32_t n,
+	       bool writes, int sock);
+void look_settle(void); /* for tests: wait until all was sent */
 /* held.c: as keeper_hold(), keeper_held() and keeper_let_go(); any bytes may be a name. */
 int held_add(const char name[KEEPER_NAME], int fd);
 int held_get(const char name[KEEPER_NAME]);

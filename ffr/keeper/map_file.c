@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * map_file.c - the file behind a client's shared mapping, opened. Keeper; called by clients.c.
+ * map_file.c - the file behind a client's shared mapping, opened. Any thread of the keeper's; called by look.c.
  *
  * This must not give a client anything that it does not have, nor a router that was taken over. The
  * mapping can change at any time, the link in /proc/PID/map_files opens with the keeper's rights, the
  * number in it may be another process's by now, and opening or even asking about a file may block when
- * its file system is a client's. Hence, in this order, after the router has asked the client's maps for
+ * its file system is a client's. Hence, in this order, after look.c has asked the client's maps for
  * the mapping:
  *
  *	1. open the link with O_PATH, which calls no file system; the file is pinned from here on
@@ -21,6 +21,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,29 +44,33 @@ static bool same_mapping(const struct ff_vma *a, const struct ff_vma *b)
 	       a->dev_minor == b->dev_minor && a->flags == b->flags;
 }
 
+static const unsigned shm_kind[] = { 0, MFD_HUGETLB | HUGE_2MB, MFD_HUGETLB | HUGE_1GB };
+#define SHM_KINDS (sizeof(shm_kind) / sizeof(shm_kind[0]))
+
+static dev_t shm_dev[SHM_KINDS]; /* 0: the kernel has none */
+
+static void shm_devs_ask(void)
+{
+	for (size_t i = 0; i < SHM_KINDS; i++) {
+		int fd = memfd_create("freeflow-which", MFD_CLOEXEC | shm_kind[i]);
+		struct stat st;
+
+		if (fd >= 0 && !fstat(fd, &st))
+			shm_dev[i] = st.st_dev;
+		if (fd >= 0)
+			close(fd);
+	}
+}
+
 /* Does the kernel's own tmpfs or hugetlbfs, the one of memfds and of System V, have that device? */
 static bool kernel_shm(dev_t dev)
 {
-	static const unsigned kind[] = { 0, MFD_HUGETLB | HUGE_2MB, MFD_HUGETLB | HUGE_1GB };
-	static struct {
-		bool asked;
-		dev_t dev;
-	} known[sizeof(kind) / sizeof(kind[0])];
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	for (size_t i = 0; i < sizeof(kind) / sizeof(kind[0]); i++) {
-		if (!known[i].asked) {
-			int fd = memfd_create("freeflow-which", MFD_CLOEXEC | kind[i]);
-			struct stat st;
-
-			known[i].asked = true;
-			if (fd >= 0 && !fstat(fd, &st))
-				known[i].dev = st.st_dev;
-			if (fd >= 0)
-				close(fd);
-		}
-		if (known[i].dev && known[i].dev == dev)
+	pthread_once(&once, shm_devs_ask);
+	for (size_t i = 0; i < SHM_KINDS; i++)
+		if (shm_dev[i] && shm_dev[i] == dev)
 			return true;
-	}
 	return false;
 }
 

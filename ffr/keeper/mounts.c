@@ -3,7 +3,7 @@
  * mounts.c - see mounts.h. Keeper; called by hello.c and keeper/.
  *
  * Reading a mount table takes 2 ms for each MB, and its length and its changes are a client's to make.
- * So one is kept during a call, as a list of devices with their types, while poll() of it tells of no
+ * So one is kept by a thread during a call, as a list of devices with their types, while poll() of it tells of no
  * change: what was mounted then is still mounted, so a device number means what it meant. A descriptor of
  * it is bound to the mount namespace, not to the process's number.
  */
@@ -30,14 +30,14 @@ struct mount {
 	char type[TYPE_SIZE];
 };
 
-static struct {
+static __thread struct {
 	pid_t pid; /* 0: none is kept */
 	int fd;
 	struct mount *mount;
 	uint32_t num, size;
 } kept;
 
-static uint32_t reads_left = UINT_MAX; /* this: outside of a call */
+static __thread uint32_t reads_left = UINT_MAX; /* this: outside of a call */
 
 /* "36 35 0:31 / /dev/shm rw - tmpfs tmpfs rw": the type stands behind " - ". */
 static bool line_parse(const char *line, struct mount *m)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * mounts.h - what kind of file system a device number stands for, without asking the file system,
- * which may be a client's. Keeper, or the control thread
- * where there is none.
+ * which may be a client's. Any thread of the keeper, each for itself, or of the router where there is none.
  *
  * The answer is the kernel's, from a process's mountinfo: so it is true whatever process that is, and
  * stays true while the caller has a file of that file system open.

@@ -426,7 +426,7 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 	[SANDBOX_KEEPER] = { "keeper",
 			     { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE, -1 },
 			     REACH_ALL,
-			     { GROUP(base), GROUP(processes) } },
+			     { GROUP(base), GROUP(threads), GROUP(processes) } },
 };
 
 /* ---- what is refused ------------------------------------------------------------------------- */

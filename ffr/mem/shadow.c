@@ -9,7 +9,7 @@
  * and keeps it mapped for as long as the MR lives, as pinned pages would be.
  *
  * The latter must not give a client anything that it does not have: which mappings there are its own
- * /proc/self/maps tells, and the keeper opens the file (keeper/map_file.c). Whatever fails leaves the
+ * /proc/self/maps tells, and the keeper asks them and opens the files (keeper/look.c). Whatever fails leaves the
  * run to pvm.c, which is always right; so does a kernel that cannot be asked (before Linux 6.11).
  */
 #include <errno.h>
@@ -33,13 +33,6 @@
 
 /* Bytes of files that one call looks at for holes, and makes present. */
 #define LOOK_MAX (4ull << 20)
-
-/*
- * What one call may look at: mappings that the process is asked for, 1 us each, and files that are opened
- * and mapped, whether that succeeds or not, 30 us each. What is beyond is left to pvm.c.
- */
-#define ASKED_MAX 512u
-#define TRIED_MAX 32u
 
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -80,7 +73,9 @@ struct peer {
 	bool writes;	   /* the MR may be written to */
 	uint32_t max_runs; /* of the MR */
 	uint64_t look;	   /* bytes that may still be looked at for holes */
-	uint32_t asked, tried;
+	const int *found;  /* the keeper's socket; NULL: nothing more comes */
+	struct keeper_found next;
+	int next_fd; /* -1: keeper_found() is to be asked */
 };
 
 /*
@@ -133,13 +128,12 @@ err_free:
 	return NULL;
 }
 
-/* The part [va, va + len) of mapping v, mapped here, with one more reference; NULL: cannot be. */
-static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, uint64_t va,
+/* The part [va, va + len) of mapping v, of file fd, mapped here, with one more reference; NULL: cannot be. */
+static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, int fd, uint64_t va,
 				   uint64_t len)
 {
 	struct foreign_key key;
 	struct foreign *g;
-	int fd;
 
 	memset(&key, 0, sizeof(key)); /* hashed as bytes */
 	key.ses = peer->ses;
@@ -154,14 +148,9 @@ static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, ui
 		g->refs++;
 		return g;
 	}
-	if (peer->ses->mem.num_foreign >= MAX_FOREIGN || peer->tried++ >= TRIED_MAX)
-		return NULL;
-	/* open as the application has it, for only what can be written to can be guarded */
-	fd = keeper_map_file(peer->ses->mem.keeper_id, v, v->flags & FF_VMA_WRITE);
-	if (fd < 0)
+	if (peer->ses->mem.num_foreign >= MAX_FOREIGN)
 		return NULL;
 	g = foreign_map(peer, &key, fd, v->page_size > FF_PAGE ? v->page_size : FF_PAGE);
-	close(fd);
 	if (!g)
 		return NULL;
 	g->refs = 1;
@@ -236,29 +225,44 @@ static void run_add(struct mr *mr, uint64_t va, uint64_t len, uint8_t *host, str
 	mr->zero_copy += to - from;
 }
 
-/* Map what can be mapped of a claim on shared mappings; the rest is pvm.c's. */
+/* The next file that the keeper has found before address `end`: peer->next and next_fd. */
+static bool next_found(struct peer *peer, uint64_t end)
+{
+	if (peer->next_fd < 0 && peer->found) {
+		peer->next_fd = keeper_found(*peer->found, &peer->next);
+		if (peer->next_fd < 0)
+			peer->found = NULL;
+	}
+	return peer->next_fd >= 0 && peer->next.start < end;
+}
+
+static void found_done(struct peer *peer)
+{
+	if (peer->next_fd >= 0)
+		close(peer->next_fd);
+	peer->next_fd = -1;
+}
+
+/* Map what was found of a claim on shared mappings; the rest is pvm.c's. */
 static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t end)
 {
-	uint32_t need = FF_VMA_SHARED | FF_VMA_READ | (peer->writes ? FF_VMA_WRITE : 0);
-	struct ff_vma v = { 0 };
+	for (; mr->num_runs < peer->max_runs && next_found(peer, end); found_done(peer)) {
+		const struct keeper_found *f = &peer->next;
+		struct foreign *g = NULL;
 
-	for (; va < end && mr->num_runs < peer->max_runs && peer->asked++ < ASKED_MAX; va = v.end) {
-		uint64_t from, to;
-		struct foreign *g;
-
-		if (ff_vma_ask(peer->ses->mem.maps_fd, va, &v))
-			return;
-		from = v.start > va ? v.start : va;
-		to = v.end < end ? v.end : end;
-		if (from >= to || (v.flags & need) != need)
-			continue;
-		g = foreign_get(peer, &v, from, to - from);
+		if (f->start >= va && f->end <= end && f->start < f->end)
+			g = foreign_get(peer, &f->vma, peer->next_fd, f->start, f->end - f->start);
 		if (g)
-			run_add(mr, from, to - from, g->map + g->lead, g);
+			run_add(mr, f->start, f->end - f->start, g->map + g->lead, g);
 	}
 }
 
-int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
+bool shadow_writes(uint32_t access)
+{
+	return access & ACCESS_WRITES;
+}
+
+int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const int *found)
 {
 	struct session *s = mr->o.ses;
 	struct peer peer = {
@@ -266,6 +270,8 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 		.writes = mr->access & ACCESS_WRITES,
 		.max_runs = n,
 		.look = LOOK_MAX,
+		.found = found,
+		.next_fd = -1,
 	};
 	struct mr_run *shrunk;
 	bool now = true;
@@ -297,9 +303,9 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
 			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
 			continue;
 		}
-		if (s->mem.maps_fd >= 0)
-			map_shared(mr, &peer, c->va, c->va + c->len);
+		map_shared(mr, &peer, c->va, c->va + c->len);
 	}
+	found_done(&peer);
 	if (err || !mr->num_runs) {
 		shadow_unmap(mr);
 		return err;

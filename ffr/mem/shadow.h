@@ -21,9 +21,12 @@
  * Fill mr->run, num_runs and zero_copy from the client's claims. Control thread, no lock: the MR
  * is not known to anybody yet. Claims that do not hold are an error (-EINVAL) when they name a
  * segment out of bounds, and are left to pvm.c when the application's mapping turns out
- * not to be shared memory that can be mapped. mr->o.ses, addr, length and access are set.
+ * not to be shared memory that can be mapped. *found: the socket of keeper_look() for the claims on shared
+ * mappings; NULL: all of them are left to pvm.c. mr->o.ses, addr, length and access are set.
  */
-int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n);
+int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const int *found);
+/* Must mappings be writable for these IBV_ACCESS_*? */
+bool shadow_writes(uint32_t access);
 /*
  * The runs that *mr, a copy of an MR, would have with further ones: new->run, num_runs and zero_copy, of
  * where the old foreign mappings are shared. Shadow memory only, where there is no run. Control thread, no lock.

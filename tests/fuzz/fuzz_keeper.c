@@ -3,7 +3,7 @@
  * fuzz_keeper.c - libFuzzer target: a router that was taken over asks the keeper for whatever it likes,
  * with descriptors of any kind. Nothing may be opened but what the client, this process, has mapped
  * itself, shared and writable; nothing is held that does not listen; no descriptor may be left behind.
- * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/keeper.c ffr/keeper/rio.c ffr/keeper/map_file.c ffr/keeper/hello.c ffr/keeper/mounts.c ffr/lib/log.c ffr/lib/fds.c ffr/lib/sandbox.c ffr/lib/landlock.c ffr/lib/cgroup.c
+ * build: ffr/keeper/clients.c ffr/keeper/held.c ffr/keeper/keeper.c ffr/keeper/rio.c ffr/keeper/look.c ffr/keeper/map_file.c ffr/keeper/hello.c ffr/keeper/mounts.c ffr/lib/log.c ffr/lib/fds.c ffr/lib/sandbox.c ffr/lib/landlock.c ffr/lib/cgroup.c
  *
  * The input is a list of requests: a byte for the descriptors that come along, one for the length, and
  * the bytes, of which those that are 0xaa are a good request's. A question about a cgroup is as long as it must be if
@@ -22,10 +22,12 @@
 #include <unistd.h>
 
 #include "ffr/keeper/keeper.h"
+#include "ffr/lib/fds.h"
 
 #define LEN 8192u
 
 static int kinds[10];
+static int looked[2]; /* what KEEPER_LOOK finds */
 static struct ff_vma vma;
 static ino_t listener;
 
@@ -52,7 +54,9 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	kinds[6] = eventfd(0, 0);
 	kinds[7] = open("/proc/self/mem", O_RDONLY);
 	kinds[8] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	kinds[9] = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, looked))
+		abort();
+	kinds[9] = looked[0];
 	if (bind(kinds[8], (struct sockaddr *)&sa, sizeof(sa.sun_family)) || listen(kinds[8], 1))
 		abort();
 	(void)ff_vma_ask(kinds[2], (uintptr_t)shared, &vma);
@@ -71,12 +75,33 @@ static unsigned open_fds(void)
 	return n;
 }
 
+/* Of files only the one that is mapped is found. */
+static void take_looked(void)
+{
+	struct keeper_found found;
+	struct stat st;
+	unsigned n_fds;
+	int in;
+
+	look_settle();
+	if (fcntl(looked[1], F_SETFL, O_NONBLOCK))
+		abort();
+	while (fds_recv(looked[1], &found, sizeof(found), &in, 1, &n_fds, 0) == sizeof(found) &&
+	       n_fds == 1) {
+		if (fstat(in, &st) || st.st_ino != vma.inode || found.start < vma.start ||
+		    found.end > vma.end || found.start >= found.end)
+			abort();
+		close(in);
+	}
+}
+
 static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id)
 {
-	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid(), .vma = vma };
+	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid() };
 	union {
 		struct keeper_cgroup_req r;
-		uint8_t bytes[sizeof(struct keeper_cgroup_req)];
+		struct keeper_look_req look;
+		uint8_t bytes[sizeof(struct keeper_look_req)];
 	} u = { .r = { .cgroup = "/" } };
 	uint8_t *const bytes = u.bytes;
 	struct keeper_resp resp;
@@ -91,12 +116,18 @@ static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id
 	if (with & 0x80) /* the last client's name */
 		memcpy(bytes + offsetof(struct keeper_req, id), id, sizeof(*id));
 	if (with & 0x40 && size >= sizeof(req) && u.r.req.op == KEEPER_IN_CGROUP)
-		size = sizeof(u);
+		size = sizeof(u.r);
+	if (with & 0x40 && size >= sizeof(req) && u.r.req.op == KEEPER_LOOK) {
+		u.look.req.num = 1;
+		u.look.range[0] = (struct keeper_range){ vma.start, vma.end };
+		size = sizeof(req) + sizeof(u.look.range[0]);
+	}
 	for (; n < (with & 3u); n++)
 		fds[n] = dup(kinds[(n + (with >> 2)) % 10]);
 	fd = keeper_serve(bytes, size, fds, n, &resp);
 	if (!resp.status && resp.id)
 		*id = resp.id;
+	take_looked();
 	if (fd < 0)
 		return;
 	/* what was mapped, or the socket that was to be held */

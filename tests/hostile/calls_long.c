@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -161,4 +162,114 @@ static void many_mrs(void)
 	measure(mrs_make, bad_end);
 }
 
-VT_MAIN({ "long_many_mappings", many_mappings, 60 }, { "long_end_of_many_mrs", many_mrs, 110 })
+/* ---- the lock of the client's address space ------------------------------------------------------- */
+
+#define ZERO_PAGES (4ull << 30) /* bytes; fork() copies 8 MB of page tables */
+#define FORKS_MS   400
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+static uint8_t *shared;
+
+static void *forks(void *arg)
+{
+	uint64_t end = *(const uint64_t *)arg;
+
+	while ((uint64_t)now_us() < end) {
+		pid_t pid = fork();
+
+		if (!pid)
+			_exit(0);
+		CHECK(pid > 0 && waitpid(pid, NULL, 0) == pid);
+	}
+	return NULL;
+}
+
+/* Somebody whose fork() holds the lock for long registers shared memory, and says HELLO. */
+static void forks_and_calls(void)
+{
+	uint64_t end = (uint64_t)now_us() + FORKS_MS * 1000;
+	struct ff_mr_run run = { .va = (uintptr_t)shared, .len = FF_PAGE, .kind = FF_RUN_SHARED };
+	struct ff_reg_mr_req req = { .addr = run.va,
+				     .length = run.len,
+				     .iova = run.va,
+				     .pd = bad_pd,
+				     .access = VT_ACCESS_ALL };
+	struct ff_reg_mr_resp mr;
+	struct ff_dereg_mr_resp none;
+	pthread_t thread;
+	struct raw again;
+
+	CHECK(!pthread_create(&thread, NULL, forks, &end));
+	while ((uint64_t)now_us() < end) {
+		CHECK_EQ(raw_call_tail(&bad, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1,
+				       &mr, sizeof(mr)),
+			 0);
+		RAW_CALL(&bad, DEREG_MR, (&(struct ff_dereg_mr_req){ .mr = mr.mr }), &none);
+		raw_open(&again);
+		raw_close(&again);
+	}
+	pthread_join(thread, NULL);
+}
+
+/*
+ * In a process of its own, since a thread would wait for its own address space. Pages that are there but were never
+ * written cost page tables and no memory.
+ */
+static void attack(int go, int done)
+{
+	uint8_t *zero = mmap(NULL, ZERO_PAGES, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char c = 0;
+
+	CHECK(zero != MAP_FAILED && !madvise(zero, ZERO_PAGES, MADV_NOHUGEPAGE) &&
+	      !madvise(zero, ZERO_PAGES, MADV_POPULATE_READ));
+	shared = mmap(NULL, FF_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(shared != MAP_FAILED);
+	shared[0] = 1;
+	bad_open();
+	do {
+		CHECK(write(done, &c, 1) == 1);
+		if (read(go, &c, 1) != 1)
+			return;
+		forks_and_calls();
+	} while (true);
+}
+
+static int attack_go, attack_done;
+
+static void attack_once(void)
+{
+	char c = 0;
+
+	CHECK(write(attack_go, &c, 1) == 1 && read(attack_done, &c, 1) == 1);
+}
+
+static void forks_hold_the_lock(void)
+{
+	int go[2], done[2], status;
+	pid_t pid;
+	char c;
+
+	CHECK(!pipe(go) && !pipe(done));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		close(go[1]);
+		close(done[0]);
+		attack(go[0], done[1]);
+		_exit(0);
+	}
+	close(go[0]);
+	close(done[1]);
+	attack_go = go[1];
+	attack_done = done[0];
+	CHECK(read(attack_done, &c, 1) == 1);
+	measure(nothing, attack_once);
+	close(attack_go);
+	CHECK(waitpid(pid, &status, 0) == pid && !status);
+}
+
+VT_MAIN({ "long_many_mappings", many_mappings, 60 }, { "long_end_of_many_mrs", many_mrs, 110 },
+	{ "long_forks", forks_hold_the_lock, 110 })

@@ -66,9 +66,26 @@ static int add(uint32_t *id)
 	return keeper_client_add(&peer, memory[0], memory[1], id, why);
 }
 
-static void a_shared_mapping_is_opened(void **state)
+/* The descriptor of the one file that is mapped there, or -ENOENT: there is none. */
+static int find(uint32_t id, const void *p, size_t len, bool writes, struct keeper_found *found)
+{
+	const struct keeper_range range = { (uintptr_t)p, (uintptr_t)p + len };
+	int in = keeper_look(id, &range, 1, writes), fd;
+	struct keeper_found other;
+
+	if (in < 0)
+		return in;
+	fd = keeper_found(in, found);
+	if (fd >= 0)
+		assert_int_equal(keeper_found(in, &other), -ENOENT);
+	close(in);
+	return fd;
+}
+
+static void a_shared_mapping_is_found(void **state)
 {
 	struct ff_vma v = vma_of(shared);
+	struct keeper_found found;
 	struct stat st;
 	uint32_t id;
 	uint8_t *again;
@@ -76,12 +93,15 @@ static void a_shared_mapping_is_opened(void **state)
 
 	(void)state;
 	assert_int_equal(add(&id), 0);
-	fd = keeper_map_file(id, &v, true);
-	if (fd == -EPERM || fd == -EACCES) {
+	fd = find(id, shared, LEN, true, &found);
+	if (fd == -ENOENT) {
 		print_message("no right to open map_files here\n");
 		skip();
 	}
 	assert_true(fd >= 0);
+	assert_int_equal(found.start, (uintptr_t)shared);
+	assert_int_equal(found.end, (uintptr_t)shared + LEN);
+	assert_memory_equal(&found.vma, &v, sizeof(v));
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_ino, v.inode);
 	again = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -89,33 +109,68 @@ static void a_shared_mapping_is_opened(void **state)
 	shared[1] = 0x5a;
 	assert_int_equal(again[1], 0x5a);
 	munmap(again, LEN);
+	/* a part of it, and no more than was asked for */
+	fd = find(id, shared + FF_PAGE, FF_PAGE, true, &found);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(found.start, (uintptr_t)shared + FF_PAGE);
+	assert_int_equal(found.end, (uintptr_t)shared + 2 * (size_t)FF_PAGE);
 	keeper_client_del(id);
-	assert_int_equal(keeper_map_file(id, &v, true), -ENOENT);
+	assert_int_equal(find(id, shared, LEN, true, &found), -ENOENT);
 }
 
-static void what_is_not_mapped_so_is_not_opened(void **state)
+static void what_is_not_shared_or_not_writable_is_not_found(void **state)
 {
-	struct ff_vma v = vma_of(shared), p = vma_of(private), exe = vma_of((void *)setup);
+	struct keeper_found found;
+	uint32_t id;
+	int fd;
+
+	(void)state;
+	(void)vma_of(shared);
+	assert_int_equal(add(&id), 0);
+	assert_int_equal(find(id, private, LEN, false, &found), -ENOENT);
+	assert_int_equal(mprotect(shared, LEN, PROT_READ), 0);
+	assert_int_equal(find(id, shared, LEN, true, &found), -ENOENT);
+	fd = find(id, shared, LEN, false, &found);
+	if (fd >= 0) {
+		assert_true(write(fd, "x", 1) < 0); /* for reading only */
+		close(fd);
+	}
+	assert_int_equal(mprotect(shared, LEN, PROT_READ | PROT_WRITE), 0);
+	keeper_client_del(id);
+}
+
+/* One question opens no more than 32 files, whether they are the client's or not. */
+static void one_question_opens_so_many(void **state)
+{
+	enum { N = 64 };
+	int mem = memfd_create("many", 0), in, fd, found_num = 0;
+	uint8_t *p = mmap(NULL, N * (size_t)FF_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct keeper_range range = { (uintptr_t)p, (uintptr_t)p + N * (size_t)FF_PAGE };
+	struct keeper_found found;
 	uint32_t id;
 
 	(void)state;
+	(void)vma_of(shared);
+	assert_int_equal(ftruncate(mem, N * (off_t)FF_PAGE), 0);
+	/* in the other order, so that no two become one */
+	for (int i = 0; i < N; i++)
+		mmap(p + i * (size_t)FF_PAGE, FF_PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, mem,
+		     (N - 1 - i) * (off_t)FF_PAGE);
 	assert_int_equal(add(&id), 0);
-	assert_true(keeper_map_file(id, &p, false) < 0);
-	p.flags |= FF_VMA_SHARED; /* a lie */
-	assert_true(keeper_map_file(id, &p, true) < 0);
-	exe.flags |= FF_VMA_SHARED | FF_VMA_WRITE;
-	assert_true(keeper_map_file(id, &exe, true) < 0);
-	v.inode++;
-	assert_true(keeper_map_file(id, &v, true) < 0);
-	v.inode--;
-	v.end += 4096;
-	assert_true(keeper_map_file(id, &v, true) < 0);
-	v.end -= 4096;
-	assert_int_equal(mprotect(shared, LEN, PROT_READ), 0);
-	v.flags |= FF_VMA_WRITE;
-	assert_true(keeper_map_file(id, &v, true) < 0);
-	assert_int_equal(mprotect(shared, LEN, PROT_READ | PROT_WRITE), 0);
+	in = keeper_look(id, &range, 1, false);
+	assert_true(in >= 0);
+	for (; (fd = keeper_found(in, &found)) >= 0; found_num++)
+		close(fd);
+	close(in);
+	if (!found_num) {
+		print_message("no right to open map_files here\n");
+		skip();
+	}
+	assert_int_equal(found_num, 32);
 	keeper_client_del(id);
+	munmap(p, N * (size_t)FF_PAGE);
+	close(mem);
 }
 
 /* Raw packets to the process itself: what it answers. */
@@ -133,7 +188,7 @@ static void bad_requests_are_refused(void **state)
 {
 	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid() };
 	int fds[64] = { pidfd, memory[0], memory[1] };
-	uint8_t big[1024] = { 0 };
+	static uint8_t big[sizeof(struct keeper_look_req) + 1];
 	uint32_t id;
 
 	(void)state;
@@ -154,7 +209,7 @@ static void bad_requests_are_refused(void **state)
 	fds[0] = pidfd;
 	for (uint32_t op = 0; op < 100; op++) {
 		req.op = op;
-		if (op == KEEPER_CALL_ENDS || op == KEEPER_BEGIN)
+		if (op == KEEPER_BEGIN)
 			continue;
 		if (op != KEEPER_ADD)
 			assert_true(ask(&req, sizeof(req), fds, 3) < 0);
@@ -164,6 +219,47 @@ static void bad_requests_are_refused(void **state)
 	}
 	assert_int_equal(add(&id), 0); /* and it works as before */
 	keeper_client_del(id);
+}
+
+static void bad_questions_about_mappings(void **state)
+{
+	static struct keeper_look_req req = { .req = { .op = KEEPER_LOOK, .num = 2 } };
+	size_t two = sizeof(req.req) + 2 * sizeof(req.range[0]);
+	struct keeper_found found;
+	int fds[2], in[2], fd;
+
+	(void)state;
+	(void)vma_of(shared);
+	assert_int_equal(add(&req.req.id), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, in), 0);
+	fds[0] = fds[1] = in[1];
+	/* one that is empty, and one that is no range */
+	req.range[0] = (struct keeper_range){ (uintptr_t)shared, (uintptr_t)shared };
+	req.range[1] = (struct keeper_range){ (uintptr_t)shared + LEN, (uintptr_t)shared };
+	assert_int_equal(ask(&req, two, fds, 0), -EINVAL);
+	assert_int_equal(ask(&req, two, fds, 2), -EINVAL);
+	assert_int_equal(ask(&req, two - 1, fds, 1), -EINVAL);
+	assert_int_equal(ask(&req, two + 1, fds, 1), -EINVAL);
+	assert_int_equal(ask(&req, two, fds, 1), 0);
+	req.req.num = KEEPER_RANGES + 1;
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
+	req.req.num = UINT32_MAX;
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
+	req.req.num = KEEPER_RANGES;
+	req.range[KEEPER_RANGES - 1] =
+		(struct keeper_range){ (uintptr_t)shared, (uintptr_t)shared + LEN };
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), 0);
+	close(in[1]);
+	fd = keeper_found(in[0], &found);
+	if (fd >= 0) {
+		close(fd);
+		assert_int_equal(keeper_found(in[0], &found), -ENOENT);
+	}
+	/* the answer cannot be sent, which is nobody's fault but the sender's */
+	fds[0] = pidfd;
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), 0);
+	close(in[0]);
+	keeper_client_del(req.req.id);
 }
 
 static void where_a_process_is(void **state)
@@ -220,7 +316,7 @@ static void bad_questions_about_cgroups(void **state)
 	strcpy(req.cgroup, "/a/../b");
 	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
 	/* another request of that length */
-	req.req.op = KEEPER_CALL_ENDS;
+	req.req.op = KEEPER_OPEN_FFMEM;
 	assert_int_equal(ask(&req, sizeof(req), fds, 0), -EINVAL);
 }
 
@@ -341,13 +437,13 @@ static void an_answer_to_somebody_else_is_none(void **state)
 
 static void a_router_begins_without_clients(void **state)
 {
-	struct ff_vma v = vma_of(shared);
+	struct keeper_found found;
 	uint32_t id, other;
 
 	(void)state;
 	assert_int_equal(add(&id), 0);
 	assert_int_equal(keeper_use(sock), 0);
-	assert_int_equal(keeper_map_file(id, &v, true), -ENOENT);
+	assert_int_equal(find(id, shared, LEN, true, &found), -ENOENT);
 	assert_int_equal(add(&other), 0);
 	assert_int_not_equal(other, id);
 	keeper_client_del(other);
@@ -370,9 +466,11 @@ static void without_it_nobody_is_let_in(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_shared_mapping_is_opened),
-		cmocka_unit_test(what_is_not_mapped_so_is_not_opened),
+		cmocka_unit_test(a_shared_mapping_is_found),
+		cmocka_unit_test(what_is_not_shared_or_not_writable_is_not_found),
+		cmocka_unit_test(one_question_opens_so_many),
 		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(bad_questions_about_mappings),
 		cmocka_unit_test(where_a_process_is),
 		cmocka_unit_test(bad_questions_about_cgroups),
 		cmocka_unit_test(sockets_are_held),

@@ -28,7 +28,7 @@
 
 /*
  * The application swaps a file that it may write to and one that it may not: to the latter at one
- * moment of shadow_map(), and back at another. The moments are before and after each open().
+ * moment of the keeper's looking, and back at another. The moments are before and after each open().
  */
 static uint8_t *swapped;
 static int swap_fd[2];
@@ -65,9 +65,21 @@ static struct container cont = { .of = &tenant };
 static struct session ses;
 static pid_t child; /* has what the test has mapped when it calls child_start() */
 
+static unsigned open_fds(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
+	return n;
+}
+
+static unsigned fds_before;
+
 static int setup(void **state)
 {
 	(void)state;
+	fds_before = open_fds();
 	memset(&ses, 0, sizeof(ses));
 	ses.mem.node = -1;
 	ses.cont = &cont;
@@ -88,11 +100,16 @@ static int teardown(void **state)
 {
 	(void)state;
 	child_stop();
+	seg_free_all(&ses);
 	if (ses.mem.maps_fd >= 0) {
 		close(ses.mem.maps_fd);
 		keeper_client_del(ses.mem.keeper_id);
+		look_settle();
+		if (open_fds() != fds_before) {
+			print_message("descriptors are left open\n");
+			return -1;
+		}
 	}
-	seg_free_all(&ses);
 	return ses.mem.num_foreign ? -1 : 0;
 }
 
@@ -165,6 +182,26 @@ static struct ff_mr_run shared_run(const void *va, uint64_t len)
 	return (struct ff_mr_run){ (uintptr_t)va, len, 0, 0, FF_RUN_SHARED };
 }
 
+/* As REG_MR does it: the keeper's part, and then shadow_map(). */
+static int map_mr(struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
+{
+	struct keeper_range range[2];
+	uint32_t num = 0;
+	int sock, err;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (claim[i].kind == FF_RUN_SHARED)
+			range[num++] =
+				(struct keeper_range){ claim[i].va, claim[i].va + claim[i].len };
+	if (!num || ses.mem.maps_fd < 0)
+		return shadow_map(mr, claim, n, NULL);
+	sock = keeper_look(ses.mem.keeper_id, range, num, shadow_writes(mr->access));
+	assert_true(sock >= 0);
+	err = shadow_map(mr, claim, n, &sock);
+	close(sock);
+	return err;
+}
+
 static struct ff_vma own_vma(const void *p)
 {
 	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
@@ -199,7 +236,7 @@ static void own_pages_are_reached(void **state)
 	(void)state;
 	touched(seg_create(&ses, SEG_SHADOW, 8 * PG));
 	touched(seg_create(&ses, SEG_SHADOW, 2 * PG));
-	assert_int_equal(shadow_map(&mr, claim, 2), 0);
+	assert_int_equal(map_mr(&mr, claim, 2), 0);
 	assert_int_equal(mr.num_runs, 2);
 	assert_int_equal(mr.zero_copy, 3 * PG + 100); /* not what lies behind the MR's end */
 	assert_int_equal(shadow_translate(&mr, VA + 100, 5 * PG, &host), PG - 100);
@@ -229,7 +266,7 @@ static void bytes_behind_the_last_run(void **state)
 
 	(void)state;
 	touched(seg_create(&ses, SEG_SHADOW, PG));
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(shadow_translate(&mr, VA + 2 * PG, 2 * PG, &host), 2 * PG);
 	assert_null(host);
 	shadow_unmap(&mr);
@@ -278,20 +315,20 @@ static void hostile_claims_are_refused(void **state)
 	assert_int_equal(seg, 1);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		mr = mr_of(VA, 4 * PG, WRITES);
-		if (shadow_map(&mr, bad[i].run, bad[i].n) != -EINVAL)
+		if (map_mr(&mr, bad[i].run, bad[i].n) != -EINVAL)
 			fail_msg("claim %zu was accepted", i);
 		assert_null(mr.run);
 		assert_int_equal(mr.num_runs, 0);
 	}
 	/* MRs that reach the end of the address space */
 	mr = mr_of(UINT64_MAX - 10, 5, WRITES);
-	assert_int_equal(shadow_map(&mr, NULL, 0), -EINVAL);
+	assert_int_equal(shadow_map(&mr, NULL, 0, NULL), -EINVAL);
 	mr = mr_of(UINT64_MAX - PG, 3 * PG, WRITES);
-	assert_int_equal(shadow_map(&mr, NULL, 0), -EINVAL);
+	assert_int_equal(shadow_map(&mr, NULL, 0, NULL), -EINVAL);
 	mr = mr_of(VA, 0, WRITES);
-	assert_int_equal(shadow_map(&mr, NULL, 0), -EINVAL);
+	assert_int_equal(shadow_map(&mr, NULL, 0, NULL), -EINVAL);
 	mr = mr_of(VA, 4 * PG, WRITES);
-	assert_int_equal(shadow_map(&mr, &good, 1), 0);
+	assert_int_equal(map_mr(&mr, &good, 1), 0);
 	shadow_unmap(&mr);
 }
 
@@ -304,11 +341,11 @@ static void untouched_pages_are_not_made(void **state)
 
 	(void)state;
 	assert_int_equal(seg_create(&ses, SEG_SHADOW, 4 * PG), 0);
-	assert_int_equal(shadow_map(&mr, &claim, 1), -EFAULT);
+	assert_int_equal(map_mr(&mr, &claim, 1), -EFAULT);
 	assert_int_equal(fstat(ses.mem.segs[0].fd, &st), 0);
 	assert_int_equal(st.st_blocks, 0);
 	ses.mem.segs[0].guarded = false;
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 }
 
@@ -322,7 +359,7 @@ static void check_reached(uint8_t *p, uint64_t len)
 	uint8_t *host;
 
 	memset(p, 1, len); /* the application's, too: the mapping is shared */
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 1);
 	assert_int_equal(mr.zero_copy, len - 20);
 	assert_int_equal(ses.mem.num_foreign, 1);
@@ -385,7 +422,7 @@ static void one_claim_over_several_mappings(void **state)
 	memset(p, 7, 2 * PG);
 	child_start();
 	need_map_files();
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 1); /* not: private, read-only, a hole, nothing */
 	assert_int_equal(mr.zero_copy, 2 * PG);
 	assert_int_equal(shadow_translate(&mr, (uintptr_t)p + PG, 5 * PG, &host), PG);
@@ -411,8 +448,8 @@ static void mappings_are_shared_between_mrs(void **state)
 	claim = shared_run(p, 4 * PG);
 	a = mr_of((uintptr_t)p, 4 * PG, WRITES);
 	b = mr_of((uintptr_t)p, 4 * PG, WRITES);
-	assert_int_equal(shadow_map(&a, &claim, 1), 0);
-	assert_int_equal(shadow_map(&b, &claim, 1), 0);
+	assert_int_equal(map_mr(&a, &claim, 1), 0);
+	assert_int_equal(map_mr(&b, &claim, 1), 0);
 	assert_int_equal(ses.mem.num_foreign, 1);
 	shadow_translate(&a, (uintptr_t)p, 1, &host[0]);
 	shadow_translate(&b, (uintptr_t)p, 1, &host[1]);
@@ -446,12 +483,12 @@ static void read_only_stays_read_only(void **state)
 	need_map_files();
 	claim = shared_run(p, PG);
 	mr = mr_of((uintptr_t)p, PG, WRITES);
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 	assert_int_equal(mr.zero_copy, 0);
 	shadow_unmap(&mr);
 	mr = mr_of((uintptr_t)p, PG, READS); /* left to pvm.c: such a mapping cannot be guarded */
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 	shadow_unmap(&mr);
 	munmap(p, PG);
@@ -475,7 +512,7 @@ static void an_mr_that_reads_gets_no_more(void **state)
 	need_map_files();
 	claim = shared_run(p, PG);
 	mr = mr_of((uintptr_t)p, PG, READS);
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 1);
 	assert_int_equal(shadow_translate(&mr, (uintptr_t)p, PG, &host), PG);
 	assert_string_equal((char *)host, "secret");
@@ -505,7 +542,7 @@ static void files_on_disk_are_not_opened(void **state)
 	child_start();
 	claim = shared_run(p, PG);
 	mr = mr_of((uintptr_t)p, PG, WRITES);
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 	shadow_unmap(&mr);
 	munmap(p, PG);
@@ -522,11 +559,11 @@ static void of_a_dead_process_nothing_is_mapped(void **state)
 	p[0] = 1;
 	child_start();
 	child_stop();
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 	/* the number lives on, in another process: this one */
 	ses.pid = getpid();
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 	shadow_unmap(&mr);
 	munmap(p, PG);
@@ -563,7 +600,7 @@ static void swapping_mappings_wins_nothing(void **state)
 			swap_moment = 0;
 			swap_there = there;
 			swap_back = back;
-			assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+			assert_int_equal(map_mr(&mr, &claim, 1), 0);
 			if (swap_moment > moments)
 				moments = swap_moment;
 			if (mr.num_runs) {
@@ -582,6 +619,40 @@ static void swapping_mappings_wins_nothing(void **state)
 	close(swap_fd[0]);
 	close(swap_fd[1]);
 	close(victim);
+}
+
+/* Whatever is said of a mapping: its file is opened only if it is mapped so. */
+static void what_is_not_mapped_so_is_not_opened(void **state)
+{
+	int mem = memfd_create("app", 0), pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0), fd;
+	uint8_t *shared = mmap(NULL, 2 * PG, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint8_t *private = mmap(NULL, PG, RW, MAP_PRIVATE, mem, 0);
+	struct ff_vma v = own_vma(shared), p = own_vma(private),
+		      exe = own_vma((void *)(uintptr_t)setup);
+
+	(void)state;
+	says_hello(getpid());
+	need_map_files();
+	fd = map_file_open(getpid(), pidfd, ses.mem.maps_fd, &v, true);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_true(map_file_open(getpid(), pidfd, ses.mem.maps_fd, &p, false) < 0);
+	p.flags |= FF_VMA_SHARED; /* a lie */
+	assert_true(map_file_open(getpid(), pidfd, ses.mem.maps_fd, &p, true) < 0);
+	exe.flags |= FF_VMA_SHARED | FF_VMA_WRITE;
+	assert_true(map_file_open(getpid(), pidfd, ses.mem.maps_fd, &exe, true) < 0);
+	v.inode++;
+	assert_true(map_file_open(getpid(), pidfd, ses.mem.maps_fd, &v, true) < 0);
+	v.inode--;
+	v.end += PG;
+	assert_true(map_file_open(getpid(), pidfd, ses.mem.maps_fd, &v, true) < 0);
+	v.end -= PG;
+	assert_int_equal(mprotect(shared, 2 * PG, PROT_READ), 0);
+	assert_true(map_file_open(getpid(), pidfd, ses.mem.maps_fd, &v, true) < 0);
+	munmap(shared, 2 * PG);
+	munmap(private, PG);
+	close(mem);
+	close(pidfd);
 }
 
 static bool mem_gone(void)
@@ -608,7 +679,7 @@ static void truncated_file_is_survived(void **state)
 	assert_int_equal(sigbus_install(), 0);
 	claim = shared_run(p, 4 * PG);
 	mr = mr_of((uintptr_t)p, 4 * PG, WRITES);
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(shadow_translate(&mr, (uintptr_t)p + 3 * PG, 64, &host), 64);
 	assert_int_equal(ftruncate(mem, PG), 0);
 	memset(copy, 1, sizeof(copy));
@@ -623,6 +694,30 @@ static void truncated_file_is_survived(void **state)
 	sigaction(SIGSEGV, &segv, NULL);
 	munmap(p, 4 * PG);
 	close(mem);
+}
+
+/* Of two clients each is asked for its own mappings. */
+static void of_another_client_nothing_is_found(void **state)
+{
+	uint8_t *p = mmap(NULL, PG, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct ff_mr_run claim = shared_run(p, PG);
+	struct mr mr = mr_of((uintptr_t)p, PG, WRITES);
+	uint32_t first;
+	int first_maps;
+
+	(void)state;
+	p[0] = 1;
+	says_hello(getpid());
+	need_map_files();
+	first = ses.mem.keeper_id;
+	first_maps = ses.mem.maps_fd;
+	madvise(p, PG, MADV_DONTFORK);
+	child_start();
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
+	assert_int_equal(mr.num_runs, 0);
+	keeper_client_del(first);
+	close(first_maps);
+	munmap(p, PG);
 }
 
 /* However many mappings a claim is of, and whatever they are: the rest is left to pvm.c. */
@@ -642,7 +737,7 @@ static void one_call_looks_at_so_many(void **state)
 	memset(p + 30 * PG, 1, (N - 30) * PG);
 	child_start();
 	need_map_files();
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 32 - 30); /* what failed counts */
 	shadow_unmap(&mr);
 
@@ -653,7 +748,7 @@ static void one_call_looks_at_so_many(void **state)
 	keeper_client_del(ses.mem.keeper_id);
 	close(ses.mem.maps_fd);
 	child_start();
-	assert_int_equal(shadow_map(&mr, &claim, 1), 0);
+	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
 	munmap(p, N * PG);
 	close(mem);
@@ -676,7 +771,7 @@ static void number_of_mappings_is_bounded(void **state)
 		struct ff_mr_run claim = shared_run(p + (size_t)i * PG, PG);
 
 		mr[i] = mr_of((uintptr_t)p + (uint64_t)i * PG, PG, WRITES);
-		assert_int_equal(shadow_map(&mr[i], &claim, 1), 0);
+		assert_int_equal(map_mr(&mr[i], &claim, 1), 0);
 		mapped += (int)mr[i].num_runs;
 	}
 	assert_int_equal(mapped, 1024);
@@ -696,6 +791,7 @@ int main(void)
 			T(mappings_are_shared_between_mrs), T(read_only_stays_read_only),
 			T(an_mr_that_reads_gets_no_more), T(files_on_disk_are_not_opened),
 			T(of_a_dead_process_nothing_is_mapped), T(swapping_mappings_wins_nothing),
-			T(truncated_file_is_survived), T(one_call_looks_at_so_many),
+			T(what_is_not_mapped_so_is_not_opened), T(truncated_file_is_survived),
+			T(one_call_looks_at_so_many), T(of_another_client_nothing_is_found),
 			T(number_of_mappings_is_bounded));
 }
