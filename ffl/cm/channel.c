@@ -195,26 +195,56 @@ void cm_channel_refuse(struct cm_session *s, uint32_t handle)
 	CM_CALL(s, CM_DESTROY_ID, &req, &resp);
 }
 
+/*
+ * The router is gone, and with it the device: a DEVICE_REMOVAL for an id of the channel that has the device and was not told
+ * yet, or NULL. Ids that wait for their own events have the error of their call. Call with table_lock held.
+ */
+static struct cm_id *remove_one(struct cm_channel *ch, struct cm_packet *p)
+{
+	const struct ffl_table *t = &ch->ses->ctx->table[FFL_CM_ID];
+
+	for (uint32_t i = 0; i < t->size; i++) {
+		struct cm_id *id = t->slot[i].handle ? t->slot[i].obj : NULL;
+
+		if (!id || id->id.channel != &ch->pub || !id->has_device || id->sync ||
+		    id->is_removed)
+			continue;
+		id->is_removed = true;
+		id->ev.returned++;
+		memset(p, 0, sizeof(*p));
+		p->ev.event = RDMA_CM_EVENT_DEVICE_REMOVAL;
+		p->ev.id = id->handle;
+		return id;
+	}
+	return NULL;
+}
+
 /* Wait for a packet, receive and enter it; 0 or -errno. *id NULL: it was for nobody. */
 static int take(struct cm_channel *ch, struct cm_packet *p, struct cm_id **id, struct cm_mc **mc)
 {
 	struct cm_session *s = ch->ses;
 	struct ffl_context *ctx = s->ctx;
 	bool orphan = false, closed;
+	ssize_t n;
 	int err;
 
 	*id = NULL;
+	*mc = NULL;
 	pthread_mutex_lock(&ctx->table_lock);
 	ch->readers++;
 	pthread_mutex_unlock(&ctx->table_lock);
-	err = check(p, recv(ch->pub.fd, p, sizeof(*p), 0));
+	n = recv(ch->pub.fd, p, sizeof(*p), 0);
+	err = check(p, n);
 	pthread_mutex_lock(&ctx->table_lock);
 	ch->readers--;
 	closed = ch->closed;
 	if (closed) {
 		err = -EBADF;
 	} else {
-		if (!err) {
+		if (err == -EIO && n <= 0) {
+			*id = remove_one(ch, p);
+			err = *id ? 0 : err;
+		} else if (!err) {
 			*id = enter(ch, &p->ev, mc);
 			orphan = !*id && p->ev.listener &&
 				 !ffl_table_get(ctx, FFL_CM_ID, p->ev.listener);

@@ -142,6 +142,7 @@ struct cm_id {
 	bool sync;	    /* id.channel is its own; calls wait for their event */
 	bool has_device;    /* holds a reference to the device */
 	bool connect_error; /* REJECTED and DISCONNECTED would only repeat it */
+	bool is_removed;    /* DEVICE_REMOVAL was made for it; table_lock */
 	uint8_t initiator_depth, responder_resources;
 	struct ibv_ece local_ece, remote_ece;
 	struct ff_cm_query_resp path;		 /* as the router told it last */

@@ -275,7 +275,7 @@ static bool process(struct cm_event *e, const struct cm_packet *p)
 
 /*
  * Blocks unless the channel's descriptor is O_NONBLOCK. -1 and errno: EAGAIN, EINTR, EIO: the router
- * is gone.
+ * is gone, and each id that has the device was told DEVICE_REMOVAL.
  */
 FFL_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {

@@ -5,10 +5,11 @@
 # night: netns docker
 # timeout: 300
 # cm_router.sh - rdma_cm when things end from outside: clients that are killed while connected, and
-# the router's death, which ends programs that wait in rdma_get_cm_event with an error; after its
-# restart they work again. And containers with an IPv6 address.
+# the router's death, which takes the device from connected ids (cm_router.c) and ends programs that wait in
+# rdma_get_cm_event with an error; after its restart they work again. And containers with an IPv6 address.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/cm.sh"
+. "$TREE/tests/rig/shell/router_dies.sh"
 own_lab --containers 2
 ip=$("$LAB" ip h0c0)
 
@@ -68,6 +69,7 @@ grep -q 'No RDMA devices' "$OUT/client" || fail "$(cat "$OUT/client")"
 
 step "the router is back"
 "$LAB" restart router h0 || fail "restart"
+router_dies cm_router
 cm_pair "rping -s -V -C 5" "rping -c -V -C 5 -a $ip"
 
 # a Docker network has IPv6 only where the engine was told so: getaddrinfo() finds none

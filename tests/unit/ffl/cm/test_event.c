@@ -147,10 +147,45 @@ static void test_peer_leaves(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
+/* The router is gone: who has the device is told once, and then there is nothing any more. */
+static void test_removal(void **state)
+{
+	struct rdma_event_channel *other = cm_rig_new_channel();
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch), *b = cm_rig_new_on(cm_ch),
+			  *unbound = cm_rig_new_on(cm_ch), *c = cm_rig_new_on(other);
+	struct rdma_cm_event *ev;
+
+	(void)state;
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_simple(b, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_simple(c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_expect(cm_ch, a, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_expect(cm_ch, b, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_expect(other, c, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	cm_rig_simple(b, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	for (unsigned i = 0; i < NUM_CHANNELS; i++)
+		shutdown(cm_router.channel[i], SHUT_RDWR);
+	cm_rig_expect(cm_ch, b, RDMA_CM_EVENT_ADDR_CHANGE, 0); /* what came before */
+	cm_rig_expect(cm_ch, a, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	cm_rig_expect(cm_ch, b, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	cm_rig_expect(other, c, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(rdma_get_cm_event(cm_ch, &ev), -1);
+		assert_int_equal(errno, EIO);
+		assert_int_equal(rdma_get_cm_event(other, &ev), -1);
+		assert_int_equal(errno, EIO);
+	}
+	assert_int_equal(rdma_destroy_id(a), 0);
+	assert_int_equal(rdma_destroy_id(b), 0);
+	assert_int_equal(rdma_destroy_id(c), 0);
+	assert_int_equal(rdma_destroy_id(unbound), 0);
+	rdma_destroy_event_channel(other);
+}
+
 int main(void)
 {
-	return UNIT_RUN(CM_RIG_TEST(test_peer_leaves), CM_RIG_TEST(test_order),
-			CM_RIG_TEST(test_bad_packets), CM_RIG_TEST(test_request_fails),
-			CM_RIG_TEST(test_sync), CM_RIG_TEST(test_addr_resolved_fails),
-			CM_RIG_TEST(test_response_fails));
+	return UNIT_RUN(CM_RIG_TEST(test_peer_leaves), CM_RIG_TEST(test_removal),
+			CM_RIG_TEST(test_order), CM_RIG_TEST(test_bad_packets),
+			CM_RIG_TEST(test_request_fails), CM_RIG_TEST(test_sync),
+			CM_RIG_TEST(test_addr_resolved_fails), CM_RIG_TEST(test_response_fails));
 }
