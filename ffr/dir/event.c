@@ -107,10 +107,9 @@ static void remote_fill(struct remote *r, const struct ffo_container *c)
 
 static bool remote_same(const struct remote *a, const struct remote *b)
 {
-	return a->id == b->id && a->epoch == b->epoch && a->peer == b->peer && a->up == b->up &&
-	       a->lid == b->lid && a->num_gids == b->num_gids &&
-	       !memcmp(a->gid, b->gid, sizeof(a->gid)) && !strcmp(a->name, b->name) &&
-	       !strcmp(a->tenant, b->tenant);
+	return a->id == b->id && a->epoch == b->epoch && a->peer == b->peer && a->lid == b->lid &&
+	       a->num_gids == b->num_gids && !memcmp(a->gid, b->gid, sizeof(a->gid)) &&
+	       !strcmp(a->name, b->name) && !strcmp(a->tenant, b->tenant);
 }
 
 /* A container, which is on a host, or is no more. What is older than what is known is dropped. */
@@ -124,15 +123,12 @@ static void apply_container(struct dir *d, struct dir_entry *e, const struct dir
 	if (!t->nobody && (t->cont.id != e->key.num || t->cont.epoch < r->epoch))
 		return;
 	r->peer = NULL;
-	r->up = here;
 	if (t->nobody) {
 		r->epoch = 0; /* the id is never used again */
 	} else {
 		remote_fill(r, &t->cont);
-		if (!here && t->host_known) {
+		if (!here && t->host_known)
 			r->peer = peer_get_host(d, &t->host);
-			r->up = t->host.up;
-		}
 	}
 	if (old.peer)
 		peer_put(old.peer);

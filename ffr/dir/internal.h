@@ -220,7 +220,7 @@ int maps_put(struct remote_maps *m, const struct ffo_map *row);
 void maps_del(struct remote_maps *m, uint32_t rkey);
 /* True: somebody waits for one of them. */
 bool maps_end(struct remote_maps *m, bool synced);
-/* Is anything to be expected from the orchestrator now? */
+/* Is the orchestrator there? */
 void maps_online(struct remote_maps *m, bool online);
 
 /* ---- policy.c [lock] -------------------------------------------------------------------- */

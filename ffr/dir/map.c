@@ -8,8 +8,9 @@
  *
  * What is unknown here may have been registered a moment ago: nobody waits for publications, and
  * a program tells its peer of an MR by ways that are faster than they are. So who asks for it waits
- * GRACE, and longer while not all is known (the list is being told, or the orchestrator is away);
- * only then it is refused. Who is waited for is remembered for each container, as an rkey with the
+ * GRACE, and longer while the list is being told; only then it is refused. While the orchestrator is away from
+ * here, or from the other host, nothing can be published, or known: then the other host is asked, whose answer counts anyway,
+ * because a control plane that is lost must not end a path that lives. Who is waited for is remembered for each container, as an rkey with the
  * time when its waiting ends; the entry is kept a while after that, so that they who wait all learn
  * it. A row that is there and does not fit (it may be about to change: ibv_rereg_mr) is waited for
  * in the same way, but shortly.
@@ -23,9 +24,10 @@
 
 #include "ffr/dir/internal.h"
 #include "ffr/fast/internal.h"
+#include "ffr/peer/peer.h"
 
 #define GRACE	      (1000 * NS_PER_MS) /* for an rkey that is not known */
-#define GRACE_OFFLINE (4000 * NS_PER_MS) /* ... while not all that is published is */
+#define GRACE_PARTIAL (4000 * NS_PER_MS) /* ... while not all that is published is */
 #define GRACE_MISFIT  (100 * NS_PER_MS)	 /* for a row that does not allow it */
 #define REMEMBER      (2000 * NS_PER_MS) /* after that, what was refused */
 #define MAX_ROWS      (1u << 20)	 /* of a container */
@@ -211,7 +213,7 @@ static enum map_answer wait_for(struct remote_maps *m, uint32_t rkey, bool misfi
 		return MAP_REFUSED;
 	w->rkey = rkey;
 	w->misfit = misfit;
-	w->ends = now + (misfit ? GRACE_MISFIT : m->synced && m->online ? GRACE : GRACE_OFFLINE);
+	w->ends = now + (misfit ? GRACE_MISFIT : m->synced ? GRACE : GRACE_PARTIAL);
 	w->forget = w->ends + REMEMBER;
 	HASH_ADD(hh, m->waited, rkey, sizeof(w->rkey), w);
 	if (!w->hh.tbl) {
@@ -241,6 +243,12 @@ static struct remote_maps *maps_new(struct fast *f, struct remote *r)
 	return m;
 }
 
+/* Does what is known here tell of what there is? */
+static bool is_published(const struct remote_maps *m)
+{
+	return m->online && (!m->r->peer || m->r->peer->up);
+}
+
 /* ---- asked ---------------------------------------------------------------------------------- */
 
 enum map_answer dir_map(struct fast *f, struct remote *r, uint32_t rkey, uint64_t addr,
@@ -265,12 +273,13 @@ enum map_answer dir_map(struct fast *f, struct remote *r, uint32_t rkey, uint64_
 		if (!row && m->replacing)
 			row = row_find(&m->next, m->salt, rkey);
 	}
-	if (!row)
-		return wait_for(m, rkey, false);
-	off = addr - row->addr;
-	if (off <= row->length && len <= row->length - off && (row->access & access) == access)
-		return MAP_OK;
-	return wait_for(m, rkey, true);
+	if (row) {
+		off = addr - row->addr;
+		if (off <= row->length && len <= row->length - off &&
+		    (row->access & access) == access)
+			return MAP_OK;
+	}
+	return is_published(m) ? wait_for(m, rkey, row != NULL) : MAP_OK;
 }
 
 /* ---- told ----------------------------------------------------------------------------------- */

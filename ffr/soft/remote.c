@@ -84,7 +84,7 @@ bool remote_open(struct fast *f, struct qp *qp)
 	remote_rate_init(rq);
 	qp->soft->rem = rq;
 	qp->send = &remote_send;
-	set_peer(rq, there->up ? there->peer : NULL);
+	set_peer(rq, there->peer);
 	return true;
 }
 
@@ -742,7 +742,7 @@ void remote_changed(struct fast *f, struct remote *r)
 				remote_no_answer(f, rq);
 			continue;
 		}
-		change_peer(f, rq, r->up ? r->peer : NULL);
+		change_peer(f, rq, r->peer);
 		if (!rq->peer && rq->tx.phase != REM_WAIT && rq->tx.una != rq->tx.tail)
 			/* nobody would tell it of the end of that connection */
 			remote_no_answer(f, rq);

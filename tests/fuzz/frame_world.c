@@ -288,7 +288,6 @@ static void know(struct stream *s, uint32_t id, unsigned n)
 	r->num_gids = 1;
 	r->lid = (uint16_t)id;
 	r->peer = &s->peer;
-	r->up = true;
 	r->refs = s->peer.refs = 1;
 	s->peer.up = true;
 	s->peer.version = WIRE_PROTO;

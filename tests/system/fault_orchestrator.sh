@@ -3,8 +3,8 @@
 # test: hosts
 # night: hosts
 # timeout: 360
-# fault_orchestrator.sh - the orchestrator of two hosts, one daemon, is killed under traffic: what is
-# connected goes on with what the routers know; when it is back they agree again, and new regions and
+# fault_orchestrator.sh - the orchestrator of two hosts, one daemon, is killed under traffic, or is lost to one of them: what
+# is connected goes on with what the routers know; when it is back they agree again, and new regions and
 # connections work.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/load.sh"
@@ -28,6 +28,21 @@ for round in $(rounds 3); do
 	load_connects h0c1 h1c1
 	load_connects h1c1 h0c1
 done
+load_both_stop
+
+step "one host loses the orchestrator, and the hosts have each other"
+load_both -q 6 -r --timeout 14
+load_each load_moves 20 || fail "no traffic"
+"$LAB" partition h1 ffo
+wait_for 90 host_is h1 down || fail "h1 is not down"
+load_each load_unharmed 0 || fail "a connection failed when h1 had no orchestrator"
+step "new regions and connections to the host without it"
+load_connects h0c1 h1c1
+load_each load_unharmed 0 || fail "a connection failed when h1 had no orchestrator"
+"$LAB" heal h1 ffo
+wait_for 90 host_is h1 up || fail "h1 is not up again"
+load_each load_unharmed 0 || fail "a connection failed when h1 had its orchestrator back"
+load_connects h1c1 h0c1
 load_both_stop
 
 step "router and orchestrator die together"

@@ -91,7 +91,6 @@ static void know(struct host *h, const struct container *c)
 	r->num_gids = 1;
 	r->lid = c->lid;
 	r->peer = &h->other;
-	r->up = true;
 }
 
 static void path(struct rig_qp *q, const struct rig_qp *to)
