@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# all: hosts docker system-san
+# all: hosts
+# night: docker system-san
 # timeout: 360
 # cm_perftest.sh - perftest's programs with their QPs connected by rdma_cm (-R): the report of each,
 # and that its bytes went through the router.

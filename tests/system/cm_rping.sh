@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# all: hosts docker system-san
+# all: hosts docker
+# night: system-san
 # timeout: 360
 # cm_rping.sh - Debian's rping between two containers: its data is checked by its own validation and
 # by the pattern that it prints; QPs by the library and by the program itself (rdma_establish,

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns hosts docker
+# all: netns hosts
+# night: docker
 # timeout: 360
 # cm_tools.sh - Debian's rdmacm-utils between two containers: connections (ucmatose, cmtime,
 # rdma_client), datagrams (udaddy), multicast (mckey), XRC (rdma_xclient). Not with sanitizers:

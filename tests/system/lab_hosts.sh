@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns docker
+# all: netns
+# night: docker
 # timeout: 300
 # lab_hosts.sh - a lab of two hosts: containers of one reach those of the other, links are cut, healed
 # and slowed down, the orchestrator dies and comes back, containers stop and start, and nothing stays.

@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# night: docker system-san
 # metrics.sh - the router's counters as Prometheus reads them: the format, the numbers, and that the
 # dashboard asks for nothing that is not there.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns hosts docker system-san
+# all: netns hosts
+# night: docker system-san
 # timeout: 300
 # perftest_mcast.sh - perftest over multicast (-g): each side attaches to a group of its own, the
 # other sends to it. ib_send_bw compares the kinds of both GIDs, so that its group is IPv4's, as the

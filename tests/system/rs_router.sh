@@ -1,5 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# night: docker system-san
 # timeout: 360
 # rs_router.sh - rs_router in a container whose router is killed, twice over.
 . "$(dirname "$0")/../rig/shell/lab.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns docker
-# night: hosts system-san
+# all: netns
+# night: docker hosts system-san
 # timeout: 300
 # ucx.sh - Debian's UCX over the verbs transports only, no shared memory and no TCP: what it makes of
 # the device, and its own performance tests between two containers, with a look at whether the bytes

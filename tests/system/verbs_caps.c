@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
 /* test: netns */
-/* all: docker system-san */
+/* night: docker system-san */
 /* timeout: 600 */
 /*
  * verbs_caps.c - what the queries report is what works: each limit can be reached and not passed,

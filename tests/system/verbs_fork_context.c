@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
-/* all: docker system-san */
+/* all: docker */
+/* night: system-san */
 /* timeout: 600 */
 /*
  * verbs_fork_context.c - children that use the context that their parent opened, and what they have

@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# all: docker
+# night: system-san
 # timeout: 600
 # verbs_hugepages.sh - verbs_hugepages in a container of a machine that has huge pages for it.
 . "$(dirname "$0")/../rig/shell/lab.sh"

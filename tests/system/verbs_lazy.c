@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c tests/rig/verbs/vt_mem.c -lpthread */
 /* test: netns */
-/* all: docker system-san */
+/* all: docker */
+/* night: system-san */
 /* timeout: 600 */
 /*
  * verbs_lazy.c - large private memory that is registered as it is, and replaced while it is used: contents in

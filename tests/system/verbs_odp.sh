@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# all: hosts docker system-san
+# all: hosts system-san
+# night: docker
 # timeout: 600
 # verbs_odp.sh - verbs_odp and verbs_odp_regions in one container, then with their two halves in two, both ways about;
 # and what an operator sees of it.

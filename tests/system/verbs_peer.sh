@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns hosts
-# all: docker system-san
+# all: system-san
+# night: docker
 # timeout: 600
 # verbs_peer.sh - verbs_peer in one container, then with its two halves in two, both ways about.
 . "$(dirname "$0")/../rig/shell/lab.sh"

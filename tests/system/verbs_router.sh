@@ -1,5 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+# test: netns
+# all: system-san
+# night: docker
 # timeout: 360
 # verbs_router.sh - verbs_router in a container whose router is killed, twice over.
 . "$(dirname "$0")/../rig/shell/lab.sh"

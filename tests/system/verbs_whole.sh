@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns docker
+# all: netns
+# night: docker
 # timeout: 1200
 # verbs_whole.sh - the tests of memory once more, with pages replaced that have other bytes of the program on them,
 # as it is where the router has a NIC. Not under ASan: what it makes of the library looks at a variable of ASan's in the
