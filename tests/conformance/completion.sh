@@ -30,28 +30,16 @@ every_option() {
 	"$FFCTL" --help | sed -n 's/^  \(--[a-z-]*\) [A-Za-z|]*  .*/\1=1/p'
 }
 
-# In $answer, with OPTION for the option's name.
-ask() { # OPTION COMMAND...
-	local option=$1
-	shift
-	answer=$("$FFCTL" --admin "$TMP/none" "$@" "$option" 2>&1 </dev/null)
-	answer=${answer/"$option"/OPTION}
-}
-
-taken() { # COMMAND...
-	local option answer kind unknown
-	declare -A unknown # without a value, and with one
-	ask --no-such-option "$@"
-	unknown[plain]=$answer
-	ask --no-such-option=1 "$@"
-	unknown[valued]=$answer
-	for option in "${options[@]}"; do
-		ask "$option" "$@"
-		kind=plain
-		[[ $option != *=1 ]] || kind=valued
-		[[ $answer == "${unknown[$kind]}" ]] || echo "${option%=1}"
+# ffctl in a program that asks it (completion.c).
+asker() {
+	local objects=() o
+	for o in "$BUILD"/ffr/ffctl/*.o; do
+		[[ $o == */main.o ]] || objects+=("$o")
 	done
-	echo --json
+	objcopy --redefine-sym main=ffctl_main "$BUILD/ffr/ffctl/main.o" "$TMP/main.o" &&
+		gcc -O1 -D_GNU_SOURCE -o "$TMP/asker" "$TREE/tests/conformance/completion.c" "$TMP/main.o" "${objects[@]}" \
+			"$BUILD"/ffr/lib/{log,cgroup,addr}.o "$BUILD/ffr/oci/rootfs.o" "$BUILD/libffo.a" \
+			-luv -ljansson -lssl -lcrypto -lncurses -ltinfo -lpthread
 }
 
 mapfile -t options < <(every_option | sort -u)
@@ -61,12 +49,18 @@ mapfile -t commands < <(sed -n 's/^\t{ "\([a-z]*\)", \(NULL\|"[a-z]*"\), cmd_.*/
 	sed 's/ NULL//; s/"//g')
 ((${#commands[@]} > 20)) || not_ok "only ${#commands[@]} commands were found in the sources"
 same "the first words of commands" "$(offered '' | sort -u)" "$(printf '%s\n' "${commands[@]%% *}" | sort -u)"
+asker || not_ok "ffctl cannot be asked"
+exec 7< <(printf '%s\n' "${commands[@]}" | "$TMP/asker" "$TMP/none" "${options[@]}")
 for command in "${commands[@]}"; do
+	taken=(--json)
+	while read -r -u 7 option && [[ -n $option ]]; do
+		taken+=("$option")
+	done
 	read -r -a words <<<"$command"
 	if ((${#words[@]} == 2)); then
 		offered "${words[0]}" '' | grep >/dev/null -x "${words[1]}" || not_ok "$command is offered"
 	fi
-	same "ffctl $command" "$(offered "${words[@]}" -- | grep '^--' | sort -u)" "$(taken "${words[@]}" | sort -u)"
+	same "ffctl $command" "$(offered "${words[@]}" -- | grep '^--' | sort -u)" "$(printf '%s\n' "${taken[@]}" | sort -u)"
 	same "ffctl --json $command" "$(offered --json "${words[@]}" --)" "$(offered "${words[@]}" --)"
 done
 same "before a command" "$(offered --)" "$(sed -n '/^static int global_options/,/^}/p' "$TREE/ffr/ffctl/main.c" |

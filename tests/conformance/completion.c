@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * completion.c - which options a command of ffctl's takes. completion.sh, which starts this, links it with ffctl, whose
+ * main() is called ffctl_main() then: some 3,000 questions are a fork each, because a process that is executed takes ten times as
+ * long.
+ *
+ *     completion ADMIN OPTION... <COMMANDS
+ *
+ * ADMIN is a socket that is not there. Of each line, a command's words, it prints the OPTIONs that the command does not
+ * say of what it says of one that nobody has, and then an empty line.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS  8
+#define ANSWER 4096
+
+int ffctl_main(int argc, char **argv);
+
+/* What ffctl says, with OPTION for the option's name. */
+static void ask(const char *admin, char *const *words, int n, const char *option, char *answer)
+{
+	char *argv[WORDS + 5] = { "ffctl", "--admin", (char *)admin };
+	int argc = 3, out[2], status;
+	size_t len = 0;
+	ssize_t got;
+	char *at;
+	pid_t pid;
+
+	for (int i = 0; i < n; i++)
+		argv[argc++] = words[i];
+	argv[argc++] = (char *)option;
+	if (pipe(out))
+		abort();
+	fflush(stdout); /* the child ends by exit() */
+	pid = fork();
+	if (pid < 0)
+		abort();
+	if (!pid) {
+		dup2(out[1], STDOUT_FILENO);
+		dup2(out[1], STDERR_FILENO);
+		close(out[0]);
+		close(out[1]);
+		exit(ffctl_main(argc, argv));
+	}
+	close(out[1]);
+	while ((got = read(out[0], answer + len, ANSWER - 1 - len)) > 0)
+		len += (size_t)got;
+	answer[len] = '\0';
+	close(out[0]);
+	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		abort();
+	at = strstr(answer, option);
+	if (at) {
+		memmove(at + 6, at + strlen(option), strlen(at + strlen(option)) + 1);
+		memcpy(at, "OPTION", 6);
+	}
+}
+
+static void command(const char *admin, char **words, int n, char **options)
+{
+	static char unknown[2][ANSWER], answer[ANSWER];
+
+	ask(admin, words, n, "--no-such-option", unknown[0]);
+	ask(admin, words, n, "--no-such-option=1", unknown[1]);
+	for (; *options; options++) {
+		ask(admin, words, n, *options, answer);
+		if (strcmp(answer, unknown[strchr(*options, '=') != NULL]))
+			printf("%.*s\n", (int)strcspn(*options, "="), *options);
+	}
+	printf("\n");
+	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	char line[256], *words[WORDS], *save;
+	int n;
+
+	if (argc < 3)
+		return 2;
+	while (fgets(line, sizeof(line), stdin)) {
+		n = 0;
+		for (char *w = strtok_r(line, " \n", &save); w && n < WORDS;
+		     w = strtok_r(NULL, " \n", &save))
+			words[n++] = w;
+		command(argv[1], words, n, argv + 2);
+	}
+	return 0;
+}
