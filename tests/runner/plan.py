@@ -238,12 +238,12 @@ class Plan:
             plain.append("unit-programs")
         if any(KINDS[k].engine for k in kinds) or "vm" in kinds:
             plain.append("system-programs")
-        if any(KINDS[k].build in ("plain", "tsan") for k in kinds) and not self.given:
+        labs_san = kinds & {"system-san", "hosts-san"}
+        if (labs_san or any(KINDS[k].build in ("plain", "tsan") for k in kinds)) and not self.given:
             wanted["plain"] = plain
         if any(KINDS[k].build == "san" for k in kinds):
             wanted["san"] = ["SAN=1", "all"]
             wanted["san"] += ["unit-programs", "replay-programs"] if "unit-san" in kinds else []
-            wanted["san"] += ["system-programs"] if kinds & {"system-san", "hosts-san"} else []
         if any(KINDS[k].build == "tsan" for k in kinds):
             programs = [j.cmd[-1][len(self.tree) + 1:] for j in self.jobs if j.kind == "unit-tsan"]
             daemons = [f"build-tsan/bin/{p}" for p in ("ffr", "ffo", "ffctl")]
@@ -256,13 +256,19 @@ class Plan:
             if name == "tsan" and "system-tsan" in kinds:
                 # The router is sanitized and the library is not: programs would have to be, too.
                 cmd = ["sh", "-c", '"$@" && rm -rf build-tsan/lib && cp -r build/lib build-tsan/lib', "sh"] + cmd
+            if name == "san" and labs_san:
+                # Of our own programs the router and the library are sanitized, as beside other people's programs.
+                cmd = ["sh", "-c", '"$@" && mkdir -p build-san/tests && rm -rf build-san/tests/system && '
+                       'cp -r build/tests/system build-san/tests/', "sh"] + cmd
             job = Job(f"build/{name}", "build", cmd, 3600)
             job.build = True
             job.alone = "build"  # make keeps all CPUs busy by itself
             out.append(job)
         names = {j.name for j in out}
-        if "build/tsan" in names and "system-tsan" in kinds and "build/plain" in names:
-            next(j for j in out if j.name == "build/tsan").needs.add("build/plain")
+        copies = {"build/tsan": "system-tsan" in kinds, "build/san": bool(labs_san)}
+        for job in out:
+            if copies.get(job.name) and "build/plain" in names:
+                job.needs.add("build/plain")
         for job in self.jobs:
             if job.name == "lint/rooms" and "build/plain" in names:
                 job.needs.add("build/plain")  # it looks at the objects, and two makes at once would mix them up
