@@ -124,7 +124,7 @@ class Lane:
         self.refused = set()
         self.current = None
         self.ended = True  # the current command
-        self.env = dict(os.environ, TREE=tree, LAB=self.lab, WORK=self.work, DEBS=f"{work}/debs")
+        self.env = dict(os.environ, TREE=tree, LAB=self.lab, WORK=self.work, RUN_WORK=work, DEBS=f"{work}/debs")
         self.env.pop("FF_LAB", None)
         if brief:
             self.env.update(FF_BRIEF="1")

@@ -5,6 +5,8 @@
  * verbs_odp.c - on-demand paging between two processes, by halves.h: the serving half does to its memory what
  * programs do to memory that is not pinned, and the other one writes to it and reads it. verbs_odp_regions.c has
  * what regions are by themselves.
+ *
+ * Environment: ODP_STORM (rounds of the case `storm`, 200; fewer on an emulated machine).
  */
 #include "tests/rig/verbs/odp.h"
 
@@ -338,9 +340,17 @@ static void *changer(void *arg)
 	return NULL;
 }
 
+static unsigned storm_rounds(void)
+{
+	const char *s = getenv("ODP_STORM");
+
+	return s ? (unsigned)atoi(s) : 200;
+}
+
 static void storm_server(void)
 {
 	uint8_t *p = odp_map(NULL, 2 * AREA);
+	unsigned rounds = storm_rounds();
 	struct ibv_mr *mr;
 	struct vt_end e;
 	pthread_t t;
@@ -348,7 +358,7 @@ static void storm_server(void)
 	mr = odp_serve(&e, p, 2 * AREA, ODP);
 	atomic_store(&stop, false);
 	CHECK_OK(pthread_create(&t, NULL, changer, p));
-	for (unsigned i = 0; i < 200; i++) {
+	for (unsigned i = 0; i < rounds; i++) {
 		halves_meet('w');
 		CHECK_PATTERN(p + AREA, AREA, i);
 		halves_meet('c');
@@ -360,10 +370,11 @@ static void storm_server(void)
 
 static void storm_client(void)
 {
+	unsigned rounds = storm_rounds();
 	struct vt_end e;
 
 	odp_reach(&e);
-	for (unsigned i = 0; i < 200; i++) {
+	for (unsigned i = 0; i < rounds; i++) {
 		odp_get(&e, AREA, 0);
 		for (size_t at = 0; at < AREA; at++)
 			CHECK(!e.buf[at] || e.buf[at] == 0xee);

@@ -7,10 +7,9 @@
 # night: vm
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
-	. "$(dirname "$0")/kmod.sh"
+	. "$(dirname "$0")/rapidio.sh" # for the build that tests of ffrio use, too
 	command -v mkfs.ext4 >/dev/null || skip "no mkfs.ext4 (make deps)"
-	# shellcheck disable=SC2119 # make needs no further arguments
-	kmod_build
+	rapidio_build
 	mkdir "$TMP/out"
 	cp "$TMP/kmod/ffmem.ko" "$TMP/kmod/build/ffmem_test" "$TMP/out/"
 	truncate -s 64M "$TMP/out/disk" && mkfs.ext4 -q -b 4096 "$TMP/out/disk" || exit 1

@@ -19,10 +19,10 @@ else
 fi
 
 # Builds the modules and their self-tests in $TMP/kmod, outside the tree, because other tests may run at the same time. One
-# run of tests/run builds them once.
+# run of tests/run builds them once, because only one VM test runs at a time.
 kmod_build() { # [MAKE'S ARGUMENT...]
 	local target=modules shared=
-	[[ -z ${WORK-} ]] || shared=$WORK/kmod-$(cksum <<<"$RELEASE $KDIR $*" | cut -d ' ' -f 1)
+	[[ -z ${RUN_WORK-} ]] || shared=$RUN_WORK/kmod-$(cksum <<<"$RELEASE $KDIR $*" | cut -d ' ' -f 1)
 	if [[ -n $shared && -e $shared ]]; then
 		ln -s "$shared" "$TMP/kmod"
 		return

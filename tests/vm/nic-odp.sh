@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # nic-odp.sh - the verbs backend with on-demand paging: rxe of the newest kernel, which pages on demand, and ffmem.ko. A
 # container has on-demand memory. Its peer uses the NIC itself, beside the lab, or is another container reached through the
-# NIC's loopback. rdma-core's own tests of on-demand paging run, too, if apt has python3-pyverbs.
+# NIC's loopback. rdma-core's own tests of on-demand paging run, too, if apt has python3-pyverbs, and some of its other tests:
+# nic-pyverbs.sh runs all of these.
 #
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
@@ -87,15 +88,29 @@ killed() {
 	! grep "a process stays" "$FF_LAB/h0/ffr.log"
 }
 
-# pyverbs ROOT: rdma-core's tests of on-demand paging, if the package is in ROOT
+# pyverbs ROOT LIST REGEX: those of rdma-core's tests that match, if the package is in ROOT
 pyverbs() {
 	. "$TREE/tests/rig/shell/pyverbs.sh"
 	[[ -n $1 ]] || {
 		echo "python3-pyverbs cannot be had from apt"
 		return 77
 	}
-	timeout 600 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 \
-		"$TREE/tests/conformance/pyverbs.py" "$(pyverbs_suite "$1")" "$TREE/tests/vm/nic-odp-pyverbs.txt" --gid "$NIC_INDEX" -k test_odp -v
+	timeout 600 "$LAB" exec h0c0 -- env PYTHONPATH="$(pyverbs_packages "$1")" /usr/bin/python3 "$TREE/tests/conformance/pyverbs.py" \
+		"$(pyverbs_suite "$1")" "$TREE/tests/vm/$2.txt" --ip 10.151.9.2 --gid "$NIC_INDEX" -k "$3" -v
+}
+
+nothing_stays() {
+	[[ $("$LAB" ffctl h0 -- --json stats h0c0 | awk -v names="sessions qps mrs" -f "$TREE/tests/rig/shell/numbers.awk") == "0 0 0" ]]
+}
+
+# The NIC carries the suite's messages; the router does not copy them itself.
+carried() {
+	local before sent
+	before=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts)
+	"$@" || return
+	sent=$(($(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/sent_pkts) - before))
+	echo "the NIC has sent $sent packets"
+	((sent > 500))
 }
 
 caps() { "$LAB" exec h0c0 -- ibv_devinfo -v | grep -A1 -m1 general_odp_caps | grep >/dev/null ODP_SUPPORT; }
@@ -122,7 +137,11 @@ check paged-peer paged "env VT_DEVICE=rxe0 VT_GID=1" 10.151.9.2 VT_SEEN=/out/see
 check counted cat /out/seen
 check paged-h0c1 paged "$LAB exec h0c1 -- env VT_GID=$NIC_INDEX" "$("$LAB" ip h0c1)"
 kill %% 2>/dev/null
-check pyverbs pyverbs "$1"
+check pyverbs-odp pyverbs "$1" nic-odp-pyverbs test_odp
+cat /out/pyverbs-odp.log
+check pyverbs carried pyverbs "$1" nic-pyverbs '^test_(qpex\.\w+\.test_qp_ex_rc_(send_imm|rdma_write_imm|rdma_read$)|atomic\.\w+\.test_atomic_cmp|cq_events\.\w+\.test_cq_events_rc|rdmacm\.\w+\.test_rdmacm_(sync_traffic|async_read)$)'
+cat /out/pyverbs.log
+check nothing-stays until_is nothing_stays
 check write_bw odp ib_write_bw -n 50
 check read_bw odp ib_read_bw -n 50
 check killed killed

@@ -4,18 +4,15 @@
 # each test are queue pairs of one process, which talk through the NIC's loopback. nic-pyverbs.txt says how each test must end.
 #
 # FT_TESTS is a regular expression that chooses other tests than those with traffic: `^test_(?!mlx5|efa|odp)` chooses all that
-# are in the list. With FT_PLAIN=1 the same tests run on the NIC without freeflow first. In a run of all kinds only some of the
-# tests with traffic run.
+# are in the list. With FT_PLAIN=1 the same tests run on the NIC without freeflow first. nic-odp.sh runs some of the tests with
+# traffic.
 #
-# all: vm
 # night: vm
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
 	NEWER=1
 	. "$(dirname "$0")/common.sh"
 	. "$TREE/tests/rig/shell/pyverbs.sh"
-	[[ -z ${FF_BRIEF-} ]] ||
-		export FT_TESTS=${FT_TESTS:-'^test_(qpex\.\w+\.test_qp_ex_rc_(send_imm|rdma_write_imm|rdma_read$)|atomic\.\w+\.test_atomic_cmp|cq_events\.\w+\.test_cq_events_rc|rdmacm\.\w+\.test_rdmacm_(sync_traffic|async_read)$)'}
 	root=$(pyverbs_root) || skip "python3-pyverbs cannot be had from apt"
 	vm_test "${FT_LIMIT:-1100}" "$0" "$root"
 	exit

@@ -34,13 +34,19 @@ vm_tools() { # PACKAGE...
 # Prints the folder of a kernel that linux-headers-amd64 has the headers of, with vmlinuz, release,
 # initrd and lib/modules, made if it is not there.
 vm_kernel() {
-	local release version
+	local release version folder known=${RUN_WORK:+$RUN_WORK/vm-kernel}
+	if [[ -n $known && -s $known ]]; then # apt takes two seconds to answer, and one run of tests/run asks it once
+		cat "$known"
+		return
+	fi
 	vm_tools qemu-system-x86 busybox-static >&2 || return 1
 	release=$(apt-cache depends linux-headers-amd64 2>/dev/null |
 		sed -n 's/^ *Depends: linux-headers-\(6.*\)/\1/p' | head -n 1)
 	version=$(cache_version "linux-image-$release")
 	[[ -n $release && -n $version ]] || return 1
-	cache_once "kernel-$version" vm_unpack "$release" "$version"
+	folder=$(cache_once "kernel-$version" vm_unpack "$release" "$version") || return 1
+	[[ -z $known ]] || echo "$folder" >"$known"
+	echo "$folder"
 }
 
 vm_unpack() { # RELEASE VERSION
