@@ -354,7 +354,6 @@ static void on_later(struct backend_later *b, int err)
 	bool is_leaving = conn->is_leaving;
 	int status;
 
-	conn->later = NULL;
 	status = l->finish(&c, l, is_leaving ? -ECANCELED : err, a.resp);
 	if (status == CTL_LATER) { /* there is more to wait for */
 		conn->later->type = was.type;
@@ -363,6 +362,7 @@ static void on_later(struct backend_later *b, int err)
 		ctl_charge(cont, from);
 		return;
 	}
+	conn->later = NULL;
 	conn->is_leaving = false;
 	if (status) {
 		memset(a.resp, 0, sizeof(a.resp));

@@ -525,12 +525,12 @@ static void control(uint8_t what)
 	case 6:
 		/* the container is not known, has moved, or its host is down; and is as it was */
 		w->liar.remote.epoch = what & 8 ? 0 : what & 16 ? 2 : 1;
-		w->liar.remote.up = what & 32;
+		w->liar.remote.peer->up = what & 32;
 		remote_changed(fast(), &w->liar.remote);
 		if (what & 64)
 			break;
 		w->liar.remote.epoch = 1;
-		w->liar.remote.up = true;
+		w->liar.remote.peer->up = true;
 		remote_changed(fast(), &w->liar.remote);
 		break;
 	default:

@@ -178,9 +178,13 @@ static int do_shared_mr(void)
 				 .len = SHARED_LEN,
 				 .kind = FF_RUN_SHARED };
 	struct ff_reg_mr_resp resp;
+	int st;
 
-	return rig_call(g, sock, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1, &resp,
-			sizeof(resp), NULL, NULL);
+	rig_ask(sock, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1);
+	do /* the keeper's thread looks for the file */
+		st = rig_answer(g, sock, FF_MSG_REG_MR, &resp, sizeof(resp));
+	while (st == -EAGAIN);
+	return st;
 }
 
 static int do_null_mr(void)
