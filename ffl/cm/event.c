@@ -218,6 +218,26 @@ static void user_event(struct cm_event *e, const struct cm_packet *p)
 		memcpy(&e->event.param, p->data, sizeof(uint64_t));
 }
 
+/*
+ * The id's QP, if it is still there, has no peer any more. Programs end it by ibv_destroy_qp(), too, and then the id has a
+ * pointer to what is gone: so it is looked up.
+ */
+static void peer_left(const struct rdma_cm_id *id)
+{
+	struct ffl_context *ctx = id->qp && id->verbs ? to_ctx(id->verbs) : NULL;
+	const struct ffl_table *t;
+
+	if (!ctx)
+		return;
+	pthread_mutex_lock(&ctx->table_lock);
+	t = &ctx->table[FFL_QP];
+	for (uint32_t i = 0; i < t->size; i++)
+		if (t->slot[i].handle && t->slot[i].obj == to_qp(id->qp))
+			atomic_store_explicit(&to_qp(id->qp)->peer_left, true,
+					      memory_order_relaxed);
+	pthread_mutex_unlock(&ctx->table_lock);
+}
+
 /* Fill in the event. false: it is not one for the program. */
 static bool process(struct cm_event *e, const struct cm_packet *p)
 {
@@ -247,9 +267,7 @@ static bool process(struct cm_event *e, const struct cm_packet *p)
 		if (e->id->connect_error)
 			return false;
 		copy_conn(e, p);
-		if (e->id->id.qp)
-			atomic_store_explicit(&to_qp(e->id->id.qp)->peer_left, true,
-					      memory_order_relaxed);
+		peer_left(&e->id->id);
 		return true;
 	case RDMA_CM_EVENT_MULTICAST_JOIN:
 	case RDMA_CM_EVENT_MULTICAST_ERROR:

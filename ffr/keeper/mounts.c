@@ -138,6 +138,9 @@ void mounts_call_ends(void)
 {
 	forget();
 	reads_left = UINT_MAX;
+	free(kept.mount); /* the thread may be about to end */
+	kept.mount = NULL;
+	kept.size = 0;
 }
 
 static bool is_mounted(dev_t dev, const char *const *types)

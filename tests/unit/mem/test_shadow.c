@@ -105,6 +105,8 @@ static int teardown(void **state)
 		close(ses.mem.maps_fd);
 		keeper_client_del(ses.mem.keeper_id);
 		look_settle();
+		for (int i = 0; i < 1000 && open_fds() != fds_before; i++)
+			usleep(1000); /* a sanitizer has some open when a thread ends */
 		if (open_fds() != fds_before) {
 			print_message("descriptors are left open\n");
 			return -1;

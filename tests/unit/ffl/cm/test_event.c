@@ -127,7 +127,7 @@ static void test_response_fails(void **state)
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
-/* The QP learns that its peer takes nothing more. */
+/* The QP learns that its peer takes nothing more; one that is gone, which the id still points to, is not touched. */
 static void test_peer_leaves(void **state)
 {
 	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
@@ -137,13 +137,20 @@ static void test_peer_leaves(void **state)
 	cm_rig_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0); /* an id without a QP */
 	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	id->qp = &qp.qp;
+	id->verbs = &cm_router.ctx.v.context;
+	cm_rig_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	assert_false(qp.peer_left);
+	assert_int_equal(ffl_table_put(&cm_router.ctx, FFL_QP, 1, &qp), 0);
 	cm_rig_simple(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 	assert_false(qp.peer_left);
 	cm_rig_simple(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_true(qp.peer_left);
+	ffl_table_del(&cm_router.ctx, FFL_QP, 1);
 	id->qp = NULL;
+	id->verbs = NULL;
 	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
