@@ -36,7 +36,9 @@ class Kind:
         self.wrap = list(wrap)  # a command that starts the lab or the test
 
 
-ASAN_UNIT = {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+# gcc 12's library reads what is not there when a thread ends that had such stacks, once in 30 runs of mem/test_shadow, if it is
+# to know of thread-local variables.
+ASAN_UNIT = {"ASAN_OPTIONS": "detect_stack_use_after_return=1:intercept_tls_get_addr=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 ASAN_LAB = {"ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1"}
 TSAN = {"TSAN_OPTIONS": "halt_on_error=0:second_deadlock_stack=1"}
 # Where the kernel spreads mappings wider than this version of ThreadSanitizer knows.

@@ -4,6 +4,7 @@
 /*
  * test_event.c - which packets of the router become events of whom, and what is done before the program has them.
  */
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "ffl/cm/cm.h"
@@ -149,6 +150,8 @@ static void test_peer_leaves(void **state)
 	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_DISCONNECTED, 0);
 	assert_true(qp.peer_left);
 	ffl_table_del(&cm_router.ctx, FFL_QP, 1);
+	free(cm_router.ctx.table[FFL_QP].slot);
+	cm_router.ctx.table[FFL_QP] = (struct ffl_table){ 0 };
 	id->qp = NULL;
 	id->verbs = NULL;
 	assert_int_equal(rdma_destroy_id(id), 0);
