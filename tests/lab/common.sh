@@ -206,16 +206,20 @@ sanitizer_env() { # FOLDER
 	echo "TSAN_OPTIONS=log_path=$1/san:suppressions=$TREE/tests/rig/tools/tsan.supp:exitcode=0:history_size=7"
 }
 
-# SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks. One that hangs says where, and
-# `lab down` fails.
+# SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks. One that hangs says where, with its children,
+# and `lab down` fails.
 stop_process() { # NAME PID SIGNAL
+	local pid
 	kill "-$3" "$2" 2>/dev/null || true
 	try_for 30 gone "$2" && return
 	say "$1 does not end on SIG$3: killed"
 	if [[ $3 == TERM ]]; then
 		: >"$FF_LAB/hung"
-		! command -v gdb >/dev/null ||
-			timeout 30 gdb -p "$2" -batch -ex "thread apply all backtrace" >&2 2>/dev/null || true
+		for pid in "$2" $(pgrep -P "$2"); do
+			say "process $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
+			! command -v gdb >/dev/null ||
+				timeout 30 gdb -p "$pid" -batch -ex "thread apply all backtrace" >&2 2>/dev/null || true
+		done
 	fi
 	kill -KILL "$2" 2>/dev/null || true
 	try_for 5 gone "$2" || true
