@@ -196,8 +196,9 @@ void cm_channel_refuse(struct cm_session *s, uint32_t handle)
 }
 
 /*
- * The router is gone, and with it the device: a DEVICE_REMOVAL for an id of the channel that has the device and was not told
- * yet, or NULL. Ids that wait for their own events have the error of their call. Call with table_lock held.
+ * The router is gone, and with it the device. Make DEVICE_REMOVAL for one of the channel's ids that
+ * have the device and were not told yet; NULL: there is none. A synchronous id is left out, because its
+ * call fails. Call with table_lock held.
  */
 static struct cm_id *remove_one(struct cm_channel *ch, struct cm_packet *p)
 {

@@ -219,8 +219,8 @@ static void user_event(struct cm_event *e, const struct cm_packet *p)
 }
 
 /*
- * The id's QP, if it is still there, has no peer any more. Programs end it by ibv_destroy_qp(), too, and then the id has a
- * pointer to what is gone: so it is looked up.
+ * The peer of the id's QP has left. The QP is looked up, because a program may have destroyed it by
+ * ibv_destroy_qp(), which leaves id->qp as it was.
  */
 static void peer_left(const struct rdma_cm_id *id)
 {

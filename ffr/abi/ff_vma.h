@@ -107,7 +107,10 @@ static inline int ff_vma_query_text(int maps_fd, uint64_t addr, struct ff_vma *o
 	return n < 0 ? -errno : -ENOENT;
 }
 
-/* Does the kernel know PROCMAP_QUERY? Does not wait for the lock of the address space, which the others need. */
+/*
+ * Does the kernel know PROCMAP_QUERY? This does not wait for the lock of the address space; the other
+ * functions do.
+ */
 static inline bool ff_vma_can_ask(int maps_fd)
 {
 	struct ff_procmap_query q = { .size = 0 }; /* -EINVAL, before anything else is looked at */

@@ -136,8 +136,8 @@ struct ctl_conn {
 struct ctl_later {
 	struct backend_later be;
 	/*
-	 * The rest of the call, the handler's memory included: its status, which may be CTL_LATER once more.
-	 * err is -ECANCELED: the session is about to end, and nothing may be begun.
+	 * The rest of the call, the handler's memory included: its status, which may be CTL_LATER once
+	 * more. err is -ECANCELED: the session is about to end, and nothing may be begun.
 	 */
 	int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp);
 	/* The session is to end: it is done at once, by be.done(). NULL: it takes its time. */

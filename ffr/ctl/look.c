@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * look.c - REG_MR and REREG_MR of shared mappings: before the handler runs, the keeper finds the files of these mappings.
- * Control thread; called by mr.c.
+ * look.c - REG_MR and REREG_MR of shared mappings: before the handler runs, the keeper finds the files
+ * of these mappings. Control thread; called by mr.c.
  *
- * The keeper needs the lock of the client's address space for that, which the client can hold for seconds. So the call is
- * answered later, and only this client waits. When the keeper's socket hangs up, the handler takes what was found, all
- * at once: until then the descriptors stay in the socket and are nobody's.
+ * The keeper needs the lock of the client's address space for that, which the client can hold for
+ * seconds. So the call is answered later, and only this client waits. When the keeper's socket hangs
+ * up, the handler takes all that was found; until then the descriptors stay in the socket.
  *
  * Tests: unit/ctl/test_look.c
  */

@@ -261,7 +261,7 @@ int ctl_reg_mr(struct ctl_call *c, const struct ff_reg_mr_req *req, struct ff_re
 	if (err)
 		return err;
 	if (!(req->access & IBV_ACCESS_ON_DEMAND) &&
-	    ctl_look(c, shadow_writes(req->access), serve_reg_mr, req, sizeof(*req)))
+	    ctl_look(c, view_writes(req->access), serve_reg_mr, req, sizeof(*req)))
 		return CTL_LATER;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
@@ -530,7 +530,7 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		if (range_check(c->ctl, req->addr, req->length, req->iova, new.access))
 			return -EINVAL;
 		if (!(new.access &IBV_ACCESS_ON_DEMAND) &&
-		    ctl_look(c, shadow_writes(new.access), serve_rereg_mr, req, sizeof(*req)))
+		    ctl_look(c, view_writes(new.access), serve_rereg_mr, req, sizeof(*req)))
 			return CTL_LATER;
 		new.addr = req->addr;
 		new.length = req->length;

@@ -37,9 +37,9 @@ extern const struct obj_ops *const obj_ops[OBJ_NUM_KINDS]; /* session.c; CM ids 
 int ctl_obj_destroy(struct obj *o);
 
 /*
- * look.c: have the keeper find the files of the call's claims on shared mappings, and then make the call once more, by
- * `serve` with a copy of the request of `size` bytes, and with c->found. False: there is nothing to be found, or it was.
- * writes: only what is writable.
+ * look.c: have the keeper find the files of the call's claims on shared mappings, and then make the
+ * call once more, by `serve`, with a copy of the request of `size` bytes and with c->found. False:
+ * there is nothing to be found, or the keeper was asked already. writes: only what is writable.
  */
 bool ctl_look(struct ctl_call *c, bool writes, ctl_serve_fn *serve, const void *req, size_t size);
 /* The call that destroys an object by its handle, the request's `field`; find() is its table's. */

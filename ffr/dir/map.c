@@ -8,12 +8,12 @@
  *
  * What is unknown here may have been registered a moment ago: nobody waits for publications, and
  * a program tells its peer of an MR by ways that are faster than they are. So who asks for it waits
- * GRACE, and longer while the list is being told; only then it is refused. While the orchestrator is away from
- * here, or from the other host, nothing can be published, or known: then the other host is asked, whose answer counts anyway,
- * because a control plane that is lost must not end a path that lives. Who is waited for is remembered for each container, as an rkey with the
- * time when its waiting ends; the entry is kept a while after that, so that they who wait all learn
- * it. A row that is there and does not fit (it may be about to change: ibv_rereg_mr) is waited for
- * in the same way, but shortly.
+ * GRACE, and longer while the list is being told; only then it is refused. While this host or the
+ * other one has no connection to the orchestrator, nothing can be published, or known: then the other
+ * host is asked, whose answer counts anyway, because a lost control plane must not end a path that
+ * lives. Who is waited for is remembered for each container, as an rkey with the time when its waiting
+ * ends; the entry is kept a while after that, so that all that wait learn it. A row that is there and
+ * does not fit (it may be about to change: ibv_rereg_mr) is waited for in the same way, but shortly.
  *
  * Rows are of one epoch. Those of another one count for nothing. When a list is told anew the rows
  * that were known are used until it is complete.

@@ -2,13 +2,14 @@
 /*
  * keeper.h - the process with the privileges, and what the router asks of it.
  *
- * Job: what needs rights on other processes: it looks at what a client hands over in HELLO and at the
- * cgroup that it is in, keeps what was handed over, and opens the files that this client has mapped; and it holds listening sockets while a router is
- * started again. Neighbours: the control thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c,
- * ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. It is a process of its own, a child of
- * the same parent as the router. Its first thread answers each request at once; what a client can delay is done by a
- * thread for that client (look.c). Where there is no such process (tests, sandbox =
- * off) the caller does the work itself, with what rights it has, and nobody holds sockets.
+ * Job: what needs rights on other processes. The keeper looks at what a client hands over in HELLO and
+ * at the cgroup that the client is in, keeps what was handed over, and opens the files that the client
+ * has mapped. It also holds listening sockets while a router is started again. Neighbours: the control
+ * thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c, ctl/container.c) asks it, one request
+ * at a time; it uses hello.c and mounts.c. The keeper is a process of its own, a child of the same
+ * parent as the router. Its first thread answers each request at once; what a client can delay is done
+ * by a thread for that question (look.c). Where there is no keeper (tests, sandbox = off), the router
+ * does the work itself, with what rights it has, and nobody holds sockets.
  *
  *	parent.c   the first process, which starts the other two
  *	keeper.c   the process: messages in, one dispatch, answers out
@@ -94,12 +95,15 @@ void keeper_client_del(uint32_t id);
 /* ctl_peer_in_cgroup(); cgroup is shorter than CGROUP_MAX. peer->pidfd stays the caller's. */
 int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
 /*
- * Which files has the client mapped shared, and readable, in these ranges of its addresses, and writable if `writes`?
- * KEEPER_RANGES at most, in order. A socket of the caller's that hangs up when all was said, or -errno. What was
- * found by then is taken by keeper_found(). A client can delay it for seconds.
+ * Which files has the client mapped shared, and readable, and writable if `writes`, in these ranges of
+ * its addresses: at most KEEPER_RANGES, in order? A socket, the caller's, or -errno. The socket hangs up
+ * when all was said; keeper_found() takes what was found. A client can delay the hang-up for seconds.
  */
 int keeper_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes);
-/* The next file, in the order of addresses: its descriptor, the caller's; or -ENOENT: there is no other one. Waits. */
+/*
+ * The next file, in the order of addresses: its descriptor, the caller's, or -ENOENT: there is no other
+ * one. Waits for it, unless the socket is O_NONBLOCK.
+ */
 int keeper_found(int sock, struct keeper_found *found);
 /* /dev/ffmem (kmod/ffmem.h), open and used by nobody yet: a descriptor, or -errno. */
 int keeper_open_ffmem(void);
@@ -132,8 +136,8 @@ enum keeper_op {
 
 /*
  * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one; with
- * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the socket for what is found,
- * and the packet is a struct keeper_look_req.
+ * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the socket
+ * for what is found, and the packet is a struct keeper_look_req.
  */
 struct keeper_req {
 	uint32_t op;  /* enum keeper_op */
@@ -174,7 +178,7 @@ int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, ch
 int clients_del(uint32_t id);
 int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock);
 void clients_clear(void);
-/* look.c: send what is found to the socket, later. All descriptors stay the caller's. 0 or -errno. */
+/* look.c: send to the socket, later, what is found. All descriptors stay the caller's. 0 or -errno. */
 int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range, uint32_t n,
 	       bool writes, int sock);
 void look_settle(void); /* for tests: wait until all was sent */

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * look.c - which files a client has mapped shared in some ranges of its address space. A thread for each question; keeper,
- * or the router where there is none. Called by clients.c.
+ * look.c - which files a client has mapped shared in some ranges of its address space. A thread for
+ * each question, in the keeper, or in the router where there is no keeper. Called by clients.c.
  *
- * Both the client's maps and /proc/PID/map_files need the lock of its address space. The client can hold that lock for
- * seconds, by a fork() with many pages. So the thread that answers all clients does not ask them: it starts a
- * thread that does, and that sends what it finds through a socket of the question's own. The end of the stream is the end
- * of the answer.
+ * Both the client's maps and /proc/PID/map_files need the lock of its address space. The client can
+ * hold that lock for seconds, by a fork() with many pages. So the keeper's first thread, which answers
+ * the router for all clients, asks neither of them. It starts a thread for the question. That thread
+ * asks, and sends what it finds through the question's own socket, whose end is the end of the answer.
  *
  * Tests: test_keeper.c, unit/mem/test_shadow.c
  */
@@ -24,8 +24,8 @@
 #include "ffr/lib/fds.h"
 
 /*
- * What one question may cost: mappings that are asked for, 1 us each, and files that are opened, or cannot be, 30 us each. What
- * is beyond is not found.
+ * What one question may cost: mappings that are asked for, 1 us each, and files that are opened, or
+ * cannot be, 30 us each. What is beyond is not found.
  */
 #define ASKED_MAX 512u
 #define TRIED_MAX 32u
@@ -90,7 +90,7 @@ static void look_through(const struct look *l)
 				continue;
 			if (tried++ == TRIED_MAX)
 				return;
-			/* opened as the client has it, for only what can be written to can be guarded */
+			/* as the client has it: only what can be written to can be guarded */
 			fd = map_file_open(l->pid, l->pidfd, l->maps, &v, v.flags & FF_VMA_WRITE);
 			if (fd < 0)
 				continue;

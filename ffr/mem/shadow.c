@@ -128,7 +128,10 @@ err_free:
 	return NULL;
 }
 
-/* The part [va, va + len) of mapping v, of file fd, mapped here, with one more reference; NULL: cannot be. */
+/*
+ * The part [va, va + len) of mapping v, which is of file fd, mapped here, with one more reference.
+ * NULL: it cannot be mapped.
+ */
 static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, int fd, uint64_t va,
 				   uint64_t len)
 {
@@ -255,11 +258,6 @@ static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t e
 		if (g)
 			run_add(mr, f->start, f->end - f->start, g->map + g->lead, g);
 	}
-}
-
-bool shadow_writes(uint32_t access)
-{
-	return access & ACCESS_WRITES;
 }
 
 int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const int *found)

@@ -25,8 +25,6 @@
  * mappings; NULL: all of them are left to pvm.c. mr->o.ses, addr, length and access are set.
  */
 int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const int *found);
-/* Must mappings be writable for these IBV_ACCESS_*? */
-bool shadow_writes(uint32_t access);
 /*
  * The runs that *mr, a copy of an MR, would have with further ones: new->run, num_runs and zero_copy, of
  * where the old foreign mappings are shared. Shadow memory only, where there is no run. Control thread, no lock.

@@ -29,7 +29,7 @@ void view_session_del(struct session *s);
  * MR that is as large as an address space (implicit on-demand paging) has none.
  */
 void view_map(struct mr *mr);
-/* Is a view for these IBV_ACCESS_* written to? It is made anew for those that another one has not. */
+/* Is memory with these IBV_ACCESS_* written to? A view is made anew for those that another one has not. */
 static inline bool view_writes(uint32_t access)
 {
 	return access &

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * completion.c - which options a command of ffctl's takes. completion.sh, which starts this, links it with ffctl, whose
- * main() is called ffctl_main() then: some 3,000 questions are a fork each, because a process that is executed takes ten times as
- * long.
+ * completion.c - which options each command of ffctl takes. completion.sh, which starts this program,
+ * links it with ffctl, whose main() it has renamed to ffctl_main(). Each of some 3,000 questions is a
+ * fork() then, which takes a tenth of the time of an exec().
  *
  *     completion ADMIN OPTION... <COMMANDS
  *
- * ADMIN is a socket that is not there. Of each line, a command's words, it prints the OPTIONs that the command does not
- * say of what it says of one that nobody has, and then an empty line.
+ * ADMIN is a socket that does not exist. Each line of the input is a command. For each, the program
+ * prints the OPTIONs that ffctl does not refuse as it refuses an unknown option, and an empty line.
  */
 #include <stdio.h>
 #include <stdlib.h>

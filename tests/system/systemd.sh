@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# all: netns
-# night: system-san
+# all: netns system-san
 # timeout: 300
 # systemd.sh - what a service manager sees: units that it understands, a socket that it passes,
 # and the word that the router and the orchestrator are ready.

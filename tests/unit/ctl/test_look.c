@@ -169,7 +169,7 @@ static void what_is_not_found_is_copied(void **state)
 	assert_int_equal(resp.zero_copy, 0);
 }
 
-/* Who is refused is refused at once, and nothing is looked for. */
+/* A call that is refused is refused at once. The keeper is not asked. */
 static void bad_calls_ask_nobody(void **state)
 {
 	struct ff_reg_mr_resp resp;
