@@ -20,7 +20,9 @@
  *
  * Answers, beside id and ok:
  *	hello		version: the one both speak
- *	host_register	-
+ *	host_register	store: which store the orchestrator has, a word that is another one for each store that was
+ *			ever made; last: the highest id that a container got in it, absent where the store
+ *			does not tell
  *	host_get	host: {name, instance, wire, up, last_seen}
  *	host_list	hosts: [{name, instance, wire, up, last_seen}, ...] by rising name; next:
  *			value for `after` when there are more
@@ -112,7 +114,9 @@
 #define FFO_TENANTS_MAX 512u	/* tenants with limits: all fit into one message */
 #define FFO_GROUP_MAX	512u	/* hosts of a multicast group: all fit into one message */
 #define FFO_SUBS_MAX	65536u	/* things that one connection is told of */
-#define FFO_LID_MAX	0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
+#define FFO_ID_KEEP_MAX                                                                            \
+	0x7fffffffu	    /* the highest id that a container may bring along: half of all stay */
+#define FFO_LID_MAX 0xbfffu /* unicast LIDs are 1..0xbfff (IBTA 4.1.3) */
 
 /*
  * X(NAME, name, caller, host, operator). Callers:
@@ -202,7 +206,8 @@ enum ffo_op {
 /*
  * tenant: "default" when absent; mode: "adaptive"; host: the caller's own. ips: 1..FFO_ADDR_MAX
  * strings; when absent, one of each family is allocated. limits: of ffo_limits.h, by their names;
- * none when absent.
+ * none when absent. container (its id, at most FFO_ID_KEEP_MAX), lid and epoch: as it had them in a store that
+ * was lost, with ips; absent for a new container.
  */
 #define FFO_FIELDS_container_add(F, op)                                                            \
 	F(op, NAME, name, REQ)                                                                     \
@@ -210,7 +215,10 @@ enum ffo_op {
 	F(op, LIST, ips, OPT)                                                                      \
 	F(op, NAME, mode, OPT)                                                                     \
 	F(op, NAME, host, OPT)                                                                     \
-	F(op, OBJ, limits, OPT)
+	F(op, OBJ, limits, OPT)                                                                    \
+	F(op, UINT, container, OPT)                                                                \
+	F(op, UINT, lid, OPT)                                                                      \
+	F(op, UINT, epoch, OPT)
 
 /*
  * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings go, and it is not

@@ -7,7 +7,7 @@
  *
  *	host_register		the host is one that the certificate names		op_host.c
  *	container_add		it is to be on such a host, of a tenant that the certificate
- *				has, without limits					here
+ *				has; with limits only if it brings its id along		here
  *	container_set, _rm, _get  it is on such a host; _set: no limits. It can be handed over to
  *				another host, and not be taken from one			here
  *	container_list		of such a host						here
@@ -20,7 +20,8 @@
  *
  * A host that somebody has broken into can thus change what is its own, and learn of those whom its
  * containers could talk to anyway. Limits are not its to set, although it is the one to hold them: what
- * an operator reads is what an operator wrote.
+ * an operator reads is what an operator wrote. The one exception is a container that was in a store which is
+ * lost: its host is the only one that still knows its limits.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -72,7 +73,8 @@ static int check_add(struct request *r)
 		return refuse(r, "a host adds no containers to host %s", host);
 	if (!tls_stream_has_tenant(r->conn->tls, tenant))
 		return refuse(r, "this host's certificate has not the tenant \"%s\"", tenant);
-	if (arg->limits)
+	/* What comes from a store that is lost has the limits that an operator gave it there. */
+	if (arg->limits && !arg->container)
 		return refuse(r, "limits are set with an operator's certificate");
 	return 0;
 }

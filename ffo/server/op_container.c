@@ -122,6 +122,26 @@ static void added(void *arg, int err, const char *why, const struct ffo_containe
 	request_end(r, err);
 }
 
+/* What a container keeps that was in a store which is lost: its peers know it by that. */
+static int set_kept(struct request *r, struct ffo_container *c)
+{
+	const struct ffo_req_container_add *arg = &r->arg.container_add;
+
+	if (!arg->container && !arg->lid && !arg->epoch)
+		return 0;
+	if (!arg->container || !arg->lid || !arg->epoch || !arg->ips ||
+	    arg->container > FFO_ID_KEEP_MAX || arg->lid > FFO_LID_MAX)
+		return request_fail(
+			r, -EINVAL,
+			"\"container\", \"lid\" and \"epoch\" belong together, with \"ips\": an "
+			"id of 1 to %u, a LID of 1 to %u, an epoch above 0",
+			FFO_ID_KEEP_MAX, FFO_LID_MAX);
+	c->id = arg->container;
+	c->lid = (uint16_t)arg->lid;
+	c->epoch = arg->epoch;
+	return 0;
+}
+
 int op_container_add(struct request *r)
 {
 	const struct ffo_req_container_add *arg = &r->arg.container_add;
@@ -141,6 +161,8 @@ int op_container_add(struct request *r)
 		err = set_ips(r, arg->ips, &none, &c);
 	if (!err && arg->limits)
 		err = set_limits(r, arg->limits, &c);
+	if (!err)
+		err = set_kept(r, &c);
 	if (err)
 		return err;
 	s->ops->container_add(s, &c, added, r);

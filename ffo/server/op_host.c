@@ -4,9 +4,9 @@
  * that connection its ephemeral state goes (store.h), its containers stay. Called by request.c and
  * server.c; the orchestrator's loop only.
  *
- * Registration: the store takes the host as up, unless another router is connected as it, here or
- * at another orchestrator; then its containers are read (owned.c). A store that is not ready is
- * waited for. Over TLS, a router is of the host that its certificate names and of no other.
+ * Registration: the store says which one it is, and takes the host as up, unless another router is
+ * connected as it, here or at another orchestrator; then its containers are read (owned.c). A store
+ * that is not ready is waited for. Over TLS, a router is of the host that its certificate names and of no other.
  */
 #include "ffo/server/server.h"
 
@@ -61,13 +61,33 @@ static void came_up(void *arg, int err, const char *why)
 	}
 }
 
+static void identified(void *arg, int err, const char *why, const char *id, uint32_t last)
+{
+	struct request *r = arg;
+	struct ffo_store *s = r->ffo->store;
+	struct conn *c = r->conn;
+	struct ffo_host h;
+
+	if (!err)
+		err = request_reply(r, "store", json_string(id));
+	if (!err && last)
+		err = request_reply(r, "last", json_integer(last));
+	if (err || c->closing) {
+		c->host[0] = '\0';
+		request_end(r, err ? request_failed(r, err, why) : -EAGAIN);
+		return;
+	}
+	host_now(&h, c->host, c->instance,
+		 r->arg.host_register.wire ? r->arg.host_register.wire : "");
+	s->ops->host_up(s, &h, came_up, r);
+}
+
 static int bring_up(struct request *r)
 {
 	const struct ffo_req_host_register *arg = &r->arg.host_register;
 	const char *instance = arg->instance ? arg->instance : "";
 	struct conn *c = r->conn, *other = host_conn(r->ffo, arg->host);
 	struct ffo_store *s = r->ffo->store;
-	struct ffo_host h;
 
 	if (other && (!*instance || strcmp(other->instance, instance)))
 		return request_fail(r, -EEXIST, "another router is connected as host %s",
@@ -76,11 +96,10 @@ static int bring_up(struct request *r)
 		other->host[0] = '\0'; /* the host does not go down in between */
 		conn_close(other, "its router has connected again");
 	}
-	host_now(&h, arg->host, instance, arg->wire ? arg->wire : "");
 	/* From now on, so that nobody else becomes it while the store is asked. */
-	memcpy(c->host, h.name, sizeof(h.name));
-	memcpy(c->instance, h.instance, sizeof(h.instance));
-	s->ops->host_up(s, &h, came_up, r);
+	snprintf(c->host, sizeof(c->host), "%s", arg->host);
+	snprintf(c->instance, sizeof(c->instance), "%s", instance);
+	s->ops->identity(s, identified, r);
 	return REQUEST_LATER;
 }
 

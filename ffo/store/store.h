@@ -185,6 +185,12 @@ typedef void (*store_count_cb)(void *arg, int err, const char *why, size_t count
 /* c is set when err is 0, and with -EEXIST, -EAGAIN, -EBUSY if it is known (else NULL). */
 typedef void (*store_container_cb)(void *arg, int err, const char *why,
 				   const struct ffo_container *c);
+/*
+ * id: one line, shorter than STORE_ID_MAX, another one for each store that was ever made. last: the highest
+ * id that a container got in it; 0: the store does not tell.
+ */
+typedef void (*store_identity_cb)(void *arg, int err, const char *why, const char *id,
+				  uint32_t last);
 typedef void (*store_host_cb)(void *arg, int err, const char *why, const struct ffo_host *h);
 /* One page of a list, in order; `more`: there are more behind it. */
 typedef void (*store_containers_cb)(void *arg, int err, const char *why,
@@ -193,6 +199,8 @@ typedef void (*store_hosts_cb)(void *arg, int err, const char *why, const struct
 			       size_t n, bool more);
 typedef void (*store_maps_cb)(void *arg, int err, const char *why, const struct ffo_map *list,
 			      size_t n, bool more);
+
+#define STORE_ID_MAX 64u
 
 #define STORE_IF_IDLE 1u /* container_set(): only if it is not active */
 
@@ -213,6 +221,11 @@ struct ffo_store_ops {
 	 */
 	void (*close)(struct ffo_store *s);
 
+	/*
+	 * Which store this is. A copy that is restored is the same store, with an older `last`.
+	 */
+	void (*identity)(struct ffo_store *s, store_identity_cb done, void *arg);
+
 	/* ---- sessions of hosts ---- */
 
 	/*
@@ -232,12 +245,13 @@ struct ffo_store_ops {
 	/* ---- containers ---- */
 
 	/*
-	 * c: name, tenant, mode, host and limits; id, epoch and lid are the store's to give; ip[] as given
+	 * c: name, tenant, mode, host and limits; id, epoch and lid are the store's to give, unless the
+	 * id is not 0: then all three are as given, and ip[] is, too; ip[] as given
 	 * (they may be used: alloc_addr_ok()), or, when num_ips is 0, one of each family from the
 	 * tenant's pools, IPv4 first, neither the network's address, its first host, nor the
 	 * broadcast address (alloc_range()). Which free one is the store's; store_sqlite takes the
-	 * lowest. -EEXIST: the name is taken; -EADDRINUSE: a given address is, in the tenant;
-	 * -ENOSPC: a pool, or the LIDs, are used up.
+	 * lowest. -EEXIST: the name, a given id or a given LID is taken; -EADDRINUSE: a given address
+	 * is, in the tenant; -ENOSPC: a pool, or the LIDs, are used up.
 	 */
 	void (*container_add)(struct ffo_store *s, const struct ffo_container *c,
 			      store_container_cb done, void *arg);

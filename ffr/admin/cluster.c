@@ -70,6 +70,23 @@ void admin_host_list(struct admin_conn *conn, json_t *msg)
 	forward(conn, FFO_OP_HOST_LIST, admin_fields(msg, names));
 }
 
+static void accepted(void *arg, int err, const char *why, uint32_t kept, uint32_t gone)
+{
+	struct admin_conn *conn = arg;
+
+	if (err)
+		admin_error(conn, err, "%s", why);
+	else
+		admin_reply(conn, json_pack("{s:I, s:I}", "kept", (json_int_t)kept, "gone",
+					    (json_int_t)gone));
+}
+
+void admin_store_accept(struct admin_conn *conn, json_t *msg)
+{
+	(void)msg;
+	orch_accept(admin_conf(conn)->ctl->orch, accepted, conn);
+}
+
 void admin_cluster_list(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "after", "limit", NULL };

@@ -37,6 +37,8 @@ typedef void dir_ask_fn(struct orch *o, enum ffo_op op, json_t *fields, ffo_repl
 /* The orchestrator is there, is asked like that from now on, and knows this host; it is lost. */
 void dir_connected(struct dir *d, dir_ask_fn *ask, struct orch *o);
 void dir_disconnected(struct dir *d);
+/* The orchestrator has another store than before: what is not in it may still be there. */
+void dir_store_changed(struct dir *d);
 /* The whole list of rules, as the orchestrator tells it. 0 or -errno: it stays as it was. */
 int dir_policy(struct dir *d, json_t *rules);
 /* An event. False: it is none of the directory's. */

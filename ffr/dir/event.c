@@ -112,7 +112,11 @@ static bool remote_same(const struct remote *a, const struct remote *b)
 	       !strcmp(a->name, b->name) && !strcmp(a->tenant, b->tenant);
 }
 
-/* A container, which is on a host, or is no more. What is older than what is known is dropped. */
+/*
+ * A container, which is on a host, or is no more. What is older than what is known is dropped. A store in
+ * which the container has never been does not know that it is no more: its host may not have come to
+ * that store yet. Then the host itself is asked (map.c), and the wire decides.
+ */
 static void apply_container(struct dir *d, struct dir_entry *e, const struct dir_told *t)
 {
 	struct remote *r = &e->r, old = *r;
@@ -122,6 +126,9 @@ static void apply_container(struct dir *d, struct dir_entry *e, const struct dir
 	static_assert(sizeof(r->name) == sizeof(t->cont.name), "names");
 	if (!t->nobody && (t->cont.id != e->key.num || t->cont.epoch < r->epoch))
 		return;
+	if (t->nobody && r->epoch && e->store != d->store)
+		return;
+	e->store = d->store;
 	r->peer = NULL;
 	if (t->nobody) {
 		r->epoch = 0; /* the id is never used again */
@@ -144,6 +151,8 @@ static void apply_address(struct dir *d, struct dir_entry *e, const struct dir_t
 	struct dir_entry *at = NULL;
 	bool same;
 
+	if (t->nobody && e->at && e->at->store != d->store)
+		return; /* as in apply_container() */
 	if (!t->nobody) {
 		at = entry_get(d, e->owner, ENTRY_ID, NULL, NULL, t->cont.id);
 		if (!at)

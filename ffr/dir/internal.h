@@ -74,8 +74,9 @@ struct dir_entry {
 	struct dir_owner *owner;
 	bool live; /* counts in owner->live */
 	struct dir_sub sub, more;
-	bool answered; /* the orchestrator has said something */
-	uint64_t used; /* ns: when it was asked for last */
+	bool answered;	/* the orchestrator has said something */
+	uint32_t store; /* ENTRY_ID: dir->store when the orchestrator had it last */
+	uint64_t used;	/* ns: when it was asked for last */
 	/* ENTRY_ID: the container; of the others: what those who wait hold */
 	struct remote r;
 	bool here;	      /* ENTRY_ID: it is on this host */
@@ -129,6 +130,7 @@ struct dir {
 	struct dir_owners turns;
 	struct dir_policy policy;
 	bool connected;		     /* the orchestrator is there */
+	uint32_t store;		     /* grows when the orchestrator has another store */
 	uint32_t busy;		     /* calls under way */
 	uint32_t failed;	     /* subscriptions that were refused */
 	void (*wake)(struct dir *d); /* something is queued; any thread */

@@ -246,7 +246,10 @@ static struct remote_maps *maps_new(struct fast *f, struct remote *r)
 /* Does what is known here tell of what there is? */
 static bool is_published(const struct remote_maps *m)
 {
-	return m->online && (!m->r->peer || m->r->peer->up);
+	const struct dir *d = dir_of(m->f);
+
+	return m->online && (!m->r->peer || m->r->peer->up) &&
+	       (!d || !m->r->entry || m->r->entry->store == d->store);
 }
 
 /* ---- asked ---------------------------------------------------------------------------------- */

@@ -290,6 +290,13 @@ void dir_connected(struct dir *d, dir_ask_fn *ask, struct orch *o)
 	fast_unlock(d->f->host);
 }
 
+void dir_store_changed(struct dir *d)
+{
+	fast_lock(d->f->host);
+	d->store++;
+	fast_unlock(d->f->host);
+}
+
 void dir_disconnected(struct dir *d)
 {
 	fast_lock(d->f->host);

@@ -79,6 +79,9 @@ static const char *orchestrator_advice(const char *why)
 	static const struct {
 		const char *word, *advice;
 	} known[] = {
+		{ "store accept",
+		  "give the orchestrator its store back; where it is lost, set policy and tenants' "
+		  "limits again and run `ffctl store accept` on each host" },
 		{ "refused", "start ffo there, or correct `orchestrator` in ffr.conf" },
 		{ "not answer", "a firewall drops it, or its host is down" },
 		{ "timed out", "a firewall drops it, or its host is down" },

@@ -89,6 +89,7 @@ void cmd_trace(int argc, char **argv);
 void cmd_map_list(int argc, char **argv);
 void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);
+void cmd_store_accept(int argc, char **argv);
 void cmd_policy_list(int argc, char **argv);
 void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
 void cmd_tenant_set(int argc, char **argv);

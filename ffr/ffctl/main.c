@@ -59,6 +59,7 @@ static const struct {
 	{ "map", "list", cmd_map_list, "[--container NAME]" },
 	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY [--tenant TENANT]" },
 	{ "host", "list", cmd_host_list, "" },
+	{ "store", "accept", cmd_store_accept, "" },
 	{ "policy", "list", cmd_policy_list, "" },
 	{ "policy", "allow", cmd_policy_change, "PARTY PARTY" },
 	{ "policy", "deny", cmd_policy_change, "PARTY PARTY" },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * internal.h - inside the router's client of the orchestrator: the connection (orch.c), what is
- * published (map.c), who is active (active.c), what tenants may use (tenant.c).
+ * published (map.c), who is active (active.c), what tenants may use (tenant.c), which store it has (store.c).
  * Control thread.
  */
 #ifndef FFR_ORCH_INTERNAL_H
@@ -11,6 +11,8 @@
 
 #include "ffr/ctl/ctl.h"
 #include "ffr/orch/orch.h"
+
+#define STORE_WORD_MAX 64
 
 struct publish;
 struct withdraw;
@@ -30,8 +32,14 @@ struct orch {
 	unsigned int list; /* its number */
 	unsigned open_handles;
 	uint32_t delay; /* ms until the next try */
-	char said[160]; /* why it was not reached last, as the log has it */
+	char said[256]; /* why it was not reached last, as the log has it */
 	uint32_t sync;	/* number of the listing under way */
+	/* Which store it has: the one that this host's containers are in, and the one that it says; "": unknown */
+	char store[STORE_WORD_MAX], says[STORE_WORD_MAX];
+	uint32_t last; /* the highest id that a container got in the latter; 0: unknown */
+	orch_accepted_cb *accepted; /* an operator has told to take it, and waits; NULL: nobody has */
+	void *accepted_arg;
+	uint32_t kept, gone; /* containers that it has taken, or not */
 	/* map.c */
 	uv_timer_t flush;
 	uv_async_t windows; /* some have changed: mw_next_changed() */
@@ -60,6 +68,22 @@ void orch_map_stop(struct orch *o); /* close its handles */
  * on. 0 or -errno: what held before goes on to.
  */
 int orch_tenants(struct fast_host *h, json_t *list);
+
+/*
+ * store.c: is the store that it says one in which this host's containers are? "" or why not, as one line. Asked
+ * when it says so, of each container of its list, and when the list is complete.
+ */
+const char *store_refused(struct orch *o);
+const char *store_refused_for(struct orch *o, const struct ffo_container *info);
+const char *store_refused_missing(struct orch *o);
+/* An operator has told to take it: put in what is here and not in its list; then sync_done(). */
+void store_fill(struct orch *o);
+/* The end of the operator's wait, if somebody waits. */
+void store_told(struct orch *o, int err, const char *why);
+
+void orch_down(struct orch *o, const char *why);
+void orch_now(struct orch *o); /* try to connect, at once */
+void orch_sync_done(struct orch *o);
 
 void orch_active_init(struct orch *o);
 void orch_active_up(struct orch *o); /* nothing has been told yet */

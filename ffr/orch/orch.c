@@ -5,14 +5,15 @@
  *
  * Neighbours: ffo/client/client.c is the connection. What the orchestrator says of this host's containers is
  * done here, by ctl/container.c; what it says of other hosts' containers is dir/'s, of tenants' limits tenant.c's.
- * map.c publishes what may be reached here, active.c tells which containers run.
+ * map.c publishes what may be reached here, active.c tells which containers run, store.c knows the store.
  *
  * A connection starts with hello, host_register, the policy, the tenants' limits and the list of
  * this host's containers; then the router attaches what it did not have, detaches what it should
  * not have, and publishes all MRs anew (the orchestrator drops a host's mappings with its
  * connection). After that it is told of changes by events: a container that was moved to another
  * host is detached at once, with all its sessions. A lost connection is tried again, ever more
- * slowly; meanwhile the host serves its containers from what it knows.
+ * slowly; meanwhile the host serves its containers from what it knows. So it does where the orchestrator
+ * has another store than the one that these containers are in (store.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,8 +54,6 @@ static void on_retry(uv_timer_t *t)
 	orch_connect(t->data);
 }
 
-static void orch_down(struct orch *o, const char *why);
-
 /* Packets may just vanish. Administrators come meanwhile; then it is tried again. */
 static void on_patience(uv_timer_t *t)
 {
@@ -69,7 +68,7 @@ static void on_patience(uv_timer_t *t)
 }
 
 /* Not reached, lost, or of no use: try again later. */
-static void orch_down(struct orch *o, const char *why)
+void orch_down(struct orch *o, const char *why)
 {
 	if (o->delay == RETRY_MIN || strncmp(o->said, why, sizeof(o->said) - 1))
 		log_warn("orchestrator %s: %s", o->conf.where, why);
@@ -85,7 +84,14 @@ static void orch_down(struct orch *o, const char *why)
 	o->embedded = false;
 	uv_timer_start(&o->retry, on_retry, o->delay, 0);
 	o->delay = o->delay * 2 < RETRY_MAX ? o->delay * 2 : RETRY_MAX;
+	store_told(o, -ENOTCONN, o->said);
 	tell_ready(o);
+}
+
+void orch_now(struct orch *o)
+{
+	o->delay = RETRY_MIN;
+	uv_timer_start(&o->retry, on_retry, 0, 0);
 }
 
 static bool has_file(const struct orch *o)
@@ -110,10 +116,12 @@ static void on_closed(void *arg, int err)
 	orch_down(o, *why ? why : strerror(-err));
 }
 
-static void sync_done(struct orch *o)
+void orch_sync_done(struct orch *o)
 {
 	struct container *c, *next;
 
+	if (*o->says) /* an older orchestrator has no word for its store */
+		memcpy(o->store, o->says, sizeof(o->store));
 	for (c = LIST_FIRST(&o->ctl->host->containers); c; c = next) {
 		next = LIST_NEXT(c, entry);
 		if (((struct container_ctl *)c->ctl)->sync != o->sync)
@@ -128,7 +136,19 @@ static void sync_done(struct orch *o)
 	orch_map_up(o);
 	orch_active_up(o);
 	dir_connected(o->ctl->host->dir, orch_call, o);
+	store_told(o, 0, "");
 	tell_ready(o);
+}
+
+/* The list is complete. */
+static void sync_done(struct orch *o)
+{
+	const char *why = store_refused_missing(o);
+
+	if (*why)
+		orch_down(o, why);
+	else
+		store_fill(o);
 }
 
 struct container *orch_container(struct ctl *ctl, const struct ffo_container *info, int *err)
@@ -149,23 +169,31 @@ struct container *orch_container(struct ctl *ctl, const struct ffo_container *in
 	return *err ? NULL : container_find(ctl, info->name);
 }
 
-static void sync_container(struct orch *o, json_t *j)
+/* False: the orchestrator was given up. */
+static bool sync_container(struct orch *o, json_t *j)
 {
 	struct ffo_container info;
 	struct container *c;
+	const char *why;
 	int err;
 
 	if (ffo_container_from_json(j, &info)) {
 		log_err("orchestrator: a container's description is not understood");
-		return;
+		return true;
 	}
 	if (strcmp(info.host, o->conf.host))
-		return;
+		return true;
+	why = o->up ? "" : store_refused_for(o, &info);
+	if (*why) {
+		orch_down(o, why);
+		return false;
+	}
 	c = orch_container(o->ctl, &info, &err);
 	if (c)
 		((struct container_ctl *)c->ctl)->sync = o->sync;
 	else
 		log_err("container %s: %s", info.name, strerror(-err));
+	return true;
 }
 
 /* Moved to another host, or removed: nobody may use its address here any more. */
@@ -229,7 +257,8 @@ static void listed(void *arg, int err, const char *why, json_t *answer)
 		return;
 	}
 	json_array_foreach(json_object_get(answer, "containers"), i, j)
-		sync_container(o, j);
+		if (!sync_container(o, j))
+			return;
 	next = json_object_get(answer, "next");
 	if (json_is_integer(next))
 		sync_list(o, json_integer_value(next));
@@ -277,11 +306,21 @@ static void policy_told(void *arg, int err, const char *why, json_t *answer)
 
 static void registered(void *arg, int err, const char *why, json_t *answer)
 {
+	json_t *store = json_object_get(answer, "store"), *last = json_object_get(answer, "last");
 	struct orch *o = arg;
 
-	(void)answer;
 	if (err == -ECONNRESET || err == -ECANCELED)
 		return;
+	if (!err) {
+		snprintf(o->says, sizeof(o->says), "%s",
+			 json_is_string(store) ? json_string_value(store) : "");
+		o->last = json_is_integer(last) ? (uint32_t)json_integer_value(last) : 0;
+		why = store_refused(o);
+		if (*why) {
+			orch_down(o, why);
+			return;
+		}
+	}
 	if (!err)
 		err = ffo_client_call(o->client, FFO_OP_POLICY_WATCH, NULL, policy_told, o);
 	if (err)
@@ -467,6 +506,7 @@ void orch_stop(struct orch *o)
 		return;
 	o->up = false;
 	ffo_client_close(o->client);
+	store_told(o, -ECANCELED, "the router is being stopped");
 	dir_disconnected(o->ctl->host->dir);
 	if (o->embedded)
 		ffo_embedded_stop();

@@ -56,6 +56,14 @@ void orch_state(const struct orch *o, struct orch_state *s);
 void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg);
 
 /*
+ * Take the store that the orchestrator has now, whichever it is, and put this host's containers into it. cb is called
+ * once: with how many are in it and how many could not be (another one has their name, address, id or LID),
+ * which are detached. -EINVAL: it is the store that they are in; -EBUSY: somebody else waits for that.
+ */
+typedef void orch_accepted_cb(void *arg, int err, const char *why, uint32_t kept, uint32_t gone);
+void orch_accept(struct orch *o, orch_accepted_cb *cb, void *arg);
+
+/*
  * A container of this host, as the orchestrator has it: attached, or as it says. NULL: *err is why.
  */
 struct container *orch_container(struct ctl *ctl, const struct ffo_container *info, int *err);

@@ -45,6 +45,9 @@ static const char *const upgrade[] = {
 	"ALTER TABLE containers ADD COLUMN limits TEXT NOT NULL DEFAULT '{}';"
 	"CREATE TABLE tenants("
 	" name TEXT PRIMARY KEY, limits TEXT NOT NULL) STRICT, WITHOUT ROWID;",
+
+	"CREATE TABLE store(id TEXT NOT NULL) STRICT;"
+	"INSERT INTO store VALUES(lower(hex(randomblob(16))));",
 };
 
 #define SCHEMA_VERSION ((long)(sizeof(upgrade) / sizeof(upgrade[0])))

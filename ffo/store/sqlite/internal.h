@@ -26,8 +26,10 @@
 	X(HOST_LIST, "SELECT " HOST_COLS " FROM hosts WHERE name > ? ORDER BY name LIMIT ?")       \
 	X(UP_ADD, "INSERT OR REPLACE INTO ephemeral.up VALUES(?)")                                 \
 	X(UP_DEL, "DELETE FROM ephemeral.up WHERE host = ?")                                       \
-	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch, limits)"      \
-		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")                                      \
+	X(IDENTITY, "SELECT id, coalesce((SELECT seq FROM sqlite_sequence"                         \
+		    " WHERE name = 'containers'), 0) FROM store")                                  \
+	X(CONT_INSERT, "INSERT INTO containers(name, tenant, lid, mode, host, epoch, limits, id)"  \
+		       " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, nullif(?8, 0))")                       \
 	X(CONT_UPDATE, "UPDATE containers SET name = ?1, tenant = ?2, lid = ?3, mode = ?4,"        \
 		       " host = ?5, epoch = ?6, limits = ?7 WHERE id = ?8")                        \
 	X(CONT_DELETE, "DELETE FROM containers WHERE id = ?")                                      \

@@ -26,6 +26,24 @@ static const char *const statement_sql[NUM_ST] = {
 #undef X
 };
 
+static void sqlite_identity(struct ffo_store *base, store_identity_cb done, void *arg)
+{
+	struct store *s = store_of(base);
+	sqlite3_stmt *stmt = prep(s, ST_IDENTITY, "");
+	char id[STORE_ID_MAX] = "";
+	int64_t last = 0;
+	int err = sqldb_next(&s->db, stmt);
+
+	if (err == 1) {
+		err = sqldb_text(stmt, 0, id, sizeof(id));
+		last = sqlite3_column_int64(stmt, 1);
+		sqlite3_reset(stmt);
+	} else if (!err) {
+		err = -EBADMSG;
+	}
+	done(arg, err, "", id, last > UINT32_MAX ? UINT32_MAX : (uint32_t)last);
+}
+
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
 static void sqlite_host_up(struct ffo_store *base, const struct ffo_host *h, store_done_cb done,
@@ -193,15 +211,16 @@ static int allocate_ips(struct change *ch)
 	return 0;
 }
 
-static int put_container(struct store *s, struct ffo_container *c)
+/* st: ST_CONT_INSERT, with the next id if it has none, or ST_CONT_UPDATE. */
+static int put_container(struct store *s, int st, struct ffo_container *c)
 {
-	int st = c->id ? ST_CONT_UPDATE : ST_CONT_INSERT, err;
 	char *limits = sqlite_limits_text(&c->limits);
+	int err;
 
 	if (!limits)
 		return -ENOMEM;
 	err = run(s,
-		  prep(s, st, c->id ? "ssissisi" : "ssissis", c->name, c->tenant, (int64_t)c->lid,
+		  prep(s, st, "ssissisi", c->name, c->tenant, (int64_t)c->lid,
 		       ffo_mode_name[c->mode], c->host, (int64_t)c->epoch, limits, (int64_t)c->id));
 	free(limits);
 	if (err)
@@ -229,6 +248,12 @@ static int add(struct change *ch)
 		ch->knows_other = true;
 		return -EEXIST;
 	}
+	if (err == -ENOENT && c->id) {
+		err = sqlite_get_by_id(ch->s, c->id, &ch->other);
+		if (!err)
+			return fail(ch, -EEXIST, "container \"%s\" has the id %u", ch->other.name,
+				    c->id);
+	}
 	if (err != -ENOENT)
 		return err;
 	err = c->num_ips ? 0 : allocate_ips(ch);
@@ -236,13 +261,18 @@ static int add(struct change *ch)
 		err = claim_ip(ch, &c->ip[i]);
 	if (err)
 		return err;
-	err = alloc_lid(ch->s->alloc, &c->lid);
+	if (c->id)
+		err = alloc_take_lid(ch->s->alloc, c->lid);
+	else
+		err = alloc_lid(ch->s->alloc, &c->lid);
 	if (err == -ENOSPC)
 		return fail(ch, err, "no LID is left: %u containers exist", FFO_LID_MAX);
+	if (err == -EEXIST)
+		return fail(ch, err, "another container has the LID %u", c->lid);
 	if (err)
 		return err;
 	ch->claimed.lid = c->lid;
-	return put_container(ch->s, c);
+	return put_container(ch->s, ST_CONT_INSERT, c);
 }
 
 static void sqlite_container_add(struct ffo_store *base, const struct ffo_container *c,
@@ -255,9 +285,10 @@ static void sqlite_container_add(struct ffo_store *base, const struct ffo_contai
 		done(arg, err, "", NULL);
 		return;
 	}
-	ch.c.id = 0;
-	ch.c.lid = 0;
-	ch.c.epoch = 1;
+	if (!ch.c.id) {
+		ch.c.lid = 0;
+		ch.c.epoch = 1;
+	}
 	ch.c.active = false;
 	ch.c.version = 0;
 	ch.claimed.tenant = ch.c.tenant;
@@ -316,7 +347,7 @@ static int set(struct change *ch, const struct ffo_container *was, unsigned int 
 		err = move(ch, was);
 	if (!err) /* the old host and those of the old addresses */
 		err = sqlite_note_container(ch->s, was);
-	return err ? err : put_container(ch->s, c);
+	return err ? err : put_container(ch->s, ST_CONT_UPDATE, c);
 }
 
 static void sqlite_container_set(struct ffo_store *base, const struct ffo_container *was,
@@ -474,6 +505,7 @@ const struct ffo_store_ops store_sqlite = {
 	.name = "sqlite",
 	.open = sqlite_open,
 	.close = sqlite_close,
+	.identity = sqlite_identity,
 	.host_up = sqlite_host_up,
 	.host_down = sqlite_host_down,
 	.container_add = sqlite_container_add,

@@ -168,6 +168,8 @@ static void took_stat(struct zk_reply *reply, const struct Stat *st)
 		return;
 	reply->stat.version = st->version;
 	reply->stat.owner = st->ephemeralOwner;
+	reply->stat.born = st->czxid;
+	reply->stat.made_ms = st->ctime;
 }
 
 static void data_done(int rc, const char *data, int len, const struct Stat *st, const void *arg)

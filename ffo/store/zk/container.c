@@ -54,6 +54,7 @@ struct change_call {
 	struct ffo_container was, now;
 	unsigned int flags;
 	bool given;	   /* the addresses are */
+	bool kept;	   /* ADD: id, LID and epoch are */
 	uint64_t deadline; /* ms of the loop: others come in between without end */
 	/* ADD */
 	unsigned int tries[FFO_ADDR_POOLS], lid_tries;
@@ -261,6 +262,11 @@ static void lid_taken(struct change_call *c)
 {
 	int err;
 
+	if (c->kept) {
+		snprintf(c->why, sizeof(c->why), "another container has the LID %u", c->now.lid);
+		change_end(c, -EEXIST, NULL);
+		return;
+	}
 	if (++c->lid_tries < TRIES) {
 		choose_lid(c);
 		change_retry(c, 0);
@@ -460,6 +466,11 @@ static void multi_failed(struct change_call *c, const struct zk_reply *r)
 			change_end(c, -EACCES, NULL);
 			return;
 		}
+	if (c->kept && part_error(c, r, PART_CONTAINER)) {
+		snprintf(c->why, sizeof(c->why), "another container has the id %u", c->now.id);
+		change_end(c, -EEXIST, NULL);
+		return;
+	}
 	if (c->what == ADD && part_error(c, r, PART_CONTAINER)) {
 		c->now.id = 0; /* it is in use: the tree has been copied from another one */
 		change_retry(c, 0);
@@ -645,8 +656,9 @@ static void change_start(struct ffo_store *base, enum change what, const struct 
 		c->now = *now;
 	c->given = what == SET || c->now.num_ips;
 	if (what == ADD) {
-		c->now.id = 0;
-		c->now.epoch = 1;
+		c->kept = c->now.id;
+		if (!c->kept)
+			c->now.epoch = 1;
 		c->now.active = false;
 		if (!c->given)
 			c->now.num_ips = FFO_ADDR_POOLS; /* one of each family, IPv4 first */

@@ -16,6 +16,42 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- which store ---------------------------------------------------------------------------- */
+
+struct identity_call {
+	store_identity_cb done;
+	void *arg;
+};
+
+/* The node "version" was made with the tree. */
+static void identity_read(void *arg, const struct zk_reply *r)
+{
+	struct identity_call *c = arg;
+	char id[STORE_ID_MAX] = "";
+
+	if (!r->err)
+		snprintf(id, sizeof(id), "%" PRIx64 "-%" PRIx64, (uint64_t)r->stat.made_ms,
+			 (uint64_t)r->stat.born);
+	c->done(c->arg, r->err == -ENOENT ? -EBADMSG : r->err, "", id, 0);
+	free(c);
+}
+
+void zks_identity(struct ffo_store *base, store_identity_cb done, void *arg)
+{
+	struct zks *s = zks_of(base);
+	int err;
+	struct identity_call *c = zks_call_new(s, sizeof(*c), &err);
+
+	if (c) {
+		*c = (struct identity_call){ .done = done, .arg = arg };
+		err = zk_get(s->zk, "/version", false, identity_read, c);
+	}
+	if (err) {
+		free(c);
+		done(arg, err, "", "", 0);
+	}
+}
+
 /* ---- paths ---------------------------------------------------------------------------------- */
 
 void zks_id_path(uint32_t id, char *path)

@@ -61,6 +61,8 @@ struct zk_events {
 struct zk_stat {
 	int32_t version;
 	int64_t owner; /* session of an ephemeral node, or 0 */
+	int64_t born,
+		made_ms; /* of a node: the transaction that made it, and when: ms since 1970 */
 };
 
 struct zk_reply {

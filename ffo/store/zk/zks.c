@@ -546,6 +546,7 @@ const struct ffo_store_ops store_zk = {
 	.name = "zookeeper",
 	.open = zks_open,
 	.close = zks_close,
+	.identity = zks_identity,
 	.host_up = zks_host_up,
 	.host_down = zks_host_down,
 	.container_add = zks_container_add,

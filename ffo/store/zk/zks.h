@@ -267,6 +267,7 @@ void zks_host_list(struct ffo_store *base, const char *after, size_t limit, stor
 
 /* ---- container.c ---- */
 
+void zks_identity(struct ffo_store *base, store_identity_cb done, void *arg);
 void zks_container_add(struct ffo_store *base, const struct ffo_container *c,
 		       store_container_cb done, void *arg);
 void zks_container_set(struct ffo_store *base, const struct ffo_container *was,

@@ -454,6 +454,177 @@ static void limits_are_in_force(void **state)
 	close(s);
 }
 
+/* ---- another store ----------------------------------------------------------------------------- */
+
+/* Of the orchestrator, which does not run: `from` becomes `to`; NULL: nothing. */
+static void store_file(const char *from, const char *to)
+{
+	char a[64], b[64];
+
+	snprintf(a, sizeof(a), "%s/%s", dir, from ? from : to);
+	snprintf(b, sizeof(b), "%s/%s", dir, to);
+	assert_int_equal(from ? rename(a, b) : unlink(b), 0);
+}
+
+static void store_copy(const char *to)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "cp %s/ffo.db %s/%s", dir, dir, to);
+	assert_int_equal(system(text), 0);
+}
+
+static bool refused(const char *word)
+{
+	struct orch_state o;
+
+	orch_state(rt.ctl.orch, &o);
+	return !o.up && strstr(o.why, word);
+}
+
+/* Of the one container in the store. */
+static json_int_t stored_max_qp(void)
+{
+	json_t *j = ask("{\"op\":\"cluster_list\"}"), *list = json_object_get(j, "containers");
+	json_t *limits = json_object_get(json_array_get(list, 0), "limits");
+	json_int_t n = json_integer_value(json_object_get(limits, "max_qp"));
+
+	assert_int_equal(json_array_size(list), 1);
+	json_decref(j);
+	return n;
+}
+
+static void accept_store(json_int_t kept, json_int_t gone)
+{
+	json_t *j = ask("{\"op\":\"store_accept\"}");
+
+	assert_int_equal(json_integer_value(json_object_get(j, "kept")), kept);
+	assert_int_equal(json_integer_value(json_object_get(j, "gone")), gone);
+	json_decref(j);
+}
+
+/* Its socket goes as the loop runs on. */
+static void ffo_end(void)
+{
+	ffo_stop();
+	for (int i = 0; i < 20; i++)
+		uv_run(&rt.loop, UV_RUN_NOWAIT);
+}
+
+static void away(void)
+{
+	ffo_end();
+	WAIT_FOR(!rt.ctl.orch->up);
+	close(h1);
+}
+
+/* What runs goes on, here and on the other host, until an operator tells to take it, and afterwards. */
+static void an_empty_store_is_not_taken(void **state)
+{
+	struct container *c = container_find(&rt.ctl, "near");
+	uint32_t pd, id;
+	int s;
+
+	(void)state;
+	json_decref(ask("{\"op\":\"container_set\",\"name\":\"near\",\"limits\":{\"max_qp\":3}}"));
+	say_ok(FAR);
+	WAIT_FOR(path(50) == DIR_REMOTE);
+	id = far->id;
+	s = client("near", &pd);
+	away();
+	store_file(NULL, "ffo.db");
+	ffo_start();
+	WAIT_FOR(refused("another store"));
+	assert_ptr_equal(container_find(&rt.ctl, "near"), c);
+	assert_int_equal(count("{\"op\":\"container_list\"}", "containers"), 1);
+	ask_fails("{\"op\":\"container_rm\",\"name\":\"near\"}", "ENOTCONN");
+
+	accept_store(1, 0);
+	WAIT_FOR(rt.ctl.orch->up);
+	assert_int_equal(stored_max_qp(), 3);
+	assert_ptr_equal(container_find(&rt.ctl, "near"), c);
+	assert_int_equal(c->limits.max_qp, 3);
+	assert_false(LIST_EMPTY(&c->sessions));
+	ask_fails("{\"op\":\"store_accept\"}", "EINVAL");
+	host_start();
+	json_decref(say("{'op':'container_get','id':3,'name':'near'}"));
+	for (int i = 0; i < 20; i++) { /* the store says that nobody has it, and that is heard */
+		json_decref(say("{'op':'host_list','id':9}"));
+		assert_int_equal(path(50), DIR_REMOTE);
+	}
+	assert_int_equal(far->id, id);
+	assert_int_equal(map(99, 0x1000), MAP_OK); /* its host decides */
+
+	say_ok("{'op':'container_add','id':4,'name':'far','ips':['10.77.0.50'],"
+	       "'container':%u,'lid':%u,'epoch':1}",
+	       id, far->lid);
+	WAIT_FOR(map(99, 0x1000) == MAP_WAIT); /* it is known what it has published: not this */
+	say_ok("{'op':'container_rm','id':5,'name':'far'}");
+	WAIT_FOR(path(50) == DIR_NOBODY);
+	close(s);
+	/* and the store that it took is the one that it knows */
+	ffo_end();
+	ffo_start();
+	WAIT_FOR(rt.ctl.orch->up);
+}
+
+static void a_backup_is_not_taken(void **state)
+{
+	uint32_t id;
+
+	(void)state;
+	away();
+	store_copy("old");
+	ffo_start();
+	WAIT_FOR(rt.ctl.orch->up);
+	json_decref(ask("{\"op\":\"container_add\",\"name\":\"late\"}"));
+	id = container_find(&rt.ctl, "late")->id;
+	host_start();
+	away();
+	store_copy("new");
+	store_file("old", "ffo.db");
+	ffo_start();
+	WAIT_FOR(refused("older than this host's container late"));
+	ffo_end();
+	store_file("new", "ffo.db");
+	ffo_start();
+	WAIT_FOR(rt.ctl.orch->up);
+	store_copy("new");
+	assert_int_equal(container_find(&rt.ctl, "late")->id, id);
+
+	/* moved and back: an earlier epoch */
+	host_start();
+	say_ok("{'op':'container_set','id':4,'name':'late','host':'h1'}");
+	WAIT_FOR(!container_find(&rt.ctl, "late"));
+	json_decref(ask("{\"op\":\"container_migrate\",\"name\":\"late\"}"));
+	assert_int_equal(container_find(&rt.ctl, "late")->epoch, 3);
+	away();
+	store_file("new", "ffo.db");
+	ffo_start();
+	WAIT_FOR(refused("older than this host's container late"));
+	ask_fails("{\"op\":\"store_accept\"}", "ENOTCONN"); /* its epoch would go back */
+	host_start();
+	say_ok("{'op':'container_rm','id':4,'name':'late'}");
+	accept_store(1, 0);
+	assert_int_equal(container_find(&rt.ctl, "late")->epoch, 3);
+	assert_int_equal(container_find(&rt.ctl, "late")->id, id);
+}
+
+/* Another container has the address by now: that is the one which counts. */
+static void a_store_may_have_somebody_else(void **state)
+{
+	(void)state;
+	away();
+	store_file(NULL, "ffo.db");
+	ffo_start();
+	WAIT_FOR(refused("another store"));
+	host_start();
+	say_ok("{'op':'container_add','id':3,'name':'other','ips':['10.77.0.9']}");
+	accept_store(0, 1);
+	assert_null(container_find(&rt.ctl, "near"));
+	assert_false(there("containers/near"));
+}
+
 /* A socket that takes connections and is silent: administrators are served nevertheless. */
 static void silence_is_not_waited_for(void **state)
 {
@@ -487,5 +658,7 @@ int main(void)
 			T(a_container_that_runs_is_moved_by_force_only), T(who_runs_is_told),
 			T(what_was_missed_is_made_up_for), T(groups_are_of_all_hosts),
 			T(the_policy_is_for_all_hosts), T(limits_are_in_force),
+			T(an_empty_store_is_not_taken), T(a_backup_is_not_taken),
+			T(a_store_may_have_somebody_else),
 			cmocka_unit_test(silence_is_not_waited_for));
 }

@@ -49,6 +49,33 @@ static void test_add(void **state)
 	ask_err(t, 0, "ENOENT", "'container_set','name':'b'");
 }
 
+/* What a container brings along from a store that is lost: all of it, or nothing. */
+static void test_kept(void **state)
+{
+	static const char *const bad[] = {
+		"'container':70,'ips':['10.1.0.3']",
+		"'lid':9,'epoch':4,'ips':['10.1.0.3']",
+		"'container':70,'lid':9,'ips':['10.1.0.3']",
+		"'container':70,'lid':9,'epoch':4",
+		"'container':2147483648,'lid':9,'epoch':4,'ips':['10.1.0.3']",
+		"'container':70,'lid':49152,'epoch':4,'ips':['10.1.0.3']",
+	};
+	struct test *t = *state;
+	struct ffo_container c;
+
+	router(t, 0);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ask_err(t, 0, "EINVAL", "'container_add','name':'a',%s", bad[i]);
+	c = container(ask_ok(t, 0,
+			     "'container_add','name':'a','container':2147483647,'lid':49151,"
+			     "'epoch':4294967295,'ips':['10.1.0.3']"));
+	assert_int_equal(c.id, 0x7fffffff);
+	assert_int_equal(c.lid, 49151);
+	assert_int_equal(c.epoch, UINT32_MAX);
+	c = container(ask_ok(t, 0, "'container_add','name':'b'")); /* ids go on above it */
+	assert_int_equal(c.id, 0x80000000);
+}
+
 static void test_conflicts(void **state)
 {
 	struct test *t = *state;
@@ -259,7 +286,7 @@ static void test_restart(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_add), FFO_T(test_conflicts), FFO_T(test_exhaustion),
-			FFO_T(test_set), FFO_T(test_limits), FFO_T(test_list_pages),
-			FFO_T(test_restart));
+	return UNIT_RUN(FFO_T(test_add), FFO_T(test_kept), FFO_T(test_conflicts),
+			FFO_T(test_exhaustion), FFO_T(test_set), FFO_T(test_limits),
+			FFO_T(test_list_pages), FFO_T(test_restart));
 }

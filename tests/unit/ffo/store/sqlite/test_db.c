@@ -101,7 +101,7 @@ static void expect_refused(struct lite *t, const char *sql, int err)
 
 static void test_newer(void **state)
 {
-	expect_refused(*state, "PRAGMA user_version = 4", -EPROTONOSUPPORT);
+	expect_refused(*state, "PRAGMA user_version = 5", -EPROTONOSUPPORT);
 }
 
 static void test_foreign(void **state)

@@ -91,6 +91,73 @@ static void test_ids_are_not_used_again(void **state)
 	}
 }
 
+struct identity {
+	int err;
+	char id[STORE_ID_MAX];
+	uint32_t last;
+};
+
+static void identity_told(void *arg, int err, const char *why, const char *id, uint32_t last)
+{
+	struct identity *i = arg;
+
+	(void)why;
+	*i = (struct identity){ .err = err, .last = last };
+	snprintf(i->id, sizeof(i->id), "%s", id);
+}
+
+static void test_identity(void **state)
+{
+	struct ffo_container c = lite_cont("a", "10.1.1.1");
+	struct identity was, now;
+	struct lite *t = *state;
+
+	store_sqlite.identity(t->s, identity_told, &was);
+	assert_int_equal(was.err, 0);
+	assert_int_equal(strlen(was.id), 32);
+	assert_int_equal(was.last, 0);
+	assert_int_equal(lite_add(t, &c), 0);
+	assert_int_equal(lite_del(t, &c), 0);
+	lite_reopen(t);
+	store_sqlite.identity(t->s, identity_told, &now);
+	assert_string_equal(now.id, was.id);
+	assert_int_equal(now.last, c.id);
+	store_sqlite.close(t->s);
+	assert_int_equal(unlink(t->file), 0);
+	assert_int_equal(lite_open(t, &t->s), 0);
+	store_sqlite.identity(t->s, identity_told, &now);
+	assert_string_not_equal(now.id, was.id);
+	assert_int_equal(now.last, 0);
+}
+
+/* A container may keep what it had in a store that is lost. */
+static void test_kept(void **state)
+{
+	struct ffo_container a = lite_cont("a", "10.1.1.1"), b, next;
+	struct lite_end *e;
+	struct lite *t = *state;
+
+	a.id = 70;
+	a.lid = 9;
+	a.epoch = 4;
+	b = a;
+	assert_int_equal(lite_add(t, &b), 0);
+	assert_true(ffo_container_same(&a, &b));
+	lite_expect_container(t, &a);
+	for (int i = 0; i < 3; i++) { /* its name, its id, its LID are taken */
+		b = i ? lite_cont("b", "10.1.1.2") : a;
+		b.id = i == 1 ? 70 : 71;
+		b.lid = i == 2 ? 9 : 10;
+		e = LITE_CALL(t, container_add, &b, lite_container_done);
+		assert_int_equal(e->err, -EEXIST);
+		assert_true(!i || strstr(e->why, i == 1 ? "\"a\" has the id 70" : "LID 9"));
+	}
+	next = lite_cont("c", "10.1.1.2"); /* nothing of b has stayed taken */
+	assert_int_equal(lite_add(t, &next), 0);
+	assert_int_equal(next.id, 71);
+	assert_int_equal(next.lid, 1);
+}
+
 static void test_unique(void **state)
 {
 	struct lite *t = *state;
@@ -226,13 +293,14 @@ static void test_upgrade(void **state)
 	store_sqlite.close(t->s);
 	t->s = NULL;
 	assert_int_equal(sqlite3_open(t->file, &db), SQLITE_OK);
-	assert_int_equal(sqlite3_exec(db,
-				      "ALTER TABLE hosts DROP COLUMN wire; DROP TABLE policy;"
-				      "DROP INDEX containers_of_host; DROP TABLE tenants;"
-				      "ALTER TABLE containers DROP COLUMN limits;"
-				      "PRAGMA user_version = 1",
-				      NULL, NULL, NULL),
-			 SQLITE_OK);
+	assert_int_equal(
+		sqlite3_exec(db,
+			     "ALTER TABLE hosts DROP COLUMN wire; DROP TABLE policy;"
+			     "DROP INDEX containers_of_host; DROP TABLE tenants; DROP TABLE store;"
+			     "ALTER TABLE containers DROP COLUMN limits;"
+			     "PRAGMA user_version = 1",
+			     NULL, NULL, NULL),
+		SQLITE_OK);
 	sqlite3_close(db);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(lite_open(t, &t->s), 0);
@@ -346,7 +414,8 @@ static void test_fail_reads(void **state)
 int main(void)
 {
 	return UNIT_RUN(LITE_TEST(test_allocate), LITE_TEST(test_change),
-			LITE_TEST(test_ids_are_not_used_again), LITE_TEST(test_unique),
+			LITE_TEST(test_ids_are_not_used_again), LITE_TEST(test_identity),
+			LITE_TEST(test_kept), LITE_TEST(test_unique),
 			LITE_TEST(test_unique_in_file), LITE_TEST(test_hosts),
 			LITE_TEST(test_lists), LITE_TEST(test_upgrade),
 			LITE_TEST(test_fail_nth_step), LITE_TEST(test_fail_host_down),

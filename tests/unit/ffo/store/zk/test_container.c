@@ -62,6 +62,74 @@ static void what_is_taken(void **state)
 	assert_int_equal(two_get(&t->a, "none"), -ENOENT);
 }
 
+static char told_id[STORE_ID_MAX];
+static bool id_told;
+
+static void identity_told(void *arg, int err, const char *why, const char *id, uint32_t last)
+{
+	(void)arg;
+	(void)why;
+	assert_int_equal(err, 0);
+	assert_int_equal(last, 0);
+	snprintf(told_id, sizeof(told_id), "%s", id);
+	id_told = true;
+}
+
+static void identity(struct rig_store *r, char *id)
+{
+	id_told = false;
+	r->s->ops->identity(r->s, identity_told, NULL);
+	WAIT_FOR(id_told);
+	memcpy(id, told_id, STORE_ID_MAX);
+}
+
+static void each_tree_is_another_store(void **state)
+{
+	char a[STORE_ID_MAX], b[STORE_ID_MAX], root[144];
+	struct two *t = *state;
+
+	identity(&t->a, a);
+	assert_true(*a);
+	identity(&t->b, b);
+	assert_string_equal(a, b);
+	rig_close(&t->b);
+	snprintf(root, sizeof(root), "/another%s", t->root);
+	rig_open(&t->b, root);
+	identity(&t->b, b);
+	assert_string_not_equal(a, b);
+}
+
+/* What a container had in a store that is lost. */
+static void what_a_container_keeps(void **state)
+{
+	struct ffo_container c = { .id = 70,
+				   .lid = 9,
+				   .epoch = 4,
+				   .num_ips = 1,
+				   .name = "web",
+				   .tenant = "default",
+				   .host = "h0" };
+	struct two *t = *state;
+
+	c.ip[0] = two_addr("10.9.0.1");
+	assert_int_equal(TWO_CALL(&t->a, container_add, rig_container, &c), 0);
+	assert_true(ffo_container_same(&two_end.c, &c));
+	assert_int_equal(two_get(&t->b, "web"), 0);
+	assert_true(ffo_container_same(&two_end.c, &c));
+	c.ip[0] = two_addr("10.9.0.2");
+	assert_int_equal(TWO_CALL(&t->b, container_add, rig_container, &c), -EEXIST);
+	assert_non_null(strstr(two_end.why, "id 70"));
+	c.id = 71;
+	assert_int_equal(TWO_CALL(&t->b, container_add, rig_container, &c), -EEXIST);
+	strcpy(c.name, "db");
+	assert_int_equal(TWO_CALL(&t->b, container_add, rig_container, &c), -EEXIST);
+	assert_non_null(strstr(two_end.why, "LID 9"));
+	c.lid = 10;
+	c.ip[0] = two_addr("10.9.0.1");
+	assert_int_equal(TWO_CALL(&t->b, container_add, rig_container, &c), -EADDRINUSE);
+	assert_int_equal(two_get(&t->a, "db"), -ENOENT);
+}
+
 static void pools_run_out(void **state)
 {
 	struct two *t = *state;
@@ -192,8 +260,14 @@ static void active_ones_stay(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TWO_TEST(containers_are_kept), TWO_TEST(what_is_taken), TWO_TEST(pools_run_out),
-		TWO_TEST(adding_at_once),      TWO_TEST(moving),	TWO_TEST(active_ones_stay),
+		TWO_TEST(containers_are_kept),
+		TWO_TEST(what_is_taken),
+		TWO_TEST(each_tree_is_another_store),
+		TWO_TEST(what_a_container_keeps),
+		TWO_TEST(pools_run_out),
+		TWO_TEST(adding_at_once),
+		TWO_TEST(moving),
+		TWO_TEST(active_ones_stay),
 	};
 
 	return two_run(tests);

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * store.c - which store the orchestrator has. Control thread; called by orch.c.
+ *
+ * A list that lacks a container tells that it was removed or moved, if it comes from the store that the
+ * container was in. One from an empty store (a lost disk, a mistyped path) or from a backup tells
+ * nothing: the container runs, and its peers on other hosts reach it. So a router that has
+ * containers takes no other store than the one that it knows, and no older state of that one. It serves
+ * its containers from what it knows until it finds the store again, or an operator tells it to take what
+ * there is. Then it puts its containers into that, with their ids, LIDs and epochs, so that nobody
+ * on other hosts notices.
+ *
+ * Another store has another word (struct ffo_store_ops, identity). An older state of the same store shows by
+ * what it lacks: it has never given the id of one of the containers, or has one in an earlier epoch.
+ *
+ * Tests: unit/orch/test_orch.c, system/fault_store.sh
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ffo/base/limits.h"
+#include "ffr/ctl/container.h"
+#include "ffr/dir/ctl.h"
+#include "ffr/lib/log.h"
+#include "ffr/orch/internal.h"
+
+#define WHAT_TO_DO "bring it back, or run `ffctl store accept`"
+
+static bool is_other(const struct orch *o)
+{
+	return *o->says && *o->store && strcmp(o->says, o->store);
+}
+
+const char *store_refused(struct orch *o)
+{
+	static char why[sizeof(o->said)];
+	const struct container *c;
+	unsigned n = 0;
+
+	if (!is_other(o) || o->accepted)
+		return "";
+	LIST_FOREACH(c, &o->ctl->host->containers, entry)
+		n++;
+	if (!n)
+		return "";
+	snprintf(
+		why, sizeof(why),
+		"it has another store (%.12s) than the one that this host's %u containers are in (%.12s): " WHAT_TO_DO,
+		o->says, n, o->store);
+	return why;
+}
+
+static const char *older(struct orch *o, const char *name)
+{
+	static char why[sizeof(o->said)];
+
+	snprintf(
+		why, sizeof(why),
+		"its store is older than this host's container %.64s, a backup perhaps: " WHAT_TO_DO,
+		name);
+	return why;
+}
+
+const char *store_refused_for(struct orch *o, const struct ffo_container *info)
+{
+	const struct container *c = container_find(o->ctl, info->name);
+
+	if (!c || is_other(o) || (o->accepted && info->id != c->id))
+		return "";
+	if (info->id < c->id || (info->id == c->id && info->epoch < c->epoch))
+		return older(o, info->name);
+	return "";
+}
+
+static struct container *missing(struct orch *o)
+{
+	struct container *c;
+
+	LIST_FOREACH(c, &o->ctl->host->containers, entry)
+		if (((struct container_ctl *)c->ctl)->sync != o->sync)
+			return c;
+	return NULL;
+}
+
+const char *store_refused_missing(struct orch *o)
+{
+	struct container *c;
+
+	if (!o->last || is_other(o) || o->accepted)
+		return "";
+	LIST_FOREACH(c, &o->ctl->host->containers, entry)
+		if (((struct container_ctl *)c->ctl)->sync != o->sync && c->id > o->last)
+			return older(o, c->name);
+	return "";
+}
+
+/* ---- an operator's word ---------------------------------------------------------------------- */
+
+static json_t *fields_of(const struct orch *o, const struct container *c)
+{
+	const struct container_ctl *ct = c->ctl;
+	struct ffo_container info = { .num_ips = (uint8_t)c->num_gids, .limits = ct->told };
+	char text[INET6_ADDRSTRLEN];
+	json_t *ips = json_array(), *limits = ffo_limits_to_json(&ct->told);
+
+	for (unsigned i = 0; i < c->num_gids; i++) {
+		memcpy(&info.ip[i], &c->gid[i], sizeof(info.ip[i]));
+		json_array_append_new(ips, json_string(ffo_addr_text(&info.ip[i], text)));
+	}
+	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o*, s:I, s:i, s:I}", "name", c->name,
+			 "tenant", c->tenant, "mode", ffo_mode_name[c->mode], "host", o->conf.host,
+			 "ips", ips, "limits", limits, "container", (json_int_t)c->id, "lid",
+			 (int)c->lid, "epoch", (json_int_t)c->epoch);
+}
+
+/* The first one that is missing. It is still here: containers come and go by calls that are not let through yet. */
+static void filled(void *arg, int err, const char *why, json_t *answer)
+{
+	struct orch *o = arg;
+	struct container *c = missing(o);
+
+	(void)answer;
+	if (err == -ECONNRESET || err == -ECANCELED)
+		return;
+	if (err && err != -EEXIST && err != -EADDRINUSE) {
+		orch_down(o, why);
+		return;
+	}
+	if (!err) {
+		((struct container_ctl *)c->ctl)->sync = o->sync;
+		o->kept++;
+	} else {
+		log_err("container %s: it cannot be in the orchestrator's store, and ends here: %s",
+			c->name, why);
+		container_detach(c);
+		o->gone++;
+	}
+	store_fill(o);
+}
+
+void store_fill(struct orch *o)
+{
+	struct container *c = o->accepted ? missing(o) : NULL;
+	int err;
+
+	if (!c) {
+		if (is_other(o))
+			dir_store_changed(o->ctl->host->dir);
+		orch_sync_done(o);
+		return;
+	}
+	err = ffo_client_call(o->client, FFO_OP_CONTAINER_ADD, fields_of(o, c), filled, o);
+	if (err)
+		orch_down(o, strerror(-err));
+}
+
+void store_told(struct orch *o, int err, const char *why)
+{
+	orch_accepted_cb *cb = o->accepted;
+
+	o->accepted = NULL;
+	if (cb)
+		cb(o->accepted_arg, err, why, o->kept, o->gone);
+}
+
+void orch_accept(struct orch *o, orch_accepted_cb *cb, void *arg)
+{
+	if (o->accepted || o->up) {
+		cb(arg, o->up ? -EINVAL : -EBUSY,
+		   o->up ? "this host's containers are in the orchestrator's store" :
+			   "another operator waits for the orchestrator's store",
+		   0, 0);
+		return;
+	}
+	o->accepted = cb;
+	o->accepted_arg = arg;
+	o->kept = o->gone = 0;
+	if (!o->client)
+		orch_now(o);
+}
