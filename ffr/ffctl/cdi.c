@@ -137,8 +137,7 @@ void cmd_cdi(int argc, char **argv)
 	json_t *spec;
 	int err;
 
-	if (argc > 3 || (argc > 1 && !write))
-		usage_fail("cdi: unexpected argument \"%s\"", argv[argc - 1]);
+	no_more(argc, argv, write ? 3 : 1);
 	spec = current();
 	err = write ? write_file(spec, path) : 0;
 	if (err)

@@ -390,8 +390,7 @@ void cmd_container_check(int argc, char **argv)
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (o != 'p')
-			usage_fail("container check: unknown option %s, or its value is missing",
-				   argv[optind - 1]);
+			option_fail(o, argv);
 		pid = pid_parse(optarg);
 	}
 	if (optind + 1 != argc || !pid)

@@ -35,8 +35,7 @@ void cmd_store_accept(int argc, char **argv)
 	long long kept, gone;
 	json_t *answer;
 
-	if (argc > 1)
-		usage_fail("store accept: unexpected argument \"%s\"", argv[1]);
+	no_more(argc, argv, 1);
 	answer = router_call(json_pack("{s:s}", "op", "store_accept"));
 	if (json_only(answer, NULL))
 		return;
@@ -57,8 +56,7 @@ void cmd_host_list(int argc, char **argv)
 	char when[32];
 	size_t i;
 
-	if (argc > 1)
-		usage_fail("host list: unexpected argument \"%s\"", argv[1]);
+	no_more(argc, argv, 1);
 	hosts = router_list("host_list", "hosts");
 	if (json_only(hosts, NULL))
 		return;
@@ -90,11 +88,13 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 		{ "docker", no_argument, NULL, 'd' },
 		{ 0 },
 	};
+	struct option some[sizeof(options) / sizeof(options[0])];
 	int o;
 
-	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+	options_some(options, allowed, some);
+	while ((o = getopt_long(argc, argv, ":", some, NULL)) != -1) {
 		if (!strchr(allowed, o))
-			option_fail(o, argv, "container", argv[0]);
+			option_fail(o, argv);
 		if (o == 't')
 			a->to = optarg;
 		a->force = a->force || o == 'f';
@@ -102,8 +102,7 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 	}
 	if (optind == argc)
 		usage_fail("container %s: a container's name is missing", argv[0]);
-	if (optind + 1 < argc)
-		usage_fail("container %s: unexpected argument \"%s\"", argv[0], argv[optind + 1]);
+	no_more(argc, argv, optind + 1);
 	a->name = argv[optind];
 }
 
@@ -210,7 +209,7 @@ void cmd_map_lookup(int argc, char **argv)
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (o != 't')
-			option_fail(o, argv, "map", "lookup");
+			option_fail(o, argv);
 		json_object_set_new(request, "tenant", json_string(optarg));
 	}
 	if (argc - optind != 2)
@@ -239,8 +238,7 @@ void cmd_policy_list(int argc, char **argv)
 	struct table *t;
 	size_t i;
 
-	if (argc > 1)
-		usage_fail("policy list: unexpected argument \"%s\"", argv[1]);
+	no_more(argc, argv, 1);
 	answer = router_call(json_pack("{s:s}", "op", "policy_list"));
 	if (json_only(answer, "rules"))
 		return;

@@ -84,12 +84,15 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "pid", required_argument, NULL, 'p' },
 		{ 0 },
 	};
-	const struct option *all = strchr(allowed, 'l') ? limit_options(options) : options;
+	struct option some[sizeof(options) / sizeof(options[0])];
+	const struct option *all = options_some(options, allowed, some);
 	json_t *ips = json_array();
 	struct in6_addr addr;
 	bool untrusted = false;
 	int o;
 
+	if (strchr(allowed, 'l'))
+		all = limit_options(some, false);
 	a->request = json_pack("{s:s}", "op", op);
 	while ((o = getopt_long(argc, argv, ":", all, NULL)) != -1) {
 		if (o >= LIMIT_OPTION) {
@@ -97,7 +100,7 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			continue;
 		}
 		if (!strchr(allowed, o))
-			option_fail(o, argv, "container", argv[0]);
+			option_fail(o, argv);
 		if (o == 'i' && ffo_addr_parse(optarg, &addr))
 			usage_fail("--ip: \"%s\" is not an IPv4 or IPv6 address", optarg);
 		if (o == 'm' && ffo_mode_parse(optarg) < 0)
@@ -126,8 +129,7 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 	json_decref(ips);
 	if (optind == argc)
 		usage_fail("container %s: a container's name is missing", argv[0]);
-	if (optind + 1 < argc)
-		usage_fail("container %s: unexpected argument \"%s\"", argv[0], argv[optind + 1]);
+	no_more(argc, argv, optind + 1);
 	a->name = argv[optind];
 	json_object_set_new(a->request, "name", json_string(a->name));
 }
@@ -352,8 +354,7 @@ void cmd_container_list(int argc, char **argv)
 {
 	bool all = argc == 2 && !strcmp(argv[1], "--all");
 
-	if (argc > 1 && !all)
-		usage_fail("container list: unexpected argument \"%s\"", argv[argc - 1]);
+	no_more(argc, argv, all ? 2 : 1);
 	if (all)
 		list_all();
 	else

@@ -353,14 +353,12 @@ static void args_parse(struct args *a, int argc, char **argv)
 			a->daemon_json = optarg;
 			break;
 		default:
-			usage_fail("doctor: unknown option %s, or its value is missing",
-				   argv[optind - 1]);
+			option_fail(o, argv);
 		}
 	}
 	if (optind < argc)
 		a->name = argv[optind++];
-	if (optind < argc)
-		usage_fail("doctor: unexpected argument \"%s\"", argv[optind]);
+	no_more(argc, argv, optind);
 	if (a->pid && !a->name)
 		usage_fail("doctor: --pid goes with a container's name");
 }

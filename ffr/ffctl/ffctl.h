@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), commands (container.c,
- * cdi.c, check.c, doctor.c, cluster.c, map.c, stats.c, top.c, trace.c), limits and tenants (limits.c), tables (table.c),
+ * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), the table of the commands
+ * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, map.c, stats.c, top.c, trace.c), limits and tenants (limits.c), tables (table.c),
  * what is found to be wrong (findings.c). One thread; every error ends the program with one line.
  *
  * The room ffr/ffctl/ is that program. It may use lib/, headers of obj/ for what is counted, ffo's client
@@ -18,6 +18,9 @@
 #define EXIT_USAGE 2
 #define EXIT_LATE  3
 
+#define ADMIN_DEFAULT "/run/freeflow/admin.sock"
+#define RUN_DEFAULT   "/run/freeflow"
+
 extern bool json_out; /* --json */
 extern int answer_s;  /* --timeout: seconds that a request and its answer may take */
 
@@ -26,9 +29,19 @@ void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 /* Ends ffctl with status 3 and a line on stderr: `who`, the router or the orchestrator, did not answer within answer_s. */
 void late_fail(const char *who) __attribute__((noreturn));
-/* What getopt_long() says of the last option: ':' without its value, or unknown to the command. NULL: no second word. */
-void option_fail(int o, char **argv, const char *command, const char *word)
-	__attribute__((noreturn));
+
+/* ---- commands.c ---- */
+void command_run(int argc, char **argv);
+/* The help of the command, or of the group of commands, that argv begins with; argc 0: of ffctl. */
+void help_words(int argc, char **argv);
+struct option;
+/* Those of the options whose letters are in that text; `some` has room for all. Returns some. */
+const struct option *options_some(const struct option *all, const char *letters,
+				  struct option *some);
+/* What getopt_long() says of the last option: ':' without its value, or unknown to the command that runs. */
+void option_fail(int o, char **argv) __attribute__((noreturn));
+/* The command that runs takes no argument argv[at]. */
+void no_more(int argc, char **argv, int at);
 
 /* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
 json_t *router_call(json_t *request);
@@ -97,6 +110,7 @@ void cmd_tenant_list(int argc, char **argv);
 void cmd_ping(int argc, char **argv);
 void cmd_cdi(int argc, char **argv);
 void cmd_doctor(int argc, char **argv);
+void cmd_help(int argc, char **argv);
 
 /* ---- findings.c: what a command that looks for problems has found ---- */
 enum finding_level { FINDING_OK, FINDING_NOTE, FINDING_PROBLEM };
@@ -151,16 +165,15 @@ struct lat;
 void lat_from_json(struct lat *h, const json_t *j);
 
 /* ---- limits ---------------------------------------------------------------------------------- */
-struct option;
 #define LIMIT_OPTION 0x100 /* option values from here on are limits; below are letters */
 
-/* Those options and, behind them, one for each limit. One caller in a run. */
-const struct option *limit_options(const struct option *first);
+/* Those options and, behind them, one for each limit, or each that a tenant can have. Valid until the next call. */
+const struct option *limit_options(const struct option *first, bool tenant);
 /* Option o was given with that value: into request["limits"]. */
 void limit_take(json_t *request, int o, const char *text);
 /* The limits of --untrusted, but those that the request has. */
 void limit_take_untrusted(json_t *request);
-void limit_help(void);
+void limit_help(bool tenant);
 
 /* Columns of a list of containers for the rates that any of them has. */
 struct limit_columns {

@@ -38,7 +38,7 @@ static const char *option_name(size_t i)
 	return name;
 }
 
-const struct option *limit_options(const struct option *first)
+const struct option *limit_options(const struct option *first, bool tenant)
 {
 	static struct option all[FFO_NUM_LIMITS + NUM_BOTH + 16];
 	size_t n = 0;
@@ -49,8 +49,9 @@ const struct option *limit_options(const struct option *first)
 		all[n++] = (struct option){ both[i].name, required_argument, NULL,
 					    LIMIT_OPTION + (int)(FFO_NUM_LIMITS + i) };
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)
-		all[n++] = (struct option){ option_name(i), required_argument, NULL,
-					    LIMIT_OPTION + (int)i };
+		if (!tenant || ffo_limit[i].tenant)
+			all[n++] = (struct option){ option_name(i), required_argument, NULL,
+						    LIMIT_OPTION + (int)i };
 	all[n] = (struct option){ 0 };
 	return all;
 }
@@ -125,14 +126,15 @@ static void help_line(const char *option, enum ffo_limit_kind kind, const char *
 	printf("  --%s %-*s  %s\n", option, width, kind_text(kind), what);
 }
 
-void limit_help(void)
+void limit_help(bool tenant)
 {
-	puts("\nLIMIT, each with a value as below, none (what the host's ffr.conf says) or unlimited;\n"
-	     "--untrusted: tight ones of all that are called max, and --no-uffd yes:\n");
+	printf("\nLIMIT, each with a value as below, none%s or unlimited:\n\n",
+	       tenant ? "" : " (what the host's ffr.conf says)");
 	help_line("rate", FFO_LIMIT_RATE, "--tx-rate and --rx-rate");
 	help_line("ops", FFO_LIMIT_COUNT, "--tx-ops and --rx-ops");
 	for (size_t i = 0; i < FFO_NUM_LIMITS; i++)
-		help_line(option_name(i), ffo_limit[i].kind, ffo_limit[i].what);
+		if (!tenant || ffo_limit[i].tenant)
+			help_line(option_name(i), ffo_limit[i].kind, ffo_limit[i].what);
 }
 
 /* ---- screens --------------------------------------------------------------------------------- */
@@ -224,24 +226,21 @@ void print_limits(const json_t *c)
 void cmd_tenant_set(int argc, char **argv)
 {
 	static const struct option none[] = { { 0 } };
-	const struct option *options = limit_options(none);
+	const struct option *options = limit_options(none, true);
 	json_t *request = json_pack("{s:s}", "op", "tenant_set"), *answer;
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (o == ':' || o == '?')
-			option_fail(o, argv, "tenant", "set");
-		if (o < LIMIT_OPTION + FFO_NUM_LIMITS && !ffo_limit[o - LIMIT_OPTION].tenant)
-			usage_fail("tenant set: --%s is a container's, not a tenant's",
-				   option_name((size_t)(o - LIMIT_OPTION)));
+			option_fail(o, argv);
 		limit_take(request, o, optarg);
 	}
 	if (optind == argc)
 		usage_fail("tenant set: a tenant's name is missing");
-	if (optind + 1 < argc)
-		usage_fail("tenant set: unexpected argument \"%s\"", argv[optind + 1]);
+	no_more(argc, argv, optind + 1);
 	if (!json_object_get(request, "limits"))
-		usage_fail("tenant set: nothing to change: give a limit, see ffctl --help");
+		usage_fail(
+			"tenant set: nothing to change: give a limit, see ffctl tenant set --help");
 	json_object_set_new(request, "tenant", json_string(argv[optind]));
 	answer = router_call(request);
 	if (json_out)
@@ -258,8 +257,7 @@ void cmd_tenant_list(int argc, char **argv)
 	struct table *t;
 	size_t k;
 
-	if (argc > 1)
-		usage_fail("tenant list: unexpected argument \"%s\"", argv[1]);
+	no_more(argc, argv, 1);
 	answer = router_call(json_pack("{s:s}", "op", "tenant_list"));
 	if (json_only(answer, "tenants"))
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * main.c - the administrator's tool: command line and the request to the router. See ffctl(8).
+ * main.c - the administrator's tool: the options before the command, and the request to the router. See ffctl(8).
  *
  * One request on the router's admin socket, one answer; what is said there is in admin/socket.c.
  *
@@ -23,55 +23,14 @@
 #include "ffo/base/proto.h"
 #include "ffr/lib/version.h"
 
-#define ADMIN_DEFAULT "/run/freeflow/admin.sock"
-#define RUN_DEFAULT   "/run/freeflow"
-#define TIMEOUT	      5	   /* seconds that a request and its answer may take: --timeout */
-#define TIMEOUT_MAX   3600 /* seconds */
+#define TIMEOUT	    5	 /* seconds that a request and its answer may take: --timeout */
+#define TIMEOUT_MAX 3600 /* seconds */
 
 bool json_out;
 int answer_s = TIMEOUT;
 void (*fail_hook)(void);
 static const char *admin_path = ADMIN_DEFAULT;
 static const char *run_path = RUN_DEFAULT;
-
-static const struct {
-	const char *group, *word; /* word NULL: a command of one word */
-	void (*run)(int argc, char **argv);
-	const char *args;
-} commands[] = {
-	{ "container", "add", cmd_container_add,
-	  "NAME [--ip ADDRESS]... [--tenant TENANT] [--mode MODE] [--cgroup PATH | --pid PID] [LIMIT]... "
-	  "[--untrusted] [--docker]" },
-	{ "container", "set", cmd_container_set,
-	  "NAME [--ip ADDRESS]... [--mode MODE] [--cgroup PATH|none | --pid PID] [LIMIT]... "
-	  "[--untrusted]" },
-	{ "container", "rm", cmd_container_rm, "NAME" },
-	{ "container", "list", cmd_container_list, "[--all]" },
-	{ "container", "show", cmd_container_show, "NAME [--docker]" },
-	{ "container", "check", cmd_container_check, "NAME --pid PID" },
-	{ "container", "thread", cmd_container_thread, "NAME THREAD" },
-	{ "container", "nic", cmd_container_nic, "NAME DEVICE[:PORT]" },
-	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST [--force]" },
-	{ "container", "claim", cmd_container_claim, "NAME [--force] [--docker]" },
-	{ "stats", NULL, cmd_stats, "[NAME | --tenant TENANT] [--latency] [--qps | --mrs]" },
-	{ "top", NULL, cmd_top, "[--interval SECONDS] [--sort KEY] [--once]" },
-	{ "trace", NULL, cmd_trace, "CONTAINER [--qp N] [-n COUNT] [--follow]" },
-	{ "map", "list", cmd_map_list, "[--container NAME]" },
-	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY [--tenant TENANT]" },
-	{ "host", "list", cmd_host_list, "" },
-	{ "store", "accept", cmd_store_accept, "" },
-	{ "policy", "list", cmd_policy_list, "" },
-	{ "policy", "allow", cmd_policy_change, "PARTY PARTY" },
-	{ "policy", "deny", cmd_policy_change, "PARTY PARTY" },
-	{ "policy", "rm", cmd_policy_change, "PARTY PARTY" },
-	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT..." },
-	{ "tenant", "list", cmd_tenant_list, "" },
-	{ "cdi", NULL, cmd_cdi, "[--write [FILE]]" },
-	{ "doctor", NULL, cmd_doctor,
-	  "[CONTAINER [--pid PID]] [--image DIRECTORY] [--cdi FILE] [--daemon-json FILE]" },
-	{ "ping", NULL, cmd_ping, "" },
-};
-#define NUM_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void vfail(int status, const char *fmt, va_list ap)
 {
@@ -110,16 +69,6 @@ void late_fail(const char *who)
 		"may still be made\n",
 		who, answer_s);
 	exit(EXIT_LATE);
-}
-
-void option_fail(int o, char **argv, const char *command, const char *word)
-{
-	const char *option = argv[optind - 1];
-
-	if (o == ':')
-		usage_fail("option %s needs a value", option);
-	usage_fail("%s%s%s: unknown option %s; see ffctl --help", command, word ? " " : "",
-		   word ?: "", option);
 }
 
 const char *admin_socket(void)
@@ -314,9 +263,7 @@ void cmd_ping(int argc, char **argv)
 {
 	json_t *answer;
 
-	(void)argv;
-	if (argc > 1)
-		usage_fail("ping takes no arguments");
+	no_more(argc, argv, 1);
 	answer = router_call(json_pack("{s:s}", "op", "version"));
 	if (json_out)
 		json_print(answer);
@@ -328,21 +275,11 @@ void cmd_ping(int argc, char **argv)
 
 /* ---- the command line ---------------------------------------------------------------------- */
 
-static void help(void)
+static void __attribute__((noreturn)) end(void)
 {
-	puts("usage: ffctl [--admin SOCKET] [--socket-dir DIR] [--timeout SECONDS] [--json] COMMAND\n");
-	for (size_t i = 0; i < NUM_COMMANDS; i++)
-		printf("  %s%s%s %s\n", commands[i].group, commands[i].word ? " " : "",
-		       commands[i].word ? commands[i].word : "", commands[i].args);
-	printf("\n  --admin SOCKET  the router's admin socket (%s)\n"
-	       "  --socket-dir DIR  its runtime_dir, where containers' sockets are (" RUN_DEFAULT
-	       ")\n"
-	       "  --timeout SECONDS  wait so long for an answer (%d), then end with status %d\n"
-	       "  --orchestrator ADDRESS  ask it, and not the router, as an operator: with\n"
-	       "  --cert FILE --key FILE --ca FILE [--crl FILE]  where ADDRESS is tls:ADDRESS:PORT\n"
-	       "  --json          answers as JSON\n  --version, --help\n",
-	       ADMIN_DEFAULT, TIMEOUT, EXIT_LATE);
-	limit_help();
+	if (fflush(stdout) || ferror(stdout))
+		fail("standard output: %m");
+	exit(EXIT_SUCCESS);
 }
 
 static int seconds_parse(const char *s)
@@ -376,7 +313,7 @@ static int global_options(int argc, char **argv)
 	int o;
 
 	opterr = 0;
-	while ((o = getopt_long(argc, argv, "+:", options, NULL)) != -1) {
+	while ((o = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
 		switch (o) {
 		case 'a':
 			admin_path = optarg;
@@ -407,14 +344,12 @@ static int global_options(int argc, char **argv)
 			break;
 		case 'v':
 			puts("ffctl " FF_VERSION);
-			exit(0);
+			end();
 		case 'h':
-			help();
-			exit(0);
-		case ':':
-			usage_fail("option %s needs a value", argv[optind - 1]);
+			help_words(0, NULL);
+			end();
 		default:
-			usage_fail("unknown option %s; see ffctl --help", argv[optind - 1]);
+			option_fail(o, argv);
 		}
 	}
 	return optind;
@@ -435,26 +370,25 @@ static int json_option(int argc, char **argv, int at)
 	return n;
 }
 
+/* Is help wanted rather than the command? What stands behind "--" is no option. */
+static bool help_wanted(char **argv)
+{
+	for (; *argv && strcmp(*argv, "--"); argv++)
+		if (!strcmp(*argv, "--help") || !strcmp(*argv, "-h"))
+			return true;
+	return false;
+}
+
 int main(int argc, char **argv)
 {
-	int at = global_options(argc, argv), words;
-	const char *group, *word;
+	int at = global_options(argc, argv);
 
 	argc = json_option(argc, argv, at);
 	if (at == argc)
 		usage_fail("a command is missing; see ffctl --help");
-	group = argv[at];
-	word = at + 1 < argc ? argv[at + 1] : "";
-	for (size_t i = 0; i < NUM_COMMANDS; i++) {
-		if (strcmp(group, commands[i].group) ||
-		    (commands[i].word && strcmp(word, commands[i].word)))
-			continue;
-		words = commands[i].word ? 1 : 0;
-		optind = 0; /* getopt anew, on the command's own words */
-		commands[i].run(argc - at - words, argv + at + words);
-		if (fflush(stdout) || ferror(stdout))
-			fail("standard output: %m");
-		return EXIT_SUCCESS;
-	}
-	usage_fail("unknown command \"%s%s%s\"; see ffctl --help", group, *word ? " " : "", word);
+	if (help_wanted(argv + at))
+		help_words(argc - at, argv + at);
+	else
+		command_run(argc - at, argv + at);
+	end();
 }

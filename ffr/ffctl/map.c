@@ -85,11 +85,10 @@ static const char *map_container(int argc, char **argv)
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (o != 'c')
-			option_fail(o, argv, "map", "list");
+			option_fail(o, argv);
 		name = optarg;
 	}
-	if (optind < argc)
-		usage_fail("map list: unexpected argument \"%s\"", argv[optind]);
+	no_more(argc, argv, optind);
 	return name;
 }
 

@@ -238,13 +238,12 @@ static struct wish parse(int argc, char **argv)
 			w.mrs = true;
 			break;
 		default:
-			option_fail(o, argv, "stats", NULL);
+			option_fail(o, argv);
 		}
 	}
 	if (optind < argc)
 		w.name = argv[optind++];
-	if (optind < argc)
-		usage_fail("stats: unexpected argument \"%s\"", argv[optind]);
+	no_more(argc, argv, optind);
 	if (w.tenant && (w.name || w.qps || w.mrs))
 		usage_fail(
 			"stats: --tenant is the sum of its containers: no name, no --qps, no --mrs");

@@ -405,11 +405,10 @@ void cmd_top(int argc, char **argv)
 			one = true;
 			break;
 		default:
-			option_fail(o, argv, "top", NULL);
+			option_fail(o, argv);
 		}
 	}
-	if (optind < argc)
-		usage_fail("top: unexpected argument \"%s\"", argv[optind]);
+	no_more(argc, argv, optind);
 	if (json_out)
 		usage_fail("top: there is no JSON of it; stats has the counters");
 	if (!one && !(isatty(STDOUT_FILENO) && isatty(STDIN_FILENO)))

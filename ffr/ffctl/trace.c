@@ -127,14 +127,13 @@ static struct wish parse(int argc, char **argv)
 			w.follow = true;
 			break;
 		default:
-			option_fail(o, argv, "trace", NULL);
+			option_fail(o, argv);
 		}
 	}
 	if (optind == argc)
 		usage_fail("trace: a container's name is missing");
 	w.name = argv[optind++];
-	if (optind < argc)
-		usage_fail("trace: unexpected argument \"%s\"", argv[optind]);
+	no_more(argc, argv, optind);
 	if (json_out && w.follow)
 		usage_fail("trace: --follow has no JSON");
 	return w;

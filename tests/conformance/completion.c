@@ -7,7 +7,7 @@
  *     completion ADMIN OPTION... <COMMANDS
  *
  * ADMIN is a socket that does not exist. Each line of the input is a command. For each, the program
- * prints the OPTIONs that ffctl does not refuse as it refuses an unknown option, and an empty line.
+ * prints the OPTIONs that ffctl does not refuse as unknown, or for their value, and an empty line.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,18 +16,17 @@
 #include <unistd.h>
 
 #define WORDS  8
-#define ANSWER 4096
+#define ANSWER 16384
 
 int ffctl_main(int argc, char **argv);
 
-/* What ffctl says, with OPTION for the option's name. */
+/* What ffctl says. */
 static void ask(const char *admin, char *const *words, int n, const char *option, char *answer)
 {
 	char *argv[WORDS + 5] = { "ffctl", "--admin", (char *)admin };
 	int argc = 3, out[2], status;
 	size_t len = 0;
 	ssize_t got;
-	char *at;
 	pid_t pid;
 
 	for (int i = 0; i < n; i++)
@@ -53,22 +52,15 @@ static void ask(const char *admin, char *const *words, int n, const char *option
 	close(out[0]);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
 		abort();
-	at = strstr(answer, option);
-	if (at) {
-		memmove(at + 6, at + strlen(option), strlen(at + strlen(option)) + 1);
-		memcpy(at, "OPTION", 6);
-	}
 }
 
 static void command(const char *admin, char **words, int n, char **options)
 {
-	static char unknown[2][ANSWER], answer[ANSWER];
+	static char answer[ANSWER];
 
-	ask(admin, words, n, "--no-such-option", unknown[0]);
-	ask(admin, words, n, "--no-such-option=1", unknown[1]);
 	for (; *options; options++) {
 		ask(admin, words, n, *options, answer);
-		if (strcmp(answer, unknown[strchr(*options, '=') != NULL]))
+		if (!strstr(answer, ": unknown option ") && !strstr(answer, " takes no value"))
 			printf("%.*s\n", (int)strcspn(*options, "="), *options);
 	}
 	printf("\n");

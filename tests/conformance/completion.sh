@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: conformance
 # timeout: 600
-# completion.sh - bash's completion of ffctl offers, for each command, the options that its parser takes, and no others.
+# completion.sh - bash's completion of ffctl offers, for each command, the options that its parser takes, and no others;
+# ffctl(8) tells of each.
 #
-# The parser is asked itself: each command with each option that any of ffctl's tables has. An option that it
-# does not know makes it say what it says of --no-such-option.
+# The parser is asked itself: each command with each option that any of ffctl's tables has.
 set -u -o pipefail
 . "$(dirname "$0")/common.sh"
 cd "$TMP" || exit
@@ -27,7 +27,8 @@ every_option() {
 	sed -n 's/.*{ "\([a-z-]*\)", \(required\|no\)_argument.*/--\1 \2/p' "$TREE"/ffr/ffctl/*.c |
 		sed 's/ required/=1/; s/ no//' | sort -u
 	sed -n 's/.*strcmp(argv\[[a-z0-9]*\], "\(--[a-z-]*\)").*/\1/p' "$TREE"/ffr/ffctl/*.c
-	"$FFCTL" --help | sed -n 's/^  \(--[a-z-]*\) [A-Za-z|]*  .*/\1=1/p'
+	echo --no-such-option
+	"$FFCTL" help container add | sed -n 's/^  \(--[a-z-]*\) [A-Za-z|]*  .*/\1=1/p'
 }
 
 # ffctl in a program that asks it (completion.c).
@@ -45,7 +46,7 @@ asker() {
 mapfile -t options < <(every_option | sort -u)
 ((${#options[@]} > 40)) || not_ok "only ${#options[@]} options were found in the sources"
 
-mapfile -t commands < <(sed -n 's/^\t{ "\([a-z]*\)", \(NULL\|"[a-z]*"\), cmd_.*/\1 \2/p' "$TREE/ffr/ffctl/main.c" |
+mapfile -t commands < <(sed -n 's/^\t{ "\([a-z]*\)", \(NULL\|"[a-z]*"\), cmd_.*/\1 \2/p' "$TREE/ffr/ffctl/commands.c" |
 	sed 's/ NULL//; s/"//g')
 ((${#commands[@]} > 20)) || not_ok "only ${#commands[@]} commands were found in the sources"
 same "the first words of commands" "$(offered '' | sort -u)" "$(printf '%s\n' "${commands[@]%% *}" | sort -u)"
@@ -61,6 +62,12 @@ for command in "${commands[@]}"; do
 		offered "${words[0]}" '' | grep >/dev/null -x "${words[1]}" || not_ok "$command is offered"
 	fi
 	same "ffctl $command" "$(offered "${words[@]}" -- | grep '^--' | sort -u)" "$(printf '%s\n' "${taken[@]}" | sort -u)"
+	told=1
+	for option in "${taken[@]}"; do
+		grep -qF -e "*$option*" "$TREE/ffr/ffctl.8.scd" || told="no $option"
+	done
+	grep -qE "^\*$command\*|, \*$command\*" "$TREE/ffr/ffctl.8.scd" || told="no $command"
+	same "ffctl(8) tells of $command" "$told" 1
 	same "ffctl --json $command" "$(offered --json "${words[@]}" --)" "$(offered "${words[@]}" --)"
 done
 same "before a command" "$(offered --)" "$(sed -n '/^static int global_options/,/^}/p' "$TREE/ffr/ffctl/main.c" |
@@ -68,5 +75,6 @@ same "before a command" "$(offered --)" "$(sed -n '/^static int global_options/,
 
 same "modes" "$(offered container add web --mode s)" "$(printf 'socket\nspin')"
 same "yes or no" "$(offered container set web --latency '')" "$(printf 'no\nyes')"
+same "commands" "$(offered help st)" stats
 same "a limit" "$(offered tenant set red --max-q)" --max-qp
 finish

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # bad_options.sh - ffr, ffo, ffctl and the lab refuse bad options and bad configuration with one
-# clear line on stderr and a status that is not 0.
+# clear line on stderr and a status that is not 0. ffctl's help needs no router, and a wrong word gets a suggestion.
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -50,6 +50,46 @@ refuses 'ffr.conf:[23]: ' "$ffr" --config "$(conf "$base" 'mode = "spin')"
 refuses 'ffr.conf:4: ' "$ffr" --config "$(conf '# one' '// two' '/* three */' 'bad = 1')"
 refuses 'seconds from 1' "$ffctl" --timeout 0 ping
 refuses 'seconds from 1' "$ffctl" --timeout soon ping
+
+step "help of each command"
+none=(--admin "$OUT/no.sock")
+
+# helps WORD CMD...: status 0, WORD on stdout, nothing on stderr.
+helps() {
+	"$ffctl" "${none[@]}" "${@:2}" >"$OUT/out" 2>"$OUT/err" || fail "ffctl ${*:2}: status $?: $(cat "$OUT/err")"
+	[[ ! -s $OUT/err ]] || fail "ffctl ${*:2}: $(cat "$OUT/err")"
+	grep -qF -e "$1" "$OUT/out" || fail "ffctl ${*:2}: no '$1': $(cat "$OUT/out")"
+}
+
+helps 'container add ' help
+helps 'container add ' -h
+cp "$OUT/out" "$OUT/commands"
+mapfile -t commands < <(sed -n 's/^  \([a-z][a-z ]*[a-z]\)  .*/\1/p' "$OUT/commands")
+((${#commands[@]} > 20)) || fail "${#commands[@]} commands: $(cat "$OUT/commands")"
+for command in "${commands[@]}"; do
+	read -r -a words <<<"$command"
+	helps "usage: ffctl $command" help "${words[@]}"
+	cp "$OUT/out" "$OUT/help"
+	for option in --help -h; do
+		helps "usage: ffctl $command" "${words[@]}" "$option"
+		cmp "$OUT/help" "$OUT/out" || fail "ffctl $command $option: not what ffctl help $command says"
+	done
+	[[ $command != *' '* ]] || helps "  $command " help "${words[0]}"
+done
+helps '--max-qp NUMBER' container add web --help
+helps 'tenant list ' tenant --help
+refuses 'unknown command "frobnicate"' "$ffctl" help frobnicate
+
+refuses "unknown command \"contaner\": did you mean 'container'?" "$ffctl" contaner list
+refuses "unknown command \"container lis\": did you mean 'list'?" "$ffctl" container lis
+refuses "unknown command \"frobnicate\"; see ffctl --help" "$ffctl" frobnicate
+refuses "did you mean '--json'?" "$ffctl" --jsno ping
+refuses "add: unknown option --tenat: did you mean '--tenant'?" "$ffctl" container add x --tenat y
+refuses "unknown option --max-pq: did you mean '--max-qp'?" "$ffctl" tenant set x --max-pq 1
+refuses "unknown option --tenant; see ffctl container rm --help" "$ffctl" container rm x --tenant y
+refuses "policy allow: unknown option --hlep: did you mean '--help'?" "$ffctl" policy allow a --hlep
+refuses 'trace: unknown option -q' "$ffctl" trace -q x
+refuses 'option --docker=yes takes no value' "$ffctl" container show x --docker=yes
 
 admin=(--admin "$FF_LAB/h0/admin.sock")
 refuses 'frobnicate' "$ffctl" "${admin[@]}" frobnicate
