@@ -34,11 +34,12 @@ static const struct command {
 	{ "container", "add", cmd_container_add, "NAME [LIMIT]...", "add a container to this host",
 	  "--ip ADDRESS: its address; up to 8 times; default: one of IPv4 and one of IPv6\n"
 	  "--tenant TENANT: the tenant that it belongs to; default: default\n" MODE CGROUP UNTRUSTED
-		  DOCKER },
+	  "--exist-ok: no error if it is there with this tenant and these addresses\n" DOCKER },
 	{ "container", "set", cmd_container_set, "NAME [LIMIT]...", "change a container",
 	  "--ip ADDRESS: its address instead of those that it has; up to 8 times\n" MODE CGROUP
 		  UNTRUSTED },
-	{ "container", "rm", cmd_container_rm, "NAME", "remove a container", "" },
+	{ "container", "rm", cmd_container_rm, "NAME", "remove a container",
+	  "--ignore: no error if there is none\n" },
 	{ "container", "list", cmd_container_list, "", "list the containers",
 	  "--all: those of all hosts\n" },
 	{ "container", "show", cmd_container_show, "NAME", "show a container", DOCKER },

@@ -2,7 +2,7 @@
 /*
  * container.c - ffctl container add, set, rm, list, show; migrate is in cluster.c.
  *
- * Tests: system/bad_options.sh, system/fast_threads.sh
+ * Tests: system/bad_options.sh, system/fast_threads.sh, system/ffctl_scripts.sh
  */
 #include <errno.h>
 #include <getopt.h>
@@ -33,6 +33,7 @@ struct args {
 	const char *name;
 	json_t *request;
 	bool docker;
+	bool lenient; /* --exist-ok, --ignore */
 };
 
 static void take_cgroup(json_t *request, const char *path)
@@ -82,6 +83,8 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "untrusted", no_argument, NULL, 'l' },
 		{ "cgroup", required_argument, NULL, 'c' },
 		{ "pid", required_argument, NULL, 'p' },
+		{ "exist-ok", no_argument, NULL, 'e' },
+		{ "ignore", no_argument, NULL, 'g' },
 		{ 0 },
 	};
 	struct option some[sizeof(options) / sizeof(options[0])];
@@ -111,6 +114,8 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			a->docker = true;
 		else if (o == 'l')
 			untrusted = true;
+		else if (o == 'e' || o == 'g')
+			a->lenient = true;
 		else if (o == 'c')
 			take_cgroup(a->request, optarg);
 		else if (o == 'p')
@@ -258,12 +263,65 @@ void print_container(json_t *answer, bool docker)
 	json_decref(answer);
 }
 
+static bool has_ip(const json_t *c, const struct in6_addr *addr)
+{
+	struct in6_addr own;
+	json_t *ip;
+	size_t i;
+
+	json_array_foreach(json_object_get(c, "ips"), i, ip)
+		if (!ffo_addr_parse(json_string_value(ip), &own) && IN6_ARE_ADDR_EQUAL(&own, addr))
+			return true;
+	return false;
+}
+
+/* The addresses that were asked for, and no others. Where none was, any will do. */
+static bool same_ips(const json_t *request, const json_t *c)
+{
+	const json_t *asked = json_object_get(request, "ips"), *ip;
+	struct in6_addr addr;
+	size_t i;
+
+	json_array_foreach((json_t *)asked, i, ip)
+		if (ffo_addr_parse(json_string_value(ip), &addr) || !has_ip(c, &addr))
+			return false;
+	return !asked || json_array_size(asked) == json_array_size(json_object_get(c, "ips"));
+}
+
+/* The answer to that request of container_add; to container_show, if it is there with this tenant and these addresses. */
+static json_t *add_or_show(json_t *request)
+{
+	json_t *tenant = json_object_get(request, "tenant"), *answer, *c;
+	const char *name = str_of(request, "name"), *wanted = json_string_value(tenant);
+	char *ips;
+
+	answer = router_call_unless(json_incref(request), "EEXIST");
+	if (answer)
+		return answer;
+	answer = router_call_unless(json_pack("{s:s, s:s}", "op", "container_show", "name", name),
+				    "ENOENT");
+	if (!answer)
+		fail_status(EXIT_EXISTS,
+			    "container %s exists on another host: ffctl container claim %s", name,
+			    name);
+	c = json_object_get(answer, "container");
+	if (strcmp(str_of(c, "tenant"), wanted ?: "default"))
+		fail_status(EXIT_EXISTS, "container %s exists with tenant %s", name,
+			    str_of(c, "tenant"));
+	ips = ips_text(c);
+	if (!same_ips(request, c))
+		fail_status(EXIT_EXISTS, "container %s exists with other addresses: %s", name, ips);
+	free(ips);
+	json_decref(request);
+	return answer;
+}
+
 void cmd_container_add(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_add", "itmdlcp");
-	print_container(router_call(a.request), a.docker);
+	args_parse(&a, argc, argv, "container_add", "itmdlcpe");
+	print_container(a.lenient ? add_or_show(a.request) : router_call(a.request), a.docker);
 	cdi_refresh();
 }
 
@@ -282,8 +340,8 @@ void cmd_container_rm(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_rm", "");
-	json_decref(router_call(a.request));
+	args_parse(&a, argc, argv, "container_rm", "g");
+	json_decref(a.lenient ? router_call_unless(a.request, "ENOENT") : router_call(a.request));
 	cdi_refresh();
 }
 

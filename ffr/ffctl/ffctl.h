@@ -15,8 +15,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EXIT_USAGE 2
-#define EXIT_LATE  3
+#define EXIT_USAGE     2
+#define EXIT_LATE      3
+#define EXIT_NOT_FOUND 4 /* ENOENT of the router's or the orchestrator's */
+#define EXIT_EXISTS    5 /* EEXIST */
 
 #define ADMIN_DEFAULT "/run/freeflow/admin.sock"
 #define RUN_DEFAULT   "/run/freeflow"
@@ -24,9 +26,10 @@
 extern bool json_out; /* --json */
 extern int answer_s;  /* --timeout: seconds that a request and its answer may take */
 
-/* One line on stderr and exit 1, or 2 for a wrong command line. */
+/* One line on stderr, or with --json an object, and exit 1, 2 for a wrong command line, or that status. */
 void fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 void usage_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+void fail_status(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 /* Ends ffctl with status 3 and a line on stderr: `who`, the router or the orchestrator, did not answer within answer_s. */
 void late_fail(const char *who) __attribute__((noreturn));
 
@@ -47,6 +50,8 @@ void no_more(int argc, char **argv, int at);
 json_t *router_call(json_t *request);
 /* The same, so many times more while the answer is that error (its name). */
 json_t *router_call_while(json_t *request, const char *error, unsigned tries);
+/* The same; NULL: the answer is that error. */
+json_t *router_call_unless(json_t *request, const char *error);
 #define RETRY_US 50000				      /* between two tries */
 json_t *router_list(const char *op, const char *key); /* all pages of an array */
 /*

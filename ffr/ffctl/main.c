@@ -4,7 +4,7 @@
  *
  * One request on the router's admin socket, one answer; what is said there is in admin/socket.c.
  *
- * Tests: system/bad_options.sh
+ * Tests: system/bad_options.sh, system/ffctl_scripts.sh
  */
 #include "ffr/ffctl/ffctl.h"
 
@@ -32,13 +32,38 @@ void (*fail_hook)(void);
 static const char *admin_path = ADMIN_DEFAULT;
 static const char *run_path = RUN_DEFAULT;
 
-static void vfail(int status, const char *fmt, va_list ap)
+/* The "code" of an error as JSON, by exit status. */
+static const char *const codes[] = {
+	[EXIT_FAILURE] = "failed",	[EXIT_USAGE] = "usage",	  [EXIT_LATE] = "no-answer",
+	[EXIT_NOT_FOUND] = "not-found", [EXIT_EXISTS] = "exists",
+};
+
+/* Ends the program with an object on stderr. */
+static void __attribute__((noreturn)) fail_json(int status, char *message)
 {
+	json_t *error = json_pack("{s:s, s:i}", "code", codes[status], "status", status);
+
+	for (char *p = message; !json_object_get(error, "message"); p++) {
+		json_object_set_new(error, "message", json_string(message));
+		if ((unsigned char)*p > '~') /* it quotes what is not UTF-8 */
+			*p = '?';
+	}
+	json_dumpf(json_pack("{s:o}", "error", error), stderr, 0);
+	fputc('\n', stderr);
+	exit(status);
+}
+
+static void __attribute__((noreturn)) vfail(int status, const char *fmt, va_list ap)
+{
+	char *message;
+
 	if (fail_hook)
 		fail_hook();
-	fputs("ffctl: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	if (vasprintf(&message, fmt, ap) < 0)
+		abort();
+	if (json_out)
+		fail_json(status, message);
+	fprintf(stderr, "ffctl: %s\n", message);
 	exit(status);
 }
 
@@ -48,7 +73,6 @@ void fail(const char *fmt, ...)
 
 	va_start(ap, fmt);
 	vfail(EXIT_FAILURE, fmt, ap);
-	abort(); /* not reached */
 }
 
 void usage_fail(const char *fmt, ...)
@@ -57,18 +81,31 @@ void usage_fail(const char *fmt, ...)
 
 	va_start(ap, fmt);
 	vfail(EXIT_USAGE, fmt, ap);
-	abort(); /* not reached */
+}
+
+void fail_status(int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(status, fmt, ap);
 }
 
 void late_fail(const char *who)
 {
-	if (fail_hook)
-		fail_hook();
-	fprintf(stderr,
-		"ffctl: %s: no answer within %d s (--timeout): it is stopped, stuck or busy; a change "
-		"may still be made\n",
-		who, answer_s);
-	exit(EXIT_LATE);
+	fail_status(EXIT_LATE,
+		    "%s: no answer within %d s (--timeout): it is stopped, stuck or busy; a change "
+		    "may still be made",
+		    who, answer_s);
+}
+
+/* An error of the router's or of the orchestrator's, by its name. */
+static void __attribute__((noreturn)) answer_fail(const char *error, const char *message)
+{
+	fail_status(!strcmp(error, "ENOENT") ? EXIT_NOT_FOUND :
+		    !strcmp(error, "EEXIST") ? EXIT_EXISTS :
+					       EXIT_FAILURE,
+		    "%s", message);
 }
 
 const char *admin_socket(void)
@@ -168,19 +205,40 @@ static bool is_ok(const json_t *answer)
 	return json_is_true(json_object_get(answer, "ok"));
 }
 
-/* The orchestrator's answer to a request. */
-static json_t *orch_call(json_t *request, const char *error, unsigned tries)
+/* The orchestrator's answer, with its error in the form of the router's. */
+static json_t *orch_answer(const json_t *request)
 {
 	json_t *answer;
 	int err = orch_exchange(request, &answer);
 
-	while (err && !strcmp(ffo_error_name(err), error) && tries--) {
+	return err ? json_pack("{s:b, s:s, s:s}", "ok", 0, "error", ffo_error_name(err), "message",
+			       orch_why()) :
+		     answer;
+}
+
+/* An answer, which may be an error, of the router, or of the orchestrator where it is given. Takes the request. */
+static json_t *ask(json_t *request, bool router, const char *error, unsigned tries)
+{
+	json_t *answer;
+
+	if (!request)
+		fail("a name or an address is not UTF-8 text");
+	for (;;) {
+		answer = !router && orch_options.address ? orch_answer(request) : exchange(request);
+		if (is_ok(answer) || strcmp(str_of(answer, "error"), error) || !tries--)
+			break;
+		json_decref(answer);
 		usleep(RETRY_US);
-		err = orch_exchange(request, &answer);
 	}
 	json_decref(request);
-	if (err)
-		fail("%s", orch_why());
+	return answer;
+}
+
+/* An answer without what says that it is one; an error ends the program. */
+static json_t *content(json_t *answer)
+{
+	if (!is_ok(answer))
+		answer_fail(str_of(answer, "error"), str_of(answer, "message"));
 	json_object_del(answer, "id");
 	json_object_del(answer, "ok");
 	return answer;
@@ -188,28 +246,22 @@ static json_t *orch_call(json_t *request, const char *error, unsigned tries)
 
 json_t *router_call_while(json_t *request, const char *error, unsigned tries)
 {
-	if (orch_options.address)
-		return orch_call(request, error, tries);
-	return router_itself(request, error, tries);
+	return content(ask(request, false, error, tries));
 }
 
 json_t *router_itself(json_t *request, const char *error, unsigned tries)
 {
-	json_t *answer;
+	return content(ask(request, true, error, tries));
+}
 
-	if (!request)
-		fail("a name or an address is not UTF-8 text");
-	answer = exchange(request);
-	while (!is_ok(answer) && !strcmp(str_of(answer, "error"), error) && tries--) {
-		json_decref(answer);
-		usleep(RETRY_US);
-		answer = exchange(request);
-	}
-	json_decref(request);
-	if (!is_ok(answer))
-		fail("%s", str_of(answer, "message"));
-	json_object_del(answer, "ok");
-	return answer;
+json_t *router_call_unless(json_t *request, const char *error)
+{
+	json_t *answer = ask(request, false, "", 0);
+
+	if (is_ok(answer) || strcmp(str_of(answer, "error"), error))
+		return content(answer);
+	json_decref(answer);
+	return NULL;
 }
 
 json_t *router_call(json_t *request)
@@ -355,12 +407,15 @@ static int global_options(int argc, char **argv)
 	return optind;
 }
 
-/* --json is welcome behind the command, too. The number of words that are left. */
-static int json_option(int argc, char **argv, int at)
+/*
+ * --json is welcome anywhere, and is looked for first: what is wrong in the other words is then told as JSON. The number
+ * of words that are left.
+ */
+static int json_option(int argc, char **argv)
 {
-	int n = at;
+	int n = 1;
 
-	for (int i = at; i < argc; i++) {
+	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--json"))
 			argv[n++] = argv[i];
 		else
@@ -381,9 +436,10 @@ static bool help_wanted(char **argv)
 
 int main(int argc, char **argv)
 {
-	int at = global_options(argc, argv);
+	int at;
 
-	argc = json_option(argc, argv, at);
+	argc = json_option(argc, argv);
+	at = global_options(argc, argv);
 	if (at == argc)
 		usage_fail("a command is missing; see ffctl --help");
 	if (help_wanted(argv + at))
