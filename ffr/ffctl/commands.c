@@ -23,7 +23,12 @@
 	"--pid PID: only processes of this process's cgroup may open the device\n"
 #define MODE	  "--mode MODE: how the router waits for work: adaptive, spin or socket\n"
 #define UNTRUSTED "--untrusted: tight limits, for programs that may be hostile\n"
-#define FORCE	  "--force: also if programs use it: they lose the device\n"
+#define LIST                                                                                       \
+	"--all: those of all hosts\n"                                                              \
+	"--tenant TENANT: those of this tenant\n"                                                  \
+	"--sort COLUMN: by a column of the list, as sessions; default: name\n"                     \
+	"-q: print names only\n"
+#define FORCE "--force: also if programs use it: they lose the device\n"
 
 /* options: a line for each, "--option VALUE: text\n". --json and --help belong to every command. */
 static const struct command {
@@ -40,8 +45,7 @@ static const struct command {
 		  UNTRUSTED },
 	{ "container", "rm", cmd_container_rm, "NAME", "remove a container",
 	  "--ignore: no error if there is none\n" },
-	{ "container", "list", cmd_container_list, "", "list the containers",
-	  "--all: those of all hosts\n" },
+	{ "container", "list", cmd_container_list, "", "list the containers", LIST },
 	{ "container", "show", cmd_container_show, "NAME", "show a container", DOCKER },
 	{ "container", "check", cmd_container_check, "NAME --pid PID",
 	  "tell why a process has no device", "--pid PID: the process, by this host's number\n" },
@@ -53,6 +57,7 @@ static const struct command {
 	  "move a container to another host", "--to HOST: the host\n" FORCE },
 	{ "container", "claim", cmd_container_claim, "NAME", "move a container to this host",
 	  FORCE DOCKER },
+	{ "ls", NULL, cmd_container_list, "", "list the containers, as container list", LIST },
 	{ "stats", NULL, cmd_stats, "[NAME]", "show counters, queue pairs and latencies",
 	  "--tenant TENANT: the sums of a tenant's containers\n"
 	  "--latency: how long requests took\n"
@@ -77,6 +82,7 @@ static const struct command {
 	{ "policy", "deny", cmd_policy_change, "PARTY PARTY", "keep two parties from talking", "" },
 	{ "policy", "rm", cmd_policy_change, "PARTY PARTY", "remove a rule", "" },
 	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT...", "limit a tenant on each host", "" },
+	{ "tenant", "rm", cmd_tenant_rm, "TENANT", "remove the limits of a tenant", "" },
 	{ "tenant", "list", cmd_tenant_list, "", "list the tenants that have limits", "" },
 	{ "cdi", NULL, cmd_cdi, "", "print the specification for --device of engines",
 	  "--write [FILE]: write it to FILE; default: " CDI_FILE "\n" },

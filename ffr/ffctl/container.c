@@ -345,79 +345,179 @@ void cmd_container_rm(int argc, char **argv)
 	cdi_refresh();
 }
 
-/* Name, tenant, addresses, mode and LID, with which both lists begin. */
-static void common_cells(struct table *t, const json_t *c)
-{
-	char *ips = ips_text(c);
+/* ---- lists ----------------------------------------------------------------------------------- */
 
-	table_cell(t, "%s", str_of(c, "name"));
-	table_cell(t, "%s", str_of(c, "tenant"));
-	table_cell(t, "%s", ips);
-	table_cell(t, "%s", str_of(c, "mode"));
-	table_cell(t, "%lld", (long long)int_of(c, "lid"));
-	free(ips);
+struct list_wish {
+	bool all, quiet;
+	const char *tenant;
+	const struct column *sort;
+};
+
+static const struct column {
+	const char *head, *key;
+	bool here, all; /* in a list of this host's, of all hosts' */
+} columns[] = {
+	{ "NAME", "name", true, true },	     { "TENANT", "tenant", true, true },
+	{ "ADDRESSES", "ips", true, true },  { "MODE", "mode", true, true },
+	{ ">LID", "lid", true, true },	     { ">SESSIONS", "sessions", true, false },
+	{ "HOST", "host", false, true },     { ">EPOCH", "epoch", false, true },
+	{ "ACTIVE", "active", false, true },
+};
+#define NUM_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+static bool has_column(const struct list_wish *w, const struct column *c)
+{
+	return w->all ? c->all : c->here;
 }
 
-/* Of all hosts. */
-static void list_all(void)
+static const struct column *sort_parse(const struct list_wish *w, const char *name)
 {
-	static const char *const heads[] = { "NAME", "TENANT", "ADDRESSES", "MODE", ">LID",
-					     "HOST", ">EPOCH", "ACTIVE",    NULL };
-	json_t *list = router_list("cluster_list", "containers"), *c;
-	struct limit_columns limits;
-	struct table *t;
-	size_t i;
+	for (const struct column *c = columns; name && c < columns + NUM_COLUMNS; c++)
+		if (!strcasecmp(name, c->head + (*c->head == '>')) && has_column(w, c))
+			return c;
+	if (name)
+		usage_fail("--sort: \"%s\" is no column of the list", name);
+	return columns;
+}
 
-	if (json_only(list, NULL))
-		return;
-	limit_columns(&limits, list, heads);
-	t = table_new(limits.heads);
-	json_array_foreach(list, i, c) {
-		common_cells(t, c);
-		table_cell(t, "%s", str_of(c, "host"));
-		table_cell(t, "%lld", (long long)int_of(c, "epoch"));
-		table_cell(t, "%s", json_is_true(json_object_get(c, "active")) ? "yes" : "no");
-		limit_cells(&limits, t, c);
+static struct list_wish list_parse(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "all", no_argument, NULL, 'a' },
+		{ "tenant", required_argument, NULL, 't' },
+		{ "sort", required_argument, NULL, 's' },
+		{ 0 },
+	};
+	struct list_wish w = { 0 };
+	const char *sort = NULL;
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":q", options, NULL)) != -1) {
+		switch (o) {
+		case 'a':
+			w.all = true;
+			break;
+		case 't':
+			w.tenant = optarg;
+			break;
+		case 's':
+			sort = optarg;
+			break;
+		case 'q':
+			w.quiet = true;
+			break;
+		default:
+			option_fail(o, argv);
+		}
 	}
-	table_print(t);
+	no_more(argc, argv, optind);
+	w.sort = sort_parse(&w, sort);
+	return w;
+}
+
+static int value_compare(const json_t *a, const json_t *b)
+{
+	struct in6_addr x = { 0 }, y = { 0 };
+	const char *s = json_string_value(a), *t = json_string_value(b);
+
+	if (json_is_array(a))
+		return value_compare(json_array_get(a, 0), json_array_get(b, 0));
+	if (s && t && !ffo_addr_parse(s, &x) && !ffo_addr_parse(t, &y))
+		return memcmp(&x, &y, sizeof(x));
+	if (s && t)
+		return strcmp(s, t);
+	if (json_is_integer(a))
+		return (json_integer_value(a) > json_integer_value(b)) -
+		       (json_integer_value(a) < json_integer_value(b));
+	return json_is_true(a) - json_is_true(b);
+}
+
+static int container_compare(const void *a, const void *b, void *key)
+{
+	const json_t *x = *(json_t *const *)a, *y = *(json_t *const *)b;
+	int d = value_compare(json_object_get(x, key), json_object_get(y, key));
+
+	return d ? d : strcmp(str_of(x, "name"), str_of(y, "name"));
+}
+
+/* The containers that are wanted, in that order. Takes the list. */
+static json_t *list_choose(json_t *list, const struct list_wish *w)
+{
+	json_t **v = calloc(json_array_size(list) + 1, sizeof(json_t *)), *c,
+	       *chosen = json_array();
+	size_t i, n = 0;
+
+	if (!v)
+		fail("out of memory");
+	json_array_foreach(list, i, c)
+		if (!w->tenant || !strcmp(str_of(c, "tenant"), w->tenant))
+			v[n++] = c;
+	qsort_r(v, n, sizeof(*v), container_compare, (void *)w->sort->key);
+	for (i = 0; i < n; i++)
+		json_array_append(chosen, w->quiet ? json_object_get(v[i], "name") : v[i]);
+	free(v);
 	json_decref(list);
+	return chosen;
 }
 
-/* Of this host. */
-static void list_here(void)
+static void list_cell(struct table *t, const json_t *c, const char *key)
 {
-	static const char *const heads[] = { "NAME", "TENANT",	  "ADDRESSES", "MODE",
-					     ">LID", ">SESSIONS", NULL };
-	struct limit_columns limits;
-	json_t *answer, *list, *c;
-	struct table *t;
-	size_t i;
+	const json_t *value = json_object_get(c, key);
+	char *ips;
 
-	answer = router_call(json_pack("{s:s}", "op", "container_list"));
-	if (json_only(answer, "containers"))
-		return;
-	list = json_object_get(answer, "containers");
+	if (json_is_array(value)) {
+		ips = ips_text(c);
+		table_cell(t, "%s", ips);
+		free(ips);
+	} else if (json_is_integer(value)) {
+		table_cell(t, "%lld", (long long)json_integer_value(value));
+	} else if (json_is_boolean(value)) {
+		table_cell(t, "%s", json_is_true(value) ? "yes" : "no");
+	} else {
+		table_cell(t, "%s", str_of(c, key));
+	}
+}
+
+static void list_print(const json_t *list, const struct list_wish *w)
+{
+	const char *heads[NUM_COLUMNS + 1] = { NULL };
+	struct limit_columns limits;
+	struct table *t;
+	json_t *c;
+	size_t i, n = 0;
+
+	for (i = 0; i < NUM_COLUMNS; i++)
+		if (has_column(w, &columns[i]))
+			heads[n++] = columns[i].head;
 	limit_columns(&limits, list, heads);
 	t = table_new(limits.heads);
 	json_array_foreach(list, i, c) {
-		common_cells(t, c);
-		table_cell(t, "%lld", (long long)int_of(c, "sessions"));
+		for (n = 0; n < NUM_COLUMNS; n++)
+			if (has_column(w, &columns[n]))
+				list_cell(t, c, columns[n].key);
 		limit_cells(&limits, t, c);
 	}
 	table_print(t);
-	json_decref(answer);
 }
 
 void cmd_container_list(int argc, char **argv)
 {
-	bool all = argc == 2 && !strcmp(argv[1], "--all");
+	struct list_wish w = list_parse(argc, argv);
+	json_t *list = router_list(w.all ? "cluster_list" : "container_list", "containers"), *name;
+	size_t i;
 
-	no_more(argc, argv, all ? 2 : 1);
-	if (all)
-		list_all();
+	list = list_choose(list, &w);
+	if (json_only(list, NULL))
+		return;
+	if (w.quiet)
+		json_array_foreach(list, i, name)
+			puts(json_string_value(name));
 	else
-		list_here();
+		list_print(list, &w);
+	json_decref(list);
 }
+
+/* ---- one container ----------------------------------------------------------------------------- */
 
 static void print_sessions(const json_t *sessions)
 {

@@ -111,6 +111,7 @@ void cmd_store_accept(int argc, char **argv);
 void cmd_policy_list(int argc, char **argv);
 void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
 void cmd_tenant_set(int argc, char **argv);
+void cmd_tenant_rm(int argc, char **argv);
 void cmd_tenant_list(int argc, char **argv);
 void cmd_ping(int argc, char **argv);
 void cmd_cdi(int argc, char **argv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * limits.c - limits on the command line and on screens; ffctl tenant set, tenant list.
+ * limits.c - limits on the command line and on screens; ffctl tenant set, rm, list.
  *
- * Tests: system/limits.sh
+ * Tests: system/limits.sh, system/ffctl_scripts.sh
  */
 #include <ctype.h>
 #include <errno.h>
@@ -246,6 +246,36 @@ void cmd_tenant_set(int argc, char **argv)
 	if (json_out)
 		json_print(answer);
 	json_decref(answer);
+}
+
+/* Limits are all that there is of a tenant. Without any it is forgotten. */
+void cmd_tenant_rm(int argc, char **argv)
+{
+	json_t *answer, *list, *limits = json_object(), *j;
+	const char *tenant = argc > 1 ? argv[1] : "";
+	bool known = false;
+	size_t i;
+
+	if (argc < 2)
+		usage_fail("tenant rm: a tenant's name is missing");
+	no_more(argc, argv, 2);
+	answer = router_call(json_pack("{s:s}", "op", "tenant_list"));
+	json_array_foreach(json_object_get(answer, "tenants"), i, j)
+		known = known || !strcmp(str_of(j, "tenant"), tenant);
+	json_decref(answer);
+	if (!known)
+		fail_status(EXIT_NOT_FOUND, "tenant %s has no limits", tenant);
+	list = router_list("cluster_list", "containers");
+	json_array_foreach(list, i, j)
+		if (!strcmp(str_of(j, "tenant"), tenant))
+			fail("tenant %s has containers, %s among them: remove them first", tenant,
+			     str_of(j, "name"));
+	json_decref(list);
+	for (i = 0; i < FFO_NUM_LIMITS; i++)
+		if (ffo_limit[i].tenant)
+			json_object_set_new(limits, ffo_limit[i].name, json_integer(0));
+	json_decref(router_call(json_pack("{s:s, s:s, s:o}", "op", "tenant_set", "tenant", tenant,
+					  "limits", limits)));
 }
 
 /* A line for each limit: there are too many for columns. */

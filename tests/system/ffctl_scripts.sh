@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# ffctl_scripts.sh - what scripts need of ffctl: exit statuses, errors as JSON, changes that may be made twice.
+# ffctl_scripts.sh - what scripts need of ffctl: exit statuses, errors as JSON, changes that may be made twice, lists.
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -34,13 +34,13 @@ sys.exit(error["status"] != int(sys.argv[1]) or error["code"] != sys.argv[2] or 
 		"$status" "$code" "$words" <"$OUT/err" 2>&1 || fail "ffctl $* --json: $(cat "$OUT/err")"
 }
 
-# prints TEXT ARG...: ffctl ARG... ends with 0, prints that and no error.
+# prints TEXT ARG...: ffctl ARG... ends with 0, prints these words and no error.
 prints() {
 	local text=$1 out
 	shift
 	out=$(ctl "$@" 2>"$OUT/err") || fail "ffctl $*: status $?: $(cat "$OUT/err")"
 	[[ ! -s $OUT/err ]] || fail "ffctl $*: $(cat "$OUT/err")"
-	[[ $out == "$text" ]] || fail "ffctl $* prints: $out"
+	[[ $(tr -s ' \n' ' ' <<<"$out") == "$(tr -s ' \n' ' ' <<<"$text")" ]] || fail "ffctl $* prints: $out"
 }
 
 step "errors without a router"
@@ -75,6 +75,44 @@ prints "db 10.77.7.8 $D/run/containers/db" container add db --exist-ok --ip 10.7
 ends 1 failed '10.77.7.8' container add third --exist-ok --ip 10.77.7.8
 prints '' container rm web --ignore
 ends 4 not-found 'no container "web"' container show web
+
+step "lists"
+ctl container add web --ip 10.77.7.9 --tenant red >/dev/null || fail "add web"
+ctl container add app --ip 10.77.7.10 --tenant red --mode spin >/dev/null || fail "add app"
+for list in "container list" ls; do
+	read -r -a words <<<"$list"
+	prints "$(printf '%s\n' app db web)" "${words[@]}" -q
+	prints "$(printf '%s\n' db web app)" "${words[@]}" -q --sort addresses
+	prints "$(printf '%s\n' db app web)" "${words[@]}" -q --all --sort tenant
+	prints "$(printf '%s\n' app web)" "${words[@]}" -q --tenant red
+	prints '' "${words[@]}" -q --tenant blue
+	prints '[ "app", "web" ]' "${words[@]}" -q --tenant red --json
+	ends 2 usage '"size" is no column of the list' "${words[@]}" --sort size
+	ends 2 usage '"sessions" is no column of the list' "${words[@]}" --sort sessions --all
+	ends 2 usage 'unexpected argument "web"' "${words[@]}" web
+done
+ctl ls >"$OUT/ls" || fail "ls"
+ctl container list >"$OUT/list" || fail "container list"
+cmp "$OUT/ls" "$OUT/list" || fail "$(cat "$OUT/ls" "$OUT/list")"
+grep -q '^NAME  *TENANT  *ADDRESSES  *MODE  *LID  *SESSIONS$' "$OUT/list" || fail "$(cat "$OUT/list")"
+grep -q '^app  *red  *10.77.7.10  *spin  *[1-9][0-9]*  *0$' "$OUT/list" || fail "$(cat "$OUT/list")"
+ctl ls --all --sort mode >"$OUT/list" || fail "ls --all"
+grep -q '^NAME  *TENANT  *ADDRESSES  *MODE  *LID  *HOST  *EPOCH  *ACTIVE$' "$OUT/list" || fail "$(cat "$OUT/list")"
+tail -n 1 "$OUT/list" | grep >/dev/null '^app  *red  *10.77.7.10  *spin  *[0-9]*  *hx  *1  *no$' || fail "$(cat "$OUT/list")"
+
+step "a tenant"
+ends 4 not-found 'tenant red has no limits' tenant rm red
+ctl tenant set red --max-qp 10 --rate 1Gbit || fail "tenant set"
+ctl tenant set blue --max-qp 10 || fail "tenant set"
+ends 1 failed 'tenant red has containers, web among them' tenant rm red
+prints '' container rm app
+prints '' container rm web
+prints '' tenant rm red
+ends 4 not-found 'tenant red has no limits' tenant rm red
+ctl tenant list >"$OUT/list" || fail "tenant list"
+! grep '^red ' "$OUT/list" || fail "tenant red is there"
+grep -q '^blue  *max-qp  *10 ' "$OUT/list" || fail "$(cat "$OUT/list")"
+ends 2 usage "a tenant's name is missing" tenant rm
 
 kill $PARENT
 wait $PARENT || fail "the router ended with $?: $(cat "$D/log")"
