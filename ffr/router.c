@@ -284,7 +284,6 @@ int router_init(struct router *r, char *err, size_t size)
 	rc = backend_choose(r);
 	if (rc)
 		goto err;
-	what = "fast thread";
 	rc = ctl_threads_init(&r->ctl, &r->backend,
 			      &(struct ctl_threads_conf){ .fast = &r->conf.fast,
 							  .cpu = r->conf.fast_cpu,

@@ -143,7 +143,7 @@ int ctl_threads_init(struct ctl *ctl, struct backend *be, const struct ctl_threa
 
 	ctl->host = fast_create(&fc, be);
 	if (!ctl->host)
-		return errno ? -errno : -ENOMEM;
+		return -errno;
 	t->host = ctl->host;
 	err = handles_init(t, ctl->loop);
 	if (err)

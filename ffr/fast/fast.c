@@ -130,14 +130,15 @@ static void thread_free(struct fast *f)
 	free(f);
 }
 
-/* The next one of the host. 0 or -ENOMEM; errno may tell more. */
+/* The next one of the host. 0 or -errno. */
 static int thread_add(struct fast_host *h, const struct fast_conf *conf, struct backend *be)
 {
 	struct fast *f = calloc(1, sizeof(*f));
 	struct epoll_event ev = { .events = EPOLLIN | EPOLLET };
+	int err = -ENOMEM;
 
 	if (!f)
-		return -ENOMEM;
+		return err;
 	f->host = h;
 	f->index = h->num_threads;
 	f->conf = *conf;
@@ -159,22 +160,26 @@ static int thread_add(struct fast_host *h, const struct fast_conf *conf, struct 
 		goto err;
 	f->sched = sched_create(f);
 	f->pvm = pvm_create(f);
-	if (!f->sched || !f->pvm || be->ops->open(be))
+	if (f->sched && f->pvm)
+		err = be->ops->open(be);
+	if (err)
 		goto err;
 	h->threads[h->num_threads++] = f;
 	return 0;
 err:
 	thread_free(f);
-	return -ENOMEM;
+	return err;
 }
 
 struct fast_host *fast_create(const struct fast_conf *conf, struct backend *be)
 {
 	struct fast_host *h = calloc(1, sizeof(*h));
+	int err = h ? thread_add(h, conf, be) : -ENOMEM;
 
-	if (!h || !thread_add(h, conf, be))
+	if (!err)
 		return h;
 	free(h);
+	errno = -err;
 	return NULL;
 }
 

@@ -172,7 +172,7 @@ struct fast_host {
 /* In epoll_data.u64, beside a pointer of the backend's; without: a session's. */
 #define FAST_EPOLL_BACKEND 1ull
 
-/* A host with its first thread, whose backend `be` is. */
+/* A host with its first thread, whose backend `be` is. NULL: errno, which is the backend's if it cannot be opened. */
 struct fast_host *fast_create(const struct fast_conf *conf, struct backend *be);
 /* One more, before they are started. 0 or -errno. */
 int fast_add_thread(struct fast_host *h, const struct fast_conf *conf);

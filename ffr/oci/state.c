@@ -153,27 +153,44 @@ static bool take_ips(json_t *request, const char *text)
 	return ok;
 }
 
-/* A limit by the name of ffctl's option: "max-qp". */
-static bool take_limit(json_t *request, const char *option, const char *text)
+/* A limit by the name of ffctl's option, "max-qp": its number. FFO_NUM_LIMITS: there is none of that name. */
+static size_t limit_of(const char *option)
 {
-	json_t *limits = json_object_get(request, "limits");
 	char name[32];
-	uint64_t value;
+	size_t i = 0;
 
 	snprintf(name, sizeof(name), "%s", option);
 	for (char *p = name; *p; p++)
 		*p = *p == '-' ? '_' : *p;
-	for (size_t i = 0; i < FFO_NUM_LIMITS; i++) {
-		if (strcmp(name, ffo_limit[i].name) ||
-		    ffo_limit_parse(ffo_limit[i].kind, ffo_limit[i].max, text, &value))
-			continue;
-		if (!limits) {
-			limits = json_object();
-			json_object_set_new(request, "limits", limits);
-		}
-		return !json_object_set_new(limits, name, json_integer((json_int_t)value));
+	while (i < FFO_NUM_LIMITS && strcmp(name, ffo_limit[i].name))
+		i++;
+	return i;
+}
+
+static bool take_limit(json_t *request, const char *option, const char *text)
+{
+	json_t *limits = json_object_get(request, "limits");
+	size_t i = limit_of(option);
+	uint64_t value;
+
+	if (i == FFO_NUM_LIMITS ||
+	    ffo_limit_parse(ffo_limit[i].kind, ffo_limit[i].max, text, &value))
+		return false;
+	if (!limits) {
+		limits = json_object();
+		json_object_set_new(request, "limits", limits);
 	}
-	return false;
+	return !json_object_set_new(limits, ffo_limit[i].name, json_integer((json_int_t)value));
+}
+
+static bool is_known(const char *key)
+{
+	static const char *const keys[] = { "name", "tenant", "ip", "mode", "rate" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!strcmp(key, keys[i]))
+			return true;
+	return limit_of(key) < FFO_NUM_LIMITS;
 }
 
 static bool take_annotation(json_t *request, const char *key, const char *value)
@@ -281,8 +298,15 @@ static bool take_all(json_t *request, const json_t *words, const char *what, cha
 		    (text && strlen(text) == json_string_length(value) &&
 		     take_annotation(request, key + strlen(OCI_PREFIX), text)))
 			continue;
-		snprintf(why, WHY_SZ, "%s %.100s: \"%.100s\" is not understood", what, key,
-			 text ? text : "");
+		if (is_known(key + strlen(OCI_PREFIX)))
+			snprintf(why, WHY_SZ, "%s %.100s: \"%.100s\" is no value of it", what, key,
+				 text ? text : "");
+		else
+			snprintf(
+				why, WHY_SZ,
+				"there is no %s %.100s: there are name, tenant, ip, mode, rate and the "
+				"limits of ffctl(8)",
+				what, key);
 		return false;
 	}
 	return true;

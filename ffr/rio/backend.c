@@ -19,6 +19,7 @@ static int open_first(struct backend *be)
 	LIST_INIT(&d->links);
 	w->by = &rio_by;
 	w->by_dev = d;
+	rio_dev_look(d);
 	return 0;
 }
 

@@ -141,8 +141,19 @@ static void say_opened(struct rio_dev *d, int err)
 		log_warn(
 			"RapidIO: endpoint of port %u: %s: other hosts are reached by TCP; what ffrio says of "
 			"the port is in /sys/class/rapidio_port/rapidio%u/ffrio",
-			d->conf.port, strerror(-err), d->conf.port);
+			d->conf.port,
+			err == -ENOENT ? "there is no /dev/ffrio: load ffrio.ko" : strerror(-err),
+			d->conf.port);
 	d->said = err;
+}
+
+/* A mistake is told when the router starts, not when the first peer is reached otherwise. */
+void rio_dev_look(struct rio_dev *d)
+{
+	struct rio_end e;
+
+	say_opened(d, rio_end_open(&e, d->conf.port));
+	rio_end_close(&e);
 }
 
 static void open_one(struct rio_dev *d, uint64_t id)

@@ -158,6 +158,8 @@ const struct backend_ops *rio_ops(void);
 int rio_end_open(struct rio_end *e, uint32_t port);
 /* Any thread: with it ends all that it has of the kernel's. */
 void rio_end_close(struct rio_end *e);
+/* The log tells if the port cannot be used. */
+void rio_dev_look(struct rio_dev *d);
 /* The op of this name: opens what links ask for, and tells the log what has become of them. */
 void rio_work(struct backend *be);
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# messages.sh - what ffr and ffctl say of what is missing: a ZooKeeper that is not there, a store that is damaged, a full disk.
+# messages.sh - what ffr and ffctl say of what is missing: a ZooKeeper that is not there, a store that is damaged, a full disk,
+# a NIC, RapidIO.
 # test: netns
 . "$(dirname "$0")/../rig/shell/lab.sh"
 
@@ -87,5 +88,18 @@ if [[ ! -e /sys/class/infiniband ]]; then
 	printf '%s\n' 'backend = "verbs"' 'hostname = "hx"' >"$D/ffr.conf"
 	! timeout 30 "$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" 2>"$D/log" || fail "it runs"
 	logged 'load the NIC.s driver' || fail "$(cat "$D/log")"
+	logged 'backend: No such device' || fail "$(cat "$D/log")"
+	! logged 'not implemented' || fail "$(cat "$D/log")"
 fi
+
+if [[ ! -e /dev/ffrio ]]; then
+	step "no RapidIO"
+	start 'backend = "rio"'
+	logged 'RapidIO: .*no /dev/ffrio: load ffrio.ko: other hosts are reached by TCP' || fail "$(cat "$D/log")"
+	stop
+fi
+
+step "a configuration that is a directory"
+! timeout 30 "$BUILD/bin/ffr" --config "$D/run" 2>"$D/log" || fail "it runs"
+logged "$D/run: Is a directory" || fail "$(cat "$D/log")"
 exit 0

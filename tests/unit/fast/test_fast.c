@@ -167,8 +167,10 @@ static void no_backend(void **state)
 	(void)state;
 	ops_init();
 	before = descriptors();
-	asked.open_err = -ENOMEM;
+	asked.open_err = -ENODEV;
+	errno = 0;
 	assert_null(fast_create(&conf, &be));
+	assert_int_equal(errno, ENODEV);
 	assert_int_equal(asked.closed, 0); /* it was not opened */
 	assert_int_equal(descriptors(), before);
 	asked.open_err = 0;

@@ -379,7 +379,10 @@ static void words_count(void **state)
 		       "{\"op\":\"container_add\",\"name\":\"web\",\"limits\":{\"max_qp\":7}}");
 	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/max-cows\":\"1\"}}");
 	assert_null(oci_request(&s, &none, &pool, why));
-	assert_non_null(strstr(why, "freeflow.io/max-cows"));
+	assert_non_null(strstr(why, "no label or annotation freeflow.io/max-cows: "));
+	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/max-qp\":\"0\"}}");
+	assert_null(oci_request(&s, &none, &pool, why));
+	assert_non_null(strstr(why, "freeflow.io/max-qp: \"0\" is no value"));
 	put(REQUEST, 0600, "{\"Annotations\":{\"freeflow.io/tenant\":\"red\\u0000x\"}}");
 	assert_null(oci_request(&s, &none, &pool, why));
 	put(REQUEST, 0600, "{");
