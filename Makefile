@@ -281,7 +281,9 @@ install: all
 		install -D -m 644 $$u $(I)/lib/systemd/system/$${u##*/}; done
 	install -D -m 644 deploy/sysusers.d/freeflow.conf $(I)/lib/sysusers.d/freeflow.conf
 	install -D -m 644 deploy/tmpfiles.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf
-	install -D -m 644 deploy/bash-completion/ffctl $(I)/share/bash-completion/completions/ffctl
+	install -D -m 644 deploy/completion/ffctl.bash $(I)/share/bash-completion/completions/ffctl
+	install -D -m 644 deploy/completion/_ffctl $(I)/share/zsh/vendor-completions/_ffctl
+	install -D -m 644 deploy/completion/ffctl.fish $(I)/share/fish/vendor_completions.d/ffctl.fish
 	[ -e $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf ] || \
 		install -D -m 644 deploy/ffr.conf $(DESTDIR)$(SYSCONFDIR)/freeflow/ffr.conf
 
@@ -298,7 +300,8 @@ uninstall:
 	for m in $(notdir $(MAN)); do rm -f $(I)/share/man/man$${m##*.}/$$m; done
 	for u in $(notdir $(wildcard deploy/systemd/*)); do rm -f $(I)/lib/systemd/system/$$u; done
 	rm -f $(I)/lib/sysusers.d/freeflow.conf $(I)/lib/tmpfiles.d/freeflow.conf
-	rm -f $(I)/share/bash-completion/completions/ffctl
+	rm -f $(I)/share/bash-completion/completions/ffctl $(I)/share/zsh/vendor-completions/_ffctl
+	rm -f $(I)/share/fish/vendor_completions.d/ffctl.fish
 
 # Debian packages, into build/deb.
 deb:

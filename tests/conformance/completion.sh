@@ -3,7 +3,7 @@
 # all: conformance
 # timeout: 600
 # completion.sh - bash's completion of ffctl offers, for each command, the options that its parser takes, and no others;
-# ffctl(8) tells of each.
+# ffctl(8) tells of each. zsh and fish offer what bash does.
 #
 # The parser is asked itself: each command with each option that any of ffctl's tables has.
 set -u -o pipefail
@@ -12,14 +12,33 @@ cd "$TMP" || exit
 
 FFCTL=$BUILD/bin/ffctl
 # shellcheck source=/dev/null
-. "$TREE/deploy/bash-completion/ffctl"
+. "$TREE/deploy/completion/ffctl.bash"
 
 offered() { # WORD...: of the last one
-	COMP_WORDS=("$FFCTL" "$@")
-	COMP_CWORD=$#
-	COMPREPLY=()
-	_ffctl
-	printf '%s\n' "${COMPREPLY[@]}" | sort
+	_ffctl_print "$FFCTL" "$@" | sort
+}
+
+# The files as they are installed, for the shells that find that of bash beside their own.
+share() {
+	install -D "$TREE/deploy/completion/ffctl.bash" "$TMP/share/bash-completion/completions/ffctl"
+	install -D "$TREE/deploy/completion/_ffctl" "$TMP/share/zsh/vendor-completions/_ffctl"
+	install -D "$TREE/deploy/completion/ffctl.fish" "$TMP/share/fish/vendor_completions.d/ffctl.fish"
+}
+
+offered_zsh() { # WORD...
+	# shellcheck disable=SC2016
+	zsh -f -c 'zmodload zsh/parameter
+		compadd() { print -l -- "${@:2}" }
+		fpath=($1)
+		autoload -U _ffctl
+		words=("${@:2}")
+		CURRENT=$#words
+		_ffctl' zsh "$TMP/share/zsh/vendor-completions" "$FFCTL" "$@" | sort
+}
+
+offered_fish() { # WORD...: of plain letters
+	# shellcheck disable=SC2016
+	fish -c 'source $argv[1]; complete -C "$argv[2]"' "$TMP/share/fish/vendor_completions.d/ffctl.fish" "$FFCTL $*" | sort
 }
 
 # All names of options in the sources, with "=1" where they have a value.
@@ -77,4 +96,14 @@ same "modes" "$(offered container add web --mode s)" "$(printf 'socket\nspin')"
 same "yes or no" "$(offered container set web --latency '')" "$(printf 'no\nyes')"
 same "commands" "$(offered help st)" stats
 same "a limit" "$(offered tenant set red --max-q)" --max-qp
+
+share
+for shell in zsh fish; do
+	for line in "" "container " "container add --" "container set web --latency " "help st" "ls --sort m"; do
+		words=()
+		[[ -z $line ]] || read -r -a words <<<"$line"
+		[[ $line == *[!\ ] ]] || words+=('')
+		same "$shell: ffctl $line" "$("offered_$shell" "${words[@]}")" "$(offered "${words[@]}")"
+	done
+done
 finish

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-# ffctl - completion for bash: commands, options and their values, names of containers, hosts and tenants.
+# ffctl.bash - completion of ffctl for bash: commands, options and their values, names of containers, hosts and tenants.
 #
 # Commands and options are those that `ffctl --help` and `ffctl help COMMAND` list, asked each time, so that this file
 # knows none by itself; tests/conformance/completion.sh compares them with what the parser takes.
@@ -91,3 +91,11 @@ _ffctl() {
 	fi
 }
 complete -F _ffctl ffctl
+
+# What is offered for the last of these words, one on each line: for other shells.
+_ffctl_print() { # WORD...
+	COMP_WORDS=("$@")
+	COMP_CWORD=$(($# - 1))
+	_ffctl
+	printf '%s\n' "${COMPREPLY[@]}"
+}
