@@ -9,10 +9,19 @@
 # the headers and libraries of a system unpacked there (tests/rig/shell/arm64.sh makes one). `make musl` builds the
 # containers' libraries for images with musl, into build-musl/lib.
 #
+#   make all        build everything; this is what `make` does
+#   make libs       build the containers' libraries only
+#   make help       print this list
 #   make deps       install the Debian packages that building, demo and tests need (root)
 #   make demo       ib_write_bw and ib_send_lat between two Docker containers
-#   make test       every test that this machine can run; the runner is tests/run
-#   make unit       the unit tests only; likewise conformance, fuzz, system, lint
+#   make test       something of every part, in minutes; the runner is tests/run
+#   make test-all   everything else that CI runs
+#   make test-nightly   what takes hours
+#   make unit       the unit tests only
+#   make system     the tests in the lab only
+#   make conformance   the tests of the ABI and the documents only
+#   make fuzz       the fuzz targets only
+#   make lint       the checks of the source text only
 #   make coverage   lines and branches that the unit and system tests run, by room: tests/coverage
 #   make fuzz-coverage   what the fuzz targets reach, by llvm-cov
 #   make bench      the benchmarks, with their peers; writes the tables in docs/figures.md and README.md
@@ -22,8 +31,10 @@
 #   make musl       the containers' libraries for musl (Debian's musl-tools)
 #   make arm64      unit tests, programs in the lab and modules, built for arm64, in VMs
 #   make deb        Debian packages, into build/deb; with CROSS= and SYSROOT= into build/deb-arm64
-#   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc; uninstall takes it away again
+#   make install    DESTDIR= PREFIX=/usr SYSCONFDIR=/etc
 #   make install-libs   with CROSS= or LIBC=musl: the containers' libraries beside the host's own
+#   make uninstall  remove what install has installed, except the configuration
+#   make clean      remove all build folders
 #
 # ffl/build.mk, ffr/build.mk, ffo/build.mk and kmod/tools/build.mk name their sources, append what they make to ALL and
 # give the link rules; how a .c becomes a .o is said once, here.
@@ -116,6 +127,10 @@ $(LAB_HELPERS): $(LAB_B)/%: %.c
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CPPFLAGS) $(if $(SYSROOT),--sysroot=$(SYSROOT)) -std=gnu11 $(WARNINGS) $(CFLAGS) $(LDFLAGS) -o $@ $<
 ALL += $(LAB_HELPERS)
+
+# The list at the beginning of this file.
+help:
+	@sed -n 's/^#   make \([a-z0-9-]*\) */\1\t/p' Makefile | expand -t 16
 
 all: $(ALL)
 libs: $(B)/lib/libibverbs.so.1 $(B)/lib/librdmacm.so.1
@@ -310,7 +325,7 @@ deb:
 clean:
 	rm -rf build build-san build-tsan build-cov build-aarch64* build-musl
 
-.PHONY: all libs musl arm64 deps demo test test-all test-nightly coverage unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
+.PHONY: all libs help musl arm64 deps demo test test-all test-nightly coverage unit conformance fuzz system lint bench matrix judge format install install-libs uninstall deb clean \
 	unit-programs conformance-programs system-programs replay-programs fuzz-programs fuzz-cov-programs fuzz-coverage
 
 -include $(shell [ ! -d $(B) ] || find $(B) -path $(B)/deb -prune -o -type f -name '*.d' -print)
