@@ -60,6 +60,7 @@ static const struct command {
 	{ "ls", NULL, cmd_container_list, "", "list the containers, as container list", LIST },
 	{ "stats", NULL, cmd_stats, "[NAME]", "show counters, queue pairs and latencies",
 	  "--tenant TENANT: the sums of a tenant's containers\n"
+	  "--nonzero: only what is not 0\n"
 	  "--latency: how long requests took\n"
 	  "--qps: a line for each queue pair\n"
 	  "--mrs: a line for each memory region with on-demand paging\n" },

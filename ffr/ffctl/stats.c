@@ -33,9 +33,12 @@ void lat_from_json(struct lat *h, const json_t *j)
 	h->max = (uint64_t)int_of(j, "max_ns");
 }
 
+static bool leaves_out_zeros; /* --nonzero */
+
 static void print_value(const char *name, json_int_t value, const char *help)
 {
-	printf("  %-16s %16lld  %s\n", name, (long long)value, help);
+	if (value || !leaves_out_zeros)
+		printf("  %-16s %16lld  %s\n", name, (long long)value, help);
 }
 
 static const char *owner(const json_t *c)
@@ -69,9 +72,10 @@ static void print_stats(const json_t *c)
 	print_value("mrs", int_of(c, "mrs"), "memory regions");
 	print_value("on_demand_mrs", int_of(c, "on_demand_mrs"), "of these, with on-demand paging");
 	print_value("registered_bytes", reg, "bytes of the others");
-	printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
-	       "of these, pages that the router shares",
-	       reg ? 100.0 * (double)zero / (double)reg : 0.0);
+	if (zero || !leaves_out_zeros)
+		printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
+		       "of these, pages that the router shares",
+		       reg ? 100.0 * (double)zero / (double)reg : 0.0);
 	print_value("cm_ids", int_of(c, "cm_ids"), "ids of the connection manager (rdma_cm)");
 	print_value("cm_listeners", int_of(c, "cm_listeners"), "of these, that listen");
 	print_value("cm_connections", int_of(c, "cm_connections"), "of these, established");
@@ -214,11 +218,9 @@ static void print_mrs(json_t *list)
 static struct wish parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "tenant", required_argument, NULL, 't' },
-		{ "latency", no_argument, NULL, 'l' },
-		{ "qps", no_argument, NULL, 'q' },
-		{ "mrs", no_argument, NULL, 'm' },
-		{ 0 },
+		{ "tenant", required_argument, NULL, 't' }, { "latency", no_argument, NULL, 'l' },
+		{ "qps", no_argument, NULL, 'q' },	    { "mrs", no_argument, NULL, 'm' },
+		{ "nonzero", no_argument, NULL, 'z' },	    { 0 },
 	};
 	struct wish w = { 0 };
 	int o;
@@ -237,6 +239,9 @@ static struct wish parse(int argc, char **argv)
 		case 'm':
 			w.mrs = true;
 			break;
+		case 'z':
+			leaves_out_zeros = true;
+			break;
 		default:
 			option_fail(o, argv);
 		}
@@ -249,6 +254,9 @@ static struct wish parse(int argc, char **argv)
 			"stats: --tenant is the sum of its containers: no name, no --qps, no --mrs");
 	if (w.mrs && (w.qps || w.latency))
 		usage_fail("stats: --mrs has a table of its own: no --qps, no --latency");
+	if (leaves_out_zeros && (w.mrs || w.qps || w.latency || json_out))
+		usage_fail(
+			"stats: --nonzero is for counters: no --qps, --mrs, --latency or --json");
 	return w;
 }
 

@@ -250,20 +250,49 @@ static void line_text(const struct sample *s, char line[LINE_WIDTH + 1])
 	line_put(line, cell);
 }
 
+static void print_table(const struct reading *d)
+{
+	char line[LINE_WIDTH + 1];
+
+	heads_text(line);
+	puts(line);
+	for (size_t i = 0; i < d->n; i++) {
+		line_text(&d->row[i], line);
+		puts(line);
+	}
+}
+
+/* The names are those of the counters; what is not of a moment is per second. */
+static void print_json(const struct reading *d)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < d->n; i++) {
+		const struct sample *s = &d->row[i];
+
+		json_array_append_new(
+			list,
+			json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:I, s:I}",
+				  "name", s->name, "tenant", s->tenant, "sessions", s->sessions,
+				  "qps", s->qps, "tx_bytes", s->tx, "rx_bytes", s->rx, "ops",
+				  s->ops, "errors", s->errors, "rnr", s->rnr, "cpu_ns", s->cpu,
+				  "p50_ns", (json_int_t)s->p50, "p99_ns", (json_int_t)s->p99));
+	}
+	json_print(list);
+	json_decref(list);
+}
+
 static void once(void)
 {
 	struct reading old = read_all(), new, d;
-	char line[LINE_WIDTH + 1];
 
 	poll(NULL, 0, (int)(interval * 1000));
 	new = read_all();
 	d = difference(&old, &new);
-	heads_text(line);
-	puts(line);
-	for (size_t i = 0; i < d.n; i++) {
-		line_text(&d.row[i], line);
-		puts(line);
-	}
+	if (json_out)
+		print_json(&d);
+	else
+		print_table(&d);
 	free(old.row);
 	free(new.row);
 	free(d.row);
@@ -409,8 +438,7 @@ void cmd_top(int argc, char **argv)
 		}
 	}
 	no_more(argc, argv, optind);
-	if (json_out)
-		usage_fail("top: there is no JSON of it; stats has the counters");
+	one = one || json_out;
 	if (!one && !(isatty(STDOUT_FILENO) && isatty(STDIN_FILENO)))
 		fail("top: standard output is no terminal; --once prints one table");
 	if (one)

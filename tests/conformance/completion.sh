@@ -43,11 +43,11 @@ offered_fish() { # WORD...: of plain letters
 
 # All names of options in the sources, with "=1" where they have a value.
 every_option() {
-	sed -n 's/.*{ "\([a-z-]*\)", \(required\|no\)_argument.*/--\1 \2/p' "$TREE"/ffr/ffctl/*.c |
-		sed 's/ required/=1/; s/ no//' | sort -u
+	grep -ohE '\{ "[a-z-]+", (required|no)_argument' "$TREE"/ffr/ffctl/*.c |
+		sed 's/{ "/--/; s/", required.*/=1/; s/", no_.*//' | sort -u
 	sed -n 's/.*strcmp(argv\[[a-z0-9]*\], "\(--[a-z-]*\)").*/\1/p' "$TREE"/ffr/ffctl/*.c
 	echo --no-such-option
-	"$FFCTL" help container add | sed -n 's/^  \(--[a-z-]*\) [A-Za-z|]*  .*/\1=1/p'
+	"$FFCTL" help container add | sed -n 's/^  \(--[a-z-]*\) [A-Za-z|][A-Za-z|]*  .*/\1=1/p'
 }
 
 # ffctl in a program that asks it (completion.c).

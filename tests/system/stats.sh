@@ -31,6 +31,12 @@ count=$(value 'a[0]["latency"]["count"]' <"$OUT/stats")
 ctl "$A" stats "$A" --latency >"$OUT/table"
 grep -qE "^$A +$count +[0-9.]+[num]?s" "$OUT/table" || fail "table: $(<"$OUT/table")"
 
+step "counters that are not 0"
+ctl "$A" stats "$A" --nonzero >"$OUT/table" || fail "stats --nonzero"
+grep -qE '^  tx_bytes +[1-9]' "$OUT/table" || fail "$(<"$OUT/table")"
+! grep -E '^  [a-z_]+ +0 ' "$OUT/table" || fail "zeros"
+ctl "$A" stats "$A" | grep >/dev/null -E '^  cm_ids +0 ' || fail "no zeros without --nonzero"
+
 step "completions by status"
 [[ $(ctl "$A" --json stats "$A" | value 'a[0]["completions"]["success"] > 0 and
 	len(a[0]["completions"]) == 24') == True ]] || fail "completions"
@@ -63,6 +69,8 @@ ctl "$A" top --once --interval 0.2 >"$OUT/table" || fail "top --once"
 grep -q "^CONTAINER" "$OUT/table" || fail "$(<"$OUT/table")"
 grep -qE "^$A +default +1 " "$OUT/table" || fail "$(<"$OUT/table")"
 [[ -z $(awk 'length > 80' "$OUT/table") ]] || fail "wider than 80 columns"
+[[ $(ctl "$A" --json top --interval 0.2 | value 'len([c for c in a if c["name"] == "'"$A"'" and c["tenant"] == "default"
+	and c["qps"] == 1 and c["ops"] == 0 and c["tx_bytes"] == 0 and c["p99_ns"] == 0])') == 1 ]] || fail "top --json"
 ctl "$A" top >"$OUT/none" 2>"$OUT/error" </dev/null && fail "top without a terminal"
 [[ $(<"$OUT/error") == "ffctl: top: standard output is no terminal; --once prints one table" ]] ||
 	fail "$(<"$OUT/error")"
