@@ -207,6 +207,22 @@ void rig_turn(void)
 	poll(pfd, k, wait < 2 ? wait : 2);
 }
 
+static void hasten(uv_handle_t *handle, void *arg)
+{
+	uv_timer_t *t = (uv_timer_t *)handle;
+	const unsigned int *ms = arg;
+
+	if (handle->type == UV_TIMER && uv_is_active(handle) && uv_timer_get_due_in(t) <= *ms)
+		uv_timer_start(t, t->timer_cb, 0, uv_timer_get_repeat(t));
+}
+
+void nodes_later(unsigned int ms)
+{
+	for (int i = 0; i < RIG_NODES; i++)
+		if (nodes[i].up)
+			uv_walk(&nodes[i].r.loop, hasten, &ms);
+}
+
 struct wire_peer *node_tell(int at, int of)
 {
 	struct node *n = &nodes[at];
@@ -322,6 +338,14 @@ size_t listen_till_end(int fd, void *buf, size_t size)
 		assert_true(got < size && uv_hrtime() < give_up);
 		rig_turn();
 	}
+}
+
+int nodes_setup(void **state)
+{
+	(void)state;
+	peer_times.retry_min = 5;
+	peer_times.retry_max = 40;
+	return 0;
 }
 
 int nodes_teardown(void **state)

@@ -59,6 +59,7 @@ int node_start(int i, char *err, size_t size);
 void node_up(int i); /* both */
 void node_down(int i);
 
+int nodes_setup(void **state);	  /* connections are tried again soon; a program's setup */
 int nodes_teardown(void **state); /* all; a test's teardown */
 void nodes_up_two(void);	  /* A and B, who know each other */
 #define NODES_TEST(name) cmocka_unit_test_teardown(name, nodes_teardown)
@@ -77,6 +78,8 @@ void node_conf_free(int i); /* of one that never started */
 
 /* Do both have the two ends of one connection? Sends something each way. */
 bool joined(int x, int y);
+/* Timers of all hosts that are due within these ms are due now. */
+void nodes_later(unsigned int ms);
 /* Connections that are in handshake. */
 unsigned int in_handshake(int i);
 bool nodes_settled(void); /* none, anywhere */

@@ -233,9 +233,9 @@ static void the_wire_refuses(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(NODES_TEST(on_demand), NODES_TEST(both_at_once), NODES_TEST(many_at_once),
-			NODES_TEST(lost_on_one_side), NODES_TEST(lost_on_both),
-			NODES_TEST(whatever_happens), NODES_TEST(started_anew),
-			NODES_TEST(the_old_one_is_not_kept), NODES_TEST(nobody_listens),
-			NODES_TEST(the_wire_refuses));
+	return UNIT_RUN_GROUP(nodes_setup, NULL, NODES_TEST(on_demand), NODES_TEST(both_at_once),
+			      NODES_TEST(many_at_once), NODES_TEST(lost_on_one_side),
+			      NODES_TEST(lost_on_both), NODES_TEST(whatever_happens),
+			      NODES_TEST(started_anew), NODES_TEST(the_old_one_is_not_kept),
+			      NODES_TEST(nobody_listens), NODES_TEST(the_wire_refuses));
 }

@@ -156,9 +156,9 @@ static void a_taken_port(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(NODES_TEST(slower_and_slower), NODES_TEST(unwanted),
-			NODES_TEST(short_lives), NODES_TEST(down_is_not_tried),
-			NODES_TEST(what_the_orchestrator_says),
-			NODES_TEST(unused_hosts_are_forgotten), NODES_TEST(it_ends_in_the_middle),
-			NODES_TEST(a_taken_port));
+	return UNIT_RUN_GROUP(nodes_setup, NULL, NODES_TEST(slower_and_slower),
+			      NODES_TEST(unwanted), NODES_TEST(short_lives),
+			      NODES_TEST(down_is_not_tried), NODES_TEST(what_the_orchestrator_says),
+			      NODES_TEST(unused_hosts_are_forgotten),
+			      NODES_TEST(it_ends_in_the_middle), NODES_TEST(a_taken_port));
 }
