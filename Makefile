@@ -162,18 +162,21 @@ ARCHIVES := $(sort $(ARCHIVES))
 DAEMON_LIBS := -luv -lconfuse -ljansson -lsqlite3 -lssl -lcrypto -lzookeeper_st -lmicrohttpd -lseccomp -lcap-ng \
 		-lbsd -lpthread
 
-# There are hundreds of them, and gold links them in half the time. It knows nothing of shadow stacks. And it puts
-# AddressSanitizer's flag, which a sanitized library looks at in each function, beside a program's own variables:
-# into a page that the library itself takes away for a moment (system/verbs_kinds.c with FFL_REPLACE=whole).
-GOLD := $(if $(CROSS)$(COV)$(SAN),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
+# There are hundreds of them, and gold links them in half the time. gold knows nothing of shadow stacks.
+GOLD := $(if $(CROSS)$(COV),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
 TEST_LINK = $(if $(GOLD),$(subst -z shstk,,$(LINK)) $(GOLD),$(LINK))
+# With SAN=1, a program that has ffl or uses it is linked by ld: gold puts AddressSanitizer's flag, which sanitized code
+# reads in each function, beside the program's own variables. ffl takes their page away for a moment, and would wait for
+# itself (system/verbs_kinds.c with FFL_REPLACE=whole).
+USES_FFL := tests/unit/ffl/% tests/system/% tests/hostile/% tests/conformance/% ffl/%
+test_link = $(if $(SAN),$(if $(filter $(USES_FFL),$(1) $(call extra,$(1))),$$(LINK),$$(TEST_LINK)),$$(TEST_LINK))
 
 # $(1) source; $(2) the program's libraries; $(3) archives. A test of ffl is linked with what it
 # names only: ffl and the router both define what the other must not see.
 define test_program
 $(B)/$(1:.c=): $(B)/$(1:.c=.o) $(patsubst %.c,$(B)/%.o,$(filter %.c,$(call extra,$(1)))) $(3)
 	@mkdir -p $$(@D)
-	$$(TEST_LINK) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
+	$(call test_link,$(1)) -o $$@ -Wl,--start-group $$^ -Wl,--end-group \
 		$(filter -l% -Wl%,$(call extra,$(1))) $(2)
 endef
 
@@ -212,7 +215,7 @@ define replay_program
 $(patsubst tests/fuzz/fuzz_%.c,$(B)/tests/fuzz/replay_%,$(1)): $(B)/tests/fuzz/replay.o \
 	$(patsubst %.c,$(B)/%.o,$(1) $(filter %.c,$(call extra,$(1))))
 	@mkdir -p $$(@D)
-	$$(TEST_LINK) -o $$@ $$^ $(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
+	$(call test_link,$(1)) -o $$@ $$^ $(filter -l%,$(call extra,$(1))) $(DAEMON_LIBS)
 endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call replay_program,$(s))))
 
