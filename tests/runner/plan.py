@@ -160,6 +160,7 @@ class Plan:
             where = [("test", "unit"), ("all", "unit-san")]
             if words.get("threads", "no") != "no":
                 where.append(("all", "unit-tsan"))
+            where += [("night", kind) for kind in words.get("night", "").split()]  # those do more without FF_BRIEF
             for level, kind in where:
                 k = KINDS[kind]
                 cmd = k.wrap + [f"{self.build_dir(k.build)}/tests/{rel}"]

@@ -2,6 +2,7 @@
 /*
  * test_kind.c - ffl/mem/kind.c and what follows from it: with a router that has a NIC each kind of memory is
  * replaced, with what others have on its pages, and neither they nor children nor the program's handlers notice.
+ * night: unit unit-san
  * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
@@ -447,6 +448,7 @@ static void stores_beside_it(void **state)
 {
 	char *p = map_alone(3 * PG);
 	struct counter c[2] = { { .word = (void *)(p + 8) }, { .word = (void *)(p + 2 * PG) } };
+	unsigned rounds = getenv("FF_BRIEF") ? 5000 : 20000;
 	pthread_t t[2];
 
 	(void)state;
@@ -454,7 +456,7 @@ static void stores_beside_it(void **state)
 	stop = false;
 	for (unsigned i = 0; i < 2; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, count, &c[i]), 0);
-	for (unsigned i = 0; i < 20000 / unit_slow(); i++) {
+	for (unsigned i = 0; i < rounds / unit_slow(); i++) {
 		struct ibv_mr *mr = rg_reg(p + 100, i % 2 ? 100 : 2 * PG);
 		uint8_t *host = fake_shadow_at((uintptr_t)p + 100);
 

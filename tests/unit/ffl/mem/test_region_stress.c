@@ -9,6 +9,7 @@
  *
  * build: tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
  * timeout: 300
+ * night: unit unit-san unit-tsan
  *
  * threads: yes
  */
