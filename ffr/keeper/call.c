@@ -213,6 +213,33 @@ int keeper_found(int sock, struct keeper_found *found)
 	return -ENOENT;
 }
 
+static int runs(int dir, const char *cgroup, int sock)
+{
+	struct keeper_cgroup_req r = { .req = { .op = KEEPER_RUNS } };
+	const int fds[] = { dir, sock };
+	struct keeper_resp resp;
+	int none;
+
+	if (keeper < 0)
+		return runs_start(dir, cgroup, sock);
+	snprintf(r.cgroup, sizeof(r.cgroup), "%s", cgroup);
+	return call_long(&r.req, sizeof(r), fds, 2, &resp, &none);
+}
+
+int keeper_runs(int dir, const char *cgroup)
+{
+	int pair[2], err;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+		return -errno;
+	err = runs(dir, cgroup ? cgroup : "", pair[1]);
+	close(pair[1]);
+	if (!err)
+		return pair[0];
+	close(pair[0]);
+	return err;
+}
+
 int keeper_open_ffmem(void)
 {
 	struct keeper_req req = { .op = KEEPER_OPEN_FFMEM };

@@ -38,6 +38,8 @@ static unsigned fds_of(uint32_t op)
 	case KEEPER_IN_CGROUP:
 	case KEEPER_LOOK:
 		return 1;
+	case KEEPER_RUNS:
+		return 2; /* folder, socket */
 	default:
 		return 0;
 	}
@@ -49,6 +51,7 @@ static size_t len_of(const struct keeper_req *req)
 
 	switch (req->op) {
 	case KEEPER_IN_CGROUP:
+	case KEEPER_RUNS:
 		return sizeof(struct keeper_cgroup_req);
 	case KEEPER_LOOK:
 		return sizeof(*req) + num * sizeof(struct keeper_range);
@@ -83,6 +86,13 @@ static int serve_look(const struct keeper_req *req, const void *bytes, const int
 		return -EINVAL;
 	memcpy(range, (const char *)bytes + sizeof(*req), req->num * sizeof(*range));
 	return clients_look(req->id, range, req->num, req->writes, fds[0]);
+}
+
+static int serve_runs(const char *cgroup, const int *fds)
+{
+	if (!memchr(cgroup, '\0', CGROUP_MAX) || (*cgroup && cgroup_path_wrong(cgroup)))
+		return -EINVAL;
+	return runs_start(fds[0], cgroup, fds[1]);
 }
 
 int ffmem_open(void)
@@ -139,6 +149,9 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		break;
 	case KEEPER_IN_CGROUP:
 		resp->status = serve_in_cgroup(&req, (const char *)bytes + sizeof(req), fds);
+		break;
+	case KEEPER_RUNS:
+		resp->status = serve_runs((const char *)bytes + sizeof(req), fds);
 		break;
 	default:
 		break;

@@ -5,7 +5,7 @@
  * Job: what needs rights on other processes. The keeper looks at what a client hands over in HELLO and
  * at the cgroup that the client is in, keeps what was handed over, and opens the files that the client
  * has mapped. It also holds listening sockets while a router is started again. Neighbours: the control
- * thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c, ctl/container.c) asks it, one request
+ * thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c, ctl/runs.c, ctl/container.c) asks it, one request
  * at a time; it uses hello.c and mounts.c. The keeper is a process of its own, a child of the same
  * parent as the router. Its first thread answers each request at once; what a client can delay is done
  * by a thread for that question (look.c). Where there is no keeper (tests, sandbox = off), the router
@@ -16,6 +16,7 @@
  *	call.c     the router's side
  *	clients.c  what was handed over and is kept
  *	look.c     which files a client has mapped
+ *	runs.c     which containers run: their folders are mounted, or their cgroups have processes
  *	map_file.c the file behind a mapping
  *	held.c     sockets that stay
  *	rio.c      the device of RapidIO
@@ -41,6 +42,19 @@ struct sandbox_conf;
 /* Addresses of a client's. */
 struct keeper_range {
 	uint64_t start, end;
+};
+
+/* keeper_ran.found */
+#define KEEPER_RUNS_MOUNTED 0x1u /* another mount namespace has the container's folder */
+#define KEEPER_RUNS_CGROUP  0x2u /* the container's cgroup has a process */
+#define KEEPER_RUNS_STALE                                                                          \
+	0x4u /* another mount namespace has a folder that was there before, and was removed */
+#define KEEPER_RUNS_UNSURE 0x8u /* there are too many mount namespaces to look at all */
+
+/* The answer of keeper_runs(). */
+struct keeper_ran {
+	int32_t err; /* 0, or -errno: it cannot be found out */
+	uint32_t found;
 };
 
 /* Part of such a range, all of it in one shared mapping. */
@@ -105,6 +119,12 @@ int keeper_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool 
  * one. Waits for it, unless the socket is O_NONBLOCK.
  */
 int keeper_found(int sock, struct keeper_found *found);
+/*
+ * Does the container run whose folder is open as `dir`? cgroup: the container's, shorter than CGROUP_MAX; NULL: it is not known.
+ * A socket, the caller's, or -errno; -EAGAIN: too many such questions are under way. One struct keeper_ran comes out of the
+ * socket, after some ms on a host with thousands of processes; a hang-up without it is a failure. dir stays the caller's.
+ */
+int keeper_runs(int dir, const char *cgroup);
 /* /dev/ffmem (kmod/ffmem.h), open and used by nobody yet: a descriptor, or -errno. */
 int keeper_open_ffmem(void);
 /*
@@ -131,13 +151,15 @@ enum keeper_op {
 	KEEPER_IN_CGROUP,
 	KEEPER_OPEN_FFMEM,
 	KEEPER_OPEN_RIO,
+	KEEPER_RUNS,
 	KEEPER_NUM_OPS
 };
 
 /*
  * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one; with
  * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the socket
- * for what is found, and the packet is a struct keeper_look_req.
+ * for what is found, and the packet is a struct keeper_look_req; with KEEPER_RUNS the container's folder and the socket for
+ * the answer, and the packet is a struct keeper_cgroup_req with the container's cgroup, or "".
  */
 struct keeper_req {
 	uint32_t op;  /* enum keeper_op */
@@ -181,6 +203,8 @@ void clients_clear(void);
 /* look.c: send to the socket, later, what is found. All descriptors stay the caller's. 0 or -errno. */
 int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range, uint32_t n,
 	       bool writes, int sock);
+/* runs.c: send the answer of keeper_runs() to the socket, later. cgroup "": not known. All descriptors stay the caller's. */
+int runs_start(int dir, const char *cgroup, int sock);
 void look_settle(void); /* for tests: wait until all was sent */
 /* held.c: as keeper_hold(), keeper_held() and keeper_let_go(); any bytes may be a name. */
 int held_add(const char name[KEEPER_NAME], int fd);

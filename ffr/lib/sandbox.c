@@ -307,13 +307,22 @@ static const struct rule clients[] = {
 
 /* Clients' processes, by what they handed over and by their numbers. arm64 has readlinkat and ppoll only. */
 static const struct rule processes[] = {
-	ANY(openat),	   ANY(newfstatat),
-	ANY(fstat),	   ANY(statx),
-	ANY(readlink),	   ANY(readlinkat),
-	ANY(poll),	   ANY(ppoll),
-	ANY(sendmsg),	   ANY(recvmsg),
-	ANY(fcntl),	   ANY(getsockopt),
-	ANY(memfd_create), WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	ANY(openat),
+	ANY(newfstatat),
+	ANY(fstat),
+	ANY(statx),
+	ANY(readlink),
+	ANY(readlinkat),
+	ANY(poll),
+	ANY(ppoll),
+	ANY(sendmsg),
+	ANY(recvmsg),
+	ANY(fcntl),
+	ANY(getsockopt),
+	ANY(memfd_create),
+	ANY(getdents64),
+	ANY(lseek), /* fclose() before the end */
+	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
 };
 
 /* libuv, which does this with all signals blocked: a call that is trapped there ends the process. */

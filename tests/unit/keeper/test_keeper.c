@@ -4,6 +4,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -347,6 +350,129 @@ static ino_t held(const char *name)
 	return st.st_ino;
 }
 
+/* What the keeper finds of a container that has that folder and that cgroup. */
+static uint32_t runs(int dir, const char *cgroup)
+{
+	struct keeper_ran ran = { .err = -EIO };
+	struct pollfd p = { .events = POLLIN };
+
+	p.fd = keeper_runs(dir, cgroup);
+	assert_true(p.fd >= 0);
+	assert_int_equal(poll(&p, 1, 10000), 1);
+	assert_int_equal(recv(p.fd, &ran, sizeof(ran), 0), sizeof(ran));
+	close(p.fd);
+	assert_int_equal(ran.err, 0);
+	return ran.found;
+}
+
+/* A process that has `dir` mounted in a mount namespace of its own until end[1] is closed; 0: this user may not. */
+static pid_t mounter(const char *dir, const char *at, int end[2])
+{
+	int began[2];
+	char c = 0;
+	pid_t pid;
+
+	assert_int_equal(pipe2(end, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(began, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		close(end[1]);
+		if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+		    !mount(dir, at, NULL, MS_BIND, NULL))
+			c = 'y';
+		if (write(began[1], &c, 1) == 1)
+			(void)!read(end[0], &c, 1);
+		_exit(0);
+	}
+	close(end[0]);
+	assert_int_equal(read(began[0], &c, 1), 1);
+	close(began[0]);
+	close(began[1]);
+	if (c)
+		return pid;
+	close(end[1]);
+	waitpid(pid, NULL, 0);
+	return 0;
+}
+
+static void unmount(pid_t pid, int end[2])
+{
+	close(end[1]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void a_container_runs_while_its_folder_is_mounted(void **state)
+{
+	char top[] = "/tmp/ff-keeper.XXXXXX", dir[64], beside[64], at[64];
+	int fd, other, end[2];
+	pid_t pid;
+
+	(void)state;
+	assert_non_null(mkdtemp(top));
+	snprintf(dir, sizeof(dir), "%s/a b", top);
+	snprintf(beside, sizeof(beside), "%s/a b2", top);
+	snprintf(at, sizeof(at), "%s/at", top);
+	assert_int_equal(mkdir(dir, 0755) | mkdir(beside, 0755) | mkdir(at, 0755), 0);
+	fd = open(dir, O_DIRECTORY | O_CLOEXEC);
+	other = open(beside, O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(runs(fd, NULL), 0);
+	pid = mounter(dir, at, end);
+	if (!pid) {
+		print_message("no right to mount here\n");
+		skip();
+	}
+	assert_int_equal(runs(fd, NULL), KEEPER_RUNS_MOUNTED);
+	assert_int_equal(runs(other, NULL), 0);
+	/* removed and made again meanwhile: the mount is of the one before */
+	close(fd);
+	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(mkdir(dir, 0755), 0);
+	fd = open(dir, O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(runs(fd, NULL), KEEPER_RUNS_STALE);
+	unmount(pid, end);
+	assert_int_equal(runs(fd, NULL), 0);
+	close(fd);
+	close(other);
+	rmdir(dir);
+	rmdir(beside);
+	rmdir(at);
+	rmdir(top);
+}
+
+static void a_container_runs_while_its_cgroup_has_processes(void **state)
+{
+	char cgroup[CGROUP_MAX], below[CGROUP_MAX + 8];
+	int fd = open("/tmp", O_DIRECTORY | O_CLOEXEC);
+
+	(void)state;
+	if (cgroup_of(getpid(), cgroup) || cgroup_path_wrong(cgroup)) {
+		print_message("in no cgroup that a container could have\n");
+		close(fd);
+		skip();
+	}
+	assert_true(runs(fd, cgroup) & KEEPER_RUNS_CGROUP);
+	snprintf(below, sizeof(below), "%.4000s/none", cgroup);
+	assert_false(runs(fd, below) & KEEPER_RUNS_CGROUP);
+	close(fd);
+}
+
+static void bad_questions_about_containers(void **state)
+{
+	struct keeper_cgroup_req req = { .req = { .op = KEEPER_RUNS } };
+	const int fds[] = { memory[0], memory[1], pidfd };
+
+	(void)state;
+	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
+	assert_int_equal(ask(&req, sizeof(req), fds, 3), -EINVAL);
+	assert_int_equal(ask(&req, sizeof(req.req), fds, 2), -EINVAL);
+	strcpy(req.cgroup, "no/slash");
+	assert_int_equal(ask(&req, sizeof(req), fds, 2), -EINVAL);
+	memset(req.cgroup, 'a', sizeof(req.cgroup));
+	assert_int_equal(ask(&req, sizeof(req), fds, 2), -EINVAL);
+	memset(req.cgroup, 0, sizeof(req.cgroup));
+	assert_int_equal(ask(&req, sizeof(req), fds, 2), 0); /* no folder, and no socket */
+}
+
 static void sockets_are_held(void **state)
 {
 	ino_t a, b;
@@ -473,6 +599,9 @@ int main(void)
 		cmocka_unit_test(bad_questions_about_mappings),
 		cmocka_unit_test(where_a_process_is),
 		cmocka_unit_test(bad_questions_about_cgroups),
+		cmocka_unit_test(a_container_runs_while_its_folder_is_mounted),
+		cmocka_unit_test(a_container_runs_while_its_cgroup_has_processes),
+		cmocka_unit_test(bad_questions_about_containers),
 		cmocka_unit_test(sockets_are_held),
 		cmocka_unit_test(rapidio_is_opened_if_it_may),
 		cmocka_unit_test(what_does_not_listen_is_not_held),
