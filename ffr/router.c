@@ -395,6 +395,7 @@ static void close_fd(int *fd)
 
 void router_fini(struct router *r)
 {
+	container_runs_stop(&r->ctl);
 	orch_stop(r->ctl.orch);
 	r->ctl.orch = NULL;
 	metrics_stop(r->metrics);

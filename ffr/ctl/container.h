@@ -42,6 +42,7 @@ struct container_ctl {
 	struct discard *discard;
 	struct ffo_limits told; /* the orchestrator's; what is in force is c->limits */
 	struct container_heard heard;
+	uint64_t claimed_at; /* ms, of the loop: when an operator had it moved to this host; 0: nobody did */
 	char *cgroup; /* where its processes are (cgroup.c); NULL: nobody has told */
 	char *runs; /* by which id its runtime knows it (runs.c); NULL: it does not run, or nobody has told */
 };
@@ -99,6 +100,17 @@ int container_runs_recall(struct container *c);
 bool container_runs_id_ok(const char *id);
 /* It runs, or has ended, by that id of its runtime's. 0; -EBUSY: it runs by another id; other -errno. */
 int container_runs_tell(struct container *c, const char *id, bool runs);
+
+enum container_runs { RUNS_NO, RUNS_YES, RUNS_UNKNOWN };
+/* stale: something runs with a folder of a former container of that name, in which there is no socket any more. */
+typedef void container_runs_fn(void *arg, enum container_runs runs, bool stale);
+/*
+ * Does the container run, on this host? It has sessions, a hook said so, its folder is mounted in another mount namespace, or
+ * its cgroup has processes. fn is called once, now or within 3 s; the container may be gone by then.
+ */
+void container_runs_ask(struct container *c, container_runs_fn *fn, void *arg);
+/* The router stops: questions under way are answered with RUNS_UNKNOWN. */
+void container_runs_stop(struct ctl *ctl);
 
 /* ---- kept.c ---------------------------------------------------------------------------------- */
 

@@ -61,6 +61,8 @@ struct ctl {
 	uv_timer_t counters;		 /* sysfs.c */
 	struct ctl_spin spin;
 	struct ctl_threads threads;
+	LIST_HEAD(, runs_ask) runs_asks; /* runs.c: questions under way */
+	uint32_t num_runs_asks;
 	struct ctl_ends *ends; /* conn.c: connections whose sessions end; NULL: none */
 	struct mem mem;
 	uint32_t last_session, last_srqn;

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_runs.c - ffr/ctl/runs.c: that a container runs is told by one id, known to the next router, and gone with it.
+ * test_runs.c - ffr/ctl/runs.c: that a container runs is told by one id, known to the next router, and gone with it; who asks is
+ * told also of a container that nobody has told of.
  * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -119,6 +123,97 @@ static void damage_and_leftovers(void **state)
 	assert_int_not_equal(access(path, F_OK), 0);
 }
 
+/* ---- asked ----------------------------------------------------------------------------------- */
+
+static struct {
+	unsigned num;
+	enum container_runs runs;
+} told;
+
+static void tell(void *arg, enum container_runs runs, bool stale)
+{
+	(void)stale;
+	assert_ptr_equal(arg, &told);
+	told.num++;
+	told.runs = runs;
+}
+
+static enum container_runs ask(void)
+{
+	told.num = 0;
+	container_runs_ask(g->c[0], tell, &told);
+	while (!told.num)
+		uv_run(&g->loop, UV_RUN_ONCE);
+	assert_int_equal(told.num, 1);
+	return told.runs;
+}
+
+static void it_runs_while_anything_tells_so(void **state)
+{
+	int s;
+
+	(void)state;
+	assert_int_equal(ask(), RUNS_NO);
+	assert_int_equal(container_runs_tell(g->c[0], "4f", true), 0);
+	assert_int_equal(ask(), RUNS_YES);
+	assert_int_equal(container_runs_tell(g->c[0], "4f", false), 0);
+	assert_int_equal(ask(), RUNS_NO);
+	s = call_client(g, 0);
+	assert_int_equal(ask(), RUNS_YES);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(ask(), RUNS_NO);
+}
+
+/* As docker run does it with the flags of ffctl: no program has the device open. */
+static void it_runs_while_its_folder_is_mounted(void **state)
+{
+	char dir[128];
+	int end[2], began[2];
+	char c = 0;
+	pid_t pid;
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/containers/a", g->dir);
+	assert_int_equal(pipe(end) | pipe(began), 0);
+	pid = fork();
+	if (!pid) {
+		close(end[1]);
+		if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+		    !mount(dir, "/mnt", NULL, MS_BIND, NULL))
+			c = 'y';
+		if (write(began[1], &c, 1) == 1)
+			(void)!read(end[0], &c, 1);
+		_exit(0);
+	}
+	assert_int_equal(read(began[0], &c, 1), 1);
+	if (c)
+		assert_int_equal(ask(), RUNS_YES);
+	close(end[0]);
+	close(end[1]);
+	close(began[0]);
+	close(began[1]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	if (!c) {
+		print_message("no right to mount here\n");
+		skip();
+	}
+	assert_int_equal(ask(), RUNS_NO);
+}
+
+static void who_has_asked_is_told_at_the_end(void **state)
+{
+	(void)state;
+	told.num = 0;
+	container_runs_ask(g->c[0], tell, &told);
+	container_detach(g->c[0]);
+	g->c[0] = NULL;
+	assert_int_equal(told.num, 0);
+	container_runs_stop(&g->ctl);
+	assert_int_equal(told.num, 1);
+	assert_int_equal(told.runs, RUNS_UNKNOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +221,9 @@ int main(void)
 		CALL_TEST(what_is_no_id),
 		CALL_TEST(the_next_router_knows_it),
 		CALL_TEST(damage_and_leftovers),
+		CALL_TEST(it_runs_while_anything_tells_so),
+		CALL_TEST(it_runs_while_its_folder_is_mounted),
+		CALL_TEST(who_has_asked_is_told_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
