@@ -222,7 +222,7 @@ enum ffo_op {
 
 /*
  * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings go, and it is not
- * active any more; EBUSY when it is active, unless force is 1.
+ * active any more; EBUSY when it is active, unless force is 1. epoch: ESTALE when it has another one by now.
  */
 #define FFO_FIELDS_container_set(F, op)                                                            \
 	F(op, UINT, container, OPT)                                                                \
@@ -231,6 +231,7 @@ enum ffo_op {
 	F(op, NAME, mode, OPT)                                                                     \
 	F(op, NAME, host, OPT)                                                                     \
 	F(op, UINT, force, OPT)                                                                    \
+	F(op, UINT, epoch, OPT)                                                                    \
 	F(op, OBJ, limits, OPT)
 
 #define FFO_FIELDS_container_rm(F, op)                                                             \

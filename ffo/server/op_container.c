@@ -4,7 +4,7 @@
  * Called by request.c; the orchestrator's loop only.
  *
  * A change is made from what was read, on the condition that it still is so; when somebody else was
- * faster it is made again from what is there then. A container that moves to another host gets a
+ * faster it is made again from what is there then, unless the request is about one epoch only. A container that moves to another host gets a
  * new epoch in the same step that drops its mappings, so a mapping with an older epoch is never
  * current.
  */
@@ -220,6 +220,9 @@ static int make_now(struct request *r, bool *moves)
 	*now = r->was;
 	if (arg->force > 1)
 		return request_fail(r, -EINVAL, "\"force\" must be 0 or 1");
+	if (arg->epoch && arg->epoch != now->epoch)
+		return request_fail(r, -ESTALE, "container \"%s\" has moved to host %s meanwhile",
+				    now->name, now->host);
 	if (arg->mode)
 		err = parse_mode(r, arg->mode, now);
 	if (!err && arg->ips)

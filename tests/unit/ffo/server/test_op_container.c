@@ -150,6 +150,8 @@ static void test_set(void **state)
 
 	router(t, 0);
 	a = container(ask_ok(t, 0, "'container_add','name':'a'"));
+	/* of an epoch that it had: somebody else has moved it */
+	ask_err(t, 0, "ESTALE", "'container_set','name':'a','host':'h0','epoch':%u", a.epoch + 1);
 	c = container(ask_ok(t, 0, "'container_set','name':'a','mode':'spin','host':'h0'"));
 	assert_int_equal(c.mode, FFO_MODE_SPIN);
 	assert_int_equal(c.epoch, 1); /* it was there already */
