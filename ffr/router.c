@@ -374,6 +374,7 @@ int router_start(struct router *r)
 		.host = r->conf.hostname,
 		.instance = r->instance,
 		.wire = peers_wire(r->peers),
+		.peers = r->peers,
 		.store = r->conf.store,
 		.pools = (const char *const *)r->conf.pools,
 		.num_pools = r->conf.num_pools,

@@ -77,6 +77,7 @@ json_t *admin_fields(json_t *msg, const char *const *names);
 	X(qp_list)                                                                                 \
 	X(mr_list)                                                                                 \
 	X(container_migrate)                                                                       \
+	X(container_ask)                                                                           \
 	X(cluster_list)                                                                            \
 	X(map_list)                                                                                \
 	X(map_lookup)                                                                              \

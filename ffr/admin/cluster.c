@@ -129,11 +129,16 @@ void admin_tenant_set(struct admin_conn *conn, json_t *msg)
 
 /* ---- moving a container --------------------------------------------------------------------- */
 
-/* Does the host exist? Then the orchestrator moves the container, and this host follows. */
+/*
+ * Where is the container, and does it run there? Does the host exist that is to have it? Then the orchestrator moves it, if it
+ * has the same epoch still, and this host follows. --force skips the first question.
+ */
 struct migrate {
 	struct admin_conn *conn;
 	char name[FFO_NAME_MAX], host[FFO_NAME_MAX];
+	struct ffo_container now; /* as it was when its host was asked; id 0: it was not */
 	bool force, host_up;
+	bool only_ask; /* whether it may be moved here */
 };
 
 static void migrate_fail(struct migrate *m, int err, const char *text)
@@ -173,9 +178,11 @@ static void moved(void *arg, int status, const char *text, json_t *answer)
 		return;
 	}
 	c = container_find(a->ctl, info.name);
-	if (!strcmp(info.host, a->host))
-		orch_container(a->ctl, &info, &err);
-	else if (c && c->id == info.id)
+	if (!strcmp(info.host, a->host)) {
+		c = orch_container(a->ctl, &info, &err);
+		if (c && m->now.id && m->now.epoch != info.epoch)
+			((struct container_ctl *)c->ctl)->claimed_at = uv_now(a->ctl->loop);
+	} else if (c && c->id == info.id)
 		container_detach(c);
 	if (err) {
 		admin_error(m->conn, err, "%s/containers/%s: %s", a->ctl->conf.runtime_dir,
@@ -192,6 +199,8 @@ static void move(struct migrate *m)
 
 	if (m->force)
 		json_object_set_new(fields, "force", json_integer(1));
+	if (m->now.id)
+		json_object_set_new(fields, "epoch", json_integer(m->now.epoch));
 	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields, moved, m);
 }
 
@@ -218,17 +227,121 @@ static void host_got(void *arg, int status, const char *text, json_t *answer)
 	move(m);
 }
 
-static void migrate_start(struct admin_conn *conn, const char *name, const char *host, bool force)
+static void find_host(struct migrate *m)
 {
-	struct container *c = container_find(admin_conf(conn)->ctl, name);
-	struct migrate *m;
-
-	if (c && !LIST_EMPTY(&c->sessions) && !force) {
-		admin_error(conn, -EBUSY,
-			    "container %s is in use: stop its programs first, or force it", name);
+	if (m->only_ask) {
+		admin_reply(m->conn, json_object());
+		free(m);
 		return;
 	}
-	m = calloc(1, sizeof(*m));
+	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_HOST_GET,
+		  json_pack("{s:s}", "host", m->host), host_got, m);
+}
+
+/* Of one that is here. */
+static void runs_told(void *arg, enum container_runs runs, bool stale)
+{
+	struct migrate *m = arg;
+	char why[256];
+
+	(void)stale;
+	if (runs == RUNS_NO) {
+		find_host(m);
+		return;
+	}
+	snprintf(
+		why, sizeof(why),
+		runs == RUNS_YES ?
+			"container %s is in use on this host: stop it first, or use --force" :
+			"container %s: it cannot be found out whether it runs on this host: stop it, and use --force",
+		m->name);
+	migrate_fail(m, runs == RUNS_YES ? -EBUSY : -EIO, why);
+}
+
+/* Of one on another host. */
+static void owner_told(void *arg, int err, const char *text)
+{
+	struct migrate *m = arg;
+
+	if (err)
+		migrate_fail(m, err, text);
+	else
+		find_host(m);
+}
+
+static void owner_got(void *arg, int status, const char *text, json_t *answer)
+{
+	struct migrate *m = arg;
+	struct ffo_host h;
+
+	if (!status && ffo_host_from_json(json_object_get(answer, "host"), &h)) {
+		status = -EPROTO;
+		text = "the orchestrator's answer is not understood";
+	}
+	if (status)
+		migrate_fail(m, status, text);
+	else
+		orch_claim_ask(admin_conf(m->conn)->ctl->orch, &m->now, &h, owner_told, m);
+}
+
+/* m->now is known. */
+static void ask_owner(struct migrate *m)
+{
+	const struct admin_conf *a = admin_conf(m->conn);
+	struct container *c = container_by_id(a->ctl, m->now.id);
+
+	if (!strcmp(m->now.host, m->host)) /* it stays */
+		find_host(m);
+	else if (strcmp(m->now.host, a->host) != 0)
+		orch_call(a->ctl->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", m->now.host),
+			  owner_got, m);
+	else if (c)
+		container_runs_ask(c, runs_told, m);
+	else
+		migrate_fail(
+			m, -EIO,
+			"the router does not have the container yet: try again, or use --force");
+}
+
+static void container_got(void *arg, int status, const char *text, json_t *answer)
+{
+	struct migrate *m = arg;
+
+	if (!status && ffo_container_from_json(json_object_get(answer, "container"), &m->now)) {
+		status = -EPROTO;
+		text = "the orchestrator's answer is not understood";
+	}
+	if (status)
+		migrate_fail(m, status, text);
+	else
+		ask_owner(m);
+}
+
+/* An operator is about to have it moved to this host, by the orchestrator: its host is asked from here. */
+void admin_container_ask(struct admin_conn *conn, json_t *msg)
+{
+	struct migrate *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		admin_error(conn, -ENOMEM, "out of memory");
+		return;
+	}
+	if (ffo_container_from_json(json_object_get(msg, "container"), &m->now)) {
+		free(m);
+		admin_error(conn, -EINVAL, "\"container\" is missing, or is none");
+		return;
+	}
+	m->conn = conn;
+	m->only_ask = true;
+	snprintf(m->name, sizeof(m->name), "%s", m->now.name);
+	snprintf(m->host, sizeof(m->host), "%s", admin_conf(conn)->host);
+	ask_owner(m);
+}
+
+static void migrate_start(struct admin_conn *conn, const char *name, const char *host, bool force)
+{
+	struct migrate *m = calloc(1, sizeof(*m));
+
 	if (!m) {
 		admin_error(conn, -ENOMEM, "out of memory");
 		return;
@@ -237,8 +350,11 @@ static void migrate_start(struct admin_conn *conn, const char *name, const char 
 	m->force = force;
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	snprintf(m->host, sizeof(m->host), "%s", host);
-	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host),
-		  host_got, m);
+	if (force)
+		find_host(m);
+	else
+		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_GET,
+			  json_pack("{s:s}", "name", name), container_got, m);
 }
 
 /* To "host", or to this one. */

@@ -77,7 +77,7 @@ void cmd_host_list(int argc, char **argv)
 
 struct move_args {
 	const char *name, *to;
-	bool force, docker;
+	bool force, docker, ask;
 };
 
 static void move_parse(struct move_args *a, int argc, char **argv, const char *allowed)
@@ -106,15 +106,12 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 	a->name = argv[optind];
 }
 
-/* The orchestrator hears of a program that has ended some time after that: docker stop, then this. */
-#define BUSY_TRIES (2000000 / RETRY_US)
-
 static json_t *move(const struct move_args *a)
 {
-	json_t *answer =
-		router_call_while(json_pack("{s:s, s:s, s:s*, s:b}", "op", "container_migrate",
-					    "name", a->name, "host", a->to, "force", (int)a->force),
-				  "EBUSY", BUSY_TRIES);
+	json_t *answer = router_call_while(
+		json_pack("{s:s, s:s, s:s*, s:b, s:b}", "op", "container_migrate", "name", a->name,
+			  "host", a->to, "force", (int)a->force, "ask", (int)a->ask),
+		"EBUSY", BUSY_TRIES);
 
 	if (!json_is_true(json_object_get(answer, "host_up")))
 		fprintf(stderr,
@@ -147,6 +144,7 @@ static json_t *claim_as_operator(struct move_args *a)
 	json_t *router = router_itself(json_pack("{s:s}", "op", "version"), "", 0), *answer;
 
 	a->to = str_of(router, "hostname");
+	a->ask = true;
 	json_decref(move(a));
 	answer = router_itself(json_pack("{s:s, s:s}", "op", "container_show", "name", a->name),
 			       "ENOENT", BUSY_TRIES);

@@ -52,7 +52,9 @@ json_t *router_call(json_t *request);
 json_t *router_call_while(json_t *request, const char *error, unsigned tries);
 /* The same; NULL: the answer is that error. */
 json_t *router_call_unless(json_t *request, const char *error);
-#define RETRY_US 50000				      /* between two tries */
+#define RETRY_US 50000 /* between two tries */
+/* A program's end, and that of its mount namespace, is known some time after docker stop. */
+#define BUSY_TRIES (2000000 / RETRY_US)
 json_t *router_list(const char *op, const char *key); /* all pages of an array */
 /*
  * One exchange, and no more: 0 and the answer, which may be an error of the router's, or -errno: of the socket,

@@ -172,11 +172,40 @@ static int set(json_t *fields, json_t **answer)
 	return ask(FFO_OP_CONTAINER_SET, fields, answer);
 }
 
+/*
+ * Unless it is forced: only what has the same epoch still is moved; and for a claim ("ask") the router of this host asks the
+ * container's host whether it runs there.
+ */
+static int may_move(json_t *fields)
+{
+	bool asks = json_is_true(json_object_get(fields, "ask"));
+	json_t *got, *c;
+	int err;
+
+	json_object_del(fields, "ask");
+	if (json_is_true(json_object_get(fields, "force")))
+		return 0;
+	err = ask(FFO_OP_CONTAINER_GET, json_pack("{s:O}", "name", json_object_get(fields, "name")),
+		  &got);
+	if (err)
+		return err;
+	c = json_object_get(got, "container");
+	json_object_set(fields, "epoch", json_object_get(c, "epoch"));
+	if (asks)
+		json_decref(router_itself(json_pack("{s:s, s:O}", "op", "container_ask",
+						    "container", c),
+					  "EBUSY", BUSY_TRIES));
+	json_decref(got);
+	return 0;
+}
+
 static int migrate(json_t *fields, json_t **answer)
 {
 	json_t *host = json_object_get(fields, "host"), *up, *got;
-	int err = ask(FFO_OP_HOST_GET, json_pack("{s:O}", "host", host), &got);
+	int err = may_move(fields);
 
+	if (!err)
+		err = ask(FFO_OP_HOST_GET, json_pack("{s:O}", "host", host), &got);
 	if (err) {
 		json_decref(fields);
 		return err;

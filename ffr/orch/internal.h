@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * internal.h - inside the router's client of the orchestrator: the connection (orch.c), what is
- * published (map.c), who is active (active.c), what tenants may use (tenant.c), which store it has (store.c).
+ * published (map.c), who is active (active.c), what tenants may use (tenant.c), which store it has
+ * (store.c), whether a container may move here (claim.c).
  * Control thread.
  */
 #ifndef FFR_ORCH_INTERNAL_H
@@ -49,6 +50,13 @@ struct orch {
 	bool map_full; /* ... or was the last one, with no room for more */
 	/* active.c */
 	uv_timer_t active;
+	/* claim.c */
+	LIST_HEAD(, claim) claims; /* questions to other hosts */
+	uint32_t claim_number;	   /* of the last one */
+	uv_timer_t claim_tick;
+	uv_async_t runs_frames;
+	uint64_t asked_second; /* questions of other hosts: the second of the loop's time, */
+	uint32_t num_asked;    /* ... and how many came in it */
 };
 
 /* What ctl/ tells (struct ctl_hooks): of a registered MR, of one that goes, of all of a session. */
@@ -88,6 +96,9 @@ void orch_sync_done(struct orch *o);
 void orch_active_init(struct orch *o);
 void orch_active_up(struct orch *o); /* nothing has been told yet */
 void orch_active_stop(struct orch *o);
+
+int orch_claim_init(struct orch *o); /* its handles: 0 or -errno */
+void orch_claim_stop(struct orch *o);
 
 void orch_on_handle_closed(uv_handle_t *h);
 

@@ -5,7 +5,8 @@
  *
  * Neighbours: ffo/client/client.c is the connection. What the orchestrator says of this host's containers is
  * done here, by ctl/container.c; what it says of other hosts' containers is dir/'s, of tenants' limits tenant.c's.
- * map.c publishes what may be reached here, active.c tells which containers run, store.c knows the store.
+ * map.c publishes what may be reached here, active.c tells which containers run, store.c knows the store,
+ * claim.c asks other hosts which of their containers run.
  *
  * A connection starts with hello, host_register, the policy, the tenants' limits and the list of
  * this host's containers; then the router attaches what it did not have, detaches what it should
@@ -478,6 +479,11 @@ int orch_start(struct ctl *ctl, const struct orch_conf *conf)
 		return err;
 	}
 	o->conf.tls = NULL;
+	err = orch_claim_init(o);
+	if (err) {
+		orch_map_stop(o);
+		return err;
+	}
 	orch_active_init(o);
 	uv_timer_init(ctl->loop, &o->retry);
 	uv_timer_init(ctl->loop, &o->patience);
@@ -512,6 +518,7 @@ void orch_stop(struct orch *o)
 		ffo_embedded_stop();
 	orch_map_stop(o);
 	orch_active_stop(o);
+	orch_claim_stop(o);
 	uv_close((uv_handle_t *)&o->retry, orch_on_handle_closed);
 	uv_close((uv_handle_t *)&o->patience, orch_on_handle_closed);
 	uv_close((uv_handle_t *)&o->look, orch_on_handle_closed);

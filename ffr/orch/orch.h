@@ -16,6 +16,7 @@
 struct container;
 struct ctl;
 struct orch;
+struct peers;
 struct tls_files;
 
 /* Strings stay the caller's, and are there as long as the client is. */
@@ -28,6 +29,7 @@ struct orch_conf {
 	const char *store;	  /* embedded: database file, or ":memory:" */
 	const char *const *pools; /* embedded: prefixes to allocate addresses from */
 	uint32_t num_pools;
+	struct peers *peers;	     /* NULL: a single host */
 	const struct tls_files *tls; /* of orch_start() only: for one at tls: */
 	void (*ready)(void *arg);
 	void *arg; /* ready()'s */
@@ -54,6 +56,12 @@ void orch_state(const struct orch *o, struct orch_state *s);
  * before the return: -ENOTCONN while the orchestrator cannot be reached.
  */
 void orch_call(struct orch *o, enum ffo_op op, json_t *fields, ffo_reply_cb cb, void *arg);
+
+/* err 0: the container does not run. Else text says why it is not to be moved, and what to do; -EBUSY: it runs. */
+typedef void orch_claim_fn(void *arg, int err, const char *text);
+/* Ask the container's host whether it runs there, before it moves. fn is called once, now or within 4 s. See claim.c. */
+void orch_claim_ask(struct orch *o, const struct ffo_container *c, const struct ffo_host *owner,
+		    orch_claim_fn *fn, void *arg);
 
 /*
  * Take the store that the orchestrator has now, whichever it is, and put this host's containers into it. cb is called

@@ -29,7 +29,7 @@ struct wire_tcp;
 #define WIRE_INSTANCE_SZ 128 /* ... of what tells one start of a router from another */
 #define WIRE_NONCE_SZ	 16
 #define WIRE_MAGIC	 "ffwire\r\n"
-#define WIRE_PROTO	 6  /* version of handshake and frames: the highest that is spoken here */
+#define WIRE_PROTO	 7  /* version of handshake and frames: the highest that is spoken here */
 #define WIRE_NIC_NET_SZ	 16 /* bytes, with the NUL: of the name of a network of NICs */
 #define WIRE_NICS_MAX	 8u /* NICs of a host */
 

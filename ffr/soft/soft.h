@@ -21,6 +21,7 @@
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/soft/copy.h"
+#include "ffr/soft/remote_runs.h"
 #include "ffr/soft/wire/wire.h"
 
 #define SOFT_GRH_SZ 40u
@@ -38,6 +39,7 @@ struct mcast_table {
 LIST_HEAD(mcast_list, mcast_member);
 
 STAILQ_HEAD(cm_frames, cm_frame);
+#define RUNS_FRAMES 64u
 TAILQ_HEAD(ud_list, ud_held);
 TAILQ_HEAD(late_list, ud_late);
 
@@ -55,6 +57,9 @@ struct soft_dev {
 	struct cm_frames cm_in, cm_out; /* remote_cm.c */
 	uint32_t num_cm;
 	uint32_t cm_changes; /* connections that ended or began */
+	struct runs_frame
+		runs[RUNS_FRAMES]; /* remote_runs.c: that wait for the control thread, oldest first */
+	uint32_t num_runs;
 	/* A NIC takes a datagram of the container for that host, with its GRH; or does not (false). NULL: there is none */
 	bool (*ud_carry)(const struct container *c, struct wire_peer *p, const struct wire_hdr *h,
 			 const void *payload);

@@ -664,6 +664,8 @@ static void begin(struct fast *f, struct wire_tcp *c)
 		remote_nic_asked(f, c->peer, h);
 	if (h->type == WIRE_NIC_OF)
 		remote_nic_told(f, c->peer, h);
+	if (h->type == WIRE_RUNS_ASK || h->type == WIRE_RUNS)
+		remote_runs_came(f, c->peer, h);
 	if (h->type == WIRE_BY && c->peer->by)
 		wire_dev(f)->by->told(f, c->peer, h);
 	if (h->type == WIRE_OVER)

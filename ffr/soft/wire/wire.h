@@ -50,7 +50,9 @@ struct remote_qp;
 	X(BY, 0)      /* version 4: where its sender receives beside the stream; struct wire_by */ \
 	X(OVER, 0)    /* version 4: all that its sender sends from here on comes there */          \
 	X(NIC_ASK, 0) /* version 6: by which NIC does dst_cont go? */                              \
-	X(NIC_OF, 0)  /* version 6: src_cont by msn, of its host's */
+	X(NIC_OF, 0)  /* version 6: src_cont by msn, of its host's */                              \
+	X(RUNS_ASK, 0) /* version 7: does dst_cont run, in dst_epoch? msn: of the question */      \
+	X(RUNS, 0) /* version 7: the answer about src_cont; code: enum wire_runs of remote_runs.h */
 
 enum wire_type {
 #define X(name, max) WIRE_##name,
@@ -226,6 +228,9 @@ void remote_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 void remote_nic_asked(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 void remote_tell_nic_of(struct fast *f, struct wire_peer *p, const struct container *c);
 void remote_nic_told(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
+
+/* Does a container run: asked by another host, and answered; remote_runs.c. */
+void remote_runs_came(struct fast *f, struct wire_peer *p, const struct wire_hdr *h);
 
 #define FRAME_IOVS 40u
 
