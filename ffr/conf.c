@@ -317,6 +317,7 @@ static const struct {
 	       { "fast_cpu", -1, 4095 },
 	       { "priority", 1, 99 },
 	       { "spin_us", 0, 1000000 },
+	       { "fence_after", 0, 86400 },
 	       { "quantum", 4096, 1 << 30 },
 	       { "memory_workers", 1, 64 },
 	       { "latency_share", 1, 100 },
@@ -427,6 +428,7 @@ static cfg_t *conf_open(void)
 		CFG_STR("wire_crl", NULL, CFGF_NONE),
 		CFG_STR("wire_roles", "required", CFGF_NONE),
 		CFG_BOOL("wire_check_address", cfg_true, CFGF_NONE),
+		CFG_INT("fence_after", 300, CFGF_NONE),
 		CFG_SEC("limits", limit_opts, CFGF_NONE),
 		CFG_SEC("defaults", default_opts, CFGF_NONE),
 		CFG_END(),
@@ -493,6 +495,7 @@ static int take_wire(struct ffr_conf *c, cfg_t *cfg)
 {
 	c->wire_tls = cfg_getbool(cfg, "wire_tls");
 	c->wire_check_addr = cfg_getbool(cfg, "wire_check_address");
+	c->fence_after = (uint32_t)cfg_getint(cfg, "fence_after");
 	c->wire_any_role = !strcmp(cfg_getstr(cfg, "wire_roles"), "optional");
 	if (take_str(&c->cluster, cfg, "cluster") ||
 	    take_str(&c->wire_listen, cfg, "wire_listen") ||

@@ -50,6 +50,7 @@ struct ffr_conf {
 	bool wire_any_role;   /* certificates that name no role are taken */
 	char *metrics;	      /* "tcp:ADDR:PORT" of the loopback or "unix:/path"; NULL: none */
 	bool wire_check_addr; /* without TLS: a host comes from its own address only */
+	uint32_t fence_after; /* s: orch/fence.c; 0: never */
 	enum ff_mode mode;    /* of containers that do not say */
 	enum log_level log_level;
 	enum sandbox_mode sandbox;

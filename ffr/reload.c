@@ -46,7 +46,8 @@
 	X(rio.port, "rio_port")                                                                    \
 	X(wire_tls, "wire_tls")                                                                    \
 	X(wire_any_role, "wire_roles")                                                             \
-	X(wire_check_addr, "wire_check_address")
+	X(wire_check_addr, "wire_check_address")                                                   \
+	X(fence_after, "fence_after")
 
 struct names {
 	char text[512];

@@ -375,6 +375,7 @@ int router_start(struct router *r)
 		.instance = r->instance,
 		.wire = peers_wire(r->peers),
 		.peers = r->peers,
+		.fence_after = r->conf.fence_after,
 		.store = r->conf.store,
 		.pools = (const char *const *)r->conf.pools,
 		.num_pools = r->conf.num_pools,

@@ -113,6 +113,10 @@ static bool accept_one(struct container_ctl *ct)
 	}
 	if (fd < 0)
 		return false;
+	if (ct->ctl->fenced) {
+		discard_socket(&ct->discard, fd);
+		return true;
+	}
 	if (ct->num_conns >= ct->ctl->conf.limits.max_sessions) {
 		discard_socket(&ct->discard, fd);
 		log_client(&ct->c->log, LOG_LEVEL_WARN,
@@ -611,6 +615,17 @@ void container_stop(struct container *c)
 	free(c->keys.slot);
 	free(c->windows.slot);
 	free(c);
+}
+
+void containers_fence(struct ctl *ctl, bool fenced)
+{
+	struct container *c;
+
+	ctl->fenced = fenced;
+	if (!fenced)
+		return;
+	LIST_FOREACH(c, &ctl->host->containers, entry)
+		sessions_close(c, "this host is cut off");
 }
 
 void container_detach(struct container *c)

@@ -75,6 +75,11 @@ void container_detach(struct container *c);
  * 0; -EBUSY: it has sessions; or -errno of what cannot be kept, and nothing is changed.
  */
 int container_set_nic(struct container *c, uint8_t nic);
+/*
+ * Close the sessions of all containers and let nobody in, or let programs in again: this host must not, or may, serve its
+ * containers (orch/fence.c).
+ */
+void containers_fence(struct ctl *ctl, bool fenced);
 /* The router stops: the same, but the directory stays for the next router. */
 void container_stop(struct container *c);
 

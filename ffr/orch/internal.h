@@ -2,7 +2,7 @@
 /*
  * internal.h - inside the router's client of the orchestrator: the connection (orch.c), what is
  * published (map.c), who is active (active.c), what tenants may use (tenant.c), which store it has
- * (store.c), whether a container may move here (claim.c).
+ * (store.c), whether a container may move here (claim.c), when this host is to stop serving (fence.c).
  * Control thread.
  */
 #ifndef FFR_ORCH_INTERNAL_H
@@ -57,6 +57,10 @@ struct orch {
 	uv_async_t runs_frames;
 	uint64_t asked_second; /* questions of other hosts: the second of the loop's time, */
 	uint32_t num_asked;    /* ... and how many came in it */
+	/* fence.c */
+	uv_timer_t fence;
+	uint64_t alone_since; /* ms, of the loop: when a connection to another host was last seen; 0: not looked yet */
+	bool fenced;
 };
 
 /* What ctl/ tells (struct ctl_hooks): of a registered MR, of one that goes, of all of a session. */
@@ -99,6 +103,11 @@ void orch_active_stop(struct orch *o);
 
 int orch_claim_init(struct orch *o); /* its handles: 0 or -errno */
 void orch_claim_stop(struct orch *o);
+
+void orch_fence_init(struct orch *o);
+void orch_fence_down(struct orch *o); /* the orchestrator is lost, or not reached */
+void orch_fence_up(struct orch *o);   /* it is there, and this host's containers are known */
+void orch_fence_stop(struct orch *o);
 
 void orch_on_handle_closed(uv_handle_t *h);
 

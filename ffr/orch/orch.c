@@ -83,6 +83,7 @@ void orch_down(struct orch *o, const char *why)
 	if (o->embedded)
 		ffo_embedded_stop();
 	o->embedded = false;
+	orch_fence_down(o);
 	uv_timer_start(&o->retry, on_retry, o->delay, 0);
 	o->delay = o->delay * 2 < RETRY_MAX ? o->delay * 2 : RETRY_MAX;
 	store_told(o, -ENOTCONN, o->said);
@@ -131,6 +132,7 @@ void orch_sync_done(struct orch *o)
 	containers_sweep(o->ctl);
 	uv_timer_stop(&o->patience);
 	o->up = o->known = true;
+	orch_fence_up(o);
 	if (o->delay != RETRY_MIN)
 		log_info("orchestrator %s: connected", o->conf.where);
 	o->delay = RETRY_MIN;
@@ -485,6 +487,7 @@ int orch_start(struct ctl *ctl, const struct orch_conf *conf)
 		return err;
 	}
 	orch_active_init(o);
+	orch_fence_init(o);
 	uv_timer_init(ctl->loop, &o->retry);
 	uv_timer_init(ctl->loop, &o->patience);
 	uv_timer_init(ctl->loop, &o->look);
@@ -519,6 +522,7 @@ void orch_stop(struct orch *o)
 	orch_map_stop(o);
 	orch_active_stop(o);
 	orch_claim_stop(o);
+	orch_fence_stop(o);
 	uv_close((uv_handle_t *)&o->retry, orch_on_handle_closed);
 	uv_close((uv_handle_t *)&o->patience, orch_on_handle_closed);
 	uv_close((uv_handle_t *)&o->look, orch_on_handle_closed);

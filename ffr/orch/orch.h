@@ -30,6 +30,7 @@ struct orch_conf {
 	const char *const *pools; /* embedded: prefixes to allocate addresses from */
 	uint32_t num_pools;
 	struct peers *peers;	     /* NULL: a single host */
+	uint32_t fence_after;	     /* s: fence.c; 0: never */
 	const struct tls_files *tls; /* of orch_start() only: for one at tls: */
 	void (*ready)(void *arg);
 	void *arg; /* ready()'s */

@@ -311,6 +311,26 @@ void peers_each(struct peers *ps, void (*fn)(void *arg, const struct peer_state 
 	}
 }
 
+uint32_t peers_seek(struct peers *ps, uint32_t *known)
+{
+	struct peer_ctl *h, *next;
+	uint32_t n = 0;
+
+	*known = 0;
+	if (!ps)
+		return 0;
+	fast_lock(ps->conf.fast);
+	HASH_ITER(hh, ps->hosts, h, next) {
+		(*known)++;
+		n += h->attached;
+	}
+	HASH_ITER(hh, ps->hosts, h, next)
+		if (!n)
+			peer_want(&h->p);
+	fast_unlock(ps->conf.fast);
+	return n;
+}
+
 /* Hosts that nobody needs any more. */
 static void on_sweep(uv_timer_t *t)
 {

@@ -159,6 +159,12 @@ struct peer_state {
 void peers_each(struct peers *ps, void (*fn)(void *arg, const struct peer_state *s), void *arg);
 
 /*
+ * How many other hosts are connected? If none is, a connection to each is tried, until there is one. *known: hosts that are known
+ * here. ps NULL is fine.
+ */
+uint32_t peers_seek(struct peers *ps, uint32_t *known);
+
+/*
  * fn is called when somebody connects who says that he is that host, which is not known here, or not up, or
  * of another instance. The orchestrator is to be asked: peer_of_host() with its answer, at any time, lets
  * the handshake go on. Not [lock]; must not call back at once. NULL: nobody knows more.

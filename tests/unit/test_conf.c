@@ -39,6 +39,7 @@ static void assert_defaults(const struct ffr_conf *conf)
 	assert_true(c.wire_tls);
 	assert_false(c.wire_any_role);
 	assert_true(c.wire_check_addr);
+	assert_int_equal(c.fence_after, 300);
 	assert_true(strlen(c.hostname) > 0);
 	assert_int_equal(c.mode, FF_MODE_ADAPTIVE);
 	assert_int_equal(c.sandbox, SANDBOX_ON);
@@ -206,6 +207,7 @@ static void every_option(void **state)
 				   "wire_crl = /etc/ff/crl.pem\n"
 				   "wire_roles = optional\n"
 				   "wire_check_address = false\n"
+				   "fence_after = 60\n"
 				   "limits {\n"
 #define X(name, def, max) "  " #name " = 7\n"
 		FFR_LIMITS(X)
@@ -256,6 +258,7 @@ static void every_option(void **state)
 	assert_string_equal(c.wire_crl, "/etc/ff/crl.pem");
 	assert_true(c.wire_any_role);
 	assert_false(c.wire_check_addr);
+	assert_int_equal(c.fence_after, 60);
 #define X(name, def, max) assert_int_equal(c.limits.name, 7);
 	FFR_LIMITS(X)
 #undef X
