@@ -52,6 +52,12 @@ void sums_add(struct sums *t, const struct container *c);
 /* A bound socket of mode 0600, whatever was there before. A descriptor or -errno. */
 int admin_listen(const char *path);
 
+/*
+ * As admin_reply(), after a container came to this host. Where something runs with the folder of a former container of that name,
+ * the answer has a "warning". ops.c
+ */
+void admin_reply_came(struct admin_conn *conn, struct container *c, json_t *answer);
+
 /* The container that `name` names, or NULL after an error was sent. */
 struct container *admin_named(struct admin_conn *conn, json_t *msg);
 /* Those of the named fields that are there, for the orchestrator. */

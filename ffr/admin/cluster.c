@@ -187,6 +187,8 @@ static void moved(void *arg, int status, const char *text, json_t *answer)
 	if (err) {
 		admin_error(m->conn, err, "%s/containers/%s: %s", a->ctl->conf.runtime_dir,
 			    info.name, strerror(-err));
+	} else if (c && !strcmp(info.host, a->host)) {
+		admin_reply_came(m->conn, c, moved_json(a, m, container));
 	} else {
 		admin_reply(m->conn, moved_json(a, m, container));
 	}

@@ -374,6 +374,48 @@ static void container_reply(struct admin_conn *conn, const char *name)
 		admin_error(conn, -ENOENT, "container %s has gone meanwhile", name);
 }
 
+struct came {
+	struct admin_conn *conn;
+	json_t *answer;
+	char name[CONTAINER_NAME_MAX];
+};
+
+static json_t *warning(const char *fmt, const char *name)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), fmt, name);
+	return json_string(text);
+}
+
+static void came_looked(void *arg, enum container_runs runs, bool stale)
+{
+	struct came *w = arg;
+
+	(void)runs;
+	if (stale)
+		json_object_set_new(
+			w->answer, "warning",
+			warning("something runs with the folder of a former container %s, and has no device: start it anew",
+				w->name));
+	admin_reply(w->conn, w->answer);
+	free(w);
+}
+
+void admin_reply_came(struct admin_conn *conn, struct container *c, json_t *answer)
+{
+	struct came *w = answer ? calloc(1, sizeof(*w)) : NULL;
+
+	if (!w) {
+		admin_reply(conn, answer);
+		return;
+	}
+	w->conn = conn;
+	w->answer = answer;
+	memcpy(w->name, c->name, sizeof(w->name));
+	container_runs_ask(c, came_looked, w);
+}
+
 static void ignore_answer(void *arg, int status, const char *text, json_t *answer)
 {
 	(void)arg;
@@ -400,6 +442,7 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 	struct admin_conn *conn = ch->conn;
 	const struct admin_conf *a = admin_conf(conn);
 	struct ffo_container info;
+	struct container *c;
 	int err;
 
 	if (!taken(conn, status, text, answer, &info)) {
@@ -415,7 +458,8 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 			    strerror(-err));
 		return;
 	}
-	container_reply(conn, info.name);
+	c = container_find(a->ctl, info.name);
+	admin_reply_came(conn, c, json_pack("{s:o}", "container", container_json(a, c)));
 }
 
 /*
@@ -535,29 +579,60 @@ void admin_container_set(struct admin_conn *conn, json_t *msg)
 			  admin_fields(msg, names), changed, ch);
 }
 
+/* A container that is removed; what runs then has a folder without a socket. */
+struct removal {
+	struct admin_conn *conn;
+	char name[CONTAINER_NAME_MAX];
+	bool runs;
+};
+
 static void removed(void *arg, int status, const char *text, json_t *answer)
 {
-	struct admin_conn *conn = arg;
+	struct removal *r = arg;
 	struct ffo_container info;
 	struct container *c;
+	json_t *j;
 
 	if (status) {
-		admin_error(conn, status, "%s", text);
+		admin_error(r->conn, status, "%s", text);
+		free(r);
 		return;
 	}
 	if (!ffo_container_from_json(json_object_get(answer, "container"), &info)) {
-		c = container_find(admin_conf(conn)->ctl, info.name);
+		c = container_find(admin_conf(r->conn)->ctl, info.name);
 		if (c)
 			container_detach(c);
 	}
-	admin_reply(conn, json_object());
+	j = json_object();
+	if (r->runs)
+		json_object_set_new(
+			j, "warning",
+			warning("container %s still runs, and has no device any more: after another `container add` start it anew",
+				r->name));
+	admin_reply(r->conn, j);
+	free(r);
+}
+
+static void removal_looked(void *arg, enum container_runs runs, bool stale)
+{
+	struct removal *r = arg;
+
+	(void)stale;
+	r->runs = runs == RUNS_YES;
+	orch_call(admin_conf(r->conn)->ctl->orch, FFO_OP_CONTAINER_RM,
+		  json_pack("{s:s}", "name", r->name), removed, r);
 }
 
 void admin_container_rm(struct admin_conn *conn, json_t *msg)
 {
 	struct container *c = admin_named(conn, msg);
+	struct removal *r = c ? calloc(1, sizeof(*r)) : NULL;
 
-	if (c)
-		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_RM,
-			  json_pack("{s:s}", "name", c->name), removed, conn);
+	if (c && !r)
+		admin_error(conn, -ENOMEM, "out of memory");
+	if (!r)
+		return;
+	r->conn = conn;
+	memcpy(r->name, c->name, sizeof(r->name));
+	container_runs_ask(c, removal_looked, r);
 }

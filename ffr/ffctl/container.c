@@ -238,6 +238,13 @@ static char *docker_flags(const json_t *c)
 	return flags;
 }
 
+/* What the router has to say of a change that it made. */
+static void print_warning(const json_t *answer)
+{
+	if (json_object_get(answer, "warning"))
+		fprintf(stderr, "ffctl: warning: %s\n", str_of(answer, "warning"));
+}
+
 /* ---- commands ------------------------------------------------------------------------------ */
 
 void print_container(json_t *answer, bool docker)
@@ -245,6 +252,7 @@ void print_container(json_t *answer, bool docker)
 	json_t *c = json_object_get(answer, "container");
 	char *flags = docker ? docker_flags(c) : NULL, *ips;
 
+	print_warning(answer);
 	if (json_out) {
 		if (docker)
 			json_object_set_new(c, "docker", json_string(flags));
@@ -339,9 +347,12 @@ void cmd_container_set(int argc, char **argv)
 void cmd_container_rm(int argc, char **argv)
 {
 	struct args a = { 0 };
+	json_t *answer;
 
 	args_parse(&a, argc, argv, "container_rm", "g");
-	json_decref(a.lenient ? router_call_unless(a.request, "ENOENT") : router_call(a.request));
+	answer = a.lenient ? router_call_unless(a.request, "ENOENT") : router_call(a.request);
+	print_warning(answer);
+	json_decref(answer);
 	cdi_refresh();
 }
 

@@ -7,6 +7,7 @@
 . "$(dirname "$0")/../rig/shell/lab.sh"
 own_lab --hosts 3 --containers 1
 c=h0c0
+ip=$("$LAB" ip $c)
 
 claim() { # HOST [--force]
 	"$LAB" ffctl "$1" -- container claim $c "${@:2}" >"$OUT/claim.$1" 2>&1
@@ -27,6 +28,12 @@ refused h1 'h0 says that it is in use'
 "$LAB" ffctl h0 -- container migrate $c --to h1 >"$OUT/migrate" 2>&1 && fail "h0 could hand it over"
 grep -q 'in use on this host' "$OUT/migrate" || fail "$(cat "$OUT/migrate")"
 inside $c ibv_devinfo 2>&1 | grep -q 'hca_id:.*ff0' || fail "it has no device"
+
+step "it runs while it is removed and added again"
+"$LAB" ffctl h0 -- container rm $c 2>"$OUT/rm" || fail "rm: $(cat "$OUT/rm")"
+grep -q 'warning: .* still runs' "$OUT/rm" || fail "rm says nothing: $(cat "$OUT/rm")"
+"$LAB" ffctl h0 -- container add $c --ip "$ip" 2>"$OUT/add" >/dev/null || fail "add: $(cat "$OUT/add")"
+grep -q 'warning: .* start it anew' "$OUT/add" || fail "add says nothing: $(cat "$OUT/add")"
 
 step "it has stopped, and two hosts claim it at once"
 "$LAB" stop $c || fail "stop"
