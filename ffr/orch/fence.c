@@ -50,6 +50,11 @@ void orch_fence_down(struct orch *o)
 	uv_timer_start(&o->fence, on_tick, TICK, TICK);
 }
 
+void orch_fence_reached(struct orch *o)
+{
+	uv_timer_stop(&o->fence);
+}
+
 void orch_fence_up(struct orch *o)
 {
 	uv_timer_stop(&o->fence);

@@ -105,8 +105,9 @@ int orch_claim_init(struct orch *o); /* its handles: 0 or -errno */
 void orch_claim_stop(struct orch *o);
 
 void orch_fence_init(struct orch *o);
-void orch_fence_down(struct orch *o); /* the orchestrator is lost, or not reached */
-void orch_fence_up(struct orch *o);   /* it is there, and this host's containers are known */
+void orch_fence_down(struct orch *o);	 /* the orchestrator is lost, or not reached */
+void orch_fence_up(struct orch *o);	 /* it is there, and this host's containers are known */
+void orch_fence_reached(struct orch *o); /* it is there, and of no use */
 void orch_fence_stop(struct orch *o);
 
 void orch_on_handle_closed(uv_handle_t *h);

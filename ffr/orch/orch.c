@@ -90,6 +90,13 @@ void orch_down(struct orch *o, const char *why)
 	tell_ready(o);
 }
 
+/* It is there, but its store is not: this host is not cut off. */
+static void refuse(struct orch *o, const char *why)
+{
+	orch_down(o, why);
+	orch_fence_reached(o);
+}
+
 void orch_now(struct orch *o)
 {
 	o->delay = RETRY_MIN;
@@ -149,7 +156,7 @@ static void sync_done(struct orch *o)
 	const char *why = store_refused_missing(o);
 
 	if (*why)
-		orch_down(o, why);
+		refuse(o, why);
 	else
 		store_fill(o);
 }
@@ -188,7 +195,7 @@ static bool sync_container(struct orch *o, json_t *j)
 		return true;
 	why = o->up ? "" : store_refused_for(o, &info);
 	if (*why) {
-		orch_down(o, why);
+		refuse(o, why);
 		return false;
 	}
 	c = orch_container(o->ctl, &info, &err);
@@ -320,7 +327,7 @@ static void registered(void *arg, int err, const char *why, json_t *answer)
 		o->last = json_is_integer(last) ? (uint32_t)json_integer_value(last) : 0;
 		why = store_refused(o);
 		if (*why) {
-			orch_down(o, why);
+			refuse(o, why);
 			return;
 		}
 	}
