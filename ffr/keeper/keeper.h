@@ -205,6 +205,7 @@ int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range,
 	       bool writes, int sock);
 /* runs.c: send the answer of keeper_runs() to the socket, later. cgroup "": not known. All descriptors stay the caller's. */
 int runs_start(int dir, const char *cgroup, int sock);
+void runs_settle(void); /* for tests: wait until all was answered */
 void look_settle(void); /* for tests: wait until all was sent */
 /* held.c: as keeper_hold(), keeper_held() and keeper_let_go(); any bytes may be a name. */
 int held_add(const char name[KEEPER_NAME], int fd);

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -287,6 +288,12 @@ static void *runs_thread(void *arg)
 		;
 	runs_free(r);
 	return NULL;
+}
+
+void runs_settle(void)
+{
+	while (atomic_load(&questions))
+		sched_yield();
 }
 
 static int thread_start(struct runs *r)

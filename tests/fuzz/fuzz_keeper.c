@@ -84,6 +84,7 @@ static void take_looked(void)
 	int in;
 
 	look_settle();
+	runs_settle();
 	if (fcntl(looked[1], F_SETFL, O_NONBLOCK))
 		abort();
 	while (fds_recv(looked[1], &found, sizeof(found), &in, 1, &n_fds, 0) == sizeof(found) &&
