@@ -206,38 +206,15 @@ static void move(struct migrate *m)
 	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields, moved, m);
 }
 
-static void host_got(void *arg, int status, const char *text, json_t *answer)
-{
-	struct migrate *m = arg;
-	struct ffo_host h;
-	char why[160];
-
-	if (!status && ffo_host_from_json(json_object_get(answer, "host"), &h)) {
-		status = -EPROTO;
-		text = "the orchestrator's answer is not understood";
-	}
-	if (status == -ENOENT) {
-		snprintf(why, sizeof(why), "no host \"%s\": the orchestrator has never seen it",
-			 m->host);
-		text = why;
-	}
-	if (status) {
-		migrate_fail(m, status, text);
-		return;
-	}
-	m->host_up = h.up;
-	move(m);
-}
-
-static void find_host(struct migrate *m)
+/* Its host says that it may. */
+static void may_move(struct migrate *m)
 {
 	if (m->only_ask) {
 		admin_reply(m->conn, json_object());
 		free(m);
-		return;
+	} else {
+		move(m);
 	}
-	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_HOST_GET,
-		  json_pack("{s:s}", "host", m->host), host_got, m);
 }
 
 /* Of one that is here. */
@@ -248,7 +225,7 @@ static void runs_told(void *arg, enum container_runs runs, bool stale)
 
 	(void)stale;
 	if (runs == RUNS_NO) {
-		find_host(m);
+		may_move(m);
 		return;
 	}
 	snprintf(
@@ -268,7 +245,7 @@ static void owner_told(void *arg, int err, const char *text)
 	if (err)
 		migrate_fail(m, err, text);
 	else
-		find_host(m);
+		may_move(m);
 }
 
 static void owner_got(void *arg, int status, const char *text, json_t *answer)
@@ -293,7 +270,7 @@ static void ask_owner(struct migrate *m)
 	struct container *c = container_by_id(a->ctl, m->now.id);
 
 	if (!strcmp(m->now.host, m->host)) /* it stays */
-		find_host(m);
+		may_move(m);
 	else if (strcmp(m->now.host, a->host) != 0)
 		orch_call(a->ctl->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", m->now.host),
 			  owner_got, m);
@@ -317,6 +294,33 @@ static void container_got(void *arg, int status, const char *text, json_t *answe
 		migrate_fail(m, status, text);
 	else
 		ask_owner(m);
+}
+
+static void host_got(void *arg, int status, const char *text, json_t *answer)
+{
+	struct migrate *m = arg;
+	struct ffo_host h;
+	char why[160];
+
+	if (!status && ffo_host_from_json(json_object_get(answer, "host"), &h)) {
+		status = -EPROTO;
+		text = "the orchestrator's answer is not understood";
+	}
+	if (status == -ENOENT) {
+		snprintf(why, sizeof(why), "no host \"%s\": the orchestrator has never seen it",
+			 m->host);
+		text = why;
+	}
+	if (status) {
+		migrate_fail(m, status, text);
+		return;
+	}
+	m->host_up = h.up;
+	if (m->force)
+		move(m);
+	else
+		orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_CONTAINER_GET,
+			  json_pack("{s:s}", "name", m->name), container_got, m);
 }
 
 /* An operator is about to have it moved to this host, by the orchestrator: its host is asked from here. */
@@ -352,11 +356,8 @@ static void migrate_start(struct admin_conn *conn, const char *name, const char 
 	m->force = force;
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	snprintf(m->host, sizeof(m->host), "%s", host);
-	if (force)
-		find_host(m);
-	else
-		orch_call(admin_conf(conn)->ctl->orch, FFO_OP_CONTAINER_GET,
-			  json_pack("{s:s}", "name", name), container_got, m);
+	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host),
+		  host_got, m);
 }
 
 /* To "host", or to this one. */

@@ -94,7 +94,7 @@ same "before a command" "$(offered --)" "$(sed -n '/^static int global_options/,
 
 same "modes" "$(offered container add web --mode s)" "$(printf 'socket\nspin')"
 same "yes or no" "$(offered container set web --latency '')" "$(printf 'no\nyes')"
-same "commands" "$(offered help st)" stats
+same "commands" "$(offered help st)" "$(printf 'stats\nstore')"
 same "a limit" "$(offered tenant set red --max-q)" --max-qp
 
 share
