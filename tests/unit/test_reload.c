@@ -66,6 +66,7 @@ static const struct {
 	{ "wire_crl", "/x" },
 	{ "wire_roles", "optional" },
 	{ "wire_check_address", "false" },
+	{ "fence_after", "7" },
 	{ "limits", NULL },
 	{ "defaults", NULL },
 };
