@@ -20,6 +20,7 @@ from plan import KINDS
 PR_SET_CHILD_SUBREAPER = 36
 TICK = os.sysconf("SC_CLK_TCK")
 DAEMON_LINES = 6  # lines of each daemon's log after a failure
+STACKS_MAX = 8  # processes of a test that hangs
 
 
 def processes():
@@ -166,13 +167,33 @@ class Lane:
                 time.sleep(0.02)
         return self.ended
 
-    def kill_session(self, session):
+    def of_session(self, session):
         for pid in descendants(processes()):
             try:
                 if os.getsid(pid) == session or os.getpgid(pid) == session:
-                    os.kill(pid, signal.SIGKILL)
+                    yield pid
             except (ProcessLookupError, PermissionError):
                 pass
+
+    def kill_session(self, session):
+        for pid in self.of_session(session):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+
+    def stacks(self, session, out):
+        """Where the processes of a test that hangs are: the innermost frames of their threads."""
+        for pid in list(self.of_session(session))[:STACKS_MAX]:
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    out.write(b"%d: %s\n" % (pid, f.read().replace(b"\0", b" ")))
+                gdb = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 6"],
+                                     stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False)
+            except (OSError, subprocess.TimeoutExpired):
+                continue
+            out.write(b"".join(ln for ln in gdb.stdout.splitlines(True) if ln.startswith((b"#", b"Thread"))))
+            out.flush()
 
     def kill_all(self):
         for _ in range(20):
@@ -198,6 +219,7 @@ class Lane:
                 out.write(f"{cmd[0]}: {error.strerror}\n".encode())
                 return 127
             if not self.wait(limit):
+                self.stacks(self.current.pid, out)
                 out.write(f"(no end after {limit} s)\n".encode())
                 os.killpg(self.current.pid, signal.SIGTERM)  # a script's trap takes its own lab down
                 if self.wait(20):
