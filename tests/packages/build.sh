@@ -10,7 +10,9 @@ set -u -o pipefail
 . "$(dirname "$0")/common.sh"
 trap 'rm -rf "$TMP"' EXIT
 
-command -v dh dh_dkms lintian >/dev/null || skip "no debhelper, dh-dkms or lintian (make deps)"
+for command in dh dh_dkms lintian; do
+	command -v $command >/dev/null || skip "no $command (make deps)"
+done
 # The two builds are alike but for their folders, so that a compiler's cache is of use where there is one.
 ! command -v ccache >/dev/null || export CC="ccache gcc" CCACHE_NOHASHDIR=1
 
