@@ -394,7 +394,10 @@ static int read_auth(struct zks *s, const char *file)
 	int err;
 
 	if (!f) {
-		log_err("store zookeeper: %s: %m", file);
+		log_err("store zookeeper: %s: %m%s", file,
+			errno == EACCES ? ": the daemon's user reads it, so it is of that user's "
+					  "group, with mode 0640" :
+					  "");
 		return -EINVAL;
 	}
 	if (!fstat(fileno(f), &st) && (st.st_mode & 0007))
