@@ -290,28 +290,29 @@ static void window_server(void)
 {
 	struct vt_param par = param(2 * MB);
 	struct ibv_mw *mw;
+	uint32_t rkey;
 	struct vt_end e;
 
 	par.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND;
 	halves_open(&e, &par);
 	mw = CHECK_PTR(ibv_alloc_mw(e.pd, IBV_MW_TYPE_2));
+	rkey = mw->rkey;
 	for (unsigned i = 0; i < 2; i++) {
-		uint32_t rkey = ibv_inc_rkey(mw->rkey);
 		struct ibv_qp_ex *qp = begin(&e, 1);
 		struct ibv_mw_bind_info info = { e.mr, (uintptr_t)e.buf + 4096, 8192,
 						 IBV_ACCESS_REMOTE_WRITE |
 							 (i ? 0u : (unsigned)ACCESS_FLUSH_GLOBAL) };
 
 		if (i) {
-			ibv_wr_local_inv(qp, mw->rkey + i);
+			ibv_wr_local_inv(qp, rkey);
 			qp->wr_flags |= IBV_SEND_FENCE;
 		}
-		ibv_wr_bind_mw(qp, mw, rkey + i, &info);
+		rkey = ibv_inc_rkey(rkey); /* of its lowest byte only */
+		ibv_wr_bind_mw(qp, mw, rkey, &info);
 		CHECK_OK(ibv_wr_complete(qp));
 		WANT_OK(e.scq, 1);
 		if (i)
 			WANT_OK(e.scq, 1);
-		rkey += i;
 		halves_put(halves_sock, &rkey, sizeof(rkey));
 		halves_meet('w');
 		CHECK_PATTERN(e.buf + 4096 + 8, 8184, i);
