@@ -2,8 +2,8 @@
 /*
  * internal.h - inside the router's client of the orchestrator: the connection (orch.c), what is
  * published (map.c), who is active (active.c), what tenants may use (tenant.c), which store it has
- * (store.c), whether a container may move here (claim.c), when this host is to stop serving (fence.c).
- * Control thread.
+ * (store.c), whether a container may move here (claim.c), when this host is to stop serving
+ * (fence.c). Control thread.
  */
 #ifndef FFR_ORCH_INTERNAL_H
 #define FFR_ORCH_INTERNAL_H
@@ -35,12 +35,15 @@ struct orch {
 	uint32_t delay; /* ms until the next try */
 	char said[256]; /* why it was not reached last, as the log has it */
 	uint32_t sync;	/* number of the listing under way */
-	/* Which store it has: the one that this host's containers are in, and the one that it says; "": unknown */
-	char store[STORE_WORD_MAX], says[STORE_WORD_MAX];
+	/* store.c */
+	char store[STORE_WORD_MAX]; /* identity of the one that this host's containers are in; "": unknown */
+	char says[STORE_WORD_MAX]; /* ... of the one that the orchestrator has; "": it does not tell */
 	uint32_t last; /* the highest id that a container got in the latter; 0: unknown */
-	orch_accepted_cb *accepted; /* an operator has told to take it, and waits; NULL: nobody has */
+	orch_accepted_cb
+		*accepted; /* of the operator who waits until it is taken; NULL: nobody does */
 	void *accepted_arg;
-	uint32_t kept, gone; /* containers that it has taken, or not */
+	uint32_t filling;    /* id of the container that is being put into it */
+	uint32_t kept, gone; /* containers that are in it now, or could not be put into it */
 	/* map.c */
 	uv_timer_t flush;
 	uv_async_t windows; /* some have changed: mw_next_changed() */
@@ -82,8 +85,8 @@ void orch_map_stop(struct orch *o); /* close its handles */
 int orch_tenants(struct fast_host *h, json_t *list);
 
 /*
- * store.c: is the store that it says one in which this host's containers are? "" or why not, as one line. Asked
- * when it says so, of each container of its list, and when the list is complete.
+ * store.c: is the store that it says one in which this host's containers are? "" or why not, as one
+ * line. Asked when it says so, of each container of its list, and when the list is complete.
  */
 const char *store_refused(struct orch *o);
 const char *store_refused_for(struct orch *o, const struct ffo_container *info);

@@ -2,16 +2,18 @@
 /*
  * store.c - which store the orchestrator has. Control thread; called by orch.c.
  *
- * A list that lacks a container tells that it was removed or moved, if it comes from the store that the
- * container was in. One from an empty store (a lost disk, a mistyped path) or from a backup tells
- * nothing: the container runs, and its peers on other hosts reach it. So a router that has
- * containers takes no other store than the one that it knows, and no older state of that one. It serves
- * its containers from what it knows until it finds the store again, or an operator tells it to take what
- * there is. Then it puts its containers into that, with their ids, LIDs and epochs, so that nobody
- * on other hosts notices.
+ * The orchestrator's list of this host's containers may lack one that the router has. If the list
+ * is from the store that the container was in, the container was removed or moved. If it is from an
+ * empty store (a lost disk, a mistyped path) or from a backup, it tells nothing of the container,
+ * which runs, and which its peers on other hosts reach. So a router that has containers takes no
+ * other store than the one that it knows, and no older state of that one. It serves its containers
+ * from what it knows, until the orchestrator has that store again, or an operator tells the router
+ * to take the store that there is. Then the router puts its containers into it, with their ids,
+ * LIDs and epochs, so that other hosts notice nothing.
  *
- * Another store has another word (struct ffo_store_ops, identity). An older state of the same store shows by
- * what it lacks: it has never given the id of one of the containers, or has one in an earlier epoch.
+ * Each store has an identity of its own (struct ffo_store_ops). A store is an older state of itself
+ * if it has never given the id of a container that the router has, or has the container in an
+ * earlier epoch.
  *
  * Tests: unit/orch/test_orch.c, system/fault_store.sh
  */
@@ -100,13 +102,13 @@ const char *store_refused_missing(struct orch *o)
 static json_t *fields_of(const struct orch *o, const struct container *c)
 {
 	const struct container_ctl *ct = c->ctl;
-	struct ffo_container info = { .num_ips = (uint8_t)c->num_gids, .limits = ct->told };
-	char text[INET6_ADDRSTRLEN];
 	json_t *ips = json_array(), *limits = ffo_limits_to_json(&ct->told);
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr ip;
 
 	for (unsigned i = 0; i < c->num_gids; i++) {
-		memcpy(&info.ip[i], &c->gid[i], sizeof(info.ip[i]));
-		json_array_append_new(ips, json_string(ffo_addr_text(&info.ip[i], text)));
+		memcpy(&ip, &c->gid[i], sizeof(ip));
+		json_array_append_new(ips, json_string(ffo_addr_text(&ip, text)));
 	}
 	return json_pack("{s:s, s:s, s:s, s:s, s:o, s:o*, s:I, s:i, s:I}", "name", c->name,
 			 "tenant", c->tenant, "mode", ffo_mode_name[c->mode], "host", o->conf.host,
@@ -114,11 +116,11 @@ static json_t *fields_of(const struct orch *o, const struct container *c)
 			 (int)c->lid, "epoch", (json_int_t)c->epoch);
 }
 
-/* The first one that is missing. It is still here: containers come and go by calls that are not let through yet. */
+/* The container may have gone meanwhile: whoever finds it in the store may move it at once. */
 static void filled(void *arg, int err, const char *why, json_t *answer)
 {
 	struct orch *o = arg;
-	struct container *c = missing(o);
+	struct container *c = container_by_id(o->ctl, o->filling);
 
 	(void)answer;
 	if (err == -ECONNRESET || err == -ECANCELED)
@@ -128,9 +130,10 @@ static void filled(void *arg, int err, const char *why, json_t *answer)
 		return;
 	}
 	if (!err) {
-		((struct container_ctl *)c->ctl)->sync = o->sync;
+		if (c)
+			((struct container_ctl *)c->ctl)->sync = o->sync;
 		o->kept++;
-	} else {
+	} else if (c) {
 		log_err("container %s: it cannot be in the orchestrator's store, and ends here: %s",
 			c->name, why);
 		container_detach(c);
@@ -150,6 +153,7 @@ void store_fill(struct orch *o)
 		orch_sync_done(o);
 		return;
 	}
+	o->filling = c->id;
 	err = ffo_client_call(o->client, FFO_OP_CONTAINER_ADD, fields_of(o, c), filled, o);
 	if (err)
 		orch_down(o, strerror(-err));
