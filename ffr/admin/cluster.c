@@ -130,8 +130,9 @@ void admin_tenant_set(struct admin_conn *conn, json_t *msg)
 /* ---- moving a container --------------------------------------------------------------------- */
 
 /*
- * Where is the container, and does it run there? Does the host exist that is to have it? Then the orchestrator moves it, if it
- * has the same epoch still, and this host follows. --force skips the first question.
+ * Where is the container, and does it run there? Does the host exist that is to have it? Then the
+ * orchestrator moves it, if it has the same epoch still, and this host follows. --force skips the
+ * first question.
  */
 struct migrate {
 	struct admin_conn *conn;
@@ -248,15 +249,21 @@ static void owner_told(void *arg, int err, const char *text)
 		may_move(m);
 }
 
+/* Of an answer to HOST_GET: 0 and the host, or -errno and why. */
+static int read_host(int status, const char **why, json_t *answer, struct ffo_host *h)
+{
+	if (status || !ffo_host_from_json(json_object_get(answer, "host"), h))
+		return status;
+	*why = "the orchestrator's answer is not understood";
+	return -EPROTO;
+}
+
 static void owner_got(void *arg, int status, const char *text, json_t *answer)
 {
 	struct migrate *m = arg;
 	struct ffo_host h;
 
-	if (!status && ffo_host_from_json(json_object_get(answer, "host"), &h)) {
-		status = -EPROTO;
-		text = "the orchestrator's answer is not understood";
-	}
+	status = read_host(status, &text, answer, &h);
 	if (status)
 		migrate_fail(m, status, text);
 	else
@@ -302,10 +309,7 @@ static void host_got(void *arg, int status, const char *text, json_t *answer)
 	struct ffo_host h;
 	char why[160];
 
-	if (!status && ffo_host_from_json(json_object_get(answer, "host"), &h)) {
-		status = -EPROTO;
-		text = "the orchestrator's answer is not understood";
-	}
+	status = read_host(status, &text, answer, &h);
 	if (status == -ENOENT) {
 		snprintf(why, sizeof(why), "no host \"%s\": the orchestrator has never seen it",
 			 m->host);

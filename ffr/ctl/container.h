@@ -58,26 +58,28 @@ void containers_sweep(struct ctl *ctl);
 /* Serve a container on its socket, which exists when this returns 0; else -errno. */
 int container_attach(struct ctl *ctl, const struct ffo_container *info);
 /*
- * What the orchestrator knows has changed. Sessions were told the mode, and their peers the epoch: where these
- * are others, they are closed. Of other addresses they get IBV_EVENT_GID_CHANGE. Other limits hold from now on.
+ * What the orchestrator knows has changed. Sessions were told the mode, and their peers the epoch:
+ * where these are others, they are closed. Of other addresses they get IBV_EVENT_GID_CHANGE. Other
+ * limits hold from now on.
  */
 void container_update(struct container *c, const struct ffo_container *info);
 /*
- * The configuration has other bounds: from now on the defaults hold for all containers that are here, and the limits
- * for what begins later.
+ * The configuration has other bounds: from now on the defaults hold for all containers that are
+ * here, and the limits for what begins later.
  */
 void containers_bound(struct ctl *ctl, const struct ffr_limits *limits,
 		      const struct ffo_limits *defaults);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */
 void container_detach(struct container *c);
 /*
- * It goes by that NIC of the host's from now on, and with the next routers, as long as they have a NIC of that name.
- * 0; -EBUSY: it has sessions; or -errno of what cannot be kept, and nothing is changed.
+ * It goes by that NIC of the host's from now on, and with the next routers, as long as they have a
+ * NIC of that name. 0; -EBUSY: it has sessions; or -errno of what cannot be kept, and nothing is
+ * changed.
  */
 int container_set_nic(struct container *c, uint8_t nic);
 /*
- * Close the sessions of all containers and let nobody in, or let programs in again: this host must not, or may, serve its
- * containers (orch/fence.c).
+ * Close the sessions of all containers and let nobody in, or let programs in again: this host must
+ * not, or may, serve its containers (orch/fence.c).
  */
 void containers_fence(struct ctl *ctl, bool fenced);
 /* The router stops: the same, but the directory stays for the next router. */
@@ -110,8 +112,9 @@ enum container_runs { RUNS_NO, RUNS_YES, RUNS_UNKNOWN };
 /* stale: something runs with a folder of a former container of that name, in which there is no socket any more. */
 typedef void container_runs_fn(void *arg, enum container_runs runs, bool stale);
 /*
- * Does the container run, on this host? It has sessions, a hook said so, its folder is mounted in another mount namespace, or
- * its cgroup has processes. fn is called once, now or within 3 s; the container may be gone by then.
+ * Does the container run, on this host? It has sessions, a hook said so, its folder is mounted in
+ * another mount namespace, or its cgroup has processes. fn is called once, now or within 3 s; the
+ * container may be gone by then.
  */
 void container_runs_ask(struct container *c, container_runs_fn *fn, void *arg);
 /* The router stops: questions under way are answered with RUNS_UNKNOWN. */

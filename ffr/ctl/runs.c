@@ -2,13 +2,15 @@
 /*
  * runs.c - which containers run. Control thread.
  *
- * A container that runs is in use, also while none of its programs has the device open, so nobody moves it to another
- * host. Hooks of a runtime (ffr/oci) tell when it begins and ends. It is told with the runtime's id, and only what is told with
- * the same one ends it. The next router knows it too (kept.c).
+ * A container that runs is in use, also while none of its programs has the device open, so nobody
+ * moves it to another host. Hooks of a runtime (ffr/oci) tell when it begins and ends. It is told
+ * with the runtime's id, and only what is told with the same one ends it. The next router knows it
+ * too (kept.c).
  *
- * Nobody tells of a container that was started with flags (ffctl container add --docker). So when somebody is about to move a
- * container, the keeper looks whether another mount namespace has its folder, or its cgroup has processes (keeper/runs.c).
- * That takes some ms where there are many processes, so the answer comes later, and nothing is looked at before that.
+ * Nobody tells of a container that was started with flags (ffctl container add --docker). So when
+ * somebody is about to move a container, the keeper looks whether another mount namespace has its
+ * folder, or its cgroup has processes (keeper/runs.c). That takes some ms where there are many
+ * processes, so the answer comes later, and nothing is looked at before that.
  *
  * Tests: unit/ctl/test_runs.c, unit/keeper/test_keeper.c
  */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * commands.c - the table of the commands, their help, and what ffctl says of a wrong word. main.c has the options that
- * stand before a command.
+ * commands.c - the table of the commands, their help, and what ffctl says of a wrong word. main.c
+ * has the options that stand before a command.
  *
- * The completions of deploy/ read the help: two spaces, a command or an option with its value, two spaces or more, text.
+ * The completions of deploy/ read the help: two spaces, a command or an option with its value, two
+ * spaces or more, text.
  *
  * Tests: conformance/completion.sh, system/bad_options.sh
  */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,9 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 
-#define ADD_FDS	 3u /* pidfd, mem, maps */
-#define ROOM_FDS 8u /* more come along with no good message, and are closed by the kernel */
+#define ADD_FDS	     3u		  /* pidfd, mem, maps */
+#define THREAD_STACK (256u << 10) /* bytes */
+#define ROOM_FDS     8u /* more come along with no good message, and are closed by the kernel */
 
 #define KEEPER_REQ_MAX sizeof(struct keeper_look_req)
 static_assert(KEEPER_REQ_MAX >= sizeof(struct keeper_cgroup_req), "the longest request");
@@ -160,6 +162,21 @@ out:
 	while (n_fds)
 		close(fds[--n_fds]);
 	return fd;
+}
+
+int keeper_thread(void *(*fn)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+	int err = -pthread_attr_init(&attr);
+
+	if (err)
+		return err;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	err = -pthread_create(&t, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
+	return err;
 }
 
 /* One packet with what came along: its length, 0 at the end. */

@@ -2,14 +2,15 @@
 /*
  * keeper.h - the process with the privileges, and what the router asks of it.
  *
- * Job: what needs rights on other processes. The keeper looks at what a client hands over in HELLO and
- * at the cgroup that the client is in, keeps what was handed over, and opens the files that the client
- * has mapped. It also holds listening sockets while a router is started again. Neighbours: the control
- * thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c, ctl/runs.c, ctl/container.c) asks it, one request
- * at a time; it uses hello.c and mounts.c. The keeper is a process of its own, a child of the same
- * parent as the router. Its first thread answers each request at once; what a client can delay is done
- * by a thread for that question (look.c). Where there is no keeper (tests, sandbox = off), the router
- * does the work itself, with what rights it has, and nobody holds sockets.
+ * Job: what needs rights on other processes. The keeper looks at what a client hands over in HELLO
+ * and at the cgroup that the client is in, keeps what was handed over, and opens the files that the
+ * client has mapped. It also holds listening sockets while a router is started again. Neighbours:
+ * the control thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c, ctl/runs.c,
+ * ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. The keeper is a
+ * process of its own, a child of the same parent as the router. Its first thread answers each
+ * request at once; what a client can delay is done by a thread for that question (look.c). Where
+ * there is no keeper (tests, sandbox = off), the router does the work itself, with what rights it
+ * has, and nobody holds sockets.
  *
  *	parent.c   the first process, which starts the other two
  *	keeper.c   the process: messages in, one dispatch, answers out
@@ -74,15 +75,16 @@ struct parent_conf {
 };
 /*
  * Start keeper and router, this program with the same arguments, and the router again when it dies;
- * until it ends in order, dies too soon, or SIGTERM or SIGINT comes. The exit status. Routers are given
- * the configuration's text, which is taken and freed. SIGHUP is blocked, also in the children.
+ * until it ends in order, dies too soon, or SIGTERM or SIGINT comes. The exit status. Routers are
+ * given the configuration's text, which is taken and freed. SIGHUP is blocked, also in the
+ * children.
  */
 int parent_run(const struct parent_conf *conf, char *text);
 /* Is this process the router that parent_run() has started? The socket to the keeper, or -1; *conf: that of parent_text(). */
 int keeper_of_parent(int *conf);
 /*
- * The newest text of those that the parent has sent, at least one at the start and one for each SIGHUP; to be freed. NULL
- * and 0: there is none yet; or -errno: there will be no more.
+ * The newest text of those that the parent has sent, at least one at the start and one for each
+ * SIGHUP; to be freed. NULL and 0: there is none yet; or -errno: there will be no more.
  */
 char *parent_text(int sock, int *err);
 
@@ -90,12 +92,13 @@ char *parent_text(int sock, int *err);
 
 /*
  * Start the process; before any thread is started. Its number, or -errno with a line in the log; in
- * the new process it does not return. *sock is for keeper_use(), of this process or one that it starts.
+ * the new process it does not return. *sock is for keeper_use(), of this process or one that it
+ * starts.
  */
 pid_t keeper_start(const struct sandbox_conf *conf, int *sock);
 /*
- * Ask the keeper by that socket from now on, which is to be watched: it hangs up when the process has
- * ended. What a former router had asked for is forgotten, but for sockets. 0 or -errno.
+ * Ask the keeper by that socket from now on, which is to be watched: it hangs up when the process
+ * has ended. What a former router had asked for is forgotten, but for sockets. 0 or -errno.
  */
 int keeper_use(int sock);
 
@@ -109,27 +112,30 @@ void keeper_client_del(uint32_t id);
 /* ctl_peer_in_cgroup(); cgroup is shorter than CGROUP_MAX. peer->pidfd stays the caller's. */
 int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
 /*
- * Which files has the client mapped shared, and readable, and writable if `writes`, in these ranges of
- * its addresses: at most KEEPER_RANGES, in order? A socket, the caller's, or -errno. The socket hangs up
- * when all was said; keeper_found() takes what was found. A client can delay the hang-up for seconds.
+ * Which files has the client mapped shared, and readable, and writable if `writes`, in these ranges
+ * of its addresses: at most KEEPER_RANGES, in order? A socket, the caller's, or -errno. The socket
+ * hangs up when all was said; keeper_found() takes what was found. A client can delay the hang-up
+ * for seconds.
  */
 int keeper_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes);
 /*
- * The next file, in the order of addresses: its descriptor, the caller's, or -ENOENT: there is no other
- * one. Waits for it, unless the socket is O_NONBLOCK.
+ * The next file, in the order of addresses: its descriptor, the caller's, or -ENOENT: there is no
+ * other one. Waits for it, unless the socket is O_NONBLOCK.
  */
 int keeper_found(int sock, struct keeper_found *found);
 /*
- * Does the container run whose folder is open as `dir`? cgroup: the container's, shorter than CGROUP_MAX; NULL: it is not known.
- * A socket, the caller's, or -errno; -EAGAIN: too many such questions are under way. One struct keeper_ran comes out of the
- * socket, after some ms on a host with thousands of processes; a hang-up without it is a failure. dir stays the caller's.
+ * Does the container run whose folder is open as `dir`? cgroup: the container's, shorter than
+ * CGROUP_MAX; NULL: it is not known. A socket, the caller's, or -errno; -EAGAIN: too many such
+ * questions are under way. One struct keeper_ran comes out of the socket, after some ms on a host
+ * with thousands of processes; a hang-up without it is a failure. dir stays the caller's.
  */
 int keeper_runs(int dir, const char *cgroup);
 /* /dev/ffmem (kmod/ffmem.h), open and used by nobody yet: a descriptor, or -errno. */
 int keeper_open_ffmem(void);
 /*
- * A listening Unix socket that is to stay when this process dies, in place of what had that name. All
- * descriptors stay the caller's. Names are the caller's choice, shorter than KEEPER_NAME. 0 or -errno.
+ * A listening Unix socket that is to stay when this process dies, in place of what had that name.
+ * All descriptors stay the caller's. Names are the caller's choice, shorter than KEEPER_NAME. 0 or
+ * -errno.
  */
 int keeper_hold(const char *name, int fd);
 /* The socket of that name, a descriptor of the caller's own, or -errno; -ENOENT: there is none. */
@@ -156,10 +162,11 @@ enum keeper_op {
 };
 
 /*
- * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one; with
- * KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the socket
- * for what is found, and the packet is a struct keeper_look_req; with KEEPER_RUNS the container's folder and the socket for
- * the answer, and the packet is a struct keeper_cgroup_req with the container's cgroup, or "".
+ * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one;
+ * with KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the
+ * socket for what is found, and the packet is a struct keeper_look_req; with KEEPER_RUNS the
+ * container's folder and the socket for the answer, and the packet is a struct keeper_cgroup_req
+ * with the container's cgroup, or "".
  */
 struct keeper_req {
 	uint32_t op;  /* enum keeper_op */
@@ -200,6 +207,8 @@ int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, ch
 int clients_del(uint32_t id);
 int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock);
 void clients_clear(void);
+/* keeper.c: a thread for one question, which nobody waits for. 0 or -errno. */
+int keeper_thread(void *(*fn)(void *), void *arg);
 /* look.c: send to the socket, later, what is found. All descriptors stay the caller's. 0 or -errno. */
 int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range, uint32_t n,
 	       bool writes, int sock);
@@ -221,8 +230,8 @@ int map_file_open(pid_t pid, int pidfd, int maps, const struct ff_vma *v, bool w
 /* keeper.c */
 int ffmem_open(void);
 /*
- * keeper.c: serve one request of `len` bytes with n_fds descriptors, which it takes. A descriptor to be
- * sent along and then closed, or -1. Hostile input: the router may have been taken over.
+ * keeper.c: serve one request of `len` bytes with n_fds descriptors, which it takes. A descriptor
+ * to be sent along and then closed, or -1. Hostile input: the router may have been taken over.
  */
 int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		 struct keeper_resp *resp);

@@ -12,7 +12,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -30,8 +29,7 @@
 #define ASKED_MAX 512u
 #define TRIED_MAX 32u
 
-#define STACK_SIZE (128u << 10) /* bytes */
-#define LOOKS_MAX  4096u	/* at a time; a session has one */
+#define LOOKS_MAX 4096u /* at a time; a session has one */
 
 struct look {
 	pid_t pid;
@@ -119,22 +117,6 @@ void look_settle(void)
 		sched_yield();
 }
 
-static int thread_start(struct look *l)
-{
-	pthread_attr_t attr;
-	pthread_t t;
-	int err;
-
-	err = -pthread_attr_init(&attr);
-	if (err)
-		return err;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	err = -pthread_create(&t, &attr, look_thread, l);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range, uint32_t n,
 	       bool writes, int sock)
 {
@@ -160,7 +142,7 @@ int look_start(pid_t pid, int pidfd, int maps, const struct keeper_range *range,
 	l->pidfd = fcntl(pidfd, F_DUPFD_CLOEXEC, 0);
 	l->maps = fcntl(maps, F_DUPFD_CLOEXEC, 0);
 	l->sock = fcntl(sock, F_DUPFD_CLOEXEC, 0);
-	err = l->pidfd < 0 || l->maps < 0 || l->sock < 0 ? -errno : thread_start(l);
+	err = l->pidfd < 0 || l->maps < 0 || l->sock < 0 ? -errno : keeper_thread(look_thread, l);
 	if (err)
 		look_free(l);
 	return err;

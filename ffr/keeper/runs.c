@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * runs.c - does a container run? The keeper looks for a mount of the container's folder in other mount namespaces, and for
- * processes in the container's cgroup. A thread for each question, because a host may have thousands of processes; it answers
- * through the question's own socket. Keeper, or the control thread where there is no keeper. Called by keeper.c and call.c.
+ * runs.c - does a container run? The keeper looks for a mount of the container's folder in other
+ * mount namespaces, and for processes in the container's cgroup. A thread for each question,
+ * because a host may have thousands of processes; it answers through the question's own socket.
+ * Keeper, or the control thread where there is no keeper. Called by keeper.c and call.c.
  *
- * A mount of the folder is a line of /proc/PID/mountinfo with the folder's file system and with the folder's path in that
- * file system. Both follow from the keeper's own mountinfo and the folder's descriptor: no file system is asked, since it may
- * be a client's. One process of each mount namespace is looked at. A folder that was removed while it was mounted has
- * "//deleted" behind its path: programs below such a mount reach no router any more.
+ * A mount of the folder is a line of /proc/PID/mountinfo with the folder's file system and with the
+ * folder's path in that file system. Both follow from the keeper's own mountinfo and the folder's
+ * descriptor: no file system is asked, since it may be a client's. One process of each mount
+ * namespace is looked at. A folder that was removed while it was mounted has "//deleted" behind its
+ * path: programs below such a mount reach no router any more.
  *
- * A container can hide only itself (by a mount table that is longer than MOUNTS_MAX), and is claimed from another host then.
+ * A container can hide only itself (by a mount table that is longer than MOUNTS_MAX), and is
+ * claimed from another host then.
  *
  * Tests: test_keeper.c, system/claim.sh
  */
@@ -18,7 +21,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -33,10 +35,9 @@
 #include "ffr/lib/cgroup.h"
 #include "ffr/lib/fds.h"
 
-#define STACK_SIZE (256u << 10) /* bytes */
-#define RUNS_MAX   16u		/* questions at a time */
-#define SPACES_MAX 16384u	/* mount namespaces that one question looks at */
-#define BYTES_MAX  (64u << 20)	/* of their tables: 2 ms for each MB */
+#define RUNS_MAX   16u	       /* questions at a time */
+#define SPACES_MAX 16384u      /* mount namespaces that one question looks at */
+#define BYTES_MAX  (64u << 20) /* of their tables: 2 ms for each MB */
 #define DELETED	   "//deleted"
 
 /* A folder as mount tables show it. */
@@ -296,21 +297,6 @@ void runs_settle(void)
 		sched_yield();
 }
 
-static int thread_start(struct runs *r)
-{
-	pthread_attr_t attr;
-	pthread_t t;
-	int err = -pthread_attr_init(&attr);
-
-	if (err)
-		return err;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	err = -pthread_create(&t, &attr, runs_thread, r);
-	pthread_attr_destroy(&attr);
-	return err;
-}
-
 int runs_start(int dir, const char *cgroup, int sock)
 {
 	struct runs *r;
@@ -328,7 +314,7 @@ int runs_start(int dir, const char *cgroup, int sock)
 	snprintf(r->cgroup, sizeof(r->cgroup), "%s", cgroup);
 	r->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
 	r->sock = fcntl(sock, F_DUPFD_CLOEXEC, 0);
-	err = r->dir < 0 || r->sock < 0 ? -errno : thread_start(r);
+	err = r->dir < 0 || r->sock < 0 ? -errno : keeper_thread(runs_thread, r);
 	if (err)
 		runs_free(r);
 	return err;

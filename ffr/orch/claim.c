@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * claim.c - before a container moves to another host, its owner is asked over the wire whether it runs. Control thread.
+ * claim.c - before a container moves to another host, its owner is asked over the wire whether it
+ * runs. Control thread.
  *
- * What the orchestrator knows is not enough. It forgets who runs on a host that has lost its lease, although that host goes on.
- * And it is told only of containers that have sessions, or whose runtime has hooks. So the host that is about to take the
- * container asks the owner's router (RUNS_ASK), by the connection that there is, or by a new one. Only "it does not run"
- * lets the container move. No answer within CLAIM_PATIENCE, an owner that is down, a router of before version 7, and an owner
- * that does not have the container are reasons to refuse; --force asks nobody. Where one of the two hosts has no wire and the
- * owner is up, what the orchestrator knows counts: there is no way to ask.
+ * What the orchestrator knows is not enough. It forgets who runs on a host that has lost its lease,
+ * although that host goes on. And it is told only of containers that have sessions, or whose
+ * runtime has hooks. So the host that is about to take the container asks the owner's router
+ * (RUNS_ASK), by the connection that there is, or by a new one. Only "it does not run" lets the
+ * container move. No answer within CLAIM_PATIENCE, an owner that is down, a router of before
+ * version 7, and an owner that does not have the container are reasons to refuse; --force asks
+ * nobody. Where one of the two hosts has no wire and the owner is up, what the orchestrator knows
+ * counts: there is no way to ask.
  *
- * The owner looks when it is asked (ctl/runs.c). It calls a container in use that it has claimed itself in the last CLAIM_NEW,
- * until a program has opened the device: of two hosts that claim a container at once the second one is refused.
+ * The owner looks when it is asked (ctl/runs.c). It calls a container in use that it has claimed
+ * itself in the last CLAIM_NEW, until a program has opened the device: of two hosts that claim a
+ * container at once the second one is refused.
  *
- * Any host of the cluster may ask, about any number. A host learns no more than whether that container runs, and makes the
- * owner look at most QUESTIONS_MAX times a second.
+ * Any host of the cluster may ask, about any number. A host learns no more than whether that
+ * container runs, and makes the owner look at most QUESTIONS_MAX times a second.
  *
  * Tests: system/claim.sh, unit/soft/test_remote_runs.c
  */

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * fence.c - a host that is cut off from everybody stops serving its containers, because an operator may have had them moved with
- * --force meanwhile. Control thread.
+ * fence.c - a host that is cut off from everybody stops serving its containers, because an operator
+ * may have had them moved with --force meanwhile. Control thread.
  *
- * A host is cut off while it has lost the orchestrator, knows other hosts, and has a connection to none of them: nobody can ask
- * it whether a container runs (claim.c), and nobody can tell it that one has moved. After fence_after seconds of that, sessions
- * are closed and no new ones are let in, until the orchestrator is back and has said which containers are still this host's.
- * While one connection lives nothing is fenced: a lost control plane ends no data path. Nor is anything fenced on a host that
- * knows no other one, or that has the orchestrator in itself (embedded).
+ * A host is cut off while it has lost the orchestrator, knows other hosts, and has a connection to
+ * none of them: nobody can ask it whether a container runs (claim.c), and nobody can tell it that
+ * one has moved. After fence_after seconds of that, sessions are closed and no new ones are let in,
+ * until the orchestrator is back and has said which containers are still this host's. While one
+ * connection lives nothing is fenced: a lost control plane ends no data path. Nor is anything
+ * fenced on a host that knows no other one, or that has the orchestrator in itself (embedded).
  *
- * What remains: between a claim with --force and the end of fence_after two hosts serve one address, each to those who reach it.
+ * What remains: between a claim with --force and the end of fence_after two hosts serve one
+ * address, each to those who reach it.
  *
  * Tests: system/fence.sh
  */

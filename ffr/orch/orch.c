@@ -3,18 +3,18 @@
  * orch.c - the router as a client of the orchestrator: the connection, and the containers of this
  * host. Control thread.
  *
- * Neighbours: ffo/client/client.c is the connection. What the orchestrator says of this host's containers is
- * done here, by ctl/container.c; what it says of other hosts' containers is dir/'s, of tenants' limits tenant.c's.
- * map.c publishes what may be reached here, active.c tells which containers run, store.c knows the store,
- * claim.c asks other hosts which of their containers run.
+ * Neighbours: ffo/client/client.c is the connection. What the orchestrator says of this host's
+ * containers is done here, by ctl/container.c; what it says of other hosts' containers is dir/'s,
+ * of tenants' limits tenant.c's. map.c publishes what may be reached here, active.c tells which
+ * containers run, store.c knows the store, claim.c asks other hosts which of their containers run.
  *
  * A connection starts with hello, host_register, the policy, the tenants' limits and the list of
  * this host's containers; then the router attaches what it did not have, detaches what it should
  * not have, and publishes all MRs anew (the orchestrator drops a host's mappings with its
  * connection). After that it is told of changes by events: a container that was moved to another
  * host is detached at once, with all its sessions. A lost connection is tried again, ever more
- * slowly; meanwhile the host serves its containers from what it knows. So it does where the orchestrator
- * has another store than the one that these containers are in (store.c).
+ * slowly; meanwhile the host serves its containers from what it knows. So it does where the
+ * orchestrator has another store than the one that these containers are in (store.c).
  */
 #include <errno.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 /*
  * orch.h - the router as a client of the orchestrator. See orch.c. Control thread.
  *
- * The room ffr/orch/ keeps this host and the orchestrator of one mind: containers, policy, limits, what is
- * published, who runs. It may use ctl/, dir/ and ffo's client, and starts an orchestrator of its own where none
- * is configured (ffo/server/ffo.h). Control thread only.
+ * The room ffr/orch/ keeps this host and the orchestrator of one mind: containers, policy, limits,
+ * what is published, who runs. It may use ctl/, dir/ and ffo's client, and starts an orchestrator
+ * of its own where none is configured (ffo/server/ffo.h). Control thread only.
  */
 #ifndef FFR_ORCH_ORCH_H
 #define FFR_ORCH_ORCH_H
@@ -65,9 +65,10 @@ void orch_claim_ask(struct orch *o, const struct ffo_container *c, const struct 
 		    orch_claim_fn *fn, void *arg);
 
 /*
- * Take the store that the orchestrator has now, whichever it is, and put this host's containers into it. cb is called
- * once: with how many are in it and how many could not be (another one has their name, address, id or LID),
- * which are detached. -EINVAL: it is the store that they are in; -EBUSY: somebody else waits for that.
+ * Take the store that the orchestrator has now, whichever it is, and put this host's containers
+ * into it. cb is called once: with how many are in it and how many could not be (another one has
+ * their name, address, id or LID), which are detached. -EINVAL: it is the store that they are in;
+ * -EBUSY: somebody else waits for that.
  */
 typedef void orch_accepted_cb(void *arg, int err, const char *why, uint32_t kept, uint32_t gone);
 void orch_accept(struct orch *o, orch_accepted_cb *cb, void *arg);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * remote_runs.c - the frames RUNS_ASK and RUNS, by which a host asks the owner of a container whether the container runs. [lock]
- * What comes in waits for the control thread (orch/claim.c), which knows what it means. A host may have FROM_ONE frames
- * waiting, so that no host takes the others' room; what is beyond is dropped, which the asking host sees as no answer.
+ * remote_runs.c - the frames RUNS_ASK and RUNS, by which a host asks the owner of a container
+ * whether the container runs. [lock] What comes in waits for the control thread (orch/claim.c),
+ * which knows what it means. A host may have FROM_ONE frames waiting, so that no host takes the
+ * others' room; what is beyond is dropped, which the asking host sees as no answer.
  *
  * Tests: unit/soft/test_remote_runs.c
  */

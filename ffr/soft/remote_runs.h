@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * remote_runs.h - hosts ask each other whether a container runs, before one of them takes it over. [lock]
+ * remote_runs.h - hosts ask each other whether a container runs, before one of them takes it over.
+ * [lock]
  */
 #ifndef FFR_SOFT_REMOTE_RUNS_H
 #define FFR_SOFT_REMOTE_RUNS_H
@@ -36,7 +37,8 @@ int remote_runs_ask(struct fast *f, struct wire_peer *p, uint32_t container, uin
 /* Answer a question, if its connection is still there. */
 void remote_runs_tell(struct fast *f, const struct runs_frame *question, enum wire_runs code);
 /*
- * The next frame, oldest first; who takes it calls peer_put(). False: there is none; host->runs_frames() tells of more.
+ * The next frame, oldest first; who takes it calls peer_put(). False: there is none;
+ * host->runs_frames() tells of more.
  */
 bool remote_runs_take(struct fast *f, struct runs_frame *fr);
 

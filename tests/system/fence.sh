@@ -32,7 +32,8 @@ step "the hosts have a connection, and h1 loses the orchestrator only"
 pair h0c0 h1c0 ibv_rc_pingpong -g 0 -n 100
 "$LAB" partition h1 ffo
 wait_for 90 host_is h1 down || fail "h1 is not down"
-sleep 6 # twice fence_after
+wait_for 90 logged h1 'warning: orchestrator ' || fail "h1 does not notice"
+sleep 6 # twice fence_after: nothing is to happen
 has_device h1c0 || fail "h1c0 has lost its device"
 logged h1 'cut off' && fail "h1 is fenced"
 "$LAB" heal h1 ffo

@@ -55,7 +55,7 @@ static enum wire_refusal answer_to(const struct wire_hello *w, uint32_t from)
 	return refusal_of((const struct wire_hello *)buf);
 }
 
-/* The same, where a asks the orchestrator, who does not answer within a's time. */
+/* The same, where node A asks its orchestrator for the sender, and gets no answer before its time is over. */
 static enum wire_refusal answer_without_news(const struct wire_hello *w, uint32_t from)
 {
 	uint8_t buf[2 * sizeof(struct wire_hello)];
