@@ -209,17 +209,13 @@ sanitizer_env() { # FOLDER
 # SIGNAL, and wait for the end; TERM lets a sanitized daemon report its leaks. One that hangs says where, with its children,
 # and `lab down` fails.
 stop_process() { # NAME PID SIGNAL
-	local pid
 	kill "-$3" "$2" 2>/dev/null || true
 	try_for 30 gone "$2" && return
 	say "$1 does not end on SIG$3: killed"
 	if [[ $3 == TERM ]]; then
 		: >"$FF_LAB/hung"
-		for pid in "$2" $(pgrep -P "$2"); do
-			say "process $pid: $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null)"
-			! command -v gdb >/dev/null ||
-				timeout 30 gdb -p "$pid" -batch -ex "thread apply all backtrace" >&2 2>/dev/null || true
-		done
+		# shellcheck disable=SC2046 # a list
+		"$TREE/tests/lab/stacks" "$2" $(pgrep -P "$2") >&2 || true
 	fi
 	kill -KILL "$2" 2>/dev/null || true
 	try_for 5 gone "$2" || true
