@@ -140,6 +140,8 @@ struct migrate {
 	struct ffo_container now; /* as it was when its host was asked; id 0: it was not */
 	bool force, host_up;
 	bool only_ask; /* whether it may be moved here */
+	int refused;   /* -errno: its host says no, for this reason: */
+	char why[512];
 };
 
 static void migrate_fail(struct migrate *m, int err, const char *text)
@@ -218,6 +220,35 @@ static void may_move(struct migrate *m)
 	}
 }
 
+static void asked_again(void *arg, int status, const char *text, json_t *answer)
+{
+	struct migrate *m = arg;
+	struct ffo_container info;
+	char why[256];
+
+	(void)text;
+	if (status || ffo_container_from_json(json_object_get(answer, "container"), &info) ||
+	    (info.id == m->now.id && info.epoch == m->now.epoch)) {
+		migrate_fail(m, m->refused, m->why);
+		return;
+	}
+	snprintf(why, sizeof(why), "container %s: host %s has taken it meanwhile", m->name,
+		 info.host);
+	migrate_fail(m, -ESTALE, why);
+}
+
+/*
+ * Its host says no. Another host may have taken the container since we asked the orchestrator where it is; then that is
+ * the reason, not what its former host makes of the question.
+ */
+static void refused(struct migrate *m, int err, const char *why)
+{
+	m->refused = err;
+	snprintf(m->why, sizeof(m->why), "%s", why);
+	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_CONTAINER_GET,
+		  json_pack("{s:s}", "name", m->name), asked_again, m);
+}
+
 /* Of one that is here. */
 static void runs_told(void *arg, enum container_runs runs, bool stale)
 {
@@ -235,7 +266,7 @@ static void runs_told(void *arg, enum container_runs runs, bool stale)
 			"container %s is in use on this host: stop it first, or use --force" :
 			"container %s: it cannot be found out whether it runs on this host: stop it, and use --force",
 		m->name);
-	migrate_fail(m, runs == RUNS_YES ? -EBUSY : -EIO, why);
+	refused(m, runs == RUNS_YES ? -EBUSY : -EIO, why);
 }
 
 /* Of one on another host. */
@@ -244,7 +275,7 @@ static void owner_told(void *arg, int err, const char *text)
 	struct migrate *m = arg;
 
 	if (err)
-		migrate_fail(m, err, text);
+		refused(m, err, text);
 	else
 		may_move(m);
 }
@@ -284,8 +315,7 @@ static void ask_owner(struct migrate *m)
 	else if (c)
 		container_runs_ask(c, runs_told, m);
 	else
-		migrate_fail(
-			m, -EIO,
+		refused(m, -EIO,
 			"the router does not have the container yet: try again, or use --force");
 }
 
