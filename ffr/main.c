@@ -149,7 +149,10 @@ static int conf_complete(struct ffr_conf *c, const struct args *a)
 	return 0;
 }
 
-/* Every session takes several descriptors. */
+/*
+ * Every session takes several descriptors. And the router and the keeper can send descriptors while their user has no more
+ * than this limit on their way (unix(7), ETOOMANYREFS): the keeper's user is that of most containers, root.
+ */
 static void raise_nofile(void)
 {
 	struct rlimit rl;
@@ -454,7 +457,6 @@ static int router_main(struct router *r, int keeper, struct source *source)
 	prctl(PR_SET_NAME, "ffr"); /* it was run by another name (parent.c) */
 	/* seg.c has little for it to do; one that waits for work has the control thread's rights */
 	setenv("UV_THREADPOOL_SIZE", "1", 1);
-	raise_nofile();
 	if (!strcmp(r->conf.backend, "verbs"))
 		raise_memlock();
 	router_devices(r);
@@ -543,6 +545,7 @@ int main(int argc, char **argv)
 	log_journal(LOG_JOURNAL);
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);
+	raise_nofile();
 	if (!strcmp(r.conf.backend, "rio"))
 		rio_node_allow();
 	if (keeper < 0 && r.conf.sandbox != SANDBOX_OFF) {

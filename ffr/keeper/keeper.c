@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ffr/lib/fds.h"
@@ -190,10 +191,29 @@ static ssize_t receive(int sock, void *buf, size_t size, int fds[ROOM_FDS], unsi
 	return n;
 }
 
-static void answer(int sock, const struct keeper_resp *resp, int fd)
+/*
+ * The router waits for it, whatever happens. A descriptor cannot go where others of the same user, in any container, have
+ * as many under way as this process may have open (ETOOMANYREFS, without CAP_SYS_RESOURCE), so the answer says so.
+ */
+static void answer(int sock, struct keeper_resp *resp, int fd)
 {
-	while (fds_send(sock, resp, sizeof(*resp), &fd, fd >= 0, 0) < 0 && errno == EINTR)
-		;
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	while (fds_send(sock, resp, sizeof(*resp), &fd, fd >= 0, 0) < 0) {
+		int err = -errno;
+
+		if (err == -EINTR)
+			continue;
+		if (fd >= 0) {
+			resp->status = err;
+			close(fd);
+			fd = -1;
+		} else if (err == -ENOMEM || err == -ENOBUFS) {
+			nanosleep(&pause, NULL);
+		} else {
+			break; /* nobody has the other end */
+		}
+	}
 	if (fd >= 0)
 		close(fd);
 }

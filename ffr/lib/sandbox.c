@@ -433,7 +433,8 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			  { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(neighbours),
 			    GROUP(nic), GROUP(nic_open) } },
 	[SANDBOX_KEEPER] = { "keeper",
-			     { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE, -1 },
+			     { CAP_SYS_PTRACE, CAP_DAC_OVERRIDE, CAP_CHECKPOINT_RESTORE,
+			       CAP_SYS_RESOURCE, -1 },
 			     REACH_ALL,
 			     { GROUP(base), GROUP(threads), GROUP(processes) } },
 };

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -29,7 +30,8 @@
 #include "ffr/lib/sandbox.h"
 #include "tests/rig/common/hello.h"
 
-#define LEN ((size_t)16 * 4096)
+#define LEN	      ((size_t)16 * 4096)
+#define KEEPER_NOFILE 64 /* RLIMIT_NOFILE of the keeper */
 
 static int sock;
 static int memory[2], pidfd;
@@ -38,9 +40,15 @@ static uint8_t *shared, *private;
 static int setup(void **state)
 {
 	const struct sandbox_conf conf = { .mode = SANDBOX_ON };
+	struct rlimit before, less;
 
 	(void)state;
-	if (keeper_start(&conf, &sock) < 0 || keeper_use(sock))
+	if (getrlimit(RLIMIT_NOFILE, &before))
+		return -1;
+	less = before;
+	less.rlim_cur = KEEPER_NOFILE; /* for the_answer_comes_without_a_descriptor() */
+	if (setrlimit(RLIMIT_NOFILE, &less) || keeper_start(&conf, &sock) < 0 ||
+	    setrlimit(RLIMIT_NOFILE, &before) || keeper_use(sock))
 		return -1;
 	/* as libuv has it */
 	if (fcntl(sock, F_SETFL, O_NONBLOCK))
@@ -499,6 +507,38 @@ static void sockets_are_held(void **state)
 	keeper_let_go("b");
 }
 
+/*
+ * Of this user, more descriptors are on their way than the keeper may have open. It sends some all the same with
+ * CAP_SYS_RESOURCE. Without it the keeper says so, at once: the router would wait for ever.
+ */
+static void a_descriptor_that_cannot_be_sent(void **state)
+{
+	int fd, got, pair[2], many[KEEPER_NOFILE];
+	struct stat st;
+	ino_t ino;
+
+	(void)state;
+	ino = socket_new(true, &fd);
+	assert_int_equal(keeper_hold("a", fd), 0);
+	close(fd);
+	assert_false(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair));
+	for (int i = 0; i < KEEPER_NOFILE; i++)
+		many[i] = pair[0];
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(fds_send(pair[0], "x", 1, many, KEEPER_NOFILE, 0), 1);
+	got = keeper_held("a");
+	close(pair[0]);
+	close(pair[1]);
+	if (got >= 0) {
+		assert_int_equal(fstat(got, &st), 0);
+		assert_int_equal(st.st_ino, ino);
+		close(got);
+	} else {
+		assert_int_equal(got, -ETOOMANYREFS);
+	}
+	keeper_let_go("a");
+}
+
 /* Of this process and of the keeper, which were not told that they may; and of one that was. */
 static void rapidio_is_opened_if_it_may(void **state)
 {
@@ -603,6 +643,7 @@ int main(void)
 		cmocka_unit_test(a_container_runs_while_its_cgroup_has_processes),
 		cmocka_unit_test(bad_questions_about_containers),
 		cmocka_unit_test(sockets_are_held),
+		cmocka_unit_test(a_descriptor_that_cannot_be_sent),
 		cmocka_unit_test(rapidio_is_opened_if_it_may),
 		cmocka_unit_test(what_does_not_listen_is_not_held),
 		cmocka_unit_test(an_answer_to_somebody_else_is_none),
