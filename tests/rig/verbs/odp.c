@@ -6,13 +6,21 @@
 
 struct odp_target odp_target;
 
+/*
+ * Where the kernel maps nothing by itself. The tests unmap this memory and map it again. Elsewhere, another thread or
+ * a sanitizer may have mapped its own memory there in between.
+ */
+static uint8_t *free_from = (uint8_t *)(1ull << 45);
+
 void *odp_map(void *at, size_t len)
 {
-	int fixed = at ? MAP_FIXED : 0;
-	void *p = mmap(at, len, PROT_READ | PROT_WRITE,
+	int fixed = at ? MAP_FIXED : MAP_FIXED_NOREPLACE;
+	void *p = mmap(at ? at : free_from, len, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
 
 	CHECK(p != MAP_FAILED);
+	if (!at)
+		free_from += len + (1u << 30);
 	return p;
 }
 
