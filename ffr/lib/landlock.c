@@ -3,8 +3,9 @@
  * landlock.c - threads that reach no files, or only those that are theirs. Called by sandbox.c.
  *
  * Landlock knows paths, which seccomp does not, and knows who may trace whom: a process that is in a
- * domain cannot look into one that is not. So it is of no use for the keeper, whose work that is, and of
- * much use for threads that seccomp keeps from opening files anyway, and for those that open their own.
+ * domain cannot look into one that is not, whatever the domain is about. So the keeper, whose work is
+ * to look into others, is in none. Landlock is of much use for threads that seccomp keeps from opening
+ * files anyway, and for those that open their own.
  *
  * glibc has no functions for it, and the headers of Debian 12 (Linux 6.1) know the first half.
  */

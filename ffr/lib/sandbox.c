@@ -305,9 +305,12 @@ static const struct rule clients[] = {
 	WHEN(ioctl, WORD(1, FFMEM_STAT)),
 };
 
+/* Of open(): what makes a file, or ends one, and what only writes. O_DIRECTORY, a part of O_TMPFILE, may be. */
+#define MAKES_FILES (O_CREAT | O_TRUNC | O_WRONLY | (O_TMPFILE & ~O_DIRECTORY))
+
 /* Clients' processes, by what they handed over and by their numbers. arm64 has readlinkat and ppoll only. */
 static const struct rule processes[] = {
-	ANY(openat),
+	WHEN(openat, BITS(2, MAKES_FILES, 0)),
 	ANY(newfstatat),
 	ANY(fstat),
 	ANY(statx),

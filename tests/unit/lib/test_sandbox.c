@@ -619,6 +619,24 @@ static void reaches_files(void)
 	MUST(open_mapping() >= 0);
 }
 
+/* Its capabilities would let it. */
+static void makes_no_file(void)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/keeper", dir);
+	REFUSED(open(path, O_RDWR | O_CREAT, 0600));
+	REFUSED(open(path, O_RDONLY | O_CREAT, 0600));
+	REFUSED(open(dir, O_RDWR | O_TMPFILE, 0600));
+	REFUSED(open("/dev/null", O_RDWR | O_TRUNC));
+	REFUSED(open("/dev/null", O_WRONLY));
+	REFUSED(unlink(path));
+	REFUSED(mkdir(path, 0700));
+	REFUSED(truncate("/dev/null", 0));
+	MUST(!close(open("/dev/null", O_RDWR)));
+	MUST(!close(open("/proc", O_RDONLY | O_DIRECTORY)));
+}
+
 static void reaches_nothing(void)
 {
 	MUST(open_mapping() < 0 && errno == EACCES);
@@ -638,6 +656,13 @@ static void keeper_alone_reaches_clients_of_other_users(void **state)
 	succeeds(SANDBOX_CONTROL, reaches_nothing);
 	kill(other_pid, SIGKILL);
 	waitpid(other_pid, NULL, 0);
+}
+
+static void keeper_makes_no_file(void **state)
+{
+	(void)state;
+	need_filters();
+	succeeds(SANDBOX_KEEPER, makes_no_file);
 }
 
 /* ---- modes ------------------------------------------------------------------------------------- */
@@ -699,6 +724,7 @@ int main(void)
 		cmocka_unit_test_setup(a_call_without_a_sandbox, setup),
 		cmocka_unit_test_setup(capabilities, setup),
 		cmocka_unit_test_setup(keeper_alone_reaches_clients_of_other_users, setup),
+		cmocka_unit_test_setup(keeper_makes_no_file, setup),
 		cmocka_unit_test_setup(mode_log, setup),
 		cmocka_unit_test_setup(mode_off, setup),
 		cmocka_unit_test_setup(names_of_modes, setup),
