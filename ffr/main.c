@@ -227,6 +227,13 @@ static const char *credentials(const struct ffr_conf *conf)
 	return s ? s + strlen("?auth=") : NULL;
 }
 
+/* libzookeeper connects as it likes, to the host's resolver as well. */
+static bool has_unix_peers(const struct ffr_conf *conf)
+{
+	return !strncmp(conf->orchestrator, "unix:", 5) ||
+	       !strncmp(conf->orchestrator, "zookeeper:", 10);
+}
+
 /*
  * Before any thread is started: what each kind of thread reaches. A folder that is not there keeps
  * nobody from starting, but then Landlock stays off, of which the log has a line.
@@ -239,7 +246,7 @@ static int confine(const struct ffr_conf *conf)
 					  conf->wire_crl };
 	bool has_tls = conf->wire_tls &&
 		       (conf->wire_listen || !strncmp(conf->orchestrator, "tls:", 4));
-	struct sandbox_conf box = { .mode = conf->sandbox };
+	struct sandbox_conf box = { .mode = conf->sandbox, .unix_peers = has_unix_peers(conf) };
 	struct sandbox_reach *store = &box.store, *own = &box.control;
 	char *copy[9] = { NULL };
 	int err;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 #define HASH_NONFATAL_OOM 1
@@ -265,21 +266,44 @@ int ffo_client_open(uv_loop_t *loop, int fd, ffo_closed_cb closed, void *arg,
 	return 0;
 }
 
+static void begin(struct ffo_client *c, int err)
+{
+	if (!err)
+		err = uv_read_start(&c->stream, alloc_input, read_done);
+	if (err)
+		lost(c, err);
+	else if (c->tls)
+		take_plain(c); /* begins the handshake */
+}
+
 static void connected(uv_connect_t *req, int status)
 {
 	struct ffo_client *c = req->data;
-	uv_os_fd_t fd;
 
-	if (c->ended)
-		return;
-	if (!status && c->is_tcp && !uv_fileno(&c->handle, &fd))
-		ffo_tcp_options(fd);
-	if (!status)
-		status = uv_read_start(&c->stream, alloc_input, read_done);
-	if (status)
-		lost(c, status);
-	else if (c->tls)
-		take_plain(c); /* begins the handshake */
+	if (!c->ended)
+		begin(c, status);
+}
+
+/*
+ * Instead of uv_tcp_connect(): the router's sandbox tells an IP address from a Unix socket's by this length. What is
+ * written waits for the connection, and read_done() tells of one that fails.
+ */
+static int tcp_connect(struct ffo_client *c, const struct sockaddr_storage *sa)
+{
+	int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return -errno;
+	ffo_tcp_options(fd);
+	if (connect(fd, (const struct sockaddr *)sa, sizeof(*sa)) && errno != EINPROGRESS)
+		err = -errno;
+	if (!err)
+		err = uv_tcp_open(&c->tcp, fd);
+	if (err)
+		close(fd);
+	else
+		begin(c, 0);
+	return c->ended ? -ECONNRESET : err;
 }
 
 int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ffo_closed_cb closed,
@@ -293,7 +317,7 @@ int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ff
 	err = is_tls && !tls ? -EINVAL : ffo_address_parse(address, &sa);
 	if (err)
 		return err;
-	c = client_new(loop, sa.ss_family != AF_UNIX, closed, arg);
+	c = client_new(loop, sa.ss_family != AF_UNIX, NULL, arg);
 	if (!c)
 		return -ENOMEM;
 	c->connecting.data = c;
@@ -302,7 +326,7 @@ int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ff
 	if (is_tls && !c->tls)
 		err = -ENOMEM;
 	else if (c->is_tcp)
-		err = uv_tcp_connect(&c->connecting, &c->tcp, (struct sockaddr *)&sa, connected);
+		err = tcp_connect(c, &sa);
 	else
 		uv_pipe_connect(&c->connecting, &c->pipe, ((struct sockaddr_un *)&sa)->sun_path,
 				connected);
@@ -310,6 +334,7 @@ int ffo_client_connect(uv_loop_t *loop, const char *address, struct tls *tls, ff
 		ffo_client_close(c);
 		return err;
 	}
+	c->closed = closed; /* not called before this returns */
 	*out = c;
 	return 0;
 }

@@ -41,6 +41,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <linux/sockios.h>
@@ -232,11 +233,8 @@ static const struct rule nic_open[] = {
 };
 
 static const struct rule socket_new[] = {
-	WHEN(socket, WORD(0, AF_UNIX)),
-	WHEN(socket, WORD(0, AF_INET)),
-	WHEN(socket, WORD(0, AF_INET6)),
-	ANY(connect),
-	ANY(bind),
+	WHEN(socket, WORD(0, AF_UNIX)),	    WHEN(socket, WORD(0, AF_INET)),
+	WHEN(socket, WORD(0, AF_INET6)),    ANY(bind),
 	WHEN(socketpair, WORD(0, AF_UNIX)),
 };
 
@@ -526,10 +524,27 @@ static int rules_add(scmp_filter_ctx f, const struct group *g)
 	return err;
 }
 
-static int filter_create(const struct kind *k, uint32_t otherwise, scmp_filter_ctx *out)
+/*
+ * connect() to other hosts, and to no Unix socket: a client can hand one over that is not connected, so it does not
+ * suffice that this process makes none. A filter sees the address's length and not its family. The kernel takes any
+ * length that suffices for an IP address, and for a Unix socket's none above its own (unix(7)).
+ */
+static const struct rule connect_ip = WHEN(connect, WORD(2, sizeof(struct sockaddr_storage)));
+static const struct rule connect_any = ANY(connect);
+
+static_assert(sizeof(struct sockaddr_storage) > sizeof(struct sockaddr_un), "no Unix socket's");
+
+static const struct rule *connect_rule(const struct kind *k, bool unix_peers)
+{
+	return k == &kinds[SANDBOX_FFO] || unix_peers ? &connect_any : &connect_ip;
+}
+
+static int filter_create(const struct kind *k, const struct sandbox_conf *conf,
+			 scmp_filter_ctx *out)
 {
 	bool has_loop = k == &kinds[SANDBOX_CONTROL] || k == &kinds[SANDBOX_STORE] ||
 			k == &kinds[SANDBOX_FFO];
+	uint32_t otherwise = conf->mode == SANDBOX_LOG ? SCMP_ACT_LOG : SCMP_ACT_TRAP;
 	scmp_filter_ctx f = seccomp_init(otherwise);
 	int err = 0;
 
@@ -537,6 +552,8 @@ static int filter_create(const struct kind *k, uint32_t otherwise, scmp_filter_c
 		return -ENOMEM;
 	for (size_t i = 0; i < ARRAY_LEN(k->group) && k->group[i].rule && !err; i++)
 		err = rules_add(f, &k->group[i]);
+	if (!err && has_loop)
+		err = rules_add(f, &(const struct group){ connect_rule(k, conf->unix_peers), 1 });
 	/* abort(): a signal for this process and no other */
 	if (!err)
 		err = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
@@ -573,13 +590,12 @@ static int filter_create(const struct kind *k, uint32_t otherwise, scmp_filter_c
 	return 0;
 }
 
-static int filters_create(enum sandbox_mode mode)
+static int filters_create(const struct sandbox_conf *conf)
 {
-	uint32_t otherwise = mode == SANDBOX_LOG ? SCMP_ACT_LOG : SCMP_ACT_TRAP;
 	int err;
 
 	for (int k = 0; k < SANDBOX_NUM_KINDS; k++) {
-		err = filter_create(&kinds[k], otherwise, &box.filter[k]);
+		err = filter_create(&kinds[k], conf, &box.filter[k]);
 		if (err)
 			return err;
 	}
@@ -707,7 +723,7 @@ int sandbox_prepare(const struct sandbox_conf *conf)
 		return failed("bounding set", err);
 	box.filters = !WITH_SANITIZER && !RUNNING_ON_VALGRIND;
 	if (box.filters) {
-		err = filters_create(conf->mode);
+		err = filters_create(conf);
 		if (!err)
 			err = handler_install();
 		malloc_prepare();

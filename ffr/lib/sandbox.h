@@ -40,6 +40,7 @@ struct sandbox_conf {
 	struct sandbox_reach store;   /* of SANDBOX_STORE and _FFO */
 	struct sandbox_reach control; /* of SANDBOX_CONTROL; no dirs: all */
 	struct sandbox_reach fast;    /* of SANDBOX_FAST; no dev_dir: nothing */
+	bool unix_peers;	      /* SANDBOX_CONTROL and _STORE may connect to Unix sockets */
 };
 
 /* What the process ends with when it tried what only an intruder would. */

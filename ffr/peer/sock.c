@@ -110,7 +110,8 @@ int sock_connect(const struct sockaddr_storage *from, const struct sockaddr_stor
 		/* an address that others translate to ours cannot be had, and need not */
 		(void)!bind(fd, (const struct sockaddr *)from, addr_len(from));
 	}
-	if (!connect(fd, (const struct sockaddr *)to, addr_len(to)) || errno == EINPROGRESS)
+	/* the length by which the sandbox tells it from a Unix socket's address */
+	if (!connect(fd, (const struct sockaddr *)to, sizeof(*to)) || errno == EINPROGRESS)
 		return fd;
 	err = -errno;
 	close(fd);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -27,6 +28,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +50,7 @@
 static char dir[] = "/tmp/test_sandbox.XXXXXX";
 static char said[8192];		 /* the child's standard error */
 static enum sandbox_mode mode;	 /* of children */
+static bool unix_peers;		 /* likewise */
 static char status_before[4096]; /* /proc/PID/status of a child that has entered */
 static pid_t parent;
 static int ready[2], go[2], report[2]; /* pipes */
@@ -79,6 +82,7 @@ static int child(enum sandbox_kind kind, void (*fn)(void))
 {
 	struct sandbox_conf conf = { .mode = mode,
 				     .keeper = kind == SANDBOX_KEEPER,
+				     .unix_peers = unix_peers,
 				     .store = { .dirs = { dir }, .num_dirs = 1 } };
 	size_t len = 0;
 	ssize_t n;
@@ -275,6 +279,72 @@ static void control_thread(void **state)
 	(void)state;
 	need_filters();
 	succeeds(SANDBOX_CONTROL, control_thread_body);
+}
+
+static struct sockaddr_storage unix_addr, ip_addr; /* of sockets that listen */
+
+/* On a socket that this thread could have been handed: one of any family. */
+static int connect_to(int family, const struct sockaddr_storage *sa, socklen_t len)
+{
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0), n, err;
+
+	MUST(fd >= 0);
+	n = connect(fd, (const struct sockaddr *)sa, len);
+	err = errno;
+	close(fd);
+	errno = err;
+	return n;
+}
+
+static void connects_by_ip_only(void)
+{
+	MUST(!connect_to(AF_INET, &ip_addr, sizeof(ip_addr)));
+	REFUSED(connect_to(AF_UNIX, &unix_addr, sizeof(struct sockaddr_un)));
+	REFUSED(connect_to(AF_UNIX, &unix_addr, sizeof(struct sockaddr_in)));
+	MUST(connect_to(AF_UNIX, &unix_addr, sizeof(unix_addr)) && errno == EINVAL);
+}
+
+static void connects(void)
+{
+	MUST(!connect_to(AF_INET, &ip_addr, sizeof(struct sockaddr_in)));
+	MUST(!connect_to(AF_UNIX, &unix_addr, sizeof(struct sockaddr_un)));
+}
+
+static int listen_at(struct sockaddr_storage *sa, socklen_t len)
+{
+	int fd = socket(sa->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)sa, len), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)sa, &len), 0);
+	return fd;
+}
+
+static void no_unix_socket_of_the_host(void **state)
+{
+	struct sockaddr_un *un = (struct sockaddr_un *)&unix_addr;
+	struct sockaddr_in *in = (struct sockaddr_in *)&ip_addr;
+	int a, b;
+
+	(void)state;
+	need_filters();
+	un->sun_family = AF_UNIX;
+	snprintf(un->sun_path, sizeof(un->sun_path), "%s/listens", dir);
+	a = listen_at(&unix_addr, sizeof(*un));
+	in->sin_family = AF_INET;
+	in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	b = listen_at(&ip_addr, sizeof(*in));
+	succeeds(SANDBOX_CONTROL, connects_by_ip_only);
+	succeeds(SANDBOX_STORE, connects_by_ip_only);
+	succeeds(SANDBOX_FFO, connects);
+	unix_peers = true;
+	succeeds(SANDBOX_CONTROL, connects);
+	succeeds(SANDBOX_STORE, connects);
+	unix_peers = false;
+	close(a);
+	close(b);
+	unlink(un->sun_path);
 }
 
 static void pool_body(void)
@@ -711,6 +781,7 @@ int main(void)
 		cmocka_unit_test_setup(fast_thread, setup),
 		cmocka_unit_test_setup(fast_thread_opens_nothing, setup),
 		cmocka_unit_test_setup(control_thread, setup),
+		cmocka_unit_test_setup(no_unix_socket_of_the_host, setup),
 		cmocka_unit_test_setup(pool_thread, setup),
 		cmocka_unit_test_setup(nic_thread, setup),
 		cmocka_unit_test_setup(log_tells_once, setup),
