@@ -4,20 +4,24 @@
  * them the router is told. Called as a container starts (main.c) and when they change (follow.c).
  *
  * A socket belongs to the namespace that it was made in, so the namespace is entered to make it and left at once.
- * The kernel is trusted; what has been configured there is the engine's, as long as no program in there may do it
- * (CAP_NET_ADMIN: state.c).
+ * The kernel is trusted; what has been configured there is the engine's, as long as no program in there may do it:
+ * CAP_NET_ADMIN of the container itself (state.c), or of another one that shares the namespace.
  *
  * Like a NIC's table, the router's keeps what stays where it is: new addresses come behind.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
+#include <linux/nsfs.h>
 #include <linux/rtnetlink.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -57,11 +61,16 @@ static int open_ns(pid_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
 static bool same_ns(int a, int b)
 {
 	struct stat x, y;
 
-	return !fstat(a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+	return !fstat(a, &x) && !fstat(b, &y) && same_file(&x, &y);
 }
 
 int addrs_open(pid_t pid, struct addrs_socks *s)
@@ -96,6 +105,73 @@ void addrs_close(struct addrs_socks *s)
 	if (s->ask >= 0)
 		close(s->ask);
 	*s = (struct addrs_socks){ -1, -1 };
+}
+
+/* ---- who may change them --------------------------------------------------------------------- */
+
+struct spaces {
+	struct stat net;	/* the namespace that it is about */
+	struct stat owner, own; /* user namespaces: that one's, and ours */
+	struct stat host;	/* the mount namespace of root's programs */
+};
+
+static bool space_is(int pid, const char *kind, const struct stat *other)
+{
+	char path[64];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, kind);
+	return !stat(path, &st) && same_file(&st, other);
+}
+
+static bool spaces_find(struct spaces *s, pid_t pid)
+{
+	int net = open_ns(pid), owner = net < 0 ? -1 : ioctl(net, NS_GET_USERNS);
+	bool ok = owner >= 0 && !fstat(net, &s->net) && !fstat(owner, &s->owner) &&
+		  !stat("/proc/self/ns/user", &s->own) &&
+		  (!stat("/proc/1/ns/mnt", &s->host) || !stat("/proc/self/ns/mnt", &s->host));
+
+	if (net >= 0)
+		close(net);
+	if (owner >= 0)
+		close(owner);
+	return ok;
+}
+
+static bool has_net_admin(int pid)
+{
+	unsigned long long caps = 0;
+	char path[64], line[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "CapBnd: %llx", &caps) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return caps >> CAP_NET_ADMIN & 1;
+}
+
+bool addrs_anyones(pid_t pid)
+{
+	DIR *d = opendir("/proc");
+	struct spaces s;
+	bool found = !d || !spaces_find(&s, pid);
+	struct dirent *e;
+
+	while (!found && (e = readdir(d))) {
+		int p = atoi(e->d_name); /* 0: no process */
+
+		found = p > 0 && p != pid && space_is(p, "net", &s.net) &&
+			!space_is(p, "mnt", &s.host) &&
+			(space_is(p, "user", &s.owner) || space_is(p, "user", &s.own)) &&
+			has_net_admin(p);
+	}
+	if (d)
+		closedir(d);
+	return found;
 }
 
 /* ---- what is there --------------------------------------------------------------------------- */

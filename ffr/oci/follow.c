@@ -11,6 +11,10 @@
  * It also ends containers whose processes are gone while the router was away or their engine was killed (ended.c): when it
  * starts, when a hook could not tell the router, and a while after a process that it follows has ended.
  *
+ * Addresses that another container's programs may have chosen are not told: a container that is seen to share its
+ * network with such a process twice, LOOK apart, is not followed any more. Seen once, the process may be a runtime's
+ * that makes a container there.
+ *
  * Addresses come in groups: a container is looked at SETTLE after the first of them, and at most once in that time.
  *
  * Tests: system/runtime_docker_cdi.sh, system/addresses.sh
@@ -36,6 +40,7 @@
 #define SETTLE 20   /* ms */
 #define RETRY  1000 /* ms: the router is away */
 #define ENDED  5000 /* ms: for the hook of a process that has ended, and between tries */
+#define LOOK   5000 /* ms */
 #define BATCH  16
 
 enum { EAR, PROCESS, NUM_SOURCES };
@@ -46,7 +51,8 @@ struct follower {
 	struct note note;
 	struct addrs_socks socks;
 	int pidfd;
-	uint64_t due;	   /* ms; 0: nothing to be told */
+	uint64_t due;	  /* ms; 0: nothing to be told */
+	uint64_t anyones; /* ms: when addresses were somebody else's choice first; 0: they are not */
 	char said[WHY_SZ]; /* the last complaint, which is not repeated */
 	struct source {
 		struct follower *f;
@@ -172,13 +178,34 @@ static void notes_changed(struct follow *w)
 	}
 }
 
+/* Another container's programs may have chosen the addresses. */
+static void not_told(struct follow *w, struct follower *f)
+{
+	uint64_t now = now_ms();
+
+	if (!f->anyones)
+		f->anyones = now;
+	f->due = f->anyones + LOOK;
+	if (now < f->due)
+		return;
+	log_warn(
+		"container %s: a process with CAP_NET_ADMIN shares its network: it keeps the addresses that it has",
+		f->note.name);
+	drop(w, f);
+}
+
 static void tell(struct follow *w, struct follower *f)
 {
 	char why[WHY_SZ] = "";
 	struct addrs found;
 	int err = addrs_read(&f->socks, &found);
 
-	f->due = 0;
+	if (addrs_anyones(
+		    f->note.pid)) { /* after they were read: who has chosen them is there still */
+		not_told(w, f);
+		return;
+	}
+	f->due = f->anyones = 0;
 	if (err)
 		snprintf(why, sizeof(why), "its addresses cannot be read: %s", strerror(-err));
 	else
@@ -199,9 +226,10 @@ static int tell_all(struct follow *w)
 	HASH_ITER(hh, w->all, f, next) {
 		if (f->due && f->due <= now)
 			tell(w, f);
+	}
+	for (f = w->all; f; f = f->hh.next)
 		if (f->due && f->due < first)
 			first = f->due;
-	}
 	if (w->sweep && w->sweep <= now)
 		w->sweep = end_all_gone(w->admin) ? 0 : now_ms() + ENDED;
 	if (w->sweep && w->sweep < first)

@@ -36,7 +36,7 @@ static void warn_line(const char *text)
 
 /*
  * The container's addresses are the engine's, unless somebody said which, or to take some of the pool. False: they are
- * not, or there are none yet to tell.
+ * not. None in *a: there are none yet to tell, or they may be another container's choice.
  */
 static bool engines_addresses(const struct oci_state *s, struct addrs *a)
 {
@@ -47,6 +47,8 @@ static bool engines_addresses(const struct oci_state *s, struct addrs *a)
 	is_own = !addrs_open(s->pid, &socks);
 	if (is_own)
 		addrs_read(&socks, a);
+	if (is_own && addrs_anyones(s->pid))
+		*a = (struct addrs){ 0 };
 	addrs_close(&socks);
 	return is_own;
 }

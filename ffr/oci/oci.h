@@ -140,6 +140,11 @@ struct addrs_socks {
 /* 0; -EXDEV: it has this process's network; other -errno. */
 int addrs_open(pid_t pid, struct addrs_socks *s);
 void addrs_close(struct addrs_socks *s);
+/*
+ * May another container's process change the addresses of that process's network (CAP_NET_ADMIN)? True as well if that
+ * cannot be found out, and for a moment while a runtime makes a container in that network.
+ */
+bool addrs_anyones(pid_t pid);
 /* Those that others can reach: by interface, IPv4 before IPv6. 0 or -errno. */
 int addrs_read(const struct addrs_socks *s, struct addrs *a);
 /* Has anything changed since it was asked last? */

@@ -186,5 +186,16 @@ for c in admin first; do
 	[[ $c == admin ]] || becomes first "$(engines first) 10.66.0.1"
 done
 has admin "$want" || fail "an address that it gave itself counts: $(ips admin)"
-stop admin first
+stop admin
+
+step "who shares his network with one that may change addresses"
+want=$(ips first)
+"${docker[@]}" run -d --label freeflow.test=addresses --name ff-sharer --network container:ff-first --cap-add NET_ADMIN \
+	"$image" sleep 1000 >/dev/null || fail "sharer does not start"
+nsenter -t "$("${docker[@]}" inspect -f '{{.State.Pid}}' ff-sharer)" -n ip addr add 10.66.0.2/32 dev eth0 || fail "ip addr"
+wait_for 60 grep -q "container first: a process with CAP_NET_ADMIN shares its network" "$OUT/follow" || fail "$(<"$OUT/follow")"
+has first "$want" || fail "an address that another one gave it counts: $(ips first)"
+start third --network container:ff-first
+in_pool third
+stop third sharer first
 exit 0

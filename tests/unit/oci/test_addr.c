@@ -5,11 +5,14 @@
  * becomes of those that somebody else has. The router is a list here.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -232,11 +235,61 @@ static void addresses_are_found(void **state)
 	assert_int_equal(s.ear, -1);
 }
 
+/* A process that shares the namespace with the child: its number, when it is what it is to be. */
+static pid_t share(int spaces, bool net_admin)
+{
+	pid_t pid;
+	int ready[2];
+	char path[64], byte;
+
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (!pid) {
+		snprintf(path, sizeof(path), "/proc/%d/ns/net", child);
+		if (setns(open(path, O_RDONLY), CLONE_NEWNET) || unshare(spaces) ||
+		    (!net_admin && prctl(PR_CAPBSET_DROP, CAP_NET_ADMIN)) ||
+		    write(ready[1], "", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+	return pid;
+}
+
+static bool anyones_with(int spaces, bool net_admin)
+{
+	pid_t pid = share(spaces, net_admin);
+	bool is = addrs_anyones(child);
+
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	return is;
+}
+
+static void another_may_choose_them(void **state)
+{
+	(void)state;
+	if (!make_namespace())
+		skip(); /* not root */
+	assert_false(addrs_anyones(child));
+	assert_true(anyones_with(CLONE_NEWNS, true));
+	assert_false(anyones_with(CLONE_NEWNS, false));
+	/* whose capabilities are of a user namespace that the network is not of */
+	assert_false(anyones_with(CLONE_NEWUSER | CLONE_NEWNS, true));
+	close(go[1]);
+	waitpid(child, NULL, 0);
+	/* it has gone: nobody can tell */
+	assert_true(addrs_anyones(child));
+}
+
 int main(void)
 {
 	signal(SIGPIPE, SIG_IGN);
 	return UNIT_RUN(cmocka_unit_test(what_stays_keeps_its_place),
 			cmocka_unit_test(the_router_is_told_of_changes),
 			cmocka_unit_test(what_others_have_is_left_out),
-			cmocka_unit_test(addresses_are_found));
+			cmocka_unit_test(addresses_are_found),
+			cmocka_unit_test(another_may_choose_them));
 }
