@@ -397,6 +397,7 @@ static void close_fd(int *fd)
 
 void router_fini(struct router *r)
 {
+	containers_sweep_stop(&r->ctl);
 	container_runs_stop(&r->ctl);
 	orch_stop(r->ctl.orch);
 	r->ctl.orch = NULL;

@@ -7,8 +7,8 @@
  * it: the folder of all of them is the router's alone, and that of engine_group, whose members mount from
  * it without being root. (Where the container's cgroup is known, its processes must be in it as well: cgroup.c.) A mounted folder is reached without passing through that one. The directory
  * outlives the router, so that the mounts of running containers find the next router's socket;
- * it is removed when its container is, or when the orchestrator no longer knows the container. The
- * socket outlives a router that dies, too (keeper/held.c).
+ * it is removed when its container is, or when the orchestrator no longer knows the container, and
+ * the container does not run (sweep.c). The socket outlives a router that dies, too (keeper/held.c).
  *
  * A container may be able to write in that directory. Nothing there is followed or trusted: names
  * are created and removed relative to its descriptor, and what is in the way makes only this
@@ -184,7 +184,7 @@ static int dir_open(struct ctl *ctl, const char *name)
 }
 
 /* The keeper's descriptor must not be the last one: see held.c. */
-static void socket_let_go(const char *name, int fd)
+void container_socket_let_go(const char *name, int fd)
 {
 	struct discard *d = NULL;
 
@@ -227,7 +227,7 @@ static int socket_get(int dir_fd, const char *name)
 	if (fd >= 0) {
 		if (!fstatat(dir_fd, SOCKET_NAME, &st, AT_SYMLINK_NOFOLLOW) && S_ISSOCK(st.st_mode))
 			return fd;
-		socket_let_go(name, fd);
+		container_socket_let_go(name, fd);
 	}
 	fd = socket_listen(dir_fd);
 	if (fd < 0)
@@ -239,7 +239,7 @@ static int socket_get(int dir_fd, const char *name)
 	return fd;
 }
 
-static void dir_remove(struct ctl *ctl, const char *name)
+void container_dir_remove(struct ctl *ctl, const char *name)
 {
 	int fd = openat(ctl->containers_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
 
@@ -330,32 +330,6 @@ int containers_give(const char *engine_group, const struct user *u, int runtime_
 		return all_give(u, fd);
 	close(fd);
 	return err;
-}
-
-void containers_sweep(struct ctl *ctl)
-{
-	int fd = openat(ctl->containers_fd, ".", O_DIRECTORY | O_CLOEXEC | O_RDONLY);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-
-	if (!d)
-		return;
-	while ((e = readdir(d))) {
-		char name[CONTAINER_NAME_MAX];
-		int held;
-
-		if (container_cgroup_file(e->d_name, name) && !container_find(ctl, name))
-			container_cgroup_forget(ctl, name);
-		if (kept_file(e->d_name, name) && !container_find(ctl, name))
-			kept_forget_all(ctl, name);
-		if (!container_name_ok(e->d_name) || container_find(ctl, e->d_name))
-			continue;
-		held = keeper_held(e->d_name);
-		if (held >= 0)
-			socket_let_go(e->d_name, held);
-		dir_remove(ctl, e->d_name);
-	}
-	closedir(d);
 }
 
 /* ---- attach and detach --------------------------------------------------------------------- */
@@ -467,7 +441,7 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	fast_unlock(ctl->host);
 	if (err) {
 		handles_close(ct);
-		dir_remove(ctl, c->name);
+		container_dir_remove(ctl, c->name);
 		free(c);
 		return err;
 	}
@@ -480,7 +454,7 @@ err_listen:
 	close(ct->listen_fd);
 err_dir:
 	close(ct->dir_fd);
-	dir_remove(ctl, c->name);
+	container_dir_remove(ctl, c->name);
 err_free:
 	if (ct) {
 		free(ct->cgroup);
@@ -635,7 +609,7 @@ void container_detach(struct container *c)
 
 	memcpy(name, c->name, sizeof(name));
 	container_stop(c);
-	dir_remove(ctl, name);
+	container_dir_remove(ctl, name);
 	container_cgroup_forget(ctl, name);
 	kept_forget_all(ctl, name);
 }

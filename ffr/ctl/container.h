@@ -52,8 +52,6 @@ int containers_init(struct ctl *ctl);
 struct user;
 /* Root, before it becomes the user: that folder, in the one of that descriptor, is the user's. 0 or -errno. */
 int containers_give(const char *engine_group, const struct user *u, int runtime_fd);
-/* Remove the directories of containers that are not attached. */
-void containers_sweep(struct ctl *ctl);
 
 /* Serve a container on its socket, which exists when this returns 0; else -errno. */
 int container_attach(struct ctl *ctl, const struct ffo_container *info);
@@ -84,6 +82,12 @@ int container_set_nic(struct container *c, uint8_t nic);
 void containers_fence(struct ctl *ctl, bool fenced);
 /* The router stops: the same, but the directory stays for the next router. */
 void container_stop(struct container *c);
+
+/* ---- sweep.c ---------------------------------------------------------------------------------- */
+
+/* Remove, at once or later, the directories of containers that are not attached and do not run. */
+void containers_sweep(struct ctl *ctl);
+void containers_sweep_stop(struct ctl *ctl); /* the router stops: those that remain stay */
 
 /* ---- cgroup.c --------------------------------------------------------------------------------- */
 
@@ -117,6 +121,8 @@ typedef void container_runs_fn(void *arg, enum container_runs runs, bool stale);
  * container may be gone by then.
  */
 void container_runs_ask(struct container *c, container_runs_fn *fn, void *arg);
+/* The same of a container that is not attached, by its folder alone, which is open as `dir`. */
+void folder_runs_ask(struct ctl *ctl, int dir, container_runs_fn *fn, void *arg);
 /* The router stops: questions under way are answered with RUNS_UNKNOWN. */
 void container_runs_stop(struct ctl *ctl);
 
@@ -134,6 +140,10 @@ bool kept_file(const char *file, char name[CONTAINER_NAME_MAX]);
 
 /* ---- container.c ------------------------------------------------------------------------------- */
 
+/* The directory of a container that is not attached, with what is in it. */
+void container_dir_remove(struct ctl *ctl, const char *name);
+/* The keeper lets go of the socket of that name; closes fd, which is the same one. */
+void container_socket_let_go(const char *name, int fd);
 /* One connection less is silent (conn.c): there is room for another. */
 void container_heard(struct container *c);
 

@@ -63,8 +63,9 @@ struct ctl {
 	struct ctl_threads threads;
 	LIST_HEAD(, runs_ask) runs_asks; /* runs.c: questions under way */
 	uint32_t num_runs_asks;
-	bool fenced;	       /* nobody is let in: containers_fence() */
-	struct ctl_ends *ends; /* conn.c: connections whose sessions end; NULL: none */
+	LIST_HEAD(, leftover) leftovers; /* sweep.c */
+	bool fenced;			 /* nobody is let in: containers_fence() */
+	struct ctl_ends *ends;		 /* conn.c: connections whose sessions end; NULL: none */
 	struct mem mem;
 	uint32_t last_session, last_srqn;
 	struct ctl_conn_list conns; /* all of them */

@@ -130,15 +130,14 @@ static void on_answer(uv_poll_t *h, int status, int events)
 }
 
 /* False: it cannot be asked. */
-static bool ask_keeper(struct container *c, container_runs_fn *fn, void *arg)
+static bool ask_keeper(struct ctl *ctl, int dir, const char *cgroup, container_runs_fn *fn,
+		       void *arg)
 {
-	struct container_ctl *ct = c->ctl;
-	struct ctl *ctl = ct->ctl;
 	struct runs_ask *q = ctl->num_runs_asks < ASKS_MAX ? calloc(1, sizeof(*q)) : NULL;
 
 	if (!q)
 		return false;
-	q->sock = keeper_runs(ct->dir_fd, ct->cgroup);
+	q->sock = keeper_runs(dir, cgroup);
 	if (q->sock < 0 || uv_poll_init(ctl->loop, &q->poll, q->sock)) {
 		if (q->sock >= 0)
 			close(q->sock);
@@ -164,7 +163,13 @@ void container_runs_ask(struct container *c, container_runs_fn *fn, void *arg)
 
 	if (!LIST_EMPTY(&c->sessions) || ct->runs)
 		fn(arg, RUNS_YES, false);
-	else if (!ask_keeper(c, fn, arg))
+	else if (!ask_keeper(ct->ctl, ct->dir_fd, ct->cgroup, fn, arg))
+		fn(arg, RUNS_UNKNOWN, false);
+}
+
+void folder_runs_ask(struct ctl *ctl, int dir, container_runs_fn *fn, void *arg)
+{
+	if (!ask_keeper(ctl, dir, NULL, fn, arg))
 		fn(arg, RUNS_UNKNOWN, false);
 }
 

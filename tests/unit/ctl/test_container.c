@@ -317,25 +317,6 @@ static void a_dead_process_ends_its_session(void **state)
 	close(pipes[1]);
 }
 
-static void leftovers_are_removed(void **state)
-{
-	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	char path[128];
-	struct stat st;
-	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-
-	(void)state;
-	snprintf(path, sizeof(path), "%s/containers/old", g->dir);
-	assert_int_equal(mkdir(path, 0755), 0);
-	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s/containers/old/ffr.sock", g->dir);
-	assert_int_equal(bind(s, (struct sockaddr *)&sa, sizeof(sa)), 0);
-	containers_sweep(&g->ctl);
-	assert_int_not_equal(stat(path, &st), 0);
-	snprintf(path, sizeof(path), "%s/containers/a/ffr.sock", g->dir);
-	assert_int_equal(stat(path, &st), 0);
-	close(s);
-}
-
 #define DEVICE "sys/class/infiniband/ff0"
 
 static void text_is(const char *file, const char *want)
@@ -493,7 +474,7 @@ int main(void)
 			CALL_TEST(silent_connections_end),
 			CALL_TEST(silent_connections_are_bounded), CALL_TEST(comers_use_cpu_time),
 			CALL_TEST(a_dead_process_ends_its_session),
-			CALL_TEST(leftovers_are_removed), CALL_TEST(the_devices_files_are_there),
-			CALL_TEST(interfaces_are_told), CALL_TEST(false_interfaces),
-			CALL_TEST(what_is_in_the_way_is_left_alone), CALL_TEST(names_are_checked));
+			CALL_TEST(the_devices_files_are_there), CALL_TEST(interfaces_are_told),
+			CALL_TEST(false_interfaces), CALL_TEST(what_is_in_the_way_is_left_alone),
+			CALL_TEST(names_are_checked));
 }
