@@ -118,7 +118,8 @@ client() {
 		sleep 0.2
 	done
 	cat /out/client.log
-	((status == 0)) && ! grep -qiE "fail|error" /out/client.log
+	echo "client: status $status" # the last lines are what a failed check shows, and standard error comes first
+	((status == 0)) && ! grep -iE "fail|error" /out/client.log
 }
 
 # by_cm ADDRESS PORT NAME AT-A AT-B: checks rping to that address.

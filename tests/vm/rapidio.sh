@@ -5,6 +5,7 @@
 #
 #	rapidio_build		builds the modules and their self-tests
 #	rapidio_folder NAME FILE...	makes $TMP/NAME, a VM's /out, with the modules and these files of kmod/build
+VM_CPUS=${VM_CPUS:-2} # also in CI: what may race in a module needs two
 . "$(dirname "${BASH_SOURCE[0]}")/kmod.sh"
 
 # The folder of the kernel's RapidIO modules, built once for a kernel. A kernel of kmod-debug has RapidIO already.

@@ -6,6 +6,7 @@
 #
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
+	[[ -z ${FF_BRIEF-} ]] || VM_CPUS=1
 	. "$(dirname "$0")/rapidio.sh" # for the build that tests of ffrio use, too
 	rapidio_build
 	vm_tree "$TMP/out"
@@ -31,7 +32,7 @@ viewed() { # PROGRAM [CASE...]
 
 modprobe -a veth bridge
 insmod "$TREE/ffmem.ko" || exit 1
-export ODP_STORM=50
+export ODP_STORM=10
 "$LAB" up --containers 2 || exit 1
 grep -q "ffmem: clients' memory is viewed" "$FF_LAB/h0/ffr.log" || {
 	cat "$FF_LAB/h0/ffr.log"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # vmport.sh - kmod's vmport.ko in VMs with Debian's kernel and that kernel's own RapidIO as modules. Sparse checks the modules.
 # In the VM `one` there are three ports of one kernel, enumerated through the switch, with the self-test, rio_cm and rionet,
-# and a hundred loads. The VMs `a` and `b` have two ports each, and their switches are joined over UDP; a enumerates, b
+# and a hundred loads (20 in CI). The VMs `a` and `b` have two ports each, and their switches are joined over UDP; a enumerates, b
 # discovers. For a kernel that looks for mistakes, with FT_KERNEL and FT_KDIR, see kmod-debug.
 #
 # all: vm

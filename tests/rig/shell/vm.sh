@@ -13,9 +13,9 @@
 # QEMU's own.
 . "$(dirname "${BASH_SOURCE[0]}")/cache.sh"
 
-# The machine, where its kernel's console is, and what its root is made of. Emulated, "rep movsb" is slower than what
-# libraries and the kernel do without it; and code is translated again wherever else it lies, or takes detours.
-VM_MACHINE=(qemu-system-x86_64 -machine q35 -cpu "max,erms=off")
+# The machine, where its kernel's console is, and what its root is made of. Emulated, "rep movsb" and AVX are slower than what
+# libraries and the kernel do without them; and code is translated again wherever else it lies, or takes detours.
+VM_MACHINE=(qemu-system-x86_64 -machine q35 -cpu "max,erms=off,avx=off,avx2=off,fma=off,f16c=off")
 VM_APPEND="norandmaps nokaslr mitigations=off"
 VM_CONSOLE=ttyS0
 VM_ROOT=/
@@ -159,10 +159,11 @@ vm_fast() { # FOLDER
 
 # vm_run KERNEL OUT SECONDS SCRIPT [ARG...]: SCRIPT, copied into the folder OUT, which is /out in the VM,
 # as root there. Returns its exit status, 124 if it did not end in time; what it prints comes out, what
-# the kernel says is in OUT/console. VM_ARGS: more arguments of QEMU, such as a NIC. What is exported and
-# called FT_ is exported there, too. FT_IN_VM is set there, so that one file can hold both what starts the VM and
-# what runs in it.
+# the kernel says is in OUT/console. VM_ARGS: more arguments of QEMU, such as a NIC. VM_CPUS: the number of its CPUs. What is
+# exported and called FT_ is exported there, too. FT_IN_VM is set there, so that one file can hold both what starts the VM
+# and what runs in it.
 VM_ARGS=()
+VM_CPUS=${VM_CPUS:-2}
 vm_run() {
 	local kernel=$1 out=$2 limit=$3 script=$4 status root tree=() accel=(-accel "tcg,thread=multi")
 	shift 4
@@ -197,7 +198,7 @@ vm_run() {
 	# shellcheck disable=SC2016
 	timeout --foreground -k 5 $((limit + 60)) unshare -m --propagation private bash -c '
 		mount --bind "$1" "$0" && exec "${@:2}"' "$root" "$VM_ROOT" \
-		"${VM_MACHINE[@]}" "${accel[@]}" -smp 2 -m 2048 \
+		"${VM_MACHINE[@]}" "${accel[@]}" -smp "$VM_CPUS" -m 2048 \
 		-display none -nodefaults -no-reboot -serial "file:$out/console" \
 		-fsdev "local,id=host,path=$root,readonly=on,security_model=none,multidevs=remap" \
 		-device virtio-9p-pci,fsdev=host,mount_tag=host \
