@@ -16,6 +16,9 @@ done
 # The two builds are alike but for their folders, so that a compiler's cache is of use where there is one.
 ! command -v ccache >/dev/null || export CC="ccache gcc" CCACHE_NOHASHDIR=1
 
+# Those for debuggers take long, and nothing here looks into them.
+[[ -z ${FF_BRIEF-} ]] || export DEB_BUILD_OPTIONS="${DEB_BUILD_OPTIONS-} noautodbgsym"
+
 step "build"
 "$TREE/deploy/deb" -o "$DEBS" >"$TMP/log" || fail "$(cat "$TMP/log")"
 if [[ -z ${FF_BRIEF-} ]]; then

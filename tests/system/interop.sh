@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: docker
+# night: docker
 # timeout: 480
 # interop.sh - programs of Debian 11 (h0c2) and Debian 13 (h0c3) with the one library, against each
 # other and against Debian 12 (h0c0, h0c1).
@@ -43,7 +44,7 @@ perftests() { # SERVER CLIENT
 
 for peer in h0c2 h0c3; do
 	perftests $peer h0c0
-	perftests h0c0 $peer
+	at_night perftests h0c0 $peer
 done
 
 by_cm() { # SERVER CLIENT

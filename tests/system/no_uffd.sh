@@ -4,7 +4,8 @@
 # router, which copies all of it through their processes. Operations of all kinds and sizes, checked, between
 # two of them, and with one that has it; also beside programs that want the CPUs, where copies wait. One that dies
 # is told of as any other, though a copy finds its memory gone before its session ends.
-# all: netns hosts system-san
+# all: netns system-san
+# night: hosts
 # timeout: 600
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/load.sh"

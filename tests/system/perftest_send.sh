@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # test: netns
-# night: docker hosts system-san
+# night: netns docker hosts system-san
 # timeout: 600
 # perftest_send.sh - ib_send_bw and ib_send_lat with their options.
 . "$(dirname "$0")/../rig/shell/lab.sh"
@@ -12,11 +12,11 @@ for conn in RC UC; do
 	usual $conn -e
 done
 lat 1000 8 -c RC -e
-in_full lat 1000 8 -c UC -e
+at_night in_full lat 1000 8 -c UC -e
 bw 1000 65536 -c UC
 for conn in RC UC UD; do
 	bw 1000 2048 -c $conn --use-srq
-	lat 1000 64 -c $conn --use-srq
+	at_night lat 1000 64 -c $conn --use-srq
 done
 # Not for UC and UD: nothing holds 16 senders back from more than the SRQ has, and that is lost.
 bw 200 2048 --use-srq -q 16
@@ -25,18 +25,18 @@ bw 1000 4096 -b -e
 # are there, unpolled; with many outstanding at the end it waits for ever (later ones look first).
 bw 200 4096 -q 16 -e
 bw_all 20 -b -e
-in_full lat_all 20
+at_night in_full lat_all 20
 
 # A datagram is one packet: no size above the MTU.
 bw 1000 4096 -c UD
 bw 1000 8 -c UD -e
-bw 1000 2048 -c UD -b
+at_night bw 1000 2048 -c UD -b
 bw 200 2048 -c UD -q 16
 bw 1000 32 -c UD -I 64
-in_full bw 1000 1000 -c UD -x 0
-lat 1000 8 -c UD
+at_night in_full bw 1000 1000 -c UD -x 0
+at_night lat 1000 8 -c UD
 lat 1000 2048 -c UD -e
-in_full lat 1000 8 -c UD -I 64
+at_night in_full lat 1000 8 -c UD -I 64
 pair "$A" "$B" ib_send_bw -F -a -c UD -n 200
 # shellcheck disable=SC2046
 bandwidth 200 $(powers 12)

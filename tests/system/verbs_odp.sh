@@ -4,8 +4,7 @@
 # all: hosts system-san
 # night: docker
 # timeout: 600
-# verbs_odp.sh - verbs_odp and verbs_odp_regions in one container, then with their two halves in two, both ways about;
-# and what an operator sees of it.
+# verbs_odp.sh - verbs_odp and verbs_odp_regions in one container and in two (halves.sh); and what an operator sees of it.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/halves.sh"
 
@@ -13,7 +12,7 @@ both_halves verbs_odp
 both_halves verbs_odp_regions
 
 odp() { # COUNTER
-	counter "$A" "$1"
+	counter "$B" "$1"
 }
 step "the counters"
 (($(odp odp_faults) > 0)) || fail "no page came"

@@ -4,7 +4,7 @@
 # all: system-san
 # night: docker
 # timeout: 600
-# verbs_peer.sh - verbs_peer in one container, then with its two halves in two, both ways about.
+# verbs_peer.sh - verbs_peer in one container and in two (halves.sh).
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/halves.sh"
 

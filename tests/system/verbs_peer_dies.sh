@@ -4,7 +4,7 @@
 # all: hosts system-san
 # night: docker
 # timeout: 600
-# verbs_peer_dies.sh - verbs_peer_dies in one container, then with its two halves in two, both ways about.
+# verbs_peer_dies.sh - verbs_peer_dies in one container and in two (halves.sh).
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/halves.sh"
 

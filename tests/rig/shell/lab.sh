@@ -21,6 +21,11 @@ in_full() {
 	[[ $HOSTS != 1 || $ENGINE != netns || $SANITIZED != 0 ]] || "$@"
 }
 
+# at_night CMD...: what CI leaves out, because other commands of the same test show the same. FF_BRIEF is set in CI.
+at_night() {
+	[[ -n ${FF_BRIEF-} ]] || "$@"
+}
+
 # The containers of tests that run on one host and on two alike (header `hosts: yes`): what is between
 # A and B goes from host to host in kind `hosts`. C is a neighbour of A there, and D of B.
 if ((HOSTS > 1)); then

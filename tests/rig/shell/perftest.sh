@@ -75,17 +75,17 @@ usual() { # TYPE [OPTION...]
 	local type=$1 once=
 	shift
 	[[ $type == RC ]] || once=in_full
-	$once bw 1000 65536 -c "$type"
 	$once bw 1000 8 -c "$type" "$@"
-	$once bw 1000 65536 -c "$type" -b
-	$once bw 200 65536 -c "$type" -q 16
 	$once bw 200 4096 -c "$type" -q 16 -b
 	$once bw 1000 32 -c "$type" -I 64
-	in_full bw 1000 1000 -c "$type" -l 8
 	$once bw 500 100001 -c "$type" -x 0
-	in_full bw 1000 4096 -c "$type" --use_old_post_send
 	$once lat 1000 8 -c "$type"
-	in_full lat 1000 8 -c "$type" -I 64
-	in_full lat 1000 4096 -c "$type" --use_old_post_send
-	$once lat 20 1048576 -c "$type"
+	at_night $once bw 1000 65536 -c "$type"
+	at_night $once bw 1000 65536 -c "$type" -b
+	at_night $once bw 200 65536 -c "$type" -q 16
+	at_night in_full bw 1000 1000 -c "$type" -l 8
+	at_night in_full bw 1000 4096 -c "$type" --use_old_post_send
+	at_night in_full lat 1000 8 -c "$type" -I 64
+	at_night in_full lat 1000 4096 -c "$type" --use_old_post_send
+	at_night $once lat 20 1048576 -c "$type"
 }
