@@ -6,6 +6,7 @@
 #
 # timeout: 1200
 if [[ ! -v FT_IN_VM ]]; then
+	VM_CPUS=2 # beside the other one, a VM with one CPU is too slow for the time-outs of connections
 	. "$(dirname "$0")/common.sh"
 	VM_NETS=2 vm_two vm_test 480 "$0"
 	exit
