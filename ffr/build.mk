@@ -19,7 +19,7 @@ $(B)/bin/ffr: $(B)/ffr/main.o $(B)/libffr.a $(B)/libffo.a
 
 $(B)/bin/ffctl: $(patsubst %.c,$(B)/%.o,$(FFCTL_SRCS)) $(B)/libffo.a $(addprefix $(B)/ffr/,lib/log.o lib/cgroup.o lib/addr.o oci/rootfs.o)
 	@mkdir -p $(@D)
-	$(LINK) -o $@ $^ -luv -ljansson -lssl -lcrypto -lncurses -ltinfo -lpthread
+	$(LINK) -o $@ $^ -luv -ljansson -lsqlite3 -lssl -lcrypto -lncurses -ltinfo -lpthread
 
 # What containers are started with: small, it is run for each.
 $(B)/bin/ff-hook: $(patsubst %.c,$(B)/%.o,$(OCI_SRCS)) $(B)/libffo.a $(B)/ffr/lib/log.o

@@ -48,6 +48,7 @@
  *	tenant_list	tenants: [{tenant, limits}, ...] by rising name, those that have limits
  *	tenant_set	-
  *	tenant_watch	tenants, then events
+ *	store_backup	copy: its number; size: its bytes; piece: those from `offset` on, in base64
  *	mcast_join	-; mcast_leave: -
  *	mcast_watch	hosts: [{name, wire, instance, up, last_seen}, ...], then events;
  *			mcast_unwatch: -
@@ -159,6 +160,7 @@
 	X(TENANT_LIST, tenant_list, ANY, ALL, ALL)                                                 \
 	X(TENANT_SET, tenant_set, ANY, NO, ALL)                                                    \
 	X(TENANT_WATCH, tenant_watch, HOST, ALL, NO)                                               \
+	X(STORE_BACKUP, store_backup, ANY, NO, ALL)                                                \
 	X(MCAST_JOIN, mcast_join, HOST, PEER, NO)                                                  \
 	X(MCAST_LEAVE, mcast_leave, HOST, ALL, NO)                                                 \
 	X(MCAST_WATCH, mcast_watch, HOST, PEER, NO)                                                \
@@ -311,6 +313,15 @@ enum ffo_op {
 	F(op, NAME, tenant, REQ)                                                                   \
 	F(op, OBJ, limits, REQ)
 #define FFO_FIELDS_tenant_watch(F, op)
+
+/*
+ * A copy of the store, piece by piece. Without `copy` a new copy is made, and takes the place of
+ * the one before. ESTALE: that copy has gone, because another one was made, or nobody has asked for
+ * it for 10 s.
+ */
+#define FFO_FIELDS_store_backup(F, op)                                                             \
+	F(op, UINT, copy, OPT)                                                                     \
+	F(op, UINT, offset, OPT)
 
 /*
  * A multicast group is a tenant's. mgid: as an IPv6 address: ff00::/8 or, for RoCE v2's groups over

@@ -61,6 +61,7 @@ static void ffo_put(struct ffo *f)
 	tls_free(f->tls);
 	free(f->rules);
 	free(f->tenants);
+	free(f->copy.data);
 	free(f);
 }
 
@@ -769,8 +770,9 @@ static void init_handles(struct ffo *f)
 	uv_idle_init(f->loop, &f->pump);
 	uv_timer_init(f->loop, &f->wait_timer);
 	uv_timer_init(f->loop, &f->look);
-	f->pump.data = f->wait_timer.data = f->look.data = f;
-	f->refs += 3;
+	uv_timer_init(f->loop, &f->copy.timer);
+	f->pump.data = f->wait_timer.data = f->look.data = f->copy.timer.data = f;
+	f->refs += 4;
 	if (f->tls && tls_has_list(f->tls))
 		uv_timer_start(&f->look, on_look, TLS_LOOK, TLS_LOOK);
 }
@@ -780,6 +782,7 @@ static void close_handles(struct ffo *f)
 	uv_close((uv_handle_t *)&f->pump, handle_of_ffo_closed);
 	uv_close((uv_handle_t *)&f->wait_timer, handle_of_ffo_closed);
 	uv_close((uv_handle_t *)&f->look, handle_of_ffo_closed);
+	uv_close((uv_handle_t *)&f->copy.timer, handle_of_ffo_closed);
 }
 
 static int set_pools(struct ffo *f, const struct ffo_conf *conf)

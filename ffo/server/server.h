@@ -54,6 +54,13 @@ struct ffo {
 	size_t num_rules;
 	LIST_HEAD(, sub) by_policy; /* subscriptions that look at it */
 
+	struct { /* op_store.c: a copy of the store that is being read */
+		unsigned char *data;
+		size_t size;
+		uint32_t number;
+		uv_timer_t timer; /* until it is dropped */
+	} copy;
+
 	struct store_watch tenants_watch;
 	bool tenants_known;
 	struct ffo_tenant *tenants; /* [num_tenants], room for FFO_TENANTS_MAX */

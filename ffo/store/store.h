@@ -17,6 +17,7 @@
  *	-EAGAIN		it was changed by somebody meanwhile: read it again
  *	-ENOTCONN	the store is away; nothing is known to have changed
  *	-ECANCELED	close() was called
+ *	-EOPNOTSUPP	this store has no such op
  *	-EBADMSG	what is stored makes no sense, or is of a newer version
  *	-ENOMEM, -EIO
  * A store logs what an operator must know of, once: that it went away, what is damaged. A damaged
@@ -191,6 +192,8 @@ typedef void (*store_container_cb)(void *arg, int err, const char *why,
  */
 typedef void (*store_identity_cb)(void *arg, int err, const char *why, const char *id,
 				  uint32_t last);
+/* A whole database file of store_sqlite. */
+typedef void (*store_backup_cb)(void *arg, int err, const char *why, const void *data, size_t size);
 typedef void (*store_host_cb)(void *arg, int err, const char *why, const struct ffo_host *h);
 /* One page of a list, in order; `more`: there are more behind it. */
 typedef void (*store_containers_cb)(void *arg, int err, const char *why,
@@ -225,6 +228,12 @@ struct ffo_store_ops {
 	 * Which store this is. A copy that is restored is the same store, with an older `last`.
 	 */
 	void (*identity)(struct ffo_store *s, store_identity_cb done, void *arg);
+
+	/*
+	 * A copy of all that is kept, as of one moment, with the store's identity. -EOPNOTSUPP:
+	 * this store is backed up by its own means.
+	 */
+	void (*backup)(struct ffo_store *s, store_backup_cb done, void *arg);
 
 	/* ---- sessions of hosts ---- */
 

@@ -89,6 +89,7 @@ json_t *admin_fields(json_t *msg, const char *const *names);
 	X(map_lookup)                                                                              \
 	X(host_list)                                                                               \
 	X(store_accept)                                                                            \
+	X(store_backup)                                                                            \
 	X(policy_list)                                                                             \
 	X(policy_set)                                                                              \
 	X(policy_rm)                                                                               \

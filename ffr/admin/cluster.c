@@ -87,6 +87,13 @@ void admin_store_accept(struct admin_conn *conn, json_t *msg)
 	orch_accept(admin_conf(conn)->ctl->orch, accepted, conn);
 }
 
+void admin_store_backup(struct admin_conn *conn, json_t *msg)
+{
+	static const char *const names[] = { "copy", "offset", NULL };
+
+	forward(conn, FFO_OP_STORE_BACKUP, admin_fields(msg, names));
+}
+
 void admin_cluster_list(struct admin_conn *conn, json_t *msg)
 {
 	static const char *const names[] = { "after", "limit", NULL };

@@ -30,24 +30,6 @@ static const char *state_text(const json_t *host)
 	return json_is_true(json_object_get(host, "up")) ? "up" : "down";
 }
 
-void cmd_store_accept(int argc, char **argv)
-{
-	long long kept, gone;
-	json_t *answer;
-
-	no_more(argc, argv, 1);
-	answer = router_call(json_pack("{s:s}", "op", "store_accept"));
-	if (json_only(answer, NULL))
-		return;
-	kept = int_of(answer, "kept");
-	gone = int_of(answer, "gone");
-	printf("%lld container%s put into the orchestrator's store", kept, kept == 1 ? "" : "s");
-	if (gone)
-		printf("; %lld could not be, and ended here: the router's log tells why", gone);
-	putchar('\n');
-	json_decref(answer);
-}
-
 void cmd_host_list(int argc, char **argv)
 {
 	static const char *const heads[] = { "HOST", "STATE", "WIRE", "LAST SEEN", NULL };

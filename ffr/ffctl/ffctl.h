@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), the table of the commands
- * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, map.c, stats.c, top.c, trace.c), limits and tenants (limits.c), tables (table.c),
+ * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, store.c, map.c, stats.c, top.c, trace.c),
+ * limits and tenants (limits.c), tables (table.c),
  * what is found to be wrong (findings.c). One thread; every error ends the program with one line.
  *
  * The room ffr/ffctl/ is that program. It may use lib/, headers of obj/ for what is counted, ffo's client
@@ -110,6 +111,8 @@ void cmd_map_list(int argc, char **argv);
 void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);
 void cmd_store_accept(int argc, char **argv);
+void cmd_store_backup(int argc, char **argv);
+void cmd_store_restore(int argc, char **argv);
 void cmd_policy_list(int argc, char **argv);
 void cmd_policy_change(int argc, char **argv); /* allow, deny, rm */
 void cmd_tenant_set(int argc, char **argv);

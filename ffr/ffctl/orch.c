@@ -45,6 +45,7 @@ static const struct {
 	{ "map_lookup", FFO_OP_MAP_GET },	 { "policy_list", FFO_OP_POLICY_LIST },
 	{ "policy_set", FFO_OP_POLICY_SET },	 { "policy_rm", FFO_OP_POLICY_RM },
 	{ "tenant_list", FFO_OP_TENANT_LIST },	 { "tenant_set", FFO_OP_TENANT_SET },
+	{ "store_backup", FFO_OP_STORE_BACKUP },
 };
 
 /* ---- the connection -------------------------------------------------------------------------- */

@@ -66,28 +66,45 @@ static const char ephemeral_schema[] =
 		   "CREATE INDEX ephemeral.mcast_of_host ON mcast(host);";
 #undef X
 
-/* What an SQLite result means; logs it, unless it is a duplicate or a lack of memory. */
-static int failed(struct sqldb *d, int rc)
+static int error_of(int rc)
 {
 	switch (rc & 0xff) {
 	case SQLITE_CONSTRAINT:
 		return -EEXIST;
 	case SQLITE_FULL:
-		log_err("store %s: no space left", d->where);
 		return -ENOSPC;
 	case SQLITE_NOMEM:
 		return -ENOMEM;
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
-		log_err("store %s: %s", d->where, sqlite3_errmsg(d->db));
 		return -EBADMSG;
 	case SQLITE_BUSY:
-		log_err("store %s: another process has it open", d->where);
 		return -EBUSY;
 	default:
-		log_err("store %s: %s", d->where, sqlite3_errmsg(d->db));
 		return -EIO;
 	}
+}
+
+int sqldb_error(sqlite3 *db, int rc, char *why, size_t size)
+{
+	int err = error_of(rc);
+
+	snprintf(why, size, "%s",
+		 err == -ENOSPC ? "no space left" :
+		 err == -EBUSY	? "another process has it open" :
+				  sqlite3_errmsg(db));
+	return err;
+}
+
+/* What an SQLite result means; logs it, unless it is a duplicate or a lack of memory. */
+static int failed(struct sqldb *d, int rc)
+{
+	char why[200];
+	int err = sqldb_error(d->db, rc, why, sizeof(why));
+
+	if (err != -EEXIST && err != -ENOMEM)
+		log_err("store %s: %s", d->where, why);
+	return err;
 }
 
 /* ---- statements ----------------------------------------------------------------------------- */
@@ -164,55 +181,68 @@ static int take_text(void *to, int cols, char **text, char **names)
 	return 0;
 }
 
-/* The single value that a PRAGMA or SELECT gives, as one line of at most 63 bytes. */
-static int get_text(struct sqldb *d, const char *sql, char *text)
+/*
+ * The single value that a PRAGMA or SELECT gives, as one line of at most 63 bytes. An SQLite
+ * result.
+ */
+static int get_text(sqlite3 *db, const char *sql, char *text)
 {
-	int rc;
-
 	text[0] = '\0';
-	rc = sqlite3_exec(d->db, sql, take_text, text, NULL);
-	return rc == SQLITE_OK ? 0 : failed(d, rc);
+	return sqlite3_exec(db, sql, take_text, text, NULL);
 }
 
-static int get_number(struct sqldb *d, const char *sql, long *n)
+static int get_number(sqlite3 *db, const char *sql, long *n)
 {
 	char text[64];
-	int err = get_text(d, sql, text);
+	int rc = get_text(db, sql, text);
 
 	*n = strtol(text, NULL, 10);
-	return err;
+	return rc;
+}
+
+int sqldb_check(sqlite3 *db, long *version, char *why, size_t size)
+{
+	long id, tables;
+	char text[64];
+	int rc;
+
+	rc = get_number(db, "PRAGMA application_id", &id);
+	if (rc == SQLITE_OK)
+		rc = get_number(db, "PRAGMA user_version", version);
+	if (rc == SQLITE_OK)
+		rc = get_number(db, "SELECT count(*) FROM sqlite_schema", &tables);
+	if (rc != SQLITE_OK)
+		return sqldb_error(db, rc, why, size);
+	if (!id && !*version && !tables)
+		return 0;
+	if (id != APPLICATION_ID) {
+		snprintf(why, size, "a database, but not of ffo");
+		return -EBADMSG;
+	}
+	if (*version < 1 || *version > SCHEMA_VERSION) {
+		snprintf(why, size,
+			 "schema version %ld, this ffo knows %ld; use the ffo that wrote it",
+			 *version, SCHEMA_VERSION);
+		return -EPROTONOSUPPORT;
+	}
+	rc = get_text(db, "PRAGMA quick_check(1)", text);
+	if (rc != SQLITE_OK)
+		return sqldb_error(db, rc, why, size);
+	if (strcmp(text, "ok")) {
+		snprintf(why, size, "damaged: %s", text);
+		return -EBADMSG;
+	}
+	return 0;
 }
 
 /* Is the file ours to use? *version: of its schema, 0: it is empty. */
 static int check_file(struct sqldb *d, long *version)
 {
-	long id, tables;
-	char text[64];
-	int err;
+	char why[200];
+	int err = sqldb_check(d->db, version, why, sizeof(why));
 
-	err = get_number(d, "PRAGMA application_id", &id);
-	if (!err)
-		err = get_number(d, "PRAGMA user_version", version);
-	if (!err)
-		err = get_number(d, "SELECT count(*) FROM sqlite_schema", &tables);
-	if (err)
-		return err;
-	if (!id && !*version && !tables)
-		return 0;
-	if (id != APPLICATION_ID) {
-		log_err("store %s: a database, but not of ffo", d->where);
-		return -EBADMSG;
-	}
-	if (*version < 1 || *version > SCHEMA_VERSION) {
-		log_err("store %s: schema version %ld, this ffo knows %ld; use the ffo that wrote it",
-			d->where, *version, SCHEMA_VERSION);
-		return -EPROTONOSUPPORT;
-	}
-	err = get_text(d, "PRAGMA quick_check(1)", text);
-	if (!err && strcmp(text, "ok")) {
-		log_err("store %s: damaged: %s", d->where, text);
-		err = -EBADMSG;
-	}
+	if (err && err != -ENOMEM)
+		log_err("store %s: %s", d->where, why);
 	return err;
 }
 

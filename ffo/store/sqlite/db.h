@@ -31,6 +31,15 @@ int sqldb_open(struct sqldb *d, const char *where, const char *const *sql, size_
 void sqldb_close(struct sqldb *d);
 
 /*
+ * Is that database a store, whole, and of a version that this program knows? *version: of its
+ * schema, 0: it is empty. 0; or -errno and a line in why: -EBADMSG, -EPROTONOSUPPORT, -EBUSY
+ * (another process has it), ...
+ */
+int sqldb_check(sqlite3 *db, long *version, char *why, size_t size);
+/* What an SQLite result means: -errno, and a line in why. */
+int sqldb_error(sqlite3 *db, int rc, char *why, size_t size);
+
+/*
  * Bind parameters 1.. by a format: 'i' int64_t, 's' const char *, 'a' const struct in6_addr *.
  * Text and addresses are the caller's and must live until the statement is reset.
  */

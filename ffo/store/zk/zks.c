@@ -545,11 +545,20 @@ static void zks_close(struct ffo_store *base)
 	uv_close((uv_handle_t *)&s->linger, timer_closed);
 }
 
+static void zks_backup(struct ffo_store *base, store_backup_cb done, void *arg)
+{
+	(void)base;
+	done(arg, -EOPNOTSUPP,
+	     "the store is in ZooKeeper: keep copies of the data directory of one of its servers instead",
+	     NULL, 0);
+}
+
 const struct ffo_store_ops store_zk = {
 	.name = "zookeeper",
 	.open = zks_open,
 	.close = zks_close,
 	.identity = zks_identity,
+	.backup = zks_backup,
 	.host_up = zks_host_up,
 	.host_down = zks_host_down,
 	.container_add = zks_container_add,

@@ -166,6 +166,14 @@ static void f_identity(struct ffo_store *s, store_identity_cb done, void *arg)
 		store_sqlite.identity(INNER(s), done, arg);
 }
 
+static void f_backup(struct ffo_store *s, store_backup_cb done, void *arg)
+{
+	if (fails())
+		done(arg, -EIO, "", NULL, 0);
+	else
+		store_sqlite.backup(INNER(s), done, arg);
+}
+
 static void f_host_up(struct ffo_store *s, const struct ffo_host *h, store_done_cb done, void *arg)
 {
 	DONE(host_up, h);
@@ -325,6 +333,7 @@ static const struct ffo_store_ops store_faulty = {
 	.open = f_open,
 	.close = f_close,
 	.identity = f_identity,
+	.backup = f_backup,
 	.host_up = f_host_up,
 	.host_down = f_host_down,
 	.container_add = f_container_add,

@@ -71,9 +71,9 @@ static void test_durable(void **state)
 	struct lite *t = *state;
 	char text[64];
 
-	assert_int_equal(get_text(&store_of(t->s)->db, "PRAGMA journal_mode", text), 0);
+	assert_int_equal(get_text(store_of(t->s)->db.db, "PRAGMA journal_mode", text), 0);
 	assert_string_equal(text, "wal");
-	assert_int_equal(get_text(&store_of(t->s)->db, "PRAGMA synchronous", text), 0);
+	assert_int_equal(get_text(store_of(t->s)->db.db, "PRAGMA synchronous", text), 0);
 	assert_string_equal(text, "2"); /* FULL */
 }
 
