@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * cluster.c - ffctl host list, container migrate and claim, map lookup, policy.
+ * cluster.c - ffctl host list, container migrate and claim, map lookup.
  *
  * Tests: system/bad_options.sh, system/fault_tls.sh
  */
@@ -206,49 +206,5 @@ void cmd_map_lookup(int argc, char **argv)
 	} else {
 		print_lookup(answer, &m);
 	}
-	json_decref(answer);
-}
-
-/* ---- policy ---------------------------------------------------------------------------------- */
-
-void cmd_policy_list(int argc, char **argv)
-{
-	static const char *const heads[] = { "PARTY", "PARTY", "ACTION", NULL };
-	json_t *answer, *r;
-	struct table *t;
-	size_t i;
-
-	no_more(argc, argv, 1);
-	answer = router_call(json_pack("{s:s}", "op", "policy_list"));
-	if (json_only(answer, "rules"))
-		return;
-	t = table_new(heads);
-	json_array_foreach(json_object_get(answer, "rules"), i, r) {
-		table_cell(t, "%s", str_of(r, "a"));
-		table_cell(t, "%s", str_of(r, "b"));
-		table_cell(t, "%s", str_of(r, "action"));
-	}
-	table_print(t);
-	json_decref(answer);
-}
-
-/* The word is the action: allow, deny, or rm. */
-void cmd_policy_change(int argc, char **argv)
-{
-	bool rm = !strcmp(argv[0], "rm");
-	json_t *answer;
-
-	if (argc != 3)
-		usage_fail("policy %s: two parties are needed, each TENANT or TENANT/CONTAINER",
-			   argv[0]);
-	for (int i = 1; i < 3; i++)
-		if (!ffo_party_ok(argv[i]))
-			usage_fail("policy %s: \"%s\" is neither TENANT nor TENANT/CONTAINER",
-				   argv[0], argv[i]);
-	answer = router_call(json_pack("{s:s, s:s, s:s, s:s*}", "op",
-				       rm ? "policy_rm" : "policy_set", "a", argv[1], "b", argv[2],
-				       "action", rm ? NULL : argv[0]));
-	if (json_out)
-		json_print(answer);
 	json_decref(answer);
 }

@@ -239,7 +239,7 @@ static char *docker_flags(const json_t *c)
 }
 
 /* What the router has to say of a change that it made. */
-static void print_warning(const json_t *answer)
+void print_warning(const json_t *answer)
 {
 	if (json_object_get(answer, "warning"))
 		fprintf(stderr, "ffctl: warning: %s\n", str_of(answer, "warning"));

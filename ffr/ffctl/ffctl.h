@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), the table of the commands
- * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, store.c, map.c, stats.c, top.c, trace.c),
+ * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, store.c, policy.c, map.c, stats.c, top.c, trace.c),
  * limits and tenants (limits.c), tables (table.c),
  * what is found to be wrong (findings.c). One thread; every error ends the program with one line.
  *
@@ -92,6 +92,19 @@ void print_container(json_t *answer, bool docker);
 struct ffo_map;
 json_t *map_json(const struct ffo_map *m); /* without the container */
 const char *access_text(uint32_t access, char buf[64]);
+
+/* The answer's "warning", if it has one, on stderr. */
+void print_warning(const json_t *answer);
+
+/* ---- policy.c ---- */
+enum party_in { PARTY_HAS_RULE, PARTY_HAS_LIMITS };
+/*
+ * Adds a "warning" to that object if the store does not know the party, TENANT or TENANT/CONTAINER, which is to have a
+ * rule or limits. Asked before the change, so that a question that fails changes nothing.
+ */
+void warn_unknown(json_t *said, const char *party, enum party_in in);
+/* Prints the answer to a change with what was said of it; people see the warning only. Takes both. */
+void print_change(json_t *answer, json_t *said);
 
 /* ---- commands: argv[0] is the command's last word ------------------------------------------- */
 void cmd_container_add(int argc, char **argv);

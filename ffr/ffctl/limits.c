@@ -227,7 +227,7 @@ void cmd_tenant_set(int argc, char **argv)
 {
 	static const struct option none[] = { { 0 } };
 	const struct option *options = limit_options(none, true);
-	json_t *request = json_pack("{s:s}", "op", "tenant_set"), *answer;
+	json_t *request = json_pack("{s:s}", "op", "tenant_set"), *answer, *said = json_object();
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
@@ -242,10 +242,9 @@ void cmd_tenant_set(int argc, char **argv)
 		usage_fail(
 			"tenant set: nothing to change: give a limit, see ffctl tenant set --help");
 	json_object_set_new(request, "tenant", json_string(argv[optind]));
+	warn_unknown(said, argv[optind], PARTY_HAS_LIMITS);
 	answer = router_call(request);
-	if (json_out)
-		json_print(answer);
-	json_decref(answer);
+	print_change(answer, said);
 }
 
 /* Limits are all that there is of a tenant. Without any it is forgotten. */

@@ -100,6 +100,36 @@ ctl ls --all --sort mode >"$OUT/list" || fail "ls --all"
 grep -q '^NAME  *TENANT  *ADDRESSES  *MODE  *LID  *HOST  *EPOCH  *ACTIVE$' "$OUT/list" || fail "$(cat "$OUT/list")"
 tail -n 1 "$OUT/list" | grep >/dev/null '^app  *red  *10.77.7.10  *spin  *[0-9]*  *hx  *1  *no$' || fail "$(cat "$OUT/list")"
 
+# warns TEXT ARG...: ffctl ARG... ends with 0 and that one line on stderr, or with --json that member.
+warns() {
+	local text=$1 out
+	shift
+	out=$(ctl "$@" 2>"$OUT/err") || fail "ffctl $*: status $?: $(cat "$OUT/err")"
+	[[ -z $out && $(cat "$OUT/err") == "${text:+ffctl: warning: $text}" ]] || fail "ffctl $*: $out, $(cat "$OUT/err")"
+	out=$(ctl "$@" --json 2>"$OUT/err") || fail "ffctl $* --json: status $?: $(cat "$OUT/err")"
+	[[ ! -s $OUT/err ]] || fail "ffctl $* --json: $(cat "$OUT/err")"
+	[[ $(python3 -c 'import json, sys; print(json.load(sys.stdin).get("warning", ""))' <<<"$out") == "$text" ]] ||
+		fail "ffctl $* --json: $out"
+}
+
+step "parties that the store does not know"
+warns '' policy allow red red/web
+warns 'no container is of tenant rde' policy allow rde red
+warns 'no container is of tenant rde' policy deny rde rde
+warns 'there is no container wbe; no container is of tenant rde' policy deny red/wbe rde
+warns 'container web is of tenant red, not of blue' policy allow blue/web red
+warns 'no container is of tenant rde' tenant set rde --max-qp 10
+warns '' policy allow rde red
+warns '' tenant set red --max-qp 10
+prints '' policy rm rde rde
+for party in rde red/wbe blue/web; do
+	ctl policy rm "$party" red || ctl policy rm "$party" rde || fail "policy rm $party"
+done
+prints '' policy rm red red/web
+prints '' tenant rm rde
+prints '[]' policy list --json
+ctl tenant set red --max-qp none || fail "tenant set"
+
 step "a tenant"
 ends 4 not-found 'tenant red has no limits' tenant rm red
 ctl tenant set red --max-qp 10 --rate 1Gbit || fail "tenant set"
