@@ -62,6 +62,8 @@ static const struct command {
 	{ "stats", NULL, cmd_stats, "[NAME]", "show counters, queue pairs and latencies",
 	  "--tenant TENANT: the sums of a tenant's containers\n"
 	  "--nonzero: only what is not 0\n"
+	  "--human: numbers with units, as 10.5MB and 3.2s\n"
+	  "--watch SECONDS: again and again, with what was added per second\n"
 	  "--latency: how long requests took\n"
 	  "--qps: a line for each queue pair\n"
 	  "--mrs: a line for each memory region with on-demand paging\n" },

@@ -179,10 +179,15 @@ struct table *table_new(const char *const *heads);
 /* The next cell; a full row begins the next one. */
 void table_cell(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void table_print(struct table *t); /* and free */
-/* "10.5M": bytes for people, in powers of 1024. Returns buf. */
+/* "10.5MB": bytes for people, in powers of 1024, as limits are written. Returns buf. */
 const char *bytes_text(json_int_t n, char buf[16]);
 const char *count_text(double n, char buf[16]);	  /* "10.5M", in powers of 1000 */
 const char *time_text(uint64_t ns, char buf[16]); /* "10.5us" */
+/* "10.5Gbit/s", of bytes per second: the unit of rates for people, as limits are written. */
+const char *rate_text(double bytes, char buf[24]);
+
+/* The seconds between two refreshes that `option` was given. (top.c) */
+double interval_parse(const char *option, const char *text);
 
 /* A histogram as the router tells it. */
 struct lat;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * stats.c - ffctl stats: counters, times, queue pairs and on-demand memory.
+ * stats.c - ffctl stats: counters, times, queue pairs and on-demand memory, once or again and
+ * again.
  *
  * Tests: system/stats.sh
  */
 #include <getopt.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "ffr/ffctl/ffctl.h"
 #include "ffr/obj/lat.h"
@@ -15,6 +19,7 @@
 struct wish {
 	const char *name, *tenant;
 	bool latency, qps, mrs;
+	double watch; /* seconds from one reading to the next; 0: one reading */
 };
 
 void lat_from_json(struct lat *h, const json_t *j)
@@ -33,12 +38,73 @@ void lat_from_json(struct lat *h, const json_t *j)
 	h->max = (uint64_t)int_of(j, "max_ns");
 }
 
+/* How counters are shown. */
 static bool leaves_out_zeros; /* --nonzero */
+static bool is_human;	      /* --human */
+static double since_s;	      /* since the reading before; 0: there is none */
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+
+	return n >= m && !strcmp(name + n - m, end);
+}
+
+static const char *value_text(const char *name, json_int_t value, char buf[24])
+{
+	if (!is_human)
+		snprintf(buf, 24, "%lld", (long long)value);
+	else if (ends_with(name, "_bytes"))
+		bytes_text(value, buf);
+	else if (ends_with(name, "_ns"))
+		time_text((uint64_t)value, buf);
+	else
+		count_text((double)value, buf);
+	return buf;
+}
+
+static const char *per_second_text(const char *name, json_int_t grown, char buf[24])
+{
+	double n = (double)grown / since_s;
+	char text[16];
+
+	if (ends_with(name, "_bytes"))
+		rate_text(n, buf);
+	else
+		snprintf(buf, 24, "%s/s",
+			 ends_with(name, "_ns") ? time_text((uint64_t)n, text) :
+						  count_text(n, text));
+	return buf;
+}
+
+/* A line. grown: since the reading before, NULL: that is not known, or of no meaning. */
+static void print_line(const char *name, json_int_t value, const json_int_t *grown,
+		       const char *help)
+{
+	char text[24], rate[24] = "";
+
+	if (!value && leaves_out_zeros)
+		return;
+	if (grown && *grown >= 0) /* not added anew, nor another router */
+		per_second_text(name, *grown, rate);
+	printf("  %-17s %16s  ", name, value_text(name, value, text));
+	if (since_s > 0)
+		printf("%12s  ", rate);
+	printf("%s\n", help);
+}
 
 static void print_value(const char *name, json_int_t value, const char *help)
 {
-	if (value || !leaves_out_zeros)
-		printf("  %-16s %16lld  %s\n", name, (long long)value, help);
+	print_line(name, value, NULL, help);
+}
+
+/* before: the container's counters in the reading before; NULL: they are not known. */
+static void print_counter(const json_t *counters, const json_t *before, const char *name,
+			  const char *help)
+{
+	json_int_t value = int_of(counters, name), grown = value - int_of(before, name);
+
+	print_line(name, value, before ? &grown : NULL, help);
 }
 
 static const char *owner(const json_t *c)
@@ -59,10 +125,12 @@ static void print_failures(const json_t *completions)
 	}
 }
 
-static void print_stats(const json_t *c)
+static void print_stats(const json_t *c, const json_t *before)
 {
-	const json_t *counters = json_object_get(c, "counters");
+	const json_t *counters = json_object_get(c, "counters"),
+		     *old = json_object_get(before, "counters");
 	json_int_t reg = int_of(c, "registered_bytes"), zero = int_of(c, "zero_copy_bytes");
+	char shared[80];
 
 	printf("%s\n", owner(c));
 	print_value("sessions", int_of(c, "sessions"), "programs that have the device open");
@@ -72,14 +140,13 @@ static void print_stats(const json_t *c)
 	print_value("mrs", int_of(c, "mrs"), "memory regions");
 	print_value("on_demand_mrs", int_of(c, "on_demand_mrs"), "of these, with on-demand paging");
 	print_value("registered_bytes", reg, "bytes of the others");
-	if (zero || !leaves_out_zeros)
-		printf("  %-16s %16lld  %s (%.1f %%)\n", "zero_copy_bytes", (long long)zero,
-		       "of these, pages that the router shares",
-		       reg ? 100.0 * (double)zero / (double)reg : 0.0);
+	snprintf(shared, sizeof(shared), "of these, pages that the router shares (%.1f %%)",
+		 reg ? 100.0 * (double)zero / (double)reg : 0.0);
+	print_value("zero_copy_bytes", zero, shared);
 	print_value("cm_ids", int_of(c, "cm_ids"), "ids of the connection manager (rdma_cm)");
 	print_value("cm_listeners", int_of(c, "cm_listeners"), "of these, that listen");
 	print_value("cm_connections", int_of(c, "cm_connections"), "of these, established");
-#define X(name, help) print_value(#name, int_of(counters, #name), help);
+#define X(name, help) print_counter(counters, old, #name, help);
 	FF_STATS(X)
 #undef X
 	print_failures(json_object_get(c, "completions"));
@@ -220,7 +287,8 @@ static struct wish parse(int argc, char **argv)
 	static const struct option options[] = {
 		{ "tenant", required_argument, NULL, 't' }, { "latency", no_argument, NULL, 'l' },
 		{ "qps", no_argument, NULL, 'q' },	    { "mrs", no_argument, NULL, 'm' },
-		{ "nonzero", no_argument, NULL, 'z' },	    { 0 },
+		{ "nonzero", no_argument, NULL, 'z' },	    { "human", no_argument, NULL, 'h' },
+		{ "watch", required_argument, NULL, 'w' },  { 0 },
 	};
 	struct wish w = { 0 };
 	int o;
@@ -242,6 +310,12 @@ static struct wish parse(int argc, char **argv)
 		case 'z':
 			leaves_out_zeros = true;
 			break;
+		case 'h':
+			is_human = true;
+			break;
+		case 'w':
+			w.watch = interval_parse("stats: --watch", optarg);
+			break;
 		default:
 			option_fail(o, argv);
 		}
@@ -254,45 +328,96 @@ static struct wish parse(int argc, char **argv)
 			"stats: --tenant is the sum of its containers: no name, no --qps, no --mrs");
 	if (w.mrs && (w.qps || w.latency))
 		usage_fail("stats: --mrs has a table of its own: no --qps, no --latency");
-	if (leaves_out_zeros && (w.mrs || w.qps || w.latency || json_out))
-		usage_fail(
-			"stats: --nonzero is for counters: no --qps, --mrs, --latency or --json");
+	if ((leaves_out_zeros || is_human) && (w.mrs || w.qps || w.latency || json_out))
+		usage_fail("stats: --nonzero and --human are for counters: no --qps, --mrs, "
+			   "--latency or --json");
+	if (w.watch > 0 && json_out)
+		usage_fail("stats: --watch has no JSON");
 	return w;
 }
 
-void cmd_stats(int argc, char **argv)
+static json_t *reading(const struct wish *w)
 {
-	struct wish w = parse(argc, argv);
-	json_t *answer, *list, *c;
+	json_t *answer =
+		router_call(json_pack("{s:s, s:s*, s:s*, s:b}", "op", "stats", "name", w->name,
+				      "tenant", w->tenant, "latency", w->latency));
+	json_t *list = json_incref(json_object_get(answer, "containers")), *c;
 	size_t i;
 
-	answer = router_call(json_pack("{s:s, s:s*, s:s*, s:b}", "op", "stats", "name", w.name,
-				       "tenant", w.tenant, "latency", w.latency));
-	list = json_object_get(answer, "containers");
-	if (w.qps)
+	json_decref(answer);
+	if (w->qps)
 		json_array_foreach(list, i, c)
 			json_object_set_new(c, "qp_list",
 					    container_all(str_of(c, "name"), "qp_list", "qps",
-							  w.latency));
-	if (w.mrs)
+							  w->latency));
+	if (w->mrs)
 		json_array_foreach(list, i, c)
 			json_object_set_new(c, "mr_list",
 					    container_all(str_of(c, "name"), "mr_list", "mrs",
 							  false));
+	return list;
+}
+
+/* The same container's, or tenant's, in the reading before. */
+static const json_t *same(const json_t *before, const json_t *c)
+{
+	json_t *b;
+	size_t i;
+
+	json_array_foreach((json_t *)before, i, b)
+		if (!strcmp(owner(b), owner(c)))
+			return b;
+	return NULL;
+}
+
+static void print_reading(json_t *list, const json_t *before, const struct wish *w)
+{
+	json_t *c;
+	size_t i;
+
 	if (json_out) {
 		json_print(list);
-	} else if (w.qps) {
-		print_qps(list, &w);
-	} else if (w.mrs) {
+	} else if (w->qps) {
+		print_qps(list, w);
+	} else if (w->mrs) {
 		print_mrs(list);
-	} else if (w.latency) {
+	} else if (w->latency) {
 		print_latency(list);
 	} else {
 		json_array_foreach(list, i, c) {
 			if (i)
 				putchar('\n');
-			print_stats(c);
+			print_stats(c, same(before, c));
 		}
 	}
-	json_decref(answer);
+}
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void cmd_stats(int argc, char **argv)
+{
+	struct wish w = parse(argc, argv);
+	json_t *list = reading(&w), *before;
+	double at = now_s(), last;
+
+	print_reading(list, NULL, &w);
+	while (w.watch > 0 && !fflush(stdout)) {
+		poll(NULL, 0, (int)(w.watch * 1000));
+		before = list;
+		last = at;
+		list = reading(&w);
+		at = now_s();
+		since_s = at - last;
+		/* a terminal shows one reading, from its top; a file has one behind the other */
+		fputs(isatty(STDOUT_FILENO) ? "\033[H\033[J" : "\n", stdout);
+		print_reading(list, before, &w);
+		json_decref(before);
+	}
+	json_decref(list);
 }

@@ -79,16 +79,13 @@ void table_print(struct table *t)
 
 const char *bytes_text(json_int_t n, char buf[16])
 {
-	static const char units[] = " KMGTPE";
+	static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB", "EB" };
 	double v = (double)n;
 	int u = 0;
 
-	for (; v >= 1024 && units[u + 1]; u++)
+	for (; v >= 1024 && u < 6; u++)
 		v /= 1024;
-	if (!u)
-		snprintf(buf, 16, "%lld", (long long)n);
-	else
-		snprintf(buf, 16, "%.1f%c", v, units[u]);
+	snprintf(buf, 16, u ? "%.1f%s" : "%.0f%s", v, units[u]);
 	return buf;
 }
 
@@ -103,6 +100,14 @@ const char *count_text(double n, char buf[16])
 		snprintf(buf, 16, "%.0f", n);
 	else
 		snprintf(buf, 16, "%.1f%c", n, units[u]);
+	return buf;
+}
+
+const char *rate_text(double bytes, char buf[24])
+{
+	char n[16];
+
+	snprintf(buf, 24, "%sbit/s", count_text(8 * bytes, n));
 	return buf;
 }
 

@@ -216,8 +216,8 @@ static void line_put(char line[LINE_WIDTH + 1], const char *const cell[11])
 
 static void heads_text(char line[LINE_WIDTH + 1])
 {
-	static const char *const heads[11] = { "CONTAINER", "TENANT", "QPS", "TX/s",
-					       "RX/s",	    "OPS/s",  "50%", "99%",
+	static const char *const heads[11] = { "CONTAINER", "TENANT", "QPS", "TXbit/s",
+					       "RXbit/s",   "OPS/s",  "50%", "99%",
 					       "CPU%",	    "ERR",    "RNR" };
 
 	line_put(line, heads);
@@ -237,8 +237,8 @@ static void line_text(const struct sample *s, char line[LINE_WIDTH + 1])
 		s->name,
 		s->tenant,
 		count_text((double)s->qps, qps),
-		bytes_text((json_int_t)s->tx, tx),
-		bytes_text((json_int_t)s->rx, rx),
+		count_text(8 * s->tx, tx),
+		count_text(8 * s->rx, rx),
 		count_text(s->ops, ops),
 		s->p99 ? time_text(s->p50, p50) : "-",
 		s->p99 ? time_text(s->p99, p99) : "-",
@@ -310,7 +310,7 @@ static void draw(const struct reading *d, size_t first)
 {
 	size_t room = LINES > FIXED_ROWS ? (size_t)(LINES - FIXED_ROWS) : 0;
 	double tx = 0, rx = 0, ops = 0;
-	char line[LINE_WIDTH + 1], a[16], b[16], c[16];
+	char line[LINE_WIDTH + 1], a[24], b[24], c[16];
 
 	for (size_t i = 0; i < d->n; i++) {
 		tx += d->row[i].tx;
@@ -318,8 +318,8 @@ static void draw(const struct reading *d, size_t first)
 		ops += d->row[i].ops;
 	}
 	erase();
-	mvprintw(0, 0, "freeflow: %zu containers, %s/s sent, %s/s received, %s requests/s", d->n,
-		 bytes_text((json_int_t)tx, a), bytes_text((json_int_t)rx, b), count_text(ops, c));
+	mvprintw(0, 0, "freeflow: %zu containers, %s sent, %s received, %s requests/s", d->n,
+		 rate_text(tx, a), rate_text(rx, b), count_text(ops, c));
 	attron(A_REVERSE);
 	heads_text(line);
 	mvaddnstr(1, 0, line, COLS);
@@ -402,13 +402,14 @@ static void sort_parse(const char *s)
 		   s);
 }
 
-static void interval_parse(const char *s)
+double interval_parse(const char *option, const char *text)
 {
 	char *end;
+	double seconds = strtod(text, &end);
 
-	interval = strtod(s, &end);
-	if (end == s || *end || !(interval >= 0.1 && interval <= 3600))
-		usage_fail("top: --interval: \"%s\" is not 0.1..3600 seconds", s);
+	if (end == text || *end || !(seconds >= 0.1 && seconds <= 3600))
+		usage_fail("%s: \"%s\" is not 0.1..3600 seconds", option, text);
+	return seconds;
 }
 
 void cmd_top(int argc, char **argv)
@@ -425,7 +426,7 @@ void cmd_top(int argc, char **argv)
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		switch (o) {
 		case 'i':
-			interval_parse(optarg);
+			interval = interval_parse("top: --interval", optarg);
 			break;
 		case 's':
 			sort_parse(optarg);

@@ -37,6 +37,28 @@ grep -qE '^  tx_bytes +[1-9]' "$OUT/table" || fail "$(<"$OUT/table")"
 ! grep -E '^  [a-z_]+ +0 ' "$OUT/table" || fail "zeros"
 ctl "$A" stats "$A" | grep >/dev/null -E '^  cm_ids +0 ' || fail "no zeros without --nonzero"
 
+step "numbers with units"
+ctl "$A" stats "$A" --human >"$OUT/table" || fail "stats --human"
+grep -qE '^  tx_bytes +[0-9]+(\.[0-9])?(B|[kMGT]B)  ' "$OUT/table" || fail "$(<"$OUT/table")"
+grep -qE '^  cpu_ns +[0-9]+(\.[0-9])?[num]?s  ' "$OUT/table" || fail "$(<"$OUT/table")"
+ctl "$A" stats --human --qps >/dev/null 2>"$OUT/error" && fail "stats --human --qps"
+grep -q 'are for counters' "$OUT/error" || fail "$(<"$OUT/error")"
+
+step "again and again, with rates"
+"$BUILD/bin/ffctl" --admin "$FF_LAB/$(<"$FF_LAB/$A/host")/admin.sock" stats "$A" --watch 0.3 >"$OUT/table" &
+job=$!
+readings() {
+	(($(grep -c "^$A$" "$OUT/table") >= $1))
+}
+wait_for 30 readings 3 || fail "stats --watch: $(<"$OUT/table")"
+kill $job
+wait $job 2>/dev/null
+grep -qE '^  write_ops +[0-9]+ +0/s  RDMA WRITE' "$OUT/table" || fail "$(<"$OUT/table")"
+grep -qE '^  tx_bytes +[0-9]+ +0bit/s  bytes sent' "$OUT/table" || fail "$(<"$OUT/table")"
+grep -qE '^  qps +[0-9]+ {16}queue pairs' "$OUT/table" || fail "$(<"$OUT/table")"
+ctl "$A" stats --watch soon 2>"$OUT/error" && fail "stats --watch soon"
+grep -q '"soon" is not 0.1..3600 seconds' "$OUT/error" || fail "$(<"$OUT/error")"
+
 step "completions by status"
 [[ $(ctl "$A" --json stats "$A" | value 'a[0]["completions"]["success"] > 0 and
 	len(a[0]["completions"]) == 24') == True ]] || fail "completions"
@@ -66,7 +88,7 @@ grep -q '^ffctl: no container of tenant "nobody" on this host$' "$OUT/error" || 
 
 step "top"
 ctl "$A" top --once --interval 0.2 >"$OUT/table" || fail "top --once"
-grep -q "^CONTAINER" "$OUT/table" || fail "$(<"$OUT/table")"
+grep -q "^CONTAINER .* TXbit/s RXbit/s " "$OUT/table" || fail "$(<"$OUT/table")"
 grep -qE "^$A +default +1 " "$OUT/table" || fail "$(<"$OUT/table")"
 [[ -z $(awk 'length > 80' "$OUT/table") ]] || fail "wider than 80 columns"
 [[ $(ctl "$A" --json top --interval 0.2 | value 'len([c for c in a if c["name"] == "'"$A"'" and c["tenant"] == "default"
