@@ -16,6 +16,7 @@
 struct admin;
 struct admin_conn;
 struct peers;
+struct event;
 
 #define ADMIN_LINE_MAX 65536u /* bytes of a request */
 
@@ -38,6 +39,13 @@ void admin_stop(struct admin *a); /* NULL is fine; frees itself while the loop r
 void admin_reply(struct admin_conn *conn, json_t *answer);
 void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+/*
+ * As admin_reply(). From then on the connection takes no more requests, and is sent a line for each
+ * event from that number on, or for the number of events that it has missed.
+ */
+void admin_follow(struct admin_conn *conn, json_t *answer, uint64_t from);
+/* An event as JSON, without memory NULL. (events.c) */
+json_t *event_json(const struct event *e);
 const struct admin_conf *admin_conf(const struct admin_conn *conn);
 
 /* What is known of a container, or of a tenant's. stats.c */
@@ -64,7 +72,7 @@ struct container *admin_named(struct admin_conn *conn, json_t *msg);
 json_t *admin_fields(json_t *msg, const char *const *names);
 
 /*
- * X(name): the ops. stats, qp_list and mr_list are in stats.c, trace is in trace.c, health in health.c, those from
+ * X(name): the ops. stats, qp_list and mr_list are in stats.c, trace is in trace.c, events in events.c, health in health.c, those from
  * container_migrate on are in cluster.c, and the others in ops.c.
  */
 #define ADMIN_OPS(X)                                                                               \
@@ -80,6 +88,7 @@ json_t *admin_fields(json_t *msg, const char *const *names);
 	X(container_runs)                                                                          \
 	X(stats)                                                                                   \
 	X(trace)                                                                                   \
+	X(events)                                                                                  \
 	X(qp_list)                                                                                 \
 	X(mr_list)                                                                                 \
 	X(container_migrate)                                                                       \

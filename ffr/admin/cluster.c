@@ -177,6 +177,7 @@ static void moved(void *arg, int status, const char *text, json_t *answer)
 	json_t *container = json_object_get(answer, "container");
 	struct ffo_container info;
 	struct container *c;
+	char why[128];
 	int err = 0;
 
 	if (!status && ffo_container_from_json(container, &info)) {
@@ -192,8 +193,10 @@ static void moved(void *arg, int status, const char *text, json_t *answer)
 		c = orch_container(a->ctl, &info, &err);
 		if (c && m->now.id && m->now.epoch != info.epoch)
 			((struct container_ctl *)c->ctl)->claimed_at = uv_now(a->ctl->loop);
-	} else if (c && c->id == info.id)
-		container_detach(c);
+	} else if (c && c->id == info.id) {
+		snprintf(why, sizeof(why), "an operator has moved it to host %s", info.host);
+		container_leave(c, why);
+	}
 	if (err) {
 		admin_error(m->conn, err, "%s/containers/%s: %s", a->ctl->conf.runtime_dir,
 			    info.name, strerror(-err));

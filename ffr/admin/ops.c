@@ -432,7 +432,7 @@ static int attach(struct ctl *ctl, const struct ffo_container *info, const char 
 
 	err = c ? container_cgroup_tell(c, cgroup) : err;
 	if (err && c)
-		container_detach(c);
+		container_leave(c, "its cgroup cannot be kept");
 	return err;
 }
 
@@ -601,7 +601,7 @@ static void removed(void *arg, int status, const char *text, json_t *answer)
 	if (!ffo_container_from_json(json_object_get(answer, "container"), &info)) {
 		c = container_find(admin_conf(r->conn)->ctl, info.name);
 		if (c)
-			container_detach(c);
+			container_leave(c, "an operator has removed it");
 	}
 	j = json_object();
 	if (r->runs)

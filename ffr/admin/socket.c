@@ -9,6 +9,11 @@
  * A connection has one request at a time; the next is read when the answer has been taken. admin.h
  * tells where the ops are.
  *
+ * A connection that follows events has no queue: it has the number of the next event that it is to
+ * be sent. While its reader has not taken what was written, nothing more is written, and events go
+ * on in the ring of obj/events.c. Those that leave the ring before they are sent are lost to it:
+ * the next line tells their number.
+ *
  * Tests: unit/orch/test_orch.c, system/stats.sh
  */
 #include "ffr/admin/admin.h"
@@ -28,9 +33,11 @@
 #include "ffr/lib/accept.h"
 #include "ffr/lib/log.h"
 #include "ffr/lib/sd.h"
+#include "ffr/obj/events.h"
 
 #define ADMIN_MAX_CONNS 64u
 #define ADMIN_BACKLOG	16
+#define EVENTS_AT_ONCE	64u /* in one write to who follows */
 
 struct admin {
 	struct admin_conf conf;
@@ -50,9 +57,10 @@ struct admin_conn {
 	char *out;
 	char in[ADMIN_LINE_MAX];
 	size_t in_len;
-	bool busy;   /* a request is being served or its answer written */
-	bool asked;  /* an op owes an answer: the connection must stay */
-	bool closed; /* its handle is closed */
+	uint64_t follows; /* the number of the event that it is sent next; 0: it follows none */
+	bool busy;	  /* a request is being served, or something is written */
+	bool asked;	  /* an op owes an answer: the connection must stay */
+	bool closed;	  /* its handle is closed */
 };
 
 static const struct {
@@ -124,30 +132,39 @@ static void on_written(uv_write_t *w, int status)
 		conn_next(conn);
 }
 
-static void answer_send(struct admin_conn *conn, json_t *answer)
+/*
+ * Takes the text, which is not to end with a newline, and sends it with one. NULL: there is no
+ * memory.
+ */
+static void line_send(struct admin_conn *conn, char *text)
 {
 	uv_buf_t buf;
 	size_t len;
 
+	conn->out = text;
+	if (!text) {
+		log_err("admin: out of memory");
+		conn_close(conn);
+		return;
+	}
+	len = strlen(text);
+	text[len] = '\n'; /* in place of the NUL */
+	buf = uv_buf_init(text, (unsigned)len + 1);
+	conn->write.data = conn;
+	if (uv_write(&conn->write, (uv_stream_t *)&conn->pipe, &buf, 1, on_written))
+		conn_close(conn);
+}
+
+static void answer_send(struct admin_conn *conn, json_t *answer)
+{
 	conn->asked = false;
 	if (uv_is_closing((uv_handle_t *)&conn->pipe)) {
 		json_decref(answer);
 		conn_put(conn);
 		return;
 	}
-	conn->out = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+	line_send(conn, answer ? json_dumps(answer, JSON_COMPACT) : NULL);
 	json_decref(answer);
-	if (!conn->out) {
-		log_err("admin: out of memory");
-		conn_close(conn);
-		return;
-	}
-	len = strlen(conn->out);
-	conn->out[len] = '\n'; /* in place of the NUL */
-	buf = uv_buf_init(conn->out, (unsigned)len + 1);
-	conn->write.data = conn;
-	if (uv_write(&conn->write, (uv_stream_t *)&conn->pipe, &buf, 1, on_written))
-		conn_close(conn);
 }
 
 void admin_reply(struct admin_conn *conn, json_t *answer)
@@ -156,6 +173,67 @@ void admin_reply(struct admin_conn *conn, json_t *answer)
 		json_object_set_new(answer, "ok", json_true());
 	answer_send(conn, answer);
 }
+
+/* ---- who follows events -------------------------------------------------------------------- */
+
+void admin_follow(struct admin_conn *conn, json_t *answer, uint64_t from)
+{
+	conn->follows = from;
+	admin_reply(conn, answer);
+}
+
+static bool line_add(FILE *out, json_t *j)
+{
+	int err = j ? json_dumpf(j, out, JSON_COMPACT) : -1;
+
+	json_decref(j);
+	return !err && fputc('\n', out) != EOF;
+}
+
+/* What has happened since, a part of it; nothing while it has not read the part before. */
+static void follow_send(struct admin_conn *conn)
+{
+	uint64_t oldest = event_oldest(), until;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *out;
+	bool ok;
+
+	if (conn->busy || conn->follows == event_next())
+		return;
+	conn->busy = true;
+	out = open_memstream(&text, &size);
+	ok = out;
+	if (ok && conn->follows < oldest) {
+		ok = line_add(out,
+			      json_pack("{s:I}", "lost", (json_int_t)(oldest - conn->follows)));
+		conn->follows = oldest;
+	}
+	until = conn->follows + EVENTS_AT_ONCE;
+	for (; ok && conn->follows < until && conn->follows < event_next(); conn->follows++)
+		ok = line_add(out, event_json(event_get(conn->follows)));
+	if (out && fclose(out))
+		ok = false;
+	if (ok)
+		text[size - 1] = '\0'; /* line_send() adds the last newline */
+	else
+		free(text);
+	line_send(conn, ok ? text : NULL);
+}
+
+static void on_event(void *arg)
+{
+	struct admin *a = arg;
+	struct admin_conn *conn, *next;
+
+	for (conn = LIST_FIRST(&a->conns); conn; conn = next) {
+		next = LIST_NEXT(conn, entry);
+		if (conn->follows)
+			follow_send(conn);
+	}
+}
+
+/* ---- errors -------------------------------------------------------------------------------- */
 
 void admin_error(struct admin_conn *conn, int err, const char *fmt, ...)
 {
@@ -203,6 +281,11 @@ static void conn_next(struct admin_conn *conn)
 	char *end = memchr(conn->in, '\n', conn->in_len);
 	size_t len;
 
+	if (conn->follows) {
+		conn->in_len = 0;
+		follow_send(conn);
+		return;
+	}
 	if (conn->busy)
 		return;
 	if (!end) {
@@ -325,6 +408,7 @@ int admin_start(struct admin **out, const struct admin_conf *conf)
 		free(a);
 		return err;
 	}
+	event_listen(on_event, a);
 	*out = a;
 	return 0;
 }
@@ -336,6 +420,7 @@ void admin_stop(struct admin *a)
 	if (!a->passed)
 		unlink(a->conf.socket);
 	a->stopped = true;
+	event_listen(NULL, NULL);
 	while (!LIST_EMPTY(&a->conns))
 		conn_close(LIST_FIRST(&a->conns));
 	acceptor_close(&a->acceptor);

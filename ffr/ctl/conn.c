@@ -24,6 +24,7 @@
 
 #include "ffr/ctl/container.h"
 #include "ffr/obj/cpu.h"
+#include "ffr/obj/events.h"
 #include "ffr/ctl/discard.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
@@ -400,7 +401,7 @@ static void on_turn(uv_timer_t *t)
 }
 
 /* ns that its next request has to wait, and the limit that has been reached. */
-static uint64_t call_wait(struct ctl_conn *conn, const char **limit)
+static uint64_t call_wait(struct ctl_conn *conn, enum quota_reached *limit)
 {
 	struct container *c = conn->cont;
 	bool calls = quota_calls_limited(c), cpu = cpu_limited(c);
@@ -408,7 +409,7 @@ static uint64_t call_wait(struct ctl_conn *conn, const char **limit)
 
 	calls_ns = calls ? quota_call_wait(c, now) : 0;
 	cpu_ns = cpu ? cpu_wait(c, now) : 0;
-	*limit = calls_ns > cpu_ns ? "max_calls" : "max_cpu";
+	*limit = calls_ns > cpu_ns ? REACHED_CALLS : REACHED_CPU;
 	if (cpu_ns > WAIT_MAX_NS)
 		cpu_ns = WAIT_MAX_NS;
 	return calls_ns > cpu_ns ? calls_ns : cpu_ns;
@@ -417,7 +418,8 @@ static uint64_t call_wait(struct ctl_conn *conn, const char **limit)
 /* May it be served a request that is there? If not, it is not read until it may. */
 static bool may_call(struct ctl_conn *conn)
 {
-	const char *limit;
+	enum quota_reached limit;
+	char text[80];
 	uint64_t ns;
 
 	if (conn->waits)
@@ -425,9 +427,10 @@ static bool may_call(struct ctl_conn *conn)
 	ns = call_wait(conn, &limit);
 	if (!ns)
 		return true;
-	log_client(&conn->cont->log, LOG_LEVEL_WARN,
-		   "container %s: it makes more control calls than %s allows: they wait",
-		   conn->cont->name, limit);
+	snprintf(text, sizeof(text), "it makes more control calls than %s allows: they wait",
+		 limit == REACHED_CALLS ? "max_calls" : "max_cpu");
+	log_client(&conn->cont->log, LOG_LEVEL_WARN, "container %s: %s", conn->cont->name, text);
+	quota_reached(conn->cont, limit, text);
 	conn->waits = true;
 	if (conn->silent)
 		uv_timer_stop(&conn->hello);
@@ -542,7 +545,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 	struct ctl_conn *conn = h->data;
 	struct container *c = conn->cont;
 	uint64_t from, until = uv_hrtime() + BATCH_NS;
-	const char *limit;
+	enum quota_reached limit;
 	bool more = true;
 
 	/* one that waits is not read, so it must be the end */
@@ -679,6 +682,8 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 			  id);
 	ctl_spin_forget(conn);
 	if (s) {
+		event_add_client(EVENT_CLOSED, conn->cont, "session %u of pid %d (%s)%s%s", s->id,
+				 (int)s->pid, s->comm, why ? ": " : "", why ? why : "");
 		session_end_begin(s);
 		if (!session_end_some(s, uv_hrtime() + END_NS) && end_later(conn))
 			return;

@@ -30,6 +30,7 @@
 
 #include "ffo/base/limits.h"
 #include "ffr/obj/cpu.h"
+#include "ffr/obj/events.h"
 #include "ffr/ctl/ctl.h"
 #include "ffr/ctl/discard.h"
 #include "ffr/ctl/sysfs.h"
@@ -447,6 +448,7 @@ int container_attach(struct ctl *ctl, const struct ffo_container *info)
 	}
 	sysfs_open(c);
 	uv_poll_start(&ct->poll, UV_READABLE, on_connect);
+	event_add(EVENT_ATTACHED, c, "tenant %s, epoch %u", c->tenant, c->epoch);
 	return 0;
 
 err_listen:
@@ -612,4 +614,10 @@ void container_detach(struct container *c)
 	container_dir_remove(ctl, name);
 	container_cgroup_forget(ctl, name);
 	kept_forget_all(ctl, name);
+}
+
+void container_leave(struct container *c, const char *why)
+{
+	event_add(EVENT_DETACHED, c, "%s", why);
+	container_detach(c);
 }

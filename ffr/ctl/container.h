@@ -69,6 +69,8 @@ void containers_bound(struct ctl *ctl, const struct ffr_limits *limits,
 		      const struct ffo_limits *defaults);
 /* Closes its sessions; its socket and directory go. c is gone afterwards. */
 void container_detach(struct container *c);
+/* container_detach(), and operators are told why. */
+void container_leave(struct container *c, const char *why);
 /*
  * It goes by that NIC of the host's from now on, and with the next routers, as long as they have a
  * NIC of that name. 0; -EBUSY: it has sessions; or -errno of what cannot be kept, and nothing is

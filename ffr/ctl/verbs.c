@@ -18,6 +18,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/ctl/session.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/obj/events.h"
 
 #define NUM_PORTS   1u
 #define CHANNEL_IDS 8192u /* that one call destroys with their channel: 1 ms */
@@ -168,6 +169,8 @@ static int hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_h
 		.node_guid = ctl_node_guid(s->cont),
 	};
 	memcpy(resp->token, s->import.token, sizeof(resp->token));
+	event_add_client(EVENT_OPENED, s->cont, "session %u of pid %d (%s)", s->id, (int)s->pid,
+			 s->comm);
 	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
 		  (int)s->pid, s->comm, c->conn->peer.uid);
 	return 0;

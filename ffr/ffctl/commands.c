@@ -75,6 +75,9 @@ static const struct command {
 	  "--qp N: of this queue pair only\n"
 	  "-n COUNT: at most so many; default: 20\n"
 	  "--follow: go on until interrupted\n" },
+	{ "events", NULL, cmd_events, "", "show what happened on this host",
+	  "-n COUNT: at most so many; default: 20\n"
+	  "--follow: go on until interrupted\n" },
 	{ "map", "list", cmd_map_list, "", "list the memory regions that are published",
 	  "--container NAME: of this container only\n" },
 	{ "map", "lookup", cmd_map_lookup, "CONTAINER|ADDRESS RKEY", "show what an rkey opens",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), the table of the commands
- * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, store.c, policy.c, map.c, stats.c, top.c, trace.c),
+ * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, store.c, policy.c, map.c, stats.c, top.c, trace.c, events.c),
  * limits and tenants (limits.c), tables (table.c),
  * what is found to be wrong (findings.c). One thread; every error ends the program with one line.
  *
@@ -64,11 +64,16 @@ json_t *router_list(const char *op, const char *key); /* all pages of an array *
 int router_try(const json_t *request, int timeout, json_t **answer);
 /* Ask the router, also where the orchestrator is given; so many times more while it is that error. */
 json_t *router_itself(json_t *request, const char *error, unsigned tries);
+/* Ask the router for what does not end with one answer. The answer; then router_next() waits for each line that follows. */
+struct router_stream;
+json_t *router_follow(json_t *request, struct router_stream **s);
+json_t *router_next(struct router_stream *s);
 void json_print(json_t *j);
 /* With --json: prints the answer, or its member of that name, and drops it; true. */
 bool json_only(json_t *answer, const char *key);
 
 /* ---- orch.c: the orchestrator itself, where it is given ---- */
+#define OF_A_ROUTER "this is asked of a router: leave out --orchestrator"
 extern struct orch_options {
 	const char *address; /* NULL: requests go to the router */
 	const char *cert, *key, *ca, *crl;
@@ -120,6 +125,7 @@ void cmd_container_claim(int argc, char **argv);
 void cmd_stats(int argc, char **argv);
 void cmd_top(int argc, char **argv);
 void cmd_trace(int argc, char **argv);
+void cmd_events(int argc, char **argv);
 void cmd_map_list(int argc, char **argv);
 void cmd_map_lookup(int argc, char **argv);
 void cmd_host_list(int argc, char **argv);

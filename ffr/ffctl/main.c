@@ -151,36 +151,73 @@ static int admin_connect(int timeout)
 	return err ? err : fd;
 }
 
+struct router_stream {
+	FILE *f;
+	char *text; /* the line at hand */
+	size_t size;
+};
+
+/* Connects, and sends a request. 0 or -errno. */
+static int stream_open(struct router_stream *s, const json_t *request, int timeout)
+{
+	char *line = json_dumps(request, JSON_COMPACT);
+	int fd = admin_connect(timeout), err = 0;
+
+	*s = (struct router_stream){ .f = fd >= 0 ? fdopen(fd, "r+") : NULL };
+	errno = 0;
+	if (!s->f || !line)
+		err = fd < 0 ? fd : -ENOMEM;
+	else if (fprintf(s->f, "%s\n", line) < 0 || fflush(s->f))
+		err = errno ? -errno : -ECONNRESET;
+	if (!s->f && fd >= 0)
+		close(fd);
+	free(line);
+	return err;
+}
+
+static void stream_close(struct router_stream *s)
+{
+	if (s->f)
+		fclose(s->f);
+	free(s->text);
+}
+
+/* The next line: 0 or -errno, as router_try() has it. */
+static int stream_line(struct router_stream *s, json_t **line)
+{
+	*line = NULL;
+	errno = 0;
+	if (getline(&s->text, &s->size, s->f) < 0)
+		return feof(s->f) || !errno ? -ECONNRESET : -errno;
+	*line = json_loads(s->text, 0, NULL);
+	if (json_is_object(*line))
+		return 0;
+	json_decref(*line);
+	*line = NULL;
+	return -EPROTO;
+}
+
 int router_try(const json_t *request, int timeout, json_t **answer)
 {
-	char *line = json_dumps(request, JSON_COMPACT), *text = NULL;
-	int fd = admin_connect(timeout), err = 0;
-	FILE *f = fd >= 0 ? fdopen(fd, "r+") : NULL;
-	size_t size = 0;
+	struct router_stream s;
+	int err = stream_open(&s, request, timeout);
 
 	*answer = NULL;
-	if (!f || !line) {
-		err = fd < 0 ? fd : -ENOMEM;
-	} else {
-		errno = 0;
-		if (fprintf(f, "%s\n", line) < 0 || fflush(f) || getline(&text, &size, f) < 0)
-			err = feof(f) || !errno ? -ECONNRESET : -errno;
-		else
-			*answer = json_loads(text, 0, NULL);
-		if (!err && !json_is_object(*answer))
-			err = -EPROTO;
-	}
-	if (err) {
-		json_decref(*answer);
-		*answer = NULL;
-	}
-	free(line);
-	free(text);
-	if (f)
-		fclose(f);
-	else if (fd >= 0)
-		close(fd);
+	if (!err)
+		err = stream_line(&s, answer);
+	stream_close(&s);
 	return err;
+}
+
+static void __attribute__((noreturn)) router_fail(int err)
+{
+	if (err == -EAGAIN)
+		late_fail(admin_path);
+	if (err == -ECONNRESET)
+		fail("%s: the router closed the connection", admin_path);
+	if (err == -EPROTO)
+		fail("%s: the answer is not understood", admin_path);
+	fail("%s: %s: is ffr running?", admin_path, strerror(-err));
 }
 
 /* One exchange; what is no answer ends the program. */
@@ -189,14 +226,8 @@ static json_t *exchange(const json_t *request)
 	json_t *answer;
 	int err = router_try(request, answer_s, &answer);
 
-	if (err == -EAGAIN)
-		late_fail(admin_path);
-	if (err == -ECONNRESET)
-		fail("%s: the router closed the connection", admin_path);
-	if (err == -EPROTO)
-		fail("%s: the answer is not understood", admin_path);
 	if (err)
-		fail("%s: %s: is ffr running?", admin_path, strerror(-err));
+		router_fail(err);
 	return answer;
 }
 
@@ -252,6 +283,37 @@ json_t *router_call_while(json_t *request, const char *error, unsigned tries)
 json_t *router_itself(json_t *request, const char *error, unsigned tries)
 {
 	return content(ask(request, true, error, tries));
+}
+
+json_t *router_follow(json_t *request, struct router_stream **out)
+{
+	static const struct timeval for_ever;
+	static struct router_stream s;
+	json_t *answer;
+	int err;
+
+	if (orch_options.address)
+		usage_fail(OF_A_ROUTER);
+	err = stream_open(&s, request, answer_s);
+	if (!err)
+		err = stream_line(&s, &answer);
+	if (!err && setsockopt(fileno(s.f), SOL_SOCKET, SO_RCVTIMEO, &for_ever, sizeof(for_ever)))
+		err = -errno;
+	if (err)
+		router_fail(err);
+	json_decref(request);
+	*out = &s;
+	return content(answer);
+}
+
+json_t *router_next(struct router_stream *s)
+{
+	json_t *line;
+	int err = stream_line(s, &line);
+
+	if (err)
+		router_fail(err);
+	return line;
 }
 
 json_t *router_call_unless(json_t *request, const char *error)

@@ -241,7 +241,7 @@ int orch_exchange(const json_t *request, json_t **answer)
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++)
 		if (!strcmp(name, ops[i].name))
 			return ask(ops[i].op, fields, answer);
-	usage_fail("this is asked of a router: leave out --orchestrator");
+	usage_fail(OF_A_ROUTER);
 }
 
 const char *orch_why(void)

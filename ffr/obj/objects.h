@@ -206,10 +206,11 @@ struct container {
 	/* [ctl] */
 	struct cont_quota quota;
 	struct cont_trace trace;
-	uint64_t dm_bytes;    /* device memory that its sessions have */
-	struct log_limit log; /* of what its clients cause */
-	void *ctl;	      /* listening socket and paths */
-	struct cm_cont *cm;   /* ports of its CM ids, NULL while it has none */
+	uint64_t dm_bytes;	 /* device memory that its sessions have */
+	struct log_limit log;	 /* of what its clients cause */
+	struct log_limit events; /* events.c: of its sessions */
+	void *ctl;		 /* listening socket and paths */
+	struct cm_cont *cm;	 /* ports of its CM ids, NULL while it has none */
 };
 
 LIST_HEAD(container_list, container); /* all that are on this host: host->containers */

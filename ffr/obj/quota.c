@@ -7,9 +7,11 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "ffr/lib/log.h"
+#include "ffr/obj/events.h"
 #include "ffr/obj/mr_counts.h"
 #include "ffr/obj/objects.h"
 
@@ -64,26 +66,37 @@ static void refuse(struct container *c, enum quota q, uint64_t n)
 	};
 }
 
+void quota_reached(struct container *c, unsigned bit, const char *text)
+{
+	static_assert(REACHED_NUM <= 32, "bits of cont_quota.reached");
+	if (c->quota.reached & 1u << bit)
+		return;
+	c->quota.reached |= 1u << bit;
+	event_add(EVENT_LIMIT, c, "%s", text);
+}
+
 void quota_tell(struct container *c)
 {
 	struct quota_refusal *r = &c->quota.refusal;
+	const char *tenant = r->own ? "" : c->tenant;
+	char text[256];
 
 	if (!r->untold)
 		return;
 	r->untold = false;
-	if (r->share) {
-		log_client(&c->log, LOG_LEVEL_WARN,
-			   "container %s: %s%s has %" PRIu64 " of the %" PRIu64
-			   " %s that the router can have, and must leave the rest to others",
-			   c->name, r->own ? "it" : "tenant ", r->own ? "" : c->tenant, r->used,
-			   r->limit, r->share);
-		return;
-	}
-	log_client(&c->log, LOG_LEVEL_WARN,
-		   "container %s: %s of %s%s is used up: %" PRIu64 " of %" PRIu64 ", and %" PRIu64
-		   " more were asked for",
-		   c->name, quota_name[r->q], r->own ? "the container" : "tenant ",
-		   r->own ? "" : c->tenant, r->used, r->limit, r->n);
+	if (r->share)
+		snprintf(text, sizeof(text),
+			 "%s%s has %" PRIu64 " of the %" PRIu64
+			 " %s that the router can have, and must leave the rest to others",
+			 r->own ? "it" : "tenant ", tenant, r->used, r->limit, r->share);
+	else
+		snprintf(text, sizeof(text),
+			 "%s of %s%s is used up: %" PRIu64 " of %" PRIu64 ", and %" PRIu64
+			 " more were asked for",
+			 quota_name[r->q], r->own ? "the container" : "tenant ", tenant, r->used,
+			 r->limit, r->n);
+	log_client(&c->log, LOG_LEVEL_WARN, "container %s: %s", c->name, text);
+	quota_reached(c, r->share ? REACHED_SHARE : (unsigned)r->q, text);
 }
 
 /* ---- shared tables ----------------------------------------------------------------------------- */

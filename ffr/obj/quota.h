@@ -89,13 +89,20 @@ struct quota_refusal {
 struct cont_quota {
 	struct quota_use use;
 	struct quota_refusal refusal;
+	/* bits, enum quota_reached: limits that have been reached, and were told as an event */
+	uint32_t reached;
 };
+
+/* A bit of cont_quota.reached for each quota, and these. */
+enum quota_reached { REACHED_SHARE = QUOTA_NUM, REACHED_CALLS, REACHED_CPU, REACHED_NUM };
 
 extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
 
 /* 0, or -ENOMEM: quota_tell() has to follow, when the fast lock is not held. */
 int quota_charge(struct container *c, enum quota q, uint64_t n);
 void quota_tell(struct container *c); /* if anything was refused */
+/* The container has reached that limit: an event, if it is for the first time. */
+void quota_reached(struct container *c, unsigned bit, const char *text);
 void quota_return(struct container *c, enum quota q, uint64_t n);
 /* How many bytes of memory the containers may have together; 0, as at first: any number. */
 void quota_memory_bound(uint64_t bytes);

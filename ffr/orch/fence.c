@@ -19,6 +19,7 @@
 
 #include "ffr/ctl/container.h"
 #include "ffr/lib/log.h"
+#include "ffr/obj/events.h"
 #include "ffr/orch/internal.h"
 #include "ffr/peer/peer.h"
 
@@ -40,6 +41,8 @@ static void on_tick(uv_timer_t *t)
 	o->fenced = true;
 	log_err("cut off: no orchestrator and no other host for %u s (fence_after): containers have no device until the orchestrator is back",
 		o->conf.fence_after);
+	event_add(EVENT_FENCED, NULL, "no orchestrator and no other host for %u s (fence_after)",
+		  o->conf.fence_after);
 	containers_fence(o->ctl, true);
 }
 
@@ -60,8 +63,10 @@ void orch_fence_reached(struct orch *o)
 void orch_fence_up(struct orch *o)
 {
 	uv_timer_stop(&o->fence);
-	if (o->fenced)
+	if (o->fenced) {
 		log_info("no longer cut off: containers have their device again");
+		event_add(EVENT_UNFENCED, NULL, "the orchestrator is back");
+	}
 	o->fenced = false;
 	containers_fence(o->ctl, false);
 }

@@ -29,6 +29,7 @@
 #include "ffr/ctl/ctl.h"
 #include "ffr/dir/ctl.h"
 #include "ffr/lib/log.h"
+#include "ffr/obj/events.h"
 #include "ffr/orch/internal.h"
 #include "ffo/tls/tls.h"
 
@@ -74,6 +75,8 @@ void orch_down(struct orch *o, const char *why)
 	if (o->delay == RETRY_MIN || strncmp(o->said, why, sizeof(o->said) - 1))
 		log_warn("orchestrator %s: %s", o->conf.where, why);
 	snprintf(o->said, sizeof(o->said), "%s", why);
+	if (o->up)
+		event_add(EVENT_DISCONNECTED, NULL, "orchestrator %s: %s", o->conf.where, why);
 	ffo_client_close(o->client);
 	o->client = NULL;
 	o->up = false;
@@ -134,7 +137,7 @@ void orch_sync_done(struct orch *o)
 	for (c = LIST_FIRST(&o->ctl->host->containers); c; c = next) {
 		next = LIST_NEXT(c, entry);
 		if (((struct container_ctl *)c->ctl)->sync != o->sync)
-			container_detach(c);
+			container_leave(c, "it was removed, or moved to another host, meanwhile");
 	}
 	containers_sweep(o->ctl);
 	uv_timer_stop(&o->patience);
@@ -142,6 +145,7 @@ void orch_sync_done(struct orch *o)
 	orch_fence_up(o);
 	if (o->delay != RETRY_MIN)
 		log_info("orchestrator %s: connected", o->conf.where);
+	event_add(EVENT_CONNECTED, NULL, "orchestrator %s", o->conf.where);
 	o->delay = RETRY_MIN;
 	orch_map_up(o);
 	orch_active_up(o);
@@ -166,8 +170,8 @@ struct container *orch_container(struct ctl *ctl, const struct ffo_container *in
 	struct container *c = container_find(ctl, info->name);
 
 	*err = 0;
-	if (c && c->id != info->id) { /* removed and added again meanwhile */
-		container_detach(c);
+	if (c && c->id != info->id) {
+		container_leave(c, "it was removed, and is to be added again");
 		c = NULL;
 	}
 	if (c) {
@@ -216,7 +220,7 @@ static void event_detach(struct orch *o, json_t *msg)
 	if (!c)
 		return;
 	log_info("container %s: it has left this host", c->name);
-	container_detach(c);
+	container_leave(c, "it was removed, or moved to another host");
 }
 
 static void event_tenants(struct orch *o, json_t *msg)

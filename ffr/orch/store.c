@@ -136,7 +136,7 @@ static void filled(void *arg, int err, const char *why, json_t *answer)
 	} else if (c) {
 		log_err("container %s: it cannot be in the orchestrator's store, and ends here: %s",
 			c->name, why);
-		container_detach(c);
+		container_leave(c, why);
 		o->gone++;
 	}
 	store_fill(o);
