@@ -212,7 +212,8 @@ int router_metrics(struct router *r, const char *where, struct metrics **m)
 	return metrics_start(m, &(struct metrics_conf){ .where = where,
 							.host = r->conf.hostname,
 							.loop = &r->loop,
-							.fast = r->ctl.host });
+							.ctl = &r->ctl,
+							.peers = r->peers });
 }
 
 /*

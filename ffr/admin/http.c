@@ -78,7 +78,7 @@ static enum MHD_Result on_request(void *cls, struct MHD_Connection *c, const cha
 		return MHD_NO; /* a GET has no body */
 	if (strcmp(url, "/metrics"))
 		return refuse(c, MHD_HTTP_NOT_FOUND, "there is /metrics\n");
-	text = metrics_text(m->conf.fast, m->conf.host, &len);
+	text = metrics_text(&m->conf, &len);
 	if (!text)
 		return refuse(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory\n");
 	return answer_text(c, MHD_HTTP_OK, text, len, MHD_RESPMEM_MUST_FREE);

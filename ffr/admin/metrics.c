@@ -18,6 +18,8 @@
 #include "ffr/admin/carriers.h"
 #include "ffr/fast/backend.h"
 #include "ffr/lib/version.h"
+#include "ffr/orch/orch.h"
+#include "ffr/peer/peer.h"
 
 struct target {
 	const struct container *c;
@@ -168,6 +170,57 @@ static void carried(struct page *p)
 	}
 }
 
+/*
+ * What a container has of each of its quotas, and may have at most; without a limit there is no
+ * second sample.
+ */
+static void quotas(struct page *p)
+{
+	static const char used[] = "container_quota_used", limit[] = "container_quota_limit";
+
+	head(p, used, "gauge", "What is in use of a quota: a number, or bytes.");
+	for (size_t i = 0; i < p->n; i++)
+		for (int q = 0; q < QUOTA_NUM; q++)
+			sample(p, &p->list[i], used, "quota", quota_name[q],
+			       p->list[i].c->quota.use.used[q]);
+	head(p, limit, "gauge", "The limit of a quota, where there is one.");
+	for (size_t i = 0; i < p->n; i++)
+		for (int q = 0; q < QUOTA_NUM; q++) {
+			uint64_t max = quota_limit(&p->list[i].c->limits, (enum quota)q);
+
+			if (max && max != FFO_UNLIMITED)
+				sample(p, &p->list[i], limit, "quota", quota_name[q], max);
+		}
+}
+
+/* The other limits, of rates: what is in use of them other metrics count. */
+static void rates(struct page *p)
+{
+	static const char bytes[] = "container_limit_bytes_per_second",
+			  cpus[] = "container_limit_cpus";
+
+	head(p, bytes, "gauge", "The limit of a rate, where there is one.");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct ffo_limits *l = &p->list[i].c->limits;
+
+		if (l->tx_rate)
+			sample(p, &p->list[i], bytes, "rate", "tx", l->tx_rate);
+		if (l->rx_rate)
+			sample(p, &p->list[i], bytes, "rate", "rx", l->rx_rate);
+		if (l->serve_rate)
+			sample(p, &p->list[i], bytes, "rate", "serve", l->serve_rate);
+	}
+	head(p, cpus, "gauge",
+	     "How much of container_router_cpu_seconds_total there may be per second.");
+	for (size_t i = 0; i < p->n; i++) {
+		const struct container *c = p->list[i].c;
+
+		if (c->limits.max_cpu && c->limits.max_cpu != FFO_UNLIMITED)
+			fprintf(p->out, "freeflow_%s{container=\"%s\",tenant=\"%s\"} %.3f\n", cpus,
+				c->name, c->tenant, (double)c->limits.max_cpu / 1000);
+	}
+}
+
 /* X(metric, field of struct ff_stats, ns; help) */
 #define TIMES(X)                                                                                   \
 	X("container_throttled_seconds_total", throttled_ns,                                       \
@@ -249,9 +302,9 @@ static void nics(struct page *p, const struct fast_host *h)
 {
 	static const char name[] = "container_nic";
 
+	head(p, "nic_up", "gauge", "Is the NIC there? 0: it was removed.");
 	if (!h->num_nics)
 		return;
-	head(p, "nic_up", "gauge", "Is the NIC there? 0: it was removed.");
 	for (uint32_t i = 0; i < h->num_nics; i++)
 		fprintf(p->out, "freeflow_nic_up{nic=\"%s\"} %d\n", h->nic[i].name,
 			!h->nic[i].is_away);
@@ -277,6 +330,42 @@ static void device(struct page *p, struct fast_host *h)
 		head(p, list[i].name, list[i].gauge ? "gauge" : "counter", list[i].help);
 		fprintf(p->out, "freeflow_%s %" PRIu64 "\n", list[i].name, list[i].value);
 	}
+}
+
+/* ---- the orchestrator, other hosts ----------------------------------------------------------- */
+
+struct hosts {
+	struct page *p;
+	const char *name;
+	bool connected; /* that, or up */
+};
+
+static void host_sample(void *arg, const struct peer_state *s)
+{
+	const struct hosts *h = arg;
+
+	fprintf(h->p->out, "freeflow_%s{host=\"%s\"} %d\n", h->name, s->host,
+		h->connected ? s->attached : s->up);
+}
+
+static void cluster(struct page *p, const struct metrics_conf *conf)
+{
+	struct hosts up = { .p = p, .name = "host_up" };
+	struct hosts connected = { .p = p, .name = "host_connected", .connected = true };
+	struct orch_state o;
+
+	orch_state(conf->ctl->orch, &o);
+	head(p, "orchestrator_up", "gauge", "Is the router connected to the orchestrator?");
+	fprintf(p->out, "freeflow_orchestrator_up %d\n", o.up);
+	head(p, "fenced", "gauge",
+	     "Is this host cut off from everybody? Its containers have no device then.");
+	fprintf(p->out, "freeflow_fenced %d\n", conf->ctl->fenced);
+	head(p, up.name, "gauge",
+	     "Is that other host's router connected to the orchestrator? Hosts that containers here have peers on.");
+	peers_each(conf->peers, host_sample, &up);
+	head(p, connected.name, "gauge",
+	     "Is there a connection with that host? It is made when there is something to send.");
+	peers_each(conf->peers, host_sample, &connected);
 }
 
 /* ---- the page ------------------------------------------------------------------------------------- */
@@ -322,8 +411,9 @@ static int collect(const struct fast_host *h, struct page *p)
 	return 0;
 }
 
-char *metrics_text(struct fast_host *h, const char *host, size_t *len)
+char *metrics_text(const struct metrics_conf *conf, size_t *len)
 {
+	struct fast_host *h = conf->ctl->host;
 	struct page p = { 0 };
 	char *text = NULL;
 
@@ -333,9 +423,10 @@ char *metrics_text(struct fast_host *h, const char *host, size_t *len)
 	if (p.out) {
 		head(&p, "build_info", "gauge", "The router's version.");
 		fprintf(p.out, "freeflow_build_info{version=\"%s\",host=\"%s\"} 1\n", FF_VERSION,
-			host);
+			conf->host);
 		head(&p, "containers", "gauge", "Containers on this host.");
 		fprintf(p.out, "freeflow_containers %zu\n", p.n);
+		cluster(&p, conf);
 		threads(&p, h);
 		nics(&p, h);
 		device(&p, h);
@@ -344,6 +435,8 @@ char *metrics_text(struct fast_host *h, const char *host, size_t *len)
 		completions(&p);
 		depths(&p);
 		carried(&p);
+		quotas(&p);
+		rates(&p);
 		times(&p);
 		durations(&p);
 		if (fclose(p.out)) {

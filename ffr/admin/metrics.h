@@ -10,22 +10,24 @@
 
 #include <uv.h>
 
-#include "ffr/fast/fast.h"
+#include "ffr/ctl/ctl.h"
 
 struct metrics;
+struct peers;
 
 /* Strings stay the caller's, and are there as long as it listens. */
 struct metrics_conf {
 	const char *where; /* "tcp:ADDR:PORT" of the loopback or "unix:/path" */
 	const char *host;  /* this one's name */
 	uv_loop_t *loop;
-	struct fast_host *fast; /* the fast threads */
+	struct ctl *ctl;
+	struct peers *peers; /* NULL: a single host */
 };
 /* 0 or -errno. */
 int metrics_start(struct metrics **out, const struct metrics_conf *conf);
 void metrics_stop(struct metrics *m); /* NULL is fine; frees itself while the loop runs */
 
 /* The exposition, to be freed, and its length. NULL without memory. */
-char *metrics_text(struct fast_host *h, const char *host, size_t *len);
+char *metrics_text(const struct metrics_conf *conf, size_t *len);
 
 #endif

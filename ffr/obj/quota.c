@@ -32,7 +32,7 @@ static const uint64_t heap[QUOTA_NUM] = {
 	[QUOTA_MR] = 320,  [QUOTA_OBJECT] = 640, [QUOTA_SESSION] = 16384,
 };
 
-static uint64_t limit_of(const struct ffo_limits *l, enum quota q)
+uint64_t quota_limit(const struct ffo_limits *l, enum quota q)
 {
 	switch (q) {
 #define X(NAME, field)                                                                             \
@@ -47,7 +47,7 @@ static uint64_t limit_of(const struct ffo_limits *l, enum quota q)
 
 static bool fits(const struct ffo_limits *l, const struct quota_use *u, enum quota q, uint64_t n)
 {
-	uint64_t limit = limit_of(l, q);
+	uint64_t limit = quota_limit(l, q);
 
 	return !limit || (u->used[q] <= limit && n <= limit - u->used[q]);
 }
@@ -62,7 +62,7 @@ static void refuse(struct container *c, enum quota q, uint64_t n)
 		.q = q,
 		.n = n,
 		.used = own ? c->quota.use.used[q] : c->of->use.used[q],
-		.limit = limit_of(own ? &c->limits : &c->of->limits, q),
+		.limit = quota_limit(own ? &c->limits : &c->of->limits, q),
 	};
 }
 

@@ -16,6 +16,7 @@
 #include "ffr/obj/bucket.h"
 
 struct container;
+struct ffo_limits;
 struct obj;
 
 /* X(NAME, field of struct ffo_limits) */
@@ -97,6 +98,9 @@ struct cont_quota {
 enum quota_reached { REACHED_SHARE = QUOTA_NUM, REACHED_CALLS, REACHED_CPU, REACHED_NUM };
 
 extern const char *const quota_name[QUOTA_NUM]; /* of the limit */
+
+/* 0: there is none. */
+uint64_t quota_limit(const struct ffo_limits *l, enum quota q);
 
 /* 0, or -ENOMEM: quota_tell() has to follow, when the fast lock is not held. */
 int quota_charge(struct container *c, enum quota q, uint64_t n);

@@ -304,6 +304,7 @@ void peers_each(struct peers *ps, void (*fn)(void *arg, const struct peer_state 
 		s.host = h->p.host;
 		s.why = h->failed;
 		fast_lock(ps->conf.fast);
+		s.up = h->p.up;
 		s.wanted = h->wanted;
 		s.attached = h->attached;
 		fast_unlock(ps->conf.fast);

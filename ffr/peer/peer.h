@@ -151,6 +151,7 @@ const char *peers_wire(const struct peers *ps);
 /* What has become of the connection with a host; text lives until the return. */
 struct peer_state {
 	const char *host;
+	bool up;	 /* its router is connected to the orchestrator, as that has said last */
 	bool wanted;	 /* there is something to send, or was */
 	bool attached;	 /* there is a connection */
 	const char *why; /* the last one could not be made, or ended; "": none has */

@@ -3,7 +3,7 @@
 # test: netns
 # night: docker system-san
 # metrics.sh - the router's counters as Prometheus reads them: the format, the numbers, and that the
-# dashboard asks for nothing that is not there.
+# dashboard and the alerts ask for nothing that is not there.
 . "$(dirname "$0")/../rig/shell/lab.sh"
 . "$(dirname "$0")/../rig/shell/load.sh"
 
@@ -16,8 +16,11 @@ sample() {
 
 pair "$B" "$A" ib_write_bw -F -n 1000 -s 4096
 pair "$B" "$A" ib_send_lat -F -n 200 -s 8
-python3 "$TREE/tests/rig/tools/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" >"$OUT/samples" ||
-	fail "the text: $(<"$OUT/samples")"
+scrape() {
+	python3 "$TREE/tests/rig/tools/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" \
+		"$TREE/deploy/prometheus/freeflow.rules.yml" >"$OUT/samples" || fail "the text: $(<"$OUT/samples")"
+}
+scrape
 
 step "they are ffctl's numbers"
 me="container=\"$A\",tenant=\"default\""
@@ -39,12 +42,29 @@ load_moves 20 || fail "no traffic"
 router_ctl container show "$A" >"$OUT/show"
 grep -qE '^carried .* [3-9] by host(;|$)' "$OUT/show" || fail "$(<"$OUT/show")"
 grep -qE '^carried .* 1 by host, wire(;|$)' "$OUT/show" || fail "$(<"$OUT/show")"
-python3 "$TREE/tests/rig/tools/prom.py" "$SOCKET" "$TREE/deploy/grafana/freeflow.json" >"$OUT/samples" ||
-	fail "the text: $(<"$OUT/samples")"
+scrape
 n=$(sample container_connected_queue_pairs "by=\"host\",container=\"$A\",tenant=\"default\"")
 ((n >= 3)) || fail "$n queue pairs: $(grep connected "$OUT/samples")"
+
+step "quotas and limits"
+router_ctl container set "$A" --max-qp 77 --rate 8Gbit --max-cpu 1.5 || fail "container set"
+scrape
+((n = $(sample container_quota_used "container=\"$A\",quota=\"max_qp\",tenant=\"default\""))) || fail "no queue pairs"
+((n >= 3)) || fail "$n queue pairs are in use"
+[[ $(sample container_quota_limit "container=\"$A\",quota=\"max_qp\",tenant=\"default\"") == 77 ]] || fail "max_qp"
+[[ $(sample container_limit_bytes_per_second "container=\"$A\",rate=\"rx\",tenant=\"default\"") == 1000000000 ]] ||
+	fail "$(grep container_limit "$OUT/samples")"
+[[ $(sample container_limit_cpus "$me") == 1.5 ]] || fail "$(grep container_limit "$OUT/samples")"
+router_ctl container set "$A" --max-qp none --rate none --max-cpu none || fail "container set"
 load_stop 0
 load_server_stop 0
+
+step "the orchestrator and other hosts"
+grep -q '^freeflow_orchestrator_up{} 1$' "$OUT/samples" || fail "$(grep orchestrator "$OUT/samples")"
+grep -q '^freeflow_fenced{} 0$' "$OUT/samples" || fail "$(grep fenced "$OUT/samples")"
+if ((HOSTS > 1)); then
+	grep -q '^freeflow_host_up{host="h1"} 1$' "$OUT/samples" || fail "$(grep host_ "$OUT/samples")"
+fi
 
 step "the socket is root's"
 [[ $(stat -c %a "$SOCKET") == 600 ]] || fail "mode $(stat -c %a "$SOCKET")"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-"""prom.py SOCKET DASHBOARD: what the router's HTTP server says is what Prometheus' text format 0.0.4
-demands, and more strictly; every metric that DASHBOARD names is there; requests that are wrong, large
+"""prom.py SOCKET DASHBOARD [RULES]: what the router's HTTP server says is what Prometheus' text format 0.0.4
+demands, and more strictly; every metric that DASHBOARD and RULES (of alerts) name is there; requests that are wrong, large
 or slow are refused or ended, while others are served. Prints the samples, NAME{LABELS} VALUE."""
 import json
 import re
@@ -130,6 +130,21 @@ def check_dashboard(path, names):
     check(used <= names, "not exposed:", used - names)
 
 
+def check_rules(path, families):
+    """Each alert has an expression over metrics that exist, and says what is wrong."""
+    import yaml  # not in the VMs, whose scripts give no RULES
+
+    with open(path) as f:
+        alerts = [r for g in yaml.safe_load(f)["groups"] for r in g["rules"]]
+    check(alerts, "no alert")
+    check(len({a["alert"] for a in alerts}) == len(alerts), "an alert twice")
+    for alert in alerts:
+        used = set(re.findall(r"freeflow_[a-z0-9_]+", alert["expr"]))
+        check(used or alert["expr"].startswith("up{"), "no metric:", alert)
+        check(used <= families, "not exposed:", used - families)
+        check(alert["annotations"]["summary"] and alert["labels"]["severity"] in ("critical", "warning"), alert)
+
+
 def check_bad_requests(path):
     check(ask(path, request("GET /"))[0] == 404, "GET /")
     status, headers, _ = ask(path, request("POST /metrics", "Content-Length: 0\r\n"))
@@ -153,7 +168,7 @@ def check_slow(path):
 
 
 def main():
-    path, dashboard = sys.argv[1:]
+    path, dashboard, *rules = sys.argv[1:]
     status, headers, body = ask(path, request("GET /metrics"))
     check(status == 200, "status", status)
     check(headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8", headers)
@@ -161,6 +176,8 @@ def main():
     samples, types = parse(body.decode("ascii"))
     check_histograms(samples, types)
     check_dashboard(dashboard, {name for name, _ in samples})
+    for path_of_rules in rules:
+        check_rules(path_of_rules, set(types))
     check_bad_requests(path)
     check_slow(path)
     for (name, labels), value in samples.items():
