@@ -184,7 +184,9 @@ enum ffo_op {
  *	LIST	array; NULL when absent
  *	OBJ	object; NULL when absent
  *
- * A container is named by "container", its id, or, where that is absent, by "name".
+ * A container is named by "container", its id, or, where that is absent, by "name". With dry_run 1
+ * a change is only tried: the answer is the same, or the error, and nothing has changed.
+ * EOPNOTSUPP: the store cannot.
  */
 #define FFO_FIELDS_hello(F, op)                                                                    \
 	F(op, UINT, version, REQ) /* highest version that the client speaks */                     \
@@ -220,7 +222,8 @@ enum ffo_op {
 	F(op, OBJ, limits, OPT)                                                                    \
 	F(op, UINT, container, OPT)                                                                \
 	F(op, UINT, lid, OPT)                                                                      \
-	F(op, UINT, epoch, OPT)
+	F(op, UINT, epoch, OPT)                                                                    \
+	F(op, UINT, dry_run, OPT)
 
 /*
  * What is absent stays as it is, also in limits, where 0 takes one away. Another host: the epoch grows, the mappings go, and it is not
@@ -234,11 +237,13 @@ enum ffo_op {
 	F(op, NAME, host, OPT)                                                                     \
 	F(op, UINT, force, OPT)                                                                    \
 	F(op, UINT, epoch, OPT)                                                                    \
-	F(op, OBJ, limits, OPT)
+	F(op, OBJ, limits, OPT)                                                                    \
+	F(op, UINT, dry_run, OPT)
 
 #define FFO_FIELDS_container_rm(F, op)                                                             \
 	F(op, UINT, container, OPT)                                                                \
-	F(op, NAME, name, OPT)
+	F(op, NAME, name, OPT)                                                                     \
+	F(op, UINT, dry_run, OPT)
 
 #define FFO_FIELDS_container_get(F, op)                                                            \
 	F(op, UINT, container, OPT)                                                                \
@@ -298,10 +303,12 @@ enum ffo_op {
 #define FFO_FIELDS_policy_set(F, op)                                                               \
 	F(op, TEXT, a, REQ)                                                                        \
 	F(op, TEXT, b, REQ)                                                                        \
-	F(op, NAME, action, REQ)
+	F(op, NAME, action, REQ)                                                                   \
+	F(op, UINT, dry_run, OPT)
 #define FFO_FIELDS_policy_rm(F, op)                                                                \
 	F(op, TEXT, a, REQ)                                                                        \
-	F(op, TEXT, b, REQ)
+	F(op, TEXT, b, REQ)                                                                        \
+	F(op, UINT, dry_run, OPT)
 #define FFO_FIELDS_policy_watch(F, op)
 
 /*
@@ -311,7 +318,8 @@ enum ffo_op {
 #define FFO_FIELDS_tenant_list(F, op)
 #define FFO_FIELDS_tenant_set(F, op)                                                               \
 	F(op, NAME, tenant, REQ)                                                                   \
-	F(op, OBJ, limits, REQ)
+	F(op, OBJ, limits, REQ)                                                                    \
+	F(op, UINT, dry_run, OPT)
 #define FFO_FIELDS_tenant_watch(F, op)
 
 /*

@@ -116,7 +116,8 @@ static void added(void *arg, int err, const char *why, const struct ffo_containe
 	if (err) {
 		request_failed(r, err, why);
 	} else {
-		owned_changed(r->conn, c, false);
+		if (!r->dry_run)
+			owned_changed(r->conn, c, false);
 		err = reply_container(r, c);
 	}
 	request_end(r, err);
@@ -163,6 +164,8 @@ int op_container_add(struct request *r)
 		err = set_limits(r, arg->limits, &c);
 	if (!err)
 		err = set_kept(r, &c);
+	if (!err)
+		err = request_try(r, arg->dry_run);
 	if (err)
 		return err;
 	s->ops->container_add(s, &c, added, r);
@@ -204,7 +207,8 @@ static void ended(struct request *r, uint32_t id, const char *name, int err, con
 	if (err) {
 		missing(r, id, name, err, why);
 	} else {
-		owned_changed(r->conn, c, gone);
+		if (!r->dry_run)
+			owned_changed(r->conn, c, gone);
 		err = reply_container(r, c);
 	}
 	request_end(r, err);
@@ -272,6 +276,8 @@ static void read_to_set(void *arg, int err, const char *why, const struct ffo_co
 	err = access_container(r, c);
 	if (!err)
 		err = make_now(r, &moves);
+	if (!err)
+		err = request_try(r, set->dry_run);
 	if (err)
 		request_end(r, err);
 	else
@@ -310,6 +316,8 @@ static void read_to_rm(void *arg, int err, const char *why, const struct ffo_con
 		missing(r, rm->container, rm->name, err, why);
 	else
 		err = access_container(r, c);
+	if (!err)
+		err = request_try(r, rm->dry_run);
 	if (err) {
 		request_end(r, err);
 		return;

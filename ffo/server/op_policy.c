@@ -145,6 +145,8 @@ int op_policy_set(struct request *r)
 	if (!allow && strcmp(arg->action, "deny"))
 		return request_fail(r, -EINVAL, "\"action\" must be allow or deny");
 	err = make_rule(r, &rule, arg->a, arg->b, allow);
+	if (!err)
+		err = request_try(r, arg->dry_run);
 	if (err)
 		return err;
 	r->ffo->store->ops->policy_set(r->ffo->store, &rule, changed, r);
@@ -157,6 +159,8 @@ int op_policy_rm(struct request *r)
 	struct ffo_rule rule;
 	int err = make_rule(r, &rule, arg->a, arg->b, false);
 
+	if (!err)
+		err = request_try(r, arg->dry_run);
 	if (err)
 		return err;
 	r->ffo->store->ops->policy_rm(r->ffo->store, &rule, changed, r);

@@ -123,9 +123,13 @@ int op_tenant_set(struct request *r)
 	const struct ffo_req_tenant_set *arg = &r->arg.tenant_set;
 	struct ffo_limits_change change;
 	char why[sizeof(r->why)];
+	int err;
 
 	if (ffo_limits_change_parse(arg->limits, true, &change, why, sizeof(why)))
 		return request_fail(r, -EINVAL, "%s", why);
+	err = request_try(r, arg->dry_run);
+	if (err)
+		return err;
 	r->ffo->store->ops->tenant_set(r->ffo->store, arg->tenant, &change, changed, r);
 	return REQUEST_LATER;
 }

@@ -39,6 +39,20 @@ int request_failed(struct request *r, int err, const char *why)
 	return *r->why ? err : request_fail(r, err, "%s", why);
 }
 
+int request_try(struct request *r, uint32_t dry_run)
+{
+	struct ffo_store *s = r->ffo->store;
+	int err;
+
+	if (dry_run > 1)
+		return request_fail(r, -EINVAL, "\"dry_run\" must be 0 or 1");
+	r->dry_run = dry_run;
+	err = dry_run ? s->ops->try_next(s) : 0;
+	if (err)
+		request_fail(r, err, "a store in %s cannot try a change", s->ops->name);
+	return err;
+}
+
 int request_reply(struct request *r, const char *key, json_t *value)
 {
 	return json_object_set_new(r->reply, key, value) ? -ENOMEM : 0;

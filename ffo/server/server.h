@@ -144,6 +144,8 @@ struct request {
 	LIST_ENTRY(request) sub_entry;
 	int err; /* of a subscription that is ready */
 
+	bool dry_run; /* its change is only tried */
+
 	/* Of op_container.c. */
 	struct ffo_container was, now;
 	unsigned int tries;
@@ -161,6 +163,11 @@ int request_fail(struct request *r, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The store's answer: err, with `why` as r->why unless that is set. */
 int request_failed(struct request *r, int err, const char *why);
+/*
+ * Right before the store's change that it asks for: is that only to be tried? 0, or -errno: it is
+ * not to be asked for.
+ */
+int request_try(struct request *r, uint32_t dry_run);
 /* r->reply[key] = value, which is taken. 0 or -ENOMEM. */
 int request_reply(struct request *r, const char *key, json_t *value);
 /*

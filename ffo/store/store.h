@@ -251,6 +251,12 @@ struct ffo_store_ops {
 	void (*host_down)(struct ffo_store *s, const struct ffo_host *h, store_done_cb done,
 			  void *arg);
 
+	/*
+	 * The change of containers, the policy or tenants that is asked for next is only tried: it
+	 * ends as it would, with what it would give, and nothing has changed. 0, or -EOPNOTSUPP.
+	 */
+	int (*try_next)(struct ffo_store *s);
+
 	/* ---- containers ---- */
 
 	/*

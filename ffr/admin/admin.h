@@ -68,15 +68,19 @@ void admin_reply_came(struct admin_conn *conn, struct container *c, json_t *answ
 
 /* The container that `name` names, or NULL after an error was sent. */
 struct container *admin_named(struct admin_conn *conn, json_t *msg);
+/* Is the change only to be tried? (dry_run.c) */
+bool admin_is_dry_run(json_t *msg);
 /* Those of the named fields that are there, for the orchestrator. */
 json_t *admin_fields(json_t *msg, const char *const *names);
 
 /*
- * X(name): the ops. stats, qp_list and mr_list are in stats.c, trace is in trace.c, events in events.c, health in health.c, those from
- * container_migrate on are in cluster.c, and the others in ops.c.
+ * X(name): the ops. stats, qp_list and mr_list are in stats.c, trace is in trace.c, events in
+ * events.c, dry_run in dry_run.c, health in health.c, those from container_migrate on are in
+ * cluster.c, and the others in ops.c.
  */
 #define ADMIN_OPS(X)                                                                               \
 	X(version)                                                                                 \
+	X(dry_run)                                                                                 \
 	X(health)                                                                                  \
 	X(container_add)                                                                           \
 	X(container_set)                                                                           \

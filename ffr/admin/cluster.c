@@ -109,14 +109,14 @@ void admin_policy_list(struct admin_conn *conn, json_t *msg)
 
 void admin_policy_set(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "a", "b", "action", NULL };
+	static const char *const names[] = { "a", "b", "action", "dry_run", NULL };
 
 	forward(conn, FFO_OP_POLICY_SET, admin_fields(msg, names));
 }
 
 void admin_policy_rm(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "a", "b", NULL };
+	static const char *const names[] = { "a", "b", "dry_run", NULL };
 
 	forward(conn, FFO_OP_POLICY_RM, admin_fields(msg, names));
 }
@@ -129,7 +129,7 @@ void admin_tenant_list(struct admin_conn *conn, json_t *msg)
 
 void admin_tenant_set(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "tenant", "limits", NULL };
+	static const char *const names[] = { "tenant", "limits", "dry_run", NULL };
 
 	forward(conn, FFO_OP_TENANT_SET, admin_fields(msg, names));
 }
@@ -145,7 +145,7 @@ struct migrate {
 	struct admin_conn *conn;
 	char name[FFO_NAME_MAX], host[FFO_NAME_MAX];
 	struct ffo_container now; /* as it was when its host was asked; id 0: it was not */
-	bool force, host_up;
+	bool force, dry_run, host_up;
 	bool only_ask; /* whether it may be moved here */
 	int refused;   /* -errno: its host says no, for this reason: */
 	char why[512];
@@ -188,6 +188,11 @@ static void moved(void *arg, int status, const char *text, json_t *answer)
 		migrate_fail(m, status, text);
 		return;
 	}
+	if (m->dry_run) {
+		admin_reply(m->conn, moved_json(a, m, container));
+		free(m);
+		return;
+	}
 	c = container_find(a->ctl, info.name);
 	if (!strcmp(info.host, a->host)) {
 		c = orch_container(a->ctl, &info, &err);
@@ -214,6 +219,8 @@ static void move(struct migrate *m)
 
 	if (m->force)
 		json_object_set_new(fields, "force", json_integer(1));
+	if (m->dry_run)
+		json_object_set_new(fields, "dry_run", json_integer(1));
 	if (m->now.id)
 		json_object_set_new(fields, "epoch", json_integer(m->now.epoch));
 	orch_call(admin_conf(m->conn)->ctl->orch, FFO_OP_CONTAINER_SET, fields, moved, m);
@@ -388,7 +395,7 @@ void admin_container_ask(struct admin_conn *conn, json_t *msg)
 	ask_owner(m);
 }
 
-static void migrate_start(struct admin_conn *conn, const char *name, const char *host, bool force)
+static void migrate_start(struct admin_conn *conn, const char *name, const char *host, json_t *msg)
 {
 	struct migrate *m = calloc(1, sizeof(*m));
 
@@ -397,7 +404,8 @@ static void migrate_start(struct admin_conn *conn, const char *name, const char 
 		return;
 	}
 	m->conn = conn;
-	m->force = force;
+	m->force = json_is_true(json_object_get(msg, "force"));
+	m->dry_run = admin_is_dry_run(msg);
 	snprintf(m->name, sizeof(m->name), "%s", name);
 	snprintf(m->host, sizeof(m->host), "%s", host);
 	orch_call(admin_conf(conn)->ctl->orch, FFO_OP_HOST_GET, json_pack("{s:s}", "host", host),
@@ -417,5 +425,5 @@ void admin_container_migrate(struct admin_conn *conn, json_t *msg)
 		admin_error(conn, -EINVAL, "\"name\" or \"host\" is missing, or is no name");
 		return;
 	}
-	migrate_start(conn, name, host, json_is_true(json_object_get(msg, "force")));
+	migrate_start(conn, name, host, msg);
 }

@@ -314,6 +314,7 @@ json_t *admin_fields(json_t *msg, const char *const *names)
  */
 struct change {
 	struct admin_conn *conn;
+	bool dry_run;
 	bool tells_cgroup;
 	char *cgroup; /* NULL: none */
 };
@@ -340,6 +341,7 @@ static struct change *change_new(struct admin_conn *conn, json_t *msg)
 	ch = calloc(1, sizeof(*ch));
 	if (ch) {
 		ch->conn = conn;
+		ch->dry_run = admin_is_dry_run(msg);
 		ch->tells_cgroup = j;
 		ch->cgroup = path ? strdup(path) : NULL;
 	}
@@ -436,6 +438,15 @@ static int attach(struct ctl *ctl, const struct ffo_container *info, const char 
 	return err;
 }
 
+/* What the container would be, from the orchestrator's answer. Takes ch. */
+static void tried(struct change *ch, json_t *answer)
+{
+	json_t *c = json_object_get(answer, "container");
+
+	admin_reply(ch->conn, json_pack("{s:O}", "container", c));
+	change_end(ch);
+}
+
 static void added(void *arg, int status, const char *text, json_t *answer)
 {
 	struct change *ch = arg;
@@ -447,6 +458,10 @@ static void added(void *arg, int status, const char *text, json_t *answer)
 
 	if (!taken(conn, status, text, answer, &info)) {
 		change_end(ch);
+		return;
+	}
+	if (ch->dry_run) {
+		tried(ch, answer);
 		return;
 	}
 	err = attach(a->ctl, &info, ch->cgroup);
@@ -498,7 +513,8 @@ static bool pod_may_ask(struct admin_conn *conn, json_t *msg)
 
 void admin_container_add(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "name", "tenant", "ips", "mode", "limits", NULL };
+	static const char *const names[] = { "name",   "tenant",  "ips", "mode",
+					     "limits", "dry_run", NULL };
 	const struct admin_conf *a = admin_conf(conn);
 	const char *name = json_string_value(json_object_get(msg, "name"));
 	struct change *ch;
@@ -529,7 +545,7 @@ static void changed_here(struct change *ch, const char *name)
 	struct container *c = container_find(admin_conf(ch->conn)->ctl, name);
 	int err = 0;
 
-	if (c && ch->tells_cgroup)
+	if (c && ch->tells_cgroup && !ch->dry_run)
 		err = container_cgroup_tell(c, ch->cgroup);
 	if (err)
 		admin_error(ch->conn, err, "container %s: its cgroup cannot be kept: %s", name,
@@ -549,6 +565,10 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 		change_end(ch);
 		return;
 	}
+	if (ch->dry_run) {
+		tried(ch, answer);
+		return;
+	}
 	c = container_find(admin_conf(ch->conn)->ctl, info.name);
 	if (c)
 		container_update(c, &info);
@@ -557,7 +577,7 @@ static void changed(void *arg, int status, const char *text, json_t *answer)
 
 void admin_container_set(struct admin_conn *conn, json_t *msg)
 {
-	static const char *const names[] = { "name", "ips", "mode", "limits", NULL };
+	static const char *const names[] = { "name", "ips", "mode", "limits", "dry_run", NULL };
 	struct container *c = admin_named(conn, msg);
 	bool mode = json_object_get(msg, "mode"), told = mode || json_object_get(msg, "ips");
 	struct change *ch;
@@ -583,7 +603,7 @@ void admin_container_set(struct admin_conn *conn, json_t *msg)
 struct removal {
 	struct admin_conn *conn;
 	char name[CONTAINER_NAME_MAX];
-	bool runs;
+	bool runs, dry_run;
 };
 
 static void removed(void *arg, int status, const char *text, json_t *answer)
@@ -598,13 +618,17 @@ static void removed(void *arg, int status, const char *text, json_t *answer)
 		free(r);
 		return;
 	}
-	if (!ffo_container_from_json(json_object_get(answer, "container"), &info)) {
+	if (!r->dry_run && !ffo_container_from_json(json_object_get(answer, "container"), &info)) {
 		c = container_find(admin_conf(r->conn)->ctl, info.name);
 		if (c)
 			container_leave(c, "an operator has removed it");
 	}
 	j = json_object();
-	if (r->runs)
+	if (r->runs && r->dry_run)
+		json_object_set_new(j, "warning",
+				    warning("container %s runs, and would have no device any more",
+					    r->name));
+	else if (r->runs)
 		json_object_set_new(
 			j, "warning",
 			warning("container %s still runs, and has no device any more: after another `container add` start it anew",
@@ -616,11 +640,13 @@ static void removed(void *arg, int status, const char *text, json_t *answer)
 static void removal_looked(void *arg, enum container_runs runs, bool stale)
 {
 	struct removal *r = arg;
+	json_t *fields = json_pack("{s:s}", "name", r->name);
 
 	(void)stale;
 	r->runs = runs == RUNS_YES;
-	orch_call(admin_conf(r->conn)->ctl->orch, FFO_OP_CONTAINER_RM,
-		  json_pack("{s:s}", "name", r->name), removed, r);
+	if (r->dry_run)
+		json_object_set_new(fields, "dry_run", json_integer(1));
+	orch_call(admin_conf(r->conn)->ctl->orch, FFO_OP_CONTAINER_RM, fields, removed, r);
 }
 
 void admin_container_rm(struct admin_conn *conn, json_t *msg)
@@ -633,6 +659,7 @@ void admin_container_rm(struct admin_conn *conn, json_t *msg)
 	if (!r)
 		return;
 	r->conn = conn;
+	r->dry_run = admin_is_dry_run(msg);
 	memcpy(r->name, c->name, sizeof(r->name));
 	container_runs_ask(c, removal_looked, r);
 }

@@ -123,7 +123,7 @@ void cdi_refresh(void)
 {
 	json_t *spec;
 
-	if (geteuid() || access(CDI_FILE, F_OK) || orch_options.address)
+	if (dry_run || geteuid() || access(CDI_FILE, F_OK) || orch_options.address)
 		return;
 	spec = current();
 	write_file(spec, CDI_FILE);

@@ -68,6 +68,7 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 		{ "to", required_argument, NULL, 't' },
 		{ "force", no_argument, NULL, 'f' },
 		{ "docker", no_argument, NULL, 'd' },
+		{ "dry-run", no_argument, NULL, 'y' },
 		{ 0 },
 	};
 	struct option some[sizeof(options) / sizeof(options[0])];
@@ -81,6 +82,7 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 			a->to = optarg;
 		a->force = a->force || o == 'f';
 		a->docker = a->docker || o == 'd';
+		dry_run = dry_run || o == 'y';
 	}
 	if (optind == argc)
 		usage_fail("container %s: a container's name is missing", argv[0]);
@@ -90,10 +92,11 @@ static void move_parse(struct move_args *a, int argc, char **argv, const char *a
 
 static json_t *move(const struct move_args *a)
 {
-	json_t *answer = router_call_while(
-		json_pack("{s:s, s:s, s:s*, s:b, s:b}", "op", "container_migrate", "name", a->name,
-			  "host", a->to, "force", (int)a->force, "ask", (int)a->ask),
-		"EBUSY", BUSY_TRIES);
+	json_t *answer = router_call_while(change(json_pack("{s:s, s:s, s:s*, s:b, s:b}", "op",
+							    "container_migrate", "name", a->name,
+							    "host", a->to, "force", (int)a->force,
+							    "ask", (int)a->ask)),
+					   "EBUSY", BUSY_TRIES);
 
 	if (!json_is_true(json_object_get(answer, "host_up")))
 		fprintf(stderr,
@@ -107,16 +110,17 @@ void cmd_container_migrate(int argc, char **argv)
 	struct move_args a = { 0 };
 	json_t *answer, *c;
 
-	move_parse(&a, argc, argv, "tf");
+	move_parse(&a, argc, argv, "tfy");
 	if (!a.to)
 		usage_fail("container migrate: where to? give --to HOST");
 	answer = move(&a);
 	c = json_object_get(answer, "container");
+	dry_run_tell(c);
 	if (json_out)
 		json_print(c);
 	else
-		printf("%s is on %s, epoch %lld\n", str_of(c, "name"), str_of(c, "host"),
-		       (long long)int_of(c, "epoch"));
+		printf("%s %s on %s, epoch %lld\n", str_of(c, "name"), dry_run ? "would be" : "is",
+		       str_of(c, "host"), (long long)int_of(c, "epoch"));
 	json_decref(answer);
 }
 
@@ -127,7 +131,12 @@ static json_t *claim_as_operator(struct move_args *a)
 
 	a->to = str_of(router, "hostname");
 	a->ask = true;
-	json_decref(move(a));
+	answer = move(a);
+	if (dry_run) {
+		json_decref(router);
+		return answer;
+	}
+	json_decref(answer);
 	answer = router_itself(json_pack("{s:s, s:s}", "op", "container_show", "name", a->name),
 			       "ENOENT", BUSY_TRIES);
 	json_decref(router);
@@ -138,7 +147,7 @@ void cmd_container_claim(int argc, char **argv)
 {
 	struct move_args a = { 0 };
 
-	move_parse(&a, argc, argv, "fd");
+	move_parse(&a, argc, argv, "fdy");
 	if (orch_options.address)
 		print_container(claim_as_operator(&a), a.docker);
 	else

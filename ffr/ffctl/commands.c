@@ -29,7 +29,8 @@
 	"--tenant TENANT: those of this tenant\n"                                                  \
 	"--sort COLUMN: by a column of the list, as sessions; default: name\n"                     \
 	"-q: print names only\n"
-#define FORCE "--force: also if programs use it: they lose the device\n"
+#define DRY_RUN "--dry-run: only try it: nothing is changed\n"
+#define FORCE	"--force: also if programs use it: they lose the device\n"
 
 /* options: a line for each, "--option VALUE: text\n". --json and --help belong to every command. */
 static const struct command {
@@ -40,12 +41,13 @@ static const struct command {
 	{ "container", "add", cmd_container_add, "NAME [LIMIT]...", "add a container to this host",
 	  "--ip ADDRESS: its address; up to 8 times; default: one of IPv4 and one of IPv6\n"
 	  "--tenant TENANT: the tenant that it belongs to; default: default\n" MODE CGROUP UNTRUSTED
-	  "--exist-ok: no error if it is there with this tenant and these addresses\n" DOCKER },
+	  "--exist-ok: no error if it is there with this tenant and these addresses\n" DOCKER
+		  DRY_RUN },
 	{ "container", "set", cmd_container_set, "NAME [LIMIT]...", "change a container",
 	  "--ip ADDRESS: its address instead of those that it has; up to 8 times\n" MODE CGROUP
-		  UNTRUSTED },
+		  UNTRUSTED DRY_RUN },
 	{ "container", "rm", cmd_container_rm, "NAME", "remove a container",
-	  "--ignore: no error if there is none\n" },
+	  "--ignore: no error if there is none\n" DRY_RUN },
 	{ "container", "list", cmd_container_list, "", "list the containers", LIST },
 	{ "container", "show", cmd_container_show, "NAME", "show a container", DOCKER },
 	{ "container", "check", cmd_container_check, "NAME --pid PID",
@@ -55,9 +57,9 @@ static const struct command {
 	{ "container", "nic", cmd_container_nic, "NAME DEVICE[:PORT]",
 	  "have a container use another NIC", "" },
 	{ "container", "migrate", cmd_container_migrate, "NAME --to HOST",
-	  "move a container to another host", "--to HOST: the host\n" FORCE },
+	  "move a container to another host", "--to HOST: the host\n" FORCE DRY_RUN },
 	{ "container", "claim", cmd_container_claim, "NAME", "move a container to this host",
-	  FORCE DOCKER },
+	  FORCE DOCKER DRY_RUN },
 	{ "ls", NULL, cmd_container_list, "", "list the containers, as container list", LIST },
 	{ "stats", NULL, cmd_stats, "[NAME]", "show counters, queue pairs and latencies",
 	  "--tenant TENANT: the sums of a tenant's containers\n"
@@ -90,11 +92,13 @@ static const struct command {
 	{ "store", "restore", cmd_store_restore, "FILE STORE", "make a store from a backup",
 	  "--force: replace the store that is there\n" },
 	{ "policy", "list", cmd_policy_list, "", "list the rules about who may talk to whom", "" },
-	{ "policy", "allow", cmd_policy_change, "PARTY PARTY", "let two parties talk", "" },
-	{ "policy", "deny", cmd_policy_change, "PARTY PARTY", "keep two parties from talking", "" },
-	{ "policy", "rm", cmd_policy_change, "PARTY PARTY", "remove a rule", "" },
-	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT...", "limit a tenant on each host", "" },
-	{ "tenant", "rm", cmd_tenant_rm, "TENANT", "remove the limits of a tenant", "" },
+	{ "policy", "allow", cmd_policy_change, "PARTY PARTY", "let two parties talk", DRY_RUN },
+	{ "policy", "deny", cmd_policy_change, "PARTY PARTY", "keep two parties from talking",
+	  DRY_RUN },
+	{ "policy", "rm", cmd_policy_change, "PARTY PARTY", "remove a rule", DRY_RUN },
+	{ "tenant", "set", cmd_tenant_set, "TENANT LIMIT...", "limit a tenant on each host",
+	  DRY_RUN },
+	{ "tenant", "rm", cmd_tenant_rm, "TENANT", "remove the limits of a tenant", DRY_RUN },
 	{ "tenant", "list", cmd_tenant_list, "", "list the tenants that have limits", "" },
 	{ "cdi", NULL, cmd_cdi, "", "print the specification for --device of engines",
 	  "--write [FILE]: write it to FILE; default: " CDI_FILE "\n" },

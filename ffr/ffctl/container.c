@@ -85,6 +85,7 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 		{ "pid", required_argument, NULL, 'p' },
 		{ "exist-ok", no_argument, NULL, 'e' },
 		{ "ignore", no_argument, NULL, 'g' },
+		{ "dry-run", no_argument, NULL, 'y' },
 		{ 0 },
 	};
 	struct option some[sizeof(options) / sizeof(options[0])];
@@ -116,6 +117,8 @@ static void args_parse(struct args *a, int argc, char **argv, const char *op, co
 			untrusted = true;
 		else if (o == 'e' || o == 'g')
 			a->lenient = true;
+		else if (o == 'y')
+			dry_run = true;
 		else if (o == 'c')
 			take_cgroup(a->request, optarg);
 		else if (o == 'p')
@@ -253,6 +256,7 @@ void print_container(json_t *answer, bool docker)
 	char *flags = docker ? docker_flags(c) : NULL, *ips;
 
 	print_warning(answer);
+	dry_run_tell(c);
 	if (json_out) {
 		if (docker)
 			json_object_set_new(c, "docker", json_string(flags));
@@ -303,7 +307,7 @@ static json_t *add_or_show(json_t *request)
 	const char *name = str_of(request, "name"), *wanted = json_string_value(tenant);
 	char *ips;
 
-	answer = router_call_unless(json_incref(request), "EEXIST");
+	answer = router_call_unless(change(json_incref(request)), "EEXIST");
 	if (answer)
 		return answer;
 	answer = router_call_unless(json_pack("{s:s, s:s}", "op", "container_show", "name", name),
@@ -328,8 +332,9 @@ void cmd_container_add(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_add", "itmdlcpe");
-	print_container(a.lenient ? add_or_show(a.request) : router_call(a.request), a.docker);
+	args_parse(&a, argc, argv, "container_add", "itmdlcpey");
+	print_container(a.lenient ? add_or_show(a.request) : router_call(change(a.request)),
+			a.docker);
 	cdi_refresh();
 }
 
@@ -337,11 +342,11 @@ void cmd_container_set(int argc, char **argv)
 {
 	struct args a = { 0 };
 
-	args_parse(&a, argc, argv, "container_set", "imlcp");
+	args_parse(&a, argc, argv, "container_set", "imlcpy");
 	if (json_object_size(a.request) == 2)
 		usage_fail(
 			"container set: nothing to change: give --ip, --mode, --cgroup, --pid or a limit");
-	print_container(router_call(a.request), false);
+	print_container(router_call(change(a.request)), false);
 }
 
 void cmd_container_rm(int argc, char **argv)
@@ -349,9 +354,11 @@ void cmd_container_rm(int argc, char **argv)
 	struct args a = { 0 };
 	json_t *answer;
 
-	args_parse(&a, argc, argv, "container_rm", "g");
+	args_parse(&a, argc, argv, "container_rm", "gy");
+	a.request = change(a.request);
 	answer = a.lenient ? router_call_unless(a.request, "ENOENT") : router_call(a.request);
 	print_warning(answer);
+	dry_run_tell(answer);
 	json_decref(answer);
 	cdi_refresh();
 }

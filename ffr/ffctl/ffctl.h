@@ -47,6 +47,12 @@ void option_fail(int o, char **argv) __attribute__((noreturn));
 /* The command that runs takes no argument argv[at]. */
 void no_more(int argc, char **argv, int at);
 
+extern bool dry_run; /* --dry-run: changes are only tried */
+/* The request, which is taken, or with --dry-run one that has it tried. For each that changes the orchestrator's store. */
+json_t *change(json_t *request);
+/* After a change: with --dry-run people are told on stderr, and the object that is printed as JSON says it. */
+void dry_run_tell(json_t *j);
+
 /* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
 json_t *router_call(json_t *request);
 /* The same, so many times more while the answer is that error (its name). */
@@ -108,6 +114,8 @@ enum party_in { PARTY_HAS_RULE, PARTY_HAS_LIMITS };
  * rule or limits. Asked before the change, so that a question that fails changes nothing.
  */
 void warn_unknown(json_t *said, const char *party, enum party_in in);
+/* Those of a command that has no other option than --dry-run. */
+void change_options(int argc, char **argv);
 /* Prints the answer to a change with what was said of it; people see the warning only. Takes both. */
 void print_change(json_t *answer, json_t *said);
 

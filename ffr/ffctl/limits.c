@@ -225,15 +225,21 @@ void print_limits(const json_t *c)
 
 void cmd_tenant_set(int argc, char **argv)
 {
-	static const struct option none[] = { { 0 } };
-	const struct option *options = limit_options(none, true);
+	static const struct option first[] = {
+		{ "dry-run", no_argument, NULL, 'y' },
+		{ 0 },
+	};
+	const struct option *options = limit_options(first, true);
 	json_t *request = json_pack("{s:s}", "op", "tenant_set"), *answer, *said = json_object();
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
 		if (o == ':' || o == '?')
 			option_fail(o, argv);
-		limit_take(request, o, optarg);
+		if (o == 'y')
+			dry_run = true;
+		else
+			limit_take(request, o, optarg);
 	}
 	if (optind == argc)
 		usage_fail("tenant set: a tenant's name is missing");
@@ -243,7 +249,7 @@ void cmd_tenant_set(int argc, char **argv)
 			"tenant set: nothing to change: give a limit, see ffctl tenant set --help");
 	json_object_set_new(request, "tenant", json_string(argv[optind]));
 	warn_unknown(said, argv[optind], PARTY_HAS_LIMITS);
-	answer = router_call(request);
+	answer = router_call(change(request));
 	print_change(answer, said);
 }
 
@@ -251,13 +257,15 @@ void cmd_tenant_set(int argc, char **argv)
 void cmd_tenant_rm(int argc, char **argv)
 {
 	json_t *answer, *list, *limits = json_object(), *j;
-	const char *tenant = argc > 1 ? argv[1] : "";
+	const char *tenant;
 	bool known = false;
 	size_t i;
 
-	if (argc < 2)
+	change_options(argc, argv);
+	if (optind == argc)
 		usage_fail("tenant rm: a tenant's name is missing");
-	no_more(argc, argv, 2);
+	no_more(argc, argv, optind + 1);
+	tenant = argv[optind];
 	answer = router_call(json_pack("{s:s}", "op", "tenant_list"));
 	json_array_foreach(json_object_get(answer, "tenants"), i, j)
 		known = known || !strcmp(str_of(j, "tenant"), tenant);
@@ -273,8 +281,10 @@ void cmd_tenant_rm(int argc, char **argv)
 	for (i = 0; i < FFO_NUM_LIMITS; i++)
 		if (ffo_limit[i].tenant)
 			json_object_set_new(limits, ffo_limit[i].name, json_integer(0));
-	json_decref(router_call(json_pack("{s:s, s:s, s:o}", "op", "tenant_set", "tenant", tenant,
-					  "limits", limits)));
+	answer = router_call(change(json_pack("{s:s, s:s, s:o}", "op", "tenant_set", "tenant",
+					      tenant, "limits", limits)));
+	dry_run_tell(answer);
+	json_decref(answer);
 }
 
 /* A line for each limit: there are too many for columns. */

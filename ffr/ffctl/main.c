@@ -27,6 +27,7 @@
 #define TIMEOUT_MAX 3600 /* seconds */
 
 bool json_out;
+bool dry_run;
 int answer_s = TIMEOUT;
 void (*fail_hook)(void);
 static const char *admin_path = ADMIN_DEFAULT;
@@ -273,6 +274,21 @@ static json_t *content(json_t *answer)
 	json_object_del(answer, "id");
 	json_object_del(answer, "ok");
 	return answer;
+}
+
+json_t *change(json_t *request)
+{
+	return dry_run ? json_pack("{s:s, s:o}", "op", "dry_run", "request", request) : request;
+}
+
+void dry_run_tell(json_t *j)
+{
+	if (!dry_run)
+		return;
+	if (json_out)
+		json_object_set_new(j, "dry_run", json_true());
+	else
+		fputs("ffctl: dry run: nothing has changed\n", stderr);
 }
 
 json_t *router_call_while(json_t *request, const char *error, unsigned tries)

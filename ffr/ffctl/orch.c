@@ -226,9 +226,13 @@ static int migrate(json_t *fields, json_t **answer)
 
 int orch_exchange(const json_t *request, json_t **answer)
 {
-	const char *name = str_of(request, "op");
-	json_t *fields = json_copy((json_t *)request);
+	bool tries = !strcmp(str_of(request, "op"), "dry_run");
+	const json_t *asked = tries ? json_object_get(request, "request") : request;
+	const char *name = str_of(asked, "op");
+	json_t *fields = json_copy((json_t *)asked);
 
+	if (tries)
+		json_object_set_new(fields, "dry_run", json_integer(1));
 	json_object_del(fields, "op");
 	orch_open();
 	*answer = NULL;

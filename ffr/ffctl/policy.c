@@ -7,6 +7,7 @@
  *
  * Tests: system/ffctl_scripts.sh
  */
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ void print_change(json_t *answer, json_t *said)
 {
 	json_object_update(answer, said);
 	json_decref(said);
+	dry_run_tell(answer);
 	if (json_out)
 		json_print(answer);
 	else
@@ -117,24 +119,42 @@ void cmd_policy_list(int argc, char **argv)
 	json_decref(answer);
 }
 
+void change_options(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "dry-run", no_argument, NULL, 'y' },
+		{ 0 },
+	};
+	int o;
+
+	while ((o = getopt_long(argc, argv, ":", options, NULL)) != -1) {
+		if (o != 'y')
+			option_fail(o, argv);
+		dry_run = true;
+	}
+}
+
 /* The word is the action: allow, deny, or rm. */
 void cmd_policy_change(int argc, char **argv)
 {
 	bool rm = !strcmp(argv[0], "rm");
 	json_t *answer, *said = json_object();
+	const char *party[2];
 
-	if (argc != 3)
+	change_options(argc, argv);
+	if (argc - optind != 2)
 		usage_fail("policy %s: two parties are needed, each TENANT or TENANT/CONTAINER",
 			   argv[0]);
-	for (int i = 1; i < 3; i++)
-		if (!ffo_party_ok(argv[i]))
+	for (int i = 0; i < 2; i++) {
+		party[i] = argv[optind + i];
+		if (!ffo_party_ok(party[i]))
 			usage_fail("policy %s: \"%s\" is neither TENANT nor TENANT/CONTAINER",
-				   argv[0], argv[i]);
-	if (!rm)
-		for (int i = 1; i < 3; i++)
-			warn_unknown(said, argv[i], PARTY_HAS_RULE);
-	answer = router_call(json_pack("{s:s, s:s, s:s, s:s*}", "op",
-				       rm ? "policy_rm" : "policy_set", "a", argv[1], "b", argv[2],
-				       "action", rm ? NULL : argv[0]));
+				   argv[0], party[i]);
+	}
+	for (int i = 0; !rm && i < 2; i++)
+		warn_unknown(said, party[i], PARTY_HAS_RULE);
+	answer = router_call(
+		change(json_pack("{s:s, s:s, s:s, s:s*}", "op", rm ? "policy_rm" : "policy_set",
+				 "a", party[0], "b", party[1], "action", rm ? NULL : argv[0])));
 	print_change(answer, said);
 }

@@ -101,6 +101,8 @@ struct store {
 	struct notes staged; /* of the change under way */
 	struct notes due;    /* of changes that took place */
 	bool working_off;
+	bool try_next; /* the next change is only tried */
+	bool trying;   /* so is the one under way, or the last one */
 };
 
 static inline struct store *store_of(struct ffo_store *s)
@@ -133,7 +135,10 @@ ssize_t sqlite_get_tenants(struct store *s, struct ffo_tenant *tenants);
 /* ---- watch.c: changes, and who is told ---- */
 
 int sqlite_begin(struct store *s);
-/* End the change under way, well if err is 0. Its caller is to be told next, then sqlite_work_off(). */
+/*
+ * End the change under way, well if err is 0; one that is only tried is undone. Its caller is to be
+ * told next, then sqlite_work_off().
+ */
 int sqlite_end(struct store *s, int err);
 void sqlite_work_off(struct store *s);
 

@@ -165,6 +165,12 @@ static void give_back(struct store *s, const struct holding *h)
 		alloc_put_lid(s->alloc, h->lid);
 }
 
+static int sqlite_try_next(struct ffo_store *base)
+{
+	store_of(base)->try_next = true;
+	return 0;
+}
+
 /* A change of a container, from its call to its end. */
 struct change {
 	struct store *s;
@@ -192,7 +198,7 @@ static void change_end(struct change *ch, int err, store_container_cb done, void
 	const struct ffo_container *c = err ? ch->knows_other ? &ch->other : NULL : &ch->c;
 
 	err = sqlite_end(ch->s, err);
-	give_back(ch->s, err ? &ch->claimed : &ch->unclaimed);
+	give_back(ch->s, err || ch->s->trying ? &ch->claimed : &ch->unclaimed);
 	done(arg, err, ch->why, c);
 	sqlite_work_off(ch->s);
 }
@@ -528,6 +534,7 @@ const struct ffo_store_ops store_sqlite = {
 	.backup = sqlite_backup,
 	.host_up = sqlite_host_up,
 	.host_down = sqlite_host_down,
+	.try_next = sqlite_try_next,
 	.container_add = sqlite_container_add,
 	.container_set = sqlite_container_set,
 	.container_del = sqlite_container_del,

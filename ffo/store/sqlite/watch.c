@@ -100,15 +100,18 @@ int sqlite_note_container(struct store *s, const struct ffo_container *c)
 int sqlite_begin(struct store *s)
 {
 	assert(STAILQ_EMPTY(&s->staged));
+	s->trying = s->try_next;
+	s->try_next = false;
 	return sqldb_begin(&s->db);
 }
 
 /* End the change under way, well if err is 0. Its caller is to be told next, then sqlite_work_off(). */
 int sqlite_end(struct store *s, int err)
 {
+	bool tried = s->trying && !err;
 	struct note *n;
 
-	err = sqldb_end(&s->db, err);
+	err = sqldb_end(&s->db, tried ? -ECANCELED : err);
 	if (!err) {
 		STAILQ_CONCAT(&s->due, &s->staged);
 		return 0;
@@ -117,7 +120,7 @@ int sqlite_end(struct store *s, int err)
 		STAILQ_REMOVE_HEAD(&s->staged, entry);
 		free(n);
 	}
-	return err;
+	return tried && err == -ECANCELED ? 0 : err;
 }
 
 static void tell(struct store *s, struct topic *t, const struct note *n);

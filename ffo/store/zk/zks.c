@@ -553,6 +553,13 @@ static void zks_backup(struct ffo_store *base, store_backup_cb done, void *arg)
 	     NULL, 0);
 }
 
+/* A change is one request to ZooKeeper, which makes it or not. */
+static int zks_try_next(struct ffo_store *base)
+{
+	(void)base;
+	return -EOPNOTSUPP;
+}
+
 const struct ffo_store_ops store_zk = {
 	.name = "zookeeper",
 	.open = zks_open,
@@ -561,6 +568,7 @@ const struct ffo_store_ops store_zk = {
 	.backup = zks_backup,
 	.host_up = zks_host_up,
 	.host_down = zks_host_down,
+	.try_next = zks_try_next,
 	.container_add = zks_container_add,
 	.container_set = zks_container_set,
 	.container_del = zks_container_del,

@@ -189,6 +189,11 @@ static void f_host_down(struct ffo_store *s, const struct ffo_host *h, store_don
 	end_held(down, fails() ? -EIO : 0);
 }
 
+static int f_try_next(struct ffo_store *s)
+{
+	return fails() ? -EOPNOTSUPP : store_sqlite.try_next(INNER(s));
+}
+
 static void f_container_add(struct ffo_store *s, const struct ffo_container *c,
 			    store_container_cb done, void *arg)
 {
@@ -336,6 +341,7 @@ static const struct ffo_store_ops store_faulty = {
 	.backup = f_backup,
 	.host_up = f_host_up,
 	.host_down = f_host_down,
+	.try_next = f_try_next,
 	.container_add = f_container_add,
 	.container_set = f_container_set,
 	.container_del = f_container_del,

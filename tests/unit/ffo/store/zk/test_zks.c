@@ -208,16 +208,31 @@ static void closing(void **state)
 	assert_int_equal(c.err, -ECANCELED);
 }
 
+static void not_backed_up(void *arg, int err, const char *why, const void *data, size_t size)
+{
+	assert_int_equal(err, -EOPNOTSUPP);
+	assert_true(*why && !data && !size);
+	*(bool *)arg = true;
+}
+
+/* What this store does not do, it refuses: a change that is to be tried must not be made. */
+static void what_it_has_not(void **state)
+{
+	struct two *t = *state;
+	bool told = false;
+
+	assert_int_equal(t->a.s->ops->try_next(t->a.s), -EOPNOTSUPP);
+	t->a.s->ops->backup(t->a.s, not_backed_up, &told);
+	assert_true(told);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TWO_TEST(many_watches_survive),
-		TWO_TEST(a_short_break),
-		TWO_TEST(a_session_is_lost),
-		TWO_TEST(damage_is_refused),
-		TWO_TEST(a_newer_tree_is_refused),
-		TWO_TEST(an_older_tree),
-		TWO_TEST(closing),
+		TWO_TEST(many_watches_survive),	   TWO_TEST(a_short_break),
+		TWO_TEST(a_session_is_lost),	   TWO_TEST(damage_is_refused),
+		TWO_TEST(a_newer_tree_is_refused), TWO_TEST(an_older_tree),
+		TWO_TEST(what_it_has_not),	   TWO_TEST(closing),
 	};
 
 	return two_run(tests);
