@@ -320,7 +320,7 @@ static int hello(struct ffl_context *ctx)
 
 /*
  * Where no router is, it is like a machine without a NIC, and says nothing by default; but where the folder is that
- * containers are given somebody wants a device.
+ * containers are given, or FFL_SOCKET names a socket, somebody wants a device.
  */
 static void tell_no_router(const char *path, bool is_named, int err)
 {
@@ -332,15 +332,13 @@ static void tell_no_router(const char *path, bool is_named, int err)
 	case ENOENT:
 	case ENOTDIR:
 		*strrchr(dir, '/') = '\0';
-		if (is_named || access(dir, F_OK))
+		if (!is_named && access(dir, F_OK))
 			level = FFL_INFO;
-		advice =
-			"is the container known to the router (ffctl container add), and the folder "
-			"of its socket mounted here?";
+		advice = is_named ? "is FFL_SOCKET right?" :
+				    "is the container known to the router (ffctl container add), "
+				    "and the folder of its socket mounted here?";
 		break;
 	case ECONNREFUSED:
-		if (is_named)
-			level = FFL_INFO;
 		advice = "the router does not run, or the container was removed from it";
 		break;
 	case EACCES:

@@ -56,6 +56,9 @@ FFL_EXPORT void ffl_log_init(void)
 		fd = open(file + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			log_fd = ffl_fd_high(fd);
+		else
+			ffl_log(FFL_ERR, "FFL_LOG=%s: %s: %m: standard error is taken", env,
+				file + 1);
 	}
 	if (level < 0)
 		ffl_log(FFL_ERR, "FFL_LOG=%s: not none, error, warn, info or debug: debug is taken",

@@ -6,7 +6,8 @@
 set -u -o pipefail
 . "$(dirname "$0")/common.sh"
 
-export FFL_SOCKET=$TMP/no-router.sock LD_BIND_NOW=1
+# what the library says is calls.sh's
+export FFL_SOCKET=$TMP/no-router.sock FFL_LOG=none LD_BIND_NOW=1
 
 command -v ibv_devinfo >/dev/null || skip "no ibv_devinfo: the package ibverbs-utils is not installed"
 

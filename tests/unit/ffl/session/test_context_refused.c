@@ -67,9 +67,9 @@ static void no_router(void **state)
 	(void)state;
 	snprintf(path, sizeof(path), "%s/file", r.dir);
 	setenv("FFL_SOCKET", path, 1);
-	expect(ENOENT, FFL_INFO, "ffctl container add");
+	expect(ENOENT, FFL_ERR, "is FFL_SOCKET right?");
 	close(open(path, O_CREAT | O_CLOEXEC, 0600));
-	expect(ECONNREFUSED, FFL_INFO, "does not run");
+	expect(ECONNREFUSED, FFL_ERR, "does not run");
 	unlink(path);
 	/* as on a machine without a NIC, unless somebody has made the folder of the default's */
 	unsetenv("FFL_SOCKET");

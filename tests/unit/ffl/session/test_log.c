@@ -108,8 +108,30 @@ static void test_no_level(void **state)
 	unlink(path);
 }
 
+/* Who names a file that cannot be written is told on stderr, which then has all that is told. */
+static void test_no_file(void **state)
+{
+	char path[] = "/tmp/test_ffl_log.XXXXXX", line[400];
+	int fd = mkstemp(path), err = dup(STDERR_FILENO);
+	ssize_t n;
+
+	(void)state;
+	assert_true(fd >= 0 && err >= 0);
+	assert_int_equal(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	assert_int_equal(level_of("warn:/none/of/it"), FFL_WARN);
+	dup2(err, STDERR_FILENO);
+	close(err);
+	n = pread(fd, line, sizeof(line) - 1, 0);
+	assert_true(n > 0);
+	line[n] = '\0';
+	assert_non_null(strstr(line, "/none/of/it: No such file or directory: standard error"));
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(test_levels), cmocka_unit_test(test_empty_is_unset),
-			cmocka_unit_test(test_file), cmocka_unit_test(test_no_level));
+			cmocka_unit_test(test_file), cmocka_unit_test(test_no_level),
+			cmocka_unit_test(test_no_file));
 }
