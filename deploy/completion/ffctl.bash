@@ -7,7 +7,7 @@
 
 # "container add": one line for each command
 _ffctl_commands() { # HELP
-	sed -n 's/^  \([a-z][a-z ]*[a-z]\)  .*/\1/p' <<<"$1"
+	sed -n 's/^  \([a-z][a-z -]*[a-z]\)  .*/\1/p' <<<"$1"
 }
 
 # "--ip ADDRESS", "--docker": one line for each option, with the word for its value.

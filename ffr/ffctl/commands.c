@@ -107,6 +107,9 @@ static const struct command {
 	  "--image DIRECTORY: the root of an image: can its programs load the libraries?\n"
 	  "--cdi FILE: the specification to look at; default: " CDI_FILE "\n"
 	  "--daemon-json FILE: Docker's configuration; default: /etc/docker/daemon.json\n" },
+	{ "support-bundle", NULL, cmd_support_bundle, "FILE",
+	  "pack what helpers want to see into a file",
+	  "--config FILE: the router's configuration; default: /etc/freeflow/ffr.conf\n" },
 	{ "ping", NULL, cmd_ping, "", "show the router's version and host name", "" },
 	{ "help", NULL, cmd_help, "[COMMAND]", "show the commands, or the options of one", "" },
 };

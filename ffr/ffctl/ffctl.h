@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * ffctl.h - inside ffctl: the request to the router (main.c) or to the orchestrator (orch.c), the table of the commands
- * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c, store.c, policy.c, map.c, stats.c, top.c, trace.c, events.c),
- * limits and tenants (limits.c), tables (table.c),
- * what is found to be wrong (findings.c). One thread; every error ends the program with one line.
+ * with their help (commands.c), commands (container.c, cdi.c, check.c, doctor.c, cluster.c,
+ * store.c, policy.c, map.c, stats.c, top.c, trace.c, events.c, bundle.c), limits and tenants
+ * (limits.c), tables (table.c), what is found to be wrong (findings.c). One thread; every error
+ * ends the program with one line.
  *
  * The room ffr/ffctl/ is that program. It may use lib/, headers of obj/ for what is counted, ffo's client
  * side, and what oci/ knows of images, and speaks with the router by its socket only.
@@ -48,9 +49,15 @@ void option_fail(int o, char **argv) __attribute__((noreturn));
 void no_more(int argc, char **argv, int at);
 
 extern bool dry_run; /* --dry-run: changes are only tried */
-/* The request, which is taken, or with --dry-run one that has it tried. For each that changes the orchestrator's store. */
+/*
+ * The request, which is taken, or with --dry-run one that has it tried. For each that changes the
+ * orchestrator's store.
+ */
 json_t *change(json_t *request);
-/* After a change: with --dry-run people are told on stderr, and the object that is printed as JSON says it. */
+/*
+ * After a change: with --dry-run people are told on stderr, and the object that is printed as JSON
+ * says it.
+ */
 void dry_run_tell(json_t *j);
 
 /* Ask the router; takes the request. Its answer without "ok"; errors end the program. */
@@ -70,7 +77,10 @@ json_t *router_list(const char *op, const char *key); /* all pages of an array *
 int router_try(const json_t *request, int timeout, json_t **answer);
 /* Ask the router, also where the orchestrator is given; so many times more while it is that error. */
 json_t *router_itself(json_t *request, const char *error, unsigned tries);
-/* Ask the router for what does not end with one answer. The answer; then router_next() waits for each line that follows. */
+/*
+ * Ask the router for what does not end with one answer. The answer; then router_next() waits for
+ * each line that follows.
+ */
 struct router_stream;
 json_t *router_follow(json_t *request, struct router_stream **s);
 json_t *router_next(struct router_stream *s);
@@ -110,13 +120,16 @@ void print_warning(const json_t *answer);
 /* ---- policy.c ---- */
 enum party_in { PARTY_HAS_RULE, PARTY_HAS_LIMITS };
 /*
- * Adds a "warning" to that object if the store does not know the party, TENANT or TENANT/CONTAINER, which is to have a
- * rule or limits. Asked before the change, so that a question that fails changes nothing.
+ * Adds a "warning" to that object if the store does not know the party, TENANT or TENANT/CONTAINER,
+ * which is to have a rule or limits. Asked before the change, so that a question that fails changes
+ * nothing.
  */
 void warn_unknown(json_t *said, const char *party, enum party_in in);
 /* Those of a command that has no other option than --dry-run. */
 void change_options(int argc, char **argv);
-/* Prints the answer to a change with what was said of it; people see the warning only. Takes both. */
+/*
+ * Prints the answer to a change with what was said of it; people see the warning only. Takes both.
+ */
 void print_change(json_t *answer, json_t *said);
 
 /* ---- commands: argv[0] is the command's last word ------------------------------------------- */
@@ -148,6 +161,7 @@ void cmd_tenant_list(int argc, char **argv);
 void cmd_ping(int argc, char **argv);
 void cmd_cdi(int argc, char **argv);
 void cmd_doctor(int argc, char **argv);
+void cmd_support_bundle(int argc, char **argv);
 void cmd_help(int argc, char **argv);
 
 /* ---- findings.c: what a command that looks for problems has found ---- */

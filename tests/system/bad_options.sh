@@ -64,7 +64,7 @@ helps() {
 helps 'container add ' help
 helps 'container add ' -h
 cp "$OUT/out" "$OUT/commands"
-mapfile -t commands < <(sed -n 's/^  \([a-z][a-z ]*[a-z]\)  .*/\1/p' "$OUT/commands")
+mapfile -t commands < <(sed -n 's/^  \([a-z][a-z -]*[a-z]\)  .*/\1/p' "$OUT/commands")
 ((${#commands[@]} > 20)) || fail "${#commands[@]} commands: $(cat "$OUT/commands")"
 for command in "${commands[@]}"; do
 	read -r -a words <<<"$command"
