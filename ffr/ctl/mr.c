@@ -17,6 +17,7 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/import.h"
 #include "ffr/ctl/session.h"
+#include "ffr/fast/mw.h"
 #include "ffr/fast/pvm.h"
 #include "ffr/mem/dmabuf.h"
 #include "ffr/mem/heat.h"
@@ -351,6 +352,10 @@ static void mr_forget(struct fast *f, struct obj *o)
 
 	if (!mr->is_left)
 		fast_mr_del(f, mr);
+	while (!mw_mr_gone(mr, WINDOWS_STEP)) { /* no further one can be bound: it has no key */
+		fast_unlock(f->host);
+		fast_lock(f->host);
+	}
 	mr->pd->o.refs--;
 	if (mr->dm)
 		mr->dm->o.refs--;
@@ -563,6 +568,8 @@ int ctl_rereg_mr(struct ctl_call *c, const struct ff_rereg_mr_req *req,
 		goto unlock;
 	}
 	old.o = new.o = mr->o;
+	LIST_INIT(&old.windows); /* one may have been bound when it was copied */
+	LIST_INIT(&new.windows);
 	if (new.odp)
 		new.odp->mr = mr->o.handle;
 	f->be->ops->mr_dereg(f, mr);

@@ -16,8 +16,6 @@
 #include "ffr/fast/xrc.h"
 #include "ffr/soft/remote.h"
 
-#define WINDOWS_STEP 1024u
-
 /* Header, SQ and RQ of a QP are one block; the parts begin on cache lines. */
 struct qp_layout {
 	uint32_t sq_depth, sq_stride, rq_depth, rq_stride;

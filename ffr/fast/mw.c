@@ -13,7 +13,8 @@
  *
  * Each bind gives the rkey another low byte, so that what was told to peers before opens nothing.
  * The MR needs IBV_ACCESS_MW_BIND, and local write where the window allows remote writes; remote
- * rights it needs none. An MR to which windows are bound cannot go (mr->o.refs), so that a bound
+ * rights it needs none. An MR to which windows are bound cannot go (mr->o.refs) but with its session, and leaves
+ * them bound to nothing then: windows of another session, which has imported the PD, may be among them. So a bound
  * window's MR is always there. A QP that is destroyed leaves its type 2 windows bound to nothing.
  */
 #include "ffr/fast/mw.h"
@@ -95,6 +96,7 @@ void mw_unbind(struct mw *mw)
 		return;
 	mw_note(mw);
 	mw->mr->o.refs--;
+	LIST_REMOVE(mw, of_mr);
 	mw->mr = NULL;
 	if (mw->qp)
 		LIST_REMOVE(mw, of_qp);
@@ -108,6 +110,15 @@ bool mw_qp_gone(struct qp *qp, uint32_t max)
 	for (; max && (mw = LIST_FIRST(&qp->windows)); max--)
 		mw_unbind(mw);
 	return LIST_EMPTY(&qp->windows);
+}
+
+bool mw_mr_gone(struct mr *mr, uint32_t max)
+{
+	struct mw *mw;
+
+	for (; max && (mw = LIST_FIRST(&mr->windows)); max--)
+		mw_unbind(mw);
+	return LIST_EMPTY(&mr->windows);
 }
 
 /* May a window become that part of the MR? (IBTA C10-72 to C10-75) */
@@ -154,6 +165,7 @@ enum ff_vendor_err mw_bind(struct qp *qp)
 	if (!mr)
 		return FF_VERR_NONE;
 	mr->o.refs++;
+	LIST_INSERT_HEAD(&mr->windows, mw, of_mr);
 	mw->mr = mr;
 	mw->access = wr->imm;
 	mw->base = wr->imm & IBV_ACCESS_ZERO_BASED ? 0 : wr->remote_addr;

@@ -15,6 +15,9 @@ enum ff_vendor_err mw_invalidate(struct qp *qp, uint32_t rkey);
 void mw_unbind(struct mw *mw);
 /* The QP goes: what is bound to it, but no more than max windows, is bound to nothing. True: all is. */
 bool mw_qp_gone(struct qp *qp, uint32_t max);
+/* The MR goes, and nobody finds it by its key any more: likewise what is bound to it. */
+bool mw_mr_gone(struct mr *mr, uint32_t max);
+#define WINDOWS_STEP 1024u /* that go before others get the lock: there may be 65,535 */
 
 /*
  * Windows that were bound or unbound since they were asked for last, all containers in turn. NULL:

@@ -377,6 +377,7 @@ enum mr_kind {
 
 struct mr {
 	struct obj o; /* refs: windows bound to it */
+	LIST_HEAD(, mw) windows;
 	struct pd *pd;
 	uint8_t kind;		     /* enum mr_kind */
 	uint32_t lkey, rkey;	     /* the same number */
@@ -421,6 +422,7 @@ struct mw {
 	uint64_t va;	       /* ... and in the MR, as mr->addr counts */
 	struct qp *qp;	       /* type 2: through which QP alone it can be reached */
 	LIST_ENTRY(mw) of_qp;  /* qp->windows */
+	LIST_ENTRY(mw) of_mr;  /* mr->windows */
 	/* orch/map.c publishes it, some time after it was bound or unbound */
 	TAILQ_ENTRY(mw) changed; /* container->mw.changed while is_changed */
 	bool is_changed;

@@ -11,6 +11,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "ffr/ctl/import.h"
+#include "ffr/fast/mw.h"
 #include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -246,10 +247,50 @@ static void a_pd_outlives_its_session(void **state)
 	client_close(&c);
 }
 
+/* A window that another session has bound to an MR is bound to nothing when the MR's session ends. */
+static void a_window_outlives_the_session_of_its_mr(void **state)
+{
+	struct ff_reg_mr_resp mr;
+	struct ff_alloc_mw_resp resp;
+	struct client a, b;
+	uint32_t pd, h, mw;
+	struct qp *qp;
+
+	(void)state;
+	client_open(&a, 0);
+	client_open(&b, 0);
+	pd = new_pd(&a);
+	assert_int_equal(call_reg_mr(g, a.sock, pd, memory, sizeof(memory),
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, &mr),
+			 0);
+	assert_int_equal(import(&b, a.token), 0);
+	assert_int_equal(import_pd(&b, pd, &h), 0);
+	qp = qp_get(b.s, call_qp(g, b.sock, h, call_cq(g, b.sock)));
+	assert_int_equal(RIG_CALL(g, b.sock, ALLOC_MW,
+				  (&(struct ff_alloc_mw_req){ .pd = h, .type = IBV_MW_TYPE_1 }),
+				  &resp),
+			 0);
+	mw = resp.mw;
+	qp->wr->imm = IBV_ACCESS_REMOTE_WRITE;
+	qp->wr->remote_addr = (uintptr_t)memory;
+	qp->wr->bind.length = sizeof(memory);
+	qp->wr->bind.mw = mw;
+	qp->wr->bind.lkey = mr.lkey;
+	fast_lock(g->ctl.host);
+	assert_int_equal(mw_bind(qp), FF_VERR_NONE);
+	fast_unlock(g->ctl.host);
+	assert_non_null(mw_get(b.s, mw)->mr);
+	client_close(&a);
+	assert_null(mw_get(b.s, mw)->mr);
+	assert_int_equal(call_one(g, b.sock, FF_MSG_DEALLOC_MW, mw), 0);
+	client_close(&b);
+}
+
 int main(void)
 {
 	return UNIT_RUN(CALL_TEST(the_token_is_the_key), CALL_TEST(mrs_are_found_in_their_pd),
 			CALL_TEST(who_imported_a_pd_gives_it_back),
 			CALL_TEST(a_session_that_imported_leaves_nothing_behind),
-			CALL_TEST(a_pd_outlives_its_session));
+			CALL_TEST(a_pd_outlives_its_session),
+			CALL_TEST(a_window_outlives_the_session_of_its_mr));
 }

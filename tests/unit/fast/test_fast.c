@@ -433,6 +433,7 @@ static void objects_go(void **state)
 	assert_int_equal(mw_key_new(&o.r.cont[0], &mw), 0);
 	mw.mr = mr;
 	mr->o.refs++;
+	LIST_INSERT_HEAD(&mr->windows, &mw, of_mr);
 	mw_note(&mw);
 	assert_int_equal(woken, 1);
 	assert_true(mw_any_changed(o.r.f->host));

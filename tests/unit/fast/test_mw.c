@@ -356,11 +356,32 @@ static void windows_of_a_qp(void **state)
 		mw[i].mr = &mr;
 		mw[i].qp = qp;
 		LIST_INSERT_HEAD(&qp->windows, &mw[i], of_qp);
+		LIST_INSERT_HEAD(&mr.windows, &mw[i], of_mr);
 	}
 	assert_false(mw_qp_gone(qp, 2));
 	assert_int_equal(mr.o.refs, 3);
 	assert_true(mw_qp_gone(qp, 3));
 	assert_int_equal(mr.o.refs, 0);
+	assert_true(LIST_EMPTY(&mr.windows));
+}
+
+static void windows_of_an_mr(void **state)
+{
+	struct rig_one *f = *state;
+	struct mr mr = { .o.refs = 5 };
+	struct mw mw[5] = { 0 };
+
+	for (int i = 0; i < 5; i++) {
+		mw[i].o.ses = &f->s->s;
+		mw[i].mr = &mr;
+		LIST_INSERT_HEAD(&mr.windows, &mw[i], of_mr);
+	}
+	assert_false(mw_mr_gone(&mr, 2));
+	assert_int_equal(mr.o.refs, 3);
+	assert_true(mw_mr_gone(&mr, 3));
+	assert_int_equal(mr.o.refs, 0);
+	for (int i = 0; i < 5; i++)
+		assert_null(mw[i].mr);
 }
 
 /* ---- those who publish windows --------------------------------------------------------------- */
@@ -418,5 +439,6 @@ int main(void)
 			cmocka_unit_test(windows_are_of_their_pd),
 			cmocka_unit_test(type2_is_its_qps_alone), cmocka_unit_test(zero_based),
 			cmocka_unit_test(qp_types), DEEP_TEST(windows_of_a_qp),
-			cmocka_unit_test(malformed), cmocka_unit_test(changes_are_noted));
+			DEEP_TEST(windows_of_an_mr), cmocka_unit_test(malformed),
+			cmocka_unit_test(changes_are_noted));
 }
