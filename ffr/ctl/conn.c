@@ -617,10 +617,12 @@ int ctl_conn_create(struct container *c, int fd)
 	if (err)
 		goto err;
 	err = quota_charge(c, QUOTA_FD, CONN_FDS);
-	if (err) {
-		quota_tell(c);
-		goto err;
-	}
+	if (err)
+		goto err_quota;
+	err = quota_charge(c, QUOTA_MEMORY, QUOTA_SOCKET);
+	if (err)
+		goto err_fds;
+	session_socket_bound(fd);
 	TAILQ_INSERT_TAIL(&conn->ctl->conns, conn, entry);
 	ct->num_conns++;
 	ct->num_silent++;
@@ -636,6 +638,11 @@ int ctl_conn_create(struct container *c, int fd)
 	if (err)
 		ctl_conn_close(conn, "cannot be watched");
 	return err;
+
+err_fds:
+	quota_return(c, QUOTA_FD, CONN_FDS);
+err_quota:
+	quota_tell(c);
 err:
 	if (conn->peer.pidfd >= 0)
 		close(conn->peer.pidfd);
@@ -768,6 +775,7 @@ static void conn_end(struct ctl_conn *conn)
 	}
 	ct->num_conns--;
 	quota_return(conn->cont, QUOTA_FD, CONN_FDS);
+	quota_return(conn->cont, QUOTA_MEMORY, QUOTA_SOCKET);
 	end_silence(conn);
 	conn->ses = NULL;
 	conn->cont = NULL;

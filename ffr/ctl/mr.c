@@ -628,17 +628,24 @@ int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
 	err = quota_charge(s->cont, QUOTA_FD, 1);
 	if (err)
 		return err;
+	err = quota_charge(s->cont, QUOTA_MEMORY, QUOTA_SOCKET);
+	if (err)
+		goto err_fd;
 	err = session_event_pair(pair);
-	if (err) {
-		quota_return(s->cont, QUOTA_FD, 1);
-		return err;
-	}
+	if (err)
+		goto err_memory;
 	fast_lock(c->ctl->host);
 	s->mem.heat_fd = pair[0];
 	s->mem.heated = true;
 	fast_unlock(c->ctl->host);
 	ctl_reply_fd(c->reply, pair[1], true);
 	return 0;
+
+err_memory:
+	quota_return(s->cont, QUOTA_MEMORY, QUOTA_SOCKET);
+err_fd:
+	quota_return(s->cont, QUOTA_FD, 1);
+	return err;
 }
 
 /* Runners see either all of the further runs or none; the pages are the same that they copied before. */

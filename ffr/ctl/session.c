@@ -63,10 +63,18 @@ static void comm_copy(char *to, const char *from, size_t size)
 	to[size - 1] = '\0';
 }
 
+void session_socket_bound(int fd)
+{
+	const int half = QUOTA_SOCKET / 2; /* the kernel doubles it, and counts its own part as well */
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &half, sizeof(half));
+}
+
 int session_event_pair(int pair[2])
 {
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
+	session_socket_bound(pair[0]);
 	/* nothing comes in, descriptors of any kind least of all: nobody would read it (discard.c) */
 	if (!fcntl(pair[0], F_SETFL, O_NONBLOCK) && !shutdown(pair[0], SHUT_RD))
 		return 0;
@@ -265,8 +273,10 @@ void session_end_finish(struct session *s)
 	keeper_client_del(s->mem.keeper_id);
 	seg_free_all(s);
 	sigbus_forget(s);
-	if (s->mem.heated)
+	if (s->mem.heated) {
 		quota_return(s->cont, QUOTA_FD, 1);
+		quota_return(s->cont, QUOTA_MEMORY, QUOTA_SOCKET);
+	}
 	heat_end(s);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);

@@ -27,6 +27,8 @@ void session_end_finish(struct session *s);
 
 /* A SEQPACKET pair for events: the router's end, [0], never blocks. 0 or -errno. */
 int session_event_pair(int pair[2]);
+/* What the router has sent there, and its client has not read, takes no more than is charged: QUOTA_SOCKET. */
+void session_socket_bound(int fd);
 
 /* Bytes that its shadow segments and the router's mappings of its rings take. */
 uint64_t session_seg_bytes(const struct session *s, enum seg_kind kind);

@@ -26,10 +26,13 @@ const char *const quota_name[] = {
 		"memory",
 };
 
-/* Bytes of heap that go with one, beside what is charged as QUOTA_MEMORY; ffr.conf(5) tells them. */
+/*
+ * Bytes of heap that go with one, beside what is charged as QUOTA_MEMORY; ffr.conf(5) tells them. A
+ * session's socket for asynchronous events is among them: what its client does not read there is the router's memory.
+ */
 static const uint64_t heap[QUOTA_NUM] = {
 	[QUOTA_QP] = 4096, [QUOTA_CQ] = 1024,	 [QUOTA_SRQ] = 1024,
-	[QUOTA_MR] = 320,  [QUOTA_OBJECT] = 640, [QUOTA_SESSION] = 16384,
+	[QUOTA_MR] = 320,  [QUOTA_OBJECT] = 640, [QUOTA_SESSION] = 16384 + QUOTA_SOCKET,
 };
 
 uint64_t quota_limit(const struct ffo_limits *l, enum quota q)
@@ -262,7 +265,7 @@ static struct takes takes(const struct obj *o)
 			2, { { QUOTA_MR, mr_counts(mr) }, { QUOTA_REGISTERED, mr_pinned(mr) } }
 		};
 	case OBJ_CHANNEL:
-		return (struct takes){ 1, { { QUOTA_FD, 1 } } };
+		return (struct takes){ 2, { { QUOTA_FD, 1 }, { QUOTA_MEMORY, QUOTA_SOCKET } } };
 	case OBJ_CM_ID:
 		return (struct takes){ 1, { { QUOTA_OBJECT, CM_ID_OBJECTS } } };
 	default:

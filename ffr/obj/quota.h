@@ -45,6 +45,7 @@ enum quota {
 		QUOTA_MEMORY,
 	QUOTA_NUM
 };
+#define QUOTA_SOCKET 212992u /* bytes: what waits to be read in a socket to a client takes at most */
 #define QUOTA_MEMORY_UNIT 65536u /* bytes: a container may have SHARE_SMALL of them in any case */
 
 /*

@@ -436,6 +436,35 @@ static void other_objects_are_counted(void **state)
 	limit(0, &(struct ffo_limits){ 0 });
 }
 
+/* What sockets can hold of what a client does not read is the router's memory, and no more than is charged. */
+static void sockets_are_memory(void **state)
+{
+	uint64_t before = used(0, QUOTA_MEMORY), with;
+	int s = call_client(g, 0), fds[4], bytes = 0;
+	struct ff_create_channel_req req = { 0 };
+	struct ff_create_channel_resp resp;
+	socklen_t len = sizeof(bytes);
+	struct channel *ch;
+	unsigned n_fds = 4;
+
+	(void)state;
+	with = used(0, QUOTA_MEMORY);
+	assert_true(with >= before + 2 * QUOTA_SOCKET);
+	assert_int_equal(rig_call(g, s, FF_MSG_CREATE_CHANNEL, &req, sizeof(req), NULL, 0, 0, &resp,
+				  sizeof(resp), fds, &n_fds),
+			 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), with + QUOTA_SOCKET);
+	ch = channel_get(LIST_FIRST(&g->c[0]->sessions), resp.channel);
+	assert_int_equal(getsockopt(ch->fd, SOL_SOCKET, SO_SNDBUF, &bytes, &len), 0);
+	assert_true(bytes > 0 && (unsigned)bytes <= QUOTA_SOCKET);
+	close(fds[0]);
+	assert_int_equal(call_one(g, s, FF_MSG_DESTROY_CHANNEL, resp.channel), 0);
+	assert_int_equal(used(0, QUOTA_MEMORY), with);
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_MEMORY), before);
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static void send_alloc_pd(int s, uint32_t seq)
@@ -626,9 +655,9 @@ int main(void)
 	log_level = LOG_LEVEL_ERR;
 	return UNIT_RUN(CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
 			CALL_TEST(memory_is_counted), CALL_TEST(defaults_are_in_force),
-			CALL_TEST(other_objects_are_counted), CALL_TEST(descriptors_are_shared),
-			CALL_TEST(shares_leave_room), CALL_TEST(memory_is_shared),
-			CALL_TEST(calls_that_take_memory_are_refused),
+			CALL_TEST(other_objects_are_counted), CALL_TEST(sockets_are_memory),
+			CALL_TEST(descriptors_are_shared), CALL_TEST(shares_leave_room),
+			CALL_TEST(memory_is_shared), CALL_TEST(calls_that_take_memory_are_refused),
 			CALL_TEST(what_waits_for_other_hosts_is_charged),
 			CALL_TEST(sessions_and_descriptors_are_counted),
 			CALL_TEST(calls_have_a_burst), CALL_TEST(calls_wait),
