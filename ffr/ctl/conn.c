@@ -17,8 +17,10 @@
 #include "ffr/ctl/ctl.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -289,11 +291,28 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 	return NULL;
 }
 
+/*
+ * May an answer with descriptors be sent? The kernel counts those that are on their way for the router's user, in all
+ * sockets together, against RLIMIT_NOFILE. A client that has not read the last ones gets no more, so for each
+ * connection fewer are on their way than the router has open for it, and there are always some left for others.
+ */
+static bool may_send_fds(struct ctl_conn *conn)
+{
+	int unread = 0;
+
+	if (conn->fds_sent && (ioctl(conn->fd, SIOCOUTQ, &unread) || unread))
+		return false;
+	conn->fds_sent = true;
+	return true;
+}
+
 /* Through the socket. NULL, or why the connection must be closed. */
 static const char *answer_send(struct ctl_conn *conn, struct answer *a)
 {
-	int err = reply_send(conn->fd, &a->hdr, a->resp, a->len, &a->reply);
+	int err = -EAGAIN;
 
+	if (!a->reply.n_fds || may_send_fds(conn))
+		err = reply_send(conn->fd, &a->hdr, a->resp, a->len, &a->reply);
 	reply_release(&a->reply);
 	if (err == -EAGAIN || err == -ENOBUFS)
 		return "it does not read its responses";

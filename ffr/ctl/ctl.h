@@ -127,6 +127,7 @@ struct ctl_conn {
 	const char *leaving_why;
 	bool ending;	       /* its session is going, a part for each round of the loop */
 	bool silent;	       /* no HELLO yet: counted in container_ctl */
+	bool fds_sent;	       /* an answer with descriptors, which may be unread */
 	unsigned open_handles; /* uv handles whose close callback has not run */
 	const char *bad;       /* [lock] why the fast thread wants it closed */
 	const char *to_close;  /* ... as ctl_on_wake() has seen it */

@@ -65,7 +65,8 @@ static void comm_copy(char *to, const char *from, size_t size)
 
 void session_socket_bound(int fd)
 {
-	const int half = QUOTA_SOCKET / 2; /* the kernel doubles it, and counts its own part as well */
+	const int half =
+		QUOTA_SOCKET / 2; /* the kernel doubles it, and counts its own part as well */
 
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &half, sizeof(half));
 }

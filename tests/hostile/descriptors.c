@@ -135,6 +135,39 @@ static void slow_to_close(void)
 	raw_router_serves();
 }
 
+/* ---- that nobody takes ---------------------------------------------------------------------------- */
+
+/*
+ * Answers with descriptors that the client does not read: how many are on their way is counted for the router's user, for
+ * all containers together. The session is closed at the second one.
+ */
+static void not_taken(void)
+{
+	struct {
+		struct ff_hdr hdr;
+		struct ff_get_seg_req req;
+	} m = { .hdr = header(FF_MSG_GET_SEG) };
+	uint8_t answer[FF_MSG_MAX];
+	unsigned n, answers = 0;
+	struct pollfd p;
+	struct raw r;
+	int fds[8];
+
+	victim_start();
+	raw_open(&r);
+	for (int i = 0; i < 40 && raw_send(&r, &m, sizeof(m), -1); i++)
+		;
+	p = (struct pollfd){ .fd = r.sock, .events = POLLRDHUP };
+	CHECK_EQ(poll(&p, 1, VT_WAIT_MS * (int)vt_slow()), 1);
+	for (; raw_recv(&r, answer, sizeof(answer), fds, &n); answers++)
+		while (n)
+			close(fds[--n]);
+	CHECK(answers <= 1);
+	raw_close(&r);
+	victim_stop();
+	raw_router_serves();
+}
+
 /* ---- of any kind ---------------------------------------------------------------------------------- */
 
 static int io_uring(void)
@@ -412,6 +445,6 @@ static void of_a_relative(void)
 }
 
 VT_MAIN({ "descriptors_slow_to_close", slow_to_close, 0 },
-	{ "descriptors_of_any_kind", of_any_kind, 0 }, { "descriptors_of_fuse", of_fuse, 0 },
-	{ "descriptors_of_sessions", of_sessions, 0 },
+	{ "descriptors_not_taken", not_taken, 0 }, { "descriptors_of_any_kind", of_any_kind, 0 },
+	{ "descriptors_of_fuse", of_fuse, 0 }, { "descriptors_of_sessions", of_sessions, 0 },
 	{ "descriptors_of_a_relative", of_a_relative, 0 })
