@@ -7,7 +7,8 @@
  * its session, when the client closes it or dies (pidfd: the descriptor may live on in a child),
  * breaks the protocol, does not read its responses, or has corrupted its shared memory (ctl_wake).
  * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
- * before the others have their turn. Who connects and does not say HELLO is closed after a while;
+ * before the others have their turn. However many connections a container has, they get TURN_NS together
+ * before those of other containers have theirs. Who connects and does not say HELLO is closed after a while;
  * a container can hold so many of those only (container.c). When a container has made as many calls
  * as it may in a second, or has used the CPU time that it may (cpu.h), the connections that call wait,
  * unread, and nobody else does.
@@ -35,7 +36,7 @@
 #include "ffr/lib/shm.h"
 
 #define CTL_BATCH   16u
-#define BATCH_NS    1000000ull /* of one connection's messages, after which others have their turn */
+#define TURN_NS	    1000000ull /* of a container's messages: then other containers have their turn */
 #define END_NS	    1000000ull	 /* of one session's end, likewise */
 #define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
 #define CONN_FDS    2u		 /* socket and pidfd */
@@ -219,6 +220,32 @@ void ctl_charge(struct container *c, uint64_t from)
 		cpu_charge(c, uv_hrtime(), ns);
 }
 
+/* ns that the container's connections may still be served for in this turn of the loop. */
+static uint64_t turn_left(const struct container *c)
+{
+	const struct container_ctl *ct = c->ctl;
+
+	if (ct->turn != ct->ctl->turn)
+		return TURN_NS;
+	return ct->turn_ns < TURN_NS ? TURN_NS - ct->turn_ns : 0;
+}
+
+bool ctl_had_turn(const struct ctl_conn *conn)
+{
+	return !turn_left(conn->cont);
+}
+
+/* One of them was served since uv_hrtime() was `from`: waiting for the keeper counts as well. */
+static void turn_used(struct container *c, uint64_t from)
+{
+	struct container_ctl *ct = c->ctl;
+
+	if (ct->turn != ct->ctl->turn)
+		ct->turn_ns = 0;
+	ct->turn = ct->ctl->turn;
+	ct->turn_ns += uv_hrtime() - from;
+}
+
 /* What the end costs is the container's, too. */
 static void end_charged(struct ctl_conn *conn, const char *why)
 {
@@ -367,7 +394,7 @@ static void on_later(struct backend_later *b, int err)
 	struct ctl_later *l = (struct ctl_later *)b, was = *l;
 	struct ctl_conn *conn = l->conn;
 	struct container *cont = conn->cont;
-	uint64_t from = cpu_of_thread();
+	uint64_t from = cpu_of_thread(), start = uv_hrtime();
 	struct answer a = { 0 };
 	struct ctl_call c = { .ctl = conn->ctl, .conn = conn, .s = conn->ses, .reply = &a.reply };
 	const char *why = conn->leaving_why;
@@ -380,6 +407,7 @@ static void on_later(struct backend_later *b, int err)
 		conn->later->hdr = was.hdr;
 		conn->later->in_slot = was.in_slot;
 		ctl_charge(cont, from);
+		turn_used(cont, start);
 		return;
 	}
 	conn->later = NULL;
@@ -395,6 +423,7 @@ static void on_later(struct backend_later *b, int err)
 	else
 		ctl_spin_served(conn);
 	ctl_charge(cont, from);
+	turn_used(cont, start);
 }
 
 void ctl_call_later(struct ctl_call *c, struct ctl_later *l)
@@ -410,6 +439,10 @@ static void on_turn(uv_timer_t *t)
 {
 	struct ctl_conn *conn = t->data;
 
+	if (ctl_had_turn(conn)) {
+		uv_timer_start(t, on_turn, 1, 0);
+		return;
+	}
 	conn->waits = false;
 	if (conn->silent)
 		uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
@@ -494,8 +527,8 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	static const struct packet_extra none;
 	const char *why = "a request that is longer than its slot";
 	struct container *c = conn->cont;
+	uint64_t from, start = uv_hrtime();
 	struct answer a;
-	uint64_t from;
 
 	if (state != FF_CALL_POSTED || !may_call(conn) ||
 	    !atomic_compare_exchange_strong(&slot->state, &state, FF_CALL_TAKEN))
@@ -517,6 +550,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 	else
 		ctl_spin_served(conn);
 	ctl_charge(c, from);
+	turn_used(c, start);
 	return true;
 }
 
@@ -563,7 +597,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
 {
 	struct ctl_conn *conn = h->data;
 	struct container *c = conn->cont;
-	uint64_t from, until = uv_hrtime() + BATCH_NS;
+	uint64_t from, start = uv_hrtime(), left = turn_left(c);
 	enum quota_reached limit;
 	bool more = true;
 
@@ -572,14 +606,15 @@ static void on_readable(uv_poll_t *h, int status, int events)
 		end_charged(conn, NULL);
 		return;
 	}
-	for (unsigned i = 0; i < CTL_BATCH && more && uv_hrtime() < until; i++) {
+	for (unsigned i = 0; i < CTL_BATCH && more && uv_hrtime() - start < left; i++) {
 		/* whether there are more the next event tells */
 		if (i ? call_wait(conn, &limit) : !may_call(conn))
-			return;
+			break;
 		from = cpu_of_thread();
 		more = read_packet(conn);
 		ctl_charge(c, from);
 	}
+	turn_used(c, start);
 }
 
 /* ---- connections --------------------------------------------------------------------------- */
@@ -808,6 +843,13 @@ static void conn_end(struct ctl_conn *conn)
 
 /* ---- life ----------------------------------------------------------------------------------- */
 
+static void on_turn_of_loop(uv_prepare_t *h)
+{
+	struct ctl *ctl = h->data;
+
+	ctl->turn++;
+}
+
 int ctl_open(struct ctl *ctl, uv_loop_t *loop)
 {
 	int err = uv_async_init(loop, &ctl->wake, ctl_on_wake);
@@ -817,6 +859,11 @@ int ctl_open(struct ctl *ctl, uv_loop_t *loop)
 	ctl->wake.data = ctl;
 	ctl->loop = ctl->mem.loop = loop;
 	TAILQ_INIT(&ctl->conns);
+	ctl->turn = 1;
+	uv_prepare_init(loop, &ctl->turns);
+	ctl->turns.data = ctl;
+	uv_prepare_start(&ctl->turns, on_turn_of_loop);
+	uv_unref((uv_handle_t *)&ctl->turns);
 	ctl_spin_init(&ctl->spin, loop);
 	sysfs_init(ctl);
 	return 0;
@@ -826,6 +873,7 @@ void ctl_close(struct ctl *ctl)
 {
 	uv_close((uv_handle_t *)&ctl->wake, NULL);
 	uv_close((uv_handle_t *)&ctl->counters, NULL);
+	uv_close((uv_handle_t *)&ctl->turns, NULL);
 	ctl_spin_close(&ctl->spin);
 	ctl_threads_close(ctl);
 }

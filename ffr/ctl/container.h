@@ -37,6 +37,8 @@ struct container_ctl {
 	uv_timer_t trace;    /* admin/trace.c: when tracing ends */
 	struct sysfs *sysfs; /* NULL: its files could not be made */
 	unsigned open_handles;
+	uint64_t turn;	  /* conn.c: the turn of the loop (ctl->turn) that turn_ns is of */
+	uint64_t turn_ns; /* ... how long the control thread has served its connections in that turn */
 	uint32_t num_conns;
 	uint32_t num_silent; /* of them: have not said HELLO */
 	struct discard *discard;

@@ -59,6 +59,8 @@ struct ctl {
 	int uffd_fd;			 /* /dev/userfaultfd for clients, -1: not there */
 	uv_async_t wake;		 /* a fast thread wants a session closed */
 	uv_timer_t counters;		 /* sysfs.c */
+	uv_prepare_t turns;		 /* conn.c: counts the turns of the loop */
+	uint64_t turn;
 	struct ctl_spin spin;
 	struct ctl_threads threads;
 	LIST_HEAD(, runs_ask) runs_asks; /* runs.c: questions under way */
@@ -176,6 +178,9 @@ void ctl_reply_fd(struct ctl_reply *reply, int fd, bool owned);
 const char *ctl_serve(struct ctl_conn *conn, const struct ctl_msg *m, void *resp,
 		      struct ctl_reply *reply, int *status);
 #define CTL_RESP_MAX 512u /* bytes; no response struct is longer */
+
+/* Have the connections of its container been served for as long as they may be in this turn of the loop? */
+bool ctl_had_turn(const struct ctl_conn *conn);
 
 /* Serve the request in the session's slot. False: there is none. The connection may be closed. */
 bool ctl_serve_slot(struct ctl_conn *conn);

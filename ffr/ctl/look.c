@@ -47,10 +47,15 @@ static void look_end(struct look *k, int err)
 	uv_close((uv_handle_t *)&k->poll, on_closed);
 }
 
+/* The rest of the call may have to wait for its container's next turn: the hangup is seen again then. */
 static void on_hangup(uv_poll_t *h, int status, int events)
 {
+	struct look *k = h->data;
+
 	(void)events;
-	look_end(h->data, status);
+	if (!status && ctl_had_turn(k->l.conn))
+		return;
+	look_end(k, status);
 }
 
 static void look_cancel(struct ctl_later *l)

@@ -87,6 +87,8 @@ static unsigned look(struct ctl_spin *s, uint64_t now)
 	while (n-- && (conn = TAILQ_FIRST(&s->hot))) {
 		TAILQ_REMOVE(&s->hot, conn, heat.entry);
 		TAILQ_INSERT_TAIL(&s->hot, conn, heat.entry);
+		if (ctl_had_turn(conn))
+			continue;
 		if (ctl_serve_slot(conn)) {
 			served++;
 			s->local = conn->heat.cpu == s->cpu ? s->local + 1 : 0;
@@ -95,6 +97,20 @@ static unsigned look(struct ctl_spin *s, uint64_t now)
 		}
 	}
 	return served;
+}
+
+/* Those whose container has had its turn stay hot, for their slots cannot be served now. */
+static void cool_all(struct ctl_spin *s)
+{
+	unsigned n = s->num_hot;
+	struct ctl_conn *conn;
+
+	while (n-- && (conn = TAILQ_FIRST(&s->hot))) {
+		TAILQ_REMOVE(&s->hot, conn, heat.entry);
+		TAILQ_INSERT_TAIL(&s->hot, conn, heat.entry);
+		if (!ctl_had_turn(conn))
+			cool(conn);
+	}
 }
 
 /* A yield took from `from` to `to`. Was it too long? */
@@ -156,8 +172,7 @@ static void on_idle(uv_idle_t *h)
 		sched_yield();
 		now = uv_hrtime();
 		if (is_busy(s, from, now))
-			while (s->num_hot)
-				cool(TAILQ_FIRST(&s->hot));
+			cool_all(s);
 	} while (s->num_hot && now - start < ROUND_NS);
 }
 
