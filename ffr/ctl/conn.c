@@ -37,7 +37,8 @@
 
 #define CTL_BATCH   16u
 #define TURN_NS	    1000000ull /* of a container's messages: then other containers have their turn */
-#define END_NS	    1000000ull	 /* of one session's end, likewise */
+#define END_NS	    1000000ull	 /* of sessions' ends, likewise */
+#define END_SLICE   100000ull	 /* of one session's, after which other sessions have theirs */
 #define PACKET_FDS  253u	 /* the kernel's SCM_MAX_FD */
 #define CONN_FDS    2u		 /* socket and pidfd */
 #define WAIT_MAX_NS 100000000ull /* a limit that was raised is noticed */
@@ -705,6 +706,15 @@ err:
 	return err;
 }
 
+/* All ends in a turn of the loop share END_NS: a process that dies may have had hundreds of sessions. */
+static uint64_t ends_until(struct ctl *ctl)
+{
+	if (ctl->ends_turn != ctl->turn)
+		ctl->ends_until = uv_hrtime() + END_NS;
+	ctl->ends_turn = ctl->turn;
+	return ctl->ends_until;
+}
+
 static void end_forget(struct ctl_conn *conn);
 static bool end_later(struct ctl_conn *conn);
 static void conn_end(struct ctl_conn *conn);
@@ -746,7 +756,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 		event_add_client(EVENT_CLOSED, conn->cont, "session %u of pid %d (%s)%s%s", s->id,
 				 (int)s->pid, s->comm, why ? ": " : "", why ? why : "");
 		session_end_begin(s);
-		if (!session_end_some(s, uv_hrtime() + END_NS) && end_later(conn))
+		if (!session_end_some(s, ends_until(conn->ctl)) && end_later(conn))
 			return;
 	}
 	conn_end(conn);
@@ -756,6 +766,7 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 
 /* ctl->ends, while there are any. */
 struct ctl_ends {
+	struct ctl *ctl;
 	uv_idle_t idle;
 	struct ctl_conn_list conns;
 };
@@ -777,21 +788,31 @@ static void end_forget(struct ctl_conn *conn)
 	uv_close((uv_handle_t *)&ends->idle, on_ends_closed);
 }
 
-/* The session goes on to end, in turns with others', until that uv_hrtime(). */
-static void on_ends(uv_idle_t *h)
+/* The next session goes on to end for a slice of time. */
+static void end_go_on(struct ctl_ends *ends)
 {
-	struct ctl_ends *ends = h->data;
 	struct ctl_conn *conn = TAILQ_FIRST(&ends->conns);
 	struct container *c = conn->cont;
 	uint64_t from = cpu_of_thread();
 
 	TAILQ_REMOVE(&ends->conns, conn, end);
 	TAILQ_INSERT_TAIL(&ends->conns, conn, end);
-	if (session_end_some(conn->ses, uv_hrtime() + END_NS)) {
+	if (session_end_some(conn->ses, uv_hrtime() + END_SLICE)) {
 		end_forget(conn);
 		conn_end(conn);
 	}
 	ctl_charge(c, from);
+}
+
+static void on_ends(uv_idle_t *h)
+{
+	struct ctl_ends *ends = h->data;
+	struct ctl *ctl = ends->ctl;
+	uint64_t until = uv_hrtime() + END_NS;
+
+	do
+		end_go_on(ends);
+	while (ctl->ends && uv_hrtime() < until);
 }
 
 /* False: no memory for that. */
@@ -803,6 +824,7 @@ static bool end_later(struct ctl_conn *conn)
 		ctl->ends = calloc(1, sizeof(*ctl->ends));
 		if (!ctl->ends)
 			return false;
+		ctl->ends->ctl = ctl;
 		TAILQ_INIT(&ctl->ends->conns);
 		uv_idle_init(ctl->loop, &ctl->ends->idle);
 		ctl->ends->idle.data = ctl->ends;

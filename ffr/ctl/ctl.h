@@ -61,6 +61,8 @@ struct ctl {
 	uv_timer_t counters;		 /* sysfs.c */
 	uv_prepare_t turns;		 /* conn.c: counts the turns of the loop */
 	uint64_t turn;
+	uint64_t ends_turn;  /* conn.c: the turn that ends_until is of */
+	uint64_t ends_until; /* ... uv_hrtime() until when sessions' ends go on in that turn */
 	struct ctl_spin spin;
 	struct ctl_threads threads;
 	LIST_HEAD(, runs_ask) runs_asks; /* runs.c: questions under way */

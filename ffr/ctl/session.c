@@ -237,14 +237,14 @@ bool session_end_some(struct session *s, uint64_t until)
 	while (s->end.step < sizeof(order) / sizeof(order[0])) {
 		enum obj_kind kind = order[s->end.step];
 
+		if (uv_hrtime() >= until)
+			return false;
 		if (kind == OBJ_CM_ID ?
 			    s->conn->ctl->cm_ops->session_gone(s, &s->end.at, TEARDOWN_BATCH) :
 			    table_clear_some(s, kind)) {
 			s->end.step++;
 			s->end.at = 0;
 		}
-		if (uv_hrtime() >= until)
-			return s->end.step == sizeof(order) / sizeof(order[0]);
 	}
 	return true;
 }

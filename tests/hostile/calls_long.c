@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
-/* timeout: 360 */
+/* timeout: 480 */
 /*
  * calls_long.c - control calls that are made to last: what another client waits while one of them is served.
  * It is to be 5 ms, which make bench measures (control-wait). Here a wait for a CPU of one or two ticks of the
@@ -8,10 +8,12 @@
  * other work: the best of some attempts counts.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -172,6 +174,59 @@ static void many_mrs(void)
 	measure(mrs_make, bad_end);
 }
 
+/* ---- a process with many sessions ------------------------------------------------------------------ */
+
+#define SESSIONS 100u
+
+static pid_t crowd;
+
+static void crowd_live(int ready)
+{
+	static struct raw r[SESSIONS];
+	struct ff_alloc_null_mr_resp mr;
+	struct ff_alloc_pd_resp pd;
+	char c = 0;
+
+	for (unsigned i = 0; i < SESSIONS; i++) {
+		raw_open(&r[i]);
+		RAW_CALL(&r[i], ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd);
+		for (unsigned k = 0; k < MRS / SESSIONS; k++)
+			RAW_CALL(&r[i], ALLOC_NULL_MR,
+				 (&(struct ff_alloc_null_mr_req){ .pd = pd.pd }), &mr);
+	}
+	CHECK(write(ready, &c, 1) == 1);
+	pause();
+}
+
+static void crowd_make(void)
+{
+	int ready[2];
+	char c;
+
+	CHECK(!pipe(ready));
+	crowd = fork();
+	CHECK(crowd >= 0);
+	if (!crowd) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		crowd_live(ready[1]);
+	}
+	CHECK(read(ready[0], &c, 1) == 1);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void crowd_die(void)
+{
+	kill(crowd, SIGKILL);
+	CHECK(waitpid(crowd, NULL, 0) == crowd);
+}
+
+/* A process dies whose sessions have as many MRs together: the router hears of all ends at once. */
+static void end_of_many_sessions(void)
+{
+	measure(crowd_make, crowd_die);
+}
+
 /* ---- the lock of the client's address space ------------------------------------------------------- */
 
 #define FORKS_MS 400
@@ -284,4 +339,5 @@ static void forks_hold_the_lock(void)
 }
 
 VT_MAIN({ "long_many_mappings", many_mappings, 60 }, { "long_end_of_many_mrs", many_mrs, 110 },
+	{ "long_end_of_many_sessions", end_of_many_sessions, 110 },
 	{ "long_forks", forks_hold_the_lock, 110 })
