@@ -363,22 +363,23 @@ void cm_id_destroy(struct cm_id *id)
 	free(id);
 }
 
-bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num)
+bool cm_session_gone(struct session *s, uint32_t *at, uint64_t until)
 {
 	struct obj_table *t = &s->tab[OBJ_CM_ID];
 
-	for (; t->used && *at < t->size && num; ++*at) {
+	for (; t->used && *at < t->size; ++*at) {
 		if (!t->slot[*at])
 			continue;
+		if (uv_hrtime() >= until)
+			return false;
 		cm_id_destroy(obj_of(t->slot[*at], cm_id));
-		num--;
 	}
-	return !t->used || *at >= t->size;
+	return true;
 }
 
-bool cm_channel_gone(struct channel *ch, uint32_t num)
+bool cm_channel_gone(struct channel *ch, uint64_t until)
 {
-	for (; ch->cm && num; num--)
+	while (ch->cm && uv_hrtime() < until)
 		cm_id_destroy(TAILQ_FIRST(&ch->cm->ids));
 	return !ch->cm;
 }

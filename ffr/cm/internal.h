@@ -380,8 +380,8 @@ struct cm {
 struct cm_id *cm_id_create(struct session *s, struct channel *ch, uint16_t ps, uint8_t qp_type);
 void cm_id_destroy(struct cm_id *id);
 /* Of cm_ops, the ends of a session and of a channel. */
-bool cm_session_gone(struct session *s, uint32_t *at, uint32_t num);
-bool cm_channel_gone(struct channel *ch, uint32_t num);
+bool cm_session_gone(struct session *s, uint32_t *at, uint64_t until);
+bool cm_channel_gone(struct channel *ch, uint64_t until);
 
 /* calls.c: what ctl/ calls */
 extern const struct ctl_cm_ops cm_ops;

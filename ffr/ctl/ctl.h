@@ -244,12 +244,12 @@ typedef int ctl_serve_fn(struct ctl_call *c, const void *req, void *resp);
 struct ctl_cm_ops {
 	ctl_serve_fn *serve[FF_MSG_NUM]; /* of FF_CM_MSGS */
 	/*
-	 * The session ends: at most `num` of its ids, from table index *at on, are destroyed, as if it
-	 * had said so. True: it has no more; if not, once more with *at as it is now.
+	 * The session ends: its ids, from table index *at on, are destroyed, as if it had said so, until
+	 * uv_hrtime() is `until` or a little later. True: it has no more; if not, once more with *at as it is now.
 	 */
-	bool (*session_gone)(struct session *s, uint32_t *at, uint32_t num);
-	/* The channel is destroyed: likewise the ids that have it, at most `num`. True: there are no more. */
-	bool (*channel_gone)(struct channel *ch, uint32_t num);
+	bool (*session_gone)(struct session *s, uint32_t *at, uint64_t until);
+	/* The channel is destroyed: likewise the ids that have it. True: there are no more. */
+	bool (*channel_gone)(struct channel *ch, uint64_t until);
 };
 
 /*

@@ -239,9 +239,8 @@ bool session_end_some(struct session *s, uint64_t until)
 
 		if (uv_hrtime() >= until)
 			return false;
-		if (kind == OBJ_CM_ID ?
-			    s->conn->ctl->cm_ops->session_gone(s, &s->end.at, TEARDOWN_BATCH) :
-			    table_clear_some(s, kind)) {
+		if (kind == OBJ_CM_ID ? s->conn->ctl->cm_ops->session_gone(s, &s->end.at, until) :
+					table_clear_some(s, kind)) {
 			s->end.step++;
 			s->end.at = 0;
 		}

@@ -20,8 +20,8 @@
 #include "ffr/mem/shadow.h"
 #include "ffr/obj/events.h"
 
-#define NUM_PORTS   1u
-#define CHANNEL_IDS 8192u /* that one call destroys with their channel: 1 ms */
+#define NUM_PORTS  1u
+#define CHANNEL_NS 1000000u /* for which one call destroys ids with their channel */
 
 /* ---- shared by the handlers ---------------------------------------------------------------- */
 
@@ -366,7 +366,7 @@ int ctl_destroy_channel(struct ctl_call *c, const struct ff_destroy_channel_req 
 	if (ch->o.refs)
 		return -EBUSY;
 	if (!c->ctl->cm_ops->channel_gone(
-		    ch, CHANNEL_IDS)) /* others have their turn before the next part */
+		    ch, uv_hrtime() + CHANNEL_NS)) /* others have their turn before the next part */
 		return -EAGAIN;
 	return ctl_obj_destroy(&ch->o);
 }

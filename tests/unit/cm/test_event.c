@@ -50,8 +50,13 @@ static int destroy_channel(struct cm_client *c, uint32_t channel)
 {
 	struct ff_destroy_channel_req req = { channel };
 	struct ff_destroy_channel_resp resp;
+	int err;
 
-	return cm_call(c, FF_MSG_DESTROY_CHANNEL, &req, sizeof(req), NULL, 0, &resp, sizeof(resp));
+	do /* others have their turn before it is over */
+		err = cm_call(c, FF_MSG_DESTROY_CHANNEL, &req, sizeof(req), NULL, 0, &resp,
+			      sizeof(resp));
+	while (err == -EAGAIN);
+	return err;
 }
 
 /* ---- full channels -------------------------------------------------------------------------- */
