@@ -262,10 +262,11 @@ static void resolved(struct cm_id *id)
 static void look_again(struct cm_id *id, enum dir_answer a)
 {
 	uint64_t now = cm_now(id->cm), left = id->deadline > now ? id->deadline - now : 0;
+	uint64_t next = CM_LOOK_MS + id->cont->num_queries / CM_LOOKS_PER_MS;
 
 	if (a == DIR_NOBODY)
 		cm_plain_resolve(id);
-	cm_id_timer(id, left < CM_LOOK_MS ? left : CM_LOOK_MS);
+	cm_id_timer(id, left < next ? left : next);
 }
 
 int cm_resolve_addr(struct cm_id *id, const struct ff_cm_addr *src, const struct ff_cm_addr *dst,

@@ -29,7 +29,10 @@ struct cm_counts {
 };
 struct cm_counts cm_counts(const struct container *c);
 
-/* Everything due at `now` (uv_now(), ms) happens: what the timer does; tests say any time. */
-void cm_expire(struct cm *cm, uint64_t now);
+/*
+ * What is due at `now` (uv_now(), ms) happens: what the timer does; tests say any time. False: after CM_TURN_NS some of it
+ * was left for the next time, so that others have their turn.
+ */
+bool cm_expire(struct cm *cm, uint64_t now);
 
 #endif

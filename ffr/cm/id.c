@@ -13,6 +13,9 @@
 
 #include "ffr/cm/internal.h"
 #include "ffr/ctl/obj.h"
+#include "ffr/obj/cpu.h"
+
+#define TIMERS_BATCH 16u /* that run before a look at the clock */
 
 /* ---- the manager ---------------------------------------------------------------------------- */
 
@@ -92,6 +95,8 @@ static void timer_update(struct cm *cm)
 static void on_id_timer(struct timer *t)
 {
 	struct cm_id *id = (struct cm_id *)((char *)t - offsetof(struct cm_id, timer));
+	struct container *c = id->cont->c;
+	uint64_t from = cpu_of_thread();
 
 	cm_id_timer(id, UINT64_MAX);
 	switch (id->state) {
@@ -106,6 +111,7 @@ static void on_id_timer(struct timer *t)
 		cm_conn_expired(id);
 		break;
 	}
+	ctl_charge(c, from);
 }
 
 int cm_timer(struct cm *cm, struct timer *t, uint64_t ms)
@@ -126,13 +132,22 @@ void cm_id_timer(struct cm_id *id, uint64_t ms)
 	cm_timer(id->cm, &id->timer, ms);
 }
 
-void cm_expire(struct cm *cm, uint64_t now)
+bool cm_expire(struct cm *cm, uint64_t now)
 {
+	uint64_t until = uv_hrtime() + CM_TURN_NS;
+
 	cm->now = now;
-	timer_run(&cm->timers, now, UINT32_MAX);
+	while (timer_run(&cm->timers, now, TIMERS_BATCH) && uv_hrtime() < until)
+		;
 	cm->now = 0;
 	cm->timer_at = UINT64_MAX;
-	timer_update(cm);
+	if (timer_next(&cm->timers) > now) {
+		timer_update(cm);
+		return true;
+	}
+	cm->timer_at = now; /* the others after a turn of the loop */
+	uv_timer_start(&cm->timer, on_timer, 1, 0);
+	return false;
 }
 
 /* ---- communication ids ---------------------------------------------------------------------- */
@@ -303,6 +318,8 @@ static uint32_t *state_count(struct cm_id *id)
 		return &id->cont->n.listeners;
 	if (id->state == CM_ESTABLISHED || id->state == CM_SIDR_DONE)
 		return &id->cont->n.connections;
+	if (id->state == CM_ADDR_QUERY)
+		return &id->cont->num_queries;
 	return NULL;
 }
 

@@ -45,7 +45,8 @@
 #define CM_RETRY_MAX	4096u /* likewise; what waits for an answer is repeated so often */
 #define CM_RETRY_MIN	1u    /* of a request that was not taken; doubled up to that */
 #define CM_LISTEN_MS	100u  /* a request waits so long for somebody who listens */
-#define CM_LOOK_MS	5u    /* between looks whether somebody has an address now */
+#define CM_LOOK_MS	5u    /* between looks whether somebody has an address now, at least */
+#define CM_LOOKS_PER_MS 10u   /* that a container may have made, for all of its ids */
 #define CM_TIMEWAIT_MS	512u  /* 4.096 us << CM_ACK_TIMEOUT */
 
 #define CM_PACKET_LIFE 16u /* cma.c's for RoCE */
@@ -54,6 +55,8 @@
 #define CM_PKEY	       0xffffu
 #define CM_PORT_NUM    1u
 #define CM_PATH_MTU    IBV_MTU_4096
+
+#define CM_TURN_NS 1000000u /* of timers: then others have their turn */
 
 #define CM_MAX_EVENTS 64u  /* that wait for one id: then what makes more is refused */
 #define CM_MAX_MC     256u /* memberships of one id */
@@ -202,6 +205,7 @@ struct cm_cont {
 	struct container *c;
 	struct cm_port *ports;			 /* uthash */
 	uint16_t next_port;			 /* where the search for a free one goes on */
+	uint32_t num_queries;			 /* ids in ADDR_QUERY */
 	uint32_t num_plain, num_plain_listeners; /* ids that have a part at the NIC */
 	uint32_t plain_changes;			 /* ucma_ops.changes() when that was last seen to */
 	struct cm_counts n;
@@ -385,7 +389,7 @@ bool cm_channel_gone(struct channel *ch, uint64_t until);
 
 /* calls.c: what ctl/ calls */
 extern const struct ctl_cm_ops cm_ops;
-/* Enter a state that the operator counts, or leave it. */
+/* Enter a state whose ids are counted, or leave it. */
 void cm_id_state(struct cm_id *id, enum cm_state state);
 uint64_t cm_now(const struct cm *cm); /* ms */
 /* Arm a timer for ms from now. 0 or -ENOMEM (only if it was not armed). */

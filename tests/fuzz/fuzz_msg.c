@@ -363,7 +363,8 @@ static void one_record(struct input *in, struct client *clients)
 	fast_unlock(g->ctl.host);
 	channels_shrink(g->c[how & 1]);
 	if ((how & 0x1c) == 0x18)
-		cm_expire(g->ctl.cm, uv_now(&g->loop) + CM_TIME * (how >> 5));
+		while (!cm_expire(g->ctl.cm, uv_now(&g->loop) + CM_TIME * (how >> 5)))
+			;
 	if ((how & 0x1c) == 0x14)
 		read_channels(c);
 	if (!drain(c)) {

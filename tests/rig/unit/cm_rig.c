@@ -396,7 +396,8 @@ uint64_t uv_now(const uv_loop_t *loop)
 
 void cm_at(struct ctl_rig *g, uint64_t ms)
 {
-	cm_expire(g->ctl.cm, uv_now(&g->loop) + ms);
+	while (!cm_expire(g->ctl.cm, uv_now(&g->loop) + ms))
+		;
 }
 
 int cm_accept_too_long(struct cm_client *a, struct cm_client *b, uint16_t ps, uint16_t port,
