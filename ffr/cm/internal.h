@@ -56,7 +56,7 @@
 #define CM_PORT_NUM    1u
 #define CM_PATH_MTU    IBV_MTU_4096
 
-#define CM_TURN_NS 1000000u /* of timers: then others have their turn */
+#define CM_TURN_NS 1000000u /* of timers, or of messages: then others have their turn */
 
 #define CM_MAX_EVENTS 64u  /* that wait for one id: then what makes more is refused */
 #define CM_MAX_MC     256u /* memberships of one id */
@@ -194,7 +194,8 @@ int cm_plain_listen(struct ctl_call *c, struct cm_id *id);
 /* The NIC knows nothing of the id any more. */
 void cm_plain_forget(struct cm_id *id);
 void cm_plain_begin(struct cm *cm, struct cm_cont *cont); /* it has just been made */
-void cm_plain_events(struct cm *cm);			  /* host->cm_frames() has told */
+/* host->cm_frames() has told. True: CM_TURN_NS are over, and there may be more. */
+bool cm_plain_events(struct cm *cm);
 
 /* ---- the objects ---------------------------------------------------------------------------- */
 

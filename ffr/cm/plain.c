@@ -22,7 +22,8 @@
  *	  program of the host has it, gets the error if it asked for that address, and is there for containers only if not.
  *	  A listener on a loopback address is not for other machines.
  *
- * The peer is not asked about in the policy, which knows containers; as for all that goes from the NIC's GID.
+ * The peer is not asked about in the policy, which knows containers; as for all that goes from the NIC's GID. Nor can
+ * anybody else be charged for what it says: a flood of requests costs the container that listens, and is served in turns.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -30,6 +31,7 @@
 
 #include "ffr/cm/internal.h"
 #include "ffr/fast/ucma.h"
+#include "ffr/obj/cpu.h"
 
 #define IDS_MAX	      1024u /* of a container */
 #define LISTENERS_MAX 256u  /* ... of which these take ports of the host */
@@ -448,6 +450,9 @@ static void rejected(struct cm_id *id, const struct ucma_event *ev)
 
 static void told(struct cm_id *id, const struct ucma_event *ev)
 {
+	struct container *c = id->cont->c;
+	uint64_t from = cpu_of_thread();
+
 	switch (ev->event) {
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		if (id->state == CM_ADDR_QUERY)
@@ -489,18 +494,22 @@ static void told(struct cm_id *id, const struct ucma_event *ev)
 	default:
 		break;
 	}
+	ctl_charge(c, from);
 }
 
-void cm_plain_events(struct cm *cm)
+bool cm_plain_events(struct cm *cm)
 {
+	uint64_t until = uv_hrtime() + CM_TURN_NS;
 	struct ucma_event ev;
 	struct container *c;
+	bool more = true;
 
 	if (!ops_of(cm))
-		return;
-	while (ops_of(cm)->event(be_of(cm), &ev))
+		return false;
+	while (uv_hrtime() < until && (more = ops_of(cm)->event(be_of(cm), &ev)))
 		told(ev.user, &ev);
 	LIST_FOREACH(c, &cm->ctl->host->containers, entry)
 		if (c->cm)
 			look_at_nic(cm, c->cm);
+	return more;
 }

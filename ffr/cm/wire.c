@@ -13,6 +13,7 @@
 
 #include "ffr/cm/internal.h"
 #include "ffr/dir/dir.h"
+#include "ffr/obj/cpu.h"
 #include "ffr/soft/remote_cm.h"
 
 #define MSG_SZ(pd_len) ((uint32_t)(offsetof(struct cm_msg, pd) + (pd_len)))
@@ -118,10 +119,11 @@ static bool is_sound(const struct cm_frame *fr, const struct remote *from,
 	       gid_is_of(to->gid, to->num_gids, to->lid, &m->dgid);
 }
 
-/* One message. False: there is none. */
+/* One message; what it costs is its receiver's. False: there is none. */
 static bool take_one(struct cm *cm)
 {
 	struct fast *f = wire_thread(cm);
+	uint64_t begun = cpu_of_thread();
 	struct cm_from from = { 0 };
 	struct container *to = NULL;
 	struct cm_frame *fr;
@@ -142,6 +144,8 @@ static bool take_one(struct cm *cm)
 	fast_unlock(f->host);
 	if (ok)
 		cm_deliver(cm, &from, to, &m);
+	if (to)
+		ctl_charge(to, begun);
 	return fr;
 }
 
@@ -149,11 +153,15 @@ static void frames_came(uv_async_t *a)
 {
 	struct cm *cm = a->data;
 	struct fast *f = wire_thread(cm);
+	uint64_t until = uv_hrtime() + CM_TURN_NS;
+	bool more = true, plain;
 	uint32_t changes;
 
-	while (take_one(cm))
+	while (uv_hrtime() < until && (more = take_one(cm)))
 		;
-	cm_plain_events(cm);
+	plain = cm_plain_events(cm);
+	if (more || plain) /* others have their turn before the rest */
+		uv_async_send(a);
 	fast_lock(f->host);
 	changes = remote_cm_changes(f);
 	fast_unlock(f->host);

@@ -573,13 +573,16 @@ static void requests_nobody_takes(void **state)
 	uint32_t id = bound(b, RDMA_PS_TCP, "0.0.0.0");
 	struct cm_packet p;
 	struct ucma_id *l;
+	uint64_t before;
 
 	(void)state;
 	assert_int_equal(listen_at(b, id, 0), 0);
 	l = fake.last;
+	before = g->c[1]->cpu.ctl_ns;
 	for (int i = 0; i < 6; i++)
 		request(l);
 	assert_int_equal(fake.gone, 2);
+	assert_true(g->c[1]->cpu.ctl_ns > before); /* who listens pays for them */
 	for (int i = 0; i < 4; i++)
 		cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
 	cm_expect_none(b);
