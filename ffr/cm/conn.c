@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "ffr/cm/internal.h"
+#include "ffr/obj/quota.h"
 
 /* ---- what is said until it is answered ------------------------------------------------------- */
 
@@ -201,12 +202,25 @@ bool cm_request_new(struct cm *cm, const struct container *to, const struct cont
 	return true;
 }
 
+/*
+ * If its event has to wait, that is charged. It is refused before, because where a promised event cannot be kept the
+ * session ends (event.c), and others decide when a request comes.
+ */
+static bool event_has_room(struct container *c)
+{
+	bool room = !quota_charge(c, QUOTA_OBJECT, CM_ID_OBJECTS + 1);
+
+	if (room)
+		quota_return(c, QUOTA_OBJECT, CM_ID_OBJECTS + 1);
+	return room;
+}
+
 struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state)
 {
 	struct cm_addr path = { .family = AF_IB, .gid = m->dgid };
 	struct cm_id *id;
 
-	if (backlog_is_full(l))
+	if (backlog_is_full(l) || !event_has_room(l->cont->c))
 		return NULL;
 	id = cm_id_create(l->o.ses, l->chan->ch, l->ps, m->qp_type);
 	if (!id)

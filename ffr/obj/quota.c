@@ -17,7 +17,6 @@
 
 #define FDS_OWN                                                                                    \
 	1024u /* descriptors that are left for the router itself, or a quarter, if that is less */
-#define CM_ID_OBJECTS 8u /* that an id counts as: with its port, timer and message it is as large */
 
 const char *const quota_name[] = {
 #define X(NAME, field) #field,

@@ -45,8 +45,9 @@ enum quota {
 		QUOTA_MEMORY,
 	QUOTA_NUM
 };
-#define QUOTA_SOCKET 212992u /* bytes: what waits to be read in a socket to a client takes at most */
-#define QUOTA_MEMORY_UNIT 65536u /* bytes: a container may have SHARE_SMALL of them in any case */
+#define CM_ID_OBJECTS	  8u /* an id of the CM counts as so many: it has a port, a timer, a message */
+#define QUOTA_SOCKET	  212992u /* bytes that a socket to a client holds unread, at most */
+#define QUOTA_MEMORY_UNIT 65536u  /* bytes: a container may have SHARE_SMALL of them in any case */
 
 /*
  * Tables that all containers share, X(NAME, max, what). There is no number that one may have: a container,

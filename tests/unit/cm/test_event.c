@@ -285,6 +285,28 @@ static void a_listener_with_no_room(void **state)
 	cm_close(&c);
 }
 
+/*
+ * A request that the listener's container has room for, but not for its event, is like a full backlog, too: others decide
+ * when it comes, and the session would end if its event could not wait.
+ */
+static void a_quota_with_no_room(void **state)
+{
+	struct cm_client c;
+	struct cm_packet p;
+
+	(void)state;
+	c = cm_open(g, 1);
+	cm_listener(&c, RDMA_PS_TCP, PORT, 0);
+	g->c[1]->limits.max_object = g->c[1]->quota.use.used[QUOTA_OBJECT] + CM_ID_OBJECTS;
+	requested();
+	cm_expect_none(&c);
+	g->c[1]->limits.max_object++;
+	cm_at(g, 70);
+	cm_expect(&c, 0, RDMA_CM_EVENT_CONNECT_REQUEST, &p);
+	cm_close(&c);
+	g->c[1]->limits.max_object = 0;
+}
+
 /* ---- moving ---------------------------------------------------------------------------------- */
 
 static void ids_move_with_their_events(void **state)
@@ -459,7 +481,7 @@ int main(void)
 	return UNIT_RUN(TEST(nothing_is_lost), TEST(what_waits_is_bounded), TEST(nobody_reads),
 			TEST(a_channel_takes_its_ids_with_it),
 			TEST(requests_go_with_their_listener), TEST(a_request_that_was_guessed),
-			TEST(backlogs), TEST(a_listener_with_no_room),
+			TEST(backlogs), TEST(a_listener_with_no_room), TEST(a_quota_with_no_room),
 			TEST(ids_move_with_their_events), TEST(waiting_events_move),
 			TEST(listeners_move), TEST(a_held_id_is_destroyed),
 			TEST(programs_write_events));
