@@ -23,6 +23,8 @@ static int xrcd_choose(struct container *c, const struct ff_open_xrcd_req *req, 
 		return -EAGAIN;
 	if (x && req->flags & FF_XRCD_EXCLUSIVE)
 		return -EINVAL;
+	if (!x && c->num_xrcds >= XRCDS_MAX)
+		return -ENOMEM;
 	*out = x ? x : fresh;
 	return 0;
 }
@@ -74,7 +76,7 @@ static void xrcd_forget(struct fast *f, struct obj *o)
 	struct xrcd_ref *ref = obj_of(o, xrcd_ref);
 
 	(void)f;
-	if (!xrcd_release(ref->xrcd))
+	if (!xrcd_release(ref->xrcd, o->ses->cont))
 		ref->xrcd = NULL;
 }
 

@@ -41,15 +41,18 @@ struct xrcd *xrcd_find(const struct container *c, uint64_t dev, uint64_t ino)
 
 void xrcd_hold(struct xrcd *x, struct container *c)
 {
-	if (!x->num_refs++)
-		LIST_INSERT_HEAD(&c->xrcds, x, entry);
+	if (x->num_refs++)
+		return;
+	LIST_INSERT_HEAD(&c->xrcds, x, entry);
+	c->num_xrcds++;
 }
 
-bool xrcd_release(struct xrcd *x)
+bool xrcd_release(struct xrcd *x, struct container *c)
 {
 	if (--x->num_refs)
 		return false;
 	LIST_REMOVE(x, entry);
+	c->num_xrcds--;
 	return true;
 }
 

@@ -14,7 +14,7 @@ struct xrcd *xrcd_find(const struct container *c, uint64_t dev, uint64_t ino);
 /* One handle more; the first one makes the domain known to the container. */
 void xrcd_hold(struct xrcd *x, struct container *c);
 /* One handle less. True: it was the last, the domain is empty and the caller's to free. */
-bool xrcd_release(struct xrcd *x);
+bool xrcd_release(struct xrcd *x, struct container *c);
 
 /* The domain's SRQ of that number, or NULL. */
 struct srq *xrcd_srq(const struct xrcd *x, uint32_t num);
@@ -31,6 +31,7 @@ int xrc_target_add(struct fast *f, struct qp *t, struct qp *user);
 /* The domain's XRC_RECV QP of that number, or NULL. */
 struct qp *xrc_target_find(const struct container *c, const struct xrcd *x, uint32_t qpn);
 /* A further handle. Each is told of the QP's events, at once; so there are no more than so many. */
+#define XRCDS_MAX     1024u /* domains of a container, which are looked through by their files */
 #define XRC_USERS_MAX 1024u
 void xrc_user_add(struct qp *t, struct qp *user);
 /* A handle goes; the last one takes the QP along. What is left to be freed, or NULL. */

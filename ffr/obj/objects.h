@@ -175,6 +175,7 @@ struct container {
 	LIST_ENTRY(container) entry;
 	LIST_HEAD(, session) sessions;
 	LIST_HEAD(, xrcd) xrcds;  /* XRC domains that its sessions have open */
+	uint32_t num_xrcds;	  /* ... of which there are so many */
 	struct key_table keys;	  /* lkeys and rkeys of MRs: struct mr */
 	struct key_table windows; /* the upper 24 bits of windows' rkeys: struct mw */
 	char name[CONTAINER_NAME_MAX];

@@ -437,7 +437,7 @@ void world_tear_down(void)
 	}
 	xrc_target_free(xrc_user_del(fast(), &w->user));
 	obj_remove(&w->s->s.tab[OBJ_QP], &w->user.o);
-	xrcd_release(&w->xrcd);
+	xrcd_release(&w->xrcd, &w->r.cont[0]);
 	rig_srq_free(&w->r, w->srq);
 	obj_remove(&w->s->s.tab[OBJ_AH], &w->ah.o);
 	obj_remove(&w->s->s.tab[OBJ_AH], &w->group_ah.o);

@@ -11,6 +11,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/common/qp_attr.h"
+#include "ffr/fast/xrc.h"
 #include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -492,6 +493,30 @@ static void srqs_have_limits(void **state)
 	close(s);
 }
 
+/* They are looked through by their files, with all threads' locks held: so there are not too many. */
+static void xrc_domains_are_few(void **state)
+{
+	struct ff_open_xrcd_req req = { .flags = FF_XRCD_CREATE, .has_file = 1 };
+	int s = call_client(g, 0), other = call_client(g, 0);
+	struct ff_open_xrcd_resp resp;
+
+	(void)state;
+	for (req.ino = 0; req.ino < XRCDS_MAX; req.ino++)
+		assert_int_equal(RIG_CALL(g, req.ino % 2 ? s : other, OPEN_XRCD, &req, &resp), 0);
+	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), -ENOMEM);
+	req.has_file = 0;
+	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), -ENOMEM);
+	req.has_file = 1;
+	req.ino = 7; /* one that is there */
+	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), 0);
+	assert_int_equal(call_one(g, s, FF_MSG_CLOSE_XRCD, resp.xrcd), 0);
+	close(other);
+	rig_pump(g);
+	req.ino = XRCDS_MAX;
+	assert_int_equal(RIG_CALL(g, s, OPEN_XRCD, &req, &resp), 0);
+	close(s);
+}
+
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
@@ -502,5 +527,5 @@ int main(void)
 			CALL_TEST(rereg_changes_what_it_names),
 			CALL_TEST(a_qp_goes_through_its_states),
 			CALL_TEST(a_cq_is_resized_while_it_holds_completions),
-			CALL_TEST(srqs_have_limits));
+			CALL_TEST(srqs_have_limits), CALL_TEST(xrc_domains_are_few));
 }

@@ -152,7 +152,7 @@ static void xrc_down(struct xrc *x, int first_srq)
 	}
 	xrc_target_free(xrc_user_del(h->r.f, &x->user));
 	obj_remove(&h->s->s.tab[OBJ_QP], &x->user.o);
-	xrcd_release(&x->xrcd);
+	xrcd_release(&x->xrcd, &h->r.cont[0]);
 	hosts_down(&x->t);
 }
 
