@@ -37,11 +37,24 @@ void lat_add(struct lat *to, const struct lat *from)
 		to->max = max;
 }
 
-/* A handle of an XRC_RECV QP has nothing; the QP itself is with those of its domain. */
+/*
+ * XRC_RECV QPs, of which a session's handles have nothing; s: those that are its own now, NULL: all of the container's,
+ * which are looked through once, for there may be as many of them as of sessions.
+ */
+static void add_targets(const struct container *c, const struct session *s, struct ff_stats *st)
+{
+	const struct xrcd *x;
+	const struct qp *qp;
+
+	LIST_FOREACH(x, &c->xrcds, entry)
+		LIST_FOREACH(qp, &x->targets, xrc.same_xrcd)
+			if (!s || qp->o.ses == s)
+				stats_add(st, &qp->stats);
+}
+
 static void add_qps(const struct session *s, struct ff_stats *st, struct lat *lat)
 {
 	const struct obj_table *qps = &s->tab[OBJ_QP];
-	const struct xrcd *x;
 	const struct qp *qp;
 
 	for (uint32_t i = 0; i < qps->size; i++) {
@@ -52,10 +65,6 @@ static void add_qps(const struct session *s, struct ff_stats *st, struct lat *la
 		if (lat && qp->lat.hist)
 			lat_add(lat, qp->lat.hist);
 	}
-	LIST_FOREACH(x, &s->cont->xrcds, entry)
-		LIST_FOREACH(qp, &x->targets, xrc.same_xrcd)
-			if (qp->o.ses == s)
-				stats_add(st, &qp->stats);
 }
 
 struct ff_stats stats_of_session(const struct session *s)
@@ -64,6 +73,7 @@ struct ff_stats stats_of_session(const struct session *s)
 
 	stats_add(&st, &s->stats);
 	add_qps(s, &st, NULL);
+	add_targets(s->cont, s, &st);
 	return st;
 }
 
@@ -81,6 +91,7 @@ void stats_of_container(const struct container *c, struct ff_stats *st, struct l
 			lat_add(lat, &s->lat);
 		add_qps(s, st, lat);
 	}
+	add_targets(c, NULL, st);
 }
 
 void stats_fold_qp(struct qp *qp)
