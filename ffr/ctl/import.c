@@ -59,12 +59,17 @@ static struct pd *import_of_pd(struct session *s, struct pd *real)
 			return h;
 		n++;
 	}
-	h = n < s->tab[OBJ_PD].max ? calloc(1, sizeof(*h)) : NULL;
-	if (h) {
-		h->of = real;
-		real->num_imports++;
-		LIST_INSERT_HEAD(&s->import.pds, h, same_session);
+	/* beside what a handle counts as: it stays when that is given back, and keeps the PD */
+	if (n >= s->tab[OBJ_PD].max || quota_charge(s->cont, QUOTA_OBJECT, 1))
+		return NULL;
+	h = calloc(1, sizeof(*h));
+	if (!h) {
+		quota_return(s->cont, QUOTA_OBJECT, 1);
+		return NULL;
 	}
+	h->of = real;
+	real->num_imports++;
+	LIST_INSERT_HEAD(&s->import.pds, h, same_session);
 	return h;
 }
 
@@ -165,6 +170,7 @@ void import_session_free(struct session *s)
 		LIST_REMOVE(h, same_session);
 		if (!--h->of->num_imports && h->of->is_gone)
 			pd_end(s, h->of);
+		quota_return(s->cont, QUOTA_OBJECT, 1);
 		free(h);
 	}
 }
