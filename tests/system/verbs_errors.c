@@ -149,9 +149,18 @@ static void access_out_of_bounds(void)
 			refused(&a, &b, &r[k], IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
 	}
 	for (unsigned i = 2; i < 4; i++) {
-		const struct remote r = { one_sided[i].op, b.self.addr + b.len, b.mr->rkey, 8 };
+		struct ibv_mr *lacks_last = vt_reg(&b, b.buf, b.len - 1, VT_ACCESS_ALL);
+		struct ibv_mr *lacks_first = vt_reg(&b, b.buf + 1, b.len - 1, VT_ACCESS_ALL);
+		const struct remote r[] = {
+			{ one_sided[i].op, b.self.addr + b.len, b.mr->rkey, 8 },
+			{ one_sided[i].op, b.self.addr + b.len - 8, lacks_last->rkey, 8 },
+			{ one_sided[i].op, b.self.addr, lacks_first->rkey, 8 },
+		};
 
-		refused(&a, &b, &r, IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+		for (unsigned k = 0; k < ARRAY_SIZE(r); k++)
+			refused(&a, &b, &r[k], IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR);
+		CHECK_OK(ibv_dereg_mr(lacks_last));
+		CHECK_OK(ibv_dereg_mr(lacks_first));
 	}
 	vt_pair_close(&a, &b);
 }
