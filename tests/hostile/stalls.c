@@ -2,21 +2,26 @@
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /*
  * stalls.c - for stalls.sh: a client with many sessions and QPs whose memory is not there, does not come,
- * or keeps who reaches for it waiting; and a victim that is measured.
+ * keeps who reaches for it waiting, or goes; or that stands still. And a victim that is measured.
  *
  *	stalls victim			reads lines, and tells of so many ms after each: requests, requests
- *					a second, p50, p99, and the longest, us
+ *					a second, p50, p99, and the longest, us; and of its small control
+ *					calls their number, p50, p90, and the longest, us
  *	stalls KIND SESSIONS QPS	says "attacks" when each QP had a request, and goes on until its
  *					standard input ends
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/rig/verbs/raw.h"
@@ -33,10 +38,33 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void measure(struct vt_end *a, uint64_t ms)
+static _Atomic bool calls_stop;
+static uint64_t call_took[100000], num_calls;
+
+static void *make_calls(void *arg)
+{
+	struct ff_query_port_resp resp;
+	struct raw *r = arg;
+
+	for (num_calls = 0; !calls_stop && num_calls < ARRAY_SIZE(call_took);) {
+		uint64_t from = vt_now();
+
+		RAW_CALL(r, QUERY_PORT, (&(struct ff_query_port_req){ .port = 1 }), &resp);
+		call_took[num_calls++] = vt_now() - from;
+		usleep(500);
+	}
+	return NULL;
+}
+
+static void measure(struct vt_end *a, struct raw *r, uint64_t ms)
 {
 	static uint64_t took[4000000];
-	uint64_t from = vt_now(), now = from, n = 0;
+	uint64_t from, now, n = 0;
+	pthread_t thread;
+
+	calls_stop = false;
+	CHECK_EQ(pthread_create(&thread, NULL, make_calls, r), 0);
+	from = now = vt_now();
 
 	while (now - from < ms * 1000000 && n < ARRAY_SIZE(took)) {
 		uint64_t end;
@@ -47,10 +75,16 @@ static void measure(struct vt_end *a, uint64_t ms)
 		took[n++] = end - now;
 		now = end;
 	}
+	calls_stop = true;
+	CHECK_EQ(pthread_join(thread, NULL), 0);
 	qsort(took, n, sizeof(took[0]), by_value);
-	printf("%lu %lu %lu %lu %lu\n", (unsigned long)n,
+	qsort(call_took, num_calls, sizeof(call_took[0]), by_value);
+	printf("%lu %lu %lu %lu %lu %lu %lu %lu %lu\n", (unsigned long)n,
 	       (unsigned long)(n * 1000000000 / (now - from)), (unsigned long)took[n / 2] / 1000,
-	       (unsigned long)took[n - 1 - n / 100] / 1000, (unsigned long)took[n - 1] / 1000);
+	       (unsigned long)took[n - 1 - n / 100] / 1000, (unsigned long)took[n - 1] / 1000,
+	       (unsigned long)num_calls, (unsigned long)call_took[num_calls / 2] / 1000,
+	       (unsigned long)call_took[num_calls - 1 - num_calls / 10] / 1000,
+	       (unsigned long)call_took[num_calls - 1] / 1000);
 	fflush(stdout);
 }
 
@@ -59,11 +93,14 @@ static void victim(void)
 	struct vt_param par = VT_PARAM;
 	struct vt_end a, b;
 	char line[32];
+	struct raw r;
 
 	par.len = 2 * PAGE;
 	vt_pair(&a, &b, &par);
+	raw_open(&r);
 	while (fgets(line, sizeof(line), stdin))
-		measure(&a, strtoul(line, NULL, 10));
+		measure(&a, &r, strtoul(line, NULL, 10));
+	raw_close(&r);
 	vt_pair_close(&a, &b);
 }
 
@@ -134,6 +171,28 @@ static void page_that_moves(struct client *c)
 		CHECK_EQ(pthread_create(&t, NULL, move_pages, vt_map(PAGE)), 0);
 }
 
+/* Each page is now one that may be used, now one that may not, without end. */
+static void *protect_pages(void *arg)
+{
+	for (int prot = PROT_NONE;; prot ^= PROT_READ | PROT_WRITE)
+		for (unsigned i = 0; i < num_clients; i++)
+			CHECK_EQ(mprotect(client[i].bad, PAGE, prot), 0);
+	return arg;
+}
+
+static void page_that_is_protected(struct client *c)
+{
+	pthread_t t;
+
+	if (c == &client[num_clients - 1])
+		CHECK_EQ(pthread_create(&t, NULL, protect_pages, NULL), 0);
+}
+
+static void good_page(struct client *c)
+{
+	(void)c;
+}
+
 static const struct kind {
 	const char *name;
 	void (*spoil)(struct client *c);
@@ -142,7 +201,8 @@ static const struct kind {
 	{ "stalled", page_that_nobody_brings },
 	{ "held", page_of_a_held_map },
 	{ "moved", page_that_moves },
-};
+	{ "protected", page_that_is_protected },
+}, good = { "good", good_page };
 
 static void client_make(struct client *c, unsigned qps)
 {
@@ -216,12 +276,158 @@ static void attack(const struct kind *kind, unsigned sessions, unsigned qps)
 			}
 }
 
+/* ---- files that lose their pages ------------------------------------------------------------------ */
+
+/* A session whose zero-copy memory goes while requests reach for it: the router ends it. */
+static void lose_pages(bool cut)
+{
+	static const size_t len = 64 * PAGE;
+	int fd = memfd_create("hostile", 0);
+	struct ff_mr_run run = { .len = len, .kind = FF_RUN_SHARED };
+	struct ff_reg_mr_req req = { .length = len, .access = VT_ACCESS_ALL };
+	struct ff_reg_mr_resp mr;
+	struct raw_qp q;
+	struct raw r;
+	void *p;
+
+	CHECK(fd >= 0 && !ftruncate(fd, len));
+	p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(p != MAP_FAILED);
+	memset(p, 1, len);
+	raw_open(&r);
+	raw_qp_make(&r, &q, IBV_QPT_RC, PAGE);
+	req.pd = q.pd;
+	req.addr = req.iova = run.va = (uintptr_t)p;
+	CHECK_EQ(raw_call_tail(&r, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1, &mr,
+			       sizeof(mr)),
+		 0);
+	raw_qp_connect(&r, &q);
+	for (unsigned i = 0; i < 8; i++) {
+		struct ff_sqe *e = raw_sqe(&q);
+
+		memset((uint8_t *)e + sizeof(e->seq), 0, q.q.sq.stride - sizeof(e->seq));
+		raw_write_wr(&q, e, i);
+		e->remote_addr = req.addr + i * PAGE;
+		e->rkey = mr.rkey;
+		if (i == 1)
+			CHECK(!(cut ? ftruncate(fd, 0) :
+				      fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+						(off_t)len)));
+		raw_publish(&r, &q);
+	}
+	if (mr.zero_copy)
+		raw_want_closed(&r);
+	raw_close(&r);
+	munmap(q.buf - RAW_CANARY, q.len + 2 * RAW_CANARY);
+	munmap(p, len);
+	close(fd);
+}
+
+static void *lose_for_ever(void *arg)
+{
+	for (;;)
+		lose_pages(arg);
+	return NULL;
+}
+
+static void files(bool cut, unsigned sessions)
+{
+	pthread_t t;
+
+	for (unsigned i = 0; i < sessions; i++)
+		CHECK_EQ(pthread_create(&t, NULL, lose_for_ever, cut ? "cut" : NULL), 0);
+	puts("attacks");
+	fflush(stdout);
+	pause();
+}
+
+/* ---- processes that stand still ------------------------------------------------------------------- */
+
+static pid_t frozen_pid;
+static char freezer[128]; /* a cgroup of its own; "": there is none, and signals stop it */
+static const char *freezer_file, *freezer_words[2];
+
+static void write_in(const char *folder, const char *file, const char *word)
+{
+	char path[192];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		CHECK(write(fd, word, strlen(word)) > 0);
+		close(fd);
+	}
+}
+
+static bool freezer_make(const char *top, const char *file, const char *thaw, const char *freeze)
+{
+	char path[192], pid[16];
+
+	snprintf(freezer, sizeof(freezer), "%s/freeflow-stalls-%d", top, (int)getpid());
+	snprintf(path, sizeof(path), "%s/%s", freezer, file);
+	if (!mkdir(freezer, 0755) && !access(path, W_OK)) {
+		freezer_file = file;
+		freezer_words[0] = thaw;
+		freezer_words[1] = freeze;
+		snprintf(pid, sizeof(pid), "%d", (int)frozen_pid);
+		write_in(freezer, "cgroup.procs", pid);
+		return true;
+	}
+	rmdir(freezer);
+	*freezer = '\0';
+	return false;
+}
+
+static void freeze(bool yes)
+{
+	if (*freezer)
+		write_in(freezer, freezer_file, freezer_words[yes]);
+	else
+		kill(frozen_pid, yes ? SIGSTOP : SIGCONT);
+}
+
+static void thaw_and_kill(void)
+{
+	int status;
+
+	freeze(false);
+	kill(frozen_pid, SIGKILL);
+	waitpid(frozen_pid, &status, 0);
+	if (*freezer)
+		rmdir(freezer);
+}
+
+static void frozen(unsigned sessions, unsigned qps)
+{
+	int status;
+
+	frozen_pid = fork();
+	CHECK(frozen_pid >= 0);
+	if (!frozen_pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		attack(&good, sessions, qps);
+	}
+	if (!freezer_make("/sys/fs/cgroup/freezer", "freezer.state", "THAWED", "FROZEN") &&
+	    !freezer_make("/sys/fs/cgroup", "cgroup.freeze", "0", "1"))
+		puts("no cgroup can be made: by signals");
+	while (!waitpid(frozen_pid, &status, WNOHANG)) {
+		usleep(5000);
+		freeze(true);
+		usleep(20000);
+		freeze(false);
+	}
+	FAIL("it has ended");
+}
+
 static void *end_with_input(void *arg)
 {
 	char c;
 
 	while (read(0, &c, 1) > 0)
 		;
+	if (frozen_pid)
+		thaw_and_kill();
 	_exit(0);
 	return arg;
 }
@@ -236,6 +442,10 @@ int main(int argc, char **argv)
 	}
 	CHECK(argc == 4 && atoi(argv[2]) > 0 && atoi(argv[2]) <= MAX_SES);
 	CHECK_EQ(pthread_create(&t, NULL, end_with_input, NULL), 0);
+	if (!strcmp(argv[1], "cut") || !strcmp(argv[1], "punched"))
+		files(!strcmp(argv[1], "cut"), (unsigned)atoi(argv[2]));
+	if (!strcmp(argv[1], "frozen"))
+		frozen((unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		if (!strcmp(argv[1], kinds[i].name))
 			attack(&kinds[i], (unsigned)atoi(argv[2]), (unsigned)atoi(argv[3]));

@@ -43,12 +43,7 @@ fill_end() {
 }
 
 neighbour "before it"
-coproc victim { inside h0c1 "$BUILD/tests/hostile/stalls" victim; }
-measure() {
-	echo 300 >&"${victim[1]}"
-	read -r -t 60 -u "${victim[0]}" _ rate p50 p99 longest || fail "the victim does not answer"
-	echo "victim, $1: $rate 1/s, p50 $p50 us, p99 $p99 us, longest $longest us"
-}
+. "$TREE/tests/rig/shell/victim.sh"
 measure "warming up"
 measure "alone"
 alone=$rate had=$(holdings)
