@@ -337,12 +337,14 @@ int ctl_dereg_mr(struct ctl_call *c, const struct ff_dereg_mr_req *req,
 	int err;
 
 	(void)resp;
-	if (!mr)
+	if (!mr || mr->is_ending)
 		return -EINVAL;
 	err = mr_leave(c->ctl, mr);
 	/* one of another session may end with that */
-	if (!err && s == c->s && mr_later(c, mr, s->fast->be->ops->mr_break_later, dereg_finish))
+	if (!err && s == c->s && mr_later(c, mr, s->fast->be->ops->mr_break_later, dereg_finish)) {
+		mr->is_ending = true;
 		return CTL_LATER;
+	}
 	return err ? err : ctl_obj_destroy(&mr->o);
 }
 

@@ -400,6 +400,7 @@ struct mr {
 	void *backend;	   /* the backend's own */
 	/* [ctl] it is being deregistered: nobody finds it by a key, and calls end that were under way */
 	bool is_left;
+	bool is_ending; /* [ctl] ... by a call of its session's that is under way: nobody else ends it */
 	struct pvm_mark left;
 };
 

@@ -209,6 +209,31 @@ static void deregistered_later(void **state)
 	assert_int_equal(call_one(g, sock, FF_MSG_DEALLOC_PD, pd), 0);
 }
 
+/* Another session, which has imported the device, may end the MR, but not one that its own session is ending. */
+static void deregistered_by_two(void **state)
+{
+	struct ff_dereg_mr_req req = { .mr = reg(LEN) }, imported = { .mr = req.mr, .imported = 1 };
+	struct session *s = ses();
+	int other = call_client(g, 0);
+	struct ff_import_device_resp device;
+	struct ff_import_device_req token;
+	struct ff_dereg_mr_resp resp;
+	struct ff_hdr h;
+
+	(void)state;
+	memcpy(token.token, s->import.token, sizeof(token.token));
+	assert_int_equal(RIG_CALL(g, other, IMPORT_DEVICE, &token, &device), 0);
+	rig_ask(sock, FF_MSG_DEREG_MR, &req, sizeof(req), NULL, 0, 0);
+	rig_pump(g);
+	assert_int_equal(RIG_CALL(g, other, DEREG_MR, &imported, &resp), -EINVAL);
+	work();
+	rig_pump(g);
+	assert_true(recv(sock, &h, sizeof(h), MSG_DONTWAIT) == sizeof(h)); /* cut off */
+	assert_int_equal(h.status, 0);
+	assert_int_equal(s->tab[OBJ_MR].used, 0);
+	close(other);
+}
+
 /* The client goes while its MR is under way: its session ends when that is back. */
 static void the_session_ends_meanwhile(void **state)
 {
@@ -367,8 +392,9 @@ int main(void)
 	return UNIT_RUN(LATER_TEST(a_small_one_at_once), LATER_TEST(others_are_served_meanwhile),
 			LATER_TEST(answered_when_it_is_back), LATER_TEST(what_the_nic_refuses),
 			LATER_TEST(keys_that_are_taken), LATER_TEST(deregistered_later),
-			LATER_TEST(the_session_ends_meanwhile), LATER_TEST(closed_at_once),
-			LATER_TEST(closed_by_the_router), LATER_TEST(the_nic_goes_meanwhile),
+			LATER_TEST(deregistered_by_two), LATER_TEST(the_session_ends_meanwhile),
+			LATER_TEST(closed_at_once), LATER_TEST(closed_by_the_router),
+			LATER_TEST(the_nic_goes_meanwhile),
 			LATER_TEST(other_keys_with_other_rights), LATER_TEST(another_translation),
 			LATER_TEST(a_qp_is_queried));
 }
