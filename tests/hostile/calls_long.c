@@ -229,7 +229,8 @@ static void end_of_many_sessions(void)
 
 /* ---- the lock of the client's address space ------------------------------------------------------- */
 
-#define FORKS_MS 400
+#define FORKS_MS    400
+#define FORKS_TRIES 5
 
 /* What the attacker and the others share: a page to register, and how long its shortest fork() took. */
 struct shared {
@@ -309,7 +310,7 @@ static void attack_once(void)
 static void forks_hold_the_lock(void)
 {
 	int go[2], done[2], status;
-	uint64_t best;
+	uint64_t best = UINT64_MAX;
 	pid_t pid;
 	char c;
 
@@ -331,7 +332,15 @@ static void forks_hold_the_lock(void)
 	attack_go = go[1];
 	attack_done = done[0];
 	CHECK(read(attack_done, &c, 1) == 1);
-	best = best_wait(nothing, attack_once);
+	/*
+	 * Such a fork() may also keep its CPU, and a thread that waits for that CPU waits as long as for the lock, but
+	 * not in all attempts.
+	 */
+	for (int i = 0; i < FORKS_TRIES && best >= shared->fork_us / 2; i++) {
+		uint64_t wait = best_wait(nothing, attack_once);
+
+		best = wait < best ? wait : best;
+	}
 	printf("%s: a fork() takes %llu us\n", vt_case_name(), (unsigned long long)shared->fork_us);
 	CHECK(best < shared->fork_us / 2);
 	close(attack_go);
