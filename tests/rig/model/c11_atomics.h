@@ -44,10 +44,10 @@
 	})
 
 #define c11_rmw_(p, how, v, o) c11_as_(p, c11_rmw((p), sizeof(*(p)), how, (uint64_t)(v), (o)))
-/* A statement's value may go unused. */
+/* A statement's value may go unused. The sum has no atomic type, which clang casts nothing to. */
 #define c11_as_(p, v)                                                                              \
 	({                                                                                         \
-		__typeof__((__typeof__(*(p)))0) c11_v_ = (__typeof__(*(p)))(v);                    \
+		__typeof__(*(p) + 0) c11_v_ = (__typeof__(*(p) + 0))(v);                           \
                                                                                                    \
 		c11_v_;                                                                            \
 	})
