@@ -61,22 +61,20 @@ struct image {
 	size_t size, have;
 };
 
-/* Bytes of an answer's piece, behind those that are there. */
+/* Bytes of an answer's piece, behind those that are there. The router may be an attacker's. */
 static void image_take(struct image *im, const json_t *answer)
 {
 	const char *text = str_of(answer, "piece");
-	size_t len = strlen(text), n = len / 4 * 3;
+	size_t len = strlen(text), whole = len / 4 * 3, padding = 0;
 
-	while (len && text[len - 1] == '=') {
-		len--;
-		n--;
-	}
-	/* OpenSSL writes whole groups of three bytes: image_new() has room for the last one */
-	if (!n || n > im->size - im->have ||
-	    EVP_DecodeBlock(im->data + im->have, (const unsigned char *)text, (int)strlen(text)) <
-		    0)
+	while (padding < 2 && padding < len && text[len - 1 - padding] == '=')
+		padding++;
+	/* OpenSSL writes all of `whole`, also what is padding: image_fetch() has room for that */
+	if (!len || len % 4 || whole - padding > im->size - im->have ||
+	    EVP_DecodeBlock(im->data + im->have, (const unsigned char *)text, (int)len) !=
+		    (int)whole)
 		fail("the router's answer is not understood");
-	im->have += n;
+	im->have += whole - padding;
 }
 
 static struct image image_fetch(void)

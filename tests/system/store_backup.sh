@@ -83,6 +83,24 @@ ctl --json store backup "$OUT/third" >"$OUT/json2" || fail "backup"
 [[ $(grep store "$OUT/json2") == "$(grep store "$OUT/json")" ]] || fail "another identity: $(cat "$OUT/json" "$OUT/json2")"
 stop
 
+step "a router that is an attacker's"
+mkdir "$OUT/bad"
+for piece in 'AAAA' 'AAAA====' 'AAAAAAAA' 'AAA' ''; do
+	python3 -c 'import json, os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1] + ".new")
+s.listen()
+os.rename(sys.argv[1] + ".new", sys.argv[1])
+c, _ = s.accept()
+os.unlink(sys.argv[1])
+c.recv(4096)
+c.sendall((json.dumps({"ok": True, "copy": 1, "size": 2, "piece": sys.argv[2]}) + "\n").encode())' "$OUT/bad/admin.sock" "$piece" &
+	wait_for 30 test -S "$OUT/bad/admin.sock" || fail "no socket"
+	refused 1 "the router's answer is not understood" --admin "$OUT/bad/admin.sock" store backup "$OUT/bad/backup"
+	wait $! || fail "the socket's program"
+done
+[[ ! -e $OUT/bad/backup ]] || fail "there is a backup"
+
 step "the owner of a store that was not there"
 mkdir "$OUT/folder"
 chown nobody:nogroup "$OUT/folder"

@@ -30,11 +30,16 @@ static int copy(sqlite3 *from, sqlite3 *to, char *why, size_t size)
 	return rc == SQLITE_OK ? 0 : sqldb_error(to, rc, why, size);
 }
 
-/* *db is to be closed, whatever the result is. */
+/*
+ * *db is to be closed, whatever the result is. The file may be an attacker's, so views and triggers
+ * in it call no functions.
+ */
 static int open_file(sqlite3 **db, const char *path, int flags, char *why, size_t size)
 {
 	int rc = sqlite3_open_v2(path, db, flags | SQLITE_OPEN_NOMUTEX, NULL);
 
+	if (rc == SQLITE_OK)
+		rc = sqlite3_db_config(*db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	return rc == SQLITE_OK ? 0 : sqldb_error(*db, rc, why, size);
 }
 
