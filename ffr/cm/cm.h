@@ -30,8 +30,8 @@ struct cm_counts {
 struct cm_counts cm_counts(const struct container *c);
 
 /*
- * What is due at `now` (uv_now(), ms) happens: what the timer does; tests say any time. False: after CM_TURN_NS some of it
- * was left for the next time, so that others have their turn.
+ * Run the timers that are due at `now`, which is uv_now() in ms; tests say any time. After CM_TURN_NS
+ * the rest waits for the next turn of the loop, and the result is false.
  */
 bool cm_expire(struct cm *cm, uint64_t now);
 

@@ -312,6 +312,16 @@ void option_fail(int o, char **argv)
 	unknown_option(option);
 }
 
+long long option_number(const char *option, const char *text, long long min, long long max)
+{
+	char *end;
+	long long n = strtoll(text, &end, 0);
+
+	if (end == text || *end || n < min || n > max)
+		usage_fail("%s: \"%s\" is not %lld..%lld", option, text, min, max);
+	return n;
+}
+
 /* Of a command that has none; what stands behind "--" is no option. */
 static void no_options(char **argv)
 {

@@ -51,15 +51,12 @@ static struct wish parse(int argc, char **argv)
 		{ 0 },
 	};
 	struct wish w = { .count = 20 };
-	char *end;
 	int o;
 
 	while ((o = getopt_long(argc, argv, ":n:f", options, NULL)) != -1) {
 		switch (o) {
 		case 'n':
-			w.count = strtoll(optarg, &end, 10);
-			if (end == optarg || *end || w.count < 0 || w.count > COUNT_MAX)
-				usage_fail("events: -n: \"%s\" is not 0..%d", optarg, COUNT_MAX);
+			w.count = option_number("-n", optarg, 0, COUNT_MAX);
 			break;
 		case 'f':
 			w.follow = true;

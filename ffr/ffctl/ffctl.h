@@ -45,6 +45,8 @@ const struct option *options_some(const struct option *all, const char *letters,
 				  struct option *some);
 /* What getopt_long() says of the last option: ':' without its value, or unknown to the command that runs. */
 void option_fail(int o, char **argv) __attribute__((noreturn));
+/* The value of an option, min..max; another one ends the program. */
+long long option_number(const char *option, const char *text, long long min, long long max);
 /* The command that runs takes no argument argv[at]. */
 void no_more(int argc, char **argv, int at);
 

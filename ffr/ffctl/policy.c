@@ -50,7 +50,7 @@ static const json_t *find(const char *key, const char *value)
 	return NULL;
 }
 
-/* What is wrong with a party; "": the store knows it. */
+/* Writes into text why the store does not know the party, or "" if it knows it. */
 static void look(const char *party, enum party_in in, char *text, size_t size)
 {
 	const char *name = strchr(party, '/');

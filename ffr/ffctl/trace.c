@@ -95,16 +95,6 @@ static json_t *ask(const struct wish *w, json_int_t after)
 				     w->qp, "after", after));
 }
 
-static json_int_t number(const char *what, const char *s, json_int_t max)
-{
-	char *end;
-	long long v = strtoll(s, &end, 0);
-
-	if (end == s || *end || v < 1 || v > max)
-		usage_fail("trace: %s: \"%s\" is not 1..%lld", what, s, (long long)max);
-	return v;
-}
-
 static struct wish parse(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -118,10 +108,10 @@ static struct wish parse(int argc, char **argv)
 	while ((o = getopt_long(argc, argv, ":n:f", options, NULL)) != -1) {
 		switch (o) {
 		case 'q':
-			w.qp = number("--qp", optarg, 0xffffff);
+			w.qp = option_number("--qp", optarg, 1, 0xffffff);
 			break;
 		case 'n':
-			w.count = (size_t)number("-n", optarg, 1000000);
+			w.count = (size_t)option_number("-n", optarg, 1, 1000000);
 			break;
 		case 'f':
 			w.follow = true;

@@ -3,9 +3,9 @@
  * events.h - what happened on this host that operators want to know of: a ring of the last
  * EVENTS_KEPT events. Control thread.
  *
- * Whoever reads keeps the number of the next event that it wants, so a slow reader costs nothing
- * here, and knows by the numbers how many it has missed. admin/socket.c sends them to those who
- * follow.
+ * A reader keeps the number of the event that it wants next. So a slow reader costs nothing here, and
+ * it can tell by the numbers how many events it has missed. admin/socket.c sends the events to
+ * `ffctl events --follow`.
  */
 #ifndef FFR_OBJ_EVENTS_H
 #define FFR_OBJ_EVENTS_H

@@ -5,19 +5,13 @@
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
-
-D=$OUT/router
-mkdir "$D"
-
-ctl() {
-	timeout 30 "$BUILD/bin/ffctl" --timeout 20 --admin "$D/admin.sock" "$@"
-}
+. "$(dirname "$0")/../rig/shell/own_router.sh"
 
 op() { # as an operator
 	ctl --orchestrator "unix:$D/ffo.sock" "$@"
 }
 
-answers() {
+connected() { # to the orchestrator
 	ctl container list >/dev/null 2>&1
 }
 
@@ -50,10 +44,9 @@ refused() {
 	grep -qF -e "$words" "$OUT/err" || fail "$*: $(<"$OUT/err")"
 }
 
-printf '%s\n' "orchestrator = \"unix:$D/ffo.sock\"" 'hostname = "hx"' >"$D/ffr.conf"
 "$BUILD/bin/ffo" --store :memory: --listen "unix:$D/ffo.sock" 2>"$D/ffo.log" &
-"$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" --admin "$D/admin.sock" 2>"$D/log" &
-wait_for 30 answers || fail "no answer: $(cat "$D/log" "$D/ffo.log")"
+start "orchestrator = \"unix:$D/ffo.sock\""
+wait_for 30 connected || fail "no orchestrator: $(cat "$D/log" "$D/ffo.log")"
 
 step "add"
 tries 'web 10.77.0.2' ctl container add web --tenant red

@@ -4,17 +4,7 @@
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
-
-D=$OUT/router
-mkdir "$D"
-
-ctl() {
-	timeout 30 "$BUILD/bin/ffctl" --timeout 20 --admin "$D/admin.sock" "$@"
-}
-
-answers() {
-	ctl ping >/dev/null 2>&1
-}
+. "$(dirname "$0")/../rig/shell/own_router.sh"
 
 # ends STATUS CODE WORDS ARG...: ffctl ARG... ends with that status, with and without --json. WORDS are in the one line of
 # its error, and in the message of the object.
@@ -49,10 +39,7 @@ ends 2 usage 'unknown command "frobnicate"' frobnicate
 ends 2 usage 'unknown option --frobnicate' --frobnicate
 ends 2 usage 'is none of adaptive' container add web --mode fast
 
-printf '%s\n' "store = \"$D/r.db\"" 'hostname = "hx"' >"$D/ffr.conf"
-"$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" --admin "$D/admin.sock" 2>"$D/log" &
-PARENT=$!
-wait_for 30 answers || fail "no answer: $(cat "$D/log")"
+start "store = \"$D/r.db\""
 
 step "what is not there"
 ends 4 not-found 'no container "web"' container show web

@@ -4,30 +4,7 @@
 # a NIC, RapidIO.
 # test: netns
 . "$(dirname "$0")/../rig/shell/lab.sh"
-
-D=$OUT/router
-mkdir "$D"
-
-ctl() {
-	timeout 30 "$BUILD/bin/ffctl" --timeout 20 --admin "$D/admin.sock" "$@"
-}
-
-answers() {
-	ctl ping >/dev/null 2>&1
-}
-
-# start LINE...: a router with these lines in its ffr.conf; it is $PARENT.
-start() {
-	printf '%s\n' "$@" 'hostname = "hx"' >"$D/ffr.conf"
-	"$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" --admin "$D/admin.sock" 2>"$D/log" &
-	PARENT=$!
-	wait_for 30 answers || fail "no answer: $(cat "$D/log")"
-}
-
-stop() {
-	kill $PARENT
-	wait $PARENT || fail "it ended with $?: $(cat "$D/log")"
-}
+. "$(dirname "$0")/../rig/shell/own_router.sh"
 
 logged() {
 	grep -e "$1" "$D/log" >/dev/null

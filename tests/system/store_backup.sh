@@ -5,29 +5,7 @@
 # test: netns
 # all: system-san
 . "$(dirname "$0")/../rig/shell/lab.sh"
-
-D=$OUT/router
-mkdir "$D"
-
-ctl() {
-	timeout 30 "$BUILD/bin/ffctl" --timeout 20 --admin "$D/admin.sock" "$@"
-}
-
-answers() {
-	ctl ping >/dev/null 2>&1
-}
-
-# start: the router; it is $PARENT.
-start() {
-	"$BUILD/bin/ffr" --config "$D/ffr.conf" --socket-dir "$D/run" --admin "$D/admin.sock" 2>>"$D/log" &
-	PARENT=$!
-	wait_for 30 answers || fail "no answer: $(cat "$D/log")"
-}
-
-stop() {
-	kill $PARENT
-	wait $PARENT || fail "it ended with $?: $(cat "$D/log")"
-}
+. "$(dirname "$0")/../rig/shell/own_router.sh"
 
 # refused STATUS WORDS ARG...: ffctl ARG... ends with that status and one line that has these words.
 refused() {
@@ -39,8 +17,7 @@ refused() {
 	grep -qF -e "$words" "$OUT/err" || fail "ffctl $*: no '$words': $(cat "$OUT/err")"
 }
 
-printf '%s\n' "store = \"$D/r.db\"" 'hostname = "hx"' >"$D/ffr.conf"
-start
+start "store = \"$D/r.db\""
 ctl container add web --ip 10.77.7.7 --tenant red >/dev/null || fail "add web"
 ctl tenant set red --max-qp 10 || fail "tenant set"
 ctl policy allow red blue || fail "policy"

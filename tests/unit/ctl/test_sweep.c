@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_sweep.c - ffr/ctl/sweep.c: folders of containers that nobody knows go, with what is kept beside them, but for those that
- * a container has mounted.
- * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
+ * test_sweep.c - ffr/ctl/sweep.c: folders of containers that the orchestrator does not know are removed,
+ * with what is kept beside them. Folders that a container has mounted stay.
+ * build: tests/rig/unit/mounter.c tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <fcntl.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
+#include "tests/rig/unit/mounter.h"
 
 static struct ctl_rig *const g = &call_rig;
 
@@ -70,31 +68,6 @@ static void leftovers_are_removed(void **state)
 	assert_true(is_there("a/ffr.sock"));
 }
 
-/* A process that has the folder mounted. 0: no right to mount. */
-static pid_t mount_it(const char *name, int end[2])
-{
-	int began[2];
-	char c = 0;
-	pid_t pid;
-
-	assert_int_equal(pipe(end) | pipe(began), 0);
-	pid = fork();
-	if (!pid) {
-		close(end[1]);
-		if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-		    !mount(path_of(name), "/mnt", NULL, MS_BIND, NULL))
-			c = 'y';
-		if (write(began[1], &c, 1) == 1)
-			(void)!read(end[0], &c, 1);
-		_exit(0);
-	}
-	close(end[0]);
-	assert_int_equal(read(began[0], &c, 1), 1);
-	close(began[0]);
-	close(began[1]);
-	return c ? pid : 0;
-}
-
 static void one_that_is_mounted_stays(void **state)
 {
 	struct stat before, st;
@@ -105,7 +78,7 @@ static void one_that_is_mounted_stays(void **state)
 	leave("old");
 	leave("runs");
 	assert_int_equal(stat(path_of("runs"), &before), 0);
-	pid = mount_it("runs", end);
+	pid = mounter_start(path_of("runs"), "/mnt", end);
 	if (!pid) {
 		print_message("no right to mount here\n");
 		skip();
@@ -117,8 +90,7 @@ static void one_that_is_mounted_stays(void **state)
 	assert_true(is_there(".runs.cgroup"));
 	assert_true(is_there(".runs.nic"));
 	/* when it has stopped */
-	close(end[1]);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	mounter_stop(pid, end);
 	sweep();
 	assert_false(is_there("runs"));
 	assert_false(is_there(".runs.cgroup"));

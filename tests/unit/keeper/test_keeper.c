@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * test_keeper.c - ffr/keeper/: the process, asked by a router and by somebody who has taken one over.
+ * build: tests/rig/unit/mounter.c
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,6 +28,7 @@
 #include "ffr/lib/fds.h"
 #include "ffr/lib/sandbox.h"
 #include "tests/rig/common/hello.h"
+#include "tests/rig/unit/mounter.h"
 
 #define LEN	      ((size_t)16 * 4096)
 #define KEEPER_NOFILE 64 /* RLIMIT_NOFILE of the keeper */
@@ -373,42 +373,6 @@ static uint32_t runs(int dir, const char *cgroup)
 	return ran.found;
 }
 
-/* A process that has `dir` mounted in a mount namespace of its own until end[1] is closed; 0: this user may not. */
-static pid_t mounter(const char *dir, const char *at, int end[2])
-{
-	int began[2];
-	char c = 0;
-	pid_t pid;
-
-	assert_int_equal(pipe2(end, O_CLOEXEC), 0);
-	assert_int_equal(pipe2(began, O_CLOEXEC), 0);
-	pid = fork();
-	if (!pid) {
-		close(end[1]);
-		if (!unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-		    !mount(dir, at, NULL, MS_BIND, NULL))
-			c = 'y';
-		if (write(began[1], &c, 1) == 1)
-			(void)!read(end[0], &c, 1);
-		_exit(0);
-	}
-	close(end[0]);
-	assert_int_equal(read(began[0], &c, 1), 1);
-	close(began[0]);
-	close(began[1]);
-	if (c)
-		return pid;
-	close(end[1]);
-	waitpid(pid, NULL, 0);
-	return 0;
-}
-
-static void unmount(pid_t pid, int end[2])
-{
-	close(end[1]);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
 static void a_container_runs_while_its_folder_is_mounted(void **state)
 {
 	char top[] = "/tmp/ff-keeper.XXXXXX", dir[64], beside[64], at[64];
@@ -424,7 +388,7 @@ static void a_container_runs_while_its_folder_is_mounted(void **state)
 	fd = open(dir, O_DIRECTORY | O_CLOEXEC);
 	other = open(beside, O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(runs(fd, NULL), 0);
-	pid = mounter(dir, at, end);
+	pid = mounter_start(dir, at, end);
 	if (!pid) {
 		print_message("no right to mount here\n");
 		skip();
@@ -437,7 +401,7 @@ static void a_container_runs_while_its_folder_is_mounted(void **state)
 	assert_int_equal(mkdir(dir, 0755), 0);
 	fd = open(dir, O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(runs(fd, NULL), KEEPER_RUNS_STALE);
-	unmount(pid, end);
+	mounter_stop(pid, end);
 	assert_int_equal(runs(fd, NULL), 0);
 	close(fd);
 	close(other);

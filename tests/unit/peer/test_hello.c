@@ -55,7 +55,10 @@ static enum wire_refusal answer_to(const struct wire_hello *w, uint32_t from)
 	return refusal_of((const struct wire_hello *)buf);
 }
 
-/* The same, where node A asks its orchestrator for the sender, and gets no answer before its time is over. */
+/*
+ * As answer_to(), for a sender whom node A does not know: A asks its orchestrator, which does not answer
+ * while A waits for it.
+ */
 static enum wire_refusal answer_without_news(const struct wire_hello *w, uint32_t from)
 {
 	uint8_t buf[2 * sizeof(struct wire_hello)];

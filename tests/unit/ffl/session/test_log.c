@@ -108,7 +108,7 @@ static void test_no_level(void **state)
 	unlink(path);
 }
 
-/* Who names a file that cannot be written is told on stderr, which then has all that is told. */
+/* If the file in FFL_LOG cannot be written, stderr has that error, and all further lines. */
 static void test_no_file(void **state)
 {
 	char path[] = "/tmp/test_ffl_log.XXXXXX", line[400];
