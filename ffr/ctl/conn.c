@@ -5,13 +5,13 @@
  *
  * A connection belongs to the container whose socket it reached (container.c). It is closed, with
  * its session, when the client closes it or dies (pidfd: the descriptor may live on in a child),
- * breaks the protocol, does not read its responses, or has corrupted its shared memory (ctl_wake).
- * Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages served
- * before the others have their turn. However many connections a container has, they get TURN_NS together
- * before those of other containers have theirs. Who connects and does not say HELLO is closed after a while;
- * a container can hold so many of those only (container.c). When a container has made as many calls
- * as it may in a second, or has used the CPU time that it may (cpu.h), the connections that call wait,
- * unread, and nobody else does.
+ * breaks the protocol, does not read its responses, or has corrupted its shared memory
+ * (ctl_wake). Nobody waits for a client: sends do not block, and a client gets CTL_BATCH messages
+ * served before the others have their turn. However many connections a container has, they get
+ * TURN_NS together before those of other containers have theirs. Who connects and does not say
+ * HELLO is closed after a while; a container can hold so many of those only (container.c). When a
+ * container has made as many calls as it may in a second, or has used the CPU time that it may
+ * (cpu.h), the connections that call wait, unread, and nobody else does.
  *
  * Tests: test_ctl.c
  */
@@ -145,8 +145,8 @@ struct packet_extra {
 };
 
 /*
- * They are closed. What a request was served with was looked at; of others nobody knows how long that
- * takes (discard.c).
+ * They are closed. What a request was served with was looked at; of others nobody knows how long
+ * that takes (discard.c).
  */
 static void extra_end(struct ctl_conn *conn, struct packet_extra *got, bool served)
 {
@@ -210,7 +210,7 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
 	return n;
 }
 
-/* ---- whose CPU time it is --------------------------------------------------------------------- */
+/* ---- whose CPU time it is ------------------------------------------------------------------ */
 
 void ctl_charge(struct container *c, uint64_t from)
 {
@@ -280,7 +280,10 @@ struct answer {
 	bool is_later; /* there is none yet: conn->later */
 };
 
-/* Serve one request, ctl->rx. NULL with an answer to be sent, or why the connection must be closed. */
+/*
+ * Serve one request, ctl->rx. NULL with an answer to be sent, or why the connection must be
+ * closed.
+ */
 static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct packet_extra *got,
 				struct answer *a)
 {
@@ -320,9 +323,10 @@ static const char *serve_packet(struct ctl_conn *conn, size_t len, const struct 
 }
 
 /*
- * May an answer with descriptors be sent? The kernel counts those that are on their way for the router's user, in all
- * sockets together, against RLIMIT_NOFILE. A client that has not read the last ones gets no more, so for each
- * connection fewer are on their way than the router has open for it, and there are always some left for others.
+ * May an answer with descriptors be sent? The kernel counts those that are on their way for the
+ * router's user, in all sockets together, against RLIMIT_NOFILE. A client that has not read the
+ * last ones gets no more, so for each connection fewer are on their way than the router has open
+ * for it, and there are always some left for others.
  */
 static bool may_send_fds(struct ctl_conn *conn)
 {
@@ -706,7 +710,10 @@ err:
 	return err;
 }
 
-/* All ends in a turn of the loop share END_NS: a process that dies may have had hundreds of sessions. */
+/*
+ * All ends in a turn of the loop share END_NS: a process that dies may have had hundreds of
+ * sessions.
+ */
 static uint64_t ends_until(struct ctl *ctl)
 {
 	if (ctl->ends_turn != ctl->turn)

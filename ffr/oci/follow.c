@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * follow.c - ff-hook follow: a container's GIDs are the addresses that its engine gave it, also when those change:
- * `docker network connect` while it runs, or an engine that makes the network after the hook (Docker after 26).
+ * follow.c - ff-hook follow: a container's GIDs are the addresses that its engine gave it, also
+ * when those change: `docker network connect` while it runs, or an engine that makes the network
+ * after the hook (Docker after 26).
  *
- * A process of its own, root, which serves nobody: the notes of containers that run (note.c) tell whose network
- * namespaces to look into, inotify when there are others. In each it has a socket that the kernel tells of addresses
- * (addr.c), and of what it finds it tells the router by the admin socket. So the router needs no right on networks, and
- * neither a router nor this process that starts again loses anything: what counts is what is there now.
+ * A process of its own, root, which serves nobody: the notes of containers that run (note.c) tell
+ * whose network namespaces to look into, inotify when there are others. In each it has a socket
+ * that the kernel tells of addresses (addr.c), and of what it finds it tells the router by the
+ * admin socket. So the router needs no right on networks, and neither a router nor this process
+ * that starts again loses anything: what counts is what is there now.
  *
- * It also ends containers whose processes are gone while the router was away or their engine was killed (ended.c): when it
- * starts, when a hook could not tell the router, and a while after a process that it follows has ended.
+ * It also ends containers whose processes are gone while the router was away or their engine was
+ * killed (ended.c): when it starts, when a hook could not tell the router, and a while after a
+ * process that it follows has ended.
  *
- * Addresses that another container's programs may have chosen are not told: a container that is seen to share its
- * network with such a process twice, LOOK apart, is not followed any more. Seen once, the process may be a runtime's
- * that makes a container there.
+ * Addresses that another container's programs may have chosen are not told: a container that is
+ * seen to share its network with such a process twice, LOOK apart, is not followed any more. Seen
+ * once, the process may be a runtime's that makes a container there.
  *
- * Addresses come in groups: a container is looked at SETTLE after the first of them, and at most once in that time.
+ * Addresses come in groups: a container is looked at SETTLE after the first of them, and at most
+ * once in that time.
  *
  * Tests: system/runtime_docker_cdi.sh, system/addresses.sh
  */
@@ -92,7 +96,10 @@ static int listen_to(struct follow *w, struct follower *f, int kind, int fd)
 	return epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-/* Its namespace is opened between two looks at who the process is: the number may be another's by then. */
+/*
+ * Its namespace is opened between two looks at who the process is: the number may be another's by
+ * then.
+ */
 static int open_all(struct follow *w, struct follower *f)
 {
 	struct note again;

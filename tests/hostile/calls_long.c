@@ -2,10 +2,10 @@
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /* timeout: 480 */
 /*
- * calls_long.c - control calls that are made to last: what another client waits while one of them is served.
- * It is to be 5 ms, which make bench measures (control-wait). Here a wait for a CPU of one or two ticks of the
- * scheduler is not counted as the router's; of calls that are not bounded it was 18 ms to 2 s. The machine has
- * other work: the best of some attempts counts.
+ * calls_long.c - control calls that are made to last: what another client waits while one of them
+ * is served. It is to be 5 ms, which make bench measures (control-wait). Here a wait for a CPU of
+ * one or two ticks of the scheduler is not counted as the router's; of calls that are not bounded
+ * it was 18 ms to 2 s. The machine has other work: the best of some attempts counts.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -174,7 +174,7 @@ static void many_mrs(void)
 	measure(mrs_make, bad_end);
 }
 
-/* ---- a process with many sessions ------------------------------------------------------------------ */
+/* ---- a process with many sessions ---------------------------------------------------------- */
 
 #define SESSIONS 100u
 
@@ -227,12 +227,15 @@ static void end_of_many_sessions(void)
 	measure(crowd_make, crowd_die);
 }
 
-/* ---- the lock of the client's address space ------------------------------------------------------- */
+/* ---- the lock of the client's address space ------------------------------------------------ */
 
 #define FORKS_MS    400
 #define FORKS_TRIES 5
 
-/* What the attacker and the others share: a page to register, and how long its shortest fork() took. */
+/*
+ * What the attacker and the others share: a page to register, and how long its shortest fork()
+ * took.
+ */
 struct shared {
 	uint8_t page[FF_PAGE];
 	_Atomic uint64_t fork_us;
@@ -276,8 +279,9 @@ static void forks_and_calls(void)
 }
 
 /*
- * The attacker is a process of its own, because a victim in the same process would wait for that address
- * space, too. A fork() copies one mapping after the other, and holds the lock until the last one.
+ * The attacker is a process of its own, because a victim in the same process would wait for that
+ * address space, too. A fork() copies one mapping after the other, and holds the lock until the
+ * last one.
  */
 static void attack(int go, int done)
 {
@@ -333,8 +337,9 @@ static void forks_hold_the_lock(void)
 	attack_done = done[0];
 	CHECK(read(attack_done, &c, 1) == 1);
 	/*
-	 * Such a fork() may also keep its CPU, and a thread that waits for that CPU waits as long as for the lock, but
-	 * not in all attempts.
+	 * A kernel that does not preempt itself (PREEMPT_NONE) keeps a CPU with such a fork(),
+	 * too. A thread that waits for that CPU waits as long as for the lock, but not in all
+	 * attempts.
 	 */
 	for (int i = 0; i < FORKS_TRIES && best >= shared->fork_us / 2; i++) {
 		uint64_t wait = best_wait(nothing, attack_once);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/raw.c tests/rig/verbs/vt.c -lpthread */
 /*
- * crowd.c - for crowd.sh: a client that is many. It says "attacks" when it does, and goes on until its standard
- * input ends.
+ * crowd.c - for crowd.sh: a client that is many. It says "attacks" when it does, and goes on
+ * until its standard input ends.
  *
  *	crowd maps		many sessions that register shared mappings, of a page each, and end that
  *	crowd lookups		many rdma_cm ids look for an address that nobody has, without end
@@ -40,7 +40,7 @@ static unsigned open_many(unsigned max)
 	return max;
 }
 
-/* ---- registrations ------------------------------------------------------------------------------------ */
+/* ---- registrations ------------------------------------------------------------------------- */
 
 static char *make_maps(void)
 {
@@ -93,7 +93,7 @@ static void maps(void)
 	pause();
 }
 
-/* ---- rdma_cm ---------------------------------------------------------------------------------------------- */
+/* ---- rdma_cm ------------------------------------------------------------------------------- */
 
 static struct ff_cm_addr address(const uint8_t ip[4], uint16_t port)
 {
@@ -144,7 +144,7 @@ static void lookups(void)
 	pause();
 }
 
-/* ---- XRC domains ---------------------------------------------------------------------------------------------- */
+/* ---- XRC domains --------------------------------------------------------------------------- */
 
 static void files(void)
 {
