@@ -277,6 +277,18 @@ static void what_is_refused_is_nobody_for_now(void **state)
 	assert_int_equal(path(0, 9, &dir_here, &dir_there), DIR_NOBODY);
 }
 
+/* Given up while it is asked for: its refusal goes with it. */
+static void what_is_refused_too_late_is_forgotten(void **state)
+{
+	(void)state;
+	path(0, 9, &dir_here, &dir_there);
+	expect(FFO_OP_RESOLVE, DIR_IP(9));
+	entry_give_up(dir_fast->host->dir, dir_there->entry);
+	answer_error(-EOPNOTSUPP);
+	assert_null(dir_fast->host->dir->entries);
+	assert_int_equal(dir_fast->host->dir->failed, 0);
+}
+
 #define GROUP "{'tenant':'t','mgid':'ff12::5'}"
 
 static union ibv_gid mgid(uint8_t last)
@@ -416,7 +428,8 @@ int main(void)
 			DIR_T(nobody_becomes_somebody), DIR_T(a_move_grows_the_epoch),
 			DIR_T(one_comes_to_this_host), DIR_T(the_policy_decides),
 			DIR_T(ids_are_asked_for), DIR_T(the_orchestrator_goes_and_comes_back),
-			DIR_T(what_is_refused_is_nobody_for_now), DIR_T(groups_have_hosts),
+			DIR_T(what_is_refused_is_nobody_for_now),
+			DIR_T(what_is_refused_too_late_is_forgotten), DIR_T(groups_have_hosts),
 			DIR_T(members_join_and_leave), DIR_T(a_host_that_connects_is_looked_up),
 			DIR_T(nonsense_changes_nothing));
 }

@@ -176,11 +176,25 @@ static void many_may_be_waited_for_but_not_all(void **state)
 	watch();
 	for (uint32_t i = 1; i <= 5000; i++)
 		assert_int_equal(ask(i << 8, 0, 1, READ), MAP_WAIT);
-	rig_advance(&dir_rig.rig, 1000 * NS_PER_MS);
+	rig_advance(&dir_rig.rig, 500 * NS_PER_MS);
+	assert_int_equal(ask(1 << 8, 0, 1, READ), MAP_WAIT);
+	rig_advance(&dir_rig.rig, 500 * NS_PER_MS);
 	assert_true(told(nine));
+	/* The first rkey was forgotten for the later ones, so its time began again. */
+	assert_int_equal(ask(1 << 8, 0, 1, READ), MAP_WAIT);
 	assert_int_equal(ask(5000 << 8, 0, 1, READ), MAP_REFUSED);
 	rig_advance(&dir_rig.rig, 3000 * NS_PER_MS);
 	assert_int_equal(ask(5000 << 8, 0, 1, READ), MAP_WAIT);
+}
+
+/* A list beyond 2^20 rows is refused before memory is taken for it. */
+static void a_container_has_only_so_many_rows(void **state)
+{
+	(void)state;
+	watch();
+	assert_int_equal(maps_reserve(nine->maps, (1u << 20) + 1), -E2BIG);
+	put(5, 0x1000, 8, READ);
+	assert_int_equal(ask(5, 0x1000, 8, READ), MAP_OK);
 }
 
 static void only_rows_of_the_epoch_count(void **state)
@@ -228,8 +242,10 @@ static void the_list_is_told_anew(void **state)
 	assert_int_equal(ask(5, 0x1000, 8, READ), MAP_OK);
 	assert_int_equal(ask(6, 0x1000, 8, READ), MAP_OK);
 	assert_int_equal(ask(7, 0x1000, 8, READ), MAP_OK);
-	map(false, false, "", "5"); /* a change while it is told */
+	map(false, false, row(buf, 8, 0x1000, 8, READ, EPOCH), "");
+	map(false, false, "", "5,8"); /* changes while it is told, of the old list and the new */
 	assert_int_equal(ask(5, 0x1000, 8, READ), MAP_WAIT);
+	assert_int_equal(ask(8, 0x1000, 8, READ), MAP_WAIT);
 	map(false, true, "", "");
 	assert_int_equal(ask(6, 0x1000, 8, READ), MAP_WAIT);
 	assert_int_equal(ask(7, 0x1000, 8, READ), MAP_OK);
@@ -346,6 +362,6 @@ int main(void)
 			T(nothing_is_refused_of_a_host_that_is_offline), T(rows_are_exact),
 			T(who_comes_too_early_waits), T(not_forever),
 			T(longer_while_not_all_is_known), T(many_may_be_waited_for_but_not_all),
-			T(only_rows_of_the_epoch_count), T(the_list_is_told_anew),
-			T(rows_come_and_go), T(looking_up_is_quick));
+			T(a_container_has_only_so_many_rows), T(only_rows_of_the_epoch_count),
+			T(the_list_is_told_anew), T(rows_come_and_go), T(looking_up_is_quick));
 }

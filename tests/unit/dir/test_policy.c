@@ -82,6 +82,9 @@ static void deny_wins_among_equals(void **state)
 	p = rules("A B allow, B A deny"); /* no list has both; if it had: */
 	assert_false(may(&p, "A/a", "B/b"));
 	rules_free(&p);
+	p = rules("A B deny, B A allow"); /* whichever is said last */
+	assert_false(may(&p, "A/a", "B/b"));
+	rules_free(&p);
 }
 
 static void what_is_no_rule_is_refused(void **state)

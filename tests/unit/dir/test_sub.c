@@ -120,6 +120,52 @@ static void there_is_only_so_much_room(void **state)
 	remote_put(dir_fast, kept);
 }
 
+/* Container 0 asks for the i-th address of a list. */
+static void ask_for(uint32_t i, union ibv_gid *gid)
+{
+	struct ff_ah_attr ah = { .is_global = 1 };
+
+	memcpy(ah.dgid + 12, &i, sizeof(i));
+	memcpy(gid, ah.dgid, sizeof(*gid));
+	dir_path(dir_fast, &dir_rig.rig.cont[0], &ah, &dir_here, &dir_there);
+}
+
+static bool is_known(const union ibv_gid *gid)
+{
+	return entry_find(dir_fast->host->dir, ENTRY_GID, "t", gid, 0);
+}
+
+/* What is asked for beyond that waits for answers to what was asked before. */
+static void only_so_many_calls_at_once(void **state)
+{
+	union ibv_gid gid;
+
+	(void)state;
+	for (uint32_t i = 1; i <= 1000; i++)
+		ask_for(i, &gid);
+	uv_run(&dir_rig.loop, UV_RUN_NOWAIT);
+	assert_false(TAILQ_EMPTY(&dir_fast->host->dir->turns));
+	answer_all();
+	assert_true(TAILQ_EMPTY(&dir_fast->host->dir->turns));
+}
+
+static void the_least_lately_used_one_makes_place(void **state)
+{
+	union ibv_gid first, second, gid;
+
+	(void)state;
+	ask_for(1, &first);
+	ask_for(2, &second);
+	for (uint32_t i = 3; i <= DIR_ROOM; i++)
+		ask_for(i, &gid);
+	ask_for(1, &first);
+	assert_true(is_known(&second));
+	ask_for(DIR_ROOM + 1, &gid);
+	assert_true(is_known(&first));
+	assert_false(is_known(&second));
+	answer_all();
+}
+
 /* All of them in use: no room, and nothing of them is lost. */
 static void what_is_used_stays(void **state)
 {
@@ -171,6 +217,7 @@ int main(void)
 	return UNIT_RUN(DIR_T(calls_end_with_the_connection), DIR_T(given_up_and_wanted_again),
 			DIR_T(what_nobody_uses_goes),
 			DIR_T(nothing_goes_while_the_orchestrator_is_away),
-			DIR_T(there_is_only_so_much_room), DIR_T(what_is_used_stays),
+			DIR_T(there_is_only_so_much_room), DIR_T(only_so_many_calls_at_once),
+			DIR_T(the_least_lately_used_one_makes_place), DIR_T(what_is_used_stays),
 			DIR_T(a_container_goes_with_what_it_asked_for));
 }
