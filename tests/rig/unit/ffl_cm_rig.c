@@ -68,6 +68,7 @@ int cm_qp_response(struct cm_id *id, const struct ff_cm_ece *ece)
 int cm_qp_error(struct cm_id *id)
 {
 	(void)id;
+	cm_router.qp_errors++;
 	return 0;
 }
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)

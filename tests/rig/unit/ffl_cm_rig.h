@@ -34,6 +34,7 @@ struct cm_router {
 	struct ff_cm_join_req join;
 	uint8_t port_num; /* what CM_QUERY and the events tell */
 	unsigned attached, devices;
+	unsigned qp_errors; /* QPs that were moved to the error state */
 	int device_ret;
 	int attach_ret;
 };

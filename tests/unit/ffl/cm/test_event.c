@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c -Wl,--wrap=calloc */
 /*
  * test_event.c - which packets of the router become events of whom, and what is done before the program has them.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "ffl/cm/cm.h"
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ffl_cm_rig.h"
+
+/* The n-th calloc() from now on fails; 0: none does. */
+static unsigned fails_in;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails_in && !--fails_in ? NULL : __real_calloc(n, size);
+}
 
 static void test_order(void **state)
 {
@@ -75,6 +86,59 @@ static void test_request_fails(void **state)
 	assert_int_equal(cm_router.num_destroyed, 1);
 	assert_int_equal(cm_router.destroyed[0], handle);
 	assert_int_equal(rdma_destroy_id(l), 0); /* no event of it is left unacknowledged */
+}
+
+/* There is no memory for the request's id: the router is told to end it. */
+static void test_request_without_memory(void **state)
+{
+	struct rdma_cm_id *l = cm_rig_new_on(cm_ch);
+	uint32_t handle = cm_rig_request(l);
+
+	(void)state;
+	cm_rig_simple(l, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	fails_in = 1;
+	cm_rig_expect(cm_ch, l, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	assert_int_equal(fails_in, 0);
+	assert_int_equal(cm_router.num_destroyed, 1);
+	assert_int_equal(cm_router.destroyed[0], handle);
+	assert_int_equal(rdma_destroy_id(l), 0);
+}
+
+/* The QP of a refused connection sends nothing; a program's field has room for 255 bytes of data. */
+static void test_rejected(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+	struct cm_packet p = { .ev = { .id = to_id(id)->handle,
+				       .event = RDMA_CM_EVENT_REJECTED,
+				       .private_data_len = FF_CM_PD_MAX } };
+	struct rdma_cm_event *e;
+
+	(void)state;
+	memset(p.data, 'x', sizeof(p.data));
+	assert_int_equal(send(cm_router.channel[0], &p, sizeof(p.ev) + FF_CM_PD_MAX, 0),
+			 sizeof(p.ev) + FF_CM_PD_MAX);
+	cm_router.id[p.ev.id].written++;
+	assert_int_equal(rdma_get_cm_event(cm_ch, &e), 0);
+	assert_int_equal(e->event, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(e->param.conn.private_data_len, UINT8_MAX);
+	assert_memory_equal(e->param.conn.private_data, p.data, UINT8_MAX);
+	assert_int_equal(cm_router.qp_errors, 1);
+	rdma_ack_cm_event(e);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+/* An event of no group that the program is in is not shown. */
+static void test_join_of_no_group(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+
+	(void)state;
+	cm_rig_simple(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	cm_rig_simple(id, RDMA_CM_EVENT_MULTICAST_ERROR, 0);
+	cm_rig_simple(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	cm_rig_expect(cm_ch, id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+	cm_rig_expect_none(cm_ch);
+	assert_int_equal(rdma_destroy_id(id), 0);
 }
 
 static void test_sync(void **state)
@@ -196,6 +260,8 @@ int main(void)
 {
 	return UNIT_RUN(CM_RIG_TEST(test_peer_leaves), CM_RIG_TEST(test_removal),
 			CM_RIG_TEST(test_order), CM_RIG_TEST(test_bad_packets),
-			CM_RIG_TEST(test_request_fails), CM_RIG_TEST(test_sync),
-			CM_RIG_TEST(test_addr_resolved_fails), CM_RIG_TEST(test_response_fails));
+			CM_RIG_TEST(test_request_fails), CM_RIG_TEST(test_request_without_memory),
+			CM_RIG_TEST(test_rejected), CM_RIG_TEST(test_join_of_no_group),
+			CM_RIG_TEST(test_sync), CM_RIG_TEST(test_addr_resolved_fails),
+			CM_RIG_TEST(test_response_fails));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* threads: yes */
-/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c */
+/* build: ffl/cm/channel.c ffl/cm/event.c ffl/cm/id.c ffl/cm/mcast.c ffl/session/table.c ffl/verbs/async.c tests/rig/unit/ffl_cm_rig.c -Wl,--wrap=calloc */
 /*
  * test_id.c - an id that is destroyed: what becomes of its events and of connections that it was asked for; options.
  */
@@ -11,6 +11,16 @@
 #include "ffl/cm/cm.h"
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ffl_cm_rig.h"
+
+/* The n-th calloc() from now on fails; 0: none does. */
+static unsigned fails_in;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+	return fails_in && !--fails_in ? NULL : __real_calloc(n, size);
+}
 
 static void test_destroy_forgets(void **state)
 {
@@ -78,6 +88,46 @@ static void test_destroy_waits(void **state)
 	assert_null(ret);
 }
 
+/* The router refuses to end it: the id goes on as it was. */
+static void test_destroy_refused(void **state)
+{
+	struct rdma_cm_id *a = cm_rig_new_on(cm_ch);
+
+	(void)state;
+	cm_router.fail[FF_MSG_CM_DESTROY_ID] = -EBUSY;
+	assert_int_equal(rdma_destroy_id(a), -1);
+	assert_int_equal(errno, EBUSY);
+	cm_router.fail[FF_MSG_CM_DESTROY_ID] = 0;
+	cm_rig_simple(a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	cm_rig_expect(cm_ch, a, RDMA_CM_EVENT_ADDR_CHANGE, 1);
+	assert_int_equal(rdma_destroy_id(a), 0);
+}
+
+/* There is no memory to enter a new id here: the router's one ends. */
+static void test_create_without_memory(void **state)
+{
+	struct rdma_cm_id *id;
+
+	(void)state;
+	fails_in = 2; /* the first is for the id itself */
+	assert_int_equal(rdma_create_id(cm_ch, &id, NULL, RDMA_PS_TCP), -1);
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(cm_router.num_destroyed, 1);
+}
+
+static void test_bind_family(void **state)
+{
+	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
+	struct sockaddr addr = { .sa_family = AF_UNIX };
+
+	(void)state;
+	assert_int_equal(rdma_bind_addr(id, &addr), -1);
+	assert_int_equal(errno, EINVAL);
+	addr.sa_family = AF_INET;
+	assert_int_equal(rdma_bind_addr(id, &addr), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void test_options(void **state)
 {
 	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);
@@ -102,5 +152,6 @@ int main(void)
 {
 	return UNIT_RUN(CM_RIG_TEST(test_destroy_forgets),
 			CM_RIG_TEST(test_destroy_refuses_requests), CM_RIG_TEST(test_destroy_waits),
-			CM_RIG_TEST(test_options));
+			CM_RIG_TEST(test_destroy_refused), CM_RIG_TEST(test_create_without_memory),
+			CM_RIG_TEST(test_bind_family), CM_RIG_TEST(test_options));
 }

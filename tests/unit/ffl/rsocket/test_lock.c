@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/rig/unit/asleep.h"
 #include "tests/rig/unit/unit.h"
 #include "ffl/rsocket/rsocket.h"
 
@@ -96,21 +97,6 @@ static void *sleep_for_lock(void *arg)
 	atomic_fetch_add(&had, 1);
 	rs_unlock(&lock);
 	return NULL;
-}
-
-static bool is_asleep(int tid)
-{
-	char path[64], line[256] = "";
-	const char *end;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	f = fopen(path, "re");
-	if (!f)
-		return false;
-	end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
-	fclose(f);
-	return end && end[1] == ' ' && end[2] == 'S';
 }
 
 /* Each of several threads that sleep for the lock gets it, although one release wakes one thread. */
