@@ -31,6 +31,12 @@ void ffl_mr_context_fini(struct ffl_context *c)
 	mr_live--;
 }
 
+void ffl_mr_forget(struct ffl_mr *mr)
+{
+	atomic_fetch_sub(&to_pd(mr->ibv.pd)->refs, 1);
+	free(mr);
+}
+
 struct device_left device_left;
 
 void ffl_ndevs_tell(struct ffl_context *ctx)
@@ -68,7 +74,6 @@ NOT_CALLED(int, ffl_qp_make, struct ffl_context *c, const struct ffl_qp_maker *b
 NOT_CALLED(struct ibv_srq *, ffl_create_srq_ex, struct ibv_context *c,
 	   struct ibv_srq_init_attr_ex *attr)
 NOT_CALLED(int, ffl_get_srq_num, struct ibv_srq *srq, uint32_t *num)
-NOT_CALLED(void, ffl_mr_forget, struct ffl_mr *mr)
 NOT_CALLED(struct ibv_mw *, ffl_alloc_mw, struct ibv_pd *pd, enum ibv_mw_type type)
 NOT_CALLED(int, ffl_bind_mw, struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 NOT_CALLED(int, ffl_dealloc_mw, struct ibv_mw *mw)

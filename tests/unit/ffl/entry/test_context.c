@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <netinet/ip.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/rig/unit/device_rig.h"
 #include "tests/rig/unit/unit.h"
@@ -15,7 +17,10 @@ static void test_open_fails(void **state)
 	static const enum ff_msg_type types[] = { FF_MSG_HELLO, FF_MSG_QUERY_DEVICE,
 						  FF_MSG_GET_SEG };
 	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c;
 	unsigned int i;
+	int status;
+	pid_t pid;
 
 	(void)state;
 	assert_non_null(list[0]);
@@ -31,6 +36,31 @@ static void test_open_fails(void **state)
 	assert_null(ibv_open_device(list[0]));
 	assert_int_equal(errno, ENOMEM);
 	router_wait_closed(&device_router, 5);
+	/* Nothing of them is left for fork's handlers to go through. */
+	device_mr_ret = 0;
+	c = ibv_open_device(list[0]);
+	assert_non_null(c);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(ibv_close_device(c), 0);
+	ibv_free_device_list(list);
+}
+
+/* A program that takes the number as it is would find no vector to make a CQ with. */
+static void test_no_vectors(void **state)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *c;
+
+	(void)state;
+	device_router.dev.num_comp_vectors = 0;
+	c = ibv_open_device(list[0]);
+	assert_non_null(c);
+	assert_int_equal(c->num_comp_vectors, 1);
+	assert_int_equal(ibv_close_device(c), 0);
 	ibv_free_device_list(list);
 }
 
@@ -86,5 +116,5 @@ int main(void)
 {
 	signal(SIGPIPE, SIG_DFL);
 	return UNIT_RUN(DEVICE_ROUTER_TEST(test_open_fails), DEVICE_ROUTER_TEST(test_challenge),
-			DEVICE_TEST(test_context));
+			DEVICE_ROUTER_TEST(test_no_vectors), DEVICE_TEST(test_context));
 }

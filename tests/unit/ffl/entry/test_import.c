@@ -18,6 +18,7 @@ static void test_import(void **state)
 	static const char wrong[64] = "freeflow sessioN";
 	struct ibv_context *imported;
 	struct ibv_pd *pd;
+	struct ibv_mr *mr;
 	int fd = memfd_create("wrong", 0), mine = dup(device_ctx->cmd_fd);
 
 	(void)state;
@@ -47,7 +48,13 @@ static void test_import(void **state)
 	pd = ibv_import_pd(imported, 0x1234);
 	assert_non_null(pd);
 	assert_int_equal(pd->handle, 0x1234);
+	mr = ibv_import_mr(pd, 0x5678);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY); /* for the MR in it */
+	ibv_unimport_mr(mr);
+	assert_int_equal(device_router.calls[FF_MSG_DEALLOC_PD], 0);
 	ibv_unimport_pd(pd);
+	assert_int_equal(device_router.calls[FF_MSG_DEALLOC_PD], 1);
 	assert_int_equal(ibv_close_device(imported), 0);
 	assert_int_equal(fcntl(mine, F_GETFD), -1);
 }

@@ -94,7 +94,7 @@ static int child(void)
 	struct ibv_device **list;
 	struct ibv_context *own;
 	struct ibv_device_attr attr;
-	int n, err, status;
+	int n, err, status, sock;
 	pid_t pid;
 
 	/* the ring is there, but it is not the parent's */
@@ -118,7 +118,8 @@ static int child(void)
 	/* what it has of the parent's objects goes without a word to the router */
 	if (ibv_destroy_ah(parents_ah) || ibv_dealloc_pd(parents_pd))
 		return 6;
-	if (ibv_close_device(device_ctx))
+	sock = ffl_session_of(device_ctx)->sock;
+	if (ibv_close_device(device_ctx) || fcntl(sock, F_GETFD) >= 0)
 		return 7;
 	list = ibv_get_device_list(&n);
 	if (n != 1)
@@ -148,7 +149,10 @@ static int child_closes_unused(void)
 	return ibv_close_device(device_ctx);
 }
 
-/* Daemons close all descriptors, and open others: what has the number now stays what it is. */
+/*
+ * Daemons close all descriptors, and open others: what has the number now stays what it is, also
+ * where it is a socket in the place of one.
+ */
 static int child_reused_numbers(void)
 {
 	int async_fd = device_ctx->async_fd, cmd_fd = device_ctx->cmd_fd, fds[2];
@@ -156,7 +160,7 @@ static int child_reused_numbers(void)
 	char c = 'x';
 
 	close(async_fd);
-	if (pipe(fds) || dup2(fds[1], cmd_fd) != cmd_fd)
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || dup2(fds[1], cmd_fd) != cmd_fd)
 		return 1;
 	if (fds[0] != async_fd && dup2(fds[0], async_fd) != async_fd)
 		return 1;
