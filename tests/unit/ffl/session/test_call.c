@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -140,17 +141,25 @@ static void test_wrong_answers(void **state)
 	}
 }
 
+/* Whoever waits for events is woken, although the router closes nothing. */
 static void test_silent(void **state)
 {
 	uint64_t start = now_ms();
+	int events[2];
+	char c;
 
 	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, events), 0);
+	ctx->async_fd = events[0];
 	ctx->call_timeout = 100;
 	r.fault_type = FF_MSG_ALLOC_PD;
 	r.fault = FAULT_SILENT;
 	assert_int_equal(alloc_pd(NULL), -EIO);
 	assert_true(now_ms() - start >= 100);
 	assert_true(atomic_load(&ctx->dead));
+	assert_int_equal(recv(events[0], &c, 1, MSG_DONTWAIT), 0);
+	close(events[0]);
+	close(events[1]);
 }
 
 static void test_dead_router(void **state)
@@ -192,7 +201,10 @@ static void test_signals(void **state)
 {
 	struct sigaction sa = { .sa_handler = on_alarm }; /* no SA_RESTART */
 	struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { 0 };
-	int i;
+	struct ff_hello_req req = { .version_min = 1, .version_max = 1 };
+	struct ff_hello_resp resp;
+	int fd[2], i, memory[2], ret;
+	unsigned int n;
 
 	(void)state;
 	sigaction(SIGALRM, &sa, NULL);
@@ -200,8 +212,18 @@ static void test_signals(void **state)
 	for (i = 0; i < 2000; i++)
 		if (alloc_pd(NULL))
 			break;
+	/* and one that sleeps while it waits */
+	r.hello_ms = 20;
+	hello_memory(memory);
+	ret = ffl_call_fds(ctx, FF_MSG_HELLO, &req, sizeof(req), memory, 2, &resp, sizeof(resp), fd,
+			   2, &n);
 	setitimer(ITIMER_REAL, &never, NULL);
 	assert_int_equal(i, 2000);
+	assert_int_equal(ret, 0);
+	for (i = 0; i < 2; i++) {
+		close(memory[i]);
+		close(fd[i]);
+	}
 }
 
 static void *many_calls(void *arg)

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/rig/unit/asleep.h"
 #include "tests/rig/unit/device_rig.h"
 #include "tests/rig/unit/unit.h"
 
@@ -292,6 +293,47 @@ static void test_fork_frees_locks(void **state)
 	ffl_table_del(c, FFL_SRQ, 0x10003);
 }
 
+static int childs_sq_lock(void)
+{
+	return atomic_load(&taken_qp.sq_lock.v);
+}
+
+static _Atomic bool held, forked;
+
+static void *hold_tables(void *tid)
+{
+	struct ffl_context *c = to_ctx(device_ctx);
+
+	pthread_mutex_lock(&c->table_lock);
+	held = true;
+	while (!forked && !is_asleep(*(int *)tid))
+		;
+	pthread_mutex_unlock(&c->table_lock);
+	return NULL;
+}
+
+/* fork() waits for a thread that changes the tables, so that the child can go through them. */
+static void test_fork_waits_for_tables(void **state)
+{
+	struct ffl_context *c = to_ctx(device_ctx);
+	int tid = gettid();
+	pthread_t t;
+
+	(void)state;
+	taken_qp.ctx = c;
+	assert_int_equal(ffl_table_put(c, FFL_QP, 0x10001, &taken_qp), 0);
+	atomic_store(&taken_qp.sq_lock.v, 1);
+	held = forked = false;
+	assert_int_equal(pthread_create(&t, NULL, hold_tables, &tid), 0);
+	while (!held)
+		;
+	expect_fork(childs_sq_lock);
+	forked = true;
+	pthread_join(t, NULL);
+	atomic_store(&taken_qp.sq_lock.v, 0);
+	ffl_table_del(c, FFL_QP, 0x10001);
+}
+
 /* A child that lives on does not keep the session alive when its parent has died. */
 static void test_fork_outlives(void **state)
 {
@@ -320,6 +362,7 @@ int main(void)
 	signal(SIGPIPE, SIG_DFL);
 	return UNIT_RUN(DEVICE_TEST(test_fork), DEVICE_TEST(test_fork_kinds),
 			DEVICE_TEST(test_vfork), DEVICE_TEST(test_fork_frees_locks),
+			DEVICE_TEST(test_fork_waits_for_tables),
 			cmocka_unit_test_setup_teardown(test_fork_outlives, device_setup,
 							device_teardown_router));
 }

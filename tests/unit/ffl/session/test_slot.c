@@ -7,6 +7,7 @@
  *
  * threads: yes
  */
+#include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,20 +94,22 @@ static bool serve_socket(void)
 
 static void *router(void *arg)
 {
+	struct pollfd p = { .fd = sock, .events = POLLIN };
 	unsigned random = 1;
 
 	(void)arg;
 	while (!stop) {
 		/* awake, on a CPU that is the client's or not */
 		atomic_store(&slot->awake, 1 + (rand_r(&random) % 2 ? sched_getcpu() : 9999));
-		for (int i = rand_r(&random) % 2000; i; i--)
+		for (int i = rand_r(&random) % (rand_r(&random) % 8 ? 16 : 2000); i; i--)
 			if (!serve_slot(&random) && !serve_socket() && !(i % 16))
 				sched_yield();
 		atomic_store(&slot->awake, 0);
 		serve_slot(&random);
-		for (int i = rand_r(&random) % 8; i; i--)
-			if (!serve_socket())
-				sched_yield();
+		/* asleep: a request that comes into the slot now is never seen */
+		while (!stop && !poll(&p, 1, 1))
+			;
+		serve_socket();
 	}
 	return NULL;
 }
@@ -239,6 +242,18 @@ static void the_rest_uses_the_socket(void **state)
 	ctx->hdr = (struct ff_ses_hdr *)((char *)slot - offsetof(struct ff_ses_hdr, call));
 }
 
+/* Nobody looks at the slot of a session that is lost. */
+static void a_lost_session(void **state)
+{
+	struct ff_get_seg_resp resp;
+
+	(void)state;
+	slot->awake = 1;
+	ffl_mark_dead(ctx);
+	assert_int_equal(call(1, &resp), -EIO);
+	assert_int_equal(slot->state, FF_CALL_FREE);
+}
+
 /* A router that writes nonsense loses the session, and nothing is read beyond the slot. */
 static void a_malformed_answer(void **state)
 {
@@ -259,5 +274,6 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 	return UNIT_RUN(TEST(every_answer_is_its_own), TEST(threads), TEST(seq_skips_zero),
-			TEST(the_rest_uses_the_socket), TEST(a_malformed_answer));
+			TEST(the_rest_uses_the_socket), TEST(a_lost_session),
+			TEST(a_malformed_answer));
 }
