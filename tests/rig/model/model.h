@@ -26,18 +26,27 @@ struct model {
 extern struct model model;
 
 /* Which of the words are the model's: the fewer, the fewer orders. */
-enum model_part { MODEL_BELLS, MODEL_SQ, MODEL_RQ, MODEL_CQ, MODEL_LOCK };
+enum model_part {
+	MODEL_BELLS,
+	MODEL_SQ,
+	MODEL_RQ,   /* a receive in the place of one that was completed */
+	MODEL_RECV, /* the first receive */
+	MODEL_CQ,
+	MODEL_LAP, /* a completion in the place of one that was polled */
+	MODEL_LOCK
+};
 
 /* ---- client: model_client.c ---------------------------------------------------------------------- */
 
 void client_reset(enum model_part part);
 uint64_t client_state(void);
-void client_send(void);	    /* posts an SQE; leaves the run where there is no room */
-void client_receive(void);  /* posts an RQE, likewise */
-bool client_poll(void);	    /* takes a CQE; false: there is none */
-void client_wait(void);	    /* the same: polls, arms, polls, sleeps */
-void client_locked(void);   /* changes what is not atomic with the SQ's lock held */
-uint64_t client_user(void); /* what CQEs have of the QP */
+void client_send(void);		 /* posts an SQE; leaves the run where there is no room */
+void client_receive(void);	 /* posts an RQE, likewise */
+void client_receive_first(void); /* the same, with the data that it is for */
+bool client_poll(void);		 /* takes a CQE; false: there is none */
+void client_wait(void);		 /* the same: polls, arms, polls, sleeps */
+void client_locked(void);	 /* changes what is not atomic with the SQ's lock held */
+uint64_t client_user(void);	 /* what CQEs have of the QP */
 
 /* ---- router: model_router.c ------------------------------------------------------------------------ */
 
@@ -48,5 +57,6 @@ void router_serve(uint32_t num, bool rests);
 void router_take(uint32_t num); /* takes so many, or leaves the run */
 void router_receive(void);	/* takes an RQE, and completes it */
 void router_complete(void);	/* writes a CQE, and tells those who sleep */
+void router_complete_lap(void); /* writes one more than there is room for, or leaves the run */
 
 #endif

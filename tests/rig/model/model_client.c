@@ -60,6 +60,15 @@ static void words_of_rings(enum model_part part)
 		c11_word(&qp.rq_polled, 4);
 		c11_word(&model.body, 4);
 		break;
+	case MODEL_RECV:
+		c11_word(&rqe_at(qp.rq, 0, 1, qp.rq_stride)->seq, 2);
+		c11_word(&model.body, 4);
+		break;
+	case MODEL_LAP:
+		c11_word(&model.cq[0].phase, 1);
+		c11_word(&model.cq_hdr.ci, 4);
+		c11_word(&model.body, 4);
+		break;
 	case MODEL_CQ:
 		c11_word(&model.cq[0].phase, 1);
 		c11_word(&model.cq[1].phase, 1);
@@ -139,13 +148,22 @@ void client_receive(void)
 	c11_plain_store(&model.body, 1);
 }
 
+void client_receive_first(void)
+{
+	struct ibv_recv_wr wr = { .wr_id = 1 }, *bad;
+
+	c11_plain_store(&model.body, 1);
+	if (ffl_post_recv(&qp.qp, &wr, &bad))
+		c11_leave();
+}
+
 bool client_poll(void)
 {
 	struct ff_cqe *cqe = ffl_cqe_at(&cq, cq.ci);
 
 	if (!cqe)
 		return false;
-	if (c11_has(&model.cq_hdr.arm))
+	if (c11_has(&model.cq_hdr.arm) || c11_has(&model.cq_hdr.ci))
 		c11_plain_load(&model.body);
 	ffl_cqe_polled(cqe);
 	ffl_cq_consumed(&cq, cq.ci + 1);

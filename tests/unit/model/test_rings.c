@@ -99,6 +99,36 @@ static void receive_ring(void **state)
 	assert_non_null(explore(MODEL_RQ, q));
 }
 
+static void first_receive(void **state)
+{
+	const struct c11_program p = { .thread = { router_receive, client_receive_first } };
+	struct c11_program q = p;
+
+	(void)state;
+	assert_null(explore(MODEL_RECV, p));
+	q.mutant[0] = no_acquire;
+	assert_non_null(explore(MODEL_RECV, q));
+	q.mutant[0] = none;
+	q.mutant[1] = no_release;
+	assert_non_null(explore(MODEL_RECV, q));
+}
+
+static void completion_ring(void **state)
+{
+	const struct c11_program p = { .thread = { router_complete_lap, poll } };
+	struct c11_program q = p;
+
+	(void)state;
+	assert_null(explore(MODEL_LAP, p));
+	for (unsigned i = 0; i < 2; i++) {
+		q.mutant[i] = no_release;
+		assert_non_null(explore(MODEL_LAP, q));
+		q.mutant[i] = no_acquire;
+		assert_non_null(explore(MODEL_LAP, q));
+		q.mutant[i] = none;
+	}
+}
+
 static void wait_for_event(void **state)
 {
 	const struct c11_program p = { .thread = { router_complete, client_wait } };
@@ -131,5 +161,6 @@ static void lock(void **state)
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(send_ring), cmocka_unit_test(receive_ring),
+			cmocka_unit_test(first_receive), cmocka_unit_test(completion_ring),
 			cmocka_unit_test(wait_for_event), cmocka_unit_test(lock));
 }

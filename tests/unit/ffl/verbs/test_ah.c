@@ -73,6 +73,7 @@ static void test_ah_from_wc(void **state)
 {
 	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH, .sl = 5, .slid = 7 };
 	struct ibv_ah_attr attr;
+	uint32_t asked;
 	union {
 		struct ibv_grh grh;
 		struct {
@@ -109,8 +110,10 @@ static void test_ah_from_wc(void **state)
 	h.ip.daddr = inet_addr("239.0.0.3");
 	h.ip.check = 0;
 	h.ip.check = ip_sum(&h.ip);
+	asked = device_router.calls[FF_MSG_QUERY_GID];
 	assert_int_equal(ibv_init_ah_from_wc(device_ctx, 1, &wc, &h.grh, &attr), -1);
 	assert_int_equal(errno, EINVAL);
+	assert_int_equal(device_router.calls[FF_MSG_QUERY_GID], asked); /* for no group */
 	/* IPv6 */
 	memset(&h, 0, sizeof(h));
 	h.grh.version_tclass_flow = htonl(6u << 28 | 0x17u << 20 | 0x12345);
@@ -125,6 +128,19 @@ static void test_ah_from_wc(void **state)
 	assert_int_equal(attr.grh.flow_label, 0x12345);
 	assert_int_equal(attr.grh.traffic_class, 0x17);
 	assert_int_equal(attr.grh.hop_limit, 44);
+	/* a sender whose address looks like the start of an IPv4 header: the checksum decides */
+	h.grh.sgid.raw[12] = 0x45;
+	assert_int_equal(ibv_init_ah_from_wc(device_ctx, 1, &wc, &h.grh, &attr), 0);
+	assert_int_equal(attr.grh.sgid_index, 2);
+	assert_int_equal(attr.grh.dgid.raw[12], 0x45);
+	/* the answer has the RoCE version of the datagram */
+	memcpy(device_router.gid[1], device_router.gid[2], 16);
+	device_router.gid_type[1] = IBV_GID_TYPE_ROCE_V1;
+	assert_int_equal(ibv_init_ah_from_wc(device_ctx, 1, &wc, &h.grh, &attr), 0);
+	assert_int_equal(attr.grh.sgid_index, 2);
+	h.grh.next_hdr = 0x1b;
+	assert_int_equal(ibv_init_ah_from_wc(device_ctx, 1, &wc, &h.grh, &attr), 0);
+	assert_int_equal(attr.grh.sgid_index, 1);
 	h.grh.next_hdr = 6;
 	assert_int_equal(ibv_init_ah_from_wc(device_ctx, 1, &wc, &h.grh, &attr), -1);
 	assert_int_equal(errno, EPROTONOSUPPORT);

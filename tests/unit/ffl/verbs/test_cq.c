@@ -298,6 +298,37 @@ static void clean(void **state)
 	ibv_destroy_cq(&cq->cq);
 }
 
+/* A completed receive makes room in its SRQ, also where its QP is gone before it was polled. */
+static void srq_gets_room(void **state)
+{
+	struct ffl_cq *cq = fake_cq(4);
+	struct ibv_srq_init_attr sattr = { .attr = { 2, 1, 0 } };
+	struct ibv_srq *ibsrq = ibv_create_srq(fake.pd, &sattr);
+	struct ibv_qp_init_attr attr = { .send_cq = &cq->cq,
+					 .recv_cq = &cq->cq,
+					 .srq = ibsrq,
+					 .cap = { 4, 4, 1, 1, 0 },
+					 .qp_type = IBV_QPT_RC };
+	struct ibv_qp *qp = ibv_create_qp(fake.pd, &attr);
+	struct ff_cqe cqe = { .qp = qp->handle, .opcode = FF_CQE_RECV };
+	struct ibv_recv_wr wr = { 0 }, *bad;
+	struct ibv_wc wc;
+
+	(void)state;
+	while (!ibv_post_srq_recv(ibsrq, &wr, &bad))
+		;
+	fake_cqe(cq, 0, &cqe);
+	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 1);
+	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
+	fake_cqe(cq, 1, &cqe);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), 0);
+	assert_int_equal(ibv_post_srq_recv(ibsrq, &wr, &bad), ENOMEM);
+	assert_int_equal(ibv_destroy_srq(ibsrq), 0);
+	ibv_destroy_cq(&cq->cq);
+}
+
 static void clean_on_destroy_and_reset(void **state)
 {
 	struct ffl_cq *cq = fake_cq(8);
@@ -452,6 +483,6 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
 	return UNIT_RUN(T(fields), T(wc_flags), T(phases_over_laps), T(idle_poller),
 			T(poller_back_from_a_long_yield), T(found_after_a_yield), T(poller_moves),
-			T(dead_router), T(clean), T(clean_on_destroy_and_reset), T(create),
-			T(create_unwinds), T(moderate), T(resize));
+			T(dead_router), T(clean), T(srq_gets_room), T(clean_on_destroy_and_reset),
+			T(create), T(create_unwinds), T(moderate), T(resize));
 }

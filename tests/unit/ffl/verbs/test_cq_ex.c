@@ -121,6 +121,7 @@ static void next_poll(void **state)
 	struct ibv_poll_cq_attr attr = { 0 };
 	struct ibv_wc wc;
 	uint32_t in = 0, out = 0;
+	struct ffl_qp qp = { 0 };
 	bool found;
 	int err;
 
@@ -129,7 +130,11 @@ static void next_poll(void **state)
 		uint32_t n = round % 8 + 1;
 
 		for (uint32_t k = 0; k < n; k++, in++)
-			fake_put(cq, in, in % 5 ? 1 : 2);
+			fake_cqe(cq, in,
+				 &(struct ff_cqe){ .wr_id = in,
+						   .qp = in % 5 ? 1 : 2,
+						   .qp_num = 3,
+						   .user = (uintptr_t)&qp });
 		ffl_cq_clean(cq, 2);
 		err = ibv_start_poll(ex, &attr);
 		assert_int_equal(atomic_load(&cq->lock.v), 0); /* not taken */

@@ -256,6 +256,11 @@ static void wr_ops(void **state)
 	ibv_wr_local_inv(ex, 1);
 	ibv_wr_set_inline_data(ex, "hi", 2);
 	assert_int_equal(ibv_wr_complete(ex), EINVAL);
+	/* an error is not made up for by a good bind */
+	ibv_wr_start(ex);
+	ibv_wr_bind_mw(ex, one, 0x43, &info);
+	ibv_wr_bind_mw(ex, mw, 0x43, &info);
+	assert_int_equal(ibv_wr_complete(ex), EINVAL);
 	assert_int_equal(qp->sq_tail, 4);
 	assert_int_equal(ffl_dealloc_mw(one), 0);
 	free_all(mw, qp, cq);
