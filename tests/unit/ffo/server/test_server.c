@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -273,6 +274,27 @@ static void test_late_client(void **state)
 	json_decref(ask_ok(t, 1, "'container_get','name':'c0'"));
 }
 
+/* A client may have so many requests under way; the rest waits, and is answered in the end. */
+static void test_many_requests(void **state)
+{
+	enum { NUM = 600 };
+	struct test *t = *state;
+	char text[NUM * 40] = "", *p = text;
+
+	router(t, 0);
+	t->ffo->write_timeout = 1000000;
+	faulty->mute = true; /* none can be answered */
+	for (int i = 1; i <= NUM; i++)
+		p += sprintf(p, "{\"id\":7,\"op\":\"resolve\",\"lid\":%d}\n", i);
+	send_str(t, 0, text);
+	while (!last_conn(t)->paused && last_conn(t)->busy < NUM)
+		uv_run(&t->loop, UV_RUN_ONCE);
+	assert_true(last_conn(t)->busy < NUM / 2);
+	for (int i = 0; i < NUM; i++)
+		expect_error(receive(t, 0), 7, "ENOTCONN");
+	assert_false(last_conn(t)->paused);
+}
+
 /* It leaves while answers wait. */
 static void test_gone_client(void **state)
 {
@@ -327,6 +349,7 @@ static void test_listen(void **state)
 	char dir[] = "/tmp/test_ffo_listen.XXXXXX", path[64], address[80];
 	struct ffo *second;
 	struct ffo_conf conf = { 0 };
+	struct stat st;
 	FILE *f;
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
@@ -341,6 +364,9 @@ static void test_listen(void **state)
 	assert_int_equal(ffo_listen(t->ffo, address), -EADDRINUSE);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(ffo_listen(t->ffo, address), 0);
+	/* Who may use it may change the cluster. */
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
 	/* In use: not replaced. */
 	assert_int_equal(ffo_create(&conf, &t->loop, &second), 0);
 	assert_int_equal(ffo_listen(second, address), -EADDRINUSE);
@@ -381,7 +407,7 @@ int main(void)
 {
 	return UNIT_RUN(FFO_T(test_requests_refused), FFO_T(test_malformed),
 			FFO_T(test_deep_nesting), FFO_T(test_line_length), FFO_T(test_framing),
-			FFO_T(test_slow_client), FFO_T(test_late_client), FFO_T(test_gone_client),
-			FFO_T(test_too_many_clients), FFO_T(test_listen),
+			FFO_T(test_slow_client), FFO_T(test_late_client), FFO_T(test_many_requests),
+			FFO_T(test_gone_client), FFO_T(test_too_many_clients), FFO_T(test_listen),
 			FFO_T(test_store_unusable));
 }
