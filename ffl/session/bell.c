@@ -3,7 +3,6 @@
  * bell.c - telling the router that a queue has work. Any thread of the application; called where work requests are posted
  * (verbs/post.h has the theory) and where a thread may sleep. Tests: tests/unit/ffl/verbs/test_post_bell.c
  */
-#include <time.h>
 #include <unistd.h>
 
 #include "ffl/session/ffl.h"
@@ -11,11 +10,7 @@
 /* The router sleeps until this thread does, and wants to know how long that takes. */
 static void tell_time(struct ffl_context *ctx)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	atomic_store_explicit(&ctx->hdr->rang_at,
-			      (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec,
+	atomic_store_explicit(&ctx->hdr->rang_at, ffl_clock_ns(CLOCK_MONOTONIC),
 			      memory_order_relaxed);
 }
 

@@ -24,7 +24,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ffl/session/ffl.h"
@@ -42,14 +41,6 @@ static const char *const msg_name[] = {
 #undef X
 };
 static_assert(ARRAY_SIZE(msg_name) == FF_MSG_NUM, "a name for each message");
-
-static uint64_t now_ns(clockid_t clock)
-{
-	struct timespec ts;
-
-	clock_gettime(clock, &ts);
-	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
-}
 
 /*
  * Move a descriptor to a high number, out of the way of programs that close or dup2() over the
@@ -116,7 +107,7 @@ FFL_EXPORT bool ffl_check_alive(struct ffl_context *ctx)
 
 	if (atomic_load_explicit(&ctx->dead, memory_order_relaxed))
 		return false;
-	now = now_ns(CLOCK_MONOTONIC_COARSE);
+	now = ffl_clock_ns(CLOCK_MONOTONIC_COARSE);
 	if (now - last < ALIVE_NS || !atomic_compare_exchange_strong(&ctx->alive_ns, &last, now))
 		return true;
 	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL)))
@@ -178,7 +169,7 @@ static int send_request(struct ffl_context *ctx, struct iovec *iov, unsigned int
 static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned int n_iov,
 			   unsigned int looks, int *fds, unsigned int *n_fds)
 {
-	uint64_t deadline = now_ns(CLOCK_MONOTONIC) + ctx->call_timeout * 1000000ull;
+	uint64_t deadline = ffl_clock_ns(CLOCK_MONOTONIC) + ctx->call_timeout * 1000000ull;
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(MAX_FDS * sizeof(int))];
@@ -208,7 +199,7 @@ static ssize_t recv_answer(struct ffl_context *ctx, struct iovec *iov, unsigned 
 		}
 		if (errno != EINTR && errno != EAGAIN)
 			return -EIO;
-		if (now_ns(CLOCK_MONOTONIC) >= deadline) {
+		if (ffl_clock_ns(CLOCK_MONOTONIC) >= deadline) {
 			ffl_log(FFL_ERR, "router: no answer in %u ms", ctx->call_timeout);
 			return -EIO;
 		}

@@ -26,6 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_ring.h"
@@ -534,6 +535,15 @@ static inline int ffl_ret(int err)
 	if (err < 0)
 		errno = -err;
 	return -err;
+}
+
+/* ns of a clock of the kernel's. */
+static inline uint64_t ffl_clock_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 #endif

@@ -29,14 +29,6 @@
 #define YIELDS	 20u
 #define PAUSE_NS 50000 /* asleep, since the router's thread may want this CPU */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Does the operation reach memory of the peer's, by sqe->rkey? */
 static bool is_rdma(uint8_t op)
 {
@@ -173,9 +165,9 @@ void ffl_posted_wait(struct ffl_context *ctx, const struct ffl_going *what)
 		return;
 	ffl_ring_lazy(ctx);
 	most = atomic_load_explicit(&ctx->left_behind, memory_order_relaxed) ? VAIN_NS : WAIT_NS;
-	from = now_ns();
+	from = ffl_clock_ns(CLOCK_MONOTONIC);
 	for (unsigned tries = 0; ffl_check_alive(ctx); tries++) {
-		bool late = now_ns() - from >= most;
+		bool late = ffl_clock_ns(CLOCK_MONOTONIC) - from >= most;
 
 		if (!any_holds(ctx, what, late) || late) {
 			atomic_store_explicit(&ctx->left_behind, late, memory_order_relaxed);

@@ -10,7 +10,6 @@
  */
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "ffr/abi/ff_probe.h"
 #include "ffl/verbs/cq.h"
@@ -31,14 +30,6 @@
 
 /* ---- poll ----------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /*
  * Poll on another CPU than the one that the router moves our data on: it yields to us as much as we
  * to it, and every moment of ours on that CPU is lost for the data. The thread may run where it
@@ -53,7 +44,7 @@ static void get_out_of_the_way(struct ffl_context *ctx)
 	if (likely(!busy))
 		return;
 	cpu = sched_getcpu();
-	if (cpu < 0 || !ff_is_busy(busy, now_ns(), (uint16_t)cpu))
+	if (cpu < 0 || !ff_is_busy(busy, ffl_clock_ns(CLOCK_MONOTONIC), (uint16_t)cpu))
 		return;
 	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
 		return;
@@ -71,13 +62,13 @@ static void get_out_of_the_way(struct ffl_context *ctx)
  */
 static bool give_way(struct ffl_cq *cq)
 {
-	uint64_t start = now_ns(), end;
+	uint64_t start = ffl_clock_ns(CLOCK_MONOTONIC), end;
 
 	if (start < atomic_load_explicit(&cq->no_yield, memory_order_relaxed))
 		return false;
 	get_out_of_the_way(cq->ctx);
 	sched_yield();
-	end = now_ns();
+	end = ffl_clock_ns(CLOCK_MONOTONIC);
 	atomic_store_explicit(&cq->no_yield, end + (end - start) / YIELD_PART,
 			      memory_order_relaxed);
 	return true;

@@ -5,7 +5,6 @@
  *
  * Readers read the CQE in place: the router gets the entry back when end_poll publishes ci.
  */
-#include <time.h>
 
 #include "ffr/abi/ff_probe.h"
 #include "ffl/verbs/cq.h"
@@ -135,18 +134,11 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return ex_cq(ex)->cur->timestamp;
 }
 
-static uint64_t clock_ns(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ns since the epoch. The two clocks are read now: the wall clock may have been set since then. */
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-	return ex_cq(ex)->cur->timestamp + (clock_ns(CLOCK_REALTIME) - clock_ns(CLOCK_MONOTONIC));
+	return ex_cq(ex)->cur->timestamp +
+	       (ffl_clock_ns(CLOCK_REALTIME) - ffl_clock_ns(CLOCK_MONOTONIC));
 }
 
 /* Fields of other devices. A CQ that promises them is not created. */

@@ -16,7 +16,6 @@
  */
 #include <sched.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ffl/session/ffl.h"
@@ -39,14 +38,6 @@
 static uint32_t home_of(const struct ffl_context *ctx)
 {
 	return atomic_load_explicit(&ctx->hdr->home, memory_order_relaxed) - 1;
-}
-
-static uint32_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint32_t)((uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
 }
 
 /* Go where the router is. False: it is to stay as it is. */
@@ -144,11 +135,11 @@ ssize_t ffl_sleep_for_event(struct ffl_channel *ch, struct ff_comp_event *ev)
 			return n;
 		at_home = go_home(ch->ctx, &one, &all);
 	}
-	since = now_ns();
+	since = (uint32_t)ffl_clock_ns(CLOCK_MONOTONIC);
 	n = read(ch->ibv.fd, ev, sizeof(*ev));
 	err = errno;
 	if (n == sizeof(*ev) && (int32_t)(ev->sent - since) > 0)
-		learn(ch, at_home, now_ns() - ev->sent);
+		learn(ch, at_home, (uint32_t)ffl_clock_ns(CLOCK_MONOTONIC) - ev->sent);
 	if (at_home)
 		leave_home(ch->ctx, &one, &all);
 	errno = err;

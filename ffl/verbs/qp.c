@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ffr/abi/ff_verbs.h"
@@ -303,10 +302,10 @@ void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail
 {
 	bool vain = atomic_load_explicit(&ctx->left_behind, memory_order_relaxed);
 	bool gone, peer_left = false, waited = false;
-	struct timespec start, now;
+	uint64_t start;
 
 	ffl_ring_lazy(ctx);
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	start = ffl_clock_ns(CLOCK_MONOTONIC);
 	for (;;) {
 		struct ffl_qp *qp;
 
@@ -317,10 +316,8 @@ void ffl_qp_posted_leave(struct ffl_context *ctx, uint32_t handle, uint32_t tail
 								       memory_order_acquire)) <= 0;
 		peer_left = !gone && atomic_load_explicit(&qp->peer_left, memory_order_relaxed);
 		pthread_mutex_unlock(&ctx->table_lock);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (gone ||
-		    (now.tv_sec - start.tv_sec) * 1000 + (now.tv_nsec - start.tv_nsec) / 1000000 >=
-			    (vain || peer_left ? VAIN_MS : LEAVE_MS))
+		if (gone || (ffl_clock_ns(CLOCK_MONOTONIC) - start) / 1000000 >=
+				    (vain || peer_left ? VAIN_MS : LEAVE_MS))
 			break;
 		waited = true;
 		sched_yield();

@@ -117,14 +117,6 @@ static void idle_poller(void **state)
 	ibv_destroy_cq(&cq->cq);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* After a yield that lasted 64 ms none comes for a 16th of that time, whatever is found meanwhile. */
 static void poller_back_from_a_long_yield(void **state)
 {
@@ -138,7 +130,7 @@ static void poller_back_from_a_long_yield(void **state)
 	fake.yield_us = 64000;
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	assert_int_equal(fake.yields, 1);
-	end = now_ns() + 3000000;
+	end = ffl_clock_ns(CLOCK_MONOTONIC) + 3000000;
 	fake.yield_us = 0;
 	fake_put(cq, 0, 1);
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 1);
@@ -147,8 +139,8 @@ static void poller_back_from_a_long_yield(void **state)
 
 		/* the test itself may have been off its CPU */
 		assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
-		assert_true(yields == fake.yields || now_ns() > end);
-	} while (now_ns() < end);
+		assert_true(yields == fake.yields || ffl_clock_ns(CLOCK_MONOTONIC) > end);
+	} while (ffl_clock_ns(CLOCK_MONOTONIC) < end);
 	usleep(10000);
 	fake.yields = 0;
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
@@ -229,14 +221,14 @@ static void poller_moves(void **state)
 	atomic_store(&hdr->yield_polls, 1);
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	assert_int_equal(sched.moves, 0); /* nothing announced */
-	atomic_store(&hdr->busy, ff_busy(now_ns(), 5));
+	atomic_store(&hdr->busy, ff_busy(ffl_clock_ns(CLOCK_MONOTONIC), 5));
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	assert_int_equal(sched.moves, 0); /* another CPU */
-	atomic_store(&hdr->busy, ff_busy(now_ns() - 1000000000u, 3));
+	atomic_store(&hdr->busy, ff_busy(ffl_clock_ns(CLOCK_MONOTONIC) - 1000000000u, 3));
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	assert_int_equal(sched.moves, 0); /* a second ago */
 	do {
-		atomic_store(&hdr->busy, ff_busy(now_ns(), 3));
+		atomic_store(&hdr->busy, ff_busy(ffl_clock_ns(CLOCK_MONOTONIC), 3));
 		assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	} while (!sched.moves); /* the test itself may have been off its CPU for FF_BUSY_US */
 	assert_int_equal(sched.moves, 2);
@@ -244,7 +236,7 @@ static void poller_moves(void **state)
 	assert_true(CPU_EQUAL(&sched.affinity, &both));
 	/* a thread that may run on no other CPU stays */
 	CPU_CLR(3, &sched.affinity);
-	atomic_store(&hdr->busy, ff_busy(now_ns(), 5));
+	atomic_store(&hdr->busy, ff_busy(ffl_clock_ns(CLOCK_MONOTONIC), 5));
 	assert_int_equal(ibv_poll_cq(&cq->cq, 1, &wc), 0);
 	assert_int_equal(sched.moves, 2);
 	ibv_destroy_cq(&cq->cq);

@@ -151,7 +151,7 @@ static bool is_on(pid_t tid, int cpu)
 
 static void wake(void)
 {
-	struct ff_comp_event ev = { .cq = 1, .sent = now_ns() };
+	struct ff_comp_event ev = { .cq = 1, .sent = (uint32_t)ffl_clock_ns(CLOCK_MONOTONIC) };
 
 	assert_int_equal(write(fake.channel_fd, &ev, sizeof(ev)), sizeof(ev));
 }
