@@ -19,7 +19,7 @@
  * Any host of the cluster may ask, about any number. A host learns no more than whether that
  * container runs, and makes the owner look at most QUESTIONS_MAX times a second.
  *
- * Tests: system/claim.sh, unit/soft/test_remote_runs.c
+ * Tests: unit/orch/test_claim.c, system/claim.sh, unit/soft/test_remote_runs.c
  */
 #include <errno.h>
 #include <stdio.h>

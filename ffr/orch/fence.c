@@ -13,7 +13,7 @@
  * What remains: between a claim with --force and the end of fence_after two hosts serve one
  * address, each to those who reach it.
  *
- * Tests: system/fence.sh
+ * Tests: unit/orch/test_fence.c, system/fence.sh
  */
 #include <string.h>
 
