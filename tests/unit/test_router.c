@@ -6,6 +6,7 @@
  *
  * threads: yes
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -410,6 +411,48 @@ static void a_restart_restores_the_containers(void **state)
 	close(s);
 }
 
+/* The signals that a thread of that name does not take; 0: there is none. */
+static uint64_t blocked_signals(const char *name)
+{
+	DIR *tasks = opendir("/proc/self/task");
+	unsigned long long blocked = 0;
+	char path[300], line[256];
+	struct dirent *e;
+	bool is_it;
+	FILE *f;
+
+	assert_non_null(tasks);
+	while (!blocked && (e = readdir(tasks))) {
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
+		f = fopen(path, "re");
+		is_it = false;
+		while (f && fgets(line, sizeof(line), f)) {
+			char is[64];
+
+			is_it = is_it || (sscanf(line, "Name: %63s", is) == 1 && !strcmp(is, name));
+			if (is_it)
+				(void)sscanf(line, "SigBlk: %llx", &blocked);
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return blocked;
+}
+
+/* The router's signals are for its control thread. */
+static void the_orchestrators_thread_takes_faults_only(void **state)
+{
+	uint64_t blocked = blocked_signals("ffo");
+
+	(void)state;
+	assert_true(blocked & 1ull << (SIGTERM - 1));
+	assert_true(blocked & 1ull << (SIGINT - 1));
+	assert_true(blocked & 1ull << (SIGHUP - 1));
+	assert_false(blocked & 1ull << (SIGSEGV - 1));
+	assert_false(blocked & 1ull << (SIGBUS - 1));
+}
+
 static void there_is_one_router_for_a_directory(void **state)
 {
 	struct router *second = calloc(1, sizeof(*second));
@@ -479,6 +522,7 @@ int main(void)
 		T(windows_are_published_and_withdrawn),
 		T(a_lost_orchestrator_is_told_everything_again),
 		T(a_restart_restores_the_containers),
+		T(the_orchestrators_thread_takes_faults_only),
 		T(there_is_one_router_for_a_directory),
 		T(a_router_waits_for_the_one_before),
 	};

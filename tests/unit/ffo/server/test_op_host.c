@@ -54,10 +54,13 @@ static void test_host_again(void **state)
 	json_decref(ask_ok(t, 0, "'host_register','host':'h0','instance':'boot 1'"));
 	c = container(ask_ok(t, 0, "'container_add','name':'a'"));
 	json_decref(ask_ok(t, 0, "'map_publish','maps':[[%u,5,1,0,4096,7,0,5,1]]", c.id));
+	router(t, 2);
+	expect_resolved(ask_ok(t, 2, "'resolve','container':%u", c.id), "a", "h0", 1);
 	hello(t, 1);
 	ask_err(t, 1, "EEXIST", "'host_register','host':'h0','instance':'boot 2'");
 	json_decref(ask_ok(t, 1, "'host_register','host':'h0','instance':'boot 1'"));
 	assert_null(receive(t, 0));
+	expect_silence(t, 2); /* it was up all the time */
 	assert_int_equal(count(ask_ok(t, 1, "'map_list'"), "maps"), 0);
 	expect_host(t, 1, "h0", true);
 	json_decref(ask_ok(t, 1, "'map_publish','maps':[[%u,5,1,0,4096,7,0,5,1]]", c.id));

@@ -153,6 +153,79 @@ static void test_map_slow_watcher(void **state)
 	json_decref(rows);
 }
 
+/* Rows number first..first + n of container 1, with that length. */
+static void publish_some(struct test *t, uint32_t first, uint32_t n, unsigned length)
+{
+	json_t *rows = json_array();
+
+	for (uint32_t i = first; i < first + n; i++)
+		json_array_append_new(rows, json_pack("[i,i,i,i,i,i,i,i,i]", 1, (int)i, 1, 0,
+						      (int)length, 7, 0, 5, 1));
+	json_decref(publish_rows(t, rows));
+}
+
+/* Until so much waits for a watcher which does not read that no more events are made. */
+static void fill(struct test *t, const struct conn *c)
+{
+	while (conn_has_room(c))
+		uv_run(&t->loop, UV_RUN_ONCE);
+}
+
+/* A listing of several events, of which the watcher has read none: what changes meanwhile is told. */
+static void test_map_long_listing(void **state)
+{
+	enum { ROWS = 40000, PIECE = 1000 };
+	struct test *t = *state;
+	json_t *rows = json_object();
+	struct conn *c;
+	uint32_t epoch;
+
+	router(t, 0);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	for (uint32_t i = 1; i < ROWS; i += PIECE)
+		publish_some(t, i, PIECE, 4096);
+	router(t, 1);
+	c = LIST_FIRST(&t->ffo->conns);
+	t->ffo->write_timeout = 1000000;
+	json_decref(ask_ok(t, 1, "'map_watch','container':1"));
+	fill(t, c);
+	json_decref(ask_ok(t, 0, "'map_withdraw','maps':[[1,1]]"));	   /* listed already */
+	json_decref(ask_ok(t, 0, "'map_withdraw','maps':[[1,%u]]", ROWS)); /* not yet */
+	while (follow(t, 1, rows, &epoch) != ROWS - 2)
+		;
+	expect_silence(t, 1);
+	json_decref(rows);
+}
+
+/* More has changed than is kept for a watcher that does not read: all is listed anew. */
+static void test_map_many_changes(void **state)
+{
+	enum { ROWS = 1000, ROUNDS = 100 };
+	struct test *t = *state;
+	json_t *rows = json_object(), *msg;
+	bool reset = false;
+	struct conn *c;
+	uint32_t epoch;
+
+	router(t, 0);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	router(t, 1);
+	c = LIST_FIRST(&t->ffo->conns);
+	t->ffo->write_timeout = 1000000;
+	json_decref(ask_ok(t, 1, "'map_watch','container':1"));
+	assert_int_equal(follow(t, 1, rows, &epoch), 0);
+	for (unsigned i = 1; conn_has_room(c); i++)
+		publish_some(t, 1, ROWS, 4096 * i);
+	for (unsigned i = 1; i <= ROUNDS; i++)
+		publish_some(t, 1, ROWS, 8192 * i);
+	do {
+		msg = event(t, 1, "map");
+		reset = json_is_true(json_object_get(msg, "reset"));
+		json_decref(msg);
+	} while (!reset);
+	json_decref(rows);
+}
+
 /* Figures: rows published in batches while a watcher gets all of them. */
 static void test_map_rate(void **state)
 {
@@ -182,5 +255,7 @@ static void test_map_rate(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_map_watch), FFO_T(test_map_slow_watcher), FFO_T(test_map_rate));
+	return UNIT_RUN(FFO_T(test_map_watch), FFO_T(test_map_slow_watcher),
+			FFO_T(test_map_long_listing), FFO_T(test_map_many_changes),
+			FFO_T(test_map_rate));
 }

@@ -32,7 +32,22 @@ static void test_policy(void **state)
 	expect_silence(t, 0);
 }
 
+/* A policy that cannot be read keeps tenants apart. */
+static void test_unreadable(void **state)
+{
+	static const struct store_news news = { .err = -EIO };
+	struct test *t = *state;
+
+	hello(t, 0);
+	json_decref(ask_ok(t, 0, "'policy_set','a':'red','b':'blue','action':'allow'"));
+	for (unsigned i = 0; i < 20 && !t->ffo->num_rules; i++)
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	assert_int_equal(t->ffo->num_rules, 1);
+	t->ffo->policy_watch.cb(t->ffo->policy_watch.arg, &news);
+	assert_int_equal(t->ffo->num_rules, 0);
+}
+
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_policy));
+	return UNIT_RUN(FFO_T(test_unreadable), FFO_T(test_policy));
 }

@@ -37,7 +37,22 @@ static void test_tenants(void **state)
 	ask_err(t, 1, "EPERM", "'tenant_watch'");
 }
 
+/* Limits that cannot be read stay as they are. */
+static void test_unreadable(void **state)
+{
+	static const struct store_news news = { .err = -EIO };
+	struct test *t = *state;
+
+	hello(t, 0);
+	json_decref(ask_ok(t, 0, "'tenant_set','tenant':'red','limits':{'max_qp':7}"));
+	for (unsigned i = 0; i < 20 && !t->ffo->num_tenants; i++)
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	assert_int_equal(t->ffo->num_tenants, 1);
+	t->ffo->tenants_watch.cb(t->ffo->tenants_watch.arg, &news);
+	assert_int_equal(t->ffo->num_tenants, 1);
+}
+
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_tenants));
+	return UNIT_RUN(FFO_T(test_unreadable), FFO_T(test_tenants));
 }

@@ -63,6 +63,59 @@ static void test_owned(void **state)
 }
 
 /* A container in use is moved by force only; by its sessions' end, or its host's, it is not. */
+/* It has left, and its router has not heard of that yet: it is not the router's any more. */
+static void test_owned_left(void **state)
+{
+	static const uint32_t one = 1;
+	static const struct store_news gone = { .owned = { .del = &one, .num_del = 1 },
+						.synced = true };
+	struct test *t = *state;
+	struct conn *c;
+
+	router(t, 0);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	c = LIST_FIRST(&t->ffo->conns);
+	assert_non_null(owned_find(c, 1));
+	c->owned_watch.cb(c->owned_watch.arg, &gone);
+	assert_null(owned_find(c, 1));
+	expect_owned(t, 0, "detach", "a", 0);
+}
+
+/* It has left and come back before its router heard of that: what was published before is gone. */
+static void test_owned_epoch(void **state)
+{
+	struct store_news back = { .owned = { .num_put = 1 }, .synced = true };
+	struct test *t = *state;
+	struct ffo_container c;
+	struct conn *conn;
+
+	router(t, 0);
+	c = container(ask_ok(t, 0, "'container_add','name':'a'"));
+	json_decref(ask_ok(t, 0, "'map_publish','maps':[[%u,5,1,0,4096,7,0,5,1]]", c.id));
+	assert_int_equal(count(ask_ok(t, 0, "'map_list'"), "maps"), 1);
+	conn = LIST_FIRST(&t->ffo->conns);
+	c.epoch += 2;
+	back.owned.put = &c;
+	conn->owned_watch.cb(conn->owned_watch.arg, &back);
+	expect_owned(t, 0, "detach", "a", 0);
+	expect_owned(t, 0, "attach", "a", 3);
+	assert_int_equal(count(ask_ok(t, 0, "'map_list'"), "maps"), 0);
+}
+
+/* What the store tells anew, after it was away, lacks a container: its router is told. */
+static void test_owned_missing(void **state)
+{
+	static const struct store_news none = { .reset = true, .synced = true };
+	struct test *t = *state;
+	struct conn *c;
+
+	router(t, 0);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	c = LIST_FIRST(&t->ffo->conns);
+	c->owned_watch.cb(c->owned_watch.arg, &none);
+	expect_owned(t, 0, "detach", "a", 0);
+}
+
 static void test_active(void **state)
 {
 	struct test *t = *state;
@@ -95,5 +148,6 @@ static void test_active(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(FFO_T(test_owned), FFO_T(test_active));
+	return UNIT_RUN(FFO_T(test_owned), FFO_T(test_owned_left), FFO_T(test_owned_epoch),
+			FFO_T(test_owned_missing), FFO_T(test_active));
 }

@@ -157,6 +157,26 @@ static void test_late_store(void **state)
 	expect_silence(t, 0);
 }
 
+/* Somebody else was faster: the change is made once more. */
+static void test_faster_change(void **state)
+{
+	struct test *t = *state;
+	struct ffo_container c;
+
+	router(t, 0);
+	json_decref(ask_ok(t, 0, "'container_add','name':'a'"));
+	faulty->hold = true;
+	send_line(t, 0, "{\"id\":7,\"op\":\"container_set\",\"name\":\"a\",\"mode\":\"spin\"}");
+	while (!faulty->held)
+		uv_run(&t->loop, UV_RUN_ONCE);
+	release(-EAGAIN);
+	while (!faulty->held)
+		uv_run(&t->loop, UV_RUN_ONCE);
+	release(0);
+	c = container(receive(t, 0));
+	assert_string_equal(c.name, "a");
+}
+
 /* An answer that the kernel has taken has no time limit, however long the loop does not turn then. */
 static void test_answer_taken(void **state)
 {
@@ -182,6 +202,7 @@ static void test_answer_taken(void **state)
 static void test_store_away(void **state)
 {
 	struct test *t = *state;
+	uint64_t now;
 
 	/* Registration waits for it, for a while. */
 	store_becomes(STORE_AWAY);
@@ -199,8 +220,16 @@ static void test_store_away(void **state)
 	ask_err(t, 0, "ENOTCONN", "'mcast_watch','tenant':'blue','mgid':'ff0e::7'");
 	faulty->mute = false;
 	expect_resolved(ask_ok(t, 0, "'resolve','lid':5"), "-", "-", 0);
-	/* What waits when the connection ends. */
+	/* Each of two that wait has its own time. */
 	faulty->mute = true;
+	send_str(t, 0, "{\"id\":7,\"op\":\"resolve\",\"lid\":8}\n");
+	now = uv_now(&t->loop);
+	while (uv_now(&t->loop) <= now + 1)
+		uv_run(&t->loop, UV_RUN_NOWAIT);
+	send_str(t, 0, "{\"id\":8,\"op\":\"resolve\",\"lid\":9}\n");
+	expect_error(receive(t, 0), 7, "ENOTCONN");
+	expect_error(receive(t, 0), 8, "ENOTCONN");
+	/* What waits when the connection ends. */
 	send_str(t, 0, "{\"id\":7,\"op\":\"resolve\",\"lid\":6}\n");
 	for (int i = 0; i < 5; i++)
 		uv_run(&t->loop, UV_RUN_NOWAIT);
@@ -238,6 +267,6 @@ static void test_store_lost(void **state)
 int main(void)
 {
 	return UNIT_RUN(FFO_T(test_failing_store), FFO_T(test_failing_goodbye),
-			FFO_T(test_late_store), FFO_T(test_answer_taken), FFO_T(test_store_away),
-			FFO_T(test_store_lost));
+			FFO_T(test_late_store), FFO_T(test_faster_change), FFO_T(test_answer_taken),
+			FFO_T(test_store_away), FFO_T(test_store_lost));
 }

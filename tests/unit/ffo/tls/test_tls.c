@@ -115,6 +115,7 @@ static void test_many_strangers(void **state)
 	const char *address = secure_serve(t, "server", "tls:127.0.0.1:0");
 	int fd[SECURE_STRANGERS + 10];
 	struct secure_client s[MAX_CLIENTS + 1];
+	char byte;
 
 	t->ffo->handshake_timeout = 1000000;
 	for (unsigned int i = 0; i < SECURE_STRANGERS + 10; i++) {
@@ -122,6 +123,10 @@ static void test_many_strangers(void **state)
 		SECURE_WAIT_FOR(t, t->ffo->conn_seq == i + 1);
 	}
 	assert_int_equal(t->ffo->num_handshakes, SECURE_STRANGERS);
+	/* The oldest ones had to go for them. */
+	SECURE_WAIT_FOR(t, recv(fd[9], &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN);
+	assert_int_equal(recv(fd[10], &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
 	for (int i = 0; i < MAX_CLIENTS; i++) {
 		secure_connect_as(t, &s[i], address, "h0", "ca");
 		secure_let_in(t, &s[i]);
