@@ -109,6 +109,41 @@ static void test_foreign(void **state)
 	expect_refused(*state, "PRAGMA application_id = 7", -EBADMSG);
 }
 
+/* A program that gives its databases no id. */
+static void test_foreign_without_id(void **state)
+{
+	expect_refused(*state, "PRAGMA application_id = 0", -EBADMSG);
+}
+
+/* The file opens, and has a page that nothing names. */
+static void test_lost_page(void **state)
+{
+	expect_refused(*state,
+		       "CREATE TABLE lost(a); PRAGMA writable_schema = ON;"
+		       "DELETE FROM sqlite_schema WHERE name = 'lost'",
+		       -EBADMSG);
+}
+
+/* A text has room for its end, or is not taken. */
+static void test_text_length(void **state)
+{
+	struct lite *t = *state;
+	struct {
+		char text[4], behind;
+	} to = { .behind = 'x' };
+	sqlite3_stmt *stmt;
+
+	assert_int_equal(sqlite3_prepare_v2(store_of(t->s)->db.db, "SELECT 'abc', 'abcd'", -1,
+					    &stmt, NULL),
+			 SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	assert_int_equal(sqldb_text(stmt, 0, to.text, sizeof(to.text)), 0);
+	assert_string_equal(to.text, "abc");
+	assert_int_equal(sqldb_text(stmt, 1, to.text, sizeof(to.text)), -EBADMSG);
+	assert_int_equal(to.behind, 'x');
+	sqlite3_finalize(stmt);
+}
+
 static void test_no_database(void **state)
 {
 	struct lite *t = *state;
@@ -207,7 +242,9 @@ static void test_second_user(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(LITE_TEST(test_newer), LITE_TEST(test_foreign), LITE_TEST(test_no_database),
+	return UNIT_RUN(LITE_TEST(test_newer), LITE_TEST(test_foreign),
+			LITE_TEST(test_foreign_without_id), LITE_TEST(test_lost_page),
+			LITE_TEST(test_text_length), LITE_TEST(test_no_database),
 			LITE_TEST(test_damaged), LITE_TEST(test_nonsense_rows),
 			LITE_TEST(test_second_user), LITE_TEST(test_restart),
 			LITE_TEST(test_durable));

@@ -239,8 +239,31 @@ static void test_watch_ephemeral(void **state)
 	assert_null(store_of(t->s)->topics.table);
 }
 
+/* All hosts of a group fit into one message. */
+static void test_group_limit(void **state)
+{
+	struct lite *t = *state;
+	struct in6_addr mgid = { { { 0xff, 0x0e } } };
+	struct lite_end *e;
+	char host[16];
+
+	for (unsigned int i = 0; i < FFO_GROUP_MAX; i++) {
+		snprintf(host, sizeof(host), "g%u", i);
+		assert_int_equal(lite_up(t, host, "1"), 0);
+		assert_int_equal(
+			LITE_CALL(t, mcast_member, host, "blue", &mgid, true, lite_done)->err, 0);
+	}
+	assert_int_equal(lite_up(t, "more", "1"), 0);
+	e = LITE_CALL(t, mcast_member, "more", "blue", &mgid, true, lite_done);
+	assert_int_equal(e->err, -ENOSPC);
+	assert_int_equal(LITE_CALL(t, mcast_member, "g7", "blue", &mgid, false, lite_done)->err, 0);
+	assert_int_equal(LITE_CALL(t, mcast_member, "more", "blue", &mgid, true, lite_done)->err,
+			 0);
+}
+
 int main(void)
 {
 	return UNIT_RUN(LITE_TEST(test_ephemeral_is_cheap), LITE_TEST(test_maps),
-			LITE_TEST(test_active), LITE_TEST(test_watch_ephemeral));
+			LITE_TEST(test_active), LITE_TEST(test_watch_ephemeral),
+			LITE_TEST(test_group_limit));
 }

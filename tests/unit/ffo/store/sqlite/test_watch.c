@@ -3,6 +3,9 @@
 /*
  * test_watch.c - who is told of changes, of which, and of failures.
  */
+#include <stdio.h>
+#include <string.h>
+
 #include "tests/rig/unit/sqlite_rig.h"
 #include "tests/rig/unit/unit.h"
 
@@ -107,8 +110,89 @@ static void test_watch_failure(void **state)
 	store_sqlite.unwatch(t->s, &v.w);
 }
 
+static void test_watch_policy(void **state)
+{
+	struct lite *t = *state;
+	struct lite_seen seen;
+	struct ffo_rule rule;
+
+	lite_watch(t, &seen, STORE_POLICY, "");
+	lite_begin_watch(t, &seen);
+	assert_int_equal(ffo_rule_make(&rule, "red", "blue", true), 0);
+	assert_int_equal(LITE_CALL(t, policy_set, &rule, lite_done)->err, 0);
+	assert_int_equal(seen.rules, 1);
+	assert_int_equal(LITE_CALL(t, policy_rm, &rule, lite_done)->err, 0);
+	assert_int_equal(seen.rules, 0);
+	assert_int_equal(seen.calls, 3);
+	store_sqlite.unwatch(t->s, &seen.w);
+}
+
+/* A host has more containers than one page of the store's. */
+static void test_watch_many_owned(void **state)
+{
+	struct lite *t = *state;
+	struct lite_seen seen;
+	char name[16], ip[24];
+	struct ffo_container c;
+
+	for (unsigned int i = 1; i <= FFO_PAGE_MAX + 44; i++) {
+		snprintf(name, sizeof(name), "c%u", i);
+		snprintf(ip, sizeof(ip), "10.8.%u.%u", i / 200, 1 + i % 200);
+		c = lite_cont(name, ip);
+		assert_int_equal(lite_add(t, &c), 0);
+	}
+	lite_watch(t, &seen, STORE_OWNED, "h0");
+	store_sqlite.watch(t->s, &seen.w);
+	assert_true(seen.synced);
+	assert_int_equal(seen.puts, FFO_PAGE_MAX + 44);
+	store_sqlite.unwatch(t->s, &seen.w);
+}
+
+static struct {
+	struct lite *t;
+	unsigned int policies, tenants;
+	bool is_inside; /* the policy's callback has not returned */
+} nested;
+
+static void policy_came(void *arg, const struct store_news *news)
+{
+	(void)arg, (void)news;
+	if (!nested.policies++)
+		return;
+	nested.is_inside = true;
+	assert_int_equal(lite_set_tenant(nested.t, "red", 7), 0);
+	nested.is_inside = false;
+}
+
+static void tenants_came(void *arg, const struct store_news *news)
+{
+	(void)arg, (void)news;
+	assert_false(nested.is_inside);
+	nested.tenants++;
+}
+
+/* What a callback changes is told when it has returned. */
+static void test_change_in_callback(void **state)
+{
+	struct store_watch policy = { .key.kind = STORE_POLICY, .cb = policy_came },
+			   tenants = { .key.kind = STORE_TENANTS, .cb = tenants_came };
+	struct ffo_rule rule;
+
+	memset(&nested, 0, sizeof(nested));
+	nested.t = *state;
+	store_sqlite.watch(nested.t->s, &policy);
+	store_sqlite.watch(nested.t->s, &tenants);
+	assert_int_equal(nested.tenants, 1);
+	assert_int_equal(ffo_rule_make(&rule, "red", "blue", true), 0);
+	assert_int_equal(LITE_CALL(nested.t, policy_set, &rule, lite_done)->err, 0);
+	assert_int_equal(nested.tenants, 2);
+	store_sqlite.unwatch(nested.t->s, &policy);
+	store_sqlite.unwatch(nested.t->s, &tenants);
+}
+
 int main(void)
 {
 	return UNIT_RUN(LITE_TEST(test_watch_container), LITE_TEST(test_unwatch_in_callback),
-			LITE_TEST(test_watch_failure));
+			LITE_TEST(test_watch_failure), LITE_TEST(test_watch_policy),
+			LITE_TEST(test_watch_many_owned), LITE_TEST(test_change_in_callback));
 }
