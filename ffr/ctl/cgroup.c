@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * cgroup.c - the cgroup that a container has, where an operator has told it, and who is kept out by it.
- * Control thread; called by container.c, by verbs.c at HELLO, and by admin/.
+ * Control thread; called by container.c, by hello.c, and by admin/.
  *
  * Who reaches a container's socket is that container. Where its cgroup is known, a process must be in it as
  * well, or below it, when it says HELLO: the one that connected, whoever has the socket's descriptor by
@@ -178,42 +178,36 @@ bool container_cgroup_file(const char *file, char name[CONTAINER_NAME_MAX])
 
 /* ---- HELLO ----------------------------------------------------------------------------------- */
 
-/* The path in a line of the log: in a cgroup's name there may be anything. */
+/* The end of a path in a line of the log: in a cgroup's name there may be anything. */
 static const char *shown(const char *path, char buf[SHOWN])
 {
 	size_t n = strlen(path);
+	const char *end = n < SHOWN - 8 ? path : path + n - (SHOWN - 8);
 
-	snprintf(buf, SHOWN, "%s%s", n < SHOWN ? "" : "...",
-		 n < SHOWN ? path : path + n - (SHOWN - 8));
+	snprintf(buf, SHOWN, "%s%s", *path == '/' && end == path ? "" : "...", end);
 	for (char *p = buf; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = '?';
 	return buf;
 }
 
-int container_cgroup_check(struct ctl_conn *conn)
+void container_cgroup_refused(const struct ctl_conn *conn, const struct keeper_added *a)
 {
 	struct container *c = conn->cont;
-	struct container_ctl *ct = c->ctl;
-	char path[CGROUP_MAX], is[SHOWN], must[SHOWN];
-	int err;
+	const struct container_ctl *ct = c->ctl;
+	const char *where = "another one", *why = "";
+	char is[SHOWN], must[SHOWN];
 
-	if (!ct->cgroup)
-		return 0;
-	err = keeper_in_cgroup(&conn->peer, ct->cgroup);
-	if (!err || err == -ESRCH)
-		return err;
 	c->stats.cgroup_refused++; /* nobody else writes there: no lock */
-	/* for the log only: it may be another's by now, and this process may not be allowed to see it */
-	if (err == -EXDEV)
-		strcpy(path, "one outside of ffr's cgroup namespace");
-	else if (cgroup_of(conn->peer.pid, path))
-		strcpy(path, "another one");
+	if (a->err == -EXDEV)
+		where = "one outside of ffr's cgroup namespace";
+	else if (*a->cgroup)
+		where = shown(a->cgroup, is);
+	if (a->err != -EACCES && a->err != -EXDEV)
+		why = strerror(-a->err);
 	log_client(
 		&c->log, LOG_LEVEL_WARN,
 		"container %s: pid %d: HELLO refused: its cgroup is %s, and the container's is %s%s%s",
-		c->name, (int)conn->peer.pid, shown(path, is), shown(ct->cgroup, must),
-		err == -EACCES || err == -EXDEV ? "" : ": ",
-		err == -EACCES || err == -EXDEV ? "" : strerror(-err));
-	return -EACCES;
+		c->name, (int)conn->peer.pid, where, ct->cgroup ? shown(ct->cgroup, must) : "any",
+		*why ? ": " : "", why);
 }

@@ -148,17 +148,16 @@ struct packet_extra {
  * They are closed. What a request was served with was looked at; of others nobody knows how long
  * that takes (discard.c).
  */
-static void extra_end(struct ctl_conn *conn, struct packet_extra *got, bool served)
+static void fds_end(struct container *c, const int *fd, unsigned n, bool served)
 {
-	struct container_ctl *ct = conn->cont->ctl;
+	struct container_ctl *ct = c->ctl;
 
-	for (unsigned i = 0; i < got->n; i++) {
+	for (unsigned i = 0; i < n; i++) {
 		if (served)
-			close(got->fd[i]);
+			close(fd[i]);
 		else
-			discard_fd(&ct->discard, got->fd[i]);
+			discard_fd(&ct->discard, fd[i]);
 	}
-	got->n = 0;
 }
 
 static void extra_take(struct msghdr *msg, struct packet_extra *got)
@@ -363,10 +362,18 @@ static void later_begin(struct ctl_conn *conn, bool in_slot)
 {
 	conn->later->in_slot = in_slot;
 	conn->waits = true;
+	uv_timer_stop(&conn->hello);
 	uv_poll_start(&conn->poll, UV_DISCONNECT, on_readable);
 }
 
-/* Its session is to end, but the call has objects of it. */
+/* The call has the descriptors of its request for as long as it is under way. */
+static void later_take(struct ctl_later *l, const int *fd, unsigned n)
+{
+	memcpy(l->fds, fd, n * sizeof(*fd));
+	l->n_fds = n;
+}
+
+/* The connection is to end, but the call has objects of it. */
 static void later_leave(struct ctl_conn *conn, const char *why)
 {
 	conn->is_leaving = true;
@@ -375,6 +382,7 @@ static void later_leave(struct ctl_conn *conn, const char *why)
 	uv_poll_stop(&conn->poll);
 	uv_poll_stop(&conn->pid_poll);
 	uv_timer_stop(&conn->turn);
+	uv_timer_stop(&conn->hello);
 	shutdown(conn->fd, SHUT_RDWR);
 }
 
@@ -390,6 +398,10 @@ static const char *later_answer(struct ctl_conn *conn, const struct ctl_later *l
 	};
 	a->len = l->type->resp_size;
 	conn->waits = false;
+	if (conn->ses)
+		end_silence(conn);
+	else
+		uv_timer_start(&conn->hello, on_silence, ctl_hello_patience, 0);
 	uv_poll_start(&conn->poll, UV_READABLE | UV_DISCONNECT, on_readable);
 	return l->in_slot ? slot_answer(conn, &conn->ses->hdr->call, a) : answer_send(conn, a);
 }
@@ -401,22 +413,27 @@ static void on_later(struct backend_later *b, int err)
 	struct container *cont = conn->cont;
 	uint64_t from = cpu_of_thread(), start = uv_hrtime();
 	struct answer a = { 0 };
-	struct ctl_call c = { .ctl = conn->ctl, .conn = conn, .s = conn->ses, .reply = &a.reply };
+	struct ctl_call c = {
+		.ctl = conn->ctl, .conn = conn, .s = conn->ses, .fds = was.fds, .reply = &a.reply
+	};
 	const char *why = conn->leaving_why;
 	bool is_leaving = conn->is_leaving;
 	int status;
 
 	status = l->finish(&c, l, is_leaving ? -ECANCELED : err, a.resp);
+	quota_tell(cont);
 	if (status == CTL_LATER) { /* there is more to wait for */
 		conn->later->type = was.type;
 		conn->later->hdr = was.hdr;
 		conn->later->in_slot = was.in_slot;
+		later_take(conn->later, was.fds, was.n_fds);
 		ctl_charge(cont, from);
 		turn_used(cont, start);
 		return;
 	}
 	conn->later = NULL;
 	conn->is_leaving = false;
+	fds_end(cont, was.fds, was.n_fds, !status);
 	if (status) {
 		memset(a.resp, 0, sizeof(a.resp));
 		reply_release(&a.reply);
@@ -425,7 +442,7 @@ static void on_later(struct backend_later *b, int err)
 		why = later_answer(conn, &was, status, &a);
 	if (is_leaving || why)
 		ctl_conn_close(conn, why);
-	else
+	else if (conn->ses)
 		ctl_spin_served(conn);
 	ctl_charge(cont, from);
 	turn_used(cont, start);
@@ -574,13 +591,16 @@ static bool read_packet(struct ctl_conn *conn)
 		return false;
 	if (n <= 0) {
 		if (!n)
-			extra_end(conn, &got, false);
+			fds_end(conn->cont, got.fd, got.n, false);
 		ctl_conn_close(conn, NULL);
 		return false;
 	}
 	call_charge(conn);
 	why = serve_packet(conn, (size_t)n, &got, &a);
-	extra_end(conn, &got, !why && !a.hdr.status);
+	if (!why && a.is_later)
+		later_take(conn->later, got.fd, got.n);
+	else
+		fds_end(conn->cont, got.fd, got.n, !why && !a.hdr.status);
 	if (!why && !a.is_later)
 		why = answer_send(conn, &a);
 	if (!why && discard_full(((struct container_ctl *)conn->cont->ctl)->discard))
@@ -733,14 +753,17 @@ void ctl_conn_close(struct ctl_conn *conn, const char *why)
 
 	if (conn->later && !conn->is_leaving) {
 		later_leave(conn, why);
-		if (conn->later->cancel)
+		if (conn->later->cancel && !conn->later->is_counted)
 			conn->later->cancel(conn->later);
 		return;
 	}
 	if (conn->later) { /* at once, now: on_later() closes it */
 		struct backend *be = conn->ctl->host->threads[0]->be;
 
-		be->ops->settle(be);
+		if (conn->later->cancel)
+			conn->later->cancel(conn->later);
+		else
+			be->ops->settle(be);
 		if (!conn->ending)
 			return;
 	}

@@ -104,8 +104,9 @@ int container_cgroup_tell(struct container *c, const char *path);
 void container_cgroup_forget(struct ctl *ctl, const char *name);
 /* Is that what is kept, in the folder of containers, about one's cgroup? Then `name` is its container. */
 bool container_cgroup_file(const char *file, char name[CONTAINER_NAME_MAX]);
-/* May who connected say HELLO? 0; -EACCES, with a line in the log; -ESRCH: it has ended. */
-int container_cgroup_check(struct ctl_conn *conn);
+/* Who connected may not say HELLO, as its cgroup is not the container's (a->outside): a line in the log. */
+struct keeper_added;
+void container_cgroup_refused(const struct ctl_conn *conn, const struct keeper_added *a);
 
 /* ---- runs.c ---------------------------------------------------------------------------------- */
 

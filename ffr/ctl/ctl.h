@@ -114,6 +114,9 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 
 /* ---- connections (conn.c) -------------------------------------------------------------------- */
 
+#define CTL_MAX_FDS 3u /* of a response */
+#define CTL_REQ_FDS 2u /* of a request */
+
 struct ctl_conn {
 	TAILQ_ENTRY(ctl_conn) entry; /* ctl->conns */
 	TAILQ_ENTRY(ctl_conn) end;   /* ctl->ends, while `ending` */
@@ -149,19 +152,24 @@ struct ctl_later {
 	 * more. err is -ECANCELED: the session is about to end, and nothing may be begun.
 	 */
 	int (*finish)(struct ctl_call *c, struct ctl_later *l, int err, void *resp);
-	/* The session is to end: it is done at once, by be.done(). NULL: it takes its time. */
+	/* The connection is to end: it is done at once, by be.done(). NULL: it takes its time. */
 	void (*cancel)(struct ctl_later *l);
+	/*
+	 * What the client can delay goes on somewhere else after cancel(). So the connection stays,
+	 * and counts as one of its container's, until the call is back; cancel() is for the end of
+	 * the container.
+	 */
+	bool is_counted;
 	/* conn.c's */
 	struct ctl_conn *conn;
 	const struct ctl_type *type;
-	struct ff_hdr hdr; /* the request's */
-	bool in_slot;	   /* where its answer goes */
+	struct ff_hdr hdr;    /* the request's */
+	bool in_slot;	      /* where its answer goes */
+	int fds[CTL_REQ_FDS]; /* the request's */
+	unsigned n_fds;
 };
 #define CTL_LATER 1
 void ctl_call_later(struct ctl_call *c, struct ctl_later *l); /* conn->later is l */
-
-#define CTL_MAX_FDS 3u /* of a response */
-#define CTL_REQ_FDS 2u /* of a request */
 
 /* What a handler answers with. */
 struct ctl_reply {

@@ -10,6 +10,8 @@
 #include "ffr/ctl/ctl.h"
 #include "ffr/obj/qp_state.h"
 
+#define CTL_NUM_PORTS 1u /* of the device */
+
 static inline uint32_t pow2_ceil(uint32_t n)
 {
 	return n <= 1 ? 1 : 1u << (32 - __builtin_clz(n - 1));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * verbs.c - handlers: hello, segments, queries, PDs, channels, AHs. Control thread.
+ * verbs.c - handlers: segments, queries, PDs, channels, AHs. Control thread.
  *
- * Neighbours: mr.c, cq.c (SRQs too), qp.c have the others; conn.c calls them.
+ * Neighbours: hello.c, mr.c, cq.c (SRQs too), qp.c have the others; conn.c calls them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,6 @@
 #include "ffr/mem/shadow.h"
 #include "ffr/obj/events.h"
 
-#define NUM_PORTS  1u
 #define CHANNEL_NS 1000000u /* for which one call destroys ids with their channel */
 
 /* ---- shared by the handlers ---------------------------------------------------------------- */
@@ -86,7 +85,7 @@ void ctl_ring_free(struct session *s, const struct ff_ring_at *at, uint64_t size
 struct qp_limits ctl_qp_limits(const struct ctl *ctl, const struct container *c)
 {
 	return (struct qp_limits){
-		.num_ports = NUM_PORTS,
+		.num_ports = CTL_NUM_PORTS,
 		.num_gids = (uint8_t)gid_table_len(c),
 		.max_rd_atomic = (uint8_t)ctl->dev.max_qp_init_rd_atom,
 		.max_dest_rd_atomic = (uint8_t)ctl->dev.max_qp_rd_atom,
@@ -99,110 +98,7 @@ uint64_t ctl_node_guid(const struct container *c)
 	return gid_local(c->lid).global.interface_id;
 }
 
-/* ---- hello and segments -------------------------------------------------------------------- */
-
-/*
- * What is not procfs's does not go to the keeper: there it would be closed, which a file system in user
- * space is told of each time, and may be the client's. Here a thread of its container closes it.
- */
-static int hello_memory_add(struct ctl_call *c, uint32_t *id)
-{
-	const struct ctl_peer *peer = &c->conn->peer;
-	const char *wrong = ctl_peer_memory(peer, c->fds[0], c->fds[1]);
-	char why[KEEPER_WHY];
-	int err = -EPERM;
-
-	if (!wrong) {
-		err = keeper_client_add(peer, c->fds[0], c->fds[1], id, why);
-		wrong = why;
-	}
-	if (err == -EPERM)
-		log_client(&c->conn->cont->log, LOG_LEVEL_WARN,
-			   "container %s: pid %d: HELLO refused: %s", c->conn->cont->name,
-			   (int)peer->pid, wrong);
-	return err;
-}
-
-static int hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
-{
-	struct session *s;
-	int async_fd, uffd, err;
-	uint32_t id;
-
-	if (req->version_min > FF_PROTO_VERSION || req->version_max < FF_PROTO_VERSION) {
-		log_client(
-			&c->conn->cont->log, LOG_LEVEL_WARN,
-			"container %s: pid %d: HELLO refused: its library speaks versions %u to %u "
-			"of the protocol, this router %u",
-			c->conn->cont->name, (int)c->conn->peer.pid, req->version_min,
-			req->version_max, FF_PROTO_VERSION);
-		return -EPROTONOSUPPORT;
-	}
-	err = ctl_peer_prove(&c->conn->peer, req->nonce, c->sender);
-	if (err)
-		return err;
-	err = container_cgroup_check(c->conn);
-	if (err)
-		return err;
-	err = hello_memory_add(c, &id);
-	if (err)
-		return err;
-	err = session_create(c->conn, req->comm, c->fds[0], c->fds[1], id, &s, &async_fd);
-	if (err) {
-		keeper_client_del(id);
-		return err;
-	}
-	c->conn->ses = c->s = s;
-	ctl_reply_fd(c->reply, async_fd, true);
-	ctl_reply_fd(c->reply, s->bell_fd, false);
-	uffd = s->cont->limits.no_uffd || s->cont->of->limits.no_uffd ? -1 : c->ctl->uffd_fd;
-	if (uffd >= 0)
-		ctl_reply_fd(c->reply, uffd, false);
-	*resp = (struct ff_hello_resp){
-		.version = FF_PROTO_VERSION,
-		.session = s->id,
-		.mode = s->cont->mode,
-		.has_uffd = uffd >= 0,
-		.has_nic = s->fast->be->ops->mr_make != NULL,
-		.seg0_size = (uint32_t)seg_get(s, 0)->size,
-		.num_ports = NUM_PORTS,
-		.node_guid = ctl_node_guid(s->cont),
-	};
-	memcpy(resp->token, s->import.token, sizeof(resp->token));
-	event_add_client(EVENT_OPENED, s->cont, "session %u of pid %d (%s)", s->id, (int)s->pid,
-			 s->comm);
-	log_debug("container %s: session %u of pid %d (%s), uid %u", s->cont->name, s->id,
-		  (int)s->pid, s->comm, c->conn->peer.uid);
-	return 0;
-}
-
-int ctl_hello(struct ctl_call *c, const struct ff_hello_req *req, struct ff_hello_resp *resp)
-{
-	struct container_heard *h = &((struct container_ctl *)c->conn->cont->ctl)->heard;
-	uint64_t now = uv_hrtime() / 1000000000;
-	int err = hello(c, req, resp);
-
-	if (!err) {
-		h->opened++;
-		h->opened_at = now;
-	} else if (err != -EAGAIN) { /* it is to come again */
-		h->refused++;
-		h->refused_at = now;
-		h->refused_pid = c->conn->peer.pid;
-		h->refused_err = err;
-	}
-	return err;
-}
-
-int ctl_challenge(struct ctl_call *c, const struct ff_challenge_req *req,
-		  struct ff_challenge_resp *resp)
-{
-	int err = ctl_peer_ask(&c->conn->peer);
-
-	(void)req;
-	memcpy(resp->nonce, c->conn->peer.nonce, sizeof(resp->nonce));
-	return err;
-}
+/* ---- segments ------------------------------------------------------------------------------ */
 
 int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_get_seg_resp *resp)
 {
@@ -245,7 +141,7 @@ int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
 	(void)req;
 	*resp = c->ctl->dev;
 	resp->node_guid = resp->sys_image_guid = ctl_node_guid(c->s->cont);
-	resp->phys_port_cnt = NUM_PORTS;
+	resp->phys_port_cnt = CTL_NUM_PORTS;
 	return 0;
 }
 
@@ -257,7 +153,7 @@ int ctl_query_device(struct ctl_call *c, const struct ff_query_device_req *req,
 int ctl_query_port(struct ctl_call *c, const struct ff_query_port_req *req,
 		   struct ff_query_port_resp *resp)
 {
-	if (!req->port || req->port > NUM_PORTS)
+	if (!req->port || req->port > CTL_NUM_PORTS)
 		return -EINVAL;
 	*resp = (struct ff_query_port_resp){
 		.state = IBV_PORT_ACTIVE,
@@ -284,7 +180,7 @@ int ctl_query_gid(struct ctl_call *c, const struct ff_query_gid_req *req,
 	const struct container *cont = c->s->cont;
 	struct gid_entry e = gid_entry(cont, req->index);
 
-	if (!req->port || req->port > NUM_PORTS || req->index >= gid_table_len(cont))
+	if (!req->port || req->port > CTL_NUM_PORTS || req->index >= gid_table_len(cont))
 		return -EINVAL;
 	memcpy(resp->gid, &e.gid, sizeof(resp->gid));
 	resp->gid_type = e.type;

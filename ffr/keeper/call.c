@@ -73,7 +73,6 @@ static int answer_get(struct keeper_resp *resp, int *fd)
 		*fd = -1;
 	if (n != sizeof(*resp))
 		return -EPIPE;
-	resp->why[KEEPER_WHY - 1] = '\0';
 	return 0;
 }
 
@@ -126,20 +125,37 @@ int keeper_use(int sock)
 	return call(&req, NULL, 0, &resp, &fd);
 }
 
-int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id,
-		      char why[KEEPER_WHY])
+static int client_add(const struct ctl_peer *peer, const char *cgroup, int sock, uint32_t *id)
 {
-	struct keeper_req req = { .op = KEEPER_ADD, .pid = peer->pid };
-	const int fds[] = { peer->pidfd, mem, maps };
+	struct keeper_cgroup_req r = { .req = { .op = KEEPER_ADD, .pid = peer->pid } };
+	const int fds[] = { peer->pidfd, sock };
 	struct keeper_resp resp;
-	int err, fd;
+	int err, none;
 
 	if (keeper < 0)
-		return clients_add(peer, mem, maps, id, why);
-	err = call(&req, fds, 3, &resp, &fd);
-	if (err == -EPERM)
-		memcpy(why, resp.why, KEEPER_WHY);
+		return clients_add(peer, cgroup, sock, id);
+	snprintf(r.cgroup, sizeof(r.cgroup), "%s", cgroup);
+	err = call_long(&r.req, sizeof(r), fds, 2, &resp, &none);
 	*id = err ? 0 : resp.id;
+	return err;
+}
+
+int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, const char *cgroup,
+		      uint32_t *id)
+{
+	const int memory[] = { mem, maps };
+	int pair[2], err = 0;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+		return -errno;
+	if (fds_send(pair[0], "", 1, memory, 2, 0) != 1)
+		err = -errno;
+	else
+		err = client_add(peer, cgroup ? cgroup : "", pair[1], id);
+	close(pair[1]);
+	if (!err)
+		return pair[0];
+	close(pair[0]);
 	return err;
 }
 
@@ -153,18 +169,6 @@ void keeper_client_del(uint32_t id)
 		clients_del(id);
 	else
 		(void)call(&req, NULL, 0, &resp, &fd); /* gone with the keeper, if that has ended */
-}
-
-int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup)
-{
-	struct keeper_cgroup_req r = { .req = { .op = KEEPER_IN_CGROUP, .pid = peer->pid } };
-	struct keeper_resp resp;
-	int fd;
-
-	if (keeper < 0)
-		return ctl_peer_in_cgroup(peer, cgroup);
-	snprintf(r.cgroup, sizeof(r.cgroup), "%s", cgroup);
-	return call_long(&r.req, sizeof(r), &peer->pidfd, 1, &resp, &fd);
 }
 
 static int look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock)

@@ -1,29 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * clients.c - what clients handed over in HELLO and is kept for as long as their sessions live: a pidfd
- * and their own maps. Keeper, or the control thread where there is none.
+ * clients.c - what clients hand over in HELLO: it is looked at, and a pidfd and the client's own maps
+ * are kept for as long as its session lives. Keeper, or the control thread where there is none.
+ *
+ * To look at a process is to read files of /proc, which wait for locks of the kernel's: that of all
+ * mounts is one, and who may mount can hold it for long. What was handed over may be no file of
+ * /proc, and to close it is then a question to a server that may be the client's. So the keeper's
+ * first thread gets the name of a client only. It starts a thread for the question, which takes the
+ * client's descriptors out of the question's socket, looks at them and answers. The socket hangs up
+ * when that thread has closed what it does not keep.
+ *
+ * The table is the first thread's. A client in it can be asked about when `ok` is set, which the
+ * thread does before it answers.
+ *
+ * Tests: test_keeper.c
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #include "ffr/keeper/keeper.h"
+#include "ffr/keeper/mounts.h"
+#include "ffr/lib/fds.h"
 
 #define MAX_CLIENTS (1u << 20)
 
+/* At a time: a container has as many as it may have connections without a session. */
+#define QUESTIONS_MAX 4096u
+
 struct client {
 	UT_hash_handle hh;
+	_Atomic uint32_t refs; /* the table's, and that of the thread that looks */
+	_Atomic bool ok;       /* maps is set, and is what it must be */
 	uint32_t id;
 	pid_t pid;
 	int pidfd, maps;
 };
 
+struct question {
+	struct client *client;
+	int sock;
+	char cgroup[CGROUP_MAX]; /* "": any */
+};
+
 static struct client *clients; /* hash by id */
 static uint32_t last_id;
+static _Atomic uint32_t questions;
 
 static struct client *find(uint32_t id)
 {
@@ -33,8 +62,10 @@ static struct client *find(uint32_t id)
 	return c;
 }
 
-static void client_free(struct client *c)
+static void client_put(struct client *c)
 {
+	if (atomic_fetch_sub(&c->refs, 1) > 1)
+		return;
 	if (c->pidfd >= 0)
 		close(c->pidfd);
 	if (c->maps >= 0)
@@ -42,27 +73,130 @@ static void client_free(struct client *c)
 	free(c);
 }
 
-int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, char why[KEEPER_WHY])
+static void client_forget(struct client *c)
 {
-	const char *reason = ctl_peer_memory(peer, mem, maps);
+	HASH_DEL(clients, c);
+	client_put(c);
+}
+
+/* ---- the question ------------------------------------------------------------------------------ */
+
+static void question_free(struct question *q)
+{
+	client_put(q->client);
+	if (q->sock >= 0)
+		close(q->sock);
+	free(q);
+	atomic_fetch_sub(&questions, 1);
+}
+
+static void cgroup_look(const struct question *q, const struct ctl_peer *peer,
+			struct keeper_added *a)
+{
+	char path[CGROUP_MAX];
+	size_t n;
+
+	if (!*q->cgroup)
+		return;
+	a->err = ctl_peer_in_cgroup(peer, q->cgroup, path);
+	a->outside = a->err && a->err != -ESRCH;
+	n = strlen(path);
+	memcpy(a->cgroup, n < KEEPER_CGROUP ? path : path + n - (KEEPER_CGROUP - 1),
+	       n < KEEPER_CGROUP ? n : KEEPER_CGROUP - 1);
+}
+
+/* memory: mem and maps. The latter is the client's afterwards, if all is well. */
+static void look(const struct question *q, int memory[2], struct keeper_added *a)
+{
+	const struct ctl_peer peer = { .pid = q->client->pid, .pidfd = q->client->pidfd };
+	const char *why;
+
+	cgroup_look(q, &peer, a);
+	if (a->err)
+		return;
+	why = ctl_peer_memory(&peer, memory[0], memory[1]);
+	if (why) {
+		snprintf(a->why, sizeof(a->why), "%s", why);
+		a->err = -EPERM;
+		return;
+	}
+	q->client->maps = memory[1];
+	memory[1] = -1;
+	atomic_store(&q->client->ok, true);
+}
+
+static void *question_thread(void *arg)
+{
+	struct question *q = arg;
+	struct keeper_added a = { 0 };
+	int memory[2] = { -1, -1 };
+	unsigned n = 0;
+	char c;
+
+	mounts_call_begins();
+	if (fds_recv(q->sock, &c, sizeof(c), memory, 2, &n, 0) == 1 && n == 2)
+		look(q, memory, &a);
+	else
+		a.err = -EINVAL;
+	mounts_call_ends();
+	while (n)
+		if (memory[--n] >= 0)
+			close(memory[n]);
+	while (fds_send(q->sock, &a, sizeof(a), NULL, 0, 0) < 0 && errno == EINTR)
+		;
+	question_free(q);
+	return NULL;
+}
+
+void clients_settle(void)
+{
+	while (atomic_load(&questions))
+		sched_yield();
+}
+
+static int ask(struct client *c, const char *cgroup, int sock)
+{
+	struct question *q;
+	int err;
+
+	if (atomic_fetch_add(&questions, 1) >= QUESTIONS_MAX) {
+		atomic_fetch_sub(&questions, 1);
+		return -EAGAIN;
+	}
+	q = calloc(1, sizeof(*q));
+	if (!q) {
+		atomic_fetch_sub(&questions, 1);
+		return -ENOMEM;
+	}
+	atomic_fetch_add(&c->refs, 1);
+	q->client = c;
+	snprintf(q->cgroup, sizeof(q->cgroup), "%s", cgroup);
+	q->sock = fcntl(sock, F_DUPFD_CLOEXEC, 0);
+	err = q->sock < 0 ? -errno : keeper_thread(question_thread, q);
+	if (err)
+		question_free(q);
+	return err;
+}
+
+/* ---- the table --------------------------------------------------------------------------------- */
+
+int clients_add(const struct ctl_peer *peer, const char *cgroup, int sock, uint32_t *id)
+{
 	struct client *c;
 	int err;
 
-	if (reason) {
-		snprintf(why, KEEPER_WHY, "%s", reason);
-		return -EPERM;
-	}
 	if (HASH_COUNT(clients) >= MAX_CLIENTS)
 		return -ENOSPC;
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
+	c->refs = 1;
 	c->pid = peer->pid;
+	c->maps = -1;
 	c->pidfd = fcntl(peer->pidfd, F_DUPFD_CLOEXEC, 0);
-	c->maps = fcntl(maps, F_DUPFD_CLOEXEC, 0);
-	if (c->pidfd < 0 || c->maps < 0) {
+	if (c->pidfd < 0) {
 		err = -errno;
-		client_free(c);
+		client_put(c);
 		return err;
 	}
 	do
@@ -70,11 +204,15 @@ int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, ch
 	while (!c->id || find(c->id));
 	HASH_ADD(hh, clients, id, sizeof(c->id), c);
 	if (!c->hh.tbl) {
-		client_free(c);
+		client_put(c);
 		return -ENOMEM;
 	}
-	*id = c->id;
-	return 0;
+	err = ask(c, cgroup, sock);
+	if (err)
+		client_forget(c);
+	else
+		*id = c->id;
+	return err;
 }
 
 int clients_del(uint32_t id)
@@ -83,8 +221,7 @@ int clients_del(uint32_t id)
 
 	if (!c)
 		return -ENOENT;
-	HASH_DEL(clients, c);
-	client_free(c);
+	client_forget(c);
 	return 0;
 }
 
@@ -92,15 +229,15 @@ int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool
 {
 	const struct client *c = find(id);
 
-	return c ? look_start(c->pid, c->pidfd, c->maps, range, n, writes, sock) : -ENOENT;
+	if (!c || !atomic_load(&c->ok))
+		return -ENOENT;
+	return look_start(c->pid, c->pidfd, c->maps, range, n, writes, sock);
 }
 
 void clients_clear(void)
 {
 	struct client *c, *next;
 
-	HASH_ITER(hh, clients, c, next) {
-		HASH_DEL(clients, c);
-		client_free(c);
-	}
+	HASH_ITER(hh, clients, c, next)
+		client_forget(c);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * hello.c - the process behind a client's socket, and the memory that it hands over. Control
- * thread; called by ctl/conn.c when it connects and by ctl/verbs.c at HELLO; the second part by the keeper.
+ * hello.c - the process behind a client's socket, and the memory that it hands over. The first part
+ * is the control thread's, called by ctl/conn.c when a client connects and by ctl/hello.c; the rest
+ * is called by a thread of the keeper's (clients.c).
  *
  * The router never opens another process's memory: a number may be somebody else's by the time that
  * it is used. The client opens /proc/self/mem and /proc/self/maps with its own rights and hands the
@@ -18,7 +19,7 @@
  *	5. and it still lives, so that what was found out by its number was about it
  *
  * Three things are found out by number even so, between looks at a pidfd that came from the socket: 2
- * and 4 here, the process's cgroup, and /proc/PID/map_files in shadow.c. Before Linux 6.5 a socket gives no pidfd. One that
+ * and 4 here, the process's cgroup, and /proc/PID/map_files in map_file.c. Before Linux 6.5 a socket gives no pidfd. One that
  * is opened by number may be another process's; so the client has to show, in a message that the
  * kernel stamps with its sender's number, a nonce that it was told after the pidfd was opened. Who
  * has the number then, and is still alive afterwards, is the one whose pidfd it is.
@@ -136,6 +137,17 @@ static bool link_parse(int fd, const char *name, struct proc_link *l)
 	return end == base;
 }
 
+/* The number in both links, which are the same but for the name; 0: they are not. */
+static long links_number(int mem, int maps)
+{
+	struct proc_link m, p;
+
+	if (!link_parse(mem, "mem", &m) || !link_parse(maps, "maps", &p) || m.prefix != p.prefix ||
+	    memcmp(m.path, p.path, m.prefix))
+		return 0;
+	return m.number;
+}
+
 /* The file system that a regular file of no size, as those of procfs, is on; 0: it is none. */
 static dev_t proc_dev(int fd, const char *path, int flags)
 {
@@ -191,31 +203,42 @@ static bool opened(int fd, int mode)
 	return flags >= 0 && !(flags & O_PATH) && (flags & O_ACCMODE) == mode;
 }
 
-const char *ctl_peer_memory(const struct ctl_peer *peer, int mem, int maps)
+const char *ctl_memory_wrong(int mem, int maps)
 {
-	struct proc_link m, p;
-	dev_t dev;
-
 	if (!opened(mem, O_RDWR) || !opened(maps, O_RDONLY))
 		return "its descriptors are not open for what they are for";
+	if (!proc_dev(mem, "", AT_EMPTY_PATH) || !proc_dev(maps, "", AT_EMPTY_PATH))
+		return "its descriptors are not of procfs";
+	if (!links_number(mem, maps))
+		return "its descriptors are not /proc/self/mem and /proc/self/maps";
+	return NULL;
+}
+
+const char *ctl_peer_memory(const struct ctl_peer *peer, int mem, int maps)
+{
+	const char *wrong = ctl_memory_wrong(mem, maps);
+	long number;
+	dev_t dev;
+
+	if (wrong)
+		return wrong;
 	dev = proc_dev(mem, "", AT_EMPTY_PATH);
 	if (!is_procfs(peer->pid, dev) || dev != proc_dev(maps, "", AT_EMPTY_PATH))
 		return "its descriptors are not of procfs";
-	if (!link_parse(mem, "mem", &m) || !link_parse(maps, "maps", &p) || m.prefix != p.prefix ||
-	    memcmp(m.path, p.path, m.prefix))
-		return "its descriptors are not /proc/self/mem and /proc/self/maps";
-	if (!has_number(peer->pid, m.number))
+	number = links_number(mem, maps);
+	if (!number || !has_number(peer->pid, number))
 		return "its descriptors are of another process";
 	return ctl_peer_lives(peer->pidfd) ? NULL : "it has ended";
 }
 
 /* ---- where it is --------------------------------------------------------------------------------- */
 
-int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup)
+int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup, char path[CGROUP_MAX])
 {
-	char path[CGROUP_MAX];
 	int err = cgroup_of(peer->pid, path);
 
+	if (err)
+		*path = '\0';
 	/* else it was about another one with that number */
 	if (!ctl_peer_lives(peer->pidfd))
 		return -ESRCH;

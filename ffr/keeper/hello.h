@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * hello.h - the process behind a client's socket, and the memory that it hands over. Control
- * thread. See hello.c.
+ * hello.h - the process behind a client's socket, and the memory that it hands over. See hello.c.
  */
 #ifndef FFR_KEEPER_HELLO_H
 #define FFR_KEEPER_HELLO_H
@@ -11,6 +10,7 @@
 #include <sys/types.h>
 
 #include "ffr/abi/ff_proto.h"
+#include "ffr/lib/cgroup.h"
 
 /* Who connected. */
 struct ctl_peer {
@@ -36,16 +36,18 @@ int ctl_peer_ask(struct ctl_peer *peer);
 int ctl_peer_prove(struct ctl_peer *peer, const uint8_t nonce[FF_NONCE_SZ], pid_t sender);
 /* Does the process live? */
 bool ctl_peer_lives(int pidfd);
+/* What is seen to be wrong with these descriptors by themselves; NULL: ctl_peer_memory() has to look. Waits for nobody. */
+const char *ctl_memory_wrong(int mem, int maps);
 /*
  * Are these /proc/self/mem and /proc/self/maps of that process, which opened them as it must? NULL,
- * or why not. Asks no file system that may be a client's.
+ * or why not. Asks no file system that may be a client's. May wait for locks of the kernel's.
  */
 const char *ctl_peer_memory(const struct ctl_peer *peer, int mem, int maps);
 /*
  * Is that process in that cgroup (lib/cgroup.h) or below it now? 0; -EACCES: it is not; -EXDEV: it is in
  * one that cannot be named here, in this cgroup namespace; -ESRCH: it has ended; other -errno: it cannot
- * be found out.
+ * be found out. path: where it is, or "".
  */
-int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
+int ctl_peer_in_cgroup(const struct ctl_peer *peer, const char *cgroup, char path[CGROUP_MAX]);
 
 #endif

@@ -23,7 +23,6 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 
-#define ADD_FDS	     3u		  /* pidfd, mem, maps */
 #define THREAD_STACK (256u << 10) /* bytes */
 #define ROOM_FDS     8u /* more come along with no good message, and are closed by the kernel */
 
@@ -35,14 +34,12 @@ void keeper_main(int sock, const struct sandbox_conf *conf) __attribute__((noret
 static unsigned fds_of(uint32_t op)
 {
 	switch (op) {
-	case KEEPER_ADD:
-		return ADD_FDS;
 	case KEEPER_HOLD:
-	case KEEPER_IN_CGROUP:
 	case KEEPER_LOOK:
 		return 1;
+	case KEEPER_ADD:
 	case KEEPER_RUNS:
-		return 2; /* folder, socket */
+		return 2; /* pidfd or folder, socket */
 	default:
 		return 0;
 	}
@@ -53,7 +50,7 @@ static size_t len_of(const struct keeper_req *req)
 	size_t num = req->num < KEEPER_RANGES ? req->num : KEEPER_RANGES;
 
 	switch (req->op) {
-	case KEEPER_IN_CGROUP:
+	case KEEPER_ADD:
 	case KEEPER_RUNS:
 		return sizeof(struct keeper_cgroup_req);
 	case KEEPER_LOOK:
@@ -63,22 +60,19 @@ static size_t len_of(const struct keeper_req *req)
 	}
 }
 
-static int serve_add(const struct keeper_req *req, const int *fds, struct keeper_resp *resp)
+/* A path, or "". */
+static bool is_cgroup(const char *cgroup)
 {
-	const struct ctl_peer peer = { .pid = req->pid, .pidfd = fds[0] };
-
-	if (req->pid <= 0 || req->id)
-		return -EINVAL;
-	return clients_add(&peer, fds[1], fds[2], &resp->id, resp->why);
+	return memchr(cgroup, '\0', CGROUP_MAX) && (!*cgroup || !cgroup_path_wrong(cgroup));
 }
 
-static int serve_in_cgroup(const struct keeper_req *req, const char *cgroup, const int *fds)
+static int serve_add(const struct keeper_req *req, const char *cgroup, const int *fds, uint32_t *id)
 {
 	const struct ctl_peer peer = { .pid = req->pid, .pidfd = fds[0] };
 
-	if (req->pid <= 0 || !memchr(cgroup, '\0', CGROUP_MAX) || cgroup_path_wrong(cgroup))
+	if (req->pid <= 0 || req->id || !is_cgroup(cgroup))
 		return -EINVAL;
-	return ctl_peer_in_cgroup(&peer, cgroup);
+	return clients_add(&peer, cgroup, fds[1], id);
 }
 
 static int serve_look(const struct keeper_req *req, const void *bytes, const int *fds)
@@ -93,7 +87,7 @@ static int serve_look(const struct keeper_req *req, const void *bytes, const int
 
 static int serve_runs(const char *cgroup, const int *fds)
 {
-	if (!memchr(cgroup, '\0', CGROUP_MAX) || (*cgroup && cgroup_path_wrong(cgroup)))
+	if (!is_cgroup(cgroup))
 		return -EINVAL;
 	return runs_start(fds[0], cgroup, fds[1]);
 }
@@ -120,7 +114,7 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 		goto out;
 	switch (req.op) {
 	case KEEPER_ADD:
-		resp->status = serve_add(&req, fds, resp);
+		resp->status = serve_add(&req, (const char *)bytes + sizeof(req), fds, &resp->id);
 		break;
 	case KEEPER_DEL:
 		resp->status = clients_del(req.id);
@@ -149,9 +143,6 @@ int keeper_serve(const void *bytes, size_t len, const int *fds, unsigned n_fds,
 	case KEEPER_OPEN_FFMEM:
 		fd = ffmem_open();
 		resp->status = fd < 0 ? fd : 0;
-		break;
-	case KEEPER_IN_CGROUP:
-		resp->status = serve_in_cgroup(&req, (const char *)bytes + sizeof(req), fds);
 		break;
 	case KEEPER_RUNS:
 		resp->status = serve_runs((const char *)bytes + sizeof(req), fds);

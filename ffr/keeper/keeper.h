@@ -5,17 +5,17 @@
  * Job: what needs rights on other processes. The keeper looks at what a client hands over in HELLO
  * and at the cgroup that the client is in, keeps what was handed over, and opens the files that the
  * client has mapped. It also holds listening sockets while a router is started again. Neighbours:
- * the control thread (ctl/verbs.c, ctl/session.c, ctl/cgroup.c, ctl/look.c, ctl/runs.c,
- * ctl/container.c) asks it, one request at a time; it uses hello.c and mounts.c. The keeper is a
- * process of its own, a child of the same parent as the router. Its first thread answers each
- * request at once; what a client can delay is done by a thread for that question (look.c). Where
- * there is no keeper (tests, sandbox = off), the router does the work itself, with what rights it
- * has, and nobody holds sockets.
+ * the control thread (ctl/hello.c, ctl/session.c, ctl/look.c, ctl/runs.c, ctl/container.c) asks it,
+ * one request at a time; it uses hello.c and mounts.c. The keeper is a process of its own, a child
+ * of the same parent as the router. Its first thread answers each request at once; what a client
+ * can delay is done by a thread for that question (clients.c, look.c, runs.c). Where there is no
+ * keeper (tests, sandbox = off), the router does the work itself, with what rights it has, and
+ * nobody holds sockets.
  *
  *	parent.c   the first process, which starts the other two
  *	keeper.c   the process: messages in, one dispatch, answers out
  *	call.c     the router's side
- *	clients.c  what was handed over and is kept
+ *	clients.c  what was handed over, is looked at and kept
  *	look.c     which files a client has mapped
  *	runs.c     which containers run: their folders are mounted, or their cgroups have processes
  *	map_file.c the file behind a mapping
@@ -36,13 +36,22 @@
 
 struct sandbox_conf;
 
-#define KEEPER_WHY    96u /* bytes of a reason, with its 0 */
-#define KEEPER_NAME   64u /* ... and of a socket's name */
+#define KEEPER_WHY    96u  /* bytes of a reason, with its 0 */
+#define KEEPER_NAME   64u  /* ... and of a socket's name */
+#define KEEPER_CGROUP 160u /* ... and of the end of a cgroup's path that the log shows */
 #define KEEPER_RANGES 512u
 
 /* Addresses of a client's. */
 struct keeper_range {
 	uint64_t start, end;
+};
+
+/* The answer of keeper_client_add(). */
+struct keeper_added {
+	int32_t err; /* 0, or -errno */
+	uint32_t outside; /* 1: the cgroup is why: the process is not in it, or that cannot be found out */
+	char why[KEEPER_WHY]; /* -EPERM: why not */
+	char cgroup[KEEPER_CGROUP]; /* `outside`: the end of the path of the cgroup that it is in; "": unknown */
 };
 
 /* keeper_ran.found */
@@ -103,14 +112,16 @@ pid_t keeper_start(const struct sandbox_conf *conf, int *sock);
 int keeper_use(int sock);
 
 /*
- * HELLO: are mem and maps what the process behind the socket must hand over (ctl_peer_memory())? 0
- * and a name for it; -EPERM and why not; other -errno. All descriptors stay the caller's.
+ * HELLO: is the process behind the socket in that cgroup (ctl_peer_in_cgroup()), and are mem and
+ * maps what it must hand over (ctl_peer_memory())? cgroup: shorter than CGROUP_MAX; NULL: any one.
+ * A socket, the caller's, and a name for the client until keeper_client_del(), whatever the answer
+ * is; or -errno; -EAGAIN: too many such questions are under way. One struct keeper_added comes out
+ * of the socket; a hang-up without it is a failure. A client can delay the answer for as long as it
+ * likes. All descriptors stay the caller's, which keeps mem and maps open until the socket hangs up.
  */
-int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id,
-		      char why[KEEPER_WHY]);
+int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, const char *cgroup,
+		      uint32_t *id);
 void keeper_client_del(uint32_t id);
-/* ctl_peer_in_cgroup(); cgroup is shorter than CGROUP_MAX. peer->pidfd stays the caller's. */
-int keeper_in_cgroup(const struct ctl_peer *peer, const char *cgroup);
 /*
  * Which files has the client mapped shared, and readable, and writable if `writes`, in these ranges
  * of its addresses: at most KEEPER_RANGES, in order? A socket, the caller's, or -errno. The socket
@@ -154,7 +165,6 @@ enum keeper_op {
 	KEEPER_HOLD,
 	KEEPER_HELD,
 	KEEPER_LET_GO,
-	KEEPER_IN_CGROUP,
 	KEEPER_OPEN_FFMEM,
 	KEEPER_OPEN_RIO,
 	KEEPER_RUNS,
@@ -162,11 +172,11 @@ enum keeper_op {
 };
 
 /*
- * One packet: this, and with KEEPER_ADD three descriptors: pidfd, mem, maps; with KEEPER_HOLD one;
- * with KEEPER_IN_CGROUP a pidfd, and the packet is a struct keeper_cgroup_req; with KEEPER_LOOK the
- * socket for what is found, and the packet is a struct keeper_look_req; with KEEPER_RUNS the
- * container's folder and the socket for the answer, and the packet is a struct keeper_cgroup_req
- * with the container's cgroup, or "".
+ * One packet: this, and with KEEPER_HOLD one descriptor; with KEEPER_LOOK the socket for what is
+ * found, and the packet is a struct keeper_look_req. With KEEPER_ADD a pidfd and the socket for the
+ * answer, in which a packet of one byte waits that has the client's mem and maps; and with
+ * KEEPER_RUNS the container's folder and the socket for the answer: for both the packet is a struct
+ * keeper_cgroup_req with the container's cgroup, or "".
  */
 struct keeper_req {
 	uint32_t op;  /* enum keeper_op */
@@ -199,14 +209,14 @@ struct keeper_resp {
 	int32_t status; /* 0 or -errno */
 	uint32_t seq;
 	uint32_t id;
-	char why[KEEPER_WHY];
 };
 
 /* clients.c: as above, in this process. */
-int clients_add(const struct ctl_peer *peer, int mem, int maps, uint32_t *id, char why[KEEPER_WHY]);
+int clients_add(const struct ctl_peer *peer, const char *cgroup, int sock, uint32_t *id);
 int clients_del(uint32_t id);
 int clients_look(uint32_t id, const struct keeper_range *range, uint32_t n, bool writes, int sock);
 void clients_clear(void);
+void clients_settle(void); /* for tests: wait until all was answered */
 /* keeper.c: a thread for one question, which nobody waits for. 0 or -errno. */
 int keeper_thread(void *(*fn)(void *), void *arg);
 /* look.c: send to the socket, later, what is found. All descriptors stay the caller's. 0 or -errno. */

@@ -674,7 +674,7 @@ static void fuse(void)
 	struct fuse f;
 
 	m.hdr.n_fds = 2;
-	if (!fuse_start(&f) || (file = fuse_file(&f)) < 0)
+	if (!fuse_start(&f) || (file = fuse_file(&f, "file", O_RDWR)) < 0)
 		FAIL("no file system in user space: %s", strerror(errno));
 	hello_memory(own);
 	for (unsigned n = 0;; n++) {

@@ -54,7 +54,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	kinds[6] = eventfd(0, 0);
 	kinds[7] = open("/proc/self/mem", O_RDONLY);
 	kinds[8] = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, looked))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, looked))
 		abort();
 	kinds[9] = looked[0];
 	if (bind(kinds[8], (struct sockaddr *)&sa, sizeof(sa.sun_family)) || listen(kinds[8], 1))
@@ -81,15 +81,18 @@ static void take_looked(void)
 	struct keeper_found found;
 	struct stat st;
 	unsigned n_fds;
+	ssize_t n;
 	int in;
 
 	look_settle();
 	runs_settle();
-	if (fcntl(looked[1], F_SETFL, O_NONBLOCK))
-		abort();
-	while (fds_recv(looked[1], &found, sizeof(found), &in, 1, &n_fds, 0) == sizeof(found) &&
-	       n_fds == 1) {
-		if (fstat(in, &st) || st.st_ino != vma.inode || found.start < vma.start ||
+	clients_settle();
+	while (recv(looked[0], &found, sizeof(found), 0) >= 0)
+		; /* what nobody has asked for */
+	while ((n = fds_recv(looked[1], &found, sizeof(found), &in, 1, &n_fds, 0)) >= 0) {
+		if (!n_fds)
+			continue;
+		if (n != sizeof(found) || fstat(in, &st) || st.st_ino != vma.inode || found.start < vma.start ||
 		    found.end > vma.end || found.start >= found.end)
 			abort();
 		close(in);
@@ -103,7 +106,7 @@ static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id
 		struct keeper_cgroup_req r;
 		struct keeper_look_req look;
 		uint8_t bytes[sizeof(struct keeper_look_req)];
-	} u = { .r = { .cgroup = "/" } };
+	} u = { .r = { .cgroup = "" } };
 	uint8_t *const bytes = u.bytes;
 	struct keeper_resp resp;
 	int fds[3], fd;
@@ -116,8 +119,14 @@ static void request(const uint8_t *data, size_t size, uint8_t with, uint32_t *id
 			bytes[i] = data[i];
 	if (with & 0x80) /* the last client's name */
 		memcpy(bytes + offsetof(struct keeper_req, id), id, sizeof(*id));
-	if (with & 0x40 && size >= sizeof(req) && u.r.req.op == KEEPER_IN_CGROUP)
+	if (with & 0x40 && size >= sizeof(req) && u.r.req.op == KEEPER_ADD) {
 		size = sizeof(u.r);
+		fds[n++] = dup(kinds[0]);
+		fds[n++] = dup(looked[0]);
+		with = 0;
+		if (fds_send(looked[1], "", 1, kinds + 1, 2, 0) != 1)
+			abort();
+	}
 	if (with & 0x40 && size >= sizeof(req) && u.r.req.op == KEEPER_LOOK) {
 		u.look.req.num = 1;
 		u.look.range[0] = (struct keeper_range){ vma.start, vma.end };

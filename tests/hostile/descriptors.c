@@ -285,7 +285,7 @@ static void of_fuse(void)
 
 	if (!fuse_start(&f))
 		vt_skip("no file system in user space: %s", strerror(errno));
-	fd[0] = fuse_file(&f);
+	fd[0] = fuse_file(&f, "file", O_RDWR);
 	CHECK(fd[0] >= 0);
 	for (unsigned i = 1; i < RAW_MAX_FDS; i++)
 		fd[i] = fd[0];
@@ -313,6 +313,46 @@ static void of_fuse(void)
 	victim_stop();
 	raw_router_serves();
 	close(fd[0]);
+	fuse_end(&f);
+}
+
+#define POSERS 8u
+
+/*
+ * Files of such a server that look like this process's own memory: who looks at them, and closes
+ * them, waits for ever. Only who has sent them gets no answer.
+ */
+static void of_a_poser(void)
+{
+	struct {
+		struct ff_hdr hdr;
+		struct ff_hello_req req;
+	} m = { .hdr = header(FF_MSG_HELLO),
+		.req = { FF_PROTO_VERSION, FF_PROTO_VERSION, "poser", { 0 } } };
+	struct raw r[POSERS], other;
+	struct fuse f;
+	int fd[2];
+
+	if (!fuse_start(&f))
+		vt_skip("no file system in user space: %s", strerror(errno));
+	fd[0] = fuse_file(&f, "mem", O_RDWR);
+	fd[1] = fuse_file(&f, "maps", O_RDONLY);
+	CHECK(fd[0] >= 0 && fd[1] >= 0);
+	m.hdr.n_fds = 2;
+	victim_start();
+	for (unsigned i = 0; i < POSERS; i++) {
+		raw_connect(&r[i]);
+		CHECK_EQ(hello_send_fds(r[i].sock, &m, sizeof(m), fd), (ssize_t)sizeof(m));
+	}
+	victim_check();
+	raw_open(&other);
+	for (unsigned i = 0; i < POSERS; i++)
+		raw_close(&r[i]);
+	raw_close(&other);
+	victim_stop();
+	raw_router_serves();
+	close(fd[0]);
+	close(fd[1]);
 	fuse_end(&f);
 }
 
@@ -446,5 +486,6 @@ static void of_a_relative(void)
 
 VT_MAIN({ "descriptors_slow_to_close", slow_to_close, 0 },
 	{ "descriptors_not_taken", not_taken, 0 }, { "descriptors_of_any_kind", of_any_kind, 0 },
-	{ "descriptors_of_fuse", of_fuse, 0 }, { "descriptors_of_sessions", of_sessions, 0 },
+	{ "descriptors_of_fuse", of_fuse, 0 }, { "descriptors_of_a_poser", of_a_poser, 0 },
+	{ "descriptors_of_sessions", of_sessions, 0 },
 	{ "descriptors_of_a_relative", of_a_relative, 0 })

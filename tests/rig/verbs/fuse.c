@@ -17,8 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define FILE_NODE 2u
-#define FILE_SIZE (1u << 20)
+#define FILE_NODE  2u
+#define EMPTY_NODE 3u /* a file as those of procfs are */
+#define FILE_SIZE  (1u << 20)
 
 static void reply(int dev, uint64_t unique, int err, const void *body, size_t len)
 {
@@ -33,19 +34,20 @@ static struct fuse_attr attr_of(uint64_t node)
 	return (struct fuse_attr){
 		.ino = node,
 		.size = node == FILE_NODE ? FILE_SIZE : 0,
-		.mode = node == FILE_NODE ? S_IFREG | 0666 : S_IFDIR | 0755,
+		.mode = node != FUSE_ROOT_ID ? S_IFREG | 0666 : S_IFDIR | 0755,
 		.nlink = 1,
 		.blksize = 4096,
 	};
 }
 
-static void serve(int dev, const struct fuse_in_header *h)
+static void serve(int dev, const struct fuse_in_header *h, const char *name)
 {
 	struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
 				      .minor = FUSE_KERNEL_MINOR_VERSION,
 				      .max_write = 4096 };
 	struct fuse_attr_out attr = { .attr = attr_of(h->nodeid) };
-	struct fuse_entry_out entry = { .nodeid = FILE_NODE, .attr = attr_of(FILE_NODE) };
+	uint64_t node = strcmp(name, "file") ? EMPTY_NODE : FILE_NODE; /* FUSE_LOOKUP */
+	struct fuse_entry_out entry = { .nodeid = node, .attr = attr_of(node) };
 	struct fuse_open_out opened = { .open_flags = FOPEN_KEEP_CACHE };
 
 	if (h->opcode == FUSE_INIT) {
@@ -82,7 +84,7 @@ static void server(int dev)
 	static union {
 		struct fuse_in_header h;
 		char bytes[FUSE_MIN_READ_BUFFER + 4096];
-	} in;
+	} in; /* a name at its end has its 0 */
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;) {
@@ -91,7 +93,7 @@ static void server(int dev)
 		if (n < 0 && errno != EINTR && errno != ENOENT && errno != EAGAIN)
 			_exit(0);
 		if (n >= (ssize_t)sizeof(in.h))
-			serve(dev, &in.h);
+			serve(dev, &in.h, in.bytes + sizeof(in.h));
 	}
 }
 
@@ -114,11 +116,14 @@ bool fuse_start(struct fuse *f)
 
 	if (dev < 0)
 		return false;
-	strcpy(f->dir, "/tmp/fuse.XXXXXX");
+	strcpy(f->parent, "/tmp/fuse.XXXXXX");
 	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other",
 		 dev);
-	if (!mkdtemp(f->dir))
+	if (!mkdtemp(f->parent))
 		goto err_close;
+	snprintf(f->dir, sizeof(f->dir), "%s/%d", f->parent, (int)getpid());
+	if (mkdir(f->dir, 0755))
+		goto err_parent;
 	if (mount("fuse", f->dir, "fuse", MS_NOSUID | MS_NODEV, options))
 		goto err_dir;
 	f->server = fork();
@@ -129,21 +134,24 @@ bool fuse_start(struct fuse *f)
 		return true;
 	umount2(f->dir, MNT_DETACH);
 	rmdir(f->dir);
+	rmdir(f->parent);
 	return false;
 
 err_dir:
 	rmdir(f->dir);
+err_parent:
+	rmdir(f->parent);
 err_close:
 	close(dev);
 	return false;
 }
 
-int fuse_file(const struct fuse *f)
+int fuse_file(const struct fuse *f, const char *name, int mode)
 {
-	char path[48];
+	char path[64];
 
-	snprintf(path, sizeof(path), "%s/file", f->dir);
-	return open(path, O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s/%s", f->dir, name);
+	return open(path, mode | O_CLOEXEC);
 }
 
 void fuse_end(struct fuse *f)
@@ -152,4 +160,5 @@ void fuse_end(struct fuse *f)
 	waitpid(f->server, NULL, 0);
 	umount2(f->dir, MNT_DETACH);
 	rmdir(f->dir);
+	rmdir(f->parent);
 }

@@ -28,6 +28,7 @@
 #include "ffr/lib/fds.h"
 #include "ffr/lib/sandbox.h"
 #include "tests/rig/common/hello.h"
+#include "tests/rig/unit/keeper_add.h"
 #include "tests/rig/unit/mounter.h"
 
 #define LEN	      ((size_t)16 * 4096)
@@ -72,9 +73,9 @@ static struct ff_vma vma_of(const void *p)
 static int add(uint32_t *id)
 {
 	const struct ctl_peer peer = { .pid = getpid(), .pidfd = pidfd };
-	char why[KEEPER_WHY];
+	struct keeper_added added;
 
-	return keeper_client_add(&peer, memory[0], memory[1], id, why);
+	return keeper_add(&peer, memory, NULL, id, &added);
 }
 
 /* The descriptor of the one file that is mapped there, or -ENOENT: there is none. */
@@ -197,39 +198,132 @@ static int32_t ask(const void *bytes, size_t len, const int *fds, unsigned n_fds
 
 static void bad_requests_are_refused(void **state)
 {
-	struct keeper_req req = { .op = KEEPER_ADD, .pid = getpid() };
-	int fds[64] = { pidfd, memory[0], memory[1] };
+	struct keeper_cgroup_req r = { .req = { .op = KEEPER_ADD, .pid = getpid() } };
+	struct keeper_req *req = &r.req;
 	static uint8_t big[sizeof(struct keeper_look_req) + 1];
+	int fds[64] = { pidfd }, in[2];
 	uint32_t id;
 
 	(void)state;
-	for (unsigned i = 3; i < 64; i++)
-		fds[i] = memory[0];
-	for (size_t len = 1; len < sizeof(req); len += 7)
-		assert_int_equal(ask(&req, len, NULL, 0), -EINVAL);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, in), 0);
+	for (unsigned i = 1; i < 64; i++)
+		fds[i] = in[1];
+	for (size_t len = 1; len < sizeof(r); len += 7)
+		assert_int_equal(ask(&r, len, NULL, 0), -EINVAL);
 	assert_int_equal(ask(big, sizeof(big), NULL, 0), -EINVAL);
 	for (unsigned n = 0; n <= 64; n++)
-		assert_int_equal(ask(&req, sizeof(req), fds, n), n == 3 ? 0 : -EINVAL);
-	req.pid = 0;
-	assert_int_equal(ask(&req, sizeof(req), fds, 3), -EINVAL);
-	req.pid = 1; /* another process, which these are not of */
-	assert_int_equal(ask(&req, sizeof(req), fds, 3), -EPERM);
-	req.pid = getpid();
-	fds[0] = memory[1]; /* no pidfd */
-	assert_true(ask(&req, sizeof(req), fds, 3) < 0);
-	fds[0] = pidfd;
+		if (n != 2)
+			assert_int_equal(ask(&r, sizeof(r), fds, n), -EINVAL);
+	req->pid = 0;
+	assert_int_equal(ask(&r, sizeof(r), fds, 2), -EINVAL);
+	req->pid = getpid();
+	strcpy(r.cgroup, "/a/../b");
+	assert_int_equal(ask(&r, sizeof(r), fds, 2), -EINVAL);
+	memset(r.cgroup, 'x', sizeof(r.cgroup)); /* without an end */
+	r.cgroup[0] = '/';
+	assert_int_equal(ask(&r, sizeof(r), fds, 2), -EINVAL);
+	r.cgroup[0] = '\0';
 	for (uint32_t op = 0; op < 100; op++) {
-		req.op = op;
+		req->op = op;
 		if (op == KEEPER_BEGIN)
 			continue;
-		if (op != KEEPER_ADD)
-			assert_true(ask(&req, sizeof(req), fds, 3) < 0);
-		req.id = 0xdead;
-		assert_true(ask(&req, sizeof(req), NULL, 0) < 0);
-		req.id = 0;
+		assert_true(ask(req, sizeof(*req), fds, 3) < 0);
+		req->id = 0xdead;
+		assert_true(ask(req, sizeof(*req), NULL, 0) < 0);
+		req->id = 0;
 	}
+	close(in[0]);
+	close(in[1]);
 	assert_int_equal(add(&id), 0); /* and it works as before */
 	keeper_client_del(id);
+}
+
+/* The answer to a question of somebody who has taken a router over: with these descriptors in the socket. */
+static int added_with(int pid, int peer, const int *fds, unsigned n, uint32_t *id)
+{
+	struct keeper_cgroup_req r = { .req = { .op = KEEPER_ADD, .pid = pid } };
+	struct keeper_added added;
+	struct keeper_resp resp;
+	int in[2], with[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, in), 0);
+	with[0] = peer;
+	with[1] = in[1];
+	if (n)
+		assert_int_equal(fds_send(in[0], "", 1, fds, n, 0), 1);
+	else
+		shutdown(in[0], SHUT_WR);
+	assert_int_equal(fds_send(sock, &r, sizeof(r), with, 2, 0), sizeof(r));
+	while (recv(sock, &resp, sizeof(resp), 0) < 0)
+		assert_int_equal(errno, EAGAIN);
+	assert_int_equal(resp.status, 0);
+	close(in[1]);
+	assert_int_equal(recv(in[0], &added, sizeof(added), 0), sizeof(added));
+	close(in[0]);
+	*id = resp.id;
+	return added.err;
+}
+
+/* What was not found to be a client's own memory has a name, and nothing can be asked about it. */
+static void only_a_clients_own_memory_is_kept(void **state)
+{
+	const int other[] = { memory[0], memory[0], memory[0] },
+		  swapped[] = { memory[1], memory[0] };
+	struct keeper_found found;
+	uint32_t id;
+
+	(void)state;
+	(void)vma_of(shared);
+	assert_int_equal(added_with(getpid(), pidfd, other, 0, &id), -EINVAL);
+	assert_int_equal(find(id, shared, LEN, true, &found), -ENOENT);
+	keeper_client_del(id);
+	assert_int_equal(added_with(getpid(), pidfd, other, 1, &id), -EINVAL);
+	keeper_client_del(id);
+	assert_int_equal(added_with(getpid(), pidfd, other, 2, &id), -EPERM);
+	assert_int_equal(find(id, shared, LEN, true, &found), -ENOENT);
+	keeper_client_del(id);
+	assert_int_equal(added_with(getpid(), pidfd, swapped, 2, &id), -EPERM);
+	keeper_client_del(id);
+	/* another process, which these are not of */
+	assert_int_equal(added_with(1, pidfd, memory, 2, &id), -EPERM);
+	assert_int_equal(find(id, shared, LEN, true, &found), -ENOENT);
+	keeper_client_del(id);
+	/* no pidfd */
+	assert_int_equal(added_with(getpid(), memory[1], memory, 2, &id), -EPERM);
+	keeper_client_del(id);
+	assert_int_equal(added_with(getpid(), pidfd, memory, 2, &id), 0);
+	assert_int_not_equal(id, 0);
+	keeper_client_del(id);
+}
+
+/* A client that does not come, as one whose server does not answer: others are looked at meanwhile. */
+static void a_question_keeps_nobody_waiting(void **state)
+{
+	struct keeper_cgroup_req r = { .req = { .op = KEEPER_ADD, .pid = getpid() } };
+	struct keeper_added added;
+	struct keeper_resp resp;
+	uint32_t id, other;
+	int in[2], with[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, in), 0);
+	with[0] = pidfd;
+	with[1] = in[1];
+	assert_int_equal(fds_send(sock, &r, sizeof(r), with, 2, 0), sizeof(r));
+	while (recv(sock, &resp, sizeof(resp), 0) < 0)
+		assert_int_equal(errno, EAGAIN);
+	id = resp.id;
+	assert_int_equal(add(&other), 0);
+	keeper_client_del(other);
+	keeper_client_del(id); /* before it is looked at */
+	assert_int_equal(recv(in[0], &added, sizeof(added), MSG_DONTWAIT), -1);
+	assert_int_equal(fds_send(in[0], "", 1, memory, 2, 0), 1);
+	close(in[1]);
+	assert_int_equal(recv(in[0], &added, sizeof(added), 0), sizeof(added));
+	assert_int_equal(added.err, 0);
+	close(in[0]);
+	assert_int_equal(add(&other), 0);
+	keeper_client_del(other);
 }
 
 static void bad_questions_about_mappings(void **state)
@@ -277,18 +371,26 @@ static void where_a_process_is(void **state)
 {
 	struct ctl_peer peer = { .pid = getpid(), .pidfd = pidfd };
 	char path[CGROUP_MAX], below[CGROUP_MAX + 8];
+	struct keeper_added added;
+	uint32_t id;
 	int st, gone;
 
 	(void)state;
 	st = cgroup_of(getpid(), path);
-	assert_int_equal(keeper_in_cgroup(&peer, "/freeflow-no-such-one"),
+	assert_int_equal(keeper_add(&peer, memory, "/freeflow-no-such-one", &id, &added),
 			 st == -ENOENT ? -ENOENT : -EACCES);
+	assert_int_equal(added.outside, 1);
+	if (!st && strlen(path) < KEEPER_CGROUP)
+		assert_string_equal(added.cgroup, path);
+	keeper_client_del(id);
 	if (!st && !cgroup_path_wrong(path)) {
-		assert_int_equal(keeper_in_cgroup(&peer, path), 0);
+		assert_int_equal(keeper_add(&peer, memory, path, &id, &added), 0);
+		keeper_client_del(id);
 		snprintf(below, sizeof(below), "%s/x", path);
-		assert_int_equal(keeper_in_cgroup(&peer, below), -EACCES);
+		assert_int_equal(keeper_add(&peer, memory, below, &id, &added), -EACCES);
+		keeper_client_del(id);
 	}
-	assert_int_equal(keeper_in_cgroup(&peer, "/"), -EINVAL);
+	assert_int_equal(keeper_add(&peer, memory, "/", &id, &added), -EINVAL);
 	/* one that has ended, whose number may be another's */
 	peer.pid = fork();
 	assert_true(peer.pid >= 0);
@@ -298,37 +400,10 @@ static void where_a_process_is(void **state)
 	assert_true(gone >= 0);
 	assert_int_equal(waitpid(peer.pid, &st, 0), peer.pid);
 	peer.pid = getpid();
-	assert_int_equal(keeper_in_cgroup(&peer, "/freeflow-no-such-one"), -ESRCH);
+	assert_int_equal(keeper_add(&peer, memory, "/freeflow-no-such-one", &id, &added), -ESRCH);
+	assert_int_equal(added.outside, 0);
+	keeper_client_del(id);
 	close(gone);
-}
-
-static void bad_questions_about_cgroups(void **state)
-{
-	struct keeper_cgroup_req req = {
-		.req = { .op = KEEPER_IN_CGROUP, .pid = getpid() },
-		.cgroup = "/freeflow-no-such-one",
-	};
-	int fds[3] = { pidfd, pidfd, pidfd };
-	size_t end = strlen(req.cgroup);
-
-	(void)state;
-	assert_int_equal(ask(&req, sizeof(req), fds, 0), -EINVAL);
-	assert_int_equal(ask(&req, sizeof(req), fds, 2), -EINVAL);
-	assert_int_equal(ask(&req, sizeof(req) - 1, fds, 1), -EINVAL);
-	assert_int_equal(ask(&req, sizeof(req.req), fds, 1), -EINVAL);
-	req.req.pid = -1;
-	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
-	req.req.pid = getpid();
-	fds[0] = memory[1]; /* no pidfd */
-	assert_int_equal(ask(&req, sizeof(req), fds, 1), -ESRCH);
-	fds[0] = pidfd;
-	memset(req.cgroup + end, 'x', sizeof(req.cgroup) - end); /* without an end */
-	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
-	strcpy(req.cgroup, "/a/../b");
-	assert_int_equal(ask(&req, sizeof(req), fds, 1), -EINVAL);
-	/* another request of that length */
-	req.req.op = KEEPER_OPEN_FFMEM;
-	assert_int_equal(ask(&req, sizeof(req), fds, 0), -EINVAL);
 }
 
 /* The inode of a socket that listens, or of one that does not; its descriptor is the caller's. */
@@ -600,9 +675,10 @@ int main(void)
 		cmocka_unit_test(what_is_not_shared_or_not_writable_is_not_found),
 		cmocka_unit_test(one_question_opens_so_many),
 		cmocka_unit_test(bad_requests_are_refused),
+		cmocka_unit_test(only_a_clients_own_memory_is_kept),
+		cmocka_unit_test(a_question_keeps_nobody_waiting),
 		cmocka_unit_test(bad_questions_about_mappings),
 		cmocka_unit_test(where_a_process_is),
-		cmocka_unit_test(bad_questions_about_cgroups),
 		cmocka_unit_test(a_container_runs_while_its_folder_is_mounted),
 		cmocka_unit_test(a_container_runs_while_its_cgroup_has_processes),
 		cmocka_unit_test(bad_questions_about_containers),

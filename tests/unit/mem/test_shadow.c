@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/rig/unit/keeper_add.h"
 #include "tests/rig/unit/unit.h"
 #include "ffr/abi/ff_vma.h"
 #include "ffr/mem/shadow.h"
@@ -105,6 +106,7 @@ static int teardown(void **state)
 		close(ses.mem.maps_fd);
 		keeper_client_del(ses.mem.keeper_id);
 		look_settle();
+		clients_settle();
 		if (open_fds() != fds_before) {
 			print_message("descriptors are left open\n");
 			return -1;
@@ -117,7 +119,8 @@ static int teardown(void **state)
 static void says_hello(pid_t pid)
 {
 	struct ctl_peer peer = { .pid = pid };
-	char path[32], why[KEEPER_WHY];
+	struct keeper_added added;
+	char path[32];
 	int mem;
 
 	ses.pid = pid;
@@ -126,7 +129,8 @@ static void says_hello(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
 	ses.mem.maps_fd = open(path, O_RDONLY | O_CLOEXEC);
 	peer.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	assert_int_equal(keeper_client_add(&peer, mem, ses.mem.maps_fd, &ses.mem.keeper_id, why),
+	assert_int_equal(keeper_add(&peer, (const int[]){ mem, ses.mem.maps_fd }, NULL,
+				    &ses.mem.keeper_id, &added),
 			 0);
 	close(mem);
 	close(peer.pidfd);
