@@ -146,9 +146,9 @@ struct packet_extra {
 
 /*
  * They are closed. What a request was served with was looked at; of others nobody knows how long
- * that takes (discard.c).
+ * that takes (discard.c). NULL, or why the connection that has sent them must be closed.
  */
-static void fds_end(struct container *c, const int *fd, unsigned n, bool served)
+static const char *fds_end(struct container *c, const int *fd, unsigned n, bool served)
 {
 	struct container_ctl *ct = c->ctl;
 
@@ -158,6 +158,9 @@ static void fds_end(struct container *c, const int *fd, unsigned n, bool served)
 		else
 			discard_fd(&ct->discard, fd[i]);
 	}
+	return n && !served && discard_full(ct->discard, true) ?
+		       "its container has sent too many descriptors that cannot be closed at once" :
+		       NULL;
 }
 
 static void extra_take(struct msghdr *msg, struct packet_extra *got)
@@ -416,7 +419,7 @@ static void on_later(struct backend_later *b, int err)
 	struct ctl_call c = {
 		.ctl = conn->ctl, .conn = conn, .s = conn->ses, .fds = was.fds, .reply = &a.reply
 	};
-	const char *why = conn->leaving_why;
+	const char *why = conn->leaving_why, *too_many;
 	bool is_leaving = conn->is_leaving;
 	int status;
 
@@ -433,13 +436,15 @@ static void on_later(struct backend_later *b, int err)
 	}
 	conn->later = NULL;
 	conn->is_leaving = false;
-	fds_end(cont, was.fds, was.n_fds, !status);
+	too_many = fds_end(cont, was.fds, was.n_fds, !status);
 	if (status) {
 		memset(a.resp, 0, sizeof(a.resp));
 		reply_release(&a.reply);
 	}
 	if (!is_leaving)
 		why = later_answer(conn, &was, status, &a);
+	if (!why)
+		why = too_many;
 	if (is_leaving || why)
 		ctl_conn_close(conn, why);
 	else if (conn->ses)
@@ -582,7 +587,7 @@ bool ctl_serve_slot(struct ctl_conn *conn)
 static bool read_packet(struct ctl_conn *conn)
 {
 	struct packet_extra got;
-	const char *why;
+	const char *why, *too_many = NULL;
 	struct answer a;
 	ssize_t n;
 
@@ -600,11 +605,11 @@ static bool read_packet(struct ctl_conn *conn)
 	if (!why && a.is_later)
 		later_take(conn->later, got.fd, got.n);
 	else
-		fds_end(conn->cont, got.fd, got.n, !why && !a.hdr.status);
+		too_many = fds_end(conn->cont, got.fd, got.n, !why && !a.hdr.status);
 	if (!why && !a.is_later)
 		why = answer_send(conn, &a);
-	if (!why && discard_full(((struct container_ctl *)conn->cont->ctl)->discard))
-		why = "its container has sent too many descriptors that cannot be closed at once";
+	if (!why)
+		why = too_many;
 	if (why) {
 		ctl_conn_close(conn, why);
 		return false;

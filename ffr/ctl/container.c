@@ -102,7 +102,7 @@ static bool accept_one(struct container_ctl *ct)
 {
 	int err, fd;
 
-	if (discard_full(ct->discard)) {
+	if (discard_full(ct->discard, false)) {
 		accept_later(ct, ACCEPT_RETRY);
 		return false;
 	}

@@ -12,6 +12,9 @@
  * So a container that sends what it should not has its descriptors, and a connection in which anything
  * is left unread, closed by a thread of its own, which ends when there is nothing more to close. A
  * client that keeps it waiting keeps its own container from new connections, above DISCARD_MAX.
+ * Programs of that container that have a connection go on: a connection is closed when it sends
+ * such a descriptor, and more than DISCARD_MAX descriptors that were sent wait already. Connections
+ * that wait are not counted for that, since a process that dies may leave hundreds at once.
  */
 #include "ffr/ctl/discard.h"
 
@@ -30,12 +33,14 @@
 struct item {
 	STAILQ_ENTRY(item) entry;
 	int fd;
+	bool sent; /* by a client; else it is a connection */
 };
 
 struct discard {
 	pthread_mutex_t lock;
 	STAILQ_HEAD(, item) items; /* [lock] */
 	unsigned num;		   /* [lock] that are not closed yet */
+	unsigned num_sent;	   /* [lock] of them, what clients have sent */
 	bool running;		   /* [lock] there is a thread */
 	bool ended;		   /* [lock] the last one frees it */
 };
@@ -59,9 +64,10 @@ static void *closer(void *arg)
 		STAILQ_REMOVE_HEAD(&d->items, entry);
 		pthread_mutex_unlock(&d->lock);
 		close(i->fd);
-		free(i);
 		pthread_mutex_lock(&d->lock);
 		d->num--;
+		d->num_sent -= i->sent;
+		free(i);
 	}
 	d->running = false;
 	last = d->ended;
@@ -106,7 +112,7 @@ static struct discard *get(struct discard **d)
 	return *d;
 }
 
-void discard_fd(struct discard **dp, int fd)
+static void discard(struct discard **dp, int fd, bool sent)
 {
 	struct item *i = malloc(sizeof(*i));
 	struct discard *d = i ? get(dp) : NULL;
@@ -118,13 +124,20 @@ void discard_fd(struct discard **dp, int fd)
 		return;
 	}
 	i->fd = fd;
+	i->sent = sent;
 	pthread_mutex_lock(&d->lock);
 	STAILQ_INSERT_TAIL(&d->items, i, entry);
 	d->num++;
+	d->num_sent += sent;
 	err = start(d); /* the next one tries again */
 	pthread_mutex_unlock(&d->lock);
 	if (err)
 		log_warn("no thread to close a client's descriptors: %s", strerror(-err));
+}
+
+void discard_fd(struct discard **d, int fd)
+{
+	discard(d, fd, true);
 }
 
 /*
@@ -148,17 +161,17 @@ void discard_socket(struct discard **d, int fd)
 	if (!shutdown(fd, SHUT_RDWR) && !unread(fd))
 		close(fd);
 	else
-		discard_fd(d, fd);
+		discard(d, fd, false);
 }
 
-bool discard_full(struct discard *d)
+bool discard_full(struct discard *d, bool sent)
 {
 	bool full;
 
 	if (!d)
 		return false;
 	pthread_mutex_lock(&d->lock);
-	full = d->num > DISCARD_MAX;
+	full = (sent ? d->num_sent : d->num) > DISCARD_MAX;
 	pthread_mutex_unlock(&d->lock);
 	return full;
 }

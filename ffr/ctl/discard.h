@@ -8,20 +8,20 @@
 
 #include <stdbool.h>
 
-/* Descriptors of a container that wait to be closed; above, nothing new is taken from it. */
+/* Descriptors of a container that wait to be closed; above, it is not let in, and may send no more of them. */
 #define DISCARD_MAX 64u
 
 struct discard; /* of a container; NULL until there was something */
 
-/* Close fd, elsewhere and some time. */
+/* Close fd, which a client has sent, elsewhere and some time. */
 void discard_fd(struct discard **d, int fd);
 /*
  * Close a client's connection: here, if nothing waits in it that might take long, else elsewhere. The
  * client sees the end at once. Takes fd.
  */
 void discard_socket(struct discard **d, int fd);
-/* Do more than DISCARD_MAX wait? */
-bool discard_full(struct discard *d);
+/* Do more than DISCARD_MAX wait? sent: of those that clients have sent; else connections count as well. */
+bool discard_full(struct discard *d, bool sent);
 /* The container goes; what waits is closed all the same. */
 void discard_end(struct discard *d);
 

@@ -170,6 +170,23 @@ static void events_are_one_way(void **state)
 	close(sock);
 }
 
+/* The status of a registration of what is no dma-buf. */
+static int send_dmabuf(int sock, int fd)
+{
+	struct {
+		struct ff_hdr h;
+		struct ff_reg_dmabuf_mr_req req;
+	} m = { { .magic = FF_PROTO_MAGIC, .type = FF_MSG_REG_DMABUF_MR, .n_fds = 1 }, { 0 } };
+	struct {
+		struct ff_hdr h;
+		struct ff_reg_dmabuf_mr_resp resp;
+	} a;
+
+	rig_send(sock, &m, sizeof(m), fd, 1);
+	rig_pump(g);
+	return recv(sock, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a) ? a.h.status : RIG_CLOSED;
+}
+
 /* Nobody is let in whose container has too many of them waiting; the other container is. */
 static void a_full_container_waits(void **state)
 {
@@ -183,22 +200,58 @@ static void a_full_container_waits(void **state)
 		client[i] = call_client(g, 0);
 	/* behind the first one, which is waited for */
 	for (unsigned i = 0; i < 2; i++) {
-		assert_false(discard_full(ctl()->discard));
+		assert_false(discard_full(ctl()->discard, false));
 		s[i] = slow_new();
 		give(client[i], &s[i], &bad, sizeof(bad), i ? DISCARD_MAX : 1);
 		assert_true(rig_is_closed(g, client[i]));
 		close(client[i]);
 	}
-	assert_true(discard_full(ctl()->discard));
+	assert_true(discard_full(ctl()->discard, false));
 	other = call_client(g, 1);
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
 	close(other);
 	for (unsigned i = 0; i < 2; i++)
 		slow_end(&s[i]);
 	rig_fds(g, before);
-	assert_false(discard_full(ctl()->discard));
+	assert_false(discard_full(ctl()->discard, false));
 	sock = call_client(g, 0);
 	close(sock);
+}
+
+/* A process that dies leaves many at once: others of its container that have a connection go on. */
+static void connections_that_ended_close_no_other(void **state)
+{
+	unsigned before = rig_open_fds();
+	int other, client[DISCARD_MAX + 2];
+	struct slow s = slow_new();
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	other = call_client(g, 0);
+	for (unsigned i = 0; i < DISCARD_MAX + 2; i++)
+		client[i] = call_client(g, 0);
+	give(client[0], &s, &bad, sizeof(bad), 1); /* what is behind it is not closed before */
+	for (unsigned i = 1; i < DISCARD_MAX + 2; i++) {
+		rig_send(client[i], &bad, sizeof(bad), -1, 0);
+		rig_send(client[i], &good, sizeof(good), -1, 0);
+	}
+	rig_pump(g);
+	assert_int_equal(ctl()->num_conns, 1);
+	assert_true(discard_full(ctl()->discard, false));
+	assert_false(discard_full(ctl()->discard, true));
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+	/* nor do descriptors, unless there are too many of them */
+	assert_int_equal(send_dmabuf(other, fd), -EINVAL);
+	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
+	for (unsigned i = 0; i < DISCARD_MAX; i++)
+		(void)send_dmabuf(other, fd);
+	assert_true(rig_is_closed(g, other));
+	close(fd);
+	close(other);
+	for (unsigned i = 0; i < DISCARD_MAX + 2; i++)
+		close(client[i]);
+	slow_end(&s);
+	rig_fds(g, before);
 }
 
 int main(void)
@@ -206,7 +259,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CALL_TEST(with_a_message),	   CALL_TEST(behind_a_message),
 		CALL_TEST(behind_a_connection),	   CALL_TEST(events_are_one_way),
-		CALL_TEST(a_full_container_waits),
+		CALL_TEST(a_full_container_waits), CALL_TEST(connections_that_ended_close_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
