@@ -15,7 +15,7 @@
  *
  * A REJ ends it before ESTABLISHED. Who waits for a message has a timer; the other side is told with
  * a REJ when it runs out. A REQ is repeated until an MRA or a REJ answers it: nobody has the address
- * at the moment, or the listener's backlog is full, or nobody listens yet. That is answered by a REJ
+ * at the moment, or its share of the listener's backlog is full, or nobody listens yet. That is answered by a REJ
  * after CM_LISTEN_MS only: both sides of perftest -R agree by another connection and then listen and
  * connect at the same time, which works where a network is between them.
  *
@@ -154,14 +154,29 @@ void cm_request_taken(struct cm_id *id)
 }
 
 /*
+ * Has who sent m no place in the backlog? The backlog is a peer's: one that has many requests there
+ * keeps no other peer out. Of all places that a listener has, a peer gets half of what is free.
+ */
+static bool share_is_full(const struct cm_id *l, const struct cm_from *from, const struct cm_msg *m)
+{
+	const struct cm_id *id;
+	uint32_t n = 0;
+
+	LIST_FOREACH(id, &l->pending, of_listener)
+		n += id->from == from->id &&
+		     (from->id || !memcmp(&id->dgid, &m->sgid, sizeof(id->dgid)));
+	return n >= l->backlog || n >= FF_CM_MAX_BACKLOG - l->num_pending;
+}
+
+/*
  * As in the kernel, a request takes part of the backlog until the program has read its event. That
  * is seen only of the channel as a whole.
  */
-static bool backlog_is_full(struct cm_id *l)
+static bool backlog_is_full(struct cm_id *l, const struct cm_from *from, const struct cm_msg *m)
 {
 	struct cm_id *id, *next;
 
-	if (l->num_pending < l->backlog)
+	if (!share_is_full(l, from, m))
 		return false;
 	if (!cm_chan_is_read(l->chan))
 		return true;
@@ -170,7 +185,7 @@ static bool backlog_is_full(struct cm_id *l)
 		if (!id->request)
 			cm_request_taken(id);
 	}
-	return l->num_pending >= l->backlog;
+	return share_is_full(l, from, m);
 }
 
 /*
@@ -191,14 +206,14 @@ static bool request_again(struct cm *cm, const struct cm_msg *m)
 	return true;
 }
 
-bool cm_request_new(struct cm *cm, const struct container *to, const struct container *from,
+bool cm_request_new(struct cm *cm, const struct container *to, const struct cm_from *from,
 		    const struct cm_msg *m, struct cm_id **listener)
 {
 	struct cm_id *l = to->cm ? cm_port_listener(to->cm, m->ps, &m->dst) : NULL;
 
-	if ((!from && request_again(cm, m)) || (!l && m->age < CM_LISTEN_MS))
+	if ((!from->c && request_again(cm, m)) || (!l && m->age < CM_LISTEN_MS))
 		return false;
-	*listener = cm_addr_loopback(&m->dst) && to != from ? NULL : l;
+	*listener = cm_addr_loopback(&m->dst) && to != from->c ? NULL : l;
 	return true;
 }
 
@@ -215,12 +230,13 @@ static bool event_has_room(struct container *c)
 	return room;
 }
 
-struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state)
+struct cm_id *cm_request_id(struct cm_id *l, const struct cm_from *from, const struct cm_msg *m,
+			    enum cm_state state)
 {
 	struct cm_addr path = { .family = AF_IB, .gid = m->dgid };
 	struct cm_id *id;
 
-	if (backlog_is_full(l) || !event_has_room(l->cont->c))
+	if (backlog_is_full(l, from, m) || !event_has_room(l->cont->c))
 		return NULL;
 	id = cm_id_create(l->o.ses, l->chan->ch, l->ps, m->qp_type);
 	if (!id)
@@ -234,6 +250,7 @@ struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_sta
 	id->attached = true;
 	id->tos = m->traffic_class;
 	id->peer_comm = m->src_comm;
+	id->from = from->id;
 	if (cm_id_comm(id) || cm_id_peer(id)) {
 		cm_id_destroy(id);
 		return NULL;
@@ -560,7 +577,7 @@ static bool reject_stale(struct cm *cm, const struct container *c, const struct 
 	return true;
 }
 
-void cm_recv_req(struct cm *cm, struct container *to, const struct container *from,
+void cm_recv_req(struct cm *cm, struct container *to, const struct cm_from *from,
 		 const struct cm_msg *m)
 {
 	struct cm_id *l, *id;
@@ -575,7 +592,7 @@ void cm_recv_req(struct cm *cm, struct container *to, const struct container *fr
 		reject(cm, to, m, CM_REJ_CONSUMER);
 		return;
 	}
-	id = cm_request_id(l, m, CM_REQ_RCVD);
+	id = cm_request_id(l, from, m, CM_REQ_RCVD);
 	if (!id)
 		return;
 	id->peer_qpn = m->param.qp_num;

@@ -150,9 +150,10 @@ struct cm_msg {
  * see cm_wire_conn().
  */
 uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
-/* Who a message is from; c: NULL, if that is on another host. */
+/* Who a message is from; c: NULL, if that is on another host. id: the container's, 0: of a plain peer. */
 struct cm_from {
 	const struct container *c;
+	uint32_t id;
 	char tenant[CONTAINER_NAME_MAX], name[CONTAINER_NAME_MAX];
 };
 /* Give it to its receiver; `to`: of a request, or NULL: nobody is there. */
@@ -327,11 +328,13 @@ struct cm_id {
 	struct timer timer; /* always armed, at UINT64_MAX for never: arming it cannot fail */
 
 	/* a listener */
-	uint32_t backlog, num_pending;
+	uint32_t backlog; /* requests that each peer may have in `pending` */
+	uint32_t num_pending;
 	LIST_HEAD(, cm_id) pending;
 
 	/* a request */
 	struct cm_id *listener; /* whose backlog it takes part of, or NULL */
+	uint32_t from; /* the container that it is from, 0: of a plain peer, which has dgid */
 	LIST_ENTRY(cm_id) of_listener;
 	struct cm_event *request; /* its CONNECT_REQUEST, while that waits */
 
@@ -491,20 +494,21 @@ void cm_msg_drop(struct cm_id *id);
  * Is it to be answered now? False: it was before, or a listener may still come. *listener may be NULL:
  * nobody listens.
  */
-bool cm_request_new(struct cm *cm, const struct container *to, const struct container *from,
+bool cm_request_new(struct cm *cm, const struct container *to, const struct cm_from *from,
 		    const struct cm_msg *m, struct cm_id **listener);
 /* A new id for a request to `l`, or NULL: no room. */
-struct cm_id *cm_request_id(struct cm_id *l, const struct cm_msg *m, enum cm_state state);
+struct cm_id *cm_request_id(struct cm_id *l, const struct cm_from *from, const struct cm_msg *m,
+			    enum cm_state state);
 /* Tell the listener's client. */
 void cm_request_event(struct cm_id *l, struct cm_id *id, const struct cm_msg *m, uint32_t pd_size);
 /* It no longer takes part of the backlog. */
 void cm_request_taken(struct cm_id *id);
 
 /* Messages received: `to` is the container of a request, `id` the receiver of the others. */
-void cm_recv_req(struct cm *cm, struct container *to, const struct container *from,
+void cm_recv_req(struct cm *cm, struct container *to, const struct cm_from *from,
 		 const struct cm_msg *m);
 void cm_recv_conn(struct cm_id *id, const struct cm_msg *m);
-void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct container *from,
+void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct cm_from *from,
 		      const struct cm_msg *m);
 void cm_recv_sidr_rep(struct cm_id *id, const struct cm_msg *m);
 

@@ -103,15 +103,15 @@ void cm_deliver(struct cm *cm, const struct cm_from *from, struct container *to,
 	if (!to || to->dying)
 		return;
 	if (m->type == CM_MSG_SIDR_REQ)
-		cm_recv_sidr_req(cm, to, from->c, m);
+		cm_recv_sidr_req(cm, to, from, m);
 	else if (m->type == CM_MSG_REQ)
-		cm_recv_req(cm, to, from->c, m);
+		cm_recv_req(cm, to, from, m);
 }
 
 uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m)
 {
 	struct container *to = container_by_gid(&cm->ctl->host->containers, from->tenant, &m->dgid);
-	struct cm_from by = { .c = from };
+	struct cm_from by = { .c = from, .id = from->id };
 	uint32_t conn;
 
 	if (cm_is_plain(from, &m->sgid)) {

@@ -328,13 +328,14 @@ static void request(struct cm_id *l, const struct ucma_event *ev)
 	uint32_t comm = next_comm(cm);
 	struct cm_msg m = request_of(l, ev, comm);
 	struct cm_peer peer = { m.dgid, m.sgid, comm };
+	const struct cm_from from = { 0 };
 	struct cm_id *id = NULL;
 
 	if (l->state == CM_LISTEN && !c->dying && l->cont->num_plain < IDS_MAX) {
 		if (m.type == CM_MSG_REQ)
-			cm_recv_req(cm, c, NULL, &m);
+			cm_recv_req(cm, c, &from, &m);
 		else
-			cm_recv_sidr_req(cm, c, NULL, &m);
+			cm_recv_sidr_req(cm, c, &from, &m);
 		id = cm_id_by_peer(cm, &peer);
 	}
 	if (!id) {

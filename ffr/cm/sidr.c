@@ -102,7 +102,7 @@ static void answer(struct cm *cm, const struct container *to, const struct cm_ms
 	cm_send(cm, to, &rep);
 }
 
-void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct container *from,
+void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct cm_from *from,
 		      const struct cm_msg *m)
 {
 	struct cm_id *l, *id;
@@ -113,7 +113,7 @@ void cm_recv_sidr_req(struct cm *cm, struct container *to, const struct containe
 		answer(cm, to, m, CM_MSG_SIDR_REP, 0, CM_SIDR_UNSUPPORTED);
 		return;
 	}
-	id = cm_request_id(l, m, CM_SIDR_REQ_RCVD);
+	id = cm_request_id(l, from, m, CM_SIDR_REQ_RCVD);
 	if (!id)
 		return;
 	cm_request_event(l, id, m, m->family == AF_IB ? FF_CM_PD_SIDR_REQ_IB : FF_CM_PD_SIDR_REQ);

@@ -137,6 +137,7 @@ static bool take_one(struct cm *cm)
 		to = container_of_id(f->host, fr->h.dst_cont);
 		ok = to && !to->dying && to->epoch == fr->h.dst_epoch &&
 		     dir_allowed(f->host, to, r->tenant, r->name) && is_sound(fr, r, to, &m);
+		from.id = r->id;
 		memcpy(from.tenant, r->tenant, sizeof(from.tenant));
 		memcpy(from.name, r->name, sizeof(from.name));
 		remote_cm_taken(f, fr);

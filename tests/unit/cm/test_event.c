@@ -261,6 +261,47 @@ static void backlogs(void **state)
 	cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, NULL);
 }
 
+/* One peer's requests fill its own share of a backlog: another one has room. */
+static void backlogs_are_each_peers(void **state)
+{
+	struct cm_client c = cm_open(g, 1); /* of the listener's own container: another peer */
+	uint32_t id;
+
+	(void)state;
+	cm_listener(b, RDMA_PS_TCP, PORT, 2);
+	for (int i = 0; i < 5; i++)
+		requested();
+	assert_int_equal(cm_counts(g->c[1]).ids, 1 + 2);
+	id = cm_routed(&c, RDMA_PS_TCP, B_IP, PORT);
+	assert_int_equal(cm_do_connect(&c, id, NULL, 0), 0);
+	assert_int_equal(cm_counts(g->c[1]).ids, 1 + 2 + 2); /* its own, and the request */
+	for (int i = 0; i < 3; i++)
+		cm_expect(b, 0, RDMA_CM_EVENT_CONNECT_REQUEST, NULL);
+	cm_expect_none(b);
+	cm_close(&c);
+}
+
+/* However long a backlog is: one peer has half of all places, and the next one half of the rest. */
+static void a_backlog_has_room_for_others(void **state)
+{
+	enum { HALF = FF_CM_MAX_BACKLOG / 2 };
+	struct cm_client c = cm_open(g, 1);
+	uint32_t id;
+
+	(void)state;
+	cm_listener(b, RDMA_PS_TCP, PORT, 0);
+	fill_b(); /* nothing is read */
+	for (int i = 0; i < HALF + 10; i++)
+		requested();
+	assert_int_equal(cm_counts(g->c[1]).ids, 1 + MANY + HALF);
+	for (int i = 0; i < HALF; i++) {
+		id = cm_routed(&c, RDMA_PS_TCP, B_IP, PORT);
+		assert_int_equal(cm_do_connect(&c, id, NULL, 0), 0);
+	}
+	assert_int_equal(cm_counts(g->c[1]).ids, 1 + MANY + HALF + HALF + HALF / 2);
+	cm_close(&c);
+}
+
 /* A client with no room for another id is like a full backlog. */
 static void a_listener_with_no_room(void **state)
 {
@@ -481,8 +522,9 @@ int main(void)
 	return UNIT_RUN(TEST(nothing_is_lost), TEST(what_waits_is_bounded), TEST(nobody_reads),
 			TEST(a_channel_takes_its_ids_with_it),
 			TEST(requests_go_with_their_listener), TEST(a_request_that_was_guessed),
-			TEST(backlogs), TEST(a_listener_with_no_room), TEST(a_quota_with_no_room),
-			TEST(ids_move_with_their_events), TEST(waiting_events_move),
-			TEST(listeners_move), TEST(a_held_id_is_destroyed),
-			TEST(programs_write_events));
+			TEST(backlogs), TEST(backlogs_are_each_peers),
+			TEST(a_backlog_has_room_for_others), TEST(a_listener_with_no_room),
+			TEST(a_quota_with_no_room), TEST(ids_move_with_their_events),
+			TEST(waiting_events_move), TEST(listeners_move),
+			TEST(a_held_id_is_destroyed), TEST(programs_write_events));
 }
