@@ -49,23 +49,6 @@ static long process_of(const char *name)
 	return pid;
 }
 
-/* Is that what systemd says of the unit? Not where there is no systemd. */
-static bool unit_is(const char *unit, const char *property, const char *value)
-{
-	char command[128], said[64] = "";
-	FILE *f;
-
-	snprintf(command, sizeof(command), "systemctl show -P %s %s 2>/dev/null", property, unit);
-	f = popen(command, "re");
-	if (!f)
-		return false;
-	if (!fgets(said, sizeof(said), f))
-		said[0] = '\0';
-	pclose(f);
-	said[strcspn(said, "\n")] = '\0';
-	return !strcmp(said, value);
-}
-
 #define START_AGAIN "systemctl reset-failed ffr ffr-admin.socket; systemctl start ffr"
 
 /* Whether systemd has given the router up, with a finding. */
@@ -93,7 +76,10 @@ void doctor_no_router(struct findings *f, int err)
 
 	if ((!pid || err == -EAGAIN) && check_unit(f))
 		return;
-	if (err == -EAGAIN)
+	if (err == -ESHUTDOWN)
+		finding(f, FINDING_PROBLEM, "systemctl start ffr",
+			"router: ffr.service was stopped");
+	else if (err == -EAGAIN)
 		finding(f, FINDING_PROBLEM,
 			"systemctl status ffr; its watchdog starts it again where systemd runs it",
 			"router: %s: it does not answer: stopped, or stuck", path);

@@ -200,6 +200,10 @@ bool lib_folder(
 	char *dir); /* container.c: the folder of the libraries, PATH_MAX bytes; false: it is not there */
 void find_lib(char *dir); /* the same, or the program ends */
 const char *admin_socket(void);
+/* unit.c: is that what systemd says of the unit? Not where there is no systemd. */
+bool unit_is(const char *unit, const char *property, const char *value);
+/* Has somebody stopped ffr.service? To connect to its socket would start it. */
+bool unit_was_stopped(void);
 const char *socket_dir(void); /* the router's runtime_dir, by the command line */
 
 /* ---- tables ---------------------------------------------------------------------------------- */

@@ -158,11 +158,18 @@ struct router_stream {
 	size_t size;
 };
 
-/* Connects, and sends a request. 0 or -errno. */
+/* Would a connection start a router that somebody has stopped? */
+static bool is_stopped(void)
+{
+	return !strcmp(admin_path, ADMIN_DEFAULT) && !access(admin_path, F_OK) &&
+	       unit_was_stopped();
+}
+
+/* Connects, and sends a request. 0 or -errno; -ESHUTDOWN: the router was stopped. */
 static int stream_open(struct router_stream *s, const json_t *request, int timeout)
 {
 	char *line = json_dumps(request, JSON_COMPACT);
-	int fd = admin_connect(timeout), err = 0;
+	int fd = is_stopped() ? -ESHUTDOWN : admin_connect(timeout), err = 0;
 
 	*s = (struct router_stream){ .f = fd >= 0 ? fdopen(fd, "r+") : NULL };
 	errno = 0;
@@ -214,6 +221,8 @@ static void __attribute__((noreturn)) router_fail(int err)
 {
 	if (err == -EAGAIN)
 		late_fail(admin_path);
+	if (err == -ESHUTDOWN)
+		fail("%s: ffr.service was stopped: systemctl start ffr", admin_path);
 	if (err == -ECONNRESET)
 		fail("%s: the router closed the connection", admin_path);
 	if (err == -EPROTO)

@@ -138,6 +138,16 @@ release() { # SUITE
 	root_run sh -c 'kill $(systemctl show -P MainPID ffr.service)'
 	wait_for 20 eval 'active ffr.service && answers' || fail "not started again after SIGTERM"
 
+	step "$1: stopped by an operator"
+	root_run systemctl stop ffr.service
+	! answers || fail "ffctl starts a router that was stopped"
+	! active ffr.service || fail "it runs: $(root_run systemctl status ffr.service ffr-admin.socket)"
+	root_run ffctl doctor >"$TMP/log" 2>&1
+	grep -q 'systemctl start ffr' "$TMP/log" || fail "the doctor: $(<"$TMP/log")"
+	root_run systemctl start ffr.service || fail "it does not start"
+	wait_for 20 answers || fail "no answer"
+	runs ffr.service ffr-admin.socket ffr-addresses.service || fail "not all of it runs again"
+
 	step "$1: upgrade"
 	root_run sh -c 'echo "log_level = debug" >>/etc/freeflow/ffr.conf; echo key >/etc/freeflow/host.key
 		systemctl start ffo.service' || fail "ffo does not start: $(root_run journalctl -u ffo.service | tail)"

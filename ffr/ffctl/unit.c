@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * unit.c - what systemd says of the router. Called by main.c before it connects, and by doctor_host.c.
+ *
+ * systemd listens at the router's admin socket, and starts the router when somebody connects. That is
+ * meant for a router that is about to start. One that an operator has stopped stays stopped: so ffctl
+ * does not connect then. A call of systemctl takes some ms, and is made only if a file is missing that
+ * systemd has for each unit that runs.
+ *
+ * Tests: packages/install.sh
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ffr/ffctl/ffctl.h"
+
+#define STARTED "/run/systemd/units/invocation:ffr.service"
+
+bool unit_is(const char *unit, const char *property, const char *value)
+{
+	char command[128], said[64] = "";
+	FILE *f;
+
+	snprintf(command, sizeof(command), "systemctl show -P %s %s 2>/dev/null", property, unit);
+	f = popen(command, "re");
+	if (!f)
+		return false;
+	if (!fgets(said, sizeof(said), f))
+		said[0] = '\0';
+	pclose(f);
+	said[strcspn(said, "\n")] = '\0';
+	return !strcmp(said, value);
+}
+
+bool unit_was_stopped(void)
+{
+	return !access("/run/systemd/units", F_OK) && access(STARTED, F_OK) &&
+	       unit_is("ffr.service", "ActiveState", "inactive") &&
+	       unit_is("ffr.service", "Job", ""); /* nor is it to be started */
+}
