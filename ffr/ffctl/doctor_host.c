@@ -49,7 +49,39 @@ static long process_of(const char *name)
 	return pid;
 }
 
+/* Does somebody listen at a Unix socket that was bound to that path, whether the path is there or not? */
+static bool listens_at(const char *table, const char *path)
+{
+	FILE *f = fopen(table, "re");
+	bool found = false;
+	char line[512];
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		unsigned long flags;
+		int at = 0;
+
+		line[strcspn(line, "\n")] = '\0';
+		/* number, references, protocol, flags, type, state, inode, path; __SO_ACCEPTCON */
+		if (sscanf(line, "%*s %*s %*s %lx %*s %*s %*s %n", &flags, &at) == 1 && at)
+			found = flags & 0x10000 && !strcmp(line + at, path);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Is the router there, or systemd for it, and its socket's path not? */
+static bool was_removed(const char *path, long pid)
+{
+	char table[40];
+
+	snprintf(table, sizeof(table), "/proc/%ld/net/unix", pid);
+	return access(path, F_OK) && errno == ENOENT &&
+	       (listens_at("/proc/net/unix", path) || listens_at(table, path));
+}
+
 #define START_AGAIN "systemctl reset-failed ffr ffr-admin.socket; systemctl start ffr"
+#define MAKE_AGAIN  "systemd-tmpfiles --create; systemctl restart ffr-admin.socket ffr"
 
 /* Whether systemd has given the router up, with a finding. */
 static bool check_unit(struct findings *f)
@@ -88,6 +120,11 @@ void doctor_no_router(struct findings *f, int err)
 	else if (err != -ENOENT && err != -ECONNREFUSED)
 		finding(f, FINDING_PROBLEM, "journalctl SYSLOG_IDENTIFIER=ffr", "router: %s: %s",
 			path, strerror(-err));
+	else if (pid && was_removed(path, pid))
+		finding(f, FINDING_PROBLEM,
+			MAKE_AGAIN "; then start the containers of this host again",
+			"router: ffr runs (process %ld), but %s was removed, and with it what containers mount",
+			pid, path);
 	else if (pid)
 		finding(f, FINDING_PROBLEM, "ffctl --admin RUNTIME_DIR/admin.sock",
 			"router: ffr runs (process %ld), but not at %s: its runtime_dir is another, or it "

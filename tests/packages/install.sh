@@ -56,7 +56,7 @@ router_pid() { # the parent's other child is the keeper
 }
 
 release() { # SUITE
-	local root=$TMP/$1 tar deb before before_pid
+	local root=$TMP/$1 tar deb before before_pid advice
 	tar=$(root_tar "$1") || {
 		echo "   no $1 here"
 		return 1
@@ -147,6 +147,14 @@ release() { # SUITE
 	root_run systemctl start ffr.service || fail "it does not start"
 	wait_for 20 answers || fail "no answer"
 	runs ffr.service ffr-admin.socket ffr-addresses.service || fail "not all of it runs again"
+
+	step "$1: without its folder"
+	root_run rm -rf /run/freeflow
+	! root_run ffctl doctor >"$TMP/log" 2>&1 || fail "all is well: $(<"$TMP/log")"
+	advice=$(sed -n 's/.*\(systemd-tmpfiles .*\); then start the containers.*/\1/p' "$TMP/log")
+	root_run sh -c "${advice:?}" || fail "the doctor's advice: $advice"
+	wait_for 20 answers || fail "no answer after $advice"
+	[[ $(root_run stat -c %U /run/freeflow/containers/web) == freeflow ]] || fail "web has no folder"
 
 	step "$1: upgrade"
 	root_run sh -c 'echo "log_level = debug" >>/etc/freeflow/ffr.conf; echo key >/etc/freeflow/host.key
