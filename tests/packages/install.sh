@@ -156,6 +156,17 @@ release() { # SUITE
 	wait_for 20 answers || fail "no answer after $advice"
 	[[ $(root_run stat -c %U /run/freeflow/containers/web) == freeflow ]] || fail "web has no folder"
 
+	step "$1: in a network of its own, as ffr(8) has it for a single host"
+	root_run sh -c 'mkdir -p /run/systemd/system/ffr.service.d
+		printf "[Service]\nPrivateNetwork=yes\n" >/run/systemd/system/ffr.service.d/test.conf
+		systemctl daemon-reload; systemctl restart ffr.service' || fail "it does not start"
+	wait_for 20 answers || fail "no answer"
+	[[ $(root_run readlink "/proc/$(router_pid)/ns/net") != "$(root_run readlink /proc/1/ns/net)" ]] ||
+		fail "it is in the host's network"
+	root_run sh -c 'rm -r /run/systemd/system/ffr.service.d; systemctl daemon-reload; systemctl restart ffr.service' ||
+		fail "it does not start"
+	wait_for 20 answers || fail "no answer"
+
 	step "$1: upgrade"
 	root_run sh -c 'echo "log_level = debug" >>/etc/freeflow/ffr.conf; echo key >/etc/freeflow/host.key
 		systemctl start ffo.service' || fail "ffo does not start: $(root_run journalctl -u ffo.service | tail)"
