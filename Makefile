@@ -194,6 +194,9 @@ $(foreach s,$(SYSTEM_SRC),$(eval $(call test_program,$(s),-libverbs -lpthread,))
 # One program, which runs on freeflow and on the kernel's own stack; see tests/conformance/judge.sh.
 SET_judge := $(wildcard tests/conformance/judge_*.c)
 $(eval $(call test_program,tests/conformance/judge.c,-libverbs -lpthread,))
+# What registered memory is to a program; see tests/conformance/memory.sh.
+SET_memory := $(wildcard tests/conformance/memory_*.c)
+$(eval $(call test_program,tests/conformance/memory.c,-libverbs -lpthread,))
 
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ := $(patsubst %.c,build/%,$(FUZZ_SRC))
@@ -235,7 +238,7 @@ endef
 $(foreach s,$(FUZZ_SRC),$(eval $(call fuzz_cov_program,$(s))))
 
 unit-programs: $(UNIT)
-conformance-programs: $(B)/tests/conformance/judge
+conformance-programs: $(addprefix $(B)/tests/conformance/,judge memory)
 system-programs: $(SYSTEM)
 fuzz-programs: $(FUZZ)
 replay-programs: $(REPLAY)
