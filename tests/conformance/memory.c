@@ -176,26 +176,37 @@ static const char *patterns[64];
 static unsigned num_patterns;
 static bool full, list;
 
-/* The brief selection: see above. Of bss and heap, which are alike, one or the other. */
-static bool in_brief(const struct one *c)
+/* Kinds of which the brief selection has one or the other, operation by operation. */
+static const char *const either[][2] = { { "bss", "heap" },
+					 { "file", "large" },
+					 { "stack", "odd" } };
+
+static bool in_brief(const struct one *c, unsigned number)
 {
-	if (c->op->flags & NIGHT || !strcmp(c->kind->name, "hugetlb"))
+	const char *kind = c->kind->name;
+
+	if (c->op->flags & NIGHT || !strcmp(kind, "hugetlb") || !strcmp(kind, "used"))
 		return false;
 	if (c->kind == &kinds[0])
 		return !bare || c->when == DURING;
-	if (!strcmp(c->kind->name, c->op->name[strlen(c->op->name) - 1] & 1 ? "bss" : "heap"))
-		return false;
+	for (unsigned i = 0; i < ARRAY_SIZE(either); i++)
+		if (!strcmp(kind, either[i][number % 2]))
+			return false;
 	return c->when == DURING && !bare && !(c->op->flags & ONE_KIND);
 }
 
-static bool wanted(const struct one *c)
+static bool wanted(const struct one *c, unsigned number)
 {
+	if (c->op->flags & NEEDS_FD && !c->kind->has_fd)
+		return false;
 	if (c->when == RACE && !(c->op->flags & AGAIN))
 		return false;
 	if (c->op->flags & FINAL && c->when > AFTER)
 		return false;
+	if (c->kind->used && (c->when != DURING || bare)) /* each takes a second */
+		return false;
 	if (!num_patterns)
-		return full || in_brief(c);
+		return full || in_brief(c, number);
 	for (unsigned i = 0; i < num_patterns; i++)
 		if (!fnmatch(patterns[i], c->name, 0))
 			return true;
@@ -211,7 +222,7 @@ static void each_op(struct one *c, const struct op *table)
 				bare = b;
 				snprintf(c->name, sizeof(c->name), "%s/%s/%s%s", c->kind->name,
 					 c->op->name, when_names[w], b ? "/bare" : "");
-				if (!wanted(c))
+				if (!wanted(c, (unsigned)(c->op - table)))
 					continue;
 				if (list)
 					puts(c->name);

@@ -4,9 +4,9 @@
  * writes down, the device that registers the memory, and the tables of kinds and operations.
  *
  * A case is one kind of mapping, one operation and one time. The memory is four quarters. In each
- * quarter, page 0 is written by RDMA only, page 1 by the second thread only, and page 2 by the
- * program at each look, to see whether it may write. The pages from 3 on hold what the operations
- * are judged by. Most operations act on the middle, which is quarters 1 and 2.
+ * quarter, page 0 is written by the program at each look, to see whether it may, page 1 by the
+ * second thread only, and page 2 by RDMA only. The pages from 3 on hold what the operations are
+ * judged by. Most operations act on the middle, which is quarters 1 and 2.
  *
  * Words never depend on addresses or on timing.
  */
@@ -25,9 +25,9 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define PAGE	      ((size_t)4096)
-#define RDMA_PAGE     0u
+#define TOUCH_PAGE    0u
 #define THREAD_PAGE   1u
-#define TOUCH_PAGE    2u
+#define RDMA_PAGE     2u
 #define FIRST_PAGE    3u /* of those that operations are judged by */
 
 /* Far from where the kernel puts mappings by itself, and far from each other. */
@@ -61,6 +61,11 @@ struct kind {
 	bool (*make)(struct area *a, uint8_t *room);
 	size_t len;   /* bytes */
 	size_t align; /* bytes, of what operations may act on */
+	bool has_fd;
+	size_t inset; /* bytes at each end that are not registered */
+	/* Without remote atomics, large memory is not replaced when it is registered. */
+	bool no_atomics;
+	bool used; /* much, after it is registered, so that it is replaced then */
 };
 extern const struct kind kinds[];
 extern const unsigned num_kinds;
@@ -131,8 +136,8 @@ extern bool bare;
 
 struct device {
 	const char *name;
-	const char *(*open)(void); /* "ok", or why there is no device */
-	int (*reg)(void *p, size_t len);
+	const char *(*open)(void);		       /* "ok", or why there is no device */
+	int (*reg)(void *p, size_t len, bool atomics); /* 0 or errno */
 	int (*dereg)(void);
 	/*
 	 * Moves a page between `page` and the memory at `off`, as it was registered: "ok" or the

@@ -42,6 +42,9 @@ lab exec h0c0 -- "$memory" -m dev "${args[@]}" >"$TMP/dev" 2>"$TMP/err" || failu
 	not_ok "the router is alive" "$(lab logs h0 | tail -n 20)"
 [[ -z ${MEMORY_TEXTS-} ]] || cp "$TMP"/{none,pin,dev,err} "$MEMORY_TEXTS/"
 
-awk -v full=$(($# == 0 && taken >= 48)) -f "$HERE/memory.awk" \
+chosen=brief
+((taken < 48)) || chosen=full
+(($# == 0)) || chosen=some
+awk -v chosen=$chosen -f "$HERE/memory.awk" \
 	"$HERE/memory-differs.txt" "$TMP"/{none,pin,dev} || failures=1
 finish

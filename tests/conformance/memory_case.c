@@ -17,18 +17,46 @@
 
 /* ---- the registration ------------------------------------------------------------------------ */
 
-static uint8_t *registered; /* where the MR begins, or NULL */
+#define USED_PASSES 4
+#define USED_WAIT   400000 /* us */
+
+static bool registered;
+
+static int reg_at(const struct area *a, uint8_t *p)
+{
+	const struct kind *k = a->kind;
+
+	return dev->reg(p + k->inset, a->len - 2 * k->inset, !k->no_atomics);
+}
+
+/* Reads all of it several times, and gives the device time to have noticed. */
+static void use(const struct area *a)
+{
+	static uint8_t page[4096];
+
+	for (unsigned i = 0; i < USED_PASSES; i++)
+		for (size_t off = 0; off + PAGE <= a->len - 2 * a->kind->inset; off += PAGE)
+			dev->read(off, page);
+	usleep(USED_WAIT);
+}
 
 static void reg(const struct area *a)
 {
-	uint8_t *p = a->moved && a->moved_len == a->len ? a->moved : a->p;
 	int err;
 
 	if (!dev)
 		return;
-	err = dev->reg(p, a->len);
+	err = reg_at(a, a->moved && a->moved_len == a->len ? a->moved : a->p);
 	say_rdma(" reg=%s", err_name(err));
-	registered = err ? NULL : p;
+	registered = !err;
+	if (registered && a->kind->used && dev == &dev_verbs)
+		use(a);
+}
+
+/* A page of the MR. */
+static size_t offset(const struct area *a, unsigned number)
+{
+	return number * PAGE - a->kind->inset;
 }
 
 static void dereg(void)
@@ -40,7 +68,7 @@ static void dereg(void)
 	err = dev->dereg();
 	if (err)
 		say_rdma(" dereg=%s", err_name(err));
-	registered = NULL;
+	registered = false;
 }
 
 /* Whether the program sees what was written to a page of the MR, and where. */
@@ -69,7 +97,7 @@ static void rdma(const struct area *a)
 	for (unsigned k = 0; k < 4; k++) {
 		unsigned number = k * per + FIRST_PAGE;
 
-		mr[k] = well ? dev->read(number * PAGE, page) : "-";
+		mr[k] = well ? dev->read(offset(a, number), page) : "-";
 		well = well && !strcmp(mr[k], "ok");
 		if (well)
 			mr[k] = content_of_copy(page, number);
@@ -79,10 +107,10 @@ static void rdma(const struct area *a)
 		unsigned number = k * per + RDMA_PAGE;
 
 		fill(page, RDMA, number);
-		wrote[k] = well ? dev->write(number * PAGE, page) : "-";
+		wrote[k] = well ? dev->write(offset(a, number), page) : "-";
 		well = well && !strcmp(wrote[k], "ok");
 		saw[k] = well ? seen(a, number) : "-";
-		back[k] = well ? dev->read(number * PAGE, page) : "-";
+		back[k] = well ? dev->read(offset(a, number), page) : "-";
 		well = well && !strcmp(back[k], "ok");
 		if (well)
 			back[k] = content_of_copy(page, number);
@@ -152,7 +180,7 @@ static void *stream(void *arg)
 		const char *word;
 
 		fill(page, KERNEL, number);
-		word = dev->write(number * PAGE, page);
+		word = dev->write(offset(a, number), page);
 		if (strcmp(word, "ok"))
 			second.stream = word;
 		second.rounds++;
@@ -166,7 +194,7 @@ static void *registrar(void *arg)
 	const struct area *a = second.a;
 
 	while (!second.stop) {
-		if (!dev->reg(a->p, a->len))
+		if (!reg_at(a, a->p))
 			dev->dereg();
 		second.rounds++;
 	}
@@ -258,7 +286,7 @@ static void late(struct area *a, const struct op *op)
 	for (unsigned i = 0; i < pages; i++)
 		fill(other.p + i * PAGE, OLD, i);
 	if (dev)
-		held = !dev->reg(other.p, other.len);
+		held = !dev->reg(other.p, other.len, true);
 	for (unsigned i = 0; i < pages; i++)
 		fill(other.p + i * PAGE, NEW, i);
 	op->late(a, op->arg);
@@ -342,10 +370,6 @@ void run_body(const struct one *c, uint8_t *room)
 	const char *word;
 
 	if (!c->kind->make(&a, room)) {
-		say(" skipped");
-		return;
-	}
-	if (c->op->flags & NEEDS_FD && a.fd < 0) {
 		say(" skipped");
 		return;
 	}

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * memory_dev.c - the verbs device: one RC QP, connected with itself. The memory is registered with
- * all rights, so that it is also replaced at once where large memory is otherwise replaced when it
- * is used.
+ * memory_dev.c - the verbs device: one RC QP, connected with itself.
  */
 #include "tests/conformance/memory.h"
 #include "tests/rig/verbs/vt.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 static struct ibv_context *ctx;
@@ -52,11 +51,11 @@ static const char *verbs_open(void)
 	return "ok";
 }
 
-static int verbs_reg(void *p, size_t len)
+static int verbs_reg(void *p, size_t len, bool atomics)
 {
 	errno = 0;
 	base = p;
-	mr = ibv_reg_mr(pd, p, len, VT_ACCESS_ALL);
+	mr = ibv_reg_mr(pd, p, len, VT_ACCESS_ALL & ~(atomics ? 0 : IBV_ACCESS_REMOTE_ATOMIC));
 	return mr ? 0 : errno;
 }
 
@@ -79,7 +78,7 @@ static const char *move(enum ibv_wr_opcode op, void *local, size_t off)
 	if (err)
 		return err_name(err);
 	while (!(err = ibv_poll_cq(cq, 1, &wc)))
-		;
+		sched_yield();
 	if (err < 0)
 		return "poll";
 	switch (wc.status) {

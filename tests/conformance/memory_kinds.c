@@ -109,6 +109,9 @@ const char *io_content(const uint8_t *buf, const struct area *a)
 
 /* ---- kinds ----------------------------------------------------------------------------------- */
 
+#define SMALL ((size_t)256 << 10)
+#define LARGE ((size_t)2 << 20)
+
 static bool map_at_area(struct area *a, int flags, int fd)
 {
 	a->fd = fd;
@@ -172,7 +175,7 @@ static bool make_stack(struct area *a, uint8_t *room)
 
 static bool make_bss(struct area *a, uint8_t *room)
 {
-	static uint8_t bss[((size_t)256 << 10) + 4 * PAGE];
+	static uint8_t bss[SMALL + 4 * PAGE];
 
 	(void)room;
 	return make_stack(a, bss);
@@ -188,15 +191,23 @@ static bool make_heap(struct area *a, uint8_t *room)
 }
 
 const struct kind kinds[] = {
-	{ "anon", make_anon, (size_t)256 << 10, PAGE },
-	{ "shared", make_shared, (size_t)256 << 10, PAGE },
-	{ "memfd", make_memfd, (size_t)256 << 10, PAGE },
-	{ "file", make_file, (size_t)256 << 10, PAGE },
-	{ "stack", make_stack, (size_t)256 << 10, PAGE },
-	{ "bss", make_bss, (size_t)256 << 10, PAGE },
-	{ "heap", make_heap, (size_t)256 << 10, PAGE },
-	{ "thp", make_thp, (size_t)2 << 20, PAGE },
-	{ "hugetlb", make_hugetlb, (size_t)8 << 20, (size_t)2 << 20 },
+	{ .name = "anon", .make = make_anon, .len = SMALL, .align = PAGE },
+	{ .name = "shared", .make = make_shared, .len = SMALL, .align = PAGE },
+	{ .name = "memfd", .make = make_memfd, .len = SMALL, .align = PAGE, .has_fd = true },
+	{ .name = "file", .make = make_file, .len = SMALL, .align = PAGE, .has_fd = true },
+	{ .name = "odd", .make = make_anon, .len = SMALL, .align = PAGE, .inset = 72 },
+	{ .name = "stack", .make = make_stack, .len = SMALL, .align = PAGE },
+	{ .name = "large", .make = make_anon, .len = LARGE, .align = PAGE, .no_atomics = true },
+	{ .name = "bss", .make = make_bss, .len = SMALL, .align = PAGE },
+	{ .name = "heap", .make = make_heap, .len = SMALL, .align = PAGE },
+	{ .name = "thp", .make = make_thp, .len = LARGE, .align = PAGE },
+	{ .name = "used",
+	  .make = make_anon,
+	  .len = LARGE,
+	  .align = PAGE,
+	  .no_atomics = true,
+	  .used = true },
+	{ .name = "hugetlb", .make = make_hugetlb, .len = 4 * LARGE, .align = LARGE },
 };
 const unsigned num_kinds = ARRAY_SIZE(kinds);
 

@@ -257,6 +257,16 @@ static void op_protect_and_back(struct area *a, int prot)
 	say(" write=%s", CAUGHT(fill_quarters(a, 1, 2, NEW)) ? "signal" : "ok");
 }
 
+#define SYS_MSEAL 462 /* since Linux 6.10 */
+static void op_mseal(struct area *a, int arg)
+{
+	(void)arg;
+	if (!say_ret("mseal", syscall(SYS_MSEAL, MIDDLE(a), MIDDLE_LEN(a), 0)))
+		return;
+	say_ret("munmap", m_munmap(MIDDLE(a), MIDDLE_LEN(a)));
+	say_ret("mprotect", m_mprotect(MIDDLE(a), MIDDLE_LEN(a), PROT_READ));
+}
+
 static void op_pkey(struct area *a, int rights)
 {
 	int key = pkey_alloc(0, (unsigned)rights);
@@ -451,7 +461,8 @@ OPS(ops_map, { "nothing", op_none, 0, AGAIN, NULL }, //
     { "mprotect-rwx", op_protect, PROT_READ | PROT_WRITE | PROT_EXEC, 0, NULL },
     { "mprotect-none-back", op_protect_and_back, PROT_NONE, AGAIN, NULL },
     { "mprotect-r-back", op_protect_and_back, PROT_READ, AGAIN, NULL },
-    { "pkey", op_pkey, 0, 0, NULL }, { "pkey-no-access", op_pkey, PKEY_DISABLE_ACCESS, 0, NULL },
+    { "mseal", op_mseal, 0, 0, NULL }, { "pkey", op_pkey, 0, 0, NULL },
+    { "pkey-no-access", op_pkey, PKEY_DISABLE_ACCESS, 0, NULL },
     { "pkey-no-write", op_pkey, PKEY_DISABLE_WRITE, 0, NULL }, { "mlock", op_mlock, 0, 0, NULL },
     { "mlock-munlock", op_mlock, 1, 0, NULL }, { "mlock2-onfault", op_mlock2, 0, 0, NULL },
     { "mlockall", op_mlockall, 0, NIGHT, NULL }, { "mbind", op_mbind, 0, 0, NULL },

@@ -23,8 +23,9 @@ static const char *pin_open(void)
 	return file < 0 ? err_name(errno) : "ok";
 }
 
-static int pin_reg(void *p, size_t len)
+static int pin_reg(void *p, size_t len, bool atomics)
 {
+	(void)atomics;
 	base = p;
 	return uring_register(&ring, p, len);
 }

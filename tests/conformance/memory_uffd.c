@@ -23,23 +23,26 @@ static _Atomic unsigned faults;
 
 static void *handler(void *arg)
 {
-	static uint8_t page[4096] __attribute__((aligned(4096)));
+	static uint8_t pages[2 << 20] __attribute__((aligned(4096)));
+	size_t unit = watched->kind->align; /* what is missing, or protected, at a time */
 	struct uffd_msg msg;
 
 	while (read(uffd, &msg, sizeof(msg)) == (ssize_t)sizeof(msg)) {
-		uint64_t at = msg.arg.pagefault.address & ~(uint64_t)(PAGE - 1);
+		uint64_t at = msg.arg.pagefault.address & ~(uint64_t)(unit - 1);
 
 		if (msg.event != UFFD_EVENT_PAGEFAULT)
 			continue;
 		faults++;
 		if (msg.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP) {
-			struct uffdio_writeprotect wp = { .range = { at, PAGE } };
+			struct uffdio_writeprotect wp = { .range = { at, unit } };
 
 			ioctl(uffd, UFFDIO_WRITEPROTECT, &wp);
 		} else {
-			struct uffdio_copy copy = { at, (uintptr_t)page, PAGE, 0, 0 };
+			struct uffdio_copy copy = { at, (uintptr_t)pages, unit, 0, 0 };
 
-			fill(page, NEW, (unsigned)((at - (uintptr_t)watched->p) / PAGE));
+			for (size_t i = 0; i < unit / PAGE; i++)
+				fill(pages + i * PAGE, NEW,
+				     (unsigned)((at - (uintptr_t)watched->p) / PAGE + i));
 			ioctl(uffd, UFFDIO_COPY, &copy);
 		}
 	}
