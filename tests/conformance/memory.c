@@ -185,7 +185,7 @@ static bool in_brief(const struct one *c, unsigned number)
 {
 	const char *kind = c->kind->name;
 
-	if (c->op->flags & NIGHT || !strcmp(kind, "hugetlb") || !strcmp(kind, "used"))
+	if (!strcmp(kind, "hugetlb") || !strcmp(kind, "used"))
 		return false;
 	if (c->kind == &kinds[0])
 		return !bare || c->when == DURING;
@@ -204,6 +204,8 @@ static bool wanted(const struct one *c, unsigned number)
 	if (c->op->flags & FINAL && c->when > AFTER)
 		return false;
 	if (c->kind->used && (c->when != DURING || bare)) /* each takes a second */
+		return false;
+	if (!num_patterns && c->op->flags & IF_NAMED)
 		return false;
 	if (!num_patterns)
 		return full || in_brief(c, number);

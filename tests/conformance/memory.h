@@ -166,11 +166,11 @@ int uring_rw(struct uring *r, int op, int fd, void *p, unsigned len, uint64_t of
 /* ---- operations: memory_map.c, memory_proc.c, memory_io.c, memory_uffd.c --------------------- */
 
 enum {
-	NEEDS_FD = 1, /* the memory is of a file that the program has */
-	AGAIN = 2,    /* may be repeated: has a case "race", in which another thread registers */
-	FINAL = 4,    /* the case's process ends in it */
-	ONE_KIND = 8, /* by default, of the first kind only */
-	NIGHT = 16,   /* in the full product only */
+	NEEDS_FD = 1,  /* the memory is of a file that the program has */
+	AGAIN = 2,     /* may be repeated: has a case "race", in which another thread registers */
+	FINAL = 4,     /* the case's process ends in it */
+	ONE_KIND = 8,  /* by default, of the first kind only */
+	IF_NAMED = 16, /* only if somebody chose the cases */
 };
 
 struct op {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 # all: conformance
 # night: conformance
-# timeout: 600
+# timeout: 7200
 # memory.sh [CASE...] - registered memory is ordinary memory: memory.c writes the same text in a
 # container of the lab as where nothing is registered, or where pages are only pinned. What differs
 # is a defect, or stands in memory-differs.txt with its reason. CASE... are patterns of cases
