@@ -179,14 +179,19 @@ static bool full, list;
 /* Kinds of which the brief selection has one or the other, operation by operation. */
 static const char *const either[][2] = { { "bss", "heap" },
 					 { "file", "large" },
-					 { "stack", "odd" } };
+					 { "stack", "odd" },
+					 { "shared", "sysv" },
+					 { "thp", "mixed" } };
+/* Kinds that are slow, or of a file system that is not everywhere. */
+static const char *const full_only[] = { "hugetlb", "used", "disk" };
 
 static bool in_brief(const struct one *c, unsigned number)
 {
 	const char *kind = c->kind->name;
 
-	if (!strcmp(kind, "hugetlb") || !strcmp(kind, "used"))
-		return false;
+	for (unsigned i = 0; i < ARRAY_SIZE(full_only); i++)
+		if (!strcmp(kind, full_only[i]))
+			return false;
 	if (c->kind == &kinds[0])
 		return !bare || c->when == DURING;
 	for (unsigned i = 0; i < ARRAY_SIZE(either); i++)
@@ -195,8 +200,21 @@ static bool in_brief(const struct one *c, unsigned number)
 	return c->when == DURING && !bare && !(c->op->flags & ONE_KIND);
 }
 
+/* Operations that memory.h has both ways. */
+static bool has_bare(const struct op *op)
+{
+	static const char *const calls[] = { "madvise", "mremap", "munmap", "mmap", "mprotect" };
+
+	for (unsigned i = 0; i < ARRAY_SIZE(calls); i++)
+		if (!strncmp(op->name, calls[i], strlen(calls[i])))
+			return true;
+	return false;
+}
+
 static bool wanted(const struct one *c, unsigned number)
 {
+	if (bare && !has_bare(c->op))
+		return false;
 	if (c->op->flags & NEEDS_FD && !c->kind->has_fd)
 		return false;
 	if (c->when == RACE && !(c->op->flags & AGAIN))

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/shm.h>
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
@@ -151,6 +152,38 @@ static bool make_file(struct area *a, uint8_t *room)
 	return fd >= 0 && !ftruncate(fd, (off_t)a->len) && map_at_area(a, MAP_PRIVATE, fd);
 }
 
+/* Written back to the disk, and seen by others who have the file. */
+static bool make_disk(struct area *a, uint8_t *room)
+{
+	char path[256];
+	int fd;
+
+	(void)room;
+	snprintf(path, sizeof(path), "%s/disk", case_dir);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	return fd >= 0 && !ftruncate(fd, (off_t)a->len) && map_at_area(a, MAP_SHARED, fd);
+}
+
+static bool make_sysv(struct area *a, uint8_t *room)
+{
+	int id = shmget(IPC_PRIVATE, a->len, IPC_CREAT | 0600);
+
+	(void)room;
+	a->fd = -1;
+	a->p = shmat(id, AREA_AT, 0);
+	shmctl(id, IPC_RMID, NULL);
+	return a->p == AREA_AT;
+}
+
+/* Each quarter is another mapping. */
+static bool make_mixed(struct area *a, uint8_t *room)
+{
+	return make_anon(a, room) &&
+	       mmap(a->p + a->q, a->q, PROT_READ | PROT_WRITE,
+		    MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED &&
+	       !madvise(a->p + 2 * a->q, a->q, MADV_DONTDUMP);
+}
+
 static bool make_hugetlb(struct area *a, uint8_t *room)
 {
 	(void)room;
@@ -207,6 +240,9 @@ const struct kind kinds[] = {
 	  .align = PAGE,
 	  .no_atomics = true,
 	  .used = true },
+	{ .name = "sysv", .make = make_sysv, .len = SMALL, .align = PAGE },
+	{ .name = "disk", .make = make_disk, .len = SMALL, .align = PAGE, .has_fd = true },
+	{ .name = "mixed", .make = make_mixed, .len = SMALL, .align = PAGE },
 	{ .name = "hugetlb", .make = make_hugetlb, .len = 4 * LARGE, .align = LARGE },
 };
 const unsigned num_kinds = ARRAY_SIZE(kinds);

@@ -132,6 +132,30 @@ static void op_grandchild(struct area *a, int how)
 	say_end("child", pid);
 }
 
+/* A child that opens the device itself, and registers what was its parent's. */
+static void op_child_registers(struct area *a, int how)
+{
+	pid_t pid = make_child(how);
+	uint8_t page[PAGE];
+
+	if (pid) {
+		say_end("child", pid);
+		return;
+	}
+	if (dev) {
+		const char *word = dev->open();
+		int err = dev->reg(a->p, a->len, true);
+
+		fill(page, CHILD, TOUCH_PAGE);
+		say_rdma(" child-open=%s child-reg=%s", word, err_name(err));
+		if (!err)
+			say_rdma(" child-write=%s", dev->write(TOUCH_PAGE * PAGE, page));
+		say_rdma(" child-seen=%s", content_of(a->p + TOUCH_PAGE * PAGE, TOUCH_PAGE));
+	}
+	look(a, "reads", false);
+	_exit(0);
+}
+
 static int writes_in_vfork(void *arg)
 {
 	return CAUGHT(fill_quarters(arg, 1, 2, CHILD)) ? 3 : 0;
@@ -329,6 +353,7 @@ OPS(ops_proc, { "fork-reads", op_child_reads, FORK, 0, NULL }, //
     { "fork-fork", op_grandchild, FORK, ONE_KIND, NULL },
     { "fork-lives", op_child_lives, FORK, 0, late_child_lives },
     { "clone-lives", op_child_lives, CLONE, 0, late_child_lives },
+    { "fork-registers", op_child_registers, FORK, 0, NULL },
     { "_Fork-reads", op_child_reads, FORK_FUNCTION, 0, NULL },
     { "_Fork-writes", op_child_writes, FORK_FUNCTION, ONE_KIND, NULL },
     { "clone-reads", op_child_reads, CLONE, AGAIN, NULL },
