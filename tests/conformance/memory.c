@@ -193,7 +193,7 @@ static bool in_brief(const struct one *c, unsigned number)
 		if (!strcmp(kind, full_only[i]))
 			return false;
 	if (c->kind == &kinds[0])
-		return !bare || c->when == DURING;
+		return (!bare && !(c->op->flags & ONE_KIND)) || c->when == DURING;
 	for (unsigned i = 0; i < ARRAY_SIZE(either); i++)
 		if (!strcmp(kind, either[i][number % 2]))
 			return false;

@@ -169,7 +169,7 @@ enum {
 	NEEDS_FD = 1,  /* the memory is of a file that the program has */
 	AGAIN = 2,     /* may be repeated: has a case "race", in which another thread registers */
 	FINAL = 4,     /* the case's process ends in it */
-	ONE_KIND = 8,  /* by default, of the first kind only */
+	ONE_KIND = 8,  /* by default, of the first kind and during registration only */
 	IF_NAMED = 16, /* only if somebody chose the cases */
 };
 
