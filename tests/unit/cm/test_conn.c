@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ffr/cm/internal.h"
+#include "ffr/dir/internal.h"
 #include "tests/rig/unit/cm_rig.h"
 #include "tests/rig/unit/unit.h"
 
@@ -518,6 +519,27 @@ static void many_half_open(void **state)
 	assert_int_equal(cm_counts(g->c[0]).ids, 0);
 }
 
+/* The policy keeps containers of one tenant apart: a request of one does not reach the other. */
+static void the_policy_is_asked(void **state)
+{
+	struct fast_host *h = cm_two.rig.ctl.host;
+	json_t *rules =
+		json_pack("[{s:s, s:s, s:s}]", "a", "default", "b", "default", "action", "deny");
+	struct dir d = { 0 };
+	uint32_t ida;
+
+	(void)state;
+	assert_int_equal(rules_parse(&d.policy, rules), 0);
+	cm_listener(b, RDMA_PS_TCP, PORT, 0);
+	ida = cm_routed(a, RDMA_PS_TCP, B_IP, PORT);
+	h->dir = &d;
+	assert_int_equal(cm_do_connect(a, ida, "hello", 5), 0);
+	cm_expect_none(b);
+	h->dir = NULL;
+	rules_free(&d.policy);
+	json_decref(rules);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cm_two_setup, cm_two_teardown)
@@ -526,5 +548,5 @@ int main(void)
 			TEST(private_data_has_limits), TEST(a_peer_that_never_answers),
 			TEST(a_container_that_has_gone), TEST(destroy_tells_the_peer),
 			TEST(a_session_that_dies), TEST(data_before_the_rtu),
-			TEST(tenants_do_not_meet), TEST(many_half_open));
+			TEST(tenants_do_not_meet), TEST(the_policy_is_asked), TEST(many_half_open));
 }

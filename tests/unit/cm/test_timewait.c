@@ -53,8 +53,41 @@ static void a_flood_replaces_itself(void **state)
 	assert_null(cm()->timewait_tenants);
 }
 
+/* The answer to a DREQ ends its repetition, if it comes along the connection's path from the peer. */
+static void an_answer_comes_along_the_path(void **state)
+{
+	const union ibv_gid here = { .raw = { [15] = 1 } }, there = { .raw = { [15] = 2 } };
+	const union ibv_gid other = { .raw = { [15] = 3 } };
+	struct container c = { .tenant = "blue" };
+	struct cm_cont cont = { .c = &c };
+	struct cm_id id = { .cm = cm(), .cont = &cont, .comm = 5, .peer.comm = 5 };
+	struct cm_msg m = {
+		.type = CM_MSG_DREQ, .sgid = here, .dgid = there, .src_comm = 5, .dst_comm = 7
+	};
+	struct cm_msg drep = {
+		.type = CM_MSG_DREP, .sgid = there, .dgid = other, .src_comm = 7, .dst_comm = 5
+	};
+
+	(void)state;
+	cm_timewait(&id, &m, 1);
+	assert_non_null(cm_timewait_by_comm(cm(), 5));
+	assert_false(cm_timewait_answer(cm(), &drep));
+	drep.dgid = here;
+	drep.sgid = other;
+	assert_false(cm_timewait_answer(cm(), &drep));
+	drep.sgid = there;
+	drep.src_comm = 8;
+	assert_false(cm_timewait_answer(cm(), &drep));
+	assert_non_null(cm_timewait_by_comm(cm(), 5));
+	drep.src_comm = 7;
+	assert_true(cm_timewait_answer(cm(), &drep));
+	assert_null(cm_timewait_by_comm(cm(), 5));
+}
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test_setup_teardown(a_flood_replaces_itself, cm_two_setup,
-							cm_two_teardown));
+							cm_two_teardown),
+			cmocka_unit_test_setup_teardown(an_answer_comes_along_the_path,
+							cm_two_setup, cm_two_teardown));
 }

@@ -12,6 +12,7 @@
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/common/qp_attr.h"
 #include "ffr/fast/xrc.h"
+#include "ffr/abi/ff_verbs.h"
 #include "tests/rig/unit/ctl_calls.h"
 
 static struct ctl_rig *const g = &call_rig;
@@ -137,6 +138,10 @@ static void on_demand(void **state)
 	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)0x10000, 4096, ODP, &reg), -EOPNOTSUPP);
 	g->ctl.dev.odp_general = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
 	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)-4096, 8192, ODP, &reg), -EINVAL);
+	/* flushes to what survives a loss of power are not made */
+	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)0x10000, 4096,
+				     FF_ACCESS_FLUSH_PERSISTENT, &reg),
+			 -EOPNOTSUPP);
 	assert_int_equal(call_reg_mr(g, s, req.pd, (void *)4096, UINT64_MAX, ODP, &reg), -EINVAL);
 	assert_int_equal(rig_call(g, s, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1,
 				  &reg, sizeof(reg), NULL, NULL),
