@@ -222,12 +222,26 @@ static void a_session_that_imported_leaves_nothing_behind(void **state)
 	client_close(&a);
 }
 
+static unsigned pd_ends;
+
+static void pd_ended(struct backend *be, struct pd *pd)
+{
+	(void)be, (void)pd;
+	pd_ends++;
+}
+
 static void a_pd_outlives_its_session(void **state)
 {
+	struct backend *be = g->ctl.host->threads[0]->be;
+	const struct backend_ops *ops = be->ops;
+	struct backend_ops counting = *ops;
 	struct client a, b, c;
 	uint32_t pd, hb, hc;
 
 	(void)state;
+	counting.pd_break = pd_ended;
+	be->ops = &counting;
+	pd_ends = 0;
 	client_open(&a, 0);
 	client_open(&b, 0);
 	client_open(&c, 0);
@@ -244,7 +258,10 @@ static void a_pd_outlives_its_session(void **state)
 	client_close(&b);
 	new_mr(&c, hc);
 	assert_int_equal(dealloc_pd(&c, hc, 0), 0);
+	assert_int_equal(pd_ends, 0);
 	client_close(&c);
+	assert_int_equal(pd_ends, 1); /* with the last who has it */
+	be->ops = ops;
 }
 
 /* A window that another session has bound to an MR is bound to nothing when the MR's session ends. */

@@ -351,6 +351,24 @@ static void descriptors_need_the_socket(void **state)
 	assert_int_equal(h.n_fds, 1);
 }
 
+/* A request in the slot is a call like another: one that may not be made yet stays there. */
+static void calls_in_the_slot_are_limited(void **state)
+{
+	unsigned served;
+
+	(void)state;
+	g->c[0]->limits.max_calls = 1;
+	for (served = 0; served < 1000; served++) {
+		post(&a, FF_MSG_ALLOC_PD, 100 + served);
+		make_hot(&a);
+		turn();
+		if (a.slot->state == FF_CALL_POSTED)
+			break;
+	}
+	assert_true(served < 1000);
+	g->c[0]->limits.max_calls = 0;
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -360,5 +378,5 @@ int main(void)
 			TEST(not_in_socket_mode), TEST(gives_way_to_who_works),
 			TEST(a_session_that_ends_is_forgotten), TEST(requests_in_the_slot),
 			TEST(who_floods_starves_nobody), TEST(hostile_slots_close_their_session),
-			TEST(descriptors_need_the_socket));
+			TEST(descriptors_need_the_socket), TEST(calls_in_the_slot_are_limited));
 }

@@ -246,10 +246,27 @@ static void who_spins_is_ordinary(void **state)
 	}
 }
 
+/* A runner that has slept has an old clock: who takes the lock sets timers by the time that it is. */
+static void the_clock_is_brought_up_to_date(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	r.f->ticks = true; /* else a rig's time is virtual */
+	r.f->now = 0;
+	before = fast_clock();
+	fast_lock(r.f->host);
+	assert_true(r.f->now >= before);
+	fast_unlock(r.f->host);
+	r.f->ticks = false;
+}
+
 int main(void)
 {
 	return UNIT_RUN(
 		cmocka_unit_test_setup_teardown(back_and_forth, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_clock_is_brought_up_to_date, setup_alone,
+						teardown_alone),
 		cmocka_unit_test_setup_teardown(one_at_a_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(lent_to_a_worker, setup_alone, teardown_alone),
 		cmocka_unit_test_setup_teardown(who_wants_it_cannot_run, setup_asleep, teardown),

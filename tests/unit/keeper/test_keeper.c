@@ -478,6 +478,11 @@ static void a_container_runs_while_its_folder_is_mounted(void **state)
 	assert_int_equal(runs(fd, NULL), KEEPER_RUNS_STALE);
 	mounter_stop(pid, end);
 	assert_int_equal(runs(fd, NULL), 0);
+	/* a folder whose name begins like its own */
+	pid = mounter_start(beside, at, end);
+	assert_int_equal(runs(fd, NULL), 0);
+	assert_int_equal(runs(other, NULL), KEEPER_RUNS_MOUNTED);
+	mounter_stop(pid, end);
 	close(fd);
 	close(other);
 	rmdir(dir);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/rig/common/dir.h"
 #include "tests/rig/unit/unit.h"
 #include "ffr/mem/shadow.h"
 
@@ -39,6 +40,7 @@ static int teardown(void **state)
 static void segments_are_sealed(void **state)
 {
 	int id = seg_create(&ses, SEG_SHADOW, 3 * FF_PAGE - 5);
+	unsigned fds;
 	struct seg *seg;
 	uint8_t *client;
 
@@ -60,6 +62,10 @@ static void segments_are_sealed(void **state)
 	assert_null(seg_get(&ses, UINT32_MAX));
 	assert_true(seg_create(&ses, SEG_SHADOW, 0) < 0);
 	assert_true(seg_create(&ses, SEG_SHADOW, UINT64_MAX) < 0);
+	/* more than there are addresses: nothing of it is left open */
+	fds = dir_count("/proc/self/fd");
+	assert_int_equal(seg_create(&ses, SEG_SHADOW, 1ull << 60), -ENOMEM);
+	assert_int_equal(dir_count("/proc/self/fd"), fds);
 	assert_int_equal(ses.mem.num_segs, 1);
 }
 
