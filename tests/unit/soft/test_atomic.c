@@ -109,6 +109,33 @@ static void atomic_write_slow(void **state)
 	rig_mr_free(&p->r, slow);
 }
 
+/* Eight bytes of which the router has four at one place and four at another. */
+static void atomic_crosses_runs(void **state)
+{
+	struct pair *p = *state;
+	static _Alignas(8) uint8_t place[2][16];
+	uint8_t *const host[] = { place[0], place[1] };
+	const uint64_t len[] = { 12, 12 };
+	uint64_t before = 40, v;
+	struct mr *mr = rig_mr_runs(p->s[1], (uintptr_t)p->buf[1], host, len, 2, PAIR_ACCESS);
+	struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_FETCH_ADD, 1);
+
+	memset(place, 0, sizeof(place));
+	memcpy(p->buf[1] + 8, &before, 8);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 16), 8);
+	e->remote_addr = pair_at(p, 1, 8);
+	e->rkey = mr->rkey;
+	e->atomic.compare_add = 2;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 1, IBV_WC_SUCCESS);
+	memcpy(&v, p->buf[1] + 8, 8); /* it was made where the program has them in a row */
+	assert_int_equal(v, 42);
+	for (unsigned i = 12; i < 16; i++)
+		assert_int_equal(place[0][i], 0);
+	rig_mr_free(&p->r, mr);
+}
+
 static void refused(void **state)
 {
 	for (int i = 0; i < 6; i++) {
@@ -157,5 +184,5 @@ static void refused(void **state)
 int main(void)
 {
 	return UNIT_RUN(PAIR_TEST(atomics), PAIR_TEST(atomic_writes), PAIR_TEST(atomic_write_slow),
-			cmocka_unit_test(refused));
+			PAIR_TEST(atomic_crosses_runs), cmocka_unit_test(refused));
 }

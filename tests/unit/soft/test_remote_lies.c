@@ -45,6 +45,23 @@ static void begun_anew(void **state)
 }
 
 /* UC: the rest of a SEND is lost with the connection; its receive waits for the next one. */
+/* A message that is longer than any message may be is none: it takes no receive. */
+static void longer_than_any(void **state)
+{
+	struct hosts *t = *state;
+	struct wire_hdr most = { .opcode = FF_OP_SEND, .req.length = FF_MAX_MSG_SZ };
+	struct wire_hdr longer = { .opcode = FF_OP_SEND, .req.length = FF_MAX_MSG_SZ + 1ull };
+	struct ff_cqe c;
+
+	hosts_recv(t, 1, 0, 50);
+	hosts_part(t, &longer, 10, 1);
+	hosts_expect_none(t, 1);
+	assert_int_equal(t->h[1].qp->qp.state, IBV_QPS_RTS);
+	hosts_part(t, &most, 10, 1);
+	assert_true(rig_poll(t->h[1].cq, &c));
+	assert_int_equal(c.status, IBV_WC_LOC_LEN_ERR);
+}
+
 static void lost_rest(void **state)
 {
 	struct hosts *t = *state;
@@ -242,7 +259,8 @@ static void srq_changes_and_cut(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(HOSTS_TEST(begun_anew), HOSTS_TEST_UC(lost_rest),
-			HOSTS_TEST_UC(acknowledged_uc), cmocka_unit_test(srq_goes),
-			cmocka_unit_test(srq_changes), cmocka_unit_test(srq_changes_and_cut));
+	return UNIT_RUN(HOSTS_TEST(begun_anew), HOSTS_TEST(longer_than_any),
+			HOSTS_TEST_UC(lost_rest), HOSTS_TEST_UC(acknowledged_uc),
+			cmocka_unit_test(srq_goes), cmocka_unit_test(srq_changes),
+			cmocka_unit_test(srq_changes_and_cut));
 }
