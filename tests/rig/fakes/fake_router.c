@@ -66,8 +66,8 @@ static void hello(struct router *r, unsigned int c, const struct ff_hello_req *r
 	a->fd[0] = pair[1];
 	a->fd[1] = dup_null();
 	a->n_fds = 2;
-	resp->version = FF_PROTO_VERSION;
-	resp->seg0_size = sizeof(struct ff_ses_hdr);
+	resp->version = r->hello_version ? r->hello_version : FF_PROTO_VERSION;
+	resp->seg0_size = r->hello_seg0 ? r->hello_seg0 : sizeof(struct ff_ses_hdr);
 	resp->num_ports = 1;
 	resp->node_guid = 0x1122334455667788;
 }

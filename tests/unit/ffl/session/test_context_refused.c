@@ -87,6 +87,18 @@ static void refused(void **state)
 	expect(EIO, FFL_ERR, "max_sessions");
 }
 
+/* A router of another version, and one whose first segment has no room for the session's page. */
+static void not_understood(void **state)
+{
+	(void)state;
+	r.hello_version = FF_PROTO_VERSION + 1;
+	expect(EPROTO, FFL_ERR, "protocol version");
+	r.hello_version = 0;
+	r.hello_seg0 = sizeof(struct ff_ses_hdr) - 1;
+	expect(EPROTO, FFL_ERR, "protocol version");
+	r.hello_seg0 = 0;
+}
+
 /* As after a change of its user. */
 static void not_dumpable(void **state)
 {
@@ -104,5 +116,6 @@ int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test_setup_teardown(no_router, up, down),
 			cmocka_unit_test_setup_teardown(refused, up, down),
+			cmocka_unit_test_setup_teardown(not_understood, up, down),
 			cmocka_unit_test_setup_teardown(not_dumpable, up, down));
 }
