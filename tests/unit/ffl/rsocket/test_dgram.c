@@ -131,6 +131,8 @@ NOT_CALLED(struct ibv_mr *, ibv_reg_mr, struct ibv_pd *pd, void *addr, size_t le
 NOT_CALLED(struct ibv_mr *, ibv_reg_mr_iova2, struct ibv_pd *pd, void *addr, size_t len,
 	   uint64_t iova, unsigned int access)
 NOT_CALLED(int, ibv_dereg_mr, struct ibv_mr *mr)
+NOT_CALLED(void *, ibv_malloc, struct ibv_pd *pd, size_t size)
+NOT_CALLED(void, ibv_free, void *p)
 NOT_CALLED(int, rdma_bind_addr, struct rdma_cm_id *id, struct sockaddr *addr)
 NOT_CALLED(int, rdma_create_id, struct rdma_event_channel *ch, struct rdma_cm_id **id,
 	   void *context, enum rdma_port_space ps)
