@@ -108,6 +108,29 @@ static void test_no_certificate(void **state)
 	secure_log_is("did not return a certificate");
 }
 
+/* What TLS 1.2 leaves open, and tells whoever listens, is not offered. */
+static void test_old_version(void **state)
+{
+	struct test *t = *state;
+	int fd = secure_dial(secure_serve(t, "server", "tls:127.0.0.1:0")), ret;
+	SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
+	SSL *ssl;
+
+	SSL_CTX_set_max_proto_version(ctx, TLS1_2_VERSION);
+	ssl = SSL_new(ctx);
+	secure_log_capture();
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	SSL_set_fd(ssl, fd);
+	SECURE_WAIT_FOR(t, (ret = SSL_connect(ssl)) == 1 ||
+				   SSL_get_error(ssl, ret) != SSL_ERROR_WANT_READ);
+	assert_int_not_equal(ret, 1);
+	SSL_free(ssl);
+	SSL_CTX_free(ctx);
+	close(fd);
+	wait_conns(t, 0);
+	secure_log_is("unsupported protocol");
+}
+
 /* Many that say nothing keep nobody out. */
 static void test_many_strangers(void **state)
 {
@@ -339,8 +362,9 @@ int main(void)
 	signal(SIGPIPE, SIG_IGN);
 	return UNIT_RUN_GROUP(secure_make_files, secure_remove_files,
 			      SECURE_TEST(test_client_refused), SECURE_TEST(test_strangers),
-			      SECURE_TEST(test_no_certificate), SECURE_TEST(test_many_strangers),
-			      SECURE_TEST(test_server_refused), SECURE_TEST(test_registration),
-			      SECURE_TEST(test_new_certificates), SECURE_TEST(test_no_files),
-			      SECURE_TEST(test_roles), SECURE_TEST(test_operator_is_no_host));
+			      SECURE_TEST(test_no_certificate), SECURE_TEST(test_old_version),
+			      SECURE_TEST(test_many_strangers), SECURE_TEST(test_server_refused),
+			      SECURE_TEST(test_registration), SECURE_TEST(test_new_certificates),
+			      SECURE_TEST(test_no_files), SECURE_TEST(test_roles),
+			      SECURE_TEST(test_operator_is_no_host));
 }
