@@ -30,6 +30,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -410,6 +411,23 @@ static void log_tells_once(void **state)
 static void future_call(void)
 {
 	MUST(syscall(999) == -1 && errno == ENOSYS);
+	/* its flags are behind a pointer: libc falls back to clone() */
+	MUST(syscall(SYS_clone3, NULL, 0) == -1 && errno == ENOSYS);
+}
+
+static void sleeps(void)
+{
+	const struct timespec t = { .tv_nsec = 1 };
+
+	MUST(!clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL));
+}
+
+static void every_thread_may_sleep(void **state)
+{
+	(void)state;
+	need_filters();
+	for (int kind = 0; kind < SANDBOX_NUM_KINDS; kind++)
+		succeeds(kind, sleeps);
 }
 
 static void newer_libc_falls_back(void **state)
@@ -785,6 +803,7 @@ int main(void)
 		cmocka_unit_test_setup(pool_thread, setup),
 		cmocka_unit_test_setup(nic_thread, setup),
 		cmocka_unit_test_setup(log_tells_once, setup),
+		cmocka_unit_test_setup(every_thread_may_sleep, setup),
 		cmocka_unit_test_setup(newer_libc_falls_back, setup),
 		cmocka_unit_test_setup(intruder_ends_the_process, setup),
 		cmocka_unit_test_setup(a_fault_of_ones_own_ends_the_process, setup),
