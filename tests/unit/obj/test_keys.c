@@ -9,7 +9,7 @@
 static void keys_are_found_until_removed(void **state)
 {
 	enum { N = 5000 };
-	struct mr *mr = calloc(N, sizeof(*mr));
+	struct mr *mr = calloc(N, sizeof(*mr)), other = { 0 };
 	struct key_table t = { 0 };
 
 	(void)state;
@@ -30,6 +30,9 @@ static void keys_are_found_until_removed(void **state)
 	for (int i = 1; i < N; i += 2)
 		assert_ptr_equal(key_lookup(&t, mr[i].rkey), &mr[i]);
 	key_remove(&t, &mr[0]); /* not there any more: nothing happens */
+	other.lkey = mr[1].lkey;
+	key_remove(&t, &other); /* nor to another's key */
+	assert_ptr_equal(key_lookup(&t, mr[1].rkey), &mr[1]);
 	for (int i = 1; i < N; i += 2)
 		key_remove(&t, &mr[i]);
 	assert_int_equal(t.used, 0);
@@ -171,6 +174,17 @@ static void collisions_are_drawn_again(void **state)
 }
 
 /* One that a NIC has given, unless the container has it: as an MR's, or among those of a window. */
+/* A guess hardly ever is a window, because a container has few of those that there could be. */
+static void windows_are_few(void **state)
+{
+	struct container c = { .windows.used = 1u << 18 };
+	struct mw mw = { 0 };
+
+	(void)state;
+	assert_int_equal(mw_key_new(&c, &mw), -ENOMEM);
+	assert_int_equal(mw.rkey, 0);
+}
+
 static void a_wanted_key(void **state)
 {
 	struct container c = { 0 };
@@ -222,5 +236,6 @@ int main(void)
 			cmocka_unit_test(keys_are_random),
 			cmocka_unit_test(windows_and_mrs_share_no_key),
 			cmocka_unit_test(collisions_are_drawn_again),
-			cmocka_unit_test(a_wanted_key), cmocka_unit_test(stats_sum_every_counter));
+			cmocka_unit_test(windows_are_few), cmocka_unit_test(a_wanted_key),
+			cmocka_unit_test(stats_sum_every_counter));
 }
