@@ -143,6 +143,19 @@ static void holes(void **state)
 	sigaction(SIGSEGV, &segv, NULL);
 }
 
+/* One that is refused by the last of its limits is charged to none. */
+static void what_is_refused_is_not_charged(void **state)
+{
+	uint64_t pinned = cont.quota.use.used[QUOTA_PINNED], fds = cont.quota.use.used[QUOTA_FD];
+
+	(void)state;
+	cont.limits.max_rings = FF_PAGE;
+	assert_true(seg_create(&ses, SEG_RINGS, 2 * (uint64_t)FF_PAGE) < 0);
+	cont.limits.max_rings = 0;
+	assert_int_equal(cont.quota.use.used[QUOTA_PINNED], pinned);
+	assert_int_equal(cont.quota.use.used[QUOTA_FD], fds);
+}
+
 static void number_of_segments_is_bounded(void **state)
 {
 	int n = 0;
@@ -356,8 +369,9 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-	return UNIT_RUN(T(segments_are_sealed), T(holes), T(number_of_segments_is_bounded),
-			T(rings_start_at_the_header), T(rings_are_zeroed_disjoint_and_reused),
+	return UNIT_RUN(T(segments_are_sealed), T(holes), T(what_is_refused_is_not_charged),
+			T(number_of_segments_is_bounded), T(rings_start_at_the_header),
+			T(rings_are_zeroed_disjoint_and_reused),
 			T(rings_that_nobody_touched_have_no_pages),
 			T(what_is_handed_out_is_charged), T(large_rings_get_a_segment),
 			T(lost_memory_reads_zero_and_marks_the_session), T(other_faults_are_fatal));
