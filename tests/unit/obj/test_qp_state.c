@@ -326,6 +326,7 @@ static void only_named_attributes_are_stored(void **state)
 	assert_int_equal(to.retry_cnt, 0);
 	assert_int_equal(to.qp_state, 0); /* never this function's */
 	qp_attr_store(&to, 0xffffffff, &from);
+	assert_int_equal(to.sq_psn, 0xffffff);
 	assert_int_equal(to.qp_state, 0);
 	assert_int_equal(to.cap.max_send_wr, 0);
 	assert_int_equal(to.dest_qp_num, from.dest_qp_num);

@@ -53,6 +53,24 @@ static int create_qp(int s, uint32_t pd, uint32_t cq, uint32_t *qp)
 	return err;
 }
 
+/* The entries of an SRQ count as those of other queues; a number that wraps around fits no limit. */
+static void entries_of_srqs_are_counted(void **state)
+{
+	int s = call_client(g, 0);
+	struct ff_create_srq_req req = { .pd = call_pd(g, s), .max_wr = 100, .max_sge = 1 };
+	struct ff_create_srq_resp resp;
+
+	(void)state;
+	assert_int_equal(RIG_CALL(g, s, CREATE_SRQ, &req, &resp), 0);
+	assert_true(used(0, QUOTA_WR) >= 100);
+	limit(0, &(struct ffo_limits){ .max_wr = 1000 });
+	assert_int_equal(quota_charge(g->c[0], QUOTA_WR, UINT64_MAX), -ENOMEM);
+	limit(0, &(struct ffo_limits){ 0 });
+	close(s);
+	rig_pump(g);
+	assert_int_equal(used(0, QUOTA_WR), 0);
+}
+
 static void objects_are_counted(void **state)
 {
 	int s = call_client(g, 0), other = call_client(g, 0);
@@ -653,11 +671,12 @@ static void cpu_time_is_held(void **state)
 int main(void)
 {
 	log_level = LOG_LEVEL_ERR;
-	return UNIT_RUN(CALL_TEST(objects_are_counted), CALL_TEST(a_tenant_is_the_sum),
-			CALL_TEST(memory_is_counted), CALL_TEST(defaults_are_in_force),
-			CALL_TEST(other_objects_are_counted), CALL_TEST(sockets_are_memory),
-			CALL_TEST(descriptors_are_shared), CALL_TEST(shares_leave_room),
-			CALL_TEST(memory_is_shared), CALL_TEST(calls_that_take_memory_are_refused),
+	return UNIT_RUN(CALL_TEST(objects_are_counted), CALL_TEST(entries_of_srqs_are_counted),
+			CALL_TEST(a_tenant_is_the_sum), CALL_TEST(memory_is_counted),
+			CALL_TEST(defaults_are_in_force), CALL_TEST(other_objects_are_counted),
+			CALL_TEST(sockets_are_memory), CALL_TEST(descriptors_are_shared),
+			CALL_TEST(shares_leave_room), CALL_TEST(memory_is_shared),
+			CALL_TEST(calls_that_take_memory_are_refused),
 			CALL_TEST(what_waits_for_other_hosts_is_charged),
 			CALL_TEST(sessions_and_descriptors_are_counted),
 			CALL_TEST(calls_have_a_burst), CALL_TEST(calls_wait),
