@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/verbs/vt.c -lpthread */
-/* all: netns system-san */
+/* all: netns */
 /* night: netns */
 /* timeout: 14400 */
 /*
