@@ -377,7 +377,7 @@ void run_body(const struct one *c, uint8_t *room)
 		fill(a.p + i * PAGE, OLD, i);
 	word = dev ? dev->open() : "ok";
 	if (strcmp(word, "ok")) {
-		say(" %s", word);
+		say(" no-device=%s", word);
 		return;
 	}
 	words->wants_core = c->op->flags & FINAL;
