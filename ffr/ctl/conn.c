@@ -214,13 +214,16 @@ static ssize_t packet_recv(struct ctl_conn *conn, struct packet_extra *got)
 
 /* ---- whose CPU time it is ------------------------------------------------------------------ */
 
-void ctl_charge(struct container *c, uint64_t from)
+void ctl_charge_ns(struct container *c, uint64_t ns)
 {
-	uint64_t ns = cpu_of_thread() - from;
-
 	c->cpu.ctl_ns += ns;
 	if (cpu_limited(c))
 		cpu_charge(c, uv_hrtime(), ns);
+}
+
+void ctl_charge(struct container *c, uint64_t from)
+{
+	ctl_charge_ns(c, cpu_of_thread() - from);
 }
 
 /* ns that the container's connections may still be served for in this turn of the loop. */
@@ -494,15 +497,30 @@ static uint64_t call_wait(struct ctl_conn *conn, enum quota_reached *limit)
 	return calls_ns > cpu_ns ? calls_ns : cpu_ns;
 }
 
+/* Not read until it may be, some ms from now. */
+static void wait_unread(struct ctl_conn *conn, uint64_t ms)
+{
+	conn->waits = true;
+	if (conn->silent)
+		uv_timer_stop(&conn->hello);
+	uv_poll_start(&conn->poll, UV_DISCONNECT, on_readable);
+	uv_timer_start(&conn->turn, on_turn, ms, 0);
+}
+
 /* May it be served a request that is there? If not, it is not read until it may. */
 static bool may_call(struct ctl_conn *conn)
 {
+	const struct container_ctl *ct = conn->cont->ctl;
 	enum quota_reached limit;
 	char text[80];
 	uint64_t ns;
 
 	if (conn->waits)
 		return false;
+	if (!conn->ses && ct->num_hellos >= CTL_HELLOS) {
+		wait_unread(conn, 1);
+		return false;
+	}
 	ns = call_wait(conn, &limit);
 	if (!ns)
 		return true;
@@ -510,11 +528,7 @@ static bool may_call(struct ctl_conn *conn)
 		 limit == REACHED_CALLS ? "max_calls" : "max_cpu");
 	log_client(&conn->cont->log, LOG_LEVEL_WARN, "container %s: %s", conn->cont->name, text);
 	quota_reached(conn->cont, limit, text);
-	conn->waits = true;
-	if (conn->silent)
-		uv_timer_stop(&conn->hello);
-	uv_poll_start(&conn->poll, UV_DISCONNECT, on_readable);
-	uv_timer_start(&conn->turn, on_turn, (ns + 999999) / 1000000, 0);
+	wait_unread(conn, (ns + 999999) / 1000000);
 	return false;
 }
 

@@ -41,6 +41,7 @@ struct container_ctl {
 	uint64_t turn_ns; /* ... how long the control thread has served its connections in that turn */
 	uint32_t num_conns;
 	uint32_t num_silent; /* of them: have not said HELLO */
+	uint32_t num_hellos; /* of those: the keeper looks at them */
 	struct discard *discard;
 	struct ffo_limits told; /* the orchestrator's; what is in force is c->limits */
 	struct container_heard heard;

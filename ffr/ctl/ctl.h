@@ -114,6 +114,7 @@ const char *ctl_parse(const void *bytes, size_t len, unsigned n_fds, struct ctl_
 
 /* ---- connections (conn.c) -------------------------------------------------------------------- */
 
+#define CTL_HELLOS  8u /* of a container that the keeper looks at, at a time; further ones wait */
 #define CTL_MAX_FDS 3u /* of a response */
 #define CTL_REQ_FDS 2u /* of a request */
 
@@ -197,6 +198,8 @@ bool ctl_serve_slot(struct ctl_conn *conn);
 
 /* The control thread worked for that container since its cpu_of_thread() was `from`. */
 void ctl_charge(struct container *c, uint64_t from);
+/* ... or somebody else did for so long. */
+void ctl_charge_ns(struct container *c, uint64_t ns);
 
 /* How long a connection may stay without a session; ms. */
 extern uint64_t ctl_hello_patience;

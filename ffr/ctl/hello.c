@@ -8,7 +8,8 @@
  * somebody else: so the call is answered later, and only this client waits. What is nobody's memory
  * at first sight does not go there. A client that hands over files of a server of its own, which
  * look like it, can have the keeper's thread wait for ever. Its connection stays for as long, as one
- * of those that its container may have without a session.
+ * of those that its container may have without a session, and as one of the CTL_HELLOS that the
+ * keeper looks at. What the keeper's thread has worked is charged to the container.
  *
  * Tests: unit/ctl/test_hello.c, unit/ctl/test_ctl.c, unit/ctl/test_cgroup.c
  */
@@ -98,6 +99,10 @@ static void on_closed(uv_handle_t *handle)
 
 static void hello_end(struct hello *h, int err)
 {
+	struct container *cont = h->l.conn->cont;
+
+	((struct container_ctl *)cont->ctl)->num_hellos--;
+	ctl_charge_ns(cont, h->got.cpu_ns);
 	uv_poll_stop(&h->poll);
 	h->l.be.done(&h->l.be, err);
 	uv_close((uv_handle_t *)&h->poll, on_closed);
@@ -128,7 +133,7 @@ static int hello_finish(struct ctl_call *c, struct ctl_later *l, int err, void *
 /* CTL_LATER or -errno. */
 static int ask(struct ctl_call *c, const struct ff_hello_req *req)
 {
-	const struct container_ctl *ct = c->conn->cont->ctl;
+	struct container_ctl *ct = c->conn->cont->ctl;
 	struct hello *h = calloc(1, sizeof(*h));
 
 	if (!h)
@@ -155,6 +160,7 @@ static int ask(struct ctl_call *c, const struct ff_hello_req *req)
 	h->l.cancel = hello_cancel;
 	h->l.is_counted = true;
 	uv_poll_start(&h->poll, UV_READABLE | UV_DISCONNECT, on_answer);
+	ct->num_hellos++;
 	ctl_call_later(c, &h->l);
 	return CTL_LATER;
 }

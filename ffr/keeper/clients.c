@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -125,6 +126,15 @@ static void look(const struct question *q, int memory[2], struct keeper_added *a
 	atomic_store(&q->client->ok, true);
 }
 
+static uint64_t cpu_of_this_thread(void)
+{
+	struct timespec t;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
 static void *question_thread(void *arg)
 {
 	struct question *q = arg;
@@ -142,6 +152,7 @@ static void *question_thread(void *arg)
 	while (n)
 		if (memory[--n] >= 0)
 			close(memory[n]);
+	a.cpu_ns = cpu_of_this_thread();
 	while (fds_send(q->sock, &a, sizeof(a), NULL, 0, 0) < 0 && errno == EINTR)
 		;
 	question_free(q);

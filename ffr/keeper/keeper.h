@@ -48,10 +48,11 @@ struct keeper_range {
 
 /* The answer of keeper_client_add(). */
 struct keeper_added {
-	int32_t err; /* 0, or -errno */
-	uint32_t outside; /* 1: the cgroup is why: the process is not in it, or that cannot be found out */
-	char why[KEEPER_WHY]; /* -EPERM: why not */
-	char cgroup[KEEPER_CGROUP]; /* `outside`: the end of the path of the cgroup that it is in; "": unknown */
+	int32_t err;		    /* 0, or -errno */
+	uint32_t outside;	    /* 1: it is not in the cgroup, or that cannot be found out */
+	uint64_t cpu_ns;	    /* CPU time that it took to look */
+	char why[KEEPER_WHY];	    /* -EPERM: why not */
+	char cgroup[KEEPER_CGROUP]; /* `outside`: the end of its cgroup's path; "": unknown */
 };
 
 /* keeper_ran.found */

@@ -7,13 +7,16 @@
  *	crowd maps		many sessions that register shared mappings, of a page each, and end that
  *	crowd lookups		many rdma_cm ids look for an address that nobody has, without end
  *	crowd files		one session after the other opens an XRC domain, where the container has as many as it gets
+ *	crowd hellos		many threads open the device again and again, in a mount namespace with very many mounts
  */
 #include <netinet/in.h>
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -169,6 +172,40 @@ static void files(void)
 	}
 }
 
+/* ---- HELLO ------------------------------------------------------------------------------------- */
+
+#define OPENERS 64u
+#define MOUNTS	12000u /* the keeper looks through 1 MB of a process's, 80 bytes each */
+
+static void *open_for_ever(void *arg)
+{
+	struct raw s;
+
+	for (;;) {
+		raw_open(&s);
+		raw_close(&s);
+	}
+	return arg;
+}
+
+static void hellos(void)
+{
+	pthread_t t;
+
+	if (unshare(CLONE_NEWNS))
+		puts("no mount namespaces here");
+	else
+		for (unsigned i = 0; i < MOUNTS; i++)
+			if (!i)
+				CHECK(!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+			else
+				CHECK(!mount("/tmp", "/tmp", NULL, MS_BIND, NULL));
+	for (unsigned i = 0; i < OPENERS; i++)
+		CHECK_EQ(pthread_create(&t, NULL, open_for_ever, NULL), 0);
+	attacks();
+	pause();
+}
+
 static const struct kind {
 	const char *name;
 	void (*run)(void);
@@ -176,6 +213,7 @@ static const struct kind {
 	{ "maps", maps },
 	{ "lookups", lookups },
 	{ "files", files },
+	{ "hellos", hellos },
 };
 
 static void *end_with_input(void *arg)

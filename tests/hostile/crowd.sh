@@ -19,7 +19,7 @@ well_served() {
 
 measure "warming up"
 measure "alone"
-for kind in maps lookups files; do
+for kind in maps lookups files hellos; do
 	step "$kind"
 	attack_begin crowd "$kind"
 	for ((i = 0; i < ATTEMPTS; i++)); do

@@ -16,11 +16,13 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/fds.h"
 
-#define ID 4711
+#define ID     4711
+#define CPU_NS 3000000000 /* that the keeper says it took */
 
 static struct {
 	int sock; /* the keeper's end; -1: nobody asks */
 	int err;
+	bool many; /* more than one question at a time */
 	int known; /* clients that the keeper knows */
 	char cgroup[CGROUP_MAX];
 } asked;
@@ -34,6 +36,8 @@ static int slow_add(const struct ctl_peer *peer, int mem, int maps, const char *
 	assert_true(fcntl(mem, F_GETFD) >= 0 && fcntl(maps, F_GETFD) >= 0);
 	if (asked.err)
 		return asked.err;
+	if (asked.many)
+		asked.sock = -1; /* the test has it */
 	assert_int_equal(asked.sock, -1);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	asked.sock = pair[1];
@@ -64,6 +68,7 @@ static int setup(void **state)
 	call_setup(state);
 	asked.sock = -1;
 	asked.err = asked.known = 0;
+	asked.many = false;
 	rig_pump(g);
 	fds_before = rig_open_fds();
 	sock = rig_connect(g, 0);
@@ -90,17 +95,24 @@ static const struct session *ses(void)
 	return LIST_FIRST(&g->c[0]->sessions);
 }
 
-static void say_hello(void)
+static void say_hello_by(int by)
 {
 	struct {
 		struct ff_hdr h;
 		struct ff_hello_req req;
 	} m = { { FF_PROTO_MAGIC, FF_MSG_HELLO, 7, 0, 0, 2 },
 		{ FF_PROTO_VERSION, FF_PROTO_VERSION, "test", { 0 } } };
+	struct ctl_conn *conn;
 
-	TAILQ_FIRST(&g->ctl.conns)->peer.proven = true; /* by the kernel, from Linux 6.5 on */
-	assert_int_equal(hello_send(sock, &m, sizeof(m)), sizeof(m));
+	TAILQ_FOREACH(conn, &g->ctl.conns, entry)
+		conn->peer.proven = true; /* by the kernel, from Linux 6.5 on */
+	assert_int_equal(hello_send(by, &m, sizeof(m)), sizeof(m));
 	rig_pump(g);
+}
+
+static void say_hello(void)
+{
+	say_hello_by(sock);
 }
 
 /* The status of HELLO, or -EAGAIN: there is none yet. What comes with it is closed. */
@@ -129,7 +141,7 @@ static int answered(void)
 
 static void keeper_says(int err, bool outside, const char *why)
 {
-	struct keeper_added a = { .err = err, .outside = outside };
+	struct keeper_added a = { .err = err, .outside = outside, .cpu_ns = CPU_NS };
 
 	snprintf(a.why, sizeof(a.why), "%s", why);
 	assert_true(asked.sock >= 0);
@@ -150,6 +162,8 @@ static void only_who_says_it_waits(void **state)
 	assert_non_null(ses());
 	assert_int_equal(ses()->mem.keeper_id, ID);
 	assert_int_equal(ct()->num_silent, 0);
+	assert_int_equal(ct()->num_hellos, 0);
+	assert_true(g->c[0]->cpu.ctl_ns >= CPU_NS);
 	assert_int_equal(ct()->heard.opened, 1);
 	call_pd(g, sock);
 }
@@ -243,23 +257,62 @@ static void a_cgroup_that_was_told_meanwhile_is_asked_about(void **state)
 /* The time in which HELLO must have come is over when it has come. */
 static void who_waits_for_the_keeper_is_not_silent(void **state)
 {
-	uint64_t patience = ctl_hello_patience, end;
+	const struct ctl_conn *conn = TAILQ_FIRST(&g->ctl.conns);
+	uint64_t patience = ctl_hello_patience;
 
 	(void)state;
-	close(sock);
-	rig_pump(g);
-	ctl_hello_patience = 1;
-	sock = rig_connect(g, 0);
+	assert_true(uv_is_active((const uv_handle_t *)&conn->hello));
 	say_hello();
-	end = uv_hrtime() + 20000000;
-	while (uv_hrtime() < end)
-		uv_run(&g->loop, UV_RUN_NOWAIT);
-	assert_int_equal(answered(), -EAGAIN);
+	assert_false(uv_is_active((const uv_handle_t *)&conn->hello));
+	ctl_hello_patience = 1;
 	keeper_says(-EPERM, false, "it is another one");
 	assert_int_equal(answered(), -EPERM);
 	while (!rig_is_closed(g, sock)) /* it had its time once more */
-		uv_run(&g->loop, UV_RUN_ONCE);
+		usleep(1000);
 	ctl_hello_patience = patience;
+}
+
+/* However many a container has, the keeper looks at so many at a time; others have their own. */
+static void the_keeper_is_asked_for_some_at_a_time(void **state)
+{
+	enum { MANY = CTL_HELLOS + 2 };
+	int s[MANY], keeper[MANY], n = 0;
+
+	(void)state;
+	asked.many = true;
+	for (int i = 0; i < MANY; i++) {
+		s[i] = rig_connect(g, 0);
+		asked.sock = -1;
+		say_hello_by(s[i]);
+		while (i < (int)CTL_HELLOS && asked.sock < 0) /* in the container's next turn */
+			rig_pump(g);
+		if (asked.sock >= 0)
+			keeper[n++] = asked.sock;
+	}
+	assert_int_equal(n, CTL_HELLOS);
+	assert_int_equal(ct()->num_hellos, CTL_HELLOS);
+	asked.sock = -1;
+	say_hello_by(sock); /* they are one container */
+	assert_int_equal(asked.sock, -1);
+	close(sock);
+	sock = rig_connect(g, 1);
+	say_hello_by(sock);
+	while (asked.sock < 0)
+		rig_pump(g);
+	close(asked.sock);
+	asked.sock = -1;
+	close(keeper[0]);
+	while (asked.sock < 0) /* there is room for the next one */
+		uv_run(&g->loop, UV_RUN_ONCE);
+	close(asked.sock);
+	asked.sock = -1;
+	for (int i = 0; i < MANY; i++)
+		close(s[i]);
+	for (int i = 1; i < n; i++)
+		close(keeper[i]);
+	asked.many = false;
+	asked.err = -EBUSY; /* for the one that waits still */
+	rig_pump(g);
 }
 
 int main(void)
@@ -269,5 +322,6 @@ int main(void)
 	return UNIT_RUN(T(only_who_says_it_waits), T(who_is_refused_may_try_again),
 			T(who_goes_meanwhile_counts), T(a_container_that_goes_waits_for_nobody),
 			T(a_cgroup_that_was_told_meanwhile_is_asked_about),
-			T(who_waits_for_the_keeper_is_not_silent));
+			T(who_waits_for_the_keeper_is_not_silent),
+			T(the_keeper_is_asked_for_some_at_a_time));
 }
