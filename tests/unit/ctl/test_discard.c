@@ -181,10 +181,14 @@ static int send_dmabuf(int sock, int fd)
 		struct ff_hdr h;
 		struct ff_reg_dmabuf_mr_resp resp;
 	} a;
+	ssize_t n;
 
 	rig_send(sock, &m, sizeof(m), fd, 1);
-	rig_pump(g);
-	return recv(sock, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a) ? a.h.status : RIG_CLOSED;
+	do {
+		rig_pump(g);
+		n = recv(sock, &a, sizeof(a), MSG_DONTWAIT);
+	} while (n < 0 && errno == EAGAIN);
+	return n == sizeof(a) ? a.h.status : RIG_CLOSED;
 }
 
 /* Nobody is let in whose container has too many of them waiting; the other container is. */
@@ -235,8 +239,8 @@ static void connections_that_ended_close_no_other(void **state)
 		rig_send(client[i], &bad, sizeof(bad), -1, 0);
 		rig_send(client[i], &good, sizeof(good), -1, 0);
 	}
-	rig_pump(g);
-	assert_int_equal(ctl()->num_conns, 1);
+	while (ctl()->num_conns > 1) /* a container has 1 ms of each turn */
+		rig_pump(g);
 	assert_true(discard_full(ctl()->discard, false));
 	assert_false(discard_full(ctl()->discard, true));
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
@@ -245,7 +249,7 @@ static void connections_that_ended_close_no_other(void **state)
 	assert_int_equal(call_one(g, other, FF_MSG_DEALLOC_PD, call_pd(g, other)), 0);
 	for (unsigned i = 0; i < DISCARD_MAX; i++)
 		(void)send_dmabuf(other, fd);
-	assert_true(rig_is_closed(g, other));
+	assert_int_equal(send_dmabuf(other, fd), RIG_CLOSED);
 	close(fd);
 	close(other);
 	for (unsigned i = 0; i < DISCARD_MAX + 2; i++)
