@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * fork.c - replaced pages in the children of the program. Called by mr.c once, by libc afterwards.
+ * fork.c - replaced pages in the children of the program. Called by mr.c once, by libc
+ * afterwards.
  *
- * Shadow pages are shared mappings, and a child must not write to its parent's memory. So they are
- * mapped with MADV_DONTFORK, and a handler in the child puts memory of its own there, with a copy
- * of the content. The parent waits in its handler, so that it is the content of the moment, as far
- * as the thread that forks is concerned. Nothing is left to be copied later: not only the parent
- * writes to these pages, the router does, too, where no write protection of this process holds.
- * It takes about 0.6 ms for each MB, and as much memory: what the kernel does with pinned pages.
+ * Shadow pages are shared mappings, and a child must not write to its parent's memory. So they
+ * are mapped with MADV_DONTFORK, and a handler in the child puts memory of its own there, with a
+ * copy of the content. The parent waits in its handler, so that it is the content of the moment,
+ * as far as the thread that forks is concerned. Nothing is left to be copied later: not only the
+ * parent writes to these pages, the router does, too, where no write protection of this process
+ * holds. It takes about 0.6 ms for each MB, and as much memory: what the kernel does with pinned
+ * pages.
  *
  * A child may be killed or stopped while it copies. When it has not got on for PATIENCE_MS, the
  * parent goes its way, and the child, should it go on, has nothing there: all or nothing.
@@ -17,13 +19,14 @@
  * or execs. A child made by a bare clone() has nothing mapped at replaced pages, as with pinned
  * memory and MADV_DONTFORK.
  *
- * Where pages were replaced that have other bytes of the program on them (kind.c), the child may need them before its
- * handler runs: libc looks at open files and at the heap's locks there, and others have handlers, too. So from the
- * parent's first handler to the last one SIGSEGV has a handler that, in the child, fills the holes, and goes on;
- * whatever else comes is for the program's own. It runs on a stack of its own, and does nothing in the parent.
+ * Where pages were replaced that have other bytes of the program on them (kind.c), the child may
+ * need them before its handler runs: libc looks at open files and at the heap's locks there, and
+ * others have handlers, too. So from the parent's first handler to the last one SIGSEGV has a
+ * handler that, in the child, fills the holes, and goes on; whatever else comes is for the
+ * program's own. It runs on a stack of its own, and does nothing in the parent.
  *
- * In the child nothing is registered any more, and its parent's sessions have no part in its memory;
- * sessions of its own (context.c) begin afresh.
+ * In the child nothing is registered any more, and its parent's sessions have no part in its
+ * memory; sessions of its own (context.c) begin afresh.
  */
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -58,7 +61,9 @@
 #define GIVEN_UP (UINT32_MAX - 1)
 static _Atomic uint32_t *progress;
 
-static bool must_copy; /* region lock: what prepare found */
+/* Region lock: what prepare found. */
+static struct ffl_part *parts;
+static unsigned num_parts;
 
 /* Region lock. */
 static struct {
@@ -153,15 +158,11 @@ static void trap_clear(void)
 static void fork_prepare(void)
 {
 	bool others = false;
-	struct ffl_region *r;
-	unsigned num;
 
 	ffl_regions_lock();
-	ffl_regions_look();
-	num = ffl_regions_each(&r);
-	must_copy = num > 0;
-	for (unsigned i = 0; i < num; i++)
-		others |= r[i].has_others && r[i].intact;
+	num_parts = ffl_regions_look(&parts);
+	for (unsigned i = 0; i < num_parts; i++)
+		others |= ffl_regions_file(parts[i].file)->has_others;
 	atomic_store(progress, 0);
 	if (others)
 		trap_set();
@@ -182,13 +183,15 @@ static void wait_for_child(void)
 
 static void fork_parent(void)
 {
-	if (must_copy)
+	if (num_parts)
 		wait_for_child();
 	trap_clear();
 	ffl_regions_unlock();
 }
 
-/* ---- in the child: async-signal-safe ---------------------------------------------------------- */
+/*
+ * ---- in the child: async-signal-safe ----------------------------------------------------------
+ */
 
 /* A chunk more is copied, or all. False: the parent has given up. */
 static bool advance(bool all)
@@ -199,12 +202,14 @@ static bool advance(bool all)
 	       atomic_compare_exchange_strong(progress, &was, all ? COPIED : was + 1);
 }
 
-/* The region's content to p, which is empty. */
-static bool copy_pages(const struct ffl_region *r, int fd, char *p)
+/* The part's content to p, which is empty. */
+static bool copy_pages(const struct ffl_part *r, int fd, char *p)
 {
 	for (size_t done = 0; done < r->len;) {
 		size_t len = r->len - done < CHUNK ? r->len - done : CHUNK;
-		/* not pread(), which a sanitizer watches: the heap's free chunks come back, too */
+		/*
+		 * not pread(), which a sanitizer watches: the heap's free chunks come back, too
+		 */
 		long n = syscall(SYS_pread64, fd, p + done, len, (off_t)(r->off + done));
 
 		if (n <= 0 || !advance(false))
@@ -214,16 +219,16 @@ static bool copy_pages(const struct ffl_region *r, int fd, char *p)
 	return true;
 }
 
-/* Memory of the child's own in place of the region's pages. True: it is there. */
-static bool child_map(const struct ffl_region *r)
+/* Memory of the child's own in place of the part's pages. True: it is there. */
+static bool child_map(const struct ffl_part *r)
 {
-	const struct ffl_file *file = ffl_pool_file(r->pool, r->seg);
+	const struct ffl_file *file = ffl_regions_file(r->file);
 	const int rw = PROT_READ | PROT_WRITE;
 	struct stat st;
 	void *p;
 
 	/* the program may have closed the descriptor, and opened something else */
-	if (!r->intact || syscall(SYS_fstat, file->fd, &st) || st.st_ino != file->inode)
+	if (syscall(SYS_fstat, file->fd, &st) || st.st_ino != file->inode)
 		return false;
 	/* what is mapped there already, the program wants there */
 	p = mm_map((void *)r->va, r->len, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1,
@@ -242,20 +247,17 @@ static bool child_map(const struct ffl_region *r)
 /* The child has all of its memory. Once, and without a look at the heap before it is there. */
 static void fill_holes(void)
 {
-	struct ffl_region *r;
-	unsigned num = ffl_regions_each(&r);
-
 	if (trap.filled)
 		return;
 	trap.filled = true;
-	for (unsigned i = 0; i < num; i++)
-		r[i].intact = child_map(&r[i]);
-	if (must_copy && advance(true))
+	for (unsigned i = 0; i < num_parts; i++)
+		parts[i].is_there = child_map(&parts[i]);
+	if (num_parts && advance(true))
 		syscall(SYS_futex, progress, FUTEX_WAKE, 1, NULL, NULL, 0);
 	else
-		for (unsigned i = 0; i < num; i++)
-			if (r[i].intact)
-				mm_unmap((void *)r[i].va, r[i].len);
+		for (unsigned i = 0; i < num_parts; i++)
+			if (parts[i].is_there)
+				mm_unmap((void *)parts[i].va, parts[i].len);
 }
 
 static void fork_child(void)

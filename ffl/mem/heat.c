@@ -134,7 +134,7 @@ static void append(struct ff_mr_run *to, unsigned *num, const struct ff_mr_run *
 	struct ff_mr_run *last = *num ? &to[*num - 1] : NULL;
 
 	if (last && last->kind == FF_RUN_SHADOW && r->kind == FF_RUN_SHADOW &&
-	    last->va + last->len == r->va && last->seg == r->seg && last->off + last->len == r->off)
+	    last->va + last->len == r->va && last->off + last->len == r->off)
 		last->len += r->len;
 	else
 		to[(*num)++] = *r;
@@ -216,14 +216,6 @@ static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
 
 /* ---- the thread --------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* The program may have closed the descriptor, and opened something else. */
 static bool is_ours(const struct ffl_heat *h)
 {
@@ -253,7 +245,7 @@ static bool is_last(void)
 /* Until it is due; an event's own time is not believed beyond that. */
 static void wait_until_due(const struct ff_heat_event *e)
 {
-	uint64_t age = now_ns() - e->sent;
+	uint64_t age = ffl_clock_ns(CLOCK_MONOTONIC) - e->sent;
 	struct timespec ts;
 
 	if (age >= DELAY_NS && age < (uint64_t)1 << 62)
@@ -374,13 +366,20 @@ static bool is_on(void)
 	return on;
 }
 
-bool ffl_heat_wanted(struct ffl_context *ctx, size_t len, int access)
+enum ffl_when ffl_heat_when(struct ffl_context *ctx, size_t len, int access)
+{
+	if (access & IBV_ACCESS_REMOTE_ATOMIC || ctx->has_nic || !ffl_regions_know_pins() ||
+	    !is_on())
+		return FFL_NOW;
+	if (len < LAZY_MIN)
+		return FFL_QUICK;
+	return ffl_heat_start(ctx) ? FFL_LATER : FFL_NOW;
+}
+
+bool ffl_heat_start(struct ffl_context *ctx)
 {
 	int err;
 
-	if (len < LAZY_MIN || access & IBV_ACCESS_REMOTE_ATOMIC || !ffl_regions_know_pins() ||
-	    !is_on())
-		return false;
 	if (ctx->heat)
 		return ctx->heat->fd >= 0;
 	ctx->heat = calloc(1, sizeof(*ctx->heat));
@@ -436,12 +435,10 @@ void ffl_heat_stop(struct ffl_context *ctx)
 	}
 	ffl_regions_lock();
 	for (p = &lazies; (l = *p);)
-		if (l->mr->ctx == ctx) { /* the program has not deregistered it */
-			ffl_regions_unreserve(ctx, l, l->mr->run, l->mr->num_runs);
+		if (l->mr->ctx == ctx) /* the program has not deregistered it */
 			*p = l->next;
-		} else {
+		else
 			p = &l->next;
-		}
 	ffl_regions_unlock();
 	if (h->fd >= 0 && is_ours(h))
 		close(h->fd);

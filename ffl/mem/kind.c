@@ -154,7 +154,7 @@ static uintptr_t stack_end(const struct ff_vma *v)
 static bool is_on_stack(const struct ff_vma *v, uintptr_t va, int maps)
 {
 	uint64_t first = getauxval(AT_RANDOM); /* bytes above the first thread's stack */
-	struct ff_vma below;
+	struct ff_vma below = { 0 };
 
 	if (first >= v->start && first < v->end)
 		return true;

@@ -2,7 +2,7 @@
 /*
  * malloc.c - ibv_malloc and ibv_free: memory that is shadow memory from the start. Any thread.
  *
- * Large blocks are page runs of the context's pool of their own. Small ones are cut from slabs:
+ * Large blocks are mappings of their own. Small ones are cut from slabs:
  * runs that are divided into blocks, each with a header in front of it, one behind the other; the
  * first one that fits is taken, and neighbours that are free are merged when they are met. What
  * runs there are is kept in an array outside of them.
@@ -26,13 +26,11 @@ struct head {
 };
 static_assert(sizeof(struct head) <= ALIGN, "");
 
-/* A run of shadow pages that was handed out. */
+/* A mapping that was handed out. */
 struct chunk {
 	char *va;
 	size_t len;
 	struct ffl_context *ctx;
-	uint64_t off;
-	uint32_t seg;
 	uint32_t blocks; /* in use */
 	bool slab;
 };
@@ -56,58 +54,30 @@ static int chunk_reserve(void)
 	return 0;
 }
 
-/* Map `len` bytes of the pool. 0 and *out, until the next change of the array, or -errno. */
+/*
+ * `len` bytes of shadow pages, or of ordinary ones where there are none. 0 and *out, until the
+ * next change of the array, or -ENOMEM.
+ */
 static int chunk_new(struct ffl_context *ctx, size_t len, struct chunk **out)
 {
-	struct ffl_span span;
 	void *va;
-	int err;
 
-	err = chunk_reserve();
-	if (err)
-		return err;
-	err = ffl_pool_get(ctx->pool, len, &span);
-	if (err)
-		return err;
-	va = mm_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-		    ffl_pool_file(ctx->pool, span.seg)->fd, (off_t)span.off);
-	if (va == MAP_FAILED) {
-		err = -errno;
-		goto err_put;
-	}
-	mm_advise(va, len, MADV_DONTFORK);
-	err = ffl_regions_add(ctx, (uintptr_t)va, len, &span);
-	if (err)
-		goto err_unmap;
+	if (chunk_reserve())
+		return -ENOMEM;
+	va = ffl_regions_map(ctx, len);
+	if (!va)
+		va = mm_map(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (va == MAP_FAILED)
+		return -ENOMEM;
 	*out = &chunks[num_chunks++];
-	**out = (struct chunk){
-		.va = va,
-		.len = len,
-		.ctx = ctx,
-		.off = span.off,
-		.seg = span.seg,
-	};
+	**out = (struct chunk){ .va = va, .len = len, .ctx = ctx };
 	return 0;
-
-err_unmap:
-	mm_unmap(va, len);
-err_put:
-	ffl_pool_put(ctx->pool, span.seg, span.off, len, true);
-	return err;
 }
 
-/* The allocation's own reference goes; MRs may have others. */
+/* MRs may have the pages for longer. */
 static void chunk_free(struct chunk *c)
 {
-	struct ff_mr_run run = {
-		.va = (uintptr_t)c->va,
-		.len = c->len,
-		.off = c->off,
-		.seg = c->seg,
-		.kind = FF_RUN_SHADOW,
-	};
-
-	ffl_regions_drop(c->ctx, &run, 1);
+	mm_unmap(c->va, c->len);
 	*c = chunks[--num_chunks];
 }
 

@@ -2,14 +2,15 @@
 /*
  * mr.c - memory regions: the verbs. Any thread of the program.
  *
- * Registering is: check the flags and the range as the kernel does; have region.c replace what can
- * be replaced; tell the router. Deregistering is the reverse: the router forgets the MR first, so
- * that nothing writes to the pages any more when they are given back. Of on-demand memory it is told by
- * a word in shared memory, which it looks at before each copy.
+ * Registering is: check the flags and the range as the kernel does; have region.c replace what
+ * can be replaced; tell the router. Deregistering tells the router, and nothing else: replaced
+ * pages stay where they are. Of on-demand memory it is told by a word in shared memory, which it
+ * looks at before each copy.
  *
- * Of on-demand memory nothing is claimed: the router finds at each access what this process has mapped there. So
- * there need be nothing there, and advice is to have the process's own pages come. A NIC has of it what are shadow
- * pages, of which the router is told nothing either: where there is one, what can be replaced is, when it is registered.
+ * Of on-demand memory nothing is claimed: the router finds at each access what this process has
+ * mapped there. So there need be nothing there, and advice is to have the process's own pages
+ * come. A NIC has of it what are shadow pages, of which the router is told nothing either: where
+ * there is one, what can be replaced is, when it is registered.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -69,8 +70,8 @@ static int check_access(int access)
 }
 
 /*
- * All of the address space is what a device with implicit ODP takes, but for huge pages. Else as the kernel's
- * ib_umem_get(), and ib_umem_odp_get() for on-demand memory. 0 or -errno.
+ * All of the address space is what a device with implicit ODP takes, but for huge pages. Else as
+ * the kernel's ib_umem_get(), and ib_umem_odp_get() for on-demand memory. 0 or -errno.
  */
 static int check_range(uintptr_t addr, size_t length, uint64_t iova, int access)
 {
@@ -91,8 +92,7 @@ static int check_range(uintptr_t addr, size_t length, uint64_t iova, int access)
 static struct ff_mr_run scratch[FF_MR_MAX_RUNS];
 
 /*
- * What an MR has of this process's memory. FF_RUN_SHARED runs hold nothing and are for the router only, but are
- * kept as well: it is one list.
+ * What an MR has of this process's memory, as the router was told.
  */
 struct hold {
 	struct ff_mr_run *run; /* for free() */
@@ -100,30 +100,31 @@ struct hold {
 	struct ffl_lazy *lazy; /* NULL: all that can be claimed is */
 };
 
-/* Region lock. Claim the range as it is, and have the rest replaced when it is used. Runs or -errno. */
-static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, bool write,
+/* Region lock. Claim the range, and have the rest replaced when it is used. Runs or -errno. */
+static int claim_lazy(struct ffl_context *ctx, uintptr_t addr, size_t length, int access,
 		      struct ffl_lazy **lazy)
 {
+	enum ffl_when when = ffl_heat_when(ctx, length, access);
 	struct ffl_lazy l = { .from = PAGE_UP(addr), .to = PAGE_DOWN(addr + length) };
+	bool write = access & IBV_ACCESS_LOCAL_WRITE;
 	uint64_t later;
 	int num;
 
-	num = ffl_regions_claim(ctx, addr, length, write, &later, scratch, FF_MR_MAX_RUNS);
+	num = ffl_regions_claim(ctx, addr, length, write, when, &later, scratch, FF_MR_MAX_RUNS);
 	if (num < 0 || !later)
 		return num;
-	*lazy = later >= (l.to - l.from) / 2 ? malloc(sizeof(**lazy)) : NULL;
+	*lazy = later >= (l.to - l.from) / 2 && ffl_heat_start(ctx) ? malloc(sizeof(**lazy)) : NULL;
 	if (*lazy) {
 		**lazy = l;
 		return num;
 	}
-	ffl_regions_drop(ctx, scratch, (unsigned)num);
-	return ffl_regions_claim(ctx, addr, length, write, NULL, scratch, FF_MR_MAX_RUNS);
+	return ffl_regions_claim(ctx, addr, length, write, FFL_NOW, &later, scratch,
+				 FF_MR_MAX_RUNS);
 }
 
 /* Claim the range. 0 or -errno. */
 static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int access, struct hold *h)
 {
-	bool write = access & IBV_ACCESS_LOCAL_WRITE;
 	int num;
 
 	*h = (struct hold){ 0 };
@@ -132,17 +133,14 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 	ffl_regions_lock();
 	if (access & IBV_ACCESS_ON_DEMAND)
 		num = ffl_regions_claim_there(ctx, addr, length, scratch, FF_MR_MAX_RUNS);
-	else if (ffl_heat_wanted(ctx, length, access))
-		num = claim_lazy(ctx, addr, length, write, &h->lazy);
 	else
-		num = ffl_regions_claim(ctx, addr, length, write, NULL, scratch, FF_MR_MAX_RUNS);
+		num = claim_lazy(ctx, addr, length, access, &h->lazy);
 	if (num > 0) {
 		h->run = malloc((size_t)num * sizeof(*h->run));
 		if (h->run) {
 			h->num = (unsigned)num;
 			memcpy(h->run, scratch, (size_t)num * sizeof(*h->run));
 		} else {
-			ffl_regions_drop(ctx, scratch, (unsigned)num);
 			free(h->lazy);
 			num = -ENOMEM;
 		}
@@ -151,15 +149,9 @@ static int claim(struct ffl_context *ctx, uintptr_t addr, size_t length, int acc
 	return num < 0 ? num : 0;
 }
 
-static void drop(struct ffl_context *ctx, struct hold *h)
+/* The pages stay what they are. */
+static void drop(struct hold *h)
 {
-	if (h->num || h->lazy) {
-		ffl_regions_lock();
-		ffl_regions_drop(ctx, h->run, h->num);
-		if (h->lazy)
-			ffl_regions_unreserve(ctx, h->lazy, h->run, h->num);
-		ffl_regions_unlock();
-	}
 	free(h->lazy);
 	free(h->run);
 }
@@ -239,7 +231,7 @@ static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint6
 	return &mr->ibv;
 
 err_drop:
-	drop(ctx, &hold);
+	drop(&hold);
 err_free:
 	free(mr);
 	return ffl_err_ptr(-err);
@@ -336,12 +328,12 @@ FFL_EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, vo
 		       told(&new, access), &resp, sizeof(resp), NULL, 0, NULL);
 	if (err) {
 		ffl_heat_add(mr->lazy);
-		drop(ctx, &new);
+		drop(&new);
 		errno = -err;
 		return IBV_REREG_MR_ERR_CMD;
 	}
 	old = mr_hold(mr);
-	drop(ctx, &old);
+	drop(&old);
 	atomic_fetch_sub(&to_pd(ibv->pd)->refs, 1);
 	atomic_fetch_add(&to_pd(pd)->refs, 1);
 	ibv->pd = pd;
@@ -363,23 +355,19 @@ err_input:
 
 void ffl_mr_forget(struct ffl_mr *mr)
 {
-	struct ffl_context *ctx = mr->ctx;
 	struct hold hold;
 
 	ffl_heat_remove(mr->lazy);
 	hold = mr_hold(mr);
-
-	if (ctx->pid == getpid()) {
-		drop(ctx, &hold);
-	} else {
-		free(mr->lazy);
-		free(mr->run);
-	}
+	drop(&hold);
 	atomic_fetch_sub(&to_pd(mr->ibv.pd)->refs, 1);
 	free(mr);
 }
 
-/* The router is in the middle of a copy, which takes some microseconds. False: it has had its time. */
+/*
+ * The router is in the middle of a copy, which takes some microseconds. False: it has had its
+ * time.
+ */
 static bool waited_for_copy(unsigned *tries)
 {
 	const struct timespec pause = { .tv_nsec = COPY_PAUSE_NS };
@@ -404,9 +392,9 @@ static bool free_place(struct ff_leaving *l, uint32_t h, unsigned *at)
 }
 
 /*
- * On-demand memory, of which the router has no mapping, leaves without a call while no copy of any is under way
- * (struct ff_leaving). Not where windows may be bound to it, which the router has to be asked, or where a NIC may
- * have it. True: it has left.
+ * On-demand memory, of which the router has no mapping, leaves without a call while no copy of
+ * any is under way (struct ff_leaving). Not where windows may be bound to it, which the router
+ * has to be asked, or where a NIC may have it. True: it has left.
  */
 static bool leaves(const struct ffl_mr *mr)
 {
@@ -420,7 +408,10 @@ static bool leaves(const struct ffl_mr *mr)
 		return false;
 	if (atomic_load_explicit(&l->busy, memory_order_relaxed) || !free_place(l, h, &at))
 		return false;
-	/* the handle before the look at busy: pairs with the router's count before its look at the handles */
+	/*
+	 * the handle before the look at busy: pairs with the router's count before its look at
+	 * the handles
+	 */
 	atomic_thread_fence(memory_order_seq_cst);
 	return !atomic_load(&l->busy) || !atomic_compare_exchange_strong(&l->mr[at], &h, 0);
 }
@@ -454,7 +445,9 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	return 0;
 }
 
-/* ---- advice --------------------------------------------------------------------------------- */
+/*
+ * ---- advice ---------------------------------------------------------------------------------
+ */
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22
@@ -472,28 +465,20 @@ static int populate(uintptr_t addr, size_t length, bool write)
 	return errno == EINVAL ? 0 : -EFAULT;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /*
- * On-demand memory: the pages come here, and the router counts them. Without IBV_ADVISE_MR_FLAG_FLUSH nobody is told of
- * those that do not.
+ * On-demand memory: the pages come here, and the router counts them. Without
+ * IBV_ADVISE_MR_FLAG_FLUSH nobody is told of those that do not.
  */
 static int prefetch(struct ffl_context *ctx, struct ff_advise_mr_req *req, uintptr_t va)
 {
 	bool write = req->advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE;
-	uint64_t from = now_ns();
+	uint64_t from = ffl_clock_ns(CLOCK_MONOTONIC);
 	struct ff_advise_mr_resp resp;
 	int err = populate(va, req->length, write);
 
 	if (!err && req->length) {
 		req->done_pages = (uint32_t)((PAGE_UP(va + req->length) - PAGE_DOWN(va)) / FF_PAGE);
-		req->done_ns = now_ns() - from;
+		req->done_ns = ffl_clock_ns(CLOCK_MONOTONIC) - from;
 		FFL_CALL(ctx, ADVISE_MR, req, &resp); /* only to be counted */
 	}
 	return req->flags & IBV_ADVISE_MR_FLAG_FLUSH ? err : 0;

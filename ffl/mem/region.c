@@ -1,68 +1,88 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * region.c - which of the program's pages are shadow pages. Called by mr.c, malloc.c and fork.c
- * with the region lock held; uses pool.c for pages and window.c for swapping them.
+ * region.c - which of the program's pages are shadow pages. Called by mr.c, heat.c, malloc.c and
+ * fork.c with the region lock held; uses window.c for replacing.
  *
  * Theory of operation
  * -------------------
- * A region is a run of pages of the program that were replaced by shadow pages of one context.
- * Regions are kept sorted by address, disjoint. MRs overlap as they like: regions are split at
- * every MR's bounds, so that each lies entirely inside or outside of an MR, and count the MRs
- * that claim them. The last one's end gives the program's own pages back (stash), with the
- * content of then. An MR of another context gets no claim on a region: its router reaches the
- * same bytes at the program's address through /proc, before and after they are given back.
+ * The router reaches private memory by a pointer when its pages are those of a file that both
+ * have mapped. So what an MR has of private pages is replaced, window by window, by a shared
+ * mapping of that file, with the same content. From then on these pages are shadow pages, and
+ * nothing brings the old ones back: neither the MR's end nor the context's. They are the
+ * program's memory like any other, for as long as it has them mapped, and a further MR of them
+ * replaces nothing.
  *
- * What can be replaced kind.c knows: by default private anonymous pages that lie in an MR as a whole; where the
- * router has a NIC, which takes nothing but pages that the router has mapped, pages with other bytes of the program as
- * well, and private mappings of files.
+ * That has to be memory for every system call, of any thread, by libc or not. What the program
+ * does to the mapping the kernel does, as to any mapping of a file; what that would not do as for
+ * private memory, the kernel tells: the mapping is registered with a userfaultfd, and who reads
+ * its events is the router (ffr/mem/watch.c), for a program has no thread that may make system
+ * calls at any time.
  *
- * The program may unmap, remap or move replaced pages without a word. So before a window at a
- * region's end, and before a further MR shares it, its mapping is compared with what it should be.
- * A region whose pages are no longer at their place becomes an orphan: the MRs that claim it go
- * on having the old pages, as they would with pinned ones; what is at the address now is not
- * touched. The pages are used again when the last MR goes, unless they turn up mapped elsewhere.
- * What cannot be hidden: MADV_DONTNEED on registered pages does not zero them.
+ *	madvise(MADV_DONTNEED) and the like		the router punches a hole there: the next access finds zeros
+ *	munmap(), mmap() over it, exit of a part	likewise, unless an MR has the pages: then when that goes
+ *	mremap()					the router knows the new address
+ *	mremap() that makes it larger			regions lie FF_PAGES_STRIDE apart in the file, so that a
+ *							mapping that grows meets zeros of its own
+ *	fork()						fork.c copies
+ *
+ * No page of the file is used twice: what one region had is a hole before another region gets its
+ * place. So whoever still has the page itself (a pipe, io_uring) has it alone.
+ *
+ * Nothing is remembered of what is where. A claim asks the kernel what is mapped, and a mapping
+ * of this context's file is shadow pages, wherever the program has moved it. An MR of another
+ * context gets no claim on them but as on any shared mapping.
+ *
+ * What can be replaced kind.c knows: by default private anonymous pages that lie in an MR as a
+ * whole; where the router has a NIC, which takes nothing but pages that the router has mapped,
+ * pages with other bytes of the program as well, and private mappings of files.
  */
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "ffl/session/mm.h"
+#include "ffl/mem/attr.h"
 #include "ffl/mem/kind.h"
 #include "ffl/mem/region.h"
 #include "ffl/mem/window.h"
 
-/*
- * The program's own pages are kept while they are replaced, up to this many bytes of the process;
- * beyond, they are freed, and fresh ones are needed at the end.
- */
-#define STASH_MAX ((size_t)64 << 20)
-/* A region takes up to four mappings, of the 65,530 that a process may have by default. */
-#define MAX_REGIONS	   8192u
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
+#define PLACE_TRIES	   1000u
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
+#endif
+#ifndef UFFD_FEATURE_MINOR_SHMEM
+#define UFFD_FEATURE_MINOR_SHMEM   (1 << 10)
+#define UFFDIO_REGISTER_MODE_MINOR ((__u64)1 << 2)
+#endif
+
+/* What the router is told of a shadow mapping (Linux 5.14). */
+#define WATCH_FEATURES                                                                             \
+	(UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_EVENT_REMOVE |       \
+	 UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t lock_signals; /* mask of the thread that has the lock, as it was */
 
-/* An array of regions: `live` is sorted by va, `orphan` is not sorted. Region lock. */
-struct region_set {
-	struct ffl_region *r;
-	uint32_t num, size;
-};
-static struct region_set live, orphan;
+/* Region lock. Arrays of ffl_pages_resize(). */
+static struct ffl_file *files;
+static uint32_t num_files, max_files;
+static struct ffl_part *parts; /* ffl_regions_look()'s */
+static uint32_t max_parts;
 
-static int uffd = -1; /* of this process; -1: nothing can be replaced */
-static char *nowhere; /* where nobody can read, for ffl_window_in() */
-static char *probe;   /* likewise; NULL: the kernel cannot tell what is pinned */
+static bool has_windows; /* else nothing can be replaced */
 static uint32_t num_contexts;
-static size_t stash_bytes;
 static int maps_fd = -1; /* maps_get()'s */
 
 /* The bare system call: the library function would leave out libc's internal signals. */
@@ -95,6 +115,22 @@ void *ffl_pages_resize(void *old, size_t old_len, size_t new_len)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+/* Room for one element more than `num`. 0 or -ENOMEM. */
+static int grow(void **array, uint32_t num, uint32_t *max, size_t size)
+{
+	uint32_t n = *max ? *max * 2 : 64;
+	void *p;
+
+	if (num < *max)
+		return 0;
+	p = ffl_pages_resize(*array, *max * size, n * size);
+	if (!p)
+		return -ENOMEM;
+	*array = p;
+	*max = n;
+	return 0;
+}
+
 /*
  * An open /proc/self/maps, or -1. It is kept, but programs close descriptors that are not theirs,
  * and the number may be another file's by now.
@@ -109,112 +145,11 @@ static int maps_get(void)
 	    st.st_ino == ino)
 		return maps_fd;
 	maps_fd = ffl_fd_high(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-	if (maps_fd < 0)
-		return -1;
-	if (syscall(SYS_fstat, maps_fd, &st)) {
-		close(maps_fd);
-		maps_fd = -1;
-		return -1;
+	if (maps_fd >= 0 && !syscall(SYS_fstat, maps_fd, &st)) {
+		dev = st.st_dev;
+		ino = st.st_ino;
 	}
-	dev = st.st_dev;
-	ino = st.st_ino;
 	return maps_fd;
-}
-
-/* ---- sets of regions ---------------------------------------------------------------------------- */
-
-static uintptr_t region_end(const struct ffl_region *r)
-{
-	return r->va + r->len;
-}
-
-/* Room for `more` regions. */
-static int set_reserve(struct region_set *s, uint32_t more)
-{
-	uint32_t size = s->size ? s->size : 64;
-	struct ffl_region *r;
-
-	while (size < s->num + more)
-		size *= 2;
-	if (size == s->size)
-		return 0;
-	r = ffl_pages_resize(s->r, s->size * sizeof(*r), size * sizeof(*r));
-	if (!r)
-		return -ENOMEM;
-	s->r = r;
-	s->size = size;
-	return 0;
-}
-
-/* Call after set_reserve(). */
-static void set_insert(struct region_set *s, uint32_t at, const struct ffl_region *r)
-{
-	memmove(&s->r[at + 1], &s->r[at], (s->num - at) * sizeof(*r));
-	s->r[at] = *r;
-	s->num++;
-}
-
-static void set_remove(struct region_set *s, uint32_t at)
-{
-	s->num--;
-	memmove(&s->r[at], &s->r[at + 1], (s->num - at) * sizeof(*s->r));
-}
-
-/* The first live region that ends above va. */
-static uint32_t live_find(uintptr_t va)
-{
-	uint32_t lo = 0, hi = live.num;
-
-	while (lo < hi) {
-		uint32_t mid = (lo + hi) / 2;
-
-		if (region_end(&live.r[mid]) > va)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return lo;
-}
-
-/* Cut region i in two at va, if va is inside. Call after set_reserve(&live, 1). */
-static void live_split(uint32_t i, uintptr_t va)
-{
-	struct ffl_region *r = &live.r[i], upper = *r;
-	size_t lower_len = va - r->va;
-
-	if (va <= r->va || va >= region_end(r))
-		return;
-	upper.va = va;
-	upper.len -= lower_len;
-	upper.off += lower_len;
-	if (upper.stash)
-		upper.stash += lower_len;
-	r->len = lower_len;
-	set_insert(&live, i + 1, &upper);
-}
-
-/* Readable, so that it does not look like the guard of a stack that the mapping above it would be. */
-static char *stash_map(size_t len)
-{
-	char *p = mm_map(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	return p == MAP_FAILED ? NULL : p;
-}
-
-/* ---- the end of a region ------------------------------------------------------------------------ */
-
-static bool same_file(const struct ff_vma *v, const struct ffl_file *f)
-{
-	return (v->flags & FF_VMA_SHARED) && v->inode == f->inode && v->dev_major == f->dev_major &&
-	       v->dev_minor == f->dev_minor;
-}
-
-/* Does mapping v show the region's own pages at r->va? */
-static bool region_intact(const struct ffl_region *r, const struct ff_vma *v)
-{
-	return v->start <= r->va && v->end > r->va &&
-	       same_file(v, ffl_pool_file(r->pool, r->seg)) &&
-	       v->offset + (r->va - v->start) == r->off;
 }
 
 static int vma_prot(const struct ff_vma *v)
@@ -224,185 +159,199 @@ static int vma_prot(const struct ff_vma *v)
 	       (v->flags & FF_VMA_EXEC ? PROT_EXEC : 0);
 }
 
-static void stash_free(struct ffl_region *r)
+/*
+ * ---- files
+ * ------------------------------------------------------------------------------------------
+ */
+
+static bool is_of(const struct ffl_file *f, const struct ff_vma *v)
 {
-	if (!r->stash)
-		return;
-	mm_unmap(r->stash, r->len);
-	if (r->stash_full)
-		stash_bytes -= r->len;
-	r->stash = NULL;
+	return v->flags & FF_VMA_SHARED && v->inode == f->inode && v->dev_major == f->dev_major &&
+	       v->dev_minor == f->dev_minor;
 }
 
-/* Is any of the region's pages mapped somewhere but at home? The program moved them, then. */
-static bool pages_mapped(const struct ffl_region *r, int maps)
+static struct ffl_file *file_of_vma(const struct ff_vma *v)
 {
-	const struct ffl_file *file = ffl_pool_file(r->pool, r->seg);
-	const char *home = ffl_pool_home(r->pool, r->seg, 0);
-	struct ff_vma v;
+	for (uint32_t i = 0; i < num_files; i++)
+		if (is_of(&files[i], v))
+			return &files[i];
+	return NULL;
+}
 
-	for (uint64_t pos = 0; !ff_vma_query(maps, pos, &v); pos = v.end) {
-		if (!same_file(&v, file) || v.offset >= r->off + r->len ||
-		    v.offset + (v.end - v.start) <= r->off)
-			continue;
-		if (v.start - v.offset != (uintptr_t)home)
-			return true;
+/* Is its descriptor still what it was? Programs close descriptors that are not theirs. */
+static bool is_open(const struct ffl_file *f)
+{
+	struct stat st;
+
+	return !syscall(SYS_fstat, f->fd, &st) && st.st_ino == f->inode;
+}
+
+/* A userfaultfd of this process for shadow mappings, which the router reads. -errno. */
+static int watch_open(int uffd_dev)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = WATCH_FEATURES };
+	int fd, err;
+
+	fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (ioctl(fd, UFFDIO_API, &api)) {
+		err = -errno;
+		close(fd);
+		return err;
 	}
-	return false;
-}
-
-/* The region's shadow pages are not at their place any more, and no MR claims them. */
-static void pages_put_lost(const struct ffl_region *r, int maps)
-{
-	if (maps < 0 || pages_mapped(r, maps))
-		return; /* never used again */
-	ffl_pool_put(r->pool, r->seg, r->off, r->len, false);
-}
-
-/* Bytes from the region's start that became the program's own pages again. */
-static size_t give_back(const struct ffl_region *r, int prot)
-{
-	char *home = ffl_pool_home(r->pool, r->seg, r->off);
-	size_t done = 0;
-
-	while (done < r->len && uffd >= 0) {
-		size_t n = r->len - done < FFL_WINDOW_MAX ? r->len - done : FFL_WINDOW_MAX;
-
-		/* what came in one window is a mapping of its own, and the region may have been cut since */
-		while (n > FF_PAGE && !ffl_window_is_whole(r->stash + done, n))
-			n = PAGE_UP(n / 2);
-		/* the file may have become shorter */
-		if (r->is_file && mm_advise(r->stash + done, n, MADV_POPULATE_READ))
-			break;
-		if (r->was_read_only && mm_protect(r->stash + done, n, PROT_READ | PROT_WRITE))
-			break;
-		if (!r->stash_full && mm_advise(r->stash + done, n, MADV_POPULATE_WRITE) &&
-		    errno != EINVAL)
-			break;
-		if (ffl_window_out(uffd, (char *)r->va + done, n, r->stash + done, home + done,
-				   prot, r->is_file))
-			break;
-		done += n;
-	}
-	return done;
+	return fd;
 }
 
 /*
- * Live region i, which maps exactly one mapping's part, is not claimed any more. True: it is
- * gone. False: it could not be given back, and stays, unclaimed.
+ * The context's file, from its first use on. The userfaultfd is the router's alone: if it were
+ * this process's as well, a router that dies would leave threads waiting for an answer for ever.
  */
-static bool region_release(uint32_t i, const struct ff_vma *v, int maps)
+static struct ffl_file *file_get(struct ffl_context *ctx)
 {
-	struct ffl_region *r = &live.r[i];
-	size_t done;
+	struct ff_watch_pages_req req = { 0 };
+	struct ff_watch_pages_resp resp;
+	unsigned num_fds = 0;
+	struct stat st;
+	int given[2], fd = -1, err;
 
-	if (!region_intact(r, v)) {
-		stash_free(r);
-		pages_put_lost(r, maps);
-		set_remove(&live, i);
-		return true;
+	for (uint32_t i = 0; i < num_files; i++)
+		if (files[i].ctx == ctx)
+			return &files[i];
+	if (ctx->no_pages || grow((void **)&files, num_files, &max_files, sizeof(*files)))
+		return NULL;
+	ctx->no_pages = true; /* if it fails, it is not tried again */
+	given[0] = watch_open(ctx->uffd_dev);
+	if (given[0] < 0)
+		return NULL;
+	given[1] = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	err = given[1] < 0 ? -errno :
+			     ffl_call_fds(ctx, FF_MSG_WATCH_PAGES, &req, sizeof(req), given, 2,
+					  &resp, sizeof(resp), &fd, 1, &num_fds);
+	close(given[0]);
+	if (given[1] >= 0)
+		close(given[1]);
+	if (err || num_fds != 1) {
+		ffl_log(FFL_WARN, "no shadow pages: %s; memory is reached by copying",
+			strerror(err ? -err : EPROTO));
+		return NULL;
 	}
-	if (!r->stash) {
-		mm_unmap((void *)r->va, r->len);
-		ffl_pool_put(r->pool, r->seg, r->off, r->len, true);
-		set_remove(&live, i);
-		return true;
+	fd = ffl_fd_high(fd);
+	if (syscall(SYS_fstat, fd, &st)) {
+		close(fd);
+		return NULL;
 	}
-	done = give_back(r, vma_prot(v));
-	if (!done)
-		return false;
-	if (r->stash_full)
-		stash_bytes -= done;
-	ffl_pool_put(r->pool, r->seg, r->off, done, true);
-	if (done == r->len) {
-		set_remove(&live, i);
-		return true;
-	}
-	r->va += done;
-	r->len -= done;
-	r->off += done;
-	r->stash += done;
-	return false;
+	ctx->no_pages = false;
+	files[num_files] = (struct ffl_file){
+		.fd = fd,
+		.inode = st.st_ino,
+		.dev_major = major(st.st_dev),
+		.dev_minor = minor(st.st_dev),
+		.ctx = ctx,
+		.has_others = ctx->whole_pages,
+	};
+	return &files[num_files++];
 }
 
-/* Release all of [va, end) that is unclaimed and of that context. */
-static void release_range(struct ffl_context *ctx, uintptr_t va, uintptr_t end)
+/* A place in a file for pages at home. */
+struct place {
+	uint64_t span; /* bytes of the region; 0: it is there, and these pages are to be at `off` */
+	uint64_t off;
+};
+
+/*
+ * `len` bytes of the file, mapped and present, which the router is told of; never in the
+ * program's children. NULL: errno.
+ */
+static char *home_map(struct ffl_context *ctx, size_t len, struct place *place)
 {
-	int maps = maps_get();
-	uint32_t i = live_find(va);
+	struct ffl_file *f = file_get(ctx);
+	struct ff_place_pages_req req = { .len = len, .span = place->span, .off = place->off };
+	struct ff_place_pages_resp resp;
+	struct uffdio_register reg = {
+		.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR,
+	};
+	unsigned num_fds = 0;
+	int uffd = -1, err = 0;
+	void *home;
 
-	while (i < live.num && live.r[i].va < end) {
-		struct ffl_region *r = &live.r[i];
-		struct ff_vma v;
-
-		if (r->refs || r->ctx != ctx || maps < 0 || set_reserve(&live, 1)) {
-			i++;
-			continue;
-		}
-		if (ff_vma_query(maps, live.r[i].va, &v))
-			v = (struct ff_vma){ .start = UINT64_MAX, .end = UINT64_MAX };
-		live_split(i, v.start > live.r[i].va ? v.start : v.end);
-		if (!region_release(i, &v, maps))
-			i++;
+	if (!f || !is_open(f))
+		return ffl_err_ptr(EOPNOTSUPP);
+	for (unsigned i = 0; i < PLACE_TRIES; i++) {
+		err = ffl_call(ctx, FF_MSG_PLACE_PAGES, &req, sizeof(req), NULL, 0, 0, &resp,
+			       sizeof(resp), &uffd, 1, &num_fds);
+		if (err != -EAGAIN)
+			break;
+		sched_yield(); /* pages of the region are being given back: some microseconds */
 	}
-}
-
-/* Live region i is not at its place: out of the way, but its claims go on. */
-static void region_orphan(uint32_t i, int maps)
-{
-	struct ffl_region *r = &live.r[i];
-
-	stash_free(r);
-	if (!r->refs)
-		pages_put_lost(r, maps);
-	else
-		set_insert(&orphan, orphan.num, r);
-	set_remove(&live, i);
-}
-
-static void drop_orphans(struct ffl_context *ctx, const struct ff_mr_run *run)
-{
-	for (uint32_t i = orphan.num; i-- > 0;) {
-		struct ffl_region *r = &orphan.r[i];
-
-		if (r->ctx != ctx || r->seg != run->seg || r->off < run->off ||
-		    r->off >= run->off + run->len || --r->refs)
-			continue;
-		pages_put_lost(r, maps_get());
-		set_remove(&orphan, i);
+	if (err || num_fds != 1)
+		return ffl_err_ptr(err ? -err : EPROTO);
+	home = mm_map(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, (off_t)resp.off);
+	err = home == MAP_FAILED ? errno : 0;
+	reg.range.start = (uintptr_t)home;
+	reg.range.len = len;
+	if (!err &&
+	    (mm_advise(home, len, MADV_DONTFORK) || mm_advise(home, len, MADV_POPULATE_WRITE) ||
+	     ioctl(uffd, UFFDIO_REGISTER, &reg))) {
+		err = errno;
+		mm_unmap(home, len);
 	}
+	close(uffd);
+	if (err)
+		return ffl_err_ptr(err);
+	place->span = 0;
+	place->off = resp.off;
+	return home;
 }
 
-void ffl_regions_drop(struct ffl_context *ctx, const struct ff_mr_run *run, unsigned num)
+/*
+ * What was placed last is mapped where it is to stay, or no more: the router, which hears of
+ * windows' ends and of unmapping, but leaves alone what it was told of last, is told.
+ */
+static void placed(struct ffl_context *ctx)
 {
-	for (unsigned k = 0; k < num; k++, run++) {
-		bool unclaimed = false;
+	struct ff_place_pages_req req = { 0 };
+	struct ff_place_pages_resp resp;
+	unsigned num_fds = 0;
+	int uffd = -1;
 
-		if (run->kind != FF_RUN_SHADOW)
-			continue;
-		for (uint32_t i = live_find(run->va);
-		     i < live.num && live.r[i].va < run->va + run->len; i++) {
-			struct ffl_region *r = &live.r[i];
-
-			if (r->ctx == ctx && r->seg == run->seg &&
-			    r->off - run->off == r->va - run->va && !--r->refs)
-				unclaimed = true;
-		}
-		if (unclaimed)
-			release_range(ctx, run->va, run->va + run->len);
-		if (orphan.num)
-			drop_orphans(ctx, run);
-	}
+	ffl_call(ctx, FF_MSG_PLACE_PAGES, &req, sizeof(req), NULL, 0, 0, &resp, sizeof(resp), &uffd,
+		 1, &num_fds);
+	if (uffd >= 0)
+		close(uffd);
 }
 
-/* ---- claims ----------------------------------------------------------------------------------------- */
+static void home_unmap(struct ffl_context *ctx, char *home, size_t len)
+{
+	mm_unmap(home, len);
+	placed(ctx);
+}
+
+char *ffl_regions_map(struct ffl_context *ctx, size_t len)
+{
+	struct place place = { .span = len };
+	char *home;
+
+	if (!has_windows || ctx->uffd_dev < 0)
+		return ffl_err_ptr(ENOMEM);
+	home = home_map(ctx, len, &place);
+	if (home)
+		placed(ctx);
+	return home;
+}
+
+/*
+ * ---- claims
+ * -----------------------------------------------------------------------------------------
+ */
 
 /* What ffl_regions_claim() collects. */
 struct claim {
 	struct ffl_context *ctx;
 	struct ff_mr_run *run;
 	unsigned num, max;
-	uint64_t *later;       /* not NULL: nothing is replaced now */
+	enum ffl_when when;
+	uint64_t later;	       /* bytes that may be replaced later */
 	struct ffl_lazy *lazy; /* NULL: all of the MR is claimed */
 	bool is_on_demand;     /* nothing has to be there, and nothing is made present */
 	uintptr_t addr, end;   /* the MR's bytes */
@@ -412,219 +361,114 @@ struct claim {
 
 /* Call with room for one more run. */
 static void claim_run(struct claim *c, enum ff_run_kind kind, uintptr_t va, size_t len,
-		      uint32_t seg, uint64_t off)
+		      uint64_t off)
 {
 	struct ff_mr_run *last = &c->run[c->num ? c->num - 1 : 0];
 
 	if (c->num && last->kind == kind && last->va + last->len == va &&
-	    (kind == FF_RUN_SHARED || (last->seg == seg && last->off + last->len == off))) {
+	    (kind == FF_RUN_SHARED || last->off + last->len == off)) {
 		last->len += len;
 		return;
 	}
-	c->run[c->num++] = (struct ff_mr_run){
-		.va = va,
-		.len = len,
-		.off = off,
-		.seg = seg,
-		.kind = kind,
-	};
-}
-
-static int replace_some(char *p, size_t n, char *stash, char *home, int prot, enum ffl_way way,
-			int maps)
-{
-	if (way == FFL_WAY_WINDOW)
-		/* nobody writes to what may only be read, and the kernel does not move it */
-		return ffl_window_in(uffd, maps, nowhere, prot & PROT_WRITE ? probe : NULL, p, n,
-				     stash, home, prot);
-	return ffl_window_file_in(way == FFL_WAY_ALONE, p, n, stash, home, prot);
-}
-
-/* Replace the region's pages, of mapping v. Bytes from its start that were; *err: why not all. */
-static size_t replace(const struct ffl_region *r, const struct ff_vma *v, enum ffl_way way,
-		      char *home, int maps, int *err)
-{
-	size_t done = 0;
-
-	*err = 0;
-	while (done < r->len) {
-		size_t n = r->len - done < FFL_WINDOW_MAX ? r->len - done : FFL_WINDOW_MAX;
-		char *p = (char *)r->va + done, *stash = r->stash + done;
-
-		*err = replace_some(p, n, stash, home + done, vma_prot(v), way, maps);
-		if (*err == -EFAULT && n > FF_PAGE) {
-			ffl_pool_merge(r->pool);
-			*err = replace_some(p, n, stash, home + done, vma_prot(v), way, maps);
-		}
-		if (way == FFL_WAY_WINDOW && (*err || !r->stash_full))
-			mm_advise(stash, n, MADV_DONTNEED);
-		if (*err)
-			break;
-		done += n;
-	}
-	return done;
+	c->run[c->num++] = (struct ff_mr_run){ .va = va, .len = len, .off = off, .kind = kind };
 }
 
 /*
- * Shadow pages, present at home, and a stash for [va, va + len): of what is reserved for the MR, or its `own`.
- * 0 or -errno.
+ * Replace one window's pages, of mapping v with these attributes, by pages at that place. 0 or
+ * -errno.
  */
-static int place_get(const struct claim *c, uintptr_t va, size_t len, struct ffl_span *span,
-		     char **stash, bool *own)
+static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_attr *attr,
+		   enum ffl_way way, uintptr_t va, size_t len, struct place *place)
 {
-	struct ffl_lazy *lazy = c->lazy;
-	int err;
-
-	*own = !lazy || !lazy->stash;
-	if (!*own) {
-		size_t off = va - lazy->from;
-
-		*span = (struct ffl_span){ lazy->span.off + off, lazy->span.seg,
-					   lazy->span.home + off };
-		*stash = lazy->stash + off;
-		return ffl_pool_warm(c->ctx->pool, span, len);
-	}
-	err = ffl_pool_get(c->ctx->pool, len, span);
-	if (err)
-		return err;
-	*stash = stash_map(len);
-	if (*stash)
-		return 0;
-	ffl_pool_put(c->ctx->pool, span->seg, span->off, len, true);
-	return -ENOMEM;
-}
-
-/* Is region r where that lazy MR has reserved, and nobody else's? Then that MR claims all of it. */
-static bool is_reserved(const struct ffl_lazy *lazy, const struct ffl_region *r)
-{
-	size_t at = r->va - lazy->from;
-
-	return r->refs == 1 && r->va >= lazy->from && region_end(r) <= lazy->to &&
-	       r->ctx == lazy->mr->ctx && r->seg == lazy->span.seg &&
-	       r->off == lazy->span.off + at && r->stash == lazy->stash + at;
-}
-
-/* Live region `at`, and those next to it, are one where they can be: each takes mappings. */
-static void live_merge(const struct ffl_lazy *lazy, uint32_t at)
-{
-	if (at)
-		at--;
-	for (unsigned k = 0; k < 2 && at + 1 < live.num; k++) {
-		struct ffl_region *r = &live.r[at], *next = r + 1;
-
-		if (region_end(r) == next->va && r->stash_full == next->stash_full &&
-		    is_reserved(lazy, r) && is_reserved(lazy, next)) {
-			r->len += next->len;
-			set_remove(&live, at + 1);
-		} else {
-			at++;
-		}
-	}
-}
-
-/* Pages [va, end) of mapping v are no region yet: make them live region `at`, if they may be. */
-static void claim_fresh(struct claim *c, const struct ff_vma *v, uint32_t at, uintptr_t va,
-			uintptr_t end)
-{
-	struct ffl_region r = {
-		.va = va,
-		.len = end - va,
-		.ctx = c->ctx,
-		.pool = c->ctx->pool,
-		.refs = 1,
-		.has_others = va < c->addr || end > c->end,
-		.was_read_only = !(v->flags & FF_VMA_WRITE),
+	char *home = home_map(c->ctx, len, place);
+	struct ffl_swap s = {
+		.p = (char *)va,
+		.len = len,
+		.prot = vma_prot(v),
+		.home = home,
+		.off = place->off,
+		.maps = c->maps,
 	};
-	struct ffl_span span;
-	enum ffl_way way;
-	size_t done;
-	bool own;
 	int err;
 
-	if (va >= end || uffd < 0 || live.num >= MAX_REGIONS || set_reserve(&live, 1))
+	if (!home)
+		return -errno;
+	s.fd = file_get(c->ctx)->fd;
+	err = ffl_attr_before(attr, home, len);
+	if (!err)
+		err = way == FFL_WAY_WINDOW ? ffl_window_in(&s) :
+					      ffl_window_file_in(&s, way == FFL_WAY_ALONE);
+	if (err)
+		home_unmap(c->ctx, home, len);
+	else
+		ffl_attr_after(attr, (void *)va, len);
+	return err;
+}
+
+/* Pages [va, end) of mapping v are private: replace them, if they may be. */
+static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
+{
+	struct place place = { .span = end - va };
+	struct ffl_attr attr;
+	enum ffl_way way;
+	int err = 0;
+
+	if (va >= end || !has_windows || c->ctx->uffd_dev < 0 || c->ctx->no_pages)
 		return;
 	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps);
 	if (way == FFL_WAY_NONE)
 		return;
-	if (c->later) {
-		*c->later += r.len;
+	err = c->when == FFL_LATER ? -EAGAIN : ffl_attr_get(va, end, c->when == FFL_NOW, &attr);
+	if (err == -EAGAIN)
+		c->later += end - va;
+	if (err)
 		return;
+	if (c->lazy && c->lazy->placed)
+		place = (struct place){ .off = c->lazy->off + (va - c->lazy->from) };
+	else if (c->lazy)
+		place.span = c->lazy->to - c->lazy->from;
+	while (va < end) {
+		size_t len = end - va < FFL_WINDOW_MAX ? end - va : FFL_WINDOW_MAX;
+
+		if (c->lazy && !c->lazy->placed)
+			place.off = va - c->lazy->from; /* in the region */
+		err = replace(c, v, &attr, way, va, len, &place);
+		if (err) /* watched by somebody else; too many mappings; or not there any more */
+			break;
+		if (c->lazy) {
+			c->lazy->off = place.off - (va - c->lazy->from);
+			c->lazy->placed = true;
+		}
+		claim_run(c, FF_RUN_SHADOW, va, len, place.off);
+		place.off += len;
+		va += len;
 	}
-	if (place_get(c, va, r.len, &span, &r.stash, &own))
-		return;
-	r.is_file = way != FFL_WAY_WINDOW;
-	r.stash_full = r.is_file || stash_bytes + r.len <= STASH_MAX;
-	done = replace(&r, v, way, span.home, c->maps, &err);
 	if (c->lazy && err == -EBUSY)
 		c->lazy->busy = true;
-	if (done < r.len) { /* watched by somebody else; too many mappings; or not there any more */
-		if (own) {
-			mm_unmap(r.stash + done, r.len - done);
-			ffl_pool_put(c->ctx->pool, span.seg, span.off + done, r.len - done, true);
-		}
-		if (!done)
-			return;
-		r.len = done;
-	}
-	if (r.stash_full)
-		stash_bytes += r.len;
-	r.seg = span.seg;
-	r.off = span.off;
-	set_insert(&live, at, &r);
-	claim_run(c, FF_RUN_SHADOW, va, r.len, r.seg, r.off);
-	if (!own)
-		live_merge(c->lazy, at);
 }
 
 /*
- * Pages [va, end) of mapping v are shared memory. The router maps only pages that exist, as if they
- * were pinned (those that it touched first would be charged to it), and ends a session in whose
- * mapping it meets others. So what cannot be made present is not claimed: the file is shorter, or
- * there is no memory. Files on disks, which have a device number, the router does not map anyway.
+ * Pages [va, end) of mapping v are shared memory. The router maps only pages that exist, as if
+ * they were pinned (those that it touched first would be charged to it), and ends a session in
+ * whose mapping it meets others. So what cannot be made present is not claimed: the file is
+ * shorter, or there is no memory. Files on disks, which have a device number, the router does not
+ * map anyway.
  */
 static void claim_shared(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
 {
+	const struct ffl_file *f = file_of_vma(v);
+	bool own = f && f->ctx == c->ctx;
+
+	if (!own && (c->lazy || c->is_on_demand))
+		return;
 	if (!v->dev_major &&
 	    mm_advise((void *)va, end - va,
 		      v->flags & FF_VMA_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
 		return;
-	claim_run(c, FF_RUN_SHARED, va, end - va, 0, 0);
-}
-
-/* Pages [va, end), of mapping v. */
-static void claim_part(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
-{
-	while (va < end && c->num < c->max) {
-		uint32_t i = live_find(va);
-		uintptr_t part_end = end;
-
-		if (i < live.num && live.r[i].va <= va) {
-			if (set_reserve(&live, 2) || set_reserve(&orphan, 1))
-				return;
-			if (live.r[i].va < va)
-				live_split(i++, va);
-			live_split(i, end);
-			part_end = region_end(&live.r[i]);
-			if (!region_intact(&live.r[i], v)) {
-				region_orphan(i, c->maps);
-				continue;
-			}
-			if (live.r[i].ctx == c->ctx) {
-				live.r[i].refs++;
-				claim_run(c, FF_RUN_SHADOW, va, part_end - va, live.r[i].seg,
-					  live.r[i].off);
-			}
-		} else {
-			if (i < live.num && live.r[i].va < end)
-				part_end = live.r[i].va;
-			if (!(v->flags & FF_VMA_SHARED))
-				claim_fresh(c, v, i, va > c->from ? va : c->from,
-					    part_end < c->to ? part_end : c->to);
-			else if (!c->lazy && !c->is_on_demand)
-				claim_shared(c, v, va, part_end);
-		}
-		va = part_end;
-	}
+	if (own)
+		claim_run(c, FF_RUN_SHADOW, va, end - va, v->offset + (va - v->start));
+	else
+		claim_run(c, FF_RUN_SHARED, va, end - va, 0);
 }
 
 /* Is all of [addr, end) mapped, with the rights needed? */
@@ -637,6 +481,16 @@ static int check_range(uintptr_t addr, uintptr_t end, bool write, int maps)
 		if (ff_vma_query(maps, pos, &v) || v.start > pos || !(v.flags & need))
 			return -EFAULT;
 	return 0;
+}
+
+/*
+ * Is the MR all of a mapping, but for some bytes on its first and last page, as memory of
+ * malloc() is? Then these pages are replaced, too: it stays one mapping, which mremap() can move
+ * and make larger.
+ */
+static bool is_all(const struct claim *c, const struct ff_vma *v)
+{
+	return !c->lazy && v->start == PAGE_DOWN(c->addr) && v->end == PAGE_UP(c->end);
 }
 
 /* Claim [from, to), whole pages. The number of runs or -errno. */
@@ -652,33 +506,39 @@ static int claim_range(struct claim *c, uintptr_t from, uintptr_t to, bool write
 		return msync((void *)from, to - from, MS_ASYNC) ? -EFAULT : 0;
 	else
 		err = check_range(from, to, write, c->maps);
-	while (!err && from < to && !ff_vma_query(c->maps, from, &v)) {
+	while (!err && from < to && c->num < c->max && !ff_vma_query(c->maps, from, &v)) {
 		uintptr_t end = v.end < to ? v.end : to;
 
-		if (v.start <= from)
-			claim_part(c, &v, from, end);
+		if (v.start <= from && v.flags & FF_VMA_SHARED)
+			claim_shared(c, &v, from, end);
+		else if (is_all(c, &v))
+			claim_fresh(c, &v, v.start, v.end);
+		else if (v.start <= from)
+			claim_fresh(c, &v, from > c->from ? from : c->from,
+				    end < c->to ? end : c->to);
 		from = end;
 	}
 	return err ? err : (int)c->num;
 }
 
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
-		      uint64_t *later, struct ff_mr_run *run, unsigned max)
+		      enum ffl_when when, uint64_t *later, struct ff_mr_run *run, unsigned max)
 {
 	struct claim c = {
 		.ctx = ctx,
 		.run = run,
 		.max = max,
-		.later = later,
+		.when = when,
 		.addr = addr,
 		.end = addr + len,
 		.from = ctx->whole_pages ? PAGE_DOWN(addr) : PAGE_UP(addr),
 		.to = ctx->whole_pages ? PAGE_UP(addr + len) : PAGE_DOWN(addr + len),
 	};
+	int num;
 
-	if (later)
-		*later = 0;
-	return claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
+	num = claim_range(&c, PAGE_DOWN(addr), PAGE_UP(addr + len), write);
+	*later = c.later;
+	return num;
 }
 
 int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
@@ -689,29 +549,11 @@ int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
 		.run = run,
 		.max = max,
 		.is_on_demand = true,
-		.addr = addr,
-		.end = addr + len,
 		.from = PAGE_DOWN(addr),
 		.to = PAGE_UP(addr + len),
 	};
 
 	return claim_range(&c, c.from, c.to, false);
-}
-
-/* One place for all of the MR's pages, if there is one. */
-static void reserve(struct ffl_lazy *lazy)
-{
-	struct ffl_context *ctx = lazy->mr->ctx;
-	size_t len = lazy->to - lazy->from;
-
-	if (lazy->tried)
-		return;
-	lazy->tried = true;
-	if (ffl_pool_reserve(ctx->pool, len, &lazy->span))
-		return;
-	lazy->stash = stash_map(len);
-	if (!lazy->stash)
-		ffl_pool_put(ctx->pool, lazy->span.seg, lazy->span.off, len, true);
 }
 
 int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
@@ -722,79 +564,24 @@ int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
 		.run = run,
 		.max = max,
 		.lazy = lazy,
-		.addr = from,
-		.end = to,
 		.from = from,
 		.to = to,
 	};
 
-	if (uffd < 0 || !max)
+	if (!max)
 		return 0;
-	reserve(lazy);
 	return claim_range(&c, from, to, lazy->mr->access & IBV_ACCESS_LOCAL_WRITE);
-}
-
-void ffl_regions_unreserve(struct ffl_context *ctx, struct ffl_lazy *lazy,
-			   const struct ff_mr_run *run, unsigned num)
-{
-	uintptr_t at = lazy->from;
-
-	if (!lazy->stash)
-		return;
-	for (unsigned k = 0; k <= num; k++, run++) {
-		uintptr_t end = k < num ? run->va : lazy->to;
-
-		/* what was used belongs to its region */
-		if (k < num && (run->kind != FF_RUN_SHADOW || run->seg != lazy->span.seg ||
-				run->off != lazy->span.off + (run->va - lazy->from)))
-			continue;
-		if (end > at) {
-			ffl_pool_put(ctx->pool, lazy->span.seg, lazy->span.off + (at - lazy->from),
-				     end - at, true);
-			mm_unmap(lazy->stash + (at - lazy->from), end - at);
-		}
-		if (k < num)
-			at = run->va + run->len;
-	}
-	lazy->stash = NULL;
-}
-
-int ffl_regions_add(struct ffl_context *ctx, uintptr_t va, size_t len, const struct ffl_span *at)
-{
-	struct ffl_region r = {
-		.va = va,
-		.len = len,
-		.ctx = ctx,
-		.pool = ctx->pool,
-		.off = at->off,
-		.seg = at->seg,
-		.refs = 1,
-	};
-
-	if (set_reserve(&live, 1))
-		return -ENOMEM;
-	set_insert(&live, live_find(va), &r);
-	return 0;
-}
-
-/* ---- contexts ----------------------------------------------------------------------------------------- */
-
-static void probe_open(void)
-{
-	probe = mm_map(NULL, FFL_WINDOW_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-		       -1, 0);
-	if (probe == MAP_FAILED) {
-		probe = NULL;
-	} else if (ffl_window_probe(uffd, probe)) {
-		mm_unmap(probe, FFL_WINDOW_MAX);
-		probe = NULL;
-	}
 }
 
 bool ffl_regions_know_pins(void)
 {
-	return probe != NULL;
+	return ffl_window_knows_pins();
 }
+
+/*
+ * ---- contexts
+ * -----------------------------------------------------------------------------------------
+ */
 
 int ffl_regions_init(struct ffl_context *ctx)
 {
@@ -802,108 +589,108 @@ int ffl_regions_init(struct ffl_context *ctx)
 
 	ffl_kind_init(ctx);
 	ffl_regions_lock();
-	if (uffd < 0 && ctx->uffd_dev >= 0) {
-		bool moves;
-
-		uffd = ffl_fd_high(ffl_window_open(ctx->uffd_dev, &moves));
-		if (uffd >= 0 && moves)
-			probe_open();
-		if (uffd < 0) {
+	if (!has_windows && ctx->uffd_dev >= 0) {
+		err = ffl_window_init(ctx->uffd_dev);
+		if (err)
 			ffl_log(FFL_WARN, "no userfaultfd: %s; memory is reached by copying",
-				strerror(-uffd));
-			uffd = -1;
-		}
+				strerror(-err));
+		has_windows = !err;
 	}
-	if (!nowhere) {
-		nowhere = mm_map(NULL, 2 * FFL_GUARD_MAX, PROT_NONE, /* no guard, either */
-				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (nowhere == MAP_FAILED)
-			nowhere = NULL;
-	}
-	ctx->pool = ffl_pool_new(ctx);
-	if (!ctx->pool)
-		err = -ENOMEM;
-	else
-		num_contexts++;
+	num_contexts++;
+	ctx->has_regions = true;
 	ffl_regions_unlock();
-	return err;
+	return 0;
 }
 
+/* What is shadow pages stays so: its file is needed when the process forks. */
 void ffl_regions_fini(struct ffl_context *ctx)
 {
-	if (!ctx->pool || (ctx->pid && ctx->pid != getpid()))
+	if (!ctx->has_regions || (ctx->pid && ctx->pid != getpid()))
 		return;
 	ffl_heat_stop(ctx);
 	ffl_regions_lock();
-	if (!ctx->pid) { /* the parent's: its regions were forgotten when this process was forked */
-		ffl_pool_forget(ctx->pool);
-		ctx->pool = NULL;
-		goto out;
-	}
-	ffl_malloc_forget(ctx);
-	for (uint32_t i = 0; i < live.num; i++)
-		if (live.r[i].ctx == ctx)
-			live.r[i].refs = 0;
-	release_range(ctx, 0, UINTPTR_MAX);
-	/* what could not be given back stays the program's, as a shared mapping of its own */
-	for (uint32_t i = live.num; i-- > 0;)
-		if (live.r[i].ctx == ctx) {
-			stash_free(&live.r[i]);
-			set_remove(&live, i);
+	ctx->has_regions = false;
+	if (ctx->pid) { /* else the parent's: all was forgotten when this process was forked */
+		ffl_malloc_forget(ctx);
+		for (uint32_t i = 0; i < num_files; i++)
+			if (files[i].ctx == ctx)
+				files[i].ctx = NULL;
+		if (!--num_contexts && has_windows) {
+			ffl_window_fini(true);
+			has_windows = false;
 		}
-	for (uint32_t i = orphan.num; i-- > 0;)
-		if (orphan.r[i].ctx == ctx)
-			set_remove(&orphan, i);
-	ffl_pool_free(ctx->pool);
-	ctx->pool = NULL;
-	if (!--num_contexts && uffd >= 0) {
-		if (probe)
-			mm_unmap(probe, FFL_WINDOW_MAX);
-		probe = NULL;
-		close(uffd);
-		uffd = -1;
 	}
-out:
 	ffl_regions_unlock();
 }
 
-/* ---- fork ----------------------------------------------------------------------------------------------- */
+/*
+ * ---- fork
+ * -----------------------------------------------------------------------------------------------
+ */
 
-unsigned ffl_regions_each(struct ffl_region **first)
+/* Files of closed contexts of which nothing is mapped any more are not needed. */
+static void files_sweep(uint32_t num)
 {
-	*first = live.r;
-	return live.num;
+	for (uint32_t i = num_files; i-- > 0;) {
+		bool used = files[i].ctx;
+
+		for (uint32_t k = 0; k < num && !used; k++)
+			used = parts[k].file == i;
+		if (used)
+			continue;
+		if (is_open(&files[i]))
+			close(files[i].fd);
+		files[i] = files[--num_files];
+		for (uint32_t k = 0; k < num; k++)
+			if (parts[k].file == num_files)
+				parts[k].file = i;
+	}
 }
 
-void ffl_regions_look(void)
+static bool add_part(void *num, const struct ff_vma *v)
 {
-	int maps = maps_get();
+	const struct ffl_file *f = file_of_vma(v);
+	uint32_t n = *(uint32_t *)num;
 
-	for (uint32_t i = 0; i < live.num; i++) {
-		struct ff_vma v;
+	if (!f || grow((void **)&parts, n, &max_parts, sizeof(*parts)))
+		return true;
+	parts[n] = (struct ffl_part){
+		.va = v->start,
+		.len = v->end - v->start,
+		.off = v->offset,
+		.file = (uint32_t)(f - files),
+		.prot = (uint8_t)vma_prot(v),
+	};
+	*(uint32_t *)num = n + 1;
+	return true;
+}
 
-		live.r[i].intact = false;
-		if (maps < 0 || set_reserve(&live, 1) || ff_vma_query(maps, live.r[i].va, &v))
-			continue;
-		live_split(i, v.start > live.r[i].va ? v.start : v.end);
-		live.r[i].intact = region_intact(&live.r[i], &v);
-		live.r[i].prot = (uint8_t)vma_prot(&v);
-	}
+unsigned ffl_regions_look(struct ffl_part **first)
+{
+	int maps = num_files ? maps_get() : -1;
+	uint32_t num = 0;
+
+	if (maps >= 0)
+		ff_vma_each(maps, add_part, &num);
+	files_sweep(num);
+	*first = parts;
+	return num;
+}
+
+const struct ffl_file *ffl_regions_file(uint32_t i)
+{
+	return &files[i];
 }
 
 void ffl_regions_forget(void)
 {
-	for (uint32_t i = 0; i < live.num; i++)
-		if (live.r[i].stash)
-			mm_unmap(live.r[i].stash, live.r[i].len);
-	live.num = 0;
-	orphan.num = 0;
-	stash_bytes = 0;
+	for (uint32_t i = 0; i < num_files; i++)
+		if (is_open(&files[i]))
+			close(files[i].fd);
+	num_files = 0;
 	num_contexts = 0;
+	has_windows = false;
 	/* the parent's, of its address space; not closed, for they may be other files' by now */
-	uffd = -1;
 	maps_fd = -1;
-	if (probe)
-		mm_unmap(probe, FFL_WINDOW_MAX);
-	probe = NULL;
+	ffl_window_fini(false);
 }

@@ -1,51 +1,54 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * window.c - swapping the pages behind an address under a running program. Called by region.c,
- * with the region lock held, on whatever thread registers or deregisters memory.
+ * window.c - shared pages take the place of private ones under a running program. Called by
+ * region.c, with the region lock held, on whatever thread registers memory.
  *
  * Theory of operation
  * -------------------
- * Page table entries are slid between three mappings of the same length:
+ * Page table entries go between three mappings of the same length:
  *
  *	p	where the program sees its memory
- *	stash	keeps the program's own anonymous pages while they are replaced
- *	home	the library's own mapping of the shadow pages
+ *	stash	has the program's own pages while they are copied
+ *	home	shared pages, which come to p
  *
- * mremap(MREMAP_DONTUNMAP) takes all entries of a mapping away at once, the TLBs included, and
- * leaves the mapping behind empty. If that mapping was registered with userfaultfd before,
- * whoever touches it from then on, in user mode or inside a system call, sleeps: of a private
- * anonymous mapping an entry is MISSING, of a shared one it is MINOR (the page cache has the
- * page). That is the window. In it the content is copied, and the other pages are slid to p by a
- * second mremap, which replaces the registered mapping by an ordinary one. Nobody is woken by
- * that, so UFFDIO_WAKE ends the window; the sleepers repeat their access and find the new page.
- * No write can be lost: before the first mremap it is in the page that gets copied, after it, it
- * waits for the page that replaces it. No page is allocated or zeroed in a window, and the
- * program's own pages return at the end, with their places in huge pages, NUMA nodes and locks.
+ * mremap(MREMAP_DONTUNMAP) takes all entries of p away at once, the TLBs included, and leaves the
+ * mapping behind empty. It was registered with a userfaultfd before, so whoever touches it from
+ * then on, in user mode or inside a system call, sleeps. That is the window. In it the content is
+ * copied from the stash to home, and a second mremap brings home to p, over the registered
+ * mapping. Nobody is woken by that, so UFFDIO_WAKE ends the window; the sleepers repeat their
+ * access and find the new page. No write can be lost: before the first mremap it is in the page
+ * that gets copied, after it, it waits for the page that replaces it. The old pages are freed
+ * then, so that replacing takes no more than a window's memory beyond what was there.
  *
  * In a window this thread must not touch p, in any way: no malloc, no stdio, no call of the
- * router, no signal handler (signals are blocked while the region lock is held), own stack, thread
- * control block and errno elsewhere (region.c sees to both).
+ * router, no signal handler (signals are blocked while the region lock is held), own stack,
+ * thread control block and errno elsewhere (region.c sees to both).
  *
- * The kernel makes one mapping of p and the stash where they happen to be next to each other and nothing in p
- * was ever written to; then it forgets that p is registered (seen with Linux 6.18), and who writes to p in the
- * window writes to a page that goes. So a page of p is written to first.
+ * The kernel makes one mapping of p and the stash where they happen to be next to each other and
+ * nothing in p was ever written to; then it forgets that p is registered (seen with Linux 6.18),
+ * and who writes to p in the window writes to a page that goes. So a page of p is written to
+ * first.
  *
- * The program may unmap p at any time, and something else may be mapped there, when pages are replaced in
- * the background (heat.c). So what was slid away is looked at before it is copied, and whether p is still the
- * empty mapping just before the second mremap. What remains is a munmap() and an mmap() of the same addresses by
- * other threads between these two system calls; and a mremap() of exactly these pages in the window, which moves
- * the empty mapping.
+ * What other threads do to p's mapping meanwhile, by any way:
  *
- * A device, or io_uring, may have been given pages of p by their numbers (O_DIRECT, registered buffers): what it
- * writes to the old page after the copy would be lost. While pages are replaced when they are used, that is no
- * program's mistake. UFFDIO_MOVE (Linux 6.8) does not move such pages, so those that were slid away, which nobody
- * can reach any more, are moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it
- * is. Nor does it move pages that a child of fork() shares; p is written to first, all of it.
+ *	madvise(MADV_DONTNEED) finds nothing to drop, and the pages would come back with their old content. So the
+ *	userfaultfd tells of it: the caller sleeps until the event is read here, and the page that it meant is zero at
+ *	home. An event that is read when home is at p already is of a caller that goes on to drop entries of p, whose
+ *	content is the file's: a hole is punched there.
+ *	munmap() and mmap(): what was slid away is looked at before it is copied, and whether p is still the empty
+ *	mapping just before the second mremap. What remains is such a call between these two system calls, and a
+ *	mremap() of exactly these pages in the window, which moves the empty mapping.
  *
- * Private pages of a file are none that a userfaultfd can watch. Those that nobody can write to need no window: what
- * is left at p when they are slid away is the same file, and whoever reads it sees the same bytes. Others are
- * replaced only while there is no other thread; the router, which may copy to them, finds nothing mapped for the
- * moment, and tries again. At the end they need nothing of their own, for what is watched then are shadow pages.
+ * A device, or io_uring, may have been given pages of p by their numbers (O_DIRECT, registered
+ * buffers): what it writes to the old page after the copy would be lost. UFFDIO_MOVE (Linux 6.8)
+ * does not move such pages, so those that were slid away, which nobody can reach any more, are
+ * moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it is.
+ * Nor does it move pages that a child of fork() shares; p is written to first, all of it.
+ *
+ * Private pages of a file are none that a userfaultfd can watch. Those that nobody can write to
+ * need no window: what is left at p when they are slid away is the same file, and whoever reads
+ * it sees the same bytes. Others are replaced only while there is no other thread; the router,
+ * which may copy to them, finds nothing mapped for the moment, and tries again.
  *
  * The second mremap can fail when the process has too many mappings. Undoing the first one may
  * fail for the same reason; then the pages are put back one by one by the userfaultfd, which
@@ -53,7 +56,9 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <linux/userfaultfd.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -61,6 +66,7 @@
 #include "ffr/abi/ff_vma.h"
 #include "ffr/abi/ff_proto.h"
 #include "ffr/abi/ff_ring.h"
+#include "ffl/session/ffl.h"
 #include "ffl/session/mm.h"
 #include "ffl/mem/window.h"
 
@@ -76,18 +82,6 @@
 #ifndef USERFAULTFD_IOC_NEW
 #define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
 #endif
-#ifndef UFFD_FEATURE_MINOR_SHMEM
-#define UFFD_FEATURE_MINOR_SHMEM      (1 << 10)
-#define UFFDIO_REGISTER_MODE_MINOR    ((__u64)1 << 2)
-#define UFFDIO_CONTINUE_MODE_DONTWAKE ((__u64)1 << 0)
-#define UFFDIO_CONTINUE		      _IOWR(UFFDIO, 0x07, struct uffdio_continue)
-struct uffdio_continue {
-	struct uffdio_range range;
-	__u64 mode;
-	__s64 mapped;
-};
-#endif
-
 #ifndef UFFD_FEATURE_MOVE
 #define UFFD_FEATURE_MOVE		 (1 << 16)
 #define UFFDIO_MOVE_MODE_DONTWAKE	 ((__u64)1 << 0)
@@ -103,61 +97,115 @@ struct uffdio_move {
 #define MLOCK_ONFAULT 1
 #endif
 
+#ifndef UFFD_FEATURE_EVENT_REMOVE
+#define UFFD_FEATURE_EVENT_REMOVE (1 << 3)
+#endif
+
 #define MOVE_TRIES 1000u
+#define PAGES_MAX  (FFL_WINDOW_MAX / FF_PAGE)
 
-static int window_open(int uffd_dev, uint64_t features)
-{
-	struct uffdio_api api = {
-		.api = UFFD_API,
-		.features = UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_MINOR_SHMEM | features,
-	};
-	int fd, err;
+/* All of it: the region lock. */
+static int uffd = -1; /* -1: there are no windows */
+static char *stash;   /* FFL_WINDOW_MAX bytes of address space, in which nothing can be read */
+static char *
+	probe; /* as many, private, never touched, registered; NULL: what is pinned cannot be told */
+static bool probe_locked;
+static char *nowhere;  /* where nobody can read: a page */
+static char *anywhere; /* a page that is registered, and there */
 
-	fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	if (ioctl(fd, UFFDIO_API, &api)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
-}
+/* The window that is open. */
+static struct {
+	char *p;
+	size_t len;
+	bool any;
+	bool gone[PAGES_MAX]; /* pages that some thread has dropped since it was opened */
+} open_window;
 
-int ffl_window_open(int uffd_dev, bool *moves)
-{
-	int fd = window_open(uffd_dev, UFFD_FEATURE_MOVE);
-
-	*moves = fd >= 0;
-	return fd >= 0 ? fd : window_open(uffd_dev, 0);
-}
-
-static int uffd_register(int uffd, char *p, size_t len, uint64_t mode)
+static int uffd_register(char *p, size_t len, uint64_t mode)
 {
 	struct uffdio_register r = { .range = { (uintptr_t)p, len }, .mode = mode };
 
 	return ioctl(uffd, UFFDIO_REGISTER, &r) ? -errno : 0;
 }
 
-static void uffd_unregister(int uffd, char *p, size_t len)
+static void uffd_unregister(char *p, size_t len)
 {
 	struct uffdio_range r = { (uintptr_t)p, len };
 
 	ioctl(uffd, UFFDIO_UNREGISTER, &r);
 }
 
-static void uffd_wake(int uffd, char *p, size_t len)
+static void uffd_wake(char *p, size_t len)
 {
 	struct uffdio_range r = { (uintptr_t)p, len };
 
 	ioctl(uffd, UFFDIO_WAKE, &r);
 }
 
-/* The window is given up. Pages untouched so far are MISSING too: somebody may sleep. */
-static void let_go(int uffd, char *p, size_t len)
+/*
+ * Read what the kernel tells of pages of the window that were dropped. Whoever dropped them
+ * sleeps until then, and so long other calls of the userfaultfd fail with EAGAIN.
+ */
+static void drain(void)
 {
-	uffd_unregister(uffd, p, len);
-	uffd_wake(uffd, p, len);
+	struct uffd_msg m;
+
+	while (read(uffd, &m, sizeof(m)) == sizeof(m)) {
+		uintptr_t from = m.arg.remove.start, to = m.arg.remove.end;
+		uintptr_t p = (uintptr_t)open_window.p, end = p + open_window.len;
+
+		if (m.event != UFFD_EVENT_REMOVE)
+			continue; /* who touches p sleeps on */
+		from = from > p ? from : p;
+		to = to < end ? to : end;
+		for (; from < to; from += FF_PAGE)
+			open_window.gone[(from - p) / FF_PAGE] = open_window.any = true;
+	}
+}
+
+/* The pages that were dropped are zero at home, which is not at p yet. */
+static void clear_gone(char *home)
+{
+	if (!open_window.any)
+		return;
+	for (size_t i = 0; i < open_window.len / FF_PAGE; i++)
+		if (open_window.gone[i])
+			memset(home + i * FF_PAGE, 0, FF_PAGE);
+}
+
+/* Is somebody's event still to be read? */
+static bool is_changing(void)
+{
+	struct uffdio_copy c = { .dst = (uintptr_t)anywhere,
+				 .src = (uintptr_t)nowhere,
+				 .len = FF_PAGE };
+
+	return ioctl(uffd, UFFDIO_COPY, &c) && errno == EAGAIN;
+}
+
+/*
+ * Home is at p. Whoever has dropped pages of it since drops entries only: the file must not have
+ * them, either.
+ */
+static void punch_gone(const struct ffl_swap *s)
+{
+	memset(&open_window.gone, 0, sizeof(open_window.gone));
+	open_window.any = false;
+	for (drain(); is_changing(); drain())
+		sched_yield(); /* its event has been read, or will be; the caller has to run */
+	drain();
+	for (size_t i = 0; open_window.any && i < s->len / FF_PAGE; i++)
+		if (open_window.gone[i])
+			fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				  (off_t)(s->off + i * FF_PAGE), FF_PAGE);
+}
+
+/* The window is given up. Pages untouched so far are missing, too: somebody may sleep. */
+static void let_go(char *p, size_t len)
+{
+	uffd_unregister(p, len);
+	uffd_wake(p, len);
+	drain();
 }
 
 /* All entries of [from, from + len) to `to`; `from` stays mapped, empty. */
@@ -176,33 +224,18 @@ static int move(char *from, size_t len, char *to)
 	return at == MAP_FAILED ? -errno : 0;
 }
 
+/* What was in the stash is freed. */
+static void stash_empty(void)
+{
+	mm_map(stash, FFL_WINDOW_MAX, PROT_NONE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
 /*
- * Pieces cannot be slid together, and Linux 6.1 and 6.12 see that when what was at their destination
- * is unmapped already, so that a thread that touches it then dies (6.18 looks first). To grow where it is, a mapping needs room, of which
- * there is none as a rule; for pieces the kernel says EFAULT.
+ * All pages that may go from one place to the other, which is registered. 0 or -errno; *done:
+ * bytes that have gone.
  */
-bool ffl_window_is_whole(char *at, size_t len)
-{
-	if (mm_remap(at, len, len + FF_PAGE, 0, NULL) == MAP_FAILED)
-		return errno != EFAULT;
-	mm_unmap(at + len, FF_PAGE);
-	return true;
-}
-
-static bool probe_locked;
-
-int ffl_window_probe(int uffd, char *probe)
-{
-	probe_locked = false;
-	/* mlockall() may have made pages */
-	if (syscall(SYS_munlock, probe, FFL_WINDOW_MAX) ||
-	    mm_advise(probe, FFL_WINDOW_MAX, MADV_DONTNEED))
-		return -errno;
-	return uffd_register(uffd, probe, FFL_WINDOW_MAX, UFFDIO_REGISTER_MODE_MISSING);
-}
-
-/* All pages that may go from one place to the other, which is registered. 0 or -errno; *done: bytes that have gone. */
-static int carry(int uffd, char *from, size_t len, char *to, size_t *done)
+static int carry(char *from, size_t len, char *to, size_t *done)
 {
 	unsigned tries = 0;
 
@@ -220,31 +253,33 @@ static int carry(int uffd, char *from, size_t len, char *to, size_t *done)
 			*done += (size_t)m.move;
 		else if (errno != EAGAIN || ++tries > MOVE_TRIES)
 			return -errno;
+		else
+			drain();
 	}
 	return 0;
 }
 
 /* Has nobody the stash's pages by their numbers? 0 or -errno. */
-static int check_unpinned(int uffd, char *stash, size_t len, char *probe)
+static int check_unpinned(size_t len)
 {
 	size_t done, back = 0;
 	int err;
 
-	err = uffd_register(uffd, stash, len, UFFDIO_REGISTER_MODE_MISSING);
+	err = uffd_register(stash, len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
 		return err;
-	err = carry(uffd, stash, len, probe, &done);
+	err = carry(stash, len, probe, &done);
 	if (err == -EINVAL && !done) { /* the kernel wants both to be locked, or neither */
 		/* not by mlock(), which would wait for the userfaultfd */
 		if (probe_locked ? !syscall(SYS_munlock, probe, FFL_WINDOW_MAX) :
 				   !syscall(SYS_mlock2, probe, FFL_WINDOW_MAX, MLOCK_ONFAULT)) {
 			probe_locked = !probe_locked;
-			err = carry(uffd, stash, len, probe, &done);
+			err = carry(stash, len, probe, &done);
 		}
 	}
 	if (done)
-		carry(uffd, probe, done, stash, &back);
-	uffd_unregister(uffd, stash, len);
+		carry(probe, done, stash, &back);
+	uffd_unregister(stash, len);
 	if (back < done) { /* cannot be; copies would do */
 		memcpy(stash + back, probe + back, done - back);
 		mm_advise(probe, FFL_WINDOW_MAX, MADV_DONTNEED);
@@ -252,200 +287,266 @@ static int check_unpinned(int uffd, char *stash, size_t len, char *probe)
 	return err;
 }
 
-/* From home, which is readable and writable and stays that, to where `prot` is the protection. */
-static int slide_as(char *home, size_t len, char *to, int prot)
+/*
+ * Home comes to p, with p's protection. 0 or -errno; then it is where it was, readable and
+ * writable.
+ */
+static int come(const struct ffl_swap *s)
 {
 	const int rw = PROT_READ | PROT_WRITE;
-	int err = 0;
+	int err;
 
-	if (prot != rw && mm_protect(home, len, prot))
+	if (s->prot != rw && mm_protect(s->home, s->len, s->prot))
 		return -errno;
-	err = slide(home, len, to);
-	if (prot != rw)
-		mm_protect(home, len,
-			   rw); /* home becomes one mapping again: that needs no more of them */
+	err = move(s->home, s->len, s->p);
+	if (err && s->prot != rw)
+		mm_protect(s->home, s->len, rw);
 	return err;
 }
 
-/* p, registered and empty, gets copies of the stash's pages back. */
-static void refill_private(int uffd, char *p, size_t len, const char *stash)
+/*
+ * p, registered and empty, gets copies of the stash's pages back, but for those that were
+ * dropped.
+ */
+static void refill(char *p, size_t len)
 {
 	for (size_t done = 0; done < len;) {
 		struct uffdio_copy c = {
 			.dst = (uintptr_t)p + done,
 			.src = (uintptr_t)stash + done,
-			.len = len - done,
+			.len = FF_PAGE,
 		};
 
-		ioctl(uffd, UFFDIO_COPY, &c);
-		if (c.copy > 0)
-			done += (size_t)c.copy;
-		else if (c.copy != -EAGAIN && c.copy != -ENOMEM)
-			done += FF_PAGE; /* there already, or p was unmapped */
+		if (!open_window.gone[done / FF_PAGE] && ioctl(uffd, UFFDIO_COPY, &c) &&
+		    (errno == EAGAIN || errno == ENOMEM)) {
+			drain();
+			continue;
+		}
+		done += FF_PAGE; /* it is there, or was already, or p was unmapped */
 	}
 }
 
-/* p, registered and empty, gets its shared pages back from the page cache. */
-static void refill_shared(int uffd, char *p, size_t len)
+/* The stash's pages go back to p. */
+static void go_back(char *p, size_t len)
 {
-	for (size_t done = 0; done < len;) {
-		struct uffdio_continue c = { .range = { (uintptr_t)p + done, len - done } };
-
-		ioctl(uffd, UFFDIO_CONTINUE, &c);
-		if (c.mapped > 0)
-			done += (size_t)c.mapped;
-		else if (c.mapped != -EAGAIN)
-			done += FF_PAGE; /* there already, or not in the file: faults in after unregister */
+	drain();
+	for (size_t i = 0; open_window.any && i < len / FF_PAGE; i++)
+		if (open_window.gone[i])
+			mm_advise(stash + i * FF_PAGE, FF_PAGE, MADV_DONTNEED);
+	if (slide(stash, len, p)) {
+		refill(p, len);
+		let_go(p, len);
+	} else {
+		uffd_wake(p, len);
+		drain();
 	}
 }
 
 /*
- * Is all of p still the empty mapping that was registered? The kernel looks for it before it finds that there
- * is nothing to be copied from.
+ * Is all of p still the empty mapping that was registered? The kernel looks for it before it
+ * finds that there is nothing to be copied from.
  */
-static bool is_empty(int uffd, char *p, size_t len, const char *nowhere)
+static bool is_empty(char *p, size_t len)
 {
 	struct uffdio_copy c = { .dst = (uintptr_t)p, .src = (uintptr_t)nowhere, .len = len };
 
-	return ioctl(uffd, UFFDIO_COPY, &c) && errno == EFAULT;
-}
-
-/* Is what was slid away plain private memory, all of it? True, too, where the kernel cannot be asked. */
-static bool is_private(int maps, const char *stash, size_t len, int prot)
-{
-	uint32_t flags = FF_VMA_READ | (prot & PROT_WRITE ? FF_VMA_WRITE : 0);
-	struct ff_vma v = { 0 };
-
-	if (maps < 0 || ff_vma_ask(maps, (uintptr_t)stash, &v))
-		return true;
-	return v.start <= (uintptr_t)stash && v.end >= (uintptr_t)stash + len && v.flags == flags &&
-	       !v.inode && !v.dev_major && !v.dev_minor;
+	while (ioctl(uffd, UFFDIO_COPY, &c) && errno == EAGAIN)
+		drain();
+	return errno == EFAULT;
 }
 
 /*
- * The program has unmapped p in the window, some of it or all. What is left of it gets its pages back, and
- * what is mapped there now is not touched.
+ * Is what was slid away plain private memory, all of it? True, too, where the kernel cannot be
+ * asked.
  */
-static void abandon(int uffd, char *p, size_t len, const char *stash)
+static bool is_private(const struct ffl_swap *s)
 {
-	refill_private(uffd, p, len, stash);
-	for (size_t done = 0; done < len; done += FF_PAGE)
-		uffd_unregister(uffd, p + done, FF_PAGE);
-	uffd_wake(uffd, p, len);
+	uint32_t flags = FF_VMA_READ | (s->prot & PROT_WRITE ? FF_VMA_WRITE : 0);
+	struct ff_vma v = { 0 };
+
+	if (s->maps < 0 || ff_vma_ask(s->maps, (uintptr_t)stash, &v))
+		return true;
+	return v.start <= (uintptr_t)stash && v.end >= (uintptr_t)stash + s->len &&
+	       v.flags == flags && !v.inode && !v.dev_major && !v.dev_minor;
 }
 
-int ffl_window_in(int uffd, int maps, const char *nowhere, char *probe, char *p, size_t len,
-		  char *stash, char *home, int prot)
+/*
+ * The program has unmapped p in the window, some of it or all. What is left of it gets its pages
+ * back, and what is mapped there now is not touched.
+ */
+static void abandon(char *p, size_t len)
 {
+	refill(p, len);
+	for (size_t done = 0; done < len; done += FF_PAGE)
+		uffd_unregister(p + done, FF_PAGE);
+	uffd_wake(p, len);
+	drain();
+}
+
+static int swap(const struct ffl_swap *s)
+{
+	/* nobody writes to what may only be read, and the kernel does not move it */
+	bool check = probe && s->prot & PROT_WRITE;
 	int err;
 
-	if (!ffl_window_is_whole(home, len))
-		return -EFAULT;
-	mm_advise(p, probe ? len : FF_PAGE,
-		  prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-	err = uffd_register(uffd, p, len, UFFDIO_REGISTER_MODE_MISSING);
+	mm_advise(s->p, check ? s->len : FF_PAGE,
+		  s->prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
+	err = uffd_register(s->p, s->len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
 		return err;
-	err = slide(p, len, stash);
-	if (err)
-		goto err_unregister;
-	if (!is_private(maps, stash, len, prot)) {
-		err = -EINVAL;
-		goto err_back;
+	err = slide(s->p, s->len, stash);
+	if (err) {
+		let_go(s->p, s->len);
+		return err;
 	}
-	err = probe ? check_unpinned(uffd, stash, len, probe) : 0;
-	if (err)
-		goto err_back;
-	memcpy(home, stash, len);
-	if (nowhere && !is_empty(uffd, p, len, nowhere)) {
-		abandon(uffd, p, len, stash);
+	if (!is_private(s))
+		err = -EINVAL;
+	else if (check)
+		err = check_unpinned(s->len);
+	if (err) {
+		go_back(s->p, s->len);
+		return err;
+	}
+	memcpy(s->home, stash, s->len);
+	if (!is_empty(s->p, s->len)) {
+		abandon(s->p, s->len);
 		return -EAGAIN;
 	}
-	err = slide_as(home, len, p, prot);
-	if (err)
-		goto err_back;
-	uffd_wake(uffd, p, len);
-	return 0;
-
-err_back:
-	if (slide(stash, len, p)) {
-		refill_private(uffd, p, len, stash);
-		goto err_unregister;
+	drain();
+	clear_gone(s->home);
+	err = come(s);
+	if (err) {
+		go_back(s->p, s->len);
+		return err;
 	}
-	uffd_wake(uffd, p, len);
-	return err;
-err_unregister:
-	let_go(uffd, p, len);
-	return err;
+	punch_gone(s);
+	uffd_wake(s->p, s->len);
+	return 0;
 }
 
-int ffl_window_file_in(bool alone, char *p, size_t len, char *stash, char *home, int prot)
+int ffl_window_in(const struct ffl_swap *s)
 {
 	int err;
 
-	if (!ffl_window_is_whole(home, len))
-		return -EFAULT;
-	err = alone ? move(p, len, stash) : slide(p, len, stash);
-	if (err)
-		return err;
-	memcpy(home, stash, len);
-	err = slide_as(home, len, p, prot);
-	if (err)
-		slide(stash, len, p);
+	if (uffd < 0)
+		return -EOPNOTSUPP;
+	open_window.p = s->p;
+	open_window.len = s->len;
+	open_window.any = false;
+	memset(open_window.gone, 0, sizeof(open_window.gone));
+	err = swap(s);
+	stash_empty();
 	return err;
 }
 
-static void copy_pages(char *to, const char *from, size_t len, bool sparse)
+int ffl_window_file_in(const struct ffl_swap *s, bool alone)
 {
-	size_t n = sparse ? FF_PAGE : len;
-
-	for (size_t i = 0; i < len; i += n)
-		if (!sparse || memcmp(to + i, from + i, n))
-			memcpy(to + i, from + i, n);
-}
-
-int ffl_window_out(int uffd, char *p, size_t len, char *stash, char *home, int prot, bool sparse)
-{
-	const int rw = PROT_READ | PROT_WRITE;
 	int err;
 
-	err = uffd_register(uffd, p, len,
-			    UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR);
+	if (uffd < 0)
+		return -EOPNOTSUPP;
+	err = alone ? move(s->p, s->len, stash) : slide(s->p, s->len, stash);
 	if (err)
 		return err;
-	err = slide(p, len, home); /* home gets p's protection, too */
+	memcpy(s->home, stash, s->len);
+	err = come(s);
 	if (err)
-		goto err_unregister;
-	if (prot != rw && mm_protect(home, len, rw)) {
+		slide(stash, s->len, s->p);
+	stash_empty();
+	return err;
+}
+
+/*
+ * ---- what windows need
+ * --------------------------------------------------------------------------
+ */
+
+static int uffd_open(int uffd_dev, uint64_t features)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = features };
+	int fd, err;
+
+	fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (ioctl(fd, UFFDIO_API, &api)) {
 		err = -errno;
-		goto err_back;
+		close(fd);
+		return err;
 	}
-	copy_pages(stash, home, len, sparse);
-	if (prot != rw && mm_protect(stash, len, prot)) {
-		err = -errno;
-		goto err_back;
+	return fd;
+}
+
+static char *map(size_t len, int prot)
+{
+	void *p = mm_map(NULL, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static void unmap(char **p, size_t len)
+{
+	if (*p)
+		mm_unmap(*p, len);
+	*p = NULL;
+}
+
+static void probe_open(void)
+{
+	probe_locked = false;
+	probe = map(FFL_WINDOW_MAX, PROT_READ | PROT_WRITE);
+	/* mlockall() may have made pages */
+	if (probe && (syscall(SYS_munlock, probe, FFL_WINDOW_MAX) ||
+		      mm_advise(probe, FFL_WINDOW_MAX, MADV_DONTNEED) ||
+		      uffd_register(probe, FFL_WINDOW_MAX, UFFDIO_REGISTER_MODE_MISSING)))
+		unmap(&probe, FFL_WINDOW_MAX);
+}
+
+int ffl_window_init(int uffd_dev)
+{
+	bool moves = true;
+	int err = -ENOMEM;
+
+	if (uffd >= 0)
+		return 0;
+	uffd = uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_MOVE);
+	if (uffd < 0) {
+		moves = false;
+		uffd = uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE);
 	}
-	err = move(stash, len, p);
+	if (uffd < 0)
+		return uffd;
+	uffd = ffl_fd_high(uffd);
+	stash = map(FFL_WINDOW_MAX, PROT_NONE);
+	nowhere = map(FFL_WINDOW_MAX, PROT_NONE);
+	anywhere = map(FF_PAGE, PROT_READ | PROT_WRITE);
+	if (!stash || !nowhere || !anywhere)
+		goto err_fini;
+	*(volatile char *)anywhere = 0;
+	err = uffd_register(anywhere, FF_PAGE, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
-		goto err_stash;
-	uffd_wake(uffd, p, len);
+		goto err_fini;
+	if (moves)
+		probe_open();
 	return 0;
 
-err_stash:
-	if (prot != rw)
-		mm_protect(stash, len, rw);
-err_back:
-	if (prot != rw)
-		mm_protect(home, len, prot); /* what slides back is p's again */
-	if (slide(home, len, p)) {
-		refill_shared(uffd, p, len);
-		uffd_unregister(uffd, p, len);
-	}
-	if (prot != rw)
-		mm_protect(home, len, rw);
-	uffd_wake(uffd, p, len);
+err_fini:
+	ffl_window_fini(true);
 	return err;
-err_unregister:
-	let_go(uffd, p, len);
-	return err;
+}
+
+void ffl_window_fini(bool fd_too)
+{
+	if (fd_too && uffd >= 0)
+		close(uffd);
+	uffd = -1;
+	unmap(&stash, FFL_WINDOW_MAX);
+	unmap(&nowhere, FFL_WINDOW_MAX);
+	unmap(&anywhere, FF_PAGE);
+	unmap(&probe, FFL_WINDOW_MAX);
+}
+
+bool ffl_window_knows_pins(void)
+{
+	return probe != NULL;
 }

@@ -344,7 +344,7 @@ static struct ffl_seg *seg_slot(struct ffl_context *ctx, uint32_t seg)
 		return NULL;
 	ctx->seg = s;
 	for (; ctx->num_seg < n; ctx->num_seg++)
-		ctx->seg[ctx->num_seg] = (struct ffl_seg){ .fd = -1 };
+		ctx->seg[ctx->num_seg] = (struct ffl_seg){ 0 };
 	return &ctx->seg[seg];
 }
 
@@ -370,7 +370,7 @@ void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off)
 {
 	struct ffl_seg *s;
 	uint8_t *map = NULL, *ours;
-	uint64_t size = 0, ours_size;
+	uint64_t size = 0, ours_size = 0;
 	int fd;
 
 	pthread_mutex_lock(&ctx->call_lock);
@@ -414,46 +414,14 @@ found:
 	return map + off;
 }
 
-int ffl_seg_fd(struct ffl_context *ctx, uint32_t seg)
-{
-	struct ffl_seg *s;
-	uint64_t size;
-	int fd, ours;
-
-	pthread_mutex_lock(&ctx->call_lock);
-	fd = seg < ctx->num_seg ? ctx->seg[seg].fd : -1;
-	pthread_mutex_unlock(&ctx->call_lock);
-	if (fd >= 0)
-		return fd;
-
-	ours = ffl_fd_high(get_seg(ctx, seg, &size));
-	if (ours < 0)
-		return ours;
-	pthread_mutex_lock(&ctx->call_lock);
-	s = seg_slot(ctx, seg);
-	if (s && s->fd < 0) {
-		s->fd = ours;
-		s->size = size;
-		ours = -1;
-	}
-	fd = s ? s->fd : -ENOMEM;
-	pthread_mutex_unlock(&ctx->call_lock);
-	if (ours >= 0)
-		close(ours);
-	return fd;
-}
-
-/* Unmap and close all of them; at close of the device. */
+/* Unmap all of them; at close of the device. */
 void ffl_segs_free(struct ffl_context *ctx)
 {
 	struct ffl_seg *s;
 
-	for (s = ctx->seg; s < ctx->seg + ctx->num_seg; s++) {
+	for (s = ctx->seg; s < ctx->seg + ctx->num_seg; s++)
 		if (s->map)
 			mm_unmap(s->map, s->size);
-		if (s->fd >= 0)
-			close(s->fd);
-	}
 	free(ctx->seg);
 	ctx->seg = NULL;
 	ctx->num_seg = 0;

@@ -89,7 +89,6 @@ struct ffl_table {
 struct ffl_seg {
 	uint8_t *map; /* NULL: not mapped yet */
 	uint64_t size;
-	int fd; /* kept open for shadow segments, which are mapped part by part; else -1 */
 };
 
 /* Which file a descriptor was for; zeros: none. */
@@ -146,7 +145,8 @@ struct ffl_context {
 	_Atomic bool left_behind;  /* the last wait for posted WRs was in vain (qp.c, posted.c) */
 	uint32_t call_timeout;	   /* ms that a request may wait for its answer */
 	struct ffl_context *next;  /* list of the open ones; context.c's lock */
-	struct ffl_pool *pool;	   /* shadow memory; region lock (region.h) */
+	bool has_regions;	   /* [region lock] ffl_regions_fini() is to come */
+	bool no_pages;		   /* [region lock] there are no shadow pages to be had */
 	struct ffl_heat *heat;	   /* mem/heat.c; region lock; NULL: nothing was large yet */
 };
 static_assert(offsetof(struct ffl_context, v) % 8 == 0, "");
@@ -209,8 +209,6 @@ void ffl_mark_dead(struct ffl_context *ctx);
 bool ffl_check_alive(struct ffl_context *ctx);
 /* The address of `off` in a ring segment, mapping the segment first if need be. NULL: errno. */
 void *ffl_seg_at(struct ffl_context *ctx, uint32_t seg, uint64_t off);
-/* Shadow segment: its descriptor (not mapped by this function), or -errno. */
-int ffl_seg_fd(struct ffl_context *ctx, uint32_t seg);
 void ffl_segs_free(struct ffl_context *ctx);
 /* The same descriptor under a number that programs do not use; takes fd. */
 int ffl_fd_high(int fd);

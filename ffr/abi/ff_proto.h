@@ -69,7 +69,6 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(5, QUERY_GID, query_gid, ff_none, 0)                                                     \
 	X(6, ALLOC_PD, alloc_pd, ff_none, 0)                                                       \
 	X(7, DEALLOC_PD, dealloc_pd, ff_none, 0)                                                   \
-	X(8, SHADOW_GROW, shadow_grow, ff_none, 1)                                                 \
 	X(9, REG_MR, reg_mr, ff_mr_run, 0)                                                         \
 	X(10, REREG_MR, rereg_mr, ff_mr_run, 0)                                                    \
 	X(11, DEREG_MR, dereg_mr, ff_none, 0)                                                      \
@@ -130,7 +129,9 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(68, CHALLENGE, challenge, ff_none, 0)                                                    \
 	X(69, WATCH_HEAT, watch_heat, ff_none, 1)                                                  \
 	X(70, MAP_MR, map_mr, ff_mr_run, 0)                                                        \
-	X(71, TELL_NDEVS, tell_ndevs, ff_ndev, 0)
+	X(71, TELL_NDEVS, tell_ndevs, ff_ndev, 0)                                                  \
+	X(72, WATCH_PAGES, watch_pages, ff_none, FF_WITH_FDS(2) | 1)                               \
+	X(73, PLACE_PAGES, place_pages, ff_none, 1)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -278,16 +279,31 @@ struct ff_dealloc_pd_resp {
 };
 
 /*
- * SHADOW_GROW: a further memfd of shadow memory. The client divides it as it likes (it belongs to
- * this session alone) and names parts of it in REG_MR. The descriptor comes with the answer.
+ * WATCH_PAGES: the session's file of shadow pages, once. Descriptors of the request: [0] a userfaultfd of the process,
+ * with events of removing, unmapping and moving, of which the client keeps no copy, [1] its /proc/self/pagemap; of the
+ * answer: the file.
  */
-struct ff_shadow_grow_req {
-	uint64_t size; /* bytes wanted, a multiple of the page size */
-};
-struct ff_shadow_grow_resp {
-	uint64_t size; /* bytes got, at least as many */
-	uint32_t seg;
+struct ff_watch_pages_req {
 	uint32_t reserved;
+};
+struct ff_watch_pages_resp {
+	uint32_t reserved;
+};
+
+/*
+ * PLACE_PAGES: `len` bytes of the file are going to be mapped, registered with the userfaultfd that comes with the
+ * answer, of which the client keeps no copy, either. Nobody gives them back before they were moved, or the next such
+ * call. Regions lie FF_PAGES_STRIDE apart. -ENOSPC, -ENOMEM: too much. With len and span 0: what was placed last is
+ * mapped, or is not needed.
+ */
+#define FF_PAGES_STRIDE ((uint64_t)1 << 42) /* bytes */
+struct ff_place_pages_req {
+	uint64_t len;  /* bytes, whole pages */
+	uint64_t span; /* of a region that these are part of, bytes; 0: of one that is there */
+	uint64_t off;  /* in the region that is new, or else in the file */
+};
+struct ff_place_pages_resp {
+	uint64_t off; /* in the file */
 };
 
 /*
@@ -295,13 +311,13 @@ struct ff_shadow_grow_resp {
  * Runs are sorted and disjoint; what no run covers is reached by copies through /proc/PID/mem (pvm.c).
  */
 enum ff_run_kind {
-	FF_RUN_SHADOW = 1, /* pages of shadow segment `seg` from `off` */
+	FF_RUN_SHADOW = 1, /* pages of the file of shadow pages from `off` */
 	FF_RUN_SHARED = 2, /* a shared mapping of the application; the router finds out which */
 };
 struct ff_mr_run {
 	uint64_t va, len; /* bytes, page-aligned */
 	uint64_t off;
-	uint32_t seg;
+	uint32_t reserved;
 	uint32_t kind; /* enum ff_run_kind */
 };
 #define FF_MR_MAX_RUNS 512u

@@ -81,11 +81,14 @@ static inline void ff_vma_parse(const char *p, struct ff_vma *v)
 	v->page_size = FF_PAGE;
 }
 
-/* ff_vma_query() by reading the text. */
-static inline int ff_vma_query_text(int maps_fd, uint64_t addr, struct ff_vma *out)
+typedef bool ff_vma_fn(void *arg, const struct ff_vma *v); /* false: enough */
+
+/* All mappings, in order, by reading the text once. 0 or -errno. */
+static inline int ff_vma_each_text(int maps_fd, ff_vma_fn *fn, void *arg)
 {
 	char buf[2048], line[128];
 	size_t fill = 0; /* of line; what a name has beyond it is of no interest */
+	struct ff_vma v;
 	ssize_t n;
 
 	if (lseek(maps_fd, 0, SEEK_SET) < 0)
@@ -99,12 +102,38 @@ static inline int ff_vma_query_text(int maps_fd, uint64_t addr, struct ff_vma *o
 			}
 			memset(line + fill, 0, sizeof(line) - fill);
 			fill = 0;
-			ff_vma_parse(line, out);
-			if (out->end > addr)
+			ff_vma_parse(line, &v);
+			if (!fn(arg, &v))
 				return 0;
 		}
 	}
-	return n < 0 ? -errno : -ENOENT;
+	return n < 0 ? -errno : 0;
+}
+
+struct ff_vma_wanted {
+	uint64_t addr;
+	struct ff_vma *out;
+	bool found;
+};
+
+static inline bool ff_vma_is_wanted(void *arg, const struct ff_vma *v)
+{
+	struct ff_vma_wanted *w = (struct ff_vma_wanted *)arg;
+
+	if (v->end <= w->addr)
+		return true;
+	*w->out = *v;
+	w->found = true;
+	return false;
+}
+
+/* ff_vma_query() by reading the text. */
+static inline int ff_vma_query_text(int maps_fd, uint64_t addr, struct ff_vma *out)
+{
+	struct ff_vma_wanted w = { .addr = addr, .out = out };
+	int err = ff_vma_each_text(maps_fd, ff_vma_is_wanted, &w);
+
+	return err ? err : w.found ? 0 : -ENOENT;
 }
 
 /*
@@ -155,6 +184,28 @@ static inline int ff_vma_query(int maps_fd, uint64_t addr, struct ff_vma *out)
 	int err = ff_vma_ask(maps_fd, addr, out);
 
 	return err == -ENOTTY ? ff_vma_query_text(maps_fd, addr, out) : err;
+}
+
+/*
+ * All mappings from the lowest on, until fn() says that it has enough. 0, or -errno: they cannot be found out. What
+ * is mapped meanwhile may be missing. maps_fd as with ff_vma_query().
+ */
+static inline int ff_vma_each(int maps_fd, ff_vma_fn *fn, void *arg)
+{
+	struct ff_vma v = { 0 };
+	uint64_t at = 0;
+	int err;
+
+	while (!(err = ff_vma_ask(maps_fd, at, &v))) {
+		if (v.end <= at) /* no /proc/<pid>/maps says so */
+			return -EPROTO;
+		at = v.end;
+		if (!fn(arg, &v))
+			return 0;
+	}
+	if (err == -ENOTTY)
+		return ff_vma_each_text(maps_fd, fn, arg);
+	return err == -ENOENT ? 0 : err;
 }
 
 #endif

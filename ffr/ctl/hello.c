@@ -38,10 +38,20 @@ struct hello {
 
 /* ---- the session ------------------------------------------------------------------------------- */
 
+/* The client may have it, and has a use for it: where ffmem shows the router its memory, nothing has to be replaced. */
+static int uffd_for(const struct ctl_call *c, const struct session *s, bool has_nic)
+{
+	const struct container *cont = s->cont;
+	bool may = !cont->limits.no_uffd && !cont->of->limits.no_uffd;
+
+	return may && (has_nic || !s->mem.viewed) ? c->ctl->uffd_fd : -1;
+}
+
 static int session_open(struct ctl_call *c, const struct hello *h, struct ff_hello_resp *resp)
 {
 	struct session *s;
 	int async_fd, uffd, err;
+	bool has_nic;
 
 	err = session_create(c->conn, h->req.comm, c->fds[0], c->fds[1], h->id, &s, &async_fd);
 	if (err)
@@ -49,7 +59,8 @@ static int session_open(struct ctl_call *c, const struct hello *h, struct ff_hel
 	c->conn->ses = c->s = s;
 	ctl_reply_fd(c->reply, async_fd, true);
 	ctl_reply_fd(c->reply, s->bell_fd, false);
-	uffd = s->cont->limits.no_uffd || s->cont->of->limits.no_uffd ? -1 : c->ctl->uffd_fd;
+	has_nic = s->fast->be->ops->mr_make;
+	uffd = uffd_for(c, s, has_nic);
 	if (uffd >= 0)
 		ctl_reply_fd(c->reply, uffd, false);
 	*resp = (struct ff_hello_resp){
@@ -57,7 +68,7 @@ static int session_open(struct ctl_call *c, const struct hello *h, struct ff_hel
 		.session = s->id,
 		.mode = s->cont->mode,
 		.has_uffd = uffd >= 0,
-		.has_nic = s->fast->be->ops->mr_make != NULL,
+		.has_nic = has_nic,
 		.seg0_size = (uint32_t)seg_get(s, 0)->size,
 		.num_ports = CTL_NUM_PORTS,
 		.node_guid = ctl_node_guid(s->cont),

@@ -94,7 +94,7 @@ bool ctl_look(struct ctl_call *c, bool writes, ctl_serve_fn *serve, const void *
 	struct look *k;
 	int sock;
 
-	if (c->found || c->n_tail > FF_MR_MAX_RUNS || c->s->mem.maps_fd < 0)
+	if (c->found || c->n_tail > FF_MR_MAX_RUNS || !c->s->mem.can_ask)
 		return false;
 	sock = ask(c, writes);
 	if (sock < 0)

@@ -653,7 +653,7 @@ err_fd:
 /* Runners see either all of the further runs or none; the pages are the same that they copied before. */
 int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_map_mr_resp *resp)
 {
-	struct mr *mr = mr_get(c->s, req->mr), old, new;
+	struct mr *mr = mr_get(c->s, req->mr), old, most, new;
 	int err;
 
 	if (!mr || mr->kind != MR_USER || c->n_tail > FF_MR_MAX_RUNS)
@@ -661,12 +661,14 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	fast_lock(c->ctl->host); /* only this thread changes runs, but windows count in mr->o */
 	old = *mr;
 	fast_unlock(c->ctl->host);
-	err = shadow_more(&old, c->tail, c->n_tail, &new);
+	most = old;
+	most.num_runs += c->n_tail;
+	err = change_charge(c->s->cont, &most, &old);
 	if (err)
 		return err;
-	err = change_charge(c->s->cont, &new, &old);
+	err = shadow_more(&old, c->tail, c->n_tail, &new);
 	if (err) {
-		free(new.run);
+		change_return(c->s->cont, &most, &old);
 		return err;
 	}
 	fast_lock(c->ctl->host);
@@ -674,7 +676,7 @@ int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_ma
 	mr->num_runs = new.num_runs;
 	mr->zero_copy = new.zero_copy;
 	fast_unlock(c->ctl->host);
-	change_return(c->s->cont, &old, &new);
+	change_return(c->s->cont, &most, &new);
 	free(old.run);
 	resp->zero_copy = new.zero_copy;
 	return 0;

@@ -84,12 +84,6 @@ int session_event_pair(int pair[2])
 	return -EIO;
 }
 
-/* The client's maps, to be asked about mappings. -1: the kernel cannot, before Linux 6.11. */
-static int maps_keep(int maps)
-{
-	return ff_vma_can_ask(maps) ? fcntl(maps, F_DUPFD_CLOEXEC, 0) : -1;
-}
-
 int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
 		   struct session **out, int *async_fd)
 {
@@ -134,8 +128,9 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 	if (err)
 		goto err_bell;
 	s->async_fd = pair[0];
-	s->mem.maps_fd = maps_keep(maps);
-	err = pvm_session_add(s, mem, s->mem.maps_fd);
+	s->mem.maps_fd = fcntl(maps, F_DUPFD_CLOEXEC, 0);
+	s->mem.can_ask = s->mem.maps_fd >= 0 && ff_vma_can_ask(maps);
+	err = pvm_session_add(s, mem, s->mem.can_ask ? s->mem.maps_fd : -1);
 	if (err)
 		goto err_maps;
 	view_session_add(s, conn->peer.pidfd, mem);

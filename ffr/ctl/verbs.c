@@ -17,7 +17,9 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
 #include "ffr/ctl/session.h"
+#include "ffr/fast/pvm.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 #include "ffr/obj/events.h"
 
 #define CHANNEL_NS 1000000u /* for which one call destroys ids with their channel */
@@ -111,26 +113,40 @@ int ctl_get_seg(struct ctl_call *c, const struct ff_get_seg_req *req, struct ff_
 	return 0;
 }
 
-int ctl_shadow_grow(struct ctl_call *c, const struct ff_shadow_grow_req *req,
-		    struct ff_shadow_grow_resp *resp)
+/* The file's size is address space only: what is in it is the client's, and what is mapped here is charged. */
+int ctl_watch_pages(struct ctl_call *c, const struct ff_watch_pages_req *req,
+		    struct ff_watch_pages_resp *resp)
+{
+	int fd, err;
+
+	(void)req;
+	(void)resp;
+	if (c->s->mem.pages)
+		return -EBUSY;
+	err = quota_charge(c->s->cont, QUOTA_FD, PAGES_FDS);
+	if (err)
+		return err;
+	fd = sealed_memfd("freeflow-shadow", REGIONS_MAX * FF_PAGES_STRIDE);
+	err = fd < 0 ? fd : pages_watch(c->s, c->fds[0], c->fds[1], pvm_mem_fd(c->s), fd);
+	if (err) {
+		if (fd >= 0)
+			close(fd);
+		quota_return(c->s->cont, QUOTA_FD, PAGES_FDS);
+		return err;
+	}
+	ctl_reply_fd(c->reply, fd, true);
+	return 0;
+}
+
+int ctl_place_pages(struct ctl_call *c, const struct ff_place_pages_req *req,
+		    struct ff_place_pages_resp *resp)
 {
 	uint64_t limit = (uint64_t)c->ctl->conf.limits.max_shadow_mb << 20;
-	uint64_t have = session_seg_bytes(c->s, SEG_SHADOW);
-	struct seg *g;
-	int id;
+	int uffd, err = pages_place(c->s, req, limit, &resp->off, &uffd);
 
-	if (!req->size || req->size % FF_PAGE || req->size > limit)
-		return -EINVAL;
-	if (have > limit - req->size)
-		return -ENOMEM;
-	id = seg_create(c->s, SEG_SHADOW, req->size);
-	if (id < 0)
-		return id;
-	g = seg_get(c->s, (uint32_t)id);
-	ctl_reply_fd(c->reply, g->fd, false);
-	resp->seg = (uint32_t)id;
-	resp->size = g->size;
-	return 0;
+	if (!err)
+		ctl_reply_fd(c->reply, uffd, false);
+	return err;
 }
 
 /* ---- queries ------------------------------------------------------------------------------- */

@@ -343,6 +343,11 @@ err_free:
 	return err;
 }
 
+int pvm_mem_fd(const struct session *s)
+{
+	return s->pvm->mem_fd;
+}
+
 void pvm_client_put(struct pvm_client *pc)
 {
 	if (!pc->gone || pc->in_call || pvm_is_worked(pc))

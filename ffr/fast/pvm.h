@@ -97,6 +97,8 @@ void pvm_free(struct pvm *p);
  * caller's. 0 or -errno.
  */
 int pvm_session_add(struct session *s, int mem, int maps);
+/* Control thread: the client's /proc/PID/mem, which stays here. */
+int pvm_mem_fd(const struct session *s);
 /* How long a failing copy is tried again, ns. Tests change it. */
 extern uint64_t pvm_patience;
 /* How long the runner may be in one call before the watcher takes its role, ns. Tests change it. */

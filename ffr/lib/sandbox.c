@@ -294,6 +294,10 @@ static const struct rule clients[] = {
 	ANY(pidfd_open),
 	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
 	WHEN(ioctl, WORD(1, UFFDIO_REGISTER)),
+	WHEN(ioctl, WORD(1, UFFDIO_CONTINUE)), /* threads of mem/watch.c inherit these */
+	WHEN(ioctl, WORD(1, UFFDIO_ZEROPAGE)),
+	WHEN(ioctl, WORD(1, UFFDIO_WAKE)),
+	ANY(preadv2),
 	WHEN(mbind, IS(2, MPOL_PREFERRED)),
 	WHEN(ioctl, WORD(1, FFMEM_HELLO)),
 	WHEN(ioctl, WORD(1, FFMEM_ATTACH)),
@@ -301,6 +305,21 @@ static const struct rule clients[] = {
 	WHEN(ioctl, WORD(1, FFMEM_MAP)),
 	WHEN(ioctl, WORD(1, FFMEM_UNMAP)),
 	WHEN(ioctl, WORD(1, FFMEM_STAT)),
+};
+
+/* Of a client's shadow pages: its userfaultfd, its file, and whether it is there. */
+static const struct rule pages[] = {
+	WHEN(ioctl, WORD(1, UFFDIO_CONTINUE)),
+	WHEN(ioctl, WORD(1, UFFDIO_ZEROPAGE)),
+	WHEN(ioctl, WORD(1, UFFDIO_WAKE)),
+	WHEN(ioctl, WORD(1, FF_PROCMAP_QUERY)),
+	ANY(preadv2),
+	WHEN(fcntl, WORD(1, F_SETFL)),
+	ANY(fallocate),
+	ANY(lseek), /* where maps have to be read */
+	ANY(pread64),
+	ANY(poll),
+	ANY(ppoll),
 };
 
 /* Of open(): what makes a file, or ends one, and what only writes. O_DIRECTORY, a part of O_TMPFILE, may be. */
@@ -423,6 +442,7 @@ static const struct kind kinds[SANDBOX_NUM_KINDS] = {
 			    { GROUP(base), GROUP(events), GROUP(socket_io), GROUP(socket_new),
 			      GROUP(files) } },
 	[SANDBOX_POOL] = { "pool", { -1 }, REACH_NOTHING, { GROUP(base) } },
+	[SANDBOX_PAGES] = { "pages", { -1 }, REACH_NOTHING, { GROUP(base), GROUP(pages) } },
 	[SANDBOX_FFO] = { "ffo",
 			  { -1 },
 			  REACH_STORE,

@@ -16,6 +16,7 @@ enum sandbox_kind {
 	SANDBOX_FAST,	 /* runner, and the watchers and workers that it starts (roles.c) */
 	SANDBOX_STORE,	 /* the orchestrator inside the router (ffo/server/embed.c) */
 	SANDBOX_POOL,	 /* libuv's threads, which give large segments back (seg.c) */
+	SANDBOX_PAGES,	 /* watch what clients do to shadow pages (mem/watch.c) */
 	SANDBOX_FFO,	 /* the daemon ffo */
 	SANDBOX_NIC, /* opens the NIC, and makes calls of it that take long (nic/worker.c, ah.c) */
 	SANDBOX_KEEPER, /* the router's process with the privileges (keeper/) */

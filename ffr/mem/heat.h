@@ -7,8 +7,8 @@
 
 #include "ffr/obj/objects.h"
 
-/* Less than this to be reached by copies: not counted. Bytes; also the least size of a part. */
-#define HEAT_MIN ((uint64_t)1 << 20)
+/* Less than this to be reached by copies: not counted. Bytes: more than what is on pages that others have bytes of. */
+#define HEAT_MIN ((uint64_t)2 * FF_PAGE)
 /* Parts of an MR, at most. */
 #define HEAT_PARTS 1024u
 /* So many uses, however short, are as good as all of the part's bytes. */

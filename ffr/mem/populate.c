@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <uv.h>
 
-#include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 
 #define SLICE (2ull << 20) /* bytes */
 /* Bytes of one registration; what is beyond is faulted in when it is used. */
@@ -32,27 +32,18 @@ struct populate {
 };
 
 /* One slice. 0 or -errno; with an error nothing further is tried. */
-static int slice(struct seg *seg)
+static int slice(struct region *r)
 {
-	uint64_t off = seg->populated, left = seg->populate_to - off;
+	uint64_t off = r->populated, left = r->populate_to - off;
 	uint64_t end = off + (left < SLICE ? left : SLICE);
 
-	seg->populated = end;
-	if (!madvise(seg->map + off, end - off, MADV_POPULATE_WRITE))
+	r->populated = end;
+	if (!madvise(r->map + off, end - off, MADV_POPULATE_WRITE))
 		return 0;
 	if (errno == EINVAL) /* before Linux 5.14: when they are used */
 		return 0;
-	seg->populated = seg->populate_to;
+	r->populated = r->populate_to;
 	return -errno;
-}
-
-/* A segment of the session that is not populated yet, or NULL. */
-static struct seg *seg_pending(struct session *s)
-{
-	for (uint32_t i = 0; i < s->mem.num_segs; i++)
-		if (s->mem.segs[i].populated < s->mem.segs[i].populate_to)
-			return &s->mem.segs[i];
-	return NULL;
 }
 
 static void on_closed(uv_handle_t *h)
@@ -78,11 +69,11 @@ static void on_idle(uv_idle_t *h)
 {
 	struct populate *p = h->data;
 	struct session *s = TAILQ_FIRST(&p->sessions);
-	struct seg *seg = seg_pending(s);
+	struct region *r = pages_pending(s);
 
-	if (seg)
-		slice(seg); /* an error shows again when the page is used */
-	if (!seg_pending(s)) {
+	if (r)
+		slice(r); /* an error shows again when the page is used */
+	if (!pages_pending(s)) {
 		populate_forget(s);
 		return;
 	}
@@ -90,7 +81,7 @@ static void on_idle(uv_idle_t *h)
 	TAILQ_INSERT_TAIL(&p->sessions, s, mem.populate);
 }
 
-/* The rest of the session's segments, later. Without memory for that: when they are used. */
+/* The rest of the session's regions, later. Without memory for that: when they are used. */
 static void schedule(struct session *s)
 {
 	struct mem *m = s->mem.later;
@@ -110,19 +101,19 @@ static void schedule(struct session *s)
 	TAILQ_INSERT_TAIL(&m->populate->sessions, s, mem.populate);
 }
 
-int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, bool now)
+int populate(struct session *s, struct region *r, uint64_t off, uint64_t len, bool now)
 {
 	uint64_t end = off + (len < REG_MAX ? len : REG_MAX);
 	int err = 0;
 
-	if (end <= seg->populate_to)
+	if (end <= r->populate_to)
 		return 0;
-	if (off > seg->populate_to) /* pages between that nobody touched would be the router's */
-		seg->populated = off;
-	seg->populate_to = end;
+	if (off > r->populate_to) /* pages between that nobody touched are not there */
+		r->populated = off;
+	r->populate_to = end;
 	if (now)
-		err = slice(seg);
-	if (!err && seg->populated < seg->populate_to && s->mem.later)
+		err = slice(r);
+	if (!err && r->populated < r->populate_to && s->mem.later)
 		schedule(s);
 	return err;
 }

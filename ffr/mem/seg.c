@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * seg.c - the memfds that clients map: rings and shadow memory. Control thread; used by session.c,
- * the handlers of rings, and shadow.c.
+ * seg.c - the memfds that clients map: rings and device memory. Control thread; used by session.c
+ * and the handlers of rings.
  *
- * A segment is sealed against shrinking and growing. A client can punch holes: those of rings and of
- * device memory read as zero pages, whose memory is the router's as it was before, within the quota;
- * pages of shadow memory are their client's alone, and the router makes none (guard.c). Ring segments
- * and that of device memory are divided in pages here; shadow segments are divided by their client.
+ * A segment is sealed against shrinking and growing. A client can punch holes, which read as zero
+ * pages, whose memory is the router's as it was before, within the quota.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +19,7 @@
 #include "ffr/lib/log.h"
 #include "ffr/lib/sandbox.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 
 #define MAX_SEGS  256u	       /* of a session */
 #define RINGS_MIN (2ull << 20) /* bytes of the first ring segment; each further one doubles it */
@@ -44,8 +43,7 @@ static uint64_t page_up(uint64_t x)
 	return (x + FF_PAGE - 1) & ~(uint64_t)(FF_PAGE - 1);
 }
 
-/* A memfd of that size that stays of that size. Descriptor or -errno. */
-static int sealed_memfd(const char *name, uint64_t size)
+int sealed_memfd(const char *name, uint64_t size)
 {
 	int fd, err;
 
@@ -74,8 +72,9 @@ static struct ring_pages *ring_pages_new(uint64_t size)
 }
 
 /*
- * Of rings and device memory the pages that are handed out are charged as the router's memory, by ring_alloc() and
- * ring_free(): most of a segment never is. Device memory is charged as pinned in ctl/dm.c for the same reason.
+ * Of rings and device memory the pages that are handed out are charged as the router's memory, by
+ * ring_alloc() and ring_free(): most of a segment never is. Device memory is charged as pinned in
+ * ctl/dm.c for the same reason.
  */
 static uint64_t pinned(enum seg_kind kind, uint64_t size)
 {
@@ -110,8 +109,7 @@ static void seg_return(struct container *c, enum seg_kind kind, uint64_t size)
 	quota_return(c, QUOTA_FD, 1);
 }
 
-/* Have the pages of a new mapping come from that NUMA node if it has any; -1: from anywhere. */
-static void memory_near(void *map, uint64_t size, int node)
+void memory_near(void *map, uint64_t size, int node)
 {
 	unsigned long mask[16] = { 0 };
 
@@ -125,7 +123,7 @@ static void memory_near(void *map, uint64_t size, int node)
 int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 {
 	static const char *const names[] = {
-		[SEG_RINGS] = "freeflow-rings", [SEG_SHADOW] = "freeflow-shadow", [SEG_DM] = "freeflow-dm"
+		[SEG_RINGS] = "freeflow-rings", [SEG_DM] = "freeflow-dm"
 	};
 	struct seg seg = { .id = s->mem.num_segs, .kind = kind }, *segs;
 	int err;
@@ -141,12 +139,10 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 	if (err)
 		return err;
 	seg.size = size;
-	if (kind != SEG_SHADOW) {
-		seg.alloc = ring_pages_new(size);
-		err = -ENOMEM;
-		if (!seg.alloc)
-			goto err_return;
-	}
+	seg.alloc = ring_pages_new(size);
+	err = -ENOMEM;
+	if (!seg.alloc)
+		goto err_return;
 	seg.fd = sealed_memfd(names[kind], size);
 	if (seg.fd < 0) {
 		err = seg.fd;
@@ -158,7 +154,6 @@ int seg_create(struct session *s, enum seg_kind kind, uint64_t size)
 		goto err_close;
 	}
 	memory_near(seg.map, size, s->mem.node);
-	seg.guarded = kind == SEG_SHADOW && !guard_map(seg.map, size);
 	seg.watch = err = sigbus_watch(seg.map, size, FF_PAGE, s);
 	if (err < 0)
 		goto err_unmap;
@@ -238,7 +233,7 @@ void unmap_later(struct session *s, void *map, uint64_t size, int fd)
 }
 
 /* Bytes that are handed out of it. */
-static uint64_t pages_bytes(const struct seg *seg)
+static uint64_t bytes_out(const struct seg *seg)
 {
 	const struct ring_pages *p = seg->alloc;
 
@@ -248,11 +243,12 @@ static uint64_t pages_bytes(const struct seg *seg)
 void seg_free_all(struct session *s)
 {
 	populate_forget(s);
+	pages_end(s);
 	for (uint32_t i = 0; i < s->mem.num_segs; i++) {
 		struct seg *seg = &s->mem.segs[i];
 
 		seg_return(s->cont, seg->kind, seg->size);
-		quota_return(s->cont, QUOTA_MEMORY, pages_bytes(seg));
+		quota_return(s->cont, QUOTA_MEMORY, bytes_out(seg));
 		sigbus_unwatch(seg->watch);
 		unmap_later(s, seg->map, seg->size, seg->fd);
 		free(seg->alloc);
@@ -262,7 +258,10 @@ void seg_free_all(struct session *s)
 	s->mem.num_segs = 0;
 }
 
-/* ---- rings -------------------------------------------------------------------------------------- */
+/*
+ * ---- rings
+ * --------------------------------------------------------------------------------------
+ */
 
 static bool page_used(const struct ring_pages *p, uint32_t i)
 {
@@ -308,8 +307,9 @@ static uint32_t pages_find(const struct ring_pages *p, uint32_t num)
 }
 
 /*
- * Zero these pages by a hole. A page that is not there reads as zero already; writing zeroes would make it, and
- * the router would pay for a page that no client ever touched. Most ranges have no page: lseek() tells for less.
+ * Zero these pages by a hole. A page that is not there reads as zero already; writing zeroes
+ * would make it, and the router would pay for a page that no client ever touched. Most ranges
+ * have no page: lseek() tells for less.
  */
 static void zero(const struct seg *seg, uint32_t first, uint32_t num)
 {
@@ -400,7 +400,10 @@ int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg
 	return -ENOMEM;
 }
 
-/* The ring's pages go back to the kernel, except where the session ends: then its whole segments are freed soon. */
+/*
+ * The ring's pages go back to the kernel, except where the session ends: then its whole segments
+ * are freed soon.
+ */
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size)
 {
 	uint32_t first = off / FF_PAGE, num = (uint32_t)(page_up(size) / FF_PAGE);

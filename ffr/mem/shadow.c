@@ -3,14 +3,15 @@
  * shadow.c - which pages of an application the router can reach by a pointer. shadow_map() and
  * shadow_unmap(): control thread; shadow_translate(): runners.
  *
- * A client claims two kinds of runs. Of shadow memory it names pages of its own segments; which of
- * them it says are where in its memory is its own affair, so bounds are all there is to check. Of
- * a shared mapping it names its address, and the router looks into the process, maps the same file
- * and keeps it mapped for as long as the MR lives, as pinned pages would be.
+ * A client claims two kinds of runs. Of shadow memory it names pages of its own file (watch.c);
+ * which of them it says are where in its memory is its own affair, so bounds are all there is to
+ * check. Of a shared mapping it names its address, and the router looks into the process, maps
+ * the same file and keeps it mapped for as long as the MR lives, as pinned pages would be.
  *
- * The latter must not give a client anything that it does not have: which mappings there are its own
- * /proc/self/maps tells, and the keeper asks them and opens the files (keeper/look.c). Whatever fails leaves the
- * run to pvm.c, which is always right; so does a kernel that cannot be asked (before Linux 6.11).
+ * The latter must not give a client anything that it does not have: which mappings there are its
+ * own /proc/self/maps tells, and the keeper asks them and opens the files (keeper/look.c).
+ * Whatever fails leaves the run to pvm.c, which is always right; so does a kernel that cannot be
+ * asked (before Linux 6.11).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +28,12 @@
 #include "ffr/abi/ff_vma.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
 #define EXTRA_RUNS FF_MR_MAX_RUNS
+/* ... with those that it gets later. */
+#define MORE_RUNS (2 * FF_MR_MAX_RUNS)
 
 /* Bytes of files that one call looks at for holes, and makes present. */
 #define LOOK_MAX (4ull << 20)
@@ -65,7 +69,10 @@ static uint64_t page_down(uint64_t x)
 	return x & ~(uint64_t)(FF_PAGE - 1);
 }
 
-/* ---- files of the application ------------------------------------------------------------------ */
+/*
+ * ---- files of the application
+ * ------------------------------------------------------------------
+ */
 
 /* What is known about the process while one MR's shared runs are looked at. */
 struct peer {
@@ -79,8 +86,8 @@ struct peer {
 };
 
 /*
- * Are the mapping's first bytes there, as many as may be looked at? The library has the program touch
- * all of them, so it is only somebody else whose session ends when a hole is met later.
+ * Are the mapping's first bytes there, as many as may be looked at? The library has the program
+ * touch all of them, so it is only somebody else whose session ends when a hole is met later.
  */
 static bool is_there(struct peer *peer, const struct foreign *g)
 {
@@ -92,8 +99,8 @@ static bool is_there(struct peer *peer, const struct foreign *g)
 }
 
 /*
- * Map bytes [key->offset, + len) of the file. Huge pages can only be mapped as a whole. Parts that
- * the application never touched are left to it: pages are charged to who touches them first.
+ * Map bytes [key->offset, + len) of the file. Huge pages can only be mapped as a whole. Parts
+ * that the application never touched are left to it: pages are charged to who touches them first.
  */
 static struct foreign *foreign_map(struct peer *peer, const struct foreign_key *key, int fd,
 				   uint64_t page_size)
@@ -129,8 +136,8 @@ err_free:
 }
 
 /*
- * The part [va, va + len) of mapping v, which is of file fd, mapped here, with one more reference.
- * NULL: it cannot be mapped.
+ * The part [va, va + len) of mapping v, which is of file fd, mapped here, with one more
+ * reference. NULL: it cannot be mapped.
  */
 static struct foreign *foreign_get(struct peer *peer, const struct ff_vma *v, int fd, uint64_t va,
 				   uint64_t len)
@@ -181,13 +188,15 @@ static void foreign_put(struct foreign *g)
 	free(g);
 }
 
-/* ---- claims ------------------------------------------------------------------------------------------ */
+/*
+ * ---- claims
+ * ------------------------------------------------------------------------------------------
+ */
 
 /* Is the claim well formed, behind `prev_end`, and on pages of the MR? */
 static bool claim_valid(const struct mr *mr, const struct ff_mr_run *c, uint64_t prev_end)
 {
 	uint64_t lo = page_down(mr->addr), hi = page_down(mr->addr + mr->length - 1) + FF_PAGE;
-	const struct session *s = mr->o.ses;
 	uint64_t end;
 
 	if (!c->len || (c->va | c->len) % FF_PAGE || __builtin_add_overflow(c->va, c->len, &end))
@@ -196,9 +205,7 @@ static bool claim_valid(const struct mr *mr, const struct ff_mr_run *c, uint64_t
 		return false;
 	if (c->kind == FF_RUN_SHARED)
 		return true;
-	return c->kind == FF_RUN_SHADOW && c->seg < s->mem.num_segs &&
-	       s->mem.segs[c->seg].kind == SEG_SHADOW && !(c->off % FF_PAGE) &&
-	       c->off <= s->mem.segs[c->seg].size && c->len <= s->mem.segs[c->seg].size - c->off;
+	return c->kind == FF_RUN_SHADOW && !(c->off % FF_PAGE);
 }
 
 static bool claims_valid(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n)
@@ -217,15 +224,34 @@ static bool claims_valid(const struct mr *mr, const struct ff_mr_run *claim, uin
 	return true;
 }
 
-static void run_add(struct mr *mr, uint64_t va, uint64_t len, uint8_t *host, struct foreign *g)
+/* Bytes of the run that are the MR's. */
+static uint64_t run_bytes(const struct mr *mr, const struct mr_run *r)
 {
-	uint64_t from = va > mr->addr ? va : mr->addr, to = mr->addr + mr->length;
+	uint64_t from = r->va > mr->addr ? r->va : mr->addr, to = mr->addr + mr->length;
 
-	mr->run[mr->num_runs++] =
-		(struct mr_run){ .va = va, .len = len, .host = host, .foreign = g };
-	if (va + len < to)
-		to = va + len;
-	mr->zero_copy += to - from;
+	return (r->va + r->len < to ? r->va + r->len : to) - from;
+}
+
+static void run_add(struct mr *mr, const struct mr_run *r)
+{
+	mr->run[mr->num_runs++] = *r;
+	mr->zero_copy += run_bytes(mr, r);
+}
+
+/*
+ * A claim on shadow pages; `now`: some of the router's entries are made at once. False: the
+ * region has none to give at the moment, or they are not there, and the run is left to pvm.c.
+ */
+static bool run_shadow(struct session *s, const struct ff_mr_run *c, bool now, struct mr_run *r)
+{
+	*r = (struct mr_run){ .va = c->va, .len = c->len };
+	r->region = pages_get(s, c->off, c->len, &r->host);
+	if (!r->region)
+		return false;
+	if (!populate(s, r->region, c->off % FF_PAGES_STRIDE, c->len, now))
+		return true;
+	pages_put(s, r->region);
+	return false;
 }
 
 /* The next file that the keeper has found before address `end`: peer->next and next_fd. */
@@ -256,7 +282,10 @@ static void map_shared(struct mr *mr, struct peer *peer, uint64_t va, uint64_t e
 		if (f->start >= va && f->end <= end && f->start < f->end)
 			g = foreign_get(peer, &f->vma, peer->next_fd, f->start, f->end - f->start);
 		if (g)
-			run_add(mr, f->start, f->end - f->start, g->map + g->lead, g);
+			run_add(mr, &(struct mr_run){ .va = f->start,
+						      .len = f->end - f->start,
+						      .host = g->map + g->lead,
+						      .foreign = g });
 	}
 }
 
@@ -271,9 +300,8 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const i
 		.found = found,
 		.next_fd = -1,
 	};
-	struct mr_run *shrunk;
+	struct mr_run *shrunk, r;
 	bool now = true;
-	int err = 0;
 
 	mr->run = NULL;
 	mr->num_runs = 0;
@@ -288,25 +316,20 @@ int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const i
 	mr->run = calloc(peer.max_runs, sizeof(*mr->run));
 	if (!mr->run)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < n && mr->num_runs < peer.max_runs && !err; i++) {
+	for (uint32_t i = 0; i < n && mr->num_runs < peer.max_runs; i++) {
 		const struct ff_mr_run *c = &claim[i];
 
-		if (c->kind == FF_RUN_SHADOW) {
-			struct seg *seg = &s->mem.segs[c->seg];
-
-			if (!seg->guarded)
-				continue;
-			err = populate(s, seg, c->off, c->len, now);
+		if (c->kind == FF_RUN_SHARED) {
+			map_shared(mr, &peer, c->va, c->va + c->len);
+		} else if (run_shadow(s, c, now, &r)) {
+			run_add(mr, &r);
 			now = false;
-			run_add(mr, c->va, c->len, seg->map + c->off, NULL);
-			continue;
 		}
-		map_shared(mr, &peer, c->va, c->va + c->len);
 	}
 	found_done(&peer);
-	if (err || !mr->num_runs) {
+	if (!mr->num_runs) {
 		shadow_unmap(mr);
-		return err;
+		return 0;
 	}
 	if (mr->num_runs < peer.max_runs) {
 		shrunk = realloc(mr->run, mr->num_runs * sizeof(*shrunk));
@@ -321,75 +344,59 @@ static void run_append(struct mr *mr, const struct mr_run *r)
 {
 	struct mr_run *last = mr->num_runs ? &mr->run[mr->num_runs - 1] : NULL;
 
-	if (last && !last->foreign && !r->foreign && last->va + last->len == r->va &&
-	    last->host + last->len == r->host)
+	if (last && last->region && last->region == r->region && last->va + last->len == r->va &&
+	    last->host + last->len == r->host) {
 		last->len += r->len;
-	else
+		pages_put(mr->o.ses, r->region);
+	} else {
 		mr->run[mr->num_runs++] = *r;
+	}
 }
 
 int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, struct mr *new)
 {
-	struct session *s = mr->o.ses;
-	uint64_t zero_copy = mr->zero_copy, end = mr->addr + mr->length;
 	uint32_t i = 0, k = 0;
 
 	*new = *mr;
 	if (!n || !claims_valid(mr, claim, n))
 		return -EINVAL;
+	if (mr->num_runs + n > MORE_RUNS)
+		return -ENOSPC;
+	for (k = 0; k < n; k++) {
+		while (i < mr->num_runs && mr->run[i].va + mr->run[i].len <= claim[k].va)
+			i++;
+		if (claim[k].kind != FF_RUN_SHADOW ||
+		    (i < mr->num_runs && mr->run[i].va < claim[k].va + claim[k].len))
+			return -EINVAL;
+	}
 	new->num_runs = 0;
 	new->run = malloc((mr->num_runs + n) * sizeof(*new->run));
 	if (!new->run)
 		return -ENOMEM;
-	while (i < mr->num_runs || k < n) {
-		const struct ff_mr_run *c = &claim[k];
+	for (i = 0, k = 0; i < mr->num_runs || k < n;) {
 		struct mr_run r;
-		struct seg *seg;
 
-		if (k == n || (i < mr->num_runs && mr->run[i].va < c->va)) {
-			if (k < n && mr->run[i].va + mr->run[i].len > c->va)
-				goto err_invalid;
+		if (k == n || (i < mr->num_runs && mr->run[i].va < claim[k].va)) {
 			run_append(new, &mr->run[i++]);
-			continue;
-		}
-		if (c->kind != FF_RUN_SHADOW ||
-		    (i < mr->num_runs && c->va + c->len > mr->run[i].va))
-			goto err_invalid;
-		seg = &s->mem.segs[c->seg];
-		k++;
-		if (!seg->guarded)
-			continue;
-		r = (struct mr_run){ .va = c->va, .len = c->len, .host = seg->map + c->off };
-		zero_copy += (r.va + r.len < end ? r.va + r.len : end) -
-			     (r.va > mr->addr ? r.va : mr->addr);
-		run_append(new, &r);
-	}
-	new->zero_copy = zero_copy;
-	if (new->num_runs > FF_MR_MAX_RUNS &&new->num_runs > mr->num_runs) {
-		free(new->run);
-		return -ENOSPC;
-	}
-	for (k = 0; k < n; k++) {
-		struct seg *seg = &s->mem.segs[claim[k].seg];
-		int err = seg->guarded ? populate(s, seg, claim[k].off, claim[k].len, !k) : 0;
-
-		if (err) {
-			free(new->run);
-			return err;
+		} else if (run_shadow(mr->o.ses, &claim[k], !k, &r)) {
+			new->zero_copy += run_bytes(mr, &r);
+			run_append(new, &r);
+			k++;
+		} else {
+			k++;
 		}
 	}
 	return 0;
-
-err_invalid:
-	free(new->run);
-	return -EINVAL;
 }
 
 void shadow_unmap(struct mr *mr)
 {
-	for (uint32_t i = 0; i < mr->num_runs; i++)
+	for (uint32_t i = 0; i < mr->num_runs; i++) {
 		if (mr->run[i].foreign)
 			foreign_put(mr->run[i].foreign);
+		if (mr->run[i].region)
+			pages_put(mr->o.ses, mr->run[i].region);
+	}
 	free(mr->run);
 	mr->run = NULL;
 	mr->num_runs = 0;

@@ -2,10 +2,10 @@
 /*
  * shadow.h - which pages of an application the router can reach, and how. See shadow.c.
  *
- * The room ffr/mem/ is where clients' pages are: segments (seg.c), shadow memory and shared mappings
- * (shadow.c), dma-bufs, and what becomes of an access to memory that is gone (guard.c, sigbus.c). It may use
- * keeper/ and obj/. The control thread maps and unmaps, a thread of libuv's gives large mappings back, and
- * runners translate, [lock].
+ * The room ffr/mem/ is where clients' pages are: segments (seg.c), shadow memory and shared
+ * mappings (shadow.c), dma-bufs, and what becomes of an access to memory that is gone (guard.c,
+ * sigbus.c). It may use keeper/ and obj/. The control thread maps and unmaps, a thread of libuv's
+ * gives large mappings back, and runners translate, [lock].
  */
 #ifndef FFR_MEM_SHADOW_H
 #define FFR_MEM_SHADOW_H
@@ -20,22 +20,22 @@
 /*
  * Fill mr->run, num_runs and zero_copy from the client's claims. Control thread, no lock: the MR
  * is not known to anybody yet. Claims that do not hold are an error (-EINVAL) when they name a
- * segment out of bounds, and are left to pvm.c when the application's mapping turns out
- * not to be shared memory that can be mapped. *found: the socket of keeper_look() for the claims on shared
+ * segment out of bounds, and are left to pvm.c when the application's mapping turns out not to be
+ * shared memory that can be mapped. *found: the socket of keeper_look() for the claims on shared
  * mappings; NULL: all of them are left to pvm.c. mr->o.ses, addr, length and access are set.
  */
 int shadow_map(struct mr *mr, const struct ff_mr_run *claim, uint32_t n, const int *found);
 /*
- * The runs that *mr, a copy of an MR, would have with further ones: new->run, num_runs and zero_copy, of
- * where the old foreign mappings are shared. Shadow memory only, where there is no run. Control thread, no lock.
- * 0, -EINVAL, -ENOSPC: too many, or -ENOMEM.
+ * The runs that *mr, a copy of an MR, would have with further ones: new->run, num_runs and
+ * zero_copy, of where the old foreign mappings are shared. Shadow memory only, where there is no
+ * run. Control thread, no lock. 0, -EINVAL, -ENOSPC: too many, or -ENOMEM.
  */
 int shadow_more(const struct mr *mr, const struct ff_mr_run *claim, uint32_t n, struct mr *new);
 /* Undo it. Control thread, no lock, after fast_mr_del(). */
 void shadow_unmap(struct mr *mr);
 /*
- * Have the router's entries of [va, va + len) present, as much of it as is mapped, and no more than
- * FF_PREFETCH_MAX bytes. 0, -EFAULT or -ENOMEM.
+ * Have the router's entries of [va, va + len) present, as much of it as is mapped, and no more
+ * than FF_PREFETCH_MAX bytes. 0, -EFAULT or -ENOMEM.
  */
 int shadow_prefetch(const struct mr *mr, uint64_t va, uint64_t len, bool write);
 /* Does what is mapped allow these IBV_ACCESS_*? If not, the MR must be mapped anew for them. */
@@ -59,7 +59,10 @@ static inline uint8_t *shadow_first(const struct mr *mr, uint64_t va, uint64_t l
 
 /* ---- segments: the memfds that clients map (seg.c); control thread ---------------------- */
 
-/* What is done with clients' memory later than it was asked for; sessions have it as s->mem.later. */
+/*
+ * What is done with clients' memory later than it was asked for; sessions have it as
+ * s->mem.later.
+ */
 struct mem {
 	struct uv_loop_s *loop;
 	struct populate *populate; /* populate.c; NULL: nothing to do */
@@ -72,31 +75,38 @@ struct seg *seg_get(struct session *s, uint32_t id);
 int ring_alloc(struct session *s, uint32_t size, uint32_t *seg, uint32_t *off);
 void ring_free(struct session *s, uint32_t seg, uint32_t off, uint32_t size);
 /*
- * `size` bytes, page-aligned and zeroed, of the session's device memory: one segment of `max` bytes,
- * made at the first call. 0 or -errno. ring_free() gives them back.
+ * `size` bytes, page-aligned and zeroed, of the session's device memory: one segment of `max`
+ * bytes, made at the first call. 0 or -errno. ring_free() gives them back.
  */
 int dm_pages_alloc(struct session *s, uint64_t size, uint64_t max, uint32_t *seg, uint32_t *off);
 void seg_free_all(struct session *s);
 /*
- * Unmap, and close fd if there is one; what is large, in slices on another thread, for it takes 23 ms
- * for each GB of present pages. Nobody uses or watches it any more.
+ * Unmap, and close fd if there is one; what is large, in slices on another thread, for it takes
+ * 23 ms for each GB of present pages. Nobody uses or watches it any more.
  */
 void unmap_later(struct session *s, void *map, uint64_t size, int fd);
 
+/* A memfd of that size that stays of that size. Descriptor or -errno. */
+int sealed_memfd(const char *name, uint64_t size);
+/* Have the pages of a new mapping come from that NUMA node if it has any; -1: from anywhere. */
+void memory_near(void *map, uint64_t size, int node);
+
+struct region; /* watch.h */
 /*
- * Have the router's own entries of [off, + len) of a shadow segment present before the fast path
- * needs them: `now` a part of them, the rest soon (populate.c). 0 or -errno; -EFAULT: the client has
+ * Have the router's own entries of [off, + len) of a region present before the fast path needs
+ * them: `now` a part of them, the rest soon (populate.c). 0 or -errno; -EFAULT: the client has
  * not made its pages present.
  */
-int populate(struct session *s, struct seg *seg, uint64_t off, uint64_t len, bool now);
+int populate(struct session *s, struct region *r, uint64_t off, uint64_t len, bool now);
 /* The session goes. */
 void populate_forget(struct session *s);
 
 /*
  * Mappings of client-controlled memory can fail under the router's hands (SIGBUS: a file was
- * truncated, a hole was punched, memory ran out). The handler puts zero pages around the place, marks
- * the mapping's session (mem.gone) and goes on. Install once; register what may fail. `unit` is the
- * size of the mapping's pages in bytes. sigbus_watch() returns a number for sigbus_unwatch(), or
+ * truncated, a hole was punched, memory ran out). The handler puts zero pages around the place,
+ * marks the mapping's session (mem.gone) and goes on. Install once; register what may fail.
+ * `unit` is the size of the mapping's pages in bytes. sigbus_watch() returns a number for
+ * sigbus_unwatch(), or
  * -errno.
  */
 int sigbus_install(void);
@@ -107,15 +117,17 @@ void sigbus_unwatch(int watch);
 /* The session is about to be freed. */
 void sigbus_forget(struct session *s);
 /*
- * A system call stopped at byte `from` of these buffers, though it might have gone on: touch the next
- * SIGBUS_TOUCH_MAX bytes. True: some of them were clients' memory that is not there; they are now, as zero
- * pages, and the call can be repeated.
+ * A system call stopped at byte `from` of these buffers, though it might have gone on: touch the
+ * next SIGBUS_TOUCH_MAX bytes. True: some of them were clients' memory that is not there; they
+ * are now, as zero pages, and the call can be repeated.
  */
 #define SIGBUS_TOUCH_MAX 65536u
 bool sigbus_touch(const struct iovec *iov, int n, uint64_t from);
 
 extern _Atomic uint32_t sigbus_gone; /* sessions that are marked */
-/* Has the session whose memory that is lost some? Then nobody reads or writes any of it any more. */
+/*
+ * Has the session whose memory that is lost some? Then nobody reads or writes any of it any more.
+ */
 static inline bool shadow_gone(const struct mr *mr)
 {
 	return __builtin_expect(atomic_load_explicit(&sigbus_gone, memory_order_relaxed), 0) &&

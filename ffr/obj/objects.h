@@ -224,7 +224,7 @@ struct container *container_by_lid(const struct container_list *l, const char *t
 
 /* ---- shared memory (seg.c) ------------------------------------------------------------------ */
 
-enum seg_kind { SEG_RINGS = 1, SEG_SHADOW, SEG_DM };
+enum seg_kind { SEG_RINGS = 1, SEG_DM };
 
 /* A sealed memfd that the router created and its client maps. */
 struct seg {
@@ -233,11 +233,8 @@ struct seg {
 	int fd;	      /* [ctl] */
 	uint8_t *map; /* the router's own mapping, all of it */
 	uint64_t size;
-	bool guarded; /* SEG_SHADOW: by guard.c; if not, it is reached by pvm.c */
-	int watch;    /* [ctl] sigbus.c's number */
-	/* [ctl] SEG_SHADOW: bytes from the start that were faulted in, and are to be (populate.c) */
-	uint64_t populated, populate_to;
-	void *alloc; /* [ctl] page allocator of a SEG_RINGS or SEG_DM */
+	int watch;   /* [ctl] sigbus.c's number */
+	void *alloc; /* [ctl] page allocator */
 };
 
 /* ---- session ---------------------------------------------------------------------------------- */
@@ -286,8 +283,10 @@ struct ses_mem {
 	struct seg *segs; /* [num_segs] */
 	uint32_t num_segs;
 	uint32_t num_foreign; /* mappings of its files (shadow.c) */
+	struct pages *pages;  /* watch.c: its file of shadow pages, or NULL */
 	int node;	      /* NUMA node of its thread, -1: any; its segments come from there */
-	int maps_fd;	      /* the client's /proc/self/maps; -1: the kernel cannot be asked */
+	int maps_fd;	      /* the client's /proc/self/maps, or -1 */
+	bool can_ask;	      /* the kernel answers questions about it (Linux 6.11) */
 	uint32_t keeper_id;   /* keeper/keeper.h */
 	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
 	bool heated;	      /* heat_fd is there */
@@ -359,7 +358,8 @@ struct channel {
 struct mr_run {
 	uint64_t va, len;	 /* bytes in the application's address space */
 	uint8_t *host;		 /* the router's address of va */
-	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or NULL */
+	struct foreign *foreign; /* shadow.c: mapping of application-owned shared memory, or */
+	struct region *region;	 /* watch.c: of shadow pages, or both are NULL */
 };
 
 /* fast/pvm.c: threads that were in calls on a session's memory at a time. */

@@ -165,18 +165,20 @@ static void seed_heat(void)
 	struct ff_map_mr_req more = { 0 };
 
 	CALL(WATCH_HEAT, watch_heat, 0);
-	CALL(SHADOW_GROW, shadow_grow, .size = 4 * mb); /* segment 1, behind the rings' */
+	/* nothing is watched, for which a descriptor would be needed */
+	CALL(PLACE_PAGES, place_pages, .len = 4 * mb, .span = 4 * mb);
+	CALL(PLACE_PAGES, place_pages, .len = mb, .off = FF_PAGES_STRIDE);
+	answers -= 2; /* refused */
 	mr = CALL(REG_MR, reg_mr, .addr = va, .length = 4 * mb, .iova = va, .pd = pd,
 		  .access = IBV_ACCESS_LOCAL_WRITE);
 	more.mr = mr;
-	for (uint32_t seg = 0; seg < 3; seg++) {
+	for (uint64_t i = 0; i < 3; i++) {
 		const struct ff_mr_run run[] = {
-			{ va, mb, 0, seg, FF_RUN_SHADOW },
-			{ va + 2 * mb, 4096, mb, seg, FF_RUN_SHADOW },
+			{ va, mb, i * FF_PAGES_STRIDE, 0, FF_RUN_SHADOW },
+			{ va + 2 * mb, 4096, mb, 0, FF_RUN_SHADOW },
 		};
 
 		call_tail(FF_MSG_MAP_MR, &more, sizeof(more), run, sizeof(*run), 2);
-		answers--; /* refused */
 	}
 	CALL(DEREG_MR, dereg_mr, .mr = mr);
 	CALL(DEALLOC_PD, dealloc_pd, .pd = pd);

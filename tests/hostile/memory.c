@@ -28,13 +28,30 @@ static uint64_t bytes_of(int fd)
 	return (uint64_t)st.st_blocks * 512;
 }
 
-static uint32_t grow(struct raw *r, uint64_t size)
-{
-	struct ff_shadow_grow_resp resp;
+/* Shadow pages of an attacker: all of the file, and where the last region is mapped here. */
+static int pages_fd = -1;
+static char *pages;
 
-	RAW_CALL(r, SHADOW_GROW, (&(struct ff_shadow_grow_req){ .size = size }), &resp);
-	CHECK(raw_at(r, resp.seg, 0));
-	return resp.seg;
+/* A new region, mapped, and untouched: where it is in the file. */
+static uint64_t grow(struct raw *r, uint64_t size)
+{
+	uint64_t off;
+
+	if (pages_fd < 0) {
+		CHECK_EQ(raw_watch_pages(r), 0);
+		pages_fd = r->last_fd;
+	}
+	CHECK_EQ(raw_place_pages(r, size, &off), 0);
+	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, pages_fd, (off_t)off);
+	CHECK(pages != MAP_FAILED);
+	return off;
+}
+
+/* Before the next attacker. */
+static void grow_end(void)
+{
+	close(pages_fd);
+	pages_fd = -1;
 }
 
 static int reg(struct raw *r, uint32_t pd, const struct ff_mr_run *run, struct ff_reg_mr_resp *mr)
@@ -70,16 +87,18 @@ static void untouched(void)
 	begin(&r, &q);
 	for (unsigned i = 0; i < 4; i++) {
 		run.len = 256 * MB;
-		run.seg = grow(&r, run.len);
-		CHECK_EQ(reg(&r, q.pd, &run, &mr), -EFAULT);
-		*(volatile char *)raw_at(&r, run.seg, 0) = 1; /* the first page only */
+		run.off = grow(&r, run.len);
+		CHECK_EQ(reg(&r, q.pd, &run, &mr), 0);
+		CHECK_EQ(mr.zero_copy, 0);   /* copied, like all that the router does not have */
+		*(volatile char *)pages = 1; /* the first page only */
 		run.len = 4096;
 		CHECK_EQ(reg(&r, q.pd, &run, &mr), 0);
 		run.len = 256 * MB;
 		run.va += 1ull << 32;
 		CHECK(reg(&r, q.pd, &run, &mr) != RAW_CLOSED);
-		CHECK_EQ(bytes_of(r.seg[run.seg].fd), 4096);
+		CHECK_EQ(bytes_of(pages_fd), (i + 1) * 4096);
 	}
+	grow_end();
 	victim_check();
 	raw_close(&r);
 	victim_stop();
@@ -123,13 +142,13 @@ static void punched(void)
 	int fd;
 
 	begin(&r, &q);
-	run.seg = grow(&r, LENGTH);
-	fd = r.seg[run.seg].fd;
-	memset(raw_at(&r, run.seg, 0), 1, LENGTH);
+	run.off = grow(&r, LENGTH);
+	fd = pages_fd;
+	memset(pages, 1, LENGTH);
 	CHECK_EQ(reg(&r, q.pd, &run, &mr), 0);
-	CHECK(!fallocate(fd, PUNCH, 0, LENGTH));
-	fd = dup(fd);
+	CHECK(!fallocate(fd, PUNCH, (off_t)run.off, LENGTH));
 	writes_into(&r, &q, run.va, mr.rkey, fd);
+	grow_end();
 	victim_check();
 	raw_close(&r);
 	victim_stop();
@@ -257,7 +276,7 @@ static void mapped_later(void)
 	begin(&r, &q);
 	RAW_CALL(&r, WATCH_HEAT, (&(struct ff_watch_heat_req){ 0 }), &watched);
 	close(r.last_fd);
-	run.seg = grow(&r, LENGTH);
+	run.off = grow(&r, LENGTH);
 	req.pd = q.pd;
 	req.access = VT_ACCESS_ALL;
 	RAW_CALL(&r, REG_MR, &req, &mr);
@@ -268,8 +287,8 @@ static void mapped_later(void)
 		CHECK(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1,
 				    &resp, sizeof(resp)) <= 0); /* not a reason to close */
 	}
-	CHECK_EQ(bytes_of(r.seg[run.seg].fd), 0);
-	memset(raw_at(&r, run.seg, 0), 1, LENGTH);
+	CHECK_EQ(bytes_of(pages_fd), 0);
+	memset(pages, 1, LENGTH);
 	run.va = req.addr;
 	run.len = 4096;
 	for (unsigned i = 0; i < 2000; i++)
@@ -280,6 +299,7 @@ static void mapped_later(void)
 	CHECK_EQ(raw_call_tail(&r, FF_MSG_MAP_MR, &map, sizeof(map), &run, sizeof(run), 1, &resp,
 			       sizeof(resp)),
 		 -EINVAL);
+	grow_end();
 	victim_check();
 	raw_close(&r);
 	victim_stop();

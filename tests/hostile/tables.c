@@ -162,7 +162,7 @@ static void fill_session(struct raw *r)
 	struct ff_alloc_mw_resp mw;
 	struct ff_alloc_dm_resp dm;
 	struct ff_create_ah_resp ah;
-	struct ff_shadow_grow_resp grown;
+	struct ff_place_pages_resp placed;
 	struct ff_query_gid_resp gid;
 	uint32_t one_pd, one_cq = 0, one_channel = 0, none;
 	struct ff_create_ah_req to = { .attr = { .is_global = 1, .port_num = 1 } };
@@ -198,8 +198,13 @@ static void fill_session(struct raw *r)
 			  &none);
 	total[AH] += FILL(r, CREATE_AH, &to, &ah, &none);
 	total[PD] += FILL(r, ALLOC_PD, &(struct ff_alloc_pd_req){ 0 }, &pd, &none);
-	total[SEGMENT] += FILL(r, SHADOW_GROW, (&(struct ff_shadow_grow_req){ .size = 1 << 20 }),
-			       &grown, &none);
+	if (!raw_watch_pages(r)) {
+		close(r->last_fd);
+		total[SEGMENT] +=
+			FILL(r, PLACE_PAGES,
+			     (&(struct ff_place_pages_req){ .len = 1 << 20, .span = 1 << 20 }),
+			     &placed, &none);
+	}
 	total[CHANNEL] +=
 		FILL(r, CREATE_CHANNEL, &(struct ff_create_channel_req){ 0 }, &channel, &none);
 }

@@ -179,11 +179,19 @@ static void absurd_counts(void)
 	BAD_CALL(QUERY_PORT, query_port, .port = 2);
 	BAD_CALL(QUERY_GID, query_gid, .port = 0);
 	BAD_CALL(QUERY_GID, query_gid, .port = 1, .index = 0xffffffff);
-	BAD_CALL(SHADOW_GROW, shadow_grow, .size = 0);
-	BAD_CALL(SHADOW_GROW, shadow_grow, .size = 4097);
-	BAD_CALL(SHADOW_GROW, shadow_grow, .size = UINT64_MAX);
-	BAD_CALL(SHADOW_GROW, shadow_grow, .size = UINT64_MAX - 4095);
-	BAD_CALL(SHADOW_GROW, shadow_grow, .size = 1ull << 62);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE,
+		 .span = FF_PAGE); /* nothing is watched */
+	CHECK_EQ(raw_watch_pages(&r), 0);
+	close(r.last_fd);
+	CHECK(raw_watch_pages(&r) < 0);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = 100, .span = FF_PAGE);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE, .span = FF_PAGE + 1);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE, .span = FF_PAGE, .off = FF_PAGE);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = 2 * FF_PAGE, .span = FF_PAGE);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE, .span = UINT64_MAX - FF_PAGE + 1);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE, .span = 1ull << 62);
+	BAD_CALL(PLACE_PAGES, place_pages, .len = FF_PAGE, .off = UINT64_MAX - FF_PAGE + 1);
 	BAD_CALL(GET_SEG, get_seg, .seg = 0xffffffff);
 	BAD_CALL(GET_SEG, get_seg, .seg = 1000);
 	for (unsigned i = 0; i < ARRAY_SIZE(huge); i++) {
@@ -253,7 +261,9 @@ static int reg(struct raw *r, uint32_t pd, uint64_t addr, uint64_t len, const st
 static void false_shadow_claims(void)
 {
 	static struct ff_mr_run many[FF_MR_MAX_RUNS + 1];
-	struct ff_shadow_grow_resp grow;
+	const uint64_t size = 16 * FF_PAGE;
+	uint64_t off;
+	int file;
 	struct ff_dereg_mr_resp none;
 	uint8_t *p = vt_map(64 * FF_PAGE);
 	uint64_t va = (uintptr_t)p;
@@ -263,27 +273,22 @@ static void false_shadow_claims(void)
 	victim_start();
 	raw_open(&r);
 	raw_qp_make(&r, &q, IBV_QPT_RC, 8192);
-	RAW_CALL(&r, SHADOW_GROW, (&(struct ff_shadow_grow_req){ .size = 16 * FF_PAGE }), &grow);
-	close(r.last_fd);
-	/* each is wrong in one field: { va, len, off, seg, kind } */
+	CHECK_EQ(raw_watch_pages(&r), 0);
+	file = r.last_fd;
+	CHECK_EQ(raw_place_pages(&r, size, &off), 0);
+	CHECK_EQ(off, 0);
+	/* each is wrong in one field: { va, len, off, reserved, kind } */
 	const struct ff_mr_run bad[] = {
-		{ va, FF_PAGE, grow.size, grow.seg, FF_RUN_SHADOW },
-		{ va, FF_PAGE, UINT64_MAX - FF_PAGE + 1, grow.seg, FF_RUN_SHADOW },
-		{ va, FF_PAGE, 1, grow.seg, FF_RUN_SHADOW },
-		{ va, grow.size + FF_PAGE, 0, grow.seg, FF_RUN_SHADOW },
-		{ va, FF_PAGE, 0, 0, FF_RUN_SHADOW },	       /* the session's own page */
-		{ va, FF_PAGE, 0, q.q.sq.seg, FF_RUN_SHADOW }, /* rings */
-		{ va, FF_PAGE, 0, 0xffffffff, FF_RUN_SHADOW },
-		{ va, FF_PAGE, 0, grow.seg + 1, FF_RUN_SHADOW },
-		{ va, FF_PAGE, 0, grow.seg, 0 },
-		{ va, FF_PAGE, 0, grow.seg, 99 },
-		{ va, 0, 0, grow.seg, FF_RUN_SHADOW },
-		{ va, 100, 0, grow.seg, FF_RUN_SHADOW },
-		{ va + 1, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW },
-		{ va - FF_PAGE, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW },	    /* before the MR */
-		{ va + 63 * FF_PAGE, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW }, /* behind the MR */
-		{ va, UINT64_MAX - FF_PAGE + 1, 0, grow.seg, FF_RUN_SHADOW },
-		{ UINT64_MAX - FF_PAGE + 1, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW },
+		{ va, FF_PAGE, 1, 0, FF_RUN_SHADOW },
+		{ va, FF_PAGE, 0, 0, 0 },
+		{ va, FF_PAGE, 0, 0, 99 },
+		{ va, 0, 0, 0, FF_RUN_SHADOW },
+		{ va, 100, 0, 0, FF_RUN_SHADOW },
+		{ va + 1, FF_PAGE, 0, 0, FF_RUN_SHADOW },
+		{ va - FF_PAGE, FF_PAGE, 0, 0, FF_RUN_SHADOW },	     /* before the MR */
+		{ va + 63 * FF_PAGE, FF_PAGE, 0, 0, FF_RUN_SHADOW }, /* behind the MR */
+		{ va, UINT64_MAX - FF_PAGE + 1, 0, 0, FF_RUN_SHADOW },
+		{ UINT64_MAX - FF_PAGE + 1, FF_PAGE, 0, 0, FF_RUN_SHADOW },
 	};
 	for (unsigned i = 0; i < ARRAY_SIZE(bad); i++) {
 		int st = reg(&r, q.pd, va, 32 * FF_PAGE, &bad[i], 1);
@@ -291,15 +296,23 @@ static void false_shadow_claims(void)
 		if (st >= 0)
 			FAIL("claim %u: %s", i, st ? "closed" : "believed");
 	}
-	const struct ff_mr_run overlap[] = { { va, 2 * FF_PAGE, 0, grow.seg, FF_RUN_SHADOW },
-					     { va + FF_PAGE, FF_PAGE, 0, grow.seg,
-					       FF_RUN_SHADOW } };
-	const struct ff_mr_run order[] = { { va + FF_PAGE, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW },
-					   { va, FF_PAGE, FF_PAGE, grow.seg, FF_RUN_SHADOW } };
+	/* pages that the session does not have: copied, like all that has no run */
+	const struct ff_mr_run none_there[] = {
+		{ va, FF_PAGE, size, 0, FF_RUN_SHADOW },
+		{ va, size + FF_PAGE, 0, 0, FF_RUN_SHADOW },
+		{ va, FF_PAGE, UINT64_MAX - FF_PAGE + 1, 0, FF_RUN_SHADOW },
+		{ va, FF_PAGE, FF_PAGES_STRIDE, 0, FF_RUN_SHADOW },
+	};
+	for (unsigned i = 0; i < ARRAY_SIZE(none_there); i++)
+		CHECK_EQ(reg(&r, q.pd, va, 32 * FF_PAGE, &none_there[i], 1), 0);
+	const struct ff_mr_run overlap[] = { { va, 2 * FF_PAGE, 0, 0, FF_RUN_SHADOW },
+					     { va + FF_PAGE, FF_PAGE, 0, 0, FF_RUN_SHADOW } };
+	const struct ff_mr_run order[] = { { va + FF_PAGE, FF_PAGE, 0, 0, FF_RUN_SHADOW },
+					   { va, FF_PAGE, FF_PAGE, 0, FF_RUN_SHADOW } };
 	CHECK(reg(&r, q.pd, va, 32 * FF_PAGE, overlap, 2) < 0);
 	CHECK(reg(&r, q.pd, va, 32 * FF_PAGE, order, 2) < 0);
 	for (unsigned i = 0; i < ARRAY_SIZE(many); i++)
-		many[i] = (struct ff_mr_run){ va, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW };
+		many[i] = (struct ff_mr_run){ va, FF_PAGE, 0, 0, FF_RUN_SHADOW };
 	CHECK(reg(&r, q.pd, va, 32 * FF_PAGE, many, FF_MR_MAX_RUNS) < 0);
 	/* "shared": private memory, nothing at all, somebody else's address */
 	const struct ff_mr_run shared[] = { { va, FF_PAGE, 0, 0, FF_RUN_SHARED } };
@@ -311,15 +324,16 @@ static void false_shadow_claims(void)
 	CHECK(reg(&r, q.pd, va, UINT64_MAX - va + 1, NULL, 0) < 0);
 	CHECK(reg(&r, q.pd, 0, UINT64_MAX, NULL, 0) < 0);
 	/* the first one of the list, with nothing wrong, is believed */
-	const struct ff_mr_run good = { va, FF_PAGE, 0, grow.seg, FF_RUN_SHADOW };
+	const struct ff_mr_run good = { va, FF_PAGE, 0, 0, FF_RUN_SHADOW };
 	CHECK_EQ(reg(&r, q.pd, va, 32 * FF_PAGE, &good, 1),
-		 -EFAULT); /* a page that nobody has touched */
-	*(volatile char *)raw_at(&r, grow.seg, 0) = 1;
+		 0); /* that nobody has touched: copied */
+	CHECK_EQ(pwrite(file, "x", 1, 0), 1);
 	CHECK_EQ(reg(&r, q.pd, va, 32 * FF_PAGE, &good, 1), 0);
 	CHECK(RAW_TRY(&r, DEREG_MR, (&(struct ff_dereg_mr_req){ 0 }), &none) < 0);
 	/* more runs than a message may name */
 	st = reg(&r, q.pd, va, 32 * FF_PAGE, many, FF_MR_MAX_RUNS + 1);
 	CHECK(st);
+	close(file);
 	raw_close(&r);
 	victim_stop();
 	raw_router_serves();

@@ -171,8 +171,9 @@ static void descriptors_everywhere(void)
 			struct ff_hdr h = raw_header(raw_msgs[i].type);
 			struct raw r;
 
-			if (raw_msgs[i].type == FF_MSG_REG_DMABUF_MR && n == 1)
-				continue; /* has one */
+			if ((raw_msgs[i].type == FF_MSG_REG_DMABUF_MR && n == 1) ||
+			    (raw_msgs[i].type == FF_MSG_WATCH_PAGES && n == 2))
+				continue; /* they have so many */
 			h.n_fds = k & 1 ? (uint16_t)n : 0;
 			memcpy(packet, &h, sizeof(h));
 			if (k & 2)

@@ -380,14 +380,13 @@ static void doorbell_storm(void)
 /* The segments are sealed; a hole in one is zeros, and the client's own trouble. */
 static void segments(void)
 {
-	struct ff_shadow_grow_resp grow;
 	struct raw_qp q;
 	struct raw r;
 
 	open_beside_victim(&r, &q);
 	raw_qp_connect(&r, &q);
 	raw_at(&r, 0, 0);
-	RAW_CALL(&r, SHADOW_GROW, (&(struct ff_shadow_grow_req){ .size = 1 << 20 }), &grow);
+	CHECK_EQ(raw_watch_pages(&r), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		int fd = i == 0 ? r.seg[0].fd : i == 1 ? r.seg[q.q.sq.seg].fd : r.last_fd;
 

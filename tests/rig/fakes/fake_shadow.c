@@ -7,12 +7,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/rig/fakes/fake_pages.h"
 #include "tests/rig/fakes/fake_shadow.h"
-
-#define MAX_SEGS 256u
 
 struct fake_shadow fake_shadow;
 
@@ -26,11 +24,6 @@ void ffl_posted_wait(struct ffl_context *ctx, const struct ffl_going *what)
 }
 int ffl_log_level;
 
-/* A segment's number is its place here; 0 is the rings', as with the real one. */
-static uint8_t *segs[MAX_SEGS];
-static uint32_t num_segs = 1;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
 void ffl_log_(enum ffl_level level, const char *fmt, ...)
 {
 	(void)level;
@@ -42,29 +35,134 @@ int ffl_fd_high(int fd)
 	return fd;
 }
 
-static int grow(const struct ff_shadow_grow_req *req, struct ff_shadow_grow_resp *resp, int *fds,
-		unsigned *n_fds)
-{
-	void *map;
-	int fd;
+/* ---- sessions and MRs: [lock] ------------------------------------------------------------------------ */
 
-	if (num_segs == MAX_SEGS ||
-	    (fake_shadow.max_shadow && fake_shadow.shadow + req->size > fake_shadow.max_shadow))
-		return -ENOMEM;
-	fd = (int)syscall(SYS_memfd_create, "fake-shadow", 1 /* MFD_CLOEXEC */);
-	if (fd < 0 || ftruncate(fd, (off_t)req->size))
+/* A run of an MR, and what the router has of it; host is NULL where it has nothing. */
+struct held {
+	struct ff_mr_run run;
+	uint8_t *host;
+	void *region;
+};
+
+struct mr {
+	struct mr *next;
+	uint32_t handle;
+	struct ses *ses;
+	struct held *held;
+	unsigned num;
+};
+
+struct ses {
+	struct ses *next;
+	struct ffl_context *ctx;
+	struct fake_pages *pages;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct ses *sessions;
+static struct mr *mrs;
+static uint32_t last; /* the MR that was registered, or changed, last */
+
+static void *alloc(size_t size)
+{
+	void *p = calloc(1, size ? size : 1);
+
+	if (!p)
 		abort();
-	map = mmap(NULL, req->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
+	return p;
+}
+
+static struct ses *ses_of(const struct ffl_context *ctx)
+{
+	struct ses *s;
+
+	for (s = sessions; s && s->ctx != ctx; s = s->next)
+		;
+	if (!s)
 		abort();
-	/* the real one is another process */
-	madvise(map, req->size, MADV_DONTFORK);
-	fake_shadow.shadow += req->size;
-	*resp = (struct ff_shadow_grow_resp){ .size = req->size, .seg = num_segs };
-	segs[num_segs++] = map;
-	fds[0] = fd;
-	*n_fds = 1;
-	return 0;
+	return s;
+}
+
+static struct mr *mr_of(uint32_t handle)
+{
+	struct mr *m;
+
+	for (m = mrs; m && m->handle != handle; m = m->next)
+		;
+	return m;
+}
+
+/* Room for `more` runs behind those that it has. */
+static void held_grow(struct mr *m, unsigned more)
+{
+	m->held = realloc(m->held, (m->num + more + 1) * sizeof(*m->held));
+	if (!m->held)
+		abort();
+}
+
+static void run_hold(struct mr *m, struct held *h, const struct ff_mr_run *r)
+{
+	*h = (struct held){ .run = *r };
+	if (r->kind == FF_RUN_SHADOW)
+		h->region = fake_pages_get(m->ses->pages, r->off, r->len, &h->host);
+}
+
+static void mr_drop_runs(struct mr *m)
+{
+	for (unsigned i = 0; i < m->num; i++)
+		if (m->held[i].region)
+			fake_pages_put(m->ses->pages, m->held[i].region);
+	free(m->held);
+	m->held = NULL;
+	m->num = 0;
+}
+
+static void mr_set_runs(struct mr *m, const struct ff_mr_run *run, unsigned n)
+{
+	struct mr old = *m;
+
+	m->held = NULL;
+	m->num = 0;
+	held_grow(m, n);
+	for (; m->num < n; m->num++)
+		run_hold(m, &m->held[m->num], &run[m->num]);
+	mr_drop_runs(&old);
+	last = m->handle;
+}
+
+static void mr_free(uint32_t handle)
+{
+	for (struct mr **p = &mrs; *p; p = &(*p)->next) {
+		struct mr *m = *p;
+
+		if (m->handle != handle)
+			continue;
+		*p = m->next;
+		mr_drop_runs(m);
+		free(m);
+		return;
+	}
+}
+
+/* What the tests see of it. */
+static void show(const struct mr *m)
+{
+	fake_shadow.num_runs = m->num;
+	for (unsigned i = 0; i < m->num; i++)
+		fake_shadow.run[i] = m->held[i].run;
+}
+
+/* ---- calls: [lock] ----------------------------------------------------------------------------------- */
+
+static int place_pages(struct ses *s, const struct ff_place_pages_req *req,
+		       struct ff_place_pages_resp *resp, int *fds, unsigned *n_fds)
+{
+	int err = fake_pages_place(s->pages, req,
+				   fake_shadow.max_shadow ? fake_shadow.max_shadow : UINT64_MAX,
+				   resp, fds);
+
+	*n_fds = err ? 0 : 1;
+	return err;
 }
 
 static int watch_heat(int *fds, unsigned *n_fds)
@@ -79,65 +177,70 @@ static int watch_heat(int *fds, unsigned *n_fds)
 	return 0;
 }
 
-/* Of one MR at a time: the one that was registered last. */
-static int map_mr(const struct ff_mr_run *more, unsigned n)
+static int map_mr(struct mr *m, const struct ff_mr_run *more, unsigned n)
 {
-	struct ff_mr_run all[FF_MR_MAX_RUNS];
+	struct held *all;
 	unsigned i = 0, k = 0, num = 0;
 
-	if (!n || fake_shadow.num_runs + n > FF_MR_MAX_RUNS)
+	if (!n || m->num + n > FF_MR_MAX_RUNS)
 		return -ENOSPC;
-	while (i < fake_shadow.num_runs || k < n) {
-		bool old = k == n ||
-			   (i < fake_shadow.num_runs && fake_shadow.run[i].va < more[k].va);
+	all = alloc((m->num + n) * sizeof(*all));
+	while (i < m->num || k < n) {
+		bool old = k == n || (i < m->num && m->held[i].run.va < more[k].va);
 
-		all[num] = old ? fake_shadow.run[i++] : more[k++];
-		if (all[num].kind != FF_RUN_SHADOW ||
-		    (num && all[num].va < all[num - 1].va + all[num - 1].len))
-			return -EINVAL;
+		if (old)
+			all[num] = m->held[i++];
+		else
+			run_hold(m, &all[num], &more[k++]);
+		if (all[num].run.kind != FF_RUN_SHADOW ||
+		    (num && all[num].run.va < all[num - 1].run.va + all[num - 1].run.len))
+			abort(); /* the library's claims are right */
 		num++;
 	}
-	memcpy(fake_shadow.run, all, num * sizeof(all[0]));
-	fake_shadow.num_runs = num;
+	free(m->held);
+	m->held = all;
+	m->num = num;
+	if (m->handle == last)
+		show(m);
 	fake_shadow.maps++;
 	return 0;
 }
 
-static void remember(const struct ff_reg_mr_req *reg, const void *tail, unsigned n_tail)
+static void remember(const struct ff_reg_mr_req *reg, struct mr *m, const void *tail,
+		     unsigned n_tail)
 {
+	mr_set_runs(m, tail, n_tail);
 	fake_shadow.reg = *reg;
-	fake_shadow.num_runs = n_tail;
-	if (n_tail)
-		memcpy(fake_shadow.run, tail, n_tail * sizeof(fake_shadow.run[0]));
+	show(m);
 }
 
-int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
-	     const void *tail, size_t tail_size, unsigned n_tail, void *resp, size_t resp_len,
-	     int *fds, unsigned max_fds, unsigned *n_fds)
+static struct mr *mr_new(struct ses *s)
+{
+	static uint32_t next_handle = 0x1000;
+	struct mr *m = alloc(sizeof(*m));
+
+	*m = (struct mr){ .next = mrs, .handle = next_handle++, .ses = s };
+	mrs = m;
+	fake_shadow.mrs++;
+	return m;
+}
+
+static int answer(struct ses *s, enum ff_msg_type type, const void *req, const void *tail,
+		  unsigned n_tail, void *resp, int *fds, unsigned *n_fds)
 {
 	static uint32_t next_key = 0x1000;
-	int err = fake_shadow.fail[type];
 
-	(void)ctx;
-	(void)req_len;
-	(void)tail_size;
-	(void)max_fds;
-	if (err)
-		return err;
-	memset(resp, 0, resp_len);
-	pthread_mutex_lock(&lock);
 	switch (type) {
-	case FF_MSG_SHADOW_GROW:
-		err = grow(req, resp, fds, n_fds);
-		break;
+	case FF_MSG_PLACE_PAGES:
+		return place_pages(s, req, resp, fds, n_fds);
 	case FF_MSG_REG_MR: {
 		struct ff_reg_mr_resp *r = resp;
+		struct mr *m = mr_new(s);
 
-		remember(req, tail, n_tail);
-		r->mr = next_key;
+		remember(req, m, tail, n_tail);
+		r->mr = m->handle;
 		r->lkey = r->rkey = next_key++;
-		fake_shadow.mrs++;
-		break;
+		return 0;
 	}
 	case FF_MSG_REREG_MR: {
 		const struct ff_rereg_mr_req *q = req;
@@ -150,24 +253,60 @@ int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, si
 		};
 		struct ff_rereg_mr_resp *r = resp;
 
-		remember(&reg, tail, n_tail);
+		remember(&reg, mr_of(q->mr), tail, n_tail);
 		fake_shadow.rereg_flags = q->flags;
 		r->lkey = r->rkey = next_key++;
-		break;
+		return 0;
 	}
 	case FF_MSG_DEREG_MR:
+		mr_free(((const struct ff_dereg_mr_req *)req)->mr);
 		fake_shadow.mrs--;
-		break;
+		return 0;
 	case FF_MSG_WATCH_HEAT:
-		err = fake_shadow.has_heat ? watch_heat(fds, n_fds) : -EOPNOTSUPP;
-		break;
+		return fake_shadow.has_heat ? watch_heat(fds, n_fds) : -EOPNOTSUPP;
 	case FF_MSG_MAP_MR:
-		err = map_mr(tail, n_tail);
-		break;
+		return map_mr(mr_of(((const struct ff_map_mr_req *)req)->mr), tail, n_tail);
 	default:
 		abort();
 	}
+}
+
+int ffl_call(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+	     const void *tail, size_t tail_size, unsigned n_tail, void *resp, size_t resp_len,
+	     int *fds, unsigned max_fds, unsigned *n_fds)
+{
+	int err = fake_shadow.fail[type];
+
+	(void)req_len;
+	(void)tail_size;
+	(void)max_fds;
+	if (err)
+		return err;
+	memset(resp, 0, resp_len);
+	pthread_mutex_lock(&lock);
+	err = answer(ses_of(ctx), type, req, tail, n_tail, resp, fds, n_fds);
 	pthread_mutex_unlock(&lock);
+	return err;
+}
+
+int ffl_call_fds(struct ffl_context *ctx, enum ff_msg_type type, const void *req, size_t req_len,
+		 const int *send, unsigned n_send, void *resp, size_t resp_len, int *fds,
+		 unsigned max_fds, unsigned *n_fds)
+{
+	int err = fake_shadow.fail[type];
+
+	(void)req;
+	(void)req_len;
+	if (type != FF_MSG_WATCH_PAGES || n_send != 2 || max_fds != 1)
+		abort();
+	*n_fds = 0;
+	if (err)
+		return err;
+	memset(resp, 0, resp_len);
+	pthread_mutex_lock(&lock);
+	err = fake_pages_watch(ses_of(ctx)->pages, send[0], send[1], fds);
+	pthread_mutex_unlock(&lock);
+	*n_fds = err ? 0 : 1;
 	return err;
 }
 
@@ -182,18 +321,27 @@ unsigned fake_shadow_left(void)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < FF_LEAVING; i++)
-		n += atomic_exchange(&page.leaving.mr[i], 0) != 0;
+	for (unsigned i = 0; i < FF_LEAVING; i++) {
+		uint32_t handle = atomic_exchange(&page.leaving.mr[i], 0);
+
+		if (!handle)
+			continue;
+		pthread_mutex_lock(&lock);
+		mr_free(handle);
+		pthread_mutex_unlock(&lock);
+		n++;
+	}
 	fake_shadow.mrs -= n;
 	return n;
 }
 
 struct ffl_context *fake_shadow_open(bool with_uffd)
 {
-	struct ffl_context *ctx = calloc(1, sizeof(*ctx));
+	struct ffl_context *ctx = alloc(sizeof(*ctx));
+	struct ses *s = alloc(sizeof(*s));
 
-	if (!ctx)
-		abort();
+	*s = (struct ses){ .next = sessions, .ctx = ctx, .pages = fake_pages_new() };
+	sessions = s;
 	ctx->pid = getpid();
 	ctx->hdr = &page;
 	ctx->uffd_dev = with_uffd ? open("/dev/userfaultfd", O_RDWR | O_CLOEXEC) : -1;
@@ -204,10 +352,28 @@ struct ffl_context *fake_shadow_open(bool with_uffd)
 
 void fake_shadow_close(struct ffl_context *ctx)
 {
+	struct ses **p = &sessions, *s = ses_of(ctx);
+	struct mr *next;
+
 	ffl_mr_context_fini(ctx);
+	for (struct mr *m = mrs; m; m = next) { /* that the program has not deregistered */
+		next = m->next;
+		if (m->ses == s)
+			mr_free(m->handle);
+	}
+	while (*p != s)
+		p = &(*p)->next;
+	*p = s->next;
+	fake_pages_end(s->pages);
+	free(s);
 	if (ctx->uffd_dev >= 0)
 		close(ctx->uffd_dev);
 	free(ctx);
+}
+
+uint64_t fake_shadow_pages(const struct ffl_context *ctx)
+{
+	return fake_pages_bytes(ses_of(ctx)->pages) / FF_PAGE;
 }
 
 struct ibv_pd *fake_shadow_pd(struct ffl_context *ctx)
@@ -222,24 +388,31 @@ struct ibv_pd *fake_shadow_pd(struct ffl_context *ctx)
 	return &pd->ibv;
 }
 
-static uint8_t *host_of(const struct ff_mr_run *run, unsigned num, uint64_t va)
+static uint8_t *host_of(uint32_t handle, uint64_t va)
 {
-	for (const struct ff_mr_run *r = run; r < run + num; r++)
-		if (r->kind == FF_RUN_SHADOW && va >= r->va && va < r->va + r->len)
-			return segs[r->seg] + r->off + (va - r->va);
-	return NULL;
+	const struct mr *m;
+	uint8_t *host = NULL;
+
+	pthread_mutex_lock(&lock);
+	m = mr_of(handle);
+	for (unsigned i = 0; m && i < m->num; i++) {
+		const struct held *h = &m->held[i];
+
+		if (h->host && va >= h->run.va && va < h->run.va + h->run.len)
+			host = h->host + (va - h->run.va);
+	}
+	pthread_mutex_unlock(&lock);
+	return host;
 }
 
 uint8_t *fake_shadow_at(uint64_t va)
 {
-	return host_of(fake_shadow.run, fake_shadow.num_runs, va);
+	return host_of(last, va);
 }
 
-uint8_t *fake_shadow_mr_at(struct ibv_mr *ibv, uint64_t va)
+uint8_t *fake_shadow_mr_at(struct ibv_mr *mr, uint64_t va)
 {
-	const struct ffl_mr *mr = container_of_(ibv, struct ffl_mr, ibv);
-
-	return host_of(mr->run, mr->num_runs, va);
+	return host_of(mr->handle, va);
 }
 
 uint64_t fake_shadow_bytes(enum ff_run_kind kind)

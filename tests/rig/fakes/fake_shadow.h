@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * fake_shadow.h - a router as far as ffl's memory registration knows one: it hands out memfds and
+ * fake_shadow.h - a router as far as ffl's memory registration knows one: it keeps shadow pages (fake_pages.c) and
  * remembers MRs. ffl_call() is answered in process, by any thread.
  */
 #ifndef FAKE_SHADOW_H
@@ -11,8 +11,7 @@
 struct fake_shadow {
 	_Atomic uint32_t mrs;	      /* registered now */
 	_Atomic int fail[FF_MSG_NUM]; /* answer with this -errno */
-	_Atomic uint64_t max_shadow;  /* bytes of shadow memory granted, 0: any */
-	uint64_t shadow;	      /* bytes granted so far */
+	_Atomic uint64_t max_shadow;  /* bytes that a session's regions may have, 0: any */
 	struct ff_reg_mr_req reg;     /* the last REG_MR or REREG_MR, and its runs */
 	struct ff_mr_run run[FF_MR_MAX_RUNS];
 	unsigned num_runs;
@@ -33,7 +32,10 @@ bool fake_shadow_has_uffd(void);
 /* MRs that have left without a call since it was asked last: they are gone now. */
 unsigned fake_shadow_left(void);
 
-/* The router's own address of the program's byte va, by the runs of the last registration. */
+/* Pages that the file of this session's shadow pages has. */
+uint64_t fake_shadow_pages(const struct ffl_context *ctx);
+
+/* The router's own address of the program's byte va, by the runs of the last registration, while its MR is there. */
 uint8_t *fake_shadow_at(uint64_t va);
 /* The same for one MR, which may be any thread's. */
 uint8_t *fake_shadow_mr_at(struct ibv_mr *mr, uint64_t va);

@@ -3,6 +3,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -30,6 +35,62 @@ int call_client(struct ctl_rig *g, int container)
 
 	assert_int_equal(rig_hello(g, sock), 0);
 	return sock;
+}
+
+int call_uffd(void)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int fd =
+		(int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | 1 /* UFFD_USER_MODE_ONLY */);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, UFFDIO_API, &api), 0);
+	return fd;
+}
+
+int call_try_watch_pages(struct ctl_rig *g, int sock, int *file)
+{
+	struct ff_watch_pages_req req = { 0 };
+	struct ff_watch_pages_resp resp;
+	int send[] = { call_uffd(), open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
+	int st = rig_call_fd(g, sock, FF_MSG_WATCH_PAGES, &req, sizeof(req), send, 2, &resp,
+			     sizeof(resp), file);
+
+	close(send[0]);
+	close(send[1]);
+	return st;
+}
+
+int call_watch_pages(struct ctl_rig *g, int sock)
+{
+	int file;
+
+	assert_int_equal(call_try_watch_pages(g, sock, &file), 0);
+	assert_true(file >= 0);
+	return file;
+}
+
+int call_place_pages(struct ctl_rig *g, int sock, uint64_t span, uint64_t *off)
+{
+	struct ff_place_pages_req req = { .len = span, .span = span };
+	struct ff_place_pages_resp resp;
+	int fd, status = rig_call_fd(g, sock, FF_MSG_PLACE_PAGES, &req, sizeof(req), NULL, 0, &resp,
+				     sizeof(resp), &fd);
+
+	assert_int_equal(fd >= 0, !status);
+	if (fd >= 0)
+		close(fd);
+	*off = resp.off;
+	return status;
+}
+
+int call_shadow(struct ctl_rig *g, int sock, uint64_t len, uint64_t *off)
+{
+	int file = call_watch_pages(g, sock);
+
+	assert_int_equal(call_place_pages(g, sock, len, off), 0);
+	assert_int_equal(fallocate(file, 0, (off_t)*off, (off_t)len), 0);
+	return file;
 }
 
 uint32_t call_pd(struct ctl_rig *g, int sock)

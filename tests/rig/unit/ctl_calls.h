@@ -23,6 +23,16 @@ uint32_t call_qp(struct ctl_rig *g, int sock, uint32_t pd, uint32_t cq);
 /* A request for a QP of that type, with one CQ and moderate capabilities. */
 struct ff_create_qp_req call_qp_req(uint32_t pd, uint32_t cq, uint32_t type);
 
+/* A userfaultfd of this process, which needs no right. */
+int call_uffd(void);
+/* WATCH_PAGES: its status, and *file. */
+int call_try_watch_pages(struct ctl_rig *g, int sock, int *file);
+/* The same, which must succeed: the session's file of shadow pages. The status of PLACE_PAGES of a new region, and where it is. */
+int call_watch_pages(struct ctl_rig *g, int sock);
+int call_place_pages(struct ctl_rig *g, int sock, uint64_t span, uint64_t *off);
+/* `len` bytes of shadow pages, all of them there, from *off in the file that is the caller's. */
+int call_shadow(struct ctl_rig *g, int sock, uint64_t len, uint64_t *off);
+
 /* The status of the call. */
 int call_create_cq(struct ctl_rig *g, int sock, uint32_t cqe, uint32_t channel,
 		   struct ff_create_cq_resp *resp);

@@ -43,6 +43,9 @@ int rig_call(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t
 #define RIG_CALL(g, sock, NAME, req, resp)                                                         \
 	rig_call(g, sock, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)),   \
 		 NULL, NULL)
+/* The same without a tail, and with descriptors; *fd: the one of the answer. */
+int rig_call_fd(struct ctl_rig *g, int sock, uint16_t type, const void *req, size_t req_len,
+		const int *send, unsigned n_send, void *resp, size_t resp_len, int *fd);
 /* Its two parts: the answer, -EAGAIN if there is none yet. */
 void rig_ask(int sock, uint16_t type, const void *req, size_t req_len, const void *tail,
 	     size_t tail_len, unsigned n_tail);

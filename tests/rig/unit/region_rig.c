@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,13 +66,14 @@ bool rg_is_shared(const void *p)
 	return rg_vma_at(p).flags & FF_VMA_SHARED;
 }
 
-unsigned rg_count_vmas(void)
+unsigned rg_count_vmas(const void *p, size_t len)
 {
 	int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	struct ff_vma v;
 	unsigned n = 0;
 
-	for (uint64_t pos = 0; !ff_vma_query(maps, pos, &v); pos = v.end)
+	for (uint64_t pos = (uintptr_t)p;
+	     !ff_vma_query(maps, pos, &v) && v.start < (uintptr_t)p + len; pos = v.end)
 		n++;
 	close(maps);
 	return n;
@@ -101,6 +103,18 @@ void rg_check(const char *p, size_t len, unsigned salt)
 	for (size_t i = 0; i < len; i++)
 		if (p[i] != (char)(i / PG * 7 + i + salt))
 			fail_msg("byte %zu of %zu differs", i, len);
+}
+
+void rg_check_zero(const char *p, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (p[i])
+			fail_msg("byte %zu of %zu is not zero", i, len);
+}
+
+int rg_dontneed(void *p, size_t len)
+{
+	return (int)syscall(SYS_madvise, p, len, MADV_DONTNEED);
 }
 
 struct ibv_mr *rg_filled(char *p, size_t len, unsigned salt)

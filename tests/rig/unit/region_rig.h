@@ -13,8 +13,11 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sched.h>
+#include <time.h>
 
 #include "tests/rig/fakes/fake_shadow.h"
+#include "tests/rig/unit/unit.h"
 #include "ffl/session/freeflow.h"
 #include "ffr/abi/ff_vma.h"
 
@@ -37,15 +40,30 @@ void rg_need_uffd(void);
 char *rg_map(size_t len); /* private anonymous memory */
 struct ff_vma rg_vma_at(const void *p);
 bool rg_is_shared(const void *p);
-unsigned rg_count_vmas(void);
+unsigned rg_count_vmas(const void *p, size_t len); /* mappings that have some of it */
 
 /* Registered with ACCESS in rg_pd. */
 struct ibv_mr *rg_reg(void *p, size_t len);
 void rg_dereg(struct ibv_mr *mr);
 
+/* DONTNEED, which libc and sanitizers know nothing of. 0 or -1 and errno. */
+int rg_dontneed(void *p, size_t len);
+
+/* For what the router's thread does on its own. */
+#define WAIT_FOR(cond)                                                                             \
+	do {                                                                                       \
+		time_t give_up_ = time(NULL) + 20 * (time_t)unit_slow();                           \
+		while (!(cond)) {                                                                  \
+			if (time(NULL) > give_up_)                                                 \
+				fail_msg("never: %s", #cond);                                      \
+			sched_yield();                                                             \
+		}                                                                                  \
+	} while (0)
+
 /* The bytes of a page have its number, and something of their place. */
 void rg_fill(char *p, size_t len, unsigned salt);
 void rg_check(const char *p, size_t len, unsigned salt);
+void rg_check_zero(const char *p, size_t len);
 /* Filled, and then registered. */
 struct ibv_mr *rg_filled(char *p, size_t len, unsigned salt);
 /* The MR goes, the bytes stay; then the memory goes. */

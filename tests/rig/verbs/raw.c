@@ -2,13 +2,17 @@
 /* raw.c - see raw.h. */
 #include "tests/rig/verbs/raw.h"
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,13 +205,16 @@ void raw_want_closed(struct raw *r)
 			close(fds[--n]);
 }
 
-int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
-		  size_t tail_size, uint16_t n_tail, void *resp, size_t resp_len)
+static int call(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
+		size_t tail_size, uint16_t n_tail, const int *fd, unsigned n_fd, void *resp,
+		size_t resp_len)
 {
 	uint8_t packet[2 * FF_MSG_MAX], answer[FF_MSG_MAX];
-	struct ff_hdr hdr = {
-		.magic = FF_PROTO_MAGIC, .type = type, .seq = ++r->seq, .n_tail = n_tail
-	};
+	struct ff_hdr hdr = { .magic = FF_PROTO_MAGIC,
+			      .type = type,
+			      .seq = ++r->seq,
+			      .n_tail = n_tail,
+			      .n_fds = (uint16_t)n_fd };
 	size_t len = sizeof(hdr) + req_len + tail_size * n_tail, got;
 	unsigned n_fds;
 	int fds[8];
@@ -217,7 +224,7 @@ int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len,
 	memcpy(packet + sizeof(hdr), req, req_len);
 	if (n_tail)
 		memcpy(packet + sizeof(hdr) + req_len, tail, tail_size * n_tail);
-	if (!raw_send(r, packet, len, -1))
+	if (!raw_send_fds(r, packet, len, fd, n_fd))
 		return RAW_CLOSED;
 	got = raw_recv(r, answer, sizeof(answer), fds, &n_fds);
 	if (!got)
@@ -236,6 +243,47 @@ int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len,
 	}
 	r->last_fd = n_fds ? fds[0] : -1;
 	return hdr.status;
+}
+
+int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
+		  size_t tail_size, uint16_t n_tail, void *resp, size_t resp_len)
+{
+	return call(r, type, req, req_len, tail, tail_size, n_tail, NULL, 0, resp, resp_len);
+}
+
+int raw_call_fd(struct raw *r, uint16_t type, const void *req, size_t req_len, const int *fd,
+		unsigned n_fds, void *resp, size_t resp_len)
+{
+	return call(r, type, req, req_len, NULL, 0, 0, fd, n_fds, resp, resp_len);
+}
+
+int raw_watch_pages(struct raw *r)
+{
+	struct ff_watch_pages_req req = { 0 };
+	struct ff_watch_pages_resp resp;
+	struct uffdio_api api = { .api = UFFD_API };
+	int st, fd[] = { (int)syscall(SYS_userfaultfd,
+				      O_CLOEXEC | O_NONBLOCK | 1 /* UFFD_USER_MODE_ONLY */),
+			 open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) };
+
+	CHECK(fd[0] >= 0 && fd[1] >= 0 && !ioctl(fd[0], UFFDIO_API, &api));
+	st = raw_call_fd(r, FF_MSG_WATCH_PAGES, &req, sizeof(req), fd, 2, &resp, sizeof(resp));
+	close(fd[0]);
+	close(fd[1]);
+	return st;
+}
+
+int raw_place_pages(struct raw *r, uint64_t span, uint64_t *off)
+{
+	struct ff_place_pages_req req = { .len = span, .span = span };
+	struct ff_place_pages_resp resp;
+	int st = RAW_TRY(r, PLACE_PAGES, &req, &resp);
+
+	if (!st) {
+		close(r->last_fd);
+		*off = resp.off;
+	}
+	return st;
 }
 
 void *raw_at(struct raw *r, uint32_t seg, uint64_t off)

@@ -53,6 +53,13 @@ void raw_want_closed(struct raw *r);
 /* Request and response bodies; tail elements behind the request. 0, -errno, or RAW_CLOSED. */
 int raw_call_tail(struct raw *r, uint16_t type, const void *req, size_t req_len, const void *tail,
 		  size_t tail_size, uint16_t n_tail, void *resp, size_t resp_len);
+/* ... and descriptors with the request. */
+int raw_call_fd(struct raw *r, uint16_t type, const void *req, size_t req_len, const int *fd,
+		unsigned n_fds, void *resp, size_t resp_len);
+/* WATCH_PAGES with a userfaultfd of this process: 0, and last_fd is the session's file, or -errno. */
+int raw_watch_pages(struct raw *r);
+/* PLACE_PAGES of a region of so many bytes; nothing is mapped. */
+int raw_place_pages(struct raw *r, uint64_t span, uint64_t *off);
 #define RAW_TRY(r, NAME, req, resp)                                                                \
 	raw_call_tail(r, FF_MSG_##NAME, req, sizeof(*(req)), NULL, 0, 0, resp, sizeof(*(resp)))
 #define RAW_CALL(r, NAME, req, resp)                                                               \

@@ -5,12 +5,13 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
 #include "ffr/mem/heat.h"
-#include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 
 #define PG     ((uint64_t)FF_PAGE)
 #define VA     (1ull << 40)
@@ -20,7 +21,8 @@
 
 static struct ctl_rig *const g = &call_rig;
 static int sock, heat;
-static uint32_t pd, seg;
+static int file; /* of shadow pages */
+static uint32_t pd;
 static struct ff_reg_mr_resp reg;
 
 static int watch(int s, int *fd)
@@ -124,20 +126,29 @@ static const struct mr *the_mr(void)
 	return mr_get(LIST_FIRST(&g->c[0]->sessions), reg.mr);
 }
 
+/* Where the router has byte `off` of the file. */
+static uint8_t *host_of(uint64_t off)
+{
+	struct region *r;
+	uint8_t *host;
+
+	r = pages_get(ses(), off, PG, &host);
+	assert_non_null(r);
+	pages_put(ses(), r);
+	return host;
+}
+
 /* A client that watches, with LEN bytes of shadow memory, and as much registered at VA without runs. */
 static int setup(void **state)
 {
-	struct ff_shadow_grow_req req = { .size = LEN };
-	struct ff_shadow_grow_resp grow;
+	uint64_t off;
 
 	call_setup(state);
 	sock = call_client(g, 0);
 	pd = call_pd(g, sock);
 	assert_int_equal(watch(sock, &heat), 0);
-	assert_int_equal(RIG_CALL(g, sock, SHADOW_GROW, &req, &grow), 0);
-	seg = grow.seg;
-	assert_int_equal(
-		fallocate(seg_get(LIST_FIRST(&g->c[0]->sessions), seg)->fd, 0, 0, (off_t)LEN), 0);
+	file = call_shadow(g, sock, LEN, &off);
+	assert_int_equal(off, 0);
 	assert_int_equal(call_reg_mr(g, sock, pd, (void *)VA, LEN, ACCESS, &reg), 0);
 	assert_int_equal(reg.zero_copy, 0);
 	return 0;
@@ -146,6 +157,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	close(heat);
+	close(file);
 	close(sock);
 	return call_teardown(state);
 }
@@ -173,9 +185,9 @@ static void one_socket_for_a_session(void **state)
 
 static void runs_are_added_and_merged(void **state)
 {
-	const struct ff_mr_run middle = { VA + PART, PART, PART, seg, FF_RUN_SHADOW };
-	const struct ff_mr_run around[] = { { VA, PART, 0, seg, FF_RUN_SHADOW },
-					    { VA + 2 * PART, 2 * PART, 2 * PART, seg,
+	const struct ff_mr_run middle = { VA + PART, PART, PART, 0, FF_RUN_SHADOW };
+	const struct ff_mr_run around[] = { { VA, PART, 0, 0, FF_RUN_SHADOW },
+					    { VA + 2 * PART, 2 * PART, 2 * PART, 0,
 					      FF_RUN_SHADOW } };
 	struct ff_map_mr_resp resp;
 	uint8_t *host;
@@ -187,7 +199,7 @@ static void runs_are_added_and_merged(void **state)
 	assert_null(host);
 	assert_int_equal(shadow_translate(the_mr(), VA + PART + 5, LEN - PART - 5, &host),
 			 PART - 5);
-	assert_ptr_equal(host, seg_get(LIST_FIRST(&g->c[0]->sessions), seg)->map + PART + 5);
+	assert_ptr_equal(host, host_of(PART) + 5);
 	assert_int_equal(map_more(sock, reg.mr, around, 2, &resp), 0);
 	assert_int_equal(resp.zero_copy, LEN);
 	assert_int_equal(the_mr()->num_runs, 1);
@@ -198,35 +210,39 @@ static void runs_are_added_and_merged(void **state)
 
 static void false_claims_change_nothing(void **state)
 {
-	const struct ff_mr_run there = { VA + PART, PART, PART, seg, FF_RUN_SHADOW };
+	const struct ff_mr_run there = { VA + PART, PART, PART, 0, FF_RUN_SHADOW };
 	const struct ff_mr_run bad[] = {
-		{ VA, 2 * PART, 0, seg,
-		  FF_RUN_SHADOW }, /* over the one that is there, from below */
-		{ VA + PART, PG, 0, seg, FF_RUN_SHADOW },	   /* ... at its start */
-		{ VA + 2 * PART - PG, PG, 0, seg, FF_RUN_SHADOW }, /* ... at its end */
-		{ VA + 2 * PART - PG, PART, 0, seg, FF_RUN_SHADOW },
-		{ VA, LEN, 0, seg, FF_RUN_SHADOW },
-		{ VA, PG, 0, seg, FF_RUN_SHARED },
-		{ VA, PG, 0, seg, 0 },
-		{ VA, PG, LEN, seg, FF_RUN_SHADOW },
-		{ VA, PG, LEN - 1, seg, FF_RUN_SHADOW },
-		{ VA, PG, UINT64_MAX - PG + 1, seg, FF_RUN_SHADOW },
-		{ VA, PG, 0, 0, FF_RUN_SHADOW },
-		{ VA, PG, 0, UINT32_MAX, FF_RUN_SHADOW },
-		{ VA, 0, 0, seg, FF_RUN_SHADOW },
-		{ VA + 1, PG, 0, seg, FF_RUN_SHADOW },
-		{ VA - PG, PG, 0, seg, FF_RUN_SHADOW },
-		{ VA + LEN, PG, 0, seg, FF_RUN_SHADOW },
-		{ UINT64_MAX - PG + 1, PG, 0, seg, FF_RUN_SHADOW },
-		{ VA, UINT64_MAX - PG + 1, 0, seg, FF_RUN_SHADOW },
+		{ VA, 2 * PART, 0, 0, FF_RUN_SHADOW },	/* over the one that is there, from below */
+		{ VA + PART, PG, 0, 0, FF_RUN_SHADOW }, /* ... at its start */
+		{ VA + 2 * PART - PG, PG, 0, 0, FF_RUN_SHADOW }, /* ... at its end */
+		{ VA + 2 * PART - PG, PART, 0, 0, FF_RUN_SHADOW },
+		{ VA, LEN, 0, 0, FF_RUN_SHADOW },
+		{ VA, PG, 0, 0, FF_RUN_SHARED },
+		{ VA, PG, 0, 0, 0 },
+		{ VA, PG, LEN - 1, 0, FF_RUN_SHADOW },
+		{ VA, 0, 0, 0, FF_RUN_SHADOW },
+		{ VA + 1, PG, 0, 0, FF_RUN_SHADOW },
+		{ VA - PG, PG, 0, 0, FF_RUN_SHADOW },
+		{ VA + LEN, PG, 0, 0, FF_RUN_SHADOW },
+		{ UINT64_MAX - PG + 1, PG, 0, 0, FF_RUN_SHADOW },
+		{ VA, UINT64_MAX - PG + 1, 0, 0, FF_RUN_SHADOW },
 	};
-	const struct ff_mr_run order[] = { { VA + 3 * PART, PG, 0, seg, FF_RUN_SHADOW },
-					   { VA + 2 * PART, PG, PG, seg, FF_RUN_SHADOW } };
-	const struct ff_mr_run twice[] = { { VA + 3 * PART, 2 * PG, 0, seg, FF_RUN_SHADOW },
-					   { VA + 3 * PART + PG, PG, 0, seg, FF_RUN_SHADOW } };
+	/* pages that the session does not have: they are copied, like all that has no run */
+	const struct ff_mr_run none[] = {
+		{ VA, PG, LEN, 0, FF_RUN_SHADOW },
+		{ VA, PART, LEN - PG, 0, FF_RUN_SHADOW },
+		{ VA, PG, UINT64_MAX - PG + 1, 0, FF_RUN_SHADOW },
+		{ VA, PG, FF_PAGES_STRIDE, 0, FF_RUN_SHADOW },
+		{ VA, PG, FF_PAGES_STRIDE - PG, 0, FF_RUN_SHADOW },
+		{ VA, PG, REGIONS_MAX * FF_PAGES_STRIDE, 0, FF_RUN_SHADOW },
+	};
+	const struct ff_mr_run order[] = { { VA + 3 * PART, PG, 0, 0, FF_RUN_SHADOW },
+					   { VA + 2 * PART, PG, PG, 0, FF_RUN_SHADOW } };
+	const struct ff_mr_run twice[] = { { VA + 3 * PART, 2 * PG, 0, 0, FF_RUN_SHADOW },
+					   { VA + 3 * PART + PG, PG, 0, 0, FF_RUN_SHADOW } };
 	/* the first is right, the second is not: all or nothing */
-	const struct ff_mr_run half[] = { { VA, PG, 0, seg, FF_RUN_SHADOW },
-					  { VA + PART, PG, 0, seg, FF_RUN_SHADOW } };
+	const struct ff_mr_run half[] = { { VA, PG, 0, 0, FF_RUN_SHADOW },
+					  { VA + PART, PG, 0, 0, FF_RUN_SHADOW } };
 	static const uint32_t handle[] = { 0, 1, 0xffff, UINT32_MAX };
 	struct ff_alloc_null_mr_req null_req = { .pd = pd };
 	struct ff_alloc_null_mr_resp null_mr;
@@ -237,6 +253,10 @@ static void false_claims_change_nothing(void **state)
 	assert_int_equal(map_more(sock, reg.mr, &there, 1, &resp), 0);
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
 		assert_int_equal(map_more(sock, reg.mr, &bad[i], 1, &resp), -EINVAL);
+	for (unsigned i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		assert_int_equal(map_more(sock, reg.mr, &none[i], 1, &resp), 0);
+		assert_int_equal(resp.zero_copy, PART);
+	}
 	assert_int_equal(map_more(sock, reg.mr, order, 2, &resp), -EINVAL);
 	assert_int_equal(map_more(sock, reg.mr, twice, 2, &resp), -EINVAL);
 	assert_int_equal(map_more(sock, reg.mr, half, 2, &resp), -EINVAL);
@@ -259,18 +279,21 @@ static void false_claims_change_nothing(void **state)
 	rig_pump(g);
 }
 
-/* Pages that the client has not touched are not made: neither the runs nor the pages are there. */
+/* Pages that the client has not touched are not made: the router has no run, and the file no page. */
 static void untouched_pages(void **state)
 {
-	const struct ff_mr_run run = { VA, PART, 0, seg, FF_RUN_SHADOW };
-	struct seg *s = seg_get(LIST_FIRST(&g->c[0]->sessions), seg);
+	const struct ff_mr_run run = { VA, PART, 0, 0, FF_RUN_SHADOW };
 	struct ff_map_mr_resp resp;
+	struct stat st;
 
 	(void)state;
-	assert_int_equal(
-		fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)LEN), 0);
-	assert_int_equal(map_more(sock, reg.mr, &run, 1, &resp), -EFAULT);
+	assert_int_equal(fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)LEN),
+			 0);
+	assert_int_equal(map_more(sock, reg.mr, &run, 1, &resp), 0);
+	assert_int_equal(resp.zero_copy, 0);
 	assert_int_equal(the_mr()->num_runs, 0);
+	assert_int_equal(fstat(file, &st), 0);
+	assert_int_equal(st.st_blocks, 0);
 }
 
 static void so_many_runs_at_most(void **state)
@@ -280,16 +303,18 @@ static void so_many_runs_at_most(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i <= FF_MR_MAX_RUNS; i++)
-		run[i] = (struct ff_mr_run){ VA + 2 * i * PG, PG, 0, seg, FF_RUN_SHADOW };
+		run[i] = (struct ff_mr_run){ VA + 2 * i * PG, PG, 0, 0, FF_RUN_SHADOW };
 	assert_int_equal(map_more(sock, reg.mr, run, FF_MR_MAX_RUNS, &resp), 0);
 	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
-	run[0] = (struct ff_mr_run){ VA + LEN - PG, PG, 0, seg, FF_RUN_SHADOW };
-	assert_int_equal(map_more(sock, reg.mr, run, 1, &resp), -ENOSPC);
-	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
-	/* what merges makes room */
-	run[0] = (struct ff_mr_run){ VA + PG, PG, PG, seg, FF_RUN_SHADOW };
-	assert_int_equal(map_more(sock, reg.mr, run, 1, &resp), 0);
-	assert_int_equal(the_mr()->num_runs, FF_MR_MAX_RUNS);
+	/* later calls may add as many */
+	for (unsigned i = 0; i < FF_MR_MAX_RUNS; i++)
+		run[i].va += PG;
+	assert_int_equal(map_more(sock, reg.mr, run, FF_MR_MAX_RUNS - 1, &resp), 0);
+	assert_int_equal(the_mr()->num_runs, 2 * FF_MR_MAX_RUNS - 1);
+	assert_int_equal(map_more(sock, reg.mr, run, 2, &resp), -ENOSPC);
+	assert_int_equal(the_mr()->num_runs, 2 * FF_MR_MAX_RUNS - 1);
+	assert_int_equal(map_more(sock, reg.mr, run + FF_MR_MAX_RUNS - 1, 1, &resp), 0);
+	assert_int_equal(the_mr()->num_runs, 2 * FF_MR_MAX_RUNS);
 }
 
 /* A run costs the router memory, so 8 of them count as an MR: those of REG_MR, of MAP_MR and of REREG_MR. */
@@ -309,7 +334,7 @@ static void runs_are_charged(void **state)
 	(void)state;
 	assert_int_equal(use->used[QUOTA_MR], 1);
 	for (unsigned i = 0; i < FF_MR_MAX_RUNS; i++)
-		run[i] = (struct ff_mr_run){ VA + 2 * i * PG, PG, 0, seg, FF_RUN_SHADOW };
+		run[i] = (struct ff_mr_run){ VA + 2 * i * PG, PG, 0, 0, FF_RUN_SHADOW };
 	g->c[0]->limits.max_mr = 4;
 	assert_int_equal(map_more(sock, reg.mr, run, FF_MR_MAX_RUNS, &resp), -ENOMEM);
 	assert_int_equal(the_mr()->num_runs, 0);

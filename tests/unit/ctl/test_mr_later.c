@@ -11,7 +11,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
-#include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 #include "ffr/nic/nic.h"
 #include "tests/rig/fakes/fake_nic.h"
 
@@ -22,27 +22,27 @@
 
 static struct ctl_rig *const g = &call_rig;
 static int sock;
-static uint32_t pd, seg;
+static int file;
+static uint32_t pd;
 
 static struct session *ses(void)
 {
 	return LIST_FIRST(&g->c[0]->sessions);
 }
 
-/* LEN bytes of shadow memory, all of it there: seg. */
+/* LEN bytes of shadow pages, from the start of `file`. */
 static void shadow_there(void)
 {
-	struct ff_shadow_grow_req req = { .size = LEN };
-	struct ff_shadow_grow_resp grow;
+	uint64_t off;
 
-	assert_int_equal(RIG_CALL(g, sock, SHADOW_GROW, &req, &grow), 0);
-	seg = grow.seg;
-	assert_int_equal(fallocate(seg_get(ses(), seg)->fd, 0, 0, (off_t)LEN), 0);
+	file = call_shadow(g, sock, LEN, &off);
+	assert_int_equal(off, 0);
 }
 
 static int setup(void **state)
 {
 	static const struct nic_conf nic = { .port = 1, .gid_index = -1, .no_worker = true };
+
 	fake_nic_reset();
 	ctl_rig_ops = verbs_ops();
 	ctl_rig_conf = &nic;
@@ -57,6 +57,7 @@ static int teardown(void **state)
 {
 	int status;
 
+	close(file);
 	if (sock >= 0)
 		close(sock);
 	status = call_teardown(state);
@@ -73,7 +74,7 @@ static void work(void)
 static void ask_reg(int s, uint64_t len)
 {
 	struct ff_reg_mr_req req = { VA, len, VA, pd, ACCESS };
-	struct ff_mr_run run = { VA, len, 0, seg, FF_RUN_SHADOW };
+	struct ff_mr_run run = { VA, len, 0, 0, FF_RUN_SHADOW };
 
 	rig_ask(s, FF_MSG_REG_MR, &req, sizeof(req), &run, sizeof(run), 1);
 }
@@ -252,6 +253,7 @@ static void the_session_ends_meanwhile(void **state)
 	work(); /* what it had at the NIC ends, too */
 	assert_int_equal(fake_nic.mrs + fake_nic.pds, 0);
 	assert_int_equal(g->c[0]->quota.use.used[QUOTA_SESSION], 0);
+	close(file);
 	/* the same with one that goes */
 	sock = call_client(g, 0);
 	pd = call_pd(g, sock);
@@ -346,7 +348,9 @@ static void another_translation(void **state)
 				       .addr = VA + FF_PAGE,
 				       .iova = 0x5000,
 				       .length = FF_PAGE };
-	struct ff_mr_run run = { VA + FF_PAGE, FF_PAGE, FF_PAGE, seg, FF_RUN_SHADOW };
+	struct region *region;
+	uint8_t *host;
+	struct ff_mr_run run = { VA + FF_PAGE, FF_PAGE, FF_PAGE, 0, FF_RUN_SHADOW };
 	struct ff_rereg_mr_resp resp;
 	struct ff_reg_mr_resp mr;
 
@@ -359,7 +363,10 @@ static void another_translation(void **state)
 			 0);
 	assert_int_equal(fake_nic.mr.iova, 0x5000);
 	assert_int_equal(fake_nic.mr.length, FF_PAGE);
-	assert_ptr_equal(fake_nic.mr.addr, seg_get(ses(), seg)->map + FF_PAGE);
+	region = pages_get(ses(), FF_PAGE, FF_PAGE, &host);
+	assert_non_null(region);
+	pages_put(ses(), region);
+	assert_ptr_equal(fake_nic.mr.addr, host);
 	assert_int_equal(fake_nic.mrs, 1);
 }
 

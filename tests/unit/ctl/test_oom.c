@@ -197,10 +197,24 @@ static int do_null_mr(void)
 
 static int do_shadow(void)
 {
-	struct ff_shadow_grow_req req = { 1 << 20 };
-	struct ff_shadow_grow_resp resp;
+	uint64_t off;
 
-	return RIG_CALL(g, sock, SHADOW_GROW, &req, &resp);
+	return call_place_pages(g, sock, 1 << 20, &off);
+}
+
+/* A session may watch once: the next try is another session's. */
+static int do_watch_pages(void)
+{
+	int file, st = call_try_watch_pages(g, sock, &file);
+
+	if (file >= 0)
+		close(file);
+	return st;
+}
+
+static void with_pages(void)
+{
+	assert_int_equal(do_watch_pages(), 0);
 }
 
 static int do_mw(void)
@@ -333,7 +347,8 @@ static const struct {
 	{ "mr", with_pd, do_mr, NULL },
 	{ "shared_mr", with_pd, do_shared_mr, NULL },
 	{ "null_mr", with_pd, do_null_mr, NULL },
-	{ "shadow", NULL, do_shadow, NULL },
+	{ "watch_pages", NULL, do_watch_pages, NULL },
+	{ "shadow", with_pages, do_shadow, NULL },
 	{ "mw", with_pd, do_mw, NULL },
 	{ "dm", NULL, do_dm, NULL },
 	{ "dm_mr", with_dm, do_dm_mr, NULL },

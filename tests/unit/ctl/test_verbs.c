@@ -240,10 +240,16 @@ static void limits_hold(void **state)
 {
 	struct ff_alloc_pd_req pd_req = { 0 };
 	struct ff_alloc_pd_resp pd_resp;
-	struct ff_shadow_grow_req grow = { .size = 1 << 20 };
-	struct ff_shadow_grow_resp grown;
+	struct ff_place_pages_req bad[] = {
+		{ .len = 100, .span = FF_PAGE },
+		{ .len = FF_PAGE, .span = 100 },
+		{ .len = UINT64_MAX & ~4095ull, .span = UINT64_MAX & ~4095ull },
+		{ .len = 2 * FF_PAGE, .span = FF_PAGE },
+	};
+	struct ff_place_pages_resp placed;
 	struct ff_create_cq_resp cq;
-	int s;
+	uint64_t off[2];
+	int s, fd;
 
 	(void)state;
 	g->ctl.conf.limits.max_pd = 3;
@@ -256,15 +262,15 @@ static void limits_hold(void **state)
 	assert_int_equal(pd_resp.pd, 0); /* nothing but the status */
 	assert_int_equal(call_create_cq(g, s, 1 << 17, 0, &cq), -ENOMEM);
 	assert_int_equal(call_create_cq(g, s, 100, 0, &cq), 0);
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), 0);
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), 0);
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -ENOMEM);
-	grow.size = 100;
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -EINVAL);
-	grow.size = 0;
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -EINVAL);
-	grow.size = UINT64_MAX & ~4095ull;
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -EINVAL);
+	close(call_watch_pages(g, s));
+	assert_int_equal(call_place_pages(g, s, 1 << 20, &off[0]), 0);
+	assert_int_equal(call_place_pages(g, s, 1 << 20, &off[1]), 0);
+	assert_int_equal(off[1] - off[0], FF_PAGES_STRIDE);
+	assert_int_equal(call_place_pages(g, s, FF_PAGE, &off[0]), -ENOSPC);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(rig_call_fd(g, s, FF_MSG_PLACE_PAGES, &bad[i], sizeof(bad[i]),
+					     NULL, 0, &placed, sizeof(placed), &fd),
+				 -EINVAL);
 	close(s);
 }
 
@@ -319,7 +325,7 @@ static void mr_arguments_are_checked(void **state)
 	int s = call_client(g, 0);
 	uint32_t pd = call_pd(g, s);
 	struct ff_mr_run run[2] = {
-		{ .kind = FF_RUN_SHADOW, .seg = 99, .va = (uintptr_t)buf & ~4095ull, .len = 4096 }
+		{ .kind = FF_RUN_SHADOW, .off = 99, .va = (uintptr_t)buf & ~4095ull, .len = 4096 }
 	};
 	struct ff_reg_mr_req req = { (uintptr_t)buf, sizeof(buf), (uintptr_t)buf, pd, 0 };
 	struct ff_reg_mr_resp mr;

@@ -39,7 +39,7 @@ static int teardown(void **state)
 
 static void segments_are_sealed(void **state)
 {
-	int id = seg_create(&ses, SEG_SHADOW, 3 * FF_PAGE - 5);
+	int id = seg_create(&ses, SEG_RINGS, 3 * FF_PAGE - 5);
 	unsigned fds;
 	struct seg *seg;
 	uint8_t *client;
@@ -48,7 +48,7 @@ static void segments_are_sealed(void **state)
 	assert_int_equal(id, 0);
 	seg = seg_get(&ses, 0);
 	assert_int_equal(seg->size, 3 * FF_PAGE);
-	assert_int_equal(seg->kind, SEG_SHADOW);
+	assert_int_equal(seg->kind, SEG_RINGS);
 	assert_int_equal(fcntl(seg->fd, F_GET_SEALS) & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
 			 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	assert_int_equal(ftruncate(seg->fd, 0), -1);
@@ -60,11 +60,11 @@ static void segments_are_sealed(void **state)
 	munmap(client, seg->size);
 	assert_null(seg_get(&ses, 1));
 	assert_null(seg_get(&ses, UINT32_MAX));
-	assert_true(seg_create(&ses, SEG_SHADOW, 0) < 0);
-	assert_true(seg_create(&ses, SEG_SHADOW, UINT64_MAX) < 0);
+	assert_true(seg_create(&ses, SEG_RINGS, 0) < 0);
+	assert_true(seg_create(&ses, SEG_RINGS, UINT64_MAX) < 0);
 	/* more than there are addresses: nothing of it is left open */
 	fds = dir_count("/proc/self/fd");
-	assert_int_equal(seg_create(&ses, SEG_SHADOW, 1ull << 60), -ENOMEM);
+	assert_int_equal(seg_create(&ses, SEG_RINGS, 1ull << 60), -ENOMEM);
 	assert_int_equal(dir_count("/proc/self/fd"), fds);
 	assert_int_equal(ses.mem.num_segs, 1);
 }
@@ -81,6 +81,21 @@ static uint64_t pages_of(int fd)
 static bool mem_gone(void)
 {
 	return ses.mem.gone;
+}
+
+/* Mapped as a region of shadow pages is (watch.c). */
+static struct seg *guarded(uint64_t size)
+{
+	static struct seg seg;
+
+	seg.fd = sealed_memfd("shadow", size);
+	assert_true(seg.fd >= 0);
+	seg.map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, seg.fd, 0);
+	assert_ptr_not_equal(seg.map, MAP_FAILED);
+	assert_int_equal(guard_map(seg.map, size), 0);
+	seg.watch = sigbus_watch(seg.map, size, FF_PAGE, &ses);
+	assert_true(seg.watch >= 0);
+	return &seg;
 }
 
 /*
@@ -106,7 +121,7 @@ static void holes(void **state)
 	assert_int_equal(seg->map[5], 0);
 	assert_false(mem_gone());
 
-	seg = seg_get(&ses, (uint32_t)seg_create(&ses, SEG_SHADOW, 64 << 20));
+	seg = guarded(64 << 20);
 	assert_int_equal(pipe(pair), 0);
 	assert_int_equal(write(pair[1], seg->map, 8), -1);
 	assert_int_equal(errno, EFAULT);
@@ -137,6 +152,9 @@ static void holes(void **state)
 	assert_true(mem_gone());
 	assert_int_equal(pages_of(seg->fd), 0);
 	sigbus_forget(&ses);
+	sigbus_unwatch(seg->watch);
+	munmap(seg->map, 64 << 20);
+	close(seg->fd);
 	close(pair[0]);
 	close(pair[1]);
 	sigaction(SIGBUS, &bus, NULL);
@@ -161,7 +179,7 @@ static void number_of_segments_is_bounded(void **state)
 	int n = 0;
 
 	(void)state;
-	while (seg_create(&ses, SEG_SHADOW, FF_PAGE) >= 0)
+	while (seg_create(&ses, SEG_RINGS, FF_PAGE) >= 0)
 		assert_true(++n <= 256);
 	assert_int_equal(ses.mem.num_segs, n);
 }

@@ -4,10 +4,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
@@ -18,7 +20,7 @@
 #include "tests/rig/unit/keeper_add.h"
 #include "tests/rig/unit/unit.h"
 #include "ffr/abi/ff_vma.h"
-#include "ffr/mem/shadow.h"
+#include "ffr/mem/watch.h"
 
 #define PG     ((uint64_t)FF_PAGE)
 #define RW     (PROT_READ | PROT_WRITE)
@@ -176,9 +178,9 @@ static struct mr mr_of(uint64_t addr, uint64_t length, uint32_t access)
 	return (struct mr){ .o.ses = &ses, .addr = addr, .length = length, .access = access };
 }
 
-static struct ff_mr_run shadow_run(uint64_t va, uint64_t len, uint32_t seg, uint64_t off)
+static struct ff_mr_run shadow_run(uint64_t va, uint64_t len, uint64_t off)
 {
-	return (struct ff_mr_run){ va, len, off, seg, FF_RUN_SHADOW };
+	return (struct ff_mr_run){ va, len, off, 0, FF_RUN_SHADOW };
 }
 
 static struct ff_mr_run shared_run(const void *va, uint64_t len)
@@ -221,25 +223,67 @@ static bool is_mapped(const void *p)
 	return own_vma(p).start <= (uintptr_t)p;
 }
 
-/* ---- shadow segments ------------------------------------------------------------------------------ */
+/* ---- shadow pages --------------------------------------------------------------------------------- */
 
-/* The application has touched all of it. */
-static void touched(int seg)
+static int pages_file = -1;
+
+/* A region of shadow pages, of a session that watches nobody's: where it is in pages_file. */
+static uint64_t region(uint64_t span)
 {
-	assert_true(seg >= 0);
-	assert_int_equal(fallocate(ses.mem.segs[seg].fd, 0, 0, (off_t)ses.mem.segs[seg].size), 0);
+	struct ff_place_pages_req req = { .len = span, .span = span };
+	struct uffdio_api api = { .api = UFFD_API };
+	uint64_t off;
+	int uffd, mem;
+
+	if (!ses.mem.pages) {
+		uffd = (int)syscall(SYS_userfaultfd,
+				    O_CLOEXEC | O_NONBLOCK | 1 /* USER_MODE_ONLY */);
+		mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+		if (pages_file >= 0)
+			close(pages_file);
+		pages_file = sealed_memfd("test", REGIONS_MAX * FF_PAGES_STRIDE);
+		ses.mem.maps_fd = mem; /* it is of no use to the thread, which hears nothing */
+		assert_int_equal(ioctl(uffd, UFFDIO_API, &api), 0);
+		assert_int_equal(quota_charge(&cont, QUOTA_FD, PAGES_FDS), 0);
+		assert_int_equal(pages_watch(&ses, uffd, mem, mem, pages_file), 0);
+		ses.mem.maps_fd = -1;
+		close(mem);
+		close(uffd);
+	}
+	assert_int_equal(pages_place(&ses, &req, UINT64_MAX, &off, &uffd), 0);
+	return off;
+}
+
+/* The same, and the application has touched all of it. */
+static uint64_t touched(uint64_t span)
+{
+	uint64_t off = region(span);
+
+	assert_int_equal(fallocate(pages_file, 0, (off_t)off, (off_t)span), 0);
+	return off;
+}
+
+/* Where the router has byte `off` of the file. */
+static uint8_t *host_at(uint64_t off)
+{
+	struct region *r;
+	uint8_t *host;
+
+	r = pages_get(&ses, off, 1, &host);
+	assert_non_null(r);
+	pages_put(&ses, r);
+	return host;
 }
 
 static void own_pages_are_reached(void **state)
 {
 	struct mr mr = mr_of(VA + 100, 5 * PG, WRITES);
-	struct ff_mr_run claim[] = { shadow_run(VA + PG, 2 * PG, 0, 3 * PG),
-				     shadow_run(VA + 4 * PG, 2 * PG, 1, 0) };
+	const uint64_t one = touched(8 * PG), two = touched(2 * PG);
+	struct ff_mr_run claim[] = { shadow_run(VA + PG, 2 * PG, one + 3 * PG),
+				     shadow_run(VA + 4 * PG, 2 * PG, two) };
 	uint8_t *host;
 
 	(void)state;
-	touched(seg_create(&ses, SEG_SHADOW, 8 * PG));
-	touched(seg_create(&ses, SEG_SHADOW, 2 * PG));
 	assert_int_equal(map_mr(&mr, claim, 2), 0);
 	assert_int_equal(mr.num_runs, 2);
 	assert_int_equal(mr.zero_copy, 3 * PG + 100); /* not what lies behind the MR's end */
@@ -248,13 +292,13 @@ static void own_pages_are_reached(void **state)
 	assert_int_equal(shadow_translate(&mr, VA + 100, 8, &host), 8);
 	assert_null(host);
 	assert_int_equal(shadow_translate(&mr, VA + PG, 5 * PG, &host), 2 * PG);
-	assert_ptr_equal(host, ses.mem.segs[0].map + 3 * PG);
+	assert_ptr_equal(host, host_at(one + 3 * PG));
 	assert_int_equal(shadow_translate(&mr, VA + 3 * PG - 1, 9, &host), 1);
-	assert_ptr_equal(host, ses.mem.segs[0].map + 5 * PG - 1);
+	assert_ptr_equal(host, host_at(one + 5 * PG - 1));
 	assert_int_equal(shadow_translate(&mr, VA + 3 * PG, 2 * PG, &host), PG);
 	assert_null(host);
 	assert_int_equal(shadow_translate(&mr, VA + 5 * PG, 10, &host), 10);
-	assert_ptr_equal(host, ses.mem.segs[1].map + PG);
+	assert_ptr_equal(host, host_at(two + PG));
 	shadow_unmap(&mr);
 	assert_int_equal(mr.num_runs, 0);
 	assert_null(mr.run);
@@ -265,11 +309,10 @@ static void own_pages_are_reached(void **state)
 static void bytes_behind_the_last_run(void **state)
 {
 	struct mr mr = mr_of(VA, 4 * PG, WRITES);
-	struct ff_mr_run claim = shadow_run(VA + PG, PG, 0, 0);
+	struct ff_mr_run claim = shadow_run(VA + PG, PG, touched(PG));
 	uint8_t *host;
 
 	(void)state;
-	touched(seg_create(&ses, SEG_SHADOW, PG));
 	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(shadow_translate(&mr, VA + 2 * PG, 2 * PG, &host), 2 * PG);
 	assert_null(host);
@@ -292,13 +335,6 @@ static void hostile_claims_are_refused(void **state)
 		{ { { VA, -PG, 0, 0, FF_RUN_SHADOW } }, 1 }, /* wraps */
 		{ { { -PG, 2 * PG, 0, 0, FF_RUN_SHADOW } }, 1 },
 		{ { { -PG, PG, 0, 0, FF_RUN_SHADOW } }, 1 },
-		{ { { VA, PG, 0, 1, FF_RUN_SHADOW } }, 1 }, /* a ring segment */
-		{ { { VA, PG, 0, 2, FF_RUN_SHADOW } }, 1 }, /* no segment */
-		{ { { VA, PG, 0, UINT32_MAX, FF_RUN_SHADOW } }, 1 },
-		{ { { VA, PG, 4 * PG, 0, FF_RUN_SHADOW } }, 1 }, /* behind the segment */
-		{ { { VA, 2 * PG, 3 * PG, 0, FF_RUN_SHADOW } }, 1 },
-		{ { { VA, PG, -PG, 0, FF_RUN_SHADOW } }, 1 },
-		{ { { VA, 2 * PG, -PG, 0, FF_RUN_SHADOW } }, 1 },
 		{ { { VA, PG, 0, 0, 0 } }, 1 }, /* no kind */
 		{ { { VA, PG, 0, 0, 3 } }, 1 },
 		{ { { VA + PG, PG, 0, 0, FF_RUN_SHADOW }, /* not sorted */
@@ -309,14 +345,25 @@ static void hostile_claims_are_refused(void **state)
 		  2 },
 		{ { { VA, PG, 0, 0, FF_RUN_SHADOW }, { VA, PG, 0, 0, FF_RUN_SHARED } }, 2 },
 	};
-	struct ff_mr_run good = shadow_run(VA, 4 * PG, 0, 0);
-	uint32_t seg, off;
+	/* pages that the session does not have: they are copied, like all that has no run */
+	const struct ff_mr_run none[] = {
+		{ VA, PG, 4 * PG, 0, FF_RUN_SHADOW }, /* behind the region */
+		{ VA, 2 * PG, 3 * PG, 0, FF_RUN_SHADOW },
+		{ VA, PG, -PG, 0, FF_RUN_SHADOW },
+		{ VA, 2 * PG, -PG, 0, FF_RUN_SHADOW },
+		{ VA, PG, FF_PAGES_STRIDE, 0, FF_RUN_SHADOW }, /* no region */
+	};
+	struct ff_mr_run good = shadow_run(VA, 4 * PG, touched(4 * PG));
 	struct mr mr;
 
 	(void)state;
-	touched(seg_create(&ses, SEG_SHADOW, 4 * PG));
-	assert_int_equal(ring_alloc(&ses, 100, &seg, &off), 0);
-	assert_int_equal(seg, 1);
+	assert_int_equal(good.off, 0);
+	for (size_t i = 0; i < sizeof(none) / sizeof(none[0]); i++) {
+		mr = mr_of(VA, 4 * PG, WRITES);
+		assert_int_equal(map_mr(&mr, &none[i], 1), 0);
+		assert_int_equal(mr.num_runs, 0);
+		assert_int_equal(mr.zero_copy, 0);
+	}
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		mr = mr_of(VA, 4 * PG, WRITES);
 		if (map_mr(&mr, bad[i].run, bad[i].n) != -EINVAL)
@@ -336,21 +383,18 @@ static void hostile_claims_are_refused(void **state)
 	shadow_unmap(&mr);
 }
 
-/* Pages that nobody touched are not the router's to make; what is not guarded is not mapped at all. */
+/* Pages that nobody touched are not the router's to make. */
 static void untouched_pages_are_not_made(void **state)
 {
 	struct mr mr = mr_of(VA, 4 * PG, WRITES);
-	struct ff_mr_run claim = shadow_run(VA, 4 * PG, 0, 0);
+	struct ff_mr_run claim = shadow_run(VA, 4 * PG, region(4 * PG));
 	struct stat st;
 
 	(void)state;
-	assert_int_equal(seg_create(&ses, SEG_SHADOW, 4 * PG), 0);
-	assert_int_equal(map_mr(&mr, &claim, 1), -EFAULT);
-	assert_int_equal(fstat(ses.mem.segs[0].fd, &st), 0);
-	assert_int_equal(st.st_blocks, 0);
-	ses.mem.segs[0].guarded = false;
 	assert_int_equal(map_mr(&mr, &claim, 1), 0);
 	assert_int_equal(mr.num_runs, 0);
+	assert_int_equal(fstat(pages_file, &st), 0);
+	assert_int_equal(st.st_blocks, 0);
 }
 
 /* ---- shared mappings ------------------------------------------------------------------------------ */

@@ -128,11 +128,10 @@ static void a_tenant_is_the_sum(void **state)
 
 static void memory_is_counted(void **state)
 {
-	struct ff_shadow_grow_req grow = { .size = 1 << 20 };
 	struct ff_alloc_null_mr_req null = { 0 };
 	const uint64_t dm_bytes = 2 * FF_PAGE;
 	struct ff_alloc_dm_req dm = { .length = dm_bytes - 3192 };
-	struct ff_shadow_grow_resp grown;
+	uint64_t off;
 	struct ff_alloc_null_mr_resp null_mr;
 	struct ff_alloc_dm_resp dm_resp;
 	struct ff_rereg_mr_req rereg = { .flags = IBV_REREG_MR_CHANGE_TRANSLATION };
@@ -168,8 +167,9 @@ static void memory_is_counted(void **state)
 	assert_int_equal(used(0, QUOTA_REGISTERED), 100);
 	assert_int_equal(call_reg_mr(g, s, pd, buf, 9900, 0, &more), 0);
 
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), 0);
-	assert_int_equal(RIG_CALL(g, s, SHADOW_GROW, &grow, &grown), -ENOMEM);
+	close(call_watch_pages(g, s));
+	assert_int_equal(call_place_pages(g, s, 1 << 20, &off), 0);
+	assert_int_equal(call_place_pages(g, s, 1 << 20, &off), -ENOMEM);
 	assert_int_equal(RIG_CALL(g, s, ALLOC_DM, &dm, &dm_resp), 0);
 	assert_int_equal(used(0, QUOTA_PINNED), pinned + (1 << 20) + dm_bytes);
 	assert_int_equal(RIG_CALL(g, s, ALLOC_DM, &dm, &dm_resp), -ENOMEM);

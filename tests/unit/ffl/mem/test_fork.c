@@ -2,7 +2,7 @@
 /*
  * test_fork.c - ffl/mem/fork.c: registered memory in children, of every way of making one.
  *
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <pthread.h>
@@ -20,6 +20,7 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/region_rig.h"
+#include "ffl/mem/region.h"
 
 extern char **environ;
 
@@ -147,10 +148,10 @@ static bool all_three(const char *p, size_t len)
 	return true;
 }
 
-/* However much it is: the child has what was there at fork, and the parent's pages are free. */
+/* However much it is: the child has what was there at fork. */
 static void large_regions_and_fork(void **state)
 {
-	size_t len = 72 << 20; /* more than a segment of shadow memory, and than is stashed */
+	size_t len = 72 << 20;
 	char *p = rg_map(len), *q = rg_map(len);
 	struct watcher w;
 	struct ibv_mr *mr;
@@ -196,6 +197,68 @@ static void child_registers_the_same_memory(void **state)
 	munmap(p, 8 * PG);
 }
 
+/* What was registered once is the parent's own all the same: a child has a copy, and is not seen. */
+static int child_after_dereg(void *arg)
+{
+	char *p = arg;
+
+	alarm(10);
+	if (!as_filled(p, 8 * PG) || rg_is_shared(p))
+		return 1;
+	memset(p, 0x55, 8 * PG);
+	return 0;
+}
+
+static void after_deregistration(void **state)
+{
+	char *p = rg_map(8 * PG);
+	struct watcher w;
+
+	(void)state;
+	rg_need_uffd();
+	rg_dereg(rg_filled(p, 8 * PG, 23));
+	assert_true(rg_is_shared(p));
+	assert_int_equal(rg_in_child(child_after_dereg, p), 0);
+	rg_check(p, 8 * PG, 23);
+	watcher_begin(&w, as_filled, p, 8 * PG);
+	memset(p, 0, 8 * PG);
+	watcher_looks(&w);
+	munmap(p, 8 * PG);
+}
+
+/* And so it is when the device is closed, also of what was dropped, moved and unmapped since. */
+static void after_the_device(void **state)
+{
+	char *p = rg_map(8 * PG), *to = rg_map(8 * PG);
+	struct watcher w;
+
+	(void)state;
+	rg_need_uffd();
+	rg_dereg(rg_filled(p, 8 * PG, 99));
+	fake_shadow_close(rg_ctx);
+	assert_ptr_equal(mremap(p, 8 * PG, 8 * PG, MREMAP_MAYMOVE | MREMAP_FIXED, to), to);
+	rg_check(to, 8 * PG, 99);
+	assert_int_equal(rg_dontneed(to, 2 * PG), 0);
+	rg_check_zero(to, 2 * PG);
+	rg_fill(to, 8 * PG, 23);
+	assert_true(rg_is_shared(to));
+	assert_int_equal(rg_in_child(child_after_dereg, to), 0);
+	rg_check(to, 8 * PG, 23);
+	watcher_begin(&w, as_filled, to, 8 * PG);
+	memset(to, 0, 8 * PG);
+	watcher_looks(&w);
+	munmap(to, 8 * PG);
+	/* the next device has nothing of it, and a child copies what there is of both */
+	rg_ctx = fake_shadow_open(true);
+	to_pd(rg_pd)->ctx = rg_ctx;
+	rg_pd->context = &rg_ctx->v.context;
+	p = rg_map(8 * PG);
+	rg_dereg(rg_filled(p, 8 * PG, 23));
+	assert_int_equal(rg_in_child(child_after_dereg, p), 0);
+	rg_check(p, 8 * PG, 23);
+	munmap(p, 8 * PG);
+}
+
 /* The signal that a child sends itself before it has copied anything; 0: none. */
 static int signal_in_child;
 
@@ -238,19 +301,20 @@ static void child_does_not_get_on(void **state)
 	rg_gone(mr, p, 8 * PG, 26);
 }
 
-/* The descriptor of the first segment of shadow memory. */
-static int shadow_fd(void)
+/* The library's descriptor of the file that has p; the router has others of it. */
+static int shadow_fd(const char *p)
 {
-	char path[32], name[64];
-	ssize_t n;
+	struct ffl_part *part;
+	unsigned parts;
+	int fd = -1;
 
-	for (int fd = 0; fd < 1024; fd++) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		n = readlink(path, name, sizeof(name) - 1);
-		if (n > 0 && !strncmp(name, "/memfd:fake-shadow", strlen("/memfd:fake-shadow")))
-			return fd;
-	}
-	return -1;
+	ffl_regions_lock();
+	parts = ffl_regions_look(&part);
+	for (unsigned i = 0; i < parts; i++)
+		if (part[i].va == (uintptr_t)p)
+			fd = ffl_regions_file(part[i].file)->fd;
+	ffl_regions_unlock();
+	return fd;
 }
 
 /*
@@ -267,7 +331,7 @@ static void descriptor_is_another_files(void **state)
 	(void)state;
 	rg_need_uffd();
 	mr = rg_filled(p, 8 * PG, 27);
-	fd = shadow_fd();
+	fd = shadow_fd(p);
 	other = (int)syscall(SYS_memfd_create, "other", 0);
 	assert_true(fd >= 0 && other >= 0);
 	assert_int_equal(ftruncate(other, 64 << 20), 0);
@@ -320,6 +384,7 @@ int main(void)
 
 	pthread_atfork(NULL, NULL, on_child); /* before the library's, so it runs first */
 	return UNIT_RUN(T(forks), T(child_outlives_the_mr), T(large_regions_and_fork),
-			T(child_registers_the_same_memory), T(child_does_not_get_on),
+			T(child_registers_the_same_memory), T(after_deregistration),
+			T(after_the_device), T(child_does_not_get_on),
 			T(descriptor_is_another_files), T(other_ways_of_making_a_process));
 }

@@ -2,7 +2,7 @@
 /*
  * test_malloc.c - ffl/mem/malloc.c: memory that is shadow memory from the start.
  *
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void malloc_is_shadow_from_the_start(void **state)
 	*fake_shadow_at((uintptr_t)small + 7) = 0x22;
 	assert_int_equal(small[7], 0x22);
 	ibv_free(big); /* the MR still has it */
-	assert_int_equal(big[99990], 0x11);
+	assert_int_equal(*fake_shadow_mr_at(mr[0], (uintptr_t)big + 99990), 0x11);
 	rg_dereg(mr[0]);
 	rg_dereg(mr[1]);
 	assert_int_equal(small[7], 0x22);
@@ -62,13 +62,29 @@ static void malloc_many(void **state)
 		for (int i = 0; i < N; i++)
 			ibv_free(p[(i * 7 + round) % N]);
 	}
-	/* all of it came back: the first segment is enough for ever */
-	assert_true(fake_shadow.shadow <= 16u << 20);
+	/* all of it is given back */
+	WAIT_FOR(!fake_shadow_pages(rg_ctx));
 	assert_null(ibv_malloc(rg_pd, SIZE_MAX - 5));
 	assert_int_equal(errno, ENOMEM);
-	fake_shadow.fail[FF_MSG_SHADOW_GROW] = -ENOMEM;
-	assert_null(ibv_malloc(rg_pd, 100 << 20));
-	assert_int_equal(errno, ENOMEM);
+}
+
+/* Where there are no shadow pages it is memory like other. */
+static void malloc_without_shadow_pages(void **state)
+{
+	struct ibv_mr *mr;
+	char *p;
+
+	(void)state;
+	fake_shadow.fail[FF_MSG_PLACE_PAGES] = -ENOSPC;
+	p = ibv_malloc(rg_pd, 1 << 20);
+	assert_non_null(p);
+	assert_false(rg_is_shared(p));
+	rg_fill(p, 1 << 20, 27);
+	mr = rg_reg(p, 1 << 20);
+	assert_int_equal(fake_shadow.num_runs, 0);
+	rg_dereg(mr);
+	rg_check(p, 1 << 20, 27);
+	ibv_free(p);
 }
 
 static int child_writes_malloced(void *arg)
@@ -99,5 +115,6 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, rg_setup, rg_teardown)
 
-	return UNIT_RUN(T(malloc_is_shadow_from_the_start), T(malloc_many), T(malloc_and_fork));
+	return UNIT_RUN(T(malloc_is_shadow_from_the_start), T(malloc_many),
+			T(malloc_without_shadow_pages), T(malloc_and_fork));
 }

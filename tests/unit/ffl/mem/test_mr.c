@@ -2,7 +2,7 @@
 /*
  * test_mr.c - ffl/mem/mr.c: arguments of the verbs that register memory, and what the router refuses.
  *
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  */
 #include <errno.h>
 #include <pthread.h>
@@ -226,8 +226,10 @@ static void refused_mr_is_undone(void **state)
 	assert_null(ibv_reg_mr(rg_pd, p, 4 * PG, ACCESS));
 	assert_int_equal(errno, EDQUOT);
 	assert_int_equal(to_pd(rg_pd)->refs, 0);
+	assert_int_equal(fake_shadow.mrs, 0);
 	fake_shadow.fail[FF_MSG_REG_MR] = 0;
-	assert_false(rg_is_shared(p));
+	rg_check(p, 4 * PG, 12);
+	rg_dereg(rg_reg(p, 4 * PG));
 	rg_check(p, 4 * PG, 12);
 	munmap(p, 4 * PG);
 }

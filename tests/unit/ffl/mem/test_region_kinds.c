@@ -3,7 +3,7 @@
  * test_region_kinds.c - ffl/mem/region.c: memory that is not replaced, because it is shared, somebody's
  * stack, a file's or watched by others, or because there is nothing to replace it with.
  *
- * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/region.c ffl/mem/window.c ffl/mem/pool.c ffl/mem/fork.c ffl/mem/malloc.c
+ * build: tests/rig/unit/region_rig.c tests/rig/fakes/fake_shadow.c tests/rig/fakes/fake_pages.c ffr/mem/fallible.c ffl/mem/mr.c ffl/mem/heat.c ffl/mem/kind.c ffl/mem/attr.c ffl/mem/region.c ffl/mem/window.c ffl/mem/fork.c ffl/mem/malloc.c
  *
  * threads: yes
  */
@@ -163,12 +163,31 @@ static void without_shadow_memory(void **state)
 
 	(void)state;
 	rg_fill(p, 4 * PG, 13);
-	fake_shadow.fail[FF_MSG_SHADOW_GROW] = -ENOMEM;
+	fake_shadow.fail[FF_MSG_PLACE_PAGES] = -ENOMEM;
 	mr = rg_reg(p, 4 * PG);
 	assert_int_equal(fake_shadow.num_runs, 0);
 	assert_false(rg_is_shared(p));
 	rg_check(p, 4 * PG, 13);
-	rg_dereg(mr);
+	rg_gone(mr, p, 4 * PG, 13);
+}
+
+/* A router that watches nothing is asked once. */
+static void without_a_watcher(void **state)
+{
+	char *p = rg_map(4 * PG);
+	struct ibv_mr *mr;
+
+	(void)state;
+	rg_fill(p, 4 * PG, 14);
+	fake_shadow.fail[FF_MSG_WATCH_PAGES] = -EOPNOTSUPP;
+	for (int i = 0; i < 2; i++) {
+		mr = rg_reg(p, 4 * PG);
+		assert_int_equal(fake_shadow.num_runs, 0);
+		assert_false(rg_is_shared(p));
+		rg_check(p, 4 * PG, 14);
+		rg_dereg(mr);
+		fake_shadow.fail[FF_MSG_WATCH_PAGES] = 0;
+	}
 	munmap(p, 4 * PG);
 }
 
@@ -230,6 +249,6 @@ int main(void)
 
 	return UNIT_RUN(T(shared_mappings_are_named), T(stacks_are_left_alone),
 			T(stack_without_a_guard), T(file_and_read_only_mappings),
-			T(without_shadow_memory), T(without_userfaultfd),
+			T(without_shadow_memory), T(without_a_watcher), T(without_userfaultfd),
 			T(watched_by_another_userfaultfd));
 }

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_window.c - ffl/mem/window.c: what happens when the kernel refuses one of the steps. Another
- * thread counts in the pages all the time; it may neither lose a count nor be left asleep.
+ * test_window.c - ffl/mem/window.c: what happens when the kernel refuses one of the steps, and when other threads do
+ * something to the pages meanwhile. Another thread counts in them all the time; it may neither lose a count nor be left
+ * asleep.
  *
  * threads: yes
  * timeout: 300
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -22,11 +26,16 @@
 #include "ffl/session/mm.h"
 
 static unsigned calls, fail_mask; /* bit n: the nth mremap from now on fails */
+static void (*before_call)(unsigned n);
 
 static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, void *new)
 {
-	if (fail_mask >> calls++ & 1)
+	if (before_call)
+		before_call(calls);
+	if (fail_mask >> calls++ & 1) {
+		errno = ENOMEM;
 		return (void *)-1;
+	}
 	return mm_remap(old, old_len, new_len, flags, new);
 }
 
@@ -34,26 +43,44 @@ static void *hooked_remap(void *old, size_t old_len, size_t new_len, int flags, 
 #include "ffl/mem/window.c"
 #undef mm_remap
 
-#define LEN ((size_t)16 * FF_PAGE)
-#define RW  (PROT_READ | PROT_WRITE)
+int ffl_fd_high(int fd)
+{
+	return fd;
+}
 
-static int uffd = -1;
-static char *p, *stash, *home, *probe;
-static bool moves, use_probe;
+#define LEN    ((size_t)16 * FF_PAGE)
+#define PLACES 200u /* of LEN bytes, which are replaced one after the other */
+#define RW     (PROT_READ | PROT_WRITE)
+
+/* The calls of mremap() in a window. */
+enum { SLIDE, COME, BACK };
+
+static char *all, *p; /* PLACES; the one that is replaced next */
+static char *home;    /* shared pages */
+static unsigned place;
+static bool has_uffd, has_probe;
 static int memfd;
 static _Atomic bool stop;
 static _Atomic uint64_t counted, lost;
 
+static volatile uint64_t *counter_of(unsigned i)
+{
+	return (volatile uint64_t *)(all + i * LEN + 5 * FF_PAGE + 64);
+}
+
+/* In all places in turn. */
 static void *counter(void *arg)
 {
-	volatile uint64_t *c = (volatile uint64_t *)(p + 5 * FF_PAGE + 64);
 	uint64_t n = 0;
 
 	(void)arg;
 	while (!stop) {
-		if (*c != n)
-			lost++;
-		*c = ++n;
+		n++;
+		for (unsigned i = 0; i < PLACES; i++) {
+			if (*counter_of(i) != n - 1)
+				lost++;
+			*counter_of(i) = n;
+		}
 		counted = n;
 	}
 	return NULL;
@@ -61,51 +88,68 @@ static void *counter(void *arg)
 
 static pthread_t thread;
 
+static void home_new(void)
+{
+	home = mmap(NULL, LEN, RW, MAP_SHARED | MAP_POPULATE, memfd, (off_t)(place * LEN));
+	p = all + place * LEN;
+}
+
 static int setup(void **state)
 {
 	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
 
-	use_probe = *state != NULL;
-	uffd = dev < 0 ? -1 : ffl_window_open(dev, &moves);
-	probe = mmap(NULL, FFL_WINDOW_MAX, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (uffd >= 0)
-		assert_int_equal(ffl_window_probe(uffd, probe), 0);
+	has_uffd = dev >= 0 && !ffl_window_init(dev);
+	has_probe = probe != NULL;
+	if (!*state && probe) /* as if the kernel had no UFFDIO_MOVE */
+		unmap(&probe, FFL_WINDOW_MAX);
 	if (dev >= 0)
 		close(dev);
 	memfd = memfd_create("home", MFD_CLOEXEC);
-	if (ftruncate(memfd, LEN))
+	if (ftruncate(memfd, PLACES * LEN))
 		return -1;
-	home = mmap(NULL, LEN, RW, MAP_SHARED | MAP_POPULATE, memfd, 0);
-	p = mmap(NULL, LEN, RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	stash = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	for (size_t i = 0; i < LEN; i += FF_PAGE)
-		p[i] = (char)(i / FF_PAGE);
+	/* between pages to read, so that it is one mapping with no other */
+	all = mmap(NULL, PLACES * LEN + 2 * FF_PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	all += FF_PAGE;
+	if (mprotect(all, PLACES * LEN, RW))
+		return -1;
+	for (size_t i = 0; i < PLACES * LEN; i += FF_PAGE)
+		all[i] = (char)(i / FF_PAGE);
+	place = 0;
+	home_new();
 	stop = false;
 	counted = lost = 0;
 	calls = fail_mask = 0;
+	before_call = NULL;
 	return pthread_create(&thread, NULL, counter, NULL);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	munmap(p, LEN);
-	munmap(stash, LEN);
+	if (!stop) { /* the test has failed */
+		stop = true;
+		pthread_join(thread, NULL);
+	}
+	munmap(all - FF_PAGE, PLACES * LEN + 2 * FF_PAGE);
 	munmap(home, LEN);
-	munmap(probe, FFL_WINDOW_MAX);
 	close(memfd);
-	if (uffd >= 0)
-		close(uffd);
+	ffl_window_fini(true);
 	return 0;
 }
 
-static void need_uffd(void)
+static void stop_counter(void)
 {
-	if (uffd >= 0 && (moves || !use_probe))
-		return;
 	stop = true;
 	pthread_join(thread, NULL);
-	print_message(uffd < 0 ? "no /dev/userfaultfd here\n" : "no UFFDIO_MOVE here\n");
+}
+
+/* *state: with the probe, which tells what is pinned. */
+static void need_uffd(void **state)
+{
+	if (has_uffd && (has_probe || !*state))
+		return;
+	stop_counter();
+	print_message(has_uffd ? "no UFFDIO_MOVE here\n" : "no /dev/userfaultfd here\n");
 	skip();
 }
 
@@ -114,108 +158,84 @@ static void check_awake(void)
 {
 	uint64_t n = counted;
 
-	while (counted < n + 1000)
+	while (counted < n + 10)
 		sched_yield();
 	assert_int_equal(lost, 0);
-	for (size_t i = 0; i < LEN; i += FF_PAGE)
-		assert_int_equal(p[i], i / FF_PAGE);
+	for (size_t i = 0; i < PLACES * LEN; i += FF_PAGE)
+		assert_int_equal(all[i], (char)(i / FF_PAGE));
 }
 
 static void finish(void)
 {
 	check_awake();
-	stop = true;
-	pthread_join(thread, NULL);
+	stop_counter();
 	assert_int_equal(lost, 0);
 }
 
 static int in(unsigned mask)
 {
-	calls = 0;
-	fail_mask = mask << 1; /* the first one asks whether home is one mapping */
-	errno = ENOMEM;
-	return ffl_window_in(uffd, -1, NULL, use_probe ? probe : NULL, p, LEN, stash, home, RW);
-}
+	struct ffl_swap s = {
+		.p = p,
+		.len = LEN,
+		.prot = RW,
+		.home = home,
+		.fd = memfd,
+		.off = place * LEN,
+		.maps = -1,
+	};
+	int err;
 
-static int out(unsigned mask, int prot)
-{
 	calls = 0;
 	fail_mask = mask;
-	errno = ENOMEM;
-	return ffl_window_out(uffd, p, LEN, stash, home, prot, false);
+	err = ffl_window_in(&s);
+	fail_mask = 0;
+	return err;
 }
 
-/* Do p and home show the same pages? */
+/* Does p show the file's pages? */
 static bool is_replaced(void)
 {
-	home[100] = 1;
+	char c = 0;
+
 	p[100] = 2;
-	return home[100] == 2;
+	assert_int_equal(pread(memfd, &c, 1, (off_t)(place * LEN + 100)), 1);
+	p[100] = 0;
+	return c == 2;
 }
 
-static void there_and_back(void **state)
+static void next(void)
 {
-	(void)state;
-	need_uffd();
-	for (int i = 0; i < (use_probe ? 50 : 200); i++) {
+	place++;
+	home_new();
+}
+
+static void one_after_the_other(void **state)
+{
+	need_uffd(state);
+	for (;;) {
 		assert_int_equal(in(0), 0);
 		assert_true(is_replaced());
-		check_awake();
-		assert_int_equal(out(0, RW), 0);
-		assert_false(is_replaced());
-		check_awake();
-		stash = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (place % 10 == 0)
+			check_awake();
+		if (place == PLACES - 1)
+			break;
+		next();
 	}
 	finish();
 }
 
-static void refused_on_the_way_in(void **state)
+static void refused(void **state)
 {
 	/* the first step; the second, undone; the second, and its undoing: by UFFDIO_COPY */
-	static const unsigned masks[] = { 1, 2, 2 | 4 };
+	static const unsigned masks[] = { 1 << SLIDE, 1 << COME, 1 << COME | 1 << BACK };
 
-	(void)state;
-	need_uffd();
+	need_uffd(state);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(in(masks[i]), -ENOMEM);
 		assert_false(is_replaced());
 		check_awake();
 	}
 	assert_int_equal(in(0), 0); /* no harm done */
-	assert_true(is_replaced());
-	finish();
-}
-
-static void refused_on_the_way_out(void **state)
-{
-	/* likewise; the last one by UFFDIO_CONTINUE */
-	static const unsigned masks[] = { 1, 2, 2 | 4 };
-
-	(void)state;
-	need_uffd();
-	assert_int_equal(in(0), 0);
-	for (int i = 0; i < 3; i++) {
-		assert_int_equal(out(masks[i], RW), -ENOMEM);
-		assert_true(is_replaced());
-		check_awake();
-	}
-	assert_int_equal(out(0, RW), 0);
-	assert_false(is_replaced());
-	finish();
-}
-
-/* Nothing is slid then, for some kernels would unmap p before they refuse. */
-static void home_in_pieces(void **state)
-{
-	(void)state;
-	need_uffd();
-	assert_int_equal(madvise(home + LEN / 2, LEN / 4, MADV_SEQUENTIAL), 0);
-	assert_int_equal(in(0), -EFAULT);
-	assert_int_equal(calls, 1);
-	assert_false(is_replaced());
-	check_awake();
-	assert_int_equal(madvise(home, LEN, MADV_NORMAL), 0);
-	assert_int_equal(in(0), 0);
 	assert_true(is_replaced());
 	finish();
 }
@@ -227,8 +247,7 @@ static void pinned(void **state)
 	struct iovec iov = { p + 7 * FF_PAGE, FF_PAGE };
 	int ring;
 
-	(void)state;
-	need_uffd();
+	need_uffd(state);
 	ring = (int)syscall(SYS_io_uring_setup, 4, &par);
 	if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1)) {
 		finish();
@@ -250,26 +269,135 @@ static void pinned(void **state)
 
 static void locked(void **state)
 {
-	(void)state;
-	need_uffd();
+	need_uffd(state);
 	for (int i = 0; i < 6; i++) {
 		assert_int_equal(i % 2 ? munlock(p, LEN) : mlock(p, LEN), 0);
 		assert_int_equal(in(0), 0);
 		assert_true(is_replaced());
-		assert_int_equal(out(0, RW), 0);
 		check_awake();
-		stash = mmap(NULL, LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		next();
 	}
 	finish();
+}
+
+/* ---- what others do meanwhile ------------------------------------------------------------------------- */
+
+static pthread_t other;
+static unsigned moment; /* the call before which it begins */
+
+static void *drop(void *arg)
+{
+	(void)arg;
+	syscall(SYS_madvise, p + 3 * FF_PAGE, 2 * FF_PAGE, MADV_DONTNEED);
+	return NULL;
+}
+
+/* The other thread's event is there, and it sleeps. */
+static void drop_before(unsigned n)
+{
+	struct pollfd fd = { .fd = uffd, .events = POLLIN };
+
+	if (n != moment)
+		return;
+	pthread_create(&other, NULL, drop, NULL);
+	poll(&fd, 1, -1);
+}
+
+static bool is_zero(const char *at, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (at[i])
+			return false;
+	return true;
+}
+
+/* Pages that are dropped in a window are zero after it, however it ends, and the others are as they were. */
+static void dropped_meanwhile(void **state)
+{
+	static const struct {
+		unsigned moment, mask;
+		int err;
+	} ways[] = {
+		{ COME, 0, 0 },
+		{ COME, 1 << COME, -ENOMEM },
+		{ COME, 1 << COME | 1 << BACK, -ENOMEM },
+		{ BACK, 1 << COME, -ENOMEM },
+		{ BACK, 1 << COME | 1 << BACK, -ENOMEM },
+	};
+
+	need_uffd(state);
+	stop_counter();
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		memset(p, 7, LEN);
+		moment = ways[i].moment;
+		before_call = drop_before;
+		assert_int_equal(in(ways[i].mask), ways[i].err);
+		before_call = NULL;
+		pthread_join(other, NULL);
+		assert_true(is_zero(p + 3 * FF_PAGE, 2 * FF_PAGE));
+		for (size_t k = 0; k < LEN; k++)
+			if (k / FF_PAGE != 3 && k / FF_PAGE != 4)
+				assert_int_equal(p[k], 7);
+		if (!ways[i].err)
+			next();
+	}
+}
+
+static void unmap_before(unsigned n)
+{
+	if (n == moment)
+		munmap(p + 3 * FF_PAGE, 2 * FF_PAGE);
+}
+
+static void map_before(unsigned n)
+{
+	if (n == moment && mmap(p + 3 * FF_PAGE, 2 * FF_PAGE, RW,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		abort();
+}
+
+static int in_the_copy(void (*what)(unsigned), unsigned when)
+{
+	int err;
+
+	memset(p, 7, LEN);
+	moment = when;
+	before_call = what;
+	err = in(0);
+	before_call = NULL;
+	return err;
+}
+
+/* Before the pages were taken away: the window finds that it is no one mapping. */
+static void unmapped_before(void **state)
+{
+	need_uffd(state);
+	stop_counter();
+	assert_true(in_the_copy(unmap_before, SLIDE) < 0);
+	for (size_t k = 0; k < LEN; k++)
+		if (k / FF_PAGE != 3 && k / FF_PAGE != 4)
+			assert_int_equal(p[k], 7);
+	assert_int_equal(msync(p + 3 * FF_PAGE, FF_PAGE, MS_ASYNC), -1); /* nothing is there */
+}
+
+static void mapped_before(void **state)
+{
+	need_uffd(state);
+	stop_counter();
+	assert_true(in_the_copy(map_before, SLIDE) <= 0);
+	assert_true(is_zero(p + 3 * FF_PAGE, 2 * FF_PAGE));
+	for (size_t k = 0; k < LEN; k++)
+		if (k / FF_PAGE != 3 && k / FF_PAGE != 4)
+			assert_int_equal(p[k], 7);
 }
 
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
-#define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &use_probe)
+#define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &has_probe)
 
-	return UNIT_RUN(T(there_and_back), T(refused_on_the_way_in), T(refused_on_the_way_out),
-			P(there_and_back), P(refused_on_the_way_in), P(refused_on_the_way_out),
-			T(home_in_pieces), P(pinned), P(locked));
+	return UNIT_RUN(T(one_after_the_other), T(refused), P(one_after_the_other), P(refused),
+			P(pinned), P(locked), T(dropped_meanwhile), P(dropped_meanwhile),
+			T(unmapped_before), T(mapped_before));
 }

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * attr.c - what the program has asked of a mapping: locked, not in core dumps, and so on. Called
+ * by region.c with the region lock held.
+ *
+ * A shadow mapping takes the place of the program's, and has none of what was asked of that. So
+ * it is asked again of the shadow mapping; and what that cannot have (a child finds zeros there,
+ * or nothing; pages that may be merged; protection keys; a NUMA policy), and what is not known
+ * here, means that the pages are not replaced.
+ *
+ * Only /proc/self/smaps tells, and it looks at all pages of the process on the way, 10 ms for
+ * each GB. So a program that registers much fresh memory does not spend more than a part of its
+ * time on it: what it registers beyond is copied at first, and replaced when it is used.
+ *
+ * Tests: test_attr.c
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ffr/abi/ff_vma.h"
+#include "ffl/mem/attr.h"
+#include "ffl/session/ffl.h"
+#include "ffl/session/mm.h"
+
+#define NS_PER_MS  1000000u
+#define BUDGET_NS  (50u * NS_PER_MS) /* at once, and */
+#define BUDGET_DIV 20u		     /* ... this part of the time that passes */
+
+#define MPOL_F_ADDR 2u /* <numaif.h> */
+
+/*
+ * Names in VmFlags, of proc_pid_smaps(5), and what asks for the same again; 0: nothing needs to.
+ */
+static const struct {
+	char name[3];
+	int advice;
+} known[] = {
+	{ "rd", 0 }, /* rights, which the caller knows */
+	{ "wr", 0 },
+	{ "mr", 0 },
+	{ "mw", 0 },
+	{ "me", 0 },
+	{ "ac", 0 }, /* accounting is the file's */
+	{ "nr", 0 },
+	{ "sd", 0 }, /* a new mapping is soft-dirty */
+	{ "lo", 0 }, /* is_locked */
+	{ "dd", MADV_DONTDUMP },
+	{ "sr", MADV_SEQUENTIAL },
+	{ "rr", MADV_RANDOM },
+	{ "hg", MADV_HUGEPAGE },
+	{ "nh", MADV_NOHUGEPAGE },
+};
+
+static uint64_t began, spent; /* ns */
+
+/* False: it is none that can be asked for again. */
+static bool add_flag(const char *name, struct ffl_attr *a)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		if (strncmp(known[i].name, name, 2))
+			continue;
+		if (!strncmp(name, "lo", 2))
+			a->is_locked = true;
+		while (a->advice[n])
+			n++;
+		if (known[i].advice && n < 3)
+			a->advice[n] = known[i].advice;
+		return n < 3 || !known[i].advice;
+	}
+	return false;
+}
+
+/* "VmFlags: rd wr mr mw me ac " */
+static bool add_flags(const char *line, struct ffl_attr *a)
+{
+	for (const char *p = strchr(line, ':') + 1; *p;) {
+		while (*p == ' ')
+			p++;
+		if (!p[0] || !p[1])
+			break;
+		if (!add_flag(p, a))
+			return false;
+		p += 2;
+	}
+	return true;
+}
+
+struct look {
+	uintptr_t va, end;
+	struct ffl_attr *attr;
+	bool is_in;    /* lines are of a mapping of that range */
+	bool is_first; /* no mapping of it has been seen */
+	bool is_over;
+	int err;
+};
+
+static void on_flags(struct look *l, const char *line)
+{
+	struct ffl_attr a = { 0 };
+
+	if (!add_flags(line, &a))
+		l->err = -EOPNOTSUPP;
+	else if (!l->is_first && memcmp(&a, l->attr, sizeof(a)))
+		l->err = -EOPNOTSUPP;
+	*l->attr = a;
+	l->is_first = false;
+}
+
+static bool is_number(const char *p)
+{
+	return (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'f');
+}
+
+static void on_line(struct look *l, const char *line)
+{
+	if (is_number(line)) {
+		struct ff_vma v;
+
+		ff_vma_parse(line, &v);
+		l->is_in = v.start < l->end && v.end > l->va;
+		l->is_over = v.start >= l->end;
+	} else if (l->is_in && !strncmp(line, "VmFlags:", 8)) {
+		on_flags(l, line);
+	} else if (l->is_in && !strncmp(line, "ProtectionKey:", 14)) {
+		const char *p = line + 14;
+
+		while (*p == ' ' || *p == '0')
+			p++;
+		if (*p) /* a key other than 0 */
+			l->err = -EOPNOTSUPP;
+	}
+}
+
+static int look_through(int fd, struct look *l)
+{
+	char buf[4096], line[256];
+	size_t fill = 0; /* of line; names of files may be longer, and are of no interest */
+	ssize_t n;
+
+	while (!l->is_over && !l->err && (n = read(fd, buf, sizeof(buf))) > 0) {
+		for (ssize_t i = 0; i < n; i++) {
+			if (buf[i] != '\n') {
+				if (fill < sizeof(line) - 1)
+					line[fill++] = buf[i];
+				continue;
+			}
+			line[fill] = 0;
+			fill = 0;
+			on_line(l, line);
+		}
+	}
+	return l->err ? l->err : l->is_first ? -EOPNOTSUPP : 0;
+}
+
+/*
+ * Has it a NUMA policy of its own? Where containers may not ask they cannot have set one either;
+ * what the thread has for all of its memory does not count.
+ */
+static bool has_policy(uintptr_t va)
+{
+	unsigned long own[16] = { 0 }, all[16] = { 0 };
+	int own_mode = 0, mode = 0;
+
+	if (syscall(SYS_get_mempolicy, &mode, all, sizeof(all) * 8, NULL, 0) ||
+	    syscall(SYS_get_mempolicy, &own_mode, own, sizeof(own) * 8, va, MPOL_F_ADDR))
+		return false;
+	return mode != own_mode || memcmp(all, own, sizeof(all));
+}
+
+int ffl_attr_get(uintptr_t va, uintptr_t end, bool must, struct ffl_attr *out)
+{
+	struct look l = { .va = va, .end = end, .attr = out, .is_first = true };
+	uint64_t from = ffl_clock_ns(CLOCK_MONOTONIC);
+	int fd, err;
+
+	memset(out, 0, sizeof(*out));
+	if (!began)
+		began = from;
+	if (!must && spent > BUDGET_NS + (from - began) / BUDGET_DIV)
+		return -EAGAIN;
+	fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -EOPNOTSUPP;
+	err = look_through(fd, &l);
+	close(fd);
+	if (!err && has_policy(va))
+		err = -EOPNOTSUPP;
+	spent += ffl_clock_ns(CLOCK_MONOTONIC) - from;
+	return err;
+}
+
+int ffl_attr_before(const struct ffl_attr *a, void *home, size_t len)
+{
+	for (unsigned i = 0; a->advice[i]; i++)
+		if (mm_advise(home, len, a->advice[i]))
+			return -errno;
+	return 0;
+}
+
+/*
+ * Without the right to lock as much for a moment it stays unlocked, which cannot be: the program
+ * had locked it.
+ */
+void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len)
+{
+	if (a->is_locked)
+		syscall(SYS_mlock, va, len);
+}

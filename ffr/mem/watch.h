@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
+/*
+ * watch.h - the file of a session's shadow pages. Control thread. See watch.c.
+ */
+#ifndef FFR_MEM_WATCH_H
+#define FFR_MEM_WATCH_H
+
+#include "ffr/mem/shadow.h"
+
+#define REGIONS_MAX 1024u /* of a session */
+#define PAGES_FDS   6u	  /* descriptors that a session has for it */
+
+/* A part of the file that is one mapping here. */
+struct region {
+	uint64_t span;	 /* bytes */
+	uint8_t *map;	 /* span bytes */
+	uint32_t refs;	 /* runs of MRs; [lock] of watch.c, as all that follows */
+	uint64_t placed; /* the number of the last PLACE_PAGES for it */
+	bool is_used;
+	bool is_tidied; /* pages of it that are mapped nowhere are being given back */
+	bool is_over;	/* it has no pages, and is to be unmapped */
+	bool is_dirty;	/* pages of it may be mapped nowhere */
+	int watch;	/* sigbus.c's number */
+	uint64_t populated, populate_to; /* populate.c; control thread */
+};
+
+/*
+ * From now on the session has places for shadow pages: in `file`, a memfd of REGIONS_MAX
+ * FF_PAGES_STRIDEs. uffd is of its process, pagemap and mem are that one's files in /proc; all
+ * four stay the caller's. 0, -EINVAL: that is no userfaultfd, or -errno.
+ */
+int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file);
+/*
+ * PLACE_PAGES. `limit`: bytes that all regions of the session may have. 0, *off and *uffd, which
+ * stays here, or
+ * -EINVAL, -ENOSPC, or what a quota says.
+ */
+int pages_place(struct session *s, const struct ff_place_pages_req *req, uint64_t limit,
+		uint64_t *off, int *uffd);
+/*
+ * The region that has these bytes of the file, with one more reference, and where they are. NULL:
+ * they cannot be had.
+ */
+struct region *pages_get(struct session *s, uint64_t off, uint64_t len, uint8_t **host);
+void pages_put(struct session *s, struct region *r);
+/* A region that is not populated yet, or NULL. */
+struct region *pages_pending(struct session *s);
+/* The session's MRs are gone. Its process may go on having the pages. */
+void pages_end(struct session *s);
+
+#endif
