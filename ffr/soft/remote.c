@@ -14,6 +14,17 @@
 /* Messages of QPs that are under way at once begin with few places and get more. */
 #define WINDOW_FIRST 8u
 
+static const char *const phase_name[] = {
+	[REM_RUN] = "run", [REM_RNR] = "rnr",	  [REM_WAIT] = "wait",
+	[REM_MAP] = "map", [REM_LATER] = "later",
+};
+static_assert(sizeof(phase_name) / sizeof(phase_name[0]) == REM_NUM_PHASES, "one for each");
+
+const char *remote_phase_str(enum remote_phase phase)
+{
+	return phase < REM_NUM_PHASES ? phase_name[phase] : "?";
+}
+
 static struct soft_dev *soft_dev(struct fast *f)
 {
 	return f->be->priv;

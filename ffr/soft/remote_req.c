@@ -18,17 +18,6 @@
 #define PATIENCE      (30000 * NS_PER_MS) /* with a QP whose router is there */
 #define UC_PATIENCE   (500 * NS_PER_MS)	  /* for a connection of the two hosts */
 
-static const char *const phase_name[] = {
-	[REM_RUN] = "run", [REM_RNR] = "rnr",	  [REM_WAIT] = "wait",
-	[REM_MAP] = "map", [REM_LATER] = "later",
-};
-static_assert(sizeof(phase_name) / sizeof(phase_name[0]) == REM_NUM_PHASES, "one for each");
-
-const char *remote_phase_str(enum remote_phase phase)
-{
-	return phase < REM_NUM_PHASES ? phase_name[phase] : "?";
-}
-
 /* ---- time --------------------------------------------------------------------------------------------- */
 
 /*
