@@ -307,6 +307,14 @@ static void completion_events(void **state)
 	rig_post(&p->r, p->qp[0]);
 	rig_run(&p->r);
 	assert_int_equal(events(p->cq[1]), 1);
+	/* and an error, which nobody can solicit */
+	atomic_store(&p->cq[0]->cq.hdr->arm, FF_CQ_ARM_SOLICITED);
+	e = rig_sqe(p->qp[0], FF_OP_WRITE, 6);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 0), 8);
+	e->rkey = 0;
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	assert_int_equal(events(p->cq[0]), 1);
 }
 
 /* ---- another ring ----------------------------------------------------------------------------- */

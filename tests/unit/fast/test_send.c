@@ -16,7 +16,7 @@ static void malformed_wqes(void **state)
 	struct ff_sqe *e;
 
 	(void)state;
-	for (int i = 0; i < 5; i++) {
+	for (int i = 0; i < 7; i++) {
 		pair_up(&p, IBV_QPT_RC, 0, 1);
 		e = rig_sqe(p.qp[0], FF_OP_SEND, 1);
 		switch (i) {
@@ -37,6 +37,15 @@ static void malformed_wqes(void **state)
 			e->opcode = FF_OP_READ;
 			e->flags |= FF_SQE_INLINE;
 			break;
+		case 5:
+			e->opcode = FF_OP_FLUSH; /* of nothing */
+			e->flush.types = 0;
+			break;
+		case 6:
+			e->opcode = FF_OP_FLUSH;
+			e->flush.types = FF_FLUSH_TYPES;
+			e->flush.level = FF_FLUSH_MR + 1;
+			break;
 		}
 		rig_post(&p.r, p.qp[0]);
 		rig_run(&p.r);
@@ -45,6 +54,18 @@ static void malformed_wqes(void **state)
 		assert_int_equal(p.qp[1]->qp.state, IBV_QPS_RTS);
 		pair_down(&p);
 	}
+}
+
+static void longer_than_any_message(void **state)
+{
+	struct pair *p = *state;
+	struct ff_sqe *e = rig_sqe(p->qp[0], FF_OP_WRITE, 1);
+
+	rig_sge(e, p->mr[0], pair_at(p, 0, 0), FF_MAX_MSG_SZ);
+	rig_sge(e, p->mr[0], pair_at(p, 0, 0), 1);
+	rig_post(&p->r, p->qp[0]);
+	rig_run(&p->r);
+	pair_expect(p->cq[0], 1, IBV_WC_LOC_LEN_ERR);
 }
 
 static void flush_in_order(void **state)
@@ -68,6 +89,7 @@ static void flush_in_order(void **state)
 	rig_run(&p->r);
 	pair_expect(p->cq[0], 201, IBV_WC_WR_FLUSH_ERR);
 	pair_expect(p->cq[0], 200, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(stats_of_session(&p->s[0]->s).errors, 0); /* what is flushed is none */
 	/* and the rings are empty after RESET */
 	rig_state(&p->r, p->qp[0], IBV_QPS_RESET);
 	rig_connect(&p->r, p->qp[0], p->qp[1]);
@@ -138,7 +160,7 @@ static void unsignalled_completes_silently(void **state)
 
 int main(void)
 {
-	return UNIT_RUN(cmocka_unit_test(malformed_wqes), PAIR_TEST(flush_in_order),
-			DEEP_TEST(flush), FAKE_TEST(many_laps),
+	return UNIT_RUN(cmocka_unit_test(malformed_wqes), PAIR_TEST(longer_than_any_message),
+			PAIR_TEST(flush_in_order), DEEP_TEST(flush), FAKE_TEST(many_laps),
 			FAKE_TEST(unsignalled_completes_silently));
 }
