@@ -437,6 +437,34 @@ static void wrong_frames(void **state)
 }
 
 /* OVER from a peer to whom no endpoint was told. */
+/* What it says of its place is looked at before anything is sent there. */
+static void at_no_place(void **state)
+{
+	static const struct wire_hdr place[] = {
+		{ .type = WIRE_BY,
+		  .by = { .node = UINT16_MAX + 1u, .endpoint = 1, .block = RIO_BLOCK_MIN } },
+		{ .type = WIRE_BY,
+		  .by = { .node = 1, .endpoint = FFRIO_ENDPOINTS, .block = RIO_BLOCK_MIN } },
+		{ .type = WIRE_BY, .by = { .node = 1, .endpoint = 1, .block = 0 } },
+		{ .type = WIRE_BY, .by = { .node = 1, .endpoint = 1, .block = RIO_BLOCK_MIN - 1 } },
+		{ .type = WIRE_BY,
+		  .by = { .node = 1, .endpoint = 1, .block = (1u << FFRIO_BLOCK_MAX_SHIFT) + 1 } },
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < ARRAY_SIZE(place); i++) {
+		rio_rig_set();
+		hosts_up(&t, IBV_QPT_RC);
+		expect_works();
+		assert_int_equal(wire_send(t.h[1].r.f, &t.h[1].other, &place[i], NULL), 0);
+		expect_lost(0, "it is at no place of RapidIO's");
+		if (i + 1 < ARRAY_SIZE(place)) {
+			hosts_down(&t);
+			rio_rig_check();
+		}
+	}
+}
+
 static void over_without(void **state)
 {
 	const struct wire_hdr over = { .type = WIRE_OVER };
@@ -464,6 +492,6 @@ int main(void)
 	return UNIT_RUN(TEST(both_go_over), TEST(old_version), TEST(begins_later), TEST(no_way),
 			TEST(no_device), TEST(ends_early), TEST(block_fails), TEST(calls_fail),
 			TEST(port_goes), TEST(stream_ends), TEST(few_buffers), TEST(starved),
-			TEST(strangers), TEST(wrong_numbers), TEST(wrong_frames),
+			TEST(strangers), TEST(wrong_numbers), TEST(wrong_frames), TEST(at_no_place),
 			TEST(over_without), TEST(states_have_names));
 }
