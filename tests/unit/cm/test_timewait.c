@@ -53,7 +53,9 @@ static void a_flood_replaces_itself(void **state)
 	assert_null(cm()->timewait_tenants);
 }
 
-/* The answer to a DREQ ends its repetition, if it comes along the connection's path from the peer. */
+/*
+ * The answer to a DREQ ends its repetition, if it comes along the connection's path from the peer.
+ */
 static void an_answer_comes_along_the_path(void **state)
 {
 	const union ibv_gid here = { .raw = { [15] = 1 } }, there = { .raw = { [15] = 2 } };

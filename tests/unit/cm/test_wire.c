@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_wire.c - ffr/cm/wire.c: which frames of other hosts can be messages between two containers. */
+/*
+ * test_wire.c - ffr/cm/wire.c: which frames of other hosts can be messages between two containers.
+ */
 #include <stdlib.h>
 
 #include "ffr/cm/wire.c" /* NOLINT(bugprone-suspicious-include) */

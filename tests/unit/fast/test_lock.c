@@ -246,7 +246,9 @@ static void who_spins_is_ordinary(void **state)
 	}
 }
 
-/* A runner that has slept has an old clock: who takes the lock sets timers by the time that it is. */
+/*
+ * A runner that has slept has an old clock: who takes the lock sets timers by the time that it is.
+ */
 static void the_clock_is_brought_up_to_date(void **state)
 {
 	uint64_t before;

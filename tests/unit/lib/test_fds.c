@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_fds.c - ffr/lib/fds.c: descriptors that come with a packet, and more of them than there is room for. */
+/*
+ * test_fds.c - ffr/lib/fds.c: descriptors that come with a packet, and more of them than there is
+ * room for.
+ */
 /* build: ffr/lib/fds.c */
 #include <fcntl.h>
 #include <sys/socket.h>

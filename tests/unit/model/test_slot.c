@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /* build: tests/rig/model/c11.c */
 /*
- * test_slot.c - ffl/session/slot.c in all orders that C11 allows, against a router that goes to sleep
- * as abi/ff_ring.h says: no request and no answer is lost, and none comes twice.
+ * test_slot.c - ffl/session/slot.c in all orders that C11 allows, against a router that goes to
+ * sleep as abi/ff_ring.h says: no request and no answer is lost, and none comes twice.
  */
 #include <sched.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "tests/rig/unit/unit.h"
 
 /*
- * A client that takes the router to be on its own CPU looks once only, and where it looks for longer the
- * last look is the same one. So the model has the former alone: with CPU 0 while the router is awake,
- * with -1 while it sleeps.
+ * A client that takes the router to be on its own CPU looks once only, and where it looks for
+ * longer the last look is the same one. So the model has the former alone: with CPU 0 while the
+ * router is awake, with -1 while it sleeps.
  */
 static int cpu;
 #define sched_getcpu() cpu

@@ -53,7 +53,9 @@ static int create_qp(int s, uint32_t pd, uint32_t cq, uint32_t *qp)
 	return err;
 }
 
-/* The entries of an SRQ count as those of other queues; a number that wraps around fits no limit. */
+/*
+ * The entries of an SRQ count as those of other queues; a number that wraps around fits no limit.
+ */
 static void entries_of_srqs_are_counted(void **state)
 {
 	int s = call_client(g, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_claim.c - ffr/orch/claim.c: what this host asks before a container moves here, what it makes of
- * the answers and of silence, and what it answers others. The test is the wire, and time is virtual.
+ * test_claim.c - ffr/orch/claim.c: what this host asks before a container moves here, what it makes
+ * of the answers and of silence, and what it answers others. The test is the wire, and time is
+ * virtual.
  */
 #include <errno.h>
 #include <string.h>

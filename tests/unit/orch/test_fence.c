@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_fence.c - ffr/orch/fence.c: when a host that is cut off stops serving its containers, and when it
- * begins again. Time is virtual.
+ * test_fence.c - ffr/orch/fence.c: when a host that is cut off stops serving its containers, and
+ * when it begins again. Time is virtual.
  */
 #include <string.h>
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_conn.c - ffl/cm/conn.c: what a program may ask for when it connects. The test is the router. */
+/*
+ * test_conn.c - ffl/cm/conn.c: what a program may ask for when it connects. The test is the router.
+ */
 #include "ffl/cm/conn.c" /* NOLINT(bugprone-suspicious-include) */
 #include "tests/rig/unit/unit.h"
 

@@ -104,7 +104,9 @@ static void test_request_without_memory(void **state)
 	assert_int_equal(rdma_destroy_id(l), 0);
 }
 
-/* The QP of a refused connection sends nothing; a program's field has room for 255 bytes of data. */
+/*
+ * The QP of a refused connection sends nothing; a program's field has room for 255 bytes of data.
+ */
 static void test_rejected(void **state)
 {
 	struct rdma_cm_id *id = cm_rig_new_on(cm_ch);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_session.c - ffl/cm/session.c: the session of channels and ids, for how long there is one, and what
- * becomes of it when the router dies.
+ * test_session.c - ffl/cm/session.c: the session of channels and ids, for how long there is one,
+ * and what becomes of it when the router dies.
  */
 #include <unistd.h>
 
@@ -78,7 +78,9 @@ static void it_stays_for_the_next_channel(void **state)
 	assert_int_equal(made, 1);
 }
 
-/* The session of a router that has died is for those who are in it, and goes with the last of them. */
+/*
+ * The session of a router that has died is for those who are in it, and goes with the last of them.
+ */
 static void a_dead_one_gets_no_more_channels(void **state)
 {
 	struct cm_session *old = cm_session_get(), *s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_verbs.c - ffl/cm/verbs.c: the state in which an id's QP is while its connection is accepted. The test is
- * the router.
+ * test_verbs.c - ffl/cm/verbs.c: the state in which an id's QP is while its connection is accepted.
+ * The test is the router.
  */
 #include "ffl/cm/verbs.c" /* NOLINT(bugprone-suspicious-include) */
 #include "tests/rig/unit/unit.h"

@@ -18,7 +18,7 @@ static struct {
 	unsigned ids, sockets; /* that are not freed */
 } w;
 
-/* ---- the connection manager and the rest of rsockets ------------------------------------------ */
+/* ---- the connection manager and the rest of rsockets ----------------------------------------- */
 
 int rdma_get_cm_event(struct rdma_event_channel *ch, struct rdma_cm_event **ev)
 {
@@ -130,7 +130,7 @@ NOT_CALLED(void, rs_peer_event, struct rsocket *rs, struct rdma_cm_event *ev,
 	   struct rdma_cm_id **done)
 NOT_CALLED(void, rs_stream_process, struct rsocket *rs)
 
-/* ---- the listener ----------------------------------------------------------------------------- */
+/* ---- the listener ---------------------------------------------------------------------------- */
 
 static struct rs_hello hello;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_dgram.c - ffl/rsocket/dgram.c: which messages become datagrams of the program, and what is sent.
- * The test is the device.
+ * test_dgram.c - ffl/rsocket/dgram.c: which messages become datagrams of the program, and what is
+ * sent. The test is the device.
  *
  * build: ffl/rsocket/lock.c
  */
@@ -26,7 +26,7 @@ static struct {
 	size_t peer_sends;
 } w;
 
-/* ---- the device and the rest of the library --------------------------------------------------- */
+/* ---- the device and the rest of the library -------------------------------------------------- */
 
 static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
@@ -141,7 +141,7 @@ NOT_CALLED(struct ibv_context **, rdma_get_devices, int *num)
 NOT_CALLED(void, rdma_free_devices, struct ibv_context **list)
 NOT_CALLED(int, rdma_listen, struct rdma_cm_id *id, int backlog)
 
-/* ---- the program ------------------------------------------------------------------------------ */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* test_fd.c - ffl/rsocket/fd.c: two threads that open the first descriptors of a part of the table. */
+/*
+ * test_fd.c - ffl/rsocket/fd.c: two threads that open the first descriptors of a part of the table.
+ */
 /* build: ffl/rsocket/fd.c -Wl,--wrap=calloc */
 #include "ffl/rsocket/rsocket.h"
 #include "tests/rig/unit/unit.h"

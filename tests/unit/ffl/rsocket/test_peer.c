@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_peer.c - ffl/rsocket/peer.c: how many peers and datagrams are kept while addresses are resolved.
- * The test is the connection manager, which does not answer.
+ * test_peer.c - ffl/rsocket/peer.c: how many peers and datagrams are kept while addresses are
+ * resolved. The test is the connection manager, which does not answer.
  */
 #include "ffl/rsocket/peer.c" /* NOLINT(bugprone-suspicious-include) */
 #include "tests/rig/unit/unit.h"

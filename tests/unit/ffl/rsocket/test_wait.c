@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_wait.c - ffl/rsocket/wait.c: when a thread may sleep, so that nobody sleeps while what it waits for
- * is there. The test is the kernel and the CQ.
+ * test_wait.c - ffl/rsocket/wait.c: when a thread may sleep, so that nobody sleeps while what it
+ * waits for is there. The test is the kernel and the CQ.
  *
  * build: ffl/rsocket/lock.c
  */

@@ -273,7 +273,9 @@ static void modify(void **state)
 						   .cap = { .max_send_wr = 11 } }),
 			    sizeof(*got));
 
-	/* an enum that does not fit is not cut to one that does, and what is not named is not told */
+	/*
+	 * an enum that does not fit is not cut to one that does, and what is not named is not told
+	 */
 	attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
 	attr.path_mtu = (enum ibv_mtu)(0x100 + IBV_MTU_1024);
 	assert_int_equal(ibv_modify_qp(&qp->qp, &attr, IBV_QP_PATH_MTU), 0);

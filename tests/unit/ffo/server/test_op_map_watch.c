@@ -171,7 +171,9 @@ static void fill(struct test *t, const struct conn *c)
 		uv_run(&t->loop, UV_RUN_ONCE);
 }
 
-/* A listing of several events, of which the watcher has read none: what changes meanwhile is told. */
+/*
+ * A listing of several events, of which the watcher has read none: what changes meanwhile is told.
+ */
 static void test_map_long_listing(void **state)
 {
 	enum { ROWS = 40000, PIECE = 1000 };
