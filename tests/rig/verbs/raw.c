@@ -6,12 +6,16 @@
 #include <linux/userfaultfd.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -579,4 +583,20 @@ void raw_hold_map(void)
 		for (size_t i = 0; i < HELD_MAP; i += 4096)
 			(void)*(volatile uint8_t *)(map + i);
 	CHECK_EQ(pthread_create(&t, NULL, change_map, map), 0);
+}
+
+bool raw_mounts(unsigned n)
+{
+	char dir[32];
+
+	if (unshare(CLONE_NEWNS))
+		return false;
+	CHECK(!mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
+	CHECK(!mount("none", "/tmp", "tmpfs", 0, NULL));
+	for (unsigned i = 0; i < n;
+	     i++) { /* not one on the other, which takes long to look through */
+		snprintf(dir, sizeof(dir), "/tmp/%u", i);
+		CHECK(!mkdir(dir, 0700) && !mount(dir, dir, NULL, MS_BIND, NULL));
+	}
+	return true;
 }

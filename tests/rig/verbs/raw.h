@@ -129,5 +129,7 @@ void raw_router_serves(void);
 
 /* This process's lock of its address space is held by changes of it, one after the other, from now on. */
 void raw_hold_map(void);
+/* This thread, and those that it starts, have a mount namespace of their own, with n mounts more. False, and errno: not here. */
+bool raw_mounts(unsigned n);
 
 #endif
