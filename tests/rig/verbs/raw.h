@@ -38,6 +38,8 @@ struct raw {
 void raw_connect(struct raw *r);
 void raw_open(struct raw *r);
 void raw_close(struct raw *r);
+/* Say HELLO on a connection of its own, and hear whether it is served, which does not matter. */
+void raw_knock(void);
 /* Say HELLO and wait for nothing. False when the router has closed. */
 bool raw_hello(struct raw *r);
 
