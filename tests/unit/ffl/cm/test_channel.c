@@ -8,11 +8,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "ffl/cm/cm.h"
-#include "tests/rig/unit/asleep.h"
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ffl_cm_rig.h"
 
@@ -170,44 +167,8 @@ static void test_migrate_race(void **state)
 	}
 }
 
-static _Atomic int waiter_tid;
-
-static void *waiter(void *c)
-{
-	struct rdma_cm_event *e;
-
-	waiter_tid = gettid();
-	return (void *)(intptr_t)(rdma_get_cm_event(c, &e) ? errno : 0);
-}
-
-/* A channel that is destroyed lives on for a thread that waits in it, until that is woken. */
-static void test_destroy_under_reader(void **state)
-{
-	struct rdma_event_channel *c = cm_rig_new_channel();
-	struct ff_cm_event ev = { .event = RDMA_CM_EVENT_ADDR_CHANGE };
-	pthread_t t;
-	void *ret;
-
-	(void)state;
-	fcntl(c->fd, F_SETFL, 0);
-	waiter_tid = 0;
-	assert_int_equal(pthread_create(&t, NULL, waiter, c), 0);
-	for (bool reads = false; !reads || !is_asleep(waiter_tid);) {
-		pthread_mutex_lock(&cm_router.ctx.table_lock);
-		reads = to_channel(c)->readers;
-		pthread_mutex_unlock(&cm_router.ctx.table_lock);
-	}
-	rdma_destroy_event_channel(c);
-	assert_int_not_equal(cm_router.channel[1], -1);
-	assert_int_equal(send(cm_router.channel[1], &ev, sizeof(ev), 0), sizeof(ev));
-	pthread_join(t, &ret);
-	assert_int_equal((intptr_t)ret, EBADF);
-	assert_int_equal(cm_router.channel[1], -1);
-}
-
 int main(void)
 {
 	return UNIT_RUN(CM_RIG_TEST(test_migrate_pending), CM_RIG_TEST(test_migrate_listener),
-			CM_RIG_TEST(test_migrate_fails), CM_RIG_TEST(test_migrate_race),
-			CM_RIG_TEST(test_destroy_under_reader));
+			CM_RIG_TEST(test_migrate_fails), CM_RIG_TEST(test_migrate_race));
 }
