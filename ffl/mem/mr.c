@@ -408,10 +408,7 @@ static bool leaves(const struct ffl_mr *mr)
 		return false;
 	if (atomic_load_explicit(&l->busy, memory_order_relaxed) || !free_place(l, h, &at))
 		return false;
-	/*
-	 * the handle before the look at busy: pairs with the router's count before its look at
-	 * the handles
-	 */
+	/* the handle before the look at busy: pairs with the router's count before its own look */
 	atomic_thread_fence(memory_order_seq_cst);
 	return !atomic_load(&l->busy) || !atomic_compare_exchange_strong(&l->mr[at], &h, 0);
 }

@@ -102,7 +102,7 @@ struct uffdio_move {
 #endif
 
 #define MOVE_TRIES 1000u
-#define PAGES_MAX  (FFL_WINDOW_MAX / FF_PAGE)
+#define PAGES_MAX  (FFL_WINDOW_MAX / 4096) /* of the smallest that there are */
 
 /* All of it: the region lock. */
 static int uffd = -1; /* -1: there are no windows */

@@ -329,7 +329,7 @@ static void region_unref(struct pages *w, struct region *r)
  */
 static void zero(const struct pages *w, const struct region *r, uint64_t off, uint64_t len)
 {
-	static const uint8_t zeros[FF_PAGE];
+	static const uint8_t zeros[4096]; /* no page is smaller */
 	const uint64_t end = off + len, base = region_base(w, r);
 	off_t from, to;
 
@@ -341,8 +341,8 @@ static void zero(const struct pages *w, const struct region *r, uint64_t off, ui
 		if ((uint64_t)to > end)
 			to = (off_t)end;
 		for (off = (uint64_t)from & ~(uint64_t)(FF_PAGE - 1); off < (uint64_t)to;
-		     off += FF_PAGE)
-			if (fallible_bytes(r->map + (off - base), zeros, FF_PAGE))
+		     off += sizeof(zeros))
+			if (fallible_bytes(r->map + (off - base), zeros, sizeof(zeros)))
 				return;
 	}
 }

@@ -92,8 +92,8 @@ static void take_looked(void)
 	while ((n = fds_recv(looked[1], &found, sizeof(found), &in, 1, &n_fds, 0)) >= 0) {
 		if (!n_fds)
 			continue;
-		if (n != sizeof(found) || fstat(in, &st) || st.st_ino != vma.inode || found.start < vma.start ||
-		    found.end > vma.end || found.start >= found.end)
+		if (n != sizeof(found) || fstat(in, &st) || st.st_ino != vma.inode ||
+		    found.start < vma.start || found.end > vma.end || found.start >= found.end)
 			abort();
 		close(in);
 	}
