@@ -128,7 +128,10 @@ static int programs_vma_each(int maps, ff_vma_fn *fn, void *arg)
 #include "ffr/mem/guard.c"
 #undef uffd
 
-/* ---- what watch.c needs of the rest of a router ---------------------------------------------------- */
+/*
+ * ---- what watch.c needs of the rest of a router
+ * ----------------------------------------------------
+ */
 
 enum log_level log_level;
 
@@ -198,13 +201,19 @@ void unmap_later(struct session *s, void *map, uint64_t size, int fd)
 	own_munmap(map, size);
 }
 
-/* ---- the process --------------------------------------------------------------------------------------- */
+/*
+ * ---- the process
+ * ---------------------------------------------------------------------------------------
+ */
 
 static unsigned num_threads; /* of watch.c, which do not end */
 static pid_t threads_of;
 
-/* The library asks how many threads the program has; the router's are none of it. */
-long syscall(long nr, ...)
+/*
+ * The library asks how many threads the program has; the router's are none of it. Calls have
+ * fewer arguments than are read here, which AddressSanitizer minds.
+ */
+__attribute__((no_sanitize_address)) long syscall(long nr, ...)
 {
 	static long (*real)(long nr, ...);
 	long a[6], ret;
@@ -228,7 +237,10 @@ __attribute__((constructor)) static void find_syscall(void)
 	syscall(SYS_getppid);
 }
 
-/* ---- sessions ------------------------------------------------------------------------------------------ */
+/*
+ * ---- sessions
+ * ------------------------------------------------------------------------------------------
+ */
 
 struct fake_pages {
 	struct session ses;
