@@ -28,8 +28,8 @@
 #include "ffl/session/mm.h"
 
 #define NS_PER_MS  1000000u
-#define BUDGET_NS  (50u * NS_PER_MS) /* at once, and */
-#define BUDGET_DIV 20u		     /* ... this part of the time that passes */
+#define BUDGET_NS  (500u * NS_PER_MS) /* at once, and */
+#define BUDGET_DIV 20u		      /* ... this part of the time that passes */
 
 #define MPOL_F_ADDR 2u /* <numaif.h> */
 
