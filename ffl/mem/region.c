@@ -490,7 +490,8 @@ static int check_range(uintptr_t addr, uintptr_t end, bool write, int maps)
  */
 static bool is_all(const struct claim *c, const struct ff_vma *v)
 {
-	return !c->lazy && v->start == PAGE_DOWN(c->addr) && v->end == PAGE_UP(c->end);
+	return !c->lazy && c->from < c->to && v->start == PAGE_DOWN(c->addr) &&
+	       v->end == PAGE_UP(c->end);
 }
 
 /* Claim [from, to), whole pages. The number of runs or -errno. */
