@@ -55,6 +55,7 @@
 
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
 #define PLACE_TRIES	   1000u
+#define LOOK_NS		   20000000u /* see lazy_attr() */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -405,6 +406,31 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 	return err;
 }
 
+/*
+ * Attributes of a part of a lazy MR. Its parts are replaced one after the other, and to look at
+ * each by itself would take longer than to replace it: the rest of the mapping is looked at,
+ * which holds for a moment.
+ */
+static int lazy_attr(struct ffl_lazy *l, const struct ff_vma *v, uintptr_t va, uintptr_t end,
+		     struct ffl_attr *out)
+{
+	int err;
+
+	if (va < l->looked_from || end > l->looked_to ||
+	    ffl_clock_ns(CLOCK_MONOTONIC) - l->looked > LOOK_NS) {
+		l->looked_from = va;
+		l->looked_to = v->end < l->to ? v->end : l->to;
+		err = ffl_attr_get(va, l->looked_to, true, &l->attr);
+		if (err) {
+			l->looked_to = va;
+			return err;
+		}
+		l->looked = ffl_clock_ns(CLOCK_MONOTONIC);
+	}
+	*out = l->attr;
+	return 0;
+}
+
 /* Pages [va, end) of mapping v are private: replace them, if they may be. */
 static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
 {
@@ -418,7 +444,12 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, u
 	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps);
 	if (way == FFL_WAY_NONE)
 		return;
-	err = c->when == FFL_LATER ? -EAGAIN : ffl_attr_get(va, end, c->when == FFL_NOW, &attr);
+	if (c->lazy)
+		err = lazy_attr(c->lazy, v, va, end, &attr);
+	else if (c->when == FFL_LATER)
+		err = -EAGAIN;
+	else
+		err = ffl_attr_get(va, end, c->when == FFL_NOW, &attr);
 	if (err == -EAGAIN)
 		c->later += end - va;
 	if (err)

@@ -11,6 +11,7 @@
 #define FFL_MEM_REGION_H
 
 #include "ffr/abi/ff_vma.h"
+#include "ffl/mem/attr.h"
 #include "ffl/session/ffl.h"
 
 #define PAGE_DOWN(x) ((x) & ~(uintptr_t)(FF_PAGE - 1))
@@ -63,6 +64,10 @@ struct ffl_lazy {
 	bool busy;	    /* the last part had pages that the kernel, or a device, writes to */
 	bool placed;	    /* `off` is the place of `from` */
 	uint64_t off;
+	/* what was last asked of [looked_from, looked_to), and when, ns */
+	uintptr_t looked_from, looked_to;
+	uint64_t looked;
+	struct ffl_attr attr;
 };
 
 /* Growing arrays outside of the program's heap, which may itself be registered. */
