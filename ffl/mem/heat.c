@@ -200,6 +200,7 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e)
 			busy |= l->busy;
 		}
 		ffl_regions_unlock();
+		ffl_regions_pass();
 		if (!l)
 			return false;
 	}

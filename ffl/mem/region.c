@@ -55,6 +55,7 @@
 
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
 #define PLACE_TRIES	   1000u
+#define PASS_YIELDS	   1000u
 #define LOOK_NS		   20000000u /* see lazy_attr() */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
@@ -75,6 +76,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t lock_signals; /* mask of the thread that has the lock, as it was */
+static _Atomic uint32_t waiting;
 
 /* Region lock. Arrays of ffl_pages_resize(). */
 static struct ffl_file *files;
@@ -92,7 +94,9 @@ void ffl_regions_lock(void)
 	uint64_t all = ~(uint64_t)0, old;
 
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, KERNEL_SIGSET_SIZE);
+	atomic_fetch_add(&waiting, 1);
 	pthread_mutex_lock(&lock);
+	atomic_fetch_sub(&waiting, 1);
 	lock_signals = old;
 }
 
@@ -102,6 +106,12 @@ void ffl_regions_unlock(void)
 
 	pthread_mutex_unlock(&lock);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, KERNEL_SIGSET_SIZE);
+}
+
+void ffl_regions_pass(void)
+{
+	for (unsigned i = 0; atomic_load(&waiting) && i < PASS_YIELDS; i++)
+		sched_yield();
 }
 
 void *ffl_pages_resize(void *old, size_t old_len, size_t new_len)
@@ -722,6 +732,7 @@ void ffl_regions_forget(void)
 	num_files = 0;
 	num_contexts = 0;
 	has_windows = false;
+	atomic_store(&waiting, 0);
 	/* the parent's, of its address space; not closed, for they may be other files' by now */
 	maps_fd = -1;
 	ffl_window_fini(false);

@@ -24,6 +24,8 @@
  */
 void ffl_regions_lock(void);
 void ffl_regions_unlock(void);
+/* Let others have it who wait for it: a thread that takes it again and again would be first each time. */
+void ffl_regions_pass(void);
 
 /*
  * ---- region.c: the files of shadow pages, and who has what of the program's memory
