@@ -204,10 +204,7 @@ int ffl_attr_before(const struct ffl_attr *a, void *home, size_t len)
 	return 0;
 }
 
-/*
- * Without the right to lock as much for a moment it stays unlocked, which cannot be: the program
- * had locked it.
- */
+/* The program had as much locked a moment ago, so its RLIMIT_MEMLOCK allows it. */
 void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len)
 {
 	if (a->is_locked)

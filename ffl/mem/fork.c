@@ -189,9 +189,7 @@ static void fork_parent(void)
 	ffl_regions_unlock();
 }
 
-/*
- * ---- in the child: async-signal-safe ----------------------------------------------------------
- */
+/* ---- in the child: async-signal-safe ----------------------------------------------------- */
 
 /* A chunk more is copied, or all. False: the parent has given up. */
 static bool advance(bool all)

@@ -442,9 +442,7 @@ FFL_EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 	return 0;
 }
 
-/*
- * ---- advice ---------------------------------------------------------------------------------
- */
+/* ---- advice ------------------------------------------------------------------------------ */
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ  22

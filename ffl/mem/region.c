@@ -61,9 +61,6 @@
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
 #endif
-#ifndef USERFAULTFD_IOC_NEW
-#define USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)
-#endif
 #ifndef UFFD_FEATURE_MINOR_SHMEM
 #define UFFD_FEATURE_MINOR_SHMEM   (1 << 10)
 #define UFFDIO_REGISTER_MODE_MINOR ((__u64)1 << 2)
@@ -75,8 +72,8 @@
 	 UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t lock_signals; /* mask of the thread that has the lock, as it was */
-static _Atomic uint32_t waiting;
+static uint64_t lock_signals;	 /* mask of the thread that has the lock, as it was */
+static _Atomic uint32_t waiting; /* threads that wait for it */
 
 /* Region lock. Arrays of ffl_pages_resize(). */
 static struct ffl_file *files;
@@ -170,10 +167,7 @@ static int vma_prot(const struct ff_vma *v)
 	       (v->flags & FF_VMA_EXEC ? PROT_EXEC : 0);
 }
 
-/*
- * ---- files
- * ------------------------------------------------------------------------------------------
- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 static bool is_of(const struct ffl_file *f, const struct ff_vma *v)
 {
@@ -197,23 +191,6 @@ static bool is_open(const struct ffl_file *f)
 	return !syscall(SYS_fstat, f->fd, &st) && st.st_ino == f->inode;
 }
 
-/* A userfaultfd of this process for shadow mappings, which the router reads. -errno. */
-static int watch_open(int uffd_dev)
-{
-	struct uffdio_api api = { .api = UFFD_API, .features = WATCH_FEATURES };
-	int fd, err;
-
-	fd = ioctl(uffd_dev, USERFAULTFD_IOC_NEW, O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	if (ioctl(fd, UFFDIO_API, &api)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
-}
-
 /*
  * The context's file, from its first use on. The userfaultfd is the router's alone: if it were
  * this process's as well, a router that dies would leave threads waiting for an answer for ever.
@@ -232,7 +209,7 @@ static struct ffl_file *file_get(struct ffl_context *ctx)
 	if (ctx->no_pages || grow((void **)&files, num_files, &max_files, sizeof(*files)))
 		return NULL;
 	ctx->no_pages = true; /* if it fails, it is not tried again */
-	given[0] = watch_open(ctx->uffd_dev);
+	given[0] = ffl_uffd_open(ctx->uffd_dev, WATCH_FEATURES);
 	if (given[0] < 0)
 		return NULL;
 	given[1] = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -351,10 +328,7 @@ char *ffl_regions_map(struct ffl_context *ctx, size_t len)
 	return home;
 }
 
-/*
- * ---- claims
- * -----------------------------------------------------------------------------------------
- */
+/* ---- claims ------------------------------------------------------------------------------ */
 
 /* What ffl_regions_claim() collects. */
 struct claim {
@@ -417,28 +391,22 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 }
 
 /*
- * Attributes of a part of a lazy MR. Its parts are replaced one after the other, and to look at
- * each by itself would take longer than to replace it: the rest of the mapping is looked at,
- * which holds for a moment.
+ * The attributes of a part of a lazy MR. The MR's parts are replaced one after the other, and one
+ * look at smaps takes longer than to replace one. So a look is at the rest of the mapping, and its
+ * result is used for LOOK_NS. 0 or -errno, as ffl_attr_get().
  */
 static int lazy_attr(struct ffl_lazy *l, const struct ff_vma *v, uintptr_t va, uintptr_t end,
 		     struct ffl_attr *out)
 {
-	int err;
-
 	if (va < l->looked_from || end > l->looked_to ||
 	    ffl_clock_ns(CLOCK_MONOTONIC) - l->looked > LOOK_NS) {
 		l->looked_from = va;
 		l->looked_to = v->end < l->to ? v->end : l->to;
-		err = ffl_attr_get(va, l->looked_to, true, &l->attr);
-		if (err) {
-			l->looked_to = va;
-			return err;
-		}
+		l->attr_err = ffl_attr_get(va, l->looked_to, true, &l->attr);
 		l->looked = ffl_clock_ns(CLOCK_MONOTONIC);
 	}
 	*out = l->attr;
-	return 0;
+	return l->attr_err;
 }
 
 /* Pages [va, end) of mapping v are private: replace them, if they may be. */
@@ -620,10 +588,7 @@ bool ffl_regions_know_pins(void)
 	return ffl_window_knows_pins();
 }
 
-/*
- * ---- contexts
- * -----------------------------------------------------------------------------------------
- */
+/* ---- contexts ---------------------------------------------------------------------------- */
 
 int ffl_regions_init(struct ffl_context *ctx)
 {
@@ -644,7 +609,10 @@ int ffl_regions_init(struct ffl_context *ctx)
 	return 0;
 }
 
-/* What is shadow pages stays so: its file is needed when the process forks. */
+/*
+ * The context's shadow pages stay the program's memory. Their file stays open, because fork.c copies
+ * from it.
+ */
 void ffl_regions_fini(struct ffl_context *ctx)
 {
 	if (!ctx->has_regions || (ctx->pid && ctx->pid != getpid()))
@@ -665,10 +633,7 @@ void ffl_regions_fini(struct ffl_context *ctx)
 	ffl_regions_unlock();
 }
 
-/*
- * ---- fork
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- fork -------------------------------------------------------------------------------- */
 
 /* Files of closed contexts of which nothing is mapped any more are not needed. */
 static void files_sweep(uint32_t num)

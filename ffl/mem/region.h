@@ -24,17 +24,14 @@
  */
 void ffl_regions_lock(void);
 void ffl_regions_unlock(void);
-/* Let others have it who wait for it: a thread that takes it again and again would be first each time. */
+/* Threads that wait for the lock get it before the caller, who is about to take it again. */
 void ffl_regions_pass(void);
 
-/*
- * ---- region.c: the files of shadow pages, and who has what of the program's memory
- * ----------------
- */
+/* ---- region.c: the files of shadow pages, and who has what of the program's memory ------- */
 
 /*
- * The file of a context's shadow pages. Of this process, and of contexts that are closed as well:
- * their pages stay where they are.
+ * The file of a context's shadow pages. Files of contexts that were closed are kept as well, because
+ * the program goes on having their pages.
  */
 struct ffl_file {
 	int fd;
@@ -66,10 +63,11 @@ struct ffl_lazy {
 	bool busy;	    /* the last part had pages that the kernel, or a device, writes to */
 	bool placed;	    /* `off` is the place of `from` */
 	uint64_t off;
-	/* what was last asked of [looked_from, looked_to), and when, ns */
+	/* the attributes of [looked_from, looked_to), or -errno, as they were at `looked` (ns) */
 	uintptr_t looked_from, looked_to;
 	uint64_t looked;
 	struct ffl_attr attr;
+	int attr_err;
 };
 
 /* Growing arrays outside of the program's heap, which may itself be registered. */
@@ -95,14 +93,14 @@ enum ffl_when {
 int ffl_regions_claim(struct ffl_context *ctx, uintptr_t addr, size_t len, bool write,
 		      enum ffl_when when, uint64_t *later, struct ff_mr_run *run, unsigned max);
 /*
- * Likewise of on-demand memory: what is there, and can be replaced; the rest may be anything, or
- * nothing.
+ * As ffl_regions_claim(), for an MR of on-demand memory. Pages that are not mapped, or cannot be
+ * replaced, are no error: they get no run.
  */
 int ffl_regions_claim_there(struct ffl_context *ctx, uintptr_t addr, size_t len,
 			    struct ff_mr_run *run, unsigned max);
 /*
- * Likewise of [from, to), whole pages of a lazy MR of which it claims none so far; shared memory
- * is left out.
+ * As ffl_regions_claim(), for the whole pages [from, to) of a lazy MR, which has no run for them
+ * yet. Shared memory that is not this context's gets no run.
  */
 int ffl_regions_claim_part(struct ffl_lazy *lazy, uintptr_t from, uintptr_t to,
 			   struct ff_mr_run *run, unsigned max);
@@ -122,10 +120,7 @@ unsigned ffl_regions_look(struct ffl_part **first);
 const struct ffl_file *ffl_regions_file(uint32_t i);
 void ffl_regions_forget(void); /* in a child: async-signal-safe, needs no lock */
 
-/*
- * ---- heat.c: pages that are replaced when they are used
- * ----------------------------------------
- */
+/* ---- heat.c: pages that are replaced when they are used ---------------------------------- */
 
 /* When are pages of MRs that have so many of them, and that access, replaced? Bytes. */
 enum ffl_when ffl_heat_when(struct ffl_context *ctx, size_t len, int access);
@@ -139,10 +134,7 @@ void ffl_heat_remove(struct ffl_lazy *lazy);
 void ffl_heat_stop(struct ffl_context *ctx);
 void ffl_heat_forget(void); /* in a child: async-signal-safe, needs no lock */
 
-/*
- * ---- malloc.c
- * -------------------------------------------------------------------------------------
- */
+/* ---- malloc.c ---------------------------------------------------------------------------- */
 
 void ffl_malloc_forget(struct ffl_context *ctx); /* the context goes; NULL: all (in a child) */
 

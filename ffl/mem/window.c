@@ -31,13 +31,14 @@
  *
  * What other threads do to p's mapping meanwhile, by any way:
  *
- *	madvise(MADV_DONTNEED) finds nothing to drop, and the pages would come back with their old content. So the
- *	userfaultfd tells of it: the caller sleeps until the event is read here, and the page that it meant is zero at
- *	home. An event that is read when home is at p already is of a caller that goes on to drop entries of p, whose
- *	content is the file's: a hole is punched there.
- *	munmap() and mmap(): what was slid away is looked at before it is copied, and whether p is still the empty
- *	mapping just before the second mremap. What remains is such a call between these two system calls, and a
- *	mremap() of exactly these pages in the window, which moves the empty mapping.
+ *	madvise(MADV_DONTNEED) finds nothing to drop, and the pages would come back with their old
+ *	content. So the userfaultfd tells of it: the caller sleeps until the event is read here, and
+ *	the page that it meant is zero at home. Where an event is read when home is at p already, its
+ *	caller goes on to drop entries of p, whose content is the file's: a hole is punched there.
+ *	munmap() and mmap(): what was slid away is looked at before it is copied, and whether p is
+ *	still the empty mapping just before the second mremap. What remains is such a call between
+ *	these two system calls, and a mremap() of exactly these pages in the window, which moves the
+ *	empty mapping.
  *
  * A device, or io_uring, may have been given pages of p by their numbers (O_DIRECT, registered
  * buffers): what it writes to the old page after the copy would be lost. UFFDIO_MOVE (Linux 6.8)
@@ -107,8 +108,8 @@ struct uffdio_move {
 /* All of it: the region lock. */
 static int uffd = -1; /* -1: there are no windows */
 static char *stash;   /* FFL_WINDOW_MAX bytes of address space, in which nothing can be read */
-static char *
-	probe; /* as many, private, never touched, registered; NULL: what is pinned cannot be told */
+/* as many bytes, private, never touched, registered; NULL: the kernel cannot tell what is pinned */
+static char *probe;
 static bool probe_locked;
 static char *nowhere;  /* where nobody can read: a page */
 static char *anywhere; /* a page that is registered, and there */
@@ -456,12 +457,9 @@ int ffl_window_file_in(const struct ffl_swap *s, bool alone)
 	return err;
 }
 
-/*
- * ---- what windows need
- * --------------------------------------------------------------------------
- */
+/* ---- what windows need ------------------------------------------------------------------- */
 
-static int uffd_open(int uffd_dev, uint64_t features)
+int ffl_uffd_open(int uffd_dev, uint64_t features)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = features };
 	int fd, err;
@@ -509,10 +507,10 @@ int ffl_window_init(int uffd_dev)
 
 	if (uffd >= 0)
 		return 0;
-	uffd = uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_MOVE);
+	uffd = ffl_uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE | UFFD_FEATURE_MOVE);
 	if (uffd < 0) {
 		moves = false;
-		uffd = uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE);
+		uffd = ffl_uffd_open(uffd_dev, UFFD_FEATURE_EVENT_REMOVE);
 	}
 	if (uffd < 0)
 		return uffd;

@@ -22,6 +22,9 @@ void ffl_window_fini(bool fd_too);
 /* Can it be told which pages a device, or the kernel, has by their numbers? */
 bool ffl_window_knows_pins(void);
 
+/* A userfaultfd of this process, from an open /dev/userfaultfd, with UFFD_FEATURE_*; or -errno. */
+int ffl_uffd_open(int uffd_dev, uint64_t features);
+
 /* Pages to be replaced, and what replaces them. */
 struct ffl_swap {
 	char *p;

@@ -150,7 +150,10 @@ struct cm_msg {
  * see cm_wire_conn().
  */
 uint32_t cm_send(struct cm *cm, const struct container *from, const struct cm_msg *m);
-/* Who a message is from; c: NULL, if that is on another host. id: the container's, 0: of a plain peer. */
+/*
+ * The container that sent a message. c: NULL if it is on another host. id: its number, 0 for a plain
+ * peer, which is no container of ours.
+ */
 struct cm_from {
 	const struct container *c;
 	uint32_t id;

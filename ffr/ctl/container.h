@@ -105,8 +105,8 @@ int container_cgroup_tell(struct container *c, const char *path);
 void container_cgroup_forget(struct ctl *ctl, const char *name);
 /* Is that what is kept, in the folder of containers, about one's cgroup? Then `name` is its container. */
 bool container_cgroup_file(const char *file, char name[CONTAINER_NAME_MAX]);
-/* Who connected may not say HELLO, as its cgroup is not the container's (a->outside): a line in the log. */
 struct keeper_added;
+/* Log that a process may not say HELLO, because its cgroup is not the container's (a->outside). */
 void container_cgroup_refused(const struct ctl_conn *conn, const struct keeper_added *a);
 
 /* ---- runs.c ---------------------------------------------------------------------------------- */

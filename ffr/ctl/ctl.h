@@ -198,7 +198,7 @@ bool ctl_serve_slot(struct ctl_conn *conn);
 
 /* The control thread worked for that container since its cpu_of_thread() was `from`. */
 void ctl_charge(struct container *c, uint64_t from);
-/* ... or somebody else did for so long. */
+/* Another thread, or the keeper, worked for that container for so long (ns). */
 void ctl_charge_ns(struct container *c, uint64_t ns);
 
 /* How long a connection may stay without a session; ms. */

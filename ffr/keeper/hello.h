@@ -36,7 +36,10 @@ int ctl_peer_ask(struct ctl_peer *peer);
 int ctl_peer_prove(struct ctl_peer *peer, const uint8_t nonce[FF_NONCE_SZ], pid_t sender);
 /* Does the process live? */
 bool ctl_peer_lives(int pidfd);
-/* What is seen to be wrong with these descriptors by themselves; NULL: ctl_peer_memory() has to look. Waits for nobody. */
+/*
+ * Can these two descriptors not be /proc/PID/mem and maps, as far as they tell by themselves? The
+ * reason, or NULL: then ctl_peer_memory() has to look at the process. Waits for nobody.
+ */
 const char *ctl_memory_wrong(int mem, int maps);
 /*
  * Are these /proc/self/mem and /proc/self/maps of that process, which opened them as it must? NULL,

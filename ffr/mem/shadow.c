@@ -32,7 +32,7 @@
 
 /* Runs of an MR beyond the claims: shared ones may consist of several mappings. */
 #define EXTRA_RUNS FF_MR_MAX_RUNS
-/* ... with those that it gets later. */
+/* Runs that MAP_MR may bring an MR to. */
 #define MORE_RUNS (2 * FF_MR_MAX_RUNS)
 
 /* Bytes of files that one call looks at for holes, and makes present. */
@@ -69,10 +69,7 @@ static uint64_t page_down(uint64_t x)
 	return x & ~(uint64_t)(FF_PAGE - 1);
 }
 
-/*
- * ---- files of the application
- * ------------------------------------------------------------------
- */
+/* ---- files of the application ------------------------------------------------------------ */
 
 /* What is known about the process while one MR's shared runs are looked at. */
 struct peer {
@@ -188,10 +185,7 @@ static void foreign_put(struct foreign *g)
 	free(g);
 }
 
-/*
- * ---- claims
- * ------------------------------------------------------------------------------------------
- */
+/* ---- claims ------------------------------------------------------------------------------ */
 
 /* Is the claim well formed, behind `prev_end`, and on pages of the MR? */
 static bool claim_valid(const struct mr *mr, const struct ff_mr_run *c, uint64_t prev_end)

@@ -59,10 +59,7 @@ static inline uint8_t *shadow_first(const struct mr *mr, uint64_t va, uint64_t l
 
 /* ---- segments: the memfds that clients map (seg.c); control thread ---------------------- */
 
-/*
- * What is done with clients' memory later than it was asked for; sessions have it as
- * s->mem.later.
- */
+/* Where work on clients' memory is queued that takes too long to be done at once: s->mem.later. */
 struct mem {
 	struct uv_loop_s *loop;
 	struct populate *populate; /* populate.c; NULL: nothing to do */

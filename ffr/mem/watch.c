@@ -5,11 +5,12 @@
  *
  * Theory of operation
  * -------------------
- * The library puts mappings of the file in place of private memory (ffl/mem/region.c), and to the
- * program that has to be private memory still. The kernel tells of what it does to them, by a
- * userfaultfd of the program's process that the library hands over: a thread here reads it.
- * Whoever does such a thing sleeps until his event is read, and faults on pages that are not
- * there until they are answered. So this thread does nothing else, and waits for nobody.
+ * The library puts mappings of the file in place of a program's private memory
+ * (ffl/mem/region.c). To the program they have to behave as private memory. The kernel tells what
+ * the program does to them, by a userfaultfd that the library hands over and a thread here reads.
+ * A program's thread that unmaps, moves or drops such pages sleeps until the event is read. One
+ * that touches a page that is not there sleeps until the fault is answered. So the thread here does
+ * nothing else, and waits for nobody.
  *
  *	EVENT_REMOVE	madvise(MADV_DONTNEED) and others, before entries are dropped: what was dropped reads as zeros
  *	EVENT_UNMAP	munmap() and mappings that take the place, afterwards: the pages are given back
@@ -85,15 +86,14 @@ struct uffdio_continue {
 };
 #endif
 
-#define PENDING_MAX 1024u /* faults that wait for an event to end */
-#define AHEAD_MAX   512u  /* pages that one fault is answered with, of a row of them */
-#define REMOVED_MAX 1024u
-#define REMOVED_AGE 100u	 /* looks at pages that were moved since */
-#define ENTRIES	    512u	 /* of the pagemap, read at once */
-#define PM_HAS	    (3ull << 62) /* ... which is there, or swapped out */
-#define SCAN_MS	    10		 /* between two looks at all mappings */
-#define GONE_LOOK_MS                                                                               \
-	1000 /* how often it is looked whether the process is gone, after its session */
+#define PENDING_MAX  1024u /* faults that wait for an event to end */
+#define AHEAD_MAX    512u  /* pages that one fault is answered with, of a row of them */
+#define REMOVED_MAX  1024u
+#define REMOVED_AGE  100u	  /* looks at pages that were moved since */
+#define ENTRIES	     512u	  /* of the pagemap, read at once */
+#define PM_HAS	     (3ull << 62) /* ... which is there, or swapped out */
+#define SCAN_MS	     10		  /* between two looks at all mappings */
+#define GONE_LOOK_MS 1000 /* between two looks whether the process is gone, after its session */
 #define RETRY_MS     1
 #define STACK	     ((size_t)256 << 10)
 #define PAGES_MEMORY (sizeof(struct pages) + STACK / 4) /* what is used of the stack */
@@ -110,10 +110,10 @@ struct fault {
 };
 
 struct pages {
-	pthread_mutex_t lock;	/* of nobody who waits for anything */
+	pthread_mutex_t lock;	/* its holder waits for nothing */
 	uint32_t refs;		/* the session, and the thread */
 	bool ended;		/* the session has: there are no MRs, and nothing is mapped here */
-	bool is_dirty;		/* pages may be there that nobody has */
+	bool is_dirty;		/* the file may have pages that are mapped nowhere */
 	struct region *placing; /* what PLACE_PAGES was last called for, and may not be mapped yet, */
 	uint64_t placing_off;	/* ... from there in the file */
 	uint64_t places;	/* calls of PLACE_PAGES so far */
@@ -151,10 +151,7 @@ static struct region *region_of(struct pages *w, uint64_t off)
 	return i < REGIONS_MAX ? &w->region[i] : NULL;
 }
 
-/*
- * ---- what is mapped: the thread
- * ------------------------------------------------------------------
- */
+/* ---- what is mapped: the thread ---------------------------------------------------------- */
 
 static bool is_mapping(const struct pages *w, const struct ff_vma *v)
 {
@@ -317,10 +314,7 @@ static void region_unref(struct pages *w, struct region *r)
 		make_dirty(w);
 }
 
-/*
- * ---- events: the thread
- * --------------------------------------------------------------------------
- */
+/* ---- events: the thread ------------------------------------------------------------------ */
 
 /*
  * Pages of MRs are zeroed, but for those that are not there: the router must not touch these
@@ -759,10 +753,7 @@ static void *watch_thread(void *arg)
 	return NULL;
 }
 
-/*
- * ---- the control thread
- * --------------------------------------------------------------------------
- */
+/* ---- the control thread ------------------------------------------------------------------ */
 
 /* A userfaultfd, and none that blocks? What else it can do is its client's affair. */
 static bool is_uffd(int fd)
@@ -793,10 +784,7 @@ int pages_watch(struct session *s, int uffd, int pagemap, int mem, int file)
 	struct pages *w;
 	int err;
 
-	/*
-	 * the keeper knows maps to be of a procfs: nothing of that makes who reads wait for the
-	 * client
-	 */
+	/* the keeper knows that maps is of a procfs, where a client can keep no reader waiting */
 	if (!is_uffd(uffd) || fstat(file, &st) || fstat(s->mem.maps_fd, &maps) ||
 	    fstat(pagemap, &pm) || pm.st_dev != maps.st_dev || !S_ISREG(pm.st_mode))
 		return -EINVAL;

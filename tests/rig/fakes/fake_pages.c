@@ -128,10 +128,7 @@ static int programs_vma_each(int maps, ff_vma_fn *fn, void *arg)
 #include "ffr/mem/guard.c"
 #undef uffd
 
-/*
- * ---- what watch.c needs of the rest of a router
- * ----------------------------------------------------
- */
+/* ---- what watch.c needs of the rest of a router ------------------------------------------ */
 
 enum log_level log_level;
 
@@ -201,10 +198,7 @@ void unmap_later(struct session *s, void *map, uint64_t size, int fd)
 	own_munmap(map, size);
 }
 
-/*
- * ---- the process
- * ---------------------------------------------------------------------------------------
- */
+/* ---- the process ------------------------------------------------------------------------- */
 
 static unsigned num_threads; /* of watch.c, which do not end */
 static pid_t threads_of;
@@ -237,10 +231,7 @@ __attribute__((constructor)) static void find_syscall(void)
 	syscall(SYS_getppid);
 }
 
-/*
- * ---- sessions
- * ------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---------------------------------------------------------------------------- */
 
 struct fake_pages {
 	struct session ses;
