@@ -11,8 +11,8 @@
 #define HEAT_MIN ((uint64_t)2 * FF_PAGE)
 /* Parts of an MR, at most. */
 #define HEAT_PARTS 1024u
-/* So many uses, however short, are as good as all of the part's bytes. */
-#define HEAT_USES 16u
+/* A use counts as so many bytes at least: the longest copy that is made at once (soft/xfer.c). */
+#define HEAT_USE 65536u
 
 struct heat {
 	uint64_t base;	/* address of the first part: the MR's, rounded down to a page */
@@ -43,7 +43,7 @@ static inline void heat_used(struct mr *mr, uint64_t va, uint32_t len)
 	part = (va - h->base) >> h->shift;
 	if (part >= h->num || h->used[part] == HEAT_TOLD)
 		return;
-	add = (uint32_t)((len > size / HEAT_USES ? len : size / HEAT_USES) / 16);
+	add = (len > HEAT_USE ? len : HEAT_USE) / 16;
 	if (h->used[part] < HEAT_TOLD - 1 - add)
 		h->used[part] += add;
 	if (h->used[part] > (uint32_t)(size / 16))

@@ -89,7 +89,7 @@ static void short_uses_count_as_well(void **state)
 
 	(void)state;
 	begin(16 * MB, 2 * MB);
-	for (unsigned i = 0; i < HEAT_USES; i++)
+	for (unsigned i = 0; i < MB / HEAT_USE; i++)
 		heat_used(&mr, 16 * MB + i, 8);
 	assert_false(told(&e));
 	heat_used(&mr, 16 * MB, 8);
@@ -117,7 +117,7 @@ static void the_ends_are_the_mrs(void **state)
 	assert_int_equal(e.va, 17 * MB);
 	assert_int_equal(e.len, MB);
 	assert_false(told(&e));
-	for (unsigned i = 0; i < HEAT_USES; i++)
+	for (unsigned i = 0; i < MB / HEAT_USE; i++)
 		heat_used(&mr, 18 * MB + 149, 1);
 	assert_true(told(&e));
 	assert_int_equal(e.va, 18 * MB);
