@@ -9,14 +9,26 @@
  * here, means that the pages are not replaced.
  *
  * Only /proc/self/smaps tells, and it looks at all pages of the process on the way, 10 ms for
- * each GB. So a program that registers much fresh memory does not spend more than a part of its
- * time on it: what it registers beyond is copied at first, and replaced when it is used.
+ * each GB. So it is not read but where needed: most memory has no attributes, and whether it has
+ * those that are expected the kernel can be asked otherwise. It makes one mapping of two that are
+ * next to each other if they have everything in common, all flags, the protection key and the NUMA
+ * policy included. So a mapping is made that was asked the same, an empty copy of the program's
+ * mapping is put next to it (mremap(MREMAP_DONTUNMAP) of one that is empty), and if there is one
+ * mapping then, they are alike. That takes some microseconds, and is done in the window
+ * (window.c), so that nothing can change between. Of an empty mapping that remains the kernel
+ * forgets that it was locked; whether the pages are locked madvise() tells.
+ *
+ * A program that registers much fresh memory with attributes does not spend more than a part of
+ * its time on smaps: what it registers beyond is copied at first, and replaced when it is used.
  *
  * Tests: test_attr.c
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -31,7 +43,12 @@
 #define BUDGET_NS  (500u * NS_PER_MS) /* at once, and */
 #define BUDGET_DIV 20u		      /* ... this part of the time that passes */
 
-#define MPOL_F_ADDR 2u /* <numaif.h> */
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MADV_COLD /* Linux 5.4 */
+#define MADV_COLD 20
+#endif
 
 /*
  * Names in VmFlags, of proc_pid_smaps(5), and what asks for the same again; 0: nothing needs to.
@@ -209,4 +226,90 @@ void ffl_attr_after(const struct ffl_attr *a, void *va, size_t len)
 {
 	if (a->is_locked)
 		syscall(SYS_mlock, va, len);
+}
+
+/* ---- comparing --------------------------------------------------------------------------- */
+
+/*
+ * Address space in which nothing can be read: a page for a mapping as it is expected, room for
+ * the copy, and a page for another one, made with MAP_NORESERVE. [region lock]
+ */
+static char *room;
+static size_t room_len;
+
+int ffl_attr_init(size_t max)
+{
+	room_len = max + 2 * FF_PAGE;
+	room = mm_map(NULL, room_len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		      0);
+	if (room == MAP_FAILED)
+		room = NULL;
+	return room ? 0 : -ENOMEM;
+}
+
+void ffl_attr_fini(void)
+{
+	if (room)
+		mm_unmap(room, room_len);
+	room = NULL;
+}
+
+void ffl_attr_forget(void)
+{
+	mm_map(room, room_len, PROT_NONE,
+	       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+/* A page at `at` that was asked for the same. 0 or -errno. */
+static int model(char *at, int uffd, const struct ffl_attr *a, int prot, int flags)
+{
+	struct uffdio_register r = { .range = { (uintptr_t)at, FF_PAGE },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	int err;
+
+	if (mm_map(at, FF_PAGE, prot | PROT_WRITE,
+		   flags | MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	if (!(prot & PROT_WRITE)) {
+		/* somebody has written to it before, else there were nothing to be replaced */
+		*(volatile char *)at = 0;
+		if (mm_protect(at, FF_PAGE, prot))
+			return -errno;
+	}
+	syscall(SYS_munlock, at, FF_PAGE); /* the program has called mlockall(MCL_FUTURE) */
+	err = ffl_attr_before(a, at, FF_PAGE);
+	if (err)
+		return err;
+	return ioctl(uffd, UFFDIO_REGISTER, &r) ? -errno : 0;
+}
+
+int ffl_attr_expect(int uffd, const struct ffl_attr *a, int prot, size_t len)
+{
+	int err = model(room, uffd, a, prot, 0);
+
+	return err ? err : model(room + FF_PAGE + len, uffd, a, prot, MAP_NORESERVE);
+}
+
+/* Is all of the copy one mapping with one of the models? */
+static bool is_merged(const char *copy, size_t len, int maps)
+{
+	uintptr_t from = (uintptr_t)copy, to = from + len;
+	struct ff_vma v = { 0 };
+
+	if (ff_vma_query(maps, from, &v))
+		return false;
+	return (v.start < from && v.end >= to) || (v.start <= from && v.end > to);
+}
+
+bool ffl_attr_is(char *p, size_t len, int maps)
+{
+	const int flags = MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP;
+	char *copy = room + FF_PAGE;
+
+	return mm_remap(p, len, len, flags, copy) != MAP_FAILED && is_merged(copy, len, maps);
+}
+
+bool ffl_attr_is_locked(char *page)
+{
+	return mm_advise(page, FF_PAGE, MADV_COLD) && errno == EINVAL;
 }

@@ -56,7 +56,6 @@
 #define KERNEL_SIGSET_SIZE 8 /* bytes */
 #define PLACE_TRIES	   1000u
 #define PASS_YIELDS	   1000u
-#define LOOK_NS		   20000000u /* see lazy_attr() */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_READ  22
 #define MADV_POPULATE_WRITE 23
@@ -373,6 +372,7 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 		.home = home,
 		.off = place->off,
 		.maps = c->maps,
+		.attr = attr,
 	};
 	int err;
 
@@ -390,30 +390,12 @@ static int replace(struct claim *c, const struct ff_vma *v, const struct ffl_att
 	return err;
 }
 
-/*
- * The attributes of a part of a lazy MR. The MR's parts are replaced one after the other, and one
- * look at smaps takes longer than to replace one. So a look is at the rest of the mapping, and its
- * result is used for LOOK_NS. 0 or -errno, as ffl_attr_get().
- */
-static int lazy_attr(struct ffl_lazy *l, const struct ff_vma *v, uintptr_t va, uintptr_t end,
-		     struct ffl_attr *out)
-{
-	if (va < l->looked_from || end > l->looked_to ||
-	    ffl_clock_ns(CLOCK_MONOTONIC) - l->looked > LOOK_NS) {
-		l->looked_from = va;
-		l->looked_to = v->end < l->to ? v->end : l->to;
-		l->attr_err = ffl_attr_get(va, l->looked_to, true, &l->attr);
-		l->looked = ffl_clock_ns(CLOCK_MONOTONIC);
-	}
-	*out = l->attr;
-	return l->attr_err;
-}
-
 /* Pages [va, end) of mapping v are private: replace them, if they may be. */
 static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, uintptr_t end)
 {
 	struct place place = { .span = end - va };
-	struct ffl_attr attr;
+	struct ffl_attr attr = { 0 }; /* what most memory has */
+	bool looked = false;	      /* attr is what smaps tells */
 	enum ffl_way way;
 	int err = 0;
 
@@ -422,15 +404,15 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, u
 	way = ffl_way_of(v, va, end, c->ctx->whole_pages, c->maps);
 	if (way == FFL_WAY_NONE)
 		return;
-	if (c->lazy)
-		err = lazy_attr(c->lazy, v, va, end, &attr);
-	else if (c->when == FFL_LATER)
-		err = -EAGAIN;
-	else
-		err = ffl_attr_get(va, end, c->when == FFL_NOW, &attr);
-	if (err == -EAGAIN)
+	if (c->when == FFL_LATER) {
 		c->later += end - va;
-	if (err)
+		return;
+	}
+	if (c->lazy && c->lazy->never)
+		return;
+	if (c->lazy)
+		attr = c->lazy->attr;
+	if (way != FFL_WAY_WINDOW && ffl_attr_get(va, end, true, &attr))
 		return;
 	if (c->lazy && c->lazy->placed)
 		place = (struct place){ .off = c->lazy->off + (va - c->lazy->from) };
@@ -438,15 +420,29 @@ static void claim_fresh(struct claim *c, const struct ff_vma *v, uintptr_t va, u
 		place.span = c->lazy->to - c->lazy->from;
 	while (va < end) {
 		size_t len = end - va < FFL_WINDOW_MAX ? end - va : FFL_WINDOW_MAX;
+		struct place at = place;
 
 		if (c->lazy && !c->lazy->placed)
-			place.off = va - c->lazy->from; /* in the region */
-		err = replace(c, v, &attr, way, va, len, &place);
+			at.off = va - c->lazy->from; /* in the region */
+		err = replace(c, v, &attr, way, va, len, &at);
+		if (err == -ESTALE && !looked) {
+			looked = true;
+			err = ffl_attr_get(va, end, c->when == FFL_NOW, &attr);
+			if (!err)
+				continue;
+			if (err == -EAGAIN)
+				c->later += end - va;
+			else if (c->lazy)
+				c->lazy->never = true;
+		}
 		if (err) /* watched by somebody else; too many mappings; or not there any more */
 			break;
+		looked = false;
+		place = at;
 		if (c->lazy) {
 			c->lazy->off = place.off - (va - c->lazy->from);
 			c->lazy->placed = true;
+			c->lazy->attr = attr;
 		}
 		claim_run(c, FF_RUN_SHADOW, va, len, place.off);
 		place.off += len;

@@ -61,13 +61,10 @@ struct ffl_lazy {
 	struct ffl_mr *mr;
 	uintptr_t from, to; /* its whole pages */
 	bool busy;	    /* the last part had pages that the kernel, or a device, writes to */
+	bool never;	    /* a part had attributes that shadow pages cannot have */
 	bool placed;	    /* `off` is the place of `from` */
 	uint64_t off;
-	/* the attributes of [looked_from, looked_to), or -errno, as they were at `looked` (ns) */
-	uintptr_t looked_from, looked_to;
-	uint64_t looked;
-	struct ffl_attr attr;
-	int attr_err;
+	struct ffl_attr attr; /* of the last part that was replaced, and so perhaps of the next one */
 };
 
 /* Growing arrays outside of the program's heap, which may itself be registered. */

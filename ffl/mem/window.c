@@ -46,6 +46,9 @@
  * moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it is.
  * Nor does it move pages that a child of fork() shares; p is written to first, all of it.
  *
+ * Just before home comes it is asked whether p's mapping is as home's was made to be (attr.c). If
+ * not, the window is given up, and the caller has to find out what the program has asked of it.
+ *
  * Private pages of a file are none that a userfaultfd can watch. Those that nobody can write to
  * need no window: what is left at p when they are slid away is the same file, and whoever reads
  * it sees the same bytes. Others are replaced only while there is no other thread; the router,
@@ -69,6 +72,7 @@
 #include "ffr/abi/ff_ring.h"
 #include "ffl/session/ffl.h"
 #include "ffl/session/mm.h"
+#include "ffl/mem/attr.h"
 #include "ffl/mem/window.h"
 
 #ifndef MADV_POPULATE_READ /* musl */
@@ -387,12 +391,16 @@ static void abandon(char *p, size_t len)
 static int swap(const struct ffl_swap *s)
 {
 	/* nobody writes to what may only be read, and the kernel does not move it */
-	bool check = probe && s->prot & PROT_WRITE;
+	bool check = probe && s->prot & PROT_WRITE, all = check || !(s->prot & PROT_WRITE);
 	int err;
 
-	mm_advise(s->p, check ? s->len : FF_PAGE,
-		  s->prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ);
-	err = uffd_register(s->p, s->len, UFFDIO_REGISTER_MODE_MISSING);
+	if (mm_advise(s->p, all ? s->len : FF_PAGE,
+		      s->prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
+	    all)
+		return -errno; /* MADV_GUARD_INSTALL, or there is no memory */
+	err = ffl_attr_expect(uffd, s->attr, s->prot, s->len);
+	if (!err)
+		err = uffd_register(s->p, s->len, UFFDIO_REGISTER_MODE_MISSING);
 	if (err)
 		return err;
 	err = slide(s->p, s->len, stash);
@@ -404,25 +412,30 @@ static int swap(const struct ffl_swap *s)
 		err = -EINVAL;
 	else if (check)
 		err = check_unpinned(s->len);
-	if (err) {
-		go_back(s->p, s->len);
-		return err;
-	}
+	if (err)
+		goto err_back;
 	memcpy(s->home, stash, s->len);
+	if (ffl_attr_is_locked(stash) != s->attr->is_locked ||
+	    !ffl_attr_is(s->p, s->len, s->maps))
+		err = -ESTALE;
 	if (!is_empty(s->p, s->len)) {
 		abandon(s->p, s->len);
 		return -EAGAIN;
 	}
 	drain();
+	if (err)
+		goto err_back;
 	clear_gone(s->home);
 	err = come(s);
-	if (err) {
-		go_back(s->p, s->len);
-		return err;
-	}
+	if (err)
+		goto err_back;
 	punch_gone(s);
 	uffd_wake(s->p, s->len);
 	return 0;
+
+err_back:
+	go_back(s->p, s->len);
+	return err;
 }
 
 int ffl_window_in(const struct ffl_swap *s)
@@ -436,6 +449,7 @@ int ffl_window_in(const struct ffl_swap *s)
 	open_window.any = false;
 	memset(open_window.gone, 0, sizeof(open_window.gone));
 	err = swap(s);
+	ffl_attr_forget();
 	stash_empty();
 	return err;
 }
@@ -522,6 +536,8 @@ int ffl_window_init(int uffd_dev)
 		goto err_fini;
 	*(volatile char *)anywhere = 0;
 	err = uffd_register(anywhere, FF_PAGE, UFFDIO_REGISTER_MODE_MISSING);
+	if (!err)
+		err = ffl_attr_init(FFL_WINDOW_MAX);
 	if (err)
 		goto err_fini;
 	if (moves)
@@ -542,6 +558,7 @@ void ffl_window_fini(bool fd_too)
 	unmap(&nowhere, FFL_WINDOW_MAX);
 	unmap(&anywhere, FF_PAGE);
 	unmap(&probe, FFL_WINDOW_MAX);
+	ffl_attr_fini();
 }
 
 bool ffl_window_knows_pins(void)

@@ -25,6 +25,8 @@ bool ffl_window_knows_pins(void);
 /* A userfaultfd of this process, from an open /dev/userfaultfd, with UFFD_FEATURE_*; or -errno. */
 int ffl_uffd_open(int uffd_dev, uint64_t features);
 
+struct ffl_attr;
+
 /* Pages to be replaced, and what replaces them. */
 struct ffl_swap {
 	char *p;
@@ -34,12 +36,14 @@ struct ffl_swap {
 	int fd;	      /* ... of this file, */
 	uint64_t off; /* ... from there on */
 	int maps;     /* an open /proc/self/maps */
+	const struct ffl_attr *attr; /* what p's mapping is expected to be like, and home's is */
 };
 
 /*
  * Private anonymous pages. 0, and home is at p, with the content that p had; or -errno, and
  * nothing has changed, but the content of home. -EBUSY: a device, or the kernel, is writing to
  * some of the pages, or may. -EAGAIN: the program has mapped something else there meanwhile.
+ * -ESTALE: p has other attributes than `attr`.
  */
 int ffl_window_in(const struct ffl_swap *s);
 

@@ -2,6 +2,9 @@
 /*
  * test_attr.c - ffl/mem/attr.c: what the program has asked of a mapping, and whether another one can have the same.
  */
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
 #include "tests/rig/unit/unit.h"
 #include "ffl/mem/attr.c"
 
@@ -126,10 +129,175 @@ static void it_takes_too_long(void **state)
 	munmap(p, LEN);
 }
 
+/* ---- comparing --------------------------------------------------------------------------- */
+
+static int uffd, maps;
+
+static int setup(void **state)
+{
+	struct uffdio_api api = { .api = UFFD_API };
+	int dev = open("/dev/userfaultfd", O_RDWR | O_CLOEXEC);
+
+	(void)state;
+	uffd = dev < 0 ? -1 : ioctl(dev, _IO(0xAA, 0x00), O_CLOEXEC | O_NONBLOCK);
+	if (dev >= 0)
+		close(dev);
+	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	return uffd >= 0 && ioctl(uffd, UFFDIO_API, &api) ? -1 : ffl_attr_init(2 * LEN);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	if (uffd >= 0)
+		close(uffd);
+	close(maps);
+	ffl_attr_fini();
+	return 0;
+}
+
+/* An empty mapping, whose neighbours are others. */
+static char *map_empty(int flags)
+{
+	char *p = mmap(NULL, 3 * LEN, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(p, MAP_FAILED);
+	p += LEN;
+	assert_ptr_not_equal(mmap(p, LEN, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | flags, -1, 0),
+			     MAP_FAILED);
+	return p;
+}
+
+static bool is(char *p, const struct ffl_attr *a, int prot)
+{
+	struct uffdio_register r = { .range = { (uintptr_t)p, LEN },
+				     .mode = UFFDIO_REGISTER_MODE_MISSING };
+	bool same;
+
+	assert_int_equal(ffl_attr_expect(uffd, a, prot, LEN), 0);
+	assert_int_equal(ioctl(uffd, UFFDIO_REGISTER, &r), 0);
+	same = ffl_attr_is(p, LEN, maps);
+	ffl_attr_forget();
+	assert_int_equal(ioctl(uffd, UFFDIO_UNREGISTER, &r.range), 0);
+	return same;
+}
+
+static void need_uffd(void)
+{
+	if (uffd < 0)
+		skip();
+}
+
+static const int rw = PROT_READ | PROT_WRITE;
+
+/* Whatever it has been asked, it is like one that was asked the same, and like no other. */
+static void alike_if_asked_the_same(void **state)
+{
+	static const int advice[] = { 0, MADV_DONTDUMP, MADV_SEQUENTIAL, MADV_HUGEPAGE };
+	const unsigned n = sizeof(advice) / sizeof(advice[0]);
+	static const int flags[] = { 0, MAP_NORESERVE };
+
+	(void)state;
+	need_uffd();
+	for (unsigned i = 0; i < n * n * 2; i++) {
+		struct ffl_attr a = { .advice = { advice[i % n] } };
+		int asked = advice[i / n % n];
+		char *p = map_empty(flags[i / n / n]);
+
+		/* a kernel without huge pages */
+		if (asked && madvise(p, LEN, asked))
+			asked = 0;
+		if (a.advice[0] && madvise(p, 0, a.advice[0]))
+			a.advice[0] = 0;
+		assert_int_equal(is(p, &a, rw), a.advice[0] == asked);
+		assert_int_equal(is(p, &a, rw), a.advice[0] == asked); /* it was left as it was */
+		munmap(p, LEN);
+	}
+}
+
+/* What shadow pages cannot have, and what smaps does not tell. */
+static void not_alike(void **state)
+{
+	static const int advice[] = { MADV_WIPEONFORK, MADV_DONTFORK, MADV_MERGEABLE };
+	const struct ffl_attr none = { 0 };
+	unsigned long node = 1;
+	char *p;
+
+	(void)state;
+	need_uffd();
+	for (unsigned i = 0; i < sizeof(advice) / sizeof(advice[0]); i++) {
+		p = map_empty(0);
+		if (!madvise(p, LEN, advice[i]))
+			assert_false(is(p, &none, rw));
+		munmap(p, LEN);
+	}
+	p = map_empty(0);
+	if (!syscall(SYS_mbind, p, LEN, MPOL_BIND, &node, 64, 0))
+		assert_false(is(p, &none, rw));
+	munmap(p, LEN);
+	p = map_empty(0);
+	assert_int_equal(mprotect(p, LEN, PROT_READ), 0);
+	assert_false(is(p, &none, rw));
+	munmap(p, LEN);
+}
+
+/* Whether it is locked is told apart. */
+static void locked_memory(void **state)
+{
+	char *p = map();
+
+	(void)state;
+	assert_false(ffl_attr_is_locked(p));
+	if (syscall(SYS_mlock, p, LEN))
+		skip();
+	assert_true(ffl_attr_is_locked(p));
+	assert_int_equal(p[0], 1);
+	assert_int_equal(syscall(SYS_munlock, p, LEN), 0);
+	assert_false(ffl_attr_is_locked(p));
+	munmap(p, LEN);
+}
+
+/* A program that locks all of its memory, the models included. */
+static void all_memory_is_locked(void **state)
+{
+	const struct ffl_attr none = { 0 };
+	char *p = map_empty(0);
+
+	(void)state;
+	need_uffd();
+	if (syscall(SYS_mlockall, MCL_FUTURE))
+		skip();
+	assert_true(is(p, &none, rw));
+	assert_int_equal(syscall(SYS_munlockall), 0);
+	munmap(p, LEN);
+}
+
+/* A part of it is another mapping, or none. */
+static void parts_are_not_alike(void **state)
+{
+	const struct ffl_attr none = { 0 };
+	char *p = map_empty(0);
+
+	(void)state;
+	need_uffd();
+	assert_int_equal(madvise(p, LEN / 2, MADV_DONTDUMP), 0);
+	assert_false(is(p, &none, rw));
+	assert_int_equal(madvise(p, LEN / 2, MADV_DODUMP), 0);
+	assert_true(is(p, &none, rw));
+	assert_int_equal(madvise(p + LEN / 2, LEN / 2, MADV_DONTDUMP), 0);
+	assert_false(is(p, &none, rw));
+	munmap(p, LEN);
+}
+
+#define C(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
 int main(void)
 {
 	return UNIT_RUN(cmocka_unit_test(nothing_was_asked), cmocka_unit_test(it_is_asked_again),
 			cmocka_unit_test(locked_is_locked_again),
 			cmocka_unit_test(what_cannot_be_asked_again),
-			cmocka_unit_test(parts_that_differ), cmocka_unit_test(it_takes_too_long));
+			cmocka_unit_test(parts_that_differ), cmocka_unit_test(it_takes_too_long),
+			C(alike_if_asked_the_same), C(not_alike), C(locked_memory), C(all_memory_is_locked),
+			C(parts_are_not_alike));
 }

@@ -6,6 +6,7 @@
  *
  * threads: yes
  * timeout: 300
+ * build: ffl/mem/attr.c
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,6 +52,10 @@ int ffl_fd_high(int fd)
 #define LEN    ((size_t)16 * FF_PAGE)
 #define PLACES 200u /* of LEN bytes, which are replaced one after the other */
 #define RW     (PROT_READ | PROT_WRITE)
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE  103
+#endif
 
 /* The calls of mremap() in a window. */
 enum { SLIDE, COME, BACK };
@@ -59,7 +64,8 @@ static char *all, *p; /* PLACES; the one that is replaced next */
 static char *home;    /* shared pages */
 static unsigned place;
 static bool has_uffd, has_probe;
-static int memfd;
+static int memfd, maps;
+static struct ffl_attr attr; /* that are expected */
 static _Atomic bool stop;
 static _Atomic uint64_t counted, lost;
 
@@ -104,6 +110,8 @@ static int setup(void **state)
 		unmap(&probe, FFL_WINDOW_MAX);
 	if (dev >= 0)
 		close(dev);
+	attr = (struct ffl_attr){ 0 };
+	maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	memfd = memfd_create("home", MFD_CLOEXEC);
 	if (ftruncate(memfd, PLACES * LEN))
 		return -1;
@@ -133,6 +141,7 @@ static int teardown(void **state)
 	munmap(all - FF_PAGE, PLACES * LEN + 2 * FF_PAGE);
 	munmap(home, LEN);
 	close(memfd);
+	close(maps);
 	ffl_window_fini(true);
 	return 0;
 }
@@ -181,7 +190,8 @@ static int in(unsigned mask)
 		.home = home,
 		.fd = memfd,
 		.off = place * LEN,
-		.maps = -1,
+		.maps = maps,
+		.attr = &attr,
 	};
 	int err;
 
@@ -271,13 +281,46 @@ static void locked(void **state)
 {
 	need_uffd(state);
 	for (int i = 0; i < 6; i++) {
-		assert_int_equal(i % 2 ? munlock(p, LEN) : mlock(p, LEN), 0);
+		attr.is_locked = i % 2 == 0; /* mlock() does nothing under AddressSanitizer */
+		assert_int_equal(syscall(attr.is_locked ? SYS_mlock : SYS_munlock, p, LEN), 0);
 		assert_int_equal(in(0), 0);
 		assert_true(is_replaced());
 		check_awake();
 		next();
 	}
 	finish();
+}
+
+/* What the program has asked of its memory, and the window was not told of. */
+static void other_attributes(void **state)
+{
+	need_uffd(state);
+	assert_int_equal(madvise(p, LEN, MADV_DONTDUMP), 0);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(in(0), -ESTALE);
+		assert_false(is_replaced());
+		check_awake();
+	}
+	attr.advice[0] = MADV_DONTDUMP;
+	assert_int_equal(in(0), 0);
+	assert_true(is_replaced());
+	next();
+	assert_int_equal(in(0), -ESTALE); /* which was asked of nothing */
+	finish();
+}
+
+/* A page that nobody may touch, until it is asked otherwise (Linux 6.13). */
+static void guarded(void **state)
+{
+	need_uffd(state);
+	stop_counter();
+	if (madvise(p + 3 * FF_PAGE, FF_PAGE, MADV_GUARD_INSTALL)) {
+		print_message("no MADV_GUARD_INSTALL here\n");
+		skip();
+	}
+	assert_int_equal(in(0), -EFAULT);
+	assert_int_equal(madvise(p + 3 * FF_PAGE, FF_PAGE, MADV_GUARD_REMOVE), 0);
+	assert_int_equal(in(0), 0);
 }
 
 /* ---- what others do meanwhile ------------------------------------------------------------------------- */
@@ -391,6 +434,22 @@ static void mapped_before(void **state)
 			assert_int_equal(p[k], 7);
 }
 
+static void advise_before(unsigned n)
+{
+	if (n == moment && madvise(p, LEN, MADV_DONTDUMP))
+		abort();
+}
+
+/* All of p is asked something when the window is being opened. */
+static void advised_before(void **state)
+{
+	need_uffd(state);
+	stop_counter();
+	assert_int_equal(in_the_copy(advise_before, SLIDE), -ESTALE);
+	for (size_t k = 0; k < LEN; k++)
+		assert_int_equal(p[k], 7);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -398,6 +457,7 @@ int main(void)
 #define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &has_probe)
 
 	return UNIT_RUN(T(one_after_the_other), T(refused), P(one_after_the_other), P(refused),
-			P(pinned), P(locked), T(dropped_meanwhile), P(dropped_meanwhile),
-			T(unmapped_before), T(mapped_before));
+			P(pinned), P(locked), T(other_attributes), P(other_attributes), P(guarded),
+			T(dropped_meanwhile), P(dropped_meanwhile), T(unmapped_before),
+			T(mapped_before), P(advised_before));
 }
