@@ -9,8 +9,10 @@
  * but stopped costs PROBE_TIMEOUT_MS.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ffl/session/ffl.h"
 
@@ -19,6 +21,11 @@
  * container has used up max_cpu or max_calls. A program that starts then must not find a machine without a device.
  */
 #define PROBE_TIMEOUT_MS 10000
+
+/* Below the folder that every container has mounted, for one that has nothing in its /sys. */
+#define RUN_SYS	   "/run/freeflow/sys"
+#define SYS_DEVICE "/class/infiniband/" FF_DEVICE_NAME
+#define SYS_VERBS  "/class/infiniband_verbs/" FF_DEVICE_NODE
 
 static struct {
 	struct ibv_device ibv;
@@ -34,10 +41,38 @@ static struct {
 		.transport_type = IBV_TRANSPORT_IB,
 		.name = FF_DEVICE_NAME,
 		.dev_name = FF_DEVICE_NODE,
-		.dev_path = "/sys/class/infiniband_verbs/" FF_DEVICE_NODE,
-		.ibdev_path = "/sys/class/infiniband/" FF_DEVICE_NAME,
+		.dev_path = "/sys" SYS_VERBS,
+		.ibdev_path = "/sys" SYS_DEVICE,
 	},
 };
+
+static bool is_in(const char *sys)
+{
+	char path[sizeof(ff0.ibv.ibdev_path)];
+
+	snprintf(path, sizeof(path), "%s" SYS_DEVICE, sys);
+	return !access(path, F_OK);
+}
+
+const char *ffl_sysfs(void)
+{
+	return is_in("/sys") || !is_in(RUN_SYS) ? "/sys" : RUN_SYS;
+}
+
+/* Once, before anybody sees the device: programs hold these paths. (No pthread_once(): it is new in libc.) */
+static void paths_init(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static bool done;
+
+	pthread_mutex_lock(&lock);
+	if (!done && !strcmp(ffl_sysfs(), RUN_SYS)) {
+		strcpy(ff0.ibv.dev_path, RUN_SYS SYS_VERBS);
+		strcpy(ff0.ibv.ibdev_path, RUN_SYS SYS_DEVICE);
+	}
+	done = true;
+	pthread_mutex_unlock(&lock);
+}
 
 /* Does a router answer? Its GUID is kept. */
 static bool probe(void)
@@ -57,6 +92,7 @@ FFL_EXPORT struct ibv_device **ibv_get_device_list(int *num)
 	struct ibv_device **list;
 
 	ffl_log_init();
+	paths_init();
 	if (num)
 		*num = 0;
 	list = calloc(2, sizeof(*list));

@@ -204,7 +204,7 @@ FFL_EXPORT int ibv_dofork_range(void *base UNUSED, size_t size UNUSED)
 
 /* ---- sysfs: programs ask for files of their own through these --------------------------------------- */
 
-/* Where sysfs is mounted: SYSFS_PATH, unless the program runs set-user-ID; else /sys. */
+/* Where sysfs is mounted: SYSFS_PATH, unless the program runs set-user-ID; else where the device is. */
 FFL_EXPORT const char *ibv_get_sysfs_path(void)
 {
 	static _Atomic(char *) path; /* set once, kept for ever: callers hold it */
@@ -217,7 +217,7 @@ FFL_EXPORT const char *ibv_get_sysfs_path(void)
 	env = secure_getenv("SYSFS_PATH");
 	copy = env ? strndup(env, IBV_SYSFS_PATH_MAX) : NULL;
 	if (!copy)
-		return "/sys";
+		return ffl_sysfs();
 	for (len = strlen(copy); len && copy[len - 1] == '/'; len--)
 		copy[len - 1] = '\0';
 	if (atomic_compare_exchange_strong(&path, &old, copy))

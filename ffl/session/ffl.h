@@ -500,6 +500,14 @@ int ffl_mr_context_init(struct ffl_context *ctx); /* at open: userfaultfd, fork 
 void ffl_mr_context_fini(struct ffl_context *ctx);
 /* ndev.c: tell the router which interfaces have the process's addresses. What fails changes nothing. */
 void ffl_ndevs_tell(struct ffl_context *ctx);
+/*
+ * Likewise: the index of the interface that has the address (IPv4 as ::ffff:a.b.c.d); of the first
+ * one that is up and no loopback. 0: there is none.
+ */
+uint32_t ffl_ndev_of(const uint8_t addr[16]);
+uint32_t ffl_ndev_any(void);
+/* device.c: where the device's files are, /sys or the folder that is mounted in any case. */
+const char *ffl_sysfs(void);
 /* fork.c: its handlers, which take the region lock; once for each process. 0 or -errno. */
 int ffl_fork_init(void);
 

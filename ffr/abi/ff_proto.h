@@ -254,7 +254,7 @@ struct ff_query_gid_resp {
 #define FF_NDEVS_MAX	256u /* elements of one request */
 #define FF_NDEV_NAME_SZ 16u
 struct ff_ndev {
-	uint8_t addr[16];	    /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t addr[16];	    /* IPv4 as ::ffff:a.b.c.d; zero: for a GID that is on no interface */
 	char name[FF_NDEV_NAME_SZ]; /* ends with 0 */
 };
 struct ff_tell_ndevs_req {

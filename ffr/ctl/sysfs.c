@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * sysfs.c - <container's directory>/sys/class/infiniband/ff0/: the files that the kernel has for a NIC
- * in /sys, as text and in its units, for programs that read them. Control thread.
+ * sysfs.c - <container's directory>/sys/class/: the files that the kernel has for a NIC in /sys, as
+ * text and in its units, for programs that read them. Control thread.
+ *
+ *	infiniband/ff0			a link, as the kernel's, to
+ *	infiniband/.ff0/PCI_NAME/	the folder of a PCI device: vendor, numa_node, local_cpulist, ...
+ *		infiniband/ff0/		node and ports, with GIDs and counters; device is a link back
+ *		infiniband_verbs/NODE/	dev, ibdev, abi_version
+ *		net/eth0		a link to the interface
+ *	infiniband_verbs/NODE		a link to that
+ *
+ * NCCL takes the last part of the path behind .../ff0/device for a PCI address, and looks for what
+ * has the same beside it; so it is one that no device of a host has.
  *
  * The tree is made when the container is attached and stays in place for the next router, because
  * containers mount it. Counters are rewritten in place at most once a second, those that have changed,
@@ -18,24 +28,24 @@
  */
 #include "ffr/ctl/sysfs.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ffr/ctl/ctl.h"
+#include "ffr/ctl/sysfile.h"
 #include "ffr/fast/fast.h"
 #include "ffr/lib/log.h"
 
 #define PERIOD	   1000 /* ms */
-#define DEVICE_DIR "sys/class/infiniband/" FF_DEVICE_NAME
+#define PCI_NAME   "ff00:00:00.0"
+#define PCI_DIR	   "." FF_DEVICE_NAME "/" PCI_NAME
+#define CLASS_DIR  "sys/class/infiniband"
+#define DEVICE_DIR CLASS_DIR "/" PCI_DIR "/infiniband/" FF_DEVICE_NAME
+#define VERBS_DIR  "infiniband_verbs/" FF_DEVICE_NODE
 #define MTU	   4096 /* bytes of a packet, if there were any */
-#define MAX_DEPTH  8
 #define NDEV	   "eth0"
 
 /* X(file, value from struct ff_stats *st): ports/1/counters. Data is in words of 4 bytes. */
@@ -91,7 +101,7 @@ static const char *const counter_name[] = {
 
 struct sysfs {
 	/* The interfaces of its addresses, where a client has told one; else the name is empty. */
-	struct ff_ndev ndev[CONTAINER_MAX_GIDS];
+	struct ff_ndev ndev[CONTAINER_MAX_GIDS], any; /* any: where it has no address of its own */
 	int counters_fd, hw_fd; /* directories; -1 */
 	uint64_t written[NUM_COUNTERS + NUM_HW_COUNTERS];
 	/* Who counts, how much they had done when it was seen to change, and the looks since then. */
@@ -112,91 +122,9 @@ static uint64_t packets_in(const struct ff_stats *st)
 	return st->rx_bytes / MTU + st->recv_ops + st->read_ops + st->atomic_ops + st->flush_ops;
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
-
-/* The directory below dir_fd, made if need be. A descriptor, or -errno. */
-static int dir_make(int dir_fd, const char *path)
-{
-	int fd = dup(dir_fd), next;
-	char name[256];
-
-	while (fd >= 0 && *path) {
-		size_t n = strcspn(path, "/");
-
-		snprintf(name, sizeof(name), "%.*s", (int)n, path);
-		path += n + (path[n] == '/');
-		if (mkdirat(fd, name, 0755) && errno != EEXIST)
-			next = -1;
-		else
-			next = openat(fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
-		if (next < 0) {
-			int err = -errno;
-
-			close(fd);
-			return err;
-		}
-		close(fd);
-		fd = next;
-	}
-	return fd < 0 ? -errno : fd;
-}
-
-/* In place: who has it open reads the new text. */
-static int file_write(int dir_fd, const char *name, const char *text)
-{
-	size_t n = strlen(text);
-	struct stat st;
-	int fd, err = 0;
-
-	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st))
-		err = -errno;
-	else if (!S_ISREG(st.st_mode))
-		err = -EINVAL;
-	else if (pwrite(fd, text, n, 0) != (ssize_t)n ||
-		 (st.st_size > (off_t)n && ftruncate(fd, (off_t)n)))
-		err = errno ? -errno : -EIO;
-	close(fd);
-	return err;
-}
-
-static int file_printf(int dir_fd, const char *name, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static int file_printf(int dir_fd, const char *name, const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	return file_write(dir_fd, name, text);
-}
-
-static void tree_remove(int dir_fd, const char *name, int depth)
-{
-	int fd = openat(dir_fd, name, O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_RDONLY);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
-
-	while (d && depth && (e = readdir(d))) {
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (unlinkat(fd, e->d_name, 0))
-			tree_remove(fd, e->d_name, depth - 1);
-	}
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
-	unlinkat(dir_fd, name, AT_REMOVEDIR);
-}
-
 void sysfs_remove(int dir_fd)
 {
-	tree_remove(dir_fd, "sys", MAX_DEPTH);
+	sysfile_remove(dir_fd, "sys");
 }
 
 /* ---- what does not change ------------------------------------------------------------------------- */
@@ -217,40 +145,145 @@ static int write_node(struct container *c, int fd)
 	int err;
 
 	groups_text((const uint8_t *)&guid, 4, text);
-	err = file_write(fd, "node_type", "1: CA\n");
-	err = err ? err : file_printf(fd, "node_guid", "%s\n", text);
-	err = err ? err : file_printf(fd, "sys_image_guid", "%s\n", text);
-	err = err ? err : file_printf(fd, "node_desc", "%s\n", c->name);
-	err = err ? err : file_printf(fd, "fw_ver", "%.63s\n", ctl->dev.fw_ver);
-	err = err ? err : file_write(fd, "hca_type", "freeflow\n");
-	return err ? err : file_write(fd, "board_id", "freeflow\n");
+	err = sysfile_write(fd, "node_type", "1: CA\n");
+	err = err ? err : sysfile_printf(fd, "node_guid", "%s\n", text);
+	err = err ? err : sysfile_printf(fd, "sys_image_guid", "%s\n", text);
+	err = err ? err : sysfile_printf(fd, "node_desc", "%s\n", c->name);
+	err = err ? err : sysfile_printf(fd, "fw_ver", "%.63s\n", ctl->dev.fw_ver);
+	err = err ? err : sysfile_write(fd, "hca_type", "freeflow\n");
+	return err ? err : sysfile_write(fd, "board_id", "freeflow\n");
+}
+
+static const struct ff_ndev *ndev_find(const struct sysfs *s, const union ibv_gid *gid)
+{
+	for (unsigned i = 0; s && i < CONTAINER_MAX_GIDS; i++)
+		if (s->ndev[i].name[0] && !memcmp(s->ndev[i].addr, gid->raw, sizeof(gid->raw)))
+			return &s->ndev[i];
+	return NULL;
+}
+
+/*
+ * The interface of a GID. One that is on no interface, as the link-local GID and the NIC's, is said to be where the
+ * container's first address is that is on one; or, where none is, where its network begins.
+ */
+static const char *ndev_of(const struct container *c, const union ibv_gid *gid)
+{
+	const struct sysfs *s = ((const struct container_ctl *)c->ctl)->sysfs;
+	const struct ff_ndev *d = ndev_find(s, gid);
+
+	for (unsigned i = 0; !d && i < c->num_gids; i++)
+		d = ndev_find(s, &c->gid[i]);
+	return d ? d->name : s && s->any.name[0] ? s->any.name : NDEV;
+}
+
+/* The processors of the machine, as the kernel writes a set of them: a list, and words of 32. */
+static int write_cpus(int fd)
+{
+	long last = sysconf(_SC_NPROCESSORS_CONF) - 1;
+	char text[256];
+	int n = 0;
+
+	if (last < 0 || last >= 512)
+		last = 0;
+	for (long i = last / 32; i >= 0; i--) {
+		uint32_t word = i == last / 32 ? (uint32_t)((2ull << last % 32) - 1) : UINT32_MAX;
+
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%08x%c", word, i ? ',' : '\n');
+	}
+	n = sysfile_write(fd, "local_cpus", text);
+	return n ? n : sysfile_printf(fd, "local_cpulist", last ? "0-%ld\n" : "%ld\n", last);
+}
+
+static int write_verbs(int pci_fd)
+{
+	int fd = sysfile_dir(pci_fd, VERBS_DIR), err;
+
+	if (fd < 0)
+		return fd;
+	err = sysfile_write(fd, "dev", "231:192\n"); /* the kernel's first */
+	err = err ? err : sysfile_write(fd, "ibdev", FF_DEVICE_NAME "\n");
+	err = err ? err : sysfile_write(fd, "abi_version", "1\n");
+	err = err ? err : sysfile_link(fd, "device", "../..");
+	close(fd);
+	return err;
+}
+
+/* The interface that has the container's first address. */
+static int write_net(const struct container *c, int pci_fd)
+{
+	char target[64];
+	const char *name = ndev_of(c, &c->gid[0]);
+	int fd = sysfile_dir(pci_fd, "net"), err;
+
+	if (fd < 0)
+		return fd;
+	snprintf(target, sizeof(target), "/sys/class/net/%s", name);
+	sysfile_keep_one(fd, name);
+	err = sysfile_link(fd, name, target);
+	close(fd);
+	return err;
+}
+
+static int write_pci(struct container *c, int fd)
+{
+	const struct ctl *ctl = ((struct container_ctl *)c->ctl)->ctl;
+	int err = sysfile_printf(fd, "vendor", "0x%04x\n", ctl->dev.vendor_id & 0xffff);
+
+	err = err ? err : sysfile_printf(fd, "device", "0x%04x\n", ctl->dev.vendor_part_id & 0xffff);
+	err = err ? err : sysfile_write(fd, "subsystem_vendor", "0x0000\n");
+	err = err ? err : sysfile_write(fd, "subsystem_device", "0x0000\n");
+	err = err ? err : sysfile_write(fd, "class", "0x020000\n");
+	err = err ? err : sysfile_write(fd, "numa_node", "-1\n");
+	err = err ? err : write_cpus(fd);
+	err = err ? err : write_verbs(fd);
+	return err ? err : write_net(c, fd);
+}
+
+/* The links in the folders of the two classes. */
+static int write_classes(int dir_fd)
+{
+	int fd = sysfile_dir(dir_fd, CLASS_DIR), err;
+
+	if (fd < 0)
+		return fd;
+	err = sysfile_link(fd, FF_DEVICE_NAME, PCI_DIR "/infiniband/" FF_DEVICE_NAME);
+	close(fd);
+	if (err)
+		return err;
+	fd = sysfile_dir(dir_fd, "sys/class/infiniband_verbs");
+	if (fd < 0)
+		return fd;
+	err = sysfile_write(fd, "abi_version", "6\n");
+	err = err ? err : sysfile_link(fd, FF_DEVICE_NODE, "../infiniband/" PCI_DIR "/" VERBS_DIR);
+	close(fd);
+	return err;
 }
 
 /* As ctl_query_port() has it. */
 static int write_port(struct container *c, int fd)
 {
-	int err = file_write(fd, "state", "4: ACTIVE\n");
+	int err = sysfile_write(fd, "state", "4: ACTIVE\n");
 
-	err = err ? err : file_write(fd, "phys_state", "5: LinkUp\n");
-	err = err ? err : file_write(fd, "rate", "100 Gb/sec (4X EDR)\n");
-	err = err ? err : file_write(fd, "link_layer", "Ethernet\n");
-	err = err ? err : file_printf(fd, "lid", "0x%x\n", c->lid);
-	err = err ? err : file_write(fd, "lid_mask_count", "0\n");
-	err = err ? err : file_write(fd, "sm_lid", "0x0\n");
-	err = err ? err : file_write(fd, "sm_sl", "0\n");
+	err = err ? err : sysfile_write(fd, "phys_state", "5: LinkUp\n");
+	err = err ? err : sysfile_write(fd, "rate", "100 Gb/sec (4X EDR)\n");
+	err = err ? err : sysfile_write(fd, "link_layer", "Ethernet\n");
+	err = err ? err : sysfile_printf(fd, "lid", "0x%x\n", c->lid);
+	err = err ? err : sysfile_write(fd, "lid_mask_count", "0\n");
+	err = err ? err : sysfile_write(fd, "sm_lid", "0x0\n");
+	err = err ? err : sysfile_write(fd, "sm_sl", "0\n");
 	return err ? err :
-		     file_printf(fd, "cap_mask", "0x%08x\n",
+		     sysfile_printf(fd, "cap_mask", "0x%08x\n",
 				 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
 }
 
 /* One file of the directory below port_fd. */
 static int write_in(int port_fd, const char *dir, const char *name, const char *text)
 {
-	int fd = dir_make(port_fd, dir), err;
+	int fd = sysfile_dir(port_fd, dir), err;
 
 	if (fd < 0)
 		return fd;
-	err = file_write(fd, name, text);
+	err = sysfile_write(fd, name, text);
 	close(fd);
 	return err;
 }
@@ -258,7 +291,7 @@ static int write_in(int port_fd, const char *dir, const char *name, const char *
 /* ... is no more. */
 static void remove_in(int port_fd, const char *dir, const char *name)
 {
-	int fd = dir_make(port_fd, dir);
+	int fd = sysfile_dir(port_fd, dir);
 
 	if (fd < 0)
 		return;
@@ -272,28 +305,6 @@ static int write_no_gid(int port_fd, const char *name)
 	remove_in(port_fd, "gid_attrs/types", name);
 	remove_in(port_fd, "gid_attrs/ndevs", name);
 	return write_in(port_fd, "gids", name, "0000:0000:0000:0000:0000:0000:0000:0000\n");
-}
-
-static const struct ff_ndev *ndev_find(const struct sysfs *s, const union ibv_gid *gid)
-{
-	for (unsigned i = 0; s && i < CONTAINER_MAX_GIDS; i++)
-		if (s->ndev[i].name[0] && !memcmp(s->ndev[i].addr, gid->raw, sizeof(gid->raw)))
-			return &s->ndev[i];
-	return NULL;
-}
-
-/*
- * The interface of a GID. One that is on no interface, as the link-local GID and the NIC's, is said to be where the
- * container's first address is that is on one.
- */
-static const char *ndev_of(const struct container *c, const union ibv_gid *gid)
-{
-	const struct sysfs *s = ((const struct container_ctl *)c->ctl)->sysfs;
-	const struct ff_ndev *d = ndev_find(s, gid);
-
-	for (unsigned i = 0; !d && i < c->num_gids; i++)
-		d = ndev_find(s, &c->gid[i]);
-	return d ? d->name : NDEV;
 }
 
 static int write_ndev(const struct container *c, int port_fd, const char *name,
@@ -353,8 +364,15 @@ static bool ndev_name_ok(const char name[FF_NDEV_NAME_SZ])
 static bool ndevs_keep(const struct container *c, struct sysfs *s, const struct ff_ndev *told,
 		       uint32_t n)
 {
+	static const uint8_t none[16];
 	bool changed = false;
 
+	for (uint32_t k = 0; k < n; k++)
+		if (!memcmp(told[k].addr, none, sizeof(none)) &&
+		    memcmp(&told[k], &s->any, sizeof(s->any))) {
+			s->any = told[k];
+			changed = true;
+		}
 	for (unsigned i = 0; i < c->num_gids; i++) {
 		struct ff_ndev now = { 0 }, *d = &s->ndev[i];
 		const struct ff_ndev *old = ndev_find(s, &c->gid[i]);
@@ -387,10 +405,15 @@ int ctl_tell_ndevs(struct ctl_call *call, const struct ff_tell_ndevs_req *req,
 			return -EINVAL;
 	if (!s || !ndevs_keep(c, s, told, call->n_tail))
 		return 0;
-	fd = dir_make(((struct container_ctl *)c->ctl)->dir_fd, DEVICE_DIR);
+	fd = sysfile_dir(((struct container_ctl *)c->ctl)->dir_fd, CLASS_DIR "/" PCI_DIR);
+	if (fd >= 0) {
+		write_net(c, fd);
+		close(fd);
+	}
+	fd = sysfile_dir(((struct container_ctl *)c->ctl)->dir_fd, DEVICE_DIR);
 	if (fd < 0)
 		return 0;
-	port_fd = dir_make(fd, "ports/1");
+	port_fd = sysfile_dir(fd, "ports/1");
 	close(fd);
 	for (unsigned i = 0; port_fd >= 0 && i < gid_table_len(c); i++) {
 		struct gid_entry e = gid_entry(c, i);
@@ -429,7 +452,7 @@ static void write_counters(struct container *c, bool all)
 		int fd = i < NUM_COUNTERS ? ct->sysfs->counters_fd : ct->sysfs->hw_fd;
 
 		if (all || v[i] != ct->sysfs->written[i])
-			file_printf(fd, counter_name[i], "%llu\n", (unsigned long long)v[i]);
+			sysfile_printf(fd, counter_name[i], "%llu\n", (unsigned long long)v[i]);
 		ct->sysfs->written[i] = v[i];
 	}
 }
@@ -439,12 +462,21 @@ static void write_counters(struct container *c, bool all)
 static int identity(struct container *c, int *port_fd)
 {
 	struct container_ctl *ct = c->ctl;
-	int fd = dir_make(ct->dir_fd, DEVICE_DIR), err;
+	int fd = sysfile_dir(ct->dir_fd, CLASS_DIR "/" PCI_DIR), err;
 
 	if (fd < 0)
 		return fd;
+	err = write_pci(c, fd);
+	close(fd);
+	err = err ? err : write_classes(ct->dir_fd);
+	if (err)
+		return err;
+	fd = sysfile_dir(ct->dir_fd, DEVICE_DIR);
+	if (fd < 0)
+		return fd;
 	err = write_node(c, fd);
-	*port_fd = err ? err : dir_make(fd, "ports/1");
+	err = err ? err : sysfile_link(fd, "device", "../..");
+	*port_fd = err ? err : sysfile_dir(fd, "ports/1");
 	close(fd);
 	if (*port_fd < 0)
 		return *port_fd;
@@ -462,8 +494,8 @@ void sysfs_open(struct container *c)
 	int port = -1, err = s ? identity(c, &port) : -ENOMEM;
 
 	if (!err) {
-		s->counters_fd = dir_make(port, "counters");
-		s->hw_fd = dir_make(port, "hw_counters");
+		s->counters_fd = sysfile_dir(port, "counters");
+		s->hw_fd = sysfile_dir(port, "hw_counters");
 		err = s->counters_fd < 0 ? s->counters_fd : s->hw_fd < 0 ? s->hw_fd : 0;
 		close(port);
 		ct->sysfs = s;

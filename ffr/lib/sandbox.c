@@ -286,6 +286,7 @@ static const struct rule files[] = {
 static const struct rule clients[] = {
 	ANY(mkdir),
 	ANY(mkdirat),
+	ANY(symlinkat), /* ctl/sysfile.c */
 	ANY(dup), /* a folder that is listed and kept */
 	ANY(chmod),
 	ANY(fchmodat),

@@ -24,7 +24,6 @@
 #include "ffr/abi/ff_proto.h"
 #include "ffr/oci/oci.h"
 
-#define SYS_CLASS  "sys/class/infiniband"
 #define MAX_PLACES 4 /* where an image has a library: two on all that were seen */
 
 static void warn_line(const char *text)
@@ -168,7 +167,7 @@ static int stop(const struct oci_state *s, const struct oci_options *o, char why
 
 struct trees {
 	int lib[NUM_LIBS][MAX_PLACES]; /* each is put once */
-	int run, node, class;
+	int run, node, class[NUM_CLASSES];
 };
 
 static int take(int *fd, int at, const char *path, bool read_only, char why[WHY_SZ])
@@ -180,13 +179,16 @@ static int take(int *fd, int at, const char *path, bool read_only, char why[WHY_
 	return *fd < 0 ? *fd : 0;
 }
 
-/* The class tree, of the container's folder. */
-static int take_class(int *fd, int dir, char why[WHY_SZ])
+/* The folder of a class, of the container's folder. */
+static int take_class(int *fd, int dir, const char *name, char why[WHY_SZ])
 {
-	int class = mount_beneath(dir, SYS_CLASS), err;
+	char path[64];
+	int class, err;
 
+	snprintf(path, sizeof(path), "sys/class/%s", name);
+	class = mount_beneath(dir, path);
 	if (class < 0) {
-		snprintf(why, WHY_SZ, "the container's folder has no " SYS_CLASS ": %s",
+		snprintf(why, WHY_SZ, "the container's folder has no %s: %s", path,
 			 strerror(-class));
 		return class;
 	}
@@ -201,7 +203,7 @@ static int take_all(struct trees *t, const struct rootfs_kind *k, int dir,
 	char path[PATH_MAX];
 	int err = 0;
 
-	*t = (struct trees){ .run = -1, .node = -1, .class = -1 };
+	*t = (struct trees){ .run = -1, .node = -1 };
 	for (int i = 0; i < NUM_LIBS * MAX_PLACES && !err; i++) {
 		rootfs_our_lib(k, o->lib, i / MAX_PLACES, path, sizeof(path));
 		err = take(&t->lib[i / MAX_PLACES][i % MAX_PLACES], AT_FDCWD, path, true, why);
@@ -210,9 +212,8 @@ static int take_all(struct trees *t, const struct rootfs_kind *k, int dir,
 		err = take(&t->run, dir, "", true, why);
 	if (!err)
 		err = take(&t->node, AT_FDCWD, "/dev/null", false, why);
-	/* sysfs takes no new folder: only where the host has RDMA devices, which are not the container's */
-	if (!err && !access("/" SYS_CLASS, F_OK))
-		err = take_class(&t->class, dir, why);
+	for (int i = 0; i < NUM_CLASSES && !err; i++)
+		err = take_class(&t->class[i], dir, oci_class[i], why);
 	return err;
 }
 
@@ -256,8 +257,11 @@ static int put_all(const struct trees *t, const struct rootfs_kind *k, const cha
 	if (!err)
 		err = put(t->node, rootfs_file(root, "dev/infiniband", FF_DEVICE_NODE),
 			  "dev/infiniband/" FF_DEVICE_NODE, why);
-	if (!err && t->class >= 0)
-		err = put(t->class, rootfs_folder(root, SYS_CLASS), SYS_CLASS, why);
+	if (!err) {
+		err = class_put(root, t->class);
+		if (err)
+			snprintf(why, WHY_SZ, "/sys/class of the container: %s", strerror(-err));
+	}
 	if (root >= 0)
 		close(root);
 	return err;

@@ -117,6 +117,13 @@ int mount_return(int host); /* back, to the host's; 0 or -1 with errno */
 /* Mounts the tree there. 0 or -errno. */
 int mount_put(int tree, int to);
 
+/* ---- class.c ---- */
+
+#define NUM_CLASSES 2
+extern const char *const oci_class[NUM_CLASSES];
+/* The trees into /sys/class of the container's root, if it has a sysfs there. 0 or -errno. */
+int class_put(int root, const int trees[NUM_CLASSES]);
+
 /* ---- ask.c: the router ---- */
 
 /* The answer's object; NULL with why, and in *err the answer's error by its name's number, or -errno. */

@@ -160,12 +160,16 @@ static void make_sys(void)
 	if (access("/sys/class/infiniband", F_OK)) {
 		folder(class);
 		folder(path("%s/infiniband", class));
+		folder(path("%s/infiniband_verbs", class));
 		(void)mount("overlay", "/sys/class", "overlay", 0,
 			    path("lowerdir=%s:/sys/class", class));
 	}
 	if (!access("/sys/class/infiniband", F_OK))
 		bind_mount(path("%s/run/freeflow/sys/class/infiniband", private),
 			   "/sys/class/infiniband", MS_RDONLY);
+	if (!access("/sys/class/infiniband_verbs", F_OK))
+		bind_mount(path("%s/run/freeflow/sys/class/infiniband_verbs", private),
+			   "/sys/class/infiniband_verbs", MS_RDONLY);
 }
 
 /* Where the libraries are in here; the build's list says where they are in a Docker container. */

@@ -26,6 +26,7 @@ run=("${docker[@]}" run --label freeflow.test=runtime --runtime freeflow)
 
 flag_device
 flag_pair
+flag_sys
 flag_in_use
 flag_again
 flag_no_router

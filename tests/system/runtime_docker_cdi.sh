@@ -58,6 +58,7 @@ out=$("${run[@]}" --rm --device freeflow.io/rdma=web --hostname two $image true 
 ! router_ctl --json container show web | grep >/dev/null '"runs"' || fail "web runs"
 
 flag_pair
+flag_sys
 flag_in_use
 
 step "another host cannot claim it while it runs, and can when it has stopped"

@@ -27,6 +27,25 @@ printf -v gid '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' ${ip//./ }
 [[ $(file "$A" "$FILES"/gids/0) == "$gid" ]] || fail "gid: $(file "$A" "$FILES"/gids/0), not $gid"
 [[ $(inside "$A" sh -c "tail -c 1 $FILES/rate | od -An -tx1") == *0a ]] || fail "no newline"
 
+step "the device's folder, and the ways there"
+there() { # PATH: where it leads
+	inside "$A" readlink -f "$1"
+}
+pci=$(there "$DIR"/device)
+[[ $pci == */ff00:00:00.0 && $(there "$DIR"/../..) == "$pci" ]] || fail "$DIR/device is $pci"
+[[ $(there "$pci"/infiniband/ff0) == "$(there "$DIR")" ]] || fail "$pci/infiniband/ff0"
+for f in vendor device class numa_node local_cpus local_cpulist; do
+	[[ -n $(file "$A" "$pci/$f") ]] || fail "$pci/$f"
+done
+[[ $(file "$A" "$pci"/local_cpulist) == $(sed 's/-0$//' <<<"0-$(($(getconf _NPROCESSORS_CONF) - 1))") ]] ||
+	fail "local_cpulist: $(file "$A" "$pci"/local_cpulist)"
+VERBS=/run/freeflow/sys/class/infiniband_verbs
+[[ $(file "$A" $VERBS/abi_version) == 6 && $(file "$A" $VERBS/uverbs_ff0/ibdev) == ff0 &&
+	$(file "$A" $VERBS/uverbs_ff0/abi_version) == 1 && $(there $VERBS/uverbs_ff0/device) == "$pci" ]] ||
+	fail "$VERBS"
+types=$(inside "$A" sh -c "cat $FILES/gid_attrs/types/*" | sort -u)
+[[ $types == $'IB/RoCE v1\nRoCE v2' ]] || fail "types: $types"
+
 step "counters follow the traffic, in words of 4 bytes"
 counters() { # are they ffctl's?
 	local tx rx sends
@@ -51,10 +70,12 @@ step "the interface of a GID is the one that has its address, also after it was 
 inside "$A" ibv_devinfo >/dev/null || fail "ibv_devinfo"
 old=$(file "$A" "$FILES"/gid_attrs/ndevs/0)
 inside "$A" test -e "/sys/class/net/$old" || fail "there is no $old"
+[[ $(inside "$A" ls "$pci"/net) == "$old" && $(there "$pci/net/$old") == "$(there "/sys/class/net/$old")" ]] ||
+	fail "$pci/net: $(inside "$A" ls -l "$pci"/net)"
 route=$(inside "$A" ip route show default 2>/dev/null)
 if inside "$A" sh -c "ip link set $old down && ip link set $old name net1 && ip link set net1 up" 2>/dev/null; then
 	inside "$A" ibv_devinfo >/dev/null || fail "ibv_devinfo"
-	new=$(inside "$A" sh -c "cat $FILES/gid_attrs/ndevs/[0-3]" | sort -u)
+	new=$(inside "$A" sh -c "cat $FILES/gid_attrs/ndevs/[0-3]; ls $pci/net" | sort -u)
 	inside "$A" sh -c "ip link set net1 down && ip link set net1 name $old && ip link set $old up" || fail "ip link"
 	# shellcheck disable=SC2086 # the words of a route
 	[[ -z $route ]] || inside "$A" ip route replace $route
@@ -68,6 +89,10 @@ fi
 if inside "$A" test -d /sys/class/infiniband; then
 	step "and in /sys/class/infiniband"
 	[[ $(file "$A" /sys/class/infiniband/ff0/node_guid) == "$guid" ]] || fail "node_guid in /sys"
+	[[ $(there /sys/class/infiniband/ff0/device/infiniband/ff0) == "$(there /sys/class/infiniband/ff0)" ]] ||
+		fail "/sys/class/infiniband/ff0/device"
+	[[ $(inside "$A" ls /sys/class/infiniband) == ff0 ]] || fail "$(inside "$A" ls /sys/class/infiniband)"
+	[[ $(file "$A" /sys/class/infiniband_verbs/uverbs_ff0/ibdev) == ff0 ]] || fail "infiniband_verbs"
 	inside "$A" sh -c "touch /sys/class/infiniband/new" 2>/dev/null && fail "written"
 	[[ $(inside "$A" cat /sys/class/net/lo/mtu) == 65536 ]] || fail "/sys/class/net"
 else

@@ -56,6 +56,26 @@ flag_pair() {
 	pingpong ff-a ff-b
 }
 
+# ff-a runs.
+flag_sys() {
+	local in=("${docker[@]}" exec ff-a) net=ff-test-$$ classes link=/sys/class/infiniband/ff0
+	step "the device in /sys/class, beside the other classes"
+	classes=$("${docker[@]}" run --rm --label freeflow.test=runtime "$image" ls /sys/class) || fail "no /sys/class"
+	[[ $("${in[@]}" ls /sys/class) == "$({ echo "$classes"; echo infiniband; echo infiniband_verbs; } | sort -u)" ]] ||
+		fail "/sys/class: $("${in[@]}" ls /sys/class)"
+	[[ $("${in[@]}" ls /sys/class/infiniband) == ff0 ]] || fail "$("${in[@]}" ls /sys/class/infiniband)"
+	[[ $("${in[@]}" cat $link/ports/1/gid_attrs/types/0) == *RoCE* ]] || fail "types"
+	[[ $("${in[@]}" readlink -f $link/device/infiniband/ff0) == "$("${in[@]}" readlink -f $link)" ]] || fail "device"
+	[[ $("${in[@]}" readlink -f $link/device/net/eth0) == "$("${in[@]}" readlink -f /sys/class/net/eth0)" &&
+		$("${in[@]}" cat /sys/class/net/eth0/address) == ??:??:??:??:??:?? ]] || fail "device/net"
+	"${in[@]}" sh -c 'mkdir /sys/class/x || touch /sys/class/infiniband/x' 2>/dev/null && fail "it can be written to"
+	"${docker[@]}" network create "$net" >/dev/null && "${docker[@]}" network connect "$net" ff-a || fail "network"
+	[[ $("${in[@]}" ls /sys/class/net | grep eth) == $'eth0\neth1' ]] || fail "interfaces: $("${in[@]}" ls /sys/class/net)"
+	"${docker[@]}" network disconnect "$net" ff-a && "${docker[@]}" network rm "$net" >/dev/null || fail "network rm"
+	[[ $("${docker[@]}" run --rm --label freeflow.test=runtime "$image" ls /sys/class) == "$classes" ]] ||
+		fail "another container has other classes"
+}
+
 flag_in_use() {
 	local out
 	step "it runs: it is in use, and nobody else is it"
