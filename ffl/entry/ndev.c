@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * ndev.c - telling the router on which interfaces this process has its addresses. Any thread; called by context.c when the
- * device is opened, because an interface may have been renamed since another program was here.
- *
- * The router does not see the container's network. It keeps gid_attrs/ndevs of the device's files, of which UCX 1.19 and
- * later take the interface that leads to their peers.
+ * ndev.c - on which interfaces this process has its addresses. Any thread; called by query.c for each GID that is asked
+ * for, and by context.c when the device is opened, because an interface may have been renamed since another program was
+ * here: the router does not see the container's network, and keeps gid_attrs/ndevs of the device's files, of which UCX
+ * 1.19 and later take the interface that leads to their peers.
  */
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -35,6 +34,52 @@ static bool ndev_from(const struct ifaddrs *a, struct ff_ndev *d)
 	return true;
 }
 
+/* Nothing of it is this machine's alone. */
+static bool is_outward(const struct ifaddrs *a)
+{
+	return a->ifa_flags & IFF_UP && !(a->ifa_flags & IFF_LOOPBACK);
+}
+
+/* The first interface that is up and no loopback. False: there is none. */
+static bool ndev_first(const struct ifaddrs *all, struct ff_ndev *d)
+{
+	for (const struct ifaddrs *a = all; a; a = a->ifa_next)
+		if (is_outward(a) && ndev_from(a, d)) {
+			memset(d->addr, 0, sizeof(d->addr));
+			return true;
+		}
+	return false;
+}
+
+uint32_t ffl_ndev_of(const uint8_t addr[16])
+{
+	struct ifaddrs *all, *a;
+	uint32_t index = 0;
+	struct ff_ndev d;
+
+	if (getifaddrs(&all))
+		return 0;
+	for (a = all; a && !index; a = a->ifa_next)
+		if (ndev_from(a, &d) && !memcmp(d.addr, addr, sizeof(d.addr)))
+			index = if_nametoindex(d.name);
+	freeifaddrs(all);
+	return index;
+}
+
+uint32_t ffl_ndev_any(void)
+{
+	struct ifaddrs *all;
+	uint32_t index = 0;
+	struct ff_ndev d;
+
+	if (getifaddrs(&all))
+		return 0;
+	if (ndev_first(all, &d))
+		index = if_nametoindex(d.name);
+	freeifaddrs(all);
+	return index;
+}
+
 void ffl_ndevs_tell(struct ffl_context *ctx)
 {
 	struct ff_tell_ndevs_req req = { 0 };
@@ -47,6 +92,7 @@ void ffl_ndevs_tell(struct ffl_context *ctx)
 	if (getifaddrs(&all))
 		return;
 	d = malloc(FF_NDEVS_MAX * sizeof(*d));
+	n += d && ndev_first(all, &d[n]);
 	for (a = all; d && a && n < FF_NDEVS_MAX; a = a->ifa_next)
 		n += ndev_from(a, &d[n]);
 	freeifaddrs(all);

@@ -181,8 +181,7 @@ FFL_EXPORT int ibv_query_port(struct ibv_context *context, uint8_t port,
 /* ---- GIDs ------------------------------------------------------------------------------------------- */
 
 /* 0; -ENODATA for an empty entry; -EINVAL outside the table; -errno. */
-static int query_gid(struct ffl_context *ctx, uint32_t port, uint32_t index,
-		     struct ibv_gid_entry *e)
+static int ask_gid(struct ffl_context *ctx, uint32_t port, uint32_t index, struct ibv_gid_entry *e)
 {
 	struct ff_query_gid_req req = { .port = port, .index = index };
 	static const uint8_t none[16];
@@ -203,6 +202,32 @@ static int query_gid(struct ffl_context *ctx, uint32_t port, uint32_t index,
 	return 0;
 }
 
+/*
+ * The interface of a GID in the process's own network, which the router does not see. One that is
+ * on none, as the link-local GID and the NIC's, is said to be where the first address is that is
+ * on one, as in gid_attrs/ndevs (ffr/ctl/sysfs.c).
+ */
+static uint32_t find_ndev(struct ffl_context *ctx, const struct ibv_gid_entry *of)
+{
+	uint32_t ndev = ffl_ndev_of(of->gid.raw);
+	struct ibv_gid_entry e;
+
+	for (uint32_t i = 0; !ndev && !ask_gid(ctx, of->port_num, i, &e); i++)
+		ndev = ffl_ndev_of(e.gid.raw);
+	return ndev ? ndev : ffl_ndev_any();
+}
+
+/* The same, with its interface. */
+static int query_gid(struct ffl_context *ctx, uint32_t port, uint32_t index,
+		     struct ibv_gid_entry *e)
+{
+	int ret = ask_gid(ctx, port, index, e);
+
+	if (!ret)
+		e->ndev_ifindex = find_ndev(ctx, e);
+	return ret;
+}
+
 /* 0 or -1 with errno; an empty entry is all zeros. */
 static int gid_or_zeros(struct ibv_context *context, uint8_t port, uint32_t index,
 			struct ibv_gid_entry *e)
@@ -210,7 +235,7 @@ static int gid_or_zeros(struct ibv_context *context, uint8_t port, uint32_t inde
 	int ret;
 
 	memset(e, 0, sizeof(*e));
-	ret = query_gid(ffl_session_of(context), port, index, e);
+	ret = ask_gid(ffl_session_of(context), port, index, e);
 	if (!ret || ret == -ENODATA)
 		return 0;
 	errno = -ret;

@@ -26,6 +26,8 @@ int device_teardown(void **state);
 extern int device_mr_ret;
 /* The router's GIDs 0 and 2. */
 void device_set_gids(void);
+/* The one address that is on an interface of this process (17); the first interface is 5. */
+extern uint8_t device_addr[16];
 /* Calls of ffl_posted_wait(), and what the last one named. */
 extern struct device_left {
 	unsigned int calls;

@@ -130,6 +130,15 @@ static void test_query_gid(void **state)
 	assert_memory_equal(e[1].gid.raw, device_router.gid[2], 16);
 	assert_int_equal(ibv_query_gid_table(device_ctx, e, 1, 0), -EINVAL);
 
+	/* the interface is this process's: its own, that of another GID, or the first one */
+	assert_int_equal(e[0].ndev_ifindex, 5);
+	assert_int_equal(e[1].ndev_ifindex, 5);
+	memcpy(device_addr, device_router.gid[0], sizeof(device_addr));
+	assert_int_equal(ibv_query_gid_table(device_ctx, e, 4, 0), 2);
+	assert_int_equal(e[0].ndev_ifindex, 17);
+	assert_int_equal(e[1].ndev_ifindex, 17);
+	memset(device_addr, 0, sizeof(device_addr));
+
 	assert_int_equal(ibv_query_pkey(device_ctx, 1, 0, &pkey), 0);
 	assert_int_equal(pkey, 0xffff);
 	assert_int_equal(ibv_query_pkey(device_ctx, 1, 1, &pkey), -1);
