@@ -59,6 +59,9 @@ struct ibv_mr *ffl_alloc_null_mr(struct ibv_pd *pd)
 /*
  * EBADF: no such descriptor; EINVAL: not of a dma-buf, or out of its bounds; EOPNOTSUPP: of a
  * dma-buf that is not plain memory. The MR's addr is the offset, as in rdma-core.
+ *
+ * NCCL and UCX probe with the descriptor -1, and take all but EOPNOTSUPP for a device that takes a
+ * GPU's memory (the kernel says EBADF). This one does not: they are to go through host memory.
  */
 FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
 					    uint64_t iova, int fd, int access)
@@ -69,8 +72,9 @@ FFL_EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, 
 					    .pd = to_pd(pd)->handle,
 					    .access = (uint32_t)access };
 	struct ff_reg_dmabuf_mr_resp resp;
-	int err = ffl_call_fds(to_pd(pd)->ctx, FF_MSG_REG_DMABUF_MR, &req, sizeof(req), &fd, 1,
-			       &resp, sizeof(resp), NULL, 0, NULL);
+	int err = fd < 0 ? -EOPNOTSUPP :
+			   ffl_call_fds(to_pd(pd)->ctx, FF_MSG_REG_DMABUF_MR, &req, sizeof(req),
+					&fd, 1, &resp, sizeof(resp), NULL, 0, NULL);
 
 	if (err)
 		return ffl_err_ptr(-err);
