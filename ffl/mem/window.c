@@ -44,7 +44,8 @@
  * buffers): what it writes to the old page after the copy would be lost. UFFDIO_MOVE (Linux 6.8)
  * does not move such pages, so those that were slid away, which nobody can reach any more, are
  * moved by it to the probe and back: 20 us for 1 MB. Where one does not move, p is left as it is.
- * Nor does it move pages that a child of fork() shares; p is written to first, all of it.
+ * Nor does it move pages that a child of fork() shares; p is written to first, all of it. Older
+ * kernels tell only whether the process has such pages at all: then none is replaced.
  *
  * Just before home comes it is asked whether p's mapping is as home's was made to be (attr.c). If
  * not, the window is given up, and the caller has to find out what the program has asked of it.
@@ -388,12 +389,34 @@ static void abandon(char *p, size_t len)
 	drain();
 }
 
+/*
+ * Does the process have pages pinned, any? VmPin counts what io_uring and RDMA NICs have, and not what O_DIRECT has for a
+ * moment.
+ */
+static bool has_pins(void)
+{
+	char buf[2048];
+	const char *p;
+	ssize_t n;
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	n = read(fd, buf, sizeof(buf) - 1);
+	close(fd);
+	buf[n > 0 ? n : 0] = 0;
+	p = strstr(buf, "\nVmPin:");
+	return p && p[7 + strspn(p + 7, " \t0")] != 'k';
+}
+
 static int swap(const struct ffl_swap *s)
 {
 	/* nobody writes to what may only be read, and the kernel does not move it */
 	bool check = probe && s->prot & PROT_WRITE, all = check || !(s->prot & PROT_WRITE);
 	int err;
 
+	if (!probe && has_pins())
+		return -EBUSY;
 	if (mm_advise(s->p, all ? s->len : FF_PAGE,
 		      s->prot & PROT_WRITE ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) &&
 	    all)

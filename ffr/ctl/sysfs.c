@@ -150,6 +150,7 @@ static int write_node(struct container *c, int fd)
 	err = err ? err : sysfile_printf(fd, "sys_image_guid", "%s\n", text);
 	err = err ? err : sysfile_printf(fd, "node_desc", "%s\n", c->name);
 	err = err ? err : sysfile_printf(fd, "fw_ver", "%.63s\n", ctl->dev.fw_ver);
+	err = err ? err : sysfile_write(fd, "hw_rev", "0x0\n");
 	err = err ? err : sysfile_write(fd, "hca_type", "freeflow\n");
 	return err ? err : sysfile_write(fd, "board_id", "freeflow\n");
 }

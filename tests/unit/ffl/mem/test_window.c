@@ -277,6 +277,31 @@ static void pinned(void **state)
 	finish();
 }
 
+/* Without the probe it is not known which pages they are. */
+static void pinned_anywhere(void **state)
+{
+	static char page[2 * 4096];
+	struct io_uring_params par = { 0 };
+	struct iovec iov = { page, sizeof(page) };
+	int ring;
+
+	need_uffd(state);
+	ring = (int)syscall(SYS_io_uring_setup, 4, &par);
+	if (ring < 0 || syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, &iov, 1)) {
+		finish();
+		print_message("no io_uring here\n");
+		skip();
+	}
+	assert_int_equal(in(0), -EBUSY);
+	assert_false(is_replaced());
+	syscall(SYS_io_uring_register, ring, IORING_UNREGISTER_BUFFERS, NULL, 0);
+	close(ring);
+	for (int i = 0; i < 1000 && in(0) == -EBUSY; i++) /* the kernel takes its time */
+		usleep(1000);
+	assert_true(is_replaced());
+	finish();
+}
+
 static void locked(void **state)
 {
 	need_uffd(state);
@@ -457,7 +482,7 @@ int main(void)
 #define P(fn) cmocka_unit_test_prestate_setup_teardown(fn, setup, teardown, &has_probe)
 
 	return UNIT_RUN(T(one_after_the_other), T(refused), P(one_after_the_other), P(refused),
-			P(pinned), P(locked), T(other_attributes), P(other_attributes), P(guarded),
+			P(pinned), T(pinned_anywhere), P(locked), T(other_attributes), P(other_attributes), P(guarded),
 			T(dropped_meanwhile), P(dropped_meanwhile), T(unmapped_before),
 			T(mapped_before), P(advised_before));
 }
