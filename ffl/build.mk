@@ -12,6 +12,8 @@ FFL_CM_OBJS := $(patsubst %.c,$(B)/%.o,$(FFL_CM_SRCS))
 FFL_LDFLAGS := -shared -Wl,-soname,libibverbs.so.1 -Wl,--version-script=ffl/libibverbs.map \
 	-Wl,-z,nodelete -Wl,-Bsymbolic-functions $(if $(SAN),,-Wl,-z,defs)
 FFL_CM_LDFLAGS := $(subst libibverbs,librdmacm,$(FFL_LDFLAGS))
+# musl knows no versions.
+FFL_LDFLAGS += $(if $(LIBC),,-Wl$(,)--version-script=ffl/glibc.map)
 
 $(FFL_OBJS) $(FFL_CM_OBJS): PIC := -fPIC -fvisibility=hidden
 
@@ -25,7 +27,7 @@ $(B)/include:
 	ln -s /usr/include/$(shell gcc -print-multiarch)/asm $@
 endif
 
-$(B)/lib/libibverbs.so.1: $(FFL_OBJS) ffl/libibverbs.map
+$(B)/lib/libibverbs.so.1: $(FFL_OBJS) ffl/libibverbs.map ffl/glibc.map
 	@mkdir -p $(@D)
 	$(CC) $(OUR_CFLAGS) $(OUR_LDFLAGS) $(FFL_LDFLAGS) -o $@ $(FFL_OBJS)
 

@@ -8,12 +8,18 @@
  * Replacing pages takes longer than copying them once. So of an MR with LAZY_MIN bytes or more only what is
  * replaced or shared already is claimed at first; the router reaches the rest through the process, and counts
  * (ffr/mem/heat.c). A part that was used for as many bytes as it has, and is used again, comes out of a socket as an
- * event. When DELAY_NS have passed since, and the MR is still there, the part is replaced, and the router is told of
+ * event some time later (ffr/ctl/hot.c). If the MR is still there, the part is replaced, and the router is told of
  * the further runs by MAP_MR. Who registers, moves the bytes once and deregisters, has nothing replaced.
  *
  * A program that waits for what others write to its memory makes no call in which this could be done; so
  * there is a thread. Nothing depends on it but speed: what was not replaced, or not told, the router goes on
  * copying, from the same addresses and so the same pages.
+ *
+ * The program may have forbidden system calls by the time that an event comes: whichever the thread made next would
+ * end the process. The router looks at the process's filters before it sends an event, and filter.c keeps them out
+ * while one is served. So outside of that time the thread is in read(2) of the socket, and makes no other call: it
+ * has no time-out, and looks at nothing. It was started by a call of the program that registers memory, which returns when
+ * the thread is about to read.
  *
  *	Registering and deregistering: a lazy MR is on the list while the router has it. The thread looks for
  *	it, replaces a slice and tells the router with the region lock held all the time; who deregisters
@@ -23,7 +29,7 @@
  *	Signals: none are delivered to it, but for those by which libc changes all threads' user ids.
  *	The end: ffl_regions_fini() stops the thread. The router's death ends it by the socket's end.
  *	A process ends when its last thread does; so when all others are gone, and the first one has left by
- *	pthread_exit(), this one ends, too.
+ *	pthread_exit(), the router hangs up, and this one ends, too.
  *
  * MRs with remote atomics, which would not be atomic through the process, are replaced when they are registered; with
  * FFL_REPLACE=now in the environment, and where the router has a NIC, all are. Nor are pages replaced later where
@@ -31,15 +37,14 @@
  * registers a buffer does not read into it from a disk in the same moment, but later on it may. Such pages are looked
  * at again some times, and then left as they are.
  */
+#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ffl/mem/region.h"
@@ -64,10 +69,7 @@ __asm__(".symver pthread_attr_setstack, pthread_attr_setstack@" LIBC_BASE);
 #endif
 
 #define LAZY_MIN    ((size_t)1 << 20) /* bytes of an MR */
-#define DELAY_NS    20000000	      /* from an event to what it leads to */
 #define SLICE	    ((size_t)1 << 20) /* bytes between two releases of the region lock */
-#define BUSY_TRIES  8		      /* at a part that has pages which must not be replaced now */
-#define LOOK_SEC    2		      /* how often the thread looks whether it is the last one */
 #define STACK	    ((size_t)128 << 10)
 #define STACK_LARGE ((size_t)2 << 20) /* for a program with much thread-local memory */
 #define STACK_PAD   ((size_t)32 << 10)
@@ -87,13 +89,12 @@ struct ffl_heat {
 	size_t stack_len;
 	int fd; /* the socket that events come out of; -1: there is none, and no thread */
 	ino_t ino;
-	_Atomic bool stop;
+	_Atomic bool stop, reads;
 };
 
 /* Region lock. */
 static struct ffl_lazy *lazies;
 static struct ff_mr_run fresh[FF_MR_MAX_RUNS];
-static _Atomic uint32_t num_threads;
 
 /* ---- replacing a part --------------------------------------------------------------------------- */
 
@@ -207,12 +208,13 @@ static bool replace_part(struct ffl_heat *h, const struct ff_heat_event *e)
 	return busy;
 }
 
+/* [gate] */
 static void on_event(struct ffl_heat *h, const struct ff_heat_event *e)
 {
-	const struct timespec pause = { .tv_nsec = DELAY_NS };
+	struct ff_heat_done_req req = { .busy = replace_part(h, e) };
+	struct ff_heat_done_resp resp;
 
-	for (unsigned i = 0; replace_part(h, e) && i < BUSY_TRIES && !atomic_load(&h->stop); i++)
-		nanosleep(&pause, NULL);
+	FFL_CALL(h->ctx, HEAT_DONE, &req, &resp); /* no router, no events */
 }
 
 /* ---- the thread --------------------------------------------------------------------------------- */
@@ -225,36 +227,6 @@ static bool is_ours(const struct ffl_heat *h)
 	return !syscall(SYS_fstat, h->fd, &st) && st.st_ino == h->ino;
 }
 
-/* Has the first thread ended, and are there no others but these? */
-static bool is_last(void)
-{
-	char buf[512], state = 0;
-	unsigned long num = 0;
-	FILE *f = fopen("/proc/self/stat", "re");
-	const char *p;
-
-	if (!f)
-		return false;
-	if (fgets(buf, sizeof(buf), f) && (p = strrchr(buf, ')')))
-		sscanf(p,
-		       ") %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %lu",
-		       &state, &num);
-	fclose(f);
-	return state == 'Z' && num <= 1 + atomic_load(&num_threads);
-}
-
-/* Until it is due; an event's own time is not believed beyond that. */
-static void wait_until_due(const struct ff_heat_event *e)
-{
-	uint64_t age = ffl_clock_ns(CLOCK_MONOTONIC) - e->sent;
-	struct timespec ts;
-
-	if (age >= DELAY_NS && age < (uint64_t)1 << 62)
-		return;
-	ts = (struct timespec){ .tv_nsec = age < DELAY_NS ? (long)(DELAY_NS - age) : DELAY_NS };
-	nanosleep(&ts, NULL);
-}
-
 static void *thread_main(void *arg)
 {
 	struct ffl_heat *h = arg;
@@ -264,18 +236,23 @@ static void *thread_main(void *arg)
 
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, KERNEL_SIGSET_SIZE);
 	prctl(PR_SET_NAME, "ffl-heat");
-	while (!atomic_load(&h->stop) && is_ours(h)) {
-		n = recv(h->fd, &e, sizeof(e), 0);
+	atomic_store(&h->reads, true);
+	for (;;) {
+		bool ours = true;
+
+		n = read(h->fd, &e, sizeof(e));
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN && !is_last())
-			continue;
-		if (n != sizeof(e))
+		if (n != sizeof(e) || atomic_load(&h->stop))
 			break;
-		wait_until_due(&e);
+		if (!ffl_gate_enter())
+			continue;
 		on_event(h, &e);
+		ours = is_ours(h);
+		ffl_gate_leave();
+		if (!ours)
+			break;
 	}
-	atomic_fetch_sub(&num_threads, 1);
 	return NULL;
 }
 
@@ -318,7 +295,6 @@ static int start_on(struct ffl_heat *h, size_t len)
 /* Ask for the socket, start the thread. 0 or -errno. Region lock, so signals are blocked. */
 static int start(struct ffl_heat *h)
 {
-	const struct timeval look = { .tv_sec = LOOK_SEC };
 	struct ff_watch_heat_req req = { 0 };
 	struct ff_watch_heat_resp resp;
 	unsigned num_fds = 0;
@@ -334,19 +310,20 @@ static int start(struct ffl_heat *h)
 	if (num_fds != 1)
 		return -EPROTO;
 	fd = ffl_fd_high(fd);
-	err = -EIO;
-	if (syscall(SYS_fstat, fd, &st) ||
-	    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof(look)))
+	err = -EPROTO;
+	if (!resp.has_done || syscall(SYS_fstat, fd, &st))
 		goto err_close;
 	h->ino = st.st_ino;
 	h->fd = fd;
-	atomic_fetch_add(&num_threads, 1);
+	ffl_gate_init();
 	err = start_on(h, STACK);
 	if (err == -EINVAL)
 		err = start_on(h, STACK_LARGE);
-	if (!err)
+	if (!err) {
+		while (!atomic_load(&h->reads))
+			sched_yield();
 		return 0;
-	atomic_fetch_sub(&num_threads, 1);
+	}
 	h->fd = -1;
 err_close:
 	close(fd);
@@ -424,15 +401,20 @@ void ffl_heat_stop(struct ffl_context *ctx)
 {
 	struct ffl_heat *h = ctx->heat;
 	struct ffl_lazy **p, *l;
+	bool ours, left = false;
 
 	if (!h)
 		return;
+	ours = h->fd >= 0 && is_ours(h);
 	if (ctx->pid && h->fd >= 0) { /* else it is the parent's thread */
 		atomic_store(&h->stop, true);
-		if (is_ours(h))
+		if (ours) {
 			shutdown(h->fd, SHUT_RDWR);
-		pthread_join(h->thread, NULL);
-		stack_free(h);
+			pthread_join(h->thread, NULL);
+			stack_free(h);
+		} else { /* it ends when the router hangs up */
+			left = true;
+		}
 	}
 	ffl_regions_lock();
 	for (p = &lazies; (l = *p);)
@@ -441,14 +423,14 @@ void ffl_heat_stop(struct ffl_context *ctx)
 		else
 			p = &l->next;
 	ffl_regions_unlock();
-	if (h->fd >= 0 && is_ours(h))
+	if (ours)
 		close(h->fd);
 	ctx->heat = NULL;
-	free(h);
+	if (!left)
+		free(h);
 }
 
 void ffl_heat_forget(void)
 {
 	lazies = NULL;
-	atomic_store(&num_threads, 0);
 }

@@ -131,6 +131,19 @@ void ffl_heat_remove(struct ffl_lazy *lazy);
 void ffl_heat_stop(struct ffl_context *ctx);
 void ffl_heat_forget(void); /* in a child: async-signal-safe, needs no lock */
 
+/* ---- filter.c: filters of system calls that the program installs -------------------------- */
+
+/*
+ * Who makes system calls of which the program knows nothing is inside the gate meanwhile. False: the program has
+ * installed a filter, and none may be made but read(2).
+ */
+bool ffl_gate_enter(void);
+void ffl_gate_leave(void);
+void ffl_gate_init(void); /* before a thread is started that enters it */
+/* syscall(SYS_seccomp, op, flags, arg), and what it returns when the kernel says -errno. */
+long ffl_filter_seccomp(long nr, unsigned long op, unsigned long flags, void *arg);
+long ffl_filter_failed(long err);
+
 /* ---- malloc.c ---------------------------------------------------------------------------- */
 
 void ffl_malloc_forget(struct ffl_context *ctx); /* the context goes; NULL: all (in a child) */

@@ -131,7 +131,8 @@ static_assert(sizeof(struct ff_hdr) == 16, "ABI");
 	X(70, MAP_MR, map_mr, ff_mr_run, 0)                                                        \
 	X(71, TELL_NDEVS, tell_ndevs, ff_ndev, 0)                                                  \
 	X(72, WATCH_PAGES, watch_pages, ff_none, FF_WITH_FDS(2) | 1)                               \
-	X(73, PLACE_PAGES, place_pages, ff_none, 1)
+	X(73, PLACE_PAGES, place_pages, ff_none, 1)                                                \
+	X(74, HEAT_DONE, heat_done, ff_none, 0)
 #define FF_MSG_TABLE(X) FF_DEVICE_MSGS(X) FF_CM_MSGS(X) FF_LATER_MSGS(X)
 
 enum ff_msg_type {
@@ -357,22 +358,33 @@ struct ff_dereg_mr_resp {
 };
 
 /*
- * WATCH_HEAT: once for each session; -EOPNOTSUPP: the router has a NIC. The descriptor is a socket, out of which
- * one packet comes, struct ff_heat_event, for each part of an MR registered from then on that is reached by copies
- * through the process and was used: as many bytes as it has, or 16 times. A part is told of once; when the socket
- * is full, it is told of later.
+ * WATCH_HEAT: once for each session; -EOPNOTSUPP: the router has a NIC; -EPERM: the process has other seccomp filters
+ * than when the session began, or that cannot be found out. The descriptor is a socket. Packets come out of it, struct
+ * ff_heat_event, for each part of an MR registered from then on that is reached by copies through the process and was
+ * used: as many bytes as it has, or 16 times. None comes before the last one was answered by HEAT_DONE, and none once
+ * the process has other filters. The socket hangs up when the thread that reads it is to end: when the process has
+ * no other threads any more.
  */
 struct ff_watch_heat_req {
 	uint32_t reserved;
 };
 struct ff_watch_heat_resp {
-	uint32_t reserved;
+	uint32_t has_done; /* 1: HEAT_DONE is there; 0: a router of before 2026-11-29 */
 };
 struct ff_heat_event {
 	uint32_t mr; /* handle, which may be gone meanwhile */
 	uint32_t reserved;
-	uint64_t va, len; /* bytes of the MR; whole pages but at its ends */
-	uint64_t sent;	  /* ns, the router's CLOCK_MONOTONIC */
+	uint64_t va, len; /* bytes of the MR, at most FF_HEAT_SLICE; whole pages but at its ends */
+};
+#define FF_HEAT_SLICE ((uint64_t)1 << 20)
+
+/* HEAT_DONE: what the last event of WATCH_HEAT asked for is done. */
+struct ff_heat_done_req {
+	uint32_t busy; /* 1: some pages must not be replaced now; it may be told of once more */
+	uint32_t reserved;
+};
+struct ff_heat_done_resp {
+	uint32_t reserved;
 };
 
 /*
@@ -760,7 +772,7 @@ static_assert(sizeof(struct ff_rereg_mr_req) + FF_MR_MAX_RUNS * sizeof(struct ff
 		      FF_MSG_MAX,
 	      "MR_MAX_RUNS");
 
-static_assert(sizeof(struct ff_heat_event) == 32, "ABI");
+static_assert(sizeof(struct ff_heat_event) == 24, "ABI");
 static_assert(sizeof(struct ff_ndev) == 32, "ABI");
 
 /* What comes out of the async socket: one packet, one event. */

@@ -32,6 +32,7 @@
 #include "ffr/keeper/keeper.h"
 #include "ffr/lib/log.h"
 #include "ffr/ctl/session.h"
+#include "ffr/ctl/hot.h"
 #include "ffr/ctl/sysfs.h"
 #include "ffr/lib/shm.h"
 
@@ -937,6 +938,7 @@ int ctl_open(struct ctl *ctl, uv_loop_t *loop)
 	uv_unref((uv_handle_t *)&ctl->turns);
 	ctl_spin_init(&ctl->spin, loop);
 	sysfs_init(ctl);
+	hot_init(ctl);
 	return 0;
 }
 
@@ -944,6 +946,7 @@ void ctl_close(struct ctl *ctl)
 {
 	uv_close((uv_handle_t *)&ctl->wake, NULL);
 	uv_close((uv_handle_t *)&ctl->counters, NULL);
+	hot_close(ctl);
 	uv_close((uv_handle_t *)&ctl->turns, NULL);
 	ctl_spin_close(&ctl->spin);
 	ctl_threads_close(ctl);

@@ -27,6 +27,7 @@
 
 struct cm;
 struct container;
+struct hot;
 struct ctl_cm_ops;
 struct ctl_hooks;
 struct orch;
@@ -59,7 +60,11 @@ struct ctl {
 	int uffd_fd;			 /* /dev/userfaultfd for clients, -1: not there */
 	uv_async_t wake;		 /* a fast thread wants a session closed */
 	uv_timer_t counters;		 /* sysfs.c */
-	uv_prepare_t turns;		 /* conn.c: counts the turns of the loop */
+	/* hot.c */
+	LIST_HEAD(, hot) hots;	      /* sessions that are told of what is used */
+	uv_async_t hot_wake;	      /* something is */
+	uv_timer_t hot_due, hot_look; /* it is time to tell; a process may have ended */
+	uv_prepare_t turns;	      /* conn.c: counts the turns of the loop */
 	uint64_t turn;
 	uint64_t ends_turn;  /* conn.c: the turn that ends_until is of */
 	uint64_t ends_until; /* ... uv_hrtime() until when sessions' ends go on in that turn */

@@ -23,6 +23,7 @@
 #include "ffr/ctl/obj.h"
 #include "ffr/ctl/session.h"
 #include "ffr/keeper/keeper.h"
+#include "ffr/lib/fds.h"
 #include "ffr/lib/log.h"
 #include "ffr/obj/events.h"
 
@@ -33,6 +34,7 @@ struct hello {
 	uint32_t id; /* of the client, for the keeper */
 	struct ff_hello_req req;
 	struct keeper_added got;
+	int status;		 /* the process's /proc/PID/status, which came with that, or -1 */
 	char cgroup[CGROUP_MAX]; /* that was asked about; "": any */
 };
 
@@ -47,15 +49,17 @@ static int uffd_for(const struct ctl_call *c, const struct session *s, bool has_
 	return may && (has_nic || !s->mem.viewed) ? c->ctl->uffd_fd : -1;
 }
 
-static int session_open(struct ctl_call *c, const struct hello *h, struct ff_hello_resp *resp)
+static int session_open(struct ctl_call *c, struct hello *h, struct ff_hello_resp *resp)
 {
 	struct session *s;
 	int async_fd, uffd, err;
 	bool has_nic;
 
-	err = session_create(c->conn, h->req.comm, c->fds[0], c->fds[1], h->id, &s, &async_fd);
+	err = session_create(c->conn, h->req.comm, c->fds[0], c->fds[1], h->status, h->id, &s,
+			     &async_fd);
 	if (err)
 		return err;
+	h->status = -1;
 	c->conn->ses = c->s = s;
 	ctl_reply_fd(c->reply, async_fd, true);
 	ctl_reply_fd(c->reply, s->bell_fd, false);
@@ -104,6 +108,8 @@ static void on_closed(uv_handle_t *handle)
 {
 	struct hello *h = handle->data;
 
+	if (h->status >= 0)
+		close(h->status);
 	close(h->sock);
 	free(h);
 }
@@ -127,13 +133,16 @@ static void hello_cancel(struct ctl_later *l)
 static void on_answer(uv_poll_t *p, int status, int events)
 {
 	struct hello *h = p->data;
+	unsigned n_fds;
 	ssize_t n;
 
 	(void)events;
 	/* The rest of the call may have to wait for its container's next turn. */
 	if (!status && ctl_had_turn(h->l.conn))
 		return;
-	n = recv(h->sock, &h->got, sizeof(h->got), MSG_DONTWAIT);
+	n = fds_recv(h->sock, &h->got, sizeof(h->got), &h->status, 1, &n_fds, MSG_DONTWAIT);
+	if (!n_fds)
+		h->status = -1;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	hello_end(h, n == sizeof(h->got) ? 0 : -EPIPE);
@@ -150,6 +159,7 @@ static int ask(struct ctl_call *c, const struct ff_hello_req *req)
 	if (!h)
 		return -ENOMEM;
 	h->req = *req;
+	h->status = -1;
 	if (ct->cgroup)
 		snprintf(h->cgroup, sizeof(h->cgroup), "%s", ct->cgroup);
 	h->sock = keeper_client_add(&c->conn->peer, c->fds[0], c->fds[1], h->cgroup, &h->id);

@@ -608,47 +608,7 @@ unlock:
 	return 0;
 }
 
-/* ---- memory that is mapped when it is used (mem/heat.c) --------------------------------------- */
-
-int ctl_watch_heat(struct ctl_call *c, const struct ff_watch_heat_req *req,
-		   struct ff_watch_heat_resp *resp)
-{
-	struct session *s = c->s;
-	int pair[2], err;
-
-	(void)req;
-	(void)resp;
-	/*
-	 * A NIC has what is there when an MR is registered. Between hosts a WRITE whose call goes to a worker is asked for
-	 * again from there on. Replacing pages holds the lock of the address space that these calls want, so many go to
-	 * workers then: QEMU's migration of 1 GB took 14.0 s with it and 9.5 without, and with rdma-pin-all 9.5 and 4.5.
-	 */
-	if (s->fast->be->ops->mr_make || c->ctl->host->wired)
-		return -EOPNOTSUPP;
-	if (s->mem.heated)
-		return -EBUSY;
-	err = quota_charge(s->cont, QUOTA_FD, 1);
-	if (err)
-		return err;
-	err = quota_charge(s->cont, QUOTA_MEMORY, QUOTA_SOCKET);
-	if (err)
-		goto err_fd;
-	err = session_event_pair(pair);
-	if (err)
-		goto err_memory;
-	fast_lock(c->ctl->host);
-	s->mem.heat_fd = pair[0];
-	s->mem.heated = true;
-	fast_unlock(c->ctl->host);
-	ctl_reply_fd(c->reply, pair[1], true);
-	return 0;
-
-err_memory:
-	quota_return(s->cont, QUOTA_MEMORY, QUOTA_SOCKET);
-err_fd:
-	quota_return(s->cont, QUOTA_FD, 1);
-	return err;
-}
+/* ---- memory that is mapped when it is used (hot.c) -------------------------------------------- */
 
 /* Runners see either all of the further runs or none; the pages are the same that they copied before. */
 int ctl_map_mr(struct ctl_call *c, const struct ff_map_mr_req *req, struct ff_map_mr_resp *resp)

@@ -23,16 +23,16 @@
 #include "ffr/ctl/import.h"
 #include "ffr/keeper/keeper.h"
 #include "ffr/fast/pvm.h"
-#include "ffr/mem/heat.h"
 #include "ffr/mem/view.h"
 #include "ffr/mem/shadow.h"
 #include "ffr/ctl/sysfs.h"
+#include "ffr/ctl/hot.h"
 
 /* Objects deleted before the fast thread gets its turn again. */
 #define TEARDOWN_BATCH 64u
 /* Places for objects, of all kinds, from which on the heap of a session that ended is worth giving to the system. */
 #define TRIM_MIN    4096u
-#define SESSION_FDS 5u /* bell, async socket, the process's memory and maps (pvm.c), maps */
+#define SESSION_FDS 6u /* bell, async socket, the process's memory and maps (pvm.c), maps, status */
 
 /* What the device reports is what a session gets, however much the configuration allows. */
 static void session_limits(struct session *s, const struct ctl *ctl)
@@ -84,8 +84,8 @@ int session_event_pair(int pair[2])
 	return -EIO;
 }
 
-int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
-		   struct session **out, int *async_fd)
+int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, int status,
+		   uint32_t keeper_id, struct session **out, int *async_fd)
 {
 	struct ctl *ctl = conn->ctl;
 	struct session *s = calloc(1, sizeof(*s));
@@ -143,6 +143,8 @@ int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, u
 		goto err_view;
 	sysfs_wake(ctl);
 	s->mem.keeper_id = keeper_id;
+	s->mem.status_fd = status;
+	s->mem.filters = hot_filters(status);
 	*async_fd = pair[1];
 	*out = s;
 	if (ctl->orch)
@@ -268,11 +270,9 @@ void session_end_finish(struct session *s)
 	keeper_client_del(s->mem.keeper_id);
 	seg_free_all(s);
 	sigbus_forget(s);
-	if (s->mem.heated) {
-		quota_return(s->cont, QUOTA_FD, 1);
-		quota_return(s->cont, QUOTA_MEMORY, QUOTA_SOCKET);
-	}
-	heat_end(s);
+	hot_end(s);
+	if (s->mem.status_fd >= 0)
+		close(s->mem.status_fd);
 	quota_return(s->cont, QUOTA_FD, SESSION_FDS);
 	quota_return(s->cont, QUOTA_SESSION, 1);
 	import_session_free(s);

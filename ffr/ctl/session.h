@@ -12,11 +12,11 @@ struct ctl_conn;
 /*
  * A session for that connection, known to the fast thread, with segment 0, bell and async socket;
  * *async_fd is the client's end of the latter, the caller's to close. mem and maps are the client's
- * /proc/self files, which the keeper has looked at and knows as keeper_id; they stay the caller's, the
- * name becomes the session's. 0 or -errno.
+ * /proc/self files, which the keeper has looked at and knows as keeper_id; they stay the caller's. The name and
+ * status, the process's /proc/PID/status as the keeper has opened it, or -1, become the session's. 0 or -errno.
  */
-int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, uint32_t keeper_id,
-		   struct session **out, int *async_fd);
+int session_create(struct ctl_conn *conn, const char *comm, int mem, int maps, int status,
+		   uint32_t keeper_id, struct session **out, int *async_fd);
 /*
  * Its end: all its objects go; peers see what they would see of a dead host. Its connection stays. The
  * second is called until it is true, and goes on until uv_hrtime() is `until` or a little later.

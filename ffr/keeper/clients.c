@@ -106,15 +106,21 @@ static void cgroup_look(const struct question *q, const struct ctl_peer *peer,
 	       n < KEEPER_CGROUP ? n : KEEPER_CGROUP - 1);
 }
 
-/* memory: mem and maps. The latter is the client's afterwards, if all is well. */
-static void look(const struct question *q, int memory[2], struct keeper_added *a)
+/*
+ * memory: mem and maps. The latter is the client's afterwards, if all is well. *status is the caller's then: an open
+ * file of its own of the process's /proc/PID/status, or -1.
+ */
+static void look(const struct question *q, int memory[2], int *status, struct keeper_added *a)
 {
 	const struct ctl_peer peer = { .pid = q->client->pid, .pidfd = q->client->pidfd };
+	char path[32];
 	const char *why;
 
 	cgroup_look(q, &peer, a);
 	if (a->err)
 		return;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)peer.pid);
+	*status = open(path, O_RDONLY | O_CLOEXEC); /* of that process, if it still lives below */
 	why = ctl_peer_memory(&peer, memory[0], memory[1]);
 	if (why) {
 		snprintf(a->why, sizeof(a->why), "%s", why);
@@ -135,17 +141,26 @@ static uint64_t cpu_of_this_thread(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+/* Where too many descriptors wait in sockets of this user, none can be sent along: then without. */
+static void answer(int sock, const struct keeper_added *a, int status)
+{
+	unsigned n = status >= 0;
+
+	while (fds_send(sock, a, sizeof(*a), &status, n, 0) < 0 && (errno == EINTR || n))
+		n = errno == EINTR ? n : 0;
+}
+
 static void *question_thread(void *arg)
 {
 	struct question *q = arg;
 	struct keeper_added a = { 0 };
-	int memory[2] = { -1, -1 };
+	int memory[2] = { -1, -1 }, status = -1;
 	unsigned n = 0;
 	char c;
 
 	mounts_call_begins();
 	if (fds_recv(q->sock, &c, sizeof(c), memory, 2, &n, 0) == 1 && n == 2)
-		look(q, memory, &a);
+		look(q, memory, &status, &a);
 	else
 		a.err = -EINVAL;
 	mounts_call_ends();
@@ -153,8 +168,9 @@ static void *question_thread(void *arg)
 		if (memory[--n] >= 0)
 			close(memory[n]);
 	a.cpu_ns = cpu_of_this_thread();
-	while (fds_send(q->sock, &a, sizeof(a), NULL, 0, 0) < 0 && errno == EINTR)
-		;
+	answer(q->sock, &a, a.err ? -1 : status);
+	if (status >= 0)
+		close(status);
 	question_free(q);
 	return NULL;
 }

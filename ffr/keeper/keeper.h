@@ -117,7 +117,8 @@ int keeper_use(int sock);
  * maps what it must hand over (ctl_peer_memory())? cgroup: shorter than CGROUP_MAX; NULL: any one.
  * A socket, the caller's, and a name for the client until keeper_client_del(), whatever the answer
  * is; or -errno; -EAGAIN: too many such questions are under way. One struct keeper_added comes out
- * of the socket; a hang-up without it is a failure. A client can delay the answer for as long as it
+ * of the socket, and with it, if its err is 0, the process's /proc/PID/status, opened here (if it can be); a hang-up
+ * without it is a failure. A client can delay the answer for as long as it
  * likes. All descriptors stay the caller's, which keeps mem and maps open until the socket hangs up.
  */
 int keeper_client_add(const struct ctl_peer *peer, int mem, int maps, const char *cgroup,

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * heat.c - the parts of large MRs that are used while the router has no pointer to them. heat_used() and
- * heat_tell(): runners, called by soft/xfer.c; the rest: control thread, called by ctl/mr.c and session.c.
+ * heat_tell(): runners, called by soft/xfer.c; the rest: control thread, called by ctl/mr.c and ctl/hot.c.
  *
  * Theory of operation
  * -------------------
  * Giving the router pointers to private memory means to replace the pages beneath the program, which takes
  * longer than to copy them. So the library registers large memory as it is (ffl/mem/heat.c), and the router
- * copies through the process at first. It counts these copies, for each MR in parts of equal size, and tells
- * the library of a part that is used again after all its bytes were moved. The library replaces what it likes
- * of it, and says so by MAP_MR. Nothing depends on that but speed.
+ * copies through the process at first. It counts these copies, for each MR in parts of equal size, and puts
+ * a part that is used again after all its bytes were moved into the session's ring. The control thread tells the
+ * library (ctl/hot.c), which replaces what it likes of it, and says so by MAP_MR. Nothing depends on that but speed.
  *
  * The counts are the router's own: a client can make a part of its own memory hot by using it, and that is
  * all. They are kept in at most HEAT_PARTS words, however large an MR is said to be, and the bytes that are
@@ -17,11 +17,8 @@
  */
 #include "ffr/mem/heat.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
-#include <unistd.h>
 
 /* With parts of 1 << SHIFT_MAX bytes used[] cannot overflow. */
 #define SHIFT_MIN 20u
@@ -35,7 +32,7 @@ struct heat *heat_new(const struct mr *mr)
 	struct heat *h;
 	uint64_t num;
 
-	if (!mr->o.ses->mem.heated || mr->kind != MR_USER || mr->length - mr->zero_copy < HEAT_MIN)
+	if (!mr->o.ses->mem.hot || mr->kind != MR_USER || mr->length - mr->zero_copy < HEAT_MIN)
 		return NULL;
 	while (shift < SHIFT_MAX && len >> shift >= HEAT_PARTS)
 		shift++;
@@ -54,29 +51,39 @@ struct heat *heat_new(const struct mr *mr)
 void heat_tell(struct mr *mr, uint32_t part)
 {
 	const struct heat *h = mr->heat;
-	struct ff_heat_event e = { .mr = mr->o.handle };
+	struct heat_ring *r = mr->o.ses->mem.hot;
+	uint32_t head = atomic_load_explicit(&r->head, memory_order_relaxed);
 	uint64_t end = h->base + (((uint64_t)part + 1) << h->shift);
-	const struct session *s = mr->o.ses;
+	struct heat_part *p = &r->part[head % HEAT_RING];
 	struct timespec now;
 
-	e.va = h->base + ((uint64_t)part << h->shift);
-	if (e.va < mr->addr)
-		e.va = mr->addr;
+	if (head - atomic_load_explicit(&r->tail, memory_order_acquire) >= HEAT_RING)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	p->mr = mr->o.handle;
+	p->va = h->base + ((uint64_t)part << h->shift);
+	if (p->va < mr->addr)
+		p->va = mr->addr;
 	if (end > mr->addr + mr->length)
 		end = mr->addr + mr->length;
-	e.len = end - e.va;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	e.sent = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	/* a full socket: when the part is used again */
-	if (send(s->mem.heat_fd, &e, sizeof(e), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(e) ||
-	    (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM))
-		mr->heat->used[part] = HEAT_TOLD;
+	p->len = end - p->va;
+	p->at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	/* the part before the head: the control thread reads no half of it */
+	atomic_store_explicit(&r->head, head + 1, memory_order_release);
+	mr->heat->used[part] = HEAT_TOLD;
+	r->wake(r->arg);
 }
 
-void heat_end(struct session *s)
+const struct heat_part *heat_first(const struct heat_ring *r)
 {
-	if (!s->mem.heated)
-		return;
-	s->mem.heated = false;
-	close(s->mem.heat_fd);
+	uint32_t tail = atomic_load_explicit(&r->tail, memory_order_relaxed);
+
+	if (tail == atomic_load_explicit(&r->head, memory_order_acquire))
+		return NULL;
+	return &r->part[tail % HEAT_RING];
+}
+
+void heat_took(struct heat_ring *r)
+{
+	atomic_fetch_add_explicit(&r->tail, 1, memory_order_release);
 }

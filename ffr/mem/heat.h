@@ -9,6 +9,24 @@
 
 /* Less than this to be reached by copies: not counted. Bytes: more than what is on pages that others have bytes of. */
 #define HEAT_MIN ((uint64_t)2 * FF_PAGE)
+/*
+ * Parts of a session's MRs that the client is to be told of (ctl/hot.c). What does not fit is noted when it is used
+ * again.
+ */
+#define HEAT_RING 256u
+struct heat_part {
+	uint32_t mr; /* handle */
+	uint64_t va, len;
+	uint64_t at; /* ns, CLOCK_MONOTONIC: when it was found */
+};
+struct heat_ring {
+	_Atomic uint32_t head;	 /* [lock] of those that were put in */
+	_Atomic uint32_t tail;	 /* control thread: of those that were taken out */
+	void (*wake)(void *arg); /* [lock] there is something; must not block */
+	void *arg;
+	struct heat_part part[HEAT_RING];
+};
+
 /* Parts of an MR, at most. */
 #define HEAT_PARTS 1024u
 /* A use counts as so many bytes at least: the longest copy that is made at once (soft/xfer.c). */
@@ -22,10 +40,12 @@ struct heat {
 };
 #define HEAT_TOLD UINT32_MAX
 
+/* Control thread. The oldest part in the ring; NULL: there is none. heat_took() takes it out. */
+const struct heat_part *heat_first(const struct heat_ring *r);
+void heat_took(struct heat_ring *r);
+
 /* Control thread. For an MR that nobody knows yet, when its runs are there; NULL: nothing to be counted, or no memory. */
 struct heat *heat_new(const struct mr *mr);
-/* The session goes. */
-void heat_end(struct session *s);
 
 /* [lock] heat_used()'s rare part. */
 void heat_tell(struct mr *mr, uint32_t part);

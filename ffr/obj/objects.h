@@ -289,11 +289,12 @@ struct ses_mem {
 	bool can_ask;	      /* the kernel answers questions about it (Linux 6.11) */
 	uint32_t keeper_id;   /* keeper/keeper.h */
 	_Atomic bool gone;    /* any thread: a mapping failed (SIGBUS); it is to be closed */
-	bool heated;	      /* heat_fd is there */
 	bool viewed;	      /* process is ffmem's number for it (view.c) */
 	uint32_t process;
-	int heat_fd;		       /* [lock] the router's end of WATCH_HEAT's socket (heat.c) */
-	struct mem *later;	       /* shadow.h; NULL: all is done at once */
+	struct heat_ring *hot; /* [lock] heat.h: WATCH_HEAT was asked for; else NULL */
+	int status_fd;	       /* its /proc/PID/status, which the keeper has opened, or -1 */
+	int filters;	       /* seccomp filters that it began with, -1: not known (hot.c) */
+	struct mem *later;     /* shadow.h; NULL: all is done at once */
 	TAILQ_ENTRY(session) populate; /* populate.c, while populating */
 	bool populating;
 };

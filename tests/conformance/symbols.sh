@@ -9,7 +9,7 @@ set -u -o pipefail
 symbols() { # LIBRARY
 	readelf -W --dyn-syms "$1" |
 		awk '$7 != "UND" && $5 != "LOCAL" && $4 ~ /FUNC|OBJECT|NOTYPE|IFUNC/ { print $8 }' |
-		grep @ | sed 's/@@/@/' | grep -v -E '^([A-Z_0-9.]+)@+\1$' | sort
+		grep @ | sed 's/@@/@/; s/^syscall@GLIBC_.*/syscall@GLIBC/' | grep -v -E '^([A-Z_0-9.]+)@+\1$' | sort
 }
 
 check() { # LIBRARY NAME

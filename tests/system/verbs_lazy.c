@@ -44,24 +44,6 @@ static void need_move(void)
 		vt_skip("Linux %u.%u has no UFFDIO_MOVE", major, minor);
 }
 
-/* Bytes of [p, + len) that are mapped as shared memory. */
-static size_t shared_bytes(const void *p, size_t len)
-{
-	uintptr_t from = (uintptr_t)p, to = from + len;
-	FILE *f = fopen("/proc/self/maps", "re");
-	char line[512], perm[5];
-	unsigned long a, b;
-	size_t sum = 0;
-
-	CHECK(f);
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "%lx-%lx %4s", &a, &b, perm) == 3 && perm[3] == 's' && a < to &&
-		    b > from)
-			sum += (b < to ? b : to) - (a > from ? a : from);
-	fclose(f);
-	return sum;
-}
-
 static unsigned threads(void)
 {
 	return dir_count("/proc/self/task");
@@ -92,7 +74,7 @@ static void side_open(struct side *s, struct vt_end *e, size_t len)
 	s->p = vt_map(len);
 	memset(s->p, 1, len);
 	s->mr = vt_reg(e, s->p, len, ACCESS);
-	CHECK_EQ(shared_bytes(s->p, len), 0); /* nothing was replaced for that */
+	CHECK_EQ(vt_mem_shared(s->p, len), 0); /* nothing was replaced for that */
 }
 
 static void post(struct vt_end *a, enum ibv_wr_opcode op, const struct side *mine,
@@ -159,12 +141,12 @@ static void lazy_stream(void)
 		pass(&a, IBV_WR_RDMA_READ, &mine, &theirs, len, 256 * 1024 + 24);
 		check_marks(mine.p, len, n++);
 	}
-	WAIT_FOR(shared_bytes(mine.p, len) == len && shared_bytes(theirs.p, len) == len);
+	WAIT_FOR(vt_mem_shared(mine.p, len) == len && vt_mem_shared(theirs.p, len) == len);
 	mark(mine.p, len, n);
 	pass(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, len, MB);
 	check_marks(theirs.p, len, n);
 	CHECK_OK(ibv_dereg_mr(mine.mr));
-	CHECK_EQ(shared_bytes(mine.p, len), len); /* they stay */
+	CHECK_EQ(vt_mem_shared(mine.p, len), len); /* they stay */
 	CHECK_OK(ibv_dereg_mr(theirs.mr));
 	check_marks(mine.p, len, n);
 	check_marks(theirs.p, len, n);
@@ -193,9 +175,9 @@ static void lazy_short_messages(void)
 			post(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, off, off, 8);
 			WANT_OK(a.scq, off);
 		}
-	WAIT_FOR(shared_bytes(all, len + 2 * PAGE) == len - PAGE);
-	CHECK_EQ(shared_bytes(all, PAGE), 0);
-	CHECK_EQ(shared_bytes(all + len, PAGE), 0);
+	WAIT_FOR(vt_mem_shared(all, len + 2 * PAGE) == len - PAGE);
+	CHECK_EQ(vt_mem_shared(all, PAGE), 0);
+	CHECK_EQ(vt_mem_shared(all + len, PAGE), 0);
 	pass(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, len, 64 * 1024);
 	check_marks(theirs.p, len, 1);
 	CHECK_EQ(all[999], 1);
@@ -223,7 +205,7 @@ static void lazy_overlap(void)
 	mark(mine.p, len, 1);
 	for (unsigned i = 0; i < 2; i++) /* what is used again is replaced */
 		pass(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, len, MB);
-	WAIT_FOR(shared_bytes(theirs.p, len) == len);
+	WAIT_FOR(vt_mem_shared(theirs.p, len) == len);
 	for (unsigned i = 0; i < 3; i++) { /* it claims what is replaced */
 		mark(mine.p, 3 * MB, 2);
 		pass(&a, IBV_WR_RDMA_WRITE, &mine, &other, 3 * MB, MB);
@@ -237,7 +219,7 @@ static void lazy_overlap(void)
 	CHECK_EQ(memcmp(mine.p, theirs.p, len), 0);
 	CHECK_OK(ibv_dereg_mr(other.mr));
 	CHECK_OK(ibv_dereg_mr(theirs.mr));
-	CHECK_EQ(shared_bytes(theirs.p, len), len);
+	CHECK_EQ(vt_mem_shared(theirs.p, len), len);
 	CHECK_EQ(memcmp(mine.p, theirs.p, len), 0);
 	CHECK_OK(ibv_dereg_mr(mine.mr));
 	vt_pair_close(&a, &b);
@@ -328,7 +310,7 @@ static void lazy_unmap(void)
 		CHECK_OK(ibv_dereg_mr(theirs.mr));
 		CHECK(vt_all(p, MB, 0x5a));
 		if (kind == 1)
-			CHECK_EQ(shared_bytes(p, MB), MB);
+			CHECK_EQ(vt_mem_shared(p, MB), MB);
 		CHECK_EQ(munmap(theirs.p, len), 0);
 	}
 	CHECK_OK(ibv_dereg_mr(mine.mr));
@@ -409,7 +391,7 @@ static void lazy_stores(void)
 			post(&a, IBV_WR_RDMA_WRITE, &mine, &theirs, off, off, msg);
 			WANT_OK(a.scq, off);
 		}
-	WAIT_FOR(shared_bytes(theirs.p, len) == len);
+	WAIT_FOR(vt_mem_shared(theirs.p, len) == len);
 	stop = true;
 	CHECK_EQ(pthread_join(t, NULL), 0);
 	CHECK_OK(ibv_dereg_mr(theirs.mr));
@@ -445,7 +427,7 @@ static void lazy_off(void)
 	mine.p = vt_map(4 * MB);
 	mine.mr = vt_reg(&a, mine.p, 4 * MB, ACCESS);
 	CHECK_EQ(threads(), 1);
-	CHECK_EQ(shared_bytes(mine.p, 4 * MB), 4 * MB);
+	CHECK_EQ(vt_mem_shared(mine.p, 4 * MB), 4 * MB);
 	CHECK_OK(ibv_dereg_mr(mine.mr));
 	vt_pair_close(&a, &b);
 }
@@ -460,7 +442,7 @@ static void lazy_not_for_atomics(void)
 	vt_pair(&a, &b, &par);
 	mine.p = vt_map(4 * MB);
 	mine.mr = vt_reg(&a, mine.p, 4 * MB, VT_ACCESS_ALL);
-	CHECK_EQ(shared_bytes(mine.p, 4 * MB), 4 * MB);
+	CHECK_EQ(vt_mem_shared(mine.p, 4 * MB), 4 * MB);
 	CHECK_OK(ibv_dereg_mr(mine.mr));
 	vt_pair_close(&a, &b);
 }

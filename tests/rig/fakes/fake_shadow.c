@@ -165,13 +165,14 @@ static int place_pages(struct ses *s, const struct ff_place_pages_req *req,
 	return err;
 }
 
-static int watch_heat(int *fds, unsigned *n_fds)
+static int watch_heat(struct ff_watch_heat_resp *resp, int *fds, unsigned *n_fds)
 {
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		abort();
 	fake_shadow.heat_fd = pair[0];
+	resp->has_done = 1;
 	fds[0] = pair[1];
 	*n_fds = 1;
 	return 0;
@@ -263,7 +264,11 @@ static int answer(struct ses *s, enum ff_msg_type type, const void *req, const v
 		fake_shadow.mrs--;
 		return 0;
 	case FF_MSG_WATCH_HEAT:
-		return fake_shadow.has_heat ? watch_heat(fds, n_fds) : -EOPNOTSUPP;
+		return fake_shadow.has_heat ? watch_heat(resp, fds, n_fds) : -EOPNOTSUPP;
+	case FF_MSG_HEAT_DONE:
+		fake_shadow.busy += ((const struct ff_heat_done_req *)req)->busy;
+		fake_shadow.dones++;
+		return 0;
 	case FF_MSG_MAP_MR:
 		return map_mr(mr_of(((const struct ff_map_mr_req *)req)->mr), tail, n_tail);
 	default:

@@ -16,9 +16,10 @@ struct fake_shadow {
 	struct ff_mr_run run[FF_MR_MAX_RUNS];
 	unsigned num_runs;
 	uint32_t rereg_flags;
-	bool has_heat;	       /* WATCH_HEAT is answered: */
-	int heat_fd;	       /* ... the router's end */
-	_Atomic uint32_t maps; /* MAP_MRs that were granted */
+	bool has_heat;		      /* WATCH_HEAT is answered: */
+	int heat_fd;		      /* ... the router's end */
+	_Atomic uint32_t dones, busy; /* HEAT_DONEs, and those that said busy */
+	_Atomic uint32_t maps;	      /* MAP_MRs that were granted */
 	/* ffl_posted_wait(): the MR that it was called for last, and how many there were then */
 	_Atomic uint32_t waited_key, waited_mrs;
 };

@@ -2,6 +2,7 @@
 /* vt_mem.c - see vt_mem.h. */
 #include "tests/rig/verbs/vt_mem.h"
 
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -208,4 +209,21 @@ void vt_mem_fork(uint8_t *outer, size_t outer_len, size_t off, size_t len, bool 
 	CHECK_OK(ibv_dereg_mr(mr));
 	CHECK_PATTERN(p, len, 70 + rounds - 1);
 	vt_pair_close(&a, &b);
+}
+
+size_t vt_mem_shared(const void *p, size_t len)
+{
+	uintptr_t from = (uintptr_t)p, to = from + len;
+	FILE *f = fopen("/proc/self/maps", "re");
+	char line[512], perm[5];
+	unsigned long a, b;
+	size_t sum = 0;
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s", &a, &b, perm) == 3 && perm[3] == 's' && a < to &&
+		    b > from)
+			sum += (b < to ? b : to) - (a > from ? a : from);
+	fclose(f);
+	return sum;
 }

@@ -22,4 +22,7 @@ void vt_mem_use_alias(uint8_t *p, uint8_t *alias, size_t len);
  */
 void vt_mem_fork(uint8_t *outer, size_t outer_len, size_t off, size_t len, bool shared);
 
+/* Bytes of [p, + len) that are mapped as shared memory. */
+size_t vt_mem_shared(const void *p, size_t len);
+
 #endif

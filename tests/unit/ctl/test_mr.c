@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * test_mr.c - ffr/ctl/mr.c: WATCH_HEAT and MAP_MR, with what a client may put into them.
+ * test_mr.c - ffr/ctl/mr.c: MAP_MR, with what a client may put into them.
  * build: tests/rig/unit/ctl_calls.c tests/rig/unit/ctl_rig.c ffo/base/limits.c ffo/base/proto.c
  */
 #include <errno.h>
@@ -10,7 +10,6 @@
 
 #include "tests/rig/unit/unit.h"
 #include "tests/rig/unit/ctl_calls.h"
-#include "ffr/mem/heat.h"
 #include "ffr/mem/watch.h"
 
 #define PG     ((uint64_t)FF_PAGE)
@@ -20,20 +19,10 @@
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
 
 static struct ctl_rig *const g = &call_rig;
-static int sock, heat;
+static int sock;
 static int file; /* of shadow pages */
 static uint32_t pd;
 static struct ff_reg_mr_resp reg;
-
-static int watch(int s, int *fd)
-{
-	struct ff_watch_heat_req req = { 0 };
-	struct ff_watch_heat_resp resp;
-	unsigned n = 0;
-
-	return rig_call(g, s, FF_MSG_WATCH_HEAT, &req, sizeof(req), NULL, 0, 0, &resp, sizeof(resp),
-			fd, &n);
-}
 
 static int map_more(int s, uint32_t mr, const struct ff_mr_run *run, unsigned n,
 		    struct ff_map_mr_resp *resp)
@@ -138,7 +127,7 @@ static uint8_t *host_of(uint64_t off)
 	return host;
 }
 
-/* A client that watches, with LEN bytes of shadow memory, and as much registered at VA without runs. */
+/* A client with LEN bytes of shadow memory, and as much registered at VA without runs. */
 static int setup(void **state)
 {
 	uint64_t off;
@@ -146,7 +135,6 @@ static int setup(void **state)
 	call_setup(state);
 	sock = call_client(g, 0);
 	pd = call_pd(g, sock);
-	assert_int_equal(watch(sock, &heat), 0);
 	file = call_shadow(g, sock, LEN, &off);
 	assert_int_equal(off, 0);
 	assert_int_equal(call_reg_mr(g, sock, pd, (void *)VA, LEN, ACCESS, &reg), 0);
@@ -156,31 +144,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	close(heat);
 	close(file);
 	close(sock);
 	return call_teardown(state);
-}
-
-static void one_socket_for_a_session(void **state)
-{
-	int other = call_client(g, 1), fd = -1;
-	uint64_t fds = g->c[0]->quota.use.used[QUOTA_FD];
-
-	(void)state;
-	assert_non_null(the_mr()->heat);
-	assert_int_equal(watch(sock, &fd), -EBUSY);
-	assert_int_equal(g->c[0]->quota.use.used[QUOTA_FD], fds);
-	/* it counts as a descriptor, until the session's end */
-	fds = g->c[1]->quota.use.used[QUOTA_FD];
-	g->c[1]->limits.max_fd = fds;
-	assert_int_equal(watch(other, &fd), -ENOMEM);
-	g->c[1]->limits.max_fd = fds + 1;
-	assert_int_equal(watch(other, &fd), 0);
-	assert_int_equal(g->c[1]->quota.use.used[QUOTA_FD], fds + 1);
-	close(fd);
-	close(other);
-	rig_pump(g);
 }
 
 static void runs_are_added_and_merged(void **state)
@@ -356,24 +322,11 @@ static void runs_are_charged(void **state)
 	assert_int_equal(use->used[QUOTA_MR], 0);
 }
 
-/* QEMU's migration between hosts failed with it: there all is replaced when it is registered. */
-static void not_with_other_hosts(void **state)
-{
-	int other = call_client(g, 0), fd = -1;
-
-	(void)state;
-	g->ctl.host->wired = true;
-	assert_int_equal(watch(other, &fd), -EOPNOTSUPP);
-	g->ctl.host->wired = false;
-	close(other);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
-	return UNIT_RUN(T(one_socket_for_a_session), T(not_with_other_hosts),
-			T(runs_are_added_and_merged), T(false_claims_change_nothing),
+	return UNIT_RUN(T(runs_are_added_and_merged), T(false_claims_change_nothing),
 			T(untouched_pages), T(so_many_runs_at_most), T(runs_are_charged),
 			T(leaving_without_a_call), T(false_leavers));
 }

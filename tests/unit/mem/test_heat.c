@@ -2,10 +2,7 @@
 /*
  * test_heat.c - ffr/mem/heat.c: when a part of an MR is told of, and what its bounds are.
  */
-#include <errno.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include "tests/rig/unit/unit.h"
 #include "ffr/mem/heat.h"
@@ -15,16 +12,21 @@
 
 static struct session ses;
 static struct mr mr;
-static int client;
+static struct heat_ring ring;
+static unsigned woken;
+
+static void wake(void *arg)
+{
+	assert_ptr_equal(arg, &ring);
+	woken++;
+}
 
 /* An MR of a session that wants to be told. */
 static void begin(uint64_t addr, uint64_t length)
 {
-	int pair[2];
-
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	ses = (struct session){ .mem = { .heated = true, .heat_fd = pair[0] } };
-	client = pair[1];
+	ring = (struct heat_ring){ .wake = wake, .arg = &ring };
+	woken = 0;
+	ses = (struct session){ .mem = { .hot = &ring } };
 	mr = (struct mr){ .o = { .handle = 0x70001, .ses = &ses }, .addr = addr, .length = length };
 	mr.heat = heat_new(&mr);
 }
@@ -32,18 +34,19 @@ static void begin(uint64_t addr, uint64_t length)
 static void end(void)
 {
 	free(mr.heat);
-	heat_end(&ses);
-	assert_false(ses.mem.heated);
-	close(client);
 }
 
-/* What came out of the socket: true, and *e. */
-static bool told(struct ff_heat_event *e)
+/* What is in the ring: true, and *e. */
+static bool told(struct heat_part *e)
 {
-	ssize_t n = recv(client, e, sizeof(*e), MSG_DONTWAIT);
+	const struct heat_part *first = heat_first(&ring);
 
-	assert_true(n == sizeof(*e) || (n < 0 && errno == EAGAIN));
-	return n > 0;
+	if (!first)
+		return false;
+	*e = *first;
+	heat_took(&ring);
+	assert_true(woken--);
+	return true;
 }
 
 static void use(uint64_t from, uint64_t len)
@@ -54,7 +57,7 @@ static void use(uint64_t from, uint64_t len)
 
 static void a_part_is_hot_when_it_is_used_again(void **state)
 {
-	struct ff_heat_event e;
+	struct heat_part e;
 
 	(void)state;
 	begin(16 * MB, 3 * MB);
@@ -66,7 +69,7 @@ static void a_part_is_hot_when_it_is_used_again(void **state)
 	assert_int_equal(e.mr, 0x70001);
 	assert_int_equal(e.va, 17 * MB);
 	assert_int_equal(e.len, MB);
-	assert_int_not_equal(e.sent, 0);
+	assert_int_not_equal(e.at, 0);
 	/* once */
 	use(17 * MB, MB);
 	use(17 * MB, MB);
@@ -85,7 +88,7 @@ static void a_part_is_hot_when_it_is_used_again(void **state)
 
 static void short_uses_count_as_well(void **state)
 {
-	struct ff_heat_event e;
+	struct heat_part e;
 
 	(void)state;
 	begin(16 * MB, 2 * MB);
@@ -101,7 +104,7 @@ static void short_uses_count_as_well(void **state)
 /* Parts begin with pages, and the first and the last one end with the MR. */
 static void the_ends_are_the_mrs(void **state)
 {
-	struct ff_heat_event e;
+	struct heat_part e;
 
 	(void)state;
 	begin(16 * MB + 100, 2 * MB + 50);
@@ -130,7 +133,7 @@ static void so_many_parts_at_most(void **state)
 {
 	static const uint64_t length[] = { MB,	       1023 * MB,  1024 * MB,  1025 * MB,
 					   1ull << 40, 1ull << 45, 1ull << 50, UINT64_MAX >> 1 };
-	struct ff_heat_event e;
+	struct heat_part e;
 
 	(void)state;
 	for (unsigned i = 0; i < sizeof(length) / sizeof(length[0]); i++) {
@@ -164,17 +167,17 @@ static void what_is_not_counted(void **state)
 	mr.kind = MR_DMABUF;
 	assert_null(heat_new(&mr));
 	mr.kind = MR_USER;
-	ses.mem.heated = false;
+	ses.mem.hot = NULL;
 	assert_null(heat_new(&mr)); /* nobody wants to know */
-	ses.mem.heated = true;
+	ses.mem.hot = &ring;
 	heat_used(&mr, 16 * MB, 8); /* does nothing */
 	end();
 }
 
-/* A client that does not read: nothing waits, and it is told later. */
-static void a_full_socket(void **state)
+/* What the control thread does not take out: nothing waits, and it is told later. */
+static void a_full_ring(void **state)
 {
-	struct ff_heat_event e;
+	struct heat_part e;
 	uint64_t n = 0, num = 1024;
 
 	(void)state;
@@ -185,16 +188,18 @@ static void a_full_socket(void **state)
 	use(0, num * MB - 1);
 	while (told(&e))
 		assert_int_equal(e.va, MB * n++);
-	assert_true(n > 16 && n < num);
+	assert_int_equal(n, HEAT_RING);
 	use(n * MB, BIT); /* the next use of each */
 	assert_true(told(&e));
 	assert_int_equal(e.va, n * MB);
 	assert_false(told(&e));
-	/* a client that has closed it is not told, nor asked again */
-	close(client);
-	use((n + 1) * MB, BIT);
-	assert_int_equal(mr.heat->used[n + 1], HEAT_TOLD);
-	client = dup(0);
+	/* over its end */
+	for (n++; n < num; n++) {
+		use(n * MB, BIT);
+		assert_true(told(&e));
+		assert_int_equal(e.va, n * MB);
+	}
+	assert_false(told(&e));
 	end();
 }
 
@@ -204,5 +209,5 @@ int main(void)
 			cmocka_unit_test(short_uses_count_as_well),
 			cmocka_unit_test(the_ends_are_the_mrs),
 			cmocka_unit_test(so_many_parts_at_most),
-			cmocka_unit_test(what_is_not_counted), cmocka_unit_test(a_full_socket));
+			cmocka_unit_test(what_is_not_counted), cmocka_unit_test(a_full_ring));
 }
